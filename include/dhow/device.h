@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Devices are named `backend[:index]`: "cpu", "cuda:0", "opencl:1". There is no current device; every object carries its
+ * own. The same grammar serves this API, every tool's --device and DHOW_DEVICE.
+ */
+#ifndef DHOW_DEVICE_H_
+#define DHOW_DEVICE_H_
+
+#include "dhow/context.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct dhow_device dhow_device;
+
+/** Facts of a device. */
+typedef struct dhow_device_info {
+    const char *name;        /**< "cuda:0" */
+    const char *backend;     /**< "cuda" */
+    const char *description; /**< the vendor's name of it */
+    const char *driver;
+    const char *uuid;        /**< 32 hex digits or "" */
+    const char *pci;         /**< "0000:65:00.0" or "" */
+    dhow_device_kind kind;
+    uint32_t index;          /**< within its backend */
+    uint32_t compute_units;  /**< cores or multiprocessors */
+    uint32_t host_memory;    /**< 1: its memory is host memory (the CPU) */
+    uint64_t memory_bytes;   /**< in all */
+    uint64_t free_bytes;     /**< 0 when unknown */
+    uint64_t dtypes;         /**< DHOW_DTYPE_BIT of each element type it computes */
+} dhow_device_info;
+
+/**
+ * How many devices the context has.
+ *
+ * Threads: any. Blocks: no.
+ */
+DHOW_API uint32_t dhow_device_count(const dhow_context *context);
+
+/**
+ * The index-th device: CUDA devices first, then OpenCL GPUs, the CPU, others.
+ *
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE
+ *
+ * Ownership: borrowed until the context ends. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_device_at(dhow_context *context, uint32_t index,
+                                                   dhow_device **out);
+
+/**
+ * The device a preference list selects.
+ *
+ * @param spec  "cuda:1", "cuda,opencl,cpu", "auto"; NULL takes the context's choice (option, DHOW_DEVICE, auto)
+ * @return INVALID_ARGUMENT (a word does not parse), NOT_FOUND (none of the list is there; the message lists what exists
+ *         and why the wanted backend is missing)
+ *
+ * Ownership: borrowed until the context ends. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_device_get(dhow_context *context, const char *spec,
+                                                    dhow_device **out);
+
+/**
+ * Facts of a device. They are known without opening it.
+ *
+ * @return INVALID_ARGUMENT
+ *
+ * Ownership: strings are borrowed until the context ends. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_device_get_info(const dhow_device *device,
+                                                         dhow_device_info *out);
+
+/**
+ * The name of a device, "cuda:0"; "(invalid device)" for anything else.
+ *
+ * Ownership: borrowed until the context ends. Threads: any. Blocks: no.
+ */
+DHOW_API const char *dhow_device_name(const dhow_device *device);
+
+/**
+ * The context of a device, or NULL.
+ *
+ * Ownership: borrowed. Threads: any. Blocks: no.
+ */
+DHOW_API dhow_context *dhow_device_context(const dhow_device *device);
+
+/**
+ * Opens the device now rather than on first use.
+ *
+ * @return UNAVAILABLE or what the driver says
+ *
+ * Threads: any. Blocks: while the driver starts.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_device_open(dhow_device *device);
+
+/**
+ * Waits for all work of all streams of the device and reports the first failure among it.
+ *
+ * @return DEVICE_LOST, FORKED, or what failed
+ *
+ * Threads: any. Blocks: yes.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_device_sync(dhow_device *device);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DHOW_DEVICE_H_ */

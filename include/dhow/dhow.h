@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * dhow: tensors and models on whatever devices the machine has. One include for everything an application needs; plugins
+ * include dhow/plugin.h instead.
+ */
+#ifndef DHOW_H_
+#define DHOW_H_
+
+#include "dhow/context.h"
+#include "dhow/copy.h"
+#include "dhow/data.h"
+#include "dhow/device.h"
+#include "dhow/kernel.h"
+#include "dhow/memory.h"
+#include "dhow/model.h"
+#include "dhow/ops.h"
+#include "dhow/status.h"
+#include "dhow/stream.h"
+#include "dhow/tensor.h"
+
+#endif /* DHOW_H_ */

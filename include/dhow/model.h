@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A model is a list of operations with named parameters. Build one in C, load its parameters, move it to a device, run it:
+ *
+ *     dhow_model_create(context, &m);
+ *     dhow_model_input(m, "x", DHOW_F32, DHOW_SHAPE(-1, 64), &x);
+ *     dhow_model_linear(m, "fc1", x, 64, 32, 1, &h);
+ *     dhow_model_relu(m, h, &h);
+ *     dhow_model_linear(m, "fc2", h, 32, 10, 1, &y);
+ *     dhow_model_output(m, "y", y);
+ *     dhow_model_load_state(m, "weights.safetensors");
+ *     dhow_model_to(m, device);
+ *     dhow_model_run(m, NULL, &input, 1, &output, 1);
+ *
+ * Values (x, h, y) are numbers inside one model. Parameters are named "<layer>.weight" and "<layer>.bias", as PyTorch does.
+ */
+#ifndef DHOW_MODEL_H_
+#define DHOW_MODEL_H_
+
+#include "dhow/data.h"
+#include "dhow/ops.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct dhow_model dhow_model;
+
+/** A value inside a model: an input, a parameter or a step's result. */
+typedef int32_t dhow_model_value;
+
+/**
+ * Creates an empty model on the CPU.
+ *
+ * @return INVALID_ARGUMENT, OUT_OF_MEMORY
+ *
+ * Ownership: *out is owned, release with dhow_model_release(). Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_create(dhow_context *context, dhow_model **out);
+
+/** Drops a reference. NULL is allowed. Threads: any. Blocks: no. */
+DHOW_API void dhow_model_release(dhow_model *model);
+
+/* ---- building: one thread at a time; all return INVALID_ARGUMENT (a value or name that does not fit), OUT_OF_MEMORY.
+ *      Shapes are checked when they are known, at the latest when the model runs. ---- */
+
+/** An input; extents of -1 are open until the model runs. Threads: one per model. Blocks: no. */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_input(dhow_model *model, const char *name,
+                                                     dhow_dtype dtype, int32_t rank,
+                                                     const int64_t *shape, dhow_model_value *out);
+
+/** Names a value as an output. Threads: one per model. Blocks: no. */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_output(dhow_model *model, const char *name,
+                                                      dhow_model_value value);
+
+/** A parameter of zeros, to be loaded or set. Threads: one per model. Blocks: no. */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_parameter(dhow_model *model, const char *name,
+                                                         dhow_dtype dtype, int32_t rank,
+                                                         const int64_t *shape,
+                                                         dhow_model_value *out);
+
+/** dhow_linear() with parameters <name>.weight[out, in] and, with bias != 0, <name>.bias[out]. Threads: one per model.
+ *  Blocks: no. */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_linear(dhow_model *model, const char *name,
+                                                      dhow_model_value x, int64_t in_features,
+                                                      int64_t out_features, int32_t bias,
+                                                      dhow_model_value *out);
+
+/** dhow_conv2d() with parameters <name>.weight[k, c/groups, kh, kw] (window->kernel) and, with bias != 0, <name>.bias[k].
+ *  Threads: one per model. Blocks: no. */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_conv2d(dhow_model *model, const char *name,
+                                                      dhow_model_value x, int64_t in_channels,
+                                                      int64_t out_channels,
+                                                      const dhow_window *window, int32_t bias,
+                                                      dhow_model_value *out);
+
+/** dhow_layernorm() with parameters <name>.weight[features] and <name>.bias[features]. Threads: one per model. Blocks: no. */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_layernorm(dhow_model *model, const char *name,
+                                                         dhow_model_value x, int64_t features,
+                                                         float eps, dhow_model_value *out);
+
+#define DHOW_MODEL_UNARY_DECLARE_(name, formula)                                            \
+    DHOW_API DHOW_NODISCARD dhow_status dhow_model_##name(                                  \
+        dhow_model *model, dhow_model_value x, dhow_model_value *out);
+DHOW_UNARY_MAP(DHOW_MODEL_UNARY_DECLARE_)
+#undef DHOW_MODEL_UNARY_DECLARE_
+
+#define DHOW_MODEL_BINARY_DECLARE_(name, formula)                                           \
+    DHOW_API DHOW_NODISCARD dhow_status dhow_model_##name(                                  \
+        dhow_model *model, dhow_model_value a, dhow_model_value b, dhow_model_value *out);
+DHOW_BINARY_MAP(DHOW_MODEL_BINARY_DECLARE_)
+#undef DHOW_MODEL_BINARY_DECLARE_
+
+/** dhow_matmul(). Threads: one per model. Blocks: no. */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_matmul(dhow_model *model, dhow_model_value a,
+                                                      dhow_model_value b, dhow_model_value *out);
+/** dhow_softmax(). Threads: one per model. Blocks: no. */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_softmax(dhow_model *model, dhow_model_value x,
+                                                       int32_t dim, dhow_model_value *out);
+/** dhow_argmax(); the result lacks that dimension. Threads: one per model. Blocks: no. */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_argmax(dhow_model *model, dhow_model_value x,
+                                                      int32_t dim, dhow_model_value *out);
+/** dhow_maxpool2d(). Threads: one per model. Blocks: no. */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_maxpool2d(dhow_model *model, dhow_model_value x,
+                                                         const dhow_window *window,
+                                                         dhow_model_value *out);
+/** dhow_avgpool2d(). Threads: one per model. Blocks: no. */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_avgpool2d(dhow_model *model, dhow_model_value x,
+                                                         const dhow_window *window,
+                                                         dhow_model_value *out);
+/** Joins all dimensions from `dim` on into one. Threads: one per model. Blocks: no. */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_flatten(dhow_model *model, dhow_model_value x,
+                                                       int32_t dim, dhow_model_value *out);
+
+/* ---- parameters ---- */
+
+/** A parameter by position. */
+typedef struct dhow_model_parameter_info {
+    const char *name;
+    dhow_tensor *tensor; /**< borrowed */
+} dhow_model_parameter_info;
+
+/** How many parameters there are. Threads: any. Blocks: no. */
+DHOW_API uint32_t dhow_model_parameter_count(const dhow_model *model);
+
+/**
+ * One parameter.
+ *
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE
+ *
+ * Ownership: borrowed until the model moves or ends. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_parameter_at(const dhow_model *model, uint32_t index,
+                                                            dhow_model_parameter_info *out);
+
+/**
+ * Sets a parameter's values from a tensor of the same shape and dtype on any device.
+ *
+ * @return INVALID_ARGUMENT, NOT_FOUND, or what a device says
+ *
+ * Threads: one per model. Blocks: until copied.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_parameter(dhow_model *model, const char *name,
+                                                             dhow_tensor *value);
+
+/**
+ * Loads all parameters from a safetensors file, all or none.
+ *
+ * @return INVALID_ARGUMENT (names are missing, unexpected or of another shape or dtype: the message lists them), or as
+ *         dhow_safetensors_open()
+ *
+ * Threads: one per model. Blocks: while it reads.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_load_state(dhow_model *model, const char *path);
+
+/**
+ * Writes all parameters as a safetensors file.
+ *
+ * @return as dhow_safetensors_save()
+ *
+ * Threads: one per model. Blocks: while it writes.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_save_state(dhow_model *model, const char *path);
+
+/* ---- running ---- */
+
+/**
+ * Moves every parameter to a device, all or none. Refuses, before anything moves, a device that lacks a kernel the model
+ * needs, naming operation, layer and dtype.
+ *
+ * @return INVALID_ARGUMENT, UNSUPPORTED, OUT_OF_MEMORY, or what a device says
+ *
+ * Threads: one per model. Blocks: until copied.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_to(dhow_model *model, dhow_device *device);
+
+/** The device a model is on, or NULL. Ownership: borrowed. Threads: any. Blocks: no. */
+DHOW_API dhow_device *dhow_model_device(const dhow_model *model);
+
+/**
+ * Runs the model.
+ *
+ * @param stream   of the model's device, or NULL
+ * @param inputs   in the order they were declared, on the model's device
+ * @param outputs  in the order they were named: NULL entries are filled with new tensors, others are written to
+ * @return INVALID_ARGUMENT (the message names the input, or the step whose shapes do not fit), OUT_OF_MEMORY, or what the
+ *         device says
+ *
+ * Ownership: new outputs are owned. Threads: one per model. Blocks: a CPU stream computes at once, others do not.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_run(dhow_model *model, dhow_stream *stream,
+                                                   dhow_tensor *const *inputs, uint32_t input_count,
+                                                   dhow_tensor **outputs, uint32_t output_count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DHOW_MODEL_H_ */

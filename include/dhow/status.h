@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How functions fail. Every function that can fail returns a dhow_status; dhow_last_error() tells the story. dhow never
+ * aborts, exits or falls back in silence.
+ */
+#ifndef DHOW_STATUS_H_
+#define DHOW_STATUS_H_
+
+#include "dhow/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#define DHOW_NODISCARD __attribute__((warn_unused_result))
+#define DHOW_API __attribute__((visibility("default")))
+#else
+#define DHOW_NODISCARD
+#define DHOW_API
+#endif
+
+/**
+ * The message of the calling thread's last failure: what failed, on which object, why (with the vendor's code and text)
+ * and what to try. "" before the first failure.
+ *
+ * Ownership: borrowed until this thread's next dhow call. Threads: any, each has its own. Blocks: no.
+ */
+DHOW_API const char *dhow_last_error(void);
+
+/**
+ * The vendor's number behind the calling thread's last failure, or 0.
+ *
+ * Threads: any. Blocks: no.
+ */
+DHOW_API int64_t dhow_last_native_code(void);
+
+/**
+ * The name of a status, "INVALID_ARGUMENT"; "UNKNOWN" for numbers that are none.
+ *
+ * Ownership: static. Threads: any. Blocks: no.
+ */
+DHOW_API const char *dhow_status_name(dhow_status status);
+
+/**
+ * What a status means, in a few words.
+ *
+ * Ownership: static. Threads: any. Blocks: no.
+ */
+DHOW_API const char *dhow_status_text(dhow_status status);
+
+/**
+ * The version of the library that is loaded, "0.1.0".
+ *
+ * Ownership: static. Threads: any. Blocks: no.
+ */
+DHOW_API const char *dhow_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DHOW_STATUS_H_ */

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Streams are in-order queues of one device; events are points in them. Neither is needed for right results: tensors
+ * know their pending writers and readers, and waits are inserted where streams meet. They are needed to make work
+ * overlap, and to measure it. Wherever a stream is asked for, NULL means the default stream of the device concerned.
+ */
+#ifndef DHOW_STREAM_H_
+#define DHOW_STREAM_H_
+
+#include "dhow/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct dhow_stream dhow_stream;
+typedef struct dhow_event dhow_event;
+
+/**
+ * Creates a stream.
+ *
+ * @return INVALID_ARGUMENT, OUT_OF_MEMORY, DEVICE_LOST, or what the driver says
+ *
+ * Ownership: *out is owned, release with dhow_stream_release(). Threads: any. Blocks: while the device opens.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_stream_create(dhow_device *device, dhow_stream **out);
+
+/**
+ * Drops a reference; the last one waits for the stream's work. NULL is allowed.
+ *
+ * Threads: any. Blocks: on the last reference.
+ */
+DHOW_API void dhow_stream_release(dhow_stream *stream);
+
+/**
+ * The stream that NULL stands for on this device.
+ *
+ * Ownership: borrowed until the context ends. Threads: any. Blocks: while the device opens.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_stream_default(dhow_device *device, dhow_stream **out);
+
+/**
+ * The device of a stream, or NULL.
+ *
+ * Ownership: borrowed. Threads: any. Blocks: no.
+ */
+DHOW_API dhow_device *dhow_stream_device(const dhow_stream *stream);
+
+/**
+ * Waits until all work submitted so far is done and reports its first failure.
+ *
+ * @return INVALID_ARGUMENT, DEVICE_LOST, FORKED, or what failed
+ *
+ * Threads: any. Blocks: yes.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_stream_sync(dhow_stream *stream);
+
+/**
+ * Whether all work submitted so far is done.
+ *
+ * @return OK, NOT_READY, or as dhow_stream_sync()
+ *
+ * Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_stream_query(dhow_stream *stream);
+
+/**
+ * Makes later work of `stream` start only after `event`, which may belong to any device. An event that was never recorded
+ * counts as reached.
+ *
+ * @return INVALID_ARGUMENT, or what the driver says
+ *
+ * Threads: any. Blocks: on an event of another backend when the stream's device has no host-signalled events.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_stream_wait(dhow_stream *stream, dhow_event *event);
+
+/**
+ * Creates an event.
+ *
+ * @param timing  1: dhow_event_elapsed_ms() will be asked
+ * @return INVALID_ARGUMENT, OUT_OF_MEMORY, UNSUPPORTED (no timing on this device)
+ *
+ * Ownership: *out is owned, release with dhow_event_release(). Threads: any. Blocks: while the device opens.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_event_create(dhow_device *device, int32_t timing,
+                                                      dhow_event **out);
+
+/**
+ * Drops a reference. NULL is allowed.
+ *
+ * Threads: any. Blocks: no.
+ */
+DHOW_API void dhow_event_release(dhow_event *event);
+
+/**
+ * Marks the present end of a stream of the event's device. A later record moves the event.
+ *
+ * @return INVALID_ARGUMENT, or what the driver says
+ *
+ * Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_event_record(dhow_event *event, dhow_stream *stream);
+
+/**
+ * Waits until the event is reached.
+ *
+ * @return INVALID_ARGUMENT, DEVICE_LOST, FORKED, or what failed
+ *
+ * Threads: any. Blocks: yes.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_event_sync(dhow_event *event);
+
+/**
+ * Whether the event is reached.
+ *
+ * @return OK, NOT_READY, or as dhow_event_sync()
+ *
+ * Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_event_query(dhow_event *event);
+
+/**
+ * Milliseconds of device time between two reached events of one device, both created with timing.
+ *
+ * @return INVALID_ARGUMENT, NOT_READY, UNSUPPORTED
+ *
+ * Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_event_elapsed_ms(dhow_event *start, dhow_event *end,
+                                                          double *out_ms);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DHOW_STREAM_H_ */

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tensors: a shape, strides and an element type over storage on one device. Views share storage. Rank 0 to 8; extents
+ * may be 0. Handles are reference counted.
+ *
+ * Shapes are arrays of int64_t, outermost dimension first; strides count elements and are never negative. Dimension
+ * arguments may be negative: -1 is the last.
+ */
+#ifndef DHOW_TENSOR_H_
+#define DHOW_TENSOR_H_
+
+#include "dhow/stream.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct dhow_tensor dhow_tensor;
+
+/** Shape in place: `DHOW_SHAPE(2, 3)` expands to the two arguments rank and shape. */
+#define DHOW_SHAPE(...)                                              \
+    (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), ( \
+        const int64_t[]) {                                           \
+        __VA_ARGS__                                                  \
+    }
+
+/** Facts of a tensor. */
+typedef struct dhow_tensor_info {
+    dhow_device *device;             /**< borrowed */
+    dhow_dtype dtype;
+    int32_t rank;
+    int64_t shape[DHOW_MAX_RANK];
+    int64_t strides[DHOW_MAX_RANK];  /**< elements */
+    int64_t count;                   /**< elements in all */
+    uint64_t bytes;                  /**< of a contiguous tensor of this shape */
+    int32_t contiguous;              /**< 1: row-major without gaps */
+    int32_t pinned;                  /**< 1: host memory that another device copies fast */
+} dhow_tensor_info;
+
+/* ---- making ---- */
+
+/**
+ * Creates a tensor with undefined contents.
+ *
+ * @param shape  `rank` extents, each >= 0; NULL for rank 0
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE (more bytes than an address holds), OUT_OF_MEMORY (the message says asked, free,
+ *         total and the largest holders), DEVICE_LOST
+ *
+ * Ownership: *out is owned, release with dhow_tensor_release(). Threads: any. Blocks: only when memory is short.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_create(dhow_device *device, dhow_dtype dtype,
+                                                       int32_t rank, const int64_t *shape,
+                                                       dhow_tensor **out);
+
+/**
+ * Creates a tensor from `count` contiguous elements in host memory.
+ *
+ * @return as dhow_tensor_create()
+ *
+ * Ownership: *out is owned; data is copied. Threads: any. Blocks: until the data is read.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_from_data(dhow_device *device, dhow_dtype dtype,
+                                                          int32_t rank, const int64_t *shape,
+                                                          const void *data, dhow_tensor **out);
+
+/**
+ * Creates a tensor whose elements all have one value; integers take it truncated, bool as value != 0.
+ *
+ * @return as dhow_tensor_create()
+ *
+ * Ownership: *out is owned. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_full(dhow_device *device, dhow_dtype dtype,
+                                                     int32_t rank, const int64_t *shape,
+                                                     double value, dhow_tensor **out);
+
+/**
+ * Creates a CPU tensor in host memory that `device` copies from and to at full speed.
+ *
+ * @return as dhow_tensor_create(); UNSUPPORTED where the device has no such memory
+ *
+ * Ownership: *out is owned. Threads: any. Blocks: while the memory is pinned.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_create_pinned(dhow_device *device, dhow_dtype dtype,
+                                                              int32_t rank, const int64_t *shape,
+                                                              dhow_tensor **out);
+
+/**
+ * Wraps host memory as a CPU tensor without copying it.
+ *
+ * @param context  whose CPU device the tensor belongs to
+ * @param data     contiguous, aligned for its type
+ * @param release  called with `user` when the storage ends; may be NULL
+ * @return INVALID_ARGUMENT, OUT_OF_MEMORY (then release is not called)
+ *
+ * Ownership: *out is owned; data is borrowed until release is called. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_wrap(dhow_context *context, dhow_dtype dtype,
+                                                     int32_t rank, const int64_t *shape, void *data,
+                                                     void (*release)(void *user), void *user,
+                                                     dhow_tensor **out);
+
+/**
+ * Adds a reference.
+ *
+ * Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_retain(dhow_tensor *tensor);
+
+/**
+ * Drops a reference. Work that still uses the tensor finishes first in the background. NULL is allowed.
+ *
+ * Threads: any. Blocks: no.
+ */
+DHOW_API void dhow_tensor_release(dhow_tensor *tensor);
+
+/**
+ * Names the tensor's storage in messages and memory reports. At most 31 bytes are kept.
+ *
+ * @return INVALID_ARGUMENT
+ *
+ * Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_set_label(dhow_tensor *tensor, const char *label);
+
+/**
+ * Promises that the values never change again. Operations may then keep a packed copy beside them (the weight of a
+ * matmul); writing through dhow is refused from then on. Models freeze their parameters.
+ *
+ * @return INVALID_ARGUMENT
+ *
+ * Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_freeze(dhow_tensor *tensor);
+
+/* ---- looking ---- */
+
+/**
+ * All facts of a tensor.
+ *
+ * @return INVALID_ARGUMENT
+ *
+ * Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_get_info(const dhow_tensor *tensor,
+                                                         dhow_tensor_info *out);
+
+/** The device of a tensor, or NULL. Ownership: borrowed. Threads: any. Blocks: no. */
+DHOW_API dhow_device *dhow_tensor_device(const dhow_tensor *tensor);
+
+/** Number of elements, -1 for an invalid handle. Threads: any. Blocks: no. */
+DHOW_API int64_t dhow_tensor_count(const dhow_tensor *tensor);
+
+/** Extent of one dimension, -1 if there is none. Threads: any. Blocks: no. */
+DHOW_API int64_t dhow_tensor_extent(const dhow_tensor *tensor, int32_t dim);
+
+/** The text of an element type, "f32"; "?" for numbers that are none. Ownership: static. Threads: any. Blocks: no. */
+DHOW_API const char *dhow_dtype_name(dhow_dtype dtype);
+
+/** Bytes of an element, 0 for numbers that are none. Threads: any. Blocks: no. */
+DHOW_API uint32_t dhow_dtype_bytes(dhow_dtype dtype);
+
+/**
+ * The address of a CPU tensor's first element, after all work that uses its storage has ended. Ask again after giving
+ * the tensor to further asynchronous work.
+ *
+ * @return INVALID_ARGUMENT (not on the CPU: use dhow_tensor_read() or dhow_tensor_to()), or what the work reports
+ *
+ * Ownership: borrowed until the storage ends. Threads: any. Blocks: until pending work has ended.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_host_ptr(dhow_tensor *tensor, void **out);
+
+/**
+ * The backend's own handle (a device address for CUDA, a cl_mem for OpenCL) and the byte offset of the first element,
+ * for use with the vendor's API. Waits for pending work and marks the storage as in foreign hands: further use through
+ * dhow fails until dhow_tensor_native_done().
+ *
+ * @return INVALID_ARGUMENT, or what the work reports
+ *
+ * Ownership: the handle is borrowed until dhow_tensor_native_done(). Threads: any. Blocks: until pending work has ended.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_native(dhow_tensor *tensor, uint64_t *out_handle,
+                                                       uint64_t *out_offset);
+
+/**
+ * Ends foreign use of the storage: what was submitted to `stream` before counts as its writer.
+ *
+ * @param stream  NULL: the foreign work has ended
+ * @return INVALID_ARGUMENT
+ *
+ * Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_native_done(dhow_tensor *tensor,
+                                                            dhow_stream *stream);
+
+/* ---- views: new handles over the same storage, nothing is copied ---- */
+
+/**
+ * Elements start, start + step, ... below stop along one dimension. Negative start and stop count from the end and
+ * out-of-range ones are clamped, as in Python.
+ *
+ * @param step  at least 1
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
+ *
+ * Ownership: *out is owned. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_slice(dhow_tensor *tensor, int32_t dim,
+                                                      int64_t start, int64_t stop, int64_t step,
+                                                      dhow_tensor **out);
+
+/**
+ * One index of a dimension; the dimension disappears.
+ *
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE, OUT_OF_MEMORY
+ *
+ * Ownership: *out is owned. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_select(dhow_tensor *tensor, int32_t dim,
+                                                       int64_t index, dhow_tensor **out);
+
+/**
+ * Reorders dimensions: dimension i of the result is dimension order[i] of the tensor.
+ *
+ * @param order  a permutation of 0 .. rank-1
+ * @return INVALID_ARGUMENT, OUT_OF_MEMORY
+ *
+ * Ownership: *out is owned. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_permute(dhow_tensor *tensor, const int32_t *order,
+                                                        dhow_tensor **out);
+
+/**
+ * Swaps two dimensions.
+ *
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE, OUT_OF_MEMORY
+ *
+ * Ownership: *out is owned. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_transpose(dhow_tensor *tensor, int32_t dim0,
+                                                          int32_t dim1, dhow_tensor **out);
+
+/**
+ * The same elements in another shape; one extent may be -1 and is worked out.
+ *
+ * @return INVALID_ARGUMENT (counts differ, or the strides do not allow a view: make it contiguous first), OUT_OF_MEMORY
+ *
+ * Ownership: *out is owned. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_reshape(dhow_tensor *tensor, int32_t rank,
+                                                        const int64_t *shape, dhow_tensor **out);
+
+/**
+ * Repeats extents of 1 (and missing outer dimensions) to `shape` without copying, by strides of 0. The result is read-only.
+ *
+ * @return INVALID_ARGUMENT, OUT_OF_MEMORY
+ *
+ * Ownership: *out is owned. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_expand(dhow_tensor *tensor, int32_t rank,
+                                                       const int64_t *shape, dhow_tensor **out);
+
+/**
+ * A row-major tensor of the same values: the tensor itself, retained, when it already is one, else a copy.
+ *
+ * @param stream  of the tensor's device, or NULL
+ * @return INVALID_ARGUMENT, OUT_OF_MEMORY, or what the device says
+ *
+ * Ownership: *out is owned. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_contiguous(dhow_stream *stream, dhow_tensor *tensor,
+                                                           dhow_tensor **out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DHOW_TENSOR_H_ */
