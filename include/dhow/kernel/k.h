@@ -1,0 +1,801 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The kernel dialect: one text for nvcc and NVRTC, for OpenCL C 1.2 and for any C11 compiler.
+ *
+ *   KERNEL(scale_f32, (IN(f32,x), OUT(f32,y), VAL(i64,n), VAL(f32,factor)))
+ *   {
+ *       GRID_FOR(i, n) y[i] = factor * x[i];
+ *   }
+ *
+ * Arguments
+ *   IN(T,x) OUT(T,x) INOUT(T,x)     buffers: read, written, both; they overlap no other buffer
+ *   ALIAS(T,x) ALIAS_OUT(T,y)       read and written buffers that may be exactly the same one
+ *   VAL(T,v)                        a value: i32 u32 i64 u64 f32 f64, or `dims`
+ *   The element types of buffers are f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64. f16 and bf16 are storage only:
+ *   LOAD(T,p,i) and STORE(T,p,i,v) convert, REAL(T) is the type to compute in (f64 for f64, f32 for the other
+ *   floats, T for integers), LIT(T,1.5) a literal of it and MATH(T,exp) the function for it.
+ *
+ * Parallelism is written as loops
+ *   GRID_FOR (i,n)           independent iterations, spread over the whole launch
+ *   GRID_FOR2(i,I,j,J)       the same in two dimensions, j innermost
+ *   GROUP_FOR(g,G)           one iteration per group, which may hold LOCAL memory and phases
+ *   GROUP_FOR2(a,A,b,B)
+ *     ITEM_FOR (j,n)         phase: n iterations shared out among the items of the group
+ *     ITEM_FOR2(i,I,j,J)     phase in two dimensions, j innermost
+ *     ITEM_FOR_NB, ..2_NB    the same, with no barrier after it
+ *     ITEMS2(l,y,H,x,W)      phase: each of the H*W == K_WG items once; l = y*W+x indexes PRIV
+ *     ITEM_FOR_ATOMIC(j,n)   phase whose iterations may collide in LOCAL memory through LOCAL_ADD
+ *     ONCE                   phase: one item only
+ *     REDUCE(op,T,v,j,n,e)   declares T v = op (SUM MAX MIN) of e over j, the same for the whole group
+ *   LOCAL(T,a,N) LOCAL2(T,a,M,N) REDUCE_SPACE(T)   at the top of the kernel's body
+ *   PRIV(T,v) PRIVN(T,v,N)   values of an item that outlive a phase, used as P(v,l) and PN(v,i,l)
+ *
+ * Rules: a launch of any size is correct. A phase sees what earlier phases of its group wrote, never what another item
+ * writes in the same phase. Code between phases is the same for the whole group and writes no memory. An iteration ends
+ * early with `continue`, never with break, return or goto. Bodies keep to what C, C++ and OpenCL C share: GLOBAL or
+ * LOCALPTR on every pointer, no variable-length arrays, no designated initialisers, f on every float literal.
+ * MAX and MIN give NaN when a value is NaN. K_REVERSE runs the phases backwards (a result that changes is a race),
+ * K_LINT rejects a phase inside a phase.
+ *
+ * This file includes nothing, so run-time compilers need nothing besides it.
+ */
+#ifndef DHOW_KERNEL_K_H_
+#define DHOW_KERNEL_K_H_
+
+#if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
+#define K_OPENCL 1
+#elif defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define K_CUDA 1
+#else
+#define K_C 1
+#endif
+
+/* Two ways to run. SPMD: one work-item per item, phases end in barriers; for GPUs. LOOP: a group is one thread and a
+ * phase a vectorised loop; for C, and for OpenCL on CPUs with -DK_LOOPS and a local size of 1. */
+#if defined(K_C) && !defined(K_LOOPS)
+#define K_LOOPS 1
+#endif
+#ifndef K_WG
+#define K_WG 256 /* items of a group */
+#endif
+
+#define K_CAT_(a, b) a##b
+#define K_CAT(a, b) K_CAT_(a, b)
+#define K_T(name) K_CAT(K_CAT(name, _), T) /* softmax -> softmax_f16 under -DT=f16 */
+#define CDIV(a, b) (((a) + (b)-1) / (b))
+#define MAXOF(a, b) ((a) > (b) ? (a) : (b))
+#define MINOF(a, b) ((a) < (b) ? (a) : (b))
+
+/* ---- types ------------------------------------------------------------------------------------------------------ */
+
+#ifdef K_OPENCL
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#define K_F64 1
+#endif
+typedef char i8;
+typedef uchar u8;
+typedef short i16;
+typedef ushort u16;
+typedef int i32;
+typedef uint u32;
+typedef long i64;
+typedef ulong u64;
+#else
+#define K_F64 1
+typedef signed char i8;
+typedef unsigned char u8;
+typedef short i16;
+typedef unsigned short u16;
+typedef int i32;
+typedef unsigned int u32;
+typedef long long i64;
+typedef unsigned long long u64;
+#endif
+typedef float f32;
+#ifdef K_F64
+typedef double f64;
+#endif
+typedef u16 f16;
+typedef u16 bf16;
+
+/* i64 where it is free; on GPUs the host asks for it when 2^31 does not suffice. */
+#if defined(K_IDX64) || defined(K_C)
+typedef i64 idx;
+#else
+typedef i32 idx;
+#endif
+
+/* Shape, strides and offsets (in elements) of up to three operands. */
+typedef struct k_dims {
+    i64 rank;
+    i64 shape[8];
+    i64 stride[3][8];
+    i64 offset[3];
+} dims;
+
+#define REAL(T) K_CAT(K_REAL_, T)
+#define K_REAL_f32 f32
+#define K_REAL_f16 f32
+#define K_REAL_bf16 f32
+#define K_REAL_f64 f64
+#define K_REAL_i8 i8
+#define K_REAL_u8 u8
+#define K_REAL_i16 i16
+#define K_REAL_u16 u16
+#define K_REAL_i32 i32
+#define K_REAL_u32 u32
+#define K_REAL_i64 i64
+#define K_REAL_u64 u64
+
+#define LIT(T, x) K_CAT(K_LIT_, REAL(T))(x)
+#define K_LIT_f32(x) x##f
+#define K_LIT_f64(x) x
+
+/* 1 for f32 f16 bf16 f64, for #if in templated kernels. */
+#define IS_FLOAT(T) K_CAT(K_IS_FLOAT_, T)
+#define K_IS_FLOAT_f32 1
+#define K_IS_FLOAT_f16 1
+#define K_IS_FLOAT_bf16 1
+#define K_IS_FLOAT_f64 1
+#define K_IS_FLOAT_i8 0
+#define K_IS_FLOAT_u8 0
+#define K_IS_FLOAT_i16 0
+#define K_IS_FLOAT_u16 0
+#define K_IS_FLOAT_i32 0
+#define K_IS_FLOAT_u32 0
+#define K_IS_FLOAT_i64 0
+#define K_IS_FLOAT_u64 0
+
+/* ---- the three compilers ---------------------------------------------------------------------------------------- */
+
+#if defined(K_OPENCL)
+
+#define GLOBAL __global
+#define LOCALPTR __local
+#define CONSTANT __constant
+#define RESTRICT restrict
+#define FN static inline
+#define FN_SHARED static inline
+#define LOCAL(T, n, N) __local T n[N]
+#define LOCAL2(T, n, M, N) __local T n[M][N]
+#define LID ((int)get_local_id(0))
+#define GROUP_ID ((idx)get_group_id(0))
+#define N_GROUPS ((idx)get_num_groups(0))
+#define K_BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+#define UNROLL _Pragma("unroll")
+#define K_INF INFINITY
+#define ATOMIC_ADD(p, v) atomic_add(p, v)
+#define K_F2U(f) as_uint((f32)(f))
+#define K_U2F(u) as_float((u32)(u))
+#define sqrtf(x) sqrt((f32)(x))
+#define rsqrtf(x) rsqrt((f32)(x))
+#define fabsf(x) fabs((f32)(x))
+#define fmaf(a, b, c) fma((f32)(a), (f32)(b), (f32)(c))
+#ifdef K_F64
+#define K_INF64 ((f64)INFINITY)
+#define K_D2U(d) as_ulong((f64)(d))
+#define K_U2D(u) as_double((u64)(u))
+#endif
+#define K_LIBM64(name) name
+#ifdef K_LOOPS
+#define K_GROUPSIZE 1
+#define k_group ((i64)get_group_id(0))
+#define k_groups ((i64)get_num_groups(0))
+#define K_SIMD _Pragma("clang loop vectorize(assume_safety)")
+#define K_SIMD_REDUCE(op, v) _Pragma("clang loop vectorize(enable)")
+#else
+#define K_GROUPSIZE K_WG
+#define expf(x) exp((f32)(x))
+#define logf(x) log((f32)(x))
+#define tanhf(x) tanh((f32)(x))
+#define erfcf(x) erfc((f32)(x))
+#define LOADH(p, i) vload_half((size_t)(i), (const __global half *)(p))
+#define STOREH(p, i, v) vstore_half_rte((f32)(v), (size_t)(i), (__global half *)(p))
+#endif
+/* A buffer is two parameters, its base and a byte offset, so that any offset works without sub-buffers. The host
+ * inserts K_HEAD(name) at the top of each body and defines K_HEAD_<name> to declare the typed pointers. */
+#define K_HEAD(name) K_CAT(K_HEAD_, name)
+#define K_BUFFER(x) __global uchar *x##_p, ulong x##_o
+#define IN(T, x) K_BUFFER(x)
+#define OUT(T, x) K_BUFFER(x)
+#define INOUT(T, x) K_BUFFER(x)
+#define ALIAS(T, x) K_BUFFER(x)
+#define ALIAS_OUT(T, x) K_BUFFER(x)
+#define VAL(T, x) T x
+#define KERNEL(name, args) __kernel __attribute__((reqd_work_group_size(K_GROUPSIZE, 1, 1))) void name args
+
+#elif defined(K_CUDA)
+
+#define GLOBAL
+#define LOCALPTR
+#define CONSTANT __constant__
+#define RESTRICT __restrict__
+#define FN static __device__ __forceinline__
+#define FN_SHARED static __device__ __forceinline__
+#define LOCAL(T, n, N) __shared__ T n[N]
+#define LOCAL2(T, n, M, N) __shared__ T n[M][N]
+#define LID ((int)threadIdx.x)
+#define GROUP_ID ((idx)blockIdx.x)
+#define N_GROUPS ((idx)gridDim.x)
+#define K_BARRIER() __syncthreads()
+#define UNROLL _Pragma("unroll")
+#define K_INF __int_as_float(0x7f800000)
+#define K_INF64 __longlong_as_double(0x7ff0000000000000LL)
+#define ATOMIC_ADD(p, v) atomicAdd(p, v)
+#define K_F2U(f) __float_as_uint(f)
+#define K_U2F(u) __uint_as_float(u)
+#define K_LIBM64(name) name
+FN f32 k_half_load(u16 h)
+{
+    f32 f;
+    asm("cvt.f32.f16 %0,%1;" : "=f"(f) : "h"(h));
+    return f;
+}
+FN u16 k_half_store(f32 f)
+{
+    u16 h;
+    asm("cvt.rn.f16.f32 %0,%1;" : "=h"(h) : "f"(f));
+    return h;
+}
+#define LOADH(p, i) k_half_load((p)[i])
+#define STOREH(p, i, v) ((p)[i] = k_half_store(v))
+#define IN(T, x) const T *__restrict__ x
+#define OUT(T, x) T *__restrict__ x
+#define INOUT(T, x) T *__restrict__ x
+#define ALIAS(T, x) const T *x
+#define ALIAS_OUT(T, x) T *x
+#define VAL(T, x) T x
+#define KERNEL(name, args) extern "C" __global__ void __launch_bounds__(K_WG) name args
+
+#else /* C */
+
+#define GLOBAL
+#define LOCALPTR
+#define CONSTANT static const
+#define RESTRICT __restrict
+#define FN static inline __attribute__((always_inline, unused))
+#define FN_SHARED static __attribute__((noinline, unused)) /* one copy for all kernels of a unit: code size */
+#define K_ALIGN __attribute__((aligned(64)))
+#define LOCAL(T, n, N) T n[N] K_ALIGN
+#define LOCAL2(T, n, M, N) T n[M][N] K_ALIGN
+#define K_PRAGMA_(x) _Pragma(#x)
+#define K_PRAGMA(x) K_PRAGMA_(x)
+#ifdef __clang__
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 128")
+#endif
+#ifdef K_REVERSE
+#define K_SIMD
+#else
+#define K_SIMD K_PRAGMA(omp simd)
+#endif
+#define K_SIMD_REDUCE(op, v) K_PRAGMA(omp simd reduction(K_CLAUSE_##op : v))
+#define K_CLAUSE_SUM +
+#define K_CLAUSE_MAX max
+#define K_CLAUSE_MIN min
+#define K_INF (__builtin_inff())
+#define K_INF64 (__builtin_inf())
+#define ATOMIC_ADD(p, v) __atomic_fetch_add(p, v, __ATOMIC_RELAXED)
+#define sqrtf(x) __builtin_sqrtf(x)
+#define rsqrtf(x) (1.0f / __builtin_sqrtf(x))
+#define fabsf(x) __builtin_fabsf(x)
+#define fmaf(a, b, c) ((a) * (b) + (c)) /* contracted where the processor can; never a library call */
+#define K_LIBM64(name) __builtin_##name
+typedef union {
+    f32 f;
+    u32 u;
+} k_bits32;
+typedef union {
+    f64 f;
+    u64 u;
+} k_bits64;
+FN u32 K_F2U(f32 f)
+{
+    k_bits32 b;
+    b.f = f;
+    return b.u;
+}
+FN f32 K_U2F(u32 u)
+{
+    k_bits32 b;
+    b.u = u;
+    return b.f;
+}
+FN u64 K_D2U(f64 f)
+{
+    k_bits64 b;
+    b.f = f;
+    return b.u;
+}
+FN f64 K_U2D(u64 u)
+{
+    k_bits64 b;
+    b.u = u;
+    return b.f;
+}
+
+#endif
+
+/* ---- functions of the LOOP model: free of branches, so that every compiler vectorises them ----------------------- */
+
+#ifdef K_LOOPS
+/* 1.4 ulp. The range comes last: gcc turns an early clamp into code for the clamped constant that takes microcode
+ * assists for denormals. NaN needs its own select, since its bits went through integer arithmetic. */
+FN f32 k_expf(f32 x)
+{
+    f32 t = x * 1.44269504f + 12582912.0f;
+    const u32 n = K_F2U(t);
+    t -= 12582912.0f;
+    f32 r = x - t * 0.693359375f;
+    r -= t * -2.12194440e-4f;
+    f32 p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    f32 y = K_U2F(K_F2U(p) + (n << 23));
+    y = x > 88.72f ? K_INF : y;
+    y = x < -87.3f ? 0.0f : y;
+    return x != x ? x : y;
+}
+
+FN f32 k_tanhf(f32 x)
+{
+    const f32 a = fabsf(x), z = x * x;
+    f32 p = -5.70498872745e-3f; /* below 0.625 */
+    p = p * z + 2.06390887954e-2f;
+    p = p * z - 5.37397155531e-2f;
+    p = p * z + 1.33314422036e-1f;
+    p = p * z - 3.33332819422e-1f;
+    p = p * z * x + x;
+    const f32 e = k_expf(a + a), t = 1.0f - 2.0f / (e + 1.0f);
+    return a < 0.625f ? p : (x < 0 ? -t : t);
+}
+
+/* Relative error about 1e-6 out to where the result vanishes, so that gelu keeps its small tail. */
+FN f32 k_erfcf(f32 x)
+{
+    const f32 z = fabsf(x), t = 1.0f / (1.0f + 0.5f * z);
+    f32 p = 0.17087277f;
+    p = p * t - 0.82215223f;
+    p = p * t + 1.48851587f;
+    p = p * t - 1.13520398f;
+    p = p * t + 0.27886807f;
+    p = p * t - 0.18628806f;
+    p = p * t + 0.09678418f;
+    p = p * t + 0.37409196f;
+    p = p * t + 1.00002368f;
+    const f32 q = t * k_expf((p * t - 1.26551223f) - z * z);
+    return x < 0 ? 2.0f - q : q;
+}
+
+FN f32 k_logf(f32 x)
+{
+    const f32 scaled = x < 1.17549435e-38f ? x * 8388608.0f : x; /* lifts denormals */
+    const u32 u = K_F2U(scaled) - 0x3f3504f3u;                   /* mantissa in [sqrt(1/2), sqrt(2)) */
+    const f32 e = (f32)((i32)u >> 23) - (x < 1.17549435e-38f ? 23.0f : 0.0f);
+    const f32 m = K_U2F((u & 0x007fffffu) + 0x3f3504f3u) - 1.0f, z = m * m;
+    f32 p = 7.0376836292e-2f;
+    p = p * m - 1.1514610310e-1f;
+    p = p * m + 1.1676998740e-1f;
+    p = p * m - 1.2420140846e-1f;
+    p = p * m + 1.4249322787e-1f;
+    p = p * m - 1.6668057665e-1f;
+    p = p * m + 2.0000714765e-1f;
+    p = p * m - 2.4999993993e-1f;
+    p = p * m + 3.3333331174e-1f;
+    f32 y = p * m * z + e * -2.12194440e-4f;
+    y = m + (y - 0.5f * z) + e * 0.693359375f;
+    y = x == K_INF ? x : y;
+    y = x == 0 ? -K_INF : y;
+    return x >= 0 ? y : K_U2F(0x7fc00000u);
+}
+
+/* IEEE half by integers: right under flush-to-zero too, and vectorised at every instruction set. */
+FN f32 k_half_load(u16 h)
+{
+    const u32 sign = (u32)(h & 0x8000u) << 16, e = (u32)(h & 0x7fffu), normal = (e << 13) + 0x38000000u;
+    const u32 tiny = K_F2U(K_U2F(e | 0x3f000000u) - 0.5f);
+    u32 r = e < 0x400u ? tiny : normal;
+    r = e >= 0x7c00u ? normal + 0x38000000u : r;
+    return K_U2F(r | sign);
+}
+FN u16 k_half_store(f32 f) /* rounds to nearest even */
+{
+    const u32 u = K_F2U(f), sign = (u >> 16) & 0x8000u, a = u & 0x7fffffffu;
+    const u32 normal = (a + 0xfffu + ((a >> 13) & 1u) - 0x38000000u) >> 13;
+    const u32 tiny = K_F2U(K_U2F(a) + 0.5f) - 0x3f000000u;
+    u32 r = a < 0x38800000u ? tiny : normal;
+    r = a >= 0x477ff000u ? 0x7c00u : r;
+    r = a > 0x7f800000u ? 0x7e00u : r;
+    return (u16)(sign | r);
+}
+#define LOADH(p, i) k_half_load((p)[i])
+#define STOREH(p, i, v) ((p)[i] = k_half_store(v))
+#define expf(x) k_expf(x)
+#define logf(x) k_logf(x)
+#define tanhf(x) k_tanhf(x)
+#define erfcf(x) k_erfcf(x)
+#endif
+
+/* ---- storage types ---------------------------------------------------------------------------------------------- */
+
+FN f32 k_bf16_load(u16 b)
+{
+    return K_U2F((u32)b << 16);
+}
+FN u16 k_bf16_store(f32 f) /* rounds to nearest even, keeps NaN */
+{
+    const u32 u = K_F2U(f), r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+    return (u16)((u & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : r);
+}
+#define LOAD(T, p, i) K_CAT(K_LOAD_, T)(p, i)
+#define STORE(T, p, i, v) K_CAT(K_STORE_, T)(p, i, v)
+#define K_PLAIN_LOAD(p, i) ((p)[i])
+#define K_LOAD_f32 K_PLAIN_LOAD
+#define K_LOAD_f64 K_PLAIN_LOAD
+#define K_LOAD_i8 K_PLAIN_LOAD
+#define K_LOAD_u8 K_PLAIN_LOAD
+#define K_LOAD_i16 K_PLAIN_LOAD
+#define K_LOAD_u16 K_PLAIN_LOAD
+#define K_LOAD_i32 K_PLAIN_LOAD
+#define K_LOAD_u32 K_PLAIN_LOAD
+#define K_LOAD_i64 K_PLAIN_LOAD
+#define K_LOAD_u64 K_PLAIN_LOAD
+#define K_LOAD_f16(p, i) LOADH(p, i)
+#define K_LOAD_bf16(p, i) k_bf16_load((p)[i])
+#define K_STORE_f32(p, i, v) ((p)[i] = (f32)(v))
+#define K_STORE_f64(p, i, v) ((p)[i] = (f64)(v))
+#define K_STORE_i8(p, i, v) ((p)[i] = (i8)(v))
+#define K_STORE_u8(p, i, v) ((p)[i] = (u8)(v))
+#define K_STORE_i16(p, i, v) ((p)[i] = (i16)(v))
+#define K_STORE_u16(p, i, v) ((p)[i] = (u16)(v))
+#define K_STORE_i32(p, i, v) ((p)[i] = (i32)(v))
+#define K_STORE_u32(p, i, v) ((p)[i] = (u32)(v))
+#define K_STORE_i64(p, i, v) ((p)[i] = (i64)(v))
+#define K_STORE_u64(p, i, v) ((p)[i] = (u64)(v))
+#define K_STORE_f16(p, i, v) STOREH(p, i, v)
+#define K_STORE_bf16(p, i, v) ((p)[i] = k_bf16_store(v))
+
+/* ---- functions by type: MATH(T,exp)(x), and the activations as ACTIVATION(T,gelu)(x) ----------------------------- */
+
+#define MATH(T, name) K_CAT(K_MATH_, REAL(T))(name)
+#define K_MATH_f32(name) name##f
+#define K_MATH_f64(name) K_LIBM64(name)
+#define ACTIVATION(T, name) K_CAT(k_##name##_, REAL(T))
+
+#define K_ACTIVATIONS(R)                                                                                              \
+    FN R k_relu_##R(R x)                                                                                              \
+    {                                                                                                                 \
+        return x < 0 ? 0 : x;                                                                                         \
+    }                                                                                                                 \
+    FN R k_gelu_##R(R x)                                                                                              \
+    {                                                                                                                 \
+        return x * (LIT(R, 0.5) * MATH(R, erfc)(x * LIT(R, -0.70710678118654752)));                                    \
+    }                                                                                                                 \
+    FN R k_sigmoid_##R(R x)                                                                                           \
+    {                                                                                                                 \
+        return LIT(R, 1.0) / (LIT(R, 1.0) + MATH(R, exp)(-x));                                                        \
+    }                                                                                                                 \
+    FN R k_silu_##R(R x)                                                                                              \
+    {                                                                                                                 \
+        return x / (LIT(R, 1.0) + MATH(R, exp)(-x));                                                                  \
+    }                                                                                                                 \
+    FN R k_tanh_##R(R x)                                                                                              \
+    {                                                                                                                 \
+        return MATH(R, tanh)(x);                                                                                      \
+    }                                                                                                                 \
+    FN R k_gelu_tanh_##R(R x) /* x/2 (1 + tanh(u)) = x sigmoid(2u), which keeps the small tail */                     \
+    {                                                                                                                 \
+        const R u2 = x * (LIT(R, 1.5957691216057308) + LIT(R, 0.071354816272600248) * x * x);                        \
+        return x / (LIT(R, 1.0) + MATH(R, exp)(-u2));                                                                 \
+    }                                                                                                                 \
+    FN R k_activate_##R(R x, i32 activation) /* DHOW_ACTIVATION_* */                                                  \
+    {                                                                                                                 \
+        return activation == 0   ? x                                                                                  \
+               : activation == 1 ? k_relu_##R(x)                                                                      \
+               : activation == 2 ? k_gelu_##R(x)                                                                      \
+               : activation == 3 ? k_gelu_tanh_##R(x)                                                                 \
+               : activation == 4 ? k_sigmoid_##R(x)                                                                   \
+               : activation == 5 ? k_tanh_##R(x)                                                                      \
+                                 : k_silu_##R(x);                                                                     \
+    }
+K_ACTIVATIONS(f32)
+#ifdef K_F64
+K_ACTIVATIONS(f64)
+#endif
+
+/* ---- SPMD model ------------------------------------------------------------------------------------------------- */
+
+/* NaN wins: a reduction that met one says so. */
+#define K_OP_SUM(a, b) ((a) + (b))
+#define K_OP_MAX(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
+#define K_OP_MIN(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
+#define K_ID_SUM_f32 0.0f
+#define K_ID_MAX_f32 (-K_INF)
+#define K_ID_MIN_f32 K_INF
+#define K_ID_SUM_f64 0.0
+#define K_ID_MAX_f64 (-K_INF64)
+#define K_ID_MIN_f64 K_INF64
+#define K_ID_SUM_i32 0
+#define K_ID_MAX_i32 ((i32)0x80000000)
+#define K_ID_MIN_i32 0x7fffffff
+#define K_ID_SUM_i64 0
+#define K_ID_MAX_i64 ((i64)0x8000000000000000)
+#define K_ID_MIN_i64 ((i64)0x7fffffffffffffff)
+
+#ifndef K_LOOPS
+#define GRID_FOR(i, n) for (idx i = GROUP_ID * K_WG + LID; i < (idx)(n); i += N_GROUPS * K_WG)
+#define GRID_FOR2(i, I, j, J)                    \
+    GRID_FOR(k_t, (idx)(I) * (idx)(J))           \
+    for (idx i = k_t / (idx)(J), j = k_t - i * (idx)(J), k_o = 1; k_o; k_o = 0)
+#define GROUP_FOR(g, G) for (idx g = GROUP_ID; g < (idx)(G); g += N_GROUPS)
+#define GROUP_FOR2(a, A, b, B)                   \
+    GROUP_FOR(k_t, (idx)(A) * (idx)(B))          \
+    for (idx a = k_t / (idx)(B), b = k_t - a * (idx)(B), k_u = 1; k_u; k_u = 0)
+#define K_PHASE for (int k_b = 1; k_b; k_b = 0, K_BARRIER())
+#define ITEM_FOR_NB(j, n) for (idx j = LID; j < (idx)(n); j += K_WG)
+#define ITEM_FOR2_NB(i, I, j, J)                 \
+    ITEM_FOR_NB(k_l, (idx)(I) * (idx)(J))        \
+    for (idx i = k_l / (idx)(J), j = k_l % (idx)(J), k_o = 1; k_o; k_o = 0)
+#define ITEM_FOR(j, n) K_PHASE ITEM_FOR_NB(j, n)
+#define ITEM_FOR2(i, I, j, J) K_PHASE ITEM_FOR2_NB(i, I, j, J)
+#define ITEM_FOR_ATOMIC ITEM_FOR
+#define LOCAL_ADD(p, v) ATOMIC_ADD(p, v)
+#define ITEMS2(l, y, H, x, W) K_PHASE for (int l = LID, y = l / (W), x = l % (W), k_o = 1; k_o; k_o = 0)
+#define ONCE K_PHASE if (LID == 0)
+#define PRIV(T, v) T v[1]
+#define PRIVN(T, v, N) T v[N]
+#define P(v, l) v[0]
+#define PN(v, i, l) v[i]
+#ifdef K_CUDA /* shuffles within a warp of 32, then one value of each warp */
+#define REDUCE_SPACE(T) __shared__ T k_red[K_WG / 32]
+#define K_DEFINE_REDUCE(op, T)                                   \
+    FN T k_reduce_##op##_##T(T *red, T v)                        \
+    {                                                            \
+        UNROLL for (int s = 16; s; s >>= 1)                      \
+        {                                                        \
+            const T o = __shfl_xor_sync(0xffffffffu, v, s);      \
+            v = K_OP_##op(v, o);                                 \
+        }                                                        \
+        if ((LID & 31) == 0) red[LID >> 5] = v;                  \
+        __syncthreads();                                         \
+        v = red[0];                                              \
+        UNROLL for (int s = 1; s < K_WG / 32; s++)               \
+        {                                                        \
+            v = K_OP_##op(v, red[s]);                            \
+        }                                                        \
+        __syncthreads();                                         \
+        return v;                                                \
+    }
+#else /* OpenCL 1.2 knows no sub-groups: a tree in local memory */
+#define REDUCE_SPACE(T) __local T k_red[K_WG]
+#define K_DEFINE_REDUCE(op, T)                                                 \
+    FN T k_reduce_##op##_##T(__local T *red, T v)                              \
+    {                                                                          \
+        red[LID] = v;                                                          \
+        K_BARRIER();                                                           \
+        for (int s = K_WG / 2; s; s >>= 1) {                                   \
+            if (LID < s) red[LID] = K_OP_##op(red[LID], red[LID + s]);         \
+            K_BARRIER();                                                       \
+        }                                                                      \
+        v = red[0];                                                            \
+        K_BARRIER();                                                           \
+        return v;                                                              \
+    }
+#endif
+#define K_DEFINE_REDUCES(T) K_DEFINE_REDUCE(SUM, T) K_DEFINE_REDUCE(MAX, T) K_DEFINE_REDUCE(MIN, T)
+K_DEFINE_REDUCES(f32)
+K_DEFINE_REDUCES(i32)
+K_DEFINE_REDUCES(i64)
+#ifdef K_F64
+K_DEFINE_REDUCES(f64)
+#endif
+/* The space may be declared for a larger type than is reduced in it. */
+#define REDUCE(op, T, v, j, n, e) K_REDUCE(op, T, v, j, n, e)
+#define K_REDUCE(op, T, v, j, n, e)           \
+    T v = K_ID_##op##_##T;                    \
+    ITEM_FOR_NB(j, n)                         \
+    {                                         \
+        const T k_e = (e);                    \
+        v = K_OP_##op(v, k_e);                \
+    }                                         \
+    v = k_reduce_##op##_##T((LOCALPTR T *)k_red, v)
+#endif
+
+/* ---- LOOP model ------------------------------------------------------------------------------------------------- */
+
+#ifdef K_LOOPS
+/* Where the g-th of G parts of n begins, on a multiple of a. */
+FN i64 k_cut(i64 n, i64 g, i64 G, i64 a)
+{
+    return g >= G ? n : (n / G * g + n % G * g / G) / a * a;
+}
+#if defined(K_OPENCL) /* the bound is hoisted by hand */
+#define K_LOOP(j, lo, hi) for (idx j = (lo), k_h = (idx)(hi); j < k_h; j++)
+#elif defined(K_REVERSE)
+#define K_LOOP(j, lo, hi) for (idx j = (idx)(hi)-1; j >= (idx)(lo); j--)
+#else
+#define K_LOOP(j, lo, hi) for (idx j = (lo); j < (idx)(hi); j++)
+#endif
+#ifdef K_LINT /* a phase inside a phase, which on a GPU is a barrier that not all items reach, does not compile */
+static char k_token __attribute__((unused));
+#define K_ENTER                                                                                                \
+    for (int k_in = (int)sizeof(char[sizeof(k_token) == 1 ? 1 : -1]), k_token = 0; k_in; k_in = 0, (void)k_token)
+#else
+#define K_ENTER
+#endif
+#define GRID_FOR(i, n) K_SIMD K_LOOP(i, k_cut(n, k_group, k_groups, 64), k_cut(n, k_group + 1, k_groups, 64))
+#define GROUP_FOR(g, G)                                                                                        \
+    for (idx g = (idx)k_cut(G, k_group, k_groups, 1), k_e = (idx)k_cut(G, k_group + 1, k_groups, 1); g < k_e; g++)
+#define GROUP_FOR2(a, A, b, B)                   \
+    GROUP_FOR(k_t, (idx)(A) * (idx)(B))          \
+    for (idx a = k_t / (idx)(B), b = k_t - a * (idx)(B), k_u = 1; k_u; k_u = 0)
+#define GRID_FOR2(i, I, j, J) GROUP_FOR(i, I) K_SIMD K_LOOP(j, 0, J)
+#define ITEM_FOR(j, n) K_ENTER K_SIMD K_LOOP(j, 0, n)
+#define ITEM_FOR2(i, I, j, J) K_ENTER K_LOOP(i, 0, I) K_SIMD K_LOOP(j, 0, J)
+#define ITEM_FOR_NB ITEM_FOR
+#define ITEM_FOR2_NB ITEM_FOR2
+#define ITEM_FOR_ATOMIC(j, n) K_ENTER K_LOOP(j, 0, n) /* not vectorised: lanes would collide */
+#define LOCAL_ADD(p, v) (*(p) += (v))
+#define ITEMS2(l, y, H, x, W)                                     \
+    K_ENTER K_LOOP(y, 0, H) K_SIMD K_LOOP(x, 0, W)                \
+    for (idx l = y * (W) + x, k_o = 1; k_o; k_o = 0)
+#define ONCE
+#define PRIV(T, v) LOCAL(T, v, K_WG)
+#define PRIVN(T, v, N) LOCAL2(T, v, N, K_WG)
+#define P(v, l) v[l]
+#define PN(v, i, l) v[i][l]
+
+/* Compilers vectorise a maximum of floats only when told that there is no NaN, so it is taken of integers in the same
+ * order, above which NaN stands (below for a minimum). */
+FN i32 k_key_f32(f32 x, i32 nan)
+{
+    const i32 u = (i32)K_F2U(x);
+    return x != x ? nan : u ^ ((u >> 31) & 0x7fffffff);
+}
+FN f32 k_unkey_f32(i32 k)
+{
+    return K_U2F((u32)(k ^ ((k >> 31) & 0x7fffffff)));
+}
+#ifdef K_F64
+FN i64 k_key_f64(f64 x, i64 nan)
+{
+    const i64 u = (i64)K_D2U(x);
+    return x != x ? nan : u ^ ((u >> 63) & 0x7fffffffffffffff);
+}
+FN f64 k_unkey_f64(i64 k)
+{
+    return K_U2D((u64)(k ^ ((k >> 63) & 0x7fffffffffffffff)));
+}
+#endif
+#define k_key_i32(x, nan) (x)
+#define k_key_i64(x, nan) (x)
+#define k_unkey_i32(k) (k)
+#define k_unkey_i64(k) (k)
+#define K_KEY_f32 i32
+#define K_KEY_f64 i64
+#define K_KEY_i32 i32
+#define K_KEY_i64 i64
+
+#define REDUCE_SPACE(T)
+#define REDUCE(op, T, v, j, n, e) K_REDUCE(op, T, v, j, n, e)
+#define K_REDUCE(op, T, v, j, n, e) K_REDUCE_##op(T, v, j, n, e)
+#define K_REDUCE_SUM(T, v, j, n, e)                  \
+    T v = 0;                                         \
+    K_SIMD_REDUCE(SUM, v) for (idx j = 0; j < (idx)(n); j++) v += (e)
+#define K_REDUCE_MAX(T, v, j, n, e) K_REDUCE_KEY(MAX, >, K_ID_MAX_##T, T, v, j, n, e)
+#define K_REDUCE_MIN(T, v, j, n, e) K_REDUCE_KEY(MIN, <, K_ID_MIN_##T, T, v, j, n, e)
+#define K_REDUCE_KEY(op, cmp, id, T, v, j, n, e)                                              \
+    K_KEY_##T k_##v = k_key_##T(id, 0);                                                       \
+    K_SIMD_REDUCE(op, k_##v) for (idx j = 0; j < (idx)(n); j++)                               \
+    {                                                                                         \
+        const K_KEY_##T k_x = k_key_##T((e), K_NAN_##op##_##T);                               \
+        k_##v = k_x cmp k_##v ? k_x : k_##v;                                                  \
+    }                                                                                         \
+    const T v = k_unkey_##T(k_##v)
+#define K_NAN_MAX_f32 0x7fc00000
+#define K_NAN_MIN_f32 ((i32)0x803fffff)
+#define K_NAN_MAX_f64 0x7ff8000000000000
+#define K_NAN_MIN_f64 ((i64)0x8007ffffffffffff)
+#define K_NAN_MAX_i32 0
+#define K_NAN_MIN_i32 0
+#define K_NAN_MAX_i64 0
+#define K_NAN_MIN_i64 0
+#endif
+
+/* ---- C entry points and signatures ------------------------------------------------------------------------------ */
+
+#ifdef K_C
+/* What a table or dlsym("<name>__<isa>") yields. argv holds a pointer to each argument's value. */
+typedef struct k_info {
+    const char *name, *sig; /* sig: "(IN(f32,x), OUT(f32,y), VAL(i64,n))" */
+    void (*run)(i64 group, i64 groups, void *const *argv);
+} k_info;
+
+/* The argument list is walked by pasting a prefix to each kind, so here IN, OUT ... are no macros. */
+#define K_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, A, B, C, D, E, F, N, ...) N
+#define K_COUNT(...)                                                                                                   \
+    K_COUNT_(__VA_ARGS__, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, \
+             9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define K_M1(F, i, a) F(i, a)
+#define K_M2(F, i, a, ...) F(i, a) K_M1(F, i + 1, __VA_ARGS__)
+#define K_M3(F, i, a, ...) F(i, a) K_M2(F, i + 1, __VA_ARGS__)
+#define K_M4(F, i, a, ...) F(i, a) K_M3(F, i + 1, __VA_ARGS__)
+#define K_M5(F, i, a, ...) F(i, a) K_M4(F, i + 1, __VA_ARGS__)
+#define K_M6(F, i, a, ...) F(i, a) K_M5(F, i + 1, __VA_ARGS__)
+#define K_M7(F, i, a, ...) F(i, a) K_M6(F, i + 1, __VA_ARGS__)
+#define K_M8(F, i, a, ...) F(i, a) K_M7(F, i + 1, __VA_ARGS__)
+#define K_M9(F, i, a, ...) F(i, a) K_M8(F, i + 1, __VA_ARGS__)
+#define K_M10(F, i, a, ...) F(i, a) K_M9(F, i + 1, __VA_ARGS__)
+#define K_M11(F, i, a, ...) F(i, a) K_M10(F, i + 1, __VA_ARGS__)
+#define K_M12(F, i, a, ...) F(i, a) K_M11(F, i + 1, __VA_ARGS__)
+#define K_M13(F, i, a, ...) F(i, a) K_M12(F, i + 1, __VA_ARGS__)
+#define K_M14(F, i, a, ...) F(i, a) K_M13(F, i + 1, __VA_ARGS__)
+#define K_M15(F, i, a, ...) F(i, a) K_M14(F, i + 1, __VA_ARGS__)
+#define K_M16(F, i, a, ...) F(i, a) K_M15(F, i + 1, __VA_ARGS__)
+#define K_M17(F, i, a, ...) F(i, a) K_M16(F, i + 1, __VA_ARGS__)
+#define K_M18(F, i, a, ...) F(i, a) K_M17(F, i + 1, __VA_ARGS__)
+#define K_M19(F, i, a, ...) F(i, a) K_M18(F, i + 1, __VA_ARGS__)
+#define K_M20(F, i, a, ...) F(i, a) K_M19(F, i + 1, __VA_ARGS__)
+#define K_M21(F, i, a, ...) F(i, a) K_M20(F, i + 1, __VA_ARGS__)
+#define K_M22(F, i, a, ...) F(i, a) K_M21(F, i + 1, __VA_ARGS__)
+#define K_M23(F, i, a, ...) F(i, a) K_M22(F, i + 1, __VA_ARGS__)
+#define K_M24(F, i, a, ...) F(i, a) K_M23(F, i + 1, __VA_ARGS__)
+#define K_M25(F, i, a, ...) F(i, a) K_M24(F, i + 1, __VA_ARGS__)
+#define K_M26(F, i, a, ...) F(i, a) K_M25(F, i + 1, __VA_ARGS__)
+#define K_M27(F, i, a, ...) F(i, a) K_M26(F, i + 1, __VA_ARGS__)
+#define K_M28(F, i, a, ...) F(i, a) K_M27(F, i + 1, __VA_ARGS__)
+#define K_M29(F, i, a, ...) F(i, a) K_M28(F, i + 1, __VA_ARGS__)
+#define K_M30(F, i, a, ...) F(i, a) K_M29(F, i + 1, __VA_ARGS__)
+#define K_M31(F, i, a, ...) F(i, a) K_M30(F, i + 1, __VA_ARGS__)
+#define K_M32(F, i, a, ...) F(i, a) K_M31(F, i + 1, __VA_ARGS__)
+#define K_EACH(F, ...) K_CAT(K_M, K_COUNT(__VA_ARGS__))(F, 0, __VA_ARGS__)
+
+#define K_DECLARE(i, a) , K_DECLARE_##a
+#define K_DECLARE_IN(T, x) const T *RESTRICT x
+#define K_DECLARE_OUT(T, x) T *RESTRICT x
+#define K_DECLARE_INOUT(T, x) T *RESTRICT x
+#define K_DECLARE_ALIAS(T, x) const T *x
+#define K_DECLARE_ALIAS_OUT(T, x) T *x
+#define K_DECLARE_VAL(T, x) const T x
+#define K_PULL(i, a) , K_PULL_##a k_argv[i]
+#define K_PULL_IN(T, x) *(const T *const *)
+#define K_PULL_OUT(T, x) *(T *const *)
+#define K_PULL_INOUT(T, x) *(T *const *)
+#define K_PULL_ALIAS(T, x) *(const T *const *)
+#define K_PULL_ALIAS_OUT(T, x) *(T *const *)
+#define K_PULL_VAL(T, x) *(const T *)
+#define K_DECLARES(...) K_EACH(K_DECLARE, __VA_ARGS__)
+#define K_PULLS(...) K_EACH(K_PULL, __VA_ARGS__)
+
+/* The signature is text with its types expanded, so the kinds are spelt back as strings. */
+#define K_STR(...) K_STR_(__VA_ARGS__)
+#define K_STR_(...) #__VA_ARGS__
+
+#ifndef K_ISA
+#define K_ISA base /* the build compiles each unit once per instruction set: -DK_ISA=v3 ... */
+#endif
+#ifdef K_LIST /* cc -E -P -DK_LIST lists kernels and signatures for the build */
+#define KERNEL(name, args) @K name K_STR(args)
+#else
+#define KERNEL(name, args) K_KERNEL(name, K_CAT(name, K_CAT(__, K_ISA)), args, K_STR(name), K_STR(args))
+#define K_KERNEL(name, sym, args, text, sig) K_KERNEL_(name, sym, args, text, sig)
+#define K_KERNEL_(name, sym, args, text, sig)                                                                \
+    static inline __attribute__((always_inline)) void k_body_##name(const i64 k_group,                       \
+                                                                    const i64 k_groups K_DECLARES args);     \
+    static void sym##__run(i64 k_g, i64 k_G, void *const *k_argv)                                            \
+    {                                                                                                        \
+        k_body_##name(k_g, k_G K_PULLS args);                                                                \
+    }                                                                                                        \
+    const k_info sym = {text, sig, sym##__run};                                                              \
+    static inline __attribute__((always_inline)) void k_body_##name(const i64 k_group,                       \
+                                                                    const i64 k_groups K_DECLARES args)
+#endif
+#endif
+
+#endif /* DHOW_KERNEL_K_H_ */
