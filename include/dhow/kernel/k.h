@@ -152,13 +152,10 @@ typedef struct k_dims {
 #if defined(K_OPENCL)
 
 #define GLOBAL __global
-#define LOCALPTR __local
 #define CONSTANT __constant
 #define RESTRICT restrict
 #define FN static inline
 #define FN_SHARED static inline
-#define LOCAL(T, n, N) __local T n[N]
-#define LOCAL2(T, n, M, N) __local T n[M][N]
 #define LID ((int)get_local_id(0))
 #define GROUP_ID ((idx)get_group_id(0))
 #define N_GROUPS ((idx)get_num_groups(0))
@@ -178,14 +175,21 @@ typedef struct k_dims {
 #define K_U2D(u) as_double((u64)(u))
 #endif
 #define K_LIBM64(name) name
-#ifdef K_LOOPS
+#ifdef K_LOOPS /* a group is one work-item: its local memory can be private, which no device limit applies to */
 #define K_GROUPSIZE 1
+#define LOCALPTR
+#define K_ALIGN __attribute__((aligned(64)))
+#define LOCAL(T, n, N) T n[N] K_ALIGN
+#define LOCAL2(T, n, M, N) T n[M][N] K_ALIGN
 #define k_group ((i64)get_group_id(0))
 #define k_groups ((i64)get_num_groups(0))
 #define K_SIMD _Pragma("clang loop vectorize(assume_safety)")
 #define K_SIMD_REDUCE(op, v) _Pragma("clang loop vectorize(enable)")
 #else
 #define K_GROUPSIZE K_WG
+#define LOCALPTR __local
+#define LOCAL(T, n, N) __local T n[N]
+#define LOCAL2(T, n, M, N) __local T n[M][N]
 #define expf(x) exp((f32)(x))
 #define logf(x) log((f32)(x))
 #define tanhf(x) tanh((f32)(x))
@@ -466,7 +470,8 @@ FN u16 k_bf16_store(f32 f) /* rounds to nearest even, keeps NaN */
 #define MATH(T, name) K_CAT(K_MATH_, REAL(T))(name)
 #define K_MATH_f32(name) name##f
 #define K_MATH_f64(name) K_LIBM64(name)
-#define ACTIVATION(T, name) K_CAT(k_##name##_, REAL(T))
+#define ACTIVATION(T, name) K_CAT(k_##name##_, REAL(T)) /* relu gelu gelu_tanh sigmoid silu tanh */
+#define ACTIVATE(T, v, activation) K_CAT(k_activate_, REAL(T))(v, activation)
 
 #define K_ACTIVATIONS(R)                                                                                              \
     FN R k_relu_##R(R x)                                                                                              \
@@ -706,6 +711,69 @@ FN f64 k_unkey_f64(i64 k)
 #define K_NAN_MIN_i32 0
 #define K_NAN_MAX_i64 0
 #define K_NAN_MIN_i64 0
+#endif
+
+/* ---- vectors and rows, LOOP model only --------------------------------------------------------------------------- */
+
+#ifdef K_LOOPS
+/* VEC(R) holds LANES(R) values of f32 or f64; scalars widen in arithmetic. VLOAD and VSTORE take aligned LOCAL memory. */
+#define VEC(R) K_CAT(k_vec_, R)
+#define LANES(R) K_CAT(K_LANES_, R)
+#define VLOAD(R, p) K_CAT(K_VLOAD_, R)(p)
+#define VSTORE(R, p, v) K_CAT(K_VSTORE_, R)(p, v)
+#ifdef K_OPENCL
+#define K_LANES_f32 16
+#define K_LANES_f64 8
+typedef float16 k_vec_f32;
+#define K_VLOAD_f32(p) vload16(0, p)
+#define K_VSTORE_f32(p, v) vstore16(v, 0, p)
+#ifdef K_F64
+typedef double8 k_vec_f64;
+#define K_VLOAD_f64(p) vload8(0, p)
+#define K_VSTORE_f64(p, v) vstore8(v, 0, p)
+#endif
+#else
+#if defined(__AVX512F__)
+#define K_LANES_f32 16
+#elif defined(__AVX__)
+#define K_LANES_f32 8
+#else
+#define K_LANES_f32 4
+#endif
+#define K_LANES_f64 (K_LANES_f32 / 2)
+typedef f32 k_vec_f32 __attribute__((vector_size(4 * K_LANES_f32), may_alias));
+typedef f64 k_vec_f64 __attribute__((vector_size(4 * K_LANES_f32), may_alias));
+#define K_VLOAD_f32(p) (*(const k_vec_f32 *)(p))
+#define K_VLOAD_f64(p) (*(const k_vec_f64 *)(p))
+#define K_VSTORE_f32(p, v) (*(k_vec_f32 *)(p) = (v))
+#define K_VSTORE_f64(p, v) (*(k_vec_f64 *)(p) = (v))
+#endif
+
+/* Applies an activation to a row: one vectorised loop each. */
+#define K_ACTIVATE_LOOP(R, name) \
+    ITEM_FOR(j, n) row[j] = k_##name##_##R(row[j])
+#define K_ACTIVATE_ROW(R)                                                              \
+    FN_SHARED void k_activate_row_##R(LOCALPTR R *row, const idx n, const i32 activation) \
+    {                                                                                  \
+        if (activation == 1) {                                                         \
+            K_ACTIVATE_LOOP(R, relu);                                                  \
+        } else if (activation == 2) {                                                  \
+            K_ACTIVATE_LOOP(R, gelu);                                                  \
+        } else if (activation == 3) {                                                  \
+            K_ACTIVATE_LOOP(R, gelu_tanh);                                             \
+        } else if (activation == 4) {                                                  \
+            K_ACTIVATE_LOOP(R, sigmoid);                                               \
+        } else if (activation == 5) {                                                  \
+            K_ACTIVATE_LOOP(R, tanh);                                                  \
+        } else if (activation == 6) {                                                  \
+            K_ACTIVATE_LOOP(R, silu);                                                  \
+        }                                                                              \
+    }
+K_ACTIVATE_ROW(f32)
+#ifdef K_F64
+K_ACTIVATE_ROW(f64)
+#endif
+#define ACTIVATE_ROW(T, row, n, activation) K_CAT(k_activate_row_, REAL(T))(row, n, activation)
 #endif
 
 /* ---- C entry points and signatures ------------------------------------------------------------------------------ */
