@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Modules: a text is brought into OpenCL C, compiled or taken from the cache, and its kernels are
+ * handed out by name.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cache.h"
+#include "opencl.h"
+#include "source.h"
+
+typedef struct dhowi_cl_module {
+    dhowi_cl_device *device;
+    cl_program program;
+    bool portable;
+    char name[128];
+    pthread_mutex_t lock; /* kernels */
+    dhowi_cl_kernel *kernels;
+} dhowi_cl_module;
+
+/* ---- compiling ------------------------------------------------------------------------------ */
+
+/* Processors get the loop form, in which a group is one thread and its items are a loop that the
+ * compiler vectorises; a group of items with barriers is 3 to 60 times slower there. */
+static void add_options(dhowi_cl_text *out, const dhowi_cl_device *device,
+                        const dhow_module_desc *desc) {
+    if (strstr(desc->options, "-cl-std") == NULL) dhowi_cl_text_print(out, "-cl-std=CL1.2 ");
+    if (desc->format == DHOW_MODULE_PORTABLE) {
+        /* Neither infinities nor NaN are assumed away. */
+        dhowi_cl_text_print(out, "-cl-mad-enable -cl-no-signed-zeros ");
+        if (device->is_cpu)
+            dhowi_cl_text_print(out, "-DK_LOOPS ");
+        else if (strstr(desc->options, "-DK_WG=") == NULL)
+            dhowi_cl_text_print(out, "-DK_WG=%u ", device->group_items);
+        if (desc->index_bits == 64 && strstr(desc->options, "-DK_IDX64") == NULL)
+            dhowi_cl_text_print(out, "-DK_IDX64 ");
+    }
+    dhowi_cl_text_add(out, desc->options, strlen(desc->options));
+}
+
+/* The line of the compiler's messages that names the first error. */
+static void first_error(const char *log, char *out, size_t out_bytes) {
+    const char *at = strstr(log, "error");
+    if (at == NULL) at = log + strspn(log, "\n");
+    while (at > log && at[-1] != '\n') at--;
+    snprintf(out, out_bytes, "%.*s", (int)strcspn(at, "\n"), at);
+}
+
+/* Copies the compiler's messages to where the host wants them and returns the first error's line in
+ * `line`. */
+static void read_log(const dhowi_cl_device *device, cl_program program,
+                     const dhow_module_desc *desc, char *line, size_t line_bytes) {
+    size_t bytes = 0;
+    line[0] = '\0';
+    if (dhowi_cl.GetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) !=
+            CL_SUCCESS ||
+        bytes == 0 || bytes > SIZE_MAX / 2)
+        return;
+    char *log = dhowi_cl_new(device->host, bytes + 1);
+    if (log == NULL) return;
+    if (dhowi_cl.GetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, bytes, log, NULL) ==
+        CL_SUCCESS) {
+        if (desc->log != NULL && desc->log_bytes > 0)
+            snprintf(desc->log, (size_t)desc->log_bytes, "%s", log);
+        first_error(log, line, line_bytes);
+    }
+    dhowi_cl_delete(device->host, log);
+}
+
+static int32_t compile(dhowi_cl_device *device, const dhow_module_desc *desc,
+                       const dhowi_cl_text *source, const char *options, cl_program *out,
+                       dhow_error *err) {
+    cl_int code = CL_SUCCESS;
+    const char *text = source->data;
+    char line[320];
+    cl_program program =
+        dhowi_cl.CreateProgramWithSource(device->context, 1, &text, &source->bytes, &code);
+    if (code != CL_SUCCESS)
+        return dhowi_cl_fail(err, code, "%s: '%.100s' makes no program", device->name, desc->name);
+    code = dhowi_cl.BuildProgram(program, 1, &device->id, options, NULL, NULL);
+    read_log(device, program, desc, line, sizeof line);
+    if (code == CL_SUCCESS) {
+        *out = program;
+        return DHOW_OK;
+    }
+    dhowi_cl.ReleaseProgram(program);
+    return dhowi_cl_fail(err, code, "'%.80s' does not compile for %.40s: %s", desc->name,
+                         device->name, line);
+}
+
+/* The program, from the cache or compiled and cached. */
+static int32_t build_program(dhowi_cl_device *device, const dhow_module_desc *desc, cl_program *out,
+                             dhow_error *err) {
+    dhowi_cl_text source = {.host = device->host}, options = {.host = device->host};
+    if (desc->log != NULL && desc->log_bytes > 0) desc->log[0] = '\0';
+    add_options(&options, device, desc);
+    int32_t status = desc->format == DHOW_MODULE_PORTABLE
+                         ? dhowi_cl_source_portable(&source, desc, err)
+                         : dhowi_cl_source_native(&source, desc, err);
+    if (status == DHOW_OK && options.failed)
+        status = dhowi_cl_refuse(err, DHOW_OUT_OF_MEMORY,
+                                 "no host memory for the options of '%.200s'", desc->name);
+    if (status == DHOW_OK) {
+        dhowi_cl_cache_key key =
+            dhowi_cl_cache_key_of(device, source.data, source.bytes, options.data);
+        *out = dhowi_cl_cache_load(device, &key, options.data);
+        if (*out == NULL) {
+            status = compile(device, desc, &source, options.data, out, err);
+            if (status == DHOW_OK) dhowi_cl_cache_store(device, &key, *out);
+        }
+    }
+    dhowi_cl_text_free(&source);
+    dhowi_cl_text_free(&options);
+    return status;
+}
+
+/* ---- slots ---------------------------------------------------------------------------------- */
+
+int32_t dhowi_cl_module_build(void *device_pointer, const dhow_module_desc *desc, void **out_module,
+                              dhow_error *err) {
+    dhowi_cl_device *device = device_pointer;
+    *out_module = NULL;
+    if (desc->format != DHOW_MODULE_PORTABLE && desc->format != DHOW_MODULE_OPENCL_C)
+        return dhowi_cl_refuse(
+            err, DHOW_UNSUPPORTED,
+            "'%.200s': OpenCL devices take portable kernels and OpenCL C, not format %u",
+            desc->name, desc->format);
+    dhowi_cl_module *module = dhowi_cl_new(device->host, sizeof *module);
+    if (module == NULL)
+        return dhowi_cl_refuse(err, DHOW_OUT_OF_MEMORY, "%s: no host memory", device->name);
+    module->device = device;
+    module->portable = desc->format == DHOW_MODULE_PORTABLE;
+    snprintf(module->name, sizeof module->name, "%s", desc->name);
+    pthread_mutex_init(&module->lock, NULL);
+    int32_t status = build_program(device, desc, &module->program, err);
+    if (status != DHOW_OK) {
+        dhowi_cl_module_free(module);
+        return status;
+    }
+    *out_module = module;
+    return DHOW_OK;
+}
+
+void dhowi_cl_module_free(void *module_pointer) {
+    dhowi_cl_module *module = module_pointer;
+    while (module->kernels != NULL) {
+        dhowi_cl_kernel *kernel = module->kernels;
+        module->kernels = kernel->next;
+        dhowi_cl_kernel_destroy(kernel);
+    }
+    if (module->program != NULL) dhowi_cl.ReleaseProgram(module->program);
+    pthread_mutex_destroy(&module->lock);
+    dhowi_cl_delete(module->device->host, module);
+}
+
+int32_t dhowi_cl_module_kernel(void *module_pointer, const char *name, void **out_kernel,
+                               dhow_error *err) {
+    dhowi_cl_module *module = module_pointer;
+    int32_t status = DHOW_OK;
+    *out_kernel = NULL;
+    pthread_mutex_lock(&module->lock);
+    dhowi_cl_kernel *kernel = module->kernels;
+    while (kernel != NULL && strcmp(kernel->name, name) != 0) kernel = kernel->next;
+    if (kernel == NULL) {
+        status = dhowi_cl_kernel_create(module->device, module->program, name, module->portable,
+                                        &kernel, err);
+        if (status == DHOW_OK) {
+            kernel->next = module->kernels;
+            module->kernels = kernel;
+        } else if (status == DHOW_NOT_FOUND) {
+            dhowi_cl_refuse(err, DHOW_NOT_FOUND, "'%.150s' has no kernel '%.150s'", module->name,
+                            name);
+        }
+    }
+    pthread_mutex_unlock(&module->lock);
+    *out_kernel = kernel;
+    return status;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of the OpenCL plugin share: its objects and the slots each file provides. One
+ * context per device, one in-order queue per stream, and beside them one small queue per device for
+ * work that belongs to no stream (maps).
+ */
+#ifndef DHOW_OPENCL_OPENCL_H_
+#define DHOW_OPENCL_OPENCL_H_
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "dhow/plugin.h"
+#include "symbols.h"
+
+/* ---- error.c -------------------------------------------------------------------------------- */
+
+/* "CL_OUT_OF_RESOURCES", or "an unknown OpenCL error". */
+const char *dhowi_cl_error_name(cl_int code);
+
+/* Fills err with the message, " : CL_NAME (-5)" behind it, and returns the status that fits the
+ * OpenCL code. */
+int32_t dhowi_cl_fail(dhow_error *err, cl_int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The same for failures the runtime reports after the call that caused them: whatever is not a lack
+ * of memory means that the device has stopped working in this process. */
+int32_t dhowi_cl_fail_late(dhow_error *err, cl_int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* A failure of our own finding, without an OpenCL code. */
+int32_t dhowi_cl_refuse(dhow_error *err, dhow_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Zeroed memory of the host's allocator, NULL when short; and its release, which takes NULL. */
+void *dhowi_cl_new(const dhow_host *host, size_t bytes);
+void dhowi_cl_delete(const dhow_host *host, void *memory);
+
+/* ---- device.c ------------------------------------------------------------------------------- */
+
+typedef enum dhowi_cl_blas_mode {
+    DHOWI_CL_BLAS_AUTO, /* GPUs only */
+    DHOWI_CL_BLAS_ON,
+    DHOWI_CL_BLAS_OFF
+} dhowi_cl_blas_mode;
+
+/* A device as the runtime lists it. */
+typedef struct dhowi_cl_listed {
+    cl_platform_id platform;
+    cl_device_id id;
+    cl_device_type type;
+} dhowi_cl_listed;
+
+typedef struct dhowi_cl_backend {
+    const dhow_host *host;
+    dhowi_cl_listed *devices; /* GPUs, accelerators, CPUs; in the runtime's order within each */
+    uint32_t device_count;
+    dhowi_cl_blas_mode blas_mode;
+} dhowi_cl_backend;
+
+/* Memory mapped for good, that is pinned host memory. */
+typedef struct dhowi_cl_pinned {
+    struct dhowi_cl_pinned *next;
+    void *memory;
+    cl_mem mem;
+} dhowi_cl_pinned;
+
+typedef struct dhowi_cl_device {
+    const dhow_host *host;
+    dhowi_cl_backend *backend;
+    cl_device_id id;
+    cl_context context;
+    cl_command_queue own_queue; /* maps and pinned memory; never waits for a stream */
+    bool is_cpu;                /* kernels are built in the loop form */
+    bool is_gpu;
+    bool host_visible;
+    bool has_fp64;
+    bool has_fp16;
+    uint32_t compute_units;
+    uint32_t group_items; /* K_WG of portable kernels in GPU form */
+    uint64_t sub_buffer_align;
+    uint64_t max_alloc_bytes;
+    uint64_t total_bytes;
+    char name[128];
+    char driver[128];
+    pthread_mutex_t pinned_lock;
+    dhowi_cl_pinned *pinned;
+} dhowi_cl_device;
+
+/* Lists the usable devices of all platforms into *out (NULL when there are none). `why` gets the
+ * reason when the count is 0. Returns an OpenCL code. */
+cl_int dhowi_cl_list_devices(const dhow_host *host, dhowi_cl_listed **out, uint32_t *out_count,
+                             uint32_t *out_platforms, char *why, size_t why_bytes);
+
+int32_t dhowi_cl_device_count(void *backend, uint32_t *out_count, dhow_error *err);
+int32_t dhowi_cl_device_describe(void *backend, uint32_t index, dhow_device_desc *out,
+                                 dhow_error *err);
+int32_t dhowi_cl_device_open(void *backend, uint32_t index, void **out_device, dhow_error *err);
+void dhowi_cl_device_close(void *device);
+
+/* ---- memory.c ------------------------------------------------------------------------------- */
+
+/* What a memory handle points to. */
+typedef struct dhowi_cl_buffer {
+    cl_mem mem;
+    uint64_t bytes;
+    uint64_t id; /* never given twice in a process, unlike the address of a cl_mem */
+} dhowi_cl_buffer;
+
+static inline dhowi_cl_buffer *dhowi_cl_buffer_of(uint64_t handle) {
+    return (dhowi_cl_buffer *)(uintptr_t)handle;
+}
+
+int32_t dhowi_cl_mem_alloc(void *device, uint64_t bytes, uint64_t *out_handle, dhow_error *err);
+void dhowi_cl_mem_free(void *device, uint64_t handle);
+int32_t dhowi_cl_host_alloc(void *device, uint64_t bytes, void **out_memory, dhow_error *err);
+void dhowi_cl_host_free(void *device, void *memory);
+int32_t dhowi_cl_map(void *device, uint64_t handle, uint64_t offset, uint64_t bytes,
+                     uint32_t access, void **out_memory, dhow_error *err);
+int32_t dhowi_cl_unmap(void *device, uint64_t handle, void *memory, dhow_error *err);
+int32_t dhowi_cl_mem_info(void *device, uint64_t *out_free, uint64_t *out_total, dhow_error *err);
+
+/* ---- stream.c ------------------------------------------------------------------------------- */
+
+typedef struct dhowi_cl_stream {
+    dhowi_cl_device *device;
+    cl_command_queue queue;
+    cl_event query_mark; /* what stream_query watches; NULL when nothing was submitted since it was
+                            reached */
+    bool busy;           /* commands were submitted after query_mark */
+    bool timed;          /* the queue takes times */
+    uint32_t unflushed;
+    cl_int failed; /* first failure of a flush, reported by the next sync */
+} dhowi_cl_stream;
+
+/* Counts a command just enqueued, and hands the queue to the device every now and then. */
+void dhowi_cl_stream_submitted(dhowi_cl_stream *stream);
+void dhowi_cl_stream_flush(dhowi_cl_stream *stream);
+/* Lets the stream's later commands be timed. */
+int32_t dhowi_cl_stream_start_timing(dhowi_cl_stream *stream, dhow_error *err);
+
+int32_t dhowi_cl_stream_create(void *device, uint32_t flags, void **out_stream, dhow_error *err);
+void dhowi_cl_stream_destroy(void *stream);
+int32_t dhowi_cl_stream_sync(void *stream, dhow_error *err);
+int32_t dhowi_cl_stream_query(void *stream, dhow_error *err);
+
+/* ---- event.c -------------------------------------------------------------------------------- */
+
+/* OK when reached, NOT_READY when not, else what the event's commands failed with. */
+int32_t dhowi_cl_event_status(cl_event event, dhow_error *err);
+
+int32_t dhowi_cl_stream_wait(void *stream, void *event, dhow_error *err);
+int32_t dhowi_cl_event_create(void *device, uint32_t flags, void **out_event, dhow_error *err);
+void dhowi_cl_event_destroy(void *event);
+int32_t dhowi_cl_event_record(void *event, void *stream, dhow_error *err);
+int32_t dhowi_cl_event_sync(void *event, dhow_error *err);
+int32_t dhowi_cl_event_query(void *event, dhow_error *err);
+int32_t dhowi_cl_event_signal(void *event, dhow_error *err);
+int32_t dhowi_cl_event_elapsed(void *start, void *end, int64_t *out_nanoseconds, dhow_error *err);
+
+/* ---- copy.c --------------------------------------------------------------------------------- */
+
+int32_t dhowi_cl_copy(void *stream, const dhow_copy_rect *rect, dhow_error *err);
+int32_t dhowi_cl_fill(void *stream, uint64_t handle, uint64_t offset, uint64_t bytes,
+                      uint64_t pattern, uint32_t pattern_bytes, dhow_error *err);
+
+/* ---- module.c, launch.c --------------------------------------------------------------------- */
+
+struct dhowi_cl_module;
+
+/* What an argument was at the kernel's last launch. Setting an argument costs as much as half a
+ * launch, and most keep their value from launch to launch. */
+typedef struct dhowi_cl_slot {
+    uint64_t buffer_id; /* 0: not known */
+    uint64_t bits;      /* offset of a buffer, or a value */
+    uint32_t bytes;     /* size of the value in bits, 0: not known */
+    dhow_dims *dims;    /* made with the first dims argument */
+} dhowi_cl_slot;
+
+typedef struct dhowi_cl_kernel {
+    struct dhowi_cl_kernel *next;
+    dhowi_cl_device *device;
+    char *name;
+    cl_kernel kernel;
+    pthread_mutex_t lock; /* from the first clSetKernelArg to the enqueue: OpenCL kernels hold one
+                             set of arguments */
+    bool portable;
+    uint32_t native_args; /* arguments the compiled kernel takes; a portable kernel's buffers count
+                             twice */
+    size_t group_items;   /* fixed by the compiled kernel; 0 when it leaves that open */
+    dhowi_cl_slot slots[DHOW_MAX_KERNEL_ARGS];
+} dhowi_cl_kernel;
+
+int32_t dhowi_cl_module_build(void *device, const dhow_module_desc *desc, void **out_module,
+                              dhow_error *err);
+void dhowi_cl_module_free(void *module);
+int32_t dhowi_cl_module_kernel(void *module, const char *name, void **out_kernel, dhow_error *err);
+
+/* Makes a kernel of a built program, and releases it (NULL is allowed). */
+int32_t dhowi_cl_kernel_create(dhowi_cl_device *device, cl_program program, const char *name,
+                               bool portable, dhowi_cl_kernel **out_kernel, dhow_error *err);
+void dhowi_cl_kernel_destroy(dhowi_cl_kernel *kernel);
+int32_t dhowi_cl_launch(void *stream, void *kernel, const dhow_geometry *geometry,
+                        const dhow_arg *args, uint32_t arg_count, dhow_error *err);
+
+/* ---- blas.c --------------------------------------------------------------------------------- */
+
+extern const dhow_blas dhowi_cl_blas;
+/* Says whether CLBlast is there and where, or why not. */
+bool dhowi_cl_blas_present(char *detail, size_t detail_bytes);
+
+#endif /* DHOW_OPENCL_OPENCL_H_ */
