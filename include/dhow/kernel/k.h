@@ -132,6 +132,17 @@ typedef struct k_dims {
 #define K_LIT_f32(x) x##f
 #define K_LIT_f64(x) x
 
+/* 1 for types that are computed in as they are stored. */
+#define IS_WIDE(T) K_CAT(K_IS_WIDE_, T)
+#define K_IS_WIDE_f32 1
+#define K_IS_WIDE_f64 1
+#define K_IS_WIDE_f16 0
+#define K_IS_WIDE_bf16 0
+#define K_IS_WIDE_i8 1
+#define K_IS_WIDE_u8 1
+#define K_IS_WIDE_i32 1
+#define K_IS_WIDE_i64 1
+
 /* 1 for f32 f16 bf16 f64, for #if in templated kernels. */
 #define IS_FLOAT(T) K_CAT(K_IS_FLOAT_, T)
 #define K_IS_FLOAT_f32 1
@@ -616,7 +627,7 @@ K_DEFINE_REDUCES(f64)
 
 #ifdef K_LOOPS
 /* Where the g-th of G parts of n begins, on a multiple of a. */
-FN i64 k_cut(i64 n, i64 g, i64 G, i64 a)
+FN_SHARED i64 k_cut(i64 n, i64 g, i64 G, i64 a)
 {
     return g >= G ? n : (n / G * g + n % G * g / G) / a * a;
 }
@@ -747,6 +758,67 @@ typedef f64 k_vec_f64 __attribute__((vector_size(4 * K_LANES_f32), may_alias));
 #define K_VLOAD_f64(p) (*(const k_vec_f64 *)(p))
 #define K_VSTORE_f32(p, v) (*(k_vec_f32 *)(p) = (v))
 #define K_VSTORE_f64(p, v) (*(k_vec_f64 *)(p) = (v))
+#endif
+
+/* Rows to and from LOCAL memory in the type to compute in: k_load_row_T(to, from, stride, n), k_store_row_T(to, stride,
+ * from, n). One shared copy per unit, so that a kernel of a narrow type need not hold the conversions itself. */
+#define ROW_ACCESS(T) K_ROW_ACCESS(T, REAL(T))
+#define K_ROW_ACCESS(T, R) K_ROW_ACCESS_(T, R)
+#define K_ROW_ACCESS_(T, R)                                                                               \
+    FN_SHARED void k_load_row_##T(LOCALPTR R *RESTRICT to, GLOBAL const T *from, idx stride, idx n)       \
+    {                                                                                                     \
+        if (stride == 1) {                                                                                \
+            K_LOAD_DENSE_##T(to, from, n);                                                                \
+        } else {                                                                                          \
+            for (idx j = 0; j < n; j++) to[j] = LOAD(T, from, j * stride);                                \
+        }                                                                                                 \
+    }                                                                                                     \
+    FN_SHARED void k_store_row_##T(GLOBAL T *to, idx stride, LOCALPTR const R *RESTRICT from, idx n)      \
+    {                                                                                                     \
+        if (stride == 1) {                                                                                \
+            K_STORE_DENSE_##T(to, from, n);                                                               \
+        } else {                                                                                          \
+            for (idx j = 0; j < n; j++) STORE(T, to, j * stride, from[j]);                                \
+        }                                                                                                 \
+    }
+#define LOAD_ROW(T, to, from, stride, n) K_CAT(k_load_row_, T)(to, from, stride, n)
+#define STORE_ROW(T, to, stride, from, n) K_CAT(k_store_row_, T)(to, stride, from, n)
+#define K_LOAD_DENSE(T, to, from, n) K_SIMD K_LOOP(j, 0, n) to[j] = LOAD(T, from, j)
+#define K_STORE_DENSE(T, to, from, n) K_SIMD K_LOOP(j, 0, n) STORE(T, to, j, from[j])
+#define K_LOAD_DENSE_f32(to, from, n) K_LOAD_DENSE(f32, to, from, n)
+#define K_LOAD_DENSE_f64(to, from, n) K_LOAD_DENSE(f64, to, from, n)
+#define K_LOAD_DENSE_bf16(to, from, n) K_LOAD_DENSE(bf16, to, from, n)
+#define K_LOAD_DENSE_i8(to, from, n) K_LOAD_DENSE(i8, to, from, n)
+#define K_LOAD_DENSE_u8(to, from, n) K_LOAD_DENSE(u8, to, from, n)
+#define K_LOAD_DENSE_i32(to, from, n) K_LOAD_DENSE(i32, to, from, n)
+#define K_LOAD_DENSE_i64(to, from, n) K_LOAD_DENSE(i64, to, from, n)
+#define K_STORE_DENSE_f32(to, from, n) K_STORE_DENSE(f32, to, from, n)
+#define K_STORE_DENSE_f64(to, from, n) K_STORE_DENSE(f64, to, from, n)
+#define K_STORE_DENSE_bf16(to, from, n) K_STORE_DENSE(bf16, to, from, n)
+#define K_STORE_DENSE_i8(to, from, n) K_STORE_DENSE(i8, to, from, n)
+#define K_STORE_DENSE_u8(to, from, n) K_STORE_DENSE(u8, to, from, n)
+#define K_STORE_DENSE_i32(to, from, n) K_STORE_DENSE(i32, to, from, n)
+#define K_STORE_DENSE_i64(to, from, n) K_STORE_DENSE(i64, to, from, n)
+#if defined(K_C) && defined(__F16C__) /* the processor converts eight at a time; k_half_* are for the rest */
+typedef short k_half8 __attribute__((vector_size(16), may_alias, aligned(2)));
+typedef f32 k_float8 __attribute__((vector_size(32), may_alias, aligned(4)));
+typedef short k_short8 __attribute__((vector_size(16)));
+typedef f32 k_f32x8 __attribute__((vector_size(32)));
+#define K_LOAD_DENSE_f16(to, from, n)                                                                         \
+    idx k_i = 0;                                                                                              \
+    for (; k_i + 8 <= n; k_i += 8) {                                                                          \
+        *(k_float8 *)(to + k_i) = __builtin_ia32_vcvtph2ps256((k_short8) * (const k_half8 *)(from + k_i));    \
+    }                                                                                                         \
+    for (; k_i < n; k_i++) to[k_i] = LOADH(from, k_i)
+#define K_STORE_DENSE_f16(to, from, n)                                                                        \
+    idx k_i = 0;                                                                                              \
+    for (; k_i + 8 <= n; k_i += 8) {                                                                          \
+        *(k_half8 *)(to + k_i) = __builtin_ia32_vcvtps2ph256((k_f32x8) * (const k_float8 *)(from + k_i), 0);  \
+    }                                                                                                         \
+    for (; k_i < n; k_i++) STOREH(to, k_i, from[k_i])
+#else
+#define K_LOAD_DENSE_f16(to, from, n) K_LOAD_DENSE(f16, to, from, n)
+#define K_STORE_DENSE_f16(to, from, n) K_STORE_DENSE(f16, to, from, n)
 #endif
 
 /* Applies an activation to a row: one vectorised loop each. */

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+# Compiles kernels/*.k for the CPU and generates their tables.
+#
+# clang is preferred, whatever compiles the rest: it vectorises the kernels better at AVX-512.
+
+find_program(DHOW_KERNEL_CC NAMES clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14
+             DOC "compiler of the portable kernels")
+if(NOT DHOW_KERNEL_CC)
+  set(DHOW_KERNEL_CC ${CMAKE_C_COMPILER})
+endif()
+execute_process(COMMAND ${DHOW_KERNEL_CC} --version OUTPUT_VARIABLE dhow_kernel_cc_version ERROR_QUIET)
+
+set(DHOW_KERNEL_TABLE_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/kernel_table.sh)
+get_filename_component(DHOW_KERNEL_ROOT ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)
+
+# Infinities and NaN stay; what the flags give up is errno, traps and the order of sums.
+set(DHOW_KERNEL_FLAGS -x c -std=c11 -fPIC -fvisibility=hidden -fopenmp-simd -fno-math-errno -fno-trapping-math
+    -ffp-contract=fast -fwrapv -fno-asynchronous-unwind-tables
+    -Wno-tautological-compare -I${DHOW_KERNEL_ROOT}/include)
+if(dhow_kernel_cc_version MATCHES "clang")
+  # Vectorised epilogues add a third to the code and nothing to long rows.
+  list(APPEND DHOW_KERNEL_FLAGS -fno-unroll-loops -Wno-pass-failed -mllvm -enable-epilogue-vectorization=false)
+endif()
+set(DHOW_KERNEL_EXTRA_FLAGS "" CACHE STRING "more flags for the portable kernels, e.g. a sanitizer")
+
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
+  set(DHOW_KERNEL_ISAS v2 v3 v4)
+else()
+  set(DHOW_KERNEL_ISAS base)
+endif()
+
+function(dhow_kernel_isa_flags isa out)
+  set(flags -DK_ISA=${isa})
+  if(isa MATCHES "^v[234]$")
+    list(APPEND flags -march=x86-64-${isa})
+  endif()
+  if(isa STREQUAL "v4")
+    list(APPEND flags -mprefer-vector-width=512)
+  endif()
+  set(${out} ${flags} PARENT_SCOPE)
+endfunction()
+
+# dhow_compile_kernel(<out variable> <file.k> <type> <isa> [flag...]) appends the object's path to the variable.
+function(dhow_compile_kernel out file type isa)
+  get_filename_component(unit ${file} NAME_WE)
+  set(object ${CMAKE_CURRENT_BINARY_DIR}/kernels/${unit}.${type}.${isa}.o)
+  file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/kernels)
+  dhow_kernel_isa_flags(${isa} isa_flags)
+  add_custom_command(
+    OUTPUT ${object}
+    COMMAND ${DHOW_KERNEL_CC} ${DHOW_KERNEL_FLAGS} -O3 ${isa_flags} -DT=${type} ${ARGN} ${DHOW_KERNEL_EXTRA_FLAGS}
+            -c ${file} -o ${object}
+    DEPENDS ${file} ${DHOW_KERNEL_ROOT}/include/dhow/kernel/k.h
+    COMMENT "kernels: ${unit} ${type} ${isa}"
+    VERBATIM)
+  set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+  set(${out} ${${out}} ${object} PARENT_SCOPE)
+endfunction()
+
+# dhow_kernel_table(<out.c> core|isas [argument...]) generates a table of the built-in units.
+function(dhow_kernel_table out mode)
+  file(GLOB texts CONFIGURE_DEPENDS ${DHOW_KERNEL_ROOT}/kernels/*.k)
+  add_custom_command(
+    OUTPUT ${out}
+    COMMAND sh ${DHOW_KERNEL_TABLE_SCRIPT} ${mode} ${out} ${CMAKE_C_COMPILER} ${DHOW_KERNEL_ROOT}/include
+            ${DHOW_KERNEL_ROOT}/kernels ${ARGN}
+    DEPENDS ${DHOW_KERNEL_TABLE_SCRIPT} ${DHOW_KERNEL_ROOT}/include/dhow/kernel/k.h ${texts}
+    COMMENT "kernels: table for ${mode}"
+    VERBATIM)
+endfunction()

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The portable kernels that come with the library, generated from kernels/ at build time: what there is, and the text to
+ * hand to a plugin that does not bring a kernel ready-made.
+ */
+#ifndef DHOW_CORE_KERNEL_BUILTIN_H_
+#define DHOW_CORE_KERNEL_BUILTIN_H_
+
+#include <stddef.h>
+
+typedef struct dhowi_builtin {
+    const char *name;      /* "softmax_f16" */
+    const char *signature; /* "(IN(f16,x), OUT(f16,y), VAL(i64,rows), VAL(i64,cols))" */
+    const char *unit;      /* "rows.k" */
+    const char *options;   /* "-DT=f16" */
+} dhowi_builtin;
+
+typedef struct dhowi_builtin_unit {
+    const char *name; /* "rows.k" */
+    const char *text; /* without the include of k.h */
+} dhowi_builtin_unit;
+
+/* Sorted by name, for bsearch; kernels of one module share unit and options. */
+extern const dhowi_builtin dhowi_builtin_kernels[];
+extern const size_t dhowi_builtin_kernel_count;
+extern const dhowi_builtin_unit dhowi_builtin_units[];
+extern const size_t dhowi_builtin_unit_count;
+/* The text of dhow/kernel/k.h. */
+extern const char dhowi_kernel_header[];
+
+#endif
