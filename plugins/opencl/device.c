@@ -235,6 +235,15 @@ static uint32_t choose_group_items(cl_device_id id) {
     return items;
 }
 
+/* PoCL's synchronous device ("basic", later "cpu-minimal") runs what waits for a user event inside
+ * clSetUserEventStatus, with the event's lock held, and never comes back. */
+static bool has_user_events(const dhowi_cl_device *device) {
+    static const char pocl[] = "Portable Computing Language";
+    return strncmp(device->driver, pocl, sizeof pocl - 1) != 0 ||
+           (strncmp(device->name, "basic", 5) != 0 &&
+            strncmp(device->name, "cpu-minimal", 11) != 0);
+}
+
 static void read_limits(dhowi_cl_device *device, const dhowi_cl_listed *listed) {
     cl_device_id id = listed->id;
     device->id = id;
@@ -252,6 +261,7 @@ static void read_limits(dhowi_cl_device *device, const dhowi_cl_listed *listed) 
     device->total_bytes = device_ulong(id, CL_DEVICE_GLOBAL_MEM_SIZE);
     device_text(id, CL_DEVICE_NAME, device->name, sizeof device->name);
     describe_driver(listed, device->driver, sizeof device->driver);
+    device->has_user_events = has_user_events(device);
 }
 
 int32_t dhowi_cl_device_open(void *backend_pointer, uint32_t index, void **out_device,

@@ -3,7 +3,6 @@
  * Device buffers, pinned host memory and maps. Where host and device share memory (processors,
  * integrated GPUs) buffers are allocated so that a map costs no copy.
  */
-#include <stdatomic.h>
 #include <unistd.h>
 
 #include "opencl.h"

@@ -8,6 +8,7 @@
 #define DHOW_OPENCL_OPENCL_H_
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "dhow/plugin.h"
@@ -74,6 +75,7 @@ typedef struct dhowi_cl_device {
     bool is_cpu;                /* kernels are built in the loop form */
     bool is_gpu;
     bool host_visible;
+    bool has_user_events; /* commands may wait for the host */
     bool has_fp64;
     bool has_fp16;
     uint32_t compute_units;
@@ -122,19 +124,23 @@ int32_t dhowi_cl_mem_info(void *device, uint64_t *out_free, uint64_t *out_total,
 
 /* ---- stream.c ------------------------------------------------------------------------------- */
 
+/* One thread at a time submits; any thread may sync and query meanwhile. */
 typedef struct dhowi_cl_stream {
     dhowi_cl_device *device;
-    cl_command_queue queue;
-    cl_event query_mark; /* what stream_query watches; NULL when nothing was submitted since it was
-                            reached */
-    bool busy;           /* commands were submitted after query_mark */
-    bool timed;          /* the queue takes times */
-    uint32_t unflushed;
-    cl_int failed; /* first failure of a flush, reported by the next sync */
+    cl_command_queue queue;         /* changed under the lock, by the submitting thread */
+    bool timed;                     /* the queue takes times */
+    uint32_t unflushed;             /* of the submitting thread */
+    atomic_uint_fast64_t submitted; /* commands so far */
+    atomic_int failed;              /* first failure of a flush, reported by the next sync */
+    pthread_mutex_t lock;           /* all below */
+    cl_event mark; /* what stream_query watches, behind the first mark_at commands */
+    uint64_t mark_at;
+    uint64_t reached; /* commands known to have ended */
 } dhowi_cl_stream;
 
 /* Counts a command just enqueued, and hands the queue to the device every now and then. */
 void dhowi_cl_stream_submitted(dhowi_cl_stream *stream);
+/* Hands over what was counted. */
 void dhowi_cl_stream_flush(dhowi_cl_stream *stream);
 /* Lets the stream's later commands be timed. */
 int32_t dhowi_cl_stream_start_timing(dhowi_cl_stream *stream, dhow_error *err);

@@ -8,15 +8,22 @@
 /* A flush costs about as much as a launch on GPU drivers, so not each command gets one. */
 enum { COMMANDS_PER_FLUSH = 16 };
 
+static void note_failure(dhowi_cl_stream *stream, cl_int code) {
+    int none = CL_SUCCESS;
+    if (code != CL_SUCCESS) atomic_compare_exchange_strong(&stream->failed, &none, code);
+}
+
 void dhowi_cl_stream_flush(dhowi_cl_stream *stream) {
     if (stream->unflushed == 0) return;
     stream->unflushed = 0;
-    cl_int code = dhowi_cl.Flush(stream->queue);
-    if (code != CL_SUCCESS && stream->failed == CL_SUCCESS) stream->failed = code;
+    note_failure(stream, dhowi_cl.Flush(stream->queue));
 }
 
 void dhowi_cl_stream_submitted(dhowi_cl_stream *stream) {
-    stream->busy = true;
+    /* One thread writes, so this needs no locked instruction. */
+    atomic_store_explicit(&stream->submitted,
+                          atomic_load_explicit(&stream->submitted, memory_order_relaxed) + 1,
+                          memory_order_release);
     if (++stream->unflushed >= COMMANDS_PER_FLUSH) dhowi_cl_stream_flush(stream);
 }
 
@@ -35,19 +42,21 @@ int32_t dhowi_cl_stream_create(void *device_pointer, uint32_t flags, void **out_
         dhowi_cl_delete(device->host, stream);
         return dhowi_cl_fail(err, code, "%s: no command queue", device->name);
     }
+    pthread_mutex_init(&stream->lock, NULL);
     *out_stream = stream;
     return DHOW_OK;
 }
 
-static void forget_query(dhowi_cl_stream *stream) {
-    if (stream->query_mark != NULL) dhowi_cl.ReleaseEvent(stream->query_mark);
-    stream->query_mark = NULL;
+static void drop_mark(dhowi_cl_stream *stream) {
+    if (stream->mark != NULL) dhowi_cl.ReleaseEvent(stream->mark);
+    stream->mark = NULL;
 }
 
 void dhowi_cl_stream_destroy(void *stream_pointer) {
     dhowi_cl_stream *stream = stream_pointer;
-    forget_query(stream);
+    drop_mark(stream);
     dhowi_cl.ReleaseCommandQueue(stream->queue);
+    pthread_mutex_destroy(&stream->lock);
     dhowi_cl_delete(stream->device->host, stream);
 }
 
@@ -59,12 +68,13 @@ int32_t dhowi_cl_stream_start_timing(dhowi_cl_stream *stream, dhow_error *err) {
     const dhowi_cl_device *device = stream->device;
     cl_int code = CL_SUCCESS;
     cl_event last = NULL;
+    cl_command_queue before = stream->queue;
     cl_command_queue queue =
         dhowi_cl.CreateCommandQueue(device->context, device->id, CL_QUEUE_PROFILING_ENABLE, &code);
     if (code != CL_SUCCESS)
         return dhowi_cl_fail(err, code, "%s: its queues do not take times", device->name);
-    code = dhowi_cl.EnqueueMarkerWithWaitList(stream->queue, 0, NULL, &last);
-    if (code == CL_SUCCESS) code = dhowi_cl.Flush(stream->queue);
+    code = dhowi_cl.EnqueueMarkerWithWaitList(before, 0, NULL, &last);
+    if (code == CL_SUCCESS) code = dhowi_cl.Flush(before);
     if (code == CL_SUCCESS) code = dhowi_cl.EnqueueBarrierWithWaitList(queue, 1, &last, NULL);
     if (last != NULL) dhowi_cl.ReleaseEvent(last);
     if (code != CL_SUCCESS) {
@@ -72,44 +82,61 @@ int32_t dhowi_cl_stream_start_timing(dhowi_cl_stream *stream, dhow_error *err) {
         return dhowi_cl_fail(err, code, "%s: the stream cannot change to a timed queue",
                              device->name);
     }
-    dhowi_cl.ReleaseCommandQueue(stream->queue);
+    pthread_mutex_lock(&stream->lock);
     stream->queue = queue;
+    pthread_mutex_unlock(&stream->lock);
+    dhowi_cl.ReleaseCommandQueue(before);
     stream->timed = true;
-    stream->unflushed = 1;
-    stream->busy = true;
+    dhowi_cl_stream_submitted(stream);
     return DHOW_OK;
 }
 
 int32_t dhowi_cl_stream_sync(void *stream_pointer, dhow_error *err) {
     dhowi_cl_stream *stream = stream_pointer;
-    cl_int code = dhowi_cl.Finish(stream->queue);
-    if (stream->failed != CL_SUCCESS) code = stream->failed;
-    stream->failed = CL_SUCCESS;
-    stream->unflushed = 0;
-    stream->busy = false;
-    forget_query(stream);
+    pthread_mutex_lock(&stream->lock);
+    const uint64_t submitted = atomic_load_explicit(&stream->submitted, memory_order_acquire);
+    cl_command_queue queue = stream->queue;
+    dhowi_cl.RetainCommandQueue(queue);
+    pthread_mutex_unlock(&stream->lock);
+    cl_int code = dhowi_cl.Finish(queue);
+    dhowi_cl.ReleaseCommandQueue(queue);
+    pthread_mutex_lock(&stream->lock);
+    if (stream->reached < submitted) stream->reached = submitted;
+    pthread_mutex_unlock(&stream->lock);
+    const cl_int before = atomic_exchange(&stream->failed, CL_SUCCESS);
+    if (before != CL_SUCCESS) code = before;
     if (code != CL_SUCCESS)
         return dhowi_cl_fail_late(err, code, "%s: the stream's work failed", stream->device->name);
     return DHOW_OK;
 }
 
+/* The lock is held. */
+static int32_t query_locked(dhowi_cl_stream *stream, dhow_error *err) {
+    const uint64_t submitted = atomic_load_explicit(&stream->submitted, memory_order_acquire);
+    if (submitted == stream->reached) return DHOW_OK;
+    if (stream->mark == NULL || stream->mark_at != submitted) {
+        drop_mark(stream);
+        cl_int code = dhowi_cl.EnqueueMarkerWithWaitList(stream->queue, 0, NULL, &stream->mark);
+        if (code != CL_SUCCESS) {
+            stream->mark = NULL;
+            return dhowi_cl_fail(err, code, "%s: no marker", stream->device->name);
+        }
+        stream->mark_at = submitted;
+        note_failure(stream, dhowi_cl.Flush(stream->queue));
+    }
+    int32_t status = dhowi_cl_event_status(stream->mark, err);
+    if (status != DHOW_NOT_READY) {
+        drop_mark(stream);
+        stream->reached = stream->mark_at;
+    }
+    return status;
+}
+
 /* OpenCL has no question for "is the queue empty": a marker behind the last command answers it. */
 int32_t dhowi_cl_stream_query(void *stream_pointer, dhow_error *err) {
     dhowi_cl_stream *stream = stream_pointer;
-    if (stream->busy) {
-        forget_query(stream);
-        cl_int code =
-            dhowi_cl.EnqueueMarkerWithWaitList(stream->queue, 0, NULL, &stream->query_mark);
-        if (code != CL_SUCCESS) {
-            stream->query_mark = NULL;
-            return dhowi_cl_fail(err, code, "%s: no marker", stream->device->name);
-        }
-        stream->unflushed++;
-        stream->busy = false;
-    }
-    dhowi_cl_stream_flush(stream);
-    if (stream->query_mark == NULL) return DHOW_OK;
-    int32_t status = dhowi_cl_event_status(stream->query_mark, err);
-    if (status == DHOW_OK) forget_query(stream);
+    pthread_mutex_lock(&stream->lock);
+    int32_t status = query_locked(stream, err);
+    pthread_mutex_unlock(&stream->lock);
     return status;
 }

@@ -21,6 +21,7 @@
     X(CreateContext)              \
     X(ReleaseContext)             \
     X(CreateCommandQueue)         \
+    X(RetainCommandQueue)         \
     X(ReleaseCommandQueue)        \
     X(CreateBuffer)               \
     X(CreateSubBuffer)            \
