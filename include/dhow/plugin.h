@@ -18,8 +18,9 @@
  *  - Sizes, offsets and pitches are bytes.
  *  - Arguments were checked by the host: handles are live and belong together, ranges lie inside allocations.
  *
- * Threads: probe, open, close, device_open and device_close are called by one thread at a time. Slots that take a stream
- * are called by one thread at a time per stream. All others may be called by any thread at any time.
+ * Threads: probe, open, close, device_open and device_close are called by one thread at a time. Slots that take a stream,
+ * except stream_sync and stream_query, are called by one thread at a time per stream. All others may be called by any
+ * thread at any time.
  */
 #ifndef DHOW_PLUGIN_H_
 #define DHOW_PLUGIN_H_
@@ -224,7 +225,8 @@ typedef struct dhow_plugin {
     int32_t (*stream_query)(void *stream, dhow_error *err); /* OK when idle, NOT_READY when not */
     int32_t (*stream_wait)(void *stream, void *event, dhow_error *err); /* an event of the same backend */
 
-    /* Points in a stream. An event never recorded counts as reached. */
+    /* Points in a stream. An event never recorded counts as reached. A wait stands for the record that was the latest when
+     * the wait was submitted, and outlives the event. */
     int32_t (*event_create)(void *device, uint32_t flags, void **out_event, dhow_error *err);
     void (*event_destroy)(void *event);
     int32_t (*event_record)(void *event, void *stream, dhow_error *err);

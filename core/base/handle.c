@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See handle.h. One pool per kind: a list of slabs that only grows and a list of free objects.
+ */
+#include "base/handle.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/size.h"
+
+enum { SLAB_OBJECTS = 64 };
+
+typedef struct free_object {
+    dhowi_handle handle;
+    struct free_object *next;
+} free_object;
+
+typedef struct slab {
+    struct slab *next;
+} slab;
+
+typedef struct pool {
+    pthread_mutex_t mutex;
+    slab *slabs; /* keeps them reachable for leak checkers */
+    free_object *free;
+    int64_t live;
+} pool;
+
+#define POOL(name, text) {.mutex = PTHREAD_MUTEX_INITIALIZER},
+static pool g_pools[DHOWI_HANDLE_KINDS] = {DHOWI_HANDLE_MAP(POOL)};
+#undef POOL
+
+static bool grow(pool *p, size_t bytes) {
+    size_t stride;
+    if (!dhowi_align_up(bytes, 64, &stride)) return false;
+    char *memory = dhowi_alloc_aligned(64 + SLAB_OBJECTS * stride, 64);
+    if (memory == NULL) return false;
+    slab *s = (slab *)(void *)memory;
+    s->next = p->slabs;
+    p->slabs = s;
+    for (size_t i = SLAB_OBJECTS; i-- > 0;) {
+        free_object *object = (free_object *)(void *)(memory + 64 + i * stride);
+        memset(object, 0, stride);
+        object->next = p->free;
+        p->free = object;
+    }
+    return true;
+}
+
+void *dhowi_handle_new(dhowi_handle_kind kind, size_t bytes) {
+    pool *p = &g_pools[kind];
+    pthread_mutex_lock(&p->mutex);
+    free_object *object = NULL;
+    if (p->free != NULL || grow(p, bytes)) {
+        object = p->free;
+        p->free = object->next;
+        p->live++;
+    }
+    pthread_mutex_unlock(&p->mutex);
+    if (object == NULL) return NULL;
+    /* Not the header: another thread may be looking at a released handle's magic. */
+    memset((char *)object + sizeof(dhowi_handle), 0, bytes - sizeof(dhowi_handle));
+    atomic_store_explicit(&object->handle.references, 1, memory_order_relaxed);
+    atomic_store_explicit(&object->handle.magic, DHOWI_MAGIC(kind), memory_order_release);
+    return object;
+}
+
+void dhowi_handle_free(dhowi_handle_kind kind, void *memory) {
+    pool *p = &g_pools[kind];
+    free_object *object = memory;
+    atomic_store_explicit(&object->handle.magic, 0, memory_order_relaxed);
+    pthread_mutex_lock(&p->mutex);
+    object->next = p->free;
+    p->free = object;
+    p->live--;
+    pthread_mutex_unlock(&p->mutex);
+}
+
+int64_t dhowi_handle_live(dhowi_handle_kind kind) {
+    pool *p = &g_pools[kind];
+    pthread_mutex_lock(&p->mutex);
+    int64_t live = p->live;
+    pthread_mutex_unlock(&p->mutex);
+    return live;
+}
+
+const char *dhowi_handle_kind_name(dhowi_handle_kind kind) {
+#define NAME(name, text) text,
+    static const char *const names[] = {DHOWI_HANDLE_MAP(NAME)};
+#undef NAME
+    return names[kind];
+}
+
+dhow_status dhowi_handle_reject(const void *object, dhowi_handle_kind kind, const char *function,
+                                const char *name) {
+    const char *text = dhowi_handle_kind_name(kind);
+    if (object == NULL) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is NULL, a %s is needed", function, name,
+                          text);
+    }
+    return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                      "%s: %s is no live %s; was it released, or is it something else?", function,
+                      name, text);
+}
+
+/* ---- fork ---- */
+
+static atomic_uint_least32_t g_generation;
+static pthread_once_t g_fork_once = PTHREAD_ONCE_INIT;
+static int g_fork_error;
+
+static void before_fork(void) {
+    for (int i = 0; i < DHOWI_HANDLE_KINDS; i++) pthread_mutex_lock(&g_pools[i].mutex);
+}
+static void after_fork(void) {
+    for (int i = DHOWI_HANDLE_KINDS; i-- > 0;) pthread_mutex_unlock(&g_pools[i].mutex);
+}
+static void after_fork_in_child(void) {
+    atomic_fetch_add(&g_generation, 1);
+    after_fork();
+}
+static void watch(void) {
+    g_fork_error = pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
+
+dhow_status dhowi_fork_watch(void) {
+    (void)pthread_once(&g_fork_once, watch);
+    return g_fork_error == 0 ? DHOW_OK : dhowi_fail_memory("pthread_atfork");
+}
+
+uint32_t dhowi_fork_generation(void) {
+    return atomic_load_explicit(&g_generation, memory_order_relaxed);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See log.h.
+ */
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const k_levels[] = {"error", "warn", "info", "debug"};
+
+void dhowi_log_line(const dhowi_log *log, dhow_log_level level, const char *format, ...) {
+    if (level > log->level) return;
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (log->fn != NULL) {
+        log->fn(log->user, level, line);
+    } else {
+        (void)fprintf(stderr, "dhow: %s: %s\n", k_levels[level], line);
+    }
+}
+
+bool dhowi_parse_log_level(const char *text, dhow_log_level *out) {
+    for (int i = 0; i <= DHOW_LOG_DEBUG; i++) {
+        if (strcmp(text, k_levels[i]) == 0) {
+            *out = (dhow_log_level)i;
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Log lines of one context.
+ */
+#ifndef DHOWI_BASE_LOG_H_
+#define DHOWI_BASE_LOG_H_
+
+#include <stdbool.h>
+
+#include "dhow/context.h"
+
+typedef struct dhowi_log {
+    dhow_log_level level;
+    dhow_log_fn fn; /* NULL: stderr */
+    void *user;
+} dhowi_log;
+
+void dhowi_log_line(const dhowi_log *log, dhow_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* "error", "warn", "info", "debug" */
+bool dhowi_parse_log_level(const char *text, dhow_log_level *out);
+
+#endif /* DHOWI_BASE_LOG_H_ */

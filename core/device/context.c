@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See dhow/context.h.
+ */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/size.h"
+#include "base/text.h"
+#include "device/device.h"
+
+/* ---- settings ---- */
+
+static dhow_status read_log_level(dhowi_log *log) {
+    const char *text = dhowi_env("DHOW_LOG");
+    log->level = DHOW_LOG_WARN;
+    if (text != NULL && !dhowi_parse_log_level(text, &log->level)) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "DHOW_LOG: '%.64s' is none of error, warn, info, debug", text);
+    }
+    return DHOW_OK;
+}
+
+static uint32_t usable_cores(void) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return (uint32_t)CPU_COUNT(&set);
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (uint32_t)online : 1;
+}
+
+static dhow_status read_threads(int32_t option, uint32_t *out) {
+    enum { MAX_THREADS = 4096 };
+    int64_t threads = option;
+    const char *text = dhowi_env("DHOW_NUM_THREADS");
+    if (option < 0 || option > MAX_THREADS) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "num_threads is %d; 0 to %d is allowed", option,
+                          MAX_THREADS);
+    }
+    if (option == 0 && text != NULL && !dhowi_parse_i64(text, strlen(text), 1, MAX_THREADS, &threads)) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "DHOW_NUM_THREADS: '%.64s' is no number from 1 to %d",
+                          text, MAX_THREADS);
+    }
+    *out = threads > 0 ? (uint32_t)threads : DHOWI_MAX(usable_cores(), 1);
+    return DHOW_OK;
+}
+
+static dhow_status read_validate(bool *out) {
+    const char *text = dhowi_env("DHOW_VALIDATE");
+    *out = false;
+    if (text != NULL && !dhowi_parse_switch(text, out)) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "DHOW_VALIDATE: '%.64s' is none of 0, 1, on, off", text);
+    }
+    return DHOW_OK;
+}
+
+/* ---- devices ---- */
+
+static void describe(dhow_device *device) {
+    dhow_error err;
+    dhowi_error_init(&err);
+    dhow_device_desc *d = &device->desc;
+    d->struct_size = (uint32_t)sizeof *d;
+    int32_t code = device->api->device_describe(device->backend, device->index, d, &err);
+    if (code != DHOW_OK) {
+        (void)dhowi_error_take(&err, code);
+        (void)snprintf(d->name, sizeof d->name, "(no description: %.100s)", err.message);
+    }
+    d->name[sizeof d->name - 1] = d->driver[sizeof d->driver - 1] = '\0';
+    d->uuid[sizeof d->uuid - 1] = d->pci[sizeof d->pci - 1] = '\0';
+    bool power_of_two = d->offset_align != 0 && (d->offset_align & (d->offset_align - 1)) == 0;
+    if (!power_of_two || d->offset_align > 4096) d->offset_align = 256;
+    if ((d->index_bits & 96u) == 0) d->index_bits = 64;
+}
+
+/* Making an attachment may fail in the driver, and a failure looks at the device again. */
+static void init_recursive(pthread_mutex_t *mutex) {
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
+static dhow_device *new_device(dhow_context *context, const dhowi_plugin *plugin, uint32_t index) {
+    dhow_device *device = dhowi_handle_new(DHOWI_DEVICE, sizeof *device);
+    if (device == NULL) return NULL;
+    device->context = context;
+    device->api = &plugin->api;
+    device->backend = plugin->self;
+    device->index = index;
+    device->fork_generation = dhowi_fork_generation();
+    (void)snprintf(device->name, sizeof device->name, "%s:%u", plugin->backend, index);
+    init_recursive(&device->mutex);
+    describe(device);
+    return device;
+}
+
+/* The order of dhow_device_at() and of "auto". */
+static int rank(const dhow_device *device) {
+    if (device->desc.kind == DHOW_DEVICE_SIMULATED) return 9;
+    if (strcmp(device->api->name, "cuda") == 0) return 0;
+    if (device->desc.kind == DHOW_DEVICE_GPU) return strcmp(device->api->name, "opencl") == 0 ? 1 : 2;
+    if (strcmp(device->api->name, "cpu") == 0) return 3;
+    return 4;
+}
+
+static dhow_status list_devices(dhow_context *context) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < context->registry.count; i++) {
+        count += context->registry.plugins[i].device_count;
+    }
+    context->devices = dhowi_alloc_array(count, sizeof(dhow_device *));
+    if (context->devices == NULL) return dhowi_fail_memory("devices");
+    for (uint32_t i = 0; i < context->registry.count; i++) {
+        const dhowi_plugin *plugin = &context->registry.plugins[i];
+        for (uint32_t k = 0; plugin->self != NULL && k < plugin->device_count; k++) {
+            dhow_device *device = new_device(context, plugin, k);
+            if (device == NULL) return dhowi_fail_memory("devices");
+            uint32_t at = context->device_count++;
+            for (; at > 0 && rank(context->devices[at - 1]) > rank(device); at--) {
+                context->devices[at] = context->devices[at - 1];
+            }
+            context->devices[at] = device;
+            if (strcmp(device->name, "cpu:0") == 0) context->cpu = device;
+        }
+    }
+    return DHOW_OK;
+}
+
+static dhow_status require_cpu(const dhow_context *context) {
+    if (context->cpu != NULL) return DHOW_OK;
+    const dhowi_plugin *cpu = dhowi_registry_find(&context->registry, "cpu", 3);
+    return dhowi_fail(DHOW_UNAVAILABLE, "the cpu plugin, which is always needed, is not ready: %s; %s",
+                      cpu != NULL ? cpu->reason : "no libdhow_cpu.so was found",
+                      cpu != NULL ? cpu->hint
+                                  : "install dhow again, or name its folder in DHOW_PLUGIN_PATH");
+}
+
+/* ---- the context ---- */
+
+static dhow_status init_context(dhow_context *context, const dhow_context_options *options) {
+    dhowi_discovery how = {.plugin_path = options->plugin_path,
+                           .backends = options->backends != NULL ? options->backends
+                                                                 : dhowi_env("DHOW_BACKENDS"),
+                           .isolate = options->isolate_probes != 0};
+    const char *choice = options->device != NULL ? options->device : dhowi_env("DHOW_DEVICE");
+    const char *cache = options->cache_dir != NULL ? options->cache_dir : dhowi_env("DHOW_CACHE_DIR");
+    context->log.fn = options->log;
+    context->log.user = options->log_user;
+    DHOWI_TRY(dhowi_fork_watch());
+    DHOWI_TRY(read_log_level(&context->log));
+    DHOWI_TRY(read_threads(options->num_threads, &how.cpu_threads));
+    DHOWI_TRY(read_validate(&context->validate));
+    DHOWI_TRY(dhowi_disk_cache_init(&context->cache, cache, &context->log));
+    if (choice != NULL) {
+        context->device_choice = dhowi_strdup(choice);
+        if (context->device_choice == NULL) return dhowi_fail_memory("context");
+    }
+    DHOWI_TRY(dhowi_registry_init(&context->registry, &how, &context->log, &context->cache));
+    DHOWI_TRY(list_devices(context));
+    return require_cpu(context);
+}
+
+static void end_attachment(dhowi_attachment *attachment, void *owner) {
+    void *data = atomic_exchange(&attachment->data, NULL);
+    if (data != NULL) attachment->end(owner, data);
+}
+
+static void end_context(dhow_context *context) {
+    bool ours = context->device_count == 0 ||
+                context->devices[0]->fork_generation == dhowi_fork_generation();
+    /* In a forked child the drivers' state belongs to the parent: only our own memory is freed. */
+    if (ours) end_attachment(&context->host_queue, context);
+    for (int id = DHOWI_ATTACHMENTS; ours && id-- > 0;) {
+        for (uint32_t i = 0; i < context->device_count; i++) {
+            end_attachment(&context->devices[i]->attachments[id], context->devices[i]);
+        }
+    }
+    for (uint32_t i = 0; i < context->device_count; i++) {
+        dhow_device *device = context->devices[i];
+        if (ours && device->native != NULL) device->api->device_close(device->native);
+        pthread_mutex_destroy(&device->mutex);
+        dhowi_handle_free(DHOWI_DEVICE, device);
+    }
+    if (ours) dhowi_registry_fini(&context->registry);
+    dhowi_free(context->devices);
+    dhowi_free(context->device_choice);
+    pthread_mutex_destroy(&context->mutex);
+    dhowi_handle_free(DHOWI_CONTEXT, context);
+}
+
+dhow_status dhow_context_create(const dhow_context_options *options, dhow_context **out) {
+    static const dhow_context_options defaults;
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_context_create: out is NULL");
+    *out = NULL;
+    dhow_context *context = dhowi_handle_new(DHOWI_CONTEXT, sizeof *context);
+    if (context == NULL) return dhowi_fail_memory("context");
+    pthread_mutex_init(&context->mutex, NULL);
+    dhow_status status = init_context(context, options != NULL ? options : &defaults);
+    if (status != DHOW_OK) {
+        end_context(context);
+        return status;
+    }
+    *out = context;
+    return DHOW_OK;
+}
+
+dhow_status dhow_context_retain(dhow_context *context) {
+    DHOWI_TRY(dhowi_handle_check(context, DHOWI_CONTEXT, "dhow_context_retain", "context"));
+    dhowi_handle_retain(&context->handle);
+    return DHOW_OK;
+}
+
+void dhow_context_release(dhow_context *context) {
+    if (!dhowi_handle_is(context, DHOWI_CONTEXT)) return;
+    if (dhowi_handle_drop(&context->handle)) end_context(context);
+}
+
+void *dhowi_context_attach_host_queue(dhow_context *context, void *(*make)(dhow_context *context),
+                                      void (*end)(void *context, void *data)) {
+    dhowi_attachment *slot = &context->host_queue;
+    void *data = atomic_load_explicit(&slot->data, memory_order_acquire);
+    if (data != NULL) return data;
+    pthread_mutex_lock(&context->mutex);
+    data = atomic_load(&slot->data);
+    if (data == NULL) {
+        data = make(context);
+        slot->end = end;
+        atomic_store_explicit(&slot->data, data, memory_order_release);
+    }
+    pthread_mutex_unlock(&context->mutex);
+    return data;
+}
+
+/* ---- plugin records ---- */
+
+uint32_t dhow_plugin_count(const dhow_context *context) {
+    return dhowi_handle_is(context, DHOWI_CONTEXT) ? context->registry.count : 0;
+}
+
+/* Listing components asks the plugin once; the record is otherwise fixed. */
+static dhow_status record(const dhow_context *context, uint32_t index, const char *function,
+                          dhowi_plugin **out) {
+    DHOWI_TRY(dhowi_handle_check(context, DHOWI_CONTEXT, function, "context"));
+    if (index >= context->registry.count) {
+        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, the context has %u plugin records", function,
+                          index, context->registry.count);
+    }
+    dhow_context *owner = (dhow_context *)(uintptr_t)context;
+    *out = &owner->registry.plugins[index];
+    pthread_mutex_lock(&owner->mutex);
+    dhowi_registry_list_components(&owner->registry, *out);
+    pthread_mutex_unlock(&owner->mutex);
+    return DHOW_OK;
+}
+
+dhow_status dhow_plugin_at(const dhow_context *context, uint32_t index, dhow_plugin_record *out) {
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_plugin_at: out is NULL");
+    memset(out, 0, sizeof *out);
+    dhowi_plugin *p;
+    DHOWI_TRY(record(context, index, "dhow_plugin_at", &p));
+    *out = (dhow_plugin_record){.path = p->path,
+                                .backend = p->backend,
+                                .version = p->version,
+                                .state = p->state,
+                                .reason = p->reason,
+                                .hint = p->hint,
+                                .device_count = p->device_count,
+                                .component_count = p->component_count};
+    return DHOW_OK;
+}
+
+dhow_status dhow_plugin_component_at(const dhow_context *context, uint32_t plugin, uint32_t index,
+                                     dhow_plugin_component *out) {
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_plugin_component_at: out is NULL");
+    memset(out, 0, sizeof *out);
+    dhowi_plugin *p;
+    DHOWI_TRY(record(context, plugin, "dhow_plugin_component_at", &p));
+    if (index >= p->component_count) {
+        return dhowi_fail(DHOW_OUT_OF_RANGE, "dhow_plugin_component_at: index %u, the plugin has %u",
+                          index, p->component_count);
+    }
+    const dhow_component *c = &p->components[index];
+    *out = (dhow_plugin_component){
+        .name = c->name, .purpose = c->purpose, .detail = c->detail, .present = c->present};
+    return DHOW_OK;
+}

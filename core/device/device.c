@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See device.h and dhow/device.h.
+ */
+#include "device/device.h"
+
+#include <string.h>
+
+#include "base/size.h"
+
+dhow_status dhowi_device_failed(dhow_device *device, dhow_error *err, int32_t code, const char *what) {
+    dhow_status status = dhowi_error_take(err, code);
+    (void)dhowi_fail_native(status, err->native_code, "%s: %s: %s", device->name, what,
+                            err->message[0] != '\0' ? err->message : dhow_status_text(status));
+    if (status == DHOW_DEVICE_LOST) {
+        pthread_mutex_lock(&device->mutex);
+        if (!atomic_load(&device->lost)) {
+            dhowi_error_save(&device->loss, status);
+            atomic_store(&device->lost, true);
+            dhowi_log_line(&device->context->log, DHOW_LOG_ERROR, "%s", dhow_last_error());
+        }
+        pthread_mutex_unlock(&device->mutex);
+    }
+    return status;
+}
+
+dhow_status dhowi_device_usable(dhow_device *device) {
+    if (device->fork_generation != dhowi_fork_generation()) {
+        return dhowi_fail(DHOW_FORKED,
+                          "%s: opened before fork(); use it in the parent, or create a context in the child",
+                          device->name);
+    }
+    if (atomic_load_explicit(&device->lost, memory_order_acquire)) {
+        (void)dhowi_error_raise(&device->loss);
+        return dhowi_fail_prefix(DHOW_DEVICE_LOST, "%s is lost since", device->name);
+    }
+    return DHOW_OK;
+}
+
+static dhow_status open_now(dhow_device *device) {
+    dhow_error err;
+    dhowi_error_init(&err);
+    void *native = NULL;
+    int32_t code = device->api->device_open(device->backend, device->index, &native, &err);
+    if (code != DHOW_OK) {
+        dhow_status status = dhowi_error_take(&err, code);
+        return dhowi_fail_native(status, err.native_code, "%s: cannot be opened: %s", device->name,
+                                 err.message);
+    }
+    atomic_store_explicit(&device->native, native, memory_order_release);
+    return DHOW_OK;
+}
+
+dhow_status dhowi_device_open(dhow_device *device) {
+    DHOWI_TRY(dhowi_device_usable(device));
+    if (dhowi_device_native(device) != NULL) return DHOW_OK;
+    pthread_mutex_lock(&device->mutex);
+    dhow_status status = dhowi_device_native(device) != NULL ? DHOW_OK : open_now(device);
+    pthread_mutex_unlock(&device->mutex);
+    return status;
+}
+
+void *dhowi_device_attach(dhow_device *device, dhowi_attachment_id id, void *(*make)(dhow_device *device),
+                          void (*end)(void *device, void *data)) {
+    dhowi_attachment *slot = &device->attachments[id];
+    void *data = atomic_load_explicit(&slot->data, memory_order_acquire);
+    if (data != NULL) return data;
+    pthread_mutex_lock(&device->mutex);
+    data = atomic_load(&slot->data);
+    if (data == NULL) {
+        data = make(device);
+        slot->end = end;
+        atomic_store_explicit(&slot->data, data, memory_order_release);
+    }
+    pthread_mutex_unlock(&device->mutex);
+    return data;
+}
+
+uint32_t dhow_device_count(const dhow_context *context) {
+    return dhowi_handle_is(context, DHOWI_CONTEXT) ? context->device_count : 0;
+}
+
+dhow_status dhow_device_at(dhow_context *context, uint32_t index, dhow_device **out) {
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_device_at: out is NULL");
+    *out = NULL;
+    DHOWI_TRY(dhowi_handle_check(context, DHOWI_CONTEXT, "dhow_device_at", "context"));
+    if (index >= context->device_count) {
+        return dhowi_fail(DHOW_OUT_OF_RANGE, "dhow_device_at: index %u, the context has %u devices",
+                          index, context->device_count);
+    }
+    *out = context->devices[index];
+    return DHOW_OK;
+}
+
+dhow_status dhow_device_get(dhow_context *context, const char *spec, dhow_device **out) {
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_device_get: out is NULL");
+    *out = NULL;
+    DHOWI_TRY(dhowi_handle_check(context, DHOWI_CONTEXT, "dhow_device_get", "context"));
+    return dhowi_device_select(context, spec, out);
+}
+
+dhow_status dhow_device_get_info(const dhow_device *device, dhow_device_info *out) {
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_device_get_info: out is NULL");
+    memset(out, 0, sizeof *out);
+    DHOWI_TRY(dhowi_device_check(device, "dhow_device_get_info"));
+    const dhow_device_desc *d = &device->desc;
+    *out = (dhow_device_info){.name = device->name,
+                              .backend = device->api->name,
+                              .description = d->name,
+                              .driver = d->driver,
+                              .uuid = d->uuid,
+                              .pci = d->pci,
+                              .kind = (dhow_device_kind)d->kind,
+                              .index = device->index,
+                              .compute_units = d->compute_units,
+                              .host_memory = dhowi_device_is_host(device),
+                              .memory_bytes = d->memory_bytes,
+                              .free_bytes = d->free_bytes,
+                              .dtypes = d->dtypes};
+    return DHOW_OK;
+}
+
+const char *dhow_device_name(const dhow_device *device) {
+    return dhowi_handle_is(device, DHOWI_DEVICE) ? device->name : "(invalid device)";
+}
+
+dhow_context *dhow_device_context(const dhow_device *device) {
+    return dhowi_handle_is(device, DHOWI_DEVICE) ? device->context : NULL;
+}
+
+dhow_status dhow_device_open(dhow_device *device) {
+    DHOWI_TRY(dhowi_device_check(device, "dhow_device_open"));
+    return dhowi_device_open(device);
+}

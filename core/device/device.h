@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Contexts and devices inside core. Later layers (memory, streams, kernels, copies) hang their own data onto a device or
+ * context as attachments, which are ended in reverse order when the context ends.
+ */
+#ifndef DHOWI_DEVICE_DEVICE_H_
+#define DHOWI_DEVICE_DEVICE_H_
+
+#include <pthread.h>
+
+#include "base/handle.h"
+#include "dhow/device.h"
+#include "plugin/registry.h"
+
+/* In the order in which they may depend on each other. */
+typedef enum dhowi_attachment_id {
+    DHOWI_ATTACH_MEMORY,
+    DHOWI_ATTACH_STREAMS,
+    DHOWI_ATTACH_STAGING,
+    DHOWI_ATTACH_KERNELS,
+    DHOWI_ATTACH_VENDOR,
+    DHOWI_ATTACHMENTS
+} dhowi_attachment_id;
+
+typedef struct dhowi_attachment {
+    _Atomic(void *) data;
+    void (*end)(void *owner, void *data);
+} dhowi_attachment;
+
+struct dhow_device {
+    dhowi_handle handle;
+    dhow_context *context;
+    const dhow_plugin *api;
+    void *backend; /* of the plugin */
+    uint32_t index;
+    uint32_t fork_generation;
+    char name[24];
+    dhow_device_desc desc;
+    pthread_mutex_t mutex; /* opening, attachments, loss */
+    _Atomic(void *) native; /* the plugin's device once it is open */
+    atomic_bool lost;
+    dhowi_saved_error loss; /* the first failure, fixed once `lost` is set */
+    dhowi_attachment attachments[DHOWI_ATTACHMENTS];
+};
+
+struct dhow_context {
+    dhowi_handle handle;
+    dhowi_log log;
+    dhowi_disk_cache cache;
+    dhowi_registry registry;
+    char *device_choice; /* preference list of the options or the environment, may be NULL */
+    dhow_device **devices;
+    uint32_t device_count;
+    dhow_device *cpu;
+    bool validate;
+    pthread_mutex_t mutex; /* attachments */
+    dhowi_attachment host_queue;
+};
+
+/* ---- failures ---- */
+
+/* Makes a plugin's failure this thread's error: "<device>: <what>: <the plugin's message>". DEVICE_LOST sticks. */
+dhow_status dhowi_device_failed(dhow_device *device, dhow_error *err, int32_t code, const char *what);
+/* OK, FORKED or DEVICE_LOST (with the first failure's message). */
+dhow_status dhowi_device_usable(dhow_device *device);
+
+/* ---- opening ---- */
+
+/* Opens on first use; then cheap. */
+dhow_status dhowi_device_open(dhow_device *device);
+static inline void *dhowi_device_native(dhow_device *device) {
+    return atomic_load_explicit(&device->native, memory_order_acquire);
+}
+
+/* ---- attachments ---- */
+
+/* The attachment, made by `make` on first use. NULL with an error when that fails. */
+void *dhowi_device_attach(dhow_device *device, dhowi_attachment_id id, void *(*make)(dhow_device *device),
+                          void (*end)(void *device, void *data));
+static inline void *dhowi_device_attached(dhow_device *device, dhowi_attachment_id id) {
+    return atomic_load_explicit(&device->attachments[id].data, memory_order_acquire);
+}
+void *dhowi_context_attach_host_queue(dhow_context *context, void *(*make)(dhow_context *context),
+                                      void (*end)(void *context, void *data));
+
+/* ---- selection ---- */
+
+dhow_status dhowi_device_select(dhow_context *context, const char *spec, dhow_device **out);
+
+static inline bool dhowi_device_is_host(const dhow_device *device) {
+    return (device->desc.flags & DHOW_DEVICE_HOST_INLINE) != 0;
+}
+static inline dhow_status dhowi_device_check(const dhow_device *device, const char *function) {
+    return dhowi_handle_check(device, DHOWI_DEVICE, function, "device");
+}
+
+#endif /* DHOWI_DEVICE_DEVICE_H_ */

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Storage: a block of memory on one device, with its pending writer and readers. Tensors share storages. A storage whose
+ * last reference is gone goes back to its pool with its marks, so that its next user waits for the last one.
+ */
+#ifndef DHOWI_MEMORY_STORAGE_H_
+#define DHOWI_MEMORY_STORAGE_H_
+
+#include "device/device.h"
+#include "device/timeline.h"
+#include "dhow/memory.h"
+
+enum { DHOWI_MAX_READERS = 6, DHOWI_MAX_PENDING = DHOWI_MAX_READERS + 1 };
+
+/* Who still works with a storage. While only one timeline does, which is nearly always, its numbers are kept in three
+ * words that are read and written without a lock; `sole` says whose they are. Otherwise `sole` is DHOWI_SHARED and the
+ * marks count, under the lock. */
+typedef struct dhowi_hazard {
+    _Atomic(dhowi_timeline *) sole;
+    _Atomic uint64_t write_number, read_number;
+    atomic_flag lock;
+    uint32_t reader_count;
+    dhowi_mark writer;
+    dhowi_mark readers[DHOWI_MAX_READERS];
+} dhowi_hazard;
+
+typedef struct dhowi_pool dhowi_pool;
+
+/* Something a later layer keeps beside frozen values, a packed weight for instance. */
+typedef struct dhowi_companion {
+    struct dhowi_companion *next;
+    uint64_t key;
+    void (*end)(struct dhowi_companion *companion);
+} dhowi_companion;
+
+typedef struct dhowi_storage {
+    dhowi_handle handle;
+    dhow_device *device;
+    uint64_t native;      /* the plugin's handle */
+    void *host;           /* where the host sees it, or NULL */
+    uint64_t bytes;       /* asked for */
+    uint64_t block_bytes; /* taken from the driver */
+    dhowi_hazard hazard;
+    dhowi_pool *pool;     /* NULL: wrapped host memory */
+    dhow_device *pinned_by;
+    atomic_bool frozen, foreign;
+    char label[32];
+    void (*release)(void *user); /* of wrapped memory */
+    void *user;
+    dhowi_companion *companions;
+    struct dhowi_storage *previous, *next; /* in the pool's list of live or cached blocks */
+} dhowi_storage;
+
+/* ---- making ---- */
+
+/* OUT_OF_MEMORY says asked, free, total and the largest holders. */
+dhow_status dhowi_storage_create(dhow_device *device, uint64_t bytes, dhowi_storage **out);
+/* Host memory that `device` copies at full speed; the storage belongs to the CPU device. */
+dhow_status dhowi_storage_create_pinned(dhow_device *device, uint64_t bytes, dhowi_storage **out);
+dhow_status dhowi_storage_wrap(dhow_context *context, void *data, uint64_t bytes,
+                               void (*release)(void *user), void *user, dhowi_storage **out);
+void dhowi_storage_release(dhowi_storage *storage);
+static inline void dhowi_storage_retain(dhowi_storage *storage) {
+    dhowi_handle_retain(&storage->handle);
+}
+
+/* Counts pinned memory that copies use, see dhow_memory_stats. */
+void dhowi_memory_count_staging(dhow_device *device, int64_t bytes);
+
+/* The companion of a key, or NULL. Keeping one twice keeps the first and ends the second. */
+dhowi_companion *dhowi_storage_companion(dhowi_storage *storage, uint64_t key);
+dhowi_companion *dhowi_storage_keep(dhowi_storage *storage, dhowi_companion *companion);
+
+/* ---- hazards ---- */
+
+/* What one unit of work does with a storage: DHOW_ACCESS bits. */
+typedef struct dhowi_use {
+    dhowi_storage *storage;
+    uint32_t access;
+} dhowi_use;
+
+/* The marks that work of `self` with this access must wait for; at most DHOWI_MAX_PENDING. */
+uint32_t dhowi_hazard_pending(dhowi_hazard *hazard, uint32_t access, const dhowi_timeline *self,
+                              dhowi_mark pending[DHOWI_MAX_PENDING]);
+/* Notes work handed in as `number`. */
+void dhowi_hazard_note(dhowi_hazard *hazard, uint32_t access, dhowi_timeline *self, uint64_t number);
+/* Blocks until the host may access the storage. */
+dhow_status dhowi_hazard_wait(dhowi_hazard *hazard, uint32_t access);
+
+#endif /* DHOWI_MEMORY_STORAGE_H_ */

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See plugin.h.
+ */
+#include "plugin/plugin.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "plugin/elf_check.h"
+
+void dhowi_plugin_say(dhowi_plugin *plugin, dhow_plugin_state state, const char *hint,
+                      const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(plugin->reason, sizeof plugin->reason, format, args);
+    va_end(args);
+    for (char *c = plugin->reason; *c != '\0'; c++) {
+        if ((unsigned char)*c < ' ') *c = ' ';
+    }
+    plugin->state = state;
+    (void)dhowi_copy_text(plugin->hint, sizeof plugin->hint, hint);
+}
+
+static const char *const k_rebuild = "rebuild the plugin against this version of dhow/plugin.h";
+
+static void say_dlopen_failed(dhowi_plugin *plugin, const char *text) {
+    if (strstr(text, "undefined symbol") != NULL) {
+        dhowi_plugin_say(plugin, DHOW_PLUGIN_MISSING_SYMBOL,
+                         "link the plugin with -Wl,-z,defs to find what it lacks", "%s", text);
+    } else if (strstr(text, "cannot open shared object file") != NULL) {
+        dhowi_plugin_say(plugin, DHOW_PLUGIN_MISSING_DEPENDENCY,
+                         "install the library named in the reason", "%s", text);
+    } else if (strstr(text, "file too short") != NULL) {
+        dhowi_plugin_say(plugin, DHOW_PLUGIN_TRUNCATED, "install the plugin again", "%s", text);
+    } else {
+        dhowi_plugin_say(plugin, DHOW_PLUGIN_INIT_FAILED, "install the plugin again", "%s", text);
+    }
+}
+
+/* The symbol's size as the linker recorded it, 0 when unknown. */
+static uint64_t symbol_bytes(const void *symbol) {
+    Dl_info info;
+    const ElfW(Sym) *entry = NULL;
+    if (dladdr1(symbol, &info, (void **)&entry, RTLD_DL_SYMENT) == 0 || entry == NULL) return 0;
+    return entry->st_size;
+}
+
+void dhowi_plugin_load(dhowi_plugin *plugin) {
+    char reason[sizeof plugin->reason];
+    dhow_plugin_state state = dhowi_elf_check(plugin->path, reason, sizeof reason);
+    if (state != DHOW_PLUGIN_READY) {
+        dhowi_plugin_say(plugin, state,
+                         state == DHOW_PLUGIN_WRONG_ARCH ? "install the plugin for this machine"
+                         : state == DHOW_PLUGIN_NO_PERMISSION
+                             ? "make the file readable"
+                             : "install the plugin again, or remove the file",
+                         "%s", reason);
+        return;
+    }
+    (void)dlerror();
+    void *library = dlopen(plugin->path, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        const char *text = dlerror();
+        say_dlopen_failed(plugin, text != NULL ? text : "dlopen failed without a reason");
+        return;
+    }
+    const dhow_plugin *table = dlsym(library, DHOW_PLUGIN_SYMBOL);
+    if (table == NULL) {
+        dhowi_plugin_say(plugin, DHOW_PLUGIN_MISSING_SYMBOL,
+                         "it is no dhow plugin, or one for another major version",
+                         "it exports no '%s'", DHOW_PLUGIN_SYMBOL);
+        (void)dlclose(library); /* none of its functions has run */
+        return;
+    }
+    if (!dhowi_plugin_take_table(table, symbol_bytes(table), &plugin->api, reason, sizeof reason)) {
+        dhowi_plugin_say(plugin, DHOW_PLUGIN_ABI_MISMATCH, k_rebuild, "%s", reason);
+        (void)dlclose(library);
+        return;
+    }
+    (void)dhowi_copy_text(plugin->backend, sizeof plugin->backend, plugin->api.name);
+    const char *version = plugin->api.version != NULL ? plugin->api.version : "";
+    (void)dhowi_copy_text(plugin->version, sizeof plugin->version, version);
+    plugin->state = DHOW_PLUGIN_READY;
+}
+
+void dhowi_plugin_probe(dhowi_plugin *plugin, const dhow_host *host) {
+    dhow_probe answer = {.struct_size = (uint32_t)sizeof answer};
+    dhow_error err;
+    dhowi_error_init(&err);
+    int32_t code = plugin->api.probe(host, &answer, &err);
+    answer.reason[sizeof answer.reason - 1] = answer.hint[sizeof answer.hint - 1] = '\0';
+    if (code != DHOW_OK) {
+        dhow_status status = dhowi_error_take(&err, code);
+        dhowi_plugin_say(plugin, DHOW_PLUGIN_INIT_FAILED, "", "probe failed: %s: %s",
+                         dhow_status_name(status), err.message);
+    } else if (answer.state < DHOW_PLUGIN_READY || answer.state > DHOW_PLUGIN_INIT_FAILED) {
+        dhowi_plugin_say(plugin, DHOW_PLUGIN_ABI_MISMATCH, k_rebuild,
+                         "its probe answers with state %d, which does not exist", answer.state);
+    } else {
+        dhowi_plugin_say(plugin, (dhow_plugin_state)answer.state, answer.hint, "%s", answer.reason);
+    }
+}
+
+void dhowi_plugin_open(dhowi_plugin *plugin, const dhow_host *host) {
+    dhow_error err;
+    dhowi_error_init(&err);
+    int32_t code = plugin->api.open(host, &plugin->self, &err);
+    if (code == DHOW_OK) {
+        code = plugin->api.device_count(plugin->self, &plugin->device_count, &err);
+        if (code != DHOW_OK) dhowi_plugin_close(plugin);
+    } else {
+        plugin->self = NULL;
+    }
+    if (code != DHOW_OK) {
+        dhow_status status = dhowi_error_take(&err, code);
+        plugin->device_count = 0;
+        dhowi_plugin_say(plugin, DHOW_PLUGIN_INIT_FAILED, "", "open failed: %s: %s",
+                         dhow_status_name(status), err.message);
+    } else if (plugin->device_count == 0) {
+        dhowi_plugin_close(plugin);
+        dhowi_plugin_say(plugin, DHOW_PLUGIN_NO_DEVICE, "", "the backend opened and shows no device");
+    }
+}
+
+void dhowi_plugin_close(dhowi_plugin *plugin) {
+    if (plugin->self != NULL) plugin->api.close(plugin->self);
+    plugin->self = NULL;
+    dhowi_free(plugin->components);
+    plugin->components = NULL;
+}

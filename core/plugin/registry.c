@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See registry.h. Directories are searched in order; within one, files by name. Everything found leaves a record.
+ */
+#include "plugin/registry.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/size.h"
+#include "base/text.h"
+
+/* ---- services for plugins ---- */
+
+static void host_log(void *user, int32_t level, const char *message) {
+    const dhowi_registry *registry = user;
+    if (level < DHOW_LOG_ERROR || level > DHOW_LOG_DEBUG) level = DHOW_LOG_ERROR;
+    dhowi_log_line(registry->log, (dhow_log_level)level, "%s", message);
+}
+static void *host_alloc(void *user, uint64_t bytes, uint64_t align) {
+    (void)user;
+    return dhowi_alloc_aligned((size_t)bytes, align < 16 ? 16 : (size_t)align);
+}
+static void host_free(void *user, void *memory) {
+    (void)user;
+    dhowi_free(memory);
+}
+static const char *host_env(void *user, const char *name) {
+    (void)user;
+    return dhowi_env(name);
+}
+static int32_t host_cache_load(void *user, const char *key, void **out_blob, uint64_t *out_bytes) {
+    return dhowi_disk_cache_load(((dhowi_registry *)user)->cache, key, out_blob, out_bytes);
+}
+static int32_t host_cache_store(void *user, const char *key, const void *blob, uint64_t bytes) {
+    return dhowi_disk_cache_store(((dhowi_registry *)user)->cache, key, blob, bytes);
+}
+
+/* ---- candidates ---- */
+
+static bool same_file_known(const dhowi_registry *registry, const struct stat *info) {
+    for (uint32_t i = 0; i < registry->count; i++) {
+        const dhowi_plugin *p = &registry->plugins[i];
+        if (p->device_id == info->st_dev && p->inode == info->st_ino) return true;
+    }
+    return false;
+}
+
+static dhow_status add_candidate(dhowi_registry *registry, const char *folder, const char *file,
+                                 size_t name_length) {
+    if (registry->count == registry->capacity) {
+        uint32_t capacity = registry->capacity * 2 + 8;
+        dhowi_plugin *grown =
+            dhowi_realloc_array(registry->plugins, capacity, sizeof *registry->plugins);
+        if (grown == NULL) return dhowi_fail_memory("plugin records");
+        registry->plugins = grown;
+        registry->capacity = capacity;
+    }
+    dhowi_plugin *p = &registry->plugins[registry->count];
+    memset(p, 0, sizeof *p);
+    int n = snprintf(p->path, sizeof p->path, "%s/%s", folder, file);
+    if (n < 0 || (size_t)n >= sizeof p->path) {
+        dhowi_log_line(registry->log, DHOW_LOG_WARN, "%s/%s: the path is too long, passed over", folder, file);
+        return DHOW_OK;
+    }
+    size_t length = DHOWI_MIN(name_length, sizeof p->backend - 1);
+    memcpy(p->backend, file + strlen("libdhow_"), length);
+    struct stat info = {0};
+    if (stat(p->path, &info) == 0) {
+        if (same_file_known(registry, &info)) {
+            dhowi_plugin_say(p, DHOW_PLUGIN_DUPLICATE, "", "the same file was found before under another path");
+        }
+        p->device_id = info.st_dev;
+        p->inode = info.st_ino;
+    }
+    registry->count++;
+    return DHOW_OK;
+}
+
+static int is_plugin_file(const struct dirent *entry) {
+    size_t length = strlen(entry->d_name);
+    return length > strlen("libdhow_.so") && strncmp(entry->d_name, "libdhow_", 8) == 0 &&
+           strcmp(entry->d_name + length - 3, ".so") == 0;
+}
+static int by_name(const struct dirent **a, const struct dirent **b) {
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static dhow_status search_folder(dhowi_registry *registry, const char *folder, bool must_exist) {
+    struct dirent **entries = NULL;
+    int count = scandir(folder, &entries, is_plugin_file, by_name);
+    if (count < 0) {
+        if (must_exist) {
+            dhowi_log_line(registry->log, DHOW_LOG_WARN, "plugin folder %s: %s", folder,
+                           strerror(errno));
+        }
+        return DHOW_OK;
+    }
+    dhow_status status = DHOW_OK;
+    for (int i = 0; i < count; i++) {
+        const char *file = entries[i]->d_name;
+        if (status == DHOW_OK) {
+            status = add_candidate(registry, folder, file, strlen(file) - strlen("libdhow_.so"));
+        }
+        (free)(entries[i]); /* scandir's own memory */
+    }
+    (free)(entries);
+    return status;
+}
+
+static dhow_status search_path(dhowi_registry *registry, const char *path, const char *what) {
+    while (path != NULL && path[0] != '\0') {
+        const char *end = strchrnul(path, ':');
+        size_t length = (size_t)(end - path);
+        char folder[PATH_MAX];
+        if (length >= sizeof folder || (length > 0 && path[0] != '/')) {
+            return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                              "%s: '%.*s' is no absolute path; plugin folders are absolute and separated by ':'",
+                              what, (int)DHOWI_MIN(length, 200), path);
+        }
+        if (length > 0) {
+            memcpy(folder, path, length);
+            folder[length] = '\0';
+            DHOWI_TRY(search_folder(registry, folder, true));
+        }
+        path = *end == ':' ? end + 1 : end;
+    }
+    return DHOW_OK;
+}
+
+/* The folder libdhow.so lies in. */
+static bool own_folder(char *folder, size_t capacity) {
+    Dl_info info;
+    char *resolved = NULL;
+    if (dladdr((const void *)(uintptr_t)&dhowi_registry_init, &info) == 0 || info.dli_fname == NULL)
+        return false;
+    resolved = realpath(info.dli_fname, NULL);
+    if (resolved == NULL) return false;
+    char *slash = strrchr(resolved, '/');
+    if (slash != NULL) *slash = '\0';
+    bool fits = slash != NULL && dhowi_copy_text(folder, capacity, resolved);
+    (free)(resolved); /* realpath's own memory */
+    return fits;
+}
+
+static void find_probe_program(dhowi_registry *registry, const char *own) {
+    dhowi_text text = DHOWI_TEXT(registry->probe_program);
+    if (own != NULL) {
+        dhowi_text_add(&text, "%s/../libexec/dhow-probe", own);
+        if (access(registry->probe_program, X_OK) == 0) return;
+    }
+    (void)dhowi_copy_text(registry->probe_program, sizeof registry->probe_program,
+                          DHOWI_LIBEXEC_DIR "/dhow-probe");
+}
+
+/* ---- loading ---- */
+
+static bool backend_is_taken(const dhowi_registry *registry, const dhowi_plugin *plugin) {
+    for (const dhowi_plugin *p = registry->plugins; p < plugin; p++) {
+        if (p->self != NULL && strcmp(p->backend, plugin->backend) == 0) return true;
+    }
+    return false;
+}
+
+static void take_in(dhowi_registry *registry, dhowi_plugin *p, const char *filter, bool isolate) {
+    if (p->state == DHOW_PLUGIN_DUPLICATE) return;
+    if (!dhowi_backends_keep(filter, p->backend)) {
+        dhowi_plugin_say(p, DHOW_PLUGIN_DISABLED, "change DHOW_BACKENDS to use it",
+                         "DHOW_BACKENDS=%s leaves it out", filter);
+        return;
+    }
+    if (backend_is_taken(registry, p)) {
+        dhowi_plugin_say(p, DHOW_PLUGIN_DUPLICATE, "", "an earlier plugin is the backend '%s'",
+                         p->backend);
+        return;
+    }
+    if (isolate) {
+        dhowi_plugin_probe_isolated(p, registry->probe_program, &registry->host);
+    } else {
+        dhowi_plugin_load(p);
+        if (p->state == DHOW_PLUGIN_READY) dhowi_plugin_probe(p, &registry->host);
+    }
+    if (p->state == DHOW_PLUGIN_READY && backend_is_taken(registry, p)) {
+        dhowi_plugin_say(p, DHOW_PLUGIN_DUPLICATE, "", "an earlier plugin is the backend '%s'",
+                         p->backend);
+    }
+    if (p->state == DHOW_PLUGIN_READY && !dhowi_backends_keep(filter, p->backend)) {
+        dhowi_plugin_say(p, DHOW_PLUGIN_DISABLED, "change DHOW_BACKENDS to use it",
+                         "DHOW_BACKENDS=%s leaves the backend '%s' out", filter, p->backend);
+    }
+    if (p->state == DHOW_PLUGIN_READY) dhowi_plugin_open(p, &registry->host);
+    dhowi_log_line(registry->log, DHOW_LOG_DEBUG, "plugin %s: %s", p->path,
+                   p->state == DHOW_PLUGIN_READY ? "ready" : p->reason);
+}
+
+dhow_status dhowi_registry_init(dhowi_registry *registry, const dhowi_discovery *how,
+                                const dhowi_log *log, dhowi_disk_cache *cache) {
+    memset(registry, 0, sizeof *registry);
+    registry->log = log;
+    registry->cache = cache;
+    registry->host = (dhow_host){.struct_size = (uint32_t)sizeof registry->host,
+                                 .minor = DHOW_PLUGIN_MINOR,
+                                 .user = registry,
+                                 .log = host_log,
+                                 .alloc = host_alloc,
+                                 .free = host_free,
+                                 .env = host_env,
+                                 .cache_load = host_cache_load,
+                                 .cache_store = host_cache_store,
+                                 .cpu_threads = how->cpu_threads};
+    char own[PATH_MAX - 32], folder[PATH_MAX];
+    bool secure = getauxval(AT_SECURE) != 0, has_own = !secure && own_folder(own, sizeof own);
+    find_probe_program(registry, has_own ? own : NULL);
+    if (!secure) {
+        DHOWI_TRY(search_path(registry, how->plugin_path, "plugin_path"));
+        DHOWI_TRY(search_path(registry, dhowi_env("DHOW_PLUGIN_PATH"), "DHOW_PLUGIN_PATH"));
+    }
+    uint32_t foreign = registry->count;
+    if (has_own) {
+        (void)snprintf(folder, sizeof folder, "%s/dhow/plugins", own);
+        DHOWI_TRY(search_folder(registry, folder, false));
+    }
+    DHOWI_TRY(search_folder(registry, DHOWI_PLUGIN_DIR, false));
+    DHOWI_TRY(dhowi_backends_check(how->backends, registry));
+    for (uint32_t i = 0; i < registry->count; i++) {
+        take_in(registry, &registry->plugins[i], how->backends, how->isolate || i < foreign);
+    }
+    return DHOW_OK;
+}
+
+void dhowi_registry_fini(dhowi_registry *registry) {
+    for (uint32_t i = 0; i < registry->count; i++) dhowi_plugin_close(&registry->plugins[i]);
+    dhowi_free(registry->plugins);
+    registry->plugins = NULL;
+    registry->count = 0;
+}
+
+const dhowi_plugin *dhowi_registry_find(const dhowi_registry *registry, const char *backend,
+                                        size_t length) {
+    const dhowi_plugin *found = NULL;
+    for (uint32_t i = 0; i < registry->count; i++) {
+        const dhowi_plugin *p = &registry->plugins[i];
+        if (strlen(p->backend) != length || memcmp(p->backend, backend, length) != 0) continue;
+        if (p->self != NULL) return p;
+        if (found == NULL) found = p;
+    }
+    return found;
+}
+
+void dhowi_registry_list_components(dhowi_registry *registry, dhowi_plugin *plugin) {
+    (void)registry;
+    enum { MAX_COMPONENTS = 8 };
+    if (plugin->components_listed || plugin->self == NULL) return;
+    plugin->components_listed = true;
+    plugin->components = dhowi_alloc_array(MAX_COMPONENTS, sizeof *plugin->components);
+    if (plugin->components == NULL) return;
+    for (uint32_t i = 0; i < MAX_COMPONENTS; i++) {
+        dhow_component *c = &plugin->components[i];
+        dhow_error err;
+        dhowi_error_init(&err);
+        c->struct_size = (uint32_t)sizeof *c;
+        if (plugin->api.component(plugin->self, i, c, &err) != DHOW_OK) break;
+        c->name[sizeof c->name - 1] = c->purpose[sizeof c->purpose - 1] = '\0';
+        c->detail[sizeof c->detail - 1] = '\0';
+        plugin->component_count = i + 1;
+    }
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Events, see dhow/stream.h.
+ */
+#include "base/size.h"
+#include "stream/stream.h"
+
+static dhow_status check_event(const dhow_event *event, const char *function) {
+    DHOWI_TRY(dhowi_handle_check(event, DHOWI_EVENT, function, "event"));
+    return dhowi_device_usable(event->device);
+}
+
+static dhowi_mark latest(dhow_event *event) {
+    pthread_mutex_lock(&event->mutex);
+    dhowi_mark mark = event->mark;
+    pthread_mutex_unlock(&event->mutex);
+    return mark;
+}
+
+dhow_status dhow_event_create(dhow_device *device, int32_t timing, dhow_event **out) {
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_event_create: out is NULL");
+    *out = NULL;
+    DHOWI_TRY(dhowi_device_check(device, "dhow_event_create"));
+    DHOWI_TRY(dhowi_device_open(device));
+    dhow_event *event = dhowi_handle_new(DHOWI_EVENT, sizeof *event);
+    if (event == NULL) return dhowi_fail_memory("event");
+    dhow_error err;
+    dhowi_error_init(&err);
+    uint32_t flags = timing != 0 ? DHOW_EVENT_TIMING : 0;
+    int32_t code = device->api->event_create(dhowi_device_native(device), flags, &event->native, &err);
+    if (code != DHOW_OK) {
+        dhowi_handle_free(DHOWI_EVENT, event);
+        return dhowi_device_failed(device, &err, code, "creating an event");
+    }
+    event->device = device;
+    event->timing = timing != 0;
+    pthread_mutex_init(&event->mutex, NULL);
+    dhowi_handle_retain(&device->context->handle);
+    *out = event;
+    return DHOW_OK;
+}
+
+void dhow_event_release(dhow_event *event) {
+    if (!dhowi_handle_is(event, DHOWI_EVENT) || !dhowi_handle_drop(&event->handle)) return;
+    dhow_context *context = event->device->context;
+    if (event->device->fork_generation == dhowi_fork_generation()) {
+        event->device->api->event_destroy(event->native);
+    }
+    pthread_mutex_destroy(&event->mutex);
+    dhowi_handle_free(DHOWI_EVENT, event);
+    dhow_context_release(context);
+}
+
+dhow_status dhow_event_record(dhow_event *event, dhow_stream *stream) {
+    DHOWI_TRY(check_event(event, "dhow_event_record"));
+    DHOWI_TRY(dhowi_stream_resolve(stream, event->device, "dhow_event_record", &stream));
+    dhow_error err;
+    dhowi_error_init(&err);
+    DHOWI_TRY(dhowi_stream_begin(stream, NULL, 0));
+    int32_t code = event->device->api->event_record(event->native, stream->native, &err);
+    if (code == DHOW_OK && !dhowi_device_is_host(event->device)) {
+        pthread_mutex_lock(&event->mutex);
+        event->mark = dhowi_stream_tail(stream);
+        event->mark.number++; /* the number this record gets */
+        pthread_mutex_unlock(&event->mutex);
+    }
+    (void)dhowi_stream_end(stream, NULL, 0, dhowi_error_take(&err, code));
+    if (code != DHOW_OK) return dhowi_device_failed(event->device, &err, code, "recording an event");
+    return DHOW_OK;
+}
+
+dhow_status dhow_stream_wait(dhow_stream *stream, dhow_event *event) {
+    DHOWI_TRY(check_event(event, "dhow_stream_wait"));
+    DHOWI_TRY(dhowi_stream_resolve(stream, stream == NULL ? event->device : dhow_stream_device(stream),
+                                   "dhow_stream_wait", &stream));
+    DHOWI_TRY(dhowi_device_usable(stream->device));
+    return dhowi_stream_wait_event(stream, event->device, event->native, latest(event));
+}
+
+dhow_status dhow_event_sync(dhow_event *event) {
+    DHOWI_TRY(check_event(event, "dhow_event_sync"));
+    dhow_error err;
+    dhowi_error_init(&err);
+    int32_t code = event->device->api->event_sync(event->native, &err);
+    if (code == DHOW_OK) return DHOW_OK;
+    return dhowi_device_failed(event->device, &err, code, "work before the event failed");
+}
+
+dhow_status dhow_event_query(dhow_event *event) {
+    DHOWI_TRY(check_event(event, "dhow_event_query"));
+    dhow_error err;
+    dhowi_error_init(&err);
+    int32_t code = event->device->api->event_query(event->native, &err);
+    if (code == DHOW_OK) return DHOW_OK;
+    if (code == DHOW_NOT_READY) {
+        return dhowi_fail(DHOW_NOT_READY, "%s: the event is not reached", event->device->name);
+    }
+    return dhowi_device_failed(event->device, &err, code, "work before the event failed");
+}
+
+dhow_status dhow_event_elapsed_ms(dhow_event *start, dhow_event *end, double *out_ms) {
+    if (out_ms == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_event_elapsed_ms: out_ms is NULL");
+    *out_ms = 0;
+    DHOWI_TRY(check_event(start, "dhow_event_elapsed_ms"));
+    DHOWI_TRY(check_event(end, "dhow_event_elapsed_ms"));
+    if (start->device != end->device || !start->timing || !end->timing) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "dhow_event_elapsed_ms: both events must be of one device and created with timing");
+    }
+    DHOWI_TRY(dhow_event_query(start));
+    DHOWI_TRY(dhow_event_query(end));
+    dhow_error err;
+    dhowi_error_init(&err);
+    int64_t nanoseconds = 0;
+    int32_t code =
+        start->device->api->event_elapsed(start->native, end->native, &nanoseconds, &err);
+    if (code != DHOW_OK) return dhowi_device_failed(start->device, &err, code, "timing");
+    *out_ms = (double)nanoseconds / 1e6;
+    return DHOW_OK;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The context's host queue: one thread that does, in order, what devices cannot do by themselves - staged copies, and
+ * signals from one backend to another. It has a timeline like a stream, so storages and streams can wait for it.
+ */
+#ifndef DHOWI_STREAM_HOST_QUEUE_H_
+#define DHOWI_STREAM_HOST_QUEUE_H_
+
+#include "stream/stream.h"
+
+typedef struct dhowi_job {
+    struct dhowi_job *next;
+    uint64_t number;
+    /* Runs on the queue's thread; a failure is kept for those who wait for this number. Frees the job. */
+    dhow_status (*run)(struct dhowi_job *job);
+} dhowi_job;
+
+typedef struct dhowi_host_queue dhowi_host_queue;
+
+/* Starts the thread on first use; NULL with an error when that fails. */
+dhowi_host_queue *dhowi_host_queue_of(dhow_context *context);
+/* Hands a job in; it is the queue's from then on. */
+dhowi_mark dhowi_host_queue_push(dhowi_host_queue *queue, dhowi_job *job);
+/* The queue's timeline without starting it, to recognise its marks. */
+bool dhowi_is_host_queue(const dhowi_timeline *timeline);
+
+#endif /* DHOWI_STREAM_HOST_QUEUE_H_ */
