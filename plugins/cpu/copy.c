@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Copies and fills in host memory. What exceeds the caches is split over the threads and written with non-temporal
+ * stores, which spare the read that an ordinary store begins with.
+ */
+#include <omp.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+#include "cpu.h"
+
+enum { PIECE = 1 << 20, PARALLEL_FROM = 4 << 20 };
+
+#if defined(__x86_64__)
+__attribute__((target("avx"))) static void stream_lines(unsigned char *to, const unsigned char *from, size_t lines)
+{
+    typedef long long v4 __attribute__((vector_size(32)));
+    typedef long long v4u __attribute__((vector_size(32), aligned(1), may_alias));
+    for (size_t i = 0; i < lines; i++) {
+        const v4 a = *(const v4u *)(const void *)(from + 64 * i), b = *(const v4u *)(const void *)(from + 64 * i + 32);
+        __builtin_ia32_movntdq256((v4 *)(void *)(to + 64 * i), a);
+        __builtin_ia32_movntdq256((v4 *)(void *)(to + 64 * i + 32), b);
+    }
+}
+
+void cpu_stream_bytes(void *to, const void *from, size_t bytes)
+{
+    unsigned char *target = to;
+    const unsigned char *source = from;
+    const size_t head = (64 - ((uintptr_t)to & 63)) & 63;
+    if (!__builtin_cpu_supports("avx") || bytes < head + 64) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    memcpy(target, source, head);
+    const size_t lines = (bytes - head) / 64, done = head + 64 * lines;
+    stream_lines(target + head, source + head, lines);
+    memcpy(target + done, source + done, bytes - done);
+}
+
+void cpu_stream_fence(void)
+{
+    _mm_sfence();
+}
+#else
+void cpu_stream_bytes(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
+void cpu_stream_fence(void)
+{
+}
+#endif
+
+static void copy_flat(cpu_device *device, unsigned char *to, const unsigned char *from, uint64_t bytes)
+{
+    if (bytes < PARALLEL_FROM) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    const int64_t pieces = (int64_t)((bytes + PIECE - 1) / PIECE);
+    (void)pthread_mutex_lock(&device->pool);
+#pragma omp parallel num_threads(device->threads)
+    {
+#pragma omp for schedule(static)
+        for (int64_t i = 0; i < pieces; i++) {
+            const uint64_t at = (uint64_t)i * PIECE, rest = bytes - at;
+            cpu_stream_bytes(to + at, from + at, rest < PIECE ? rest : PIECE);
+        }
+        cpu_stream_fence();
+    }
+    (void)pthread_mutex_unlock(&device->pool);
+}
+
+static void copy_rows(cpu_device *device, unsigned char *to, const unsigned char *from, const dhow_copy_rect *rect)
+{
+    const uint64_t width = rect->extent[0];
+    const int64_t height = (int64_t)rect->extent[1], rows = height * (int64_t)rect->extent[2];
+    const int spread = width * (uint64_t)rows >= PARALLEL_FROM;
+    if (spread) (void)pthread_mutex_lock(&device->pool);
+#pragma omp parallel for schedule(static) num_threads(device->threads) if (spread)
+    for (int64_t r = 0; r < rows; r++) {
+        const uint64_t row = (uint64_t)(r % height), plane = (uint64_t)(r / height);
+        memcpy(to + row * rect->dst.pitch[0] + plane * rect->dst.pitch[1],
+               from + row * rect->src.pitch[0] + plane * rect->src.pitch[1], width);
+    }
+    if (spread) (void)pthread_mutex_unlock(&device->pool);
+}
+
+int32_t cpu_copy(void *stream, const dhow_copy_rect *rect, dhow_error *err)
+{
+    cpu_device *device = ((cpu_stream *)stream)->device;
+    unsigned char *to = (unsigned char *)(uintptr_t)(rect->dst.handle + rect->dst.offset);
+    const unsigned char *from = (const unsigned char *)(uintptr_t)(rect->src.handle + rect->src.offset);
+    const uint64_t *e = rect->extent;
+    (void)err;
+    if (e[0] == 0 || e[1] == 0 || e[2] == 0) return DHOW_OK;
+    const int rows_touch = e[1] == 1 || (rect->src.pitch[0] == e[0] && rect->dst.pitch[0] == e[0]);
+    const int planes_touch =
+        e[2] == 1 || (rect->src.pitch[1] == e[0] * e[1] && rect->dst.pitch[1] == e[0] * e[1]);
+    if (rows_touch && planes_touch) {
+        copy_flat(device, to, from, e[0] * e[1] * e[2]);
+    } else {
+        copy_rows(device, to, from, rect);
+    }
+    return DHOW_OK;
+}
+
+/* Fills by doubling: the pattern first, then what stands there already. */
+static void fill_piece(unsigned char *to, uint64_t bytes, uint64_t pattern, uint32_t pattern_bytes)
+{
+    if (bytes == 0) return;
+    uint64_t done = pattern_bytes < bytes ? pattern_bytes : bytes;
+    memcpy(to, &pattern, done);
+    while (done < bytes) {
+        const uint64_t limit = done < 65536 ? done : 65536 / pattern_bytes * pattern_bytes;
+        const uint64_t next = bytes - done < limit ? bytes - done : limit;
+        memcpy(to + done, to, next);
+        done += next;
+    }
+}
+
+int32_t cpu_fill(void *stream, uint64_t handle, uint64_t offset, uint64_t bytes, uint64_t pattern,
+                 uint32_t pattern_bytes, dhow_error *err)
+{
+    cpu_device *device = ((cpu_stream *)stream)->device;
+    unsigned char *to = (unsigned char *)(uintptr_t)(handle + offset);
+    const int64_t pieces = (int64_t)((bytes + PIECE - 1) / PIECE);
+    const int spread = bytes >= PARALLEL_FROM;
+    (void)err;
+    if (!spread) {
+        fill_piece(to, bytes, pattern, pattern_bytes);
+        return DHOW_OK;
+    }
+    (void)pthread_mutex_lock(&device->pool);
+#pragma omp parallel for schedule(static) num_threads(device->threads)
+    for (int64_t i = 0; i < pieces; i++) {
+        const uint64_t at = (uint64_t)i * PIECE, rest = bytes - at;
+        fill_piece(to + at, rest < PIECE ? rest : PIECE, pattern, pattern_bytes);
+    }
+    (void)pthread_mutex_unlock(&device->pool);
+    return DHOW_OK;
+}
+
+int32_t cpu_can_copy(void *dst_device, void *src_device, dhow_error *err)
+{
+    (void)dst_device, (void)src_device, (void)err;
+    return DHOW_OK;
+}
+
+int32_t cpu_peer_copy(void *stream, void *src_device, uint64_t src_handle, uint64_t src_offset, uint64_t dst_handle,
+                      uint64_t dst_offset, uint64_t bytes, dhow_error *err)
+{
+    (void)src_device, (void)err;
+    copy_flat(((cpu_stream *)stream)->device, (unsigned char *)(uintptr_t)(dst_handle + dst_offset),
+              (const unsigned char *)(uintptr_t)(src_handle + src_offset), bytes);
+    return DHOW_OK;
+}

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A user's kernel text through a C compiler found at run time. Text and messages travel through memory files, the
+ * library through a private folder into the host's disk cache and from there through a memory file into the process.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+
+extern char **environ;
+
+typedef struct cpu_module {
+    cpu_device *device;
+    void *library;
+    int file; /* stays open: the loader knows libraries by name, and its name is this number */
+    pthread_mutex_t lock;
+    cpu_kernel_object *kernels;
+} cpu_module;
+
+enum { MAX_WORDS = 64, PATH_BYTES = 512 };
+
+/* ---- the compiler ------------------------------------------------------------------------------------------------ */
+
+static int is_program(const char *path, struct stat *out)
+{
+    return stat(path, out) == 0 && S_ISREG(out->st_mode) && access(path, X_OK) == 0;
+}
+
+/* Looks a name up in PATH; a name with a slash is taken as it is. */
+static int find_program(const char *search, const char *name, size_t length, char *out, struct stat *info)
+{
+    if (memchr(name, '/', length)) {
+        (void)snprintf(out, PATH_BYTES, "%.*s", (int)length, name);
+        return is_program(out, info);
+    }
+    for (const char *p = search; p && *p;) {
+        const size_t part = strcspn(p, ":");
+        const int written = snprintf(out, PATH_BYTES, "%.*s/%.*s", (int)part, p, (int)length, name);
+        if (part > 0 && p[0] == '/' && written > 0 && written < PATH_BYTES && is_program(out, info)) return 1;
+        p += part + (p[part] == ':');
+    }
+    return 0;
+}
+
+/* $CC counts by its first word, so that "ccache gcc" or flags in it do no harm. */
+static int find_compiler(const dhow_host *host, char *out, struct stat *info)
+{
+    static const char *const names[] = {"cc", "gcc", "clang"};
+    const char *search = host->env(host->user, "PATH"), *wish = host->env(host->user, "CC");
+    if (!search) search = "/usr/local/bin:/usr/bin:/bin";
+    if (wish && *wish && find_program(search, wish, strcspn(wish, " \t"), out, info)) return 1;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (find_program(search, names[i], strlen(names[i]), out, info)) return 1;
+    }
+    return 0;
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+static int write_all(int file, const void *data, uint64_t bytes)
+{
+    const unsigned char *p = data;
+    while (bytes > 0) {
+        const ssize_t done = write(file, p, bytes);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) return -1;
+        p += done;
+        bytes -= (uint64_t)done;
+    }
+    return 0;
+}
+
+static void *read_all(const dhow_host *host, const char *path, uint64_t *out_bytes)
+{
+    struct stat info;
+    void *blob = NULL;
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return NULL;
+    if (fstat(file, &info) == 0 && info.st_size > 0) {
+        const uint64_t size = (uint64_t)info.st_size;
+        uint64_t done = 0;
+        blob = host->alloc(host->user, size, 64);
+        while (blob && done < size) {
+            const ssize_t got = read(file, (unsigned char *)blob + done, size - done);
+            if (got < 0 && errno == EINTR) continue;
+            if (got <= 0) break;
+            done += (uint64_t)got;
+        }
+        if (blob && done < size) {
+            host->free(host->user, blob);
+            blob = NULL;
+        }
+        *out_bytes = size;
+    }
+    close(file);
+    return blob;
+}
+
+/* The text as the compiler sees it: header, then the user's lines under their own name, an include of k.h blanked. */
+static int text_file(const dhow_module_desc *desc)
+{
+    static const char include[] = "#include \"dhow/kernel/k.h\"";
+    char line[PATH_BYTES];
+    const char *text = desc->text, *end = text + desc->text_bytes;
+    const int file = memfd_create("dhow-kernel.c", MFD_CLOEXEC);
+    if (file < 0) return -1;
+    int failed = desc->header ? write_all(file, desc->header, strlen(desc->header)) : 0;
+    (void)snprintf(line, sizeof line, "\n#line 1 \"%.200s\"\n", desc->name ? desc->name : "kernel");
+    failed |= write_all(file, line, strlen(line));
+    while (text < end && !failed) {
+        const char *stop = memchr(text, '\n', (size_t)(end - text));
+        const size_t length = stop ? (size_t)(stop - text) + 1 : (size_t)(end - text);
+        const int skip = length >= sizeof include - 1 && memcmp(text, include, sizeof include - 1) == 0;
+        failed |= skip ? write_all(file, "\n", 1) : write_all(file, text, length);
+        text += length;
+    }
+    if (failed || lseek(file, 0, SEEK_SET) != 0) {
+        close(file);
+        return -1;
+    }
+    return file;
+}
+
+static void fill_log(const dhow_module_desc *desc, int messages)
+{
+    if (!desc->log || desc->log_bytes == 0) return;
+    const ssize_t got = pread(messages, desc->log, desc->log_bytes - 1, 0);
+    desc->log[got > 0 ? got : 0] = '\0';
+}
+
+/* ---- cache key --------------------------------------------------------------------------------------------------- */
+
+typedef struct hash {
+    uint64_t a, b;
+} hash;
+
+static void hash_bytes(hash *h, const void *data, uint64_t bytes)
+{
+    const unsigned char *p = data;
+    for (uint64_t i = 0; i < bytes; i++) {
+        h->a = (h->a ^ p[i]) * UINT64_C(1099511628211);
+        h->b = (h->b ^ p[i]) * UINT64_C(0x9E3779B97F4A7C15) + 1;
+    }
+}
+
+/* A compiler is known by its file: size and time of change differ between versions, and asking it costs a process. */
+static void cache_key(char *key, size_t bytes, const cpu_device *device, const dhow_module_desc *desc,
+                      const char *compiler, const struct stat *info)
+{
+    hash h = {UINT64_C(14695981039346656037), UINT64_C(0x2545F4914F6CDD1D)};
+    const int64_t identity[] = {(int64_t)info->st_size, (int64_t)info->st_mtime, device->isa};
+    if (desc->header) hash_bytes(&h, desc->header, strlen(desc->header) + 1);
+    hash_bytes(&h, desc->text, desc->text_bytes);
+    hash_bytes(&h, desc->options, strlen(desc->options) + 1);
+    hash_bytes(&h, compiler, strlen(compiler) + 1);
+    hash_bytes(&h, identity, sizeof identity);
+    (void)snprintf(key, bytes, "cpu-%016llx%016llx", (unsigned long long)h.a, (unsigned long long)h.b);
+}
+
+/* ---- compiling --------------------------------------------------------------------------------------------------- */
+
+/* Splits options at blanks into words of `copy`. */
+static int split_words(char *copy, char **words, int count)
+{
+    char *rest = NULL;
+    for (char *word = strtok_r(copy, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
+        if (count >= MAX_WORDS - 8) return -1;
+        words[count++] = word;
+    }
+    return count;
+}
+
+static int spawn(const char *compiler, char **words, int text, int messages)
+{
+    posix_spawn_file_actions_t actions;
+    pid_t child = 0;
+    int state = 0, result = -1;
+    if (posix_spawn_file_actions_init(&actions) != 0) return -1;
+    if (posix_spawn_file_actions_adddup2(&actions, text, 0) == 0 &&
+        posix_spawn_file_actions_adddup2(&actions, messages, 1) == 0 &&
+        posix_spawn_file_actions_adddup2(&actions, messages, 2) == 0 &&
+        posix_spawn(&child, compiler, &actions, NULL, words, environ) == 0) {
+        pid_t done;
+        do {
+            done = waitpid(child, &state, 0);
+        } while (done < 0 && errno == EINTR);
+        result = done == child && WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+    }
+    (void)posix_spawn_file_actions_destroy(&actions);
+    return result;
+}
+
+static int32_t compile(cpu_device *device, const dhow_module_desc *desc, const char *compiler, const char *target,
+                       dhow_error *err)
+{
+    static const char *const fixed[] = {"-x", "c", "-std=c11", "-O3", "-w", "-fPIC", "-shared", "-fopenmp-simd",
+                                        "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fwrapv"};
+    const dhow_host *host = device->backend->host;
+    char *words[MAX_WORDS], march[40], *options = NULL;
+    int count = 0, text = -1, messages = -1;
+    int32_t status = DHOW_OK;
+    union {
+        const char *from;
+        char *to;
+    } word = {.from = compiler}; /* posix_spawn does not write to its words */
+    words[count++] = word.to;
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
+        word.from = fixed[i];
+        words[count++] = word.to;
+    }
+#if defined(__x86_64__)
+    (void)snprintf(march, sizeof march, "-march=%s", cpu_isa_name(device->isa));
+    words[count++] = march;
+    if (device->isa == CPU_ISA_V4) {
+        word.from = "-mprefer-vector-width=512";
+        words[count++] = word.to;
+    }
+#else
+    (void)march;
+#endif
+    const size_t length = strlen(desc->options) + 1;
+    options = host->alloc(host->user, length, 64);
+    if (!options) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate compiler options");
+    memcpy(options, desc->options, length);
+    count = split_words(options, words, count);
+    if (count < 0) {
+        status = cpu_fail(err, DHOW_INVALID_ARGUMENT, 0, "too many compiler options for %s", desc->name);
+        goto cleanup;
+    }
+    static const char *const tail[] = {"-o", NULL, "-", "-lm"};
+    for (size_t i = 0; i < sizeof tail / sizeof tail[0]; i++) {
+        word.from = tail[i] ? tail[i] : target;
+        words[count++] = word.to;
+    }
+    words[count] = NULL;
+    text = text_file(desc);
+    messages = memfd_create("dhow-messages", MFD_CLOEXEC);
+    if (text < 0 || messages < 0) {
+        status = cpu_fail(err, DHOW_IO_ERROR, errno, "cannot make a memory file: %s", strerror(errno));
+        goto cleanup;
+    }
+    const int result = spawn(compiler, words, text, messages);
+    fill_log(desc, messages);
+    if (result != 0) {
+        status = cpu_fail(err, DHOW_COMPILE_ERROR, result, "%s: %s %s", desc->name ? desc->name : "kernel", compiler,
+                          result < 0 ? "could not be run" : "reports errors; see the log");
+    }
+cleanup:
+    if (text >= 0) close(text);
+    if (messages >= 0) close(messages);
+    host->free(host->user, options);
+    return status;
+}
+
+static int32_t compile_to_blob(cpu_device *device, const dhow_module_desc *desc, const char *compiler, void **out_blob,
+                               uint64_t *out_bytes, dhow_error *err)
+{
+    const dhow_host *host = device->backend->host;
+    const char *base = host->env(host->user, "TMPDIR");
+    char folder[PATH_BYTES], target[PATH_BYTES + 16];
+    (void)snprintf(folder, sizeof folder, "%s/dhow-XXXXXX", base && base[0] == '/' ? base : "/tmp");
+    if (!mkdtemp(folder)) {
+        return cpu_fail(err, DHOW_IO_ERROR, errno, "cannot make a folder %s: %s", folder, strerror(errno));
+    }
+    (void)snprintf(target, sizeof target, "%s/kernel.so", folder);
+    int32_t status = compile(device, desc, compiler, target, err);
+    if (status == DHOW_OK) {
+        *out_blob = read_all(host, target, out_bytes);
+        if (!*out_blob) status = cpu_fail(err, DHOW_IO_ERROR, errno, "%s wrote no %s", compiler, target);
+    }
+    (void)unlink(target);
+    (void)rmdir(folder);
+    return status;
+}
+
+static int32_t load_blob(cpu_module *module, const void *blob, uint64_t bytes, dhow_error *err)
+{
+    char path[64];
+    module->file = memfd_create("dhow-module", MFD_CLOEXEC);
+    if (module->file < 0 || write_all(module->file, blob, bytes) != 0) {
+        return cpu_fail(err, DHOW_IO_ERROR, errno, "cannot make a memory file: %s", strerror(errno));
+    }
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", module->file);
+    module->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!module->library) {
+        const char *text = dlerror();
+        return cpu_fail(err, DHOW_COMPILE_ERROR, 0, "the compiled kernel does not load: %s", text ? text : "no reason");
+    }
+    return DHOW_OK;
+}
+
+int32_t cpu_module_build(void *handle, const dhow_module_desc *desc, void **out_module, dhow_error *err)
+{
+    static const char *const formats[] = {"unknown text", "portable text", "CUDA C", "OpenCL C", "PTX", "a cubin"};
+    cpu_device *device = handle;
+    const dhow_host *host = device->backend->host;
+    char compiler[PATH_BYTES], key[64];
+    struct stat info;
+    void *blob = NULL;
+    uint64_t bytes = 0;
+    int32_t status = DHOW_OK;
+    *out_module = NULL;
+    if (desc->format != DHOW_MODULE_PORTABLE) {
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "the CPU builds portable kernels only, not %s",
+                        formats[desc->format <= DHOW_MODULE_CUBIN ? desc->format : 0]);
+    }
+    if (!find_compiler(host, compiler, &info)) {
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0,
+                        "building a kernel for the CPU needs a C compiler and there is none in PATH; install gcc or "
+                        "clang, or set CC");
+    }
+    cpu_module *module = host->alloc(host->user, sizeof *module, 64);
+    if (!module) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a module");
+    memset(module, 0, sizeof *module);
+    module->device = device;
+    module->file = -1;
+    (void)pthread_mutex_init(&module->lock, NULL);
+    cache_key(key, sizeof key, device, desc, compiler, &info);
+    /* A cached library that does not load is compiled anew. */
+    if (host->cache_load(host->user, key, &blob, &bytes) != DHOW_OK || load_blob(module, blob, bytes, err) != DHOW_OK) {
+        if (blob) host->free(host->user, blob);
+        if (module->file >= 0) close(module->file);
+        module->file = -1;
+        blob = NULL;
+        status = compile_to_blob(device, desc, compiler, &blob, &bytes, err);
+        if (status == DHOW_OK) status = load_blob(module, blob, bytes, err);
+        if (status == DHOW_OK) (void)host->cache_store(host->user, key, blob, bytes); /* a full disk is no failure */
+    }
+    if (blob) host->free(host->user, blob);
+    void *unused = NULL;
+    for (uint32_t i = 0; i < desc->kernel_count && status == DHOW_OK; i++) {
+        status = cpu_module_kernel(module, desc->kernels[i].name, &unused, err);
+    }
+    if (status != DHOW_OK) {
+        cpu_module_free(module);
+        return status;
+    }
+    *out_module = module;
+    return DHOW_OK;
+}
+
+void cpu_module_free(void *handle)
+{
+    cpu_module *module = handle;
+    if (!module) return;
+    const dhow_host *host = module->device->backend->host;
+    while (module->kernels) {
+        cpu_kernel_object *next = module->kernels->next;
+        host->free(host->user, module->kernels);
+        module->kernels = next;
+    }
+    if (module->library) (void)dlclose(module->library);
+    if (module->file >= 0) close(module->file);
+    (void)pthread_mutex_destroy(&module->lock);
+    host->free(host->user, module);
+}
+
+int32_t cpu_module_kernel(void *handle, const char *name, void **out_kernel, dhow_error *err)
+{
+    cpu_module *module = handle;
+    const dhow_host *host = module->device->backend->host;
+    char symbol[256];
+    int32_t status = DHOW_OK;
+    *out_kernel = NULL;
+    (void)snprintf(symbol, sizeof symbol, "%s__base", name);
+    const k_info *info = dlsym(module->library, symbol);
+    if (!info) return cpu_fail(err, DHOW_NOT_FOUND, 0, "the module has no kernel %s", name);
+    (void)pthread_mutex_lock(&module->lock);
+    cpu_kernel_object *kernel = module->kernels;
+    while (kernel && kernel->info != info) kernel = kernel->next;
+    if (!kernel) {
+        kernel = host->alloc(host->user, sizeof *kernel, 64);
+        status = kernel ? cpu_kernel_init(kernel, info, NULL, err)
+                        : cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate kernel %s", name);
+        if (status == DHOW_OK) {
+            kernel->next = module->kernels;
+            module->kernels = kernel;
+        } else if (kernel) {
+            host->free(host->user, kernel);
+            kernel = NULL;
+        }
+    }
+    (void)pthread_mutex_unlock(&module->lock);
+    *out_kernel = kernel;
+    return status;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * "dhow.blas/1" over oneDNN. A constant b is packed and goes with its bias, residual and activation through the matmul
+ * primitive; a changing b without any of these through dnnl_sgemm, which beats the primitive on plain layouts.
+ */
+#include <string.h>
+
+#include "onednn.h"
+
+enum { ALONE_BELOW = 1 << 17 }; /* multiplications; below it waking threads costs more than it saves */
+
+typedef struct blas_plan {
+    cpu_device *device;
+    dhow_blas_desc desc;
+    const onednn_library *dnnl;
+    int threads;
+    int sgemm;
+    int residual_index;
+    onednn_md plain_b, packed_b;
+    onednn_primitive primitive;
+} blas_plan;
+
+static void blas_destroy(void *handle)
+{
+    blas_plan *plan = handle;
+    if (!plan) return;
+    const dhow_host *host = plan->device->backend->host;
+    onednn_primitive_release(&plan->primitive);
+    onednn_md_release(&plan->plain_b);
+    onednn_md_release(&plan->packed_b);
+    host->free(host->user, plan);
+}
+
+static dnnl_status_t matrix_md(onednn_md *md, const dhow_blas_desc *desc, int64_t batch, int64_t rows, int64_t columns,
+                               int64_t ld, int64_t stride, int transposed, dnnl_data_type_t type)
+{
+    if (desc->batch == 1) {
+        const dnnl_dims_t dims = {rows, columns}, strides = {transposed ? 1 : ld, transposed ? ld : 1};
+        return onednn_md_strided(md, 2, dims, type, strides);
+    }
+    const dnnl_dims_t dims = {batch, rows, columns};
+    const dnnl_dims_t strides = {batch == 1 ? rows * columns : stride, transposed ? 1 : ld, transposed ? ld : 1};
+    return onednn_md_strided(md, 3, dims, type, strides);
+}
+
+/* Entries shared by a stride of 0 become a batch of 1, which oneDNN broadcasts. */
+static int64_t batch_of(const dhow_blas_desc *desc, int64_t stride)
+{
+    return stride == 0 ? 1 : desc->batch;
+}
+
+static int fits_sgemm(const dhow_blas_desc *desc)
+{
+    return (desc->flags & (DHOW_BLAS_CONSTANT_B | DHOW_BLAS_BIAS | DHOW_BLAS_RESIDUAL)) == 0 &&
+           desc->activation == DHOW_ACTIVATION_NONE && desc->compute == DHOW_F32 && desc->dtype_a == DHOW_F32 &&
+           desc->dtype_b == DHOW_F32 && desc->dtype_c == DHOW_F32;
+}
+
+typedef struct blas_mds {
+    onednn_md a, b, c, bias, scratch;
+} blas_mds;
+
+static dnnl_status_t describe(const dhow_blas_desc *desc, blas_plan *plan, blas_mds *mds)
+{
+    const int64_t m = desc->m, n = desc->n, k = desc->k;
+    const dnnl_data_type_t type_b = onednn_type(desc->dtype_b), type_c = onednn_type(desc->dtype_c);
+    const int64_t batch_b = batch_of(desc, desc->stride_b);
+    const int rank = desc->batch == 1 ? 2 : 3;
+    dnnl_status_t status =
+        matrix_md(&mds->a, desc, batch_of(desc, desc->stride_a), m, k, desc->lda, desc->stride_a,
+                  (desc->flags & DHOW_BLAS_TRANSPOSE_A) != 0, onednn_type(desc->dtype_a));
+    if (status == dnnl_success) {
+        status = matrix_md(&plan->plain_b, desc, batch_b, k, n, desc->ldb, desc->stride_b,
+                           (desc->flags & DHOW_BLAS_TRANSPOSE_B) != 0, type_b);
+    }
+    if (status == dnnl_success && (desc->flags & DHOW_BLAS_CONSTANT_B)) {
+        const dnnl_dims_t flat = {k, n}, deep = {batch_b, k, n};
+        status = onednn_md_tagged(&mds->b, rank, rank == 2 ? flat : deep, type_b, dnnl_format_tag_any);
+    }
+    if (status == dnnl_success) {
+        status = matrix_md(&mds->c, desc, desc->batch, m, n, desc->ldc, desc->stride_c, 0, type_c);
+    }
+    if (status == dnnl_success && (desc->flags & DHOW_BLAS_BIAS)) {
+        const dnnl_dims_t flat = {1, n}, deep = {1, 1, n};
+        status = onednn_md_tagged(&mds->bias, rank, rank == 2 ? flat : deep, type_c,
+                                  rank == 2 ? dnnl_ab : dnnl_abc);
+    }
+    return status;
+}
+
+static dnnl_status_t make_operands(blas_plan *plan, const blas_mds *mds)
+{
+    onednn_primitive *made = &plan->primitive;
+    dnnl_status_t status = onednn_primitive_operand(made, DNNL_ARG_SRC, mds->a);
+    if (status == dnnl_success) status = onednn_primitive_operand(made, DNNL_ARG_WEIGHTS, plan->packed_b);
+    if (status == dnnl_success) status = onednn_primitive_operand(made, DNNL_ARG_DST, mds->c);
+    if (status == dnnl_success) status = onednn_primitive_operand(made, DNNL_ARG_SCRATCHPAD, mds->scratch);
+    if (status == dnnl_success && (plan->desc.flags & DHOW_BLAS_BIAS)) {
+        status = onednn_primitive_operand(made, DNNL_ARG_BIAS, mds->bias);
+    }
+    if (status == dnnl_success && plan->residual_index >= 0) {
+        status = onednn_primitive_operand(
+            made, DNNL_ARG_ATTR_MULTIPLE_POST_OP(plan->residual_index) | DNNL_ARG_SRC_1, mds->c);
+    }
+    return status;
+}
+
+static dnnl_status_t make_primitive(blas_plan *plan, uint64_t *out_workspace_bytes, uint64_t *out_packed_bytes)
+{
+    const dhow_blas_desc *desc = &plan->desc;
+    const onednn_library *dnnl = plan->dnnl;
+    const int constant = (desc->flags & DHOW_BLAS_CONSTANT_B) != 0;
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    blas_mds mds;
+    memset(&mds, 0, sizeof mds);
+    dnnl_status_t status = describe(desc, plan, &mds);
+    if (status == dnnl_success) {
+        status = onednn_attributes(&attr, desc->beta, onednn_type(desc->dtype_c),
+                                   desc->flags & DHOW_BLAS_RESIDUAL ? &mds.c : NULL, desc->activation, desc->compute,
+                                   &plan->residual_index);
+    }
+    if (status == dnnl_success) {
+        status = onednn_matmul_pd(&pd, mds.a, constant ? mds.b : plan->plain_b, mds.bias, mds.c, attr);
+    }
+    if (status == dnnl_success) status = onednn_md_query(&plan->packed_b, pd, dnnl_query_weights_md);
+    if (status == dnnl_success) status = onednn_md_query(&mds.scratch, pd, dnnl_query_scratchpad_md);
+    if (status == dnnl_success) status = onednn_primitive_make(&plan->primitive, pd);
+    if (status == dnnl_success) status = make_operands(plan, &mds);
+    if (status == dnnl_success) {
+        *out_workspace_bytes = dnnl->dnnl_memory_desc_get_size(MD(mds.scratch));
+        if (constant && !dnnl->dnnl_memory_desc_equal(MD(plan->packed_b), MD(plan->plain_b))) {
+            *out_packed_bytes = dnnl->dnnl_memory_desc_get_size(MD(plan->packed_b));
+        }
+    }
+    if (pd) (void)dnnl->dnnl_primitive_desc_destroy(pd);
+    if (attr) (void)dnnl->dnnl_primitive_attr_destroy(attr);
+    onednn_md_release(&mds.a);
+    onednn_md_release(&mds.b);
+    onednn_md_release(&mds.c);
+    onednn_md_release(&mds.bias);
+    onednn_md_release(&mds.scratch);
+    return status;
+}
+
+static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **out_plan, uint64_t *out_workspace_bytes,
+                              uint64_t *out_packed_bytes, dhow_error *err)
+{
+    cpu_device *device = handle;
+    const dhow_host *host = device->backend->host;
+    *out_plan = NULL;
+    *out_workspace_bytes = *out_packed_bytes = 0;
+    const onednn_library *dnnl = onednn_open(err);
+    if (!dnnl) return DHOW_UNSUPPORTED;
+    const dnnl_data_type_t undef = dnnl_data_type_undef;
+    if (onednn_type(desc->dtype_a) == undef || onednn_type(desc->dtype_b) == undef ||
+        onednn_type(desc->dtype_c) == undef) {
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "oneDNN multiplies f32, bf16 and f16 only");
+    }
+    const int sgemm = fits_sgemm(desc);
+    if (desc->m == 0 || desc->n == 0 || desc->k == 0 || desc->batch == 0 || (desc->alpha != 1.0f && !sgemm)) {
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "empty or scaled products run on the portable kernel");
+    }
+    blas_plan *plan = host->alloc(host->user, sizeof *plan, 64);
+    if (!plan) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a matmul plan");
+    memset(plan, 0, sizeof *plan);
+    plan->device = device;
+    plan->desc = *desc;
+    plan->dnnl = dnnl;
+    plan->sgemm = sgemm;
+    plan->residual_index = -1;
+    const double products = (double)desc->m * (double)desc->n * (double)desc->k * (double)desc->batch;
+    plan->threads = products < ALONE_BELOW ? 1 : device->threads;
+    if (!sgemm) {
+        const int before = onednn_threads_enter(plan->threads);
+        const dnnl_status_t status = make_primitive(plan, out_workspace_bytes, out_packed_bytes);
+        onednn_threads_leave(before);
+        if (status != dnnl_success) {
+            blas_destroy(plan);
+            *out_workspace_bytes = *out_packed_bytes = 0;
+            return onednn_fail(err, "planning a matmul", status);
+        }
+    }
+    *out_plan = plan;
+    return DHOW_OK;
+}
+
+static void *address(dhow_buffer buffer)
+{
+    return (void *)(uintptr_t)(buffer.handle + buffer.offset);
+}
+
+static int32_t blas_pack(void *handle, void *stream, dhow_buffer b, dhow_buffer packed, dhow_error *err)
+{
+    blas_plan *plan = handle;
+    (void)stream;
+    return onednn_reorder(plan->device, plan->plain_b, address(b), plan->packed_b, address(packed), err);
+}
+
+static int32_t run_sgemm(blas_plan *plan, const float *a, const float *b, float *c, dhow_error *err)
+{
+    const dhow_blas_desc *desc = &plan->desc;
+    const char transpose_a = desc->flags & DHOW_BLAS_TRANSPOSE_A ? 'T' : 'N';
+    const char transpose_b = desc->flags & DHOW_BLAS_TRANSPOSE_B ? 'T' : 'N';
+    dnnl_status_t status = dnnl_success;
+    (void)pthread_mutex_lock(&plan->device->pool);
+    const int before = onednn_threads_enter(plan->threads);
+    for (int64_t i = 0; i < desc->batch && status == dnnl_success; i++) {
+        status = plan->dnnl->dnnl_sgemm(transpose_a, transpose_b, desc->m, desc->n, desc->k, desc->alpha,
+                                        a + i * desc->stride_a, desc->lda, b + i * desc->stride_b, desc->ldb,
+                                        desc->beta, c + i * desc->stride_c, desc->ldc);
+    }
+    onednn_threads_leave(before);
+    (void)pthread_mutex_unlock(&plan->device->pool);
+    return status == dnnl_success ? DHOW_OK : onednn_fail(err, "sgemm", status);
+}
+
+static int32_t blas_run(void *handle, void *stream, dhow_buffer a, dhow_buffer b, dhow_buffer c, dhow_buffer bias,
+                        dhow_buffer residual, dhow_buffer workspace, dhow_error *err)
+{
+    blas_plan *plan = handle;
+    (void)stream;
+    if (plan->sgemm) return run_sgemm(plan, address(a), address(b), address(c), err);
+    void *addresses[ONEDNN_OPERANDS] = {address(a), address(b), address(c), address(workspace)};
+    int count = 4;
+    if (plan->desc.flags & DHOW_BLAS_BIAS) addresses[count++] = address(bias);
+    if (plan->residual_index >= 0) addresses[count++] = address(residual);
+    return onednn_primitive_run(&plan->primitive, plan->device, plan->threads, addresses, err);
+}
+
+static const dhow_blas table = {.struct_size = (uint32_t)sizeof(dhow_blas),
+                                .minor = 0,
+                                .plan = blas_plan_make,
+                                .pack = blas_pack,
+                                .run = blas_run,
+                                .destroy = blas_destroy};
+
+const dhow_blas *cpu_blas(void)
+{
+    return &table;
+}
