@@ -65,22 +65,27 @@ int32_t dhowi_cl_kernel_create(dhowi_cl_device *device, cl_program program, cons
 static cl_int set_portable_buffer(dhowi_cl_kernel *kernel, dhowi_cl_slot *slot, cl_uint at,
                                   const dhow_arg *arg) {
     const dhowi_cl_buffer *buffer = dhowi_cl_buffer_of(arg->u.buffer.handle);
-    const cl_ulong offset = arg->u.buffer.offset;
-    cl_int code = CL_SUCCESS;
-    if (slot->buffer_id != buffer->id) {
-        slot->buffer_id = 0;
-        code = dhowi_cl.SetKernelArg(kernel->kernel, at, sizeof buffer->mem, &buffer->mem);
-        if (code != CL_SUCCESS) return code;
-        slot->buffer_id = buffer->id;
+    if (slot->buffer_id == buffer->id) return CL_SUCCESS;
+    slot->buffer_id = 0;
+    cl_int code = dhowi_cl.SetKernelArg(kernel->kernel, at, sizeof buffer->mem, &buffer->mem);
+    if (code == CL_SUCCESS) slot->buffer_id = buffer->id;
+    return code;
+}
+
+static cl_int set_offsets(dhowi_cl_kernel *kernel, cl_uint at, const dhow_arg *args,
+                          uint32_t count) {
+    uint32_t buffers = 0;
+    bool known = kernel->offsets_known;
+    for (uint32_t i = 0; i < count; i++) {
+        if (args[i].kind != DHOW_ARG_BUFFER) continue;
+        known = known && kernel->offsets[buffers] == args[i].u.buffer.offset;
+        kernel->offsets[buffers++] = args[i].u.buffer.offset;
     }
-    if (slot->bytes != sizeof offset || slot->bits != offset) {
-        slot->bytes = 0;
-        code = dhowi_cl.SetKernelArg(kernel->kernel, at + 1, sizeof offset, &offset);
-        if (code != CL_SUCCESS) return code;
-        slot->bytes = sizeof offset;
-        slot->bits = offset;
-    }
-    return CL_SUCCESS;
+    if (known || buffers == 0) return CL_SUCCESS;
+    cl_int code = dhowi_cl.SetKernelArg(kernel->kernel, at, buffers * sizeof kernel->offsets[0],
+                                        kernel->offsets);
+    kernel->offsets_known = code == CL_SUCCESS;
+    return code;
 }
 
 static cl_int set_native_buffer(dhowi_cl_kernel *kernel, dhowi_cl_slot *slot, cl_uint at,
@@ -162,39 +167,34 @@ static int32_t fail_argument(const dhowi_cl_kernel *kernel, const dhow_arg *arg,
 /* Arguments the compiled kernel must have for these. */
 static uint32_t count_native(const dhowi_cl_kernel *kernel, const dhow_geometry *geometry,
                              const dhow_arg *args, uint32_t count) {
-    uint32_t native = count;
-    if (kernel->portable)
-        for (uint32_t i = 0; i < count; i++) native += args[i].kind == DHOW_ARG_BUFFER;
-    else
-        native += geometry->shared_bytes > 0;
-    return native;
+    if (!kernel->portable) return count + (geometry->shared_bytes > 0);
+    for (uint32_t i = 0; i < count; i++)
+        if (args[i].kind == DHOW_ARG_BUFFER) return count + 1;
+    return count;
 }
 
 static int32_t set_arguments(dhowi_cl_kernel *kernel, const dhow_geometry *geometry,
                              const dhow_arg *args, uint32_t count, dhow_error *err) {
-    cl_uint at = 0;
     cl_int code = CL_SUCCESS;
     for (uint32_t i = 0; i < count; i++) {
         dhowi_cl_slot *slot = &kernel->slots[i];
-        if (args[i].kind == DHOW_ARG_BUFFER && kernel->portable) {
-            code = set_portable_buffer(kernel, slot, at, &args[i]);
-            at += 2;
-        } else if (args[i].kind == DHOW_ARG_BUFFER) {
-            code = set_native_buffer(kernel, slot, at++, &args[i]);
-        } else if (args[i].kind == DHOW_ARG_VALUE) {
-            code = set_value(kernel, slot, at++, &args[i]);
-        } else {
-            code = set_dims(kernel, slot, at++, &args[i]);
-        }
+        if (args[i].kind == DHOW_ARG_VALUE)
+            code = set_value(kernel, slot, i, &args[i]);
+        else if (args[i].kind == DHOW_ARG_DIMS)
+            code = set_dims(kernel, slot, i, &args[i]);
+        else if (kernel->portable)
+            code = set_portable_buffer(kernel, slot, i, &args[i]);
+        else
+            code = set_native_buffer(kernel, slot, i, &args[i]);
         if (code != CL_SUCCESS) return fail_argument(kernel, &args[i], i, code, err);
     }
-    if (!kernel->portable && geometry->shared_bytes > 0) {
-        code = dhowi_cl.SetKernelArg(kernel->kernel, at, geometry->shared_bytes, NULL);
-        if (code != CL_SUCCESS)
-            return dhowi_cl_fail(
-                err, code, "kernel '%.200s': its last argument takes no %u bytes of local memory",
-                kernel->name, geometry->shared_bytes);
-    }
+    if (kernel->portable)
+        code = set_offsets(kernel, count, args, count);
+    else if (geometry->shared_bytes > 0)
+        code = dhowi_cl.SetKernelArg(kernel->kernel, count, geometry->shared_bytes, NULL);
+    if (code != CL_SUCCESS)
+        return dhowi_cl_fail(err, code, "kernel '%.200s': its last argument takes no %s",
+                             kernel->name, kernel->portable ? "offsets" : "local memory");
     return DHOW_OK;
 }
 

@@ -22,17 +22,21 @@ typedef struct dhowi_cl_module {
 /* ---- compiling ------------------------------------------------------------------------------ */
 
 /* Processors get the loop form, in which a group is one thread and its items are a loop that the
- * compiler vectorises; a group of items with barriers is 3 to 60 times slower there. */
+ * compiler vectorises; a group of items with barriers is 3 to 60 times slower there. A group size
+ * among the module's own options asks for items and barriers everywhere, which is how that form is
+ * tested without a GPU. */
 static void add_options(dhowi_cl_text *out, const dhowi_cl_device *device,
                         const dhow_module_desc *desc) {
     if (strstr(desc->options, "-cl-std") == NULL) dhowi_cl_text_print(out, "-cl-std=CL1.2 ");
     if (desc->format == DHOW_MODULE_PORTABLE) {
         /* Neither infinities nor NaN are assumed away. */
         dhowi_cl_text_print(out, "-cl-mad-enable -cl-no-signed-zeros ");
-        if (device->is_cpu)
-            dhowi_cl_text_print(out, "-DK_LOOPS ");
-        else if (strstr(desc->options, "-DK_WG=") == NULL)
-            dhowi_cl_text_print(out, "-DK_WG=%u ", device->group_items);
+        if (strstr(desc->options, "-DK_WG=") == NULL) {
+            if (device->is_cpu)
+                dhowi_cl_text_print(out, "-DK_LOOPS ");
+            else
+                dhowi_cl_text_print(out, "-DK_WG=%u ", device->group_items);
+        }
         if (desc->index_bits == 64 && strstr(desc->options, "-DK_IDX64") == NULL)
             dhowi_cl_text_print(out, "-DK_IDX64 ");
     }

@@ -178,7 +178,7 @@ struct dhowi_cl_module;
  * launch, and most keep their value from launch to launch. */
 typedef struct dhowi_cl_slot {
     uint64_t buffer_id; /* 0: not known */
-    uint64_t bits;      /* offset of a buffer, or a value */
+    uint64_t bits;      /* the value */
     uint32_t bytes;     /* size of the value in bits, 0: not known */
     dhow_dims *dims;    /* made with the first dims argument */
 } dhowi_cl_slot;
@@ -191,10 +191,12 @@ typedef struct dhowi_cl_kernel {
     pthread_mutex_t lock; /* from the first clSetKernelArg to the enqueue: OpenCL kernels hold one
                              set of arguments */
     bool portable;
-    uint32_t native_args; /* arguments the compiled kernel takes; a portable kernel's buffers count
-                             twice */
+    uint32_t native_args; /* arguments the compiled kernel takes */
     size_t group_items;   /* fixed by the compiled kernel; 0 when it leaves that open */
     dhowi_cl_slot slots[DHOW_MAX_KERNEL_ARGS];
+    bool offsets_known;
+    cl_ulong
+        offsets[DHOW_MAX_KERNEL_ARGS]; /* portable kernels: of the buffers, as the last argument */
 } dhowi_cl_kernel;
 
 int32_t dhowi_cl_module_build(void *device, const dhow_module_desc *desc, void **out_module,

@@ -86,9 +86,16 @@ static const struct {
     {"VAL", NULL, NULL},
 };
 
-/* Appends one argument's declaration, "IN(f32,x)" at `at`. Returns what follows it, NULL when it is
- * no argument. */
-static const char *add_declaration(dhowi_cl_text *out, const char *at) {
+/* What kernels have instead of one offset per buffer: an argument less costs less than a launch's
+ * other overhead. */
+static const char offsets_of_all[] =
+    "#undef K_BUFFER\n"
+    "#define K_BUFFER(x) __global uchar *x##_p\n"
+    "#define K_TAIL(name) K_CAT(K_TAIL_, name)\n";
+
+/* Appends one argument's declaration, "IN(f32,x)" at `at`, and counts it if it is a buffer. Returns
+ * what follows it, NULL when it is no argument. */
+static const char *add_declaration(dhowi_cl_text *out, const char *at, uint32_t *buffers) {
     char kind[64], type[64], name[64];
     at = read_word(at, kind);
     if (at == NULL || *at++ != '(') return NULL;
@@ -99,30 +106,38 @@ static const char *add_declaration(dhowi_cl_text *out, const char *at) {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(kind, kinds[i].kind) != 0) continue;
         if (kinds[i].before != NULL)
-            dhowi_cl_text_print(out, " %s%s%s%s = (%s%s *)(%s_p + %s_o);", kinds[i].before, type,
-                                kinds[i].after, name, kinds[i].before, type, name, name);
+            dhowi_cl_text_print(out, " %s%s%s%s = (%s%s *)(%s_p + k_offsets.at[%u]);",
+                                kinds[i].before, type, kinds[i].after, name, kinds[i].before, type,
+                                name, (*buffers)++);
         return at + strspn(at, " \t\n");
     }
     return NULL;
 }
 
 static int32_t add_head(dhowi_cl_text *out, const dhow_kernel_decl *kernel, dhow_error *err) {
-    const char *at = kernel->signature;
-    bool good = at != NULL && *at == '(' && strlen(kernel->name) < 256;
+    const char *at = kernel->signature, *name = kernel->name;
+    uint32_t buffers = 0;
+    bool good = at != NULL && *at == '(' && strlen(name) < 256;
     if (good) {
-        dhowi_cl_text_print(out, "#define K_HEAD_%s", kernel->name);
+        dhowi_cl_text_print(out, "#define K_HEAD_%s", name);
         at += 1 + strspn(at + 1, " \t\n");
     }
     while (good && *at != ')') {
-        at = add_declaration(out, at);
+        at = add_declaration(out, at, &buffers);
         good = at != NULL && (*at == ',' || *at == ')');
         if (good && *at == ',') at++;
     }
     if (!good)
         return dhowi_cl_refuse(err, DHOW_INVALID_ARGUMENT,
-                               "kernel '%.100s': '%.200s' is no argument list", kernel->name,
+                               "kernel '%.100s': '%.200s' is no argument list", name,
                                kernel->signature != NULL ? kernel->signature : "");
-    dhowi_cl_text_add(out, "\n", 1);
+    if (buffers == 0)
+        dhowi_cl_text_print(out, "\n#define K_TAIL_%s\n", name);
+    else
+        dhowi_cl_text_print(out,
+                            "\n#define K_TAIL_%s , k_offsets_%s k_offsets\n"
+                            "typedef struct k_offsets_%s { ulong at[%u]; } k_offsets_%s;\n",
+                            name, name, name, buffers, name);
     return DHOW_OK;
 }
 
@@ -190,23 +205,60 @@ static const char *skip_argument(const char *at, const char *end) {
     return end;
 }
 
-/* For the text behind the word KERNEL: `(name, (arguments)) {`. Returns what follows the brace and
- * sets the name's text, or returns NULL when this is no kernel's definition. */
-static const char *find_body(const char *at, const char *end, const char **out_name,
-                             size_t *out_bytes) {
+/* A kernel's definition, from behind the word KERNEL: `(name, (list)) {`. */
+typedef struct definition {
+    const char *name;
+    size_t name_bytes;
+    const char *list_end; /* the parenthesis that closes the argument list */
+    const char *body;     /* behind the brace */
+} definition;
+
+/* False when the text at `at` is no kernel's definition. */
+static bool find_definition(const char *at, const char *end, definition *out) {
     at = skip_blank(at, end);
-    if (at == end || *at != '(') return NULL;
-    const char *name = skip_blank(at + 1, end);
-    at = skip_argument(name, end);
-    if (at == end || *at != ',') return NULL;
-    *out_name = name;
-    *out_bytes = (size_t)(at - name);
+    if (at == end || *at != '(') return false;
+    out->name = skip_blank(at + 1, end);
+    at = skip_argument(out->name, end);
+    if (at == end || *at != ',') return false;
+    out->name_bytes = (size_t)(at - out->name);
     at = skip_blank(at + 1, end);
-    if (at == end || *at != '(') return NULL;
-    at = skip_argument(at, end);
-    if (at == end || *at != ')') return NULL;
+    if (at == end || *at != '(') return false;
+    do at = skip_argument(at + 1, end);
+    while (at < end && *at == ',');
+    if (at == end) return false;
+    out->list_end = at;
     at = skip_blank(at + 1, end);
-    return at < end && *at == '{' ? at + 1 : NULL;
+    if (at == end || *at != ')') return false;
+    at = skip_blank(at + 1, end);
+    if (at == end || *at != '{') return false;
+    out->body = at + 1;
+    return true;
+}
+
+static void add_call(dhowi_cl_text *out, const char *macro, const definition *kernel) {
+    dhowi_cl_text_add(out, " ", 1);
+    dhowi_cl_text_add(out, macro, strlen(macro));
+    dhowi_cl_text_add(out, "(", 1);
+    dhowi_cl_text_add(out, kernel->name, kernel->name_bytes);
+    dhowi_cl_text_add(out, ")", 1);
+}
+
+/* Appends the word at `at`, or the head of the kernel's definition that begins there. Returns what
+ * follows. */
+static const char *add_word(dhowi_cl_text *out, const char *at, const char *end) {
+    const char *behind = at;
+    definition kernel;
+    while (behind < end && is_word(*behind)) behind++;
+    if (behind - at != 6 || memcmp(at, "KERNEL", 6) != 0 ||
+        !find_definition(behind, end, &kernel)) {
+        dhowi_cl_text_add(out, at, (size_t)(behind - at));
+        return behind;
+    }
+    dhowi_cl_text_add(out, at, (size_t)(kernel.list_end - at));
+    add_call(out, "K_TAIL", &kernel);
+    dhowi_cl_text_add(out, kernel.list_end, (size_t)(kernel.body - kernel.list_end));
+    add_call(out, "K_HEAD", &kernel);
+    return kernel.body;
 }
 
 static bool names_kernel_header(const char *at, const char *end) {
@@ -229,8 +281,7 @@ static void add_directive(dhowi_cl_text *out, const char *at, const char *behind
 static void add_with_heads(dhowi_cl_text *out, const char *at, const char *end) {
     bool line_start = true;
     while (at < end && !out->failed) {
-        const char *behind = skip_opaque(at, end), *name = NULL;
-        size_t name_bytes = 0;
+        const char *behind = skip_opaque(at, end);
         if (behind != at) {
             line_start = line_start && *at == '/';
             dhowi_cl_text_add(out, at, (size_t)(behind - at));
@@ -238,22 +289,10 @@ static void add_with_heads(dhowi_cl_text *out, const char *at, const char *end) 
             behind = skip_directive(at, end);
             add_directive(out, at, behind);
         } else if (is_word(*at)) {
-            while (behind < end && is_word(*behind)) behind++;
-            const bool is_kernel = behind - at == 6 && memcmp(at, "KERNEL", 6) == 0;
-            const char *body = is_kernel ? find_body(behind, end, &name, &name_bytes) : NULL;
-            if (body != NULL) behind = body;
-            dhowi_cl_text_add(out, at, (size_t)(behind - at));
-            if (body != NULL) {
-                dhowi_cl_text_add(out, " K_HEAD(", 8);
-                dhowi_cl_text_add(out, name, name_bytes);
-                dhowi_cl_text_add(out, ") ", 2);
-            }
+            behind = add_word(out, at, end);
             line_start = false;
         } else {
-            if (*at == '\n')
-                line_start = true;
-            else if (*at != ' ' && *at != '\t' && *at != '\r')
-                line_start = false;
+            line_start = *at == '\n' || (line_start && (*at == ' ' || *at == '\t' || *at == '\r'));
             behind = at + 1;
             dhowi_cl_text_add(out, at, 1);
         }
@@ -288,6 +327,7 @@ int32_t dhowi_cl_source_portable(dhowi_cl_text *out, const dhow_module_desc *des
     add_line_mark(out, "k.h");
     dhowi_cl_text_add(out, desc->header, strlen(desc->header));
     dhowi_cl_text_add(out, "\n", 1);
+    dhowi_cl_text_add(out, offsets_of_all, sizeof offsets_of_all - 1);
     for (uint32_t i = 0; i < desc->kernel_count; i++) {
         int32_t status = add_head(out, &desc->kernels[i], err);
         if (status != DHOW_OK) return status;

@@ -2,8 +2,8 @@
  *
  * Kernel texts into OpenCL C. OpenCL kernels take buffers, not pointers, and sub-buffers only begin
  * at multiples of 128 bytes or so; therefore a buffer argument x of the portable dialect becomes
- * two parameters, x_p and a byte offset x_o, and each kernel's body gets a first line that declares
- * the typed pointer x from them. Nothing else is rewritten.
+ * the parameter x_p, and all byte offsets together a last parameter k_offsets. Each kernel's body
+ * gets a first line that declares the typed pointer x from both. Nothing else is rewritten.
  */
 #ifndef DHOW_OPENCL_SOURCE_H_
 #define DHOW_OPENCL_SOURCE_H_
@@ -26,10 +26,11 @@ void dhowi_cl_text_print(dhowi_cl_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void dhowi_cl_text_free(dhowi_cl_text *text);
 
-/* Appends a portable module's whole OpenCL text: header, one K_HEAD_<kernel> macro per declared
- * kernel, and the text with a K_HEAD(<kernel>) behind the brace of every body. Lines keep their
- * numbers. KERNEL is not looked for in comments, strings and preprocessor lines, so a kernel that a
- * macro defines is not found. Lines that include k.h are blanked: the header is in front. */
+/* Appends a portable module's whole OpenCL text: header, macros K_HEAD_<kernel> and K_TAIL_<kernel>
+ * per declared kernel, and the text with a K_TAIL(<kernel>) at the end of every kernel's argument
+ * list and a K_HEAD(<kernel>) behind the brace of its body. Lines keep their numbers. KERNEL is not
+ * looked for in comments, strings and preprocessor lines, so a kernel that a macro defines is not
+ * found. Lines that include k.h are blanked: the header is in front. */
 int32_t dhowi_cl_source_portable(dhowi_cl_text *out, const dhow_module_desc *desc, dhow_error *err);
 
 /* Appends a module's native text, its lines numbered under its name. */
