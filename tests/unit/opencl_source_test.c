@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the OpenCL plugin rewrites kernel texts: where tails and heads go, and where they do not.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dhow/plugin.h"
+#include "source.h"
+
+static void *host_alloc(void *user, uint64_t bytes, uint64_t align) {
+    (void)user;
+    return aligned_alloc((size_t)align, (size_t)((bytes + align - 1) / align * align));
+}
+
+static void host_free(void *user, void *memory) {
+    (void)user;
+    free(memory);
+}
+
+static const dhow_host host = {
+    .struct_size = sizeof(dhow_host), .alloc = host_alloc, .free = host_free, .cpu_threads = 1};
+static dhow_error err = {.struct_size = sizeof(dhow_error)};
+
+#define OK(call) cr_assert_eq((call), DHOW_OK, "%s: %s", #call, err.message)
+#define FAILS(status, call) cr_assert_eq((call), (status), "%s: %s", #call, err.message)
+
+/* The user's part of a portable module's OpenCL text. */
+static char *with_heads(const char *text) {
+    dhow_module_desc desc = {.struct_size = sizeof desc,
+                             .format = DHOW_MODULE_PORTABLE,
+                             .name = "t.k",
+                             .text = text,
+                             .text_bytes = strlen(text),
+                             .header = "HEADER",
+                             .options = ""};
+    dhowi_cl_text out = {.host = &host};
+    OK(dhowi_cl_source_portable(&out, &desc, &err));
+    cr_assert(strstr(out.data, "\n#line 1 \"k.h\"\nHEADER\n") == out.data, "%s", out.data);
+    static const char mark[] = "\n#line 1 \"t.k\"\n";
+    const char *at = strstr(out.data, mark);
+    cr_assert_not_null(at, "%s", out.data);
+    char *copy = strdup(at + strlen(mark));
+    dhowi_cl_text_free(&out);
+    return copy;
+}
+
+static void check_heads(const char *text, const char *expected) {
+    char *got = with_heads(text);
+    cr_assert_eq(strncmp(got, expected, strlen(expected)), 0, "from\n%s\ncame\n%s\ninstead of\n%s",
+                 text, got, expected);
+    cr_assert_str_eq(got + strlen(expected), "\n");
+    free(got);
+}
+
+Test(opencl_source, every_kernel_gets_its_tail_and_head) {
+    check_heads("KERNEL(a, (IN(f32,x)))\n{ f(x); }\nKERNEL(b, ()){}",
+                "KERNEL(a, (IN(f32,x) K_TAIL(a)))\n{ K_HEAD(a) f(x); }\n"
+                "KERNEL(b, ( K_TAIL(b))){ K_HEAD(b)}");
+}
+
+Test(opencl_source, names_made_by_macros_stay_as_written) {
+    check_heads(
+        "KERNEL( K_T(softmax) , (IN(T,x), VAL(i64,n)) ) /* why */ // so\n {}",
+        "KERNEL( K_T(softmax) , (IN(T,x), VAL(i64,n) K_TAIL(K_T(softmax) )) ) /* why */ // so\n "
+        "{ K_HEAD(K_T(softmax) )}");
+}
+
+Test(opencl_source, comments_strings_and_macros_are_no_kernels) {
+    static const char *const texts[] = {"// KERNEL(a, (IN(f32,x))) {\n",
+                                        "/* KERNEL(a, (IN(f32,x))) { */",
+                                        "\"KERNEL(a, (IN(f32,x))) {\" '\"'",
+                                        "#define MAKE(n) \\\n  KERNEL(n, (IN(f32,x))) {\n",
+                                        "#define X /* \n KERNEL(a, ()) { */\n",
+                                        "MY_KERNEL(a, ()) {}",
+                                        "KERNEL(a, (IN(f32,x)));",
+                                        "KERNEL (a) {",
+                                        "KERNEL",
+                                        "KERNEL(a, (",
+                                        "KERNEL(a, (b)) ",
+                                        "/* never ends",
+                                        "\"never ends",
+                                        "# error don't\n",
+                                        "\\"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) check_heads(texts[i], texts[i]);
+    check_heads("# error don't\nKERNEL(a, ()) {}",
+                "# error don't\nKERNEL(a, ( K_TAIL(a))) { K_HEAD(a)}");
+}
+
+Test(opencl_source, a_comment_inside_the_definition_does_not_hide_it) {
+    check_heads("KERNEL /* ) */ (a, // ,(\n (IN(f32 /*)*/,x)))\n// {\n{",
+                "KERNEL /* ) */ (a, // ,(\n (IN(f32 /*)*/,x) K_TAIL(a)))\n// {\n{ K_HEAD(a)");
+}
+
+Test(opencl_source, the_line_that_includes_the_header_is_blanked_and_others_stay) {
+    check_heads("#include \"dhow/kernel/k.h\"\n# include <k.h>\n#include \"task.h\"\nint i;",
+                "\n\n#include \"task.h\"\nint i;");
+}
+
+Test(opencl_source, heads_declare_typed_pointers_from_signatures) {
+    static const dhow_kernel_decl kernel = {"k_f16",
+                                            "( IN(f16,a), OUT(f32,b), INOUT(i8,c), ALIAS(u64,d), "
+                                            "ALIAS_OUT(f64,e), VAL(dims,f), VAL(i64,g) )"};
+    dhow_module_desc desc = {.name = "a \"b\".k",
+                             .text = "",
+                             .header = "",
+                             .options = "",
+                             .kernels = &kernel,
+                             .kernel_count = 1};
+    dhowi_cl_text out = {.host = &host};
+    OK(dhowi_cl_source_portable(&out, &desc, &err));
+    cr_assert(strstr(out.data,
+                     "\n#define K_HEAD_k_f16"
+                     " GLOBAL const f16 *RESTRICT a = (GLOBAL const f16 *)(a_p + k_offsets.at[0]);"
+                     " GLOBAL f32 *RESTRICT b = (GLOBAL f32 *)(b_p + k_offsets.at[1]);"
+                     " GLOBAL i8 *c = (GLOBAL i8 *)(c_p + k_offsets.at[2]);"
+                     " GLOBAL const u64 *d = (GLOBAL const u64 *)(d_p + k_offsets.at[3]);"
+                     " GLOBAL f64 *e = (GLOBAL f64 *)(e_p + k_offsets.at[4]);\n"
+                     "#define K_TAIL_k_f16 , k_offsets_k_f16 k_offsets\n"
+                     "typedef struct k_offsets_k_f16 { ulong at[5]; } k_offsets_k_f16;\n") != NULL,
+              "%s", out.data);
+    cr_assert(strstr(out.data, "#line 1 \"a b.k\"\n") != NULL, "%s", out.data);
+    dhowi_cl_text_free(&out);
+    static const char *const bad[] = {NULL,
+                                      "",
+                                      "IN(f32,x)",
+                                      "(IN(f32,x)",
+                                      "(IN(f32,x) OUT(f32,y))",
+                                      "(WHAT(f32,x))",
+                                      "(IN(f32))",
+                                      "(IN(f32,x)),"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0] - 1; i++) {
+        const dhow_kernel_decl wrong = {"k", bad[i]};
+        desc.kernels = &wrong;
+        FAILS(DHOW_INVALID_ARGUMENT, dhowi_cl_source_portable(&out, &desc, &err));
+        dhowi_cl_text_free(&out);
+    }
+}
