@@ -30,7 +30,10 @@ else()
 endif()
 
 function(dhow_kernel_isa_flags isa out)
-  set(flags -DK_ISA=${isa})
+  set(flags -DK_ISA=${isa} -O2)
+  if(isa STREQUAL "v2")
+    set(flags -DK_ISA=${isa} -Os) # processors of before 2013: they work, but get no megabyte
+  endif()
   if(isa MATCHES "^v[234]$")
     list(APPEND flags -march=x86-64-${isa})
   endif()
@@ -48,7 +51,7 @@ function(dhow_compile_kernel out file type isa)
   dhow_kernel_isa_flags(${isa} isa_flags)
   add_custom_command(
     OUTPUT ${object}
-    COMMAND ${DHOW_KERNEL_CC} ${DHOW_KERNEL_FLAGS} -O3 ${isa_flags} -DT=${type} ${ARGN} ${DHOW_KERNEL_EXTRA_FLAGS}
+    COMMAND ${DHOW_KERNEL_CC} ${DHOW_KERNEL_FLAGS} ${isa_flags} -DT=${type} ${ARGN} ${DHOW_KERNEL_EXTRA_FLAGS}
             -c ${file} -o ${object}
     DEPENDS ${file} ${DHOW_KERNEL_ROOT}/include/dhow/kernel/k.h
     COMMENT "kernels: ${unit} ${type} ${isa}"

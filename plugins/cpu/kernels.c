@@ -14,7 +14,8 @@ enum {
     CHUNKS_PER_THREAD = 4,       /* evens out threads that get less of their core */
     ALONE_BELOW = 32768,         /* elements, some tens of microseconds at most */
     ALONE_BELOW_PRODUCTS = 1 << 20, /* multiplications of matmul and conv: about 10 us */
-    STREAM_BLOCK = 8192,         /* bytes of an elementwise result written at once */
+    STREAM_BLOCK = 1024,         /* bytes of an elementwise result written at once */
+    STREAM_AHEAD = 4,            /* blocks from the one in work to the one being fetched */
     STREAM_ROW_LIMIT = 131072    /* longest row that goes through a block, in bytes */
 };
 static const uint64_t STREAM_FROM = UINT64_C(24) << 20; /* result bytes */
@@ -144,6 +145,14 @@ static int is_small(const cpu_kernel_object *kernel, const dhow_geometry *geomet
     return geometry->work < ALONE_BELOW;
 }
 
+/* The block begins half a page away from the input, modulo pages: a load that agrees with a recent store in its last 12
+ * bits waits for it, which doubles the time of a kernel that runs into it. */
+static unsigned char *place_block(unsigned char *space, const void *input)
+{
+    const uintptr_t gap = ((uintptr_t)input + 2048 - (uintptr_t)space) & 4095;
+    return space + (gap & ~(uintptr_t)63);
+}
+
 /* Buffers may be NULL where the kernel does not look at them (no bias). */
 static int output_is_apart(const cpu_kernel_object *kernel, const call *c)
 {
@@ -153,6 +162,13 @@ static int output_is_apart(const cpu_kernel_object *kernel, const call *c)
     return 1;
 }
 
+/* Asks for a block to come. The processor's own prefetching ends at each page, and functions as long as an
+ * exponential leave it no room to look ahead: without this they take twice the time. */
+static void prefetch(const unsigned char *from, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
+}
+
 static void run_flat_block(const call *whole, int64_t first, int64_t count, unsigned char *block)
 {
     const cpu_kernel_object *kernel = whole->kernel;
@@ -160,7 +176,9 @@ static void run_flat_block(const call *whole, int64_t first, int64_t count, unsi
     call part = *whole;
     int64_t n = count;
     for (int i = 0; i < y; i++) {
+        const int64_t bytes = count * kernel->element_bytes[i];
         part.pointers[i] = (unsigned char *)whole->pointers[i] + first * kernel->element_bytes[i];
+        prefetch((const unsigned char *)part.pointers[i] + STREAM_AHEAD * bytes, bytes); /* past the end is harmless */
         part.argv[i] = &part.pointers[i];
     }
     part.pointers[y] = block;
@@ -178,11 +196,12 @@ static void launch_flat_streamed(cpu_device *device, const call *c, int64_t n)
     (void)pthread_mutex_lock(&device->pool);
 #pragma omp parallel num_threads(device->threads)
     {
-        unsigned char block[STREAM_BLOCK] __attribute__((aligned(64)));
+        unsigned char space[STREAM_BLOCK + 4096] __attribute__((aligned(64)));
 #pragma omp for schedule(static) nowait
         for (int64_t b = 0; b < blocks; b++) {
             const int64_t first = b * block_elements, rest = n - first;
-            run_flat_block(c, first, rest < block_elements ? rest : block_elements, block);
+            const void *input = (const unsigned char *)c->pointers[0] + first * c->kernel->element_bytes[0];
+            run_flat_block(c, first, rest < block_elements ? rest : block_elements, place_block(space, input));
         }
         cpu_stream_fence();
     }
@@ -197,18 +216,18 @@ static void launch_rows_streamed(cpu_device *device, const call *c, int64_t rows
     (void)pthread_mutex_lock(&device->pool);
 #pragma omp parallel num_threads(device->threads)
     {
-        unsigned char block[STREAM_ROW_LIMIT] __attribute__((aligned(64)));
+        unsigned char space[STREAM_ROW_LIMIT + 4096] __attribute__((aligned(64)));
         call part = *c;
         int64_t one = 1;
         part.argv[0] = &part.pointers[0];
         part.argv[y] = &part.pointers[y];
         part.argv[y + 1] = &one;
-        part.pointers[y] = block;
 #pragma omp for schedule(static) nowait
         for (int64_t r = 0; r < rows; r++) {
             part.pointers[0] = (unsigned char *)c->pointers[0] + r * in_bytes;
+            part.pointers[y] = place_block(space, part.pointers[0]);
             c->kernel->info->run(0, 1, part.argv);
-            cpu_stream_bytes((unsigned char *)c->pointers[y] + r * out_bytes, block, (size_t)out_bytes);
+            cpu_stream_bytes((unsigned char *)c->pointers[y] + r * out_bytes, part.pointers[y], (size_t)out_bytes);
         }
         cpu_stream_fence();
     }
