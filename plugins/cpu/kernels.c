@@ -169,39 +169,39 @@ static void prefetch(const unsigned char *from, int64_t bytes)
     for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
 }
 
-static void run_flat_block(const call *whole, int64_t first, int64_t count, unsigned char *block)
+static void run_flat_block(const call *whole, call *part, int64_t first, int64_t count)
 {
     const cpu_kernel_object *kernel = whole->kernel;
     const int y = kernel->outputs;
-    call part = *whole;
-    int64_t n = count;
     for (int i = 0; i < y; i++) {
         const int64_t bytes = count * kernel->element_bytes[i];
-        part.pointers[i] = (unsigned char *)whole->pointers[i] + first * kernel->element_bytes[i];
-        prefetch((const unsigned char *)part.pointers[i] + STREAM_AHEAD * bytes, bytes); /* past the end is harmless */
-        part.argv[i] = &part.pointers[i];
+        part->pointers[i] = (unsigned char *)whole->pointers[i] + first * kernel->element_bytes[i];
+        prefetch((const unsigned char *)part->pointers[i] + STREAM_AHEAD * bytes, bytes); /* harmless past the end */
     }
-    part.pointers[y] = block;
-    part.argv[y] = &part.pointers[y];
-    part.argv[y + 1] = &n;
-    kernel->info->run(0, 1, part.argv);
-    cpu_stream_bytes((unsigned char *)whole->pointers[y] + first * kernel->element_bytes[y], block,
+    kernel->info->run(0, 1, part->argv);
+    cpu_stream_bytes((unsigned char *)whole->pointers[y] + first * kernel->element_bytes[y], part->pointers[y],
                      (size_t)(count * kernel->element_bytes[y]));
 }
 
 static void launch_flat_streamed(cpu_device *device, const call *c, int64_t n)
 {
-    const int64_t block_elements = STREAM_BLOCK / c->kernel->element_bytes[c->kernel->outputs];
+    const int y = c->kernel->outputs;
+    const int64_t block_elements = STREAM_BLOCK / c->kernel->element_bytes[y];
     const int64_t blocks = (n + block_elements - 1) / block_elements;
     (void)pthread_mutex_lock(&device->pool);
 #pragma omp parallel num_threads(device->threads)
     {
-        unsigned char space[STREAM_BLOCK + 4096] __attribute__((aligned(64)));
+        unsigned char block[STREAM_BLOCK] __attribute__((aligned(64)));
+        call part = *c;
+        int64_t count = block_elements;
+        for (int i = 0; i <= y; i++) part.argv[i] = &part.pointers[i];
+        part.pointers[y] = block;
+        part.argv[y + 1] = &count;
 #pragma omp for schedule(static) nowait
         for (int64_t b = 0; b < blocks; b++) {
-            const int64_t first = b * block_elements, rest = n - first;
-            const void *input = (const unsigned char *)c->pointers[0] + first * c->kernel->element_bytes[0];
-            run_flat_block(c, first, rest < block_elements ? rest : block_elements, place_block(space, input));
+            const int64_t first = b * block_elements;
+            count = n - first < block_elements ? n - first : block_elements;
+            run_flat_block(c, &part, first, count);
         }
         cpu_stream_fence();
     }
