@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * "dhow.blas/1" over oneDNN. A constant b is packed and goes with its bias, residual and activation through the matmul
- * primitive; a changing b without any of these through dnnl_sgemm, which beats the primitive on plain layouts.
+ * primitive. dnnl_sgemm beats that on plain layouts when there is nothing to add, and by up to two times for a few rows
+ * whatever there is: what has to be added to so little is added afterwards.
  */
 #include <string.h>
 
@@ -49,11 +50,15 @@ static int64_t batch_of(const dhow_blas_desc *desc, int64_t stride)
     return stride == 0 ? 1 : desc->batch;
 }
 
+enum { FEW_ROWS = 2 };
+
 static int fits_sgemm(const dhow_blas_desc *desc)
 {
-    return (desc->flags & (DHOW_BLAS_CONSTANT_B | DHOW_BLAS_BIAS | DHOW_BLAS_RESIDUAL)) == 0 &&
-           desc->activation == DHOW_ACTIVATION_NONE && desc->compute == DHOW_F32 && desc->dtype_a == DHOW_F32 &&
-           desc->dtype_b == DHOW_F32 && desc->dtype_c == DHOW_F32;
+    const int plain = desc->compute == DHOW_F32 && desc->dtype_a == DHOW_F32 && desc->dtype_b == DHOW_F32 &&
+                      desc->dtype_c == DHOW_F32;
+    const int bare = (desc->flags & (DHOW_BLAS_CONSTANT_B | DHOW_BLAS_BIAS | DHOW_BLAS_RESIDUAL)) == 0 &&
+                     desc->activation == DHOW_ACTIVATION_NONE;
+    return plain && (bare || desc->m <= FEW_ROWS);
 }
 
 typedef struct blas_mds {
@@ -158,6 +163,9 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
         return cpu_fail(err, DHOW_UNSUPPORTED, 0, "oneDNN multiplies f32, bf16 and f16 only");
     }
     const int sgemm = fits_sgemm(desc);
+    if (desc->activation > DHOW_ACTIVATION_SILU) {
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "activation %u is unknown", desc->activation);
+    }
     if (desc->m == 0 || desc->n == 0 || desc->k == 0 || desc->batch == 0 || (desc->alpha != 1.0f && !sgemm)) {
         return cpu_fail(err, DHOW_UNSUPPORTED, 0, "empty or scaled products run on the portable kernel");
     }
@@ -197,6 +205,25 @@ static int32_t blas_pack(void *handle, void *stream, dhow_buffer b, dhow_buffer 
     return onednn_reorder(plan->device, plan->plain_b, address(b), plan->packed_b, address(packed), err);
 }
 
+/* Bias, residual and activation of a few rows. */
+static void finish_rows(const blas_plan *plan, float *c, const float *bias, const float *residual)
+{
+    static const char *const kernels[] = {NULL,          "relu_f32", "gelu_f32", "gelu_tanh_f32",
+                                          "sigmoid_f32", "tanh_f32", "silu_f32"};
+    const dhow_blas_desc *desc = &plan->desc;
+    const k_info *activation =
+        desc->activation != DHOW_ACTIVATION_NONE ? dhow_cpu_kernel(kernels[desc->activation], plan->device->isa) : NULL;
+    for (int64_t r = 0; r < desc->m * desc->batch; r++) {
+        const int64_t at = r / desc->m * desc->stride_c + r % desc->m * desc->ldc;
+        long long n = desc->n;
+        void *row = c + at;
+        void *argv[] = {&row, &row, &n};
+        for (int64_t i = 0; bias && i < desc->n; i++) c[at + i] += bias[i];
+        for (int64_t i = 0; residual && i < desc->n; i++) c[at + i] += residual[at + i];
+        if (activation) activation->run(0, 1, argv);
+    }
+}
+
 static int32_t run_sgemm(blas_plan *plan, const float *a, const float *b, float *c, dhow_error *err)
 {
     const dhow_blas_desc *desc = &plan->desc;
@@ -220,7 +247,14 @@ static int32_t blas_run(void *handle, void *stream, dhow_buffer a, dhow_buffer b
 {
     blas_plan *plan = handle;
     (void)stream;
-    if (plan->sgemm) return run_sgemm(plan, address(a), address(b), address(c), err);
+    if (plan->sgemm) {
+        const int32_t status = run_sgemm(plan, address(a), address(b), address(c), err);
+        if (status == DHOW_OK) {
+            finish_rows(plan, address(c), plan->desc.flags & DHOW_BLAS_BIAS ? address(bias) : NULL,
+                        plan->desc.flags & DHOW_BLAS_RESIDUAL ? address(residual) : NULL);
+        }
+        return status;
+    }
     void *addresses[ONEDNN_OPERANDS] = {address(a), address(b), address(c), address(workspace)};
     int count = 4;
     if (plan->desc.flags & DHOW_BLAS_BIAS) addresses[count++] = address(bias);
