@@ -43,13 +43,13 @@ dhow_status dhowi_fail_native(dhow_status status, int64_t native_code, const cha
 }
 
 dhow_status dhowi_fail_prefix(dhow_status status, const char *format, ...) {
-    char words[512], text[sizeof t_error.message];
+    char words[256], text[sizeof t_error.message];
     va_list args;
     va_start(args, format);
     (void)vsnprintf(words, sizeof words, format, args);
     va_end(args);
     memcpy(text, t_error.message, sizeof text);
-    (void)snprintf(t_error.message, sizeof t_error.message, "%s: %.511s", words, text);
+    (void)snprintf(t_error.message, sizeof t_error.message, "%s: %.740s", words, text);
     return status;
 }
 

@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "base/handle.h"
+#include "device/timeline.h"
 #include "dhow/device.h"
 #include "plugin/registry.h"
 
@@ -55,6 +56,7 @@ struct dhow_context {
     bool validate;
     pthread_mutex_t mutex; /* attachments */
     dhowi_attachment host_queue;
+    dhowi_timeline host_timeline; /* of the host queue; here because marks may outlive the queue */
 };
 
 /* ---- failures ---- */

@@ -21,7 +21,5 @@ typedef struct dhowi_host_queue dhowi_host_queue;
 dhowi_host_queue *dhowi_host_queue_of(dhow_context *context);
 /* Hands a job in; it is the queue's from then on. */
 dhowi_mark dhowi_host_queue_push(dhowi_host_queue *queue, dhowi_job *job);
-/* The queue's timeline without starting it, to recognise its marks. */
-bool dhowi_is_host_queue(const dhowi_timeline *timeline);
 
 #endif /* DHOWI_STREAM_HOST_QUEUE_H_ */

@@ -310,13 +310,23 @@ dhow_status dhowi_stream_default(dhow_device *device, dhow_stream **out) {
     if (stream == NULL) {
         status = new_stream(device, streams, &stream);
         if (status == DHOW_OK) {
-            stream->is_default = true;
+            stream->owned = true;
             atomic_store_explicit(&streams->standard, stream, memory_order_release);
         }
     }
     pthread_mutex_unlock(&device->mutex);
     *out = stream;
     return status;
+}
+
+dhow_status dhowi_stream_create_owned(dhow_device *device, dhow_stream **out) {
+    *out = NULL;
+    DHOWI_TRY(dhowi_device_open(device));
+    device_streams *streams = streams_of(device);
+    if (streams == NULL) return DHOW_OUT_OF_MEMORY;
+    DHOWI_TRY(new_stream(device, streams, out));
+    (*out)->owned = true;
+    return DHOW_OK;
 }
 
 dhow_status dhowi_stream_resolve(dhow_stream *stream, dhow_device *device, const char *function,
@@ -351,7 +361,7 @@ void dhow_stream_release(dhow_stream *stream) {
     if (!dhowi_handle_is(stream, DHOWI_STREAM) || !dhowi_handle_drop(&stream->handle)) return;
     dhow_context *context = stream->device->context;
     bool forked = stream->device->fork_generation != dhowi_fork_generation();
-    if (stream->is_default) { /* the device's own reference is never dropped by users */
+    if (stream->owned) { /* the device's own reference is never dropped by users */
         dhowi_handle_retain(&stream->handle);
         return;
     }

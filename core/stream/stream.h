@@ -21,7 +21,7 @@ struct dhow_stream {
     _Atomic uint64_t attached_number;
     atomic_bool failed;     /* `failure` is set and not yet reported */
     dhowi_saved_error failure;
-    bool is_default;        /* owned by the device, holds no context reference */
+    bool owned;             /* by the device: holds no context reference */
     struct dhow_stream *previous, *next;
 };
 
@@ -38,6 +38,8 @@ struct dhow_event {
 dhow_status dhowi_stream_resolve(dhow_stream *stream, dhow_device *device, const char *function,
                                  dhow_stream **out);
 dhow_status dhowi_stream_default(dhow_device *device, dhow_stream **out);
+/* A stream that the device owns and ends: for the copy engine. */
+dhow_status dhowi_stream_create_owned(dhow_device *device, dhow_stream **out);
 
 /* Waits for what the uses ask for and locks the stream. After OK, dhowi_stream_end() must follow. */
 dhow_status dhowi_stream_begin(dhow_stream *stream, const dhowi_use *uses, uint32_t count);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parts of the copy engine: copies within a device (local.c), direct copies between a device and host memory and between
+ * peers (direct.c, peer.c), and what the host queue does for all others (staged.c). copy.c chooses.
+ */
+#ifndef DHOWI_COPY_ENGINE_H_
+#define DHOWI_COPY_ENGINE_H_
+
+#include "copy/layout.h"
+#include "dhow/copy.h"
+#include "kernel/kernel.h"
+
+enum {
+    DHOWI_CHUNK_BYTES = 4 << 20, /* of the staging ring */
+    DHOWI_CHUNK_COUNT = 4,
+    DHOWI_SMALL_BYTES = 64 << 10, /* pageable memory up to here goes straight to the driver */
+    DHOWI_MIN_ROW_BYTES = 256     /* boxes with shorter rows are packed by a kernel instead */
+};
+
+/* Copies between two views on one device, any strides, no overlap. `ordered` false leaves out the waits. */
+dhow_status dhowi_copy_local(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst, bool ordered);
+
+/* Fills one end of a rect for a tensor: a device end, or host memory where the device is a host. */
+void dhowi_copy_end_of(const dhow_tensor *t, const dhow_device *executor, dhow_copy_end *end);
+/* Submits a rect to a stream. */
+dhow_status dhowi_copy_submit(dhow_stream *stream, const dhow_copy_rect *rect, const dhowi_use uses[2],
+                              bool ordered);
+
+/* Whether the driver copies straight between two devices, found out once with real bytes. */
+bool dhowi_peer_works(dhow_device *dst, dhow_device *src);
+dhow_status dhowi_copy_peer(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst, bool ordered);
+
+/* Hands a copy between contiguous tensors of two devices to the host queue. `stream` is the user's, or NULL. */
+dhow_status dhowi_copy_queue(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst, bool ordered);
+
+/* Fills a tensor with one element's bits. */
+dhow_status dhowi_fill_bits(dhow_stream *stream, dhow_tensor *t, uint64_t bits);
+
+#endif /* DHOWI_COPY_ENGINE_H_ */

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Copies and fills within one device: the plugin's own copy for boxes of bytes, the portable kernel for other strides, and
+ * rows of single elements where a plugin has neither kernels nor a compiler.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "copy/engine.h"
+
+void dhowi_copy_end_of(const dhow_tensor *t, const dhow_device *executor, dhow_copy_end *end) {
+    const dhowi_storage *s = t->storage;
+    bool host = s->device != executor;
+    end->space = host ? DHOW_SPACE_HOST : DHOW_SPACE_DEVICE;
+    end->pinned = host && s->pinned_by != NULL && s->pinned_by->backend == executor->backend;
+    end->handle = host ? (uint64_t)(uintptr_t)s->host : s->native;
+    end->offset = dhowi_tensor_offset_bytes(t);
+}
+
+dhow_status dhowi_copy_submit(dhow_stream *stream, const dhow_copy_rect *rect, const dhowi_use uses[2],
+                              bool ordered) {
+    dhow_error err;
+    dhow_device *device = stream->device;
+    DHOWI_TRY(dhowi_stream_begin(stream, uses, ordered ? 2 : 0));
+    dhowi_error_init(&err);
+    int32_t code = device->api->copy(stream->native, rect, &err);
+    (void)dhowi_stream_end(stream, uses, 2, (dhow_status)code);
+    return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(device, &err, code, "copy");
+}
+
+static void uses_of(const dhow_tensor *src, const dhow_tensor *dst, dhowi_use uses[2]) {
+    uses[0] = (dhowi_use){src->storage, DHOW_ACCESS_READ};
+    uses[1] = (dhowi_use){dst->storage, DHOW_ACCESS_WRITE};
+}
+
+static const char *width_name(uint32_t bytes) {
+    return bytes == 1 ? "u8" : bytes == 2 ? "u16" : bytes == 4 ? "u32" : "u64";
+}
+
+static int64_t span_of(const dhow_tensor *t) {
+    uint64_t begin, end;
+    dhowi_tensor_extent_bytes(t, &begin, &end);
+    return (int64_t)(end / dhowi_tensor_element_bytes(t));
+}
+
+static dhow_status by_kernel(dhow_stream *stream, const dhowi_layout *l, dhow_tensor *src,
+                             dhow_tensor *dst, bool ordered) {
+    char name[32];
+    dhow_kernel *kernel;
+    (void)snprintf(name, sizeof name, "copy_dims_%s", width_name(l->element_bytes));
+    DHOWI_TRY(dhowi_builtin_kernel_named(stream->device, name, &kernel));
+    dhow_dims dims = {.rank = l->rank};
+    for (int32_t i = 0; i < l->rank; i++) {
+        dims.shape[i] = l->shape[i];
+        dims.stride[0][i] = l->src_stride[i];
+        dims.stride[1][i] = l->dst_stride[i];
+    }
+    const dhow_arg args[] = {dhowi_arg_buffer(src, DHOW_ACCESS_READ),
+                             dhowi_arg_buffer(dst, DHOW_ACCESS_WRITE), dhowi_arg_dims(&dims)};
+    dhowi_use uses[2];
+    uses_of(src, dst, uses);
+    int64_t span = DHOWI_MAX(span_of(src), span_of(dst));
+    (void)ordered; /* a launch always orders itself: only boxes can be left unordered */
+    return dhowi_launch(stream, kernel, src->count, span, args, 3, uses, 2);
+}
+
+/* Boxes of the innermost dimensions, one after the other. */
+static dhow_status by_boxes(dhow_stream *stream, const dhowi_layout *l, dhow_tensor *src,
+                            dhow_tensor *dst, bool ordered) {
+    int32_t inner = l->src_stride[l->rank - 1] == 1 && l->dst_stride[l->rank - 1] == 1 ? 3 : 2;
+    int32_t outer = l->rank > inner ? l->rank - inner : 0;
+    int64_t index[DHOW_MAX_RANK] = {0};
+    dhowi_use uses[2];
+    dhow_copy_rect rect;
+    uses_of(src, dst, uses);
+    dhowi_layout box = *l;
+    box.rank = l->rank - outer;
+    memmove(box.shape, l->shape + outer, (size_t)box.rank * sizeof box.shape[0]);
+    memmove(box.src_stride, l->src_stride + outer, (size_t)box.rank * sizeof box.src_stride[0]);
+    memmove(box.dst_stride, l->dst_stride + outer, (size_t)box.rank * sizeof box.dst_stride[0]);
+    for (;;) {
+        int64_t src_at = 0, dst_at = 0;
+        for (int32_t i = 0; i < outer; i++) {
+            src_at += index[i] * l->src_stride[i];
+            dst_at += index[i] * l->dst_stride[i];
+        }
+        dhowi_copy_end_of(src, stream->device, &rect.src);
+        dhowi_copy_end_of(dst, stream->device, &rect.dst);
+        dhowi_layout_rect(&box, &rect);
+        rect.src.offset += (uint64_t)src_at * l->element_bytes;
+        rect.dst.offset += (uint64_t)dst_at * l->element_bytes;
+        DHOWI_TRY(dhowi_copy_submit(stream, &rect, uses, ordered));
+        int32_t i = outer - 1;
+        while (i >= 0 && ++index[i] == l->shape[i]) index[i--] = 0;
+        if (i < 0) return DHOW_OK;
+    }
+}
+
+dhow_status dhowi_copy_local(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst, bool ordered) {
+    dhowi_layout layout;
+    dhowi_layout_of(src, dst, &layout);
+    bool both_here = src->storage->device == dst->storage->device;
+    if (both_here && !dhowi_layout_is_box(&layout, DHOWI_MIN_ROW_BYTES)) {
+        dhow_status status = by_kernel(stream, &layout, src, dst, ordered);
+        if (status != DHOW_UNSUPPORTED) return status;
+    }
+    return by_boxes(stream, &layout, src, dst, ordered);
+}
+
+/* ---- fills ---- */
+
+static dhow_status fill_run(dhow_stream *stream, dhow_tensor *t, uint64_t bits) {
+    dhow_error err;
+    dhow_device *device = stream->device;
+    dhowi_use use = {t->storage, DHOW_ACCESS_WRITE};
+    DHOWI_TRY(dhowi_stream_begin(stream, &use, 1));
+    dhowi_error_init(&err);
+    int32_t code =
+        device->api->fill(stream->native, t->storage->native, dhowi_tensor_offset_bytes(t),
+                          dhowi_tensor_bytes(t), bits, dhowi_tensor_element_bytes(t), &err);
+    (void)dhowi_stream_end(stream, &use, 1, (dhow_status)code);
+    return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(device, &err, code, "fill");
+}
+
+dhow_status dhowi_fill_bits(dhow_stream *stream, dhow_tensor *t, uint64_t bits) {
+    if (t->count == 0) return DHOW_OK;
+    if (t->contiguous) return fill_run(stream, t, bits);
+    char name[32];
+    dhow_kernel *kernel;
+    (void)snprintf(name, sizeof name, "fill_dims_%s", width_name(dhowi_tensor_element_bytes(t)));
+    DHOWI_TRY(dhowi_builtin_kernel_named(stream->device, name, &kernel));
+    dhow_dims dims = {.rank = t->rank};
+    memcpy(dims.shape, t->shape, sizeof dims.shape);
+    memcpy(dims.stride[0], t->strides, sizeof dims.stride[0]);
+    const dhow_arg args[] = {dhowi_arg_buffer(t, DHOW_ACCESS_WRITE), dhowi_arg_i64((int64_t)bits),
+                             dhowi_arg_dims(&dims)};
+    dhowi_use use = {t->storage, DHOW_ACCESS_WRITE};
+    return dhowi_launch(stream, kernel, t->count, span_of(t), args, 3, &use, 1);
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Copies that need the host's help, done by the host queue: through device memory that the host sees, or through a ring of
+ * pinned chunks where reading from one device overlaps with writing to the other.
+ */
+#include "base/alloc.h"
+#include "base/size.h"
+#include "copy/staging.h"
+#include "stream/host_queue.h"
+
+enum { MAX_MARKS = 2 * DHOWI_MAX_PENDING + 2, LAG = 2 /* chunks read ahead of the one written */ };
+
+typedef struct copy_job {
+    dhowi_job job;
+    dhow_stream *stream; /* the user's, retained */
+    dhow_tensor *src, *dst;
+    dhowi_mark marks[MAX_MARKS]; /* what must be done before */
+    uint32_t mark_count;
+} copy_job;
+
+/* One end of a move: host memory, or a device. */
+typedef struct place {
+    dhow_tensor *tensor;
+    char *host; /* NULL: on a device */
+    bool mapped, pinned;
+    dhowi_staging *staging;
+} place;
+
+/* ---- ends ---- */
+
+static dhow_status open_place(dhow_tensor *t, uint32_t access, place *p) {
+    dhow_device *device = dhowi_tensor_device(t);
+    *p = (place){.tensor = t};
+    if (t->storage->host != NULL) {
+        p->host = (char *)t->storage->host + dhowi_tensor_offset_bytes(t);
+        p->pinned = t->storage->pinned_by != NULL;
+        return DHOW_OK;
+    }
+    DHOWI_TRY(dhowi_device_usable(device));
+    p->staging = dhowi_staging_of(device);
+    if (p->staging == NULL) return DHOW_OUT_OF_MEMORY;
+    if ((device->desc.flags & DHOW_DEVICE_HOST_VISIBLE) == 0) return dhowi_staging_streams(p->staging);
+    dhow_error err;
+    dhowi_error_init(&err);
+    void *memory = NULL;
+    int32_t code = device->api->map(dhowi_device_native(device), t->storage->native,
+                                    dhowi_tensor_offset_bytes(t), dhowi_tensor_bytes(t), access, &memory, &err);
+    if (code != DHOW_OK) return dhowi_device_failed(device, &err, code, "mapping memory");
+    p->host = memory;
+    p->mapped = true;
+    return DHOW_OK;
+}
+
+static dhow_status close_place(place *p) {
+    if (!p->mapped) return DHOW_OK;
+    dhow_device *device = dhowi_tensor_device(p->tensor);
+    dhow_error err;
+    dhowi_error_init(&err);
+    p->mapped = false;
+    int32_t code = device->api->unmap(dhowi_device_native(device), p->tensor->storage->native, p->host, &err);
+    return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(device, &err, code, "unmapping memory");
+}
+
+/* ---- single steps ---- */
+
+/* The CPU device copies with all its threads. */
+static dhow_status copy_on_host(dhow_context *context, void *to, const void *from, uint64_t bytes) {
+    dhow_stream *stream;
+    DHOWI_TRY(dhowi_stream_default(context->cpu, &stream));
+    dhow_copy_rect rect = {.extent = {bytes, 1, 1}};
+    rect.src = (dhow_copy_end){.space = DHOW_SPACE_HOST, .handle = (uint64_t)(uintptr_t)from, .pitch = {bytes, bytes}};
+    rect.dst = (dhow_copy_end){.space = DHOW_SPACE_HOST, .handle = (uint64_t)(uintptr_t)to, .pitch = {bytes, bytes}};
+    dhow_error err;
+    dhowi_error_init(&err);
+    DHOWI_TRY(dhowi_stream_begin(stream, NULL, 0));
+    int32_t code = context->cpu->api->copy(stream->native, &rect, &err);
+    (void)dhowi_stream_end(stream, NULL, 0, (dhow_status)code);
+    return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(context->cpu, &err, code, "copy");
+}
+
+/* Between host memory and a device place, on that device's own copy stream. */
+static dhow_status copy_on_device(place *p, bool to_device, uint64_t at, void *host, bool pinned,
+                                  uint64_t bytes) {
+    dhow_device *device = p->staging->device;
+    dhow_stream *stream = to_device ? p->staging->in : p->staging->out;
+    dhow_copy_end device_end = {.space = DHOW_SPACE_DEVICE,
+                                .handle = p->tensor->storage->native,
+                                .offset = dhowi_tensor_offset_bytes(p->tensor) + at,
+                                .pitch = {bytes, bytes}};
+    dhow_copy_end host_end = {.space = DHOW_SPACE_HOST,
+                              .pinned = pinned,
+                              .handle = (uint64_t)(uintptr_t)host,
+                              .pitch = {bytes, bytes}};
+    dhow_copy_rect rect = {.extent = {bytes, 1, 1},
+                           .src = to_device ? host_end : device_end,
+                           .dst = to_device ? device_end : host_end};
+    dhow_error err;
+    dhowi_error_init(&err);
+    DHOWI_TRY(dhowi_stream_begin(stream, NULL, 0));
+    int32_t code = device->api->copy(stream->native, &rect, &err);
+    (void)dhowi_stream_end(stream, NULL, 0, (dhow_status)code);
+    return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(device, &err, code, "staged copy");
+}
+
+static dhow_status record(place *p, bool in, uint32_t slot) {
+    dhow_device *device = p->staging->device;
+    dhow_stream *stream = in ? p->staging->in : p->staging->out;
+    dhow_error err;
+    dhowi_error_init(&err);
+    DHOWI_TRY(dhowi_stream_begin(stream, NULL, 0));
+    int32_t code = device->api->event_record(in ? p->staging->in_events[slot] : p->staging->out_events[slot],
+                                             stream->native, &err);
+    (void)dhowi_stream_end(stream, NULL, 0, (dhow_status)code);
+    return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(device, &err, code, "recording an event");
+}
+
+static dhow_status await_slot(place *p, bool in, uint32_t slot) {
+    dhow_device *device = p->staging->device;
+    dhow_error err;
+    dhowi_error_init(&err);
+    int32_t code =
+        device->api->event_sync(in ? p->staging->in_events[slot] : p->staging->out_events[slot], &err);
+    return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(device, &err, code, "staged copy");
+}
+
+/* ---- the ring ---- */
+
+typedef struct ring {
+    place *src, *dst;
+    dhowi_staging *staging; /* whose chunks are used */
+    bool src_pinned, dst_pinned; /* whether the chunks are pinned for either end */
+    uint64_t bytes, chunk_bytes, chunk_count;
+} ring;
+
+static uint64_t chunk_length(const ring *r, uint64_t i) {
+    return DHOWI_MIN(r->chunk_bytes, r->bytes - i * r->chunk_bytes);
+}
+
+static dhow_status fill_chunk(ring *r, uint64_t i) {
+    uint32_t slot = (uint32_t)(i % DHOWI_CHUNK_COUNT);
+    char *chunk = r->staging->chunks[slot];
+    uint64_t at = i * r->chunk_bytes, bytes = chunk_length(r, i);
+    if (i >= DHOWI_CHUNK_COUNT && r->dst->host == NULL) DHOWI_TRY(await_slot(r->dst, true, slot));
+    if (r->src->host != NULL) {
+        return copy_on_host(r->staging->device->context, chunk, r->src->host + at, bytes);
+    }
+    DHOWI_TRY(copy_on_device(r->src, false, at, chunk, r->src_pinned, bytes));
+    return record(r->src, false, slot);
+}
+
+static dhow_status empty_chunk(ring *r, uint64_t i) {
+    uint32_t slot = (uint32_t)(i % DHOWI_CHUNK_COUNT);
+    char *chunk = r->staging->chunks[slot];
+    uint64_t at = i * r->chunk_bytes, bytes = chunk_length(r, i);
+    if (r->src->host == NULL) DHOWI_TRY(await_slot(r->src, false, slot));
+    if (r->dst->host != NULL) {
+        return copy_on_host(r->staging->device->context, r->dst->host + at, chunk, bytes);
+    }
+    DHOWI_TRY(copy_on_device(r->dst, true, at, chunk, r->dst_pinned, bytes));
+    return record(r->dst, true, slot);
+}
+
+static dhow_status sync_place(place *p, bool in) {
+    if (p->host != NULL) return DHOW_OK;
+    return dhow_stream_sync(in ? p->staging->in : p->staging->out);
+}
+
+static dhow_status through_ring(place *src, place *dst, uint64_t bytes) {
+    ring r = {.src = src, .dst = dst, .bytes = bytes};
+    r.staging = src->host == NULL ? src->staging : dst->staging;
+    DHOWI_TRY(dhowi_staging_ring(r.staging));
+    if (!r.staging->pinned && src->host == NULL && dst->host == NULL) { /* perhaps the other device pins */
+        r.staging = dst->staging;
+        DHOWI_TRY(dhowi_staging_ring(r.staging));
+    }
+    r.src_pinned = src->host == NULL && r.staging->pinned && src->staging->device->backend == r.staging->device->backend;
+    r.dst_pinned = dst->host == NULL && r.staging->pinned && dst->staging->device->backend == r.staging->device->backend;
+    r.chunk_bytes = DHOWI_CHUNK_BYTES;
+    r.chunk_count = (bytes + r.chunk_bytes - 1) / r.chunk_bytes;
+    dhow_status status = DHOW_OK;
+    for (uint64_t i = 0; i < r.chunk_count + LAG && status == DHOW_OK; i++) {
+        if (i < r.chunk_count) status = fill_chunk(&r, i);
+        if (status == DHOW_OK && i >= LAG) status = empty_chunk(&r, i - LAG);
+    }
+    dhowi_saved_error first;
+    if (status != DHOW_OK) dhowi_error_save(&first, status);
+    /* Also after a failure: the chunks must be idle before they are used again. */
+    dhow_status read = sync_place(src, false), written = sync_place(dst, true);
+    if (status != DHOW_OK) return dhowi_error_raise(&first);
+    return read != DHOW_OK ? read : written;
+}
+
+/* ---- a whole move ---- */
+
+static dhow_status direct(place *device, bool to_device, char *host, bool pinned, uint64_t bytes) {
+    DHOWI_TRY(copy_on_device(device, to_device, 0, host, pinned, bytes));
+    return sync_place(device, to_device);
+}
+
+static bool takes_pageable(const place *p) {
+    return (p->staging->device->desc.flags & DHOW_DEVICE_PAGEABLE_ASYNC) != 0;
+}
+
+static dhow_status move(place *src, place *dst, uint64_t bytes) {
+    if (src->host != NULL && dst->host != NULL) {
+        return copy_on_host(dhowi_tensor_device(src->tensor)->context, dst->host, src->host, bytes);
+    }
+    if (src->host != NULL && (takes_pageable(dst) || src->pinned)) {
+        return direct(dst, true, src->host, src->pinned, bytes);
+    }
+    if (dst->host != NULL && (takes_pageable(src) || dst->pinned)) {
+        return direct(src, false, dst->host, dst->pinned, bytes);
+    }
+    return through_ring(src, dst, bytes);
+}
+
+static dhow_status run_move(copy_job *c) {
+    for (uint32_t i = 0; i < c->mark_count; i++) {
+        if (!dhowi_mark_done(c->marks[i])) {
+            DHOWI_TRY(c->marks[i].timeline->wait(c->marks[i].timeline, c->marks[i].number));
+        }
+    }
+    place src, dst;
+    DHOWI_TRY(open_place(c->src, DHOW_ACCESS_READ, &src));
+    dhow_status status = open_place(c->dst, DHOW_ACCESS_WRITE, &dst);
+    if (status == DHOW_OK) {
+        status = move(&src, &dst, dhowi_tensor_bytes(c->src));
+        dhow_status closed = close_place(&dst);
+        if (status == DHOW_OK) status = closed;
+    }
+    dhow_status closed = close_place(&src);
+    return status != DHOW_OK ? status : closed;
+}
+
+static dhow_status run_job(dhowi_job *job) {
+    copy_job *c = (copy_job *)job;
+    dhow_status status = run_move(c);
+    dhowi_saved_error failure;
+    if (status != DHOW_OK) {
+        dhowi_error_save(&failure, status);
+        dhowi_stream_fail(c->stream, &failure);
+    }
+    dhow_tensor_release(c->src);
+    dhow_tensor_release(c->dst);
+    dhow_stream_release(c->stream);
+    dhowi_free(c);
+    return status == DHOW_OK ? DHOW_OK : dhowi_error_raise(&failure);
+}
+
+static void add_mark(copy_job *c, dhowi_mark mark) {
+    if (!dhowi_mark_done(mark)) c->marks[c->mark_count++] = mark;
+}
+
+static void collect_marks(copy_job *c, const dhowi_timeline *self, bool ordered) {
+    dhowi_mark pending[DHOWI_MAX_PENDING];
+    add_mark(c, dhowi_stream_tail(c->stream));
+    if (!ordered) return;
+    uint32_t n = dhowi_hazard_pending(&c->src->storage->hazard, DHOW_ACCESS_READ, self, pending);
+    for (uint32_t i = 0; i < n; i++) add_mark(c, pending[i]);
+    n = dhowi_hazard_pending(&c->dst->storage->hazard, DHOW_ACCESS_WRITE, self, pending);
+    for (uint32_t i = 0; i < n; i++) add_mark(c, pending[i]);
+}
+
+dhow_status dhowi_copy_queue(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst, bool ordered) {
+    dhow_context *context = stream->device->context;
+    dhowi_host_queue *queue = dhowi_host_queue_of(context);
+    if (queue == NULL) return DHOW_OUT_OF_MEMORY;
+    copy_job *c = dhowi_alloc(sizeof *c);
+    if (c == NULL) return dhowi_fail_memory("copy");
+    c->job.run = run_job;
+    c->stream = stream;
+    c->src = src;
+    c->dst = dst;
+    collect_marks(c, &context->host_timeline, ordered);
+    dhowi_handle_retain(&stream->handle);
+    dhowi_handle_retain(&src->handle);
+    dhowi_handle_retain(&dst->handle);
+    dhowi_storage *src_storage = src->storage, *dst_storage = dst->storage;
+    /* The job may end, and with it the tensors, before the marks are set. */
+    dhowi_storage_retain(src_storage);
+    dhowi_storage_retain(dst_storage);
+    dhowi_mark mark = dhowi_host_queue_push(queue, &c->job);
+    dhowi_hazard_note(&src_storage->hazard, DHOW_ACCESS_READ, mark.timeline, mark.number);
+    dhowi_hazard_note(&dst_storage->hazard, DHOW_ACCESS_WRITE, mark.timeline, mark.number);
+    dhowi_stream_attach(stream, mark);
+    dhowi_storage_release(src_storage);
+    dhowi_storage_release(dst_storage);
+    return DHOW_OK;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Modules: kernel text or binaries of users, and of the built-in units. See dhow/kernel.h.
+ */
+#include "kernel/module.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "kernel/builtin.h"
+
+enum { LOG_BYTES = 16384 };
+static _Thread_local char *t_log;
+
+const char *dhow_module_log(void) { return t_log != NULL ? t_log : ""; }
+
+/* ---- building ---- */
+
+static dhow_status build(dhow_module *m, int width, void **out_native) {
+    dhow_kernel_decl *decls = dhowi_alloc_array(m->kernel_count, sizeof *decls);
+    if (decls == NULL) return dhowi_fail_memory("module");
+    for (uint32_t i = 0; i < m->kernel_count; i++) {
+        decls[i] = (dhow_kernel_decl){m->kernels[i].name, m->kernels[i].signature};
+    }
+    if (t_log == NULL) t_log = dhowi_alloc(LOG_BYTES);
+    if (t_log != NULL) t_log[0] = '\0';
+    bool portable = m->format == DHOW_MODULE_PORTABLE;
+    dhow_module_desc desc = {.struct_size = (uint32_t)sizeof desc,
+                             .format = m->format,
+                             .name = m->name,
+                             .text = m->text,
+                             .text_bytes = m->text_bytes,
+                             .header = portable ? dhowi_kernel_header : NULL,
+                             .options = m->options,
+                             .kernels = decls,
+                             .kernel_count = m->kernel_count,
+                             .index_bits = width == DHOWI_INDEX_64 ? 64 : 32,
+                             .log = t_log,
+                             .log_bytes = t_log != NULL ? LOG_BYTES : 0};
+    dhow_error err;
+    dhowi_error_init(&err);
+    *out_native = NULL;
+    int32_t code = m->device->api->module_build(dhowi_device_native(m->device), &desc, out_native, &err);
+    dhowi_free(decls);
+    if (t_log != NULL) t_log[LOG_BYTES - 1] = '\0';
+    if (code != DHOW_OK) return dhowi_device_failed(m->device, &err, code, m->name);
+    return DHOW_OK;
+}
+
+dhow_status dhowi_module_native(dhow_module *m, int width, void **out) {
+    *out = atomic_load_explicit(&m->native[width], memory_order_acquire);
+    if (*out != NULL) return DHOW_OK;
+    DHOWI_TRY(dhowi_device_usable(m->device));
+    dhow_status status = DHOW_OK;
+    pthread_mutex_lock(&m->mutex);
+    *out = atomic_load(&m->native[width]);
+    if (*out == NULL) {
+        status = build(m, width, out);
+        if (status == DHOW_OK) atomic_store_explicit(&m->native[width], *out, memory_order_release);
+    }
+    pthread_mutex_unlock(&m->mutex);
+    return status;
+}
+
+/* ---- making ---- */
+
+static dhow_status fill(dhow_module *m, const char *name, const void *text, uint64_t bytes,
+                        const char *options) {
+    (void)dhowi_copy_text(m->name, sizeof m->name, name);
+    m->text = dhowi_alloc((size_t)bytes + 1);
+    m->options = dhowi_strdup(options);
+    if (m->text == NULL || m->options == NULL) return dhowi_fail_memory("module");
+    memcpy(m->text, text, (size_t)bytes);
+    m->text_bytes = bytes;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_module_new(dhow_device *device, uint32_t format, const char *name, const void *text,
+                             uint64_t bytes, const char *options, dhow_module **out) {
+    *out = NULL;
+    dhow_module *m = dhowi_handle_new(DHOWI_MODULE, sizeof *m);
+    if (m == NULL) return dhowi_fail_memory("module");
+    m->device = device;
+    m->format = format;
+    pthread_mutex_init(&m->mutex, NULL);
+    dhow_status status = fill(m, name, text, bytes, options);
+    if (status != DHOW_OK) {
+        dhowi_module_end(m);
+        return status;
+    }
+    *out = m;
+    return DHOW_OK;
+}
+
+void dhowi_module_end(dhow_module *m) {
+    bool forked = m->device->fork_generation != dhowi_fork_generation();
+    for (int w = 0; w < DHOWI_INDEX_WIDTHS; w++) {
+        void *native = atomic_load(&m->native[w]);
+        if (native != NULL && !forked) m->device->api->module_free(native);
+    }
+    pthread_mutex_destroy(&m->mutex);
+    dhowi_free(m->kernels);
+    dhowi_free(m->text);
+    dhowi_free(m->options);
+    dhowi_handle_free(DHOWI_MODULE, m);
+}
+
+static dhow_status declare(dhow_module *m, const dhow_module_source *source) {
+    if (m->format == DHOW_MODULE_PORTABLE) {
+        return dhowi_find_kernels(m->name, m->text, m->options, &m->kernels, &m->kernel_count);
+    }
+    if (source->signatures == NULL) return DHOW_OK;
+    return dhowi_parse_declarations(m->name, source->signatures, &m->kernels, &m->kernel_count);
+}
+
+dhow_status dhow_module_build(dhow_device *device, const dhow_module_source *source, dhow_module **out) {
+    static const char function[] = "dhow_module_build";
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
+    *out = NULL;
+    if (t_log != NULL) t_log[0] = '\0';
+    DHOWI_TRY(dhowi_device_check(device, function));
+    if (source == NULL || (source->text == NULL) == (source->image == NULL)) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: give either source->text or source->image", function);
+    }
+    uint32_t format = source->format != 0 ? source->format : DHOW_MODULE_PORTABLE;
+    const void *text = source->text != NULL ? (const void *)source->text : source->image;
+    uint64_t bytes = source->text != NULL ? strlen(source->text) : source->image_bytes;
+    DHOWI_TRY(dhowi_device_open(device));
+    dhow_module *m;
+    DHOWI_TRY(dhowi_module_new(device, format, source->name != NULL ? source->name : "kernel text", text, bytes,
+                               source->options != NULL ? source->options : "", &m));
+    void *native;
+    dhow_status status = declare(m, source);
+    /* Mistakes shall show now, not at the first launch. */
+    if (status == DHOW_OK) status = dhowi_module_native(m, dhowi_index_width(device, 0), &native);
+    if (status != DHOW_OK) {
+        dhowi_module_end(m);
+        return status;
+    }
+    dhowi_handle_retain(&device->context->handle);
+    *out = m;
+    return DHOW_OK;
+}
+
+void dhow_module_release(dhow_module *module) {
+    if (!dhowi_handle_is(module, DHOWI_MODULE) || !dhowi_handle_drop(&module->handle)) return;
+    dhow_context *context = module->device->context;
+    /* Launched kernels may still run; their failures belong to those who sync their streams. */
+    dhow_status ignored = dhow_device_sync(module->device);
+    (void)ignored;
+    dhowi_module_end(module);
+    dhow_context_release(context);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Modules inside core, see module.c.
+ */
+#ifndef DHOWI_KERNEL_MODULE_H_
+#define DHOWI_KERNEL_MODULE_H_
+
+#include "kernel/kernel.h"
+
+/* A module that is not yet built and declares no kernels; holds no context reference. */
+dhow_status dhowi_module_new(dhow_device *device, uint32_t format, const char *name, const void *text,
+                             uint64_t bytes, const char *options, dhow_module **out);
+void dhowi_module_end(dhow_module *module);
+/* The plugin's module for an index width, built on first use. */
+dhow_status dhowi_module_native(dhow_module *module, int width, void **out);
+
+#endif /* DHOWI_KERNEL_MODULE_H_ */

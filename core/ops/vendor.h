@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A device's vendor extensions for matrix products and convolution, with the plans made so far. Where a plan is refused the
+ * portable kernel runs.
+ */
+#ifndef DHOWI_OPS_VENDOR_H_
+#define DHOWI_OPS_VENDOR_H_
+
+#include "ops/op.h"
+
+typedef struct dhowi_plan {
+    struct dhowi_plan *next;
+    bool conv;
+    uint64_t hash;
+    union {
+        dhow_blas_desc blas;
+        dhow_conv_desc conv;
+    } desc;
+    void *native; /* NULL: refused */
+    uint64_t workspace_bytes, packed_bytes;
+} dhowi_plan;
+
+const dhow_blas *dhowi_blas_of(dhow_device *device);
+const dhow_conv *dhowi_conv_of(dhow_device *device);
+
+/* The plan of a description, made on first use. *out is NULL when the extension is missing or refuses. */
+dhow_status dhowi_blas_plan(dhow_device *device, const dhow_blas_desc *desc, const dhowi_plan **out);
+dhow_status dhowi_conv_plan(dhow_device *device, const dhow_conv_desc *desc, const dhowi_plan **out);
+
+/* The packed form of a frozen tensor for a plan, kept beside its storage; borrowed. */
+dhow_status dhowi_plan_packed(dhow_stream *stream, const dhowi_plan *plan, dhow_tensor *weight,
+                              dhowi_storage **out);
+
+static inline dhow_buffer dhowi_buffer_of(const dhow_tensor *t) {
+    if (t == NULL) return (dhow_buffer){0, 0};
+    return (dhow_buffer){t->storage->native, dhowi_tensor_offset_bytes(t)};
+}
+
+#endif /* DHOWI_OPS_VENDOR_H_ */
