@@ -13,12 +13,14 @@ typedef struct k_info {
     void (*run)(long long group, long long groups, void *const *argv);
 } k_info;
 
-/* Instruction sets in the order of cpu_kernel.isa. Without x86-64 there is only the first, the compiler's default. */
+/* Instruction sets in the order of cpu_kernel.isa. Without x86-64 there is only the first, the
+ * compiler's default. */
 enum { CPU_ISA_V2 = 0, CPU_ISA_V3 = 1, CPU_ISA_V4 = 2, CPU_ISA_COUNT = 3 };
 
 typedef struct cpu_kernel {
     const char *name, *unit;
-    const k_info *isa[CPU_ISA_COUNT]; /* a set that a kernel was not built for holds the next lower one */
+    const k_info
+        *isa[CPU_ISA_COUNT]; /* a set that a kernel was not built for holds the next lower one */
 } cpu_kernel;
 
 /* NULL when there is no such kernel. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The portable kernels that come with the library, generated from kernels/ at build time: what there is, and the text to
- * hand to a plugin that does not bring a kernel ready-made.
+ * The portable kernels that come with the library, generated from kernels/ at build time: what
+ * there is, and the text to hand to a plugin that does not bring a kernel ready-made.
  */
 #ifndef DHOW_CORE_KERNEL_BUILTIN_H_
 #define DHOW_CORE_KERNEL_BUILTIN_H_

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies and fills in host memory. What exceeds the caches is split over the threads and written with non-temporal
- * stores, which spare the read that an ordinary store begins with.
+ * Copies and fills in host memory. What exceeds the caches is split over the threads and written
+ * with non-temporal stores, which spare the read that an ordinary store begins with.
  */
 #include <omp.h>
 #include <string.h>
@@ -14,19 +14,19 @@
 enum { PIECE = 1 << 20, PARALLEL_FROM = 4 << 20 };
 
 #if defined(__x86_64__)
-__attribute__((target("avx"))) static void stream_lines(unsigned char *to, const unsigned char *from, size_t lines)
-{
+__attribute__((target("avx"))) static void stream_lines(unsigned char *to,
+                                                        const unsigned char *from, size_t lines) {
     typedef long long v4 __attribute__((vector_size(32)));
     typedef long long v4u __attribute__((vector_size(32), aligned(1), may_alias));
     for (size_t i = 0; i < lines; i++) {
-        const v4 a = *(const v4u *)(const void *)(from + 64 * i), b = *(const v4u *)(const void *)(from + 64 * i + 32);
+        const v4 a = *(const v4u *)(const void *)(from + 64 * i),
+                 b = *(const v4u *)(const void *)(from + 64 * i + 32);
         __builtin_ia32_movntdq256((v4 *)(void *)(to + 64 * i), a);
         __builtin_ia32_movntdq256((v4 *)(void *)(to + 64 * i + 32), b);
     }
 }
 
-void cpu_stream_bytes(void *to, const void *from, size_t bytes)
-{
+void cpu_stream_bytes(void *to, const void *from, size_t bytes) {
     unsigned char *target = to;
     const unsigned char *source = from;
     const size_t head = (64 - ((uintptr_t)to & 63)) & 63;
@@ -40,23 +40,15 @@ void cpu_stream_bytes(void *to, const void *from, size_t bytes)
     memcpy(target + done, source + done, bytes - done);
 }
 
-void cpu_stream_fence(void)
-{
-    _mm_sfence();
-}
+void cpu_stream_fence(void) { _mm_sfence(); }
 #else
-void cpu_stream_bytes(void *to, const void *from, size_t bytes)
-{
-    memcpy(to, from, bytes);
-}
+void cpu_stream_bytes(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
 
-void cpu_stream_fence(void)
-{
-}
+void cpu_stream_fence(void) {}
 #endif
 
-static void copy_flat(cpu_device *device, unsigned char *to, const unsigned char *from, uint64_t bytes)
-{
+static void copy_flat(cpu_device *device, unsigned char *to, const unsigned char *from,
+                      uint64_t bytes) {
     if (bytes < PARALLEL_FROM) {
         memcpy(to, from, bytes);
         return;
@@ -75,8 +67,8 @@ static void copy_flat(cpu_device *device, unsigned char *to, const unsigned char
     (void)pthread_mutex_unlock(&device->pool);
 }
 
-static void copy_rows(cpu_device *device, unsigned char *to, const unsigned char *from, const dhow_copy_rect *rect)
-{
+static void copy_rows(cpu_device *device, unsigned char *to, const unsigned char *from,
+                      const dhow_copy_rect *rect) {
     const uint64_t width = rect->extent[0];
     const int64_t height = (int64_t)rect->extent[1], rows = height * (int64_t)rect->extent[2];
     const int spread = width * (uint64_t)rows >= PARALLEL_FROM;
@@ -90,11 +82,11 @@ static void copy_rows(cpu_device *device, unsigned char *to, const unsigned char
     if (spread) (void)pthread_mutex_unlock(&device->pool);
 }
 
-int32_t cpu_copy(void *stream, const dhow_copy_rect *rect, dhow_error *err)
-{
+int32_t cpu_copy(void *stream, const dhow_copy_rect *rect, dhow_error *err) {
     cpu_device *device = ((cpu_stream *)stream)->device;
     unsigned char *to = (unsigned char *)(uintptr_t)(rect->dst.handle + rect->dst.offset);
-    const unsigned char *from = (const unsigned char *)(uintptr_t)(rect->src.handle + rect->src.offset);
+    const unsigned char *from =
+        (const unsigned char *)(uintptr_t)(rect->src.handle + rect->src.offset);
     const uint64_t *e = rect->extent;
     (void)err;
     if (e[0] == 0 || e[1] == 0 || e[2] == 0) return DHOW_OK;
@@ -110,8 +102,8 @@ int32_t cpu_copy(void *stream, const dhow_copy_rect *rect, dhow_error *err)
 }
 
 /* Fills by doubling: the pattern first, then what stands there already. */
-static void fill_piece(unsigned char *to, uint64_t bytes, uint64_t pattern, uint32_t pattern_bytes)
-{
+static void fill_piece(unsigned char *to, uint64_t bytes, uint64_t pattern,
+                       uint32_t pattern_bytes) {
     if (bytes == 0) return;
     uint64_t done = pattern_bytes < bytes ? pattern_bytes : bytes;
     memcpy(to, &pattern, done);
@@ -124,8 +116,7 @@ static void fill_piece(unsigned char *to, uint64_t bytes, uint64_t pattern, uint
 }
 
 int32_t cpu_fill(void *stream, uint64_t handle, uint64_t offset, uint64_t bytes, uint64_t pattern,
-                 uint32_t pattern_bytes, dhow_error *err)
-{
+                 uint32_t pattern_bytes, dhow_error *err) {
     cpu_device *device = ((cpu_stream *)stream)->device;
     unsigned char *to = (unsigned char *)(uintptr_t)(handle + offset);
     const int64_t pieces = (int64_t)((bytes + PIECE - 1) / PIECE);
@@ -145,15 +136,13 @@ int32_t cpu_fill(void *stream, uint64_t handle, uint64_t offset, uint64_t bytes,
     return DHOW_OK;
 }
 
-int32_t cpu_can_copy(void *dst_device, void *src_device, dhow_error *err)
-{
+int32_t cpu_can_copy(void *dst_device, void *src_device, dhow_error *err) {
     (void)dst_device, (void)src_device, (void)err;
     return DHOW_OK;
 }
 
-int32_t cpu_peer_copy(void *stream, void *src_device, uint64_t src_handle, uint64_t src_offset, uint64_t dst_handle,
-                      uint64_t dst_offset, uint64_t bytes, dhow_error *err)
-{
+int32_t cpu_peer_copy(void *stream, void *src_device, uint64_t src_handle, uint64_t src_offset,
+                      uint64_t dst_handle, uint64_t dst_offset, uint64_t bytes, dhow_error *err) {
     (void)src_device, (void)err;
     copy_flat(((cpu_stream *)stream)->device, (unsigned char *)(uintptr_t)(dst_handle + dst_offset),
               (const unsigned char *)(uintptr_t)(src_handle + src_offset), bytes);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of the CPU plugin share. A stream has finished its work whenever a call returns, so streams and events
- * hold next to nothing, and the device is the pool of threads that its work is spread over.
+ * What the files of the CPU plugin share. A stream has finished its work whenever a call returns,
+ * so streams and events hold next to nothing, and the device is the pool of threads that its work
+ * is spread over.
  */
 #ifndef DHOW_PLUGINS_CPU_CPU_H_
 #define DHOW_PLUGINS_CPU_CPU_H_
@@ -21,9 +22,9 @@ typedef struct cpu_kernel_object cpu_kernel_object;
 typedef struct cpu_device {
     cpu_backend *backend;
     int threads;
-    int isa;                    /* CPU_ISA_* */
-    pthread_mutex_t pool;       /* one parallel region at a time */
-    pthread_mutex_t lock;       /* guards builtins */
+    int isa;                     /* CPU_ISA_* */
+    pthread_mutex_t pool;        /* one parallel region at a time */
+    pthread_mutex_t lock;        /* guards builtins */
     cpu_kernel_object *builtins; /* made on first lookup, freed with the device */
 } cpu_device;
 
@@ -49,8 +50,8 @@ int32_t cpu_host_alloc(void *device, uint64_t bytes, void **out_memory, dhow_err
 void cpu_host_free(void *device, void *memory);
 int32_t cpu_host_register(void *device, void *memory, uint64_t bytes, dhow_error *err);
 int32_t cpu_host_unregister(void *device, void *memory, dhow_error *err);
-int32_t cpu_map(void *device, uint64_t handle, uint64_t offset, uint64_t bytes, uint32_t access, void **out_memory,
-                dhow_error *err);
+int32_t cpu_map(void *device, uint64_t handle, uint64_t offset, uint64_t bytes, uint32_t access,
+                void **out_memory, dhow_error *err);
 int32_t cpu_unmap(void *device, uint64_t handle, void *memory, dhow_error *err);
 int32_t cpu_mem_info(void *device, uint64_t *out_free, uint64_t *out_total, dhow_error *err);
 
@@ -72,30 +73,34 @@ int32_t cpu_event_elapsed(void *start, void *end, int64_t *out_nanoseconds, dhow
 int32_t cpu_copy(void *stream, const dhow_copy_rect *rect, dhow_error *err);
 int32_t cpu_fill(void *stream, uint64_t handle, uint64_t offset, uint64_t bytes, uint64_t pattern,
                  uint32_t pattern_bytes, dhow_error *err);
-int32_t cpu_peer_copy(void *stream, void *src_device, uint64_t src_handle, uint64_t src_offset, uint64_t dst_handle,
-                      uint64_t dst_offset, uint64_t bytes, dhow_error *err);
+int32_t cpu_peer_copy(void *stream, void *src_device, uint64_t src_handle, uint64_t src_offset,
+                      uint64_t dst_handle, uint64_t dst_offset, uint64_t bytes, dhow_error *err);
 int32_t cpu_can_copy(void *dst_device, void *src_device, dhow_error *err);
 void cpu_stream_bytes(void *to, const void *from, size_t bytes);
 void cpu_stream_fence(void);
 
-/* kernels.c. A k_info becomes a kernel object; a built-in one with its unit's name, which tells how it may be cut. */
+/* kernels.c. A k_info becomes a kernel object; a built-in one with its unit's name, which tells how
+ * it may be cut. */
 struct cpu_kernel_object {
     const k_info *info;
     cpu_kernel_object *next;
-    uint8_t unit;            /* CPU_UNIT_* */
+    uint8_t unit; /* CPU_UNIT_* */
     uint8_t arg_count;
-    uint8_t outputs;         /* index of the output argument of units that are cut */
+    uint8_t outputs; /* index of the output argument of units that are cut */
     uint8_t element_bytes[DHOW_MAX_KERNEL_ARGS]; /* of buffers; 0 for values */
 };
 enum { CPU_UNIT_OTHER, CPU_UNIT_FLAT, CPU_UNIT_ROWS, CPU_UNIT_MATMUL, CPU_UNIT_CONV };
-int32_t cpu_kernel_init(cpu_kernel_object *kernel, const k_info *info, const char *unit, dhow_error *err);
-int32_t cpu_builtin_kernel(void *device, const char *name, uint32_t index_bits, void **out_kernel, dhow_error *err);
+int32_t cpu_kernel_init(cpu_kernel_object *kernel, const k_info *info, const char *unit,
+                        dhow_error *err);
+int32_t cpu_builtin_kernel(void *device, const char *name, uint32_t index_bits, void **out_kernel,
+                           dhow_error *err);
 void cpu_builtins_free(cpu_device *device);
-int32_t cpu_launch(void *stream, void *kernel, const dhow_geometry *geometry, const dhow_arg *args, uint32_t arg_count,
-                   dhow_error *err);
+int32_t cpu_launch(void *stream, void *kernel, const dhow_geometry *geometry, const dhow_arg *args,
+                   uint32_t arg_count, dhow_error *err);
 
 /* module.c */
-int32_t cpu_module_build(void *device, const dhow_module_desc *desc, void **out_module, dhow_error *err);
+int32_t cpu_module_build(void *device, const dhow_module_desc *desc, void **out_module,
+                         dhow_error *err);
 void cpu_module_free(void *module);
 int32_t cpu_module_kernel(void *module, const char *name, void **out_kernel, dhow_error *err);
 

@@ -10,15 +10,16 @@
 
 #include "cpu.h"
 
-int cpu_best_isa(void)
-{
+int cpu_best_isa(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd")) {
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512cd")) {
         return CPU_ISA_V4;
     }
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) {
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("bmi2")) {
         return CPU_ISA_V3;
     }
     return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt") ? CPU_ISA_V2 : -1;
@@ -27,8 +28,7 @@ int cpu_best_isa(void)
 #endif
 }
 
-const char *cpu_isa_name(int isa)
-{
+const char *cpu_isa_name(int isa) {
 #if defined(__x86_64__)
     static const char *const names[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
     return names[isa];
@@ -39,8 +39,7 @@ const char *cpu_isa_name(int isa)
 }
 
 /* The CPU bandwidth limit of the control group (version 2), rounded up; 0 when there is none. */
-static int cgroup_cores(void)
-{
+static int cgroup_cores(void) {
     long long quota = 0, period = 0;
     int found = 0;
     FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
@@ -51,18 +50,17 @@ static int cgroup_cores(void)
     return (int)((quota + period - 1) / period);
 }
 
-int cpu_usable_cores(void)
-{
+int cpu_usable_cores(void) {
     cpu_set_t set;
     CPU_ZERO(&set);
-    int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                            : (int)sysconf(_SC_NPROCESSORS_ONLN);
     const int limit = cgroup_cores();
     if (limit > 0 && limit < cores) cores = limit;
     return cores > 0 ? cores : 1;
 }
 
-void cpu_model_name(char *out, size_t bytes)
-{
+void cpu_model_name(char *out, size_t bytes) {
     char line[256];
     FILE *file = fopen("/proc/cpuinfo", "re");
     (void)snprintf(out, bytes, "%s", "CPU");
@@ -78,8 +76,7 @@ void cpu_model_name(char *out, size_t bytes)
     fclose(file);
 }
 
-void cpu_memory_info(uint64_t *out_free, uint64_t *out_total)
-{
+void cpu_memory_info(uint64_t *out_free, uint64_t *out_total) {
     struct sysinfo info;
     *out_free = *out_total = 0;
     if (sysinfo(&info) == 0) {

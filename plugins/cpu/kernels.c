@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lookup and launch. A launch is cut into chunks for the threads; small ones run on the calling thread alone. Elementwise
- * and row kernels whose result exceeds the caches write through a small block that stays in the cache and goes out by
- * non-temporal stores.
+ * Lookup and launch. A launch is cut into chunks for the threads; small ones run on the calling
+ * thread alone. Elementwise and row kernels whose result exceeds the caches write through a small
+ * block that stays in the cache and goes out by non-temporal stores.
  */
 #include <omp.h>
 #include <stdio.h>
@@ -11,17 +11,16 @@
 #include "cpu.h"
 
 enum {
-    CHUNKS_PER_THREAD = 4,       /* evens out threads that get less of their core */
-    ALONE_BELOW = 32768,         /* elements, some tens of microseconds at most */
+    CHUNKS_PER_THREAD = 4,          /* evens out threads that get less of their core */
+    ALONE_BELOW = 32768,            /* elements, some tens of microseconds at most */
     ALONE_BELOW_PRODUCTS = 1 << 20, /* multiplications of matmul and conv: about 10 us */
-    STREAM_BLOCK = 1024,         /* bytes of an elementwise result written at once */
-    STREAM_AHEAD = 4,            /* blocks from the one in work to the one being fetched */
-    STREAM_ROW_LIMIT = 131072    /* longest row that goes through a block, in bytes */
+    STREAM_BLOCK = 1024,            /* bytes of an elementwise result written at once */
+    STREAM_AHEAD = 4,               /* blocks from the one in work to the one being fetched */
+    STREAM_ROW_LIMIT = 131072       /* longest row that goes through a block, in bytes */
 };
 static const uint64_t STREAM_FROM = UINT64_C(24) << 20; /* result bytes */
 
-static uint8_t type_bytes(const char *type)
-{
+static uint8_t type_bytes(const char *type) {
     static const struct {
         const char *name;
         uint8_t bytes;
@@ -33,9 +32,9 @@ static uint8_t type_bytes(const char *type)
     return 0;
 }
 
-/* Reads "(IN(f32,x), OUT(f32,y), VAL(i64,n))": the host has checked it, this needs sizes and the output's place. */
-static int parse_signature(cpu_kernel_object *kernel, const char *text)
-{
+/* Reads "(IN(f32,x), OUT(f32,y), VAL(i64,n))": the host has checked it, this needs sizes and the
+ * output's place. */
+static int parse_signature(cpu_kernel_object *kernel, const char *text) {
     const char *p = text;
     if (*p++ != '(') return -1;
     while (*p && *p != ')') {
@@ -45,7 +44,8 @@ static int parse_signature(cpu_kernel_object *kernel, const char *text)
         if (strncmp(p, "VAL", 3) != 0) {
             kernel->element_bytes[i] = type_bytes(open + 1);
             if (kernel->element_bytes[i] == 0) return -1;
-            if (strncmp(p, "OUT", 3) == 0 || strncmp(p, "ALIAS_OUT", 9) == 0) kernel->outputs = (uint8_t)i;
+            if (strncmp(p, "OUT", 3) == 0 || strncmp(p, "ALIAS_OUT", 9) == 0)
+                kernel->outputs = (uint8_t)i;
         }
         p = close + 1;
         p += strspn(p, ", \n\t");
@@ -53,12 +53,13 @@ static int parse_signature(cpu_kernel_object *kernel, const char *text)
     return *p == ')' ? 0 : -1;
 }
 
-int32_t cpu_kernel_init(cpu_kernel_object *kernel, const k_info *info, const char *unit, dhow_error *err)
-{
+int32_t cpu_kernel_init(cpu_kernel_object *kernel, const k_info *info, const char *unit,
+                        dhow_error *err) {
     memset(kernel, 0, sizeof *kernel);
     kernel->info = info;
     if (parse_signature(kernel, info->sig) != 0) {
-        return cpu_fail(err, DHOW_INTERNAL, 0, "kernel %s has a signature that makes no sense: %s", info->name, info->sig);
+        return cpu_fail(err, DHOW_INTERNAL, 0, "kernel %s has a signature that makes no sense: %s",
+                        info->name, info->sig);
     }
     const int strided = strstr(info->sig, "VAL(dims") != NULL;
     if (!unit || strided) return DHOW_OK;
@@ -74,8 +75,8 @@ int32_t cpu_kernel_init(cpu_kernel_object *kernel, const k_info *info, const cha
     return DHOW_OK;
 }
 
-int32_t cpu_builtin_kernel(void *handle, const char *name, uint32_t index_bits, void **out_kernel, dhow_error *err)
-{
+int32_t cpu_builtin_kernel(void *handle, const char *name, uint32_t index_bits, void **out_kernel,
+                           dhow_error *err) {
     cpu_device *device = handle;
     const dhow_host *host = device->backend->host;
     int32_t status = DHOW_OK;
@@ -103,8 +104,7 @@ int32_t cpu_builtin_kernel(void *handle, const char *name, uint32_t index_bits, 
     return status;
 }
 
-void cpu_builtins_free(cpu_device *device)
-{
+void cpu_builtins_free(cpu_device *device) {
     const dhow_host *host = device->backend->host;
     while (device->builtins) {
         cpu_kernel_object *next = device->builtins->next;
@@ -113,7 +113,9 @@ void cpu_builtins_free(cpu_device *device)
     }
 }
 
-/* ---- launch ------------------------------------------------------------------------------------------------------ */
+/* ---- launch
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct call {
     const cpu_kernel_object *kernel;
@@ -121,70 +123,67 @@ typedef struct call {
     void *pointers[DHOW_MAX_KERNEL_ARGS];
 } call;
 
-static int64_t value_at(const dhow_arg *args, int index)
-{
+static int64_t value_at(const dhow_arg *args, int index) {
     int64_t value = 0;
     memcpy(&value, &args[index].u.value, sizeof value);
     return value;
 }
 
-static int is_small(const cpu_kernel_object *kernel, const dhow_geometry *geometry, const dhow_arg *args)
-{
+static int is_small(const cpu_kernel_object *kernel, const dhow_geometry *geometry,
+                    const dhow_arg *args) {
     if (kernel->unit == CPU_UNIT_MATMUL) { /* a b bias c m n k batch */
-        const double products = (double)value_at(args, 4) * (double)value_at(args, 5) * (double)value_at(args, 6) *
-                                (double)value_at(args, 7);
+        const double products = (double)value_at(args, 4) * (double)value_at(args, 5) *
+                                (double)value_at(args, 6) * (double)value_at(args, 7);
         return products < ALONE_BELOW_PRODUCTS;
     }
     if (kernel->unit == CPU_UNIT_CONV) { /* x w bias y n c h w k kh kw oh ow groups */
-        const double outputs = (double)value_at(args, 4) * (double)value_at(args, 8) * (double)value_at(args, 11) *
-                               (double)value_at(args, 12);
-        const double taps = (double)value_at(args, 5) / (double)value_at(args, 13) * (double)value_at(args, 9) *
-                            (double)value_at(args, 10);
+        const double outputs = (double)value_at(args, 4) * (double)value_at(args, 8) *
+                               (double)value_at(args, 11) * (double)value_at(args, 12);
+        const double taps = (double)value_at(args, 5) / (double)value_at(args, 13) *
+                            (double)value_at(args, 9) * (double)value_at(args, 10);
         return outputs * taps < ALONE_BELOW_PRODUCTS;
     }
     return geometry->work < ALONE_BELOW;
 }
 
-/* The block begins half a page away from the input, modulo pages: a load that agrees with a recent store in its last 12
- * bits waits for it, which doubles the time of a kernel that runs into it. */
-static unsigned char *place_block(unsigned char *space, const void *input)
-{
+/* The block begins half a page away from the input, modulo pages: a load that agrees with a recent
+ * store in its last 12 bits waits for it, which doubles the time of a kernel that runs into it. */
+static unsigned char *place_block(unsigned char *space, const void *input) {
     const uintptr_t gap = ((uintptr_t)input + 2048 - (uintptr_t)space) & 4095;
     return space + (gap & ~(uintptr_t)63);
 }
 
 /* Buffers may be NULL where the kernel does not look at them (no bias). */
-static int output_is_apart(const cpu_kernel_object *kernel, const call *c)
-{
+static int output_is_apart(const cpu_kernel_object *kernel, const call *c) {
     for (int i = 0; i < kernel->arg_count; i++) {
-        if (i != kernel->outputs && kernel->element_bytes[i] && c->pointers[i] == c->pointers[kernel->outputs]) return 0;
+        if (i != kernel->outputs && kernel->element_bytes[i] &&
+            c->pointers[i] == c->pointers[kernel->outputs])
+            return 0;
     }
     return 1;
 }
 
-/* Asks for a block to come. The processor's own prefetching ends at each page, and functions as long as an
- * exponential leave it no room to look ahead: without this they take twice the time. */
-static void prefetch(const unsigned char *from, int64_t bytes)
-{
+/* Asks for a block to come. The processor's own prefetching ends at each page, and functions as
+ * long as an exponential leave it no room to look ahead: without this they take twice the time. */
+static void prefetch(const unsigned char *from, int64_t bytes) {
     for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
 }
 
-static void run_flat_block(const call *whole, call *part, int64_t first, int64_t count)
-{
+static void run_flat_block(const call *whole, call *part, int64_t first, int64_t count) {
     const cpu_kernel_object *kernel = whole->kernel;
     const int y = kernel->outputs;
     for (int i = 0; i < y; i++) {
         const int64_t bytes = count * kernel->element_bytes[i];
         part->pointers[i] = (unsigned char *)whole->pointers[i] + first * kernel->element_bytes[i];
-        prefetch((const unsigned char *)part->pointers[i] + STREAM_AHEAD * bytes, bytes); /* harmless past the end */
+        prefetch((const unsigned char *)part->pointers[i] + STREAM_AHEAD * bytes,
+                 bytes); /* harmless past the end */
     }
     kernel->info->run(0, 1, part->argv);
-    cpu_stream_bytes((unsigned char *)whole->pointers[y] + first * kernel->element_bytes[y], part->pointers[y],
-                     (size_t)(count * kernel->element_bytes[y]));
+    cpu_stream_bytes((unsigned char *)whole->pointers[y] + first * kernel->element_bytes[y],
+                     part->pointers[y], (size_t)(count * kernel->element_bytes[y]));
 }
 
-static void launch_flat_streamed(cpu_device *device, const call *c, int64_t n)
-{
+static void launch_flat_streamed(cpu_device *device, const call *c, int64_t n) {
     const int y = c->kernel->outputs;
     const int64_t block_elements = STREAM_BLOCK / c->kernel->element_bytes[y];
     const int64_t blocks = (n + block_elements - 1) / block_elements;
@@ -209,10 +208,10 @@ static void launch_flat_streamed(cpu_device *device, const call *c, int64_t n)
 }
 
 /* x [parameters...] y rows cols: one row at a time, x being the first argument. */
-static void launch_rows_streamed(cpu_device *device, const call *c, int64_t rows, int64_t cols)
-{
+static void launch_rows_streamed(cpu_device *device, const call *c, int64_t rows, int64_t cols) {
     const int y = c->kernel->outputs;
-    const int64_t in_bytes = cols * c->kernel->element_bytes[0], out_bytes = cols * c->kernel->element_bytes[y];
+    const int64_t in_bytes = cols * c->kernel->element_bytes[0],
+                  out_bytes = cols * c->kernel->element_bytes[y];
     (void)pthread_mutex_lock(&device->pool);
 #pragma omp parallel num_threads(device->threads)
     {
@@ -227,15 +226,15 @@ static void launch_rows_streamed(cpu_device *device, const call *c, int64_t rows
             part.pointers[0] = (unsigned char *)c->pointers[0] + r * in_bytes;
             part.pointers[y] = place_block(space, part.pointers[0]);
             c->kernel->info->run(0, 1, part.argv);
-            cpu_stream_bytes((unsigned char *)c->pointers[y] + r * out_bytes, part.pointers[y], (size_t)out_bytes);
+            cpu_stream_bytes((unsigned char *)c->pointers[y] + r * out_bytes, part.pointers[y],
+                             (size_t)out_bytes);
         }
         cpu_stream_fence();
     }
     (void)pthread_mutex_unlock(&device->pool);
 }
 
-static void launch_chunks(cpu_device *device, const call *c)
-{
+static void launch_chunks(cpu_device *device, const call *c) {
     const int64_t chunks = (int64_t)device->threads * CHUNKS_PER_THREAD;
     (void)pthread_mutex_lock(&device->pool);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(device->threads)
@@ -243,8 +242,7 @@ static void launch_chunks(cpu_device *device, const call *c)
     (void)pthread_mutex_unlock(&device->pool);
 }
 
-static void launch_large(cpu_device *device, const call *c, const dhow_arg *args)
-{
+static void launch_large(cpu_device *device, const call *c, const dhow_arg *args) {
     const cpu_kernel_object *kernel = c->kernel;
     const int y = kernel->outputs;
     const int64_t out_bytes = kernel->element_bytes[y];
@@ -256,7 +254,8 @@ static void launch_large(cpu_device *device, const call *c, const dhow_arg *args
         }
     } else if (kernel->unit == CPU_UNIT_ROWS) {
         const int64_t rows = value_at(args, y + 1), cols = value_at(args, y + 2);
-        if ((uint64_t)(rows * cols * out_bytes) >= STREAM_FROM && cols >= 256 && cols * out_bytes <= STREAM_ROW_LIMIT) {
+        if ((uint64_t)(rows * cols * out_bytes) >= STREAM_FROM && cols >= 256 &&
+            cols * out_bytes <= STREAM_ROW_LIMIT) {
             launch_rows_streamed(device, c, rows, cols);
             return;
         }
@@ -264,16 +263,16 @@ static void launch_large(cpu_device *device, const call *c, const dhow_arg *args
     launch_chunks(device, c);
 }
 
-int32_t cpu_launch(void *stream, void *handle, const dhow_geometry *geometry, const dhow_arg *args, uint32_t arg_count,
-                   dhow_error *err)
-{
+int32_t cpu_launch(void *stream, void *handle, const dhow_geometry *geometry, const dhow_arg *args,
+                   uint32_t arg_count, dhow_error *err) {
     cpu_device *device = ((cpu_stream *)stream)->device;
     const cpu_kernel_object *kernel = handle;
     call c;
-    if (geometry->native) return cpu_fail(err, DHOW_UNSUPPORTED, 0, "the CPU runs portable kernels only");
+    if (geometry->native)
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "the CPU runs portable kernels only");
     if (arg_count != kernel->arg_count) {
-        return cpu_fail(err, DHOW_INVALID_ARGUMENT, 0, "kernel %s takes %u arguments, given %u", kernel->info->name,
-                        kernel->arg_count, arg_count);
+        return cpu_fail(err, DHOW_INVALID_ARGUMENT, 0, "kernel %s takes %u arguments, given %u",
+                        kernel->info->name, kernel->arg_count, arg_count);
     }
     c.kernel = kernel;
     for (uint32_t i = 0; i < arg_count; i++) {
@@ -283,7 +282,8 @@ int32_t cpu_launch(void *stream, void *handle, const dhow_geometry *geometry, co
         } at; /* argv is not written through */
         switch (args[i].kind) {
             case DHOW_ARG_BUFFER:
-                c.pointers[i] = (void *)(uintptr_t)(args[i].u.buffer.handle + args[i].u.buffer.offset);
+                c.pointers[i] =
+                    (void *)(uintptr_t)(args[i].u.buffer.handle + args[i].u.buffer.offset);
                 c.argv[i] = &c.pointers[i];
                 break;
             case DHOW_ARG_VALUE:

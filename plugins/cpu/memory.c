@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Device memory of the CPU: pages of the system. Blocks are remembered by a header in front of them, since mem_free gets
- * no size. Large ones lie on 2 MiB boundaries and ask for huge pages, which saves most of the cost of first touch.
+ * Device memory of the CPU: pages of the system. Blocks are remembered by a header in front of
+ * them, since mem_free gets no size. Large ones lie on 2 MiB boundaries and ask for huge pages,
+ * which saves most of the cost of first touch.
  */
 #include <errno.h>
 #include <string.h>
@@ -20,22 +21,22 @@ typedef struct block_header {
     uint64_t bytes;
 } block_header;
 
-static int32_t out_of_memory(uint64_t bytes, dhow_error *err, int code)
-{
+static int32_t out_of_memory(uint64_t bytes, dhow_error *err, int code) {
     return cpu_fail(err, DHOW_OUT_OF_MEMORY, code, "cannot allocate %llu bytes of host memory: %s",
                     (unsigned long long)bytes, strerror(code));
 }
 
-/* Address space for the block, its header page and the way to the next boundary; untouched pages cost nothing. */
-static void *map_large(uint64_t bytes, int *out_code)
-{
+/* Address space for the block, its header page and the way to the next boundary; untouched pages
+ * cost nothing. */
+static void *map_large(uint64_t bytes, int *out_code) {
     const uint64_t total = bytes + HUGE_PAGE + PAGE;
     void *mapping = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapping == MAP_FAILED) {
         *out_code = errno;
         return NULL;
     }
-    const uint64_t start = ((uint64_t)(uintptr_t)mapping + HEADER + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+    const uint64_t start =
+        ((uint64_t)(uintptr_t)mapping + HEADER + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
     unsigned char *block = (unsigned char *)mapping + (start - (uint64_t)(uintptr_t)mapping);
     (void)madvise(block, bytes, MADV_HUGEPAGE); /* a kernel without huge pages serves small ones */
     block_header *header = (block_header *)(void *)(block - HEADER);
@@ -44,8 +45,7 @@ static void *map_large(uint64_t bytes, int *out_code)
     return block;
 }
 
-int32_t cpu_mem_alloc(void *device, uint64_t bytes, uint64_t *out_handle, dhow_error *err)
-{
+int32_t cpu_mem_alloc(void *device, uint64_t bytes, uint64_t *out_handle, dhow_error *err) {
     const dhow_host *host = ((cpu_device *)device)->backend->host;
     void *block = NULL;
     int code = ENOMEM;
@@ -53,7 +53,8 @@ int32_t cpu_mem_alloc(void *device, uint64_t bytes, uint64_t *out_handle, dhow_e
     if (bytes >= HUGE_PAGE) {
         /* The system may overcommit and kill later, so what can never fit is refused here. */
         struct sysinfo info;
-        if (bytes > UINT64_MAX / 2 || (sysinfo(&info) == 0 && bytes > (uint64_t)info.totalram * info.mem_unit)) {
+        if (bytes > UINT64_MAX / 2 ||
+            (sysinfo(&info) == 0 && bytes > (uint64_t)info.totalram * info.mem_unit)) {
             return out_of_memory(bytes, err, ENOMEM);
         }
         block = map_large(bytes, &code);
@@ -69,8 +70,7 @@ int32_t cpu_mem_alloc(void *device, uint64_t bytes, uint64_t *out_handle, dhow_e
     return DHOW_OK;
 }
 
-void cpu_mem_free(void *device, uint64_t handle)
-{
+void cpu_mem_free(void *device, uint64_t handle) {
     const dhow_host *host = ((cpu_device *)device)->backend->host;
     if (handle == 0) return;
     unsigned char *start = (unsigned char *)(uintptr_t)handle - HEADER;
@@ -82,48 +82,42 @@ void cpu_mem_free(void *device, uint64_t handle)
     }
 }
 
-/* All host memory is equal to the CPU, so pinning is a plain allocation and registering is nothing. */
-int32_t cpu_host_alloc(void *device, uint64_t bytes, void **out_memory, dhow_error *err)
-{
+/* All host memory is equal to the CPU, so pinning is a plain allocation and registering is nothing.
+ */
+int32_t cpu_host_alloc(void *device, uint64_t bytes, void **out_memory, dhow_error *err) {
     uint64_t handle = 0;
     const int32_t status = cpu_mem_alloc(device, bytes, &handle, err);
     *out_memory = (void *)(uintptr_t)handle;
     return status;
 }
 
-void cpu_host_free(void *device, void *memory)
-{
+void cpu_host_free(void *device, void *memory) {
     cpu_mem_free(device, (uint64_t)(uintptr_t)memory);
 }
 
-int32_t cpu_host_register(void *device, void *memory, uint64_t bytes, dhow_error *err)
-{
+int32_t cpu_host_register(void *device, void *memory, uint64_t bytes, dhow_error *err) {
     (void)device, (void)memory, (void)bytes, (void)err;
     return DHOW_OK;
 }
 
-int32_t cpu_host_unregister(void *device, void *memory, dhow_error *err)
-{
+int32_t cpu_host_unregister(void *device, void *memory, dhow_error *err) {
     (void)device, (void)memory, (void)err;
     return DHOW_OK;
 }
 
-int32_t cpu_map(void *device, uint64_t handle, uint64_t offset, uint64_t bytes, uint32_t access, void **out_memory,
-                dhow_error *err)
-{
+int32_t cpu_map(void *device, uint64_t handle, uint64_t offset, uint64_t bytes, uint32_t access,
+                void **out_memory, dhow_error *err) {
     (void)device, (void)bytes, (void)access, (void)err;
     *out_memory = (void *)(uintptr_t)(handle + offset);
     return DHOW_OK;
 }
 
-int32_t cpu_unmap(void *device, uint64_t handle, void *memory, dhow_error *err)
-{
+int32_t cpu_unmap(void *device, uint64_t handle, void *memory, dhow_error *err) {
     (void)device, (void)handle, (void)memory, (void)err;
     return DHOW_OK;
 }
 
-int32_t cpu_mem_info(void *device, uint64_t *out_free, uint64_t *out_total, dhow_error *err)
-{
+int32_t cpu_mem_info(void *device, uint64_t *out_free, uint64_t *out_total, dhow_error *err) {
     (void)device, (void)err;
     cpu_memory_info(out_free, out_total);
     return DHOW_OK;

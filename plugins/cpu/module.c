@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A user's kernel text through a C compiler found at run time. Text and messages travel through memory files, the
- * library through a private folder into the host's disk cache and from there through a memory file into the process.
+ * A user's kernel text through a C compiler found at run time. Text and messages travel through
+ * memory files, the library through a private folder into the host's disk cache and from there
+ * through a memory file into the process.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -29,16 +30,17 @@ typedef struct cpu_module {
 
 enum { MAX_WORDS = 64, PATH_BYTES = 512 };
 
-/* ---- the compiler ------------------------------------------------------------------------------------------------ */
+/* ---- the compiler
+ * ------------------------------------------------------------------------------------------------
+ */
 
-static int is_program(const char *path, struct stat *out)
-{
+static int is_program(const char *path, struct stat *out) {
     return stat(path, out) == 0 && S_ISREG(out->st_mode) && access(path, X_OK) == 0;
 }
 
 /* Looks a name up in PATH; a name with a slash is taken as it is. */
-static int find_program(const char *search, const char *name, size_t length, char *out, struct stat *info)
-{
+static int find_program(const char *search, const char *name, size_t length, char *out,
+                        struct stat *info) {
     if (memchr(name, '/', length)) {
         (void)snprintf(out, PATH_BYTES, "%.*s", (int)length, name);
         return is_program(out, info);
@@ -46,15 +48,15 @@ static int find_program(const char *search, const char *name, size_t length, cha
     for (const char *p = search; p && *p;) {
         const size_t part = strcspn(p, ":");
         const int written = snprintf(out, PATH_BYTES, "%.*s/%.*s", (int)part, p, (int)length, name);
-        if (part > 0 && p[0] == '/' && written > 0 && written < PATH_BYTES && is_program(out, info)) return 1;
+        if (part > 0 && p[0] == '/' && written > 0 && written < PATH_BYTES && is_program(out, info))
+            return 1;
         p += part + (p[part] == ':');
     }
     return 0;
 }
 
 /* $CC counts by its first word, so that "ccache gcc" or flags in it do no harm. */
-static int find_compiler(const dhow_host *host, char *out, struct stat *info)
-{
+static int find_compiler(const dhow_host *host, char *out, struct stat *info) {
     static const char *const names[] = {"cc", "gcc", "clang"};
     const char *search = host->env(host->user, "PATH"), *wish = host->env(host->user, "CC");
     if (!search) search = "/usr/local/bin:/usr/bin:/bin";
@@ -65,10 +67,11 @@ static int find_compiler(const dhow_host *host, char *out, struct stat *info)
     return 0;
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------- */
+/* ---- files
+ * -------------------------------------------------------------------------------------------------------
+ */
 
-static int write_all(int file, const void *data, uint64_t bytes)
-{
+static int write_all(int file, const void *data, uint64_t bytes) {
     const unsigned char *p = data;
     while (bytes > 0) {
         const ssize_t done = write(file, p, bytes);
@@ -80,8 +83,7 @@ static int write_all(int file, const void *data, uint64_t bytes)
     return 0;
 }
 
-static void *read_all(const dhow_host *host, const char *path, uint64_t *out_bytes)
-{
+static void *read_all(const dhow_host *host, const char *path, uint64_t *out_bytes) {
     struct stat info;
     void *blob = NULL;
     const int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -106,9 +108,9 @@ static void *read_all(const dhow_host *host, const char *path, uint64_t *out_byt
     return blob;
 }
 
-/* The text as the compiler sees it: header, then the user's lines under their own name, an include of k.h blanked. */
-static int text_file(const dhow_module_desc *desc)
-{
+/* The text as the compiler sees it: header, then the user's lines under their own name, an include
+ * of k.h blanked. */
+static int text_file(const dhow_module_desc *desc) {
     static const char include[] = "#include \"dhow/kernel/k.h\"";
     char line[PATH_BYTES];
     const char *text = desc->text, *end = text + desc->text_bytes;
@@ -120,7 +122,8 @@ static int text_file(const dhow_module_desc *desc)
     while (text < end && !failed) {
         const char *stop = memchr(text, '\n', (size_t)(end - text));
         const size_t length = stop ? (size_t)(stop - text) + 1 : (size_t)(end - text);
-        const int skip = length >= sizeof include - 1 && memcmp(text, include, sizeof include - 1) == 0;
+        const int skip =
+            length >= sizeof include - 1 && memcmp(text, include, sizeof include - 1) == 0;
         failed |= skip ? write_all(file, "\n", 1) : write_all(file, text, length);
         text += length;
     }
@@ -131,21 +134,21 @@ static int text_file(const dhow_module_desc *desc)
     return file;
 }
 
-static void fill_log(const dhow_module_desc *desc, int messages)
-{
+static void fill_log(const dhow_module_desc *desc, int messages) {
     if (!desc->log || desc->log_bytes == 0) return;
     const ssize_t got = pread(messages, desc->log, desc->log_bytes - 1, 0);
     desc->log[got > 0 ? got : 0] = '\0';
 }
 
-/* ---- cache key --------------------------------------------------------------------------------------------------- */
+/* ---- cache key
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 typedef struct hash {
     uint64_t a, b;
 } hash;
 
-static void hash_bytes(hash *h, const void *data, uint64_t bytes)
-{
+static void hash_bytes(hash *h, const void *data, uint64_t bytes) {
     const unsigned char *p = data;
     for (uint64_t i = 0; i < bytes; i++) {
         h->a = (h->a ^ p[i]) * UINT64_C(1099511628211);
@@ -153,10 +156,10 @@ static void hash_bytes(hash *h, const void *data, uint64_t bytes)
     }
 }
 
-/* A compiler is known by its file: size and time of change differ between versions, and asking it costs a process. */
-static void cache_key(char *key, size_t bytes, const cpu_device *device, const dhow_module_desc *desc,
-                      const char *compiler, const struct stat *info)
-{
+/* A compiler is known by its file: size and time of change differ between versions, and asking it
+ * costs a process. */
+static void cache_key(char *key, size_t bytes, const cpu_device *device,
+                      const dhow_module_desc *desc, const char *compiler, const struct stat *info) {
     hash h = {UINT64_C(14695981039346656037), UINT64_C(0x2545F4914F6CDD1D)};
     const int64_t identity[] = {(int64_t)info->st_size, (int64_t)info->st_mtime, device->isa};
     if (desc->header) hash_bytes(&h, desc->header, strlen(desc->header) + 1);
@@ -164,14 +167,16 @@ static void cache_key(char *key, size_t bytes, const cpu_device *device, const d
     hash_bytes(&h, desc->options, strlen(desc->options) + 1);
     hash_bytes(&h, compiler, strlen(compiler) + 1);
     hash_bytes(&h, identity, sizeof identity);
-    (void)snprintf(key, bytes, "cpu-%016llx%016llx", (unsigned long long)h.a, (unsigned long long)h.b);
+    (void)snprintf(key, bytes, "cpu-%016llx%016llx", (unsigned long long)h.a,
+                   (unsigned long long)h.b);
 }
 
-/* ---- compiling --------------------------------------------------------------------------------------------------- */
+/* ---- compiling
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 /* Splits options at blanks into words of `copy`. */
-static int split_words(char *copy, char **words, int count)
-{
+static int split_words(char *copy, char **words, int count) {
     char *rest = NULL;
     for (char *word = strtok_r(copy, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
         if (count >= MAX_WORDS - 8) return -1;
@@ -180,8 +185,7 @@ static int split_words(char *copy, char **words, int count)
     return count;
 }
 
-static int spawn(const char *compiler, char **words, int text, int messages)
-{
+static int spawn(const char *compiler, char **words, int text, int messages) {
     posix_spawn_file_actions_t actions;
     pid_t child = 0;
     int state = 0, result = -1;
@@ -200,11 +204,20 @@ static int spawn(const char *compiler, char **words, int text, int messages)
     return result;
 }
 
-static int32_t compile(cpu_device *device, const dhow_module_desc *desc, const char *compiler, const char *target,
-                       dhow_error *err)
-{
-    static const char *const fixed[] = {"-x", "c", "-std=c11", "-O3", "-w", "-fPIC", "-shared", "-fopenmp-simd",
-                                        "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fwrapv"};
+static int32_t compile(cpu_device *device, const dhow_module_desc *desc, const char *compiler,
+                       const char *target, dhow_error *err) {
+    static const char *const fixed[] = {"-x",
+                                        "c",
+                                        "-std=c11",
+                                        "-O3",
+                                        "-w",
+                                        "-fPIC",
+                                        "-shared",
+                                        "-fopenmp-simd",
+                                        "-fno-math-errno",
+                                        "-fno-trapping-math",
+                                        "-ffp-contract=fast",
+                                        "-fwrapv"};
     const dhow_host *host = device->backend->host;
     char *words[MAX_WORDS], march[40], *options = NULL;
     int count = 0, text = -1, messages = -1;
@@ -234,7 +247,8 @@ static int32_t compile(cpu_device *device, const dhow_module_desc *desc, const c
     memcpy(options, desc->options, length);
     count = split_words(options, words, count);
     if (count < 0) {
-        status = cpu_fail(err, DHOW_INVALID_ARGUMENT, 0, "too many compiler options for %s", desc->name);
+        status =
+            cpu_fail(err, DHOW_INVALID_ARGUMENT, 0, "too many compiler options for %s", desc->name);
         goto cleanup;
     }
     static const char *const tail[] = {"-o", NULL, "-", "-lm"};
@@ -246,13 +260,15 @@ static int32_t compile(cpu_device *device, const dhow_module_desc *desc, const c
     text = text_file(desc);
     messages = memfd_create("dhow-messages", MFD_CLOEXEC);
     if (text < 0 || messages < 0) {
-        status = cpu_fail(err, DHOW_IO_ERROR, errno, "cannot make a memory file: %s", strerror(errno));
+        status =
+            cpu_fail(err, DHOW_IO_ERROR, errno, "cannot make a memory file: %s", strerror(errno));
         goto cleanup;
     }
     const int result = spawn(compiler, words, text, messages);
     fill_log(desc, messages);
     if (result != 0) {
-        status = cpu_fail(err, DHOW_COMPILE_ERROR, result, "%s: %s %s", desc->name ? desc->name : "kernel", compiler,
+        status = cpu_fail(err, DHOW_COMPILE_ERROR, result, "%s: %s %s",
+                          desc->name ? desc->name : "kernel", compiler,
                           result < 0 ? "could not be run" : "reports errors; see the log");
     }
 cleanup:
@@ -262,46 +278,50 @@ cleanup:
     return status;
 }
 
-static int32_t compile_to_blob(cpu_device *device, const dhow_module_desc *desc, const char *compiler, void **out_blob,
-                               uint64_t *out_bytes, dhow_error *err)
-{
+static int32_t compile_to_blob(cpu_device *device, const dhow_module_desc *desc,
+                               const char *compiler, void **out_blob, uint64_t *out_bytes,
+                               dhow_error *err) {
     const dhow_host *host = device->backend->host;
     const char *base = host->env(host->user, "TMPDIR");
     char folder[PATH_BYTES], target[PATH_BYTES + 16];
     (void)snprintf(folder, sizeof folder, "%s/dhow-XXXXXX", base && base[0] == '/' ? base : "/tmp");
     if (!mkdtemp(folder)) {
-        return cpu_fail(err, DHOW_IO_ERROR, errno, "cannot make a folder %s: %s", folder, strerror(errno));
+        return cpu_fail(err, DHOW_IO_ERROR, errno, "cannot make a folder %s: %s", folder,
+                        strerror(errno));
     }
     (void)snprintf(target, sizeof target, "%s/kernel.so", folder);
     int32_t status = compile(device, desc, compiler, target, err);
     if (status == DHOW_OK) {
         *out_blob = read_all(host, target, out_bytes);
-        if (!*out_blob) status = cpu_fail(err, DHOW_IO_ERROR, errno, "%s wrote no %s", compiler, target);
+        if (!*out_blob)
+            status = cpu_fail(err, DHOW_IO_ERROR, errno, "%s wrote no %s", compiler, target);
     }
     (void)unlink(target);
     (void)rmdir(folder);
     return status;
 }
 
-static int32_t load_blob(cpu_module *module, const void *blob, uint64_t bytes, dhow_error *err)
-{
+static int32_t load_blob(cpu_module *module, const void *blob, uint64_t bytes, dhow_error *err) {
     char path[64];
     module->file = memfd_create("dhow-module", MFD_CLOEXEC);
     if (module->file < 0 || write_all(module->file, blob, bytes) != 0) {
-        return cpu_fail(err, DHOW_IO_ERROR, errno, "cannot make a memory file: %s", strerror(errno));
+        return cpu_fail(err, DHOW_IO_ERROR, errno, "cannot make a memory file: %s",
+                        strerror(errno));
     }
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", module->file);
     module->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!module->library) {
         const char *text = dlerror();
-        return cpu_fail(err, DHOW_COMPILE_ERROR, 0, "the compiled kernel does not load: %s", text ? text : "no reason");
+        return cpu_fail(err, DHOW_COMPILE_ERROR, 0, "the compiled kernel does not load: %s",
+                        text ? text : "no reason");
     }
     return DHOW_OK;
 }
 
-int32_t cpu_module_build(void *handle, const dhow_module_desc *desc, void **out_module, dhow_error *err)
-{
-    static const char *const formats[] = {"unknown text", "portable text", "CUDA C", "OpenCL C", "PTX", "a cubin"};
+int32_t cpu_module_build(void *handle, const dhow_module_desc *desc, void **out_module,
+                         dhow_error *err) {
+    static const char *const formats[] = {"unknown text", "portable text", "CUDA C",
+                                          "OpenCL C",     "PTX",           "a cubin"};
     cpu_device *device = handle;
     const dhow_host *host = device->backend->host;
     char compiler[PATH_BYTES], key[64];
@@ -316,7 +336,8 @@ int32_t cpu_module_build(void *handle, const dhow_module_desc *desc, void **out_
     }
     if (!find_compiler(host, compiler, &info)) {
         return cpu_fail(err, DHOW_UNSUPPORTED, 0,
-                        "building a kernel for the CPU needs a C compiler and there is none in PATH; install gcc or "
+                        "building a kernel for the CPU needs a C compiler and there is none in "
+                        "PATH; install gcc or "
                         "clang, or set CC");
     }
     cpu_module *module = host->alloc(host->user, sizeof *module, 64);
@@ -327,14 +348,16 @@ int32_t cpu_module_build(void *handle, const dhow_module_desc *desc, void **out_
     (void)pthread_mutex_init(&module->lock, NULL);
     cache_key(key, sizeof key, device, desc, compiler, &info);
     /* A cached library that does not load is compiled anew. */
-    if (host->cache_load(host->user, key, &blob, &bytes) != DHOW_OK || load_blob(module, blob, bytes, err) != DHOW_OK) {
+    if (host->cache_load(host->user, key, &blob, &bytes) != DHOW_OK ||
+        load_blob(module, blob, bytes, err) != DHOW_OK) {
         if (blob) host->free(host->user, blob);
         if (module->file >= 0) close(module->file);
         module->file = -1;
         blob = NULL;
         status = compile_to_blob(device, desc, compiler, &blob, &bytes, err);
         if (status == DHOW_OK) status = load_blob(module, blob, bytes, err);
-        if (status == DHOW_OK) (void)host->cache_store(host->user, key, blob, bytes); /* a full disk is no failure */
+        if (status == DHOW_OK)
+            (void)host->cache_store(host->user, key, blob, bytes); /* a full disk is no failure */
     }
     if (blob) host->free(host->user, blob);
     void *unused = NULL;
@@ -349,8 +372,7 @@ int32_t cpu_module_build(void *handle, const dhow_module_desc *desc, void **out_
     return DHOW_OK;
 }
 
-void cpu_module_free(void *handle)
-{
+void cpu_module_free(void *handle) {
     cpu_module *module = handle;
     if (!module) return;
     const dhow_host *host = module->device->backend->host;
@@ -365,8 +387,7 @@ void cpu_module_free(void *handle)
     host->free(host->user, module);
 }
 
-int32_t cpu_module_kernel(void *handle, const char *name, void **out_kernel, dhow_error *err)
-{
+int32_t cpu_module_kernel(void *handle, const char *name, void **out_kernel, dhow_error *err) {
     cpu_module *module = handle;
     const dhow_host *host = module->device->backend->host;
     char symbol[256];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oneDNN, opened at run time: its functions as a table, and the differences between the C API of version 2 (Debian 12)
- * and version 3, so that the code above them reads the same for both. Compiled against the headers found; only the
- * soname of that major version is opened.
+ * oneDNN, opened at run time: its functions as a table, and the differences between the C API of
+ * version 2 (Debian 12) and version 3, so that the code above them reads the same for both.
+ * Compiled against the headers found; only the soname of that major version is opened.
  */
 #ifndef DHOW_PLUGINS_CPU_ONEDNN_H_
 #define DHOW_PLUGINS_CPU_ONEDNN_H_
@@ -14,10 +14,10 @@
 #if DNNL_VERSION_MAJOR == 2
 #define ONEDNN_SONAME "libdnnl.so.2"
 #define ONEDNN_PACKAGE "libdnnl2"
-#define ONEDNN_VERSION_FUNCTIONS(X)             \
-    X(dnnl_memory_desc_init_by_strides)         \
-    X(dnnl_memory_desc_init_by_tag)             \
-    X(dnnl_matmul_desc_init)                    \
+#define ONEDNN_VERSION_FUNCTIONS(X)               \
+    X(dnnl_memory_desc_init_by_strides)           \
+    X(dnnl_memory_desc_init_by_tag)               \
+    X(dnnl_matmul_desc_init)                      \
     X(dnnl_dilated_convolution_forward_desc_init) \
     X(dnnl_primitive_desc_create)
 typedef dnnl_memory_desc_t onednn_md; /* a value; ndims 0 is "none" */
@@ -26,12 +26,12 @@ typedef dnnl_memory_desc_t onednn_md; /* a value; ndims 0 is "none" */
 #elif DNNL_VERSION_MAJOR == 3
 #define ONEDNN_SONAME "libdnnl.so.3"
 #define ONEDNN_PACKAGE "libdnnl3"
-#define ONEDNN_VERSION_FUNCTIONS(X)             \
-    X(dnnl_memory_desc_create_with_strides)     \
-    X(dnnl_memory_desc_create_with_tag)         \
-    X(dnnl_memory_desc_clone)                   \
-    X(dnnl_memory_desc_destroy)                 \
-    X(dnnl_matmul_primitive_desc_create)        \
+#define ONEDNN_VERSION_FUNCTIONS(X)         \
+    X(dnnl_memory_desc_create_with_strides) \
+    X(dnnl_memory_desc_create_with_tag)     \
+    X(dnnl_memory_desc_clone)               \
+    X(dnnl_memory_desc_destroy)             \
+    X(dnnl_matmul_primitive_desc_create)    \
     X(dnnl_convolution_forward_primitive_desc_create)
 typedef dnnl_memory_desc_t onednn_md; /* a pointer; NULL is "none" */
 #define MD(md) (md)
@@ -40,34 +40,34 @@ typedef dnnl_memory_desc_t onednn_md; /* a pointer; NULL is "none" */
 #error "oneDNN 2 or 3"
 #endif
 
-#define ONEDNN_FUNCTIONS(X)                  \
-    X(dnnl_version)                          \
-    X(dnnl_engine_create)                    \
-    X(dnnl_stream_create)                    \
-    X(dnnl_stream_destroy)                   \
-    X(dnnl_stream_wait)                      \
-    X(dnnl_memory_create)                    \
-    X(dnnl_memory_destroy)                   \
-    X(dnnl_memory_set_data_handle)           \
-    X(dnnl_memory_desc_get_size)             \
-    X(dnnl_memory_desc_equal)                \
-    X(dnnl_primitive_attr_create)            \
-    X(dnnl_primitive_attr_destroy)           \
-    X(dnnl_primitive_attr_set_post_ops)      \
+#define ONEDNN_FUNCTIONS(X)                    \
+    X(dnnl_version)                            \
+    X(dnnl_engine_create)                      \
+    X(dnnl_stream_create)                      \
+    X(dnnl_stream_destroy)                     \
+    X(dnnl_stream_wait)                        \
+    X(dnnl_memory_create)                      \
+    X(dnnl_memory_destroy)                     \
+    X(dnnl_memory_set_data_handle)             \
+    X(dnnl_memory_desc_get_size)               \
+    X(dnnl_memory_desc_equal)                  \
+    X(dnnl_primitive_attr_create)              \
+    X(dnnl_primitive_attr_destroy)             \
+    X(dnnl_primitive_attr_set_post_ops)        \
     X(dnnl_primitive_attr_set_scratchpad_mode) \
-    X(dnnl_primitive_attr_set_fpmath_mode)   \
-    X(dnnl_post_ops_create)                  \
-    X(dnnl_post_ops_destroy)                 \
-    X(dnnl_post_ops_append_eltwise)          \
-    X(dnnl_post_ops_append_sum)              \
-    X(dnnl_post_ops_append_binary)           \
-    X(dnnl_primitive_desc_query_md)          \
-    X(dnnl_primitive_desc_destroy)           \
-    X(dnnl_primitive_create)                 \
-    X(dnnl_primitive_execute)                \
-    X(dnnl_primitive_destroy)                \
-    X(dnnl_reorder_primitive_desc_create)    \
-    X(dnnl_sgemm)                            \
+    X(dnnl_primitive_attr_set_fpmath_mode)     \
+    X(dnnl_post_ops_create)                    \
+    X(dnnl_post_ops_destroy)                   \
+    X(dnnl_post_ops_append_eltwise)            \
+    X(dnnl_post_ops_append_sum)                \
+    X(dnnl_post_ops_append_binary)             \
+    X(dnnl_primitive_desc_query_md)            \
+    X(dnnl_primitive_desc_destroy)             \
+    X(dnnl_primitive_create)                   \
+    X(dnnl_primitive_execute)                  \
+    X(dnnl_primitive_destroy)                  \
+    X(dnnl_reorder_primitive_desc_create)      \
+    X(dnnl_sgemm)                              \
     ONEDNN_VERSION_FUNCTIONS(X)
 
 typedef struct onednn_library {
@@ -82,10 +82,10 @@ const onednn_library *onednn_open(dhow_error *err);
 int32_t onednn_fail(dhow_error *err, const char *what, dnnl_status_t status);
 
 /* Descriptors. All are released with onednn_md_release, in any state. */
-dnnl_status_t onednn_md_strided(onednn_md *md, int rank, const dnnl_dims_t dims, dnnl_data_type_t type,
-                                const dnnl_dims_t strides);
-dnnl_status_t onednn_md_tagged(onednn_md *md, int rank, const dnnl_dims_t dims, dnnl_data_type_t type,
-                               dnnl_format_tag_t tag);
+dnnl_status_t onednn_md_strided(onednn_md *md, int rank, const dnnl_dims_t dims,
+                                dnnl_data_type_t type, const dnnl_dims_t strides);
+dnnl_status_t onednn_md_tagged(onednn_md *md, int rank, const dnnl_dims_t dims,
+                               dnnl_data_type_t type, dnnl_format_tag_t tag);
 dnnl_status_t onednn_md_query(onednn_md *md, dnnl_primitive_desc_t pd, dnnl_query_t what);
 void onednn_md_release(onednn_md *md);
 dnnl_data_type_t onednn_type(int32_t dtype);
@@ -93,10 +93,11 @@ dnnl_data_type_t onednn_type(int32_t dtype);
 typedef struct onednn_conv_shape {
     dnnl_dims_t strides, dilates, pad_begin, pad_end;
 } onednn_conv_shape;
-dnnl_status_t onednn_matmul_pd(dnnl_primitive_desc_t *pd, onednn_md a, onednn_md b, onednn_md bias, onednn_md c,
-                               dnnl_primitive_attr_t attr);
-dnnl_status_t onednn_conv_pd(dnnl_primitive_desc_t *pd, onednn_md x, onednn_md w, onednn_md bias, onednn_md y,
-                             const onednn_conv_shape *shape, dnnl_primitive_attr_t attr);
+dnnl_status_t onednn_matmul_pd(dnnl_primitive_desc_t *pd, onednn_md a, onednn_md b, onednn_md bias,
+                               onednn_md c, dnnl_primitive_attr_t attr);
+dnnl_status_t onednn_conv_pd(dnnl_primitive_desc_t *pd, onednn_md x, onednn_md w, onednn_md bias,
+                             onednn_md y, const onednn_conv_shape *shape,
+                             dnnl_primitive_attr_t attr);
 
 /* Attributes: scratchpad by the caller, then + beta c, + residual, activation. */
 dnnl_status_t onednn_attributes(dnnl_primitive_attr_t *attr, float beta, dnnl_data_type_t type_c,
@@ -112,7 +113,8 @@ typedef struct onednn_operand {
 
 enum { ONEDNN_OPERANDS = 6 };
 
-/* A primitive with its operands. Runs take the device's pool, so one set of memory objects serves all threads. */
+/* A primitive with its operands. Runs take the device's pool, so one set of memory objects serves
+ * all threads. */
 typedef struct onednn_primitive {
     dnnl_primitive_t primitive;
     dnnl_stream_t stream;
@@ -124,10 +126,11 @@ dnnl_status_t onednn_primitive_make(onednn_primitive *made, dnnl_primitive_desc_
 dnnl_status_t onednn_primitive_operand(onednn_primitive *made, int id, onednn_md md);
 void onednn_primitive_release(onednn_primitive *made);
 /* Sets the addresses (one per operand, in their order) and runs on `threads` threads. */
-int32_t onednn_primitive_run(onednn_primitive *made, cpu_device *device, int threads, void *const *addresses,
-                             dhow_error *err);
+int32_t onednn_primitive_run(onednn_primitive *made, cpu_device *device, int threads,
+                             void *const *addresses, dhow_error *err);
 /* Runs a reorder once. */
-int32_t onednn_reorder(cpu_device *device, onednn_md from, const void *src, onednn_md to, void *dst, dhow_error *err);
+int32_t onednn_reorder(cpu_device *device, onednn_md from, const void *src, onednn_md to, void *dst,
+                       dhow_error *err);
 
 /* OpenMP's thread number of the caller, set while a oneDNN call looks at it. */
 int onednn_threads_enter(int threads);

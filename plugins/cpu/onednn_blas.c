@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * "dhow.blas/1" over oneDNN. A constant b is packed and goes with its bias, residual and activation through the matmul
- * primitive. dnnl_sgemm beats that on plain layouts when there is nothing to add, and by up to two times for a few rows
- * whatever there is: what has to be added to so little is added afterwards.
+ * "dhow.blas/1" over oneDNN. A constant b is packed and goes with its bias, residual and activation
+ * through the matmul primitive. dnnl_sgemm beats that on plain layouts when there is nothing to
+ * add, and by up to two times for a few rows whatever there is: what has to be added to so little
+ * is added afterwards.
  */
 #include <string.h>
 
 #include "onednn.h"
 
-enum { ALONE_BELOW = 1 << 17 }; /* multiplications; below it waking threads costs more than it saves */
+enum {
+    ALONE_BELOW = 1 << 17
+}; /* multiplications; below it waking threads costs more than it saves */
 
 typedef struct blas_plan {
     cpu_device *device;
@@ -21,8 +24,7 @@ typedef struct blas_plan {
     onednn_primitive primitive;
 } blas_plan;
 
-static void blas_destroy(void *handle)
-{
+static void blas_destroy(void *handle) {
     blas_plan *plan = handle;
     if (!plan) return;
     const dhow_host *host = plan->device->backend->host;
@@ -32,32 +34,33 @@ static void blas_destroy(void *handle)
     host->free(host->user, plan);
 }
 
-static dnnl_status_t matrix_md(onednn_md *md, const dhow_blas_desc *desc, int64_t batch, int64_t rows, int64_t columns,
-                               int64_t ld, int64_t stride, int transposed, dnnl_data_type_t type)
-{
+static dnnl_status_t matrix_md(onednn_md *md, const dhow_blas_desc *desc, int64_t batch,
+                               int64_t rows, int64_t columns, int64_t ld, int64_t stride,
+                               int transposed, dnnl_data_type_t type) {
     if (desc->batch == 1) {
-        const dnnl_dims_t dims = {rows, columns}, strides = {transposed ? 1 : ld, transposed ? ld : 1};
+        const dnnl_dims_t dims = {rows, columns},
+                          strides = {transposed ? 1 : ld, transposed ? ld : 1};
         return onednn_md_strided(md, 2, dims, type, strides);
     }
     const dnnl_dims_t dims = {batch, rows, columns};
-    const dnnl_dims_t strides = {batch == 1 ? rows * columns : stride, transposed ? 1 : ld, transposed ? ld : 1};
+    const dnnl_dims_t strides = {batch == 1 ? rows * columns : stride, transposed ? 1 : ld,
+                                 transposed ? ld : 1};
     return onednn_md_strided(md, 3, dims, type, strides);
 }
 
 /* Entries shared by a stride of 0 become a batch of 1, which oneDNN broadcasts. */
-static int64_t batch_of(const dhow_blas_desc *desc, int64_t stride)
-{
+static int64_t batch_of(const dhow_blas_desc *desc, int64_t stride) {
     return stride == 0 ? 1 : desc->batch;
 }
 
 enum { FEW_ROWS = 2 };
 
-static int fits_sgemm(const dhow_blas_desc *desc)
-{
-    const int plain = desc->compute == DHOW_F32 && desc->dtype_a == DHOW_F32 && desc->dtype_b == DHOW_F32 &&
-                      desc->dtype_c == DHOW_F32;
-    const int bare = (desc->flags & (DHOW_BLAS_CONSTANT_B | DHOW_BLAS_BIAS | DHOW_BLAS_RESIDUAL)) == 0 &&
-                     desc->activation == DHOW_ACTIVATION_NONE;
+static int fits_sgemm(const dhow_blas_desc *desc) {
+    const int plain = desc->compute == DHOW_F32 && desc->dtype_a == DHOW_F32 &&
+                      desc->dtype_b == DHOW_F32 && desc->dtype_c == DHOW_F32;
+    const int bare =
+        (desc->flags & (DHOW_BLAS_CONSTANT_B | DHOW_BLAS_BIAS | DHOW_BLAS_RESIDUAL)) == 0 &&
+        desc->activation == DHOW_ACTIVATION_NONE;
     return plain && (bare || desc->m <= FEW_ROWS);
 }
 
@@ -65,8 +68,7 @@ typedef struct blas_mds {
     onednn_md a, b, c, bias, scratch;
 } blas_mds;
 
-static dnnl_status_t describe(const dhow_blas_desc *desc, blas_plan *plan, blas_mds *mds)
-{
+static dnnl_status_t describe(const dhow_blas_desc *desc, blas_plan *plan, blas_mds *mds) {
     const int64_t m = desc->m, n = desc->n, k = desc->k;
     const dnnl_data_type_t type_b = onednn_type(desc->dtype_b), type_c = onednn_type(desc->dtype_c);
     const int64_t batch_b = batch_of(desc, desc->stride_b);
@@ -80,7 +82,8 @@ static dnnl_status_t describe(const dhow_blas_desc *desc, blas_plan *plan, blas_
     }
     if (status == dnnl_success && (desc->flags & DHOW_BLAS_CONSTANT_B)) {
         const dnnl_dims_t flat = {k, n}, deep = {batch_b, k, n};
-        status = onednn_md_tagged(&mds->b, rank, rank == 2 ? flat : deep, type_b, dnnl_format_tag_any);
+        status =
+            onednn_md_tagged(&mds->b, rank, rank == 2 ? flat : deep, type_b, dnnl_format_tag_any);
     }
     if (status == dnnl_success) {
         status = matrix_md(&mds->c, desc, desc->batch, m, n, desc->ldc, desc->stride_c, 0, type_c);
@@ -93,13 +96,14 @@ static dnnl_status_t describe(const dhow_blas_desc *desc, blas_plan *plan, blas_
     return status;
 }
 
-static dnnl_status_t make_operands(blas_plan *plan, const blas_mds *mds)
-{
+static dnnl_status_t make_operands(blas_plan *plan, const blas_mds *mds) {
     onednn_primitive *made = &plan->primitive;
     dnnl_status_t status = onednn_primitive_operand(made, DNNL_ARG_SRC, mds->a);
-    if (status == dnnl_success) status = onednn_primitive_operand(made, DNNL_ARG_WEIGHTS, plan->packed_b);
+    if (status == dnnl_success)
+        status = onednn_primitive_operand(made, DNNL_ARG_WEIGHTS, plan->packed_b);
     if (status == dnnl_success) status = onednn_primitive_operand(made, DNNL_ARG_DST, mds->c);
-    if (status == dnnl_success) status = onednn_primitive_operand(made, DNNL_ARG_SCRATCHPAD, mds->scratch);
+    if (status == dnnl_success)
+        status = onednn_primitive_operand(made, DNNL_ARG_SCRATCHPAD, mds->scratch);
     if (status == dnnl_success && (plan->desc.flags & DHOW_BLAS_BIAS)) {
         status = onednn_primitive_operand(made, DNNL_ARG_BIAS, mds->bias);
     }
@@ -110,8 +114,8 @@ static dnnl_status_t make_operands(blas_plan *plan, const blas_mds *mds)
     return status;
 }
 
-static dnnl_status_t make_primitive(blas_plan *plan, uint64_t *out_workspace_bytes, uint64_t *out_packed_bytes)
-{
+static dnnl_status_t make_primitive(blas_plan *plan, uint64_t *out_workspace_bytes,
+                                    uint64_t *out_packed_bytes) {
     const dhow_blas_desc *desc = &plan->desc;
     const onednn_library *dnnl = plan->dnnl;
     const int constant = (desc->flags & DHOW_BLAS_CONSTANT_B) != 0;
@@ -122,14 +126,17 @@ static dnnl_status_t make_primitive(blas_plan *plan, uint64_t *out_workspace_byt
     dnnl_status_t status = describe(desc, plan, &mds);
     if (status == dnnl_success) {
         status = onednn_attributes(&attr, desc->beta, onednn_type(desc->dtype_c),
-                                   desc->flags & DHOW_BLAS_RESIDUAL ? &mds.c : NULL, desc->activation, desc->compute,
-                                   &plan->residual_index);
+                                   desc->flags & DHOW_BLAS_RESIDUAL ? &mds.c : NULL,
+                                   desc->activation, desc->compute, &plan->residual_index);
     }
     if (status == dnnl_success) {
-        status = onednn_matmul_pd(&pd, mds.a, constant ? mds.b : plan->plain_b, mds.bias, mds.c, attr);
+        status =
+            onednn_matmul_pd(&pd, mds.a, constant ? mds.b : plan->plain_b, mds.bias, mds.c, attr);
     }
-    if (status == dnnl_success) status = onednn_md_query(&plan->packed_b, pd, dnnl_query_weights_md);
-    if (status == dnnl_success) status = onednn_md_query(&mds.scratch, pd, dnnl_query_scratchpad_md);
+    if (status == dnnl_success)
+        status = onednn_md_query(&plan->packed_b, pd, dnnl_query_weights_md);
+    if (status == dnnl_success)
+        status = onednn_md_query(&mds.scratch, pd, dnnl_query_scratchpad_md);
     if (status == dnnl_success) status = onednn_primitive_make(&plan->primitive, pd);
     if (status == dnnl_success) status = make_operands(plan, &mds);
     if (status == dnnl_success) {
@@ -148,9 +155,9 @@ static dnnl_status_t make_primitive(blas_plan *plan, uint64_t *out_workspace_byt
     return status;
 }
 
-static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **out_plan, uint64_t *out_workspace_bytes,
-                              uint64_t *out_packed_bytes, dhow_error *err)
-{
+static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **out_plan,
+                              uint64_t *out_workspace_bytes, uint64_t *out_packed_bytes,
+                              dhow_error *err) {
     cpu_device *device = handle;
     const dhow_host *host = device->backend->host;
     *out_plan = NULL;
@@ -166,8 +173,10 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
     if (desc->activation > DHOW_ACTIVATION_SILU) {
         return cpu_fail(err, DHOW_UNSUPPORTED, 0, "activation %u is unknown", desc->activation);
     }
-    if (desc->m == 0 || desc->n == 0 || desc->k == 0 || desc->batch == 0 || (desc->alpha != 1.0f && !sgemm)) {
-        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "empty or scaled products run on the portable kernel");
+    if (desc->m == 0 || desc->n == 0 || desc->k == 0 || desc->batch == 0 ||
+        (desc->alpha != 1.0f && !sgemm)) {
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0,
+                        "empty or scaled products run on the portable kernel");
     }
     blas_plan *plan = host->alloc(host->user, sizeof *plan, 64);
     if (!plan) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a matmul plan");
@@ -177,7 +186,8 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
     plan->dnnl = dnnl;
     plan->sgemm = sgemm;
     plan->residual_index = -1;
-    const double products = (double)desc->m * (double)desc->n * (double)desc->k * (double)desc->batch;
+    const double products =
+        (double)desc->m * (double)desc->n * (double)desc->k * (double)desc->batch;
     plan->threads = products < ALONE_BELOW ? 1 : device->threads;
     if (!sgemm) {
         const int before = onednn_threads_enter(plan->threads);
@@ -193,26 +203,26 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
     return DHOW_OK;
 }
 
-static void *address(dhow_buffer buffer)
-{
+static void *address(dhow_buffer buffer) {
     return (void *)(uintptr_t)(buffer.handle + buffer.offset);
 }
 
-static int32_t blas_pack(void *handle, void *stream, dhow_buffer b, dhow_buffer packed, dhow_error *err)
-{
+static int32_t blas_pack(void *handle, void *stream, dhow_buffer b, dhow_buffer packed,
+                         dhow_error *err) {
     blas_plan *plan = handle;
     (void)stream;
-    return onednn_reorder(plan->device, plan->plain_b, address(b), plan->packed_b, address(packed), err);
+    return onednn_reorder(plan->device, plan->plain_b, address(b), plan->packed_b, address(packed),
+                          err);
 }
 
 /* Bias, residual and activation of a few rows. */
-static void finish_rows(const blas_plan *plan, float *c, const float *bias, const float *residual)
-{
+static void finish_rows(const blas_plan *plan, float *c, const float *bias, const float *residual) {
     static const char *const kernels[] = {NULL,          "relu_f32", "gelu_f32", "gelu_tanh_f32",
                                           "sigmoid_f32", "tanh_f32", "silu_f32"};
     const dhow_blas_desc *desc = &plan->desc;
-    const k_info *activation =
-        desc->activation != DHOW_ACTIVATION_NONE ? dhow_cpu_kernel(kernels[desc->activation], plan->device->isa) : NULL;
+    const k_info *activation = desc->activation != DHOW_ACTIVATION_NONE
+                                   ? dhow_cpu_kernel(kernels[desc->activation], plan->device->isa)
+                                   : NULL;
     for (int64_t r = 0; r < desc->m * desc->batch; r++) {
         const int64_t at = r / desc->m * desc->stride_c + r % desc->m * desc->ldc;
         long long n = desc->n;
@@ -224,8 +234,8 @@ static void finish_rows(const blas_plan *plan, float *c, const float *bias, cons
     }
 }
 
-static int32_t run_sgemm(blas_plan *plan, const float *a, const float *b, float *c, dhow_error *err)
-{
+static int32_t run_sgemm(blas_plan *plan, const float *a, const float *b, float *c,
+                         dhow_error *err) {
     const dhow_blas_desc *desc = &plan->desc;
     const char transpose_a = desc->flags & DHOW_BLAS_TRANSPOSE_A ? 'T' : 'N';
     const char transpose_b = desc->flags & DHOW_BLAS_TRANSPOSE_B ? 'T' : 'N';
@@ -233,18 +243,19 @@ static int32_t run_sgemm(blas_plan *plan, const float *a, const float *b, float 
     (void)pthread_mutex_lock(&plan->device->pool);
     const int before = onednn_threads_enter(plan->threads);
     for (int64_t i = 0; i < desc->batch && status == dnnl_success; i++) {
-        status = plan->dnnl->dnnl_sgemm(transpose_a, transpose_b, desc->m, desc->n, desc->k, desc->alpha,
-                                        a + i * desc->stride_a, desc->lda, b + i * desc->stride_b, desc->ldb,
-                                        desc->beta, c + i * desc->stride_c, desc->ldc);
+        status =
+            plan->dnnl->dnnl_sgemm(transpose_a, transpose_b, desc->m, desc->n, desc->k, desc->alpha,
+                                   a + i * desc->stride_a, desc->lda, b + i * desc->stride_b,
+                                   desc->ldb, desc->beta, c + i * desc->stride_c, desc->ldc);
     }
     onednn_threads_leave(before);
     (void)pthread_mutex_unlock(&plan->device->pool);
     return status == dnnl_success ? DHOW_OK : onednn_fail(err, "sgemm", status);
 }
 
-static int32_t blas_run(void *handle, void *stream, dhow_buffer a, dhow_buffer b, dhow_buffer c, dhow_buffer bias,
-                        dhow_buffer residual, dhow_buffer workspace, dhow_error *err)
-{
+static int32_t blas_run(void *handle, void *stream, dhow_buffer a, dhow_buffer b, dhow_buffer c,
+                        dhow_buffer bias, dhow_buffer residual, dhow_buffer workspace,
+                        dhow_error *err) {
     blas_plan *plan = handle;
     (void)stream;
     if (plan->sgemm) {
@@ -269,7 +280,4 @@ static const dhow_blas table = {.struct_size = (uint32_t)sizeof(dhow_blas),
                                 .run = blas_run,
                                 .destroy = blas_destroy};
 
-const dhow_blas *cpu_blas(void)
-{
-    return &table;
-}
+const dhow_blas *cpu_blas(void) { return &table; }

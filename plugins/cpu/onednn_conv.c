@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * "dhow.conv/1" over oneDNN. Between the steps of a plan an image may keep the channel-blocked layout that oneDNN likes
- * best; each such layout has a number from DHOW_LAYOUT_PRIVATE on.
+ * "dhow.conv/1" over oneDNN. Between the steps of a plan an image may keep the channel-blocked
+ * layout that oneDNN likes best; each such layout has a number from DHOW_LAYOUT_PRIVATE on.
  */
 #include <string.h>
 
@@ -29,8 +29,7 @@ typedef struct conv_plan {
     onednn_primitive primitive;
 } conv_plan;
 
-static dnnl_format_tag_t tag_of(uint32_t layout)
-{
+static dnnl_format_tag_t tag_of(uint32_t layout) {
     for (int i = 0; i < LAYOUTS; i++) {
         if (layouts[i].layout == layout) return layouts[i].tag;
     }
@@ -38,8 +37,8 @@ static dnnl_format_tag_t tag_of(uint32_t layout)
 }
 
 /* The number of a layout that oneDNN chose, or DHOW_LAYOUT_ANY for one that has none. */
-static uint32_t layout_of(const onednn_library *dnnl, onednn_md md, const dnnl_dims_t dims, dnnl_data_type_t type)
-{
+static uint32_t layout_of(const onednn_library *dnnl, onednn_md md, const dnnl_dims_t dims,
+                          dnnl_data_type_t type) {
     uint32_t found = DHOW_LAYOUT_ANY;
     for (int i = 0; i < LAYOUTS && found == DHOW_LAYOUT_ANY; i++) {
         onednn_md candidate;
@@ -53,8 +52,7 @@ static uint32_t layout_of(const onednn_library *dnnl, onednn_md md, const dnnl_d
     return found;
 }
 
-static void conv_destroy(void *handle)
-{
+static void conv_destroy(void *handle) {
     conv_plan *plan = handle;
     if (!plan) return;
     const dhow_host *host = plan->device->backend->host;
@@ -64,9 +62,8 @@ static void conv_destroy(void *handle)
     host->free(host->user, plan);
 }
 
-static int64_t output_extent(int64_t extent, int64_t kernel, int64_t stride, int64_t dilation, int64_t before,
-                             int64_t after)
-{
+static int64_t output_extent(int64_t extent, int64_t kernel, int64_t stride, int64_t dilation,
+                             int64_t before, int64_t after) {
     return (extent + before + after - ((kernel - 1) * dilation + 1)) / stride + 1;
 }
 
@@ -75,8 +72,8 @@ typedef struct conv_mds {
     dnnl_dims_t x_dims, y_dims;
 } conv_mds;
 
-static dnnl_status_t describe(const dhow_conv_desc *d, conv_plan *plan, conv_mds *mds, onednn_conv_shape *shape)
-{
+static dnnl_status_t describe(const dhow_conv_desc *d, conv_plan *plan, conv_mds *mds,
+                              onednn_conv_shape *shape) {
     const dnnl_data_type_t type = onednn_type(d->dtype), weight_type = onednn_type(d->weight_dtype);
     const int rank = d->groups > 1 ? 5 : 4;
     const dnnl_dims_t flat = {d->k, d->c, d->kh, d->kw};
@@ -96,7 +93,8 @@ static dnnl_status_t describe(const dhow_conv_desc *d, conv_plan *plan, conv_mds
     const dnnl_format_tag_t plain = rank == 5 ? dnnl_goihw : dnnl_oihw;
     const dnnl_dim_t *weight_dims = rank == 5 ? grouped : flat;
     dnnl_status_t status = onednn_md_tagged(&mds->x, 4, x_dims, type, tag_of(d->src_layout));
-    if (status == dnnl_success) status = onednn_md_tagged(&mds->y, 4, y_dims, type, tag_of(d->dst_layout));
+    if (status == dnnl_success)
+        status = onednn_md_tagged(&mds->y, 4, y_dims, type, tag_of(d->dst_layout));
     if (status == dnnl_success) {
         status = onednn_md_tagged(&plan->plain_weight, rank, weight_dims, weight_type, plain);
     }
@@ -110,13 +108,14 @@ static dnnl_status_t describe(const dhow_conv_desc *d, conv_plan *plan, conv_mds
     return status;
 }
 
-static dnnl_status_t make_operands(conv_plan *plan, const conv_mds *mds)
-{
+static dnnl_status_t make_operands(conv_plan *plan, const conv_mds *mds) {
     onednn_primitive *made = &plan->primitive;
     dnnl_status_t status = onednn_primitive_operand(made, DNNL_ARG_SRC, mds->x);
-    if (status == dnnl_success) status = onednn_primitive_operand(made, DNNL_ARG_WEIGHTS, plan->packed_weight);
+    if (status == dnnl_success)
+        status = onednn_primitive_operand(made, DNNL_ARG_WEIGHTS, plan->packed_weight);
     if (status == dnnl_success) status = onednn_primitive_operand(made, DNNL_ARG_DST, mds->y);
-    if (status == dnnl_success) status = onednn_primitive_operand(made, DNNL_ARG_SCRATCHPAD, mds->scratch);
+    if (status == dnnl_success)
+        status = onednn_primitive_operand(made, DNNL_ARG_SCRATCHPAD, mds->scratch);
     if (status == dnnl_success && (plan->flags & DHOW_BLAS_BIAS)) {
         status = onednn_primitive_operand(made, DNNL_ARG_BIAS, mds->bias);
     }
@@ -128,21 +127,23 @@ static dnnl_status_t make_operands(conv_plan *plan, const conv_mds *mds)
 }
 
 /* Replaces "any" by what the primitive settled on. */
-static dnnl_status_t settle(conv_plan *plan, const dhow_conv_desc *d, dnnl_primitive_desc_t pd, conv_mds *mds,
-                            dhow_conv_plan_info *info)
-{
+static dnnl_status_t settle(conv_plan *plan, const dhow_conv_desc *d, dnnl_primitive_desc_t pd,
+                            conv_mds *mds, dhow_conv_plan_info *info) {
     const onednn_library *dnnl = plan->dnnl;
     const dnnl_data_type_t type = onednn_type(d->dtype);
     onednn_md_release(&mds->x);
     onednn_md_release(&mds->y);
     dnnl_status_t status = onednn_md_query(&mds->x, pd, dnnl_query_src_md);
     if (status == dnnl_success) status = onednn_md_query(&mds->y, pd, dnnl_query_dst_md);
-    if (status == dnnl_success) status = onednn_md_query(&plan->packed_weight, pd, dnnl_query_weights_md);
-    if (status == dnnl_success) status = onednn_md_query(&mds->scratch, pd, dnnl_query_scratchpad_md);
+    if (status == dnnl_success)
+        status = onednn_md_query(&plan->packed_weight, pd, dnnl_query_weights_md);
+    if (status == dnnl_success)
+        status = onednn_md_query(&mds->scratch, pd, dnnl_query_scratchpad_md);
     if (status != dnnl_success) return status;
     info->src_layout = layout_of(dnnl, mds->x, mds->x_dims, type);
     info->dst_layout = layout_of(dnnl, mds->y, mds->y_dims, type);
-    if (info->src_layout == DHOW_LAYOUT_ANY || info->dst_layout == DHOW_LAYOUT_ANY) return dnnl_unimplemented;
+    if (info->src_layout == DHOW_LAYOUT_ANY || info->dst_layout == DHOW_LAYOUT_ANY)
+        return dnnl_unimplemented;
     info->src_bytes = dnnl->dnnl_memory_desc_get_size(MD(mds->x));
     info->dst_bytes = dnnl->dnnl_memory_desc_get_size(MD(mds->y));
     info->workspace_bytes = dnnl->dnnl_memory_desc_get_size(MD(mds->scratch));
@@ -153,8 +154,8 @@ static dnnl_status_t settle(conv_plan *plan, const dhow_conv_desc *d, dnnl_primi
     return dnnl_success;
 }
 
-static dnnl_status_t make_primitive(conv_plan *plan, const dhow_conv_desc *d, dhow_conv_plan_info *info)
-{
+static dnnl_status_t make_primitive(conv_plan *plan, const dhow_conv_desc *d,
+                                    dhow_conv_plan_info *info) {
     const onednn_library *dnnl = plan->dnnl;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
@@ -163,15 +164,17 @@ static dnnl_status_t make_primitive(conv_plan *plan, const dhow_conv_desc *d, dh
     memset(&mds, 0, sizeof mds);
     memset(&shape, 0, sizeof shape);
     dnnl_status_t status = describe(d, plan, &mds, &shape);
-    if (status == dnnl_success && (d->flags & DHOW_BLAS_RESIDUAL) && d->dst_layout == DHOW_LAYOUT_ANY) {
+    if (status == dnnl_success && (d->flags & DHOW_BLAS_RESIDUAL) &&
+        d->dst_layout == DHOW_LAYOUT_ANY) {
         status = dnnl_unimplemented; /* the residual's layout must be known beforehand */
     }
     if (status == dnnl_success) {
         status = onednn_attributes(&attr, 0.0f, onednn_type(d->dtype),
-                                   d->flags & DHOW_BLAS_RESIDUAL ? &mds.y : NULL, d->activation, d->compute,
-                                   &plan->residual_index);
+                                   d->flags & DHOW_BLAS_RESIDUAL ? &mds.y : NULL, d->activation,
+                                   d->compute, &plan->residual_index);
     }
-    if (status == dnnl_success) status = onednn_conv_pd(&pd, mds.x, mds.weight, mds.bias, mds.y, &shape, attr);
+    if (status == dnnl_success)
+        status = onednn_conv_pd(&pd, mds.x, mds.weight, mds.bias, mds.y, &shape, attr);
     if (status == dnnl_success) status = settle(plan, d, pd, &mds, info);
     if (status == dnnl_success) status = onednn_primitive_make(&plan->primitive, pd);
     if (status == dnnl_success) status = make_operands(plan, &mds);
@@ -185,9 +188,8 @@ static dnnl_status_t make_primitive(conv_plan *plan, const dhow_conv_desc *d, dh
     return status;
 }
 
-static int32_t conv_plan_make(void *handle, const dhow_conv_desc *d, void **out_plan, dhow_conv_plan_info *out_info,
-                              dhow_error *err)
-{
+static int32_t conv_plan_make(void *handle, const dhow_conv_desc *d, void **out_plan,
+                              dhow_conv_plan_info *out_info, dhow_error *err) {
     cpu_device *device = handle;
     const dhow_host *host = device->backend->host;
     const uint32_t size = out_info->struct_size;
@@ -195,9 +197,12 @@ static int32_t conv_plan_make(void *handle, const dhow_conv_desc *d, void **out_
     *out_plan = NULL;
     const onednn_library *dnnl = onednn_open(err);
     if (!dnnl) return DHOW_UNSUPPORTED;
-    if (onednn_type(d->dtype) == dnnl_data_type_undef || onednn_type(d->weight_dtype) == dnnl_data_type_undef ||
-        tag_of(d->src_layout) == dnnl_format_tag_undef || tag_of(d->dst_layout) == dnnl_format_tag_undef) {
-        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "oneDNN convolves f32, bf16 and f16 in its own layouts only");
+    if (onednn_type(d->dtype) == dnnl_data_type_undef ||
+        onednn_type(d->weight_dtype) == dnnl_data_type_undef ||
+        tag_of(d->src_layout) == dnnl_format_tag_undef ||
+        tag_of(d->dst_layout) == dnnl_format_tag_undef) {
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0,
+                        "oneDNN convolves f32, bf16 and f16 in its own layouts only");
     }
     conv_plan *plan = host->alloc(host->user, sizeof *plan, 64);
     if (!plan) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a convolution plan");
@@ -206,8 +211,8 @@ static int32_t conv_plan_make(void *handle, const dhow_conv_desc *d, void **out_
     plan->dnnl = dnnl;
     plan->flags = d->flags;
     plan->residual_index = -1;
-    const double products = (double)d->n * (double)d->k * (double)d->c / (double)d->groups * (double)d->kh *
-                            (double)d->kw * (double)d->h * (double)d->w /
+    const double products = (double)d->n * (double)d->k * (double)d->c / (double)d->groups *
+                            (double)d->kh * (double)d->kw * (double)d->h * (double)d->w /
                             ((double)d->stride[0] * (double)d->stride[1]);
     plan->threads = products < ALONE_BELOW ? 1 : device->threads;
     const int before = onednn_threads_enter(plan->threads);
@@ -222,23 +227,24 @@ static int32_t conv_plan_make(void *handle, const dhow_conv_desc *d, void **out_
     return DHOW_OK;
 }
 
-static void *address(dhow_buffer buffer)
-{
+static void *address(dhow_buffer buffer) {
     return (void *)(uintptr_t)(buffer.handle + buffer.offset);
 }
 
-static int32_t conv_pack(void *handle, void *stream, dhow_buffer weight, dhow_buffer packed, dhow_error *err)
-{
+static int32_t conv_pack(void *handle, void *stream, dhow_buffer weight, dhow_buffer packed,
+                         dhow_error *err) {
     conv_plan *plan = handle;
     (void)stream;
-    return onednn_reorder(plan->device, plan->plain_weight, address(weight), plan->packed_weight, address(packed), err);
+    return onednn_reorder(plan->device, plan->plain_weight, address(weight), plan->packed_weight,
+                          address(packed), err);
 }
 
-static int32_t conv_run(void *handle, void *stream, dhow_buffer x, dhow_buffer weight, dhow_buffer y, dhow_buffer bias,
-                        dhow_buffer residual, dhow_buffer workspace, dhow_error *err)
-{
+static int32_t conv_run(void *handle, void *stream, dhow_buffer x, dhow_buffer weight,
+                        dhow_buffer y, dhow_buffer bias, dhow_buffer residual,
+                        dhow_buffer workspace, dhow_error *err) {
     conv_plan *plan = handle;
-    void *addresses[ONEDNN_OPERANDS] = {address(x), address(weight), address(y), address(workspace)};
+    void *addresses[ONEDNN_OPERANDS] = {address(x), address(weight), address(y),
+                                        address(workspace)};
     int count = 4;
     (void)stream;
     if (plan->flags & DHOW_BLAS_BIAS) addresses[count++] = address(bias);
@@ -246,18 +252,20 @@ static int32_t conv_run(void *handle, void *stream, dhow_buffer x, dhow_buffer w
     return onednn_primitive_run(&plan->primitive, plan->device, plan->threads, addresses, err);
 }
 
-static int32_t conv_reorder(void *handle, void *stream, int32_t dtype, const int64_t *shape, uint32_t src_layout,
-                            dhow_buffer src, uint32_t dst_layout, dhow_buffer dst, dhow_error *err)
-{
+static int32_t conv_reorder(void *handle, void *stream, int32_t dtype, const int64_t *shape,
+                            uint32_t src_layout, dhow_buffer src, uint32_t dst_layout,
+                            dhow_buffer dst, dhow_error *err) {
     const dnnl_dims_t dims = {shape[0], shape[1], shape[2], shape[3]};
     const dnnl_data_type_t type = onednn_type(dtype);
     const dnnl_format_tag_t from_tag = tag_of(src_layout), to_tag = tag_of(dst_layout);
     onednn_md from, to;
     (void)stream;
     if (!onednn_open(err)) return DHOW_UNSUPPORTED;
-    if (type == dnnl_data_type_undef || from_tag == dnnl_format_tag_undef || to_tag == dnnl_format_tag_undef ||
-        from_tag == dnnl_format_tag_any || to_tag == dnnl_format_tag_any) {
-        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "cannot change layout %u to %u", src_layout, dst_layout);
+    if (type == dnnl_data_type_undef || from_tag == dnnl_format_tag_undef ||
+        to_tag == dnnl_format_tag_undef || from_tag == dnnl_format_tag_any ||
+        to_tag == dnnl_format_tag_any) {
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "cannot change layout %u to %u", src_layout,
+                        dst_layout);
     }
     memset(&from, 0, sizeof from);
     memset(&to, 0, sizeof to);
@@ -279,7 +287,4 @@ static const dhow_conv table = {.struct_size = (uint32_t)sizeof(dhow_conv),
                                 .destroy = conv_destroy,
                                 .reorder = conv_reorder};
 
-const dhow_conv *cpu_conv(void)
-{
-    return &table;
-}
+const dhow_conv *cpu_conv(void) { return &table; }

@@ -8,8 +8,7 @@
 
 #include "cpu.h"
 
-int32_t cpu_fail(dhow_error *err, dhow_status status, int64_t native, const char *format, ...)
-{
+int32_t cpu_fail(dhow_error *err, dhow_status status, int64_t native, const char *format, ...) {
     va_list list;
     va_start(list, format);
     (void)vsnprintf(err->message, sizeof err->message, format, list);
@@ -19,20 +18,20 @@ int32_t cpu_fail(dhow_error *err, dhow_status status, int64_t native, const char
     return status;
 }
 
-static int32_t probe(const dhow_host *host, dhow_probe *out, dhow_error *err)
-{
+static int32_t probe(const dhow_host *host, dhow_probe *out, dhow_error *err) {
     (void)host, (void)err;
     out->state = DHOW_PLUGIN_READY;
     if (cpu_best_isa() < 0) {
         out->state = DHOW_PLUGIN_NO_DEVICE;
-        (void)snprintf(out->reason, sizeof out->reason, "the processor lacks SSE4.2 and POPCNT (x86-64-v2)");
-        (void)snprintf(out->hint, sizeof out->hint, "build dhow with -march for this processor, or use another machine");
+        (void)snprintf(out->reason, sizeof out->reason,
+                       "the processor lacks SSE4.2 and POPCNT (x86-64-v2)");
+        (void)snprintf(out->hint, sizeof out->hint,
+                       "build dhow with -march for this processor, or use another machine");
     }
     return DHOW_OK;
 }
 
-static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_error *err)
-{
+static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_error *err) {
     cpu_backend *backend = host->alloc(host->user, sizeof *backend, 64);
     *out_backend = NULL;
     if (!backend) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate the CPU backend");
@@ -41,47 +40,49 @@ static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_erro
     return DHOW_OK;
 }
 
-static void close_backend(void *backend)
-{
+static void close_backend(void *backend) {
     if (!backend) return;
     const dhow_host *host = ((cpu_backend *)backend)->host;
     host->free(host->user, backend);
 }
 
-static int32_t device_count(void *backend, uint32_t *out_count, dhow_error *err)
-{
+static int32_t device_count(void *backend, uint32_t *out_count, dhow_error *err) {
     (void)backend, (void)err;
     *out_count = 1;
     return DHOW_OK;
 }
 
-static int thread_count(const dhow_host *host)
-{
+static int thread_count(const dhow_host *host) {
     return host->cpu_threads > 0 ? (int)host->cpu_threads : cpu_usable_cores();
 }
 
-static int32_t device_describe(void *backend, uint32_t index, dhow_device_desc *out, dhow_error *err)
-{
+static int32_t device_describe(void *backend, uint32_t index, dhow_device_desc *out,
+                               dhow_error *err) {
     const dhow_host *host = ((cpu_backend *)backend)->host;
-    if (index != 0) return cpu_fail(err, DHOW_OUT_OF_RANGE, 0, "there is one CPU device, asked for number %u", index);
+    if (index != 0)
+        return cpu_fail(err, DHOW_OUT_OF_RANGE, 0, "there is one CPU device, asked for number %u",
+                        index);
     out->kind = DHOW_DEVICE_CPU;
     out->flags = DHOW_DEVICE_HOST_INLINE | DHOW_DEVICE_HOST_VISIBLE | DHOW_DEVICE_PAGEABLE_ASYNC;
     out->compute_units = (uint32_t)cpu_usable_cores();
-    out->offset_align = 8; /* the widest element; matmul's panels are copies, so nothing wants more */
+    out->offset_align =
+        8; /* the widest element; matmul's panels are copies, so nothing wants more */
     out->index_bits = 64;
     cpu_memory_info(&out->free_bytes, &out->memory_bytes);
     for (int dtype = DHOW_F32; dtype <= DHOW_BOOL; dtype++) out->dtypes |= DHOW_DTYPE_BIT(dtype);
     cpu_model_name(out->name, sizeof out->name);
-    (void)snprintf(out->driver, sizeof out->driver, "%s kernels, OpenMP %d thread%s", cpu_isa_name(cpu_best_isa()),
-                   thread_count(host), thread_count(host) == 1 ? "" : "s");
+    (void)snprintf(out->driver, sizeof out->driver, "%s kernels, OpenMP %d thread%s",
+                   cpu_isa_name(cpu_best_isa()), thread_count(host),
+                   thread_count(host) == 1 ? "" : "s");
     return DHOW_OK;
 }
 
-static int32_t device_open(void *backend, uint32_t index, void **out_device, dhow_error *err)
-{
+static int32_t device_open(void *backend, uint32_t index, void **out_device, dhow_error *err) {
     const dhow_host *host = ((cpu_backend *)backend)->host;
     *out_device = NULL;
-    if (index != 0) return cpu_fail(err, DHOW_OUT_OF_RANGE, 0, "there is one CPU device, asked for number %u", index);
+    if (index != 0)
+        return cpu_fail(err, DHOW_OUT_OF_RANGE, 0, "there is one CPU device, asked for number %u",
+                        index);
     cpu_device *device = host->alloc(host->user, sizeof *device, 64);
     if (!device) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate the CPU device");
     memset(device, 0, sizeof *device);
@@ -94,8 +95,7 @@ static int32_t device_open(void *backend, uint32_t index, void **out_device, dho
     return DHOW_OK;
 }
 
-static void device_close(void *handle)
-{
+static void device_close(void *handle) {
     cpu_device *device = handle;
     if (!device) return;
     const dhow_host *host = device->backend->host;
@@ -105,15 +105,13 @@ static void device_close(void *handle)
     host->free(host->user, device);
 }
 
-static int32_t component(void *backend, uint32_t index, dhow_component *out, dhow_error *err)
-{
+static int32_t component(void *backend, uint32_t index, dhow_component *out, dhow_error *err) {
     (void)backend;
     if (index == 0) return cpu_onednn_component(out);
     return cpu_fail(err, DHOW_OUT_OF_RANGE, 0, "the CPU plugin has one component");
 }
 
-static const void *get_extension(void *device, const char *id)
-{
+static const void *get_extension(void *device, const char *id) {
     (void)device;
     if (strcmp(id, "dhow.blas/1") == 0) return cpu_blas();
     if (strcmp(id, "dhow.conv/1") == 0) return cpu_conv();

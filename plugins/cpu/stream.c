@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Streams and events. Work runs inside the call that submits it, so a recorded event has always been reached; only
- * events that the host signals can still be open, and waiting for one blocks until it is signalled.
+ * Streams and events. Work runs inside the call that submits it, so a recorded event has always
+ * been reached; only events that the host signals can still be open, and waiting for one blocks
+ * until it is signalled.
  */
 #include <time.h>
 
@@ -16,20 +17,17 @@ typedef struct cpu_event {
     pthread_cond_t signalled;
 } cpu_event;
 
-static void *allocate(cpu_device *device, uint64_t bytes)
-{
+static void *allocate(cpu_device *device, uint64_t bytes) {
     const dhow_host *host = device->backend->host;
     return host->alloc(host->user, bytes, 64);
 }
 
-static void release(cpu_device *device, void *memory)
-{
+static void release(cpu_device *device, void *memory) {
     const dhow_host *host = device->backend->host;
     host->free(host->user, memory);
 }
 
-int32_t cpu_stream_create(void *device, uint32_t flags, void **out_stream, dhow_error *err)
-{
+int32_t cpu_stream_create(void *device, uint32_t flags, void **out_stream, dhow_error *err) {
     (void)flags;
     cpu_stream *stream = allocate(device, sizeof *stream);
     *out_stream = NULL;
@@ -39,31 +37,26 @@ int32_t cpu_stream_create(void *device, uint32_t flags, void **out_stream, dhow_
     return DHOW_OK;
 }
 
-void cpu_stream_destroy(void *stream)
-{
+void cpu_stream_destroy(void *stream) {
     if (stream) release(((cpu_stream *)stream)->device, stream);
 }
 
-int32_t cpu_stream_sync(void *stream, dhow_error *err)
-{
+int32_t cpu_stream_sync(void *stream, dhow_error *err) {
     (void)stream, (void)err;
     return DHOW_OK;
 }
 
-int32_t cpu_stream_query(void *stream, dhow_error *err)
-{
+int32_t cpu_stream_query(void *stream, dhow_error *err) {
     (void)stream, (void)err;
     return DHOW_OK;
 }
 
-int32_t cpu_stream_wait(void *stream, void *event, dhow_error *err)
-{
+int32_t cpu_stream_wait(void *stream, void *event, dhow_error *err) {
     (void)stream;
     return cpu_event_sync(event, err);
 }
 
-int32_t cpu_event_create(void *device, uint32_t flags, void **out_event, dhow_error *err)
-{
+int32_t cpu_event_create(void *device, uint32_t flags, void **out_event, dhow_error *err) {
     cpu_event *event = allocate(device, sizeof *event);
     *out_event = NULL;
     if (!event) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate an event");
@@ -77,8 +70,7 @@ int32_t cpu_event_create(void *device, uint32_t flags, void **out_event, dhow_er
     return DHOW_OK;
 }
 
-void cpu_event_destroy(void *handle)
-{
+void cpu_event_destroy(void *handle) {
     cpu_event *event = handle;
     if (!event) return;
     (void)pthread_mutex_destroy(&event->lock);
@@ -86,8 +78,7 @@ void cpu_event_destroy(void *handle)
     release(event->device, event);
 }
 
-static void reach(cpu_event *event)
-{
+static void reach(cpu_event *event) {
     struct timespec now = {0, 0};
     if (event->flags & DHOW_EVENT_TIMING) (void)clock_gettime(CLOCK_MONOTONIC, &now);
     (void)pthread_mutex_lock(&event->lock);
@@ -97,22 +88,19 @@ static void reach(cpu_event *event)
     (void)pthread_mutex_unlock(&event->lock);
 }
 
-int32_t cpu_event_record(void *event, void *stream, dhow_error *err)
-{
+int32_t cpu_event_record(void *event, void *stream, dhow_error *err) {
     (void)stream, (void)err;
     reach(event);
     return DHOW_OK;
 }
 
-int32_t cpu_event_signal(void *event, dhow_error *err)
-{
+int32_t cpu_event_signal(void *event, dhow_error *err) {
     (void)err;
     reach(event);
     return DHOW_OK;
 }
 
-int32_t cpu_event_sync(void *handle, dhow_error *err)
-{
+int32_t cpu_event_sync(void *handle, dhow_error *err) {
     cpu_event *event = handle;
     (void)err;
     (void)pthread_mutex_lock(&event->lock);
@@ -121,8 +109,7 @@ int32_t cpu_event_sync(void *handle, dhow_error *err)
     return DHOW_OK;
 }
 
-int32_t cpu_event_query(void *handle, dhow_error *err)
-{
+int32_t cpu_event_query(void *handle, dhow_error *err) {
     cpu_event *event = handle;
     (void)err;
     (void)pthread_mutex_lock(&event->lock);
@@ -131,8 +118,7 @@ int32_t cpu_event_query(void *handle, dhow_error *err)
     return reached ? DHOW_OK : DHOW_NOT_READY;
 }
 
-int32_t cpu_event_elapsed(void *start, void *end, int64_t *out_nanoseconds, dhow_error *err)
-{
+int32_t cpu_event_elapsed(void *start, void *end, int64_t *out_nanoseconds, dhow_error *err) {
     (void)err;
     *out_nanoseconds = ((cpu_event *)end)->nanoseconds - ((cpu_event *)start)->nanoseconds;
     return DHOW_OK;

@@ -12,7 +12,9 @@
 
 #include "dhow/plugin.h"
 
-/* ---- a host ------------------------------------------------------------------------------------------------------ */
+/* ---- a host
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static struct {
     char key[64];
@@ -80,9 +82,9 @@ static dhow_error err = {.struct_size = (uint32_t)sizeof(dhow_error)};
 static const dhow_plugin *plugin;
 static void *backend, *device, *stream;
 
-#define OK(call)                                                                           \
-    do {                                                                                   \
-        const int32_t status_ = (call);                                                    \
+#define OK(call)                                                                            \
+    do {                                                                                    \
+        const int32_t status_ = (call);                                                     \
         cr_assert(status_ == DHOW_OK, "%s gives %d: %s", #call, (int)status_, err.message); \
     } while (0)
 
@@ -142,7 +144,9 @@ static void launch(const char *name, uint64_t work, const dhow_arg *args, uint32
     OK(plugin->launch(stream, kernel, &geometry, args, count, &err));
 }
 
-/* ---- the plugin -------------------------------------------------------------------------------------------------- */
+/* ---- the plugin
+ * --------------------------------------------------------------------------------------------------
+ */
 
 Test(cpu_plugin, describes_itself) {
     dhow_device_desc desc = {.struct_size = (uint32_t)sizeof desc};
@@ -168,12 +172,14 @@ Test(cpu_plugin, memory_is_aligned_and_its_end_is_an_error) {
         release(memory);
     }
     uint64_t handle = 1;
-    cr_assert(plugin->mem_alloc(device, UINT64_MAX - 4096, &handle, &err) == DHOW_OUT_OF_MEMORY && handle == 0);
+    cr_assert(plugin->mem_alloc(device, UINT64_MAX - 4096, &handle, &err) == DHOW_OUT_OF_MEMORY &&
+              handle == 0);
     struct rlimit limit;
     cr_assert(getrlimit(RLIMIT_AS, &limit) == 0);
     limit.rlim_cur = UINT64_C(4) << 30;
     cr_assert(setrlimit(RLIMIT_AS, &limit) == 0);
-    cr_assert(plugin->mem_alloc(device, UINT64_C(5) << 30, &handle, &err) == DHOW_OUT_OF_MEMORY && handle == 0);
+    cr_assert(plugin->mem_alloc(device, UINT64_C(5) << 30, &handle, &err) == DHOW_OUT_OF_MEMORY &&
+              handle == 0);
     cr_assert(strstr(err.message, "5368709120") != NULL, "%s", err.message);
 }
 
@@ -186,7 +192,8 @@ Test(cpu_plugin, boxes_are_copied_and_patterns_filled) {
                                  {.handle = (uintptr_t)x, .offset = 5},
                                  {.handle = (uintptr_t)y, .offset = 3}};
     OK(plugin->copy(stream, &flat, &err));
-    cr_assert(memcmp(y + 3, x + 5, BYTES - 13) == 0 && y[0] == 0 && y[2] == 0 && y[BYTES - 10] == 0);
+    cr_assert(memcmp(y + 3, x + 5, BYTES - 13) == 0 && y[0] == 0 && y[2] == 0 &&
+              y[BYTES - 10] == 0);
     memset(y, 0, BYTES);
     const dhow_copy_rect box = {{100, 50, 20},
                                 {.handle = (uintptr_t)x, .offset = 1, .pitch = {128, 8192}},
@@ -201,7 +208,8 @@ Test(cpu_plugin, boxes_are_copied_and_patterns_filled) {
     for (uint32_t width = 1; width <= 8; width *= 2) {
         memset(y, 0xee, BYTES);
         OK(plugin->fill(stream, (uintptr_t)y, 8, BYTES - 16, pattern, width, &err));
-        for (size_t i = 0; i < BYTES - 16; i++) cr_assert(y[8 + i] == 1 + i % width, "width %u byte %zu", width, i);
+        for (size_t i = 0; i < BYTES - 16; i++)
+            cr_assert(y[8 + i] == 1 + i % width, "width %u byte %zu", width, i);
         cr_assert(y[7] == 0xee && y[BYTES - 8] == 0xee);
     }
     release(x);
@@ -243,7 +251,8 @@ Test(cpu_plugin, large_results_equal_small_ones) {
 Test(cpu_plugin, unknown_kernels_and_wrong_arguments_are_refused) {
     void *kernel = &kernel;
     const dhow_geometry geometry = {.work = 1}, native = {.native = 1};
-    cr_assert(plugin->builtin_kernel(device, "no_such_f32", 64, &kernel, &err) == DHOW_NOT_FOUND && !kernel);
+    cr_assert(plugin->builtin_kernel(device, "no_such_f32", 64, &kernel, &err) == DHOW_NOT_FOUND &&
+              !kernel);
     OK(plugin->builtin_kernel(device, "relu_f32", 64, &kernel, &err));
     void *again = NULL;
     OK(plugin->builtin_kernel(device, "relu_f32", 64, &again, &err));
@@ -273,7 +282,9 @@ Test(cpu_plugin, host_events_are_open_until_signalled) {
     plugin->event_destroy(later);
 }
 
-/* ---- modules ----------------------------------------------------------------------------------------------------- */
+/* ---- modules
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static char *read_header(void) {
     FILE *file = fopen(DHOW_KERNEL_HEADER, "re");
@@ -286,7 +297,8 @@ static char *read_header(void) {
 
 static int32_t build(const char *text, const char *options, char *log, void **module) {
     char *header = read_header();
-    const dhow_kernel_decl decl = {"scale_f32", "(IN(f32,x), OUT(f32,y), VAL(i64,n), VAL(f32,factor))"};
+    const dhow_kernel_decl decl = {"scale_f32",
+                                   "(IN(f32,x), OUT(f32,y), VAL(i64,n), VAL(f32,factor))"};
     const dhow_module_desc desc = {.struct_size = (uint32_t)sizeof desc,
                                    .format = DHOW_MODULE_PORTABLE,
                                    .name = "scale.k",
@@ -357,32 +369,49 @@ Test(cpu_plugin, a_missing_compiler_and_foreign_formats_are_unsupported) {
     cr_assert(build(scale_text, "", log, &module) == DHOW_UNSUPPORTED);
     cr_assert(strstr(err.message, "install gcc") != NULL);
     fake_path = NULL;
-    const dhow_module_desc desc = {
-        .struct_size = (uint32_t)sizeof desc, .format = DHOW_MODULE_PTX, .name = "x", .text = "", .options = ""};
+    const dhow_module_desc desc = {.struct_size = (uint32_t)sizeof desc,
+                                   .format = DHOW_MODULE_PTX,
+                                   .name = "x",
+                                   .text = "",
+                                   .options = ""};
     cr_assert(plugin->module_build(device, &desc, &module, &err) == DHOW_UNSUPPORTED);
     cr_assert(strstr(err.message, "PTX") != NULL);
 }
 
-/* ---- oneDNN against the portable kernels ------------------------------------------------------------------------- */
+/* ---- oneDNN against the portable kernels
+ * ------------------------------------------------------------------------- */
 
 static void portable_matmul(const dhow_blas_desc *d, void *a, void *b, void *bias, void *c) {
-    const int ta = (d->flags & DHOW_BLAS_TRANSPOSE_A) != 0, tb = (d->flags & DHOW_BLAS_TRANSPOSE_B) != 0;
-    dhow_arg args[] = {buffer_arg(a, 0),          buffer_arg(b, 0),          buffer_arg(bias, 0),
-                       buffer_arg(c, 0),          i64_arg(d->m),             i64_arg(d->n),
-                       i64_arg(d->k),             i64_arg(d->batch),         i64_arg(ta ? 1 : d->lda),
-                       i64_arg(ta ? d->lda : 1),  i64_arg(tb ? 1 : d->ldb),  i64_arg(tb ? d->ldb : 1),
-                       i64_arg(d->stride_a),      i64_arg(d->stride_b),      i64_arg(d->flags & DHOW_BLAS_BIAS ? 1 : 0),
+    const int ta = (d->flags & DHOW_BLAS_TRANSPOSE_A) != 0,
+              tb = (d->flags & DHOW_BLAS_TRANSPOSE_B) != 0;
+    dhow_arg args[] = {buffer_arg(a, 0),
+                       buffer_arg(b, 0),
+                       buffer_arg(bias, 0),
+                       buffer_arg(c, 0),
+                       i64_arg(d->m),
+                       i64_arg(d->n),
+                       i64_arg(d->k),
+                       i64_arg(d->batch),
+                       i64_arg(ta ? 1 : d->lda),
+                       i64_arg(ta ? d->lda : 1),
+                       i64_arg(tb ? 1 : d->ldb),
+                       i64_arg(tb ? d->ldb : 1),
+                       i64_arg(d->stride_a),
+                       i64_arg(d->stride_b),
+                       i64_arg(d->flags & DHOW_BLAS_BIAS ? 1 : 0),
                        i64_arg(d->activation)};
     launch("matmul_f32", (uint64_t)(d->m * d->n * d->batch), args, 16);
 }
 
 static void check_blas(const dhow_blas *blas, dhow_blas_desc d, const char *what) {
     enum { SPACE = 400000 };
-    float *a = allocate(SPACE * 4), *b = allocate(SPACE * 4), *bias = allocate(4096 * 4), *residual = allocate(SPACE * 4);
+    float *a = allocate(SPACE * 4), *b = allocate(SPACE * 4), *bias = allocate(4096 * 4),
+          *residual = allocate(SPACE * 4);
     float *want = allocate(SPACE * 4), *got = allocate(SPACE * 4);
     void *plan = NULL, *workspace, *packed = NULL;
     uint64_t workspace_bytes = 0, packed_bytes = 0;
-    for (size_t i = 0; i < SPACE; i++) a[i] = value_at(i), b[i] = value_at(i + 99) / 8, residual[i] = value_at(i + 7);
+    for (size_t i = 0; i < SPACE; i++)
+        a[i] = value_at(i), b[i] = value_at(i + 99) / 8, residual[i] = value_at(i + 7);
     for (size_t i = 0; i < 4096; i++) bias[i] = value_at(i + 5);
     OK(blas->plan(device, &d, &plan, &workspace_bytes, &packed_bytes, &err));
     workspace = allocate(workspace_bytes + 1);
@@ -393,7 +422,8 @@ static void check_blas(const dhow_blas *blas, dhow_blas_desc d, const char *what
     const dhow_buffer none = {0, 0};
     OK(blas->run(plan, stream, buffer_of(a), buffer_of(packed ? packed : b), buffer_of(got),
                  d.flags & DHOW_BLAS_BIAS ? buffer_of(bias) : none,
-                 d.flags & DHOW_BLAS_RESIDUAL ? buffer_of(residual) : none, buffer_of(workspace), &err));
+                 d.flags & DHOW_BLAS_RESIDUAL ? buffer_of(residual) : none, buffer_of(workspace),
+                 &err));
     const uint32_t activation = d.activation;
     if (d.flags & DHOW_BLAS_RESIDUAL) d.activation = DHOW_ACTIVATION_NONE;
     portable_matmul(&d, a, b, bias, want);
@@ -404,11 +434,12 @@ static void check_blas(const dhow_blas *blas, dhow_blas_desc d, const char *what
             v += residual[i];
             if (activation == DHOW_ACTIVATION_RELU && v < 0) v = 0;
         }
-        cr_assert(fabsf(got[i] - v) <= 2e-5f * (1 + fabsf(v)) * sqrtf((float)d.k), "%s: element %lld is %g, not %g",
-                  what, (long long)i, (double)got[i], (double)v);
+        cr_assert(fabsf(got[i] - v) <= 2e-5f * (1 + fabsf(v)) * sqrtf((float)d.k),
+                  "%s: element %lld is %g, not %g", what, (long long)i, (double)got[i], (double)v);
     }
     blas->destroy(plan);
-    release(a), release(b), release(bias), release(residual), release(want), release(got), release(workspace);
+    release(a), release(b), release(bias), release(residual), release(want), release(got),
+        release(workspace);
     if (packed) release(packed);
 }
 
@@ -424,8 +455,8 @@ Test(cpu_plugin, oneDNN_multiplies_as_the_portable_kernel_does) {
                 const int64_t m = shapes[s][0], n = shapes[s][1], k = shapes[s][2];
                 if ((flags & DHOW_BLAS_RESIDUAL) && activation > DHOW_ACTIVATION_RELU) continue;
                 char what[96];
-                (void)snprintf(what, sizeof what, "%lldx%lldx%lld flags %u activation %u", (long long)m, (long long)n,
-                               (long long)k, flags, activation);
+                (void)snprintf(what, sizeof what, "%lldx%lldx%lld flags %u activation %u",
+                               (long long)m, (long long)n, (long long)k, flags, activation);
                 check_blas(blas,
                            (dhow_blas_desc){.struct_size = (uint32_t)sizeof(dhow_blas_desc),
                                             .flags = flags,
@@ -475,8 +506,10 @@ typedef struct image_case {
 
 static void check_image(const dhow_conv *conv, const image_case *t) {
     enum { SPACE = 200000 };
-    const int64_t oh = (t->h + 2 * t->pad - t->size) / t->stride + 1, ow = (t->w + 2 * t->pad - t->size) / t->stride + 1;
-    float *x = allocate(SPACE * 4), *w = allocate(SPACE * 4), *bias = allocate(4096), *want = allocate(SPACE * 4);
+    const int64_t oh = (t->h + 2 * t->pad - t->size) / t->stride + 1,
+                  ow = (t->w + 2 * t->pad - t->size) / t->stride + 1;
+    float *x = allocate(SPACE * 4), *w = allocate(SPACE * 4), *bias = allocate(4096),
+          *want = allocate(SPACE * 4);
     float *got = allocate(SPACE * 4);
     for (size_t i = 0; i < SPACE; i++) x[i] = value_at(i), w[i] = value_at(i + 3) / 4;
     for (size_t i = 0; i < 1024; i++) bias[i] = value_at(i + 11);
@@ -502,31 +535,38 @@ static void check_image(const dhow_conv *conv, const image_case *t) {
     dhow_conv_plan_info info = {.struct_size = (uint32_t)sizeof info};
     void *plan = NULL, *packed = NULL;
     OK(conv->plan(device, &d, &plan, &info, &err));
-    void *src = allocate(info.src_bytes), *dst = allocate(info.dst_bytes), *workspace = allocate(info.workspace_bytes + 1);
+    void *src = allocate(info.src_bytes), *dst = allocate(info.dst_bytes),
+         *workspace = allocate(info.workspace_bytes + 1);
     const int64_t x_shape[] = {t->n, t->c, t->h, t->w}, y_shape[] = {t->n, t->k, oh, ow};
-    OK(conv->reorder(device, stream, DHOW_F32, x_shape, DHOW_LAYOUT_NCHW, buffer_of(x), info.src_layout, buffer_of(src),
-                     &err));
+    OK(conv->reorder(device, stream, DHOW_F32, x_shape, DHOW_LAYOUT_NCHW, buffer_of(x),
+                     info.src_layout, buffer_of(src), &err));
     if (info.packed_bytes) {
         packed = allocate(info.packed_bytes);
         OK(conv->pack(plan, stream, buffer_of(w), buffer_of(packed), &err));
     }
     const dhow_buffer none = {0, 0};
     OK(conv->run(plan, stream, buffer_of(src), buffer_of(packed ? packed : w), buffer_of(dst),
-                 t->flags & DHOW_BLAS_BIAS ? buffer_of(bias) : none, none, buffer_of(workspace), &err));
-    OK(conv->reorder(device, stream, DHOW_F32, y_shape, info.dst_layout, buffer_of(dst), DHOW_LAYOUT_NCHW, buffer_of(got),
-                     &err));
-    const dhow_arg args[] = {buffer_arg(x, 0), buffer_arg(w, 0), buffer_arg(bias, 0), buffer_arg(want, 0),
-                             i64_arg(t->n), i64_arg(t->c), i64_arg(t->h), i64_arg(t->w), i64_arg(t->k),
-                             i64_arg(t->size), i64_arg(t->size), i64_arg(oh), i64_arg(ow), i64_arg(t->groups),
-                             i64_arg(t->stride), i64_arg(t->stride), i64_arg(1), i64_arg(1), i64_arg(t->pad),
-                             i64_arg(t->pad), i64_arg(t->flags & DHOW_BLAS_BIAS ? 1 : 0), i64_arg(t->activation)};
+                 t->flags & DHOW_BLAS_BIAS ? buffer_of(bias) : none, none, buffer_of(workspace),
+                 &err));
+    OK(conv->reorder(device, stream, DHOW_F32, y_shape, info.dst_layout, buffer_of(dst),
+                     DHOW_LAYOUT_NCHW, buffer_of(got), &err));
+    const dhow_arg args[] = {
+        buffer_arg(x, 0),      buffer_arg(w, 0),   buffer_arg(bias, 0),
+        buffer_arg(want, 0),   i64_arg(t->n),      i64_arg(t->c),
+        i64_arg(t->h),         i64_arg(t->w),      i64_arg(t->k),
+        i64_arg(t->size),      i64_arg(t->size),   i64_arg(oh),
+        i64_arg(ow),           i64_arg(t->groups), i64_arg(t->stride),
+        i64_arg(t->stride),    i64_arg(1),         i64_arg(1),
+        i64_arg(t->pad),       i64_arg(t->pad),    i64_arg(t->flags & DHOW_BLAS_BIAS ? 1 : 0),
+        i64_arg(t->activation)};
     launch("conv2d_f32", (uint64_t)(t->n * t->k * oh * ow), args, 22);
     for (int64_t i = 0; i < t->n * t->k * oh * ow; i++) {
-        cr_assert(fabsf(got[i] - want[i]) < 1e-3f * (1 + fabsf(want[i])), "element %lld is %g, not %g", (long long)i,
-                  (double)got[i], (double)want[i]);
+        cr_assert(fabsf(got[i] - want[i]) < 1e-3f * (1 + fabsf(want[i])),
+                  "element %lld is %g, not %g", (long long)i, (double)got[i], (double)want[i]);
     }
     conv->destroy(plan);
-    release(x), release(w), release(bias), release(want), release(got), release(src), release(dst), release(workspace);
+    release(x), release(w), release(bias), release(want), release(got), release(src), release(dst),
+        release(workspace);
     if (packed) release(packed);
 }
 
@@ -538,9 +578,11 @@ Test(cpu_plugin, oneDNN_convolves_as_the_portable_kernel_does) {
     static const uint32_t layouts[] = {DHOW_LAYOUT_NCHW, DHOW_LAYOUT_NHWC, DHOW_LAYOUT_ANY};
     for (int l = 0; l < 3; l++) {
         const image_case cases[] = {
-            {2, 3, 12, 13, 8, 3, 1, 1, 1, DHOW_BLAS_CONSTANT_B | DHOW_BLAS_BIAS, DHOW_ACTIVATION_RELU, layouts[l]},
+            {2, 3, 12, 13, 8, 3, 1, 1, 1, DHOW_BLAS_CONSTANT_B | DHOW_BLAS_BIAS,
+             DHOW_ACTIVATION_RELU, layouts[l]},
             {1, 16, 9, 9, 32, 3, 1, 2, 0, DHOW_BLAS_CONSTANT_B, DHOW_ACTIVATION_GELU, layouts[l]},
-            {1, 10, 9, 9, 10, 5, 5, 1, 2, DHOW_BLAS_CONSTANT_B | DHOW_BLAS_BIAS, DHOW_ACTIVATION_NONE, layouts[l]},
+            {1, 10, 9, 9, 10, 5, 5, 1, 2, DHOW_BLAS_CONSTANT_B | DHOW_BLAS_BIAS,
+             DHOW_ACTIVATION_NONE, layouts[l]},
             {1, 4, 8, 8, 6, 1, 1, 1, 0, DHOW_BLAS_BIAS, DHOW_ACTIVATION_SILU, layouts[l]},
         };
         for (int i = 0; i < 4; i++) check_image(conv, &cases[i]);

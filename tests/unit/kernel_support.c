@@ -13,16 +13,16 @@ const cpu_kernel *dhow_reverse_kernel_entry(const char *name);
 
 const char *const element_names[E_COUNT] = {"f32", "f64", "f16", "bf16", "i8", "u8", "i32", "i64"};
 
-size_t element_bytes(element type)
-{
+size_t element_bytes(element type) {
     static const size_t bytes[E_COUNT] = {4, 8, 2, 2, 1, 1, 4, 8};
     return bytes[type];
 }
 
-/* Narrow floats by arithmetic, so that a mistake in the kernels' bit tricks is not repeated here. */
-static double narrow_get(uint16_t bits, int exponent_bits, int mantissa_bits)
-{
-    const int bias = (1 << (exponent_bits - 1)) - 1, exponent = (bits >> mantissa_bits) & ((1 << exponent_bits) - 1);
+/* Narrow floats by arithmetic, so that a mistake in the kernels' bit tricks is not repeated here.
+ */
+static double narrow_get(uint16_t bits, int exponent_bits, int mantissa_bits) {
+    const int bias = (1 << (exponent_bits - 1)) - 1,
+              exponent = (bits >> mantissa_bits) & ((1 << exponent_bits) - 1);
     const int mantissa = bits & ((1 << mantissa_bits) - 1);
     const double sign = bits >> 15 ? -1.0 : 1.0;
     if (exponent == (1 << exponent_bits) - 1) return mantissa ? NAN : sign * INFINITY;
@@ -30,25 +30,26 @@ static double narrow_get(uint16_t bits, int exponent_bits, int mantissa_bits)
     return sign * ldexp((1 << mantissa_bits) + mantissa, exponent - bias - mantissa_bits);
 }
 
-static uint16_t narrow_set(double value, int exponent_bits, int mantissa_bits)
-{
+static uint16_t narrow_set(double value, int exponent_bits, int mantissa_bits) {
     const int bias = (1 << (exponent_bits - 1)) - 1, top = (1 << exponent_bits) - 1;
     const unsigned sign = signbit(value) ? 0x8000u : 0u;
     if (isnan(value)) return (uint16_t)((unsigned)top << mantissa_bits | 1u << (mantissa_bits - 1));
     const double magnitude = fabs(value);
     int exponent = magnitude > 0 && isfinite(magnitude) ? ilogb(magnitude) : -bias;
     if (exponent < 1 - bias) exponent = 1 - bias;
-    const double steps = isinf(magnitude) ? INFINITY : nearbyint(ldexp(magnitude, mantissa_bits - exponent));
+    const double steps =
+        isinf(magnitude) ? INFINITY : nearbyint(ldexp(magnitude, mantissa_bits - exponent));
     const double limit = ldexp(2.0, mantissa_bits);
     if (isinf(steps) || exponent > bias || (exponent == bias && steps >= limit)) {
         return (uint16_t)(sign | (unsigned)top << mantissa_bits);
     }
-    /* steps below 2^mantissa_bits is a denormal; reaching 2^(mantissa_bits+1) carries into the exponent by itself */
-    return (uint16_t)(sign | (((unsigned)(exponent + bias - 1) << mantissa_bits) + (unsigned)steps));
+    /* steps below 2^mantissa_bits is a denormal; reaching 2^(mantissa_bits+1) carries into the
+     * exponent by itself */
+    return (uint16_t)(sign |
+                      (((unsigned)(exponent + bias - 1) << mantissa_bits) + (unsigned)steps));
 }
 
-double element_get(element type, const void *array, size_t i)
-{
+double element_get(element type, const void *array, size_t i) {
     switch (type) {
         case E_F32:
             return ((const float *)array)[i];
@@ -69,8 +70,7 @@ double element_get(element type, const void *array, size_t i)
     }
 }
 
-void element_set(element type, void *array, size_t i, double value)
-{
+void element_set(element type, void *array, size_t i, double value) {
     switch (type) {
         case E_F32:
             ((float *)array)[i] = (float)value;
@@ -98,68 +98,63 @@ void element_set(element type, void *array, size_t i, double value)
     }
 }
 
-double element_round(element type, double value)
-{
+double element_round(element type, double value) {
     uint64_t space = 0;
     element_set(type, &space, 0, value);
     return element_get(type, &space, 0);
 }
 
-void expect_near(element type, double got, double want, double relative, const char *what, size_t index)
-{
+void expect_near(element type, double got, double want, double relative, const char *what,
+                 size_t index) {
     const double half_ulp[E_COUNT] = {0, 0, 1.0 / 2048, 1.0 / 256, 0, 0, 0, 0};
     const double scale = type == E_F64 ? 1e-6 : 1.0;
     const double share = relative * scale + half_ulp[type];
-    const double slack = fabs(want) * share * 1.001 + (type == E_F16 ? 3e-8 : 0.0) + 0.2 * relative * scale;
+    const double slack =
+        fabs(want) * share * 1.001 + (type == E_F16 ? 3e-8 : 0.0) + 0.2 * relative * scale;
     if (isnan(want) ? isnan(got) : got == want || fabs(got - want) <= slack) return;
-    cr_assert_fail("%s: element %zu is %.9g, should be %.9g (off by %.3g, allowed %.3g)", what, index, got, want,
-                   fabs(got - want), slack);
+    cr_assert_fail("%s: element %zu is %.9g, should be %.9g (off by %.3g, allowed %.3g)", what,
+                   index, got, want, fabs(got - want), slack);
 }
 
-static int best_isa(void)
-{
+static int best_isa(void) {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq")) {
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")) {
         return CPU_ISA_V4;
     }
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) {
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("bmi2")) {
         return CPU_ISA_V3;
     }
 #endif
     return CPU_ISA_V2;
 }
 
-int build_count(void)
-{
-    return best_isa() + 2;
-}
+int build_count(void) { return best_isa() + 2; }
 
-const char *build_name(int build)
-{
+const char *build_name(int build) {
     static const char *const names[] = {"v2", "v3", "v4"};
     return build > best_isa() ? "reverse" : names[build];
 }
 
-const k_info *build_of(const char *name, int build)
-{
+const k_info *build_of(const char *name, int build) {
     if (build <= best_isa()) return dhow_cpu_kernel(name, build);
     const cpu_kernel *entry = dhow_reverse_kernel_entry(name);
     return entry ? entry->isa[0] : NULL;
 }
 
-void run_kernel(const k_info *kernel, int groups, void *const *argv)
-{
+void run_kernel(const k_info *kernel, int groups, void *const *argv) {
     for (int g = groups - 1; g >= 0; g--) kernel->run(g, groups, argv);
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------ */
+/* ---- memory
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static void *blocks[256];
 static size_t block_count;
 
-void *scratch(size_t bytes)
-{
+void *scratch(size_t bytes) {
     cr_assert(block_count < sizeof blocks / sizeof blocks[0]);
     void *block = calloc(bytes + 64, 1);
     cr_assert(block != NULL);
@@ -167,13 +162,11 @@ void *scratch(size_t bytes)
     return block;
 }
 
-void release_all(void)
-{
+void release_all(void) {
     while (block_count > 0) free(blocks[--block_count]);
 }
 
-void *scratch_values(element type, size_t count, double low, double high)
-{
+void *scratch_values(element type, size_t count, double low, double high) {
     static uint32_t seed = 1;
     unsigned char *array = scratch(count * element_bytes(type));
     for (size_t i = 0; i < count; i++) {
@@ -183,8 +176,7 @@ void *scratch_values(element type, size_t count, double low, double high)
     return array;
 }
 
-double activate(double x, int activation)
-{
+double activate(double x, int activation) {
     switch (activation) {
         case DHOW_ACTIVATION_RELU:
             return x < 0 ? 0 : x;

@@ -11,8 +11,7 @@
 
 TestSuite(kernels_reduce, .fini = release_all, .timeout = 300);
 
-static const k_info *find(const char *op, element type, int build, char *what, size_t bytes)
-{
+static const k_info *find(const char *op, element type, int build, char *what, size_t bytes) {
     char name[64];
     (void)snprintf(name, sizeof name, "%s_%s", op, element_names[type]);
     (void)snprintf(what, bytes, "%s %s", name, build_name(build));
@@ -21,32 +20,36 @@ static const k_info *find(const char *op, element type, int build, char *what, s
     return kernel;
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------------- */
+/* ---- rows
+ * --------------------------------------------------------------------------------------------------------
+ */
 
-static void check_softmax(element type, int build, int64_t cols, int logarithm)
-{
+static void check_softmax(element type, int build, int64_t cols, int logarithm) {
     char what[96];
     int64_t rows = 5;
     const size_t count = (size_t)(rows * cols);
-    const k_info *kernel = find(logarithm ? "log_softmax" : "softmax", type, build, what, sizeof what);
+    const k_info *kernel =
+        find(logarithm ? "log_softmax" : "softmax", type, build, what, sizeof what);
     void *x = scratch_values(type, count, -20, 20), *y = scratch(count * element_bytes(type));
     void *argv[] = {&x, &y, &rows, &cols};
     run_kernel(kernel, 2, argv);
     for (int64_t r = 0; r < rows; r++) {
         double top = -INFINITY, sum = 0;
-        for (int64_t j = 0; j < cols; j++) top = fmax(top, element_get(type, x, (size_t)(r * cols + j)));
-        for (int64_t j = 0; j < cols; j++) sum += exp(element_get(type, x, (size_t)(r * cols + j)) - top);
+        for (int64_t j = 0; j < cols; j++)
+            top = fmax(top, element_get(type, x, (size_t)(r * cols + j)));
+        for (int64_t j = 0; j < cols; j++)
+            sum += exp(element_get(type, x, (size_t)(r * cols + j)) - top);
         for (int64_t j = 0; j < cols; j++) {
             const size_t i = (size_t)(r * cols + j);
             const double below = element_get(type, x, i) - top;
-            expect_near(type, element_get(type, y, i), logarithm ? below - log(sum) : exp(below) / sum, 1e-6, what, i);
+            expect_near(type, element_get(type, y, i),
+                        logarithm ? below - log(sum) : exp(below) / sum, 1e-6, what, i);
         }
     }
     release_all();
 }
 
-Test(kernels_reduce, softmax_matches_a_double_reference)
-{
+Test(kernels_reduce, softmax_matches_a_double_reference) {
     static const int64_t widths[] = {1, 7, 64, 1000};
     for (int type = 0; type < E_FLOATS; type++) {
         for (int build = 0; build < build_count(); build++) {
@@ -58,8 +61,7 @@ Test(kernels_reduce, softmax_matches_a_double_reference)
     }
 }
 
-Test(kernels_reduce, softmax_of_a_row_with_nan_is_nan)
-{
+Test(kernels_reduce, softmax_of_a_row_with_nan_is_nan) {
     for (int build = 0; build < build_count(); build++) {
         float x[40], y[40];
         const void *px = x;
@@ -69,40 +71,42 @@ Test(kernels_reduce, softmax_of_a_row_with_nan_is_nan)
         x[25] = NAN;
         void *argv[] = {&px, &py, &rows, &cols};
         run_kernel(build_of("softmax_f32", build), 1, argv);
-        for (int i = 0; i < 40; i++) cr_assert(isnan(y[i]) == (i >= 20), "%s element %d", build_name(build), i);
+        for (int i = 0; i < 40; i++)
+            cr_assert(isnan(y[i]) == (i >= 20), "%s element %d", build_name(build), i);
     }
 }
 
-static void check_layernorm(element type, int build, int64_t cols)
-{
+static void check_layernorm(element type, int build, int64_t cols) {
     char what[96];
     int64_t rows = 4;
     float eps = 1e-5f;
     const size_t count = (size_t)(rows * cols);
     const k_info *kernel = find("layernorm", type, build, what, sizeof what);
     void *x = scratch_values(type, count, -1, 3), *y = scratch(count * element_bytes(type));
-    void *gamma = scratch_values(type, (size_t)cols, -2, 2), *beta = scratch_values(type, (size_t)cols, -1, 1);
+    void *gamma = scratch_values(type, (size_t)cols, -2, 2),
+         *beta = scratch_values(type, (size_t)cols, -1, 1);
     void *argv[] = {&x, &gamma, &beta, &y, &rows, &cols, &eps};
     run_kernel(kernel, 3, argv);
     for (int64_t r = 0; r < rows; r++) {
         double mean = 0, variance = 0;
-        for (int64_t j = 0; j < cols; j++) mean += element_get(type, x, (size_t)(r * cols + j)) / (double)cols;
+        for (int64_t j = 0; j < cols; j++)
+            mean += element_get(type, x, (size_t)(r * cols + j)) / (double)cols;
         for (int64_t j = 0; j < cols; j++) {
             variance += pow(element_get(type, x, (size_t)(r * cols + j)) - mean, 2) / (double)cols;
         }
         for (int64_t j = 0; j < cols; j++) {
             const size_t i = (size_t)(r * cols + j);
             const double v = (element_get(type, x, i) - mean) / sqrt(variance + (double)eps);
-            expect_near(type, element_get(type, y, i),
-                        v * element_get(type, gamma, (size_t)j) + element_get(type, beta, (size_t)j),
-                        cols > 1 ? 5e-6 : 1e-3, what, i);
+            expect_near(
+                type, element_get(type, y, i),
+                v * element_get(type, gamma, (size_t)j) + element_get(type, beta, (size_t)j),
+                cols > 1 ? 5e-6 : 1e-3, what, i);
         }
     }
     release_all();
 }
 
-Test(kernels_reduce, layernorm_matches_a_double_reference)
-{
+Test(kernels_reduce, layernorm_matches_a_double_reference) {
     static const int64_t widths[] = {2, 31, 768};
     for (int type = 0; type < E_FLOATS; type++) {
         for (int build = 0; build < build_count(); build++) {
@@ -111,13 +115,15 @@ Test(kernels_reduce, layernorm_matches_a_double_reference)
     }
 }
 
-/* ---- reductions -------------------------------------------------------------------------------------------------- */
+/* ---- reductions
+ * --------------------------------------------------------------------------------------------------
+ */
 
 static const element reduced[] = {E_F32, E_F64, E_F16, E_BF16, E_I32, E_I64};
 enum { REDUCED = sizeof reduced / sizeof reduced[0] };
 
-static double reference(int op, element type, const void *x, int64_t o, int64_t n, int64_t inner, int64_t j)
-{
+static double reference(int op, element type, const void *x, int64_t o, int64_t n, int64_t inner,
+                        int64_t j) {
     double best = op == 0 ? 0 : op == 1 ? -INFINITY : INFINITY, top = NAN;
     int64_t first = -1;
     for (int64_t k = 0; k < n; k++) {
@@ -133,8 +139,8 @@ static double reference(int op, element type, const void *x, int64_t o, int64_t 
     return op == 3 ? (double)first : best;
 }
 
-static void check_reduction(int op, element type, int build, int64_t outer, int64_t n, int64_t inner)
-{
+static void check_reduction(int op, element type, int build, int64_t outer, int64_t n,
+                            int64_t inner) {
     static const char *const names[] = {"reduce_sum", "reduce_max", "reduce_min", "argmax"};
     char what[96];
     const k_info *kernel = find(names[op], type, build, what, sizeof what);
@@ -154,22 +160,22 @@ static void check_reduction(int op, element type, int build, int64_t outer, int6
     release_all();
 }
 
-Test(kernels_reduce, reductions_match_a_double_reference)
-{
-    static const int64_t shapes[][3] = {{3, 7, 1}, {1, 1000, 1}, {2, 5, 300}, {3, 1, 4}, {4, 33, 17}};
+Test(kernels_reduce, reductions_match_a_double_reference) {
+    static const int64_t shapes[][3] = {
+        {3, 7, 1}, {1, 1000, 1}, {2, 5, 300}, {3, 1, 4}, {4, 33, 17}};
     for (int op = 0; op < 4; op++) {
         for (int t = 0; t < REDUCED; t++) {
             for (int build = 0; build < build_count(); build++) {
                 for (int s = 0; s < 5; s++) {
-                    check_reduction(op, reduced[t], build, shapes[s][0], shapes[s][1], shapes[s][2]);
+                    check_reduction(op, reduced[t], build, shapes[s][0], shapes[s][1],
+                                    shapes[s][2]);
                 }
             }
         }
     }
 }
 
-Test(kernels_reduce, nan_wins_and_the_first_largest_is_found)
-{
+Test(kernels_reduce, nan_wins_and_the_first_largest_is_found) {
     for (int build = 0; build < build_count(); build++) {
         float x[64], y = 0;
         int64_t outer = 1, n = 64, inner = 1, index = -1;
@@ -177,7 +183,8 @@ Test(kernels_reduce, nan_wins_and_the_first_largest_is_found)
         const void *px = x;
         void *py = &y, *pi = &index;
         for (int i = 0; i < 64; i++) x[i] = (float)(i % 10);
-        void *argmax[] = {&px, &pi, &outer, &n, &inner}, *reduce[] = {&px, &py, &outer, &n, &inner, &scale};
+        void *argmax[] = {&px, &pi, &outer, &n, &inner},
+             *reduce[] = {&px, &py, &outer, &n, &inner, &scale};
         run_kernel(build_of("argmax_f32", build), 1, argmax);
         cr_assert(index == 9);
         x[30] = -NAN;
@@ -197,7 +204,9 @@ Test(kernels_reduce, nan_wins_and_the_first_largest_is_found)
     }
 }
 
-/* ---- matmul ------------------------------------------------------------------------------------------------------ */
+/* ---- matmul
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct product {
     int64_t m, n, k, batch;
@@ -205,16 +214,16 @@ typedef struct product {
     int bias, activation;
 } product;
 
-static void check_matmul(element type, int build, int groups, const product *p)
-{
+static void check_matmul(element type, int build, int groups, const product *p) {
     char what[160], name[96];
     const k_info *kernel = find("matmul", type, build, name, sizeof name);
-    (void)snprintf(what, sizeof what, "%s %lldx%lldx%lld a%d b%d groups %d", name, (long long)p->m, (long long)p->n,
-                   (long long)p->k, p->transpose_a, p->transpose_b, groups);
+    (void)snprintf(what, sizeof what, "%s %lldx%lldx%lld a%d b%d groups %d", name, (long long)p->m,
+                   (long long)p->n, (long long)p->k, p->transpose_a, p->transpose_b, groups);
     const int64_t m = p->m, n = p->n, k = p->k;
     void *a = scratch_values(type, (size_t)(p->batch * m * k), -1, 1);
     void *b = scratch_values(type, (size_t)(p->batch * k * n), -1, 1);
-    void *bias = scratch_values(type, (size_t)n, -1, 1), *c = scratch((size_t)(p->batch * m * n) * element_bytes(type));
+    void *bias = scratch_values(type, (size_t)n, -1, 1),
+         *c = scratch((size_t)(p->batch * m * n) * element_bytes(type));
     int64_t a_row = p->transpose_a ? 1 : k, a_col = p->transpose_a ? m : 1;
     int64_t b_row = p->transpose_b ? 1 : n, b_col = p->transpose_b ? k : 1;
     int64_t a_batch = m * k, b_batch = k * n, mm = m, nn = n, kk = k, batch = p->batch;
@@ -230,20 +239,19 @@ static void check_matmul(element type, int build, int groups, const product *p)
             sum += element_get(type, a, (size_t)(g * a_batch + r * a_row + q * a_col)) *
                    element_get(type, b, (size_t)(g * b_batch + q * b_row + j * b_col));
         }
-        expect_near(type, element_get(type, c, (size_t)i), activate(sum, p->activation), 1e-6 * sqrt((double)k) + 2e-6,
-                    what, (size_t)i);
+        expect_near(type, element_get(type, c, (size_t)i), activate(sum, p->activation),
+                    1e-6 * sqrt((double)k) + 2e-6, what, (size_t)i);
     }
     release_all();
 }
 
-Test(kernels_reduce, matmul_matches_a_double_reference)
-{
+Test(kernels_reduce, matmul_matches_a_double_reference) {
     static const product products[] = {
-        {1, 1, 1, 1, 0, 0, 0, 0},      {3, 5, 7, 2, 0, 0, 1, 1},        {1, 300, 40, 1, 0, 0, 1, 2},
-        {2, 300, 40, 1, 0, 1, 0, 3},   {4, 33, 70, 1, 1, 0, 1, 4},      {3, 33, 70, 1, 1, 1, 1, 5},
-        {13, 37, 300, 2, 0, 0, 0, 0},  {13, 37, 300, 1, 0, 1, 1, 1},    {13, 37, 300, 1, 1, 0, 1, 6},
-        {13, 37, 300, 1, 1, 1, 1, 2},  {130, 270, 261, 1, 0, 0, 1, 1},  {250, 530, 17, 1, 0, 1, 0, 0},
-        {5, 1, 3, 1, 0, 0, 0, 0},      {12, 64, 256, 1, 0, 0, 0, 0},
+        {1, 1, 1, 1, 0, 0, 0, 0},     {3, 5, 7, 2, 0, 0, 1, 1},       {1, 300, 40, 1, 0, 0, 1, 2},
+        {2, 300, 40, 1, 0, 1, 0, 3},  {4, 33, 70, 1, 1, 0, 1, 4},     {3, 33, 70, 1, 1, 1, 1, 5},
+        {13, 37, 300, 2, 0, 0, 0, 0}, {13, 37, 300, 1, 0, 1, 1, 1},   {13, 37, 300, 1, 1, 0, 1, 6},
+        {13, 37, 300, 1, 1, 1, 1, 2}, {130, 270, 261, 1, 0, 0, 1, 1}, {250, 530, 17, 1, 0, 1, 0, 0},
+        {5, 1, 3, 1, 0, 0, 0, 0},     {12, 64, 256, 1, 0, 0, 0, 0},
     };
     for (int type = 0; type < E_FLOATS; type++) {
         for (int build = 0; build < build_count(); build++) {
@@ -255,15 +263,16 @@ Test(kernels_reduce, matmul_matches_a_double_reference)
     }
 }
 
-/* ---- images ------------------------------------------------------------------------------------------------------ */
+/* ---- images
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct image {
     int64_t n, c, h, w, k, kh, kw, groups, stride_h, stride_w, dil_h, dil_w, top, left, oh, ow;
     int32_t bias, activation;
 } image;
 
-static double convolve(const image *p, element type, const void *x, const void *w, int64_t i)
-{
+static double convolve(const image *p, element type, const void *x, const void *w, int64_t i) {
     const int64_t ox = i % p->ow, oy = i / p->ow % p->oh, k = i / (p->ow * p->oh) % p->k;
     const int64_t image_index = i / (p->ow * p->oh * p->k), inputs = p->c / p->groups;
     double sum = 0;
@@ -274,7 +283,9 @@ static double convolve(const image *p, element type, const void *x, const void *
                 const int64_t ix = ox * p->stride_w - p->left + kx * p->dil_w;
                 const int64_t channel = k / (p->k / p->groups) * inputs + c;
                 if (iy < 0 || iy >= p->h || ix < 0 || ix >= p->w) continue;
-                sum += element_get(type, x, (size_t)(((image_index * p->c + channel) * p->h + iy) * p->w + ix)) *
+                sum += element_get(
+                           type, x,
+                           (size_t)(((image_index * p->c + channel) * p->h + iy) * p->w + ix)) *
                        element_get(type, w, (size_t)(((k * inputs + c) * p->kh + ky) * p->kw + kx));
             }
         }
@@ -282,18 +293,19 @@ static double convolve(const image *p, element type, const void *x, const void *
     return sum;
 }
 
-static void check_conv(element type, int build, const image *shape)
-{
+static void check_conv(element type, int build, const image *shape) {
     char what[96];
     image p = *shape;
     const k_info *kernel = find("conv2d", type, build, what, sizeof what);
     const size_t outputs = (size_t)(p.n * p.k * p.oh * p.ow);
     void *x = scratch_values(type, (size_t)(p.n * p.c * p.h * p.w), -1, 1);
     void *w = scratch_values(type, (size_t)(p.k * p.c / p.groups * p.kh * p.kw), -1, 1);
-    void *bias = scratch_values(type, (size_t)p.k, -1, 1), *y = scratch(outputs * element_bytes(type));
-    void *argv[] = {&x,    &w,    &bias,     &y,          &p.n,        &p.c,     &p.h,     &p.w,   &p.k,    &p.kh,   &p.kw,
-                    &p.oh, &p.ow, &p.groups, &p.stride_h, &p.stride_w, &p.dil_h, &p.dil_w, &p.top, &p.left, &p.bias,
-                    &p.activation};
+    void *bias = scratch_values(type, (size_t)p.k, -1, 1),
+         *y = scratch(outputs * element_bytes(type));
+    void *argv[] = {&x,     &w,        &bias,       &y,           &p.n,     &p.c,
+                    &p.h,   &p.w,      &p.k,        &p.kh,        &p.kw,    &p.oh,
+                    &p.ow,  &p.groups, &p.stride_h, &p.stride_w,  &p.dil_h, &p.dil_w,
+                    &p.top, &p.left,   &p.bias,     &p.activation};
     run_kernel(kernel, 3, argv);
     for (size_t i = 0; i < outputs; i++) {
         const int64_t channel = (int64_t)i / (p.oh * p.ow) % p.k;
@@ -304,8 +316,7 @@ static void check_conv(element type, int build, const image *shape)
     release_all();
 }
 
-Test(kernels_reduce, convolution_matches_a_double_reference)
-{
+Test(kernels_reduce, convolution_matches_a_double_reference) {
     static const image images[] = {
         {1, 1, 8, 8, 6, 3, 3, 1, 1, 1, 1, 1, 1, 1, 8, 8, 1, 1},
         {2, 6, 9, 11, 4, 3, 5, 2, 2, 2, 1, 1, 1, 2, 5, 6, 1, 0},
@@ -315,16 +326,17 @@ Test(kernels_reduce, convolution_matches_a_double_reference)
     };
     for (int type = 0; type < E_FLOATS; type++) {
         for (int build = 0; build < build_count(); build++) {
-            for (size_t i = 0; i < sizeof images / sizeof images[0]; i++) check_conv((element)type, build, &images[i]);
+            for (size_t i = 0; i < sizeof images / sizeof images[0]; i++)
+                check_conv((element)type, build, &images[i]);
         }
     }
 }
 
-static void check_pool(element type, int build, int average)
-{
+static void check_pool(element type, int build, int average) {
     char what[96];
     int64_t planes = 3, h = 7, w = 9, oh = 4, ow = 5, kh = 3, kw = 3, stride = 2, pad = 1;
-    const k_info *kernel = find(average ? "avgpool2d" : "maxpool2d", type, build, what, sizeof what);
+    const k_info *kernel =
+        find(average ? "avgpool2d" : "maxpool2d", type, build, what, sizeof what);
     void *x = scratch_values(type, (size_t)(planes * h * w), -1, 1), *y = scratch(60 * 8);
     void *argv[] = {&x, &y, &planes, &h, &w, &oh, &ow, &kh, &kw, &stride, &stride, &pad, &pad};
     run_kernel(kernel, 2, argv);
@@ -340,13 +352,13 @@ static void check_pool(element type, int build, int average)
                 count++;
             }
         }
-        expect_near(type, element_get(type, y, (size_t)i), average ? sum / count : best, 1e-6, what, (size_t)i);
+        expect_near(type, element_get(type, y, (size_t)i), average ? sum / count : best, 1e-6, what,
+                    (size_t)i);
     }
     release_all();
 }
 
-Test(kernels_reduce, pooling_counts_only_pixels_inside)
-{
+Test(kernels_reduce, pooling_counts_only_pixels_inside) {
     for (int type = 0; type < E_FLOATS; type++) {
         for (int build = 0; build < build_count(); build++) {
             check_pool((element)type, build, 0);

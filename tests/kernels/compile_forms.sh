@@ -1,0 +1,78 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Compiles every unit and type in the forms that no test here runs: with K_LINT, as OpenCL C 1.2 for GPUs and for CPUs
+# (clang), and as CUDA (nvcc), where registers are compared with registers.txt and no spill is allowed.
+#   compile_forms.sh lint|opencl|cuda <compiler> <repository> <work folder> <unit:type:isas>...
+# CUDA figures that changed on purpose: copy <work folder>/registers.txt over tests/kernels/registers.txt.
+set -eu
+form=$1 cc=$2 root=$3 work=$4
+shift 4
+here=$root/tests/kernels
+mkdir -p "$work"
+failed=0
+
+lint() {
+    "$cc" -x c -std=c11 -fsyntax-only -fopenmp-simd -Wall -Wno-tautological-compare -Werror -DK_LINT -DT="$2" \
+        -I"$root/include" "$root/kernels/$1.k"
+}
+
+opencl() {
+    sh "$here/opencl_text.sh" cc "$root/include" "$root/kernels/$1.k" -DT="$2" >"$work/$1.cl"
+    for model in "" "-DK_IDX64" "-DK_LOOPS -DK_IDX64"; do
+        # shellcheck disable=SC2086
+        "$cc" -x cl -cl-std=CL1.2 -target spir64 -Xclang -finclude-default-header -Wall -Werror -Wno-unused-function \
+            -Wno-unused-variable -Wno-tautological-compare -Wno-pass-failed -I"$root/include" -DT="$2" $model -O1 \
+            -S -emit-llvm -o /dev/null "$work/$1.cl"
+    done
+}
+
+# One line per kernel: architecture, index bits, name, registers; spills and local memory go to "spilled".
+cuda_arch() {
+    for bits in 32 64; do
+        case $bits:$3 in 64:75 | 64:120 | 32:*) ;; *) continue ;; esac
+        index=
+        [ "$bits" = 64 ] && index=-DK_IDX64
+        # shellcheck disable=SC2086
+        "$cc" -x cu --cubin -arch="sm_$3" -std=c++14 $index -DT="$2" -I"$root/include" -Xptxas -v \
+            -o "$work/$1.$2.cubin" "$root/kernels/$1.k" 2>"$work/$1.$2.log" || { cat "$work/$1.$2.log"; return 1; }
+        awk -v arch="$3" -v bits="$bits" -v spilled="$work/spilled" '
+            /Compiling entry function/ { split($0, part, "\047"); name = part[2] }
+            /spill stores/ { if ($0 !~ /0 bytes stack frame, 0 bytes spill stores/) print arch, bits, name, $0 >>spilled }
+            /Used [0-9]+ registers/ { match($0, /Used [0-9]+/); print arch, bits, name, substr($0, RSTART + 5, RLENGTH - 5) }
+        ' "$work/$1.$2.log" >>"$work/lines"
+    done
+}
+
+cuda() { # all architectures for one type of each unit, the oldest for all types
+    case $1:$2 in
+    *:f32 | layout:u32) for arch in 75 80 86 89 90 100 120; do cuda_arch "$1" "$2" "$arch" || return 1; done ;;
+    *) cuda_arch "$1" "$2" 75 ;;
+    esac
+}
+
+if [ "$form" = cuda ]; then
+    rm -f "$work/lines" "$work/spilled"
+    : >"$work/spilled"
+fi
+for entry in "$@"; do
+    unit=${entry%%:*} rest=${entry#*:}
+    "$form" "$unit" "${rest%%:*}" || { echo "FAILED: $form $unit ${rest%%:*}"; failed=1; }
+done
+[ "$form" = cuda ] || exit $failed
+
+{
+    "$cc" --version | sed -n 's/^Cuda compilation tools, /# /p'
+    LC_ALL=C sort -u "$work/lines"
+} >"$work/registers.txt"
+if [ -s "$work/spilled" ]; then
+    echo "kernels that spill or use local memory:"
+    cat "$work/spilled"
+    # Library functions of double precision keep tables and slow paths in local memory; ours may not.
+    grep -v '_f64 ' "$work/spilled" && failed=1
+fi
+if [ "$(sed -n 1p "$work/registers.txt")" = "$(sed -n 1p "$here/registers.txt")" ]; then
+    diff "$here/registers.txt" "$work/registers.txt" || { echo "registers changed (old <, new >)"; failed=1; }
+else
+    echo "another nvcc than registers.txt was made with; only spills are checked"
+fi
+exit $failed
