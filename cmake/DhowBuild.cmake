@@ -8,6 +8,8 @@ if(DHOW_WERROR)
 endif()
 
 find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 
 if(DHOW_SANITIZE)
   add_compile_options(-fsanitize=${DHOW_SANITIZE} -fno-omit-frame-pointer)

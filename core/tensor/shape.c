@@ -68,8 +68,9 @@ bool dhowi_shape_broadcast(int32_t rank_a, const int64_t *a, int32_t rank_b, con
     for (int32_t i = 0; i < rank; i++) {
         int64_t x = i < rank - rank_a ? 1 : a[i - (rank - rank_a)];
         int64_t y = i < rank - rank_b ? 1 : b[i - (rank - rank_b)];
-        if (x != y && x != 1 && y != 1) return false;
-        out[i] = x == 1 ? y : x;
+        bool open = x < 0 || y < 0; /* extents that a model does not know yet fit anything */
+        if (x != y && x != 1 && y != 1 && !open) return false;
+        out[i] = x == 1 || (x < 0 && y != 1) ? y : x;
     }
     *out_rank = rank;
     return true;

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Building models step by step.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/size.h"
+#include "base/text.h"
+#include "model/model.h"
+
+/* ---- growing arrays: the count rises only when the element is complete ---- */
+
+static bool grow(void **array, uint32_t count, uint32_t *capacity, size_t element_bytes) {
+    if (count < *capacity) return true;
+    uint32_t larger = *capacity * 2 + 16;
+    void *grown = dhowi_realloc_array(*array, larger, element_bytes);
+    if (grown == NULL) return false;
+    *array = grown;
+    *capacity = larger;
+    return true;
+}
+
+static bool append_index(int32_t **array, uint32_t count, int32_t value) {
+    int32_t *grown = dhowi_realloc_array(*array, count + 1, sizeof **array);
+    if (grown == NULL) return false;
+    grown[count] = value;
+    *array = grown;
+    return true;
+}
+
+static dhow_status new_value(dhow_model *m, dhowi_value_kind kind, const char *name, const dhowi_spec *spec,
+                             dhow_model_value *out) {
+    if (!grow((void **)&m->values, m->value_count, &m->value_capacity, sizeof *m->values)) {
+        return dhowi_fail_memory("model");
+    }
+    dhowi_value *v = &m->values[m->value_count];
+    *v = (dhowi_value){.kind = kind, .spec = *spec, .last_use = -1};
+    if (name != NULL) {
+        v->name = dhowi_strdup(name);
+        if (v->name == NULL) return dhowi_fail_memory("model");
+    }
+    *out = (dhow_model_value)m->value_count++;
+    return DHOW_OK;
+}
+
+static dhow_status check_value(const dhow_model *m, const char *function, dhow_model_value value) {
+    if (value >= 0 && (uint32_t)value < m->value_count) return DHOW_OK;
+    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %d is no value of this model", function, value);
+}
+
+static dhow_status begin(dhow_model *m, const char *function, dhow_model_value *out) {
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
+    *out = -1;
+    return dhowi_model_check(m, function);
+}
+
+static dhow_status check_name(const dhow_model *m, const char *function, const char *name) {
+    if (name == NULL || name[0] == '\0') return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: a name is needed", function);
+    for (uint32_t i = 0; i < m->value_count; i++) {
+        if (m->values[i].name != NULL && strcmp(m->values[i].name, name) == 0) {
+            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the name '%.64s' is taken", function, name);
+        }
+    }
+    return DHOW_OK;
+}
+
+dhowi_value *dhowi_model_find_parameter(const dhow_model *m, const char *name) {
+    for (uint32_t i = 0; i < m->parameter_count; i++) {
+        dhowi_value *v = &m->values[m->parameters[i]];
+        if (strcmp(v->name, name) == 0) return v;
+    }
+    return NULL;
+}
+
+/* ---- inputs, outputs, parameters ---- */
+
+dhow_status dhow_model_input(dhow_model *m, const char *name, dhow_dtype dtype, int32_t rank, const int64_t *shape,
+                             dhow_model_value *out) {
+    static const char function[] = "dhow_model_input";
+    DHOWI_TRY(begin(m, function, out));
+    DHOWI_TRY(check_name(m, function, name));
+    int64_t closed[DHOW_MAX_RANK], count;
+    uint64_t bytes;
+    for (int32_t i = 0; i < rank && i < DHOW_MAX_RANK && shape != NULL; i++) closed[i] = shape[i] == -1 ? 1 : shape[i];
+    DHOWI_TRY(dhowi_shape_check(function, dtype, rank, shape != NULL ? closed : NULL, &count, &bytes));
+    dhowi_spec spec = {.dtype = dtype, .rank = rank};
+    if (rank > 0) memcpy(spec.shape, shape, (size_t)rank * sizeof *shape);
+    if (!append_index(&m->inputs, m->input_count, (int32_t)m->value_count)) return dhowi_fail_memory(function);
+    DHOWI_TRY(new_value(m, DHOWI_VALUE_INPUT, name, &spec, out));
+    m->input_count++;
+    return DHOW_OK;
+}
+
+dhow_status dhow_model_output(dhow_model *m, const char *name, dhow_model_value value) {
+    static const char function[] = "dhow_model_output";
+    DHOWI_TRY(dhowi_model_check(m, function));
+    DHOWI_TRY(check_value(m, function, value));
+    if (name == NULL || name[0] == '\0') return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: a name is needed", function);
+    if (m->values[value].kind != DHOWI_VALUE_RESULT) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: '%.64s' is no result of a step", function, name);
+    }
+    char **names = dhowi_realloc_array(m->output_names, m->output_count + 1, sizeof *names);
+    if (names == NULL) return dhowi_fail_memory(function);
+    m->output_names = names;
+    char *copy = dhowi_strdup(name);
+    if (copy == NULL || !append_index(&m->outputs, m->output_count, value)) {
+        dhowi_free(copy);
+        return dhowi_fail_memory(function);
+    }
+    m->output_names[m->output_count++] = copy;
+    m->values[value].is_output = true;
+    return DHOW_OK;
+}
+
+static dhow_status new_parameter(dhow_model *m, const char *function, const char *name, const dhowi_spec *spec,
+                                 dhow_model_value *out) {
+    dhow_tensor *zeros;
+    DHOWI_TRY(check_name(m, function, name));
+    DHOWI_TRY(dhow_tensor_full(m->device, spec->dtype, spec->rank, spec->shape, 0, &zeros));
+    dhow_status status = dhow_tensor_set_label(zeros, name);
+    if (status == DHOW_OK && !append_index(&m->parameters, m->parameter_count, (int32_t)m->value_count)) {
+        status = dhowi_fail_memory(function);
+    }
+    if (status == DHOW_OK) status = new_value(m, DHOWI_VALUE_PARAMETER, name, spec, out);
+    if (status != DHOW_OK) {
+        dhow_tensor_release(zeros);
+        return status;
+    }
+    m->values[*out].tensor = zeros;
+    m->parameter_count++;
+    return DHOW_OK;
+}
+
+dhow_status dhow_model_parameter(dhow_model *m, const char *name, dhow_dtype dtype, int32_t rank,
+                                 const int64_t *shape, dhow_model_value *out) {
+    static const char function[] = "dhow_model_parameter";
+    int64_t count;
+    uint64_t bytes;
+    DHOWI_TRY(begin(m, function, out));
+    DHOWI_TRY(dhowi_shape_check(function, dtype, rank, shape, &count, &bytes));
+    dhowi_spec spec = {.dtype = dtype, .rank = rank};
+    if (rank > 0) memcpy(spec.shape, shape, (size_t)rank * sizeof *shape);
+    return new_parameter(m, function, name, &spec, out);
+}
+
+/* ---- steps ---- */
+
+static dhow_status add_step(dhow_model *m, dhowi_op_id id, const char *layer, const int32_t *in, uint32_t count,
+                            const dhowi_attrs *attrs, dhow_model_value *out) {
+    static const dhowi_attrs none;
+    const dhowi_op *op = dhowi_op_of(id);
+    const dhowi_spec *specs[DHOWI_OP_MAX_INPUTS] = {NULL};
+    dhowi_spec result;
+    dhowi_step step = {.op = id, .in = {-1, -1, -1}, .attrs = attrs != NULL ? *attrs : none};
+    for (uint32_t i = 0; i < count; i++) {
+        if (in[i] < 0 && i >= op->required) continue;
+        DHOWI_TRY(check_value(m, op->name, in[i]));
+        specs[i] = &m->values[in[i]].spec;
+        step.in[i] = in[i];
+    }
+    dhow_status status = dhowi_op_infer(op, specs, &step.attrs, &result);
+    if (status != DHOW_OK) return layer != NULL ? dhowi_fail_prefix(status, "layer '%.64s'", layer) : status;
+    if (!grow((void **)&m->steps, m->step_count, &m->step_capacity, sizeof *m->steps)) return dhowi_fail_memory("model");
+    if (layer != NULL) {
+        step.layer = dhowi_strdup(layer);
+        if (step.layer == NULL) return dhowi_fail_memory("model");
+    }
+    status = new_value(m, DHOWI_VALUE_RESULT, NULL, &result, &step.out);
+    if (status != DHOW_OK) {
+        dhowi_free(step.layer);
+        return status;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (step.in[i] >= 0) m->values[step.in[i]].last_use = (int32_t)m->step_count;
+    }
+    m->steps[m->step_count++] = step;
+    *out = step.out;
+    return DHOW_OK;
+}
+
+static dhow_status add_plain(dhow_model *m, dhowi_op_id id, const int32_t *in, uint32_t count,
+                             const dhowi_attrs *attrs, dhow_model_value *out) {
+    DHOWI_TRY(begin(m, dhowi_op_of(id)->name, out));
+    return add_step(m, id, NULL, in, count, attrs, out);
+}
+
+#define UNARY(name, formula)                                                                           \
+    dhow_status dhow_model_##name(dhow_model *model, dhow_model_value x, dhow_model_value *out) {      \
+        return add_plain(model, DHOWI_OP_##name, &x, 1, NULL, out);                                    \
+    }
+DHOW_UNARY_MAP(UNARY)
+
+#define BINARY(name, formula)                                                                          \
+    dhow_status dhow_model_##name(dhow_model *model, dhow_model_value a, dhow_model_value b,           \
+                                  dhow_model_value *out) {                                             \
+        const int32_t in[] = {a, b};                                                                   \
+        return add_plain(model, DHOWI_OP_##name, in, 2, NULL, out);                                    \
+    }
+DHOW_BINARY_MAP(BINARY)
+
+#define ALONG(name)                                                                                    \
+    dhow_status dhow_model_##name(dhow_model *model, dhow_model_value x, int32_t dim,                  \
+                                  dhow_model_value *out) {                                             \
+        const dhowi_attrs attrs = {.dim = dim};                                                        \
+        return add_plain(model, DHOWI_OP_##name, &x, 1, &attrs, out);                                  \
+    }
+ALONG(softmax)
+ALONG(argmax)
+ALONG(flatten)
+
+#define POOL(name)                                                                                     \
+    dhow_status dhow_model_##name(dhow_model *model, dhow_model_value x, const dhow_window *window,    \
+                                  dhow_model_value *out) {                                             \
+        dhowi_attrs attrs = {0};                                                                       \
+        if (window != NULL) attrs.window = *window;                                                    \
+        return add_plain(model, DHOWI_OP_##name, &x, 1, &attrs, out);                                  \
+    }
+POOL(maxpool2d)
+POOL(avgpool2d)
+
+dhow_status dhow_model_matmul(dhow_model *model, dhow_model_value a, dhow_model_value b, dhow_model_value *out) {
+    const int32_t in[] = {a, b};
+    return add_plain(model, DHOWI_OP_matmul, in, 2, NULL, out);
+}
+
+/* ---- layers: a step with parameters of its own ---- */
+
+typedef struct layer {
+    const char *function, *name;
+    dhowi_op_id op;
+    dhow_model_value x;
+    dhowi_spec weight, bias;
+    bool has_bias;
+    const dhowi_attrs *attrs;
+} layer;
+
+static dhow_status add_layer(dhow_model *m, const layer *l, dhow_model_value *out) {
+    char name[160];
+    int32_t in[] = {l->x, -1, -1};
+    if (l->name == NULL || l->name[0] == '\0' || strlen(l->name) > 128) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: a layer needs a name of at most 128 bytes", l->function);
+    }
+    DHOWI_TRY(check_value(m, l->function, l->x));
+    (void)snprintf(name, sizeof name, "%s.weight", l->name);
+    DHOWI_TRY(new_parameter(m, l->function, name, &l->weight, &in[1]));
+    (void)snprintf(name, sizeof name, "%s.bias", l->name);
+    if (l->has_bias) DHOWI_TRY(new_parameter(m, l->function, name, &l->bias, &in[2]));
+    return add_step(m, l->op, l->name, in, 3, l->attrs, out);
+}
+
+static dhow_status check_extent(const char *function, const char *what, int64_t extent) {
+    if (extent >= 1 && extent <= INT32_MAX) return DHOW_OK;
+    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is %lld; 1 to 2^31-1 is allowed", function, what,
+                      (long long)extent);
+}
+
+/* The dtype of a layer is its input's. */
+static dhow_dtype dtype_of(const dhow_model *m, dhow_model_value x) {
+    return x >= 0 && (uint32_t)x < m->value_count ? m->values[x].spec.dtype : DHOW_F32;
+}
+
+dhow_status dhow_model_linear(dhow_model *m, const char *name, dhow_model_value x, int64_t in_features,
+                              int64_t out_features, int32_t bias, dhow_model_value *out) {
+    static const char function[] = "dhow_model_linear";
+    DHOWI_TRY(begin(m, function, out));
+    DHOWI_TRY(check_extent(function, "in_features", in_features));
+    DHOWI_TRY(check_extent(function, "out_features", out_features));
+    dhow_dtype dtype = dtype_of(m, x);
+    const layer l = {.function = function,
+                     .name = name,
+                     .op = DHOWI_OP_linear,
+                     .x = x,
+                     .weight = {dtype, 2, {out_features, in_features}},
+                     .bias = {dtype, 1, {out_features}},
+                     .has_bias = bias != 0};
+    return add_layer(m, &l, out);
+}
+
+dhow_status dhow_model_conv2d(dhow_model *m, const char *name, dhow_model_value x, int64_t in_channels,
+                              int64_t out_channels, const dhow_window *window, int32_t bias, dhow_model_value *out) {
+    static const char function[] = "dhow_model_conv2d";
+    DHOWI_TRY(begin(m, function, out));
+    if (window == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: window is NULL, its kernel is needed", function);
+    int64_t groups = window->groups == 0 ? 1 : window->groups;
+    DHOWI_TRY(check_extent(function, "in_channels", in_channels));
+    DHOWI_TRY(check_extent(function, "out_channels", out_channels));
+    DHOWI_TRY(check_extent(function, "window->kernel[0]", window->kernel[0]));
+    DHOWI_TRY(check_extent(function, "window->kernel[1]", window->kernel[1]));
+    if (groups < 1 || in_channels % groups != 0) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: groups does not divide in_channels", function);
+    }
+    dhow_dtype dtype = dtype_of(m, x);
+    const dhowi_attrs attrs = {.window = *window};
+    const layer l = {.function = function,
+                     .name = name,
+                     .op = DHOWI_OP_conv2d,
+                     .x = x,
+                     .weight = {dtype, 4, {out_channels, in_channels / groups, window->kernel[0], window->kernel[1]}},
+                     .bias = {dtype, 1, {out_channels}},
+                     .has_bias = bias != 0,
+                     .attrs = &attrs};
+    return add_layer(m, &l, out);
+}
+
+dhow_status dhow_model_layernorm(dhow_model *m, const char *name, dhow_model_value x, int64_t features, float eps,
+                                 dhow_model_value *out) {
+    static const char function[] = "dhow_model_layernorm";
+    DHOWI_TRY(begin(m, function, out));
+    DHOWI_TRY(check_extent(function, "features", features));
+    dhow_dtype dtype = dtype_of(m, x);
+    const dhowi_attrs attrs = {.eps = eps};
+    const layer l = {.function = function,
+                     .name = name,
+                     .op = DHOWI_OP_layernorm,
+                     .x = x,
+                     .weight = {dtype, 1, {features}},
+                     .bias = {dtype, 1, {features}},
+                     .has_bias = true,
+                     .attrs = &attrs};
+    return add_layer(m, &l, out);
+}

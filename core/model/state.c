@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parameters of models: looking, setting, loading, saving.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "model/model.h"
+
+uint32_t dhow_model_parameter_count(const dhow_model *model) {
+    return dhowi_handle_is(model, DHOWI_MODEL) ? model->parameter_count : 0;
+}
+
+dhow_status dhow_model_parameter_at(const dhow_model *m, uint32_t index, dhow_model_parameter_info *out) {
+    static const char function[] = "dhow_model_parameter_at";
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
+    memset(out, 0, sizeof *out);
+    DHOWI_TRY(dhowi_model_check(m, function));
+    if (index >= m->parameter_count) {
+        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, the model has %u parameters", function, index,
+                          m->parameter_count);
+    }
+    const dhowi_value *v = &m->values[m->parameters[index]];
+    *out = (dhow_model_parameter_info){v->name, v->tensor};
+    return DHOW_OK;
+}
+
+/* A parameter is replaced, never written: an old tensor may be frozen and packed. */
+static void replace(dhowi_value *v, dhow_tensor *tensor) {
+    dhow_tensor_release(v->tensor);
+    v->tensor = tensor;
+    (void)dhowi_copy_text(tensor->storage->label, sizeof tensor->storage->label, v->name);
+}
+
+dhow_status dhow_model_set_parameter(dhow_model *m, const char *name, dhow_tensor *value) {
+    static const char function[] = "dhow_model_set_parameter";
+    char a[160], b[192];
+    dhow_tensor *copy;
+    DHOWI_TRY(dhowi_model_check(m, function));
+    DHOWI_TRY(dhowi_tensor_check_read(value, function, "value"));
+    dhowi_value *v = name != NULL ? dhowi_model_find_parameter(m, name) : NULL;
+    if (v == NULL) {
+        return dhowi_fail(DHOW_NOT_FOUND, "%s: the model has no parameter '%.64s'", function, name != NULL ? name : "");
+    }
+    if (value->dtype != v->spec.dtype ||
+        !dhowi_shape_equal(value->rank, value->shape, v->spec.rank, v->spec.shape)) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: '%s' is %s, given %s", function, name,
+                          dhowi_spec_text(&v->spec, a, sizeof a), dhowi_tensor_text(value, b, sizeof b));
+    }
+    DHOWI_TRY(dhowi_tensor_new(m->device, v->spec.dtype, v->spec.rank, v->spec.shape, &copy));
+    dhow_status status = dhow_copy(value, copy);
+    if (status != DHOW_OK) {
+        dhow_tensor_release(copy);
+        return status;
+    }
+    replace(v, copy);
+    return DHOW_OK;
+}
+
+/* ---- loading ---- */
+
+static const dhowi_value *wanted(const dhow_model *m, uint32_t i) { return &m->values[m->parameters[i]]; }
+
+static bool find_entry(const dhow_safetensors *file, const char *name, dhow_safetensors_entry *entry) {
+    for (uint32_t i = 0; i < dhow_safetensors_count(file); i++) {
+        if (dhow_safetensors_at(file, i, entry) == DHOW_OK && strcmp(entry->name, name) == 0) return true;
+    }
+    return false;
+}
+
+/* Compares names, shapes and dtypes and lists everything that differs. */
+static dhow_status compare(const dhow_model *m, const dhow_safetensors *file, const char *path) {
+    char story[800], a[160], b[160];
+    dhowi_text text = DHOWI_TEXT(story);
+    dhow_safetensors_entry entry;
+    story[0] = '\0';
+    for (uint32_t i = 0; i < m->parameter_count; i++) {
+        const dhowi_value *v = wanted(m, i);
+        if (!find_entry(file, v->name, &entry)) {
+            dhowi_text_add(&text, "; missing: %s", v->name);
+        } else if (entry.dtype != v->spec.dtype ||
+                   !dhowi_shape_equal(entry.rank, entry.shape, v->spec.rank, v->spec.shape)) {
+            dhowi_spec there = {.dtype = entry.dtype, .rank = entry.rank};
+            memcpy(there.shape, entry.shape, sizeof there.shape);
+            dhowi_text_add(&text, "; %s is %s in the file, %s in the model", v->name,
+                           dhowi_spec_text(&there, a, sizeof a), dhowi_spec_text(&v->spec, b, sizeof b));
+        }
+    }
+    for (uint32_t i = 0; i < dhow_safetensors_count(file); i++) {
+        if (dhow_safetensors_at(file, i, &entry) == DHOW_OK && dhowi_model_find_parameter(m, entry.name) == NULL) {
+            dhowi_text_add(&text, "; unexpected: %s", entry.name);
+        }
+    }
+    if (text.length == 0) return DHOW_OK;
+    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s does not fit the model%s", path, story);
+}
+
+static dhow_status load_all(dhow_model *m, const dhow_safetensors *file, dhow_tensor **loaded) {
+    for (uint32_t i = 0; i < m->parameter_count; i++) {
+        DHOWI_TRY(dhow_safetensors_load(file, wanted(m, i)->name, m->device, &loaded[i]));
+    }
+    return DHOW_OK;
+}
+
+dhow_status dhow_model_load_state(dhow_model *m, const char *path) {
+    static const char function[] = "dhow_model_load_state";
+    DHOWI_TRY(dhowi_model_check(m, function));
+    dhow_safetensors *file;
+    DHOWI_TRY(dhow_safetensors_open(m->context, path, &file));
+    dhow_tensor **loaded = dhowi_alloc_array(m->parameter_count, sizeof(dhow_tensor *));
+    dhow_status status = loaded == NULL ? dhowi_fail_memory(function) : compare(m, file, path);
+    if (status == DHOW_OK) status = load_all(m, file, loaded);
+    for (uint32_t i = 0; loaded != NULL && i < m->parameter_count; i++) {
+        if (status == DHOW_OK) {
+            replace(&m->values[m->parameters[i]], loaded[i]);
+        } else {
+            dhow_tensor_release(loaded[i]);
+        }
+    }
+    dhowi_free(loaded);
+    dhow_safetensors_close(file);
+    return status;
+}
+
+dhow_status dhow_model_save_state(dhow_model *m, const char *path) {
+    static const char function[] = "dhow_model_save_state";
+    DHOWI_TRY(dhowi_model_check(m, function));
+    const char **names = dhowi_alloc_array(m->parameter_count, sizeof(char *));
+    dhow_tensor **tensors = dhowi_alloc_array(m->parameter_count, sizeof(dhow_tensor *));
+    dhow_status status = names == NULL || tensors == NULL ? dhowi_fail_memory(function) : DHOW_OK;
+    for (uint32_t i = 0; status == DHOW_OK && i < m->parameter_count; i++) {
+        names[i] = wanted(m, i)->name;
+        tensors[i] = wanted(m, i)->tensor;
+    }
+    if (status == DHOW_OK) status = dhow_safetensors_save(path, m->parameter_count, names, tensors);
+    dhowi_free(names);
+    dhowi_free(tensors);
+    return status;
+}

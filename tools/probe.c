@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * dhow-probe PLUGIN.so: loads a plugin, asks it whether it works here, and writes the answer to descriptor 3. A plugin that
+ * crashes, exits or hangs does it here and not in the program that wants to know.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "plugin/plugin.h"
+
+static void *host_alloc(void *user, uint64_t bytes, uint64_t align) {
+    (void)user;
+    return dhowi_alloc_aligned((size_t)bytes, align < 16 ? 16 : (size_t)align);
+}
+static void host_free(void *user, void *memory) {
+    (void)user;
+    dhowi_free(memory);
+}
+static void host_log(void *user, int32_t level, const char *message) { (void)user, (void)level, (void)message; }
+static const char *host_env(void *user, const char *name) {
+    (void)user;
+    return dhowi_env(name);
+}
+static int32_t host_cache_load(void *user, const char *key, void **out_blob, uint64_t *out_bytes) {
+    (void)user, (void)key;
+    *out_blob = NULL;
+    *out_bytes = 0;
+    return DHOW_NOT_FOUND;
+}
+static int32_t host_cache_store(void *user, const char *key, const void *blob, uint64_t bytes) {
+    (void)user, (void)key, (void)blob, (void)bytes;
+    return DHOW_OK;
+}
+
+int main(int argc, char **argv) {
+    static dhowi_plugin plugin;
+    static const dhow_host host = {.struct_size = (uint32_t)sizeof host,
+                                   .minor = DHOW_PLUGIN_MINOR,
+                                   .log = host_log,
+                                   .alloc = host_alloc,
+                                   .free = host_free,
+                                   .env = host_env,
+                                   .cache_load = host_cache_load,
+                                   .cache_store = host_cache_store,
+                                   .cpu_threads = 1};
+    if (argc != 2) {
+        (void)fprintf(stderr, "usage: dhow-probe PLUGIN.so 3>answer\n");
+        return 2;
+    }
+    if (!dhowi_copy_text(plugin.path, sizeof plugin.path, argv[1])) return 2;
+    dhowi_plugin_load(&plugin);
+    if (plugin.state == DHOW_PLUGIN_READY) dhowi_plugin_probe(&plugin, &host);
+    dhowi_plugin_print_answer(&plugin, 3);
+    _exit(0); /* what the plugin registered to run at exit does not matter any more */
+}
