@@ -61,7 +61,7 @@
 
 #define K_CAT_(a, b) a##b
 #define K_CAT(a, b) K_CAT_(a, b)
-#define K_T(name) K_CAT(K_CAT(name, _), T) /* softmax -> softmax_f16 under -DT=f16 */
+#define K_T(name) K_CAT(name##_, T) /* softmax -> softmax_f16 under -DT=f16; name may be a macro of the compiler's */
 #define CDIV(a, b) (((a) + (b)-1) / (b))
 #define MAXOF(a, b) ((a) > (b) ? (a) : (b))
 #define MINOF(a, b) ((a) < (b) ? (a) : (b))
@@ -178,16 +178,15 @@ typedef struct k_dims {
 #define K_U2F(u) as_float((u32)(u))
 #define sqrtf(x) sqrt((f32)(x))
 #define rsqrtf(x) rsqrt((f32)(x))
-#define fabsf(x) fabs((f32)(x))
 #define fmaf(a, b, c) fma((f32)(a), (f32)(b), (f32)(c))
 #ifdef K_F64
 #define K_INF64 ((f64)INFINITY)
 #define K_D2U(d) as_ulong((f64)(d))
 #define K_U2D(u) as_double((u64)(u))
 #endif
-#define K_LIBM64(name) name
 #ifdef K_LOOPS /* a group is one work-item: its local memory can be private, which no device limit applies to */
 #define K_GROUPSIZE 1
+#define fabsf(x) K_U2F(K_F2U(x) & 0x7fffffffu) /* a call would keep loops from being vectorised */
 #define LOCALPTR
 #define K_ALIGN __attribute__((aligned(64)))
 #define LOCAL(T, n, N) T n[N] K_ALIGN
@@ -201,6 +200,7 @@ typedef struct k_dims {
 #define LOCALPTR __local
 #define LOCAL(T, n, N) __local T n[N]
 #define LOCAL2(T, n, M, N) __local T n[M][N]
+#define fabsf(x) fabs((f32)(x))
 #define expf(x) exp((f32)(x))
 #define logf(x) log((f32)(x))
 #define tanhf(x) tanh((f32)(x))
@@ -240,7 +240,6 @@ typedef struct k_dims {
 #define ATOMIC_ADD(p, v) atomicAdd(p, v)
 #define K_F2U(f) __float_as_uint(f)
 #define K_U2F(u) __uint_as_float(u)
-#define K_LIBM64(name) name
 FN f32 k_half_load(u16 h)
 {
     f32 f;
@@ -297,7 +296,6 @@ FN u16 k_half_store(f32 f)
 #define rsqrtf(x) (1.0f / __builtin_sqrtf(x))
 #define fabsf(x) __builtin_fabsf(x)
 #define fmaf(a, b, c) ((a) * (b) + (c)) /* contracted where the processor can; never a library call */
-#define K_LIBM64(name) __builtin_##name
 typedef union {
     f32 f;
     u32 u;
@@ -454,7 +452,7 @@ FN u16 k_half_store(f32 f) /* rounds to nearest even */
 #else
 #define K_GELU_f32(x) ((x) * (0.5f * erfcf((x) * -0.70710678f)))
 #endif
-#define K_GELU_f64(x) ((x) * (0.5 * K_LIBM64(erfc)((x) * -0.70710678118654752)))
+#define K_GELU_f64(x) ((x) * (0.5 * K_MATH_erfc_f64((x) * -0.70710678118654752)))
 
 /* ---- storage types ---------------------------------------------------------------------------------------------- */
 
@@ -497,9 +495,28 @@ FN u16 k_bf16_store(f32 f) /* rounds to nearest even, keeps NaN */
 
 /* ---- functions by type: MATH(T,exp)(x), and the activations as ACTIVATION(T,gelu)(x) ----------------------------- */
 
-#define MATH(T, name) K_CAT(K_MATH_, REAL(T))(name)
-#define K_MATH_f32(name) name##f
-#define K_MATH_f64(name) K_LIBM64(name)
+/* Pasted at once, since OpenCL compilers define exp and its kin as macros. */
+#define MATH(T, name) K_CAT(K_MATH_##name##_, REAL(T))
+#define K_MATH_exp_f32 expf
+#define K_MATH_log_f32 logf
+#define K_MATH_tanh_f32 tanhf
+#define K_MATH_sqrt_f32 sqrtf
+#define K_MATH_fabs_f32 fabsf
+#ifdef K_C
+#define K_MATH_exp_f64 __builtin_exp
+#define K_MATH_log_f64 __builtin_log
+#define K_MATH_tanh_f64 __builtin_tanh
+#define K_MATH_sqrt_f64 __builtin_sqrt
+#define K_MATH_fabs_f64 __builtin_fabs
+#define K_MATH_erfc_f64 __builtin_erfc
+#else
+#define K_MATH_exp_f64 exp
+#define K_MATH_log_f64 log
+#define K_MATH_tanh_f64 tanh
+#define K_MATH_sqrt_f64 sqrt
+#define K_MATH_fabs_f64 fabs
+#define K_MATH_erfc_f64 erfc
+#endif
 #define ACTIVATION(T, name) K_CAT(k_##name##_, REAL(T)) /* relu gelu gelu_tanh sigmoid silu tanh */
 #define ACTIVATE(T, v, activation) K_CAT(k_activate_, REAL(T))(v, activation)
 
