@@ -6,7 +6,7 @@
 #include <omp.h>
 #include <string.h>
 #if defined(__x86_64__)
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
 #include "cpu.h"
@@ -16,13 +16,13 @@ enum { PIECE = 1 << 20, PARALLEL_FROM = 4 << 20 };
 #if defined(__x86_64__)
 __attribute__((target("avx"))) static void stream_lines(unsigned char *to,
                                                         const unsigned char *from, size_t lines) {
-    typedef long long v4 __attribute__((vector_size(32)));
-    typedef long long v4u __attribute__((vector_size(32), aligned(1), may_alias));
     for (size_t i = 0; i < lines; i++) {
-        const v4 a = *(const v4u *)(const void *)(from + 64 * i),
-                 b = *(const v4u *)(const void *)(from + 64 * i + 32);
-        __builtin_ia32_movntdq256((v4 *)(void *)(to + 64 * i), a);
-        __builtin_ia32_movntdq256((v4 *)(void *)(to + 64 * i + 32), b);
+        const void *source = from + 64 * i;
+        void *target = to + 64 * i;
+        const __m256i low = _mm256_loadu_si256((const __m256i *)source);
+        const __m256i high = _mm256_loadu_si256((const __m256i *)source + 1);
+        _mm256_stream_si256((__m256i *)target, low);
+        _mm256_stream_si256((__m256i *)target + 1, high);
     }
 }
 

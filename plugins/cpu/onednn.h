@@ -22,7 +22,6 @@
     X(dnnl_primitive_desc_create)
 typedef dnnl_memory_desc_t onednn_md; /* a value; ndims 0 is "none" */
 #define MD(md) (&(md))
-#define MD_NONE(md) ((md).ndims == 0)
 #elif DNNL_VERSION_MAJOR == 3
 #define ONEDNN_SONAME "libdnnl.so.3"
 #define ONEDNN_PACKAGE "libdnnl3"
@@ -35,7 +34,6 @@ typedef dnnl_memory_desc_t onednn_md; /* a value; ndims 0 is "none" */
     X(dnnl_convolution_forward_primitive_desc_create)
 typedef dnnl_memory_desc_t onednn_md; /* a pointer; NULL is "none" */
 #define MD(md) (md)
-#define MD_NONE(md) ((md) == NULL)
 #else
 #error "oneDNN 2 or 3"
 #endif

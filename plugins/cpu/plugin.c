@@ -13,9 +13,9 @@ int32_t cpu_fail(dhow_error *err, dhow_status status, int64_t native, const char
     va_start(list, format);
     (void)vsnprintf(err->message, sizeof err->message, format, list);
     va_end(list);
-    err->code = status;
+    err->code = (int32_t)status;
     err->native_code = native;
-    return status;
+    return (int32_t)status;
 }
 
 static int32_t probe(const dhow_host *host, dhow_probe *out, dhow_error *err) {
