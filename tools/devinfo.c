@@ -16,7 +16,8 @@ static const char k_usage[] =
     "\n"
     "Lists the devices of this machine and what became of every plugin.\n"
     "  --json         the same as JSON\n"
-    "  --device SPEC  show what SPEC selects (\"cuda:1\", \"cuda,cpu\", \"auto\"); exit 1 with the reason if nothing\n"
+    "  --device SPEC  show what SPEC selects (\"cuda:1\", \"cuda,cpu\", \"auto\"); exit 1 with the "
+    "reason if nothing\n"
     "  --check        allocate, copy, launch and verify on every device; exit 1 if one fails\n"
     "  --version      print the version\n";
 
@@ -66,17 +67,20 @@ static void gibibytes(uint64_t bytes, char *text, size_t capacity) {
 
 static void print_devices(dhow_context *context) {
     printf("Devices\n");
-    printf("  %-10s %-11s %5s %10s %10s  %s\n", "name", "kind", "units", "memory", "free", "description");
+    printf("  %-10s %-11s %5s %10s %10s  %s\n", "name", "kind", "units", "memory", "free",
+           "description");
     for (uint32_t i = 0; i < dhow_device_count(context); i++) {
         dhow_device *device;
         dhow_device_info info;
         char memory[32], available[32], dtypes[128];
-        if (dhow_device_at(context, i, &device) != DHOW_OK || dhow_device_get_info(device, &info) != DHOW_OK) continue;
+        if (dhow_device_at(context, i, &device) != DHOW_OK ||
+            dhow_device_get_info(device, &info) != DHOW_OK)
+            continue;
         gibibytes(info.memory_bytes, memory, sizeof memory);
         gibibytes(info.free_bytes, available, sizeof available);
         dtype_list(info.dtypes, dtypes, sizeof dtypes);
-        printf("  %-10s %-11s %5u %10s %10s  %s\n", info.name, kind_name(info.kind), info.compute_units, memory,
-               available, info.description);
+        printf("  %-10s %-11s %5u %10s %10s  %s\n", info.name, kind_name(info.kind),
+               info.compute_units, memory, available, info.description);
         printf("  %-10s driver %s\n", "", info.driver);
         printf("  %-10s dtypes %s\n", "", dtypes);
         if (info.uuid[0] != '\0' || info.pci[0] != '\0') {
@@ -97,7 +101,8 @@ static void print_plugins(dhow_context *context) {
         for (uint32_t k = 0; k < r.component_count; k++) {
             dhow_plugin_component c;
             if (dhow_plugin_component_at(context, i, k, &c) != DHOW_OK) continue;
-            printf("  %-10s %s %s (%s): %s\n", "", c.present ? "uses " : "lacks", c.name, c.purpose, c.detail);
+            printf("  %-10s %s %s (%s): %s\n", "", c.present ? "uses " : "lacks", c.name, c.purpose,
+                   c.detail);
         }
     }
     if (dhow_plugin_count(context) == 0) printf("  none was found\n");
@@ -105,7 +110,9 @@ static void print_plugins(dhow_context *context) {
 
 /* ---- JSON ---- */
 
-static json_t *text_or_null(const char *text) { return text[0] != '\0' ? json_string(text) : json_null(); }
+static json_t *text_or_null(const char *text) {
+    return text[0] != '\0' ? json_string(text) : json_null();
+}
 
 static json_t *dtypes_json(uint64_t dtypes) {
     json_t *list = json_array();
@@ -122,13 +129,17 @@ static json_t *devices_json(dhow_context *context) {
     for (uint32_t i = 0; i < dhow_device_count(context); i++) {
         dhow_device *device;
         dhow_device_info d;
-        if (dhow_device_at(context, i, &device) != DHOW_OK || dhow_device_get_info(device, &d) != DHOW_OK) continue;
+        if (dhow_device_at(context, i, &device) != DHOW_OK ||
+            dhow_device_get_info(device, &d) != DHOW_OK)
+            continue;
         (void)json_array_append_new(
-            list, json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:i, s:o, s:o, s:o}", "name", d.name, "backend",
-                            d.backend, "index", (int)d.index, "kind", kind_name(d.kind), "description", d.description,
-                            "driver", d.driver, "memory_bytes", (json_int_t)d.memory_bytes, "free_bytes",
-                            (json_int_t)d.free_bytes, "compute_units", (int)d.compute_units, "dtypes",
-                            dtypes_json(d.dtypes), "uuid", text_or_null(d.uuid), "pci", text_or_null(d.pci)));
+            list, json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:i, s:o, s:o, s:o}", "name",
+                            d.name, "backend", d.backend, "index", (int)d.index, "kind",
+                            kind_name(d.kind), "description", d.description, "driver", d.driver,
+                            "memory_bytes", (json_int_t)d.memory_bytes, "free_bytes",
+                            (json_int_t)d.free_bytes, "compute_units", (int)d.compute_units,
+                            "dtypes", dtypes_json(d.dtypes), "uuid", text_or_null(d.uuid), "pci",
+                            text_or_null(d.pci)));
     }
     return list;
 }
@@ -138,8 +149,9 @@ static json_t *components_json(dhow_context *context, uint32_t plugin, uint32_t 
     for (uint32_t k = 0; k < count; k++) {
         dhow_plugin_component c;
         if (dhow_plugin_component_at(context, plugin, k, &c) != DHOW_OK) continue;
-        (void)json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:s}", "name", c.name, "purpose", c.purpose,
-                                                    "present", c.present, "detail", c.detail));
+        (void)json_array_append_new(
+            list, json_pack("{s:s, s:s, s:b, s:s}", "name", c.name, "purpose", c.purpose, "present",
+                            c.present, "detail", c.detail));
     }
     return list;
 }
@@ -150,8 +162,9 @@ static json_t *plugins_json(dhow_context *context) {
         dhow_plugin_record r;
         if (dhow_plugin_at(context, i, &r) != DHOW_OK) continue;
         (void)json_array_append_new(
-            list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "path", r.path, "backend", r.backend, "version",
-                            r.version, "state", state_name(r.state), "reason", r.reason, "hint", r.hint, "components",
+            list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "path", r.path, "backend",
+                            r.backend, "version", r.version, "state", state_name(r.state), "reason",
+                            r.reason, "hint", r.hint, "components",
                             components_json(context, i, r.component_count)));
     }
     return list;
@@ -173,9 +186,10 @@ typedef struct options {
 } options;
 
 static int parse(int argc, char **argv, options *o) {
-    static const struct option names[] = {{"json", no_argument, NULL, 'j'},    {"device", required_argument, NULL, 'd'},
-                                          {"check", no_argument, NULL, 'c'},   {"help", no_argument, NULL, 'h'},
-                                          {"version", no_argument, NULL, 'v'}, {NULL, 0, NULL, 0}};
+    static const struct option names[] = {
+        {"json", no_argument, NULL, 'j'},    {"device", required_argument, NULL, 'd'},
+        {"check", no_argument, NULL, 'c'},   {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'}, {NULL, 0, NULL, 0}};
     int c;
     while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
         switch (c) {
@@ -216,7 +230,8 @@ static int select_device(dhow_context *context, const options *o) {
         return 1;
     }
     if (o->json) {
-        return print_json(json_pack("{s:s, s:s, s:s}", "version", dhow_version(), "spec", o->device, "selected", info.name));
+        return print_json(json_pack("{s:s, s:s, s:s}", "version", dhow_version(), "spec", o->device,
+                                    "selected", info.name));
     }
     printf("'%s' selects %s: %s\n", o->device, info.name, info.description);
     return 0;
@@ -236,8 +251,8 @@ int main(int argc, char **argv) {
     if (o.device != NULL) {
         result = select_device(context, &o);
     } else if (o.json) {
-        result = print_json(json_pack("{s:s, s:o, s:o}", "version", dhow_version(), "devices", devices_json(context),
-                                      "plugins", plugins_json(context)));
+        result = print_json(json_pack("{s:s, s:o, s:o}", "version", dhow_version(), "devices",
+                                      devices_json(context), "plugins", plugins_json(context)));
     } else {
         printf("dhow %s\n\n", dhow_version());
         print_devices(context);

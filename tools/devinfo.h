@@ -7,7 +7,8 @@
 
 #include "dhow/dhow.h"
 
-/* Allocates, copies, launches and verifies on every device; prints a line each and returns the number of failures. */
+/* Allocates, copies, launches and verifies on every device; prints a line each and returns the
+ * number of failures. */
 int devinfo_check(dhow_context *context);
 
 #endif /* DHOW_TOOLS_DEVINFO_H_ */

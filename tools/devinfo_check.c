@@ -10,10 +10,10 @@
 
 enum { COUNT = 10007 };
 
-#define TRY(expression)                            \
-    do {                                           \
-        status = (expression);                     \
-        if (status != DHOW_OK) goto cleanup;       \
+#define TRY(expression)                      \
+    do {                                     \
+        status = (expression);               \
+        if (status != DHOW_OK) goto cleanup; \
     } while (0)
 
 /* y = relu(x) with x and y on the device; false in *right when a value is wrong. */
@@ -50,9 +50,11 @@ int devinfo_check(dhow_context *context) {
         if (dhow_device_at(context, i, &device) != DHOW_OK) continue;
         dhow_status status = round_trip(device, &right);
         if (status != DHOW_OK) {
-            printf("  %-10s FAILED  %s: %s\n", dhow_device_name(device), dhow_status_name(status), dhow_last_error());
+            printf("  %-10s FAILED  %s: %s\n", dhow_device_name(device), dhow_status_name(status),
+                   dhow_last_error());
         } else {
-            printf("  %-10s %s\n", dhow_device_name(device), right ? "ok" : "FAILED  wrong values came back");
+            printf("  %-10s %s\n", dhow_device_name(device),
+                   right ? "ok" : "FAILED  wrong values came back");
         }
         failures += status != DHOW_OK || !right;
     }

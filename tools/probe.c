@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dhow-probe PLUGIN.so: loads a plugin, asks it whether it works here, and writes the answer to descriptor 3. A plugin that
- * crashes, exits or hangs does it here and not in the program that wants to know.
+ * dhow-probe PLUGIN.so: loads a plugin, asks it whether it works here, and writes the answer to
+ * descriptor 3. A plugin that crashes, exits or hangs does it here and not in the program that
+ * wants to know.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,9 @@ static void host_free(void *user, void *memory) {
     (void)user;
     dhowi_free(memory);
 }
-static void host_log(void *user, int32_t level, const char *message) { (void)user, (void)level, (void)message; }
+static void host_log(void *user, int32_t level, const char *message) {
+    (void)user, (void)level, (void)message;
+}
 static const char *host_env(void *user, const char *name) {
     (void)user;
     return dhowi_env(name);

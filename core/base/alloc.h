@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The only place that allocates host memory. Everything else in core, and every plugin through its host table, asks here, so
- * that tests can make any single allocation fail.
+ * The only place that allocates host memory. Everything else in core, and every plugin through its
+ * host table, asks here, so that tests can make any single allocation fail.
  */
 #ifndef DHOWI_BASE_ALLOC_H_
 #define DHOWI_BASE_ALLOC_H_
@@ -21,7 +21,8 @@ void *dhowi_realloc_array(void *memory, size_t count, size_t element_bytes);
 char *dhowi_strdup(const char *text);
 void dhowi_free(void *memory);
 
-/* Asked before every allocation; false makes it fail. NULL, the default, lets all pass. For tests. */
+/* Asked before every allocation; false makes it fail. NULL, the default, lets all pass. For tests.
+ */
 typedef bool (*dhowi_alloc_hook_fn)(size_t bytes);
 void dhowi_alloc_set_hook(dhowi_alloc_hook_fn hook);
 /* Blocks given out and not yet freed. For tests. */

@@ -21,7 +21,8 @@ typedef struct entry_header {
 
 static const char k_magic[8] = {'d', 'h', 'o', 'w', 'c', 'a', '0', '1'};
 
-dhow_status dhowi_disk_cache_init(dhowi_disk_cache *cache, const char *folder, const dhowi_log *log) {
+dhow_status dhowi_disk_cache_init(dhowi_disk_cache *cache, const char *folder,
+                                  const dhowi_log *log) {
     cache->folder[0] = '\0';
     cache->log = log;
     atomic_init(&cache->warned, false);
@@ -69,11 +70,13 @@ static bool folder_is_ours(dhowi_disk_cache *cache) {
     return S_ISDIR(info.st_mode) && info.st_uid == geteuid() && (info.st_mode & 022) == 0;
 }
 
-static void entry_path(const dhowi_disk_cache *cache, const char *key, char *path, size_t capacity) {
+static void entry_path(const dhowi_disk_cache *cache, const char *key, char *path,
+                       size_t capacity) {
     size_t bytes = strlen(key);
     dhowi_text text = {path, capacity, 0};
     dhowi_text_add(&text, "%s/%016" PRIx64 "%016" PRIx64, cache->folder,
-                   dhowi_hash(DHOWI_HASH_SEED, key, bytes), dhowi_hash(~DHOWI_HASH_SEED, key, bytes));
+                   dhowi_hash(DHOWI_HASH_SEED, key, bytes),
+                   dhowi_hash(~DHOWI_HASH_SEED, key, bytes));
 }
 
 static dhow_status read_entry(int fd, const char *path, uint64_t bytes, const char *key,
@@ -134,7 +137,8 @@ dhow_status dhowi_disk_cache_store(dhowi_disk_cache *cache, const char *key, con
     entry_path(cache, key, path, sizeof path);
     entry_header header = {.key_bytes = strlen(key), .blob_bytes = bytes};
     memcpy(header.magic, k_magic, sizeof k_magic);
-    header.checksum = dhowi_hash(dhowi_hash(DHOWI_HASH_SEED, key, strlen(key)), blob, (size_t)bytes);
+    header.checksum =
+        dhowi_hash(dhowi_hash(DHOWI_HASH_SEED, key, strlen(key)), blob, (size_t)bytes);
     const dhowi_file_part parts[] = {
         {&header, sizeof header}, {key, strlen(key)}, {blob, (size_t)bytes}};
     dhow_status status = dhowi_file_write(path, parts, 3);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The calling thread's last error. A function that fails returns the result of dhowi_fail(), once; its callers pass the
- * status on and may put words in front.
+ * The calling thread's last error. A function that fails returns the result of dhowi_fail(), once;
+ * its callers pass the status on and may put words in front.
  */
 #ifndef DHOWI_BASE_ERROR_H_
 #define DHOWI_BASE_ERROR_H_
@@ -37,9 +37,9 @@ void dhowi_error_save(dhowi_saved_error *saved, dhow_status status);
 dhow_status dhowi_error_raise(const dhowi_saved_error *saved);
 
 /* Returns from the calling function with a failure. */
-#define DHOWI_TRY(expression)                           \
-    do {                                                \
-        dhow_status dhowi_status_ = (expression);       \
+#define DHOWI_TRY(expression)                               \
+    do {                                                    \
+        dhow_status dhowi_status_ = (expression);           \
         if (dhowi_status_ != DHOW_OK) return dhowi_status_; \
     } while (0)
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Handles: the objects behind the opaque pointers of the API. Each begins with a dhowi_handle, whose magic word tells a
- * live object from NULL, another type or a released one. Their memory comes from pools that are never unmapped, so that
- * looking at a released handle is safe.
+ * Handles: the objects behind the opaque pointers of the API. Each begins with a dhowi_handle,
+ * whose magic word tells a live object from NULL, another type or a released one. Their memory
+ * comes from pools that are never unmapped, so that looking at a released handle is safe.
  */
 #ifndef DHOWI_BASE_HANDLE_H_
 #define DHOWI_BASE_HANDLE_H_
@@ -15,16 +15,16 @@
 #include "base/error.h"
 
 /* X(NAME, text) */
-#define DHOWI_HANDLE_MAP(X)  \
-    X(CONTEXT, "context")    \
-    X(DEVICE, "device")      \
-    X(STREAM, "stream")      \
-    X(EVENT, "event")        \
-    X(STORAGE, "storage")    \
-    X(TENSOR, "tensor")      \
-    X(MODULE, "module")      \
-    X(KERNEL, "kernel")      \
-    X(MODEL, "model")        \
+#define DHOWI_HANDLE_MAP(X) \
+    X(CONTEXT, "context")   \
+    X(DEVICE, "device")     \
+    X(STREAM, "stream")     \
+    X(EVENT, "event")       \
+    X(STORAGE, "storage")   \
+    X(TENSOR, "tensor")     \
+    X(MODULE, "module")     \
+    X(KERNEL, "kernel")     \
+    X(MODEL, "model")       \
     X(SAFETENSORS, "safetensors file")
 
 typedef enum dhowi_handle_kind {
@@ -49,9 +49,8 @@ int64_t dhowi_handle_live(dhowi_handle_kind kind);
 const char *dhowi_handle_kind_name(dhowi_handle_kind kind);
 
 static inline bool dhowi_handle_is(const void *object, dhowi_handle_kind kind) {
-    return object != NULL &&
-           atomic_load_explicit(&((const dhowi_handle *)object)->magic, memory_order_relaxed) ==
-               DHOWI_MAGIC(kind);
+    return object != NULL && atomic_load_explicit(&((const dhowi_handle *)object)->magic,
+                                                  memory_order_relaxed) == DHOWI_MAGIC(kind);
 }
 
 /* INVALID_ARGUMENT with "<function>: <name> is NULL" or "... is no live <kind>". */

@@ -40,8 +40,8 @@ const char *dhowi_shape_text(int32_t rank, const int64_t *shape, char *buffer, s
 /* Prints bytes for people: "1.5 GiB". */
 const char *dhowi_bytes_text(uint64_t bytes, char *buffer, size_t capacity);
 
-/* Writes a file through a temporary one beside it and rename(): it appears whole or not at all. Parts are written in
- * order. IO_ERROR names the file and the system's reason. */
+/* Writes a file through a temporary one beside it and rename(): it appears whole or not at all.
+ * Parts are written in order. IO_ERROR names the file and the system's reason. */
 typedef struct dhowi_file_part {
     const void *data;
     size_t bytes;

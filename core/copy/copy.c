@@ -17,7 +17,8 @@ static bool is_host(const dhow_tensor *t) { return t->storage->host != NULL; }
 /* Whether a device copies to and from this host tensor by itself, without a detour. */
 static bool reaches(const dhow_device *device, const dhow_tensor *host, uint64_t bytes) {
     return (device->desc.flags & DHOW_DEVICE_PAGEABLE_ASYNC) != 0 || bytes <= DHOWI_SMALL_BYTES ||
-           (host->storage->pinned_by != NULL && host->storage->pinned_by->backend == device->backend);
+           (host->storage->pinned_by != NULL &&
+            host->storage->pinned_by->backend == device->backend);
 }
 
 static bool is_visible(const dhow_tensor *t) {
@@ -29,8 +30,14 @@ static dhow_copy_path choose(const dhow_tensor *src, const dhow_tensor *dst) {
     uint64_t bytes = dhowi_tensor_bytes(src);
     if (src->count == 0 || dhowi_tensor_same(src, dst)) return DHOW_COPY_NOTHING;
     if (from == to) return DHOW_COPY_NATIVE;
-    if (is_host(src)) return reaches(to, src, bytes) ? DHOW_COPY_HOST : is_visible(dst) ? DHOW_COPY_MAPPED : DHOW_COPY_STAGED;
-    if (is_host(dst)) return reaches(from, dst, bytes) ? DHOW_COPY_HOST : is_visible(src) ? DHOW_COPY_MAPPED : DHOW_COPY_STAGED;
+    if (is_host(src))
+        return reaches(to, src, bytes) ? DHOW_COPY_HOST
+               : is_visible(dst)       ? DHOW_COPY_MAPPED
+                                       : DHOW_COPY_STAGED;
+    if (is_host(dst))
+        return reaches(from, dst, bytes) ? DHOW_COPY_HOST
+               : is_visible(src)         ? DHOW_COPY_MAPPED
+                                         : DHOW_COPY_STAGED;
     if (dhowi_peer_works(to, from)) return DHOW_COPY_PEER;
     return is_visible(src) || is_visible(dst) ? DHOW_COPY_MAPPED : DHOW_COPY_STAGED;
 }
@@ -44,20 +51,24 @@ static bool needs_packing(const dhow_tensor *src, const dhow_tensor *dst, dhow_c
     return !src->contiguous || !dst->contiguous;
 }
 
-static dhow_status check_pair(const char *function, const dhow_tensor *src, const dhow_tensor *dst) {
+static dhow_status check_pair(const char *function, const dhow_tensor *src,
+                              const dhow_tensor *dst) {
     char a[192], b[192];
     DHOWI_TRY(dhowi_tensor_check_read(src, function, "src"));
     DHOWI_TRY(dhowi_tensor_check_write(dst, function, "dst"));
     if (dhowi_tensor_device(src)->context != dhowi_tensor_device(dst)->context) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the tensors belong to different contexts", function);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the tensors belong to different contexts",
+                          function);
     }
     if (!dhowi_shape_equal(src->rank, src->shape, dst->rank, dst->shape)) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: src is %s, dst is %s; shapes must be equal", function,
-                          dhowi_tensor_text(src, a, sizeof a), dhowi_tensor_text(dst, b, sizeof b));
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: src is %s, dst is %s; shapes must be equal",
+                          function, dhowi_tensor_text(src, a, sizeof a),
+                          dhowi_tensor_text(dst, b, sizeof b));
     }
     if (src->dtype != dst->dtype) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: src is %s, dst is %s; dhow_cast() converts dtypes",
-                          function, dhowi_tensor_text(src, a, sizeof a), dhowi_tensor_text(dst, b, sizeof b));
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: src is %s, dst is %s; dhow_cast() converts dtypes", function,
+                          dhowi_tensor_text(src, a, sizeof a), dhowi_tensor_text(dst, b, sizeof b));
     }
     return DHOW_OK;
 }
@@ -77,7 +88,8 @@ static dhow_status resolve_stream(const char *function, dhow_stream *stream, con
 /* ---- paths ---- */
 
 /* Within one device; overlapping views go through a temporary. */
-static dhow_status copy_native(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst, bool ordered) {
+static dhow_status copy_native(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst,
+                               bool ordered) {
     if (!dhowi_tensor_overlap(src, dst)) return dhowi_copy_local(stream, src, dst, ordered);
     dhow_tensor *temporary;
     DHOWI_TRY(dhowi_tensor_new(stream->device, src->dtype, src->rank, src->shape, &temporary));
@@ -88,8 +100,10 @@ static dhow_status copy_native(dhow_stream *stream, dhow_tensor *src, dhow_tenso
 }
 
 /* The device that is no host does the work; a stream of the other one comes before and after it. */
-static dhow_status copy_direct(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst, bool ordered,
-                               dhow_status (*copy)(dhow_stream *, dhow_tensor *, dhow_tensor *, bool)) {
+static dhow_status copy_direct(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst,
+                               bool ordered,
+                               dhow_status (*copy)(dhow_stream *, dhow_tensor *, dhow_tensor *,
+                                                   bool)) {
     dhow_device *device = dhowi_tensor_device(is_host(dst) ? src : dst);
     if (stream->device == device) return copy(stream, src, dst, ordered);
     dhow_stream *worker;
@@ -100,8 +114,8 @@ static dhow_status copy_direct(dhow_stream *stream, dhow_tensor *src, dhow_tenso
     return DHOW_OK;
 }
 
-static dhow_status travel(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst, dhow_copy_path path,
-                          bool ordered) {
+static dhow_status travel(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst,
+                          dhow_copy_path path, bool ordered) {
     switch (path) {
         case DHOW_COPY_NOTHING:
             return DHOW_OK;
@@ -119,8 +133,8 @@ static dhow_status travel(dhow_stream *stream, dhow_tensor *src, dhow_tensor *ds
 }
 
 /* Gathers on the source device, travels, scatters on the destination device. */
-static dhow_status travel_packed(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst, dhow_copy_path path,
-                                 bool ordered) {
+static dhow_status travel_packed(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst,
+                                 dhow_copy_path path, bool ordered) {
     dhow_tensor *packed = NULL, *arrived = NULL;
     dhow_stream *there = NULL;
     dhow_stream *here = stream->device == dhowi_tensor_device(src) ? stream : NULL;
@@ -132,10 +146,12 @@ static dhow_status travel_packed(dhow_stream *stream, dhow_tensor *src, dhow_ten
         status = dhowi_tensor_new(device, dst->dtype, dst->rank, dst->shape, &arrived);
         if (status == DHOW_OK) status = travel(stream, packed, arrived, path, ordered);
         if (status == DHOW_OK) {
-            status = dhowi_stream_resolve(stream->device == device ? stream : NULL, device, "copy", &there);
+            status = dhowi_stream_resolve(stream->device == device ? stream : NULL, device, "copy",
+                                          &there);
         }
         if (status == DHOW_OK) status = dhowi_copy_local(there, arrived, dst, true);
-        if (status == DHOW_OK && there != stream) dhowi_stream_attach(stream, dhowi_stream_tail(there));
+        if (status == DHOW_OK && there != stream)
+            dhowi_stream_attach(stream, dhowi_stream_tail(there));
     }
     dhow_tensor_release(packed);
     dhow_tensor_release(arrived);
@@ -144,8 +160,8 @@ static dhow_status travel_packed(dhow_stream *stream, dhow_tensor *src, dhow_ten
 
 /* ---- the public side ---- */
 
-static dhow_status start_copy(const char *function, dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst,
-                              bool ordered) {
+static dhow_status start_copy(const char *function, dhow_stream *stream, dhow_tensor *src,
+                              dhow_tensor *dst, bool ordered) {
     DHOWI_TRY(check_pair(function, src, dst));
     DHOWI_TRY(dhowi_device_usable(dhowi_tensor_device(src)));
     DHOWI_TRY(resolve_stream(function, stream, src, dst, &stream));
@@ -154,10 +170,12 @@ static dhow_status start_copy(const char *function, dhow_stream *stream, dhow_te
     return travel(stream, src, dst, path, ordered);
 }
 
-dhow_status dhow_copy_async(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst, uint32_t flags) {
+dhow_status dhow_copy_async(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst,
+                            uint32_t flags) {
     static const char function[] = "dhow_copy_async";
     if ((flags & ~(uint32_t)DHOW_COPY_UNSAFE) != 0) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: flags 0x%x; 0 and DHOW_COPY_UNSAFE exist", function, flags);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: flags 0x%x; 0 and DHOW_COPY_UNSAFE exist",
+                          function, flags);
     }
     return start_copy(function, stream, src, dst, (flags & DHOW_COPY_UNSAFE) == 0);
 }
@@ -227,8 +245,8 @@ static void describe(dhow_copy_plan_info *plan, const dhow_tensor *src, const dh
             dhowi_text_add(&text, "%s to %s, peer to peer", from, to);
             break;
         case DHOW_COPY_STAGED:
-            dhowi_text_add(&text, "%s to %s through a ring of %u chunks of %" PRIu64 " KiB", from, to,
-                           plan->chunk_count, plan->chunk_bytes >> 10);
+            dhowi_text_add(&text, "%s to %s through a ring of %u chunks of %" PRIu64 " KiB", from,
+                           to, plan->chunk_count, plan->chunk_bytes >> 10);
             break;
     }
     if (plan->unpacks_dst) dhowi_text_add(&text, ", scatter on %s", to);

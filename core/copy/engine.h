@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parts of the copy engine: copies within a device (local.c), direct copies between a device and host memory and between
- * peers (direct.c, peer.c), and what the host queue does for all others (staged.c). copy.c chooses.
+ * The parts of the copy engine: copies within a device (local.c), direct copies between a device
+ * and host memory and between peers (direct.c, peer.c), and what the host queue does for all others
+ * (staged.c). copy.c chooses.
  */
 #ifndef DHOWI_COPY_ENGINE_H_
 #define DHOWI_COPY_ENGINE_H_
@@ -17,20 +18,22 @@ enum {
     DHOWI_MIN_ROW_BYTES = 256     /* boxes with shorter rows are packed by a kernel instead */
 };
 
-/* Copies between two views on one device, any strides, no overlap. `ordered` false leaves out the waits. */
+/* Copies between two views on one device, any strides, no overlap. `ordered` false leaves out the
+ * waits. */
 dhow_status dhowi_copy_local(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst, bool ordered);
 
 /* Fills one end of a rect for a tensor: a device end, or host memory where the device is a host. */
 void dhowi_copy_end_of(const dhow_tensor *t, const dhow_device *executor, dhow_copy_end *end);
 /* Submits a rect to a stream. */
-dhow_status dhowi_copy_submit(dhow_stream *stream, const dhow_copy_rect *rect, const dhowi_use uses[2],
-                              bool ordered);
+dhow_status dhowi_copy_submit(dhow_stream *stream, const dhow_copy_rect *rect,
+                              const dhowi_use uses[2], bool ordered);
 
 /* Whether the driver copies straight between two devices, found out once with real bytes. */
 bool dhowi_peer_works(dhow_device *dst, dhow_device *src);
 dhow_status dhowi_copy_peer(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst, bool ordered);
 
-/* Hands a copy between contiguous tensors of two devices to the host queue. `stream` is the user's, or NULL. */
+/* Hands a copy between contiguous tensors of two devices to the host queue. `stream` is the user's,
+ * or NULL. */
 dhow_status dhowi_copy_queue(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst, bool ordered);
 
 /* Fills a tensor with one element's bits. */

@@ -30,7 +30,8 @@ void dhowi_layout_of(const dhow_tensor *src, const dhow_tensor *dst, dhowi_layou
         l->shape[l->rank] = src->shape[i];
         l->src_stride[l->rank] = src->strides[i];
         l->dst_stride[l->rank] = dst->strides[i];
-        for (int32_t k = l->rank++; k > 0 && belongs_outside(l, k, k - 1); k--) swap_dims(l, k, k - 1);
+        for (int32_t k = l->rank++; k > 0 && belongs_outside(l, k, k - 1); k--)
+            swap_dims(l, k, k - 1);
     }
     int32_t kept = 0;
     for (int32_t i = 1; i < l->rank; i++) {
@@ -67,7 +68,8 @@ void dhowi_layout_rect(const dhowi_layout *l, dhow_copy_rect *rect) {
     rect->extent[0] = element;
     rect->extent[1] = rect->extent[2] = 1;
     /* A row is a run of elements, or one element when they have gaps. */
-    if (l->src_stride[next] == 1 && l->dst_stride[next] == 1) rect->extent[0] *= (uint64_t)l->shape[next--];
+    if (l->src_stride[next] == 1 && l->dst_stride[next] == 1)
+        rect->extent[0] *= (uint64_t)l->shape[next--];
     rect->src.pitch[0] = rect->dst.pitch[0] = rect->extent[0];
     for (int k = 0; k < 2; k++) {
         if (k == 1) {

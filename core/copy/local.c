@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies and fills within one device: the plugin's own copy for boxes of bytes, the portable kernel for other strides, and
- * rows of single elements where a plugin has neither kernels nor a compiler.
+ * Copies and fills within one device: the plugin's own copy for boxes of bytes, the portable kernel
+ * for other strides, and rows of single elements where a plugin has neither kernels nor a compiler.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +18,8 @@ void dhowi_copy_end_of(const dhow_tensor *t, const dhow_device *executor, dhow_c
     end->offset = dhowi_tensor_offset_bytes(t);
 }
 
-dhow_status dhowi_copy_submit(dhow_stream *stream, const dhow_copy_rect *rect, const dhowi_use uses[2],
-                              bool ordered) {
+dhow_status dhowi_copy_submit(dhow_stream *stream, const dhow_copy_rect *rect,
+                              const dhowi_use uses[2], bool ordered) {
     dhow_error err;
     dhow_device *device = stream->device;
     DHOWI_TRY(dhowi_stream_begin(stream, uses, ordered ? 2 : 0));
@@ -97,7 +97,8 @@ static dhow_status by_boxes(dhow_stream *stream, const dhowi_layout *l, dhow_ten
     }
 }
 
-dhow_status dhowi_copy_local(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst, bool ordered) {
+dhow_status dhowi_copy_local(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst,
+                             bool ordered) {
     dhowi_layout layout;
     dhowi_layout_of(src, dst, &layout);
     bool both_here = src->storage->device == dst->storage->device;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies between two devices of one backend. A pair is used only after real bytes went across and came back right: some
- * machines promise peer access and deliver garbage.
+ * Copies between two devices of one backend. A pair is used only after real bytes went across and
+ * came back right: some machines promise peer access and deliver garbage.
  */
 #include <string.h>
 
@@ -9,7 +9,8 @@
 
 enum { TRIAL_BYTES = 4096 };
 
-static dhow_status submit_peer(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst, bool ordered) {
+static dhow_status submit_peer(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst,
+                               bool ordered) {
     dhow_error err;
     dhow_device *device = stream->device;
     const dhowi_use uses[] = {{src->storage, DHOW_ACCESS_READ}, {dst->storage, DHOW_ACCESS_WRITE}};
@@ -27,7 +28,8 @@ dhow_status dhowi_copy_peer(dhow_stream *stream, dhow_tensor *src, dhow_tensor *
     return submit_peer(stream, src, dst, ordered);
 }
 
-static dhow_status send_trial(dhow_device *dst, dhow_device *src, unsigned char *sent, unsigned char *got) {
+static dhow_status send_trial(dhow_device *dst, dhow_device *src, unsigned char *sent,
+                              unsigned char *got) {
     dhow_tensor *a = NULL, *b = NULL;
     dhow_stream *stream;
     const int64_t shape[] = {TRIAL_BYTES};
@@ -45,19 +47,22 @@ static dhow_status send_trial(dhow_device *dst, dhow_device *src, unsigned char 
 static bool try_pair(dhow_device *dst, dhow_device *src) {
     dhow_error err;
     dhowi_error_init(&err);
-    if (dst->api->can_copy(dhowi_device_native(dst), dhowi_device_native(src), &err) != DHOW_OK) return false;
+    if (dst->api->can_copy(dhowi_device_native(dst), dhowi_device_native(src), &err) != DHOW_OK)
+        return false;
     unsigned char sent[TRIAL_BYTES], got[TRIAL_BYTES] = {0};
     dhow_status status = send_trial(dst, src, sent, got);
     if (status == DHOW_OK && memcmp(sent, got, sizeof sent) == 0) return true;
-    dhowi_log_line(&dst->context->log, DHOW_LOG_WARN, "peer copies from %s to %s are not used: %s", src->name,
-                   dst->name, status == DHOW_OK ? "a trial delivered wrong bytes" : dhow_last_error());
+    dhowi_log_line(&dst->context->log, DHOW_LOG_WARN, "peer copies from %s to %s are not used: %s",
+                   src->name, dst->name,
+                   status == DHOW_OK ? "a trial delivered wrong bytes" : dhow_last_error());
     return false;
 }
 
 bool dhowi_peer_works(dhow_device *dst, dhow_device *src) {
     if (dst->backend != src->backend) return false;
     dhowi_staging *s = dhowi_staging_of(dst);
-    if (s == NULL || dhowi_device_open(dst) != DHOW_OK || dhowi_device_open(src) != DHOW_OK) return false;
+    if (s == NULL || dhowi_device_open(dst) != DHOW_OK || dhowi_device_open(src) != DHOW_OK)
+        return false;
     pthread_mutex_lock(&s->peer_mutex);
     uint32_t i = 0;
     while (i < s->peer_count && s->peers[i].device != src) i++;

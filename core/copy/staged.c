@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies that need the host's help, done by the host queue: through device memory that the host sees, or through a ring of
- * pinned chunks where reading from one device overlaps with writing to the other.
+ * Copies that need the host's help, done by the host queue: through device memory that the host
+ * sees, or through a ring of pinned chunks where reading from one device overlaps with writing to
+ * the other.
  */
 #include "base/alloc.h"
 #include "base/size.h"
@@ -39,12 +40,14 @@ static dhow_status open_place(dhow_tensor *t, uint32_t access, place *p) {
     DHOWI_TRY(dhowi_device_usable(device));
     p->staging = dhowi_staging_of(device);
     if (p->staging == NULL) return DHOW_OUT_OF_MEMORY;
-    if ((device->desc.flags & DHOW_DEVICE_HOST_VISIBLE) == 0) return dhowi_staging_streams(p->staging);
+    if ((device->desc.flags & DHOW_DEVICE_HOST_VISIBLE) == 0)
+        return dhowi_staging_streams(p->staging);
     dhow_error err;
     dhowi_error_init(&err);
     void *memory = NULL;
     int32_t code = device->api->map(dhowi_device_native(device), t->storage->native,
-                                    dhowi_tensor_offset_bytes(t), dhowi_tensor_bytes(t), access, &memory, &err);
+                                    dhowi_tensor_offset_bytes(t), dhowi_tensor_bytes(t), access,
+                                    &memory, &err);
     if (code != DHOW_OK) return dhowi_device_failed(device, &err, code, "mapping memory");
     p->host = memory;
     p->mapped = true;
@@ -57,7 +60,8 @@ static dhow_status close_place(place *p) {
     dhow_error err;
     dhowi_error_init(&err);
     p->mapped = false;
-    int32_t code = device->api->unmap(dhowi_device_native(device), p->tensor->storage->native, p->host, &err);
+    int32_t code =
+        device->api->unmap(dhowi_device_native(device), p->tensor->storage->native, p->host, &err);
     return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(device, &err, code, "unmapping memory");
 }
 
@@ -68,8 +72,10 @@ static dhow_status copy_on_host(dhow_context *context, void *to, const void *fro
     dhow_stream *stream;
     DHOWI_TRY(dhowi_stream_default(context->cpu, &stream));
     dhow_copy_rect rect = {.extent = {bytes, 1, 1}};
-    rect.src = (dhow_copy_end){.space = DHOW_SPACE_HOST, .handle = (uint64_t)(uintptr_t)from, .pitch = {bytes, bytes}};
-    rect.dst = (dhow_copy_end){.space = DHOW_SPACE_HOST, .handle = (uint64_t)(uintptr_t)to, .pitch = {bytes, bytes}};
+    rect.src = (dhow_copy_end){
+        .space = DHOW_SPACE_HOST, .handle = (uint64_t)(uintptr_t)from, .pitch = {bytes, bytes}};
+    rect.dst = (dhow_copy_end){
+        .space = DHOW_SPACE_HOST, .handle = (uint64_t)(uintptr_t)to, .pitch = {bytes, bytes}};
     dhow_error err;
     dhowi_error_init(&err);
     DHOWI_TRY(dhowi_stream_begin(stream, NULL, 0));
@@ -108,18 +114,19 @@ static dhow_status record(place *p, bool in, uint32_t slot) {
     dhow_error err;
     dhowi_error_init(&err);
     DHOWI_TRY(dhowi_stream_begin(stream, NULL, 0));
-    int32_t code = device->api->event_record(in ? p->staging->in_events[slot] : p->staging->out_events[slot],
-                                             stream->native, &err);
+    int32_t code = device->api->event_record(
+        in ? p->staging->in_events[slot] : p->staging->out_events[slot], stream->native, &err);
     (void)dhowi_stream_end(stream, NULL, 0, (dhow_status)code);
-    return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(device, &err, code, "recording an event");
+    return code == DHOW_OK ? DHOW_OK
+                           : dhowi_device_failed(device, &err, code, "recording an event");
 }
 
 static dhow_status await_slot(place *p, bool in, uint32_t slot) {
     dhow_device *device = p->staging->device;
     dhow_error err;
     dhowi_error_init(&err);
-    int32_t code =
-        device->api->event_sync(in ? p->staging->in_events[slot] : p->staging->out_events[slot], &err);
+    int32_t code = device->api->event_sync(
+        in ? p->staging->in_events[slot] : p->staging->out_events[slot], &err);
     return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(device, &err, code, "staged copy");
 }
 
@@ -127,7 +134,7 @@ static dhow_status await_slot(place *p, bool in, uint32_t slot) {
 
 typedef struct ring {
     place *src, *dst;
-    dhowi_staging *staging; /* whose chunks are used */
+    dhowi_staging *staging;      /* whose chunks are used */
     bool src_pinned, dst_pinned; /* whether the chunks are pinned for either end */
     uint64_t bytes, chunk_bytes, chunk_count;
 } ring;
@@ -169,12 +176,15 @@ static dhow_status through_ring(place *src, place *dst, uint64_t bytes) {
     ring r = {.src = src, .dst = dst, .bytes = bytes};
     r.staging = src->host == NULL ? src->staging : dst->staging;
     DHOWI_TRY(dhowi_staging_ring(r.staging));
-    if (!r.staging->pinned && src->host == NULL && dst->host == NULL) { /* perhaps the other device pins */
+    if (!r.staging->pinned && src->host == NULL &&
+        dst->host == NULL) { /* perhaps the other device pins */
         r.staging = dst->staging;
         DHOWI_TRY(dhowi_staging_ring(r.staging));
     }
-    r.src_pinned = src->host == NULL && r.staging->pinned && src->staging->device->backend == r.staging->device->backend;
-    r.dst_pinned = dst->host == NULL && r.staging->pinned && dst->staging->device->backend == r.staging->device->backend;
+    r.src_pinned = src->host == NULL && r.staging->pinned &&
+                   src->staging->device->backend == r.staging->device->backend;
+    r.dst_pinned = dst->host == NULL && r.staging->pinned &&
+                   dst->staging->device->backend == r.staging->device->backend;
     r.chunk_bytes = DHOWI_CHUNK_BYTES;
     r.chunk_count = (bytes + r.chunk_bytes - 1) / r.chunk_bytes;
     dhow_status status = DHOW_OK;
@@ -261,7 +271,8 @@ static void collect_marks(copy_job *c, const dhowi_timeline *self, bool ordered)
     for (uint32_t i = 0; i < n; i++) add_mark(c, pending[i]);
 }
 
-dhow_status dhowi_copy_queue(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst, bool ordered) {
+dhow_status dhowi_copy_queue(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst,
+                             bool ordered) {
     dhow_context *context = stream->device->context;
     dhowi_host_queue *queue = dhowi_host_queue_of(context);
     if (queue == NULL) return DHOW_OUT_OF_MEMORY;

@@ -63,12 +63,14 @@ static dhow_status make_chunk(dhowi_staging *s, int i) {
     void *memory = NULL;
     int32_t code = DHOW_UNSUPPORTED;
     if (i == 0 || s->pinned) {
-        code = s->device->api->host_alloc(dhowi_device_native(s->device), DHOWI_CHUNK_BYTES, &memory, &err);
+        code = s->device->api->host_alloc(dhowi_device_native(s->device), DHOWI_CHUNK_BYTES,
+                                          &memory, &err);
     }
     if (i == 0) s->pinned = code == DHOW_OK;
     if (!s->pinned) memory = dhowi_alloc_aligned(DHOWI_CHUNK_BYTES, 4096);
     if (memory == NULL) {
-        return dhowi_fail(DHOW_OUT_OF_MEMORY, "%s: no memory for the staging ring of copies", s->device->name);
+        return dhowi_fail(DHOW_OUT_OF_MEMORY, "%s: no memory for the staging ring of copies",
+                          s->device->name);
     }
     s->chunks[i] = memory;
     dhowi_memory_count_staging(s->device, DHOWI_CHUNK_BYTES);

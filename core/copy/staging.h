@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a device keeps for copies: a ring of pinned chunks, two streams of its own, and what is known about its peers. Only the
- * host queue's thread uses ring and streams.
+ * What a device keeps for copies: a ring of pinned chunks, two streams of its own, and what is
+ * known about its peers. Only the host queue's thread uses ring and streams.
  */
 #ifndef DHOWI_COPY_STAGING_H_
 #define DHOWI_COPY_STAGING_H_

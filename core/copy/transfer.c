@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tensors from and to plain host memory, filled tensors and contiguous copies: small uses of the copy engine.
+ * Tensors from and to plain host memory, filled tensors and contiguous copies: small uses of the
+ * copy engine.
  */
 #include <inttypes.h>
 
@@ -8,12 +9,15 @@
 #include "copy/engine.h"
 
 /* A CPU tensor over the caller's memory, for the time of a call. */
-static dhow_status borrow(dhow_context *context, const dhow_tensor *like, const void *data, dhow_tensor **out) {
+static dhow_status borrow(dhow_context *context, const dhow_tensor *like, const void *data,
+                          dhow_tensor **out) {
     dhowi_storage *storage;
     int64_t strides[DHOW_MAX_RANK];
     dhowi_shape_strides(like->rank, like->shape, strides);
-    DHOWI_TRY(dhowi_storage_wrap(context, (void *)(uintptr_t)data, dhowi_tensor_bytes(like), NULL, NULL, &storage));
-    dhow_status status = dhowi_tensor_view(storage, like->dtype, like->rank, like->shape, strides, 0, out);
+    DHOWI_TRY(dhowi_storage_wrap(context, (void *)(uintptr_t)data, dhowi_tensor_bytes(like), NULL,
+                                 NULL, &storage));
+    dhow_status status =
+        dhowi_tensor_view(storage, like->dtype, like->rank, like->shape, strides, 0, out);
     dhowi_storage_release(storage);
     return status;
 }
@@ -23,10 +27,12 @@ static dhow_status check_memory(const char *function, const dhow_tensor *tensor,
     char text[192];
     DHOWI_TRY(dhowi_tensor_check(tensor, function, "tensor"));
     if (bytes != dhowi_tensor_bytes(tensor)) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s has %" PRIu64 " bytes, given %" PRIu64, function,
-                          dhowi_tensor_text(tensor, text, sizeof text), dhowi_tensor_bytes(tensor), bytes);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s has %" PRIu64 " bytes, given %" PRIu64,
+                          function, dhowi_tensor_text(tensor, text, sizeof text),
+                          dhowi_tensor_bytes(tensor), bytes);
     }
-    if (data == NULL && bytes > 0) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: data is NULL", function);
+    if (data == NULL && bytes > 0)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: data is NULL", function);
     return DHOW_OK;
 }
 
@@ -48,8 +54,8 @@ dhow_status dhow_tensor_write(dhow_tensor *tensor, const void *data, uint64_t by
     return status;
 }
 
-dhow_status dhow_tensor_from_data(dhow_device *device, dhow_dtype dtype, int32_t rank, const int64_t *shape,
-                                  const void *data, dhow_tensor **out) {
+dhow_status dhow_tensor_from_data(dhow_device *device, dhow_dtype dtype, int32_t rank,
+                                  const int64_t *shape, const void *data, dhow_tensor **out) {
     DHOWI_TRY(dhow_tensor_create(device, dtype, rank, shape, out));
     dhow_status status = dhow_tensor_write(*out, data, dhowi_tensor_bytes(*out));
     if (status == DHOW_OK) return DHOW_OK;
@@ -58,8 +64,8 @@ dhow_status dhow_tensor_from_data(dhow_device *device, dhow_dtype dtype, int32_t
     return status;
 }
 
-dhow_status dhow_tensor_full(dhow_device *device, dhow_dtype dtype, int32_t rank, const int64_t *shape,
-                             double value, dhow_tensor **out) {
+dhow_status dhow_tensor_full(dhow_device *device, dhow_dtype dtype, int32_t rank,
+                             const int64_t *shape, double value, dhow_tensor **out) {
     DHOWI_TRY(dhow_tensor_create(device, dtype, rank, shape, out));
     dhow_stream *stream;
     dhow_status status = dhowi_stream_default(device, &stream);
@@ -82,8 +88,10 @@ dhow_status dhow_tensor_contiguous(dhow_stream *stream, dhow_tensor *tensor, dho
     }
     dhow_tensor *packed;
     DHOWI_TRY(dhowi_stream_resolve(stream, dhowi_tensor_device(tensor), function, &stream));
-    DHOWI_TRY(dhowi_tensor_new(stream->device, tensor->dtype, tensor->rank, tensor->shape, &packed));
-    dhow_status status = tensor->count > 0 ? dhowi_copy_local(stream, tensor, packed, true) : DHOW_OK;
+    DHOWI_TRY(
+        dhowi_tensor_new(stream->device, tensor->dtype, tensor->rank, tensor->shape, &packed));
+    dhow_status status =
+        tensor->count > 0 ? dhowi_copy_local(stream, tensor, packed, true) : DHOW_OK;
     if (status != DHOW_OK) {
         dhow_tensor_release(packed);
         return status;

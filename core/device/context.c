@@ -41,9 +41,10 @@ static dhow_status read_threads(int32_t option, uint32_t *out) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "num_threads is %d; 0 to %d is allowed", option,
                           MAX_THREADS);
     }
-    if (option == 0 && text != NULL && !dhowi_parse_i64(text, strlen(text), 1, MAX_THREADS, &threads)) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "DHOW_NUM_THREADS: '%.64s' is no number from 1 to %d",
-                          text, MAX_THREADS);
+    if (option == 0 && text != NULL &&
+        !dhowi_parse_i64(text, strlen(text), 1, MAX_THREADS, &threads)) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "DHOW_NUM_THREADS: '%.64s' is no number from 1 to %d", text, MAX_THREADS);
     }
     *out = threads > 0 ? (uint32_t)threads : DHOWI_MAX(usable_cores(), 1);
     return DHOW_OK;
@@ -53,7 +54,8 @@ static dhow_status read_validate(bool *out) {
     const char *text = dhowi_env("DHOW_VALIDATE");
     *out = false;
     if (text != NULL && !dhowi_parse_switch(text, out)) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "DHOW_VALIDATE: '%.64s' is none of 0, 1, on, off", text);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "DHOW_VALIDATE: '%.64s' is none of 0, 1, on, off",
+                          text);
     }
     return DHOW_OK;
 }
@@ -104,7 +106,8 @@ static dhow_device *new_device(dhow_context *context, const dhowi_plugin *plugin
 static int rank(const dhow_device *device) {
     if (device->desc.kind == DHOW_DEVICE_SIMULATED) return 9;
     if (strcmp(device->api->name, "cuda") == 0) return 0;
-    if (device->desc.kind == DHOW_DEVICE_GPU) return strcmp(device->api->name, "opencl") == 0 ? 1 : 2;
+    if (device->desc.kind == DHOW_DEVICE_GPU)
+        return strcmp(device->api->name, "opencl") == 0 ? 1 : 2;
     if (strcmp(device->api->name, "cpu") == 0) return 3;
     return 4;
 }
@@ -135,21 +138,22 @@ static dhow_status list_devices(dhow_context *context) {
 static dhow_status require_cpu(const dhow_context *context) {
     if (context->cpu != NULL) return DHOW_OK;
     const dhowi_plugin *cpu = dhowi_registry_find(&context->registry, "cpu", 3);
-    return dhowi_fail(DHOW_UNAVAILABLE, "the cpu plugin, which is always needed, is not ready: %s; %s",
-                      cpu != NULL ? cpu->reason : "no libdhow_cpu.so was found",
-                      cpu != NULL ? cpu->hint
-                                  : "install dhow again, or name its folder in DHOW_PLUGIN_PATH");
+    return dhowi_fail(
+        DHOW_UNAVAILABLE, "the cpu plugin, which is always needed, is not ready: %s; %s",
+        cpu != NULL ? cpu->reason : "no libdhow_cpu.so was found",
+        cpu != NULL ? cpu->hint : "install dhow again, or name its folder in DHOW_PLUGIN_PATH");
 }
 
 /* ---- the context ---- */
 
 static dhow_status init_context(dhow_context *context, const dhow_context_options *options) {
-    dhowi_discovery how = {.plugin_path = options->plugin_path,
-                           .backends = options->backends != NULL ? options->backends
-                                                                 : dhowi_env("DHOW_BACKENDS"),
-                           .isolate = options->isolate_probes != 0};
+    dhowi_discovery how = {
+        .plugin_path = options->plugin_path,
+        .backends = options->backends != NULL ? options->backends : dhowi_env("DHOW_BACKENDS"),
+        .isolate = options->isolate_probes != 0};
     const char *choice = options->device != NULL ? options->device : dhowi_env("DHOW_DEVICE");
-    const char *cache = options->cache_dir != NULL ? options->cache_dir : dhowi_env("DHOW_CACHE_DIR");
+    const char *cache =
+        options->cache_dir != NULL ? options->cache_dir : dhowi_env("DHOW_CACHE_DIR");
     context->log.fn = options->log;
     context->log.user = options->log_user;
     DHOWI_TRY(dhowi_fork_watch());
@@ -248,8 +252,8 @@ static dhow_status record(const dhow_context *context, uint32_t index, const cha
                           dhowi_plugin **out) {
     DHOWI_TRY(dhowi_handle_check(context, DHOWI_CONTEXT, function, "context"));
     if (index >= context->registry.count) {
-        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, the context has %u plugin records", function,
-                          index, context->registry.count);
+        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, the context has %u plugin records",
+                          function, index, context->registry.count);
     }
     dhow_context *owner = (dhow_context *)(uintptr_t)context;
     *out = &owner->registry.plugins[index];
@@ -277,13 +281,15 @@ dhow_status dhow_plugin_at(const dhow_context *context, uint32_t index, dhow_plu
 
 dhow_status dhow_plugin_component_at(const dhow_context *context, uint32_t plugin, uint32_t index,
                                      dhow_plugin_component *out) {
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_plugin_component_at: out is NULL");
+    if (out == NULL)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_plugin_component_at: out is NULL");
     memset(out, 0, sizeof *out);
     dhowi_plugin *p;
     DHOWI_TRY(record(context, plugin, "dhow_plugin_component_at", &p));
     if (index >= p->component_count) {
-        return dhowi_fail(DHOW_OUT_OF_RANGE, "dhow_plugin_component_at: index %u, the plugin has %u",
-                          index, p->component_count);
+        return dhowi_fail(DHOW_OUT_OF_RANGE,
+                          "dhow_plugin_component_at: index %u, the plugin has %u", index,
+                          p->component_count);
     }
     const dhow_component *c = &p->components[index];
     *out = (dhow_plugin_component){

@@ -8,7 +8,8 @@
 
 #include "base/size.h"
 
-dhow_status dhowi_device_failed(dhow_device *device, dhow_error *err, int32_t code, const char *what) {
+dhow_status dhowi_device_failed(dhow_device *device, dhow_error *err, int32_t code,
+                                const char *what) {
     dhow_status status = dhowi_error_take(err, code);
     (void)dhowi_fail_native(status, err->native_code, "%s: %s: %s", device->name, what,
                             err->message[0] != '\0' ? err->message : dhow_status_text(status));
@@ -26,9 +27,10 @@ dhow_status dhowi_device_failed(dhow_device *device, dhow_error *err, int32_t co
 
 dhow_status dhowi_device_usable(dhow_device *device) {
     if (device->fork_generation != dhowi_fork_generation()) {
-        return dhowi_fail(DHOW_FORKED,
-                          "%s: opened before fork(); use it in the parent, or create a context in the child",
-                          device->name);
+        return dhowi_fail(
+            DHOW_FORKED,
+            "%s: opened before fork(); use it in the parent, or create a context in the child",
+            device->name);
     }
     if (atomic_load_explicit(&device->lost, memory_order_acquire)) {
         (void)dhowi_error_raise(&device->loss);
@@ -60,7 +62,8 @@ dhow_status dhowi_device_open(dhow_device *device) {
     return status;
 }
 
-void *dhowi_device_attach(dhow_device *device, dhowi_attachment_id id, void *(*make)(dhow_device *device),
+void *dhowi_device_attach(dhow_device *device, dhowi_attachment_id id,
+                          void *(*make)(dhow_device *device),
                           void (*end)(void *device, void *data)) {
     dhowi_attachment *slot = &device->attachments[id];
     void *data = atomic_load_explicit(&slot->data, memory_order_acquire);

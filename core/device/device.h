@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Contexts and devices inside core. Later layers (memory, streams, kernels, copies) hang their own data onto a device or
- * context as attachments, which are ended in reverse order when the context ends.
+ * Contexts and devices inside core. Later layers (memory, streams, kernels, copies) hang their own
+ * data onto a device or context as attachments, which are ended in reverse order when the context
+ * ends.
  */
 #ifndef DHOWI_DEVICE_DEVICE_H_
 #define DHOWI_DEVICE_DEVICE_H_
@@ -37,7 +38,7 @@ struct dhow_device {
     uint32_t fork_generation;
     char name[24];
     dhow_device_desc desc;
-    pthread_mutex_t mutex; /* opening, attachments, loss */
+    pthread_mutex_t mutex;  /* opening, attachments, loss */
     _Atomic(void *) native; /* the plugin's device once it is open */
     atomic_bool lost;
     dhowi_saved_error loss; /* the first failure, fixed once `lost` is set */
@@ -61,8 +62,10 @@ struct dhow_context {
 
 /* ---- failures ---- */
 
-/* Makes a plugin's failure this thread's error: "<device>: <what>: <the plugin's message>". DEVICE_LOST sticks. */
-dhow_status dhowi_device_failed(dhow_device *device, dhow_error *err, int32_t code, const char *what);
+/* Makes a plugin's failure this thread's error: "<device>: <what>: <the plugin's message>".
+ * DEVICE_LOST sticks. */
+dhow_status dhowi_device_failed(dhow_device *device, dhow_error *err, int32_t code,
+                                const char *what);
 /* OK, FORKED or DEVICE_LOST (with the first failure's message). */
 dhow_status dhowi_device_usable(dhow_device *device);
 
@@ -77,7 +80,8 @@ static inline void *dhowi_device_native(dhow_device *device) {
 /* ---- attachments ---- */
 
 /* The attachment, made by `make` on first use. NULL with an error when that fails. */
-void *dhowi_device_attach(dhow_device *device, dhowi_attachment_id id, void *(*make)(dhow_device *device),
+void *dhowi_device_attach(dhow_device *device, dhowi_attachment_id id,
+                          void *(*make)(dhow_device *device),
                           void (*end)(void *device, void *data));
 static inline void *dhowi_device_attached(dhow_device *device, dhowi_attachment_id id) {
     return atomic_load_explicit(&device->attachments[id].data, memory_order_acquire);

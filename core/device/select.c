@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The selection grammar: a comma-separated preference list of `backend[:index]` and `auto`. It falls back only as far as
- * the list says.
+ * The selection grammar: a comma-separated preference list of `backend[:index]` and `auto`. It
+ * falls back only as far as the list says.
  */
 #include <stdio.h>
 #include <string.h>
@@ -31,8 +31,8 @@ static void list_devices(const dhow_context *context, dhowi_text *text) {
 }
 
 /* Says why a word selects nothing. */
-static void explain(const dhow_context *context, const char *word, size_t length, const char *backend,
-                    size_t backend_length, dhowi_text *text) {
+static void explain(const dhow_context *context, const char *word, size_t length,
+                    const char *backend, size_t backend_length, dhowi_text *text) {
     const dhowi_plugin *p = dhowi_registry_find(&context->registry, backend, backend_length);
     dhowi_text_add(text, "%s%.*s: ", text->length > 0 ? "; " : "", (int)length, word);
     if (p == NULL) {
@@ -80,16 +80,20 @@ dhow_status dhowi_device_select(dhow_context *context, const char *spec, dhow_de
         int64_t index = 0;
         int shown = (int)(length < 64 ? length : 64);
         if (!dhowi_is_backend_name(word, backend_length)) {
-            return dhowi_fail(DHOW_INVALID_ARGUMENT, "device '%.*s' does not parse; %s", shown, word,
-                              k_grammar);
+            return dhowi_fail(DHOW_INVALID_ARGUMENT, "device '%.*s' does not parse; %s", shown,
+                              word, k_grammar);
         }
-        if (colon != NULL && !dhowi_parse_i64(colon + 1, length - backend_length - 1, 0, 9999, &index)) {
-            return dhowi_fail(DHOW_INVALID_ARGUMENT, "device '%.*s': '%.*s' is no device index; %s", shown,
-                              word, (int)(shown - (int)backend_length - 1 > 0 ? shown - (int)backend_length - 1 : 0), colon + 1, k_grammar);
+        if (colon != NULL &&
+            !dhowi_parse_i64(colon + 1, length - backend_length - 1, 0, 9999, &index)) {
+            return dhowi_fail(
+                DHOW_INVALID_ARGUMENT, "device '%.*s': '%.*s' is no device index; %s", shown, word,
+                (int)(shown - (int)backend_length - 1 > 0 ? shown - (int)backend_length - 1 : 0),
+                colon + 1, k_grammar);
         }
         if (chosen == NULL) { /* later words are still parsed */
             bool is_auto = length == 4 && memcmp(word, "auto", 4) == 0;
-            chosen = is_auto ? select_auto(context) : find_device(context, word, backend_length, index);
+            chosen =
+                is_auto ? select_auto(context) : find_device(context, word, backend_length, index);
             if (chosen == NULL && !is_auto) {
                 explain(context, word, length, word, backend_length, &text);
             }

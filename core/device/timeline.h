@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A timeline numbers the work of one in-order queue - a stream, or the context's host queue. Storage remembers its pending
- * writer and readers as marks: a timeline and a number.
+ * A timeline numbers the work of one in-order queue - a stream, or the context's host queue.
+ * Storage remembers its pending writer and readers as marks: a timeline and a number.
  */
 #ifndef DHOWI_DEVICE_TIMELINE_H_
 #define DHOWI_DEVICE_TIMELINE_H_
@@ -32,14 +32,14 @@ static inline bool dhowi_mark_done(dhowi_mark mark) {
 /* Raises `completed`; it never falls. */
 static inline void dhowi_timeline_complete(dhowi_timeline *timeline, uint64_t number) {
     uint64_t seen = atomic_load_explicit(&timeline->completed, memory_order_relaxed);
-    while (seen < number && !atomic_compare_exchange_weak_explicit(&timeline->completed, &seen, number,
-                                                                   memory_order_release,
-                                                                   memory_order_relaxed)) {
+    while (seen < number &&
+           !atomic_compare_exchange_weak_explicit(&timeline->completed, &seen, number,
+                                                  memory_order_release, memory_order_relaxed)) {
     }
 }
 
-/* Timelines live in pooled memory that is used again: a new one starts after every number an old one may have used, so
- * that old marks count as done. */
+/* Timelines live in pooled memory that is used again: a new one starts after every number an old
+ * one may have used, so that old marks count as done. */
 void dhowi_timeline_start(dhowi_timeline *timeline,
                           dhow_status (*wait)(dhowi_timeline *timeline, uint64_t number));
 void dhowi_timeline_retire(dhowi_timeline *timeline);

@@ -19,7 +19,8 @@ typedef struct dhowi_npy {
 enum { DHOWI_NPY_PREFIX_BYTES = 12, DHOWI_NPY_MAX_HEADER_BYTES = 1 << 16 };
 
 /* Reads an .npy header from the first `bytes` of a file of file_bytes; `path` is for messages. */
-dhow_status dhowi_npy_parse(const char *path, const void *data, size_t bytes, uint64_t file_bytes, dhowi_npy *out);
+dhow_status dhowi_npy_parse(const char *path, const void *data, size_t bytes, uint64_t file_bytes,
+                            dhowi_npy *out);
 
 typedef struct dhowi_safetensors_item {
     char *name;
@@ -31,10 +32,11 @@ typedef struct dhowi_safetensors_item {
 
 enum { DHOWI_SAFETENSORS_MAX_HEADER_BYTES = 100000000 };
 
-/* Reads a safetensors header text; the file has data_bytes after it. Items are in the order of their data and freed with
- * dhowi_safetensors_free(). */
-dhow_status dhowi_safetensors_parse(const char *path, const char *header, size_t bytes, uint64_t data_bytes,
-                                    dhowi_safetensors_item **out, uint32_t *out_count);
+/* Reads a safetensors header text; the file has data_bytes after it. Items are in the order of
+ * their data and freed with dhowi_safetensors_free(). */
+dhow_status dhowi_safetensors_parse(const char *path, const char *header, size_t bytes,
+                                    uint64_t data_bytes, dhowi_safetensors_item **out,
+                                    uint32_t *out_count);
 void dhowi_safetensors_free(dhowi_safetensors_item *items, uint32_t count);
 
 #endif /* DHOWI_FORMATS_FILES_H_ */

@@ -64,9 +64,11 @@ static dhow_status take_shape(cursor *c, dhowi_npy *npy) {
         start = c->at;
         while (c->at < c->end && *c->at >= '0' && *c->at <= '9') c->at++;
         if (npy->rank == DHOW_MAX_RANK) {
-            return dhowi_fail(DHOW_UNSUPPORTED, "%s: more than %d dimensions", c->path, DHOW_MAX_RANK);
+            return dhowi_fail(DHOW_UNSUPPORTED, "%s: more than %d dimensions", c->path,
+                              DHOW_MAX_RANK);
         }
-        if (!dhowi_parse_i64(start, (size_t)(c->at - start), 0, INT64_MAX, &npy->shape[npy->rank])) {
+        if (!dhowi_parse_i64(start, (size_t)(c->at - start), 0, INT64_MAX,
+                             &npy->shape[npy->rank])) {
             return corrupt(c, "an extent of the shape is no number");
         }
         npy->rank++;
@@ -83,10 +85,11 @@ static dhow_status set_dtype(const cursor *c, const char *text, size_t length, d
     static const struct {
         char code[3];
         dhow_dtype dtype;
-    } types[] = {{"f4", DHOW_F32}, {"f8", DHOW_F64}, {"f2", DHOW_F16}, {"i1", DHOW_I8},  {"u1", DHOW_U8},
-                 {"i2", DHOW_I16}, {"u2", DHOW_U16}, {"i4", DHOW_I32}, {"u4", DHOW_U32}, {"i8", DHOW_I64},
-                 {"u8", DHOW_U64}, {"b1", DHOW_BOOL}};
-    bool ordered = length == 3 && (text[0] == '<' || text[0] == '>' || text[0] == '|' || text[0] == '=');
+    } types[] = {{"f4", DHOW_F32}, {"f8", DHOW_F64}, {"f2", DHOW_F16}, {"i1", DHOW_I8},
+                 {"u1", DHOW_U8},  {"i2", DHOW_I16}, {"u2", DHOW_U16}, {"i4", DHOW_I32},
+                 {"u4", DHOW_U32}, {"i8", DHOW_I64}, {"u8", DHOW_U64}, {"b1", DHOW_BOOL}};
+    bool ordered =
+        length == 3 && (text[0] == '<' || text[0] == '>' || text[0] == '|' || text[0] == '=');
     for (size_t i = 0; ordered && i < DHOWI_COUNT(types); i++) {
         if (memcmp(text + 1, types[i].code, 2) == 0) {
             npy->dtype = types[i].dtype;
@@ -110,13 +113,15 @@ static dhow_status parse_dictionary(cursor *c, dhowi_npy *npy) {
         if (length == 5 && memcmp(key, "descr", 5) == 0) {
             field = DESCR;
             if (!take_text(c, &text, &text_length)) {
-                return dhowi_fail(DHOW_UNSUPPORTED, "%s: structured element types are not read", c->path);
+                return dhowi_fail(DHOW_UNSUPPORTED, "%s: structured element types are not read",
+                                  c->path);
             }
             DHOWI_TRY(set_dtype(c, text, text_length, npy));
         } else if (length == 13 && memcmp(key, "fortran_order", 13) == 0) {
             field = ORDER;
             npy->fortran_order = take_word(c, "True");
-            if (!npy->fortran_order && !take_word(c, "False")) return corrupt(c, "fortran_order is no bool");
+            if (!npy->fortran_order && !take_word(c, "False"))
+                return corrupt(c, "fortran_order is no bool");
         } else if (length == 5 && memcmp(key, "shape", 5) == 0) {
             field = SHAPE;
             DHOWI_TRY(take_shape(c, npy));
@@ -130,35 +135,42 @@ static dhow_status parse_dictionary(cursor *c, dhowi_npy *npy) {
     }
     skip_space(c);
     if (c->at != c->end) return corrupt(c, "something follows the dictionary");
-    return seen == (DESCR | ORDER | SHAPE) ? DHOW_OK : corrupt(c, "descr, fortran_order or shape is missing");
+    return seen == (DESCR | ORDER | SHAPE) ? DHOW_OK
+                                           : corrupt(c, "descr, fortran_order or shape is missing");
 }
 
-dhow_status dhowi_npy_parse(const char *path, const void *data, size_t bytes, uint64_t file_bytes, dhowi_npy *out) {
+dhow_status dhowi_npy_parse(const char *path, const void *data, size_t bytes, uint64_t file_bytes,
+                            dhowi_npy *out) {
     const unsigned char *p = data;
     memset(out, 0, sizeof *out);
     if (bytes < 10 || memcmp(p, k_magic, sizeof k_magic) != 0) {
         return dhowi_fail(DHOW_CORRUPT, "%s: not an .npy file", path);
     }
-    if (p[6] < 1 || p[6] > 3) return dhowi_fail(DHOW_UNSUPPORTED, "%s: .npy version %u; 1 to 3 are read", path, p[6]);
+    if (p[6] < 1 || p[6] > 3)
+        return dhowi_fail(DHOW_UNSUPPORTED, "%s: .npy version %u; 1 to 3 are read", path, p[6]);
     size_t prefix = p[6] == 1 ? 10 : 12;
     if (bytes < prefix) return dhowi_fail(DHOW_CORRUPT, "%s: ends inside its header", path);
     uint64_t length = p[8] | (uint64_t)p[9] << 8;
     if (p[6] > 1) length |= (uint64_t)p[10] << 16 | (uint64_t)p[11] << 24;
     if (length > DHOWI_NPY_MAX_HEADER_BYTES) {
-        return dhowi_fail(DHOW_CORRUPT, "%s: a header of %" PRIu64 " bytes; at most %d are read", path, length,
-                          DHOWI_NPY_MAX_HEADER_BYTES);
+        return dhowi_fail(DHOW_CORRUPT, "%s: a header of %" PRIu64 " bytes; at most %d are read",
+                          path, length, DHOWI_NPY_MAX_HEADER_BYTES);
     }
-    if (length > bytes - prefix) return dhowi_fail(DHOW_CORRUPT, "%s: ends inside its header", path);
+    if (length > bytes - prefix)
+        return dhowi_fail(DHOW_CORRUPT, "%s: ends inside its header", path);
     const char *text = (const char *)p + prefix;
     cursor c = {.path = path, .at = text, .end = text + length};
     DHOWI_TRY(parse_dictionary(&c, out));
     int64_t count;
-    dhow_status status = dhowi_shape_check(path, out->dtype, out->rank, out->shape, &count, &out->data_bytes);
+    dhow_status status =
+        dhowi_shape_check(path, out->dtype, out->rank, out->shape, &count, &out->data_bytes);
     if (status != DHOW_OK) return dhowi_fail_prefix(DHOW_CORRUPT, ".npy header");
     out->data_offset = prefix + length;
     if (out->data_bytes > file_bytes || file_bytes - out->data_bytes < out->data_offset) {
-        return dhowi_fail(DHOW_CORRUPT, "%s: %" PRIu64 " bytes of data are announced, the file has %" PRIu64, path,
-                          out->data_bytes, file_bytes > out->data_offset ? file_bytes - out->data_offset : 0);
+        return dhowi_fail(DHOW_CORRUPT,
+                          "%s: %" PRIu64 " bytes of data are announced, the file has %" PRIu64,
+                          path, out->data_bytes,
+                          file_bytes > out->data_offset ? file_bytes - out->data_offset : 0);
     }
     return DHOW_OK;
 }
@@ -196,8 +208,10 @@ static dhow_status read_data(int fd, const char *path, const dhowi_npy *npy, dho
     dhow_tensor *t, *turned;
     DHOWI_TRY(dhowi_tensor_new(context->cpu, npy->dtype, npy->rank, shape, &t));
     dhow_status status = dhow_tensor_host_ptr(t, &data);
-    if (status == DHOW_OK) status = dhowi_file_read(fd, path, npy->data_offset, data, (size_t)npy->data_bytes);
-    if (status == DHOW_OK && npy->big_endian) swap_bytes(data, npy->data_bytes, dhow_dtype_bytes(npy->dtype));
+    if (status == DHOW_OK)
+        status = dhowi_file_read(fd, path, npy->data_offset, data, (size_t)npy->data_bytes);
+    if (status == DHOW_OK && npy->big_endian)
+        swap_bytes(data, npy->data_bytes, dhow_dtype_bytes(npy->dtype));
     if (status == DHOW_OK && npy->fortran_order && npy->rank > 1) {
         status = undo_fortran(t, &turned);
         if (status == DHOW_OK) {
@@ -213,8 +227,10 @@ static dhow_status read_data(int fd, const char *path, const dhowi_npy *npy, dho
     return status;
 }
 
-static dhow_status load(int fd, const char *path, uint64_t file_bytes, dhow_context *context, dhow_tensor **out) {
-    size_t bytes = (size_t)DHOWI_MIN(file_bytes, DHOWI_NPY_PREFIX_BYTES + DHOWI_NPY_MAX_HEADER_BYTES);
+static dhow_status load(int fd, const char *path, uint64_t file_bytes, dhow_context *context,
+                        dhow_tensor **out) {
+    size_t bytes =
+        (size_t)DHOWI_MIN(file_bytes, DHOWI_NPY_PREFIX_BYTES + DHOWI_NPY_MAX_HEADER_BYTES);
     dhowi_npy npy;
     void *head = dhowi_alloc(bytes);
     if (head == NULL) return dhowi_fail_memory(path);
@@ -284,7 +300,10 @@ static dhow_status save(const char *path, const dhow_tensor *t, const void *data
     header[0] = '\0';
     dhowi_text_add(&text, "{'descr': '%s', 'fortran_order': False, 'shape': (", npy_code(t->dtype));
     for (int32_t i = 0; i < t->rank; i++) {
-        dhowi_text_add(&text, "%" PRId64 "%s", t->shape[i], i + 1 < t->rank ? ", " : t->rank == 1 ? "," : "");
+        dhowi_text_add(&text, "%" PRId64 "%s", t->shape[i],
+                       i + 1 < t->rank ? ", "
+                       : t->rank == 1  ? ","
+                                       : "");
     }
     dhowi_text_add(&text, "), }");
     while ((text.length + 11) % 64 != 0) dhowi_text_add(&text, " ");
@@ -294,7 +313,8 @@ static dhow_status save(const char *path, const dhow_tensor *t, const void *data
     prefix[6] = 1;
     prefix[8] = (unsigned char)(text.length & 255);
     prefix[9] = (unsigned char)(text.length >> 8);
-    const dhowi_file_part parts[] = {{prefix, sizeof prefix}, {header, text.length}, {data, (size_t)bytes}};
+    const dhowi_file_part parts[] = {
+        {prefix, sizeof prefix}, {header, text.length}, {data, (size_t)bytes}};
     return dhowi_file_write(path, parts, 3);
 }
 
@@ -312,7 +332,8 @@ dhow_status dhow_npy_save(dhow_tensor *tensor, const char *path) {
         if (wide == NULL) status = dhowi_fail_memory(function);
         if (status == DHOW_OK) widen_bf16(data, wide, tensor->count);
     }
-    if (status == DHOW_OK) status = save(path, tensor, widened ? wide : data, widened ? bytes * 2 : bytes);
+    if (status == DHOW_OK)
+        status = save(path, tensor, widened ? wide : data, widened ? bytes * 2 : bytes);
     dhowi_free(data);
     dhowi_free(wide);
     return status;

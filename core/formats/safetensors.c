@@ -26,13 +26,15 @@ struct dhow_safetensors {
 static const struct {
     const char *name;
     dhow_dtype dtype;
-} k_types[] = {{"F32", DHOW_F32}, {"F64", DHOW_F64}, {"F16", DHOW_F16}, {"BF16", DHOW_BF16}, {"I8", DHOW_I8},
-               {"U8", DHOW_U8},   {"I16", DHOW_I16}, {"U16", DHOW_U16}, {"I32", DHOW_I32},   {"U32", DHOW_U32},
-               {"I64", DHOW_I64}, {"U64", DHOW_U64}, {"BOOL", DHOW_BOOL}};
+} k_types[] = {{"F32", DHOW_F32},  {"F64", DHOW_F64}, {"F16", DHOW_F16}, {"BF16", DHOW_BF16},
+               {"I8", DHOW_I8},    {"U8", DHOW_U8},   {"I16", DHOW_I16}, {"U16", DHOW_U16},
+               {"I32", DHOW_I32},  {"U32", DHOW_U32}, {"I64", DHOW_I64}, {"U64", DHOW_U64},
+               {"BOOL", DHOW_BOOL}};
 
 /* ---- the header ---- */
 
-static dhow_status parse_dtype(const char *path, const char *name, const json_t *json, dhow_dtype *out) {
+static dhow_status parse_dtype(const char *path, const char *name, const json_t *json,
+                               dhow_dtype *out) {
     const char *text = json_string_value(json);
     for (size_t i = 0; text != NULL && i < DHOWI_COUNT(k_types); i++) {
         if (strcmp(text, k_types[i].name) == 0) {
@@ -40,21 +42,24 @@ static dhow_status parse_dtype(const char *path, const char *name, const json_t 
             return DHOW_OK;
         }
     }
-    if (text == NULL) return dhowi_fail(DHOW_CORRUPT, "%s: tensor '%.64s' has no dtype", path, name);
-    return dhowi_fail(DHOW_UNSUPPORTED, "%s: tensor '%.64s' has dtype %.24s, which dhow has not", path, name, text);
+    if (text == NULL)
+        return dhowi_fail(DHOW_CORRUPT, "%s: tensor '%.64s' has no dtype", path, name);
+    return dhowi_fail(DHOW_UNSUPPORTED, "%s: tensor '%.64s' has dtype %.24s, which dhow has not",
+                      path, name, text);
 }
 
 static dhow_status parse_shape(const char *path, const json_t *json, dhowi_safetensors_item *item) {
     if (!json_is_array(json) || json_array_size(json) > DHOW_MAX_RANK) {
         return dhowi_fail(json_is_array(json) ? DHOW_UNSUPPORTED : DHOW_CORRUPT,
-                          "%s: the shape of tensor '%.64s' is no list of at most %d extents", path, item->name,
-                          DHOW_MAX_RANK);
+                          "%s: the shape of tensor '%.64s' is no list of at most %d extents", path,
+                          item->name, DHOW_MAX_RANK);
     }
     item->rank = (int32_t)json_array_size(json);
     for (int32_t i = 0; i < item->rank; i++) {
         const json_t *extent = json_array_get(json, (size_t)i);
         if (!json_is_integer(extent) || json_integer_value(extent) < 0) {
-            return dhowi_fail(DHOW_CORRUPT, "%s: extent %d of tensor '%.64s' is no number from 0 on", path, i,
+            return dhowi_fail(DHOW_CORRUPT,
+                              "%s: extent %d of tensor '%.64s' is no number from 0 on", path, i,
                               item->name);
         }
         item->shape[i] = json_integer_value(extent);
@@ -62,15 +67,17 @@ static dhow_status parse_shape(const char *path, const json_t *json, dhowi_safet
     return DHOW_OK;
 }
 
-static dhow_status parse_item(const char *path, const char *name, const json_t *json, uint64_t data_bytes,
-                              dhowi_safetensors_item *item) {
+static dhow_status parse_item(const char *path, const char *name, const json_t *json,
+                              uint64_t data_bytes, dhowi_safetensors_item *item) {
     const json_t *offsets = json_object_get(json, "data_offsets");
     int64_t count;
     uint64_t bytes;
     item->name = dhowi_strdup(name);
     if (item->name == NULL) return dhowi_fail_memory(path);
     if (json_object_size(json) != 3) {
-        return dhowi_fail(DHOW_CORRUPT, "%s: tensor '%.64s' has not exactly dtype, shape and data_offsets", path, name);
+        return dhowi_fail(DHOW_CORRUPT,
+                          "%s: tensor '%.64s' has not exactly dtype, shape and data_offsets", path,
+                          name);
     }
     DHOWI_TRY(parse_dtype(path, name, json_object_get(json, "dtype"), &item->dtype));
     DHOWI_TRY(parse_shape(path, json_object_get(json, "shape"), item));
@@ -80,7 +87,9 @@ static dhow_status parse_item(const char *path, const char *name, const json_t *
     const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end) ||
         json_integer_value(begin) < 0 || json_integer_value(end) < json_integer_value(begin)) {
-        return dhowi_fail(DHOW_CORRUPT, "%s: data_offsets of tensor '%.64s' are no two ascending numbers", path, name);
+        return dhowi_fail(DHOW_CORRUPT,
+                          "%s: data_offsets of tensor '%.64s' are no two ascending numbers", path,
+                          name);
     }
     item->begin = (uint64_t)json_integer_value(begin);
     item->end = (uint64_t)json_integer_value(end);
@@ -101,31 +110,35 @@ static int by_place(const void *a, const void *b) {
 }
 
 /* Data without gaps and overlaps: nothing can hide in the file, and no byte is claimed twice. */
-static dhow_status check_places(const char *path, const dhowi_safetensors_item *items, uint32_t count,
-                                uint64_t data_bytes) {
+static dhow_status check_places(const char *path, const dhowi_safetensors_item *items,
+                                uint32_t count, uint64_t data_bytes) {
     uint64_t at = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (items[i].begin != at) {
-            return dhowi_fail(DHOW_CORRUPT, "%s: tensor '%.64s' begins at byte %" PRIu64 ", the one before ends at %" PRIu64,
+            return dhowi_fail(DHOW_CORRUPT,
+                              "%s: tensor '%.64s' begins at byte %" PRIu64
+                              ", the one before ends at %" PRIu64,
                               path, items[i].name, items[i].begin, at);
         }
         at = items[i].end;
     }
     if (at == data_bytes) return DHOW_OK;
-    return dhowi_fail(DHOW_CORRUPT, "%s: the tensors end at byte %" PRIu64 ", the file at %" PRIu64, path, at,
-                      data_bytes);
+    return dhowi_fail(DHOW_CORRUPT, "%s: the tensors end at byte %" PRIu64 ", the file at %" PRIu64,
+                      path, at, data_bytes);
 }
 
-static dhow_status parse_items(const char *path, json_t *root, uint64_t data_bytes, dhowi_safetensors_item *items,
-                               uint32_t *count) {
+static dhow_status parse_items(const char *path, json_t *root, uint64_t data_bytes,
+                               dhowi_safetensors_item *items, uint32_t *count) {
     const char *name;
     json_t *value;
     json_object_foreach(root, name, value) {
         if (strcmp(name, "__metadata__") == 0) {
-            if (!json_is_object(value)) return dhowi_fail(DHOW_CORRUPT, "%s: __metadata__ is no object", path);
+            if (!json_is_object(value))
+                return dhowi_fail(DHOW_CORRUPT, "%s: __metadata__ is no object", path);
             continue;
         }
-        if (!json_is_object(value)) return dhowi_fail(DHOW_CORRUPT, "%s: tensor '%.64s' is no object", path, name);
+        if (!json_is_object(value))
+            return dhowi_fail(DHOW_CORRUPT, "%s: tensor '%.64s' is no object", path, name);
         (*count)++;
         DHOWI_TRY(parse_item(path, name, value, data_bytes, &items[*count - 1]));
     }
@@ -138,21 +151,24 @@ void dhowi_safetensors_free(dhowi_safetensors_item *items, uint32_t count) {
     dhowi_free(items);
 }
 
-dhow_status dhowi_safetensors_parse(const char *path, const char *header, size_t bytes, uint64_t data_bytes,
-                                    dhowi_safetensors_item **out, uint32_t *out_count) {
+dhow_status dhowi_safetensors_parse(const char *path, const char *header, size_t bytes,
+                                    uint64_t data_bytes, dhowi_safetensors_item **out,
+                                    uint32_t *out_count) {
     json_error_t error;
     *out = NULL;
     *out_count = 0;
-    if (bytes == 0 || header[0] != '{') return dhowi_fail(DHOW_CORRUPT, "%s: the header does not begin with '{'", path);
+    if (bytes == 0 || header[0] != '{')
+        return dhowi_fail(DHOW_CORRUPT, "%s: the header does not begin with '{'", path);
     json_t *root = json_loadb(header, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!json_is_object(root)) {
         json_decref(root);
-        return dhowi_fail(DHOW_CORRUPT, "%s: the header is no JSON object: %s at byte %d", path, error.text,
-                          error.position);
+        return dhowi_fail(DHOW_CORRUPT, "%s: the header is no JSON object: %s at byte %d", path,
+                          error.text, error.position);
     }
     uint32_t count = 0;
     dhowi_safetensors_item *items = dhowi_alloc_array(json_object_size(root), sizeof *items);
-    dhow_status status = items == NULL ? dhowi_fail_memory(path) : parse_items(path, root, data_bytes, items, &count);
+    dhow_status status = items == NULL ? dhowi_fail_memory(path)
+                                       : parse_items(path, root, data_bytes, items, &count);
     json_decref(root);
     if (status != DHOW_OK) {
         dhowi_safetensors_free(items, count);
@@ -168,20 +184,21 @@ dhow_status dhowi_safetensors_parse(const char *path, const char *header, size_t
 static dhow_status read_header(dhow_safetensors *f, uint64_t file_bytes) {
     unsigned char prefix[8];
     uint64_t bytes = 0;
-    if (file_bytes < sizeof prefix) return dhowi_fail(DHOW_CORRUPT, "%s: too short for a safetensors file", f->path);
+    if (file_bytes < sizeof prefix)
+        return dhowi_fail(DHOW_CORRUPT, "%s: too short for a safetensors file", f->path);
     DHOWI_TRY(dhowi_file_read(f->fd, f->path, 0, prefix, sizeof prefix));
     for (int i = 7; i >= 0; i--) bytes = bytes << 8 | prefix[i];
     if (bytes > DHOWI_SAFETENSORS_MAX_HEADER_BYTES || bytes > file_bytes - sizeof prefix) {
-        return dhowi_fail(DHOW_CORRUPT, "%s: a header of %" PRIu64 " bytes in a file of %" PRIu64, f->path, bytes,
-                          file_bytes);
+        return dhowi_fail(DHOW_CORRUPT, "%s: a header of %" PRIu64 " bytes in a file of %" PRIu64,
+                          f->path, bytes, file_bytes);
     }
     char *header = dhowi_alloc((size_t)bytes + 1);
     if (header == NULL) return dhowi_fail_memory(f->path);
     dhow_status status = dhowi_file_read(f->fd, f->path, sizeof prefix, header, (size_t)bytes);
     f->data_offset = sizeof prefix + bytes;
     if (status == DHOW_OK) {
-        status = dhowi_safetensors_parse(f->path, header, (size_t)bytes, file_bytes - f->data_offset, &f->items,
-                                         &f->count);
+        status = dhowi_safetensors_parse(f->path, header, (size_t)bytes,
+                                         file_bytes - f->data_offset, &f->items, &f->count);
     }
     dhowi_free(header);
     return status;
@@ -209,7 +226,8 @@ dhow_status dhow_safetensors_open(dhow_context *context, const char *path, dhow_
     dhowi_handle_retain(&context->handle);
     f->path = dhowi_strdup(path);
     uint64_t bytes = 0;
-    dhow_status status = f->path == NULL ? dhowi_fail_memory(function) : dhowi_file_open(path, &f->fd, &bytes);
+    dhow_status status =
+        f->path == NULL ? dhowi_fail_memory(function) : dhowi_file_open(path, &f->fd, &bytes);
     if (status == DHOW_OK) status = read_header(f, bytes);
     if (status != DHOW_OK) {
         end_file(f);
@@ -227,13 +245,15 @@ uint32_t dhow_safetensors_count(const dhow_safetensors *file) {
     return dhowi_handle_is(file, DHOWI_SAFETENSORS) ? file->count : 0;
 }
 
-dhow_status dhow_safetensors_at(const dhow_safetensors *file, uint32_t index, dhow_safetensors_entry *out) {
+dhow_status dhow_safetensors_at(const dhow_safetensors *file, uint32_t index,
+                                dhow_safetensors_entry *out) {
     static const char function[] = "dhow_safetensors_at";
     if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
     memset(out, 0, sizeof *out);
     DHOWI_TRY(dhowi_handle_check(file, DHOWI_SAFETENSORS, function, "file"));
     if (index >= file->count) {
-        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, the file has %u tensors", function, index, file->count);
+        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, the file has %u tensors", function,
+                          index, file->count);
     }
     const dhowi_safetensors_item *item = &file->items[index];
     out->name = item->name;
@@ -251,12 +271,12 @@ static dhow_status say_not_found(const dhow_safetensors *f, const char *name) {
     for (uint32_t i = 0; i < f->count && i < 12; i++) {
         dhowi_text_add(&text, "%s%s", i > 0 ? ", " : "", f->items[i].name);
     }
-    return dhowi_fail(DHOW_NOT_FOUND, "%s: no tensor '%.64s'; it has %u: %s%s", f->path, name, f->count, names,
-                      f->count > 12 ? ", ..." : "");
+    return dhowi_fail(DHOW_NOT_FOUND, "%s: no tensor '%.64s'; it has %u: %s%s", f->path, name,
+                      f->count, names, f->count > 12 ? ", ..." : "");
 }
 
-dhow_status dhow_safetensors_load(const dhow_safetensors *file, const char *name, dhow_device *device,
-                                  dhow_tensor **out) {
+dhow_status dhow_safetensors_load(const dhow_safetensors *file, const char *name,
+                                  dhow_device *device, dhow_tensor **out) {
     static const char function[] = "dhow_safetensors_load";
     if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
     *out = NULL;
@@ -294,24 +314,29 @@ static json_t *describe(const dhow_tensor *t, uint64_t begin) {
     for (int32_t i = 0; i < t->rank; i++) {
         if (json_array_append_new(shape, json_integer(t->shape[i])) != 0) break;
     }
-    return json_pack("{s:s, s:o, s:[I,I]}", "dtype", type_name(t->dtype), "shape", shape, "data_offsets",
-                     (json_int_t)begin, (json_int_t)(begin + dhowi_tensor_bytes(t)));
+    return json_pack("{s:s, s:o, s:[I,I]}", "dtype", type_name(t->dtype), "shape", shape,
+                     "data_offsets", (json_int_t)begin,
+                     (json_int_t)(begin + dhowi_tensor_bytes(t)));
 }
 
-static dhow_status build_header(uint32_t count, const char *const *names, dhow_tensor *const *tensors, char **out) {
+static dhow_status build_header(uint32_t count, const char *const *names,
+                                dhow_tensor *const *tensors, char **out) {
     static const char function[] = "dhow_safetensors_save";
     json_t *root = json_object();
     uint64_t at = 0;
     dhow_status status = root == NULL ? dhowi_fail_memory(function) : DHOW_OK;
     for (uint32_t i = 0; i < count && status == DHOW_OK; i++) {
-        status = names[i] == NULL ? dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: name %u is NULL", function, i)
-                                  : dhowi_tensor_check_read(tensors[i], function, names[i]);
+        status = names[i] == NULL
+                     ? dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: name %u is NULL", function, i)
+                     : dhowi_tensor_check_read(tensors[i], function, names[i]);
         if (status != DHOW_OK) break;
         if (strcmp(names[i], "__metadata__") == 0 || json_object_get(root, names[i]) != NULL) {
-            status = dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the name '%.64s' is there twice or reserved", function,
-                                names[i]);
+            status =
+                dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the name '%.64s' is there twice or reserved",
+                           function, names[i]);
         } else if (json_object_set_new(root, names[i], describe(tensors[i], at)) != 0) {
-            status = dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the name '%.64s' is no UTF-8, or memory is exhausted",
+            status = dhowi_fail(DHOW_INVALID_ARGUMENT,
+                                "%s: the name '%.64s' is no UTF-8, or memory is exhausted",
                                 function, names[i]);
         }
         at += dhowi_tensor_bytes(tensors[i]);
@@ -331,9 +356,11 @@ dhow_status dhow_safetensors_save(const char *path, uint32_t count, const char *
     }
     char *header;
     DHOWI_TRY(build_header(count, names, tensors, &header));
-    size_t length = strlen(header), padding = (8 - length % 8) % 8; /* data begins on a multiple of 8 */
+    size_t length = strlen(header),
+           padding = (8 - length % 8) % 8; /* data begins on a multiple of 8 */
     unsigned char prefix[8];
-    for (int i = 0; i < 8; i++) prefix[i] = (unsigned char)((uint64_t)(length + padding) >> (8 * i));
+    for (int i = 0; i < 8; i++)
+        prefix[i] = (unsigned char)((uint64_t)(length + padding) >> (8 * i));
     dhowi_file_part *parts = dhowi_alloc_array((size_t)count + 3, sizeof *parts);
     dhow_status status = parts == NULL ? dhowi_fail_memory(function) : DHOW_OK;
     uint32_t filled = 0;
@@ -341,7 +368,8 @@ dhow_status dhow_safetensors_save(const char *path, uint32_t count, const char *
         uint64_t bytes = dhowi_tensor_bytes(tensors[filled]);
         void *data = dhowi_alloc((size_t)bytes);
         parts[filled + 3] = (dhowi_file_part){data, (size_t)bytes};
-        status = data == NULL ? dhowi_fail_memory(function) : dhow_tensor_read(tensors[filled], data, bytes);
+        status = data == NULL ? dhowi_fail_memory(function)
+                              : dhow_tensor_read(tensors[filled], data, bytes);
     }
     if (status == DHOW_OK) {
         parts[0] = (dhowi_file_part){prefix, sizeof prefix};

@@ -82,7 +82,8 @@ static dhow_status declare_unit(dhow_module *m, const dhowi_builtin *wanted) {
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < dhowi_builtin_kernel_count; i++) {
             const dhowi_builtin *b = &dhowi_builtin_kernels[i];
-            if (strcmp(b->unit, wanted->unit) != 0 || strcmp(b->options, wanted->options) != 0) continue;
+            if (strcmp(b->unit, wanted->unit) != 0 || strcmp(b->options, wanted->options) != 0)
+                continue;
             if (pass == 0) {
                 count++;
             } else {
@@ -112,8 +113,8 @@ static dhow_status unit_of(device_kernels *k, dhow_device *device, const dhowi_b
     if (text == NULL) return dhowi_fail(DHOW_INTERNAL, "no text of %s is embedded", b->unit);
     unit_module *u = dhowi_alloc(sizeof *u);
     if (u == NULL) return dhowi_fail_memory("kernels");
-    dhow_status status =
-        dhowi_module_new(device, DHOW_MODULE_PORTABLE, b->unit, text, strlen(text), b->options, &u->module);
+    dhow_status status = dhowi_module_new(device, DHOW_MODULE_PORTABLE, b->unit, text, strlen(text),
+                                          b->options, &u->module);
     if (status == DHOW_OK) {
         status = declare_unit(u->module, b);
         if (status != DHOW_OK) dhowi_module_end(u->module);
@@ -144,7 +145,8 @@ dhow_status dhowi_builtin_kernel(dhow_device *device, int32_t index, dhow_kernel
     if (kernel == NULL) {
         kernel = dhowi_handle_new(DHOWI_KERNEL, sizeof *kernel);
         if (kernel == NULL) status = dhowi_fail_memory("kernel");
-        if (status == DHOW_OK) status = dhowi_signature_parse(b->name, b->signature, &kernel->signature);
+        if (status == DHOW_OK)
+            status = dhowi_signature_parse(b->name, b->signature, &kernel->signature);
         if (status == DHOW_OK) {
             kernel->device = device;
             kernel->builtin = kernel->checked = true;
@@ -163,7 +165,9 @@ dhow_status dhowi_builtin_kernel(dhow_device *device, int32_t index, dhow_kernel
 dhow_status dhowi_builtin_kernel_named(dhow_device *device, const char *name, dhow_kernel **out) {
     *out = NULL;
     int32_t index = dhowi_builtin_index(name);
-    if (index < 0) return dhowi_fail(DHOW_UNSUPPORTED, "%s: there is no built-in kernel %s", device->name, name);
+    if (index < 0)
+        return dhowi_fail(DHOW_UNSUPPORTED, "%s: there is no built-in kernel %s", device->name,
+                          name);
     return dhowi_builtin_kernel(device, index, out);
 }
 
@@ -183,7 +187,8 @@ static dhow_status find_builtin(dhow_kernel *kernel, device_kernels *k, int widt
     DHOWI_TRY(unit_of(k, device, b, &module));
     dhow_status status = dhowi_module_native(module, width, &native);
     if (status == DHOW_UNSUPPORTED) {
-        return dhowi_fail_prefix(status, "the kernel %s does not exist on %s", kernel->name, device->name);
+        return dhowi_fail_prefix(status, "the kernel %s does not exist on %s", kernel->name,
+                                 device->name);
     }
     DHOWI_TRY(status);
     code = device->api->module_kernel(native, kernel->name, out, &err);
@@ -196,7 +201,8 @@ static dhow_status find_in_module(dhow_kernel *kernel, int width, void **out) {
     dhow_error err;
     dhowi_error_init(&err);
     int32_t code = kernel->device->api->module_kernel(native, kernel->name, out, &err);
-    return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(kernel->device, &err, code, kernel->name);
+    return code == DHOW_OK ? DHOW_OK
+                           : dhowi_device_failed(kernel->device, &err, code, kernel->name);
 }
 
 dhow_status dhowi_kernel_native(dhow_kernel *kernel, int width, void **out) {
@@ -211,7 +217,8 @@ dhow_status dhowi_kernel_native(dhow_kernel *kernel, int width, void **out) {
     } else {
         status = find_in_module(kernel, width, out);
     }
-    if (status == DHOW_OK) atomic_store_explicit(&kernel->native[width], *out, memory_order_release);
+    if (status == DHOW_OK)
+        atomic_store_explicit(&kernel->native[width], *out, memory_order_release);
     return status;
 }
 
@@ -225,7 +232,8 @@ dhow_status dhow_kernel_get(dhow_device *device, const char *name, dhow_kernel *
     if (name == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: name is NULL", function);
     int32_t index = dhowi_builtin_index(name);
     if (index < 0) {
-        return dhowi_fail(DHOW_NOT_FOUND, "%s: there is no built-in kernel '%.64s'; names are like softmax_f16",
+        return dhowi_fail(DHOW_NOT_FOUND,
+                          "%s: there is no built-in kernel '%.64s'; names are like softmax_f16",
                           function, name);
     }
     dhow_kernel *kernel;
@@ -270,7 +278,8 @@ dhow_status dhow_module_kernel(dhow_module *module, const char *name, dhow_kerne
     kernel->signature_text = declared != NULL ? declared->signature : "";
     kernel->checked = declared != NULL;
     (void)dhowi_copy_text(kernel->name, sizeof kernel->name, name);
-    if (declared != NULL) status = dhowi_signature_parse(name, declared->signature, &kernel->signature);
+    if (declared != NULL)
+        status = dhowi_signature_parse(name, declared->signature, &kernel->signature);
     void *native;
     if (status == DHOW_OK) {
         status = dhowi_kernel_native(kernel, dhowi_index_width(module->device, 0), &native);

@@ -17,7 +17,7 @@ struct dhow_module {
     dhow_device *device;
     uint32_t format;
     char name[96];
-    char *text;    /* source or image, kept for the other index width */
+    char *text; /* source or image, kept for the other index width */
     uint64_t text_bytes;
     char *options;
     dhowi_found_kernel *kernels;
@@ -31,7 +31,7 @@ struct dhow_kernel {
     dhow_device *device;
     dhow_module *module; /* owned by users' kernels, borrowed or NULL for built-in ones */
     bool builtin;
-    bool checked;        /* its signature is known */
+    bool checked; /* its signature is known */
     char name[64];
     const char *signature_text;
     dhowi_signature signature;
@@ -40,7 +40,8 @@ struct dhow_kernel {
 
 /* The position of a built-in kernel in the generated table, or -1. */
 int32_t dhowi_builtin_index(const char *name);
-/* A built-in kernel of a device; borrowed, it lives as long as the device. UNSUPPORTED names kernel and device. */
+/* A built-in kernel of a device; borrowed, it lives as long as the device. UNSUPPORTED names kernel
+ * and device. */
 dhow_status dhowi_builtin_kernel(dhow_device *device, int32_t index, dhow_kernel **out);
 /* The same by name. */
 dhow_status dhowi_builtin_kernel_named(dhow_device *device, const char *name, dhow_kernel **out);
@@ -56,8 +57,8 @@ static inline int dhowi_index_width(const dhow_device *device, int64_t elements)
     return narrow && (elements < limit || !wide) ? DHOWI_INDEX_32 : DHOWI_INDEX_64;
 }
 
-/* Submits a kernel whose arguments are already checked: what operations use. `span` is one more than the largest element
- * index the kernel forms; it decides the index width. */
+/* Submits a kernel whose arguments are already checked: what operations use. `span` is one more
+ * than the largest element index the kernel forms; it decides the index width. */
 dhow_status dhowi_launch(dhow_stream *stream, dhow_kernel *kernel, int64_t work, int64_t span,
                          const dhow_arg *args, uint32_t arg_count, const dhowi_use *uses,
                          uint32_t use_count);

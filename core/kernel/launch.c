@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Launches: users' arguments are checked against the kernel's signature here; operations come in below the checks.
+ * Launches: users' arguments are checked against the kernel's signature here; operations come in
+ * below the checks.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -42,13 +43,13 @@ typedef struct checked {
     int64_t elements; /* of the largest tensor */
 } checked;
 
-static const char *const k_value_names[] = {"a tensor", "a const tensor", "i32", "u32", "i64",
-                                            "u64",      "f32",            "f64", "dims"};
+static const char *const k_value_names[] = {
+    "a tensor", "a const tensor", "i32", "u32", "i64", "u64", "f32", "f64", "dims"};
 
 static dhow_status wrong_type(const checked *c, uint32_t i, const char *given) {
     const dhowi_param *p = &c->kernel->signature.params[i];
-    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: argument %u '%s' is %s%s, given %s", c->kernel->name,
-                      i + 1, p->name, p->kind == DHOWI_VAL ? "" : "a tensor of ",
+    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: argument %u '%s' is %s%s, given %s",
+                      c->kernel->name, i + 1, p->name, p->kind == DHOWI_VAL ? "" : "a tensor of ",
                       dhowi_type_name(p->type), given);
 }
 
@@ -78,10 +79,12 @@ static dhow_status take_value(checked *c, uint32_t i, const dhow_value *v) {
         default:
             break;
     }
-    bool wants_integer = type == DHOW_I32 || type == DHOW_U32 || type == DHOW_I64 || type == DHOW_U64;
+    bool wants_integer =
+        type == DHOW_I32 || type == DHOW_U32 || type == DHOW_I64 || type == DHOW_U64;
     if (wants_integer && is_integer) {
         if (!fits) {
-            return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: argument %u '%s' is %s, %" PRId64 " does not fit",
+            return dhowi_fail(DHOW_OUT_OF_RANGE,
+                              "%s: argument %u '%s' is %s, %" PRId64 " does not fit",
                               c->kernel->name, i + 1, c->kernel->signature.params[i].name,
                               dhowi_type_name(type), v->u.i);
         }
@@ -106,24 +109,28 @@ static dhow_status take_tensor(checked *c, uint32_t i, const dhow_value *v, uint
     char what[96], text[192];
     (void)snprintf(what, sizeof what, "argument %u%s%s%s", i + 1, p != NULL ? " '" : "",
                    p != NULL ? p->name : "", p != NULL ? "'" : "");
-    DHOWI_TRY((access & DHOW_ACCESS_WRITE) != 0 ? dhowi_tensor_check_write(t, c->kernel->name, what)
-                                                : dhowi_tensor_check_read(t, c->kernel->name, what));
+    DHOWI_TRY((access & DHOW_ACCESS_WRITE) != 0
+                  ? dhowi_tensor_check_write(t, c->kernel->name, what)
+                  : dhowi_tensor_check_read(t, c->kernel->name, what));
     if ((access & DHOW_ACCESS_WRITE) != 0 && v->kind == DHOW_VALUE_CONST_TENSOR) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is written, given a const tensor", c->kernel->name,
-                          what);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is written, given a const tensor",
+                          c->kernel->name, what);
     }
     if (dhowi_tensor_device(t) != c->kernel->device) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is %s, the kernel is on %s; move it with dhow_tensor_to",
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: %s is %s, the kernel is on %s; move it with dhow_tensor_to",
                           c->kernel->name, what, dhowi_tensor_text(t, text, sizeof text),
                           c->kernel->device->name);
     }
-    bool same_type = p == NULL || (int32_t)t->dtype == p->type || (t->dtype == DHOW_BOOL && p->type == DHOW_U8);
+    bool same_type =
+        p == NULL || (int32_t)t->dtype == p->type || (t->dtype == DHOW_BOOL && p->type == DHOW_U8);
     if (!same_type) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s holds %s, given %s", c->kernel->name, what,
                           dhowi_type_name(p->type), dhowi_tensor_text(t, text, sizeof text));
     }
     if (!t->contiguous) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is a strided view; pass dhow_tensor_contiguous() of it",
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: %s is a strided view; pass dhow_tensor_contiguous() of it",
                           c->kernel->name, what);
     }
     c->tensors[i] = t;
@@ -137,16 +144,19 @@ static dhow_status check_overlap(const checked *c, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         if (c->tensors[i] == NULL || (c->args[i].bytes & DHOW_ACCESS_WRITE) == 0) continue;
         for (uint32_t k = 0; k < count; k++) {
-            if (k == i || c->tensors[k] == NULL || !dhowi_tensor_overlap(c->tensors[i], c->tensors[k])) continue;
-            const dhowi_param *out = &c->kernel->signature.params[i], *in = &c->kernel->signature.params[k];
+            if (k == i || c->tensors[k] == NULL ||
+                !dhowi_tensor_overlap(c->tensors[i], c->tensors[k]))
+                continue;
+            const dhowi_param *out = &c->kernel->signature.params[i],
+                              *in = &c->kernel->signature.params[k];
             bool alias = out->kind == DHOWI_ALIAS_OUT && in->kind == DHOWI_ALIAS;
             if (alias && c->tensors[i]->offset == c->tensors[k]->offset &&
                 c->tensors[i]->count == c->tensors[k]->count) {
                 continue;
             }
             return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                              "%s: argument %u '%s' is written and overlaps argument %u '%s'%s", c->kernel->name,
-                              i + 1, out->name, k + 1, in->name,
+                              "%s: argument %u '%s' is written and overlaps argument %u '%s'%s",
+                              c->kernel->name, i + 1, out->name, k + 1, in->name,
                               alias ? "; exactly the same tensor would be allowed" : "");
         }
     }
@@ -156,14 +166,16 @@ static dhow_status check_overlap(const checked *c, uint32_t count) {
 static dhow_status check_values(checked *c, uint32_t count, const dhow_value *values) {
     const dhowi_signature *s = &c->kernel->signature;
     if (count != s->count) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %u arguments given, %u expected: %s", c->kernel->name,
-                          count, s->count, c->kernel->signature_text);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %u arguments given, %u expected: %s",
+                          c->kernel->name, count, s->count, c->kernel->signature_text);
     }
     for (uint32_t i = 0; i < count; i++) {
         if (s->params[i].kind == DHOWI_VAL) {
             DHOWI_TRY(take_value(c, i, &values[i]));
-        } else if (values[i].kind != DHOW_VALUE_TENSOR && values[i].kind != DHOW_VALUE_CONST_TENSOR) {
-            return wrong_type(c, i, values[i].kind <= DHOW_VALUE_DIMS ? k_value_names[values[i].kind] : "?");
+        } else if (values[i].kind != DHOW_VALUE_TENSOR &&
+                   values[i].kind != DHOW_VALUE_CONST_TENSOR) {
+            return wrong_type(
+                c, i, values[i].kind <= DHOW_VALUE_DIMS ? k_value_names[values[i].kind] : "?");
         } else {
             DHOWI_TRY(take_tensor(c, i, &values[i], dhowi_param_access(s->params[i].kind)));
         }
@@ -197,23 +209,24 @@ static dhow_status take_unchecked(checked *c, uint32_t count, const dhow_value *
                 c->args[i] = dhowi_arg_i64(v->u.i);
                 break;
             default:
-                return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: argument %u is no tensor and no number",
-                                  c->kernel->name, i + 1);
+                return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                                  "%s: argument %u is no tensor and no number", c->kernel->name,
+                                  i + 1);
         }
     }
     return DHOW_OK;
 }
 
-static dhow_status begin_check(checked *c, const char *function, dhow_stream **stream, dhow_kernel *kernel,
-                               uint32_t count, const dhow_value *values) {
+static dhow_status begin_check(checked *c, const char *function, dhow_stream **stream,
+                               dhow_kernel *kernel, uint32_t count, const dhow_value *values) {
     c->use_count = 0;
     c->elements = 0;
     c->kernel = kernel;
     memset(c->tensors, 0, sizeof c->tensors);
     DHOWI_TRY(dhowi_handle_check(kernel, DHOWI_KERNEL, function, "kernel"));
     if (count > DHOW_MAX_KERNEL_ARGS || (count > 0 && values == NULL)) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %u arguments, at most %d are allowed", kernel->name, count,
-                          DHOW_MAX_KERNEL_ARGS);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %u arguments, at most %d are allowed",
+                          kernel->name, count, DHOW_MAX_KERNEL_ARGS);
     }
     DHOWI_TRY(dhowi_stream_resolve(*stream, kernel->device, kernel->name, stream));
     return kernel->checked ? check_values(c, count, values) : take_unchecked(c, count, values);
@@ -223,18 +236,19 @@ static bool is_portable(const dhow_kernel *kernel) {
     return kernel->builtin || kernel->module->format == DHOW_MODULE_PORTABLE;
 }
 
-dhow_status dhow_launch_values(dhow_stream *stream, dhow_kernel *kernel, int64_t work, uint32_t count,
-                               const dhow_value *values) {
+dhow_status dhow_launch_values(dhow_stream *stream, dhow_kernel *kernel, int64_t work,
+                               uint32_t count, const dhow_value *values) {
     checked c;
     void *native;
     DHOWI_TRY(begin_check(&c, "dhow_launch", &stream, kernel, count, values));
     if (!is_portable(kernel)) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: a native kernel needs its grid; use dhow_launch_grid()",
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: a native kernel needs its grid; use dhow_launch_grid()",
                           kernel->name);
     }
     if (work < 0) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: work is %" PRId64 "; 0 or more is allowed", kernel->name,
-                          work);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: work is %" PRId64 "; 0 or more is allowed",
+                          kernel->name, work);
     }
     int width = dhowi_index_width(kernel->device, DHOWI_MAX(work, c.elements));
     DHOWI_TRY(dhowi_kernel_native(kernel, width, &native));
@@ -242,15 +256,16 @@ dhow_status dhow_launch_values(dhow_stream *stream, dhow_kernel *kernel, int64_t
     return submit(stream, kernel, native, &geometry, c.args, count, c.uses, c.use_count);
 }
 
-dhow_status dhow_launch_grid_values(dhow_stream *stream, dhow_kernel *kernel, const uint32_t grid[3],
-                                    const uint32_t block[3], uint32_t shared_bytes, uint32_t count,
+dhow_status dhow_launch_grid_values(dhow_stream *stream, dhow_kernel *kernel,
+                                    const uint32_t grid[3], const uint32_t block[3],
+                                    uint32_t shared_bytes, uint32_t count,
                                     const dhow_value *values) {
     checked c;
     void *native;
     DHOWI_TRY(begin_check(&c, "dhow_launch_grid", &stream, kernel, count, values));
     if (is_portable(kernel)) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: a portable kernel takes its work; use dhow_launch()",
-                          kernel->name);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: a portable kernel takes its work; use dhow_launch()", kernel->name);
     }
     if (grid == NULL || block == NULL) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: grid or block is NULL", kernel->name);
@@ -258,7 +273,8 @@ dhow_status dhow_launch_grid_values(dhow_stream *stream, dhow_kernel *kernel, co
     dhow_geometry geometry = {.native = 1, .shared_bytes = shared_bytes};
     for (int i = 0; i < 3; i++) {
         if (grid[i] == 0 || block[i] == 0) {
-            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: dimension %d of grid or block is 0", kernel->name, i);
+            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: dimension %d of grid or block is 0",
+                              kernel->name, i);
         }
         geometry.grid[i] = grid[i];
         geometry.block[i] = block[i];

@@ -42,7 +42,8 @@ static dhow_status build(dhow_module *m, int width, void **out_native) {
     dhow_error err;
     dhowi_error_init(&err);
     *out_native = NULL;
-    int32_t code = m->device->api->module_build(dhowi_device_native(m->device), &desc, out_native, &err);
+    int32_t code =
+        m->device->api->module_build(dhowi_device_native(m->device), &desc, out_native, &err);
     dhowi_free(decls);
     if (t_log != NULL) t_log[LOG_BYTES - 1] = '\0';
     if (code != DHOW_OK) return dhowi_device_failed(m->device, &err, code, m->name);
@@ -77,8 +78,9 @@ static dhow_status fill(dhow_module *m, const char *name, const void *text, uint
     return DHOW_OK;
 }
 
-dhow_status dhowi_module_new(dhow_device *device, uint32_t format, const char *name, const void *text,
-                             uint64_t bytes, const char *options, dhow_module **out) {
+dhow_status dhowi_module_new(dhow_device *device, uint32_t format, const char *name,
+                             const void *text, uint64_t bytes, const char *options,
+                             dhow_module **out) {
     *out = NULL;
     dhow_module *m = dhowi_handle_new(DHOWI_MODULE, sizeof *m);
     if (m == NULL) return dhowi_fail_memory("module");
@@ -115,22 +117,24 @@ static dhow_status declare(dhow_module *m, const dhow_module_source *source) {
     return dhowi_parse_declarations(m->name, source->signatures, &m->kernels, &m->kernel_count);
 }
 
-dhow_status dhow_module_build(dhow_device *device, const dhow_module_source *source, dhow_module **out) {
+dhow_status dhow_module_build(dhow_device *device, const dhow_module_source *source,
+                              dhow_module **out) {
     static const char function[] = "dhow_module_build";
     if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
     *out = NULL;
     if (t_log != NULL) t_log[0] = '\0';
     DHOWI_TRY(dhowi_device_check(device, function));
     if (source == NULL || (source->text == NULL) == (source->image == NULL)) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: give either source->text or source->image", function);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: give either source->text or source->image",
+                          function);
     }
     uint32_t format = source->format != 0 ? source->format : DHOW_MODULE_PORTABLE;
     const void *text = source->text != NULL ? (const void *)source->text : source->image;
     uint64_t bytes = source->text != NULL ? strlen(source->text) : source->image_bytes;
     DHOWI_TRY(dhowi_device_open(device));
     dhow_module *m;
-    DHOWI_TRY(dhowi_module_new(device, format, source->name != NULL ? source->name : "kernel text", text, bytes,
-                               source->options != NULL ? source->options : "", &m));
+    DHOWI_TRY(dhowi_module_new(device, format, source->name != NULL ? source->name : "kernel text",
+                               text, bytes, source->options != NULL ? source->options : "", &m));
     void *native;
     dhow_status status = declare(m, source);
     /* Mistakes shall show now, not at the first launch. */

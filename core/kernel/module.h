@@ -8,8 +8,9 @@
 #include "kernel/kernel.h"
 
 /* A module that is not yet built and declares no kernels; holds no context reference. */
-dhow_status dhowi_module_new(dhow_device *device, uint32_t format, const char *name, const void *text,
-                             uint64_t bytes, const char *options, dhow_module **out);
+dhow_status dhowi_module_new(dhow_device *device, uint32_t format, const char *name,
+                             const void *text, uint64_t bytes, const char *options,
+                             dhow_module **out);
 void dhowi_module_end(dhow_module *module);
 /* The plugin's module for an index width, built on first use. */
 dhow_status dhowi_module_native(dhow_module *module, int width, void **out);

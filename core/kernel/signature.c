@@ -77,8 +77,8 @@ static const char *read_param(const char *kernel, const char *p, dhowi_param *pa
     if (p != NULL) p = expect(read_word(p, type, sizeof type), ',');
     if (p != NULL) p = expect(read_word(p, param->name, sizeof param->name), ')');
     if (p == NULL) {
-        (void)dhowi_fail(DHOW_INVALID_ARGUMENT, "kernel %s: the argument list does not parse near '%.40s'",
-                         kernel, start);
+        (void)dhowi_fail(DHOW_INVALID_ARGUMENT,
+                         "kernel %s: the argument list does not parse near '%.40s'", kernel, start);
         return NULL;
     }
     size_t k = 0;
@@ -86,15 +86,16 @@ static const char *read_param(const char *kernel, const char *p, dhowi_param *pa
     param->kind = (dhowi_param_kind)k;
     param->type = type_number(type);
     if (k == DHOWI_COUNT(k_kinds)) {
-        (void)dhowi_fail(DHOW_INVALID_ARGUMENT,
-                         "kernel %s: argument '%s' is %s; IN, OUT, INOUT, ALIAS, ALIAS_OUT and VAL exist", kernel,
-                         param->name, kind);
+        (void)dhowi_fail(
+            DHOW_INVALID_ARGUMENT,
+            "kernel %s: argument '%s' is %s; IN, OUT, INOUT, ALIAS, ALIAS_OUT and VAL exist",
+            kernel, param->name, kind);
         return NULL;
     }
     if (param->type == 0 || (param->kind == DHOWI_VAL ? !value_type_allowed(param->type)
                                                       : param->type == DHOWI_TYPE_DIMS)) {
-        (void)dhowi_fail(DHOW_INVALID_ARGUMENT, "kernel %s: argument '%s' cannot have the type %s", kernel,
-                         param->name, type);
+        (void)dhowi_fail(DHOW_INVALID_ARGUMENT, "kernel %s: argument '%s' cannot have the type %s",
+                         kernel, param->name, type);
         return NULL;
     }
     return p;
@@ -103,7 +104,9 @@ static const char *read_param(const char *kernel, const char *p, dhowi_param *pa
 dhow_status dhowi_signature_parse(const char *kernel, const char *text, dhowi_signature *out) {
     out->count = 0;
     const char *p = expect(text, '(');
-    if (p == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "kernel %s: the argument list lacks its '('", kernel);
+    if (p == NULL)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "kernel %s: the argument list lacks its '('",
+                          kernel);
     if (expect(p, ')') != NULL) return DHOW_OK;
     for (;;) {
         if (out->count == DHOW_MAX_KERNEL_ARGS) {
@@ -116,8 +119,8 @@ dhow_status dhowi_signature_parse(const char *kernel, const char *text, dhowi_si
         p = skip_space(p);
         if (*p == ')') return DHOW_OK;
         if (*p++ != ',') {
-            return dhowi_fail(DHOW_INVALID_ARGUMENT, "kernel %s: ',' or ')' expected near '%.40s'", kernel,
-                              p - 1);
+            return dhowi_fail(DHOW_INVALID_ARGUMENT, "kernel %s: ',' or ')' expected near '%.40s'",
+                              kernel, p - 1);
         }
     }
 }
@@ -217,10 +220,11 @@ static dhow_status take_kernel(finder *f, const char *p, const char **out_end) {
         p = NULL;
     }
     if (p == NULL) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "%s: KERNEL near '%.40s' does not parse; write KERNEL(name, (IN(f32,x), OUT(f32,y), "
-                          "VAL(i64,n))) { ... }, and give -DT=<dtype> where the text uses K_T",
-                          f->module, start);
+        return dhowi_fail(
+            DHOW_INVALID_ARGUMENT,
+            "%s: KERNEL near '%.40s' does not parse; write KERNEL(name, (IN(f32,x), OUT(f32,y), "
+            "VAL(i64,n))) { ... }, and give -DT=<dtype> where the text uses K_T",
+            f->module, start);
     }
     DHOWI_TRY(dhowi_signature_parse(kernel->name, kernel->signature, &signature));
     f->count++;
@@ -270,7 +274,8 @@ dhow_status dhowi_find_kernels(const char *module, const char *text, const char 
     find_type_option(options, f.type, sizeof f.type);
     dhow_status status = scan(&f, text);
     if (status == DHOW_OK && f.count == 0) {
-        status = dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: there is no KERNEL(name, (...)) in the text", module);
+        status = dhowi_fail(DHOW_INVALID_ARGUMENT,
+                            "%s: there is no KERNEL(name, (...)) in the text", module);
     }
     if (status != DHOW_OK) {
         dhowi_free(f.found);
@@ -293,9 +298,10 @@ static dhow_status read_declaration(finder *f, const char *p, const char **out_e
         after = NULL;
     }
     if (after == NULL) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "%s: signatures do not parse near '%.40s'; write \"name(IN(f32,x), OUT(f32,y)); ...\"",
-                          f->module, p);
+        return dhowi_fail(
+            DHOW_INVALID_ARGUMENT,
+            "%s: signatures do not parse near '%.40s'; write \"name(IN(f32,x), OUT(f32,y)); ...\"",
+            f->module, p);
     }
     DHOWI_TRY(dhowi_signature_parse(kernel->name, kernel->signature, &signature));
     f->count++;

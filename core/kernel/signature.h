@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernel signatures: the argument list of the dialect, "(IN(f32,x), OUT(f32,y), VAL(i64,n))", parsed; and found in text.
+ * Kernel signatures: the argument list of the dialect, "(IN(f32,x), OUT(f32,y), VAL(i64,n))",
+ * parsed; and found in text.
  */
 #ifndef DHOWI_KERNEL_SIGNATURE_H_
 #define DHOWI_KERNEL_SIGNATURE_H_
@@ -45,8 +46,8 @@ typedef struct dhowi_found_kernel {
     char signature[1024]; /* with the type parameter filled in */
 } dhowi_found_kernel;
 
-/* Finds the KERNEL(name, (...)) of a text; `options` may define T, which stands in K_T(name) and as a type. The array is
- * freed with dhowi_free(). */
+/* Finds the KERNEL(name, (...)) of a text; `options` may define T, which stands in K_T(name) and as
+ * a type. The array is freed with dhowi_free(). */
 dhow_status dhowi_find_kernels(const char *module, const char *text, const char *options,
                                dhowi_found_kernel **out, uint32_t *out_count);
 

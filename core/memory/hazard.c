@@ -2,9 +2,10 @@
  *
  * Pending writers and readers of a storage, see storage.h.
  *
- * The race that matters: thread A notes work through the lock-free words while thread B turns the hazard into its shared
- * form. A stores its number and then looks at `sole` again; B stores `sole` and then reads the numbers. Both are
- * sequentially consistent, so either B sees A's number or A sees B's change and notes again under the lock.
+ * The race that matters: thread A notes work through the lock-free words while thread B turns the
+ * hazard into its shared form. A stores its number and then looks at `sole` again; B stores `sole`
+ * and then reads the numbers. Both are sequentially consistent, so either B sees A's number or A
+ * sees B's change and notes again under the lock.
  */
 #include "memory/storage.h"
 
@@ -64,7 +65,8 @@ static void note_reader(dhowi_hazard *h, dhowi_timeline *self, uint64_t number) 
         }
     }
     if (h->reader_count == DHOWI_MAX_READERS) {
-        /* So many streams read at once that one has to be waited for; its failure is reported where it is synced. */
+        /* So many streams read at once that one has to be waited for; its failure is reported where
+         * it is synced. */
         (void)h->readers[0].timeline->wait(h->readers[0].timeline, h->readers[0].number);
         h->readers[0] = h->readers[--h->reader_count];
     }
@@ -91,7 +93,8 @@ static void note_shared(dhowi_hazard *h, uint32_t access, dhowi_timeline *self, 
 
 void dhowi_hazard_note(dhowi_hazard *h, uint32_t access, dhowi_timeline *self, uint64_t number) {
     if (atomic_load_explicit(&h->sole, memory_order_relaxed) == self) {
-        atomic_store((access & DHOW_ACCESS_WRITE) != 0 ? &h->write_number : &h->read_number, number);
+        atomic_store((access & DHOW_ACCESS_WRITE) != 0 ? &h->write_number : &h->read_number,
+                     number);
         if (atomic_load(&h->sole) == self) return;
     }
     note_shared(h, access, self, number);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The caching allocator: per device one pool of device memory and one of pinned host memory. Blocks come in size classes
- * of eight steps to a doubling, so at most an eighth of a block is unused. A freed block keeps its hazard marks: work
- * that follows on the same stream uses it at once, work elsewhere waits for the old work first.
+ * The caching allocator: per device one pool of device memory and one of pinned host memory. Blocks
+ * come in size classes of eight steps to a doubling, so at most an eighth of a block is unused. A
+ * freed block keeps its hazard marks: work that follows on the same stream uses it at once, work
+ * elsewhere waits for the old work first.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -64,7 +65,8 @@ static void take(dhowi_storage **list, dhowi_storage *s) {
 
 /* ---- the driver ---- */
 
-static dhow_status driver_alloc(dhowi_pool *pool, uint64_t bytes, uint64_t *out_native, dhow_error *err) {
+static dhow_status driver_alloc(dhowi_pool *pool, uint64_t bytes, uint64_t *out_native,
+                                dhow_error *err) {
     const dhow_plugin *api = pool->device->api;
     void *native = dhowi_device_native(pool->device), *host = NULL;
     dhowi_error_init(err);
@@ -83,7 +85,8 @@ static void driver_free(dhowi_pool *pool, uint64_t handle) {
     }
 }
 
-/* Gives every cached block back. Failures of the work that still used one belong to whoever syncs its stream. */
+/* Gives every cached block back. Failures of the work that still used one belong to whoever syncs
+ * its stream. */
 static void trim(dhowi_pool *pool) {
     dhowi_storage *all = NULL;
     pthread_mutex_lock(&pool->mutex);
@@ -173,10 +176,11 @@ static dhow_status say_out_of_memory(dhowi_pool *pool, uint64_t bytes, const cha
     dhowi_error_init(&err);
     bool known =
         device->api->mem_info(dhowi_device_native(device), &free_bytes, &total, &err) == DHOW_OK;
-    dhowi_text_add(&text, "%s: %sout of memory: asked %s, free %s of %s, live tensors hold %s", device->name,
-                   pool->pinned ? "pinned host memory: " : "", dhowi_bytes_text(bytes, a, sizeof a),
-                   known ? dhowi_bytes_text(free_bytes, f, sizeof f) : "unknown",
-                   dhowi_bytes_text(total, t, sizeof t), dhowi_bytes_text(pool->live_bytes, l, sizeof l));
+    dhowi_text_add(
+        &text, "%s: %sout of memory: asked %s, free %s of %s, live tensors hold %s", device->name,
+        pool->pinned ? "pinned host memory: " : "", dhowi_bytes_text(bytes, a, sizeof a),
+        known ? dhowi_bytes_text(free_bytes, f, sizeof f) : "unknown",
+        dhowi_bytes_text(total, t, sizeof t), dhowi_bytes_text(pool->live_bytes, l, sizeof l));
     largest_holders(pool, &text);
     dhowi_text_add(&text, " (%s)", reason);
     return dhowi_fail(DHOW_OUT_OF_MEMORY, "%s", story);
@@ -192,11 +196,13 @@ static bool within_limit(dhowi_pool *pool, uint64_t block) {
 }
 
 /* A block from the driver; on shortage the cache is given back and the driver asked once more. */
-static dhow_status take_from_driver(dhowi_pool *pool, uint64_t bytes, uint64_t block, uint64_t *out_native) {
+static dhow_status take_from_driver(dhowi_pool *pool, uint64_t bytes, uint64_t block,
+                                    uint64_t *out_native) {
     dhow_error err;
     if (!within_limit(pool, block)) {
         trim(pool);
-        if (!within_limit(pool, block)) return say_out_of_memory(pool, bytes, "the limit set for this device");
+        if (!within_limit(pool, block))
+            return say_out_of_memory(pool, bytes, "the limit set for this device");
     }
     dhow_status status = driver_alloc(pool, block, out_native, &err);
     if (status == DHOW_OUT_OF_MEMORY) {
@@ -211,7 +217,8 @@ static dhow_status take_from_driver(dhowi_pool *pool, uint64_t bytes, uint64_t b
     return DHOW_OK;
 }
 
-static dhow_status new_block(dhowi_pool *pool, uint64_t bytes, uint64_t block, dhowi_storage **out) {
+static dhow_status new_block(dhowi_pool *pool, uint64_t bytes, uint64_t block,
+                             dhowi_storage **out) {
     dhowi_storage *s = dhowi_handle_new(DHOWI_STORAGE, sizeof *s);
     if (s == NULL) return dhowi_fail_memory("storage");
     dhow_status status = take_from_driver(pool, bytes, block, &s->native);
@@ -237,7 +244,8 @@ static dhow_status new_block(dhowi_pool *pool, uint64_t bytes, uint64_t block, d
 static dhow_status allocate(dhowi_pool *pool, uint64_t bytes, dhowi_storage **out) {
     uint32_t size_class;
     uint64_t block;
-    if (!classify(bytes, &size_class, &block)) return say_out_of_memory(pool, bytes, "more than 64 TiB");
+    if (!classify(bytes, &size_class, &block))
+        return say_out_of_memory(pool, bytes, "more than 64 TiB");
     pthread_mutex_lock(&pool->mutex);
     dhowi_storage *s = pool->cached[size_class];
     if (s != NULL) {
@@ -341,7 +349,8 @@ void dhowi_storage_release(dhowi_storage *s) {
 
 /* ---- companions ---- */
 
-static pthread_mutex_t g_companion_mutex = PTHREAD_MUTEX_INITIALIZER; /* rarely taken: once per frozen weight and plan */
+static pthread_mutex_t g_companion_mutex =
+    PTHREAD_MUTEX_INITIALIZER; /* rarely taken: once per frozen weight and plan */
 
 dhowi_companion *dhowi_storage_companion(dhowi_storage *s, uint64_t key) {
     pthread_mutex_lock(&g_companion_mutex);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Storage: a block of memory on one device, with its pending writer and readers. Tensors share storages. A storage whose
- * last reference is gone goes back to its pool with its marks, so that its next user waits for the last one.
+ * Storage: a block of memory on one device, with its pending writer and readers. Tensors share
+ * storages. A storage whose last reference is gone goes back to its pool with its marks, so that
+ * its next user waits for the last one.
  */
 #ifndef DHOWI_MEMORY_STORAGE_H_
 #define DHOWI_MEMORY_STORAGE_H_
@@ -12,9 +13,9 @@
 
 enum { DHOWI_MAX_READERS = 6, DHOWI_MAX_PENDING = DHOWI_MAX_READERS + 1 };
 
-/* Who still works with a storage. While only one timeline does, which is nearly always, its numbers are kept in three
- * words that are read and written without a lock; `sole` says whose they are. Otherwise `sole` is DHOWI_SHARED and the
- * marks count, under the lock. */
+/* Who still works with a storage. While only one timeline does, which is nearly always, its numbers
+ * are kept in three words that are read and written without a lock; `sole` says whose they are.
+ * Otherwise `sole` is DHOWI_SHARED and the marks count, under the lock. */
 typedef struct dhowi_hazard {
     _Atomic(dhowi_timeline *) sole;
     _Atomic uint64_t write_number, read_number;
@@ -41,7 +42,7 @@ typedef struct dhowi_storage {
     uint64_t bytes;       /* asked for */
     uint64_t block_bytes; /* taken from the driver */
     dhowi_hazard hazard;
-    dhowi_pool *pool;     /* NULL: wrapped host memory */
+    dhowi_pool *pool; /* NULL: wrapped host memory */
     dhow_device *pinned_by;
     atomic_bool frozen, foreign;
     char label[32];
@@ -83,7 +84,8 @@ typedef struct dhowi_use {
 uint32_t dhowi_hazard_pending(dhowi_hazard *hazard, uint32_t access, const dhowi_timeline *self,
                               dhowi_mark pending[DHOWI_MAX_PENDING]);
 /* Notes work handed in as `number`. */
-void dhowi_hazard_note(dhowi_hazard *hazard, uint32_t access, dhowi_timeline *self, uint64_t number);
+void dhowi_hazard_note(dhowi_hazard *hazard, uint32_t access, dhowi_timeline *self,
+                       uint64_t number);
 /* Blocks until the host may access the storage. */
 dhow_status dhowi_hazard_wait(dhowi_hazard *hazard, uint32_t access);
 

@@ -30,8 +30,8 @@ static bool append_index(int32_t **array, uint32_t count, int32_t value) {
     return true;
 }
 
-static dhow_status new_value(dhow_model *m, dhowi_value_kind kind, const char *name, const dhowi_spec *spec,
-                             dhow_model_value *out) {
+static dhow_status new_value(dhow_model *m, dhowi_value_kind kind, const char *name,
+                             const dhowi_spec *spec, dhow_model_value *out) {
     if (!grow((void **)&m->values, m->value_count, &m->value_capacity, sizeof *m->values)) {
         return dhowi_fail_memory("model");
     }
@@ -57,10 +57,12 @@ static dhow_status begin(dhow_model *m, const char *function, dhow_model_value *
 }
 
 static dhow_status check_name(const dhow_model *m, const char *function, const char *name) {
-    if (name == NULL || name[0] == '\0') return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: a name is needed", function);
+    if (name == NULL || name[0] == '\0')
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: a name is needed", function);
     for (uint32_t i = 0; i < m->value_count; i++) {
         if (m->values[i].name != NULL && strcmp(m->values[i].name, name) == 0) {
-            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the name '%.64s' is taken", function, name);
+            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the name '%.64s' is taken", function,
+                              name);
         }
     }
     return DHOW_OK;
@@ -76,18 +78,21 @@ dhowi_value *dhowi_model_find_parameter(const dhow_model *m, const char *name) {
 
 /* ---- inputs, outputs, parameters ---- */
 
-dhow_status dhow_model_input(dhow_model *m, const char *name, dhow_dtype dtype, int32_t rank, const int64_t *shape,
-                             dhow_model_value *out) {
+dhow_status dhow_model_input(dhow_model *m, const char *name, dhow_dtype dtype, int32_t rank,
+                             const int64_t *shape, dhow_model_value *out) {
     static const char function[] = "dhow_model_input";
     DHOWI_TRY(begin(m, function, out));
     DHOWI_TRY(check_name(m, function, name));
     int64_t closed[DHOW_MAX_RANK], count;
     uint64_t bytes;
-    for (int32_t i = 0; i < rank && i < DHOW_MAX_RANK && shape != NULL; i++) closed[i] = shape[i] == -1 ? 1 : shape[i];
-    DHOWI_TRY(dhowi_shape_check(function, dtype, rank, shape != NULL ? closed : NULL, &count, &bytes));
+    for (int32_t i = 0; i < rank && i < DHOW_MAX_RANK && shape != NULL; i++)
+        closed[i] = shape[i] == -1 ? 1 : shape[i];
+    DHOWI_TRY(
+        dhowi_shape_check(function, dtype, rank, shape != NULL ? closed : NULL, &count, &bytes));
     dhowi_spec spec = {.dtype = dtype, .rank = rank};
     if (rank > 0) memcpy(spec.shape, shape, (size_t)rank * sizeof *shape);
-    if (!append_index(&m->inputs, m->input_count, (int32_t)m->value_count)) return dhowi_fail_memory(function);
+    if (!append_index(&m->inputs, m->input_count, (int32_t)m->value_count))
+        return dhowi_fail_memory(function);
     DHOWI_TRY(new_value(m, DHOWI_VALUE_INPUT, name, &spec, out));
     m->input_count++;
     return DHOW_OK;
@@ -97,9 +102,11 @@ dhow_status dhow_model_output(dhow_model *m, const char *name, dhow_model_value 
     static const char function[] = "dhow_model_output";
     DHOWI_TRY(dhowi_model_check(m, function));
     DHOWI_TRY(check_value(m, function, value));
-    if (name == NULL || name[0] == '\0') return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: a name is needed", function);
+    if (name == NULL || name[0] == '\0')
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: a name is needed", function);
     if (m->values[value].kind != DHOWI_VALUE_RESULT) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: '%.64s' is no result of a step", function, name);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: '%.64s' is no result of a step", function,
+                          name);
     }
     char **names = dhowi_realloc_array(m->output_names, m->output_count + 1, sizeof *names);
     if (names == NULL) return dhowi_fail_memory(function);
@@ -114,13 +121,14 @@ dhow_status dhow_model_output(dhow_model *m, const char *name, dhow_model_value 
     return DHOW_OK;
 }
 
-static dhow_status new_parameter(dhow_model *m, const char *function, const char *name, const dhowi_spec *spec,
-                                 dhow_model_value *out) {
+static dhow_status new_parameter(dhow_model *m, const char *function, const char *name,
+                                 const dhowi_spec *spec, dhow_model_value *out) {
     dhow_tensor *zeros;
     DHOWI_TRY(check_name(m, function, name));
     DHOWI_TRY(dhow_tensor_full(m->device, spec->dtype, spec->rank, spec->shape, 0, &zeros));
     dhow_status status = dhow_tensor_set_label(zeros, name);
-    if (status == DHOW_OK && !append_index(&m->parameters, m->parameter_count, (int32_t)m->value_count)) {
+    if (status == DHOW_OK &&
+        !append_index(&m->parameters, m->parameter_count, (int32_t)m->value_count)) {
         status = dhowi_fail_memory(function);
     }
     if (status == DHOW_OK) status = new_value(m, DHOWI_VALUE_PARAMETER, name, spec, out);
@@ -147,8 +155,8 @@ dhow_status dhow_model_parameter(dhow_model *m, const char *name, dhow_dtype dty
 
 /* ---- steps ---- */
 
-static dhow_status add_step(dhow_model *m, dhowi_op_id id, const char *layer, const int32_t *in, uint32_t count,
-                            const dhowi_attrs *attrs, dhow_model_value *out) {
+static dhow_status add_step(dhow_model *m, dhowi_op_id id, const char *layer, const int32_t *in,
+                            uint32_t count, const dhowi_attrs *attrs, dhow_model_value *out) {
     static const dhowi_attrs none;
     const dhowi_op *op = dhowi_op_of(id);
     const dhowi_spec *specs[DHOWI_OP_MAX_INPUTS] = {NULL};
@@ -161,8 +169,10 @@ static dhow_status add_step(dhow_model *m, dhowi_op_id id, const char *layer, co
         step.in[i] = in[i];
     }
     dhow_status status = dhowi_op_infer(op, specs, &step.attrs, &result);
-    if (status != DHOW_OK) return layer != NULL ? dhowi_fail_prefix(status, "layer '%.64s'", layer) : status;
-    if (!grow((void **)&m->steps, m->step_count, &m->step_capacity, sizeof *m->steps)) return dhowi_fail_memory("model");
+    if (status != DHOW_OK)
+        return layer != NULL ? dhowi_fail_prefix(status, "layer '%.64s'", layer) : status;
+    if (!grow((void **)&m->steps, m->step_count, &m->step_capacity, sizeof *m->steps))
+        return dhowi_fail_memory("model");
     if (layer != NULL) {
         step.layer = dhowi_strdup(layer);
         if (step.layer == NULL) return dhowi_fail_memory("model");
@@ -186,41 +196,42 @@ static dhow_status add_plain(dhow_model *m, dhowi_op_id id, const int32_t *in, u
     return add_step(m, id, NULL, in, count, attrs, out);
 }
 
-#define UNARY(name, formula)                                                                           \
-    dhow_status dhow_model_##name(dhow_model *model, dhow_model_value x, dhow_model_value *out) {      \
-        return add_plain(model, DHOWI_OP_##name, &x, 1, NULL, out);                                    \
+#define UNARY(name, formula)                                                                      \
+    dhow_status dhow_model_##name(dhow_model *model, dhow_model_value x, dhow_model_value *out) { \
+        return add_plain(model, DHOWI_OP_##name, &x, 1, NULL, out);                               \
     }
 DHOW_UNARY_MAP(UNARY)
 
-#define BINARY(name, formula)                                                                          \
-    dhow_status dhow_model_##name(dhow_model *model, dhow_model_value a, dhow_model_value b,           \
-                                  dhow_model_value *out) {                                             \
-        const int32_t in[] = {a, b};                                                                   \
-        return add_plain(model, DHOWI_OP_##name, in, 2, NULL, out);                                    \
+#define BINARY(name, formula)                                                                \
+    dhow_status dhow_model_##name(dhow_model *model, dhow_model_value a, dhow_model_value b, \
+                                  dhow_model_value *out) {                                   \
+        const int32_t in[] = {a, b};                                                         \
+        return add_plain(model, DHOWI_OP_##name, in, 2, NULL, out);                          \
     }
 DHOW_BINARY_MAP(BINARY)
 
-#define ALONG(name)                                                                                    \
-    dhow_status dhow_model_##name(dhow_model *model, dhow_model_value x, int32_t dim,                  \
-                                  dhow_model_value *out) {                                             \
-        const dhowi_attrs attrs = {.dim = dim};                                                        \
-        return add_plain(model, DHOWI_OP_##name, &x, 1, &attrs, out);                                  \
+#define ALONG(name)                                                                   \
+    dhow_status dhow_model_##name(dhow_model *model, dhow_model_value x, int32_t dim, \
+                                  dhow_model_value *out) {                            \
+        const dhowi_attrs attrs = {.dim = dim};                                       \
+        return add_plain(model, DHOWI_OP_##name, &x, 1, &attrs, out);                 \
     }
 ALONG(softmax)
 ALONG(argmax)
 ALONG(flatten)
 
-#define POOL(name)                                                                                     \
-    dhow_status dhow_model_##name(dhow_model *model, dhow_model_value x, const dhow_window *window,    \
-                                  dhow_model_value *out) {                                             \
-        dhowi_attrs attrs = {0};                                                                       \
-        if (window != NULL) attrs.window = *window;                                                    \
-        return add_plain(model, DHOWI_OP_##name, &x, 1, &attrs, out);                                  \
+#define POOL(name)                                                                    \
+    dhow_status dhow_model_##name(dhow_model *model, dhow_model_value x,              \
+                                  const dhow_window *window, dhow_model_value *out) { \
+        dhowi_attrs attrs = {0};                                                      \
+        if (window != NULL) attrs.window = *window;                                   \
+        return add_plain(model, DHOWI_OP_##name, &x, 1, &attrs, out);                 \
     }
 POOL(maxpool2d)
 POOL(avgpool2d)
 
-dhow_status dhow_model_matmul(dhow_model *model, dhow_model_value a, dhow_model_value b, dhow_model_value *out) {
+dhow_status dhow_model_matmul(dhow_model *model, dhow_model_value a, dhow_model_value b,
+                              dhow_model_value *out) {
     const int32_t in[] = {a, b};
     return add_plain(model, DHOWI_OP_matmul, in, 2, NULL, out);
 }
@@ -240,7 +251,8 @@ static dhow_status add_layer(dhow_model *m, const layer *l, dhow_model_value *ou
     char name[160];
     int32_t in[] = {l->x, -1, -1};
     if (l->name == NULL || l->name[0] == '\0' || strlen(l->name) > 128) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: a layer needs a name of at most 128 bytes", l->function);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: a layer needs a name of at most 128 bytes",
+                          l->function);
     }
     DHOWI_TRY(check_value(m, l->function, l->x));
     (void)snprintf(name, sizeof name, "%s.weight", l->name);
@@ -252,8 +264,8 @@ static dhow_status add_layer(dhow_model *m, const layer *l, dhow_model_value *ou
 
 static dhow_status check_extent(const char *function, const char *what, int64_t extent) {
     if (extent >= 1 && extent <= INT32_MAX) return DHOW_OK;
-    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is %lld; 1 to 2^31-1 is allowed", function, what,
-                      (long long)extent);
+    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is %lld; 1 to 2^31-1 is allowed", function,
+                      what, (long long)extent);
 }
 
 /* The dtype of a layer is its input's. */
@@ -261,8 +273,9 @@ static dhow_dtype dtype_of(const dhow_model *m, dhow_model_value x) {
     return x >= 0 && (uint32_t)x < m->value_count ? m->values[x].spec.dtype : DHOW_F32;
 }
 
-dhow_status dhow_model_linear(dhow_model *m, const char *name, dhow_model_value x, int64_t in_features,
-                              int64_t out_features, int32_t bias, dhow_model_value *out) {
+dhow_status dhow_model_linear(dhow_model *m, const char *name, dhow_model_value x,
+                              int64_t in_features, int64_t out_features, int32_t bias,
+                              dhow_model_value *out) {
     static const char function[] = "dhow_model_linear";
     DHOWI_TRY(begin(m, function, out));
     DHOWI_TRY(check_extent(function, "in_features", in_features));
@@ -278,34 +291,41 @@ dhow_status dhow_model_linear(dhow_model *m, const char *name, dhow_model_value 
     return add_layer(m, &l, out);
 }
 
-dhow_status dhow_model_conv2d(dhow_model *m, const char *name, dhow_model_value x, int64_t in_channels,
-                              int64_t out_channels, const dhow_window *window, int32_t bias, dhow_model_value *out) {
+dhow_status dhow_model_conv2d(dhow_model *m, const char *name, dhow_model_value x,
+                              int64_t in_channels, int64_t out_channels, const dhow_window *window,
+                              int32_t bias, dhow_model_value *out) {
     static const char function[] = "dhow_model_conv2d";
     DHOWI_TRY(begin(m, function, out));
-    if (window == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: window is NULL, its kernel is needed", function);
+    if (window == NULL)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: window is NULL, its kernel is needed",
+                          function);
     int64_t groups = window->groups == 0 ? 1 : window->groups;
     DHOWI_TRY(check_extent(function, "in_channels", in_channels));
     DHOWI_TRY(check_extent(function, "out_channels", out_channels));
     DHOWI_TRY(check_extent(function, "window->kernel[0]", window->kernel[0]));
     DHOWI_TRY(check_extent(function, "window->kernel[1]", window->kernel[1]));
     if (groups < 1 || in_channels % groups != 0) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: groups does not divide in_channels", function);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: groups does not divide in_channels",
+                          function);
     }
     dhow_dtype dtype = dtype_of(m, x);
     const dhowi_attrs attrs = {.window = *window};
-    const layer l = {.function = function,
-                     .name = name,
-                     .op = DHOWI_OP_conv2d,
-                     .x = x,
-                     .weight = {dtype, 4, {out_channels, in_channels / groups, window->kernel[0], window->kernel[1]}},
-                     .bias = {dtype, 1, {out_channels}},
-                     .has_bias = bias != 0,
-                     .attrs = &attrs};
+    const layer l = {
+        .function = function,
+        .name = name,
+        .op = DHOWI_OP_conv2d,
+        .x = x,
+        .weight = {dtype,
+                   4,
+                   {out_channels, in_channels / groups, window->kernel[0], window->kernel[1]}},
+        .bias = {dtype, 1, {out_channels}},
+        .has_bias = bias != 0,
+        .attrs = &attrs};
     return add_layer(m, &l, out);
 }
 
-dhow_status dhow_model_layernorm(dhow_model *m, const char *name, dhow_model_value x, int64_t features, float eps,
-                                 dhow_model_value *out) {
+dhow_status dhow_model_layernorm(dhow_model *m, const char *name, dhow_model_value x,
+                                 int64_t features, float eps, dhow_model_value *out) {
     static const char function[] = "dhow_model_layernorm";
     DHOWI_TRY(begin(m, function, out));
     DHOWI_TRY(check_extent(function, "features", features));

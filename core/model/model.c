@@ -64,7 +64,8 @@ static dhow_status check_support(const dhow_model *m, dhow_device *device) {
             dhowi_op_supported(dhowi_op_of(s->op), m->values[s->in[0]].spec.dtype, device);
         if (status != DHOW_OK) {
             char text[96];
-            return dhowi_fail_prefix(status, "dhow_model_to: %s", dhowi_step_text(m, i, text, sizeof text));
+            return dhowi_fail_prefix(status, "dhow_model_to: %s",
+                                     dhowi_step_text(m, i, text, sizeof text));
         }
     }
     return DHOW_OK;
@@ -74,7 +75,8 @@ static dhow_status move_parameters(dhow_model *m, dhow_device *device, dhow_tens
     for (uint32_t i = 0; i < m->parameter_count; i++) {
         const dhowi_value *v = &m->values[m->parameters[i]];
         dhow_status status = dhow_tensor_to_async(NULL, v->tensor, device, &moved[i]);
-        if (status != DHOW_OK) return dhowi_fail_prefix(status, "dhow_model_to: parameter '%.64s'", v->name);
+        if (status != DHOW_OK)
+            return dhowi_fail_prefix(status, "dhow_model_to: parameter '%.64s'", v->name);
     }
     for (uint32_t i = 0; i < m->parameter_count; i++) {
         DHOWI_TRY(dhowi_hazard_wait(&moved[i]->storage->hazard, DHOW_ACCESS_READ));
@@ -86,7 +88,8 @@ dhow_status dhow_model_to(dhow_model *m, dhow_device *device) {
     DHOWI_TRY(dhowi_model_check(m, "dhow_model_to"));
     DHOWI_TRY(dhowi_device_check(device, "dhow_model_to"));
     if (device->context != m->context) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_model_to: %s belongs to another context", device->name);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_model_to: %s belongs to another context",
+                          device->name);
     }
     DHOWI_TRY(dhowi_device_open(device));
     DHOWI_TRY(check_support(m, device));

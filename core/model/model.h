@@ -8,14 +8,18 @@
 #include "dhow/model.h"
 #include "ops/op.h"
 
-typedef enum dhowi_value_kind { DHOWI_VALUE_INPUT, DHOWI_VALUE_PARAMETER, DHOWI_VALUE_RESULT } dhowi_value_kind;
+typedef enum dhowi_value_kind {
+    DHOWI_VALUE_INPUT,
+    DHOWI_VALUE_PARAMETER,
+    DHOWI_VALUE_RESULT
+} dhowi_value_kind;
 
 typedef struct dhowi_value {
     dhowi_value_kind kind;
-    char *name; /* NULL for results */
-    dhowi_spec spec; /* extents of -1 are open */
+    char *name;          /* NULL for results */
+    dhowi_spec spec;     /* extents of -1 are open */
     dhow_tensor *tensor; /* of a parameter */
-    int32_t last_use; /* step that reads it last, -1 for none; outputs are never let go */
+    int32_t last_use;    /* step that reads it last, -1 for none; outputs are never let go */
     bool is_output;
 } dhowi_value;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Running a model: its steps in order. Results live until their last reader has been submitted; elementwise steps write over
- * an input that nobody needs any more.
+ * Running a model: its steps in order. Results live until their last reader has been submitted;
+ * elementwise steps write over an input that nobody needs any more.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,8 @@ typedef struct run {
 static dhow_status bind_inputs(run *r, dhow_tensor *const *inputs, uint32_t count) {
     const dhow_model *m = r->model;
     if (count != m->input_count || (count > 0 && inputs == NULL)) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_model_run: %u inputs given, the model has %u", count,
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "dhow_model_run: %u inputs given, the model has %u", count,
                           m->input_count);
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -30,16 +31,19 @@ static dhow_status bind_inputs(run *r, dhow_tensor *const *inputs, uint32_t coun
         (void)snprintf(what, sizeof what, "input '%.64s'", v->name);
         DHOWI_TRY(dhowi_tensor_check_read(t, "dhow_model_run", what));
         bool fits = t->dtype == v->spec.dtype && t->rank == v->spec.rank;
-        for (int32_t k = 0; fits && k < t->rank; k++) fits = v->spec.shape[k] < 0 || v->spec.shape[k] == t->shape[k];
+        for (int32_t k = 0; fits && k < t->rank; k++)
+            fits = v->spec.shape[k] < 0 || v->spec.shape[k] == t->shape[k];
         if (!fits) {
-            return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_model_run: %s is %s, the model wants %s", what,
-                              dhowi_tensor_text(t, b, sizeof b), dhowi_spec_text(&v->spec, a, sizeof a));
+            return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_model_run: %s is %s, the model wants %s",
+                              what, dhowi_tensor_text(t, b, sizeof b),
+                              dhowi_spec_text(&v->spec, a, sizeof a));
         }
         if (dhowi_tensor_device(t) != m->device) {
-            return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                              "dhow_model_run: %s is on %s, the model on %s; move one with dhow_tensor_to or "
-                              "dhow_model_to",
-                              what, dhowi_tensor_device(t)->name, m->device->name);
+            return dhowi_fail(
+                DHOW_INVALID_ARGUMENT,
+                "dhow_model_run: %s is on %s, the model on %s; move one with dhow_tensor_to or "
+                "dhow_model_to",
+                what, dhowi_tensor_device(t)->name, m->device->name);
         }
         dhowi_handle_retain(&t->handle);
         r->tensors[m->inputs[i]] = t;
@@ -50,7 +54,8 @@ static dhow_status bind_inputs(run *r, dhow_tensor *const *inputs, uint32_t coun
 static dhow_status bind_outputs(run *r, dhow_tensor **outputs, uint32_t count) {
     const dhow_model *m = r->model;
     if (count != m->output_count || (count > 0 && outputs == NULL)) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_model_run: room for %u outputs given, the model has %u", count,
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "dhow_model_run: room for %u outputs given, the model has %u", count,
                           m->output_count);
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -89,7 +94,8 @@ static dhow_status make_result(run *r, uint32_t index, const dhowi_spec *spec) {
         r->tensors[s->out] = t;
         return DHOW_OK;
     }
-    return dhowi_tensor_new(r->model->device, spec->dtype, spec->rank, spec->shape, &r->tensors[s->out]);
+    return dhowi_tensor_new(r->model->device, spec->dtype, spec->rank, spec->shape,
+                            &r->tensors[s->out]);
 }
 
 static dhow_status run_step(run *r, uint32_t index) {
@@ -107,7 +113,8 @@ static dhow_status run_step(run *r, uint32_t index) {
         count = i + 1;
     }
     DHOWI_TRY(dhowi_op_infer(op, given, &s->attrs, &result));
-    if (s->op == DHOWI_OP_flatten && r->given[s->out] == NULL && in[0]->contiguous) { /* only another shape */
+    if (s->op == DHOWI_OP_flatten && r->given[s->out] == NULL &&
+        in[0]->contiguous) { /* only another shape */
         return dhow_tensor_reshape(in[0], result.rank, result.shape, &r->tensors[s->out]);
     }
     DHOWI_TRY(make_result(r, index, &result));
@@ -119,7 +126,8 @@ static void let_go(run *r, uint32_t index) {
     for (int i = 0; i < DHOWI_OP_MAX_INPUTS; i++) {
         if (s->in[i] < 0) continue;
         const dhowi_value *v = &r->model->values[s->in[i]];
-        if (v->kind == DHOWI_VALUE_PARAMETER || v->is_output || v->last_use != (int32_t)index) continue;
+        if (v->kind == DHOWI_VALUE_PARAMETER || v->is_output || v->last_use != (int32_t)index)
+            continue;
         dhow_tensor_release(r->tensors[s->in[i]]);
         r->tensors[s->in[i]] = NULL;
     }
@@ -152,8 +160,8 @@ static void hand_out(run *r, dhow_tensor **outputs) {
     }
 }
 
-dhow_status dhow_model_run(dhow_model *m, dhow_stream *stream, dhow_tensor *const *inputs, uint32_t input_count,
-                           dhow_tensor **outputs, uint32_t output_count) {
+dhow_status dhow_model_run(dhow_model *m, dhow_stream *stream, dhow_tensor *const *inputs,
+                           uint32_t input_count, dhow_tensor **outputs, uint32_t output_count) {
     static const char function[] = "dhow_model_run";
     DHOWI_TRY(dhowi_model_check(m, function));
     run r = {.model = m};

@@ -13,14 +13,15 @@ uint32_t dhow_model_parameter_count(const dhow_model *model) {
     return dhowi_handle_is(model, DHOWI_MODEL) ? model->parameter_count : 0;
 }
 
-dhow_status dhow_model_parameter_at(const dhow_model *m, uint32_t index, dhow_model_parameter_info *out) {
+dhow_status dhow_model_parameter_at(const dhow_model *m, uint32_t index,
+                                    dhow_model_parameter_info *out) {
     static const char function[] = "dhow_model_parameter_at";
     if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
     memset(out, 0, sizeof *out);
     DHOWI_TRY(dhowi_model_check(m, function));
     if (index >= m->parameter_count) {
-        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, the model has %u parameters", function, index,
-                          m->parameter_count);
+        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, the model has %u parameters", function,
+                          index, m->parameter_count);
     }
     const dhowi_value *v = &m->values[m->parameters[index]];
     *out = (dhow_model_parameter_info){v->name, v->tensor};
@@ -42,12 +43,14 @@ dhow_status dhow_model_set_parameter(dhow_model *m, const char *name, dhow_tenso
     DHOWI_TRY(dhowi_tensor_check_read(value, function, "value"));
     dhowi_value *v = name != NULL ? dhowi_model_find_parameter(m, name) : NULL;
     if (v == NULL) {
-        return dhowi_fail(DHOW_NOT_FOUND, "%s: the model has no parameter '%.64s'", function, name != NULL ? name : "");
+        return dhowi_fail(DHOW_NOT_FOUND, "%s: the model has no parameter '%.64s'", function,
+                          name != NULL ? name : "");
     }
     if (value->dtype != v->spec.dtype ||
         !dhowi_shape_equal(value->rank, value->shape, v->spec.rank, v->spec.shape)) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: '%s' is %s, given %s", function, name,
-                          dhowi_spec_text(&v->spec, a, sizeof a), dhowi_tensor_text(value, b, sizeof b));
+                          dhowi_spec_text(&v->spec, a, sizeof a),
+                          dhowi_tensor_text(value, b, sizeof b));
     }
     DHOWI_TRY(dhowi_tensor_new(m->device, v->spec.dtype, v->spec.rank, v->spec.shape, &copy));
     dhow_status status = dhow_copy(value, copy);
@@ -61,11 +64,15 @@ dhow_status dhow_model_set_parameter(dhow_model *m, const char *name, dhow_tenso
 
 /* ---- loading ---- */
 
-static const dhowi_value *wanted(const dhow_model *m, uint32_t i) { return &m->values[m->parameters[i]]; }
+static const dhowi_value *wanted(const dhow_model *m, uint32_t i) {
+    return &m->values[m->parameters[i]];
+}
 
-static bool find_entry(const dhow_safetensors *file, const char *name, dhow_safetensors_entry *entry) {
+static bool find_entry(const dhow_safetensors *file, const char *name,
+                       dhow_safetensors_entry *entry) {
     for (uint32_t i = 0; i < dhow_safetensors_count(file); i++) {
-        if (dhow_safetensors_at(file, i, entry) == DHOW_OK && strcmp(entry->name, name) == 0) return true;
+        if (dhow_safetensors_at(file, i, entry) == DHOW_OK && strcmp(entry->name, name) == 0)
+            return true;
     }
     return false;
 }
@@ -85,11 +92,13 @@ static dhow_status compare(const dhow_model *m, const dhow_safetensors *file, co
             dhowi_spec there = {.dtype = entry.dtype, .rank = entry.rank};
             memcpy(there.shape, entry.shape, sizeof there.shape);
             dhowi_text_add(&text, "; %s is %s in the file, %s in the model", v->name,
-                           dhowi_spec_text(&there, a, sizeof a), dhowi_spec_text(&v->spec, b, sizeof b));
+                           dhowi_spec_text(&there, a, sizeof a),
+                           dhowi_spec_text(&v->spec, b, sizeof b));
         }
     }
     for (uint32_t i = 0; i < dhow_safetensors_count(file); i++) {
-        if (dhow_safetensors_at(file, i, &entry) == DHOW_OK && dhowi_model_find_parameter(m, entry.name) == NULL) {
+        if (dhow_safetensors_at(file, i, &entry) == DHOW_OK &&
+            dhowi_model_find_parameter(m, entry.name) == NULL) {
             dhowi_text_add(&text, "; unexpected: %s", entry.name);
         }
     }

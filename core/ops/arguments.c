@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The way of a call: tensors are checked against the row, strided ones made contiguous where needed, then the row runs.
+ * The way of a call: tensors are checked against the row, strided ones made contiguous where
+ * needed, then the row runs.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -57,13 +58,15 @@ void dhowi_dims_of(int32_t rank, const int64_t *shape, dhow_tensor *const *opera
     dims->rank = n;
 }
 
-dhow_status dhowi_kernel_of(dhow_device *device, const char *base, dhow_dtype dtype, dhow_kernel **out) {
+dhow_status dhowi_kernel_of(dhow_device *device, const char *base, dhow_dtype dtype,
+                            dhow_kernel **out) {
     char name[64];
     (void)snprintf(name, sizeof name, "%s_%s", base, dhow_dtype_name(dtype));
     return dhowi_builtin_kernel_named(device, name, out);
 }
 
-dhow_status dhowi_op_kernel(const dhowi_op *op, dhow_dtype dtype, dhow_device *device, dhow_kernel **out) {
+dhow_status dhowi_op_kernel(const dhowi_op *op, dhow_dtype dtype, dhow_device *device,
+                            dhow_kernel **out) {
     int32_t index = atomic_load_explicit(&op->kernel_index[dtype], memory_order_relaxed);
     if (index == 0) {
         char name[64];
@@ -83,12 +86,15 @@ dhow_status dhowi_op_supported(const dhowi_op *op, dhow_dtype dtype, dhow_device
     void *native;
     dhow_status status = DHOW_OK;
     if ((device->desc.dtypes & DHOW_DTYPE_BIT(dtype)) == 0) {
-        status = dhowi_fail(DHOW_UNSUPPORTED, "the device does not compute %s", dhow_dtype_name(dtype));
+        status =
+            dhowi_fail(DHOW_UNSUPPORTED, "the device does not compute %s", dhow_dtype_name(dtype));
     }
     if (status == DHOW_OK) status = dhowi_op_kernel(op, dtype, device, &kernel);
-    if (status == DHOW_OK) status = dhowi_kernel_native(kernel, dhowi_index_width(device, 0), &native);
+    if (status == DHOW_OK)
+        status = dhowi_kernel_native(kernel, dhowi_index_width(device, 0), &native);
     if (status == DHOW_OK) return DHOW_OK;
-    return dhowi_fail_prefix(status, "%s of %s on %s", op->name, dhow_dtype_name(dtype), device->name);
+    return dhowi_fail_prefix(status, "%s of %s on %s", op->name, dhow_dtype_name(dtype),
+                             device->name);
 }
 
 /* ---- checks ---- */
@@ -101,7 +107,8 @@ static dhow_status check_inputs(const dhowi_op *op, dhow_tensor *const *in, uint
         if (in[i] == NULL && i >= op->required) continue;
         DHOWI_TRY(dhowi_tensor_check_read(in[i], op->name, op->inputs[i]));
         if (i == 0 || dhowi_tensor_device(in[i]) == dhowi_tensor_device(in[0])) continue;
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is on %s, %s on %s; move one with dhow_tensor_to", op->name,
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: %s is on %s, %s on %s; move one with dhow_tensor_to", op->name,
                           op->inputs[0], dhowi_tensor_device(in[0])->name, op->inputs[i],
                           dhowi_tensor_device(in[i])->name);
     }
@@ -111,21 +118,22 @@ static dhow_status check_inputs(const dhowi_op *op, dhow_tensor *const *in, uint
 static dhow_status check_output(const dhowi_op *op, dhow_tensor *const *in, dhow_tensor *out) {
     DHOWI_TRY(dhowi_tensor_check_write(out, op->name, "the output"));
     if (dhowi_tensor_device(in[0]) == dhowi_tensor_device(out)) return DHOW_OK;
-    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is on %s, the output on %s; move one with dhow_tensor_to",
-                      op->name, op->inputs[0], dhowi_tensor_device(in[0])->name, dhowi_tensor_device(out)->name);
+    return dhowi_fail(
+        DHOW_INVALID_ARGUMENT, "%s: %s is on %s, the output on %s; move one with dhow_tensor_to",
+        op->name, op->inputs[0], dhowi_tensor_device(in[0])->name, dhowi_tensor_device(out)->name);
 }
 
-dhow_status dhowi_op_infer(const dhowi_op *op, const dhowi_spec *const *in, const dhowi_attrs *attrs,
-                           dhowi_spec *out) {
+dhow_status dhowi_op_infer(const dhowi_op *op, const dhowi_spec *const *in,
+                           const dhowi_attrs *attrs, dhowi_spec *out) {
     if ((op->dtypes & DHOW_DTYPE_BIT(in[0]->dtype)) == 0) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is %s, which it does not take", op->name, op->inputs[0],
-                          dhow_dtype_name(in[0]->dtype));
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is %s, which it does not take", op->name,
+                          op->inputs[0], dhow_dtype_name(in[0]->dtype));
     }
     return op->infer(op, in, attrs, out);
 }
 
-static bool fits(const dhowi_op *op, const dhowi_spec *want, const dhow_tensor *out, const dhow_tensor *first,
-                 const dhowi_attrs *attrs) {
+static bool fits(const dhowi_op *op, const dhowi_spec *want, const dhow_tensor *out,
+                 const dhow_tensor *first, const dhowi_attrs *attrs) {
     if (want->dtype != out->dtype) return false;
     if (dhowi_shape_equal(want->rank, want->shape, out->rank, out->shape)) return true;
     if ((op->flags & DHOWI_OP_REDUCES) == 0 || out->rank != want->rank + 1) return false;
@@ -158,7 +166,8 @@ static dhow_status check_aliasing(const dhowi_op *op, dhow_tensor *const *in, ui
         if (in[i] == NULL || !dhowi_tensor_overlap(in[i], out)) continue;
         bool elementwise = (op->flags & DHOWI_OP_ELEMENTWISE) != 0;
         if (elementwise && dhowi_tensor_same(in[i], out)) continue;
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the output overlaps %s%s", op->name, op->inputs[i],
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the output overlaps %s%s", op->name,
+                          op->inputs[i],
                           elementwise ? "; exactly the same tensor would be allowed" : "");
     }
     return DHOW_OK;
@@ -187,7 +196,8 @@ static dhow_status run_packed(dhowi_call *call, uint32_t count) {
         call->out = temporary;
     }
     if (status == DHOW_OK) status = call->op->run(call);
-    if (status == DHOW_OK && temporary != NULL) status = dhowi_copy_local(call->stream, temporary, out, true);
+    if (status == DHOW_OK && temporary != NULL)
+        status = dhowi_copy_local(call->stream, temporary, out, true);
     for (uint32_t i = 0; i < count; i++) dhow_tensor_release(packed[i]);
     dhow_tensor_release(temporary);
     return status;
@@ -201,8 +211,8 @@ static bool all_plain(const dhowi_call *call, uint32_t count) {
     return is_plain(call->out, device);
 }
 
-dhow_status dhowi_op_call(dhowi_op_id id, dhow_stream *stream, dhow_tensor *const *in, uint32_t count,
-                          const dhowi_attrs *attrs, dhow_tensor *out) {
+dhow_status dhowi_op_call(dhowi_op_id id, dhow_stream *stream, dhow_tensor *const *in,
+                          uint32_t count, const dhowi_attrs *attrs, dhow_tensor *out) {
     static const dhowi_attrs none;
     dhowi_call call = {.op = dhowi_op_of(id), .out = out, .attrs = attrs != NULL ? attrs : &none};
     DHOWI_TRY(check_inputs(call.op, in, count));
@@ -212,6 +222,7 @@ dhow_status dhowi_op_call(dhowi_op_id id, dhow_stream *stream, dhow_tensor *cons
     DHOWI_TRY(check_aliasing(call.op, in, count, out));
     if (out->count == 0) return DHOW_OK;
     for (uint32_t i = 0; i < count; i++) call.in[i] = in[i];
-    if ((call.op->flags & DHOWI_OP_STRIDED) != 0 || all_plain(&call, count)) return call.op->run(&call);
+    if ((call.op->flags & DHOWI_OP_STRIDED) != 0 || all_plain(&call, count))
+        return call.op->run(&call);
     return run_packed(&call, count);
 }

@@ -15,21 +15,24 @@
 static dhow_status no_fit(const dhowi_op *op, const dhowi_spec *const *in, const char *rule) {
     char a[160], b[160], c[160];
     if (op->allowed > 2 && in[2] != NULL) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is %s, %s is %s, %s is %s; %s", op->name, op->inputs[0],
-                          dhowi_spec_text(in[0], a, sizeof a), op->inputs[1], dhowi_spec_text(in[1], b, sizeof b),
-                          op->inputs[2], dhowi_spec_text(in[2], c, sizeof c), rule);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is %s, %s is %s, %s is %s; %s", op->name,
+                          op->inputs[0], dhowi_spec_text(in[0], a, sizeof a), op->inputs[1],
+                          dhowi_spec_text(in[1], b, sizeof b), op->inputs[2],
+                          dhowi_spec_text(in[2], c, sizeof c), rule);
     }
     return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is %s, %s is %s; %s", op->name, op->inputs[0],
-                      dhowi_spec_text(in[0], a, sizeof a), op->inputs[1], dhowi_spec_text(in[1], b, sizeof b), rule);
+                      dhowi_spec_text(in[0], a, sizeof a), op->inputs[1],
+                      dhowi_spec_text(in[1], b, sizeof b), rule);
 }
 
-dhow_status dhowi_infer_matmul(const dhowi_op *op, const dhowi_spec *const *in, const dhowi_attrs *attrs,
-                               dhowi_spec *out) {
+dhow_status dhowi_infer_matmul(const dhowi_op *op, const dhowi_spec *const *in,
+                               const dhowi_attrs *attrs, dhowi_spec *out) {
     (void)attrs;
-    static const char rule[] = "a[..., m, k] and b[..., k, n] of one dtype and equal outer extents (or none in b) fit";
+    static const char rule[] =
+        "a[..., m, k] and b[..., k, n] of one dtype and equal outer extents (or none in b) fit";
     const dhowi_spec *a = in[0], *b = in[1];
-    if (a->rank < 2 || b->rank < 2 || a->dtype != b->dtype || a->shape[a->rank - 1] != b->shape[b->rank - 2] ||
-        (b->rank != 2 && b->rank != a->rank)) {
+    if (a->rank < 2 || b->rank < 2 || a->dtype != b->dtype ||
+        a->shape[a->rank - 1] != b->shape[b->rank - 2] || (b->rank != 2 && b->rank != a->rank)) {
         return no_fit(op, in, rule);
     }
     for (int32_t i = 0; b->rank > 2 && i < a->rank - 2; i++) {
@@ -40,13 +43,15 @@ dhow_status dhowi_infer_matmul(const dhowi_op *op, const dhowi_spec *const *in, 
     return DHOW_OK;
 }
 
-dhow_status dhowi_infer_linear(const dhowi_op *op, const dhowi_spec *const *in, const dhowi_attrs *attrs,
-                               dhowi_spec *out) {
+dhow_status dhowi_infer_linear(const dhowi_op *op, const dhowi_spec *const *in,
+                               const dhowi_attrs *attrs, dhowi_spec *out) {
     (void)attrs;
     static const char rule[] = "x[..., in], weight[out, in] and bias[out] of one dtype fit";
     const dhowi_spec *x = in[0], *w = in[1], *bias = in[2];
-    bool fits = x->rank >= 1 && w->rank == 2 && w->dtype == x->dtype && x->shape[x->rank - 1] == w->shape[1];
-    if (fits && bias != NULL) fits = bias->rank == 1 && bias->shape[0] == w->shape[0] && bias->dtype == x->dtype;
+    bool fits = x->rank >= 1 && w->rank == 2 && w->dtype == x->dtype &&
+                x->shape[x->rank - 1] == w->shape[1];
+    if (fits && bias != NULL)
+        fits = bias->rank == 1 && bias->shape[0] == w->shape[0] && bias->dtype == x->dtype;
     if (!fits) return no_fit(op, in, rule);
     *out = *x;
     out->shape[x->rank - 1] = w->shape[0];
@@ -56,7 +61,8 @@ dhow_status dhowi_infer_linear(const dhowi_op *op, const dhowi_spec *const *in, 
 /* ---- the vendor's product ---- */
 
 /* A matrix as stored rows: its leading dimension, and whether it is transposed. */
-static bool stored_rows(int64_t rows, int64_t cols, int64_t row, int64_t col, int64_t *out_ld, bool *out_transposed) {
+static bool stored_rows(int64_t rows, int64_t cols, int64_t row, int64_t col, int64_t *out_ld,
+                        bool *out_transposed) {
     if (col == 1 || cols == 1) {
         *out_transposed = false;
         *out_ld = rows == 1 ? cols : row;
@@ -84,9 +90,11 @@ static bool describe(const dhowi_gemm *g, dhow_blas_desc *d) {
     d->alpha = 1;
     if (!stored_rows(g->m, g->k, g->a_row, g->a_col, &d->lda, &ta)) return false;
     if (!stored_rows(g->k, g->n, g->b_row, g->b_col, &d->ldb, &tb)) return false;
-    d->flags = (ta ? DHOW_BLAS_TRANSPOSE_A : 0u) | (tb ? DHOW_BLAS_TRANSPOSE_B : 0u) |
-               (g->bias != NULL ? DHOW_BLAS_BIAS : 0u) |
-               (atomic_load_explicit(&g->b->storage->frozen, memory_order_relaxed) ? DHOW_BLAS_CONSTANT_B : 0u);
+    d->flags =
+        (ta ? DHOW_BLAS_TRANSPOSE_A : 0u) | (tb ? DHOW_BLAS_TRANSPOSE_B : 0u) |
+        (g->bias != NULL ? DHOW_BLAS_BIAS : 0u) |
+        (atomic_load_explicit(&g->b->storage->frozen, memory_order_relaxed) ? DHOW_BLAS_CONSTANT_B
+                                                                            : 0u);
     return true;
 }
 
@@ -94,7 +102,8 @@ static dhow_status run_plan(dhow_stream *stream, const dhowi_gemm *g, const dhow
     dhow_device *device = stream->device;
     dhowi_storage *workspace = NULL, *packed = NULL;
     if (plan->packed_bytes > 0) DHOWI_TRY(dhowi_plan_packed(stream, plan, g->b, &packed));
-    if (plan->workspace_bytes > 0) DHOWI_TRY(dhowi_storage_create(device, plan->workspace_bytes, &workspace));
+    if (plan->workspace_bytes > 0)
+        DHOWI_TRY(dhowi_storage_create(device, plan->workspace_bytes, &workspace));
     dhowi_use uses[6] = {{g->a->storage, DHOW_ACCESS_READ},
                          {g->b->storage, DHOW_ACCESS_READ},
                          {g->c->storage, DHOW_ACCESS_WRITE}};
@@ -109,8 +118,9 @@ static dhow_status run_plan(dhow_stream *stream, const dhowi_gemm *g, const dhow
     if (status == DHOW_OK) {
         int32_t code = dhowi_blas_of(device)->run(
             plan->native, stream->native, dhowi_buffer_of(g->a),
-            packed != NULL ? (dhow_buffer){packed->native, 0} : dhowi_buffer_of(g->b), dhowi_buffer_of(g->c),
-            dhowi_buffer_of(g->bias), none, workspace != NULL ? (dhow_buffer){workspace->native, 0} : none, &err);
+            packed != NULL ? (dhow_buffer){packed->native, 0} : dhowi_buffer_of(g->b),
+            dhowi_buffer_of(g->c), dhowi_buffer_of(g->bias), none,
+            workspace != NULL ? (dhow_buffer){workspace->native, 0} : none, &err);
         status = dhowi_stream_end(stream, uses, count, (dhow_status)code);
         if (code != DHOW_OK) status = dhowi_device_failed(device, &err, code, "matmul");
     }
@@ -118,7 +128,8 @@ static dhow_status run_plan(dhow_stream *stream, const dhowi_gemm *g, const dhow
     return status;
 }
 
-/* *done says whether the vendor took it. A plan that lacks the bias is used, and the bias added after it. */
+/* *done says whether the vendor took it. A plan that lacks the bias is used, and the bias added
+ * after it. */
 static dhow_status run_vendor(dhow_stream *stream, const dhowi_gemm *g, bool *done) {
     dhow_blas_desc desc;
     const dhowi_plan *plan;
@@ -145,7 +156,8 @@ static dhow_status run_vendor(dhow_stream *stream, const dhowi_gemm *g, bool *do
 static dhow_status run_portable(dhow_stream *stream, const dhowi_gemm *g) {
     dhow_kernel *kernel;
     DHOWI_TRY(dhowi_op_kernel(dhowi_op_of(DHOWI_OP_matmul), g->a->dtype, stream->device, &kernel));
-    dhow_tensor *bias = g->bias != NULL ? g->bias : g->a; /* something readable when there is none */
+    dhow_tensor *bias =
+        g->bias != NULL ? g->bias : g->a; /* something readable when there is none */
     const dhow_arg args[] = {dhowi_arg_buffer(g->a, DHOW_ACCESS_READ),
                              dhowi_arg_buffer(g->b, DHOW_ACCESS_READ),
                              dhowi_arg_buffer(bias, DHOW_ACCESS_READ),
@@ -166,7 +178,8 @@ static dhow_status run_portable(dhow_stream *stream, const dhowi_gemm *g) {
                               {g->b->storage, DHOW_ACCESS_READ},
                               {bias->storage, DHOW_ACCESS_READ},
                               {g->c->storage, DHOW_ACCESS_WRITE}};
-    int64_t span = DHOWI_MAX(dhowi_span_of(g->c), DHOWI_MAX(dhowi_span_of(g->a), dhowi_span_of(g->b)));
+    int64_t span =
+        DHOWI_MAX(dhowi_span_of(g->c), DHOWI_MAX(dhowi_span_of(g->a), dhowi_span_of(g->b)));
     int64_t work;
     if (!dhowi_mul_i64(g->c->count, DHOWI_MAX(g->k, 1), &work)) work = INT64_MAX;
     return dhowi_launch(stream, kernel, work, span, args, 16, uses, 4);
@@ -201,8 +214,8 @@ static dhow_status usable_operand(dhow_stream *stream, dhow_tensor *t, dhow_tens
     int64_t ignored, ld;
     bool transposed;
     int32_t r = t->rank - 2;
-    if (batch_stride(t, &ignored) && stored_rows(t->shape[r], t->shape[r + 1], t->strides[r], t->strides[r + 1], &ld,
-                                                 &transposed)) {
+    if (batch_stride(t, &ignored) && stored_rows(t->shape[r], t->shape[r + 1], t->strides[r],
+                                                 t->strides[r + 1], &ld, &transposed)) {
         dhowi_handle_retain(&t->handle);
         *out = t;
         return DHOW_OK;
@@ -215,7 +228,13 @@ static dhow_status usable_operand(dhow_stream *stream, dhow_tensor *t, dhow_tens
 
 static dhow_status product(dhow_stream *stream, dhow_tensor *a, dhow_tensor *b, dhow_tensor *c) {
     int32_t r = a->rank - 2, q = b->rank - 2;
-    dhowi_gemm g = {.m = a->shape[r], .n = b->shape[q + 1], .k = a->shape[r + 1], .batch = 1, .a = a, .b = b, .c = c};
+    dhowi_gemm g = {.m = a->shape[r],
+                    .n = b->shape[q + 1],
+                    .k = a->shape[r + 1],
+                    .batch = 1,
+                    .a = a,
+                    .b = b,
+                    .c = c};
     for (int32_t i = 0; i < r; i++) g.batch *= a->shape[i];
     g.a_row = a->strides[r];
     g.a_col = a->strides[r + 1];
@@ -240,7 +259,8 @@ dhow_status dhowi_run_matmul(const dhowi_call *call) {
         c = result;
     }
     if (status == DHOW_OK) status = product(call->stream, a, b, c);
-    if (status == DHOW_OK && result != NULL) status = dhowi_copy_local(call->stream, result, call->out, true);
+    if (status == DHOW_OK && result != NULL)
+        status = dhowi_copy_local(call->stream, result, call->out, true);
     dhow_tensor_release(a);
     dhow_tensor_release(b);
     dhow_tensor_release(result);

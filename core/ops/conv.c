@@ -11,8 +11,8 @@
 
 enum { MAX_WINDOW = 1 << 24 }; /* keeps all index arithmetic far from overflow */
 
-dhow_status dhowi_window_check(const char *op, const dhow_window *window, int64_t kernel_h, int64_t kernel_w,
-                               dhow_window *out) {
+dhow_status dhowi_window_check(const char *op, const dhow_window *window, int64_t kernel_h,
+                               int64_t kernel_w, dhow_window *out) {
     *out = *window;
     out->kernel[0] = kernel_h;
     out->kernel[1] = kernel_w;
@@ -20,29 +20,34 @@ dhow_status dhowi_window_check(const char *op, const dhow_window *window, int64_
     for (int i = 0; i < 2; i++) {
         if (out->stride[i] == 0) out->stride[i] = 1;
         if (out->dilation[i] == 0) out->dilation[i] = 1;
-        if (out->kernel[i] < 1 || out->stride[i] < 1 || out->dilation[i] < 1 || out->kernel[i] > MAX_WINDOW ||
-            out->stride[i] > MAX_WINDOW || out->dilation[i] > MAX_WINDOW) {
-            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: kernel, stride and dilation lie between 1 and %d", op,
+        if (out->kernel[i] < 1 || out->stride[i] < 1 || out->dilation[i] < 1 ||
+            out->kernel[i] > MAX_WINDOW || out->stride[i] > MAX_WINDOW ||
+            out->dilation[i] > MAX_WINDOW) {
+            return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                              "%s: kernel, stride and dilation lie between 1 and %d", op,
                               MAX_WINDOW);
         }
     }
     for (int i = 0; i < 4; i++) {
         if (out->pad[i] < 0 || out->pad[i] > MAX_WINDOW) {
-            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: padding lies between 0 and %d", op, MAX_WINDOW);
+            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: padding lies between 0 and %d", op,
+                              MAX_WINDOW);
         }
     }
-    if (out->groups < 1) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: groups is %" PRId64, op, out->groups);
+    if (out->groups < 1)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: groups is %" PRId64, op, out->groups);
     return DHOW_OK;
 }
 
 /* Output extent of one direction, -1 when the window does not fit, open when the input is. */
 static int64_t output_extent(const dhow_window *w, int i, int64_t extent) {
-    int64_t padded = extent + w->pad[i] + w->pad[i + 2], reach = w->dilation[i] * (w->kernel[i] - 1) + 1;
+    int64_t padded = extent + w->pad[i] + w->pad[i + 2],
+            reach = w->dilation[i] * (w->kernel[i] - 1) + 1;
     return padded < reach ? -1 : (padded - reach) / w->stride[i] + 1;
 }
 
-static dhow_status infer_window(const dhowi_op *op, const dhowi_spec *x, const dhow_window *w, int64_t channels,
-                                dhowi_spec *out) {
+static dhow_status infer_window(const dhowi_op *op, const dhowi_spec *x, const dhow_window *w,
+                                int64_t channels, dhowi_spec *out) {
     *out = *x;
     out->shape[1] = channels;
     for (int i = 0; i < 2; i++) {
@@ -50,15 +55,16 @@ static dhow_status infer_window(const dhowi_op *op, const dhowi_spec *x, const d
         out->shape[2 + i] = output_extent(w, i, x->shape[2 + i]);
         if (out->shape[2 + i] < 0) {
             char text[160];
-            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the window %" PRId64 "x%" PRId64 " does not fit x, %s",
-                              op->name, w->kernel[0], w->kernel[1], dhowi_spec_text(x, text, sizeof text));
+            return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                              "%s: the window %" PRId64 "x%" PRId64 " does not fit x, %s", op->name,
+                              w->kernel[0], w->kernel[1], dhowi_spec_text(x, text, sizeof text));
         }
     }
     return DHOW_OK;
 }
 
-dhow_status dhowi_infer_conv2d(const dhowi_op *op, const dhowi_spec *const *in, const dhowi_attrs *attrs,
-                               dhowi_spec *out) {
+dhow_status dhowi_infer_conv2d(const dhowi_op *op, const dhowi_spec *const *in,
+                               const dhowi_attrs *attrs, dhowi_spec *out) {
     const dhowi_spec *x = in[0], *w = in[1], *bias = in[2];
     dhow_window window;
     char a[160], b[160];
@@ -66,17 +72,19 @@ dhow_status dhowi_infer_conv2d(const dhowi_op *op, const dhowi_spec *const *in, 
         DHOWI_TRY(dhowi_window_check(op->name, &attrs->window, w->shape[2], w->shape[3], &window));
         bool fits = x->dtype == w->dtype && w->shape[0] % window.groups == 0 &&
                     x->shape[1] == w->shape[1] * window.groups;
-        if (fits && bias != NULL) fits = bias->rank == 1 && bias->shape[0] == w->shape[0] && bias->dtype == x->dtype;
+        if (fits && bias != NULL)
+            fits = bias->rank == 1 && bias->shape[0] == w->shape[0] && bias->dtype == x->dtype;
         if (fits) return infer_window(op, x, &window, w->shape[0], out);
     }
     return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                      "conv2d: x is %s, weight is %s; x[n, c, h, w], weight[k, c/groups, kh, kw] and bias[k] of one "
+                      "conv2d: x is %s, weight is %s; x[n, c, h, w], weight[k, c/groups, kh, kw] "
+                      "and bias[k] of one "
                       "dtype fit",
                       dhowi_spec_text(x, a, sizeof a), dhowi_spec_text(w, b, sizeof b));
 }
 
-dhow_status dhowi_infer_pool2d(const dhowi_op *op, const dhowi_spec *const *in, const dhowi_attrs *attrs,
-                               dhowi_spec *out) {
+dhow_status dhowi_infer_pool2d(const dhowi_op *op, const dhowi_spec *const *in,
+                               const dhowi_attrs *attrs, dhowi_spec *out) {
     const dhowi_spec *x = in[0];
     dhow_window window;
     char text[160];
@@ -84,13 +92,16 @@ dhow_status dhowi_infer_pool2d(const dhowi_op *op, const dhowi_spec *const *in, 
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: x is %s; x[n, c, h, w] fits", op->name,
                           dhowi_spec_text(x, text, sizeof text));
     }
-    DHOWI_TRY(dhowi_window_check(op->name, &attrs->window, attrs->window.kernel[0], attrs->window.kernel[1], &window));
+    DHOWI_TRY(dhowi_window_check(op->name, &attrs->window, attrs->window.kernel[0],
+                                 attrs->window.kernel[1], &window));
     if (window.dilation[0] != 1 || window.dilation[1] != 1 || window.groups != 1) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: dilation and groups belong to conv2d", op->name);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: dilation and groups belong to conv2d",
+                          op->name);
     }
     for (int i = 0; i < 4; i++) { /* a window of padding alone would have no value */
         if (window.pad[i] >= window.kernel[i % 2]) {
-            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: padding %" PRId64 " is not smaller than the window %" PRId64,
+            return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                              "%s: padding %" PRId64 " is not smaller than the window %" PRId64,
                               op->name, window.pad[i], window.kernel[i % 2]);
         }
     }
@@ -126,9 +137,11 @@ static dhow_status run_plan(const dhowi_call *call, const dhowi_plan *plan) {
     dhow_tensor *x = call->in[0], *weight = call->in[1], *bias = call->in[2], *y = call->out;
     dhowi_storage *workspace = NULL, *packed = NULL;
     if (plan->packed_bytes > 0) DHOWI_TRY(dhowi_plan_packed(stream, plan, weight, &packed));
-    if (plan->workspace_bytes > 0) DHOWI_TRY(dhowi_storage_create(stream->device, plan->workspace_bytes, &workspace));
-    dhowi_use uses[6] = {
-        {x->storage, DHOW_ACCESS_READ}, {weight->storage, DHOW_ACCESS_READ}, {y->storage, DHOW_ACCESS_WRITE}};
+    if (plan->workspace_bytes > 0)
+        DHOWI_TRY(dhowi_storage_create(stream->device, plan->workspace_bytes, &workspace));
+    dhowi_use uses[6] = {{x->storage, DHOW_ACCESS_READ},
+                         {weight->storage, DHOW_ACCESS_READ},
+                         {y->storage, DHOW_ACCESS_WRITE}};
     uint32_t count = 3;
     if (bias != NULL) uses[count++] = (dhowi_use){bias->storage, DHOW_ACCESS_READ};
     if (packed != NULL) uses[count++] = (dhowi_use){packed, DHOW_ACCESS_READ};
@@ -138,11 +151,12 @@ static dhow_status run_plan(const dhowi_call *call, const dhowi_plan *plan) {
     dhowi_error_init(&err);
     dhow_status status = dhowi_stream_begin(stream, uses, count);
     if (status == DHOW_OK) {
-        int32_t code = dhowi_conv_of(stream->device)
-                           ->run(plan->native, stream->native, dhowi_buffer_of(x),
-                                 packed != NULL ? (dhow_buffer){packed->native, 0} : dhowi_buffer_of(weight),
-                                 dhowi_buffer_of(y), dhowi_buffer_of(bias), none,
-                                 workspace != NULL ? (dhow_buffer){workspace->native, 0} : none, &err);
+        int32_t code =
+            dhowi_conv_of(stream->device)
+                ->run(plan->native, stream->native, dhowi_buffer_of(x),
+                      packed != NULL ? (dhow_buffer){packed->native, 0} : dhowi_buffer_of(weight),
+                      dhowi_buffer_of(y), dhowi_buffer_of(bias), none,
+                      workspace != NULL ? (dhow_buffer){workspace->native, 0} : none, &err);
         status = dhowi_stream_end(stream, uses, count, (dhow_status)code);
         if (code != DHOW_OK) status = dhowi_device_failed(stream->device, &err, code, "conv2d");
     }
@@ -192,8 +206,8 @@ dhow_status dhowi_run_conv2d(const dhowi_call *call) {
     dhow_window window;
     dhow_conv_desc desc;
     const dhowi_plan *plan;
-    DHOWI_TRY(
-        dhowi_window_check(call->op->name, &call->attrs->window, weight->shape[2], weight->shape[3], &window));
+    DHOWI_TRY(dhowi_window_check(call->op->name, &call->attrs->window, weight->shape[2],
+                                 weight->shape[3], &window));
     describe(call, &window, &desc);
     DHOWI_TRY(dhowi_conv_plan(call->stream->device, &desc, &plan));
     return plan != NULL ? run_plan(call, plan) : run_portable(call, &window);

@@ -35,13 +35,14 @@ dhow_status dhow_matmul(dhow_stream *stream, dhow_tensor *a, dhow_tensor *b, dho
     return dhowi_op_call(DHOWI_OP_matmul, stream, in, 2, NULL, c);
 }
 
-dhow_status dhow_linear(dhow_stream *stream, dhow_tensor *x, dhow_tensor *w, dhow_tensor *bias, dhow_tensor *y) {
+dhow_status dhow_linear(dhow_stream *stream, dhow_tensor *x, dhow_tensor *w, dhow_tensor *bias,
+                        dhow_tensor *y) {
     dhow_tensor *const in[] = {x, w, bias};
     return dhowi_op_call(DHOWI_OP_linear, stream, in, bias != NULL ? 3 : 2, NULL, y);
 }
 
-static dhow_status with_window(dhowi_op_id id, dhow_stream *stream, dhow_tensor *const *in, uint32_t count,
-                               const dhow_window *window, dhow_tensor *y) {
+static dhow_status with_window(dhowi_op_id id, dhow_stream *stream, dhow_tensor *const *in,
+                               uint32_t count, const dhow_window *window, dhow_tensor *y) {
     dhowi_attrs attrs = {0};
     if (window != NULL) attrs.window = *window;
     return dhowi_op_call(id, stream, in, count, &attrs, y);
@@ -53,16 +54,18 @@ dhow_status dhow_conv2d(dhow_stream *stream, dhow_tensor *x, dhow_tensor *weight
     return with_window(DHOWI_OP_conv2d, stream, in, bias != NULL ? 3 : 2, window, y);
 }
 
-dhow_status dhow_maxpool2d(dhow_stream *stream, dhow_tensor *x, const dhow_window *window, dhow_tensor *y) {
+dhow_status dhow_maxpool2d(dhow_stream *stream, dhow_tensor *x, const dhow_window *window,
+                           dhow_tensor *y) {
     return with_window(DHOWI_OP_maxpool2d, stream, &x, 1, window, y);
 }
 
-dhow_status dhow_avgpool2d(dhow_stream *stream, dhow_tensor *x, const dhow_window *window, dhow_tensor *y) {
+dhow_status dhow_avgpool2d(dhow_stream *stream, dhow_tensor *x, const dhow_window *window,
+                           dhow_tensor *y) {
     return with_window(DHOWI_OP_avgpool2d, stream, &x, 1, window, y);
 }
 
-dhow_status dhow_layernorm(dhow_stream *stream, dhow_tensor *x, dhow_tensor *gamma, dhow_tensor *beta, float eps,
-                           dhow_tensor *y) {
+dhow_status dhow_layernorm(dhow_stream *stream, dhow_tensor *x, dhow_tensor *gamma,
+                           dhow_tensor *beta, float eps, dhow_tensor *y) {
     dhow_tensor *const in[] = {x, gamma, beta};
     const dhowi_attrs attrs = {.eps = eps};
     return dhowi_op_call(DHOWI_OP_layernorm, stream, in, 3, &attrs, y);

@@ -10,24 +10,27 @@
 #include "copy/engine.h"
 #include "ops/rows.h"
 
-dhow_status dhowi_infer_same(const dhowi_op *op, const dhowi_spec *const *in, const dhowi_attrs *attrs,
-                             dhowi_spec *out) {
+dhow_status dhowi_infer_same(const dhowi_op *op, const dhowi_spec *const *in,
+                             const dhowi_attrs *attrs, dhowi_spec *out) {
     (void)op, (void)attrs;
     *out = *in[0];
     return DHOW_OK;
 }
 
-dhow_status dhowi_infer_broadcast(const dhowi_op *op, const dhowi_spec *const *in, const dhowi_attrs *attrs,
-                                  dhowi_spec *out) {
+dhow_status dhowi_infer_broadcast(const dhowi_op *op, const dhowi_spec *const *in,
+                                  const dhowi_attrs *attrs, dhowi_spec *out) {
     (void)attrs;
     char a[160], b[160];
     if (in[0]->dtype != in[1]->dtype) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: a is %s, b is %s; dhow_cast() one of them", op->name,
-                          dhowi_spec_text(in[0], a, sizeof a), dhowi_spec_text(in[1], b, sizeof b));
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: a is %s, b is %s; dhow_cast() one of them",
+                          op->name, dhowi_spec_text(in[0], a, sizeof a),
+                          dhowi_spec_text(in[1], b, sizeof b));
     }
     out->dtype = in[0]->dtype;
-    if (!dhowi_shape_broadcast(in[0]->rank, in[0]->shape, in[1]->rank, in[1]->shape, &out->rank, out->shape)) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: a is %s, b is %s; these shapes do not broadcast", op->name,
+    if (!dhowi_shape_broadcast(in[0]->rank, in[0]->shape, in[1]->rank, in[1]->shape, &out->rank,
+                               out->shape)) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: a is %s, b is %s; these shapes do not broadcast", op->name,
                           dhowi_spec_text(in[0], a, sizeof a), dhowi_spec_text(in[1], b, sizeof b));
     }
     return DHOW_OK;
@@ -37,8 +40,8 @@ dhow_status dhowi_run_unary(const dhowi_call *call) {
     dhow_tensor *x = call->in[0], *y = call->out;
     dhow_kernel *kernel;
     DHOWI_TRY(dhowi_op_kernel(call->op, x->dtype, call->stream->device, &kernel));
-    const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ), dhowi_arg_buffer(y, DHOW_ACCESS_WRITE),
-                             dhowi_arg_i64(y->count)};
+    const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
+                             dhowi_arg_buffer(y, DHOW_ACCESS_WRITE), dhowi_arg_i64(y->count)};
     const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, {y->storage, DHOW_ACCESS_WRITE}};
     return dhowi_launch(call->stream, kernel, y->count, y->count, args, 3, uses, 2);
 }
@@ -55,8 +58,9 @@ dhow_status dhowi_run_binary(const dhowi_call *call) {
     bool plain = y->contiguous && same_shape(a, y) && same_shape(b, y);
     dhow_arg args[] = {dhowi_arg_buffer(a, DHOW_ACCESS_READ), dhowi_arg_buffer(b, DHOW_ACCESS_READ),
                        dhowi_arg_buffer(y, DHOW_ACCESS_WRITE), dhowi_arg_i64(y->count)};
-    const dhowi_use uses[] = {
-        {a->storage, DHOW_ACCESS_READ}, {b->storage, DHOW_ACCESS_READ}, {y->storage, DHOW_ACCESS_WRITE}};
+    const dhowi_use uses[] = {{a->storage, DHOW_ACCESS_READ},
+                              {b->storage, DHOW_ACCESS_READ},
+                              {y->storage, DHOW_ACCESS_WRITE}};
     if (plain) {
         DHOWI_TRY(dhowi_op_kernel(call->op, y->dtype, device, &kernel));
         return dhowi_launch(call->stream, kernel, y->count, y->count, args, 4, uses, 3);
@@ -79,10 +83,11 @@ static dhow_status cast_plain(dhow_stream *stream, dhow_tensor *x, dhow_tensor *
     char name[48];
     dhow_kernel *kernel;
     dhow_dtype from = x->dtype == DHOW_BOOL ? DHOW_U8 : x->dtype; /* the same bytes */
-    (void)snprintf(name, sizeof name, "cast_%s_%s", dhow_dtype_name(from), dhow_dtype_name(y->dtype));
+    (void)snprintf(name, sizeof name, "cast_%s_%s", dhow_dtype_name(from),
+                   dhow_dtype_name(y->dtype));
     DHOWI_TRY(dhowi_builtin_kernel_named(stream->device, name, &kernel));
-    const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ), dhowi_arg_buffer(y, DHOW_ACCESS_WRITE),
-                             dhowi_arg_i64(y->count)};
+    const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
+                             dhowi_arg_buffer(y, DHOW_ACCESS_WRITE), dhowi_arg_i64(y->count)};
     const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, {y->storage, DHOW_ACCESS_WRITE}};
     return dhowi_launch(stream, kernel, y->count, y->count, args, 3, uses, 2);
 }
@@ -90,7 +95,8 @@ static dhow_status cast_plain(dhow_stream *stream, dhow_tensor *x, dhow_tensor *
 static dhow_status cast_packed(dhow_stream *stream, dhow_tensor *x, dhow_tensor *y) {
     dhow_tensor *packed = NULL, *result = NULL;
     dhow_status status = dhow_tensor_contiguous(stream, x, &packed);
-    if (status == DHOW_OK) status = dhowi_tensor_new(stream->device, y->dtype, y->rank, y->shape, &result);
+    if (status == DHOW_OK)
+        status = dhowi_tensor_new(stream->device, y->dtype, y->rank, y->shape, &result);
     if (status == DHOW_OK) status = cast_plain(stream, packed, result);
     if (status == DHOW_OK) status = dhowi_copy_local(stream, result, y, true);
     dhow_tensor_release(packed);
@@ -104,10 +110,11 @@ dhow_status dhow_cast(dhow_stream *stream, dhow_tensor *x, dhow_tensor *y) {
     DHOWI_TRY(dhowi_tensor_check_write(y, "cast", "y"));
     bool fits = dhowi_shape_equal(x->rank, x->shape, y->rank, y->shape) &&
                 dhowi_tensor_device(x) == dhowi_tensor_device(y);
-    bool types = (CAST_TYPES & DHOW_DTYPE_BIT(x->dtype)) != 0 && (CAST_TYPES & DHOW_DTYPE_BIT(y->dtype)) != 0;
+    bool types = (CAST_TYPES & DHOW_DTYPE_BIT(x->dtype)) != 0 &&
+                 (CAST_TYPES & DHOW_DTYPE_BIT(y->dtype)) != 0;
     if (!fits || !types) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "cast: x is %s, y is %s; %s", dhowi_tensor_text(x, a, sizeof a),
-                          dhowi_tensor_text(y, b, sizeof b),
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "cast: x is %s, y is %s; %s",
+                          dhowi_tensor_text(x, a, sizeof a), dhowi_tensor_text(y, b, sizeof b),
                           fits ? "i16, u16, u32 and u64 are not converted"
                                : "they need one shape and one device");
     }

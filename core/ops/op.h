@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operations: a table of rows, each with a rule for its result's shape and a function that submits it. The eager functions of
- * dhow/ops.h and models use the same rows.
+ * Operations: a table of rows, each with a rule for its result's shape and a function that submits
+ * it. The eager functions of dhow/ops.h and models use the same rows.
  */
 #ifndef DHOWI_OPS_OP_H_
 #define DHOWI_OPS_OP_H_
@@ -27,7 +27,8 @@ typedef struct dhowi_attrs {
 
 typedef struct dhowi_op dhowi_op;
 
-/* A call whose tensors are checked; strided ones are already made contiguous for operations without STRIDED. */
+/* A call whose tensors are checked; strided ones are already made contiguous for operations without
+ * STRIDED. */
 typedef struct dhowi_call {
     const dhowi_op *op;
     dhow_stream *stream;
@@ -43,7 +44,7 @@ enum {
 };
 
 /* dtypes an operation takes: bits as in DHOW_DTYPE_BIT. */
-#define DHOWI_FLOATS                                                                   \
+#define DHOWI_FLOATS                                                                  \
     (DHOW_DTYPE_BIT(DHOW_F32) | DHOW_DTYPE_BIT(DHOW_F64) | DHOW_DTYPE_BIT(DHOW_F16) | \
      DHOW_DTYPE_BIT(DHOW_BF16))
 #define DHOWI_REDUCIBLE (DHOWI_FLOATS | DHOW_DTYPE_BIT(DHOW_I32) | DHOW_DTYPE_BIT(DHOW_I64))
@@ -52,23 +53,27 @@ enum {
 
 struct dhowi_op {
     const char *name;
-    const char *kernel; /* its portable kernel is <kernel>_<dtype> */
+    const char *kernel;                      /* its portable kernel is <kernel>_<dtype> */
     const char *inputs[DHOWI_OP_MAX_INPUTS]; /* their names, for messages */
     uint32_t required, allowed;              /* number of inputs */
     uint32_t flags;
     uint64_t dtypes; /* of the first input */
-    /* The result of these inputs; INVALID_ARGUMENT says what does not fit. `in[i]` is NULL for an input not given. */
-    dhow_status (*infer)(const dhowi_op *op, const dhowi_spec *const *in, const dhowi_attrs *attrs, dhowi_spec *out);
+    /* The result of these inputs; INVALID_ARGUMENT says what does not fit. `in[i]` is NULL for an
+     * input not given. */
+    dhow_status (*infer)(const dhowi_op *op, const dhowi_spec *const *in, const dhowi_attrs *attrs,
+                         dhowi_spec *out);
     dhow_status (*run)(const dhowi_call *call);
-    _Atomic int32_t *kernel_index; /* by dtype: position in the built-in table + 1, 0 when not looked up */
+    _Atomic int32_t
+        *kernel_index; /* by dtype: position in the built-in table + 1, 0 when not looked up */
 };
 
 /* X(id) of every row */
-#define DHOWI_OP_MAP(X)                                                                               \
-    X(relu) X(gelu) X(gelu_tanh) X(silu) X(sigmoid) X(tanh) X(exp) X(log) X(sqrt) X(neg) X(abs)       \
-    X(add) X(sub) X(mul) X(div) X(max) X(min) X(matmul) X(linear) X(conv2d) X(maxpool2d) X(avgpool2d) \
-    X(softmax) X(log_softmax) X(layernorm) X(reduce_sum) X(reduce_mean) X(reduce_max) X(reduce_min)   \
-    X(argmax) X(gather) X(flatten)
+#define DHOWI_OP_MAP(X)                                                                            \
+    X(relu)                                                                                        \
+    X(gelu) X(gelu_tanh) X(silu) X(sigmoid) X(tanh) X(exp) X(log) X(sqrt) X(neg) X(abs) X(add)     \
+        X(sub) X(mul) X(div) X(max) X(min) X(matmul) X(linear) X(conv2d) X(maxpool2d) X(avgpool2d) \
+            X(softmax) X(log_softmax) X(layernorm) X(reduce_sum) X(reduce_mean) X(reduce_max)      \
+                X(reduce_min) X(argmax) X(gather) X(flatten)
 
 typedef enum dhowi_op_id {
 #define DHOWI_OP_ENUM_(name) DHOWI_OP_##name,
@@ -79,20 +84,23 @@ typedef enum dhowi_op_id {
 const dhowi_op *dhowi_op_of(dhowi_op_id id);
 
 /* Checks tensors against the row and submits it: what every eager function does. */
-dhow_status dhowi_op_call(dhowi_op_id id, dhow_stream *stream, dhow_tensor *const *in, uint32_t count,
-                          const dhowi_attrs *attrs, dhow_tensor *out);
+dhow_status dhowi_op_call(dhowi_op_id id, dhow_stream *stream, dhow_tensor *const *in,
+                          uint32_t count, const dhowi_attrs *attrs, dhow_tensor *out);
 /* The result's dtype and shape. */
-dhow_status dhowi_op_infer(const dhowi_op *op, const dhowi_spec *const *in, const dhowi_attrs *attrs,
-                           dhowi_spec *out);
-/* Whether a device can run a row at all for a dtype: UNSUPPORTED names operation, dtype and device. */
+dhow_status dhowi_op_infer(const dhowi_op *op, const dhowi_spec *const *in,
+                           const dhowi_attrs *attrs, dhowi_spec *out);
+/* Whether a device can run a row at all for a dtype: UNSUPPORTED names operation, dtype and device.
+ */
 dhow_status dhowi_op_supported(const dhowi_op *op, dhow_dtype dtype, dhow_device *device);
 
 /* ---- for run() functions ---- */
 
 /* The portable kernel of the call, for a dtype. */
-dhow_status dhowi_op_kernel(const dhowi_op *op, dhow_dtype dtype, dhow_device *device, dhow_kernel **out);
+dhow_status dhowi_op_kernel(const dhowi_op *op, dhow_dtype dtype, dhow_device *device,
+                            dhow_kernel **out);
 /* A kernel by base name and dtype, for those that are not the row's own. */
-dhow_status dhowi_kernel_of(dhow_device *device, const char *base, dhow_dtype dtype, dhow_kernel **out);
+dhow_status dhowi_kernel_of(dhow_device *device, const char *base, dhow_dtype dtype,
+                            dhow_kernel **out);
 void dhowi_spec_of(const dhow_tensor *t, dhowi_spec *spec);
 /* Shape and strides of up to three operands over `shape`, broadcast, with dimensions merged. */
 void dhowi_dims_of(int32_t rank, const int64_t *shape, dhow_tensor *const *operands, uint32_t count,
@@ -101,7 +109,8 @@ void dhowi_dims_of(int32_t rank, const int64_t *shape, dhow_tensor *const *opera
 int64_t dhowi_span_of(const dhow_tensor *t);
 const char *dhowi_spec_text(const dhowi_spec *spec, char *buffer, size_t capacity);
 
-/* y = activation(a b + bias): matrices of a batch, given by element strides; c is contiguous [batch][m][n]. */
+/* y = activation(a b + bias): matrices of a batch, given by element strides; c is contiguous
+ * [batch][m][n]. */
 typedef struct dhowi_gemm {
     int64_t m, n, k, batch;
     int64_t a_row, a_col, a_batch, b_row, b_col, b_batch;

@@ -2,26 +2,27 @@
  *
  * Operations along rows and dimensions: softmax, layer normalisation, reductions, gather, flatten.
  */
+#include "ops/rows.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/size.h"
 #include "copy/engine.h"
-#include "ops/rows.h"
 
 /* ---- shapes ---- */
 
-dhow_status dhowi_infer_rows(const dhowi_op *op, const dhowi_spec *const *in, const dhowi_attrs *attrs,
-                             dhowi_spec *out) {
+dhow_status dhowi_infer_rows(const dhowi_op *op, const dhowi_spec *const *in,
+                             const dhowi_attrs *attrs, dhowi_spec *out) {
     int32_t dim;
     DHOWI_TRY(dhowi_dim_check(op->name, in[0]->rank, attrs->dim, &dim));
     *out = *in[0];
     return DHOW_OK;
 }
 
-dhow_status dhowi_infer_layernorm(const dhowi_op *op, const dhowi_spec *const *in, const dhowi_attrs *attrs,
-                                  dhowi_spec *out) {
+dhow_status dhowi_infer_layernorm(const dhowi_op *op, const dhowi_spec *const *in,
+                                  const dhowi_attrs *attrs, dhowi_spec *out) {
     (void)attrs;
     const dhowi_spec *x = in[0];
     for (int i = 1; i <= 2; i++) {
@@ -29,7 +30,8 @@ dhow_status dhowi_infer_layernorm(const dhowi_op *op, const dhowi_spec *const *i
                     in[i]->dtype == x->dtype;
         char a[160], b[160];
         if (!fits) {
-            return dhowi_fail(DHOW_INVALID_ARGUMENT, "layernorm: x is %s, %s is %s; it needs x's last extent and dtype",
+            return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                              "layernorm: x is %s, %s is %s; it needs x's last extent and dtype",
                               dhowi_spec_text(x, a, sizeof a), op->inputs[i],
                               dhowi_spec_text(in[i], b, sizeof b));
         }
@@ -38,13 +40,14 @@ dhow_status dhowi_infer_layernorm(const dhowi_op *op, const dhowi_spec *const *i
     return DHOW_OK;
 }
 
-dhow_status dhowi_infer_reduce(const dhowi_op *op, const dhowi_spec *const *in, const dhowi_attrs *attrs,
-                               dhowi_spec *out) {
+dhow_status dhowi_infer_reduce(const dhowi_op *op, const dhowi_spec *const *in,
+                               const dhowi_attrs *attrs, dhowi_spec *out) {
     int32_t dim;
     DHOWI_TRY(dhowi_dim_check(op->name, in[0]->rank, attrs->dim, &dim));
     bool sums = strcmp(op->kernel, "reduce_sum") == 0;
     if (in[0]->shape[dim] == 0 && !sums) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: dimension %d of x has no elements", op->name, dim);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: dimension %d of x has no elements", op->name,
+                          dim);
     }
     out->dtype = in[0]->dtype;
     out->rank = 0;
@@ -54,28 +57,30 @@ dhow_status dhowi_infer_reduce(const dhowi_op *op, const dhowi_spec *const *in, 
     return DHOW_OK;
 }
 
-dhow_status dhowi_infer_argmax(const dhowi_op *op, const dhowi_spec *const *in, const dhowi_attrs *attrs,
-                               dhowi_spec *out) {
+dhow_status dhowi_infer_argmax(const dhowi_op *op, const dhowi_spec *const *in,
+                               const dhowi_attrs *attrs, dhowi_spec *out) {
     DHOWI_TRY(dhowi_infer_reduce(op, in, attrs, out));
     out->dtype = DHOW_I64;
     return DHOW_OK;
 }
 
-dhow_status dhowi_infer_gather(const dhowi_op *op, const dhowi_spec *const *in, const dhowi_attrs *attrs,
-                               dhowi_spec *out) {
+dhow_status dhowi_infer_gather(const dhowi_op *op, const dhowi_spec *const *in,
+                               const dhowi_attrs *attrs, dhowi_spec *out) {
     (void)attrs;
     char a[160], b[160];
     if (in[0]->rank < 1 || in[1]->rank != 1 || in[1]->dtype != DHOW_I64) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: x is %s, index is %s; x needs a dimension and index is i64[count]",
-                          op->name, dhowi_spec_text(in[0], a, sizeof a), dhowi_spec_text(in[1], b, sizeof b));
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: x is %s, index is %s; x needs a dimension and index is i64[count]",
+                          op->name, dhowi_spec_text(in[0], a, sizeof a),
+                          dhowi_spec_text(in[1], b, sizeof b));
     }
     *out = *in[0];
     out->shape[0] = in[1]->shape[0];
     return DHOW_OK;
 }
 
-dhow_status dhowi_infer_flatten(const dhowi_op *op, const dhowi_spec *const *in, const dhowi_attrs *attrs,
-                                dhowi_spec *out) {
+dhow_status dhowi_infer_flatten(const dhowi_op *op, const dhowi_spec *const *in,
+                                const dhowi_attrs *attrs, dhowi_spec *out) {
     int32_t dim;
     DHOWI_TRY(dhowi_dim_check(op->name, in[0]->rank, attrs->dim, &dim));
     int64_t joined = 1;
@@ -94,8 +99,9 @@ dhow_status dhowi_infer_flatten(const dhowi_op *op, const dhowi_spec *const *in,
 static dhow_status run_rows(const dhowi_call *call, dhow_tensor *x, dhow_tensor *y, int64_t cols) {
     dhow_kernel *kernel;
     DHOWI_TRY(dhowi_op_kernel(call->op, x->dtype, call->stream->device, &kernel));
-    const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ), dhowi_arg_buffer(y, DHOW_ACCESS_WRITE),
-                             dhowi_arg_i64(x->count / cols), dhowi_arg_i64(cols)};
+    const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
+                             dhowi_arg_buffer(y, DHOW_ACCESS_WRITE), dhowi_arg_i64(x->count / cols),
+                             dhowi_arg_i64(cols)};
     const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, {y->storage, DHOW_ACCESS_WRITE}};
     return dhowi_launch(call->stream, kernel, x->count, x->count, args, 4, uses, 2);
 }
@@ -106,7 +112,8 @@ static dhow_status run_rows_across(const dhowi_call *call, int32_t dim) {
     dhow_status status = dhow_tensor_transpose(call->in[0], dim, -1, &x);
     if (status == DHOW_OK) status = dhow_tensor_transpose(call->out, dim, -1, &y);
     if (status == DHOW_OK) status = dhow_tensor_contiguous(call->stream, x, &packed);
-    if (status == DHOW_OK) status = dhowi_tensor_new(call->stream->device, x->dtype, x->rank, x->shape, &result);
+    if (status == DHOW_OK)
+        status = dhowi_tensor_new(call->stream->device, x->dtype, x->rank, x->shape, &result);
     if (status == DHOW_OK) status = run_rows(call, packed, result, x->shape[x->rank - 1]);
     if (status == DHOW_OK) status = dhowi_copy_local(call->stream, result, y, true);
     dhow_tensor_release(x);
@@ -128,10 +135,11 @@ dhow_status dhowi_run_layernorm(const dhowi_call *call) {
     dhow_kernel *kernel;
     int64_t cols = x->shape[x->rank - 1];
     DHOWI_TRY(dhowi_op_kernel(call->op, x->dtype, call->stream->device, &kernel));
-    const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),    dhowi_arg_buffer(gamma, DHOW_ACCESS_READ),
-                             dhowi_arg_buffer(beta, DHOW_ACCESS_READ), dhowi_arg_buffer(y, DHOW_ACCESS_WRITE),
-                             dhowi_arg_i64(x->count / cols),           dhowi_arg_i64(cols),
-                             dhowi_arg_f32(call->attrs->eps)};
+    const dhow_arg args[] = {
+        dhowi_arg_buffer(x, DHOW_ACCESS_READ),    dhowi_arg_buffer(gamma, DHOW_ACCESS_READ),
+        dhowi_arg_buffer(beta, DHOW_ACCESS_READ), dhowi_arg_buffer(y, DHOW_ACCESS_WRITE),
+        dhowi_arg_i64(x->count / cols),           dhowi_arg_i64(cols),
+        dhowi_arg_f32(call->attrs->eps)};
     const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ},
                               {gamma->storage, DHOW_ACCESS_READ},
                               {beta->storage, DHOW_ACCESS_READ},
@@ -161,8 +169,11 @@ static dhow_status launch_reduction(const dhowi_call *call, bool scaled, float s
     split s;
     DHOWI_TRY(split_at(call, &s));
     DHOWI_TRY(dhowi_op_kernel(call->op, x->dtype, call->stream->device, &kernel));
-    const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ), dhowi_arg_buffer(y, DHOW_ACCESS_WRITE),
-                             dhowi_arg_i64(s.outer), dhowi_arg_i64(s.n), dhowi_arg_i64(s.inner),
+    const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
+                             dhowi_arg_buffer(y, DHOW_ACCESS_WRITE),
+                             dhowi_arg_i64(s.outer),
+                             dhowi_arg_i64(s.n),
+                             dhowi_arg_i64(s.inner),
                              dhowi_arg_f32(scale)};
     const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, {y->storage, DHOW_ACCESS_WRITE}};
     int64_t work = DHOWI_MAX(x->count, y->count);
@@ -186,18 +197,24 @@ dhow_status dhowi_run_gather(const dhowi_call *call) {
     (void)snprintf(name, sizeof name, "gather_rows_u%u", bytes * 8);
     DHOWI_TRY(dhowi_builtin_kernel_named(call->stream->device, name, &kernel));
     int64_t cols = y->count / y->shape[0];
-    const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ), dhowi_arg_buffer(index, DHOW_ACCESS_READ),
-                             dhowi_arg_buffer(y, DHOW_ACCESS_WRITE), dhowi_arg_i64(x->shape[0]),
-                             dhowi_arg_i64(cols), dhowi_arg_i64(y->shape[0])};
-    const dhowi_use uses[] = {
-        {x->storage, DHOW_ACCESS_READ}, {index->storage, DHOW_ACCESS_READ}, {y->storage, DHOW_ACCESS_WRITE}};
-    return dhowi_launch(call->stream, kernel, y->count, DHOWI_MAX(x->count, y->count), args, 6, uses, 3);
+    const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
+                             dhowi_arg_buffer(index, DHOW_ACCESS_READ),
+                             dhowi_arg_buffer(y, DHOW_ACCESS_WRITE),
+                             dhowi_arg_i64(x->shape[0]),
+                             dhowi_arg_i64(cols),
+                             dhowi_arg_i64(y->shape[0])};
+    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ},
+                              {index->storage, DHOW_ACCESS_READ},
+                              {y->storage, DHOW_ACCESS_WRITE}};
+    return dhowi_launch(call->stream, kernel, y->count, DHOWI_MAX(x->count, y->count), args, 6,
+                        uses, 3);
 }
 
 dhow_status dhowi_run_flatten(const dhowi_call *call) {
     dhow_tensor *view = NULL;
     /* Both sides see the elements in the same order; the shapes differ. */
-    dhow_status status = dhow_tensor_reshape(call->out, call->in[0]->rank, call->in[0]->shape, &view);
+    dhow_status status =
+        dhow_tensor_reshape(call->out, call->in[0]->rank, call->in[0]->shape, &view);
     if (status == DHOW_OK) status = dhowi_copy_local(call->stream, call->in[0], view, true);
     dhow_tensor_release(view);
     return status;

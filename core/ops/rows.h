@@ -7,19 +7,19 @@
 
 #include "ops/op.h"
 
-typedef dhow_status dhowi_infer_fn(const dhowi_op *op, const dhowi_spec *const *in, const dhowi_attrs *attrs,
-                                   dhowi_spec *out);
+typedef dhow_status dhowi_infer_fn(const dhowi_op *op, const dhowi_spec *const *in,
+                                   const dhowi_attrs *attrs, dhowi_spec *out);
 typedef dhow_status dhowi_run_fn(const dhowi_call *call);
 
-dhowi_infer_fn dhowi_infer_same, dhowi_infer_broadcast, dhowi_infer_matmul, dhowi_infer_linear, dhowi_infer_conv2d,
-    dhowi_infer_pool2d, dhowi_infer_rows, dhowi_infer_layernorm, dhowi_infer_reduce, dhowi_infer_argmax,
-    dhowi_infer_gather, dhowi_infer_flatten;
-dhowi_run_fn dhowi_run_unary, dhowi_run_binary, dhowi_run_matmul, dhowi_run_linear, dhowi_run_conv2d,
-    dhowi_run_pool2d, dhowi_run_softmax, dhowi_run_layernorm, dhowi_run_reduce, dhowi_run_argmax,
-    dhowi_run_gather, dhowi_run_flatten;
+dhowi_infer_fn dhowi_infer_same, dhowi_infer_broadcast, dhowi_infer_matmul, dhowi_infer_linear,
+    dhowi_infer_conv2d, dhowi_infer_pool2d, dhowi_infer_rows, dhowi_infer_layernorm,
+    dhowi_infer_reduce, dhowi_infer_argmax, dhowi_infer_gather, dhowi_infer_flatten;
+dhowi_run_fn dhowi_run_unary, dhowi_run_binary, dhowi_run_matmul, dhowi_run_linear,
+    dhowi_run_conv2d, dhowi_run_pool2d, dhowi_run_softmax, dhowi_run_layernorm, dhowi_run_reduce,
+    dhowi_run_argmax, dhowi_run_gather, dhowi_run_flatten;
 
 /* The window with its defaults filled in; INVALID_ARGUMENT for negative or absurd fields. */
-dhow_status dhowi_window_check(const char *op, const dhow_window *window, int64_t kernel_h, int64_t kernel_w,
-                               dhow_window *out);
+dhow_status dhowi_window_check(const char *op, const dhow_window *window, int64_t kernel_h,
+                               int64_t kernel_w, dhow_window *out);
 
 #endif /* DHOWI_OPS_ROWS_H_ */

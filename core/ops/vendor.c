@@ -25,8 +25,9 @@ static const void *extension(dhow_device *device, const char *id, size_t bytes) 
     uint32_t size;
     memcpy(&size, table, sizeof size);
     if (size >= bytes) return table;
-    dhowi_log_line(&device->context->log, DHOW_LOG_WARN, "%s: the table %s has %u bytes, %zu are needed; not used",
-                   device->name, id, size, bytes);
+    dhowi_log_line(&device->context->log, DHOW_LOG_WARN,
+                   "%s: the table %s has %u bytes, %zu are needed; not used", device->name, id,
+                   size, bytes);
     return NULL;
 }
 
@@ -83,19 +84,22 @@ static dhow_status make_plan(dhow_device *device, const vendor *v, dhowi_plan *p
         p->workspace_bytes = info.workspace_bytes;
         p->packed_bytes = info.packed_bytes;
     } else {
-        code = v->blas->plan(native, &p->desc.blas, &p->native, &p->workspace_bytes, &p->packed_bytes, &err);
+        code = v->blas->plan(native, &p->desc.blas, &p->native, &p->workspace_bytes,
+                             &p->packed_bytes, &err);
     }
     if (code == DHOW_OK) return DHOW_OK;
     p->native = NULL;
     if (code == DHOW_UNSUPPORTED || code == DHOW_UNAVAILABLE) {
-        dhowi_log_line(&device->context->log, DHOW_LOG_DEBUG, "%s: the portable kernel serves: %s", device->name,
-                       err.message);
+        dhowi_log_line(&device->context->log, DHOW_LOG_DEBUG, "%s: the portable kernel serves: %s",
+                       device->name, err.message);
         return DHOW_OK;
     }
-    return dhowi_device_failed(device, &err, code, p->conv ? "planning a convolution" : "planning a matmul");
+    return dhowi_device_failed(device, &err, code,
+                               p->conv ? "planning a convolution" : "planning a matmul");
 }
 
-static dhow_status find_plan(dhow_device *device, const dhowi_plan *wanted, const dhowi_plan **out) {
+static dhow_status find_plan(dhow_device *device, const dhowi_plan *wanted,
+                             const dhowi_plan **out) {
     vendor *v = vendor_of(device);
     if (v == NULL) return DHOW_OUT_OF_MEMORY;
     dhow_status status = DHOW_OK;
@@ -126,7 +130,8 @@ static dhow_status find_plan(dhow_device *device, const dhowi_plan *wanted, cons
     return status;
 }
 
-dhow_status dhowi_blas_plan(dhow_device *device, const dhow_blas_desc *desc, const dhowi_plan **out) {
+dhow_status dhowi_blas_plan(dhow_device *device, const dhow_blas_desc *desc,
+                            const dhowi_plan **out) {
     *out = NULL;
     if (dhowi_blas_of(device) == NULL) return DHOW_OK;
     dhowi_plan wanted;
@@ -136,7 +141,8 @@ dhow_status dhowi_blas_plan(dhow_device *device, const dhow_blas_desc *desc, con
     return find_plan(device, &wanted, out);
 }
 
-dhow_status dhowi_conv_plan(dhow_device *device, const dhow_conv_desc *desc, const dhowi_plan **out) {
+dhow_status dhowi_conv_plan(dhow_device *device, const dhow_conv_desc *desc,
+                            const dhowi_plan **out) {
     *out = NULL;
     if (dhowi_conv_of(device) == NULL) return DHOW_OK;
     dhowi_plan wanted;
@@ -168,9 +174,10 @@ static dhow_status fill_packed(dhow_stream *stream, const dhowi_plan *plan, dhow
     dhow_error err;
     dhowi_error_init(&err);
     DHOWI_TRY(dhowi_stream_begin(stream, uses, 2));
-    int32_t code = plan->conv
-                       ? dhowi_conv_of(device)->pack(plan->native, stream->native, dhowi_buffer_of(weight), to, &err)
-                       : dhowi_blas_of(device)->pack(plan->native, stream->native, dhowi_buffer_of(weight), to, &err);
+    int32_t code = plan->conv ? dhowi_conv_of(device)->pack(plan->native, stream->native,
+                                                            dhowi_buffer_of(weight), to, &err)
+                              : dhowi_blas_of(device)->pack(plan->native, stream->native,
+                                                            dhowi_buffer_of(weight), to, &err);
     (void)dhowi_stream_end(stream, uses, 2, (dhow_status)code);
     return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(device, &err, code, "packing a weight");
 }

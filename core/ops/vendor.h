@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A device's vendor extensions for matrix products and convolution, with the plans made so far. Where a plan is refused the
- * portable kernel runs.
+ * A device's vendor extensions for matrix products and convolution, with the plans made so far.
+ * Where a plan is refused the portable kernel runs.
  */
 #ifndef DHOWI_OPS_VENDOR_H_
 #define DHOWI_OPS_VENDOR_H_
@@ -23,9 +23,12 @@ typedef struct dhowi_plan {
 const dhow_blas *dhowi_blas_of(dhow_device *device);
 const dhow_conv *dhowi_conv_of(dhow_device *device);
 
-/* The plan of a description, made on first use. *out is NULL when the extension is missing or refuses. */
-dhow_status dhowi_blas_plan(dhow_device *device, const dhow_blas_desc *desc, const dhowi_plan **out);
-dhow_status dhowi_conv_plan(dhow_device *device, const dhow_conv_desc *desc, const dhowi_plan **out);
+/* The plan of a description, made on first use. *out is NULL when the extension is missing or
+ * refuses. */
+dhow_status dhowi_blas_plan(dhow_device *device, const dhow_blas_desc *desc,
+                            const dhowi_plan **out);
+dhow_status dhowi_conv_plan(dhow_device *device, const dhow_conv_desc *desc,
+                            const dhowi_plan **out);
 
 /* The packed form of a frozen tensor for a plan, kept beside its storage; borrowed. */
 dhow_status dhowi_plan_packed(dhow_stream *stream, const dhowi_plan *plan, dhow_tensor *weight,

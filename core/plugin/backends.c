@@ -49,23 +49,25 @@ dhow_status dhowi_backends_check(const char *filter, const dhowi_registry *regis
         size_t name_length = length - (size_t)(name - word);
         int shown = (int)(length < 64 ? length : 64);
         if (!dhowi_is_backend_name(name, name_length)) {
-            return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                              "DHOW_BACKENDS: '%.*s' is no backend name; write \"cuda,cpu\" to keep some or "
-                              "\"-opencl\" to drop one",
-                              shown, word);
+            return dhowi_fail(
+                DHOW_INVALID_ARGUMENT,
+                "DHOW_BACKENDS: '%.*s' is no backend name; write \"cuda,cpu\" to keep some or "
+                "\"-opencl\" to drop one",
+                shown, word);
         }
         if (name_length == 3 && memcmp(name, "cpu", 3) == 0) {
             if (name == word) continue;
-            return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                              "DHOW_BACKENDS: '-cpu' is not possible, host memory belongs to the cpu backend");
+            return dhowi_fail(
+                DHOW_INVALID_ARGUMENT,
+                "DHOW_BACKENDS: '-cpu' is not possible, host memory belongs to the cpu backend");
         }
         if (dhowi_registry_find(registry, name, name_length) == NULL) {
             char names[256];
             dhowi_text text = DHOWI_TEXT(names);
             list_backends(registry, &text);
             return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                              "DHOW_BACKENDS: no plugin for '%.*s' was found; plugins found: %s", shown,
-                              name, names);
+                              "DHOW_BACKENDS: no plugin for '%.*s' was found; plugins found: %s",
+                              shown, name, names);
         }
     }
     return DHOW_OK;

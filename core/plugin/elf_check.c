@@ -48,7 +48,8 @@ typedef struct check {
     size_t capacity;
 } check;
 
-__attribute__((format(printf, 3, 4))) static dhow_plugin_state say(check *c, dhow_plugin_state state,
+__attribute__((format(printf, 3, 4))) static dhow_plugin_state say(check *c,
+                                                                   dhow_plugin_state state,
                                                                    const char *format, ...) {
     va_list args;
     va_start(args, format);
@@ -80,7 +81,8 @@ static dhow_plugin_state check_segments(check *c, const ElfW(Ehdr) * header) {
                        c->file_bytes, segment.p_offset + segment.p_filesz);
         }
     }
-    /* The section headers lie at the very end of what a linker writes: they tell of a cut that no segment shows. */
+    /* The section headers lie at the very end of what a linker writes: they tell of a cut that no
+     * segment shows. */
     uint64_t end = header->e_shoff + (uint64_t)header->e_shnum * header->e_shentsize;
     if (header->e_shoff != 0 && end > c->file_bytes) {
         return say(c, DHOW_PLUGIN_TRUNCATED,
@@ -98,8 +100,9 @@ static dhow_plugin_state check_file(check *c) {
         return say(c, DHOW_PLUGIN_NOT_ELF, "not an ELF file");
     }
     if (ident[EI_CLASS] != THIS_CLASS || ident[EI_DATA] != THIS_ORDER) {
-        return say(c, DHOW_PLUGIN_WRONG_ARCH, "ELF class %u and byte order %u, this process has %d and %d",
-                   ident[EI_CLASS], ident[EI_DATA], THIS_CLASS, THIS_ORDER);
+        return say(c, DHOW_PLUGIN_WRONG_ARCH,
+                   "ELF class %u and byte order %u, this process has %d and %d", ident[EI_CLASS],
+                   ident[EI_DATA], THIS_CLASS, THIS_ORDER);
     }
     if (!read_at(c, 0, &header, sizeof header)) {
         return say(c, DHOW_PLUGIN_TRUNCATED, "the file ends inside its ELF header");

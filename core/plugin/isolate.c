@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Probing in another process: dhow-probe loads and asks the plugin and prints five lines. Whatever the plugin does there -
- * crash, exit, hang - becomes a state here.
+ * Probing in another process: dhow-probe loads and asks the plugin and prints five lines. Whatever
+ * the plugin does there - crash, exit, hang - becomes a state here.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +56,8 @@ static bool read_answer(int fd, int64_t deadline, char *answer, size_t capacity)
         if (ready <= 0) return false;
         char rest[256];
         bool full = length + 1 == capacity;
-        ssize_t n = read(fd, full ? rest : answer + length, full ? sizeof rest : capacity - 1 - length);
+        ssize_t n =
+            read(fd, full ? rest : answer + length, full ? sizeof rest : capacity - 1 - length);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) break;
         if (!full) length += (size_t)n;
@@ -151,16 +152,18 @@ void dhowi_plugin_probe_isolated(dhowi_plugin *plugin, const char *probe_program
     (void)close(fd);
     bool ended = reap(pid, answered ? deadline : 0, &exit_status);
     if (!answered || !ended) {
-        dhowi_plugin_say(plugin, DHOW_PLUGIN_TIMED_OUT, "the plugin or its driver hangs; remove it or mend it",
+        dhowi_plugin_say(plugin, DHOW_PLUGIN_TIMED_OUT,
+                         "the plugin or its driver hangs; remove it or mend it",
                          "no answer within %d seconds", PROBE_SECONDS);
     } else if (WIFSIGNALED(exit_status)) {
-        dhowi_plugin_say(plugin, DHOW_PLUGIN_CRASHED, "the plugin or its driver is broken; remove it or mend it",
+        dhowi_plugin_say(plugin, DHOW_PLUGIN_CRASHED,
+                         "the plugin or its driver is broken; remove it or mend it",
                          "died of signal %d (%s) while it was loaded and probed",
                          WTERMSIG(exit_status), strsignal(WTERMSIG(exit_status)));
     } else if (!take_answer(plugin, answer)) {
-        dhowi_plugin_say(plugin, DHOW_PLUGIN_CRASHED, "a plugin must not end its process; remove it or mend it",
-                         "ended its process with status %d instead of answering",
-                         WEXITSTATUS(exit_status));
+        dhowi_plugin_say(
+            plugin, DHOW_PLUGIN_CRASHED, "a plugin must not end its process; remove it or mend it",
+            "ended its process with status %d instead of answering", WEXITSTATUS(exit_status));
     } else if (plugin->state == DHOW_PLUGIN_READY) {
         dhowi_plugin_load(plugin);
     }

@@ -124,7 +124,8 @@ void dhowi_plugin_open(dhowi_plugin *plugin, const dhow_host *host) {
                          dhow_status_name(status), err.message);
     } else if (plugin->device_count == 0) {
         dhowi_plugin_close(plugin);
-        dhowi_plugin_say(plugin, DHOW_PLUGIN_NO_DEVICE, "", "the backend opened and shows no device");
+        dhowi_plugin_say(plugin, DHOW_PLUGIN_NO_DEVICE, "",
+                         "the backend opened and shows no device");
     }
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One plugin file: its record, its library and its table. Registries (registry.h) hold many of them.
+ * One plugin file: its record, its library and its table. Registries (registry.h) hold many of
+ * them.
  */
 #ifndef DHOWI_PLUGIN_PLUGIN_H_
 #define DHOWI_PLUGIN_PLUGIN_H_
@@ -30,7 +31,8 @@ typedef struct dhowi_plugin {
 void dhowi_plugin_say(dhowi_plugin *plugin, dhow_plugin_state state, const char *hint,
                       const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Takes the file in: ELF check, dlopen, symbol, checks of the table. READY, or the record says why not. */
+/* Takes the file in: ELF check, dlopen, symbol, checks of the table. READY, or the record says why
+ * not. */
 void dhowi_plugin_load(dhowi_plugin *plugin);
 /* Asks the loaded plugin whether it works here. */
 void dhowi_plugin_probe(dhowi_plugin *plugin, const dhow_host *host);
@@ -39,12 +41,13 @@ void dhowi_plugin_open(dhowi_plugin *plugin, const dhow_host *host);
 /* Ends the backend. The library stays: code that ran is never unloaded. */
 void dhowi_plugin_close(dhowi_plugin *plugin);
 
-/* Checks a table of `available` bytes (0: unknown) and copies it into *api, stubs included. False with a reason. */
+/* Checks a table of `available` bytes (0: unknown) and copies it into *api, stubs included. False
+ * with a reason. */
 bool dhowi_plugin_take_table(const dhow_plugin *table, uint64_t available, dhow_plugin *api,
                              char *reason, size_t capacity);
 
-/* Loads and probes in a process of its own, which answers for crashes, exits and hangs; afterwards the file is loaded here
- * too if it was READY. `probe_program` is the path of dhow-probe. */
+/* Loads and probes in a process of its own, which answers for crashes, exits and hangs; afterwards
+ * the file is loaded here too if it was READY. `probe_program` is the path of dhow-probe. */
 void dhowi_plugin_probe_isolated(dhowi_plugin *plugin, const char *probe_program,
                                  const dhow_host *host);
 /* The other side: what dhow-probe prints about a plugin. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See registry.h. Directories are searched in order; within one, files by name. Everything found leaves a record.
+ * See registry.h. Directories are searched in order; within one, files by name. Everything found
+ * leaves a record.
  */
 #include "plugin/registry.h"
 
@@ -68,7 +69,8 @@ static dhow_status add_candidate(dhowi_registry *registry, const char *folder, c
     memset(p, 0, sizeof *p);
     int n = snprintf(p->path, sizeof p->path, "%s/%s", folder, file);
     if (n < 0 || (size_t)n >= sizeof p->path) {
-        dhowi_log_line(registry->log, DHOW_LOG_WARN, "%s/%s: the path is too long, passed over", folder, file);
+        dhowi_log_line(registry->log, DHOW_LOG_WARN, "%s/%s: the path is too long, passed over",
+                       folder, file);
         return DHOW_OK;
     }
     size_t length = DHOWI_MIN(name_length, sizeof p->backend - 1);
@@ -76,7 +78,8 @@ static dhow_status add_candidate(dhowi_registry *registry, const char *folder, c
     struct stat info = {0};
     if (stat(p->path, &info) == 0) {
         if (same_file_known(registry, &info)) {
-            dhowi_plugin_say(p, DHOW_PLUGIN_DUPLICATE, "", "the same file was found before under another path");
+            dhowi_plugin_say(p, DHOW_PLUGIN_DUPLICATE, "",
+                             "the same file was found before under another path");
         }
         p->device_id = info.st_dev;
         p->inode = info.st_ino;
@@ -122,9 +125,10 @@ static dhow_status search_path(dhowi_registry *registry, const char *path, const
         size_t length = (size_t)(end - path);
         char folder[PATH_MAX];
         if (length >= sizeof folder || (length > 0 && path[0] != '/')) {
-            return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                              "%s: '%.*s' is no absolute path; plugin folders are absolute and separated by ':'",
-                              what, (int)DHOWI_MIN(length, 200), path);
+            return dhowi_fail(
+                DHOW_INVALID_ARGUMENT,
+                "%s: '%.*s' is no absolute path; plugin folders are absolute and separated by ':'",
+                what, (int)DHOWI_MIN(length, 200), path);
         }
         if (length > 0) {
             memcpy(folder, path, length);

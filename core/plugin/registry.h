@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All plugins of one context: where they are looked for, which are wanted, and the record of each candidate.
+ * All plugins of one context: where they are looked for, which are wanted, and the record of each
+ * candidate.
  */
 #ifndef DHOWI_PLUGIN_REGISTRY_H_
 #define DHOWI_PLUGIN_REGISTRY_H_
@@ -24,11 +25,13 @@ typedef struct dhowi_discovery {
     uint32_t cpu_threads;
 } dhowi_discovery;
 
-/* Finds, loads, probes and opens. INVALID_ARGUMENT for paths and filters that do not parse, OUT_OF_MEMORY. */
+/* Finds, loads, probes and opens. INVALID_ARGUMENT for paths and filters that do not parse,
+ * OUT_OF_MEMORY. */
 dhow_status dhowi_registry_init(dhowi_registry *registry, const dhowi_discovery *how,
                                 const dhowi_log *log, dhowi_disk_cache *cache);
 void dhowi_registry_fini(dhowi_registry *registry);
-/* The record of a backend: the READY one if there is one. NULL when no file of that name was found. */
+/* The record of a backend: the READY one if there is one. NULL when no file of that name was found.
+ */
 const dhowi_plugin *dhowi_registry_find(const dhowi_registry *registry, const char *backend,
                                         size_t length);
 /* Asks for optional libraries, once. */

@@ -19,7 +19,8 @@ static int32_t unsupported(dhow_error *err, const char *slot) {
 }
 
 #define UNUSED(x) (void)(x)
-static int32_t stub_builtin_kernel(void *d, const char *n, uint32_t b, void **out, dhow_error *err) {
+static int32_t stub_builtin_kernel(void *d, const char *n, uint32_t b, void **out,
+                                   dhow_error *err) {
     UNUSED(d), UNUSED(n), UNUSED(b);
     *out = NULL;
     err->code = DHOW_NOT_FOUND;
@@ -148,17 +149,19 @@ bool dhowi_plugin_take_table(const dhow_plugin *table, uint64_t available, dhow_
     }
     if (table->pointer_bytes != sizeof(void *) ||
         table->little_endian != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)) {
-        (void)snprintf(reason, capacity, "pointers of %u bytes, little endian %u: built for another machine",
+        (void)snprintf(reason, capacity,
+                       "pointers of %u bytes, little endian %u: built for another machine",
                        table->pointer_bytes, table->little_endian);
         return false;
     }
     if (table->struct_size < DHOW_PLUGIN_MIN_SIZE || table->struct_size > MAX_TABLE_BYTES ||
         table->struct_size % 8 != 0 || (available != 0 && table->struct_size > available)) {
-        (void)snprintf(reason, capacity,
-                       "struct_size %u of minor %u; %zu to %u, a multiple of 8 and no more than the symbol's "
-                       "%llu bytes is allowed",
-                       table->struct_size, table->minor, DHOW_PLUGIN_MIN_SIZE, MAX_TABLE_BYTES,
-                       (unsigned long long)available);
+        (void)snprintf(
+            reason, capacity,
+            "struct_size %u of minor %u; %zu to %u, a multiple of 8 and no more than the symbol's "
+            "%llu bytes is allowed",
+            table->struct_size, table->minor, DHOW_PLUGIN_MIN_SIZE, MAX_TABLE_BYTES,
+            (unsigned long long)available);
         return false;
     }
     if (table->sanitizers != DHOW_PLUGIN_SANITIZERS) {

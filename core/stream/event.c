@@ -27,7 +27,8 @@ dhow_status dhow_event_create(dhow_device *device, int32_t timing, dhow_event **
     dhow_error err;
     dhowi_error_init(&err);
     uint32_t flags = timing != 0 ? DHOW_EVENT_TIMING : 0;
-    int32_t code = device->api->event_create(dhowi_device_native(device), flags, &event->native, &err);
+    int32_t code =
+        device->api->event_create(dhowi_device_native(device), flags, &event->native, &err);
     if (code != DHOW_OK) {
         dhowi_handle_free(DHOWI_EVENT, event);
         return dhowi_device_failed(device, &err, code, "creating an event");
@@ -65,13 +66,15 @@ dhow_status dhow_event_record(dhow_event *event, dhow_stream *stream) {
         pthread_mutex_unlock(&event->mutex);
     }
     (void)dhowi_stream_end(stream, NULL, 0, dhowi_error_take(&err, code));
-    if (code != DHOW_OK) return dhowi_device_failed(event->device, &err, code, "recording an event");
+    if (code != DHOW_OK)
+        return dhowi_device_failed(event->device, &err, code, "recording an event");
     return DHOW_OK;
 }
 
 dhow_status dhow_stream_wait(dhow_stream *stream, dhow_event *event) {
     DHOWI_TRY(check_event(event, "dhow_stream_wait"));
-    DHOWI_TRY(dhowi_stream_resolve(stream, stream == NULL ? event->device : dhow_stream_device(stream),
+    DHOWI_TRY(dhowi_stream_resolve(stream,
+                                   stream == NULL ? event->device : dhow_stream_device(stream),
                                    "dhow_stream_wait", &stream));
     DHOWI_TRY(dhowi_device_usable(stream->device));
     return dhowi_stream_wait_event(stream, event->device, event->native, latest(event));
@@ -99,13 +102,15 @@ dhow_status dhow_event_query(dhow_event *event) {
 }
 
 dhow_status dhow_event_elapsed_ms(dhow_event *start, dhow_event *end, double *out_ms) {
-    if (out_ms == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_event_elapsed_ms: out_ms is NULL");
+    if (out_ms == NULL)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_event_elapsed_ms: out_ms is NULL");
     *out_ms = 0;
     DHOWI_TRY(check_event(start, "dhow_event_elapsed_ms"));
     DHOWI_TRY(check_event(end, "dhow_event_elapsed_ms"));
     if (start->device != end->device || !start->timing || !end->timing) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "dhow_event_elapsed_ms: both events must be of one device and created with timing");
+        return dhowi_fail(
+            DHOW_INVALID_ARGUMENT,
+            "dhow_event_elapsed_ms: both events must be of one device and created with timing");
     }
     DHOWI_TRY(dhow_event_query(start));
     DHOWI_TRY(dhow_event_query(end));

@@ -68,7 +68,8 @@ static void *work(void *argument) {
 }
 
 static dhow_status wait_number(dhowi_timeline *timeline, uint64_t number) {
-    if (atomic_load_explicit(&timeline->completed, memory_order_acquire) == UINT64_MAX) return DHOW_OK;
+    if (atomic_load_explicit(&timeline->completed, memory_order_acquire) == UINT64_MAX)
+        return DHOW_OK;
     const dhow_context *context =
         (dhow_context *)(void *)((char *)timeline - offsetof(dhow_context, host_timeline));
     dhowi_host_queue *q = atomic_load_explicit(&context->host_queue.data, memory_order_acquire);
@@ -107,7 +108,8 @@ static void *make_queue(dhow_context *context) {
     pthread_cond_init(&q->done, NULL);
     int error = start_thread(q);
     if (error != 0) {
-        (void)dhowi_fail(DHOW_OUT_OF_MEMORY, "host queue: cannot start a thread: %s", strerror(error));
+        (void)dhowi_fail(DHOW_OUT_OF_MEMORY, "host queue: cannot start a thread: %s",
+                         strerror(error));
         dhowi_free(q);
         return NULL;
     }

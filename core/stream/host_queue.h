@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The context's host queue: one thread that does, in order, what devices cannot do by themselves - staged copies, and
- * signals from one backend to another. It has a timeline like a stream, so storages and streams can wait for it.
+ * The context's host queue: one thread that does, in order, what devices cannot do by themselves -
+ * staged copies, and signals from one backend to another. It has a timeline like a stream, so
+ * storages and streams can wait for it.
  */
 #ifndef DHOWI_STREAM_HOST_QUEUE_H_
 #define DHOWI_STREAM_HOST_QUEUE_H_
@@ -11,7 +12,8 @@
 typedef struct dhowi_job {
     struct dhowi_job *next;
     uint64_t number;
-    /* Runs on the queue's thread; a failure is kept for those who wait for this number. Frees the job. */
+    /* Runs on the queue's thread; a failure is kept for those who wait for this number. Frees the
+     * job. */
     dhow_status (*run)(struct dhowi_job *job);
 } dhowi_job;
 

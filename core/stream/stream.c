@@ -43,7 +43,8 @@ static dhow_status wait_number(dhowi_timeline *timeline, uint64_t number) {
 
 static dhowi_mark attached_mark(dhow_stream *stream) {
     dhowi_timeline *timeline = atomic_load_explicit(&stream->attached, memory_order_acquire);
-    return (dhowi_mark){timeline, atomic_load_explicit(&stream->attached_number, memory_order_acquire)};
+    return (dhowi_mark){timeline,
+                        atomic_load_explicit(&stream->attached_number, memory_order_acquire)};
 }
 
 void dhowi_stream_attach(dhow_stream *stream, dhowi_mark mark) {
@@ -72,7 +73,8 @@ static dhow_status take_failure(dhow_stream *stream) {
 static dhow_status sync_stream(dhow_stream *stream) {
     dhowi_mark attached = attached_mark(stream);
     dhow_status status = DHOW_OK;
-    if (!dhowi_mark_done(attached)) (void)attached.timeline->wait(attached.timeline, attached.number);
+    if (!dhowi_mark_done(attached))
+        (void)attached.timeline->wait(attached.timeline, attached.number);
     status = wait_number(&stream->timeline, dhowi_stream_tail(stream).number);
     dhow_status background = take_failure(stream);
     return status != DHOW_OK ? status : background;
@@ -131,7 +133,8 @@ static dhow_status run_signal(dhowi_job *job) {
     dhow_error err;
     dhowi_error_init(&err);
     dhow_status status = DHOW_OK;
-    if (!dhowi_mark_done(s->mark)) status = s->mark.timeline->wait(s->mark.timeline, s->mark.number);
+    if (!dhowi_mark_done(s->mark))
+        status = s->mark.timeline->wait(s->mark.timeline, s->mark.number);
     /* A failure is passed on, but the stream must not hang. */
     if (status != DHOW_OK) {
         dhowi_saved_error failure;
@@ -153,7 +156,8 @@ static bool has_host_events(dhow_device *device, void **out_event) {
     if (streams == NULL || atomic_load(&streams->host_events) < 0) return false;
     dhow_error err;
     dhowi_error_init(&err);
-    int32_t code = device->api->event_create(dhowi_device_native(device), DHOW_EVENT_HOST, out_event, &err);
+    int32_t code =
+        device->api->event_create(dhowi_device_native(device), DHOW_EVENT_HOST, out_event, &err);
     atomic_store(&streams->host_events, code == DHOW_OK ? 1 : code == DHOW_UNSUPPORTED ? -1 : 0);
     return code == DHOW_OK;
 }
@@ -202,8 +206,8 @@ dhow_status dhowi_stream_wait_event(dhow_stream *stream, dhow_device *device, vo
 static dhow_status wait_for_uses(dhow_stream *stream, const dhowi_use *uses, uint32_t count) {
     dhowi_mark pending[DHOWI_MAX_PENDING];
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t n =
-            dhowi_hazard_pending(&uses[i].storage->hazard, uses[i].access, &stream->timeline, pending);
+        uint32_t n = dhowi_hazard_pending(&uses[i].storage->hazard, uses[i].access,
+                                          &stream->timeline, pending);
         for (uint32_t k = 0; k < n; k++) DHOWI_TRY(dhowi_stream_wait_mark(stream, pending[k]));
     }
     return DHOW_OK;
@@ -335,9 +339,10 @@ dhow_status dhowi_stream_resolve(dhow_stream *stream, dhow_device *device, const
     if (stream == NULL) return dhowi_stream_default(device, out);
     DHOWI_TRY(dhowi_handle_check(stream, DHOWI_STREAM, function, "stream"));
     if (stream->device != device) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "%s: the stream is on %s, the tensors are on %s; use a stream of that device, or NULL",
-                          function, stream->device->name, device->name);
+        return dhowi_fail(
+            DHOW_INVALID_ARGUMENT,
+            "%s: the stream is on %s, the tensors are on %s; use a stream of that device, or NULL",
+            function, stream->device->name, device->name);
     }
     *out = stream;
     return DHOW_OK;
@@ -393,14 +398,17 @@ dhow_status dhow_stream_sync(dhow_stream *stream) {
 dhow_status dhow_stream_query(dhow_stream *stream) {
     DHOWI_TRY(dhowi_handle_check(stream, DHOWI_STREAM, "dhow_stream_query", "stream"));
     DHOWI_TRY(dhowi_device_usable(stream->device));
-    if (!dhowi_mark_done(attached_mark(stream))) return dhowi_fail(DHOW_NOT_READY, "a staged copy is running");
+    if (!dhowi_mark_done(attached_mark(stream)))
+        return dhowi_fail(DHOW_NOT_READY, "a staged copy is running");
     dhow_error err;
     dhowi_error_init(&err);
     uint64_t tail = dhowi_stream_tail(stream).number;
     int32_t code = stream->device->api->stream_query(stream->native, &err);
-    if (code == DHOW_NOT_READY) return dhowi_fail(DHOW_NOT_READY, "%s: work is running", stream->device->name);
+    if (code == DHOW_NOT_READY)
+        return dhowi_fail(DHOW_NOT_READY, "%s: work is running", stream->device->name);
     dhowi_timeline_complete(&stream->timeline, tail);
-    if (code != DHOW_OK) return dhowi_device_failed(stream->device, &err, code, "work submitted before failed");
+    if (code != DHOW_OK)
+        return dhowi_device_failed(stream->device, &err, code, "work submitted before failed");
     return take_failure(stream);
 }
 

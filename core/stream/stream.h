@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Streams inside core. Every piece of work is handed in between dhowi_stream_begin() and dhowi_stream_end(), which insert
- * the waits that the storages ask for and leave the marks for those who follow.
+ * Streams inside core. Every piece of work is handed in between dhowi_stream_begin() and
+ * dhowi_stream_end(), which insert the waits that the storages ask for and leave the marks for
+ * those who follow.
  */
 #ifndef DHOWI_STREAM_STREAM_H_
 #define DHOWI_STREAM_STREAM_H_
@@ -14,14 +15,14 @@ struct dhow_stream {
     dhowi_timeline timeline; /* numbers change under the mutex */
     dhow_device *device;
     void *native;
-    pthread_mutex_t mutex;  /* one submission at a time */
-    void *mark_event;       /* recorded after the work `mark_number`, for streams that wait */
+    pthread_mutex_t mutex; /* one submission at a time */
+    void *mark_event;      /* recorded after the work `mark_number`, for streams that wait */
     uint64_t mark_number;
     _Atomic(dhowi_timeline *) attached; /* host-queue work that belongs to this stream's order */
     _Atomic uint64_t attached_number;
-    atomic_bool failed;     /* `failure` is set and not yet reported */
+    atomic_bool failed; /* `failure` is set and not yet reported */
     dhowi_saved_error failure;
-    bool owned;             /* by the device: holds no context reference */
+    bool owned; /* by the device: holds no context reference */
     struct dhow_stream *previous, *next;
 };
 
@@ -41,7 +42,8 @@ dhow_status dhowi_stream_default(dhow_device *device, dhow_stream **out);
 /* A stream that the device owns and ends: for the copy engine. */
 dhow_status dhowi_stream_create_owned(dhow_device *device, dhow_stream **out);
 
-/* Waits for what the uses ask for and locks the stream. After OK, dhowi_stream_end() must follow. */
+/* Waits for what the uses ask for and locks the stream. After OK, dhowi_stream_end() must follow.
+ */
 dhow_status dhowi_stream_begin(dhow_stream *stream, const dhowi_use *uses, uint32_t count);
 /* Notes the work, if it was handed in, and unlocks. Returns `submitted`. */
 dhow_status dhowi_stream_end(dhow_stream *stream, const dhowi_use *uses, uint32_t count,

@@ -27,8 +27,9 @@ dhow_status dhowi_shape_check(const char *function, dhow_dtype dtype, int32_t ra
     int64_t count = 1, nonzero = 1;
     for (int32_t i = 0; i < rank; i++) {
         if (shape[i] < 0) {
-            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: extent %d is %" PRId64 "; 0 or more is allowed",
-                              function, i, shape[i]);
+            return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                              "%s: extent %d is %" PRId64 "; 0 or more is allowed", function, i,
+                              shape[i]);
         }
         count *= shape[i] == 0 ? 0 : 1;
         /* Strides must fit even where another extent is 0. */
@@ -37,9 +38,9 @@ dhow_status dhowi_shape_check(const char *function, dhow_dtype dtype, int32_t ra
     char text[128];
     int64_t bytes;
     if (!dhowi_mul_i64(nonzero, dhow_dtype_bytes(dtype), &bytes) || bytes > INT64_MAX / 2) {
-        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: shape %s of %s has more bytes than an address holds",
-                          function, dhowi_shape_text(rank, shape, text, sizeof text),
-                          dhow_dtype_name(dtype));
+        return dhowi_fail(DHOW_OUT_OF_RANGE,
+                          "%s: shape %s of %s has more bytes than an address holds", function,
+                          dhowi_shape_text(rank, shape, text, sizeof text), dhow_dtype_name(dtype));
     }
     *out_count = count == 0 ? 0 : nonzero;
     *out_bytes = (uint64_t)*out_count * dhow_dtype_bytes(dtype);
@@ -78,7 +79,8 @@ bool dhowi_shape_broadcast(int32_t rank_a, const int64_t *a, int32_t rank_b, con
 
 dhow_status dhowi_dim_check(const char *function, int32_t rank, int32_t dim, int32_t *out) {
     if (dim < -rank || dim >= rank) {
-        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: dimension %d of a tensor of rank %d", function, dim, rank);
+        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: dimension %d of a tensor of rank %d", function,
+                          dim, rank);
     }
     *out = dim < 0 ? dim + rank : dim;
     return DHOW_OK;
@@ -123,7 +125,8 @@ static uint16_t encode_f16(float value) {
     uint32_t sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
     if (magnitude > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
     if (magnitude >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);
-    if (magnitude < 0x38800000u) { /* subnormal: the sum rounds to nearest even at the right place */
+    if (magnitude <
+        0x38800000u) { /* subnormal: the sum rounds to nearest even at the right place */
         float shifted = fabsf(value) + 0.5f;
         memcpy(&magnitude, &shifted, sizeof magnitude);
         return (uint16_t)(sign | (magnitude - 0x3f000000u));

@@ -87,8 +87,8 @@ dhow_status dhow_tensor_create_pinned(dhow_device *device, dhow_dtype dtype, int
 }
 
 dhow_status dhow_tensor_wrap(dhow_context *context, dhow_dtype dtype, int32_t rank,
-                             const int64_t *shape, void *data, void (*release)(void *user), void *user,
-                             dhow_tensor **out) {
+                             const int64_t *shape, void *data, void (*release)(void *user),
+                             void *user, dhow_tensor **out) {
     static const char function[] = "dhow_tensor_wrap";
     if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
     *out = NULL;
@@ -96,10 +96,12 @@ dhow_status dhow_tensor_wrap(dhow_context *context, dhow_dtype dtype, int32_t ra
     uint64_t bytes;
     DHOWI_TRY(dhowi_handle_check(context, DHOWI_CONTEXT, function, "context"));
     DHOWI_TRY(dhowi_shape_check(function, dtype, rank, shape, &count, &bytes));
-    if (data == NULL && count > 0) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: data is NULL", function);
+    if (data == NULL && count > 0)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: data is NULL", function);
     if ((uintptr_t)data % dhow_dtype_bytes(dtype) != 0) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: data is not aligned to %u bytes, %s needs that",
-                          function, dhow_dtype_bytes(dtype), dhow_dtype_name(dtype));
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: data is not aligned to %u bytes, %s needs that", function,
+                          dhow_dtype_bytes(dtype), dhow_dtype_name(dtype));
     }
     dhowi_storage *storage;
     /* The caller keeps the memory when anything fails: release is set last. */
@@ -124,7 +126,8 @@ void dhow_tensor_release(dhow_tensor *tensor) {
 
 dhow_status dhow_tensor_set_label(dhow_tensor *tensor, const char *label) {
     DHOWI_TRY(dhowi_tensor_check(tensor, "dhow_tensor_set_label", "tensor"));
-    if (label == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_tensor_set_label: label is NULL");
+    if (label == NULL)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_tensor_set_label: label is NULL");
     (void)dhowi_copy_text(tensor->storage->label, sizeof tensor->storage->label, label);
     return DHOW_OK;
 }
@@ -137,26 +140,30 @@ dhow_status dhow_tensor_freeze(dhow_tensor *tensor) {
 
 /* ---- checks ---- */
 
-dhow_status dhowi_tensor_check_read(const dhow_tensor *tensor, const char *function, const char *name) {
+dhow_status dhowi_tensor_check_read(const dhow_tensor *tensor, const char *function,
+                                    const char *name) {
     DHOWI_TRY(dhowi_tensor_check(tensor, function, name));
     if (atomic_load_explicit(&tensor->storage->foreign, memory_order_relaxed)) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "%s: %s is in foreign hands since dhow_tensor_native(); call dhow_tensor_native_done()",
-                          function, name);
+        return dhowi_fail(
+            DHOW_INVALID_ARGUMENT,
+            "%s: %s is in foreign hands since dhow_tensor_native(); call dhow_tensor_native_done()",
+            function, name);
     }
     return DHOW_OK;
 }
 
-dhow_status dhowi_tensor_check_write(const dhow_tensor *tensor, const char *function, const char *name) {
+dhow_status dhowi_tensor_check_write(const dhow_tensor *tensor, const char *function,
+                                     const char *name) {
     DHOWI_TRY(dhowi_tensor_check_read(tensor, function, name));
     if (atomic_load_explicit(&tensor->storage->frozen, memory_order_relaxed)) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is frozen, its values must not change", function,
-                          name);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is frozen, its values must not change",
+                          function, name);
     }
     if (tensor->overlapping) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "%s: %s is an expanded view, several indices share an element; write to a copy",
-                          function, name);
+        return dhowi_fail(
+            DHOW_INVALID_ARGUMENT,
+            "%s: %s is an expanded view, several indices share an element; write to a copy",
+            function, name);
     }
     return DHOW_OK;
 }
@@ -206,10 +213,11 @@ dhow_status dhow_tensor_host_ptr(dhow_tensor *tensor, void **out) {
     *out = NULL;
     DHOWI_TRY(dhowi_tensor_check(tensor, "dhow_tensor_host_ptr", "tensor"));
     if (tensor->storage->host == NULL) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "dhow_tensor_host_ptr: the tensor is on %s, not in host memory; use dhow_tensor_read() "
-                          "or dhow_tensor_to()",
-                          dhowi_tensor_device(tensor)->name);
+        return dhowi_fail(
+            DHOW_INVALID_ARGUMENT,
+            "dhow_tensor_host_ptr: the tensor is on %s, not in host memory; use dhow_tensor_read() "
+            "or dhow_tensor_to()",
+            dhowi_tensor_device(tensor)->name);
     }
     DHOWI_TRY(dhowi_device_usable(dhowi_tensor_device(tensor)));
     DHOWI_TRY(dhowi_hazard_wait(&tensor->storage->hazard, DHOW_ACCESS_WRITE));
@@ -235,7 +243,8 @@ dhow_status dhow_tensor_native_done(dhow_tensor *tensor, dhow_stream *stream) {
     static const char function[] = "dhow_tensor_native_done";
     DHOWI_TRY(dhowi_tensor_check(tensor, function, "tensor"));
     if (!atomic_load(&tensor->storage->foreign)) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the tensor is not in foreign hands", function);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the tensor is not in foreign hands",
+                          function);
     }
     if (stream != NULL) {
         dhowi_use use = {tensor->storage, DHOW_ACCESS_READ | DHOW_ACCESS_WRITE};

@@ -47,9 +47,12 @@ static inline dhow_status dhowi_tensor_check(const dhow_tensor *tensor, const ch
                                              const char *name) {
     return dhowi_handle_check(tensor, DHOWI_TENSOR, function, name);
 }
-/* INVALID_ARGUMENT when the tensor must not be written: frozen, in foreign hands, or an expanded view. */
-dhow_status dhowi_tensor_check_write(const dhow_tensor *tensor, const char *function, const char *name);
-dhow_status dhowi_tensor_check_read(const dhow_tensor *tensor, const char *function, const char *name);
+/* INVALID_ARGUMENT when the tensor must not be written: frozen, in foreign hands, or an expanded
+ * view. */
+dhow_status dhowi_tensor_check_write(const dhow_tensor *tensor, const char *function,
+                                     const char *name);
+dhow_status dhowi_tensor_check_read(const dhow_tensor *tensor, const char *function,
+                                    const char *name);
 /* "f32[2, 3] on cuda:0", for messages. */
 const char *dhowi_tensor_text(const dhow_tensor *tensor, char *buffer, size_t capacity);
 

@@ -25,13 +25,14 @@ static int64_t clamp(int64_t value, int64_t extent) {
     return value < 0 ? 0 : value > extent ? extent : value;
 }
 
-dhow_status dhow_tensor_slice(dhow_tensor *t, int32_t dim, int64_t start, int64_t stop, int64_t step,
-                              dhow_tensor **out) {
+dhow_status dhow_tensor_slice(dhow_tensor *t, int32_t dim, int64_t start, int64_t stop,
+                              int64_t step, dhow_tensor **out) {
     static const char function[] = "dhow_tensor_slice";
     DHOWI_TRY(begin_view(function, t, out));
     DHOWI_TRY(dhowi_dim_check(function, t->rank, dim, &dim));
     if (step < 1) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: step %" PRId64 "; 1 or more is allowed", function, step);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: step %" PRId64 "; 1 or more is allowed",
+                          function, step);
     }
     int64_t shape[DHOW_MAX_RANK], strides[DHOW_MAX_RANK];
     memcpy(shape, t->shape, sizeof shape);
@@ -51,8 +52,8 @@ dhow_status dhow_tensor_select(dhow_tensor *t, int32_t dim, int64_t index, dhow_
     DHOWI_TRY(dhowi_dim_check(function, t->rank, dim, &dim));
     int64_t extent = t->shape[dim];
     if (index < -extent || index >= extent) {
-        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %" PRId64 " of an extent of %" PRId64, function,
-                          index, extent);
+        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %" PRId64 " of an extent of %" PRId64,
+                          function, index, extent);
     }
     int64_t shape[DHOW_MAX_RANK], strides[DHOW_MAX_RANK];
     int32_t rank = 0;
@@ -76,7 +77,8 @@ dhow_status dhow_tensor_permute(dhow_tensor *t, const int32_t *order, dhow_tenso
     uint32_t seen = 0;
     for (int32_t i = 0; i < t->rank; i++) {
         if (order[i] < 0 || order[i] >= t->rank || (seen & (1u << order[i])) != 0) {
-            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: order is no permutation of 0 to %d (%d at position %d)",
+            return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                              "%s: order is no permutation of 0 to %d (%d at position %d)",
                               function, t->rank - 1, order[i], i);
         }
         seen |= 1u << order[i];
@@ -113,19 +115,20 @@ static dhow_status resolve_shape(const char *function, const dhow_tensor *t, int
         resolved[i] = 0;
     }
     if (open >= 0 && known > 0 && t->count % known == 0) resolved[open] = t->count / known;
-    DHOWI_TRY(dhowi_shape_check(function, t->dtype, rank, rank > 0 && shape == NULL ? NULL : resolved, &count,
-                                &bytes));
+    DHOWI_TRY(dhowi_shape_check(function, t->dtype, rank,
+                                rank > 0 && shape == NULL ? NULL : resolved, &count, &bytes));
     if (count != t->count || (open >= 0 && known == 0)) {
         char from[128], to[128];
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s has %" PRId64 " elements, %s does not", function,
-                          dhowi_shape_text(t->rank, t->shape, from, sizeof from), t->count,
-                          dhowi_shape_text(rank, shape, to, sizeof to));
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s has %" PRId64 " elements, %s does not",
+                          function, dhowi_shape_text(t->rank, t->shape, from, sizeof from),
+                          t->count, dhowi_shape_text(rank, shape, to, sizeof to));
     }
     return DHOW_OK;
 }
 
 /* Strides of a reshaped view: each run of dimensions that is contiguous in itself is split anew. */
-static bool reshape_strides(const dhow_tensor *t, int32_t rank, const int64_t *shape, int64_t *strides) {
+static bool reshape_strides(const dhow_tensor *t, int32_t rank, const int64_t *shape,
+                            int64_t *strides) {
     if (t->count == 0 || t->contiguous) {
         dhowi_shape_strides(rank, shape, strides);
         return true;
@@ -134,8 +137,8 @@ static bool reshape_strides(const dhow_tensor *t, int32_t rank, const int64_t *s
     for (int32_t from = t->rank - 1; from >= 0;) {
         int64_t run = t->shape[from], inner = t->strides[from];
         int32_t first = from;
-        while (first > 0 && (t->shape[first - 1] == 1 || run == 1 ||
-                             t->strides[first - 1] == inner * run)) {
+        while (first > 0 &&
+               (t->shape[first - 1] == 1 || run == 1 || t->strides[first - 1] == inner * run)) {
             if (run == 1) inner = t->strides[first - 1];
             run *= t->shape[--first];
         }
@@ -151,22 +154,25 @@ static bool reshape_strides(const dhow_tensor *t, int32_t rank, const int64_t *s
     return true;
 }
 
-dhow_status dhow_tensor_reshape(dhow_tensor *t, int32_t rank, const int64_t *shape, dhow_tensor **out) {
+dhow_status dhow_tensor_reshape(dhow_tensor *t, int32_t rank, const int64_t *shape,
+                                dhow_tensor **out) {
     static const char function[] = "dhow_tensor_reshape";
     DHOWI_TRY(begin_view(function, t, out));
     int64_t resolved[DHOW_MAX_RANK] = {0}, strides[DHOW_MAX_RANK] = {0};
     DHOWI_TRY(resolve_shape(function, t, rank, shape, resolved));
     if (!reshape_strides(t, rank, resolved, strides)) {
         char from[128], to[128];
-        return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "%s: the strides of %s allow no view of shape %s; call dhow_tensor_contiguous() first",
-                          function, dhowi_shape_text(t->rank, t->shape, from, sizeof from),
-                          dhowi_shape_text(rank, resolved, to, sizeof to));
+        return dhowi_fail(
+            DHOW_INVALID_ARGUMENT,
+            "%s: the strides of %s allow no view of shape %s; call dhow_tensor_contiguous() first",
+            function, dhowi_shape_text(t->rank, t->shape, from, sizeof from),
+            dhowi_shape_text(rank, resolved, to, sizeof to));
     }
     return view_of(t, rank, resolved, strides, t->offset, out);
 }
 
-dhow_status dhow_tensor_expand(dhow_tensor *t, int32_t rank, const int64_t *shape, dhow_tensor **out) {
+dhow_status dhow_tensor_expand(dhow_tensor *t, int32_t rank, const int64_t *shape,
+                               dhow_tensor **out) {
     static const char function[] = "dhow_tensor_expand";
     DHOWI_TRY(begin_view(function, t, out));
     int64_t count, strides[DHOW_MAX_RANK];

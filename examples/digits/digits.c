@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Predicts handwritten digits on every device found, or on the one that --device names, and compares the devices.
+ * Predicts handwritten digits on every device found, or on the one that --device names, and
+ * compares the devices.
  */
 #include <getopt.h>
 #include <math.h>
@@ -39,7 +40,8 @@ static double now_ms(void) {
 /* ---- the network ---- */
 
 static dhow_status build(dhow_context *context, const char *weights, dhow_model **out) {
-    const dhow_window three = {.kernel = {3, 3}, .pad = {1, 1, 1, 1}}, two = {.kernel = {2, 2}, .stride = {2, 2}};
+    const dhow_window three = {.kernel = {3, 3}, .pad = {1, 1, 1, 1}},
+                      two = {.kernel = {2, 2}, .stride = {2, 2}};
     dhow_model *m = NULL;
     dhow_model_value x, h;
     dhow_status status;
@@ -84,7 +86,8 @@ cleanup:
 }
 
 /* The median time of a whole batch, input and output staying on the device. */
-static dhow_status measure(dhow_model *model, dhow_device *device, dhow_tensor *x, dhow_tensor *y, double *out_ms) {
+static dhow_status measure(dhow_model *model, dhow_device *device, dhow_tensor *x, dhow_tensor *y,
+                           double *out_ms) {
     double times[ROUNDS];
     for (int i = 0; i < ROUNDS; i++) {
         double start = now_ms();
@@ -102,8 +105,8 @@ static dhow_status measure(dhow_model *model, dhow_device *device, dhow_tensor *
     return DHOW_OK;
 }
 
-static dhow_status predict(dhow_context *context, dhow_device *device, const char *weights, const dataset *data,
-                           result *out) {
+static dhow_status predict(dhow_context *context, dhow_device *device, const char *weights,
+                           const dataset *data, result *out) {
     dhow_model *model = NULL;
     dhow_tensor *x = NULL, *logits = NULL;
     dhow_status status;
@@ -182,7 +185,8 @@ static dhow_status load(dhow_context *context, const char *folder, dataset *data
     if (data->torch_logits == NULL) {
         status = DHOW_OUT_OF_MEMORY;
     } else {
-        status = dhow_tensor_read(torch_logits, data->torch_logits, (uint64_t)data->count * CLASSES * sizeof(float));
+        status = dhow_tensor_read(torch_logits, data->torch_logits,
+                                  (uint64_t)data->count * CLASSES * sizeof(float));
     }
 cleanup:
     dhow_tensor_release(torch_logits);
@@ -194,21 +198,23 @@ static int fail(const char *what) {
     return 1;
 }
 
-static int run(dhow_context *context, const char *folder, dhow_device *const *devices, uint32_t count) {
+static int run(dhow_context *context, const char *folder, dhow_device *const *devices,
+               uint32_t count) {
     dataset data = {0};
     result results[MAX_DEVICES] = {{0}};
     char weights[4096];
     void *images, *labels;
     int failures = 0;
-    if (load(context, folder, &data) != DHOW_OK || dhow_tensor_host_ptr(data.images, &images) != DHOW_OK ||
+    if (load(context, folder, &data) != DHOW_OK ||
+        dhow_tensor_host_ptr(data.images, &images) != DHOW_OK ||
         dhow_tensor_host_ptr(data.labels, &labels) != DHOW_OK) {
         failures = fail("loading the images");
         goto cleanup;
     }
     (void)snprintf(weights, sizeof weights, "%s/digits.safetensors", folder);
     printf("%lld images that training did not see\n\n", (long long)data.count);
-    printf("  %-10s %9s %22s %22s %15s\n", "device", "accuracy", "difference to first", "difference to PyTorch",
-           "time per batch");
+    printf("  %-10s %9s %22s %22s %15s\n", "device", "accuracy", "difference to first",
+           "difference to PyTorch", "time per batch");
     const float *first = NULL;
     for (uint32_t i = 0; i < count; i++) {
         result *r = &results[i];
@@ -220,8 +226,8 @@ static int run(dhow_context *context, const char *folder, dhow_device *const *de
         if (first == NULL) first = r->logits;
         double to_torch = largest_difference(r->logits, data.torch_logits, data.count);
         printf("  %-10s %8.2f%% %22.2e %22.2e %12.3f ms\n", dhow_device_name(devices[i]),
-               100 * accuracy(r, labels, data.count), largest_difference(r->logits, first, data.count), to_torch,
-               r->milliseconds);
+               100 * accuracy(r, labels, data.count),
+               largest_difference(r->logits, first, data.count), to_torch, r->milliseconds);
         if (!(to_torch <= 1e-3)) failures++;
     }
     if (first != NULL) {
@@ -244,7 +250,9 @@ static uint32_t choose_devices(dhow_context *context, dhow_device **devices) {
         for (uint32_t i = 0; i < dhow_device_count(context) && count < MAX_DEVICES; i++) {
             dhow_device_info info;
             dhow_device *device;
-            if (dhow_device_at(context, i, &device) != DHOW_OK || dhow_device_get_info(device, &info) != DHOW_OK) continue;
+            if (dhow_device_at(context, i, &device) != DHOW_OK ||
+                dhow_device_get_info(device, &info) != DHOW_OK)
+                continue;
             if ((strcmp(info.backend, "cpu") == 0) == (pass == 0)) devices[count++] = device;
         }
     }
@@ -252,8 +260,9 @@ static uint32_t choose_devices(dhow_context *context, dhow_device **devices) {
 }
 
 int main(int argc, char **argv) {
-    static const struct option names[] = {
-        {"device", required_argument, NULL, 'd'}, {"data", required_argument, NULL, 'f'}, {NULL, 0, NULL, 0}};
+    static const struct option names[] = {{"device", required_argument, NULL, 'd'},
+                                          {"data", required_argument, NULL, 'f'},
+                                          {NULL, 0, NULL, 0}};
     const char *spec = NULL, *folder = DIGITS_FOLDER;
     int c;
     while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A context finds the plugins and owns the devices. Nothing is global: several contexts may live in one process.
+ * A context finds the plugins and owns the devices. Nothing is global: several contexts may live in
+ * one process.
  *
  * Environment, read when a context is created (never in setuid programs):
- *   DHOW_DEVICE       preference list of devices, the first available wins: "cuda:1", "cuda,opencl,cpu", "auto"
- *   DHOW_BACKENDS     which backends may be used: "cuda,cpu" keeps those, "-opencl" drops one; cpu always stays
- *   DHOW_PLUGIN_PATH  further plugin directories, absolute, colon-separated, searched first
- *   DHOW_LOG          error, warn (the default), info, debug
+ *   DHOW_DEVICE       preference list of devices, the first available wins: "cuda:1",
+ * "cuda,opencl,cpu", "auto" DHOW_BACKENDS     which backends may be used: "cuda,cpu" keeps those,
+ * "-opencl" drops one; cpu always stays DHOW_PLUGIN_PATH  further plugin directories, absolute,
+ * colon-separated, searched first DHOW_LOG          error, warn (the default), info, debug
  *   DHOW_NUM_THREADS  threads of the CPU device; the default is the cores the process may use
- *   DHOW_CACHE_DIR    folder of compiled kernels; the default is $XDG_CACHE_HOME/dhow or ~/.cache/dhow; "off" for none
- *   DHOW_VALIDATE     0/1/on/off: report what is still alive when a context ends
- * A value that does not parse is an error that names the bad word and lists what exists.
+ *   DHOW_CACHE_DIR    folder of compiled kernels; the default is $XDG_CACHE_HOME/dhow or
+ * ~/.cache/dhow; "off" for none DHOW_VALIDATE     0/1/on/off: report what is still alive when a
+ * context ends A value that does not parse is an error that names the bad word and lists what
+ * exists.
  */
 #ifndef DHOW_CONTEXT_H_
 #define DHOW_CONTEXT_H_
@@ -23,7 +25,8 @@ extern "C" {
 
 typedef struct dhow_context dhow_context;
 
-/** Receives log lines, without a newline at the end. May be called from any thread, also from several at once. */
+/** Receives log lines, without a newline at the end. May be called from any thread, also from
+ * several at once. */
 typedef void (*dhow_log_fn)(void *user, dhow_log_level level, const char *message);
 
 /** Options of a context. Zero or NULL takes the environment's value, then the default. */
@@ -40,12 +43,12 @@ typedef struct dhow_context_options {
 
 /** What became of one plugin file. */
 typedef struct dhow_plugin_record {
-    const char *path;         /**< absolute */
-    const char *backend;      /**< "cuda"; from the file's name where the plugin could not be asked */
-    const char *version;      /**< of the plugin, "" if unknown */
+    const char *path;    /**< absolute */
+    const char *backend; /**< "cuda"; from the file's name where the plugin could not be asked */
+    const char *version; /**< of the plugin, "" if unknown */
     dhow_plugin_state state;
-    const char *reason;       /**< one line, "" when READY */
-    const char *hint;         /**< what a person can do about it, or "" */
+    const char *reason; /**< one line, "" when READY */
+    const char *hint;   /**< what a person can do about it, or "" */
     uint32_t device_count;
     uint32_t component_count; /**< optional libraries, see dhow_plugin_component_at() */
 } dhow_plugin_record;
@@ -59,11 +62,12 @@ typedef struct dhow_plugin_component {
 } dhow_plugin_component;
 
 /**
- * Creates a context: finds plugins, probes them and lists their devices. A plugin that fails leaves a record and never
- * hurts the others; only a missing CPU plugin fails the call.
+ * Creates a context: finds plugins, probes them and lists their devices. A plugin that fails leaves
+ * a record and never hurts the others; only a missing CPU plugin fails the call.
  *
  * @param options  NULL for all defaults
- * @return INVALID_ARGUMENT (an option or environment value does not parse), UNAVAILABLE (no CPU plugin), OUT_OF_MEMORY
+ * @return INVALID_ARGUMENT (an option or environment value does not parse), UNAVAILABLE (no CPU
+ * plugin), OUT_OF_MEMORY
  *
  * Ownership: *out is owned, release with dhow_context_release(); strings in options are copied.
  * Threads: any. Blocks: while plugins are probed.
@@ -79,8 +83,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_context_create(const dhow_context_optio
 DHOW_API DHOW_NODISCARD dhow_status dhow_context_retain(dhow_context *context);
 
 /**
- * Drops a reference. With the last one the context's work is awaited and its devices are closed; tensors, streams and
- * other objects hold references of their own. NULL is allowed.
+ * Drops a reference. With the last one the context's work is awaited and its devices are closed;
+ * tensors, streams and other objects hold references of their own. NULL is allowed.
  *
  * Threads: any. Blocks: until the context's work has ended, on the last reference.
  */

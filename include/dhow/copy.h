@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies between any two devices, with any strides. One engine picks the path; dhow_copy_plan() tells which.
+ * Copies between any two devices, with any strides. One engine picks the path; dhow_copy_plan()
+ * tells which.
  */
 #ifndef DHOW_COPY_H_
 #define DHOW_COPY_H_
@@ -12,7 +13,8 @@ extern "C" {
 #endif
 
 enum {
-    /** Does not wait for pending writers and readers of the two tensors: the caller orders by events. */
+    /** Does not wait for pending writers and readers of the two tensors: the caller orders by
+       events. */
     DHOW_COPY_UNSAFE = 1u << 0
 };
 
@@ -31,14 +33,15 @@ typedef struct dhow_copy_plan_info {
     uint64_t bytes;
     uint64_t chunk_bytes; /**< of the ring, for STAGED */
     uint32_t chunk_count;
-    int32_t packs_src;    /**< 1: strided elements are first gathered on the source device */
-    int32_t unpacks_dst;  /**< 1: and scattered on the destination device */
-    char text[192];       /**< the path in words */
+    int32_t packs_src;   /**< 1: strided elements are first gathered on the source device */
+    int32_t unpacks_dst; /**< 1: and scattered on the destination device */
+    char text[192];      /**< the path in words */
 } dhow_copy_plan_info;
 
 /**
- * Copies src into dst and returns when the bytes are there. Shapes and dtypes must be equal (dhow_cast() converts).
- * Overlapping views of one storage give the result of a copy through a third place.
+ * Copies src into dst and returns when the bytes are there. Shapes and dtypes must be equal
+ * (dhow_cast() converts). Overlapping views of one storage give the result of a copy through a
+ * third place.
  *
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY (staging), DEVICE_LOST, or what a device reports
  *
@@ -49,14 +52,15 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_copy(dhow_tensor *src, dhow_tensor *dst
 /**
  * Starts a copy. Both storages live until it has run, and later work on them waits for it.
  *
- * @param stream  of src's or dst's device: the copy runs after work submitted to it before, and work submitted to it
- *                later runs after the copy. NULL: the default stream of dst's device, of src's when dst is on the CPU
+ * @param stream  of src's or dst's device: the copy runs after work submitted to it before, and
+ * work submitted to it later runs after the copy. NULL: the default stream of dst's device, of
+ * src's when dst is on the CPU
  * @param flags   0 or DHOW_COPY_UNSAFE
- * @return INVALID_ARGUMENT, OUT_OF_MEMORY (staging), or what a device reports at once; a later failure comes out of
- *         the next wait on the stream or on a tensor
+ * @return INVALID_ARGUMENT, OUT_OF_MEMORY (staging), or what a device reports at once; a later
+ * failure comes out of the next wait on the stream or on a tensor
  *
- * Threads: any. Blocks: no, except that a CPU stream computes at once and that a device without host-signalled events
- * waits for a staged copy before it takes work that depends on it.
+ * Threads: any. Blocks: no, except that a CPU stream computes at once and that a device without
+ * host-signalled events waits for a staged copy before it takes work that depends on it.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_copy_async(dhow_stream *stream, dhow_tensor *src,
                                                     dhow_tensor *dst, uint32_t flags);
@@ -72,7 +76,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_copy_plan(dhow_tensor *src, dhow_tensor
                                                    dhow_copy_plan_info *out);
 
 /**
- * The tensor on a device: itself, retained, when it is there already, else a new contiguous tensor whose bytes have arrived.
+ * The tensor on a device: itself, retained, when it is there already, else a new contiguous tensor
+ * whose bytes have arrived.
  *
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY, or what a device reports
  *
@@ -100,7 +105,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_to_async(dhow_stream *stream, dh
  *
  * Ownership: data is borrowed for the call. Threads: any. Blocks: yes.
  */
-DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_read(dhow_tensor *tensor, void *data, uint64_t bytes);
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_read(dhow_tensor *tensor, void *data,
+                                                     uint64_t bytes);
 
 /**
  * Writes all elements from row-major host memory.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tensors in files: `.npy` (NumPy) and safetensors. Files are data from strangers: every size is checked, a bad file is a
- * CORRUPT status that names the file, the place and the reason.
+ * Tensors in files: `.npy` (NumPy) and safetensors. Files are data from strangers: every size is
+ * checked, a bad file is a CORRUPT status that names the file, the place and the reason.
  */
 #ifndef DHOW_DATA_H_
 #define DHOW_DATA_H_
@@ -15,7 +15,8 @@ extern "C" {
 /**
  * Reads an .npy file (format 1 to 3, C or Fortran order, either byte order) into a new tensor.
  *
- * @return INVALID_ARGUMENT, NOT_FOUND, IO_ERROR, CORRUPT, UNSUPPORTED (an element type that dhow has not), OUT_OF_MEMORY
+ * @return INVALID_ARGUMENT, NOT_FOUND, IO_ERROR, CORRUPT, UNSUPPORTED (an element type that dhow
+ * has not), OUT_OF_MEMORY
  *
  * Ownership: *out is owned. Threads: any. Blocks: while it reads.
  */
@@ -23,8 +24,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_npy_load(dhow_device *device, const cha
                                                   dhow_tensor **out);
 
 /**
- * Writes a tensor as .npy (format 1, C order). bf16, which NumPy has not, is written as f32. The file appears whole or
- * not at all.
+ * Writes a tensor as .npy (format 1, C order). bf16, which NumPy has not, is written as f32. The
+ * file appears whole or not at all.
  *
  * @return INVALID_ARGUMENT, IO_ERROR, or what the device says
  *
@@ -32,7 +33,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_npy_load(dhow_device *device, const cha
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_npy_save(dhow_tensor *tensor, const char *path);
 
-/** A safetensors file that is open: names, dtypes and shapes are known, data is read when asked for. */
+/** A safetensors file that is open: names, dtypes and shapes are known, data is read when asked
+ * for. */
 typedef struct dhow_safetensors dhow_safetensors;
 
 /** A tensor in a safetensors file. */
@@ -45,11 +47,14 @@ typedef struct dhow_safetensors_entry {
 } dhow_safetensors_entry;
 
 /**
- * Opens a safetensors file and checks its whole header: names unique, sizes right, no overlap, no gap, no trailing bytes.
+ * Opens a safetensors file and checks its whole header: names unique, sizes right, no overlap, no
+ * gap, no trailing bytes.
  *
- * @return INVALID_ARGUMENT, NOT_FOUND, IO_ERROR, CORRUPT, UNSUPPORTED (an element type that dhow has not), OUT_OF_MEMORY
+ * @return INVALID_ARGUMENT, NOT_FOUND, IO_ERROR, CORRUPT, UNSUPPORTED (an element type that dhow
+ * has not), OUT_OF_MEMORY
  *
- * Ownership: *out is owned, close with dhow_safetensors_close(). Threads: any. Blocks: while it reads.
+ * Ownership: *out is owned, close with dhow_safetensors_close(). Threads: any. Blocks: while it
+ * reads.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_safetensors_open(dhow_context *context, const char *path,
                                                           dhow_safetensors **out);
@@ -67,13 +72,15 @@ DHOW_API uint32_t dhow_safetensors_count(const dhow_safetensors *file);
  *
  * Ownership: the name is borrowed until the file is closed. Threads: any. Blocks: no.
  */
-DHOW_API DHOW_NODISCARD dhow_status dhow_safetensors_at(const dhow_safetensors *file, uint32_t index,
+DHOW_API DHOW_NODISCARD dhow_status dhow_safetensors_at(const dhow_safetensors *file,
+                                                        uint32_t index,
                                                         dhow_safetensors_entry *out);
 
 /**
  * Reads one tensor onto a device of the file's context.
  *
- * @return INVALID_ARGUMENT, NOT_FOUND (the message lists the nearest names), IO_ERROR, OUT_OF_MEMORY
+ * @return INVALID_ARGUMENT, NOT_FOUND (the message lists the nearest names), IO_ERROR,
+ * OUT_OF_MEMORY
  *
  * Ownership: *out is owned. Threads: any. Blocks: while it reads.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Devices are named `backend[:index]`: "cpu", "cuda:0", "opencl:1". There is no current device; every object carries its
- * own. The same grammar serves this API, every tool's --device and DHOW_DEVICE.
+ * Devices are named `backend[:index]`: "cpu", "cuda:0", "opencl:1". There is no current device;
+ * every object carries its own. The same grammar serves this API, every tool's --device and
+ * DHOW_DEVICE.
  */
 #ifndef DHOW_DEVICE_H_
 #define DHOW_DEVICE_H_
@@ -20,15 +21,15 @@ typedef struct dhow_device_info {
     const char *backend;     /**< "cuda" */
     const char *description; /**< the vendor's name of it */
     const char *driver;
-    const char *uuid;        /**< 32 hex digits or "" */
-    const char *pci;         /**< "0000:65:00.0" or "" */
+    const char *uuid; /**< 32 hex digits or "" */
+    const char *pci;  /**< "0000:65:00.0" or "" */
     dhow_device_kind kind;
-    uint32_t index;          /**< within its backend */
-    uint32_t compute_units;  /**< cores or multiprocessors */
-    uint32_t host_memory;    /**< 1: its memory is host memory (the CPU) */
-    uint64_t memory_bytes;   /**< in all */
-    uint64_t free_bytes;     /**< 0 when unknown */
-    uint64_t dtypes;         /**< DHOW_DTYPE_BIT of each element type it computes */
+    uint32_t index;         /**< within its backend */
+    uint32_t compute_units; /**< cores or multiprocessors */
+    uint32_t host_memory;   /**< 1: its memory is host memory (the CPU) */
+    uint64_t memory_bytes;  /**< in all */
+    uint64_t free_bytes;    /**< 0 when unknown */
+    uint64_t dtypes;        /**< DHOW_DTYPE_BIT of each element type it computes */
 } dhow_device_info;
 
 /**
@@ -51,9 +52,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_device_at(dhow_context *context, uint32
 /**
  * The device a preference list selects.
  *
- * @param spec  "cuda:1", "cuda,opencl,cpu", "auto"; NULL takes the context's choice (option, DHOW_DEVICE, auto)
- * @return INVALID_ARGUMENT (a word does not parse), NOT_FOUND (none of the list is there; the message lists what exists
- *         and why the wanted backend is missing)
+ * @param spec  "cuda:1", "cuda,opencl,cpu", "auto"; NULL takes the context's choice (option,
+ * DHOW_DEVICE, auto)
+ * @return INVALID_ARGUMENT (a word does not parse), NOT_FOUND (none of the list is there; the
+ * message lists what exists and why the wanted backend is missing)
  *
  * Ownership: borrowed until the context ends. Threads: any. Blocks: no.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dhow: tensors and models on whatever devices the machine has. One include for everything an application needs; plugins
- * include dhow/plugin.h instead.
+ * dhow: tensors and models on whatever devices the machine has. One include for everything an
+ * application needs; plugins include dhow/plugin.h instead.
  */
 #ifndef DHOW_H_
 #define DHOW_H_

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels: the built-in ones, and your own in the portable dialect of dhow/kernel/k.h or in a backend's own language.
+ * Kernels: the built-in ones, and your own in the portable dialect of dhow/kernel/k.h or in a
+ * backend's own language.
  *
  *     static const char text[] =
  *         "KERNEL(axpy, (IN(f32,x), INOUT(f32,y), VAL(f32,a), VAL(i64,n)))\n"
@@ -9,7 +10,8 @@
  *     dhow_module_kernel(module, "axpy", &axpy);
  *     dhow_launch(NULL, axpy, n, x, y, 2.0f, n);
  *
- * The argument list in the text is the only description of a kernel; a launch is checked against it.
+ * The argument list in the text is the only description of a kernel; a launch is checked against
+ * it.
  */
 #ifndef DHOW_KERNEL_H_
 #define DHOW_KERNEL_H_
@@ -26,23 +28,26 @@ typedef struct dhow_kernel dhow_kernel;
 
 /** What to build. Unset fields are zero. */
 typedef struct dhow_module_source {
-    const char *name;       /**< for messages; NULL: "kernel text" */
-    const char *text;       /**< source text, zero-terminated */
-    const void *image;      /**< or a binary (PTX, cubin) */
+    const char *name;  /**< for messages; NULL: "kernel text" */
+    const char *text;  /**< source text, zero-terminated */
+    const void *image; /**< or a binary (PTX, cubin) */
     uint64_t image_bytes;
     uint32_t format;        /**< DHOW_MODULE_...; 0 is DHOW_MODULE_PORTABLE */
     const char *options;    /**< for the compiler, "-DT=f16" */
-    const char *signatures; /**< native formats: "axpy(IN(f32,x), INOUT(f32,y), VAL(f32,a)); other(...)"; without it
-                                 every tensor argument counts as read and written and no type is checked */
+    const char *signatures; /**< native formats: "axpy(IN(f32,x), INOUT(f32,y), VAL(f32,a));
+                               other(...)"; without it every tensor argument counts as read and
+                               written and no type is checked */
 } dhow_module_source;
 
 /**
  * Builds a module for a device, or takes it from the disk cache.
  *
- * @return INVALID_ARGUMENT (no kernel in the text), COMPILE_ERROR (the compiler's log is in dhow_module_log() of this
- *         thread and its first lines are in the message), UNSUPPORTED (no compiler here: the message says what to install)
+ * @return INVALID_ARGUMENT (no kernel in the text), COMPILE_ERROR (the compiler's log is in
+ * dhow_module_log() of this thread and its first lines are in the message), UNSUPPORTED (no
+ * compiler here: the message says what to install)
  *
- * Ownership: *out is owned, release with dhow_module_release(). Threads: any. Blocks: while it compiles.
+ * Ownership: *out is owned, release with dhow_module_release(). Threads: any. Blocks: while it
+ * compiles.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_module_build(dhow_device *device,
                                                       const dhow_module_source *source,
@@ -73,11 +78,13 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_module_kernel(dhow_module *module, cons
                                                        dhow_kernel **out);
 
 /**
- * A built-in kernel, "softmax_f16". It is compiled on first use where the backend has no ready-made one.
+ * A built-in kernel, "softmax_f16". It is compiled on first use where the backend has no ready-made
+ * one.
  *
  * @return INVALID_ARGUMENT, NOT_FOUND, UNSUPPORTED (names kernel and device)
  *
- * Ownership: *out is owned, release with dhow_kernel_release(). Threads: any. Blocks: while it compiles.
+ * Ownership: *out is owned, release with dhow_kernel_release(). Threads: any. Blocks: while it
+ * compiles.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_kernel_get(dhow_device *device, const char *name,
                                                     dhow_kernel **out);
@@ -123,15 +130,18 @@ typedef struct dhow_value {
 } dhow_value;
 
 /**
- * Submits a kernel. Integers fit wider integer parameters and `double` fits f32 ones; nothing else converts. Tensors must
- * be contiguous, of the kernel's device and of the parameter's dtype; an output that overlaps another argument is refused
- * except where it is exactly the same ALIAS argument.
+ * Submits a kernel. Integers fit wider integer parameters and `double` fits f32 ones; nothing else
+ * converts. Tensors must be contiguous, of the kernel's device and of the parameter's dtype; an
+ * output that overlaps another argument is refused except where it is exactly the same ALIAS
+ * argument.
  *
  * @param work   elements handled in all: sizes the launch, never changes the result
  * @param count  number of arguments
- * @return INVALID_ARGUMENT (the message names the argument), OUT_OF_RANGE, DEVICE_LOST, or what the device says
+ * @return INVALID_ARGUMENT (the message names the argument), OUT_OF_RANGE, DEVICE_LOST, or what the
+ * device says
  *
- * Ownership: tensors live until the kernel has run. Threads: any. Blocks: a CPU stream computes at once, others do not.
+ * Ownership: tensors live until the kernel has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_launch_values(dhow_stream *stream, dhow_kernel *kernel,
                                                        int64_t work, uint32_t count,
@@ -146,12 +156,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_launch_values(dhow_stream *stream, dhow
  *
  * Ownership: tensors live until the kernel has run. Threads: any. Blocks: no.
  */
-DHOW_API DHOW_NODISCARD dhow_status dhow_launch_grid_values(dhow_stream *stream,
-                                                            dhow_kernel *kernel,
-                                                            const uint32_t grid[3],
-                                                            const uint32_t block[3],
-                                                            uint32_t shared_bytes, uint32_t count,
-                                                            const dhow_value *values);
+DHOW_API DHOW_NODISCARD dhow_status dhow_launch_grid_values(
+    dhow_stream *stream, dhow_kernel *kernel, const uint32_t grid[3], const uint32_t block[3],
+    uint32_t shared_bytes, uint32_t count, const dhow_value *values);
 
 #ifndef __cplusplus
 static inline dhow_value dhow_value_tensor_(dhow_tensor *v) {
@@ -183,14 +190,16 @@ static inline dhow_value dhow_value_dims_(const dhow_dims *v) {
 }
 
 /** A launch argument from a tensor, a number or a pointer to dims. */
-#define DHOW_ARG(a)                                                                           \
+#define DHOW_ARG(a) \
     _Generic((a), dhow_tensor *: dhow_value_tensor_, const dhow_tensor *: dhow_value_const_tensor_, \
         int: dhow_value_i32_, unsigned: dhow_value_u32_, long: dhow_value_i64_,                \
         long long: dhow_value_i64_, unsigned long: dhow_value_u64_,                            \
         unsigned long long: dhow_value_u64_, float: dhow_value_f32_, double: dhow_value_f64_,  \
         dhow_dims *: dhow_value_dims_, const dhow_dims *: dhow_value_dims_)(a)
 
-#define DHOW_ARGS_COUNT_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, n, ...) n
+#define DHOW_ARGS_COUNT_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, n, \
+                         ...)                                                                      \
+    n
 #define DHOW_ARGS_COUNT(...) \
     DHOW_ARGS_COUNT_(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define DHOW_ARGS_1_(a) DHOW_ARG(a)
@@ -212,17 +221,18 @@ static inline dhow_value dhow_value_dims_(const dhow_dims *v) {
 #define DHOW_CAT_(a, b) a##b
 #define DHOW_CAT(a, b) DHOW_CAT_(a, b)
 #define DHOW_ARGS_N_(n) DHOW_CAT(DHOW_CAT(DHOW_ARGS_, n), _)
-#define DHOW_ARGS(...)                \
-    DHOW_ARGS_COUNT(__VA_ARGS__),     \
-        (const dhow_value[]) {        \
+#define DHOW_ARGS(...)                                          \
+    DHOW_ARGS_COUNT(__VA_ARGS__), (const dhow_value[]) {        \
         DHOW_ARGS_N_(DHOW_ARGS_COUNT(__VA_ARGS__))(__VA_ARGS__) \
     }
 
-/** dhow_launch(stream, kernel, work, x, y, 2.0f, n): dhow_launch_values() with up to 16 arguments as C values. */
+/** dhow_launch(stream, kernel, work, x, y, 2.0f, n): dhow_launch_values() with up to 16 arguments
+ * as C values. */
 #define dhow_launch(stream, kernel, work, ...) \
     dhow_launch_values(stream, kernel, work, DHOW_ARGS(__VA_ARGS__))
 
-/** dhow_launch_grid(stream, kernel, grid, block, shared_bytes, x, y): the same for native kernels. */
+/** dhow_launch_grid(stream, kernel, grid, block, shared_bytes, x, y): the same for native kernels.
+ */
 #define dhow_launch_grid(stream, kernel, grid, block, shared_bytes, ...) \
     dhow_launch_grid_values(stream, kernel, grid, block, shared_bytes, DHOW_ARGS(__VA_ARGS__))
 #endif /* !__cplusplus */

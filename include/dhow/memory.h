@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory of a device. Tensors take theirs from one caching allocator per device: freed blocks are kept by size and given
- * out again without a call to the driver, in stream order. The numbers mean the same on every backend.
+ * Memory of a device. Tensors take theirs from one caching allocator per device: freed blocks are
+ * kept by size and given out again without a call to the driver, in stream order. The numbers mean
+ * the same on every backend.
  */
 #ifndef DHOW_MEMORY_H_
 #define DHOW_MEMORY_H_
@@ -14,16 +15,16 @@ extern "C" {
 
 /** Accounting of one device, in bytes. */
 typedef struct dhow_memory_stats {
-    uint64_t live;          /**< asked for by living tensors */
-    uint64_t live_peak;     /**< largest value of `live` since the last reset */
-    uint64_t reserved;      /**< taken from the driver: blocks in use and cached ones */
+    uint64_t live;      /**< asked for by living tensors */
+    uint64_t live_peak; /**< largest value of `live` since the last reset */
+    uint64_t reserved;  /**< taken from the driver: blocks in use and cached ones */
     uint64_t reserved_peak;
-    uint64_t cached;        /**< blocks kept for reuse */
-    uint64_t pinned;        /**< pinned host memory made by this device, tensors and staging */
-    uint64_t staging;       /**< the part of `pinned` that copies use */
-    uint64_t limit;         /**< see dhow_memory_set_limit(), 0 for none */
-    uint64_t allocations;   /**< blocks given out so far */
-    uint64_t driver_calls;  /**< blocks that had to be taken from the driver */
+    uint64_t cached;       /**< blocks kept for reuse */
+    uint64_t pinned;       /**< pinned host memory made by this device, tensors and staging */
+    uint64_t staging;      /**< the part of `pinned` that copies use */
+    uint64_t limit;        /**< see dhow_memory_set_limit(), 0 for none */
+    uint64_t allocations;  /**< blocks given out so far */
+    uint64_t driver_calls; /**< blocks that had to be taken from the driver */
 } dhow_memory_stats;
 
 /**
@@ -33,7 +34,8 @@ typedef struct dhow_memory_stats {
  *
  * Threads: any. Blocks: no.
  */
-DHOW_API DHOW_NODISCARD dhow_status dhow_memory_get_stats(dhow_device *device, dhow_memory_stats *out);
+DHOW_API DHOW_NODISCARD dhow_status dhow_memory_get_stats(dhow_device *device,
+                                                          dhow_memory_stats *out);
 
 /**
  * Sets the peaks to the present values.
@@ -60,7 +62,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_memory_trim(dhow_device *device);
  *
  * Threads: any. Blocks: no.
  */
-DHOW_API DHOW_NODISCARD dhow_status dhow_memory_set_limit(dhow_device *device, uint64_t limit_bytes);
+DHOW_API DHOW_NODISCARD dhow_status dhow_memory_set_limit(dhow_device *device,
+                                                          uint64_t limit_bytes);
 
 #ifdef __cplusplus
 }

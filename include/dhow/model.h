@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A model is a list of operations with named parameters. Build one in C, load its parameters, move it to a device, run it:
+ * A model is a list of operations with named parameters. Build one in C, load its parameters, move
+ * it to a device, run it:
  *
  *     dhow_model_create(context, &m);
  *     dhow_model_input(m, "x", DHOW_F32, DHOW_SHAPE(-1, 64), &x);
@@ -12,7 +13,8 @@
  *     dhow_model_to(m, device);
  *     dhow_model_run(m, NULL, &input, 1, &output, 1);
  *
- * Values (x, h, y) are numbers inside one model. Parameters are named "<layer>.weight" and "<layer>.bias", as PyTorch does.
+ * Values (x, h, y) are numbers inside one model. Parameters are named "<layer>.weight" and
+ * "<layer>.bias", as PyTorch does.
  */
 #ifndef DHOW_MODEL_H_
 #define DHOW_MODEL_H_
@@ -41,8 +43,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_create(dhow_context *context, dho
 /** Drops a reference. NULL is allowed. Threads: any. Blocks: no. */
 DHOW_API void dhow_model_release(dhow_model *model);
 
-/* ---- building: one thread at a time; all return INVALID_ARGUMENT (a value or name that does not fit), OUT_OF_MEMORY.
- *      Shapes are checked when they are known, at the latest when the model runs. ---- */
+/* ---- building: one thread at a time; all return INVALID_ARGUMENT (a value or name that does not
+ * fit), OUT_OF_MEMORY. Shapes are checked when they are known, at the latest when the model runs.
+ * ---- */
 
 /** An input; extents of -1 are open until the model runs. Threads: one per model. Blocks: no. */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_input(dhow_model *model, const char *name,
@@ -59,34 +62,35 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_parameter(dhow_model *model, cons
                                                          const int64_t *shape,
                                                          dhow_model_value *out);
 
-/** dhow_linear() with parameters <name>.weight[out, in] and, with bias != 0, <name>.bias[out]. Threads: one per model.
- *  Blocks: no. */
+/** dhow_linear() with parameters <name>.weight[out, in] and, with bias != 0, <name>.bias[out].
+ * Threads: one per model. Blocks: no. */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_linear(dhow_model *model, const char *name,
                                                       dhow_model_value x, int64_t in_features,
                                                       int64_t out_features, int32_t bias,
                                                       dhow_model_value *out);
 
-/** dhow_conv2d() with parameters <name>.weight[k, c/groups, kh, kw] (window->kernel) and, with bias != 0, <name>.bias[k].
- *  Threads: one per model. Blocks: no. */
+/** dhow_conv2d() with parameters <name>.weight[k, c/groups, kh, kw] (window->kernel) and, with bias
+ * != 0, <name>.bias[k]. Threads: one per model. Blocks: no. */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_conv2d(dhow_model *model, const char *name,
                                                       dhow_model_value x, int64_t in_channels,
                                                       int64_t out_channels,
                                                       const dhow_window *window, int32_t bias,
                                                       dhow_model_value *out);
 
-/** dhow_layernorm() with parameters <name>.weight[features] and <name>.bias[features]. Threads: one per model. Blocks: no. */
+/** dhow_layernorm() with parameters <name>.weight[features] and <name>.bias[features]. Threads: one
+ * per model. Blocks: no. */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_layernorm(dhow_model *model, const char *name,
                                                          dhow_model_value x, int64_t features,
                                                          float eps, dhow_model_value *out);
 
-#define DHOW_MODEL_UNARY_DECLARE_(name, formula)                                            \
-    DHOW_API DHOW_NODISCARD dhow_status dhow_model_##name(                                  \
-        dhow_model *model, dhow_model_value x, dhow_model_value *out);
+#define DHOW_MODEL_UNARY_DECLARE_(name, formula)                                                 \
+    DHOW_API DHOW_NODISCARD dhow_status dhow_model_##name(dhow_model *model, dhow_model_value x, \
+                                                          dhow_model_value *out);
 DHOW_UNARY_MAP(DHOW_MODEL_UNARY_DECLARE_)
 #undef DHOW_MODEL_UNARY_DECLARE_
 
-#define DHOW_MODEL_BINARY_DECLARE_(name, formula)                                           \
-    DHOW_API DHOW_NODISCARD dhow_status dhow_model_##name(                                  \
+#define DHOW_MODEL_BINARY_DECLARE_(name, formula)          \
+    DHOW_API DHOW_NODISCARD dhow_status dhow_model_##name( \
         dhow_model *model, dhow_model_value a, dhow_model_value b, dhow_model_value *out);
 DHOW_BINARY_MAP(DHOW_MODEL_BINARY_DECLARE_)
 #undef DHOW_MODEL_BINARY_DECLARE_
@@ -146,8 +150,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_parameter(dhow_model *model, 
 /**
  * Loads all parameters from a safetensors file, all or none.
  *
- * @return INVALID_ARGUMENT (names are missing, unexpected or of another shape or dtype: the message lists them), or as
- *         dhow_safetensors_open()
+ * @return INVALID_ARGUMENT (names are missing, unexpected or of another shape or dtype: the message
+ * lists them), or as dhow_safetensors_open()
  *
  * Threads: one per model. Blocks: while it reads.
  */
@@ -165,8 +169,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_save_state(dhow_model *model, con
 /* ---- running ---- */
 
 /**
- * Moves every parameter to a device, all or none. Refuses, before anything moves, a device that lacks a kernel the model
- * needs, naming operation, layer and dtype.
+ * Moves every parameter to a device, all or none. Refuses, before anything moves, a device that
+ * lacks a kernel the model needs, naming operation, layer and dtype.
  *
  * @return INVALID_ARGUMENT, UNSUPPORTED, OUT_OF_MEMORY, or what a device says
  *
@@ -182,11 +186,13 @@ DHOW_API dhow_device *dhow_model_device(const dhow_model *model);
  *
  * @param stream   of the model's device, or NULL
  * @param inputs   in the order they were declared, on the model's device
- * @param outputs  in the order they were named: NULL entries are filled with new tensors, others are written to
- * @return INVALID_ARGUMENT (the message names the input, or the step whose shapes do not fit), OUT_OF_MEMORY, or what the
- *         device says
+ * @param outputs  in the order they were named: NULL entries are filled with new tensors, others
+ * are written to
+ * @return INVALID_ARGUMENT (the message names the input, or the step whose shapes do not fit),
+ * OUT_OF_MEMORY, or what the device says
  *
- * Ownership: new outputs are owned. Threads: one per model. Blocks: a CPU stream computes at once, others do not.
+ * Ownership: new outputs are owned. Threads: one per model. Blocks: a CPU stream computes at once,
+ * others do not.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_run(dhow_model *model, dhow_stream *stream,
                                                    dhow_tensor *const *inputs, uint32_t input_count,

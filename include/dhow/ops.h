@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operations: inputs first, destination last; the destination exists and has the right shape and dtype. All tensors are
- * on one device, all float tensors of one call have one dtype. f16 and bf16 compute in f32.
+ * Operations: inputs first, destination last; the destination exists and has the right shape and
+ * dtype. All tensors are on one device, all float tensors of one call have one dtype. f16 and bf16
+ * compute in f32.
  *
  * For every function here:
  *   @param stream  of the tensors' device, NULL for its default stream
- *   @return INVALID_ARGUMENT (shapes, dtypes or devices do not fit; the message names operation and tensor),
- *           UNSUPPORTED (the device lacks the kernel for this dtype), OUT_OF_MEMORY (workspace), or what the device says
- *   Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at once, others do not.
+ *   @return INVALID_ARGUMENT (shapes, dtypes or devices do not fit; the message names operation and
+ * tensor), UNSUPPORTED (the device lacks the kernel for this dtype), OUT_OF_MEMORY (workspace), or
+ * what the device says Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU
+ * stream computes at once, others do not.
  *
- * Strided inputs and outputs are allowed everywhere; where the kernel needs contiguous memory a temporary is made.
- * A destination may be exactly one of the inputs for elementwise operations; any other overlap is refused.
+ * Strided inputs and outputs are allowed everywhere; where the kernel needs contiguous memory a
+ * temporary is made. A destination may be exactly one of the inputs for elementwise operations; any
+ * other overlap is refused.
  */
 #ifndef DHOW_OPS_H_
 #define DHOW_OPS_H_
@@ -24,27 +27,28 @@ extern "C" {
 /* ---- elementwise, one input: f32 f64 f16 bf16; y has x's shape ---- */
 
 /* X(name, formula) */
-#define DHOW_UNARY_MAP(X)                                                        \
-    X(relu, "max(x, 0)")                                                         \
-    X(gelu, "x/2 (1 + erf(x / sqrt 2)), Hendrycks and Gimpel 2016")              \
+#define DHOW_UNARY_MAP(X)                                                         \
+    X(relu, "max(x, 0)")                                                          \
+    X(gelu, "x/2 (1 + erf(x / sqrt 2)), Hendrycks and Gimpel 2016")               \
     X(gelu_tanh, "x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), the same paper") \
-    X(silu, "x / (1 + exp(-x))")                                                 \
-    X(sigmoid, "1 / (1 + exp(-x))")                                              \
-    X(tanh, "tanh x")                                                            \
-    X(exp, "e^x")                                                                \
-    X(log, "natural logarithm; NaN below 0")                                     \
-    X(sqrt, "square root; NaN below 0")                                          \
-    X(neg, "-x")                                                                 \
+    X(silu, "x / (1 + exp(-x))")                                                  \
+    X(sigmoid, "1 / (1 + exp(-x))")                                               \
+    X(tanh, "tanh x")                                                             \
+    X(exp, "e^x")                                                                 \
+    X(log, "natural logarithm; NaN below 0")                                      \
+    X(sqrt, "square root; NaN below 0")                                           \
+    X(neg, "-x")                                                                  \
     X(abs, "|x|")
 
-#define DHOW_UNARY_DECLARE_(name, formula)                                                  \
+#define DHOW_UNARY_DECLARE_(name, formula)                                               \
     DHOW_API DHOW_NODISCARD dhow_status dhow_##name(dhow_stream *stream, dhow_tensor *x, \
                                                     dhow_tensor *y);
 DHOW_UNARY_MAP(DHOW_UNARY_DECLARE_)
 #undef DHOW_UNARY_DECLARE_
 
 /* ---- elementwise, two inputs that broadcast as in NumPy: f32 f64 f16 bf16 i32 i64 i8 u8 ----
- * y has the broadcast shape. Integers wrap; division by zero gives 0 for integers, IEEE results for floats. */
+ * y has the broadcast shape. Integers wrap; division by zero gives 0 for integers, IEEE results for
+ * floats. */
 
 #define DHOW_BINARY_MAP(X)                     \
     X(add, "a + b")                            \
@@ -54,42 +58,47 @@ DHOW_UNARY_MAP(DHOW_UNARY_DECLARE_)
     X(max, "the larger one, NaN if either is") \
     X(min, "the smaller one, NaN if either is")
 
-#define DHOW_BINARY_DECLARE_(name, formula)                                                 \
+#define DHOW_BINARY_DECLARE_(name, formula)                                              \
     DHOW_API DHOW_NODISCARD dhow_status dhow_##name(dhow_stream *stream, dhow_tensor *a, \
                                                     dhow_tensor *b, dhow_tensor *y);
 DHOW_BINARY_MAP(DHOW_BINARY_DECLARE_)
 #undef DHOW_BINARY_DECLARE_
 
-/** y = x in y's dtype. Floats become integers by truncation, saturated, NaN as 0; bool is x != 0. All dtypes but i16, u16,
- *  u32 and u64. */
+/** y = x in y's dtype. Floats become integers by truncation, saturated, NaN as 0; bool is x != 0.
+ * All dtypes but i16, u16, u32 and u64. */
 DHOW_API DHOW_NODISCARD dhow_status dhow_cast(dhow_stream *stream, dhow_tensor *x, dhow_tensor *y);
 
-/** Sets all elements of y to a value; integers take it truncated, bool as value != 0. All dtypes. */
+/** Sets all elements of y to a value; integers take it truncated, bool as value != 0. All dtypes.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_fill(dhow_stream *stream, dhow_tensor *y, double value);
 
 /* ---- matrix products: f32 f64 f16 bf16 ---- */
 
-/** c = a b with a[..., m, k], b[..., k, n], c[..., m, n]; the outer extents are equal or b has none. */
+/** c = a b with a[..., m, k], b[..., k, n], c[..., m, n]; the outer extents are equal or b has
+ * none. */
 DHOW_API DHOW_NODISCARD dhow_status dhow_matmul(dhow_stream *stream, dhow_tensor *a, dhow_tensor *b,
                                                 dhow_tensor *c);
 
-/** y = x w^T + bias with x[..., in], w[out, in], bias[out] or NULL, y[..., out]. A frozen w is packed once. */
+/** y = x w^T + bias with x[..., in], w[out, in], bias[out] or NULL, y[..., out]. A frozen w is
+ * packed once. */
 DHOW_API DHOW_NODISCARD dhow_status dhow_linear(dhow_stream *stream, dhow_tensor *x, dhow_tensor *w,
                                                 dhow_tensor *bias, dhow_tensor *y);
 
 /* ---- images, NCHW: f32 f64 f16 bf16 ---- */
 
-/** Window of a convolution or a pooling. Zero fields take the defaults: strides and dilations 1, groups 1, no padding. */
+/** Window of a convolution or a pooling. Zero fields take the defaults: strides and dilations 1,
+ * groups 1, no padding. */
 typedef struct dhow_window {
-    int64_t kernel[2];   /**< rows, columns; pooling only (a convolution takes them from its weight) */
+    int64_t
+        kernel[2]; /**< rows, columns; pooling only (a convolution takes them from its weight) */
     int64_t stride[2];   /**< rows, columns */
     int64_t pad[4];      /**< top, left, bottom, right */
     int64_t dilation[2]; /**< convolution only */
     int64_t groups;      /**< convolution only */
 } dhow_window;
 
-/** y[n,k,oh,ow] = cross-correlation of x[n,c,h,w] with weight[k,c/groups,kh,kw], plus bias[k] or NULL;
- *  oh = (h + top + bottom - dilation (kh - 1) - 1) / stride + 1. */
+/** y[n,k,oh,ow] = cross-correlation of x[n,c,h,w] with weight[k,c/groups,kh,kw], plus bias[k] or
+ * NULL; oh = (h + top + bottom - dilation (kh - 1) - 1) / stride + 1. */
 DHOW_API DHOW_NODISCARD dhow_status dhow_conv2d(dhow_stream *stream, dhow_tensor *x,
                                                 dhow_tensor *weight, dhow_tensor *bias,
                                                 const dhow_window *window, dhow_tensor *y);
@@ -112,7 +121,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_softmax(dhow_stream *stream, dhow_tenso
 DHOW_API DHOW_NODISCARD dhow_status dhow_log_softmax(dhow_stream *stream, dhow_tensor *x,
                                                      int32_t dim, dhow_tensor *y);
 
-/** y = (x - mean) / sqrt(variance + eps) gamma + beta over the last dimension, Ba et al. 2016; gamma[n], beta[n]. */
+/** y = (x - mean) / sqrt(variance + eps) gamma + beta over the last dimension, Ba et al. 2016;
+ * gamma[n], beta[n]. */
 DHOW_API DHOW_NODISCARD dhow_status dhow_layernorm(dhow_stream *stream, dhow_tensor *x,
                                                    dhow_tensor *gamma, dhow_tensor *beta, float eps,
                                                    dhow_tensor *y);
@@ -120,22 +130,23 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_layernorm(dhow_stream *stream, dhow_ten
 /* y has x's shape with extent 1 at `dim`, or without that dimension. */
 
 /** Sum along a dimension; integers wrap. */
-DHOW_API DHOW_NODISCARD dhow_status dhow_reduce_sum(dhow_stream *stream, dhow_tensor *x, int32_t dim,
-                                                    dhow_tensor *y);
+DHOW_API DHOW_NODISCARD dhow_status dhow_reduce_sum(dhow_stream *stream, dhow_tensor *x,
+                                                    int32_t dim, dhow_tensor *y);
 /** Mean along a dimension; floats only. */
 DHOW_API DHOW_NODISCARD dhow_status dhow_reduce_mean(dhow_stream *stream, dhow_tensor *x,
                                                      int32_t dim, dhow_tensor *y);
 /** Largest element along a dimension of extent >= 1. */
-DHOW_API DHOW_NODISCARD dhow_status dhow_reduce_max(dhow_stream *stream, dhow_tensor *x, int32_t dim,
-                                                    dhow_tensor *y);
+DHOW_API DHOW_NODISCARD dhow_status dhow_reduce_max(dhow_stream *stream, dhow_tensor *x,
+                                                    int32_t dim, dhow_tensor *y);
 /** Smallest element along a dimension of extent >= 1. */
-DHOW_API DHOW_NODISCARD dhow_status dhow_reduce_min(dhow_stream *stream, dhow_tensor *x, int32_t dim,
-                                                    dhow_tensor *y);
+DHOW_API DHOW_NODISCARD dhow_status dhow_reduce_min(dhow_stream *stream, dhow_tensor *x,
+                                                    int32_t dim, dhow_tensor *y);
 /** Index of the first largest element along a dimension of extent >= 1; y is i64. */
 DHOW_API DHOW_NODISCARD dhow_status dhow_argmax(dhow_stream *stream, dhow_tensor *x, int32_t dim,
                                                 dhow_tensor *y);
 
-/** y[i, ...] = x[index[i], ...]; index is i64[count] on the same device; an index outside x gives zeros. Any dtype. */
+/** y[i, ...] = x[index[i], ...]; index is i64[count] on the same device; an index outside x gives
+ * zeros. Any dtype. */
 DHOW_API DHOW_NODISCARD dhow_status dhow_gather(dhow_stream *stream, dhow_tensor *x,
                                                 dhow_tensor *index, dhow_tensor *y);
 

@@ -1,26 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The plugin ABI, version 1. A backend plugin is a shared library `libdhow_<backend>.so` that exports exactly one symbol:
+ * The plugin ABI, version 1. A backend plugin is a shared library `libdhow_<backend>.so` that
+ * exports exactly one symbol:
  *
- *     const dhow_plugin dhow_plugin_v1 = { DHOW_PLUGIN_HEADER, .name = "mine", .version = "1.0", .probe = ..., ... };
+ *     const dhow_plugin dhow_plugin_v1 = { DHOW_PLUGIN_HEADER, .name = "mine", .version = "1.0",
+ * .probe = ..., ... };
  *
- * It is data, so that no plugin code runs before the host has checked magic, sizes and required slots. The major version
- * is in the symbol's name, the minor in the data. docs/write-a-backend.md walks through a whole plugin, plugins/sim.
+ * It is data, so that no plugin code runs before the host has checked magic, sizes and required
+ * slots. The major version is in the symbol's name, the minor in the data. docs/write-a-backend.md
+ * walks through a whole plugin, plugins/sim.
  *
- * Rules for every struct here: fields are only appended, never moved, retyped or removed; integers have fixed widths; no
- * tail padding. Structs that begin with struct_size carry the size their writer was compiled with; the reader uses the
- * smaller of both and takes missing fields as zero.
+ * Rules for every struct here: fields are only appended, never moved, retyped or removed; integers
+ * have fixed widths; no tail padding. Structs that begin with struct_size carry the size their
+ * writer was compiled with; the reader uses the smaller of both and takes missing fields as zero.
  *
  * Rules for every slot:
- *  - It returns a dhow_status number. On failure it fills `err` (never NULL) and leaves its outputs zero.
- *  - It never aborts, exits or lets an exception escape, and it keeps no pointer it was given, except where said.
+ *  - It returns a dhow_status number. On failure it fills `err` (never NULL) and leaves its outputs
+ * zero.
+ *  - It never aborts, exits or lets an exception escape, and it keeps no pointer it was given,
+ * except where said.
  *  - Strings it hands out live as long as the object they came from.
  *  - Sizes, offsets and pitches are bytes.
- *  - Arguments were checked by the host: handles are live and belong together, ranges lie inside allocations.
+ *  - Arguments were checked by the host: handles are live and belong together, ranges lie inside
+ * allocations.
  *
- * Threads: probe, open, close, device_open and device_close are called by one thread at a time. Slots that take a stream,
- * except stream_sync and stream_query, are called by one thread at a time per stream. All others may be called by any
- * thread at any time.
+ * Threads: probe, open, close, device_open and device_close are called by one thread at a time.
+ * Slots that take a stream, except stream_sync and stream_query, are called by one thread at a time
+ * per stream. All others may be called by any thread at any time.
  */
 #ifndef DHOW_PLUGIN_H_
 #define DHOW_PLUGIN_H_
@@ -41,9 +47,10 @@ extern "C" {
 /* What went wrong, in memory of the caller. */
 typedef struct dhow_error {
     uint32_t struct_size;
-    int32_t code;         /* a dhow_status */
-    int64_t native_code;  /* the vendor's number, 0 if there is none */
-    char message[496];    /* what failed, on which object, why, and what to try; the host terminates it */
+    int32_t code;        /* a dhow_status */
+    int64_t native_code; /* the vendor's number, 0 if there is none */
+    char message[496]; /* what failed, on which object, why, and what to try; the host terminates it
+                        */
 } dhow_error;
 
 /* Services of the host, valid from probe() to the end of the process. Any thread. */
@@ -55,8 +62,9 @@ typedef struct dhow_host {
     void (*log)(void *user, int32_t level, const char *message);
     void *(*alloc)(void *user, uint64_t bytes, uint64_t align); /* NULL when memory is short */
     void (*free)(void *user, void *memory);                     /* of alloc and cache_load */
-    const char *(*env)(void *user, const char *name);           /* NULL when unset or in a setuid program */
-    /* The disk cache: blobs by key, checked against damage. NOT_FOUND is no failure worth a message. */
+    const char *(*env)(void *user, const char *name); /* NULL when unset or in a setuid program */
+    /* The disk cache: blobs by key, checked against damage. NOT_FOUND is no failure worth a
+     * message. */
     int32_t (*cache_load)(void *user, const char *key, void **out_blob, uint64_t *out_bytes);
     int32_t (*cache_store)(void *user, const char *key, const void *blob, uint64_t bytes);
     uint32_t cpu_threads; /* threads that computing on the CPU may use, at least 1 */
@@ -74,36 +82,38 @@ typedef struct dhow_probe {
 /* An optional library or feature of a backend, for `devinfo`. */
 typedef struct dhow_component {
     uint32_t struct_size;
-    int32_t present;   /* 1: will be used; 0: missing, and detail says why */
-    char name[32];     /* "oneDNN" */
-    char purpose[96];  /* "matmul and convolution" */
-    char detail[256];  /* version and file, or the reason and what to install */
+    int32_t present;  /* 1: will be used; 0: missing, and detail says why */
+    char name[32];    /* "oneDNN" */
+    char purpose[96]; /* "matmul and convolution" */
+    char detail[256]; /* version and file, or the reason and what to install */
 } dhow_component;
 
 enum { /* dhow_device_desc.flags */
-    /* Handles are host pointers and every slot that takes a stream has finished its work when it returns. */
-    DHOW_DEVICE_HOST_INLINE = 1u << 0,
-    /* map() gives the host a view of device memory without copying it. */
-    DHOW_DEVICE_HOST_VISIBLE = 1u << 1,
-    /* copy() takes host memory that is not pinned, at full speed and without blocking. */
-    DHOW_DEVICE_PAGEABLE_ASYNC = 1u << 2
+       /* Handles are host pointers and every slot that takes a stream has finished its work when it
+          returns. */
+       DHOW_DEVICE_HOST_INLINE = 1u << 0,
+       /* map() gives the host a view of device memory without copying it. */
+       DHOW_DEVICE_HOST_VISIBLE = 1u << 1,
+       /* copy() takes host memory that is not pinned, at full speed and without blocking. */
+       DHOW_DEVICE_PAGEABLE_ASYNC = 1u << 2
 };
 
 /* One device, as `devinfo` shows it. No device context is needed to fill it. */
 typedef struct dhow_device_desc {
     uint32_t struct_size;
-    uint32_t kind;          /* a dhow_device_kind */
+    uint32_t kind; /* a dhow_device_kind */
     uint32_t flags;
     uint32_t compute_units; /* cores, multiprocessors */
-    uint32_t offset_align;  /* offsets that all kernels accept are multiples of it: a power of two, at most 4096 */
+    uint32_t offset_align;  /* offsets that all kernels accept are multiples of it: a power of two,
+                               at most 4096 */
     uint32_t index_bits;    /* widest kernel index: 32 | 64 as flags, 96 when both are offered */
     uint64_t memory_bytes;  /* total */
     uint64_t free_bytes;    /* 0 when unknown without opening the device */
     uint64_t dtypes;        /* DHOW_DTYPE_BIT of each type its kernels compute */
     char name[128];
-    char driver[128];       /* driver and runtime, with versions */
-    char uuid[48];          /* 32 hex digits, or empty */
-    char pci[16];           /* 0000:65:00.0, or empty */
+    char driver[128]; /* driver and runtime, with versions */
+    char uuid[48];    /* 32 hex digits, or empty */
+    char pci[16];     /* 0000:65:00.0, or empty */
 } dhow_device_desc;
 
 enum { DHOW_SPACE_DEVICE = 0, DHOW_SPACE_HOST = 1 };
@@ -111,10 +121,10 @@ enum { DHOW_SPACE_DEVICE = 0, DHOW_SPACE_HOST = 1 };
 /* One end of a copy. Host ends: handle is the address. */
 typedef struct dhow_copy_end {
     uint32_t space;
-    uint32_t pinned;     /* host ends: memory came from host_alloc or host_register of this backend */
+    uint32_t pinned; /* host ends: memory came from host_alloc or host_register of this backend */
     uint64_t handle;
     uint64_t offset;
-    uint64_t pitch[2];   /* bytes from row to row and from plane to plane */
+    uint64_t pitch[2]; /* bytes from row to row and from plane to plane */
 } dhow_copy_end;
 
 /* A box of bytes; extents of 1 for the dimensions not used. The ends never overlap. */
@@ -123,7 +133,8 @@ typedef struct dhow_copy_rect {
     dhow_copy_end src, dst;
 } dhow_copy_rect;
 
-/* Shape and strides of up to three operands, in elements: the one struct a kernel takes by value (`VAL(dims,d)`). */
+/* Shape and strides of up to three operands, in elements: the one struct a kernel takes by value
+ * (`VAL(dims,d)`). */
 typedef struct dhow_dims {
     int64_t rank;
     int64_t shape[DHOW_MAX_RANK];
@@ -137,7 +148,7 @@ enum { DHOW_ACCESS_READ = 1, DHOW_ACCESS_WRITE = 2 };
 /* A kernel argument, in the order of the kernel's signature. */
 typedef struct dhow_arg {
     uint32_t kind;
-    uint32_t bytes;  /* VALUE: 4 or 8; BUFFER: its DHOW_ACCESS bits */
+    uint32_t bytes; /* VALUE: 4 or 8; BUFFER: its DHOW_ACCESS bits */
     union {
         struct {
             uint64_t handle, offset;
@@ -147,7 +158,8 @@ typedef struct dhow_arg {
     } u;
 } dhow_arg;
 
-/* How much work a launch has. Portable kernels give the same result for every geometry, so the plugin picks one. */
+/* How much work a launch has. Portable kernels give the same result for every geometry, so the
+ * plugin picks one. */
 typedef struct dhow_geometry {
     uint64_t work;         /* portable kernels: elements handled in all, at least 1 */
     uint32_t grid[3];      /* native kernels: groups */
@@ -156,15 +168,16 @@ typedef struct dhow_geometry {
     uint32_t native;       /* 1: grid, block and shared_bytes count, work does not */
 } dhow_geometry;
 
-enum { /* dhow_module_desc.format */
-    DHOW_MODULE_PORTABLE = 1, /* text in the dialect of kernel/k.h */
-    DHOW_MODULE_CUDA_C = 2,
-    DHOW_MODULE_OPENCL_C = 3,
-    DHOW_MODULE_PTX = 4,
-    DHOW_MODULE_CUBIN = 5
+enum {                           /* dhow_module_desc.format */
+       DHOW_MODULE_PORTABLE = 1, /* text in the dialect of kernel/k.h */
+       DHOW_MODULE_CUDA_C = 2,
+       DHOW_MODULE_OPENCL_C = 3,
+       DHOW_MODULE_PTX = 4,
+       DHOW_MODULE_CUBIN = 5
 };
 
-/* A kernel a module is expected to hold, with its argument list: "(IN(f32,x), OUT(f32,y), VAL(i64,n))". */
+/* A kernel a module is expected to hold, with its argument list: "(IN(f32,x), OUT(f32,y),
+ * VAL(i64,n))". */
 typedef struct dhow_kernel_decl {
     const char *name;
     const char *signature;
@@ -174,20 +187,20 @@ typedef struct dhow_kernel_decl {
 typedef struct dhow_module_desc {
     uint32_t struct_size;
     uint32_t format;
-    const char *name;     /* for messages: a file name, or "elementwise.k:f16" */
-    const void *text;     /* source text or binary image */
-    uint64_t text_bytes;  /* without a terminating zero */
-    const char *header;   /* PORTABLE: the text of kernel/k.h, to be put in front */
-    const char *options;  /* "-DT=f16 -DK_IDX64", never NULL */
+    const char *name;    /* for messages: a file name, or "elementwise.k:f16" */
+    const void *text;    /* source text or binary image */
+    uint64_t text_bytes; /* without a terminating zero */
+    const char *header;  /* PORTABLE: the text of kernel/k.h, to be put in front */
+    const char *options; /* "-DT=f16 -DK_IDX64", never NULL */
     const dhow_kernel_decl *kernels;
     uint32_t kernel_count;
-    uint32_t index_bits;  /* PORTABLE: 32 or 64 */
-    char *log;            /* the compiler's messages go here, terminated; may be NULL */
+    uint32_t index_bits; /* PORTABLE: 32 or 64 */
+    char *log;           /* the compiler's messages go here, terminated; may be NULL */
     uint64_t log_bytes;
 } dhow_module_desc;
 
-enum { DHOW_STREAM_COPIES_ONLY = 1u << 0 };                         /* stream_create */
-enum { DHOW_EVENT_TIMING = 1u << 0, DHOW_EVENT_HOST = 1u << 1 };    /* event_create */
+enum { DHOW_STREAM_COPIES_ONLY = 1u << 0 };                      /* stream_create */
+enum { DHOW_EVENT_TIMING = 1u << 0, DHOW_EVENT_HOST = 1u << 1 }; /* event_create */
 
 typedef struct dhow_plugin {
     uint32_t magic;
@@ -195,63 +208,75 @@ typedef struct dhow_plugin {
     uint16_t minor;
     uint8_t pointer_bytes;
     uint8_t little_endian;
-    uint32_t sanitizers;  /* DHOW_PLUGIN_SANITIZERS as the plugin was compiled */
-    const char *name;     /* the backend: [a-z][a-z0-9]{0,14} */
+    uint32_t sanitizers; /* DHOW_PLUGIN_SANITIZERS as the plugin was compiled */
+    const char *name;    /* the backend: [a-z][a-z0-9]{0,14} */
     const char *version;
 
-    /* ---- required slots: NULL is ABI_MISMATCH ---------------------------------------------------------------- */
+    /* ---- required slots: NULL is ABI_MISMATCH
+     * ---------------------------------------------------------------- */
 
-    /* Says whether the backend can work here. Cheap: opens vendor libraries by their full sonames, makes no device
-     * context. A missing driver is a state, not a failure; a status other than OK means INIT_FAILED with err's text. */
+    /* Says whether the backend can work here. Cheap: opens vendor libraries by their full sonames,
+     * makes no device context. A missing driver is a state, not a failure; a status other than OK
+     * means INIT_FAILED with err's text. */
     int32_t (*probe)(const dhow_host *host, dhow_probe *out, dhow_error *err);
-    /* Starts the backend; `host` stays valid. Called after a READY probe, possibly of another process. */
+    /* Starts the backend; `host` stays valid. Called after a READY probe, possibly of another
+     * process. */
     int32_t (*open)(const dhow_host *host, void **out_backend, dhow_error *err);
     void (*close)(void *backend);
 
     int32_t (*device_count)(void *backend, uint32_t *out_count, dhow_error *err);
-    int32_t (*device_describe)(void *backend, uint32_t index, dhow_device_desc *out, dhow_error *err);
+    int32_t (*device_describe)(void *backend, uint32_t index, dhow_device_desc *out,
+                               dhow_error *err);
     int32_t (*device_open)(void *backend, uint32_t index, void **out_device, dhow_error *err);
     void (*device_close)(void *device); /* all its objects are gone and its work has ended */
 
-    /* Raw device memory; caching is the host's. Contents are undefined. OUT_OF_MEMORY when there is none.
-     * Freed memory is idle: the host has waited for all work that uses it. */
+    /* Raw device memory; caching is the host's. Contents are undefined. OUT_OF_MEMORY when there is
+     * none. Freed memory is idle: the host has waited for all work that uses it. */
     int32_t (*mem_alloc)(void *device, uint64_t bytes, uint64_t *out_handle, dhow_error *err);
     void (*mem_free)(void *device, uint64_t handle);
 
     /* In-order queues. */
     int32_t (*stream_create)(void *device, uint32_t flags, void **out_stream, dhow_error *err);
     void (*stream_destroy)(void *stream); /* after a stream_sync */
-    int32_t (*stream_sync)(void *stream, dhow_error *err);  /* returns the first failure of its work since the last sync */
+    int32_t (*stream_sync)(
+        void *stream,
+        dhow_error *err); /* returns the first failure of its work since the last sync */
     int32_t (*stream_query)(void *stream, dhow_error *err); /* OK when idle, NOT_READY when not */
-    int32_t (*stream_wait)(void *stream, void *event, dhow_error *err); /* an event of the same backend */
+    int32_t (*stream_wait)(void *stream, void *event,
+                           dhow_error *err); /* an event of the same backend */
 
-    /* Points in a stream. An event never recorded counts as reached. A wait stands for the record that was the latest when
-     * the wait was submitted, and outlives the event. */
+    /* Points in a stream. An event never recorded counts as reached. A wait stands for the record
+     * that was the latest when the wait was submitted, and outlives the event. */
     int32_t (*event_create)(void *device, uint32_t flags, void **out_event, dhow_error *err);
     void (*event_destroy)(void *event);
     int32_t (*event_record)(void *event, void *stream, dhow_error *err);
     int32_t (*event_sync)(void *event, dhow_error *err);
     int32_t (*event_query)(void *event, dhow_error *err); /* OK or NOT_READY */
 
-    /* Copies within the device or between it and the host. Host memory stays valid until the copy has run. Memory
-     * that is not pinned may make the call block. */
+    /* Copies within the device or between it and the host. Host memory stays valid until the copy
+     * has run. Memory that is not pinned may make the call block. */
     int32_t (*copy)(void *stream, const dhow_copy_rect *rect, dhow_error *err);
     /* Repeats the first pattern_bytes (1, 2, 4 or 8) of `pattern` over bytes of memory. */
-    int32_t (*fill)(void *stream, uint64_t handle, uint64_t offset, uint64_t bytes, uint64_t pattern,
-                    uint32_t pattern_bytes, dhow_error *err);
+    int32_t (*fill)(void *stream, uint64_t handle, uint64_t offset, uint64_t bytes,
+                    uint64_t pattern, uint32_t pattern_bytes, dhow_error *err);
 
-    /* Compiles or loads a module; UNSUPPORTED for formats it does not know, COMPILE_ERROR with desc->log filled. */
-    int32_t (*module_build)(void *device, const dhow_module_desc *desc, void **out_module, dhow_error *err);
+    /* Compiles or loads a module; UNSUPPORTED for formats it does not know, COMPILE_ERROR with
+     * desc->log filled. */
+    int32_t (*module_build)(void *device, const dhow_module_desc *desc, void **out_module,
+                            dhow_error *err);
     void (*module_free)(void *module);
-    int32_t (*module_kernel)(void *module, const char *name, void **out_kernel, dhow_error *err); /* dies with it */
-    int32_t (*launch)(void *stream, void *kernel, const dhow_geometry *geometry, const dhow_arg *args,
-                      uint32_t arg_count, dhow_error *err);
+    int32_t (*module_kernel)(void *module, const char *name, void **out_kernel,
+                             dhow_error *err); /* dies with it */
+    int32_t (*launch)(void *stream, void *kernel, const dhow_geometry *geometry,
+                      const dhow_arg *args, uint32_t arg_count, dhow_error *err);
 
-    /* ---- optional slots: NULL becomes a stub that answers UNSUPPORTED ---------------------------------------- */
+    /* ---- optional slots: NULL becomes a stub that answers UNSUPPORTED
+     * ---------------------------------------- */
 
-    /* A kernel the plugin brings along ready-made, for 32- or 64-bit indices; NOT_FOUND makes the host call
-     * module_build with the kernel's text. Lives until device_close. */
-    int32_t (*builtin_kernel)(void *device, const char *name, uint32_t index_bits, void **out_kernel, dhow_error *err);
+    /* A kernel the plugin brings along ready-made, for 32- or 64-bit indices; NOT_FOUND makes the
+     * host call module_build with the kernel's text. Lives until device_close. */
+    int32_t (*builtin_kernel)(void *device, const char *name, uint32_t index_bits,
+                              void **out_kernel, dhow_error *err);
 
     /* Pinned host memory: the device copies it without the processor's help. */
     int32_t (*host_alloc)(void *device, uint64_t bytes, void **out_memory, dhow_error *err);
@@ -259,15 +284,17 @@ typedef struct dhow_plugin {
     int32_t (*host_register)(void *device, void *memory, uint64_t bytes, dhow_error *err);
     int32_t (*host_unregister)(void *device, void *memory, dhow_error *err);
 
-    /* A host view of device memory, for devices with HOST_VISIBLE. Waits for nothing: the host has. */
-    int32_t (*map)(void *device, uint64_t handle, uint64_t offset, uint64_t bytes, uint32_t access, void **out_memory,
-                   dhow_error *err);
+    /* A host view of device memory, for devices with HOST_VISIBLE. Waits for nothing: the host has.
+     */
+    int32_t (*map)(void *device, uint64_t handle, uint64_t offset, uint64_t bytes, uint32_t access,
+                   void **out_memory, dhow_error *err);
     int32_t (*unmap)(void *device, uint64_t handle, void *memory, dhow_error *err);
 
     /* Copies between two devices of this backend, on a stream of the destination's device. */
-    int32_t (*can_copy)(void *dst_device, void *src_device, dhow_error *err); /* OK or UNSUPPORTED with the reason */
-    int32_t (*peer_copy)(void *stream, void *src_device, uint64_t src_handle, uint64_t src_offset, uint64_t dst_handle,
-                         uint64_t dst_offset, uint64_t bytes, dhow_error *err);
+    int32_t (*can_copy)(void *dst_device, void *src_device,
+                        dhow_error *err); /* OK or UNSUPPORTED with the reason */
+    int32_t (*peer_copy)(void *stream, void *src_device, uint64_t src_handle, uint64_t src_offset,
+                         uint64_t dst_handle, uint64_t dst_offset, uint64_t bytes, dhow_error *err);
 
     /* Completes an event made with DHOW_EVENT_HOST: streams that wait for it go on. */
     int32_t (*event_signal)(void *event, dhow_error *err);
@@ -276,35 +303,39 @@ typedef struct dhow_plugin {
 
     int32_t (*mem_info)(void *device, uint64_t *out_free, uint64_t *out_total, dhow_error *err);
 
-    /* Optional libraries: the index-th one, OUT_OF_RANGE after the last. `backend` may be NULL before open. */
+    /* Optional libraries: the index-th one, OUT_OF_RANGE after the last. `backend` may be NULL
+     * before open. */
     int32_t (*component)(void *backend, uint32_t index, dhow_component *out, dhow_error *err);
 
-    /* A table of further functions, by name and major version ("dhow.blas/1"); NULL when there is none. */
+    /* A table of further functions, by name and major version ("dhow.blas/1"); NULL when there is
+     * none. */
     const void *(*get_extension)(void *device, const char *id);
 } dhow_plugin;
 
-/* ---- extensions ---------------------------------------------------------------------------------------------------- */
+/* ---- extensions
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 typedef struct dhow_buffer {
     uint64_t handle, offset;
 } dhow_buffer;
 
 enum { /* activation of blas and conv */
-    DHOW_ACTIVATION_NONE = 0,
-    DHOW_ACTIVATION_RELU = 1,
-    DHOW_ACTIVATION_GELU = 2,      /* x/2 (1 + erf(x/sqrt 2)) */
-    DHOW_ACTIVATION_GELU_TANH = 3, /* its tanh approximation */
-    DHOW_ACTIVATION_SIGMOID = 4,
-    DHOW_ACTIVATION_TANH = 5,
-    DHOW_ACTIVATION_SILU = 6       /* x sigmoid(x) */
+       DHOW_ACTIVATION_NONE = 0,
+       DHOW_ACTIVATION_RELU = 1,
+       DHOW_ACTIVATION_GELU = 2,      /* x/2 (1 + erf(x/sqrt 2)) */
+       DHOW_ACTIVATION_GELU_TANH = 3, /* its tanh approximation */
+       DHOW_ACTIVATION_SIGMOID = 4,
+       DHOW_ACTIVATION_TANH = 5,
+       DHOW_ACTIVATION_SILU = 6 /* x sigmoid(x) */
 };
 
-enum { /* dhow_blas_desc.flags, dhow_conv_desc.flags */
-    DHOW_BLAS_TRANSPOSE_A = 1u << 0, /* a is stored [k][m] */
-    DHOW_BLAS_TRANSPOSE_B = 1u << 1, /* b is stored [n][k] */
-    DHOW_BLAS_CONSTANT_B = 1u << 2,  /* b never changes and may be packed; for conv: the weight */
-    DHOW_BLAS_BIAS = 1u << 3,        /* bias[n] is added to each row; for conv: bias[out_channels] */
-    DHOW_BLAS_RESIDUAL = 1u << 4     /* residual, laid out as c, is added before the activation */
+enum {                                  /* dhow_blas_desc.flags, dhow_conv_desc.flags */
+       DHOW_BLAS_TRANSPOSE_A = 1u << 0, /* a is stored [k][m] */
+       DHOW_BLAS_TRANSPOSE_B = 1u << 1, /* b is stored [n][k] */
+       DHOW_BLAS_CONSTANT_B = 1u << 2, /* b never changes and may be packed; for conv: the weight */
+       DHOW_BLAS_BIAS = 1u << 3,    /* bias[n] is added to each row; for conv: bias[out_channels] */
+       DHOW_BLAS_RESIDUAL = 1u << 4 /* residual, laid out as c, is added before the activation */
 };
 
 /* c = activation(alpha op(a) op(b) + beta c + bias + residual), row-major, per batch entry. */
@@ -312,7 +343,8 @@ typedef struct dhow_blas_desc {
     uint32_t struct_size;
     uint32_t flags;
     int32_t dtype_a, dtype_b, dtype_c;
-    int32_t compute;      /* F32; BF16 or F16 allow that precision inside; TF32 is BF16 with F32 operands on CUDA */
+    int32_t compute; /* F32; BF16 or F16 allow that precision inside; TF32 is BF16 with F32 operands
+                        on CUDA */
     uint32_t activation;
     uint32_t reserved;
     int64_t m, n, k, batch;
@@ -325,21 +357,22 @@ typedef struct dhow_blas_desc {
 typedef struct dhow_blas {
     uint32_t struct_size;
     uint32_t minor;
-    /* UNSUPPORTED makes the host use its portable kernel. packed_bytes is 0 when packing does not pay. */
-    int32_t (*plan)(void *device, const dhow_blas_desc *desc, void **out_plan, uint64_t *out_workspace_bytes,
-                    uint64_t *out_packed_bytes, dhow_error *err);
+    /* UNSUPPORTED makes the host use its portable kernel. packed_bytes is 0 when packing does not
+     * pay. */
+    int32_t (*plan)(void *device, const dhow_blas_desc *desc, void **out_plan,
+                    uint64_t *out_workspace_bytes, uint64_t *out_packed_bytes, dhow_error *err);
     int32_t (*pack)(void *plan, void *stream, dhow_buffer b, dhow_buffer packed, dhow_error *err);
     /* `b` is the packed one when packed_bytes is not 0. Buffers not asked for by desc are zero. */
-    int32_t (*run)(void *plan, void *stream, dhow_buffer a, dhow_buffer b, dhow_buffer c, dhow_buffer bias,
-                   dhow_buffer residual, dhow_buffer workspace, dhow_error *err);
+    int32_t (*run)(void *plan, void *stream, dhow_buffer a, dhow_buffer b, dhow_buffer c,
+                   dhow_buffer bias, dhow_buffer residual, dhow_buffer workspace, dhow_error *err);
     void (*destroy)(void *plan);
 } dhow_blas;
 
 enum { /* layouts of an image tensor; larger numbers are a backend's own, made by its plans */
-    DHOW_LAYOUT_NCHW = 0,
-    DHOW_LAYOUT_NHWC = 1,
-    DHOW_LAYOUT_ANY = 2,     /* asks the plan to choose */
-    DHOW_LAYOUT_PRIVATE = 256
+       DHOW_LAYOUT_NCHW = 0,
+       DHOW_LAYOUT_NHWC = 1,
+       DHOW_LAYOUT_ANY = 2, /* asks the plan to choose */
+       DHOW_LAYOUT_PRIVATE = 256
 };
 
 /* 2-D convolution (cross-correlation) of x[n][c][h][w] with weight[k][c/groups][kh][kw]. */
@@ -368,18 +401,21 @@ typedef struct dhow_conv_plan_info {
 typedef struct dhow_conv {
     uint32_t struct_size;
     uint32_t minor;
-    int32_t (*plan)(void *device, const dhow_conv_desc *desc, void **out_plan, dhow_conv_plan_info *out_info,
+    int32_t (*plan)(void *device, const dhow_conv_desc *desc, void **out_plan,
+                    dhow_conv_plan_info *out_info, dhow_error *err);
+    int32_t (*pack)(void *plan, void *stream, dhow_buffer weight, dhow_buffer packed,
                     dhow_error *err);
-    int32_t (*pack)(void *plan, void *stream, dhow_buffer weight, dhow_buffer packed, dhow_error *err);
-    int32_t (*run)(void *plan, void *stream, dhow_buffer x, dhow_buffer weight, dhow_buffer y, dhow_buffer bias,
-                   dhow_buffer residual, dhow_buffer workspace, dhow_error *err);
+    int32_t (*run)(void *plan, void *stream, dhow_buffer x, dhow_buffer weight, dhow_buffer y,
+                   dhow_buffer bias, dhow_buffer residual, dhow_buffer workspace, dhow_error *err);
     void (*destroy)(void *plan);
     /* Changes the layout of an image tensor of shape[4] (n, c, h, w). */
-    int32_t (*reorder)(void *device, void *stream, int32_t dtype, const int64_t *shape, uint32_t src_layout,
-                       dhow_buffer src, uint32_t dst_layout, dhow_buffer dst, dhow_error *err);
+    int32_t (*reorder)(void *device, void *stream, int32_t dtype, const int64_t *shape,
+                       uint32_t src_layout, dhow_buffer src, uint32_t dst_layout, dhow_buffer dst,
+                       dhow_error *err);
 } dhow_conv;
 
-/* ---- for the plugin's own definition ------------------------------------------------------------------------------- */
+/* ---- for the plugin's own definition
+ * ------------------------------------------------------------------------------- */
 
 #if defined(__SANITIZE_ADDRESS__)
 #define DHOW_PLUGIN_ASAN_ 1u
@@ -410,10 +446,10 @@ typedef struct dhow_conv {
 #endif
 
 /* The first fields of every plugin. */
-#define DHOW_PLUGIN_HEADER                                                                     \
-    .magic = DHOW_PLUGIN_MAGIC, .struct_size = (uint32_t)sizeof(dhow_plugin),                  \
-    .minor = DHOW_PLUGIN_MINOR, .pointer_bytes = (uint8_t)sizeof(void *),                      \
-    .little_endian = (uint8_t)(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__),                     \
+#define DHOW_PLUGIN_HEADER                                                    \
+    .magic = DHOW_PLUGIN_MAGIC, .struct_size = (uint32_t)sizeof(dhow_plugin), \
+    .minor = DHOW_PLUGIN_MINOR, .pointer_bytes = (uint8_t)sizeof(void *),     \
+    .little_endian = (uint8_t)(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__),    \
     .sanitizers = DHOW_PLUGIN_SANITIZERS
 
 /* The smallest dhow_plugin of major version 1: everything up to the last required slot. */

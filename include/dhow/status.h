@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How functions fail. Every function that can fail returns a dhow_status; dhow_last_error() tells the story. dhow never
- * aborts, exits or falls back in silence.
+ * How functions fail. Every function that can fail returns a dhow_status; dhow_last_error() tells
+ * the story. dhow never aborts, exits or falls back in silence.
  */
 #ifndef DHOW_STATUS_H_
 #define DHOW_STATUS_H_
@@ -21,10 +21,11 @@ extern "C" {
 #endif
 
 /**
- * The message of the calling thread's last failure: what failed, on which object, why (with the vendor's code and text)
- * and what to try. "" before the first failure.
+ * The message of the calling thread's last failure: what failed, on which object, why (with the
+ * vendor's code and text) and what to try. "" before the first failure.
  *
- * Ownership: borrowed until this thread's next dhow call. Threads: any, each has its own. Blocks: no.
+ * Ownership: borrowed until this thread's next dhow call. Threads: any, each has its own. Blocks:
+ * no.
  */
 DHOW_API const char *dhow_last_error(void);
 

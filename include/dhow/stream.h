@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Streams are in-order queues of one device; events are points in them. Neither is needed for right results: tensors
- * know their pending writers and readers, and waits are inserted where streams meet. They are needed to make work
- * overlap, and to measure it. Wherever a stream is asked for, NULL means the default stream of the device concerned.
+ * Streams are in-order queues of one device; events are points in them. Neither is needed for right
+ * results: tensors know their pending writers and readers, and waits are inserted where streams
+ * meet. They are needed to make work overlap, and to measure it. Wherever a stream is asked for,
+ * NULL means the default stream of the device concerned.
  */
 #ifndef DHOW_STREAM_H_
 #define DHOW_STREAM_H_
@@ -21,7 +22,8 @@ typedef struct dhow_event dhow_event;
  *
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY, DEVICE_LOST, or what the driver says
  *
- * Ownership: *out is owned, release with dhow_stream_release(). Threads: any. Blocks: while the device opens.
+ * Ownership: *out is owned, release with dhow_stream_release(). Threads: any. Blocks: while the
+ * device opens.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_stream_create(dhow_device *device, dhow_stream **out);
 
@@ -65,12 +67,13 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_stream_sync(dhow_stream *stream);
 DHOW_API DHOW_NODISCARD dhow_status dhow_stream_query(dhow_stream *stream);
 
 /**
- * Makes later work of `stream` start only after `event`, which may belong to any device. An event that was never recorded
- * counts as reached.
+ * Makes later work of `stream` start only after `event`, which may belong to any device. An event
+ * that was never recorded counts as reached.
  *
  * @return INVALID_ARGUMENT, or what the driver says
  *
- * Threads: any. Blocks: on an event of another backend when the stream's device has no host-signalled events.
+ * Threads: any. Blocks: on an event of another backend when the stream's device has no
+ * host-signalled events.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_stream_wait(dhow_stream *stream, dhow_event *event);
 
@@ -80,7 +83,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_stream_wait(dhow_stream *stream, dhow_e
  * @param timing  1: dhow_event_elapsed_ms() will be asked
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY, UNSUPPORTED (no timing on this device)
  *
- * Ownership: *out is owned, release with dhow_event_release(). Threads: any. Blocks: while the device opens.
+ * Ownership: *out is owned, release with dhow_event_release(). Threads: any. Blocks: while the
+ * device opens.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_event_create(dhow_device *device, int32_t timing,
                                                       dhow_event **out);

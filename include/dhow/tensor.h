@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tensors: a shape, strides and an element type over storage on one device. Views share storage. Rank 0 to 8; extents
- * may be 0. Handles are reference counted.
+ * Tensors: a shape, strides and an element type over storage on one device. Views share storage.
+ * Rank 0 to 8; extents may be 0. Handles are reference counted.
  *
- * Shapes are arrays of int64_t, outermost dimension first; strides count elements and are never negative. Dimension
- * arguments may be negative: -1 is the last.
+ * Shapes are arrays of int64_t, outermost dimension first; strides count elements and are never
+ * negative. Dimension arguments may be negative: -1 is the last.
  */
 #ifndef DHOW_TENSOR_H_
 #define DHOW_TENSOR_H_
@@ -18,23 +18,20 @@ extern "C" {
 typedef struct dhow_tensor dhow_tensor;
 
 /** Shape in place: `DHOW_SHAPE(2, 3)` expands to the two arguments rank and shape. */
-#define DHOW_SHAPE(...)                                              \
-    (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), ( \
-        const int64_t[]) {                                           \
-        __VA_ARGS__                                                  \
-    }
+#define DHOW_SHAPE(...) \
+    (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
 
 /** Facts of a tensor. */
 typedef struct dhow_tensor_info {
-    dhow_device *device;             /**< borrowed */
+    dhow_device *device; /**< borrowed */
     dhow_dtype dtype;
     int32_t rank;
     int64_t shape[DHOW_MAX_RANK];
-    int64_t strides[DHOW_MAX_RANK];  /**< elements */
-    int64_t count;                   /**< elements in all */
-    uint64_t bytes;                  /**< of a contiguous tensor of this shape */
-    int32_t contiguous;              /**< 1: row-major without gaps */
-    int32_t pinned;                  /**< 1: host memory that another device copies fast */
+    int64_t strides[DHOW_MAX_RANK]; /**< elements */
+    int64_t count;                  /**< elements in all */
+    uint64_t bytes;                 /**< of a contiguous tensor of this shape */
+    int32_t contiguous;             /**< 1: row-major without gaps */
+    int32_t pinned;                 /**< 1: host memory that another device copies fast */
 } dhow_tensor_info;
 
 /* ---- making ---- */
@@ -43,10 +40,11 @@ typedef struct dhow_tensor_info {
  * Creates a tensor with undefined contents.
  *
  * @param shape  `rank` extents, each >= 0; NULL for rank 0
- * @return INVALID_ARGUMENT, OUT_OF_RANGE (more bytes than an address holds), OUT_OF_MEMORY (the message says asked, free,
- *         total and the largest holders), DEVICE_LOST
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE (more bytes than an address holds), OUT_OF_MEMORY (the
+ * message says asked, free, total and the largest holders), DEVICE_LOST
  *
- * Ownership: *out is owned, release with dhow_tensor_release(). Threads: any. Blocks: only when memory is short.
+ * Ownership: *out is owned, release with dhow_tensor_release(). Threads: any. Blocks: only when
+ * memory is short.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_create(dhow_device *device, dhow_dtype dtype,
                                                        int32_t rank, const int64_t *shape,
@@ -64,7 +62,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_from_data(dhow_device *device, d
                                                           const void *data, dhow_tensor **out);
 
 /**
- * Creates a tensor whose elements all have one value; integers take it truncated, bool as value != 0.
+ * Creates a tensor whose elements all have one value; integers take it truncated, bool as value !=
+ * 0.
  *
  * @return as dhow_tensor_create()
  *
@@ -108,7 +107,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_wrap(dhow_context *context, dhow
 DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_retain(dhow_tensor *tensor);
 
 /**
- * Drops a reference. Work that still uses the tensor finishes first in the background. NULL is allowed.
+ * Drops a reference. Work that still uses the tensor finishes first in the background. NULL is
+ * allowed.
  *
  * Threads: any. Blocks: no.
  */
@@ -124,8 +124,9 @@ DHOW_API void dhow_tensor_release(dhow_tensor *tensor);
 DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_set_label(dhow_tensor *tensor, const char *label);
 
 /**
- * Promises that the values never change again. Operations may then keep a packed copy beside them (the weight of a
- * matmul); writing through dhow is refused from then on. Models freeze their parameters.
+ * Promises that the values never change again. Operations may then keep a packed copy beside them
+ * (the weight of a matmul); writing through dhow is refused from then on. Models freeze their
+ * parameters.
  *
  * @return INVALID_ARGUMENT
  *
@@ -154,30 +155,33 @@ DHOW_API int64_t dhow_tensor_count(const dhow_tensor *tensor);
 /** Extent of one dimension, -1 if there is none. Threads: any. Blocks: no. */
 DHOW_API int64_t dhow_tensor_extent(const dhow_tensor *tensor, int32_t dim);
 
-/** The text of an element type, "f32"; "?" for numbers that are none. Ownership: static. Threads: any. Blocks: no. */
+/** The text of an element type, "f32"; "?" for numbers that are none. Ownership: static. Threads:
+ * any. Blocks: no. */
 DHOW_API const char *dhow_dtype_name(dhow_dtype dtype);
 
 /** Bytes of an element, 0 for numbers that are none. Threads: any. Blocks: no. */
 DHOW_API uint32_t dhow_dtype_bytes(dhow_dtype dtype);
 
 /**
- * The address of a CPU tensor's first element, after all work that uses its storage has ended. Ask again after giving
- * the tensor to further asynchronous work.
+ * The address of a CPU tensor's first element, after all work that uses its storage has ended. Ask
+ * again after giving the tensor to further asynchronous work.
  *
- * @return INVALID_ARGUMENT (not on the CPU: use dhow_tensor_read() or dhow_tensor_to()), or what the work reports
+ * @return INVALID_ARGUMENT (not on the CPU: use dhow_tensor_read() or dhow_tensor_to()), or what
+ * the work reports
  *
  * Ownership: borrowed until the storage ends. Threads: any. Blocks: until pending work has ended.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_host_ptr(dhow_tensor *tensor, void **out);
 
 /**
- * The backend's own handle (a device address for CUDA, a cl_mem for OpenCL) and the byte offset of the first element,
- * for use with the vendor's API. Waits for pending work and marks the storage as in foreign hands: further use through
- * dhow fails until dhow_tensor_native_done().
+ * The backend's own handle (a device address for CUDA, a cl_mem for OpenCL) and the byte offset of
+ * the first element, for use with the vendor's API. Waits for pending work and marks the storage as
+ * in foreign hands: further use through dhow fails until dhow_tensor_native_done().
  *
  * @return INVALID_ARGUMENT, or what the work reports
  *
- * Ownership: the handle is borrowed until dhow_tensor_native_done(). Threads: any. Blocks: until pending work has ended.
+ * Ownership: the handle is borrowed until dhow_tensor_native_done(). Threads: any. Blocks: until
+ * pending work has ended.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_native(dhow_tensor *tensor, uint64_t *out_handle,
                                                        uint64_t *out_offset);
@@ -196,8 +200,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_native_done(dhow_tensor *tensor,
 /* ---- views: new handles over the same storage, nothing is copied ---- */
 
 /**
- * Elements start, start + step, ... below stop along one dimension. Negative start and stop count from the end and
- * out-of-range ones are clamped, as in Python.
+ * Elements start, start + step, ... below stop along one dimension. Negative start and stop count
+ * from the end and out-of-range ones are clamped, as in Python.
  *
  * @param step  at least 1
  * @return INVALID_ARGUMENT, OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
@@ -242,7 +246,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_transpose(dhow_tensor *tensor, i
 /**
  * The same elements in another shape; one extent may be -1 and is worked out.
  *
- * @return INVALID_ARGUMENT (counts differ, or the strides do not allow a view: make it contiguous first), OUT_OF_MEMORY
+ * @return INVALID_ARGUMENT (counts differ, or the strides do not allow a view: make it contiguous
+ * first), OUT_OF_MEMORY
  *
  * Ownership: *out is owned. Threads: any. Blocks: no.
  */
@@ -250,7 +255,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_reshape(dhow_tensor *tensor, int
                                                         const int64_t *shape, dhow_tensor **out);
 
 /**
- * Repeats extents of 1 (and missing outer dimensions) to `shape` without copying, by strides of 0. The result is read-only.
+ * Repeats extents of 1 (and missing outer dimensions) to `shape` without copying, by strides of 0.
+ * The result is read-only.
  *
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
@@ -260,7 +266,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_expand(dhow_tensor *tensor, int3
                                                        const int64_t *shape, dhow_tensor **out);
 
 /**
- * A row-major tensor of the same values: the tensor itself, retained, when it already is one, else a copy.
+ * A row-major tensor of the same values: the tensor itself, retained, when it already is one, else
+ * a copy.
  *
  * @param stream  of the tensor's device, or NULL
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY, or what the device says
