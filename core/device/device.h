@@ -36,7 +36,7 @@ struct dhow_device {
     void *backend; /* of the plugin */
     uint32_t index;
     uint32_t fork_generation;
-    char name[24];
+    char name[32];
     dhow_device_desc desc;
     pthread_mutex_t mutex;  /* opening, attachments, loss */
     _Atomic(void *) native; /* the plugin's device once it is open */

@@ -182,7 +182,7 @@ static dhow_status find_builtin(dhow_kernel *kernel, device_kernels *k, int widt
     if (code == DHOW_OK) return DHOW_OK;
     if (code != DHOW_NOT_FOUND) return dhowi_device_failed(device, &err, code, kernel->name);
     const dhowi_builtin *b = &dhowi_builtin_kernels[dhowi_builtin_index(kernel->name)];
-    dhow_module *module;
+    dhow_module *module = NULL;
     void *native;
     DHOWI_TRY(unit_of(k, device, b, &module));
     dhow_status status = dhowi_module_native(module, width, &native);
