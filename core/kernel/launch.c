@@ -103,36 +103,55 @@ static dhow_status take_value(checked *c, uint32_t i, const dhow_value *v) {
     return DHOW_OK;
 }
 
-static dhow_status take_tensor(checked *c, uint32_t i, const dhow_value *v, uint32_t access) {
+/* Says what is wrong with a tensor; apart, since making words takes longer than a launch. */
+static dhow_status refuse_tensor(const checked *c, uint32_t i, const dhow_value *v,
+                                 uint32_t access) {
     const dhowi_param *p = c->kernel->checked ? &c->kernel->signature.params[i] : NULL;
+    const char *kernel = c->kernel->name;
     dhow_tensor *t = v->u.tensor;
     char what[96], text[192];
     (void)snprintf(what, sizeof what, "argument %u%s%s%s", i + 1, p != NULL ? " '" : "",
                    p != NULL ? p->name : "", p != NULL ? "'" : "");
-    DHOWI_TRY((access & DHOW_ACCESS_WRITE) != 0
-                  ? dhowi_tensor_check_write(t, c->kernel->name, what)
-                  : dhowi_tensor_check_read(t, c->kernel->name, what));
-    if ((access & DHOW_ACCESS_WRITE) != 0 && v->kind == DHOW_VALUE_CONST_TENSOR) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is written, given a const tensor",
-                          c->kernel->name, what);
+    bool writes = (access & DHOW_ACCESS_WRITE) != 0;
+    DHOWI_TRY(writes ? dhowi_tensor_check_write(t, kernel, what)
+                     : dhowi_tensor_check_read(t, kernel, what));
+    (void)dhowi_tensor_text(t, text, sizeof text);
+    if (writes && v->kind == DHOW_VALUE_CONST_TENSOR) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is written, given a const tensor", kernel,
+                          what);
     }
     if (dhowi_tensor_device(t) != c->kernel->device) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "%s: %s is %s, the kernel is on %s; move it with dhow_tensor_to",
-                          c->kernel->name, what, dhowi_tensor_text(t, text, sizeof text),
-                          c->kernel->device->name);
-    }
-    bool same_type =
-        p == NULL || (int32_t)t->dtype == p->type || (t->dtype == DHOW_BOOL && p->type == DHOW_U8);
-    if (!same_type) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s holds %s, given %s", c->kernel->name, what,
-                          dhowi_type_name(p->type), dhowi_tensor_text(t, text, sizeof text));
+                          "%s: %s is %s, the kernel is on %s; move it with dhow_tensor_to", kernel,
+                          what, text, c->kernel->device->name);
     }
     if (!t->contiguous) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "%s: %s is a strided view; pass dhow_tensor_contiguous() of it",
-                          c->kernel->name, what);
+                          "%s: %s is a strided view; pass dhow_tensor_contiguous() of it", kernel,
+                          what);
     }
+    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s holds %s, given %s", kernel, what,
+                      p != NULL ? dhowi_type_name(p->type) : "?", text);
+}
+
+static bool accepts(const checked *c, uint32_t i, const dhow_value *v, uint32_t access) {
+    const dhow_tensor *t = v->u.tensor;
+    if (!dhowi_handle_is(t, DHOWI_TENSOR)) return false;
+    bool writes = (access & DHOW_ACCESS_WRITE) != 0;
+    bool writable = !t->overlapping && v->kind == DHOW_VALUE_TENSOR &&
+                    !atomic_load_explicit(&t->storage->frozen, memory_order_relaxed);
+    if ((writes && !writable) || !t->contiguous || dhowi_tensor_device(t) != c->kernel->device ||
+        atomic_load_explicit(&t->storage->foreign, memory_order_relaxed)) {
+        return false;
+    }
+    if (!c->kernel->checked) return true;
+    int32_t wanted = c->kernel->signature.params[i].type;
+    return (int32_t)t->dtype == wanted || (t->dtype == DHOW_BOOL && wanted == DHOW_U8);
+}
+
+static dhow_status take_tensor(checked *c, uint32_t i, const dhow_value *v, uint32_t access) {
+    dhow_tensor *t = v->u.tensor;
+    if (!accepts(c, i, v, access)) return refuse_tensor(c, i, v, access);
     c->tensors[i] = t;
     c->args[i] = dhowi_arg_buffer(t, access);
     c->uses[c->use_count++] = (dhowi_use){t->storage, access};
@@ -222,7 +241,7 @@ static dhow_status begin_check(checked *c, const char *function, dhow_stream **s
     c->use_count = 0;
     c->elements = 0;
     c->kernel = kernel;
-    memset(c->tensors, 0, sizeof c->tensors);
+    memset(c->tensors, 0, DHOWI_MIN(count, DHOW_MAX_KERNEL_ARGS) * sizeof c->tensors[0]);
     DHOWI_TRY(dhowi_handle_check(kernel, DHOWI_KERNEL, function, "kernel"));
     if (count > DHOW_MAX_KERNEL_ARGS || (count > 0 && values == NULL)) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %u arguments, at most %d are allowed",

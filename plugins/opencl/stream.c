@@ -6,7 +6,7 @@
 #include "opencl.h"
 
 /* A flush costs about as much as a launch on GPU drivers, so not each command gets one. */
-enum { COMMANDS_PER_FLUSH = 16 };
+enum { COMMANDS_PER_FLUSH = 64 };
 
 static void note_failure(dhowi_cl_stream *stream, cl_int code) {
     int none = CL_SUCCESS;

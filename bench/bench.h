@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Benchmarks: each compares dhow with what a user would pick instead, both timed in turns in one
+ * run. A figure is the ratio of the medians, peer / dhow, so that more is better; bars are the
+ * project's own.
+ */
+#ifndef DHOW_BENCH_H_
+#define DHOW_BENCH_H_
+
+#include "dhow/dhow.h"
+
+typedef struct bench bench;
+
+/* Does the work once; aborts the program with a message when it fails. */
+typedef void (*bench_fn)(void *data);
+
+/* Times ours and theirs in turns and reports theirs / ours against the bar (0: no bar, printed
+ * beside). `repeat` runs make one measurement. */
+void bench_compare(bench *b, const char *name, const char *against, double bar, int repeat,
+                   bench_fn ours, bench_fn theirs, void *data);
+/* Reports a figure that shall stay below the bar. */
+void bench_figure(bench *b, const char *name, const char *unit, double figure, double bar);
+/* The median seconds of one run. */
+double bench_seconds(int repeat, bench_fn fn, void *data);
+
+/* Ends the program with dhow's message when a call fails. */
+#define BENCH_OK(expression) bench_ok((expression), #expression)
+void bench_ok(dhow_status status, const char *what);
+
+dhow_tensor *bench_tensor(dhow_device *device, int32_t rank, const int64_t *shape);
+/* NULL when the machine has no such device. */
+dhow_device *bench_device(bench *b, const char *spec);
+
+void bench_copies(bench *b);
+void bench_launches(bench *b);
+void bench_matmul(bench *b);
+void bench_rows(bench *b);
+
+#endif /* DHOW_BENCH_H_ */

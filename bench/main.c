@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * dhow-bench [--json FILE] [GROUP...]: runs the groups (copies, launches, matmul, rows), prints a
+ * table.
+ */
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench.h"
+
+enum { ROUNDS = 15 };
+
+struct bench {
+    dhow_context *context;
+    json_t *rows;
+};
+
+void bench_ok(dhow_status status, const char *what) {
+    if (status == DHOW_OK) return;
+    (void)fprintf(stderr, "dhow-bench: %s: %s: %s\n", what, dhow_status_name(status),
+                  dhow_last_error());
+    exit(1);
+}
+
+static double now(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static double time_once(int repeat, bench_fn fn, void *data) {
+    double start = now();
+    for (int i = 0; i < repeat; i++) fn(data);
+    return (now() - start) / repeat;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double median(double *times) {
+    qsort(times, ROUNDS, sizeof *times, ascending);
+    return times[ROUNDS / 2];
+}
+
+double bench_seconds(int repeat, bench_fn fn, void *data) {
+    double times[ROUNDS];
+    fn(data);
+    for (int i = 0; i < ROUNDS; i++) times[i] = time_once(repeat, fn, data);
+    return median(times);
+}
+
+static void print_time(double seconds) {
+    if (seconds < 1e-6) {
+        printf("%9.1f ns", seconds * 1e9);
+    } else if (seconds < 1e-3) {
+        printf("%9.2f us", seconds * 1e6);
+    } else {
+        printf("%9.3f ms", seconds * 1e3);
+    }
+}
+
+void bench_compare(bench *b, const char *name, const char *against, double bar, int repeat,
+                   bench_fn ours, bench_fn theirs, void *data) {
+    double mine[ROUNDS], peer[ROUNDS];
+    ours(data);
+    theirs(data);
+    for (int i = 0; i < ROUNDS; i++) {
+        mine[i] = time_once(repeat, ours, data);
+        peer[i] = time_once(repeat, theirs, data);
+    }
+    double m = median(mine), p = median(peer), ratio = p / m;
+    printf("%-44s ", name);
+    print_time(m);
+    printf("  ");
+    print_time(p);
+    printf("  %6.2f ", ratio);
+    if (bar > 0) {
+        printf("%6.2f %s", bar, ratio >= bar ? "ok  " : "MISS");
+    } else {
+        printf("%11s", "");
+    }
+    printf("  %s\n", against);
+    (void)fflush(stdout);
+    (void)json_array_append_new(
+        b->rows, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "name", name, "against", against,
+                           "dhow_seconds", m, "peer_seconds", p, "ratio", ratio, "bar", bar));
+}
+
+void bench_figure(bench *b, const char *name, const char *unit, double figure, double bar) {
+    printf("%-44s %9.1f %-3s %9s  %6s  %6.0f %s  at most\n", name, figure, unit, "", "", bar,
+           figure <= bar ? "ok  " : "MISS");
+    (void)fflush(stdout);
+    (void)json_array_append_new(b->rows, json_pack("{s:s, s:s, s:f, s:f}", "name", name, "unit",
+                                                   unit, "figure", figure, "at_most", bar));
+}
+
+dhow_tensor *bench_tensor(dhow_device *device, int32_t rank, const int64_t *shape) {
+    int64_t count = 1;
+    for (int32_t i = 0; i < rank; i++) count *= shape[i];
+    float *data = malloc((size_t)count * sizeof *data);
+    dhow_tensor *t;
+    if (data == NULL) exit(1);
+    for (int64_t i = 0; i < count; i++) data[i] = (float)((i * 2654435761u) >> 8 & 1023) / 512 - 1;
+    BENCH_OK(dhow_tensor_from_data(device, DHOW_F32, rank, shape, data, &t));
+    free(data);
+    return t;
+}
+
+dhow_device *bench_device(bench *b, const char *spec) {
+    dhow_device *device;
+    return dhow_device_get(b->context, spec, &device) == DHOW_OK ? device : NULL;
+}
+
+static const struct {
+    const char *name;
+    void (*run)(bench *b);
+} k_groups[] = {{"copies", bench_copies},
+                {"launches", bench_launches},
+                {"matmul", bench_matmul},
+                {"rows", bench_rows}};
+enum { GROUPS = sizeof k_groups / sizeof k_groups[0] };
+
+static int wanted(const char *name, int argc, char **argv) {
+    for (int i = optind; i < argc; i++) {
+        if (strcmp(argv[i], name) == 0) return 1;
+    }
+    return optind == argc;
+}
+
+int main(int argc, char **argv) {
+    static const struct option names[] = {{"json", required_argument, NULL, 'j'},
+                                          {NULL, 0, NULL, 0}};
+    const char *json = NULL;
+    int c, failed = 0;
+    while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
+        if (c == 'j') json = optarg;
+        if (c == '?') {
+            (void)fprintf(stderr,
+                          "usage: dhow-bench [--json FILE] [copies] [launches] [matmul] [rows]\n");
+            return 2;
+        }
+    }
+    bench b = {.rows = json_array()};
+    dhow_device *cpu;
+    dhow_device_info info;
+    BENCH_OK(dhow_context_create(NULL, &b.context));
+    BENCH_OK(dhow_device_get(b.context, "cpu", &cpu));
+    BENCH_OK(dhow_device_get_info(cpu, &info));
+    printf("%s, %s\n\n%-44s %12s  %12s  %6s %6s\n", info.description, info.driver, "what", "dhow",
+           "peer", "ratio", "bar");
+    for (int i = 0; i < GROUPS; i++) {
+        if (wanted(k_groups[i].name, argc, argv)) k_groups[i].run(&b);
+    }
+    if (json != NULL) {
+        json_t *root = json_pack("{s:s, s:s, s:s, s:O}", "dhow", dhow_version(), "machine",
+                                 info.description, "driver", info.driver, "results", b.rows);
+        failed = json_dump_file(root, json, JSON_INDENT(1)) != 0;
+        json_decref(root);
+    }
+    json_decref(b.rows);
+    dhow_context_release(b.context);
+    return failed;
+}
