@@ -65,13 +65,22 @@ static void print_time(double seconds) {
     }
 }
 
+static void rest(void) {
+    const struct timespec pause = {.tv_nsec = 30000000};
+    (void)nanosleep(&pause, NULL);
+}
+
 void bench_compare(bench *b, const char *name, const char *against, double bar, int repeat,
                    bench_fn ours, bench_fn theirs, void *data) {
     double mine[ROUNDS], peer[ROUNDS];
-    ours(data);
-    theirs(data);
     for (int i = 0; i < ROUNDS; i++) {
+        /* Threads of one side spin for a while after its work and would slow the other side down.
+         */
+        rest();
+        ours(data);
         mine[i] = time_once(repeat, ours, data);
+        rest();
+        theirs(data);
         peer[i] = time_once(repeat, theirs, data);
     }
     double m = median(mine), p = median(peer), ratio = p / m;

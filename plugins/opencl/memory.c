@@ -3,11 +3,12 @@
  * Device buffers, pinned host memory and maps. Where host and device share memory (processors,
  * integrated GPUs) buffers are allocated so that a map costs no copy.
  */
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "opencl.h"
 
-enum { QUERY_FREE_MEMORY_AMD = 0x4039 };
+enum { QUERY_FREE_MEMORY_AMD = 0x4039, HUGE_PAGE_BYTES = 2 << 20 };
 
 /* OpenCL may put off the allocation to the first use, where nobody can trim caches and try again.
  * Moving the undefined contents to the device makes it happen now. */
@@ -29,6 +30,25 @@ static int32_t fail_alloc(const dhowi_cl_device *device, uint64_t bytes, cl_int 
     return err->code;
 }
 
+static size_t bytes_of_pages(uint64_t bytes) {
+    const size_t page = 4096;
+    return ((size_t)bytes + page - 1) / page * page;
+}
+
+/* Large buffers of a processor lie on huge pages, which runtimes do not ask for: rows and elementwise
+ * kernels gain a tenth to a third. NULL leaves the allocation to the runtime. */
+static void *huge_pages(uint64_t bytes) {
+    if (bytes < HUGE_PAGE_BYTES || bytes > SIZE_MAX - HUGE_PAGE_BYTES) return NULL;
+    const size_t room = (size_t)bytes + HUGE_PAGE_BYTES;
+    char *start = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED) return NULL;
+    const size_t before = -(uintptr_t)start & (HUGE_PAGE_BYTES - 1);
+    if (before > 0) (void)munmap(start, before);
+    (void)munmap(start + before + bytes_of_pages(bytes), room - before - bytes_of_pages(bytes));
+    (void)madvise(start + before, (size_t)bytes, MADV_HUGEPAGE);
+    return start + before;
+}
+
 int32_t dhowi_cl_mem_alloc(void *device_pointer, uint64_t bytes, uint64_t *out_handle,
                            dhow_error *err) {
     static atomic_uint_fast64_t next_id = 1;
@@ -43,12 +63,16 @@ int32_t dhowi_cl_mem_alloc(void *device_pointer, uint64_t bytes, uint64_t *out_h
         return dhowi_cl_refuse(err, DHOW_OUT_OF_MEMORY, "%s: no host memory", device->name);
     cl_mem_flags flags =
         CL_MEM_READ_WRITE | (device->host_visible ? (cl_mem_flags)CL_MEM_ALLOC_HOST_PTR : 0);
-    buffer->mem = dhowi_cl.CreateBuffer(device->context, flags, (size_t)bytes, NULL, &code);
+    if (device->is_cpu) buffer->memory = huge_pages(bytes);
+    if (buffer->memory != NULL) flags = CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR;
+    buffer->mem =
+        dhowi_cl.CreateBuffer(device->context, flags, (size_t)bytes, buffer->memory, &code);
     if (code == CL_SUCCESS && !device->host_visible) {
         code = commit(device, buffer->mem);
         if (code != CL_SUCCESS) dhowi_cl.ReleaseMemObject(buffer->mem);
     }
     if (code != CL_SUCCESS) {
+        if (buffer->memory != NULL) (void)munmap(buffer->memory, bytes_of_pages(bytes));
         dhowi_cl_delete(device->host, buffer);
         return fail_alloc(device, bytes, code, err);
     }
@@ -63,6 +87,7 @@ void dhowi_cl_mem_free(void *device_pointer, uint64_t handle) {
     dhowi_cl_buffer *buffer = dhowi_cl_buffer_of(handle);
     if (buffer == NULL) return;
     dhowi_cl.ReleaseMemObject(buffer->mem);
+    if (buffer->memory != NULL) (void)munmap(buffer->memory, bytes_of_pages(buffer->bytes));
     dhowi_cl_delete(device->host, buffer);
 }
 

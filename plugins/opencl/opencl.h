@@ -107,6 +107,7 @@ typedef struct dhowi_cl_buffer {
     cl_mem mem;
     uint64_t bytes;
     uint64_t id; /* never given twice in a process, unlike the address of a cl_mem */
+    void *memory; /* our own host memory behind mem, on huge pages; NULL where the runtime allocates */
 } dhowi_cl_buffer;
 
 static inline dhowi_cl_buffer *dhowi_cl_buffer_of(uint64_t handle) {
