@@ -4,6 +4,7 @@
  * descriptor 3. A plugin that crashes, exits or hangs does it here and not in the program that
  * wants to know.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +56,12 @@ int main(int argc, char **argv) {
         return 2;
     }
     if (!dhowi_copy_text(plugin.path, sizeof plugin.path, argv[1])) return 2;
+    /* Out of the way of what the plugin may write there, or hand to programs it starts. */
+    int answer = fcntl(3, F_DUPFD_CLOEXEC, 64);
+    if (answer < 0) return 2;
+    (void)close(3);
     dhowi_plugin_load(&plugin);
     if (plugin.state == DHOW_PLUGIN_READY) dhowi_plugin_probe(&plugin, &host);
-    dhowi_plugin_print_answer(&plugin, 3);
+    dhowi_plugin_print_answer(&plugin, answer);
     _exit(0); /* what the plugin registered to run at exit does not matter any more */
 }

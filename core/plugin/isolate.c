@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Probing in another process: dhow-probe loads and asks the plugin and prints five lines. Whatever
+ * Probing in another process: dhow-probe loads and asks the plugin and prints six lines. Whatever
  * the plugin does there - crash, exit, hang - becomes a state here.
  */
 #include <errno.h>
@@ -22,7 +22,7 @@
 
 extern char **environ;
 
-enum { PROBE_SECONDS = 5, ANSWER_BYTES = 2048 };
+enum { PROBE_SECONDS = 5, ANSWER_BYTES = 2048, ANSWER_LINES = 6 };
 static const char k_first_line[] = "dhow-probe 1";
 
 void dhowi_plugin_print_answer(const dhowi_plugin *plugin, int fd) {
@@ -44,7 +44,14 @@ static int64_t now_ms(void) {
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Reads until end of file or the deadline; false at the deadline. */
+static bool is_whole(const char *answer, size_t length) {
+    size_t lines = 0;
+    for (size_t i = 0; i < length; i++) lines += answer[i] == '\n';
+    return lines >= ANSWER_LINES;
+}
+
+/* Reads the whole answer, or until end of file or the deadline; false at the deadline. Not always
+ * until end of file: a process that the plugin left behind may keep the pipe open. */
 static bool read_answer(int fd, int64_t deadline, char *answer, size_t capacity) {
     size_t length = 0;
     for (;;) {
@@ -61,6 +68,7 @@ static bool read_answer(int fd, int64_t deadline, char *answer, size_t capacity)
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) break;
         if (!full) length += (size_t)n;
+        if (is_whole(answer, length)) break;
     }
     answer[length] = '\0';
     return true;
@@ -91,10 +99,11 @@ static pid_t spawn(const char *program, const char *path, int *out_fd) {
     pid_t pid = -1;
     if (posix_spawn_file_actions_init(&actions) == 0) {
         char *const argv[] = {(char *)(uintptr_t)program, (char *)(uintptr_t)path, NULL};
-        /* Descriptor 3 carries the answer; what the plugin prints goes nowhere. */
-        if (posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0) != 0 ||
+        /* Descriptor 3 carries the answer; what the plugin prints goes nowhere. The pipe's end is
+         * moved first: in a host that has closed its standard descriptors it may be one of them. */
+        if (posix_spawn_file_actions_adddup2(&actions, ends[1], 3) != 0 ||
+            posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0) != 0 ||
             posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0) != 0 ||
-            posix_spawn_file_actions_adddup2(&actions, ends[1], 3) != 0 ||
             posix_spawn(&pid, program, &actions, NULL, argv, environ) != 0) {
             pid = -1;
         }
@@ -119,7 +128,7 @@ static const char *next_line(char **rest) {
 }
 
 static bool take_answer(dhowi_plugin *plugin, char *answer) {
-    const char *lines[6];
+    const char *lines[ANSWER_LINES];
     for (size_t i = 0; i < DHOWI_COUNT(lines); i++) {
         lines[i] = next_line(&answer);
         if (lines[i] == NULL) return false;

@@ -14,17 +14,25 @@
 #include "base/text.h"
 #include "plugin/elf_check.h"
 
+enum { MAX_DEVICES = 1024 }; /* of one backend; more is a mistake */
+
+/* Texts of plugins are shown, and passed on by dhow-probe, as one line each. */
+static void make_one_line(char *text) {
+    for (char *c = text; *c != '\0'; c++) {
+        if ((unsigned char)*c < ' ') *c = ' ';
+    }
+}
+
 void dhowi_plugin_say(dhowi_plugin *plugin, dhow_plugin_state state, const char *hint,
                       const char *format, ...) {
     va_list args;
     va_start(args, format);
     (void)vsnprintf(plugin->reason, sizeof plugin->reason, format, args);
     va_end(args);
-    for (char *c = plugin->reason; *c != '\0'; c++) {
-        if ((unsigned char)*c < ' ') *c = ' ';
-    }
     plugin->state = state;
     (void)dhowi_copy_text(plugin->hint, sizeof plugin->hint, hint);
+    make_one_line(plugin->reason);
+    make_one_line(plugin->hint);
 }
 
 static const char *const k_rebuild = "rebuild the plugin against this version of dhow/plugin.h";
@@ -86,6 +94,7 @@ void dhowi_plugin_load(dhowi_plugin *plugin) {
     (void)dhowi_copy_text(plugin->backend, sizeof plugin->backend, plugin->api.name);
     const char *version = plugin->api.version != NULL ? plugin->api.version : "";
     (void)dhowi_copy_text(plugin->version, sizeof plugin->version, version);
+    make_one_line(plugin->version);
     plugin->state = DHOW_PLUGIN_READY;
 }
 
@@ -110,23 +119,27 @@ void dhowi_plugin_probe(dhowi_plugin *plugin, const dhow_host *host) {
 void dhowi_plugin_open(dhowi_plugin *plugin, const dhow_host *host) {
     dhow_error err;
     dhowi_error_init(&err);
+    uint32_t devices = 0;
     int32_t code = plugin->api.open(host, &plugin->self, &err);
-    if (code == DHOW_OK) {
-        code = plugin->api.device_count(plugin->self, &plugin->device_count, &err);
-        if (code != DHOW_OK) dhowi_plugin_close(plugin);
-    } else {
-        plugin->self = NULL;
-    }
+    if (code != DHOW_OK) plugin->self = NULL;
+    if (code == DHOW_OK && plugin->self != NULL)
+        code = plugin->api.device_count(plugin->self, &devices, &err);
     if (code != DHOW_OK) {
         dhow_status status = dhowi_error_take(&err, code);
-        plugin->device_count = 0;
         dhowi_plugin_say(plugin, DHOW_PLUGIN_INIT_FAILED, "", "open failed: %s: %s",
                          dhow_status_name(status), err.message);
-    } else if (plugin->device_count == 0) {
-        dhowi_plugin_close(plugin);
+    } else if (plugin->self == NULL) {
+        dhowi_plugin_say(plugin, DHOW_PLUGIN_INIT_FAILED, "",
+                         "open failed: it reported success and gave nothing");
+    } else if (devices > MAX_DEVICES) {
+        dhowi_plugin_say(plugin, DHOW_PLUGIN_ABI_MISMATCH, k_rebuild,
+                         "it has %u devices; %d are the most", devices, MAX_DEVICES);
+    } else if (devices == 0) {
         dhowi_plugin_say(plugin, DHOW_PLUGIN_NO_DEVICE, "",
                          "the backend opened and shows no device");
     }
+    plugin->device_count = plugin->state == DHOW_PLUGIN_READY ? devices : 0;
+    if (plugin->state != DHOW_PLUGIN_READY) dhowi_plugin_close(plugin);
 }
 
 void dhowi_plugin_close(dhowi_plugin *plugin) {
