@@ -197,6 +197,7 @@ dhow_status dhow_tensor_to_async(dhow_stream *stream, dhow_tensor *tensor, dhow_
     *out = NULL;
     DHOWI_TRY(dhowi_tensor_check_read(tensor, function, "tensor"));
     DHOWI_TRY(dhowi_device_check(device, function));
+    if (stream != NULL) DHOWI_TRY(dhowi_handle_check(stream, DHOWI_STREAM, function, "stream"));
     if (dhowi_tensor_device(tensor) == device) {
         dhowi_handle_retain(&tensor->handle);
         *out = tensor;

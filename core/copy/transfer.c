@@ -81,6 +81,7 @@ dhow_status dhow_tensor_contiguous(dhow_stream *stream, dhow_tensor *tensor, dho
     if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
     *out = NULL;
     DHOWI_TRY(dhowi_tensor_check_read(tensor, function, "tensor"));
+    if (stream != NULL) DHOWI_TRY(dhowi_handle_check(stream, DHOWI_STREAM, function, "stream"));
     if (tensor->contiguous) {
         dhowi_handle_retain(&tensor->handle);
         *out = tensor;

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every public function that takes a handle meets NULL, a released handle, one of another kind and
+ * plain memory: it answers INVALID_ARGUMENT and says what is wrong. handles_complete.sh sees to it
+ * that no function is left out.
+ */
+#include <criterion/criterion.h>
+#include <stdalign.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dhow/dhow.h"
+
+#define OK(call) cr_assert_eq((call), DHOW_OK, "%s: %s", #call, dhow_last_error())
+
+typedef enum kind {
+    CONTEXT,
+    DEVICE,
+    STREAM,
+    EVENT,
+    TENSOR,
+    MODULE,
+    KERNEL,
+    MODEL,
+    FILES,
+    KINDS
+} kind;
+
+/* ---- one of everything, alive or released ---- */
+
+typedef struct objects {
+    void *of[KINDS];
+} objects;
+
+static const char k_text[] =
+    "KERNEL(twice, (IN(f32,x), OUT(f32,y), VAL(i64,n))) { GROUP_FOR(i, n) y[i] = 2*x[i]; }";
+static char g_path[] = "/tmp/dhow-handles-XXXXXX";
+
+static objects make_objects(void) {
+    static const dhow_context_options options = {.backends = "cpu", .cache_dir = "off"};
+    static const char *const names[] = {"t"};
+    dhow_context *context;
+    dhow_device *device;
+    dhow_stream *stream;
+    dhow_event *event;
+    dhow_tensor *tensor;
+    dhow_kernel *kernel;
+    dhow_model *model;
+    dhow_safetensors *file;
+    OK(dhow_context_create(&options, &context));
+    OK(dhow_device_get(context, "cpu", &device));
+    OK(dhow_stream_create(device, &stream));
+    OK(dhow_event_create(device, 0, &event));
+    OK(dhow_tensor_full(device, DHOW_F32, DHOW_SHAPE(2, 3), 1, &tensor));
+    OK(dhow_kernel_get(device, "relu_f32", &kernel));
+    OK(dhow_model_create(context, &model));
+    OK(dhow_safetensors_save(g_path, 1, names, &tensor));
+    OK(dhow_safetensors_open(context, g_path, &file));
+    /* No module: building one takes a compiler. Its place is filled by a tensor for the living
+     * ones, which no function gets to see, and its released one by a released tensor. */
+    return (objects){{context, device, stream, event, tensor, tensor, kernel, model, file}};
+}
+
+static void release_objects(const objects *o) {
+    dhow_safetensors_close(o->of[FILES]);
+    dhow_model_release(o->of[MODEL]);
+    dhow_kernel_release(o->of[KERNEL]);
+    dhow_tensor_release(o->of[TENSOR]);
+    dhow_event_release(o->of[EVENT]);
+    dhow_stream_release(o->of[STREAM]);
+    dhow_context_release(o->of[CONTEXT]);
+}
+
+/* ---- the calls; B is the bad handle, the rest is right ---- */
+
+static objects g;
+
+static union {
+    dhow_plugin_record record;
+    dhow_plugin_component component;
+    dhow_device_info device;
+    dhow_memory_stats stats;
+    dhow_tensor_info tensor;
+    dhow_copy_plan_info plan;
+    dhow_safetensors_entry entry;
+    dhow_model_parameter_info parameter;
+    dhow_model_value value;
+    uint64_t words[2];
+    double ms;
+    void *pointer;
+    dhow_device *d;
+    dhow_stream *s;
+    dhow_event *e;
+    dhow_tensor *t;
+    dhow_module *m;
+    dhow_kernel *k;
+    dhow_model *model;
+    dhow_safetensors *file;
+    float data[6];
+} out;
+
+static const int64_t k_shape[2] = {2, 3};
+static const int32_t k_order[2] = {1, 0};
+static const uint32_t k_grid[3] = {1, 1, 1};
+static const char *const k_names[] = {"t"};
+static const dhow_window k_window = {{1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 1};
+static const dhow_module_source k_source = {.text = k_text};
+static const dhow_value k_values[1];
+static dhow_tensor *g_in[1], *g_out[1];
+
+#define T (g.of[TENSOR])
+#define S (g.of[STREAM])
+
+/* X(name, kind of the handle, whether NULL is a value, call) */
+#define CALLS(X)                                                                                   \
+    X(context_retain, CONTEXT, 0, dhow_context_retain(B))                                          \
+    X(plugin_at, CONTEXT, 0, dhow_plugin_at(B, 0, &out.record))                                    \
+    X(component_at, CONTEXT, 0, dhow_plugin_component_at(B, 0, 0, &out.component))                 \
+    X(device_at, CONTEXT, 0, dhow_device_at(B, 0, &out.d))                                         \
+    X(device_get, CONTEXT, 0, dhow_device_get(B, "cpu", &out.d))                                   \
+    X(wrap, CONTEXT, 0, dhow_tensor_wrap(B, DHOW_F32, 2, k_shape, out.data, NULL, NULL, &out.t))   \
+    X(safetensors_open, CONTEXT, 0, dhow_safetensors_open(B, g_path, &out.file))                   \
+    X(model_create, CONTEXT, 0, dhow_model_create(B, &out.model))                                  \
+    X(device_info, DEVICE, 0, dhow_device_get_info(B, &out.device))                                \
+    X(device_open, DEVICE, 0, dhow_device_open(B))                                                 \
+    X(device_sync, DEVICE, 0, dhow_device_sync(B))                                                 \
+    X(memory_stats, DEVICE, 0, dhow_memory_get_stats(B, &out.stats))                               \
+    X(memory_peaks, DEVICE, 0, dhow_memory_reset_peaks(B))                                         \
+    X(memory_trim, DEVICE, 0, dhow_memory_trim(B))                                                 \
+    X(memory_limit, DEVICE, 0, dhow_memory_set_limit(B, 0))                                        \
+    X(stream_create, DEVICE, 0, dhow_stream_create(B, &out.s))                                     \
+    X(stream_default, DEVICE, 0, dhow_stream_default(B, &out.s))                                   \
+    X(event_create, DEVICE, 0, dhow_event_create(B, 0, &out.e))                                    \
+    X(create, DEVICE, 0, dhow_tensor_create(B, DHOW_F32, 2, k_shape, &out.t))                      \
+    X(from_data, DEVICE, 0, dhow_tensor_from_data(B, DHOW_F32, 2, k_shape, out.data, &out.t))      \
+    X(full, DEVICE, 0, dhow_tensor_full(B, DHOW_F32, 2, k_shape, 1, &out.t))                       \
+    X(pinned, DEVICE, 0, dhow_tensor_create_pinned(B, DHOW_F32, 2, k_shape, &out.t))               \
+    X(to_device, DEVICE, 0, dhow_tensor_to(T, B, &out.t))                                          \
+    X(to_async_device, DEVICE, 0, dhow_tensor_to_async(NULL, T, B, &out.t))                        \
+    X(npy_load, DEVICE, 0, dhow_npy_load(B, g_path, &out.t))                                       \
+    X(safetensors_load_device, DEVICE, 0, dhow_safetensors_load(g.of[FILES], "t", B, &out.t))      \
+    X(module_build, DEVICE, 0, dhow_module_build(B, &k_source, &out.m))                            \
+    X(kernel_get, DEVICE, 0, dhow_kernel_get(B, "relu_f32", &out.k))                               \
+    X(model_to, DEVICE, 0, dhow_model_to(g.of[MODEL], B))                                          \
+    X(stream_sync, STREAM, 0, dhow_stream_sync(B))                                                 \
+    X(stream_query, STREAM, 0, dhow_stream_query(B))                                               \
+    X(stream_wait_stream, STREAM, 1, dhow_stream_wait(B, g.of[EVENT]))                             \
+    X(record_stream, STREAM, 1, dhow_event_record(g.of[EVENT], B))                                 \
+    X(copy_async_stream, STREAM, 1, dhow_copy_async(B, T, T, 0))                                   \
+    X(to_async_stream, STREAM, 1, dhow_tensor_to_async(B, T, g.of[DEVICE], &out.t))                \
+    X(contiguous_stream, STREAM, 1, dhow_tensor_contiguous(B, T, &out.t))                          \
+    X(add_stream, STREAM, 1, dhow_add(B, T, T, T))                                                 \
+    X(fill_stream, STREAM, 1, dhow_fill(B, T, 0))                                                  \
+    X(launch_stream, STREAM, 1, dhow_launch_values(B, g.of[KERNEL], 1, 0, NULL))                   \
+    X(stream_wait, EVENT, 0, dhow_stream_wait(S, B))                                               \
+    X(event_record, EVENT, 0, dhow_event_record(B, S))                                             \
+    X(event_sync, EVENT, 0, dhow_event_sync(B))                                                    \
+    X(event_query, EVENT, 0, dhow_event_query(B))                                                  \
+    X(elapsed_start, EVENT, 0, dhow_event_elapsed_ms(B, g.of[EVENT], &out.ms))                     \
+    X(elapsed_end, EVENT, 0, dhow_event_elapsed_ms(g.of[EVENT], B, &out.ms))                       \
+    X(tensor_retain, TENSOR, 0, dhow_tensor_retain(B))                                             \
+    X(label, TENSOR, 0, dhow_tensor_set_label(B, "x"))                                             \
+    X(freeze, TENSOR, 0, dhow_tensor_freeze(B))                                                    \
+    X(tensor_info, TENSOR, 0, dhow_tensor_get_info(B, &out.tensor))                                \
+    X(host_ptr, TENSOR, 0, dhow_tensor_host_ptr(B, &out.pointer))                                  \
+    X(native, TENSOR, 0, dhow_tensor_native(B, &out.words[0], &out.words[1]))                      \
+    X(native_done, TENSOR, 0, dhow_tensor_native_done(B, NULL))                                    \
+    X(slice, TENSOR, 0, dhow_tensor_slice(B, 0, 0, 1, 1, &out.t))                                  \
+    X(select, TENSOR, 0, dhow_tensor_select(B, 0, 0, &out.t))                                      \
+    X(permute, TENSOR, 0, dhow_tensor_permute(B, k_order, &out.t))                                 \
+    X(transpose, TENSOR, 0, dhow_tensor_transpose(B, 0, 1, &out.t))                                \
+    X(reshape, TENSOR, 0, dhow_tensor_reshape(B, 2, k_shape, &out.t))                              \
+    X(expand, TENSOR, 0, dhow_tensor_expand(B, 2, k_shape, &out.t))                                \
+    X(contiguous, TENSOR, 0, dhow_tensor_contiguous(NULL, B, &out.t))                              \
+    X(copy_src, TENSOR, 0, dhow_copy(B, T))                                                        \
+    X(copy_dst, TENSOR, 0, dhow_copy(T, B))                                                        \
+    X(copy_async_src, TENSOR, 0, dhow_copy_async(NULL, B, T, 0))                                   \
+    X(copy_async_dst, TENSOR, 0, dhow_copy_async(NULL, T, B, 0))                                   \
+    X(copy_plan_src, TENSOR, 0, dhow_copy_plan(B, T, &out.plan))                                   \
+    X(copy_plan_dst, TENSOR, 0, dhow_copy_plan(T, B, &out.plan))                                   \
+    X(to, TENSOR, 0, dhow_tensor_to(B, g.of[DEVICE], &out.t))                                      \
+    X(to_async, TENSOR, 0, dhow_tensor_to_async(NULL, B, g.of[DEVICE], &out.t))                    \
+    X(read, TENSOR, 0, dhow_tensor_read(B, out.data, 24))                                          \
+    X(write, TENSOR, 0, dhow_tensor_write(B, out.data, 24))                                        \
+    X(npy_save, TENSOR, 0, dhow_npy_save(B, g_path))                                               \
+    X(safetensors_save, TENSOR, 0, (g_in[0] = B, dhow_safetensors_save(g_path, 1, k_names, g_in))) \
+    X(cast_x, TENSOR, 0, dhow_cast(NULL, B, T))                                                    \
+    X(cast_y, TENSOR, 0, dhow_cast(NULL, T, B))                                                    \
+    X(fill_y, TENSOR, 0, dhow_fill(NULL, B, 0))                                                    \
+    X(matmul_a, TENSOR, 0, dhow_matmul(NULL, B, T, T))                                             \
+    X(matmul_b, TENSOR, 0, dhow_matmul(NULL, T, B, T))                                             \
+    X(matmul_c, TENSOR, 0, dhow_matmul(NULL, T, T, B))                                             \
+    X(linear_x, TENSOR, 0, dhow_linear(NULL, B, T, T, T))                                          \
+    X(linear_w, TENSOR, 0, dhow_linear(NULL, T, B, T, T))                                          \
+    X(linear_y, TENSOR, 0, dhow_linear(NULL, T, T, NULL, B))                                       \
+    X(conv2d_x, TENSOR, 0, dhow_conv2d(NULL, B, T, NULL, &k_window, T))                            \
+    X(conv2d_w, TENSOR, 0, dhow_conv2d(NULL, T, B, NULL, &k_window, T))                            \
+    X(conv2d_y, TENSOR, 0, dhow_conv2d(NULL, T, T, NULL, &k_window, B))                            \
+    X(maxpool2d_x, TENSOR, 0, dhow_maxpool2d(NULL, B, &k_window, T))                               \
+    X(maxpool2d_y, TENSOR, 0, dhow_maxpool2d(NULL, T, &k_window, B))                               \
+    X(avgpool2d_x, TENSOR, 0, dhow_avgpool2d(NULL, B, &k_window, T))                               \
+    X(softmax_x, TENSOR, 0, dhow_softmax(NULL, B, 0, T))                                           \
+    X(softmax_y, TENSOR, 0, dhow_softmax(NULL, T, 0, B))                                           \
+    X(log_softmax_x, TENSOR, 0, dhow_log_softmax(NULL, B, 0, T))                                   \
+    X(layernorm_x, TENSOR, 0, dhow_layernorm(NULL, B, T, T, 0, T))                                 \
+    X(layernorm_g, TENSOR, 0, dhow_layernorm(NULL, T, B, T, 0, T))                                 \
+    X(layernorm_b, TENSOR, 0, dhow_layernorm(NULL, T, T, B, 0, T))                                 \
+    X(layernorm_y, TENSOR, 0, dhow_layernorm(NULL, T, T, T, 0, B))                                 \
+    X(reduce_sum_x, TENSOR, 0, dhow_reduce_sum(NULL, B, 0, T))                                     \
+    X(reduce_mean_x, TENSOR, 0, dhow_reduce_mean(NULL, B, 0, T))                                   \
+    X(reduce_max_x, TENSOR, 0, dhow_reduce_max(NULL, B, 0, T))                                     \
+    X(reduce_min_y, TENSOR, 0, dhow_reduce_min(NULL, T, 0, B))                                     \
+    X(argmax_x, TENSOR, 0, dhow_argmax(NULL, B, 0, T))                                             \
+    X(gather_x, TENSOR, 0, dhow_gather(NULL, B, T, T))                                             \
+    X(gather_i, TENSOR, 0, dhow_gather(NULL, T, B, T))                                             \
+    X(gather_y, TENSOR, 0, dhow_gather(NULL, T, T, B))                                             \
+    X(module_kernel, MODULE, 0, dhow_module_kernel(B, "twice", &out.k))                            \
+    X(launch, KERNEL, 0, dhow_launch_values(NULL, B, 1, 0, k_values))                              \
+    X(launch_grid, KERNEL, 0, dhow_launch_grid_values(NULL, B, k_grid, k_grid, 0, 0, k_values))    \
+    X(model_input, MODEL, 0, dhow_model_input(B, "x", DHOW_F32, 2, k_shape, &out.value))           \
+    X(model_output, MODEL, 0, dhow_model_output(B, "x", 0))                                        \
+    X(model_parameter, MODEL, 0, dhow_model_parameter(B, "x", DHOW_F32, 2, k_shape, &out.value))   \
+    X(model_linear, MODEL, 0, dhow_model_linear(B, "x", 0, 1, 1, 0, &out.value))                   \
+    X(model_conv2d, MODEL, 0, dhow_model_conv2d(B, "x", 0, 1, 1, &k_window, 0, &out.value))        \
+    X(model_layernorm, MODEL, 0, dhow_model_layernorm(B, "x", 0, 1, 0, &out.value))                \
+    X(model_matmul, MODEL, 0, dhow_model_matmul(B, 0, 0, &out.value))                              \
+    X(model_softmax, MODEL, 0, dhow_model_softmax(B, 0, 0, &out.value))                            \
+    X(model_argmax, MODEL, 0, dhow_model_argmax(B, 0, 0, &out.value))                              \
+    X(model_maxpool2d, MODEL, 0, dhow_model_maxpool2d(B, 0, &k_window, &out.value))                \
+    X(model_avgpool2d, MODEL, 0, dhow_model_avgpool2d(B, 0, &k_window, &out.value))                \
+    X(model_flatten, MODEL, 0, dhow_model_flatten(B, 0, 0, &out.value))                            \
+    X(model_parameter_at, MODEL, 0, dhow_model_parameter_at(B, 0, &out.parameter))                 \
+    X(model_set_parameter, MODEL, 0, dhow_model_set_parameter(B, "x", T))                          \
+    X(model_load, MODEL, 0, dhow_model_load_state(B, g_path))                                      \
+    X(model_save, MODEL, 0, dhow_model_save_state(B, g_path))                                      \
+    X(model_to_model, MODEL, 0, dhow_model_to(B, g.of[DEVICE]))                                    \
+    X(model_run, MODEL, 0, (g_in[0] = T, dhow_model_run(B, NULL, g_in, 1, g_out, 1)))              \
+    X(safetensors_at, FILES, 0, dhow_safetensors_at(B, 0, &out.entry))                             \
+    X(safetensors_load, FILES, 0, dhow_safetensors_load(B, "t", g.of[DEVICE], &out.t))
+
+#define DEFINE(name, kind, null_ok, call) \
+    static dhow_status call_##name(void *B) { return call; }
+CALLS(DEFINE)
+#define DEFINE_UNARY(name, formula)                                                 \
+    static dhow_status call_##name##_x(void *B) { return dhow_##name(NULL, B, T); } \
+    static dhow_status call_##name##_y(void *B) { return dhow_##name(NULL, T, B); } \
+    static dhow_status call_model_##name(void *B) { return dhow_model_##name(B, 0, &out.value); }
+DHOW_UNARY_MAP(DEFINE_UNARY)
+#define DEFINE_BINARY(name, formula)                                                   \
+    static dhow_status call_##name##_a(void *B) { return dhow_##name(NULL, B, T, T); } \
+    static dhow_status call_##name##_b(void *B) { return dhow_##name(NULL, T, B, T); } \
+    static dhow_status call_##name##_c(void *B) { return dhow_##name(NULL, T, T, B); } \
+    static dhow_status call_model_##name(void *B) { return dhow_model_##name(B, 0, 0, &out.value); }
+DHOW_BINARY_MAP(DEFINE_BINARY)
+
+static const struct {
+    const char *name;
+    dhow_status (*call)(void *bad);
+    kind kind;
+    int null_ok;
+} k_calls[] = {
+#define ROW(name, kind, null_ok, call) {#name, call_##name, kind, null_ok},
+    CALLS(ROW)
+#define ROW_UNARY(name, formula)                                                        \
+    {#name " x", call_##name##_x, TENSOR, 0}, {#name " y", call_##name##_y, TENSOR, 0}, \
+        {"model " #name, call_model_##name, MODEL, 0},
+        DHOW_UNARY_MAP(ROW_UNARY)
+#define ROW_BINARY(name, formula)                                                       \
+    {#name " a", call_##name##_a, TENSOR, 0}, {#name " b", call_##name##_b, TENSOR, 0}, \
+        {#name " y", call_##name##_c, TENSOR, 0}, {"model " #name, call_model_##name, MODEL, 0},
+            DHOW_BINARY_MAP(ROW_BINARY)};
+
+enum { CALL_COUNT = sizeof k_calls / sizeof k_calls[0] };
+
+/* ---- the tests ---- */
+
+static objects g_released;
+
+static void set_up(void) {
+    int fd = mkstemp(g_path);
+    cr_assert(fd >= 0);
+    g_released = make_objects();
+    objects keep = make_objects(); /* so that pools do not hand the released ones out again */
+    release_objects(&g_released);
+    g = keep;
+}
+
+static void tear_down(void) {
+    release_objects(&g);
+    (void)remove(g_path);
+}
+
+TestSuite(handles, .init = set_up, .fini = tear_down);
+
+/* A message of before must not pass as the answer. */
+static void forget_last_error(void) {
+    dhow_status status = dhow_event_elapsed_ms(NULL, NULL, NULL);
+    cr_assert_eq(status, DHOW_INVALID_ARGUMENT);
+}
+
+static void expect_refusal(size_t i, void *bad, const char *what) {
+    forget_last_error();
+    dhow_status status = k_calls[i].call(bad);
+    cr_assert_eq(status, DHOW_INVALID_ARGUMENT, "%s with %s: %s", k_calls[i].name, what,
+                 dhow_status_name(status));
+    cr_assert_null(strstr(dhow_last_error(), "out_ms"), "%s with %s leaves no message",
+                   k_calls[i].name, what);
+    cr_assert(strstr(dhow_last_error(), "NULL") != NULL ||
+                  strstr(dhow_last_error(), "is no live") != NULL,
+              "%s with %s says: %s", k_calls[i].name, what, dhow_last_error());
+}
+
+Test(handles, null_is_refused_everywhere) {
+    for (size_t i = 0; i < CALL_COUNT; i++) {
+        if (!k_calls[i].null_ok) expect_refusal(i, NULL, "NULL");
+    }
+}
+
+Test(handles, a_released_handle_is_refused_everywhere) {
+    for (size_t i = 0; i < CALL_COUNT; i++) {
+        expect_refusal(i, g_released.of[k_calls[i].kind], "a released handle");
+    }
+}
+
+Test(handles, a_handle_of_another_kind_is_refused_everywhere) {
+    for (size_t i = 0; i < CALL_COUNT; i++) {
+        expect_refusal(i, g.of[k_calls[i].kind == CONTEXT ? DEVICE : CONTEXT], "another kind");
+    }
+}
+
+Test(handles, plain_memory_is_refused_everywhere) {
+    static alignas(64) unsigned char memory[4096];
+    memset(memory, 0x5a, sizeof memory);
+    for (size_t i = 0; i < CALL_COUNT; i++) expect_refusal(i, memory, "plain memory");
+}
+
+Test(handles, functions_without_a_status_answer_for_bad_handles) {
+    static alignas(64) unsigned char memory[4096];
+    for (int kinds = 0; kinds <= KINDS + 1; kinds++) {
+        void *bad = kinds < KINDS ? g_released.of[kinds] : kinds == KINDS ? NULL : (void *)memory;
+        cr_assert_eq(dhow_plugin_count(bad), 0);
+        cr_assert_eq(dhow_device_count(bad), 0);
+        cr_assert_str_eq(dhow_device_name(bad), "(invalid device)");
+        cr_assert_null(dhow_device_context(bad));
+        cr_assert_null(dhow_stream_device(bad));
+        cr_assert_null(dhow_tensor_device(bad));
+        cr_assert_eq(dhow_tensor_count(bad), -1);
+        cr_assert_eq(dhow_tensor_extent(bad, 0), -1);
+        cr_assert_str_eq(dhow_kernel_signature(bad), "");
+        cr_assert_eq(dhow_model_parameter_count(bad), 0);
+        cr_assert_null(dhow_model_device(bad));
+        cr_assert_eq(dhow_safetensors_count(bad), 0);
+        dhow_context_release(bad);
+        dhow_stream_release(bad);
+        dhow_event_release(bad);
+        dhow_tensor_release(bad);
+        dhow_module_release(bad);
+        dhow_kernel_release(bad);
+        dhow_model_release(bad);
+        dhow_safetensors_close(bad);
+    }
+    cr_assert_str_empty(dhow_module_log());
+    cr_assert_eq(dhow_last_native_code(), 0);
+    cr_assert_not_null(dhow_version());
+}
+
+Test(handles, numbers_that_are_no_status_or_dtype_have_names_too) {
+    cr_assert_str_eq(dhow_status_name((dhow_status)99), "UNKNOWN");
+    cr_assert_str_eq(dhow_status_text((dhow_status)99), "not a status");
+    cr_assert_str_eq(dhow_dtype_name((dhow_dtype)0), "?");
+    cr_assert_eq(dhow_dtype_bytes((dhow_dtype)14), 0);
+}
