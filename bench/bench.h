@@ -18,6 +18,9 @@ typedef void (*bench_fn)(void *data);
  * beside). `repeat` runs make one measurement. */
 void bench_compare(bench *b, const char *name, const char *against, double bar, int repeat,
                    bench_fn ours, bench_fn theirs, void *data);
+/* The same for a peer whose idle threads disturb others: it runs in a process of its own. */
+void bench_compare_apart(bench *b, const char *name, const char *against, double bar, int repeat,
+                         bench_fn ours, bench_fn theirs, void *data);
 /* Reports a figure that shall stay below the bar. */
 void bench_figure(bench *b, const char *name, const char *unit, double figure, double bar);
 /* The median seconds of one run. */

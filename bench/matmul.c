@@ -75,8 +75,8 @@ static void bench_cpu(bench *b, dhow_device *cpu, int64_t m, int64_t n, int64_t 
     (void)snprintf(name, sizeof name, "matmul %lldx%lldx%lld, constant weight, cpu", (long long)m,
                    (long long)k, (long long)n);
     if (p.onednn != NULL) bench_compare(b, name, "oneDNN, packed", 0.95, repeat, ours, onednn, &p);
-    if (raw_openblas(1, 1, 1, p.ra, p.rb, linear, p.rc)) {
-        bench_compare(b, name, "OpenBLAS", 1.0, repeat, ours, openblas, &p);
+    if (raw_openblas_found()) {
+        bench_compare_apart(b, name, "OpenBLAS", 1.0, repeat, ours, openblas, &p);
     }
     raw_onednn_end(p.onednn);
     free(p.ra);

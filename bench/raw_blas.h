@@ -16,8 +16,10 @@ raw_onednn *raw_onednn_make(int64_t m, int64_t n, int64_t k, float *a, float *b,
 void raw_onednn_run(raw_onednn *p);
 void raw_onednn_end(raw_onednn *p);
 
-/* The same through libopenblas.so.0; false when it is missing. */
-bool raw_openblas(int64_t m, int64_t n, int64_t k, const float *a, const float *b, bool transposed,
+/* The same through libopenblas.so.0. Its threads start with the library, so only the process that
+ * measures loads it. */
+bool raw_openblas_found(void);
+void raw_openblas(int64_t m, int64_t n, int64_t k, const float *a, const float *b, bool transposed,
                   float *c);
 
 #endif /* DHOW_BENCH_RAW_BLAS_H_ */

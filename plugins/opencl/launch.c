@@ -206,7 +206,7 @@ static int32_t set_arguments(dhowi_cl_kernel *kernel, const dhow_geometry *geome
 static size_t choose_groups(const dhowi_cl_kernel *kernel, size_t group_items, uint64_t work) {
     enum {
         LOOP_WORK_PER_GROUP = 4096,
-        LOOP_GROUPS_PER_UNIT = 4,
+        LOOP_GROUPS_PER_UNIT = 2,
         ITEM_WORK = 4,
         GROUPS_PER_UNIT = 32
     };
