@@ -28,13 +28,15 @@ dhow_status dhowi_disk_cache_init(dhowi_disk_cache *cache, const char *folder,
     atomic_init(&cache->warned, false);
     if (folder != NULL) {
         if (strcmp(folder, "off") == 0) return DHOW_OK;
-        if (folder[0] != '/' || !dhowi_copy_text(cache->folder, sizeof cache->folder, folder)) {
-            cache->folder[0] = '\0';
+        if (folder[0] != '/') {
             return dhowi_fail(DHOW_INVALID_ARGUMENT,
                               "DHOW_CACHE_DIR: '%.200s' is no absolute path; use one, or 'off'",
                               folder);
         }
-        return DHOW_OK;
+        if (dhowi_copy_text(cache->folder, sizeof cache->folder, folder)) return DHOW_OK;
+        cache->folder[0] = '\0';
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "DHOW_CACHE_DIR: '%.200s...' is longer than %zu",
+                          folder, sizeof cache->folder - 1);
     }
     const char *base = dhowi_env("XDG_CACHE_HOME"), *home = dhowi_env("HOME");
     dhowi_text text = DHOWI_TEXT(cache->folder);
@@ -43,6 +45,7 @@ dhow_status dhowi_disk_cache_init(dhowi_disk_cache *cache, const char *folder,
     } else if (home != NULL && home[0] == '/') {
         dhowi_text_add(&text, "%s/.cache/dhow", home);
     }
+    if (text.length + 1 >= text.capacity) cache->folder[0] = '\0'; /* cut: another folder */
     return DHOW_OK;
 }
 

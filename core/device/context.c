@@ -162,6 +162,10 @@ static dhow_status init_context(dhow_context *context, const dhow_context_option
     DHOWI_TRY(read_validate(&context->validate));
     DHOWI_TRY(dhowi_disk_cache_init(&context->cache, cache, &context->log));
     if (choice != NULL) {
+        if (dhowi_device_check_spec(choice) != DHOW_OK) {
+            return dhowi_fail_prefix(DHOW_INVALID_ARGUMENT,
+                                     options->device != NULL ? "device" : "DHOW_DEVICE");
+        }
         context->device_choice = dhowi_strdup(choice);
         if (context->device_choice == NULL) return dhowi_fail_memory("context");
     }
@@ -220,9 +224,32 @@ dhow_status dhow_context_retain(dhow_context *context) {
     return DHOW_OK;
 }
 
+void dhowi_context_drop(dhow_context *context) {
+    if (dhowi_handle_drop(&context->handle)) end_context(context);
+}
+
+/* DHOW_VALIDATE: a program that gives up its context while it holds objects has most likely
+ * forgotten them. */
+static void report_living(const dhow_context *context) {
+    char story[512];
+    dhowi_text text = DHOWI_TEXT(story);
+    for (int kind = DHOWI_STREAM; kind < DHOWI_HANDLE_KINDS; kind++) {
+        int64_t live = dhowi_handle_live((dhowi_handle_kind)kind);
+        /* Streams and storages are also made by dhow itself. */
+        if (live == 0 || kind == DHOWI_STREAM || kind == DHOWI_STORAGE || kind == DHOWI_KERNEL)
+            continue;
+        dhowi_text_add(&text, "%s%lld of kind %s", text.length > 0 ? ", " : "", (long long)live,
+                       dhowi_handle_kind_name((dhowi_handle_kind)kind));
+    }
+    if (text.length == 0) return;
+    dhowi_log_line(&context->log, DHOW_LOG_WARN,
+                   "a context was released while these objects of the process live: %s", story);
+}
+
 void dhow_context_release(dhow_context *context) {
     if (!dhowi_handle_is(context, DHOWI_CONTEXT)) return;
-    if (dhowi_handle_drop(&context->handle)) end_context(context);
+    if (context->validate && atomic_load(&context->handle.references) > 1) report_living(context);
+    dhowi_context_drop(context);
 }
 
 void *dhowi_context_attach_host_queue(dhow_context *context, void *(*make)(dhow_context *context),
@@ -266,7 +293,7 @@ static dhow_status record(const dhow_context *context, uint32_t index, const cha
 dhow_status dhow_plugin_at(const dhow_context *context, uint32_t index, dhow_plugin_record *out) {
     if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_plugin_at: out is NULL");
     memset(out, 0, sizeof *out);
-    dhowi_plugin *p;
+    dhowi_plugin *p = NULL;
     DHOWI_TRY(record(context, index, "dhow_plugin_at", &p));
     *out = (dhow_plugin_record){.path = p->path,
                                 .backend = p->backend,
@@ -284,7 +311,7 @@ dhow_status dhow_plugin_component_at(const dhow_context *context, uint32_t plugi
     if (out == NULL)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_plugin_component_at: out is NULL");
     memset(out, 0, sizeof *out);
-    dhowi_plugin *p;
+    dhowi_plugin *p = NULL;
     DHOWI_TRY(record(context, plugin, "dhow_plugin_component_at", &p));
     if (index >= p->component_count) {
         return dhowi_fail(DHOW_OUT_OF_RANGE,

@@ -60,6 +60,9 @@ struct dhow_context {
     dhowi_timeline host_timeline; /* of the host queue; here because marks may outlive the queue */
 };
 
+/* Drops a reference that an object of ours held. */
+void dhowi_context_drop(dhow_context *context);
+
 /* ---- failures ---- */
 
 /* Makes a plugin's failure this thread's error: "<device>: <what>: <the plugin's message>".
@@ -92,6 +95,8 @@ void *dhowi_context_attach_host_queue(dhow_context *context, void *(*make)(dhow_
 /* ---- selection ---- */
 
 dhow_status dhowi_device_select(dhow_context *context, const char *spec, dhow_device **out);
+/* INVALID_ARGUMENT when a word of the list does not parse. */
+dhow_status dhowi_device_check_spec(const char *spec);
 
 static inline bool dhowi_device_is_host(const dhow_device *device) {
     return (device->desc.flags & DHOW_DEVICE_HOST_INLINE) != 0;

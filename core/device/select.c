@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/size.h"
 #include "base/text.h"
 #include "device/device.h"
 
@@ -66,47 +67,63 @@ static dhow_device *select_auto(dhow_context *context) {
     return NULL;
 }
 
+/* One word of a preference list. */
+typedef struct word {
+    const char *text;
+    size_t length, backend_length;
+    int64_t index;
+    bool is_auto;
+} word;
+
+/* Reads the word at *list and moves *list to the next one, or to NULL after the last. */
+static dhow_status read_word(const char **list, word *out) {
+    const char *text = *list;
+    size_t length = strcspn(text, ",");
+    const char *colon = memchr(text, ':', length);
+    size_t backend_length = colon != NULL ? (size_t)(colon - text) : length;
+    int shown = (int)DHOWI_MIN(length, 64);
+    *out = (word){.text = text, .length = length, .backend_length = backend_length};
+    if (!dhowi_is_backend_name(text, backend_length)) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "device '%.*s' does not parse; %s", shown, text,
+                          k_grammar);
+    }
+    if (colon != NULL) {
+        size_t digits = length - backend_length - 1;
+        if (!dhowi_parse_i64(colon + 1, digits, 0, 9999, &out->index)) {
+            return dhowi_fail(DHOW_INVALID_ARGUMENT, "device '%.*s': '%.*s' is no device index; %s",
+                              shown, text, (int)DHOWI_MIN(digits, 48), colon + 1, k_grammar);
+        }
+    }
+    out->is_auto = length == 4 && memcmp(text, "auto", 4) == 0;
+    *list = text[length] == ',' ? text + length + 1 : NULL;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_device_check_spec(const char *spec) {
+    word w;
+    while (spec != NULL) DHOWI_TRY(read_word(&spec, &w));
+    return DHOW_OK;
+}
+
 dhow_status dhowi_device_select(dhow_context *context, const char *spec, dhow_device **out) {
     if (spec == NULL) spec = context->device_choice;
     if (spec == NULL) spec = "auto";
+    DHOWI_TRY(dhowi_device_check_spec(spec)); /* all of it, also what comes after the choice */
     char why[640], devices[256];
-    dhowi_text text = DHOWI_TEXT(why);
+    dhowi_text text = DHOWI_TEXT(why), list = DHOWI_TEXT(devices);
     why[0] = devices[0] = '\0';
-    dhow_device *chosen = NULL;
-    for (const char *word = spec;;) {
-        size_t length = strcspn(word, ",");
-        const char *colon = memchr(word, ':', length);
-        size_t backend_length = colon != NULL ? (size_t)(colon - word) : length;
-        int64_t index = 0;
-        int shown = (int)(length < 64 ? length : 64);
-        if (!dhowi_is_backend_name(word, backend_length)) {
-            return dhowi_fail(DHOW_INVALID_ARGUMENT, "device '%.*s' does not parse; %s", shown,
-                              word, k_grammar);
+    for (const char *rest = spec; rest != NULL;) {
+        word w;
+        DHOWI_TRY(read_word(&rest, &w));
+        dhow_device *chosen = w.is_auto ? select_auto(context)
+                                        : find_device(context, w.text, w.backend_length, w.index);
+        if (chosen != NULL) {
+            *out = chosen;
+            return DHOW_OK;
         }
-        if (colon != NULL &&
-            !dhowi_parse_i64(colon + 1, length - backend_length - 1, 0, 9999, &index)) {
-            return dhowi_fail(
-                DHOW_INVALID_ARGUMENT, "device '%.*s': '%.*s' is no device index; %s", shown, word,
-                (int)(shown - (int)backend_length - 1 > 0 ? shown - (int)backend_length - 1 : 0),
-                colon + 1, k_grammar);
-        }
-        if (chosen == NULL) { /* later words are still parsed */
-            bool is_auto = length == 4 && memcmp(word, "auto", 4) == 0;
-            chosen =
-                is_auto ? select_auto(context) : find_device(context, word, backend_length, index);
-            if (chosen == NULL && !is_auto) {
-                explain(context, word, length, word, backend_length, &text);
-            }
-        }
-        if (word[length] == '\0') break;
-        word += length + 1;
+        if (!w.is_auto) explain(context, w.text, w.length, w.text, w.backend_length, &text);
     }
-    if (chosen == NULL) {
-        dhowi_text list = DHOWI_TEXT(devices);
-        list_devices(context, &list);
-        return dhowi_fail(DHOW_NOT_FOUND, "no device for '%.64s': %s; devices here: %s", spec, why,
-                          devices);
-    }
-    *out = chosen;
-    return DHOW_OK;
+    list_devices(context, &list);
+    return dhowi_fail(DHOW_NOT_FOUND, "no device for '%.64s': %s; devices here: %s", spec, why,
+                      devices);
 }

@@ -210,7 +210,7 @@ static void end_file(dhow_safetensors *f) {
     dhowi_safetensors_free(f->items, f->count);
     dhowi_free(f->path);
     dhowi_handle_free(DHOWI_SAFETENSORS, f);
-    dhow_context_release(context);
+    dhowi_context_drop(context);
 }
 
 dhow_status dhow_safetensors_open(dhow_context *context, const char *path, dhow_safetensors **out) {

@@ -299,7 +299,7 @@ void dhow_kernel_release(dhow_kernel *kernel) {
     dhow_context *context = kernel->device->context;
     bool last = dhowi_handle_drop(&kernel->handle);
     if (kernel->builtin) { /* the device's own reference remains */
-        dhow_context_release(context);
+        dhowi_context_drop(context);
     } else if (last) {
         dhowi_handle_free(DHOWI_KERNEL, kernel);
         dhow_module_release(module);

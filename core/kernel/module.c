@@ -155,5 +155,5 @@ void dhow_module_release(dhow_module *module) {
     dhow_status ignored = dhow_device_sync(module->device);
     (void)ignored;
     dhowi_module_end(module);
-    dhow_context_release(context);
+    dhowi_context_drop(context);
 }

@@ -242,8 +242,8 @@ static dhow_status new_block(dhowi_pool *pool, uint64_t bytes, uint64_t block,
 }
 
 static dhow_status allocate(dhowi_pool *pool, uint64_t bytes, dhowi_storage **out) {
-    uint32_t size_class;
-    uint64_t block;
+    uint32_t size_class = 0;
+    uint64_t block = 0;
     if (!classify(bytes, &size_class, &block))
         return say_out_of_memory(pool, bytes, "more than 64 TiB");
     pthread_mutex_lock(&pool->mutex);
@@ -320,8 +320,8 @@ static void end_wrapped(dhowi_storage *s) {
 
 static void back_to_pool(dhowi_storage *s) {
     dhowi_pool *pool = s->pool;
-    uint32_t size_class;
-    uint64_t block;
+    uint32_t size_class = 0;
+    uint64_t block = 0;
     (void)classify(s->block_bytes, &size_class, &block);
     s->label[0] = '\0';
     atomic_store(&s->frozen, false);
@@ -344,7 +344,7 @@ void dhowi_storage_release(dhowi_storage *s) {
     } else if (!forked) {
         end_wrapped(s);
     }
-    dhow_context_release(context);
+    dhowi_context_drop(context);
 }
 
 /* ---- companions ---- */

@@ -49,7 +49,7 @@ void dhow_model_release(dhow_model *m) {
     dhowi_free(m->parameters);
     dhowi_free(m->output_names);
     dhowi_handle_free(DHOWI_MODEL, m);
-    dhow_context_release(context);
+    dhowi_context_drop(context);
 }
 
 dhow_device *dhow_model_device(const dhow_model *model) {

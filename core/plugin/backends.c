@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/size.h"
 #include "base/text.h"
 #include "plugin/registry.h"
 
@@ -47,7 +48,7 @@ dhow_status dhowi_backends_check(const char *filter, const dhowi_registry *regis
     while (next_word(&filter, &word, &length)) {
         const char *name = length > 0 && word[0] == '-' ? word + 1 : word;
         size_t name_length = length - (size_t)(name - word);
-        int shown = (int)(length < 64 ? length : 64);
+        int shown = (int)DHOWI_MIN(length, 64), name_shown = (int)DHOWI_MIN(name_length, 64);
         if (!dhowi_is_backend_name(name, name_length)) {
             return dhowi_fail(
                 DHOW_INVALID_ARGUMENT,
@@ -67,7 +68,7 @@ dhow_status dhowi_backends_check(const char *filter, const dhowi_registry *regis
             list_backends(registry, &text);
             return dhowi_fail(DHOW_INVALID_ARGUMENT,
                               "DHOW_BACKENDS: no plugin for '%.*s' was found; plugins found: %s",
-                              shown, name, names);
+                              name_shown, name, names);
         }
     }
     return DHOW_OK;

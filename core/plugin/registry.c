@@ -124,11 +124,17 @@ static dhow_status search_path(dhowi_registry *registry, const char *path, const
         const char *end = strchrnul(path, ':');
         size_t length = (size_t)(end - path);
         char folder[PATH_MAX];
-        if (length >= sizeof folder || (length > 0 && path[0] != '/')) {
+        int shown = (int)DHOWI_MIN(length, 200);
+        if (length > 0 && path[0] != '/') {
             return dhowi_fail(
                 DHOW_INVALID_ARGUMENT,
                 "%s: '%.*s' is no absolute path; plugin folders are absolute and separated by ':'",
-                what, (int)DHOWI_MIN(length, 200), path);
+                what, shown, path);
+        }
+        if (length >= sizeof folder) {
+            return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                              "%s: '%.*s...' has %zu bytes, %zu are the most", what, shown, path,
+                              length, sizeof folder - 1);
         }
         if (length > 0) {
             memcpy(folder, path, length);

@@ -49,7 +49,7 @@ void dhow_event_release(dhow_event *event) {
     }
     pthread_mutex_destroy(&event->mutex);
     dhowi_handle_free(DHOWI_EVENT, event);
-    dhow_context_release(context);
+    dhowi_context_drop(context);
 }
 
 dhow_status dhow_event_record(dhow_event *event, dhow_stream *stream) {

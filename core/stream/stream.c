@@ -375,7 +375,7 @@ void dhow_stream_release(dhow_stream *stream) {
     } else {
         end_stream(stream, streams_of(stream->device));
     }
-    dhow_context_release(context);
+    dhowi_context_drop(context);
 }
 
 dhow_status dhow_stream_default(dhow_device *device, dhow_stream **out) {

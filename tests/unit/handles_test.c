@@ -33,7 +33,7 @@ typedef struct objects {
 } objects;
 
 static const char k_text[] =
-    "KERNEL(twice, (IN(f32,x), OUT(f32,y), VAL(i64,n))) { GROUP_FOR(i, n) y[i] = 2*x[i]; }";
+    "KERNEL(twice, (IN(f32,x), OUT(f32,y), VAL(i64,n))) { GRID_FOR(i, n) y[i] = 2*x[i]; }";
 static char g_path[] = "/tmp/dhow-handles-XXXXXX";
 
 static objects make_objects(void) {
