@@ -86,6 +86,16 @@ int64_t dhowi_handle_live(dhowi_handle_kind kind) {
     return live;
 }
 
+int64_t dhowi_handle_slabs(void) {
+    int64_t count = 0;
+    for (int kind = 0; kind < DHOWI_HANDLE_KINDS; kind++) {
+        pthread_mutex_lock(&g_pools[kind].mutex);
+        for (const slab *s = g_pools[kind].slabs; s != NULL; s = s->next) count++;
+        pthread_mutex_unlock(&g_pools[kind].mutex);
+    }
+    return count;
+}
+
 const char *dhowi_handle_kind_name(dhowi_handle_kind kind) {
 #define NAME(name, text) text,
     static const char *const names[] = {DHOWI_HANDLE_MAP(NAME)};

@@ -46,6 +46,8 @@ void *dhowi_handle_new(dhowi_handle_kind kind, size_t bytes);
 void dhowi_handle_free(dhowi_handle_kind kind, void *object);
 /* Living objects of a kind. For tests and DHOW_VALIDATE. */
 int64_t dhowi_handle_live(dhowi_handle_kind kind);
+/* Blocks of memory that the pools hold for good. For tests. */
+int64_t dhowi_handle_slabs(void);
 const char *dhowi_handle_kind_name(dhowi_handle_kind kind);
 
 static inline bool dhowi_handle_is(const void *object, dhowi_handle_kind kind) {

@@ -70,6 +70,22 @@ bool dhowi_is_backend_name(const char *text, size_t length) {
     return true;
 }
 
+bool dhowi_is_utf8(const char *text) {
+    for (const unsigned char *p = (const unsigned char *)text; *p != '\0';) {
+        int more = *p < 0x80 ? 0 : *p >= 0xf0 ? 3 : *p >= 0xe0 ? 2 : 1;
+        if (*p >= 0x80 && (*p < 0xc2 || *p > 0xf4)) return false;
+        uint32_t code = more == 0 ? *p : *p & (0x3fu >> more);
+        for (int i = 1; i <= more; i++) {
+            if ((p[i] & 0xc0) != 0x80) return false; /* also at the end of the text */
+            code = code << 6 | (p[i] & 0x3fu);
+        }
+        if (more == 2 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) return false;
+        if (more == 3 && (code < 0x10000 || code > 0x10ffff)) return false;
+        p += more + 1;
+    }
+    return true;
+}
+
 const char *dhowi_env(const char *name) {
     const char *value = secure_getenv(name);
     return value != NULL && value[0] != '\0' ? value : NULL;

@@ -31,6 +31,9 @@ bool dhowi_parse_switch(const char *text, bool *out);
 /* [a-z][a-z0-9]{0,14} */
 bool dhowi_is_backend_name(const char *text, size_t length);
 
+/* Whether the text is UTF-8: no overlong forms, surrogates or numbers past U+10FFFF. */
+bool dhowi_is_utf8(const char *text);
+
 /* An environment variable; NULL when unset, empty, or in a setuid program. */
 const char *dhowi_env(const char *name);
 

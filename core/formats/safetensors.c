@@ -160,6 +160,8 @@ dhow_status dhowi_safetensors_parse(const char *path, const char *header, size_t
     if (bytes == 0 || header[0] != '{')
         return dhowi_fail(DHOW_CORRUPT, "%s: the header does not begin with '{'", path);
     json_t *root = json_loadb(header, bytes, JSON_REJECT_DUPLICATES, &error);
+    if (root == NULL && json_error_code(&error) == json_error_out_of_memory)
+        return dhowi_fail_memory(path);
     if (!json_is_object(root)) {
         json_decref(root);
         return dhowi_fail(DHOW_CORRUPT, "%s: the header is no JSON object: %s at byte %d", path,
@@ -309,10 +311,14 @@ static const char *type_name(dhow_dtype dtype) {
     return "?";
 }
 
+/* NULL when memory is exhausted. */
 static json_t *describe(const dhow_tensor *t, uint64_t begin) {
     json_t *shape = json_array();
     for (int32_t i = 0; i < t->rank; i++) {
-        if (json_array_append_new(shape, json_integer(t->shape[i])) != 0) break;
+        if (json_array_append_new(shape, json_integer(t->shape[i])) != 0) {
+            json_decref(shape);
+            return NULL;
+        }
     }
     return json_pack("{s:s, s:o, s:[I,I]}", "dtype", type_name(t->dtype), "shape", shape,
                      "data_offsets", (json_int_t)begin,
@@ -334,10 +340,11 @@ static dhow_status build_header(uint32_t count, const char *const *names,
             status =
                 dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the name '%.64s' is there twice or reserved",
                            function, names[i]);
+        } else if (!dhowi_is_utf8(names[i])) {
+            status = dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the name '%.64s' is no UTF-8", function,
+                                names[i]);
         } else if (json_object_set_new(root, names[i], describe(tensors[i], at)) != 0) {
-            status = dhowi_fail(DHOW_INVALID_ARGUMENT,
-                                "%s: the name '%.64s' is no UTF-8, or memory is exhausted",
-                                function, names[i]);
+            status = dhowi_fail_memory(function);
         }
         at += dhowi_tensor_bytes(tensors[i]);
     }

@@ -12,9 +12,37 @@
 #include "kernel/builtin.h"
 
 enum { LOG_BYTES = 16384 };
-static _Thread_local char *t_log;
 
-const char *dhow_module_log(void) { return t_log != NULL ? t_log : ""; }
+/* The calling thread's log; it ends with the thread. */
+static pthread_key_t g_log_key;
+static pthread_once_t g_log_once = PTHREAD_ONCE_INIT;
+static bool g_has_log_key;
+
+static void make_log_key(void) { g_has_log_key = pthread_key_create(&g_log_key, dhowi_free) == 0; }
+
+/* NULL before the thread's first build, and when there is no memory for it. */
+static char *thread_log(void) {
+    (void)pthread_once(&g_log_once, make_log_key);
+    return g_has_log_key ? pthread_getspecific(g_log_key) : NULL;
+}
+
+static char *empty_thread_log(void) {
+    char *log = thread_log();
+    if (log == NULL && g_has_log_key) {
+        log = dhowi_alloc(LOG_BYTES);
+        if (log != NULL && pthread_setspecific(g_log_key, log) != 0) {
+            dhowi_free(log);
+            log = NULL;
+        }
+    }
+    if (log != NULL) log[0] = '\0';
+    return log;
+}
+
+const char *dhow_module_log(void) {
+    const char *log = thread_log();
+    return log != NULL ? log : "";
+}
 
 /* ---- building ---- */
 
@@ -24,8 +52,7 @@ static dhow_status build(dhow_module *m, int width, void **out_native) {
     for (uint32_t i = 0; i < m->kernel_count; i++) {
         decls[i] = (dhow_kernel_decl){m->kernels[i].name, m->kernels[i].signature};
     }
-    if (t_log == NULL) t_log = dhowi_alloc(LOG_BYTES);
-    if (t_log != NULL) t_log[0] = '\0';
+    char *log = empty_thread_log();
     bool portable = m->format == DHOW_MODULE_PORTABLE;
     dhow_module_desc desc = {.struct_size = (uint32_t)sizeof desc,
                              .format = m->format,
@@ -37,15 +64,15 @@ static dhow_status build(dhow_module *m, int width, void **out_native) {
                              .kernels = decls,
                              .kernel_count = m->kernel_count,
                              .index_bits = width == DHOWI_INDEX_64 ? 64 : 32,
-                             .log = t_log,
-                             .log_bytes = t_log != NULL ? LOG_BYTES : 0};
+                             .log = log,
+                             .log_bytes = log != NULL ? LOG_BYTES : 0};
     dhow_error err;
     dhowi_error_init(&err);
     *out_native = NULL;
     int32_t code =
         m->device->api->module_build(dhowi_device_native(m->device), &desc, out_native, &err);
     dhowi_free(decls);
-    if (t_log != NULL) t_log[LOG_BYTES - 1] = '\0';
+    if (log != NULL) log[LOG_BYTES - 1] = '\0';
     if (code != DHOW_OK) return dhowi_device_failed(m->device, &err, code, m->name);
     return DHOW_OK;
 }
@@ -122,7 +149,8 @@ dhow_status dhow_module_build(dhow_device *device, const dhow_module_source *sou
     static const char function[] = "dhow_module_build";
     if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
     *out = NULL;
-    if (t_log != NULL) t_log[0] = '\0';
+    char *log = thread_log();
+    if (log != NULL) log[0] = '\0';
     DHOWI_TRY(dhowi_device_check(device, function));
     if (source == NULL || (source->text == NULL) == (source->image == NULL)) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: give either source->text or source->image",

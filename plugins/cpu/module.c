@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,15 +84,18 @@ static int write_all(int file, const void *data, uint64_t bytes) {
     return 0;
 }
 
+/* NULL with errno; ENOMEM when there is no memory for it. */
 static void *read_all(const dhow_host *host, const char *path, uint64_t *out_bytes) {
     struct stat info;
     void *blob = NULL;
+    bool short_of_memory = false;
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) return NULL;
     if (fstat(file, &info) == 0 && info.st_size > 0) {
         const uint64_t size = (uint64_t)info.st_size;
         uint64_t done = 0;
         blob = host->alloc(host->user, size, 64);
+        short_of_memory = !blob;
         while (blob && done < size) {
             const ssize_t got = read(file, (unsigned char *)blob + done, size - done);
             if (got < 0 && errno == EINTR) continue;
@@ -105,6 +109,7 @@ static void *read_all(const dhow_host *host, const char *path, uint64_t *out_byt
         *out_bytes = size;
     }
     close(file);
+    if (short_of_memory) errno = ENOMEM;
     return blob;
 }
 
@@ -293,8 +298,11 @@ static int32_t compile_to_blob(cpu_device *device, const dhow_module_desc *desc,
     int32_t status = compile(device, desc, compiler, target, err);
     if (status == DHOW_OK) {
         *out_blob = read_all(host, target, out_bytes);
-        if (!*out_blob)
+        if (!*out_blob && errno == ENOMEM) {
+            status = cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate room for a kernel");
+        } else if (!*out_blob) {
             status = cpu_fail(err, DHOW_IO_ERROR, errno, "%s wrote no %s", compiler, target);
+        }
     }
     (void)unlink(target);
     (void)rmdir(folder);
