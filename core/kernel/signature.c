@@ -207,7 +207,7 @@ static const char *copy_signature(const finder *f, const char *p, char *to, size
 }
 
 static dhow_status take_kernel(finder *f, const char *p, const char **out_end) {
-    dhowi_found_kernel *kernel;
+    dhowi_found_kernel *kernel = NULL;
     dhowi_signature signature;
     const char *start = p;
     DHOWI_TRY(add_found(f, &kernel));
@@ -287,7 +287,7 @@ dhow_status dhowi_find_kernels(const char *module, const char *text, const char 
 }
 
 static dhow_status read_declaration(finder *f, const char *p, const char **out_end) {
-    dhowi_found_kernel *kernel;
+    dhowi_found_kernel *kernel = NULL;
     dhowi_signature signature;
     DHOWI_TRY(add_found(f, &kernel));
     const char *after = read_word(p, kernel->name, sizeof kernel->name);

@@ -148,7 +148,7 @@ static dhow_status check_specs(const dhowi_op *op, dhow_tensor *const *in, uint3
                                const dhowi_attrs *attrs, const dhow_tensor *out) {
     dhowi_spec specs[DHOWI_OP_MAX_INPUTS], want;
     const dhowi_spec *given[DHOWI_OP_MAX_INPUTS] = {NULL};
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && i < DHOWI_OP_MAX_INPUTS; i++) {
         if (in[i] == NULL) continue;
         dhowi_spec_of(in[i], &specs[i]);
         given[i] = &specs[i];

@@ -13,21 +13,47 @@
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
+static void end_form(const dhow_host *host, dhowi_cl_form *form) {
+    for (size_t i = 0; i < DHOW_MAX_KERNEL_ARGS; i++) dhowi_cl_delete(host, form->slots[i].dims);
+    if (form->kernel != NULL) dhowi_cl.ReleaseKernel(form->kernel);
+}
+
 void dhowi_cl_kernel_destroy(dhowi_cl_kernel *kernel) {
     if (kernel == NULL) return;
     const dhow_host *host = kernel->device->host;
-    for (size_t i = 0; i < DHOW_MAX_KERNEL_ARGS; i++) dhowi_cl_delete(host, kernel->slots[i].dims);
-    if (kernel->kernel != NULL) dhowi_cl.ReleaseKernel(kernel->kernel);
+    for (int i = 0; i < DHOWI_CL_FORMS; i++) end_form(host, &kernel->forms[i]);
     pthread_mutex_destroy(&kernel->lock);
     dhowi_cl_delete(host, kernel->name);
     dhowi_cl_delete(host, kernel);
 }
 
-int32_t dhowi_cl_kernel_create(dhowi_cl_device *device, cl_program program, const char *name,
-                               bool portable, dhowi_cl_kernel **out_kernel, dhow_error *err) {
+static int32_t make_form(dhowi_cl_kernel *kernel, int which, dhow_error *err) {
     cl_int code = CL_SUCCESS;
     cl_uint native_args = 0;
+    cl_program program;
     size_t group[3] = {0, 0, 0};
+    dhowi_cl_form *form = &kernel->forms[which];
+    int32_t status = dhowi_cl_module_program(kernel->module, which, &program, err);
+    if (status != DHOW_OK) return status;
+    form->kernel = dhowi_cl.CreateKernel(program, kernel->name, &code);
+    if (code == CL_SUCCESS)
+        code = dhowi_cl.GetKernelInfo(form->kernel, CL_KERNEL_NUM_ARGS, sizeof native_args,
+                                      &native_args, NULL);
+    if (code == CL_SUCCESS)
+        code = dhowi_cl.GetKernelWorkGroupInfo(form->kernel, kernel->device->id,
+                                               CL_KERNEL_COMPILE_WORK_GROUP_SIZE, sizeof group,
+                                               group, NULL);
+    form->native_args = native_args;
+    form->group_items = group[0];
+    if (code == CL_SUCCESS) return DHOW_OK;
+    if (form->kernel != NULL) dhowi_cl.ReleaseKernel(form->kernel);
+    form->kernel = NULL;
+    return dhowi_cl_fail(err, code, "%s: kernel '%.200s'", kernel->device->name, kernel->name);
+}
+
+int32_t dhowi_cl_kernel_create(dhowi_cl_device *device, struct dhowi_cl_module *module,
+                               const char *name, bool portable, dhowi_cl_kernel **out_kernel,
+                               dhow_error *err) {
     *out_kernel = NULL;
     dhowi_cl_kernel *kernel = dhowi_cl_new(device->host, sizeof *kernel);
     char *own_name = dhowi_cl_new(device->host, strlen(name) + 1);
@@ -38,53 +64,54 @@ int32_t dhowi_cl_kernel_create(dhowi_cl_device *device, cl_program program, cons
     }
     memcpy(own_name, name, strlen(name) + 1);
     kernel->device = device;
+    kernel->module = module;
     kernel->name = own_name;
     kernel->portable = portable;
     pthread_mutex_init(&kernel->lock, NULL);
-    kernel->kernel = dhowi_cl.CreateKernel(program, name, &code);
-    if (code == CL_SUCCESS)
-        code = dhowi_cl.GetKernelInfo(kernel->kernel, CL_KERNEL_NUM_ARGS, sizeof native_args,
-                                      &native_args, NULL);
-    if (code == CL_SUCCESS)
-        code = dhowi_cl.GetKernelWorkGroupInfo(kernel->kernel, device->id,
-                                               CL_KERNEL_COMPILE_WORK_GROUP_SIZE, sizeof group,
-                                               group, NULL);
-    if (code != CL_SUCCESS) {
-        int32_t status = dhowi_cl_fail(err, code, "%s: kernel '%.200s'", device->name, name);
+    int32_t status = make_form(kernel, DHOWI_CL_PLAIN, err);
+    if (status != DHOW_OK) {
         dhowi_cl_kernel_destroy(kernel);
         return status;
     }
-    kernel->native_args = native_args;
-    kernel->group_items = group[0];
     *out_kernel = kernel;
     return DHOW_OK;
 }
 
+/* The form for these arguments, made on first use. Under the kernel's lock. */
+static int32_t form_for(dhowi_cl_kernel *kernel, const dhow_arg *args, uint32_t count,
+                        dhowi_cl_form **out, dhow_error *err) {
+    int which = DHOWI_CL_PLAIN;
+    for (uint32_t i = 0; kernel->portable && i < count; i++)
+        if (args[i].kind == DHOW_ARG_BUFFER && args[i].u.buffer.offset != 0)
+            which = DHOWI_CL_OFFSETS;
+    *out = &kernel->forms[which];
+    return (*out)->kernel != NULL ? DHOW_OK : make_form(kernel, which, err);
+}
+
 /* ---- arguments ------------------------------------------------------------------------------ */
 
-static cl_int set_portable_buffer(dhowi_cl_kernel *kernel, dhowi_cl_slot *slot, cl_uint at,
+static cl_int set_portable_buffer(const dhowi_cl_form *form, dhowi_cl_slot *slot, cl_uint at,
                                   const dhow_arg *arg) {
     const dhowi_cl_buffer *buffer = dhowi_cl_buffer_of(arg->u.buffer.handle);
     if (slot->buffer_id == buffer->id) return CL_SUCCESS;
     slot->buffer_id = 0;
-    cl_int code = dhowi_cl.SetKernelArg(kernel->kernel, at, sizeof buffer->mem, &buffer->mem);
+    cl_int code = dhowi_cl.SetKernelArg(form->kernel, at, sizeof buffer->mem, &buffer->mem);
     if (code == CL_SUCCESS) slot->buffer_id = buffer->id;
     return code;
 }
 
-static cl_int set_offsets(dhowi_cl_kernel *kernel, cl_uint at, const dhow_arg *args,
-                          uint32_t count) {
+static cl_int set_offsets(dhowi_cl_form *form, cl_uint at, const dhow_arg *args, uint32_t count) {
     uint32_t buffers = 0;
-    bool known = kernel->offsets_known;
+    bool known = form->offsets_known;
     for (uint32_t i = 0; i < count; i++) {
         if (args[i].kind != DHOW_ARG_BUFFER) continue;
-        known = known && kernel->offsets[buffers] == args[i].u.buffer.offset;
-        kernel->offsets[buffers++] = args[i].u.buffer.offset;
+        known = known && form->offsets[buffers] == args[i].u.buffer.offset;
+        form->offsets[buffers++] = args[i].u.buffer.offset;
     }
     if (known || buffers == 0) return CL_SUCCESS;
-    cl_int code = dhowi_cl.SetKernelArg(kernel->kernel, at, buffers * sizeof kernel->offsets[0],
-                                        kernel->offsets);
-    kernel->offsets_known = code == CL_SUCCESS;
+    cl_int code =
+        dhowi_cl.SetKernelArg(form->kernel, at, buffers * sizeof form->offsets[0], form->offsets);
+    form->offsets_known = code == CL_SUCCESS;
     return code;
 }
 
@@ -96,7 +123,8 @@ static cl_int set_native_buffer(dhowi_cl_kernel *kernel, dhowi_cl_slot *slot, cl
     if (slot->buffer_id == buffer->id && offset == 0) return CL_SUCCESS;
     slot->buffer_id = 0;
     if (offset == 0) {
-        code = dhowi_cl.SetKernelArg(kernel->kernel, at, sizeof buffer->mem, &buffer->mem);
+        code = dhowi_cl.SetKernelArg(kernel->forms[DHOWI_CL_PLAIN].kernel, at, sizeof buffer->mem,
+                                     &buffer->mem);
         if (code == CL_SUCCESS) slot->buffer_id = buffer->id;
         return code;
     }
@@ -105,7 +133,8 @@ static cl_int set_native_buffer(dhowi_cl_kernel *kernel, dhowi_cl_slot *slot, cl
     const cl_buffer_region region = {(size_t)offset, (size_t)(buffer->bytes - offset)};
     cl_mem part = dhowi_cl.CreateSubBuffer(buffer->mem, CL_MEM_READ_WRITE,
                                            CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
-    if (code == CL_SUCCESS) code = dhowi_cl.SetKernelArg(kernel->kernel, at, sizeof part, &part);
+    if (code == CL_SUCCESS)
+        code = dhowi_cl.SetKernelArg(kernel->forms[DHOWI_CL_PLAIN].kernel, at, sizeof part, &part);
     slot->bits = (uint64_t)(uintptr_t)part; /* released behind the enqueue, see release_parts() */
     slot->bytes = part != NULL ? (uint32_t)sizeof part : 0;
     return code;
@@ -115,26 +144,26 @@ static cl_int set_native_buffer(dhowi_cl_kernel *kernel, dhowi_cl_slot *slot, cl
 static void release_parts(dhowi_cl_kernel *kernel, const dhow_arg *args, uint32_t count) {
     if (kernel->portable) return;
     for (uint32_t i = 0; i < count; i++) {
-        dhowi_cl_slot *slot = &kernel->slots[i];
+        dhowi_cl_slot *slot = &kernel->forms[DHOWI_CL_PLAIN].slots[i];
         if (args[i].kind != DHOW_ARG_BUFFER || slot->bytes == 0) continue;
         dhowi_cl.ReleaseMemObject((cl_mem)(uintptr_t)slot->bits);
         slot->bytes = 0;
     }
 }
 
-static cl_int set_value(dhowi_cl_kernel *kernel, dhowi_cl_slot *slot, cl_uint at,
+static cl_int set_value(const dhowi_cl_form *form, dhowi_cl_slot *slot, cl_uint at,
                         const dhow_arg *arg) {
     if (slot->bytes == arg->bytes && slot->bits == arg->u.value) return CL_SUCCESS;
     slot->bytes = 0;
-    cl_int code = dhowi_cl.SetKernelArg(kernel->kernel, at, arg->bytes, &arg->u.value);
+    cl_int code = dhowi_cl.SetKernelArg(form->kernel, at, arg->bytes, &arg->u.value);
     if (code != CL_SUCCESS) return code;
     slot->bytes = arg->bytes;
     slot->bits = arg->u.value;
     return CL_SUCCESS;
 }
 
-static cl_int set_dims(dhowi_cl_kernel *kernel, dhowi_cl_slot *slot, cl_uint at,
-                       const dhow_arg *arg) {
+static cl_int set_dims(const dhowi_cl_kernel *kernel, const dhowi_cl_form *form,
+                       dhowi_cl_slot *slot, cl_uint at, const dhow_arg *arg) {
     if (slot->dims == NULL) {
         slot->dims = dhowi_cl_new(kernel->device->host, sizeof *slot->dims);
         if (slot->dims == NULL) return CL_OUT_OF_HOST_MEMORY;
@@ -144,7 +173,7 @@ static cl_int set_dims(dhowi_cl_kernel *kernel, dhowi_cl_slot *slot, cl_uint at,
         memcmp(slot->dims, arg->u.dims, sizeof *slot->dims) == 0)
         return CL_SUCCESS;
     slot->bytes = 0;
-    cl_int code = dhowi_cl.SetKernelArg(kernel->kernel, at, sizeof *arg->u.dims, arg->u.dims);
+    cl_int code = dhowi_cl.SetKernelArg(form->kernel, at, sizeof *arg->u.dims, arg->u.dims);
     if (code != CL_SUCCESS) return code;
     memcpy(slot->dims, arg->u.dims, sizeof *slot->dims);
     slot->bytes = (uint32_t)sizeof *slot->dims;
@@ -165,33 +194,32 @@ static int32_t fail_argument(const dhowi_cl_kernel *kernel, const dhow_arg *arg,
 }
 
 /* Arguments the compiled kernel must have for these. */
-static uint32_t count_native(const dhowi_cl_kernel *kernel, const dhow_geometry *geometry,
-                             const dhow_arg *args, uint32_t count) {
+static uint32_t count_native(const dhowi_cl_kernel *kernel, const dhowi_cl_form *form,
+                             const dhow_geometry *geometry, uint32_t count) {
     if (!kernel->portable) return count + (geometry->shared_bytes > 0);
-    for (uint32_t i = 0; i < count; i++)
-        if (args[i].kind == DHOW_ARG_BUFFER) return count + 1;
-    return count;
+    return count + (form == &kernel->forms[DHOWI_CL_OFFSETS]);
 }
 
-static int32_t set_arguments(dhowi_cl_kernel *kernel, const dhow_geometry *geometry,
-                             const dhow_arg *args, uint32_t count, dhow_error *err) {
+static int32_t set_arguments(dhowi_cl_kernel *kernel, dhowi_cl_form *form,
+                             const dhow_geometry *geometry, const dhow_arg *args, uint32_t count,
+                             dhow_error *err) {
     cl_int code = CL_SUCCESS;
     for (uint32_t i = 0; i < count; i++) {
-        dhowi_cl_slot *slot = &kernel->slots[i];
+        dhowi_cl_slot *slot = &form->slots[i];
         if (args[i].kind == DHOW_ARG_VALUE)
-            code = set_value(kernel, slot, i, &args[i]);
+            code = set_value(form, slot, i, &args[i]);
         else if (args[i].kind == DHOW_ARG_DIMS)
-            code = set_dims(kernel, slot, i, &args[i]);
+            code = set_dims(kernel, form, slot, i, &args[i]);
         else if (kernel->portable)
-            code = set_portable_buffer(kernel, slot, i, &args[i]);
+            code = set_portable_buffer(form, slot, i, &args[i]);
         else
             code = set_native_buffer(kernel, slot, i, &args[i]);
         if (code != CL_SUCCESS) return fail_argument(kernel, &args[i], i, code, err);
     }
-    if (kernel->portable)
-        code = set_offsets(kernel, count, args, count);
+    if (form == &kernel->forms[DHOWI_CL_OFFSETS])
+        code = set_offsets(form, count, args, count);
     else if (geometry->shared_bytes > 0)
-        code = dhowi_cl.SetKernelArg(kernel->kernel, count, geometry->shared_bytes, NULL);
+        code = dhowi_cl.SetKernelArg(form->kernel, count, geometry->shared_bytes, NULL);
     if (code != CL_SUCCESS)
         return dhowi_cl_fail(err, code, "kernel '%.200s': its last argument takes no %s",
                              kernel->name, kernel->portable ? "offsets" : "local memory");
@@ -219,11 +247,11 @@ static size_t choose_groups(const dhowi_cl_kernel *kernel, size_t group_items, u
 }
 
 static cl_int enqueue(dhowi_cl_stream *stream, const dhowi_cl_kernel *kernel,
-                      const dhow_geometry *geometry) {
+                      const dhowi_cl_form *form, const dhow_geometry *geometry) {
     size_t global[3], local[3] = {1, 1, 1};
     cl_uint dimensions = 1;
     if (kernel->portable) {
-        local[0] = kernel->group_items > 0 ? kernel->group_items : 1;
+        local[0] = form->group_items > 0 ? form->group_items : 1;
         global[0] = local[0] * choose_groups(kernel, local[0], geometry->work);
     } else {
         for (cl_uint d = 0; d < 3; d++) {
@@ -232,12 +260,12 @@ static cl_int enqueue(dhowi_cl_stream *stream, const dhowi_cl_kernel *kernel,
             if (global[d] > 1) dimensions = d + 1;
         }
     }
-    return dhowi_cl.EnqueueNDRangeKernel(stream->queue, kernel->kernel, dimensions, NULL, global,
+    return dhowi_cl.EnqueueNDRangeKernel(stream->queue, form->kernel, dimensions, NULL, global,
                                          local, 0, NULL, NULL);
 }
 
 static int32_t check_call(const dhowi_cl_kernel *kernel, const dhow_geometry *geometry,
-                          const dhow_arg *args, uint32_t count, dhow_error *err) {
+                          uint32_t count, dhow_error *err) {
     if (count > DHOW_MAX_KERNEL_ARGS)
         return dhowi_cl_refuse(err, DHOW_INVALID_ARGUMENT,
                                "kernel '%.200s': %u arguments, at most %d are possible",
@@ -247,26 +275,35 @@ static int32_t check_call(const dhowi_cl_kernel *kernel, const dhow_geometry *ge
                                "kernel '%.200s' is %s and was launched with %s", kernel->name,
                                kernel->portable ? "portable" : "native OpenCL C",
                                geometry->native ? "a grid" : "an amount of work");
-    uint32_t native = count_native(kernel, geometry, args, count);
-    if (native != kernel->native_args)
-        return dhowi_cl_refuse(
-            err, DHOW_INVALID_ARGUMENT,
-            "kernel '%.200s' has %u OpenCL parameters, the %u arguments given make %u",
-            kernel->name, kernel->native_args, count, native);
     return DHOW_OK;
+}
+
+static int32_t check_count(const dhowi_cl_kernel *kernel, const dhowi_cl_form *form,
+                           const dhow_geometry *geometry, uint32_t count, dhow_error *err) {
+    uint32_t native = count_native(kernel, form, geometry, count);
+    if (native == form->native_args) return DHOW_OK;
+    return dhowi_cl_refuse(
+        err, DHOW_INVALID_ARGUMENT,
+        "kernel '%.200s' has %u OpenCL parameters, the %u arguments given make %u", kernel->name,
+        form->native_args, count, native);
 }
 
 int32_t dhowi_cl_launch(void *stream_pointer, void *kernel_pointer, const dhow_geometry *geometry,
                         const dhow_arg *args, uint32_t arg_count, dhow_error *err) {
     dhowi_cl_stream *stream = stream_pointer;
     dhowi_cl_kernel *kernel = kernel_pointer;
-    int32_t status = check_call(kernel, geometry, args, arg_count, err);
+    dhowi_cl_form *form;
+    int32_t status = check_call(kernel, geometry, arg_count, err);
     if (status != DHOW_OK) return status;
     cl_int code = CL_SUCCESS;
     pthread_mutex_lock(&kernel->lock);
-    status = set_arguments(kernel, geometry, args, arg_count, err);
-    if (status == DHOW_OK) code = enqueue(stream, kernel, geometry);
-    release_parts(kernel, args, arg_count);
+    status = form_for(kernel, args, arg_count, &form, err);
+    if (status == DHOW_OK) status = check_count(kernel, form, geometry, arg_count, err);
+    if (status == DHOW_OK) {
+        status = set_arguments(kernel, form, geometry, args, arg_count, err);
+        if (status == DHOW_OK) code = enqueue(stream, kernel, form, geometry);
+        release_parts(kernel, args, arg_count);
+    }
     pthread_mutex_unlock(&kernel->lock);
     if (status != DHOW_OK) return status;
     if (code != CL_SUCCESS)

@@ -12,10 +12,12 @@
 
 typedef struct dhowi_cl_module {
     dhowi_cl_device *device;
-    cl_program program;
+    dhowi_cl_text source, options; /* kept for the other form */
+    cl_program programs[DHOWI_CL_FORMS];
     bool portable;
     char name[128];
-    pthread_mutex_t lock; /* kernels */
+    pthread_mutex_t lock;       /* kernels */
+    pthread_mutex_t build_lock; /* programs */
     dhowi_cl_kernel *kernels;
 } dhowi_cl_module;
 
@@ -93,29 +95,47 @@ static int32_t compile(dhowi_cl_device *device, const dhow_module_desc *desc,
                          device->name, line);
 }
 
-/* The program, from the cache or compiled and cached. */
-static int32_t build_program(dhowi_cl_device *device, const dhow_module_desc *desc, cl_program *out,
-                             dhow_error *err) {
-    dhowi_cl_text source = {.host = device->host}, options = {.host = device->host};
-    if (desc->log != NULL && desc->log_bytes > 0) desc->log[0] = '\0';
-    add_options(&options, device, desc);
-    int32_t status = desc->format == DHOW_MODULE_PORTABLE
-                         ? dhowi_cl_source_portable(&source, desc, err)
-                         : dhowi_cl_source_native(&source, desc, err);
-    if (status == DHOW_OK && options.failed)
-        status = dhowi_cl_refuse(err, DHOW_OUT_OF_MEMORY,
-                                 "no host memory for the options of '%.200s'", desc->name);
-    if (status == DHOW_OK) {
-        dhowi_cl_cache_key key =
-            dhowi_cl_cache_key_of(device, source.data, source.bytes, options.data);
-        *out = dhowi_cl_cache_load(device, &key, options.data);
-        if (*out == NULL) {
-            status = compile(device, desc, &source, options.data, out, err);
-            if (status == DHOW_OK) dhowi_cl_cache_store(device, &key, *out);
-        }
+/* The program of one form, from the cache or compiled and cached. */
+static int32_t build_form(dhowi_cl_module *module, const dhow_module_desc *desc, int form,
+                          dhow_error *err) {
+    dhowi_cl_text options = {.host = module->device->host};
+    cl_program *out = &module->programs[form];
+    dhowi_cl_text_print(&options, "%s%s", module->options.data,
+                        module->portable && form == DHOWI_CL_PLAIN ? " -DK_PLAIN" : "");
+    if (options.failed)
+        return dhowi_cl_refuse(err, DHOW_OUT_OF_MEMORY,
+                               "no host memory for the options of '%.200s'", desc->name);
+    int32_t status = DHOW_OK;
+    dhowi_cl_cache_key key = dhowi_cl_cache_key_of(module->device, module->source.data,
+                                                   module->source.bytes, options.data);
+    *out = dhowi_cl_cache_load(module->device, &key, options.data);
+    if (*out == NULL) {
+        status = compile(module->device, desc, &module->source, options.data, out, err);
+        if (status == DHOW_OK) dhowi_cl_cache_store(module->device, &key, *out);
     }
-    dhowi_cl_text_free(&source);
     dhowi_cl_text_free(&options);
+    return status;
+}
+
+static int32_t make_texts(dhowi_cl_module *module, const dhow_module_desc *desc, dhow_error *err) {
+    module->source.host = module->options.host = module->device->host;
+    if (desc->log != NULL && desc->log_bytes > 0) desc->log[0] = '\0';
+    add_options(&module->options, module->device, desc);
+    if (module->options.failed)
+        return dhowi_cl_refuse(err, DHOW_OUT_OF_MEMORY,
+                               "no host memory for the options of '%.200s'", desc->name);
+    return module->portable ? dhowi_cl_source_portable(&module->source, desc, err)
+                            : dhowi_cl_source_native(&module->source, desc, err);
+}
+
+int32_t dhowi_cl_module_program(dhowi_cl_module *module, int form, cl_program *out,
+                                dhow_error *err) {
+    const dhow_module_desc desc = {.name = module->name};
+    int32_t status = DHOW_OK;
+    pthread_mutex_lock(&module->build_lock);
+    if (module->programs[form] == NULL) status = build_form(module, &desc, form, err);
+    *out = module->programs[form];
+    pthread_mutex_unlock(&module->build_lock);
     return status;
 }
 
@@ -137,7 +157,9 @@ int32_t dhowi_cl_module_build(void *device_pointer, const dhow_module_desc *desc
     module->portable = desc->format == DHOW_MODULE_PORTABLE;
     snprintf(module->name, sizeof module->name, "%s", desc->name);
     pthread_mutex_init(&module->lock, NULL);
-    int32_t status = build_program(device, desc, &module->program, err);
+    pthread_mutex_init(&module->build_lock, NULL);
+    int32_t status = make_texts(module, desc, err);
+    if (status == DHOW_OK) status = build_form(module, desc, DHOWI_CL_PLAIN, err);
     if (status != DHOW_OK) {
         dhowi_cl_module_free(module);
         return status;
@@ -153,7 +175,11 @@ void dhowi_cl_module_free(void *module_pointer) {
         module->kernels = kernel->next;
         dhowi_cl_kernel_destroy(kernel);
     }
-    if (module->program != NULL) dhowi_cl.ReleaseProgram(module->program);
+    for (int form = 0; form < DHOWI_CL_FORMS; form++)
+        if (module->programs[form] != NULL) dhowi_cl.ReleaseProgram(module->programs[form]);
+    dhowi_cl_text_free(&module->source);
+    dhowi_cl_text_free(&module->options);
+    pthread_mutex_destroy(&module->build_lock);
     pthread_mutex_destroy(&module->lock);
     dhowi_cl_delete(module->device->host, module);
 }
@@ -167,8 +193,8 @@ int32_t dhowi_cl_module_kernel(void *module_pointer, const char *name, void **ou
     dhowi_cl_kernel *kernel = module->kernels;
     while (kernel != NULL && strcmp(kernel->name, name) != 0) kernel = kernel->next;
     if (kernel == NULL) {
-        status = dhowi_cl_kernel_create(module->device, module->program, name, module->portable,
-                                        &kernel, err);
+        status =
+            dhowi_cl_kernel_create(module->device, module, name, module->portable, &kernel, err);
         if (status == DHOW_OK) {
             kernel->next = module->kernels;
             module->kernels = kernel;

@@ -106,8 +106,9 @@ void dhowi_cl_device_close(void *device);
 typedef struct dhowi_cl_buffer {
     cl_mem mem;
     uint64_t bytes;
-    uint64_t id; /* never given twice in a process, unlike the address of a cl_mem */
-    void *memory; /* our own host memory behind mem, on huge pages; NULL where the runtime allocates */
+    uint64_t id;  /* never given twice in a process, unlike the address of a cl_mem */
+    void *memory; /* our own host memory behind mem, on huge pages; NULL where the runtime allocates
+                   */
 } dhowi_cl_buffer;
 
 static inline dhowi_cl_buffer *dhowi_cl_buffer_of(uint64_t handle) {
@@ -184,20 +185,27 @@ typedef struct dhowi_cl_slot {
     dhow_dims *dims;    /* made with the first dims argument */
 } dhowi_cl_slot;
 
-typedef struct dhowi_cl_kernel {
-    struct dhowi_cl_kernel *next;
-    dhowi_cl_device *device;
-    char *name;
-    cl_kernel kernel;
-    pthread_mutex_t lock; /* from the first clSetKernelArg to the enqueue: OpenCL kernels hold one
-                             set of arguments */
-    bool portable;
+/* Portable kernels are compiled in two forms, see source.h; native ones have the first alone. */
+enum { DHOWI_CL_PLAIN = 0, DHOWI_CL_OFFSETS = 1, DHOWI_CL_FORMS = 2 };
+
+typedef struct dhowi_cl_form {
+    cl_kernel kernel;     /* NULL until it is needed */
     uint32_t native_args; /* arguments the compiled kernel takes */
     size_t group_items;   /* fixed by the compiled kernel; 0 when it leaves that open */
     dhowi_cl_slot slots[DHOW_MAX_KERNEL_ARGS];
     bool offsets_known;
-    cl_ulong
-        offsets[DHOW_MAX_KERNEL_ARGS]; /* portable kernels: of the buffers, as the last argument */
+    cl_ulong offsets[DHOW_MAX_KERNEL_ARGS]; /* OFFSETS: of the buffers, as the last argument */
+} dhowi_cl_form;
+
+typedef struct dhowi_cl_kernel {
+    struct dhowi_cl_kernel *next;
+    struct dhowi_cl_module *module;
+    dhowi_cl_device *device;
+    char *name;
+    pthread_mutex_t lock; /* from the first clSetKernelArg to the enqueue: OpenCL kernels hold one
+                             set of arguments */
+    bool portable;
+    dhowi_cl_form forms[DHOWI_CL_FORMS];
 } dhowi_cl_kernel;
 
 int32_t dhowi_cl_module_build(void *device, const dhow_module_desc *desc, void **out_module,
@@ -205,9 +213,14 @@ int32_t dhowi_cl_module_build(void *device, const dhow_module_desc *desc, void *
 void dhowi_cl_module_free(void *module);
 int32_t dhowi_cl_module_kernel(void *module, const char *name, void **out_kernel, dhow_error *err);
 
-/* Makes a kernel of a built program, and releases it (NULL is allowed). */
-int32_t dhowi_cl_kernel_create(dhowi_cl_device *device, cl_program program, const char *name,
-                               bool portable, dhowi_cl_kernel **out_kernel, dhow_error *err);
+/* The program of a form, compiled on first use; borrowed. */
+int32_t dhowi_cl_module_program(struct dhowi_cl_module *module, int form, cl_program *out,
+                                dhow_error *err);
+
+/* Makes a kernel of a module, and releases it (NULL is allowed). */
+int32_t dhowi_cl_kernel_create(dhowi_cl_device *device, struct dhowi_cl_module *module,
+                               const char *name, bool portable, dhowi_cl_kernel **out_kernel,
+                               dhow_error *err);
 void dhowi_cl_kernel_destroy(dhowi_cl_kernel *kernel);
 int32_t dhowi_cl_launch(void *stream, void *kernel, const dhow_geometry *geometry,
                         const dhow_arg *args, uint32_t arg_count, dhow_error *err);

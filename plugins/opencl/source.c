@@ -86,12 +86,26 @@ static const struct {
     {"VAL", NULL, NULL},
 };
 
-/* What kernels have instead of one offset per buffer: an argument less costs less than a launch's
- * other overhead. */
-static const char offsets_of_all[] =
+/* Most launches have buffers that all begin at their start, and a plain pointer is the cheapest
+ * argument there is; so a text compiles in two forms. With K_PLAIN buffers are pointers; without it
+ * one last argument has the offsets of all. */
+static const char both_forms[] =
+    "#undef K_HEAD\n"
+    "#ifdef K_PLAIN\n"
+    "#undef IN\n#undef OUT\n#undef INOUT\n#undef ALIAS\n#undef ALIAS_OUT\n"
+    "#define IN(T, x) GLOBAL const T *RESTRICT x\n"
+    "#define OUT(T, x) GLOBAL T *RESTRICT x\n"
+    "#define INOUT(T, x) GLOBAL T *x\n"
+    "#define ALIAS(T, x) GLOBAL const T *x\n"
+    "#define ALIAS_OUT(T, x) GLOBAL T *x\n"
+    "#define K_HEAD(name)\n"
+    "#define K_TAIL(name)\n"
+    "#else\n"
     "#undef K_BUFFER\n"
     "#define K_BUFFER(x) __global uchar *x##_p\n"
-    "#define K_TAIL(name) K_CAT(K_TAIL_, name)\n";
+    "#define K_HEAD(name) K_CAT(K_HEAD_, name)\n"
+    "#define K_TAIL(name) K_CAT(K_TAIL_, name)\n"
+    "#endif\n";
 
 /* Appends one argument's declaration, "IN(f32,x)" at `at`, and counts it if it is a buffer. Returns
  * what follows it, NULL when it is no argument. */
@@ -327,7 +341,7 @@ int32_t dhowi_cl_source_portable(dhowi_cl_text *out, const dhow_module_desc *des
     add_line_mark(out, "k.h");
     dhowi_cl_text_add(out, desc->header, strlen(desc->header));
     dhowi_cl_text_add(out, "\n", 1);
-    dhowi_cl_text_add(out, offsets_of_all, sizeof offsets_of_all - 1);
+    dhowi_cl_text_add(out, both_forms, sizeof both_forms - 1);
     for (uint32_t i = 0; i < desc->kernel_count; i++) {
         int32_t status = add_head(out, &desc->kernels[i], err);
         if (status != DHOW_OK) return status;
