@@ -112,10 +112,11 @@ static dhow_status parse_dictionary(cursor *c, dhowi_npy *npy) {
         unsigned field = 0;
         if (length == 5 && memcmp(key, "descr", 5) == 0) {
             field = DESCR;
-            if (!take_text(c, &text, &text_length)) {
+            if (take(c, '[')) {
                 return dhowi_fail(DHOW_UNSUPPORTED, "%s: structured element types are not read",
                                   c->path);
             }
+            if (!take_text(c, &text, &text_length)) return corrupt(c, "descr is no text");
             DHOWI_TRY(set_dtype(c, text, text_length, npy));
         } else if (length == 13 && memcmp(key, "fortran_order", 13) == 0) {
             field = ORDER;
