@@ -39,9 +39,10 @@ static const char *skip_space(const char *p) {
 }
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* Reads an identifier; NULL when there is none or it does not fit. */
+/* Reads an identifier; NULL when there is none or it does not fit, and for NULL. */
 static const char *read_word(const char *p, char *word, size_t capacity) {
     size_t n = 0;
+    if (p == NULL) return NULL;
     p = skip_space(p);
     while (is_word(p[n])) n++;
     if (n == 0 || n >= capacity || isdigit((unsigned char)p[0])) return NULL;
