@@ -50,6 +50,10 @@ static bool grow(pool *p, size_t bytes) {
 }
 
 void *dhowi_handle_new(dhowi_handle_kind kind, size_t bytes) {
+    return dhowi_handle_new_keeping(kind, bytes, 0);
+}
+
+void *dhowi_handle_new_keeping(dhowi_handle_kind kind, size_t bytes, size_t kept) {
     pool *p = &g_pools[kind];
     pthread_mutex_lock(&p->mutex);
     free_object *object = NULL;
@@ -61,7 +65,8 @@ void *dhowi_handle_new(dhowi_handle_kind kind, size_t bytes) {
     pthread_mutex_unlock(&p->mutex);
     if (object == NULL) return NULL;
     /* Not the header: another thread may be looking at a released handle's magic. */
-    memset((char *)object + sizeof(dhowi_handle), 0, bytes - sizeof(dhowi_handle));
+    size_t from = DHOWI_MAX(kept, sizeof(dhowi_handle));
+    memset((char *)object + from, 0, bytes - from);
     atomic_store_explicit(&object->handle.references, 1, memory_order_relaxed);
     atomic_store_explicit(&object->handle.magic, DHOWI_MAGIC(kind), memory_order_release);
     return object;

@@ -42,6 +42,9 @@ typedef struct dhowi_handle {
 
 /* A zeroed object with one reference, or NULL. `bytes` is always the same for one kind. */
 void *dhowi_handle_new(dhowi_handle_kind kind, size_t bytes);
+/* The same, but the first `kept` bytes stay as the last object left them; a first object has
+ * zeros. */
+void *dhowi_handle_new_keeping(dhowi_handle_kind kind, size_t bytes, size_t kept);
 /* Gives the object back to its pool. */
 void dhowi_handle_free(dhowi_handle_kind kind, void *object);
 /* Living objects of a kind. For tests and DHOW_VALIDATE. */

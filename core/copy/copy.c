@@ -108,7 +108,7 @@ static dhow_status copy_direct(dhow_stream *stream, dhow_tensor *src, dhow_tenso
     if (stream->device == device) return copy(stream, src, dst, ordered);
     dhow_stream *worker;
     DHOWI_TRY(dhowi_stream_default(device, &worker));
-    DHOWI_TRY(dhowi_stream_wait_mark(worker, dhowi_stream_tail(stream)));
+    DHOWI_TRY(dhowi_stream_follow(worker, stream));
     DHOWI_TRY(copy(worker, src, dst, ordered));
     dhowi_stream_attach(stream, dhowi_stream_tail(worker));
     return DHOW_OK;

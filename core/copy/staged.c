@@ -9,14 +9,17 @@
 #include "copy/staging.h"
 #include "stream/host_queue.h"
 
-enum { MAX_MARKS = 2 * DHOWI_MAX_PENDING + 2, LAG = 2 /* chunks read ahead of the one written */ };
+enum {
+    MAX_FENCES = 2 * DHOWI_MAX_PENDING + DHOWI_MAX_ATTACHED + 1,
+    LAG = 2 /* chunks read ahead of the one written */
+};
 
 typedef struct copy_job {
     dhowi_job job;
     dhow_stream *stream; /* the user's, retained */
     dhow_tensor *src, *dst;
-    dhowi_mark marks[MAX_MARKS]; /* what must be done before */
-    uint32_t mark_count;
+    dhowi_fence fences[MAX_FENCES]; /* what must be done before */
+    uint32_t fence_count;
 } copy_job;
 
 /* One end of a move: host memory, or a device. */
@@ -67,10 +70,13 @@ static dhow_status close_place(place *p) {
 
 /* ---- single steps ---- */
 
-/* The CPU device copies with all its threads. */
+/* The CPU device copies with all its threads. The stream is the engine's own: the default stream
+ * may be ordered after this very copy. */
 static dhow_status copy_on_host(dhow_context *context, void *to, const void *from, uint64_t bytes) {
-    dhow_stream *stream;
-    DHOWI_TRY(dhowi_stream_default(context->cpu, &stream));
+    dhowi_staging *staging = dhowi_staging_of(context->cpu);
+    if (staging == NULL) return DHOW_OUT_OF_MEMORY;
+    DHOWI_TRY(dhowi_staging_streams(staging));
+    dhow_stream *stream = staging->in;
     dhow_copy_rect rect = {.extent = {bytes, 1, 1}};
     rect.src = (dhow_copy_end){
         .space = DHOW_SPACE_HOST, .handle = (uint64_t)(uintptr_t)from, .pitch = {bytes, bytes}};
@@ -225,11 +231,7 @@ static dhow_status move(place *src, place *dst, uint64_t bytes) {
 }
 
 static dhow_status run_move(copy_job *c) {
-    for (uint32_t i = 0; i < c->mark_count; i++) {
-        if (!dhowi_mark_done(c->marks[i])) {
-            DHOWI_TRY(c->marks[i].timeline->wait(c->marks[i].timeline, c->marks[i].number));
-        }
-    }
+    for (uint32_t i = 0; i < c->fence_count; i++) DHOWI_TRY(dhowi_fence_wait(&c->fences[i]));
     place src, dst;
     DHOWI_TRY(open_place(c->src, DHOW_ACCESS_READ, &src));
     dhow_status status = open_place(c->dst, DHOW_ACCESS_WRITE, &dst);
@@ -250,25 +252,41 @@ static dhow_status run_job(dhowi_job *job) {
         dhowi_error_save(&failure, status);
         dhowi_stream_fail(c->stream, &failure);
     }
+    return status == DHOW_OK ? DHOW_OK : dhowi_error_raise(&failure);
+}
+
+static void end_job(dhowi_job *job) {
+    copy_job *c = (copy_job *)job;
+    for (uint32_t i = 0; i < c->fence_count; i++) dhowi_fence_end(&c->fences[i]);
     dhow_tensor_release(c->src);
     dhow_tensor_release(c->dst);
     dhow_stream_release(c->stream);
     dhowi_free(c);
-    return status == DHOW_OK ? DHOW_OK : dhowi_error_raise(&failure);
 }
 
-static void add_mark(copy_job *c, dhowi_mark mark) {
-    if (!dhowi_mark_done(mark)) c->marks[c->mark_count++] = mark;
+static dhow_status add_fence(copy_job *c, dhowi_mark mark) {
+    if (dhowi_mark_done(mark)) return DHOW_OK;
+    return dhowi_fence_init(&c->fences[c->fence_count++], mark);
 }
 
-static void collect_marks(copy_job *c, const dhowi_timeline *self, bool ordered) {
+static dhow_status add_pending(copy_job *c, const dhow_tensor *t, uint32_t access,
+                               const dhowi_timeline *self) {
     dhowi_mark pending[DHOWI_MAX_PENDING];
-    add_mark(c, dhowi_stream_tail(c->stream));
-    if (!ordered) return;
-    uint32_t n = dhowi_hazard_pending(&c->src->storage->hazard, DHOW_ACCESS_READ, self, pending);
-    for (uint32_t i = 0; i < n; i++) add_mark(c, pending[i]);
-    n = dhowi_hazard_pending(&c->dst->storage->hazard, DHOW_ACCESS_WRITE, self, pending);
-    for (uint32_t i = 0; i < n; i++) add_mark(c, pending[i]);
+    uint32_t n = dhowi_hazard_pending(&t->storage->hazard, access, self, pending);
+    for (uint32_t i = 0; i < n; i++) DHOWI_TRY(add_fence(c, pending[i]));
+    return DHOW_OK;
+}
+
+static dhow_status add_fences(copy_job *c, const dhowi_timeline *self, bool ordered) {
+    dhowi_mark attached[DHOWI_MAX_ATTACHED];
+    uint32_t n = dhowi_stream_attached(c->stream, attached);
+    for (uint32_t i = 0; i < n; i++) {
+        if (attached[i].timeline != self) DHOWI_TRY(add_fence(c, attached[i]));
+    }
+    DHOWI_TRY(add_fence(c, dhowi_stream_tail(c->stream)));
+    if (!ordered) return DHOW_OK;
+    DHOWI_TRY(add_pending(c, c->src, DHOW_ACCESS_READ, self));
+    return add_pending(c, c->dst, DHOW_ACCESS_WRITE, self);
 }
 
 dhow_status dhowi_copy_queue(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst,
@@ -279,10 +297,16 @@ dhow_status dhowi_copy_queue(dhow_stream *stream, dhow_tensor *src, dhow_tensor 
     copy_job *c = dhowi_alloc(sizeof *c);
     if (c == NULL) return dhowi_fail_memory("copy");
     c->job.run = run_job;
+    c->job.end = end_job;
     c->stream = stream;
     c->src = src;
     c->dst = dst;
-    collect_marks(c, &context->host_timeline, ordered);
+    dhow_status status = add_fences(c, &context->host_timeline, ordered);
+    if (status != DHOW_OK) {
+        for (uint32_t i = 0; i < c->fence_count; i++) dhowi_fence_end(&c->fences[i]);
+        dhowi_free(c);
+        return status;
+    }
     dhowi_handle_retain(&stream->handle);
     dhowi_handle_retain(&src->handle);
     dhowi_handle_retain(&dst->handle);

@@ -209,6 +209,7 @@ dhow_status dhow_context_create(const dhow_context_options *options, dhow_contex
     dhow_context *context = dhowi_handle_new(DHOWI_CONTEXT, sizeof *context);
     if (context == NULL) return dhowi_fail_memory("context");
     pthread_mutex_init(&context->mutex, NULL);
+    atomic_init(&context->users, 1);
     dhow_status status = init_context(context, options != NULL ? options : &defaults);
     if (status != DHOW_OK) {
         end_context(context);
@@ -220,6 +221,7 @@ dhow_status dhow_context_create(const dhow_context_options *options, dhow_contex
 
 dhow_status dhow_context_retain(dhow_context *context) {
     DHOWI_TRY(dhowi_handle_check(context, DHOWI_CONTEXT, "dhow_context_retain", "context"));
+    atomic_fetch_add(&context->users, 1);
     dhowi_handle_retain(&context->handle);
     return DHOW_OK;
 }
@@ -246,14 +248,34 @@ static void report_living(const dhow_context *context) {
                    "a context was released while these objects of the process live: %s", story);
 }
 
+static bool drop_user(dhow_context *context, uint32_t *out_left) {
+    uint32_t seen = atomic_load(&context->users);
+    while (seen > 0 && !atomic_compare_exchange_weak(&context->users, &seen, seen - 1)) {
+    }
+    *out_left = seen - 1;
+    return seen > 0;
+}
+
+/* Background work holds the context: with the program's last reference it is awaited here, so that
+ * the context ends on this thread. */
+static void drain(dhow_context *context) {
+    bool ours = context->device_count == 0 ||
+                context->devices[0]->fork_generation == dhowi_fork_generation();
+    void *queue = atomic_load_explicit(&context->host_queue.data, memory_order_acquire);
+    if (ours && queue != NULL) context->drain(queue);
+}
+
 void dhow_context_release(dhow_context *context) {
-    if (!dhowi_handle_is(context, DHOWI_CONTEXT)) return;
+    uint32_t left;
+    if (!dhowi_handle_is(context, DHOWI_CONTEXT) || !drop_user(context, &left)) return;
+    if (left == 0) drain(context);
     if (context->validate && atomic_load(&context->handle.references) > 1) report_living(context);
     dhowi_context_drop(context);
 }
 
 void *dhowi_context_attach_host_queue(dhow_context *context, void *(*make)(dhow_context *context),
-                                      void (*end)(void *context, void *data)) {
+                                      void (*end)(void *context, void *data),
+                                      void (*drain_data)(void *data)) {
     dhowi_attachment *slot = &context->host_queue;
     void *data = atomic_load_explicit(&slot->data, memory_order_acquire);
     if (data != NULL) return data;
@@ -262,6 +284,7 @@ void *dhowi_context_attach_host_queue(dhow_context *context, void *(*make)(dhow_
     if (data == NULL) {
         data = make(context);
         slot->end = end;
+        context->drain = drain_data;
         atomic_store_explicit(&slot->data, data, memory_order_release);
     }
     pthread_mutex_unlock(&context->mutex);

@@ -17,10 +17,10 @@
 /* In the order in which they may depend on each other. */
 typedef enum dhowi_attachment_id {
     DHOWI_ATTACH_MEMORY,
+    DHOWI_ATTACH_KERNELS, /* streams that still run end before their kernels do */
+    DHOWI_ATTACH_VENDOR,
     DHOWI_ATTACH_STREAMS,
     DHOWI_ATTACH_STAGING,
-    DHOWI_ATTACH_KERNELS,
-    DHOWI_ATTACH_VENDOR,
     DHOWI_ATTACHMENTS
 } dhowi_attachment_id;
 
@@ -55,8 +55,10 @@ struct dhow_context {
     uint32_t device_count;
     dhow_device *cpu;
     bool validate;
-    pthread_mutex_t mutex; /* attachments */
+    _Atomic uint32_t users; /* references that programs hold; `handle` counts dhow's own as well */
+    pthread_mutex_t mutex;  /* attachments */
     dhowi_attachment host_queue;
+    void (*drain)(void *host_queue); /* blocks until its present jobs have ended */
     dhowi_timeline host_timeline; /* of the host queue; here because marks may outlive the queue */
 };
 
@@ -90,7 +92,8 @@ static inline void *dhowi_device_attached(dhow_device *device, dhowi_attachment_
     return atomic_load_explicit(&device->attachments[id].data, memory_order_acquire);
 }
 void *dhowi_context_attach_host_queue(dhow_context *context, void *(*make)(dhow_context *context),
-                                      void (*end)(void *context, void *data));
+                                      void (*end)(void *context, void *data),
+                                      void (*drain)(void *data));
 
 /* ---- selection ---- */
 

@@ -9,7 +9,8 @@ static _Atomic uint64_t g_highest;
 void dhowi_timeline_start(dhowi_timeline *timeline,
                           dhow_status (*wait)(dhowi_timeline *timeline, uint64_t number)) {
     uint64_t start = atomic_load(&g_highest);
-    timeline->wait = wait;
+    /* Holders of old marks may be looking. */
+    if (timeline->wait != wait) timeline->wait = wait;
     atomic_store(&timeline->submitted, start);
     atomic_store(&timeline->completed, start);
 }

@@ -57,20 +57,29 @@ uint32_t dhowi_hazard_pending(dhowi_hazard *h, uint32_t access, const dhowi_time
     return count;
 }
 
-static void note_reader(dhowi_hazard *h, dhowi_timeline *self, uint64_t number) {
+static bool update_reader(dhowi_hazard *h, dhowi_timeline *self, uint64_t number) {
     for (uint32_t i = 0; i < h->reader_count; i++) {
-        if (h->readers[i].timeline == self) {
-            if (h->readers[i].number < number) h->readers[i].number = number;
+        if (h->readers[i].timeline != self) continue;
+        if (h->readers[i].number < number) h->readers[i].number = number;
+        return true;
+    }
+    return false;
+}
+
+static void note_reader(dhowi_hazard *h, dhowi_timeline *self, uint64_t number) {
+    while (!update_reader(h, self, number)) {
+        if (h->reader_count < DHOWI_MAX_READERS) {
+            h->readers[h->reader_count++] = (dhowi_mark){self, number};
             return;
         }
-    }
-    if (h->reader_count == DHOWI_MAX_READERS) {
         /* So many streams read at once that one has to be waited for; its failure is reported where
-         * it is synced. */
-        (void)h->readers[0].timeline->wait(h->readers[0].timeline, h->readers[0].number);
-        h->readers[0] = h->readers[--h->reader_count];
+         * it is synced. Others may change the hazard meanwhile. */
+        dhowi_mark oldest = h->readers[0];
+        unlock(h);
+        (void)oldest.timeline->wait(oldest.timeline, oldest.number);
+        lock(h);
+        share(h);
     }
-    h->readers[h->reader_count++] = (dhowi_mark){self, number};
 }
 
 static void note_shared(dhowi_hazard *h, uint32_t access, dhowi_timeline *self, uint64_t number) {

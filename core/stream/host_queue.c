@@ -18,50 +18,96 @@ typedef struct failure {
     dhowi_saved_error error;
 } failure;
 
+typedef struct job_list {
+    dhowi_job *first, *last;
+} job_list;
+
 struct dhowi_host_queue {
     dhow_context *context;
     dhowi_timeline *timeline; /* the context's */
     pthread_mutex_t mutex;
-    pthread_cond_t wake, done;
-    pthread_t thread;
+    pthread_cond_t wake, done, dead;
+    pthread_t worker, undertaker;
     bool ending;
-    bool orphaned; /* the context ended on the queue's own thread */
-    dhowi_job *first, *last;
+    bool orphaned; /* the context ended on the undertaker's own thread */
+    job_list jobs, ended;
+    uint64_t pushed, buried;         /* jobs handed in, and ended */
     failure failures[KEPT_FAILURES]; /* a ring */
     uint32_t failure_count;
 };
+
+static void put(job_list *list, dhowi_job *job) {
+    job->next = NULL;
+    if (list->last != NULL) {
+        list->last->next = job;
+    } else {
+        list->first = job;
+    }
+    list->last = job;
+}
+
+static dhowi_job *take(job_list *list) {
+    dhowi_job *job = list->first;
+    if (job != NULL) list->first = job->next;
+    if (list->first == NULL) list->last = NULL;
+    return job;
+}
 
 static void free_queue(dhowi_host_queue *q) {
     pthread_mutex_destroy(&q->mutex);
     pthread_cond_destroy(&q->wake);
     pthread_cond_destroy(&q->done);
+    pthread_cond_destroy(&q->dead);
     dhowi_free(q);
+}
+
+/* Under the mutex: the next job, or NULL when the queue ends. */
+static dhowi_job *next_job(dhowi_host_queue *q, job_list *list, pthread_cond_t *news) {
+    while (list->first == NULL && !q->ending) pthread_cond_wait(news, &q->mutex);
+    return take(list);
 }
 
 static void *work(void *argument) {
     dhowi_host_queue *q = argument;
+    dhowi_job *job;
     pthread_mutex_lock(&q->mutex);
-    for (;;) {
-        while (q->first == NULL && !q->ending) pthread_cond_wait(&q->wake, &q->mutex);
-        dhowi_job *job = q->first;
-        if (job == NULL) break;
-        q->first = job->next;
-        if (q->first == NULL) q->last = NULL;
+    while ((job = next_job(q, &q->jobs, &q->wake)) != NULL) {
         pthread_mutex_unlock(&q->mutex);
-        uint64_t number = job->number;
         dhow_status status = job->run(job);
-        if (q->orphaned) { /* the job held the context's last reference */
+        pthread_mutex_lock(&q->mutex);
+        if (status != DHOW_OK) {
+            failure *f = &q->failures[q->failure_count++ % KEPT_FAILURES];
+            f->number = job->number;
+            dhowi_error_save(&f->error, status);
+        }
+        dhowi_timeline_complete(q->timeline, job->number);
+        pthread_cond_broadcast(&q->done);
+        put(&q->ended, job);
+        pthread_cond_signal(&q->dead);
+    }
+    pthread_mutex_unlock(&q->mutex);
+    return NULL;
+}
+
+/* Ending a job may end streams, wrapped memory and the context, all of which wait. */
+static void *bury(void *argument) {
+    dhowi_host_queue *q = argument;
+    dhow_context *context = q->context;
+    dhowi_job *job;
+    pthread_mutex_lock(&q->mutex);
+    while ((job = next_job(q, &q->ended, &q->dead)) != NULL) {
+        pthread_mutex_unlock(&q->mutex);
+        job->end(job);
+        pthread_mutex_lock(&q->mutex);
+        q->buried++;
+        pthread_cond_broadcast(&q->done);
+        pthread_mutex_unlock(&q->mutex);
+        dhowi_context_drop(context); /* the job's reference */
+        if (q->orphaned) {
             free_queue(q);
             return NULL;
         }
         pthread_mutex_lock(&q->mutex);
-        if (status != DHOW_OK) {
-            failure *f = &q->failures[q->failure_count++ % KEPT_FAILURES];
-            f->number = number;
-            dhowi_error_save(&f->error, status);
-        }
-        dhowi_timeline_complete(q->timeline, number);
-        pthread_cond_broadcast(&q->done);
     }
     pthread_mutex_unlock(&q->mutex);
     return NULL;
@@ -84,13 +130,30 @@ static dhow_status wait_number(dhowi_timeline *timeline, uint64_t number) {
     return status;
 }
 
-/* The program's signals are not for this thread. */
-static int start_thread(dhowi_host_queue *q) {
+/* The program's signals are not for these threads. */
+static int start_thread(pthread_t *thread, void *(*run)(void *argument), dhowi_host_queue *q) {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int error = pthread_create(&q->thread, NULL, work, q);
+    int error = pthread_create(thread, NULL, run, q);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return error;
+}
+
+static void stop(dhowi_host_queue *q) {
+    pthread_mutex_lock(&q->mutex);
+    q->ending = true;
+    pthread_cond_broadcast(&q->wake);
+    pthread_cond_broadcast(&q->dead);
+    pthread_mutex_unlock(&q->mutex);
+    (void)pthread_join(q->worker, NULL);
+}
+
+static int start_threads(dhowi_host_queue *q) {
+    int error = start_thread(&q->worker, work, q);
+    if (error != 0) return error;
+    error = start_thread(&q->undertaker, bury, q);
+    if (error != 0) stop(q);
     return error;
 }
 
@@ -106,50 +169,54 @@ static void *make_queue(dhow_context *context) {
     pthread_mutex_init(&q->mutex, NULL);
     pthread_cond_init(&q->wake, NULL);
     pthread_cond_init(&q->done, NULL);
-    int error = start_thread(q);
+    pthread_cond_init(&q->dead, NULL);
+    int error = start_threads(q);
     if (error != 0) {
         (void)dhowi_fail(DHOW_OUT_OF_MEMORY, "host queue: cannot start a thread: %s",
                          strerror(error));
-        dhowi_free(q);
+        free_queue(q);
         return NULL;
     }
     return q;
 }
 
+/* Every job holds the context, so none is left. */
 static void end_queue(void *context, void *data) {
     (void)context;
     dhowi_host_queue *q = data;
     dhowi_timeline *timeline = q->timeline;
-    if (pthread_equal(pthread_self(), q->thread)) {
+    stop(q);
+    if (pthread_equal(pthread_self(), q->undertaker)) {
         q->orphaned = true;
-        (void)pthread_detach(q->thread);
+        (void)pthread_detach(q->undertaker);
     } else {
-        pthread_mutex_lock(&q->mutex);
-        q->ending = true;
-        pthread_cond_signal(&q->wake);
-        pthread_mutex_unlock(&q->mutex);
-        (void)pthread_join(q->thread, NULL);
+        (void)pthread_join(q->undertaker, NULL);
         free_queue(q);
     }
     dhowi_timeline_retire(timeline);
 }
 
+static void drain_queue(void *data) {
+    dhowi_host_queue *q = data;
+    if (pthread_equal(pthread_self(), q->undertaker)) return;
+    pthread_mutex_lock(&q->mutex);
+    uint64_t pushed = q->pushed;
+    while (q->buried < pushed) pthread_cond_wait(&q->done, &q->mutex);
+    pthread_mutex_unlock(&q->mutex);
+}
+
 dhowi_host_queue *dhowi_host_queue_of(dhow_context *context) {
-    return dhowi_context_attach_host_queue(context, make_queue, end_queue);
+    return dhowi_context_attach_host_queue(context, make_queue, end_queue, drain_queue);
 }
 
 dhowi_mark dhowi_host_queue_push(dhowi_host_queue *q, dhowi_job *job) {
+    dhowi_handle_retain(&q->context->handle);
     pthread_mutex_lock(&q->mutex);
-    job->next = NULL;
     job->number = atomic_load(&q->timeline->submitted) + 1;
     dhowi_mark mark = {q->timeline, job->number}; /* the job may be gone once the mutex is free */
     atomic_store(&q->timeline->submitted, job->number);
-    if (q->last != NULL) {
-        q->last->next = job;
-    } else {
-        q->first = job;
-    }
-    q->last = job;
+    put(&q->jobs, job);
+    q->pushed++;
     pthread_cond_signal(&q->wake);
     pthread_mutex_unlock(&q->mutex);
     return mark;

@@ -10,6 +10,15 @@
 #include "dhow/stream.h"
 #include "memory/storage.h"
 
+enum { DHOWI_MAX_ATTACHED = 4 };
+
+/* Work of another timeline that belongs to a stream's order: later work of the stream comes after
+ * it. */
+typedef struct dhowi_attached {
+    dhowi_mark mark;
+    bool awaited; /* the stream already waits for it on the device */
+} dhowi_attached;
+
 struct dhow_stream {
     dhowi_handle handle;
     dhowi_timeline timeline; /* numbers change under the mutex */
@@ -18,13 +27,21 @@ struct dhow_stream {
     pthread_mutex_t mutex; /* one submission at a time */
     void *mark_event;      /* recorded after the work `mark_number`, for streams that wait */
     uint64_t mark_number;
-    _Atomic(dhowi_timeline *) attached; /* host-queue work that belongs to this stream's order */
-    _Atomic uint64_t attached_number;
+    pthread_mutex_t state; /* attached marks and failure; never held during a call of the plugin */
+    dhowi_attached attached[DHOWI_MAX_ATTACHED];
+    _Atomic uint32_t attached_count;
     atomic_bool failed; /* `failure` is set and not yet reported */
     dhowi_saved_error failure;
     bool owned; /* by the device: holds no context reference */
     struct dhow_stream *previous, *next;
 };
+
+typedef struct dhowi_device_streams {
+    pthread_mutex_t mutex;
+    dhow_stream *all;
+    _Atomic(dhow_stream *) standard; /* the default stream */
+    _Atomic int host_events;         /* 0: not tried, 1: the device has them, -1: it has not */
+} dhowi_device_streams;
 
 struct dhow_event {
     dhowi_handle handle;
@@ -49,19 +66,49 @@ dhow_status dhowi_stream_begin(dhow_stream *stream, const dhowi_use *uses, uint3
 dhow_status dhowi_stream_end(dhow_stream *stream, const dhowi_use *uses, uint32_t count,
                              dhow_status submitted);
 
+/* ---- waiting, see wait.c ---- */
+
 /* Makes later work of the stream wait: on the device where that is possible, else on the host. */
 dhow_status dhowi_stream_wait_mark(dhow_stream *stream, dhowi_mark mark);
 /* The same for an event of `device`, recorded at `mark`: exact where the backends are the same. */
 dhow_status dhowi_stream_wait_event(dhow_stream *stream, dhow_device *device, void *event,
                                     dhowi_mark mark);
-/* Work of the host queue that later work of the stream comes after. */
+/* The same for all that `other` was given so far. */
+dhow_status dhowi_stream_follow(dhow_stream *stream, dhow_stream *other);
+/* Work elsewhere that later work of the stream comes after. */
 void dhowi_stream_attach(dhow_stream *stream, dhowi_mark mark);
+/* The attached marks that are not done; returns how many. */
+uint32_t dhowi_stream_attached(dhow_stream *stream, dhowi_mark marks[DHOWI_MAX_ATTACHED]);
+dhow_status dhowi_stream_wait_attached(dhow_stream *stream);
 /* A failure of background work, to be reported by the next wait on the stream. */
 void dhowi_stream_fail(dhow_stream *stream, const dhowi_saved_error *failure);
+dhow_status dhowi_stream_take_failure(dhow_stream *stream);
+/* Blocks until the stream is idle and reports its first failure. */
+dhow_status dhowi_stream_sync(dhow_stream *stream);
+/* The wait of a stream's timeline: blocks, and leaves a failure to the stream's sync as well. */
+dhow_status dhowi_stream_wait_number(dhowi_timeline *timeline, uint64_t number);
+
+/* A mark that a job of the host queue can wait for. Waiting for a stream means waiting for
+ * everything in it, also for what is held back until a later job of the queue - which would never
+ * come. So an event is recorded when the job is made. */
+typedef struct dhowi_fence {
+    dhowi_mark mark;
+    dhow_stream *stream; /* retained, or NULL */
+    void *event;
+    uint64_t number; /* what the event stands for */
+} dhowi_fence;
+
+/* Blocks instead where no event is to be had. */
+dhow_status dhowi_fence_init(dhowi_fence *fence, dhowi_mark mark);
+dhow_status dhowi_fence_wait(dhowi_fence *fence);
+void dhowi_fence_end(dhowi_fence *fence);
+
 /* The present end of the stream. */
 static inline dhowi_mark dhowi_stream_tail(dhow_stream *stream) {
     return (dhowi_mark){&stream->timeline,
                         atomic_load_explicit(&stream->timeline.submitted, memory_order_acquire)};
 }
+
+dhowi_device_streams *dhowi_device_streams_of(dhow_device *device);
 
 #endif /* DHOWI_STREAM_STREAM_H_ */

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Waiting for streams: on the host, on the device, and by the host queue. Marks outlive the streams
+ * they name, so whoever waits first takes hold of the stream.
+ */
+#include <sched.h>
+#include <stddef.h>
+
+#include "base/alloc.h"
+#include "base/size.h"
+#include "stream/host_queue.h"
+#include "stream/stream.h"
+
+static dhow_stream *stream_of(dhowi_timeline *timeline) {
+    if (timeline->wait != dhowi_stream_wait_number) return NULL;
+    return (dhow_stream *)(void *)((char *)timeline - offsetof(dhow_stream, timeline));
+}
+
+/* The stream of a mark, retained; NULL when the mark is done or of the host queue. A stream on its
+ * way out finishes its work before its marks are done. */
+static dhow_stream *hold(dhowi_mark mark) {
+    while (!dhowi_mark_done(mark)) {
+        dhow_stream *stream = stream_of(mark.timeline);
+        if (stream == NULL) return NULL;
+        if (!dhowi_handle_try_retain(&stream->handle)) {
+            (void)sched_yield();
+        } else if (dhowi_mark_done(mark)) { /* perhaps another stream in the same memory */
+            dhow_stream_release(stream);
+        } else {
+            return stream;
+        }
+    }
+    return NULL;
+}
+
+/* ---- failures and attached marks ---- */
+
+void dhowi_stream_fail(dhow_stream *stream, const dhowi_saved_error *failure) {
+    pthread_mutex_lock(&stream->state);
+    if (!atomic_load(&stream->failed)) {
+        stream->failure = *failure;
+        atomic_store(&stream->failed, true);
+    }
+    pthread_mutex_unlock(&stream->state);
+}
+
+dhow_status dhowi_stream_take_failure(dhow_stream *stream) {
+    if (!atomic_load_explicit(&stream->failed, memory_order_acquire)) return DHOW_OK;
+    pthread_mutex_lock(&stream->state);
+    dhowi_saved_error failure = stream->failure;
+    bool failed = atomic_exchange(&stream->failed, false);
+    pthread_mutex_unlock(&stream->state);
+    return failed ? dhowi_error_raise(&failure) : DHOW_OK;
+}
+
+/* Under `state`: forgets what is done. */
+static void settle(dhow_stream *stream) {
+    uint32_t kept = 0, count = atomic_load(&stream->attached_count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!dhowi_mark_done(stream->attached[i].mark))
+            stream->attached[kept++] = stream->attached[i];
+    }
+    atomic_store(&stream->attached_count, kept);
+}
+
+void dhowi_stream_attach(dhow_stream *stream, dhowi_mark mark) {
+    if (dhowi_mark_done(mark)) return;
+    dhowi_mark oldest = {NULL, 0};
+    pthread_mutex_lock(&stream->state);
+    settle(stream);
+    uint32_t i = 0, count = atomic_load(&stream->attached_count);
+    while (i < count && stream->attached[i].mark.timeline != mark.timeline) i++;
+    if (i == DHOWI_MAX_ATTACHED) {
+        i = 0;
+        oldest = stream->attached[0].mark;
+    } else if (i == count) {
+        atomic_store(&stream->attached_count, count + 1);
+    }
+    stream->attached[i] = (dhowi_attached){.mark = mark};
+    pthread_mutex_unlock(&stream->state);
+    /* Its failure is reported where it is synced. */
+    if (oldest.timeline != NULL) (void)oldest.timeline->wait(oldest.timeline, oldest.number);
+}
+
+uint32_t dhowi_stream_attached(dhow_stream *stream, dhowi_mark marks[DHOWI_MAX_ATTACHED]) {
+    if (atomic_load_explicit(&stream->attached_count, memory_order_relaxed) == 0) return 0;
+    pthread_mutex_lock(&stream->state);
+    settle(stream);
+    uint32_t count = atomic_load(&stream->attached_count);
+    for (uint32_t i = 0; i < count; i++) marks[i] = stream->attached[i].mark;
+    pthread_mutex_unlock(&stream->state);
+    return count;
+}
+
+static bool claim_attached(dhow_stream *stream, dhowi_mark *out) {
+    bool found = false;
+    pthread_mutex_lock(&stream->state);
+    settle(stream);
+    uint32_t count = atomic_load(&stream->attached_count);
+    for (uint32_t i = 0; i < count && !found; i++) {
+        if (stream->attached[i].awaited) continue;
+        stream->attached[i].awaited = found = true;
+        *out = stream->attached[i].mark;
+    }
+    pthread_mutex_unlock(&stream->state);
+    return found;
+}
+
+dhow_status dhowi_stream_wait_attached(dhow_stream *stream) {
+    dhowi_mark mark;
+    if (atomic_load_explicit(&stream->attached_count, memory_order_relaxed) == 0) return DHOW_OK;
+    while (claim_attached(stream, &mark)) DHOWI_TRY(dhowi_stream_wait_mark(stream, mark));
+    return DHOW_OK;
+}
+
+/* ---- on the host ---- */
+
+static dhow_status wait_held(dhow_stream *stream, uint64_t number) {
+    dhowi_timeline *timeline = &stream->timeline;
+    if (atomic_load_explicit(&timeline->completed, memory_order_acquire) >= number) return DHOW_OK;
+    DHOWI_TRY(dhowi_device_usable(stream->device));
+    uint64_t tail = dhowi_stream_tail(stream).number;
+    dhow_error err;
+    dhowi_error_init(&err);
+    int32_t code = stream->device->api->stream_sync(stream->native, &err);
+    if (code == DHOW_OK) {
+        dhowi_timeline_complete(timeline, tail);
+        return DHOW_OK;
+    }
+    dhow_status status =
+        dhowi_device_failed(stream->device, &err, code, "work submitted before failed");
+    dhowi_saved_error failure;
+    dhowi_error_save(&failure, status);
+    /* The driver tells it once; whoever syncs the stream shall hear it, too. */
+    if (status != DHOW_DEVICE_LOST) dhowi_stream_fail(stream, &failure);
+    dhowi_timeline_complete(timeline, tail); /* failed work is over, too */
+    return status;
+}
+
+dhow_status dhowi_stream_wait_number(dhowi_timeline *timeline, uint64_t number) {
+    dhow_stream *stream = hold((dhowi_mark){timeline, number});
+    if (stream == NULL) return DHOW_OK;
+    dhow_status status = wait_held(stream, number);
+    dhow_stream_release(stream);
+    return status;
+}
+
+dhow_status dhowi_stream_sync(dhow_stream *stream) {
+    dhowi_mark attached[DHOWI_MAX_ATTACHED];
+    uint32_t count = dhowi_stream_attached(stream, attached);
+    /* What failed there was also left to this stream. */
+    for (uint32_t i = 0; i < count; i++)
+        (void)attached[i].timeline->wait(attached[i].timeline, attached[i].number);
+    dhow_status status = wait_held(stream, dhowi_stream_tail(stream).number);
+    dhowi_saved_error first;
+    if (status != DHOW_OK) dhowi_error_save(&first, status);
+    dhow_status left = dhowi_stream_take_failure(stream);
+    return status != DHOW_OK ? dhowi_error_raise(&first) : left;
+}
+
+/* ---- on the device ---- */
+
+static dhow_status plugin_wait(dhow_stream *stream, void *event) {
+    dhow_error err;
+    dhowi_error_init(&err);
+    pthread_mutex_lock(&stream->mutex);
+    int32_t code = stream->device->api->stream_wait(stream->native, event, &err);
+    pthread_mutex_unlock(&stream->mutex);
+    if (code == DHOW_OK) return DHOW_OK;
+    return dhowi_device_failed(stream->device, &err, code, "waiting for another stream");
+}
+
+/* Under the other stream's mutex: an event after the work `number`. */
+static dhow_status mark_event(dhow_stream *other, uint64_t number, dhow_error *err) {
+    const dhow_plugin *api = other->device->api;
+    int32_t code = DHOW_OK;
+    if (other->mark_event == NULL) {
+        code = api->event_create(dhowi_device_native(other->device), 0, &other->mark_event, err);
+        if (code != DHOW_OK) other->mark_event = NULL;
+    }
+    if (code == DHOW_OK && other->mark_number < number) {
+        code = api->event_record(other->mark_event, other->native, err);
+        if (code == DHOW_OK) other->mark_number = atomic_load(&other->timeline.submitted);
+    }
+    return dhowi_error_take(err, code);
+}
+
+static dhow_status wait_same_backend(dhow_stream *stream, dhow_stream *other, uint64_t number) {
+    dhow_error err;
+    dhowi_error_init(&err);
+    pthread_mutex_lock(&other->mutex);
+    dhow_status status = mark_event(other, number, &err);
+    pthread_mutex_unlock(&other->mutex);
+    if (status != DHOW_OK) {
+        return dhowi_device_failed(other->device, &err, (int32_t)status, "recording an event");
+    }
+    return plugin_wait(stream, other->mark_event);
+}
+
+/* ---- by the host queue ---- */
+
+dhow_status dhowi_fence_init(dhowi_fence *fence, dhowi_mark mark) {
+    *fence = (dhowi_fence){.mark = mark};
+    dhow_stream *stream = hold(mark);
+    if (stream == NULL) return DHOW_OK;
+    const dhow_plugin *api = stream->device->api;
+    dhow_error err;
+    dhowi_error_init(&err);
+    int32_t code = api->event_create(dhowi_device_native(stream->device), 0, &fence->event, &err);
+    if (code == DHOW_OK) {
+        pthread_mutex_lock(&stream->mutex);
+        fence->number = dhowi_stream_tail(stream).number;
+        code = api->event_record(fence->event, stream->native, &err);
+        pthread_mutex_unlock(&stream->mutex);
+        if (code == DHOW_OK) {
+            fence->stream = stream;
+            return DHOW_OK;
+        }
+        api->event_destroy(fence->event);
+        fence->event = NULL;
+    }
+    dhow_status status = wait_held(stream, mark.number);
+    dhow_stream_release(stream);
+    return status;
+}
+
+dhow_status dhowi_fence_wait(dhowi_fence *fence) {
+    dhow_stream *stream = fence->stream;
+    if (stream == NULL) {
+        /* The host queue works in order: what is left to learn is whether it failed. */
+        bool queued = fence->mark.timeline != NULL && stream_of(fence->mark.timeline) == NULL;
+        return queued ? fence->mark.timeline->wait(fence->mark.timeline, fence->mark.number)
+                      : DHOW_OK;
+    }
+    if (dhowi_mark_done(fence->mark)) return DHOW_OK;
+    DHOWI_TRY(dhowi_device_usable(stream->device));
+    dhow_error err;
+    dhowi_error_init(&err);
+    int32_t code = stream->device->api->event_sync(fence->event, &err);
+    if (code == DHOW_OK) {
+        dhowi_timeline_complete(&stream->timeline, fence->number);
+        return DHOW_OK;
+    }
+    return dhowi_device_failed(stream->device, &err, code, "work submitted before failed");
+}
+
+void dhowi_fence_end(dhowi_fence *fence) {
+    if (fence->stream == NULL) return;
+    fence->stream->device->api->event_destroy(fence->event);
+    dhow_stream_release(fence->stream);
+    fence->stream = NULL;
+}
+
+/* A signal from the host queue to a device. Stream and queue both use the event; the last one
+ * destroys it. */
+typedef struct signal_job {
+    dhowi_job job;
+    dhowi_fence fence;
+    dhow_stream *stream;
+    void *event;
+    atomic_int users;
+} signal_job;
+
+static void leave_signal(signal_job *s) {
+    if (atomic_fetch_sub(&s->users, 1) != 1) return;
+    s->stream->device->api->event_destroy(s->event);
+    dhow_stream_release(s->stream);
+    dhowi_free(s);
+}
+
+static dhow_status run_signal(dhowi_job *job) {
+    signal_job *s = (signal_job *)job;
+    dhow_device *device = s->stream->device;
+    dhow_error err;
+    dhowi_error_init(&err);
+    dhow_status status = dhowi_fence_wait(&s->fence);
+    /* A failure is passed on, but the stream must not hang. */
+    if (status != DHOW_OK) {
+        dhowi_saved_error failure;
+        dhowi_error_save(&failure, status);
+        dhowi_stream_fail(s->stream, &failure);
+    }
+    int32_t code = device->api->event_signal(s->event, &err);
+    if (code != DHOW_OK) status = dhowi_device_failed(device, &err, code, "signalling an event");
+    return status;
+}
+
+static void end_signal(dhowi_job *job) {
+    signal_job *s = (signal_job *)job;
+    dhowi_fence_end(&s->fence);
+    leave_signal(s);
+}
+
+static bool has_host_events(dhow_device *device, void **out_event) {
+    dhowi_device_streams *streams = dhowi_device_streams_of(device);
+    if (streams == NULL || atomic_load(&streams->host_events) < 0) return false;
+    dhow_error err;
+    dhowi_error_init(&err);
+    int32_t code =
+        device->api->event_create(dhowi_device_native(device), DHOW_EVENT_HOST, out_event, &err);
+    atomic_store(&streams->host_events, code == DHOW_OK ? 1 : code == DHOW_UNSUPPORTED ? -1 : 0);
+    return code == DHOW_OK;
+}
+
+/* Lets the host queue signal the stream; false when that is not possible here. The job is pushed
+ * before the stream waits for it: a job that waits for the stream must come after it. */
+static bool wait_by_signal(dhow_stream *stream, dhowi_mark mark) {
+    void *event = NULL;
+    dhowi_host_queue *queue = dhowi_host_queue_of(stream->device->context);
+    if (queue == NULL || !has_host_events(stream->device, &event)) return false;
+    signal_job *job = dhowi_alloc(sizeof *job);
+    if (job == NULL || dhowi_fence_init(&job->fence, mark) != DHOW_OK) {
+        stream->device->api->event_destroy(event);
+        dhowi_free(job);
+        return false;
+    }
+    job->job.run = run_signal;
+    job->job.end = end_signal;
+    job->stream = stream;
+    job->event = event;
+    atomic_init(&job->users, 2);
+    dhowi_handle_retain(&stream->handle);
+    (void)dhowi_host_queue_push(queue, &job->job);
+    bool waits = plugin_wait(stream, event) == DHOW_OK;
+    leave_signal(job);
+    return waits;
+}
+
+/* ---- what streams wait for ---- */
+
+dhow_status dhowi_stream_wait_mark(dhow_stream *stream, dhowi_mark mark) {
+    if (dhowi_mark_done(mark) || mark.timeline == &stream->timeline) return DHOW_OK;
+    if (!dhowi_device_is_host(stream->device)) {
+        dhow_stream *other = hold(mark);
+        if (other == NULL && dhowi_mark_done(mark)) return DHOW_OK;
+        if (other != NULL && other->device->backend == stream->device->backend) {
+            dhow_status status = wait_same_backend(stream, other, mark.number);
+            dhow_stream_release(other);
+            return status;
+        }
+        dhow_stream_release(other);
+        if (wait_by_signal(stream, mark)) return DHOW_OK;
+    }
+    return mark.timeline->wait(mark.timeline, mark.number);
+}
+
+dhow_status dhowi_stream_wait_event(dhow_stream *stream, dhow_device *device, void *event,
+                                    dhowi_mark mark) {
+    if (dhowi_mark_done(mark) || mark.timeline == &stream->timeline) return DHOW_OK;
+    bool native = device->backend == stream->device->backend && !dhowi_device_is_host(device);
+    return native ? plugin_wait(stream, event) : dhowi_stream_wait_mark(stream, mark);
+}
+
+dhow_status dhowi_stream_follow(dhow_stream *stream, dhow_stream *other) {
+    dhowi_mark attached[DHOWI_MAX_ATTACHED];
+    uint32_t count = dhowi_stream_attached(other, attached);
+    for (uint32_t i = 0; i < count; i++) DHOWI_TRY(dhowi_stream_wait_mark(stream, attached[i]));
+    return dhowi_stream_wait_mark(stream, dhowi_stream_tail(other));
+}
