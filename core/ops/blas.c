@@ -210,12 +210,17 @@ static bool batch_stride(const dhow_tensor *t, int64_t *out) {
 }
 
 /* A form whose outer dimensions merge and whose matrices the kernels take; retained. */
+static bool is_aligned(const dhow_tensor *t, const dhow_device *device) {
+    return dhowi_tensor_offset_bytes(t) % device->desc.offset_align == 0;
+}
+
 static dhow_status usable_operand(dhow_stream *stream, dhow_tensor *t, dhow_tensor **out) {
     int64_t ignored, ld;
     bool transposed;
     int32_t r = t->rank - 2;
-    if (batch_stride(t, &ignored) && stored_rows(t->shape[r], t->shape[r + 1], t->strides[r],
-                                                 t->strides[r + 1], &ld, &transposed)) {
+    if (is_aligned(t, stream->device) && batch_stride(t, &ignored) &&
+        stored_rows(t->shape[r], t->shape[r + 1], t->strides[r], t->strides[r + 1], &ld,
+                    &transposed)) {
         dhowi_handle_retain(&t->handle);
         *out = t;
         return DHOW_OK;
@@ -254,7 +259,7 @@ dhow_status dhowi_run_matmul(const dhowi_call *call) {
     dhow_tensor *a = NULL, *b = NULL, *c = call->out, *result = NULL;
     dhow_status status = usable_operand(call->stream, call->in[0], &a);
     if (status == DHOW_OK) status = usable_operand(call->stream, call->in[1], &b);
-    if (status == DHOW_OK && !c->contiguous) {
+    if (status == DHOW_OK && !(c->contiguous && is_aligned(c, call->stream->device))) {
         status = dhowi_tensor_new(call->stream->device, c->dtype, c->rank, c->shape, &result);
         c = result;
     }

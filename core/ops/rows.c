@@ -180,10 +180,24 @@ static dhow_status launch_reduction(const dhowi_call *call, bool scaled, float s
     return dhowi_launch(call->stream, kernel, work, work, args, scaled ? 6 : 5, uses, 2);
 }
 
+static dhow_status divide_output(const dhowi_call *call, int64_t n) {
+    dhow_tensor *divisor;
+    DHOWI_TRY(dhowi_tensor_new(call->stream->device, DHOW_F64, 0, NULL, &divisor));
+    dhow_status status =
+        dhowi_fill_bits(call->stream, divisor, dhowi_dtype_encode(DHOW_F64, (double)n));
+    if (status == DHOW_OK) status = dhow_div(call->stream, call->out, divisor, call->out);
+    dhow_tensor_release(divisor);
+    return status;
+}
+
 dhow_status dhowi_run_reduce(const dhowi_call *call) {
     split s;
     DHOWI_TRY(split_at(call, &s));
     bool mean = call->op == dhowi_op_of(DHOWI_OP_reduce_mean);
+    if (mean && call->out->dtype == DHOW_F64) { /* the kernel's scale is an f32 */
+        DHOWI_TRY(launch_reduction(call, true, 1.0f));
+        return divide_output(call, s.n);
+    }
     return launch_reduction(call, true, mean ? 1.0f / (float)s.n : 1.0f);
 }
 
