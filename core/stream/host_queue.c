@@ -98,16 +98,14 @@ static void *bury(void *argument) {
     while ((job = next_job(q, &q->ended, &q->dead)) != NULL) {
         pthread_mutex_unlock(&q->mutex);
         job->end(job);
-        pthread_mutex_lock(&q->mutex);
-        q->buried++;
-        pthread_cond_broadcast(&q->done);
-        pthread_mutex_unlock(&q->mutex);
         dhowi_context_drop(context); /* the job's reference */
         if (q->orphaned) {
             free_queue(q);
             return NULL;
         }
         pthread_mutex_lock(&q->mutex);
+        q->buried++;
+        pthread_cond_broadcast(&q->done);
     }
     pthread_mutex_unlock(&q->mutex);
     return NULL;
