@@ -68,13 +68,14 @@ struct dhowi_op {
 };
 
 /* X(id) of every row */
-#define DHOWI_OP_MAP(X)                                                                       \
-    X(relu)                                                                                   \
-    X(gelu)                                                                                   \
-    X(gelu_tanh) X(silu) X(sigmoid) X(tanh) X(exp) X(log) X(sqrt) X(neg) X(abs) X(add) X(sub) \
-        X(mul) X(div) X(max) X(min) X(matmul) X(linear) X(conv2d) X(maxpool2d) X(avgpool2d)   \
-            X(softmax) X(log_softmax) X(layernorm) X(reduce_sum) X(reduce_mean) X(reduce_max) \
-                X(reduce_min) X(argmax) X(gather) X(flatten)
+/* clang-format off */
+#define DHOWI_OP_MAP(X)                                                                          \
+    X(relu) X(gelu) X(gelu_tanh) X(silu) X(sigmoid) X(tanh) X(exp) X(log) X(sqrt) X(neg) X(abs)  \
+    X(add) X(sub) X(mul) X(div) X(max) X(min)                                                    \
+    X(matmul) X(linear) X(conv2d) X(maxpool2d) X(avgpool2d)                                      \
+    X(softmax) X(log_softmax) X(layernorm)                                                       \
+    X(reduce_sum) X(reduce_mean) X(reduce_max) X(reduce_min) X(argmax) X(gather) X(flatten)
+/* clang-format on */
 
 typedef enum dhowi_op_id {
 #define DHOWI_OP_ENUM_(name) DHOWI_OP_##name,
