@@ -405,7 +405,8 @@ Test(devices, views_with_impossible_numbers_are_refused) {
     REFUSED(DHOW_INVALID_ARGUMENT, dhow_tensor_reshape(t, 1, (int64_t[]){7}, &view));
     REFUSED(DHOW_INVALID_ARGUMENT, dhow_tensor_reshape(t, 2, (int64_t[]){-1, -1}, &view));
     REFUSED(DHOW_INVALID_ARGUMENT, dhow_tensor_reshape(t, 2, (int64_t[]){-1, 0}, &view));
-    REFUSED(DHOW_INVALID_ARGUMENT, dhow_tensor_reshape(t, 9, (int64_t[]){6}, &view));
+    REFUSED(DHOW_INVALID_ARGUMENT,
+            dhow_tensor_reshape(t, 9, (int64_t[9]){6, 1, 1, 1, 1, 1, 1, 1, 1}, &view));
     REFUSED(DHOW_INVALID_ARGUMENT, dhow_tensor_expand(t, 2, (int64_t[]){4, 3}, &view));
     REFUSED(DHOW_INVALID_ARGUMENT, dhow_tensor_expand(t, 1, (int64_t[]){3}, &view));
     dhow_tensor *one;

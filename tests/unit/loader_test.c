@@ -79,13 +79,15 @@ CASE(an_undefined_symbol_is_named, "undefined_symbol", MISSING_SYMBOL,
      "undefined symbol: dhow_test_gone", "-z,defs")
 CASE(a_missing_dependency_is_named, "missing_dependency", MISSING_DEPENDENCY,
      "libdhow_test_gone.so", "install the library")
-CASE(a_crash_in_a_constructor_is_survived, "constructor_crashes", CRASHED, "", "broken")
+CASE(a_crash_in_a_constructor_is_survived, "constructor_crashes", CRASHED,
+     "died of signal 11 (Segmentation fault) while it was loaded and probed", "broken")
 CASE(an_exit_in_a_constructor_is_survived, "constructor_exits", CRASHED, "with status 7",
      "must not end its process")
 
 /* ---- the probe and the backend ---- */
 
-CASE(a_crash_in_the_probe_is_survived, "probe_crashes", CRASHED, "", "")
+CASE(a_crash_in_the_probe_is_survived, "probe_crashes", CRASHED,
+     "died of signal 11 (Segmentation fault) while it was loaded and probed", "broken")
 CASE(an_abort_in_the_probe_is_survived, "probe_aborts", CRASHED, "signal 6", "broken")
 CASE(an_exit_in_the_probe_is_no_answer, "probe_exits", CRASHED, "with status 0",
      "must not end its process")
@@ -123,17 +125,6 @@ Test(loader, a_version_of_two_lines_does_not_mix_up_the_answer) {
     cr_assert_str_eq(r.version, "1.0 0");
     cr_assert_str_eq(r.reason, "");
     cr_assert_str_eq(r.hint, "");
-    dhow_context_release(context);
-}
-
-Test(loader, a_crash_names_its_signal) {
-    dhow_context *context = open_beside(DHOW_TEST_BAD_DIR "/probe_crashes", NULL);
-    dhow_plugin_record record = record_in(context, DHOW_TEST_BAD_DIR "/probe_crashes");
-    /* A sanitizer's runtime turns the signal into an exit. */
-    if (strstr(record.reason, "ended its process") == NULL) {
-        SAYS(record.reason,
-             "died of signal 11 (Segmentation fault) while it was loaded and probed");
-    }
     dhow_context_release(context);
 }
 
