@@ -39,10 +39,11 @@ static const char *host_env(void *user, const char *name) {
     return dhowi_env(name);
 }
 static int32_t host_cache_load(void *user, const char *key, void **out_blob, uint64_t *out_bytes) {
-    return dhowi_disk_cache_load(((dhowi_registry *)user)->cache, key, out_blob, out_bytes);
+    return (int32_t)dhowi_disk_cache_load(((dhowi_registry *)user)->cache, key, out_blob,
+                                          out_bytes);
 }
 static int32_t host_cache_store(void *user, const char *key, const void *blob, uint64_t bytes) {
-    return dhowi_disk_cache_store(((dhowi_registry *)user)->cache, key, blob, bytes);
+    return (int32_t)dhowi_disk_cache_store(((dhowi_registry *)user)->cache, key, blob, bytes);
 }
 
 /* ---- candidates ---- */
