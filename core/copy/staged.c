@@ -251,6 +251,9 @@ static dhow_status run_job(dhowi_job *job) {
     if (status != DHOW_OK) {
         dhowi_error_save(&failure, status);
         dhowi_stream_fail(c->stream, &failure);
+        uint64_t number = job->number; /* unless dst was given to somebody else since */
+        (void)atomic_compare_exchange_strong(&c->dst->storage->staged_write, &number,
+                                             number | DHOWI_COPY_FAILED);
     }
     return status == DHOW_OK ? DHOW_OK : dhowi_error_raise(&failure);
 }
@@ -277,16 +280,19 @@ static dhow_status add_pending(copy_job *c, const dhow_tensor *t, uint32_t acces
     return DHOW_OK;
 }
 
-static dhow_status add_fences(copy_job *c, const dhowi_timeline *self, bool ordered) {
+/* Copies in the queue come one after the other anyway; of those that src waits for only their
+ * success is asked. */
+static dhow_status add_fences(copy_job *c, const dhowi_timeline *queue, bool ordered) {
     dhowi_mark attached[DHOWI_MAX_ATTACHED];
     uint32_t n = dhowi_stream_attached(c->stream, attached);
     for (uint32_t i = 0; i < n; i++) {
-        if (attached[i].timeline != self) DHOWI_TRY(add_fence(c, attached[i]));
+        if (attached[i].timeline != queue) DHOWI_TRY(add_fence(c, attached[i]));
     }
     DHOWI_TRY(add_fence(c, dhowi_stream_tail(c->stream)));
     if (!ordered) return DHOW_OK;
-    DHOWI_TRY(add_pending(c, c->src, DHOW_ACCESS_READ, self));
-    return add_pending(c, c->dst, DHOW_ACCESS_WRITE, self);
+    DHOWI_TRY(add_pending(c, c->src, DHOW_ACCESS_READ, NULL));
+    DHOWI_TRY(dhowi_storage_readable(c->src->storage));
+    return add_pending(c, c->dst, DHOW_ACCESS_WRITE, queue);
 }
 
 dhow_status dhowi_copy_queue(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst,
@@ -314,7 +320,7 @@ dhow_status dhowi_copy_queue(dhow_stream *stream, dhow_tensor *src, dhow_tensor 
     /* The job may end, and with it the tensors, before the marks are set. */
     dhowi_storage_retain(src_storage);
     dhowi_storage_retain(dst_storage);
-    dhowi_mark mark = dhowi_host_queue_push(queue, &c->job);
+    dhowi_mark mark = dhowi_host_queue_push(queue, &c->job, &dst_storage->staged_write);
     dhowi_hazard_note(&src_storage->hazard, DHOW_ACCESS_READ, mark.timeline, mark.number);
     dhowi_hazard_note(&dst_storage->hazard, DHOW_ACCESS_WRITE, mark.timeline, mark.number);
     dhowi_stream_attach(stream, mark);

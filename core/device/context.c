@@ -33,7 +33,7 @@ static uint32_t usable_cores(void) {
     return online > 0 ? (uint32_t)online : 1;
 }
 
-static dhow_status read_threads(int32_t option, uint32_t *out) {
+static dhow_status read_threads(int32_t option, const dhowi_log *log, uint32_t *out) {
     enum { MAX_THREADS = 4096 };
     int64_t threads = option;
     const char *text = dhowi_env("DHOW_NUM_THREADS");
@@ -47,6 +47,11 @@ static dhow_status read_threads(int32_t option, uint32_t *out) {
                           "DHOW_NUM_THREADS: '%.64s' is no number from 1 to %d", text, MAX_THREADS);
     }
     *out = threads > 0 ? (uint32_t)threads : DHOWI_MAX(usable_cores(), 1);
+    if (dhowi_fork_generation() > 0 && *out > 1) {
+        /* GNU's OpenMP waits for its threads, which stayed in the parent. */
+        dhowi_log_line(log, DHOW_LOG_INFO, "the CPU computes with one thread in a forked child");
+        *out = 1;
+    }
     return DHOW_OK;
 }
 
@@ -158,7 +163,7 @@ static dhow_status init_context(dhow_context *context, const dhow_context_option
     context->log.user = options->log_user;
     DHOWI_TRY(dhowi_fork_watch());
     DHOWI_TRY(read_log_level(&context->log));
-    DHOWI_TRY(read_threads(options->num_threads, &how.cpu_threads));
+    DHOWI_TRY(read_threads(options->num_threads, &context->log, &how.cpu_threads));
     DHOWI_TRY(read_validate(&context->validate));
     DHOWI_TRY(dhowi_disk_cache_init(&context->cache, cache, &context->log));
     if (choice != NULL) {

@@ -326,6 +326,7 @@ static void back_to_pool(dhowi_storage *s) {
     s->label[0] = '\0';
     atomic_store(&s->frozen, false);
     atomic_store(&s->foreign, false);
+    atomic_store(&s->staged_write, 0);
     pthread_mutex_lock(&pool->mutex);
     take(&pool->live, s);
     pool->live_bytes -= s->bytes;
@@ -345,6 +346,15 @@ void dhowi_storage_release(dhowi_storage *s) {
         end_wrapped(s);
     }
     dhowi_context_drop(context);
+}
+
+dhow_status dhowi_storage_readable(const dhowi_storage *s) {
+    uint64_t word = atomic_load_explicit(&s->staged_write, memory_order_acquire);
+    if ((word & DHOWI_COPY_FAILED) == 0) return DHOW_OK;
+    dhowi_timeline *queue = &s->device->context->host_timeline;
+    DHOWI_TRY(queue->wait(queue, word & ~DHOWI_COPY_FAILED));
+    return dhowi_fail(DHOW_CANCELLED, "%s: an earlier copy into this tensor failed",
+                      s->device->name); /* too long ago to know why */
 }
 
 /* ---- companions ---- */

@@ -11,6 +11,8 @@
 #include "device/timeline.h"
 #include "dhow/memory.h"
 
+#define DHOWI_COPY_FAILED (UINT64_C(1) << 63)
+
 enum { DHOWI_MAX_READERS = 6, DHOWI_MAX_PENDING = DHOWI_MAX_READERS + 1 };
 
 /* Who still works with a storage. While only one timeline does, which is nearly always, its numbers
@@ -42,6 +44,9 @@ typedef struct dhowi_storage {
     uint64_t bytes;       /* asked for */
     uint64_t block_bytes; /* taken from the driver */
     dhowi_hazard hazard;
+    /* Number of the last staged copy into it, until something else is written; with
+     * DHOWI_COPY_FAILED once that copy has failed. */
+    _Atomic uint64_t staged_write;
     dhowi_pool *pool; /* NULL: wrapped host memory */
     dhow_device *pinned_by;
     atomic_bool frozen, foreign;
@@ -63,6 +68,13 @@ dhow_status dhowi_storage_wrap(dhow_context *context, void *data, uint64_t bytes
 void dhowi_storage_release(dhowi_storage *storage);
 static inline void dhowi_storage_retain(dhowi_storage *storage) {
     dhowi_handle_retain(&storage->handle);
+}
+
+/* What is read from the storage is what a failed copy left: its failure, or OK. */
+dhow_status dhowi_storage_readable(const dhowi_storage *storage);
+static inline void dhowi_storage_written(dhowi_storage *storage) {
+    if (atomic_load_explicit(&storage->staged_write, memory_order_relaxed) != 0)
+        atomic_store(&storage->staged_write, 0);
 }
 
 /* Counts pinned memory that copies use, see dhow_memory_stats. */

@@ -80,6 +80,7 @@ static dhow_status move_parameters(dhow_model *m, dhow_device *device, dhow_tens
     }
     for (uint32_t i = 0; i < m->parameter_count; i++) {
         DHOWI_TRY(dhowi_hazard_wait(&moved[i]->storage->hazard, DHOW_ACCESS_READ));
+        DHOWI_TRY(dhowi_storage_readable(moved[i]->storage));
     }
     return DHOW_OK;
 }

@@ -207,12 +207,14 @@ dhowi_host_queue *dhowi_host_queue_of(dhow_context *context) {
     return dhowi_context_attach_host_queue(context, make_queue, end_queue, drain_queue);
 }
 
-dhowi_mark dhowi_host_queue_push(dhowi_host_queue *q, dhowi_job *job) {
+dhowi_mark dhowi_host_queue_push(dhowi_host_queue *q, dhowi_job *job,
+                                 _Atomic uint64_t *out_number) {
     dhowi_handle_retain(&q->context->handle);
     pthread_mutex_lock(&q->mutex);
     job->number = atomic_load(&q->timeline->submitted) + 1;
     dhowi_mark mark = {q->timeline, job->number}; /* the job may be gone once the mutex is free */
     atomic_store(&q->timeline->submitted, job->number);
+    if (out_number != NULL) atomic_store(out_number, job->number);
     put(&q->jobs, job);
     q->pushed++;
     pthread_cond_signal(&q->wake);

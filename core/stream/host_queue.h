@@ -23,7 +23,9 @@ typedef struct dhowi_host_queue dhowi_host_queue;
 
 /* Starts the thread on first use; NULL with an error when that fails. */
 dhowi_host_queue *dhowi_host_queue_of(dhow_context *context);
-/* Hands a job in; it is the queue's from then on. The context lives until the job has ended. */
-dhowi_mark dhowi_host_queue_push(dhowi_host_queue *queue, dhowi_job *job);
+/* Hands a job in; it is the queue's from then on. The context lives until the job has ended.
+ * `out_number`, which may be NULL, is set before the job runs. */
+dhowi_mark dhowi_host_queue_push(dhowi_host_queue *queue, dhowi_job *job,
+                                 _Atomic uint64_t *out_number);
 
 #endif /* DHOWI_STREAM_HOST_QUEUE_H_ */

@@ -18,6 +18,8 @@ static dhow_status wait_for_uses(dhow_stream *stream, const dhowi_use *uses, uin
         uint32_t n = dhowi_hazard_pending(&uses[i].storage->hazard, uses[i].access,
                                           &stream->timeline, pending);
         for (uint32_t k = 0; k < n; k++) DHOWI_TRY(dhowi_stream_wait_mark(stream, pending[k]));
+        if ((uses[i].access & DHOW_ACCESS_READ) != 0)
+            DHOWI_TRY(dhowi_storage_readable(uses[i].storage));
     }
     return DHOW_OK;
 }
@@ -33,6 +35,9 @@ dhow_status dhowi_stream_begin(dhow_stream *stream, const dhowi_use *uses, uint3
 dhow_status dhowi_stream_end(dhow_stream *stream, const dhowi_use *uses, uint32_t count,
                              dhow_status submitted) {
     dhowi_timeline *timeline = &stream->timeline;
+    for (uint32_t i = 0; i < count; i++) {
+        if ((uses[i].access & DHOW_ACCESS_WRITE) != 0) dhowi_storage_written(uses[i].storage);
+    }
     if (submitted == DHOW_OK && !dhowi_device_is_host(stream->device)) {
         uint64_t number = atomic_load_explicit(&timeline->submitted, memory_order_relaxed) + 1;
         atomic_store_explicit(&timeline->submitted, number, memory_order_release);

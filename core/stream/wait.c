@@ -320,7 +320,7 @@ static bool wait_by_signal(dhow_stream *stream, dhowi_mark mark) {
     job->event = event;
     atomic_init(&job->users, 2);
     dhowi_handle_retain(&stream->handle);
-    (void)dhowi_host_queue_push(queue, &job->job);
+    (void)dhowi_host_queue_push(queue, &job->job, NULL);
     bool waits = plugin_wait(stream, event) == DHOW_OK;
     leave_signal(job);
     return waits;

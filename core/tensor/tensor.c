@@ -221,6 +221,9 @@ dhow_status dhow_tensor_host_ptr(dhow_tensor *tensor, void **out) {
     }
     DHOWI_TRY(dhowi_device_usable(dhowi_tensor_device(tensor)));
     DHOWI_TRY(dhowi_hazard_wait(&tensor->storage->hazard, DHOW_ACCESS_WRITE));
+    dhow_status copied = dhowi_storage_readable(tensor->storage);
+    dhowi_storage_written(tensor->storage); /* told once: the next pointer is for writing anew */
+    if (copied != DHOW_OK) return copied;
     *out = (char *)tensor->storage->host + dhowi_tensor_offset_bytes(tensor);
     return DHOW_OK;
 }

@@ -8,8 +8,9 @@
  * "cuda,opencl,cpu", "auto" DHOW_BACKENDS     which backends may be used: "cuda,cpu" keeps those,
  * "-opencl" drops one; cpu always stays DHOW_PLUGIN_PATH  further plugin directories, absolute,
  * colon-separated, searched first DHOW_LOG          error, warn (the default), info, debug
- *   DHOW_NUM_THREADS  threads of the CPU device; the default is the cores the process may use
- *   DHOW_CACHE_DIR    folder of compiled kernels; the default is $XDG_CACHE_HOME/dhow or
+ * *   DHOW_NUM_THREADS  threads of the CPU device; the default is the cores the process may use; a
+ * forked child has one DHOW_CACHE_DIR    folder of compiled kernels; the default is
+ * $XDG_CACHE_HOME/dhow or
  * ~/.cache/dhow; "off" for none DHOW_VALIDATE     0/1/on/off: report what is still alive when a
  * context ends A value that does not parse is an error that names the bad word and lists what
  * exists.
