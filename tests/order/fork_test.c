@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fork() after devices were opened: the child gets FORKED from all of them and may make a context
+ * of its own; the parent goes on.
+ */
+#include <criterion/criterion.h>
+#include <dhow/dhow.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { COUNT = 1 << 20 };
+
+typedef struct objects {
+    dhow_context *context;
+    dhow_device *device;
+    dhow_stream *stream;
+    dhow_event *event;
+    dhow_tensor *x, *y;
+    dhow_kernel *kernel;
+} objects;
+
+#define OK(call) cr_assert_eq((call), DHOW_OK, "%s: %s", #call, dhow_last_error())
+
+static void open_all(const char *name, objects *o) {
+    OK(dhow_context_create(NULL, &o->context));
+    OK(dhow_device_get(o->context, name, &o->device));
+    OK(dhow_stream_create(o->device, &o->stream));
+    OK(dhow_event_create(o->device, 0, &o->event));
+    OK(dhow_tensor_full(o->device, DHOW_F32, DHOW_SHAPE(COUNT), 2, &o->x));
+    OK(dhow_tensor_full(o->device, DHOW_F32, DHOW_SHAPE(COUNT), 3, &o->y));
+    OK(dhow_kernel_get(o->device, "relu_f32", &o->kernel));
+    OK(dhow_add(o->stream, o->x, o->y, o->y));
+}
+
+static int g_wrong;
+
+static void forked(const char *call, dhow_status status) {
+    if (status == DHOW_FORKED && strstr(dhow_last_error(), "fork") != NULL) return;
+    (void)fprintf(stderr, "%s: %s: %s\n", call, dhow_status_name(status), dhow_last_error());
+    g_wrong++;
+}
+#define FORKED(call) forked(#call, (call))
+
+static void child_uses_parents_objects(const objects *o) {
+    float *memory = malloc(COUNT * sizeof *memory);
+    dhow_tensor *t;
+    dhow_stream *s;
+    dhow_event *e;
+    dhow_module *m;
+    void *host;
+    uint64_t handle, offset;
+    FORKED(dhow_device_open(o->device));
+    FORKED(dhow_device_sync(o->device));
+    FORKED(dhow_stream_create(o->device, &s));
+    FORKED(dhow_stream_sync(o->stream));
+    FORKED(dhow_stream_query(o->stream));
+    FORKED(dhow_stream_wait(o->stream, o->event));
+    FORKED(dhow_event_create(o->device, 0, &e));
+    FORKED(dhow_event_record(o->event, o->stream));
+    FORKED(dhow_event_sync(o->event));
+    FORKED(dhow_event_query(o->event));
+    FORKED(dhow_tensor_create(o->device, DHOW_F32, DHOW_SHAPE(4), &t));
+    FORKED(dhow_tensor_full(o->device, DHOW_F32, DHOW_SHAPE(4), 1, &t));
+    FORKED(dhow_tensor_create_pinned(o->device, DHOW_F32, DHOW_SHAPE(4), &t));
+    FORKED(dhow_tensor_read(o->x, memory, COUNT * sizeof *memory));
+    FORKED(dhow_tensor_write(o->x, memory, COUNT * sizeof *memory));
+    FORKED(dhow_tensor_native(o->x, &handle, &offset));
+    FORKED(dhow_copy(o->x, o->y));
+    FORKED(dhow_fill(NULL, o->x, 1));
+    FORKED(dhow_add(NULL, o->x, o->y, o->y));
+    FORKED(dhow_add(o->stream, o->x, o->y, o->y));
+    FORKED(dhow_launch(o->stream, o->kernel, COUNT, o->x, o->y, COUNT));
+    FORKED(dhow_memory_trim(o->device));
+    FORKED(dhow_module_build(
+        o->device, &(dhow_module_source){.text = "KERNEL(f, (OUT(f32,y), VAL(i64,n)))\n{}\n"}, &m));
+    dhow_status status = dhow_tensor_host_ptr(o->x, &host);
+    if (strncmp(dhow_device_name(o->device), "cpu", 3) == 0) forked("dhow_tensor_host_ptr", status);
+    free(memory);
+}
+
+static void release_all(const objects *o) {
+    dhow_kernel_release(o->kernel);
+    dhow_tensor_release(o->x);
+    dhow_tensor_release(o->y);
+    dhow_event_release(o->event);
+    dhow_stream_release(o->stream);
+    dhow_context_release(o->context);
+}
+
+static bool computes(dhow_device *device) {
+    dhow_tensor *t = NULL;
+    float *memory = malloc(COUNT * sizeof *memory);
+    dhow_status status = dhow_tensor_full(device, DHOW_F32, DHOW_SHAPE(COUNT), 4, &t);
+    if (status == DHOW_OK) status = dhow_add(NULL, t, t, t);
+    if (status == DHOW_OK) status = dhow_exp(NULL, t, t);
+    if (status == DHOW_OK) status = dhow_log(NULL, t, t);
+    if (status == DHOW_OK) status = dhow_tensor_read(t, memory, COUNT * sizeof *memory);
+    bool right = status == DHOW_OK && memory[0] > 7.99f && memory[COUNT - 1] < 8.01f;
+    if (!right) (void)fprintf(stderr, "%s: %s\n", dhow_device_name(device), dhow_last_error());
+    free(memory);
+    dhow_tensor_release(t);
+    return right;
+}
+
+static void child_makes_its_own_context(const char *name) {
+    dhow_context *context;
+    dhow_device *device;
+    dhow_status status = dhow_context_create(NULL, &context);
+    if (status == DHOW_OK) status = dhow_device_get(context, name, &device);
+    if (status != DHOW_OK) {
+        (void)fprintf(stderr, "in the child: %s\n", dhow_last_error());
+        g_wrong++;
+        return;
+    }
+    if (!computes(device)) g_wrong++;
+    dhow_context_release(context);
+}
+
+static void fork_on(const char *name, bool own_context) {
+    objects o;
+    open_all(name, &o);
+    cr_assert(computes(o.device));
+    pid_t pid = fork();
+    cr_assert(pid >= 0);
+    if (pid == 0) {
+        (void)alarm(30); /* a child that hangs dies */
+        child_uses_parents_objects(&o);
+        if (own_context) child_makes_its_own_context(name);
+        release_all(&o);
+        _exit(g_wrong > 100 ? 100 : g_wrong);
+    }
+    int status;
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_assert(WIFEXITED(status), "the child of %s died of signal %d", name, WTERMSIG(status));
+    cr_assert_eq(WEXITSTATUS(status), 0, "%s: %d calls went wrong in the child", name,
+                 WEXITSTATUS(status));
+    cr_assert(computes(o.device));
+    OK(dhow_stream_sync(o.stream));
+    release_all(&o);
+}
+
+Test(fork, child_of_a_cpu_user_is_told) { fork_on("cpu", true); }
+Test(fork, child_of_a_simulated_devices_user_is_told) { fork_on("sim:1", true); }
+Test(fork, child_of_an_opencl_user_is_told) {
+    dhow_context *context;
+    dhow_device *device;
+    OK(dhow_context_create(NULL, &context));
+    dhow_status status = dhow_device_get(context, "opencl", &device);
+    dhow_context_release(context);
+    if (status != DHOW_OK) cr_skip_test("%s", dhow_last_error());
+    fork_on("opencl", false); /* runtimes of OpenCL do not survive a fork */
+}
