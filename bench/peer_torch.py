@@ -11,9 +11,11 @@ torch.set_num_threads(2 if len(sys.argv) < 3 else int(sys.argv[2]))
 
 
 def median(fn, repeat, rounds=15):
-    fn()
+    """As dhow-bench measures: a pause, once to warm up, then the measurement."""
     times = []
     for _ in range(rounds):
+        time.sleep(0.03)
+        fn()
         start = time.perf_counter()
         for _ in range(repeat):
             fn()
