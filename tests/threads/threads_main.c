@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Many threads at once, as a plain program for ThreadSanitizer:
+ *   threads_main contexts|shared|readers|staged|streams [threads [rounds]]
+ * Devices come from the environment: the CPU, and simulated ones where DHOW_PLUGIN_PATH shows them.
+ */
+#include <dhow/dhow.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_THREADS = 32, COUNT = 20000, LARGE = 30000 };
+
+static int g_threads = 8, g_rounds = 6;
+static atomic_int g_failed;
+static dhow_context *g_context; /* of all threads, except in "contexts" */
+static pthread_barrier_t g_barrier;
+
+#define OK(call)                                                                    \
+    do {                                                                            \
+        dhow_status status_ = (call);                                               \
+        if (status_ != DHOW_OK) {                                                   \
+            (void)fprintf(stderr, "%s:%d: %s: %s: %s\n", __FILE__, __LINE__, #call, \
+                          dhow_status_name(status_), dhow_last_error());            \
+            exit(2);                                                                \
+        }                                                                           \
+    } while (0)
+
+static void expect(dhow_tensor *t, int64_t count, float value, const char *what) {
+    float *got = malloc((size_t)count * sizeof *got);
+    OK(dhow_tensor_read(t, got, (uint64_t)count * sizeof *got));
+    for (int64_t i = 0; i < count; i++) {
+        if (got[i] == value) continue;
+        (void)fprintf(stderr, "%s: element %lld is %g, not %g\n", what, (long long)i,
+                      (double)got[i], (double)value);
+        atomic_fetch_add(&g_failed, 1);
+        break;
+    }
+    free(got);
+}
+
+static dhow_device *device_of(dhow_context *context, int number) {
+    dhow_device *device;
+    OK(dhow_device_at(context, (uint32_t)number % dhow_device_count(context), &device));
+    return device;
+}
+
+static dhow_tensor *full(dhow_device *device, int64_t count, double value) {
+    dhow_tensor *t;
+    OK(dhow_tensor_full(device, DHOW_F32, DHOW_SHAPE(count), value, &t));
+    return t;
+}
+
+/* One thread's own objects on one device: made, used, given up at work. */
+static void use_device(dhow_context *context, int index, int number) {
+    dhow_stream *s;
+    dhow_event *e;
+    dhow_tensor *there, *sum;
+    dhow_device *device = device_of(context, index), *next = device_of(context, index + 1);
+    OK(dhow_stream_create(device, &s));
+    OK(dhow_event_create(device, 0, &e));
+    dhow_tensor *t = full(device, COUNT, number), *one = full(device, COUNT, 1);
+    for (int i = 0; i < 3; i++) OK(dhow_add(i == 1 ? NULL : s, t, one, t));
+    OK(dhow_event_record(e, s));
+    OK(dhow_stream_wait(s, e));
+    OK(dhow_tensor_to_async(NULL, t, next, &there));
+    OK(dhow_fill(s, t, -1));
+    dhow_tensor_release(t);
+    OK(dhow_tensor_create(next, DHOW_F32, DHOW_SHAPE(1), &sum));
+    OK(dhow_reduce_sum(NULL, there, 0, sum));
+    dhow_tensor_release(one);
+    dhow_event_release(e);
+    dhow_stream_release(s);
+    expect(there, COUNT, (float)(number + 3), "own");
+    dhow_tensor_release(there);
+    expect(sum, 1, (float)((number + 3) * COUNT), "sum");
+    dhow_tensor_release(sum);
+}
+
+static void contexts(int number) {
+    dhow_context *context;
+    OK(dhow_context_create(NULL, &context));
+    for (uint32_t d = 0; d < dhow_device_count(context); d++) {
+        use_device(context, (int)d + number, number);
+    }
+    dhow_context_release(context);
+}
+
+static void shared(int number) {
+    OK(dhow_context_retain(g_context));
+    use_device(g_context, number, number);
+    OK(dhow_memory_trim(device_of(g_context, number)));
+    dhow_context_release(g_context);
+}
+
+/* All read what one of them wrote; barriers order them, streams and tensors do the rest. */
+static dhow_tensor *g_tensor;
+static void readers(int number) {
+    dhow_stream *s;
+    dhow_device *device = dhow_tensor_device(g_tensor);
+    dhow_tensor *copy;
+    OK(dhow_stream_create(device, &s));
+    for (int i = 0; i < 4; i++) {
+        if (number == i) OK(dhow_fill(s, g_tensor, i + 1));
+        (void)pthread_barrier_wait(&g_barrier);
+        OK(dhow_tensor_create(device_of(g_context, number), DHOW_F32, DHOW_SHAPE(COUNT), &copy));
+        OK(dhow_copy_async(dhow_tensor_device(copy) == device ? s : NULL, g_tensor, copy, 0));
+        expect(copy, COUNT, (float)(i + 1), "copy");
+        dhow_tensor_release(copy);
+        (void)pthread_barrier_wait(&g_barrier);
+    }
+    dhow_stream_release(s);
+}
+
+/* Copies through the ring, from all threads, between all devices. */
+static void staged(int number) {
+    dhow_device *from = device_of(g_context, number), *to = device_of(g_context, number + 1);
+    for (int i = 0; i < 3; i++) {
+        dhow_tensor *t = full(from, LARGE, number * 10 + i), *there, *back;
+        OK(dhow_tensor_to_async(NULL, t, to, &there));
+        OK(dhow_fill(NULL, t, -1));
+        OK(dhow_tensor_to_async(NULL, there, from, &back));
+        OK(dhow_fill(NULL, there, -1));
+        dhow_tensor_release(t);
+        dhow_tensor_release(there);
+        expect(back, LARGE, (float)(number * 10 + i), "back");
+        dhow_tensor_release(back);
+    }
+}
+
+/* Streams end in the threads that made them while others wait for the work they left. */
+static dhow_tensor *g_left[MOST_THREADS];
+static void streams(int number) {
+    for (int i = 0; i < 4; i++) {
+        dhow_stream *s;
+        dhow_device *device = device_of(g_context, number);
+        OK(dhow_stream_create(device, &s));
+        OK(dhow_fill(s, g_left[number], number + i));
+        (void)pthread_barrier_wait(&g_barrier);
+        dhow_stream_release(s);
+        int other = (number + 1) % g_threads;
+        expect(g_left[other], COUNT, (float)(other + i), "left");
+        (void)pthread_barrier_wait(&g_barrier);
+    }
+}
+
+static const struct {
+    const char *name;
+    void (*run)(int number);
+} k_modes[] = {{"contexts", contexts},
+               {"shared", shared},
+               {"readers", readers},
+               {"staged", staged},
+               {"streams", streams}};
+
+static void (*g_run)(int number);
+
+static void *run_thread(void *argument) {
+    int number = *(int *)argument;
+    for (int round = 0; round < g_rounds; round++) g_run(number);
+    return NULL;
+}
+
+static void run_threads(void) {
+    pthread_t threads[MOST_THREADS];
+    int numbers[MOST_THREADS];
+    (void)pthread_barrier_init(&g_barrier, NULL, (unsigned)g_threads);
+    for (int i = 0; i < g_threads; i++) {
+        numbers[i] = i;
+        if (pthread_create(&threads[i], NULL, run_thread, &numbers[i]) != 0) exit(2);
+    }
+    for (int i = 0; i < g_threads; i++) (void)pthread_join(threads[i], NULL);
+    (void)pthread_barrier_destroy(&g_barrier);
+}
+
+int main(int argc, char **argv) {
+    for (size_t i = 0; argc > 1 && i < sizeof k_modes / sizeof k_modes[0]; i++) {
+        if (strcmp(argv[1], k_modes[i].name) == 0) g_run = k_modes[i].run;
+    }
+    if (argc > 2) g_threads = (int)strtol(argv[2], NULL, 10);
+    if (argc > 3) g_rounds = (int)strtol(argv[3], NULL, 10);
+    if (g_run == NULL || g_threads < 4 || g_threads > MOST_THREADS) {
+        (void)fprintf(stderr,
+                      "usage: %s contexts|shared|readers|staged|streams [threads [rounds]]\n",
+                      argv[0]);
+        return 2;
+    }
+    if (g_run == contexts) {
+        run_threads();
+        return atomic_load(&g_failed) > 0;
+    }
+    OK(dhow_context_create(NULL, &g_context));
+    g_tensor = full(device_of(g_context, 1), COUNT, 0);
+    for (int i = 0; i < g_threads; i++) g_left[i] = full(device_of(g_context, i), COUNT, 0);
+    run_threads();
+    for (int i = 0; i < g_threads; i++) dhow_tensor_release(g_left[i]);
+    dhow_tensor_release(g_tensor);
+    dhow_context_release(g_context);
+    return atomic_load(&g_failed) > 0;
+}
