@@ -348,7 +348,15 @@ dhow_status dhowi_stream_wait_event(dhow_stream *stream, dhow_device *device, vo
                                     dhowi_mark mark) {
     if (dhowi_mark_done(mark) || mark.timeline == &stream->timeline) return DHOW_OK;
     bool native = device->backend == stream->device->backend && !dhowi_device_is_host(device);
-    return native ? plugin_wait(stream, event) : dhowi_stream_wait_mark(stream, mark);
+    DHOWI_TRY(native ? plugin_wait(stream, event) : dhowi_stream_wait_mark(stream, mark));
+    /* The wait counts as work: those who follow the stream's present end follow the event as well.
+     */
+    if (!dhowi_device_is_host(stream->device)) {
+        pthread_mutex_lock(&stream->mutex);
+        atomic_fetch_add(&stream->timeline.submitted, 1);
+        pthread_mutex_unlock(&stream->mutex);
+    }
+    return DHOW_OK;
 }
 
 dhow_status dhowi_stream_follow(dhow_stream *stream, dhow_stream *other) {
