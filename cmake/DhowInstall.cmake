@@ -14,5 +14,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/dhow-config-version.cmake
 install(FILES ${PROJECT_BINARY_DIR}/dhow-config.cmake ${PROJECT_BINARY_DIR}/dhow-config-version.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/dhow COMPONENT development)
 
+# The file says where it lies itself, so that the tree may be moved.
+file(RELATIVE_PATH DHOW_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 configure_file(${PROJECT_SOURCE_DIR}/cmake/dhow.pc.in ${PROJECT_BINARY_DIR}/dhow.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/dhow.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)

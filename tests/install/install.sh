@@ -1,0 +1,66 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Installs a build into a folder, builds a program and a plugin against that folder only, by CMake and by pkg-config,
+# runs them, moves the folder and runs them again: install.sh CMAKE CC SOURCE BUILD GENERATOR
+set -eu
+cmake=$1 cc=$2 source=$3 build=$4 generator=$5
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/first/prefix
+unset DHOW_PLUGIN_PATH DHOW_DEVICE DHOW_BACKENDS 2>/dev/null || true
+export DHOW_CACHE_DIR="$work/cache"
+mkdir "$work/cache"
+say() { echo "install: $*"; }
+die() { echo "install: $*" >&2; exit 1; }
+
+"$cmake" --install "$build" --prefix "$prefix" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
+[ ! -e "$(find "$prefix" -name 'libdhow_sim.so')" ] || die "the plugin of simulated devices was installed"
+
+# Outside of the source tree, with nothing but the prefix.
+cp -r "$source/tests/install/program" "$source/tests/install/plugin" "$work"
+"$cmake" -S "$work/program" -B "$work/outside" -G "$generator" -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix" \
+    -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >"$work/cmake.log" || { cat "$work/cmake.log"; exit 1; }
+"$cmake" --build "$work/outside" >"$work/cmake.log" || { cat "$work/cmake.log"; exit 1; }
+! grep -q "$source" "$work/outside/compile_commands.json" || die "the outside project sees the source tree"
+[ "$(nm -D --defined-only "$work/outside/libdhow_toy.so" | awk '{print $3}')" = dhow_plugin_v1 ] ||
+    die "the outside plugin exports more than dhow_plugin_v1"
+
+pc=$(dirname "$(find "$prefix" -name dhow.pc)")
+# shellcheck disable=SC2046
+with_pkg_config() {
+    PKG_CONFIG_PATH=$1 "$cc" -std=c11 -Wall -Wextra -Werror "$work/program/outside.c" -o "$work/by-pkg-config" \
+        $(PKG_CONFIG_PATH=$1 pkg-config --cflags --libs dhow)
+}
+with_pkg_config "$pc"
+case $(PKG_CONFIG_PATH=$pc pkg-config --variable=plugindir dhow) in
+    */dhow/plugins) ;;
+    *) die "pkg-config has no plugindir" ;;
+esac
+
+# check PREFIX: the programs run and devinfo lists the plugin.
+check() {
+    lib=$(dirname "$(find "$1" -name libdhow.so)")
+    DHOW_PLUGIN_PATH=$work/outside LD_LIBRARY_PATH=$lib "$work/outside/outside"
+    DHOW_PLUGIN_PATH=$work/outside LD_LIBRARY_PATH=$lib "$work/by-pkg-config"
+    DHOW_PLUGIN_PATH=$work/outside "$1/bin/devinfo" >"$work/devinfo"
+    grep -q 'toy:0' "$work/devinfo" && grep -Eq 'toy +READY|READY.*libdhow_toy' "$work/devinfo" ||
+        { cat "$work/devinfo"; die "devinfo does not show the outside plugin"; }
+    # Without the variable, in the folder where plugins are looked for.
+    plugins=$lib/dhow/plugins
+    cp "$work/outside/libdhow_toy.so" "$plugins"
+    "$1/bin/devinfo" --device toy:0 >"$work/devinfo" || { cat "$work/devinfo"; die "the plugin folder is not searched"; }
+    rm "$plugins/libdhow_toy.so"
+    DHOW_BACKENDS=cpu "$1/bin/devinfo" --check >"$work/devinfo" || { cat "$work/devinfo"; die "devinfo --check fails"; }
+}
+check "$prefix"
+say "works where it was installed"
+mkdir "$work/second"
+mv "$prefix" "$work/second/moved"
+rm -rf "$work/first"
+pc=$(dirname "$(find "$work/second/moved" -name dhow.pc)")
+with_pkg_config "$pc"
+"$cmake" --fresh -S "$work/program" -B "$work/outside" -G "$generator" -DCMAKE_C_COMPILER="$cc" \
+    -DCMAKE_PREFIX_PATH="$work/second/moved" >"$work/cmake.log" || { cat "$work/cmake.log"; exit 1; }
+"$cmake" --build "$work/outside" >"$work/cmake.log" || { cat "$work/cmake.log"; exit 1; }
+check "$work/second/moved"
+say "works where it was moved to"
