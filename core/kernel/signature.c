@@ -207,6 +207,19 @@ static const char *copy_signature(const finder *f, const char *p, char *to, size
     return text.length + 1 < capacity ? p : NULL;
 }
 
+/* A text may hold a kernel in several forms, of which the preprocessor takes one: they share their
+ * arguments. */
+static dhow_status keep_found(finder *f, const dhowi_found_kernel *kernel) {
+    for (uint32_t i = 0; i < f->count; i++) {
+        if (strcmp(f->found[i].name, kernel->name) != 0) continue;
+        if (strcmp(f->found[i].signature, kernel->signature) == 0) return DHOW_OK;
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: kernel %s has two argument lists: %s and %s",
+                          f->module, kernel->name, f->found[i].signature, kernel->signature);
+    }
+    f->count++;
+    return DHOW_OK;
+}
+
 static dhow_status take_kernel(finder *f, const char *p, const char **out_end) {
     dhowi_found_kernel *kernel = NULL;
     dhowi_signature signature;
@@ -228,9 +241,8 @@ static dhow_status take_kernel(finder *f, const char *p, const char **out_end) {
             f->module, start);
     }
     DHOWI_TRY(dhowi_signature_parse(kernel->name, kernel->signature, &signature));
-    f->count++;
     *out_end = p;
-    return DHOW_OK;
+    return keep_found(f, kernel);
 }
 
 /* The word after "-DT=". */
@@ -305,9 +317,8 @@ static dhow_status read_declaration(finder *f, const char *p, const char **out_e
             f->module, p);
     }
     DHOWI_TRY(dhowi_signature_parse(kernel->name, kernel->signature, &signature));
-    f->count++;
     *out_end = skip_space(after);
-    return DHOW_OK;
+    return keep_found(f, kernel);
 }
 
 dhow_status dhowi_parse_declarations(const char *module, const char *text, dhowi_found_kernel **out,

@@ -133,6 +133,32 @@ static conform_result own_text_with_phases(conform_env *env) {
     return CONFORM_PASS;
 }
 
+/* As kernels/matmul.k does: one body for processors, one for GPUs. */
+static conform_result own_text_in_two_forms(conform_env *env) {
+    static const char text[] =
+        "#ifdef K_LOOPS\n"
+        "KERNEL(two, (OUT(i32,y), VAL(i64,n)))\n{ GRID_FOR(i, n) y[i] = (i32)i + 1; }\n"
+        "#else\n"
+        "KERNEL(two, (OUT(i32,y), VAL(i64,n)))\n{ GRID_FOR(i, n) y[i] = 1 + (i32)i; }\n"
+        "#endif\n";
+    dhow_module *m, *bad;
+    dhow_kernel *k;
+    dhow_tensor *y;
+    int32_t got[70];
+    TRY(build(env, text, &m));
+    OWN(KERNEL, &k, dhow_module_kernel(m, "two", &k));
+    OWN(TENSOR, &y, dhow_tensor_create(env->device, DHOW_I32, DHOW_SHAPE(70), &y));
+    OK(dhow_launch(NULL, k, 70, y, 70));
+    OK(dhow_tensor_read(y, got, sizeof got));
+    CHECK(got[0] == 1 && got[69] == 70, "%d and %d", got[0], got[69]);
+    FAILS(DHOW_INVALID_ARGUMENT, "kernel f has two argument lists",
+          dhow_module_build(env->device,
+                            &(dhow_module_source){.text = "KERNEL(f, (OUT(i32,y)))\n{}\n"
+                                                          "KERNEL(f, (OUT(f32,y)))\n{}\n"},
+                            &bad));
+    return CONFORM_PASS;
+}
+
 static conform_result module_errors(conform_env *env) {
     dhow_module *m, *bad;
     dhow_kernel *k;
@@ -283,6 +309,7 @@ const conform_case conform_kernel_cases[] = {
     CASE("kernel/text_dims", own_text_with_dims, "kernel,compiler"),
     CASE("kernel/text_offset", own_text_on_offset_views, "kernel,compiler"),
     CASE("kernel/text_phases", own_text_with_phases, "kernel,compiler"),
+    CASE("kernel/text_forms", own_text_in_two_forms, "kernel,compiler"),
     CASE("kernel/text_errors", module_errors, "kernel,compiler,error"),
     CASE("kernel/lifetime", kernels_keep_their_module, "kernel,compiler"),
     CASE("kernel/builtin", builtin_by_name, "kernel"),
