@@ -2,19 +2,22 @@
  *
  * A context finds the plugins and owns the devices. Nothing is global: several contexts may live in
  * one process.
- *
- * Environment, read when a context is created (never in setuid programs):
- *   DHOW_DEVICE       preference list of devices, the first available wins: "cuda:1",
- * "cuda,opencl,cpu", "auto" DHOW_BACKENDS     which backends may be used: "cuda,cpu" keeps those,
- * "-opencl" drops one; cpu always stays DHOW_PLUGIN_PATH  further plugin directories, absolute,
- * colon-separated, searched first DHOW_LOG          error, warn (the default), info, debug
- * *   DHOW_NUM_THREADS  threads of the CPU device; the default is the cores the process may use; a
- * forked child has one DHOW_CACHE_DIR    folder of compiled kernels; the default is
- * $XDG_CACHE_HOME/dhow or
- * ~/.cache/dhow; "off" for none DHOW_VALIDATE     0/1/on/off: report what is still alive when a
- * context ends A value that does not parse is an error that names the bad word and lists what
- * exists.
  */
+/* clang-format off */
+/* Environment, read when a context is created (never in setuid programs):
+ *
+ *   DHOW_DEVICE       preference list, the first available wins: "cuda:1", "cuda,opencl,cpu", "auto"
+ *   DHOW_BACKENDS     "cuda,cpu" keeps those backends, "-opencl" drops one; cpu always stays
+ *   DHOW_PLUGIN_PATH  further plugin directories, absolute, colon-separated, searched first
+ *   DHOW_LOG          error, warn (the default), info, debug
+ *   DHOW_NUM_THREADS  threads of the CPU device; the default is the cores the process may use
+ *   DHOW_CACHE_DIR    folder of compiled kernels; the default is $XDG_CACHE_HOME/dhow or
+ *                     ~/.cache/dhow; "off" for none
+ *   DHOW_VALIDATE     0/1/on/off: report objects that live on when a program releases its context
+ *
+ * A value that does not parse is an error that names the bad word and lists what exists.
+ */
+/* clang-format on */
 #ifndef DHOW_CONTEXT_H_
 #define DHOW_CONTEXT_H_
 
