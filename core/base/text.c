@@ -132,7 +132,13 @@ dhow_status dhowi_file_write(const char *path, const dhowi_file_part *parts, siz
     if (n < 0 || (size_t)n >= sizeof temporary) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%.200s...: the path is too long", path);
     }
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    struct stat old;
+    bool replaces = stat(path, &old) == 0;
+    if (replaces && !S_ISREG(old.st_mode)) { /* rename() would put a file in a device's place */
+        return dhowi_fail(DHOW_IO_ERROR, "%s: cannot write: not a regular file", path);
+    }
+    mode_t mode = replaces ? old.st_mode & 0777 : 0666; /* what was private stays private */
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (fd < 0) return dhowi_fail(DHOW_IO_ERROR, "%s: cannot write: %s", path, strerror(errno));
     bool ok = true;
     for (size_t i = 0; i < count && ok; i++) ok = write_all(fd, parts[i].data, parts[i].bytes);
