@@ -4,17 +4,19 @@
 #   kernel_table.sh core  <out.c> <cc> <include> <kernels> <unit:type:isa,isa>...   names, signatures and texts
 #   kernel_table.sh isas  <out.c> <cc> <include> <kernels> <function> <isa,isa> <unit:type:isa,isa>...
 #       `function(name)` gives the entry of a kernel with one pointer per instruction set, best first where it was built
+#   kernel_table.sh cuda  <out.c> <cc> <include> <kernels> <unit:type:isas>...      names and units, for plugins/cuda
+#   kernel_table.sh fatbins <out.c> - - - <folder> <unit:type:isas>...              the fat binaries of those units
 set -eu
 mode=$1 out=$2 cc=$3 include=$4 kernels=$5
 shift 5
-if [ "$mode" = isas ]; then
-    function=$1 isas=$2
-    shift 2
-fi
+case $mode in
+isas) function=$1 isas=$2; shift 2 ;;
+fatbins) folder=$1; shift ;;
+esac
 
 # "name|signature|unit|type|isas" of every kernel, sorted by name
 list=$out.list
-for unit in "$@"; do
+[ "$mode" = fatbins ] || for unit in "$@"; do
     file=${unit%%:*} rest=${unit#*:}
     type=${rest%%:*} built=${rest#*:}
     "$cc" -E -P -x c -DK_LIST -DT="$type" -I"$include" "$kernels/$file.k" |
@@ -73,6 +75,50 @@ isas() {
     echo "const cpu_kernel *${function}_at(size_t index)"
     echo '{'
     echo '    return index < sizeof table / sizeof table[0] ? &table[index] : NULL;'
+    echo '}'
+}
+
+# "unit type" lines, numbered from 0 in the order given
+numbered() {
+    number=0
+    for unit in "$@"; do
+        rest=${unit#*:}
+        echo "$number ${unit%%:*} ${rest%%:*}"
+        number=$((number + 1))
+    done
+}
+
+cuda() {
+    numbered "$@" >"$list.units"
+    echo '#include "images.h"'
+    echo 'const dhowi_cuda_builtin_name dhowi_cuda_builtin_names[] = {'
+    awk -F '|' 'NR == FNR { split($0, part, " "); number[part[2] " " part[3]] = part[1]; next }
+        { printf "    {\"%s\", %d},\n", $1, number[$3 " " $4] }' "$list.units" "$list"
+    echo '};'
+    echo 'const size_t dhowi_cuda_builtin_count = sizeof dhowi_cuda_builtin_names / sizeof dhowi_cuda_builtin_names[0];'
+    echo "const uint32_t dhowi_cuda_unit_count = $#;"
+    rm -f "$list.units"
+}
+
+fatbins() {
+    echo '#include "images.h"'
+    numbered "$@" | while read -r number unit type; do
+        for bits in 32 64; do
+            label=dhowi_cuda_fatbin_${number}_$bits
+            file=$folder/$unit.$type.$bits.fatbin
+            echo "__asm__(\".section .rodata; .balign 64; .hidden $label; .global $label; $label:\""
+            echo "        \".incbin \\\"$file\\\"; .previous\");"
+            echo "extern const unsigned char $label[];"
+        done
+    done
+    echo 'const void *dhowi_cuda_image(uint32_t unit, uint32_t index_bits)'
+    echo '{'
+    echo '    static const unsigned char *const images[][2] = {'
+    numbered "$@" | while read -r number unit type; do
+        echo "        {dhowi_cuda_fatbin_${number}_32, dhowi_cuda_fatbin_${number}_64},"
+    done
+    echo '    };'
+    echo '    return unit < sizeof images / sizeof images[0] ? images[unit][index_bits == 64] : NULL;'
     echo '}'
 }
 

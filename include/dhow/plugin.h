@@ -414,6 +414,22 @@ typedef struct dhow_conv {
                        dhow_error *err);
 } dhow_conv;
 
+/* "dhow.graph/1": what a stream is given between begin() and end() is recorded instead of run, and
+ * replayed as one piece. Recorded are launches, copies within the device, fills and runs of other
+ * extensions; they keep the memory and kernels they were given, which the host keeps alive. A call
+ * that cannot be recorded fails, and end() then says why. One thread per stream, as for all slots
+ * that take one. */
+typedef struct dhow_capture {
+    uint32_t struct_size;
+    uint32_t minor;
+    int32_t (*begin)(void *stream, dhow_error *err);
+    /* Also after a failure: the stream runs its work again. NULL for out_graph throws the recording
+     * away. */
+    int32_t (*end)(void *stream, void **out_graph, dhow_error *err);
+    int32_t (*launch)(void *graph, void *stream, dhow_error *err);
+    void (*destroy)(void *graph); /* its launches have ended */
+} dhow_capture;
+
 /* ---- for the plugin's own definition
  * ------------------------------------------------------------------------------- */
 

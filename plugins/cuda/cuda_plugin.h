@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of the CUDA plugin share. Handles of device memory are device addresses. Every
+ * call that needs the device's context stands between enter and leave, which make the primary
+ * context current and put back what was current before: the process may use CUDA for itself, and
+ * cudaSetDevice() would make contexts nobody asked for. Nothing here resets a device.
+ */
+#ifndef DHOW_CUDA_CUDA_PLUGIN_H_
+#define DHOW_CUDA_CUDA_PLUGIN_H_
+
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "dhow/plugin.h"
+#include "driver.h"
+
+enum {
+    DHOWI_CUDA_GROUP = 256,       /* items of a group of portable kernels: K_WG */
+    DHOWI_CUDA_OFFSET_ALIGN = 16, /* the widest access of kernels and of cuBLAS */
+    DHOWI_CUDA_SUSPECTS = 4       /* launches a stream remembers */
+};
+
+/* ---- error.c -------------------------------------------------------------------------------- */
+
+void *dhowi_cuda_new(const dhow_host *host, size_t bytes); /* zeroed; NULL when memory is short */
+void dhowi_cuda_delete(const dhow_host *host, void *memory);
+
+typedef struct dhowi_cuda_device dhowi_cuda_device;
+typedef struct dhowi_cuda_stream dhowi_cuda_stream;
+
+/* Errors after which the context, and so the process' use of the device, is over. */
+bool dhowi_cuda_is_sticky(cudaError_t code);
+/* Fills err from a code of the runtime or the driver (their numbers agree) and clears the runtime's
+ * own memory of it. */
+int32_t dhowi_cuda_fail(dhow_error *err, cudaError_t code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same for calls on a stream: a fault of earlier work names the launches it may come from. */
+int32_t dhowi_cuda_fail_on(dhowi_cuda_stream *stream, dhow_error *err, cudaError_t code,
+                           const char *what);
+/* For errors that are not CUDA's. */
+int32_t dhowi_cuda_refuse(dhow_error *err, dhow_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- library.c ------------------------------------------------------------------------------ */
+
+/* NVIDIA's libraries that are opened on first use and stay open. */
+typedef enum dhowi_cuda_library_id {
+    DHOWI_CUDA_CUBLASLT,
+    DHOWI_CUDA_CUBLAS,
+    DHOWI_CUDA_NVRTC,
+    DHOWI_CUDA_NVML,
+    DHOWI_CUDA_LIBRARIES
+} dhowi_cuda_library_id;
+
+/* Opens a library once and fills `functions` with the symbols of the NULL-terminated list, in its
+ * order. False: *why says what was tried and what is missing; it is asked again next time. Any
+ * thread. */
+bool dhowi_cuda_library_open(const dhow_host *host, dhowi_cuda_library_id id,
+                             const char *const *symbols, void **functions, char *why,
+                             size_t why_bytes);
+/* Whether and where the library lies, without opening it: some take half a second. */
+bool dhowi_cuda_library_locate(const dhow_host *host, dhowi_cuda_library_id id, char *where,
+                               size_t where_bytes);
+
+/* ---- probe.c -------------------------------------------------------------------------------- */
+
+int32_t dhowi_cuda_probe(const dhow_host *host, dhow_probe *out, dhow_error *err);
+
+/* ---- device.c ------------------------------------------------------------------------------- */
+
+struct dhowi_cuda_images;
+
+typedef struct dhowi_cuda_backend {
+    const dhow_host *host;
+    uint32_t device_count;
+    struct dhowi_cuda_images *images; /* of built-in kernels, see module.c */
+} dhowi_cuda_backend;
+
+struct dhowi_cuda_event;
+struct dhowi_cuda_kernel;
+struct dhowi_cuda_blas_handles;
+
+struct dhowi_cuda_device {
+    const dhow_host *host;
+    dhowi_cuda_backend *backend;
+    int ordinal;
+    CUdevice id;
+    CUcontext context;
+    uint32_t arch; /* compute capability: 90 for 9.0 */
+    uint32_t compute_units;
+    uint32_t shared_bytes; /* of a group, with opt-in */
+    uint32_t group_items;  /* of a group, at most */
+    int copy_priority;     /* of streams that only copy: queues of their own */
+    bool host_waits;       /* streams can wait for a word in host memory */
+    char name[16];         /* "cuda:0" */
+
+    pthread_mutex_t lock; /* all below */
+    struct dhowi_cuda_event *spare_events;
+    struct dhowi_cuda_kernel *builtin_kernels;
+    struct dhowi_cuda_flag *flags, *spare_flags;
+    struct dhowi_cuda_name *names;
+    struct dhowi_cuda_blas_handles *blas;
+    pthread_cond_t signalled;
+};
+
+int32_t dhowi_cuda_device_count(void *backend, uint32_t *out_count, dhow_error *err);
+int32_t dhowi_cuda_device_describe(void *backend, uint32_t index, dhow_device_desc *out,
+                                   dhow_error *err);
+int32_t dhowi_cuda_device_open(void *backend, uint32_t index, void **out_device, dhow_error *err);
+void dhowi_cuda_device_close(void *device);
+
+/* Makes the device's context current; true when leave() must put the former one back. */
+static inline bool dhowi_cuda_enter(const dhowi_cuda_device *device) {
+    CUcontext current = NULL;
+    if (dhowi_cu.CtxGetCurrent(&current) == CUDA_SUCCESS && current == device->context)
+        return false;
+    return dhowi_cu.CtxPushCurrent(device->context) == CUDA_SUCCESS;
+}
+
+static inline void dhowi_cuda_leave(bool entered) {
+    CUcontext popped;
+    if (entered) (void)dhowi_cu.CtxPopCurrent(&popped);
+}
+
+/* A copy of a kernel's name that lives as long as the device; "?" when memory is short. */
+const char *dhowi_cuda_keep_name(dhowi_cuda_device *device, const char *name);
+
+/* ---- nvml.c --------------------------------------------------------------------------------- */
+
+/* What NVML knows of a device without a context on it. `pci` is "0000:65:00.0". False where NVML is
+ * missing or does not answer. */
+bool dhowi_cuda_nvml_memory(const dhow_host *host, const char *pci, uint64_t *out_free,
+                            uint64_t *out_total);
+
+/* ---- memory.c ------------------------------------------------------------------------------- */
+
+int32_t dhowi_cuda_mem_alloc(void *device, uint64_t bytes, uint64_t *out_handle, dhow_error *err);
+void dhowi_cuda_mem_free(void *device, uint64_t handle);
+int32_t dhowi_cuda_mem_info(void *device, uint64_t *out_free, uint64_t *out_total, dhow_error *err);
+int32_t dhowi_cuda_host_alloc(void *device, uint64_t bytes, void **out_memory, dhow_error *err);
+void dhowi_cuda_host_free(void *device, void *memory);
+int32_t dhowi_cuda_host_register(void *device, void *memory, uint64_t bytes, dhow_error *err);
+int32_t dhowi_cuda_host_unregister(void *device, void *memory, dhow_error *err);
+
+/* ---- stream.c ------------------------------------------------------------------------------- */
+
+struct dhowi_cuda_stream {
+    dhowi_cuda_device *device;
+    cudaStream_t native;
+    /* Names of the last launches; written by the submitting thread, read by whoever meets a fault.
+     */
+    _Atomic(const char *) suspects[DHOWI_CUDA_SUSPECTS];
+    atomic_uint launches;
+};
+
+int32_t dhowi_cuda_stream_create(void *device, uint32_t flags, void **out_stream, dhow_error *err);
+void dhowi_cuda_stream_destroy(void *stream);
+int32_t dhowi_cuda_stream_sync(void *stream, dhow_error *err);
+int32_t dhowi_cuda_stream_query(void *stream, dhow_error *err);
+
+/* ---- event.c -------------------------------------------------------------------------------- */
+
+int32_t dhowi_cuda_event_create(void *device, uint32_t flags, void **out_event, dhow_error *err);
+void dhowi_cuda_event_destroy(void *event);
+int32_t dhowi_cuda_event_record(void *event, void *stream, dhow_error *err);
+int32_t dhowi_cuda_stream_wait(void *stream, void *event, dhow_error *err);
+int32_t dhowi_cuda_event_sync(void *event, dhow_error *err);
+int32_t dhowi_cuda_event_query(void *event, dhow_error *err);
+int32_t dhowi_cuda_event_signal(void *event, dhow_error *err);
+int32_t dhowi_cuda_event_elapsed(void *start, void *end, int64_t *out_nanoseconds, dhow_error *err);
+/* When the device closes. */
+void dhowi_cuda_events_end(dhowi_cuda_device *device);
+
+/* ---- copy.c, peer.c ------------------------------------------------------------------------- */
+
+int32_t dhowi_cuda_copy(void *stream, const dhow_copy_rect *rect, dhow_error *err);
+int32_t dhowi_cuda_fill(void *stream, uint64_t handle, uint64_t offset, uint64_t bytes,
+                        uint64_t pattern, uint32_t pattern_bytes, dhow_error *err);
+int32_t dhowi_cuda_can_copy(void *dst_device, void *src_device, dhow_error *err);
+int32_t dhowi_cuda_peer_copy(void *stream, void *src_device, uint64_t src_handle,
+                             uint64_t src_offset, uint64_t dst_handle, uint64_t dst_offset,
+                             uint64_t bytes, dhow_error *err);
+
+/* ---- module.c, launch.c --------------------------------------------------------------------- */
+
+typedef struct dhowi_cuda_kernel {
+    struct dhowi_cuda_kernel *next;
+    dhowi_cuda_device *device;
+    const char *name; /* kept by the device */
+    CUfunction function;
+    uint32_t index_bits; /* of built-in kernels */
+    bool portable;       /* block and grid are the plugin's choice */
+    uint32_t max_groups; /* of portable kernels: as many as run at once */
+    int32_t param_count; /* of the binary, -1 when the driver does not say */
+    uint16_t param_bytes[DHOW_MAX_KERNEL_ARGS];
+} dhowi_cuda_kernel;
+
+int32_t dhowi_cuda_module_build(void *device, const dhow_module_desc *desc, void **out_module,
+                                dhow_error *err);
+void dhowi_cuda_module_free(void *module);
+int32_t dhowi_cuda_module_kernel(void *module, const char *name, void **out_kernel,
+                                 dhow_error *err);
+int32_t dhowi_cuda_builtin_kernel(void *device, const char *name, uint32_t index_bits,
+                                  void **out_kernel, dhow_error *err);
+/* When the device or the backend closes. */
+void dhowi_cuda_builtins_end(dhowi_cuda_device *device);
+void dhowi_cuda_images_end(dhowi_cuda_backend *backend);
+
+/* Fills a new kernel from a loaded library. */
+int32_t dhowi_cuda_kernel_init(dhowi_cuda_device *device, cudaLibrary_t library, const char *name,
+                               bool portable, dhowi_cuda_kernel *out, dhow_error *err);
+/* INVALID_ARGUMENT where the binary's arguments are not those of the signature. */
+int32_t dhowi_cuda_kernel_check(const dhowi_cuda_kernel *kernel, const char *signature,
+                                dhow_error *err);
+int32_t dhowi_cuda_launch(void *stream, void *kernel, const dhow_geometry *geometry,
+                          const dhow_arg *args, uint32_t arg_count, dhow_error *err);
+
+/* ---- nvrtc.c -------------------------------------------------------------------------------- */
+
+/* Compiles portable text or CUDA C for the device, or takes the result from the cache. *out_image
+ * is the caller's to delete. */
+int32_t dhowi_cuda_compile(dhowi_cuda_device *device, const dhow_module_desc *desc,
+                           void **out_image, uint64_t *out_bytes, dhow_error *err);
+
+/* ---- blas.c, graph.c ------------------------------------------------------------------------ */
+
+extern const dhow_blas dhowi_cuda_blas;
+extern const dhow_capture dhowi_cuda_capture;
+void dhowi_cuda_blas_end(dhowi_cuda_device *device);
+
+#endif /* DHOW_CUDA_CUDA_PLUGIN_H_ */

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Devices: what they are, asked without a context on them, and opening their primary context.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda_plugin.h"
+
+typedef struct dhowi_cuda_name {
+    struct dhowi_cuda_name *next;
+    char text[];
+} dhowi_cuda_name;
+
+int32_t dhowi_cuda_device_count(void *backend, uint32_t *out_count, dhow_error *err) {
+    (void)err;
+    *out_count = ((dhowi_cuda_backend *)backend)->device_count;
+    return DHOW_OK;
+}
+
+/* ---- describing ----------------------------------------------------------------------------- */
+
+static int attribute_of(int ordinal, enum cudaDeviceAttr attribute) {
+    int value = 0;
+    if (cudaDeviceGetAttribute(&value, attribute, ordinal) != cudaSuccess) {
+        (void)cudaGetLastError();
+        return 0;
+    }
+    return value;
+}
+
+/* "0000:65:00.0"; CUDA writes the bus in capitals. */
+static void pci_of(int ordinal, char *out, size_t bytes) {
+    char text[32] = "";
+    if (cudaDeviceGetPCIBusId(text, (int)sizeof text, ordinal) != cudaSuccess) {
+        (void)cudaGetLastError();
+        return;
+    }
+    for (char *c = text; *c != '\0'; c++) {
+        if (*c >= 'A' && *c <= 'F') *c = (char)(*c - 'A' + 'a');
+    }
+    (void)snprintf(out, bytes, "%.*s", (int)bytes - 1, text);
+}
+
+static void write_uuid(const struct cudaDeviceProp *properties, char *out) {
+    for (size_t i = 0; i < sizeof properties->uuid.bytes; i++) {
+        (void)snprintf(out + 2 * i, 3, "%02x", (unsigned char)properties->uuid.bytes[i]);
+    }
+}
+
+/* "driver 13.0, CUDA runtime 13.0, compute capability 9.0, ECC, 3 copy engines, peers 1 2" */
+static void write_driver(const dhowi_cuda_backend *backend, int ordinal,
+                         const struct cudaDeviceProp *properties, char *out, size_t bytes) {
+    int driver = 0, runtime = 0;
+    (void)cudaDriverGetVersion(&driver);
+    (void)cudaRuntimeGetVersion(&runtime);
+    int used = snprintf(
+        out, bytes, "driver %d.%d, runtime %d.%d, compute %d.%d, %s, %d copy engine%s",
+        driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10, properties->major,
+        properties->minor, attribute_of(ordinal, cudaDevAttrEccEnabled) != 0 ? "ECC" : "no ECC",
+        properties->asyncEngineCount, properties->asyncEngineCount == 1 ? "" : "s");
+    const char *separator = ", peers ";
+    for (int other = 0; other < (int)backend->device_count; other++) {
+        int can = 0;
+        if (other == ordinal || used < 0 || (size_t)used >= bytes) continue;
+        if (cudaDeviceCanAccessPeer(&can, ordinal, other) != cudaSuccess || can == 0) continue;
+        used += snprintf(out + used, bytes - (size_t)used, "%s%d", separator, other);
+        separator = " ";
+    }
+    (void)cudaGetLastError();
+}
+
+int32_t dhowi_cuda_device_describe(void *backend_pointer, uint32_t index, dhow_device_desc *out,
+                                   dhow_error *err) {
+    const dhowi_cuda_backend *backend = backend_pointer;
+    struct cudaDeviceProp properties;
+    const int ordinal = (int)index;
+    memset(&properties, 0, sizeof properties);
+    const cudaError_t code = cudaGetDeviceProperties(&properties, ordinal);
+    if (code != cudaSuccess) return dhowi_cuda_fail(err, code, "cuda:%d: its properties", ordinal);
+    out->kind = DHOW_DEVICE_GPU;
+    out->flags = 0;
+    out->compute_units = (uint32_t)properties.multiProcessorCount;
+    out->offset_align = DHOWI_CUDA_OFFSET_ALIGN;
+    out->index_bits = 32 | 64;
+    out->memory_bytes = properties.totalGlobalMem;
+    out->dtypes = DHOW_DTYPE_BIT(DHOW_F32) | DHOW_DTYPE_BIT(DHOW_F64) | DHOW_DTYPE_BIT(DHOW_F16) |
+                  DHOW_DTYPE_BIT(DHOW_BF16) | DHOW_DTYPE_BIT(DHOW_I8) | DHOW_DTYPE_BIT(DHOW_U8) |
+                  DHOW_DTYPE_BIT(DHOW_I32) | DHOW_DTYPE_BIT(DHOW_I64) | DHOW_DTYPE_BIT(DHOW_BOOL);
+    (void)snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, properties.name);
+    write_driver(backend, ordinal, &properties, out->driver, sizeof out->driver);
+    write_uuid(&properties, out->uuid);
+    pci_of(ordinal, out->pci, sizeof out->pci);
+    uint64_t total = 0;
+    (void)dhowi_cuda_nvml_memory(backend->host, out->pci, &out->free_bytes, &total);
+    return DHOW_OK;
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static void read_limits(dhowi_cuda_device *device) {
+    const int ordinal = device->ordinal;
+    int lowest = 0, highest = 0;
+    device->arch = (uint32_t)(10 * attribute_of(ordinal, cudaDevAttrComputeCapabilityMajor) +
+                              attribute_of(ordinal, cudaDevAttrComputeCapabilityMinor));
+    device->compute_units = (uint32_t)attribute_of(ordinal, cudaDevAttrMultiProcessorCount);
+    device->shared_bytes = (uint32_t)attribute_of(ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+    device->group_items = (uint32_t)attribute_of(ordinal, cudaDevAttrMaxThreadsPerBlock);
+    device->host_waits = dhowi_cu.StreamWaitValue32 != NULL;
+    if (cudaDeviceGetStreamPriorityRange(&lowest, &highest) == cudaSuccess)
+        device->copy_priority = highest;
+}
+
+int32_t dhowi_cuda_device_open(void *backend_pointer, uint32_t index, void **out_device,
+                               dhow_error *err) {
+    dhowi_cuda_backend *backend = backend_pointer;
+    *out_device = NULL;
+    dhowi_cuda_device *device = dhowi_cuda_new(backend->host, sizeof *device);
+    if (device == NULL)
+        return dhowi_cuda_refuse(err, DHOW_OUT_OF_MEMORY, "cuda:%u: no host memory", index);
+    device->host = backend->host;
+    device->backend = backend;
+    device->ordinal = (int)index;
+    (void)snprintf(device->name, sizeof device->name, "cuda:%u", index);
+    CUresult code = dhowi_cu.DeviceGet(&device->id, device->ordinal);
+    if (code == CUDA_SUCCESS) code = dhowi_cu.DevicePrimaryCtxRetain(&device->context, device->id);
+    if (code != CUDA_SUCCESS) {
+        dhowi_cuda_delete(backend->host, device);
+        return dhowi_cuda_fail(err, (cudaError_t)code, "cuda:%u: its context", index);
+    }
+    (void)pthread_mutex_init(&device->lock, NULL);
+    (void)pthread_cond_init(&device->signalled, NULL);
+    const bool entered = dhowi_cuda_enter(device);
+    read_limits(device);
+    dhowi_cuda_leave(entered);
+    *out_device = device;
+    return DHOW_OK;
+}
+
+void dhowi_cuda_device_close(void *device_pointer) {
+    dhowi_cuda_device *device = device_pointer;
+    const dhow_host *host = device->host;
+    const bool entered = dhowi_cuda_enter(device);
+    dhowi_cuda_blas_end(device);
+    dhowi_cuda_builtins_end(device);
+    dhowi_cuda_events_end(device);
+    dhowi_cuda_leave(entered);
+    (void)dhowi_cu.DevicePrimaryCtxRelease(device->id);
+    while (device->names != NULL) {
+        dhowi_cuda_name *next = device->names->next;
+        dhowi_cuda_delete(host, device->names);
+        device->names = next;
+    }
+    (void)pthread_cond_destroy(&device->signalled);
+    (void)pthread_mutex_destroy(&device->lock);
+    dhowi_cuda_delete(host, device);
+}
+
+const char *dhowi_cuda_keep_name(dhowi_cuda_device *device, const char *name) {
+    (void)pthread_mutex_lock(&device->lock);
+    dhowi_cuda_name *kept = device->names;
+    while (kept != NULL && strcmp(kept->text, name) != 0) kept = kept->next;
+    if (kept == NULL) {
+        const size_t bytes = strlen(name) + 1;
+        kept = dhowi_cuda_new(device->host, sizeof *kept + bytes);
+        if (kept != NULL) {
+            memcpy(kept->text, name, bytes);
+            kept->next = device->names;
+            device->names = kept;
+        }
+    }
+    (void)pthread_mutex_unlock(&device->lock);
+    return kept != NULL ? kept->text : "?";
+}

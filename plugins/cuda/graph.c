@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * dhow.graph/1 on CUDA graphs.
+ */
+#include "cuda_plugin.h"
+
+typedef struct recorded_graph {
+    dhowi_cuda_device *device;
+    cudaGraphExec_t native;
+} recorded_graph;
+
+static int32_t begin(void *stream_pointer, dhow_error *err) {
+    dhowi_cuda_stream *stream = stream_pointer;
+    const bool entered = dhowi_cuda_enter(stream->device);
+    const cudaError_t code =
+        cudaStreamBeginCapture(stream->native, cudaStreamCaptureModeThreadLocal);
+    dhowi_cuda_leave(entered);
+    return code == cudaSuccess ? DHOW_OK
+                               : dhowi_cuda_fail_on(stream, err, code, "recording a graph");
+}
+
+static int32_t end(void *stream_pointer, void **out_graph, dhow_error *err) {
+    dhowi_cuda_stream *stream = stream_pointer;
+    dhowi_cuda_device *device = stream->device;
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t native = NULL;
+    recorded_graph *recorded = NULL;
+    if (out_graph != NULL) {
+        *out_graph = NULL;
+        recorded = dhowi_cuda_new(device->host, sizeof *recorded);
+    }
+    const bool entered = dhowi_cuda_enter(device);
+    cudaError_t code = cudaStreamEndCapture(stream->native, &graph);
+    if (code == cudaSuccess && recorded != NULL) code = cudaGraphInstantiate(&native, graph, 0);
+    if (graph != NULL) (void)cudaGraphDestroy(graph);
+    dhowi_cuda_leave(entered);
+    if (code != cudaSuccess) {
+        dhowi_cuda_delete(device->host, recorded);
+        return dhowi_cuda_fail_on(stream, err, code, "recording a graph");
+    }
+    if (out_graph == NULL) return DHOW_OK;
+    if (recorded == NULL)
+        return dhowi_cuda_refuse(err, DHOW_OUT_OF_MEMORY, "%s: no host memory", device->name);
+    recorded->device = device;
+    recorded->native = native;
+    *out_graph = recorded;
+    return DHOW_OK;
+}
+
+static int32_t launch(void *graph, void *stream_pointer, dhow_error *err) {
+    const recorded_graph *recorded = graph;
+    dhowi_cuda_stream *stream = stream_pointer;
+    const bool entered = dhowi_cuda_enter(stream->device);
+    const cudaError_t code = cudaGraphLaunch(recorded->native, stream->native);
+    dhowi_cuda_leave(entered);
+    return code == cudaSuccess ? DHOW_OK
+                               : dhowi_cuda_fail_on(stream, err, code, "replaying a graph");
+}
+
+static void destroy(void *graph) {
+    recorded_graph *recorded = graph;
+    const bool entered = dhowi_cuda_enter(recorded->device);
+    if (cudaGraphExecDestroy(recorded->native) != cudaSuccess) (void)cudaGetLastError();
+    dhowi_cuda_leave(entered);
+    dhowi_cuda_delete(recorded->device->host, recorded);
+}
+
+const dhow_capture dhowi_cuda_capture = {.struct_size = (uint32_t)sizeof(dhow_capture),
+                                         .minor = 0,
+                                         .begin = begin,
+                                         .end = end,
+                                         .launch = launch,
+                                         .destroy = destroy};

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernels and their launches. Launches go to the driver: the runtime would look the function up
+ * again each time.
+ */
+#include <string.h>
+
+#include "cuda_plugin.h"
+
+/* ---- kernels -------------------------------------------------------------------------------- */
+
+/* A launch of more groups than run at once gains nothing for portable kernels, whose loops stride
+ * over the work, and costs their set-up again and again. Twice as many, so that uneven groups level
+ * out. */
+static void choose_groups(dhowi_cuda_kernel *kernel) {
+    int resident = 0;
+    if (dhowi_cu.OccupancyMaxActiveBlocks(&resident, kernel->function, DHOWI_CUDA_GROUP, 0) !=
+            CUDA_SUCCESS ||
+        resident < 1)
+        resident = 8;
+    kernel->max_groups = 2 * (uint32_t)resident * kernel->device->compute_units;
+}
+
+static void read_params(dhowi_cuda_kernel *kernel) {
+    kernel->param_count = -1;
+    if (dhowi_cu.FuncGetParamInfo == NULL) return;
+    int32_t count = 0;
+    size_t offset, bytes;
+    while (count < DHOW_MAX_KERNEL_ARGS &&
+           dhowi_cu.FuncGetParamInfo(kernel->function, (size_t)count, &offset, &bytes) ==
+               CUDA_SUCCESS)
+        kernel->param_bytes[count++] = (uint16_t)bytes;
+    kernel->param_count = count;
+}
+
+int32_t dhowi_cuda_kernel_init(dhowi_cuda_device *device, cudaLibrary_t library, const char *name,
+                               bool portable, dhowi_cuda_kernel *out, dhow_error *err) {
+    cudaKernel_t kernel = NULL;
+    out->device = device;
+    out->portable = portable;
+    out->name = dhowi_cuda_keep_name(device, name);
+    cudaError_t code = cudaLibraryGetKernel(&kernel, library, name);
+    if (code == cudaErrorSymbolNotFound) {
+        (void)cudaGetLastError();
+        return dhowi_cuda_refuse(err, DHOW_NOT_FOUND,
+                                 "%s: the module has no kernel %s; CUDA C needs extern \"C\"",
+                                 device->name, name);
+    }
+    if (code == cudaSuccess)
+        code = (cudaError_t)dhowi_cu.KernelGetFunction(&out->function, (CUkernel)kernel);
+    if (code != cudaSuccess) return dhowi_cuda_fail(err, code, "%s: kernel %s", device->name, name);
+    read_params(out);
+    if (portable) choose_groups(out);
+    return DHOW_OK;
+}
+
+/* "(IN(f32,x), VAL(i64,n))": the bytes that the argument at *p takes; 0 at the end. */
+static uint32_t next_argument(const char **p) {
+    const char *open = strchr(*p, '(');
+    const char *close = open != NULL ? strchr(open, ')') : NULL;
+    if (close == NULL) return 0;
+    const char *word = *p + strspn(*p, " ,(\n\t");
+    uint32_t bytes = 8;
+    *p = close + 1;
+    if (strncmp(word, "VAL(", 4) == 0) {
+        if (strncmp(open + 1, "dims", 4) == 0) bytes = sizeof(dhow_dims);
+        if (strncmp(open + 2, "32", 2) == 0) bytes = 4;
+    }
+    return bytes;
+}
+
+int32_t dhowi_cuda_kernel_check(const dhowi_cuda_kernel *kernel, const char *signature,
+                                dhow_error *err) {
+    int32_t count = 0;
+    if (kernel->param_count < 0 || signature == NULL || signature[0] != '(') return DHOW_OK;
+    const char *p = signature + 1;
+    for (uint32_t bytes = next_argument(&p); bytes != 0; bytes = next_argument(&p), count++) {
+        if (count < kernel->param_count && kernel->param_bytes[count] != bytes)
+            return dhowi_cuda_refuse(
+                err, DHOW_INVALID_ARGUMENT,
+                "kernel %s: argument %d has %u bytes in the binary and %u in the signature %s",
+                kernel->name, count + 1, kernel->param_bytes[count], bytes, signature);
+    }
+    if (count == kernel->param_count) return DHOW_OK;
+    return dhowi_cuda_refuse(err, DHOW_INVALID_ARGUMENT,
+                             "kernel %s has %d arguments in the binary and %d in the signature %s",
+                             kernel->name, kernel->param_count, count, signature);
+}
+
+/* ---- launches ------------------------------------------------------------------------------- */
+
+static uint32_t bytes_of(const dhow_arg *arg) {
+    if (arg->kind == DHOW_ARG_VALUE) return arg->bytes;
+    return arg->kind == DHOW_ARG_DIMS ? (uint32_t)sizeof(dhow_dims) : 8;
+}
+
+/* A native kernel without a signature: nobody else has compared its arguments with the binary. */
+static int32_t check_native(const dhowi_cuda_kernel *kernel, const dhow_geometry *geometry,
+                            const dhow_arg *args, uint32_t count, dhow_error *err) {
+    const dhowi_cuda_device *device = kernel->device;
+    const uint64_t items =
+        (uint64_t)geometry->block[0] * geometry->block[1] * (uint64_t)geometry->block[2];
+    if (items > device->group_items)
+        return dhowi_cuda_refuse(
+            err, DHOW_INVALID_ARGUMENT, "kernel %s: a block of %llu items; %s takes %u at most",
+            kernel->name, (unsigned long long)items, device->name, device->group_items);
+    if (geometry->shared_bytes > device->shared_bytes)
+        return dhowi_cuda_refuse(err, DHOW_INVALID_ARGUMENT,
+                                 "kernel %s: %u bytes of shared memory; %s has %u for a block",
+                                 kernel->name, geometry->shared_bytes, device->name,
+                                 device->shared_bytes);
+    if (kernel->param_count < 0) return DHOW_OK;
+    if ((uint32_t)kernel->param_count != count)
+        return dhowi_cuda_refuse(err, DHOW_INVALID_ARGUMENT,
+                                 "kernel %s takes %d arguments, given %u", kernel->name,
+                                 kernel->param_count, count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (kernel->param_bytes[i] != bytes_of(&args[i]))
+            return dhowi_cuda_refuse(
+                err, DHOW_INVALID_ARGUMENT, "kernel %s: argument %u takes %u bytes, given %u",
+                kernel->name, i + 1, kernel->param_bytes[i], bytes_of(&args[i]));
+    }
+    return DHOW_OK;
+}
+
+/* More than 48 KiB of dynamic shared memory has to be asked for. */
+static CUresult allow_shared(const dhowi_cuda_kernel *kernel, uint32_t bytes) {
+    if (bytes <= 48 * 1024) return CUDA_SUCCESS;
+    return dhowi_cu.FuncSetAttribute(kernel->function,
+                                     CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes);
+}
+
+static uint32_t groups_of(const dhowi_cuda_kernel *kernel, uint64_t work) {
+    const uint64_t wanted = (work + DHOWI_CUDA_GROUP - 1) / DHOWI_CUDA_GROUP;
+    return wanted < kernel->max_groups ? (uint32_t)(wanted > 0 ? wanted : 1) : kernel->max_groups;
+}
+
+static void remember(dhowi_cuda_stream *stream, const char *name) {
+    const unsigned at = atomic_load_explicit(&stream->launches, memory_order_relaxed);
+    atomic_store_explicit(&stream->suspects[at % DHOWI_CUDA_SUSPECTS], name, memory_order_relaxed);
+    atomic_store_explicit(&stream->launches, at + 1, memory_order_relaxed);
+}
+
+int32_t dhowi_cuda_launch(void *stream_pointer, void *kernel_pointer, const dhow_geometry *geometry,
+                          const dhow_arg *args, uint32_t arg_count, dhow_error *err) {
+    dhowi_cuda_stream *stream = stream_pointer;
+    const dhowi_cuda_kernel *kernel = kernel_pointer;
+    uint64_t addresses[DHOW_MAX_KERNEL_ARGS];
+    void *params[DHOW_MAX_KERNEL_ARGS];
+    for (uint32_t i = 0; i < arg_count; i++) {
+        switch (args[i].kind) {
+            case DHOW_ARG_BUFFER:
+                addresses[i] = args[i].u.buffer.handle + args[i].u.buffer.offset;
+                params[i] = &addresses[i];
+                break;
+            case DHOW_ARG_DIMS:
+                params[i] = (void *)(uintptr_t)args[i].u.dims;
+                break;
+            default:
+                params[i] = (void *)(uintptr_t)&args[i].u.value;
+        }
+    }
+    if (geometry->native != 0 && !kernel->portable) {
+        int32_t status = check_native(kernel, geometry, args, arg_count, err);
+        if (status != DHOW_OK) return status;
+    }
+    const bool native = geometry->native != 0;
+    const uint32_t *grid = geometry->grid, *block = geometry->block;
+    const bool entered = dhowi_cuda_enter(stream->device);
+    CUresult code = native ? allow_shared(kernel, geometry->shared_bytes) : CUDA_SUCCESS;
+    if (code == CUDA_SUCCESS)
+        code = native ? dhowi_cu.LaunchKernel(kernel->function, grid[0], grid[1], grid[2], block[0],
+                                              block[1], block[2], geometry->shared_bytes,
+                                              stream->native, params, NULL)
+                      : dhowi_cu.LaunchKernel(kernel->function, groups_of(kernel, geometry->work),
+                                              1, 1, DHOWI_CUDA_GROUP, 1, 1, 0, stream->native,
+                                              params, NULL);
+    dhowi_cuda_leave(entered);
+    if (code == CUDA_SUCCESS) {
+        remember(stream, kernel->name);
+        return DHOW_OK;
+    }
+    return dhowi_cuda_fail_on(stream, err, (cudaError_t)code, kernel->name);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Streams. All are non-blocking ones: work on the legacy stream, which belongs to whoever else
+ * uses CUDA in the process, neither waits for them nor holds them up.
+ */
+#include "cuda_plugin.h"
+
+int32_t dhowi_cuda_stream_create(void *device_pointer, uint32_t flags, void **out_stream,
+                                 dhow_error *err) {
+    dhowi_cuda_device *device = device_pointer;
+    *out_stream = NULL;
+    dhowi_cuda_stream *stream = dhowi_cuda_new(device->host, sizeof *stream);
+    if (stream == NULL)
+        return dhowi_cuda_refuse(err, DHOW_OUT_OF_MEMORY, "%s: no host memory", device->name);
+    stream->device = device;
+    /* Streams share hardware queues, and one that waits for the host blocks those behind it. The
+     * copies that the host waits for must not be among them: they get a priority of their own. */
+    const int priority = (flags & DHOW_STREAM_COPIES_ONLY) != 0 ? device->copy_priority : 0;
+    const bool entered = dhowi_cuda_enter(device);
+    const cudaError_t code =
+        cudaStreamCreateWithPriority(&stream->native, cudaStreamNonBlocking, priority);
+    dhowi_cuda_leave(entered);
+    if (code != cudaSuccess) {
+        dhowi_cuda_delete(device->host, stream);
+        return dhowi_cuda_fail(err, code, "%s: creating a stream", device->name);
+    }
+    *out_stream = stream;
+    return DHOW_OK;
+}
+
+void dhowi_cuda_stream_destroy(void *stream_pointer) {
+    dhowi_cuda_stream *stream = stream_pointer;
+    const bool entered = dhowi_cuda_enter(stream->device);
+    if (cudaStreamDestroy(stream->native) != cudaSuccess) (void)cudaGetLastError();
+    dhowi_cuda_leave(entered);
+    dhowi_cuda_delete(stream->device->host, stream);
+}
+
+int32_t dhowi_cuda_stream_sync(void *stream_pointer, dhow_error *err) {
+    dhowi_cuda_stream *stream = stream_pointer;
+    const bool entered = dhowi_cuda_enter(stream->device);
+    const cudaError_t code = cudaStreamSynchronize(stream->native);
+    dhowi_cuda_leave(entered);
+    return code == cudaSuccess ? DHOW_OK
+                               : dhowi_cuda_fail_on(stream, err, code, "waiting for a stream");
+}
+
+int32_t dhowi_cuda_stream_query(void *stream_pointer, dhow_error *err) {
+    dhowi_cuda_stream *stream = stream_pointer;
+    const bool entered = dhowi_cuda_enter(stream->device);
+    const cudaError_t code = cudaStreamQuery(stream->native);
+    dhowi_cuda_leave(entered);
+    if (code == cudaSuccess) return DHOW_OK;
+    if (code == cudaErrorNotReady) {
+        (void)cudaGetLastError();
+        return DHOW_NOT_READY;
+    }
+    return dhowi_cuda_fail_on(stream, err, code, "asking for a stream's state");
+}
