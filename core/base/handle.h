@@ -20,6 +20,7 @@
     X(DEVICE, "device")     \
     X(STREAM, "stream")     \
     X(EVENT, "event")       \
+    X(GRAPH, "graph")       \
     X(STORAGE, "storage")   \
     X(TENSOR, "tensor")     \
     X(MODULE, "module")     \

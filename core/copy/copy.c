@@ -106,6 +106,7 @@ static dhow_status copy_direct(dhow_stream *stream, dhow_tensor *src, dhow_tenso
                                                    bool)) {
     dhow_device *device = dhowi_tensor_device(is_host(dst) ? src : dst);
     if (stream->device == device) return copy(stream, src, dst, ordered);
+    DHOWI_TRY(dhowi_stream_refuse_recording(stream, "a copy done by another device"));
     dhow_stream *worker;
     DHOWI_TRY(dhowi_stream_default(device, &worker));
     DHOWI_TRY(dhowi_stream_follow(worker, stream));

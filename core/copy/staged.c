@@ -298,6 +298,7 @@ static dhow_status add_fences(copy_job *c, const dhowi_timeline *queue, bool ord
 dhow_status dhowi_copy_queue(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst,
                              bool ordered) {
     dhow_context *context = stream->device->context;
+    DHOWI_TRY(dhowi_stream_refuse_recording(stream, "a copy between devices"));
     dhowi_host_queue *queue = dhowi_host_queue_of(context);
     if (queue == NULL) return DHOW_OUT_OF_MEMORY;
     copy_job *c = dhowi_alloc(sizeof *c);

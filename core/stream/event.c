@@ -55,6 +55,7 @@ void dhow_event_release(dhow_event *event) {
 dhow_status dhow_event_record(dhow_event *event, dhow_stream *stream) {
     DHOWI_TRY(check_event(event, "dhow_event_record"));
     DHOWI_TRY(dhowi_stream_resolve(stream, event->device, "dhow_event_record", &stream));
+    DHOWI_TRY(dhowi_stream_refuse_recording(stream, "an event"));
     dhow_error err;
     dhowi_error_init(&err);
     DHOWI_TRY(dhowi_stream_begin(stream, NULL, 0));
@@ -77,6 +78,7 @@ dhow_status dhow_stream_wait(dhow_stream *stream, dhow_event *event) {
                                    stream == NULL ? event->device : dhow_stream_device(stream),
                                    "dhow_stream_wait", &stream));
     DHOWI_TRY(dhowi_device_usable(stream->device));
+    DHOWI_TRY(dhowi_stream_refuse_recording(stream, "a wait for an event"));
     return dhowi_stream_wait_event(stream, event->device, event->native, latest(event));
 }
 

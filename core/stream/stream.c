@@ -26,8 +26,10 @@ static dhow_status wait_for_uses(dhow_stream *stream, const dhowi_use *uses, uin
 
 dhow_status dhowi_stream_begin(dhow_stream *stream, const dhowi_use *uses, uint32_t count) {
     DHOWI_TRY(dhowi_device_usable(stream->device));
-    DHOWI_TRY(dhowi_stream_wait_attached(stream));
-    DHOWI_TRY(wait_for_uses(stream, uses, count));
+    if (stream->recording == NULL) {
+        DHOWI_TRY(dhowi_stream_wait_attached(stream));
+        DHOWI_TRY(wait_for_uses(stream, uses, count));
+    }
     pthread_mutex_lock(&stream->mutex);
     return DHOW_OK;
 }
@@ -35,6 +37,10 @@ dhow_status dhowi_stream_begin(dhow_stream *stream, const dhowi_use *uses, uint3
 dhow_status dhowi_stream_end(dhow_stream *stream, const dhowi_use *uses, uint32_t count,
                              dhow_status submitted) {
     dhowi_timeline *timeline = &stream->timeline;
+    if (dhowi_stream_note_uses(stream, uses, count)) {
+        pthread_mutex_unlock(&stream->mutex);
+        return submitted;
+    }
     for (uint32_t i = 0; i < count; i++) {
         if ((uses[i].access & DHOW_ACCESS_WRITE) != 0) dhowi_storage_written(uses[i].storage);
     }
@@ -51,7 +57,7 @@ dhow_status dhowi_stream_end(dhow_stream *stream, const dhowi_use *uses, uint32_
 
 /* ---- streams of a device ---- */
 
-static dhow_status new_stream(dhow_device *device, dhowi_device_streams *streams,
+static dhow_status new_stream(dhow_device *device, dhowi_device_streams *streams, uint32_t flags,
                               dhow_stream **out) {
     dhow_error err;
     dhowi_error_init(&err);
@@ -59,7 +65,7 @@ static dhow_status new_stream(dhow_device *device, dhowi_device_streams *streams
     dhow_stream *s =
         dhowi_handle_new_keeping(DHOWI_STREAM, sizeof *s, offsetof(dhow_stream, device));
     if (s == NULL) return dhowi_fail_memory("stream");
-    int32_t code = device->api->stream_create(dhowi_device_native(device), 0, &s->native, &err);
+    int32_t code = device->api->stream_create(dhowi_device_native(device), flags, &s->native, &err);
     if (code != DHOW_OK) {
         dhowi_handle_free(DHOWI_STREAM, s);
         return dhowi_device_failed(device, &err, code, "creating a stream");
@@ -127,7 +133,7 @@ dhow_status dhowi_stream_default(dhow_device *device, dhow_stream **out) {
     pthread_mutex_lock(&device->mutex);
     dhow_stream *stream = atomic_load(&streams->standard);
     if (stream == NULL) {
-        status = new_stream(device, streams, &stream);
+        status = new_stream(device, streams, 0, &stream);
         if (status == DHOW_OK) {
             stream->owned = true;
             atomic_store_explicit(&streams->standard, stream, memory_order_release);
@@ -143,7 +149,7 @@ dhow_status dhowi_stream_create_owned(dhow_device *device, dhow_stream **out) {
     DHOWI_TRY(dhowi_device_open(device));
     dhowi_device_streams *streams = dhowi_device_streams_of(device);
     if (streams == NULL) return DHOW_OUT_OF_MEMORY;
-    DHOWI_TRY(new_stream(device, streams, out));
+    DHOWI_TRY(new_stream(device, streams, DHOW_STREAM_COPIES_ONLY, out));
     (*out)->owned = true;
     return DHOW_OK;
 }
@@ -172,7 +178,7 @@ dhow_status dhow_stream_create(dhow_device *device, dhow_stream **out) {
     DHOWI_TRY(dhowi_device_open(device));
     dhowi_device_streams *streams = dhowi_device_streams_of(device);
     if (streams == NULL) return DHOW_OUT_OF_MEMORY;
-    DHOWI_TRY(new_stream(device, streams, out));
+    DHOWI_TRY(new_stream(device, streams, 0, out));
     dhowi_handle_retain(&device->context->handle);
     return DHOW_OK;
 }
@@ -207,6 +213,7 @@ dhow_device *dhow_stream_device(const dhow_stream *stream) {
 dhow_status dhow_stream_sync(dhow_stream *stream) {
     DHOWI_TRY(dhowi_handle_check(stream, DHOWI_STREAM, "dhow_stream_sync", "stream"));
     DHOWI_TRY(dhowi_device_usable(stream->device));
+    DHOWI_TRY(dhowi_stream_refuse_recording(stream, "waiting for the stream"));
     return dhowi_stream_sync(stream);
 }
 

@@ -32,7 +32,8 @@ struct dhow_stream {
     _Atomic uint32_t attached_count;
     atomic_bool failed; /* `failure` is set and not yet reported */
     dhowi_saved_error failure;
-    bool owned; /* by the device: holds no context reference */
+    bool owned;                            /* by the device: holds no context reference */
+    struct dhowi_recorded_uses *recording; /* of a graph, see graph.c; NULL: work is run */
     struct dhow_stream *previous, *next;
 };
 
@@ -56,7 +57,7 @@ struct dhow_event {
 dhow_status dhowi_stream_resolve(dhow_stream *stream, dhow_device *device, const char *function,
                                  dhow_stream **out);
 dhow_status dhowi_stream_default(dhow_device *device, dhow_stream **out);
-/* A stream that the device owns and ends: for the copy engine. */
+/* A stream of copies that the device owns and ends: for the copy engine. */
 dhow_status dhowi_stream_create_owned(dhow_device *device, dhow_stream **out);
 
 /* Waits for what the uses ask for and locks the stream. After OK, dhowi_stream_end() must follow.
@@ -65,6 +66,13 @@ dhow_status dhowi_stream_begin(dhow_stream *stream, const dhowi_use *uses, uint3
 /* Notes the work, if it was handed in, and unlocks. Returns `submitted`. */
 dhow_status dhowi_stream_end(dhow_stream *stream, const dhowi_use *uses, uint32_t count,
                              dhow_status submitted);
+
+/* ---- recording a graph, see graph.c ---- */
+
+/* While the stream records: notes what a submission uses, and returns true. */
+bool dhowi_stream_note_uses(dhow_stream *stream, const dhowi_use *uses, uint32_t count);
+/* UNSUPPORTED while the stream records: "<what> cannot be recorded in a graph". */
+dhow_status dhowi_stream_refuse_recording(const dhow_stream *stream, const char *what);
 
 /* ---- waiting, see wait.c ---- */
 

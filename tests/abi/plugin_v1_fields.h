@@ -242,4 +242,11 @@ FIELD(dhow_conv, run, int32_t (*)(void *plan, void *stream, dhow_buffer x, dhow_
 FIELD(dhow_conv, destroy, void (*)(void *plan))
 FIELD(dhow_conv, reorder, int32_t (*)(void *device, void *stream, int32_t dtype, const int64_t *shape, uint32_t src_layout, dhow_buffer src, uint32_t dst_layout, dhow_buffer dst, dhow_error *err))
 END(dhow_conv)
-
+STRUCT(dhow_capture)
+FIELD(dhow_capture, struct_size, uint32_t)
+FIELD(dhow_capture, minor, uint32_t)
+FIELD(dhow_capture, begin, int32_t (*)(void *stream, dhow_error *err))
+FIELD(dhow_capture, end, int32_t (*)(void *stream, void **out_graph, dhow_error *err))
+FIELD(dhow_capture, launch, int32_t (*)(void *graph, void *stream, dhow_error *err))
+FIELD(dhow_capture, destroy, void (*)(void *graph))
+END(dhow_capture)

@@ -67,6 +67,9 @@ static void release(const conform_owned *owned) {
         case CONFORM_STREAM:
             dhow_stream_release(owned->object);
             break;
+        case CONFORM_GRAPH:
+            dhow_graph_release(owned->object);
+            break;
         case CONFORM_EVENT:
             dhow_event_release(owned->object);
             break;

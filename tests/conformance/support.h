@@ -63,6 +63,7 @@ typedef enum conform_kind {
     CONFORM_TENSOR,
     CONFORM_STREAM,
     CONFORM_EVENT,
+    CONFORM_GRAPH,
     CONFORM_KERNEL,
     CONFORM_MODULE,
     CONFORM_MODEL,

@@ -18,6 +18,7 @@ typedef enum kind {
     DEVICE,
     STREAM,
     EVENT,
+    GRAPH,
     TENSOR,
     MODULE,
     KERNEL,
@@ -36,6 +37,12 @@ static const char k_text[] =
     "KERNEL(twice, (IN(f32,x), OUT(f32,y), VAL(i64,n))) { GRID_FOR(i, n) y[i] = 2*x[i]; }";
 static char g_path[] = "/tmp/dhow-handles-XXXXXX";
 
+static dhow_status no_work(void *user, dhow_stream *stream) {
+    (void)user;
+    (void)stream;
+    return DHOW_OK;
+}
+
 static objects make_objects(void) {
     static const dhow_context_options options = {.backends = "cpu", .cache_dir = "off"};
     static const char *const names[] = {"t"};
@@ -43,6 +50,7 @@ static objects make_objects(void) {
     dhow_device *device;
     dhow_stream *stream;
     dhow_event *event;
+    dhow_graph *graph;
     dhow_tensor *tensor;
     dhow_kernel *kernel;
     dhow_model *model;
@@ -51,6 +59,7 @@ static objects make_objects(void) {
     OK(dhow_device_get(context, "cpu", &device));
     OK(dhow_stream_create(device, &stream));
     OK(dhow_event_create(device, 0, &event));
+    OK(dhow_graph_record(stream, no_work, NULL, &graph));
     OK(dhow_tensor_full(device, DHOW_F32, DHOW_SHAPE(2, 3), 1, &tensor));
     OK(dhow_kernel_get(device, "relu_f32", &kernel));
     OK(dhow_model_create(context, &model));
@@ -58,7 +67,7 @@ static objects make_objects(void) {
     OK(dhow_safetensors_open(context, g_path, &file));
     /* No module: building one takes a compiler. Its place is filled by a tensor for the living
      * ones, which no function gets to see, and its released one by a released tensor. */
-    return (objects){{context, device, stream, event, tensor, tensor, kernel, model, file}};
+    return (objects){{context, device, stream, event, graph, tensor, tensor, kernel, model, file}};
 }
 
 static void release_objects(const objects *o) {
@@ -66,6 +75,7 @@ static void release_objects(const objects *o) {
     dhow_model_release(o->of[MODEL]);
     dhow_kernel_release(o->of[KERNEL]);
     dhow_tensor_release(o->of[TENSOR]);
+    dhow_graph_release(o->of[GRAPH]);
     dhow_event_release(o->of[EVENT]);
     dhow_stream_release(o->of[STREAM]);
     dhow_context_release(o->of[CONTEXT]);
@@ -91,6 +101,7 @@ static union {
     dhow_device *d;
     dhow_stream *s;
     dhow_event *e;
+    dhow_graph *graph;
     dhow_tensor *t;
     dhow_module *m;
     dhow_kernel *k;
@@ -153,6 +164,9 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(fill_stream, STREAM, 1, dhow_fill(B, T, 0))                                                  \
     X(launch_stream, STREAM, 1, dhow_launch_values(B, g.of[KERNEL], 1, 0, NULL))                   \
     X(stream_wait, EVENT, 0, dhow_stream_wait(S, B))                                               \
+    X(graph_record, STREAM, 0, dhow_graph_record(B, no_work, NULL, &out.graph))                    \
+    X(graph_replay, GRAPH, 0, dhow_graph_replay(B, S))                                             \
+    X(graph_replay_stream, STREAM, 1, dhow_graph_replay(g.of[GRAPH], B))                           \
     X(event_record, EVENT, 0, dhow_event_record(B, S))                                             \
     X(event_sync, EVENT, 0, dhow_event_sync(B))                                                    \
     X(event_query, EVENT, 0, dhow_event_query(B))                                                  \
@@ -347,12 +361,14 @@ Test(handles, functions_without_a_status_answer_for_bad_handles) {
         cr_assert_eq(dhow_tensor_count(bad), -1);
         cr_assert_eq(dhow_tensor_extent(bad, 0), -1);
         cr_assert_str_eq(dhow_kernel_signature(bad), "");
+        cr_assert_str_eq(dhow_graph_reason(bad), "");
         cr_assert_eq(dhow_model_parameter_count(bad), 0);
         cr_assert_null(dhow_model_device(bad));
         cr_assert_eq(dhow_safetensors_count(bad), 0);
         dhow_context_release(bad);
         dhow_stream_release(bad);
         dhow_event_release(bad);
+        dhow_graph_release(bad);
         dhow_tensor_release(bad);
         dhow_module_release(bad);
         dhow_kernel_release(bad);

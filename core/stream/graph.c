@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Graphs, see dhow/graph.h. While a stream records, its submissions leave no marks and wait for
+ * nothing; what they use is noted, and counts as used by every replay.
+ */
+#include "dhow/graph.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/size.h"
+#include "base/text.h"
+#include "stream/stream.h"
+
+typedef struct dhowi_recorded_uses {
+    dhowi_use *uses;
+    uint32_t count, capacity;
+    bool short_of_memory;
+} dhowi_recorded_uses;
+
+struct dhow_graph {
+    dhowi_handle handle;
+    dhow_stream *stream; /* retained */
+    const dhow_capture *api;
+    void *native; /* NULL: `work` is called instead */
+    dhow_graph_work *work;
+    void *user;
+    dhowi_recorded_uses used;
+    pthread_mutex_t mutex; /* last */
+    dhowi_mark last;       /* the latest replay */
+    char reason[256];
+};
+
+/* ---- while recording ---- */
+
+bool dhowi_stream_note_uses(dhow_stream *stream, const dhowi_use *uses, uint32_t count) {
+    dhowi_recorded_uses *r = stream->recording;
+    if (r == NULL) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t k = 0;
+        while (k < r->count && r->uses[k].storage != uses[i].storage) k++;
+        if (k == r->capacity) {
+            uint32_t capacity = r->capacity * 2 + 16;
+            dhowi_use *grown = dhowi_realloc_array(r->uses, capacity, sizeof *grown);
+            r->short_of_memory = r->short_of_memory || grown == NULL;
+            if (grown == NULL) break;
+            r->uses = grown;
+            r->capacity = capacity;
+        }
+        if (k == r->count) {
+            dhowi_storage_retain(uses[i].storage);
+            r->uses[r->count++] = (dhowi_use){uses[i].storage, 0};
+        }
+        r->uses[k].access |= uses[i].access;
+    }
+    return true;
+}
+
+dhow_status dhowi_stream_refuse_recording(const dhow_stream *stream, const char *what) {
+    if (stream->recording == NULL) return DHOW_OK;
+    return dhowi_fail(DHOW_UNSUPPORTED, "%s: %s cannot be recorded in a graph",
+                      stream->device->name, what);
+}
+
+static void forget_uses(dhowi_recorded_uses *r) {
+    for (uint32_t i = 0; i < r->count; i++) dhowi_storage_release(r->uses[i].storage);
+    dhowi_free(r->uses);
+    *r = (dhowi_recorded_uses){0};
+}
+
+/* ---- recording ---- */
+
+static const dhow_capture *capture_of(dhow_device *device) {
+    const dhow_capture *api =
+        device->api->get_extension(dhowi_device_native(device), "dhow.graph/1");
+    return api != NULL && api->struct_size >= sizeof *api ? api : NULL;
+}
+
+static dhow_status run_recorded(dhow_graph *g) {
+    dhow_stream *stream = g->stream;
+    dhow_error err;
+    dhowi_error_init(&err);
+    pthread_mutex_lock(&stream->mutex);
+    int32_t code = g->api->begin(stream->native, &err);
+    if (code == DHOW_OK) stream->recording = &g->used;
+    pthread_mutex_unlock(&stream->mutex);
+    if (code != DHOW_OK) return dhowi_device_failed(stream->device, &err, code, "recording");
+    dhow_status status = g->work(g->user, stream);
+    dhowi_saved_error first;
+    if (status != DHOW_OK) dhowi_error_save(&first, status);
+    dhowi_error_init(&err);
+    pthread_mutex_lock(&stream->mutex);
+    stream->recording = NULL;
+    code = g->api->end(stream->native, status == DHOW_OK ? &g->native : NULL, &err);
+    pthread_mutex_unlock(&stream->mutex);
+    if (status != DHOW_OK) return dhowi_error_raise(&first);
+    if (code != DHOW_OK) return dhowi_device_failed(stream->device, &err, code, "recording");
+    return g->used.short_of_memory ? dhowi_fail_memory("graph") : DHOW_OK;
+}
+
+/* A graph is an offer: where it cannot be had, the work is submitted each time, and it is said why.
+ */
+static dhow_status make_native(dhow_graph *g) {
+    dhow_device *device = g->stream->device;
+    g->api = capture_of(device);
+    if (g->api == NULL) {
+        (void)snprintf(g->reason, sizeof g->reason, "%s records no graphs", device->name);
+        return DHOW_OK;
+    }
+    DHOWI_TRY(dhowi_stream_sync(g->stream)); /* nothing may be pending that it would wait for */
+    dhow_status status = run_recorded(g);
+    if (status == DHOW_OK) return DHOW_OK;
+    if (g->native != NULL) g->api->destroy(g->native);
+    g->native = NULL;
+    forget_uses(&g->used);
+    if (status == DHOW_DEVICE_LOST || status == DHOW_OUT_OF_MEMORY) return status;
+    (void)dhowi_copy_text(g->reason, sizeof g->reason, dhow_last_error());
+    dhowi_log_line(&device->context->log, DHOW_LOG_INFO,
+                   "a graph is submitted anew at each replay: %s", g->reason);
+    return DHOW_OK;
+}
+
+static void end_graph(dhow_graph *g) {
+    if (g->last.timeline != NULL) (void)g->last.timeline->wait(g->last.timeline, g->last.number);
+    if (g->native != NULL) g->api->destroy(g->native);
+    forget_uses(&g->used);
+    pthread_mutex_destroy(&g->mutex);
+    dhowi_handle_free(DHOWI_GRAPH, g);
+}
+
+dhow_status dhow_graph_record(dhow_stream *stream, dhow_graph_work *work, void *user,
+                              dhow_graph **out) {
+    static const char function[] = "dhow_graph_record";
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
+    *out = NULL;
+    DHOWI_TRY(dhowi_handle_check(stream, DHOWI_STREAM, function, "stream"));
+    if (work == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: work is NULL", function);
+    DHOWI_TRY(dhowi_device_usable(stream->device));
+    DHOWI_TRY(dhowi_stream_refuse_recording(stream, "a graph in a graph"));
+    DHOWI_TRY(work(user, stream));
+    dhow_graph *g = dhowi_handle_new(DHOWI_GRAPH, sizeof *g);
+    if (g == NULL) return dhowi_fail_memory("graph");
+    g->stream = stream;
+    g->work = work;
+    g->user = user;
+    pthread_mutex_init(&g->mutex, NULL);
+    dhow_status status = make_native(g);
+    if (status != DHOW_OK) {
+        dhowi_saved_error first;
+        dhowi_error_save(&first, status);
+        end_graph(g);
+        return dhowi_error_raise(&first);
+    }
+    dhowi_handle_retain(&stream->handle);
+    *out = g;
+    return DHOW_OK;
+}
+
+/* ---- replaying ---- */
+
+static dhow_status launch(dhow_graph *g, dhow_stream *stream) {
+    dhow_error err;
+    dhowi_error_init(&err);
+    DHOWI_TRY(dhowi_stream_begin(stream, g->used.uses, g->used.count));
+    int32_t code = g->api->launch(g->native, stream->native, &err);
+    (void)dhowi_stream_end(stream, g->used.uses, g->used.count, (dhow_status)code);
+    if (code != DHOW_OK) return dhowi_device_failed(stream->device, &err, code, "a graph");
+    pthread_mutex_lock(&g->mutex);
+    g->last = dhowi_stream_tail(stream);
+    pthread_mutex_unlock(&g->mutex);
+    return DHOW_OK;
+}
+
+dhow_status dhow_graph_replay(dhow_graph *graph, dhow_stream *stream) {
+    static const char function[] = "dhow_graph_replay";
+    DHOWI_TRY(dhowi_handle_check(graph, DHOWI_GRAPH, function, "graph"));
+    if (stream == NULL) stream = graph->stream;
+    DHOWI_TRY(dhowi_stream_resolve(stream, graph->stream->device, function, &stream));
+    DHOWI_TRY(dhowi_device_usable(stream->device));
+    DHOWI_TRY(dhowi_stream_refuse_recording(stream, "a graph in a graph"));
+    return graph->native != NULL ? launch(graph, stream) : graph->work(graph->user, stream);
+}
+
+const char *dhow_graph_reason(const dhow_graph *graph) {
+    return dhowi_handle_is(graph, DHOWI_GRAPH) ? graph->reason : "";
+}
+
+void dhow_graph_release(dhow_graph *graph) {
+    if (!dhowi_handle_is(graph, DHOWI_GRAPH) || !dhowi_handle_drop(&graph->handle)) return;
+    dhow_stream *stream = graph->stream;
+    if (stream->device->fork_generation == dhowi_fork_generation()) {
+        end_graph(graph);
+    } else { /* the parent's objects are left alone */
+        dhowi_handle_free(DHOWI_GRAPH, graph);
+    }
+    dhow_stream_release(stream);
+}
