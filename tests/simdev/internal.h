@@ -98,6 +98,7 @@ typedef enum simdev_op_kind {
     SIMDEV_COPY,
     SIMDEV_FILL,
     SIMDEV_KERNEL,
+    SIMDEV_CALL,
     SIMDEV_RECORD,
     SIMDEV_WAIT
 } simdev_op_kind;
@@ -107,7 +108,7 @@ typedef struct simdev_op {
     simdev_op_kind kind;
     simdev_failure fault; /* scripted: takes the place of the work */
     bool fault_loses;
-    void *staging;       /* COPY: the snapshot of its source */
+    void *staging;       /* COPY: the snapshot of its source; CALL: its data */
     simdev_point *point; /* RECORD, WAIT */
     union {
         struct {
@@ -125,6 +126,7 @@ typedef struct simdev_op {
             dhow_arg args[DHOW_MAX_KERNEL_ARGS];
             dhow_dims dims[SIMDEV_MAX_DIMS];
         } launch;
+        simdev_job job; /* its data is in `staging` */
     } u;
 } simdev_op;
 
@@ -137,7 +139,7 @@ struct simdev_stream {
     pthread_cond_t arrival;
     simdev_op *head, *tail; /* the head is the one that runs */
     simdev_op *finished;
-    uint64_t submitted, completed;
+    uint64_t submitted, completed, drain; /* what simdev_device_drain waits for */
     uint64_t random;
     simdev_failure failure; /* the first since the last sync */
 };

@@ -62,27 +62,53 @@ static simdev_kernel *known(simdev_device *device, const k_info *info) {
     return kernel;
 }
 
+int32_t simdev_kernel_make(simdev_machine *machine, const k_info *info, simdev_kernel **out,
+                           dhow_error *err) {
+    simdev_kernel *made = simdev_new(machine, sizeof *made);
+    *out = NULL;
+    if (made == NULL)
+        return simdev_fail(err, DHOW_OUT_OF_MEMORY, "no host memory for kernel %s", info->name);
+    made->info = info;
+    made->any_offset = true;
+    if (!parse_signature(made, info->sig)) {
+        simdev_delete(machine, made);
+        return simdev_fail(err, DHOW_INTERNAL, "kernel %s has a signature that makes no sense: %s",
+                           info->name, info->sig);
+    }
+    *out = made;
+    return DHOW_OK;
+}
+
+void simdev_kernel_free(simdev_machine *machine, simdev_kernel *kernel) {
+    simdev_delete(machine, kernel);
+}
+
+bool simdev_kernel_arg(const simdev_kernel *kernel, uint32_t index, uint32_t *out_kind,
+                       uint32_t *out_bytes) {
+    if (index >= kernel->arg_count) return false;
+    *out_kind = kernel->kind[index];
+    *out_bytes = kernel->kind[index] == DHOW_ARG_BUFFER ? 8
+                 : kernel->kind[index] == DHOW_ARG_DIMS ? (uint32_t)sizeof(dhow_dims)
+                                                        : kernel->bytes[index];
+    return true;
+}
+
 int32_t simdev_kernel_find(simdev_device *device, const char *name, simdev_kernel **out,
                            dhow_error *err) {
     static const char *const any_offset[] = {"unary", "binary", "cast", "layout"};
     simdev_machine *machine = device->machine;
+    simdev_kernel *made = NULL;
     *out = NULL;
     int32_t status = simdev_enter(device, "builtin_kernel", NULL, err);
     if (status != DHOW_OK) return status;
     const cpu_kernel *entry = dhow_cpu_kernel_entry(name);
     if (entry == NULL)
         return simdev_fail(err, DHOW_NOT_FOUND, "simulated devices have no kernel %s", name);
-    simdev_kernel *made = simdev_new(machine, sizeof *made);
-    if (made == NULL)
-        return simdev_fail(err, DHOW_OUT_OF_MEMORY, "no host memory for kernel %s", name);
-    made->info = entry->isa[CPU_ISA_V2];
+    status = simdev_kernel_make(machine, entry->isa[CPU_ISA_V2], &made, err);
+    if (status != DHOW_OK) return status;
+    made->any_offset = false;
     for (size_t i = 0; i < sizeof any_offset / sizeof any_offset[0]; i++) {
         if (strcmp(entry->unit, any_offset[i]) == 0) made->any_offset = true;
-    }
-    if (!parse_signature(made, made->info->sig)) {
-        simdev_delete(machine, made);
-        return simdev_fail(err, DHOW_INTERNAL, "kernel %s has a signature that makes no sense: %s",
-                           name, entry->isa[CPU_ISA_V2]->sig);
     }
     simdev_lock(&machine->lock);
     simdev_kernel *kernel = known(device, made->info);

@@ -166,6 +166,8 @@ int32_t simdev_device_open(simdev_machine *machine, uint32_t index, simdev_devic
     return DHOW_OK;
 }
 
+uint32_t simdev_device_index(const simdev_device *device) { return device->index; }
+
 void simdev_device_close(simdev_device *device) {
     if (device == NULL) return;
     simdev_machine *machine = device->machine;

@@ -313,9 +313,13 @@ int32_t simdev_host_register(simdev_device *device, void *memory, uint64_t bytes
 }
 
 int32_t simdev_host_unregister(simdev_device *device, void *memory, dhow_error *err) {
-    simdev_machine *machine = device->machine;
     int32_t status = simdev_enter(device, "host_unregister", NULL, err);
-    if (status != DHOW_OK) return status;
+    return status == DHOW_OK ? simdev_host_unregister_always(device, memory, err) : status;
+}
+
+int32_t simdev_host_unregister_always(simdev_device *device, void *memory, dhow_error *err) {
+    simdev_machine *machine = device->machine;
+    int32_t status = DHOW_OK;
     simdev_lock(&machine->lock);
     simdev_block *block = find(machine, (uint64_t)(uintptr_t)memory);
     if (block == NULL || block->kind != SIMDEV_BLOCK_REGISTERED || block->freed ||
@@ -326,6 +330,21 @@ int32_t simdev_host_unregister(simdev_device *device, void *memory, dhow_error *
     }
     simdev_unlock(&machine->lock);
     return status;
+}
+
+bool simdev_find(simdev_machine *machine, uint64_t address, simdev_place *out) {
+    simdev_lock(&machine->lock);
+    const simdev_block *block = find(machine, address);
+    const bool live = block != NULL && !block->freed;
+    if (live) {
+        out->pinned = block->kind != SIMDEV_BLOCK_DEVICE;
+        out->registered = block->kind == SIMDEV_BLOCK_REGISTERED;
+        out->device = block->device;
+        out->start = block->start;
+        out->bytes = block->bytes;
+    }
+    simdev_unlock(&machine->lock);
+    return live;
 }
 
 static bool pinned_range(const simdev_machine *machine, uint64_t start, uint64_t bytes) {

@@ -66,6 +66,9 @@ typedef struct simdev_config {
     bool host_events; /* streams can wait for the host */
     uint32_t fault_count;
     simdev_fault faults[SIMDEV_MAX_FAULTS];
+    /* NULL, or told of each piece of work that failed, under the machine's lock; true loses the
+     * device, as vendors do whose errors stick. */
+    bool (*failed)(void *user, uint32_t device, int32_t status, const char *message);
     /* Memory for the simulation's own objects, and where it complains about misuse that no call can
      * report. */
     void *user;
@@ -74,6 +77,7 @@ typedef struct simdev_config {
     void (*complain)(void *user, const char *message);
 } simdev_config;
 
+struct k_info; /* kernels/cpu_table.h */
 typedef struct simdev_machine simdev_machine;
 typedef struct simdev_device simdev_device;
 typedef struct simdev_stream simdev_stream;
@@ -112,6 +116,8 @@ void simdev_device_close(simdev_device *device);
 /* Fails all work and all calls of the device from now on. */
 void simdev_device_lose(simdev_device *device, const char *reason);
 
+uint32_t simdev_device_index(const simdev_device *device);
+
 /* ---- memory: memory.c ---- */
 
 /* Handles are addresses, and addresses inside of an allocation work too. */
@@ -127,6 +133,17 @@ int32_t simdev_host_alloc(simdev_device *device, uint64_t bytes, void **out_memo
 void simdev_host_free(simdev_device *device, void *memory);
 int32_t simdev_host_register(simdev_device *device, void *memory, uint64_t bytes, dhow_error *err);
 int32_t simdev_host_unregister(simdev_device *device, void *memory, dhow_error *err);
+/* The same on a lost device too. */
+int32_t simdev_host_unregister_always(simdev_device *device, void *memory, dhow_error *err);
+/* What an address belongs to. */
+typedef struct simdev_place {
+    bool pinned;           /* host memory; else a device's */
+    bool registered;       /* pinned in place */
+    simdev_device *device; /* that made it */
+    uint64_t start, bytes;
+} simdev_place;
+/* False where the address is in no live allocation or registration. */
+bool simdev_find(simdev_machine *machine, uint64_t address, simdev_place *out);
 /* Whether the whole range is pinned. */
 bool simdev_host_is_pinned(simdev_device *device, const void *memory, uint64_t bytes);
 
@@ -140,6 +157,8 @@ int32_t simdev_stream_create(simdev_device *device, uint32_t flags, simdev_strea
 void simdev_stream_destroy(simdev_stream *stream);
 int32_t simdev_stream_sync(simdev_stream *stream, dhow_error *err);
 int32_t simdev_stream_query(simdev_stream *stream, dhow_error *err);
+/* Waits for all that the device's streams were given so far; orders nothing for ThreadSanitizer. */
+void simdev_device_drain(simdev_device *device);
 int32_t simdev_stream_wait(simdev_stream *stream, simdev_event *event, dhow_error *err);
 
 /* ---- events: event.c ---- */
@@ -165,11 +184,42 @@ int32_t simdev_can_copy(simdev_device *dst, simdev_device *src, dhow_error *err)
 int32_t simdev_peer_copy(simdev_stream *stream, simdev_device *src, dhow_buffer from,
                          dhow_buffer to, uint64_t bytes, dhow_error *err);
 
+enum { SIMDEV_MAX_RANGES = 8 };
+
+/* Memory that a call works on: `handle` 0 is none, and `memory` NULL then. */
+typedef struct simdev_range {
+    uint64_t handle, bytes;
+    uint32_t access; /* DHOW_ACCESS_* */
+} simdev_range;
+
+/* Work of the caller's own making. `run` gets its data and where the ranges lie; what it returns is
+ * the status of the work. */
+typedef struct simdev_job {
+    int32_t (*run)(simdev_stream *stream, void *data, unsigned char *const *memory);
+    const void *data; /* copied */
+    uint64_t data_bytes;
+    uint32_t range_count;
+    simdev_range ranges[SIMDEV_MAX_RANGES];
+} simdev_job;
+
+int32_t simdev_call(simdev_stream *stream, const simdev_job *job, dhow_error *err);
+/* Whether a job that waits should give up: its stream is destroyed or its device is lost. */
+bool simdev_stream_is_stopping(simdev_stream *stream);
+/* What a thread did before it wrote `word` comes before what the job does now. */
+void simdev_word_seen(const void *word);
+
 /* ---- kernels: kernel.c ---- */
 
 /* NOT_FOUND for names that the CPU table does not have. Lives as long as the device. */
 int32_t simdev_kernel_find(simdev_device *device, const char *name, simdev_kernel **out,
                            dhow_error *err);
+/* A kernel that is not in the table; the caller keeps `info` and frees the kernel. */
+int32_t simdev_kernel_make(simdev_machine *machine, const struct k_info *info, simdev_kernel **out,
+                           dhow_error *err);
+void simdev_kernel_free(simdev_machine *machine, simdev_kernel *kernel);
+/* Kind and size of an argument; false behind the last. */
+bool simdev_kernel_arg(const simdev_kernel *kernel, uint32_t index, uint32_t *out_kind,
+                       uint32_t *out_bytes);
 /* Arguments, dims included, are copied. */
 int32_t simdev_launch(simdev_stream *stream, simdev_kernel *kernel, const dhow_arg *args,
                       uint32_t arg_count, dhow_error *err);

@@ -58,8 +58,11 @@ static void work(simdev_stream *stream, simdev_op *op) {
     simdev_run(stream, op, &why);
     simdev_lock(&device->machine->lock);
     if (why.status == DHOW_OK) return;
+    const simdev_config *config = &device->machine->config;
+    const bool loses = config->failed != NULL &&
+                       config->failed(config->user, device->index, why.status, why.message);
     if (stream->failure.status == DHOW_OK) stream->failure = why;
-    if (op->fault_loses) simdev_lose_locked(device, &why);
+    if (op->fault_loses || loses) simdev_lose_locked(device, &why);
 }
 
 static void run_head(simdev_stream *stream) {
@@ -198,6 +201,27 @@ int32_t simdev_stream_sync(simdev_stream *stream, dhow_error *err) {
     reclaim(stream);
     int32_t status = simdev_enter(stream->device, "stream_sync", NULL, err);
     return failure.status != DHOW_OK ? simdev_report(err, &failure) : status;
+}
+
+void simdev_device_drain(simdev_device *device) {
+    simdev_machine *machine = device->machine;
+    bool busy = true;
+    simdev_lock(&machine->lock);
+    for (simdev_stream *s = device->streams; s != NULL; s = s->next) s->drain = s->submitted;
+    while (busy) {
+        busy = false;
+        for (simdev_stream *s = device->streams; s != NULL && !busy; s = s->next)
+            busy = s->completed < s->drain;
+        if (busy) simdev_cond_wait(&machine->progress, &machine->lock);
+    }
+    simdev_unlock(&machine->lock);
+}
+
+bool simdev_stream_is_stopping(simdev_stream *stream) {
+    simdev_lock(&stream->device->machine->lock);
+    const bool stopping = stream->quit || simdev_lost(stream->device)->status != DHOW_OK;
+    simdev_unlock(&stream->device->machine->lock);
+    return stopping;
 }
 
 int32_t simdev_stream_query(simdev_stream *stream, dhow_error *err) {

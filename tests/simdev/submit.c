@@ -130,3 +130,27 @@ int32_t simdev_peer_copy(simdev_stream *stream, simdev_device *src, dhow_buffer 
     }
     return simdev_submit(stream, op, false, err);
 }
+
+int32_t simdev_call(simdev_stream *stream, const simdev_job *job, dhow_error *err) {
+    simdev_machine *machine = stream->device->machine;
+    simdev_op *op = simdev_op_new(stream, SIMDEV_CALL, err);
+    if (op == NULL) return DHOW_OUT_OF_MEMORY;
+    op->u.job = *job;
+    op->u.job.data = NULL;
+    int32_t status = simdev_enter(stream->device, "call", op, err);
+    if (status == DHOW_OK && job->data_bytes != 0) {
+        op->staging = simdev_new(machine, job->data_bytes);
+        if (op->staging == NULL) {
+            status = simdev_fail(err, DHOW_OUT_OF_MEMORY, "no host memory for a call's data");
+        } else {
+            SIMDEV_PRIVATE_BEGIN();
+            memcpy(op->staging, job->data, job->data_bytes);
+            SIMDEV_PRIVATE_END();
+        }
+    }
+    if (status != DHOW_OK) {
+        simdev_op_delete(machine, op);
+        return status;
+    }
+    return simdev_submit(stream, op, false, err);
+}

@@ -199,6 +199,47 @@ static void run_kernel(simdev_stream *stream, simdev_op *op, simdev_failure *why
     simdev_unlock(&machine->lock);
 }
 
+/* ---- calls ---- */
+
+static void run_call(simdev_stream *stream, simdev_op *op, simdev_failure *why) {
+    simdev_machine *machine = stream->device->machine;
+    const simdev_job *job = &op->u.job;
+    simdev_block *blocks[SIMDEV_MAX_RANGES] = {NULL};
+    unsigned char *memory[SIMDEV_MAX_RANGES] = {NULL};
+    simdev_lock(&machine->lock);
+    for (uint32_t i = 0; i < job->range_count && why->status == DHOW_OK; i++) {
+        if (job->ranges[i].handle == 0) continue;
+        (void)simdev_use_begin(machine, stream->device, job->ranges[i].handle, 0,
+                               job->ranges[i].bytes, &blocks[i], &memory[i], why);
+    }
+    simdev_unlock(&machine->lock);
+    if (why->status == DHOW_OK) {
+        for (uint32_t i = 0; i < job->range_count; i++) {
+            if (memory[i] == NULL) continue;
+            if ((job->ranges[i].access & DHOW_ACCESS_WRITE) != 0) {
+                SIMDEV_WRITES(memory[i]);
+            } else {
+                SIMDEV_READS(memory[i]);
+            }
+        }
+        const int32_t status = job->run(stream, op->staging, memory);
+        if (status != DHOW_OK) simdev_set_failure(why, status, "a call failed with %d", status);
+    }
+    simdev_lock(&machine->lock);
+    for (uint32_t i = 0; i < job->range_count; i++) {
+        if (blocks[i] != NULL) simdev_use_end(machine, blocks[i], why);
+    }
+    simdev_unlock(&machine->lock);
+}
+
+void simdev_word_seen(const void *word) {
+    union {
+        const void *from;
+        void *to;
+    } address = {word}; /* not written */
+    SIMDEV_ACQUIRE(address.to);
+}
+
 void simdev_run(simdev_stream *stream, simdev_op *op, simdev_failure *why) {
     delay(stream);
     if (op->fault.status != DHOW_OK) {
@@ -207,6 +248,8 @@ void simdev_run(simdev_stream *stream, simdev_op *op, simdev_failure *why) {
         run_copy(stream, op, why);
     } else if (op->kind == SIMDEV_FILL) {
         run_fill(stream, op, why);
+    } else if (op->kind == SIMDEV_CALL) {
+        run_call(stream, op, why);
     } else {
         run_kernel(stream, op, why);
     }

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The driver's functions, handed out by name and version as the real driver does: the newest form
+ * that is not newer than the version asked for.
+ */
+#include <string.h>
+
+#include "fake.h"
+
+typedef void any_function(void);
+
+typedef struct entry {
+    const char *name;
+    unsigned version;
+    any_function *function;
+} entry;
+
+#define ENTRY(name, version) \
+    { #name, version, (any_function *)name }
+/* cuda.h renames some; the names are those that callers ask for. */
+static const entry k_entries[] = {
+    ENTRY(cuInit, 2000),
+    ENTRY(cuDriverGetVersion, 2020),
+    ENTRY(cuDeviceGet, 2000),
+    ENTRY(cuDeviceGetCount, 2000),
+    {"cuDeviceGetUuid", 11040, (any_function *)cuDeviceGetUuid},
+    ENTRY(cuDevicePrimaryCtxRetain, 7000),
+    {"cuDevicePrimaryCtxRelease", 11000, (any_function *)cuDevicePrimaryCtxRelease},
+    ENTRY(cuDevicePrimaryCtxGetState, 7000),
+    {"cuCtxPushCurrent", 4000, (any_function *)cuCtxPushCurrent},
+    {"cuCtxPopCurrent", 4000, (any_function *)cuCtxPopCurrent},
+    ENTRY(cuCtxGetCurrent, 4000),
+    ENTRY(cuCtxSetCurrent, 4000),
+    ENTRY(cuCtxGetDevice, 2000),
+    ENTRY(cuKernelGetFunction, 12000),
+    ENTRY(cuKernelGetParamInfo, 12040),
+    ENTRY(cuFuncGetParamInfo, 12040),
+    ENTRY(cuFuncGetAttribute, 2020),
+    ENTRY(cuFuncSetAttribute, 9000),
+    ENTRY(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050),
+    ENTRY(cuLaunchKernel, 4000),
+    ENTRY(cuMemsetD16Async, 3020),
+    ENTRY(cuMemsetD32Async, 3020),
+    ENTRY(cuMemsetD2D32Async, 3020),
+    {"cuStreamWaitValue32", 11070, (any_function *)cuStreamWaitValue32},
+    {"cuStreamWriteValue32", 11070, (any_function *)cuStreamWriteValue32},
+    ENTRY(cuGetErrorName, 6000),
+    ENTRY(cuGetErrorString, 6000),
+};
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned version,
+                                             unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult *result) {
+    fake_call call;
+    cudaError_t code = fake_begin(&call, "cudaGetDriverEntryPointByVersion", FAKE_NOWHERE);
+    enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+    (void)flags;
+    if (code == cudaSuccess && (symbol == NULL || function == NULL)) code = cudaErrorInvalidValue;
+    if (code != cudaSuccess) return fake_end(&call, code);
+    *function = NULL;
+    for (size_t i = 0; i < sizeof k_entries / sizeof k_entries[0]; i++) {
+        const entry *e = &k_entries[i];
+        if (strcmp(e->name, symbol) != 0) continue;
+        if (!fake.settings.waits && strncmp(symbol, "cuStreamWaitValue", 17) == 0) continue;
+        if (e->version > version || (int)e->version > fake.settings.driver) {
+            found = cudaDriverEntryPointVersionNotSufficent;
+            continue;
+        }
+        memcpy(function, &e->function, sizeof *function);
+        found = cudaDriverEntryPointSuccess;
+    }
+    if (result != NULL) {
+        *result = found;
+    } else if (found != cudaDriverEntryPointSuccess) {
+        code = cudaErrorInvalidValue;
+    }
+    return fake_end(&call, code);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the fake CUDA runtime offers to tests beside NVIDIA's functions, and to the fake libraries
+ * next to it. Settings and faults come from FAKECUDA and FAKECUDA_FAULTS, read with the first call,
+ * or from fakecuda_reset().
+ *
+ * FAKECUDA is a list of NAME=VALUE, separated by commas: those of the simulated machine (devices,
+ * memory, delay_us, jitter_us, launch_us, bandwidth, seed) and
+ *   driver=13000   version of the driver; 0: there is none; older than the runtime: too old
+ *   runtime=13000  version of the runtime
+ *   stub=1         the toolkit's stub stands for the driver (34)
+ *   hidden=1       devices are there and hidden: as devices=0 (100)
+ *   init=CODE      every call answers this code: 46 busy, 802, 803, 3 ...
+ *   cc=90 sms=4 ecc=1   of each device
+ *   peer=0|1|2     2 promises access and delivers other bytes
+ *   waits=0        streams cannot wait for a word in host memory
+ *   nolt=1 nonvrtc=1 nonvml=1   the library does not start
+ *   noheuristic=1  cuBLASLt has no algorithm for anything
+ *
+ * FAKECUDA_FAULTS is a list of NAME[#DEVICE]@N[+]=[async:]CODE, separated by semicolons: the N-th
+ * call of the function (with + all later ones too) answers CUDA's CODE. `kernel:NAME` fails the
+ * N-th run of a kernel, kernel:* of any; that and `async:` come out at a later call. Codes that
+ * stick to a context on real devices stick.
+ */
+#ifndef TESTS_FAKECUDA_FAKECUDA_H_
+#define TESTS_FAKECUDA_FAKECUDA_H_
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Begins anew with other settings (NULL: none), releasing whatever is left. Nobody may be in a call
+ * or keep an object. False for a word that is no setting, which *why names then. */
+bool fakecuda_reset(const char *settings, const char *faults, char *why, size_t why_bytes);
+
+typedef struct fakecuda_objects {
+    uint32_t device_blocks, host_blocks, registrations, streams, events, graphs, graph_execs,
+        libraries, contexts, blas_handles, lt_objects, programs;
+} fakecuda_objects;
+/* What was made and not given back; a release counts whatever it answered. `out` may be NULL.
+ * Returns the sum. */
+uint32_t fakecuda_live_objects(fakecuda_objects *out);
+
+/* Calls of a function since the last reset; 0 for names that are none. */
+uint64_t fakecuda_call_count(const char *function);
+/* Names of all functions that can be made to fail, sorted; NULL behind the last. */
+const char *fakecuda_function(size_t index);
+/* Misuse that real hardware lets pass, since the last reset: how often, and the first one. */
+uint32_t fakecuda_complaints(void);
+const char *fakecuda_first_complaint(void);
+/* How often a primary context came to life since the last reset. */
+uint32_t fakecuda_contexts_made(void);
+/* Faults that struck since the last reset. */
+uint32_t fakecuda_faults_struck(void);
+
+/* ---- for the fake libraries ---- */
+
+typedef enum fakecuda_kind {
+    FAKECUDA_FREE,
+    FAKECUDA_STREAM,
+    FAKECUDA_EVENT,
+    FAKECUDA_GRAPH,
+    FAKECUDA_GRAPH_EXEC,
+    FAKECUDA_LIBRARY,
+    FAKECUDA_KERNEL,
+    FAKECUDA_FUNCTION,
+    FAKECUDA_BLAS,
+    FAKECUDA_LT,
+    FAKECUDA_PROGRAM,
+    FAKECUDA_KINDS
+} fakecuda_kind;
+
+/* Zeroed objects that are counted. NULL when memory is short. */
+void *fakecuda_object_new(fakecuda_kind kind, size_t bytes);
+void fakecuda_object_delete(void *object);
+bool fakecuda_object_is(const void *object, fakecuda_kind kind);
+
+/* Counts a call of another library; the scripted code, or 0. */
+int fakecuda_library_call(const char *function);
+bool fakecuda_setting(const char *name); /* "nolt" */
+int fakecuda_current_device(void);       /* -1: no context is current */
+bool fakecuda_memory_info(int device, uint64_t *out_free, uint64_t *out_total);
+int fakecuda_device_count(void);
+void fakecuda_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+typedef struct fakecuda_range {
+    const void *address; /* NULL: not given */
+    uint64_t bytes;
+    bool writes;
+} fakecuda_range;
+enum { FAKECUDA_MAX_RANGES = 8, FAKECUDA_MAX_DATA = 512 };
+/* Queues work: `run` gets a copy of data and where the ranges lie for the host. Recorded where the
+ * stream is capturing. */
+cudaError_t fakecuda_work(cudaStream_t stream,
+                          void (*run)(void *data, unsigned char *const *memory), const void *data,
+                          size_t data_bytes, const fakecuda_range *ranges, uint32_t range_count);
+
+#endif /* TESTS_FAKECUDA_FAKECUDA_H_ */
