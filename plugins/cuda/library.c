@@ -83,26 +83,40 @@ bool dhowi_cuda_library_open(const dhow_host *host, dhowi_cuda_library_id id,
     return complete;
 }
 
-/* Of a path in the loader's own cache nothing is known without opening it, so the usual folders of
- * Debian and of the toolkit are looked at. */
+/* What the loader would find, without opening it: the folders that it searches for this plugin. */
+static bool in_search_path(const dhow_host *host, const char *file, char *where,
+                           size_t where_bytes) {
+    Dl_info self;
+    Dl_serinfo sizes, *list = NULL;
+    bool found = false;
+    void *own =
+        dladdr(&g_lock, &self) != 0 ? dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    if (own == NULL) return false;
+    if (dlinfo(own, RTLD_DI_SERINFOSIZE, &sizes) == 0) list = dhowi_cuda_new(host, sizes.dls_size);
+    if (list != NULL && dlinfo(own, RTLD_DI_SERINFOSIZE, list) == 0 &&
+        dlinfo(own, RTLD_DI_SERINFO, list) == 0) {
+        for (unsigned i = 0; i < list->dls_cnt && !found; i++) {
+            (void)snprintf(where, where_bytes, "%s/%s", list->dls_serpath[i].dls_name, file);
+            found = access(where, R_OK) == 0;
+        }
+    }
+    dhowi_cuda_delete(host, list);
+    (void)dlclose(own);
+    return found;
+}
+
 bool dhowi_cuda_library_locate(const dhow_host *host, dhowi_cuda_library_id id, char *where,
                                size_t where_bytes) {
-    static const char *const system[] = {"/usr/lib/x86_64-linux-gnu/",
-                                         "/usr/lib/aarch64-linux-gnu/", "/usr/lib64/", "/usr/lib/"};
-    char folders[PLACES][PATH_BYTES], path[PATH_BYTES + 64];
+    char folders[PLACES][PATH_BYTES];
     const vendor_library *library = &k_libraries[id];
     const int count = places(host, folders);
     for (int version = 0; version < 2 && library->file[version] != NULL; version++) {
-        for (size_t i = 0; i < (size_t)count + sizeof system / sizeof system[0]; i++) {
-            const char *folder = i < (size_t)count ? folders[i] : system[i - (size_t)count];
-            (void)snprintf(path, sizeof path, "%.511s%s", folder, library->file[version]);
-            const bool loaded = folder[0] == '\0';
-            void *handle = loaded ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-            if (handle != NULL) (void)dlclose(handle);
-            if (handle != NULL || (!loaded && access(path, R_OK) == 0)) {
-                (void)snprintf(where, where_bytes, "%s", path);
+        for (int i = 0; i < count; i++) {
+            (void)snprintf(where, where_bytes, "%.511s%s", folders[i], library->file[version]);
+            if (folders[i][0] == '\0'
+                    ? in_search_path(host, library->file[version], where, where_bytes)
+                    : access(where, R_OK) == 0)
                 return true;
-            }
         }
     }
     (void)snprintf(where, where_bytes, "%s not found; install %s, or set DHOW_CUDA_LIBRARY_PATH",
