@@ -15,6 +15,7 @@
  *   peer=0|1|2     2 promises access and delivers other bytes
  *   waits=0        streams cannot wait for a word in host memory
  *   nolt=1 nonvrtc=1 nonvml=1   the library does not start
+ *   strict=1       a complaint aborts, as do objects that are left when the process ends
  *   noheuristic=1  cuBLASLt has no algorithm for anything
  *
  * FAKECUDA_FAULTS is a list of NAME[#DEVICE]@N[+]=[async:]CODE, separated by semicolons: the N-th

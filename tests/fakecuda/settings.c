@@ -33,9 +33,13 @@ static int set(fake_settings *to, const char *key, size_t key_length, const char
     const struct {
         const char *name;
         bool *target;
-    } switches[] = {{"stub", &to->stub},       {"hidden", &to->hidden},
-                    {"waits", &to->waits},     {"nolt", &to->nolt},
-                    {"nonvrtc", &to->nonvrtc}, {"noheuristic", &to->noheuristic},
+    } switches[] = {{"strict", &to->strict},
+                    {"stub", &to->stub},
+                    {"hidden", &to->hidden},
+                    {"waits", &to->waits},
+                    {"nolt", &to->nolt},
+                    {"nonvrtc", &to->nonvrtc},
+                    {"noheuristic", &to->noheuristic},
                     {"nonvml", &to->nonvml}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         if (strlen(numbers[i].name) == key_length && memcmp(numbers[i].name, key, key_length) == 0)

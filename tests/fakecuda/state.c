@@ -40,6 +40,20 @@ void fakecuda_complain(const char *format, ...) {
     if (atomic_fetch_add(&fake.complaints, 1) == 0)
         memcpy(fake.first_complaint, message, sizeof message);
     (void)fprintf(stderr, "fake CUDA: %s\n", message);
+    if (fake.settings.strict) abort();
+}
+
+__attribute__((destructor)) static void look_back(void) {
+    fakecuda_objects left;
+    if (!fake.ready || !fake.settings.strict || fakecuda_live_objects(&left) == 0) return;
+    fakecuda_complain(
+        "left at the end: %u device blocks, %u host blocks, %u registrations, %u streams, %u "
+        "events, %u graphs, %u recordings, %u libraries, %u contexts, %u of cuBLAS, %u of "
+        "cuBLASLt, "
+        "%u programs",
+        left.device_blocks, left.host_blocks, left.registrations, left.streams, left.events,
+        left.graph_execs, left.graphs, left.libraries, left.contexts, left.blas_handles,
+        left.lt_objects, left.programs);
 }
 
 uint32_t fakecuda_complaints(void) { return atomic_load(&fake.complaints); }
