@@ -258,6 +258,16 @@ FN u16 k_half_store(f32 f)
 }
 #define LOADH(p, i) k_half_load((p)[i])
 #define STOREH(p, i, v) ((p)[i] = k_half_store(v))
+/* 16 bytes at once, the widest access there is: how many bytes are on their way decides the bandwidth.
+ *   PACK(T)          PACK_COUNT(T) elements, as .e[k] or as .wide
+ *   PACK_AT(p, i)    the i-th pack of p, which must be PACKABLE: lie on a multiple of 16 bytes */
+typedef struct __align__(16) {
+    u32 words[4];
+} k_wide;
+#define PACK(T) union { k_wide wide; T e[16 / sizeof(T)]; }
+#define PACK_COUNT(T) ((int)(16 / sizeof(T)))
+#define PACK_AT(p, i) (((k_wide *)(p))[i])
+#define PACKABLE(p) (((u64)(p)&15) == 0)
 #define IN(T, x) const T *__restrict__ x
 #define OUT(T, x) T *__restrict__ x
 #define INOUT(T, x) T *__restrict__ x
@@ -661,6 +671,9 @@ K_DEFINE_REDUCES(f64)
         v = K_OP_##op(v, k_e);                \
     }                                         \
     v = k_reduce_##op##_##T((LOCALPTR T *)k_red, v)
+/* Of one value per item; `red` is the REDUCE_SPACE, which is named k_red. */
+#define REDUCE_ITEMS(op, T, red, v) K_REDUCE_ITEMS(op, T, red, v)
+#define K_REDUCE_ITEMS(op, T, red, v) k_reduce_##op##_##T(red, v)
 #endif
 
 /* ---- LOOP model ------------------------------------------------------------------------------------------------- */
