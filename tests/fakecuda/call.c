@@ -4,6 +4,7 @@
  * error that the runtime remembers for each thread.
  */
 #include <string.h>
+#include <unistd.h>
 
 #include "fake.h"
 
@@ -96,6 +97,7 @@ int fake_kernel_fault(const char *kernel, int device) {
 
 static int driver_state(void) {
     const fake_settings *s = &fake.settings;
+    if (fake.process != getpid()) return cudaErrorInitializationError; /* forked */
     if (s->stub) return cudaErrorStubLibrary;
     if (s->driver / 1000 < s->runtime / 1000) return cudaErrorInsufficientDriver;
     if (s->init != 0) return s->init;
@@ -151,7 +153,7 @@ cudaError_t fake_code(int device, int32_t status) {
     if (status > FAKE_STATUS) return (cudaError_t)(stuck != 0 ? stuck : status - FAKE_STATUS);
     switch (status) {
         case DHOW_OK:
-            return stuck != 0 ? (cudaError_t)stuck : cudaSuccess;
+            return cudaSuccess;
         case DHOW_NOT_READY:
             return cudaErrorNotReady;
         case DHOW_OUT_OF_MEMORY:
@@ -161,6 +163,11 @@ cudaError_t fake_code(int device, int32_t status) {
         default:
             return stuck != 0 ? (cudaError_t)stuck : cudaErrorInvalidValue;
     }
+}
+
+cudaError_t fake_done(int device, int32_t status) {
+    const cudaError_t code = fake_code(device, status);
+    return code == cudaSuccess ? (cudaError_t)atomic_load(&fake.sticky[device]) : code;
 }
 
 int fakecuda_library_call(const char *function) {

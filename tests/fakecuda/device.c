@@ -173,7 +173,7 @@ cudaError_t cudaDeviceSynchronize(void) {
     if (code == cudaSuccess) code = fake_forbidden();
     if (code == cudaSuccess) {
         simdev_device_drain(fake.devices[call.device]);
-        code = fake_code(call.device, DHOW_OK);
+        code = fake_done(call.device, DHOW_OK);
     }
     return fake_end(&call, code);
 }

@@ -94,7 +94,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     cudaError_t code = begin_on(&call, "cudaEventSynchronize", event);
     if (code == cudaSuccess && is_captured(event)) code = cudaErrorCapturedEvent;
     if (code == cudaSuccess)
-        code = fake_code(event->device, simdev_event_sync(event->native, &err));
+        code = fake_done(event->device, simdev_event_sync(event->native, &err));
     return fake_end(&call, code);
 }
 
@@ -104,7 +104,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
     cudaError_t code = begin_on(&call, "cudaEventQuery", event);
     if (code == cudaSuccess && is_captured(event)) code = cudaErrorCapturedEvent;
     if (code == cudaSuccess)
-        code = fake_code(event->device, simdev_event_query(event->native, &err));
+        code = fake_done(event->device, simdev_event_query(event->native, &err));
     return fake_end(&call, code);
 }
 

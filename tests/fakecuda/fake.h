@@ -52,6 +52,7 @@ typedef struct fake_object { /* in front of each counted object */
 typedef struct fake_state {
     pthread_mutex_t lock;
     bool ready;
+    pid_t process;       /* that began; CUDA does not survive a fork */
     uint64_t generation; /* counts resets; threads' contexts of earlier ones are void */
     fake_settings settings;
     fake_fault faults[FAKE_MAX_FAULTS];
@@ -108,6 +109,8 @@ static inline CUresult fake_driver_end(fake_call *call, cudaError_t code) {
 }
 /* What the machine answered, as CUDA's code. */
 cudaError_t fake_code(int device, int32_t status);
+/* The same for a call that has waited for work: what that came to is news too. */
+cudaError_t fake_done(int device, int32_t status);
 /* The code that the script has for a run of this kernel, or 0. */
 int fake_kernel_fault(const char *kernel, int device);
 

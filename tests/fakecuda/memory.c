@@ -42,7 +42,7 @@ cudaError_t cudaFree(void *memory) {
     simdev_device_drain(place.device);
     simdev_mem_free(place.device, place.start);
     count(&fake.device_blocks, -1);
-    return fake_end(&call, code == cudaSuccess ? fake_code(call.device, DHOW_OK) : code);
+    return fake_end(&call, code == cudaSuccess ? fake_done(call.device, DHOW_OK) : code);
 }
 
 cudaError_t cudaMemGetInfo(size_t *out_free, size_t *out_total) {
@@ -89,7 +89,7 @@ cudaError_t cudaFreeHost(void *memory) {
     simdev_device_drain(place.device);
     simdev_host_free(place.device, memory);
     count(&fake.host_blocks, -1);
-    return fake_end(&call, code == cudaSuccess ? fake_code(call.device, DHOW_OK) : code);
+    return fake_end(&call, code == cudaSuccess ? fake_done(call.device, DHOW_OK) : code);
 }
 
 cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags) {
@@ -123,7 +123,7 @@ cudaError_t cudaHostUnregister(void *memory) {
     simdev_device_drain(place.device);
     (void)simdev_host_unregister_always(place.device, memory, &err);
     count(&fake.registrations, -1);
-    return fake_end(&call, code == cudaSuccess ? fake_code(call.device, DHOW_OK) : code);
+    return fake_end(&call, code == cudaSuccess ? fake_done(call.device, DHOW_OK) : code);
 }
 
 cudaError_t cudaHostGetDevicePointer(void **out, void *memory, unsigned flags) {

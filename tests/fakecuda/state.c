@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fake.h"
 
@@ -45,7 +46,9 @@ void fakecuda_complain(const char *format, ...) {
 
 __attribute__((destructor)) static void look_back(void) {
     fakecuda_objects left;
-    if (!fake.ready || !fake.settings.strict || fakecuda_live_objects(&left) == 0) return;
+    if (!fake.ready || !fake.settings.strict || fake.process != getpid() ||
+        fakecuda_live_objects(&left) == 0)
+        return;
     fakecuda_complain(
         "left at the end: %u device blocks, %u host blocks, %u registrations, %u streams, %u "
         "events, %u graphs, %u recordings, %u libraries, %u contexts, %u of cuBLAS, %u of "
@@ -108,6 +111,7 @@ static void start_machine(void) {
 static bool configure(const char *settings, const char *faults, char *why, size_t bytes) {
     if (!fake_settings_parse(&fake.settings, settings, why, bytes)) return false;
     if (!fake_faults_parse(fake.faults, &fake.fault_count, faults, why, bytes)) return false;
+    fake.process = getpid();
     start_machine();
     fake.ready = true;
     fake.generation++;

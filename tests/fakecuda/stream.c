@@ -87,7 +87,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
     if (code == cudaSuccess) code = fake_forbidden_on(stream);
     /* Also on a failed device: its work has ended. */
     if (stream != NULL && (code == cudaSuccess || fake_is_sticky((int)code))) {
-        const cudaError_t now = fake_code(stream->device, simdev_stream_sync(stream->native, &err));
+        const cudaError_t now = fake_done(stream->device, simdev_stream_sync(stream->native, &err));
         if (code == cudaSuccess) code = now;
     }
     return fake_end(&call, code);
@@ -100,7 +100,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
     fake_stream *stream = begin_on(&call, "cudaStreamQuery", handle, &code);
     if (code == cudaSuccess) code = fake_forbidden_on(stream);
     if (code == cudaSuccess)
-        code = fake_code(stream->device, simdev_stream_query(stream->native, &err));
+        code = fake_done(stream->device, simdev_stream_query(stream->native, &err));
     return fake_end(&call, code);
 }
 

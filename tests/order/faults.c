@@ -19,7 +19,7 @@ static conform_result expect_lost(conform_env *env, dhow_tensor *t, const char *
     float value[4];
     double start = seconds();
     FAILS(DHOW_DEVICE_LOST, cause, dhow_relu(NULL, t, t));
-    FAILS(DHOW_DEVICE_LOST, "sim:0 is lost since", dhow_fill(NULL, t, 1));
+    FAILS(DHOW_DEVICE_LOST, order_text("sim:0 is lost since"), dhow_fill(NULL, t, 1));
     FAILS(DHOW_DEVICE_LOST, cause,
           dhow_tensor_read(t, conform_memory(env, ORDER_COUNT * 4), ORDER_COUNT * 4));
     FAILS(DHOW_DEVICE_LOST, cause, dhow_tensor_create(env->device, DHOW_F32, DHOW_SHAPE(4), &none));
@@ -39,7 +39,7 @@ static conform_result lost_in_a_launch(conform_env *env) {
     TRY(order_full(env, env->device, 1, &t));
     OK(dhow_relu(NULL, t, t));
     OK(dhow_relu(NULL, t, t));
-    FAILS(DHOW_DEVICE_LOST, "sim:0: relu_f32", dhow_relu(NULL, t, t));
+    FAILS(DHOW_DEVICE_LOST, order_text("sim:0: relu_f32"), dhow_relu(NULL, t, t));
     return expect_lost(env, t, "relu_f32");
 }
 
@@ -49,7 +49,7 @@ static conform_result lost_in_background(conform_env *env) {
     OK(dhow_relu(NULL, t, t));
     dhow_status status = dhow_device_sync(env->device);
     CHECK(status == DHOW_DEVICE_LOST, "the sync says %s", dhow_status_name(status));
-    return expect_lost(env, t, "scripted fault: launch");
+    return expect_lost(env, t, "launch");
 }
 
 /* Lost in the middle of a copy to another device: the copy fails, the other device works. */
@@ -60,7 +60,7 @@ static conform_result lost_in_a_staged_copy(conform_env *env) {
     CHECK(status == DHOW_DEVICE_LOST, "the copy says %s", dhow_status_name(status));
     TRY(order_full(env, order_device(env, "sim:1"), 2, &small));
     TRY(order_expect(env, small, 2, "sim:1"));
-    FAILS(DHOW_DEVICE_LOST, "sim:0 is lost since", dhow_fill(NULL, t, 1));
+    FAILS(DHOW_DEVICE_LOST, order_text("sim:0 is lost since"), dhow_fill(NULL, t, 1));
     return CONFORM_PASS;
 }
 
@@ -131,7 +131,7 @@ static conform_result memory_is_short(conform_env *env) {
     OK(dhow_tensor_set_label(held, "weights"));
     FAILS(DHOW_OUT_OF_MEMORY, "largest holders: 'weights' 1",
           dhow_tensor_create(env->device, DHOW_U8, DHOW_SHAPE(2 << 20), &t));
-    CHECK(strstr(dhow_last_error(), "sim:0: out of memory: asked 2") != NULL, "'%s'",
+    CHECK(strstr(dhow_last_error(), order_text("sim:0: out of memory: asked 2")) != NULL, "'%s'",
           dhow_last_error());
     OK(dhow_fill(NULL, held, 5));
     unsigned char *got = conform_memory(env, 1 << 20);
@@ -157,8 +157,8 @@ static conform_result staged_copy_breaks(conform_env *env) {
     OK(dhow_copy_plan(t, there, &plan));
     CHECK(plan.path == DHOW_COPY_STAGED, "plan: %s", plan.text);
     OK(dhow_copy_async(s, t, there, 0));
-    FAILS(DHOW_INTERNAL, "sim:1", dhow_tensor_read(there, got, bytes));
-    FAILS(DHOW_INTERNAL, "sim:1", dhow_stream_sync(s));
+    FAILS(DHOW_INTERNAL, order_text("sim:1"), dhow_tensor_read(there, got, bytes));
+    FAILS(DHOW_INTERNAL, order_text("sim:1"), dhow_stream_sync(s));
     OK(dhow_stream_sync(s));
     dhow_status left = dhow_device_sync(other); /* perhaps the reader's own stream heard it, too */
     (void)left;
@@ -170,19 +170,27 @@ static conform_result staged_copy_breaks(conform_env *env) {
 }
 
 #define STAGED "peer=0,delay_us=100,jitter_us=100,pageable=late"
+#define CUDA_STAGED "peer=0,delay_us=100,jitter_us=100"
 const order_program order_fault_programs[] = {
-    {"lost_in_a_launch", lost_in_a_launch, "launch#0@3=DEVICE_LOST!", "delay_us=100"},
-    {"lost_in_background", lost_in_background, "launch#0@1=async:DEVICE_LOST!", "delay_us=100"},
-    {"lost_in_a_staged_copy", lost_in_a_staged_copy, "copy#0@3=async:DEVICE_LOST!", STAGED},
-    {"kernel_fails_late", kernel_fails_late, "kernel:relu_f32@1=async:INTERNAL", "delay_us=100"},
-    {"reader_hears_of_it", reader_hears_of_it, "kernel:relu_f32@1=async:INTERNAL", STAGED},
+    {"lost_in_a_launch", lost_in_a_launch, "launch#0@3=DEVICE_LOST!", "delay_us=100",
+     "cuLaunchKernel#0@3=719", "delay_us=100"},
+    {"lost_in_background", lost_in_background, "launch#0@1=async:DEVICE_LOST!", "delay_us=100",
+     "kernel:relu_f32#0@1=719", "delay_us=100"},
+    {"lost_in_a_staged_copy", lost_in_a_staged_copy, "copy#0@3=async:DEVICE_LOST!", STAGED,
+     "cudaMemcpyAsync#0@3=async:700", CUDA_STAGED},
+    /* A kernel that fails takes the device with it on CUDA. */
+    {"kernel_fails_late", kernel_fails_late, "kernel:relu_f32@1=async:INTERNAL", "delay_us=100",
+     NULL, NULL},
+    {"reader_hears_of_it", reader_hears_of_it, "kernel:relu_f32@1=async:INTERNAL", STAGED, NULL,
+     NULL},
     {"housekeeping_swallows_nothing", housekeeping_swallows_nothing,
-     "kernel:relu_f32@1=async:INTERNAL", "delay_us=100"},
+     "kernel:relu_f32@1=async:INTERNAL", "delay_us=100", NULL, NULL},
     {"memory_comes_back_from_the_cache", memory_comes_back_from_the_cache,
-     "mem_alloc@3=OUT_OF_MEMORY", "delay_us=100"},
-    {"memory_is_short", memory_is_short, "mem_alloc@2+=OUT_OF_MEMORY", ""},
-    {"staged_copy_breaks", staged_copy_breaks, "copy#1@3=async:INTERNAL", STAGED},
-    {"staged_copy_breaks_at_once", staged_copy_breaks, "copy#1@3=INTERNAL", STAGED},
+     "mem_alloc@3=OUT_OF_MEMORY", "delay_us=100", "cudaMalloc@3=2", "delay_us=100"},
+    {"memory_is_short", memory_is_short, "mem_alloc@2+=OUT_OF_MEMORY", "", "cudaMalloc@2+=2", ""},
+    {"staged_copy_breaks", staged_copy_breaks, "copy#1@3=async:INTERNAL", STAGED, NULL, NULL},
+    {"staged_copy_breaks_at_once", staged_copy_breaks, "copy#1@3=INTERNAL", STAGED,
+     "cudaMemcpyAsync#1@3=999", CUDA_STAGED},
 };
 const uint32_t order_fault_program_count =
     sizeof order_fault_programs / sizeof order_fault_programs[0];

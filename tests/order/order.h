@@ -11,9 +11,11 @@
 
 typedef struct order_program {
     const char *name;
-    conform_result (*fn)(conform_env *env); /* env->device is sim:0; may release env->context */
+    conform_result (*fn)(conform_env *env); /* env->device is number 0; may release env->context */
     const char *faults;   /* DHOW_SIM_FAULTS, or NULL: then it runs in every setting */
     const char *settings; /* with faults: DHOW_SIM */
+    const char *cuda_faults, *cuda_settings; /* the same on the fake CUDA runtime; NULL: there are
+                                                no such faults */
 } order_program;
 
 extern const order_program order_programs[];
@@ -26,6 +28,10 @@ extern const uint32_t order_fault_program_count;
 bool order_run(const order_program *program, uint32_t seeds, char *out, size_t out_bytes);
 
 /* ---- for programs ---- */
+
+/* Programs are written for sim. With DHOW_ORDER_FAKECUDA, the path of the fake CUDA runtime, they
+ * run on cuda: this says "cuda:1" for "sim:1", and the like. Good until the next but three. */
+const char *order_text(const char *text);
 
 enum { ORDER_COUNT = 40000 }; /* f32: more than what goes to a driver directly */
 

@@ -300,7 +300,7 @@ static conform_result random_program(conform_env *env) {
 }
 
 #define PROGRAM(name) \
-    { #name, name, NULL, NULL }
+    { #name, name, NULL, NULL, NULL, NULL }
 const order_program order_programs[] = {
     PROGRAM(copy_beside_kernel), PROGRAM(released_source),
     PROGRAM(reused_storage),     PROGRAM(early_host_read),
