@@ -38,8 +38,9 @@ struct dhow_device {
     uint32_t fork_generation;
     char name[32];
     dhow_device_desc desc;
-    pthread_mutex_t mutex;  /* opening, attachments, loss */
-    _Atomic(void *) native; /* the plugin's device once it is open */
+    pthread_mutex_t mutex;     /* opening, attachments, loss */
+    _Atomic(void *) native;    /* the plugin's device once it is open */
+    _Atomic int32_t precision; /* of f32 products: DHOW_BF16, or 0 for DHOW_F32 */
     atomic_bool lost;
     dhowi_saved_error loss; /* the first failure, fixed once `lost` is set */
     dhowi_attachment attachments[DHOWI_ATTACHMENTS];
@@ -80,6 +81,13 @@ dhow_status dhowi_device_usable(dhow_device *device);
 dhow_status dhowi_device_open(dhow_device *device);
 static inline void *dhowi_device_native(dhow_device *device) {
     return atomic_load_explicit(&device->native, memory_order_acquire);
+}
+
+/* The type that products and convolutions of a dtype compute in. */
+static inline dhow_dtype dhowi_device_compute(const dhow_device *device, dhow_dtype dtype) {
+    if (dtype == DHOW_F64) return DHOW_F64;
+    const int32_t set = atomic_load_explicit(&device->precision, memory_order_relaxed);
+    return dtype == DHOW_F32 && set != 0 ? (dhow_dtype)set : DHOW_F32;
 }
 
 /* ---- attachments ---- */

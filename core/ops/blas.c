@@ -78,7 +78,7 @@ static bool describe(const dhowi_gemm *g, dhow_blas_desc *d) {
     memset(d, 0, sizeof *d);
     d->struct_size = (uint32_t)sizeof *d;
     d->dtype_a = d->dtype_b = d->dtype_c = (int32_t)g->a->dtype;
-    d->compute = g->a->dtype == DHOW_F64 ? DHOW_F64 : DHOW_F32;
+    d->compute = (int32_t)dhowi_device_compute(dhowi_tensor_device(g->a), g->a->dtype);
     d->m = g->m;
     d->n = g->n;
     d->k = g->k;

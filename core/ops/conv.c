@@ -115,7 +115,7 @@ static void describe(const dhowi_call *call, const dhow_window *w, dhow_conv_des
     memset(d, 0, sizeof *d);
     d->struct_size = (uint32_t)sizeof *d;
     d->dtype = d->weight_dtype = (int32_t)x->dtype;
-    d->compute = x->dtype == DHOW_F64 ? DHOW_F64 : DHOW_F32;
+    d->compute = (int32_t)dhowi_device_compute(dhowi_tensor_device(x), x->dtype);
     d->src_layout = d->dst_layout = DHOW_LAYOUT_NCHW;
     d->n = x->shape[0];
     d->c = x->shape[1];

@@ -334,6 +334,28 @@ static conform_result matmul(conform_env *env, dhow_dtype dtype) {
     return matmul_case(env, dtype, 1, 70, 90, 300, true, 3);
 }
 
+/* Less precision when it is allowed, and none of it left afterwards. */
+static conform_result precision(conform_env *env) {
+    const int64_t shape[] = {64, 64};
+    conform_array a = conform_array_random(env, DHOW_F32, 2, shape, -1, 1, 25);
+    conform_array c = conform_array_new(env, DHOW_F32, 2, shape);
+    for (int64_t i = 0; i < 64 * 64; i++)
+        for (int64_t p = 0; p < 64; p++)
+            c.value[i] += a.value[i / 64 * 64 + p] * a.value[p * 64 + i % 64];
+    dhow_tensor *ta, *tc;
+    TRY(conform_upload(env, &a, LAYOUT_PLAIN, &ta));
+    TRY(conform_blank(env, &c, LAYOUT_PLAIN, &tc));
+    FAILS(DHOW_INVALID_ARGUMENT, "f32 or bf16", dhow_device_set_precision(env->device, DHOW_F64));
+    OK(dhow_device_set_precision(env->device, DHOW_BF16));
+    dhow_status status = dhow_matmul(NULL, ta, ta, tc);
+    CHECK(dhow_device_precision(env->device) == DHOW_BF16, "the precision is not kept");
+    OK(dhow_device_set_precision(env->device, DHOW_F32));
+    CHECK(status == DHOW_OK, "%s", dhow_last_error());
+    TRY(conform_expect(env, tc, &c, (conform_tolerance){0.1, 0.01}, "in bf16"));
+    OK(dhow_matmul(NULL, ta, ta, tc));
+    return conform_expect(env, tc, &c, sum_tolerance(DHOW_F32, 64), "in f32 again");
+}
+
 static conform_result linear(conform_env *env, dhow_dtype dtype) {
     NEEDS_DTYPE(dtype);
     const int64_t x_shape[] = {3, 5, 37}, w_shape[] = {19, 37}, y_shape[] = {3, 5, 19};
@@ -747,6 +769,7 @@ const conform_case conform_op_cases[] = {
             CASE("unary/special", special_values, "ops"),
     CASE("binary/integers", integer_corners, "ops"),
     CASE("binary/nan", nan_wins, "ops"),
+    CASE("matmul/precision", precision, "ops,blas"),
     CASE("gather", gather, "ops"),
     CASE("empty", nothing_to_do, "ops"),
 };

@@ -134,6 +134,7 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(model_create, CONTEXT, 0, dhow_model_create(B, &out.model))                                  \
     X(device_info, DEVICE, 0, dhow_device_get_info(B, &out.device))                                \
     X(device_open, DEVICE, 0, dhow_device_open(B))                                                 \
+    X(set_precision, DEVICE, 0, dhow_device_set_precision(B, DHOW_F32))                            \
     X(device_sync, DEVICE, 0, dhow_device_sync(B))                                                 \
     X(memory_stats, DEVICE, 0, dhow_memory_get_stats(B, &out.stats))                               \
     X(memory_peaks, DEVICE, 0, dhow_memory_reset_peaks(B))                                         \
@@ -356,6 +357,7 @@ Test(handles, functions_without_a_status_answer_for_bad_handles) {
         cr_assert_eq(dhow_device_count(bad), 0);
         cr_assert_str_eq(dhow_device_name(bad), "(invalid device)");
         cr_assert_null(dhow_device_context(bad));
+        cr_assert_eq(dhow_device_precision(bad), DHOW_F32);
         cr_assert_null(dhow_stream_device(bad));
         cr_assert_null(dhow_tensor_device(bad));
         cr_assert_eq(dhow_tensor_count(bad), -1);
