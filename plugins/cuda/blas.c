@@ -330,8 +330,11 @@ static int32_t plan(void *device_pointer, const dhow_blas_desc *desc, void **out
     blas_plan *p = dhowi_cuda_new(device->host, sizeof *p);
     if (p == NULL)
         return dhowi_cuda_refuse(err, DHOW_OUT_OF_MEMORY, "%s: no host memory", device->name);
-    const bool entered = dhowi_cuda_enter(device);
-    status = handles_of(device, &handles, err);
+    bool entered;
+    const cudaError_t code = dhowi_cuda_require(device, &entered);
+    status = code == cudaSuccess
+                 ? handles_of(device, &handles, err)
+                 : dhowi_cuda_fail(err, code, "%s: a plan of a product", device->name);
     if (status != DHOW_OK) {
         dhowi_cuda_leave(entered);
         dhowi_cuda_delete(device->host, p);
@@ -437,9 +440,9 @@ static int32_t run(void *plan_pointer, void *stream_pointer, dhow_buffer a, dhow
     if (code != cudaSuccess) return dhowi_cuda_fail_on(stream, err, code, "a product by cuBLAS");
     err->native_code = result;
     int32_t status =
-        dhowi_cuda_refuse(err, DHOW_INTERNAL, "%s: %s: %s", p->device->name,
+        dhowi_cuda_refuse(err, DHOW_INTERNAL, "%s: %s: %s (%d)", p->device->name,
                           p->by_cublas ? "cublasGemmStridedBatchedEx" : "cublasLtMatmul",
-                          p->device->blas->lt.status_name(result));
+                          p->device->blas->lt.status_name(result), result);
     err->native_code = result;
     return status;
 }

@@ -111,12 +111,23 @@ int32_t dhowi_cuda_device_describe(void *backend, uint32_t index, dhow_device_de
 int32_t dhowi_cuda_device_open(void *backend, uint32_t index, void **out_device, dhow_error *err);
 void dhowi_cuda_device_close(void *device);
 
-/* Makes the device's context current; true when leave() must put the former one back. */
-static inline bool dhowi_cuda_enter(const dhowi_cuda_device *device) {
+/* Makes the device's context current; *out_entered when leave() must put the former one back. Calls
+ * that make something must not be made after a failure: they would make it on another device. */
+static inline cudaError_t dhowi_cuda_require(const dhowi_cuda_device *device, bool *out_entered) {
     CUcontext current = NULL;
+    *out_entered = false;
     if (dhowi_cu.CtxGetCurrent(&current) == CUDA_SUCCESS && current == device->context)
-        return false;
-    return dhowi_cu.CtxPushCurrent(device->context) == CUDA_SUCCESS;
+        return cudaSuccess;
+    const CUresult code = dhowi_cu.CtxPushCurrent(device->context);
+    *out_entered = code == CUDA_SUCCESS;
+    return (cudaError_t)code;
+}
+
+/* The same for calls on things that know their device. */
+static inline bool dhowi_cuda_enter(const dhowi_cuda_device *device) {
+    bool entered;
+    (void)dhowi_cuda_require(device, &entered);
+    return entered;
 }
 
 static inline void dhowi_cuda_leave(bool entered) {

@@ -98,17 +98,26 @@ int32_t dhowi_cuda_device_describe(void *backend_pointer, uint32_t index, dhow_d
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-static void read_limits(dhowi_cuda_device *device) {
-    const int ordinal = device->ordinal;
-    int lowest = 0, highest = 0;
-    device->arch = (uint32_t)(10 * attribute_of(ordinal, cudaDevAttrComputeCapabilityMajor) +
-                              attribute_of(ordinal, cudaDevAttrComputeCapabilityMinor));
-    device->compute_units = (uint32_t)attribute_of(ordinal, cudaDevAttrMultiProcessorCount);
-    device->shared_bytes = (uint32_t)attribute_of(ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
-    device->group_items = (uint32_t)attribute_of(ordinal, cudaDevAttrMaxThreadsPerBlock);
+static cudaError_t read_limits(dhowi_cuda_device *device) {
+    enum { MAJOR, MINOR, UNITS, SHARED, ITEMS, LIMITS };
+    static const enum cudaDeviceAttr attributes[LIMITS] = {
+        [MAJOR] = cudaDevAttrComputeCapabilityMajor,
+        [MINOR] = cudaDevAttrComputeCapabilityMinor,
+        [UNITS] = cudaDevAttrMultiProcessorCount,
+        [SHARED] = cudaDevAttrMaxSharedMemoryPerBlockOptin,
+        [ITEMS] = cudaDevAttrMaxThreadsPerBlock};
+    int values[LIMITS] = {0}, lowest = 0, highest = 0;
+    cudaError_t code = cudaSuccess;
+    for (int i = 0; i < LIMITS && code == cudaSuccess; i++)
+        code = cudaDeviceGetAttribute(&values[i], attributes[i], device->ordinal);
+    if (code == cudaSuccess) code = cudaDeviceGetStreamPriorityRange(&lowest, &highest);
+    device->arch = (uint32_t)(10 * values[MAJOR] + values[MINOR]);
+    device->compute_units = (uint32_t)values[UNITS];
+    device->shared_bytes = (uint32_t)values[SHARED];
+    device->group_items = (uint32_t)values[ITEMS];
     device->host_waits = dhowi_cu.StreamWaitValue32 != NULL;
-    if (cudaDeviceGetStreamPriorityRange(&lowest, &highest) == cudaSuccess)
-        device->copy_priority = highest;
+    device->copy_priority = highest;
+    return code;
 }
 
 int32_t dhowi_cuda_device_open(void *backend_pointer, uint32_t index, void **out_device,
@@ -128,11 +137,17 @@ int32_t dhowi_cuda_device_open(void *backend_pointer, uint32_t index, void **out
         dhowi_cuda_delete(backend->host, device);
         return dhowi_cuda_fail(err, (cudaError_t)code, "cuda:%u: its context", index);
     }
+    bool entered;
+    cudaError_t limits = dhowi_cuda_require(device, &entered);
+    if (limits == cudaSuccess) limits = read_limits(device);
+    dhowi_cuda_leave(entered);
+    if (limits != cudaSuccess) {
+        (void)dhowi_cu.DevicePrimaryCtxRelease(device->id);
+        dhowi_cuda_delete(backend->host, device);
+        return dhowi_cuda_fail(err, limits, "cuda:%u: its limits", index);
+    }
     (void)pthread_mutex_init(&device->lock, NULL);
     (void)pthread_cond_init(&device->signalled, NULL);
-    const bool entered = dhowi_cuda_enter(device);
-    read_limits(device);
-    dhowi_cuda_leave(entered);
     *out_device = device;
     return DHOW_OK;
 }

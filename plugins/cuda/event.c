@@ -58,14 +58,14 @@ static cudaError_t add_page(dhowi_cuda_device *device) {
 }
 
 static int32_t create_signal(dhowi_cuda_device *device, dhowi_cuda_event *event, dhow_error *err) {
-    cudaError_t code = cudaSuccess;
     if (!device->host_waits)
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED,
                                  "%s: streams cannot wait for the host with this driver",
                                  device->name);
-    const bool entered = dhowi_cuda_enter(device);
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(device, &entered);
     (void)pthread_mutex_lock(&device->lock);
-    if (device->spare_flags == NULL) code = add_page(device);
+    if (code == cudaSuccess && device->spare_flags == NULL) code = add_page(device);
     if (code == cudaSuccess) {
         event->flag = device->spare_flags;
         device->spare_flags = event->flag->next_spare;
@@ -102,8 +102,9 @@ int32_t dhowi_cuda_event_signal(void *event_pointer, dhow_error *err) {
 static int32_t create_native(dhowi_cuda_device *device, dhowi_cuda_event *event, dhow_error *err) {
     const unsigned flags =
         (event->flags & DHOW_EVENT_TIMING) != 0 ? cudaEventDefault : cudaEventDisableTiming;
-    const bool entered = dhowi_cuda_enter(device);
-    const cudaError_t code = cudaEventCreateWithFlags(&event->native, flags);
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(device, &entered);
+    if (code == cudaSuccess) code = cudaEventCreateWithFlags(&event->native, flags);
     dhowi_cuda_leave(entered);
     return code == cudaSuccess ? DHOW_OK
                                : dhowi_cuda_fail(err, code, "%s: creating an event", device->name);

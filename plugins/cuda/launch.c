@@ -26,11 +26,13 @@ static void read_params(dhowi_cuda_kernel *kernel) {
     if (dhowi_cu.FuncGetParamInfo == NULL) return;
     int32_t count = 0;
     size_t offset, bytes;
-    while (count < DHOW_MAX_KERNEL_ARGS &&
-           dhowi_cu.FuncGetParamInfo(kernel->function, (size_t)count, &offset, &bytes) ==
-               CUDA_SUCCESS)
-        kernel->param_bytes[count++] = (uint16_t)bytes;
-    kernel->param_count = count;
+    CUresult code = CUDA_SUCCESS;
+    while (count < DHOW_MAX_KERNEL_ARGS && code == CUDA_SUCCESS) {
+        code = dhowi_cu.FuncGetParamInfo(kernel->function, (size_t)count, &offset, &bytes);
+        if (code == CUDA_SUCCESS) kernel->param_bytes[count++] = (uint16_t)bytes;
+    }
+    /* This is how the driver says that there are no more. */
+    if (code == CUDA_SUCCESS || code == CUDA_ERROR_INVALID_VALUE) kernel->param_count = count;
 }
 
 int32_t dhowi_cuda_kernel_init(dhowi_cuda_device *device, cudaLibrary_t library, const char *name,

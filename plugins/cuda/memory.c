@@ -8,8 +8,9 @@ int32_t dhowi_cuda_mem_alloc(void *device_pointer, uint64_t bytes, uint64_t *out
                              dhow_error *err) {
     dhowi_cuda_device *device = device_pointer;
     void *memory = NULL;
-    const bool entered = dhowi_cuda_enter(device);
-    const cudaError_t code = cudaMalloc(&memory, (size_t)bytes);
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(device, &entered);
+    if (code == cudaSuccess) code = cudaMalloc(&memory, (size_t)bytes);
     dhowi_cuda_leave(entered);
     *out_handle = code == cudaSuccess ? (uint64_t)(uintptr_t)memory : 0;
     if (code == cudaSuccess) return DHOW_OK;
@@ -29,8 +30,9 @@ int32_t dhowi_cuda_mem_info(void *device_pointer, uint64_t *out_free, uint64_t *
                             dhow_error *err) {
     dhowi_cuda_device *device = device_pointer;
     size_t free_bytes = 0, total = 0;
-    const bool entered = dhowi_cuda_enter(device);
-    const cudaError_t code = cudaMemGetInfo(&free_bytes, &total);
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(device, &entered);
+    if (code == cudaSuccess) code = cudaMemGetInfo(&free_bytes, &total);
     dhowi_cuda_leave(entered);
     *out_free = free_bytes;
     *out_total = total;
@@ -43,8 +45,9 @@ int32_t dhowi_cuda_host_alloc(void *device_pointer, uint64_t bytes, void **out_m
                               dhow_error *err) {
     dhowi_cuda_device *device = device_pointer;
     *out_memory = NULL;
-    const bool entered = dhowi_cuda_enter(device);
-    const cudaError_t code = cudaHostAlloc(out_memory, (size_t)bytes, cudaHostAllocPortable);
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(device, &entered);
+    if (code == cudaSuccess) code = cudaHostAlloc(out_memory, (size_t)bytes, cudaHostAllocPortable);
     dhowi_cuda_leave(entered);
     if (code == cudaSuccess) return DHOW_OK;
     *out_memory = NULL;
@@ -61,8 +64,10 @@ void dhowi_cuda_host_free(void *device_pointer, void *memory) {
 int32_t dhowi_cuda_host_register(void *device_pointer, void *memory, uint64_t bytes,
                                  dhow_error *err) {
     dhowi_cuda_device *device = device_pointer;
-    const bool entered = dhowi_cuda_enter(device);
-    const cudaError_t code = cudaHostRegister(memory, (size_t)bytes, cudaHostRegisterPortable);
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(device, &entered);
+    if (code == cudaSuccess)
+        code = cudaHostRegister(memory, (size_t)bytes, cudaHostRegisterPortable);
     dhowi_cuda_leave(entered);
     if (code == cudaSuccess) return DHOW_OK;
     if (code == cudaErrorHostMemoryAlreadyRegistered) {

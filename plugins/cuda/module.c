@@ -92,8 +92,11 @@ int32_t dhowi_cuda_builtin_kernel(void *device_pointer, const char *name, uint32
     dhowi_cuda_kernel *kernel = dhowi_cuda_new(device->host, sizeof *kernel);
     if (kernel == NULL)
         return dhowi_cuda_refuse(err, DHOW_OUT_OF_MEMORY, "%s: no host memory", device->name);
-    const bool entered = dhowi_cuda_enter(device);
-    int32_t status = load_image(device, entry->unit, index_bits, &library, err);
+    bool entered;
+    const cudaError_t code = dhowi_cuda_require(device, &entered);
+    int32_t status = code == cudaSuccess
+                         ? load_image(device, entry->unit, index_bits, &library, err)
+                         : dhowi_cuda_fail(err, code, "%s: kernel %s", device->name, name);
     if (status == DHOW_OK)
         status = dhowi_cuda_kernel_init(device, library, name, true, kernel, err);
     dhowi_cuda_leave(entered);
@@ -224,8 +227,9 @@ int32_t dhowi_cuda_module_build(void *device_pointer, const dhow_module_desc *de
     module->device = device;
     module->portable = desc->format == DHOW_MODULE_PORTABLE;
     (void)pthread_mutex_init(&module->lock, NULL);
-    const bool entered = dhowi_cuda_enter(device);
-    const cudaError_t code = load_library(desc, image, &module->library);
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(device, &entered);
+    if (code == cudaSuccess) code = load_library(desc, image, &module->library);
     dhowi_cuda_leave(entered);
     dhowi_cuda_delete(device->host, image);
     if (code != cudaSuccess) {
@@ -268,9 +272,12 @@ int32_t dhowi_cuda_module_kernel(void *module_pointer, const char *name, void **
         if (kernel == NULL) {
             status = dhowi_cuda_refuse(err, DHOW_OUT_OF_MEMORY, "%s: no host memory", device->name);
         } else {
-            const bool entered = dhowi_cuda_enter(device);
-            status = dhowi_cuda_kernel_init(device, module->library, name, module->portable, kernel,
-                                            err);
+            bool entered;
+            const cudaError_t code = dhowi_cuda_require(device, &entered);
+            status = code == cudaSuccess
+                         ? dhowi_cuda_kernel_init(device, module->library, name, module->portable,
+                                                  kernel, err)
+                         : dhowi_cuda_fail(err, code, "%s: kernel %s", device->name, name);
             dhowi_cuda_leave(entered);
         }
         if (status == DHOW_OK) {

@@ -16,8 +16,9 @@ int32_t dhowi_cuda_can_copy(void *dst_pointer, void *src_pointer, dhow_error *er
             err, DHOW_UNSUPPORTED,
             "%s cannot reach the memory of %s (no NVLink, no PCIe peer access)", dst->name,
             src->name);
-    const bool entered = dhowi_cuda_enter(dst);
-    code = cudaDeviceEnablePeerAccess(src->ordinal, 0);
+    bool entered;
+    code = dhowi_cuda_require(dst, &entered);
+    if (code == cudaSuccess) code = cudaDeviceEnablePeerAccess(src->ordinal, 0);
     dhowi_cuda_leave(entered);
     if (code == cudaErrorPeerAccessAlreadyEnabled) {
         (void)cudaGetLastError();

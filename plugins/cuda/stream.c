@@ -16,9 +16,10 @@ int32_t dhowi_cuda_stream_create(void *device_pointer, uint32_t flags, void **ou
     /* Streams share hardware queues, and one that waits for the host blocks those behind it. The
      * copies that the host waits for must not be among them: they get a priority of their own. */
     const int priority = (flags & DHOW_STREAM_COPIES_ONLY) != 0 ? device->copy_priority : 0;
-    const bool entered = dhowi_cuda_enter(device);
-    const cudaError_t code =
-        cudaStreamCreateWithPriority(&stream->native, cudaStreamNonBlocking, priority);
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(device, &entered);
+    if (code == cudaSuccess)
+        code = cudaStreamCreateWithPriority(&stream->native, cudaStreamNonBlocking, priority);
     dhowi_cuda_leave(entered);
     if (code != cudaSuccess) {
         dhowi_cuda_delete(device->host, stream);
