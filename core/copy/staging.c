@@ -68,6 +68,8 @@ static dhow_status make_chunk(dhowi_staging *s, int i) {
     }
     if (i == 0) s->pinned = code == DHOW_OK;
     if (!s->pinned) memory = dhowi_alloc_aligned(DHOWI_CHUNK_BYTES, 4096);
+    if (s->pinned && code != DHOW_OK)
+        return dhowi_device_failed(s->device, &err, code, "the staging ring of copies");
     if (memory == NULL) {
         return dhowi_fail(DHOW_OUT_OF_MEMORY, "%s: no memory for the staging ring of copies",
                           s->device->name);
