@@ -66,6 +66,10 @@ void fake_stick(int device, int code) {
 
 /* ---- faults ---- */
 
+int fakecuda_device_error(int device) {
+    return device >= 0 && device < SIMDEV_MAX_DEVICES ? atomic_load(&fake.sticky[device]) : 0;
+}
+
 /* The lock is held. */
 static const fake_fault *hit(const char *name, int device) {
     const fake_fault *found = NULL;

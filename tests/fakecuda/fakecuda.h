@@ -52,6 +52,8 @@ uint32_t fakecuda_complaints(void);
 const char *fakecuda_first_complaint(void);
 /* How often a primary context came to life since the last reset. */
 uint32_t fakecuda_contexts_made(void);
+/* The error that sticks to a device, or 0. */
+int fakecuda_device_error(int device);
 /* Faults that struck since the last reset. */
 uint32_t fakecuda_faults_struck(void);
 
