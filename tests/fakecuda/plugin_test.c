@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The CUDA plugin through its slots, on the fake runtime: what it says of each state of driver and
+ * devices, that it leaves the process' own use of CUDA alone, and its extensions.
+ */
+#include "dhow/plugin.h"
+
+#include <criterion/criterion.h>
+#include <cuda.h>
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fakecuda.h"
+
+/* ---- a host ---- */
+
+static void host_log(void *user, int32_t level, const char *message) {
+    (void)user, (void)level;
+    (void)fprintf(stderr, "%s\n", message);
+}
+
+static void *host_alloc(void *user, uint64_t bytes, uint64_t align) {
+    (void)user;
+    return aligned_alloc((size_t)align, (size_t)((bytes + align - 1) / align * align));
+}
+
+static void host_free(void *user, void *memory) {
+    (void)user;
+    free(memory);
+}
+
+static const char *host_env(void *user, const char *name) {
+    (void)user;
+    return getenv(name);
+}
+
+static int32_t no_load(void *user, const char *key, void **out_blob, uint64_t *out_bytes) {
+    (void)user, (void)key, (void)out_blob, (void)out_bytes;
+    return DHOW_NOT_FOUND;
+}
+
+static int32_t no_store(void *user, const char *key, const void *blob, uint64_t bytes) {
+    (void)user, (void)key, (void)blob, (void)bytes;
+    return DHOW_OK;
+}
+
+static const dhow_host host = {.struct_size = sizeof(dhow_host),
+                               .log = host_log,
+                               .alloc = host_alloc,
+                               .free = host_free,
+                               .env = host_env,
+                               .cache_load = no_load,
+                               .cache_store = no_store,
+                               .cpu_threads = 1};
+
+/* ---- a device with a stream ---- */
+
+static const dhow_plugin *cuda;
+static void *backend, *device[2], *stream;
+static dhow_error err = {.struct_size = sizeof(dhow_error)};
+
+#define OK(call) cr_assert_eq((call), DHOW_OK, "%s: %s", #call, err.message)
+#define FAILS(status, call) cr_assert_eq((call), (status), "%s: %s", #call, err.message)
+#define SAYS(text) \
+    cr_assert_not_null(strstr(err.message, (text)), "'%s' does not say '%s'", err.message, (text))
+
+static void load(const char *settings, const char *faults) {
+    char why[256] = "";
+    cr_assert(fakecuda_reset(settings, faults, why, sizeof why), "%s", why);
+    void *library = dlopen(FAKECUDA_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+    cr_assert_not_null(library, "%s", dlerror());
+    cuda = dlsym(library, DHOW_PLUGIN_SYMBOL);
+    cr_assert_not_null(cuda);
+}
+
+static void begin(const char *settings, const char *faults) {
+    uint32_t count = 0;
+    load(settings, faults);
+    OK(cuda->open(&host, &backend, &err));
+    OK(cuda->device_count(backend, &count, &err));
+    for (uint32_t i = 0; i < 2 && i < count; i++)
+        OK(cuda->device_open(backend, i, &device[i], &err));
+    OK(cuda->stream_create(device[0], 0, &stream, &err));
+}
+
+static void end(void) {
+    (void)cuda->stream_sync(stream, &err);
+    cuda->stream_destroy(stream);
+    for (int i = 0; i < 2; i++) {
+        if (device[i] != NULL) cuda->device_close(device[i]);
+    }
+    cuda->close(backend);
+    cr_assert_eq(fakecuda_live_objects(NULL), 0);
+    cr_assert_eq(fakecuda_complaints(), 0, "%s", fakecuda_first_complaint());
+    cr_assert_eq(fakecuda_call_count("cudaSetDevice"), 0);
+    cr_assert_eq(fakecuda_call_count("cudaDeviceReset"), 0);
+}
+
+static uint64_t to_device(const void *data, uint64_t bytes) {
+    uint64_t handle = 0;
+    dhow_copy_rect rect = {.extent = {bytes, 1, 1}};
+    OK(cuda->mem_alloc(device[0], bytes, &handle, &err));
+    if (data == NULL) return handle;
+    rect.src.space = DHOW_SPACE_HOST;
+    rect.src.handle = (uint64_t)(uintptr_t)data;
+    rect.dst.handle = handle;
+    OK(cuda->copy(stream, &rect, &err));
+    return handle;
+}
+
+static void from_device(uint64_t handle, void *data, uint64_t bytes) {
+    dhow_copy_rect rect = {.extent = {bytes, 1, 1}};
+    rect.src.handle = handle;
+    rect.dst.space = DHOW_SPACE_HOST;
+    rect.dst.handle = (uint64_t)(uintptr_t)data;
+    OK(cuda->copy(stream, &rect, &err));
+    OK(cuda->stream_sync(stream, &err));
+}
+
+/* ---- states ---- */
+
+typedef struct state_row {
+    const char *settings;
+    dhow_plugin_state state;
+    const char *reason;
+    const char *hint; /* a part of it */
+} state_row;
+
+static void check_state(const state_row *row) {
+    dhow_probe answer = {.struct_size = sizeof answer};
+    load(row->settings, NULL);
+    OK(cuda->probe(&host, &answer, &err));
+    cr_assert_eq(answer.state, (int32_t)row->state, "%s: state %d", row->settings, answer.state);
+    cr_assert_eq(strncmp(answer.reason, row->reason, strlen(row->reason)), 0, "%s: '%s'",
+                 row->settings, answer.reason);
+    cr_assert_not_null(strstr(answer.hint, row->hint), "%s: '%s'", row->settings, answer.hint);
+    cr_assert_eq(fakecuda_contexts_made(), 0, "a probe makes no context");
+}
+
+Test(cuda_probe, each_state_has_its_reason_and_remedy) {
+    static const state_row rows[] = {
+        {"devices=2", DHOW_PLUGIN_READY, "", ""},
+        {"driver=0", DHOW_PLUGIN_NO_DRIVER, "no NVIDIA driver: libcuda.so.1", "NVIDIA driver"},
+        {"driver=12040", DHOW_PLUGIN_DRIVER_TOO_OLD,
+         "the driver supports CUDA 12.4, this plugin was built with CUDA 13.", "R580"},
+        {"stub=1", DHOW_PLUGIN_NO_DRIVER, "libcuda.so.1 is the toolkit's stub, not a driver",
+         "LD_LIBRARY_PATH"},
+        {"devices=0", DHOW_PLUGIN_NO_DEVICE, "the NVIDIA driver shows no GPU", "nvidia-smi"},
+        {"init=46", DHOW_PLUGIN_INIT_FAILED, "every GPU is busy or set to exclusive use",
+         "nvidia-smi"},
+        {"init=3", DHOW_PLUGIN_INIT_FAILED,
+         "CUDA does not start: cudaErrorInitializationError (3), perhaps after fork()", "parent"},
+        {"init=800", DHOW_PLUGIN_NO_PERMISSION, "the NVIDIA driver refuses this user",
+         "/dev/nvidia"},
+        {"init=802", DHOW_PLUGIN_INIT_FAILED,
+         "the GPUs are not ready: cudaErrorSystemNotReady (802)", "nvidia-fabricmanager"},
+        {"init=803", DHOW_PLUGIN_INIT_FAILED,
+         "driver library and kernel module are of different versions (803)", "reboot"},
+        {"init=999", DHOW_PLUGIN_INIT_FAILED,
+         "cudaGetDeviceCount: cudaErrorUnknown (999), unknown error", "dmesg"}};
+    (void)unsetenv("CUDA_VISIBLE_DEVICES");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) check_state(&rows[i]);
+}
+
+Test(cuda_probe, a_variable_that_hides_all_devices_is_named) {
+    const state_row row = {"hidden=1", DHOW_PLUGIN_NO_DEVICE,
+                           "CUDA_VISIBLE_DEVICES is '7' and hides every GPU", "unset"};
+    (void)setenv("CUDA_VISIBLE_DEVICES", "7", 1);
+    check_state(&row);
+}
+
+Test(cuda_probe, a_driver_without_a_function_is_too_old) {
+    dhow_probe answer = {.struct_size = sizeof answer};
+    load(NULL, "cudaGetDriverEntryPointByVersion@1=999");
+    OK(cuda->probe(&host, &answer, &err));
+    cr_assert_eq(answer.state, DHOW_PLUGIN_DRIVER_TOO_OLD);
+    cr_assert_not_null(strstr(answer.reason, "has no cuDeviceGet"), "%s", answer.reason);
+}
+
+Test(cuda_plugin, devices_are_described_without_a_context) {
+    dhow_device_desc desc = {.struct_size = sizeof desc};
+    load("devices=2,memory=64M,cc=86,ecc=0,peer=0", NULL);
+    OK(cuda->open(&host, &backend, &err));
+    OK(cuda->device_describe(backend, 1, &desc, &err));
+    cr_assert_str_eq(desc.name, "Fake GPU 1");
+    cr_assert_str_eq(desc.driver, "driver 13.0, runtime 13.0, compute 8.6, no ECC, 3 copy engines");
+    cr_assert_str_eq(desc.pci, "0000:1b:00.0");
+    cr_assert_str_eq(desc.uuid, "02fa4ec0da0040018002030405060708");
+    cr_assert_eq(desc.memory_bytes, 64 << 20);
+    cr_assert_eq(desc.free_bytes, 64 << 20, "NVML knows");
+    cuda->close(backend);
+    cr_assert_eq(fakecuda_contexts_made(), 0);
+    load("devices=2,nonvml=1", NULL);
+    OK(cuda->open(&host, &backend, &err));
+    memset(&desc, 0, sizeof desc);
+    OK(cuda->device_describe(backend, 0, &desc, &err));
+    cr_assert_eq(desc.free_bytes, 0, "unknown");
+    cuda->close(backend);
+}
+
+/* ---- living with others ---- */
+
+Test(cuda_plugin, the_context_of_the_caller_is_current_again_after_each_slot) {
+    CUresult (*get)(CUcontext *) = NULL, (*push)(CUcontext) = NULL,
+                              (*retain)(CUcontext *, CUdevice);
+    CUresult (*release)(CUdevice), (*pop)(CUcontext *);
+    const struct {
+        const char *name;
+        unsigned version;
+        void *slot;
+    } functions[] = {{"cuCtxGetCurrent", 4000, &get},
+                     {"cuCtxPushCurrent", 4000, &push},
+                     {"cuCtxPopCurrent", 4000, &pop},
+                     {"cuDevicePrimaryCtxRetain", 7000, &retain},
+                     {"cuDevicePrimaryCtxRelease", 11000, &release}};
+    CUcontext own = NULL, now = NULL;
+    begin("devices=2", NULL);
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+        cr_assert_eq(cudaGetDriverEntryPointByVersion(functions[i].name, functions[i].slot,
+                                                      functions[i].version, 0, NULL),
+                     cudaSuccess);
+    cr_assert_eq(get(&now), CUDA_SUCCESS);
+    cr_assert_null(now, "nothing stays current");
+    cr_assert_eq(retain(&own, 1), CUDA_SUCCESS);
+    cr_assert_eq(push(own), CUDA_SUCCESS);
+    float value = 3, back = 0;
+    uint64_t memory = to_device(&value, sizeof value);
+    from_device(memory, &back, sizeof back);
+    void *event;
+    OK(cuda->event_create(device[0], DHOW_EVENT_TIMING, &event, &err));
+    OK(cuda->event_record(event, stream, &err));
+    OK(cuda->event_sync(event, &err));
+    cuda->event_destroy(event);
+    cuda->mem_free(device[0], memory);
+    cr_assert_eq(back, 3);
+    cr_assert_eq(get(&now), CUDA_SUCCESS);
+    cr_assert_eq(now, own);
+    cr_assert_eq(pop(&now), CUDA_SUCCESS);
+    cr_assert_eq(release(1), CUDA_SUCCESS);
+    cr_assert_eq(fakecuda_contexts_made(), 2);
+    end();
+}
+
+/* ---- failures ---- */
+
+static void launch_relu(uint64_t memory, int64_t n) {
+    void *kernel = NULL;
+    OK(cuda->builtin_kernel(device[0], "relu_f32", 32, &kernel, &err));
+    const dhow_geometry geometry = {.work = (uint64_t)n};
+    const dhow_arg args[] = {{DHOW_ARG_BUFFER, DHOW_ACCESS_READ, {.buffer = {memory, 0}}},
+                             {DHOW_ARG_BUFFER, DHOW_ACCESS_WRITE, {.buffer = {memory, 0}}},
+                             {DHOW_ARG_VALUE, 8, {.value = (uint64_t)n}}};
+    OK(cuda->launch(stream, kernel, &geometry, args, 3, &err));
+}
+
+Test(cuda_plugin, a_fault_of_a_kernel_names_the_launches_it_may_come_from) {
+    float values[8] = {1};
+    begin("devices=2", "kernel:relu_f32@1=719");
+    uint64_t memory = to_device(values, sizeof values);
+    launch_relu(memory, 8);
+    FAILS(DHOW_DEVICE_LOST, cuda->stream_sync(stream, &err));
+    SAYS("cuda:0");
+    SAYS("cudaErrorLaunchFailure (719)");
+    SAYS("relu_f32");
+    cr_assert_eq(err.native_code, 719);
+    uint64_t other = 0;
+    FAILS(DHOW_DEVICE_LOST, cuda->mem_alloc(device[0], 64, &other, &err));
+    cr_assert_eq(other, 0);
+    OK(cuda->mem_alloc(device[1], 64, &other, &err));
+    cuda->mem_free(device[1], other);
+    cuda->mem_free(device[0], memory);
+    end();
+}
+
+Test(cuda_plugin, short_memory_is_out_of_memory_with_the_code) {
+    uint64_t memory = 1;
+    begin("memory=1M", NULL);
+    FAILS(DHOW_OUT_OF_MEMORY, cuda->mem_alloc(device[0], 2 << 20, &memory, &err));
+    cr_assert_eq(memory, 0);
+    SAYS("cudaErrorMemoryAllocation (2)");
+    SAYS("2097152");
+    end();
+}
+
+/* ---- kernels ---- */
+
+static int32_t build(uint32_t format, const char *text, const char *options, char *log,
+                     void **out) {
+    dhow_module_desc desc = {.struct_size = sizeof desc};
+    desc.format = format;
+    desc.name = "own.cu";
+    desc.text = text;
+    desc.text_bytes = strlen(text);
+    desc.options = options;
+    desc.index_bits = 64;
+    desc.log = log;
+    desc.log_bytes = 4096;
+    return cuda->module_build(device[0], &desc, out, &err);
+}
+
+static const char k_native[] =
+    "extern \"C\" __global__ void scale(float *x, const float *y, float factor, int n)\n"
+    "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] = factor * y[i]; }\n"
+    "__global__ void hidden(float *x) { x[0] = 1; }\n";
+
+Test(cuda_plugin, cuda_c_is_compiled_and_its_launches_are_checked) {
+    char log[4096] = "";
+    void *module = NULL, *kernel = NULL;
+    begin(NULL, NULL);
+    OK(build(DHOW_MODULE_CUDA_C, k_native, "", log, &module));
+    OK(cuda->module_kernel(module, "scale", &kernel, &err));
+    FAILS(DHOW_NOT_FOUND, cuda->module_kernel(module, "hidden", &kernel, &err));
+    SAYS("extern \"C\"");
+    OK(cuda->module_kernel(module, "scale", &kernel, &err));
+    uint64_t memory = to_device(NULL, 64);
+    const dhow_geometry geometry = {.native = 1, .grid = {1, 1, 1}, .block = {32, 1, 1}};
+    dhow_arg args[4] = {{DHOW_ARG_BUFFER, 3, {.buffer = {memory, 0}}},
+                        {DHOW_ARG_BUFFER, 3, {.buffer = {memory, 0}}},
+                        {DHOW_ARG_VALUE, 4, {.value = 0}},
+                        {DHOW_ARG_VALUE, 4, {.value = 4}}};
+    FAILS(DHOW_UNSUPPORTED, cuda->launch(stream, kernel, &geometry, args, 4, &err));
+    SAYS("cudaErrorNotSupported"); /* the fake runs portable kernels only */
+    FAILS(DHOW_INVALID_ARGUMENT, cuda->launch(stream, kernel, &geometry, args, 3, &err));
+    SAYS("takes 4 arguments, given 3");
+    args[2].bytes = 8;
+    FAILS(DHOW_INVALID_ARGUMENT, cuda->launch(stream, kernel, &geometry, args, 4, &err));
+    SAYS("argument 3 takes 4 bytes, given 8");
+    cuda->mem_free(device[0], memory);
+    cuda->module_free(module);
+    end();
+}
+
+Test(cuda_plugin, a_compile_error_comes_with_the_compilers_words) {
+    char log[4096] = "";
+    void *module = NULL;
+    begin(NULL, NULL);
+    FAILS(DHOW_COMPILE_ERROR,
+          build(DHOW_MODULE_CUDA_C, "extern \"C\" __global__ void k(float *x) { x[0] = wrong; }\n",
+                "", log, &module));
+    cr_assert_null(module);
+    SAYS("wrong");
+    cr_assert_not_null(strstr(log, "wrong"), "%s", log);
+    FAILS(DHOW_INVALID_ARGUMENT, build(DHOW_MODULE_CUDA_C, k_native, "--colour=red", log, &module));
+    SAYS("--colour=red");
+    end();
+}
+
+Test(cuda_plugin, ptx_is_loaded_and_damaged_ptx_is_refused) {
+    static const char ptx[] =
+        ".version 8.0\n.target sm_80\n.address_size 64\n"
+        ".visible .entry scale(.param .u64 a, .param .f32 b)\n{\n ret;\n}\n";
+    char log[4096] = "";
+    void *module = NULL, *kernel = NULL;
+    begin(NULL, NULL);
+    OK(build(DHOW_MODULE_PTX, ptx, "", log, &module));
+    OK(cuda->module_kernel(module, "scale", &kernel, &err));
+    cuda->module_free(module);
+    FAILS(DHOW_COMPILE_ERROR,
+          build(DHOW_MODULE_PTX, ".version 8.0\n.target sm_80\n{", "", log, &module));
+    SAYS("cudaErrorInvalidPtx (218)");
+    FAILS(DHOW_UNSUPPORTED,
+          build(DHOW_MODULE_PTX, ".version 99.0\n.target sm_80\n", "", log, &module));
+    SAYS("update the driver");
+    end();
+}
+
+/* ---- dhow.blas/1 ---- */
+
+enum { M = 5, N = 7, K = 6 };
+
+static void check_product(uint32_t flags, uint32_t activation, int64_t batch) {
+    const dhow_blas *blas = cuda->get_extension(device[0], "dhow.blas/1");
+    dhow_blas_desc desc = {.struct_size = sizeof desc, .flags = flags, .activation = activation};
+    float a[2 * M * K], b[2 * K * N], bias[N], c[2 * M * N];
+    const bool ta = (flags & DHOW_BLAS_TRANSPOSE_A) != 0, tb = (flags & DHOW_BLAS_TRANSPOSE_B) != 0;
+    for (int i = 0; i < 2 * M * K; i++) a[i] = (float)(i % 7 - 3);
+    for (int i = 0; i < 2 * K * N; i++) b[i] = (float)(i % 5 - 2) / 4;
+    for (int i = 0; i < N; i++) bias[i] = (float)(i - 3);
+    for (int i = 0; i < 2 * M * N; i++) c[i] = (float)i;
+    desc.dtype_a = desc.dtype_b = desc.dtype_c = desc.compute = DHOW_F32;
+    desc.m = M;
+    desc.n = N;
+    desc.k = K;
+    desc.batch = batch;
+    desc.lda = ta ? M : K;
+    desc.ldb = tb ? K : N;
+    desc.ldc = N;
+    desc.stride_a = M * K;
+    desc.stride_b = K * N;
+    desc.stride_c = M * N;
+    desc.alpha = 2;
+    desc.beta = 0.5f;
+    void *plan = NULL;
+    uint64_t workspace_bytes = 0, packed_bytes = 0;
+    OK(blas->plan(device[0], &desc, &plan, &workspace_bytes, &packed_bytes, &err));
+    const dhow_buffer none = {0, 0};
+    dhow_buffer da = {to_device(a, sizeof a), 0}, db = {to_device(b, sizeof b), 0},
+                dc = {to_device(c, sizeof c), 0}, dbias = {to_device(bias, sizeof bias), 0},
+                workspace = {workspace_bytes != 0 ? to_device(NULL, workspace_bytes) : 0, 0};
+    OK(blas->run(plan, stream, da, db, dc, (flags & DHOW_BLAS_BIAS) != 0 ? dbias : none, none,
+                 workspace, &err));
+    float got[2 * M * N];
+    from_device(dc.handle, got, sizeof got);
+    for (int64_t e = 0; e < batch; e++) {
+        for (int i = 0; i < M; i++) {
+            for (int j = 0; j < N; j++) {
+                double sum = 0;
+                for (int l = 0; l < K; l++)
+                    sum += (double)a[e * M * K + (ta ? l * M + i : i * K + l)] *
+                           (double)b[e * K * N + (tb ? j * K + l : l * N + j)];
+                double want = 2 * sum + 0.5 * (double)c[e * M * N + i * N + j];
+                if ((flags & DHOW_BLAS_BIAS) != 0) want += (double)bias[j];
+                if (activation == DHOW_ACTIVATION_RELU && want < 0) want = 0;
+                if (activation == DHOW_ACTIVATION_GELU_TANH)
+                    want = want / 2 *
+                           (1 + tanh(0.7978845608 * (want + 0.044715 * want * want * want)));
+                const double diff = fabs(want - (double)got[e * M * N + i * N + j]);
+                cr_assert_lt(diff, 1e-4, "flags %u activation %u: [%d][%d] is off by %g", flags,
+                             activation, i, j, diff);
+            }
+        }
+    }
+    blas->destroy(plan);
+    const uint64_t handles[] = {da.handle, db.handle, dc.handle, dbias.handle, workspace.handle};
+    for (size_t i = 0; i < 5; i++) {
+        if (handles[i] != 0) cuda->mem_free(device[0], handles[i]);
+    }
+}
+
+Test(cuda_plugin, products_by_cublaslt_transpose_add_and_activate) {
+    begin(NULL, NULL);
+    for (uint32_t flags = 0; flags < 4; flags++) {
+        for (int64_t batch = 1; batch <= 2; batch++) {
+            check_product(flags, DHOW_ACTIVATION_NONE, batch);
+            check_product(flags | DHOW_BLAS_BIAS, DHOW_ACTIVATION_RELU, batch);
+            check_product(flags | DHOW_BLAS_BIAS, DHOW_ACTIVATION_GELU_TANH, batch);
+        }
+    }
+    cr_assert_gt(fakecuda_call_count("cublasLtMatmul"), 20);
+    cr_assert_eq(fakecuda_call_count("cublasGemmStridedBatchedEx"), 0);
+    end();
+}
+
+Test(cuda_plugin, products_without_an_algorithm_go_to_cublas) {
+    begin("noheuristic=1", NULL);
+    for (uint32_t flags = 0; flags < 4; flags++) check_product(flags, DHOW_ACTIVATION_NONE, 2);
+    cr_assert_eq(fakecuda_call_count("cublasGemmStridedBatchedEx"), 4);
+    end();
+}
+
+/* ---- dhow.graph/1 ---- */
+
+Test(cuda_plugin, a_recording_is_replayed_and_one_that_cannot_be_made_says_why) {
+    const float values[4] = {-1, 2, -3, 4};
+    float back[4];
+    void *graph = NULL;
+    begin("devices=2", NULL);
+    const dhow_capture *capture = cuda->get_extension(device[0], "dhow.graph/1");
+    uint64_t memory = to_device(values, sizeof values);
+    OK(cuda->stream_sync(stream, &err));
+    launch_relu(memory, 0); /* the kernel is loaded */
+    OK(capture->begin(stream, &err));
+    launch_relu(memory, 4);
+    OK(cuda->fill(stream, memory, 4, 4, 0x40e00000, 4, &err));
+    OK(capture->end(stream, &graph, &err));
+    from_device(memory, back, sizeof back);
+    cr_assert_eq(back[0], -1, "nothing ran");
+    OK(capture->launch(graph, stream, &err));
+    from_device(memory, back, sizeof back);
+    cr_assert(back[0] == 0 && back[1] == 7 && back[2] == 0 && back[3] == 4);
+    capture->destroy(graph);
+    OK(capture->begin(stream, &err));
+    FAILS(DHOW_UNSUPPORTED, cuda->stream_sync(stream, &err));
+    SAYS("cudaErrorStreamCaptureUnsupported (900)");
+    FAILS(DHOW_UNSUPPORTED, capture->end(stream, &graph, &err));
+    cr_assert_null(graph);
+    launch_relu(memory, 4);
+    OK(cuda->stream_sync(stream, &err));
+    cuda->mem_free(device[0], memory);
+    end();
+}
