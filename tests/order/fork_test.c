@@ -153,3 +153,13 @@ Test(fork, child_of_an_opencl_user_is_told) {
     if (status != DHOW_OK) cr_skip_test("%s", dhow_last_error());
     fork_on("opencl", false); /* runtimes of OpenCL do not survive a fork */
 }
+Test(fork, child_of_a_cuda_user_is_told) {
+    dhow_context *context;
+    dhow_device *device;
+    OK(dhow_context_create(NULL, &context));
+    dhow_status status = dhow_device_get(context, "cuda", &device);
+    dhow_context_release(context);
+    const bool expected = getenv("DHOW_TEST_CUDA") != NULL;
+    if (status != DHOW_OK && !expected) cr_skip_test("%s", dhow_last_error());
+    fork_on("cuda", false); /* CUDA does not survive a fork */
+}
