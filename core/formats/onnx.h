@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ONNX files as plain structures. Strings and tensor data point into the file's bytes; nothing here
+ * knows what an operator means. A file is data from a stranger: depth, sizes and memory are
+ * bounded, and a bad one is a status that names the byte.
+ */
+#ifndef DHOWI_FORMATS_ONNX_H_
+#define DHOWI_FORMATS_ONNX_H_
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "dhow/types.h"
+
+/* Bytes of the file; not terminated. */
+typedef struct dhowi_slice {
+    const char *data;
+    size_t length;
+} dhowi_slice;
+
+bool dhowi_slice_is(dhowi_slice slice, const char *text);
+bool dhowi_slice_equal(dhowi_slice a, dhowi_slice b);
+
+typedef struct dhowi_onnx_graph dhowi_onnx_graph;
+
+typedef struct dhowi_onnx_tensor {
+    dhowi_slice name;
+    int32_t type; /* ONNX's number; dhowi_onnx_dtype() */
+    int32_t rank; /* may exceed DHOW_MAX_RANK */
+    const int64_t *shape;
+    dhowi_slice raw;     /* raw_data */
+    dhowi_slice message; /* the whole message: typed data is decoded from it when it is read */
+    bool external;       /* the data lies in another file */
+    dhowi_slice location;
+    uint64_t offset, length; /* of external data; length 0: to the file's end */
+} dhowi_onnx_tensor;
+
+typedef struct dhowi_onnx_attribute {
+    dhowi_slice name;
+    int32_t type; /* ONNX's number, 0 when the file gives none */
+    float f;
+    int64_t i;
+    dhowi_slice s;
+    const dhowi_onnx_tensor *tensor;
+    const dhowi_onnx_graph *graph;
+    const float *floats;
+    const int64_t *ints;
+    const dhowi_slice *strings;
+    uint32_t float_count, int_count, string_count;
+} dhowi_onnx_attribute;
+
+typedef struct dhowi_onnx_node {
+    dhowi_slice name, op, domain;
+    const dhowi_slice *inputs, *outputs;
+    const dhowi_onnx_attribute *attributes;
+    uint32_t input_count, output_count, attribute_count;
+    uint64_t at; /* byte of the file, for messages */
+} dhowi_onnx_node;
+
+typedef struct dhowi_onnx_value {
+    dhowi_slice name;
+    int32_t type;         /* 0: no tensor */
+    int32_t rank;         /* -1: not known */
+    const int64_t *shape; /* -1: open */
+} dhowi_onnx_value;
+
+struct dhowi_onnx_graph {
+    const dhowi_onnx_node *nodes;
+    const dhowi_onnx_tensor *initializers;
+    const dhowi_onnx_value *inputs, *outputs;
+    uint32_t node_count, initializer_count, input_count, output_count;
+};
+
+typedef struct dhowi_onnx_opset {
+    dhowi_slice domain;
+    int64_t version;
+} dhowi_onnx_opset;
+
+typedef struct dhowi_onnx_file {
+    char *name;   /* for messages */
+    char *folder; /* where external data may lie; NULL: nowhere */
+    const char *data;
+    size_t bytes;
+    bool mapped; /* data is a mapping of ours */
+    dhowi_arena arena;
+    const dhowi_onnx_graph *graph;
+    const dhowi_onnx_opset *opsets;
+    uint32_t opset_count, function_count;
+    int64_t ir_version;
+} dhowi_onnx_file;
+
+/* Opens and parses a file: NOT_FOUND, IO_ERROR, CORRUPT, UNSUPPORTED, OUT_OF_MEMORY. */
+dhow_status dhowi_onnx_open(const char *path, dhowi_onnx_file **out);
+/* The same for bytes in memory, which stay the caller's and must outlive the result. */
+dhow_status dhowi_onnx_parse(const char *name, const void *data, size_t bytes,
+                             dhowi_onnx_file **out);
+void dhowi_onnx_close(dhowi_onnx_file *file);
+
+/* A single TensorProto, for tests' data. */
+dhow_status dhowi_onnx_parse_tensor(const char *name, const void *data, size_t bytes,
+                                    dhowi_arena *arena, dhowi_onnx_tensor *out);
+
+/* The dtype of an ONNX number; 0 for one that dhow has not. */
+dhow_dtype dhowi_onnx_dtype(int32_t type);
+/* "float8e4m3fn": what a file's element type is called. */
+const char *dhowi_onnx_type_name(int32_t type);
+/* dtype, shape and size of a tensor, checked: CORRUPT, UNSUPPORTED. */
+dhow_status dhowi_onnx_tensor_check(const dhowi_onnx_tensor *t, dhow_dtype *out_dtype,
+                                    int64_t *out_count, uint64_t *out_bytes);
+/* Copies the elements to `to`, which holds the bytes that check() told. `file` may be NULL for
+ * tensors that have no external data. */
+dhow_status dhowi_onnx_tensor_read(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t,
+                                   void *to);
+
+/* Opens a file beneath `folder` for reading: no `..`, no absolute path, no link of any kind. */
+dhow_status dhowi_onnx_open_external(const char *folder, dhowi_slice location, int *out_fd,
+                                     uint64_t *out_bytes);
+
+#endif /* DHOWI_FORMATS_ONNX_H_ */

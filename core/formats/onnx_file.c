@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ONNX files on disk: mapped whole, so that weights are read when they are wanted; external data
+ * only from beneath the model's folder.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "formats/onnx.h"
+
+void dhowi_onnx_close(dhowi_onnx_file *file) {
+    if (file == NULL) return;
+    if (file->mapped) (void)munmap((void *)(uintptr_t)file->data, file->bytes);
+    dhowi_arena_end(&file->arena);
+    dhowi_free(file->name);
+    dhowi_free(file->folder);
+    dhowi_free(file);
+}
+
+static char *folder_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *folder = dhowi_strdup(slash == NULL ? "." : slash == path ? "/" : path);
+    if (folder != NULL && slash != NULL && slash != path) folder[slash - path] = '\0';
+    return folder;
+}
+
+dhow_status dhowi_onnx_open(const char *path, dhowi_onnx_file **out) {
+    int fd;
+    uint64_t bytes;
+    *out = NULL;
+    DHOWI_TRY(dhowi_file_open(path, &fd, &bytes));
+    if (bytes == 0 || bytes > SIZE_MAX / 2) {
+        (void)close(fd);
+        return dhowi_fail(DHOW_CORRUPT, "%s is no ONNX model: it is %s", path,
+                          bytes == 0 ? "empty" : "too large");
+    }
+    void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    int why = errno;
+    (void)close(fd);
+    if (data == MAP_FAILED)
+        return dhowi_fail_native(DHOW_IO_ERROR, why, "%s: cannot map it: %s", path, strerror(why));
+    dhow_status status = dhowi_onnx_parse(path, data, bytes, out);
+    if (status != DHOW_OK) {
+        (void)munmap(data, bytes);
+        return status;
+    }
+    (*out)->mapped = true;
+    (*out)->folder = folder_of(path);
+    if ((*out)->folder != NULL) return DHOW_OK;
+    dhowi_onnx_close(*out);
+    *out = NULL;
+    return dhowi_fail_memory(path);
+}
+
+/* ---- external data ---- */
+
+/* Kernels before 5.6: each part of the path by itself, never through a link. */
+static int open_by_parts(int folder, const char *location) {
+    int at = dup(folder);
+    const char *part = location;
+    while (at >= 0) {
+        const char *slash = strchr(part, '/');
+        char name[256];
+        size_t length = slash != NULL ? (size_t)(slash - part) : strlen(part);
+        int next = -1;
+        if (length == 0 || length >= sizeof name || (length == 2 && memcmp(part, "..", 2) == 0)) {
+            errno = EXDEV;
+        } else {
+            memcpy(name, part, length);
+            name[length] = '\0';
+            next = openat(
+                at, name,
+                O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (slash != NULL ? O_DIRECTORY : 0));
+        }
+        int why = errno;
+        (void)close(at);
+        errno = why;
+        at = next;
+        if (slash == NULL || at < 0) return at;
+        part = slash + 1;
+    }
+    return at;
+}
+
+static int open_beneath(int folder, const char *location) {
+    const struct open_how how = {
+        .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+    long fd = syscall(SYS_openat2, folder, location, &how, sizeof how);
+    if (fd >= 0 || (errno != ENOSYS && errno != EPERM)) return (int)fd;
+    return open_by_parts(folder, location); /* an old kernel, or a filter that does not know it */
+}
+
+static dhow_status check_external(int fd, uint64_t *out_bytes) {
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "it is no regular file");
+    if (st.st_nlink != 1) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "it has %lu names (hard links); it could be any file, so it is refused",
+                          (unsigned long)st.st_nlink);
+    }
+    *out_bytes = (uint64_t)st.st_size;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_onnx_open_external(const char *folder, dhowi_slice location, int *out_fd,
+                                     uint64_t *out_bytes) {
+    char path[4096];
+    *out_fd = -1;
+    if (location.length == 0 || location.length >= sizeof path ||
+        memchr(location.data, '\0', location.length) != NULL || location.data[0] == '/') {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "its location is no path beneath the model's folder");
+    }
+    memcpy(path, location.data, location.length);
+    path[location.length] = '\0';
+    int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (at < 0) return dhowi_fail_native(DHOW_IO_ERROR, errno, "%s: %s", folder, strerror(errno));
+    int fd = open_beneath(at, path);
+    int why = errno;
+    (void)close(at);
+    if (fd < 0) {
+        bool outside = why == EXDEV || why == ELOOP;
+        return dhowi_fail_native(
+            why == ENOENT ? DHOW_NOT_FOUND
+            : outside     ? DHOW_INVALID_ARGUMENT
+                          : DHOW_IO_ERROR,
+            why, "%s",
+            outside ? "it leaves the model's folder or goes through a link" : strerror(why));
+    }
+    dhow_status status = check_external(fd, out_bytes);
+    if (status != DHOW_OK) {
+        (void)close(fd);
+        return status;
+    }
+    *out_fd = fd;
+    return DHOW_OK;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tensors of an ONNX file: their types, their sizes, and their elements, which are raw bytes, typed
+ * fields or bytes of another file.
+ */
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/size.h"
+#include "base/text.h"
+#include "formats/onnx_wire.h"
+#include "tensor/tensor.h"
+
+/* ONNX's numbers; `field` is that of the typed data and `width` its bytes, 0 for varints. */
+static const struct {
+    const char *name;
+    dhow_dtype dtype;
+    uint32_t field, width;
+} k_types[] = {{"undefined", 0, 0, 0},
+               {"float", DHOW_F32, 4, 4},
+               {"uint8", DHOW_U8, 5, 0},
+               {"int8", DHOW_I8, 5, 0},
+               {"uint16", DHOW_U16, 5, 0},
+               {"int16", DHOW_I16, 5, 0},
+               {"int32", DHOW_I32, 5, 0},
+               {"int64", DHOW_I64, 7, 0},
+               {"string", 0, 0, 0},
+               {"bool", DHOW_BOOL, 5, 0},
+               {"float16", DHOW_F16, 5, 0},
+               {"double", DHOW_F64, 10, 8},
+               {"uint32", DHOW_U32, 11, 0},
+               {"uint64", DHOW_U64, 11, 0},
+               {"complex64", 0, 0, 0},
+               {"complex128", 0, 0, 0},
+               {"bfloat16", DHOW_BF16, 5, 0},
+               {"float8e4m3fn", 0, 0, 0},
+               {"float8e4m3fnuz", 0, 0, 0},
+               {"float8e5m2", 0, 0, 0},
+               {"float8e5m2fnuz", 0, 0, 0},
+               {"uint4", 0, 0, 0},
+               {"int4", 0, 0, 0},
+               {"float4e2m1", 0, 0, 0}};
+
+dhow_dtype dhowi_onnx_dtype(int32_t type) {
+    return type > 0 && (size_t)type < DHOWI_COUNT(k_types) ? k_types[type].dtype : 0;
+}
+
+const char *dhowi_onnx_type_name(int32_t type) {
+    return type >= 0 && (size_t)type < DHOWI_COUNT(k_types) ? k_types[type].name : "unknown";
+}
+
+bool dhowi_slice_is(dhowi_slice slice, const char *text) {
+    size_t length = strlen(text);
+    return slice.length == length && (length == 0 || memcmp(slice.data, text, length) == 0);
+}
+
+bool dhowi_slice_equal(dhowi_slice a, dhowi_slice b) {
+    return a.length == b.length && (a.length == 0 || memcmp(a.data, b.data, a.length) == 0);
+}
+
+#define NAMED(slice) \
+    (int)DHOWI_MIN((slice).length, (size_t)64), (slice).data != NULL ? (slice).data : ""
+
+dhow_status dhowi_onnx_tensor_check(const dhowi_onnx_tensor *t, dhow_dtype *out_dtype,
+                                    int64_t *out_count, uint64_t *out_bytes) {
+    *out_dtype = dhowi_onnx_dtype(t->type);
+    if (*out_dtype == 0) {
+        return dhowi_fail(DHOW_UNSUPPORTED,
+                          "tensor '%.*s' has elements of type %s, which dhow has not",
+                          NAMED(t->name), dhowi_onnx_type_name(t->type));
+    }
+    if (t->rank > DHOW_MAX_RANK) {
+        return dhowi_fail(DHOW_UNSUPPORTED, "tensor '%.*s' has %d dimensions, dhow takes %d",
+                          NAMED(t->name), t->rank, DHOW_MAX_RANK);
+    }
+    dhow_status status =
+        dhowi_shape_check("shape", *out_dtype, t->rank, t->shape, out_count, out_bytes);
+    if (status != DHOW_OK) return dhowi_fail_prefix(DHOW_CORRUPT, "tensor '%.*s'", NAMED(t->name));
+    /* No tensor is larger than its data: an element takes at least a byte of the message. */
+    uint64_t there = t->raw.data != NULL ? t->raw.length : t->message.length;
+    uint64_t least = t->raw.data != NULL ? *out_bytes : (uint64_t)*out_count;
+    if (t->external || least <= there) return DHOW_OK;
+    return dhowi_fail(DHOW_CORRUPT,
+                      "tensor '%.*s' needs %" PRIu64 " bytes by its shape, the file has %" PRIu64,
+                      NAMED(t->name), least, there);
+}
+
+/* ---- typed data ---- */
+
+static void store_int(dhow_dtype dtype, void *to, int64_t index, uint64_t value) {
+    uint32_t bytes = dhow_dtype_bytes(dtype);
+    if (dtype == DHOW_BOOL) value = value != 0;
+    memcpy((char *)to + (uint64_t)index * bytes, &value, bytes); /* little endian */
+}
+
+static dhow_status read_typed(const dhowi_onnx_tensor *t, dhow_dtype dtype, int64_t count,
+                              void *to) {
+    uint32_t number = k_types[t->type].field, width = k_types[t->type].width;
+    dhowi_wire wire = {t->message.data, t->message.data + t->message.length, t->message.data,
+                       "tensor", DHOW_OK};
+    dhowi_field field;
+    int64_t n = 0;
+    while (dhowi_wire_next(&wire, &field)) {
+        if (field.number != number) continue;
+        if (width > 0) {
+            int64_t part = (int64_t)(field.bytes.length / width);
+            if (field.type == DHOWI_WIRE_VARINT || part > count - n) return DHOW_CORRUPT;
+            memcpy((char *)to + n * width, field.bytes.data, (size_t)part * width);
+            n += part;
+        } else if (field.type == DHOWI_WIRE_VARINT) {
+            if (n < count) store_int(dtype, to, n, field.value);
+            n++;
+        } else {
+            dhowi_wire packed = dhowi_wire_inside(&wire, field.bytes);
+            uint64_t value;
+            while (packed.at < packed.end && dhowi_wire_varint(&packed, &value)) {
+                if (n < count) store_int(dtype, to, n, value);
+                n++;
+            }
+            if (packed.status != DHOW_OK) return packed.status;
+        }
+    }
+    if (n == count) return DHOW_OK;
+    return dhowi_fail(DHOW_CORRUPT,
+                      "tensor '%.*s' has %" PRId64 " elements, its shape needs %" PRId64,
+                      NAMED(t->name), n, count);
+}
+
+/* ---- external data ---- */
+
+static dhow_status read_external(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t,
+                                 uint64_t bytes, void *to) {
+    int fd;
+    uint64_t file_bytes;
+    char where[96];
+    (void)dhowi_copy_text(where, sizeof where, "external data");
+    if (file == NULL || file->folder == NULL) {
+        return dhowi_fail(DHOW_UNSUPPORTED,
+                          "tensor '%.*s' lies in another file; load the model from its file, not "
+                          "from memory",
+                          NAMED(t->name));
+    }
+    dhow_status status = dhowi_onnx_open_external(file->folder, t->location, &fd, &file_bytes);
+    if (status == DHOW_OK) {
+        uint64_t length = t->length != 0 ? t->length : bytes;
+        if (length != bytes || t->offset > file_bytes || length > file_bytes - t->offset) {
+            status = dhowi_fail(DHOW_CORRUPT,
+                                "%" PRIu64 " bytes at %" PRIu64 " are asked for, %" PRIu64
+                                " needed, the file has %" PRIu64,
+                                length, t->offset, bytes, file_bytes);
+        } else {
+            status = dhowi_file_read(fd, where, t->offset, to, bytes);
+        }
+        (void)close(fd);
+    }
+    if (status == DHOW_OK) return DHOW_OK;
+    return dhowi_fail_prefix(status, "tensor '%.*s', external data '%.*s'", NAMED(t->name),
+                             NAMED(t->location));
+}
+
+dhow_status dhowi_onnx_tensor_read(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t,
+                                   void *to) {
+    dhow_dtype dtype;
+    int64_t count;
+    uint64_t bytes;
+    DHOWI_TRY(dhowi_onnx_tensor_check(t, &dtype, &count, &bytes));
+    if (bytes == 0) return DHOW_OK;
+    if (t->external) return read_external(file, t, bytes, to);
+    if (t->raw.data == NULL) return read_typed(t, dtype, count, to);
+    if (t->raw.length != bytes) {
+        return dhowi_fail(DHOW_CORRUPT,
+                          "tensor '%.*s' needs %" PRIu64 " bytes by its shape, the file has %zu",
+                          NAMED(t->name), bytes, t->raw.length);
+    }
+    memcpy(to, t->raw.data, bytes);
+    if (dtype == DHOW_BOOL) {
+        for (int64_t i = 0; i < count; i++) ((uint8_t *)to)[i] = ((uint8_t *)to)[i] != 0;
+    }
+    return DHOW_OK;
+}
