@@ -56,9 +56,19 @@ bool dhowi_layout_is_linear(const dhowi_layout *l) {
     return l->rank == 1 && l->src_stride[0] == 1 && l->dst_stride[0] == 1;
 }
 
+/* Rows of a slice follow each other before the next slice begins: vendors' copies ask for that. */
+static bool is_nested(const dhowi_layout *l) {
+    for (int32_t i = 0; i + 1 < l->rank; i++) {
+        if (l->src_stride[i] < l->src_stride[i + 1] * l->shape[i + 1] ||
+            l->dst_stride[i] < l->dst_stride[i + 1] * l->shape[i + 1])
+            return false;
+    }
+    return true;
+}
+
 bool dhowi_layout_is_box(const dhowi_layout *l, uint64_t min_row_bytes) {
     int32_t last = l->rank - 1;
-    return l->rank <= 3 && l->src_stride[last] == 1 && l->dst_stride[last] == 1 &&
+    return l->rank <= 3 && is_nested(l) && l->src_stride[last] == 1 && l->dst_stride[last] == 1 &&
            (l->rank == 1 || (uint64_t)l->shape[last] * l->element_bytes >= min_row_bytes);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/size.h"
 #include "kernel/kernel.h"
+#include "memory/record.h"
 
 static dhow_status submit(dhow_stream *stream, dhow_kernel *kernel, void *native,
                           const dhow_geometry *geometry, const dhow_arg *args, uint32_t arg_count,
@@ -29,6 +30,8 @@ dhow_status dhowi_launch(dhow_stream *stream, dhow_kernel *kernel, int64_t work,
     void *native;
     DHOWI_TRY(dhowi_kernel_native(kernel, dhowi_index_width(kernel->device, span), &native));
     dhow_geometry geometry = {.work = (uint64_t)DHOWI_MAX(work, 1)};
+    if (dhowi_recording != NULL)
+        return dhowi_record_launch(dhowi_recording, native, &geometry, args, arg_count);
     return submit(stream, kernel, native, &geometry, args, arg_count, uses, use_count);
 }
 

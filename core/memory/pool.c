@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/size.h"
 #include "base/text.h"
-#include "memory/storage.h"
+#include "memory/record.h"
 
 enum { SMALLEST_SHIFT = 9, CLASSES = 8 * 48 };
 
@@ -271,6 +271,8 @@ static dhow_status allocate(dhowi_pool *pool, uint64_t bytes, dhowi_storage **ou
 }
 
 dhow_status dhowi_storage_create(dhow_device *device, uint64_t bytes, dhowi_storage **out) {
+    if (dhowi_recording != NULL && dhowi_recording->device == device)
+        return dhowi_record_storage(dhowi_recording, bytes, out);
     *out = NULL;
     DHOWI_TRY(dhowi_device_open(device));
     device_memory *m = memory_of(device);

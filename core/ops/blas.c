@@ -88,48 +88,26 @@ static bool describe(const dhowi_gemm *g, dhow_blas_desc *d) {
     d->stride_b = g->b_batch;
     d->stride_c = g->batch > 1 ? g->m * g->n : 0;
     d->alpha = 1;
+    d->activation = g->activation;
     if (!stored_rows(g->m, g->k, g->a_row, g->a_col, &d->lda, &ta)) return false;
     if (!stored_rows(g->k, g->n, g->b_row, g->b_col, &d->ldb, &tb)) return false;
     d->flags =
         (ta ? DHOW_BLAS_TRANSPOSE_A : 0u) | (tb ? DHOW_BLAS_TRANSPOSE_B : 0u) |
-        (g->bias != NULL ? DHOW_BLAS_BIAS : 0u) |
+        (g->bias != NULL ? DHOW_BLAS_BIAS : 0u) | (g->residual != NULL ? DHOW_BLAS_RESIDUAL : 0u) |
         (atomic_load_explicit(&g->b->storage->frozen, memory_order_relaxed) ? DHOW_BLAS_CONSTANT_B
                                                                             : 0u);
     return true;
 }
 
-static dhow_status run_plan(dhow_stream *stream, const dhowi_gemm *g, const dhowi_plan *plan) {
-    dhow_device *device = stream->device;
-    dhowi_storage *workspace = NULL, *packed = NULL;
-    if (plan->packed_bytes > 0) DHOWI_TRY(dhowi_plan_packed(stream, plan, g->b, &packed));
-    if (plan->workspace_bytes > 0)
-        DHOWI_TRY(dhowi_storage_create(device, plan->workspace_bytes, &workspace));
-    dhowi_use uses[6] = {{g->a->storage, DHOW_ACCESS_READ},
-                         {g->b->storage, DHOW_ACCESS_READ},
-                         {g->c->storage, DHOW_ACCESS_WRITE}};
-    uint32_t count = 3;
-    if (g->bias != NULL) uses[count++] = (dhowi_use){g->bias->storage, DHOW_ACCESS_READ};
-    if (packed != NULL) uses[count++] = (dhowi_use){packed, DHOW_ACCESS_READ};
-    if (workspace != NULL) uses[count++] = (dhowi_use){workspace, DHOW_ACCESS_WRITE};
-    const dhow_buffer none = {0, 0};
-    dhow_error err;
-    dhowi_error_init(&err);
-    dhow_status status = dhowi_stream_begin(stream, uses, count);
-    if (status == DHOW_OK) {
-        int32_t code = dhowi_blas_of(device)->run(
-            plan->native, stream->native, dhowi_buffer_of(g->a),
-            packed != NULL ? (dhow_buffer){packed->native, 0} : dhowi_buffer_of(g->b),
-            dhowi_buffer_of(g->c), dhowi_buffer_of(g->bias), none,
-            workspace != NULL ? (dhow_buffer){workspace->native, 0} : none, &err);
-        status = dhowi_stream_end(stream, uses, count, (dhow_status)code);
-        if (code != DHOW_OK) status = dhowi_device_failed(device, &err, code, "matmul");
-    }
-    if (workspace != NULL) dhowi_storage_release(workspace);
-    return status;
+/* What a product lacks, done after it. */
+static dhow_status finish(dhow_stream *stream, const dhowi_gemm *g, bool bias) {
+    if (bias && g->bias != NULL) DHOWI_TRY(dhow_add(stream, g->c, g->bias, g->c));
+    if (g->residual != NULL) DHOWI_TRY(dhow_add(stream, g->c, g->residual, g->c));
+    return dhowi_activate(stream, g->activation, g->c);
 }
 
-/* *done says whether the vendor took it. A plan that lacks the bias is used, and the bias added
- * after it. */
+/* *done says whether the vendor took it. A plan that lacks what follows the product is used, and
+ * the rest done after it. */
 static dhow_status run_vendor(dhow_stream *stream, const dhowi_gemm *g, bool *done) {
     dhow_blas_desc desc;
     const dhowi_plan *plan;
@@ -138,17 +116,17 @@ static dhow_status run_vendor(dhow_stream *stream, const dhowi_gemm *g, bool *do
     DHOWI_TRY(dhowi_blas_plan(stream->device, &desc, &plan));
     if (plan != NULL) {
         *done = true;
-        return run_plan(stream, g, plan);
+        return dhowi_plan_run(stream, plan, g->a, g->b, g->c, g->bias, g->residual);
     }
-    if (g->bias == NULL) return DHOW_OK;
-    desc.flags &= ~(uint32_t)DHOW_BLAS_BIAS;
+    if (g->bias == NULL && g->residual == NULL && g->activation == DHOW_ACTIVATION_NONE)
+        return DHOW_OK;
+    desc.flags &= ~(uint32_t)(DHOW_BLAS_BIAS | DHOW_BLAS_RESIDUAL);
+    desc.activation = DHOW_ACTIVATION_NONE;
     DHOWI_TRY(dhowi_blas_plan(stream->device, &desc, &plan));
     if (plan == NULL) return DHOW_OK;
-    dhowi_gemm plain = *g;
-    plain.bias = NULL;
     *done = true;
-    DHOWI_TRY(run_plan(stream, &plain, plan));
-    return dhow_add(stream, g->c, g->bias, g->c);
+    DHOWI_TRY(dhowi_plan_run(stream, plan, g->a, g->b, g->c, NULL, NULL));
+    return finish(stream, g, true);
 }
 
 /* ---- the portable product ---- */
@@ -158,22 +136,23 @@ static dhow_status run_portable(dhow_stream *stream, const dhowi_gemm *g) {
     DHOWI_TRY(dhowi_op_kernel(dhowi_op_of(DHOWI_OP_matmul), g->a->dtype, stream->device, &kernel));
     dhow_tensor *bias =
         g->bias != NULL ? g->bias : g->a; /* something readable when there is none */
-    const dhow_arg args[] = {dhowi_arg_buffer(g->a, DHOW_ACCESS_READ),
-                             dhowi_arg_buffer(g->b, DHOW_ACCESS_READ),
-                             dhowi_arg_buffer(bias, DHOW_ACCESS_READ),
-                             dhowi_arg_buffer(g->c, DHOW_ACCESS_WRITE),
-                             dhowi_arg_i64(g->m),
-                             dhowi_arg_i64(g->n),
-                             dhowi_arg_i64(g->k),
-                             dhowi_arg_i64(g->batch),
-                             dhowi_arg_i64(g->a_row),
-                             dhowi_arg_i64(g->a_col),
-                             dhowi_arg_i64(g->b_row),
-                             dhowi_arg_i64(g->b_col),
-                             dhowi_arg_i64(g->a_batch),
-                             dhowi_arg_i64(g->b_batch),
-                             dhowi_arg_i32(g->bias != NULL),
-                             dhowi_arg_i32(DHOW_ACTIVATION_NONE)};
+    const dhow_arg args[] = {
+        dhowi_arg_buffer(g->a, DHOW_ACCESS_READ),
+        dhowi_arg_buffer(g->b, DHOW_ACCESS_READ),
+        dhowi_arg_buffer(bias, DHOW_ACCESS_READ),
+        dhowi_arg_buffer(g->c, DHOW_ACCESS_WRITE),
+        dhowi_arg_i64(g->m),
+        dhowi_arg_i64(g->n),
+        dhowi_arg_i64(g->k),
+        dhowi_arg_i64(g->batch),
+        dhowi_arg_i64(g->a_row),
+        dhowi_arg_i64(g->a_col),
+        dhowi_arg_i64(g->b_row),
+        dhowi_arg_i64(g->b_col),
+        dhowi_arg_i64(g->a_batch),
+        dhowi_arg_i64(g->b_batch),
+        dhowi_arg_i32(g->bias != NULL),
+        dhowi_arg_i32((int32_t)(g->residual == NULL ? g->activation : DHOW_ACTIVATION_NONE))};
     const dhowi_use uses[] = {{g->a->storage, DHOW_ACCESS_READ},
                               {g->b->storage, DHOW_ACCESS_READ},
                               {bias->storage, DHOW_ACCESS_READ},
@@ -182,7 +161,8 @@ static dhow_status run_portable(dhow_stream *stream, const dhowi_gemm *g) {
         DHOWI_MAX(dhowi_span_of(g->c), DHOWI_MAX(dhowi_span_of(g->a), dhowi_span_of(g->b)));
     int64_t work;
     if (!dhowi_mul_i64(g->c->count, DHOWI_MAX(g->k, 1), &work)) work = INT64_MAX;
-    return dhowi_launch(stream, kernel, work, span, args, 16, uses, 4);
+    DHOWI_TRY(dhowi_launch(stream, kernel, work, span, args, 16, uses, 4));
+    return g->residual != NULL ? finish(stream, g, false) : DHOW_OK;
 }
 
 dhow_status dhowi_gemm_run(dhow_stream *stream, const dhowi_gemm *g) {
@@ -231,7 +211,7 @@ static dhow_status usable_operand(dhow_stream *stream, dhow_tensor *t, dhow_tens
     return status;
 }
 
-static dhow_status product(dhow_stream *stream, dhow_tensor *a, dhow_tensor *b, dhow_tensor *c) {
+static dhow_status product(const dhowi_call *call, dhow_tensor *a, dhow_tensor *b, dhow_tensor *c) {
     int32_t r = a->rank - 2, q = b->rank - 2;
     dhowi_gemm g = {.m = a->shape[r],
                     .n = b->shape[q + 1],
@@ -239,6 +219,9 @@ static dhow_status product(dhow_stream *stream, dhow_tensor *a, dhow_tensor *b, 
                     .batch = 1,
                     .a = a,
                     .b = b,
+                    .bias = call->in[2],
+                    .residual = call->in[3],
+                    .activation = call->attrs->activation,
                     .c = c};
     for (int32_t i = 0; i < r; i++) g.batch *= a->shape[i];
     g.a_row = a->strides[r];
@@ -252,7 +235,7 @@ static dhow_status product(dhow_stream *stream, dhow_tensor *a, dhow_tensor *b, 
         g.batch = 1;
         g.a_batch = 0;
     }
-    return dhowi_gemm_run(stream, &g);
+    return dhowi_gemm_run(call->stream, &g);
 }
 
 dhow_status dhowi_run_matmul(const dhowi_call *call) {
@@ -263,7 +246,7 @@ dhow_status dhowi_run_matmul(const dhowi_call *call) {
         status = dhowi_tensor_new(call->stream->device, c->dtype, c->rank, c->shape, &result);
         c = result;
     }
-    if (status == DHOW_OK) status = product(call->stream, a, b, c);
+    if (status == DHOW_OK) status = product(call, a, b, c);
     if (status == DHOW_OK && result != NULL)
         status = dhowi_copy_local(call->stream, result, call->out, true);
     dhow_tensor_release(a);
@@ -286,6 +269,8 @@ dhow_status dhowi_run_linear(const dhowi_call *call) {
                     .a = x,
                     .b = w,
                     .bias = call->in[2],
+                    .residual = call->in[3],
+                    .activation = call->attrs->activation,
                     .c = call->out};
     return dhowi_gemm_run(call->stream, &g);
 }

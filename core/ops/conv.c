@@ -129,39 +129,9 @@ static void describe(const dhowi_call *call, const dhow_window *w, dhow_conv_des
     memcpy(d->dilation, w->dilation, sizeof d->dilation);
     memcpy(d->pad, w->pad, sizeof d->pad);
     bool frozen = atomic_load_explicit(&weight->storage->frozen, memory_order_relaxed);
-    d->flags = (frozen ? DHOW_BLAS_CONSTANT_B : 0u) | (call->in[2] != NULL ? DHOW_BLAS_BIAS : 0u);
-}
-
-static dhow_status run_plan(const dhowi_call *call, const dhowi_plan *plan) {
-    dhow_stream *stream = call->stream;
-    dhow_tensor *x = call->in[0], *weight = call->in[1], *bias = call->in[2], *y = call->out;
-    dhowi_storage *workspace = NULL, *packed = NULL;
-    if (plan->packed_bytes > 0) DHOWI_TRY(dhowi_plan_packed(stream, plan, weight, &packed));
-    if (plan->workspace_bytes > 0)
-        DHOWI_TRY(dhowi_storage_create(stream->device, plan->workspace_bytes, &workspace));
-    dhowi_use uses[6] = {{x->storage, DHOW_ACCESS_READ},
-                         {weight->storage, DHOW_ACCESS_READ},
-                         {y->storage, DHOW_ACCESS_WRITE}};
-    uint32_t count = 3;
-    if (bias != NULL) uses[count++] = (dhowi_use){bias->storage, DHOW_ACCESS_READ};
-    if (packed != NULL) uses[count++] = (dhowi_use){packed, DHOW_ACCESS_READ};
-    if (workspace != NULL) uses[count++] = (dhowi_use){workspace, DHOW_ACCESS_WRITE};
-    const dhow_buffer none = {0, 0};
-    dhow_error err;
-    dhowi_error_init(&err);
-    dhow_status status = dhowi_stream_begin(stream, uses, count);
-    if (status == DHOW_OK) {
-        int32_t code =
-            dhowi_conv_of(stream->device)
-                ->run(plan->native, stream->native, dhowi_buffer_of(x),
-                      packed != NULL ? (dhow_buffer){packed->native, 0} : dhowi_buffer_of(weight),
-                      dhowi_buffer_of(y), dhowi_buffer_of(bias), none,
-                      workspace != NULL ? (dhow_buffer){workspace->native, 0} : none, &err);
-        status = dhowi_stream_end(stream, uses, count, (dhow_status)code);
-        if (code != DHOW_OK) status = dhowi_device_failed(stream->device, &err, code, "conv2d");
-    }
-    if (workspace != NULL) dhowi_storage_release(workspace);
-    return status;
+    d->flags = (frozen ? DHOW_BLAS_CONSTANT_B : 0u) | (call->in[2] != NULL ? DHOW_BLAS_BIAS : 0u) |
+               (call->in[3] != NULL ? DHOW_BLAS_RESIDUAL : 0u);
+    d->activation = call->attrs->activation;
 }
 
 static dhow_status run_portable(const dhowi_call *call, const dhow_window *w) {
@@ -190,15 +160,19 @@ static dhow_status run_portable(const dhowi_call *call, const dhow_window *w) {
                              dhowi_arg_i64(w->pad[0]),
                              dhowi_arg_i64(w->pad[1]),
                              dhowi_arg_i32(call->in[2] != NULL),
-                             dhowi_arg_i32(DHOW_ACTIVATION_NONE)};
+                             dhowi_arg_i32((int32_t)(call->in[3] == NULL ? call->attrs->activation
+                                                                         : DHOW_ACTIVATION_NONE))};
     const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ},
                               {weight->storage, DHOW_ACCESS_READ},
                               {bias->storage, DHOW_ACCESS_READ},
                               {y->storage, DHOW_ACCESS_WRITE}};
     int64_t taps = weight->count / weight->shape[0], work;
     if (!dhowi_mul_i64(y->count, DHOWI_MAX(taps, 1), &work)) work = INT64_MAX;
-    return dhowi_launch(call->stream, kernel, work, DHOWI_MAX(x->count, y->count), args,
-                        (uint32_t)DHOWI_COUNT(args), uses, 4);
+    DHOWI_TRY(dhowi_launch(call->stream, kernel, work, DHOWI_MAX(x->count, y->count), args,
+                           (uint32_t)DHOWI_COUNT(args), uses, 4));
+    if (call->in[3] == NULL) return DHOW_OK;
+    DHOWI_TRY(dhow_add(call->stream, y, call->in[3], y));
+    return dhowi_activate(call->stream, call->attrs->activation, y);
 }
 
 dhow_status dhowi_run_conv2d(const dhowi_call *call) {
@@ -210,7 +184,9 @@ dhow_status dhowi_run_conv2d(const dhowi_call *call) {
                                  weight->shape[3], &window));
     describe(call, &window, &desc);
     DHOWI_TRY(dhowi_conv_plan(call->stream->device, &desc, &plan));
-    return plan != NULL ? run_plan(call, plan) : run_portable(call, &window);
+    if (plan == NULL) return run_portable(call, &window);
+    return dhowi_plan_run(call->stream, plan, call->in[0], call->in[1], call->out, call->in[2],
+                          call->in[3]);
 }
 
 /* ---- pooling ---- */

@@ -77,8 +77,6 @@ dhow_status dhowi_run_binary(const dhowi_call *call) {
 
 /* ---- casts and fills: their dtypes do not fit the table's one-dtype rows ---- */
 
-#define CAST_TYPES (DHOWI_NUMBERS | DHOW_DTYPE_BIT(DHOW_BOOL))
-
 static dhow_status cast_plain(dhow_stream *stream, dhow_tensor *x, dhow_tensor *y) {
     char name[48];
     dhow_kernel *kernel;
@@ -92,12 +90,40 @@ static dhow_status cast_plain(dhow_stream *stream, dhow_tensor *x, dhow_tensor *
     return dhowi_launch(stream, kernel, y->count, y->count, args, 3, uses, 2);
 }
 
+static bool is_rare(dhow_dtype dtype) {
+    return dtype == DHOW_I16 || dtype == DHOW_U16 || dtype == DHOW_U32 || dtype == DHOW_U64;
+}
+
+/* Types that are rarely met are reached through i64. */
+static dhow_status convert(dhow_stream *stream, dhow_tensor *x, dhow_tensor *y) {
+    dhow_tensor *wide;
+    if (!is_rare(y->dtype) || x->dtype == DHOW_I64) return cast_plain(stream, x, y);
+    DHOWI_TRY(dhowi_tensor_new(stream->device, DHOW_I64, x->rank, x->shape, &wide));
+    dhow_status status = cast_plain(stream, x, wide);
+    if (status == DHOW_OK) status = cast_plain(stream, wide, y);
+    dhow_tensor_release(wide);
+    return status;
+}
+
+dhow_status dhowi_run_cast(const dhowi_call *call) {
+    return convert(call->stream, call->in[0], call->out);
+}
+
+dhow_status dhowi_run_copy(const dhowi_call *call) {
+    return dhowi_copy_local(call->stream, call->in[0], call->out, true);
+}
+
+dhow_status dhowi_run_fill(const dhowi_call *call) {
+    return dhowi_fill_bits(call->stream, call->out,
+                           dhowi_dtype_encode(call->out->dtype, (double)call->attrs->run.value));
+}
+
 static dhow_status cast_packed(dhow_stream *stream, dhow_tensor *x, dhow_tensor *y) {
     dhow_tensor *packed = NULL, *result = NULL;
     dhow_status status = dhow_tensor_contiguous(stream, x, &packed);
     if (status == DHOW_OK)
         status = dhowi_tensor_new(stream->device, y->dtype, y->rank, y->shape, &result);
-    if (status == DHOW_OK) status = cast_plain(stream, packed, result);
+    if (status == DHOW_OK) status = convert(stream, packed, result);
     if (status == DHOW_OK) status = dhowi_copy_local(stream, result, y, true);
     dhow_tensor_release(packed);
     dhow_tensor_release(result);
@@ -110,19 +136,16 @@ dhow_status dhow_cast(dhow_stream *stream, dhow_tensor *x, dhow_tensor *y) {
     DHOWI_TRY(dhowi_tensor_check_write(y, "cast", "y"));
     bool fits = dhowi_shape_equal(x->rank, x->shape, y->rank, y->shape) &&
                 dhowi_tensor_device(x) == dhowi_tensor_device(y);
-    bool types = (CAST_TYPES & DHOW_DTYPE_BIT(x->dtype)) != 0 &&
-                 (CAST_TYPES & DHOW_DTYPE_BIT(y->dtype)) != 0;
-    if (!fits || !types) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "cast: x is %s, y is %s; %s",
-                          dhowi_tensor_text(x, a, sizeof a), dhowi_tensor_text(y, b, sizeof b),
-                          fits ? "i16, u16, u32 and u64 are not converted"
-                               : "they need one shape and one device");
+    if (!fits) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "cast: x is %s, y is %s; they need one shape and one device",
+                          dhowi_tensor_text(x, a, sizeof a), dhowi_tensor_text(y, b, sizeof b));
     }
     DHOWI_TRY(dhowi_stream_resolve(stream, dhowi_tensor_device(y), "cast", &stream));
     if (y->count == 0) return DHOW_OK;
     bool overlap = dhowi_tensor_overlap(x, y);
     if (x->dtype == y->dtype) return dhow_copy_async(stream, x, y, 0);
-    if (x->contiguous && y->contiguous && !overlap) return cast_plain(stream, x, y);
+    if (x->contiguous && y->contiguous && !overlap) return convert(stream, x, y);
     return cast_packed(stream, x, y);
 }
 

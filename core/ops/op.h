@@ -9,7 +9,7 @@
 #include "dhow/ops.h"
 #include "kernel/kernel.h"
 
-enum { DHOWI_OP_MAX_INPUTS = 3 };
+enum { DHOWI_OP_MAX_INPUTS = 6, DHOWI_OP_MAX_OUTPUTS = 2 };
 
 /* What a tensor will look like. */
 typedef struct dhowi_spec {
@@ -18,11 +18,42 @@ typedef struct dhowi_spec {
     int64_t shape[DHOW_MAX_RANK];
 } dhowi_spec;
 
+/* An elementwise program, see kernels/map.k and ops/map.h. */
+enum { DHOWI_MAP_OPERANDS = 4, DHOWI_MAP_WORDS = 8, DHOWI_MAP_CONSTANTS = 7 };
+typedef struct dhowi_program {
+    uint32_t words, constants;
+    uint32_t word[DHOWI_MAP_WORDS];
+    double constant[DHOWI_MAP_CONSTANTS];
+} dhowi_program;
+
+/* A window over up to three dimensions, outermost first; missing ones have extent 1. */
+typedef struct dhowi_space {
+    int64_t in[3], out[3], kernel[3], stride[3], dilation[3], before[3], after[3];
+    int64_t groups;
+    int32_t mode; /* of a pooling: 0 maximum, 1 mean, 2 mean with padding, 3 p-norm */
+    float p;
+} dhowi_space;
+
+/* Extents around an axis: x[outer][n][inner]. */
+typedef struct dhowi_run {
+    int64_t outer, n, inner, count, taps, stride;
+    float value, alpha, beta;
+    int32_t flag[2];
+    int64_t shape[DHOW_MAX_RANK], strides[DHOW_MAX_RANK];
+    int32_t rank;
+} dhowi_run;
+
 /* Attributes; each operation reads those it has. */
 typedef struct dhowi_attrs {
     int32_t dim;
     float eps;
-    dhow_window window;
+    uint32_t activation; /* DHOW_ACTIVATION_..., of matmul, linear and conv2d */
+    union {
+        dhow_window window;
+        dhowi_program program;
+        dhowi_space space;
+        dhowi_run run;
+    };
 } dhowi_attrs;
 
 typedef struct dhowi_op dhowi_op;
@@ -34,6 +65,7 @@ typedef struct dhowi_call {
     dhow_stream *stream;
     dhow_tensor *in[DHOWI_OP_MAX_INPUTS]; /* NULL for an optional input that is not given */
     dhow_tensor *out;
+    dhow_tensor *second; /* a further result, of operations that have one */
     const dhowi_attrs *attrs;
 } dhowi_call;
 
@@ -50,6 +82,9 @@ enum {
 #define DHOWI_REDUCIBLE (DHOWI_FLOATS | DHOW_DTYPE_BIT(DHOW_I32) | DHOW_DTYPE_BIT(DHOW_I64))
 #define DHOWI_NUMBERS (DHOWI_REDUCIBLE | DHOW_DTYPE_BIT(DHOW_I8) | DHOW_DTYPE_BIT(DHOW_U8))
 #define DHOWI_ANY (~UINT64_C(0))
+/* Of kernels that other types reach through a cast. */
+#define DHOWI_WIDE_FLOATS (DHOW_DTYPE_BIT(DHOW_F32) | DHOW_DTYPE_BIT(DHOW_F64))
+#define DHOWI_WIDE (DHOWI_WIDE_FLOATS | DHOW_DTYPE_BIT(DHOW_I32) | DHOW_DTYPE_BIT(DHOW_I64))
 
 struct dhowi_op {
     const char *name;
@@ -74,7 +109,11 @@ struct dhowi_op {
     X(add) X(sub) X(mul) X(div) X(max) X(min)                                                    \
     X(matmul) X(linear) X(conv2d) X(maxpool2d) X(avgpool2d)                                      \
     X(softmax) X(log_softmax) X(layernorm)                                                       \
-    X(reduce_sum) X(reduce_mean) X(reduce_max) X(reduce_min) X(argmax) X(gather) X(flatten)
+    X(reduce_sum) X(reduce_mean) X(reduce_max) X(reduce_min) X(argmax) X(gather) X(flatten)      \
+    X(map) X(cast) X(copy) X(fill) X(reduce_prod)                                                \
+    X(conv3d) X(conv_transpose) X(pool) X(pool_index) X(resample)                                \
+    X(gather_axis) X(gather_elements) X(scatter_elements) X(scatter_rows)                        \
+    X(normalize) X(lrn) X(lstm_cell) X(cumsum) X(topk)
 /* clang-format on */
 
 typedef enum dhowi_op_id {
@@ -116,8 +155,11 @@ const char *dhowi_spec_text(const dhowi_spec *spec, char *buffer, size_t capacit
 typedef struct dhowi_gemm {
     int64_t m, n, k, batch;
     int64_t a_row, a_col, a_batch, b_row, b_col, b_batch;
-    dhow_tensor *a, *b, *bias, *c;
+    dhow_tensor *a, *b, *bias, *residual, *c;
+    uint32_t activation;
 } dhowi_gemm;
+/* y = activation(y), in place; DHOW_ACTIVATION_... */
+dhow_status dhowi_activate(dhow_stream *stream, uint32_t activation, dhow_tensor *y);
 dhow_status dhowi_gemm_run(dhow_stream *stream, const dhowi_gemm *gemm);
 
 #endif /* DHOWI_OPS_OP_H_ */

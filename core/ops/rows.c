@@ -44,7 +44,7 @@ dhow_status dhowi_infer_reduce(const dhowi_op *op, const dhowi_spec *const *in,
                                const dhowi_attrs *attrs, dhowi_spec *out) {
     int32_t dim;
     DHOWI_TRY(dhowi_dim_check(op->name, in[0]->rank, attrs->dim, &dim));
-    bool sums = strcmp(op->kernel, "reduce_sum") == 0;
+    bool sums = strcmp(op->kernel, "reduce_sum") == 0 || strcmp(op->kernel, "reduce_prod") == 0;
     if (in[0]->shape[dim] == 0 && !sums) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: dimension %d of x has no elements", op->name,
                           dim);

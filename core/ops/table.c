@@ -1,86 +1,78 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The operation table.
+ * The operation table: one row per operation, in the order of DHOWI_OP_MAP.
  */
 #include "ops/rows.h"
 
 static _Atomic int32_t g_kernel_index[DHOWI_OP_COUNT][DHOW_BOOL + 1];
 
-#define ROW(id) [DHOWI_OP_##id] = {.name = #id, .kernel_index = g_kernel_index[DHOWI_OP_##id]
-#define UNARY(id)                                                                                 \
-    ROW(id), .kernel = #id, .inputs = {"x"}, .required = 1, .allowed = 1, .dtypes = DHOWI_FLOATS, \
-             .flags = DHOWI_OP_ELEMENTWISE, .infer = dhowi_infer_same, .run = dhowi_run_unary     \
-    }
-#define BINARY(id)                                                                      \
-    ROW(id), .kernel = #id, .inputs = {"a", "b"}, .required = 2, .allowed = 2,          \
-             .dtypes = DHOWI_NUMBERS, .flags = DHOWI_OP_ELEMENTWISE | DHOWI_OP_STRIDED, \
-             .infer = dhowi_infer_broadcast, .run = dhowi_run_binary                    \
-    }
-#define SOFTMAX(id)                                                                               \
-    ROW(id), .kernel = #id, .inputs = {"x"}, .required = 1, .allowed = 1, .dtypes = DHOWI_FLOATS, \
-             .infer = dhowi_infer_rows, .run = dhowi_run_softmax                                  \
-    }
-#define POOL(id)                                                                                  \
-    ROW(id), .kernel = #id, .inputs = {"x"}, .required = 1, .allowed = 1, .dtypes = DHOWI_FLOATS, \
-             .infer = dhowi_infer_pool2d, .run = dhowi_run_pool2d                                 \
-    }
-#define REDUCE(id, base, types)                                                              \
-    ROW(id), .kernel = base, .inputs = {"x"}, .required = 1, .allowed = 1, .dtypes = types,  \
-             .flags = DHOWI_OP_REDUCES, .infer = dhowi_infer_reduce, .run = dhowi_run_reduce \
-    }
+#define IN(...) \
+    { __VA_ARGS__ }
+#define ROW(id, kernel_, inputs_, least, most, types, flags_, infer_, run_) \
+    [DHOWI_OP_##id] = {.name = #id,                                         \
+                       .kernel = kernel_,                                   \
+                       .inputs = inputs_,                                   \
+                       .required = least,                                   \
+                       .allowed = most,                                     \
+                       .dtypes = types,                                     \
+                       .flags = flags_,                                     \
+                       .infer = infer_,                                     \
+                       .run = run_,                                         \
+                       .kernel_index = g_kernel_index[DHOWI_OP_##id]}
 
-static const dhowi_op k_ops[] = {UNARY(relu),
-                                 UNARY(gelu),
-                                 UNARY(gelu_tanh),
-                                 UNARY(silu),
-                                 UNARY(sigmoid),
-                                 UNARY(tanh),
-                                 UNARY(exp),
-                                 UNARY(log),
-                                 UNARY(sqrt),
-                                 UNARY(neg),
-                                 UNARY(abs),
-                                 BINARY(add),
-                                 BINARY(sub),
-                                 BINARY(mul),
-                                 BINARY(div),
-                                 BINARY(max),
-                                 BINARY(min),
-                                 ROW(matmul),
-                                 .kernel = "matmul",
-                                 .inputs = {"a", "b"},
-                                 .required = 2,
-                                 .allowed = 2,
-                                 .dtypes = DHOWI_FLOATS,
-                                 .flags = DHOWI_OP_STRIDED,
-                                 .infer = dhowi_infer_matmul,
-                                 .run = dhowi_run_matmul},
-                      ROW(linear), .kernel = "matmul", .inputs = {"x", "weight", "bias"},
-                      .required = 2, .allowed = 3, .dtypes = DHOWI_FLOATS,
-                      .infer = dhowi_infer_linear, .run = dhowi_run_linear
-}
-, ROW(conv2d), .kernel = "conv2d", .inputs = {"x", "weight", "bias"}, .required = 2, .allowed = 3,
-               .dtypes = DHOWI_FLOATS, .infer = dhowi_infer_conv2d, .run = dhowi_run_conv2d
-}
-, POOL(maxpool2d), POOL(avgpool2d), SOFTMAX(softmax), SOFTMAX(log_softmax), ROW(layernorm),
-    .kernel = "layernorm", .inputs = {"x", "gamma", "beta"}, .required = 3, .allowed = 3,
-    .dtypes = DHOWI_FLOATS, .infer = dhowi_infer_layernorm, .run = dhowi_run_layernorm
-}
-, REDUCE(reduce_sum, "reduce_sum", DHOWI_REDUCIBLE),
-    REDUCE(reduce_mean, "reduce_sum", DHOWI_FLOATS),
-    REDUCE(reduce_max, "reduce_max", DHOWI_REDUCIBLE),
-    REDUCE(reduce_min, "reduce_min", DHOWI_REDUCIBLE), ROW(argmax),
-    .kernel = "argmax", .inputs = {"x"}, .required = 1, .allowed = 1, .dtypes = DHOWI_REDUCIBLE,
-    .flags = DHOWI_OP_REDUCES, .infer = dhowi_infer_argmax, .run = dhowi_run_argmax
-}
-, ROW(gather), .kernel = NULL, .inputs = {"x", "index"}, .required = 2, .allowed = 2,
-               .dtypes = DHOWI_ANY, .infer = dhowi_infer_gather, .run = dhowi_run_gather
-}
-, ROW(flatten), .kernel = NULL, .inputs = {"x"}, .required = 1, .allowed = 1, .dtypes = DHOWI_ANY,
-                .flags = DHOWI_OP_STRIDED, .infer = dhowi_infer_flatten, .run = dhowi_run_flatten
-}
-,
-}
-;
+#define UNARY(id, formula)                                                            \
+    ROW(id, #id, IN("x"), 1, 1, DHOWI_FLOATS, DHOWI_OP_ELEMENTWISE, dhowi_infer_same, \
+        dhowi_run_unary),
+#define BINARY(id, formula)                                                                  \
+    ROW(id, #id, IN("a", "b"), 2, 2, DHOWI_NUMBERS, DHOWI_OP_ELEMENTWISE | DHOWI_OP_STRIDED, \
+        dhowi_infer_broadcast, dhowi_run_binary),
+/* Rows without a rule for their result: models use them, which know it. */
+#define INNER(id, kernel_, most, types, flags_) \
+    ROW(id, kernel_, IN("x"), 1, most, types, flags_, NULL, dhowi_run_##id)
+
+/* clang-format off */
+static const dhowi_op k_ops[] = {
+    DHOW_UNARY_MAP(UNARY)
+    DHOW_BINARY_MAP(BINARY)
+
+    /*  name         kernel         inputs                        least, most, types     flags             rule for the result      function */
+    ROW(matmul,      "matmul",      IN("a", "b"),                 2, 2, DHOWI_FLOATS,    DHOWI_OP_STRIDED, dhowi_infer_matmul,      dhowi_run_matmul),
+    ROW(linear,      "matmul",      IN("x", "weight", "bias"),    2, 3, DHOWI_FLOATS,    0,                dhowi_infer_linear,      dhowi_run_linear),
+    ROW(conv2d,      "conv2d",      IN("x", "weight", "bias"),    2, 3, DHOWI_FLOATS,    0,                dhowi_infer_conv2d,      dhowi_run_conv2d),
+    ROW(maxpool2d,   "maxpool2d",   IN("x"),                      1, 1, DHOWI_FLOATS,    0,                dhowi_infer_pool2d,      dhowi_run_pool2d),
+    ROW(avgpool2d,   "avgpool2d",   IN("x"),                      1, 1, DHOWI_FLOATS,    0,                dhowi_infer_pool2d,      dhowi_run_pool2d),
+    ROW(softmax,     "softmax",     IN("x"),                      1, 1, DHOWI_FLOATS,    0,                dhowi_infer_rows,        dhowi_run_softmax),
+    ROW(log_softmax, "log_softmax", IN("x"),                      1, 1, DHOWI_FLOATS,    0,                dhowi_infer_rows,        dhowi_run_softmax),
+    ROW(layernorm,   "layernorm",   IN("x", "gamma", "beta"),     3, 3, DHOWI_FLOATS,    0,                dhowi_infer_layernorm,   dhowi_run_layernorm),
+    ROW(reduce_sum,  "reduce_sum",  IN("x"),                      1, 1, DHOWI_REDUCIBLE, DHOWI_OP_REDUCES, dhowi_infer_reduce,      dhowi_run_reduce),
+    ROW(reduce_mean, "reduce_sum",  IN("x"),                      1, 1, DHOWI_FLOATS,    DHOWI_OP_REDUCES, dhowi_infer_reduce,      dhowi_run_reduce),
+    ROW(reduce_max,  "reduce_max",  IN("x"),                      1, 1, DHOWI_REDUCIBLE, DHOWI_OP_REDUCES, dhowi_infer_reduce,      dhowi_run_reduce),
+    ROW(reduce_min,  "reduce_min",  IN("x"),                      1, 1, DHOWI_REDUCIBLE, DHOWI_OP_REDUCES, dhowi_infer_reduce,      dhowi_run_reduce),
+    ROW(reduce_prod, "reduce_prod", IN("x"),                      1, 1, DHOWI_REDUCIBLE, DHOWI_OP_REDUCES, dhowi_infer_reduce,      dhowi_run_reduce),
+    ROW(argmax,      "argmax",      IN("x"),                      1, 1, DHOWI_REDUCIBLE, DHOWI_OP_REDUCES, dhowi_infer_argmax,      dhowi_run_argmax),
+    ROW(gather,      NULL,          IN("x", "index"),             2, 2, DHOWI_ANY,       0,                dhowi_infer_gather,      dhowi_run_gather),
+    ROW(flatten,     NULL,          IN("x"),                      1, 1, DHOWI_ANY,       DHOWI_OP_STRIDED, dhowi_infer_flatten,     dhowi_run_flatten),
+
+    /*    name              kernel              most, types           flags */
+    INNER(map,              "map",              4, DHOWI_ANY,         DHOWI_OP_ELEMENTWISE | DHOWI_OP_STRIDED),
+    INNER(cast,             NULL,               1, DHOWI_ANY,         DHOWI_OP_ELEMENTWISE),
+    INNER(copy,             NULL,               1, DHOWI_ANY,         DHOWI_OP_STRIDED),
+    INNER(fill,             NULL,               0, DHOWI_ANY,         DHOWI_OP_STRIDED),
+    INNER(conv3d,           "conv3d",           3, DHOWI_WIDE_FLOATS, 0),
+    INNER(conv_transpose,   "conv_transpose3d", 3, DHOWI_WIDE_FLOATS, 0),
+    INNER(pool,             "pool3d",           1, DHOWI_WIDE_FLOATS, 0),
+    INNER(pool_index,       "maxpool3d_index",  1, DHOWI_WIDE_FLOATS, 0),
+    INNER(resample,         "resample",         3, DHOWI_WIDE_FLOATS, 0),
+    INNER(gather_axis,      NULL,               2, DHOWI_ANY,         0),
+    INNER(gather_elements,  NULL,               2, DHOWI_ANY,         0),
+    INNER(scatter_elements, NULL,               2, DHOWI_ANY,         0),
+    INNER(scatter_rows,     NULL,               2, DHOWI_ANY,         0),
+    INNER(normalize,        "normalize",        1, DHOWI_WIDE_FLOATS, 0),
+    INNER(lrn,              "lrn",              1, DHOWI_WIDE_FLOATS, 0),
+    INNER(lstm_cell,        "lstm_cell",        4, DHOWI_WIDE_FLOATS, 0),
+    INNER(cumsum,           "cumsum",           1, DHOWI_WIDE,        0),
+    INNER(topk,             "topk",             1, DHOWI_WIDE,        0),
+};
+/* clang-format on */
 
 const dhowi_op *dhowi_op_of(dhowi_op_id id) { return &k_ops[id]; }

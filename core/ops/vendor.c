@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include "memory/record.h"
 
 enum { BUCKETS = 64 };
 
@@ -182,6 +183,15 @@ static dhow_status fill_packed(dhow_stream *stream, const dhowi_plan *plan, dhow
     return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(device, &err, code, "packing a weight");
 }
 
+static dhow_status make_packed(dhow_stream *stream, const dhowi_plan *plan, dhow_tensor *weight,
+                               packed *p) {
+    DHOWI_TRY(dhowi_storage_create(stream->device, plan->packed_bytes, &p->storage));
+    (void)dhowi_copy_text(p->storage->label, sizeof p->storage->label, "packed weight");
+    dhow_status status = fill_packed(stream, plan, weight, p->storage);
+    if (status != DHOW_OK) dhowi_storage_release(p->storage);
+    return status;
+}
+
 dhow_status dhowi_plan_packed(dhow_stream *stream, const dhowi_plan *plan, dhow_tensor *weight,
                               dhowi_storage **out) {
     const uint64_t parts[] = {(uint64_t)(uintptr_t)plan, (uint64_t)weight->offset};
@@ -193,12 +203,11 @@ dhow_status dhowi_plan_packed(dhow_stream *stream, const dhowi_plan *plan, dhow_
     if (p == NULL) return dhowi_fail_memory("packed weight");
     p->companion.key = key;
     p->companion.end = end_packed;
-    dhow_status status = dhowi_storage_create(stream->device, plan->packed_bytes, &p->storage);
-    if (status == DHOW_OK) {
-        (void)dhowi_copy_text(p->storage->label, sizeof p->storage->label, "packed weight");
-        status = fill_packed(stream, plan, weight, p->storage);
-        if (status != DHOW_OK) dhowi_storage_release(p->storage);
-    }
+    /* A packed weight outlives the plan that is perhaps being recorded. */
+    dhowi_recorder *recording = dhowi_recording;
+    dhowi_recording = NULL;
+    dhow_status status = make_packed(stream, plan, weight, p);
+    dhowi_recording = recording;
     if (status != DHOW_OK) {
         dhowi_free(p);
         return status;
@@ -206,4 +215,50 @@ dhow_status dhowi_plan_packed(dhow_stream *stream, const dhowi_plan *plan, dhow_
     p = (packed *)dhowi_storage_keep(weight->storage, &p->companion);
     *out = p->storage;
     return DHOW_OK;
+}
+
+/* ---- running ---- */
+
+static dhow_status submit(dhow_stream *stream, const dhowi_plan *plan, const dhowi_use *uses,
+                          uint32_t count, const dhow_buffer buffers[6]) {
+    dhowi_vendor_run_fn *run =
+        plan->conv ? dhowi_conv_of(stream->device)->run : dhowi_blas_of(stream->device)->run;
+    dhow_error err;
+    if (dhowi_recording != NULL)
+        return dhowi_record_vendor(dhowi_recording, run, plan->native, buffers);
+    dhowi_error_init(&err);
+    DHOWI_TRY(dhowi_stream_begin(stream, uses, count));
+    int32_t code = run(plan->native, stream->native, buffers[0], buffers[1], buffers[2], buffers[3],
+                       buffers[4], buffers[5], &err);
+    (void)dhowi_stream_end(stream, uses, count, (dhow_status)code);
+    if (code == DHOW_OK) return DHOW_OK;
+    return dhowi_device_failed(stream->device, &err, code, plan->conv ? "conv2d" : "matmul");
+}
+
+dhow_status dhowi_plan_run(dhow_stream *stream, const dhowi_plan *plan, dhow_tensor *a,
+                           dhow_tensor *b, dhow_tensor *c, dhow_tensor *bias,
+                           dhow_tensor *residual) {
+    dhowi_storage *workspace = NULL, *packed_b = NULL;
+    if (plan->packed_bytes > 0) DHOWI_TRY(dhowi_plan_packed(stream, plan, b, &packed_b));
+    if (plan->workspace_bytes > 0)
+        DHOWI_TRY(dhowi_storage_create(stream->device, plan->workspace_bytes, &workspace));
+    dhowi_use uses[7] = {{a->storage, DHOW_ACCESS_READ},
+                         {b->storage, DHOW_ACCESS_READ},
+                         {c->storage, DHOW_ACCESS_WRITE}};
+    uint32_t count = 3;
+    if (bias != NULL) uses[count++] = (dhowi_use){bias->storage, DHOW_ACCESS_READ};
+    if (residual != NULL) uses[count++] = (dhowi_use){residual->storage, DHOW_ACCESS_READ};
+    if (packed_b != NULL) uses[count++] = (dhowi_use){packed_b, DHOW_ACCESS_READ};
+    if (workspace != NULL) uses[count++] = (dhowi_use){workspace, DHOW_ACCESS_WRITE};
+    const dhow_buffer none = {0, 0};
+    const dhow_buffer buffers[] = {
+        dhowi_buffer_of(a),
+        packed_b != NULL ? (dhow_buffer){packed_b->native, 0} : dhowi_buffer_of(b),
+        dhowi_buffer_of(c),
+        dhowi_buffer_of(bias),
+        dhowi_buffer_of(residual),
+        workspace != NULL ? (dhow_buffer){workspace->native, 0} : none};
+    dhow_status status = submit(stream, plan, uses, count, buffers);
+    if (workspace != NULL) dhowi_storage_release(workspace);
+    return status;
 }

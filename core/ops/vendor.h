@@ -34,6 +34,12 @@ dhow_status dhowi_conv_plan(dhow_device *device, const dhow_conv_desc *desc,
 dhow_status dhowi_plan_packed(dhow_stream *stream, const dhowi_plan *plan, dhow_tensor *weight,
                               dhowi_storage **out);
 
+/* Submits a plan: packs the weight `b` on first use and takes a workspace where the plan wants
+ * them. bias and residual may be NULL. */
+dhow_status dhowi_plan_run(dhow_stream *stream, const dhowi_plan *plan, dhow_tensor *a,
+                           dhow_tensor *b, dhow_tensor *c, dhow_tensor *bias,
+                           dhow_tensor *residual);
+
 static inline dhow_buffer dhowi_buffer_of(const dhow_tensor *t) {
     if (t == NULL) return (dhow_buffer){0, 0};
     return (dhow_buffer){t->storage->native, dhowi_tensor_offset_bytes(t)};

@@ -65,7 +65,7 @@ DHOW_BINARY_MAP(DHOW_BINARY_DECLARE_)
 #undef DHOW_BINARY_DECLARE_
 
 /** y = x in y's dtype. Floats become integers by truncation, saturated, NaN as 0; bool is x != 0.
- * All dtypes but i16, u16, u32 and u64. */
+ * All dtypes. */
 DHOW_API DHOW_NODISCARD dhow_status dhow_cast(dhow_stream *stream, dhow_tensor *x, dhow_tensor *y);
 
 /** Sets all elements of y to a value; integers take it truncated, bool as value != 0. All dtypes.

@@ -140,6 +140,10 @@ typedef struct k_dims {
 #define K_IS_WIDE_bf16 0
 #define K_IS_WIDE_i8 1
 #define K_IS_WIDE_u8 1
+#define K_IS_WIDE_i16 1
+#define K_IS_WIDE_u16 1
+#define K_IS_WIDE_u32 1
+#define K_IS_WIDE_u64 1
 #define K_IS_WIDE_i32 1
 #define K_IS_WIDE_i64 1
 
@@ -843,6 +847,10 @@ typedef f64 k_vec_f64 __attribute__((vector_size(4 * K_LANES_f32), may_alias));
 #define K_LOAD_DENSE_bf16(to, from, n) K_LOAD_DENSE(bf16, to, from, n)
 #define K_LOAD_DENSE_i8(to, from, n) K_LOAD_DENSE(i8, to, from, n)
 #define K_LOAD_DENSE_u8(to, from, n) K_LOAD_DENSE(u8, to, from, n)
+#define K_LOAD_DENSE_i16(to, from, n) K_LOAD_DENSE(i16, to, from, n)
+#define K_LOAD_DENSE_u16(to, from, n) K_LOAD_DENSE(u16, to, from, n)
+#define K_LOAD_DENSE_u32(to, from, n) K_LOAD_DENSE(u32, to, from, n)
+#define K_LOAD_DENSE_u64(to, from, n) K_LOAD_DENSE(u64, to, from, n)
 #define K_LOAD_DENSE_i32(to, from, n) K_LOAD_DENSE(i32, to, from, n)
 #define K_LOAD_DENSE_i64(to, from, n) K_LOAD_DENSE(i64, to, from, n)
 #define K_STORE_DENSE_f32(to, from, n) K_STORE_DENSE(f32, to, from, n)
@@ -850,6 +858,10 @@ typedef f64 k_vec_f64 __attribute__((vector_size(4 * K_LANES_f32), may_alias));
 #define K_STORE_DENSE_bf16(to, from, n) K_STORE_DENSE(bf16, to, from, n)
 #define K_STORE_DENSE_i8(to, from, n) K_STORE_DENSE(i8, to, from, n)
 #define K_STORE_DENSE_u8(to, from, n) K_STORE_DENSE(u8, to, from, n)
+#define K_STORE_DENSE_i16(to, from, n) K_STORE_DENSE(i16, to, from, n)
+#define K_STORE_DENSE_u16(to, from, n) K_STORE_DENSE(u16, to, from, n)
+#define K_STORE_DENSE_u32(to, from, n) K_STORE_DENSE(u32, to, from, n)
+#define K_STORE_DENSE_u64(to, from, n) K_STORE_DENSE(u64, to, from, n)
 #define K_STORE_DENSE_i32(to, from, n) K_STORE_DENSE(i32, to, from, n)
 #define K_STORE_DENSE_i64(to, from, n) K_STORE_DENSE(i64, to, from, n)
 #if defined(K_C) && defined(__F16C__) /* the processor converts eight at a time; k_half_* are for the rest */

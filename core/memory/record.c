@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See record.h.
+ */
+#include "memory/record.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/size.h"
+
+_Thread_local dhowi_recorder *dhowi_recording;
+
+/* No device has memory there: user addresses end far below, and handles are addresses or small. */
+#define PLACE_HANDLE UINT64_C(0xd40a000000000000)
+
+static bool grow(void **array, uint32_t count, uint32_t *capacity, size_t element_bytes) {
+    if (count < *capacity) return true;
+    uint32_t larger = *capacity * 2 + 64;
+    void *grown = dhowi_realloc_array(*array, larger, element_bytes);
+    if (grown == NULL) return false;
+    *array = grown;
+    *capacity = larger;
+    return true;
+}
+
+/* ---- places ---- */
+
+dhow_status dhowi_record_storage(dhowi_recorder *r, uint64_t bytes, dhowi_storage **out) {
+    *out = NULL;
+    if (!grow((void **)&r->places, r->place_count, &r->place_capacity, sizeof *r->places))
+        return dhowi_fail_memory("plan");
+    dhowi_storage *s = dhowi_handle_new(DHOWI_STORAGE, sizeof *s);
+    if (s == NULL) return dhowi_fail_memory("storage");
+    s->device = r->device;
+    s->native = PLACE_HANDLE + r->place_count;
+    s->bytes = s->block_bytes = bytes;
+    atomic_flag_clear(&s->hazard.lock);
+    dhowi_handle_retain(&r->device->context->handle);
+    dhowi_storage_retain(s); /* the recorder's own */
+    r->places[r->place_count++] =
+        (dhowi_place){.storage = s, .bytes = bytes, .first = r->step, .last = r->step};
+    *out = s;
+    return DHOW_OK;
+}
+
+int32_t dhowi_record_place(const dhowi_recorder *r, uint64_t handle) {
+    uint64_t index = handle - PLACE_HANDLE;
+    return handle >= PLACE_HANDLE && index < r->place_count ? (int32_t)index : -1;
+}
+
+/* ---- commands ---- */
+
+static dhow_status add(dhowi_recorder *r, const dhowi_command *command) {
+    if (!grow((void **)&r->commands, r->command_count, &r->command_capacity, sizeof(void *)))
+        return dhowi_fail_memory("plan");
+    dhowi_command *kept = dhowi_arena_array(&r->memory, 1, sizeof *kept);
+    if (kept == NULL) return dhowi_fail_memory("plan");
+    *kept = *command;
+    kept->step = r->step;
+    r->commands[r->command_count++] = kept;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_record_launch(dhowi_recorder *r, void *native, const dhow_geometry *geometry,
+                                const dhow_arg *args, uint32_t count) {
+    dhow_arg *kept = dhowi_arena_array(&r->memory, count, sizeof *kept);
+    if (kept == NULL) return dhowi_fail_memory("plan");
+    memcpy(kept, args, count * sizeof *kept);
+    for (uint32_t i = 0; i < count; i++) {
+        if (args[i].kind != DHOW_ARG_DIMS) continue;
+        dhow_dims *dims = dhowi_arena_array(&r->memory, 1, sizeof *dims);
+        if (dims == NULL) return dhowi_fail_memory("plan");
+        *dims = *args[i].u.dims;
+        kept[i].u.dims = dims;
+    }
+    return add(r, &(dhowi_command){.kind = DHOWI_COMMAND_LAUNCH,
+                                   .native = native,
+                                   .geometry = *geometry,
+                                   .args = kept,
+                                   .arg_count = count});
+}
+
+dhow_status dhowi_record_copy(dhowi_recorder *r, const dhow_copy_rect *rect) {
+    return add(r, &(dhowi_command){.kind = DHOWI_COMMAND_COPY, .rect = *rect});
+}
+
+dhow_status dhowi_record_fill(dhowi_recorder *r, dhow_buffer to, uint64_t bytes, uint64_t pattern,
+                              uint32_t pattern_bytes) {
+    return add(r, &(dhowi_command){.kind = DHOWI_COMMAND_FILL,
+                                   .buffers = {to},
+                                   .bytes = bytes,
+                                   .pattern = pattern,
+                                   .pattern_bytes = pattern_bytes});
+}
+
+dhow_status dhowi_record_vendor(dhowi_recorder *r, dhowi_vendor_run_fn *run, void *plan,
+                                const dhow_buffer buffers[6]) {
+    dhowi_command c = {.kind = DHOWI_COMMAND_VENDOR, .run = run, .native = plan};
+    memcpy(c.buffers, buffers, sizeof c.buffers);
+    return add(r, &c);
+}
+
+dhow_status dhowi_record_reorder(dhowi_recorder *r, const dhow_conv *conv, int32_t dtype,
+                                 const int64_t shape[4], uint32_t src_layout, dhow_buffer src,
+                                 uint32_t dst_layout, dhow_buffer dst) {
+    dhowi_command c = {.kind = DHOWI_COMMAND_REORDER,
+                       .conv = conv,
+                       .dtype = dtype,
+                       .layouts = {src_layout, dst_layout},
+                       .buffers = {src, dst}};
+    memcpy(c.shape, shape, sizeof c.shape);
+    return add(r, &c);
+}
+
+void dhowi_command_buffers(dhowi_command *c, dhowi_buffer_fn *fn, void *user) {
+    for (uint32_t i = 0; i < c->arg_count; i++) {
+        if (c->args[i].kind == DHOW_ARG_BUFFER)
+            fn(user, &c->args[i].u.buffer.handle, &c->args[i].u.buffer.offset);
+    }
+    if (c->kind == DHOWI_COMMAND_COPY) {
+        fn(user, &c->rect.src.handle, &c->rect.src.offset);
+        fn(user, &c->rect.dst.handle, &c->rect.dst.offset);
+    }
+    for (int i = 0; i < 6; i++) fn(user, &c->buffers[i].handle, &c->buffers[i].offset);
+}
+
+int32_t dhowi_command_run(const dhowi_command *c, dhow_device *device, void *stream,
+                          dhow_error *err) {
+    switch (c->kind) {
+        case DHOWI_COMMAND_LAUNCH:
+            return device->api->launch(stream, c->native, &c->geometry, c->args, c->arg_count, err);
+        case DHOWI_COMMAND_VENDOR:
+            return c->run(c->native, stream, c->buffers[0], c->buffers[1], c->buffers[2],
+                          c->buffers[3], c->buffers[4], c->buffers[5], err);
+        case DHOWI_COMMAND_COPY:
+            return device->api->copy(stream, &c->rect, err);
+        case DHOWI_COMMAND_FILL:
+            return device->api->fill(stream, c->buffers[0].handle, c->buffers[0].offset, c->bytes,
+                                     c->pattern, c->pattern_bytes, err);
+        default:
+            return c->conv->reorder(dhowi_device_native(device), stream, c->dtype, c->shape,
+                                    c->layouts[0], c->buffers[0], c->layouts[1], c->buffers[1],
+                                    err);
+    }
+}
+
+/* ---- the arena ---- */
+
+static void sort_by_size(const dhowi_recorder *r, uint32_t *order, uint32_t count) {
+    /* Shell sort: the arrays are short and qsort takes no context. */
+    for (uint32_t gap = count / 2; gap > 0; gap /= 2) {
+        for (uint32_t i = gap; i < count; i++) {
+            uint32_t moved = order[i], k = i;
+            for (; k >= gap && r->places[order[k - gap]].bytes < r->places[moved].bytes; k -= gap)
+                order[k] = order[k - gap];
+            order[k] = moved;
+        }
+    }
+}
+
+/* The lowest offset at which `p` meets none of those placed before; `placed` is sorted by offset.
+ */
+static uint64_t lowest_offset(const dhowi_recorder *r, const dhowi_place *p, const uint32_t *placed,
+                              uint32_t count) {
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const dhowi_place *q = &r->places[placed[i]];
+        if (q->last < p->first || p->last < q->first) continue;
+        if (q->offset >= at + p->bytes) break;
+        at = DHOWI_MAX(at, q->offset + q->bytes);
+    }
+    return at;
+}
+
+dhow_status dhowi_record_lay_out(dhowi_recorder *r, uint64_t align, uint64_t *out_bytes) {
+    uint32_t count = 0, done = 0;
+    *out_bytes = 0;
+    uint32_t *order = dhowi_alloc_array((size_t)r->place_count * 2 + 1, sizeof *order);
+    if (order == NULL) return dhowi_fail_memory("plan");
+    uint32_t *placed = order + r->place_count;
+    for (uint32_t i = 0; i < r->place_count; i++) {
+        dhowi_place *p = &r->places[i];
+        if (p->external) continue;
+        p->bytes = (p->bytes + align - 1) / align * align;
+        order[count++] = i;
+    }
+    sort_by_size(r, order, count);
+    for (uint32_t i = 0; i < count; i++) {
+        dhowi_place *p = &r->places[order[i]];
+        p->offset = lowest_offset(r, p, placed, done);
+        *out_bytes = DHOWI_MAX(*out_bytes, p->offset + p->bytes);
+        uint32_t k = done++;
+        for (; k > 0 && r->places[placed[k - 1]].offset > p->offset; k--) placed[k] = placed[k - 1];
+        placed[k] = order[i];
+    }
+    dhowi_free(order);
+    return DHOW_OK;
+}
+
+void dhowi_recorder_end(dhowi_recorder *r) {
+    for (uint32_t i = 0; i < r->place_count; i++) dhowi_storage_release(r->places[i].storage);
+    dhowi_free(r->places);
+    dhowi_free(r->commands);
+    dhowi_arena_end(&r->memory);
+    *r = (dhowi_recorder){0};
+}

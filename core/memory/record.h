@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Recording: while a thread has a recorder, what it submits becomes a list of commands instead, and
+ * the storages it makes are placeholders that get their places afterwards. A plan of a model is
+ * made by running its operations once that way; replaying it calls the plugin and nothing else.
+ */
+#ifndef DHOWI_MEMORY_RECORD_H_
+#define DHOWI_MEMORY_RECORD_H_
+
+#include "base/arena.h"
+#include "memory/storage.h"
+
+/* run() of dhow_blas and dhow_conv. */
+typedef int32_t dhowi_vendor_run_fn(void *plan, void *stream, dhow_buffer a, dhow_buffer b,
+                                    dhow_buffer c, dhow_buffer bias, dhow_buffer residual,
+                                    dhow_buffer workspace, dhow_error *err);
+
+typedef enum dhowi_command_kind {
+    DHOWI_COMMAND_LAUNCH,
+    DHOWI_COMMAND_COPY,
+    DHOWI_COMMAND_FILL,
+    DHOWI_COMMAND_VENDOR,
+    DHOWI_COMMAND_REORDER
+} dhowi_command_kind;
+
+typedef struct dhowi_command {
+    dhowi_command_kind kind;
+    uint32_t step;      /* of the plan, for messages and timing */
+    uint32_t arg_count; /* LAUNCH */
+    void *native;       /* kernel, or the vendor's plan */
+    dhow_arg *args;
+    dhow_geometry geometry;
+    dhow_copy_rect rect;    /* COPY */
+    dhow_buffer buffers[6]; /* FILL: the first; VENDOR: as run(); REORDER: from, to */
+    uint64_t bytes, pattern;
+    uint32_t pattern_bytes, layouts[2];
+    int32_t dtype; /* REORDER */
+    int64_t shape[4];
+    dhowi_vendor_run_fn *run;
+    const dhow_conv *conv;
+} dhowi_command;
+
+/* A storage that has no memory yet. */
+typedef struct dhowi_place {
+    dhowi_storage *storage;
+    uint64_t bytes;
+    uint32_t first, last; /* steps between which its contents matter */
+    uint64_t offset;      /* in the arena, once that is laid out */
+    bool external;        /* filled in by the caller of the plan */
+} dhowi_place;
+
+typedef struct dhowi_recorder {
+    dhow_device *device;
+    dhowi_arena memory; /* commands and their arguments */
+    dhowi_command **commands;
+    uint32_t command_count, command_capacity;
+    dhowi_place *places;
+    uint32_t place_count, place_capacity;
+    uint32_t step; /* being recorded */
+} dhowi_recorder;
+
+/* The calling thread's, or NULL. */
+extern _Thread_local dhowi_recorder *dhowi_recording;
+
+/* A placeholder that lives from the step being recorded to the same one. */
+dhow_status dhowi_record_storage(dhowi_recorder *r, uint64_t bytes, dhowi_storage **out);
+/* The place a handle stands for, or -1. */
+int32_t dhowi_record_place(const dhowi_recorder *r, uint64_t handle);
+
+dhow_status dhowi_record_launch(dhowi_recorder *r, void *native, const dhow_geometry *geometry,
+                                const dhow_arg *args, uint32_t count);
+dhow_status dhowi_record_copy(dhowi_recorder *r, const dhow_copy_rect *rect);
+dhow_status dhowi_record_fill(dhowi_recorder *r, dhow_buffer to, uint64_t bytes, uint64_t pattern,
+                              uint32_t pattern_bytes);
+dhow_status dhowi_record_vendor(dhowi_recorder *r, dhowi_vendor_run_fn *run, void *plan,
+                                const dhow_buffer buffers[6]);
+dhow_status dhowi_record_reorder(dhowi_recorder *r, const dhow_conv *conv, int32_t dtype,
+                                 const int64_t shape[4], uint32_t src_layout, dhow_buffer src,
+                                 uint32_t dst_layout, dhow_buffer dst);
+
+/* Gives every place of the arena an offset, such that those whose steps meet do not overlap.
+ * Returns the bytes of the arena. */
+dhow_status dhowi_record_lay_out(dhowi_recorder *r, uint64_t align, uint64_t *out_bytes);
+
+/* Calls fn for each buffer of a command. */
+typedef void dhowi_buffer_fn(void *user, uint64_t *handle, uint64_t *offset);
+void dhowi_command_buffers(dhowi_command *command, dhowi_buffer_fn *fn, void *user);
+int32_t dhowi_command_run(const dhowi_command *command, dhow_device *device, void *stream,
+                          dhow_error *err);
+
+/* Ends everything; storages must not be used any more. */
+void dhowi_recorder_end(dhowi_recorder *r);
+
+#endif /* DHOWI_MEMORY_RECORD_H_ */
