@@ -8,41 +8,37 @@
 #include "base/alloc.h"
 #include "base/size.h"
 #include "base/text.h"
-#include "model/model.h"
+#include "model/lower.h"
 
 /* ---- growing arrays: the count rises only when the element is complete ---- */
 
-static bool grow(void **array, uint32_t count, uint32_t *capacity, size_t element_bytes) {
-    if (count < *capacity) return true;
-    uint32_t larger = *capacity * 2 + 16;
-    void *grown = dhowi_realloc_array(*array, larger, element_bytes);
-    if (grown == NULL) return false;
-    *array = grown;
-    *capacity = larger;
-    return true;
-}
-
-static bool append_index(int32_t **array, uint32_t count, int32_t value) {
-    int32_t *grown = dhowi_realloc_array(*array, count + 1, sizeof **array);
+bool dhowi_model_append(int32_t **array, uint32_t count, int32_t value) {
+    int32_t *grown = dhowi_realloc_array(*array, (size_t)count + 1, sizeof **array);
     if (grown == NULL) return false;
     grown[count] = value;
     *array = grown;
     return true;
 }
 
+/* `name` lives as long as the model. */
+dhow_status dhowi_model_new_value(dhow_model *m, dhowi_value_kind kind, const char *name,
+                                  const dhowi_spec *spec, int32_t *out) {
+    if (!dhowi_room((void **)&m->values, m->value_count, &m->value_capacity, sizeof *m->values))
+        return dhowi_fail_memory("model");
+    m->values[m->value_count] =
+        (dhowi_value){.kind = kind, .spec = *spec, .name = (char *)(uintptr_t)name};
+    *out = (int32_t)m->value_count++;
+    return DHOW_OK;
+}
+
 static dhow_status new_value(dhow_model *m, dhowi_value_kind kind, const char *name,
                              const dhowi_spec *spec, dhow_model_value *out) {
-    if (!grow((void **)&m->values, m->value_count, &m->value_capacity, sizeof *m->values)) {
-        return dhowi_fail_memory("model");
-    }
-    dhowi_value *v = &m->values[m->value_count];
-    *v = (dhowi_value){.kind = kind, .spec = *spec, .last_use = -1};
+    char *kept = NULL;
     if (name != NULL) {
-        v->name = dhowi_strdup(name);
-        if (v->name == NULL) return dhowi_fail_memory("model");
+        kept = dhowi_arena_text(&m->arena, name, strlen(name));
+        if (kept == NULL) return dhowi_fail_memory("model");
     }
-    *out = (dhow_model_value)m->value_count++;
-    return DHOW_OK;
+    return dhowi_model_new_value(m, kind, kept, spec, out);
 }
 
 static dhow_status check_value(const dhow_model *m, const char *function, dhow_model_value value) {
@@ -91,7 +87,7 @@ dhow_status dhow_model_input(dhow_model *m, const char *name, dhow_dtype dtype, 
         dhowi_shape_check(function, dtype, rank, shape != NULL ? closed : NULL, &count, &bytes));
     dhowi_spec spec = {.dtype = dtype, .rank = rank};
     if (rank > 0) memcpy(spec.shape, shape, (size_t)rank * sizeof *shape);
-    if (!append_index(&m->inputs, m->input_count, (int32_t)m->value_count))
+    if (!dhowi_model_append(&m->inputs, m->input_count, (int32_t)m->value_count))
         return dhowi_fail_memory(function);
     DHOWI_TRY(new_value(m, DHOWI_VALUE_INPUT, name, &spec, out));
     m->input_count++;
@@ -108,16 +104,18 @@ dhow_status dhow_model_output(dhow_model *m, const char *name, dhow_model_value 
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: '%.64s' is no result of a step", function,
                           name);
     }
-    char **names = dhowi_realloc_array(m->output_names, m->output_count + 1, sizeof *names);
-    if (names == NULL) return dhowi_fail_memory(function);
+    char *kept = dhowi_arena_text(&m->arena, name, strlen(name));
+    if (kept == NULL) return dhowi_fail_memory(function);
+    return dhowi_model_add_output(m, kept, value);
+}
+
+dhow_status dhowi_model_add_output(dhow_model *m, const char *name, int32_t value) {
+    char **names = dhowi_realloc_array(m->output_names, (size_t)m->output_count + 1, sizeof *names);
+    if (names == NULL) return dhowi_fail_memory("model");
     m->output_names = names;
-    char *copy = dhowi_strdup(name);
-    if (copy == NULL || !append_index(&m->outputs, m->output_count, value)) {
-        dhowi_free(copy);
-        return dhowi_fail_memory(function);
-    }
-    m->output_names[m->output_count++] = copy;
-    m->values[value].is_output = true;
+    if (!dhowi_model_append(&m->outputs, m->output_count, value)) return dhowi_fail_memory("model");
+    m->output_names[m->output_count++] = (char *)(uintptr_t)name;
+    dhowi_model_forget(m); /* a plan knows how many outputs there are */
     return DHOW_OK;
 }
 
@@ -125,10 +123,10 @@ static dhow_status new_parameter(dhow_model *m, const char *function, const char
                                  const dhowi_spec *spec, dhow_model_value *out) {
     dhow_tensor *zeros;
     DHOWI_TRY(check_name(m, function, name));
-    DHOWI_TRY(dhow_tensor_full(m->device, spec->dtype, spec->rank, spec->shape, 0, &zeros));
+    DHOWI_TRY(dhow_tensor_full(m->context->cpu, spec->dtype, spec->rank, spec->shape, 0, &zeros));
     dhow_status status = dhow_tensor_set_label(zeros, name);
     if (status == DHOW_OK &&
-        !append_index(&m->parameters, m->parameter_count, (int32_t)m->value_count)) {
+        !dhowi_model_append(&m->parameters, m->parameter_count, (int32_t)m->value_count)) {
         status = dhowi_fail_memory(function);
     }
     if (status == DHOW_OK) status = new_value(m, DHOWI_VALUE_PARAMETER, name, spec, out);
@@ -137,6 +135,7 @@ static dhow_status new_parameter(dhow_model *m, const char *function, const char
         return status;
     }
     m->values[*out].tensor = zeros;
+    m->values[*out].known = true;
     m->parameter_count++;
     return DHOW_OK;
 }
@@ -155,38 +154,51 @@ dhow_status dhow_model_parameter(dhow_model *m, const char *name, dhow_dtype dty
 
 /* ---- steps ---- */
 
+/* A node of the operation table with its attributes. */
+static dhow_status new_node(dhow_model *m, dhowi_op_id id, const char *layer, const int32_t *in,
+                            uint32_t count, const dhowi_attrs *attrs, dhowi_node *node) {
+    dhowi_attrs *kept = dhowi_arena_array(&m->arena, 1, sizeof *kept);
+    *node = (dhowi_node){.op = dhowi_operator_of_row(), .row = id, .attrs = kept};
+    node->in = dhowi_arena_array(&m->arena, count, sizeof *node->in);
+    node->out = dhowi_arena_array(&m->arena, 1, sizeof *node->out);
+    if (kept == NULL || node->in == NULL || node->out == NULL) return dhowi_fail_memory("model");
+    if (layer != NULL) {
+        node->name = dhowi_arena_text(&m->arena, layer, strlen(layer));
+        if (node->name == NULL) return dhowi_fail_memory("model");
+    }
+    if (attrs != NULL) *kept = *attrs;
+    memcpy(node->in, in, count * sizeof *in);
+    node->in_count = count;
+    node->out_count = 1;
+    return DHOW_OK;
+}
+
 static dhow_status add_step(dhow_model *m, dhowi_op_id id, const char *layer, const int32_t *in,
                             uint32_t count, const dhowi_attrs *attrs, dhow_model_value *out) {
     static const dhowi_attrs none;
     const dhowi_op *op = dhowi_op_of(id);
     const dhowi_spec *specs[DHOWI_OP_MAX_INPUTS] = {NULL};
     dhowi_spec result;
-    dhowi_step step = {.op = id, .in = {-1, -1, -1}, .attrs = attrs != NULL ? *attrs : none};
+    dhowi_node node;
     for (uint32_t i = 0; i < count; i++) {
         if (in[i] < 0 && i >= op->required) continue;
         DHOWI_TRY(check_value(m, op->name, in[i]));
+        if (m->values[in[i]].spec.rank < 0)
+            return dhowi_fail(DHOW_UNSUPPORTED, "%s: the shape of its input is not known",
+                              op->name);
         specs[i] = &m->values[in[i]].spec;
-        step.in[i] = in[i];
     }
-    dhow_status status = dhowi_op_infer(op, specs, &step.attrs, &result);
+    dhow_status status = dhowi_op_infer(op, specs, attrs != NULL ? attrs : &none, &result);
     if (status != DHOW_OK)
         return layer != NULL ? dhowi_fail_prefix(status, "layer '%.64s'", layer) : status;
-    if (!grow((void **)&m->steps, m->step_count, &m->step_capacity, sizeof *m->steps))
+    DHOWI_TRY(new_node(m, id, layer, in, count, attrs, &node));
+    dhowi_graph *g = &m->graph;
+    if (!dhowi_room((void **)&g->nodes, g->node_count, &g->node_capacity, sizeof *g->nodes))
         return dhowi_fail_memory("model");
-    if (layer != NULL) {
-        step.layer = dhowi_strdup(layer);
-        if (step.layer == NULL) return dhowi_fail_memory("model");
-    }
-    status = new_value(m, DHOWI_VALUE_RESULT, NULL, &result, &step.out);
-    if (status != DHOW_OK) {
-        dhowi_free(step.layer);
-        return status;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        if (step.in[i] >= 0) m->values[step.in[i]].last_use = (int32_t)m->step_count;
-    }
-    m->steps[m->step_count++] = step;
-    *out = step.out;
+    DHOWI_TRY(new_value(m, DHOWI_VALUE_RESULT, NULL, &result, &node.out[0]));
+    g->nodes[g->node_count++] = node;
+    *out = node.out[0];
+    dhowi_model_forget(m);
     return DHOW_OK;
 }
 

@@ -1,53 +1,97 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Models inside core: values, and steps that compute them.
+ * Models inside core: values, and nodes that compute them. A model built in C and one from a file
+ * are the same thing: a node is a row of the operator table with its attributes.
  */
 #ifndef DHOWI_MODEL_MODEL_H_
 #define DHOWI_MODEL_MODEL_H_
 
+#include "base/arena.h"
 #include "dhow/model.h"
+#include "formats/onnx.h"
 #include "ops/op.h"
+
+typedef struct dhowi_operator dhowi_operator;
+typedef struct dhowi_plan_of_model dhowi_plan_of_model;
 
 typedef enum dhowi_value_kind {
     DHOWI_VALUE_INPUT,
-    DHOWI_VALUE_PARAMETER,
+    DHOWI_VALUE_PARAMETER, /* from a file, or made by the builder: has a name and a tensor */
     DHOWI_VALUE_RESULT
 } dhowi_value_kind;
 
 typedef struct dhowi_value {
     dhowi_value_kind kind;
-    char *name;          /* NULL for results */
-    dhowi_spec spec;     /* extents of -1 are open */
-    dhow_tensor *tensor; /* of a parameter */
-    int32_t last_use;    /* step that reads it last, -1 for none; outputs are never let go */
-    bool is_output;
+    char *name;                      /* NULL where it has none */
+    dhowi_spec spec;                 /* extents of -1 are open; dtype 0: not known before a run */
+    bool known;                      /* a parameter, or computed from parameters alone */
+    bool keyed;                      /* an input whose values decide the plan */
+    const dhowi_onnx_tensor *source; /* in the file, until it is read */
+    dhow_tensor *tensor;             /* on the CPU */
+    dhow_tensor *resident;           /* on the model's device, where that is another */
 } dhowi_value;
 
-typedef struct dhowi_step {
-    dhowi_op_id op;
-    int32_t in[DHOWI_OP_MAX_INPUTS]; /* values, -1 for an input not given */
-    int32_t out;
-    dhowi_attrs attrs;
-    char *layer; /* its name in messages, NULL when it has none */
-} dhowi_step;
+typedef struct dhowi_graph dhowi_graph;
+
+typedef struct dhowi_node {
+    const dhowi_operator *op;
+    const dhowi_onnx_node *source; /* its attributes, for nodes from a file */
+    dhowi_op_id row;               /* for nodes made by the builder */
+    const dhowi_attrs *attrs;
+    const char *name; /* in messages, NULL when it has none */
+    int32_t opset;
+    int32_t *in, *out; /* values, -1 for one not given */
+    uint32_t in_count, out_count;
+    dhowi_graph *branch[2]; /* of If: then, else */
+    dhow_tensor *fused[2];  /* weight and bias with what follows the node folded in */
+} dhowi_node;
+
+struct dhowi_graph {
+    dhowi_node *nodes;
+    int32_t *outputs;
+    uint32_t node_count, node_capacity, output_count;
+};
 
 struct dhow_model {
     dhowi_handle handle;
     dhow_context *context;
     dhow_device *device;
+    dhowi_arena arena; /* of the graph */
+    dhowi_onnx_file *file;
+    const char *name; /* for messages */
     dhowi_value *values;
     uint32_t value_count, value_capacity;
-    dhowi_step *steps;
-    uint32_t step_count, step_capacity;
+    dhowi_graph graph;
     int32_t *inputs, *outputs, *parameters; /* values */
     char **output_names;
     uint32_t input_count, output_count, parameter_count;
+    dhowi_plan_of_model *plans; /* the latest used first */
+    bool profiling;
 };
 
 dhow_status dhowi_model_check(const dhow_model *model, const char *function);
-/* "step 3 (fc1, linear)" */
-const char *dhowi_step_text(const dhow_model *model, uint32_t step, char *buffer, size_t capacity);
+/* "Conv (node 'conv1', opset 11)", "linear (layer 'fc1')" */
+const char *dhowi_node_text(const dhowi_node *node, char *buffer, size_t capacity);
 /* The parameter of a name, or NULL. */
 dhowi_value *dhowi_model_find_parameter(const dhow_model *model, const char *name);
+/* A parameter's values on the CPU, read from the file on first use; borrowed. */
+dhow_status dhowi_model_tensor(dhow_model *model, dhowi_value *value, dhow_tensor **out);
+/* The same on the model's device. */
+dhow_status dhowi_model_resident(dhow_model *model, dhowi_value *value, dhow_tensor **out);
+/* Forgets plans and everything computed from parameters. */
+void dhowi_model_forget(dhow_model *model);
+
+/* ---- making graphs ---- */
+
+dhow_status dhowi_model_new_value(dhow_model *model, dhowi_value_kind kind, const char *name,
+                                  const dhowi_spec *spec, int32_t *out);
+dhow_status dhowi_model_add_output(dhow_model *model, const char *name, int32_t value);
+bool dhowi_model_append(int32_t **array, uint32_t count, int32_t value);
+/* Fills an empty model from a file, which becomes the model's. */
+dhow_status dhowi_model_import(dhow_model *model, dhowi_onnx_file *file);
+
+/* ---- plans, see plan.h ---- */
+
+void dhowi_plan_end(dhowi_plan_of_model *plan);
 
 #endif /* DHOWI_MODEL_MODEL_H_ */

@@ -1,58 +1,71 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Running a model: its steps in order. Results live until their last reader has been submitted;
- * elementwise steps write over an input that nobody needs any more.
+ * Running a model: inputs are checked, the plan for their shapes is found or made, and replayed.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/size.h"
-#include "model/model.h"
+#include "copy/engine.h"
+#include "model/plan.h"
 
-typedef struct run {
-    dhow_model *model;
-    dhow_stream *stream;
-    dhow_tensor **tensors; /* by value; retained */
-    dhow_tensor **given;   /* by value: outputs to write to, borrowed */
-} run;
+enum { MAX_PLANS = 8, KEY_ROOM = 64, MAX_KEYED_WORDS = 64 };
 
-static dhow_status bind_inputs(run *r, dhow_tensor *const *inputs, uint32_t count) {
-    const dhow_model *m = r->model;
+static dhow_status check_input(const dhow_model *m, uint32_t i, dhow_tensor *t) {
+    const dhowi_value *v = &m->values[m->inputs[i]];
+    char what[96], a[160], b[192];
+    (void)snprintf(what, sizeof what, "input '%.64s'", v->name);
+    DHOWI_TRY(dhowi_tensor_check_read(t, "dhow_model_run", what));
+    bool fits = t->dtype == v->spec.dtype && (v->spec.rank < 0 || t->rank == v->spec.rank);
+    for (int32_t k = 0; fits && k < v->spec.rank; k++)
+        fits = v->spec.shape[k] < 0 || v->spec.shape[k] == t->shape[k];
+    if (!fits) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_model_run: %s is %s, the model wants %s",
+                          what, dhowi_tensor_text(t, b, sizeof b),
+                          dhowi_spec_text(&v->spec, a, sizeof a));
+    }
+    if (dhowi_tensor_device(t) == m->device) return DHOW_OK;
+    return dhowi_fail(
+        DHOW_INVALID_ARGUMENT,
+        "dhow_model_run: %s is on %s, the model on %s; move one with dhow_tensor_to or "
+        "dhow_model_to",
+        what, dhowi_tensor_device(t)->name, m->device->name);
+}
+
+static bool is_plain(const dhow_tensor *t) {
+    uint64_t align = DHOWI_MAX((uint64_t)dhowi_tensor_device(t)->desc.offset_align, (uint64_t)1);
+    return t->contiguous && dhowi_tensor_offset_bytes(t) % align == 0;
+}
+
+/* The tensor itself, retained, or a dense copy. */
+static dhow_status plain_input(dhow_stream *stream, dhow_tensor *t, dhow_tensor **out) {
+    if (is_plain(t)) {
+        dhowi_handle_retain(&t->handle);
+        *out = t;
+        return DHOW_OK;
+    }
+    DHOWI_TRY(dhowi_tensor_new(stream->device, t->dtype, t->rank, t->shape, out));
+    return t->count > 0 ? dhowi_copy_local(stream, t, *out, true) : DHOW_OK;
+}
+
+static dhow_status bind_inputs(dhow_model *m, dhowi_run_io *io, dhow_tensor *const *inputs,
+                               uint32_t count) {
     if (count != m->input_count || (count > 0 && inputs == NULL)) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "dhow_model_run: %u inputs given, the model has %u", count,
                           m->input_count);
     }
     for (uint32_t i = 0; i < count; i++) {
-        const dhowi_value *v = &m->values[m->inputs[i]];
-        dhow_tensor *t = inputs[i];
-        char what[96], a[160], b[192];
-        (void)snprintf(what, sizeof what, "input '%.64s'", v->name);
-        DHOWI_TRY(dhowi_tensor_check_read(t, "dhow_model_run", what));
-        bool fits = t->dtype == v->spec.dtype && t->rank == v->spec.rank;
-        for (int32_t k = 0; fits && k < t->rank; k++)
-            fits = v->spec.shape[k] < 0 || v->spec.shape[k] == t->shape[k];
-        if (!fits) {
-            return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_model_run: %s is %s, the model wants %s",
-                              what, dhowi_tensor_text(t, b, sizeof b),
-                              dhowi_spec_text(&v->spec, a, sizeof a));
-        }
-        if (dhowi_tensor_device(t) != m->device) {
-            return dhowi_fail(
-                DHOW_INVALID_ARGUMENT,
-                "dhow_model_run: %s is on %s, the model on %s; move one with dhow_tensor_to or "
-                "dhow_model_to",
-                what, dhowi_tensor_device(t)->name, m->device->name);
-        }
-        dhowi_handle_retain(&t->handle);
-        r->tensors[m->inputs[i]] = t;
+        DHOWI_TRY(check_input(m, i, inputs[i]));
+        DHOWI_TRY(plain_input(io->stream, inputs[i], &io->inputs[i]));
     }
     return DHOW_OK;
 }
 
-static dhow_status bind_outputs(run *r, dhow_tensor **outputs, uint32_t count) {
-    const dhow_model *m = r->model;
+/* Outputs that the plan can write to directly; others get a tensor of their own and are copied. */
+static dhow_status bind_outputs(dhow_model *m, dhowi_run_io *io, dhow_tensor **outputs,
+                                uint32_t count) {
     if (count != m->output_count || (count > 0 && outputs == NULL)) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "dhow_model_run: room for %u outputs given, the model has %u", count,
@@ -63,117 +76,159 @@ static dhow_status bind_outputs(run *r, dhow_tensor **outputs, uint32_t count) {
         char what[96];
         (void)snprintf(what, sizeof what, "output '%.64s'", m->output_names[i]);
         DHOWI_TRY(dhowi_tensor_check_write(outputs[i], "dhow_model_run", what));
-        r->given[m->outputs[i]] = outputs[i];
+        if (dhowi_tensor_device(outputs[i]) != m->device)
+            return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_model_run: %s is on %s, the model on %s",
+                              what, dhowi_tensor_device(outputs[i])->name, m->device->name);
+        bool apart = is_plain(outputs[i]);
+        for (uint32_t k = 0; k < m->input_count; k++)
+            apart = apart && !dhowi_tensor_overlap(outputs[i], io->inputs[k]);
+        if (!apart) continue;
+        dhowi_handle_retain(&outputs[i]->handle);
+        io->outputs[i] = outputs[i];
     }
     return DHOW_OK;
 }
 
-/* A result may take over an input that this step reads last, if nobody outside sees it. */
-static dhow_tensor *reusable_input(const run *r, uint32_t index, const dhowi_spec *spec) {
-    const dhow_model *m = r->model;
-    const dhowi_step *s = &m->steps[index];
-    if ((dhowi_op_of(s->op)->flags & DHOWI_OP_ELEMENTWISE) == 0) return NULL;
-    for (int i = 0; i < DHOWI_OP_MAX_INPUTS && s->in[i] >= 0; i++) {
-        const dhowi_value *v = &m->values[s->in[i]];
-        dhow_tensor *t = r->tensors[s->in[i]];
-        bool ours = v->kind == DHOWI_VALUE_RESULT && !v->is_output && v->last_use == (int32_t)index;
-        bool alone = atomic_load(&t->storage->handle.references) == 1; /* no view of it lives on */
-        if (ours && alone && t->contiguous && t->dtype == spec->dtype &&
-            dhowi_shape_equal(t->rank, t->shape, spec->rank, spec->shape)) {
-            return t;
+static dhow_status hand_out(dhow_model *m, dhowi_run_io *io, dhow_tensor **outputs) {
+    for (uint32_t i = 0; i < m->output_count; i++) {
+        if (outputs[i] == NULL) {
+            outputs[i] = io->outputs[i];
+            io->outputs[i] = NULL;
+        } else if (outputs[i] != io->outputs[i]) {
+            const dhow_tensor *from = io->outputs[i];
+            if (from->dtype != outputs[i]->dtype ||
+                !dhowi_shape_equal(from->rank, from->shape, outputs[i]->rank, outputs[i]->shape)) {
+                char a[192], b[192];
+                return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                                  "dhow_model_run: output '%.64s' is %s, the result is %s",
+                                  m->output_names[i], dhowi_tensor_text(outputs[i], a, sizeof a),
+                                  dhowi_tensor_text(from, b, sizeof b));
+            }
+            DHOWI_TRY(dhow_copy_async(io->stream, io->outputs[i], outputs[i], 0));
         }
+    }
+    return DHOW_OK;
+}
+
+/* ---- the plan for these inputs ---- */
+
+typedef struct run_key {
+    int64_t room[KEY_ROOM], *words;
+    uint32_t length, capacity;
+} run_key;
+
+static bool add_word(run_key *key, int64_t word) {
+    if (key->length == key->capacity) {
+        int64_t *old = key->words == key->room ? NULL : key->words;
+        int64_t *grown = dhowi_realloc_array(old, (size_t)key->capacity * 2, sizeof *grown);
+        if (grown == NULL) return false;
+        if (old == NULL) memcpy(grown, key->room, sizeof key->room);
+        key->words = grown;
+        key->capacity *= 2;
+    }
+    key->words[key->length++] = word;
+    return true;
+}
+
+static dhow_status add_values(run_key *key, dhow_tensor *t) {
+    dhow_tensor *host;
+    void *data;
+    DHOWI_TRY(dhow_tensor_to(t, t->storage->device->context->cpu, &host));
+    dhow_status status = dhow_tensor_host_ptr(host, &data);
+    uint64_t bytes = dhowi_tensor_bytes(host);
+    for (uint64_t i = 0; status == DHOW_OK && i < bytes; i += sizeof(int64_t)) {
+        int64_t word = 0;
+        memcpy(&word, (const char *)data + i, DHOWI_MIN(bytes - i, (uint64_t)sizeof word));
+        if (!add_word(key, word)) status = dhowi_fail_memory("dhow_model_run");
+    }
+    dhow_tensor_release(host);
+    return status;
+}
+
+static dhow_status make_key(const dhow_model *m, const dhowi_run_io *io, run_key *key) {
+    key->words = key->room;
+    key->capacity = KEY_ROOM;
+    key->length = 0;
+    for (uint32_t i = 0; i < m->input_count; i++) {
+        const dhow_tensor *t = io->inputs[i];
+        bool added = add_word(key, t->rank);
+        for (int32_t k = 0; k < t->rank; k++) added = added && add_word(key, t->shape[k]);
+        if (!added) return dhowi_fail_memory("dhow_model_run");
+        if (m->values[m->inputs[i]].keyed) DHOWI_TRY(add_values(key, io->inputs[i]));
+    }
+    return DHOW_OK;
+}
+
+static dhowi_plan_of_model *find_plan(dhow_model *m, const run_key *key) {
+    for (dhowi_plan_of_model **p = &m->plans; *p != NULL; p = &(*p)->next) {
+        dhowi_plan_of_model *plan = *p;
+        if (plan->key_length != key->length ||
+            memcmp(plan->key, key->words, key->length * sizeof *key->words) != 0)
+            continue;
+        *p = plan->next;
+        plan->next = m->plans; /* the latest used comes first */
+        m->plans = plan;
+        return plan;
     }
     return NULL;
 }
 
-static dhow_status make_result(run *r, uint32_t index, const dhowi_spec *spec) {
-    const dhowi_step *s = &r->model->steps[index];
-    dhow_tensor *t = r->given[s->out] != NULL ? r->given[s->out] : reusable_input(r, index, spec);
-    if (t != NULL) {
-        dhowi_handle_retain(&t->handle);
-        r->tensors[s->out] = t;
-        return DHOW_OK;
-    }
-    return dhowi_tensor_new(r->model->device, spec->dtype, spec->rank, spec->shape,
-                            &r->tensors[s->out]);
-}
-
-static dhow_status run_step(run *r, uint32_t index) {
-    const dhowi_step *s = &r->model->steps[index];
-    const dhowi_op *op = dhowi_op_of(s->op);
-    dhow_tensor *in[DHOWI_OP_MAX_INPUTS] = {NULL};
-    dhowi_spec specs[DHOWI_OP_MAX_INPUTS], result;
-    const dhowi_spec *given[DHOWI_OP_MAX_INPUTS] = {NULL};
+static void keep_plan(dhow_model *m, dhowi_plan_of_model *plan) {
+    plan->next = m->plans;
+    m->plans = plan;
     uint32_t count = 0;
-    for (uint32_t i = 0; i < DHOWI_OP_MAX_INPUTS; i++) {
-        if (s->in[i] < 0) continue;
-        in[i] = r->tensors[s->in[i]];
-        dhowi_spec_of(in[i], &specs[i]);
-        given[i] = &specs[i];
-        count = i + 1;
-    }
-    DHOWI_TRY(dhowi_op_infer(op, given, &s->attrs, &result));
-    if (s->op == DHOWI_OP_flatten && r->given[s->out] == NULL &&
-        in[0]->contiguous) { /* only another shape */
-        return dhow_tensor_reshape(in[0], result.rank, result.shape, &r->tensors[s->out]);
-    }
-    DHOWI_TRY(make_result(r, index, &result));
-    return dhowi_op_call(s->op, r->stream, in, count, &s->attrs, r->tensors[s->out]);
-}
-
-static void let_go(run *r, uint32_t index) {
-    const dhowi_step *s = &r->model->steps[index];
-    for (int i = 0; i < DHOWI_OP_MAX_INPUTS; i++) {
-        if (s->in[i] < 0) continue;
-        const dhowi_value *v = &r->model->values[s->in[i]];
-        if (v->kind == DHOWI_VALUE_PARAMETER || v->is_output || v->last_use != (int32_t)index)
-            continue;
-        dhow_tensor_release(r->tensors[s->in[i]]);
-        r->tensors[s->in[i]] = NULL;
+    for (dhowi_plan_of_model **p = &m->plans; *p != NULL; p = &(*p)->next) {
+        if (++count < MAX_PLANS || (*p)->next == NULL) continue;
+        dhowi_plan_end((*p)->next);
+        (*p)->next = NULL;
     }
 }
 
-static dhow_status run_steps(run *r) {
-    dhow_model *m = r->model;
-    for (uint32_t i = 0; i < m->parameter_count; i++) {
-        dhow_tensor *t = m->values[m->parameters[i]].tensor;
-        atomic_store_explicit(&t->storage->frozen, true, memory_order_relaxed);
-        dhowi_handle_retain(&t->handle);
-        r->tensors[m->parameters[i]] = t;
-    }
-    for (uint32_t i = 0; i < m->step_count; i++) {
-        dhow_status status = run_step(r, i);
-        if (status != DHOW_OK) {
-            char text[96];
-            return dhowi_fail_prefix(status, "%s", dhowi_step_text(m, i, text, sizeof text));
+static void drop_first_plan(dhow_model *m) {
+    dhowi_plan_of_model *plan = m->plans;
+    m->plans = plan->next;
+    dhowi_plan_end(plan);
+}
+
+static dhow_status run_planned(dhow_model *m, dhowi_run_io *io, run_key *key) {
+    dhowi_plan_of_model *plan;
+    for (uint32_t tries = 0; tries <= m->input_count; tries++) {
+        bool stale = false;
+        DHOWI_TRY(make_key(m, io, key));
+        plan = find_plan(m, key);
+        if (plan != NULL) {
+            DHOWI_TRY(dhowi_plan_replay(m, plan, io, &stale));
+            if (!stale) return DHOW_OK;
+            drop_first_plan(m);
         }
-        let_go(r, i);
+        dhow_status status = dhowi_plan_make(m, io, key->words, key->length, &plan);
+        if (status == DHOW_OK) keep_plan(m, plan);
+        /* Another input turned out to decide the plan: once more with its values. */
+        if (status != DHOWI_NEEDS_VALUES) return status;
+        if (key->words != key->room) dhowi_free(key->words);
+        key->words = key->room;
     }
-    return DHOW_OK;
-}
-
-static void hand_out(run *r, dhow_tensor **outputs) {
-    for (uint32_t i = 0; i < r->model->output_count; i++) {
-        if (outputs[i] != NULL) continue;
-        outputs[i] = r->tensors[r->model->outputs[i]];
-        dhowi_handle_retain(&outputs[i]->handle);
-    }
+    return dhowi_fail(DHOW_INTERNAL, "%s: no plan can be made", m->name);
 }
 
 dhow_status dhow_model_run(dhow_model *m, dhow_stream *stream, dhow_tensor *const *inputs,
                            uint32_t input_count, dhow_tensor **outputs, uint32_t output_count) {
     static const char function[] = "dhow_model_run";
+    dhowi_run_io io = {0};
+    run_key key = {.words = key.room};
     DHOWI_TRY(dhowi_model_check(m, function));
-    run r = {.model = m};
-    DHOWI_TRY(dhowi_stream_resolve(stream, m->device, function, &r.stream));
-    r.tensors = dhowi_alloc_array(2 * (size_t)m->value_count, sizeof(dhow_tensor *));
-    if (r.tensors == NULL) return dhowi_fail_memory(function);
-    r.given = r.tensors + m->value_count;
-    dhow_status status = bind_inputs(&r, inputs, input_count);
-    if (status == DHOW_OK) status = bind_outputs(&r, outputs, output_count);
-    if (status == DHOW_OK) status = run_steps(&r);
-    if (status == DHOW_OK) hand_out(&r, outputs);
-    for (uint32_t i = 0; i < m->value_count; i++) dhow_tensor_release(r.tensors[i]);
-    dhowi_free(r.tensors);
+    DHOWI_TRY(dhowi_stream_resolve(stream, m->device, function, &io.stream));
+    io.inputs =
+        dhowi_alloc_array((size_t)m->input_count + m->output_count + 1, sizeof(dhow_tensor *));
+    if (io.inputs == NULL) return dhowi_fail_memory(function);
+    io.outputs = io.inputs + m->input_count;
+    dhow_status status = bind_inputs(m, &io, inputs, input_count);
+    if (status == DHOW_OK) status = bind_outputs(m, &io, outputs, output_count);
+    if (status == DHOW_OK) status = run_planned(m, &io, &key);
+    if (status == DHOW_OK) status = hand_out(m, &io, outputs);
+    for (uint32_t i = 0; i < m->input_count + m->output_count; i++)
+        dhow_tensor_release(io.inputs[i]);
+    if (key.words != key.room) dhowi_free(key.words);
+    dhowi_free(io.inputs);
     return status;
 }

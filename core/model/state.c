@@ -23,15 +23,21 @@ dhow_status dhow_model_parameter_at(const dhow_model *m, uint32_t index,
         return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, the model has %u parameters", function,
                           index, m->parameter_count);
     }
-    const dhowi_value *v = &m->values[m->parameters[index]];
-    *out = (dhow_model_parameter_info){v->name, v->tensor};
-    return DHOW_OK;
+    dhow_model *model =
+        (dhow_model *)(uintptr_t)m; /* what a file holds is read when it is wanted */
+    dhowi_value *v = &model->values[m->parameters[index]];
+    out->name = v->name;
+    return dhowi_model_resident(model, v, &out->tensor);
 }
 
 /* A parameter is replaced, never written: an old tensor may be frozen and packed. */
-static void replace(dhowi_value *v, dhow_tensor *tensor) {
+static void replace(dhow_model *m, dhowi_value *v, dhow_tensor *tensor) {
+    dhowi_model_forget(m);
     dhow_tensor_release(v->tensor);
+    dhow_tensor_release(v->resident);
     v->tensor = tensor;
+    v->resident = NULL;
+    v->source = NULL;
     (void)dhowi_copy_text(tensor->storage->label, sizeof tensor->storage->label, v->name);
 }
 
@@ -52,13 +58,13 @@ dhow_status dhow_model_set_parameter(dhow_model *m, const char *name, dhow_tenso
                           dhowi_spec_text(&v->spec, a, sizeof a),
                           dhowi_tensor_text(value, b, sizeof b));
     }
-    DHOWI_TRY(dhowi_tensor_new(m->device, v->spec.dtype, v->spec.rank, v->spec.shape, &copy));
+    DHOWI_TRY(dhowi_tensor_new(m->context->cpu, v->spec.dtype, v->spec.rank, v->spec.shape, &copy));
     dhow_status status = dhow_copy(value, copy);
     if (status != DHOW_OK) {
         dhow_tensor_release(copy);
         return status;
     }
-    replace(v, copy);
+    replace(m, v, copy);
     return DHOW_OK;
 }
 
@@ -108,7 +114,7 @@ static dhow_status compare(const dhow_model *m, const dhow_safetensors *file, co
 
 static dhow_status load_all(dhow_model *m, const dhow_safetensors *file, dhow_tensor **loaded) {
     for (uint32_t i = 0; i < m->parameter_count; i++) {
-        DHOWI_TRY(dhow_safetensors_load(file, wanted(m, i)->name, m->device, &loaded[i]));
+        DHOWI_TRY(dhow_safetensors_load(file, wanted(m, i)->name, m->context->cpu, &loaded[i]));
     }
     return DHOW_OK;
 }
@@ -123,7 +129,7 @@ dhow_status dhow_model_load_state(dhow_model *m, const char *path) {
     if (status == DHOW_OK) status = load_all(m, file, loaded);
     for (uint32_t i = 0; loaded != NULL && i < m->parameter_count; i++) {
         if (status == DHOW_OK) {
-            replace(&m->values[m->parameters[i]], loaded[i]);
+            replace(m, &m->values[m->parameters[i]], loaded[i]);
         } else {
             dhow_tensor_release(loaded[i]);
         }
@@ -141,7 +147,7 @@ dhow_status dhow_model_save_state(dhow_model *m, const char *path) {
     dhow_status status = names == NULL || tensors == NULL ? dhowi_fail_memory(function) : DHOW_OK;
     for (uint32_t i = 0; status == DHOW_OK && i < m->parameter_count; i++) {
         names[i] = wanted(m, i)->name;
-        tensors[i] = wanted(m, i)->tensor;
+        status = dhowi_model_tensor(m, &m->values[m->parameters[i]], &tensors[i]);
     }
     if (status == DHOW_OK) status = dhow_safetensors_save(path, m->parameter_count, names, tensors);
     dhowi_free(names);

@@ -40,6 +40,30 @@ typedef int32_t dhow_model_value;
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_create(dhow_context *context, dhow_model **out);
 
+/**
+ * Loads a model from an ONNX file (opset 7 to 23) onto the CPU. The file is mapped: weights are
+ * read when they are first wanted, so it must not change while the model lives. Weights in further
+ * files are taken from beneath the model's folder only.
+ *
+ * @return INVALID_ARGUMENT, NOT_FOUND, IO_ERROR, CORRUPT (the message names node or byte),
+ * UNSUPPORTED (names the operator), OUT_OF_MEMORY
+ *
+ * Ownership: *out is owned, release with dhow_model_release(). Threads: any. Blocks: while it
+ * reads.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_load(dhow_context *context, const char *path,
+                                                    dhow_model **out);
+
+/**
+ * The same from memory, which must live and stay as it is as long as the model.
+ *
+ * @return as dhow_model_load()
+ *
+ * Ownership: *out is owned; data is borrowed until the model ends. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_load_memory(dhow_context *context, const void *data,
+                                                           uint64_t bytes, dhow_model **out);
+
 /** Drops a reference. NULL is allowed. Threads: any. Blocks: no. */
 DHOW_API void dhow_model_release(dhow_model *model);
 
@@ -116,6 +140,41 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_avgpool2d(dhow_model *model, dhow
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_flatten(dhow_model *model, dhow_model_value x,
                                                        int32_t dim, dhow_model_value *out);
 
+/* ---- inputs and outputs ---- */
+
+/** An input or output by position. */
+typedef struct dhow_model_value_info {
+    const char *name;             /**< borrowed from the model */
+    dhow_dtype dtype;             /**< 0: known after a run only */
+    int32_t rank;                 /**< -1: known at a run only */
+    int64_t shape[DHOW_MAX_RANK]; /**< -1: open */
+} dhow_model_value_info;
+
+/** How many inputs there are. Threads: any. Blocks: no. */
+DHOW_API uint32_t dhow_model_input_count(const dhow_model *model);
+/** How many outputs there are. Threads: any. Blocks: no. */
+DHOW_API uint32_t dhow_model_output_count(const dhow_model *model);
+
+/**
+ * One input.
+ *
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE
+ *
+ * Ownership: the name is borrowed. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_input_at(const dhow_model *model, uint32_t index,
+                                                        dhow_model_value_info *out);
+
+/**
+ * One output.
+ *
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE
+ *
+ * Ownership: the name is borrowed. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_output_at(const dhow_model *model, uint32_t index,
+                                                         dhow_model_value_info *out);
+
 /* ---- parameters ---- */
 
 /** A parameter by position. */
@@ -136,6 +195,17 @@ DHOW_API uint32_t dhow_model_parameter_count(const dhow_model *model);
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_parameter_at(const dhow_model *model, uint32_t index,
                                                             dhow_model_parameter_info *out);
+
+/**
+ * Name, dtype and shape of a parameter, without reading its values.
+ *
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE
+ *
+ * Ownership: the name is borrowed. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_parameter_describe(const dhow_model *model,
+                                                                  uint32_t index,
+                                                                  dhow_model_value_info *out);
 
 /**
  * Sets a parameter's values from a tensor of the same shape and dtype on any device.
@@ -197,6 +267,59 @@ DHOW_API dhow_device *dhow_model_device(const dhow_model *model);
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_run(dhow_model *model, dhow_stream *stream,
                                                    dhow_tensor *const *inputs, uint32_t input_count,
                                                    dhow_tensor **outputs, uint32_t output_count);
+
+/* ---- looking at runs ---- */
+
+/** What the latest plan of a model is made of. */
+typedef struct dhow_model_summary {
+    uint64_t parameter_bytes; /**< all parameters */
+    uint64_t arena_bytes;     /**< intermediate results, kept between runs */
+    uint64_t copied_bytes;    /**< between devices, in each run */
+    uint32_t node_count;      /**< of the graph */
+    uint32_t step_count;      /**< of the plan */
+    uint32_t segment_count;   /**< more than one where shapes depend on computed values */
+    uint32_t elsewhere_count; /**< steps on another device than the model's */
+    uint32_t plan_count;      /**< plans kept, one per set of input shapes */
+} dhow_model_summary;
+
+/** A step of the latest plan. */
+typedef struct dhow_model_step_info {
+    const char *operation; /**< of the graph: "Conv" */
+    const char *node;      /**< its name, "" when it has none */
+    const char *kernel;    /**< the operation that computes it: "conv2d" */
+    dhow_dtype dtype;      /**< of its result */
+    dhow_device *device;   /**< borrowed */
+    int64_t nanoseconds;   /**< since dhow_model_set_profiling() */
+} dhow_model_step_info;
+
+/**
+ * Sizes and counts of a model and its latest plan; all of a plan is 0 before the first run.
+ *
+ * @return INVALID_ARGUMENT
+ *
+ * Threads: one per model. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_report(const dhow_model *model,
+                                                      dhow_model_summary *out);
+
+/**
+ * One step of the latest plan, 0 <= index < step_count.
+ *
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE
+ *
+ * Ownership: names are borrowed until the next run. Threads: one per model. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_step_at(const dhow_model *model, uint32_t index,
+                                                       dhow_model_step_info *out);
+
+/**
+ * Measures each step of later runs, which then wait after every step; 0 ends it. Begins at zero.
+ *
+ * @return INVALID_ARGUMENT
+ *
+ * Threads: one per model. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_profiling(dhow_model *model, int32_t on);
 
 #ifdef __cplusplus
 }

@@ -95,6 +95,9 @@ static union {
     dhow_safetensors_entry entry;
     dhow_model_parameter_info parameter;
     dhow_model_value value;
+    dhow_model_value_info about;
+    dhow_model_summary summary;
+    dhow_model_step_info step;
     uint64_t words[2];
     double ms;
     void *pointer;
@@ -245,6 +248,14 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(model_avgpool2d, MODEL, 0, dhow_model_avgpool2d(B, 0, &k_window, &out.value))                \
     X(model_flatten, MODEL, 0, dhow_model_flatten(B, 0, 0, &out.value))                            \
     X(model_parameter_at, MODEL, 0, dhow_model_parameter_at(B, 0, &out.parameter))                 \
+    X(model_load_file, CONTEXT, 0, dhow_model_load(B, g_path, &out.model))                         \
+    X(model_load_bytes, CONTEXT, 0, dhow_model_load_memory(B, "x", 1, &out.model))                 \
+    X(model_input_at, MODEL, 0, dhow_model_input_at(B, 0, &out.about))                             \
+    X(model_output_at, MODEL, 0, dhow_model_output_at(B, 0, &out.about))                           \
+    X(model_describe, MODEL, 0, dhow_model_parameter_describe(B, 0, &out.about))                   \
+    X(model_report, MODEL, 0, dhow_model_report(B, &out.summary))                                  \
+    X(model_step_at, MODEL, 0, dhow_model_step_at(B, 0, &out.step))                                \
+    X(model_profiling, MODEL, 0, dhow_model_set_profiling(B, 1))                                   \
     X(model_set_parameter, MODEL, 0, dhow_model_set_parameter(B, "x", T))                          \
     X(model_load, MODEL, 0, dhow_model_load_state(B, g_path))                                      \
     X(model_save, MODEL, 0, dhow_model_save_state(B, g_path))                                      \
@@ -365,6 +376,8 @@ Test(handles, functions_without_a_status_answer_for_bad_handles) {
         cr_assert_str_eq(dhow_kernel_signature(bad), "");
         cr_assert_str_eq(dhow_graph_reason(bad), "");
         cr_assert_eq(dhow_model_parameter_count(bad), 0);
+        cr_assert_eq(dhow_model_input_count(bad), 0);
+        cr_assert_eq(dhow_model_output_count(bad), 0);
         cr_assert_null(dhow_model_device(bad));
         cr_assert_eq(dhow_safetensors_count(bad), 0);
         dhow_context_release(bad);

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Matrix products and quantised arithmetic.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "model/operators.h"
+
+/* ---- products ---- */
+
+/* The outer extents of both operands, broadcast; then each operand repeated to them. */
+static dhow_status broadcast_outer(dhowi_lowering *b, int32_t *x, int32_t *y) {
+    const dhowi_spec p = *dhowi_spec_at(b, *x), q = *dhowi_spec_at(b, *y);
+    int64_t outer[DHOW_MAX_RANK], shape[DHOW_MAX_RANK];
+    int32_t rank;
+    if (q.rank == 2 ||
+        (p.rank == q.rank && dhowi_shape_equal(p.rank - 2, p.shape, q.rank - 2, q.shape)))
+        return DHOW_OK;
+    if (!dhowi_shape_broadcast(p.rank - 2, p.shape, q.rank - 2, q.shape, &rank, outer)) {
+        char s[160], t[160];
+        DHOWI_REFUSE("%s and %s do not fit", dhowi_spec_text(&p, s, sizeof s),
+                     dhowi_spec_text(&q, t, sizeof t));
+    }
+    memcpy(shape, outer, sizeof shape);
+    memcpy(shape + rank, p.shape + p.rank - 2, 2 * sizeof *shape);
+    DHOWI_TRY(dhowi_expand(b, *x, rank + 2, shape, x));
+    memcpy(shape + rank, q.shape + q.rank - 2, 2 * sizeof *shape);
+    return dhowi_expand(b, *y, rank + 2, shape, y);
+}
+
+dhow_status dhowi_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t bias, int32_t *out) {
+    const dhowi_spec p = *dhowi_spec_at(b, x), q = *dhowi_spec_at(b, y);
+    char s[160], t[160];
+    if (p.rank < 2 || q.rank < 2 || p.dtype != q.dtype ||
+        p.shape[p.rank - 1] != q.shape[q.rank - 2]) {
+        DHOWI_REFUSE("%s and %s do not fit", dhowi_spec_text(&p, s, sizeof s),
+                     dhowi_spec_text(&q, t, sizeof t));
+    }
+    DHOWI_TRY(broadcast_outer(b, &x, &y));
+    dhowi_spec spec = *dhowi_spec_at(b, x);
+    spec.shape[spec.rank - 1] = q.shape[q.rank - 1];
+    const int32_t in[] = {x, y, bias};
+    return dhowi_emit(b, DHOWI_OP_matmul, in, 3, NULL, &spec, out);
+}
+
+dhow_status dhowi_lower_matmul(dhowi_lowering *b) {
+    int32_t x = b->in[0], y = b->in[1];
+    const dhow_dtype dtype = dhowi_spec_at(b, x)->dtype;
+    if (!dhowi_is_float(dtype)) {
+        DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F64, &x));
+        DHOWI_TRY(dhowi_cast_to(b, y, DHOW_F64, &y));
+    }
+    const dhowi_spec p = *dhowi_spec_at(b, x), q = *dhowi_spec_at(b, y);
+    if (p.rank == 0 || q.rank == 0) DHOWI_REFUSE("a scalar is no matrix");
+    if (p.rank == 1) DHOWI_TRY(dhowi_along(b, x, 2, 1, &x));
+    if (q.rank == 1) DHOWI_TRY(dhowi_along(b, y, 2, 0, &y));
+    DHOWI_TRY(dhowi_product(b, x, y, -1, &b->out[0]));
+    dhowi_spec r = *dhowi_spec_at(b, b->out[0]);
+    if (p.rank == 1) { /* the rows go */
+        r.shape[r.rank - 2] = r.shape[r.rank - 1];
+        r.rank--;
+    }
+    if (q.rank == 1) r.rank--;
+    DHOWI_TRY(dhowi_reshape(b, b->out[0], r.rank, r.shape, &b->out[0]));
+    return dhowi_cast_to(b, b->out[0], dtype, &b->out[0]);
+}
+
+dhow_status dhowi_lower_gemm(dhowi_lowering *b) {
+    static const int32_t swapped[] = {1, 0};
+    int32_t x = b->in[0], y = b->in[1], bias = -1;
+    double alpha = (double)dhowi_attr_float(b, "alpha", 1),
+           beta = (double)dhowi_attr_float(b, "beta", 1);
+    const dhow_dtype dtype = dhowi_spec_at(b, x)->dtype;
+    if (dhowi_spec_at(b, x)->rank != 2 || dhowi_spec_at(b, y)->rank != 2)
+        DHOWI_REFUSE("its operands are no matrices");
+    if (!dhowi_is_float(dtype)) return dhowi_fail(DHOW_UNSUPPORTED, "integers");
+    if (dhowi_attr_int(b, "transA", 0) != 0) DHOWI_TRY(dhowi_permute(b, x, swapped, &x));
+    if (dhowi_attr_int(b, "transB", 0) != 0) DHOWI_TRY(dhowi_permute(b, y, swapped, &y));
+    int64_t n = dhowi_spec_at(b, y)->shape[1];
+    bool added = dhowi_given(b, 2) && beta != 0;
+    if (added && alpha == 1 && beta == 1) { /* a row for all rows goes into the product */
+        const dhowi_spec c = *dhowi_spec_at(b, b->in[2]);
+        if (dhowi_count_of(&c) == n && c.rank > 0 && c.shape[c.rank - 1] == n && c.dtype == dtype) {
+            DHOWI_TRY(dhowi_reshape(b, b->in[2], 1, &n, &bias));
+            DHOWI_TRY(dhowi_dense(b, bias, &bias));
+            added = false;
+        }
+    }
+    DHOWI_TRY(dhowi_product(b, x, y, bias, &b->out[0]));
+    if (alpha != 1) DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, b->out[0], alpha, &b->out[0]));
+    if (!added) return DHOW_OK;
+    int32_t c = b->in[2];
+    if (beta != 1) DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, c, beta, &c));
+    return dhowi_map_two(b, DHOWI_MAP_ADD, b->out[0], c, &b->out[0]);
+}
+
+/* ---- quantisation ---- */
+
+/* A scale or zero point: one number, or one per element of an axis of x. */
+static dhow_status per_axis(dhowi_lowering *b, int32_t v, int32_t rank, int64_t axis,
+                            int32_t *out) {
+    *out = v;
+    if (dhowi_count_of(dhowi_spec_at(b, v)) == 1 || rank == dhowi_spec_at(b, v)->rank)
+        return DHOW_OK;
+    return dhowi_along(b, v, rank, (int32_t)(axis < 0 ? axis + rank : axis), out);
+}
+
+static dhow_status limits_of(dhow_dtype dtype, double *low, double *high) {
+    switch (dtype) {
+        case DHOW_U8:
+            *low = 0, *high = 255;
+            return DHOW_OK;
+        case DHOW_I8:
+            *low = -128, *high = 127;
+            return DHOW_OK;
+        case DHOW_U16:
+            *low = 0, *high = 65535;
+            return DHOW_OK;
+        case DHOW_I16:
+            *low = -32768, *high = 32767;
+            return DHOW_OK;
+        default:
+            return dhowi_fail(DHOW_UNSUPPORTED, "quantised values of type %s",
+                              dhow_dtype_name(dtype));
+    }
+}
+
+/* saturate(round(x / scale) + zero); zero may be -1 */
+static dhow_status quantized(dhowi_lowering *b, int32_t x, int32_t scale, int32_t zero,
+                             dhow_dtype dtype, int32_t *out) {
+    double low = 0, high = 0;
+    int32_t in[] = {x, scale, zero};
+    dhowi_program p = {0};
+    DHOWI_TRY(limits_of(dtype, &low, &high));
+    if (zero >= 0) DHOWI_TRY(dhowi_cast_to(b, zero, DHOW_F32, &in[2]));
+    DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, &in[0]));
+    DHOWI_TRY(dhowi_cast_to(b, scale, DHOW_F32, &in[1]));
+    (void)dhowi_program_add(&p, DHOWI_MAP_LOAD, 0);
+    (void)dhowi_program_add(&p, DHOWI_MAP_DIV, 1);
+    (void)dhowi_program_constants(&p, DHOWI_MAP_ROUND, 0, 0, 0);
+    if (zero >= 0) (void)dhowi_program_add(&p, DHOWI_MAP_ADD, 2);
+    (void)dhowi_program_constants(&p, DHOWI_MAP_CLIP, 2, low, high);
+    DHOWI_TRY(dhowi_map(b, &p, in, zero >= 0 ? 3 : 2, out));
+    return dhowi_cast_to(b, *out, dtype, out);
+}
+
+/* (x - zero) as f32; zero may be -1 */
+static dhow_status centred(dhowi_lowering *b, int32_t x, int32_t zero, int32_t *out) {
+    DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, &x));
+    *out = x;
+    if (zero < 0) return DHOW_OK;
+    DHOWI_TRY(dhowi_cast_to(b, zero, DHOW_F32, &zero));
+    return dhowi_map_two(b, DHOWI_MAP_SUB, x, zero, out);
+}
+
+dhow_status dhowi_lower_quantize(dhowi_lowering *b) {
+    const int32_t rank = dhowi_spec_at(b, b->in[0])->rank;
+    int64_t axis = dhowi_attr_int(b, "axis", 1);
+    int32_t scale, zero = -1;
+    dhow_dtype dtype = DHOW_U8;
+    if (dhowi_attr_int(b, "block_size", 0) != 0)
+        return dhowi_fail(DHOW_UNSUPPORTED, "quantisation by blocks");
+    DHOWI_TRY(per_axis(b, b->in[1], rank, axis, &scale));
+    if (dhowi_given(b, 2)) {
+        dtype = dhowi_spec_at(b, b->in[2])->dtype;
+        DHOWI_TRY(per_axis(b, b->in[2], rank, axis, &zero));
+    }
+    return quantized(b, b->in[0], scale, zero, dtype, &b->out[0]);
+}
+
+dhow_status dhowi_lower_dequantize(dhowi_lowering *b) {
+    const int32_t rank = dhowi_spec_at(b, b->in[0])->rank;
+    int64_t axis = dhowi_attr_int(b, "axis", 1);
+    int32_t scale, zero = -1, x;
+    if (dhowi_attr_int(b, "block_size", 0) != 0)
+        return dhowi_fail(DHOW_UNSUPPORTED, "quantisation by blocks");
+    const dhow_dtype dtype = dhowi_spec_at(b, b->in[1])->dtype;
+    DHOWI_TRY(per_axis(b, b->in[1], rank, axis, &scale));
+    if (dhowi_given(b, 2)) DHOWI_TRY(per_axis(b, b->in[2], rank, axis, &zero));
+    DHOWI_TRY(centred(b, b->in[0], zero, &x));
+    DHOWI_TRY(dhowi_cast_to(b, scale, DHOW_F32, &scale));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, x, scale, &b->out[0]));
+    return dhowi_cast_to(b, b->out[0], dtype, &b->out[0]);
+}
+
+/* scale = (max(x, 0) - min(x, 0)) / 255, zero = saturate(round(-min / scale)) */
+dhow_status dhowi_lower_dynamic_quantize(dhowi_lowering *b) {
+    const int32_t rank = dhowi_spec_at(b, b->in[0])->rank;
+    bool axes[DHOW_MAX_RANK] = {false};
+    int32_t low, high, scale, zero;
+    for (int32_t i = 0; i < rank; i++) axes[i] = true;
+    DHOWI_TRY(dhowi_reduce(b, DHOWI_MIN_OF, b->in[0], axes, &low));
+    DHOWI_TRY(dhowi_reduce(b, DHOWI_MAX_OF, b->in[0], axes, &high));
+    DHOWI_TRY(dhowi_reshape(b, low, 0, NULL, &low));
+    DHOWI_TRY(dhowi_reshape(b, high, 0, NULL, &high));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MIN, low, 0, &low));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MAX, high, 0, &high));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, high, low, &scale));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_DIV, scale, 255, &scale));
+    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_NEG, 0, 0, low, &low));
+    DHOWI_TRY(quantized(b, low, scale, -1, DHOW_U8, &zero));
+    DHOWI_TRY(quantized(b, b->in[0], scale, zero, DHOW_U8, &b->out[0]));
+    b->out[1] = scale;
+    b->out[2] = zero;
+    return DHOW_OK;
+}
+
+/* Integer products are computed in f32, which is exact below 2^24. */
+dhow_status dhowi_lower_matmul_integer(dhowi_lowering *b) {
+    int32_t x, y, zx = dhowi_given(b, 2) ? b->in[2] : -1, zy = dhowi_given(b, 3) ? b->in[3] : -1;
+    const dhowi_spec p = *dhowi_spec_at(b, b->in[0]);
+    if (zx >= 0 && dhowi_count_of(dhowi_spec_at(b, zx)) > 1) /* one per row */
+        DHOWI_TRY(dhowi_along(b, zx, p.rank, p.rank - 2, &zx));
+    DHOWI_TRY(centred(b, b->in[0], zx, &x));
+    DHOWI_TRY(centred(b, b->in[1], zy, &y));
+    if (p.rank == 1 || dhowi_spec_at(b, y)->rank == 1)
+        return dhowi_fail(DHOW_UNSUPPORTED, "vectors");
+    DHOWI_TRY(dhowi_product(b, x, y, -1, &b->out[0]));
+    return dhowi_cast_to(b, b->out[0], DHOW_I32, &b->out[0]);
+}
+
+dhow_status dhowi_lower_conv_integer(dhowi_lowering *b) {
+    int32_t x, w, zw = dhowi_given(b, 3) ? b->in[3] : -1;
+    DHOWI_TRY(centred(b, b->in[0], dhowi_given(b, 2) ? b->in[2] : -1, &x));
+    if (zw >= 0) DHOWI_TRY(per_axis(b, zw, dhowi_spec_at(b, b->in[1])->rank, 0, &zw));
+    DHOWI_TRY(centred(b, b->in[1], zw, &w));
+    DHOWI_TRY(dhowi_convolve(b, x, w, -1, &b->out[0]));
+    return dhowi_cast_to(b, b->out[0], DHOW_I32, &b->out[0]);
+}
+
+/* x scaled: what a quantised operand stands for, scale[axis] (x - zero) */
+static dhow_status real_of(dhowi_lowering *b, uint32_t i, int64_t axis, int32_t *out) {
+    const int32_t rank = dhowi_spec_at(b, b->in[i])->rank;
+    int32_t scale, zero;
+    DHOWI_TRY(per_axis(b, b->in[i + 1], rank, axis, &scale));
+    DHOWI_TRY(per_axis(b, b->in[i + 2], rank, axis, &zero));
+    DHOWI_TRY(centred(b, b->in[i], zero, out));
+    return dhowi_map_two(b, DHOWI_MAP_MUL, *out, scale, out);
+}
+
+dhow_status dhowi_lower_qlinear_matmul(dhowi_lowering *b) {
+    int32_t x, y;
+    DHOWI_TRY(real_of(b, 0, -2, &x));
+    DHOWI_TRY(real_of(b, 3, -1, &y));
+    DHOWI_TRY(dhowi_product(b, x, y, -1, &x));
+    return quantized(b, x, b->in[6], b->in[7], dhowi_spec_at(b, b->in[7])->dtype, &b->out[0]);
+}
+
+dhow_status dhowi_lower_qlinear_conv(dhowi_lowering *b) {
+    int32_t x, w, bias = -1;
+    DHOWI_TRY(real_of(b, 0, 1, &x));
+    DHOWI_TRY(real_of(b, 3, 0, &w));
+    if (dhowi_given(b, 8)) { /* an integer of scale x_scale w_scale */
+        int32_t scale;
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, b->in[4], b->in[1], &scale));
+        DHOWI_TRY(dhowi_cast_to(b, b->in[8], DHOW_F32, &bias));
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, bias, scale, &bias));
+    }
+    DHOWI_TRY(dhowi_convolve(b, x, w, bias, &x));
+    return quantized(b, x, b->in[6], b->in[7], dhowi_spec_at(b, b->in[7])->dtype, &b->out[0]);
+}

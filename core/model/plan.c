@@ -1,0 +1,592 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Making plans, see plan.h.
+ */
+#include "model/plan.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/size.h"
+#include "copy/engine.h"
+
+typedef struct maker {
+    dhow_model *m;
+    dhowi_run_io *io;
+    dhowi_plan_of_model *plan;
+    dhowi_lowering *b;
+    dhowi_storage **storages; /* of buffers: a placeholder, or the arena of an earlier segment */
+    int64_t *offsets;         /* bytes in it */
+    uint32_t storage_count, storage_capacity, offset_capacity;
+} maker;
+
+/* ---- inputs ---- */
+
+static dhow_status host_copy(dhow_tensor *t, dhow_tensor **out) {
+    return dhow_tensor_to(t, t->storage->device->context->cpu, out);
+}
+
+/* An input is a buffer that the caller fills; one whose values decide the plan is known. */
+static dhow_status begin_input(maker *k, uint32_t i, const dhowi_spec *spec) {
+    dhowi_value *v = &k->m->values[k->m->inputs[i]];
+    int32_t *ref = &k->b->refs[k->m->inputs[i]];
+    dhow_tensor *host;
+    if (v->keyed && k->io != NULL) {
+        DHOWI_TRY(host_copy(k->io->inputs[i], &host));
+        dhow_status status = dhowi_known(k->b, host, -1, ref);
+        dhow_tensor_release(host);
+        return status;
+    }
+    DHOWI_TRY(dhowi_blank(k->b, spec, false, ref));
+    k->b->buffers[k->b->items[*ref].buffer].external = 1 + (int32_t)i;
+    return DHOW_OK;
+}
+
+static dhow_status begin(maker *k) {
+    dhow_model *m = k->m;
+    k->b->model = m;
+    k->b->device = m->device;
+    k->b->refs = dhowi_alloc_array((size_t)m->value_count + 1, sizeof *k->b->refs);
+    if (k->b->refs == NULL) return dhowi_fail_memory("plan");
+    memset(k->b->refs, 0xff, ((size_t)m->value_count + 1) * sizeof *k->b->refs);
+    for (uint32_t i = 0; i < m->input_count; i++) {
+        dhowi_spec spec = m->values[m->inputs[i]].spec;
+        if (k->io != NULL) dhowi_spec_of(k->io->inputs[i], &spec);
+        DHOWI_TRY(begin_input(k, i, &spec));
+    }
+    return DHOW_OK;
+}
+
+/* ---- recording ---- */
+
+static dhow_status storage_of(maker *k, dhowi_segment *seg, int32_t buffer, dhowi_storage **out) {
+    while (k->storage_count <= (uint32_t)buffer) {
+        if (!dhowi_room((void **)&k->storages, k->storage_count, &k->storage_capacity,
+                        sizeof *k->storages) ||
+            !dhowi_room((void **)&k->offsets, k->storage_count, &k->offset_capacity,
+                        sizeof *k->offsets))
+            return dhowi_fail_memory("plan");
+        k->storages[k->storage_count] = NULL;
+        k->offsets[k->storage_count++] = 0;
+    }
+    *out = k->storages[buffer];
+    if (*out != NULL) return DHOW_OK;
+    const dhowi_buffer *own = &k->b->buffers[buffer];
+    DHOWI_TRY(dhowi_record_storage(&seg->recorder, DHOWI_MAX(own->bytes, (uint64_t)1), out));
+    dhowi_storage_release(*out); /* the recorder's reference stays */
+    dhowi_place *place = &seg->recorder.places[seg->recorder.place_count - 1];
+    place->external = own->external != 0;
+    place->first = own->first < 0 ? 0 : (uint32_t)own->first;
+    place->last = own->kept ? UINT32_MAX : (uint32_t)DHOWI_MAX(own->last, own->first);
+    k->storages[buffer] = *out;
+    return DHOW_OK;
+}
+
+/* A known item on the model's device. */
+static dhow_status resident_of(maker *k, dhowi_item *item, dhow_tensor **out) {
+    *out = item->tensor;
+    if (k->m->device == k->m->context->cpu) return DHOW_OK;
+    if (item->value >= 0) return dhowi_model_resident(k->m, &k->m->values[item->value], out);
+    if (item->resident == NULL) {
+        dhowi_recorder *recording = dhowi_recording;
+        dhowi_recording = NULL;
+        dhow_status status = dhow_tensor_to(item->tensor, k->m->device, &item->resident);
+        dhowi_recording = recording;
+        DHOWI_TRY(status);
+    }
+    *out = item->resident;
+    return DHOW_OK;
+}
+
+/* A tensor for an item; release it. */
+static dhow_status tensor_of(maker *k, dhowi_segment *seg, int32_t ref, dhow_tensor **out) {
+    dhowi_item *item = &k->b->items[ref];
+    dhowi_storage *storage;
+    *out = NULL;
+    if (item->tensor != NULL) {
+        DHOWI_TRY(resident_of(k, item, out));
+        atomic_store_explicit(&(*out)->storage->frozen, true, memory_order_relaxed);
+        dhowi_handle_retain(&(*out)->handle);
+        return DHOW_OK;
+    }
+    DHOWI_TRY(storage_of(k, seg, item->buffer, &storage));
+    int64_t base = k->offsets[item->buffer] / (int64_t)dhow_dtype_bytes(item->spec.dtype);
+    return dhowi_tensor_view(storage, item->spec.dtype, item->spec.rank, item->spec.shape,
+                             item->strides, item->offset + base, out);
+}
+
+static dhow_status record_step(maker *k, dhowi_segment *seg, const dhowi_step *s) {
+    dhowi_call call = {.op = dhowi_op_of(s->op), .stream = k->io->stream, .attrs = &s->attrs};
+    dhow_tensor *out = NULL, *second = NULL;
+    dhow_status status = DHOW_OK;
+    for (int i = 0; i < DHOWI_OP_MAX_INPUTS && status == DHOW_OK; i++) {
+        if (s->in[i] >= 0) status = tensor_of(k, seg, s->in[i], &call.in[i]);
+    }
+    if (status == DHOW_OK) status = tensor_of(k, seg, s->out, &out);
+    if (status == DHOW_OK && s->second >= 0) status = tensor_of(k, seg, s->second, &second);
+    call.out = out;
+    call.second = second;
+    if (status == DHOW_OK) {
+        dhowi_recording = &seg->recorder;
+        status = call.op->run(&call);
+        dhowi_recording = NULL;
+    }
+    for (int i = 0; i < DHOWI_OP_MAX_INPUTS; i++) dhow_tensor_release(call.in[i]);
+    dhow_tensor_release(out);
+    dhow_tensor_release(second);
+    if (status == DHOW_OK || s->node == NULL) return status;
+    char text[160];
+    return dhowi_fail_prefix(status, "%s on %s", dhowi_node_text(s->node, text, sizeof text),
+                             k->m->device->name);
+}
+
+/* ---- lifetimes ---- */
+
+static void use_buffer(dhowi_lowering *b, int32_t ref, int32_t step, bool writes) {
+    if (ref < 0 || b->items[ref].tensor != NULL) return;
+    dhowi_buffer *buffer = &b->buffers[b->items[ref].buffer];
+    if (writes && buffer->first < 0) buffer->first = step;
+    buffer->last = step;
+}
+
+static void find_lifetimes(dhowi_lowering *b, uint32_t first_step) {
+    for (uint32_t i = first_step; i < b->step_count; i++) {
+        const dhowi_step *s = &b->steps[i];
+        int32_t at = (int32_t)(i - first_step);
+        for (int k = 0; k < DHOWI_OP_MAX_INPUTS; k++) use_buffer(b, s->in[k], at, false);
+        use_buffer(b, s->out, at, true);
+        use_buffer(b, s->second, at, true);
+    }
+}
+
+/* Elementwise steps write over an input that nobody reads afterwards. */
+static void reuse_inputs(dhowi_lowering *b, uint32_t first_step) {
+    for (uint32_t i = first_step; i < b->step_count; i++) {
+        dhowi_step *s = &b->steps[i];
+        int32_t at = (int32_t)(i - first_step);
+        if (s->op != DHOWI_OP_map || b->items[s->out].buffer < 0) continue;
+        dhowi_item *out = &b->items[s->out];
+        dhowi_buffer *to = &b->buffers[out->buffer];
+        if (to->external != 0 || to->kept || to->first != at || !out->contiguous ||
+            out->offset != 0)
+            continue;
+        for (int k = 0; k < DHOWI_MAP_OPERANDS && s->in[k] >= 0; k++) {
+            dhowi_item *in = &b->items[s->in[k]];
+            if (in->buffer < 0 || in->tensor != NULL || in->buffer == out->buffer) continue;
+            dhowi_buffer *from = &b->buffers[in->buffer];
+            bool whole =
+                in->contiguous && in->offset == 0 && from->bytes == to->bytes &&
+                in->spec.dtype == out->spec.dtype &&
+                dhowi_shape_equal(in->spec.rank, in->spec.shape, out->spec.rank, out->spec.shape);
+            bool twice = false; /* another view of it is read as well */
+            for (int q = 0; q < DHOWI_MAP_OPERANDS && s->in[q] >= 0; q++) {
+                const dhowi_item *other = &b->items[s->in[q]];
+                twice = twice || (q != k && s->in[q] != s->in[k] && other->buffer == in->buffer);
+            }
+            if (!whole || twice || from->external != 0 || from->kept || from->last != at ||
+                from->first < 0)
+                continue;
+            int32_t old = out->buffer;
+            from->last = to->last;
+            for (uint32_t q = 0; q < b->item_count; q++) {
+                if (b->items[q].buffer == old) b->items[q].buffer = in->buffer;
+            }
+            break;
+        }
+    }
+}
+
+/* ---- the end of a segment ---- */
+
+typedef struct relocator {
+    maker *k;
+    dhowi_segment *seg;
+    dhow_status status;
+} relocator;
+
+static void relocate(void *user, uint64_t *handle, uint64_t *offset) {
+    relocator *r = user;
+    dhowi_segment *seg = r->seg;
+    int32_t index = dhowi_record_place(&seg->recorder, *handle);
+    if (index < 0 || r->status != DHOW_OK) return;
+    const dhowi_place *place = &seg->recorder.places[index];
+    if (!place->external) {
+        *handle = seg->arena->native;
+        *offset += place->offset;
+        return;
+    }
+    if (!dhowi_room((void **)&seg->relocations, seg->relocation_count, &seg->relocation_capacity,
+                    sizeof *seg->relocations)) {
+        r->status = dhowi_fail_memory("plan");
+        return;
+    }
+    int32_t external = 0;
+    for (uint32_t i = 0; i < r->k->storage_count; i++) {
+        if (r->k->storages[i] == place->storage) external = r->k->b->buffers[i].external;
+    }
+    uint32_t slot =
+        external > 0 ? (uint32_t)external - 1 : r->k->m->input_count + (uint32_t)(-external - 1);
+    seg->relocations[seg->relocation_count++] = (dhowi_relocation){handle, offset, *offset, slot};
+}
+
+static dhow_status give_places(maker *k, dhowi_segment *seg) {
+    uint64_t align = DHOWI_MAX((uint64_t)k->m->device->desc.offset_align, (uint64_t)64);
+    DHOWI_TRY(dhowi_record_lay_out(&seg->recorder, align, &seg->arena_bytes));
+    if (seg->arena_bytes > 0) {
+        DHOWI_TRY(dhowi_storage_create(k->m->device, seg->arena_bytes, &seg->arena));
+        memcpy(seg->arena->label, "arena of a model", sizeof "arena of a model");
+    }
+    relocator r = {k, seg, DHOW_OK};
+    for (uint32_t i = 0; i < seg->recorder.command_count; i++)
+        dhowi_command_buffers(seg->recorder.commands[i], relocate, &r);
+    DHOWI_TRY(r.status);
+    /* Later segments read what stays. */
+    for (uint32_t i = 0; i < k->storage_count; i++) {
+        for (uint32_t p = 0; p < seg->recorder.place_count; p++) {
+            const dhowi_place *place = &seg->recorder.places[p];
+            if (k->storages[i] != place->storage) continue;
+            k->storages[i] = place->external ? NULL : seg->arena;
+            k->offsets[i] = (int64_t)place->offset;
+            break;
+        }
+    }
+    return DHOW_OK;
+}
+
+static dhow_status close_segment(maker *k, uint32_t first_step, dhowi_segment **out) {
+    dhowi_plan_of_model *plan = k->plan;
+    if (!dhowi_room((void **)&plan->segments, plan->segment_count, &plan->segment_capacity,
+                    sizeof *plan->segments))
+        return dhowi_fail_memory("plan");
+    dhowi_segment *seg = *out = &plan->segments[plan->segment_count++];
+    *seg = (dhowi_segment){.first_step = first_step};
+    seg->recorder.device = k->m->device;
+    find_lifetimes(k->b, first_step);
+    reuse_inputs(k->b, first_step);
+    seg->step_count = k->b->step_count - first_step;
+    for (uint32_t i = 0; i < seg->step_count; i++) {
+        seg->recorder.step = i;
+        DHOWI_TRY(record_step(k, seg, &k->b->steps[first_step + i]));
+    }
+    return give_places(k, seg);
+}
+
+/* ---- outputs ---- */
+
+/* The buffer of an output becomes the caller's tensor where it is that and nothing else. */
+static dhow_status bind_output(maker *k, uint32_t i, uint32_t first_step) {
+    dhowi_lowering *b = k->b;
+    int32_t ref, copy;
+    DHOWI_TRY(dhowi_ref_of(b, k->m->outputs[i], &ref));
+    k->plan->outputs[i] = b->items[ref].spec;
+    int64_t count = dhowi_count_of(&b->items[ref].spec);
+    const dhowi_item *item = &b->items[ref];
+    bool own =
+        item->tensor == NULL && item->contiguous && item->offset == 0 &&
+        b->buffers[item->buffer].external == 0 &&
+        b->buffers[item->buffer].bytes == (uint64_t)count * dhow_dtype_bytes(item->spec.dtype);
+    bool made_here = false; /* by the last segment */
+    for (uint32_t s = first_step; own && s < b->step_count; s++) {
+        int32_t out = b->steps[s].out, second = b->steps[s].second;
+        made_here = made_here || b->items[out].buffer == item->buffer ||
+                    (second >= 0 && b->items[second].buffer == item->buffer);
+    }
+    if (count == 0) return DHOW_OK;
+    if (own && made_here) {
+        b->buffers[item->buffer].external = -1 - (int32_t)i;
+        return DHOW_OK;
+    }
+    const dhowi_spec spec = item->spec;
+    b->node = NULL;
+    DHOWI_TRY(dhowi_blank(b, &spec, false, &copy));
+    b->buffers[b->items[copy].buffer].external = -1 - (int32_t)i;
+    return dhowi_emit_into(b, DHOWI_OP_copy, &ref, 1, NULL, copy);
+}
+
+/* ---- making ---- */
+
+static dhow_status run_segment(dhow_model *m, dhowi_plan_of_model *plan, uint32_t index,
+                               dhowi_run_io *io);
+
+/* Ends the segment at the wanted item: runs what there is so far and reads it. */
+static dhow_status look_at_values(maker *k, uint32_t *first_step) {
+    dhowi_lowering *b = k->b;
+    dhowi_item *item = &b->items[b->wanted];
+    dhowi_segment *seg;
+    int32_t external = b->buffers[item->buffer].external;
+    if (external > 0) { /* an input: it becomes part of the key, and the plan is made anew */
+        k->m->values[k->m->inputs[external - 1]].keyed = true;
+        return DHOWI_NEEDS_VALUES;
+    }
+    if (k->io == NULL) return DHOWI_NEEDS_VALUES;
+    for (uint32_t i = 0; i < b->buffer_count; i++) b->buffers[i].kept = true;
+    DHOWI_TRY(close_segment(k, *first_step, &seg));
+    *first_step = b->step_count;
+    DHOWI_TRY(run_segment(k->m, k->plan, k->plan->segment_count - 1, k->io));
+    DHOWI_TRY(tensor_of(k, seg, b->wanted, &seg->guard));
+    DHOWI_TRY(host_copy(seg->guard, &seg->guard_host));
+    item->tensor = seg->guard_host;
+    dhowi_handle_retain(&item->tensor->handle);
+    memcpy(item->strides, seg->guard_host->strides, sizeof item->strides);
+    item->offset = 0;
+    item->contiguous = true;
+    return DHOW_OK;
+}
+
+static dhow_status lower_all(maker *k, uint32_t *first_step) {
+    const dhowi_graph *g = &k->m->graph;
+    for (uint32_t i = 0; i < g->node_count;) {
+        dhow_status status = dhowi_lower_node(k->b, &g->nodes[i]);
+        if (status == DHOWI_NEEDS_VALUES) {
+            DHOWI_TRY(look_at_values(k, first_step));
+            continue;
+        }
+        DHOWI_TRY(status);
+        i++;
+    }
+    return DHOW_OK;
+}
+
+static dhow_status new_outputs(maker *k) {
+    for (uint32_t i = 0; i < k->m->output_count; i++) {
+        const dhowi_spec *spec = &k->plan->outputs[i];
+        dhow_tensor **out = &k->io->outputs[i];
+        if (*out == NULL) {
+            DHOWI_TRY(dhowi_tensor_new(k->m->device, spec->dtype, spec->rank, spec->shape, out));
+            continue;
+        }
+        if ((*out)->dtype == spec->dtype &&
+            dhowi_shape_equal((*out)->rank, (*out)->shape, spec->rank, spec->shape))
+            continue;
+        char p[192], q[160];
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "output '%.64s' is %s, the result is %s",
+                          k->m->output_names[i], dhowi_tensor_text(*out, p, sizeof p),
+                          dhowi_spec_text(spec, q, sizeof q));
+    }
+    return DHOW_OK;
+}
+
+static dhow_status make(maker *k) {
+    uint32_t first_step = 0;
+    dhowi_segment *seg;
+    k->plan->outputs = dhowi_alloc_array((size_t)k->m->output_count + 1, sizeof(dhowi_spec));
+    k->plan->bound = dhowi_alloc_array((size_t)k->m->input_count + k->m->output_count + 1,
+                                       sizeof(dhow_tensor *));
+    if (k->plan->outputs == NULL || k->plan->bound == NULL) return dhowi_fail_memory("plan");
+    DHOWI_TRY(begin(k));
+    DHOWI_TRY(lower_all(k, &first_step));
+    DHOWI_TRY(dhowi_fuse(k->b, first_step));
+    for (uint32_t i = 0; i < k->m->output_count; i++) DHOWI_TRY(bind_output(k, i, first_step));
+    DHOWI_TRY(new_outputs(k));
+    DHOWI_TRY(close_segment(k, first_step, &seg));
+    return run_segment(k->m, k->plan, k->plan->segment_count - 1, k->io);
+}
+
+static void end_maker(maker *k) {
+    dhowi_free(k->storages);
+    dhowi_free(k->offsets);
+}
+
+dhow_status dhowi_plan_make(dhow_model *m, dhowi_run_io *io, const int64_t *key,
+                            uint32_t key_length, dhowi_plan_of_model **out) {
+    *out = NULL;
+    dhowi_plan_of_model *plan = dhowi_alloc(sizeof *plan);
+    if (plan == NULL) return dhowi_fail_memory("plan");
+    maker k = {.m = m, .io = io, .plan = plan, .b = &plan->lowering};
+    plan->key = dhowi_alloc_array((size_t)key_length + 1, sizeof *plan->key);
+    dhow_status status = plan->key != NULL ? DHOW_OK : dhowi_fail_memory("plan");
+    if (status == DHOW_OK) {
+        memcpy(plan->key, key, key_length * sizeof *key);
+        plan->key_length = key_length;
+        status = make(&k);
+    }
+    end_maker(&k);
+    if (status != DHOW_OK) {
+        dhowi_plan_end(plan);
+        return status;
+    }
+    *out = plan;
+    return DHOW_OK;
+}
+
+/* ---- a trial ---- */
+
+static dhow_status check_steps(const dhowi_lowering *b, dhow_device *device) {
+    for (uint32_t i = 0; i < b->step_count; i++) {
+        const dhowi_step *s = &b->steps[i];
+        dhow_dtype dtype = b->items[s->in[0] >= 0 ? s->in[0] : s->out].spec.dtype;
+        if (dtype == DHOW_BOOL) dtype = DHOW_U8;
+        dhow_status status = dhowi_op_supported(dhowi_op_of(s->op), dtype, device);
+        char text[160];
+        if (status == DHOW_OK || s->node == NULL) continue;
+        return dhowi_fail_prefix(status, "%s", dhowi_node_text(s->node, text, sizeof text));
+    }
+    return DHOW_OK;
+}
+
+dhow_status dhowi_plan_trial(dhow_model *m) {
+    dhowi_lowering b = {.dry = true};
+    dhowi_plan_of_model plan = {0};
+    maker k = {.m = m, .plan = &plan, .b = &b};
+    uint32_t first_step = 0;
+    for (uint32_t i = 0; i < m->input_count; i++) {
+        const dhowi_value *v = &m->values[m->inputs[i]];
+        bool open = v->spec.rank < 0 || v->keyed;
+        for (int32_t d = 0; d < v->spec.rank; d++) open = open || v->spec.shape[d] < 0;
+        if (open) return DHOW_OK; /* the first run finds out */
+    }
+    dhow_status status = begin(&k);
+    if (status == DHOW_OK) status = lower_all(&k, &first_step);
+    if (status == DHOW_OK) status = check_steps(&b, m->device);
+    dhowi_lowering_end(&b);
+    end_maker(&k);
+    return status == DHOWI_NEEDS_VALUES ? DHOW_OK : status;
+}
+
+/* ---- replaying ---- */
+
+static void bind(dhow_model *m, dhowi_plan_of_model *plan, dhowi_segment *seg, dhowi_run_io *io) {
+    for (uint32_t i = 0; i < seg->relocation_count; i++) {
+        dhowi_relocation *r = &seg->relocations[i];
+        const dhow_tensor *t =
+            r->slot < m->input_count ? io->inputs[r->slot] : io->outputs[r->slot - m->input_count];
+        *r->handle = t->storage->native;
+        *r->offset = r->base + dhowi_tensor_offset_bytes(t);
+    }
+    (void)plan;
+}
+
+static dhow_status failed(dhow_model *m, dhowi_plan_of_model *plan, const dhowi_segment *seg,
+                          uint32_t step, dhow_error *err, int32_t code) {
+    const dhowi_node *node = plan->lowering.steps[seg->first_step + step].node;
+    char text[160] = "a copy";
+    if (node != NULL) (void)dhowi_node_text(node, text, sizeof text);
+    return dhowi_device_failed(m->device, err, code, text);
+}
+
+/* With a look at the clock after each command. */
+static int32_t run_timed(dhow_model *m, dhowi_segment *seg, void *stream, uint32_t *at,
+                         dhow_error *err) {
+    struct timespec t0, t1;
+    int32_t code = DHOW_OK;
+    if (seg->nanoseconds == NULL)
+        seg->nanoseconds = dhowi_alloc_array((size_t)seg->step_count + 1, sizeof(int64_t));
+    for (uint32_t i = 0; i < seg->recorder.command_count && code == DHOW_OK; i++) {
+        const dhowi_command *c = seg->recorder.commands[i];
+        (void)clock_gettime(CLOCK_MONOTONIC, &t0);
+        code = dhowi_command_run(c, m->device, stream, err);
+        if (code == DHOW_OK) code = m->device->api->stream_sync(stream, err);
+        (void)clock_gettime(CLOCK_MONOTONIC, &t1);
+        *at = i;
+        if (seg->nanoseconds == NULL) continue;
+        seg->nanoseconds[c->step] +=
+            (t1.tv_sec - t0.tv_sec) * INT64_C(1000000000) + (t1.tv_nsec - t0.tv_nsec);
+    }
+    return code;
+}
+
+static int32_t run_commands(dhow_model *m, dhowi_segment *seg, void *stream, uint32_t *at,
+                            dhow_error *err) {
+    dhowi_command *const *commands = seg->recorder.commands;
+    for (uint32_t i = 0; i < seg->recorder.command_count; i++) {
+        int32_t code = dhowi_command_run(commands[i], m->device, stream, err);
+        if (code == DHOW_OK) continue;
+        *at = i;
+        return code;
+    }
+    return DHOW_OK;
+}
+
+static dhow_status run_segment(dhow_model *m, dhowi_plan_of_model *plan, uint32_t index,
+                               dhowi_run_io *io) {
+    dhowi_segment *seg = &plan->segments[index];
+    if (seg->recorder.command_count == 0) return DHOW_OK;
+    bind(m, plan, seg, io);
+    /* Constants are written before the plan is made; the arenas, inputs and outputs change. */
+    uint32_t room = m->input_count + m->output_count + plan->segment_count, count = 0, at = 0;
+    dhowi_use *uses = dhowi_alloc_array((size_t)room + 1, sizeof *uses);
+    if (uses == NULL) return dhowi_fail_memory("dhow_model_run");
+    for (uint32_t i = 0; i < m->input_count; i++)
+        uses[count++] = (dhowi_use){io->inputs[i]->storage, DHOW_ACCESS_READ};
+    for (uint32_t i = 0; i < m->output_count; i++) {
+        if (io->outputs[i] != NULL)
+            uses[count++] = (dhowi_use){io->outputs[i]->storage, DHOW_ACCESS_WRITE};
+    }
+    for (uint32_t i = 0; i <= index; i++) {
+        if (plan->segments[i].arena != NULL)
+            uses[count++] =
+                (dhowi_use){plan->segments[i].arena, DHOW_ACCESS_READ | DHOW_ACCESS_WRITE};
+    }
+    dhow_error err;
+    dhowi_error_init(&err);
+    dhow_status status = dhowi_stream_begin(io->stream, uses, count);
+    if (status == DHOW_OK) {
+        int32_t code = m->profiling ? run_timed(m, seg, io->stream->native, &at, &err)
+                                    : run_commands(m, seg, io->stream->native, &at, &err);
+        (void)dhowi_stream_end(io->stream, uses, count, DHOW_OK);
+        if (code != DHOW_OK)
+            status = failed(m, plan, seg, seg->recorder.commands[at]->step, &err, code);
+    }
+    dhowi_free(uses);
+    return status;
+}
+
+/* Whether the values that the next segment was made for are there again. */
+static dhow_status check_guard(const dhowi_segment *seg, bool *stale) {
+    dhow_tensor *now;
+    void *p, *q;
+    DHOWI_TRY(host_copy(seg->guard, &now));
+    dhow_status status = dhow_tensor_host_ptr(now, &p);
+    if (status == DHOW_OK) status = dhow_tensor_host_ptr(seg->guard_host, &q);
+    if (status == DHOW_OK) *stale = memcmp(p, q, dhowi_tensor_bytes(now)) != 0;
+    dhow_tensor_release(now);
+    return status;
+}
+
+dhow_status dhowi_plan_replay(dhow_model *m, dhowi_plan_of_model *plan, dhowi_run_io *io,
+                              bool *stale) {
+    maker k = {.m = m, .io = io, .plan = plan, .b = &plan->lowering};
+    *stale = false;
+    for (uint32_t i = 0; i < plan->segment_count; i++) {
+        if (i + 1 == plan->segment_count) DHOWI_TRY(new_outputs(&k));
+        DHOWI_TRY(run_segment(m, plan, i, io));
+        if (plan->segments[i].guard == NULL) continue;
+        DHOWI_TRY(check_guard(&plan->segments[i], stale));
+        if (*stale) return DHOW_OK;
+    }
+    plan->runs++;
+    return DHOW_OK;
+}
+
+/* ---- ending ---- */
+
+void dhowi_plan_end(dhowi_plan_of_model *plan) {
+    if (plan == NULL) return;
+    for (uint32_t i = 0; i < plan->segment_count; i++) {
+        dhowi_segment *seg = &plan->segments[i];
+        /* Commands still running may read constants of the plan. */
+        if (seg->arena != NULL) (void)dhowi_hazard_wait(&seg->arena->hazard, DHOW_ACCESS_WRITE);
+        dhow_tensor_release(seg->guard);
+        dhow_tensor_release(seg->guard_host);
+        if (seg->arena != NULL) dhowi_storage_release(seg->arena);
+        dhowi_free(seg->relocations);
+        dhowi_free(seg->nanoseconds);
+        dhowi_recorder_end(&seg->recorder);
+    }
+    dhowi_lowering_end(&plan->lowering);
+    dhowi_free(plan->segments);
+    dhowi_free(plan->outputs);
+    dhowi_free(plan->bound);
+    dhowi_free(plan->key);
+    dhowi_free(plan);
+}
+
+void dhowi_plans_end(dhow_model *m) {
+    while (m->plans != NULL) {
+        dhowi_plan_of_model *next = m->plans->next;
+        dhowi_plan_end(m->plans);
+        m->plans = next;
+    }
+}

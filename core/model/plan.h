@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plans: what a model does for inputs of certain shapes, as a list of commands for the plugin. The
+ * first run with new shapes makes one; later runs replay it. A plan has several segments where
+ * shapes depend on values that the device computes: each ends with values to be looked at.
+ */
+#ifndef DHOWI_MODEL_PLAN_H_
+#define DHOWI_MODEL_PLAN_H_
+
+#include "memory/record.h"
+#include "model/lower.h"
+
+/* A buffer of a command that stands for an input or output of the run. */
+typedef struct dhowi_relocation {
+    uint64_t *handle, *offset;
+    uint64_t base;
+    uint32_t slot; /* input, or input_count + output */
+} dhowi_relocation;
+
+typedef struct dhowi_segment {
+    dhowi_recorder recorder;
+    dhowi_storage *arena; /* NULL when nothing needs one */
+    uint64_t arena_bytes;
+    dhowi_relocation *relocations;
+    uint32_t relocation_count, relocation_capacity;
+    uint32_t first_step, step_count;
+    dhow_tensor *guard;      /* what the next segment depends on; NULL for the last one */
+    dhow_tensor *guard_host; /* its values when the plan was made */
+    int64_t *nanoseconds;    /* by step, while profiling */
+} dhowi_segment;
+
+struct dhowi_plan_of_model {
+    struct dhowi_plan_of_model *next;
+    int64_t *key;
+    uint32_t key_length;
+    dhowi_lowering lowering; /* items, steps; keeps the constants */
+    dhowi_segment *segments;
+    uint32_t segment_count, segment_capacity;
+    dhowi_spec *outputs;
+    dhow_tensor **bound; /* inputs and outputs that the commands point to */
+    uint64_t runs;
+};
+
+/* One run's tensors. */
+typedef struct dhowi_run_io {
+    dhow_stream *stream;
+    dhow_tensor **inputs;  /* contiguous, aligned, on the model's device */
+    dhow_tensor **outputs; /* the same; NULL until the plan tells their shapes */
+} dhowi_run_io;
+
+/* Makes a plan and runs it while doing so. */
+dhow_status dhowi_plan_make(dhow_model *m, dhowi_run_io *io, const int64_t *key,
+                            uint32_t key_length, dhowi_plan_of_model **out);
+/* Replays; *stale says that values differ from those the plan was made for. */
+dhow_status dhowi_plan_replay(dhow_model *m, dhowi_plan_of_model *plan, dhowi_run_io *io,
+                              bool *stale);
+/* Lowers the model for the shapes it declares, to find out early what the device lacks. What it
+ * cannot know without inputs it lets pass. */
+dhow_status dhowi_plan_trial(dhow_model *m);
+void dhowi_plan_end(dhowi_plan_of_model *plan);
+void dhowi_plans_end(dhow_model *m);
+
+/* Joins steps, see fuse.c. */
+dhow_status dhowi_fuse(dhowi_lowering *b, uint32_t first_step);
+
+#endif /* DHOWI_MODEL_PLAN_H_ */

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * dhow-run: runs a model from a file on any device.
+ */
+#include "run.h"
+
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char k_usage[] =
+    "usage: dhow-run MODEL [options]\n"
+    "\n"
+    "Runs an ONNX model.\n"
+    "  --device SPEC           where to run it (\"cuda:1\", \"cuda,cpu\"; default: DHOW_DEVICE, "
+    "else auto)\n"
+    "  --input NAME=FILE.npy   an input; NAME may be left out for the first ones in order\n"
+    "  --output NAME=FILE.npy  writes an output\n"
+    "  --random                random values for inputs that are not given\n"
+    "  --shape NAME=1x3x48x320 shape of a random input; open extents are 1 otherwise\n"
+    "  --compare SPEC          runs on a second device too and tells the largest differences\n"
+    "  --bench N               runs N times more and tells the time\n"
+    "  --report                steps, memory, and the share of time of every operator\n"
+    "  --list                  inputs, outputs and parameters, without running\n"
+    "  --json                  the same as JSON\n"
+    "  --version               print the version\n"
+    "Exit status 1 with the reason for any failure.\n";
+
+static char g_message[1024];
+
+bool run_fail(const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(g_message, sizeof g_message, format, list);
+    va_end(list);
+    return false;
+}
+const char *run_message(void) { return g_message; }
+
+double run_seconds(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void run_progress(const char *what, double share) {
+    static double begun, drawn;
+    double now = run_seconds();
+    if (!isatty(STDERR_FILENO)) return;
+    if (share <= 0) begun = now;
+    if (share >= 1 && drawn > begun) {
+        (void)fprintf(stderr, "\r%*s\r", 60, "");
+    } else if (share > 0 && share < 1 && now - begun > 1 && now - drawn > 0.1) {
+        int full = (int)(share * 30);
+        (void)fprintf(stderr, "\r%-12s [%.*s%*s] %3.0f%%", what, full,
+                      "##############################", 30 - full, "", share * 100);
+        drawn = now;
+    }
+}
+
+/* ---- the command line ---- */
+
+static bool add_pair(run_pair *pairs, int *count, const char *text, bool name_needed) {
+    const char *equals = strchr(text, '=');
+    if (*count == RUN_MAX_TENSORS) return run_fail("too many options");
+    if (equals == NULL && name_needed) return run_fail("'%s' is not NAME=VALUE", text);
+    pairs[*count] = (run_pair){.name = text,
+                               .word = equals != NULL ? equals + 1 : text,
+                               .name_length = equals != NULL ? (size_t)(equals - text) : 0};
+    (*count)++;
+    return true;
+}
+
+static bool take_option(run_request *r, int option) {
+    char *end;
+    switch (option) {
+        case 'd':
+            r->device = optarg;
+            return true;
+        case 'i':
+            return add_pair(r->inputs, &r->input_count, optarg, false);
+        case 'o':
+            return add_pair(r->outputs, &r->output_count, optarg, true);
+        case 's':
+            return add_pair(r->shapes, &r->shape_count, optarg, true);
+        case 'c':
+            r->compare = optarg;
+            return true;
+        case 'b':
+            r->bench = (int)strtol(optarg, &end, 10);
+            if (*end != '\0' || r->bench < 1) return run_fail("--bench %s is no count", optarg);
+            return true;
+        case 'r':
+            r->random = true;
+            return true;
+        case 'p':
+            r->report = true;
+            return true;
+        case 'l':
+            r->list = true;
+            return true;
+        case 'j':
+            r->json = true;
+            return true;
+        default:
+            return run_fail("see dhow-run --help");
+    }
+}
+
+/* 0: go on; else the exit status + 1. */
+static int parse(int argc, char **argv, run_request *r) {
+    static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                            {"input", required_argument, NULL, 'i'},
+                                            {"output", required_argument, NULL, 'o'},
+                                            {"shape", required_argument, NULL, 's'},
+                                            {"compare", required_argument, NULL, 'c'},
+                                            {"bench", required_argument, NULL, 'b'},
+                                            {"random", no_argument, NULL, 'r'},
+                                            {"report", no_argument, NULL, 'p'},
+                                            {"list", no_argument, NULL, 'l'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {"version", no_argument, NULL, 'v'},
+                                            {NULL, 0, NULL, 0}};
+    int option;
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (option == 'h') {
+            (void)fputs(k_usage, stdout);
+            return 1;
+        }
+        if (option == 'v') {
+            printf("dhow-run %s\n", dhow_version());
+            return 1;
+        }
+        if (!take_option(r, option)) {
+            (void)fprintf(stderr, "dhow-run: %s\n", g_message);
+            return 2;
+        }
+    }
+    if (optind + 1 == argc) {
+        r->path = argv[optind];
+        return 0;
+    }
+    (void)fputs(k_usage, stderr);
+    return 2;
+}
+
+/* ---- running ---- */
+
+static bool run_once(dhow_model *model, const run_tensors *in, run_tensors *out) {
+    memset(out, 0, sizeof *out);
+    out->count = dhow_model_output_count(model);
+    if (out->count > RUN_MAX_TENSORS) return run_fail("the model has %u outputs", out->count);
+    if (dhow_model_run(model, NULL, in->item, in->count, out->item, out->count) == DHOW_OK &&
+        dhow_device_sync(dhow_model_device(model)) == DHOW_OK)
+        return true;
+    return run_fail("%s", dhow_last_error());
+}
+
+static bool bench(const run_request *r, dhow_model *model, const run_tensors *in, json_t *to) {
+    double best = 1e30, sum = 0;
+    run_progress("measuring", 0);
+    for (int i = 0; i < r->bench; i++) {
+        run_tensors out;
+        double begun = run_seconds();
+        if (!run_once(model, in, &out)) return false;
+        double took = run_seconds() - begun;
+        run_release(&out);
+        sum += took;
+        if (took < best) best = took;
+        run_progress("measuring", (double)i / r->bench);
+    }
+    run_progress("measuring", 1);
+    (void)json_object_set_new(to, "bench",
+                              json_pack("{s:i, s:f, s:f}", "runs", r->bench, "best_ms", best * 1e3,
+                                        "mean_ms", sum / r->bench * 1e3));
+    return true;
+}
+
+static bool write_outputs(run_request *r, dhow_model *model, const run_tensors *out) {
+    for (int k = 0; k < r->output_count; k++) {
+        run_pair *p = &r->outputs[k];
+        for (uint32_t i = 0; i < out->count && !p->used; i++) {
+            dhow_model_value_info info;
+            if (dhow_model_output_at(model, i, &info) != DHOW_OK ||
+                strlen(info.name) != p->name_length ||
+                strncmp(info.name, p->name, p->name_length) != 0)
+                continue;
+            if (dhow_npy_save(out->item[i], p->word) != DHOW_OK)
+                return run_fail("%s", dhow_last_error());
+            p->used = true;
+        }
+        if (!p->used)
+            return run_fail("the model has no output '%.*s'; --list tells their names",
+                            (int)p->name_length, p->name);
+    }
+    return true;
+}
+
+/* The same inputs on a second device. */
+static bool compare(const run_request *r, dhow_context *context, const run_tensors *in,
+                    const run_tensors *out, json_t *to) {
+    dhow_device *device, *cpu;
+    dhow_model *model = NULL;
+    run_tensors moved = {.count = 0}, other = {.count = 0};
+    bool good = dhow_device_get(context, r->compare, &device) == DHOW_OK &&
+                dhow_device_get(context, "cpu", &cpu) == DHOW_OK &&
+                dhow_model_load(context, r->path, &model) == DHOW_OK &&
+                dhow_model_to(model, device) == DHOW_OK;
+    for (uint32_t i = 0; i < in->count && good; i++) {
+        good = dhow_tensor_to(in->item[i], device, &moved.item[i]) == DHOW_OK;
+        moved.count += good;
+    }
+    if (!good) (void)run_fail("--compare: %s", dhow_last_error());
+    if (good) good = run_once(model, &moved, &other);
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < out->count && good; i++) {
+        dhow_model_value_info info;
+        json_t *entry = json_object();
+        good = dhow_model_output_at(model, i, &info) == DHOW_OK &&
+               run_difference(cpu, out->item[i], other.item[i], entry);
+        (void)json_object_set_new(entry, "name", json_string(info.name));
+        (void)json_array_append_new(list, entry);
+    }
+    (void)json_object_set_new(to, "compare",
+                              json_pack("{s:s, s:o}", "device", r->compare, "outputs", list));
+    run_release(&moved);
+    run_release(&other);
+    dhow_model_release(model);
+    return good;
+}
+
+static bool describe_outputs(dhow_context *context, dhow_model *model, const run_tensors *out,
+                             json_t *to) {
+    json_t *list = json_array();
+    dhow_device *cpu;
+    bool good = dhow_device_get(context, "cpu", &cpu) == DHOW_OK;
+    for (uint32_t i = 0; i < out->count && good; i++) {
+        dhow_model_value_info info;
+        json_t *entry = json_object();
+        good = dhow_model_output_at(model, i, &info) == DHOW_OK &&
+               run_values(cpu, out->item[i], entry);
+        (void)json_object_set_new(entry, "name", json_string(info.name));
+        (void)json_array_append_new(list, entry);
+    }
+    (void)json_object_set_new(to, "results", list);
+    return good || run_fail("%s", dhow_last_error());
+}
+
+static bool run_on(run_request *r, dhow_context *context, dhow_model *model, dhow_device *device,
+                   json_t *all) {
+    run_tensors in = {.count = 0}, out = {.count = 0};
+    double begun = run_seconds();
+    bool good = dhow_model_to(model, device) == DHOW_OK || run_fail("%s", dhow_last_error());
+    if (good) good = run_make_inputs(r, model, device, &in);
+    if (good) good = run_once(model, &in, &out);
+    (void)json_object_set_new(all, "first_run_ms", json_real((run_seconds() - begun) * 1e3));
+    if (good) good = describe_outputs(context, model, &out, all);
+    if (good && r->bench > 0) good = bench(r, model, &in, all);
+    if (good && r->report) { /* a few more runs, measured step by step */
+        good = dhow_model_set_profiling(model, 1) == DHOW_OK;
+        for (int i = 0; i < 3 && good; i++) {
+            run_tensors again;
+            good = run_once(model, &in, &again);
+            if (good) run_release(&again);
+        }
+        if (good) good = run_summary(model, all);
+    }
+    if (good && r->compare != NULL) good = compare(r, context, &in, &out, all);
+    if (good) good = write_outputs(r, model, &out);
+    run_release(&in);
+    run_release(&out);
+    return good;
+}
+
+int main(int argc, char **argv) {
+    run_request r = {0};
+    dhow_context *context = NULL;
+    dhow_model *model = NULL;
+    dhow_device *device = NULL;
+    int parsed = parse(argc, argv, &r);
+    if (parsed != 0) return parsed - 1;
+    json_t *all = json_object();
+    (void)json_object_set_new(all, "model", json_string(r.path));
+    double begun = run_seconds();
+    bool good = (dhow_context_create(NULL, &context) == DHOW_OK &&
+                 dhow_device_get(context, r.device, &device) == DHOW_OK &&
+                 dhow_model_load(context, r.path, &model) == DHOW_OK) ||
+                run_fail("%s", dhow_last_error());
+    (void)json_object_set_new(all, "load_ms", json_real((run_seconds() - begun) * 1e3));
+    if (good) {
+        dhow_device_info info;
+        if (dhow_device_get_info(device, &info) == DHOW_OK)
+            (void)json_object_set_new(all, "device", json_string(info.name));
+        good = run_list(context, model, all);
+    }
+    if (good && !r.list) good = run_on(&r, context, model, device, all);
+    if (good) {
+        run_print(&r, all);
+    } else {
+        (void)fprintf(stderr, "dhow-run: %s\n", g_message);
+    }
+    json_decref(all);
+    dhow_model_release(model);
+    dhow_context_release(context);
+    return good ? 0 : 1;
+}

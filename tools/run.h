@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * dhow-run's parts: what is asked for, and what is told.
+ */
+#ifndef DHOW_TOOLS_RUN_H_
+#define DHOW_TOOLS_RUN_H_
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "dhow/dhow.h"
+
+enum { RUN_MAX_TENSORS = 64 };
+
+/* NAME=WORD of an option. */
+typedef struct run_pair {
+    const char *name, *word;
+    size_t name_length;
+    bool used;
+} run_pair;
+
+typedef struct run_request {
+    const char *path, *device, *compare;
+    run_pair inputs[RUN_MAX_TENSORS], outputs[RUN_MAX_TENSORS], shapes[RUN_MAX_TENSORS];
+    int input_count, output_count, shape_count, bench;
+    bool random, report, list, json;
+} run_request;
+
+typedef struct run_tensors {
+    dhow_tensor *item[RUN_MAX_TENSORS];
+    uint32_t count;
+} run_tensors;
+
+/* Puts a message for stderr together with the library's own and returns false. */
+bool run_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+const char *run_message(void);
+
+/* A tensor for every input: from files, or random values. */
+bool run_make_inputs(const run_request *request, dhow_model *model, dhow_device *device,
+                     run_tensors *out);
+void run_release(run_tensors *tensors);
+
+/* Everything that is printed goes through one JSON object; as words where JSON is not asked for. */
+bool run_list(dhow_context *context, dhow_model *model, json_t *to);
+bool run_summary(dhow_model *model, json_t *to);
+/* Values of a tensor: smallest, largest, mean. */
+bool run_values(dhow_device *cpu, dhow_tensor *tensor, json_t *to);
+bool run_difference(dhow_device *cpu, dhow_tensor *a, dhow_tensor *b, json_t *to);
+void run_print(const run_request *request, const json_t *all);
+
+/* A bar on stderr, for what takes longer than a second on a terminal. */
+void run_progress(const char *what, double share);
+double run_seconds(void);
+
+#endif /* DHOW_TOOLS_RUN_H_ */
