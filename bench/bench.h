@@ -34,9 +34,22 @@ dhow_tensor *bench_tensor(dhow_device *device, int32_t rank, const int64_t *shap
 /* NULL when the machine has no such device. */
 dhow_device *bench_device(bench *b, const char *spec);
 
-void bench_copies(bench *b);
-void bench_launches(bench *b);
-void bench_matmul(bench *b);
-void bench_rows(bench *b);
+/* What --device names. */
+dhow_device *bench_main_device(const bench *b);
+dhow_context *bench_context(const bench *b);
+/* --small: sizes that only show that the benchmark works. */
+int bench_is_small(const bench *b);
+/* A pair of times measured by the caller, reported as bench_compare() does. */
+void bench_report(bench *b, const char *name, const char *against, double bar, double ours,
+                  double theirs);
+
+/* What a program measures. */
+typedef struct bench_group {
+    const char *name;
+    void (*run)(bench *b);
+} bench_group;
+extern const bench_group bench_groups[];
+extern const size_t bench_group_count;
+extern const char bench_default_device[];
 
 #endif /* DHOW_BENCH_H_ */

@@ -148,6 +148,7 @@ static void bench_opencl(bench *b, dhow_device *cpu, dhow_device *cl0, dhow_devi
     free(p.raw_dst);
 }
 
+void bench_copies(bench *b);
 void bench_copies(bench *b) {
     dhow_device *cpu = bench_device(b, "cpu"), *cl0 = bench_device(b, "opencl:0"),
                 *cl1 = bench_device(b, "opencl:1");

@@ -96,6 +96,7 @@ static void track(void *data) {
     }
 }
 
+void bench_launches(bench *b);
 void bench_launches(bench *b) {
     dhow_device *cpu = bench_device(b, "cpu"), *opencl = bench_device(b, "opencl:0");
     dhowi_timeline timeline = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dhow-bench [--json FILE] [GROUP...]: runs the groups (copies, launches, matmul, rows), prints a
- * table.
+ * The frame of the benchmarks: `PROGRAM [--json FILE] [--device SPEC] [--small] [GROUP...]` runs
+ * the groups that the program has, prints a table, writes it as JSON.
  */
 #include <getopt.h>
 #include <jansson.h>
@@ -18,8 +18,14 @@ enum { ROUNDS = 15 };
 
 struct bench {
     dhow_context *context;
+    dhow_device *device;
+    int small;
     json_t *rows;
 };
+
+dhow_device *bench_main_device(const bench *b) { return b->device; }
+dhow_context *bench_context(const bench *b) { return b->context; }
+int bench_is_small(const bench *b) { return b->small; }
 
 void bench_ok(dhow_status status, const char *what) {
     if (status == DHOW_OK) return;
@@ -67,8 +73,7 @@ static void print_time(double seconds) {
     }
 }
 
-static void report(bench *b, const char *name, const char *against, double bar, double m,
-                   double p) {
+void bench_report(bench *b, const char *name, const char *against, double bar, double m, double p) {
     double ratio = p / m;
     printf("%-44s ", name);
     print_time(m);
@@ -98,14 +103,14 @@ void bench_compare(bench *b, const char *name, const char *against, double bar, 
     for (int i = 0; i < ROUNDS; i++) {
         /* Threads of one side spin for a while after its work and would slow the other side down.
          */
-        rest();
+        if (!b->small) rest();
         ours(data);
         mine[i] = time_once(repeat, ours, data);
-        rest();
+        if (!b->small) rest();
         theirs(data);
         peer[i] = time_once(repeat, theirs, data);
     }
-    report(b, name, against, bar, median(mine), median(peer));
+    bench_report(b, name, against, bar, median(mine), median(peer));
 }
 
 /* The peer's median time, measured by a child process. */
@@ -134,7 +139,7 @@ void bench_compare_apart(bench *b, const char *name, const char *against, double
         if (i % 5 == 0) peer[i / 5] = time_apart(repeat, theirs, data);
     }
     qsort(peer, 3, sizeof *peer, ascending);
-    report(b, name, against, bar, median(mine), peer[1]);
+    bench_report(b, name, against, bar, median(mine), peer[1]);
 }
 
 void bench_figure(bench *b, const char *name, const char *unit, double figure, double bar) {
@@ -162,15 +167,6 @@ dhow_device *bench_device(bench *b, const char *spec) {
     return dhow_device_get(b->context, spec, &device) == DHOW_OK ? device : NULL;
 }
 
-static const struct {
-    const char *name;
-    void (*run)(bench *b);
-} k_groups[] = {{"copies", bench_copies},
-                {"launches", bench_launches},
-                {"matmul", bench_matmul},
-                {"rows", bench_rows}};
-enum { GROUPS = sizeof k_groups / sizeof k_groups[0] };
-
 static int wanted(const char *name, int argc, char **argv) {
     for (int i = optind; i < argc; i++) {
         if (strcmp(argv[i], name) == 0) return 1;
@@ -180,27 +176,30 @@ static int wanted(const char *name, int argc, char **argv) {
 
 int main(int argc, char **argv) {
     static const struct option names[] = {{"json", required_argument, NULL, 'j'},
+                                          {"device", required_argument, NULL, 'd'},
+                                          {"small", no_argument, NULL, 's'},
                                           {NULL, 0, NULL, 0}};
-    const char *json = NULL;
+    const char *json = NULL, *spec = bench_default_device;
     int c, failed = 0;
+    bench b = {.rows = json_array()};
     while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
         if (c == 'j') json = optarg;
+        if (c == 'd') spec = optarg;
+        if (c == 's') b.small = 1;
         if (c == '?') {
-            (void)fprintf(stderr,
-                          "usage: dhow-bench [--json FILE] [copies] [launches] [matmul] [rows]\n");
+            (void)fprintf(stderr, "usage: %s [--json FILE] [--device SPEC] [--small] [GROUP...]\n",
+                          argv[0]);
             return 2;
         }
     }
-    bench b = {.rows = json_array()};
-    dhow_device *cpu;
     dhow_device_info info;
     BENCH_OK(dhow_context_create(NULL, &b.context));
-    BENCH_OK(dhow_device_get(b.context, "cpu", &cpu));
-    BENCH_OK(dhow_device_get_info(cpu, &info));
+    BENCH_OK(dhow_device_get(b.context, spec, &b.device));
+    BENCH_OK(dhow_device_get_info(b.device, &info));
     printf("%s, %s\n\n%-44s %12s  %12s  %6s %6s\n", info.description, info.driver, "what", "dhow",
            "peer", "ratio", "bar");
-    for (int i = 0; i < GROUPS; i++) {
-        if (wanted(k_groups[i].name, argc, argv)) k_groups[i].run(&b);
+    for (size_t i = 0; i < bench_group_count; i++) {
+        if (wanted(bench_groups[i].name, argc, argv)) bench_groups[i].run(&b);
     }
     if (json != NULL) {
         json_t *root = json_pack("{s:s, s:s, s:s, s:O}", "dhow", dhow_version(), "machine",

@@ -101,6 +101,7 @@ static void bench_opencl(bench *b, dhow_device *device, int64_t n) {
     raw_opencl_close(&p.cl[0]);
 }
 
+void bench_matmul(bench *b);
 void bench_matmul(bench *b) {
     dhow_device *cpu = bench_device(b, "cpu"), *opencl = bench_device(b, "opencl:0");
     bench_cpu(b, cpu, 512, 512, 512, false);

@@ -76,6 +76,7 @@ static float *host_copy(dhow_tensor *t) {
     return data;
 }
 
+void bench_rows(bench *b);
 void bench_rows(bench *b) {
     dhow_device *cpu = bench_device(b, "cpu"), *opencl = bench_device(b, "opencl:0");
     const char hand[] = "hand-written C, -O3 -ffast-math, OpenMP";

@@ -69,6 +69,7 @@ static void run_group(const char *wanted) {
 Test(conformance, memory) { run_group("memory"); }
 Test(conformance, copy) { run_group("copy"); }
 Test(conformance, stream) { run_group("stream"); }
+Test(conformance, graph) { run_group("graph"); }
 Test(conformance, kernel) { run_group("kernel"); }
 Test(conformance, ops) { run_group("ops"); }
 Test(conformance, error) { run_group("error"); }

@@ -182,9 +182,9 @@ static conform_result binary(conform_env *env, dhow_dtype dtype, binary_fn op,
     }
 #define BINARY(name, formula)                                                          \
     BINARY_ONE(name, F32, f32)                                                         \
-    BINARY_ONE(name, F64, f64) BINARY_ONE(name, F16, f16) BINARY_ONE(name, BF16, bf16) \
-        BINARY_ONE(name, I32, i32) BINARY_ONE(name, I64, i64) BINARY_ONE(name, I8, i8) \
-            BINARY_ONE(name, U8, u8)
+    BINARY_ONE(name, F64, f64)                                                         \
+    BINARY_ONE(name, F16, f16) BINARY_ONE(name, BF16, bf16) BINARY_ONE(name, I32, i32) \
+        BINARY_ONE(name, I64, i64) BINARY_ONE(name, I8, i8) BINARY_ONE(name, U8, u8)
 DHOW_BINARY_MAP(BINARY)
 
 static conform_result integer_corners(conform_env *env) {
@@ -745,8 +745,9 @@ static conform_result nothing_to_do(conform_env *env) {
     CASE("binary/" #name "_" #type, binary_##name##_##type, "ops,broadcast," #type),
 #define BINARY_CASES(name, formula)                                                              \
     BINARY_CASE(name, f32)                                                                       \
-    BINARY_CASE(name, f64) BINARY_CASE(name, f16) BINARY_CASE(name, bf16) BINARY_CASE(name, i32) \
-        BINARY_CASE(name, i64) BINARY_CASE(name, i8) BINARY_CASE(name, u8)
+    BINARY_CASE(name, f64)                                                                       \
+    BINARY_CASE(name, f16) BINARY_CASE(name, bf16) BINARY_CASE(name, i32) BINARY_CASE(name, i64) \
+        BINARY_CASE(name, i8) BINARY_CASE(name, u8)
 #define CAST_CASE(TYPE, type) CASE("cast/" #type, cast_##type, "ops," #type),
 #define FLOAT_CASES(TYPE, type)                                       \
     CASE("matmul/" #type, matmul_##type, "ops,blas," #type),          \

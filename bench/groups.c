@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * dhow-bench: what it measures on processors and OpenCL devices.
+ */
+#include "bench.h"
+
+void bench_copies(bench *b);
+void bench_launches(bench *b);
+void bench_matmul(bench *b);
+void bench_rows(bench *b);
+
+const char bench_default_device[] = "cpu";
+const bench_group bench_groups[] = {{"copies", bench_copies},
+                                    {"launches", bench_launches},
+                                    {"matmul", bench_matmul},
+                                    {"rows", bench_rows}};
+const size_t bench_group_count = sizeof bench_groups / sizeof bench_groups[0];
