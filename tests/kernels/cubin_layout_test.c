@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The CUDA plugin's way from text to binary, with the real NVRTC and no GPU: every built-in unit
+ * compiles to a cubin, and each kernel in it takes the arguments that its signature says - number,
+ * sizes and order as the driver will lay them out.
+ *
+ * Exits with 77 (skipped) where NVRTC is not installed.
+ */
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda_plugin.h"
+#include "kernel/builtin.h"
+
+enum { SKIPPED = 77, MAX_PARAMS = 64, PARAM_INFO = 0x17, PARAM_INFO_BYTES = 12 };
+
+/* ---- a host for the plugin ---- */
+
+static void *host_alloc(void *user, uint64_t bytes, uint64_t align) {
+    (void)user;
+    return aligned_alloc((size_t)align,
+                         ((size_t)bytes + (size_t)align) / (size_t)align * (size_t)align);
+}
+static void host_free(void *user, void *memory) {
+    (void)user;
+    free(memory);
+}
+static const char *host_env(void *user, const char *name) {
+    (void)user;
+    return getenv(name);
+}
+static int32_t cache_load(void *user, const char *key, void **out, uint64_t *bytes) {
+    (void)user;
+    (void)key;
+    *out = NULL;
+    *bytes = 0;
+    return DHOW_NOT_FOUND;
+}
+static int32_t cache_store(void *user, const char *key, const void *blob, uint64_t bytes) {
+    (void)user;
+    (void)key;
+    (void)blob;
+    (void)bytes;
+    return DHOW_OK;
+}
+
+/* ---- what a cubin says ---- */
+
+typedef struct layout {
+    uint32_t count;
+    uint32_t bytes[MAX_PARAMS];
+} layout;
+
+/* Attributes are {format, kind, value}; those of format 4 have a length and a body. */
+static void read_attributes(const unsigned char *p, uint64_t bytes, layout *out) {
+    const unsigned char *end = p + bytes;
+    while (p + 4 <= end) {
+        uint16_t length;
+        memcpy(&length, p + 2, sizeof length);
+        if (p[0] == 4 && p[1] == PARAM_INFO && length >= PARAM_INFO_BYTES) {
+            uint16_t ordinal;
+            uint32_t packed;
+            memcpy(&ordinal, p + 8, sizeof ordinal);
+            memcpy(&packed, p + 12, sizeof packed);
+            if (ordinal < MAX_PARAMS) out->bytes[ordinal] = packed >> 18;
+            if (ordinal < MAX_PARAMS && ordinal + 1u > out->count) out->count = ordinal + 1u;
+        }
+        p += p[0] == 4 ? 4 + length : 4;
+    }
+}
+
+/* False when the cubin has no such kernel. */
+static int find_layout(const unsigned char *cubin, uint64_t bytes, const char *kernel,
+                       layout *out) {
+    Elf64_Ehdr header;
+    char wanted[160];
+    memset(out, 0, sizeof *out);
+    if (bytes < sizeof header) return 0;
+    memcpy(&header, cubin, sizeof header);
+    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return 0;
+    (void)snprintf(wanted, sizeof wanted, ".nv.info.%s", kernel);
+    Elf64_Shdr names;
+    memcpy(&names, cubin + header.e_shoff + (uint64_t)header.e_shstrndx * sizeof names,
+           sizeof names);
+    for (unsigned i = 0; i < header.e_shnum; i++) {
+        Elf64_Shdr section;
+        memcpy(&section, cubin + header.e_shoff + (uint64_t)i * sizeof section, sizeof section);
+        if (strcmp((const char *)cubin + names.sh_offset + section.sh_name, wanted) != 0) continue;
+        read_attributes(cubin + section.sh_offset, section.sh_size, out);
+        return 1;
+    }
+    return 0;
+}
+
+/* ---- what the signature says ---- */
+
+static layout layout_of(const char *signature) {
+    layout l = {0, {0}};
+    for (const char *p = signature + 1; (p = strchr(p, '(')) != NULL; p++) {
+        const int value = p - signature >= 3 && strncmp(p - 3, "VAL", 3) == 0;
+        uint32_t bytes = 8;
+        if (value && strncmp(p + 2, "32", 2) == 0) bytes = 4;
+        if (value && strncmp(p + 1, "dims", 4) == 0) bytes = sizeof(dhow_dims);
+        l.bytes[l.count++] = bytes;
+    }
+    return l;
+}
+
+static int check_kernel(const dhowi_builtin *b, const void *cubin, uint64_t bytes) {
+    layout got, want = layout_of(b->signature);
+    if (!find_layout(cubin, bytes, b->name, &got)) {
+        printf("%s: not in the cubin of %s %s\n", b->name, b->unit, b->options);
+        return 1;
+    }
+    if (got.count != want.count) {
+        printf("%s: %u arguments in the cubin, %u in %s\n", b->name, got.count, want.count,
+               b->signature);
+        return 1;
+    }
+    for (uint32_t i = 0; i < got.count; i++) {
+        if (got.bytes[i] == want.bytes[i]) continue;
+        printf("%s: argument %u has %u bytes in the cubin, %u in %s\n", b->name, i + 1,
+               got.bytes[i], want.bytes[i], b->signature);
+        return 1;
+    }
+    return 0;
+}
+
+static const char *text_of(const char *unit) {
+    for (size_t i = 0; i < dhowi_builtin_unit_count; i++)
+        if (strcmp(dhowi_builtin_units[i].name, unit) == 0) return dhowi_builtin_units[i].text;
+    return "";
+}
+
+static int is_first_of_unit(size_t at) {
+    for (size_t i = 0; i < at; i++) {
+        if (strcmp(dhowi_builtin_kernels[i].unit, dhowi_builtin_kernels[at].unit) == 0 &&
+            strcmp(dhowi_builtin_kernels[i].options, dhowi_builtin_kernels[at].options) == 0)
+            return 0;
+    }
+    return 1;
+}
+
+static int compile(dhowi_cuda_device *device, const dhow_module_desc *desc, void **image,
+                   uint64_t *bytes, char *log) {
+    dhow_error err = {.struct_size = sizeof err};
+    const int32_t status = dhowi_cuda_compile(device, desc, image, bytes, &err);
+    if (status == DHOW_OK) return 0;
+    printf("%s %s: %s\n%s\n", desc->name, desc->options, err.message, log);
+    return 1;
+}
+
+int main(void) {
+    static char log[16384];
+    const dhow_host host = {.struct_size = sizeof host,
+                            .alloc = host_alloc,
+                            .free = host_free,
+                            .env = host_env,
+                            .cache_load = cache_load,
+                            .cache_store = cache_store,
+                            .cpu_threads = 1};
+    dhowi_cuda_device device = {.host = &host, .arch = 90, .name = "sm_90"};
+    char where[600];
+    int failed = 0;
+    size_t units = 0, kernels = 0;
+    if (!dhowi_cuda_library_locate(&host, DHOWI_CUDA_NVRTC, where, sizeof where)) {
+        printf("skipped: %s\n", where);
+        return SKIPPED;
+    }
+    for (size_t i = 0; i < dhowi_builtin_kernel_count; i++) {
+        if (!is_first_of_unit(i)) continue;
+        const dhowi_builtin *first = &dhowi_builtin_kernels[i];
+        const char *text = text_of(first->unit);
+        void *image = NULL;
+        uint64_t bytes = 0;
+        const dhow_module_desc desc = {.struct_size = sizeof desc,
+                                       .format = DHOW_MODULE_PORTABLE,
+                                       .name = first->unit,
+                                       .text = text,
+                                       .text_bytes = strlen(text),
+                                       .header = dhowi_kernel_header,
+                                       .options = first->options,
+                                       .index_bits = units % 2 == 0 ? 32 : 64,
+                                       .log = log,
+                                       .log_bytes = sizeof log};
+        units++;
+        if (compile(&device, &desc, &image, &bytes, log) != 0) {
+            failed++;
+            continue;
+        }
+        for (size_t k = i; k < dhowi_builtin_kernel_count; k++) {
+            const dhowi_builtin *b = &dhowi_builtin_kernels[k];
+            if (strcmp(b->unit, first->unit) != 0 || strcmp(b->options, first->options) != 0)
+                continue;
+            kernels++;
+            failed += check_kernel(b, image, bytes);
+        }
+        free(image);
+    }
+    printf("%zu units, %zu kernels by %s: %d wrong\n", units, kernels, where, failed);
+    return failed != 0 || kernels == 0;
+}
