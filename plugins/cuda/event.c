@@ -22,7 +22,7 @@ typedef struct dhowi_cuda_event {
     dhowi_cuda_device *device;
     struct dhowi_cuda_event *next_spare;
     uint32_t flags;
-    bool recorded;
+    atomic_bool recorded;  /* streams of other threads ask */
     cudaEvent_t native;    /* NULL for signals of the host */
     dhowi_cuda_flag *flag; /* of those */
     uint32_t value;

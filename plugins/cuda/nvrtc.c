@@ -228,9 +228,10 @@ static int32_t compile(const dhow_host *host, const compiler *nvrtc, const targe
 int32_t dhowi_cuda_compile(dhowi_cuda_device *device, const dhow_module_desc *desc,
                            void **out_image, uint64_t *out_bytes, dhow_error *err) {
     const dhow_host *host = device->host;
-    compiler nvrtc = {NULL};
+    compiler nvrtc;
     target to;
     char key[80];
+    memset(&nvrtc, 0, sizeof nvrtc);
     *out_image = NULL;
     int32_t status = open_compiler(host, desc->name, &nvrtc, err);
     if (status == DHOW_OK) status = choose_target(device, &nvrtc, &to, err);
