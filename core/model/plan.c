@@ -24,8 +24,13 @@ typedef struct maker {
 
 /* ---- inputs ---- */
 
+/* Always a copy: the plan keeps it, while the tensor's values change from run to run. */
 static dhow_status host_copy(dhow_tensor *t, dhow_tensor **out) {
-    return dhow_tensor_to(t, t->storage->device->context->cpu, out);
+    dhow_device *cpu = t->storage->device->context->cpu;
+    DHOWI_TRY(dhowi_tensor_new(cpu, t->dtype, t->rank, t->shape, out));
+    dhow_status status = t->count > 0 ? dhow_copy(t, *out) : DHOW_OK;
+    if (status != DHOW_OK) dhow_tensor_release(*out);
+    return status;
 }
 
 /* An input is a buffer that the caller fills; one whose values decide the plan is known. */

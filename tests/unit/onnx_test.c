@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ONNX files from strangers: cut, flipped, too deep, in a circle, with absurd sizes, reaching for other
+ * files. Each gives a status that names the place, or a model that runs or refuses.
+ */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dhow/dhow.h"
+#include "formats/onnx.h"
+#include "onnx_writer.h"
+
+static dhow_context *g_context;
+static char g_folder[64];
+
+static void set_up(void) {
+    (void)setenv("DHOW_PLUGIN_PATH", DHOW_TEST_PLUGIN_PATH, 1);
+    (void)setenv("DHOW_BACKENDS", "cpu", 1);
+    cr_assert_eq(dhow_context_create(NULL, &g_context), DHOW_OK, "%s", dhow_last_error());
+    (void)snprintf(g_folder, sizeof g_folder, "/tmp/dhow-onnx-XXXXXX");
+    cr_assert_not_null(mkdtemp(g_folder));
+}
+
+static void tear_down(void) {
+    char command[128];
+    dhow_context_release(g_context);
+    (void)snprintf(command, sizeof command, "rm -rf %s", g_folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(onnx, .init = set_up, .fini = tear_down, .timeout = 120);
+
+static const int64_t k_vector[] = {4};
+
+/* y = relu(x w + b), then two heads in one of two branches */
+static bytes dense_model(void) {
+    bytes g = {0}, t, v;
+    const int64_t open[] = {-1, 4}, out[] = {-1, 3};
+    t = node_of("MatMul", "product", "x w", "p");
+    put_message(&g, GRAPH_NODE, &t);
+    t = node_of("Add", "bias", "p b", "q");
+    put_message(&g, GRAPH_NODE, &t);
+    t = node_of("Relu", "act", "q", "y");
+    put_message(&g, GRAPH_NODE, &t);
+    t = floats_of("w", 4, 3);
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    t = floats_of("b", 3, 0);
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    v = value_of("x", 2, open);
+    put_message(&g, GRAPH_INPUT, &v);
+    v = value_of("y", 2, out);
+    put_message(&g, GRAPH_OUTPUT, &v);
+    return model_of(13, &g);
+}
+
+/* An If whose branches both call their result "y", as the node does. */
+static bytes branch_model(void) {
+    bytes g = {0}, then_graph = {0}, else_graph = {0}, t, n;
+    t = node_of("Neg", "inner", "x", "y");
+    put_message(&then_graph, GRAPH_NODE, &t);
+    t = value_of("y", 1, k_vector);
+    put_message(&then_graph, GRAPH_OUTPUT, &t);
+    t = node_of("Exp", "inner", "x", "y");
+    put_message(&else_graph, GRAPH_NODE, &t);
+    t = value_of("y", 1, k_vector);
+    put_message(&else_graph, GRAPH_OUTPUT, &t);
+    t = node_of("ReduceSum", "sum", "x", "s");
+    add_int(&t, "keepdims", 0);
+    put_message(&g, GRAPH_NODE, &t);
+    t = node_of("Cast", "flag", "s", "c");
+    add_int(&t, "to", 9);
+    put_message(&g, GRAPH_NODE, &t);
+    n = node_of("If", "choice", "c", "y");
+    add_graph(&n, "then_branch", &then_graph);
+    add_graph(&n, "else_branch", &else_graph);
+    put_message(&g, GRAPH_NODE, &n);
+    t = value_of("x", 1, k_vector);
+    put_message(&g, GRAPH_INPUT, &t);
+    t = value_of("y", 1, k_vector);
+    put_message(&g, GRAPH_OUTPUT, &t);
+    return model_of(13, &g);
+}
+
+/* Nodes in the wrong order, and a reshape whose shape is computed from x. */
+static bytes unsorted_model(void) {
+    bytes g = {0}, t;
+    const int64_t open[] = {-1, 4}, flat[] = {-1};
+    t = node_of("Reshape", "last", "x n", "y");
+    put_message(&g, GRAPH_NODE, &t);
+    t = node_of("Concat", "shape", "count", "n");
+    add_int(&t, "axis", 0);
+    put_message(&g, GRAPH_NODE, &t);
+    t = node_of("Unsqueeze", "one", "size axes", "count");
+    put_message(&g, GRAPH_NODE, &t);
+    t = node_of("Size", "first", "x", "size");
+    put_message(&g, GRAPH_NODE, &t);
+    bytes axes = {0};
+    put_number(&axes, 1, 1);
+    put_number(&axes, 2, 7);
+    put_number(&axes, 7, 0);
+    put_text(&axes, 8, "axes");
+    put_message(&g, GRAPH_INITIALIZER, &axes);
+    t = value_of("x", 2, open);
+    put_message(&g, GRAPH_INPUT, &t);
+    t = value_of("y", 1, flat);
+    put_message(&g, GRAPH_OUTPUT, &t);
+    return model_of(13, &g);
+}
+
+static dhow_status load(const bytes *file, dhow_model **model) {
+    return dhow_model_load_memory(g_context, file->data, file->length, model);
+}
+
+/* Whatever loads either runs or says why not. */
+static void try_to_run(dhow_model *model, int32_t rank, const int64_t *shape) {
+    dhow_device *cpu = dhow_model_device(model);
+    dhow_tensor *in = NULL, *out[4] = {NULL};
+    if (dhow_model_input_count(model) == 1 && dhow_model_output_count(model) <= 4) {
+        cr_assert_eq(dhow_tensor_full(cpu, DHOW_F32, rank, shape, 0.5, &in), DHOW_OK);
+        dhow_status status =
+            dhow_model_run(model, NULL, &in, 1, out, dhow_model_output_count(model));
+        cr_assert(status == DHOW_OK || dhow_last_error()[0] != '\0');
+        cr_assert(status <= DHOW_INTERNAL, "status %d leaves the library", status);
+    }
+    for (int i = 0; i < 4; i++) dhow_tensor_release(out[i]);
+    dhow_tensor_release(in);
+}
+
+static void expect_output(const bytes *file, int32_t rank, const int64_t *shape, double value,
+                          const float *want, int64_t count) {
+    dhow_model *model;
+    dhow_tensor *in, *out = NULL;
+    void *data;
+    cr_assert_eq(load(file, &model), DHOW_OK, "%s", dhow_last_error());
+    cr_assert_eq(dhow_tensor_full(dhow_model_device(model), DHOW_F32, rank, shape, value, &in),
+                 DHOW_OK);
+    cr_assert_eq(dhow_model_run(model, NULL, &in, 1, &out, 1), DHOW_OK, "%s", dhow_last_error());
+    cr_assert_eq(dhow_tensor_count(out), count);
+    cr_assert_eq(dhow_tensor_host_ptr(out, &data), DHOW_OK);
+    for (int64_t i = 0; i < count; i++)
+        cr_assert_float_eq(((float *)data)[i], want[i], 1e-4, "element %d", (int)i);
+    dhow_tensor_release(in);
+    dhow_tensor_release(out);
+    dhow_model_release(model);
+}
+
+Test(onnx, a_model_in_memory_runs) {
+    bytes file = dense_model();
+    const int64_t shape[] = {1, 4};
+    const float want[] = {1.0f * 2.2f + 0.1f, 2.6f + 0.2f, 3.0f + 0.3f};
+    expect_output(&file, 2, shape, 1, want, 3);
+    bytes_free(&file);
+}
+
+Test(onnx, a_branch_is_chosen_by_a_computed_value_and_may_hide_outer_names) {
+    bytes file = branch_model();
+    const float negated[] = {-0.5f, -0.5f, -0.5f, -0.5f}, raised[] = {1, 1, 1, 1};
+    expect_output(&file, 1, k_vector, 0.5, negated, 4);
+    expect_output(&file, 1, k_vector, 0, raised, 4);
+    bytes_free(&file);
+}
+
+Test(onnx, one_model_takes_both_branches_in_turn) {
+    bytes file = branch_model();
+    dhow_model *model;
+    cr_assert_eq(load(&file, &model), DHOW_OK);
+    for (int i = 0; i < 4; i++) {
+        dhow_tensor *in, *out = NULL;
+        void *data;
+        double value = i % 2 == 0 ? 0.5 : 0;
+        cr_assert_eq(dhow_tensor_full(dhow_model_device(model), DHOW_F32, 1, k_vector, value, &in),
+                     DHOW_OK);
+        cr_assert_eq(dhow_model_run(model, NULL, &in, 1, &out, 1), DHOW_OK, "%s",
+                     dhow_last_error());
+        cr_assert_eq(dhow_tensor_host_ptr(out, &data), DHOW_OK);
+        cr_assert_float_eq(((float *)data)[0], i % 2 == 0 ? -0.5f : 1.0f, 1e-6, "run %d", i);
+        dhow_tensor_release(in);
+        dhow_tensor_release(out);
+    }
+    dhow_model_release(model);
+    bytes_free(&file);
+}
+
+Test(onnx, nodes_in_any_order_are_sorted) {
+    bytes file = unsorted_model();
+    const int64_t shape[] = {2, 4};
+    const float want[] = {3, 3, 3, 3, 3, 3, 3, 3};
+    expect_output(&file, 2, shape, 3, want, 8);
+    bytes_free(&file);
+}
+
+Test(onnx, every_truncation_is_a_status) {
+    bytes (*makers[])(void) = {dense_model, branch_model, unsorted_model};
+    for (int m = 0; m < 3; m++) {
+        bytes file = makers[m]();
+        for (size_t length = 1; length < file.length; length++) {
+            dhow_model *model;
+            bytes cut = {file.data, length, 0};
+            dhow_status status = load(&cut, &model);
+            cr_assert_neq(status, DHOW_OK, "model %d loads with %zu of %zu bytes", m, length,
+                          file.length);
+            cr_assert_neq(dhow_last_error()[0], '\0');
+            cr_assert_null(model);
+        }
+        bytes_free(&file);
+    }
+}
+
+Test(onnx, every_flipped_bit_is_a_status_or_another_model) {
+    bytes (*makers[])(void) = {dense_model, branch_model, unsorted_model};
+    const int64_t shapes[][2] = {{2, 4}, {4, 0}, {2, 4}};
+    const int32_t ranks[] = {2, 1, 2};
+    for (int m = 0; m < 3; m++) {
+        bytes file = makers[m]();
+        for (size_t bit = 0; bit < file.length * 8; bit++) {
+            dhow_model *model;
+            file.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+            if (load(&file, &model) == DHOW_OK) try_to_run(model, ranks[m], shapes[m]);
+            dhow_model_release(model);
+            file.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        }
+        bytes_free(&file);
+    }
+}
+
+static void expect_refusal(bytes *file, dhow_status status, const char *text) {
+    dhow_model *model;
+    dhow_status got = load(file, &model);
+    cr_assert_eq(got, status, "%s: %s", dhow_status_name(got), dhow_last_error());
+    cr_assert_not_null(strstr(dhow_last_error(), text), "'%s' does not say '%s'",
+                       dhow_last_error(), text);
+    bytes_free(file);
+}
+
+Test(onnx, graphs_nested_three_thousand_deep_are_refused) {
+    bytes g = {0};
+    for (int i = 0; i < 3000; i++) {
+        bytes outer = {0}, n = node_of("If", "deep", "c", "y");
+        add_graph(&n, "then_branch", &g);
+        put_message(&outer, GRAPH_NODE, &n);
+        g = outer;
+    }
+    bytes file = model_of(13, &g);
+    expect_refusal(&file, DHOW_UNSUPPORTED, "nested more than 32 deep");
+}
+
+Test(onnx, a_cycle_is_refused_by_the_node_s_name) {
+    bytes g = {0}, t;
+    t = node_of("Add", "first", "x b", "a");
+    put_message(&g, GRAPH_NODE, &t);
+    t = node_of("Neg", "second", "a", "b");
+    put_message(&g, GRAPH_NODE, &t);
+    t = value_of("x", 1, k_vector);
+    put_message(&g, GRAPH_INPUT, &t);
+    t = value_of("b", 1, k_vector);
+    put_message(&g, GRAPH_OUTPUT, &t);
+    bytes file = model_of(13, &g);
+    expect_refusal(&file, DHOW_CORRUPT, "cycle");
+}
+
+Test(onnx, extents_that_overflow_are_refused) {
+    bytes g = {0}, t = {0};
+    put_number(&t, 1, UINT64_C(1) << 62);
+    put_number(&t, 1, UINT64_C(1) << 62);
+    put_number(&t, 2, 1);
+    put_text(&t, 8, "w");
+    put_text(&t, 9, "1234");
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    bytes file = model_of(13, &g);
+    expect_refusal(&file, DHOW_CORRUPT, "tensor 'w'");
+}
+
+Test(onnx, a_shape_larger_than_its_data_is_refused_before_memory_is_taken) {
+    bytes g = {0}, t = {0};
+    put_number(&t, 1, UINT64_C(1) << 34);
+    put_number(&t, 2, 1);
+    put_text(&t, 8, "w");
+    put_text(&t, 9, "1234");
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    bytes file = model_of(13, &g);
+    expect_refusal(&file, DHOW_CORRUPT, "needs 68719476736 bytes");
+}
+
+Test(onnx, a_name_defined_twice_is_refused) {
+    bytes g = {0}, t;
+    for (int i = 0; i < 2; i++) {
+        t = node_of("Neg", "twin", "x", "y");
+        put_message(&g, GRAPH_NODE, &t);
+    }
+    t = value_of("x", 1, k_vector);
+    put_message(&g, GRAPH_INPUT, &t);
+    t = value_of("y", 1, k_vector);
+    put_message(&g, GRAPH_OUTPUT, &t);
+    bytes file = model_of(13, &g);
+    expect_refusal(&file, DHOW_CORRUPT, "'y' is defined twice");
+}
+
+Test(onnx, an_unknown_operator_is_named_with_node_and_opset) {
+    bytes g = {0}, t = node_of("Frobnicate", "strange", "x", "y");
+    put_message(&g, GRAPH_NODE, &t);
+    t = value_of("x", 1, k_vector);
+    put_message(&g, GRAPH_INPUT, &t);
+    bytes file = model_of(13, &g);
+    expect_refusal(&file, DHOW_UNSUPPORTED, "Frobnicate (node 'strange'");
+}
+
+Test(onnx, an_input_that_nobody_defines_is_named) {
+    bytes g = {0}, t = node_of("Neg", "lonely", "ghost", "y");
+    put_message(&g, GRAPH_NODE, &t);
+    t = value_of("x", 1, k_vector);
+    put_message(&g, GRAPH_INPUT, &t);
+    bytes file = model_of(13, &g);
+    expect_refusal(&file, DHOW_CORRUPT, "'ghost' is defined nowhere");
+}
+
+Test(onnx, wrong_groups_are_told_in_words) {
+    bytes g = {0}, t;
+    const int64_t image[] = {1, 64, 5, 5}, kernel[] = {3, 3};
+    t = node_of("Conv", "conv1", "x w", "y");
+    add_int(&t, "group", 3);
+    add_ints(&t, "kernel_shape", 2, kernel);
+    put_message(&g, GRAPH_NODE, &t);
+    bytes w = {0}, raw = {0};
+    const int64_t shape[] = {3, 21, 3, 3};
+    float zero = 0;
+    for (int i = 0; i < 4; i++) put_number(&w, 1, (uint64_t)shape[i]);
+    put_number(&w, 2, 1);
+    put_text(&w, 8, "w");
+    for (int i = 0; i < 3 * 21 * 9; i++) put_raw(&raw, &zero, sizeof zero);
+    put_message(&w, 9, &raw);
+    put_message(&g, GRAPH_INITIALIZER, &w);
+    t = value_of("x", 4, image);
+    put_message(&g, GRAPH_INPUT, &t);
+    t = value_of("y", 4, image);
+    put_message(&g, GRAPH_OUTPUT, &t);
+    bytes file = model_of(11, &g);
+    dhow_model *model;
+    dhow_tensor *in, *out = NULL;
+    cr_assert_eq(load(&file, &model), DHOW_OK, "%s", dhow_last_error());
+    cr_assert_eq(dhow_tensor_full(dhow_model_device(model), DHOW_F32, 4, image, 0, &in), DHOW_OK);
+    cr_assert_eq(dhow_model_run(model, NULL, &in, 1, &out, 1), DHOW_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(dhow_last_error(), "Conv (node 'conv1', opset 11): group 3 does not "
+                                                 "divide 64 input channels"),
+                       "%s", dhow_last_error());
+    dhow_tensor_release(in);
+    dhow_model_release(model);
+    bytes_free(&file);
+}
+
+/* ---- external data ---- */
+
+static dhow_status open_external(const char *location) {
+    int fd;
+    uint64_t size;
+    dhowi_slice slice = {location, strlen(location)};
+    dhow_status status = dhowi_onnx_open_external(g_folder, slice, &fd, &size);
+    if (status == DHOW_OK) {
+        cr_assert_eq(size, 4);
+        (void)close(fd);
+    }
+    return status;
+}
+
+static void make_file(const char *name) {
+    char path[256];
+    (void)snprintf(path, sizeof path, "%s/%s", g_folder, name);
+    FILE *f = fopen(path, "w");
+    cr_assert_not_null(f);
+    (void)fputs("data", f);
+    (void)fclose(f);
+}
+
+Test(onnx, external_data_lies_beneath_the_model_s_folder) {
+    char path[256], other[256];
+    make_file("w.bin");
+    (void)snprintf(path, sizeof path, "%s/sub", g_folder);
+    cr_assert_eq(mkdir(path, 0700), 0);
+    make_file("sub/w.bin");
+    cr_assert_eq(open_external("w.bin"), DHOW_OK, "%s", dhow_last_error());
+    cr_assert_eq(open_external("sub/w.bin"), DHOW_OK, "%s", dhow_last_error());
+    cr_assert_eq(open_external("none.bin"), DHOW_NOT_FOUND);
+    static const char *const outside[] = {"../etc/passwd", "/etc/passwd", "sub/../../etc/passwd",
+                                          "", "sub"};
+    for (int i = 0; i < 5; i++)
+        cr_assert_neq(open_external(outside[i]), DHOW_OK, "'%s' opens", outside[i]);
+    (void)snprintf(path, sizeof path, "%s/link", g_folder);
+    cr_assert_eq(symlink("w.bin", path), 0);
+    cr_assert_neq(open_external("link"), DHOW_OK, "a link opens");
+    (void)snprintf(path, sizeof path, "%s/folder", g_folder);
+    cr_assert_eq(symlink("sub", path), 0);
+    cr_assert_neq(open_external("folder/w.bin"), DHOW_OK, "a linked folder opens");
+    (void)snprintf(path, sizeof path, "%s/w.bin", g_folder);
+    (void)snprintf(other, sizeof other, "%s/hard", g_folder);
+    cr_assert_eq(link(path, other), 0);
+    cr_assert_neq(open_external("hard"), DHOW_OK, "a hard link opens");
+    cr_assert_not_null(strstr(dhow_last_error(), "hard links"));
+    (void)snprintf(path, sizeof path, "%s/pipe", g_folder);
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    cr_assert_neq(open_external("pipe"), DHOW_OK, "a pipe opens");
+}
