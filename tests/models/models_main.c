@@ -26,7 +26,7 @@ static void release(tensors *t) {
 }
 
 static int load_all(dhow_device *device, const char *folder, const char *kind, tensors *out) {
-    char path[4096];
+    char path[4200];
     struct stat st;
     for (out->count = 0; out->count < MAX_TENSORS; out->count++) {
         (void)snprintf(path, sizeof path, "%s/%s%u.npy", folder, kind, out->count);
@@ -60,7 +60,7 @@ static double distance(dhow_device *cpu, dhow_tensor *got, dhow_tensor *want) {
 
 static int run_model(dhow_context *context, dhow_device *device, dhow_device *cpu,
                      const char *folder, double *worst) {
-    char path[4096];
+    char path[4200];
     dhow_model *model = NULL;
     tensors in = {.count = 0}, want = {.count = 0}, got = {.count = 0};
     (void)snprintf(path, sizeof path, "%s/model.onnx", folder);
