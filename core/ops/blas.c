@@ -100,33 +100,44 @@ static bool describe(const dhowi_gemm *g, dhow_blas_desc *d) {
 }
 
 /* What a product lacks, done after it. */
-static dhow_status finish(dhow_stream *stream, const dhowi_gemm *g, bool bias) {
-    if (bias && g->bias != NULL) DHOWI_TRY(dhow_add(stream, g->c, g->bias, g->c));
-    if (g->residual != NULL) DHOWI_TRY(dhow_add(stream, g->c, g->residual, g->c));
-    return dhowi_activate(stream, g->activation, g->c);
+static dhow_status finish(dhow_stream *stream, const dhowi_gemm *g, uint32_t done_flags,
+                          uint32_t activation) {
+    if (g->bias != NULL && (done_flags & DHOW_BLAS_BIAS) == 0)
+        DHOWI_TRY(dhow_add(stream, g->c, g->bias, g->c));
+    if (g->residual != NULL && (done_flags & DHOW_BLAS_RESIDUAL) == 0)
+        DHOWI_TRY(dhow_add(stream, g->c, g->residual, g->c));
+    return dhowi_activate(stream, activation, g->c);
 }
 
-/* *done says whether the vendor took it. A plan that lacks what follows the product is used, and
- * the rest done after it. */
+/* *done says whether the vendor took it, with as much of what follows the product as it can do in
+ * one go; the rest is done after it. */
 static dhow_status run_vendor(dhow_stream *stream, const dhowi_gemm *g, bool *done) {
     dhow_blas_desc desc;
-    const dhowi_plan *plan;
     *done = false;
     if (!describe(g, &desc)) return DHOW_OK;
-    DHOWI_TRY(dhowi_blas_plan(stream->device, &desc, &plan));
-    if (plan != NULL) {
+    const uint32_t extras = DHOW_BLAS_BIAS | DHOW_BLAS_RESIDUAL, asked = desc.flags;
+    const struct {
+        uint32_t flags, activation;
+    } attempts[] = {{asked, desc.activation},
+                    {asked, DHOW_ACTIVATION_NONE},
+                    {asked & ~(uint32_t)DHOW_BLAS_RESIDUAL, DHOW_ACTIVATION_NONE},
+                    {asked & ~extras, DHOW_ACTIVATION_NONE}};
+    for (size_t i = 0; i < sizeof attempts / sizeof attempts[0]; i++) {
+        const dhowi_plan *plan;
+        if (i > 0 && attempts[i].flags == desc.flags && attempts[i].activation == desc.activation)
+            continue;
+        desc.flags = attempts[i].flags;
+        desc.activation = attempts[i].activation;
+        DHOWI_TRY(dhowi_blas_plan(stream->device, &desc, &plan));
+        if (plan == NULL) continue;
         *done = true;
-        return dhowi_plan_run(stream, plan, g->a, g->b, g->c, g->bias, g->residual);
+        DHOWI_TRY(dhowi_plan_run(stream, plan, g->a, g->b, g->c,
+                                 (desc.flags & DHOW_BLAS_BIAS) != 0 ? g->bias : NULL,
+                                 (desc.flags & DHOW_BLAS_RESIDUAL) != 0 ? g->residual : NULL));
+        return finish(stream, g, desc.flags,
+                      i == 0 ? (uint32_t)DHOW_ACTIVATION_NONE : g->activation);
     }
-    if (g->bias == NULL && g->residual == NULL && g->activation == DHOW_ACTIVATION_NONE)
-        return DHOW_OK;
-    desc.flags &= ~(uint32_t)(DHOW_BLAS_BIAS | DHOW_BLAS_RESIDUAL);
-    desc.activation = DHOW_ACTIVATION_NONE;
-    DHOWI_TRY(dhowi_blas_plan(stream->device, &desc, &plan));
-    if (plan == NULL) return DHOW_OK;
-    *done = true;
-    DHOWI_TRY(dhowi_plan_run(stream, plan, g->a, g->b, g->c, NULL, NULL));
-    return finish(stream, g, true);
+    return DHOW_OK;
 }
 
 /* ---- the portable product ---- */
@@ -162,7 +173,7 @@ static dhow_status run_portable(dhow_stream *stream, const dhowi_gemm *g) {
     int64_t work;
     if (!dhowi_mul_i64(g->c->count, DHOWI_MAX(g->k, 1), &work)) work = INT64_MAX;
     DHOWI_TRY(dhowi_launch(stream, kernel, work, span, args, 16, uses, 4));
-    return g->residual != NULL ? finish(stream, g, false) : DHOW_OK;
+    return g->residual != NULL ? finish(stream, g, DHOW_BLAS_BIAS, g->activation) : DHOW_OK;
 }
 
 dhow_status dhowi_gemm_run(dhow_stream *stream, const dhowi_gemm *g) {
