@@ -58,6 +58,19 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *pci, nvml_device *out) {
     return 0;
 }
 
+int nvmlDeviceGetHandleByUUID(const char *uuid, nvml_device *out);
+int nvmlDeviceGetHandleByUUID(const char *uuid, nvml_device *out) {
+    const int code = fakecuda_library_call("nvmlDeviceGetHandleByUUID");
+    unsigned number = 0;
+    if (code != 0) return code;
+    if (g_started == 0) return UNINITIALIZED;
+    if (sscanf(uuid, "GPU-%2xfa4ec0-da00-4001-8002-030405060708", &number) != 1 || number < 1 ||
+        number > (unsigned)fakecuda_device_count())
+        return NOT_FOUND;
+    *out = &g_devices[number - 1];
+    return 0;
+}
+
 int nvmlDeviceGetMemoryInfo(nvml_device device, nvml_memory *out);
 int nvmlDeviceGetMemoryInfo(nvml_device device, nvml_memory *out) {
     const int code = fakecuda_library_call("nvmlDeviceGetMemoryInfo");

@@ -87,6 +87,25 @@ static void copies(program *p) {
     dhow_tensor_release(host);
 }
 
+/* Rows and planes with gaps. */
+static void boxes(program *p) {
+    dhow_tensor *t = NULL, *rows = NULL, *planes = NULL, *host = NULL, *flat = NULL;
+    TRY(dhow_tensor_full(p->first, DHOW_F32, DHOW_SHAPE(8, 64, 512), 4, &t));
+    TRY(dhow_tensor_slice(t, 2, 100, 300, 1, &rows));
+    TRY(dhow_tensor_slice(rows, 1, 3, 60, 1, &planes));
+    TRY(dhow_tensor_create(p->first, DHOW_F32, DHOW_SHAPE(8, 57, 200), &host));
+    TRY(dhow_copy(planes, host));
+    if (host != NULL) expect(p, host, 8 * 57 * 200, 4, "a copy of planes");
+    TRY(dhow_tensor_create(p->first, DHOW_F32, DHOW_SHAPE(8, 64, 200), &flat));
+    TRY(dhow_copy(rows, flat));
+    if (flat != NULL) expect(p, flat, 8 * 64 * 200, 4, "a copy of rows");
+    dhow_tensor_release(flat);
+    dhow_tensor_release(host);
+    dhow_tensor_release(planes);
+    dhow_tensor_release(rows);
+    dhow_tensor_release(t);
+}
+
 static void fills(program *p) {
     static const dhow_dtype dtypes[] = {DHOW_F64, DHOW_F16, DHOW_I8, DHOW_F32};
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
@@ -115,6 +134,15 @@ static void products(program *p) {
     TRY(dhow_matmul(NULL, x, turned, z));
     if (z != NULL) expect(p, z, 16 * 16, 24, "matmul");
     dhow_tensor_release(turned);
+    dhow_tensor *a = NULL, *b = NULL, *c = NULL;
+    TRY(dhow_tensor_full(p->first, DHOW_F32, DHOW_SHAPE(3, 8, 4), 1, &a));
+    TRY(dhow_tensor_full(p->first, DHOW_F32, DHOW_SHAPE(3, 4, 8), 2, &b));
+    TRY(dhow_tensor_create(p->first, DHOW_F32, DHOW_SHAPE(3, 8, 8), &c));
+    TRY(dhow_matmul(NULL, a, b, c));
+    if (c != NULL) expect(p, c, 3 * 8 * 8, 8, "a batch of products");
+    dhow_tensor_release(a);
+    dhow_tensor_release(b);
+    dhow_tensor_release(c);
     dhow_tensor_release(z);
     dhow_tensor_release(y);
     dhow_tensor_release(bias);
@@ -157,9 +185,10 @@ static void streams(program *p) {
 static void devices(program *p) {
     dhow_tensor *t = NULL, *there = NULL, *back = NULL;
     TRY(dhow_tensor_full(p->first, DHOW_F32, DHOW_SHAPE(LARGE), 5, &t));
-    TRY(dhow_tensor_to(t, p->second, &there));
+    TRY(dhow_tensor_to_async(NULL, t, p->second, &there));
     TRY(dhow_add(NULL, there, there, there));
-    TRY(dhow_tensor_to(there, p->first, &back));
+    TRY(dhow_tensor_to_async(NULL, there, p->first, &back));
+    TRY(dhow_relu(NULL, back, back));
     if (back != NULL) expect(p, back, LARGE, 10, "through the other device");
     dhow_tensor_release(back);
     dhow_tensor_release(there);
@@ -209,6 +238,29 @@ static void own_kernels(program *p) {
     dhow_module_release(module);
 }
 
+/* The fake runs no CUDA C; it gets as far as the launch. */
+static void native_kernels(program *p) {
+    static const char text[] = "extern \"C\" __global__ void k(float *x) { x[0] = 1; }\n";
+    const uint32_t one[3] = {1, 1, 1};
+    const dhow_module_source source = {.text = text,
+                                       .name = "own.cu",
+                                       .format = DHOW_MODULE_CUDA_C,
+                                       .signatures = "k(OUT(f32,x))"};
+    dhow_module *module = NULL;
+    dhow_kernel *kernel = NULL;
+    dhow_tensor *x = NULL;
+    TRY(dhow_module_build(p->first, &source, &module));
+    TRY(dhow_module_kernel(module, "k", &kernel));
+    TRY(dhow_tensor_full(p->first, DHOW_F32, DHOW_SHAPE(100), 2, &x));
+    if (p->status == DHOW_OK) {
+        const dhow_status status = dhow_launch_grid(NULL, kernel, one, one, 100000, x);
+        if (status != DHOW_UNSUPPORTED || strstr(dhow_last_error(), "(801)") == NULL) TRY(status);
+    }
+    dhow_tensor_release(x);
+    dhow_kernel_release(kernel);
+    dhow_module_release(module);
+}
+
 /* Other devices are none the worse for it. */
 static void others(program *failed, bool second_too) {
     program alone = *failed, *p = &alone;
@@ -231,6 +283,14 @@ static void others(program *failed, bool second_too) {
 /* What `devinfo` and the allocator ask. */
 static void questions(program *p) {
     dhow_memory_stats stats;
+    dhow_tensor *huge = NULL;
+    if (p->status == DHOW_OK) {
+        const dhow_status status =
+            dhow_tensor_create(p->first, DHOW_U8, DHOW_SHAPE(INT64_C(1) << 40), &huge);
+        if (status == DHOW_OK) complain("more memory than there is");
+        if (status != DHOW_OUT_OF_MEMORY) TRY(status);
+        dhow_tensor_release(huge);
+    }
     TRY(dhow_memory_get_stats(p->first, &stats));
     TRY(dhow_memory_trim(p->first));
     TRY(dhow_device_sync(p->first));
@@ -239,8 +299,9 @@ static void questions(program *p) {
 static void run_program(program *p, const char *cache, bool fault_passes) {
     const dhow_context_options options = {
         .backends = "cpu,cuda", .cache_dir = cache, .num_threads = 2, .log = quiet};
-    static void (*const parts[])(program * p) = {copies,  fills,  products,    streams,
-                                                 devices, graphs, own_kernels, questions};
+    static void (*const parts[])(program * p) = {copies,         boxes,    fills,  products,
+                                                 streams,        devices,  graphs, own_kernels,
+                                                 native_kernels, questions};
     memset(p, 0, sizeof *p);
     TRY(dhow_context_create(&options, &p->context));
     TRY(dhow_device_get(p->context, "cpu", &p->cpu));
@@ -359,8 +420,48 @@ static bool is_wanted(const char *function, int argc, char **argv) {
     return wanted;
 }
 
-/* With peers and cuBLASLt, and without either. */
-static const char *const k_settings[] = {"devices=2", "devices=2,peer=0,noheuristic=1"};
+/* What the fake has and the plugin does not call; anything else must be reached by the program. */
+static const char *const k_not_called[] = {
+    "cuCtxGetDevice",
+    "cuCtxSetCurrent",
+    "cuDeviceGetCount",
+    "cuDeviceGetUuid",
+    "cuDevicePrimaryCtxGetState",
+    "cuDriverGetVersion",
+    "cuFuncGetAttribute",
+    "cuInit",
+    "cuKernelGetParamInfo",
+    "cuStreamWriteValue32",
+    "cudaDeviceReset",
+    "cudaDeviceSynchronize",
+    "cudaFuncGetAttributes",
+    "cudaGetDevice",
+    "cudaHostRegister", /* a slot that dhow has no use for yet */
+    "cudaHostUnregister",
+    "cudaKernelSetAttributeForDevice",
+    "cudaLaunchHostFunc",
+    "cudaLaunchKernelExC",
+    "cudaLibraryGetKernelCount",
+    "cudaMemset2DAsync",
+    "cudaPointerGetAttributes",
+    "cudaSetDevice",
+    "cudaStreamCreateWithFlags",
+    "cudaStreamIsCapturing",
+    "nvmlDeviceGetHandleByUUID",
+    NULL};
+
+static void check_reach(const bool *called) {
+    for (size_t i = 0; fakecuda_function(i) != NULL; i++) {
+        bool listed = called[i];
+        for (size_t k = 0; k_not_called[k] != NULL; k++)
+            listed |= strcmp(k_not_called[k], fakecuda_function(i)) == 0;
+        if (!listed) complain("%s is not reached by the program", fakecuda_function(i));
+    }
+}
+
+/* With peers and cuBLASLt, without either, and a GPU that is newer than NVRTC. */
+static const char *const k_settings[] = {"devices=2", "devices=2,peer=0,noheuristic=1",
+                                         "devices=2,cc=122"};
 
 int main(int argc, char **argv) {
     char cache[] = "/tmp/fakecuda-sweep-XXXXXX", command[64];
@@ -379,9 +480,9 @@ int main(int argc, char **argv) {
         for (size_t i = 0; fakecuda_function(i) != NULL; i++) {
             /* The second time what it adds, and what staged copies do otherwise. */
             const char *name = fakecuda_function(i);
-            const bool again = strncmp(name, "cudaMemcpyAsync", 15) == 0 ||
-                               strncmp(name, "cudaEvent", 9) == 0 ||
-                               strncmp(name, "cudaHost", 8) == 0;
+            const bool again =
+                s == 1 && (strncmp(name, "cudaMemcpyAsync", 15) == 0 ||
+                           strncmp(name, "cudaEvent", 9) == 0 || strncmp(name, "cudaHost", 8) == 0);
             if (!called[i] || (called_before[i] && !again) || !is_wanted(name, argc, argv))
                 continue;
             functions += called_before[i] ? 0 : 1;
@@ -389,6 +490,8 @@ int main(int argc, char **argv) {
             runs += sweep(k_settings[s], name, cache);
         }
     }
+    (void)snprintf(g_now, sizeof g_now, "the sweep");
+    if (argc == 1) check_reach(called_before);
     if (is_wanted("kernel:*", argc, argv)) runs += sweep(k_settings[0], "kernel:*", cache);
     (void)printf("%d functions of CUDA, %d runs with a fault, %d complaints\n", functions, runs,
                  g_failed);
