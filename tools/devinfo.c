@@ -87,6 +87,7 @@ static void print_devices(dhow_context *context) {
             printf("  %-10s uuid %s  pci %s\n", "", info.uuid[0] != '\0' ? info.uuid : "-",
                    info.pci[0] != '\0' ? info.pci : "-");
         }
+        if (info.same_as[0] != '\0') printf("  %-10s the same hardware as %s\n", "", info.same_as);
     }
 }
 
@@ -133,13 +134,13 @@ static json_t *devices_json(dhow_context *context) {
             dhow_device_get_info(device, &d) != DHOW_OK)
             continue;
         (void)json_array_append_new(
-            list, json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:i, s:o, s:o, s:o}", "name",
-                            d.name, "backend", d.backend, "index", (int)d.index, "kind",
+            list, json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:i, s:o, s:o, s:o, s:o}",
+                            "name", d.name, "backend", d.backend, "index", (int)d.index, "kind",
                             kind_name(d.kind), "description", d.description, "driver", d.driver,
                             "memory_bytes", (json_int_t)d.memory_bytes, "free_bytes",
                             (json_int_t)d.free_bytes, "compute_units", (int)d.compute_units,
                             "dtypes", dtypes_json(d.dtypes), "uuid", text_or_null(d.uuid), "pci",
-                            text_or_null(d.pci)));
+                            text_or_null(d.pci), "same_as", text_or_null(d.same_as)));
     }
     return list;
 }
@@ -213,6 +214,10 @@ static int parse(int argc, char **argv, options *o) {
                 return 2;
         }
     }
+    if (o->json && o->check) {
+        (void)fprintf(stderr, "devinfo: --check prints a table; leave out --json\n");
+        return 2;
+    }
     if (optind < argc) {
         (void)fprintf(stderr, "devinfo: '%s' is not understood\n%s", argv[optind], k_usage);
         return 2;
@@ -260,5 +265,9 @@ int main(int argc, char **argv) {
     }
     if (o.check && devinfo_check(context) > 0) result = 1;
     dhow_context_release(context);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        (void)fprintf(stderr, "devinfo: the output could not be written\n");
+        return 1;
+    }
     return result;
 }

@@ -117,6 +117,23 @@ static int rank(const dhow_device *device) {
     return 4;
 }
 
+/* UUIDs differ from backend to backend for some vendors, and some give no PCI place: either will
+ * do. */
+static bool is_same_hardware(const dhow_device *a, const dhow_device *b) {
+    if (a->backend == b->backend) return false;
+    return (a->desc.uuid[0] != '\0' && strcmp(a->desc.uuid, b->desc.uuid) == 0) ||
+           (a->desc.pci[0] != '\0' && strcmp(a->desc.pci, b->desc.pci) == 0);
+}
+
+static void find_same_hardware(dhow_context *context) {
+    for (uint32_t i = 1; i < context->device_count; i++) {
+        for (uint32_t k = 0; k < i && context->devices[i]->same_as == NULL; k++) {
+            if (is_same_hardware(context->devices[i], context->devices[k]))
+                context->devices[i]->same_as = context->devices[k];
+        }
+    }
+}
+
 static dhow_status list_devices(dhow_context *context) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < context->registry.count; i++) {
@@ -137,6 +154,7 @@ static dhow_status list_devices(dhow_context *context) {
             if (strcmp(device->name, "cpu:0") == 0) context->cpu = device;
         }
     }
+    find_same_hardware(context);
     return DHOW_OK;
 }
 

@@ -119,7 +119,8 @@ dhow_status dhow_device_get_info(const dhow_device *device, dhow_device_info *ou
                               .host_memory = dhowi_device_is_host(device),
                               .memory_bytes = d->memory_bytes,
                               .free_bytes = d->free_bytes,
-                              .dtypes = d->dtypes};
+                              .dtypes = d->dtypes,
+                              .same_as = device->same_as != NULL ? device->same_as->name : ""};
     return DHOW_OK;
 }
 

@@ -38,6 +38,8 @@ struct dhow_device {
     uint32_t fork_generation;
     char name[32];
     dhow_device_desc desc;
+    const struct dhow_device
+        *same_as;              /* earlier in the list: the same hardware by another backend */
     pthread_mutex_t mutex;     /* opening, attachments, loss */
     _Atomic(void *) native;    /* the plugin's device once it is open */
     _Atomic int32_t precision; /* of f32 products: DHOW_BF16, or 0 for DHOW_F32 */

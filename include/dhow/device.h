@@ -30,6 +30,8 @@ typedef struct dhow_device_info {
     uint64_t memory_bytes;  /**< in all */
     uint64_t free_bytes;    /**< 0 when unknown */
     uint64_t dtypes;        /**< DHOW_DTYPE_BIT of each element type it computes */
+    const char *same_as;    /**< an earlier device that is the same hardware, by UUID or PCI place,
+                               seen through another backend: its name, else "" */
 } dhow_device_info;
 
 /**

@@ -33,6 +33,9 @@ int32_t sim_device_describe(void *handle, uint32_t index, dhow_device_desc *out,
     out->memory_bytes = config->memory_bytes;
     for (int dtype = DHOW_F32; dtype <= DHOW_BOOL; dtype++) out->dtypes |= DHOW_DTYPE_BIT(dtype);
     (void)snprintf(out->name, sizeof out->name, "simulated device %u", index);
+    if (config->pci_bus != 0)
+        (void)snprintf(out->pci, sizeof out->pci, "0000:%02x:00.0",
+                       (unsigned)((config->pci_bus + index) & 0xff));
     (void)snprintf(out->driver, sizeof out->driver, "simulated machine %s", DHOW_SIM_VERSION);
     return DHOW_OK;
 }

@@ -73,7 +73,8 @@ static bool set(simdev_config *config, const char *key, size_t key_length, const
     } numbers[] = {
         {"memory", &config->memory_bytes, true},  {"delay_us", &config->delay_us, false},
         {"jitter_us", &config->jitter_us, false}, {"launch_us", &config->launch_us, false},
-        {"bandwidth", &config->bandwidth, true},  {"seed", &config->seed, false}};
+        {"bandwidth", &config->bandwidth, true},  {"seed", &config->seed, false},
+        {"pci_bus", &config->pci_bus, false}};
 #define IS(name) (key_length == sizeof(name) - 1 && memcmp(key, name, key_length) == 0)
     if (IS("devices")) return parse_u32(value, length, SIMDEV_MAX_DEVICES, &config->device_count);
     if (IS("pageable")) return parse_pageable(value, length, &config->pageable);
@@ -104,7 +105,7 @@ int32_t simdev_config_parse(simdev_config *config, const char *settings, dhow_er
                 err, DHOW_INVALID_ARGUMENT,
                 "'%.*s' is no setting of the simulated machine: devices=0..16, "
                 "memory=BYTES[K|M|G], "
-                "delay_us=N, jitter_us=N, launch_us=N, bandwidth=BYTES[K|M|G], seed=N, "
+                "delay_us=N, jitter_us=N, launch_us=N, bandwidth=BYTES[K|M|G], seed=N, pci_bus=N, "
                 "pageable=snapshot|block|late, peer=0|1, host_events=0|1, "
                 "offset_align=POWER_OF_TWO",
                 length > 60 ? 60 : (int)length, p);

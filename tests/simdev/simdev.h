@@ -61,6 +61,7 @@ typedef struct simdev_config {
     uint64_t bandwidth;    /* bytes per second in each direction between a device and the host; 0:
                               unlimited */
     uint64_t seed;         /* of the jitter */
+    uint64_t pci_bus;      /* of the first device; the next ones follow. 0: none */
     simdev_pageable pageable;
     bool peer;        /* devices copy from each other */
     bool host_events; /* streams can wait for the host */
