@@ -48,15 +48,15 @@ static void write_uuid(const struct cudaDeviceProp *properties, char *out) {
     }
 }
 
-/* "driver 13.0, CUDA runtime 13.0, compute capability 9.0, ECC, 3 copy engines, peers 1 2" */
+/* "CUDA 13.0, runtime 13.0, compute 9.0, ECC, 3 copy engines, peers 1 2" */
 static void write_driver(const dhowi_cuda_backend *backend, int ordinal,
                          const struct cudaDeviceProp *properties, char *out, size_t bytes) {
     int driver = 0, runtime = 0;
     (void)cudaDriverGetVersion(&driver);
     (void)cudaRuntimeGetVersion(&runtime);
     int used = snprintf(
-        out, bytes, "driver %d.%d, runtime %d.%d, compute %d.%d, %s, %d copy engine%s",
-        driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10, properties->major,
+        out, bytes, "CUDA %d.%d, runtime %d.%d, compute %d.%d, %s, %d copy engine%s", driver / 1000,
+        driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10, properties->major,
         properties->minor, attribute_of(ordinal, cudaDevAttrEccEnabled) != 0 ? "ECC" : "no ECC",
         properties->asyncEngineCount, properties->asyncEngineCount == 1 ? "" : "s");
     const char *separator = ", peers ";
@@ -124,6 +124,12 @@ int32_t dhowi_cuda_device_open(void *backend_pointer, uint32_t index, void **out
                                dhow_error *err) {
     dhowi_cuda_backend *backend = backend_pointer;
     *out_device = NULL;
+    /* Not earlier: asking the runtime for the driver's functions may start it on a device. */
+    const char *missing = dhowi_cu_driver_load();
+    if (missing != NULL)
+        return dhowi_cuda_refuse(err, DHOW_UNAVAILABLE,
+                                 "cuda:%u: the driver has no %s; update it to R525 or later", index,
+                                 missing);
     dhowi_cuda_device *device = dhowi_cuda_new(backend->host, sizeof *device);
     if (device == NULL)
         return dhowi_cuda_refuse(err, DHOW_OUT_OF_MEMORY, "cuda:%u: no host memory", index);

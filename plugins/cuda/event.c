@@ -199,6 +199,11 @@ int32_t dhowi_cuda_stream_wait(void *stream_pointer, void *event_pointer, dhow_e
     if (event->flag != NULL) {
         code = (cudaError_t)dhowi_cu.StreamWaitValue32(stream->native, event->flag->address,
                                                        event->value, CU_STREAM_WAIT_VALUE_GEQ);
+        if (code == cudaErrorNotSupported) { /* the function is there, the device cannot */
+            (void)cudaGetLastError();
+            dhowi_cuda_leave(entered);
+            return dhowi_cuda_event_sync(event, err);
+        }
     } else {
         code = cudaStreamWaitEvent(stream->native, event->native, 0);
     }

@@ -13,8 +13,7 @@ static int32_t begin(void *stream_pointer, dhow_error *err) {
     dhowi_cuda_stream *stream = stream_pointer;
     const bool entered = dhowi_cuda_enter(stream->device);
     /* Relaxed: the host may have to allocate memory meanwhile, which touches no stream. */
-    const cudaError_t code =
-        cudaStreamBeginCapture(stream->native, cudaStreamCaptureModeRelaxed);
+    const cudaError_t code = cudaStreamBeginCapture(stream->native, cudaStreamCaptureModeRelaxed);
     dhowi_cuda_leave(entered);
     return code == cudaSuccess ? DHOW_OK
                                : dhowi_cuda_fail_on(stream, err, code, "recording a graph");

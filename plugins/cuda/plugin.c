@@ -13,10 +13,6 @@ static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_erro
     *out_backend = NULL;
     const cudaError_t code = cudaGetDeviceCount(&count);
     if (code != cudaSuccess) return dhowi_cuda_fail(err, code, "cuda: cudaGetDeviceCount");
-    const char *missing = dhowi_cu_driver_load(); /* the probe may have run in another process */
-    if (missing != NULL)
-        return dhowi_cuda_refuse(err, DHOW_UNAVAILABLE, "cuda: the driver has no %s; update it",
-                                 missing);
     dhowi_cuda_backend *backend = dhowi_cuda_new(host, sizeof *backend);
     if (backend == NULL) return dhowi_cuda_refuse(err, DHOW_OUT_OF_MEMORY, "cuda: no host memory");
     backend->host = host;

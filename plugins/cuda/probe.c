@@ -140,13 +140,7 @@ int32_t dhowi_cuda_probe(const dhow_host *host, dhow_probe *out, dhow_error *err
     } else if (count == 0) {
         answer_no_device(host, out);
     } else {
-        const char *missing = dhowi_cu_driver_load();
-        if (missing == NULL) {
-            answer(out, DHOW_PLUGIN_READY, "", "%s", "");
-        } else {
-            answer(out, DHOW_PLUGIN_DRIVER_TOO_OLD, "update the NVIDIA driver to R525 or later",
-                   "the driver (CUDA %d.%d) has no %s", driver / 1000, driver % 1000 / 10, missing);
-        }
+        answer(out, DHOW_PLUGIN_READY, "", "%s", "");
     }
     return DHOW_OK;
 }

@@ -172,12 +172,16 @@ Test(cuda_probe, a_variable_that_hides_all_devices_is_named) {
     check_state(&row);
 }
 
-Test(cuda_probe, a_driver_without_a_function_is_too_old) {
-    dhow_probe answer = {.struct_size = sizeof answer};
+Test(cuda_plugin, a_driver_without_a_function_is_too_old_to_open_a_device) {
+    void *opened = NULL;
     load(NULL, "cudaGetDriverEntryPointByVersion@1=999");
-    OK(cuda->probe(&host, &answer, &err));
-    cr_assert_eq(answer.state, DHOW_PLUGIN_DRIVER_TOO_OLD);
-    cr_assert_not_null(strstr(answer.reason, "has no cuDeviceGet"), "%s", answer.reason);
+    OK(cuda->open(&host, &backend, &err));
+    cr_assert_eq(cuda->device_open(backend, 0, &opened, &err), DHOW_UNAVAILABLE);
+    cr_assert_null(opened);
+    cr_assert_not_null(strstr(err.message, "has no cuDeviceGet"), "%s", err.message);
+    OK(cuda->device_open(backend, 0, &opened, &err)); /* it is asked again */
+    cuda->device_close(opened);
+    cuda->close(backend);
 }
 
 Test(cuda_plugin, devices_are_described_without_a_context) {
@@ -186,7 +190,7 @@ Test(cuda_plugin, devices_are_described_without_a_context) {
     OK(cuda->open(&host, &backend, &err));
     OK(cuda->device_describe(backend, 1, &desc, &err));
     cr_assert_str_eq(desc.name, "Fake GPU 1");
-    cr_assert_str_eq(desc.driver, "driver 13.0, runtime 13.0, compute 8.6, no ECC, 3 copy engines");
+    cr_assert_str_eq(desc.driver, "CUDA 13.0, runtime 13.0, compute 8.6, no ECC, 3 copy engines");
     cr_assert_str_eq(desc.pci, "0000:1b:00.0");
     cr_assert_str_eq(desc.uuid, "02fa4ec0da0040018002030405060708");
     cr_assert_eq(desc.memory_bytes, 64 << 20);
