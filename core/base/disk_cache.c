@@ -51,8 +51,11 @@ dhow_status dhowi_disk_cache_init(dhowi_disk_cache *cache, const char *folder,
 
 static void warn_once(dhowi_disk_cache *cache, const char *what) {
     if (atomic_exchange(&cache->warned, true)) return;
-    dhowi_log_line(cache->log, DHOW_LOG_WARN, "kernel cache: %s; going on without (%s)", what,
-                   "set DHOW_CACHE_DIR to another folder, or to 'off'");
+    dhowi_log_line(
+        cache->log, DHOW_LOG_WARN,
+        "kernel cache in %s: %s; going on without (set DHOW_CACHE_DIR to another folder, "
+        "or to 'off')",
+        cache->folder, what);
 }
 
 static bool make_folder(const char *folder) {
@@ -132,8 +135,11 @@ dhow_status dhowi_disk_cache_load(dhowi_disk_cache *cache, const char *key, void
 dhow_status dhowi_disk_cache_store(dhowi_disk_cache *cache, const char *key, const void *blob,
                                    uint64_t bytes) {
     if (cache->folder[0] == '\0') return DHOW_OK;
-    if (!make_folder(cache->folder) || !folder_is_ours(cache)) {
-        warn_once(cache, "its folder cannot be made, or others may write to it");
+    const char *obstacle = !make_folder(cache->folder) ? strerror(errno)
+                           : !folder_is_ours(cache)    ? "others may write to the folder"
+                                                       : NULL;
+    if (obstacle != NULL) {
+        warn_once(cache, obstacle);
         return DHOW_IO_ERROR;
     }
     char path[sizeof cache->folder + 64];

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -126,13 +127,20 @@ static bool write_all(int fd, const char *data, size_t bytes) {
 
 dhow_status dhowi_file_write(const char *path, const dhowi_file_part *parts, size_t count) {
     static atomic_uint serial;
-    char temporary[4096];
+    char temporary[PATH_MAX + 64], target[PATH_MAX];
+    struct stat old;
+    /* The new file takes the place of what a link points to, not of the link. */
+    if (lstat(path, &old) == 0 && S_ISLNK(old.st_mode)) {
+        if (realpath(path, target) == NULL)
+            return dhowi_fail(DHOW_IO_ERROR, "%s: cannot write through the link: %s", path,
+                              strerror(errno));
+        path = target;
+    }
     int n = snprintf(temporary, sizeof temporary, "%s.%ld.%u.tmp", path, (long)getpid(),
                      atomic_fetch_add(&serial, 1));
     if (n < 0 || (size_t)n >= sizeof temporary) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%.200s...: the path is too long", path);
     }
-    struct stat old;
     bool replaces = stat(path, &old) == 0;
     if (replaces && !S_ISREG(old.st_mode)) { /* rename() would put a file in a device's place */
         return dhowi_fail(DHOW_IO_ERROR, "%s: cannot write: not a regular file", path);

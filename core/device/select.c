@@ -106,6 +106,10 @@ dhow_status dhowi_device_check_spec(const char *spec) {
 }
 
 dhow_status dhowi_device_select(dhow_context *context, const char *spec, dhow_device **out) {
+    /* Where a word nobody passed here comes from. */
+    const char *origin = spec == NULL && context->device_choice != NULL
+                             ? ", which DHOW_DEVICE or the context's options ask for"
+                             : "";
     if (spec == NULL) spec = context->device_choice;
     if (spec == NULL) spec = "auto";
     DHOWI_TRY(dhowi_device_check_spec(spec)); /* all of it, also what comes after the choice */
@@ -124,6 +128,6 @@ dhow_status dhowi_device_select(dhow_context *context, const char *spec, dhow_de
         if (!w.is_auto) explain(context, w.text, w.length, w.text, w.backend_length, &text);
     }
     list_devices(context, &list);
-    return dhowi_fail(DHOW_NOT_FOUND, "no device for '%.64s': %s; devices here: %s", spec, why,
-                      devices);
+    return dhowi_fail(DHOW_NOT_FOUND, "no device for '%.64s'%s: %s; devices here: %s", spec, origin,
+                      why, devices);
 }

@@ -209,6 +209,16 @@ static int spawn(const char *compiler, char **words, int text, int messages) {
     return result;
 }
 
+/* The first line of the log that tells of an error. */
+static int first_error(const dhow_module_desc *desc, const char **out) {
+    const char *line = desc->log ? strstr(desc->log, "error") : NULL;
+    *out = "no message";
+    if (!line) return (int)strlen(*out);
+    while (line > desc->log && line[-1] != '\n') line--;
+    *out = line;
+    return (int)strcspn(line, "\n");
+}
+
 static int32_t compile(cpu_device *device, const dhow_module_desc *desc, const char *compiler,
                        const char *target, dhow_error *err) {
     static const char *const fixed[] = {"-x",
@@ -272,9 +282,13 @@ static int32_t compile(cpu_device *device, const dhow_module_desc *desc, const c
     const int result = spawn(compiler, words, text, messages);
     fill_log(desc, messages);
     if (result != 0) {
-        status = cpu_fail(err, DHOW_COMPILE_ERROR, result, "%s: %s %s",
-                          desc->name ? desc->name : "kernel", compiler,
-                          result < 0 ? "could not be run" : "reports errors; see the log");
+        const char *line;
+        const int shown = first_error(desc, &line);
+        status = result < 0 ? cpu_fail(err, DHOW_COMPILE_ERROR, result, "%s could not be run",
+                                       compiler)
+                            : cpu_fail(err, DHOW_COMPILE_ERROR, result,
+                                       "%.*s (by %s; dhow_module_log() has the rest)",
+                                       shown > 240 ? 240 : shown, line, compiler);
     }
 cleanup:
     if (text >= 0) close(text);

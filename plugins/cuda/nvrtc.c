@@ -195,8 +195,8 @@ static int32_t run_compiler(const dhow_host *host, const compiler *nvrtc, const 
         const int length = first_error(desc, &line);
         status = dhowi_cuda_refuse(
             err, result == NVRTC_COMPILATION_FAILED ? DHOW_COMPILE_ERROR : DHOW_INVALID_ARGUMENT,
-            "%s: %s: %.*s (dhow_module_log() has the rest)", desc->name,
-            nvrtc->GetErrorString(result), length > 240 ? 240 : length, line);
+            "%s: %.*s (dhow_module_log() has the rest)", nvrtc->GetErrorString(result),
+            length > 240 ? 240 : length, line);
         err->native_code = result;
     }
     (void)nvrtc->DestroyProgram(&program);

@@ -3,6 +3,9 @@
  * The .npy format: round trips, what NumPy and others write, and files that are damaged or made to
  * harm.
  */
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "files_fixture.h"
 
 TestSuite(npy, .init = set_up, .fini = tear_down);
@@ -323,6 +326,34 @@ Test(npy, places_that_are_no_files_are_refused) {
 
 static dhow_tensor *g_tensor;
 static dhow_status save(const char *path) { return dhow_npy_save(g_tensor, path); }
+
+Test(npy, saving_through_a_link_keeps_the_link_and_what_is_no_file_is_refused) {
+    static const float values[] = {1, 2, 3};
+    char target[128], link[128], pipe[128]; /* beside the fixture's file */
+    struct stat info;
+    dhow_tensor *t, *again;
+    (void)snprintf(target, sizeof target, "%.100s.target", g_path);
+    (void)snprintf(link, sizeof link, "%.100s.link", g_path);
+    (void)snprintf(pipe, sizeof pipe, "%.100s.pipe", g_path);
+    OK(dhow_tensor_from_data(g_cpu, DHOW_F32, DHOW_SHAPE(3), values, &t));
+    OK(dhow_npy_save(t, target));
+    cr_assert_eq(chmod(target, 0600), 0);
+    cr_assert_eq(symlink(target, link), 0);
+    OK(dhow_npy_save(t, link));
+    cr_assert(lstat(link, &info) == 0 && S_ISLNK(info.st_mode), "the link was replaced");
+    cr_assert(stat(target, &info) == 0 && (info.st_mode & 0777) == 0600, "the mode was changed");
+    OK(dhow_npy_load(g_cpu, link, &again));
+    dhow_tensor_release(again);
+    cr_assert_eq(unlink(target), 0);
+    cr_assert_eq(dhow_npy_save(t, link), DHOW_IO_ERROR);
+    cr_assert_not_null(strstr(dhow_last_error(), "through the link"), "%s", dhow_last_error());
+    cr_assert_eq(mkfifo(pipe, 0600), 0);
+    cr_assert_eq(dhow_npy_save(t, pipe), DHOW_IO_ERROR);
+    cr_assert_not_null(strstr(dhow_last_error(), "not a regular file"), "%s", dhow_last_error());
+    dhow_tensor_release(t);
+    (void)unlink(link);
+    (void)unlink(pipe);
+}
 
 Test(npy, saving_where_it_cannot_be_done_leaves_nothing) {
     g_tensor = counting_tensor(DHOW_F32, DHOW_SHAPE(1000));
