@@ -73,11 +73,13 @@ static void no_log(void *user, dhow_log_level level, const char *message) {
 }
 
 static dhow_status open_context(const char *backends, dhow_context **out) {
-    const dhow_context_options options = {.backends = backends,
-                                          .plugin_path = DHOW_TEST_PLUGIN_PATH,
-                                          .cache_dir = g_cache,
-                                          .num_threads = 2,
-                                          .log = no_log};
+    const char *folders = getenv("DHOW_TEST_PLUGIN_FOLDERS");
+    const dhow_context_options options = {
+        .backends = backends,
+        .plugin_path = folders != NULL ? folders : DHOW_TEST_PLUGIN_PATH,
+        .cache_dir = g_cache,
+        .num_threads = 2,
+        .log = no_log};
     return dhow_context_create(&options, out);
 }
 
