@@ -140,6 +140,30 @@ static dhow_status kernel_of_weight(const dhowi_lowering *b, const dhowi_spec *w
     return DHOW_OK;
 }
 
+static void swap_last(int64_t v[3]) {
+    int64_t kept = v[1];
+    v[1] = v[2];
+    v[2] = kept;
+}
+
+/* Images one pixel wide become images one pixel high: rows are what kernels run along. */
+static dhow_status lay_down(dhowi_lowering *b, int32_t *in, dhowi_space *s, dhowi_spec *image) {
+    for (int i = 0; i < 2; i++) {
+        dhowi_spec spec = *dhowi_spec_at(b, in[i]);
+        spec.shape[3] = spec.shape[2];
+        spec.shape[2] = 1;
+        DHOWI_TRY(dhowi_reshape(b, in[i], 4, spec.shape, &in[i]));
+    }
+    swap_last(s->kernel);
+    swap_last(s->stride);
+    swap_last(s->before);
+    swap_last(s->after);
+    swap_last(s->dilation);
+    image->shape[3] = image->shape[2];
+    image->shape[2] = 1;
+    return DHOW_OK;
+}
+
 dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
                            int32_t *out) {
     const dhowi_spec own = *dhowi_spec_at(b, x), w = *dhowi_spec_at(b, weight);
@@ -166,16 +190,19 @@ dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t
         DHOWI_TRY(dhowi_emit(b, DHOWI_OP_conv3d, in, 3, &attrs, &y, out));
         return dhowi_cast_to(b, *out, dtype, out);
     }
+    DHOWI_TRY(as_image(b, x, &in[0]));
+    DHOWI_TRY(as_image(b, weight, &in[1]));
+    dhowi_spec image = {
+        .dtype = y.dtype, .rank = 4, .shape = {y.shape[0], y.shape[1], s.out[1], s.out[2]}};
+    bool tall = s.in[2] == 1 && s.kernel[2] == 1 && s.out[2] == 1 && s.in[1] > 1;
+    if (tall) DHOWI_TRY(lay_down(b, in, &s, &image));
     attrs.window = (dhow_window){.kernel = {s.kernel[1], s.kernel[2]},
                                  .stride = {s.stride[1], s.stride[2]},
                                  .pad = {s.before[1], s.before[2], s.after[1], s.after[2]},
                                  .dilation = {s.dilation[1], s.dilation[2]},
                                  .groups = s.groups};
-    DHOWI_TRY(as_image(b, x, &in[0]));
-    DHOWI_TRY(as_image(b, weight, &in[1]));
-    dhowi_spec image = {
-        .dtype = y.dtype, .rank = 4, .shape = {y.shape[0], y.shape[1], s.out[1], s.out[2]}};
     DHOWI_TRY(dhowi_emit(b, DHOWI_OP_conv2d, in, 3, &attrs, &image, out));
+    if (tall) return dhowi_reshape(b, *out, own.rank, y.shape, out);
     return own.rank == 3 ? dhowi_reshape(b, *out, 3, y.shape, out) : DHOW_OK;
 }
 

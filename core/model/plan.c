@@ -383,6 +383,7 @@ static dhow_status make(maker *k) {
     DHOWI_TRY(begin(k));
     DHOWI_TRY(lower_all(k, &first_step));
     DHOWI_TRY(dhowi_fuse(k->b, first_step));
+    DHOWI_TRY(dhowi_use_blocks(k->b, first_step));
     for (uint32_t i = 0; i < k->m->output_count; i++) DHOWI_TRY(bind_output(k, i, first_step));
     DHOWI_TRY(new_outputs(k));
     DHOWI_TRY(close_segment(k, first_step, &seg));

@@ -60,6 +60,8 @@ dhow_status dhowi_plan_trial(dhow_model *m);
 void dhowi_plan_end(dhowi_plan_of_model *plan);
 void dhowi_plans_end(dhow_model *m);
 
+/* Keeps images in the form that convolutions like, see blocks.c. */
+dhow_status dhowi_use_blocks(dhowi_lowering *b, uint32_t first_step);
 /* Joins steps, see fuse.c. */
 dhow_status dhowi_fuse(dhowi_lowering *b, uint32_t first_step);
 

@@ -110,17 +110,28 @@ dhow_status dhowi_infer_pool2d(const dhowi_op *op, const dhowi_spec *const *in,
 
 /* ---- convolution ---- */
 
+/* [n, c, h, w], or [n, c/b, h, w, b] with channels in blocks of b: only a vendor's plan takes
+ * those. One block of all channels is NHWC. */
+static void describe_image(const dhow_tensor *t, int64_t channels, uint32_t *layout, int64_t *h,
+                           int64_t *w) {
+    *layout = t->rank != 5                                  ? DHOW_LAYOUT_NCHW
+              : t->shape[1] == 1 && t->shape[4] == channels ? DHOW_LAYOUT_NHWC
+                                                            : (uint32_t)t->shape[4];
+    *h = t->shape[2];
+    *w = t->shape[3];
+}
+
 static void describe(const dhowi_call *call, const dhow_window *w, dhow_conv_desc *d) {
     const dhow_tensor *x = call->in[0], *weight = call->in[1];
     memset(d, 0, sizeof *d);
     d->struct_size = (uint32_t)sizeof *d;
     d->dtype = d->weight_dtype = (int32_t)x->dtype;
     d->compute = (int32_t)dhowi_device_compute(dhowi_tensor_device(x), x->dtype);
-    d->src_layout = d->dst_layout = DHOW_LAYOUT_NCHW;
+    int64_t ignored;
+    describe_image(x, weight->shape[1] * w->groups, &d->src_layout, &d->h, &d->w);
+    describe_image(call->out, weight->shape[0], &d->dst_layout, &ignored, &ignored);
     d->n = x->shape[0];
-    d->c = x->shape[1];
-    d->h = x->shape[2];
-    d->w = x->shape[3];
+    d->c = weight->shape[1] * w->groups;
     d->k = weight->shape[0];
     d->kh = weight->shape[2];
     d->kw = weight->shape[3];
@@ -184,12 +195,69 @@ dhow_status dhowi_run_conv2d(const dhowi_call *call) {
                                  weight->shape[3], &window));
     describe(call, &window, &desc);
     DHOWI_TRY(dhowi_conv_plan(call->stream->device, &desc, &plan));
+    bool blocks = call->in[0]->rank == 5 || call->out->rank == 5;
+    if (plan == NULL && blocks)
+        return dhowi_fail(DHOW_INTERNAL, "conv2d: a plan for blocks of channels is gone");
     if (plan == NULL) return run_portable(call, &window);
     return dhowi_plan_run(call->stream, plan, call->in[0], call->in[1], call->out, call->in[2],
                           call->in[3]);
 }
 
+dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_spec *x, const dhowi_spec *weight,
+                               const dhowi_attrs *attrs, bool bias, uint32_t *src, uint32_t *dst) {
+    dhow_window window;
+    dhow_conv_desc d;
+    const dhowi_plan *plan;
+    DHOWI_TRY(
+        dhowi_window_check("conv2d", &attrs->window, weight->shape[2], weight->shape[3], &window));
+    memset(&d, 0, sizeof d);
+    d.struct_size = (uint32_t)sizeof d;
+    d.dtype = d.weight_dtype = (int32_t)x->dtype;
+    d.compute = (int32_t)dhowi_device_compute(device, x->dtype);
+    d.src_layout = *src;
+    d.dst_layout = *dst;
+    d.n = x->shape[0], d.c = x->shape[1], d.h = x->shape[2], d.w = x->shape[3];
+    d.k = weight->shape[0], d.kh = weight->shape[2], d.kw = weight->shape[3];
+    d.groups = window.groups;
+    memcpy(d.stride, window.stride, sizeof d.stride);
+    memcpy(d.dilation, window.dilation, sizeof d.dilation);
+    memcpy(d.pad, window.pad, sizeof d.pad);
+    d.flags = DHOW_BLAS_CONSTANT_B | (bias ? DHOW_BLAS_BIAS : 0u);
+    *src = *dst = DHOW_LAYOUT_NCHW;
+    DHOWI_TRY(dhowi_conv_plan(device, &d, &plan));
+    if (plan == NULL) return DHOW_OK;
+    *src = plan->src_layout;
+    *dst = plan->dst_layout;
+    return DHOW_OK;
+}
+
 /* ---- pooling ---- */
+
+/* x and y are [n, c/b, h, w, b]. */
+dhow_status dhowi_run_pool_blocks(const dhowi_call *call) {
+    dhow_tensor *x = call->in[0], *y = call->out;
+    const dhow_window *w = &call->attrs->window;
+    dhow_kernel *kernel;
+    DHOWI_TRY(dhowi_op_kernel(call->op, x->dtype, call->stream->device, &kernel));
+    const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
+                             dhowi_arg_buffer(y, DHOW_ACCESS_WRITE),
+                             dhowi_arg_i64(x->shape[0] * x->shape[1]),
+                             dhowi_arg_i64(x->shape[4]),
+                             dhowi_arg_i64(x->shape[2]),
+                             dhowi_arg_i64(x->shape[3]),
+                             dhowi_arg_i64(y->shape[2]),
+                             dhowi_arg_i64(y->shape[3]),
+                             dhowi_arg_i64(w->kernel[0]),
+                             dhowi_arg_i64(w->kernel[1]),
+                             dhowi_arg_i64(w->stride[0]),
+                             dhowi_arg_i64(w->stride[1]),
+                             dhowi_arg_i64(w->pad[0]),
+                             dhowi_arg_i64(w->pad[1]),
+                             dhowi_arg_i32(call->attrs->dim)};
+    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, {y->storage, DHOW_ACCESS_WRITE}};
+    return dhowi_launch(call->stream, kernel, y->count * w->kernel[0] * w->kernel[1],
+                        DHOWI_MAX(x->count, y->count), args, (uint32_t)DHOWI_COUNT(args), uses, 2);
+}
 
 dhow_status dhowi_run_pool2d(const dhowi_call *call) {
     dhow_tensor *x = call->in[0], *y = call->out;

@@ -111,7 +111,7 @@ struct dhowi_op {
     X(softmax) X(log_softmax) X(layernorm)                                                       \
     X(reduce_sum) X(reduce_mean) X(reduce_max) X(reduce_min) X(argmax) X(gather) X(flatten)      \
     X(map) X(cast) X(copy) X(fill) X(reduce_prod)                                                \
-    X(conv3d) X(conv_transpose) X(pool) X(pool_index) X(resample)                                \
+    X(conv3d) X(conv_transpose) X(pool) X(pool_blocks) X(pool_index) X(resample)                 \
     X(gather_axis) X(gather_elements) X(scatter_elements) X(scatter_rows)                        \
     X(normalize) X(lrn) X(lstm_cell) X(cumsum) X(topk)
 /* clang-format on */
@@ -158,6 +158,10 @@ typedef struct dhowi_gemm {
     dhow_tensor *a, *b, *bias, *residual, *c;
     uint32_t activation;
 } dhowi_gemm;
+/* The layouts a convolution's plan settles on when asked for *src and *dst (DHOW_LAYOUT_ANY: for
+ * the best); NCHW for both where there is no such plan. */
+dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_spec *x, const dhowi_spec *weight,
+                               const dhowi_attrs *attrs, bool bias, uint32_t *src, uint32_t *dst);
 /* y = activation(y), in place; DHOW_ACTIVATION_... */
 dhow_status dhowi_activate(dhow_stream *stream, uint32_t activation, dhow_tensor *y);
 dhow_status dhowi_gemm_run(dhow_stream *stream, const dhowi_gemm *gemm);

@@ -15,10 +15,10 @@ dhowi_infer_fn dhowi_infer_same, dhowi_infer_broadcast, dhowi_infer_matmul, dhow
     dhowi_infer_conv2d, dhowi_infer_pool2d, dhowi_infer_rows, dhowi_infer_layernorm,
     dhowi_infer_reduce, dhowi_infer_argmax, dhowi_infer_gather, dhowi_infer_flatten;
 dhowi_run_fn dhowi_run_map, dhowi_run_cast, dhowi_run_copy, dhowi_run_fill, dhowi_run_conv3d,
-    dhowi_run_conv_transpose, dhowi_run_pool, dhowi_run_pool_index, dhowi_run_resample,
-    dhowi_run_gather_axis, dhowi_run_gather_elements, dhowi_run_scatter_elements,
-    dhowi_run_scatter_rows, dhowi_run_normalize, dhowi_run_lrn, dhowi_run_lstm_cell,
-    dhowi_run_cumsum, dhowi_run_topk;
+    dhowi_run_conv_transpose, dhowi_run_pool, dhowi_run_pool_blocks, dhowi_run_pool_index,
+    dhowi_run_resample, dhowi_run_gather_axis, dhowi_run_gather_elements,
+    dhowi_run_scatter_elements, dhowi_run_scatter_rows, dhowi_run_normalize, dhowi_run_lrn,
+    dhowi_run_lstm_cell, dhowi_run_cumsum, dhowi_run_topk;
 dhowi_run_fn dhowi_run_unary, dhowi_run_binary, dhowi_run_matmul, dhowi_run_linear,
     dhowi_run_conv2d, dhowi_run_pool2d, dhowi_run_softmax, dhowi_run_layernorm, dhowi_run_reduce,
     dhowi_run_argmax, dhowi_run_gather, dhowi_run_flatten;

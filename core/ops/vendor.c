@@ -84,6 +84,8 @@ static dhow_status make_plan(dhow_device *device, const vendor *v, dhowi_plan *p
         code = v->conv->plan(native, &p->desc.conv, &p->native, &info, &err);
         p->workspace_bytes = info.workspace_bytes;
         p->packed_bytes = info.packed_bytes;
+        p->src_layout = info.src_layout;
+        p->dst_layout = info.dst_layout;
     } else {
         code = v->blas->plan(native, &p->desc.blas, &p->native, &p->workspace_bytes,
                              &p->packed_bytes, &err);

@@ -18,6 +18,7 @@ typedef struct dhowi_plan {
     } desc;
     void *native; /* NULL: refused */
     uint64_t workspace_bytes, packed_bytes;
+    uint32_t src_layout, dst_layout; /* of a convolution */
 } dhowi_plan;
 
 const dhow_blas *dhowi_blas_of(dhow_device *device);

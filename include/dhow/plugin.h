@@ -372,6 +372,10 @@ enum { /* layouts of an image tensor; larger numbers are a backend's own, made b
        DHOW_LAYOUT_NCHW = 0,
        DHOW_LAYOUT_NHWC = 1,
        DHOW_LAYOUT_ANY = 2, /* asks the plan to choose */
+       /* [n][c/b][h][w][b]: channels in blocks of b, of which the last is padded with zeros */
+       DHOW_LAYOUT_BLOCKS_4 = 4,
+       DHOW_LAYOUT_BLOCKS_8 = 8,
+       DHOW_LAYOUT_BLOCKS_16 = 16,
        DHOW_LAYOUT_PRIVATE = 256
 };
 

@@ -60,6 +60,7 @@ typedef dnnl_memory_desc_t onednn_md; /* a pointer; NULL is "none" */
     X(dnnl_post_ops_append_sum)                \
     X(dnnl_post_ops_append_binary)             \
     X(dnnl_primitive_desc_query_md)            \
+    X(dnnl_primitive_desc_query)               \
     X(dnnl_primitive_desc_destroy)             \
     X(dnnl_primitive_create)                   \
     X(dnnl_primitive_execute)                  \

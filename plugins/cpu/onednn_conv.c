@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * "dhow.conv/1" over oneDNN. Between the steps of a plan an image may keep the channel-blocked
- * layout that oneDNN likes best; each such layout has a number from DHOW_LAYOUT_PRIVATE on.
+ * layout that oneDNN likes best.
  */
 #include <string.h>
 
@@ -12,9 +12,9 @@ static const struct {
     dnnl_format_tag_t tag;
 } layouts[] = {{DHOW_LAYOUT_NCHW, dnnl_nchw},
                {DHOW_LAYOUT_NHWC, dnnl_nhwc},
-               {DHOW_LAYOUT_PRIVATE + 0, dnnl_nChw16c},
-               {DHOW_LAYOUT_PRIVATE + 1, dnnl_nChw8c},
-               {DHOW_LAYOUT_PRIVATE + 2, dnnl_nChw4c}};
+               {DHOW_LAYOUT_BLOCKS_16, dnnl_nChw16c},
+               {DHOW_LAYOUT_BLOCKS_8, dnnl_nChw8c},
+               {DHOW_LAYOUT_BLOCKS_4, dnnl_nChw4c}};
 enum { LAYOUTS = sizeof layouts / sizeof layouts[0] };
 
 enum { ALONE_BELOW = 1 << 17 };
@@ -126,11 +126,20 @@ static dnnl_status_t make_operands(conv_plan *plan, const conv_mds *mds) {
     return status;
 }
 
+/* Whether oneDNN has nothing better than its reference loops: ours are faster. */
+static int is_reference(const onednn_library *dnnl, dnnl_primitive_desc_t pd) {
+    const char *name = NULL;
+    return dnnl->dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) ==
+               dnnl_success &&
+           name != NULL && strncmp(name, "ref", 3) == 0;
+}
+
 /* Replaces "any" by what the primitive settled on. */
 static dnnl_status_t settle(conv_plan *plan, const dhow_conv_desc *d, dnnl_primitive_desc_t pd,
                             conv_mds *mds, dhow_conv_plan_info *info) {
     const onednn_library *dnnl = plan->dnnl;
     const dnnl_data_type_t type = onednn_type(d->dtype);
+    if (is_reference(dnnl, pd)) return dnnl_unimplemented;
     onednn_md_release(&mds->x);
     onednn_md_release(&mds->y);
     dnnl_status_t status = onednn_md_query(&mds->x, pd, dnnl_query_src_md);

@@ -506,7 +506,8 @@ typedef struct image_case {
     uint32_t flags, activation, layout;
 } image_case;
 
-static void check_image(const dhow_conv *conv, const image_case *t) {
+/* Returns 0 when there is no plan: the plugin refuses what oneDNN has only reference loops for. */
+static int check_image(const dhow_conv *conv, const image_case *t) {
     enum { SPACE = 200000 };
     const int64_t oh = (t->h + 2 * t->pad - t->size) / t->stride + 1,
                   ow = (t->w + 2 * t->pad - t->size) / t->stride + 1;
@@ -536,7 +537,12 @@ static void check_image(const dhow_conv *conv, const image_case *t) {
                               .pad = {t->pad, t->pad, t->pad, t->pad}};
     dhow_conv_plan_info info = {.struct_size = (uint32_t)sizeof info};
     void *plan = NULL, *packed = NULL;
-    OK(conv->plan(device, &d, &plan, &info, &err));
+    const int32_t code = conv->plan(device, &d, &plan, &info, &err);
+    if (code == DHOW_UNSUPPORTED) {
+        release(x), release(w), release(bias), release(want), release(got);
+        return 0;
+    }
+    cr_assert_eq(code, DHOW_OK, "%s", err.message);
     void *src = allocate(info.src_bytes), *dst = allocate(info.dst_bytes),
          *workspace = allocate(info.workspace_bytes + 1);
     const int64_t x_shape[] = {t->n, t->c, t->h, t->w}, y_shape[] = {t->n, t->k, oh, ow};
@@ -570,6 +576,7 @@ static void check_image(const dhow_conv *conv, const image_case *t) {
     release(x), release(w), release(bias), release(want), release(got), release(src), release(dst),
         release(workspace);
     if (packed) release(packed);
+    return 1;
 }
 
 Test(cpu_plugin, oneDNN_convolves_as_the_portable_kernel_does) {
@@ -578,6 +585,7 @@ Test(cpu_plugin, oneDNN_convolves_as_the_portable_kernel_does) {
     OK(plugin->component(backend, 0, &component, &err));
     if (!conv || !component.present) cr_skip_test("%s", component.detail);
     static const uint32_t layouts[] = {DHOW_LAYOUT_NCHW, DHOW_LAYOUT_NHWC, DHOW_LAYOUT_ANY};
+    int planned = 0;
     for (int l = 0; l < 3; l++) {
         const image_case cases[] = {
             {2, 3, 12, 13, 8, 3, 1, 1, 1, DHOW_BLAS_CONSTANT_B | DHOW_BLAS_BIAS,
@@ -587,6 +595,7 @@ Test(cpu_plugin, oneDNN_convolves_as_the_portable_kernel_does) {
              DHOW_ACTIVATION_NONE, layouts[l]},
             {1, 4, 8, 8, 6, 1, 1, 1, 0, DHOW_BLAS_BIAS, DHOW_ACTIVATION_SILU, layouts[l]},
         };
-        for (int i = 0; i < 4; i++) check_image(conv, &cases[i]);
+        for (int i = 0; i < 4; i++) planned += check_image(conv, &cases[i]);
     }
+    cr_assert_geq(planned, 9, "only %d of 12 convolutions have a plan", planned);
 }
