@@ -23,6 +23,8 @@ static const char k_usage[] =
     "  --random                random values for inputs that are not given\n"
     "  --shape NAME=1x3x48x320 shape of a random input; open extents are 1 otherwise\n"
     "  --compare SPEC          runs on a second device too and tells the largest differences\n"
+    "  --fallback              lets the CPU compute what the device has no kernel for; --report "
+    "tells what\n"
     "  --bench N               runs N times more and tells the time\n"
     "  --report                steps, memory, and the share of time of every operator\n"
     "  --list                  inputs, outputs and parameters, without running\n"
@@ -100,6 +102,9 @@ static bool take_option(run_request *r, int option) {
         case 'p':
             r->report = true;
             return true;
+        case 'f':
+            r->fallback = true;
+            return true;
         case 'l':
             r->list = true;
             return true;
@@ -113,19 +118,14 @@ static bool take_option(run_request *r, int option) {
 
 /* 0: go on; else the exit status + 1. */
 static int parse(int argc, char **argv, run_request *r) {
-    static const struct option options[] = {{"device", required_argument, NULL, 'd'},
-                                            {"input", required_argument, NULL, 'i'},
-                                            {"output", required_argument, NULL, 'o'},
-                                            {"shape", required_argument, NULL, 's'},
-                                            {"compare", required_argument, NULL, 'c'},
-                                            {"bench", required_argument, NULL, 'b'},
-                                            {"random", no_argument, NULL, 'r'},
-                                            {"report", no_argument, NULL, 'p'},
-                                            {"list", no_argument, NULL, 'l'},
-                                            {"json", no_argument, NULL, 'j'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {"version", no_argument, NULL, 'v'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"device", required_argument, NULL, 'd'},  {"input", required_argument, NULL, 'i'},
+        {"output", required_argument, NULL, 'o'},  {"shape", required_argument, NULL, 's'},
+        {"compare", required_argument, NULL, 'c'}, {"bench", required_argument, NULL, 'b'},
+        {"random", no_argument, NULL, 'r'},        {"report", no_argument, NULL, 'p'},
+        {"list", no_argument, NULL, 'l'},          {"json", no_argument, NULL, 'j'},
+        {"fallback", no_argument, NULL, 'f'},      {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},       {NULL, 0, NULL, 0}};
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (option == 'h') {
@@ -255,7 +255,9 @@ static bool run_on(run_request *r, dhow_context *context, dhow_model *model, dho
                    json_t *all) {
     run_tensors in = {.count = 0}, out = {.count = 0};
     double begun = run_seconds();
-    bool good = dhow_model_to(model, device) == DHOW_OK || run_fail("%s", dhow_last_error());
+    dhow_placement placement = r->fallback ? DHOW_PLACEMENT_FALLBACK : DHOW_PLACEMENT_STRICT;
+    bool good =
+        dhow_model_place(model, device, placement) == DHOW_OK || run_fail("%s", dhow_last_error());
     if (good) good = run_make_inputs(r, model, device, &in);
     if (good) good = run_once(model, &in, &out);
     (void)json_object_set_new(all, "first_run_ms", json_real((run_seconds() - begun) * 1e3));

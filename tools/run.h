@@ -23,7 +23,7 @@ typedef struct run_request {
     const char *path, *device, *compare;
     run_pair inputs[RUN_MAX_TENSORS], outputs[RUN_MAX_TENSORS], shapes[RUN_MAX_TENSORS];
     int input_count, output_count, shape_count, bench;
-    bool random, report, list, json;
+    bool random, report, list, json, fallback;
 } run_request;
 
 typedef struct run_tensors {

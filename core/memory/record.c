@@ -113,6 +113,13 @@ dhow_status dhowi_record_reorder(dhowi_recorder *r, const dhow_conv *conv, int32
     return add(r, &c);
 }
 
+dhow_status dhowi_record_host(dhowi_recorder *r, const dhowi_host_work *work,
+                              const dhow_buffer buffers[6]) {
+    dhowi_command c = {.kind = DHOWI_COMMAND_HOST, .host = work};
+    memcpy(c.buffers, buffers, sizeof c.buffers);
+    return add(r, &c);
+}
+
 void dhowi_command_buffers(dhowi_command *c, dhowi_buffer_fn *fn, void *user) {
     for (uint32_t i = 0; i < c->arg_count; i++) {
         if (c->args[i].kind == DHOW_ARG_BUFFER)
@@ -123,6 +130,36 @@ void dhowi_command_buffers(dhowi_command *c, dhowi_buffer_fn *fn, void *user) {
         fn(user, &c->rect.dst.handle, &c->rect.dst.offset);
     }
     for (int i = 0; i < 6; i++) fn(user, &c->buffers[i].handle, &c->buffers[i].offset);
+}
+
+static int32_t copy_host(const dhowi_command *c, dhow_device *device, void *stream, uint32_t access,
+                         dhow_error *err) {
+    for (int i = 0; i < 6; i++) {
+        uint64_t bytes = c->host->bytes[i];
+        if (bytes == 0 || (c->host->access[i] & access) == 0) continue;
+        const dhow_copy_end there = {.space = DHOW_SPACE_DEVICE,
+                                     .handle = c->buffers[i].handle,
+                                     .offset = c->buffers[i].offset,
+                                     .pitch = {bytes, bytes}};
+        const dhow_copy_end here = {.space = DHOW_SPACE_HOST,
+                                    .handle = (uint64_t)(uintptr_t)c->host->memory[i],
+                                    .pitch = {bytes, bytes}};
+        const bool reads = access == DHOW_ACCESS_READ;
+        const dhow_copy_rect rect = {
+            .src = reads ? there : here, .dst = reads ? here : there, .extent = {bytes, 1, 1}};
+        int32_t code = device->api->copy(stream, &rect, err);
+        if (code != DHOW_OK) return code;
+    }
+    return DHOW_OK;
+}
+
+/* The device waits for the host here: a step on the wrong side is not free. */
+static int32_t run_host(const dhowi_command *c, dhow_device *device, void *stream,
+                        dhow_error *err) {
+    int32_t code = copy_host(c, device, stream, DHOW_ACCESS_READ, err);
+    if (code == DHOW_OK) code = device->api->stream_sync(stream, err);
+    if (code == DHOW_OK) code = (int32_t)c->host->run(c->host->user);
+    return code == DHOW_OK ? copy_host(c, device, stream, DHOW_ACCESS_WRITE, err) : code;
 }
 
 int32_t dhowi_command_run(const dhowi_command *c, dhow_device *device, void *stream,
@@ -138,6 +175,8 @@ int32_t dhowi_command_run(const dhowi_command *c, dhow_device *device, void *str
         case DHOWI_COMMAND_FILL:
             return device->api->fill(stream, c->buffers[0].handle, c->buffers[0].offset, c->bytes,
                                      c->pattern, c->pattern_bytes, err);
+        case DHOWI_COMMAND_HOST:
+            return run_host(c, device, stream, err);
         default:
             return c->conv->reorder(dhowi_device_native(device), stream, c->dtype, c->shape,
                                     c->layouts[0], c->buffers[0], c->layouts[1], c->buffers[1],

@@ -20,8 +20,19 @@ typedef enum dhowi_command_kind {
     DHOWI_COMMAND_COPY,
     DHOWI_COMMAND_FILL,
     DHOWI_COMMAND_VENDOR,
-    DHOWI_COMMAND_REORDER
+    DHOWI_COMMAND_REORDER,
+    DHOWI_COMMAND_HOST
 } dhowi_command_kind;
+
+/* Work of the host between a device's commands: what the buffers hold is copied to it before, and
+ * back after. Buffers of 0 bytes are not there; memory is the host's. */
+typedef struct dhowi_host_work {
+    dhow_status (*run)(void *user);
+    void *user;
+    void *memory[6];
+    uint64_t bytes[6];
+    uint32_t access[6];
+} dhowi_host_work;
 
 typedef struct dhowi_command {
     dhowi_command_kind kind;
@@ -38,6 +49,7 @@ typedef struct dhowi_command {
     int64_t shape[4];
     dhowi_vendor_run_fn *run;
     const dhow_conv *conv;
+    const dhowi_host_work *host; /* HOST */
 } dhowi_command;
 
 /* A storage that has no memory yet. */
@@ -77,6 +89,10 @@ dhow_status dhowi_record_vendor(dhowi_recorder *r, dhowi_vendor_run_fn *run, voi
 dhow_status dhowi_record_reorder(dhowi_recorder *r, const dhow_conv *conv, int32_t dtype,
                                  const int64_t shape[4], uint32_t src_layout, dhow_buffer src,
                                  uint32_t dst_layout, dhow_buffer dst);
+
+/* `work` must live as long as the recorder. */
+dhow_status dhowi_record_host(dhowi_recorder *r, const dhowi_host_work *work,
+                              const dhow_buffer buffers[6]);
 
 /* Gives every place of the arena an offset, such that those whose steps meet do not overlap.
  * Returns the bytes of the arena. */

@@ -65,6 +65,9 @@ dhow_status dhow_model_report(const dhow_model *m, dhow_model_summary *out) {
     for (const dhowi_plan_of_model *p = m->plans; p != NULL; p = p->next) out->plan_count++;
     if (m->plans == NULL) return DHOW_OK;
     out->step_count = m->plans->lowering.step_count;
+    out->copied_bytes = m->plans->copied_bytes;
+    for (uint32_t i = 0; i < out->step_count; i++)
+        out->elsewhere_count += m->plans->lowering.steps[i].elsewhere;
     out->segment_count = m->plans->segment_count;
     for (uint32_t i = 0; i < m->plans->segment_count; i++)
         out->arena_bytes += m->plans->segments[i].arena_bytes;
@@ -89,7 +92,7 @@ dhow_status dhow_model_step_at(const dhow_model *m, uint32_t index, dhow_model_s
                                                : s->node->op->name;
     out->node = s->node != NULL && s->node->name != NULL ? s->node->name : "";
     out->dtype = plan->lowering.items[s->out].spec.dtype;
-    out->device = m->device;
+    out->device = s->elsewhere ? m->context->cpu : m->device;
     for (uint32_t i = 0; i < plan->segment_count; i++) {
         const dhowi_segment *seg = &plan->segments[i];
         if (seg->nanoseconds != NULL && index >= seg->first_step &&

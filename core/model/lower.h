@@ -35,6 +35,7 @@ typedef struct dhowi_step {
     dhowi_op_id op;
     int32_t in[DHOWI_OP_MAX_INPUTS]; /* items, -1 for none */
     int32_t out, second;
+    bool elsewhere; /* on the CPU, which the caller has allowed */
     const dhowi_node *node;
     dhowi_attrs attrs;
 } dhowi_step;

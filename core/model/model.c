@@ -157,7 +157,7 @@ dhow_device *dhow_model_device(const dhow_model *model) {
 }
 
 /* What the builder's nodes need; those of a file are checked by a trial plan. */
-static dhow_status check_rows(const dhow_model *m, dhow_device *device) {
+static dhow_status check_rows(const dhow_model *m, const char *function, dhow_device *device) {
     for (uint32_t i = 0; i < m->graph.node_count; i++) {
         const dhowi_node *n = &m->graph.nodes[i];
         if (n->source != NULL) continue;
@@ -165,7 +165,7 @@ static dhow_status check_rows(const dhow_model *m, dhow_device *device) {
             dhowi_op_supported(dhowi_op_of(n->row), m->values[n->in[0]].spec.dtype, device);
         if (status != DHOW_OK) {
             char text[160];
-            return dhowi_fail_prefix(status, "dhow_model_to: %s",
+            return dhowi_fail_prefix(status, "%s: %s", function,
                                      dhowi_node_text(n, text, sizeof text));
         }
     }
@@ -189,8 +189,8 @@ static void drop_residents(dhow_model *m, dhow_tensor **kept) {
     }
 }
 
-dhow_status dhow_model_to(dhow_model *m, dhow_device *device) {
-    static const char function[] = "dhow_model_to";
+static dhow_status place(dhow_model *m, const char *function, dhow_device *device,
+                         dhow_placement placement) {
     DHOWI_TRY(dhowi_model_check(m, function));
     DHOWI_TRY(dhowi_device_check(device, function));
     if (device->context != m->context) {
@@ -198,8 +198,8 @@ dhow_status dhow_model_to(dhow_model *m, dhow_device *device) {
                           device->name);
     }
     DHOWI_TRY(dhowi_device_open(device));
-    if (device == m->device) return DHOW_OK;
-    DHOWI_TRY(check_rows(m, device));
+    if (device == m->device && placement == m->placement) return DHOW_OK;
+    if (placement == DHOW_PLACEMENT_STRICT) DHOWI_TRY(check_rows(m, function, device));
     dhow_tensor **before = dhowi_alloc_array((size_t)m->parameter_count + 1, sizeof *before);
     if (before == NULL) return dhowi_fail_memory(function);
     dhowi_model_forget(m);
@@ -208,7 +208,9 @@ dhow_status dhow_model_to(dhow_model *m, dhow_device *device) {
         m->values[m->parameters[i]].resident = NULL;
     }
     dhow_device *old = m->device;
+    dhow_placement old_placement = m->placement;
     m->device = device;
+    m->placement = placement;
     dhow_status status = dhowi_plan_trial(m);
     if (status == DHOW_OK) status = move_parameters(m);
     if (status == DHOW_OK) {
@@ -216,9 +218,22 @@ dhow_status dhow_model_to(dhow_model *m, dhow_device *device) {
     } else {
         dhowi_model_forget(m);
         m->device = old;
+        m->placement = old_placement;
         drop_residents(m, before);
         status = dhowi_fail_prefix(status, "%s: %s", function, device->name);
     }
     dhowi_free(before);
     return status;
+}
+
+dhow_status dhow_model_to(dhow_model *m, dhow_device *device) {
+    return place(m, "dhow_model_to", device, DHOW_PLACEMENT_STRICT);
+}
+
+dhow_status dhow_model_place(dhow_model *m, dhow_device *device, dhow_placement placement) {
+    static const char function[] = "dhow_model_place";
+    if (placement != DHOW_PLACEMENT_STRICT && placement != DHOW_PLACEMENT_FALLBACK)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %d is no placement", function,
+                          (int)placement);
+    return place(m, function, device, placement);
 }

@@ -67,6 +67,7 @@ struct dhow_model {
     uint32_t input_count, output_count, parameter_count;
     dhowi_plan_of_model *plans; /* the latest used first */
     bool profiling;
+    dhow_placement placement;
 };
 
 dhow_status dhowi_model_check(const dhow_model *model, const char *function);

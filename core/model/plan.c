@@ -122,12 +122,18 @@ static dhow_status tensor_of(maker *k, dhowi_segment *seg, int32_t ref, dhow_ten
                              item->strides, item->offset + base, out);
 }
 
-static dhow_status record_step(maker *k, dhowi_segment *seg, const dhowi_step *s) {
+static dhow_status record_step(maker *k, dhowi_segment *seg, dhowi_step *s) {
     dhowi_call call = {.op = dhowi_op_of(s->op), .stream = k->io->stream, .attrs = &s->attrs};
     dhow_tensor *out = NULL, *second = NULL;
     dhow_status status = DHOW_OK;
     for (int i = 0; i < DHOWI_OP_MAX_INPUTS && status == DHOW_OK; i++) {
-        if (s->in[i] >= 0) status = tensor_of(k, seg, s->in[i], &call.in[i]);
+        if (s->in[i] < 0) continue;
+        if (s->elsewhere && dhowi_is_known(k->b, s->in[i])) {
+            call.in[i] = k->b->items[s->in[i]].tensor;
+            dhowi_handle_retain(&call.in[i]->handle);
+        } else {
+            status = tensor_of(k, seg, s->in[i], &call.in[i]);
+        }
     }
     if (status == DHOW_OK) status = tensor_of(k, seg, s->out, &out);
     if (status == DHOW_OK && s->second >= 0) status = tensor_of(k, seg, s->second, &second);
@@ -135,7 +141,9 @@ static dhow_status record_step(maker *k, dhowi_segment *seg, const dhowi_step *s
     call.second = second;
     if (status == DHOW_OK) {
         dhowi_recording = &seg->recorder;
-        status = call.op->run(&call);
+        status = s->elsewhere ? dhowi_record_elsewhere(seg, k->io->stream, k->b, s, &call,
+                                                       &k->plan->copied_bytes)
+                              : call.op->run(&call);
         dhowi_recording = NULL;
     }
     for (int i = 0; i < DHOWI_OP_MAX_INPUTS; i++) dhow_tensor_release(call.in[i]);
@@ -145,6 +153,23 @@ static dhow_status record_step(maker *k, dhowi_segment *seg, const dhowi_step *s
     char text[160];
     return dhowi_fail_prefix(status, "%s on %s", dhowi_node_text(s->node, text, sizeof text),
                              k->m->device->name);
+}
+
+/* Steps that the device has no kernel for are refused, or marked where the caller allows the CPU.
+ */
+static dhow_status check_steps(dhowi_lowering *b, uint32_t first_step) {
+    for (uint32_t i = first_step; i < b->step_count; i++) {
+        dhowi_step *s = &b->steps[i];
+        dhow_dtype dtype = b->items[s->in[0] >= 0 ? s->in[0] : s->out].spec.dtype;
+        if (dtype == DHOW_BOOL) dtype = DHOW_U8;
+        dhow_status status = dhowi_op_supported(dhowi_op_of(s->op), dtype, b->device);
+        char text[160];
+        if (status == DHOW_OK || s->node == NULL) continue;
+        s->elsewhere = b->model->placement == DHOW_PLACEMENT_FALLBACK;
+        if (s->elsewhere) continue;
+        return dhowi_fail_prefix(status, "%s", dhowi_node_text(s->node, text, sizeof text));
+    }
+    return DHOW_OK;
 }
 
 /* ---- lifetimes ---- */
@@ -268,6 +293,7 @@ static dhow_status close_segment(maker *k, uint32_t first_step, dhowi_segment **
     dhowi_segment *seg = *out = &plan->segments[plan->segment_count++];
     *seg = (dhowi_segment){.first_step = first_step};
     seg->recorder.device = k->m->device;
+    if (k->m->device != k->m->context->cpu) DHOWI_TRY(check_steps(k->b, first_step));
     find_lifetimes(k->b, first_step);
     reuse_inputs(k->b, first_step);
     seg->step_count = k->b->step_count - first_step;
@@ -419,19 +445,6 @@ dhow_status dhowi_plan_make(dhow_model *m, dhowi_run_io *io, const int64_t *key,
 
 /* ---- a trial ---- */
 
-static dhow_status check_steps(const dhowi_lowering *b, dhow_device *device) {
-    for (uint32_t i = 0; i < b->step_count; i++) {
-        const dhowi_step *s = &b->steps[i];
-        dhow_dtype dtype = b->items[s->in[0] >= 0 ? s->in[0] : s->out].spec.dtype;
-        if (dtype == DHOW_BOOL) dtype = DHOW_U8;
-        dhow_status status = dhowi_op_supported(dhowi_op_of(s->op), dtype, device);
-        char text[160];
-        if (status == DHOW_OK || s->node == NULL) continue;
-        return dhowi_fail_prefix(status, "%s", dhowi_node_text(s->node, text, sizeof text));
-    }
-    return DHOW_OK;
-}
-
 dhow_status dhowi_plan_trial(dhow_model *m) {
     dhowi_lowering b = {.dry = true};
     dhowi_plan_of_model plan = {0};
@@ -445,7 +458,7 @@ dhow_status dhowi_plan_trial(dhow_model *m) {
     }
     dhow_status status = begin(&k);
     if (status == DHOW_OK) status = lower_all(&k, &first_step);
-    if (status == DHOW_OK) status = check_steps(&b, m->device);
+    if (status == DHOW_OK) status = check_steps(&b, 0);
     dhowi_lowering_end(&b);
     end_maker(&k);
     return status == DHOWI_NEEDS_VALUES ? DHOW_OK : status;

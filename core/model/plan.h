@@ -38,7 +38,7 @@ struct dhowi_plan_of_model {
     uint32_t segment_count, segment_capacity;
     dhowi_spec *outputs;
     dhow_tensor **bound; /* inputs and outputs that the commands point to */
-    uint64_t runs;
+    uint64_t runs, copied_bytes;
 };
 
 /* One run's tensors. */
@@ -60,6 +60,10 @@ dhow_status dhowi_plan_trial(dhow_model *m);
 void dhowi_plan_end(dhowi_plan_of_model *plan);
 void dhowi_plans_end(dhow_model *m);
 
+/* Records a step that the CPU computes for the device, see elsewhere.c. `in`, out and second are
+ * the step's tensors on the device; known inputs are those of the CPU. */
+dhow_status dhowi_record_elsewhere(dhowi_segment *seg, dhow_stream *stream, dhowi_lowering *b,
+                                   dhowi_step *s, dhowi_call *call, uint64_t *copied);
 /* Keeps images in the form that convolutions like, see blocks.c. */
 dhow_status dhowi_use_blocks(dhowi_lowering *b, uint32_t first_step);
 /* Joins steps, see fuse.c. */

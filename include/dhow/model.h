@@ -248,6 +248,23 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_save_state(dhow_model *model, con
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_to(dhow_model *model, dhow_device *device);
 
+/** Where the steps of a model may run. */
+typedef enum dhow_placement {
+    DHOW_PLACEMENT_STRICT = 0,  /**< on the model's device alone */
+    DHOW_PLACEMENT_FALLBACK = 1 /**< on the CPU where the device lacks a kernel; dhow_model_report()
+                                   and dhow_model_step_at() tell which, and the bytes copied */
+} dhow_placement;
+
+/**
+ * dhow_model_to() with a choice of placement.
+ *
+ * @return as dhow_model_to()
+ *
+ * Threads: one per model. Blocks: until copied.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_place(dhow_model *model, dhow_device *device,
+                                                     dhow_placement placement);
+
 /** The device a model is on, or NULL. Ownership: borrowed. Threads: any. Blocks: no. */
 DHOW_API dhow_device *dhow_model_device(const dhow_model *model);
 

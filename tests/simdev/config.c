@@ -78,6 +78,12 @@ static bool set(simdev_config *config, const char *key, size_t key_length, const
 #define IS(name) (key_length == sizeof(name) - 1 && memcmp(key, name, key_length) == 0)
     if (IS("devices")) return parse_u32(value, length, SIMDEV_MAX_DEVICES, &config->device_count);
     if (IS("pageable")) return parse_pageable(value, length, &config->pageable);
+    if (IS("without")) {
+        if (length >= sizeof config->without) return false;
+        memcpy(config->without, value, length);
+        config->without[length] = '\0';
+        return true;
+    }
     if (IS("peer")) return parse_switch(value, length, &config->peer);
     if (IS("host_events")) return parse_switch(value, length, &config->host_events);
     if (IS("offset_align")) {
@@ -107,7 +113,7 @@ int32_t simdev_config_parse(simdev_config *config, const char *settings, dhow_er
                 "memory=BYTES[K|M|G], "
                 "delay_us=N, jitter_us=N, launch_us=N, bandwidth=BYTES[K|M|G], seed=N, pci_bus=N, "
                 "pageable=snapshot|block|late, peer=0|1, host_events=0|1, "
-                "offset_align=POWER_OF_TWO",
+                "offset_align=POWER_OF_TWO, without=KERNEL",
                 length > 60 ? 60 : (int)length, p);
         }
         p += length;

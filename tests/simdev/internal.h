@@ -15,7 +15,7 @@
 #include "simdev.h"
 #include "sync.h"
 
-enum { SIMDEV_MAX_DIMS = 2 }; /* dims arguments of one kernel */
+enum { SIMDEV_MAX_DIMS = 3 }; /* dims arguments of one kernel */
 
 /* A failure that waits to be reported; status 0 is none. */
 typedef struct simdev_failure {

@@ -95,13 +95,15 @@ bool simdev_kernel_arg(const simdev_kernel *kernel, uint32_t index, uint32_t *ou
 
 int32_t simdev_kernel_find(simdev_device *device, const char *name, simdev_kernel **out,
                            dhow_error *err) {
-    static const char *const any_offset[] = {"unary", "binary", "cast", "layout"};
+    static const char *const any_offset[] = {"unary", "binary", "cast", "layout", "map"};
     simdev_machine *machine = device->machine;
     simdev_kernel *made = NULL;
     *out = NULL;
     int32_t status = simdev_enter(device, "builtin_kernel", NULL, err);
     if (status != DHOW_OK) return status;
-    const cpu_kernel *entry = dhow_cpu_kernel_entry(name);
+    const char *without = machine->config.without;
+    const bool missing = without[0] != '\0' && strncmp(name, without, strlen(without)) == 0;
+    const cpu_kernel *entry = missing ? NULL : dhow_cpu_kernel_entry(name);
     if (entry == NULL)
         return simdev_fail(err, DHOW_NOT_FOUND, "simulated devices have no kernel %s", name);
     status = simdev_kernel_make(machine, entry->isa[CPU_ISA_V2], &made, err);

@@ -63,6 +63,7 @@ typedef struct simdev_config {
     uint64_t seed;         /* of the jitter */
     uint64_t pci_bus;      /* of the first device; the next ones follow. 0: none */
     simdev_pageable pageable;
+    char without[32]; /* kernels whose names begin so are missing; empty: none */
     bool peer;        /* devices copy from each other */
     bool host_events; /* streams can wait for the host */
     uint32_t fault_count;

@@ -260,6 +260,8 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(model_load, MODEL, 0, dhow_model_load_state(B, g_path))                                      \
     X(model_save, MODEL, 0, dhow_model_save_state(B, g_path))                                      \
     X(model_to_model, MODEL, 0, dhow_model_to(B, g.of[DEVICE]))                                    \
+    X(model_place, MODEL, 0, dhow_model_place(B, g.of[DEVICE], DHOW_PLACEMENT_STRICT))             \
+    X(model_place_on, DEVICE, 0, dhow_model_place(g.of[MODEL], B, DHOW_PLACEMENT_STRICT))          \
     X(model_run, MODEL, 0, (g_in[0] = T, dhow_model_run(B, NULL, g_in, 1, g_out, 1)))              \
     X(safetensors_at, FILES, 0, dhow_safetensors_at(B, 0, &out.entry))                             \
     X(safetensors_load, FILES, 0, dhow_safetensors_load(B, "t", g.of[DEVICE], &out.t))
