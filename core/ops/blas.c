@@ -126,6 +126,9 @@ static dhow_status run_vendor(dhow_stream *stream, const dhowi_gemm *g, bool *do
         const dhowi_plan *plan;
         if (i > 0 && attempts[i].flags == desc.flags && attempts[i].activation == desc.activation)
             continue;
+        /* A narrow sum would be rounded before the rest is added to it; the portable kernel adds
+         * first. */
+        if (attempts[i].flags != asked && dhowi_dtype_bytes(g->c->dtype) < 4) break;
         desc.flags = attempts[i].flags;
         desc.activation = attempts[i].activation;
         DHOWI_TRY(dhowi_blas_plan(stream->device, &desc, &plan));
