@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The kernels that models need beside the operations: every build - each instruction set, and
+ * phases backwards - and every division into groups gives what simple loops give.
+ */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernel_support.h"
+
+TestSuite(kernels_models, .fini = release_all, .timeout = 120);
+
+enum { MOST = 4096 };
+
+/* Runs a kernel in all builds with one and three groups and compares its output. argv[out] points
+ * to the output's pointer. */
+static void expect_all(const char *name, element type, void **argv, int out, const double *want,
+                       size_t count, double tolerance) {
+    void **place = argv[out];
+    void *start = scratch(count * element_bytes(type));
+    memcpy(start, *place, count * element_bytes(type));
+    for (int build = 0; build < build_count(); build++) {
+        for (int groups = 1; groups <= 3; groups += 2) {
+            const k_info *kernel = build_of(name, build);
+            char what[96];
+            cr_assert(kernel != NULL, "no kernel %s", name);
+            (void)snprintf(what, sizeof what, "%s %s, %d groups", name, build_name(build), groups);
+            memcpy(*place, start, count * element_bytes(type));
+            run_kernel(kernel, groups, argv);
+            for (size_t i = 0; i < count; i++)
+                expect_near(type, element_get(type, *place, i), want[i], tolerance, what, i);
+        }
+    }
+}
+
+/* ---- elementwise programs ---- */
+
+/* v = a; v *= b; v += constant; saved = v; v = sigmoid(v); v *= saved  with b per column */
+Test(kernels_models, a_program_of_several_instructions_is_one_pass) {
+    enum { ROWS = 7, COLUMNS = 53 };
+    for (int t = E_F32; t < E_FLOATS; t++) {
+        element type = (element)t;
+        char name[32];
+        (void)snprintf(name, sizeof name, "map_%s", element_names[type]);
+        void *a = scratch_values(type, ROWS * COLUMNS, -2, 2),
+             *b = scratch_values(type, COLUMNS, -1, 1);
+        void *y = scratch(ROWS * COLUMNS * element_bytes(type));
+        dhow_dims d = {.rank = 2, .shape = {ROWS, COLUMNS}}, f = {.rank = 2}, p = {.rank = 6};
+        const int64_t words[] = {1 | 0 << 8, 5 | 1 << 8, 2 | 4 << 8, 28, 43, 5 | 5 << 8};
+        union {
+            float f;
+            double d;
+            int64_t i;
+        } half = {.i = 0};
+        if (type == E_F64) {
+            half.d = 0.5;
+        } else {
+            half.f = 0.5f;
+        }
+        memcpy(p.shape, words, sizeof words);
+        p.stride[0][0] = half.i;
+        d.stride[0][0] = d.stride[2][0] = COLUMNS;
+        d.stride[0][1] = d.stride[1][1] = d.stride[2][1] = 1;
+        double want[ROWS * COLUMNS];
+        for (size_t i = 0; i < ROWS * COLUMNS; i++) {
+            double v = element_get(type, a, i) * element_get(type, b, i % COLUMNS) + 0.5;
+            want[i] = v / (1 + exp(-v));
+        }
+        void *argv[] = {&a, &b, &a, &a, &y, &d, &f, &p};
+        expect_all(name, type, argv, 4, want, ROWS * COLUMNS, 4e-6);
+        release_all();
+    }
+}
+
+static const struct {
+    int op;
+    double (*function)(double);
+    double low, high;
+} k_functions[] = {
+    {32, sqrt, 0, 9},      {33, exp, -5, 5},    {34, log, 0.1, 9},    {37, floor, -4, 4},
+    {38, ceil, -4, 4},     {39, rint, -4, 4},   {44, tanh, -4, 4},    {46, erf, -3, 3},
+    {47, sin, -9, 9},      {48, cos, -9, 9},    {49, tan, -1, 1},     {50, asin, -1, 1},
+    {51, acos, -0.9, 0.9}, {52, atan, -9, 9},   {53, sinh, -3, 3},    {54, cosh, -3, 3},
+    {55, asinh, -9, 9},    {56, acosh, 1.1, 9}, {57, atanh, -.9, .9}, {31, fabs, -4, 4}};
+
+Test(kernels_models, functions_of_programs_match_a_double_reference) {
+    enum { N = 301 };
+    for (size_t k = 0; k < sizeof k_functions / sizeof k_functions[0]; k++) {
+        float *a = scratch_values(E_F32, N, k_functions[k].low, k_functions[k].high);
+        float *y = scratch(N * sizeof *y);
+        dhow_dims d = {.rank = 1, .shape = {N}}, f = {.rank = 1}, p = {.rank = 2};
+        double want[N];
+        d.stride[0][0] = d.stride[2][0] = 1;
+        p.shape[0] = 1;
+        p.shape[1] = k_functions[k].op;
+        for (size_t i = 0; i < N; i++) want[i] = k_functions[k].function((double)a[i]);
+        void *argv[] = {&a, &a, &a, &a, &y, &d, &f, &p};
+        expect_all("map_f32", E_F32, argv, 4, want, N, 8e-6);
+        release_all();
+    }
+}
+
+/* ---- index ---- */
+
+Test(kernels_models, gather_and_scatter_place_by_index) {
+    enum { OUTER = 3, N = 5, INNER = 20, COUNT = 6 };
+    const int64_t index[COUNT] = {4, 0, -1, 2, 9, 1}; /* from the end, and outside */
+    int32_t *x = scratch_values(E_I32, OUTER * N * INNER, -900, 900);
+    int32_t *y = scratch(OUTER * COUNT * INNER * sizeof *y);
+    double want[OUTER * COUNT * INNER];
+    for (int o = 0; o < OUTER; o++) {
+        for (int k = 0; k < COUNT; k++) {
+            int64_t from = index[k] < 0 ? index[k] + N : index[k];
+            for (int i = 0; i < INNER; i++)
+                want[(o * COUNT + k) * INNER + i] = from < N ? x[(o * N + from) * INNER + i] : 0;
+        }
+    }
+    const int64_t *list = index;
+    int64_t outer = OUTER, n = N, inner = INNER, count = COUNT;
+    void *argv[] = {&x, &list, &y, &outer, &n, &inner, &count};
+    expect_all("gather_axis_u32", E_I32, argv, 2, want, OUTER * COUNT * INNER, 0);
+    /* back to where they came from: row 9 is outside and goes nowhere */
+    int32_t *rows = scratch_values(E_I32, COUNT * INNER, -900, 900),
+            *target = scratch(N * INNER * sizeof *target);
+    double placed[N * INNER] = {0};
+    const int64_t unique[COUNT] = {4, 0, 3, 2, 9, 1};
+    const int64_t *places = unique;
+    for (int k = 0; k < COUNT; k++) {
+        for (int i = 0; i < INNER && unique[k] < N; i++)
+            placed[unique[k] * INNER + i] = rows[k * INNER + i];
+    }
+    void *scatter[] = {&rows, &places, &target, &n, &inner, &count};
+    expect_all("scatter_rows_u32", E_I32, scatter, 2, placed, N * INNER, 0);
+}
+
+/* ---- windows ---- */
+
+enum { CHANNELS = 4, H = 9, W = 7, OH = 5, OW = 4 };
+
+static void image_dims(dhow_dims *g, dhow_dims *w) {
+    const int64_t in[] = {1, H, W}, out[] = {1, OH, OW}, kernel[] = {1, 3, 2}, stride[] = {1, 2, 2};
+    const int64_t dilation[] = {1, 1, 1}, before[] = {0, 1, 1}, after[] = {0, 1, 0};
+    memset(g, 0, sizeof *g);
+    memset(w, 0, sizeof *w);
+    for (int i = 0; i < 3; i++) {
+        g->shape[i] = in[i], g->stride[0][i] = out[i], g->stride[1][i] = kernel[i];
+        g->stride[2][i] = stride[i], w->shape[i] = dilation[i];
+        w->stride[0][i] = before[i], w->stride[1][i] = after[i];
+    }
+}
+
+Test(kernels_models, pooling_in_blocks_is_pooling) {
+    enum { BLOCK = 70 };
+    float *x = scratch_values(E_F32, H * W * BLOCK, -3, 3),
+          *y = scratch(OH * OW * BLOCK * sizeof *y);
+    double want[2][OH * OW * BLOCK];
+    for (int oy = 0; oy < OH; oy++) {
+        for (int ox = 0; ox < OW; ox++) {
+            for (int q = 0; q < BLOCK; q++) {
+                double top = -INFINITY, sum = 0;
+                int inside = 0;
+                for (int t = 0; t < 6; t++) {
+                    int iy = oy * 2 - 1 + t / 2, ix = ox * 2 - 1 + t % 2;
+                    if (iy < 0 || iy >= H || ix < 0 || ix >= W) continue;
+                    double v = (double)x[(iy * W + ix) * BLOCK + q];
+                    top = fmax(top, v), sum += v, inside++;
+                }
+                want[0][(oy * OW + ox) * BLOCK + q] = top;
+                want[1][(oy * OW + ox) * BLOCK + q] = sum / inside;
+            }
+        }
+    }
+    int64_t planes = 1, block = BLOCK, h = H, w = W, oh = OH, ow = OW, kh = 3, kw = 2, two = 2,
+            one = 1;
+    for (int32_t mode = 0; mode < 2; mode++) {
+        void *argv[] = {&x,  &y,  &planes, &block, &h,   &w,   &oh,  &ow,
+                        &kh, &kw, &two,    &two,   &one, &one, &mode};
+        expect_all("pool_blocks_f32", E_F32, argv, 1, want[mode], OH * OW * BLOCK, 1e-6);
+    }
+    /* the general kernel on the same image, one channel at a time */
+    dhow_dims g, v;
+    float *plane = scratch(H * W * sizeof *plane), *small = scratch(OH * OW * sizeof *small);
+    double one_channel[OH * OW], p = 2;
+    float power = (float)p;
+    for (int i = 0; i < H * W; i++) plane[i] = x[i * BLOCK + 3];
+    for (int i = 0; i < OH * OW; i++) one_channel[i] = want[0][i * BLOCK + 3];
+    image_dims(&g, &v);
+    int32_t maximum = 0;
+    void *argv[] = {&plane, &small, &planes, &g, &v, &maximum, &power};
+    expect_all("pool3d_f32", E_F32, argv, 1, one_channel, OH * OW, 1e-6);
+}
+
+/* <conv(x), y> = <x, conv_transpose(y)>: one is the other's adjoint. */
+Test(kernels_models, a_transposed_convolution_is_the_adjoint_of_the_convolution) {
+    enum { K = 3, WEIGHTS = K * CHANNELS * 6 };
+    float *x = scratch_values(E_F32, CHANNELS * H * W, -1, 1),
+          *y = scratch_values(E_F32, K * OH * OW, -1, 1);
+    float *weight = scratch_values(E_F32, WEIGHTS, -1, 1);
+    float *cx = scratch(K * OH * OW * sizeof *cx), *ty = scratch(CHANNELS * H * W * sizeof *ty);
+    int64_t n = 1, c = CHANNELS, k = K, groups = 1;
+    int32_t none = 0;
+    dhow_dims g, w, back;
+    image_dims(&g, &w);
+    back = g;
+    memcpy(back.shape, g.stride[0], sizeof back.shape);
+    memcpy(back.stride[0], g.shape, sizeof back.stride[0]);
+    for (int build = 0; build < build_count(); build++) {
+        void *forward[] = {&x, &weight, &weight, &cx, &n, &c, &k, &groups, &g, &w, &none};
+        /* weight[k][c][...] is what the transpose calls [its inputs][its outputs] */
+        void *adjoint[] = {&y, &weight, &weight, &ty, &n, &k, &c, &groups, &back, &w, &none};
+        run_kernel(build_of("conv3d_f32", build), 3, forward);
+        run_kernel(build_of("conv_transpose3d_f32", build), 2, adjoint);
+        double left = 0, right = 0;
+        for (int i = 0; i < K * OH * OW; i++) left += (double)cx[i] * (double)y[i];
+        for (int i = 0; i < CHANNELS * H * W; i++) right += (double)x[i] * (double)ty[i];
+        cr_assert_float_eq(left, right, 1e-3, "%s: %g, %g", build_name(build), left, right);
+    }
+}
+
+/* ---- sequences ---- */
+
+Test(kernels_models, running_sums_and_the_largest_follow_their_axis) {
+    enum { OUTER = 2, N = 11, INNER = 5, TOP = 4 };
+    float *x = scratch_values(E_F32, OUTER * N * INNER, -5, 5),
+          *y = scratch(OUTER * N * INNER * sizeof *y);
+    double sums[OUTER * N * INNER], top[OUTER * TOP * INNER];
+    int64_t outer = OUTER, n = N, inner = INNER, k = TOP;
+    int32_t no = 0, yes = 1;
+    for (int o = 0; o < OUTER; o++) {
+        for (int i = 0; i < INNER; i++) {
+            double run = 0;
+            for (int j = N - 1; j >= 0; j--) { /* exclusive, from the end */
+                sums[(o * N + j) * INNER + i] = run;
+                run += (double)x[(o * N + j) * INNER + i];
+            }
+            for (int r = 0; r < TOP; r++) {
+                double best = -INFINITY,
+                       above = r > 0 ? top[(o * TOP + r - 1) * INNER + i] : INFINITY;
+                for (int j = 0; j < N; j++) {
+                    double v = (double)x[(o * N + j) * INNER + i];
+                    if (v < above && v > best) best = v;
+                }
+                top[(o * TOP + r) * INNER + i] = best;
+            }
+        }
+    }
+    void *cumsum[] = {&x, &y, &outer, &n, &inner, &yes, &yes};
+    expect_all("cumsum_f32", E_F32, cumsum, 1, sums, OUTER * N * INNER, 1e-5);
+    int64_t *places = scratch(OUTER * TOP * INNER * sizeof *places);
+    void *topk[] = {&x, &y, &places, &outer, &n, &inner, &k, &yes};
+    expect_all("topk_f32", E_F32, topk, 1, top, OUTER * TOP * INNER, 0);
+    (void)no;
+}
+
+Test(kernels_models, normalised_rows_have_mean_0_and_variance_1) {
+    enum { ROWS = 4, COLUMNS = 77 };
+    float *x = scratch_values(E_F32, ROWS * COLUMNS, 1, 9),
+          *y = scratch(ROWS * COLUMNS * sizeof *y);
+    double want[ROWS * COLUMNS];
+    int64_t rows = ROWS, columns = COLUMNS;
+    float eps = 1e-5f;
+    int32_t centred = 1;
+    for (int r = 0; r < ROWS; r++) {
+        double mean = 0, squares = 0;
+        for (int i = 0; i < COLUMNS; i++) mean += (double)x[r * COLUMNS + i] / COLUMNS;
+        for (int i = 0; i < COLUMNS; i++)
+            squares += pow((double)x[r * COLUMNS + i] - mean, 2) / COLUMNS;
+        for (int i = 0; i < COLUMNS; i++)
+            want[r * COLUMNS + i] =
+                ((double)x[r * COLUMNS + i] - mean) / sqrt(squares + (double)eps);
+    }
+    void *argv[] = {&x, &y, &rows, &columns, &eps, &centred};
+    expect_all("normalize_f32", E_F32, argv, 1, want, ROWS * COLUMNS, 5e-6);
+}
