@@ -128,7 +128,7 @@ static dhow_status run_vendor(dhow_stream *stream, const dhowi_gemm *g, bool *do
             continue;
         /* A narrow sum would be rounded before the rest is added to it; the portable kernel adds
          * first. */
-        if (attempts[i].flags != asked && dhowi_dtype_bytes(g->c->dtype) < 4) break;
+        if (attempts[i].flags != asked && dhow_dtype_bytes(g->c->dtype) < 4) break;
         desc.flags = attempts[i].flags;
         desc.activation = attempts[i].activation;
         DHOWI_TRY(dhowi_blas_plan(stream->device, &desc, &plan));
