@@ -85,7 +85,9 @@ dhow_status dhowi_op_supported(const dhowi_op *op, dhow_dtype dtype, dhow_device
     dhow_kernel *kernel;
     void *native;
     dhow_status status = DHOW_OK;
-    if ((device->desc.dtypes & DHOW_DTYPE_BIT(dtype)) == 0) {
+    /* Integers need nothing of a device but the kernel. */
+    bool is_float = (DHOWI_FLOATS & DHOW_DTYPE_BIT(dtype)) != 0;
+    if (is_float && (device->desc.dtypes & DHOW_DTYPE_BIT(dtype)) == 0) {
         status =
             dhowi_fail(DHOW_UNSUPPORTED, "the device does not compute %s", dhow_dtype_name(dtype));
     }
