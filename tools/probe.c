@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dhow-probe PLUGIN.so: loads a plugin, asks it whether it works here, and writes the answer to
- * descriptor 3. A plugin that crashes, exits or hangs does it here and not in the program that
- * wants to know.
+ * dhow-probe PLUGIN.so THREADS: loads a plugin, asks it whether it works here and which devices it
+ * has, and writes the answer to descriptor 3. THREADS is what the CPU may use. A plugin that
+ * crashes, exits or hangs does it here and not in the program that wants to know.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -42,19 +42,21 @@ static int32_t host_cache_store(void *user, const char *key, const void *blob, u
 
 int main(int argc, char **argv) {
     static dhowi_plugin plugin;
-    static const dhow_host host = {.struct_size = (uint32_t)sizeof host,
-                                   .minor = DHOW_PLUGIN_MINOR,
-                                   .log = host_log,
-                                   .alloc = host_alloc,
-                                   .free = host_free,
-                                   .env = host_env,
-                                   .cache_load = host_cache_load,
-                                   .cache_store = host_cache_store,
-                                   .cpu_threads = 1};
-    if (argc != 2) {
-        (void)fprintf(stderr, "usage: dhow-probe PLUGIN.so 3>answer\n");
+    static dhow_host host = {.struct_size = (uint32_t)sizeof host,
+                             .minor = DHOW_PLUGIN_MINOR,
+                             .log = host_log,
+                             .alloc = host_alloc,
+                             .free = host_free,
+                             .env = host_env,
+                             .cache_load = host_cache_load,
+                             .cache_store = host_cache_store,
+                             .cpu_threads = 1};
+    int64_t threads = 0;
+    if (argc != 3 || !dhowi_parse_i64(argv[2], strlen(argv[2]), 1, 65536, &threads)) {
+        (void)fprintf(stderr, "usage: dhow-probe PLUGIN.so THREADS 3>answer\n");
         return 2;
     }
+    host.cpu_threads = (uint32_t)threads;
     if (!dhowi_copy_text(plugin.path, sizeof plugin.path, argv[1])) return 2;
     /* Out of the way of what the plugin may write there, or hand to programs it starts. */
     int answer = fcntl(3, F_DUPFD_CLOEXEC, 64);
@@ -62,6 +64,7 @@ int main(int argc, char **argv) {
     (void)close(3);
     dhowi_plugin_load(&plugin);
     if (plugin.state == DHOW_PLUGIN_READY) dhowi_plugin_probe(&plugin, &host);
+    if (plugin.state == DHOW_PLUGIN_READY) dhowi_plugin_open(&plugin, &host);
     dhowi_plugin_print_answer(&plugin, answer);
     _exit(0); /* what the plugin registered to run at exit does not matter any more */
 }

@@ -51,11 +51,10 @@ dhow_status dhowi_disk_cache_init(dhowi_disk_cache *cache, const char *folder,
 
 static void warn_once(dhowi_disk_cache *cache, const char *what) {
     if (atomic_exchange(&cache->warned, true)) return;
-    dhowi_log_line(
-        cache->log, DHOW_LOG_WARN,
-        "kernel cache in %s: %s; going on without (set DHOW_CACHE_DIR to another folder, "
-        "or to 'off')",
-        cache->folder, what);
+    dhowi_log_line(cache->log, DHOW_LOG_WARN,
+                   "kernel cache: %s: %s; going on without (set DHOW_CACHE_DIR to another folder, "
+                   "or to 'off')",
+                   cache->folder, what);
 }
 
 static bool make_folder(const char *folder) {
@@ -135,11 +134,17 @@ dhow_status dhowi_disk_cache_load(dhowi_disk_cache *cache, const char *key, void
 dhow_status dhowi_disk_cache_store(dhowi_disk_cache *cache, const char *key, const void *blob,
                                    uint64_t bytes) {
     if (cache->folder[0] == '\0') return DHOW_OK;
-    const char *obstacle = !make_folder(cache->folder) ? strerror(errno)
-                           : !folder_is_ours(cache)    ? "others may write to the folder"
-                                                       : NULL;
-    if (obstacle != NULL) {
-        warn_once(cache, obstacle);
+    struct stat info;
+    const char *obstacle = NULL;
+    if (!make_folder(cache->folder)) {
+        obstacle = strerror(errno);
+    } else if (stat(cache->folder, &info) == 0 && !S_ISDIR(info.st_mode)) {
+        obstacle = "a file is in its place";
+    }
+    if (obstacle != NULL || !folder_is_ours(cache)) {
+        char what[128] = "others may write to it";
+        if (obstacle != NULL) (void)snprintf(what, sizeof what, "it cannot be made: %s", obstacle);
+        warn_once(cache, what);
         return DHOW_IO_ERROR;
     }
     char path[sizeof cache->folder + 64];

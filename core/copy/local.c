@@ -14,7 +14,7 @@ void dhowi_copy_end_of(const dhow_tensor *t, const dhow_device *executor, dhow_c
     const dhowi_storage *s = t->storage;
     bool host = s->device != executor;
     end->space = host ? DHOW_SPACE_HOST : DHOW_SPACE_DEVICE;
-    end->pinned = host && s->pinned_by != NULL && s->pinned_by->backend == executor->backend;
+    end->pinned = host && s->pinned_by != NULL && s->pinned_by->plugin == executor->plugin;
     end->handle = host ? (uint64_t)(uintptr_t)s->host : s->native;
     end->offset = dhowi_tensor_offset_bytes(t);
 }

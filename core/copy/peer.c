@@ -59,7 +59,7 @@ static bool try_pair(dhow_device *dst, dhow_device *src) {
 }
 
 bool dhowi_peer_works(dhow_device *dst, dhow_device *src) {
-    if (dst->backend != src->backend) return false;
+    if (dst->plugin != src->plugin) return false;
     dhowi_staging *s = dhowi_staging_of(dst);
     if (s == NULL || dhowi_device_open(dst) != DHOW_OK || dhowi_device_open(src) != DHOW_OK)
         return false;

@@ -188,9 +188,9 @@ static dhow_status through_ring(place *src, place *dst, uint64_t bytes) {
         DHOWI_TRY(dhowi_staging_ring(r.staging));
     }
     r.src_pinned = src->host == NULL && r.staging->pinned &&
-                   src->staging->device->backend == r.staging->device->backend;
+                   src->staging->device->plugin == r.staging->device->plugin;
     r.dst_pinned = dst->host == NULL && r.staging->pinned &&
-                   dst->staging->device->backend == r.staging->device->backend;
+                   dst->staging->device->plugin == r.staging->device->plugin;
     r.chunk_bytes = DHOWI_CHUNK_BYTES;
     r.chunk_count = (bytes + r.chunk_bytes - 1) / r.chunk_bytes;
     dhow_status status = DHOW_OK;

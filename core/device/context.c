@@ -67,23 +67,6 @@ static dhow_status read_validate(bool *out) {
 
 /* ---- devices ---- */
 
-static void describe(dhow_device *device) {
-    dhow_error err;
-    dhowi_error_init(&err);
-    dhow_device_desc *d = &device->desc;
-    d->struct_size = (uint32_t)sizeof *d;
-    int32_t code = device->api->device_describe(device->backend, device->index, d, &err);
-    if (code != DHOW_OK) {
-        (void)dhowi_error_take(&err, code);
-        (void)snprintf(d->name, sizeof d->name, "(no description: %.100s)", err.message);
-    }
-    d->name[sizeof d->name - 1] = d->driver[sizeof d->driver - 1] = '\0';
-    d->uuid[sizeof d->uuid - 1] = d->pci[sizeof d->pci - 1] = '\0';
-    bool power_of_two = d->offset_align != 0 && (d->offset_align & (d->offset_align - 1)) == 0;
-    if (!power_of_two || d->offset_align > 4096) d->offset_align = 256;
-    if ((d->index_bits & 96u) == 0) d->index_bits = 64;
-}
-
 /* Making an attachment may fail in the driver, and a failure looks at the device again. */
 static void init_recursive(pthread_mutex_t *mutex) {
     pthread_mutexattr_t attributes;
@@ -93,17 +76,21 @@ static void init_recursive(pthread_mutex_t *mutex) {
     pthread_mutexattr_destroy(&attributes);
 }
 
-static dhow_device *new_device(dhow_context *context, const dhowi_plugin *plugin, uint32_t index) {
+static dhow_device *new_device(dhow_context *context, dhowi_plugin *plugin, uint32_t index) {
     dhow_device *device = dhowi_handle_new(DHOWI_DEVICE, sizeof *device);
     if (device == NULL) return NULL;
     device->context = context;
     device->api = &plugin->api;
-    device->backend = plugin->self;
+    device->plugin = plugin;
     device->index = index;
     device->fork_generation = dhowi_fork_generation();
     (void)snprintf(device->name, sizeof device->name, "%s:%u", plugin->backend, index);
     init_recursive(&device->mutex);
-    describe(device);
+    if (plugin->descs != NULL) {
+        device->desc = plugin->descs[index];
+    } else {
+        dhowi_plugin_describe(plugin, index, &device->desc);
+    }
     return device;
 }
 
@@ -120,7 +107,7 @@ static int rank(const dhow_device *device) {
 /* UUIDs differ from backend to backend for some vendors, and some give no PCI place: either will
  * do. */
 static bool is_same_hardware(const dhow_device *a, const dhow_device *b) {
-    if (a->backend == b->backend) return false;
+    if (a->plugin == b->plugin) return false;
     return (a->desc.uuid[0] != '\0' && strcmp(a->desc.uuid, b->desc.uuid) == 0) ||
            (a->desc.pci[0] != '\0' && strcmp(a->desc.pci, b->desc.pci) == 0);
 }
@@ -142,8 +129,8 @@ static dhow_status list_devices(dhow_context *context) {
     context->devices = dhowi_alloc_array(count, sizeof(dhow_device *));
     if (context->devices == NULL) return dhowi_fail_memory("devices");
     for (uint32_t i = 0; i < context->registry.count; i++) {
-        const dhowi_plugin *plugin = &context->registry.plugins[i];
-        for (uint32_t k = 0; plugin->self != NULL && k < plugin->device_count; k++) {
+        dhowi_plugin *plugin = &context->registry.plugins[i];
+        for (uint32_t k = 0; dhowi_plugin_serves(plugin) && k < plugin->device_count; k++) {
             dhow_device *device = new_device(context, plugin, k);
             if (device == NULL) return dhowi_fail_memory("devices");
             uint32_t at = context->device_count++;
@@ -331,7 +318,7 @@ static dhow_status record(const dhow_context *context, uint32_t index, const cha
     dhow_context *owner = (dhow_context *)(uintptr_t)context;
     *out = &owner->registry.plugins[index];
     pthread_mutex_lock(&owner->mutex);
-    dhowi_registry_list_components(&owner->registry, *out);
+    dhowi_plugin_list_components(*out);
     pthread_mutex_unlock(&owner->mutex);
     return DHOW_OK;
 }

@@ -43,7 +43,8 @@ static dhow_status open_now(dhow_device *device) {
     dhow_error err;
     dhowi_error_init(&err);
     void *native = NULL;
-    int32_t code = device->api->device_open(device->backend, device->index, &native, &err);
+    DHOWI_TRY(dhowi_plugin_start(device->plugin, &device->context->registry.host));
+    int32_t code = device->api->device_open(device->plugin->self, device->index, &native, &err);
     if (code != DHOW_OK) {
         dhow_status status = dhowi_error_take(&err, code);
         return dhowi_fail_native(status, err.native_code, "%s: cannot be opened: %s", device->name,

@@ -33,7 +33,7 @@ struct dhow_device {
     dhowi_handle handle;
     dhow_context *context;
     const dhow_plugin *api;
-    void *backend; /* of the plugin */
+    dhowi_plugin *plugin;
     uint32_t index;
     uint32_t fork_generation;
     char name[32];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Probing in another process: dhow-probe loads and asks the plugin and prints six lines. Whatever
- * the plugin does there - crash, exit, hang - becomes a state here.
+ * Probing in another process: dhow-probe loads and asks the plugin and says what became of it and
+ * which devices it has. Whatever the plugin does there - crash, exit, hang - becomes a state here.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "plugin/elf_check.h"
@@ -22,21 +23,50 @@
 
 extern char **environ;
 
-enum { PROBE_SECONDS = 5, ANSWER_BYTES = 2048, ANSWER_LINES = 6 };
-static const char k_first_line[] = "dhow-probe 1";
+enum {
+    PROBE_SECONDS = 5,
+    TEXT_BYTES = 2048,
+    ANSWER_LINES = 7,
+    MAX_DEVICES = 1024,
+    MAX_COMPONENTS = 64,
+    ANSWER_BYTES = TEXT_BYTES + MAX_DEVICES * (int)sizeof(dhow_device_desc) +
+                   MAX_COMPONENTS * (int)sizeof(dhow_component)
+};
+static const char k_first_line[] = "dhow-probe 2";
 
-void dhowi_plugin_print_answer(const dhowi_plugin *plugin, int fd) {
-    char answer[ANSWER_BYTES];
-    dhowi_text text = DHOWI_TEXT(answer);
-    dhowi_text_add(&text, "%s\n%d\n%s\n%s\n%s\n%s\n", k_first_line, plugin->state, plugin->backend,
-                   plugin->version, plugin->reason, plugin->hint);
-    for (size_t done = 0; done < text.length;) {
-        ssize_t n = write(fd, answer + done, text.length - done);
+/* ---- the side that answers ---- */
+
+static bool write_all(int fd, const void *data, size_t bytes) {
+    for (const char *p = data; bytes > 0;) {
+        ssize_t n = write(fd, p, bytes);
         if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return;
-        done += (size_t)n;
+        if (n <= 0) return false;
+        p += n;
+        bytes -= (size_t)n;
     }
+    return true;
 }
+
+/* Lines of text, the last with how many devices and components follow as they are. */
+void dhowi_plugin_print_answer(dhowi_plugin *plugin, int fd) {
+    char answer[TEXT_BYTES];
+    dhowi_text text = DHOWI_TEXT(answer);
+    if (plugin->self != NULL) dhowi_plugin_list_components(plugin);
+    dhowi_text_add(&text, "%s\n%d\n%s\n%s\n%s\n%s\n%u %u\n", k_first_line, plugin->state,
+                   plugin->backend, plugin->version, plugin->reason, plugin->hint,
+                   plugin->device_count, plugin->component_count);
+    bool ok = write_all(fd, answer, text.length);
+    for (uint32_t i = 0; i < plugin->device_count && ok; i++) {
+        dhow_device_desc desc;
+        dhowi_plugin_describe(plugin, i, &desc);
+        ok = write_all(fd, &desc, sizeof desc);
+    }
+    if (ok)
+        (void)write_all(fd, plugin->components,
+                        plugin->component_count * sizeof *plugin->components);
+}
+
+/* ---- the side that asks ---- */
 
 static int64_t now_ms(void) {
     struct timespec t;
@@ -44,15 +74,47 @@ static int64_t now_ms(void) {
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+/* The lines of an answer, as far as they have come. */
+typedef struct answer_head {
+    const char *line[ANSWER_LINES];
+    size_t length[ANSWER_LINES];
+    size_t bytes; /* of all lines */
+    int64_t devices, components;
+} answer_head;
+
+static bool read_head(const char *answer, size_t length, answer_head *out) {
+    const char *at = answer, *end = answer + length;
+    for (int i = 0; i < ANSWER_LINES; i++) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        if (stop == NULL) return false;
+        out->line[i] = at;
+        out->length[i] = (size_t)(stop - at);
+        at = stop + 1;
+    }
+    out->bytes = (size_t)(at - answer);
+    const char *counts = out->line[ANSWER_LINES - 1];
+    const char *blank = memchr(counts, ' ', out->length[ANSWER_LINES - 1]);
+    out->devices = out->components = 0;
+    return blank == NULL ||
+           (dhowi_parse_i64(counts, (size_t)(blank - counts), 0, MAX_DEVICES, &out->devices) &&
+            dhowi_parse_i64(blank + 1, (size_t)(at - 2 - blank), 0, MAX_COMPONENTS,
+                            &out->components));
+}
+
+static size_t answer_bytes(const answer_head *head) {
+    return head->bytes + (size_t)head->devices * sizeof(dhow_device_desc) +
+           (size_t)head->components * sizeof(dhow_component);
+}
+
 static bool is_whole(const char *answer, size_t length) {
-    size_t lines = 0;
-    for (size_t i = 0; i < length; i++) lines += answer[i] == '\n';
-    return lines >= ANSWER_LINES;
+    answer_head head;
+    return read_head(answer, length, &head) && length >= answer_bytes(&head);
 }
 
 /* Reads the whole answer, or until end of file or the deadline; false at the deadline. Not always
  * until end of file: a process that the plugin left behind may keep the pipe open. */
-static bool read_answer(int fd, int64_t deadline, char *answer, size_t capacity) {
+static bool read_answer(int fd, int64_t deadline, char *answer, size_t capacity,
+                        size_t *out_length) {
     size_t length = 0;
     for (;;) {
         int64_t left = deadline - now_ms();
@@ -62,15 +124,14 @@ static bool read_answer(int fd, int64_t deadline, char *answer, size_t capacity)
         if (ready < 0 && errno == EINTR) continue;
         if (ready <= 0) return false;
         char rest[256];
-        bool full = length + 1 == capacity;
-        ssize_t n =
-            read(fd, full ? rest : answer + length, full ? sizeof rest : capacity - 1 - length);
+        bool full = length == capacity;
+        ssize_t n = read(fd, full ? rest : answer + length, full ? sizeof rest : capacity - length);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) break;
         if (!full) length += (size_t)n;
         if (is_whole(answer, length)) break;
     }
-    answer[length] = '\0';
+    *out_length = length;
     return true;
 }
 
@@ -92,13 +153,14 @@ static bool reap(pid_t pid, int64_t deadline, int *out_status) {
     return false;
 }
 
-static pid_t spawn(const char *program, const char *path, int *out_fd) {
+static pid_t spawn(const char *program, const char *path, const char *threads, int *out_fd) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return -1;
     posix_spawn_file_actions_t actions;
     pid_t pid = -1;
     if (posix_spawn_file_actions_init(&actions) == 0) {
-        char *const argv[] = {(char *)(uintptr_t)program, (char *)(uintptr_t)path, NULL};
+        char *const argv[] = {(char *)(uintptr_t)program, (char *)(uintptr_t)path,
+                              (char *)(uintptr_t)threads, NULL};
         /* Descriptor 3 carries the answer; what the plugin prints goes nowhere. The pipe's end is
          * moved first: in a host that has closed its standard descriptors it may be one of them. */
         if (posix_spawn_file_actions_adddup2(&actions, ends[1], 3) != 0 ||
@@ -118,38 +180,53 @@ static pid_t spawn(const char *program, const char *path, int *out_fd) {
     return pid;
 }
 
-/* Takes the next line off *rest. */
-static const char *next_line(char **rest) {
-    char *line = *rest, *end = strchr(line, '\n');
-    if (end == NULL) return NULL;
-    *end = '\0';
-    *rest = end + 1;
-    return line;
+static void take_line(const answer_head *head, int i, char *out, size_t capacity) {
+    const size_t length = DHOWI_MIN(head->length[i], capacity - 1);
+    memcpy(out, head->line[i], length);
+    out[length] = '\0';
 }
 
-static bool take_answer(dhowi_plugin *plugin, char *answer) {
-    const char *lines[ANSWER_LINES];
-    for (size_t i = 0; i < DHOWI_COUNT(lines); i++) {
-        lines[i] = next_line(&answer);
-        if (lines[i] == NULL) return false;
-    }
+static bool take_answer(dhowi_plugin *plugin, const char *answer, size_t length) {
+    answer_head head;
     int64_t state;
-    if (strcmp(lines[0], k_first_line) != 0 ||
-        !dhowi_parse_i64(lines[1], strlen(lines[1]), 0, DHOW_PLUGIN_TIMED_OUT, &state)) {
+    char reason[sizeof plugin->reason], hint[sizeof plugin->hint];
+    if (!read_head(answer, length, &head) || length < answer_bytes(&head) ||
+        head.length[0] != strlen(k_first_line) ||
+        memcmp(head.line[0], k_first_line, head.length[0]) != 0 ||
+        !dhowi_parse_i64(head.line[1], head.length[1], 0, DHOW_PLUGIN_TIMED_OUT, &state))
         return false;
+    take_line(&head, 2, plugin->backend, sizeof plugin->backend);
+    take_line(&head, 3, plugin->version, sizeof plugin->version);
+    take_line(&head, 4, reason, sizeof reason);
+    take_line(&head, 5, hint, sizeof hint);
+    dhowi_plugin_say(plugin, (dhow_plugin_state)state, hint, "%s", reason);
+    if (state != DHOW_PLUGIN_READY || head.devices == 0) return true;
+    plugin->descs = dhowi_alloc_array((size_t)head.devices, sizeof *plugin->descs);
+    plugin->components = dhowi_alloc_array((size_t)head.components, sizeof *plugin->components);
+    if (plugin->descs == NULL || (plugin->components == NULL && head.components > 0)) {
+        dhowi_plugin_close(plugin); /* it is opened and asked here instead */
+        return true;
     }
-    (void)dhowi_copy_text(plugin->backend, sizeof plugin->backend, lines[2]);
-    (void)dhowi_copy_text(plugin->version, sizeof plugin->version, lines[3]);
-    dhowi_plugin_say(plugin, (dhow_plugin_state)state, lines[5], "%s", lines[4]);
+    const char *at = answer + head.bytes;
+    memcpy(plugin->descs, at, (size_t)head.devices * sizeof *plugin->descs);
+    at += (size_t)head.devices * sizeof *plugin->descs;
+    if (head.components > 0)
+        memcpy(plugin->components, at, (size_t)head.components * sizeof *plugin->components);
+    plugin->device_count = (uint32_t)head.devices;
+    plugin->component_count = (uint32_t)head.components;
+    plugin->components_listed = true;
     return true;
 }
 
 void dhowi_plugin_probe_isolated(dhowi_plugin *plugin, const char *probe_program,
                                  const dhow_host *host) {
-    char answer[ANSWER_BYTES] = "";
+    char *answer = dhowi_alloc(ANSWER_BYTES), threads[16];
     int fd = -1, exit_status = 0;
-    pid_t pid = spawn(probe_program, plugin->path, &fd);
+    size_t length = 0;
+    (void)snprintf(threads, sizeof threads, "%u", host->cpu_threads);
+    pid_t pid = answer != NULL ? spawn(probe_program, plugin->path, threads, &fd) : -1;
     if (pid < 0) {
+        dhowi_free(answer);
         host->log(host->user, DHOW_LOG_WARN,
                   "dhow-probe cannot be started; plugins are probed inside this process");
         dhowi_plugin_load(plugin);
@@ -157,7 +234,7 @@ void dhowi_plugin_probe_isolated(dhowi_plugin *plugin, const char *probe_program
         return;
     }
     int64_t deadline = now_ms() + PROBE_SECONDS * 1000;
-    bool answered = read_answer(fd, deadline, answer, sizeof answer);
+    bool answered = read_answer(fd, deadline, answer, ANSWER_BYTES, &length);
     (void)close(fd);
     bool ended = reap(pid, answered ? deadline : 0, &exit_status);
     if (!answered || !ended) {
@@ -169,11 +246,12 @@ void dhowi_plugin_probe_isolated(dhowi_plugin *plugin, const char *probe_program
                          "the plugin or its driver is broken; remove it or mend it",
                          "died of signal %d (%s) while it was loaded and probed",
                          WTERMSIG(exit_status), strsignal(WTERMSIG(exit_status)));
-    } else if (!take_answer(plugin, answer)) {
+    } else if (!take_answer(plugin, answer, length)) {
         dhowi_plugin_say(
             plugin, DHOW_PLUGIN_CRASHED, "a plugin must not end its process; remove it or mend it",
             "ended its process with status %d instead of answering", WEXITSTATUS(exit_status));
     } else if (plugin->state == DHOW_PLUGIN_READY) {
         dhowi_plugin_load(plugin);
     }
+    dhowi_free(answer);
 }

@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -116,12 +117,70 @@ void dhowi_plugin_probe(dhowi_plugin *plugin, const dhow_host *host) {
     }
 }
 
+/* The backend, or NULL with *err saying why. */
+static int32_t open_backend(dhowi_plugin *plugin, const dhow_host *host, dhow_error *err) {
+    void *self = NULL;
+    int32_t code = plugin->api.open(host, &self, err);
+    plugin->self = code == DHOW_OK ? self : NULL;
+    return code;
+}
+
+dhow_status dhowi_plugin_start(dhowi_plugin *plugin, const dhow_host *host) {
+    static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
+    if (plugin->self != NULL) return DHOW_OK;
+    dhow_error err;
+    dhowi_error_init(&err);
+    pthread_mutex_lock(&starting);
+    int32_t code = plugin->self == NULL ? open_backend(plugin, host, &err) : DHOW_OK;
+    const bool started = plugin->self != NULL;
+    pthread_mutex_unlock(&starting);
+    if (started) return DHOW_OK;
+    dhow_status status = code != DHOW_OK ? dhowi_error_take(&err, code) : DHOW_UNAVAILABLE;
+    return dhowi_fail_native(status, err.native_code, "the backend %s cannot be opened: %s",
+                             plugin->backend, err.message);
+}
+
+void dhowi_plugin_describe(const dhowi_plugin *plugin, uint32_t index, dhow_device_desc *d) {
+    dhow_error err;
+    dhowi_error_init(&err);
+    memset(d, 0, sizeof *d);
+    d->struct_size = (uint32_t)sizeof *d;
+    int32_t code = plugin->api.device_describe(plugin->self, index, d, &err);
+    if (code != DHOW_OK) {
+        (void)dhowi_error_take(&err, code);
+        (void)snprintf(d->name, sizeof d->name, "(no description: %.100s)", err.message);
+    }
+    d->name[sizeof d->name - 1] = d->driver[sizeof d->driver - 1] = '\0';
+    d->uuid[sizeof d->uuid - 1] = d->pci[sizeof d->pci - 1] = '\0';
+    bool power_of_two = d->offset_align != 0 && (d->offset_align & (d->offset_align - 1)) == 0;
+    if (!power_of_two || d->offset_align > 4096) d->offset_align = 256;
+    if ((d->index_bits & 96u) == 0) d->index_bits = 64;
+}
+
+void dhowi_plugin_list_components(dhowi_plugin *plugin) {
+    enum { MAX_COMPONENTS = 8 };
+    if (plugin->components_listed || plugin->self == NULL) return;
+    plugin->components_listed = true;
+    plugin->components = dhowi_alloc_array(MAX_COMPONENTS, sizeof *plugin->components);
+    if (plugin->components == NULL) return;
+    for (uint32_t i = 0; i < MAX_COMPONENTS; i++) {
+        dhow_component *c = &plugin->components[i];
+        dhow_error err;
+        dhowi_error_init(&err);
+        c->struct_size = (uint32_t)sizeof *c;
+        if (plugin->api.component(plugin->self, i, c, &err) != DHOW_OK) break;
+        c->name[sizeof c->name - 1] = c->purpose[sizeof c->purpose - 1] = '\0';
+        c->detail[sizeof c->detail - 1] = '\0';
+        plugin->component_count = i + 1;
+    }
+}
+
 void dhowi_plugin_open(dhowi_plugin *plugin, const dhow_host *host) {
     dhow_error err;
     dhowi_error_init(&err);
     uint32_t devices = 0;
-    int32_t code = plugin->api.open(host, &plugin->self, &err);
-    if (code != DHOW_OK) plugin->self = NULL;
+    if (plugin->descs != NULL) return;
+    int32_t code = open_backend(plugin, host, &err);
     if (code == DHOW_OK && plugin->self != NULL)
         code = plugin->api.device_count(plugin->self, &devices, &err);
     if (code != DHOW_OK) {
@@ -146,5 +205,7 @@ void dhowi_plugin_close(dhowi_plugin *plugin) {
     if (plugin->self != NULL) plugin->api.close(plugin->self);
     plugin->self = NULL;
     dhowi_free(plugin->components);
+    dhowi_free(plugin->descs);
     plugin->components = NULL;
+    plugin->descs = NULL;
 }

@@ -7,6 +7,7 @@
 #define DHOWI_PLUGIN_PLUGIN_H_
 
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/error.h"
@@ -21,11 +22,18 @@ typedef struct dhowi_plugin {
     char hint[256];
     uint64_t device_id, inode; /* of the file, to find it twice */
     dhow_plugin api;           /* our copy; slots the plugin lacks are stubs */
-    void *self;                /* what its open() gave; NULL until then */
+    _Atomic(void *) self;      /* what its open() gave; NULL until then */
+    /* Of a backend that another process has described: it is opened here with its first device. */
+    dhow_device_desc *descs;
     dhow_component *components;
     uint32_t component_count, device_count;
     bool components_listed;
 } dhowi_plugin;
+
+/* Whether the backend's devices are to be had. */
+static inline bool dhowi_plugin_serves(const dhowi_plugin *plugin) {
+    return plugin->self != NULL || plugin->descs != NULL;
+}
 
 /* Sets state, reason and hint. */
 void dhowi_plugin_say(dhowi_plugin *plugin, dhow_plugin_state state, const char *hint,
@@ -36,8 +44,14 @@ void dhowi_plugin_say(dhowi_plugin *plugin, dhow_plugin_state state, const char 
 void dhowi_plugin_load(dhowi_plugin *plugin);
 /* Asks the loaded plugin whether it works here. */
 void dhowi_plugin_probe(dhowi_plugin *plugin, const dhow_host *host);
-/* Starts the probed plugin's backend and counts its devices. */
+/* Starts the probed plugin's backend and counts its devices; a described one is left for later. */
 void dhowi_plugin_open(dhowi_plugin *plugin, const dhow_host *host);
+/* Starts the backend now, if that has not been done. Any thread. */
+dhow_status dhowi_plugin_start(dhowi_plugin *plugin, const dhow_host *host);
+/* Fills in what one device of the opened backend is, made safe to read. */
+void dhowi_plugin_describe(const dhowi_plugin *plugin, uint32_t index, dhow_device_desc *out);
+/* Asks the opened backend for optional libraries, once. */
+void dhowi_plugin_list_components(dhowi_plugin *plugin);
 /* Ends the backend. The library stays: code that ran is never unloaded. */
 void dhowi_plugin_close(dhowi_plugin *plugin);
 
@@ -46,11 +60,12 @@ void dhowi_plugin_close(dhowi_plugin *plugin);
 bool dhowi_plugin_take_table(const dhow_plugin *table, uint64_t available, dhow_plugin *api,
                              char *reason, size_t capacity);
 
-/* Loads and probes in a process of its own, which answers for crashes, exits and hangs; afterwards
- * the file is loaded here too if it was READY. `probe_program` is the path of dhow-probe. */
+/* Loads, probes and describes in a process of its own, which answers for crashes, exits and hangs;
+ * afterwards the file is loaded here too if it was READY, and not opened: some drivers take longer
+ * to start than everything else. `probe_program` is the path of dhow-probe. */
 void dhowi_plugin_probe_isolated(dhowi_plugin *plugin, const char *probe_program,
                                  const dhow_host *host);
-/* The other side: what dhow-probe prints about a plugin. */
-void dhowi_plugin_print_answer(const dhowi_plugin *plugin, int fd);
+/* The other side: what dhow-probe says about a plugin, opened if it was READY. */
+void dhowi_plugin_print_answer(dhowi_plugin *plugin, int fd);
 
 #endif /* DHOWI_PLUGIN_PLUGIN_H_ */

@@ -176,7 +176,7 @@ static void find_probe_program(dhowi_registry *registry, const char *own) {
 
 static bool backend_is_taken(const dhowi_registry *registry, const dhowi_plugin *plugin) {
     for (const dhowi_plugin *p = registry->plugins; p < plugin; p++) {
-        if (p->self != NULL && strcmp(p->backend, plugin->backend) == 0) return true;
+        if (dhowi_plugin_serves(p) && strcmp(p->backend, plugin->backend) == 0) return true;
     }
     return false;
 }
@@ -260,27 +260,8 @@ const dhowi_plugin *dhowi_registry_find(const dhowi_registry *registry, const ch
     for (uint32_t i = 0; i < registry->count; i++) {
         const dhowi_plugin *p = &registry->plugins[i];
         if (strlen(p->backend) != length || memcmp(p->backend, backend, length) != 0) continue;
-        if (p->self != NULL) return p;
+        if (dhowi_plugin_serves(p)) return p;
         if (found == NULL) found = p;
     }
     return found;
-}
-
-void dhowi_registry_list_components(dhowi_registry *registry, dhowi_plugin *plugin) {
-    (void)registry;
-    enum { MAX_COMPONENTS = 8 };
-    if (plugin->components_listed || plugin->self == NULL) return;
-    plugin->components_listed = true;
-    plugin->components = dhowi_alloc_array(MAX_COMPONENTS, sizeof *plugin->components);
-    if (plugin->components == NULL) return;
-    for (uint32_t i = 0; i < MAX_COMPONENTS; i++) {
-        dhow_component *c = &plugin->components[i];
-        dhow_error err;
-        dhowi_error_init(&err);
-        c->struct_size = (uint32_t)sizeof *c;
-        if (plugin->api.component(plugin->self, i, c, &err) != DHOW_OK) break;
-        c->name[sizeof c->name - 1] = c->purpose[sizeof c->purpose - 1] = '\0';
-        c->detail[sizeof c->detail - 1] = '\0';
-        plugin->component_count = i + 1;
-    }
 }

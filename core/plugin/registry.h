@@ -34,8 +34,6 @@ void dhowi_registry_fini(dhowi_registry *registry);
  */
 const dhowi_plugin *dhowi_registry_find(const dhowi_registry *registry, const char *backend,
                                         size_t length);
-/* Asks for optional libraries, once. */
-void dhowi_registry_list_components(dhowi_registry *registry, dhowi_plugin *plugin);
 
 /* ---- DHOW_BACKENDS ---- */
 

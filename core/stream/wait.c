@@ -333,7 +333,7 @@ dhow_status dhowi_stream_wait_mark(dhow_stream *stream, dhowi_mark mark) {
     if (!dhowi_device_is_host(stream->device)) {
         dhow_stream *other = hold(mark);
         if (other == NULL && dhowi_mark_done(mark)) return DHOW_OK;
-        if (other != NULL && other->device->backend == stream->device->backend) {
+        if (other != NULL && other->device->plugin == stream->device->plugin) {
             dhow_status status = wait_same_backend(stream, other, mark.number);
             dhow_stream_release(other);
             return status;
@@ -347,7 +347,7 @@ dhow_status dhowi_stream_wait_mark(dhow_stream *stream, dhowi_mark mark) {
 dhow_status dhowi_stream_wait_event(dhow_stream *stream, dhow_device *device, void *event,
                                     dhowi_mark mark) {
     if (dhowi_mark_done(mark) || mark.timeline == &stream->timeline) return DHOW_OK;
-    bool native = device->backend == stream->device->backend && !dhowi_device_is_host(device);
+    bool native = device->plugin == stream->device->plugin && !dhowi_device_is_host(device);
     DHOWI_TRY(native ? plugin_wait(stream, event) : dhowi_stream_wait_mark(stream, mark));
     /* The wait counts as work: those who follow the stream's present end follow the event as well.
      */

@@ -3,6 +3,7 @@
  * A plugin with one host-memory device, small and right - until a macro spoils it. Each bad plugin
  * of tests/plugins/CMakeLists.txt is this file with one fault switched on.
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,7 +97,7 @@ static int32_t misbehave(dhow_probe *out, dhow_error *err) {
 #elif defined(PROBE_FAILS)
     return say(err, DHOW_UNAVAILABLE, "the %s%n of the driver is wrong");
 #elif defined(PROBE_PRINTS)
-    (void)printf("dhow-probe 1\n0\nplain\n1.0\n\n\n");
+    (void)printf("dhow-probe 2\n0\nplain\n1.0\n\n\n0 0\n");
     (void)fprintf(stderr, "noise\n");
     (void)fflush(NULL);
 #elif defined(PROBE_WRITES_ON_3)
@@ -123,6 +124,14 @@ static int32_t open_backend(const dhow_host *host, void **out, dhow_error *err) 
     g_host = host;
 #if defined(OPEN_FAILS)
     return say(err, DHOW_UNAVAILABLE, "the driver went away");
+#elif defined(OPEN_CRASHES)
+    *out = NULL;
+    return raise(SIGSEGV);
+#elif defined(OPEN_FAILS_IN_PROGRAMS)
+    if (strcmp(program_invocation_short_name, "dhow-probe") != 0)
+        return say(err, DHOW_UNAVAILABLE, "the driver went away");
+    *out = &g_host;
+    return DHOW_OK;
 #elif defined(OPEN_GIVES_NULL)
     *out = NULL;
     return DHOW_OK;

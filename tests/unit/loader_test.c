@@ -109,6 +109,7 @@ CASE(a_missing_driver_is_told_in_one_line, "probe_says_no_driver", NO_DRIVER,
 CASE(probe_texts_without_an_end_are_cut, "probe_text_unterminated", NO_DRIVER, "rrrr", "hhhh")
 CASE(a_backend_that_does_not_open_is_init_failed, "open_fails", INIT_FAILED,
      "open failed: UNAVAILABLE: the driver went away", "")
+CASE(a_crash_in_open_is_survived, "open_crashes", CRASHED, "died of signal 11", "broken")
 CASE(a_backend_that_opens_as_nothing_is_init_failed, "open_gives_null", INIT_FAILED, "gave nothing",
      "")
 CASE(a_backend_without_devices_is_no_device, "count_zero", NO_DEVICE, "shows no device", "")
@@ -135,6 +136,22 @@ Test(loader, a_device_that_cannot_be_described_is_listed_with_the_reason) {
     OK(dhow_device_get(context, "plain:0", &device));
     OK(dhow_device_get_info(device, &info));
     SAYS(info.description, "the device is shy");
+    dhow_context_release(context);
+}
+
+/* Starting a driver can take longer than all the rest, and whoever lists devices uses none. */
+Test(loader, a_backend_described_by_another_process_is_opened_with_its_first_device) {
+    dhow_context *context = open_beside(DHOW_TEST_BAD_DIR "/open_fails_in_programs", NULL);
+    dhow_plugin_record r = record_in(context, DHOW_TEST_BAD_DIR "/open_fails_in_programs");
+    dhow_device *device;
+    dhow_device_info info;
+    cr_assert_eq(r.state, DHOW_PLUGIN_READY, "%s", r.reason);
+    OK(dhow_device_get(context, "plain", &device));
+    OK(dhow_device_get_info(device, &info));
+    cr_assert_eq(info.compute_units, 1);
+    cr_assert_eq(dhow_device_open(device), DHOW_UNAVAILABLE);
+    SAYS(dhow_last_error(), "cannot be opened: the driver went away");
+    computes(context, "cpu");
     dhow_context_release(context);
 }
 
