@@ -24,8 +24,9 @@ bool dhowi_wire_join(dhowi_wire *wire, const dhowi_wire *inside) {
 
 dhowi_wire dhowi_wire_inside(const dhowi_wire *wire, dhowi_slice bytes) {
     dhowi_wire inside = *wire;
-    inside.at = bytes.data;
-    inside.end = bytes.data + bytes.length;
+    /* A number where a message should be has no bytes: an empty message. */
+    inside.at = bytes.data != NULL ? bytes.data : wire->end;
+    inside.end = inside.at + bytes.length;
     inside.status = DHOW_OK;
     return inside;
 }

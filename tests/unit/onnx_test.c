@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ONNX files from strangers: cut, flipped, too deep, in a circle, with absurd sizes, reaching for other
- * files. Each gives a status that names the place, or a model that runs or refuses.
+ * ONNX files from strangers: cut, flipped, too deep, in a circle, with absurd sizes, reaching for
+ * other files. Each gives a status that names the place, or a model that runs or refuses.
  */
+#include "formats/onnx.h"
+
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "dhow/dhow.h"
-#include "formats/onnx.h"
 #include "onnx_writer.h"
 
 static dhow_context *g_context;
@@ -232,8 +234,8 @@ static void expect_refusal(bytes *file, dhow_status status, const char *text) {
     dhow_model *model;
     dhow_status got = load(file, &model);
     cr_assert_eq(got, status, "%s: %s", dhow_status_name(got), dhow_last_error());
-    cr_assert_not_null(strstr(dhow_last_error(), text), "'%s' does not say '%s'",
-                       dhow_last_error(), text);
+    cr_assert_not_null(strstr(dhow_last_error(), text), "'%s' does not say '%s'", dhow_last_error(),
+                       text);
     bytes_free(file);
 }
 
@@ -344,12 +346,62 @@ Test(onnx, wrong_groups_are_told_in_words) {
     cr_assert_eq(load(&file, &model), DHOW_OK, "%s", dhow_last_error());
     cr_assert_eq(dhow_tensor_full(dhow_model_device(model), DHOW_F32, 4, image, 0, &in), DHOW_OK);
     cr_assert_eq(dhow_model_run(model, NULL, &in, 1, &out, 1), DHOW_INVALID_ARGUMENT);
-    cr_assert_not_null(strstr(dhow_last_error(), "Conv (node 'conv1', opset 11): group 3 does not "
-                                                 "divide 64 input channels"),
+    cr_assert_not_null(strstr(dhow_last_error(),
+                              "Conv (node 'conv1', opset 11): group 3 does not "
+                              "divide 64 input channels"),
                        "%s", dhow_last_error());
     dhow_tensor_release(in);
     dhow_model_release(model);
     bytes_free(&file);
+}
+
+/* ---- memory ---- */
+
+static int64_t g_allocations_left;
+static bool fail_after(size_t size) {
+    (void)size;
+    return g_allocations_left-- > 0;
+}
+
+/* Loads and runs with the n-th allocation failing; true when none did. */
+static bool run_short_of_memory(const bytes *file, int32_t rank, const int64_t *shape, int64_t n) {
+    dhow_model *model = NULL;
+    dhow_tensor *in, *out = NULL;
+    dhow_device *cpu;
+    cr_assert_eq(dhow_device_get(g_context, "cpu", &cpu), DHOW_OK);
+    cr_assert_eq(dhow_tensor_full(cpu, DHOW_F32, rank, shape, 0.5, &in), DHOW_OK);
+    g_allocations_left = n;
+    dhowi_alloc_set_hook(fail_after);
+    dhow_status status = load(file, &model);
+    if (status == DHOW_OK) status = dhow_model_run(model, NULL, &in, 1, &out, 1);
+    dhowi_alloc_set_hook(NULL);
+    cr_assert(status == DHOW_OK || status == DHOW_OUT_OF_MEMORY, "allocation %d: %s: %s", (int)n,
+              dhow_status_name(status), dhow_last_error());
+    if (status == DHOW_OUT_OF_MEMORY && model != NULL) { /* and works when there is memory again */
+        cr_assert_eq(dhow_model_run(model, NULL, &in, 1, &out, 1), DHOW_OK, "after %d: %s", (int)n,
+                     dhow_last_error());
+    }
+    dhow_tensor_release(in);
+    dhow_tensor_release(out);
+    dhow_model_release(model);
+    return g_allocations_left > 0;
+}
+
+Test(onnx, every_allocation_may_fail_and_nothing_is_lost) {
+    bytes (*makers[])(void) = {dense_model, branch_model, unsorted_model};
+    const int64_t shapes[][2] = {{2, 4}, {4, 0}, {2, 4}};
+    const int32_t ranks[] = {2, 1, 2};
+    for (int m = 0; m < 3; m++) {
+        bytes file = makers[m]();
+        (void)run_short_of_memory(&file, ranks[m], shapes[m], INT32_MAX); /* fills caches */
+        int64_t live = dhowi_alloc_live();
+        int64_t n = 0;
+        while (!run_short_of_memory(&file, ranks[m], shapes[m], n)) n++;
+        cr_assert_gt(n, 20, "model %d takes %d allocations", m, (int)n);
+        cr_assert_leq(dhowi_alloc_live(), live + 4, "model %d: %d blocks are lost", m,
+                      (int)(dhowi_alloc_live() - live));
+        bytes_free(&file);
+    }
 }
 
 /* ---- external data ---- */
