@@ -506,18 +506,6 @@ static int32_t run_timed(dhow_model *m, dhowi_segment *seg, void *stream, uint32
     return code;
 }
 
-static int32_t run_commands(dhow_model *m, dhowi_segment *seg, void *stream, uint32_t *at,
-                            dhow_error *err) {
-    dhowi_command *const *commands = seg->recorder.commands;
-    for (uint32_t i = 0; i < seg->recorder.command_count; i++) {
-        int32_t code = dhowi_command_run(commands[i], m->device, stream, err);
-        if (code == DHOW_OK) continue;
-        *at = i;
-        return code;
-    }
-    return DHOW_OK;
-}
-
 static dhow_status run_segment(dhow_model *m, dhowi_plan_of_model *plan, uint32_t index,
                                dhowi_run_io *io) {
     dhowi_segment *seg = &plan->segments[index];
@@ -543,7 +531,7 @@ static dhow_status run_segment(dhow_model *m, dhowi_plan_of_model *plan, uint32_
     dhow_status status = dhowi_stream_begin(io->stream, uses, count);
     if (status == DHOW_OK) {
         int32_t code = m->profiling ? run_timed(m, seg, io->stream->native, &at, &err)
-                                    : run_commands(m, seg, io->stream->native, &at, &err);
+                                    : dhowi_segment_run(m->device, seg, io->stream, &at, &err);
         (void)dhowi_stream_end(io->stream, uses, count, DHOW_OK);
         if (code != DHOW_OK)
             status = failed(m, plan, seg, seg->recorder.commands[at]->step, &err, code);
@@ -587,6 +575,7 @@ void dhowi_plan_end(dhowi_plan_of_model *plan) {
         dhowi_segment *seg = &plan->segments[i];
         /* Commands still running may read constants of the plan. */
         if (seg->arena != NULL) (void)dhowi_hazard_wait(&seg->arena->hazard, DHOW_ACCESS_WRITE);
+        dhowi_segment_end_graphs(seg->recorder.device, seg);
         dhow_tensor_release(seg->guard);
         dhow_tensor_release(seg->guard_host);
         if (seg->arena != NULL) dhowi_storage_release(seg->arena);

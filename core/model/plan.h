@@ -17,6 +17,15 @@ typedef struct dhowi_relocation {
     uint32_t slot; /* input, or input_count + output */
 } dhowi_relocation;
 
+enum { DHOWI_SEGMENT_GRAPHS = 4 };
+
+/* A segment recorded for certain tensors, see replay.c. */
+typedef struct dhowi_segment_graph {
+    uint64_t *bound; /* handle and offset of each relocation */
+    uint32_t runs;   /* before it was recorded */
+    void *native;    /* NULL until then */
+} dhowi_segment_graph;
+
 typedef struct dhowi_segment {
     dhowi_recorder recorder;
     dhowi_storage *arena; /* NULL when nothing needs one */
@@ -24,9 +33,13 @@ typedef struct dhowi_segment {
     dhowi_relocation *relocations;
     uint32_t relocation_count, relocation_capacity;
     uint32_t first_step, step_count;
-    dhow_tensor *guard;      /* what the next segment depends on; NULL for the last one */
-    dhow_tensor *guard_host; /* its values when the plan was made */
-    int64_t *nanoseconds;    /* by step, while profiling */
+    dhow_tensor *guard;          /* what the next segment depends on; NULL for the last one */
+    dhow_tensor *guard_host;     /* its values when the plan was made */
+    int64_t *nanoseconds;        /* by step, while profiling */
+    const dhow_capture *capture; /* NULL: commands are submitted one by one */
+    bool capture_known;
+    dhowi_segment_graph graphs[DHOWI_SEGMENT_GRAPHS];
+    uint32_t graph_count;
 } dhowi_segment;
 
 struct dhowi_plan_of_model {
@@ -54,6 +67,12 @@ dhow_status dhowi_plan_make(dhow_model *m, dhowi_run_io *io, const int64_t *key,
 /* Replays; *stale says that values differ from those the plan was made for. */
 dhow_status dhowi_plan_replay(dhow_model *m, dhowi_plan_of_model *plan, dhowi_run_io *io,
                               bool *stale);
+/* Submits a bound segment, as a graph of the device where that is possible; under the stream's
+ * mutex. *at is the command that failed. */
+int32_t dhowi_segment_run(dhow_device *device, dhowi_segment *seg, dhow_stream *stream,
+                          uint32_t *at, dhow_error *err);
+/* When its runs have ended. */
+void dhowi_segment_end_graphs(dhow_device *device, dhowi_segment *seg);
 /* Lowers the model for the shapes it declares, to find out early what the device lacks. What it
  * cannot know without inputs it lets pass. */
 dhow_status dhowi_plan_trial(dhow_model *m);

@@ -71,7 +71,7 @@ static void forget_uses(dhowi_recorded_uses *r) {
 
 /* ---- recording ---- */
 
-static const dhow_capture *capture_of(dhow_device *device) {
+const dhow_capture *dhowi_capture_of(dhow_device *device) {
     const dhow_capture *api =
         device->api->get_extension(dhowi_device_native(device), "dhow.graph/1");
     return api != NULL && api->struct_size >= sizeof *api ? api : NULL;
@@ -103,7 +103,7 @@ static dhow_status run_recorded(dhow_graph *g) {
  */
 static dhow_status make_native(dhow_graph *g) {
     dhow_device *device = g->stream->device;
-    g->api = capture_of(device);
+    g->api = dhowi_capture_of(device);
     if (g->api == NULL) {
         (void)snprintf(g->reason, sizeof g->reason, "%s records no graphs", device->name);
         return DHOW_OK;

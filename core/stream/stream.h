@@ -69,6 +69,8 @@ dhow_status dhowi_stream_end(dhow_stream *stream, const dhowi_use *uses, uint32_
 
 /* ---- recording a graph, see graph.c ---- */
 
+/* The device's dhow.graph/1, or NULL. */
+const dhow_capture *dhowi_capture_of(dhow_device *device);
 /* While the stream records: notes what a submission uses, and returns true. */
 bool dhowi_stream_note_uses(dhow_stream *stream, const dhowi_use *uses, uint32_t count);
 /* UNSUPPORTED while the stream records: "<what> cannot be recorded in a graph". */

@@ -184,6 +184,34 @@ Test(cuda_plugin, a_driver_without_a_function_is_too_old_to_open_a_device) {
     cuda->close(backend);
 }
 
+Test(cuda_plugin, a_description_survives_whatever_the_driver_refuses) {
+    static const char *const functions[] = {"cudaDeviceGetPCIBusId",
+                                            "cudaDriverGetVersion",
+                                            "cudaGetDeviceProperties",
+                                            "cudaRuntimeGetVersion",
+                                            "cudaDeviceGetAttribute",
+                                            "cudaDeviceCanAccessPeer",
+                                            "nvmlInit_v2",
+                                            "nvmlDeviceGetHandleByPciBusId_v2",
+                                            "nvmlDeviceGetMemoryInfo"};
+    static const int codes[] = {1, 2, 100, 700, 999};
+    for (size_t f = 0; f < sizeof functions / sizeof functions[0]; f++) {
+        for (size_t c = 0; c < sizeof codes / sizeof codes[0]; c++) {
+            dhow_device_desc desc = {.struct_size = sizeof desc};
+            char faults[96];
+            (void)snprintf(faults, sizeof faults, "%s@1+=%d", functions[f], codes[c]);
+            load("devices=2", faults);
+            OK(cuda->open(&host, &backend, &err));
+            const int32_t status = cuda->device_describe(backend, 1, &desc, &err);
+            const bool needed = strcmp(functions[f], "cudaGetDeviceProperties") == 0;
+            cr_assert_eq(status != DHOW_OK, needed, "%s: %d: %s", faults, status, err.message);
+            if (!needed) cr_assert_str_eq(desc.name, "Fake GPU 1", "%s", faults);
+            cr_assert(fakecuda_call_count(functions[f]) > 0, "%s is not called", functions[f]);
+            cuda->close(backend);
+        }
+    }
+}
+
 Test(cuda_plugin, devices_are_described_without_a_context) {
     dhow_device_desc desc = {.struct_size = sizeof desc};
     load("devices=2,memory=64M,cc=86,ecc=0,peer=0", NULL);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Segments as graphs of the device: commands that keep coming with the same tensors are recorded
+ * and replayed as one piece, where the device offers dhow.graph/1. A graph holds addresses, so
+ * there is one for each set of tensors, up to a few.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "model/plan.h"
+#include "stream/stream.h"
+
+enum { RUNS_BEFORE_RECORDING = 3 };
+
+static int32_t run_commands(dhow_device *device, dhowi_segment *seg, void *stream, uint32_t *at,
+                            dhow_error *err) {
+    dhowi_command *const *commands = seg->recorder.commands;
+    for (uint32_t i = 0; i < seg->recorder.command_count; i++) {
+        int32_t code = dhowi_command_run(commands[i], device, stream, err);
+        if (code == DHOW_OK) continue;
+        *at = i;
+        return code;
+    }
+    return DHOW_OK;
+}
+
+/* NULL where the device records nothing, or a command cannot be recorded. */
+static const dhow_capture *capture_of(dhow_device *device, dhowi_segment *seg) {
+    if (seg->capture_known) return seg->capture;
+    seg->capture_known = true;
+    for (uint32_t i = 0; i < seg->recorder.command_count; i++)
+        if (seg->recorder.commands[i]->kind == DHOWI_COMMAND_HOST) return NULL;
+    if (seg->recorder.command_count < 2) return NULL; /* nothing to save */
+    seg->capture = dhowi_capture_of(device);
+    return seg->capture;
+}
+
+/* The graph of the tensors bound now, or an entry to count them; NULL when there is no room. */
+static dhowi_segment_graph *entry_of(dhowi_segment *seg) {
+    const size_t words = (size_t)seg->relocation_count * 2;
+    uint64_t *bound = dhowi_alloc_array(words + 1, sizeof *bound);
+    if (bound == NULL) return NULL;
+    for (uint32_t i = 0; i < seg->relocation_count; i++) {
+        bound[2 * i] = *seg->relocations[i].handle;
+        bound[2 * i + 1] = *seg->relocations[i].offset;
+    }
+    uint32_t i = 0;
+    while (i < seg->graph_count && memcmp(seg->graphs[i].bound, bound, words * sizeof *bound) != 0)
+        i++;
+    if (i < seg->graph_count || i == DHOWI_SEGMENT_GRAPHS) {
+        dhowi_free(bound);
+        return i < seg->graph_count ? &seg->graphs[i] : NULL;
+    }
+    seg->graphs[seg->graph_count++] = (dhowi_segment_graph){.bound = bound};
+    return &seg->graphs[i];
+}
+
+/* Nothing runs. What cannot be recorded is submitted each time from now on, and the log says why.
+ */
+static void record(dhow_device *device, dhowi_segment *seg, dhowi_segment_graph *entry,
+                   void *stream) {
+    dhow_error err;
+    uint32_t at;
+    dhowi_error_init(&err);
+    int32_t code = seg->capture->begin(stream, &err);
+    if (code == DHOW_OK) {
+        code = run_commands(device, seg, stream, &at, &err);
+        dhow_error ending;
+        dhowi_error_init(&ending);
+        const int32_t ended =
+            seg->capture->end(stream, code == DHOW_OK ? &entry->native : NULL, &ending);
+        if (code == DHOW_OK && ended != DHOW_OK) {
+            code = ended;
+            err = ending;
+        }
+    }
+    if (code == DHOW_OK) return;
+    entry->native = NULL;
+    seg->capture = NULL;
+    (void)dhowi_error_take(&err, code);
+    dhowi_log_line(&device->context->log, DHOW_LOG_INFO,
+                   "%s: a model's steps are submitted one by one: %s", device->name, err.message);
+}
+
+int32_t dhowi_segment_run(dhow_device *device, dhowi_segment *seg, dhow_stream *stream,
+                          uint32_t *at, dhow_error *err) {
+    void *native = stream->native;
+    dhowi_segment_graph *entry = NULL;
+    if (stream->recording == NULL && capture_of(device, seg) != NULL) entry = entry_of(seg);
+    if (entry != NULL && entry->native == NULL && entry->runs++ == RUNS_BEFORE_RECORDING)
+        record(device, seg, entry, native);
+    if (entry != NULL && entry->native != NULL) {
+        *at = 0;
+        return seg->capture->launch(entry->native, native, err);
+    }
+    return run_commands(device, seg, native, at, err);
+}
+
+void dhowi_segment_end_graphs(dhow_device *device, dhowi_segment *seg) {
+    const dhow_capture *capture = seg->graph_count > 0 ? dhowi_capture_of(device) : NULL;
+    for (uint32_t i = 0; i < seg->graph_count; i++) {
+        if (seg->graphs[i].native != NULL) capture->destroy(seg->graphs[i].native);
+        dhowi_free(seg->graphs[i].bound);
+    }
+    seg->graph_count = 0;
+}

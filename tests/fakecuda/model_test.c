@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Models on CUDA: runs that come again with the same tensors become graphs, and compute the same.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "dhow/dhow.h"
+#include "fakecuda.h"
+
+#define OK(call) cr_assert_eq((call), DHOW_OK, "%s: %s", #call, dhow_last_error())
+
+enum { BATCH = 3, IN = 8, HIDDEN = 16, OUT = 4 };
+
+static dhow_context *g_context;
+static dhow_model *g_model;
+static dhow_device *g_device;
+
+static void fill(float *values, size_t count, unsigned seed) {
+    for (size_t i = 0; i < count; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        values[i] = (float)(int)(seed >> 16 & 255) / 128.0f - 1.0f;
+    }
+}
+
+static void set(const char *name, int32_t rank, const int64_t *shape, size_t count) {
+    float values[IN * HIDDEN];
+    dhow_device *cpu;
+    dhow_tensor *t;
+    fill(values, count, (unsigned)count);
+    OK(dhow_device_get(g_context, "cpu", &cpu));
+    OK(dhow_tensor_from_data(cpu, DHOW_F32, rank, shape, values, &t));
+    OK(dhow_model_set_parameter(g_model, name, t));
+    dhow_tensor_release(t);
+}
+
+static void begin(const char *faults) {
+    dhow_model_value v;
+    cr_assert(fakecuda_reset(NULL, faults, NULL, 0));
+    OK(dhow_context_create(NULL, &g_context));
+    OK(dhow_model_create(g_context, &g_model));
+    OK(dhow_model_input(g_model, "x", DHOW_F32, DHOW_SHAPE(-1, IN), &v));
+    OK(dhow_model_linear(g_model, "a", v, IN, HIDDEN, 1, &v));
+    OK(dhow_model_gelu(g_model, v, &v));
+    OK(dhow_model_linear(g_model, "b", v, HIDDEN, OUT, 0, &v));
+    OK(dhow_model_softmax(g_model, v, 1, &v));
+    OK(dhow_model_output(g_model, "y", v));
+    set("a.weight", DHOW_SHAPE(HIDDEN, IN), HIDDEN * IN);
+    set("a.bias", DHOW_SHAPE(HIDDEN), HIDDEN);
+    set("b.weight", DHOW_SHAPE(OUT, HIDDEN), OUT * HIDDEN);
+}
+
+static void setup(void) { begin(NULL); }
+static void setup_without_graphs(void) { begin("cudaStreamBeginCapture@1+=801"); }
+
+static void teardown(void) {
+    dhow_model_release(g_model);
+    dhow_context_release(g_context);
+    cr_assert_eq(fakecuda_complaints(), 0, "%s", fakecuda_first_complaint());
+    cr_assert_eq(fakecuda_live_objects(NULL), 0, "objects of CUDA are left");
+}
+
+static void run_on(const float *x, float *y, dhow_tensor *in, dhow_tensor *out) {
+    OK(dhow_tensor_write(in, x, BATCH * IN * sizeof *x));
+    OK(dhow_model_run(g_model, NULL, &in, 1, &out, 1));
+    OK(dhow_tensor_read(out, y, BATCH * OUT * sizeof *y));
+}
+
+static void tensors(dhow_tensor **in, dhow_tensor **out) {
+    OK(dhow_tensor_create(g_device, DHOW_F32, DHOW_SHAPE(BATCH, IN), in));
+    OK(dhow_tensor_create(g_device, DHOW_F32, DHOW_SHAPE(BATCH, OUT), out));
+}
+
+/* What the CPU computes for this input. */
+static void reference(const float *x, float *y) {
+    dhow_tensor *in, *out;
+    OK(dhow_device_get(g_context, "cpu", &g_device));
+    OK(dhow_model_to(g_model, g_device));
+    tensors(&in, &out);
+    run_on(x, y, in, out);
+    dhow_tensor_release(in);
+    dhow_tensor_release(out);
+}
+
+static void expect_close(const float *got, const float *want, int run) {
+    for (int i = 0; i < BATCH * OUT; i++)
+        cr_assert(got[i] - want[i] < 1e-5f && want[i] - got[i] < 1e-5f, "run %d: %g, not %g", run,
+                  (double)got[i], (double)want[i]);
+}
+
+Test(model, runs_with_the_same_tensors_become_a_graph, .init = setup, .fini = teardown) {
+    enum { INPUTS = 5 };
+    float x[INPUTS][BATCH * IN], want[INPUTS][BATCH * OUT], y[BATCH * OUT];
+    for (int i = 0; i < INPUTS; i++) {
+        fill(x[i], BATCH * IN, 77u + (unsigned)i);
+        reference(x[i], want[i]);
+    }
+    dhow_tensor *in[2], *out[2];
+    OK(dhow_device_get(g_context, "cuda:0", &g_device));
+    OK(dhow_model_to(g_model, g_device));
+    for (int i = 0; i < 2; i++) tensors(&in[i], &out[i]);
+    /* Two sets of tensors in turns, as in double buffering. */
+    for (int run = 0; run < 20; run++) {
+        run_on(x[run % INPUTS], y, in[run % 2], out[run % 2]);
+        expect_close(y, want[run % INPUTS], run);
+    }
+    cr_assert_eq(fakecuda_call_count("cudaGraphInstantiate"), 2);
+    cr_assert_eq(fakecuda_call_count("cudaGraphLaunch"), 20 - 2 * 3);
+    for (int i = 0; i < 2; i++) {
+        dhow_tensor_release(in[i]);
+        dhow_tensor_release(out[i]);
+    }
+}
+
+Test(model, what_cannot_be_recorded_is_submitted_one_by_one, .init = setup_without_graphs,
+     .fini = teardown) {
+    float x[BATCH * IN], want[BATCH * OUT], y[BATCH * OUT];
+    fill(x, BATCH * IN, 5);
+    reference(x, want);
+    dhow_tensor *in, *out;
+    OK(dhow_device_get(g_context, "cuda:0", &g_device));
+    OK(dhow_model_to(g_model, g_device));
+    tensors(&in, &out);
+    for (int run = 0; run < 8; run++) {
+        run_on(x, y, in, out);
+        expect_close(y, want, run);
+    }
+    cr_assert_eq(fakecuda_call_count("cudaStreamBeginCapture"), 1);
+    cr_assert_eq(fakecuda_call_count("cudaGraphLaunch"), 0);
+    dhow_tensor_release(in);
+    dhow_tensor_release(out);
+}
