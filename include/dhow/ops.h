@@ -64,6 +64,78 @@ DHOW_UNARY_MAP(DHOW_UNARY_DECLARE_)
 DHOW_BINARY_MAP(DHOW_BINARY_DECLARE_)
 #undef DHOW_BINARY_DECLARE_
 
+/* ---- further functions of one input: f32 f64 f16 bf16; y has x's shape ---- */
+
+/* X(name, MAP, formula) */
+#define DHOW_FUNCTION_MAP(X)                                    \
+    X(erf, ERF, "the error function")                           \
+    X(reciprocal, RECIPROCAL, "1 / x")                          \
+    X(square, SQUARE, "x x")                                    \
+    X(sign, SIGN, "-1, 0 or 1")                                 \
+    X(floor, FLOOR, "the next integer below")                   \
+    X(ceil, CEIL, "the next integer above")                     \
+    X(round, ROUND, "the nearest integer, the even one of two") \
+    X(sin, SIN, "sin x")                                        \
+    X(cos, COS, "cos x")                                        \
+    X(tan, TAN, "tan x")                                        \
+    X(asin, ASIN, "arcsin x; NaN outside -1..1")                \
+    X(acos, ACOS, "arccos x; NaN outside -1..1")                \
+    X(atan, ATAN, "arctan x")                                   \
+    X(sinh, SINH, "sinh x")                                     \
+    X(cosh, COSH, "cosh x")                                     \
+    X(asinh, ASINH, "arsinh x")                                 \
+    X(acosh, ACOSH, "arcosh x; NaN below 1")                    \
+    X(atanh, ATANH, "artanh x; NaN outside -1..1")              \
+    X(softplus, SOFTPLUS, "log(1 + e^x)")                       \
+    X(softsign, SOFTSIGN, "x / (1 + |x|)")                      \
+    X(mish, MISH, "x tanh(softplus(x)), Misra 2019")            \
+    X(hard_swish, HARD_SWISH, "x max(0, min(1, x/6 + 1/2)), Howard et al. 2019")
+
+#define DHOW_FUNCTION_DECLARE_(name, map, formula)                                       \
+    DHOW_API DHOW_NODISCARD dhow_status dhow_##name(dhow_stream *stream, dhow_tensor *x, \
+                                                    dhow_tensor *y);
+DHOW_FUNCTION_MAP(DHOW_FUNCTION_DECLARE_)
+#undef DHOW_FUNCTION_DECLARE_
+
+/** y = x held between low and high; floats and integers. */
+DHOW_API DHOW_NODISCARD dhow_status dhow_clip(dhow_stream *stream, dhow_tensor *x, double low,
+                                              double high, dhow_tensor *y);
+/** y = x, alpha x below 0; floats. */
+DHOW_API DHOW_NODISCARD dhow_status dhow_leaky_relu(dhow_stream *stream, dhow_tensor *x,
+                                                    double alpha, dhow_tensor *y);
+/** y = x, alpha (e^x - 1) below 0; floats. Clevert et al. 2015. */
+DHOW_API DHOW_NODISCARD dhow_status dhow_elu(dhow_stream *stream, dhow_tensor *x, double alpha,
+                                             dhow_tensor *y);
+
+/* ---- further functions of two inputs that broadcast as in NumPy: all dtypes but bool ---- */
+
+/* X(name, MAP, formula) */
+#define DHOW_FURTHER_BINARY_MAP(X)                                \
+    X(pow, POW, "a^b")                                            \
+    X(mod, MOD, "the remainder with the sign of b, as in Python") \
+    X(fmod, FMOD, "the remainder with the sign of a, as in C")
+
+/* y is bool. X(name, MAP, formula) */
+#define DHOW_COMPARE_MAP(X)     \
+    X(equal, EQ, "a == b")      \
+    X(not_equal, NE, "a != b")  \
+    X(less, LT, "a < b")        \
+    X(less_equal, LE, "a <= b") \
+    X(greater, GT, "a > b")     \
+    X(greater_equal, GE, "a >= b")
+
+#define DHOW_FURTHER_DECLARE_(name, map, formula)                                        \
+    DHOW_API DHOW_NODISCARD dhow_status dhow_##name(dhow_stream *stream, dhow_tensor *a, \
+                                                    dhow_tensor *b, dhow_tensor *y);
+DHOW_FURTHER_BINARY_MAP(DHOW_FURTHER_DECLARE_)
+DHOW_COMPARE_MAP(DHOW_FURTHER_DECLARE_)
+#undef DHOW_FURTHER_DECLARE_
+
+/** y = a where the condition (bool) is true, else b; all three broadcast. Any dtype of a, b and y.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_where(dhow_stream *stream, dhow_tensor *condition,
+                                               dhow_tensor *a, dhow_tensor *b, dhow_tensor *y);
+
 /** y = x in y's dtype. Floats become integers by truncation, saturated, NaN as 0; bool is x != 0.
  * All dtypes. */
 DHOW_API DHOW_NODISCARD dhow_status dhow_cast(dhow_stream *stream, dhow_tensor *x, dhow_tensor *y);

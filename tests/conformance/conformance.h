@@ -50,8 +50,10 @@ conform_result conform_run(conform_env *env, const conform_case *c);
 
 /* The files' tables, gathered by cases.c. */
 extern const conform_case conform_memory_cases[], conform_copy_cases[], conform_stream_cases[],
-    conform_graph_cases[], conform_kernel_cases[], conform_op_cases[], conform_error_cases[];
+    conform_graph_cases[], conform_kernel_cases[], conform_op_cases[], conform_function_cases[],
+    conform_error_cases[];
 extern const uint32_t conform_memory_count, conform_copy_count, conform_stream_count,
-    conform_graph_count, conform_kernel_count, conform_op_count, conform_error_count;
+    conform_graph_count, conform_kernel_count, conform_op_count, conform_function_count,
+    conform_error_count;
 
 #endif /* TESTS_CONFORMANCE_CONFORMANCE_H_ */

@@ -262,6 +262,12 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(model_to_model, MODEL, 0, dhow_model_to(B, g.of[DEVICE]))                                    \
     X(model_place, MODEL, 0, dhow_model_place(B, g.of[DEVICE], DHOW_PLACEMENT_STRICT))             \
     X(model_place_on, DEVICE, 0, dhow_model_place(g.of[MODEL], B, DHOW_PLACEMENT_STRICT))          \
+    X(clip_x, TENSOR, 0, dhow_clip(NULL, B, 0, 1, T))                                              \
+    X(clip_y, TENSOR, 0, dhow_clip(NULL, T, 0, 1, B))                                              \
+    X(leaky_x, TENSOR, 0, dhow_leaky_relu(NULL, B, 0, T))                                          \
+    X(elu_x, TENSOR, 0, dhow_elu(NULL, B, 0, T))                                                   \
+    X(where_condition, TENSOR, 0, dhow_where(NULL, B, T, T, T))                                    \
+    X(where_y, TENSOR, 0, dhow_where(NULL, T, T, T, B))                                            \
     X(model_run, MODEL, 0, (g_in[0] = T, dhow_model_run(B, NULL, g_in, 1, g_out, 1)))              \
     X(safetensors_at, FILES, 0, dhow_safetensors_at(B, 0, &out.entry))                             \
     X(safetensors_load, FILES, 0, dhow_safetensors_load(B, "t", g.of[DEVICE], &out.t))
@@ -280,6 +286,16 @@ DHOW_UNARY_MAP(DEFINE_UNARY)
     static dhow_status call_##name##_c(void *B) { return dhow_##name(NULL, T, T, B); } \
     static dhow_status call_model_##name(void *B) { return dhow_model_##name(B, 0, 0, &out.value); }
 DHOW_BINARY_MAP(DEFINE_BINARY)
+#define DEFINE_FUNCTION(name, map, formula)                                         \
+    static dhow_status call_##name##_x(void *B) { return dhow_##name(NULL, B, T); } \
+    static dhow_status call_##name##_y(void *B) { return dhow_##name(NULL, T, B); }
+DHOW_FUNCTION_MAP(DEFINE_FUNCTION)
+#define DEFINE_FURTHER(name, map, formula)                                             \
+    static dhow_status call_##name##_a(void *B) { return dhow_##name(NULL, B, T, T); } \
+    static dhow_status call_##name##_b(void *B) { return dhow_##name(NULL, T, B, T); } \
+    static dhow_status call_##name##_c(void *B) { return dhow_##name(NULL, T, T, B); }
+DHOW_FURTHER_BINARY_MAP(DEFINE_FURTHER)
+DHOW_COMPARE_MAP(DEFINE_FURTHER)
 
 static const struct {
     const char *name;
@@ -296,7 +312,14 @@ static const struct {
 #define ROW_BINARY(name, formula)                                                       \
     {#name " a", call_##name##_a, TENSOR, 0}, {#name " b", call_##name##_b, TENSOR, 0}, \
         {#name " y", call_##name##_c, TENSOR, 0}, {"model " #name, call_model_##name, MODEL, 0},
-            DHOW_BINARY_MAP(ROW_BINARY)};
+            DHOW_BINARY_MAP(ROW_BINARY)
+#define ROW_FUNCTION(name, map, formula) \
+    {#name " x", call_##name##_x, TENSOR, 0}, {#name " y", call_##name##_y, TENSOR, 0},
+                DHOW_FUNCTION_MAP(ROW_FUNCTION)
+#define ROW_FURTHER(name, map, formula)                                                 \
+    {#name " a", call_##name##_a, TENSOR, 0}, {#name " b", call_##name##_b, TENSOR, 0}, \
+        {#name " y", call_##name##_c, TENSOR, 0},
+                    DHOW_FURTHER_BINARY_MAP(ROW_FURTHER) DHOW_COMPARE_MAP(ROW_FURTHER)};
 
 enum { CALL_COUNT = sizeof k_calls / sizeof k_calls[0] };
 
