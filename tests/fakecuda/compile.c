@@ -19,11 +19,11 @@ extern char **environ;
 enum { MAX_ARGS = 64 };
 
 /* A folder with source, result and messages. */
-typedef struct workplace {
+typedef struct workspace {
     char folder[64], source[96], result[96], messages[96];
-} workplace;
+} workspace;
 
-static bool make_workplace(workplace *w, const char *suffix) {
+static bool make_workspace(workspace *w, const char *suffix) {
     (void)snprintf(w->folder, sizeof w->folder, "/tmp/fakecuda-XXXXXX");
     if (mkdtemp(w->folder) == NULL) return false;
     (void)snprintf(w->source, sizeof w->source, "%s/source%s", w->folder, suffix);
@@ -40,7 +40,7 @@ static bool write_text(const char *path, const char *first, const char *second) 
 }
 
 /* Headers lie under the folder by the names they are included by. `write` false removes them. */
-static bool place_headers(const fake_program *program, const workplace *w, bool write) {
+static bool place_headers(const fake_program *program, const workspace *w, bool write) {
     bool done = true;
     for (int i = 0; i < program->header_count && done; i++) {
         char path[512];
@@ -65,7 +65,7 @@ static bool place_headers(const fake_program *program, const workplace *w, bool 
     return done;
 }
 
-static void remove_workplace(const fake_program *program, const workplace *w) {
+static void remove_workspace(const fake_program *program, const workspace *w) {
     (void)place_headers(program, w, false);
     (void)unlink(w->source);
     (void)unlink(w->result);
@@ -86,7 +86,7 @@ static unsigned char *read_file(const char *path, size_t head, size_t *out_bytes
 }
 
 /* The exit status, or -1. What it says goes to the file of messages. */
-static int run(const workplace *w, char **args) {
+static int run(const workspace *w, char **args) {
     posix_spawn_file_actions_t actions;
     pid_t child;
     int status = -1;
@@ -100,7 +100,7 @@ static int run(const workplace *w, char **args) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void take_log(fake_program *program, const workplace *w) {
+static void take_log(fake_program *program, const workspace *w) {
     size_t bytes = 0;
     program->log = (char *)read_file(w->messages, 0, &bytes);
 }
@@ -125,10 +125,10 @@ static bool compile_portable(fake_program *program) {
     static const char *const fixed[] = {
         "cc",    "-x",      "c",       "-std=c11",        "-O1",           "-w",
         "-fPIC", "-shared", "-fwrapv", "-fno-math-errno", "-fopenmp-simd", "-o"};
-    workplace w;
+    workspace w;
     char *args[MAX_ARGS];
     int count = 0;
-    if (!make_workplace(&w, ".c")) return false;
+    if (!make_workspace(&w, ".c")) return false;
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
         args[count++] = (char *)(uintptr_t)fixed[i];
     args[count++] = w.result;
@@ -142,7 +142,7 @@ static bool compile_portable(fake_program *program) {
                       write_text(w.source, program->text, "\n") && run(&w, args) == 0;
     take_log(program, &w);
     if (done) program->image = read_file(w.result, sizeof(fake_cubin), &program->image_bytes);
-    remove_workplace(program, &w);
+    remove_workspace(program, &w);
     if (!done || program->image == NULL) return false;
     fill_head(program, true);
     return true;
@@ -233,10 +233,10 @@ static bool list_kernels(fake_program *program) {
 static bool compile_native(fake_program *program) {
     static const char *const fixed[] = {"c++",       "-x", "c++",          "-std=c++17",
                                         "-nostdinc", "-w", "-fsyntax-only"};
-    workplace w;
+    workspace w;
     char *args[MAX_ARGS];
     int count = 0;
-    if (!make_workplace(&w, ".cpp")) return false;
+    if (!make_workspace(&w, ".cpp")) return false;
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
         args[count++] = (char *)(uintptr_t)fixed[i];
     args[count++] = (char *)(uintptr_t) "-I";
@@ -247,7 +247,7 @@ static bool compile_native(fake_program *program) {
     const bool done = place_headers(program, &w, true) &&
                       write_text(w.source, k_prelude, program->text) && run(&w, args) == 0;
     take_log(program, &w);
-    remove_workplace(program, &w);
+    remove_workspace(program, &w);
     return done && list_kernels(program);
 }
 
