@@ -13,7 +13,10 @@ if(DHOW_CUDA STREQUAL "OFF")
 endif()
 
 file(GLOB wheels ${PROJECT_SOURCE_DIR}/build/deps/nvidia/cu[0-9]* ${PROJECT_BINARY_DIR}/deps/nvidia/cu[0-9]*)
-set(dhow_cuda_roots ${CUDAToolkit_ROOT} $ENV{CUDAToolkit_ROOT} $ENV{CUDA_HOME} $ENV{CUDA_PATH})
+set(dhow_cuda_roots ${CUDAToolkit_ROOT})
+if(NOT dhow_cuda_roots)
+  set(dhow_cuda_roots $ENV{CUDAToolkit_ROOT} $ENV{CUDA_HOME} $ENV{CUDA_PATH})
+endif()
 if(NOT dhow_cuda_roots) # who names a toolkit wants that one
   set(dhow_cuda_roots ${wheels} /usr/local/cuda /opt/cuda /usr/lib/cuda /usr)
 endif()
@@ -21,9 +24,6 @@ find_path(DHOW_CUDA_INCLUDE_DIR cuda_runtime_api.h PATHS ${dhow_cuda_roots} PATH
 find_library(DHOW_CUDA_CUDART NAMES libcudart_static.a PATHS ${dhow_cuda_roots}
   PATH_SUFFIXES lib64 lib targets/x86_64-linux/lib lib/x86_64-linux-gnu NO_DEFAULT_PATH)
 find_program(DHOW_CUDA_NVCC nvcc PATHS ${dhow_cuda_roots} PATH_SUFFIXES bin NO_DEFAULT_PATH)
-if(NOT dhow_cuda_roots MATCHES "^$" AND NOT DHOW_CUDA_NVCC)
-  find_program(DHOW_CUDA_NVCC nvcc)
-endif()
 mark_as_advanced(DHOW_CUDA_INCLUDE_DIR DHOW_CUDA_CUDART DHOW_CUDA_NVCC)
 
 set(DHOW_CUDA_MISSING "")
