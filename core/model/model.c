@@ -109,8 +109,10 @@ void dhow_model_release(dhow_model *m) {
     dhowi_free(m->parameters);
     dhowi_free(m->output_names);
     dhowi_arena_end(&m->arena);
-    dhowi_onnx_close(m->file);
+    dhow_model *origin = m->origin;
+    if (origin == NULL) dhowi_onnx_close(m->file);
     dhowi_handle_free(DHOWI_MODEL, m);
+    dhow_model_release(origin);
     dhowi_context_drop(context);
 }
 

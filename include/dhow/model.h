@@ -285,6 +285,41 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_run(dhow_model *model, dhow_strea
                                                    dhow_tensor *const *inputs, uint32_t input_count,
                                                    dhow_tensor **outputs, uint32_t output_count);
 
+/** A tensor for an input or output by name. */
+typedef struct dhow_named_tensor {
+    const char *name;
+    dhow_tensor *tensor;
+} dhow_named_tensor;
+
+/**
+ * dhow_model_run() with names, in any order. All inputs are given; of the outputs those that are
+ * wanted, each with a tensor to write to or NULL, which is filled with a new one.
+ *
+ * @return as dhow_model_run(), NOT_FOUND (the model has no such name)
+ *
+ * Ownership: new outputs are owned. Threads: one per model. Blocks: as dhow_model_run().
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_run_named(dhow_model *model, dhow_stream *stream,
+                                                         const dhow_named_tensor *inputs,
+                                                         uint32_t input_count,
+                                                         dhow_named_tensor *outputs,
+                                                         uint32_t output_count);
+
+/**
+ * Copies of a model on other devices, all or none: for parts of a batch on several GPUs, or for
+ * several threads. Parameters are read once and shared on the host; what is set or loaded into one
+ * afterwards does not reach the others.
+ *
+ * @param out  `count` models
+ * @return as dhow_model_to()
+ *
+ * Ownership: the models are owned, release each with dhow_model_release(). Threads: one per model.
+ * Blocks: until copied.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_replicate(dhow_model *model,
+                                                         dhow_device *const *devices,
+                                                         uint32_t count, dhow_model **out);
+
 /* ---- looking at runs ---- */
 
 /** What the latest plan of a model is made of. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the steps of a model run when its device lacks a kernel: refused, or on the CPU where the caller
- * allows it, and told.
+ * Where the steps of a model run when its device lacks a kernel: refused, or on the CPU where the
+ * caller allows it, and told.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -47,9 +47,9 @@ static dhow_model *network(void) {
         for (int i = 0; i < IN * IN; i++) values[i] = (float)((i * 7 + (int)p) % 11) / 11 - 0.5f;
         cr_assert_eq(dhow_model_parameter_at(m, p, &info), DHOW_OK);
         cr_assert_eq(dhow_tensor_get_info(info.tensor, &t), DHOW_OK);
-        cr_assert_eq(dhow_tensor_from_data(device_of("cpu"), DHOW_F32, t.rank, t.shape, values,
-                                           &tensor),
-                     DHOW_OK);
+        cr_assert_eq(
+            dhow_tensor_from_data(device_of("cpu"), DHOW_F32, t.rank, t.shape, values, &tensor),
+            DHOW_OK);
         cr_assert_eq(dhow_model_set_parameter(m, info.name, tensor), DHOW_OK);
         dhow_tensor_release(tensor);
     }
@@ -60,9 +60,9 @@ static void run(dhow_model *m, int seed, float *y) {
     float values[ROWS * IN];
     dhow_tensor *x, *out = NULL;
     for (int i = 0; i < ROWS * IN; i++) values[i] = (float)((i * 5 + seed) % 13) - 6;
-    cr_assert_eq(dhow_tensor_from_data(dhow_model_device(m), DHOW_F32, DHOW_SHAPE(ROWS, IN), values,
-                                       &x),
-                 DHOW_OK);
+    cr_assert_eq(
+        dhow_tensor_from_data(dhow_model_device(m), DHOW_F32, DHOW_SHAPE(ROWS, IN), values, &x),
+        DHOW_OK);
     cr_assert_eq(dhow_model_run(m, NULL, &x, 1, &out, 1), DHOW_OK, "%s", dhow_last_error());
     cr_assert_eq(dhow_tensor_read(out, y, ROWS * OUT * sizeof *y), DHOW_OK);
     dhow_tensor_release(x);
@@ -110,5 +110,47 @@ Test(placement, a_model_that_fell_back_is_refused_when_placed_strictly) {
     cr_assert_eq(dhow_model_place(m, device_of("sim"), DHOW_PLACEMENT_FALLBACK), DHOW_OK);
     cr_assert_eq(dhow_model_to(m, device_of("sim")), DHOW_UNSUPPORTED);
     cr_assert_eq(dhow_model_to(m, device_of("cpu")), DHOW_OK, "%s", dhow_last_error());
+    dhow_model_release(m);
+}
+
+Test(placement, copies_on_other_devices_compute_the_same_and_outlive_the_original) {
+    dhow_model *m = network(), *copies[2];
+    float want[ROWS * OUT], got[ROWS * OUT];
+    dhow_device *devices[] = {device_of("cpu"), device_of("cpu")};
+    run(m, 1, want);
+    cr_assert_eq(dhow_model_replicate(m, devices, 2, copies), DHOW_OK, "%s", dhow_last_error());
+    dhow_model_release(m);
+    for (int i = 0; i < 2; i++) {
+        run(copies[i], 1, got);
+        for (int k = 0; k < ROWS * OUT; k++) cr_assert_float_eq(got[k], want[k], 1e-6);
+        dhow_model_release(copies[i]);
+    }
+}
+
+Test(placement, no_copy_is_left_when_one_device_refuses) {
+    dhow_model *m = network(), *copies[2];
+    dhow_device *devices[] = {device_of("cpu"), device_of("sim")};
+    cr_assert_eq(dhow_model_replicate(m, devices, 2, copies), DHOW_UNSUPPORTED);
+    cr_assert_null(copies[0]);
+    cr_assert_null(copies[1]);
+    dhow_model_release(m);
+}
+
+Test(placement, tensors_are_bound_by_name) {
+    dhow_model *m = network();
+    float values[IN] = {1, 2, 3, 4, 5, 6, 7, 8};
+    dhow_tensor *x;
+    cr_assert_eq(dhow_tensor_from_data(device_of("cpu"), DHOW_F32, DHOW_SHAPE(1, IN), values, &x),
+                 DHOW_OK);
+    dhow_named_tensor in = {"x", x}, out = {"y", NULL}, wrong = {"z", NULL};
+    cr_assert_eq(dhow_model_run_named(m, NULL, &in, 1, &wrong, 1), DHOW_NOT_FOUND);
+    cr_assert_not_null(strstr(dhow_last_error(), "no output 'z'"));
+    cr_assert_eq(dhow_model_run_named(m, NULL, NULL, 0, &out, 1), DHOW_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(dhow_last_error(), "'x' is missing"));
+    cr_assert_eq(dhow_model_run_named(m, NULL, &in, 1, &out, 1), DHOW_OK, "%s", dhow_last_error());
+    cr_assert_eq(dhow_tensor_count(out.tensor), OUT);
+    dhow_tensor_release(out.tensor);
+    cr_assert_eq(dhow_model_run_named(m, NULL, &in, 1, NULL, 0), DHOW_OK, "%s", dhow_last_error());
+    dhow_tensor_release(x);
     dhow_model_release(m);
 }

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Copies of a model on other devices: one graph, one set of host tensors, plans of their own.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "model/plan.h"
+
+static dhow_status copy_graph(dhow_model *m, const dhowi_graph *from, dhowi_graph *to) {
+    *to = (dhowi_graph){.node_count = from->node_count,
+                        .outputs = from->outputs,
+                        .output_count = from->output_count};
+    to->nodes = dhowi_arena_array(&m->arena, from->node_count, sizeof *to->nodes);
+    if (to->nodes == NULL) return dhowi_fail_memory("model");
+    if (from->node_count > 0) memcpy(to->nodes, from->nodes, from->node_count * sizeof *to->nodes);
+    for (uint32_t i = 0; i < to->node_count; i++) {
+        dhowi_node *n = &to->nodes[i];
+        n->fused[0] = n->fused[1] = NULL;
+        for (int k = 0; k < 2; k++) {
+            const dhowi_graph *branch = n->branch[k];
+            if (branch == NULL) continue;
+            n->branch[k] = dhowi_arena_array(&m->arena, 1, sizeof *n->branch[k]);
+            if (n->branch[k] == NULL) return dhowi_fail_memory("model");
+            DHOWI_TRY(copy_graph(m, branch, n->branch[k]));
+        }
+    }
+    return DHOW_OK;
+}
+
+static bool copy_array(void **to, const void *from, size_t count, size_t bytes) {
+    *to = dhowi_alloc_array(count + 1, bytes);
+    if (*to != NULL && count > 0) memcpy(*to, from, count * bytes);
+    return *to != NULL;
+}
+
+/* Parameters are shared with the original, which lives as long as its copies; what was computed
+ * from them is not. */
+static dhow_status copy_values(dhow_model *m, dhow_model *from) {
+    for (uint32_t i = 0; i < from->parameter_count; i++) {
+        dhow_tensor *t; /* read once, for all */
+        DHOWI_TRY(dhowi_model_tensor(from, &from->values[from->parameters[i]], &t));
+    }
+    m->values = dhowi_alloc_array((size_t)from->value_count + 1, sizeof *m->values);
+    if (m->values == NULL) return dhowi_fail_memory("model");
+    m->value_count = m->value_capacity = from->value_count;
+    for (uint32_t i = 0; i < from->value_count; i++) {
+        dhowi_value *v = &m->values[i];
+        *v = from->values[i];
+        v->resident = NULL;
+        if (v->kind == DHOWI_VALUE_RESULT) {
+            v->known = false;
+            v->tensor = NULL;
+        }
+        if (v->tensor != NULL) dhowi_handle_retain(&v->tensor->handle);
+    }
+    return DHOW_OK;
+}
+
+static dhow_status copy_model(dhow_model *from, dhow_model **out) {
+    DHOWI_TRY(dhow_model_create(from->context, out));
+    dhow_model *m = *out;
+    m->origin = from;
+    dhowi_handle_retain(&from->handle);
+    m->name = from->name;
+    m->placement = from->placement;
+    DHOWI_TRY(copy_values(m, from));
+    DHOWI_TRY(copy_graph(m, &from->graph, &m->graph));
+    bool copied =
+        copy_array((void **)&m->inputs, from->inputs, from->input_count, sizeof *m->inputs) &&
+        copy_array((void **)&m->outputs, from->outputs, from->output_count, sizeof *m->outputs) &&
+        copy_array((void **)&m->parameters, from->parameters, from->parameter_count,
+                   sizeof *m->parameters) &&
+        copy_array((void **)&m->output_names, from->output_names, from->output_count,
+                   sizeof *m->output_names);
+    if (!copied) return dhowi_fail_memory("model");
+    m->input_count = from->input_count;
+    m->output_count = from->output_count;
+    m->parameter_count = from->parameter_count;
+    m->file = from->file; /* the original's */
+    return DHOW_OK;
+}
+
+dhow_status dhow_model_replicate(dhow_model *model, dhow_device *const *devices, uint32_t count,
+                                 dhow_model **out) {
+    static const char function[] = "dhow_model_replicate";
+    if (out == NULL || (devices == NULL && count > 0))
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is NULL", function,
+                          out == NULL ? "out" : "devices");
+    for (uint32_t i = 0; i < count; i++) out[i] = NULL;
+    DHOWI_TRY(dhowi_model_check(model, function));
+    dhow_status status = DHOW_OK;
+    for (uint32_t i = 0; i < count && status == DHOW_OK; i++) {
+        status = copy_model(model, &out[i]);
+        if (status == DHOW_OK) status = dhow_model_place(out[i], devices[i], model->placement);
+        if (status != DHOW_OK) status = dhowi_fail_prefix(status, "%s: copy %u", function, i);
+    }
+    for (uint32_t i = 0; i < count && status != DHOW_OK; i++) {
+        dhow_model_release(out[i]);
+        out[i] = NULL;
+    }
+    return status;
+}
+
+/* ---- by name ---- */
+
+static dhow_status find_name(const dhow_model *m, bool input, const char *name, uint32_t *out) {
+    uint32_t count = input ? m->input_count : m->output_count;
+    for (uint32_t i = 0; i < count && name != NULL; i++) {
+        const char *own = input ? m->values[m->inputs[i]].name : m->output_names[i];
+        *out = i;
+        if (strcmp(own, name) == 0) return DHOW_OK;
+    }
+    return dhowi_fail(DHOW_NOT_FOUND, "dhow_model_run_named: the model has no %s '%.64s'",
+                      input ? "input" : "output", name != NULL ? name : "");
+}
+
+static dhow_status run_named(dhow_model *m, dhow_stream *stream, const dhow_named_tensor *inputs,
+                             uint32_t input_count, dhow_named_tensor *outputs,
+                             uint32_t output_count, dhow_tensor **tensors) {
+    dhow_tensor **results = tensors + m->input_count;
+    uint32_t at;
+    for (uint32_t i = 0; i < input_count; i++) {
+        DHOWI_TRY(find_name(m, true, inputs[i].name, &at));
+        tensors[at] = inputs[i].tensor;
+    }
+    for (uint32_t i = 0; i < m->input_count; i++) {
+        if (tensors[i] == NULL)
+            return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                              "dhow_model_run_named: input '%.64s' is missing",
+                              m->values[m->inputs[i]].name);
+    }
+    for (uint32_t i = 0; i < output_count; i++) {
+        DHOWI_TRY(find_name(m, false, outputs[i].name, &at));
+        results[at] = outputs[i].tensor;
+    }
+    DHOWI_TRY(dhow_model_run(m, stream, tensors, m->input_count, results, m->output_count));
+    bool *taken = (bool *)(results + m->output_count);
+    for (uint32_t i = 0; i < output_count; i++) {
+        (void)find_name(m, false, outputs[i].name, &at);
+        outputs[i].tensor = results[at];
+        taken[at] = true;
+    }
+    for (uint32_t i = 0; i < m->output_count; i++) {
+        if (!taken[i]) dhow_tensor_release(results[i]);
+    }
+    return DHOW_OK;
+}
+
+dhow_status dhow_model_run_named(dhow_model *m, dhow_stream *stream,
+                                 const dhow_named_tensor *inputs, uint32_t input_count,
+                                 dhow_named_tensor *outputs, uint32_t output_count) {
+    static const char function[] = "dhow_model_run_named";
+    DHOWI_TRY(dhowi_model_check(m, function));
+    if ((inputs == NULL && input_count > 0) || (outputs == NULL && output_count > 0))
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is NULL", function,
+                          inputs == NULL ? "inputs" : "outputs");
+    dhow_tensor **tensors = dhowi_alloc_array(
+        (size_t)m->input_count + 2 * (size_t)m->output_count + 1, sizeof *tensors);
+    if (tensors == NULL) return dhowi_fail_memory(function);
+    dhow_status status = run_named(m, stream, inputs, input_count, outputs, output_count, tensors);
+    dhowi_free(tensors);
+    return status;
+}
