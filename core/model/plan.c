@@ -512,8 +512,9 @@ static dhow_status run_segment(dhow_model *m, dhowi_plan_of_model *plan, uint32_
     if (seg->recorder.command_count == 0) return DHOW_OK;
     bind(m, plan, seg, io);
     /* Constants are written before the plan is made; the arenas, inputs and outputs change. */
-    uint32_t room = m->input_count + m->output_count + plan->segment_count, count = 0, at = 0;
-    dhowi_use *uses = dhowi_alloc_array((size_t)room + 1, sizeof *uses);
+    uint32_t room = m->input_count + m->output_count + index + 1, count = 0, at = 0;
+    if (seg->uses == NULL) seg->uses = dhowi_alloc_array((size_t)room, sizeof *seg->uses);
+    dhowi_use *uses = seg->uses;
     if (uses == NULL) return dhowi_fail_memory("dhow_model_run");
     for (uint32_t i = 0; i < m->input_count; i++)
         uses[count++] = (dhowi_use){io->inputs[i]->storage, DHOW_ACCESS_READ};
@@ -536,7 +537,6 @@ static dhow_status run_segment(dhow_model *m, dhowi_plan_of_model *plan, uint32_
         if (code != DHOW_OK)
             status = failed(m, plan, seg, seg->recorder.commands[at]->step, &err, code);
     }
-    dhowi_free(uses);
     return status;
 }
 
@@ -581,6 +581,7 @@ void dhowi_plan_end(dhowi_plan_of_model *plan) {
         if (seg->arena != NULL) dhowi_storage_release(seg->arena);
         dhowi_free(seg->relocations);
         dhowi_free(seg->nanoseconds);
+        dhowi_free(seg->uses);
         dhowi_recorder_end(&seg->recorder);
     }
     dhowi_lowering_end(&plan->lowering);

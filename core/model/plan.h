@@ -36,6 +36,7 @@ typedef struct dhowi_segment {
     dhow_tensor *guard;          /* what the next segment depends on; NULL for the last one */
     dhow_tensor *guard_host;     /* its values when the plan was made */
     int64_t *nanoseconds;        /* by step, while profiling */
+    dhowi_use *uses;             /* room for what a run uses: a replay allocates nothing */
     const dhow_capture *capture; /* NULL: commands are submitted one by one */
     bool capture_known;
     dhowi_segment_graph graphs[DHOWI_SEGMENT_GRAPHS];

@@ -10,7 +10,7 @@
 #include "copy/engine.h"
 #include "model/plan.h"
 
-enum { MAX_PLANS = 8, KEY_ROOM = 64, MAX_KEYED_WORDS = 64 };
+enum { FEW_TENSORS = 16, MAX_PLANS = 8, KEY_ROOM = 64, MAX_KEYED_WORDS = 64 };
 
 static dhow_status check_input(const dhow_model *m, uint32_t i, dhow_tensor *t) {
     const dhowi_value *v = &m->values[m->inputs[i]];
@@ -218,8 +218,10 @@ dhow_status dhow_model_run(dhow_model *m, dhow_stream *stream, dhow_tensor *cons
     run_key key = {.words = key.room};
     DHOWI_TRY(dhowi_model_check(m, function));
     DHOWI_TRY(dhowi_stream_resolve(stream, m->device, function, &io.stream));
-    io.inputs =
-        dhowi_alloc_array((size_t)m->input_count + m->output_count + 1, sizeof(dhow_tensor *));
+    dhow_tensor *few[FEW_TENSORS] = {NULL};
+    uint32_t tensors = m->input_count + m->output_count;
+    io.inputs = few;
+    if (tensors > FEW_TENSORS) io.inputs = dhowi_alloc_array(tensors, sizeof(dhow_tensor *));
     if (io.inputs == NULL) return dhowi_fail_memory(function);
     io.outputs = io.inputs + m->input_count;
     dhow_status status = bind_inputs(m, &io, inputs, input_count);
@@ -229,6 +231,6 @@ dhow_status dhow_model_run(dhow_model *m, dhow_stream *stream, dhow_tensor *cons
     for (uint32_t i = 0; i < m->input_count + m->output_count; i++)
         dhow_tensor_release(io.inputs[i]);
     if (key.words != key.room) dhowi_free(key.words);
-    dhowi_free(io.inputs);
+    if (io.inputs != few) dhowi_free(io.inputs);
     return status;
 }
