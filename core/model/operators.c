@@ -112,6 +112,11 @@ static const dhowi_operator k_operators[] = {
     ROW("TopK", 1, LATEST, topk, 0, 1, 2),
     ROW("Trilu", 14, LATEST, trilu, 0, 1, 2),
 
+    /* as many elements as the values say */
+    ROW("Compress", 9, LATEST, compress, 0, 2, 2),
+    ROW("NonMaxSuppression", 10, LATEST, non_max_suppression, 0, 2, 5),
+    ROW("NonZero", 9, LATEST, non_zero, 0, 1, 1),
+
     /* reductions */
     REDUCE("ReduceL1", L1),          REDUCE("ReduceL2", L2),          REDUCE("ReduceLogSum", LOG_SUM),
     REDUCE("ReduceLogSumExp", LOG_SUM_EXP), REDUCE("ReduceMax", MAX_OF), REDUCE("ReduceMean", MEAN),

@@ -36,6 +36,8 @@ dhowi_lower_fn dhowi_lower_matmul, dhowi_lower_gemm, dhowi_lower_quantize, dhowi
     dhowi_lower_qlinear_matmul, dhowi_lower_qlinear_conv;
 /* lower_recurrent.c */
 dhowi_lower_fn dhowi_lower_lstm, dhowi_lower_gru, dhowi_lower_rnn;
+/* lower_host.c */
+dhowi_lower_fn dhowi_lower_non_zero, dhowi_lower_compress, dhowi_lower_non_max_suppression;
 /* lower_row.c */
 dhowi_lower_fn dhowi_lower_row;
 
