@@ -46,10 +46,18 @@ static dhow_status check_value(const dhow_model *m, const char *function, dhow_m
     return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %d is no value of this model", function, value);
 }
 
+/* The graph of a model from a file, and of a copy, lies in one piece and does not grow. */
+static dhow_status check_open(const dhow_model *m, const char *function) {
+    DHOWI_TRY(dhowi_model_check(m, function));
+    if (m->file == NULL && m->origin == NULL) return DHOW_OK;
+    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: a model %s is complete, nothing is added to it",
+                      function, m->origin != NULL ? "made as a copy" : "loaded from a file");
+}
+
 static dhow_status begin(dhow_model *m, const char *function, dhow_model_value *out) {
     if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
     *out = -1;
-    return dhowi_model_check(m, function);
+    return check_open(m, function);
 }
 
 static dhow_status check_name(const dhow_model *m, const char *function, const char *name) {
@@ -96,7 +104,7 @@ dhow_status dhow_model_input(dhow_model *m, const char *name, dhow_dtype dtype, 
 
 dhow_status dhow_model_output(dhow_model *m, const char *name, dhow_model_value value) {
     static const char function[] = "dhow_model_output";
-    DHOWI_TRY(dhowi_model_check(m, function));
+    DHOWI_TRY(check_open(m, function));
     DHOWI_TRY(check_value(m, function, value));
     if (name == NULL || name[0] == '\0')
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: a name is needed", function);

@@ -159,6 +159,23 @@ Test(onnx, a_model_in_memory_runs) {
     bytes_free(&file);
 }
 
+Test(onnx, nothing_is_added_to_a_loaded_model_or_a_copy) {
+    bytes file = dense_model();
+    dhow_model *models[2];
+    cr_assert_eq(load(&file, &models[0]), DHOW_OK);
+    dhow_device *cpu;
+    cr_assert_eq(dhow_device_get(g_context, "cpu", &cpu), DHOW_OK);
+    cr_assert_eq(dhow_model_replicate(models[0], &cpu, 1, &models[1]), DHOW_OK);
+    for (int i = 0; i < 2; i++) {
+        dhow_model_value out;
+        cr_assert_eq(dhow_model_relu(models[i], 0, &out), DHOW_INVALID_ARGUMENT);
+        cr_assert_eq(dhow_model_output(models[i], "more", 0), DHOW_INVALID_ARGUMENT);
+        cr_assert_neq(strstr(dhow_last_error(), "is complete"), NULL);
+    }
+    for (int i = 0; i < 2; i++) dhow_model_release(models[i]);
+    bytes_free(&file);
+}
+
 Test(onnx, a_branch_is_chosen_by_a_computed_value_and_may_hide_outer_names) {
     bytes file = branch_model();
     const float negated[] = {-0.5f, -0.5f, -0.5f, -0.5f}, raised[] = {1, 1, 1, 1};
