@@ -226,6 +226,11 @@ dhow_status dhowi_permute(dhowi_lowering *b, int32_t x, const int32_t *order, in
 dhow_status dhowi_narrow(dhowi_lowering *b, int32_t x, int32_t dim, int64_t start, int64_t count,
                          int64_t step, int32_t *out) {
     dhowi_item item = b->items[x];
+    if (dim < 0 || dim >= item.spec.rank) DHOWI_REFUSE("there is no dimension %d", dim);
+    const int64_t extent = item.spec.shape[dim], last = start + (count - 1) * step;
+    if (count < 0 || (count > 0 && (start < 0 || start >= extent || last < 0 || last >= extent)))
+        DHOWI_REFUSE("elements %" PRId64 " to %" PRId64 " of dimension %d, which has %" PRId64,
+                     start, last, dim, extent);
     int64_t offset = item.offset + (count > 0 ? start * item.strides[dim] : 0);
     item.spec.shape[dim] = count;
     item.strides[dim] *= step;

@@ -183,6 +183,33 @@ static dhow_status stack(dhowi_lowering *b, const recurrence *n, const int32_t *
     return dhowi_concat(b, parts, (uint32_t)directions, batchwise ? 1 : 0, out);
 }
 
+/* Refuses an optional input of another shape. */
+static dhow_status expect(dhowi_lowering *b, uint32_t input, const char *name, int32_t rank,
+                          const int64_t *shape) {
+    if (!dhowi_given(b, input)) return DHOW_OK;
+    const dhowi_spec *is = dhowi_spec_at(b, b->in[input]);
+    dhowi_spec wanted = {.dtype = dhowi_spec_at(b, b->in[0])->dtype, .rank = rank};
+    char p[160], q[160];
+    for (int32_t i = 0; i < rank; i++) wanted.shape[i] = shape[i];
+    if (is->dtype == wanted.dtype && dhowi_shape_equal(is->rank, is->shape, rank, shape))
+        return DHOW_OK;
+    DHOWI_REFUSE("%s is %s, %s is wanted", name, dhowi_spec_text(is, p, sizeof p),
+                 dhowi_spec_text(&wanted, q, sizeof q));
+}
+
+static dhow_status check_optional(dhowi_lowering *b, const recurrence *n, int32_t directions,
+                                  bool batchwise, bool has_cell) {
+    const int64_t bias[] = {directions, 2 * n->gates * n->hidden};
+    const int64_t state[] = {batchwise ? n->batch : directions, batchwise ? directions : n->batch,
+                             n->hidden};
+    const int64_t peepholes[] = {directions, 3 * n->hidden};
+    DHOWI_TRY(expect(b, 3, "B", 2, bias));
+    DHOWI_TRY(expect(b, 5, "initial_h", 3, state));
+    if (!has_cell) return DHOW_OK;
+    DHOWI_TRY(expect(b, 6, "initial_c", 3, state));
+    return expect(b, 7, "P", 2, peepholes);
+}
+
 static dhow_status recurrent(dhowi_lowering *b, int gates, bool split_bias, bool has_cell,
                              step_fn *step) {
     static const int32_t batch_first[] = {2, 0, 1, 3};
@@ -194,6 +221,7 @@ static dhow_status recurrent(dhowi_lowering *b, int gates, bool split_bias, bool
     if (dhowi_spec_at(b, b->in[1])->shape[0] != directions ||
         dhowi_spec_at(b, b->in[2])->shape[0] != directions)
         DHOWI_REFUSE("W and R do not have %d directions", directions);
+    DHOWI_TRY(check_optional(b, &n, directions, batchwise, has_cell));
     DHOWI_TRY(lengths_of(b, &n, &n.lengths));
     const dhowi_spec y = {.dtype = dhowi_spec_at(b, n.x)->dtype,
                           .rank = 4,

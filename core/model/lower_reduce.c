@@ -400,7 +400,7 @@ dhow_status dhowi_lower_lrn(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_widened(b, DHOWI_OP_lrn, x, &x));
     const dhowi_spec spec = *dhowi_spec_at(b, x);
     int64_t size = dhowi_attr_int(b, "size", 0);
-    if (spec.rank < 2 || size < 1) DHOWI_REFUSE("size %" PRId64, size);
+    if (spec.rank < 2 || size < 1 || size > INT32_MAX) DHOWI_REFUSE("size %" PRId64, size);
     const dhowi_attrs attrs = {.run = {.outer = spec.shape[0],
                                        .n = spec.shape[1],
                                        .inner = dhowi_extent(&spec, 2, spec.rank),

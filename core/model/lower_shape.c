@@ -226,11 +226,13 @@ dhow_status dhowi_lower_slice(dhowi_lowering *b) {
     if (b->in_count == 1) { /* opset 1 */
         const int64_t *s = dhowi_attr_ints(b, "starts", &count);
         const int64_t *e = dhowi_attr_ints(b, "ends", &other);
+        if (s == NULL || e == NULL) DHOWI_REFUSE("it has no starts and ends");
         if (count != other || count > DHOW_MAX_RANK)
             DHOWI_REFUSE("starts and ends differ in length");
         memcpy(starts, s, count * sizeof *s);
         memcpy(ends, e, count * sizeof *e);
     } else {
+        if (!dhowi_given(b, 1) || !dhowi_given(b, 2)) DHOWI_REFUSE("it has no starts and ends");
         DHOWI_TRY(dhowi_ints(b, b->in[1], starts, DHOW_MAX_RANK, &count));
         DHOWI_TRY(dhowi_ints(b, b->in[2], ends, DHOW_MAX_RANK, &other));
         if (count != other) DHOWI_REFUSE("starts and ends differ in length");
@@ -293,6 +295,7 @@ static dhow_status block_of(dhowi_lowering *b, int64_t *block) {
     const dhowi_spec *x = dhowi_spec_at(b, b->in[0]);
     *block = dhowi_attr_int(b, "blocksize", 1);
     if (x->rank != 4 || *block < 1) DHOWI_REFUSE("it takes images [n, c, h, w] and a blocksize");
+    if (*block > INT16_MAX) DHOWI_REFUSE("blocksize %" PRId64, *block);
     return DHOW_OK;
 }
 

@@ -404,6 +404,78 @@ static bool run_short_of_memory(const bytes *file, int32_t rank, const int64_t *
     return g_allocations_left > 0;
 }
 
+/* Runs a node whose inputs are all inputs of the graph, of these shapes. */
+static void expect_node_refusal(bytes *node, uint32_t count, const char *const *names,
+                                const int64_t (*shapes)[4], const char *text) {
+    bytes g = {0}, v;
+    const int64_t any[] = {-1};
+    dhow_model *model = NULL;
+    dhow_tensor *in[8] = {NULL}, *out = NULL;
+    put_message(&g, GRAPH_NODE, node);
+    for (uint32_t i = 0; i < count; i++) {
+        v = value_of(names[i], (uint32_t)shapes[i][0], shapes[i] + 1);
+        put_message(&g, GRAPH_INPUT, &v);
+    }
+    v = value_of("y", 1, any);
+    put_message(&g, GRAPH_OUTPUT, &v);
+    bytes file = model_of(8, &g);
+    dhow_status status = load(&file, &model);
+    for (uint32_t i = 0; status == DHOW_OK && i < count; i++)
+        cr_assert_eq(dhow_tensor_full(dhow_model_device(model), DHOW_F32, (int32_t)shapes[i][0],
+                                      shapes[i] + 1, 0.5, &in[i]),
+                     DHOW_OK);
+    if (status == DHOW_OK) status = dhow_model_run(model, NULL, in, count, &out, 1);
+    cr_assert_eq(status, DHOW_INVALID_ARGUMENT, "%s: %s", dhow_status_name(status),
+                 dhow_last_error());
+    cr_assert_not_null(strstr(dhow_last_error(), text), "'%s' does not say '%s'", dhow_last_error(),
+                       text);
+    for (uint32_t i = 0; i < count; i++) dhow_tensor_release(in[i]);
+    dhow_tensor_release(out);
+    dhow_model_release(model);
+    bytes_free(&file);
+}
+
+/* They were narrowed unchecked: reads and writes beside the heap block. */
+Test(onnx, optional_inputs_of_a_recurrent_node_have_its_shapes) {
+    static const struct {
+        const char *name, *text;
+        int64_t right[4], wrong[4];
+    } rows[] = {{"b", "B is f32[1, 2]", {2, 1, 40}, {2, 1, 2}},
+                {"h", "initial_h is f32[1, 700, 5]", {3, 1, 2, 5}, {3, 1, 700, 5}},
+                {"c", "initial_c is f32[2]", {3, 1, 2, 5}, {1, 2}},
+                {"p", "P is f32[1, 3]", {2, 1, 15}, {2, 1, 3}}};
+    static const char *const names[] = {"x", "w", "r", "b", "h", "c", "p"};
+    for (int bad = 0; bad < 4; bad++) {
+        int64_t shapes[7][4] = {{3, 3, 2, 4}, {3, 1, 20, 4}, {3, 1, 20, 5}};
+        for (int i = 0; i < 4; i++)
+            memcpy(shapes[3 + i], i == bad ? rows[i].wrong : rows[i].right, sizeof shapes[0]);
+        bytes node = node_of("LSTM", "cell", "x w r b", "y");
+        put_text(&node, 1, ""); /* the lengths of the sequences */
+        put_text(&node, 1, "h");
+        put_text(&node, 1, "c");
+        put_text(&node, 1, "p");
+        add_int(&node, "hidden_size", 5);
+        expect_node_refusal(&node, 7, names, (const int64_t(*)[4])shapes, rows[bad].text);
+    }
+}
+
+Test(onnx, a_slice_without_starts_or_ends_is_refused) {
+    static const char *const names[] = {"x", "s"};
+    static const int64_t shapes[][4] = {{1, 4}, {1, 1}};
+    bytes node = node_of("Slice", "cut", "x s", "y");
+    expect_node_refusal(&node, 2, names, shapes, "no starts and ends");
+    node = node_of("Slice", "cut", "x", "y");
+    expect_node_refusal(&node, 1, names, shapes, "no starts and ends");
+}
+
+Test(onnx, attributes_that_overflow_are_refused) {
+    static const char *const names[] = {"x"};
+    static const int64_t shapes[][4] = {{3, 1, 2, 3}};
+    bytes node = node_of("LRN", "wide", "x", "y");
+    add_int(&node, "size", INT64_C(1) << 62);
+    expect_node_refusal(&node, 1, names, shapes, "size 4611686018427387904");
+}
+
 Test(onnx, every_allocation_may_fail_and_nothing_is_lost) {
     bytes (*makers[])(void) = {dense_model, branch_model, unsorted_model};
     const int64_t shapes[][2] = {{2, 4}, {4, 0}, {2, 4}};
