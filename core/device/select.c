@@ -62,7 +62,11 @@ static dhow_device *select_auto(dhow_context *context) {
         }
     }
     for (uint32_t i = 0; i < context->device_count; i++) {
-        if (context->devices[i]->desc.kind != DHOW_DEVICE_SIMULATED) return context->devices[i];
+        dhow_device *d = context->devices[i];
+        if (d->desc.kind == DHOW_DEVICE_SIMULATED) continue;
+        if (d->desc.dtypes != 0) return d;
+        dhowi_log_line(&context->log, DHOW_LOG_WARN,
+                       "auto passes over %s, which computes nothing: %s", d->name, d->desc.name);
     }
     return NULL;
 }
