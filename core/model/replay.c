@@ -4,8 +4,6 @@
  * and replayed as one piece, where the device offers dhow.graph/1. A graph holds addresses, so
  * there is one for each set of tensors, up to a few.
  */
-#include <string.h>
-
 #include "base/alloc.h"
 #include "model/plan.h"
 #include "stream/stream.h"
@@ -35,24 +33,28 @@ static const dhow_capture *capture_of(dhow_device *device, dhowi_segment *seg) {
     return seg->capture;
 }
 
+static bool is_bound(const dhowi_segment *seg, const dhowi_segment_graph *entry) {
+    for (uint32_t i = 0; i < seg->relocation_count; i++) {
+        if (entry->bound[2 * i] != *seg->relocations[i].handle ||
+            entry->bound[2 * i + 1] != *seg->relocations[i].offset)
+            return false;
+    }
+    return true;
+}
+
 /* The graph of the tensors bound now, or an entry to count them; NULL when there is no room. */
 static dhowi_segment_graph *entry_of(dhowi_segment *seg) {
-    const size_t words = (size_t)seg->relocation_count * 2;
-    uint64_t *bound = dhowi_alloc_array(words + 1, sizeof *bound);
+    for (uint32_t i = 0; i < seg->graph_count; i++)
+        if (is_bound(seg, &seg->graphs[i])) return &seg->graphs[i];
+    if (seg->graph_count == DHOWI_SEGMENT_GRAPHS) return NULL;
+    uint64_t *bound = dhowi_alloc_array((size_t)seg->relocation_count * 2 + 1, sizeof *bound);
     if (bound == NULL) return NULL;
     for (uint32_t i = 0; i < seg->relocation_count; i++) {
         bound[2 * i] = *seg->relocations[i].handle;
         bound[2 * i + 1] = *seg->relocations[i].offset;
     }
-    uint32_t i = 0;
-    while (i < seg->graph_count && memcmp(seg->graphs[i].bound, bound, words * sizeof *bound) != 0)
-        i++;
-    if (i < seg->graph_count || i == DHOWI_SEGMENT_GRAPHS) {
-        dhowi_free(bound);
-        return i < seg->graph_count ? &seg->graphs[i] : NULL;
-    }
-    seg->graphs[seg->graph_count++] = (dhowi_segment_graph){.bound = bound};
-    return &seg->graphs[i];
+    seg->graphs[seg->graph_count] = (dhowi_segment_graph){.bound = bound};
+    return &seg->graphs[seg->graph_count++];
 }
 
 /* Nothing runs. What cannot be recorded is submitted each time from now on, and the log says why.
