@@ -149,6 +149,7 @@ static dhow_status make_key(const dhow_model *m, const dhowi_run_io *io, run_key
     key->words = key->room;
     key->capacity = KEY_ROOM;
     key->length = 0;
+    (void)add_word(key, (int64_t)dhowi_device_compute(m->device, DHOW_F32));
     for (uint32_t i = 0; i < m->input_count; i++) {
         const dhow_tensor *t = io->inputs[i];
         bool added = add_word(key, t->rank);
@@ -184,6 +185,12 @@ static void keep_plan(dhow_model *m, dhowi_plan_of_model *plan) {
     }
 }
 
+/* Whether the device is still set to the precision that the key holds: a plan made while another
+ * thread changed it is of no use to anyone. */
+static bool is_of_now(const dhow_model *m, const run_key *key) {
+    return key->words[0] == (int64_t)dhowi_device_compute(m->device, DHOW_F32);
+}
+
 static void drop_first_plan(dhow_model *m) {
     dhowi_plan_of_model *plan = m->plans;
     m->plans = plan->next;
@@ -203,6 +210,7 @@ static dhow_status run_planned(dhow_model *m, dhowi_run_io *io, run_key *key) {
         }
         dhow_status status = dhowi_plan_make(m, io, key->words, key->length, &plan);
         if (status == DHOW_OK) keep_plan(m, plan);
+        if (status == DHOW_OK && !is_of_now(m, key)) drop_first_plan(m);
         /* Another input turned out to decide the plan: once more with its values. */
         if (status != DHOWI_NEEDS_VALUES) return status;
         if (key->words != key->room) dhowi_free(key->words);

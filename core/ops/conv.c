@@ -126,7 +126,9 @@ static void describe(const dhowi_call *call, const dhow_window *w, dhow_conv_des
     memset(d, 0, sizeof *d);
     d->struct_size = (uint32_t)sizeof *d;
     d->dtype = d->weight_dtype = (int32_t)x->dtype;
-    d->compute = (int32_t)dhowi_device_compute(dhowi_tensor_device(x), x->dtype);
+    d->compute = (int32_t)(call->exact && x->dtype != DHOW_F64
+                               ? DHOW_F32
+                               : dhowi_device_compute(dhowi_tensor_device(x), x->dtype));
     int64_t ignored;
     describe_image(x, weight->shape[1] * w->groups, &d->src_layout, &d->h, &d->w);
     describe_image(call->out, weight->shape[0], &d->dst_layout, &ignored, &ignored);

@@ -67,6 +67,7 @@ typedef struct dhowi_call {
     dhow_tensor *out;
     dhow_tensor *second; /* a further result, of operations that have one */
     const dhowi_attrs *attrs;
+    bool exact; /* whatever precision the device is set to: the result outlives the setting */
 } dhowi_call;
 
 enum {
@@ -157,6 +158,7 @@ typedef struct dhowi_gemm {
     int64_t a_row, a_col, a_batch, b_row, b_col, b_batch;
     dhow_tensor *a, *b, *bias, *residual, *c;
     uint32_t activation;
+    bool exact; /* as dhowi_call.exact */
 } dhowi_gemm;
 /* The layouts a convolution's plan settles on when asked for *src and *dst (DHOW_LAYOUT_ANY: for
  * the best); NCHW for both where there is no such plan. */
