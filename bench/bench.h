@@ -23,6 +23,8 @@ void bench_compare_apart(bench *b, const char *name, const char *against, double
                          bench_fn ours, bench_fn theirs, void *data);
 /* Reports a figure that shall stay below the bar. */
 void bench_figure(bench *b, const char *name, const char *unit, double figure, double bar);
+/* Reports a ratio that is no pair of times. */
+void bench_ratio(bench *b, const char *name, const char *against, double bar, double ratio);
 /* The median seconds of one run. */
 double bench_seconds(int repeat, bench_fn fn, void *data);
 

@@ -8,10 +8,12 @@ void bench_copies(bench *b);
 void bench_launches(bench *b);
 void bench_matmul(bench *b);
 void bench_rows(bench *b);
+void bench_models(bench *b);
 
 const char bench_default_device[] = "cpu";
 const bench_group bench_groups[] = {{"copies", bench_copies},
                                     {"launches", bench_launches},
                                     {"matmul", bench_matmul},
-                                    {"rows", bench_rows}};
+                                    {"rows", bench_rows},
+                                    {"models", bench_models}};
 const size_t bench_group_count = sizeof bench_groups / sizeof bench_groups[0];

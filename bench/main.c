@@ -150,6 +150,14 @@ void bench_figure(bench *b, const char *name, const char *unit, double figure, d
                                                    unit, "figure", figure, "at_most", bar));
 }
 
+void bench_ratio(bench *b, const char *name, const char *against, double bar, double ratio) {
+    printf("%-44s %12s  %12s  %6.2f %6.2f %s  %s\n", name, "", "", ratio, bar,
+           ratio >= bar ? "ok  " : "MISS", against);
+    (void)fflush(stdout);
+    (void)json_array_append_new(b->rows, json_pack("{s:s, s:s, s:f, s:f}", "name", name, "against",
+                                                   against, "ratio", ratio, "bar", bar));
+}
+
 dhow_tensor *bench_tensor(dhow_device *device, int32_t rank, const int64_t *shape) {
     int64_t count = 1;
     for (int32_t i = 0; i < rank; i++) count *= shape[i];

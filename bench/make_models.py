@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the networks that dhow-bench measures: make_models.py FOLDER makes FOLDER/<name>/model.onnx, in0.npy, weights.npz.
+
+An MLP 784-512-256-10 for batches of 1, 32 and 1024, an encoder of six layers (384 wide, 12 heads, 1536 within, a sequence of 128)
+for batches of 1 and 8, both with random weights, and an MLP whose file has 5 MB. Weights have PyTorch's names and shapes; the graphs
+are what PyTorch's exporter makes of such modules.
+"""
+import os
+import sys
+
+import numpy
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+WIDTH, HEADS, WITHIN, LAYERS, SEQUENCE = 384, 12, 1536, 6, 128
+random = numpy.random.default_rng(1)
+
+
+class Graph:
+    def __init__(self):
+        self.nodes, self.constants, self.weights = [], [], {}
+
+    def constant(self, name, value):
+        self.constants.append(numpy_helper.from_array(value, name))
+        return name
+
+    def weight(self, name, *shape, scale=None, mean=0):
+        scale = shape[-1] ** -0.5 if scale is None else scale
+        self.weights[name] = (mean + scale * random.standard_normal(shape)).astype(numpy.float32)
+        return self.weights[name]
+
+    def node(self, operator, inputs, outputs=1, **attributes):
+        names = ["v%d_%d" % (len(self.nodes), i) for i in range(outputs)]
+        self.nodes.append(helper.make_node(operator, inputs, names, **attributes))
+        return names[0] if outputs == 1 else names
+
+    def gemm(self, name, x, inner, outer):
+        w = self.constant(name + ".weight", self.weight(name + ".weight", outer, inner))
+        b = self.constant(name + ".bias", self.weight(name + ".bias", outer, scale=0.02))
+        return self.node("Gemm", [x, w, b], transB=1)
+
+    def linear(self, name, x, inner, outer, weight="weight", bias="bias"):
+        """On three dimensions: a product with the transposed weight, then the bias."""
+        w = self.weight("%s.%s" % (name, weight) if weight == "weight" else name + "." + weight, outer, inner)
+        w = self.constant(name + "." + weight, numpy.ascontiguousarray(w.T))
+        b = self.constant(name + "." + bias, self.weight(name + "." + bias, outer, scale=0.02))
+        return self.node("Add", [b, self.node("MatMul", [x, w])])
+
+    def norm(self, name, x):
+        g = self.constant(name + ".weight", self.weight(name + ".weight", WIDTH, scale=0.02, mean=1))
+        b = self.constant(name + ".bias", self.weight(name + ".bias", WIDTH, scale=0.02))
+        return self.node("LayerNormalization", [x, g, b], axis=-1, epsilon=1e-5)
+
+    def save(self, folder, output, x, shape):
+        os.makedirs(folder, exist_ok=True)
+        self.nodes.append(helper.make_node("Identity", [output], ["y"]))
+        graph = helper.make_graph(self.nodes, "bench", [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)], self.constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        onnx.checker.check_model(model)
+        onnx.save(model, os.path.join(folder, "model.onnx"))
+        numpy.save(os.path.join(folder, "in0.npy"), x)
+        numpy.savez(os.path.join(folder, "weights.npz"), **self.weights)
+
+
+def mlp(folder, batch, widths):
+    g, value = Graph(), "x"
+    for i in range(len(widths) - 1):
+        value = g.gemm(str(2 * i), value, widths[i], widths[i + 1])
+        if i + 2 < len(widths):
+            value = g.node("Relu", [value])
+    g.save(folder, value, random.standard_normal((batch, widths[0])).astype(numpy.float32), (batch, widths[-1]))
+
+
+def attention(g, name, x, batch):
+    depth = WIDTH // HEADS
+    qkv = g.linear(name, x, WIDTH, 3 * WIDTH, "in_proj_weight", "in_proj_bias")
+    parts = g.node("Split", [qkv, g.constant(name + ".parts", numpy.array([WIDTH] * 3, numpy.int64))], 3, axis=2)
+    shape = g.constant(name + ".heads", numpy.array([batch, SEQUENCE, HEADS, depth], numpy.int64))
+    q, k, v = (g.node("Reshape", [part, shape]) for part in parts)
+    q, v = (g.node("Transpose", [part], perm=[0, 2, 1, 3]) for part in (q, v))
+    k = g.node("Transpose", [k], perm=[0, 2, 3, 1])
+    scores = g.node("MatMul", [q, k])
+    scores = g.node("Mul", [scores, g.constant(name + ".scale", numpy.array(depth ** -0.5, numpy.float32))])
+    mixed = g.node("MatMul", [g.node("Softmax", [scores], axis=-1), v])
+    mixed = g.node("Transpose", [mixed], perm=[0, 2, 1, 3])
+    joined = g.node("Reshape", [mixed, g.constant(name + ".joined", numpy.array([batch, SEQUENCE, WIDTH], numpy.int64))])
+    return g.linear(name + ".out_proj", joined, WIDTH, WIDTH)
+
+
+def gelu(g, name, x):
+    """x/2 (1 + erf(x / sqrt 2)), node by node."""
+    inner = g.node("Erf", [g.node("Div", [x, g.constant(name + ".root", numpy.array(2 ** 0.5, numpy.float32))])])
+    inner = g.node("Add", [inner, g.constant(name + ".one", numpy.array(1, numpy.float32))])
+    return g.node("Mul", [g.node("Mul", [x, inner]), g.constant(name + ".half", numpy.array(0.5, numpy.float32))])
+
+
+def encoder(folder, batch):
+    g, value = Graph(), "x"
+    for i in range(LAYERS):
+        name = "layers.%d" % i
+        value = g.norm(name + ".norm1", g.node("Add", [value, attention(g, name + ".self_attn", value, batch)]))
+        within = gelu(g, name + ".gelu", g.linear(name + ".linear1", value, WIDTH, WITHIN))
+        value = g.norm(name + ".norm2", g.node("Add", [value, g.linear(name + ".linear2", within, WITHIN, WIDTH)]))
+    shape = (batch, SEQUENCE, WIDTH)
+    g.save(folder, value, random.standard_normal(shape).astype(numpy.float32), shape)
+
+
+def main():
+    root = sys.argv[1]
+    for batch in (1, 32, 1024):
+        mlp(os.path.join(root, "mlp-%d" % batch), batch, (784, 512, 256, 10))
+    for batch in (1, 8):
+        encoder(os.path.join(root, "encoder-%d" % batch), batch)
+    mlp(os.path.join(root, "mlp-5mb"), 1, (784, 1000, 500, 10))
+
+
+main()

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Models: dhow and its peers run the same networks in turns, each in a process of its own. What is
+ * needed beside dhow comes from scripts/bench by four variables:
+ *
+ *     BENCH_NETWORKS      what make_models.py wrote
+ *     BENCH_ONNXRUNTIME   ONNX Runtime's library
+ *     BENCH_TORCH_PYTHON  a Python that has PyTorch
+ *     DHOW_MODELS_DIR     folders with model.onnx, in0.npy ...
+ */
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "process.h"
+
+enum { ROUNDS = 7, MODELS = 64, PEERS = 3, MOST_RUNS = 2000 };
+
+void bench_models(bench *b);
+
+typedef struct texts {
+    char folder[512], threads[2][4], env[2][32], no_onednn[600];
+    const char *library, *python;
+} texts;
+
+static double seconds_per_round(const bench *b) { return bench_is_small(b) ? 0.002 : 0.15; }
+
+static void rest(void) {
+    const struct timespec pause = {.tv_nsec = 20000000};
+    (void)nanosleep(&pause, NULL);
+}
+
+/* ---- the processes ---- */
+
+static process dhow_process(const texts *t, const char *device, const char *precision,
+                            int threads) {
+    return (process){.name = "dhow",
+                     .args = {BENCH_SERVE, t->folder, device, precision},
+                     .env = {t->env[threads - 1]}};
+}
+
+static process onnxruntime_process(const texts *t, int threads) {
+    process p = {.name = "ONNX Runtime"};
+    if (t->library != NULL)
+        p = (process){
+            .name = "ONNX Runtime",
+            .args = {BENCH_SERVE_ONNXRUNTIME, t->library, t->folder, t->threads[threads - 1]}};
+    return p;
+}
+
+static process torch_process(const texts *t, const char *precision, int threads) {
+    process p = {.name = strcmp(precision, "f32") == 0 ? "PyTorch" : "PyTorch, bf16"};
+    if (t->python != NULL) {
+        const char *args[] = {t->python, BENCH_SOURCE "/serve_torch.py", t->folder,
+                              t->threads[threads - 1], precision};
+        memcpy(p.args, args, sizeof args);
+    }
+    return p;
+}
+
+/* ---- measuring ---- */
+
+/* The largest difference, against the largest output. */
+static double difference(process *p, process *q) {
+    size_t n, m;
+    float *x = process_outputs(p, &n), *y = process_outputs(q, &m);
+    double most = 0, scale = 1e-30;
+    for (size_t i = 0; i < n && n == m; i++) {
+        most = fmax(most, fabs((double)x[i] - (double)y[i]));
+        scale = fmax(scale, fabs((double)y[i]));
+    }
+    free(x);
+    free(y);
+    return n == m ? most / scale : INFINITY;
+}
+
+static int agree(const char *what, process *ours, process *theirs, double tolerance) {
+    double d = difference(ours, theirs);
+    if (d <= tolerance) return 1;
+    printf("%-44s differs from %s by %.1e: not measured\n", what, theirs->name, d);
+    return 0;
+}
+
+/* All in turns, so that what else the machine does falls on everyone. */
+static void measure(const bench *b, process **all, int count) {
+    unsigned runs[PEERS + 1];
+    for (int i = 0; i < count; i++) {
+        double once = process_run(all[i], 1);
+        runs[i] = (unsigned)fmin(MOST_RUNS, fmax(1, seconds_per_round(b) / once));
+    }
+    for (int round = 0; round < (bench_is_small(b) ? 1 : ROUNDS); round++) {
+        for (int i = 0; i < count; i++) {
+            if (!bench_is_small(b)) rest();
+            (void)process_run(all[i], runs[i]);
+        }
+    }
+}
+
+/* Starts dhow and those peers that are there and agree; returns how many run. */
+static int gather(const char *what, process *ours, process *peers, int count, double tolerance,
+                  process **all) {
+    int found = 0;
+    if (!process_start(ours)) {
+        printf("%-44s dhow does not run it\n", what);
+        return 0;
+    }
+    all[found++] = ours;
+    for (int i = 0; i < count; i++) {
+        if (!process_start(&peers[i])) {
+            if (peers[i].args[0] != NULL) printf("%-44s %s does not run it\n", what, peers[i].name);
+        } else if (agree(what, ours, &peers[i], tolerance)) {
+            all[found++] = &peers[i];
+        }
+    }
+    return found;
+}
+
+/* dhow against the fastest of its peers; returns the ratio, 0 when there was none. */
+static double compare(bench *b, const char *what, double bar, double tolerance, process *ours,
+                      process *peers, int count) {
+    process *all[PEERS + 1];
+    int found = gather(what, ours, peers, count, tolerance, all), best = 1;
+    double ratio = 0;
+    if (found > 1) {
+        measure(b, all, found);
+        for (int i = 2; i < found; i++) best = all[i]->best < all[best]->best ? i : best;
+        ratio = all[best]->best / ours->best;
+        bench_report(b, what, all[best]->name, bar, ours->best, all[best]->best);
+    }
+    process_end(ours);
+    for (int i = 0; i < count; i++) process_end(&peers[i]);
+    return ratio;
+}
+
+/* ---- networks of make_models.py ---- */
+
+static const char *const k_networks[] = {"mlp-1", "mlp-32", "mlp-1024", "encoder-1", "encoder-8"};
+enum { NETWORKS = sizeof k_networks / sizeof *k_networks };
+
+static int set_folder(texts *t, const char *parent, const char *name) {
+    char path[600];
+    struct stat about;
+    (void)snprintf(t->folder, sizeof t->folder, "%.400s/%.100s", parent, name);
+    (void)snprintf(path, sizeof path, "%s/model.onnx", t->folder);
+    return stat(path, &about) == 0;
+}
+
+static void bench_networks(bench *b, texts *t, const char *parent) {
+    char what[80];
+    for (int threads = 1; threads <= 2; threads++) {
+        for (int i = 0; i < NETWORKS; i++) {
+            if (!set_folder(t, parent, k_networks[i])) continue;
+            (void)snprintf(what, sizeof what, "%s, cpu, threads: %d", k_networks[i], threads);
+            process ours = dhow_process(t, "cpu", "f32", threads);
+            process peers[] = {torch_process(t, "f32", threads), onnxruntime_process(t, threads)};
+            (void)compare(b, what, 1.0, 1e-4, &ours, peers, 2);
+        }
+    }
+}
+
+static int has_amx(void) {
+    char line[8192];
+    int found = 0;
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    while (f != NULL && !found && fgets(line, sizeof line, f) != NULL)
+        found = strstr(line, "amx_bf16") != NULL;
+    if (f != NULL) (void)fclose(f);
+    return found;
+}
+
+/* bf16 asked for. The bars are for processors with AMX. */
+static void bench_bf16(bench *b, texts *t, const char *parent) {
+    char what[80];
+    int amx = has_amx();
+    for (int i = 0; i < NETWORKS; i++) {
+        if (!set_folder(t, parent, k_networks[i])) continue;
+        (void)snprintf(what, sizeof what, "%s, cpu, bf16%s", k_networks[i],
+                       amx ? "" : ", no AMX here");
+        process ours = dhow_process(t, "cpu", "bf16", 2), torch = torch_process(t, "bf16", 2);
+        (void)compare(b, what, amx ? 1.5 : 0, 0.1, &ours, &torch, 1);
+        process own = dhow_process(t, "cpu", "f32", 2);
+        own.name = "dhow, f32";
+        ours = dhow_process(t, "cpu", "bf16", 2);
+        (void)compare(b, what, amx ? 2 : 0, 0.1, &ours, &own, 1);
+    }
+}
+
+/* An unreadable library of oneDNN's name comes first. */
+static int hide_onednn(texts *t, char *folder) {
+    static const char *const names[] = {"libdnnl.so.2", "libdnnl.so.3"};
+    char path[600];
+    if (mkdtemp(folder) == NULL) return 0;
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        FILE *f = fopen(path, "w");
+        if (f != NULL) (void)fclose(f);
+    }
+    (void)snprintf(t->no_onednn, sizeof t->no_onednn, "LD_LIBRARY_PATH=%s", folder);
+    return 1;
+}
+
+static void show_onednn(const char *folder) {
+    char path[600];
+    for (int i = 2; i <= 3; i++) {
+        (void)snprintf(path, sizeof path, "%s/libdnnl.so.%d", folder, i);
+        (void)unlink(path);
+    }
+    (void)rmdir(folder);
+}
+
+static void bench_opencl(bench *b, texts *t, const char *parent) {
+    char what[80], folder[] = "/tmp/dhow-bench-XXXXXX";
+    if (bench_device(b, "opencl:0") == NULL || !hide_onednn(t, folder)) return;
+    for (int i = 0; i < NETWORKS; i++) {
+        if (!set_folder(t, parent, k_networks[i])) continue;
+        (void)snprintf(what, sizeof what, "%s, opencl", k_networks[i]);
+        process ours = dhow_process(t, "opencl:0", "f32", 2);
+        process own = dhow_process(t, "cpu", "f32", 2);
+        own.name = "the CPU plugin without oneDNN";
+        own.env[1] = t->no_onednn;
+        (void)compare(b, what, 0.5, 1e-4, &ours, &own, 1);
+    }
+    show_onednn(folder);
+}
+
+/* ---- a whole process ---- */
+
+static void bench_whole(bench *b, texts *t, const char *parent, const char *name, double bar) {
+    enum { TIMES = 15 };
+    char what[80];
+    double ours = INFINITY, theirs = INFINITY;
+    if (t->library == NULL || parent == NULL || !set_folder(t, parent, name)) return;
+    const process mine = {.name = "dhow", .args = {BENCH_SERVE, t->folder}};
+    const process peer = {.name = "ONNX Runtime",
+                          .args = {BENCH_SERVE_ONNXRUNTIME, t->library, t->folder}};
+    for (int i = 0; i < (bench_is_small(b) ? 1 : TIMES); i++) {
+        double p = process_whole(&mine), q = process_whole(&peer);
+        if (p < 0 || q < 0) return;
+        ours = fmin(ours, p);
+        theirs = fmin(theirs, q);
+    }
+    (void)snprintf(what, sizeof what, "process: load %s, run once", name);
+    bench_report(b, what, "ONNX Runtime in C", bar, ours, theirs);
+}
+
+/* ---- a folder of models ---- */
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int names_in(const char *parent, char **names) {
+    DIR *d = opendir(parent);
+    const struct dirent *entry;
+    int count = 0;
+    while (d != NULL && count < MODELS && (entry = readdir(d)) != NULL) {
+        if (entry->d_name[0] != '.') names[count++] = strdup(entry->d_name);
+    }
+    if (d != NULL) (void)closedir(d);
+    qsort(names, (size_t)count, sizeof *names, by_name);
+    return count;
+}
+
+static void bench_folder(bench *b, texts *t, const char *parent) {
+    char *names[MODELS], what[80];
+    int count = names_in(parent, names);
+    for (int threads = 1; threads <= 2; threads++) {
+        double sum = 0;
+        int measured = 0;
+        for (int i = 0; i < count; i++) {
+            if (!set_folder(t, parent, names[i])) continue;
+            (void)snprintf(what, sizeof what, "%.40s, cpu, threads: %d", names[i], threads);
+            process ours = dhow_process(t, "cpu", "f32", threads);
+            process peer = onnxruntime_process(t, threads);
+            double ratio = compare(b, what, 0.5, 1e-2, &ours, &peer, 1);
+            if (ratio <= 0) continue;
+            sum += log(ratio);
+            measured++;
+        }
+        (void)snprintf(what, sizeof what, "geometric mean of %d models, threads: %d", measured,
+                       threads);
+        if (measured > 0) bench_ratio(b, what, "ONNX Runtime", 0.9, exp(sum / measured));
+    }
+    for (int i = 0; i < count; i++) free(names[i]);
+}
+
+/* ---- what a step costs beside its kernel ---- */
+
+typedef struct chain {
+    dhow_model *model;
+    dhow_tensor *x, *y;
+} chain;
+
+static void run_chain(void *data) {
+    chain *c = data;
+    BENCH_OK(dhow_model_run(c->model, NULL, &c->x, 1, &c->y, 1));
+}
+
+/* A chain of softmax over one element: what is left of a step is mostly its way there. */
+static double seconds_of_chain(bench *b, int steps) {
+    chain c = {0};
+    dhow_model_value x;
+    BENCH_OK(dhow_model_create(bench_context(b), &c.model));
+    BENCH_OK(dhow_model_input(c.model, "x", DHOW_F32, DHOW_SHAPE(1, 1), &x));
+    for (int i = 0; i < steps; i++) BENCH_OK(dhow_model_softmax(c.model, x, 1, &x));
+    BENCH_OK(dhow_model_output(c.model, "y", x));
+    const int64_t shape[] = {1, 1};
+    c.x = bench_tensor(bench_device(b, "cpu"), 2, shape);
+    double seconds = bench_seconds(200, run_chain, &c);
+    dhow_tensor_release(c.x);
+    dhow_tensor_release(c.y);
+    dhow_model_release(c.model);
+    return seconds;
+}
+
+static void bench_steps(bench *b) {
+    enum { STEPS = 1000 };
+    double few = seconds_of_chain(b, 1), many = seconds_of_chain(b, 1 + STEPS);
+    bench_figure(b, "step of a replayed plan, its kernel on one element included, cpu", "ns",
+                 (many - few) / STEPS * 1e9, 100);
+}
+
+void bench_models(bench *b) {
+    const char *networks = getenv("BENCH_NETWORKS"), *models = getenv("DHOW_MODELS_DIR");
+    texts t = {.threads = {"1", "2"},
+               .env = {"DHOW_NUM_THREADS=1", "DHOW_NUM_THREADS=2"},
+               .library = getenv("BENCH_ONNXRUNTIME"),
+               .python = getenv("BENCH_TORCH_PYTHON")};
+    bench_steps(b);
+    if (networks == NULL)
+        printf("models: BENCH_NETWORKS is not set; scripts/bench sets what is needed\n");
+    if (networks != NULL) {
+        bench_whole(b, &t, networks, "mlp-5mb", 3);
+        bench_whole(b, &t, models, "u2netp", 0); /* 5 MB that compute for long */
+        bench_networks(b, &t, networks);
+        bench_bf16(b, &t, networks);
+        bench_opencl(b, &t, networks);
+    }
+    if (models != NULL) bench_folder(b, &t, models);
+}

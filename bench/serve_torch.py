@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch as one of the processes that dhow-bench compares, see serve.h: serve_torch.py FOLDER THREADS PRECISION
+
+Builds the network of make_models.py by PyTorch's own modules with the weights of FOLDER/weights.npz. PRECISION is f32, or bf16 for
+weights and inputs in bf16.
+"""
+import os
+import sys
+import time
+
+import numpy
+import torch
+
+folder, threads, precision = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+torch.set_num_threads(threads)
+torch.set_grad_enabled(False)
+
+
+def network(weights):
+    if "layers.0.linear1.weight" in weights:
+        layer = torch.nn.TransformerEncoderLayer(384, 12, 1536, 0.0, "gelu", batch_first=True)
+        return torch.nn.TransformerEncoder(layer, 6)
+    linears = [torch.nn.Linear(*reversed(w.shape)) for name, w in weights.items() if name.endswith("weight")]
+    steps = []
+    for linear in linears:
+        steps += [linear, torch.nn.ReLU()]
+    return torch.nn.Sequential(*steps[:-1])
+
+
+weights = {name: torch.from_numpy(value) for name, value in numpy.load(os.path.join(folder, "weights.npz")).items()}
+model = network(weights).eval()
+model.load_state_dict(weights)
+x = torch.from_numpy(numpy.load(os.path.join(folder, "in0.npy")))
+if precision == "bf16":
+    model, x = model.to(torch.bfloat16), x.to(torch.bfloat16)
+with torch.inference_mode():
+    model(x)
+    for line in sys.stdin:
+        command, argument = line.split(None, 1)
+        if command == "save":
+            model(x).float().numpy().tofile(argument.strip())
+            print("saved", flush=True)
+            continue
+        times = []
+        model(x)
+        for _ in range(int(argument)):
+            start = time.perf_counter()
+            model(x)
+            times.append(time.perf_counter() - start)
+        times.sort()
+        print("%.9e %.9e" % (times[0], times[len(times) // 2]), flush=True)
