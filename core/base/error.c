@@ -57,6 +57,11 @@ dhow_status dhowi_fail_memory(const char *what) {
     return dhowi_fail(DHOW_OUT_OF_MEMORY, "%s: host memory is exhausted", what);
 }
 
+void dhowi_error_clear(void) {
+    t_error.native_code = 0;
+    t_error.message[0] = '\0';
+}
+
 void dhowi_error_init(dhow_error *err) {
     err->struct_size = (uint32_t)sizeof *err;
     err->code = 0;

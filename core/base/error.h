@@ -21,6 +21,8 @@ dhow_status dhowi_fail_native(dhow_status status, int64_t native_code, const cha
 dhow_status dhowi_fail_prefix(dhow_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 dhow_status dhowi_fail_memory(const char *what);
+/* Forgets this thread's message, before a function that is not ours is called. */
+void dhowi_error_clear(void);
 
 /* A plugin's error struct, ready to be passed down. */
 void dhowi_error_init(dhow_error *err);

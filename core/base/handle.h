@@ -15,18 +15,21 @@
 #include "base/error.h"
 
 /* X(NAME, text) */
-#define DHOWI_HANDLE_MAP(X) \
-    X(CONTEXT, "context")   \
-    X(DEVICE, "device")     \
-    X(STREAM, "stream")     \
-    X(EVENT, "event")       \
-    X(GRAPH, "graph")       \
-    X(STORAGE, "storage")   \
-    X(TENSOR, "tensor")     \
-    X(MODULE, "module")     \
-    X(KERNEL, "kernel")     \
-    X(MODEL, "model")       \
-    X(SAFETENSORS, "safetensors file")
+#define DHOWI_HANDLE_MAP(X)            \
+    X(CONTEXT, "context")              \
+    X(DEVICE, "device")                \
+    X(STREAM, "stream")                \
+    X(EVENT, "event")                  \
+    X(GRAPH, "graph")                  \
+    X(STORAGE, "storage")              \
+    X(TENSOR, "tensor")                \
+    X(MODULE, "module")                \
+    X(KERNEL, "kernel")                \
+    X(MODEL, "model")                  \
+    X(SAFETENSORS, "safetensors file") \
+    X(DATASET, "dataset")              \
+    X(LOADER, "loader")                \
+    X(SINK, "sink")
 
 typedef enum dhowi_handle_kind {
 #define DHOWI_HANDLE_ENUM_(name, text) DHOWI_##name,

@@ -4,17 +4,11 @@
  */
 #include "base/text.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 void dhowi_text_add(dhowi_text *text, const char *format, ...) {
     if (text->length + 1 >= text->capacity) return;
@@ -112,92 +106,6 @@ const char *dhowi_bytes_text(uint64_t bytes, char *buffer, size_t capacity) {
     }
     (void)snprintf(buffer, capacity, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
     return buffer;
-}
-
-static bool write_all(int fd, const char *data, size_t bytes) {
-    while (bytes > 0) {
-        ssize_t n = write(fd, data, bytes);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return false;
-        data += n;
-        bytes -= (size_t)n;
-    }
-    return true;
-}
-
-dhow_status dhowi_file_write(const char *path, const dhowi_file_part *parts, size_t count) {
-    static atomic_uint serial;
-    char temporary[PATH_MAX + 64], target[PATH_MAX];
-    struct stat old;
-    /* The new file takes the place of what a link points to, not of the link. */
-    if (lstat(path, &old) == 0 && S_ISLNK(old.st_mode)) {
-        if (realpath(path, target) == NULL)
-            return dhowi_fail(DHOW_IO_ERROR, "%s: cannot write through the link: %s", path,
-                              strerror(errno));
-        path = target;
-    }
-    int n = snprintf(temporary, sizeof temporary, "%s.%ld.%u.tmp", path, (long)getpid(),
-                     atomic_fetch_add(&serial, 1));
-    if (n < 0 || (size_t)n >= sizeof temporary) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%.200s...: the path is too long", path);
-    }
-    bool replaces = stat(path, &old) == 0;
-    if (replaces && !S_ISREG(old.st_mode)) { /* rename() would put a file in a device's place */
-        return dhowi_fail(DHOW_IO_ERROR, "%s: cannot write: not a regular file", path);
-    }
-    mode_t mode = replaces ? old.st_mode & 0777 : 0666; /* what was private stays private */
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    if (fd < 0) return dhowi_fail(DHOW_IO_ERROR, "%s: cannot write: %s", path, strerror(errno));
-    bool ok = true;
-    for (size_t i = 0; i < count && ok; i++) ok = write_all(fd, parts[i].data, parts[i].bytes);
-    int reason = errno;
-    if (close(fd) != 0 && ok) {
-        ok = false;
-        reason = errno;
-    }
-    if (ok && rename(temporary, path) != 0) {
-        ok = false;
-        reason = errno;
-    }
-    if (ok) return DHOW_OK;
-    (void)unlink(temporary);
-    return dhowi_fail(DHOW_IO_ERROR, "%s: cannot write: %s", path, strerror(reason));
-}
-
-dhow_status dhowi_file_open(const char *path, int *out_fd, uint64_t *out_bytes) {
-    *out_fd = -1;
-    *out_bytes = 0;
-    /* Not blocking: a FIFO must not hang us. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) {
-        return dhowi_fail(errno == ENOENT ? DHOW_NOT_FOUND : DHOW_IO_ERROR, "%s: cannot open: %s",
-                          path, strerror(errno));
-    }
-    struct stat info;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-        (void)close(fd);
-        return dhowi_fail(DHOW_IO_ERROR, "%s: not a regular file", path);
-    }
-    *out_fd = fd;
-    *out_bytes = (uint64_t)info.st_size;
-    return DHOW_OK;
-}
-
-dhow_status dhowi_file_read(int fd, const char *path, uint64_t offset, void *data, size_t bytes) {
-    char *to = data;
-    while (bytes > 0) {
-        ssize_t n = pread(fd, to, bytes, (off_t)offset);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return dhowi_fail(DHOW_IO_ERROR, "%s: cannot read: %s", path, strerror(errno));
-        if (n == 0) {
-            return dhowi_fail(DHOW_CORRUPT, "%s: ends at byte %" PRIu64 ", %zu bytes early", path,
-                              offset, bytes);
-        }
-        to += n;
-        offset += (uint64_t)n;
-        bytes -= (size_t)n;
-    }
-    return DHOW_OK;
 }
 
 uint64_t dhowi_hash(uint64_t seed, const void *data, size_t bytes) {

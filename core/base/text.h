@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Small text helpers: bounded appending, number and switch parsing, environment, files.
+ * Small text helpers: bounded appending, number and switch parsing, environment.
  */
 #ifndef DHOWI_BASE_TEXT_H_
 #define DHOWI_BASE_TEXT_H_
@@ -42,19 +42,6 @@ const char *dhowi_shape_text(int32_t rank, const int64_t *shape, char *buffer, s
 
 /* Prints bytes for people: "1.5 GiB". */
 const char *dhowi_bytes_text(uint64_t bytes, char *buffer, size_t capacity);
-
-/* Writes a file through a temporary one beside it and rename(): it appears whole or not at all.
- * Parts are written in order. IO_ERROR names the file and the system's reason. */
-typedef struct dhowi_file_part {
-    const void *data;
-    size_t bytes;
-} dhowi_file_part;
-dhow_status dhowi_file_write(const char *path, const dhowi_file_part *parts, size_t count);
-
-/* Opens a regular file for reading and tells its size: NOT_FOUND, IO_ERROR. */
-dhow_status dhowi_file_open(const char *path, int *out_fd, uint64_t *out_bytes);
-/* Reads exactly `bytes` at `offset`: IO_ERROR, CORRUPT when the file ends before. */
-dhow_status dhowi_file_read(int fd, const char *path, uint64_t offset, void *data, size_t bytes);
 
 /* 64-bit FNV-1a, for tables and cache keys. */
 uint64_t dhowi_hash(uint64_t seed, const void *data, size_t bytes);

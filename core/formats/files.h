@@ -5,7 +5,7 @@
 #ifndef DHOWI_FORMATS_FILES_H_
 #define DHOWI_FORMATS_FILES_H_
 
-#include "dhow/data.h"
+#include "dhow/files.h"
 #include "tensor/tensor.h"
 
 typedef struct dhowi_npy {
@@ -21,6 +21,14 @@ enum { DHOWI_NPY_PREFIX_BYTES = 12, DHOWI_NPY_MAX_HEADER_BYTES = 1 << 16 };
 /* Reads an .npy header from the first `bytes` of a file of file_bytes; `path` is for messages. */
 dhow_status dhowi_npy_parse(const char *path, const void *data, size_t bytes, uint64_t file_bytes,
                             dhowi_npy *out);
+
+/* Writes the header of a file that will hold such an array, at least `at_least` bytes long, so that
+ * one of another shape can take its place later; returns its length. bf16, which NumPy has not, is
+ * written as f32. */
+enum { DHOWI_NPY_WRITTEN_BYTES = 384 };
+size_t dhowi_npy_header(dhow_dtype dtype, int32_t rank, const int64_t *shape, size_t at_least,
+                        char out[DHOWI_NPY_WRITTEN_BYTES]);
+void dhowi_npy_widen_bf16(const uint16_t *from, uint32_t *to, int64_t count);
 
 typedef struct dhowi_safetensors_item {
     char *name;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "formats/files.h"
@@ -291,32 +292,38 @@ static const char *npy_code(dhow_dtype dtype) {
     return "?";
 }
 
-static void widen_bf16(const uint16_t *from, uint32_t *to, int64_t count) {
+void dhowi_npy_widen_bf16(const uint16_t *from, uint32_t *to, int64_t count) {
     for (int64_t i = 0; i < count; i++) to[i] = (uint32_t)from[i] << 16;
 }
 
-static dhow_status save(const char *path, const dhow_tensor *t, const void *data, uint64_t bytes) {
-    char header[512];
-    dhowi_text text = DHOWI_TEXT(header);
-    header[0] = '\0';
-    dhowi_text_add(&text, "{'descr': '%s', 'fortran_order': False, 'shape': (", npy_code(t->dtype));
-    for (int32_t i = 0; i < t->rank; i++) {
-        dhowi_text_add(&text, "%" PRId64 "%s", t->shape[i],
-                       i + 1 < t->rank ? ", "
-                       : t->rank == 1  ? ","
-                                       : "");
+size_t dhowi_npy_header(dhow_dtype dtype, int32_t rank, const int64_t *shape, size_t at_least,
+                        char out[DHOWI_NPY_WRITTEN_BYTES]) {
+    enum { PREFIX = 10, ALIGN = 64 };
+    dhowi_text text = {out + PREFIX, DHOWI_NPY_WRITTEN_BYTES - PREFIX, 0};
+    dhowi_text_add(&text, "{'descr': '%s', 'fortran_order': False, 'shape': (", npy_code(dtype));
+    for (int32_t i = 0; i < rank; i++) {
+        dhowi_text_add(&text, "%" PRId64 "%s", shape[i],
+                       i + 1 < rank ? ", "
+                       : rank == 1  ? ","
+                                    : "");
     }
     dhowi_text_add(&text, "), }");
-    while ((text.length + 11) % 64 != 0) dhowi_text_add(&text, " ");
+    while ((PREFIX + text.length + 1) % ALIGN != 0 || PREFIX + text.length + 1 < at_least)
+        dhowi_text_add(&text, " ");
     dhowi_text_add(&text, "\n");
-    unsigned char prefix[10] = {0};
-    memcpy(prefix, k_magic, sizeof k_magic);
-    prefix[6] = 1;
-    prefix[8] = (unsigned char)(text.length & 255);
-    prefix[9] = (unsigned char)(text.length >> 8);
+    memset(out, 0, PREFIX);
+    memcpy(out, k_magic, sizeof k_magic);
+    out[6] = 1;
+    out[8] = (char)(text.length & 255);
+    out[9] = (char)(text.length >> 8);
+    return PREFIX + text.length;
+}
+
+static dhow_status save(const char *path, const dhow_tensor *t, const void *data, uint64_t bytes) {
+    char header[DHOWI_NPY_WRITTEN_BYTES];
     const dhowi_file_part parts[] = {
-        {prefix, sizeof prefix}, {header, text.length}, {data, (size_t)bytes}};
-    return dhowi_file_write(path, parts, 3);
+        {header, dhowi_npy_header(t->dtype, t->rank, t->shape, 0, header)}, {data, (size_t)bytes}};
+    return dhowi_file_write(path, parts, 2);
 }
 
 dhow_status dhow_npy_save(dhow_tensor *tensor, const char *path) {
@@ -331,7 +338,7 @@ dhow_status dhow_npy_save(dhow_tensor *tensor, const char *path) {
     if (status == DHOW_OK && widened) {
         wide = dhowi_alloc_array((size_t)tensor->count, sizeof(uint32_t));
         if (wide == NULL) status = dhowi_fail_memory(function);
-        if (status == DHOW_OK) widen_bf16(data, wide, tensor->count);
+        if (status == DHOW_OK) dhowi_npy_widen_bf16(data, wide, tensor->count);
     }
     if (status == DHOW_OK)
         status = save(path, tensor, widened ? wide : data, widened ? bytes * 2 : bytes);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "formats/onnx_wire.h"

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "formats/files.h"

@@ -17,6 +17,12 @@ static dhowi_mark latest(dhow_event *event) {
     return mark;
 }
 
+/* What came before a reached event is done: nobody needs to wait for it again. */
+static dhow_status reached(dhowi_mark mark) {
+    if (mark.timeline != NULL) dhowi_timeline_complete(mark.timeline, mark.number);
+    return DHOW_OK;
+}
+
 dhow_status dhow_event_create(dhow_device *device, int32_t timing, dhow_event **out) {
     if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_event_create: out is NULL");
     *out = NULL;
@@ -86,8 +92,9 @@ dhow_status dhow_event_sync(dhow_event *event) {
     DHOWI_TRY(check_event(event, "dhow_event_sync"));
     dhow_error err;
     dhowi_error_init(&err);
+    dhowi_mark mark = latest(event);
     int32_t code = event->device->api->event_sync(event->native, &err);
-    if (code == DHOW_OK) return DHOW_OK;
+    if (code == DHOW_OK) return reached(mark);
     return dhowi_device_failed(event->device, &err, code, "work before the event failed");
 }
 
@@ -95,8 +102,9 @@ dhow_status dhow_event_query(dhow_event *event) {
     DHOWI_TRY(check_event(event, "dhow_event_query"));
     dhow_error err;
     dhowi_error_init(&err);
+    dhowi_mark mark = latest(event);
     int32_t code = event->device->api->event_query(event->native, &err);
-    if (code == DHOW_OK) return DHOW_OK;
+    if (code == DHOW_OK) return reached(mark);
     if (code == DHOW_NOT_READY) {
         return dhowi_fail(DHOW_NOT_READY, "%s: the event is not reached", event->device->name);
     }

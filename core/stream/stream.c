@@ -74,7 +74,6 @@ static dhow_status new_stream(dhow_device *device, dhowi_device_streams *streams
     pthread_mutex_init(&s->mutex, NULL);
     pthread_mutex_init(&s->state, NULL);
     dhowi_timeline_start(&s->timeline, dhowi_stream_wait_number);
-    s->mark_number = atomic_load(&s->timeline.submitted);
     pthread_mutex_lock(&streams->mutex);
     s->next = streams->all;
     if (s->next != NULL) s->next->previous = s;
@@ -91,7 +90,8 @@ static void end_stream(dhow_stream *s, dhowi_device_streams *streams) {
     if (s->next != NULL) s->next->previous = s->previous;
     if (streams->all == s) streams->all = s->next;
     pthread_mutex_unlock(&streams->mutex);
-    if (s->mark_event != NULL) s->device->api->event_destroy(s->mark_event);
+    for (int i = 0; i < DHOWI_STREAM_POINTS; i++)
+        if (s->points[i].event != NULL) s->device->api->event_destroy(s->points[i].event);
     s->device->api->stream_destroy(s->native);
     dhowi_timeline_retire(&s->timeline);
     pthread_mutex_destroy(&s->mutex);

@@ -10,7 +10,7 @@
 #include "dhow/stream.h"
 #include "memory/storage.h"
 
-enum { DHOWI_MAX_ATTACHED = 4 };
+enum { DHOWI_MAX_ATTACHED = 4, DHOWI_STREAM_POINTS = 8 };
 
 /* Work of another timeline that belongs to a stream's order: later work of the stream comes after
  * it. */
@@ -19,14 +19,19 @@ typedef struct dhowi_attached {
     bool awaited; /* the stream already waits for it on the device */
 } dhowi_attached;
 
+/* An event recorded in a stream, for other streams to wait for. */
+typedef struct dhowi_point {
+    void *event;     /* NULL: none yet */
+    uint64_t number; /* the work it comes after */
+} dhowi_point;
+
 struct dhow_stream {
     dhowi_handle handle;
     dhowi_timeline timeline; /* numbers change under the mutex */
     dhow_device *device;
     void *native;
-    pthread_mutex_t mutex; /* one submission at a time */
-    void *mark_event;      /* recorded after the work `mark_number`, for streams that wait */
-    uint64_t mark_number;
+    pthread_mutex_t mutex;                   /* one submission at a time */
+    dhowi_point points[DHOWI_STREAM_POINTS]; /* the latest ones; change under the mutex */
     pthread_mutex_t state; /* attached marks and failure; never held during a call of the plugin */
     dhowi_attached attached[DHOWI_MAX_ATTACHED];
     _Atomic uint32_t attached_count;
@@ -80,6 +85,9 @@ dhow_status dhowi_stream_refuse_recording(const dhow_stream *stream, const char 
 
 /* Makes later work of the stream wait: on the device where that is possible, else on the host. */
 dhow_status dhowi_stream_wait_mark(dhow_stream *stream, dhowi_mark mark);
+/* Records an event behind the mark now, unless one is there, so that whoever waits for the mark
+ * later does not wait for what the stream is given meanwhile. */
+dhow_status dhowi_stream_point(dhowi_mark mark);
 /* The same for an event of `device`, recorded at `mark`: exact where the backends are the same. */
 dhow_status dhowi_stream_wait_event(dhow_stream *stream, dhow_device *device, void *event,
                                     dhowi_mark mark);

@@ -170,31 +170,56 @@ static dhow_status plugin_wait(dhow_stream *stream, void *event) {
     return dhowi_device_failed(stream->device, &err, code, "waiting for another stream");
 }
 
-/* Under the other stream's mutex: an event after the work `number`. */
-static dhow_status mark_event(dhow_stream *other, uint64_t number, dhow_error *err) {
-    const dhow_plugin *api = other->device->api;
+/* Under the stream's mutex: the earliest point at or after the work `number`, made if there is
+ * none. A point that is used again stands for later work, so those who still wait for it wait
+ * longer, not less. */
+static dhow_status point_after(dhow_stream *stream, uint64_t number, void **out_event,
+                               dhow_error *err) {
+    const dhow_plugin *api = stream->device->api;
+    dhowi_point *found = NULL, *oldest = &stream->points[0];
+    for (int i = 0; i < DHOWI_STREAM_POINTS; i++) {
+        dhowi_point *p = &stream->points[i];
+        if (p->event != NULL && p->number >= number && (found == NULL || p->number < found->number))
+            found = p;
+        if (p->number < oldest->number) oldest = p;
+    }
     int32_t code = DHOW_OK;
-    if (other->mark_event == NULL) {
-        code = api->event_create(dhowi_device_native(other->device), 0, &other->mark_event, err);
-        if (code != DHOW_OK) other->mark_event = NULL;
+    if (found == NULL) {
+        found = oldest;
+        if (found->event == NULL) {
+            code = api->event_create(dhowi_device_native(stream->device), 0, &found->event, err);
+            if (code != DHOW_OK) found->event = NULL;
+        }
+        if (code == DHOW_OK) code = api->event_record(found->event, stream->native, err);
+        if (code == DHOW_OK) found->number = atomic_load(&stream->timeline.submitted);
     }
-    if (code == DHOW_OK && other->mark_number < number) {
-        code = api->event_record(other->mark_event, other->native, err);
-        if (code == DHOW_OK) other->mark_number = atomic_load(&other->timeline.submitted);
-    }
+    *out_event = found->event;
     return dhowi_error_take(err, code);
 }
 
-static dhow_status wait_same_backend(dhow_stream *stream, dhow_stream *other, uint64_t number) {
+static dhow_status find_point(dhow_stream *stream, uint64_t number, void **out_event) {
     dhow_error err;
     dhowi_error_init(&err);
-    pthread_mutex_lock(&other->mutex);
-    dhow_status status = mark_event(other, number, &err);
-    pthread_mutex_unlock(&other->mutex);
-    if (status != DHOW_OK) {
-        return dhowi_device_failed(other->device, &err, (int32_t)status, "recording an event");
-    }
-    return plugin_wait(stream, other->mark_event);
+    pthread_mutex_lock(&stream->mutex);
+    dhow_status status = point_after(stream, number, out_event, &err);
+    pthread_mutex_unlock(&stream->mutex);
+    if (status == DHOW_OK) return DHOW_OK;
+    return dhowi_device_failed(stream->device, &err, (int32_t)status, "recording an event");
+}
+
+static dhow_status wait_same_backend(dhow_stream *stream, dhow_stream *other, uint64_t number) {
+    void *event;
+    DHOWI_TRY(find_point(other, number, &event));
+    return plugin_wait(stream, event);
+}
+
+dhow_status dhowi_stream_point(dhowi_mark mark) {
+    void *event;
+    dhow_stream *stream = hold(mark);
+    if (stream == NULL) return DHOW_OK;
+    dhow_status status = find_point(stream, mark.number, &event);
+    dhow_stream_release(stream);
+    return status;
 }
 
 /* ---- by the host queue ---- */

@@ -10,6 +10,7 @@
 #include "dhow/copy.h"
 #include "dhow/data.h"
 #include "dhow/device.h"
+#include "dhow/files.h"
 #include "dhow/graph.h"
 #include "dhow/kernel.h"
 #include "dhow/memory.h"

@@ -19,7 +19,7 @@
 #ifndef DHOW_MODEL_H_
 #define DHOW_MODEL_H_
 
-#include "dhow/data.h"
+#include "dhow/files.h"
 #include "dhow/ops.h"
 
 #ifdef __cplusplus

@@ -24,6 +24,9 @@ typedef enum kind {
     KERNEL,
     MODEL,
     FILES,
+    DATASET,
+    LOADER,
+    SINK,
     KINDS
 } kind;
 
@@ -43,6 +46,12 @@ static dhow_status no_work(void *user, dhow_stream *stream) {
     return DHOW_OK;
 }
 
+static dhow_status no_rows(void *user, const dhow_batch *results) {
+    (void)user;
+    (void)results;
+    return DHOW_OK;
+}
+
 static objects make_objects(void) {
     static const dhow_context_options options = {.backends = "cpu", .cache_dir = "off"};
     static const char *const names[] = {"t"};
@@ -55,6 +64,9 @@ static objects make_objects(void) {
     dhow_kernel *kernel;
     dhow_model *model;
     dhow_safetensors *file;
+    dhow_dataset *dataset;
+    dhow_loader *loader;
+    dhow_sink *sink;
     OK(dhow_context_create(&options, &context));
     OK(dhow_device_get(context, "cpu", &device));
     OK(dhow_stream_create(device, &stream));
@@ -65,12 +77,19 @@ static objects make_objects(void) {
     OK(dhow_model_create(context, &model));
     OK(dhow_safetensors_save(g_path, 1, names, &tensor));
     OK(dhow_safetensors_open(context, g_path, &file));
+    OK(dhow_dataset_from_tensors(&tensor, 1, &dataset));
+    OK(dhow_loader_create(dataset, NULL, &loader));
+    OK(dhow_sink_to_tensors(context, &sink));
     /* No module: building one takes a compiler. Its place is filled by a tensor for the living
      * ones, which no function gets to see, and its released one by a released tensor. */
-    return (objects){{context, device, stream, event, graph, tensor, tensor, kernel, model, file}};
+    return (objects){{context, device, stream, event, graph, tensor, tensor, kernel, model, file,
+                      dataset, loader, sink}};
 }
 
 static void release_objects(const objects *o) {
+    dhow_sink_release(o->of[SINK]);
+    dhow_loader_release(o->of[LOADER]);
+    dhow_dataset_release(o->of[DATASET]);
     dhow_safetensors_close(o->of[FILES]);
     dhow_model_release(o->of[MODEL]);
     dhow_kernel_release(o->of[KERNEL]);
@@ -110,6 +129,11 @@ static union {
     dhow_kernel *k;
     dhow_model *model;
     dhow_safetensors *file;
+    dhow_dataset *dataset;
+    dhow_dataset_column column;
+    dhow_loader *loader;
+    dhow_batch batch;
+    dhow_sink *sink;
     float data[6];
 } out;
 
@@ -120,6 +144,7 @@ static const char *const k_names[] = {"t"};
 static const dhow_window k_window = {{1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 1};
 static const dhow_module_source k_source = {.text = k_text};
 static const dhow_value k_values[1];
+static const dhow_dataset_source k_samples = {.column_count = 1, .columns = {{.dtype = DHOW_F32}}};
 static dhow_tensor *g_in[1], *g_out[1];
 
 #define T (g.of[TENSOR])
@@ -273,7 +298,22 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(model_run_named, MODEL, 0, dhow_model_run_named(B, NULL, NULL, 0, NULL, 0))                  \
     X(model_run, MODEL, 0, (g_in[0] = T, dhow_model_run(B, NULL, g_in, 1, g_out, 1)))              \
     X(safetensors_at, FILES, 0, dhow_safetensors_at(B, 0, &out.entry))                             \
-    X(safetensors_load, FILES, 0, dhow_safetensors_load(B, "t", g.of[DEVICE], &out.t))
+    X(safetensors_load, FILES, 0, dhow_safetensors_load(B, "t", g.of[DEVICE], &out.t))             \
+    X(dataset_tensors, TENSOR, 0, (g_in[0] = B, dhow_dataset_from_tensors(g_in, 1, &out.dataset))) \
+    X(dataset_npy, CONTEXT, 0, dhow_dataset_open_npy(B, k_names, 1, &out.dataset))                 \
+    X(dataset_create, CONTEXT, 0, dhow_dataset_create(B, &k_samples, &out.dataset))                \
+    X(dataset_column, DATASET, 0, dhow_dataset_column_at(B, 0, &out.column))                       \
+    X(loader_create, DATASET, 0, dhow_loader_create(B, NULL, &out.loader))                         \
+    X(loader_next, LOADER, 0, dhow_loader_next(B, &out.batch))                                     \
+    X(loader_restart, LOADER, 0, dhow_loader_restart(B, 0, 0))                                     \
+    X(sink_tensors, CONTEXT, 0, dhow_sink_to_tensors(B, &out.sink))                                \
+    X(sink_npy, CONTEXT, 0, dhow_sink_to_npy(B, k_names, 1, &out.sink))                            \
+    X(sink_function, CONTEXT, 0, dhow_sink_to_function(B, no_rows, NULL, &out.sink))               \
+    X(sink_tensor, SINK, 0, dhow_sink_tensor(B, 0, &out.t))                                        \
+    X(sink_finish, SINK, 0, dhow_sink_finish(B))                                                   \
+    X(predict_model, MODEL, 0, dhow_predict(B, g.of[LOADER], g.of[SINK]))                          \
+    X(predict_loader, LOADER, 0, dhow_predict(g.of[MODEL], B, g.of[SINK]))                         \
+    X(predict_sink, SINK, 0, dhow_predict(g.of[MODEL], g.of[LOADER], B))
 
 #define DEFINE(name, kind, null_ok, call) \
     static dhow_status call_##name(void *B) { return call; }
@@ -408,6 +448,10 @@ Test(handles, functions_without_a_status_answer_for_bad_handles) {
         cr_assert_eq(dhow_model_output_count(bad), 0);
         cr_assert_null(dhow_model_device(bad));
         cr_assert_eq(dhow_safetensors_count(bad), 0);
+        cr_assert_eq(dhow_dataset_sample_count(bad), -1);
+        cr_assert_eq(dhow_dataset_column_count(bad), 0);
+        cr_assert_eq(dhow_loader_batch_count(bad), -1);
+        cr_assert_eq(dhow_loader_sample_at(bad, 0, 0), -1);
         dhow_context_release(bad);
         dhow_stream_release(bad);
         dhow_event_release(bad);
@@ -417,6 +461,9 @@ Test(handles, functions_without_a_status_answer_for_bad_handles) {
         dhow_kernel_release(bad);
         dhow_model_release(bad);
         dhow_safetensors_close(bad);
+        dhow_dataset_release(bad);
+        dhow_loader_release(bad);
+        dhow_sink_release(bad);
     }
     cr_assert_str_empty(dhow_module_log());
     cr_assert_eq(dhow_last_native_code(), 0);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The places where a loader's batches are made. Each keeps its memory: pinned where the samples are
+ * read to, and the device's where they are wanted. Memory that the program still holds, as a
+ * retained tensor or a view, is left to it and replaced.
+ */
+#ifndef DHOWI_DATA_BATCH_H_
+#define DHOWI_DATA_BATCH_H_
+
+#include "data/dataset.h"
+#include "data/order.h"
+
+typedef enum dhowi_place_state {
+    DHOWI_PLACE_EMPTY,
+    DHOWI_PLACE_MAKING,
+    DHOWI_PLACE_READY,
+    DHOWI_PLACE_FAILED
+} dhowi_place_state;
+
+/* What a loader's batches have in common; does not change. */
+typedef struct dhowi_batch_kind {
+    dhow_dataset *dataset;
+    dhow_device *device;
+    dhow_stream *stream; /* of copies to the device; NULL: batches stay with the CPU */
+    int64_t batch_size;
+} dhowi_batch_kind;
+
+typedef struct dhowi_batch_place {
+    dhowi_place_state state; /* the loader's, under its mutex */
+    dhowi_saved_error error; /* of DHOWI_PLACE_FAILED */
+    int64_t first_sample, sample_count;
+    int64_t *indices;
+    dhow_tensor *host[DHOW_MAX_COLUMNS];   /* batch_size samples each */
+    dhow_tensor *device[DHOW_MAX_COLUMNS]; /* the same on the device */
+    dhow_tensor *batch[DHOW_MAX_COLUMNS];  /* what is handed out: one of those, or its begin */
+    dhow_event *arrived;                   /* the copies out of `host` are done */
+} dhowi_batch_place;
+
+/* Makes the batch of samples first_sample ... of an order. Blocks until the place's memory is free.
+ */
+dhow_status dhowi_batch_make(const dhowi_batch_kind *kind, dhowi_batch_place *place,
+                             const dhowi_order *order);
+/* The program is done with the batch, though not its work: those who use the memory next wait for
+ * what was submitted until now and no more. */
+dhow_status dhowi_batch_give_back(const dhowi_batch_kind *kind, dhowi_batch_place *place);
+void dhowi_batch_end(dhowi_batch_place *place);
+
+#endif /* DHOWI_DATA_BATCH_H_ */

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Datasets over .npy files: mapped, so that the system reads what is asked for and drops what is
+ * not used any more.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/size.h"
+#include "base/text.h"
+#include "data/dataset.h"
+#include "formats/files.h"
+
+typedef struct mapped_file {
+    void *memory; /* NULL: not mapped, the file has no data */
+    size_t bytes;
+    dhowi_rows rows;
+} mapped_file;
+
+typedef struct mapped_columns {
+    uint32_t count;
+    mapped_file files[DHOW_MAX_COLUMNS];
+} mapped_columns;
+
+static dhow_status read_files(void *user, const int64_t *indices, int64_t count,
+                              void *const *columns) {
+    const mapped_columns *all = user;
+    for (uint32_t c = 0; c < all->count; c++)
+        dhowi_rows_gather(&all->files[c].rows, indices, count, columns[c]);
+    return DHOW_OK;
+}
+
+static void release_files(void *user) {
+    mapped_columns *all = user;
+    for (uint32_t c = 0; c < all->count; c++)
+        if (all->files[c].memory != NULL) (void)munmap(all->files[c].memory, all->files[c].bytes);
+    dhowi_free(all);
+}
+
+static dhow_status map_rows(int fd, const char *path, const dhowi_npy *npy, mapped_file *file) {
+    file->rows.row_bytes = npy->shape[0] > 0 ? npy->data_bytes / (uint64_t)npy->shape[0] : 0;
+    if (npy->data_bytes == 0) return DHOW_OK;
+    file->bytes = (size_t)(npy->data_offset + npy->data_bytes);
+    void *memory = mmap(NULL, file->bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED) {
+        return dhowi_fail_native(DHOW_IO_ERROR, errno, "%s: cannot map it: %s", path,
+                                 strerror(errno));
+    }
+    file->memory = memory;
+    file->rows.data = (const char *)memory + npy->data_offset;
+    return DHOW_OK;
+}
+
+static dhow_status parse_head(int fd, const char *path, uint64_t bytes, dhowi_npy *npy) {
+    size_t head_bytes =
+        (size_t)DHOWI_MIN(bytes, DHOWI_NPY_PREFIX_BYTES + DHOWI_NPY_MAX_HEADER_BYTES);
+    void *head = dhowi_alloc(head_bytes);
+    if (head == NULL) return dhowi_fail_memory(path);
+    dhow_status status = dhowi_file_read(fd, path, 0, head, head_bytes);
+    if (status == DHOW_OK) status = dhowi_npy_parse(path, head, head_bytes, bytes, npy);
+    dhowi_free(head);
+    return status;
+}
+
+static dhow_status check_rows(const char *path, const dhowi_npy *npy, uint32_t c,
+                              dhow_dataset_source *source) {
+    if (npy->rank == 0) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: a single value; the first dimension must be the samples", path);
+    }
+    if (npy->big_endian || (npy->fortran_order && npy->rank > 1)) {
+        return dhowi_fail(DHOW_UNSUPPORTED,
+                          "%s: %s order cannot be read in place; save it again with "
+                          "numpy.ascontiguousarray() in native byte order",
+                          path, npy->big_endian ? "foreign byte" : "Fortran");
+    }
+    if (c == 0) source->sample_count = npy->shape[0];
+    if (npy->shape[0] != source->sample_count) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: %" PRId64 " samples, but the first file has %" PRId64, path,
+                          npy->shape[0], source->sample_count);
+    }
+    return DHOW_OK;
+}
+
+static dhow_status open_column(const char *path, uint32_t c, dhow_dataset_source *source,
+                               mapped_columns *all) {
+    int fd;
+    uint64_t bytes;
+    dhowi_npy npy;
+    if (path == NULL)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_dataset_open_npy: path %u is NULL", c);
+    DHOWI_TRY(dhowi_file_open(path, &fd, &bytes));
+    dhow_status status = parse_head(fd, path, bytes, &npy);
+    if (status == DHOW_OK) status = check_rows(path, &npy, c, source);
+    if (status == DHOW_OK) status = map_rows(fd, path, &npy, &all->files[c]);
+    (void)close(fd);
+    if (status != DHOW_OK) return status;
+    all->count = c + 1;
+    dhow_dataset_column *column = &source->columns[c];
+    column->dtype = npy.dtype;
+    column->rank = npy.rank - 1;
+    memcpy(column->shape, npy.shape + 1, (size_t)column->rank * sizeof column->shape[0]);
+    return DHOW_OK;
+}
+
+dhow_status dhow_dataset_open_npy(dhow_context *context, const char *const *paths, uint32_t count,
+                                  dhow_dataset **out) {
+    static const char function[] = "dhow_dataset_open_npy";
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
+    *out = NULL;
+    DHOWI_TRY(dhowi_handle_check(context, DHOWI_CONTEXT, function, "context"));
+    if (paths == NULL || count == 0 || count > DHOW_MAX_COLUMNS) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %u files; 1 to %d are allowed", function,
+                          paths == NULL ? 0 : count, DHOW_MAX_COLUMNS);
+    }
+    mapped_columns *all = dhowi_alloc(sizeof *all);
+    if (all == NULL) return dhowi_fail_memory(function);
+    dhow_dataset_source source = {
+        .column_count = count, .read = read_files, .release = release_files, .user = all};
+    dhow_status status = DHOW_OK;
+    for (uint32_t c = 0; c < count && status == DHOW_OK; c++)
+        status = open_column(paths[c], c, &source, all);
+    if (status == DHOW_OK) status = dhow_dataset_create(context, &source, out);
+    if (status != DHOW_OK) release_files(all);
+    return status;
+}

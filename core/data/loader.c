@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loaders: a ring of places in which batches are made in advance, by threads or by next() itself.
+ * Batch n is always made in place n modulo the ring, so a worker may begin once batch n - ring has
+ * been given back.
+ */
+#include "data/loader.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/size.h"
+#include "data/batch.h"
+
+enum { MAX_WORKERS = 64, MAX_PREFETCH = 64, DEFAULT_PREFETCH = 2 };
+
+struct dhow_loader {
+    dhowi_handle handle;
+    dhow_context *context; /* of the dataset, which lives as long */
+    dhowi_batch_kind kind;
+    bool shuffle, drop_last;
+    uint64_t seed;
+    uint32_t prefetch, place_count, worker_count;
+    dhowi_batch_place *places;
+    pthread_t *workers;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t work; /* a place is free, or the loader stops */
+    pthread_cond_t news; /* a batch is made, or a worker is idle */
+    bool stopping, held; /* held: nothing is begun */
+    uint32_t busy;       /* workers that make a batch */
+    dhowi_order order;
+    int64_t epoch, batch_count;
+    int64_t next_made, next_given; /* batches of the epoch */
+    int64_t given_back;            /* all before are */
+    bool over;                     /* the end of the epoch has been told */
+    bool failed;                   /* `failure` is told until restart */
+    dhowi_saved_error failure;
+};
+
+/* ---- making batches ---- */
+
+/* Under the mutex: the place for the next batch, or NULL when there is nothing to make now. */
+static dhowi_batch_place *claim(dhow_loader *l, int64_t last) {
+    if (l->held || l->stopping || l->next_made >= l->batch_count || l->next_made > last ||
+        l->next_made >= l->given_back + l->place_count)
+        return NULL;
+    dhowi_batch_place *place = &l->places[l->next_made % l->place_count];
+    place->state = DHOWI_PLACE_MAKING;
+    place->first_sample = l->next_made * l->kind.batch_size;
+    place->sample_count =
+        DHOWI_MIN(l->kind.batch_size, l->kind.dataset->source.sample_count - place->first_sample);
+    l->next_made++;
+    l->busy++;
+    return place;
+}
+
+/* Under the mutex, which is given up meanwhile. */
+static void make(dhow_loader *l, dhowi_batch_place *place) {
+    dhowi_order order = l->order;
+    pthread_mutex_unlock(&l->mutex);
+    dhow_status status = dhowi_batch_make(&l->kind, place, &order);
+    if (status != DHOW_OK) dhowi_error_save(&place->error, status);
+    pthread_mutex_lock(&l->mutex);
+    place->state = status == DHOW_OK ? DHOWI_PLACE_READY : DHOWI_PLACE_FAILED;
+    l->busy--;
+    pthread_cond_broadcast(&l->news);
+}
+
+static void *work(void *argument) {
+    dhow_loader *l = argument;
+    pthread_mutex_lock(&l->mutex);
+    while (!l->stopping) {
+        dhowi_batch_place *place = claim(l, INT64_MAX);
+        if (place != NULL) {
+            make(l, place);
+        } else {
+            pthread_cond_wait(&l->work, &l->mutex);
+        }
+    }
+    pthread_mutex_unlock(&l->mutex);
+    return NULL;
+}
+
+/* Under the mutex: begins nothing new and waits for what is being made. */
+static void hold(dhow_loader *l) {
+    l->held = true;
+    while (l->busy > 0) pthread_cond_wait(&l->news, &l->mutex);
+}
+
+/* Under the mutex, while held. */
+static void go_to(dhow_loader *l, int64_t epoch, int64_t batch) {
+    l->order = dhowi_order_make((uint64_t)l->kind.dataset->source.sample_count, l->shuffle, l->seed,
+                                (uint64_t)epoch);
+    l->epoch = epoch;
+    l->next_made = l->next_given = l->given_back = batch;
+    l->over = l->failed = l->held = false;
+    pthread_cond_broadcast(&l->work);
+}
+
+/* ---- making loaders ---- */
+
+static dhow_status check_options(const dhow_dataset *dataset, const dhow_loader_options *o) {
+    static const char function[] = "dhow_loader_create";
+    size_t bytes;
+    if (o->batch_size < 0 || !dhowi_mul((size_t)o->batch_size, sizeof(int64_t), &bytes)) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: batches of %" PRId64 " samples", function,
+                          o->batch_size);
+    }
+    if (o->workers > MAX_WORKERS || o->prefetch > MAX_PREFETCH) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: %u workers and %u batches ahead; at most %d and %d are allowed",
+                          function, o->workers, o->prefetch, MAX_WORKERS, MAX_PREFETCH);
+    }
+    if (o->device == NULL) return DHOW_OK;
+    DHOWI_TRY(dhowi_device_check(o->device, function));
+    if (o->device->context != dataset->context) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: the dataset and the device belong to different contexts", function);
+    }
+    return DHOW_OK;
+}
+
+static dhow_status start_workers(dhow_loader *l, uint32_t count) {
+    sigset_t all, old;
+    l->workers = dhowi_alloc_array(count, sizeof l->workers[0]);
+    if (l->workers == NULL && count > 0) return dhowi_fail_memory("loader");
+    sigfillset(&all); /* the program's signals are not for these threads */
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int error = 0;
+    while (error == 0 && l->worker_count < count) {
+        error = pthread_create(&l->workers[l->worker_count], NULL, work, l);
+        if (error == 0) l->worker_count++;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (error == 0) return DHOW_OK;
+    return dhowi_fail(DHOW_OUT_OF_MEMORY, "dhow_loader_create: cannot start worker %u: %s",
+                      l->worker_count, strerror(error));
+}
+
+static void stop_workers(dhow_loader *l) {
+    pthread_mutex_lock(&l->mutex);
+    l->stopping = true;
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->mutex);
+    for (uint32_t i = 0; i < l->worker_count; i++) (void)pthread_join(l->workers[i], NULL);
+}
+
+static void end_loader(dhow_loader *l) {
+    bool forked = l->context->cpu->fork_generation != dhowi_fork_generation();
+    if (!forked) stop_workers(l);
+    for (uint32_t i = 0; i < l->place_count && l->places != NULL; i++)
+        dhowi_batch_end(&l->places[i]);
+    dhow_stream_release(l->kind.stream);
+    dhow_dataset_release(l->kind.dataset);
+    dhowi_free(l->places);
+    dhowi_free(l->workers);
+    pthread_mutex_destroy(&l->mutex);
+    pthread_cond_destroy(&l->work);
+    pthread_cond_destroy(&l->news);
+    dhowi_handle_free(DHOWI_LOADER, l);
+}
+
+static dhow_status init_loader(dhow_loader *l, const dhow_loader_options *o) {
+    bool travels = !dhowi_device_is_host(l->kind.device);
+    l->shuffle = o->shuffle != 0;
+    l->drop_last = o->drop_last != 0;
+    l->seed = o->seed;
+    l->prefetch = o->prefetch > 0               ? o->prefetch
+                  : (travels || o->workers > 0) ? DEFAULT_PREFETCH
+                                                : 0;
+    int64_t samples = l->kind.dataset->source.sample_count;
+    l->kind.batch_size = o->batch_size > 0 ? o->batch_size : 1;
+    if (!l->drop_last) /* no more memory than there are samples */
+        l->kind.batch_size = DHOWI_MAX(DHOWI_MIN(l->kind.batch_size, samples), (int64_t)1);
+    l->batch_count =
+        l->drop_last ? samples / l->kind.batch_size : dhowi_ceil_div(samples, l->kind.batch_size);
+    l->place_count = l->prefetch + 1;
+    l->places = dhowi_alloc_array(l->place_count, sizeof l->places[0]);
+    if (l->places == NULL) return dhowi_fail_memory("loader");
+    if (travels) DHOWI_TRY(dhow_stream_create(l->kind.device, &l->kind.stream));
+    go_to(l, 0, 0);
+    return start_workers(l, o->workers);
+}
+
+dhow_status dhow_loader_create(dhow_dataset *dataset, const dhow_loader_options *options,
+                               dhow_loader **out) {
+    static const char function[] = "dhow_loader_create";
+    static const dhow_loader_options defaults;
+    const dhow_loader_options *o = options != NULL ? options : &defaults;
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
+    *out = NULL;
+    DHOWI_TRY(dhowi_dataset_check(dataset, function));
+    DHOWI_TRY(check_options(dataset, o));
+    dhow_device *device = o->device != NULL ? o->device : dataset->context->cpu;
+    DHOWI_TRY(dhowi_device_open(device));
+    dhow_loader *l = dhowi_handle_new(DHOWI_LOADER, sizeof *l);
+    if (l == NULL) return dhowi_fail_memory(function);
+    dhowi_handle_retain(&dataset->handle);
+    l->context = dataset->context;
+    l->kind.dataset = dataset;
+    l->kind.device = device;
+    pthread_mutex_init(&l->mutex, NULL);
+    pthread_cond_init(&l->work, NULL);
+    pthread_cond_init(&l->news, NULL);
+    dhow_status status = init_loader(l, o);
+    if (status != DHOW_OK) {
+        end_loader(l);
+        return status;
+    }
+    *out = l;
+    return DHOW_OK;
+}
+
+void dhow_loader_release(dhow_loader *l) {
+    if (dhowi_handle_is(l, DHOWI_LOADER) && dhowi_handle_drop(&l->handle)) end_loader(l);
+}
+
+/* ---- taking batches ---- */
+
+static dhow_status check_loader(const dhow_loader *l, const char *function) {
+    DHOWI_TRY(dhowi_handle_check(l, DHOWI_LOADER, function, "loader"));
+    return dhowi_device_usable(l->kind.device);
+}
+
+/* Under the mutex: the place of the next batch once it is made. */
+static dhowi_batch_place *await_batch(dhow_loader *l) {
+    dhowi_batch_place *place = &l->places[l->next_given % l->place_count];
+    if (l->worker_count == 0) { /* with what is made in advance */
+        int64_t last = l->next_given + l->prefetch;
+        for (dhowi_batch_place *next; (next = claim(l, last)) != NULL;) make(l, next);
+        return place;
+    }
+    pthread_cond_signal(&l->work); /* one place has become free */
+    while (l->next_made <= l->next_given || place->state == DHOWI_PLACE_MAKING)
+        pthread_cond_wait(&l->news, &l->mutex);
+    return place;
+}
+
+static dhow_status fail_batch(dhow_loader *l, const dhowi_batch_place *place) {
+    int64_t first = place->first_sample;
+    (void)dhowi_error_raise(&place->error);
+    dhow_status status = dhowi_fail_prefix(place->error.status,
+                                           "dhow_loader_next: batch %" PRId64 " of epoch %" PRId64
+                                           " (samples %" PRId64 " to %" PRId64 ") for %s",
+                                           l->next_given, l->epoch, first,
+                                           first + place->sample_count - 1, l->kind.device->name);
+    dhowi_error_save(&l->failure, status);
+    l->failed = true;
+    return status;
+}
+
+/* Under the mutex. */
+static dhow_status next(dhow_loader *l, dhow_batch *out) {
+    if (l->failed) return dhowi_error_raise(&l->failure);
+    if (l->over) {
+        hold(l);
+        go_to(l, l->epoch + 1, 0);
+    }
+    out->epoch = l->epoch;
+    out->index = l->next_given;
+    out->tensor_count = l->kind.dataset->source.column_count;
+    l->given_back = l->next_given;
+    if (l->next_given == l->batch_count) {
+        l->over = true;
+        return DHOW_OK;
+    }
+    dhowi_batch_place *place = await_batch(l);
+    if (place->state == DHOWI_PLACE_FAILED) return fail_batch(l, place);
+    l->next_given++;
+    out->first_sample = place->first_sample;
+    out->sample_count = place->sample_count;
+    memcpy(out->tensors, place->batch, sizeof out->tensors);
+    return DHOW_OK;
+}
+
+dhow_status dhow_loader_next(dhow_loader *l, dhow_batch *out) {
+    static const char function[] = "dhow_loader_next";
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
+    memset(out, 0, sizeof *out);
+    DHOWI_TRY(check_loader(l, function));
+    /* The batch handed out last is the caller's until here. */
+    if (l->given_back < l->next_given) {
+        DHOWI_TRY(
+            dhowi_batch_give_back(&l->kind, &l->places[(l->next_given - 1) % l->place_count]));
+    }
+    pthread_mutex_lock(&l->mutex);
+    dhow_status status = next(l, out);
+    pthread_mutex_unlock(&l->mutex);
+    return status;
+}
+
+dhow_status dhow_loader_restart(dhow_loader *l, int64_t epoch, int64_t batch) {
+    static const char function[] = "dhow_loader_restart";
+    DHOWI_TRY(check_loader(l, function));
+    if (epoch < 0 || batch < 0 || batch > l->batch_count) {
+        return dhowi_fail(DHOW_OUT_OF_RANGE,
+                          "%s: batch %" PRId64 " of epoch %" PRId64 "; an epoch has %" PRId64
+                          " batches",
+                          function, batch, epoch, l->batch_count);
+    }
+    pthread_mutex_lock(&l->mutex);
+    hold(l);
+    go_to(l, epoch, batch);
+    pthread_mutex_unlock(&l->mutex);
+    return DHOW_OK;
+}
+
+int64_t dhow_loader_batch_count(const dhow_loader *l) {
+    return dhowi_handle_is(l, DHOWI_LOADER) ? l->batch_count : -1;
+}
+
+int64_t dhow_loader_sample_at(const dhow_loader *l, int64_t epoch, int64_t position) {
+    if (!dhowi_handle_is(l, DHOWI_LOADER) || epoch < 0 || position < 0 ||
+        position >= l->kind.dataset->source.sample_count)
+        return -1;
+    dhowi_order order = dhowi_order_make((uint64_t)l->kind.dataset->source.sample_count, l->shuffle,
+                                         l->seed, (uint64_t)epoch);
+    return (int64_t)dhowi_order_at(&order, (uint64_t)position);
+}
+
+uint32_t dhowi_loader_column_count(const dhow_loader *l) {
+    return l->kind.dataset->source.column_count;
+}
+
+int64_t dhowi_loader_rest(const dhow_loader *l) {
+    int64_t all = l->kind.dataset->source.sample_count;
+    if (l->drop_last) all = l->batch_count * l->kind.batch_size;
+    return l->over ? all : DHOWI_MAX(all - l->next_given * l->kind.batch_size, (int64_t)0);
+}

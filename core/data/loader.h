@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What others need to know of a loader.
+ */
+#ifndef DHOWI_DATA_LOADER_H_
+#define DHOWI_DATA_LOADER_H_
+
+#include "data/dataset.h"
+
+uint32_t dhowi_loader_column_count(const dhow_loader *loader);
+/* Samples that are still to be given in the epoch; of the next one, where this one is over. */
+int64_t dhowi_loader_rest(const dhow_loader *loader);
+
+#endif /* DHOWI_DATA_LOADER_H_ */

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A Feistel network over the next even number of bits, walked until it falls below the count
+ * (cycle walking: Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002). The mixing is
+ * that of splitmix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators",
+ * 2014).
+ */
+#include "data/order.h"
+
+/* Over fewer elements the network's permutations are far from equally likely. */
+enum { LEAST_HALF_BITS = 4 };
+
+static uint64_t mix(uint64_t x) {
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+dhowi_order dhowi_order_make(uint64_t count, bool shuffle, uint64_t seed, uint64_t epoch) {
+    dhowi_order order = {.count = count};
+    if (!shuffle || count < 2) return order;
+    order.half_bits = LEAST_HALF_BITS;
+    while (order.half_bits < 32 && (count - 1) >> (2 * order.half_bits) != 0) order.half_bits++;
+    uint64_t state = mix(seed) + epoch;
+    for (int i = 0; i < DHOWI_ORDER_ROUNDS; i++)
+        order.keys[i] = mix(state += UINT64_C(0x9e3779b97f4a7c15));
+    return order;
+}
+
+static uint64_t encipher(const dhowi_order *order, uint64_t x) {
+    uint64_t mask = (UINT64_C(1) << order->half_bits) - 1;
+    uint64_t left = x >> order->half_bits, right = x & mask;
+    for (int i = 0; i < DHOWI_ORDER_ROUNDS; i++) {
+        uint64_t next = left ^ (mix(right + order->keys[i]) >> 32 & mask);
+        left = right;
+        right = next;
+    }
+    return left << order->half_bits | right;
+}
+
+uint64_t dhowi_order_at(const dhowi_order *order, uint64_t position) {
+    if (order->half_bits == 0) return position;
+    uint64_t x = position;
+    do {
+        x = encipher(order, x);
+    } while (x >= order->count);
+    return x;
+}

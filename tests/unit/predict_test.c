@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Predictions over data larger than the device: results are complete and in order, also when a
+ * batch fails.
+ */
+#include "data_fixture.h"
+
+TestSuite(predict, .timeout = 120);
+
+static dhow_loader *loader_on(dhow_dataset *dataset, dhow_device *device, uint32_t workers) {
+    dhow_loader *loader;
+    const dhow_loader_options options = {.batch_size = 8, .device = device, .workers = workers};
+    OK(dhow_loader_create(dataset, &options, &loader));
+    return loader;
+}
+
+/* Row i of the results is 3 i + 0.75 + b. */
+static void check_rows(dhow_tensor *rows, int64_t count, float b) {
+    float values[512];
+    cr_assert_eq(dhow_tensor_extent(rows, 0), count);
+    OK(dhow_tensor_read(rows, values, (uint64_t)count * sizeof *values));
+    for (int64_t i = 0; i < count; i++) cr_assert_eq(values[i], 3 * (float)i + 0.75f + b);
+}
+
+static void check_sink(dhow_sink *sink, int64_t count, float b) {
+    dhow_tensor *rows;
+    OK(dhow_sink_tensor(sink, 0, &rows));
+    check_rows(rows, count, b);
+    dhow_tensor_release(rows);
+}
+
+Test(predict, results_of_all_batches_come_in_order_on_every_device) {
+    static const char *const devices[] = {"cpu", "sim:0"};
+    open_context("jitter_us=300", "");
+    dhow_dataset *dataset = make_dataset(205);
+    for (int d = 0; d < 2; d++) {
+        for (uint32_t workers = 0; workers < 3; workers++) {
+            dhow_device *device = device_of(devices[d]);
+            dhow_model *model = make_sums(device, 1);
+            dhow_loader *loader = loader_on(dataset, device, workers);
+            dhow_sink *sink;
+            OK(dhow_sink_to_tensors(g_context, &sink));
+            OK(dhow_predict(model, loader, sink));
+            check_sink(sink, 205, 1);
+            dhow_sink_release(sink);
+            dhow_loader_release(loader);
+            dhow_model_release(model);
+        }
+    }
+    dhow_dataset_release(dataset);
+    close_context();
+}
+
+Test(predict, data_and_results_may_be_larger_than_the_device) {
+    open_context("memory=64K", "");
+    enum { SAMPLES = 20000 }; /* 240 KB in, 80 KB out */
+    dhow_tensor *columns[2], *rows;
+    make_columns(SAMPLES, columns);
+    OK(dhow_npy_save(columns[0], path_of("x.npy")));
+    for (int i = 0; i < 2; i++) dhow_tensor_release(columns[i]);
+    dhow_dataset *dataset;
+    dhow_loader *loader;
+    dhow_sink *sink;
+    const char *in = path_of("x.npy"), *out = path_of("y.npy");
+    dhow_model *model = make_sums(device_of("sim"), 0.5f);
+    OK(dhow_dataset_open_npy(g_context, &in, 1, &dataset));
+    OK(dhow_loader_create(
+        dataset,
+        &(dhow_loader_options){.batch_size = 300, .device = device_of("sim"), .workers = 1},
+        &loader));
+    OK(dhow_sink_to_npy(g_context, &out, 1, &sink));
+    OK(dhow_predict(model, loader, sink));
+    cr_assert_neq(access(out, F_OK), 0, "the file appears only when it is finished");
+    OK(dhow_sink_finish(sink));
+    dhow_sink_release(sink);
+    OK(dhow_npy_load(g_cpu, out, &rows));
+    float *values = malloc(SAMPLES * sizeof *values);
+    OK(dhow_tensor_read(rows, values, SAMPLES * sizeof *values));
+    for (int i = 0; i < SAMPLES; i++) cr_assert_eq(values[i], 3 * (float)i + 1.25f);
+    free(values);
+    dhow_tensor_release(rows);
+    dhow_loader_release(loader);
+    dhow_dataset_release(dataset);
+    dhow_model_release(model);
+    close_context();
+}
+
+Test(predict, a_sink_that_is_not_finished_leaves_no_file) {
+    open_context("", "");
+    dhow_dataset *dataset = make_dataset(30);
+    dhow_model *model = make_sums(g_cpu, 0);
+    dhow_loader *loader = loader_on(dataset, g_cpu, 0);
+    dhow_sink *sink;
+    const char *out = path_of("y.npy");
+    char command[160];
+    OK(dhow_sink_to_npy(g_context, &out, 1, &sink));
+    OK(dhow_predict(model, loader, sink));
+    dhow_sink_release(sink);
+    (void)snprintf(command, sizeof command, "test -z \"$(ls -A '%s')\"", g_folder);
+    cr_assert_eq(system(command), 0, "something was left in %s", g_folder);
+    dhow_loader_release(loader);
+    dhow_model_release(model);
+    dhow_dataset_release(dataset);
+    close_context();
+}
+
+typedef struct taker {
+    int64_t rows, stops_at;
+} taker;
+
+static dhow_status take(void *user, const dhow_batch *results) {
+    taker *t = user;
+    float values[8];
+    if (results->index == t->stops_at) return DHOW_CANCELLED;
+    OK(dhow_tensor_read(results->tensors[0], values,
+                        (uint64_t)results->sample_count * sizeof *values));
+    for (int64_t i = 0; i < results->sample_count; i++)
+        cr_assert_eq(values[i], 3 * (float)(t->rows + i) + 0.75f);
+    t->rows += results->sample_count;
+    return DHOW_OK;
+}
+
+Test(predict, a_function_takes_results_and_may_stop) {
+    static const char *const devices[] = {"cpu", "sim"};
+    open_context("jitter_us=100", "");
+    dhow_dataset *dataset = make_dataset(100);
+    for (int d = 0; d < 2; d++) {
+        taker t = {.stops_at = 5};
+        dhow_device *device = device_of(devices[d]);
+        dhow_model *model = make_sums(device, 0);
+        dhow_loader *loader = loader_on(dataset, device, 1);
+        dhow_sink *sink;
+        OK(dhow_sink_to_function(g_context, take, &t, &sink));
+        FAILS(DHOW_CANCELLED, dhow_predict(model, loader, sink));
+        SAYS("dhow_predict: batch 5 (samples 40 to 47) on ");
+        SAYS("the sink's function returned CANCELLED");
+        cr_assert_eq(t.rows, 40);
+        t.stops_at = -1;
+        OK(dhow_loader_restart(loader, 0, 5));
+        OK(dhow_predict(model, loader, sink));
+        cr_assert_eq(t.rows, 100);
+        dhow_sink_release(sink);
+        dhow_loader_release(loader);
+        dhow_model_release(model);
+    }
+    dhow_dataset_release(dataset);
+    close_context();
+}
+
+/* ---- faults ---- */
+
+/* Predicts with a fault until it strikes; what came before is there, and the rest can follow on the
+ * CPU. */
+static void strike(const char *fault, dhow_status expected, const char *says, uint32_t workers) {
+    open_context("jitter_us=100", fault);
+    dhow_device *sim = device_of("sim:0");
+    dhow_dataset *dataset = make_dataset(100);
+    dhow_model *model = make_sums(sim, 0), *spare = make_sums(g_cpu, 0);
+    dhow_loader *loader = loader_on(dataset, sim, workers), *rest = loader_on(dataset, g_cpu, 0);
+    dhow_sink *sink;
+    dhow_tensor *rows;
+    OK(dhow_sink_to_tensors(g_context, &sink));
+    FAILS(expected, dhow_predict(model, loader, sink));
+    SAYS("batch ");
+    SAYS("sim:0");
+    SAYS(says);
+    int64_t done = 0;
+    if (dhow_sink_tensor(sink, 0, &rows) == DHOW_OK) {
+        done = dhow_tensor_extent(rows, 0);
+        check_rows(rows, done, 0);
+        dhow_tensor_release(rows);
+    }
+    cr_assert(done < 100 && done % 8 == 0);
+    OK(dhow_loader_restart(rest, 0, done / 8));
+    OK(dhow_predict(spare, rest, sink));
+    check_sink(sink, 100, 0);
+    dhow_sink_release(sink);
+    dhow_loader_release(loader);
+    dhow_loader_release(rest);
+    dhow_model_release(model);
+    dhow_model_release(spare);
+    dhow_dataset_release(dataset);
+    close_context();
+}
+
+Test(predict, out_of_memory_in_a_batch_is_told_and_others_go_on) {
+    strike("mem_alloc@6+=OUT_OF_MEMORY", DHOW_OUT_OF_MEMORY, "out of memory", 0);
+    strike("host_alloc@3+=OUT_OF_MEMORY", DHOW_OUT_OF_MEMORY, "out of memory", 1);
+}
+
+Test(predict, a_copy_that_fails_later_is_told) {
+    strike("copy@9=async:INTERNAL", DHOW_INTERNAL, "scripted fault: copy", 0);
+    strike("copy@12=async:INTERNAL", DHOW_INTERNAL, "scripted fault: copy", 2);
+}
+
+Test(predict, a_lost_device_is_told_and_others_go_on) {
+    strike("launch@4=DEVICE_LOST!", DHOW_DEVICE_LOST, "scripted fault: launch", 0);
+    strike("launch@5=async:DEVICE_LOST!", DHOW_DEVICE_LOST, "scripted fault", 1);
+    strike("copy@11=DEVICE_LOST!", DHOW_DEVICE_LOST, "scripted fault: copy", 2);
+}
