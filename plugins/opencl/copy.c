@@ -78,6 +78,13 @@ static bool end_is_regular(const copy_box *box, const copy_end *end) {
                                     end->pitch[1] % end->pitch[0] == 0));
 }
 
+/* Within one buffer the command takes equal pitches only. */
+static bool pitches_fit(const copy_box *box) {
+    if (box->src.mem != box->dst.mem) return true;
+    return box->src.pitch[0] == box->dst.pitch[0] &&
+           (box->extent[2] == 1 || box->src.pitch[1] == box->dst.pitch[1]);
+}
+
 static cl_int enqueue_rect(dhowi_cl_stream *stream, const copy_box *box) {
     const copy_end *src = &box->src, *dst = &box->dst;
     const size_t region[3] = {(size_t)box->extent[0], (size_t)box->extent[1],
@@ -121,7 +128,7 @@ static cl_int enqueue_rows(dhowi_cl_stream *stream, const copy_box *box) {
 
 static cl_int enqueue_box(dhowi_cl_stream *stream, const copy_box *box) {
     if (box->extent[1] == 1 && box->extent[2] == 1) return enqueue_linear(stream, box);
-    if (end_is_regular(box, &box->src) && end_is_regular(box, &box->dst)) {
+    if (pitches_fit(box) && end_is_regular(box, &box->src) && end_is_regular(box, &box->dst)) {
         /* Interleaved boxes of one buffer may be refused as overlapping although they share no
          * byte. */
         cl_int code = enqueue_rect(stream, box);

@@ -130,6 +130,27 @@ static conform_result large_transposed(conform_env *env) {
     return conform_expect_bytes(env, turned, data, count * 4, "from the host");
 }
 
+/* A model's arena is one buffer: wide rows with gaps become dense elsewhere in it, and back. */
+static conform_result within_one_buffer(conform_env *env) {
+    enum { N = 12, WIDE = 1500, PART = 500, ALL = N * WIDE + N * PART };
+    static float host[ALL], want[ALL];
+    dhow_tensor *t, *rows, *part, *tail;
+    for (int i = 0; i < ALL; i++) want[i] = host[i] = (float)i;
+    for (int i = 0; i < N * PART; i++) want[N * WIDE + i] = host[i / PART * WIDE + PART + i % PART];
+    OWN(TENSOR, &t, dhow_tensor_from_data(env->device, DHOW_F32, DHOW_SHAPE(ALL), host, &t));
+    OWN(TENSOR, &rows, dhow_tensor_slice(t, 0, 0, N * WIDE, 1, &rows));
+    OWN(TENSOR, &rows, dhow_tensor_reshape(rows, DHOW_SHAPE(N, WIDE), &rows));
+    OWN(TENSOR, &part, dhow_tensor_slice(rows, 1, PART, 2 * PART, 1, &part));
+    OWN(TENSOR, &tail, dhow_tensor_slice(t, 0, N * WIDE, ALL, 1, &tail));
+    OWN(TENSOR, &tail, dhow_tensor_reshape(tail, DHOW_SHAPE(N, PART), &tail));
+    OK(dhow_copy(part, tail));
+    TRY(conform_expect_bytes(env, t, want, sizeof want, "rows to a dense part"));
+    OWN(TENSOR, &part, dhow_tensor_slice(rows, 1, 0, PART, 1, &part));
+    for (int i = 0; i < N * PART; i++) want[i / PART * WIDE + i % PART] = want[N * WIDE + i];
+    OK(dhow_copy(tail, part));
+    return conform_expect_bytes(env, t, want, sizeof want, "a dense part to rows");
+}
+
 static conform_result overlapping(conform_env *env) {
     unsigned char data[1000], want[1000];
     dhow_tensor *t, *low, *high;
@@ -312,6 +333,7 @@ const conform_case conform_copy_cases[] = {
     CASE("copy/expanded", expanded_sources, "copy,strided"),
     CASE("copy/transposed", large_transposed, "copy,strided,large"),
     CASE("copy/overlap", overlapping, "copy"),
+    CASE("copy/within", within_one_buffer, "copy,strided"),
     CASE("copy/inplace", transposed_onto_itself, "copy,strided"),
     CASE("copy/pinned", pinned_both_ways, "copy,large"),
     CASE("copy/devices", with_every_device, "copy,strided,devices"),
