@@ -29,7 +29,8 @@
     X(SAFETENSORS, "safetensors file") \
     X(DATASET, "dataset")              \
     X(LOADER, "loader")                \
-    X(SINK, "sink")
+    X(SINK, "sink")                    \
+    X(DATUM, "datum")
 
 typedef enum dhowi_handle_kind {
 #define DHOWI_HANDLE_ENUM_(name, text) DHOWI_##name,

@@ -60,7 +60,8 @@ typedef struct dhowi_onnx_node {
 
 typedef struct dhowi_onnx_value {
     dhowi_slice name;
-    int32_t type;         /* 0: no tensor */
+    bool sequence, optional;
+    int32_t type;         /* 0: none, or something else; of a sequence that of its tensors */
     int32_t rank;         /* -1: not known */
     const int64_t *shape; /* -1: open */
 } dhowi_onnx_value;
@@ -101,6 +102,7 @@ void dhowi_onnx_close(dhowi_onnx_file *file);
 dhow_status dhowi_onnx_parse_tensor(const char *name, const void *data, size_t bytes,
                                     dhowi_arena *arena, dhowi_onnx_tensor *out);
 
+enum { DHOWI_ONNX_STRING = 8 };
 /* The dtype of an ONNX number; 0 for one that dhow has not. */
 dhow_dtype dhowi_onnx_dtype(int32_t type);
 /* "float8e4m3fn": what a file's element type is called. */

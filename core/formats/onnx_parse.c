@@ -198,18 +198,45 @@ static bool read_tensor_type(reader *r, dhowi_slice bytes, dhowi_onnx_value *v) 
     return join(r, &part);
 }
 
+static bool read_type(reader *r, dhowi_slice bytes, dhowi_onnx_value *v);
+
+/* The type inside of a sequence or an optional. */
+static bool read_element_type(reader *r, dhowi_slice bytes, dhowi_onnx_value *v) {
+    reader part = inside(r, bytes);
+    dhowi_field field;
+    while (dhowi_wire_next(&part.wire, &field)) {
+        if (field.number == 1 && !read_type(&part, field.bytes, v)) break;
+    }
+    return join(r, &part);
+}
+
+/* TypeProto: a tensor, a sequence of them, or an optional of either; others are left as no type. */
+static bool read_type(reader *r, dhowi_slice bytes, dhowi_onnx_value *v) {
+    reader part = inside(r, bytes);
+    dhowi_field field;
+    while (dhowi_wire_next(&part.wire, &field)) {
+        bool good = true;
+        if (field.number == 1) good = read_tensor_type(&part, field.bytes, v);
+        if (field.number == 4 && !v->sequence) {
+            v->sequence = true;
+            good = read_element_type(&part, field.bytes, v);
+        }
+        if (field.number == 9 && !v->sequence && !v->optional) {
+            v->optional = true;
+            good = read_element_type(&part, field.bytes, v);
+        }
+        if (!good) break;
+    }
+    return join(r, &part);
+}
+
 static bool read_value(reader *r, dhowi_onnx_value *v) {
-    dhowi_field field, kind;
+    dhowi_field field;
     memset(v, 0, sizeof *v);
     v->rank = -1;
     while (dhowi_wire_next(&r->wire, &field)) {
         if (field.number == 1) v->name = field.bytes;
-        if (field.number != 2) continue;
-        reader type = inside(r, field.bytes);
-        while (dhowi_wire_next(&type.wire, &kind)) {
-            if (kind.number == 1 && !read_tensor_type(&type, kind.bytes, v)) break;
-        }
-        if (!join(r, &type)) return false;
+        if (field.number == 2 && !read_type(r, field.bytes, v)) return false;
     }
     return r->wire.status == DHOW_OK;
 }

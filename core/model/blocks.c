@@ -417,10 +417,7 @@ static dhow_status block_step(blocker *k, uint32_t at, uint32_t *used) {
 
 static dhow_status block_all(blocker *k) {
     for (uint32_t i = 0, used; i < k->old_count; i += used) DHOWI_TRY(block_step(k, i, &used));
-    for (uint32_t i = 0; i < k->b->model->output_count; i++) {
-        int32_t ref = k->b->refs[k->b->model->outputs[i]];
-        DHOWI_TRY(want_plain(k, ref));
-    }
+    for (uint32_t i = 0; i < k->b->result_count; i++) DHOWI_TRY(want_plain(k, k->b->results[i]));
     return DHOW_OK;
 }
 

@@ -40,10 +40,10 @@ static void count_readers(fuser *f) {
         if (is_removed(&b->steps[i])) continue;
         for (int k = 0; k < DHOWI_OP_MAX_INPUTS; k++) count_read(f, b->steps[i].in[k], (int32_t)i);
     }
-    for (uint32_t i = 0; i < b->model->output_count; i++) {
-        int32_t ref = b->refs[b->model->outputs[i]];
+    for (uint32_t i = 0; i < b->result_count; i++) {
+        int32_t ref = b->results[i];
         count_read(f, ref, -2);
-        if (ref >= 0 && b->items[ref].tensor == NULL) f->readers[b->items[ref].buffer].step = -2;
+        if (b->items[ref].tensor == NULL) f->readers[b->items[ref].buffer].step = -2;
     }
 }
 

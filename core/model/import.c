@@ -97,12 +97,18 @@ static dhow_status add_initializer(importer *im, scope *s, const dhowi_onnx_tens
     return DHOW_OK;
 }
 
+static dhow_datum_kind form_of(const dhowi_onnx_value *v) {
+    if (v->sequence) return DHOW_DATUM_SEQUENCE;
+    return v->type == DHOWI_ONNX_STRING ? DHOW_DATUM_TEXTS : DHOW_DATUM_TENSOR;
+}
+
 static dhow_status add_input(importer *im, scope *s, const dhowi_onnx_value *v) {
     dhowi_spec spec = {.dtype = dhowi_onnx_dtype(v->type), .rank = v->rank};
     int32_t value;
     if (find_slot(s, v->name)->name.data != NULL) return DHOW_OK; /* an initializer, in old files */
     if (v->name.length == 0) return dhowi_fail(DHOW_CORRUPT, "an input has no name");
-    if (spec.dtype == 0) {
+    const bool texts = v->type == DHOWI_ONNX_STRING;
+    if (spec.dtype == 0 && !texts) {
         return dhowi_fail(DHOW_UNSUPPORTED, "input '%.*s' is no tensor, or one of type %s",
                           NAMED(v->name), dhowi_onnx_type_name(v->type));
     }
@@ -112,6 +118,8 @@ static dhow_status add_input(importer *im, scope *s, const dhowi_onnx_value *v) 
     }
     for (int32_t i = 0; i < v->rank; i++) spec.shape[i] = v->shape[i];
     DHOWI_TRY(new_name(im, s, v->name, DHOWI_VALUE_INPUT, &spec, -1, &value));
+    im->model->values[value].form = form_of(v);
+    im->model->values[value].optional = v->optional;
     if (!dhowi_model_append(&im->model->inputs, im->model->input_count, value))
         return dhowi_fail_memory("model");
     im->model->input_count++;
@@ -162,11 +170,25 @@ typedef struct sorter {
     dhowi_slice *names;         /* what each node waits for */
 } sorter;
 
+static bool is_gradient(const dhowi_onnx_node *n) {
+    return dhowi_slice_is(n->domain, DHOWI_TRAINING) && dhowi_slice_is(n->op, "Gradient");
+}
+
+static const dhowi_onnx_attribute *attribute_of(const dhowi_onnx_node *n, const char *name) {
+    for (uint32_t i = 0; i < n->attribute_count; i++) {
+        if (dhowi_slice_is(n->attributes[i].name, name)) return &n->attributes[i];
+    }
+    return NULL;
+}
+
 /* Appends what a graph's nodes read, those of its branches included; counts when `to` is NULL. */
 static uint64_t names_of_graph(const dhowi_onnx_graph *g, dhowi_slice *to);
 static uint64_t names_of_node(const dhowi_onnx_node *n, dhowi_slice *to) {
     uint64_t count = n->input_count;
     for (uint32_t i = 0; i < n->input_count && to != NULL; i++) to[i] = n->inputs[i];
+    const dhowi_onnx_attribute *y = is_gradient(n) ? attribute_of(n, "y") : NULL;
+    if (y != NULL && to != NULL) to[count] = y->s;
+    count += y != NULL;
     for (uint32_t i = 0; i < n->attribute_count; i++) {
         if (n->attributes[i].graph == NULL) continue;
         count += names_of_graph(n->attributes[i].graph, to != NULL ? to + count : NULL);
@@ -258,9 +280,13 @@ static dhow_status find_operator(const importer *im, const dhowi_onnx_node *n,
                                  const dhowi_operator **out) {
     const dhowi_operator *other = NULL;
     bool standard = n->domain.length == 0 || dhowi_slice_is(n->domain, "ai.onnx");
-    *out = standard ? dhowi_operator_find(n->op.data != NULL ? n->op.data : "", n->op.length,
-                                          im->opset, &other)
-                    : NULL;
+    const dhowi_slice none = {NULL, 0}, domain = standard ? none : n->domain;
+    char full[96];
+    const int length = snprintf(full, sizeof full, "%.*s%s%.*s", NAMED(domain),
+                                standard ? "" : "::", NAMED(n->op));
+    *out = length > 0 && (size_t)length < sizeof full
+               ? dhowi_operator_find(full, (size_t)length, im->opset, &other)
+               : NULL;
     if (*out != NULL) return DHOW_OK;
     if (other != NULL) {
         return dhowi_fail(DHOW_UNSUPPORTED,
@@ -302,6 +328,31 @@ static dhow_status import_values(importer *im, const scope *s, const dhowi_onnx_
     return DHOW_OK;
 }
 
+/* The gradient is taken where its inputs are xs themselves; y becomes an input after them. */
+static dhow_status import_gradient(importer *im, const scope *s, const dhowi_onnx_node *n,
+                                   dhowi_node *node) {
+    const dhowi_onnx_attribute *xs = attribute_of(n, "xs"), *y = attribute_of(n, "y");
+    const int32_t value = y != NULL ? look_up(s, y->s) : -1;
+    if (xs == NULL || xs->string_count == 0 || value < 0)
+        return dhowi_fail(DHOW_CORRUPT, "it has no xs, or no y that is computed");
+    if (xs->string_count > node->in_count || xs->string_count > DHOWI_MAX_OUTPUTS_OF_NODE - 1)
+        return dhowi_fail(DHOW_CORRUPT, "it has %u inputs for %u xs", node->in_count,
+                          xs->string_count);
+    for (uint32_t i = 0; i < xs->string_count; i++) {
+        if (node->in[i] >= 0 && node->in[i] == look_up(s, xs->strings[i])) continue;
+        return dhowi_fail(DHOW_UNSUPPORTED,
+                          "its input %u is another value than '%.*s', which it stands for", i,
+                          NAMED(xs->strings[i]));
+    }
+    int32_t *in = dhowi_arena_array(&im->model->arena, xs->string_count + 1, sizeof *in);
+    if (in == NULL) return dhowi_fail_memory("model");
+    memcpy(in, node->in, xs->string_count * sizeof *in);
+    in[xs->string_count] = value;
+    node->in = in;
+    node->in_count = xs->string_count + 1;
+    return DHOW_OK;
+}
+
 static dhow_status import_node(importer *im, const scope *s, const dhowi_onnx_node *n,
                                dhowi_node *node) {
     *node = (dhowi_node){.source = n, .opset = (int32_t)im->opset};
@@ -310,6 +361,7 @@ static dhow_status import_node(importer *im, const scope *s, const dhowi_onnx_no
     if (node->name == NULL) return dhowi_fail_memory("model");
     char text[160];
     dhow_status status = import_values(im, s, n, node);
+    if (status == DHOW_OK && is_gradient(n)) status = import_gradient(im, s, n, node);
     if (status != DHOW_OK)
         return dhowi_fail_prefix(status, "%s", dhowi_node_text(node, text, sizeof text));
     for (uint32_t i = 0; i < n->attribute_count; i++) {
@@ -349,6 +401,8 @@ static dhow_status import_outputs(importer *im, const scope *s, dhowi_graph *gra
             return dhowi_fail(DHOW_CORRUPT, "output '%.*s' is computed by no node", NAMED(name));
         graph->outputs[graph->output_count++] = value;
         if (s->outer != NULL) continue;
+        im->model->values[value].form = form_of(&s->graph->outputs[i]);
+        im->model->values[value].optional = s->graph->outputs[i].optional;
         char *text = dhowi_arena_text(&im->model->arena, name.data, name.length);
         if (text == NULL) return dhowi_fail_memory("model");
         DHOWI_TRY(dhowi_model_add_output(im->model, text, value));

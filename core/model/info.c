@@ -27,6 +27,8 @@ static dhow_status value_at(const dhow_model *m, const char *function, const int
     out->name = names != NULL ? names[index] : v->name;
     out->dtype = v->spec.dtype;
     out->rank = v->spec.rank;
+    out->kind = v->form;
+    out->optional = v->optional;
     memcpy(out->shape, v->spec.shape, sizeof out->shape);
     return DHOW_OK;
 }

@@ -25,11 +25,14 @@ void dhowi_lowering_end(dhowi_lowering *b) {
     for (uint32_t i = 0; i < b->item_count; i++) {
         dhow_tensor_release(b->items[i].tensor);
         dhow_tensor_release(b->items[i].resident);
+        dhow_datum_release(b->items[i].texts);
     }
     dhowi_free(b->items);
     dhowi_free(b->steps);
     dhowi_free(b->buffers);
     dhowi_free(b->refs);
+    dhowi_free(b->elements);
+    dhowi_free(b->results);
     memset(b, 0, sizeof *b);
 }
 
@@ -109,6 +112,44 @@ dhow_status dhowi_constant(dhowi_lowering *b, dhow_dtype dtype, int32_t rank, co
     dhow_status status = dhowi_known(b, tensor, -1, out);
     dhow_tensor_release(tensor);
     return status;
+}
+
+static dhow_status no_tensor(dhowi_lowering *b, dhow_datum_kind kind, int32_t *out) {
+    *out = -1;
+    if (!dhowi_room((void **)&b->items, b->item_count, &b->item_capacity, sizeof *b->items))
+        return dhowi_fail_memory("plan");
+    b->items[b->item_count] = (dhowi_item){.buffer = -1, .value = -1, .kind = kind};
+    *out = (int32_t)b->item_count++;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_texts(dhowi_lowering *b, dhow_datum *texts, int32_t *out) {
+    DHOWI_TRY(no_tensor(b, DHOW_DATUM_TEXTS, out));
+    dhowi_handle_retain(&texts->handle);
+    b->items[*out].texts = texts;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_nothing(dhowi_lowering *b, int32_t *out) {
+    return no_tensor(b, DHOW_DATUM_NOTHING, out);
+}
+
+dhow_status dhowi_sequence(dhowi_lowering *b, uint32_t count, int32_t *out, int32_t **elements) {
+    *out = -1;
+    if (count > b->element_capacity - b->element_count) {
+        size_t wanted = ((size_t)b->element_count + count) * 2;
+        if (wanted > UINT32_MAX) DHOWI_REFUSE("its sequences hold too many values");
+        int32_t *grown = dhowi_realloc_array(b->elements, wanted, sizeof *grown);
+        if (grown == NULL) return dhowi_fail_memory("plan");
+        b->elements = grown;
+        b->element_capacity = (uint32_t)wanted;
+    }
+    DHOWI_TRY(no_tensor(b, DHOW_DATUM_SEQUENCE, out));
+    b->items[*out].first = b->element_count;
+    b->items[*out].count = count;
+    *elements = b->elements + b->element_count;
+    b->element_count += count;
+    return DHOW_OK;
 }
 
 dhow_status dhowi_need(dhowi_lowering *b, int32_t ref) {

@@ -22,6 +22,9 @@ typedef struct dhowi_item {
     dhow_tensor *tensor;   /* known values, on the CPU */
     dhow_tensor *resident; /* on the device, once a step needed them there */
     int32_t value;         /* of the model, whose resident copy it shares; -1 */
+    dhow_datum_kind kind;  /* what is no tensor has none of the above */
+    uint32_t first, count; /* of a sequence: its items, in `elements` */
+    dhow_datum *texts;
 } dhowi_item;
 
 typedef struct dhowi_buffer {
@@ -49,7 +52,11 @@ typedef struct dhowi_lowering {
     dhowi_step *steps;
     dhowi_buffer *buffers;
     uint32_t item_count, item_capacity, step_count, step_capacity, buffer_count, buffer_capacity;
-    int32_t *refs; /* by value of the model: the item, -1 when there is none yet */
+    int32_t *refs;     /* by value of the model: the item, -1 when there is none yet */
+    int32_t *elements; /* of sequences */
+    uint32_t element_count, element_capacity;
+    int32_t *results; /* the tensors of all outputs in order, those of sequences included */
+    uint32_t result_count, result_capacity;
     int32_t wanted;
     bool dry; /* no values of inputs are at hand */
     /* the node being lowered */
@@ -66,12 +73,20 @@ struct dhowi_operator {
     dhowi_lower_fn *lower;
     int32_t arg;          /* tells rows of one function apart */
     uint32_t least, most; /* inputs */
+    uint32_t takes;       /* DHOWI_TAKES_..., besides tensors */
+};
+enum {
+    DHOWI_TAKES_TEXTS = 1 << DHOW_DATUM_TEXTS,
+    DHOWI_TAKES_SEQUENCES = 1 << DHOW_DATUM_SEQUENCE,
+    DHOWI_TAKES_NOTHING = 1 << DHOW_DATUM_NOTHING
 };
 /* The row for an opset, or NULL; *out_other is one for another opset, where there is one. */
 const dhowi_operator *dhowi_operator_find(const char *name, size_t length, int64_t opset,
                                           const dhowi_operator **out_other);
 uint32_t dhowi_operator_count(void);
 const dhowi_operator *dhowi_operator_at(uint32_t index);
+/* A domain whose operators have it in their names. */
+#define DHOWI_TRAINING "ai.onnx.preview.training"
 /* The row of nodes that the builder makes. */
 const dhowi_operator *dhowi_operator_of_row(void);
 
@@ -116,6 +131,19 @@ dhow_status dhowi_need(dhowi_lowering *b, int32_t ref);
 dhow_status dhowi_constant(dhowi_lowering *b, dhow_dtype dtype, int32_t rank, const int64_t *shape,
                            const void *data, int32_t *out);
 dhow_status dhowi_known(dhowi_lowering *b, dhow_tensor *tensor, int32_t value, int32_t *out);
+
+/* ---- what is no tensor: it exists while plans are made, and takes no memory of a device ---- */
+
+static inline dhow_datum_kind dhowi_kind_of(const dhowi_lowering *b, int32_t ref) {
+    return b->items[ref].kind;
+}
+dhow_status dhowi_texts(dhowi_lowering *b, dhow_datum *texts, int32_t *out);
+dhow_status dhowi_nothing(dhowi_lowering *b, int32_t *out);
+/* A sequence of `count` items, which the caller stores at *elements before another is made. */
+dhow_status dhowi_sequence(dhowi_lowering *b, uint32_t count, int32_t *out, int32_t **elements);
+static inline const int32_t *dhowi_elements(const dhowi_lowering *b, int32_t ref) {
+    return b->elements + b->items[ref].first;
+}
 
 /* ---- views ---- */
 

@@ -107,6 +107,11 @@ static dhow_status call_operator(dhowi_lowering *b, const dhowi_node *node) {
         DHOWI_TRY(dhowi_ref_of(b, node->in[i], &refs[i]));
         if (refs[i] < 0 && i < node->op->least)
             return dhowi_fail(DHOW_INVALID_ARGUMENT, "its input %u is missing", i);
+        dhow_datum_kind kind = refs[i] >= 0 ? dhowi_kind_of(b, refs[i]) : DHOW_DATUM_TENSOR;
+        if (kind != DHOW_DATUM_TENSOR && (node->op->takes & 1u << kind) == 0)
+            return dhowi_fail(DHOW_UNSUPPORTED, "its input %u is %s; dhow has it for tensors%s", i,
+                              dhowi_datum_kind_text(kind),
+                              node->op->takes != 0 ? " and some others" : " only");
     }
     b->node = node;
     b->in = refs;
@@ -123,6 +128,7 @@ dhow_status dhowi_lower_node(dhowi_lowering *b, const dhowi_node *node) {
     if (is_kept(b, node)) return DHOW_OK; /* its readers make items of the values */
     uint32_t steps = b->step_count, buffers = b->buffer_count;
     dhow_status status = call_operator(b, node);
+    if (status == DHOWI_NEEDS_VALUES && node->branch[0] != NULL) return status;
     if (status == DHOWI_NEEDS_VALUES) { /* it is lowered again, from the start */
         b->step_count = steps;
         b->buffer_count = buffers;
@@ -142,8 +148,17 @@ dhow_status dhowi_lower_node(dhowi_lowering *b, const dhowi_node *node) {
     return DHOW_OK;
 }
 
+static bool is_lowered(const dhowi_lowering *b, const dhowi_node *node) {
+    for (uint32_t i = 0; i < node->out_count; i++) {
+        if (node->out[i] >= 0 && b->refs[node->out[i]] < 0) return false;
+    }
+    return node->out_count > 0;
+}
+
+/* A branch goes on where it stopped to look at values. */
 dhow_status dhowi_lower_branch(dhowi_lowering *b, const dhowi_graph *graph) {
-    for (uint32_t i = 0; i < graph->node_count; i++)
-        DHOWI_TRY(dhowi_lower_node(b, &graph->nodes[i]));
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        if (!is_lowered(b, &graph->nodes[i])) DHOWI_TRY(dhowi_lower_node(b, &graph->nodes[i]));
+    }
     return DHOW_OK;
 }

@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "dhow/model.h"
 #include "formats/onnx.h"
+#include "model/datum.h"
 #include "ops/op.h"
 
 typedef struct dhowi_operator dhowi_operator;
@@ -24,6 +25,8 @@ typedef struct dhowi_value {
     dhowi_value_kind kind;
     char *name;                      /* NULL where it has none */
     dhowi_spec spec;                 /* extents of -1 are open; dtype 0: not known before a run */
+    dhow_datum_kind form;            /* declared; of a sequence, spec is its elements' */
+    bool optional;                   /* it may be missing */
     bool known;                      /* a parameter, or computed from parameters alone */
     bool keyed;                      /* an input whose values decide the plan */
     const dhowi_onnx_tensor *source; /* in the file, until it is read */

@@ -26,19 +26,27 @@ dhow_status dhowi_lower_row(dhowi_lowering *b) {
 }
 
 #define UNARY(name, since, op) \
-    { name, since, LATEST, dhowi_lower_unary, DHOWI_MAP_##op, 1, 1 }
+    { name, since, LATEST, dhowi_lower_unary, DHOWI_MAP_##op, 1, 1, 0 }
 #define BINARY(name, since, op) \
-    { name, since, LATEST, dhowi_lower_binary, DHOWI_MAP_##op, 2, 2 }
+    { name, since, LATEST, dhowi_lower_binary, DHOWI_MAP_##op, 2, 2, 0 }
 #define COMPARE(name, since, op) \
-    { name, since, LATEST, dhowi_lower_compare, DHOWI_MAP_##op, 2, 2 }
+    { name, since, LATEST, dhowi_lower_compare, DHOWI_MAP_##op, 2, 2, 0 }
 #define LOGIC(name, count, op) \
-    { name, 1, LATEST, dhowi_lower_logic, DHOWI_MAP_##op, count, count }
+    { name, 1, LATEST, dhowi_lower_logic, DHOWI_MAP_##op, count, count, 0 }
 #define VARIADIC(name, op) \
-    { name, 1, LATEST, dhowi_lower_variadic, DHOWI_MAP_##op, 1, MANY }
+    { name, 1, LATEST, dhowi_lower_variadic, DHOWI_MAP_##op, 1, MANY, 0 }
 #define REDUCE(name, kind) \
-    { name, 1, LATEST, dhowi_lower_reduce, DHOWI_##kind, 1, 2 }
+    { name, 1, LATEST, dhowi_lower_reduce, DHOWI_##kind, 1, 2, 0 }
 #define ROW(name, since, until, function, arg, least, most) \
-    { name, since, until, dhowi_lower_##function, arg, least, most }
+    { name, since, until, dhowi_lower_##function, arg, least, most, 0 }
+/* It takes more than tensors. */
+#define WIDE(name, since, function, arg, least, most, takes) \
+    { name, since, LATEST, dhowi_lower_##function, arg, least, most, takes }
+enum {
+    TEXTS = DHOWI_TAKES_TEXTS,
+    LISTS = DHOWI_TAKES_SEQUENCES,
+    ANY = DHOWI_TAKES_TEXTS | DHOWI_TAKES_SEQUENCES | DHOWI_TAKES_NOTHING
+};
 
 /* clang-format off */
 static const dhowi_operator k_operators[] = {
@@ -61,7 +69,7 @@ static const dhowi_operator k_operators[] = {
     ROW("CastLike", 15, LATEST, cast, 1, 2, 2),
     ROW("Clip", 1, LATEST, clip, 0, 1, 3),
     ROW("Dropout", 1, LATEST, dropout, 0, 1, 3),
-    ROW("Identity", 1, LATEST, identity, 0, 1, 1),
+    WIDE("Identity", 1, identity, 0, 1, 1, ANY),
 
     /* several inputs, element by element */
     BINARY("Add", 1, ADD),           BINARY("Sub", 1, SUB),           BINARY("Mul", 1, MUL),
@@ -163,6 +171,23 @@ static const dhowi_operator k_operators[] = {
     ROW("QLinearConv", 10, LATEST, qlinear_conv, 0, 8, 9),
     ROW("QLinearMatMul", 10, LATEST, qlinear_matmul, 0, 8, 8),
     ROW("QuantizeLinear", 10, LATEST, quantize, 0, 2, 3),
+
+    /* sequences, optional values, texts */
+    WIDE("ConcatFromSequence", 11, concat_from_sequence, 0, 1, 1, LISTS),
+    WIDE("Optional", 15, optional, 0, 0, 1, ANY),
+    WIDE("OptionalGetElement", 15, optional_get, 0, 1, 1, ANY),
+    WIDE("OptionalHasElement", 15, optional_has, 0, 0, 1, ANY),
+    WIDE("SequenceAt", 11, sequence_at, 0, 2, 2, LISTS),
+    WIDE("SequenceConstruct", 11, sequence_construct, 0, 1, MANY, TEXTS),
+    WIDE("SequenceEmpty", 11, sequence_empty, 0, 0, 0, 0),
+    WIDE("SequenceErase", 11, sequence_erase, 0, 1, 2, LISTS),
+    WIDE("SequenceInsert", 11, sequence_insert, 0, 2, 3, LISTS | TEXTS),
+    WIDE("SequenceLength", 11, sequence_length, 0, 1, 1, LISTS),
+    WIDE("SplitToSequence", 11, split_to_sequence, 0, 1, 2, 0),
+    WIDE("StringNormalizer", 10, string_normalizer, 0, 1, 1, TEXTS),
+
+    /* of other domains */
+    ROW(DHOWI_TRAINING "::Gradient", 1, LATEST, gradient, 0, 2, MANY),
 
     /* recurrent */
     ROW("GRU", 3, LATEST, gru, 0, 3, 6),

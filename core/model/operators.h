@@ -38,6 +38,15 @@ dhowi_lower_fn dhowi_lower_matmul, dhowi_lower_gemm, dhowi_lower_quantize, dhowi
 dhowi_lower_fn dhowi_lower_lstm, dhowi_lower_gru, dhowi_lower_rnn;
 /* lower_host.c */
 dhowi_lower_fn dhowi_lower_non_zero, dhowi_lower_compress, dhowi_lower_non_max_suppression;
+/* lower_sequence.c */
+dhowi_lower_fn dhowi_lower_sequence_empty, dhowi_lower_sequence_construct,
+    dhowi_lower_sequence_insert, dhowi_lower_sequence_erase, dhowi_lower_sequence_at,
+    dhowi_lower_sequence_length, dhowi_lower_split_to_sequence, dhowi_lower_concat_from_sequence,
+    dhowi_lower_optional, dhowi_lower_optional_has, dhowi_lower_optional_get;
+/* lower_text.c */
+dhowi_lower_fn dhowi_lower_string_normalizer;
+/* gradient.c */
+dhowi_lower_fn dhowi_lower_gradient;
 /* lower_row.c */
 dhowi_lower_fn dhowi_lower_row;
 

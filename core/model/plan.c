@@ -34,19 +34,40 @@ static dhow_status host_copy(dhow_tensor *t, dhow_tensor **out) {
 }
 
 /* An input is a buffer that the caller fills; one whose values decide the plan is known. */
-static dhow_status begin_input(maker *k, uint32_t i, const dhowi_spec *spec) {
-    dhowi_value *v = &k->m->values[k->m->inputs[i]];
-    int32_t *ref = &k->b->refs[k->m->inputs[i]];
+static dhow_status begin_tensor(maker *k, uint32_t slot, bool keyed, const dhowi_spec *declared,
+                                int32_t *ref) {
+    dhowi_spec spec = *declared;
     dhow_tensor *host;
-    if (v->keyed && k->io != NULL) {
-        DHOWI_TRY(host_copy(k->io->inputs[i], &host));
+    if (k->io != NULL) dhowi_spec_of(k->io->inputs[slot], &spec);
+    if (keyed && k->io != NULL) {
+        DHOWI_TRY(host_copy(k->io->inputs[slot], &host));
         dhow_status status = dhowi_known(k->b, host, -1, ref);
         dhow_tensor_release(host);
         return status;
     }
-    DHOWI_TRY(dhowi_blank(k->b, spec, false, ref));
-    k->b->buffers[k->b->items[*ref].buffer].external = 1 + (int32_t)i;
+    DHOWI_TRY(dhowi_blank(k->b, &spec, false, ref));
+    k->b->buffers[k->b->items[*ref].buffer].external = 1 + (int32_t)slot;
     return DHOW_OK;
+}
+
+/* Texts are known, and part of the plan's key; a sequence is as long as the one given. */
+static dhow_status begin_value(maker *k, const dhowi_value *v, const dhow_datum *given,
+                               uint32_t *slot, int32_t *ref) {
+    dhowi_lowering *b = k->b;
+    int32_t *elements;
+    switch (given->kind) {
+        case DHOW_DATUM_TEXTS:
+            return dhowi_texts(b, (dhow_datum *)(uintptr_t)given, ref);
+        case DHOW_DATUM_NOTHING:
+            return dhowi_nothing(b, ref);
+        case DHOW_DATUM_SEQUENCE:
+            DHOWI_TRY(dhowi_sequence(b, (uint32_t)given->count, ref, &elements));
+            for (int64_t i = 0; i < given->count; i++)
+                DHOWI_TRY(begin_value(k, v, given->items[i], slot, &elements[i]));
+            return DHOW_OK;
+        default:
+            return begin_tensor(k, (*slot)++, v->keyed, &v->spec, ref);
+    }
 }
 
 static dhow_status begin(maker *k) {
@@ -56,10 +77,14 @@ static dhow_status begin(maker *k) {
     k->b->refs = dhowi_alloc_array((size_t)m->value_count + 1, sizeof *k->b->refs);
     if (k->b->refs == NULL) return dhowi_fail_memory("plan");
     memset(k->b->refs, 0xff, ((size_t)m->value_count + 1) * sizeof *k->b->refs);
-    for (uint32_t i = 0; i < m->input_count; i++) {
-        dhowi_spec spec = m->values[m->inputs[i]].spec;
-        if (k->io != NULL) dhowi_spec_of(k->io->inputs[i], &spec);
-        DHOWI_TRY(begin_input(k, i, &spec));
+    for (uint32_t i = 0, slot = 0; i < m->input_count; i++) {
+        const dhowi_value *v = &m->values[m->inputs[i]];
+        int32_t *ref = &k->b->refs[m->inputs[i]];
+        if (k->io != NULL && k->io->values != NULL) {
+            DHOWI_TRY(begin_value(k, v, k->io->values[i], &slot, ref));
+        } else {
+            DHOWI_TRY(begin_tensor(k, i, v->keyed, &v->spec, ref));
+        }
     }
     return DHOW_OK;
 }
@@ -257,7 +282,7 @@ static void relocate(void *user, uint64_t *handle, uint64_t *offset) {
         if (r->k->storages[i] == place->storage) external = r->k->b->buffers[i].external;
     }
     uint32_t slot =
-        external > 0 ? (uint32_t)external - 1 : r->k->m->input_count + (uint32_t)(-external - 1);
+        external > 0 ? (uint32_t)external - 1 : r->k->io->input_count + (uint32_t)(-external - 1);
     seg->relocations[seg->relocation_count++] = (dhowi_relocation){handle, offset, *offset, slot};
 }
 
@@ -306,11 +331,41 @@ static dhow_status close_segment(maker *k, uint32_t first_step, dhowi_segment **
 
 /* ---- outputs ---- */
 
+static dhow_status add_result(dhowi_lowering *b, int32_t ref) {
+    const dhowi_item *item = &b->items[ref];
+    if (item->kind == DHOW_DATUM_SEQUENCE) {
+        for (uint32_t i = 0; i < item->count; i++) {
+            if (dhowi_kind_of(b, dhowi_elements(b, ref)[i]) == DHOW_DATUM_TENSOR)
+                DHOWI_TRY(add_result(b, dhowi_elements(b, ref)[i]));
+        }
+    }
+    if (item->kind != DHOW_DATUM_TENSOR) return DHOW_OK;
+    if (!dhowi_room((void **)&b->results, b->result_count, &b->result_capacity, sizeof *b->results))
+        return dhowi_fail_memory("plan");
+    b->results[b->result_count++] = ref;
+    return DHOW_OK;
+}
+
+static dhow_status find_results(maker *k) {
+    for (uint32_t i = 0; i < k->m->output_count; i++) {
+        int32_t ref;
+        DHOWI_TRY(dhowi_ref_of(k->b, k->m->outputs[i], &ref));
+        dhow_datum_kind kind = dhowi_kind_of(k->b, ref);
+        if (k->io->results == NULL && kind != DHOW_DATUM_TENSOR) {
+            return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                              "output '%.64s' is %s, no tensor: dhow_model_run_data() gives it",
+                              k->m->output_names[i], dhowi_datum_kind_text(kind));
+        }
+        DHOWI_TRY(add_result(k->b, ref));
+    }
+    k->plan->outputs = dhowi_alloc_array((size_t)k->b->result_count + 1, sizeof(dhowi_spec));
+    return k->plan->outputs != NULL ? DHOW_OK : dhowi_fail_memory("plan");
+}
+
 /* The buffer of an output becomes the caller's tensor where it is that and nothing else. */
 static dhow_status bind_output(maker *k, uint32_t i, uint32_t first_step) {
     dhowi_lowering *b = k->b;
-    int32_t ref, copy;
-    DHOWI_TRY(dhowi_ref_of(b, k->m->outputs[i], &ref));
+    int32_t ref = b->results[i], copy;
     k->plan->outputs[i] = b->items[ref].spec;
     int64_t count = dhowi_count_of(&b->items[ref].spec);
     const dhowi_item *item = &b->items[ref];
@@ -348,7 +403,9 @@ static dhow_status look_at_values(maker *k, uint32_t *first_step) {
     dhowi_segment *seg;
     int32_t external = b->buffers[item->buffer].external;
     if (external > 0) { /* an input: it becomes part of the key, and the plan is made anew */
-        k->m->values[k->m->inputs[external - 1]].keyed = true;
+        uint32_t input = (uint32_t)external - 1;
+        if (k->io != NULL && k->io->values != NULL) input = k->io->owners[input];
+        k->m->values[k->m->inputs[input]].keyed = true;
         return DHOWI_NEEDS_VALUES;
     }
     if (k->io == NULL) return DHOWI_NEEDS_VALUES;
@@ -380,8 +437,23 @@ static dhow_status lower_all(maker *k, uint32_t *first_step) {
     return DHOW_OK;
 }
 
+static dhow_status grow_outputs(dhowi_run_io *io, uint32_t count) {
+    if (io->results == NULL || count <= io->output_count) return DHOW_OK;
+    dhow_tensor **grown = dhowi_realloc_array(io->outputs, count, sizeof(dhow_tensor *));
+    if (grown == NULL) return dhowi_fail_memory("dhow_model_run_data");
+    for (uint32_t i = io->output_count; i < count; i++) grown[i] = NULL;
+    io->outputs = grown;
+    io->output_count = count;
+    return DHOW_OK;
+}
+
+static const char *name_of_result(const maker *k, uint32_t i) {
+    return k->io->results != NULL ? "of a sequence" : k->m->output_names[i];
+}
+
 static dhow_status new_outputs(maker *k) {
-    for (uint32_t i = 0; i < k->m->output_count; i++) {
+    DHOWI_TRY(grow_outputs(k->io, k->b->result_count));
+    for (uint32_t i = 0; i < k->b->result_count; i++) {
         const dhowi_spec *spec = &k->plan->outputs[i];
         dhow_tensor **out = &k->io->outputs[i];
         if (*out == NULL) {
@@ -393,7 +465,7 @@ static dhow_status new_outputs(maker *k) {
             continue;
         char p[192], q[160];
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "output '%.64s' is %s, the result is %s",
-                          k->m->output_names[i], dhowi_tensor_text(*out, p, sizeof p),
+                          name_of_result(k, i), dhowi_tensor_text(*out, p, sizeof p),
                           dhowi_spec_text(spec, q, sizeof q));
     }
     return DHOW_OK;
@@ -402,15 +474,12 @@ static dhow_status new_outputs(maker *k) {
 static dhow_status make(maker *k) {
     uint32_t first_step = 0;
     dhowi_segment *seg;
-    k->plan->outputs = dhowi_alloc_array((size_t)k->m->output_count + 1, sizeof(dhowi_spec));
-    k->plan->bound = dhowi_alloc_array((size_t)k->m->input_count + k->m->output_count + 1,
-                                       sizeof(dhow_tensor *));
-    if (k->plan->outputs == NULL || k->plan->bound == NULL) return dhowi_fail_memory("plan");
     DHOWI_TRY(begin(k));
     DHOWI_TRY(lower_all(k, &first_step));
+    DHOWI_TRY(find_results(k));
     DHOWI_TRY(dhowi_fuse(k->b, first_step));
     DHOWI_TRY(dhowi_use_blocks(k->b, first_step));
-    for (uint32_t i = 0; i < k->m->output_count; i++) DHOWI_TRY(bind_output(k, i, first_step));
+    for (uint32_t i = 0; i < k->b->result_count; i++) DHOWI_TRY(bind_output(k, i, first_step));
     DHOWI_TRY(new_outputs(k));
     DHOWI_TRY(close_segment(k, first_step, &seg));
     return run_segment(k->m, k->plan, k->plan->segment_count - 1, k->io);
@@ -452,7 +521,7 @@ dhow_status dhowi_plan_trial(dhow_model *m) {
     uint32_t first_step = 0;
     for (uint32_t i = 0; i < m->input_count; i++) {
         const dhowi_value *v = &m->values[m->inputs[i]];
-        bool open = v->spec.rank < 0 || v->keyed;
+        bool open = v->spec.rank < 0 || v->keyed || v->form != DHOW_DATUM_TENSOR || v->optional;
         for (int32_t d = 0; d < v->spec.rank; d++) open = open || v->spec.shape[d] < 0;
         if (open) return DHOW_OK; /* the first run finds out */
     }
@@ -466,15 +535,14 @@ dhow_status dhowi_plan_trial(dhow_model *m) {
 
 /* ---- replaying ---- */
 
-static void bind(dhow_model *m, dhowi_plan_of_model *plan, dhowi_segment *seg, dhowi_run_io *io) {
+static void bind(dhowi_segment *seg, const dhowi_run_io *io) {
     for (uint32_t i = 0; i < seg->relocation_count; i++) {
         dhowi_relocation *r = &seg->relocations[i];
-        const dhow_tensor *t =
-            r->slot < m->input_count ? io->inputs[r->slot] : io->outputs[r->slot - m->input_count];
+        const dhow_tensor *t = r->slot < io->input_count ? io->inputs[r->slot]
+                                                         : io->outputs[r->slot - io->input_count];
         *r->handle = t->storage->native;
         *r->offset = r->base + dhowi_tensor_offset_bytes(t);
     }
-    (void)plan;
 }
 
 static dhow_status failed(dhow_model *m, dhowi_plan_of_model *plan, const dhowi_segment *seg,
@@ -510,15 +578,16 @@ static dhow_status run_segment(dhow_model *m, dhowi_plan_of_model *plan, uint32_
                                dhowi_run_io *io) {
     dhowi_segment *seg = &plan->segments[index];
     if (seg->recorder.command_count == 0) return DHOW_OK;
-    bind(m, plan, seg, io);
+    bind(seg, io);
     /* Constants are written before the plan is made; the arenas, inputs and outputs change. */
-    uint32_t room = m->input_count + m->output_count + index + 1, count = 0, at = 0;
+    uint32_t outputs = DHOWI_MAX(io->output_count, plan->lowering.result_count);
+    uint32_t room = io->input_count + outputs + index + 1, count = 0, at = 0;
     if (seg->uses == NULL) seg->uses = dhowi_alloc_array((size_t)room, sizeof *seg->uses);
     dhowi_use *uses = seg->uses;
     if (uses == NULL) return dhowi_fail_memory("dhow_model_run");
-    for (uint32_t i = 0; i < m->input_count; i++)
+    for (uint32_t i = 0; i < io->input_count; i++)
         uses[count++] = (dhowi_use){io->inputs[i]->storage, DHOW_ACCESS_READ};
-    for (uint32_t i = 0; i < m->output_count; i++) {
+    for (uint32_t i = 0; i < io->output_count; i++) {
         if (io->outputs[i] != NULL)
             uses[count++] = (dhowi_use){io->outputs[i]->storage, DHOW_ACCESS_WRITE};
     }
@@ -587,7 +656,6 @@ void dhowi_plan_end(dhowi_plan_of_model *plan) {
     dhowi_lowering_end(&plan->lowering);
     dhowi_free(plan->segments);
     dhowi_free(plan->outputs);
-    dhowi_free(plan->bound);
     dhowi_free(plan->key);
     dhowi_free(plan);
 }

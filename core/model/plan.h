@@ -14,7 +14,7 @@
 typedef struct dhowi_relocation {
     uint64_t *handle, *offset;
     uint64_t base;
-    uint32_t slot; /* input, or input_count + output */
+    uint32_t slot; /* input, or input_count + output, of the run */
 } dhowi_relocation;
 
 enum { DHOWI_SEGMENT_GRAPHS = 4 };
@@ -50,17 +50,31 @@ struct dhowi_plan_of_model {
     dhowi_lowering lowering; /* items, steps; keeps the constants */
     dhowi_segment *segments;
     uint32_t segment_count, segment_capacity;
-    dhowi_spec *outputs;
-    dhow_tensor **bound; /* inputs and outputs that the commands point to */
+    dhowi_spec *outputs; /* of the lowering's results */
     uint64_t runs, copied_bytes;
 };
 
-/* One run's tensors. */
+/* One run's tensors. Where a model takes or gives more than tensors, those of sequences stand one
+ * after another. */
 typedef struct dhowi_run_io {
     dhow_stream *stream;
     dhow_tensor **inputs;  /* contiguous, aligned, on the model's device */
     dhow_tensor **outputs; /* the same; NULL until the plan tells their shapes */
+    uint32_t input_count, output_count;
+    dhow_datum *const *values; /* the inputs as they are given; NULL when all are tensors */
+    uint32_t *owners;          /* with values: the model's input of each tensor */
+    dhow_datum **results;      /* made of the outputs, whose number the plan tells; or NULL */
 } dhowi_run_io;
+
+/* Makes the results of a run by a plan, see run_data.c. */
+dhow_status dhowi_give_results(const dhow_model *m, const dhowi_plan_of_model *plan,
+                               const dhowi_run_io *io);
+/* Finds or makes the plan for the inputs and runs it, see run.c. */
+dhow_status dhowi_run_planned(dhow_model *m, dhowi_run_io *io);
+/* Whether a tensor is what the model wants as an input. */
+dhow_status dhowi_check_input(const dhow_model *m, uint32_t i, dhow_tensor *t);
+/* The tensor itself, retained, or a dense copy of it. */
+dhow_status dhowi_plain_input(dhow_stream *stream, dhow_tensor *t, dhow_tensor **out);
 
 /* Makes a plan and runs it while doing so. */
 dhow_status dhowi_plan_make(dhow_model *m, dhowi_run_io *io, const int64_t *key,

@@ -12,10 +12,14 @@
 
 enum { FEW_TENSORS = 16, MAX_PLANS = 8, KEY_ROOM = 64, MAX_KEYED_WORDS = 64 };
 
-static dhow_status check_input(const dhow_model *m, uint32_t i, dhow_tensor *t) {
+dhow_status dhowi_check_input(const dhow_model *m, uint32_t i, dhow_tensor *t) {
     const dhowi_value *v = &m->values[m->inputs[i]];
     char what[96], a[160], b[192];
     (void)snprintf(what, sizeof what, "input '%.64s'", v->name);
+    if (v->form != DHOW_DATUM_TENSOR)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "dhow_model_run: %s is %s, no tensor: dhow_model_run_data() takes it",
+                          what, dhowi_datum_kind_text(v->form));
     DHOWI_TRY(dhowi_tensor_check_read(t, "dhow_model_run", what));
     bool fits = t->dtype == v->spec.dtype && (v->spec.rank < 0 || t->rank == v->spec.rank);
     for (int32_t k = 0; fits && k < v->spec.rank; k++)
@@ -38,8 +42,7 @@ static bool is_plain(const dhow_tensor *t) {
     return t->contiguous && dhowi_tensor_offset_bytes(t) % align == 0;
 }
 
-/* The tensor itself, retained, or a dense copy. */
-static dhow_status plain_input(dhow_stream *stream, dhow_tensor *t, dhow_tensor **out) {
+dhow_status dhowi_plain_input(dhow_stream *stream, dhow_tensor *t, dhow_tensor **out) {
     if (is_plain(t)) {
         dhowi_handle_retain(&t->handle);
         *out = t;
@@ -57,8 +60,8 @@ static dhow_status bind_inputs(dhow_model *m, dhowi_run_io *io, dhow_tensor *con
                           m->input_count);
     }
     for (uint32_t i = 0; i < count; i++) {
-        DHOWI_TRY(check_input(m, i, inputs[i]));
-        DHOWI_TRY(plain_input(io->stream, inputs[i], &io->inputs[i]));
+        DHOWI_TRY(dhowi_check_input(m, i, inputs[i]));
+        DHOWI_TRY(dhowi_plain_input(io->stream, inputs[i], &io->inputs[i]));
     }
     return DHOW_OK;
 }
@@ -145,17 +148,49 @@ static dhow_status add_values(run_key *key, dhow_tensor *t) {
     return status;
 }
 
+static dhow_status add_tensor(run_key *key, dhow_tensor *t, bool keyed) {
+    bool added = add_word(key, t->rank);
+    for (int32_t k = 0; k < t->rank; k++) added = added && add_word(key, t->shape[k]);
+    if (!added) return dhowi_fail_memory("dhow_model_run");
+    return keyed ? add_values(key, t) : DHOW_OK;
+}
+
+static dhow_status add_texts(run_key *key, const dhow_datum *texts) {
+    bool added = add_word(key, texts->rank);
+    for (int32_t k = 0; k < texts->rank; k++) added = added && add_word(key, texts->shape[k]);
+    for (int64_t i = 0; i < texts->count && added; i++) {
+        size_t length = strlen(texts->texts[i]);
+        added = add_word(key, (int64_t)length);
+        for (size_t at = 0; at < length && added; at += sizeof(int64_t)) {
+            int64_t word = 0;
+            memcpy(&word, texts->texts[i] + at, DHOWI_MIN(length - at, sizeof word));
+            added = add_word(key, word);
+        }
+    }
+    return added ? DHOW_OK : dhowi_fail_memory("dhow_model_run_data");
+}
+
+static dhow_status add_given(run_key *key, const dhowi_run_io *io, const dhow_datum *given,
+                             bool keyed, uint32_t *slot) {
+    if (!add_word(key, given->kind) || !add_word(key, given->count))
+        return dhowi_fail_memory("dhow_model_run_data");
+    if (given->kind == DHOW_DATUM_TEXTS) return add_texts(key, given);
+    if (given->kind == DHOW_DATUM_TENSOR) return add_tensor(key, io->inputs[(*slot)++], keyed);
+    for (int64_t i = 0; i < given->count; i++)
+        DHOWI_TRY(add_given(key, io, given->items[i], keyed, slot));
+    return DHOW_OK;
+}
+
 static dhow_status make_key(const dhow_model *m, const dhowi_run_io *io, run_key *key) {
+    if (key->words != key->room) dhowi_free(key->words);
     key->words = key->room;
     key->capacity = KEY_ROOM;
     key->length = 0;
     (void)add_word(key, (int64_t)dhowi_device_compute(m->device, DHOW_F32));
-    for (uint32_t i = 0; i < m->input_count; i++) {
-        const dhow_tensor *t = io->inputs[i];
-        bool added = add_word(key, t->rank);
-        for (int32_t k = 0; k < t->rank; k++) added = added && add_word(key, t->shape[k]);
-        if (!added) return dhowi_fail_memory("dhow_model_run");
-        if (m->values[m->inputs[i]].keyed) DHOWI_TRY(add_values(key, io->inputs[i]));
+    for (uint32_t i = 0, slot = 0; i < m->input_count; i++) {
+        bool keyed = m->values[m->inputs[i]].keyed;
+        DHOWI_TRY(io->values != NULL ? add_given(key, io, io->values[i], keyed, &slot)
+                                     : add_tensor(key, io->inputs[i], keyed));
     }
     return DHOW_OK;
 }
@@ -197,7 +232,7 @@ static void drop_first_plan(dhow_model *m) {
     dhowi_plan_end(plan);
 }
 
-static dhow_status run_planned(dhow_model *m, dhowi_run_io *io, run_key *key) {
+static dhow_status run_by_key(dhow_model *m, dhowi_run_io *io, run_key *key) {
     dhowi_plan_of_model *plan;
     for (uint32_t tries = 0; tries <= m->input_count; tries++) {
         bool stale = false;
@@ -205,25 +240,32 @@ static dhow_status run_planned(dhow_model *m, dhowi_run_io *io, run_key *key) {
         plan = find_plan(m, key);
         if (plan != NULL) {
             DHOWI_TRY(dhowi_plan_replay(m, plan, io, &stale));
-            if (!stale) return DHOW_OK;
+            if (!stale) return dhowi_give_results(m, plan, io);
             drop_first_plan(m);
         }
         dhow_status status = dhowi_plan_make(m, io, key->words, key->length, &plan);
-        if (status == DHOW_OK) keep_plan(m, plan);
+        if (status == DHOW_OK) {
+            status = dhowi_give_results(m, plan, io);
+            keep_plan(m, plan);
+        }
         if (status == DHOW_OK && !is_of_now(m, key)) drop_first_plan(m);
         /* Another input turned out to decide the plan: once more with its values. */
         if (status != DHOWI_NEEDS_VALUES) return status;
-        if (key->words != key->room) dhowi_free(key->words);
-        key->words = key->room;
     }
     return dhowi_fail(DHOW_INTERNAL, "%s: no plan can be made", m->name);
+}
+
+dhow_status dhowi_run_planned(dhow_model *m, dhowi_run_io *io) {
+    run_key key = {.words = key.room};
+    dhow_status status = run_by_key(m, io, &key);
+    if (key.words != key.room) dhowi_free(key.words);
+    return status;
 }
 
 dhow_status dhow_model_run(dhow_model *m, dhow_stream *stream, dhow_tensor *const *inputs,
                            uint32_t input_count, dhow_tensor **outputs, uint32_t output_count) {
     static const char function[] = "dhow_model_run";
     dhowi_run_io io = {0};
-    run_key key = {.words = key.room};
     DHOWI_TRY(dhowi_model_check(m, function));
     DHOWI_TRY(dhowi_stream_resolve(stream, m->device, function, &io.stream));
     dhow_tensor *few[FEW_TENSORS] = {NULL};
@@ -232,13 +274,14 @@ dhow_status dhow_model_run(dhow_model *m, dhow_stream *stream, dhow_tensor *cons
     if (tensors > FEW_TENSORS) io.inputs = dhowi_alloc_array(tensors, sizeof(dhow_tensor *));
     if (io.inputs == NULL) return dhowi_fail_memory(function);
     io.outputs = io.inputs + m->input_count;
+    io.input_count = m->input_count;
+    io.output_count = m->output_count;
     dhow_status status = bind_inputs(m, &io, inputs, input_count);
     if (status == DHOW_OK) status = bind_outputs(m, &io, outputs, output_count);
-    if (status == DHOW_OK) status = run_planned(m, &io, &key);
+    if (status == DHOW_OK) status = dhowi_run_planned(m, &io);
     if (status == DHOW_OK) status = hand_out(m, &io, outputs);
     for (uint32_t i = 0; i < m->input_count + m->output_count; i++)
         dhow_tensor_release(io.inputs[i]);
-    if (key.words != key.room) dhowi_free(key.words);
     if (io.inputs != few) dhowi_free(io.inputs);
     return status;
 }

@@ -9,6 +9,7 @@
 #include "dhow/context.h"
 #include "dhow/copy.h"
 #include "dhow/data.h"
+#include "dhow/datum.h"
 #include "dhow/device.h"
 #include "dhow/files.h"
 #include "dhow/graph.h"

@@ -19,6 +19,7 @@
 #ifndef DHOW_MODEL_H_
 #define DHOW_MODEL_H_
 
+#include "dhow/datum.h"
 #include "dhow/files.h"
 #include "dhow/ops.h"
 
@@ -148,6 +149,8 @@ typedef struct dhow_model_value_info {
     dhow_dtype dtype;             /**< 0: known after a run only */
     int32_t rank;                 /**< -1: known at a run only */
     int64_t shape[DHOW_MAX_RANK]; /**< -1: open */
+    dhow_datum_kind kind;         /**< of a sequence, dtype, rank and shape are its tensors' */
+    int32_t optional;             /**< 1: DHOW_DATUM_NOTHING may be given instead */
 } dhow_model_value_info;
 
 /** How many inputs there are. Threads: any. Blocks: no. */
@@ -275,8 +278,9 @@ DHOW_API dhow_device *dhow_model_device(const dhow_model *model);
  * @param inputs   in the order they were declared, on the model's device
  * @param outputs  in the order they were named: NULL entries are filled with new tensors, others
  * are written to
- * @return INVALID_ARGUMENT (the message names the input, or the step whose shapes do not fit),
- * OUT_OF_MEMORY, or what the device says
+ * @return INVALID_ARGUMENT (the message names the input, or the step whose shapes do not fit; or an
+ * input or output is no tensor: see dhow_model_run_data()), OUT_OF_MEMORY, or what the device
+ * says
  *
  * Ownership: new outputs are owned. Threads: one per model. Blocks: a CPU stream computes at once,
  * others do not.
@@ -284,6 +288,23 @@ DHOW_API dhow_device *dhow_model_device(const dhow_model *model);
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_run(dhow_model *model, dhow_stream *stream,
                                                    dhow_tensor *const *inputs, uint32_t input_count,
                                                    dhow_tensor **outputs, uint32_t output_count);
+
+/**
+ * dhow_model_run() for models that take or give more than tensors: texts, sequences, optional
+ * values (dhow_model_input_at() tells the kind). Tensors are on the model's device, those of
+ * sequences as well.
+ *
+ * @param inputs   in the order they were declared
+ * @param outputs  filled with new values, in the order they were named
+ * @return as dhow_model_run()
+ *
+ * Ownership: the outputs are owned, release each with dhow_datum_release(). Threads: one per model.
+ * Blocks: as dhow_model_run().
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_run_data(dhow_model *model, dhow_stream *stream,
+                                                        dhow_datum *const *inputs,
+                                                        uint32_t input_count, dhow_datum **outputs,
+                                                        uint32_t output_count);
 
 /** A tensor for an input or output by name. */
 typedef struct dhow_named_tensor {

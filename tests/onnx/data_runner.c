@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs folders of the ONNX project's test data (model.onnx, test_data_set_*\/input_*.pb, output_*.pb) on a
- * device and compares: data_runner DEVICE FOLDER LIST [-v]. LIST holds the names that must pass, and
- * names that are skipped with their reason after a tab. Prints a count, and each name that broke the
- * list.
- *   data_runner DEVICE FOLDER -     prints "pass NAME" or "fail NAME <tab> reason" for every folder
+ * Runs folders of the ONNX project's test data (model.onnx, test_data_set_*\/input_*.pb,
+ * output_*.pb) on a device and compares: data_runner DEVICE FOLDER LIST [-v]. LIST holds the names
+ * that must pass, and names that are skipped with their reason after a tab. Prints a count, and
+ * each name that broke the list. data_runner DEVICE FOLDER -     prints "pass NAME" or "fail NAME
+ * <tab> reason" for every folder
  */
 #include <dirent.h>
 #include <math.h>
@@ -14,14 +14,14 @@
 #include <sys/stat.h>
 
 #include "dhow/dhow.h"
-#include "formats/onnx.h"
+#include "formats/onnx_wire.h"
 
 enum { MAX_TENSORS = 32, REASON = 400 };
 
-typedef struct tensors {
-    dhow_tensor *item[MAX_TENSORS];
+typedef struct test_data {
+    dhow_datum *item[MAX_TENSORS];
     uint32_t count;
-} tensors;
+} test_data;
 
 static char g_reason[REASON];
 
@@ -30,9 +30,9 @@ static int give_up(const char *what, const char *detail) {
     return 0;
 }
 
-static void release(tensors *t) {
-    for (uint32_t i = 0; i < t->count; i++) dhow_tensor_release(t->item[i]);
-    t->count = 0;
+static void release(test_data *d) {
+    for (uint32_t i = 0; i < d->count; i++) dhow_datum_release(d->item[i]);
+    d->count = 0;
 }
 
 /* ---- tensors in files ---- */
@@ -47,35 +47,105 @@ static char *read_file(const char *path, size_t *bytes) {
     return data;
 }
 
-static int load_tensor(dhow_device *device, const char *path, dhow_tensor **out) {
-    dhowi_arena arena = {0};
-    dhowi_onnx_tensor t;
+static int numbers_of(dhow_device *device, const dhowi_onnx_tensor *t, dhow_datum **out) {
     dhow_dtype dtype;
     int64_t count;
-    uint64_t tensor_bytes;
-    size_t bytes;
-    char *data = read_file(path, &bytes);
-    dhow_status status = data != NULL ? dhowi_onnx_parse_tensor(path, data, bytes, &arena, &t)
-                                      : DHOW_NOT_FOUND;
-    if (status == DHOW_OK) status = dhowi_onnx_tensor_check(&t, &dtype, &count, &tensor_bytes);
-    char *values = status == DHOW_OK ? malloc(tensor_bytes + 1) : NULL;
-    if (values != NULL) status = dhowi_onnx_tensor_read(NULL, &t, values);
+    uint64_t bytes;
+    dhow_tensor *tensor = NULL;
+    dhow_status status = dhowi_onnx_tensor_check(t, &dtype, &count, &bytes);
+    char *values = status == DHOW_OK ? malloc(bytes + 1) : NULL;
+    if (values != NULL) status = dhowi_onnx_tensor_read(NULL, t, values);
     if (values != NULL && status == DHOW_OK)
-        status = dhow_tensor_from_data(device, dtype, t.rank, t.shape, values, out);
+        status = dhow_tensor_from_data(device, dtype, t->rank, t->shape, values, &tensor);
+    if (status == DHOW_OK) status = dhow_datum_of_tensor(tensor, out);
+    dhow_tensor_release(tensor);
     free(values);
-    free(data);
-    dhowi_arena_end(&arena);
     return status == DHOW_OK ? 1 : give_up("data", dhow_last_error());
 }
 
-static int load_set(dhow_device *device, const char *folder, const char *kind, tensors *out) {
+static dhowi_wire wire_of(dhowi_slice bytes) {
+    return (dhowi_wire){bytes.data, bytes.data + bytes.length, bytes.data, "data", DHOW_OK};
+}
+
+/* string_data of a TensorProto. */
+static int texts_of(const dhowi_onnx_tensor *t, dhow_datum **out) {
+    char *texts[MAX_TENSORS];
+    uint32_t count = 0;
+    dhowi_wire wire = wire_of(t->message);
+    dhowi_field field;
+    while (dhowi_wire_next(&wire, &field) && count < MAX_TENSORS) {
+        if (field.number == 6) texts[count++] = strndup(field.bytes.data, field.bytes.length);
+    }
+    dhow_status status = dhow_datum_of_texts(t->rank, t->shape, (const char *const *)texts, out);
+    for (uint32_t i = 0; i < count; i++) free(texts[i]);
+    return status == DHOW_OK ? 1 : give_up("texts", dhow_last_error());
+}
+
+static int tensor_of(dhow_device *device, dhowi_slice bytes, dhow_datum **out) {
+    dhowi_arena arena = {0};
+    dhowi_onnx_tensor t;
+    int fits = dhowi_onnx_parse_tensor("data", bytes.data, bytes.length, &arena, &t) == DHOW_OK ||
+               give_up("data", dhow_last_error());
+    if (fits) fits = t.type == DHOWI_ONNX_STRING ? texts_of(&t, out) : numbers_of(device, &t, out);
+    dhowi_arena_end(&arena);
+    return fits;
+}
+
+/* SequenceProto: tensors are field 3. */
+static int sequence_of(dhow_device *device, dhowi_slice bytes, dhow_datum **out) {
+    test_data parts = {.count = 0};
+    dhowi_wire wire = wire_of(bytes);
+    dhowi_field field;
+    int fits = 1;
+    while (fits && dhowi_wire_next(&wire, &field) && parts.count < MAX_TENSORS) {
+        if (field.number != 3 || field.type != DHOWI_WIRE_BYTES) continue;
+        fits = tensor_of(device, field.bytes, &parts.item[parts.count]);
+        parts.count += (uint32_t)fits;
+    }
+    if (fits && dhow_datum_of_sequence(parts.item, parts.count, out) != DHOW_OK)
+        fits = give_up("sequence", dhow_last_error());
+    release(&parts);
+    return fits;
+}
+
+/* OptionalProto: a tensor is field 3, a sequence field 5, without either there is nothing. */
+static int optional_of(dhow_device *device, dhowi_slice bytes, dhow_datum **out) {
+    dhowi_wire wire = wire_of(bytes);
+    dhowi_field field;
+    while (dhowi_wire_next(&wire, &field)) {
+        if (field.number == 3 && field.type == DHOWI_WIRE_BYTES)
+            return tensor_of(device, field.bytes, out);
+        if (field.number == 5) return sequence_of(device, field.bytes, out);
+    }
+    return dhow_datum_of_nothing(out) == DHOW_OK || give_up("optional", dhow_last_error());
+}
+
+static int load_datum(dhow_device *device, const dhow_model_value_info *info, const char *path,
+                      dhow_datum **out) {
+    size_t bytes;
+    char *content = read_file(path, &bytes);
+    if (content == NULL) return give_up("data", "a file cannot be read");
+    dhowi_slice all = {content, bytes};
+    int fits = info->optional                      ? optional_of(device, all, out)
+               : info->kind == DHOW_DATUM_SEQUENCE ? sequence_of(device, all, out)
+                                                   : tensor_of(device, all, out);
+    free(content);
+    return fits;
+}
+
+typedef dhow_status describe(const dhow_model *model, uint32_t index, dhow_model_value_info *out);
+
+static int load_set(dhow_device *device, const dhow_model *model, describe *of, const char *folder,
+                    const char *kind, test_data *out) {
     char path[4096];
     struct stat st;
     out->count = 0;
     while (out->count < MAX_TENSORS) {
+        dhow_model_value_info info;
         (void)snprintf(path, sizeof path, "%s/%s_%u.pb", folder, kind, out->count);
         if (stat(path, &st) != 0) return 1;
-        if (!load_tensor(device, path, &out->item[out->count])) return 0;
+        if (of(model, out->count, &info) != DHOW_OK) return give_up(kind, dhow_last_error());
+        if (!load_datum(device, &info, path, &out->item[out->count])) return 0;
         out->count++;
     }
     return give_up("too many tensors", "");
@@ -99,7 +169,7 @@ static double *values_of(dhow_device *cpu, dhow_tensor *t) {
     return values;
 }
 
-static int compare(dhow_device *cpu, dhow_tensor *got, dhow_tensor *want, uint32_t index) {
+static int compare_tensors(dhow_device *cpu, dhow_tensor *got, dhow_tensor *want, uint32_t index) {
     dhow_tensor_info a, b;
     char text[160];
     if (dhow_tensor_get_info(got, &a) != DHOW_OK || dhow_tensor_get_info(want, &b) != DHOW_OK)
@@ -123,17 +193,66 @@ static int compare(dhow_device *cpu, dhow_tensor *got, dhow_tensor *want, uint32
     return fits;
 }
 
+static int compare(dhow_device *cpu, const dhow_datum *got, const dhow_datum *want,
+                   uint32_t index) {
+    dhow_datum_info a, b;
+    dhow_tensor *p, *q;
+    const char *s, *t;
+    char text[160];
+    (void)snprintf(text, sizeof text, "output %u", index);
+    if (dhow_datum_get_info(got, &a) != DHOW_OK || dhow_datum_get_info(want, &b) != DHOW_OK)
+        return give_up(text, dhow_last_error());
+    if (a.kind != b.kind || a.count != b.count || a.rank != b.rank ||
+        memcmp(a.shape, b.shape, sizeof a.shape) != 0)
+        return give_up(text, "another kind, count or shape");
+    if (dhow_datum_tensor(got, &p) == DHOW_OK && dhow_datum_tensor(want, &q) == DHOW_OK)
+        return compare_tensors(cpu, p, q, index);
+    for (int64_t i = 0; i < a.count && a.kind == DHOW_DATUM_TEXTS; i++) {
+        if (dhow_datum_text(got, i, &s) != DHOW_OK || dhow_datum_text(want, i, &t) != DHOW_OK ||
+            strcmp(s, t) != 0)
+            return give_up(text, "another text");
+    }
+    for (uint32_t i = 0; i < a.count && a.kind == DHOW_DATUM_SEQUENCE; i++) {
+        dhow_datum *x, *y;
+        if (dhow_datum_item(got, i, &x) != DHOW_OK || dhow_datum_item(want, i, &y) != DHOW_OK ||
+            !compare(cpu, x, y, index))
+            return 0;
+    }
+    return 1;
+}
+
 /* ---- one folder ---- */
 
+/* Models of tensors alone run as such. */
+static int run_once(dhow_model *model, const test_data *in, test_data *got) {
+    dhow_tensor *from[MAX_TENSORS] = {NULL}, *to[MAX_TENSORS] = {NULL};
+    int plain = 1;
+    dhow_model_value_info info;
+    for (uint32_t i = 0; i < in->count; i++)
+        plain = plain && dhow_datum_tensor(in->item[i], &from[i]) == DHOW_OK;
+    for (uint32_t i = 0; i < got->count; i++)
+        plain = plain && dhow_model_output_at(model, i, &info) == DHOW_OK &&
+                info.kind == DHOW_DATUM_TENSOR && !info.optional;
+    if (!plain)
+        return dhow_model_run_data(model, NULL, in->item, in->count, got->item, got->count) ==
+               DHOW_OK;
+    int fits = dhow_model_run(model, NULL, from, in->count, to, got->count) == DHOW_OK;
+    for (uint32_t i = 0; i < got->count; i++) {
+        if (fits) fits = dhow_datum_of_tensor(to[i], &got->item[i]) == DHOW_OK;
+        dhow_tensor_release(to[i]);
+    }
+    return fits;
+}
+
 static int run_set(dhow_model *model, dhow_device *device, dhow_device *cpu, const char *folder) {
-    tensors in = {.count = 0}, want = {.count = 0}, got = {.count = 0};
-    int fits = load_set(device, folder, "input", &in) && load_set(cpu, folder, "output", &want);
+    test_data in = {.count = 0}, want = {.count = 0}, got = {.count = 0};
+    int fits = load_set(device, model, dhow_model_input_at, folder, "input", &in) &&
+               load_set(cpu, model, dhow_model_output_at, folder, "output", &want);
     for (int again = 0; fits && again < 2; again++) { /* the second run replays the plan */
         got.count = dhow_model_output_count(model);
         memset(got.item, 0, sizeof got.item);
         if (got.count > MAX_TENSORS || got.count < want.count) fits = give_up("outputs", "");
-        if (fits && dhow_model_run(model, NULL, in.item, in.count, got.item, got.count) != DHOW_OK)
-            fits = give_up("run", dhow_last_error());
+        if (fits && !run_once(model, &in, &got)) fits = give_up("run", dhow_last_error());
         for (uint32_t i = 0; fits && i < want.count; i++)
             fits = compare(cpu, got.item[i], want.item[i], i);
         release(&got);

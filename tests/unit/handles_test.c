@@ -27,6 +27,7 @@ typedef enum kind {
     DATASET,
     LOADER,
     SINK,
+    DATUM,
     KINDS
 } kind;
 
@@ -67,6 +68,7 @@ static objects make_objects(void) {
     dhow_dataset *dataset;
     dhow_loader *loader;
     dhow_sink *sink;
+    dhow_datum *datum;
     OK(dhow_context_create(&options, &context));
     OK(dhow_device_get(context, "cpu", &device));
     OK(dhow_stream_create(device, &stream));
@@ -80,16 +82,18 @@ static objects make_objects(void) {
     OK(dhow_dataset_from_tensors(&tensor, 1, &dataset));
     OK(dhow_loader_create(dataset, NULL, &loader));
     OK(dhow_sink_to_tensors(context, &sink));
+    OK(dhow_datum_of_nothing(&datum));
     /* No module: building one takes a compiler. Its place is filled by a tensor for the living
      * ones, which no function gets to see, and its released one by a released tensor. */
     return (objects){{context, device, stream, event, graph, tensor, tensor, kernel, model, file,
-                      dataset, loader, sink}};
+                      dataset, loader, sink, datum}};
 }
 
 static void release_objects(const objects *o) {
     dhow_sink_release(o->of[SINK]);
     dhow_loader_release(o->of[LOADER]);
     dhow_dataset_release(o->of[DATASET]);
+    dhow_datum_release(o->of[DATUM]);
     dhow_safetensors_close(o->of[FILES]);
     dhow_model_release(o->of[MODEL]);
     dhow_kernel_release(o->of[KERNEL]);
@@ -117,6 +121,9 @@ static union {
     dhow_model_value_info about;
     dhow_model_summary summary;
     dhow_model_step_info step;
+    dhow_datum_info datum_info;
+    dhow_datum *datum;
+    const char *text;
     uint64_t words[2];
     double ms;
     void *pointer;
@@ -137,6 +144,7 @@ static union {
     float data[6];
 } out;
 
+static dhow_datum *g_data[1];
 static const int64_t k_shape[2] = {2, 3};
 static const int32_t k_order[2] = {1, 0};
 static const uint32_t k_grid[3] = {1, 1, 1};
@@ -284,6 +292,13 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(model_set_parameter, MODEL, 0, dhow_model_set_parameter(B, "x", T))                          \
     X(model_load, MODEL, 0, dhow_model_load_state(B, g_path))                                      \
     X(model_save, MODEL, 0, dhow_model_save_state(B, g_path))                                      \
+    X(model_run_data, MODEL, 0, dhow_model_run_data(B, NULL, NULL, 0, NULL, 0))                    \
+    X(datum_of_tensor, TENSOR, 0, dhow_datum_of_tensor(B, &out.datum))                             \
+    X(datum_of_sequence, DATUM, 0, (g_data[0] = B, dhow_datum_of_sequence(g_data, 1, &out.datum))) \
+    X(datum_info, DATUM, 0, dhow_datum_get_info(B, &out.datum_info))                               \
+    X(datum_tensor, DATUM, 0, dhow_datum_tensor(B, &out.t))                                        \
+    X(datum_text, DATUM, 0, dhow_datum_text(B, 0, &out.text))                                      \
+    X(datum_item, DATUM, 0, dhow_datum_item(B, 0, &out.datum))                                     \
     X(model_to_model, MODEL, 0, dhow_model_to(B, g.of[DEVICE]))                                    \
     X(model_place, MODEL, 0, dhow_model_place(B, g.of[DEVICE], DHOW_PLACEMENT_STRICT))             \
     X(model_place_on, DEVICE, 0, dhow_model_place(g.of[MODEL], B, DHOW_PLACEMENT_STRICT))          \
@@ -464,7 +479,9 @@ Test(handles, functions_without_a_status_answer_for_bad_handles) {
         dhow_dataset_release(bad);
         dhow_loader_release(bad);
         dhow_sink_release(bad);
+        dhow_datum_release(bad);
     }
+    cr_assert_eq(dhow_datum_of_texts(1, NULL, NULL, &out.datum), DHOW_INVALID_ARGUMENT);
     cr_assert_str_empty(dhow_module_log());
     cr_assert_eq(dhow_last_native_code(), 0);
     cr_assert_not_null(dhow_version());

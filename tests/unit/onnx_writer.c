@@ -41,7 +41,9 @@ static void put_bytes(bytes *b, uint32_t field, const void *data, size_t length)
     put_raw(b, data, length);
 }
 
-void put_text(bytes *b, uint32_t field, const char *text) { put_bytes(b, field, text, strlen(text)); }
+void put_text(bytes *b, uint32_t field, const char *text) {
+    put_bytes(b, field, text, strlen(text));
+}
 
 void put_message(bytes *b, uint32_t field, bytes *message) {
     put_bytes(b, field, message->data, message->length);
@@ -78,6 +80,14 @@ void add_int(bytes *node, const char *name, int64_t value) {
     put_text(&a, 1, name);
     put_number(&a, 3, (uint64_t)value);
     put_number(&a, 20, 2);
+    put_message(node, 5, &a);
+}
+
+void add_text(bytes *node, const char *name, const char *text) {
+    bytes a = {0};
+    put_text(&a, 1, name);
+    put_text(&a, 4, text);
+    put_number(&a, 20, 3);
     put_message(node, 5, &a);
 }
 
