@@ -30,7 +30,8 @@
     X(DATASET, "dataset")              \
     X(LOADER, "loader")                \
     X(SINK, "sink")                    \
-    X(DATUM, "datum")
+    X(DATUM, "datum")                  \
+    X(PARALLEL, "parallel")
 
 typedef enum dhowi_handle_kind {
 #define DHOWI_HANDLE_ENUM_(name, text) DHOWI_##name,

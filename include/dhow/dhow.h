@@ -17,6 +17,7 @@
 #include "dhow/memory.h"
 #include "dhow/model.h"
 #include "dhow/ops.h"
+#include "dhow/parallel.h"
 #include "dhow/status.h"
 #include "dhow/stream.h"
 #include "dhow/tensor.h"

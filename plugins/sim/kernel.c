@@ -39,5 +39,6 @@ int32_t sim_launch(void *stream, void *kernel, const dhow_geometry *geometry, co
                    uint32_t arg_count, dhow_error *err) {
     if (geometry->native)
         return sim_fail(err, DHOW_UNSUPPORTED, "simulated devices run portable kernels only");
-    return simdev_launch(((sim_stream *)stream)->native, kernel, args, arg_count, err);
+    return simdev_launch(((sim_stream *)stream)->native, kernel, geometry->work, args, arg_count,
+                         err);
 }

@@ -172,7 +172,7 @@ static cudaError_t perform_launch(fake_stream *stream, const fake_command *comma
         }
     }
     const int32_t status =
-        simdev_launch(stream->native, function->native, args, kernel->param_count, &err);
+        simdev_launch(stream->native, function->native, 0, args, kernel->param_count, &err);
     if (status == DHOW_INVALID_ARGUMENT) /* an offset that does not suit the kernel's accesses */
         return fake_perform_failure(stream, cudaErrorMisalignedAddress);
     return fake_code(stream->device, status);

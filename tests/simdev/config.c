@@ -64,6 +64,20 @@ static bool parse_u32(const char *text, size_t length, uint32_t limit, uint32_t 
     return true;
 }
 
+/* "1:3": of the first devices. */
+static bool parse_speeds(const char *text, size_t length, uint32_t *speeds) {
+    const char *end = text + length;
+    for (int i = 0; i < SIMDEV_MAX_DEVICES; i++) {
+        const char *colon = memchr(text, ':', (size_t)(end - text));
+        const char *stop = colon != NULL ? colon : end;
+        if (!parse_u32(text, (size_t)(stop - text), 1000000, &speeds[i]) || speeds[i] == 0)
+            return false;
+        if (colon == NULL) return true;
+        text = colon + 1;
+    }
+    return false;
+}
+
 static bool set(simdev_config *config, const char *key, size_t key_length, const char *value,
                 size_t length) {
     const struct {
@@ -73,11 +87,12 @@ static bool set(simdev_config *config, const char *key, size_t key_length, const
     } numbers[] = {
         {"memory", &config->memory_bytes, true},  {"delay_us", &config->delay_us, false},
         {"jitter_us", &config->jitter_us, false}, {"launch_us", &config->launch_us, false},
-        {"bandwidth", &config->bandwidth, true},  {"seed", &config->seed, false},
-        {"pci_bus", &config->pci_bus, false}};
+        {"bandwidth", &config->bandwidth, true},  {"work_rate", &config->work_rate, true},
+        {"seed", &config->seed, false},           {"pci_bus", &config->pci_bus, false}};
 #define IS(name) (key_length == sizeof(name) - 1 && memcmp(key, name, key_length) == 0)
     if (IS("devices")) return parse_u32(value, length, SIMDEV_MAX_DEVICES, &config->device_count);
     if (IS("pageable")) return parse_pageable(value, length, &config->pageable);
+    if (IS("speeds")) return parse_speeds(value, length, config->speeds);
     if (IS("without")) {
         if (length >= sizeof config->without) return false;
         memcpy(config->without, value, length);
@@ -111,7 +126,8 @@ int32_t simdev_config_parse(simdev_config *config, const char *settings, dhow_er
                 err, DHOW_INVALID_ARGUMENT,
                 "'%.*s' is no setting of the simulated machine: devices=0..16, "
                 "memory=BYTES[K|M|G], "
-                "delay_us=N, jitter_us=N, launch_us=N, bandwidth=BYTES[K|M|G], seed=N, pci_bus=N, "
+                "delay_us=N, jitter_us=N, launch_us=N, work_rate=N[K|M|G], speeds=N:N:..., "
+                "bandwidth=BYTES[K|M|G], seed=N, pci_bus=N, "
                 "pageable=snapshot|block|late, peer=0|1, host_events=0|1, "
                 "offset_align=POWER_OF_TWO, without=KERNEL",
                 length > 60 ? 60 : (int)length, p);

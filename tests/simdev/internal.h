@@ -123,6 +123,7 @@ typedef struct simdev_op {
         } fill;
         struct {
             const simdev_kernel *kernel;
+            uint64_t work;
             dhow_arg args[DHOW_MAX_KERNEL_ARGS];
             dhow_dims dims[SIMDEV_MAX_DIMS];
         } launch;

@@ -169,8 +169,8 @@ static int32_t take_arguments(simdev_device *device, simdev_op *op, const dhow_a
     return DHOW_OK;
 }
 
-int32_t simdev_launch(simdev_stream *stream, simdev_kernel *kernel, const dhow_arg *args,
-                      uint32_t arg_count, dhow_error *err) {
+int32_t simdev_launch(simdev_stream *stream, simdev_kernel *kernel, uint64_t work,
+                      const dhow_arg *args, uint32_t arg_count, dhow_error *err) {
     simdev_device *device = stream->device;
     char point[sizeof(((simdev_fault *)NULL)->point)];
     if (stream->flags & DHOW_STREAM_COPIES_ONLY)
@@ -180,6 +180,7 @@ int32_t simdev_launch(simdev_stream *stream, simdev_kernel *kernel, const dhow_a
     simdev_op *op = simdev_op_new(stream, SIMDEV_KERNEL, err);
     if (op == NULL) return DHOW_OUT_OF_MEMORY;
     op->u.launch.kernel = kernel;
+    op->u.launch.work = work;
     (void)snprintf(point, sizeof point, "kernel:%s", kernel->info->name);
     int32_t status = simdev_enter(device, "launch", op, err);
     if (status == DHOW_OK) status = simdev_enter(device, point, op, err);

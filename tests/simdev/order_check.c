@@ -58,7 +58,7 @@ static void relu(simdev_stream *stream, simdev_kernel *kernel, uint64_t x, uint6
         {DHOW_ARG_BUFFER, DHOW_ACCESS_WRITE, {.buffer = {y, 0}}},
         {DHOW_ARG_VALUE, 8, {.value = n}},
     };
-    OK(simdev_launch(stream, kernel, args, 3, &err));
+    OK(simdev_launch(stream, kernel, 0, args, 3, &err));
 }
 
 static int run(simdev_machine *machine, const char *mistake) {

@@ -58,10 +58,12 @@ typedef struct simdev_config {
     uint64_t delay_us;     /* before each copy, fill and kernel */
     uint64_t jitter_us;    /* added to it, from 0 up to this */
     uint64_t launch_us;    /* time that each kernel takes at least */
-    uint64_t bandwidth;    /* bytes per second in each direction between a device and the host; 0:
-                              unlimited */
-    uint64_t seed;         /* of the jitter */
-    uint64_t pci_bus;      /* of the first device; the next ones follow. 0: none */
+    uint64_t work_rate;    /* work items of kernels per second; 0: unlimited */
+    uint32_t speeds[SIMDEV_MAX_DEVICES]; /* of each device, factors of work_rate; 0 stands for 1 */
+    uint64_t bandwidth; /* bytes per second in each direction between a device and the host; 0:
+                           unlimited */
+    uint64_t seed;      /* of the jitter */
+    uint64_t pci_bus;   /* of the first device; the next ones follow. 0: none */
     simdev_pageable pageable;
     char without[32]; /* kernels whose names begin so are missing; empty: none */
     bool peer;        /* devices copy from each other */
@@ -223,7 +225,7 @@ void simdev_kernel_free(simdev_machine *machine, simdev_kernel *kernel);
 bool simdev_kernel_arg(const simdev_kernel *kernel, uint32_t index, uint32_t *out_kind,
                        uint32_t *out_bytes);
 /* Arguments, dims included, are copied. */
-int32_t simdev_launch(simdev_stream *stream, simdev_kernel *kernel, const dhow_arg *args,
-                      uint32_t arg_count, dhow_error *err);
+int32_t simdev_launch(simdev_stream *stream, simdev_kernel *kernel, uint64_t work,
+                      const dhow_arg *args, uint32_t arg_count, dhow_error *err);
 
 #endif /* SIMDEV_H_ */

@@ -191,10 +191,21 @@ static void show_accesses(const simdev_kernel *kernel, const call *c) {
     }
 }
 
+/* Nanoseconds that a kernel takes at least. */
+static int64_t kernel_time(const simdev_device *device, uint64_t work) {
+    const simdev_config *config = &device->machine->config;
+    const uint32_t speed = config->speeds[device->index];
+    double takes = (double)config->launch_us * 1000;
+    if (config->work_rate != 0)
+        takes += (double)work * 1e9 / ((double)config->work_rate * (speed != 0 ? speed : 1));
+    return (int64_t)takes;
+}
+
 static void run_kernel(simdev_stream *stream, simdev_op *op, simdev_failure *why) {
     simdev_machine *machine = stream->device->machine;
     const simdev_kernel *kernel = op->u.launch.kernel;
-    const int64_t until = simdev_now() + (int64_t)(machine->config.launch_us * 1000);
+    const int64_t takes = kernel_time(stream->device, op->u.launch.work),
+                  until = simdev_now() + takes;
     call c;
     memset(&c, 0, sizeof c);
     simdev_lock(&machine->lock);
@@ -203,7 +214,7 @@ static void run_kernel(simdev_stream *stream, simdev_op *op, simdev_failure *why
     if (why->status == DHOW_OK) {
         show_accesses(kernel, &c);
         for (int group = GROUPS; group-- > 0;) kernel->info->run(group, GROUPS, c.argv);
-        if (machine->config.launch_us != 0) sleep_until(until);
+        if (takes != 0) sleep_until(until);
     }
     simdev_lock(&machine->lock);
     for (uint32_t i = 0; i < kernel->arg_count; i++) {

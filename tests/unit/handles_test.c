@@ -28,6 +28,7 @@ typedef enum kind {
     LOADER,
     SINK,
     DATUM,
+    PARALLEL,
     KINDS
 } kind;
 
@@ -69,6 +70,8 @@ static objects make_objects(void) {
     dhow_loader *loader;
     dhow_sink *sink;
     dhow_datum *datum;
+    dhow_parallel *parallel;
+    dhow_model_value x;
     OK(dhow_context_create(&options, &context));
     OK(dhow_device_get(context, "cpu", &device));
     OK(dhow_stream_create(device, &stream));
@@ -83,13 +86,18 @@ static objects make_objects(void) {
     OK(dhow_loader_create(dataset, NULL, &loader));
     OK(dhow_sink_to_tensors(context, &sink));
     OK(dhow_datum_of_nothing(&datum));
+    OK(dhow_model_input(model, "x", DHOW_F32, DHOW_SHAPE(2, 3), &x));
+    OK(dhow_model_relu(model, x, &x));
+    OK(dhow_model_output(model, "y", x));
+    OK(dhow_parallel_create(model, &device, 1, NULL, &parallel));
     /* No module: building one takes a compiler. Its place is filled by a tensor for the living
      * ones, which no function gets to see, and its released one by a released tensor. */
     return (objects){{context, device, stream, event, graph, tensor, tensor, kernel, model, file,
-                      dataset, loader, sink, datum}};
+                      dataset, loader, sink, datum, parallel}};
 }
 
 static void release_objects(const objects *o) {
+    dhow_parallel_release(o->of[PARALLEL]);
     dhow_sink_release(o->of[SINK]);
     dhow_loader_release(o->of[LOADER]);
     dhow_dataset_release(o->of[DATASET]);
@@ -141,6 +149,8 @@ static union {
     dhow_loader *loader;
     dhow_batch batch;
     dhow_sink *sink;
+    dhow_parallel *parallel;
+    dhow_parallel_member member;
     float data[6];
 } out;
 
@@ -328,7 +338,18 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(sink_finish, SINK, 0, dhow_sink_finish(B))                                                   \
     X(predict_model, MODEL, 0, dhow_predict(B, g.of[LOADER], g.of[SINK]))                          \
     X(predict_loader, LOADER, 0, dhow_predict(g.of[MODEL], B, g.of[SINK]))                         \
-    X(predict_sink, SINK, 0, dhow_predict(g.of[MODEL], g.of[LOADER], B))
+    X(predict_sink, SINK, 0, dhow_predict(g.of[MODEL], g.of[LOADER], B))                           \
+    X(parallel_model, MODEL, 0,                                                                    \
+      dhow_parallel_create(B, (dhow_device *const[]){g.of[DEVICE]}, 1, NULL, &out.parallel))       \
+    X(parallel_device, DEVICE, 0,                                                                  \
+      dhow_parallel_create(g.of[MODEL], (dhow_device *const[]){B}, 1, NULL, &out.parallel))        \
+    X(parallel_run, PARALLEL, 0, (g_in[0] = T, dhow_parallel_run(B, g_in, 1, g_out, 1)))           \
+    X(parallel_input, TENSOR, 0,                                                                   \
+      (g_in[0] = B, dhow_parallel_run(g.of[PARALLEL], g_in, 1, g_out, 1)))                         \
+    X(parallel_member, PARALLEL, 0, dhow_parallel_member_at(B, 0, &out.member))                    \
+    X(parallel_predict, PARALLEL, 0, dhow_parallel_predict(B, g.of[LOADER], g.of[SINK]))           \
+    X(parallel_loader, LOADER, 0, dhow_parallel_predict(g.of[PARALLEL], B, g.of[SINK]))            \
+    X(parallel_sink, SINK, 0, dhow_parallel_predict(g.of[PARALLEL], g.of[LOADER], B))
 
 #define DEFINE(name, kind, null_ok, call) \
     static dhow_status call_##name(void *B) { return call; }
@@ -466,6 +487,7 @@ Test(handles, functions_without_a_status_answer_for_bad_handles) {
         cr_assert_eq(dhow_dataset_sample_count(bad), -1);
         cr_assert_eq(dhow_dataset_column_count(bad), 0);
         cr_assert_eq(dhow_loader_batch_count(bad), -1);
+        cr_assert_eq(dhow_parallel_member_count(bad), 0);
         cr_assert_eq(dhow_loader_sample_at(bad, 0, 0), -1);
         dhow_context_release(bad);
         dhow_stream_release(bad);
@@ -480,6 +502,7 @@ Test(handles, functions_without_a_status_answer_for_bad_handles) {
         dhow_loader_release(bad);
         dhow_sink_release(bad);
         dhow_datum_release(bad);
+        dhow_parallel_release(bad);
     }
     cr_assert_eq(dhow_datum_of_texts(1, NULL, NULL, &out.datum), DHOW_INVALID_ARGUMENT);
     cr_assert_str_empty(dhow_module_log());

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One model on several devices, of any backends: each batch is split by what the devices were
+ * measured to do, computed by all at once, and its results are gathered in order.
+ *
+ *     dhow_parallel *p;
+ *     dhow_device *devices[] = {gpu, cpu};
+ *     dhow_parallel_create(model, devices, 2, NULL, &p);
+ *     dhow_parallel_run(p, &x, 1, &y, 1);
+ */
+#ifndef DHOW_PARALLEL_H_
+#define DHOW_PARALLEL_H_
+
+#include "dhow/data.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct dhow_parallel dhow_parallel;
+
+typedef struct dhow_parallel_options {
+    int32_t keep_going;   /**< 1: a device that fails is left out from then on, and the others take
+                             over its rows; 0: its failure is the run's */
+    const double *shares; /**< of each device, of any sum; NULL: equal ones to begin with */
+    int32_t fixed_shares; /**< 1: shares stay as they are; 0: they follow what is measured */
+} dhow_parallel_options;
+
+/** One of the devices. */
+typedef struct dhow_parallel_member {
+    dhow_device *device;
+    double share;           /**< of the next batch, 0 .. 1 */
+    double rows_per_second; /**< as measured, copies included; 0: not measured yet */
+    dhow_status status;     /**< OK, or why the device is left out */
+    char reason[192];       /**< the message of that failure, "" */
+} dhow_parallel_member;
+
+/**
+ * Puts a copy of the model on each device and starts a thread for each.
+ *
+ * @param model    stays as it is; later changes of its parameters do not reach the copies
+ * @param devices  `count` of them, 1 .. 64, of the model's context; one may be named twice
+ * @param options  NULL for defaults
+ * @return INVALID_ARGUMENT, OUT_OF_MEMORY, or as dhow_model_replicate()
+ *
+ * Ownership: *out is owned. Threads: one per model. Blocks: until parameters are copied.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_parallel_create(dhow_model *model,
+                                                         dhow_device *const *devices,
+                                                         uint32_t count,
+                                                         const dhow_parallel_options *options,
+                                                         dhow_parallel **out);
+
+/** Stops the threads and releases the copies. NULL is allowed. Threads: one, once. Blocks: no. */
+DHOW_API void dhow_parallel_release(dhow_parallel *parallel);
+
+/**
+ * Runs the model on one batch.
+ *
+ * @param inputs   in the model's order, [rows, ...] each with the same number of rows; fastest from
+ * the CPU, others are brought there
+ * @param outputs  in the model's order: NULL entries are filled with new CPU tensors [rows, ...],
+ * others, CPU tensors of that shape, are written to. An output whose first extent is not the number
+ * of rows cannot be gathered: INVALID_ARGUMENT
+ * @return INVALID_ARGUMENT, OUT_OF_MEMORY, or the first failure of a device; the message names the
+ * device and the rows. With keep_going only when no device is left
+ *
+ * Ownership: new outputs are owned. Threads: one at a time. Blocks: until all results are there.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_parallel_run(dhow_parallel *parallel,
+                                                      dhow_tensor *const *inputs,
+                                                      uint32_t input_count, dhow_tensor **outputs,
+                                                      uint32_t output_count);
+
+/**
+ * dhow_predict() on all the devices: runs over the rest of the loader's epoch.
+ *
+ * @param loader  on the CPU, with a worker so that batches are there in time
+ * @return as dhow_predict() and dhow_parallel_run()
+ *
+ * Threads: one per parallel, loader and sink. Blocks: until the last result is in the sink.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_parallel_predict(dhow_parallel *parallel,
+                                                          dhow_loader *loader, dhow_sink *sink);
+
+/** How many devices there are, failed ones included. Threads: any. Blocks: no. */
+DHOW_API uint32_t dhow_parallel_member_count(const dhow_parallel *parallel);
+
+/**
+ * One of the devices.
+ *
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE
+ *
+ * Threads: not while a run is under way. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_parallel_member_at(const dhow_parallel *parallel,
+                                                            uint32_t index,
+                                                            dhow_parallel_member *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DHOW_PARALLEL_H_ */
