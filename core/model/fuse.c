@@ -162,6 +162,19 @@ static dhow_status inline_numbers(fuser *f, dhowi_step *s) {
     return DHOW_OK;
 }
 
+/* A known operand that is loaded first, as in bias + product, changes places with the next. */
+static void load_result_first(const dhowi_lowering *b, dhowi_step *s) {
+    dhowi_program *p = &s->attrs.program;
+    if (p->words < 2 || op_of(p->word[0]) != DHOWI_MAP_LOAD || !reads_operand(p->word[1])) return;
+    uint32_t first = source_of(p->word[0]), second = source_of(p->word[1]);
+    dhowi_map_op op = exchanged(op_of(p->word[1]));
+    if (first >= DHOWI_MAP_CONSTANT || second >= DHOWI_MAP_CONSTANT || op == 0 ||
+        b->items[s->in[first]].tensor == NULL || b->items[s->in[second]].tensor != NULL)
+        return;
+    p->word[0] = with_source(p->word[0], second);
+    p->word[1] = with_source((uint32_t)op, first);
+}
+
 /* ---- scales and biases into weights ---- */
 
 /* A known operand with one number for each of the n channels along `axis`. */
@@ -502,10 +515,18 @@ static bool end_products(fuser *f) {
 
 static dhow_status join_all(fuser *f) {
     enum { MAX_WALKS = 6 };
+    dhowi_lowering *b = f->b;
+    for (uint32_t i = f->first; i < b->step_count; i++) {
+        if (b->steps[i].op == DHOWI_OP_map) load_result_first(b, &b->steps[i]);
+    }
     for (int i = 0; i < MAX_WALKS; i++) {
         bool changed = false;
         DHOWI_TRY(walk(f, &changed));
         if (!changed) break;
+    }
+    for (uint32_t i = f->first; i < b->step_count; i++) {
+        if (b->steps[i].op == DHOWI_OP_map)
+            dhowi_recognise(&b->steps[i], b->items[b->steps[i].out].spec.dtype);
     }
     for (int i = 0; i < 2 && end_products(f); i++) continue;
     return DHOW_OK;

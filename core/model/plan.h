@@ -100,6 +100,8 @@ dhow_status dhowi_record_elsewhere(dhowi_segment *seg, dhow_stream *stream, dhow
                                    dhowi_step *s, dhowi_call *call, uint64_t *copied);
 /* Keeps images in the form that convolutions like, see blocks.c. */
 dhow_status dhowi_use_blocks(dhowi_lowering *b, uint32_t first_step);
+/* Gives a map that spells an activation its name, see recognise.c. */
+void dhowi_recognise(dhowi_step *s, dhow_dtype dtype);
 /* Joins steps, see fuse.c. */
 dhow_status dhowi_fuse(dhowi_lowering *b, uint32_t first_step);
 

@@ -7,6 +7,7 @@
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,6 +150,64 @@ static void expect_output(const bytes *file, int32_t rank, const int64_t *shape,
     dhow_tensor_release(in);
     dhow_tensor_release(out);
     dhow_model_release(model);
+}
+
+/* One float without dimensions. */
+static bytes scalar_of(const char *name, float value) {
+    bytes t = {0}, raw = {0};
+    put_number(&t, 2, 1);
+    put_text(&t, 8, name);
+    put_raw(&raw, &value, sizeof value);
+    put_message(&t, 9, &raw);
+    return t;
+}
+
+/* y = gelu(bias + x w), as PyTorch's exporter writes it. */
+static bytes gelu_model(void) {
+    static const char *const nodes[][3] = {{"MatMul", "x w", "p"},    {"Add", "b p", "h"},
+                                           {"Div", "h root", "q"},    {"Erf", "q", "e"},
+                                           {"Add", "e one", "e1"},    {"Mul", "h e1", "twice"},
+                                           {"Mul", "twice half", "y"}};
+    bytes g = {0}, t;
+    const int64_t in[] = {2, 4}, out[] = {2, 3};
+    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
+        t = node_of(nodes[i][0], "", nodes[i][1], nodes[i][2]);
+        put_message(&g, GRAPH_NODE, &t);
+    }
+    t = floats_of("w", 4, 3);
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    t = floats_of("b", 3, 0);
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    t = scalar_of("root", 1.41421354f);
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    t = scalar_of("one", 1);
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    t = scalar_of("half", 0.5f);
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    t = value_of("x", 2, in);
+    put_message(&g, GRAPH_INPUT, &t);
+    t = value_of("y", 2, out);
+    put_message(&g, GRAPH_OUTPUT, &t);
+    return model_of(13, &g);
+}
+
+Test(onnx, a_bias_and_a_gelu_in_five_nodes_are_the_end_of_a_product) {
+    bytes file = gelu_model();
+    const int64_t shape[] = {2, 4};
+    dhow_model *model;
+    dhow_model_summary summary;
+    float want[6];
+    for (int i = 0; i < 6; i++) { /* x is -0.5: columns of w sum to 2.2, 2.6, 3.0 */
+        double h = -0.5 * (2.2 + 0.4 * (i % 3)) + 0.1 * (i % 3 + 1);
+        want[i] = (float)(h / 2 * (1 + erf(h / sqrt(2))));
+    }
+    expect_output(&file, 2, shape, -0.5, want, 6);
+    cr_assert_eq(load(&file, &model), DHOW_OK, "%s", dhow_last_error());
+    try_to_run(model, 2, shape);
+    cr_assert_eq(dhow_model_report(model, &summary), DHOW_OK);
+    cr_assert_eq(summary.step_count, 1, "%u steps", summary.step_count);
+    dhow_model_release(model);
+    bytes_free(&file);
 }
 
 Test(onnx, a_model_in_memory_runs) {
