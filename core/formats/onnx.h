@@ -110,6 +110,9 @@ const char *dhowi_onnx_type_name(int32_t type);
 /* dtype, shape and size of a tensor, checked: CORRUPT, UNSUPPORTED. */
 dhow_status dhowi_onnx_tensor_check(const dhowi_onnx_tensor *t, dhow_dtype *out_dtype,
                                     int64_t *out_count, uint64_t *out_bytes);
+/* Whether the other file that holds a tensor's elements is there and large enough, which is asked
+ * before memory is taken for them. */
+dhow_status dhowi_onnx_tensor_find(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t);
 /* Copies the elements to `to`, which holds the bytes that check() told. `file` may be NULL for
  * tensors that have no external data. */
 dhow_status dhowi_onnx_tensor_read(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t,

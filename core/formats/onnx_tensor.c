@@ -130,34 +130,55 @@ static dhow_status read_typed(const dhowi_onnx_tensor *t, dhow_dtype dtype, int6
 
 /* ---- external data ---- */
 
-static dhow_status read_external(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t,
-                                 uint64_t bytes, void *to) {
-    int fd;
+/* Opens the file, and looks at its size. */
+static dhow_status open_external(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t,
+                                 uint64_t bytes, int *fd) {
     uint64_t file_bytes;
-    char where[96];
-    (void)dhowi_copy_text(where, sizeof where, "external data");
+    *fd = -1;
     if (file == NULL || file->folder == NULL) {
         return dhowi_fail(DHOW_UNSUPPORTED,
                           "tensor '%.*s' lies in another file; load the model from its file, not "
                           "from memory",
                           NAMED(t->name));
     }
-    dhow_status status = dhowi_onnx_open_external(file->folder, t->location, &fd, &file_bytes);
-    if (status == DHOW_OK) {
-        uint64_t length = t->length != 0 ? t->length : bytes;
-        if (length != bytes || t->offset > file_bytes || length > file_bytes - t->offset) {
-            status = dhowi_fail(DHOW_CORRUPT,
-                                "%" PRIu64 " bytes at %" PRIu64 " are asked for, %" PRIu64
-                                " needed, the file has %" PRIu64,
-                                length, t->offset, bytes, file_bytes);
-        } else {
-            status = dhowi_file_read(fd, where, t->offset, to, bytes);
-        }
-        (void)close(fd);
+    dhow_status status = dhowi_onnx_open_external(file->folder, t->location, fd, &file_bytes);
+    uint64_t length = t->length != 0 ? t->length : bytes;
+    if (status == DHOW_OK &&
+        (length != bytes || t->offset > file_bytes || length > file_bytes - t->offset)) {
+        (void)close(*fd);
+        status = dhowi_fail(DHOW_CORRUPT,
+                            "%" PRIu64 " bytes at %" PRIu64 " are asked for, %" PRIu64
+                            " needed, the file has %" PRIu64,
+                            length, t->offset, bytes, file_bytes);
     }
     if (status == DHOW_OK) return DHOW_OK;
     return dhowi_fail_prefix(status, "tensor '%.*s', external data '%.*s'", NAMED(t->name),
                              NAMED(t->location));
+}
+
+static dhow_status read_external(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t,
+                                 uint64_t bytes, void *to) {
+    int fd;
+    char where[96];
+    (void)dhowi_copy_text(where, sizeof where, "external data");
+    DHOWI_TRY(open_external(file, t, bytes, &fd));
+    dhow_status status = dhowi_file_read(fd, where, t->offset, to, bytes);
+    (void)close(fd);
+    if (status == DHOW_OK) return DHOW_OK;
+    return dhowi_fail_prefix(status, "tensor '%.*s', external data '%.*s'", NAMED(t->name),
+                             NAMED(t->location));
+}
+
+dhow_status dhowi_onnx_tensor_find(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t) {
+    dhow_dtype dtype;
+    int64_t count;
+    uint64_t bytes;
+    int fd;
+    DHOWI_TRY(dhowi_onnx_tensor_check(t, &dtype, &count, &bytes));
+    if (!t->external || bytes == 0) return DHOW_OK;
+    DHOWI_TRY(open_external(file, t, bytes, &fd));
+    (void)close(fd);
+    return DHOW_OK;
 }
 
 dhow_status dhowi_onnx_tensor_read(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t,

@@ -58,7 +58,7 @@ static dhow_status new_blocks(blocker *k, const dhowi_spec *image, int32_t *out)
                              .rank = 5,
                              .shape = {image->shape[0], dhowi_ceil_div(image->shape[1], block),
                                        image->shape[2], image->shape[3], block}};
-    return dhowi_blank(k->b, &spec, false, out);
+    return dhowi_blank(k->b, &spec, out);
 }
 
 /* Channels first .. first+count-1 of both forms as [n, parts, h w, b], in step with each other. */

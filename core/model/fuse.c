@@ -274,6 +274,15 @@ static uint32_t per_channel_source(const dhowi_lowering *b, const dhowi_step *q,
     return source;
 }
 
+/* What comes of it is as large as the weights, which are there already. */
+static dhow_status fold_freely(dhowi_lowering *b, dhowi_step *s, int32_t scale, int32_t shift) {
+    b->free_of_limit = true;
+    dhow_status status =
+        s->op == DHOWI_OP_conv2d ? scaled_weights(b, s, scale, shift) : as_row(b, shift, &s->in[2]);
+    b->free_of_limit = false;
+    return status;
+}
+
 static dhow_status fold_into_weights(fuser *f, dhowi_step *s, bool *changed) {
     dhowi_lowering *b = f->b;
     dhowi_step *q = next_map(f, s);
@@ -294,11 +303,7 @@ static dhow_status fold_into_weights(fuser *f, dhowi_step *s, bool *changed) {
         return DHOW_OK;
     int32_t scale_ref = scale != UINT32_MAX ? q->in[scale] : -1;
     int32_t shift_ref = shift != UINT32_MAX ? q->in[shift] : -1;
-    if (conv) {
-        DHOWI_TRY(scaled_weights(b, s, scale_ref, shift_ref));
-    } else {
-        DHOWI_TRY(as_row(b, shift_ref, &s->in[2]));
-    }
+    DHOWI_TRY(fold_freely(b, s, scale_ref, shift_ref));
     take_words(q, words);
     if (q->attrs.program.words == 1) (void)take_over(s, q);
     *changed = true;

@@ -94,20 +94,32 @@ dhow_status dhowi_known(dhowi_lowering *b, dhow_tensor *tensor, int32_t value, i
     return DHOW_OK;
 }
 
-dhow_status dhowi_blank(dhowi_lowering *b, const dhowi_spec *spec, bool known, int32_t *out) {
+static uint64_t bytes_of(const dhowi_spec *spec) {
+    return (uint64_t)dhowi_count_of(spec) * dhow_dtype_bytes(spec->dtype);
+}
+
+static dhow_status new_known(dhowi_lowering *b, const dhowi_spec *spec, int32_t *out) {
     DHOWI_TRY(new_item(b, spec, out));
-    if (known) {
-        return dhowi_tensor_new(b->model->context->cpu, spec->dtype, spec->rank, spec->shape,
-                                &b->items[*out].tensor);
-    }
-    uint64_t bytes = (uint64_t)dhowi_count_of(spec) * dhow_dtype_bytes(spec->dtype);
-    return new_buffer(b, bytes, &b->items[*out].buffer);
+    return dhowi_tensor_new(b->model->context->cpu, spec->dtype, spec->rank, spec->shape,
+                            &b->items[*out].tensor);
+}
+
+static dhow_status new_unknown(dhowi_lowering *b, const dhowi_spec *spec, bool fixed,
+                               int32_t *out) {
+    DHOWI_TRY(new_item(b, spec, out));
+    b->items[*out].fixed = fixed;
+    if (fixed) DHOWI_TRY(dhowi_fix(b, bytes_of(spec)));
+    return new_buffer(b, bytes_of(spec), &b->items[*out].buffer);
 }
 
 dhow_status dhowi_constant(dhowi_lowering *b, dhow_dtype dtype, int32_t rank, const int64_t *shape,
                            const void *data, int32_t *out) {
     dhow_tensor *tensor;
+    int64_t count;
+    uint64_t bytes;
     *out = -1;
+    DHOWI_TRY(dhowi_shape_check("constant", dtype, rank, shape, &count, &bytes));
+    DHOWI_TRY(dhowi_fix(b, bytes));
     DHOWI_TRY(dhow_tensor_from_data(b->model->context->cpu, dtype, rank, shape, data, &tensor));
     dhow_status status = dhowi_known(b, tensor, -1, out);
     dhow_tensor_release(tensor);
@@ -136,6 +148,7 @@ dhow_status dhowi_nothing(dhowi_lowering *b, int32_t *out) {
 
 dhow_status dhowi_sequence(dhowi_lowering *b, uint32_t count, int32_t *out, int32_t **elements) {
     *out = -1;
+    DHOWI_TRY(dhowi_fix(b, (uint64_t)count * sizeof **elements));
     if (count > b->element_capacity - b->element_count) {
         size_t wanted = ((size_t)b->element_count + count) * 2;
         if (wanted > UINT32_MAX) DHOWI_REFUSE("its sequences hold too many values");
@@ -221,6 +234,7 @@ dhow_status dhowi_view(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t
     item->offset = offset;
     item->contiguous = dhowi_count_of(&spec) <= 1 || is_dense(&spec, strides);
     item->buffer = from->buffer;
+    item->fixed = from->fixed;
     if (from->tensor == NULL) return DHOW_OK;
     return dhowi_tensor_view(from->tensor->storage, spec.dtype, rank, shape, item->strides, offset,
                              &item->tensor);
@@ -302,6 +316,13 @@ static bool all_known(const dhowi_lowering *b, const int32_t *in, uint32_t count
     return true;
 }
 
+static bool all_fixed(const dhowi_lowering *b, const int32_t *in, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (in[i] >= 0 && !dhowi_is_known(b, in[i]) && !b->items[in[i]].fixed) return false;
+    }
+    return true;
+}
+
 static dhow_status run_now(dhowi_lowering *b, const dhowi_step *s) {
     dhowi_call call = {.op = dhowi_op_of(s->op), .attrs = &s->attrs, .exact = true};
     DHOWI_TRY(dhowi_stream_default(b->model->context->cpu, &call.stream));
@@ -321,6 +342,8 @@ static dhow_status add_step(dhowi_lowering *b, dhowi_op_id op, const int32_t *in
     for (uint32_t i = 0; i < DHOWI_OP_MAX_INPUTS; i++) {
         step.in[i] = i < count ? in[i] : -1;
         if (step.in[i] >= 0 && !strided) DHOWI_TRY(dhowi_dense(b, step.in[i], &step.in[i]));
+        if (step.in[i] >= 0 && dhowi_is_known(b, out) && !dhowi_is_known(b, step.in[i]))
+            return dhowi_fail(DHOW_UNSUPPORTED, "its constants are too large for the host");
     }
     if (dhowi_is_known(b, out)) return run_now(b, &step);
     if (!dhowi_room((void **)&b->steps, b->step_count, &b->step_capacity, sizeof *b->steps))
@@ -329,15 +352,42 @@ static dhow_status add_step(dhowi_lowering *b, dhowi_op_id op, const int32_t *in
     return DHOW_OK;
 }
 
+dhow_status dhowi_blank(dhowi_lowering *b, const dhowi_spec *spec, int32_t *out) {
+    return new_unknown(b, spec, false, out);
+}
+
+dhow_status dhowi_blank_of(dhowi_lowering *b, const dhowi_spec *spec, const int32_t *in,
+                           uint32_t count, int32_t *out) {
+    int64_t elements;
+    uint64_t bytes;
+    DHOWI_TRY(dhowi_shape_check("result", spec->dtype, spec->rank, spec->shape, &elements, &bytes));
+    if (all_known(b, in, count) && dhowi_fold(b, bytes)) return new_known(b, spec, out);
+    return new_unknown(b, spec, all_fixed(b, in, count), out);
+}
+
 dhow_status dhowi_emit_two(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,
                            const dhowi_attrs *attrs, const dhowi_spec *spec,
                            const dhowi_spec *second, int32_t *out, int32_t *out_second) {
-    bool known = all_known(b, in, count);
-    int32_t further = -1;
-    DHOWI_TRY(dhowi_blank(b, spec, known, out));
-    if (second != NULL) DHOWI_TRY(dhowi_blank(b, second, known, &further));
+    int32_t dense[DHOWI_OP_MAX_INPUTS], further = -1;
+    int64_t elements;
+    uint64_t bytes, more = 0;
+    DHOWI_TRY(dhowi_shape_check("result", spec->dtype, spec->rank, spec->shape, &elements, &bytes));
+    if (second != NULL)
+        DHOWI_TRY(dhowi_shape_check("result", second->dtype, second->rank, second->shape, &elements,
+                                    &more));
+    bool strided = (dhowi_op_of(op)->flags & DHOWI_OP_STRIDED) != 0;
+    for (uint32_t i = 0; i < count; i++) {
+        dense[i] = in[i];
+        if (in[i] >= 0 && !strided) DHOWI_TRY(dhowi_dense(b, in[i], &dense[i]));
+    }
+    bool fixed = all_fixed(b, dense, count);
+    bool known =
+        all_known(b, dense, count) && bytes <= UINT64_MAX - more && dhowi_fold(b, bytes + more);
+    DHOWI_TRY(known ? new_known(b, spec, out) : new_unknown(b, spec, fixed, out));
+    if (second != NULL)
+        DHOWI_TRY(known ? new_known(b, second, &further) : new_unknown(b, second, fixed, &further));
     if (out_second != NULL) *out_second = further;
-    return add_step(b, op, in, count, attrs, *out, further);
+    return add_step(b, op, dense, count, attrs, *out, further);
 }
 
 dhow_status dhowi_emit(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,

@@ -22,6 +22,7 @@ typedef struct dhowi_item {
     dhow_tensor *tensor;   /* known values, on the CPU */
     dhow_tensor *resident; /* on the device, once a step needed them there */
     int32_t value;         /* of the model, whose resident copy it shares; -1 */
+    bool fixed;            /* made of constants alone, but too large to be made by the host */
     dhow_datum_kind kind;  /* what is no tensor has none of the above */
     uint32_t first, count; /* of a sequence: its items, in `elements` */
     dhow_datum *texts;
@@ -57,6 +58,8 @@ typedef struct dhowi_lowering {
     uint32_t element_count, element_capacity;
     int32_t *results; /* the tensors of all outputs in order, those of sequences included */
     uint32_t result_count, result_capacity;
+    uint64_t host_limit, folded_bytes, fixed_bytes; /* see lower_limit.c */
+    bool free_of_limit;
     int32_t wanted;
     bool dry; /* no values of inputs are at hand */
     /* the node being lowered */
@@ -121,6 +124,16 @@ int64_t dhowi_extent(const dhowi_spec *spec, int32_t begin, int32_t end);
 dhow_status dhowi_axis(const dhowi_spec *spec, int64_t axis, int32_t *out);
 bool dhowi_is_float(dhow_dtype dtype);
 
+/* ---- what a file may make the host compute, see lower_limit.c ---- */
+
+void dhowi_limit_host(dhowi_lowering *b, uint64_t input_bytes);
+/* Whether a result may be made by the host while planning; takes its bytes from the budget. */
+bool dhowi_fold(dhowi_lowering *b, uint64_t bytes);
+/* Takes from what a device may be asked to make of constants alone. */
+dhow_status dhowi_fix(dhowi_lowering *b, uint64_t bytes);
+/* Refuses a passing array that exceeds the budget by itself. */
+dhow_status dhowi_host_room(const dhowi_lowering *b, int64_t count, size_t element_bytes);
+
 /* The host's numbers of a known item; DHOWI_NEEDS_VALUES when it is not known. */
 dhow_status dhowi_ints(dhowi_lowering *b, int32_t ref, int64_t *out, uint32_t most,
                        uint32_t *count);
@@ -167,9 +180,12 @@ dhow_status dhowi_emit(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uin
 dhow_status dhowi_emit_two(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,
                            const dhowi_attrs *attrs, const dhowi_spec *spec,
                            const dhowi_spec *second, int32_t *out, int32_t *out_second);
-/* A result without values, to be written in parts by dhowi_emit_into(); it is known when `known`.
- */
-dhow_status dhowi_blank(dhowi_lowering *b, const dhowi_spec *spec, bool known, int32_t *out);
+/* A result without values, to be written by steps. */
+dhow_status dhowi_blank(dhowi_lowering *b, const dhowi_spec *spec, int32_t *out);
+/* One to be written in parts by dhowi_emit_into(), from some items: it is known if they all are and
+ * it is not too large. */
+dhow_status dhowi_blank_of(dhowi_lowering *b, const dhowi_spec *spec, const int32_t *in,
+                           uint32_t count, int32_t *out);
 dhow_status dhowi_emit_into(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,
                             const dhowi_attrs *attrs, int32_t to);
 /* One with all elements of a value. */

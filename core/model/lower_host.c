@@ -16,6 +16,7 @@ static dhow_status all_numbers(dhowi_lowering *b, int32_t ref, double **out, uin
     DHOWI_TRY(dhowi_need(b, ref));
     int64_t n = dhowi_count_of(dhowi_spec_at(b, ref));
     if (n > INT32_MAX) DHOWI_REFUSE("%" PRId64 " values on the host", n);
+    DHOWI_TRY(dhowi_host_room(b, n, sizeof **out));
     *out = dhowi_alloc_array((size_t)n + 1, sizeof **out);
     if (*out == NULL) return dhowi_fail_memory("plan");
     dhow_status status = dhowi_floats(b, ref, *out, (uint32_t)n, count);

@@ -97,12 +97,11 @@ dhow_status dhowi_lower_gather_elements(dhowi_lowering *b) {
 }
 
 /* A copy of x that may be written into; known only if everything is. */
-static dhow_status writable_copy(dhowi_lowering *b, int32_t x, const int32_t *others,
-                                 uint32_t count, int32_t *out) {
+static dhow_status writable_copy(dhowi_lowering *b, int32_t x, const int32_t others[2],
+                                 int32_t *out) {
     const dhowi_spec spec = *dhowi_spec_at(b, x);
-    bool known = dhowi_is_known(b, x);
-    for (uint32_t i = 0; i < count; i++) known = known && dhowi_is_known(b, others[i]);
-    DHOWI_TRY(dhowi_blank(b, &spec, known, out));
+    const int32_t in[] = {x, others[0], others[1]};
+    DHOWI_TRY(dhowi_blank_of(b, &spec, in, 3, out));
     return dhowi_emit_into(b, DHOWI_OP_copy, &x, 1, NULL, *out);
 }
 
@@ -117,7 +116,7 @@ dhow_status dhowi_lower_scatter_elements(dhowi_lowering *b) {
         u->dtype != dhowi_spec_at(b, b->in[0])->dtype)
         DHOWI_REFUSE("updates do not fit the index or x");
     DHOWI_TRY(dhowi_cast_to(b, in[1], DHOW_I64, &in[1]));
-    DHOWI_TRY(writable_copy(b, b->in[0], in, 2, &b->out[0]));
+    DHOWI_TRY(writable_copy(b, b->in[0], in, &b->out[0]));
     return dhowi_emit_into(b, DHOWI_OP_scatter_elements, in, 2, &attrs, b->out[0]);
 }
 
@@ -164,6 +163,7 @@ dhow_status dhowi_lower_gather_nd(dhowi_lowering *b) {
     DHOWI_TRY(linear_index(b, b->in[1], &x, d, &index));
     if (d > 0) { /* the batches of x follow each other */
         const int64_t shape[] = {rows, each}, column[] = {rows, 1};
+        DHOWI_TRY(dhowi_host_room(b, rows, sizeof(int64_t)));
         int64_t *base = dhowi_alloc_array((size_t)rows + 1, sizeof *base);
         int32_t bases;
         if (base == NULL) return dhowi_fail_memory("plan");
@@ -199,7 +199,7 @@ dhow_status dhowi_lower_scatter_nd(dhowi_lowering *b) {
         DHOWI_REFUSE("updates do not fit the index or x");
     int32_t in[] = {b->in[2], -1};
     DHOWI_TRY(linear_index(b, b->in[1], &x, 0, &in[1]));
-    DHOWI_TRY(writable_copy(b, b->in[0], in, 2, &b->out[0]));
+    DHOWI_TRY(writable_copy(b, b->in[0], in, &b->out[0]));
     return dhowi_emit_into(b, DHOWI_OP_scatter_rows, in, 2, &attrs, b->out[0]);
 }
 
@@ -265,6 +265,7 @@ dhow_status dhowi_lower_constant_of_shape(dhowi_lowering *b) {
 dhow_status dhowi_numbers(dhowi_lowering *b, dhow_dtype dtype, double start, double step,
                           int64_t count, int32_t *out) {
     if (count > INT32_MAX) DHOWI_REFUSE("%" PRId64 " numbers", count);
+    DHOWI_TRY(dhowi_host_room(b, count, sizeof(double)));
     double *list = dhowi_alloc_array((size_t)count + 1, sizeof *list);
     if (list == NULL) return dhowi_fail_memory("plan");
     for (int64_t i = 0; i < count; i++) list[i] = start + (double)i * step;

@@ -226,10 +226,7 @@ static dhow_status recurrent(dhowi_lowering *b, int gates, bool split_bias, bool
     const dhowi_spec y = {.dtype = dhowi_spec_at(b, n.x)->dtype,
                           .rank = 4,
                           .shape = {n.steps, directions, n.batch, n.hidden}};
-    bool known = true;
-    for (uint32_t i = 0; i < b->in_count; i++)
-        known = known && (b->in[i] < 0 || dhowi_is_known(b, b->in[i]));
-    DHOWI_TRY(dhowi_blank(b, &y, known, &all));
+    DHOWI_TRY(dhowi_blank_of(b, &y, b->in, b->in_count, &all));
     for (int32_t d = 0; d < directions; d++) {
         n.reverse = d == 1 || dhowi_attr_is(b, "direction", "reverse", "forward");
         if (n.reverse && n.lengths >= 0)

@@ -119,6 +119,7 @@ static dhow_status emit_axis(dhowi_lowering *b, const resize *r, const axis_plan
 
 static dhow_status resize_axis(dhowi_lowering *b, const resize *r, const axis_plan *a, int32_t axis,
                                int32_t *x) {
+    DHOWI_TRY(dhowi_host_room(b, a->to, (size_t)r->taps * sizeof(double)));
     size_t count = (size_t)a->to * (size_t)r->taps;
     int64_t *index = dhowi_alloc_array(count + 1, sizeof *index);
     double *weight = dhowi_alloc_array(count + 1, sizeof *weight);

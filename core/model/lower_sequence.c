@@ -115,6 +115,7 @@ static dhow_status split_evenly(dhowi_lowering *b, int32_t axis, int64_t part, b
     const int64_t count = dhowi_ceil_div(extent, part);
     int32_t *elements;
     if (count > INT32_MAX) DHOWI_REFUSE("a sequence of %" PRId64 " values", count);
+    DHOWI_TRY(dhowi_fix(b, (uint64_t)count * sizeof(dhowi_item)));
     DHOWI_TRY(dhowi_sequence(b, (uint32_t)count, &b->out[0], &elements));
     for (int64_t i = 0; i < count; i++) {
         int64_t at = i * part;
@@ -138,6 +139,7 @@ static dhow_status split_by_sizes(dhowi_lowering *b, int32_t axis, uint32_t coun
     const int64_t extent = dhowi_spec_at(b, b->in[0])->shape[axis];
     int32_t *elements;
     int64_t at = 0;
+    DHOWI_TRY(dhowi_fix(b, (uint64_t)count * sizeof(dhowi_item)));
     int64_t *sizes = dhowi_alloc_array((size_t)count + 1, sizeof *sizes);
     if (sizes == NULL) return dhowi_fail_memory("plan");
     dhow_status status = dhowi_ints(b, b->in[1], sizes, count, &count);

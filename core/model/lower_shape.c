@@ -132,12 +132,10 @@ dhow_status dhowi_lower_transpose(dhowi_lowering *b) {
 dhow_status dhowi_concat(dhowi_lowering *b, const int32_t *in, uint32_t count, int32_t axis,
                          int32_t *out) {
     dhowi_spec spec = *dhowi_spec_at(b, in[0]);
-    bool known = true;
     int64_t at = 0;
     spec.shape[axis] = 0;
     for (uint32_t i = 0; i < count; i++) {
         const dhowi_spec *x = dhowi_spec_at(b, in[i]);
-        known = known && dhowi_is_known(b, in[i]);
         bool fits = x->rank == spec.rank && x->dtype == spec.dtype;
         for (int32_t k = 0; fits && k < x->rank; k++)
             fits = k == axis || x->shape[k] == spec.shape[k];
@@ -149,7 +147,7 @@ dhow_status dhowi_concat(dhowi_lowering *b, const int32_t *in, uint32_t count, i
         if (!dhowi_add_i64(spec.shape[axis], x->shape[axis], &spec.shape[axis]))
             DHOWI_REFUSE("the result is too large");
     }
-    DHOWI_TRY(dhowi_blank(b, &spec, known, out));
+    DHOWI_TRY(dhowi_blank_of(b, &spec, in, count, out));
     for (uint32_t i = 0; i < count; i++) {
         int64_t extent = dhowi_spec_at(b, in[i])->shape[axis];
         int32_t part;
@@ -212,6 +210,7 @@ static dhow_status slice_axis(dhowi_lowering *b, int32_t axis, int64_t start, in
     start = clamp(start, -1, n - 1);
     end = clamp(end, -1, start);
     int64_t count = dhowi_ceil_div(start - end, -step);
+    DHOWI_TRY(dhowi_host_room(b, count, sizeof(int64_t)));
     int64_t *numbers = dhowi_alloc_array((size_t)count + 1, sizeof *numbers);
     if (numbers == NULL) return dhowi_fail_memory("plan");
     for (int64_t i = 0; i < count; i++) numbers[i] = start + i * step;

@@ -350,6 +350,7 @@ static dhow_status pad_by_index(dhowi_lowering *b, const int64_t *before, const 
                 count = n + before[axis] + after[axis];
         if (before[axis] == 0 && after[axis] == 0) continue;
         if (n < 1 || count < 0) DHOWI_REFUSE("nothing to repeat along axis %d", axis);
+        DHOWI_TRY(dhowi_host_room(b, count, sizeof *before));
         int64_t *index = dhowi_alloc_array((size_t)count + 1, sizeof *index);
         if (index == NULL) return dhowi_fail_memory("plan");
         for (int64_t i = 0; i < count; i++) index[i] = mirrored(i - before[axis], n, mode);
@@ -372,7 +373,7 @@ static dhow_status pad_by_value(dhowi_lowering *b, const int64_t *before, const 
         if (kept != n) DHOWI_TRY(dhowi_narrow(b, part, i, cut, kept, 1, &part));
     }
     const dhowi_attrs attrs = {.run = {.value = (float)value}};
-    DHOWI_TRY(dhowi_blank(b, &y, dhowi_is_known(b, part), &b->out[0]));
+    DHOWI_TRY(dhowi_blank_of(b, &y, &part, 1, &b->out[0]));
     DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_fill, NULL, 0, &attrs, b->out[0]));
     target = b->out[0];
     for (int32_t i = 0; i < y.rank; i++) {

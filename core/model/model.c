@@ -122,6 +122,10 @@ dhow_status dhowi_model_tensor(dhow_model *m, dhowi_value *v, dhow_tensor **out)
     void *data;
     *out = v->tensor;
     if (v->tensor != NULL) return DHOW_OK;
+    if (v->source != NULL && v->source->external) {
+        dhow_status there = dhowi_onnx_tensor_find(m->file, v->source);
+        if (there != DHOW_OK) return dhowi_fail_prefix(there, "%s", m->name);
+    }
     DHOWI_TRY(dhowi_tensor_new(m->context->cpu, v->spec.dtype, v->spec.rank, v->spec.shape, out));
     dhow_status status = dhow_tensor_host_ptr(*out, &data);
     if (status == DHOW_OK) status = dhowi_onnx_tensor_read(m->file, v->source, data);
@@ -131,6 +135,7 @@ dhow_status dhowi_model_tensor(dhow_model *m, dhowi_value *v, dhow_tensor **out)
         return dhowi_fail_prefix(status, "%s", m->name);
     }
     v->tensor = *out;
+    if (v->source->external) m->external_bytes += dhowi_tensor_bytes(*out);
     atomic_store_explicit(&v->tensor->storage->frozen, true, memory_order_relaxed);
     (void)dhowi_copy_text(v->tensor->storage->label, sizeof v->tensor->storage->label,
                           v->name != NULL ? v->name : "");

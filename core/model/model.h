@@ -59,10 +59,11 @@ struct dhow_model {
     dhowi_handle handle;
     dhow_context *context;
     dhow_device *device;
-    dhowi_arena arena;     /* of the graph */
-    dhowi_onnx_file *file; /* of the origin, where there is one */
-    dhow_model *origin;    /* whose graph this is a copy of; retained */
-    const char *name;      /* for messages */
+    dhowi_arena arena;       /* of the graph */
+    dhowi_onnx_file *file;   /* of the origin, where there is one */
+    uint64_t external_bytes; /* read from further files */
+    dhow_model *origin;      /* whose graph this is a copy of; retained */
+    const char *name;        /* for messages */
     dhowi_value *values;
     uint32_t value_count, value_capacity;
     dhowi_graph graph;

@@ -45,7 +45,7 @@ static dhow_status begin_tensor(maker *k, uint32_t slot, bool keyed, const dhowi
         dhow_tensor_release(host);
         return status;
     }
-    DHOWI_TRY(dhowi_blank(k->b, &spec, false, ref));
+    DHOWI_TRY(dhowi_blank(k->b, &spec, ref));
     k->b->buffers[k->b->items[*ref].buffer].external = 1 + (int32_t)slot;
     return DHOW_OK;
 }
@@ -77,6 +77,10 @@ static dhow_status begin(maker *k) {
     k->b->refs = dhowi_alloc_array((size_t)m->value_count + 1, sizeof *k->b->refs);
     if (k->b->refs == NULL) return dhowi_fail_memory("plan");
     memset(k->b->refs, 0xff, ((size_t)m->value_count + 1) * sizeof *k->b->refs);
+    uint64_t bytes = 0; /* of what is there already: their sum fits an address */
+    for (uint32_t i = 0; k->io != NULL && i < k->io->input_count; i++)
+        bytes += dhowi_tensor_bytes(k->io->inputs[i]);
+    dhowi_limit_host(k->b, bytes);
     for (uint32_t i = 0, slot = 0; i < m->input_count; i++) {
         const dhowi_value *v = &m->values[m->inputs[i]];
         int32_t *ref = &k->b->refs[m->inputs[i]];
@@ -114,6 +118,31 @@ static dhow_status storage_of(maker *k, dhowi_segment *seg, int32_t buffer, dhow
     return DHOW_OK;
 }
 
+/* What is repeated is moved once: a constant of a huge shape may be a single number. */
+static dhow_status move_known(dhowi_item *item, dhow_device *device) {
+    const dhow_tensor *t = item->tensor;
+    int64_t shape[DHOW_MAX_RANK], strides[DHOW_MAX_RANK];
+    dhow_tensor *once, *moved;
+    bool repeats = false;
+    for (int32_t i = 0; i < t->rank; i++) {
+        bool still = t->strides[i] == 0 && t->shape[i] > 1;
+        repeats = repeats || still;
+        shape[i] = still ? 1 : t->shape[i];
+    }
+    if (!repeats || t->count == 0) return dhow_tensor_to(item->tensor, device, &item->resident);
+    DHOWI_TRY(
+        dhowi_tensor_view(t->storage, t->dtype, t->rank, shape, t->strides, t->offset, &once));
+    dhow_status status = dhow_tensor_to(once, device, &moved);
+    dhow_tensor_release(once);
+    DHOWI_TRY(status);
+    for (int32_t i = 0; i < t->rank; i++)
+        strides[i] = shape[i] == t->shape[i] ? moved->strides[i] : 0;
+    status = dhowi_tensor_view(moved->storage, t->dtype, t->rank, t->shape, strides, moved->offset,
+                               &item->resident);
+    dhow_tensor_release(moved);
+    return status;
+}
+
 /* A known item on the model's device. */
 static dhow_status resident_of(maker *k, dhowi_item *item, dhow_tensor **out) {
     *out = item->tensor;
@@ -122,7 +151,7 @@ static dhow_status resident_of(maker *k, dhowi_item *item, dhow_tensor **out) {
     if (item->resident == NULL) {
         dhowi_recorder *recording = dhowi_recording;
         dhowi_recording = NULL;
-        dhow_status status = dhow_tensor_to(item->tensor, k->m->device, &item->resident);
+        dhow_status status = move_known(item, k->m->device);
         dhowi_recording = recording;
         DHOWI_TRY(status);
     }
@@ -386,7 +415,7 @@ static dhow_status bind_output(maker *k, uint32_t i, uint32_t first_step) {
     }
     const dhowi_spec spec = item->spec;
     b->node = NULL;
-    DHOWI_TRY(dhowi_blank(b, &spec, false, &copy));
+    DHOWI_TRY(dhowi_blank(b, &spec, &copy));
     b->buffers[b->items[copy].buffer].external = -1 - (int32_t)i;
     return dhowi_emit_into(b, DHOWI_OP_copy, &ref, 1, NULL, copy);
 }
@@ -409,6 +438,7 @@ static dhow_status look_at_values(maker *k, uint32_t *first_step) {
         return DHOWI_NEEDS_VALUES;
     }
     if (k->io == NULL) return DHOWI_NEEDS_VALUES;
+    DHOWI_TRY(dhowi_host_room(b, dhowi_count_of(&item->spec), dhow_dtype_bytes(item->spec.dtype)));
     for (uint32_t i = 0; i < b->buffer_count; i++) b->buffers[i].kept = true;
     DHOWI_TRY(close_segment(k, *first_step, &seg));
     *first_step = b->step_count;

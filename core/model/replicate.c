@@ -78,6 +78,7 @@ static dhow_status copy_model(dhow_model *from, dhow_model **out) {
     m->output_count = from->output_count;
     m->parameter_count = from->parameter_count;
     m->file = from->file; /* the original's */
+    m->external_bytes = from->external_bytes;
     return DHOW_OK;
 }
 

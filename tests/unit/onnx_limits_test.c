@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Small files that ask for much: constants that a few words make huge are refused by the node's
+ * name before memory is taken, or left to the device where they are merely large.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "dhow/dhow.h"
+#include "onnx_writer.h"
+
+#define OK(call) cr_assert_eq((call), DHOW_OK, "%s: %s", #call, dhow_last_error())
+
+static dhow_context *g_context;
+
+static void set_up(void) {
+    (void)setenv("DHOW_PLUGIN_PATH", DHOW_TEST_PLUGIN_PATH, 1);
+    (void)setenv("DHOW_BACKENDS", "cpu", 1);
+    OK(dhow_context_create(NULL, &g_context));
+}
+static void tear_down(void) { dhow_context_release(g_context); }
+
+TestSuite(onnx_limits, .init = set_up, .fini = tear_down, .timeout = 60);
+
+/* What was asked of the allocator in pieces of a MiB and more. */
+static uint64_t g_asked;
+static bool count_bytes(size_t size) {
+    if (size >= 1u << 20) g_asked += size;
+    return true;
+}
+
+static void put_node(bytes *g, bytes node) { put_message(g, GRAPH_NODE, &node); }
+
+/* An initializer of integers: rank 1, or a number where count is 0. */
+static void put_ints(bytes *g, const char *name, uint32_t count, const int64_t *values) {
+    bytes t = {0};
+    if (count > 0) put_number(&t, 1, count);
+    put_number(&t, 2, 7);
+    for (uint32_t i = 0; i < (count > 0 ? count : 1); i++) put_number(&t, 7, (uint64_t)values[i]);
+    put_text(&t, 8, name);
+    put_message(g, GRAPH_INITIALIZER, &t);
+}
+
+static void put_shape(bytes *g, const char *name, int64_t extent) { put_ints(g, name, 1, &extent); }
+
+static dhow_status run(bytes *g, dhow_tensor **out, dhow_model_summary *summary) {
+    static const int64_t any[] = {-1};
+    bytes v = value_of("y", 1, any);
+    put_message(g, GRAPH_OUTPUT, &v);
+    bytes file = model_of(13, g);
+    dhow_model *model = NULL;
+    *out = NULL;
+    g_asked = 0;
+    dhowi_alloc_set_hook(count_bytes);
+    dhow_status status = dhow_model_load_memory(g_context, file.data, file.length, &model);
+    if (status == DHOW_OK) status = dhow_model_run(model, NULL, NULL, 0, out, 1);
+    dhowi_alloc_set_hook(NULL);
+    if (status == DHOW_OK && summary != NULL) OK(dhow_model_report(model, summary));
+    dhow_model_release(model);
+    bytes_free(&file);
+    return status;
+}
+
+static void expect_refusal(bytes *g, const char *node) {
+    dhow_tensor *out;
+    dhow_status status = run(g, &out, NULL);
+    cr_assert_eq(status, DHOW_UNSUPPORTED, "%s: %s: %s", node, dhow_status_name(status),
+                 dhow_last_error());
+    cr_assert_not_null(strstr(dhow_last_error(), node), "%s", dhow_last_error());
+    cr_assert_not_null(
+        strstr(dhow_last_error(), "save the tensor in the file, or make it an input"), "%s",
+        dhow_last_error());
+    cr_assert_lt(g_asked, UINT64_C(800) << 20, "%s: %llu bytes were taken", node,
+                 (unsigned long long)g_asked);
+}
+
+/* c: a constant of `extent` zeros */
+static bytes constant_graph(int64_t extent) {
+    bytes g = {0};
+    put_shape(&g, "shape", extent);
+    put_node(&g, node_of("ConstantOfShape", "zeros", "shape", "c"));
+    return g;
+}
+
+Test(onnx_limits, constants_that_a_few_words_make_huge_are_refused_by_the_node_s_name) {
+    static const char *const ops[] = {"Neg", "Exp", "NonZero", "Hardmax", "CumSum", "Softmax"};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        bytes g = constant_graph(INT64_C(1) << 30);
+        char want[64];
+        put_shape(&g, "axis", 0);
+        put_node(&g, node_of(ops[i], "big", i == 4 ? "c axis" : "c", "y"));
+        (void)snprintf(want, sizeof want, "%s (node 'big'", ops[i]);
+        expect_refusal(&g, want);
+    }
+}
+
+Test(onnx_limits, shapes_and_counts_are_data_too) {
+    const int64_t big = INT64_C(1) << 33, most = INT32_MAX - 1, zero = 0, one = 1, pair[] = {0, 1},
+                  square[] = {2, 2}, pads[] = {0, 0, 1 << 20, 1 << 20};
+    bytes g = {0};
+    put_ints(&g, "start", 0, &zero);
+    put_ints(&g, "end", 0, &most);
+    put_ints(&g, "step", 0, &one);
+    put_node(&g, node_of("Range", "count", "start end step", "y"));
+    expect_refusal(&g, "Range (node 'count'");
+
+    g = (bytes){0};
+    put_ints(&g, "x", 2, pair);
+    put_shape(&g, "times", big);
+    put_node(&g, node_of("Tile", "again", "x times", "y"));
+    expect_refusal(&g, "Tile (node 'again'");
+
+    g = (bytes){0};
+    put_ints(&g, "shape", 2, square);
+    put_ints(&g, "pads", 4, pads);
+    put_node(&g, node_of("ConstantOfShape", "zeros", "shape", "x"));
+    put_node(&g, node_of("Pad", "around", "x pads", "y"));
+    expect_refusal(&g, "Pad (node 'around'");
+
+    g = (bytes){0};
+    put_ints(&g, "x", 2, pair);
+    put_ints(&g, "depth", 0, &most);
+    put_ints(&g, "values", 2, pair);
+    put_node(&g, node_of("OneHot", "hot", "x depth values", "y"));
+    expect_refusal(&g, "OneHot (node 'hot'");
+
+    g = (bytes){0};
+    put_ints(&g, "x", 1, &one);
+    put_shape(&g, "shape", big);
+    put_node(&g, node_of("Expand", "wide", "x shape", "e"));
+    put_node(&g, node_of("Add", "twice", "e e", "y"));
+    expect_refusal(&g, "Add (node 'twice'");
+
+    g = constant_graph(INT64_C(1) << 30);
+    put_shape(&g, "first", -1);
+    put_shape(&g, "last", INT64_MIN + 1);
+    put_shape(&g, "axes", 0);
+    put_shape(&g, "back", -1);
+    put_node(&g, node_of("Slice", "reverse", "c first last axes back", "y"));
+    expect_refusal(&g, "Slice (node 'reverse'");
+}
+
+Test(onnx_limits, sequences_count_too) {
+    bytes g = constant_graph(INT64_C(1) << 30);
+    put_node(&g, node_of("SplitToSequence", "parts", "c", "s"));
+    put_node(&g, node_of("SequenceLength", "length", "s", "y"));
+    expect_refusal(&g, "SplitToSequence (node 'parts'");
+}
+
+Test(onnx_limits, many_small_steps_do_not_lead_further_than_a_large_one) {
+    bytes g = constant_graph(INT64_C(1) << 20);
+    char from[16] = "c", to[16], pair[40];
+    for (int i = 0; i < 16; i++) {
+        (void)snprintf(to, sizeof to, i == 15 ? "y" : "c%d", i);
+        (void)snprintf(pair, sizeof pair, "%s %s", from, from);
+        bytes n = node_of("Concat", "double", pair, to);
+        add_int(&n, "axis", 0);
+        put_node(&g, n);
+        (void)snprintf(from, sizeof from, "%s", to);
+    }
+    expect_refusal(&g, "Concat (node 'double'");
+}
+
+Test(onnx_limits, a_large_constant_is_left_to_the_device) {
+    bytes g = constant_graph(INT64_C(80) << 20); /* 320 MiB */
+    dhow_tensor *out;
+    dhow_model_summary summary;
+    void *data;
+    put_node(&g, node_of("Exp", "ones", "c", "y"));
+    OK(run(&g, &out, &summary));
+    cr_assert_geq(summary.step_count, 1);
+    OK(dhow_tensor_host_ptr(out, &data));
+    cr_assert_float_eq(((float *)data)[(80 << 20) - 1], 1, 1e-6);
+    dhow_tensor_release(out);
+}
+
+Test(onnx_limits, a_small_constant_leaves_no_step_but_the_copy) {
+    bytes g = constant_graph(1000);
+    dhow_tensor *out;
+    dhow_model_summary summary;
+    put_node(&g, node_of("Exp", "ones", "c", "y"));
+    OK(run(&g, &out, &summary));
+    cr_assert_eq(summary.step_count, 1);
+    dhow_tensor_release(out);
+}
+
+/* Elements in a further file are looked for before memory is taken for them. */
+Test(onnx_limits, data_in_a_missing_file_take_no_memory) {
+    bytes g = {0}, t = {0}, where = {0};
+    put_number(&t, 1, UINT64_C(1) << 40);
+    put_number(&t, 2, 1);
+    put_text(&t, 8, "w");
+    put_text(&where, 1, "location");
+    put_text(&where, 2, "none.bin");
+    put_message(&t, 13, &where);
+    put_number(&t, 14, 1);
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    put_node(&g, node_of("Neg", "minus", "w", "y"));
+    dhow_tensor *out;
+    dhow_status status = run(&g, &out, NULL);
+    cr_assert_eq(status, DHOW_UNSUPPORTED, "%s: %s", dhow_status_name(status), dhow_last_error());
+    cr_assert_not_null(strstr(dhow_last_error(), "'w' lies in another file"), "%s",
+                       dhow_last_error());
+    cr_assert_eq(g_asked, 0);
+}
