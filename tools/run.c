@@ -4,6 +4,7 @@
  */
 #include "run.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,16 +22,17 @@ static const char k_usage[] =
     "  --input NAME=FILE.npy   an input; NAME may be left out for the first ones in order\n"
     "  --output NAME=FILE.npy  writes an output\n"
     "  --random                random values for inputs that are not given\n"
-    "  --shape NAME=1x3x48x320 shape of a random input; open extents are 1 otherwise\n"
+    "  --shape NAME=1x3x48x320 shape of a random input; open extents are 1 otherwise, which is "
+    "told\n"
     "  --compare SPEC          runs on a second device too and tells the largest differences\n"
     "  --fallback              lets the CPU compute what the device has no kernel for; --report "
     "tells what\n"
-    "  --bench N               runs N times more and tells the time\n"
+    "  --bench N               runs once untimed and N times more, and tells the time\n"
     "  --report                steps, memory, and the share of time of every operator\n"
     "  --list                  inputs, outputs and parameters, without running\n"
     "  --json                  the same as JSON\n"
     "  --version               print the version\n"
-    "Exit status 1 with the reason for any failure.\n";
+    "Exit status 1 with the reason for any failure, 2 for a command line that is none.\n";
 
 static char g_message[1024];
 
@@ -42,6 +44,20 @@ bool run_fail(const char *format, ...) {
     return false;
 }
 const char *run_message(void) { return g_message; }
+
+bool run_fail_prefix(const char *what, const char *name) {
+    char reason[900];
+    (void)snprintf(reason, sizeof reason, "%.880s", g_message);
+    return run_fail("%s%.100s: %s", what, name, reason);
+}
+
+/* Messages of the API begin with the function that was called, which users did not call. */
+bool run_fail_last(void) {
+    const char *text = dhow_last_error();
+    size_t name = strspn(text, "abcdefghijklmnopqrstuvwxyz_0123456789");
+    if (strncmp(text, "dhow_", 5) == 0 && strncmp(text + name, ": ", 2) == 0) text += name + 2;
+    return run_fail("%s", text);
+}
 
 double run_seconds(void) {
     struct timespec t;
@@ -112,7 +128,7 @@ static bool take_option(run_request *r, int option) {
             r->json = true;
             return true;
         default:
-            return run_fail("see dhow-run --help");
+            return run_fail("--help tells the options");
     }
 }
 
@@ -136,17 +152,20 @@ static int parse(int argc, char **argv, run_request *r) {
             printf("dhow-run %s\n", dhow_version());
             return 1;
         }
-        if (!take_option(r, option)) {
-            (void)fprintf(stderr, "dhow-run: %s\n", g_message);
-            return 2;
-        }
+        if (!take_option(r, option)) return 3;
     }
-    if (optind + 1 == argc) {
-        r->path = argv[optind];
-        return 0;
+    if (optind == argc) {
+        (void)fputs(k_usage, stderr);
+        (void)run_fail("no MODEL is given");
+        return 3;
     }
-    (void)fputs(k_usage, stderr);
-    return 2;
+    r->path = argv[optind];
+    bool good = true;
+    if (optind + 1 < argc)
+        good = run_fail("one MODEL is expected, '%s' is too much", argv[optind + 1]);
+    if (good && r->shape_count > 0 && !r->random)
+        good = run_fail("--shape is for random inputs: give --random too");
+    return good ? 0 : 3;
 }
 
 /* ---- running ---- */
@@ -158,11 +177,14 @@ static bool run_once(dhow_model *model, const run_tensors *in, run_tensors *out)
     if (dhow_model_run(model, NULL, in->item, in->count, out->item, out->count) == DHOW_OK &&
         dhow_device_sync(dhow_model_device(model)) == DHOW_OK)
         return true;
-    return run_fail("%s", dhow_last_error());
+    return run_fail_last();
 }
 
 static bool bench(const run_request *r, dhow_model *model, const run_tensors *in, json_t *to) {
     double best = 1e30, sum = 0;
+    run_tensors untimed;
+    if (!run_once(model, in, &untimed)) return false;
+    run_release(&untimed);
     run_progress("measuring", 0);
     for (int i = 0; i < r->bench; i++) {
         run_tensors out;
@@ -176,8 +198,8 @@ static bool bench(const run_request *r, dhow_model *model, const run_tensors *in
     }
     run_progress("measuring", 1);
     (void)json_object_set_new(to, "bench",
-                              json_pack("{s:i, s:f, s:f}", "runs", r->bench, "best_ms", best * 1e3,
-                                        "mean_ms", sum / r->bench * 1e3));
+                              json_pack("{s:i, s:i, s:f, s:f}", "untimed_runs", 1, "runs", r->bench,
+                                        "best_ms", best * 1e3, "mean_ms", sum / r->bench * 1e3));
     return true;
 }
 
@@ -190,13 +212,9 @@ static bool write_outputs(run_request *r, dhow_model *model, const run_tensors *
                 strlen(info.name) != p->name_length ||
                 strncmp(info.name, p->name, p->name_length) != 0)
                 continue;
-            if (dhow_npy_save(out->item[i], p->word) != DHOW_OK)
-                return run_fail("%s", dhow_last_error());
+            if (dhow_npy_save(out->item[i], p->word) != DHOW_OK) return run_fail_last();
             p->used = true;
         }
-        if (!p->used)
-            return run_fail("the model has no output '%.*s'; --list tells their names",
-                            (int)p->name_length, p->name);
     }
     return true;
 }
@@ -215,7 +233,10 @@ static bool compare(const run_request *r, dhow_context *context, const run_tenso
         good = dhow_tensor_to(in->item[i], device, &moved.item[i]) == DHOW_OK;
         moved.count += good;
     }
-    if (!good) (void)run_fail("--compare: %s", dhow_last_error());
+    if (!good) {
+        (void)run_fail_last();
+        (void)run_fail_prefix("--compare", "");
+    }
     if (good) good = run_once(model, &moved, &other);
     json_t *list = json_array();
     for (uint32_t i = 0; i < out->count && good; i++) {
@@ -248,7 +269,7 @@ static bool describe_outputs(dhow_context *context, dhow_model *model, const run
         (void)json_array_append_new(list, entry);
     }
     (void)json_object_set_new(to, "results", list);
-    return good || run_fail("%s", dhow_last_error());
+    return good || run_fail_last();
 }
 
 static bool run_on(run_request *r, dhow_context *context, dhow_model *model, dhow_device *device,
@@ -256,9 +277,9 @@ static bool run_on(run_request *r, dhow_context *context, dhow_model *model, dho
     run_tensors in = {.count = 0}, out = {.count = 0};
     double begun = run_seconds();
     dhow_placement placement = r->fallback ? DHOW_PLACEMENT_FALLBACK : DHOW_PLACEMENT_STRICT;
-    bool good =
-        dhow_model_place(model, device, placement) == DHOW_OK || run_fail("%s", dhow_last_error());
-    if (good) good = run_make_inputs(r, model, device, &in);
+    bool good = run_check_names(r, model) && run_make_inputs(r, model, device, &in);
+    if (good) good = dhow_model_place(model, device, placement) == DHOW_OK || run_fail_last();
+    if (good) good = run_show_inputs(&in, json_object_get(all, "inputs"));
     if (good) good = run_once(model, &in, &out);
     (void)json_object_set_new(all, "first_run_ms", json_real((run_seconds() - begun) * 1e3));
     if (good) good = describe_outputs(context, model, &out, all);
@@ -285,6 +306,7 @@ int main(int argc, char **argv) {
     dhow_model *model = NULL;
     dhow_device *device = NULL;
     int parsed = parse(argc, argv, &r);
+    if (parsed == 3) (void)fprintf(stderr, "dhow-run: %s\n", g_message);
     if (parsed != 0) return parsed - 1;
     json_t *all = json_object();
     (void)json_object_set_new(all, "model", json_string(r.path));
@@ -292,7 +314,7 @@ int main(int argc, char **argv) {
     bool good = (dhow_context_create(NULL, &context) == DHOW_OK &&
                  dhow_device_get(context, r.device, &device) == DHOW_OK &&
                  dhow_model_load(context, r.path, &model) == DHOW_OK) ||
-                run_fail("%s", dhow_last_error());
+                run_fail_last();
     (void)json_object_set_new(all, "load_ms", json_real((run_seconds() - begun) * 1e3));
     if (good) {
         dhow_device_info info;
@@ -301,9 +323,10 @@ int main(int argc, char **argv) {
         good = run_list(context, model, all);
     }
     if (good && !r.list) good = run_on(&r, context, model, device, all);
-    if (good) {
-        run_print(&r, all);
-    } else {
+    if (good) run_print(&r, all);
+    if (good && (fflush(stdout) != 0 || ferror(stdout) != 0))
+        good = run_fail("cannot write: %s", strerror(errno));
+    if (!good) {
         (void)fprintf(stderr, "dhow-run: %s\n", g_message);
     }
     json_decref(all);

@@ -34,10 +34,18 @@ typedef struct run_tensors {
 /* Puts a message for stderr together with the library's own and returns false. */
 bool run_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *run_message(void);
+/* Puts "<what><name>: " before the message. */
+bool run_fail_prefix(const char *what, const char *name);
+/* The library's message, without the name of the function that was called. */
+bool run_fail_last(void);
 
+/* Whether what is named on the command line is there, and the model is one of tensors. */
+bool run_check_names(const run_request *request, dhow_model *model);
 /* A tensor for every input: from files, or random values. */
 bool run_make_inputs(const run_request *request, dhow_model *model, dhow_device *device,
                      run_tensors *out);
+/* Sets the shapes of a list to those that the inputs have. */
+bool run_show_inputs(const run_tensors *in, json_t *list);
 void run_release(run_tensors *tensors);
 
 /* Everything that is printed goes through one JSON object; as words where JSON is not asked for. */

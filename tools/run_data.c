@@ -16,16 +16,119 @@ void run_release(run_tensors *t) {
 
 /* ---- inputs ---- */
 
+static bool is_named(const run_pair *p, const char *name) {
+    return strlen(name) == p->name_length && strncmp(name, p->name, p->name_length) == 0;
+}
+
 static run_pair *find_pair(run_pair *pairs, int count, const char *name, bool positional) {
     for (int i = 0; i < count; i++) {
-        if (pairs[i].name_length > 0 && strlen(name) == pairs[i].name_length &&
-            strncmp(name, pairs[i].name, pairs[i].name_length) == 0)
-            return &pairs[i];
+        if (pairs[i].name_length > 0 && is_named(&pairs[i], name)) return &pairs[i];
     }
     for (int i = 0; i < count && positional; i++) {
         if (pairs[i].name_length == 0 && !pairs[i].used) return &pairs[i];
     }
     return NULL;
+}
+
+typedef dhow_status describe_fn(const dhow_model *model, uint32_t index, dhow_model_value_info *to);
+
+/* Whether every pair names one of the model's values, once. */
+static bool check_pairs(const run_pair *pairs, int count, const char *option, const char *what,
+                        const dhow_model *model, describe_fn *of, uint32_t of_count) {
+    for (int i = 0; i < count; i++) {
+        char names[512] = "";
+        dhow_model_value_info info;
+        bool found = pairs[i].name_length == 0;
+        for (int k = 0; k < i; k++) {
+            if (pairs[i].name_length > 0 && pairs[k].name_length == pairs[i].name_length &&
+                strncmp(pairs[k].name, pairs[i].name, pairs[i].name_length) == 0)
+                return run_fail("%s %.*s is given twice", option, (int)pairs[i].name_length,
+                                pairs[i].name);
+        }
+        for (uint32_t k = 0; k < of_count && !found; k++) {
+            if (of(model, k, &info) != DHOW_OK) return run_fail_last();
+            found = is_named(&pairs[i], info.name);
+            size_t at = strlen(names);
+            (void)snprintf(names + at, sizeof names - at, "%s%s", k > 0 ? ", " : "", info.name);
+        }
+        if (!found)
+            return run_fail("%s: the model has no %s '%.*s'; it has: %s", option, what,
+                            (int)pairs[i].name_length, pairs[i].name, names);
+    }
+    return true;
+}
+
+/* dhow-run gives and takes tensors. */
+static bool check_kinds(const dhow_model *model, describe_fn *of, uint32_t count,
+                        const char *what) {
+    static const char *const kinds[] = {"a tensor", "an array of texts", "a sequence", "nothing"};
+    for (uint32_t i = 0; i < count; i++) {
+        dhow_model_value_info info;
+        if (of(model, i, &info) != DHOW_OK) return run_fail_last();
+        if (info.kind != DHOW_DATUM_TENSOR)
+            return run_fail("%s '%s' is %s; dhow-run handles tensors only", what, info.name,
+                            kinds[info.kind]);
+    }
+    return true;
+}
+
+bool run_check_names(const run_request *r, dhow_model *model) {
+    const uint32_t inputs = dhow_model_input_count(model), outputs = dhow_model_output_count(model);
+    if (!check_pairs(r->inputs, r->input_count, "--input", "input", model, dhow_model_input_at,
+                     inputs) ||
+        !check_pairs(r->shapes, r->shape_count, "--shape", "input", model, dhow_model_input_at,
+                     inputs) ||
+        !check_pairs(r->outputs, r->output_count, "--output", "output", model, dhow_model_output_at,
+                     outputs))
+        return false;
+    if (r->input_count > (int)inputs)
+        return run_fail("%d inputs are given, the model has %u", r->input_count, inputs);
+    return check_kinds(model, dhow_model_input_at, inputs, "input") &&
+           check_kinds(model, dhow_model_output_at, outputs, "output");
+}
+
+/* "f32[1, 3, ?, ?]" */
+static const char *text_of(const dhow_model_value_info *info, char *to, size_t capacity) {
+    size_t at = (size_t)snprintf(to, capacity, "%s[", dhow_dtype_name(info->dtype));
+    for (int32_t i = 0; i < info->rank && at < capacity; i++) {
+        const char *comma = i > 0 ? ", " : "";
+        if (info->shape[i] < 0) at += (size_t)snprintf(to + at, capacity - at, "%s?", comma);
+        if (info->shape[i] >= 0)
+            at += (size_t)snprintf(to + at, capacity - at, "%s%lld", comma,
+                                   (long long)info->shape[i]);
+    }
+    if (at < capacity) (void)snprintf(to + at, capacity - at, "]");
+    return to;
+}
+
+/* Open extents become 1, and the user is told. */
+static void close_shape(dhow_model_value_info *info) {
+    char text[256], open[128] = "", shape[256] = "";
+    (void)text_of(info, text, sizeof text);
+    for (int32_t i = 0; i < info->rank; i++) {
+        size_t at = strlen(open), end = strlen(shape);
+        if (info->shape[i] < 0) {
+            (void)snprintf(open + at, sizeof open - at, "%s%d", at > 0 ? ", " : "", (int)i);
+            info->shape[i] = 1;
+        }
+        (void)snprintf(shape + end, sizeof shape - end, "%s%lld", i > 0 ? "x" : "",
+                       (long long)info->shape[i]);
+    }
+    if (open[0] == '\0') return;
+    (void)fprintf(stderr,
+                  "dhow-run: input '%s' is %s: its open extents (dimension %s) are taken as 1; "
+                  "others are given as --shape %s=%s\n",
+                  info->name, text, open, info->name, shape);
+}
+
+/* A shape of the command line that the model does not take is told before anything is made. */
+static bool check_shape(const dhow_model_value_info *declared, const dhow_model_value_info *given) {
+    char p[256], q[256];
+    bool fits = declared->rank < 0 || declared->rank == given->rank;
+    for (int32_t i = 0; fits && i < declared->rank; i++)
+        fits = declared->shape[i] < 0 || declared->shape[i] == given->shape[i];
+    return fits || run_fail("--shape %s: %s does not fit the model's %s", given->name,
+                            text_of(given, p, sizeof p), text_of(declared, q, sizeof q));
 }
 
 static bool parse_shape(const char *text, dhow_model_value_info *info) {
@@ -41,28 +144,65 @@ static bool parse_shape(const char *text, dhow_model_value_info *info) {
     return true;
 }
 
+/* Elements of a shape; false where their bytes do not fit an address. */
+static bool count_elements(const dhow_model_value_info *info, size_t *count) {
+    *count = 1;
+    for (int32_t i = 0; i < info->rank; i++) {
+        size_t extent = (size_t)info->shape[i];
+        if (extent > 0 && *count > SIZE_MAX / 2 / sizeof(double) / extent) return false;
+        *count *= extent;
+    }
+    return true;
+}
+
+static bool too_large(const dhow_model_value_info *info, size_t count) {
+    char text[256];
+    (void)text_of(info, text, sizeof text);
+    if (count == 0)
+        return run_fail("input '%s': %s takes more bytes than there are addresses", info->name,
+                        text);
+    return run_fail("input '%s': %s takes %zu bytes, and its random values %zu: not enough memory",
+                    info->name, text, count * dhow_dtype_bytes(info->dtype),
+                    count * sizeof(double));
+}
+
 /* Values between -1 and 1 from a fixed seed; small whole numbers for integers. */
-static bool random_tensor(dhow_device *device, const dhow_model_value_info *info, uint64_t seed,
-                          dhow_tensor **out) {
-    size_t count = 1;
-    for (int32_t i = 0; i < info->rank; i++) count *= (size_t)info->shape[i];
-    bool whole = info->dtype != DHOW_F32 && info->dtype != DHOW_F64 && info->dtype != DHOW_F16 &&
-                 info->dtype != DHOW_BF16;
-    double *values = calloc(count + 1, sizeof *values);
-    dhow_tensor *wide = NULL;
-    if (values == NULL) return run_fail("not enough memory");
+static void random_values(double *values, size_t count, dhow_dtype dtype, uint64_t seed) {
+    bool whole = dtype != DHOW_F32 && dtype != DHOW_F64 && dtype != DHOW_F16 && dtype != DHOW_BF16;
     for (size_t i = 0; i < count; i++) {
         seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         double unit = (double)(seed >> 11) / 9007199254740992.0;
         values[i] = whole ? floor(unit * 2) : unit * 2 - 1;
     }
+}
+
+static bool random_tensor(dhow_device *device, const dhow_model_value_info *info, uint64_t seed,
+                          dhow_tensor **out) {
+    size_t count;
+    dhow_tensor *wide = NULL;
+    if (!count_elements(info, &count)) return too_large(info, 0);
+    double *values = calloc(count + 1, sizeof *values);
+    if (values == NULL) return too_large(info, count);
+    random_values(values, count, info->dtype, seed);
     bool good = dhow_tensor_from_data(device, DHOW_F64, info->rank, info->shape, values, &wide) ==
                     DHOW_OK &&
                 dhow_tensor_create(device, info->dtype, info->rank, info->shape, out) == DHOW_OK &&
                 dhow_cast(NULL, wide, *out) == DHOW_OK;
     dhow_tensor_release(wide);
     free(values);
-    return good || run_fail("%s", dhow_last_error());
+    if (good) return true;
+    (void)run_fail_last();
+    return run_fail_prefix("input ", info->name);
+}
+
+static bool load_input(const dhow_model_value_info *info, dhow_device *device, run_pair *file,
+                       const run_pair *shape, dhow_tensor **out) {
+    if (shape != NULL)
+        return run_fail("input '%s' comes from %s, which has a shape: --shape is for random inputs",
+                        info->name, file->word);
+    file->used = true;
+    return dhow_npy_load(device, file->word, out) == DHOW_OK ||
+           (!run_fail_last() && run_fail_prefix("input ", info->name));
 }
 
 static bool make_input(const run_request *r, dhow_device *device, uint32_t index,
@@ -70,22 +210,20 @@ static bool make_input(const run_request *r, dhow_device *device, uint32_t index
     run_request *request = (run_request *)(uintptr_t)r; /* notes what was used */
     run_pair *file = find_pair(request->inputs, r->input_count, info->name, true);
     run_pair *shape = find_pair(request->shapes, r->shape_count, info->name, false);
-    if (file != NULL) {
-        file->used = true;
-        return dhow_npy_load(device, file->word, out) == DHOW_OK ||
-               run_fail("input '%s': %s", info->name, dhow_last_error());
-    }
+    if (file != NULL) return load_input(info, device, file, shape, out);
     if (!r->random)
         return run_fail("input '%s' is missing: give --input %s=FILE.npy, or --random", info->name,
                         info->name);
-    if (shape != NULL && !parse_shape(shape->word, info))
-        return run_fail("--shape %s is not NAME=1x3x224x224", shape->name);
-    if (info->rank < 0)
-        return run_fail("the model does not tell the shape of input '%s': give --shape",
-                        info->name);
-    for (int32_t i = 0; i < info->rank; i++) {
-        if (info->shape[i] < 0) info->shape[i] = 1;
+    if (shape != NULL) {
+        const dhow_model_value_info declared = *info;
+        if (!parse_shape(shape->word, info))
+            return run_fail("--shape %s is not NAME=1x3x224x224", shape->name);
+        if (!check_shape(&declared, info)) return false;
     }
+    if (info->rank < 0)
+        return run_fail("the model does not tell the shape of input '%s': give --shape %s=...",
+                        info->name, info->name);
+    close_shape(info);
     return random_tensor(device, info, index + 1, out);
 }
 
@@ -95,15 +233,9 @@ bool run_make_inputs(const run_request *r, dhow_model *model, dhow_device *devic
     if (count > RUN_MAX_TENSORS) return run_fail("the model has %u inputs", count);
     for (uint32_t i = 0; i < count; i++) {
         dhow_model_value_info info;
-        if (dhow_model_input_at(model, i, &info) != DHOW_OK)
-            return run_fail("%s", dhow_last_error());
+        if (dhow_model_input_at(model, i, &info) != DHOW_OK) return run_fail_last();
         if (!make_input(r, device, i, &info, &out->item[i])) return false;
         out->count = i + 1;
-    }
-    for (int i = 0; i < r->input_count; i++) {
-        if (!r->inputs[i].used)
-            return run_fail("the model has no input for '%s'; --list tells their names",
-                            r->inputs[i].name);
     }
     return true;
 }
@@ -122,7 +254,7 @@ static bool wide_values(dhow_device *cpu, dhow_tensor *t, dhow_tensor **wide, do
         dhow_cast(NULL, host, *wide) == DHOW_OK && dhow_tensor_host_ptr(*wide, &data) == DHOW_OK;
     dhow_tensor_release(host);
     *values = data;
-    return good || run_fail("%s", dhow_last_error());
+    return good || run_fail_last();
 }
 
 static void describe(const dhow_tensor_info *info, json_t *to) {
@@ -131,6 +263,15 @@ static void describe(const dhow_tensor_info *info, json_t *to) {
         (void)json_array_append_new(shape, json_integer(info->shape[i]));
     (void)json_object_set_new(to, "dtype", json_string(dhow_dtype_name(info->dtype)));
     (void)json_object_set_new(to, "shape", shape);
+}
+
+bool run_show_inputs(const run_tensors *in, json_t *list) {
+    for (uint32_t i = 0; i < in->count; i++) {
+        dhow_tensor_info info;
+        if (dhow_tensor_get_info(in->item[i], &info) != DHOW_OK) return run_fail_last();
+        describe(&info, json_array_get(list, i));
+    }
+    return true;
 }
 
 static json_t *number(double value) { /* JSON has no infinities */

@@ -10,7 +10,12 @@
 
 /* ---- lists ---- */
 
-static json_t *describe(const char *name, dhow_dtype dtype, int32_t rank, const int64_t *shape) {
+static json_t *describe(const dhow_model_value_info *info) {
+    static const char *const kinds[] = {"tensor", "texts", "sequence", "nothing"};
+    const char *name = info->name;
+    const dhow_dtype dtype = info->dtype;
+    const int32_t rank = info->rank;
+    const int64_t *shape = info->shape;
     json_t *entry = json_object(), *extents = json_array();
     for (int32_t i = 0; i < rank; i++) (void)json_array_append_new(extents, json_integer(shape[i]));
     (void)json_object_set_new(entry, "name", json_string(name));
@@ -18,6 +23,9 @@ static json_t *describe(const char *name, dhow_dtype dtype, int32_t rank, const 
                               dtype != 0 ? json_string(dhow_dtype_name(dtype)) : json_null());
     (void)json_object_set_new(entry, "shape", rank >= 0 ? extents : json_null());
     if (rank < 0) json_decref(extents);
+    if (info->kind != DHOW_DATUM_TENSOR)
+        (void)json_object_set_new(entry, "kind", json_string(kinds[info->kind]));
+    if (info->optional) (void)json_object_set_new(entry, "optional", json_true());
     return entry;
 }
 
@@ -27,18 +35,15 @@ bool run_list(dhow_context *context, dhow_model *model, json_t *to) {
     dhow_model_value_info info;
     for (uint32_t i = 0; i < dhow_model_input_count(model); i++) {
         if (dhow_model_input_at(model, i, &info) == DHOW_OK)
-            (void)json_array_append_new(inputs,
-                                        describe(info.name, info.dtype, info.rank, info.shape));
+            (void)json_array_append_new(inputs, describe(&info));
     }
     for (uint32_t i = 0; i < dhow_model_output_count(model); i++) {
         if (dhow_model_output_at(model, i, &info) == DHOW_OK)
-            (void)json_array_append_new(outputs,
-                                        describe(info.name, info.dtype, info.rank, info.shape));
+            (void)json_array_append_new(outputs, describe(&info));
     }
     for (uint32_t i = 0; i < dhow_model_parameter_count(model); i++) {
         if (dhow_model_parameter_describe(model, i, &info) == DHOW_OK)
-            (void)json_array_append_new(parameters,
-                                        describe(info.name, info.dtype, info.rank, info.shape));
+            (void)json_array_append_new(parameters, describe(&info));
     }
     (void)json_object_set_new(to, "inputs", inputs);
     (void)json_object_set_new(to, "outputs", outputs);
@@ -67,7 +72,7 @@ bool run_summary(dhow_model *model, json_t *to) {
     int count = 0;
     int64_t total = 1;
     json_t *operators = json_array(), *elsewhere = json_array();
-    if (dhow_model_report(model, &s) != DHOW_OK) return run_fail("%s", dhow_last_error());
+    if (dhow_model_report(model, &s) != DHOW_OK) return run_fail_last();
     for (uint32_t i = 0; i < s.step_count; i++) {
         dhow_model_step_info step;
         int k = 0;
@@ -104,7 +109,11 @@ bool run_summary(dhow_model *model, json_t *to) {
 static void print_shape(const json_t *entry) {
     const json_t *shape = json_object_get(entry, "shape");
     const char *dtype = json_string_value(json_object_get(entry, "dtype"));
-    printf("%s", dtype != NULL ? dtype : "?");
+    const char *kind = json_string_value(json_object_get(entry, "kind"));
+    bool texts = kind != NULL && strcmp(kind, "texts") == 0;
+    printf("%s%s", json_is_true(json_object_get(entry, "optional")) ? "optional " : "",
+           kind != NULL && !texts ? "sequence of " : "");
+    printf("%s", texts ? "texts" : dtype != NULL ? dtype : "?");
     if (!json_is_array(shape)) {
         printf("[?]");
         return;
@@ -199,7 +208,7 @@ void run_print(const run_request *r, const json_t *all) {
            json_number_value(json_object_get(all, "first_run_ms")));
     const json_t *bench = json_object_get(all, "bench");
     if (bench != NULL)
-        printf(", then %.3f ms (best of %d; mean %.3f)",
+        printf(", one more untimed, then %.3f ms (best of %d; mean %.3f)",
                json_number_value(json_object_get(bench, "best_ms")),
                (int)json_integer_value(json_object_get(bench, "runs")),
                json_number_value(json_object_get(bench, "mean_ms")));

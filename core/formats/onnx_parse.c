@@ -356,7 +356,10 @@ static dhow_status read_model(reader *r, dhowi_onnx_file *file) {
     uint32_t counts[MAX_FIELD];
     dhowi_field field;
     dhowi_slice graph = {NULL, 0};
-    if (!count_fields(r, counts)) return r->wire.status;
+    if (!count_fields(r, counts)) {
+        return dhowi_fail_prefix(r->wire.status, "%s is no ONNX file, or a damaged one",
+                                 file->name);
+    }
     dhowi_onnx_opset *opsets = array(r, counts[8], sizeof *opsets);
     READ_EACH(r, 8, opsets, file->opset_count, read_opset);
     file->opsets = opsets;

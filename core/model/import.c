@@ -390,6 +390,13 @@ static dhow_status import_nodes(importer *im, scope *s, dhowi_graph *graph) {
     return status;
 }
 
+/* What a file says of a result, for those who list outputs; runs tell what it is. */
+static void declare(dhowi_value *v, const dhowi_onnx_value *output) {
+    if (v->kind != DHOWI_VALUE_RESULT || v->spec.dtype != 0 || output->rank > DHOW_MAX_RANK) return;
+    v->spec = (dhowi_spec){.dtype = dhowi_onnx_dtype(output->type), .rank = output->rank};
+    for (int32_t i = 0; i < output->rank; i++) v->spec.shape[i] = output->shape[i];
+}
+
 static dhow_status import_outputs(importer *im, const scope *s, dhowi_graph *graph) {
     graph->outputs =
         dhowi_arena_array(&im->model->arena, s->graph->output_count, sizeof *graph->outputs);
@@ -401,6 +408,7 @@ static dhow_status import_outputs(importer *im, const scope *s, dhowi_graph *gra
             return dhowi_fail(DHOW_CORRUPT, "output '%.*s' is computed by no node", NAMED(name));
         graph->outputs[graph->output_count++] = value;
         if (s->outer != NULL) continue;
+        declare(&im->model->values[value], &s->graph->outputs[i]);
         im->model->values[value].form = form_of(&s->graph->outputs[i]);
         im->model->values[value].optional = s->graph->outputs[i].optional;
         char *text = dhowi_arena_text(&im->model->arena, name.data, name.length);

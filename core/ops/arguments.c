@@ -20,10 +20,16 @@ void dhowi_spec_of(const dhow_tensor *t, dhowi_spec *spec) {
     memcpy(spec->shape, t->shape, sizeof spec->shape);
 }
 
+/* Extents that a model leaves open are question marks. */
 const char *dhowi_spec_text(const dhowi_spec *spec, char *buffer, size_t capacity) {
-    char shape[128];
-    (void)snprintf(buffer, capacity, "%s%s", dhow_dtype_name(spec->dtype),
-                   dhowi_shape_text(spec->rank, spec->shape, shape, sizeof shape));
+    dhowi_text text = {buffer, capacity, 0};
+    dhowi_text_add(&text, "%s[", spec->dtype != 0 ? dhow_dtype_name(spec->dtype) : "?");
+    for (int32_t i = 0; i < spec->rank; i++) {
+        if (i > 0) dhowi_text_add(&text, ", ");
+        if (spec->shape[i] < 0) dhowi_text_add(&text, "?");
+        if (spec->shape[i] >= 0) dhowi_text_add(&text, "%" PRId64, spec->shape[i]);
+    }
+    dhowi_text_add(&text, spec->rank < 0 ? "?]" : "]");
     return buffer;
 }
 

@@ -146,8 +146,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_flatten(dhow_model *model, dhow_m
 /** An input or output by position. */
 typedef struct dhow_model_value_info {
     const char *name;             /**< borrowed from the model */
-    dhow_dtype dtype;             /**< 0: known after a run only */
-    int32_t rank;                 /**< -1: known at a run only */
+    dhow_dtype dtype;             /**< 0: not declared; runs tell what an output is */
+    int32_t rank;                 /**< -1: not declared */
     int64_t shape[DHOW_MAX_RANK]; /**< -1: open */
     dhow_datum_kind kind;         /**< of a sequence, dtype, rank and shape are its tensors' */
     int32_t optional;             /**< 1: DHOW_DATUM_NOTHING may be given instead */

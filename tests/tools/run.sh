@@ -1,0 +1,80 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# run.sh DHOW_RUN WRITE_MODELS: dhow-run as its users see it: what it says and how it ends.
+run=$1
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+"$2" "$folder" || { echo "no models"; exit 1; }
+open=$folder/open.onnx
+failed=0
+
+# says STATUS TEXT ARGUMENT...: it ends with STATUS, and what it prints holds TEXT.
+says() {
+    want=$1 text=$2
+    shift 2
+    "$run" --device cpu "$@" >"$folder/said" 2>&1
+    got=$?
+    if [ "$got" -ne "$want" ] || ! grep -qF -- "$text" "$folder/said"; then
+        echo "dhow-run $*: status $got, wanted $want and '$text'; it said:"
+        cat "$folder/said"
+        failed=1
+    fi
+}
+
+# The command line.
+says 2 "no MODEL is given"
+says 2 "one MODEL is expected, 'b' is too much" a b
+says 2 "--help tells the options" --nonsense a
+says 2 "--bench 0 is no count" --bench 0 a
+says 2 "--shape is for random inputs" "$open" --shape x=1x3x2
+says 2 "'x' is not NAME=VALUE" "$open" --random --shape x
+says 0 "2 for a command line that is none" --help
+
+# Names.
+says 1 "--input: the model has no input 'nope'; it has: x" "$open" --input nope=x.npy
+says 1 "--shape: the model has no input 'nope'; it has: x" "$open" --random --shape nope=1
+says 1 "--output: the model has no output 'nope'; it has: y" "$open" --random --output nope=y.npy
+says 1 "--shape x is given twice" "$open" --random --shape x=1x3x1 --shape x=1x3x2
+says 1 "input 'x' is missing: give --input x=FILE.npy, or --random" "$open"
+
+# Shapes.
+says 0 "input 'x' is f32[?, 3, ?]: its open extents (dimension 0, 2) are taken as 1; others are given as --shape x=1x3x1" \
+    "$open" --random
+says 0 "f32[2, 3, 5]" "$open" --random --shape x=2x3x5 --output y="$folder/y.npy"
+if "$run" --device cpu "$open" --random --shape x=2x3x5 2>&1 | grep -q "taken as"; then
+    echo "extents that are given are called open"
+    failed=1
+fi
+says 1 "--shape x: f32[2, 4, 5] does not fit the model's f32[?, 3, ?]" "$open" --random --shape x=2x4x5
+says 1 "--shape x=a is not NAME=1x3x224x224" "$open" --random --shape x=a
+says 1 "f32[99999999999, 3, 1] takes 1199999999988 bytes" "$open" --random --shape x=99999999999x3x1
+says 1 "takes more bytes than there are addresses" "$open" --random --shape x=9999999999999x3x9999999999999
+says 1 "comes from $folder/y.npy, which has a shape" "$open" --input x="$folder/y.npy" --random --shape x=1x3x1
+says 0 "f32[2, 3, 5]" "$open" --input "$folder/y.npy"
+says 1 "2 inputs are given, the model has 1" "$open" --input "$folder/y.npy" --input "$folder/y.npy"
+
+# Files.
+echo "A text, no model." >"$folder/text"
+says 1 "$folder/text is no ONNX file, or a damaged one" "$folder/text"
+says 1 "cannot open" "$folder/none"
+says 1 "input 'x' is an array of texts; dhow-run handles tensors only" "$folder/text.onnx" --random
+says 0 "texts[?]" "$folder/text.onnx" --list
+says 0 "f32[?, 3, ?]" "$open" --list
+
+# Measuring.
+says 0 "one more untimed, then" "$open" --random --bench 2
+says 0 '"untimed_runs": 1' "$open" --random --bench 2 --json
+
+# No message names a function that users did not call, and what cannot be written is an error.
+printf 'nothing' >"$folder/bad.npy"
+says 1 "input x: " "$open" --input x="$folder/bad.npy"
+if grep -q "dhow_" "$folder/said"; then
+    echo "a message names a function:"
+    cat "$folder/said"
+    failed=1
+fi
+if [ -w /dev/full ]; then
+    "$run" --device cpu "$open" --list >/dev/full 2>"$folder/said" && { echo "a full device is no error"; failed=1; }
+    grep -q "cannot write" "$folder/said" || { echo "a full device gives no reason"; failed=1; }
+fi
+exit $failed
