@@ -206,8 +206,10 @@ static dhow_status scaled_weights(dhowi_lowering *b, dhowi_step *conv, int32_t s
     }
     if (scale >= 0) {
         int32_t column;
-        const int64_t shape[] = {dhowi_count_of(&b->items[scale].spec), 1, 1, 1};
-        DHOWI_TRY(dhowi_reshape(b, scale, 4, shape, &column));
+        const int64_t n = dhowi_count_of(&b->items[scale].spec), shape[] = {n, 1, 1, 1};
+        const bool rows = conv->op != DHOWI_OP_matmul; /* the channels come first */
+        DHOWI_TRY(dhowi_reshape(b, scale, rows ? b->items[weight].spec.rank : 1, rows ? shape : &n,
+                                &column));
         DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, weight, column, &weight));
         DHOWI_TRY(as_row(b, scale, &scale));
         if (bias >= 0) DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, bias, scale, &bias));
@@ -277,8 +279,8 @@ static uint32_t per_channel_source(const dhowi_lowering *b, const dhowi_step *q,
 /* What comes of it is as large as the weights, which are there already. */
 static dhow_status fold_freely(dhowi_lowering *b, dhowi_step *s, int32_t scale, int32_t shift) {
     b->free_of_limit = true;
-    dhow_status status =
-        s->op == DHOWI_OP_conv2d ? scaled_weights(b, s, scale, shift) : as_row(b, shift, &s->in[2]);
+    dhow_status status = s->op == DHOWI_OP_conv2d || scale >= 0 ? scaled_weights(b, s, scale, shift)
+                                                                : as_row(b, shift, &s->in[2]);
     b->free_of_limit = false;
     return status;
 }
@@ -290,16 +292,21 @@ static dhow_status fold_into_weights(fuser *f, dhowi_step *s, bool *changed) {
     if (q == NULL || b->items[s->in[1]].tensor == NULL || s->attrs.activation != 0 ||
         s->in[3] >= 0 || (s->in[2] >= 0 && b->items[s->in[2]].tensor == NULL))
         return DHOW_OK;
-    bool conv = s->op == DHOWI_OP_conv2d;
+    /* What is kept with the node is the result of one folding. */
+    if (s->node != NULL && s->node->fused[0] != NULL &&
+        s->node->fused[0] == b->items[s->in[1]].tensor)
+        return DHOW_OK;
+    bool conv = s->op == DHOWI_OP_conv2d, scalable = conv || b->items[s->in[1]].spec.rank == 2;
     const dhowi_spec *y = &b->items[s->out].spec;
     int32_t axis = conv ? 1 : y->rank - 1;
     int64_t n = y->shape[axis];
     uint32_t own = source_of(q->attrs.program.word[0]), words = 0;
-    uint32_t scale = conv ? per_channel_source(b, q, 1, DHOWI_MAP_MUL, axis, n) : UINT32_MAX;
+    uint32_t scale = scalable ? per_channel_source(b, q, 1, DHOWI_MAP_MUL, axis, n) : UINT32_MAX;
     if (scale != UINT32_MAX) words++;
     uint32_t shift = per_channel_source(b, q, 1 + words, DHOWI_MAP_ADD, axis, n);
     if (shift != UINT32_MAX) words++;
-    if (words == 0 || is_used(&q->attrs.program, 1, own) || (!conv && s->in[2] >= 0))
+    const bool weights = conv || scale != UINT32_MAX; /* else a bias where there is none */
+    if (words == 0 || is_used(&q->attrs.program, 1, own) || (!weights && s->in[2] >= 0))
         return DHOW_OK;
     int32_t scale_ref = scale != UINT32_MAX ? q->in[scale] : -1;
     int32_t shift_ref = shift != UINT32_MAX ? q->in[shift] : -1;

@@ -89,9 +89,7 @@ dhow_status dhow_model_step_at(const dhow_model *m, uint32_t index, dhow_model_s
     }
     const dhowi_step *s = &plan->lowering.steps[index];
     out->kernel = dhowi_op_of(s->op)->name;
-    out->operation = s->node == NULL           ? "output"
-                     : s->node->source == NULL ? dhowi_op_of(s->node->row)->name
-                                               : s->node->op->name;
+    out->operation = s->node == NULL ? "output" : dhowi_node_operation(s->node);
     out->node = s->node != NULL && s->node->name != NULL ? s->node->name : "";
     out->dtype = plan->lowering.items[s->out].spec.dtype;
     out->device = s->elsewhere ? m->context->cpu : m->device;

@@ -85,9 +85,13 @@ static bool is_kept(const dhowi_lowering *b, const dhowi_node *node) {
 
 /* ---- nodes ---- */
 
+const char *dhowi_node_operation(const dhowi_node *node) {
+    return node->op == dhowi_operator_of_row() ? dhowi_op_of(node->row)->name : node->op->name;
+}
+
 const char *dhowi_node_text(const dhowi_node *node, char *buffer, size_t capacity) {
     if (node->source == NULL) {
-        (void)snprintf(buffer, capacity, "%s%s%s%s", dhowi_op_of(node->row)->name,
+        (void)snprintf(buffer, capacity, "%s%s%s%s", dhowi_node_operation(node),
                        node->name != NULL ? " (layer '" : "", node->name != NULL ? node->name : "",
                        node->name != NULL ? "')" : "");
     } else {

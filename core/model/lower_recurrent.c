@@ -215,7 +215,9 @@ static dhow_status recurrent(dhowi_lowering *b, int gates, bool split_bias, bool
     static const int32_t batch_first[] = {2, 0, 1, 3};
     recurrence n = {.gates = gates, .c = -1, .peepholes = -1};
     bool batchwise = dhowi_attr_int(b, "layout", 0) != 0;
-    bool both = dhowi_attr_is(b, "direction", "bidirectional", "forward");
+    /* A layer of the builder has no attributes: its weights tell. */
+    bool both = b->node->source == NULL ? dhowi_spec_at(b, b->in[1])->shape[0] == 2
+                                        : dhowi_attr_is(b, "direction", "bidirectional", "forward");
     int32_t directions = both ? 2 : 1, h[2], c[2], all;
     DHOWI_TRY(measure(b, &n, batchwise));
     if (dhowi_spec_at(b, b->in[1])->shape[0] != directions ||

@@ -304,15 +304,10 @@ dhow_status dhowi_lower_rms_norm(dhowi_lowering *b) {
 }
 
 /* y = x scale' + shift' with scale' = scale / sqrt(variance + eps), shift' = bias - mean scale' */
-dhow_status dhowi_lower_batch_norm(dhowi_lowering *b) {
+dhow_status dhowi_batch_norm(dhowi_lowering *b, double eps, int32_t *out) {
     const int32_t rank = dhowi_spec_at(b, b->in[0])->rank;
     int32_t scale, shift;
-    bool training = dhowi_attr_int(b, "training_mode", 0) != 0;
-    if (training || (b->node->opset < 14 && b->out_count > 1))
-        return dhowi_fail(DHOW_UNSUPPORTED, "training mode; export the model for inference");
     if (rank < 2) DHOWI_REFUSE("x has %d dimensions", rank);
-    b->out_count = 1;
-    double eps = (double)dhowi_attr_float(b, "epsilon", 1e-5f);
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_ADD, b->in[4], eps, &scale));
     DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_SQRT, 0, 0, scale, &scale));
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_DIV, b->in[1], scale, &scale));
@@ -323,7 +318,15 @@ dhow_status dhowi_lower_batch_norm(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_cast_to(b, shift, dtype, &shift));
     DHOWI_TRY(dhowi_along(b, scale, rank, 1, &scale));
     DHOWI_TRY(dhowi_along(b, shift, rank, 1, &shift));
-    return scale_shift(b, b->in[0], scale, shift, &b->out[0]);
+    return scale_shift(b, b->in[0], scale, shift, out);
+}
+
+dhow_status dhowi_lower_batch_norm(dhowi_lowering *b) {
+    bool training = dhowi_attr_int(b, "training_mode", 0) != 0;
+    if (training || (b->node->opset < 14 && b->out_count > 1))
+        return dhowi_fail(DHOW_UNSUPPORTED, "training mode; export the model for inference");
+    b->out_count = 1;
+    return dhowi_batch_norm(b, (double)dhowi_attr_float(b, "epsilon", 1e-5f), &b->out[0]);
 }
 
 dhow_status dhowi_lower_instance_norm(dhowi_lowering *b) {

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include "model/build.h"
 #include "model/plan.h"
 
 dhow_status dhowi_model_check(const dhow_model *model, const char *function) {
@@ -168,8 +169,13 @@ static dhow_status check_rows(const dhow_model *m, const char *function, dhow_de
     for (uint32_t i = 0; i < m->graph.node_count; i++) {
         const dhowi_node *n = &m->graph.nodes[i];
         if (n->source != NULL) continue;
-        dhow_status status =
-            dhowi_op_supported(dhowi_op_of(n->row), m->values[n->in[0]].spec.dtype, device);
+        uint32_t count;
+        const dhowi_op_id *rows = dhowi_node_rows(n, &count);
+        dhow_status status = DHOW_OK;
+        for (uint32_t k = 0; k < count && status == DHOW_OK; k++) {
+            status =
+                dhowi_op_supported(dhowi_op_of(rows[k]), m->values[n->in[0]].spec.dtype, device);
+        }
         if (status != DHOW_OK) {
             char text[160];
             return dhowi_fail_prefix(status, "%s: %s", function,

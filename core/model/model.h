@@ -55,8 +55,12 @@ struct dhowi_graph {
     uint32_t node_count, node_capacity, output_count;
 };
 
+enum { DHOWI_SCOPE = 256, DHOWI_SCOPES = 16 };
+
 struct dhow_model {
     dhowi_handle handle;
+    char scope[DHOWI_SCOPE]; /* "encoder.layers.0.", before the names that the builder gives */
+    uint32_t scope_ends[DHOWI_SCOPES], scope_count; /* its length before each */
     dhow_context *context;
     dhow_device *device;
     dhowi_arena arena;       /* of the graph */
@@ -76,6 +80,8 @@ struct dhow_model {
 };
 
 dhow_status dhowi_model_check(const dhow_model *model, const char *function);
+/* "Conv", "linear" */
+const char *dhowi_node_operation(const dhowi_node *node);
 /* "Conv (node 'conv1', opset 11)", "linear (layer 'fc1')" */
 const char *dhowi_node_text(const dhowi_node *node, char *buffer, size_t capacity);
 /* The parameter of a name, or NULL. */

@@ -85,6 +85,9 @@ dhow_status dhowi_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t bias,
 /* A convolution by the attributes of the node. */
 dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
                            int32_t *out);
+/* (x - mean) / sqrt(variance + eps) scale + bias by the node's inputs x, scale, bias, mean,
+ * variance */
+dhow_status dhowi_batch_norm(dhowi_lowering *b, double eps, int32_t *out);
 /* v as a row along `axis` of a tensor of `rank` dimensions: [n] as [1, n, 1, 1]. */
 dhow_status dhowi_along(dhowi_lowering *b, int32_t v, int32_t rank, int32_t axis, int32_t *out);
 

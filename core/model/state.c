@@ -83,52 +83,82 @@ static bool find_entry(const dhow_safetensors *file, const char *name,
     return false;
 }
 
-/* Compares names, shapes and dtypes and lists everything that differs. */
-static dhow_status compare(const dhow_model *m, const dhow_safetensors *file, const char *path) {
-    char story[800], a[160], b[160];
-    dhowi_text text = DHOWI_TEXT(story);
+/* What differs, told to the caller and gathered for the message as far as it has room. */
+typedef struct story {
+    dhow_state_fn *told;
+    void *user;
+    dhowi_text text;
+    char buffer[700];
+    uint32_t count[DHOW_STATE_MISMATCHED + 1];
+} story;
+
+static void tell(story *s, dhow_state_difference difference, const char *name, const char *detail) {
+    static const char *const words[] = {"", "missing: ", "unexpected: ", ""};
+    s->count[difference]++;
+    dhowi_text_add(&s->text, "; %s%.100s%s%s", words[difference], name,
+                   detail[0] != '\0' ? " is " : "", detail);
+    if (s->told != NULL) s->told(s->user, difference, name, detail);
+}
+
+static bool fits(const dhowi_value *v, const dhow_safetensors_entry *entry) {
+    return entry->dtype == v->spec.dtype &&
+           dhowi_shape_equal(entry->rank, entry->shape, v->spec.rank, v->spec.shape);
+}
+
+/* Compares names, shapes and dtypes and tells everything that differs. */
+static void compare(const dhow_model *m, const dhow_safetensors *file, story *s) {
+    char detail[400], a[160], b[160];
     dhow_safetensors_entry entry;
-    story[0] = '\0';
     for (uint32_t i = 0; i < m->parameter_count; i++) {
         const dhowi_value *v = wanted(m, i);
         if (!find_entry(file, v->name, &entry)) {
-            dhowi_text_add(&text, "; missing: %s", v->name);
-        } else if (entry.dtype != v->spec.dtype ||
-                   !dhowi_shape_equal(entry.rank, entry.shape, v->spec.rank, v->spec.shape)) {
+            tell(s, DHOW_STATE_MISSING, v->name, "");
+        } else if (!fits(v, &entry)) {
             dhowi_spec there = {.dtype = entry.dtype, .rank = entry.rank};
             memcpy(there.shape, entry.shape, sizeof there.shape);
-            dhowi_text_add(&text, "; %s is %s in the file, %s in the model", v->name,
+            (void)snprintf(detail, sizeof detail, "%s in the file, %s in the model",
                            dhowi_spec_text(&there, a, sizeof a),
                            dhowi_spec_text(&v->spec, b, sizeof b));
+            tell(s, DHOW_STATE_MISMATCHED, v->name, detail);
         }
     }
     for (uint32_t i = 0; i < dhow_safetensors_count(file); i++) {
         if (dhow_safetensors_at(file, i, &entry) == DHOW_OK &&
-            dhowi_model_find_parameter(m, entry.name) == NULL) {
-            dhowi_text_add(&text, "; unexpected: %s", entry.name);
-        }
+            dhowi_model_find_parameter(m, entry.name) == NULL)
+            tell(s, DHOW_STATE_UNEXPECTED, entry.name, "");
     }
-    if (text.length == 0) return DHOW_OK;
-    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s does not fit the model%s", path, story);
 }
 
+static dhow_status refuse(const story *s, const char *path) {
+    return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                      "%s does not fit the model (%u missing, %u unexpected, %u differ)%s", path,
+                      s->count[DHOW_STATE_MISSING], s->count[DHOW_STATE_UNEXPECTED],
+                      s->count[DHOW_STATE_MISMATCHED], s->buffer);
+}
+
+/* Those that fit; the others stay NULL. */
 static dhow_status load_all(dhow_model *m, const dhow_safetensors *file, dhow_tensor **loaded) {
+    dhow_safetensors_entry entry;
     for (uint32_t i = 0; i < m->parameter_count; i++) {
-        DHOWI_TRY(dhow_safetensors_load(file, wanted(m, i)->name, m->context->cpu, &loaded[i]));
+        const dhowi_value *v = wanted(m, i);
+        if (!find_entry(file, v->name, &entry) || !fits(v, &entry)) continue;
+        DHOWI_TRY(dhow_safetensors_load(file, v->name, m->context->cpu, &loaded[i]));
     }
     return DHOW_OK;
 }
 
-dhow_status dhow_model_load_state(dhow_model *m, const char *path) {
-    static const char function[] = "dhow_model_load_state";
-    DHOWI_TRY(dhowi_model_check(m, function));
+static dhow_status load(dhow_model *m, const char *function, const char *path, uint32_t flags,
+                        story *s) {
     dhow_safetensors *file;
     DHOWI_TRY(dhow_safetensors_open(m->context, path, &file));
-    dhow_tensor **loaded = dhowi_alloc_array(m->parameter_count, sizeof(dhow_tensor *));
-    dhow_status status = loaded == NULL ? dhowi_fail_memory(function) : compare(m, file, path);
+    dhow_tensor **loaded = dhowi_alloc_array((size_t)m->parameter_count + 1, sizeof(dhow_tensor *));
+    dhow_status status = loaded == NULL ? dhowi_fail_memory(function) : DHOW_OK;
+    if (status == DHOW_OK) compare(m, file, s);
+    if (status == DHOW_OK && (flags & DHOW_STATE_PARTIAL) == 0 && s->text.length > 0)
+        status = refuse(s, path);
     if (status == DHOW_OK) status = load_all(m, file, loaded);
     for (uint32_t i = 0; loaded != NULL && i < m->parameter_count; i++) {
-        if (status == DHOW_OK) {
+        if (status == DHOW_OK && loaded[i] != NULL) {
             replace(m, &m->values[m->parameters[i]], loaded[i]);
         } else {
             dhow_tensor_release(loaded[i]);
@@ -137,6 +167,21 @@ dhow_status dhow_model_load_state(dhow_model *m, const char *path) {
     dhowi_free(loaded);
     dhow_safetensors_close(file);
     return status;
+}
+
+dhow_status dhow_model_load_state_with(dhow_model *m, const char *path, uint32_t flags,
+                                       dhow_state_fn *told, void *user) {
+    static const char function[] = "dhow_model_load_state_with";
+    DHOWI_TRY(dhowi_model_check(m, function));
+    if ((flags & ~(uint32_t)DHOW_STATE_PARTIAL) != 0)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: flags %#x are unknown", function, flags);
+    story s = {.told = told, .user = user};
+    s.text = DHOWI_TEXT(s.buffer);
+    return load(m, function, path, flags, &s);
+}
+
+dhow_status dhow_model_load_state(dhow_model *m, const char *path) {
+    return dhow_model_load_state_with(m, path, 0, NULL, NULL);
 }
 
 dhow_status dhow_model_save_state(dhow_model *m, const char *path) {

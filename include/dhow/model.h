@@ -108,6 +108,130 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_layernorm(dhow_model *model, cons
                                                          dhow_model_value x, int64_t features,
                                                          float eps, dhow_model_value *out);
 
+/**
+ * Rows of a table by index, as PyTorch's Embedding: y[..., features] with parameter
+ * <name>.weight[count, features].
+ *
+ * @param index  i64 of rank 0 to 7; one outside the table gives zeros
+ * @param dtype  of the table and of y, a float
+ * @return INVALID_ARGUMENT, OUT_OF_MEMORY
+ *
+ * Threads: one per model. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_embedding(dhow_model *model, const char *name,
+                                                         dhow_model_value index, int64_t count,
+                                                         int64_t features, dhow_dtype dtype,
+                                                         dhow_model_value *out);
+
+/**
+ * (x - running_mean) / sqrt(running_var + eps) weight + bias by channel, for inference, Ioffe and
+ * Szegedy 2015; it goes into a convolution or linear layer just before it. Parameters
+ * <name>.weight, .bias, .running_mean and .running_var[features], and .num_batches_tracked (i64),
+ * which PyTorch saves too. Weights and variances begin as 1.
+ *
+ * @param x  [n, features, ...]
+ * @return INVALID_ARGUMENT, OUT_OF_MEMORY
+ *
+ * Threads: one per model. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_batchnorm(dhow_model *model, const char *name,
+                                                         dhow_model_value x, int64_t features,
+                                                         float eps, dhow_model_value *out);
+
+/**
+ * Multi-head attention, Vaswani et al. 2017, as PyTorch's MultiheadAttention with batch_first:
+ * y[batch, steps, features] with parameters <name>.in_proj_weight[3 features, features],
+ * <name>.out_proj.weight[features, features] and, with bias != 0, <name>.in_proj_bias and
+ * <name>.out_proj.bias.
+ *
+ * @param query  [batch, steps, features]
+ * @param key    [batch, other steps, features], value the same; all three may be one value
+ * @param mask   added to the scores [batch, heads, steps, other steps], to which it broadcasts; -1:
+ * none
+ * @return INVALID_ARGUMENT (heads does not divide features), OUT_OF_MEMORY
+ *
+ * Threads: one per model. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_multihead_attention(
+    dhow_model *model, const char *name, dhow_model_value query, dhow_model_value key,
+    dhow_model_value value, dhow_model_value mask, int64_t features, int32_t heads, int32_t bias,
+    dhow_model_value *out);
+
+/**
+ * LSTM layers on top of each other, Hochreiter and Schmidhuber 1997, as PyTorch's LSTM with
+ * batch_first and a state that begins with zeros: y[batch, steps, hidden], with bidirectional != 0
+ * [batch, steps, 2 hidden]. Parameters <name>.weight_ih_l0[4 hidden, in], .weight_hh_l0[4 hidden,
+ * hidden], with bias != 0 .bias_ih_l0 and .bias_hh_l0[4 hidden], the backward ones with _reverse,
+ * those of further layers with _l1, ...
+ *
+ * @param x  [batch, steps, in_features]
+ * @return INVALID_ARGUMENT, OUT_OF_MEMORY
+ *
+ * Threads: one per model. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_lstm(dhow_model *model, const char *name,
+                                                    dhow_model_value x, int64_t in_features,
+                                                    int64_t hidden, int32_t layers,
+                                                    int32_t bidirectional, int32_t bias,
+                                                    dhow_model_value *out);
+
+/**
+ * Names of layers and parameters built from here on begin with "<name>.", within the scopes that
+ * are open: "encoder.layers.0.linear1.weight".
+ *
+ * @return INVALID_ARGUMENT (scopes are too deep or too long together)
+ *
+ * Threads: one per model. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_begin_scope(dhow_model *model, const char *name);
+
+/** Ends the scope begun last. Threads: one per model. Blocks: no. */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_end_scope(dhow_model *model);
+
+/** What a row of a sequential network is. */
+typedef enum dhow_layer_kind {
+    DHOW_LAYER_LINEAR = 1,      /**< in, out */
+    DHOW_LAYER_CONV2D = 2,      /**< in, out, window */
+    DHOW_LAYER_BATCHNORM = 3,   /**< in, eps */
+    DHOW_LAYER_LAYERNORM = 4,   /**< in, eps */
+    DHOW_LAYER_EMBEDDING = 5,   /**< in rows of out f32 features */
+    DHOW_LAYER_MAXPOOL2D = 6,   /**< window */
+    DHOW_LAYER_AVGPOOL2D = 7,   /**< window */
+    DHOW_LAYER_FLATTEN = 8,     /**< all dimensions after the first become one */
+    DHOW_LAYER_SOFTMAX = 9,     /**< over the last dimension */
+    DHOW_LAYER_ACTIVATION = 10, /**< activation */
+    DHOW_LAYER_DROPOUT = 11,    /**< nothing, but it has a number */
+    DHOW_LAYER_SEQUENTIAL = 12  /**< layers */
+} dhow_layer_kind;
+
+/** A row of a sequential network; fields that its kind does not name are zero. */
+typedef struct dhow_layer {
+    dhow_layer_kind kind;
+    int64_t in, out; /**< features or channels */
+    float eps;       /**< 0: 1e-5 */
+    int32_t no_bias; /**< linear and conv2d */
+    dhow_window window;
+    dhow_status (*activation)(dhow_model *model, dhow_model_value x,
+                              dhow_model_value *out); /**< dhow_model_relu, ... */
+    const struct dhow_layer *layers;
+    uint32_t layer_count;
+} dhow_layer;
+
+/**
+ * Layers one after the other, all or none. They are named by their place as in PyTorch's
+ * Sequential: "<name>.0.weight".
+ *
+ * @param name   NULL or "" for a network whose parameters begin with the number
+ * @param count  of layers; 0 gives x
+ * @return INVALID_ARGUMENT (the message names the layer), OUT_OF_MEMORY
+ *
+ * Threads: one per model. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_sequential(dhow_model *model, const char *name,
+                                                          dhow_model_value x,
+                                                          const dhow_layer *layers, uint32_t count,
+                                                          dhow_model_value *out);
+
 #define DHOW_MODEL_UNARY_DECLARE_(name, formula)                                                 \
     DHOW_API DHOW_NODISCARD dhow_status dhow_model_##name(dhow_model *model, dhow_model_value x, \
                                                           dhow_model_value *out);
@@ -229,6 +353,34 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_parameter(dhow_model *model, 
  * Threads: one per model. Blocks: while it reads.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_load_state(dhow_model *model, const char *path);
+
+/** How a file of parameters differs from a model. */
+typedef enum dhow_state_difference {
+    DHOW_STATE_MISSING = 1,    /**< the model has it, the file does not */
+    DHOW_STATE_UNEXPECTED = 2, /**< the file has it, the model does not */
+    DHOW_STATE_MISMATCHED = 3  /**< another shape or dtype */
+} dhow_state_difference;
+
+/** Is told one difference; `detail` is "" or the two shapes. Both texts end with the call. */
+typedef void dhow_state_fn(void *user, dhow_state_difference difference, const char *name,
+                           const char *detail);
+
+enum { DHOW_STATE_PARTIAL = 1 }; /**< takes what fits and leaves the rest as it is */
+
+/**
+ * dhow_model_load_state() that tells every difference, however many there are, before anything is
+ * read.
+ *
+ * @param flags  0 or DHOW_STATE_PARTIAL
+ * @param told   called for each difference, in the order of the model, then of the file; NULL: none
+ * @return INVALID_ARGUMENT (there are differences, without DHOW_STATE_PARTIAL: nothing is loaded),
+ * or as dhow_safetensors_open()
+ *
+ * Threads: one per model; told runs on the caller's. Blocks: while it reads.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_load_state_with(dhow_model *model, const char *path,
+                                                               uint32_t flags, dhow_state_fn *told,
+                                                               void *user);
 
 /**
  * Writes all parameters as a safetensors file.

@@ -284,6 +284,15 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(model_linear, MODEL, 0, dhow_model_linear(B, "x", 0, 1, 1, 0, &out.value))                   \
     X(model_conv2d, MODEL, 0, dhow_model_conv2d(B, "x", 0, 1, 1, &k_window, 0, &out.value))        \
     X(model_layernorm, MODEL, 0, dhow_model_layernorm(B, "x", 0, 1, 0, &out.value))                \
+    X(model_embedding, MODEL, 0, dhow_model_embedding(B, "x", 0, 1, 1, DHOW_F32, &out.value))      \
+    X(model_batchnorm, MODEL, 0, dhow_model_batchnorm(B, "x", 0, 1, 0, &out.value))                \
+    X(model_attention, MODEL, 0,                                                                   \
+      dhow_model_multihead_attention(B, "x", 0, 0, 0, -1, 1, 1, 0, &out.value))                    \
+    X(model_lstm, MODEL, 0, dhow_model_lstm(B, "x", 0, 1, 1, 1, 0, 0, &out.value))                 \
+    X(model_begin_scope, MODEL, 0, dhow_model_begin_scope(B, "x"))                                 \
+    X(model_end_scope, MODEL, 0, dhow_model_end_scope(B))                                          \
+    X(model_sequential, MODEL, 0, dhow_model_sequential(B, NULL, 0, NULL, 0, &out.value))          \
+    X(model_load_with, MODEL, 0, dhow_model_load_state_with(B, g_path, 0, NULL, NULL))             \
     X(model_matmul, MODEL, 0, dhow_model_matmul(B, 0, 0, &out.value))                              \
     X(model_softmax, MODEL, 0, dhow_model_softmax(B, 0, 0, &out.value))                            \
     X(model_argmax, MODEL, 0, dhow_model_argmax(B, 0, 0, &out.value))                              \
