@@ -9,6 +9,7 @@
 #include "base/size.h"
 #include "copy/engine.h"
 #include "memory/record.h"
+#include "stream/span.h"
 
 void dhowi_copy_end_of(const dhow_tensor *t, const dhow_device *executor, dhow_copy_end *end) {
     const dhowi_storage *s = t->storage;
@@ -19,6 +20,11 @@ void dhowi_copy_end_of(const dhow_tensor *t, const dhow_device *executor, dhow_c
     end->offset = dhowi_tensor_offset_bytes(t);
 }
 
+static const char *path_of(const dhow_copy_rect *rect) {
+    if (rect->src.space == rect->dst.space) return "within";
+    return rect->dst.space == DHOW_SPACE_DEVICE ? "host to device" : "device to host";
+}
+
 dhow_status dhowi_copy_submit(dhow_stream *stream, const dhow_copy_rect *rect,
                               const dhowi_use uses[2], bool ordered) {
     dhow_error err;
@@ -26,6 +32,8 @@ dhow_status dhowi_copy_submit(dhow_stream *stream, const dhow_copy_rect *rect,
     if (dhowi_recording != NULL) return dhowi_record_copy(dhowi_recording, rect);
     DHOWI_TRY(dhowi_stream_begin(stream, uses, ordered ? 2 : 0));
     dhowi_error_init(&err);
+    dhowi_span_begin(stream, DHOWI_TRACE_COPY, "copy",
+                     rect->extent[0] * rect->extent[1] * rect->extent[2], path_of(rect));
     int32_t code = device->api->copy(stream->native, rect, &err);
     (void)dhowi_stream_end(stream, uses, 2, (dhow_status)code);
     return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(device, &err, code, "copy");
@@ -124,6 +132,7 @@ static dhow_status fill_run(dhow_stream *stream, dhow_tensor *t, uint64_t bits) 
     }
     DHOWI_TRY(dhowi_stream_begin(stream, &use, 1));
     dhowi_error_init(&err);
+    dhowi_span_begin(stream, DHOWI_TRACE_FILL, "fill", dhowi_tensor_bytes(t), NULL);
     int32_t code =
         device->api->fill(stream->native, t->storage->native, dhowi_tensor_offset_bytes(t),
                           dhowi_tensor_bytes(t), bits, dhowi_tensor_element_bytes(t), &err);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "copy/staging.h"
+#include "stream/span.h"
 
 enum { TRIAL_BYTES = 4096 };
 
@@ -16,6 +17,7 @@ static dhow_status submit_peer(dhow_stream *stream, dhow_tensor *src, dhow_tenso
     const dhowi_use uses[] = {{src->storage, DHOW_ACCESS_READ}, {dst->storage, DHOW_ACCESS_WRITE}};
     DHOWI_TRY(dhowi_stream_begin(stream, uses, ordered ? 2 : 0));
     dhowi_error_init(&err);
+    dhowi_span_begin(stream, DHOWI_TRACE_COPY, "copy", dhowi_tensor_bytes(src), "peer to peer");
     int32_t code = device->api->peer_copy(
         stream->native, dhowi_device_native(dhowi_tensor_device(src)), src->storage->native,
         dhowi_tensor_offset_bytes(src), dst->storage->native, dhowi_tensor_offset_bytes(dst),

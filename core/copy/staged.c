@@ -4,10 +4,13 @@
  * sees, or through a ring of pinned chunks where reading from one device overlaps with writing to
  * the other.
  */
+#include <stdio.h>
+
 #include "base/alloc.h"
 #include "base/size.h"
 #include "copy/staging.h"
 #include "stream/host_queue.h"
+#include "stream/span.h"
 
 enum {
     MAX_FENCES = 2 * DHOWI_MAX_PENDING + DHOWI_MAX_ATTACHED + 1,
@@ -85,6 +88,7 @@ static dhow_status copy_on_host(dhow_context *context, void *to, const void *fro
     dhow_error err;
     dhowi_error_init(&err);
     DHOWI_TRY(dhowi_stream_begin(stream, NULL, 0));
+    dhowi_span_begin(stream, DHOWI_TRACE_COPY, "chunk", bytes, "within host memory");
     int32_t code = context->cpu->api->copy(stream->native, &rect, &err);
     (void)dhowi_stream_end(stream, NULL, 0, (dhow_status)code);
     return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(context->cpu, &err, code, "copy");
@@ -109,6 +113,8 @@ static dhow_status copy_on_device(place *p, bool to_device, uint64_t at, void *h
     dhow_error err;
     dhowi_error_init(&err);
     DHOWI_TRY(dhowi_stream_begin(stream, NULL, 0));
+    dhowi_span_begin(stream, DHOWI_TRACE_COPY, "chunk", bytes,
+                     to_device ? "host to device" : "device to host");
     int32_t code = device->api->copy(stream->native, &rect, &err);
     (void)dhowi_stream_end(stream, NULL, 0, (dhow_status)code);
     return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(device, &err, code, "staged copy");
@@ -244,9 +250,21 @@ static dhow_status run_move(copy_job *c) {
     return status != DHOW_OK ? status : closed;
 }
 
+/* The whole copy, on the queue's thread, with its wait for what comes before. */
+static void end_span(const copy_job *c, int64_t begin) {
+    char name[96];
+    if (begin == 0) return;
+    (void)snprintf(name, sizeof name, "%s to %s", dhowi_tensor_device(c->src)->name,
+                   dhowi_tensor_device(c->dst)->name);
+    dhowi_host_span_end(c->stream->device->context, begin, DHOWI_TRACE_COPY, name,
+                        dhowi_tensor_bytes(c->src), "by the host queue");
+}
+
 static dhow_status run_job(dhowi_job *job) {
     copy_job *c = (copy_job *)job;
+    int64_t begin = dhowi_host_span_begin(c->stream->device->context);
     dhow_status status = run_move(c);
+    end_span(c, begin);
     dhowi_saved_error failure;
     if (status != DHOW_OK) {
         dhowi_error_save(&failure, status);

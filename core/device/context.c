@@ -12,6 +12,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "device/device.h"
+#include "device/trace.h"
 
 /* ---- settings ---- */
 
@@ -141,6 +142,7 @@ static dhow_status list_devices(dhow_context *context) {
             if (strcmp(device->name, "cpu:0") == 0) context->cpu = device;
         }
     }
+    for (uint32_t i = 0; i < context->device_count; i++) context->devices[i]->place = i;
     find_same_hardware(context);
     return DHOW_OK;
 }
@@ -181,7 +183,8 @@ static dhow_status init_context(dhow_context *context, const dhow_context_option
     }
     DHOWI_TRY(dhowi_registry_init(&context->registry, &how, &context->log, &context->cache));
     DHOWI_TRY(list_devices(context));
-    return require_cpu(context);
+    DHOWI_TRY(require_cpu(context));
+    return dhowi_trace_init(context);
 }
 
 static void end_attachment(dhowi_attachment *attachment, void *owner) {
@@ -199,6 +202,7 @@ static void end_context(dhow_context *context) {
             end_attachment(&context->devices[i]->attachments[id], context->devices[i]);
         }
     }
+    dhowi_trace_fini(context);
     for (uint32_t i = 0; i < context->device_count; i++) {
         dhow_device *device = context->devices[i];
         if (ours && device->native != NULL) device->api->device_close(device->native);

@@ -10,12 +10,14 @@
 #include <pthread.h>
 
 #include "base/handle.h"
+#include "base/trace.h"
 #include "device/timeline.h"
 #include "dhow/device.h"
 #include "plugin/registry.h"
 
 /* In the order in which they may depend on each other. */
 typedef enum dhowi_attachment_id {
+    DHOWI_ATTACH_TIMERS,
     DHOWI_ATTACH_MEMORY,
     DHOWI_ATTACH_KERNELS, /* streams that still run end before their kernels do */
     DHOWI_ATTACH_VENDOR,
@@ -34,7 +36,8 @@ struct dhow_device {
     dhow_context *context;
     const dhow_plugin *api;
     dhowi_plugin *plugin;
-    uint32_t index;
+    uint32_t index; /* within its backend */
+    uint32_t place; /* in the context's list */
     uint32_t fork_generation;
     char name[32];
     dhow_device_desc desc;
@@ -58,6 +61,9 @@ struct dhow_context {
     uint32_t device_count;
     dhow_device *cpu;
     bool validate;
+    atomic_bool tracing;          /* records are made */
+    _Atomic(dhowi_trace *) trace; /* NULL: none was ever started */
+    char *trace_path;             /* of DHOW_TRACE, else NULL */
     _Atomic uint32_t users; /* references that programs hold; `handle` counts dhow's own as well */
     pthread_mutex_t mutex;  /* attachments */
     dhowi_attachment host_queue;

@@ -10,6 +10,7 @@
 #include "base/size.h"
 #include "kernel/kernel.h"
 #include "memory/record.h"
+#include "stream/span.h"
 
 static dhow_status submit(dhow_stream *stream, dhow_kernel *kernel, void *native,
                           const dhow_geometry *geometry, const dhow_arg *args, uint32_t arg_count,
@@ -17,6 +18,7 @@ static dhow_status submit(dhow_stream *stream, dhow_kernel *kernel, void *native
     dhow_error err;
     DHOWI_TRY(dhowi_stream_begin(stream, uses, use_count));
     dhowi_error_init(&err);
+    dhowi_span_begin(stream, DHOWI_TRACE_KERNEL, kernel->name, 0, NULL);
     int32_t code =
         kernel->device->api->launch(stream->native, native, geometry, args, arg_count, &err);
     (void)dhowi_stream_end(stream, uses, use_count, (dhow_status)code);

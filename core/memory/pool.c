@@ -65,6 +65,18 @@ static void take(dhowi_storage **list, dhowi_storage *s) {
 
 /* ---- the driver ---- */
 
+/* How a trace shows allocations: the live bytes of a device over time. */
+static void trace_live(const dhowi_pool *pool, uint64_t live) {
+    const dhow_context *context = pool->device->context;
+    if (!atomic_load_explicit(&context->tracing, memory_order_relaxed) || pool->pinned) return;
+    dhowi_trace_record *r = dhowi_trace_add(atomic_load(&context->trace), DHOWI_TRACE_MEMORY,
+                                            (uint16_t)pool->device->place, "memory");
+    if (r == NULL) return;
+    r->begin = r->end = dhowi_trace_now();
+    r->bytes = live;
+    dhowi_trace_done(r);
+}
+
 static dhow_status driver_alloc(dhowi_pool *pool, uint64_t bytes, uint64_t *out_native,
                                 dhow_error *err) {
     const dhow_plugin *api = pool->device->api;
@@ -265,7 +277,9 @@ static dhow_status allocate(dhowi_pool *pool, uint64_t bytes, dhowi_storage **ou
     pool->allocations++;
     pool->live_bytes += bytes;
     pool->live_peak = DHOWI_MAX(pool->live_peak, pool->live_bytes);
+    uint64_t live = pool->live_bytes;
     pthread_mutex_unlock(&pool->mutex);
+    trace_live(pool, live);
     *out = s;
     return DHOW_OK;
 }
@@ -334,7 +348,9 @@ static void back_to_pool(dhowi_storage *s) {
     pool->live_bytes -= s->bytes;
     pool->cached_bytes += s->block_bytes;
     push(&pool->cached[size_class], s);
+    uint64_t live = pool->live_bytes;
     pthread_mutex_unlock(&pool->mutex);
+    trace_live(pool, live);
 }
 
 void dhowi_storage_release(dhowi_storage *s) {

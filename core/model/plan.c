@@ -6,7 +6,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/size.h"
@@ -422,9 +421,6 @@ static dhow_status bind_output(maker *k, uint32_t i, uint32_t first_step) {
 
 /* ---- making ---- */
 
-static dhow_status run_segment(dhow_model *m, dhowi_plan_of_model *plan, uint32_t index,
-                               dhowi_run_io *io);
-
 /* Ends the segment at the wanted item: runs what there is so far and reads it. */
 static dhow_status look_at_values(maker *k, uint32_t *first_step) {
     dhowi_lowering *b = k->b;
@@ -442,7 +438,7 @@ static dhow_status look_at_values(maker *k, uint32_t *first_step) {
     for (uint32_t i = 0; i < b->buffer_count; i++) b->buffers[i].kept = true;
     DHOWI_TRY(close_segment(k, *first_step, &seg));
     *first_step = b->step_count;
-    DHOWI_TRY(run_segment(k->m, k->plan, k->plan->segment_count - 1, k->io));
+    DHOWI_TRY(dhowi_segment_run(k->m, k->plan, k->plan->segment_count - 1, k->io));
     DHOWI_TRY(tensor_of(k, seg, b->wanted, &seg->guard));
     DHOWI_TRY(host_copy(seg->guard, &seg->guard_host));
     item->tensor = seg->guard_host;
@@ -512,7 +508,7 @@ static dhow_status make(maker *k) {
     for (uint32_t i = 0; i < k->b->result_count; i++) DHOWI_TRY(bind_output(k, i, first_step));
     DHOWI_TRY(new_outputs(k));
     DHOWI_TRY(close_segment(k, first_step, &seg));
-    return run_segment(k->m, k->plan, k->plan->segment_count - 1, k->io);
+    return dhowi_segment_run(k->m, k->plan, k->plan->segment_count - 1, k->io);
 }
 
 static void end_maker(maker *k) {
@@ -565,80 +561,6 @@ dhow_status dhowi_plan_trial(dhow_model *m) {
 
 /* ---- replaying ---- */
 
-static void bind(dhowi_segment *seg, const dhowi_run_io *io) {
-    for (uint32_t i = 0; i < seg->relocation_count; i++) {
-        dhowi_relocation *r = &seg->relocations[i];
-        const dhow_tensor *t = r->slot < io->input_count ? io->inputs[r->slot]
-                                                         : io->outputs[r->slot - io->input_count];
-        *r->handle = t->storage->native;
-        *r->offset = r->base + dhowi_tensor_offset_bytes(t);
-    }
-}
-
-static dhow_status failed(dhow_model *m, dhowi_plan_of_model *plan, const dhowi_segment *seg,
-                          uint32_t step, dhow_error *err, int32_t code) {
-    const dhowi_node *node = plan->lowering.steps[seg->first_step + step].node;
-    char text[160] = "a copy";
-    if (node != NULL) (void)dhowi_node_text(node, text, sizeof text);
-    return dhowi_device_failed(m->device, err, code, text);
-}
-
-/* With a look at the clock after each command. */
-static int32_t run_timed(dhow_model *m, dhowi_segment *seg, void *stream, uint32_t *at,
-                         dhow_error *err) {
-    struct timespec t0, t1;
-    int32_t code = DHOW_OK;
-    if (seg->nanoseconds == NULL)
-        seg->nanoseconds = dhowi_alloc_array((size_t)seg->step_count + 1, sizeof(int64_t));
-    for (uint32_t i = 0; i < seg->recorder.command_count && code == DHOW_OK; i++) {
-        const dhowi_command *c = seg->recorder.commands[i];
-        (void)clock_gettime(CLOCK_MONOTONIC, &t0);
-        code = dhowi_command_run(c, m->device, stream, err);
-        if (code == DHOW_OK) code = m->device->api->stream_sync(stream, err);
-        (void)clock_gettime(CLOCK_MONOTONIC, &t1);
-        *at = i;
-        if (seg->nanoseconds == NULL) continue;
-        seg->nanoseconds[c->step] +=
-            (t1.tv_sec - t0.tv_sec) * INT64_C(1000000000) + (t1.tv_nsec - t0.tv_nsec);
-    }
-    return code;
-}
-
-static dhow_status run_segment(dhow_model *m, dhowi_plan_of_model *plan, uint32_t index,
-                               dhowi_run_io *io) {
-    dhowi_segment *seg = &plan->segments[index];
-    if (seg->recorder.command_count == 0) return DHOW_OK;
-    bind(seg, io);
-    /* Constants are written before the plan is made; the arenas, inputs and outputs change. */
-    uint32_t outputs = DHOWI_MAX(io->output_count, plan->lowering.result_count);
-    uint32_t room = io->input_count + outputs + index + 1, count = 0, at = 0;
-    if (seg->uses == NULL) seg->uses = dhowi_alloc_array((size_t)room, sizeof *seg->uses);
-    dhowi_use *uses = seg->uses;
-    if (uses == NULL) return dhowi_fail_memory("dhow_model_run");
-    for (uint32_t i = 0; i < io->input_count; i++)
-        uses[count++] = (dhowi_use){io->inputs[i]->storage, DHOW_ACCESS_READ};
-    for (uint32_t i = 0; i < io->output_count; i++) {
-        if (io->outputs[i] != NULL)
-            uses[count++] = (dhowi_use){io->outputs[i]->storage, DHOW_ACCESS_WRITE};
-    }
-    for (uint32_t i = 0; i <= index; i++) {
-        if (plan->segments[i].arena != NULL)
-            uses[count++] =
-                (dhowi_use){plan->segments[i].arena, DHOW_ACCESS_READ | DHOW_ACCESS_WRITE};
-    }
-    dhow_error err;
-    dhowi_error_init(&err);
-    dhow_status status = dhowi_stream_begin(io->stream, uses, count);
-    if (status == DHOW_OK) {
-        int32_t code = m->profiling ? run_timed(m, seg, io->stream->native, &at, &err)
-                                    : dhowi_segment_run(m->device, seg, io->stream, &at, &err);
-        (void)dhowi_stream_end(io->stream, uses, count, DHOW_OK);
-        if (code != DHOW_OK)
-            status = failed(m, plan, seg, seg->recorder.commands[at]->step, &err, code);
-    }
-    return status;
-}
-
 /* Whether the values that the next segment was made for are there again. */
 static dhow_status check_guard(const dhowi_segment *seg, bool *stale) {
     dhow_tensor *now;
@@ -657,7 +579,7 @@ dhow_status dhowi_plan_replay(dhow_model *m, dhowi_plan_of_model *plan, dhowi_ru
     *stale = false;
     for (uint32_t i = 0; i < plan->segment_count; i++) {
         if (i + 1 == plan->segment_count) DHOWI_TRY(new_outputs(&k));
-        DHOWI_TRY(run_segment(m, plan, i, io));
+        DHOWI_TRY(dhowi_segment_run(m, plan, i, io));
         if (plan->segments[i].guard == NULL) continue;
         DHOWI_TRY(check_guard(&plan->segments[i], stale));
         if (*stale) return DHOW_OK;

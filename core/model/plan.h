@@ -82,10 +82,15 @@ dhow_status dhowi_plan_make(dhow_model *m, dhowi_run_io *io, const int64_t *key,
 /* Replays; *stale says that values differ from those the plan was made for. */
 dhow_status dhowi_plan_replay(dhow_model *m, dhowi_plan_of_model *plan, dhowi_run_io *io,
                               bool *stale);
+/* Runs a segment with the tensors of a run, see segment.c. */
+dhow_status dhowi_segment_run(dhow_model *m, dhowi_plan_of_model *plan, uint32_t index,
+                              dhowi_run_io *io);
 /* Submits a bound segment, as a graph of the device where that is possible; under the stream's
  * mutex. *at is the command that failed. */
-int32_t dhowi_segment_run(dhow_device *device, dhowi_segment *seg, dhow_stream *stream,
-                          uint32_t *at, dhow_error *err);
+int32_t dhowi_segment_submit(dhow_device *device, dhowi_segment *seg, dhow_stream *stream,
+                             uint32_t *at, dhow_error *err);
+/* Whether it runs as a graph, sooner or later. */
+bool dhowi_segment_replays(dhow_device *device, dhowi_segment *seg);
 /* When its runs have ended. */
 void dhowi_segment_end_graphs(dhow_device *device, dhowi_segment *seg);
 /* Lowers the model for the shapes it declares, to find out early what the device lacks. What it

@@ -84,8 +84,12 @@ static void record(dhow_device *device, dhowi_segment *seg, dhowi_segment_graph 
                    "%s: a model's steps are submitted one by one: %s", device->name, err.message);
 }
 
-int32_t dhowi_segment_run(dhow_device *device, dhowi_segment *seg, dhow_stream *stream,
-                          uint32_t *at, dhow_error *err) {
+bool dhowi_segment_replays(dhow_device *device, dhowi_segment *seg) {
+    return capture_of(device, seg) != NULL;
+}
+
+int32_t dhowi_segment_submit(dhow_device *device, dhowi_segment *seg, dhow_stream *stream,
+                             uint32_t *at, dhow_error *err) {
     void *native = stream->native;
     dhowi_segment_graph *entry = NULL;
     if (stream->recording == NULL && capture_of(device, seg) != NULL) entry = entry_of(seg);

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "memory/record.h"
+#include "stream/span.h"
 
 enum { BUCKETS = 64 };
 
@@ -177,6 +178,7 @@ static dhow_status fill_packed(dhow_stream *stream, const dhowi_plan *plan, dhow
     dhow_error err;
     dhowi_error_init(&err);
     DHOWI_TRY(dhowi_stream_begin(stream, uses, 2));
+    dhowi_span_begin(stream, DHOWI_TRACE_KERNEL, "pack a weight", 0, NULL);
     int32_t code = plan->conv ? dhowi_conv_of(device)->pack(plan->native, stream->native,
                                                             dhowi_buffer_of(weight), to, &err)
                               : dhowi_blas_of(device)->pack(plan->native, stream->native,
@@ -230,6 +232,7 @@ static dhow_status submit(dhow_stream *stream, const dhowi_plan *plan, const dho
         return dhowi_record_vendor(dhowi_recording, run, plan->native, buffers);
     dhowi_error_init(&err);
     DHOWI_TRY(dhowi_stream_begin(stream, uses, count));
+    dhowi_span_begin(stream, DHOWI_TRACE_KERNEL, plan->conv ? "convolution" : "matmul", 0, NULL);
     int32_t code = run(plan->native, stream->native, buffers[0], buffers[1], buffers[2], buffers[3],
                        buffers[4], buffers[5], &err);
     (void)dhowi_stream_end(stream, uses, count, (dhow_status)code);

@@ -3,7 +3,7 @@
  * Events, see dhow/stream.h.
  */
 #include "base/size.h"
-#include "stream/stream.h"
+#include "stream/span.h"
 
 static dhow_status check_event(const dhow_event *event, const char *function) {
     DHOWI_TRY(dhowi_handle_check(event, DHOWI_EVENT, function, "event"));
@@ -93,7 +93,10 @@ dhow_status dhow_event_sync(dhow_event *event) {
     dhow_error err;
     dhowi_error_init(&err);
     dhowi_mark mark = latest(event);
+    int64_t begin = dhowi_host_span_begin(event->device->context);
     int32_t code = event->device->api->event_sync(event->native, &err);
+    dhowi_host_span_end(event->device->context, begin, DHOWI_TRACE_WAIT, "wait for an event", 0,
+                        NULL);
     if (code == DHOW_OK) return reached(mark);
     return dhowi_device_failed(event->device, &err, code, "work before the event failed");
 }

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/size.h"
 #include "base/text.h"
-#include "stream/stream.h"
+#include "stream/span.h"
 
 typedef struct dhowi_recorded_uses {
     dhowi_use *uses;
@@ -163,6 +163,7 @@ static dhow_status launch(dhow_graph *g, dhow_stream *stream) {
     dhow_error err;
     dhowi_error_init(&err);
     DHOWI_TRY(dhowi_stream_begin(stream, g->used.uses, g->used.count));
+    dhowi_span_begin(stream, DHOWI_TRACE_GRAPH, "graph", 0, NULL);
     int32_t code = g->api->launch(g->native, stream->native, &err);
     (void)dhowi_stream_end(stream, g->used.uses, g->used.count, (dhow_status)code);
     if (code != DHOW_OK) return dhowi_device_failed(stream->device, &err, code, "a graph");

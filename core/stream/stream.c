@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "stream/span.h"
 
 /* ---- submitting ---- */
 
@@ -37,6 +38,7 @@ dhow_status dhowi_stream_begin(dhow_stream *stream, const dhowi_use *uses, uint3
 dhow_status dhowi_stream_end(dhow_stream *stream, const dhowi_use *uses, uint32_t count,
                              dhow_status submitted) {
     dhowi_timeline *timeline = &stream->timeline;
+    dhowi_span_end(stream);
     if (dhowi_stream_note_uses(stream, uses, count)) {
         pthread_mutex_unlock(&stream->mutex);
         return submitted;
@@ -75,6 +77,7 @@ static dhow_status new_stream(dhow_device *device, dhowi_device_streams *streams
     pthread_mutex_init(&s->state, NULL);
     dhowi_timeline_start(&s->timeline, dhowi_stream_wait_number);
     pthread_mutex_lock(&streams->mutex);
+    s->number = streams->made++;
     s->next = streams->all;
     if (s->next != NULL) s->next->previous = s;
     streams->all = s;

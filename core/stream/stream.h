@@ -25,12 +25,20 @@ typedef struct dhowi_point {
     uint64_t number; /* the work it comes after */
 } dhowi_point;
 
+/* The piece of work that a trace is being told of, see span.h. */
+typedef struct dhowi_span {
+    dhowi_trace_record *record; /* NULL: none */
+    struct dhowi_timer *timer;  /* NULL: the device's time is not measured */
+} dhowi_span;
+
 struct dhow_stream {
     dhowi_handle handle;
     dhowi_timeline timeline; /* numbers change under the mutex */
     dhow_device *device;
     void *native;
-    pthread_mutex_t mutex;                   /* one submission at a time */
+    uint32_t number;       /* within the device, in the order of making */
+    pthread_mutex_t mutex; /* one submission at a time */
+    dhowi_span span;
     dhowi_point points[DHOWI_STREAM_POINTS]; /* the latest ones; change under the mutex */
     pthread_mutex_t state; /* attached marks and failure; never held during a call of the plugin */
     dhowi_attached attached[DHOWI_MAX_ATTACHED];
@@ -45,6 +53,7 @@ struct dhow_stream {
 typedef struct dhowi_device_streams {
     pthread_mutex_t mutex;
     dhow_stream *all;
+    uint32_t made;
     _Atomic(dhow_stream *) standard; /* the default stream */
     _Atomic int host_events;         /* 0: not tried, 1: the device has them, -1: it has not */
 } dhowi_device_streams;

@@ -5,11 +5,12 @@
  */
 #include <sched.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/size.h"
 #include "stream/host_queue.h"
-#include "stream/stream.h"
+#include "stream/span.h"
 
 static dhow_stream *stream_of(dhowi_timeline *timeline) {
     if (timeline->wait != dhowi_stream_wait_number) return NULL;
@@ -115,6 +116,13 @@ dhow_status dhowi_stream_wait_attached(dhow_stream *stream) {
 
 /* ---- on the host ---- */
 
+static void end_wait(const dhow_device *device, int64_t begin) {
+    char name[48];
+    if (begin == 0) return;
+    (void)snprintf(name, sizeof name, "wait for %s", device->name);
+    dhowi_host_span_end(device->context, begin, DHOWI_TRACE_WAIT, name, 0, NULL);
+}
+
 static dhow_status wait_held(dhow_stream *stream, uint64_t number) {
     dhowi_timeline *timeline = &stream->timeline;
     if (atomic_load_explicit(&timeline->completed, memory_order_acquire) >= number) return DHOW_OK;
@@ -122,7 +130,9 @@ static dhow_status wait_held(dhow_stream *stream, uint64_t number) {
     uint64_t tail = dhowi_stream_tail(stream).number;
     dhow_error err;
     dhowi_error_init(&err);
+    int64_t begin = dhowi_host_span_begin(stream->device->context);
     int32_t code = stream->device->api->stream_sync(stream->native, &err);
+    end_wait(stream->device, begin);
     if (code == DHOW_OK) {
         dhowi_timeline_complete(timeline, tail);
         return DHOW_OK;

@@ -21,5 +21,6 @@
 #include "dhow/status.h"
 #include "dhow/stream.h"
 #include "dhow/tensor.h"
+#include "dhow/trace.h"
 
 #endif /* DHOW_H_ */

@@ -151,6 +151,7 @@ static union {
     dhow_sink *sink;
     dhow_parallel *parallel;
     dhow_parallel_member member;
+    dhow_trace_stats trace;
     float data[6];
 } out;
 
@@ -348,6 +349,11 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(predict_model, MODEL, 0, dhow_predict(B, g.of[LOADER], g.of[SINK]))                          \
     X(predict_loader, LOADER, 0, dhow_predict(g.of[MODEL], B, g.of[SINK]))                         \
     X(predict_sink, SINK, 0, dhow_predict(g.of[MODEL], g.of[LOADER], B))                           \
+    X(trace_start, CONTEXT, 0, dhow_trace_start(B, 0))                                             \
+    X(trace_stop, CONTEXT, 0, dhow_trace_stop(B))                                                  \
+    X(trace_save, CONTEXT, 0, dhow_trace_save(B, g_path))                                          \
+    X(trace_stats, CONTEXT, 0, dhow_trace_get_stats(B, &out.trace))                                \
+    X(trace_region, CONTEXT, 0, dhow_trace_region(B, "x", 1, 2))                                   \
     X(parallel_model, MODEL, 0,                                                                    \
       dhow_parallel_create(B, (dhow_device *const[]){g.of[DEVICE]}, 1, NULL, &out.parallel))       \
     X(parallel_device, DEVICE, 0,                                                                  \
@@ -517,6 +523,7 @@ Test(handles, functions_without_a_status_answer_for_bad_handles) {
     cr_assert_str_empty(dhow_module_log());
     cr_assert_eq(dhow_last_native_code(), 0);
     cr_assert_not_null(dhow_version());
+    cr_assert(dhow_trace_now() > 0);
 }
 
 Test(handles, numbers_that_are_no_status_or_dtype_have_names_too) {

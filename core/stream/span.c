@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See span.h.
+ */
+#include "stream/span.h"
+
+#include "base/alloc.h"
+
+enum { TIMERS = 1024 }; /* pieces of work of a device that may be under way */
+
+/* Two events around a piece of work. */
+typedef struct dhowi_timer {
+    void *begin, *end;
+    dhowi_trace_record *record; /* NULL: free */
+    bool closed;                /* both are recorded */
+} dhowi_timer;
+
+/* Timers are used in turn, so the oldest is behind the newest. */
+typedef struct device_timers {
+    pthread_mutex_t mutex;
+    void *base; /* an event, and when it was reached; NULL: the device measures no time */
+    int64_t base_time;
+    dhowi_timer timers[TIMERS];
+    uint64_t oldest, next;
+} device_timers;
+
+/* ---- the device's clock ---- */
+
+static void *new_event(dhow_device *device) {
+    dhow_error err;
+    void *event = NULL;
+    dhowi_error_init(&err);
+    int32_t code =
+        device->api->event_create(dhowi_device_native(device), DHOW_EVENT_TIMING, &event, &err);
+    return code == DHOW_OK ? event : NULL;
+}
+
+/* On an idle stream an event is reached as soon as it is recorded. */
+static void find_base(dhow_device *device, device_timers *t) {
+    dhow_error err;
+    void *stream = NULL, *event = new_event(device);
+    dhowi_error_init(&err);
+    if (event == NULL) return;
+    bool known = false;
+    if (device->api->stream_create(dhowi_device_native(device), 0, &stream, &err) == DHOW_OK) {
+        /* The first record may start something in the driver. */
+        for (int i = 0; i < 2; i++) {
+            known = device->api->event_record(event, stream, &err) == DHOW_OK &&
+                    device->api->event_sync(event, &err) == DHOW_OK;
+            t->base_time = dhowi_trace_now();
+        }
+        (void)device->api->stream_sync(stream, &err);
+        device->api->stream_destroy(stream);
+    }
+    if (known) {
+        t->base = event;
+    } else {
+        device->api->event_destroy(event);
+    }
+}
+
+static void *make_timers(dhow_device *device) {
+    device_timers *t = dhowi_alloc(sizeof *t);
+    if (t == NULL) return NULL;
+    pthread_mutex_init(&t->mutex, NULL);
+    find_base(device, t);
+    return t;
+}
+
+static bool since_base(dhow_device *device, const device_timers *t, void *event, int64_t *out) {
+    dhow_error err;
+    int64_t nanoseconds = 0;
+    dhowi_error_init(&err);
+    if (device->api->event_elapsed(t->base, event, &nanoseconds, &err) != DHOW_OK) return false;
+    *out = t->base_time + nanoseconds;
+    return true;
+}
+
+/* Under the mutex: the timer's work is over. */
+static void read_timer(dhow_device *device, const device_timers *t, dhowi_timer *timer) {
+    dhowi_trace_record *r = timer->record;
+    int64_t begin, end;
+    if (since_base(device, t, timer->begin, &begin) && since_base(device, t, timer->end, &end)) {
+        r->device_begin = begin;
+        r->device_end = end;
+    }
+    dhowi_trace_done(r);
+    timer->record = NULL;
+}
+
+/* Under the mutex: reads the timers of ended work, from the oldest on. */
+static void harvest(dhow_device *device, device_timers *t, bool wait) {
+    dhow_error err;
+    for (; t->oldest < t->next; t->oldest++) {
+        dhowi_timer *timer = &t->timers[t->oldest % TIMERS];
+        if (timer->record == NULL) continue; /* given up */
+        if (!timer->closed) return;
+        dhowi_error_init(&err);
+        if (wait) {
+            (void)device->api->event_sync(timer->end, &err);
+        } else if (device->api->event_query(timer->end, &err) == DHOW_NOT_READY) {
+            return;
+        }
+        read_timer(device, t, timer);
+    }
+}
+
+static void end_timers(void *owner, void *data) {
+    dhow_device *device = owner;
+    device_timers *t = data;
+    harvest(device, t, true);
+    for (int i = 0; i < TIMERS; i++) {
+        if (t->timers[i].begin != NULL) device->api->event_destroy(t->timers[i].begin);
+        if (t->timers[i].end != NULL) device->api->event_destroy(t->timers[i].end);
+    }
+    if (t->base != NULL) device->api->event_destroy(t->base);
+    pthread_mutex_destroy(&t->mutex);
+    dhowi_free(t);
+}
+
+static device_timers *timers_of(dhow_device *device) {
+    return dhowi_device_attach(device, DHOWI_ATTACH_TIMERS, make_timers, end_timers);
+}
+
+/* A timer for a record, or NULL when there is none. */
+static dhowi_timer *take_timer(dhow_device *device, device_timers *t, dhowi_trace_record *record) {
+    dhowi_timer *timer = NULL;
+    pthread_mutex_lock(&t->mutex);
+    if (t->next - t->oldest == TIMERS) harvest(device, t, false);
+    if (t->next - t->oldest < TIMERS) {
+        timer = &t->timers[t->next % TIMERS];
+        if (timer->begin == NULL) timer->begin = new_event(device);
+        if (timer->end == NULL) timer->end = new_event(device);
+        if (timer->begin != NULL && timer->end != NULL) {
+            timer->record = record;
+            timer->closed = false;
+            t->next++;
+        } else {
+            timer = NULL;
+        }
+    }
+    pthread_mutex_unlock(&t->mutex);
+    return timer;
+}
+
+/* ---- spans ---- */
+
+static dhowi_trace *trace_of(dhow_context *context) {
+    return atomic_load_explicit(&context->trace, memory_order_acquire);
+}
+
+void dhowi_span_open(dhow_stream *stream, dhowi_trace_kind kind, const char *name, uint64_t bytes,
+                     const char *path) {
+    dhow_device *device = stream->device;
+    dhowi_trace *trace = trace_of(device->context);
+    dhowi_span_end(stream);
+    if (stream->recording != NULL) return; /* nothing runs */
+    dhowi_trace_record *r = dhowi_trace_add(trace, kind, (uint16_t)device->place, name);
+    if (r == NULL) return;
+    r->stream = stream->number;
+    r->bytes = bytes;
+    r->path = path;
+    stream->span = (dhowi_span){.record = r};
+    if (!dhowi_device_is_host(device)) {
+        dhow_error err;
+        device_timers *t = timers_of(device);
+        dhowi_error_init(&err);
+        if (t != NULL && t->base != NULL) stream->span.timer = take_timer(device, t, r);
+        if (stream->span.timer == NULL) {
+            atomic_fetch_add_explicit(&trace->untimed, 1, memory_order_relaxed);
+        } else {
+            (void)device->api->event_record(stream->span.timer->begin, stream->native, &err);
+        }
+    }
+    r->begin = dhowi_trace_now();
+}
+
+void dhowi_span_close(dhow_stream *stream) {
+    dhow_device *device = stream->device;
+    dhowi_trace_record *r = stream->span.record;
+    dhowi_timer *timer = stream->span.timer;
+    r->end = dhowi_trace_now();
+    stream->span = (dhowi_span){0};
+    if (timer == NULL) {
+        dhowi_trace_done(r);
+        return;
+    }
+    dhow_error err;
+    dhowi_error_init(&err);
+    (void)device->api->event_record(timer->end, stream->native, &err);
+    device_timers *t = timers_of(device);
+    pthread_mutex_lock(&t->mutex);
+    timer->closed = true;
+    pthread_mutex_unlock(&t->mutex);
+}
+
+void dhowi_host_span_end(dhow_context *context, int64_t begin, dhowi_trace_kind kind,
+                         const char *name, uint64_t bytes, const char *path) {
+    if (begin == 0) return;
+    int64_t end = dhowi_trace_now();
+    dhowi_trace_record *r = dhowi_trace_add(trace_of(context), kind, DHOWI_TRACE_HOST, name);
+    if (r == NULL) return;
+    r->begin = begin;
+    r->end = end;
+    r->bytes = bytes;
+    r->path = path;
+    dhowi_trace_done(r);
+}
+
+void dhowi_spans_finish(dhow_context *context) {
+    for (uint32_t i = 0; i < context->device_count; i++) {
+        dhow_device *device = context->devices[i];
+        device_timers *t = dhowi_device_attached(device, DHOWI_ATTACH_TIMERS);
+        if (t == NULL) continue;
+        pthread_mutex_lock(&t->mutex);
+        harvest(device, t, true);
+        pthread_mutex_unlock(&t->mutex);
+    }
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One trace of everything that all devices do: kernels, copies, steps of models, replayed graphs,
+ * allocations and waits on one clock, in the format that Perfetto and chrome://tracing open.
+ *
+ * `DHOW_TRACE=out.json program` traces a program as it is, from the creation of its context to the
+ * end, when the file is written; a second context of the process writes out.2.json. These functions
+ * do the same for parts of a program.
+ */
+#ifndef DHOW_TRACE_H_
+#define DHOW_TRACE_H_
+
+#include "dhow/context.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What a trace holds. */
+typedef struct dhow_trace_stats {
+    uint64_t recorded; /**< records */
+    uint64_t dropped;  /**< records for which there was no room */
+    uint64_t untimed;  /**< work whose time on the device is not known: the device measures none, or
+                          too much was under way at once. The host's times are there */
+} dhow_trace_stats;
+
+/**
+ * Begins to record, or goes on after dhow_trace_stop().
+ *
+ * @param capacity  records that there is room for, 128 bytes each; 0 stands for 2^20. What the
+ * first call of a context says counts
+ * @return INVALID_ARGUMENT, OUT_OF_MEMORY
+ *
+ * Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_trace_start(dhow_context *context, uint64_t capacity);
+
+/**
+ * Ends recording; records stay.
+ *
+ * @return INVALID_ARGUMENT
+ *
+ * Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_trace_stop(dhow_context *context);
+
+/**
+ * Writes all records so far as a JSON file, which appears whole or not at all.
+ *
+ * @return INVALID_ARGUMENT (no trace was started), IO_ERROR
+ *
+ * Threads: any. Blocks: until traced work has ended, and while it writes.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_trace_save(dhow_context *context, const char *path);
+
+/**
+ * What has been recorded so far.
+ *
+ * @return INVALID_ARGUMENT
+ *
+ * Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_trace_get_stats(const dhow_context *context,
+                                                         dhow_trace_stats *out);
+
+/** Nanoseconds of the trace's clock, CLOCK_MONOTONIC. Threads: any. Blocks: no. */
+DHOW_API int64_t dhow_trace_now(void);
+
+/**
+ * Adds a region of the program's own, on the calling thread's track. Nothing happens while no trace
+ * is recorded.
+ *
+ * @param name   copied, the first 55 bytes
+ * @param begin  of dhow_trace_now()
+ * @param end    the same, not before begin
+ * @return INVALID_ARGUMENT
+ *
+ * Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_trace_region(dhow_context *context, const char *name,
+                                                      int64_t begin, int64_t end);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DHOW_TRACE_H_ */
