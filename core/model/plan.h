@@ -107,6 +107,8 @@ dhow_status dhowi_record_elsewhere(dhowi_segment *seg, dhow_stream *stream, dhow
 dhow_status dhowi_use_blocks(dhowi_lowering *b, uint32_t first_step);
 /* Gives a map that spells an activation its name, see recognise.c. */
 void dhowi_recognise(dhowi_step *s, dhow_dtype dtype);
+/* Makes one step of a normalisation spelt in several, see recognise_norm.c. */
+dhow_status dhowi_recognise_norms(dhowi_lowering *b, uint32_t first_step);
 /* Joins steps, see fuse.c. */
 dhow_status dhowi_fuse(dhowi_lowering *b, uint32_t first_step);
 
