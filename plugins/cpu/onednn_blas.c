@@ -3,7 +3,8 @@
  * "dhow.blas/1" over oneDNN. A constant b is packed and goes with its bias, residual and activation
  * through the matmul primitive. dnnl_sgemm beats that on plain layouts when there is nothing to
  * add, and by up to two times for a few rows whatever there is: what has to be added to so little
- * is added afterwards.
+ * is added afterwards. Where bf16 is asked for inside f32 and the processor multiplies it, a
+ * constant b is packed as bf16, once, and a becomes bf16 in the workspace.
  */
 #include <string.h>
 
@@ -19,6 +20,8 @@ typedef struct blas_plan {
     const onednn_library *dnnl;
     int threads;
     int sgemm;
+    int narrow;             /* a and b are multiplied as bf16 */
+    uint64_t narrow_offset; /* of a in the workspace */
     int residual_index;
     onednn_md plain_b, packed_b;
     onednn_primitive primitive;
@@ -71,19 +74,20 @@ typedef struct blas_mds {
 static dnnl_status_t describe(const dhow_blas_desc *desc, blas_plan *plan, blas_mds *mds) {
     const int64_t m = desc->m, n = desc->n, k = desc->k;
     const dnnl_data_type_t type_b = onednn_type(desc->dtype_b), type_c = onednn_type(desc->dtype_c);
+    const dnnl_data_type_t type_a = plan->narrow ? dnnl_bf16 : onednn_type(desc->dtype_a);
     const int64_t batch_b = batch_of(desc, desc->stride_b);
     const int rank = desc->batch == 1 ? 2 : 3;
     dnnl_status_t status =
         matrix_md(&mds->a, desc, batch_of(desc, desc->stride_a), m, k, desc->lda, desc->stride_a,
-                  (desc->flags & DHOW_BLAS_TRANSPOSE_A) != 0, onednn_type(desc->dtype_a));
+                  (desc->flags & DHOW_BLAS_TRANSPOSE_A) != 0, type_a);
     if (status == dnnl_success) {
         status = matrix_md(&plan->plain_b, desc, batch_b, k, n, desc->ldb, desc->stride_b,
                            (desc->flags & DHOW_BLAS_TRANSPOSE_B) != 0, type_b);
     }
     if (status == dnnl_success && (desc->flags & DHOW_BLAS_CONSTANT_B)) {
         const dnnl_dims_t flat = {k, n}, deep = {batch_b, k, n};
-        status =
-            onednn_md_tagged(&mds->b, rank, rank == 2 ? flat : deep, type_b, dnnl_format_tag_any);
+        status = onednn_md_tagged(&mds->b, rank, rank == 2 ? flat : deep,
+                                  plan->narrow ? dnnl_bf16 : type_b, dnnl_format_tag_any);
     }
     if (status == dnnl_success) {
         status = matrix_md(&mds->c, desc, desc->batch, m, n, desc->ldc, desc->stride_c, 0, type_c);
@@ -141,6 +145,11 @@ static dnnl_status_t make_primitive(blas_plan *plan, uint64_t *out_workspace_byt
     if (status == dnnl_success) status = make_operands(plan, &mds);
     if (status == dnnl_success) {
         *out_workspace_bytes = dnnl->dnnl_memory_desc_get_size(MD(mds.scratch));
+        if (plan->narrow) {
+            plan->narrow_offset = (*out_workspace_bytes + 63) / 64 * 64;
+            *out_workspace_bytes =
+                plan->narrow_offset + (uint64_t)desc->m * (uint64_t)desc->k * sizeof(uint16_t);
+        }
         if (constant && !dnnl->dnnl_memory_desc_equal(MD(plan->packed_b), MD(plan->plain_b))) {
             *out_packed_bytes = dnnl->dnnl_memory_desc_get_size(MD(plan->packed_b));
         }
@@ -153,6 +162,33 @@ static dnnl_status_t make_primitive(blas_plan *plan, uint64_t *out_workspace_byt
     onednn_md_release(&mds.bias);
     onednn_md_release(&mds.scratch);
     return status;
+}
+
+/* One dense a against a constant b, on a processor that multiplies bf16 itself. */
+static int fits_narrow(const dhow_blas_desc *desc) {
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx512bf16") && desc->compute == DHOW_BF16 &&
+           desc->dtype_a == DHOW_F32 && desc->dtype_b == DHOW_F32 && desc->dtype_c == DHOW_F32 &&
+           (desc->flags & DHOW_BLAS_CONSTANT_B) && !(desc->flags & DHOW_BLAS_TRANSPOSE_A) &&
+           desc->batch == 1 && desc->lda == desc->k;
+#else
+    (void)desc;
+    return 0;
+#endif
+}
+
+/* As bf16 where that is possible, else as it is. */
+static dnnl_status_t make_best(blas_plan *plan, uint64_t *out_workspace_bytes,
+                               uint64_t *out_packed_bytes) {
+    plan->narrow = fits_narrow(&plan->desc);
+    dnnl_status_t status = make_primitive(plan, out_workspace_bytes, out_packed_bytes);
+    if (status == dnnl_success || !plan->narrow) return status;
+    onednn_primitive_release(&plan->primitive);
+    onednn_md_release(&plan->plain_b);
+    onednn_md_release(&plan->packed_b);
+    plan->narrow = 0;
+    *out_workspace_bytes = *out_packed_bytes = 0;
+    return make_primitive(plan, out_workspace_bytes, out_packed_bytes);
 }
 
 static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **out_plan,
@@ -191,7 +227,7 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
     plan->threads = products < ALONE_BELOW ? 1 : device->threads;
     if (!sgemm) {
         const int before = onednn_threads_enter(plan->threads);
-        const dnnl_status_t status = make_primitive(plan, out_workspace_bytes, out_packed_bytes);
+        const dnnl_status_t status = make_best(plan, out_workspace_bytes, out_packed_bytes);
         onednn_threads_leave(before);
         if (status != dnnl_success) {
             blas_destroy(plan);
@@ -234,6 +270,21 @@ static void finish_rows(const blas_plan *plan, float *c, const float *bias, cons
     }
 }
 
+/* a as bf16 into the workspace. */
+static void narrow_rows(const blas_plan *plan, const float *a, uint16_t *to) {
+    enum { PART = 1 << 14 };
+    const k_info *cast = dhow_cpu_kernel("cast_f32_bf16", plan->device->isa);
+    const int64_t count = plan->desc.m * plan->desc.k, parts = (count + PART - 1) / PART;
+#pragma omp parallel for num_threads(plan->threads) if (parts > 1)
+    for (int64_t i = 0; i < parts; i++) {
+        long long n = i + 1 < parts ? PART : count - i * PART;
+        const float *from = a + i * PART;
+        uint16_t *part = to + i * PART;
+        void *argv[] = {&from, &part, &n};
+        cast->run(0, 1, argv);
+    }
+}
+
 static int32_t run_sgemm(blas_plan *plan, const float *a, const float *b, float *c,
                          dhow_error *err) {
     const dhow_blas_desc *desc = &plan->desc;
@@ -268,6 +319,11 @@ static int32_t blas_run(void *handle, void *stream, dhow_buffer a, dhow_buffer b
     }
     void *addresses[ONEDNN_OPERANDS] = {address(a), address(b), address(c), address(workspace)};
     int count = 4;
+    if (plan->narrow) {
+        char *room = address(workspace);
+        narrow_rows(plan, address(a), (uint16_t *)(void *)(room + plan->narrow_offset));
+        addresses[0] = room + plan->narrow_offset;
+    }
     if (plan->desc.flags & DHOW_BLAS_BIAS) addresses[count++] = address(bias);
     if (plan->residual_index >= 0) addresses[count++] = address(residual);
     return onednn_primitive_run(&plan->primitive, plan->device, plan->threads, addresses, err);

@@ -81,6 +81,36 @@ Test(precision, a_plan_made_in_one_precision_is_not_replayed_in_another) {
     dhow_tensor_release(w);
 }
 
+/* Weights packed as bf16, where the processor has it: close to f32, whatever follows the product.
+ */
+Test(precision, bf16_is_close_to_f32_with_bias_activation_and_residual) {
+    static float y[2][ROWS * OUT];
+    dhow_tensor *x = numbers(ROWS, IN, 5), *w = numbers(OUT, IN, 6);
+    dhow_model *m;
+    dhow_model_value v, h;
+    cr_assert_eq(dhow_model_create(g_context, &m), DHOW_OK);
+    cr_assert_eq(dhow_model_input(m, "x", DHOW_F32, DHOW_SHAPE(ROWS, IN), &v), DHOW_OK);
+    cr_assert_eq(dhow_model_linear(m, "fc", v, IN, OUT, 1, &h), DHOW_OK);
+    cr_assert_eq(dhow_model_gelu(m, h, &h), DHOW_OK);
+    cr_assert_eq(dhow_model_linear(m, "fc2", h, OUT, OUT, 0, &v), DHOW_OK);
+    cr_assert_eq(dhow_model_add(m, v, h, &v), DHOW_OK);
+    cr_assert_eq(dhow_model_output(m, "y", v), DHOW_OK);
+    cr_assert_eq(dhow_model_set_parameter(m, "fc.weight", w), DHOW_OK);
+    dhow_tensor *w2 = numbers(OUT, OUT, 7);
+    cr_assert_eq(dhow_model_set_parameter(m, "fc2.weight", w2), DHOW_OK);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(dhow_device_set_precision(g_cpu, i == 0 ? DHOW_F32 : DHOW_BF16), DHOW_OK);
+        for (int run_twice = 0; run_twice < 2; run_twice++) run(m, x, y[i]);
+    }
+    for (int i = 0; i < ROWS * OUT; i++)
+        cr_assert(fabsf(y[0][i] - y[1][i]) < 0.05f, "%d: %g in f32, %g in bf16", i, (double)y[0][i],
+                  (double)y[1][i]);
+    dhow_model_release(m);
+    dhow_tensor_release(x);
+    dhow_tensor_release(w);
+    dhow_tensor_release(w2);
+}
+
 /* The device is the same for all models: one made in bf16 is exact again afterwards. */
 Test(precision, a_model_first_run_in_bf16_gives_f32_results_in_f32) {
     static float y[ROWS * OUT], a[ROWS * IN], b[OUT * IN];
