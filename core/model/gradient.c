@@ -341,7 +341,7 @@ static dhow_status walk_node(reverser *r, const dhowi_node *n) {
 
 static void find_leads(reverser *r, const dhowi_node *nodes, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
-        bool leads = false;
+        bool leads = nodes[i].branch[0] != NULL; /* what branches read is not among the inputs */
         for (uint32_t k = 0; k < nodes[i].in_count; k++)
             leads = leads || (nodes[i].in[k] >= 0 && r->leads[nodes[i].in[k]]);
         for (uint32_t k = 0; k < nodes[i].out_count && leads; k++)

@@ -418,6 +418,18 @@ static dhow_status import_outputs(importer *im, const scope *s, dhowi_graph *gra
     return DHOW_OK;
 }
 
+/* The inputs of a body are values that its node gives. */
+static dhow_status import_body_inputs(importer *im, scope *s, dhowi_graph *graph) {
+    static const dhowi_spec unknown = {.rank = -1};
+    const dhowi_onnx_graph *g = s->graph;
+    graph->inputs = dhowi_arena_array(&im->model->arena, g->input_count, sizeof *graph->inputs);
+    if (graph->inputs == NULL) return dhowi_fail_memory("model");
+    for (uint32_t i = 0; i < g->input_count; i++)
+        DHOWI_TRY(new_name(im, s, g->inputs[i].name, DHOWI_VALUE_RESULT, &unknown, -1,
+                           &graph->inputs[graph->input_count++]));
+    return DHOW_OK;
+}
+
 static dhow_status import_graph(importer *im, const scope *outer, const dhowi_onnx_graph *source,
                                 dhowi_graph *graph) {
     scope s;
@@ -427,8 +439,7 @@ static dhow_status import_graph(importer *im, const scope *outer, const dhowi_on
         status = add_initializer(im, &s, &source->initializers[i]);
     for (uint32_t i = 0; i < source->input_count && status == DHOW_OK && outer == NULL; i++)
         status = add_input(im, &s, &source->inputs[i]);
-    if (outer != NULL && source->input_count > 0 && status == DHOW_OK)
-        status = dhowi_fail(DHOW_UNSUPPORTED, "a branch with inputs: loops are not supported");
+    if (outer != NULL && status == DHOW_OK) status = import_body_inputs(im, &s, graph);
     if (status == DHOW_OK) status = add_results(im, &s);
     if (status == DHOW_OK) status = import_nodes(im, &s, graph);
     if (status == DHOW_OK) status = import_outputs(im, &s, graph);

@@ -27,6 +27,7 @@ void dhowi_lowering_end(dhowi_lowering *b) {
         dhow_tensor_release(b->items[i].resident);
         dhow_datum_release(b->items[i].texts);
     }
+    while (b->frames != NULL) dhowi_close_frame(b);
     dhowi_free(b->items);
     dhowi_free(b->steps);
     dhowi_free(b->buffers);

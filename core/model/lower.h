@@ -46,6 +46,9 @@ typedef struct dhowi_step {
 
 enum { DHOWI_MAX_OUTPUTS_OF_NODE = 64 };
 
+/* A loop that a plan is in the middle of, see lower_loop.c. */
+typedef struct dhowi_frame dhowi_frame;
+
 typedef struct dhowi_lowering {
     dhow_model *model;
     dhow_device *device;
@@ -60,6 +63,8 @@ typedef struct dhowi_lowering {
     uint32_t result_count, result_capacity;
     uint64_t host_limit, folded_bytes, fixed_bytes; /* see lower_limit.c */
     bool free_of_limit;
+    dhowi_frame *frames; /* the innermost first */
+    uint32_t looped_nodes;
     int32_t wanted;
     bool dry; /* no values of inputs are at hand */
     /* the node being lowered */
@@ -211,6 +216,8 @@ dhow_status dhowi_lower_node(dhowi_lowering *b, const dhowi_node *node);
 dhow_status dhowi_lower_branch(dhowi_lowering *b, const dhowi_graph *graph);
 /* An item for a value of the model, made on first use. */
 dhow_status dhowi_ref_of(dhowi_lowering *b, int32_t value, int32_t *out);
+/* Ends the innermost loop. */
+void dhowi_close_frame(dhowi_lowering *b);
 void dhowi_lowering_end(dhowi_lowering *b);
 
 /* Room for another element. */

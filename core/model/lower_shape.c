@@ -336,7 +336,7 @@ dhow_status dhowi_lower_if(dhowi_lowering *b) {
     int64_t condition;
     DHOWI_TRY(dhowi_ints(b, b->in[0], &condition, 1, &count));
     const dhowi_graph *branch = node->branch[condition != 0 ? 0 : 1];
-    if (branch == NULL || branch->output_count < out_count)
+    if (branch == NULL || branch->output_count < out_count || branch->input_count > 0)
         DHOWI_REFUSE("its branch has too few outputs");
     DHOWI_TRY(dhowi_lower_branch(b, branch));
     int32_t refs[DHOWI_MAX_OUTPUTS_OF_NODE];

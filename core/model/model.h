@@ -45,14 +45,14 @@ typedef struct dhowi_node {
     int32_t opset;
     int32_t *in, *out; /* values, -1 for one not given */
     uint32_t in_count, out_count;
-    dhowi_graph *branch[2]; /* of If: then, else */
+    dhowi_graph *branch[2]; /* of If: then, else; or the body of a loop */
     dhow_tensor *fused[2];  /* weight and bias with what follows the node folded in */
 } dhowi_node;
 
 struct dhowi_graph {
     dhowi_node *nodes;
-    int32_t *outputs;
-    uint32_t node_count, node_capacity, output_count;
+    int32_t *inputs, *outputs; /* inputs: of a body */
+    uint32_t node_count, node_capacity, input_count, output_count;
 };
 
 enum { DHOWI_SCOPE = 256, DHOWI_SCOPES = 16 };

@@ -204,8 +204,9 @@ static const dhowi_operator k_operators[] = {
     ROW("QLinearMatMul", 10, LATEST, qlinear_matmul, 0, 8, 8),
     ROW("QuantizeLinear", 10, LATEST, quantize, 0, 2, 3),
 
-    /* sequences, optional values, texts */
+    /* loops, sequences, optional values, texts */
     WIDE("ConcatFromSequence", 11, concat_from_sequence, 0, 1, 1, LISTS),
+    WIDE("Loop", 1, loop, 0, 0, MANY, ANY),
     WIDE("Optional", 15, optional, 0, 0, 1, ANY),
     WIDE("OptionalGetElement", 15, optional_get, 0, 1, 1, ANY),
     WIDE("OptionalHasElement", 15, optional_has, 0, 0, 1, ANY),
@@ -215,6 +216,7 @@ static const dhowi_operator k_operators[] = {
     WIDE("SequenceErase", 11, sequence_erase, 0, 1, 2, LISTS),
     WIDE("SequenceInsert", 11, sequence_insert, 0, 2, 3, LISTS | TEXTS),
     WIDE("SequenceLength", 11, sequence_length, 0, 1, 1, LISTS),
+    WIDE("SequenceMap", 17, sequence_map, 0, 1, MANY, LISTS | TEXTS),
     WIDE("SplitToSequence", 11, split_to_sequence, 0, 1, 2, 0),
     WIDE("StringNormalizer", 10, string_normalizer, 0, 1, 1, TEXTS),
 

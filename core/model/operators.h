@@ -43,6 +43,8 @@ dhowi_lower_fn dhowi_lower_sequence_empty, dhowi_lower_sequence_construct,
     dhowi_lower_sequence_insert, dhowi_lower_sequence_erase, dhowi_lower_sequence_at,
     dhowi_lower_sequence_length, dhowi_lower_split_to_sequence, dhowi_lower_concat_from_sequence,
     dhowi_lower_optional, dhowi_lower_optional_has, dhowi_lower_optional_get;
+/* lower_loop.c */
+dhowi_lower_fn dhowi_lower_loop, dhowi_lower_sequence_map;
 /* lower_text.c */
 dhowi_lower_fn dhowi_lower_string_normalizer;
 /* gradient.c */

@@ -10,7 +10,9 @@
 static dhow_status copy_graph(dhow_model *m, const dhowi_graph *from, dhowi_graph *to) {
     *to = (dhowi_graph){.node_count = from->node_count,
                         .outputs = from->outputs,
-                        .output_count = from->output_count};
+                        .output_count = from->output_count,
+                        .inputs = from->inputs,
+                        .input_count = from->input_count};
     to->nodes = dhowi_arena_array(&m->arena, from->node_count, sizeof *to->nodes);
     if (to->nodes == NULL) return dhowi_fail_memory("model");
     if (from->node_count > 0) memcpy(to->nodes, from->nodes, from->node_count * sizeof *to->nodes);
