@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/places.h"
 #include "base/size.h"
 
 enum { SLAB_OBJECTS = 64 };
@@ -25,6 +26,7 @@ typedef struct pool {
     pthread_mutex_t mutex;
     slab *slabs; /* keeps them reachable for leak checkers */
     free_object *free;
+    size_t stride; /* of the objects in a slab */
     int64_t live;
 } pool;
 
@@ -40,6 +42,7 @@ static bool grow(pool *p, size_t bytes) {
     slab *s = (slab *)(void *)memory;
     s->next = p->slabs;
     p->slabs = s;
+    p->stride = stride;
     for (size_t i = SLAB_OBJECTS; i-- > 0;) {
         free_object *object = (free_object *)(void *)(memory + 64 + i * stride);
         memset(object, 0, stride);
@@ -69,6 +72,7 @@ void *dhowi_handle_new_keeping(dhowi_handle_kind kind, size_t bytes, size_t kept
     memset((char *)object + from, 0, bytes - from);
     atomic_store_explicit(&object->handle.references, 1, memory_order_relaxed);
     atomic_store_explicit(&object->handle.magic, DHOWI_MAGIC(kind), memory_order_release);
+    if (dhowi_places_kept()) dhowi_place_made(object);
     return object;
 }
 
@@ -76,6 +80,7 @@ void dhowi_handle_free(dhowi_handle_kind kind, void *memory) {
     pool *p = &g_pools[kind];
     free_object *object = memory;
     atomic_store_explicit(&object->handle.magic, 0, memory_order_relaxed);
+    if (dhowi_places_kept()) dhowi_place_released(object);
     pthread_mutex_lock(&p->mutex);
     object->next = p->free;
     p->free = object;
@@ -89,6 +94,19 @@ int64_t dhowi_handle_live(dhowi_handle_kind kind) {
     int64_t live = p->live;
     pthread_mutex_unlock(&p->mutex);
     return live;
+}
+
+void dhowi_handle_each(dhowi_handle_kind kind, void (*fn)(void *user, const void *object),
+                       void *user) {
+    pool *p = &g_pools[kind];
+    pthread_mutex_lock(&p->mutex);
+    for (const slab *s = p->slabs; s != NULL; s = s->next) {
+        for (size_t i = 0; i < SLAB_OBJECTS; i++) {
+            const void *object = (const char *)s + 64 + i * p->stride;
+            if (dhowi_handle_is(object, kind)) fn(user, object);
+        }
+    }
+    pthread_mutex_unlock(&p->mutex);
 }
 
 int64_t dhowi_handle_slabs(void) {
@@ -115,9 +133,11 @@ dhow_status dhowi_handle_reject(const void *object, dhowi_handle_kind kind, cons
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is NULL, a %s is needed", function, name,
                           text);
     }
+    char place[2 * DHOWI_PLACE_BYTES] = "";
+    if (dhowi_places_kept()) (void)dhowi_place_text(object, place, sizeof place);
     return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                      "%s: %s is no live %s; was it released, or is it something else?", function,
-                      name, text);
+                      "%s: %s is no live %s; was it released, or is it something else?%s", function,
+                      name, text, place);
 }
 
 /* ---- fork ---- */

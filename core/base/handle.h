@@ -55,6 +55,9 @@ void *dhowi_handle_new_keeping(dhowi_handle_kind kind, size_t bytes, size_t kept
 void dhowi_handle_free(dhowi_handle_kind kind, void *object);
 /* Living objects of a kind. For tests and DHOW_VALIDATE. */
 int64_t dhowi_handle_live(dhowi_handle_kind kind);
+/* Calls fn for each of them; none begins or ends meanwhile. */
+void dhowi_handle_each(dhowi_handle_kind kind, void (*fn)(void *user, const void *object),
+                       void *user);
 /* Blocks of memory that the pools hold for good. For tests. */
 int64_t dhowi_handle_slabs(void);
 const char *dhowi_handle_kind_name(dhowi_handle_kind kind);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/places.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "device/device.h"
@@ -172,6 +173,7 @@ static dhow_status init_context(dhow_context *context, const dhow_context_option
     DHOWI_TRY(read_log_level(&context->log));
     DHOWI_TRY(read_threads(options->num_threads, &context->log, &how.cpu_threads));
     DHOWI_TRY(read_validate(&context->validate));
+    if (context->validate) atomic_fetch_add(&dhowi_places_users, 1);
     DHOWI_TRY(dhowi_disk_cache_init(&context->cache, cache, &context->log));
     if (choice != NULL) {
         if (dhowi_device_check_spec(choice) != DHOW_OK) {
@@ -213,7 +215,9 @@ static void end_context(dhow_context *context) {
     dhowi_free(context->devices);
     dhowi_free(context->device_choice);
     pthread_mutex_destroy(&context->mutex);
+    bool validate = context->validate;
     dhowi_handle_free(DHOWI_CONTEXT, context);
+    if (validate) dhowi_places_leave();
 }
 
 dhow_status dhow_context_create(const dhow_context_options *options, dhow_context **out) {
@@ -244,11 +248,27 @@ void dhowi_context_drop(dhow_context *context) {
     if (dhowi_handle_drop(&context->handle)) end_context(context);
 }
 
+typedef struct living {
+    const dhow_context *context;
+    dhowi_handle_kind kind;
+    uint32_t told;
+} living;
+
+static void report_object(void *user, const void *object) {
+    enum { MAX_TOLD = 16 };
+    living *l = user;
+    char place[2 * DHOWI_PLACE_BYTES];
+    if (l->told++ >= MAX_TOLD) return;
+    dhowi_log_line(&l->context->log, DHOW_LOG_WARN, "  a %s lives%s",
+                   dhowi_handle_kind_name(l->kind), dhowi_place_text(object, place, sizeof place));
+}
+
 /* DHOW_VALIDATE: a program that gives up its context while it holds objects has most likely
  * forgotten them. */
 static void report_living(const dhow_context *context) {
     char story[512];
     dhowi_text text = DHOWI_TEXT(story);
+    living l = {.context = context};
     for (int kind = DHOWI_STREAM; kind < DHOWI_HANDLE_KINDS; kind++) {
         int64_t live = dhowi_handle_live((dhowi_handle_kind)kind);
         /* Streams and storages are also made by dhow itself. */
@@ -260,6 +280,10 @@ static void report_living(const dhow_context *context) {
     if (text.length == 0) return;
     dhowi_log_line(&context->log, DHOW_LOG_WARN,
                    "a context was released while these objects of the process live: %s", story);
+    for (l.kind = DHOWI_EVENT; l.kind < DHOWI_HANDLE_KINDS; l.kind++) {
+        if (l.kind != DHOWI_STORAGE && l.kind != DHOWI_KERNEL)
+            dhowi_handle_each(l.kind, report_object, &l);
+    }
 }
 
 static bool drop_user(dhow_context *context, uint32_t *out_left) {

@@ -29,6 +29,7 @@ struct dhowi_pool {
 typedef struct device_memory {
     dhowi_pool memory, pinned;
     _Atomic int64_t staging;
+    _Atomic int64_t registered; /* host memory pinned in place */
 } device_memory;
 
 /* ---- size classes: up to 512 bytes in steps of 64, then eight to a doubling ---- */
@@ -319,6 +320,51 @@ dhow_status dhowi_storage_wrap(dhow_context *context, void *data, uint64_t bytes
     return DHOW_OK;
 }
 
+static pthread_mutex_t g_pin_mutex = PTHREAD_MUTEX_INITIALIZER; /* pinning is rare and slow */
+
+static dhow_status pin(dhowi_storage *s, dhow_device *device) {
+    dhow_error err;
+    dhowi_error_init(&err);
+    if (s->pinned_by != NULL) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_tensor_pin: the memory is pinned by %s",
+                          s->pinned_by->name);
+    }
+    if (dhowi_device_is_host(device) || s->bytes == 0) return DHOW_OK; /* nothing to gain */
+    DHOWI_TRY(dhowi_device_open(device));
+    device_memory *m = memory_of(device);
+    if (m == NULL) return DHOW_OUT_OF_MEMORY;
+    int32_t code = device->api->host_register(dhowi_device_native(device), s->host, s->bytes, &err);
+    if (code != DHOW_OK) return dhowi_device_failed(device, &err, code, "pinning memory in place");
+    atomic_fetch_add(&m->registered, (int64_t)s->bytes);
+    s->registered = true;
+    s->pinned_by = device;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_storage_pin(dhowi_storage *s, dhow_device *device) {
+    pthread_mutex_lock(&g_pin_mutex);
+    dhow_status status = pin(s, device);
+    pthread_mutex_unlock(&g_pin_mutex);
+    return status;
+}
+
+/* When no work uses the memory any more. */
+static void unpin(dhowi_storage *s) {
+    dhow_error err;
+    dhowi_error_init(&err);
+    if (!s->registered) return;
+    (void)dhowi_hazard_wait(&s->hazard, DHOW_ACCESS_WRITE);
+    int32_t code =
+        s->pinned_by->api->host_unregister(dhowi_device_native(s->pinned_by), s->host, &err);
+    if (code != DHOW_OK) {
+        dhowi_log_line(&s->device->context->log, DHOW_LOG_WARN, "%s: memory stays pinned: %s",
+                       s->pinned_by->name, err.message);
+    }
+    atomic_fetch_sub(&memory_of(s->pinned_by)->registered, (int64_t)s->bytes);
+    s->registered = false;
+    s->pinned_by = NULL;
+}
+
 static void end_companions(dhowi_storage *s) {
     while (s->companions != NULL) {
         dhowi_companion *c = s->companions;
@@ -358,6 +404,7 @@ void dhowi_storage_release(dhowi_storage *s) {
     dhow_context *context = s->device->context;
     end_companions(s);
     bool forked = s->device->fork_generation != dhowi_fork_generation();
+    if (!forked) unpin(s);
     if (s->pool != NULL) {
         if (!forked) back_to_pool(s);
     } else if (!forked) {
@@ -428,7 +475,7 @@ dhow_status dhow_memory_get_stats(dhow_device *device, dhow_memory_stats *out) {
     pthread_mutex_unlock(&pool->mutex);
     out->staging = (uint64_t)atomic_load(&m->staging);
     pthread_mutex_lock(&m->pinned.mutex);
-    out->pinned = m->pinned.live_bytes + out->staging;
+    out->pinned = m->pinned.live_bytes + out->staging + (uint64_t)atomic_load(&m->registered);
     pthread_mutex_unlock(&m->pinned.mutex);
     return DHOW_OK;
 }

@@ -49,6 +49,7 @@ typedef struct dhowi_storage {
     _Atomic uint64_t staged_write;
     dhowi_pool *pool; /* NULL: wrapped host memory */
     dhow_device *pinned_by;
+    bool registered; /* pinned in place, to be undone at the end */
     atomic_bool frozen, foreign;
     char label[32];
     void (*release)(void *user); /* of wrapped memory */
@@ -69,6 +70,9 @@ void dhowi_storage_release(dhowi_storage *storage);
 static inline void dhowi_storage_retain(dhowi_storage *storage) {
     dhowi_handle_retain(&storage->handle);
 }
+
+/* Pins host memory in place. */
+dhow_status dhowi_storage_pin(dhowi_storage *storage, dhow_device *device);
 
 /* What is read from the storage is what a failed copy left: its failure, or OK. */
 dhow_status dhowi_storage_readable(const dhowi_storage *storage);

@@ -2,6 +2,7 @@
  *
  * Events, see dhow/stream.h.
  */
+#include "base/places.h"
 #include "base/size.h"
 #include "stream/span.h"
 
@@ -21,6 +22,16 @@ static dhowi_mark latest(dhow_event *event) {
 static dhow_status reached(dhowi_mark mark) {
     if (mark.timeline != NULL) dhowi_timeline_complete(mark.timeline, mark.number);
     return DHOW_OK;
+}
+
+/* DHOW_VALIDATE: an event that was never recorded counts as reached, which is seldom meant. */
+static void check_recorded(dhow_event *event, const char *function) {
+    const dhow_context *context = event->device->context;
+    char place[2 * DHOWI_PLACE_BYTES];
+    if (!context->validate || event->recorded) return;
+    dhowi_log_line(&context->log, DHOW_LOG_WARN,
+                   "%s: the event was never recorded, so nothing is waited for%s", function,
+                   dhowi_place_text(event, place, sizeof place));
 }
 
 dhow_status dhow_event_create(dhow_device *device, int32_t timing, dhow_event **out) {
@@ -66,6 +77,7 @@ dhow_status dhow_event_record(dhow_event *event, dhow_stream *stream) {
     dhowi_error_init(&err);
     DHOWI_TRY(dhowi_stream_begin(stream, NULL, 0));
     int32_t code = event->device->api->event_record(event->native, stream->native, &err);
+    if (code == DHOW_OK) event->recorded = true;
     if (code == DHOW_OK && !dhowi_device_is_host(event->device)) {
         pthread_mutex_lock(&event->mutex);
         event->mark = dhowi_stream_tail(stream);
@@ -85,11 +97,13 @@ dhow_status dhow_stream_wait(dhow_stream *stream, dhow_event *event) {
                                    "dhow_stream_wait", &stream));
     DHOWI_TRY(dhowi_device_usable(stream->device));
     DHOWI_TRY(dhowi_stream_refuse_recording(stream, "a wait for an event"));
+    check_recorded(event, "dhow_stream_wait");
     return dhowi_stream_wait_event(stream, event->device, event->native, latest(event));
 }
 
 dhow_status dhow_event_sync(dhow_event *event) {
     DHOWI_TRY(check_event(event, "dhow_event_sync"));
+    check_recorded(event, "dhow_event_sync");
     dhow_error err;
     dhowi_error_init(&err);
     dhowi_mark mark = latest(event);

@@ -63,6 +63,7 @@ struct dhow_event {
     dhow_device *device;
     void *native;
     bool timing;
+    atomic_bool recorded;
     pthread_mutex_t mutex; /* mark */
     dhowi_mark mark;       /* of the latest record */
 };

@@ -111,6 +111,22 @@ dhow_status dhow_tensor_wrap(dhow_context *context, dhow_dtype dtype, int32_t ra
     return DHOW_OK;
 }
 
+dhow_status dhow_tensor_pin(dhow_tensor *tensor, dhow_device *device) {
+    static const char function[] = "dhow_tensor_pin";
+    DHOWI_TRY(dhowi_tensor_check(tensor, function, "tensor"));
+    DHOWI_TRY(dhowi_device_check(device, function));
+    char text[192];
+    if (tensor->storage->host == NULL) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the tensor is %s, not in host memory",
+                          function, dhowi_tensor_text(tensor, text, sizeof text));
+    }
+    if (tensor->storage->device->context != device->context) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: the tensor and the device belong to different contexts", function);
+    }
+    return dhowi_storage_pin(tensor->storage, device);
+}
+
 dhow_status dhow_tensor_retain(dhow_tensor *tensor) {
     DHOWI_TRY(dhowi_tensor_check(tensor, "dhow_tensor_retain", "tensor"));
     dhowi_handle_retain(&tensor->handle);

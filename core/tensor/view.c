@@ -46,6 +46,41 @@ dhow_status dhow_tensor_slice(dhow_tensor *t, int32_t dim, int64_t start, int64_
     return view_of(t, t->rank, shape, strides, offset, out);
 }
 
+dhow_status dhow_tensor_narrow(dhow_tensor *t, int32_t dim, int64_t start, int64_t length,
+                               dhow_tensor **out) {
+    static const char function[] = "dhow_tensor_narrow";
+    DHOWI_TRY(begin_view(function, t, out));
+    DHOWI_TRY(dhowi_dim_check(function, t->rank, dim, &dim));
+    if (start < 0 || length < 0 || start > t->shape[dim] || length > t->shape[dim] - start) {
+        return dhowi_fail(DHOW_OUT_OF_RANGE,
+                          "%s: %" PRId64 " indices from %" PRId64 " on, of an extent of %" PRId64,
+                          function, length, start, t->shape[dim]);
+    }
+    return dhow_tensor_slice(t, dim, start, start + length, 1, out);
+}
+
+dhow_status dhow_tensor_chunk(dhow_tensor *t, int32_t dim, uint32_t count, dhow_tensor **out) {
+    static const char function[] = "dhow_tensor_chunk";
+    if (out == NULL || count == 0)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s", function,
+                          out == NULL ? "out is NULL" : "0 chunks");
+    for (uint32_t i = 0; i < count; i++) out[i] = NULL;
+    DHOWI_TRY(dhowi_tensor_check(t, function, "tensor"));
+    DHOWI_TRY(dhowi_dim_check(function, t->rank, dim, &dim));
+    int64_t extent = t->shape[dim], each = dhowi_ceil_div(extent, count);
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t start = DHOWI_MIN(each * i, extent), stop = DHOWI_MIN(start + each, extent);
+        dhow_status status = dhow_tensor_slice(t, dim, start, stop, 1, &out[i]);
+        if (status == DHOW_OK) continue;
+        for (uint32_t k = 0; k < i; k++) {
+            dhow_tensor_release(out[k]);
+            out[k] = NULL;
+        }
+        return status;
+    }
+    return DHOW_OK;
+}
+
 dhow_status dhow_tensor_select(dhow_tensor *t, int32_t dim, int64_t index, dhow_tensor **out) {
     static const char function[] = "dhow_tensor_select";
     DHOWI_TRY(begin_view(function, t, out));

@@ -66,6 +66,20 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_copy_async(dhow_stream *stream, dhow_te
                                                     dhow_tensor *dst, uint32_t flags);
 
 /**
+ * Joins tensors along a dimension: y = [tensors[0], tensors[1], ...]. They may be on any devices.
+ *
+ * @param stream   as for dhow_copy_async(), for each of the copies; a stream must be of y's device
+ * @param tensors  `count` of them, of y's dtype and rank; their extents are y's but for `dim`,
+ * where they add up to y's
+ * @return INVALID_ARGUMENT (also where y overlaps a tensor), OUT_OF_RANGE (no such dimension), or
+ * as dhow_copy_async()
+ *
+ * Threads: any. Blocks: as dhow_copy_async().
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_cat(dhow_stream *stream, dhow_tensor *const *tensors,
+                                             uint32_t count, int32_t dim, dhow_tensor *y);
+
+/**
  * Tells how dhow_copy_async() would copy.
  *
  * @return INVALID_ARGUMENT

@@ -100,6 +100,18 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_wrap(dhow_context *context, dhow
                                                      dhow_tensor **out);
 
 /**
+ * Pins the host memory of a CPU tensor - wrapped or dhow's own - in place, so that `device` copies
+ * from and to it at full speed. It stays pinned as long as the tensor's storage lives. For memory
+ * that is copied often: pinning takes about as long as one copy.
+ *
+ * @return INVALID_ARGUMENT (the tensor is not in host memory, or is pinned already), UNSUPPORTED
+ * (the device cannot; use dhow_tensor_create_pinned()), or what the driver says
+ *
+ * Threads: one, while nobody else uses the tensor. Blocks: while the memory is pinned.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_pin(dhow_tensor *tensor, dhow_device *device);
+
+/**
  * Adds a reference.
  *
  * Threads: any. Blocks: no.
@@ -211,6 +223,30 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_native_done(dhow_tensor *tensor,
 DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_slice(dhow_tensor *tensor, int32_t dim,
                                                       int64_t start, int64_t stop, int64_t step,
                                                       dhow_tensor **out);
+
+/**
+ * `length` indices of a dimension from `start` on.
+ *
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE (no such dimension, or indices that are not there),
+ * OUT_OF_MEMORY
+ *
+ * Ownership: *out is owned. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_narrow(dhow_tensor *tensor, int32_t dim,
+                                                       int64_t start, int64_t length,
+                                                       dhow_tensor **out);
+
+/**
+ * Divides a dimension into `count` views of equal extents, the last ones shorter or of extent 0
+ * where it does not come out even: ceil(extent / count) each, as in PyTorch.
+ *
+ * @param out  `count` tensors, all or none
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
+ *
+ * Ownership: the views are owned. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_chunk(dhow_tensor *tensor, int32_t dim,
+                                                      uint32_t count, dhow_tensor **out);
 
 /**
  * One index of a dimension; the dimension disappears.

@@ -349,6 +349,13 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(predict_model, MODEL, 0, dhow_predict(B, g.of[LOADER], g.of[SINK]))                          \
     X(predict_loader, LOADER, 0, dhow_predict(g.of[MODEL], B, g.of[SINK]))                         \
     X(predict_sink, SINK, 0, dhow_predict(g.of[MODEL], g.of[LOADER], B))                           \
+    X(narrow, TENSOR, 0, dhow_tensor_narrow(B, 0, 0, 1, &out.t))                                   \
+    X(chunk, TENSOR, 0, dhow_tensor_chunk(B, 0, 1, &out.t))                                        \
+    X(pin, TENSOR, 0, dhow_tensor_pin(B, g.of[DEVICE]))                                            \
+    X(pin_device, DEVICE, 0, dhow_tensor_pin(T, B))                                                \
+    X(cat_part, TENSOR, 0, (g_in[0] = B, dhow_cat(NULL, g_in, 1, 0, T)))                           \
+    X(cat_y, TENSOR, 0, (g_in[0] = T, dhow_cat(NULL, g_in, 1, 0, B)))                              \
+    X(cat_stream, STREAM, 1, (g_in[0] = T, dhow_cat(B, g_in, 1, 0, T)))                            \
     X(trace_start, CONTEXT, 0, dhow_trace_start(B, 0))                                             \
     X(trace_stop, CONTEXT, 0, dhow_trace_stop(B))                                                  \
     X(trace_save, CONTEXT, 0, dhow_trace_save(B, g_path))                                          \

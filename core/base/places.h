@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where in the program objects were made and released, kept while a context checks (DHOW_VALIDATE).
+ * A place is the first caller outside of this library, as "program(function+0x12)" or
+ * "program+0x1234", which addr2line understands.
+ */
+#ifndef DHOWI_BASE_PLACES_H_
+#define DHOWI_BASE_PLACES_H_
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+extern atomic_int dhowi_places_users; /* contexts that check */
+static inline bool dhowi_places_kept(void) {
+    return atomic_load_explicit(&dhowi_places_users, memory_order_relaxed) > 0;
+}
+
+enum { DHOWI_PLACE_BYTES = 160 };
+
+void dhowi_place_made(const void *object);
+void dhowi_place_released(const void *object);
+/* " (made at ...)" or " (made at ..., released at ...)"; "" when nothing is known. */
+const char *dhowi_place_text(const void *object, char *buffer, size_t capacity);
+/* The end of a checking context: the last one forgets everything. */
+void dhowi_places_leave(void);
+
+#endif /* DHOWI_BASE_PLACES_H_ */

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * DHOW_VALIDATE=1: mistakes are told with the places in the program where objects were made and
+ * released.
+ */
+#include "data_fixture.h"
+
+static char g_log[4096];
+
+static void keep_log(void *user, dhow_log_level level, const char *message) {
+    (void)user;
+    (void)level;
+    size_t length = strlen(g_log);
+    (void)snprintf(g_log + length, sizeof g_log - length, "%s\n", message);
+}
+
+static dhow_context *open_checking(void) {
+    static const dhow_context_options options = {
+        .backends = "cpu", .cache_dir = "off", .log = keep_log};
+    dhow_context *context;
+    (void)setenv("DHOW_VALIDATE", "1", 1);
+    OK(dhow_context_create(&options, &context));
+    OK(dhow_device_get(context, "cpu", &g_cpu));
+    return context;
+}
+
+/* Criterion runs tests in a program of this name; what matters is that it is not libdhow.so. */
+#define WORKER "boxfort-worker"
+#define LOG_SAYS(text) cr_assert_not_null(strstr(g_log, (text)), "the log says:\n%s", g_log)
+
+Test(validate, leaks_are_told_with_the_place_where_they_were_made) {
+    dhow_context *context = open_checking();
+    dhow_tensor *kept;
+    OK(dhow_tensor_full(g_cpu, DHOW_F32, DHOW_SHAPE(3), 1, &kept));
+    dhow_context_release(context);
+    LOG_SAYS("1 of kind tensor");
+    LOG_SAYS("a tensor lives (made at " WORKER);
+    dhow_tensor_release(kept);
+}
+
+Test(validate, a_program_that_releases_everything_is_quiet) {
+    dhow_context *context = open_checking();
+    dhow_tensor *t;
+    dhow_event *event;
+    OK(dhow_tensor_full(g_cpu, DHOW_F32, DHOW_SHAPE(3), 1, &t));
+    OK(dhow_event_create(g_cpu, 0, &event));
+    OK(dhow_event_record(event, NULL));
+    OK(dhow_event_sync(event));
+    OK(dhow_stream_wait(NULL, event));
+    dhow_event_release(event);
+    dhow_tensor_release(t);
+    dhow_context_release(context);
+    cr_assert_str_empty(g_log, "%s", g_log);
+}
+
+Test(validate, use_after_release_is_told_with_both_places) {
+    dhow_context *context = open_checking();
+    dhow_tensor *t;
+    OK(dhow_tensor_full(g_cpu, DHOW_F32, DHOW_SHAPE(3), 1, &t));
+    dhow_tensor_release(t);
+    FAILS(DHOW_INVALID_ARGUMENT, dhow_tensor_retain(t));
+    SAYS("tensor is no live tensor");
+    SAYS("(made at " WORKER);
+    SAYS(", released at " WORKER);
+    dhow_context_release(context);
+}
+
+Test(validate, an_event_that_was_never_recorded_is_told) {
+    dhow_context *context = open_checking();
+    dhow_event *event;
+    OK(dhow_event_create(g_cpu, 0, &event));
+    OK(dhow_stream_wait(NULL, event));
+    LOG_SAYS(
+        "dhow_stream_wait: the event was never recorded, so nothing is waited for (made "
+        "at " WORKER);
+    dhow_event_release(event);
+    dhow_context_release(context);
+}
+
+Test(validate, without_it_nothing_is_kept_or_told) {
+    static const dhow_context_options options = {
+        .backends = "cpu", .cache_dir = "off", .log = keep_log};
+    dhow_context *context;
+    dhow_tensor *t;
+    dhow_event *event;
+    (void)setenv("DHOW_VALIDATE", "off", 1);
+    OK(dhow_context_create(&options, &context));
+    OK(dhow_device_get(context, "cpu", &g_cpu));
+    OK(dhow_event_create(g_cpu, 0, &event));
+    OK(dhow_stream_wait(NULL, event));
+    OK(dhow_tensor_full(g_cpu, DHOW_F32, DHOW_SHAPE(3), 1, &t));
+    dhow_tensor_release(t);
+    FAILS(DHOW_INVALID_ARGUMENT, dhow_tensor_retain(t));
+    cr_assert_null(strstr(dhow_last_error(), "made at"));
+    dhow_event_release(event);
+    dhow_context_release(context);
+    cr_assert_str_empty(g_log, "%s", g_log);
+}
