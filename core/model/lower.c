@@ -269,6 +269,56 @@ dhow_status dhowi_reshape(dhowi_lowering *b, int32_t x, int32_t rank, const int6
     return dhowi_view(b, x, rank, shape, strides, b->items[x].offset, out);
 }
 
+/* Dimensions that lie evenly one within the other are one run of elements; the innermost first. */
+typedef struct run_of_elements {
+    int64_t length, step;
+} run_of_elements;
+
+static int32_t runs_of(const dhowi_item *item, run_of_elements *runs) {
+    int32_t count = 0;
+    for (int32_t i = item->spec.rank - 1; i >= 0; i--) {
+        const int64_t extent = item->spec.shape[i], step = item->strides[i];
+        if (extent == 1) continue;
+        run_of_elements *last = count > 0 ? &runs[count - 1] : NULL;
+        if (last != NULL && step == last->step * last->length) {
+            last->length *= extent;
+        } else {
+            runs[count++] = (run_of_elements){extent, step};
+        }
+    }
+    return count;
+}
+
+/* The strides of a shape over the same elements in the same order; false where there are none. */
+static bool strides_for(const dhowi_item *item, int32_t rank, const int64_t *shape,
+                        int64_t *strides) {
+    run_of_elements runs[DHOW_MAX_RANK];
+    const int32_t count = runs_of(item, runs);
+    int32_t at = 0;
+    for (int32_t i = rank - 1; i >= 0; i--) {
+        strides[i] = 0;
+        if (shape[i] == 1) continue;
+        if (at < count && runs[at].length == 1) at++;
+        if (at == count || runs[at].length % shape[i] != 0) return false;
+        strides[i] = runs[at].step;
+        runs[at].step *= shape[i];
+        runs[at].length /= shape[i];
+    }
+    return true;
+}
+
+dhow_status dhowi_regroup(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t *shape,
+                          int32_t *out) {
+    const dhowi_item item = b->items[x];
+    int64_t strides[DHOW_MAX_RANK], count = 1;
+    bool fits = !item.contiguous && rank <= DHOW_MAX_RANK && dhowi_count_of(&item.spec) > 0;
+    for (int32_t i = 0; i < rank && fits; i++)
+        fits = shape[i] > 0 && dhowi_mul_i64(count, shape[i], &count);
+    if (!fits || count != dhowi_count_of(&item.spec) || !strides_for(&item, rank, shape, strides))
+        return dhowi_reshape(b, x, rank, shape, out);
+    return dhowi_view(b, x, rank, shape, strides, item.offset, out);
+}
+
 dhow_status dhowi_permute(dhowi_lowering *b, int32_t x, const int32_t *order, int32_t *out) {
     const dhowi_item item = b->items[x];
     int64_t shape[DHOW_MAX_RANK], strides[DHOW_MAX_RANK];

@@ -169,6 +169,9 @@ dhow_status dhowi_view(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t
                        const int64_t *strides, int64_t offset, int32_t *out);
 dhow_status dhowi_reshape(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t *shape,
                           int32_t *out);
+/* The same, as a view where the strides of x allow it. */
+dhow_status dhowi_regroup(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t *shape,
+                          int32_t *out);
 dhow_status dhowi_permute(dhowi_lowering *b, int32_t x, const int32_t *order, int32_t *out);
 /* start .. start + (count - 1) step of a dimension */
 dhow_status dhowi_narrow(dhowi_lowering *b, int32_t x, int32_t dim, int64_t start, int64_t count,

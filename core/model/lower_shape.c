@@ -52,7 +52,7 @@ dhow_status dhowi_lower_reshape(dhowi_lowering *b) {
                          dhowi_count_of(&x), known);
         shape[open] = dhowi_count_of(&x) / known;
     }
-    return dhowi_reshape(b, b->in[0], (int32_t)rank, shape, &b->out[0]);
+    return dhowi_regroup(b, b->in[0], (int32_t)rank, shape, &b->out[0]);
 }
 
 dhow_status dhowi_lower_flatten(dhowi_lowering *b) {

@@ -210,6 +210,77 @@ Test(onnx, a_bias_and_a_gelu_in_five_nodes_are_the_end_of_a_product) {
     bytes_free(&file);
 }
 
+static bytes ints_of(const char *name, uint32_t count, const int64_t *values) {
+    bytes t = {0}, raw = {0};
+    put_number(&t, 1, count);
+    put_number(&t, 2, 7);
+    put_text(&t, 8, name);
+    put_raw(&raw, values, count * sizeof *values);
+    put_message(&t, 9, &raw);
+    return t;
+}
+
+/* y = -reshape(transpose(x)[1:3]): `shape` takes views apart or needs a copy. */
+static bytes regrouped_model(uint32_t rank, const int64_t *shape) {
+    static const int64_t one[] = {1}, three[] = {3};
+    static const char *const nodes[][3] = {{"Transpose", "x", "t"},
+                                           {"Slice", "t one three", "s"},
+                                           {"Reshape", "s shape", "r"},
+                                           {"Neg", "r", "y"}};
+    bytes g = {0}, t;
+    const int64_t in[] = {6, 4};
+    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
+        t = node_of(nodes[i][0], "", nodes[i][1], nodes[i][2]);
+        put_message(&g, GRAPH_NODE, &t);
+    }
+    t = ints_of("one", 1, one);
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    t = ints_of("three", 1, three);
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    t = ints_of("shape", rank, shape);
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    t = value_of("x", 2, in);
+    put_message(&g, GRAPH_INPUT, &t);
+    t = value_of("y", rank, shape);
+    put_message(&g, GRAPH_OUTPUT, &t);
+    return model_of(13, &g);
+}
+
+Test(onnx, a_reshaped_view_keeps_the_order_of_its_elements) {
+    static const struct {
+        uint32_t rank;
+        int64_t shape[4];
+        uint32_t steps; /* 1: no copy */
+    } cases[] = {{3, {2, 2, 3}, 1}, {4, {1, 2, 1, 6}, 1}, {4, {2, 3, 1, 2}, 1},
+                 {1, {12}, 2},      {2, {4, 3}, 2},       {2, {3, 4}, 2}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        bytes file = regrouped_model(cases[c].rank, cases[c].shape);
+        float x[24];
+        dhow_model *model;
+        dhow_tensor *in, *out = NULL;
+        dhow_model_summary summary;
+        void *data;
+        for (int i = 0; i < 24; i++) x[i] = (float)i;
+        cr_assert_eq(load(&file, &model), DHOW_OK, "%s", dhow_last_error());
+        cr_assert_eq(
+            dhow_tensor_from_data(dhow_model_device(model), DHOW_F32, DHOW_SHAPE(6, 4), x, &in),
+            DHOW_OK);
+        cr_assert_eq(dhow_model_run(model, NULL, &in, 1, &out, 1), DHOW_OK, "%s",
+                     dhow_last_error());
+        cr_assert_eq(dhow_tensor_host_ptr(out, &data), DHOW_OK);
+        for (int i = 0; i < 12; i++)
+            cr_assert_float_eq(((float *)data)[i], -x[i % 6 * 4 + 1 + i / 6], 0, "case %zu, %d", c,
+                               i);
+        cr_assert_eq(dhow_model_report(model, &summary), DHOW_OK);
+        cr_assert_eq(summary.step_count, cases[c].steps, "case %zu: %u steps", c,
+                     summary.step_count);
+        dhow_tensor_release(in);
+        dhow_tensor_release(out);
+        dhow_model_release(model);
+        bytes_free(&file);
+    }
+}
+
 Test(onnx, a_model_in_memory_runs) {
     bytes file = dense_model();
     const int64_t shape[] = {1, 4};
