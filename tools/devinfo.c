@@ -12,13 +12,14 @@
 #include <string.h>
 
 static const char k_usage[] =
-    "usage: devinfo [--json] [--device SPEC] [--check]\n"
+    "usage: devinfo [--json] [--device SPEC] [--check] [--links]\n"
     "\n"
     "Lists the devices of this machine and what became of every plugin.\n"
     "  --json         the same as JSON\n"
     "  --device SPEC  show what SPEC selects (\"cuda:1\", \"cuda,cpu\", \"auto\"); exit 1 with the "
     "reason if nothing\n"
     "  --check        allocate, copy, launch and verify on every device; exit 1 if one fails\n"
+    "  --links        measure copies between all devices and the host: speed, latency and path\n"
     "  --version      print the version\n";
 
 /* ---- words ---- */
@@ -182,15 +183,18 @@ static int print_json(json_t *root) {
 /* ---- the program ---- */
 
 typedef struct options {
-    bool json, check;
+    bool json, check, links;
     const char *device;
 } options;
 
 static int parse(int argc, char **argv, options *o) {
-    static const struct option names[] = {
-        {"json", no_argument, NULL, 'j'},    {"device", required_argument, NULL, 'd'},
-        {"check", no_argument, NULL, 'c'},   {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'}, {NULL, 0, NULL, 0}};
+    static const struct option names[] = {{"json", no_argument, NULL, 'j'},
+                                          {"device", required_argument, NULL, 'd'},
+                                          {"check", no_argument, NULL, 'c'},
+                                          {"links", no_argument, NULL, 'l'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {"version", no_argument, NULL, 'v'},
+                                          {NULL, 0, NULL, 0}};
     int c;
     while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
         switch (c) {
@@ -202,6 +206,9 @@ static int parse(int argc, char **argv, options *o) {
                 break;
             case 'c':
                 o->check = true;
+                break;
+            case 'l':
+                o->links = true;
                 break;
             case 'h':
                 (void)fputs(k_usage, stdout);
@@ -256,12 +263,17 @@ int main(int argc, char **argv) {
     if (o.device != NULL) {
         result = select_device(context, &o);
     } else if (o.json) {
-        result = print_json(json_pack("{s:s, s:o, s:o}", "version", dhow_version(), "devices",
-                                      devices_json(context), "plugins", plugins_json(context)));
+        json_t *links = NULL;
+        if (o.links && devinfo_links(context, &links) > 0) result = 1;
+        int printed = print_json(json_pack("{s:s, s:o, s:o, s:o*}", "version", dhow_version(),
+                                           "devices", devices_json(context), "plugins",
+                                           plugins_json(context), "links", links));
+        if (printed != 0) result = printed;
     } else {
         printf("dhow %s\n\n", dhow_version());
         print_devices(context);
         print_plugins(context);
+        if (o.links && devinfo_links(context, NULL) > 0) result = 1;
     }
     if (o.check && devinfo_check(context) > 0) result = 1;
     dhow_context_release(context);
