@@ -105,9 +105,42 @@ static dhow_status writable_copy(dhowi_lowering *b, int32_t x, const int32_t oth
     return dhowi_emit_into(b, DHOWI_OP_copy, &x, 1, NULL, *out);
 }
 
+/* All numbers of an index as whole ones; free them. */
+static dhow_status index_values(dhowi_lowering *b, int32_t ref, int64_t count, int64_t **out) {
+    uint32_t read;
+    *out = NULL;
+    DHOWI_TRY(dhowi_need(b, ref));
+    if (count > INT32_MAX) DHOWI_REFUSE("%" PRId64 " elements to scatter", count);
+    DHOWI_TRY(dhowi_host_room(b, count, sizeof **out));
+    *out = dhowi_alloc_array((size_t)count + 1, sizeof **out);
+    if (*out == NULL) return dhowi_fail_memory("plan");
+    dhow_status status = dhowi_ints(b, ref, *out, (uint32_t)count, &read);
+    if (status != DHOW_OK) dhowi_free(*out);
+    return status;
+}
+
+/* Targets of single elements, from the indices along the axis. */
+static dhow_status reduce_elements(dhowi_lowering *b, dhowi_map_op op, const dhowi_run *r) {
+    int64_t *targets, strides[DHOW_MAX_RANK];
+    DHOWI_TRY(index_values(b, b->in[1], r->count, &targets));
+    dhowi_shape_strides(r->rank, r->shape, strides);
+    for (int64_t i = 0; i < r->count; i++) {
+        int64_t at = targets[i] < 0 ? targets[i] + r->n : targets[i];
+        bool inside = at >= 0 && at < r->n;
+        targets[i] = inside ? at * r->stride : -1;
+        for (int32_t k = 0; k < r->rank && inside; k++)
+            targets[i] += i / strides[k] % r->shape[k] * r->strides[k];
+    }
+    dhow_status status =
+        dhowi_scatter_reduced(b, op, b->in[0], b->in[2], targets, r->count,
+                              dhowi_count_of(dhowi_spec_at(b, b->in[0])), 1, &b->out[0]);
+    dhowi_free(targets);
+    return status;
+}
+
 dhow_status dhowi_lower_scatter_elements(dhowi_lowering *b) {
-    if (!dhowi_attr_is(b, "reduction", "none", "none"))
-        return dhowi_fail(DHOW_UNSUPPORTED, "a reduction of the elements scattered");
+    dhowi_map_op op;
+    DHOWI_TRY(dhowi_scatter_kind(b, &op));
     int32_t in[] = {b->in[2], b->in[1]};
     dhowi_attrs attrs = {0};
     DHOWI_TRY(elements(b, b->in[0], b->in[1], &attrs));
@@ -115,6 +148,7 @@ dhow_status dhowi_lower_scatter_elements(dhowi_lowering *b) {
     if (!dhowi_shape_equal(u->rank, u->shape, i->rank, i->shape) ||
         u->dtype != dhowi_spec_at(b, b->in[0])->dtype)
         DHOWI_REFUSE("updates do not fit the index or x");
+    if (op != 0) return reduce_elements(b, op, &attrs.run);
     DHOWI_TRY(dhowi_cast_to(b, in[1], DHOW_I64, &in[1]));
     DHOWI_TRY(writable_copy(b, b->in[0], in, &b->out[0]));
     return dhowi_emit_into(b, DHOWI_OP_scatter_elements, in, 2, &attrs, b->out[0]);
@@ -187,8 +221,8 @@ dhow_status dhowi_lower_gather_nd(dhowi_lowering *b) {
 
 dhow_status dhowi_lower_scatter_nd(dhowi_lowering *b) {
     const dhowi_spec x = *dhowi_spec_at(b, b->in[0]), t = *dhowi_spec_at(b, b->in[1]);
-    if (!dhowi_attr_is(b, "reduction", "none", "none"))
-        return dhowi_fail(DHOW_UNSUPPORTED, "a reduction of the elements scattered");
+    dhowi_map_op op;
+    DHOWI_TRY(dhowi_scatter_kind(b, &op));
     DHOWI_TRY(check_tuples(b, &x, &t, 0));
     int32_t k = (int32_t)t.shape[t.rank - 1];
     dhowi_attrs attrs = {.run = {.n = dhowi_extent(&x, 0, k),
@@ -198,7 +232,17 @@ dhow_status dhowi_lower_scatter_nd(dhowi_lowering *b) {
     if (dhowi_count_of(u) != attrs.run.count * attrs.run.inner || u->dtype != x.dtype)
         DHOWI_REFUSE("updates do not fit the index or x");
     int32_t in[] = {b->in[2], -1};
+    if (op != 0) DHOWI_TRY(dhowi_need(b, b->in[1]));
     DHOWI_TRY(linear_index(b, b->in[1], &x, 0, &in[1]));
+    if (op != 0) {
+        int64_t *targets;
+        DHOWI_TRY(index_values(b, in[1], attrs.run.count, &targets));
+        dhow_status status =
+            dhowi_scatter_reduced(b, op, b->in[0], b->in[2], targets, attrs.run.count, attrs.run.n,
+                                  attrs.run.inner, &b->out[0]);
+        dhowi_free(targets);
+        return status;
+    }
     DHOWI_TRY(writable_copy(b, b->in[0], in, &b->out[0]));
     return dhowi_emit_into(b, DHOWI_OP_scatter_rows, in, 2, &attrs, b->out[0]);
 }

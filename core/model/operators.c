@@ -192,6 +192,7 @@ static const dhowi_operator k_operators[] = {
     ROW("Upsample", 7, 9, resize, 0, 1, 2),
 
     /* matrices */
+    ROW("Einsum", 12, LATEST, einsum, 0, 1, MANY),
     ROW("Gemm", 1, LATEST, gemm, 0, 2, 3),
     ROW("MatMul", 1, LATEST, matmul, 0, 2, 2),
 

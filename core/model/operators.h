@@ -43,6 +43,8 @@ dhowi_lower_fn dhowi_lower_sequence_empty, dhowi_lower_sequence_construct,
     dhowi_lower_sequence_insert, dhowi_lower_sequence_erase, dhowi_lower_sequence_at,
     dhowi_lower_sequence_length, dhowi_lower_split_to_sequence, dhowi_lower_concat_from_sequence,
     dhowi_lower_optional, dhowi_lower_optional_has, dhowi_lower_optional_get;
+/* lower_einsum.c */
+dhowi_lower_fn dhowi_lower_einsum;
 /* lower_loop.c */
 dhowi_lower_fn dhowi_lower_loop, dhowi_lower_sequence_map;
 /* lower_text.c */
@@ -65,6 +67,12 @@ dhow_status dhowi_pick(dhowi_lowering *b, int32_t x, int32_t axis, const int64_t
                        int64_t count, int32_t *out);
 dhow_status dhowi_concat(dhowi_lowering *b, const int32_t *in, uint32_t count, int32_t axis,
                          int32_t *out);
+/* The reduction of a Scatter node; 0: none. */
+dhow_status dhowi_scatter_kind(const dhowi_lowering *b, dhowi_map_op *op);
+/* x, seen as [rows, inner], with updates [count, inner] reduced into the rows `targets`. */
+dhow_status dhowi_scatter_reduced(dhowi_lowering *b, dhowi_map_op op, int32_t x, int32_t updates,
+                                  int64_t *targets, int64_t count, int64_t rows, int64_t inner,
+                                  int32_t *out);
 /* count numbers start, start + step, ... */
 dhow_status dhowi_numbers(dhowi_lowering *b, dhow_dtype dtype, double start, double step,
                           int64_t count, int32_t *out);
