@@ -185,6 +185,7 @@ static const dhowi_operator k_operators[] = {
     ROW("GlobalAveragePool", 1, LATEST, global_pool, DHOWI_MEAN, 1, 1),
     ROW("GlobalLpPool", 2, LATEST, global_pool, DHOWI_L2, 1, 1),
     ROW("GlobalMaxPool", 1, LATEST, global_pool, DHOWI_MAX_OF, 1, 1),
+    ROW("GridSample", 16, LATEST, grid_sample, 0, 2, 2),
     ROW("LpPool", 2, LATEST, pool, 3, 1, 1),
     ROW("MaxPool", 1, LATEST, pool, 0, 1, 1),
     ROW("Pad", 1, LATEST, pad, 0, 1, 4),

@@ -45,6 +45,8 @@ dhowi_lower_fn dhowi_lower_sequence_empty, dhowi_lower_sequence_construct,
     dhowi_lower_optional, dhowi_lower_optional_has, dhowi_lower_optional_get;
 /* lower_einsum.c */
 dhowi_lower_fn dhowi_lower_einsum;
+/* lower_grid.c */
+dhowi_lower_fn dhowi_lower_grid_sample;
 /* lower_loop.c */
 dhowi_lower_fn dhowi_lower_loop, dhowi_lower_sequence_map;
 /* lower_text.c */
