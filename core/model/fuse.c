@@ -525,6 +525,28 @@ static bool end_products(fuser *f) {
     return changed;
 }
 
+/* A function too long for one program: the second half reads x and what the first makes of it. */
+static void recognise_halves(fuser *f) {
+    dhowi_lowering *b = f->b;
+    count_readers(f);
+    for (uint32_t i = f->first; i < b->step_count; i++) {
+        const dhowi_step *p = &b->steps[i];
+        if (p->op != DHOWI_OP_map || operands_of(p) != 1 || !is_whole(b, p->out)) continue;
+        const reader_list *r = &f->readers[b->items[p->out].buffer];
+        if (r->step < 0 || b->steps[r->step].op != DHOWI_OP_map) continue;
+        dhowi_step *q = &b->steps[r->step];
+        uint32_t of_first = 0, count = operands_of(q);
+        bool fits = same_shape(b, p->out, q->out) && same_shape(b, p->in[0], q->out);
+        for (uint32_t k = 0; k < count && fits; k++) {
+            bool first = same_item(b, q->in[k], p->out);
+            fits = first || same_item(b, q->in[k], p->in[0]);
+            of_first |= (uint32_t)first << k;
+        }
+        if (fits && dhowi_recognise_pair(p, q, of_first, b->items[q->out].spec.dtype))
+            remove_step(&b->steps[i]);
+    }
+}
+
 static dhow_status join_all(fuser *f) {
     enum { MAX_WALKS = 6 };
     dhowi_lowering *b = f->b;
@@ -540,6 +562,7 @@ static dhow_status join_all(fuser *f) {
         if (b->steps[i].op == DHOWI_OP_map)
             dhowi_recognise(&b->steps[i], b->items[b->steps[i].out].spec.dtype);
     }
+    recognise_halves(f);
     for (int i = 0; i < 2 && end_products(f); i++) continue;
     return DHOW_OK;
 }

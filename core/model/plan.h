@@ -107,6 +107,9 @@ dhow_status dhowi_record_elsewhere(dhowi_segment *seg, dhow_stream *stream, dhow
 dhow_status dhowi_use_blocks(dhowi_lowering *b, uint32_t first_step);
 /* Gives a map that spells an activation its name, see recognise.c. */
 void dhowi_recognise(dhowi_step *s, dhow_dtype dtype);
+/* The same for a step that reads x and what another step makes of x; true when it now does all. */
+bool dhowi_recognise_pair(const dhowi_step *first, dhowi_step *s, uint32_t of_first,
+                          dhow_dtype dtype);
 /* Makes one step of a normalisation spelt in several, see recognise_norm.c. */
 dhow_status dhowi_recognise_norms(dhowi_lowering *b, uint32_t first_step);
 /* Joins steps, see fuse.c. */

@@ -292,7 +292,10 @@ static int report_all(dhow_context *context, dhow_device *device, const char *fo
     int count = scandir(folder, &names, NULL, alphasort), passed = 0;
     for (int i = 0; i < count; i++) {
         char path[4096];
-        if (names[i]->d_name[0] == '.') continue;
+        if (names[i]->d_name[0] == '.') {
+            free(names[i]);
+            continue;
+        }
         (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
         if (run_folder(context, device, path)) {
             printf("pass %s\n", names[i]->d_name);

@@ -193,3 +193,64 @@ Test(norm, a_mean_over_another_axis_is_no_layernorm) {
     cr_assert_str_neq(kernel, "layernorm");
     cr_assert_str_neq(kernel, "normalize");
 }
+
+/* ---- GELU ---- */
+
+enum { CUBE_BY_POWER, CUBE_BY_PRODUCTS, HALF_FIRST, GELU_SPELLINGS };
+
+/* x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) */
+static bytes gelu_model(int way) {
+    bytes g = {0}, v;
+    if (way == CUBE_BY_PRODUCTS) put_node(&g, "Mul", "x x", "x2");
+    put_node(&g, way == CUBE_BY_PRODUCTS ? "Mul" : "Pow",
+             way == CUBE_BY_PRODUCTS ? "x2 x" : "x three", "x3");
+    put_node(&g, "Mul", "x3 c", "cx3");
+    put_node(&g, "Add", "x cx3", "s");
+    put_node(&g, "Mul", "s k", "ks");
+    put_node(&g, "Tanh", "ks", "t");
+    put_node(&g, "Add", "t one", "u");
+    if (way == HALF_FIRST) {
+        put_node(&g, "Mul", "x half", "h");
+        put_node(&g, "Mul", "h u", "y");
+    } else {
+        put_node(&g, "Mul", "x u", "w");
+        put_node(&g, "Mul", "w half", "y");
+    }
+    put_number_of(&g, "three", 3);
+    put_number_of(&g, "one", 1);
+    put_number_of(&g, "half", 0.5f);
+    put_number_of(&g, "c", 0.044715f);
+    put_number_of(&g, "k", 0.7978845608f);
+    v = value_of("x", 3, k_shape);
+    put_message(&g, GRAPH_INPUT, &v);
+    v = value_of("y", 3, k_shape);
+    put_message(&g, GRAPH_OUTPUT, &v);
+    return model_of(13, &g);
+}
+
+Test(norm, a_gelu_by_tanh_is_one_step_however_it_is_spelt) {
+    for (int way = 0; way < GELU_SPELLINGS; way++) {
+        bytes file = gelu_model(way);
+        dhow_model *model;
+        dhow_tensor *in, *out = NULL;
+        dhow_model_summary summary;
+        float x[ROWS * N];
+        void *y;
+        fill(x);
+        OK(dhow_model_load_memory(g_context, file.data, file.length, &model));
+        OK(dhow_tensor_from_data(g_cpu, DHOW_F32, 3, k_shape, x, &in));
+        OK(dhow_model_run(model, NULL, &in, 1, &out, 1));
+        OK(dhow_tensor_host_ptr(out, &y));
+        for (int i = 0; i < ROWS * N; i++) {
+            double v = (double)x[i];
+            double want = v / 2 * (1 + tanh(0.7978845608 * (v + 0.044715 * v * v * v)));
+            cr_assert_float_eq(((float *)y)[i], want, 1e-5);
+        }
+        OK(dhow_model_report(model, &summary));
+        cr_assert_eq(summary.step_count, 1, "spelling %d: %u steps", way, summary.step_count);
+        dhow_tensor_release(in);
+        dhow_tensor_release(out);
+        dhow_model_release(model);
+        bytes_free(&file);
+    }
+}
