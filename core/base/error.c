@@ -34,6 +34,14 @@ dhow_status dhowi_fail(dhow_status status, const char *format, ...) {
     return status;
 }
 
+dhow_status dhow_set_error(dhow_status status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    (void)set(status, 0, format, args);
+    va_end(args);
+    return status;
+}
+
 dhow_status dhowi_fail_native(dhow_status status, int64_t native_code, const char *format, ...) {
     va_list args;
     va_start(args, format);

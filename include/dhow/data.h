@@ -73,7 +73,7 @@ typedef struct dhow_dataset_source {
      * Writes samples: those of column c go to columns[c], row-major and one after the other.
      *
      * Threads: called by several workers at once, each with its own memory. Anything but DHOW_OK
-     * comes out of dhow_loader_next().
+     * comes out of dhow_loader_next(), with what dhow_set_error() was told.
      */
     dhow_status (*read)(void *user, const int64_t *indices, int64_t count, void *const *columns);
     void (*release)(void *user); /**< called once, when the dataset ends; NULL is allowed */

@@ -15,9 +15,11 @@ extern "C" {
 #if defined(__GNUC__) || defined(__clang__)
 #define DHOW_NODISCARD __attribute__((warn_unused_result))
 #define DHOW_API __attribute__((visibility("default")))
+#define DHOW_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
 #define DHOW_NODISCARD
 #define DHOW_API
+#define DHOW_PRINTF(text, first)
 #endif
 
 /**
@@ -35,6 +37,17 @@ DHOW_API const char *dhow_last_error(void);
  * Threads: any. Blocks: no.
  */
 DHOW_API int64_t dhow_last_native_code(void);
+
+/**
+ * Sets the calling thread's message, for code that dhow calls back and libraries built on it: a
+ * dataset's `read` that fails says why.
+ *
+ * @param format  as for printf(), at most 1023 bytes of result are kept
+ * @return status
+ *
+ * Threads: any, each has its own. Blocks: no.
+ */
+DHOW_API dhow_status dhow_set_error(dhow_status status, const char *format, ...) DHOW_PRINTF(2, 3);
 
 /**
  * The name of a status, "INVALID_ARGUMENT"; "UNKNOWN" for numbers that are none.

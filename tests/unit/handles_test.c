@@ -531,6 +531,8 @@ Test(handles, functions_without_a_status_answer_for_bad_handles) {
     cr_assert_eq(dhow_last_native_code(), 0);
     cr_assert_not_null(dhow_version());
     cr_assert(dhow_trace_now() > 0);
+    cr_assert_eq(dhow_set_error(DHOW_IO_ERROR, "%s %d", "disk", 7), DHOW_IO_ERROR);
+    cr_assert_str_eq(dhow_last_error(), "disk 7");
 }
 
 Test(handles, numbers_that_are_no_status_or_dtype_have_names_too) {

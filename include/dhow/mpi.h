@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One model on the devices of several processes and machines, over MPI: dhow_parallel for the ranks
+ * of a communicator. In a library of its own, libdhow_mpi; programs that use it link MPI themselves
+ * and start with MPI_Init_thread(..., MPI_THREAD_SERIALIZED or better).
+ *
+ *     dhow_mpi_create(MPI_COMM_WORLD, model, NULL, &m);       every rank, rank 0's parameters count
+ *     if (rank == 0) dhow_mpi_run(m, &x, 1, &y, 1);           batches are divided and gathered
+ *     else           dhow_mpi_serve(m);                       until rank 0 releases
+ *     dhow_mpi_release(m);
+ *
+ * A rank that is silent - killed, or its machine is gone - counts as lost after
+ * dhow_mpi_options.timeout_s; nobody waits longer for it. MPI itself may end the whole job when a
+ * rank dies (mpirun does unless told otherwise), and after a loss MPI_Finalize() may not return:
+ * end with MPI_Abort() or _exit() then.
+ */
+#ifndef DHOW_MPI_H_
+#define DHOW_MPI_H_
+
+#include <mpi.h>
+
+#include "dhow/parallel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct dhow_mpi dhow_mpi;
+
+typedef struct dhow_mpi_options {
+    dhow_device *const
+        *devices; /**< of this rank; NULL: the one that dhow_device_get(NULL) picks */
+    uint32_t device_count;
+    int32_t keep_going; /**< rank 0: 1: a rank that fails is left out and others take its rows.
+                           Every rank: the same for its own devices */
+    double timeout_s;   /**< silence after which a rank counts as lost, 1 to 3600; 0 stands for 4 */
+} dhow_mpi_options;
+
+/** One of the ranks, as rank 0 sees it. */
+typedef struct dhow_mpi_member {
+    int32_t rank;
+    char host[64];          /**< MPI's name of its machine */
+    double share;           /**< of the next batch, 0 .. 1 */
+    double rows_per_second; /**< as measured, transfers included; 0: not measured yet */
+    dhow_status status;     /**< OK, or why the rank is left out */
+    char reason[192];       /**< the message of that failure, "" */
+} dhow_mpi_member;
+
+/**
+ * Called by every rank of the communicator. Rank 0's parameters are sent to all others, whose
+ * models must have the same ones.
+ *
+ * @param options  NULL for defaults; each rank has its own
+ * @return INVALID_ARGUMENT (also: parameters differ, the message names the first), UNAVAILABLE (MPI
+ * was not started with MPI_THREAD_SERIALIZED), TIMED_OUT (a rank is silent), or as
+ * dhow_parallel_create()
+ *
+ * Ownership: *out is owned; the communicator is duplicated. Threads: one. Blocks: until all ranks
+ * have called it.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_create(MPI_Comm comm, dhow_model *model,
+                                                    const dhow_mpi_options *options,
+                                                    dhow_mpi **out);
+
+/**
+ * Rank 0: runs the model on one batch, as dhow_parallel_run() does; its own devices take part.
+ *
+ * @param inputs   CPU tensors, [rows, ...] each
+ * @param outputs  NULL entries are filled with new CPU tensors [rows, ...], others, contiguous CPU
+ * tensors of that shape, are written to
+ * @return as dhow_parallel_run(); TIMED_OUT (a rank is silent). The message names the rank and its
+ * machine
+ *
+ * Ownership: new outputs are owned. Threads: one at a time. Blocks: until all results are there,
+ * for a silent rank no longer than the timeout.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_run(dhow_mpi *mpi, dhow_tensor *const *inputs,
+                                                 uint32_t input_count, dhow_tensor **outputs,
+                                                 uint32_t output_count);
+
+/**
+ * Other ranks: computes what rank 0 sends.
+ *
+ * @return OK when rank 0 has released its handle; TIMED_OUT when rank 0 is silent
+ *
+ * Threads: one. Blocks: until then.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_serve(dhow_mpi *mpi);
+
+/** Releases the handle; rank 0's ends the service of all others. NULL is allowed. Threads: one,
+ * once. Blocks: until what was sent has arrived, for a silent rank no longer than the timeout. */
+DHOW_API void dhow_mpi_release(dhow_mpi *mpi);
+
+/** How many ranks there are. Threads: any. Blocks: no. */
+DHOW_API uint32_t dhow_mpi_member_count(const dhow_mpi *mpi);
+
+/**
+ * One of the ranks; on rank 0.
+ *
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE
+ *
+ * Threads: not while a run is under way. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_member_at(const dhow_mpi *mpi, uint32_t rank,
+                                                       dhow_mpi_member *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DHOW_MPI_H_ */

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Messages between ranks, none of which waits forever. Every MPI call is made under one lock, so
+ * MPI_THREAD_SERIALIZED is enough, and returns at once; a thread sends a pulse to the other side
+ * four times a second, also while this rank computes, and a rank without one for too long is lost.
+ */
+#ifndef DHOW_MPI_WIRE_H_
+#define DHOW_MPI_WIRE_H_
+
+#include <mpi.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dhow/dhow.h"
+
+enum { WIRE_TAG_PULSE = 1, WIRE_TAG_HEADER = 2, WIRE_TAG_DATA = 3 };
+
+typedef struct wire {
+    MPI_Comm comm;
+    int rank, size;
+    double timeout; /* seconds */
+    pthread_mutex_t mutex;
+    pthread_t pulse;
+    bool started;
+    atomic_bool stopping;
+    double *heard;      /* when each rank was last heard of; under the mutex */
+    bool *lost;         /* a rank that was lost stays lost; under the mutex */
+    MPI_Request *beats; /* pulses on their way */
+    char (*hosts)[64];  /* names of the ranks' machines */
+} wire;
+
+/* Messages to and from one rank that are on their way. */
+typedef struct wire_transfer {
+    wire *wire;
+    int peer;
+    MPI_Request *requests;
+    uint32_t count, capacity, done;
+} wire_transfer;
+
+double wire_now(void);
+
+/* Duplicates the communicator and starts the pulse; called by all ranks. */
+dhow_status wire_open(MPI_Comm comm, double timeout, wire *out);
+void wire_close(wire *w);
+
+/* Begins to send or receive `bytes`, any number of them; `data` stays valid until the transfer is
+ * over. */
+dhow_status wire_send(wire_transfer *t, int tag, const void *data, size_t bytes);
+dhow_status wire_receive(wire_transfer *t, int tag, void *data, size_t bytes);
+/* OK when all has arrived, NOT_READY, or TIMED_OUT: the peer is lost. */
+dhow_status wire_poll(wire_transfer *t);
+/* Polls until it is no longer NOT_READY. */
+dhow_status wire_wait(wire_transfer *t);
+/* Gives up what has not arrived. */
+void wire_end(wire_transfer *t);
+/* A little sleep between polls that found nothing, longer after many. */
+void wire_pause(uint32_t *polls);
+
+bool wire_is_lost(wire *w, int rank);
+
+#endif /* DHOW_MPI_WIRE_H_ */
