@@ -316,6 +316,9 @@ typedef struct dhow_plugin {
  * ----------------------------------------------------------------------------------------------------
  */
 
+/* Names of tables: "dhow.blas/1", "dhow.conv/1", "dhow.graph/1". "dhow.coll/1" is reserved for
+ * collectives between devices. */
+
 typedef struct dhow_buffer {
     uint64_t handle, offset;
 } dhow_buffer;
