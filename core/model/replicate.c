@@ -8,23 +8,26 @@
 #include "model/plan.h"
 
 static dhow_status copy_graph(dhow_model *m, const dhowi_graph *from, dhowi_graph *to) {
-    *to = (dhowi_graph){.node_count = from->node_count,
-                        .outputs = from->outputs,
+    *to = (dhowi_graph){.outputs = from->outputs,
                         .output_count = from->output_count,
                         .inputs = from->inputs,
                         .input_count = from->input_count};
     to->nodes = dhowi_arena_array(&m->arena, from->node_count, sizeof *to->nodes);
     if (to->nodes == NULL) return dhowi_fail_memory("model");
-    if (from->node_count > 0) memcpy(to->nodes, from->nodes, from->node_count * sizeof *to->nodes);
-    for (uint32_t i = 0; i < to->node_count; i++) {
-        dhowi_node *n = &to->nodes[i];
+    for (; to->node_count < from->node_count; to->node_count++) {
+        dhowi_node *n = &to->nodes[to->node_count];
+        *n = from->nodes[to->node_count];
         n->fused[0] = n->fused[1] = NULL;
+        n->branch[0] = n->branch[1] = NULL;
+    }
+    for (uint32_t i = 0; i < to->node_count; i++) {
         for (int k = 0; k < 2; k++) {
-            const dhowi_graph *branch = n->branch[k];
+            const dhowi_graph *branch = from->nodes[i].branch[k];
             if (branch == NULL) continue;
-            n->branch[k] = dhowi_arena_array(&m->arena, 1, sizeof *n->branch[k]);
-            if (n->branch[k] == NULL) return dhowi_fail_memory("model");
-            DHOWI_TRY(copy_graph(m, branch, n->branch[k]));
+            dhowi_graph *copy = dhowi_arena_array(&m->arena, 1, sizeof *copy);
+            if (copy == NULL) return dhowi_fail_memory("model");
+            to->nodes[i].branch[k] = copy;
+            DHOWI_TRY(copy_graph(m, branch, copy));
         }
     }
     return DHOW_OK;

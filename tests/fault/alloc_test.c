@@ -304,6 +304,86 @@ static dhow_status copy_between_devices(void) {
     return status;
 }
 
+/* A loader and predictions without threads of their own, so that every run allocates in the same
+ * order. */
+static dhow_status feed(void) {
+    float result[10] = {0};
+    dhow_context *context = NULL;
+    dhow_device *cpu = NULL, *sim = NULL;
+    dhow_tensor *x = NULL, *rows = NULL;
+    dhow_dataset *samples = NULL, *files = NULL;
+    dhow_loader *loader = NULL, *from_file = NULL;
+    dhow_model *model = NULL;
+    dhow_model_value in = 0, out = 0;
+    dhow_sink *sink = NULL, *to_file = NULL;
+    const char *paths[1] = {g_npy}, *written[1] = {g_weights};
+    dhow_status status = open_context("cpu,sim", &context);
+    TRY(dhow_device_get(context, "cpu", &cpu));
+    TRY(dhow_device_get(context, "sim", &sim));
+    TRY(dhow_tensor_full(cpu, DHOW_F32, DHOW_SHAPE(10, 1), 3, &x));
+    TRY(dhow_npy_save(x, g_npy));
+    TRY(dhow_dataset_from_tensors(&x, 1, &samples));
+    TRY(dhow_dataset_open_npy(context, paths, 1, &files));
+    const dhow_loader_options options = {.batch_size = 4, .shuffle = 1, .device = sim};
+    TRY(dhow_loader_create(samples, &options, &loader));
+    TRY(dhow_loader_create(files, &options, &from_file));
+    TRY(dhow_model_create(context, &model));
+    TRY(dhow_model_input(model, "x", DHOW_F32, DHOW_SHAPE(-1, 1), &in));
+    TRY(dhow_model_add(model, in, in, &out));
+    TRY(dhow_model_output(model, "y", out));
+    TRY(dhow_model_to(model, sim));
+    TRY(dhow_sink_to_tensors(context, &sink));
+    TRY(dhow_sink_to_npy(context, written, 1, &to_file));
+    TRY(dhow_predict(model, loader, sink));
+    TRY(dhow_predict(model, from_file, to_file));
+    TRY(dhow_sink_finish(to_file));
+    TRY(dhow_sink_tensor(sink, 0, &rows));
+    TRY(dhow_tensor_read(rows, result, sizeof result));
+    EXPECT(result[0] == 6 && result[9] == 6);
+    dhow_tensor_release(rows);
+    dhow_sink_release(sink);
+    dhow_sink_release(to_file);
+    dhow_model_release(model);
+    dhow_loader_release(loader);
+    dhow_loader_release(from_file);
+    dhow_dataset_release(samples);
+    dhow_dataset_release(files);
+    dhow_tensor_release(x);
+    dhow_context_release(context);
+    return status;
+}
+
+/* With a trace of it. */
+static dhow_status run_parallel(void) {
+    float result[10] = {0};
+    dhow_context *context = NULL;
+    dhow_device *cpu = NULL, *sim = NULL;
+    dhow_tensor *x = NULL, *y = NULL;
+    dhow_model *model = NULL;
+    dhow_model_value in = 0, out = 0;
+    dhow_parallel *parallel = NULL;
+    dhow_status status = open_context("cpu,sim", &context);
+    TRY(dhow_device_get(context, "cpu", &cpu));
+    TRY(dhow_device_get(context, "sim", &sim));
+    TRY(dhow_trace_start(context, 1000));
+    TRY(dhow_tensor_full(cpu, DHOW_F32, DHOW_SHAPE(10, 1), 3, &x));
+    TRY(dhow_model_create(context, &model));
+    TRY(dhow_model_input(model, "x", DHOW_F32, DHOW_SHAPE(-1, 1), &in));
+    TRY(dhow_model_add(model, in, in, &out));
+    TRY(dhow_model_output(model, "y", out));
+    TRY(dhow_parallel_create(model, &sim, 1, NULL, &parallel));
+    TRY(dhow_parallel_run(parallel, &x, 1, &y, 1));
+    TRY(dhow_tensor_read(y, result, sizeof result));
+    EXPECT(result[0] == 6 && result[9] == 6);
+    TRY(dhow_trace_save(context, g_npy));
+    dhow_tensor_release(y);
+    dhow_parallel_release(parallel);
+    dhow_model_release(model);
+    dhow_tensor_release(x);
+    dhow_context_release(context);
+    return status;
+}
+
 /* ---- one run in a process of its own ---- */
 
 typedef struct outcome {
@@ -451,6 +531,8 @@ Test(alloc, a_kernel_from_the_cache_survives_any_failing_allocation) {
 }
 Test(alloc, a_model_survives_any_failing_allocation) { sweep("model", run_model, 200); }
 Test(alloc, files_survive_any_failing_allocation) { sweep("files", use_files, 100); }
+Test(alloc, loaders_and_predictions_survive_any_failing_allocation) { sweep("feed", feed, 100); }
+Test(alloc, parallel_runs_survive_any_failing_allocation) { sweep("parallel", run_parallel, 60); }
 Test(alloc, copies_between_devices_survive_any_failing_allocation) {
     /* The simulated machine allocates as well, the fake CUDA runtime not through the host. */
     sweep("copies", copy_between_devices, getenv("DHOW_TEST_BACKEND") != NULL ? 25 : 50);

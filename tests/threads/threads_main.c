@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Many threads at once, as a plain program for ThreadSanitizer:
- *   threads_main contexts|shared|readers|staged|streams [threads [rounds]]
+ *   threads_main contexts|shared|readers|staged|streams|feeding [threads [rounds]]
  * Devices come from the environment: the CPU, and simulated ones where DHOW_PLUGIN_PATH shows them.
  */
 #include <dhow/dhow.h>
@@ -146,14 +146,75 @@ static void streams(int number) {
     }
 }
 
+/* ---- feeding: a loader with workers on one device, and a model on several ---- */
+
+enum { SAMPLES = 500, BATCH = 48 };
+
+/* y = x + x, and one row per sample. */
+static dhow_model *doubling(dhow_device *device) {
+    dhow_model *m;
+    dhow_model_value x, y;
+    OK(dhow_model_create(g_context, &m));
+    OK(dhow_model_input(m, "x", DHOW_F32, DHOW_SHAPE(-1, 4), &x));
+    OK(dhow_model_add(m, x, x, &y));
+    OK(dhow_model_output(m, "y", y));
+    OK(dhow_model_to(m, device));
+    return m;
+}
+
+static void check_sink(dhow_sink *sink, const char *what) {
+    float got[SAMPLES * 4];
+    dhow_tensor *rows;
+    OK(dhow_sink_tensor(sink, 0, &rows));
+    OK(dhow_tensor_read(rows, got, sizeof got));
+    for (int i = 0; i < SAMPLES * 4; i++) {
+        if (got[i] == 2 * (float)i) continue;
+        (void)fprintf(stderr, "%s: element %d is %g\n", what, i, (double)got[i]);
+        atomic_fetch_add(&g_failed, 1);
+        break;
+    }
+    dhow_tensor_release(rows);
+    dhow_sink_release(sink);
+}
+
+static void feeding(int number) {
+    float values[SAMPLES * 4];
+    dhow_tensor *x;
+    dhow_dataset *samples;
+    dhow_loader *ahead, *plain;
+    dhow_parallel *parallel;
+    dhow_sink *first, *second;
+    dhow_device *cpu, *mine = device_of(g_context, number);
+    dhow_device *devices[] = {mine, device_of(g_context, number + 1)};
+    for (int i = 0; i < SAMPLES * 4; i++) values[i] = (float)i;
+    OK(dhow_device_get(g_context, "cpu", &cpu));
+    OK(dhow_tensor_from_data(cpu, DHOW_F32, DHOW_SHAPE(SAMPLES, 4), values, &x));
+    OK(dhow_dataset_from_tensors(&x, 1, &samples));
+    dhow_loader_options options = {.batch_size = BATCH, .workers = 2, .device = mine};
+    OK(dhow_loader_create(samples, &options, &ahead));
+    options.device = NULL;
+    OK(dhow_loader_create(samples, &options, &plain));
+    dhow_model *model = doubling(mine);
+    OK(dhow_sink_to_tensors(g_context, &first));
+    OK(dhow_predict(model, ahead, first));
+    check_sink(first, "predict");
+    OK(dhow_parallel_create(model, devices, 2, NULL, &parallel));
+    OK(dhow_sink_to_tensors(g_context, &second));
+    OK(dhow_parallel_predict(parallel, plain, second));
+    check_sink(second, "parallel");
+    dhow_parallel_release(parallel);
+    dhow_model_release(model);
+    dhow_loader_release(ahead);
+    dhow_loader_release(plain);
+    dhow_dataset_release(samples);
+    dhow_tensor_release(x);
+}
+
 static const struct {
     const char *name;
     void (*run)(int number);
-} k_modes[] = {{"contexts", contexts},
-               {"shared", shared},
-               {"readers", readers},
-               {"staged", staged},
-               {"streams", streams}};
+} k_modes[] = {{"contexts", contexts}, {"shared", shared},   {"readers", readers},
+               {"staged", staged},     {"streams", streams}, {"feeding", feeding}};
 
 static void (*g_run)(int number);
 
@@ -182,9 +243,9 @@ int main(int argc, char **argv) {
     if (argc > 2) g_threads = (int)strtol(argv[2], NULL, 10);
     if (argc > 3) g_rounds = (int)strtol(argv[3], NULL, 10);
     if (g_run == NULL || g_threads < 4 || g_threads > MOST_THREADS) {
-        (void)fprintf(stderr,
-                      "usage: %s contexts|shared|readers|staged|streams [threads [rounds]]\n",
-                      argv[0]);
+        (void)fprintf(
+            stderr, "usage: %s contexts|shared|readers|staged|streams|feeding [threads [rounds]]\n",
+            argv[0]);
         return 2;
     }
     if (g_run == contexts) {
