@@ -157,25 +157,45 @@ static device_memory *memory_of(dhow_device *device) {
 
 /* ---- out of memory ---- */
 
-static void largest_holders(dhowi_pool *pool, dhowi_text *text) {
-    const dhowi_storage *top[3] = {NULL};
-    pthread_mutex_lock(&pool->mutex);
+/* Live tensors of one label. */
+typedef struct holder {
+    const char *label;
+    uint64_t bytes, count;
+} holder;
+
+enum { MAX_HOLDERS = 64, TOLD_HOLDERS = 3 };
+
+/* Under the pool's mutex; labels beyond the first MAX_HOLDERS count together. */
+static uint32_t find_holders(const dhowi_pool *pool, holder holders[MAX_HOLDERS]) {
+    uint32_t count = 0;
     for (const dhowi_storage *s = pool->live; s != NULL; s = s->next) {
-        const dhowi_storage *candidate = s;
-        for (size_t i = 0; i < DHOWI_COUNT(top); i++) {
-            if (top[i] == NULL || candidate->bytes > top[i]->bytes) {
-                const dhowi_storage *smaller = top[i];
-                top[i] = candidate;
-                candidate = smaller;
-                if (candidate == NULL) break;
-            }
-        }
+        uint32_t i = 0;
+        while (i < count && strcmp(holders[i].label, s->label) != 0) i++;
+        if (i == MAX_HOLDERS) i--;
+        if (i == count) holders[count++] = (holder){.label = s->label};
+        holders[i].bytes += s->bytes;
+        holders[i].count++;
     }
-    for (size_t i = 0; i < DHOWI_COUNT(top) && top[i] != NULL; i++) {
+    return count;
+}
+
+static void largest_holders(dhowi_pool *pool, dhowi_text *text) {
+    holder holders[MAX_HOLDERS];
+    pthread_mutex_lock(&pool->mutex);
+    uint32_t count = find_holders(pool, holders);
+    for (uint32_t told = 0; told < TOLD_HOLDERS && told < count; told++) {
         char bytes[32];
-        dhowi_text_add(text, "%s'%s' %s", i == 0 ? "; largest holders: " : ", ",
-                       top[i]->label[0] != '\0' ? top[i]->label : "(no label)",
-                       dhowi_bytes_text(top[i]->bytes, bytes, sizeof bytes));
+        holder *most = &holders[0];
+        for (uint32_t i = 1; i < count; i++)
+            if (holders[i].bytes > most->bytes) most = &holders[i];
+        if (most->bytes == 0) break;
+        dhowi_text_add(text, "%s%s%s%s %s", told == 0 ? "; largest holders: " : ", ",
+                       most->label[0] != '\0' ? "'" : "",
+                       most->label[0] != '\0' ? most->label : "tensors without a label",
+                       most->label[0] != '\0' ? "'" : "",
+                       dhowi_bytes_text(most->bytes, bytes, sizeof bytes));
+        if (most->count > 1) dhowi_text_add(text, " in %" PRIu64, most->count);
+        most->bytes = 0;
     }
     pthread_mutex_unlock(&pool->mutex);
 }
@@ -195,7 +215,8 @@ static dhow_status say_out_of_memory(dhowi_pool *pool, uint64_t bytes, const cha
         known ? dhowi_bytes_text(free_bytes, f, sizeof f) : "unknown",
         dhowi_bytes_text(total, t, sizeof t), dhowi_bytes_text(pool->live_bytes, l, sizeof l));
     largest_holders(pool, &text);
-    dhowi_text_add(&text, " (%s)", reason);
+    dhowi_text_add(&text, " (%s); release some of them, or take smaller batches or another device",
+                   reason);
     return dhowi_fail(DHOW_OUT_OF_MEMORY, "%s", story);
 }
 
