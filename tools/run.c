@@ -25,9 +25,11 @@ static const char k_usage[] =
     "  --shape NAME=1x3x48x320 shape of a random input; open extents are 1 otherwise, which is "
     "told\n"
     "  --compare SPEC          runs on a second device too and tells the largest differences\n"
-    "  --fallback              lets the CPU compute what the device has no kernel for; --report "
+    "  --fallback              lets the CPU compute what a device has no kernel for; --report "
     "tells what\n"
     "  --bench N               runs once untimed and N times more, and tells the time\n"
+    "  --trace FILE            writes what all devices do meanwhile, for Perfetto and "
+    "chrome://tracing\n"
     "  --report                steps, memory, and the share of time of every operator\n"
     "  --list                  inputs, outputs and parameters, without running\n"
     "  --json                  the same as JSON\n"
@@ -108,6 +110,9 @@ static bool take_option(run_request *r, int option) {
         case 'c':
             r->compare = optarg;
             return true;
+        case 't':
+            r->trace = optarg;
+            return true;
         case 'b':
             r->bench = (int)strtol(optarg, &end, 10);
             if (*end != '\0' || r->bench < 1) return run_fail("--bench %s is no count", optarg);
@@ -134,14 +139,21 @@ static bool take_option(run_request *r, int option) {
 
 /* 0: go on; else the exit status + 1. */
 static int parse(int argc, char **argv, run_request *r) {
-    static const struct option options[] = {
-        {"device", required_argument, NULL, 'd'},  {"input", required_argument, NULL, 'i'},
-        {"output", required_argument, NULL, 'o'},  {"shape", required_argument, NULL, 's'},
-        {"compare", required_argument, NULL, 'c'}, {"bench", required_argument, NULL, 'b'},
-        {"random", no_argument, NULL, 'r'},        {"report", no_argument, NULL, 'p'},
-        {"list", no_argument, NULL, 'l'},          {"json", no_argument, NULL, 'j'},
-        {"fallback", no_argument, NULL, 'f'},      {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'},       {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                            {"input", required_argument, NULL, 'i'},
+                                            {"output", required_argument, NULL, 'o'},
+                                            {"shape", required_argument, NULL, 's'},
+                                            {"compare", required_argument, NULL, 'c'},
+                                            {"bench", required_argument, NULL, 'b'},
+                                            {"trace", required_argument, NULL, 't'},
+                                            {"random", no_argument, NULL, 'r'},
+                                            {"report", no_argument, NULL, 'p'},
+                                            {"list", no_argument, NULL, 'l'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            {"fallback", no_argument, NULL, 'f'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {"version", no_argument, NULL, 'v'},
+                                            {NULL, 0, NULL, 0}};
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (option == 'h') {
@@ -219,6 +231,10 @@ static bool write_outputs(run_request *r, dhow_model *model, const run_tensors *
     return true;
 }
 
+static dhow_placement placement_of(const run_request *r) {
+    return r->fallback ? DHOW_PLACEMENT_FALLBACK : DHOW_PLACEMENT_STRICT;
+}
+
 /* The same inputs on a second device. */
 static bool compare(const run_request *r, dhow_context *context, const run_tensors *in,
                     const run_tensors *out, json_t *to) {
@@ -228,16 +244,14 @@ static bool compare(const run_request *r, dhow_context *context, const run_tenso
     bool good = dhow_device_get(context, r->compare, &device) == DHOW_OK &&
                 dhow_device_get(context, "cpu", &cpu) == DHOW_OK &&
                 dhow_model_load(context, r->path, &model) == DHOW_OK &&
-                dhow_model_to(model, device) == DHOW_OK;
+                dhow_model_place(model, device, placement_of(r)) == DHOW_OK;
     for (uint32_t i = 0; i < in->count && good; i++) {
         good = dhow_tensor_to(in->item[i], device, &moved.item[i]) == DHOW_OK;
         moved.count += good;
     }
-    if (!good) {
-        (void)run_fail_last();
-        (void)run_fail_prefix("--compare", "");
-    }
+    if (!good) (void)run_fail_last();
     if (good) good = run_once(model, &moved, &other);
+    if (!good) (void)run_fail_prefix("--compare", "");
     json_t *list = json_array();
     for (uint32_t i = 0; i < out->count && good; i++) {
         dhow_model_value_info info;
@@ -276,9 +290,8 @@ static bool run_on(run_request *r, dhow_context *context, dhow_model *model, dho
                    json_t *all) {
     run_tensors in = {.count = 0}, out = {.count = 0};
     double begun = run_seconds();
-    dhow_placement placement = r->fallback ? DHOW_PLACEMENT_FALLBACK : DHOW_PLACEMENT_STRICT;
     bool good = run_check_names(r, model) && run_make_inputs(r, model, device, &in);
-    if (good) good = dhow_model_place(model, device, placement) == DHOW_OK || run_fail_last();
+    if (good) good = dhow_model_place(model, device, placement_of(r)) == DHOW_OK || run_fail_last();
     if (good) good = run_show_inputs(&in, json_object_get(all, "inputs"));
     if (good) good = run_once(model, &in, &out);
     (void)json_object_set_new(all, "first_run_ms", json_real((run_seconds() - begun) * 1e3));
@@ -300,6 +313,29 @@ static bool run_on(run_request *r, dhow_context *context, dhow_model *model, dho
     return good;
 }
 
+/* A file that cannot be written is told before the work, not after it. */
+static bool begin_trace(const run_request *r, dhow_context *context) {
+    FILE *trial;
+    if (r->trace == NULL) return true;
+    trial = fopen(r->trace, "ae");
+    if (trial == NULL) return run_fail("--trace %s: %s", r->trace, strerror(errno));
+    (void)fclose(trial);
+    return dhow_trace_start(context, 0) == DHOW_OK || run_fail_last();
+}
+
+static bool end_trace(const run_request *r, dhow_context *context, json_t *all) {
+    dhow_trace_stats stats;
+    if (r->trace == NULL) return true;
+    if (dhow_trace_stop(context) != DHOW_OK || dhow_trace_save(context, r->trace) != DHOW_OK ||
+        dhow_trace_get_stats(context, &stats) != DHOW_OK)
+        return run_fail_last() || run_fail_prefix("--trace", "");
+    (void)json_object_set_new(
+        all, "trace",
+        json_pack("{s:s, s:I, s:I}", "file", r->trace, "records", (json_int_t)stats.recorded,
+                  "dropped", (json_int_t)stats.dropped));
+    return true;
+}
+
 int main(int argc, char **argv) {
     run_request r = {0};
     dhow_context *context = NULL;
@@ -311,10 +347,12 @@ int main(int argc, char **argv) {
     json_t *all = json_object();
     (void)json_object_set_new(all, "model", json_string(r.path));
     double begun = run_seconds();
-    bool good = (dhow_context_create(NULL, &context) == DHOW_OK &&
-                 dhow_device_get(context, r.device, &device) == DHOW_OK &&
-                 dhow_model_load(context, r.path, &model) == DHOW_OK) ||
-                run_fail_last();
+    bool good = dhow_context_create(NULL, &context) == DHOW_OK || run_fail_last();
+    if (good) good = begin_trace(&r, context);
+    if (good)
+        good = (dhow_device_get(context, r.device, &device) == DHOW_OK &&
+                dhow_model_load(context, r.path, &model) == DHOW_OK) ||
+               run_fail_last();
     (void)json_object_set_new(all, "load_ms", json_real((run_seconds() - begun) * 1e3));
     if (good) {
         dhow_device_info info;
@@ -323,6 +361,12 @@ int main(int argc, char **argv) {
         good = run_list(context, model, all);
     }
     if (good && !r.list) good = run_on(&r, context, model, device, all);
+    if (good) {
+        good = end_trace(&r, context, all);
+    } else if (context != NULL && r.trace != NULL) { /* what led to the failure */
+        if (dhow_trace_save(context, r.trace) != DHOW_OK)
+            (void)fputs("dhow-run: no trace is written\n", stderr);
+    }
     if (good) run_print(&r, all);
     if (good && (fflush(stdout) != 0 || ferror(stdout) != 0))
         good = run_fail("cannot write: %s", strerror(errno));

@@ -20,7 +20,7 @@ typedef struct run_pair {
 } run_pair;
 
 typedef struct run_request {
-    const char *path, *device, *compare;
+    const char *path, *device, *compare, *trace;
     run_pair inputs[RUN_MAX_TENSORS], outputs[RUN_MAX_TENSORS], shapes[RUN_MAX_TENSORS];
     int input_count, output_count, shape_count, bench;
     bool random, report, list, json, fallback;

@@ -144,53 +144,14 @@ static bool parse_shape(const char *text, dhow_model_value_info *info) {
     return true;
 }
 
-/* Elements of a shape; false where their bytes do not fit an address. */
-static bool count_elements(const dhow_model_value_info *info, size_t *count) {
-    *count = 1;
-    for (int32_t i = 0; i < info->rank; i++) {
-        size_t extent = (size_t)info->shape[i];
-        if (extent > 0 && *count > SIZE_MAX / 2 / sizeof(double) / extent) return false;
-        *count *= extent;
-    }
-    return true;
-}
-
-static bool too_large(const dhow_model_value_info *info, size_t count) {
-    char text[256];
-    (void)text_of(info, text, sizeof text);
-    if (count == 0)
-        return run_fail("input '%s': %s takes more bytes than there are addresses", info->name,
-                        text);
-    return run_fail("input '%s': %s takes %zu bytes, and its random values %zu: not enough memory",
-                    info->name, text, count * dhow_dtype_bytes(info->dtype),
-                    count * sizeof(double));
-}
-
-/* Values between -1 and 1 from a fixed seed; small whole numbers for integers. */
-static void random_values(double *values, size_t count, dhow_dtype dtype, uint64_t seed) {
-    bool whole = dtype != DHOW_F32 && dtype != DHOW_F64 && dtype != DHOW_F16 && dtype != DHOW_BF16;
-    for (size_t i = 0; i < count; i++) {
-        seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        double unit = (double)(seed >> 11) / 9007199254740992.0;
-        values[i] = whole ? floor(unit * 2) : unit * 2 - 1;
-    }
-}
-
+/* Values between -1 and 1 from a fixed seed, 0 and 1 for integers. */
 static bool random_tensor(dhow_device *device, const dhow_model_value_info *info, uint64_t seed,
                           dhow_tensor **out) {
-    size_t count;
-    dhow_tensor *wide = NULL;
-    if (!count_elements(info, &count)) return too_large(info, 0);
-    double *values = calloc(count + 1, sizeof *values);
-    if (values == NULL) return too_large(info, count);
-    random_values(values, count, info->dtype, seed);
-    bool good = dhow_tensor_from_data(device, DHOW_F64, info->rank, info->shape, values, &wide) ==
-                    DHOW_OK &&
-                dhow_tensor_create(device, info->dtype, info->rank, info->shape, out) == DHOW_OK &&
-                dhow_cast(NULL, wide, *out) == DHOW_OK;
-    dhow_tensor_release(wide);
-    free(values);
-    if (good) return true;
+    const bool whole = info->dtype != DHOW_F32 && info->dtype != DHOW_F64 &&
+                       info->dtype != DHOW_F16 && info->dtype != DHOW_BF16;
+    if (dhow_tensor_uniform(device, info->dtype, info->rank, info->shape, whole ? 0 : -1,
+                            whole ? 2 : 1, seed, out) == DHOW_OK)
+        return true;
     (void)run_fail_last();
     return run_fail_prefix("input ", info->name);
 }

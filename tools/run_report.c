@@ -215,4 +215,10 @@ void run_print(const run_request *r, const json_t *all) {
     printf("\n");
     print_report(json_object_get(all, "report"));
     print_compare(json_object_get(all, "compare"));
+    const json_t *trace = json_object_get(all, "trace");
+    if (trace != NULL)
+        printf("Trace: %d records in %s, %d more had no room\n",
+               (int)json_integer_value(json_object_get(trace, "records")),
+               json_string_value(json_object_get(trace, "file")),
+               (int)json_integer_value(json_object_get(trace, "dropped")));
 }

@@ -74,6 +74,32 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_full(dhow_device *device, dhow_d
                                                      double value, dhow_tensor **out);
 
 /**
+ * Creates a tensor of values that are evenly spread over low <= value < high; integers and bool
+ * take them rounded down, others rounded to what the dtype has. An element depends on its place and the seed alone: it is the same on
+ * every device.
+ *
+ * @return as dhow_tensor_create(), or what the copy to the device says
+ *
+ * Ownership: *out is owned. Threads: any. Blocks: until the values are there.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_uniform(dhow_device *device, dhow_dtype dtype,
+                                                        int32_t rank, const int64_t *shape,
+                                                        double low, double high, uint64_t seed,
+                                                        dhow_tensor **out);
+
+/**
+ * The same with normally distributed values.
+ *
+ * @return as dhow_tensor_uniform()
+ *
+ * Ownership: *out is owned. Threads: any. Blocks: until the values are there.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_normal(dhow_device *device, dhow_dtype dtype,
+                                                       int32_t rank, const int64_t *shape,
+                                                       double mean, double deviation, uint64_t seed,
+                                                       dhow_tensor **out);
+
+/**
  * Creates a CPU tensor in host memory that `device` copies from and to at full speed.
  *
  * @return as dhow_tensor_create(); UNSUPPORTED where the device has no such memory

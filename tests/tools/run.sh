@@ -47,8 +47,8 @@ if "$run" --device cpu "$open" --random --shape x=2x3x5 2>&1 | grep -q "taken as
 fi
 says 1 "--shape x: f32[2, 4, 5] does not fit the model's f32[?, 3, ?]" "$open" --random --shape x=2x4x5
 says 1 "--shape x=a is not NAME=1x3x224x224" "$open" --random --shape x=a
-says 1 "f32[99999999999, 3, 1] takes 1199999999988 bytes" "$open" --random --shape x=99999999999x3x1
-says 1 "takes more bytes than there are addresses" "$open" --random --shape x=9999999999999x3x9999999999999
+says 1 "input x: cpu:0: out of memory: asked 1.1 TiB" "$open" --random --shape x=99999999999x3x1
+says 1 "of f32 has more bytes than an address holds" "$open" --random --shape x=9999999999999x3x9999999999999
 says 1 "comes from $folder/y.npy, which has a shape" "$open" --input x="$folder/y.npy" --random --shape x=1x3x1
 says 0 "f32[2, 3, 5]" "$open" --input "$folder/y.npy"
 says 1 "2 inputs are given, the model has 1" "$open" --input "$folder/y.npy" --input "$folder/y.npy"
@@ -64,6 +64,22 @@ says 0 "f32[?, 3, ?]" "$open" --list
 # Measuring.
 says 0 "one more untimed, then" "$open" --random --bench 2
 says 0 '"untimed_runs": 1' "$open" --random --bench 2 --json
+
+# A second device that has no kernel for something.
+export DHOW_SIM=without=map_f32
+says 1 "--compare: Neg (node 'minus'" "$open" --random --compare sim
+says 0 "largest difference 0" "$open" --random --compare sim --fallback
+unset DHOW_SIM
+
+# A trace, of measured runs too, and of a run that fails.
+says 0 "records in $folder/trace.json" "$open" --random --device sim --bench 20 --trace "$folder/trace.json"
+for what in '"ph":"X","cat":"step"' '"name":"sim:0"' '"cat":"copy"'; do
+    grep -qF -- "$what" "$folder/trace.json" || { echo "the trace has no $what"; failed=1; }
+done
+says 0 '"records": ' "$open" --random --json --trace "$folder/trace.json"
+says 1 "--trace $folder/none/trace.json: No such file" "$open" --random --trace "$folder/none/trace.json"
+says 1 "--shape x: f32[2, 4, 5]" "$open" --random --shape x=2x4x5 --trace "$folder/failed.json"
+grep -q traceEvents "$folder/failed.json" || { echo "a run that fails leaves no trace"; failed=1; }
 
 # No message names a function that users did not call, and what cannot be written is an error.
 printf 'nothing' >"$folder/bad.npy"

@@ -193,6 +193,8 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(create, DEVICE, 0, dhow_tensor_create(B, DHOW_F32, 2, k_shape, &out.t))                      \
     X(from_data, DEVICE, 0, dhow_tensor_from_data(B, DHOW_F32, 2, k_shape, out.data, &out.t))      \
     X(full, DEVICE, 0, dhow_tensor_full(B, DHOW_F32, 2, k_shape, 1, &out.t))                       \
+    X(uniform, DEVICE, 0, dhow_tensor_uniform(B, DHOW_F32, 2, k_shape, 0, 1, 1, &out.t))           \
+    X(normal, DEVICE, 0, dhow_tensor_normal(B, DHOW_F32, 2, k_shape, 0, 1, 1, &out.t))             \
     X(pinned, DEVICE, 0, dhow_tensor_create_pinned(B, DHOW_F32, 2, k_shape, &out.t))               \
     X(to_device, DEVICE, 0, dhow_tensor_to(T, B, &out.t))                                          \
     X(to_async_device, DEVICE, 0, dhow_tensor_to_async(NULL, T, B, &out.t))                        \

@@ -2,6 +2,8 @@
  *
  * Parts of tensors, joining them again, and host memory pinned in place.
  */
+#include <math.h>
+
 #include "data_fixture.h"
 
 static void set_up(void) { open_context("jitter_us=200", ""); }
@@ -137,4 +139,68 @@ Test(parts, memory_of_the_pool_can_be_pinned_too) {
     cr_assert_eq(info.pinned, 0);
     OK(dhow_tensor_pin(next, g_cpu)); /* nothing to do */
     dhow_tensor_release(next);
+}
+
+/* ---- random values ---- */
+
+enum { MANY = 70001 }; /* more than travel at once */
+
+static float *random_values(dhow_device *device, int normal, uint64_t seed) {
+    dhow_tensor *t;
+    float *values = malloc(MANY * sizeof *values);
+    cr_assert_not_null(values);
+    if (normal) {
+        OK(dhow_tensor_normal(device, DHOW_F32, DHOW_SHAPE(MANY), 3, 2, seed, &t));
+    } else {
+        OK(dhow_tensor_uniform(device, DHOW_F32, DHOW_SHAPE(MANY), -1, 3, seed, &t));
+    }
+    OK(dhow_tensor_read(t, values, MANY * sizeof *values));
+    dhow_tensor_release(t);
+    return values;
+}
+
+Test(parts, random_values_are_the_same_on_every_device_and_others_for_another_seed) {
+    for (int normal = 0; normal < 2; normal++) {
+        float *here = random_values(g_cpu, normal, 7),
+              *there = random_values(device_of("sim:0"), normal, 7),
+              *others = random_values(g_cpu, normal, 8);
+        int equal = 0;
+        cr_assert_arr_eq(here, there, MANY * sizeof *here);
+        for (int i = 0; i < MANY; i++) equal += here[i] == others[i];
+        cr_assert_lt(equal, 100);
+        free(here), free(there), free(others);
+    }
+}
+
+Test(parts, random_values_have_the_moments_that_were_asked_for) {
+    static const double means[] = {1, 3}, deviations[] = {1.1547, 2};
+    for (int normal = 0; normal < 2; normal++) {
+        float *values = random_values(g_cpu, normal, 1);
+        double sum = 0, squares = 0;
+        for (int i = 0; i < MANY; i++) {
+            if (!normal) cr_assert(values[i] >= -1 && values[i] < 3.0001f);
+            sum += values[i];
+            squares += (values[i] - means[normal]) * (values[i] - means[normal]);
+        }
+        cr_assert_float_eq(sum / MANY, means[normal], 0.03);
+        cr_assert_float_eq(sqrt(squares / MANY), deviations[normal], 0.03);
+        free(values);
+    }
+}
+
+Test(parts, random_integers_and_bools_are_rounded_down) {
+    dhow_tensor *t;
+    int64_t wide[1000], ones = 0;
+    uint8_t bits[1000];
+    OK(dhow_tensor_uniform(g_cpu, DHOW_I64, DHOW_SHAPE(10, 100), -2, 1, 1, &t));
+    OK(dhow_tensor_read(t, wide, sizeof wide));
+    for (int i = 0; i < 1000; i++) cr_assert(wide[i] >= -2 && wide[i] <= 0);
+    dhow_tensor_release(t);
+    OK(dhow_tensor_uniform(device_of("sim:0"), DHOW_BOOL, DHOW_SHAPE(1000), 0, 2, 1, &t));
+    OK(dhow_tensor_read(t, bits, sizeof bits));
+    for (int i = 0; i < 1000; i++) ones += bits[i];
+    cr_assert(ones > 400 && ones < 600, "%d of 1000 are true", (int)ones);
+    dhow_tensor_release(t);
+    FAILS(DHOW_INVALID_ARGUMENT, dhow_tensor_uniform(g_cpu, DHOW_F32, DHOW_SHAPE(2), 1, 0, 1, &t));
+    cr_assert_null(t);
 }
