@@ -13,7 +13,10 @@
  *   DHOW_NUM_THREADS  threads of the CPU device; the default is the cores the process may use
  *   DHOW_CACHE_DIR    folder of compiled kernels; the default is $XDG_CACHE_HOME/dhow or
  *                     ~/.cache/dhow; "off" for none
- *   DHOW_VALIDATE     0/1/on/off: report objects that live on when a program releases its context
+ *   DHOW_TRACE        out.json: a file for the trace of all devices, see dhow/trace.h
+ *   DHOW_VALIDATE     0/1/on/off: tell where objects were made and released that live on when a
+ *                     program releases its context or are misused, and warn of waits for events that
+ *                     were never recorded
  *
  * A value that does not parse is an error that names the bad word and lists what exists.
  */

@@ -75,8 +75,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_full(dhow_device *device, dhow_d
 
 /**
  * Creates a tensor of values that are evenly spread over low <= value < high; integers and bool
- * take them rounded down, others rounded to what the dtype has. An element depends on its place and the seed alone: it is the same on
- * every device.
+ * take them rounded down, others rounded to what the dtype has. An element depends on its place and
+ * the seed alone: it is the same on every device.
  *
  * @return as dhow_tensor_create(), or what the copy to the device says
  *
