@@ -12,6 +12,8 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/dhow-config.cmake.in $
   PATH_VARS CMAKE_INSTALL_INCLUDEDIR DHOW_PLUGIN_INSTALL_DIR)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/dhow-config-version.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/dhow-config.cmake ${PROJECT_BINARY_DIR}/dhow-config-version.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/DhowAddKernels.cmake ${PROJECT_SOURCE_DIR}/cmake/DhowKernels.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/add_kernels.sh
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/dhow COMPONENT development)
 
 # The file says where it lies itself, so that the tree may be moved.

@@ -12,11 +12,14 @@ execute_process(COMMAND ${DHOW_KERNEL_CC} --version OUTPUT_VARIABLE dhow_kernel_
 
 set(DHOW_KERNEL_TABLE_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/kernel_table.sh)
 get_filename_component(DHOW_KERNEL_ROOT ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)
+if(NOT DHOW_KERNEL_INCLUDE) # the installed package says where its headers are
+  set(DHOW_KERNEL_INCLUDE ${DHOW_KERNEL_ROOT}/include)
+endif()
 
 # Infinities and NaN stay; what the flags give up is errno, traps and the order of sums.
 set(DHOW_KERNEL_FLAGS -x c -std=c11 -fPIC -fvisibility=hidden -fno-math-errno -fno-trapping-math
     -ffp-contract=fast -fwrapv -fno-asynchronous-unwind-tables
-    -Wno-tautological-compare -I${DHOW_KERNEL_ROOT}/include)
+    -Wno-tautological-compare -I${DHOW_KERNEL_INCLUDE})
 if(dhow_kernel_cc_version MATCHES "clang")
   # Vectorised epilogues add a third to the code and nothing to long rows.
   list(APPEND DHOW_KERNEL_FLAGS -fno-unroll-loops -Wno-pass-failed -mllvm -enable-epilogue-vectorization=false)
@@ -33,7 +36,7 @@ endif()
 # half the code.
 function(dhow_kernel_isa_flags isa type out)
   set(flags -DK_ISA=${isa})
-  if(isa STREQUAL "v2" AND NOT type STREQUAL "f32")
+  if(isa STREQUAL "v2" AND NOT type STREQUAL "f32" AND NOT type STREQUAL "")
     list(APPEND flags -Os -fno-openmp-simd -fno-tree-vectorize -fno-tree-slp-vectorize)
   else()
     list(APPEND flags -O2 -fopenmp-simd)
@@ -47,18 +50,28 @@ function(dhow_kernel_isa_flags isa type out)
   set(${out} ${flags} PARENT_SCOPE)
 endfunction()
 
-# dhow_compile_kernel(<out variable> <file.k> <type> <isa> [flag...]) appends the object's path to the variable.
+# dhow_compile_kernel(<out variable> <file.k> <type> <isa> [NAME <name of the object>] [flag...]) appends the object's
+# path to the variable. The type, T of the text, may be empty.
 function(dhow_compile_kernel out file type isa)
+  cmake_parse_arguments(PARSE_ARGV 4 arg "" "NAME" "")
   get_filename_component(unit ${file} NAME_WE)
-  set(object ${CMAKE_CURRENT_BINARY_DIR}/kernels/${unit}.${type}.${isa}.o)
+  set(name ${unit}.${type})
+  set(type_flag)
+  if(arg_NAME)
+    set(name ${arg_NAME})
+  endif()
+  if(type)
+    set(type_flag -DT=${type})
+  endif()
+  set(object ${CMAKE_CURRENT_BINARY_DIR}/kernels/${name}.${isa}.o)
   file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/kernels)
-  dhow_kernel_isa_flags(${isa} ${type} isa_flags)
+  dhow_kernel_isa_flags(${isa} "${type}" isa_flags)
   add_custom_command(
     OUTPUT ${object}
-    COMMAND ${DHOW_KERNEL_CC} ${DHOW_KERNEL_FLAGS} ${isa_flags} -DT=${type} ${ARGN} ${DHOW_KERNEL_EXTRA_FLAGS}
-            -c ${file} -o ${object}
-    DEPENDS ${file} ${DHOW_KERNEL_ROOT}/include/dhow/kernel/k.h
-    COMMENT "kernels: ${unit} ${type} ${isa}"
+    COMMAND ${DHOW_KERNEL_CC} ${DHOW_KERNEL_FLAGS} ${isa_flags} ${type_flag} ${arg_UNPARSED_ARGUMENTS}
+            ${DHOW_KERNEL_EXTRA_FLAGS} -include ${DHOW_KERNEL_INCLUDE}/dhow/kernel/k.h -c ${file} -o ${object}
+    DEPENDS ${file} ${DHOW_KERNEL_INCLUDE}/dhow/kernel/k.h
+    COMMENT "kernels: ${name} ${isa}"
     VERBATIM)
   set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
   set(${out} ${${out}} ${object} PARENT_SCOPE)

@@ -20,6 +20,8 @@ struct dhow_module {
     char *text; /* source or image, kept for the other index width */
     uint64_t text_bytes;
     char *options;
+    const dhow_module_image *images; /* the program's static data */
+    uint64_t image_count;
     dhowi_found_kernel *kernels;
     uint32_t kernel_count;
     pthread_mutex_t mutex; /* building */

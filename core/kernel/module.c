@@ -65,7 +65,9 @@ static dhow_status build(dhow_module *m, int width, void **out_native) {
                              .kernel_count = m->kernel_count,
                              .index_bits = width == DHOWI_INDEX_64 ? 64 : 32,
                              .log = log,
-                             .log_bytes = log != NULL ? LOG_BYTES : 0};
+                             .log_bytes = log != NULL ? LOG_BYTES : 0,
+                             .images = m->images,
+                             .image_count = m->image_count};
     dhow_error err;
     dhowi_error_init(&err);
     *out_native = NULL;
@@ -159,10 +161,13 @@ dhow_status dhow_module_build(dhow_device *device, const dhow_module_source *sou
     uint32_t format = source->format != 0 ? source->format : DHOW_MODULE_PORTABLE;
     const void *text = source->text != NULL ? (const void *)source->text : source->image;
     uint64_t bytes = source->text != NULL ? strlen(source->text) : source->image_bytes;
+    bool portable = format == DHOW_MODULE_PORTABLE;
     DHOWI_TRY(dhowi_device_open(device));
     dhow_module *m;
     DHOWI_TRY(dhowi_module_new(device, format, source->name != NULL ? source->name : "kernel text",
                                text, bytes, source->options != NULL ? source->options : "", &m));
+    m->images = portable ? source->images : NULL;
+    m->image_count = m->images != NULL ? source->image_count : 0;
     void *native;
     dhow_status status = declare(m, source);
     /* Mistakes shall show now, not at the first launch. */

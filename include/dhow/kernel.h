@@ -12,6 +12,13 @@
  *
  * The argument list in the text is the only description of a kernel; a launch is checked against
  * it.
+ *
+ * Machines without a compiler: the CMake function dhow_add_kernels(program axpy.k) compiles the
+ * kernels of a file with the program - for the processor's instruction sets, and for CUDA where
+ * nvcc is - and makes axpy_kernels.h with a dhow_module_source `axpy_kernels` that holds text and
+ * binaries:
+ *
+ *     dhow_module_build(device, &axpy_kernels, &module);
  */
 #ifndef DHOW_KERNEL_H_
 #define DHOW_KERNEL_H_
@@ -37,6 +44,9 @@ typedef struct dhow_module_source {
     const char *signatures; /**< native formats: "axpy(IN(f32,x), INOUT(f32,y), VAL(f32,a));
                                other(...)"; without it every tensor argument counts as read and
                                written and no type is checked */
+    const dhow_module_image *images; /**< portable text: forms compiled with the program, see
+                                        dhow_add_kernels(); static data */
+    uint64_t image_count;
 } dhow_module_source;
 
 /**

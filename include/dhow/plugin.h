@@ -183,6 +183,27 @@ typedef struct dhow_kernel_decl {
     const char *signature;
 } dhow_kernel_decl;
 
+enum {                     /* dhow_module_image.kind */
+       DHOW_IMAGE_CPU = 1, /* data: dhow_ready_kernel[], functions in the process */
+       DHOW_IMAGE_CUDA = 2 /* data: a fat binary */
+};
+
+/* A ready-made form of a portable text, compiled with the program. A plugin that cannot use it
+ * takes the text. */
+typedef struct dhow_module_image {
+    uint32_t kind;
+    uint32_t index_bits; /* CUDA: 32 or 64; CPU: 64 */
+    const void *data;    /* lives as long as the process */
+    uint64_t bytes;
+} dhow_module_image;
+
+/* A kernel compiled for the CPU: the k_info that KERNEL of kernel/k.h makes, for x86-64 v2, v3 and
+ * v4; on other processors three times the same. */
+typedef struct dhow_ready_kernel {
+    const char *name;
+    const void *forms[3];
+} dhow_ready_kernel;
+
 /* What module_build compiles or loads. */
 typedef struct dhow_module_desc {
     uint32_t struct_size;
@@ -197,6 +218,8 @@ typedef struct dhow_module_desc {
     uint32_t index_bits; /* PORTABLE: 32 or 64 */
     char *log;           /* the compiler's messages go here, terminated; may be NULL */
     uint64_t log_bytes;
+    const dhow_module_image *images; /* PORTABLE: ready-made forms, any number of them */
+    uint64_t image_count;
 } dhow_module_desc;
 
 enum { DHOW_STREAM_COPIES_ONLY = 1u << 0 };                      /* stream_create */
@@ -490,7 +513,9 @@ _Static_assert(sizeof(dhow_copy_rect) == 104, "ABI");
 _Static_assert(sizeof(dhow_dims) == 288, "ABI");
 _Static_assert(sizeof(dhow_arg) == 24, "ABI");
 _Static_assert(sizeof(dhow_geometry) == 40, "ABI");
-_Static_assert(sizeof(dhow_module_desc) == 80, "ABI");
+_Static_assert(sizeof(dhow_module_desc) == 96, "ABI");
+_Static_assert(sizeof(dhow_module_image) == 24, "ABI");
+_Static_assert(sizeof(dhow_ready_kernel) == 32, "ABI");
 _Static_assert(offsetof(dhow_plugin, name) == 16, "ABI");
 _Static_assert(offsetof(dhow_plugin, probe) == 32, "ABI");
 _Static_assert(offsetof(dhow_plugin, builtin_kernel) == 232, "ABI");

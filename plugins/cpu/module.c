@@ -25,6 +25,8 @@ typedef struct cpu_module {
     cpu_device *device;
     void *library;
     int file; /* stays open: the loader knows libraries by name, and its name is this number */
+    const dhow_ready_kernel *table; /* of kernels compiled with the program; then no library */
+    size_t table_count;
     pthread_mutex_t lock;
     cpu_kernel_object *kernels;
 } cpu_module;
@@ -284,11 +286,11 @@ static int32_t compile(cpu_device *device, const dhow_module_desc *desc, const c
     if (result != 0) {
         const char *line;
         const int shown = first_error(desc, &line);
-        status = result < 0 ? cpu_fail(err, DHOW_COMPILE_ERROR, result, "%s could not be run",
-                                       compiler)
-                            : cpu_fail(err, DHOW_COMPILE_ERROR, result,
-                                       "%.*s (by %s; dhow_module_log() has the rest)",
-                                       shown > 240 ? 240 : shown, line, compiler);
+        status = result < 0
+                     ? cpu_fail(err, DHOW_COMPILE_ERROR, result, "%s could not be run", compiler)
+                     : cpu_fail(err, DHOW_COMPILE_ERROR, result,
+                                "%.*s (by %s; dhow_module_log() has the rest)",
+                                shown > 240 ? 240 : shown, line, compiler);
     }
 cleanup:
     if (text >= 0) close(text);
@@ -340,34 +342,51 @@ static int32_t load_blob(cpu_module *module, const void *blob, uint64_t bytes, d
     return DHOW_OK;
 }
 
-int32_t cpu_module_build(void *handle, const dhow_module_desc *desc, void **out_module,
-                         dhow_error *err) {
-    static const char *const formats[] = {"unknown text", "portable text", "CUDA C",
-                                          "OpenCL C",     "PTX",           "a cubin"};
-    cpu_device *device = handle;
+/* ---- kernels compiled with the program
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static const dhow_ready_kernel *find_ready(const dhow_ready_kernel *table, size_t count,
+                                           const char *name) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(table[i].name, name) == 0) return &table[i];
+    return NULL;
+}
+
+/* Takes the table that holds every kernel of the text. */
+static bool use_ready(cpu_module *module, const dhow_module_desc *desc) {
+    if (desc->struct_size < sizeof *desc) return false; /* an older host knows of no images */
+    for (uint64_t i = 0; i < desc->image_count; i++) {
+        const dhow_module_image *image = &desc->images[i];
+        const dhow_ready_kernel *table = image->data;
+        const size_t count = (size_t)(image->bytes / sizeof *table);
+        uint32_t found = 0;
+        if (image->kind != DHOW_IMAGE_CPU) continue;
+        while (found < desc->kernel_count &&
+               find_ready(table, count, desc->kernels[found].name) != NULL)
+            found++;
+        if (found < desc->kernel_count) continue;
+        module->table = table;
+        module->table_count = count;
+        return true;
+    }
+    return false;
+}
+
+static int32_t compile_or_load(cpu_module *module, const dhow_module_desc *desc, dhow_error *err) {
+    cpu_device *device = module->device;
     const dhow_host *host = device->backend->host;
     char compiler[PATH_BYTES], key[64];
     struct stat info;
     void *blob = NULL;
     uint64_t bytes = 0;
     int32_t status = DHOW_OK;
-    *out_module = NULL;
-    if (desc->format != DHOW_MODULE_PORTABLE) {
-        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "the CPU builds portable kernels only, not %s",
-                        formats[desc->format <= DHOW_MODULE_CUBIN ? desc->format : 0]);
-    }
     if (!find_compiler(host, compiler, &info)) {
         return cpu_fail(err, DHOW_UNSUPPORTED, 0,
                         "building a kernel for the CPU needs a C compiler and there is none in "
                         "PATH; install gcc or "
                         "clang, or set CC");
     }
-    cpu_module *module = host->alloc(host->user, sizeof *module, 64);
-    if (!module) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a module");
-    memset(module, 0, sizeof *module);
-    module->device = device;
-    module->file = -1;
-    (void)pthread_mutex_init(&module->lock, NULL);
     cache_key(key, sizeof key, device, desc, compiler, &info);
     /* A cached library that does not load is compiled anew. */
     if (host->cache_load(host->user, key, &blob, &bytes) != DHOW_OK ||
@@ -382,6 +401,28 @@ int32_t cpu_module_build(void *handle, const dhow_module_desc *desc, void **out_
             (void)host->cache_store(host->user, key, blob, bytes); /* a full disk is no failure */
     }
     if (blob) host->free(host->user, blob);
+    return status;
+}
+
+int32_t cpu_module_build(void *handle, const dhow_module_desc *desc, void **out_module,
+                         dhow_error *err) {
+    static const char *const formats[] = {"unknown text", "portable text", "CUDA C",
+                                          "OpenCL C",     "PTX",           "a cubin"};
+    cpu_device *device = handle;
+    const dhow_host *host = device->backend->host;
+    int32_t status = DHOW_OK;
+    *out_module = NULL;
+    if (desc->format != DHOW_MODULE_PORTABLE) {
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "the CPU builds portable kernels only, not %s",
+                        formats[desc->format <= DHOW_MODULE_CUBIN ? desc->format : 0]);
+    }
+    cpu_module *module = host->alloc(host->user, sizeof *module, 64);
+    if (!module) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a module");
+    memset(module, 0, sizeof *module);
+    module->device = device;
+    module->file = -1;
+    (void)pthread_mutex_init(&module->lock, NULL);
+    if (!use_ready(module, desc)) status = compile_or_load(module, desc, err);
     void *unused = NULL;
     for (uint32_t i = 0; i < desc->kernel_count && status == DHOW_OK; i++) {
         status = cpu_module_kernel(module, desc->kernels[i].name, &unused, err);
@@ -415,8 +456,14 @@ int32_t cpu_module_kernel(void *handle, const char *name, void **out_kernel, dho
     char symbol[256];
     int32_t status = DHOW_OK;
     *out_kernel = NULL;
-    (void)snprintf(symbol, sizeof symbol, "%s__base", name);
-    const k_info *info = dlsym(module->library, symbol);
+    const k_info *info = NULL;
+    if (module->table) {
+        const dhow_ready_kernel *ready = find_ready(module->table, module->table_count, name);
+        if (ready) info = ready->forms[module->device->isa];
+    } else {
+        (void)snprintf(symbol, sizeof symbol, "%s__base", name);
+        info = dlsym(module->library, symbol);
+    }
     if (!info) return cpu_fail(err, DHOW_NOT_FOUND, 0, "the module has no kernel %s", name);
     (void)pthread_mutex_lock(&module->lock);
     cpu_kernel_object *kernel = module->kernels;

@@ -211,11 +211,9 @@ static int32_t check_declared(dhowi_cuda_module *module, const dhow_module_desc 
     return DHOW_OK;
 }
 
-int32_t dhowi_cuda_module_build(void *device_pointer, const dhow_module_desc *desc,
-                                void **out_module, dhow_error *err) {
-    dhowi_cuda_device *device = device_pointer;
+static int32_t build(dhowi_cuda_device *device, const dhow_module_desc *desc, bool portable,
+                     void **out_module, dhow_error *err) {
     void *image = NULL;
-    *out_module = NULL;
     int32_t status = check_image(desc, err);
     if (status == DHOW_OK) status = image_of(device, desc, &image, err);
     if (status != DHOW_OK) return status;
@@ -225,7 +223,7 @@ int32_t dhowi_cuda_module_build(void *device_pointer, const dhow_module_desc *de
         return dhowi_cuda_refuse(err, DHOW_OUT_OF_MEMORY, "%s: no host memory", desc->name);
     }
     module->device = device;
-    module->portable = desc->format == DHOW_MODULE_PORTABLE;
+    module->portable = portable;
     (void)pthread_mutex_init(&module->lock, NULL);
     bool entered;
     cudaError_t code = dhowi_cuda_require(device, &entered);
@@ -244,6 +242,33 @@ int32_t dhowi_cuda_module_build(void *device_pointer, const dhow_module_desc *de
     }
     *out_module = module;
     return DHOW_OK;
+}
+
+/* The fat binary that was compiled with the program for this index width, as a description of its
+ * own; false where there is none. */
+static bool find_ready(const dhow_module_desc *desc, dhow_module_desc *out) {
+    if (desc->format != DHOW_MODULE_PORTABLE || desc->struct_size < sizeof *desc) return false;
+    for (uint64_t i = 0; i < desc->image_count; i++) {
+        const dhow_module_image *image = &desc->images[i];
+        if (image->kind != DHOW_IMAGE_CUDA || image->index_bits != desc->index_bits) continue;
+        *out = *desc;
+        out->format = DHOW_MODULE_CUBIN;
+        out->text = image->data;
+        out->text_bytes = image->bytes;
+        return true;
+    }
+    return false;
+}
+
+int32_t dhowi_cuda_module_build(void *device_pointer, const dhow_module_desc *desc,
+                                void **out_module, dhow_error *err) {
+    dhowi_cuda_device *device = device_pointer;
+    dhow_module_desc ready;
+    *out_module = NULL;
+    /* A GPU that the binary has no code for gets the text. */
+    if (find_ready(desc, &ready) && build(device, &ready, true, out_module, err) == DHOW_OK)
+        return DHOW_OK;
+    return build(device, desc, desc->format == DHOW_MODULE_PORTABLE, out_module, err);
 }
 
 void dhowi_cuda_module_free(void *module_pointer) {

@@ -192,10 +192,14 @@ typedef struct fake_cubin {
 /* What plays the part of a fat binary of built-in kernels. */
 typedef struct fake_fatbin {
     uint32_t magic; /* 0xBA55ED50 */
-    char mark[12];  /* "fakecuda" */
+    uint16_t version, header_bytes;
+    uint64_t body_bytes;
+    char mark[16]; /* "fakecuda" */
 } fake_fatbin;
 #define FAKE_FATBIN_MAGIC 0xBA55ED50u
 #define FAKE_FATBIN_MARK "fakecuda"
+#define FAKE_FATBIN_INIT \
+    { FAKE_FATBIN_MAGIC, 1, 16, 16, FAKE_FATBIN_MARK }
 
 void fake_library_end(fake_library *library);
 /* Adds the kernels of lines, PTX or a real cubin to a library. */

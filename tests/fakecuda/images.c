@@ -7,7 +7,7 @@
 #include "fake.h"
 
 const void *dhowi_cuda_image(uint32_t unit, uint32_t index_bits) {
-    static const fake_fatbin image = {FAKE_FATBIN_MAGIC, FAKE_FATBIN_MARK};
+    static const fake_fatbin image = FAKE_FATBIN_INIT;
     (void)unit, (void)index_bits;
     return &image;
 }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fake.h"
 #include "fakecuda.h"
 
 /* ---- a host ---- */
@@ -396,6 +397,45 @@ Test(cuda_plugin, ptx_is_loaded_and_damaged_ptx_is_refused) {
     FAILS(DHOW_UNSUPPORTED,
           build(DHOW_MODULE_PTX, ".version 99.0\n.target sm_80\n", "", log, &module));
     SAYS("update the driver");
+    end();
+}
+
+/* A form compiled with the program for this index width takes the place of the text; one that the
+ * driver refuses does not. */
+Test(cuda_plugin, a_fat_binary_that_came_with_the_text_is_used) {
+    static const fake_fatbin right = FAKE_FATBIN_INIT;
+    fake_fatbin foreign = FAKE_FATBIN_INIT;
+    static const dhow_kernel_decl decl = {"relu_f32",
+                                          "(ALIAS(f32,x), ALIAS_OUT(f32,y), VAL(i64,n))"};
+    char log[4096] = "";
+    void *module = NULL;
+    foreign.mark[0] = 'x';
+    begin(NULL, NULL);
+    dhow_module_image images[] = {{DHOW_IMAGE_CPU, 64, &right, sizeof right},
+                                  {DHOW_IMAGE_CUDA, 32, &foreign, sizeof foreign},
+                                  {DHOW_IMAGE_CUDA, 64, &right, sizeof right}};
+    dhow_module_desc desc = {.struct_size = sizeof desc,
+                             .format = DHOW_MODULE_PORTABLE,
+                             .name = "own.k",
+                             .text = "this is no text",
+                             .text_bytes = 15,
+                             .options = "",
+                             .kernels = &decl,
+                             .kernel_count = 1,
+                             .index_bits = 64,
+                             .log = log,
+                             .log_bytes = sizeof log,
+                             .images = images,
+                             .image_count = 3};
+    OK(cuda->module_build(device[0], &desc, &module, &err));
+    cuda->module_free(module);
+    images[2].data = &foreign; /* no code for this GPU: the text counts, and is wrong */
+    FAILS(DHOW_COMPILE_ERROR, cuda->module_build(device[0], &desc, &module, &err));
+    cr_assert_null(module);
+    images[2] = (dhow_module_image){DHOW_IMAGE_CUDA, 64, &right, 12}; /* cut short */
+    FAILS(DHOW_COMPILE_ERROR, cuda->module_build(device[0], &desc, &module, &err));
+    desc.struct_size = offsetof(dhow_module_desc, images); /* a host of before */
+    FAILS(DHOW_COMPILE_ERROR, cuda->module_build(device[0], &desc, &module, &err));
     end();
 }
 

@@ -57,7 +57,7 @@ static float *device_floats(size_t count) {
 
 /* ---- kernels ---- */
 
-static const fake_fatbin fatbin = {FAKE_FATBIN_MAGIC, FAKE_FATBIN_MARK};
+static const fake_fatbin fatbin = FAKE_FATBIN_INIT;
 
 static cudaKernel_t builtin(cudaLibrary_t *library, const char *name) {
     cudaKernel_t kernel = NULL;

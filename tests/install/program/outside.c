@@ -22,6 +22,32 @@
         }                                                                                         \
     } while (0)
 
+#ifdef OUTSIDE_KERNELS
+#include "doubled_kernels.h"
+
+/* A kernel of the program's own, compiled with it: no compiler is needed. */
+static void use_own_kernel(dhow_device *cpu) {
+    static const float data[3] = {1, 2, 3};
+    float got[3];
+    dhow_module *module;
+    dhow_kernel *doubled;
+    dhow_tensor *x, *y;
+    (void)setenv("PATH", "/nowhere", 1);
+    (void)unsetenv("CC");
+    OK(dhow_module_build(cpu, &doubled_kernels, &module));
+    OK(dhow_module_kernel(module, "doubled", &doubled));
+    OK(dhow_tensor_from_data(cpu, DHOW_F32, DHOW_SHAPE(3), data, &x));
+    OK(dhow_tensor_create(cpu, DHOW_F32, DHOW_SHAPE(3), &y));
+    OK(dhow_launch(NULL, doubled, 3, x, y, 3));
+    OK(dhow_tensor_read(y, got, sizeof got));
+    EXPECT(got[0] == 2 && got[2] == 6);
+    dhow_tensor_release(x);
+    dhow_tensor_release(y);
+    dhow_kernel_release(doubled);
+    dhow_module_release(module);
+}
+#endif
+
 enum { LARGE = 5 << 20 }; /* floats: more than the ring of staged copies */
 
 int main(void) {
@@ -58,6 +84,9 @@ int main(void) {
     OK(dhow_tensor_host_ptr(back, &memory));
     EXPECT(((float *)memory)[0] == 7 && ((float *)memory)[LARGE - 1] == 7);
 
+#ifdef OUTSIDE_KERNELS
+    use_own_kernel(cpu);
+#endif
     dhow_tensor *const all[] = {x, turned, flat, y, host, there, back};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) dhow_tensor_release(all[i]);
     dhow_context_release(context);
