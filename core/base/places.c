@@ -39,10 +39,10 @@ static void *outside(void) {
     void *frames[FRAMES];
     static const char here;
     const void *ours = object_of(&here);
-    int count = backtrace(frames, FRAMES);
-    for (int i = 0; i < count; i++)
-        if (object_of(frames[i]) != ours) return frames[i];
-    return count > 0 ? frames[count - 1] : NULL;
+    int count = backtrace(frames, FRAMES), i = 0;
+    while (i < count && object_of(frames[i]) != ours) i++; /* a sanitizer's own backtrace() */
+    while (i < count && object_of(frames[i]) == ours) i++;
+    return i < count ? frames[i] : count > 0 ? frames[count - 1] : NULL;
 }
 
 static void add_place(dhowi_text *text, void *address) {
