@@ -123,29 +123,82 @@ static void find_same_hardware(dhow_context *context) {
     }
 }
 
-static dhow_status list_devices(dhow_context *context) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < context->registry.count; i++) {
-        count += context->registry.plugins[i].device_count;
+static void drop_devices(dhow_device **devices, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        pthread_mutex_destroy(&devices[i]->mutex);
+        dhowi_handle_free(DHOWI_DEVICE, devices[i]);
     }
-    context->devices = dhowi_alloc_array(count, sizeof(dhow_device *));
-    if (context->devices == NULL) return dhowi_fail_memory("devices");
+}
+
+/* The devices of plugins that serve and are not listed yet; *out has room for them. */
+static dhow_status find_new(dhow_context *context, dhow_device **out, uint32_t *out_count) {
     for (uint32_t i = 0; i < context->registry.count; i++) {
         dhowi_plugin *plugin = &context->registry.plugins[i];
-        for (uint32_t k = 0; dhowi_plugin_serves(plugin) && k < plugin->device_count; k++) {
+        if (plugin->listed || !plugin->taken || !dhowi_plugin_serves(plugin)) continue;
+        for (uint32_t k = 0; k < plugin->device_count; k++) {
             dhow_device *device = new_device(context, plugin, k);
             if (device == NULL) return dhowi_fail_memory("devices");
-            uint32_t at = context->device_count++;
-            for (; at > 0 && rank(context->devices[at - 1]) > rank(device); at--) {
-                context->devices[at] = context->devices[at - 1];
-            }
-            context->devices[at] = device;
-            if (strcmp(device->name, "cpu:0") == 0) context->cpu = device;
+            device->place = context->device_count + *out_count;
+            out[(*out_count)++] = device;
         }
     }
-    for (uint32_t i = 0; i < context->device_count; i++) context->devices[i]->place = i;
+    return DHOW_OK;
+}
+
+static void insert(dhow_device **devices, uint32_t at, dhow_device *device) {
+    for (; at > 0 && rank(devices[at - 1]) > rank(device); at--) devices[at] = devices[at - 1];
+    devices[at] = device;
+}
+
+/* Adds what is new; all of it, or nothing. */
+static dhow_status list_devices(dhow_context *context) {
+    uint32_t room = context->device_count, count = 0;
+    for (uint32_t i = 0; i < context->registry.count; i++)
+        room += context->registry.plugins[i].device_count;
+    dhow_device **found = dhowi_alloc_array(room, sizeof(dhow_device *));
+    dhow_device **all = dhowi_alloc_array(room, sizeof(dhow_device *));
+    dhow_status status = found != NULL && all != NULL ? find_new(context, found, &count)
+                                                      : dhowi_fail_memory("devices");
+    if (status != DHOW_OK) {
+        drop_devices(found, count);
+        dhowi_free(all);
+        dhowi_free(found);
+        return status;
+    }
+    if (context->device_count > 0)
+        memcpy(all, context->devices, context->device_count * sizeof(dhow_device *));
+    for (uint32_t i = 0; i < count; i++) {
+        insert(all, context->device_count + i, found[i]);
+        if (strcmp(found[i]->name, "cpu:0") == 0) context->cpu = found[i];
+    }
+    for (uint32_t i = 0; i < context->registry.count; i++)
+        context->registry.plugins[i].listed = context->registry.plugins[i].taken;
+    dhowi_free(context->devices);
+    context->devices = all;
+    context->device_count += count;
+    dhowi_free(found);
     find_same_hardware(context);
     return DHOW_OK;
+}
+
+static dhow_status complete(dhow_context *context) {
+    context->completing = true;
+    dhowi_registry_take_rest(&context->registry);
+    dhow_status status = list_devices(context);
+    context->completing = false;
+    if (status == DHOW_OK) atomic_store_explicit(&context->complete, true, memory_order_release);
+    return status;
+}
+
+dhow_status dhowi_context_complete(dhow_context *context) {
+    if (atomic_load_explicit(&context->complete, memory_order_acquire)) return DHOW_OK;
+    /* A forked child uses no device; the lock may be held by a thread that is not there. */
+    if (context->cpu->fork_generation != dhowi_fork_generation()) return DHOW_OK;
+    dhow_status status = DHOW_OK;
+    pthread_mutex_lock(&context->discovery);
+    if (!atomic_load(&context->complete) && !context->completing) status = complete(context);
+    pthread_mutex_unlock(&context->discovery);
+    return status;
 }
 
 static dhow_status require_cpu(const dhow_context *context) {
@@ -215,6 +268,7 @@ static void end_context(dhow_context *context) {
     dhowi_free(context->devices);
     dhowi_free(context->device_choice);
     pthread_mutex_destroy(&context->mutex);
+    pthread_mutex_destroy(&context->discovery);
     bool validate = context->validate;
     dhowi_handle_free(DHOWI_CONTEXT, context);
     if (validate) dhowi_places_leave();
@@ -227,6 +281,7 @@ dhow_status dhow_context_create(const dhow_context_options *options, dhow_contex
     dhow_context *context = dhowi_handle_new(DHOWI_CONTEXT, sizeof *context);
     if (context == NULL) return dhowi_fail_memory("context");
     pthread_mutex_init(&context->mutex, NULL);
+    init_recursive(&context->discovery);
     atomic_init(&context->users, 1);
     dhow_status status = init_context(context, options != NULL ? options : &defaults);
     if (status != DHOW_OK) {
@@ -344,6 +399,7 @@ static dhow_status record(const dhow_context *context, uint32_t index, const cha
                           function, index, context->registry.count);
     }
     dhow_context *owner = (dhow_context *)(uintptr_t)context;
+    DHOWI_TRY(dhowi_context_complete(owner));
     *out = &owner->registry.plugins[index];
     pthread_mutex_lock(&owner->mutex);
     dhowi_plugin_list_components(*out);

@@ -81,13 +81,17 @@ void *dhowi_device_attach(dhow_device *device, dhowi_attachment_id id,
 }
 
 uint32_t dhow_device_count(const dhow_context *context) {
-    return dhowi_handle_is(context, DHOWI_CONTEXT) ? context->device_count : 0;
+    if (!dhowi_handle_is(context, DHOWI_CONTEXT)) return 0;
+    dhow_status status = dhowi_context_complete((dhow_context *)(uintptr_t)context);
+    (void)status; /* what there is no memory for is not counted; dhow_device_at() says so */
+    return context->device_count;
 }
 
 dhow_status dhow_device_at(dhow_context *context, uint32_t index, dhow_device **out) {
     if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_device_at: out is NULL");
     *out = NULL;
     DHOWI_TRY(dhowi_handle_check(context, DHOWI_CONTEXT, "dhow_device_at", "context"));
+    DHOWI_TRY(dhowi_context_complete(context));
     if (index >= context->device_count) {
         return dhowi_fail(DHOW_OUT_OF_RANGE, "dhow_device_at: index %u, the context has %u devices",
                           index, context->device_count);

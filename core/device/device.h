@@ -37,7 +37,7 @@ struct dhow_device {
     const dhow_plugin *api;
     dhowi_plugin *plugin;
     uint32_t index; /* within its backend */
-    uint32_t place; /* in the context's list */
+    uint32_t place; /* in the order of being found: the CPU is 0 */
     uint32_t fork_generation;
     char name[32];
     dhow_device_desc desc;
@@ -56,10 +56,13 @@ struct dhow_context {
     dhowi_log log;
     dhowi_disk_cache cache;
     dhowi_registry registry;
-    char *device_choice; /* preference list of the options or the environment, may be NULL */
-    dhow_device **devices;
+    char *device_choice;   /* preference list of the options or the environment, may be NULL */
+    dhow_device **devices; /* cpu:0 alone until dhowi_context_complete() */
     uint32_t device_count;
     dhow_device *cpu;
+    pthread_mutex_t discovery; /* completing; recursive, for a log function may look at devices */
+    atomic_bool complete;
+    bool completing;
     bool validate;
     atomic_bool tracing;          /* records are made */
     _Atomic(dhowi_trace *) trace; /* NULL: none was ever started */
@@ -71,6 +74,9 @@ struct dhow_context {
     dhowi_timeline host_timeline; /* of the host queue; here because marks may outlive the queue */
 };
 
+/* Finds the devices of all other backends, once: drivers that nobody asks for are not started.
+ * Whoever looks at devices besides the CPU, or at what became of plugins, calls it before. */
+dhow_status dhowi_context_complete(dhow_context *context);
 /* Drops a reference that an object of ours held. */
 void dhowi_context_drop(dhow_context *context);
 

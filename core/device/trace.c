@@ -50,7 +50,8 @@ dhow_status dhowi_trace_init(dhow_context *context) {
 dhow_status dhowi_trace_save(dhow_context *context, const char *path) {
     const char **names = dhowi_alloc_array(context->device_count, sizeof *names);
     if (names == NULL) return dhowi_fail_memory(path);
-    for (uint32_t i = 0; i < context->device_count; i++) names[i] = context->devices[i]->name;
+    for (uint32_t i = 0; i < context->device_count; i++)
+        names[context->devices[i]->place] = context->devices[i]->name;
     dhow_status status =
         dhowi_trace_write(atomic_load(&context->trace), path, names, context->device_count);
     dhowi_free(names);

@@ -28,6 +28,8 @@ typedef struct dhowi_plugin {
     dhow_component *components;
     uint32_t component_count, device_count;
     bool components_listed;
+    bool taken;  /* loaded and asked, or the record says why not */
+    bool listed; /* its devices are in the context's list */
 } dhowi_plugin;
 
 /* Whether the backend's devices are to be had. */

@@ -175,13 +175,19 @@ static void find_probe_program(dhowi_registry *registry, const char *own) {
 /* ---- loading ---- */
 
 static bool backend_is_taken(const dhowi_registry *registry, const dhowi_plugin *plugin) {
-    for (const dhowi_plugin *p = registry->plugins; p < plugin; p++) {
-        if (dhowi_plugin_serves(p) && strcmp(p->backend, plugin->backend) == 0) return true;
+    for (uint32_t i = 0; i < registry->count; i++) {
+        const dhowi_plugin *p = &registry->plugins[i];
+        if (p != plugin && p->taken && dhowi_plugin_serves(p) &&
+            strcmp(p->backend, plugin->backend) == 0)
+            return true;
     }
     return false;
 }
 
-static void take_in(dhowi_registry *registry, dhowi_plugin *p, const char *filter, bool isolate) {
+static void take_in(dhowi_registry *registry, dhowi_plugin *p) {
+    const char *filter = registry->filter;
+    bool isolate = registry->isolate || p < registry->plugins + registry->foreign;
+    p->taken = true;
     if (p->state == DHOW_PLUGIN_DUPLICATE) return;
     if (!dhowi_backends_keep(filter, p->backend)) {
         dhowi_plugin_say(p, DHOW_PLUGIN_DISABLED, "change DHOW_BACKENDS to use it",
@@ -234,23 +240,36 @@ dhow_status dhowi_registry_init(dhowi_registry *registry, const dhowi_discovery 
         DHOWI_TRY(search_path(registry, how->plugin_path, "plugin_path"));
         DHOWI_TRY(search_path(registry, dhowi_env("DHOW_PLUGIN_PATH"), "DHOW_PLUGIN_PATH"));
     }
-    uint32_t foreign = registry->count;
+    registry->foreign = registry->count;
     if (has_own) {
         (void)snprintf(folder, sizeof folder, "%s/dhow/plugins", own);
         DHOWI_TRY(search_folder(registry, folder, false));
     }
     DHOWI_TRY(search_folder(registry, DHOWI_PLUGIN_DIR, false));
     DHOWI_TRY(dhowi_backends_check(how->backends, registry));
+    registry->isolate = how->isolate;
+    if (how->backends != NULL) {
+        registry->filter = dhowi_strdup(how->backends);
+        if (registry->filter == NULL) return dhowi_fail_memory("DHOW_BACKENDS");
+    }
     for (uint32_t i = 0; i < registry->count; i++) {
-        take_in(registry, &registry->plugins[i], how->backends, how->isolate || i < foreign);
+        if (strcmp(registry->plugins[i].backend, "cpu") == 0)
+            take_in(registry, &registry->plugins[i]);
     }
     return DHOW_OK;
+}
+
+void dhowi_registry_take_rest(dhowi_registry *registry) {
+    for (uint32_t i = 0; i < registry->count; i++)
+        if (!registry->plugins[i].taken) take_in(registry, &registry->plugins[i]);
 }
 
 void dhowi_registry_fini(dhowi_registry *registry) {
     for (uint32_t i = 0; i < registry->count; i++) dhowi_plugin_close(&registry->plugins[i]);
     dhowi_free(registry->plugins);
+    dhowi_free(registry->filter);
     registry->plugins = NULL;
+    registry->filter = NULL;
     registry->count = 0;
 }
 

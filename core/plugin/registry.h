@@ -16,6 +16,9 @@ typedef struct dhowi_registry {
     const dhowi_log *log;
     dhowi_disk_cache *cache;
     char probe_program[PATH_MAX];
+    char *filter;     /* as DHOW_BACKENDS, or NULL */
+    bool isolate;     /* all probes run in processes of their own */
+    uint32_t foreign; /* plugins of folders that are not dhow's come first, and are isolated, too */
 } dhowi_registry;
 
 typedef struct dhowi_discovery {
@@ -25,10 +28,13 @@ typedef struct dhowi_discovery {
     uint32_t cpu_threads;
 } dhowi_discovery;
 
-/* Finds, loads, probes and opens. INVALID_ARGUMENT for paths and filters that do not parse,
- * OUT_OF_MEMORY. */
+/* Finds all plugins, and loads, probes and opens that of the CPU. INVALID_ARGUMENT for paths and
+ * filters that do not parse, OUT_OF_MEMORY. */
 dhow_status dhowi_registry_init(dhowi_registry *registry, const dhowi_discovery *how,
                                 const dhowi_log *log, dhowi_disk_cache *cache);
+/* Loads, probes and opens the others, which may take a driver's time to start: once, when somebody
+ * asks for more than the CPU. */
+void dhowi_registry_take_rest(dhowi_registry *registry);
 void dhowi_registry_fini(dhowi_registry *registry);
 /* The record of a backend: the READY one if there is one. NULL when no file of that name was found.
  */

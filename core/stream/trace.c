@@ -39,8 +39,11 @@ dhow_status dhow_trace_save(dhow_context *context, const char *path) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "%s: nothing was traced; call dhow_trace_start() before", function);
     }
+    pthread_mutex_lock(&context->discovery); /* the list of devices must not grow meanwhile */
     dhowi_spans_finish(context);
-    return dhowi_trace_save(context, path);
+    dhow_status status = dhowi_trace_save(context, path);
+    pthread_mutex_unlock(&context->discovery);
+    return status;
 }
 
 dhow_status dhow_trace_get_stats(const dhow_context *context, dhow_trace_stats *out) {

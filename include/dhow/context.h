@@ -69,15 +69,17 @@ typedef struct dhow_plugin_component {
 } dhow_plugin_component;
 
 /**
- * Creates a context: finds plugins, probes them and lists their devices. A plugin that fails leaves
- * a record and never hurts the others; only a missing CPU plugin fails the call.
+ * Creates a context: finds plugins and starts that of the CPU. The others are probed once, when
+ * somebody asks for their devices or records, so that a program that asks for "cpu" alone starts no
+ * driver. A plugin that fails leaves a record and never hurts the others; only a missing CPU plugin
+ * fails the call.
  *
  * @param options  NULL for all defaults
  * @return INVALID_ARGUMENT (an option or environment value does not parse), UNAVAILABLE (no CPU
  * plugin), OUT_OF_MEMORY
  *
  * Ownership: *out is owned, release with dhow_context_release(); strings in options are copied.
- * Threads: any. Blocks: while plugins are probed.
+ * Threads: any. Blocks: while the CPU plugin is probed.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_context_create(const dhow_context_options *options,
                                                         dhow_context **out);

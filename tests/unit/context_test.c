@@ -179,6 +179,14 @@ Test(context, options_are_checked_like_the_environment) {
     cr_assert_eq(dhow_context_create(NULL, NULL), DHOW_INVALID_ARGUMENT);
 }
 
+/* Called while plugins are taken in, too. */
+static void count_devices(void *user, dhow_log_level level, const char *message) {
+    dhow_context **context = user;
+    (void)level;
+    (void)message;
+    if (*context != NULL) cr_assert(dhow_device_count(*context) >= 1);
+}
+
 Test(context, validation_reports_what_outlives_a_context) {
     static log_text log;
     const dhow_context_options options = {.backends = "cpu", .log = keep_log, .log_user = &log};
@@ -198,6 +206,52 @@ Test(context, validation_reports_what_outlives_a_context) {
     OK(dhow_context_create(&options, &context));
     dhow_context_release(context);
     cr_assert_eq(log.warnings, 2, "%s", log.text);
+}
+
+Test(context, a_program_that_asks_for_the_cpu_starts_no_other_backend) {
+    static log_text log;
+    const dhow_context_options options = {
+        .plugin_path = DHOW_TEST_BAD_DIR "/probe_says_no_driver:" DHOW_TEST_SIM_DIR,
+        .backends = "-opencl",
+        .log = keep_log,
+        .log_user = &log};
+    static const char *const specs[] = {"cpu", "cpu:0", "cpu,sim", NULL};
+    clean_environment();
+    setenv("DHOW_LOG", "debug", 1);
+    for (int i = 0; i < 4; i++) {
+        dhow_context *context;
+        dhow_device *device;
+        dhow_tensor *t;
+        if (specs[i] == NULL) setenv("DHOW_DEVICE", "cpu,auto", 1);
+        log.text[0] = '\0';
+        OK(dhow_context_create(&options, &context));
+        OK(dhow_device_get(context, specs[i], &device));
+        OK(dhow_tensor_full(device, DHOW_F32, DHOW_SHAPE(4), 1, &t));
+        OK(dhow_add(NULL, t, t, t));
+        cr_assert_null(strstr(log.text, "libdhow_sim"), "%s", log.text);
+        cr_assert_null(strstr(log.text, "libdhow_bad"), "%s", log.text);
+        uint32_t count = dhow_device_count(context);
+        cr_assert_eq(count, 3);
+        SAYS(log.text, "libdhow_sim.so: ready");
+        OK(dhow_device_at(context, 0, &device)); /* the CPU comes before simulated devices */
+        cr_assert_str_eq(dhow_device_name(device), "cpu:0");
+        OK(dhow_device_get(context, "sim:1", &device));
+        dhow_tensor_release(t);
+        dhow_context_release(context);
+    }
+}
+
+Test(context, a_log_function_may_look_at_devices_while_they_are_found) {
+    dhow_context *context = NULL;
+    const dhow_context_options options = {.plugin_path = DHOW_TEST_SIM_DIR,
+                                          .backends = "-opencl",
+                                          .log = count_devices,
+                                          .log_user = &context};
+    clean_environment();
+    setenv("DHOW_LOG", "debug", 1);
+    OK(dhow_context_create(&options, &context));
+    cr_assert_eq(dhow_device_count(context), 3);
+    dhow_context_release(context);
 }
 
 /* ---- device lists ---- */
