@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -19,6 +20,8 @@
 typedef struct mapped_file {
     void *memory; /* NULL: not mapped, the file has no data */
     size_t bytes;
+    int fd; /* of what is mapped */
+    char *path;
     dhowi_rows rows;
 } mapped_file;
 
@@ -27,21 +30,38 @@ typedef struct mapped_columns {
     mapped_file files[DHOW_MAX_COLUMNS];
 } mapped_columns;
 
+/* Reading past the end of a file that became shorter would kill the process. */
+static dhow_status check_length(const mapped_file *file) {
+    struct stat now;
+    if (file->memory == NULL) return DHOW_OK;
+    if (fstat(file->fd, &now) == 0 && (uint64_t)now.st_size >= file->bytes) return DHOW_OK;
+    return dhowi_fail(DHOW_CORRUPT, "%s has become shorter since it was opened", file->path);
+}
+
 static dhow_status read_files(void *user, const int64_t *indices, int64_t count,
                               void *const *columns) {
     const mapped_columns *all = user;
-    for (uint32_t c = 0; c < all->count; c++)
+    for (uint32_t c = 0; c < all->count; c++) {
+        DHOWI_TRY(check_length(&all->files[c]));
         dhowi_rows_gather(&all->files[c].rows, indices, count, columns[c]);
+    }
     return DHOW_OK;
 }
 
 static void release_files(void *user) {
     mapped_columns *all = user;
-    for (uint32_t c = 0; c < all->count; c++)
-        if (all->files[c].memory != NULL) (void)munmap(all->files[c].memory, all->files[c].bytes);
+    for (uint32_t c = 0; c < all->count; c++) {
+        mapped_file *file = &all->files[c];
+        if (file->memory != NULL) {
+            (void)munmap(file->memory, file->bytes);
+            (void)close(file->fd);
+        }
+        dhowi_free(file->path);
+    }
     dhowi_free(all);
 }
 
+/* Keeps the descriptor if it maps. */
 static dhow_status map_rows(int fd, const char *path, const dhowi_npy *npy, mapped_file *file) {
     file->rows.row_bytes = npy->shape[0] > 0 ? npy->data_bytes / (uint64_t)npy->shape[0] : 0;
     if (npy->data_bytes == 0) return DHOW_OK;
@@ -52,6 +72,7 @@ static dhow_status map_rows(int fd, const char *path, const dhowi_npy *npy, mapp
                                  strerror(errno));
     }
     file->memory = memory;
+    file->fd = fd;
     file->rows.data = (const char *)memory + npy->data_offset;
     return DHOW_OK;
 }
@@ -98,10 +119,13 @@ static dhow_status open_column(const char *path, uint32_t c, dhow_dataset_source
     DHOWI_TRY(dhowi_file_open(path, &fd, &bytes));
     dhow_status status = parse_head(fd, path, bytes, &npy);
     if (status == DHOW_OK) status = check_rows(path, &npy, c, source);
-    if (status == DHOW_OK) status = map_rows(fd, path, &npy, &all->files[c]);
-    (void)close(fd);
-    if (status != DHOW_OK) return status;
+    mapped_file *file = &all->files[c];
+    file->path = status == DHOW_OK ? dhowi_strdup(path) : NULL;
+    if (status == DHOW_OK && file->path == NULL) status = dhowi_fail_memory(path);
+    if (status == DHOW_OK) status = map_rows(fd, path, &npy, file);
+    if (file->memory == NULL) (void)close(fd);
     all->count = c + 1;
+    if (status != DHOW_OK) return status;
     dhow_dataset_column *column = &source->columns[c];
     column->dtype = npy.dtype;
     column->rank = npy.rank - 1;

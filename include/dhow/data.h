@@ -52,7 +52,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_dataset_from_tensors(dhow_tensor *const
 
 /**
  * Samples of .npy files, one per column, [samples, ...] each. The files are mapped and read as
- * samples are asked for, so they may be larger than memory; they must stay as they are meanwhile.
+ * samples are asked for, so they may be larger than memory; they must stay as they are meanwhile,
+ * and are held open.
  *
  * @param paths  `count` files in C order and native byte order with equal first extents
  * @return INVALID_ARGUMENT, NOT_FOUND, IO_ERROR, CORRUPT, UNSUPPORTED (Fortran or foreign byte

@@ -409,6 +409,24 @@ Test(loader_data, npy_files_are_read_in_place) {
     for (int i = 0; i < 2; i++) dhow_tensor_release(columns[i]);
 }
 
+Test(loader_data, a_file_that_becomes_shorter_is_told_and_kills_nobody) {
+    dhow_tensor *columns[2];
+    dhow_dataset *dataset;
+    dhow_batch batch;
+    make_columns(5000, columns); /* some pages */
+    const char *path = path_of("x.npy");
+    OK(dhow_npy_save(columns[0], path));
+    OK(dhow_dataset_open_npy(g_context, &path, 1, &dataset));
+    dhow_loader *loader = loader_of(dataset, (dhow_loader_options){.batch_size = 1000});
+    OK(dhow_loader_next(loader, &batch));
+    cr_assert_eq(truncate(path, 20000), 0);
+    FAILS(DHOW_CORRUPT, dhow_loader_next(loader, &batch));
+    SAYS("x.npy has become shorter since it was opened");
+    dhow_loader_release(loader);
+    dhow_dataset_release(dataset);
+    for (int i = 0; i < 2; i++) dhow_tensor_release(columns[i]);
+}
+
 Test(loader_data, npy_files_that_cannot_be_read_in_place_are_refused) {
     dhow_tensor *columns[2], *part;
     dhow_dataset *dataset;
