@@ -158,9 +158,12 @@ static void end_loader(dhow_loader *l) {
     dhow_dataset_release(l->kind.dataset);
     dhowi_free(l->places);
     dhowi_free(l->workers);
-    pthread_mutex_destroy(&l->mutex);
-    pthread_cond_destroy(&l->work);
-    pthread_cond_destroy(&l->news);
+    if (!forked) { /* a condition that threads wait for, which a child does not have, waits for them
+                    */
+        pthread_mutex_destroy(&l->mutex);
+        pthread_cond_destroy(&l->work);
+        pthread_cond_destroy(&l->news);
+    }
     dhowi_handle_free(DHOWI_LOADER, l);
 }
 

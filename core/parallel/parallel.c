@@ -294,9 +294,11 @@ static void end_parallel(dhow_parallel *p) {
         dhow_model_release(p->members[i].model);
     }
     dhowi_free(p->members);
-    pthread_mutex_destroy(&p->mutex);
-    pthread_cond_destroy(&p->work);
-    pthread_cond_destroy(&p->done);
+    if (!forked) {
+        pthread_mutex_destroy(&p->mutex);
+        pthread_cond_destroy(&p->work);
+        pthread_cond_destroy(&p->done);
+    }
     dhowi_handle_free(DHOWI_PARALLEL, p);
     dhowi_context_drop(context);
 }

@@ -124,6 +124,7 @@ dhow_status dhow_tensor_pin(dhow_tensor *tensor, dhow_device *device) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "%s: the tensor and the device belong to different contexts", function);
     }
+    DHOWI_TRY(dhowi_device_usable(device));
     return dhowi_storage_pin(tensor->storage, device);
 }
 

@@ -20,6 +20,12 @@ typedef struct objects {
     dhow_event *event;
     dhow_tensor *x, *y;
     dhow_kernel *kernel;
+    dhow_tensor *rows;
+    dhow_dataset *dataset;
+    dhow_loader *loader; /* with workers */
+    dhow_model *model;
+    dhow_parallel *parallel;
+    dhow_sink *sink;
 } objects;
 
 #define OK(call) cr_assert_eq((call), DHOW_OK, "%s: %s", #call, dhow_last_error())
@@ -33,6 +39,22 @@ static void open_all(const char *name, objects *o) {
     OK(dhow_tensor_full(o->device, DHOW_F32, DHOW_SHAPE(COUNT), 3, &o->y));
     OK(dhow_kernel_get(o->device, "relu_f32", &o->kernel));
     OK(dhow_add(o->stream, o->x, o->y, o->y));
+    dhow_device *cpu;
+    dhow_batch batch;
+    dhow_model_value x;
+    OK(dhow_device_get(o->context, "cpu", &cpu));
+    OK(dhow_tensor_full(cpu, DHOW_F32, DHOW_SHAPE(100, 2), 1, &o->rows));
+    OK(dhow_dataset_from_tensors(&o->rows, 1, &o->dataset));
+    const dhow_loader_options options = {.batch_size = 3, .workers = 2, .device = o->device};
+    OK(dhow_loader_create(o->dataset, &options, &o->loader));
+    OK(dhow_loader_next(o->loader, &batch));
+    OK(dhow_model_create(o->context, &o->model));
+    OK(dhow_model_input(o->model, "x", DHOW_F32, DHOW_SHAPE(-1, 2), &x));
+    OK(dhow_model_add(o->model, x, x, &x));
+    OK(dhow_model_output(o->model, "y", x));
+    OK(dhow_model_to(o->model, o->device));
+    OK(dhow_parallel_create(o->model, &o->device, 1, NULL, &o->parallel));
+    OK(dhow_sink_to_tensors(o->context, &o->sink));
 }
 
 static int g_wrong;
@@ -52,6 +74,14 @@ static void child_uses_parents_objects(const objects *o) {
     dhow_module *m;
     void *host;
     uint64_t handle, offset;
+    dhow_batch batch;
+    dhow_tensor *outputs[1] = {NULL};
+    FORKED(dhow_loader_next(o->loader, &batch));
+    FORKED(dhow_loader_restart(o->loader, 0, 0));
+    FORKED(dhow_predict(o->model, o->loader, o->sink));
+    FORKED(dhow_parallel_run(o->parallel, &o->rows, 1, outputs, 1));
+    FORKED(dhow_parallel_predict(o->parallel, o->loader, o->sink));
+    FORKED(dhow_tensor_pin(o->rows, o->device));
     FORKED(dhow_device_open(o->device));
     FORKED(dhow_device_sync(o->device));
     FORKED(dhow_stream_create(o->device, &s));
@@ -82,6 +112,12 @@ static void child_uses_parents_objects(const objects *o) {
 }
 
 static void release_all(const objects *o) {
+    dhow_sink_release(o->sink);
+    dhow_parallel_release(o->parallel);
+    dhow_model_release(o->model);
+    dhow_loader_release(o->loader);
+    dhow_dataset_release(o->dataset);
+    dhow_tensor_release(o->rows);
     dhow_kernel_release(o->kernel);
     dhow_tensor_release(o->x);
     dhow_tensor_release(o->y);
