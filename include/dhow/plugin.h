@@ -277,7 +277,7 @@ typedef struct dhow_plugin {
     int32_t (*event_query)(void *event, dhow_error *err); /* OK or NOT_READY */
 
     /* Copies within the device or between it and the host. Host memory stays valid until the copy
-     * has run. Memory that is not pinned may make the call block. */
+     * has run. Memory that is not pinned may make the call block. An extent of 0 copies nothing. */
     int32_t (*copy)(void *stream, const dhow_copy_rect *rect, dhow_error *err);
     /* Repeats the first pattern_bytes (1, 2, 4 or 8) of `pattern` over bytes of memory. */
     int32_t (*fill)(void *stream, uint64_t handle, uint64_t offset, uint64_t bytes,
@@ -301,7 +301,8 @@ typedef struct dhow_plugin {
     int32_t (*builtin_kernel)(void *device, const char *name, uint32_t index_bits,
                               void **out_kernel, dhow_error *err);
 
-    /* Pinned host memory: the device copies it without the processor's help. */
+    /* Pinned host memory, at a multiple of 64: the device copies it without the processor's help.
+     */
     int32_t (*host_alloc)(void *device, uint64_t bytes, void **out_memory, dhow_error *err);
     void (*host_free)(void *device, void *memory);
     int32_t (*host_register)(void *device, void *memory, uint64_t bytes, dhow_error *err);

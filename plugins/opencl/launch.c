@@ -90,8 +90,16 @@ static int32_t form_for(dhowi_cl_kernel *kernel, const dhow_arg *args, uint32_t 
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
+/* A kernel does not look at a buffer without a handle. */
+static cl_int set_no_buffer(const dhowi_cl_form *form, dhowi_cl_slot *slot, cl_uint at) {
+    const cl_mem none = NULL;
+    slot->buffer_id = 0;
+    return dhowi_cl.SetKernelArg(form->kernel, at, sizeof none, &none);
+}
+
 static cl_int set_portable_buffer(const dhowi_cl_form *form, dhowi_cl_slot *slot, cl_uint at,
                                   const dhow_arg *arg) {
+    if (arg->u.buffer.handle == 0) return set_no_buffer(form, slot, at);
     const dhowi_cl_buffer *buffer = dhowi_cl_buffer_of(arg->u.buffer.handle);
     if (slot->buffer_id == buffer->id) return CL_SUCCESS;
     slot->buffer_id = 0;
@@ -117,6 +125,7 @@ static cl_int set_offsets(dhowi_cl_form *form, cl_uint at, const dhow_arg *args,
 
 static cl_int set_native_buffer(dhowi_cl_kernel *kernel, dhowi_cl_slot *slot, cl_uint at,
                                 const dhow_arg *arg) {
+    if (arg->u.buffer.handle == 0) return set_no_buffer(&kernel->forms[DHOWI_CL_PLAIN], slot, at);
     const dhowi_cl_buffer *buffer = dhowi_cl_buffer_of(arg->u.buffer.handle);
     const uint64_t offset = arg->u.buffer.offset;
     cl_int code = CL_SUCCESS;

@@ -1,16 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of all cases.
+ * The table of all cases: first the plugin by itself, then what it is for.
  */
 #include "conformance.h"
 
-const conform_group conform_groups[] = {{"memory", conform_memory_cases, &conform_memory_count},
-                                        {"copy", conform_copy_cases, &conform_copy_count},
-                                        {"stream", conform_stream_cases, &conform_stream_count},
-                                        {"graph", conform_graph_cases, &conform_graph_count},
-                                        {"kernel", conform_kernel_cases, &conform_kernel_count},
-                                        {"ops", conform_op_cases, &conform_op_count},
-                                        {"functions", conform_function_cases,
-                                         &conform_function_count},
-                                        {"error", conform_error_cases, &conform_error_count}};
+#define GROUP(name, table, kind) \
+    { name, conform_##table##_cases, &conform_##table##_count, kind }
+
+const conform_group conform_groups[] = {GROUP("abi", abi, CONFORM_FILE),
+                                        GROUP("devices", devices, CONFORM_SLOTS),
+                                        GROUP("alloc", alloc, CONFORM_SLOTS),
+                                        GROUP("transfer", transfer, CONFORM_SLOTS),
+                                        GROUP("order", order, CONFORM_SLOTS),
+                                        GROUP("launch", launch, CONFORM_SLOTS),
+                                        GROUP("blas", blas, CONFORM_SLOTS),
+                                        GROUP("conv", conv, CONFORM_SLOTS),
+                                        GROUP("threads", threads, CONFORM_SLOTS),
+                                        GROUP("shutdown", shutdown, CONFORM_SLOTS),
+                                        GROUP("fault", fault, CONFORM_FAULT),
+                                        GROUP("memory", memory, CONFORM_API),
+                                        GROUP("copy", copy, CONFORM_API),
+                                        GROUP("stream", stream, CONFORM_API),
+                                        GROUP("graph", graph, CONFORM_API),
+                                        GROUP("kernel", kernel, CONFORM_API),
+                                        GROUP("ops", op, CONFORM_API),
+                                        GROUP("functions", function, CONFORM_API),
+                                        GROUP("error", error, CONFORM_API),
+                                        GROUP("huge", huge, CONFORM_HUGE)};
 const uint32_t conform_group_count = sizeof conform_groups / sizeof conform_groups[0];

@@ -72,4 +72,5 @@ Test(conformance, stream) { run_group("stream"); }
 Test(conformance, graph) { run_group("graph"); }
 Test(conformance, kernel) { run_group("kernel"); }
 Test(conformance, ops) { run_group("ops"); }
+Test(conformance, functions) { run_group("functions"); }
 Test(conformance, error) { run_group("error"); }
