@@ -8,11 +8,19 @@
 
 #include "base/size.h"
 
+/* A plugin may name its device itself, at the begin of its message. */
+static const char *without_name(const dhow_device *device, const char *message) {
+    size_t name = strlen(device->name);
+    bool named = strncmp(message, device->name, name) == 0 && strncmp(message + name, ": ", 2) == 0;
+    return named ? message + name + 2 : message;
+}
+
 dhow_status dhowi_device_failed(dhow_device *device, dhow_error *err, int32_t code,
                                 const char *what) {
     dhow_status status = dhowi_error_take(err, code);
+    const char *said = without_name(device, err->message);
     (void)dhowi_fail_native(status, err->native_code, "%s: %s: %s", device->name, what,
-                            err->message[0] != '\0' ? err->message : dhow_status_text(status));
+                            said[0] != '\0' ? said : dhow_status_text(status));
     if (status == DHOW_DEVICE_LOST) {
         pthread_mutex_lock(&device->mutex);
         if (!atomic_load(&device->lost)) {
@@ -48,7 +56,7 @@ static dhow_status open_now(dhow_device *device) {
     if (code != DHOW_OK) {
         dhow_status status = dhowi_error_take(&err, code);
         return dhowi_fail_native(status, err.native_code, "%s: cannot be opened: %s", device->name,
-                                 err.message);
+                                 without_name(device, err.message));
     }
     atomic_store_explicit(&device->native, native, memory_order_release);
     return DHOW_OK;

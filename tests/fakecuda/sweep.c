@@ -332,6 +332,13 @@ static const kind k_kinds[] = {{"once", "%s@%d=999", 999, true},
                                {"refused", "%s@%d=1", 1, true}};
 enum { KINDS = sizeof k_kinds / sizeof k_kinds[0] };
 
+/* "cuda:0: copy: cuda:0: ..." */
+static bool is_named_twice(const char *message) {
+    const char *first = strstr(message, "cuda:0: ");
+    const char *second = first != NULL ? strstr(first + 1, "cuda:0: ") : NULL;
+    return second != NULL && strstr(message, "is lost since") == NULL;
+}
+
 static bool is_named(const char *message, int code) {
     char number[16];
     (void)snprintf(number, sizeof number, "(%d)", code);
@@ -376,6 +383,8 @@ static bool run(const char *settings, const char *fault, const kind *k, const ch
     /* Error 1 is how the driver says that a kernel has no more parameters. */
     const bool is_answer =
         fault != NULL && k->code == 1 && strncmp(fault, "cuFuncGetParamInfo", 18) == 0;
+    if (p.status != DHOW_OK && is_named_twice(p.message))
+        complain("the message names its device twice: %s", p.message);
     if (p.status != DHOW_OK && !is_answer && !is_named(p.message, k->code))
         complain("the message names no error of CUDA: %s", p.message);
     if (p.status != DHOW_OK && k->code == 2 && k->passes && fault != NULL &&
