@@ -18,6 +18,10 @@ typedef void (*bench_fn)(void *data);
  * beside). `repeat` runs make one measurement. */
 void bench_compare(bench *b, const char *name, const char *against, double bar, int repeat,
                    bench_fn ours, bench_fn theirs, void *data);
+/* The same for short work on a busy machine: many pairs without a pause, the first of each in
+ * turns; the median of their ratios. */
+void bench_compare_pairs(bench *b, const char *name, const char *against, double bar, int repeat,
+                         bench_fn ours, bench_fn theirs, void *data);
 /* The same for a peer whose idle threads disturb others: it runs in a process of its own. */
 void bench_compare_apart(bench *b, const char *name, const char *against, double bar, int repeat,
                          bench_fn ours, bench_fn theirs, void *data);

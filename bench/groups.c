@@ -9,11 +9,10 @@ void bench_launches(bench *b);
 void bench_matmul(bench *b);
 void bench_rows(bench *b);
 void bench_models(bench *b);
+void bench_moving(bench *b);
 
 const char bench_default_device[] = "cpu";
-const bench_group bench_groups[] = {{"copies", bench_copies},
-                                    {"launches", bench_launches},
-                                    {"matmul", bench_matmul},
-                                    {"rows", bench_rows},
-                                    {"models", bench_models}};
+const bench_group bench_groups[] = {{"copies", bench_copies}, {"launches", bench_launches},
+                                    {"matmul", bench_matmul}, {"rows", bench_rows},
+                                    {"models", bench_models}, {"moving", bench_moving}};
 const size_t bench_group_count = sizeof bench_groups / sizeof bench_groups[0];

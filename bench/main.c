@@ -113,6 +113,25 @@ void bench_compare(bench *b, const char *name, const char *against, double bar, 
     bench_report(b, name, against, bar, median(mine), median(peer));
 }
 
+/* What disturbs one of a pair disturbs the other. */
+void bench_compare_pairs(bench *b, const char *name, const char *against, double bar, int repeat,
+                         bench_fn ours, bench_fn theirs, void *data) {
+    enum { PAIRS = 101 };
+    const int pairs = b->small ? 1 : PAIRS;
+    double mine[PAIRS], ratio[PAIRS];
+    ours(data);
+    theirs(data);
+    for (int i = 0; i < pairs; i++) {
+        if (i % 2 == 0) mine[i] = time_once(repeat, ours, data);
+        double peer = time_once(repeat, theirs, data);
+        if (i % 2 != 0) mine[i] = time_once(repeat, ours, data);
+        ratio[i] = peer / mine[i];
+    }
+    qsort(mine, (size_t)pairs, sizeof *mine, ascending);
+    qsort(ratio, (size_t)pairs, sizeof *ratio, ascending);
+    bench_report(b, name, against, bar, mine[pairs / 2], mine[pairs / 2] * ratio[pairs / 2]);
+}
+
 /* The peer's median time, measured by a child process. */
 static double time_apart(int repeat, bench_fn fn, void *data) {
     int ends[2];

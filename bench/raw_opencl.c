@@ -81,6 +81,20 @@ void raw_opencl_read(raw_buffer *raw, void *data, size_t bytes) {
           "read");
 }
 
+void raw_opencl_writes(raw_buffer *raw, const void *data, size_t bytes, int count, bool each) {
+    for (int i = 0; i < count; i++)
+        check(clEnqueueWriteBuffer(raw->queue, raw->memory, each, 0, bytes, data, 0, NULL, NULL),
+              "clEnqueueWriteBuffer");
+    check(clFinish(raw->queue), "clFinish");
+}
+
+void raw_opencl_reads(raw_buffer *raw, void *data, size_t bytes, int count, bool each) {
+    for (int i = 0; i < count; i++)
+        check(clEnqueueReadBuffer(raw->queue, raw->memory, each, 0, bytes, data, 0, NULL, NULL),
+              "clEnqueueReadBuffer");
+    check(clFinish(raw->queue), "clFinish");
+}
+
 void raw_opencl_build(raw_buffer *raw) {
     static const char *text =
         "__kernel void axpy(__global const float *x, __global const float *z, __global float *y, "

@@ -19,6 +19,9 @@ void raw_opencl_share(const raw_buffer *first, size_t bytes, raw_buffer *out);
 void raw_opencl_close(raw_buffer *raw);
 void raw_opencl_write(raw_buffer *raw, const void *data, size_t bytes);
 void raw_opencl_read(raw_buffer *raw, void *data, size_t bytes);
+/* `count` copies of `bytes`, each one awaited or all at the end. */
+void raw_opencl_writes(raw_buffer *raw, const void *data, size_t bytes, int count, bool each);
+void raw_opencl_reads(raw_buffer *raw, void *data, size_t bytes, int count, bool each);
 /* Builds y = a x + z and launches it on three buffers `count` times, arguments set each time, then
  * waits. */
 void raw_opencl_build(raw_buffer *raw);

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,13 +23,24 @@ int64_t dhowi_trace_now(void) {
     return (int64_t)now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
+/* Large pages where the system has them: the first touch of a small one costs as much as a few
+ * records. */
+static void ask_for_large_pages(void *memory, size_t bytes) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t begin = ((uintptr_t)memory + page - 1) / page * page,
+                    end = ((uintptr_t)memory + bytes) / page * page;
+    if (end > begin) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+}
+
 dhowi_trace *dhowi_trace_new(uint64_t capacity) {
     size_t bytes;
     if (!dhowi_mul((size_t)capacity, sizeof(dhowi_trace_record), &bytes) ||
         !dhowi_add(bytes, sizeof(dhowi_trace), &bytes))
         return NULL;
     dhowi_trace *trace = dhowi_alloc(bytes);
-    if (trace != NULL) trace->capacity = capacity;
+    if (trace == NULL) return NULL;
+    ask_for_large_pages(trace, bytes);
+    trace->capacity = capacity;
     return trace;
 }
 

@@ -77,6 +77,17 @@ struct dhow_context {
 /* Finds the devices of all other backends, once: drivers that nobody asks for are not started.
  * Whoever looks at devices besides the CPU, or at what became of plugins, calls it before. */
 dhow_status dhowi_context_complete(dhow_context *context);
+
+/* 0 only in the copy of core by which the benchmarks tell what the hooks cost that are not used. */
+#ifndef DHOWI_TRACE_HOOKS
+#define DHOWI_TRACE_HOOKS 1
+#endif
+
+static inline bool dhowi_tracing(const dhow_context *context) {
+    return DHOWI_TRACE_HOOKS &&
+           __builtin_expect(atomic_load_explicit(&context->tracing, memory_order_relaxed), 0);
+}
+
 /* Drops a reference that an object of ours held. */
 void dhowi_context_drop(dhow_context *context);
 

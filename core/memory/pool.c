@@ -67,15 +67,18 @@ static void take(dhowi_storage **list, dhowi_storage *s) {
 /* ---- the driver ---- */
 
 /* How a trace shows allocations: the live bytes of a device over time. */
-static void trace_live(const dhowi_pool *pool, uint64_t live) {
+static void record_live(const dhowi_pool *pool, uint64_t live) {
     const dhow_context *context = pool->device->context;
-    if (!atomic_load_explicit(&context->tracing, memory_order_relaxed) || pool->pinned) return;
+    if (pool->pinned) return;
     dhowi_trace_record *r = dhowi_trace_add(atomic_load(&context->trace), DHOWI_TRACE_MEMORY,
                                             (uint16_t)pool->device->place, "memory");
     if (r == NULL) return;
     r->begin = r->end = dhowi_trace_now();
     r->bytes = live;
     dhowi_trace_done(r);
+}
+static inline void trace_live(const dhowi_pool *pool, uint64_t live) {
+    if (dhowi_tracing(pool->device->context)) record_live(pool, live);
 }
 
 static dhow_status driver_alloc(dhowi_pool *pool, uint64_t bytes, uint64_t *out_native,

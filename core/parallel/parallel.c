@@ -125,13 +125,16 @@ static dhow_status gather(const member *m, dhow_tensor *const *results) {
 static dhow_status compute(const member *m) {
     const dhow_parallel *p = m->owner;
     dhow_tensor *there[DHOW_MAX_COLUMNS] = {NULL}, *results[DHOW_MAX_COLUMNS] = {NULL};
-    dhow_stream *stream;
-    dhow_status status = bring_inputs(m, there);
+    dhow_stream *stream = NULL;
+    dhow_status status = dhow_stream_default(m->device, &stream);
+    if (status == DHOW_OK) status = bring_inputs(m, there);
     if (status == DHOW_OK) {
         status = dhow_model_run(m->model, NULL, there, p->input_count, results, p->output_count);
     }
+    /* Copies that the host queue makes come one after the other: one that waited there for this
+     * device's work would keep the inputs of the others from their devices. */
+    if (status == DHOW_OK) status = dhow_stream_sync(stream);
     if (status == DHOW_OK) status = gather(m, results);
-    if (status == DHOW_OK) status = dhow_stream_default(m->device, &stream);
     if (status == DHOW_OK) status = dhow_stream_sync(stream);
     drop_tensors(there, p->input_count);
     drop_tensors(results, p->output_count);

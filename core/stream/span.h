@@ -9,10 +9,6 @@
 
 #include "stream/stream.h"
 
-static inline bool dhowi_tracing(const dhow_context *context) {
-    return atomic_load_explicit(&context->tracing, memory_order_relaxed);
-}
-
 /* ---- work of a stream, under its mutex ---- */
 
 void dhowi_span_open(dhow_stream *stream, dhowi_trace_kind kind, const char *name, uint64_t bytes,
@@ -26,7 +22,8 @@ static inline void dhowi_span_begin(dhow_stream *stream, dhowi_trace_kind kind, 
     if (dhowi_tracing(stream->device->context)) dhowi_span_open(stream, kind, name, bytes, path);
 }
 static inline void dhowi_span_end(dhow_stream *stream) {
-    if (stream->span.record != NULL) dhowi_span_close(stream);
+    if (DHOWI_TRACE_HOOKS && __builtin_expect(stream->span.record != NULL, 0))
+        dhowi_span_close(stream);
 }
 
 /* ---- what the host does itself ---- */

@@ -95,6 +95,64 @@ Test(trace, kernels_copies_steps_and_waits_of_all_devices_are_there) {
     close_context();
 }
 
+/* When the first step of a device ran, in microseconds. */
+static void step_time(json_t *root, const char *process, double *begin, double *end) {
+    json_t *e;
+    size_t i;
+    json_int_t pid = -1;
+    *begin = *end = -1;
+    json_array_foreach(json_object_get(root, "traceEvents"), i, e) {
+        const char *name = json_string_value(json_object_get(json_object_get(e, "args"), "name"));
+        if (name != NULL && strcmp(name, process) == 0)
+            pid = json_integer_value(json_object_get(e, "pid"));
+        if (json_integer_value(json_object_get(e, "pid")) != pid ||
+            json_string_value(json_object_get(e, "cat")) == NULL ||
+            strcmp(json_string_value(json_object_get(e, "cat")), "step") != 0)
+            continue;
+        *begin = json_number_value(json_object_get(e, "ts"));
+        *end = *begin + json_number_value(json_object_get(e, "dur"));
+        return;
+    }
+}
+
+/* Results of one device once waited in the queue of copies before the inputs of the other, which
+ * come there later, since more rows are gathered first. */
+Test(trace, devices_that_share_a_batch_compute_at_the_same_time) {
+    static const double shares[] = {1, 50};
+    dhow_model *model;
+    dhow_model_value v;
+    dhow_parallel *parallel;
+    dhow_tensor *x, *turned, *y = NULL;
+    double from[2], to[2];
+    open_context("launch_us=300000", "");
+    dhow_device *devices[] = {device_of("sim:0"), device_of("sim:1")};
+    const char *path = path_of("trace.json");
+    OK(dhow_model_create(g_context, &model));
+    OK(dhow_model_input(model, "x", DHOW_F32, DHOW_SHAPE(-1, 256), &v));
+    OK(dhow_model_relu(model, v, &v));
+    OK(dhow_model_output(model, "y", v));
+    OK(dhow_tensor_full(g_cpu, DHOW_F32, DHOW_SHAPE(256, 8192), 1, &x));
+    OK(dhow_tensor_transpose(x, 0, 1, &turned));
+    OK(dhow_parallel_create(model, devices, 2, &(dhow_parallel_options){.shares = shares},
+                            &parallel));
+    OK(dhow_trace_start(g_context, 0));
+    OK(dhow_parallel_run(parallel, &turned, 1, &y, 1));
+    OK(dhow_trace_save(g_context, path));
+    json_t *root = load_trace(path);
+    step_time(root, "sim:0", &from[0], &to[0]);
+    step_time(root, "sim:1", &from[1], &to[1]);
+    cr_assert(from[0] >= 0 && from[1] >= 0, "a device has no step");
+    cr_assert(from[0] < to[1] && from[1] < to[0], "%.0f to %.0f and %.0f to %.0f", from[0], to[0],
+              from[1], to[1]);
+    json_decref(root);
+    dhow_parallel_release(parallel);
+    dhow_tensor_release(x);
+    dhow_tensor_release(turned);
+    dhow_tensor_release(y);
+    dhow_model_release(model);
+    close_context();
+}
+
 /* All work of one stream comes one after the other on its track. */
 Test(trace, slices_of_a_stream_do_not_overlap) {
     open_context("jitter_us=300", "");
