@@ -16,9 +16,22 @@ static const char *outcome_name(conform_outcome outcome) {
     return names[outcome];
 }
 
+/* One line of text: reasons hold what plugins say. */
+static void make_plain(char *text) {
+    json_t *whole = json_string(text); /* NULL when it is no UTF-8 */
+    for (char *c = text; *c != '\0'; c++) {
+        if ((unsigned char)*c < ' ' || *c == 127) *c = ' ';
+        if (whole == NULL && (unsigned char)*c > 127) *c = '?';
+    }
+    json_decref(whole);
+}
+
 static void print(const conform_options *o, const char *device, const char *name,
-                  conform_outcome outcome, const char *reason) {
+                  conform_outcome outcome, const char *given) {
+    char reason[2000];
     counts[outcome]++;
+    (void)snprintf(reason, sizeof reason, "%s", given);
+    make_plain(reason);
     if (!o->json) {
         printf("%-16s  %-*s%s%s\n", outcome_name(outcome), reason[0] != '\0' ? 24 : 0, name,
                reason[0] != '\0' ? "  " : "", reason);
@@ -27,9 +40,8 @@ static void print(const conform_options *o, const char *device, const char *name
     }
     if (cases == NULL) cases = json_array();
     const char *word = outcome == OUTCOME_FAIL ? "fail" : outcome_name(outcome);
-    json_t *text = json_stringn_nocheck(reason, strlen(reason));
-    (void)json_array_append_new(cases, json_pack("{s:s, s:s?, s:s, s:o}", "name", name, "device",
-                                                 device, "result", word, "reason", text));
+    (void)json_array_append_new(cases, json_pack("{s:s, s:s?, s:s, s:s}", "name", name, "device",
+                                                 device, "result", word, "reason", reason));
 }
 
 void conform_report(conform_options *o, const char *device, const char *name, conform_result result,

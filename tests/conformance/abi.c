@@ -24,9 +24,12 @@ typedef struct image {
 } image;
 
 static const ElfW(Shdr) * section(const image *m, const ElfW(Ehdr) * head, uint32_t index) {
-    const uint64_t at = head->e_shoff + (uint64_t)index * sizeof(ElfW(Shdr));
-    if (index >= head->e_shnum || at + sizeof(ElfW(Shdr)) > m->size) return NULL;
-    const ElfW(Shdr) *s = (const void *)(m->bytes + at);
+    if (index >= head->e_shnum || head->e_shoff > m->size || head->e_shoff % 8 != 0 ||
+        m->size - head->e_shoff < (index + UINT64_C(1)) * sizeof(ElfW(Shdr)))
+        return NULL;
+    const ElfW(Shdr) *s = (const ElfW(Shdr) *)(const void *)(m->bytes + head->e_shoff) + index;
+    const bool tables = s->sh_type == SHT_DYNSYM || s->sh_type == SHT_DYNAMIC;
+    if (tables && s->sh_offset % 8 != 0) return NULL;
     return s->sh_offset <= m->size && s->sh_size <= m->size - s->sh_offset ? s : NULL;
 }
 
@@ -38,11 +41,13 @@ static conform_result open_image(conform_env *env, image *m) {
     m->size = (uint64_t)info.st_size;
     void *bytes = mmap(NULL, m->size, PROT_READ, MAP_PRIVATE, fd, 0); /* lives as the process */
     (void)close(fd);
-    CHECK(bytes != MAP_FAILED && m->size >= sizeof(ElfW(Ehdr)), "%s cannot be mapped",
-          env->slots->path);
+    CHECK(m->size >= sizeof(ElfW(Ehdr)), "it is no ELF file: it has %" PRIu64 " bytes", m->size);
+    CHECK(bytes != MAP_FAILED, "%s cannot be mapped", env->slots->path);
     m->bytes = bytes;
     const ElfW(Ehdr) *head = bytes;
     CHECK(memcmp(head->e_ident, ELFMAG, SELFMAG) == 0, "it is no ELF file");
+    CHECK(head->e_ident[EI_CLASS] == (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32),
+          "it is built for another word size");
     for (uint32_t i = 0; i < head->e_shnum; i++) {
         const ElfW(Shdr) *s = section(m, head, i),
                          *names = s != NULL ? section(m, head, s->sh_link) : NULL;

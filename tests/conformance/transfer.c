@@ -205,11 +205,12 @@ static conform_result keeps_no_argument(conform_env *env) {
     TRY(slot_pinned(env, 100000, (void **)&to, &pinned));
     conform_pattern(from, 100000, 1);
     const dhow_copy_end there = slot_device_end(handle, 0, 0, 0);
-    dhow_copy_rect rect = slot_flat(slot_host_end(from, pinned, 0, 0), there, 100000);
-    SLOT(API->copy(stream, &rect, ERR));
-    rect = slot_flat(there, slot_host_end(to, pinned, 0, 0), 100000);
-    SLOT(API->copy(stream, &rect, ERR));
-    memset(&rect, 0xff, sizeof rect);
+    dhow_copy_rect *rect = conform_memory(env, sizeof *rect); /* lives on, unlike a local one */
+    *rect = slot_flat(slot_host_end(from, pinned, 0, 0), there, 100000);
+    SLOT(API->copy(stream, rect, ERR));
+    *rect = slot_flat(there, slot_host_end(to, pinned, 0, 0), 100000);
+    SLOT(API->copy(stream, rect, ERR));
+    rect->extent[0] = 1;
     TRY(slot_sync(env, stream));
     return slot_same_bytes(env, to, from, 100000, "a copy whose box was overwritten");
 }

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The plugin of simulated devices with one mistake in it, chosen by DHOW_SIM_PLANT, of the kinds
+ * that writers of plugins make: each is to be found by a case of dhow-conform, by name. The files
+ * of plugins/sim are compiled beside this one as they are, with their table renamed to
+ * sim_unplanted.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "plugins/sim/sim.h"
+
+extern const dhow_plugin sim_unplanted;
+
+/* X(name, mistake) */
+#define PLANTS(X)                                                    \
+    X(none, "nothing is wrong")                                      \
+    X(record_ignored, "event_record does nothing")                   \
+    X(wait_ignored, "stream_wait does nothing")                      \
+    X(last_row_dropped, "a copy of rows leaves out the last")        \
+    X(pitch_ignored, "rows are taken to be dense on the device")     \
+    X(plane_pitch_ignored, "planes are taken to follow each other")  \
+    X(offset_ignored, "copies go to the start of the allocation")    \
+    X(empty_copy_fails, "a copy of nothing is refused")              \
+    X(box_kept, "the box of a copy is read after the call")          \
+    X(fill_cut, "patterns of 8 bytes are cut to 4")                  \
+    X(dims_kept, "dims are read after the launch has returned")      \
+    X(odd_sizes, "kernels leave out the last of an odd count")       \
+    X(oom_internal, "out of memory is reported as INTERNAL")         \
+    X(memory_kept, "mem_free does nothing")                          \
+    X(align_wrong, "offset_align is smaller than what kernels need") \
+    X(count_wrong, "device_count counts one too many")               \
+    X(opens_once, "open works once in a process")                    \
+    X(query_early, "event_query says OK at once")                    \
+    X(map_stale, "what is written to a view is dropped")             \
+    X(async_lost, "stream_sync forgets failed work")                 \
+    X(elapsed_negative, "event_elapsed subtracts the wrong way")     \
+    X(threads_left, "close leaves a thread behind")                  \
+    X(staging_shared, "all streams stage copies in one buffer")      \
+    X(exit_crashes, "what runs at the end of the process crashes")   \
+    X(crash, "a copy of planes touches address 0")                   \
+    X(hang, "event_sync never returns for events with time stamps")
+
+typedef enum plant {
+#define PLANT_ENUM(name, mistake) PLANT_##name,
+    PLANTS(PLANT_ENUM)
+#undef PLANT_ENUM
+} plant;
+
+static plant planted;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int32_t choose(const dhow_host *host, dhow_error *err) {
+    static const char *const names[] = {
+#define PLANT_NAME(name, mistake) #name,
+        PLANTS(PLANT_NAME)
+#undef PLANT_NAME
+    };
+    const char *wanted = host->env(host->user, "DHOW_SIM_PLANT");
+    planted = PLANT_none;
+    if (wanted == NULL) return DHOW_OK;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i], wanted) != 0) continue;
+        planted = (plant)i;
+        return DHOW_OK;
+    }
+    return sim_fail(err, DHOW_INVALID_ARGUMENT, "DHOW_SIM_PLANT: there is no mistake '%s'", wanted);
+}
+
+/* ---- the backend ---- */
+
+static int32_t probe(const dhow_host *host, dhow_probe *out, dhow_error *err) {
+    int32_t status = choose(host, err);
+    return status == DHOW_OK ? sim_unplanted.probe(host, out, err) : status;
+}
+
+static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_error *err) {
+    static uint32_t opened;
+    *out_backend = NULL;
+    int32_t status = choose(host, err);
+    if (status != DHOW_OK) return status;
+    if (planted == PLANT_exit_crashes && opened++ == 0) (void)atexit(abort);
+    if (planted == PLANT_opens_once && opened++ > 0)
+        return sim_fail(err, DHOW_INTERNAL, "the vendor's library is initialised already");
+    return sim_unplanted.open(host, out_backend, err);
+}
+
+static void *sleeps(void *data) {
+    (void)data;
+    for (;;) (void)pause();
+    return NULL;
+}
+
+#ifdef PLANT_IMPORT
+extern const char *dhow_version(void);
+#else
+static const char *dhow_version(void) { return ""; }
+#endif
+
+static void close_backend(void *backend) {
+    if (dhow_version() == NULL) return;
+    pthread_t thread;
+    if (planted == PLANT_threads_left && pthread_create(&thread, NULL, sleeps, NULL) == 0)
+        (void)pthread_detach(thread);
+    sim_unplanted.close(backend);
+}
+
+static int32_t device_count(void *backend, uint32_t *out_count, dhow_error *err) {
+    int32_t status = sim_device_count(backend, out_count, err);
+    if (planted == PLANT_count_wrong) ++*out_count;
+    return status;
+}
+
+static int32_t device_describe(void *backend, uint32_t index, dhow_device_desc *out,
+                               dhow_error *err) {
+    int32_t status = sim_device_describe(backend, index, out, err);
+    if (planted == PLANT_align_wrong) out->offset_align = 4;
+    if (planted == PLANT_map_stale) out->flags |= DHOW_DEVICE_HOST_VISIBLE;
+    return status;
+}
+
+/* ---- memory ---- */
+
+static int32_t mem_alloc(void *device, uint64_t bytes, uint64_t *out_handle, dhow_error *err) {
+    int32_t status = sim_mem_alloc(device, bytes, out_handle, err);
+    if (planted == PLANT_oom_internal && status == DHOW_OUT_OF_MEMORY)
+        err->code = status = DHOW_INTERNAL;
+    return status;
+}
+
+static void mem_free(void *device, uint64_t handle) {
+    if (planted != PLANT_memory_kept) sim_mem_free(device, handle);
+}
+
+/* A view is a copy that comes back with unmap, or here does not. */
+static int32_t map(void *device, uint64_t handle, uint64_t offset, uint64_t bytes, uint32_t access,
+                   void **out_memory, dhow_error *err) {
+    void *stream = NULL;
+    (void)access;
+    int32_t status = sim_host_alloc(device, bytes, out_memory, err);
+    if (status == DHOW_OK) status = sim_stream_create(device, 0, &stream, err);
+    if (status != DHOW_OK) return status;
+    const dhow_copy_rect rect = {
+        .extent = {bytes, 1, 1},
+        .src = {.handle = handle, .offset = offset, .pitch = {bytes, bytes}},
+        .dst = {.space = DHOW_SPACE_HOST,
+                .pinned = 1,
+                .handle = (uint64_t)(uintptr_t)*out_memory,
+                .pitch = {bytes, bytes}}};
+    status = sim_copy(stream, &rect, err);
+    if (status == DHOW_OK) status = sim_stream_sync(stream, err);
+    sim_stream_destroy(stream);
+    return status;
+}
+
+static int32_t unmap(void *device, uint64_t handle, void *memory, dhow_error *err) {
+    (void)handle, (void)err;
+    sim_host_free(device, memory);
+    return DHOW_OK;
+}
+
+/* ---- what is done later than it should be ---- */
+
+static struct {
+    void *stream, *kernel;
+    dhow_geometry geometry;
+    dhow_arg args[DHOW_MAX_KERNEL_ARGS];
+    uint32_t arg_count;
+    const dhow_copy_rect *rect;
+} later;
+
+/* Hands over what the stream was given last, from where the caller had it. */
+static int32_t hand_over(void *stream, dhow_error *err) {
+    int32_t status = DHOW_OK;
+    pthread_mutex_lock(&lock);
+    if (later.stream == stream) {
+        if (later.rect != NULL)
+            status = sim_copy(stream, later.rect, err);
+        else
+            status =
+                sim_launch(stream, later.kernel, &later.geometry, later.args, later.arg_count, err);
+        memset(&later, 0, sizeof later);
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+static bool takes_dims(const dhow_arg *args, uint32_t arg_count) {
+    for (uint32_t i = 0; i < arg_count; i++) {
+        if (args[i].kind == DHOW_ARG_DIMS) return true;
+    }
+    return false;
+}
+
+/* ---- copies and fills ---- */
+
+static int32_t copy_staged(void *stream, const dhow_copy_rect *rect, dhow_error *err) {
+    static unsigned char buffer[1 << 16];
+    dhow_copy_rect staged = *rect;
+    if (rect->src.space != DHOW_SPACE_HOST || rect->src.pinned || rect->extent[1] != 1 ||
+        rect->extent[2] != 1 || rect->extent[0] > sizeof buffer)
+        return sim_copy(stream, rect, err);
+    memcpy(buffer, (const unsigned char *)(uintptr_t)rect->src.handle + rect->src.offset,
+           rect->extent[0]);
+    (void)nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+    staged.src.handle = (uint64_t)(uintptr_t)buffer;
+    staged.src.offset = 0;
+    return sim_copy(stream, &staged, err);
+}
+
+static int32_t copy(void *stream, const dhow_copy_rect *given, dhow_error *err) {
+    dhow_copy_rect rect = *given;
+    int32_t status = hand_over(stream, err);
+    if (status != DHOW_OK) return status;
+    dhow_copy_end *there = rect.dst.space == DHOW_SPACE_DEVICE ? &rect.dst : &rect.src;
+    if (planted == PLANT_staging_shared) return copy_staged(stream, given, err);
+    if (planted == PLANT_last_row_dropped && rect.extent[1] > 1) rect.extent[1]--;
+    if (planted == PLANT_pitch_ignored) there->pitch[0] = rect.extent[0];
+    if (planted == PLANT_plane_pitch_ignored) there->pitch[1] = there->pitch[0] * rect.extent[1];
+    if (planted == PLANT_offset_ignored) there->offset = 0;
+    if (planted == PLANT_empty_copy_fails && rect.extent[0] * rect.extent[1] * rect.extent[2] == 0)
+        return sim_fail(err, DHOW_INVALID_ARGUMENT, "a copy of 0 bytes");
+    if (planted == PLANT_crash && rect.extent[2] > 1) *(volatile int *)0 = 1;
+    if (planted == PLANT_box_kept && rect.dst.space == DHOW_SPACE_HOST && rect.dst.pinned) {
+        pthread_mutex_lock(&lock);
+        later.stream = stream;
+        later.rect = given;
+        pthread_mutex_unlock(&lock);
+        return DHOW_OK;
+    }
+    return sim_copy(stream, &rect, err);
+}
+
+static int32_t fill(void *stream, uint64_t handle, uint64_t offset, uint64_t bytes,
+                    uint64_t pattern, uint32_t pattern_bytes, dhow_error *err) {
+    if (planted == PLANT_fill_cut && pattern_bytes == 8) pattern_bytes = 4;
+    return sim_fill(stream, handle, offset, bytes, pattern, pattern_bytes, err);
+}
+
+/* ---- streams and events ---- */
+
+enum { GATES = 64 };
+static void *gates[GATES]; /* events of the host: without them nothing could be told */
+
+static void change_gate(void *from, void *to) {
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < GATES; i++) {
+        if (gates[i] != from) continue;
+        gates[i] = to;
+        break;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static bool is_gate(const void *event) {
+    bool found = false;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < GATES; i++) found = found || gates[i] == event;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static int32_t stream_sync(void *stream, dhow_error *err) {
+    int32_t status = hand_over(stream, err);
+    if (status == DHOW_OK) status = sim_stream_sync(stream, err);
+    return planted == PLANT_async_lost ? DHOW_OK : status;
+}
+
+static int32_t stream_wait(void *stream, void *event, dhow_error *err) {
+    if (planted == PLANT_wait_ignored && !is_gate(event)) return DHOW_OK;
+    return sim_stream_wait(stream, event, err);
+}
+
+static int32_t event_create(void *device, uint32_t flags, void **out_event, dhow_error *err) {
+    int32_t status = sim_event_create(device, flags, out_event, err);
+    if (status == DHOW_OK && planted != PLANT_hang && (flags & DHOW_EVENT_HOST) != 0)
+        change_gate(NULL, *out_event);
+    if (status == DHOW_OK && planted == PLANT_hang && (flags & DHOW_EVENT_TIMING) != 0)
+        change_gate(NULL, *out_event);
+    return status;
+}
+
+static void event_destroy(void *event) {
+    change_gate(event, NULL);
+    sim_event_destroy(event);
+}
+
+static int32_t event_record(void *event, void *stream, dhow_error *err) {
+    if (planted == PLANT_record_ignored) return DHOW_OK;
+    return sim_event_record(event, stream, err);
+}
+
+static int32_t event_sync(void *event, dhow_error *err) {
+    if (planted == PLANT_hang && is_gate(event)) (void)sleeps(NULL);
+    return sim_event_sync(event, err);
+}
+
+static int32_t event_query(void *event, dhow_error *err) {
+    if (planted == PLANT_query_early && !is_gate(event)) return DHOW_OK;
+    return sim_event_query(event, err);
+}
+
+static int32_t event_elapsed(void *start, void *end, int64_t *out_nanoseconds, dhow_error *err) {
+    int32_t status = sim_event_elapsed(start, end, out_nanoseconds, err);
+    if (planted == PLANT_elapsed_negative) *out_nanoseconds = -*out_nanoseconds;
+    return status;
+}
+
+/* ---- kernels ---- */
+
+static int32_t launch(void *stream, void *kernel, const dhow_geometry *geometry,
+                      const dhow_arg *args, uint32_t arg_count, dhow_error *err) {
+    dhow_arg own[DHOW_MAX_KERNEL_ARGS];
+    memcpy(own, args, arg_count * sizeof *own);
+    dhow_arg *last = &own[arg_count - 1];
+    if (planted == PLANT_odd_sizes && last->kind == DHOW_ARG_VALUE && last->bytes == 8 &&
+        last->u.value > 1)
+        last->u.value &= ~UINT64_C(1);
+    if (planted != PLANT_dims_kept || !takes_dims(args, arg_count))
+        return sim_launch(stream, kernel, geometry, own, arg_count, err);
+    pthread_mutex_lock(&lock);
+    later.stream = stream;
+    later.kernel = kernel;
+    later.geometry = *geometry;
+    memcpy(later.args, own, sizeof own);
+    later.arg_count = arg_count;
+    pthread_mutex_unlock(&lock);
+    return DHOW_OK;
+}
+
+/* ---- the table ---- */
+
+#ifdef PLANT_SECOND_SYMBOL
+__attribute__((visibility("default"))) int sim_helper(void);
+int sim_helper(void) { return 1; }
+#endif
+
+DHOW_PLUGIN_EXPORT extern const dhow_plugin dhow_plugin_v1;
+const dhow_plugin dhow_plugin_v1 = {
+    DHOW_PLUGIN_HEADER,
+    .name = "sim",
+    .version = DHOW_SIM_VERSION,
+    .probe = probe,
+    .open = open_backend,
+    .close = close_backend,
+    .device_count = device_count,
+    .device_describe = device_describe,
+    .device_open = sim_device_open,
+    .device_close = sim_device_close,
+    .mem_alloc = mem_alloc,
+    .mem_free = mem_free,
+    .stream_create = sim_stream_create,
+    .stream_destroy = sim_stream_destroy,
+    .stream_sync = stream_sync,
+    .stream_query = sim_stream_query,
+    .stream_wait = stream_wait,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_sync = event_sync,
+    .event_query = event_query,
+    .copy = copy,
+    .fill = fill,
+    .module_build = sim_module_build,
+#ifndef PLANT_NULL_SLOT
+    .module_free = sim_module_free,
+#endif
+    .module_kernel = sim_module_kernel,
+    .launch = launch,
+    .builtin_kernel = sim_builtin_kernel,
+    .host_alloc = sim_host_alloc,
+    .host_free = sim_host_free,
+    .host_register = sim_host_register,
+    .host_unregister = sim_host_unregister,
+    .map = map,
+    .unmap = unmap,
+    .can_copy = sim_can_copy,
+    .peer_copy = sim_peer_copy,
+    .event_signal = sim_event_signal,
+    .event_elapsed = event_elapsed,
+    .mem_info = sim_mem_info,
+};
