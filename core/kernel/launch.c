@@ -12,9 +12,9 @@
 #include "memory/record.h"
 #include "stream/span.h"
 
-static dhow_status submit(dhow_stream *stream, dhow_kernel *kernel, void *native,
-                          const dhow_geometry *geometry, const dhow_arg *args, uint32_t arg_count,
-                          const dhowi_use *uses, uint32_t use_count) {
+static inline dhow_status submit(dhow_stream *stream, dhow_kernel *kernel, void *native,
+                                 const dhow_geometry *geometry, const dhow_arg *args,
+                                 uint32_t arg_count, const dhowi_use *uses, uint32_t use_count) {
     dhow_error err;
     DHOWI_TRY(dhowi_stream_begin(stream, uses, use_count));
     dhowi_error_init(&err);
