@@ -6,6 +6,7 @@
  * sim_unplanted.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ extern const dhow_plugin sim_unplanted;
     X(threads_left, "close leaves a thread behind")                  \
     X(staging_shared, "all streams stage copies in one buffer")      \
     X(exit_crashes, "what runs at the end of the process crashes")   \
-    X(crash, "a copy of planes touches address 0")                   \
+    X(crash, "a copy of planes dies of SIGSEGV")                     \
     X(hang, "event_sync never returns for events with time stamps")
 
 typedef enum plant {
@@ -224,7 +225,7 @@ static int32_t copy(void *stream, const dhow_copy_rect *given, dhow_error *err) 
     if (planted == PLANT_offset_ignored) there->offset = 0;
     if (planted == PLANT_empty_copy_fails && rect.extent[0] * rect.extent[1] * rect.extent[2] == 0)
         return sim_fail(err, DHOW_INVALID_ARGUMENT, "a copy of 0 bytes");
-    if (planted == PLANT_crash && rect.extent[2] > 1) *(volatile int *)0 = 1;
+    if (planted == PLANT_crash && rect.extent[2] > 1) (void)raise(SIGSEGV);
     if (planted == PLANT_box_kept && rect.dst.space == DHOW_SPACE_HOST && rect.dst.pinned) {
         pthread_mutex_lock(&lock);
         later.stream = stream;
