@@ -56,6 +56,7 @@ struct dhow_context {
     dhowi_log log;
     dhowi_disk_cache cache;
     dhowi_registry registry;
+    _Atomic(const dhow_device *) told; /* the choice that the log told of last */
     char *device_choice;   /* preference list of the options or the environment, may be NULL */
     dhow_device **devices; /* cpu:0 alone until dhowi_context_complete() */
     uint32_t device_count;

@@ -109,6 +109,15 @@ dhow_status dhowi_device_check_spec(const char *spec) {
     return DHOW_OK;
 }
 
+/* Where there was a choice the log says what was taken, once, and why nothing before it was. */
+static void tell(dhow_context *context, const char *spec, const dhow_device *chosen,
+                 const char *why) {
+    bool choice = strchr(spec, ',') != NULL || strcmp(spec, "auto") == 0;
+    if (!choice || atomic_exchange(&context->told, chosen) == chosen) return;
+    dhowi_log_line(&context->log, DHOW_LOG_INFO, "'%.64s' is %s, %s%s%s", spec, chosen->name,
+                   chosen->desc.name, why[0] != '\0' ? "; " : "", why);
+}
+
 dhow_status dhowi_device_select(dhow_context *context, const char *spec, dhow_device **out) {
     /* Where a word nobody passed here comes from. */
     const char *origin = spec == NULL && context->device_choice != NULL
@@ -128,6 +137,7 @@ dhow_status dhowi_device_select(dhow_context *context, const char *spec, dhow_de
         dhow_device *chosen = w.is_auto ? select_auto(context)
                                         : find_device(context, w.text, w.backend_length, w.index);
         if (chosen != NULL) {
+            tell(context, spec, chosen, why);
             *out = chosen;
             return DHOW_OK;
         }

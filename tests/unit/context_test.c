@@ -208,6 +208,28 @@ Test(context, validation_reports_what_outlives_a_context) {
     cr_assert_eq(log.warnings, 2, "%s", log.text);
 }
 
+Test(context, a_choice_among_devices_is_told_once_and_why_it_was_not_another) {
+    static log_text log;
+    const dhow_context_options options = {
+        .plugin_path = DHOW_TEST_SIM_DIR, .backends = "cpu,sim", .log = keep_log, .log_user = &log};
+    dhow_context *context;
+    dhow_device *device;
+    clean_environment();
+    setenv("DHOW_LOG", "info", 1);
+    OK(dhow_context_create(&options, &context));
+    OK(dhow_device_get(context, "sim:1", &device));
+    cr_assert_null(strstr(log.text, "' is "), "%s", log.text); /* no choice */
+    OK(dhow_device_get(context, "sim:7,sim,cpu", &device));
+    SAYS(log.text, "'sim:7,sim,cpu' is sim:0, ");
+    SAYS(log.text, "; sim:7: the backend has 2 devices");
+    log.text[0] = '\0';
+    OK(dhow_device_get(context, "sim:7,sim,cpu", &device));
+    cr_assert_str_empty(log.text);
+    OK(dhow_device_get(context, NULL, &device));
+    SAYS(log.text, "'auto' is cpu:0, ");
+    dhow_context_release(context);
+}
+
 Test(context, a_program_that_asks_for_the_cpu_starts_no_other_backend) {
     static log_text log;
     const dhow_context_options options = {
