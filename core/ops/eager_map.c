@@ -25,7 +25,7 @@ static dhow_status check_shapes(map_call *c) {
     int32_t rank = 0;
     DHOWI_TRY(dhowi_tensor_check_write(c->y, c->name, "y"));
     for (uint32_t i = 0; i < c->count; i++) {
-        char what[16];
+        char what[24];
         (void)snprintf(what, sizeof what, "input %u", i + 1);
         DHOWI_TRY(dhowi_tensor_check_read(c->in[i], c->name, what));
         const dhow_tensor *t = c->in[i];
