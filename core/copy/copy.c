@@ -44,10 +44,10 @@ static dhow_copy_path choose(const dhow_tensor *src, const dhow_tensor *dst) {
 /* Between devices only boxes travel as they are, and only on the direct path. */
 static bool needs_packing(const dhow_tensor *src, const dhow_tensor *dst, dhow_copy_path path) {
     if (path == DHOW_COPY_NOTHING || path == DHOW_COPY_NATIVE) return false;
+    if (src->contiguous && dst->contiguous) return false;
     dhowi_layout layout;
     dhowi_layout_of(src, dst, &layout);
-    if (path == DHOW_COPY_HOST) return !dhowi_layout_is_box(&layout, DHOWI_MIN_ROW_BYTES);
-    return !src->contiguous || !dst->contiguous;
+    return path != DHOW_COPY_HOST || !dhowi_layout_is_box(&layout, DHOWI_MIN_ROW_BYTES);
 }
 
 static dhow_status check_pair(const char *function, const dhow_tensor *src,
