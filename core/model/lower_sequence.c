@@ -92,7 +92,7 @@ dhow_status dhowi_lower_sequence_erase(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_sequence_at(dhowi_lowering *b) {
-    uint32_t at;
+    uint32_t at = 0;
     DHOWI_TRY(check_sequence(b));
     DHOWI_TRY(position(b, 1, b->items[b->in[0]].count, &at));
     b->out[0] = dhowi_elements(b, b->in[0])[at];
