@@ -134,8 +134,10 @@ dhow_status dhowi_device_select(dhow_context *context, const char *spec, dhow_de
         DHOWI_TRY(read_word(&rest, &w));
         bool is_cpu = w.backend_length == 3 && memcmp(w.text, "cpu", 3) == 0 && w.index == 0;
         if (!is_cpu) DHOWI_TRY(dhowi_context_complete(context));
-        dhow_device *chosen = w.is_auto ? select_auto(context)
-                                        : find_device(context, w.text, w.backend_length, w.index);
+        /* Another thread may be making the list longer: only who has waited for it may look. */
+        dhow_device *chosen = is_cpu      ? context->cpu
+                              : w.is_auto ? select_auto(context)
+                                          : find_device(context, w.text, w.backend_length, w.index);
         if (chosen != NULL) {
             tell(context, spec, chosen, why);
             *out = chosen;

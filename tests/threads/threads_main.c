@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Many threads at once, as a plain program for ThreadSanitizer:
- *   threads_main contexts|shared|readers|staged|streams|feeding [threads [rounds]]
+ *   threads_main contexts|discovery|shared|readers|staged|streams|feeding [threads [rounds]]
  * Devices come from the environment: the CPU, and simulated ones where DHOW_PLUGIN_PATH shows them.
  */
 #include <dhow/dhow.h>
@@ -86,6 +86,20 @@ static void contexts(int number) {
         use_device(context, (int)d + number, number);
     }
     dhow_context_release(context);
+}
+
+/* Some take the CPU, which is there from the beginning, while others let the list grow. */
+static void discovery(int number) {
+    static dhow_context *context;
+    dhow_device *cpu;
+    if (number == 0) OK(dhow_context_create(NULL, &context));
+    (void)pthread_barrier_wait(&g_barrier);
+    for (int i = 0; i < 1000; i++) {
+        OK(dhow_device_get(context, "cpu", &cpu));
+        if (number % 2 == 1 && i == 50 * number) (void)device_of(context, number);
+    }
+    (void)pthread_barrier_wait(&g_barrier);
+    if (number == 0) dhow_context_release(context);
 }
 
 static void shared(int number) {
@@ -213,8 +227,9 @@ static void feeding(int number) {
 static const struct {
     const char *name;
     void (*run)(int number);
-} k_modes[] = {{"contexts", contexts}, {"shared", shared},   {"readers", readers},
-               {"staged", staged},     {"streams", streams}, {"feeding", feeding}};
+} k_modes[] = {{"contexts", contexts}, {"discovery", discovery}, {"shared", shared},
+               {"readers", readers},   {"staged", staged},       {"streams", streams},
+               {"feeding", feeding}};
 
 static void (*g_run)(int number);
 
@@ -243,12 +258,13 @@ int main(int argc, char **argv) {
     if (argc > 2) g_threads = (int)strtol(argv[2], NULL, 10);
     if (argc > 3) g_rounds = (int)strtol(argv[3], NULL, 10);
     if (g_run == NULL || g_threads < 4 || g_threads > MOST_THREADS) {
-        (void)fprintf(
-            stderr, "usage: %s contexts|shared|readers|staged|streams|feeding [threads [rounds]]\n",
-            argv[0]);
+        (void)fprintf(stderr,
+                      "usage: %s contexts|discovery|shared|readers|staged|streams|feeding [threads "
+                      "[rounds]]\n",
+                      argv[0]);
         return 2;
     }
-    if (g_run == contexts) {
+    if (g_run == contexts || g_run == discovery) {
         run_threads();
         return atomic_load(&g_failed) > 0;
     }
