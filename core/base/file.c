@@ -132,6 +132,12 @@ dhow_status dhowi_file_rewrite(dhowi_file_writer *w, uint64_t offset, const void
     return DHOW_OK;
 }
 
+dhow_status dhowi_file_cut(dhowi_file_writer *w, uint64_t bytes) {
+    if (ftruncate(w->fd, (off_t)bytes) == 0 && lseek(w->fd, (off_t)bytes, SEEK_SET) >= 0)
+        return DHOW_OK;
+    return cannot_write(w->path, errno);
+}
+
 dhow_status dhowi_file_commit(dhowi_file_writer *w) {
     dhow_status status = DHOW_OK;
     if (close(w->fd) != 0 || rename(w->temporary, w->path) != 0) {

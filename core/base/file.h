@@ -33,6 +33,8 @@ dhow_status dhowi_file_append(dhowi_file_writer *writer, const void *data, size_
 /* Writes over bytes that are already there. */
 dhow_status dhowi_file_rewrite(dhowi_file_writer *writer, uint64_t offset, const void *data,
                                size_t bytes);
+/* Takes back what was appended after the first `bytes`. */
+dhow_status dhowi_file_cut(dhowi_file_writer *writer, uint64_t bytes);
 /* Gives the file its name. The writer is over, whatever the result. */
 dhow_status dhowi_file_commit(dhowi_file_writer *writer);
 /* Leaves no file. Does nothing for a writer that is over. */

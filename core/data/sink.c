@@ -102,8 +102,8 @@ static dhow_status make_room(tensor_rows *all, uint32_t i, const dhow_tensor *t,
     return DHOW_OK;
 }
 
-static dhow_status take_rows(tensor_rows *all, uint32_t i, const dhow_tensor *t,
-                             int64_t batch_samples) {
+static dhow_status reserve_rows(tensor_rows *all, uint32_t i, const dhow_tensor *t,
+                                int64_t batch_samples) {
     const dhow_tensor *room = all->rooms[i];
     if (room == NULL) {
         DHOWI_TRY(check_rows(i, t, t->dtype, t->rank, t->shape));
@@ -114,22 +114,26 @@ static dhow_status take_rows(tensor_rows *all, uint32_t i, const dhow_tensor *t,
         room = all->rooms[i];
     }
     DHOWI_TRY(check_rows(i, t, room->dtype, room->rank, room->shape));
-    if (t->shape[0] == 0) return DHOW_OK;
-    DHOWI_TRY(make_room(all, i, t, all->rows[i] + t->shape[0]));
+    return make_room(all, i, t, all->rows[i] + t->shape[0]);
+}
+
+static void add_rows(tensor_rows *all, uint32_t i, const dhow_tensor *t) {
+    if (t->shape[0] == 0) return;
     uint64_t bytes = dhowi_tensor_bytes(t);
     char *to = all->rooms[i]->storage->host;
     memcpy(to + (uint64_t)all->rows[i] * (bytes / (uint64_t)t->shape[0]), rows_of(t),
            (size_t)bytes);
     all->rows[i] += t->shape[0];
-    return DHOW_OK;
 }
 
+/* A batch comes whole or not at all: it may come again. */
 static dhow_status take_tensors(void *state, const dhow_batch *results) {
     tensor_rows *all = state;
     if (all->count == 0) all->count = results->tensor_count;
     DHOWI_TRY(check_outputs(results->tensor_count, all->count, "came before"));
     for (uint32_t i = 0; i < all->count; i++)
-        DHOWI_TRY(take_rows(all, i, results->tensors[i], results->sample_count));
+        DHOWI_TRY(reserve_rows(all, i, results->tensors[i], results->sample_count));
+    for (uint32_t i = 0; i < all->count; i++) add_rows(all, i, results->tensors[i]);
     return DHOW_OK;
 }
 
@@ -177,6 +181,10 @@ typedef struct file_rows {
     dhow_dtype dtypes[DHOW_MAX_COLUMNS];
     int32_t ranks[DHOW_MAX_COLUMNS];
     int64_t shapes[DHOW_MAX_COLUMNS][DHOW_MAX_RANK]; /* [0]: rows so far */
+    uint64_t bytes[DHOW_MAX_COLUMNS];                /* with them; 0: the file is not begun */
+    bool torn;                                       /* part of a batch is there and stays */
+    bool finished;
+    dhow_status outcome; /* of finishing */
 } file_rows;
 
 static dhow_status append_bf16(dhowi_file_writer *file, const dhow_tensor *t) {
@@ -190,7 +198,6 @@ static dhow_status append_bf16(dhowi_file_writer *file, const dhow_tensor *t) {
 
 static dhow_status begin_file(file_rows *all, uint32_t i, const dhow_tensor *t) {
     char header[DHOWI_NPY_WRITTEN_BYTES];
-    DHOWI_TRY(check_rows(i, t, t->dtype, t->rank, t->shape));
     all->dtypes[i] = t->dtype;
     all->ranks[i] = t->rank;
     memcpy(all->shapes[i], t->shape, sizeof all->shapes[i]);
@@ -200,19 +207,59 @@ static dhow_status begin_file(file_rows *all, uint32_t i, const dhow_tensor *t) 
     return dhowi_file_append(&all->files[i], header, bytes);
 }
 
-static dhow_status take_files(void *state, const dhow_batch *results) {
-    file_rows *all = state;
+static dhow_status append_rows(file_rows *all, uint32_t i, const dhow_tensor *t) {
+    dhowi_file_writer *file = &all->files[i];
+    if (file->path == NULL) DHOWI_TRY(begin_file(all, i, t));
+    if (t->dtype == DHOW_BF16) return append_bf16(file, t);
+    return dhowi_file_append(file, rows_of(t), (size_t)dhowi_tensor_bytes(t));
+}
+
+/* Takes back what was written of a batch. */
+static void cut_back(file_rows *all) {
+    for (uint32_t i = 0; i < all->count; i++) {
+        if (all->files[i].path == NULL) continue;
+        if (all->bytes[i] == 0) {
+            dhowi_file_drop(&all->files[i]);
+        } else if (dhowi_file_cut(&all->files[i], all->bytes[i]) != DHOW_OK) {
+            all->torn = true;
+        }
+    }
+}
+
+static dhow_status check_files(const file_rows *all, const dhow_batch *results) {
+    if (all->finished)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "sink: it is finished; make another one");
+    if (all->torn)
+        return dhowi_fail(DHOW_IO_ERROR, "sink: %s is damaged by a failed write", all->paths[0]);
     DHOWI_TRY(check_outputs(results->tensor_count, all->count, "files"));
     for (uint32_t i = 0; i < all->count; i++) {
         const dhow_tensor *t = results->tensors[i];
-        dhowi_file_writer *file = &all->files[i];
-        if (file->path == NULL) DHOWI_TRY(begin_file(all, i, t));
-        DHOWI_TRY(check_rows(i, t, all->dtypes[i], all->ranks[i], all->shapes[i]));
-        if (t->dtype == DHOW_BF16) {
-            DHOWI_TRY(append_bf16(file, t));
+        if (all->bytes[i] == 0) {
+            DHOWI_TRY(check_rows(i, t, t->dtype, t->rank, t->shape));
         } else {
-            DHOWI_TRY(dhowi_file_append(file, rows_of(t), (size_t)dhowi_tensor_bytes(t)));
+            DHOWI_TRY(check_rows(i, t, all->dtypes[i], all->ranks[i], all->shapes[i]));
         }
+    }
+    return DHOW_OK;
+}
+
+/* A batch goes to all files or to none: it may come again when there is room on the disk. */
+static dhow_status take_files(void *state, const dhow_batch *results) {
+    file_rows *all = state;
+    DHOWI_TRY(check_files(all, results));
+    dhow_status status = DHOW_OK;
+    for (uint32_t i = 0; i < all->count && status == DHOW_OK; i++)
+        status = append_rows(all, i, results->tensors[i]);
+    if (status != DHOW_OK) {
+        dhowi_saved_error first;
+        dhowi_error_save(&first, status);
+        cut_back(all);
+        return dhowi_error_raise(&first);
+    }
+    for (uint32_t i = 0; i < all->count; i++) {
+        const dhow_tensor *t = results->tensors[i];
+        const uint64_t widened = t->dtype == DHOW_BF16 ? 2 : 1;
+        all->bytes[i] += widened * dhowi_tensor_bytes(t) + (all->bytes[i] == 0 ? HEADER_BYTES : 0);
         all->shapes[i][0] += t->shape[0];
     }
     return DHOW_OK;
@@ -222,6 +269,11 @@ static dhow_status finish_files(void *state) {
     file_rows *all = state;
     dhow_status status = DHOW_OK;
     char header[DHOWI_NPY_WRITTEN_BYTES];
+    if (all->finished && all->outcome != DHOW_OK)
+        return dhowi_fail(all->outcome, "dhow_sink_finish: it has failed before");
+    if (all->finished) return DHOW_OK;
+    if (all->torn)
+        return dhowi_fail(DHOW_IO_ERROR, "sink: %s is damaged by a failed write", all->paths[0]);
     for (uint32_t i = 0; i < all->count && status == DHOW_OK; i++) {
         if (all->files[i].path == NULL)
             return dhowi_fail(DHOW_NOT_READY, "%s: no results have come", all->paths[i]);
@@ -229,9 +281,11 @@ static dhow_status finish_files(void *state) {
             dhowi_npy_header(all->dtypes[i], all->ranks[i], all->shapes[i], HEADER_BYTES, header);
         status = dhowi_file_rewrite(&all->files[i], 0, header, bytes);
     }
+    if (status != DHOW_OK) return status;
+    all->finished = true;
     for (uint32_t i = 0; i < all->count && status == DHOW_OK; i++)
         status = dhowi_file_commit(&all->files[i]);
-    return status;
+    return all->outcome = status;
 }
 
 static void end_files(void *state) {
@@ -260,6 +314,12 @@ dhow_status dhow_sink_to_npy(dhow_context *context, const char *const *paths, ui
             status = dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: path %u is NULL", function, all->count);
             break;
         }
+        for (uint32_t k = 0; k < all->count && status == DHOW_OK; k++) {
+            if (strcmp(all->paths[k], paths[all->count]) == 0)
+                status = dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: paths %u and %u are both %s",
+                                    function, k, all->count, all->paths[k]);
+        }
+        if (status != DHOW_OK) break;
         all->paths[all->count] = dhowi_strdup(paths[all->count]);
         if (all->paths[all->count] == NULL) status = dhowi_fail_memory(function);
     }

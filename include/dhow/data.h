@@ -215,9 +215,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_sink_tensor(dhow_sink *sink, uint32_t o
 
 /**
  * Results go to .npy files, one per output, row after row: they may be larger than memory. The
- * files appear when dhow_sink_finish() returns OK.
+ * files appear when dhow_sink_finish() returns OK; after that the sink takes nothing more.
  *
- * @return INVALID_ARGUMENT, IO_ERROR, OUT_OF_MEMORY
+ * @param paths  `count` different ones
+ * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
  * Ownership: *out is owned. Threads: any. Blocks: no.
  */
@@ -240,7 +241,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_sink_to_function(
 /**
  * Ends a sink's work: files get their names. Without it, dhow_sink_release() leaves no file.
  *
- * @return INVALID_ARGUMENT, IO_ERROR
+ * @return INVALID_ARGUMENT, IO_ERROR, NOT_READY (no results have come, so there are no files)
  *
  * Threads: not while dhow_predict() runs. Blocks: while files are written.
  */

@@ -3,6 +3,9 @@
  * Predictions over data larger than the device: results are complete and in order, also when a
  * batch fails.
  */
+#include <signal.h>
+#include <sys/resource.h>
+
 #include "data_fixture.h"
 
 TestSuite(predict, .timeout = 120);
@@ -98,6 +101,115 @@ Test(predict, a_sink_that_is_not_finished_leaves_no_file) {
     dhow_sink_release(sink);
     (void)snprintf(command, sizeof command, "test -z \"$(ls -A '%s')\"", g_folder);
     cr_assert_eq(system(command), 0, "something was left in %s", g_folder);
+    dhow_loader_release(loader);
+    dhow_model_release(model);
+    dhow_dataset_release(dataset);
+    close_context();
+}
+
+/* Two outputs of each row: its sum, and something of `width`. */
+static dhow_model *make_two(int64_t width) {
+    dhow_model *m;
+    dhow_model_value x, sum, wide;
+    OK(dhow_model_create(g_context, &m));
+    OK(dhow_model_input(m, "x", DHOW_F32, DHOW_SHAPE(-1, FEATURES), &x));
+    OK(dhow_model_linear(m, "sum", x, FEATURES, 1, 0, &sum));
+    OK(dhow_model_linear(m, "wide", x, FEATURES, width, 0, &wide));
+    OK(dhow_model_output(m, "sum", sum));
+    OK(dhow_model_output(m, "wide", wide));
+    return m;
+}
+
+/* Once the second file had no room, the first one kept the rows, and got them again. */
+Test(predict, a_batch_goes_to_all_files_or_to_none) {
+    enum { ROWS = 400 };
+    const rlim_t limits[] = {100, 320 + 8 * 8 * sizeof(float) + 12}; /* no header; two batches */
+    open_context("", "");
+    (void)signal(SIGXFSZ, SIG_IGN);
+    dhow_dataset *dataset = make_dataset(ROWS);
+    dhow_model *model = make_two(8);
+    dhow_loader *loader = loader_on(dataset, g_cpu, 0);
+    for (int l = 0; l < 2; l++) {
+        struct rlimit room = {limits[l], RLIM_INFINITY};
+        dhow_sink *sink;
+        const char *paths[] = {path_of("sum.npy"), path_of("wide.npy")};
+        OK(dhow_sink_to_npy(g_context, paths, 2, &sink));
+        OK(dhow_loader_restart(loader, 0, 0));
+        cr_assert_eq(setrlimit(RLIMIT_FSIZE, &room), 0);
+        dhow_status status = dhow_predict(model, loader, sink);
+        room.rlim_cur = RLIM_INFINITY;
+        cr_assert_eq(setrlimit(RLIMIT_FSIZE, &room), 0);
+        cr_assert_eq(status, DHOW_IO_ERROR);
+        SAYS(l == 0 ? "sum.npy: cannot write: File too large"
+                    : "wide.npy: cannot write: File too large");
+        const char *batch = strstr(dhow_last_error(), "batch ");
+        cr_assert_not_null(batch);
+        OK(dhow_loader_restart(loader, 0, strtol(batch + 6, NULL, 10)));
+        OK(dhow_predict(model, loader, sink));
+        OK(dhow_sink_finish(sink));
+        for (int i = 0; i < 2; i++) {
+            dhow_tensor *rows;
+            OK(dhow_npy_load(g_cpu, paths[i], &rows));
+            cr_assert_eq(dhow_tensor_extent(rows, 0), ROWS, "%s", paths[i]);
+            dhow_tensor_release(rows);
+        }
+        dhow_sink_release(sink);
+    }
+    dhow_loader_release(loader);
+    dhow_model_release(model);
+    dhow_dataset_release(dataset);
+    close_context();
+}
+
+Test(predict, a_batch_goes_to_all_tensors_or_to_none) {
+    open_context("", "");
+    dhow_dataset *dataset = make_dataset(30);
+    dhow_model *model = make_two(4), *other = make_two(5);
+    dhow_loader *loader = loader_on(dataset, g_cpu, 0);
+    dhow_sink *sink;
+    OK(dhow_sink_to_tensors(g_context, &sink));
+    OK(dhow_predict(model, loader, sink));
+    FAILS(DHOW_INVALID_ARGUMENT, dhow_predict(other, loader, sink));
+    SAYS("output 1 is ");
+    for (uint32_t i = 0; i < 2; i++) {
+        dhow_tensor *rows;
+        OK(dhow_sink_tensor(sink, i, &rows));
+        cr_assert_eq(dhow_tensor_extent(rows, 0), 30);
+        dhow_tensor_release(rows);
+    }
+    dhow_sink_release(sink);
+    dhow_loader_release(loader);
+    dhow_model_release(model);
+    dhow_model_release(other);
+    dhow_dataset_release(dataset);
+    close_context();
+}
+
+/* What came after would have replaced the file by one with the later rows alone. */
+Test(predict, a_finished_sink_takes_nothing_more) {
+    open_context("", "");
+    dhow_dataset *dataset = make_dataset(30);
+    dhow_model *model = make_sums(g_cpu, 0);
+    dhow_loader *loader = loader_on(dataset, g_cpu, 0);
+    dhow_sink *sink;
+    const char *out = path_of("y.npy"), *twice[] = {out, out};
+    dhow_tensor *rows;
+    FAILS(DHOW_INVALID_ARGUMENT, dhow_sink_to_npy(g_context, twice, 2, &sink));
+    SAYS("paths 0 and 1 are both ");
+    cr_assert_null(sink);
+    OK(dhow_sink_to_npy(g_context, &out, 1, &sink));
+    FAILS(DHOW_NOT_READY, dhow_sink_finish(sink));
+    OK(dhow_predict(model, loader, sink));
+    OK(dhow_sink_finish(sink));
+    OK(dhow_sink_finish(sink));
+    OK(dhow_loader_restart(loader, 1, 2));
+    FAILS(DHOW_INVALID_ARGUMENT, dhow_predict(model, loader, sink));
+    SAYS("it is finished");
+    OK(dhow_sink_finish(sink));
+    OK(dhow_npy_load(g_cpu, out, &rows));
+    cr_assert_eq(dhow_tensor_extent(rows, 0), 30);
+    dhow_tensor_release(rows);
+    dhow_sink_release(sink);
     dhow_loader_release(loader);
     dhow_model_release(model);
     dhow_dataset_release(dataset);
