@@ -89,6 +89,7 @@ dhow_status dhow_dataset_column_at(const dhow_dataset *dataset, uint32_t index,
 
 void dhowi_rows_gather(const dhowi_rows *rows, const int64_t *indices, int64_t count, void *to) {
     char *at = to;
+    if (rows->row_bytes == 0) return; /* there may be no memory at all */
     for (int64_t i = 0, run; i < count; i += run) {
         for (run = 1; i + run < count && indices[i + run] == indices[i] + run;) run++;
         size_t bytes = (size_t)run * rows->row_bytes;

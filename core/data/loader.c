@@ -299,7 +299,7 @@ dhow_status dhow_loader_next(dhow_loader *l, dhow_batch *out) {
 dhow_status dhow_loader_restart(dhow_loader *l, int64_t epoch, int64_t batch) {
     static const char function[] = "dhow_loader_restart";
     DHOWI_TRY(check_loader(l, function));
-    if (epoch < 0 || batch < 0 || batch > l->batch_count) {
+    if (epoch < 0 || epoch == INT64_MAX || batch < 0 || batch > l->batch_count) {
         return dhowi_fail(DHOW_OUT_OF_RANGE,
                           "%s: batch %" PRId64 " of epoch %" PRId64 "; an epoch has %" PRId64
                           " batches",

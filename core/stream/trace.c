@@ -66,9 +66,10 @@ dhow_status dhow_trace_region(dhow_context *context, const char *name, int64_t b
     static const char function[] = "dhow_trace_region";
     DHOWI_TRY(dhowi_handle_check(context, DHOWI_CONTEXT, function, "context"));
     if (name == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: name is NULL", function);
-    if (end < begin)
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: '%.55s' ends before it begins", function,
-                          name);
+    if (begin < 0 || end < begin)
+        return dhowi_fail(
+            DHOW_INVALID_ARGUMENT, "%s: '%.55s' %s", function, name,
+            begin < 0 ? "begins at no time of dhow_trace_now()" : "ends before it begins");
     if (!dhowi_tracing(context)) return DHOW_OK;
     dhowi_trace_record *r =
         dhowi_trace_add(atomic_load(&context->trace), DHOWI_TRACE_REGION, DHOWI_TRACE_HOST, name);

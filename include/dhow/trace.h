@@ -71,7 +71,7 @@ DHOW_API int64_t dhow_trace_now(void);
  * is recorded.
  *
  * @param name   copied, the first 55 bytes
- * @param begin  of dhow_trace_now()
+ * @param begin  of dhow_trace_now(), never negative
  * @param end    the same, not before begin
  * @return INVALID_ARGUMENT
  *

@@ -75,6 +75,33 @@ Test(loader_data, no_samples_and_a_batch_larger_than_all_are_no_special_cases) {
     }
 }
 
+/* There is no memory to read from then; sanitizers object to a copy of nothing from nowhere. */
+Test(loader_data, samples_without_elements_are_batches_too) {
+    open_context("", "");
+    dhow_tensor *t;
+    dhow_dataset *dataset;
+    dhow_loader *loader;
+    dhow_batch batch;
+    const char *path = path_of("empty.npy");
+    OK(dhow_tensor_create(g_cpu, DHOW_F32, DHOW_SHAPE(5, 0), &t));
+    OK(dhow_npy_save(t, path));
+    for (int file = 0; file < 2; file++) {
+        OK(file ? dhow_dataset_open_npy(g_context, &path, 1, &dataset)
+                : dhow_dataset_from_tensors(&t, 1, &dataset));
+        OK(dhow_loader_create(dataset, &(dhow_loader_options){.batch_size = 2}, &loader));
+        int64_t samples = 0;
+        do {
+            OK(dhow_loader_next(loader, &batch));
+            samples += batch.sample_count;
+        } while (batch.sample_count > 0);
+        cr_assert_eq(samples, 5);
+        dhow_loader_release(loader);
+        dhow_dataset_release(dataset);
+    }
+    dhow_tensor_release(t);
+    close_context();
+}
+
 Test(loader_data, a_shuffle_visits_every_sample_once_and_differs_by_epoch_and_seed) {
     static const int64_t counts[] = {1, 2, 3, 7, 64, 65, 1000};
     for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
@@ -154,6 +181,7 @@ Test(loader_data, restart_goes_to_any_batch) {
         OK(dhow_loader_next(loader, &batch));
         cr_assert_eq(batch.sample_count, 0);
         FAILS(DHOW_OUT_OF_RANGE, dhow_loader_restart(loader, 0, 13));
+        FAILS(DHOW_OUT_OF_RANGE, dhow_loader_restart(loader, INT64_MAX, 0)); /* none comes after */
         SAYS("an epoch has 12 batches");
         dhow_loader_release(loader);
     }

@@ -269,6 +269,8 @@ Test(trace, mistakes_are_told) {
     SAYS("call dhow_trace_start() before");
     FAILS(DHOW_INVALID_ARGUMENT, dhow_trace_region(g_context, "x", 2, 1));
     SAYS("'x' ends before it begins");
+    FAILS(DHOW_INVALID_ARGUMENT, dhow_trace_region(g_context, "x", INT64_MIN, 1));
+    SAYS("'x' begins at no time of dhow_trace_now()");
     OK(dhow_trace_region(g_context, "x", 1, 2)); /* nothing is traced: nothing happens */
     OK(dhow_trace_start(g_context, 0));
     FAILS(DHOW_IO_ERROR, dhow_trace_save(g_context, "/nowhere/x.json"));
