@@ -88,15 +88,27 @@ static dhow_status send(const dhowi_batch_kind *kind, dhowi_batch_place *place) 
         dhow_tensor_release(from);
         DHOWI_TRY(status);
     }
+    if (place->arrived != NULL && atomic_load(&place->arrived->handle.references) > 1) {
+        dhow_event_release(place->arrived); /* somebody will still ask for the earlier batch */
+        place->arrived = NULL;
+    }
     if (place->arrived == NULL) DHOWI_TRY(dhow_event_create(kind->device, 0, &place->arrived));
     return dhow_event_record(place->arrived, kind->stream);
+}
+
+dhow_status dhowi_batch_settle(dhowi_batch_place *place) {
+    dhow_status status = place->arrived != NULL ? dhow_event_sync(place->arrived) : DHOW_OK;
+    if (status == DHOW_OK) return DHOW_OK;
+    dhow_event_release(place->arrived); /* it would fail for ever */
+    place->arrived = NULL;
+    return dhowi_fail_prefix(status, "a batch before it has not arrived");
 }
 
 dhow_status dhowi_batch_make(const dhowi_batch_kind *kind, dhowi_batch_place *place,
                              const dhowi_order *order) {
     bool travels = kind->stream != NULL;
     /* This copy alone, not what the stream was given after it. */
-    if (place->arrived != NULL) DHOWI_TRY(dhow_event_sync(place->arrived));
+    DHOWI_TRY(dhowi_batch_settle(place));
     DHOWI_TRY(prepare(kind, place));
     DHOWI_TRY(read_samples(kind, place, order));
     for (uint32_t c = 0; c < kind->dataset->source.column_count; c++) {

@@ -40,6 +40,8 @@ typedef struct dhowi_batch_place {
  */
 dhow_status dhowi_batch_make(const dhowi_batch_kind *kind, dhowi_batch_place *place,
                              const dhowi_order *order);
+/* Waits until the batch that the place was given last has arrived, or tells why it never will. */
+dhow_status dhowi_batch_settle(dhowi_batch_place *place);
 /* The program is done with the batch, though not its work: those who use the memory next wait for
  * what was submitted until now and no more. */
 dhow_status dhowi_batch_give_back(const dhowi_batch_kind *kind, dhowi_batch_place *place);

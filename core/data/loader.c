@@ -296,6 +296,13 @@ dhow_status dhow_loader_next(dhow_loader *l, dhow_batch *out) {
     return status;
 }
 
+/* Under the mutex, while held: what did not arrive has been told, or is not wanted any more. */
+static void forget_failures(dhow_loader *l) {
+    dhow_status told = l->kind.stream != NULL ? dhow_stream_sync(l->kind.stream) : DHOW_OK;
+    for (uint32_t i = 0; i < l->place_count; i++) told = dhowi_batch_settle(&l->places[i]);
+    (void)told;
+}
+
 dhow_status dhow_loader_restart(dhow_loader *l, int64_t epoch, int64_t batch) {
     static const char function[] = "dhow_loader_restart";
     DHOWI_TRY(check_loader(l, function));
@@ -307,6 +314,7 @@ dhow_status dhow_loader_restart(dhow_loader *l, int64_t epoch, int64_t batch) {
     }
     pthread_mutex_lock(&l->mutex);
     hold(l);
+    forget_failures(l);
     go_to(l, epoch, batch);
     pthread_mutex_unlock(&l->mutex);
     return DHOW_OK;
@@ -323,6 +331,13 @@ int64_t dhow_loader_sample_at(const dhow_loader *l, int64_t epoch, int64_t posit
     dhowi_order order = dhowi_order_make((uint64_t)l->kind.dataset->source.sample_count, l->shuffle,
                                          l->seed, (uint64_t)epoch);
     return (int64_t)dhowi_order_at(&order, (uint64_t)position);
+}
+
+dhow_event *dhowi_loader_arrival(const dhow_loader *l) {
+    if (l->next_given <= l->given_back) return NULL;
+    dhow_event *event = l->places[(l->next_given - 1) % l->place_count].arrived;
+    if (event != NULL) dhowi_handle_retain(&event->handle);
+    return event;
 }
 
 uint32_t dhowi_loader_column_count(const dhow_loader *l) {

@@ -8,6 +8,8 @@
 #include "data/dataset.h"
 
 uint32_t dhowi_loader_column_count(const dhow_loader *loader);
+/* Tells whether the batch given last has arrived: owned, NULL for batches that do not travel. */
+dhow_event *dhowi_loader_arrival(const dhow_loader *loader);
 /* Samples that are still to be given in the epoch; of the next one, where this one is over. */
 int64_t dhowi_loader_rest(const dhow_loader *loader);
 

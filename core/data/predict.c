@@ -15,8 +15,10 @@ enum { FLIGHTS = 2 }; /* batches whose results are on their way */
 
 /* The results of one batch. */
 typedef struct flight {
-    dhow_batch batch; /* tensors: on the host */
-    dhow_event *event;
+    dhow_batch batch;     /* tensors: on the host */
+    dhow_event *arrival;  /* of the inputs; NULL: they were there */
+    dhow_event *computed; /* on the model's stream */
+    dhow_event *event;    /* of the results' copies */
 } flight;
 
 typedef struct prediction {
@@ -25,6 +27,7 @@ typedef struct prediction {
     dhow_sink *sink;
     dhow_device *device;
     uint32_t input_count, output_count;
+    dhow_stream *main; /* which the model runs on; NULL: the host computes */
     dhow_stream *back; /* results to the host; NULL: they are there */
     flight flights[FLIGHTS];
     uint32_t begun, ended;
@@ -47,15 +50,28 @@ static void drop_tensors(dhow_tensor **tensors, uint32_t count) {
 
 /* ---- one batch ---- */
 
+static void end_flight(prediction *p, flight *f) {
+    drop_tensors(f->batch.tensors, p->output_count);
+    dhow_event_release(f->arrival);
+    f->arrival = NULL;
+}
+
+/* A stream that waits for another one does not learn that the other's work failed. */
+static dhow_status await_all(const prediction *p, const flight *f) {
+    if (f->arrival != NULL) DHOWI_TRY(dhow_event_sync(f->arrival));
+    if (p->back == NULL) return DHOW_OK;
+    DHOWI_TRY(dhow_event_sync(f->computed));
+    return dhow_event_sync(f->event);
+}
+
 /* Hands the oldest results to the sink. */
 static dhow_status land(prediction *p) {
     flight *f = &p->flights[p->ended++ % FLIGHTS];
-    dhow_status status = DHOW_OK;
     if (p->broken) {
-        drop_tensors(f->batch.tensors, p->output_count);
+        end_flight(p, f);
         return DHOW_OK;
     }
-    if (p->back != NULL) status = dhow_event_sync(f->event);
+    dhow_status status = await_all(p, f);
     /* A copy may have failed without its event. */
     for (uint32_t i = 0; i < p->output_count && status == DHOW_OK; i++) {
         void *data;
@@ -64,7 +80,7 @@ static dhow_status land(prediction *p) {
     if (status == DHOW_OK) status = dhowi_sink_take(p->sink, &f->batch);
     p->broken = status != DHOW_OK;
     status = prefix_batch(status, &f->batch, p->device->name);
-    drop_tensors(f->batch.tensors, p->output_count);
+    end_flight(p, f);
     return status;
 }
 
@@ -87,7 +103,8 @@ static dhow_status compute(prediction *p, const dhow_batch *batch, flight *f) {
         for (uint32_t i = 0; i < p->output_count && status == DHOW_OK; i++)
             status = dhow_tensor_contiguous(NULL, outputs[i], &f->batch.tensors[i]);
     } else if (status == DHOW_OK) {
-        status = bring_back(p, f, outputs);
+        status = dhow_event_record(f->computed, p->main);
+        if (status == DHOW_OK) status = bring_back(p, f, outputs);
     }
     drop_tensors(outputs, p->output_count);
     return status;
@@ -99,9 +116,10 @@ static dhow_status predict_batch(prediction *p, const dhow_batch *batch) {
     f->batch = *batch;
     f->batch.tensor_count = p->output_count;
     memset(f->batch.tensors, 0, sizeof f->batch.tensors);
+    f->arrival = dhowi_loader_arrival(p->loader);
     dhow_status status = prefix_batch(compute(p, batch, f), batch, p->device->name);
     if (status != DHOW_OK) {
-        drop_tensors(f->batch.tensors, p->output_count);
+        end_flight(p, f);
         return status;
     }
     p->begun++;
@@ -132,9 +150,12 @@ static dhow_status begin(prediction *p, dhow_model *model, dhow_loader *loader, 
     }
     sink->expected_samples = dhowi_loader_rest(loader);
     if (dhowi_device_is_host(p->device)) return DHOW_OK;
+    DHOWI_TRY(dhow_stream_default(p->device, &p->main));
     DHOWI_TRY(dhow_stream_create(p->device, &p->back));
-    for (int i = 0; i < FLIGHTS; i++)
+    for (int i = 0; i < FLIGHTS; i++) {
+        DHOWI_TRY(dhow_event_create(p->device, 0, &p->flights[i].computed));
         DHOWI_TRY(dhow_event_create(p->device, 0, &p->flights[i].event));
+    }
     return DHOW_OK;
 }
 
@@ -153,12 +174,20 @@ dhow_status dhow_predict(dhow_model *model, dhow_loader *loader, dhow_sink *sink
     if (status == DHOW_OK) status = predict_all(&p);
     dhowi_saved_error first;
     if (status != DHOW_OK) dhowi_error_save(&first, status);
-    /* What was computed before a failure still goes to the sink. */
+    /* What was computed before a failure still goes to the sink. If that fails too, it is the
+     * earlier batch, from which to go on. */
     while (p.ended < p.begun) {
         dhow_status one = land(&p);
-        if (status == DHOW_OK && one != DHOW_OK) dhowi_error_save(&first, status = one);
+        if (one != DHOW_OK) dhowi_error_save(&first, status = one);
     }
-    for (int i = 0; i < FLIGHTS; i++) dhow_event_release(p.flights[i].event);
+    if (status != DHOW_OK && p.main != NULL) { /* told now: the next try begins without it */
+        dhow_status told = dhow_stream_sync(p.main);
+        (void)told;
+    }
+    for (int i = 0; i < FLIGHTS; i++) {
+        dhow_event_release(p.flights[i].computed);
+        dhow_event_release(p.flights[i].event);
+    }
     dhow_stream_release(p.back);
     return status == DHOW_OK ? DHOW_OK : dhowi_error_raise(&first);
 }
