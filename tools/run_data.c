@@ -140,6 +140,7 @@ static bool parse_shape(const char *text, dhow_model_value_info *info) {
         info->shape[info->rank++] = extent;
         if (*end != 'x' && *end != '\0') return false;
         text = *end == 'x' ? end + 1 : end;
+        if (*end == 'x' && *text == '\0') return false;
     }
     return true;
 }
