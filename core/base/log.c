@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
+
 static const char *const k_levels[] = {"error", "warn", "info", "debug"};
 
 void dhowi_log_line(const dhowi_log *log, dhow_log_level level, const char *format, ...) {
@@ -18,7 +20,12 @@ void dhowi_log_line(const dhowi_log *log, dhow_log_level level, const char *form
     (void)vsnprintf(line, sizeof line, format, args);
     va_end(args);
     if (log->fn != NULL) {
+        /* It may call us back, and the failure that is told now must still be this thread's. */
+        char message[1024];
+        const int64_t native_code = dhow_last_native_code();
+        (void)snprintf(message, sizeof message, "%s", dhow_last_error());
         log->fn(log->user, level, line);
+        (void)dhowi_fail_native(DHOW_OK, native_code, "%s", message);
     } else {
         (void)fprintf(stderr, "dhow: %s: %s\n", k_levels[level], line);
     }

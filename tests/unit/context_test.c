@@ -301,6 +301,29 @@ static void selects_nothing(const char *spec, dhow_status wanted, const char *te
     SAYS(dhow_last_error(), text);
 }
 
+static void fail_inside(void *user, dhow_log_level level, const char *message) {
+    dhow_device *device;
+    (void)level;
+    (void)message;
+    if (dhow_device_get(*(dhow_context **)user, "nowhere", &device) != DHOW_OK) return;
+}
+
+Test(context, a_failure_inside_a_log_function_does_not_hide_the_one_that_is_told) {
+    dhow_context *context = NULL;
+    const dhow_context_options options = {.plugin_path = DHOW_TEST_SIM_DIR,
+                                          .backends = "cpu,sim",
+                                          .log = fail_inside,
+                                          .log_user = &context};
+    dhow_device *device;
+    dhow_tensor *x;
+    cr_assert_eq(setenv("DHOW_SIM_FAULTS", "mem_alloc@1=DEVICE_LOST!", 1), 0);
+    OK(dhow_context_create(&options, &context));
+    OK(dhow_device_get(context, "sim:0", &device));
+    cr_assert_eq(dhow_tensor_create(device, DHOW_F32, DHOW_SHAPE(4), &x), DHOW_DEVICE_LOST);
+    SAYS(dhow_last_error(), "scripted fault: mem_alloc");
+    dhow_context_release(context);
+}
+
 Test(devices, lists_fall_back_only_as_far_as_they_say) {
     selects(NULL, "cpu:0");
     selects("auto", "cpu:0");
