@@ -148,6 +148,12 @@ dhow_status dhowi_file_commit(dhowi_file_writer *w) {
     return status;
 }
 
+void dhowi_file_abandon(dhowi_file_writer *w) {
+    if (w->path == NULL) return;
+    (void)close(w->fd);
+    forget(w);
+}
+
 void dhowi_file_drop(dhowi_file_writer *w) {
     if (w->path == NULL) return;
     (void)close(w->fd);

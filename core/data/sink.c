@@ -43,10 +43,12 @@ void dhow_sink_release(dhow_sink *sink) {
 
 dhow_status dhow_sink_finish(dhow_sink *sink) {
     DHOWI_TRY(dhowi_handle_check(sink, DHOWI_SINK, "dhow_sink_finish", "sink"));
+    DHOWI_TRY(dhowi_device_usable(sink->context->cpu)); /* not in a forked child */
     return sink->finish != NULL ? sink->finish(sink->state) : DHOW_OK;
 }
 
 dhow_status dhowi_sink_take(dhow_sink *sink, const dhow_batch *results) {
+    DHOWI_TRY(dhowi_device_usable(sink->context->cpu));
     return sink->take(sink->state, results);
 }
 
@@ -175,6 +177,7 @@ dhow_status dhow_sink_tensor(dhow_sink *sink, uint32_t output, dhow_tensor **out
 enum { HEADER_BYTES = 320 }; /* the number of rows is known at the end */
 
 typedef struct file_rows {
+    const dhow_sink *sink;
     uint32_t count;
     char *paths[DHOW_MAX_COLUMNS];
     dhowi_file_writer files[DHOW_MAX_COLUMNS];
@@ -290,7 +293,9 @@ static dhow_status finish_files(void *state) {
 
 static void end_files(void *state) {
     file_rows *all = state;
+    const bool forked = all->sink->context->cpu->fork_generation != dhowi_fork_generation();
     for (uint32_t i = 0; i < all->count; i++) {
+        if (forked) dhowi_file_abandon(&all->files[i]); /* the parent still writes it */
         dhowi_file_drop(&all->files[i]);
         dhowi_free(all->paths[i]);
     }
@@ -301,6 +306,7 @@ dhow_status dhow_sink_to_npy(dhow_context *context, const char *const *paths, ui
     static const char function[] = "dhow_sink_to_npy";
     DHOWI_TRY(new_sink(function, context, sizeof(file_rows), out));
     file_rows *all = (*out)->state;
+    all->sink = *out;
     (*out)->take = take_files;
     (*out)->finish = finish_files;
     (*out)->end = end_files;

@@ -145,6 +145,8 @@ dhow_status dhowi_device_select(dhow_context *context, const char *spec, dhow_de
         }
         if (!w.is_auto) explain(context, w.text, w.length, w.text, w.backend_length, &text);
     }
+    if (context->cpu->fork_generation != dhowi_fork_generation())
+        return dhowi_device_usable(context->cpu); /* a child does not start what was not started */
     list_devices(context, &list);
     return dhowi_fail(DHOW_NOT_FOUND, "no device for '%.64s'%s: %s; devices here: %s", spec, origin,
                       why, devices);
