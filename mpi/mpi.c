@@ -35,20 +35,36 @@ static dhow_status start(dhow_mpi *m, dhow_model *model, const dhow_mpi_options 
     return m->wire.size == 1 ? status : mpi_agree(m, status);
 }
 
+static double timeout_of(const dhow_mpi_options *o) { return o->timeout_s > 0 ? o->timeout_s : 4; }
+
+static bool is_timeout(const dhow_mpi_options *o) {
+    return o->timeout_s >= 0 && timeout_of(o) >= 1 && timeout_of(o) <= 3600;
+}
+
+/* What this rank was given. A mistake of one is told to all, who would wait for it otherwise. */
+static dhow_status check_own(dhow_mpi *m, const dhow_model *model, const dhow_mpi_options *o) {
+    static const char function[] = "dhow_mpi_create";
+    if (dhow_model_device(model) == NULL)
+        return dhow_set_error(DHOW_INVALID_ARGUMENT, "%s: model is no live model", function);
+    if (!is_timeout(o)) {
+        return dhow_set_error(DHOW_INVALID_ARGUMENT,
+                              "%s: timeout_s is %g; 1 to 3600 is allowed, or 0 for 4", function,
+                              o->timeout_s);
+    }
+    if (m->wire.size > DHOWI_MAX_MEMBERS)
+        return dhow_set_error(DHOW_INVALID_ARGUMENT, "%s: %d ranks; at most %d", function,
+                              m->wire.size, DHOWI_MAX_MEMBERS);
+    m->members = calloc((size_t)m->wire.size, sizeof *m->members);
+    if (m->members != NULL) return DHOW_OK;
+    return dhow_set_error(DHOW_OUT_OF_MEMORY, "%s: host memory is exhausted", function);
+}
+
 dhow_status dhow_mpi_create(MPI_Comm comm, dhow_model *model, const dhow_mpi_options *options,
                             dhow_mpi **out) {
     static const dhow_mpi_options defaults;
     const dhow_mpi_options *o = options != NULL ? options : &defaults;
     if (out == NULL) return dhow_set_error(DHOW_INVALID_ARGUMENT, "dhow_mpi_create: out is NULL");
     *out = NULL;
-    if (dhow_model_device(model) == NULL)
-        return dhow_set_error(DHOW_INVALID_ARGUMENT, "dhow_mpi_create: model is no live model");
-    double timeout = o->timeout_s > 0 ? o->timeout_s : 4;
-    if (!(timeout >= 1 && timeout <= 3600)) {
-        return dhow_set_error(DHOW_INVALID_ARGUMENT,
-                              "dhow_mpi_create: timeout_s is %g; 1 to 3600 is allowed",
-                              o->timeout_s);
-    }
     dhow_mpi *m = calloc(1, sizeof *m);
     if (m == NULL)
         return dhow_set_error(DHOW_OUT_OF_MEMORY, "dhow_mpi_create: host memory is exhausted");
@@ -57,18 +73,13 @@ dhow_status dhow_mpi_create(MPI_Comm comm, dhow_model *model, const dhow_mpi_opt
     m->keep_going = o->keep_going != 0;
     m->input_count = dhow_model_input_count(model);
     m->output_count = dhow_model_output_count(model);
-    dhow_status status = wire_open(comm, timeout, &m->wire);
+    dhow_status status = wire_open(comm, is_timeout(o) ? timeout_of(o) : 4, &m->wire);
     if (status != DHOW_OK) {
         free(m);
         return status;
     }
-    if (m->wire.size > DHOWI_MAX_MEMBERS) {
-        status = dhow_set_error(DHOW_INVALID_ARGUMENT, "dhow_mpi_create: %d ranks; at most %d",
-                                m->wire.size, DHOWI_MAX_MEMBERS);
-    }
-    m->members = calloc((size_t)m->wire.size, sizeof *m->members);
-    if (status == DHOW_OK && m->members == NULL)
-        status = dhow_set_error(DHOW_OUT_OF_MEMORY, "dhow_mpi_create: host memory is exhausted");
+    status = check_own(m, model, o);
+    if (m->wire.size > 1) status = mpi_agree(m, status);
     if (status == DHOW_OK) status = start(m, model, o);
     m->shares.count = (uint32_t)m->wire.size;
     for (uint32_t i = 0; status == DHOW_OK && i < m->shares.count; i++) {

@@ -48,9 +48,12 @@ static void listen(wire *w) {
         if (MPI_Iprobe(MPI_ANY_SOURCE, WIRE_TAG_PULSE, w->comm, &there, &status) != MPI_SUCCESS ||
             there == 0)
             return;
-        (void)MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, WIRE_TAG_PULSE, w->comm,
-                       MPI_STATUS_IGNORE);
+        char goodbye;
+        int bytes = 0;
+        (void)MPI_Recv(&goodbye, 1, MPI_BYTE, status.MPI_SOURCE, WIRE_TAG_PULSE, w->comm, &status);
+        (void)MPI_Get_count(&status, MPI_BYTE, &bytes);
         w->heard[status.MPI_SOURCE] = wire_now();
+        if (bytes > 0) w->left[status.MPI_SOURCE] = true;
     }
 }
 
@@ -87,10 +90,12 @@ static dhow_status open_parts(wire *w) {
     int length;
     size_t n = (size_t)w->size;
     w->heard = calloc(n, sizeof *w->heard);
+    w->left = calloc(n, sizeof *w->left);
     w->lost = calloc(n, sizeof *w->lost);
     w->beats = calloc(n, sizeof(MPI_Request));
     w->hosts = calloc(n, sizeof *w->hosts);
-    if (w->heard == NULL || w->lost == NULL || w->beats == NULL || w->hosts == NULL)
+    if (w->heard == NULL || w->left == NULL || w->lost == NULL || w->beats == NULL ||
+        w->hosts == NULL)
         return dhow_set_error(DHOW_OUT_OF_MEMORY, "dhow_mpi_create: host memory is exhausted");
     (void)MPI_Get_processor_name(name, &length);
     (void)memcpy(mine, name, strnlen(name, sizeof mine - 1));
@@ -127,21 +132,44 @@ dhow_status wire_open(MPI_Comm comm, double timeout, wire *out) {
     return status;
 }
 
+/* A pulse that nobody received when its communicator is freed may be taken for a message of the
+ * next one, so each side says that it sends no more, and waits until the other has said so. */
+static bool take_leave(wire *w, int peer, double deadline) {
+    static const char goodbye = 1;
+    uint32_t polls = 0;
+    int beaten = 0, sent = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    while (!(beaten && sent && w->left[peer]) && wire_now() < deadline) {
+        if (!beaten) (void)MPI_Test(&w->beats[peer], &beaten, MPI_STATUS_IGNORE);
+        if (beaten && request == MPI_REQUEST_NULL && !sent &&
+            MPI_Isend(&goodbye, 1, MPI_BYTE, peer, WIRE_TAG_PULSE, w->comm, &request) !=
+                MPI_SUCCESS)
+            return false;
+        if (beaten && !sent) (void)MPI_Test(&request, &sent, MPI_STATUS_IGNORE);
+        listen(w);
+        wire_pause(&polls);
+    }
+    if (!beaten) (void)MPI_Request_free(&w->beats[peer]);
+    if (beaten && !sent) (void)MPI_Request_free(&request);
+    return beaten && sent && w->left[peer];
+}
+
 void wire_close(wire *w) {
-    bool any_lost = false;
+    bool all_left = true;
+    const double deadline = wire_now() + w->timeout;
     atomic_store(&w->stopping, true);
     if (w->started) (void)pthread_join(w->pulse, NULL);
-    for (int i = 0; i < w->size && w->beats != NULL; i++) {
-        int done = 1;
-        any_lost = any_lost || w->lost[i];
-        if (w->beats[i] == MPI_REQUEST_NULL) continue;
-        (void)MPI_Test(&w->beats[i], &done, MPI_STATUS_IGNORE);
-        if (done == 0) (void)MPI_Request_free(&w->beats[i]);
+    for (int peer = 0; w->lost != NULL && peer < w->size; peer++)
+        all_left = all_left && !w->lost[peer];
+    for (int peer = 0; w->started && all_left && peer < w->size; peer++) {
+        if (peer == w->rank || (w->rank != 0 && peer != 0)) continue;
+        all_left = take_leave(w, peer, deadline);
     }
     /* Freeing is for all ranks together, which lost ones do not take part in. */
-    if (w->comm != MPI_COMM_NULL && !any_lost) (void)MPI_Comm_free(&w->comm);
+    if (w->comm != MPI_COMM_NULL && all_left) (void)MPI_Comm_free(&w->comm);
     (void)pthread_mutex_destroy(&w->mutex);
     free(w->heard);
+    free(w->left);
     free(w->lost);
     free(w->beats);
     free(w->hosts);

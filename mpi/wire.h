@@ -27,6 +27,7 @@ typedef struct wire {
     bool started;
     atomic_bool stopping;
     double *heard;      /* when each rank was last heard of; under the mutex */
+    bool *left;         /* a rank that has said goodbye sends nothing more; under the mutex */
     bool *lost;         /* a rank that was lost stays lost; under the mutex */
     MPI_Request *beats; /* pulses on their way */
     char (*hosts)[64];  /* names of the ranks' machines */
@@ -44,6 +45,7 @@ double wire_now(void);
 
 /* Duplicates the communicator and starts the pulse; called by all ranks. */
 dhow_status wire_open(MPI_Comm comm, double timeout, wire *out);
+/* Says goodbye to the other side, and waits for its goodbye no longer than the timeout. */
 void wire_close(wire *w);
 
 /* Begins to send or receive `bytes`, any number of them; `data` stays valid until the transfer is

@@ -123,19 +123,20 @@ static const char *category(const dhowi_trace_record *r) {
     return names[r->kind];
 }
 
-static void add_slice(writer *w, const dhowi_trace_record *r, uint32_t pid, uint32_t tid,
-                      int64_t begin, int64_t end, int64_t origin) {
+static void add_slice(writer *w, const dhowi_trace_record *r, const char *kind, uint32_t pid,
+                      uint32_t tid, int64_t begin, int64_t end, int64_t origin) {
     begin_event(w);
-    dhowi_text_add(&w->text, "{\"ph\":\"X\",\"cat\":\"%s\",\"name\":", category(r));
+    dhowi_text_add(&w->text, "{\"ph\":\"X\",\"cat\":\"%s\",\"name\":", kind);
     add_string(w, r->name);
     dhowi_text_add(&w->text,
                    ",\"pid\":%" PRIu32 ",\"tid\":%" PRIu32 ",\"ts\":%.3f,\"dur\":%.3f,\"args\":{",
                    pid, tid, microseconds(begin - origin), microseconds(end - begin));
-    if (r->bytes > 0) {
+    bool moves = kind == category(r); /* handing it in moves nothing */
+    if (moves && r->bytes > 0) {
         dhowi_text_add(&w->text, "\"bytes\":%" PRIu64 ",\"GB/s\":%.3f", r->bytes,
                        end > begin ? (double)r->bytes / (double)(end - begin) : 0.0);
     }
-    if (r->path != NULL)
+    if (moves && r->path != NULL)
         dhowi_text_add(&w->text, "%s\"path\":\"%s\"", r->bytes > 0 ? "," : "", r->path);
     dhowi_text_add(&w->text, "}}");
 }
@@ -157,12 +158,12 @@ static void add_record(writer *w, const dhowi_trace_record *r, int64_t origin) {
     if (r->kind == DHOWI_TRACE_MEMORY) {
         add_counter(w, r, pid, origin);
     } else if (r->device == DHOWI_TRACE_HOST) {
-        add_slice(w, r, HOST_PID, r->thread, r->begin, r->end, origin);
+        add_slice(w, r, category(r), HOST_PID, r->thread, r->begin, r->end, origin);
     } else if (r->device_end != 0) {
-        add_slice(w, r, pid, r->stream, r->device_begin, r->device_end, origin);
-        add_slice(w, r, HOST_PID, r->thread, r->begin, r->end, origin);
+        add_slice(w, r, category(r), pid, r->stream, r->device_begin, r->device_end, origin);
+        add_slice(w, r, "submit", HOST_PID, r->thread, r->begin, r->end, origin);
     } else {
-        add_slice(w, r, pid, r->stream, r->begin, r->end, origin);
+        add_slice(w, r, category(r), pid, r->stream, r->begin, r->end, origin);
     }
 }
 

@@ -16,6 +16,7 @@
 #define DHOWI_TRACE_MAP(X) \
     X(KERNEL, "kernel")    \
     X(COPY, "copy")        \
+    X(CHUNK, "chunk")      \
     X(FILL, "fill")        \
     X(STEP, "step")        \
     X(GRAPH, "graph")      \

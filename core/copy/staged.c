@@ -88,7 +88,7 @@ static dhow_status copy_on_host(dhow_context *context, void *to, const void *fro
     dhow_error err;
     dhowi_error_init(&err);
     DHOWI_TRY(dhowi_stream_begin(stream, NULL, 0));
-    dhowi_span_begin(stream, DHOWI_TRACE_COPY, "chunk", bytes, "within host memory");
+    dhowi_span_begin(stream, DHOWI_TRACE_CHUNK, "chunk", bytes, "within host memory");
     int32_t code = context->cpu->api->copy(stream->native, &rect, &err);
     (void)dhowi_stream_end(stream, NULL, 0, (dhow_status)code);
     return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(context->cpu, &err, code, "copy");
@@ -113,7 +113,7 @@ static dhow_status copy_on_device(place *p, bool to_device, uint64_t at, void *h
     dhow_error err;
     dhowi_error_init(&err);
     DHOWI_TRY(dhowi_stream_begin(stream, NULL, 0));
-    dhowi_span_begin(stream, DHOWI_TRACE_COPY, "chunk", bytes,
+    dhowi_span_begin(stream, DHOWI_TRACE_CHUNK, "chunk", bytes,
                      to_device ? "host to device" : "device to host");
     int32_t code = device->api->copy(stream->native, &rect, &err);
     (void)dhowi_stream_end(stream, NULL, 0, (dhow_status)code);

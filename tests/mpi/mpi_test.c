@@ -193,6 +193,20 @@ static void mismatch(void) {
     dhow_model_release(m);
 }
 
+/* One rank's mistake comes out of all calls; nobody waits for it. */
+static void one_mistake(void) {
+    const dhow_mpi_options strange = {.timeout_s = 1e9}, *none = NULL;
+    dhow_model *m = network(HIDDEN);
+    dhow_mpi *mpi;
+    FAILS(DHOW_INVALID_ARGUMENT, "rank 1 (",
+          dhow_mpi_create(MPI_COMM_WORLD, g_rank == 1 ? NULL : m, NULL, &mpi));
+    FAILS(DHOW_INVALID_ARGUMENT, "timeout_s is 1e+09",
+          dhow_mpi_create(MPI_COMM_WORLD, m, g_rank == 1 ? &strange : none, &mpi));
+    CHECK(mpi == NULL, "a handle");
+    if (g_rank == 0) printf("one_mistake: told everywhere\n");
+    dhow_model_release(m);
+}
+
 /* The last rank dies in the middle of a run: nobody waits longer than five seconds. */
 static void killed(int keep_going) {
     dhow_model *m = network(HIDDEN);
@@ -265,6 +279,7 @@ int main(int argc, char **argv) {
     if (strcmp(mode, "results") == 0) results();
     if (strcmp(mode, "device_fails") == 0) device_fails();
     if (strcmp(mode, "mismatch") == 0) mismatch();
+    if (strcmp(mode, "one_mistake") == 0) one_mistake();
     if (strcmp(mode, "threads") == 0) threads();
     if (strcmp(mode, "killed") == 0) killed(0);
     if (strcmp(mode, "killed_going_on") == 0) killed(1);

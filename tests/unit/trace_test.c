@@ -81,6 +81,8 @@ Test(trace, kernels_copies_steps_and_waits_of_all_devices_are_there) {
     cr_assert_eq(count_slices(root, "sim:0", "step", NULL, &time), 3);
     cr_assert(time >= 3 * 2000);
     cr_assert_geq(count_slices(root, "sim:0", "copy", NULL, &time), 2);
+    cr_assert_geq(count_slices(root, "host", "submit", "add_f32", &time), 3);
+    cr_assert_eq(count_slices(root, "host", "kernel", NULL, &time), 0); /* each is counted once */
     cr_assert_geq(count_slices(root, "cpu:0", "step", NULL, &time), 1);
     cr_assert_geq(count_slices(root, "host", "wait", NULL, &time), 1);
     cr_assert_eq(count_slices(root, "host", "region", "the \"whole\"\n\xc3\xbc", &time), 1);
