@@ -12,8 +12,6 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/size.h"
-#include "base/text.h"
 #include "data/dataset.h"
 #include "formats/files.h"
 
@@ -77,17 +75,6 @@ static dhow_status map_rows(int fd, const char *path, const dhowi_npy *npy, mapp
     return DHOW_OK;
 }
 
-static dhow_status parse_head(int fd, const char *path, uint64_t bytes, dhowi_npy *npy) {
-    size_t head_bytes =
-        (size_t)DHOWI_MIN(bytes, DHOWI_NPY_PREFIX_BYTES + DHOWI_NPY_MAX_HEADER_BYTES);
-    void *head = dhowi_alloc(head_bytes);
-    if (head == NULL) return dhowi_fail_memory(path);
-    dhow_status status = dhowi_file_read(fd, path, 0, head, head_bytes);
-    if (status == DHOW_OK) status = dhowi_npy_parse(path, head, head_bytes, bytes, npy);
-    dhowi_free(head);
-    return status;
-}
-
 static dhow_status check_rows(const char *path, const dhowi_npy *npy, uint32_t c,
                               dhow_dataset_source *source) {
     if (npy->rank == 0) {
@@ -117,7 +104,7 @@ static dhow_status open_column(const char *path, uint32_t c, dhow_dataset_source
     if (path == NULL)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_dataset_open_npy: path %u is NULL", c);
     DHOWI_TRY(dhowi_file_open(path, &fd, &bytes));
-    dhow_status status = parse_head(fd, path, bytes, &npy);
+    dhow_status status = dhowi_npy_read_header(fd, path, bytes, &npy);
     if (status == DHOW_OK) status = check_rows(path, &npy, c, source);
     mapped_file *file = &all->files[c];
     file->path = status == DHOW_OK ? dhowi_strdup(path) : NULL;

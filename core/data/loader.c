@@ -8,11 +8,11 @@
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "base/thread.h"
 #include "data/batch.h"
 
 enum { MAX_WORKERS = 64, MAX_PREFETCH = 64, DEFAULT_PREFETCH = 2 };
@@ -125,17 +125,13 @@ static dhow_status check_options(const dhow_dataset *dataset, const dhow_loader_
 }
 
 static dhow_status start_workers(dhow_loader *l, uint32_t count) {
-    sigset_t all, old;
     l->workers = dhowi_alloc_array(count, sizeof l->workers[0]);
     if (l->workers == NULL && count > 0) return dhowi_fail_memory("loader");
-    sigfillset(&all); /* the program's signals are not for these threads */
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     int error = 0;
     while (error == 0 && l->worker_count < count) {
-        error = pthread_create(&l->workers[l->worker_count], NULL, work, l);
+        error = dhowi_thread_start(&l->workers[l->worker_count], work, l);
         if (error == 0) l->worker_count++;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (error == 0) return DHOW_OK;
     return dhowi_fail(DHOW_OUT_OF_MEMORY, "dhow_loader_create: cannot start worker %u: %s",
                       l->worker_count, strerror(error));

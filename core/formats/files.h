@@ -22,6 +22,9 @@ enum { DHOWI_NPY_PREFIX_BYTES = 12, DHOWI_NPY_MAX_HEADER_BYTES = 1 << 16 };
 dhow_status dhowi_npy_parse(const char *path, const void *data, size_t bytes, uint64_t file_bytes,
                             dhowi_npy *out);
 
+/* The same from a file that is open. */
+dhow_status dhowi_npy_read_header(int fd, const char *path, uint64_t file_bytes, dhowi_npy *out);
+
 /* Writes the header of a file that will hold such an array, at least `at_least` bytes long, so that
  * one of another shape can take its place later; returns its length. bf16, which NumPy has not, is
  * written as f32. */

@@ -229,17 +229,22 @@ static dhow_status read_data(int fd, const char *path, const dhowi_npy *npy, dho
     return status;
 }
 
-static dhow_status load(int fd, const char *path, uint64_t file_bytes, dhow_context *context,
-                        dhow_tensor **out) {
+dhow_status dhowi_npy_read_header(int fd, const char *path, uint64_t file_bytes, dhowi_npy *out) {
     size_t bytes =
         (size_t)DHOWI_MIN(file_bytes, DHOWI_NPY_PREFIX_BYTES + DHOWI_NPY_MAX_HEADER_BYTES);
-    dhowi_npy npy;
     void *head = dhowi_alloc(bytes);
     if (head == NULL) return dhowi_fail_memory(path);
     dhow_status status = dhowi_file_read(fd, path, 0, head, bytes);
-    if (status == DHOW_OK) status = dhowi_npy_parse(path, head, bytes, file_bytes, &npy);
+    if (status == DHOW_OK) status = dhowi_npy_parse(path, head, bytes, file_bytes, out);
     dhowi_free(head);
-    return status == DHOW_OK ? read_data(fd, path, &npy, context, out) : status;
+    return status;
+}
+
+static dhow_status load(int fd, const char *path, uint64_t file_bytes, dhow_context *context,
+                        dhow_tensor **out) {
+    dhowi_npy npy;
+    DHOWI_TRY(dhowi_npy_read_header(fd, path, file_bytes, &npy));
+    return read_data(fd, path, &npy, context, out);
 }
 
 dhow_status dhow_npy_load(dhow_device *device, const char *path, dhow_tensor **out) {

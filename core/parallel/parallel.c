@@ -8,7 +8,6 @@
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -16,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "data/loader.h"
 #include "data/sink.h"
 #include "dhow/copy.h"
@@ -269,15 +269,11 @@ static dhow_status start_members(dhow_parallel *p, dhow_model *model, dhow_devic
         p->shares.live[i] = true;
         p->shares.share[i] /= sum;
     }
-    sigset_t all, old;
     int error = 0;
-    sigfillset(&all); /* the program's signals are not for these threads */
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     for (uint32_t i = 0; i < p->member_count && error == 0; i++) {
-        error = pthread_create(&p->members[i].thread, NULL, work, &p->members[i]);
+        error = dhowi_thread_start(&p->members[i].thread, work, &p->members[i]);
         p->members[i].started = error == 0;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (error == 0) return DHOW_OK;
     return dhowi_fail(DHOW_OUT_OF_MEMORY, "dhow_parallel_create: cannot start a thread: %s",
                       strerror(error));

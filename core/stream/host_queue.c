@@ -4,12 +4,12 @@
  */
 #include "stream/host_queue.h"
 
-#include <signal.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "base/thread.h"
 
 enum { KEPT_FAILURES = 16 };
 
@@ -128,16 +128,6 @@ static dhow_status wait_number(dhowi_timeline *timeline, uint64_t number) {
     return status;
 }
 
-/* The program's signals are not for these threads. */
-static int start_thread(pthread_t *thread, void *(*run)(void *argument), dhowi_host_queue *q) {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int error = pthread_create(thread, NULL, run, q);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return error;
-}
-
 static void stop(dhowi_host_queue *q) {
     pthread_mutex_lock(&q->mutex);
     q->ending = true;
@@ -148,9 +138,9 @@ static void stop(dhowi_host_queue *q) {
 }
 
 static int start_threads(dhowi_host_queue *q) {
-    int error = start_thread(&q->worker, work, q);
+    int error = dhowi_thread_start(&q->worker, work, q);
     if (error != 0) return error;
-    error = start_thread(&q->undertaker, bury, q);
+    error = dhowi_thread_start(&q->undertaker, bury, q);
     if (error != 0) stop(q);
     return error;
 }

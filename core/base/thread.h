@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Threads of dhow's own.
+ */
+#ifndef DHOWI_BASE_THREAD_H_
+#define DHOWI_BASE_THREAD_H_
+
+#include <pthread.h>
+
+/* pthread_create() for a thread that the program's signals are not for: 0 or an errno. */
+int dhowi_thread_start(pthread_t *out, void *(*run)(void *argument), void *argument);
+
+#endif /* DHOWI_BASE_THREAD_H_ */
