@@ -9,7 +9,7 @@
 dhow_status mpi_describe(dhow_tensor *t, message_tensor *out, void **out_data) {
     dhow_tensor_info info;
     TRY(dhow_tensor_get_info(t, &info));
-    *out = (message_tensor){.dtype = info.dtype, .rank = info.rank, .bytes = info.bytes};
+    *out = (message_tensor){.dtype = (int32_t)info.dtype, .rank = info.rank, .bytes = info.bytes};
     memcpy(out->shape, info.shape, sizeof out->shape);
     return dhow_tensor_host_ptr(t, out_data);
 }
