@@ -10,7 +10,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static dhow_context context; /* with no devices and no plugins */
+    static dhow_context context; /* complete, of one device and no plugins */
+    static dhow_device cpu = {.name = "cpu:0"};
     dhow_device *device = NULL;
     dhow_log_level level;
     int64_t number;
@@ -19,10 +20,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (text == NULL) return 0;
     if (size > 0) memcpy(text, data, size);
     text[size] = '\0';
+    cpu.fork_generation = dhowi_fork_generation();
+    context.cpu = &cpu;
+    atomic_store(&context.complete, true);
     dhow_status parsed = dhowi_device_check_spec(text);
     dhow_status status = dhowi_device_select(&context, text, &device);
-    if (status != (parsed == DHOW_OK ? DHOW_NOT_FOUND : DHOW_INVALID_ARGUMENT)) abort();
-    if (device != NULL || dhow_last_error()[0] == '\0') abort();
+    if (parsed != DHOW_OK && status != DHOW_INVALID_ARGUMENT) abort();
+    if (parsed == DHOW_OK && status != DHOW_OK && status != DHOW_NOT_FOUND) abort();
+    if (device != (status == DHOW_OK ? &cpu : NULL)) abort();
+    if (status != DHOW_OK && dhow_last_error()[0] == '\0') abort();
     if (!dhowi_backends_keep(text, "cpu")) abort();
     (void)dhowi_backends_keep(text, "sim");
     (void)dhowi_backends_check(text, &context.registry);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libFuzzer target: an ONNX file, read and made into a graph. What is accepted has nodes whose values
- * exist, each after those it waits for, and takes memory in proportion to the file.
+ * libFuzzer target: an ONNX file, read and made into a graph. What is accepted has nodes whose
+ * values exist, each after those it waits for, and takes memory in proportion to the file.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +20,10 @@ static void end_model(dhow_model *m) {
 }
 
 static void check_nodes(const dhow_model *m, const dhowi_graph *g, uint8_t *made) {
+    for (uint32_t i = 0; i < g->input_count; i++) {
+        if (g->inputs[i] < 0 || g->inputs[i] >= (int32_t)m->value_count) abort();
+        made[g->inputs[i]] = 1; /* a loop binds them */
+    }
     for (uint32_t i = 0; i < g->node_count; i++) {
         const dhowi_node *n = &g->nodes[i];
         for (uint32_t k = 0; k < n->in_count; k++) {
@@ -39,8 +43,7 @@ static void check_nodes(const dhow_model *m, const dhowi_graph *g, uint8_t *made
 static void check_model(const dhow_model *m) {
     uint8_t *made = dhowi_alloc((size_t)m->value_count + 1);
     if (made == NULL) return;
-    for (uint32_t i = 0; i < m->value_count; i++)
-        made[i] = m->values[i].kind != DHOWI_VALUE_RESULT;
+    for (uint32_t i = 0; i < m->value_count; i++) made[i] = m->values[i].kind != DHOWI_VALUE_RESULT;
     check_nodes(m, &m->graph, made);
     for (uint32_t i = 0; i < m->output_count; i++) {
         if (m->outputs[i] < 0 || m->outputs[i] >= (int32_t)m->value_count) abort();
