@@ -2,26 +2,11 @@
  *
  * Loops whose end a device computes, loops inside of loops, and loops without an end.
  */
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "dhow/dhow.h"
-#include "onnx_writer.h"
-
-#define OK(call) cr_assert_eq((call), DHOW_OK, "%s: %s", #call, dhow_last_error())
-
-static dhow_context *g_context;
-static dhow_device *g_cpu;
-
-static void set_up(void) {
-    (void)setenv("DHOW_PLUGIN_PATH", DHOW_TEST_PLUGIN_PATH, 1);
-    (void)setenv("DHOW_BACKENDS", "cpu", 1);
-    OK(dhow_context_create(NULL, &g_context));
-    OK(dhow_device_get(g_context, "cpu", &g_cpu));
-}
-static void tear_down(void) { dhow_context_release(g_context); }
+#include "onnx_fixture.h"
 
 TestSuite(loop, .init = set_up, .fini = tear_down, .timeout = 60);
 

@@ -4,30 +4,15 @@
  * them; where something else reads what lies in between they stay as they are. The values are those
  * of plain loops.
  */
-#include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "dhow/dhow.h"
-#include "onnx_writer.h"
-
-#define OK(call) cr_assert_eq((call), DHOW_OK, "%s: %s", #call, dhow_last_error())
+#include "onnx_fixture.h"
 
 enum { ROWS = 6, N = 5 };
 static const int64_t k_shape[] = {2, 3, N};
-
-static dhow_context *g_context;
-static dhow_device *g_cpu;
-
-static void set_up(void) {
-    (void)setenv("DHOW_PLUGIN_PATH", DHOW_TEST_PLUGIN_PATH, 1);
-    (void)setenv("DHOW_BACKENDS", "cpu", 1);
-    OK(dhow_context_create(NULL, &g_context));
-    OK(dhow_device_get(g_context, "cpu", &g_cpu));
-}
-static void tear_down(void) { dhow_context_release(g_context); }
 
 TestSuite(norm, .init = set_up, .fini = tear_down, .timeout = 60);
 

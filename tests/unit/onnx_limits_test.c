@@ -3,25 +3,12 @@
  * Small files that ask for much: constants that a few words make huge are refused by the node's
  * name before memory is taken, or left to the device where they are merely large.
  */
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "dhow/dhow.h"
-#include "onnx_writer.h"
-
-#define OK(call) cr_assert_eq((call), DHOW_OK, "%s: %s", #call, dhow_last_error())
-
-static dhow_context *g_context;
-
-static void set_up(void) {
-    (void)setenv("DHOW_PLUGIN_PATH", DHOW_TEST_PLUGIN_PATH, 1);
-    (void)setenv("DHOW_BACKENDS", "cpu", 1);
-    OK(dhow_context_create(NULL, &g_context));
-}
-static void tear_down(void) { dhow_context_release(g_context); }
+#include "onnx_fixture.h"
 
 TestSuite(onnx_limits, .init = set_up, .fini = tear_down, .timeout = 60);
 
