@@ -8,6 +8,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "plugin/plugin.h"
+#include "plugin/required.h"
 
 /* A plugin of a much later minor may have a longer table, but not that long. */
 enum { MAX_TABLE_BYTES = 16384 };
@@ -103,38 +104,6 @@ static void fill_stubs(dhow_plugin *api) {
 #undef FILL
 }
 
-static const char *missing_slot(const dhow_plugin *api) {
-#define REQUIRED(slot) \
-    if (api->slot == NULL) return #slot
-    REQUIRED(probe);
-    REQUIRED(open);
-    REQUIRED(close);
-    REQUIRED(device_count);
-    REQUIRED(device_describe);
-    REQUIRED(device_open);
-    REQUIRED(device_close);
-    REQUIRED(mem_alloc);
-    REQUIRED(mem_free);
-    REQUIRED(stream_create);
-    REQUIRED(stream_destroy);
-    REQUIRED(stream_sync);
-    REQUIRED(stream_query);
-    REQUIRED(stream_wait);
-    REQUIRED(event_create);
-    REQUIRED(event_destroy);
-    REQUIRED(event_record);
-    REQUIRED(event_sync);
-    REQUIRED(event_query);
-    REQUIRED(copy);
-    REQUIRED(fill);
-    REQUIRED(module_build);
-    REQUIRED(module_free);
-    REQUIRED(module_kernel);
-    REQUIRED(launch);
-#undef REQUIRED
-    return NULL;
-}
-
 bool dhowi_plugin_take_table(const dhow_plugin *table, uint64_t available, dhow_plugin *api,
                              char *reason, size_t capacity) {
     if (available != 0 && available < DHOW_PLUGIN_MIN_SIZE) {
@@ -171,7 +140,7 @@ bool dhowi_plugin_take_table(const dhow_plugin *table, uint64_t available, dhow_
     }
     memset(api, 0, sizeof *api);
     memcpy(api, table, DHOWI_MIN(table->struct_size, sizeof *api));
-    const char *missing = missing_slot(api);
+    const char *missing = dhowi_plugin_missing_slot(api);
     if (missing != NULL) {
         (void)snprintf(reason, capacity, "the required slot '%s' is NULL", missing);
         return false;

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/plugin/required.h"
 #include "slots.h"
 
 /* ---- the ELF file ---- */
@@ -190,38 +191,6 @@ static conform_result has_the_name_of_its_file(conform_env *env) {
     return CONFORM_PASS;
 }
 
-static const char *missing_slot(const dhow_plugin *api) {
-#define REQUIRED(slot) \
-    if (api->slot == NULL) return #slot
-    REQUIRED(probe);
-    REQUIRED(open);
-    REQUIRED(close);
-    REQUIRED(device_count);
-    REQUIRED(device_describe);
-    REQUIRED(device_open);
-    REQUIRED(device_close);
-    REQUIRED(mem_alloc);
-    REQUIRED(mem_free);
-    REQUIRED(stream_create);
-    REQUIRED(stream_destroy);
-    REQUIRED(stream_sync);
-    REQUIRED(stream_query);
-    REQUIRED(stream_wait);
-    REQUIRED(event_create);
-    REQUIRED(event_destroy);
-    REQUIRED(event_record);
-    REQUIRED(event_sync);
-    REQUIRED(event_query);
-    REQUIRED(copy);
-    REQUIRED(fill);
-    REQUIRED(module_build);
-    REQUIRED(module_free);
-    REQUIRED(module_kernel);
-    REQUIRED(launch);
-#undef REQUIRED
-    return NULL;
-}
-
 static conform_result has_a_right_table(conform_env *env) {
     Dl_info info;
     const ElfW(Sym) *entry = NULL;
@@ -244,7 +213,7 @@ static conform_result has_a_right_table(conform_env *env) {
           "built with sanitizers 0x%x, dhow-conform with 0x%x", t->sanitizers,
           DHOW_PLUGIN_SANITIZERS);
     CHECK(t->version != NULL && t->version[0] != '\0', "its version is empty");
-    const char *missing = missing_slot(&env->slots->api);
+    const char *missing = dhowi_plugin_missing_slot(&env->slots->api);
     CHECK(missing == NULL, "the required slot '%s' is NULL", missing);
     (void)snprintf(env->message, sizeof env->message, "minor %u, %u bytes, version %.60s", t->minor,
                    t->struct_size, t->version);
