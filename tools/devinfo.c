@@ -110,6 +110,21 @@ static void print_plugins(dhow_context *context) {
     if (dhow_plugin_count(context) == 0) printf("  none was found\n");
 }
 
+/* What a program gets that names no device. */
+static void print_default(dhow_context *context) {
+    const char *choice = getenv("DHOW_DEVICE");
+    dhow_device *device;
+    dhow_device_info info;
+    if (dhow_device_get(context, NULL, &device) == DHOW_OK &&
+        dhow_device_get_info(device, &info) == DHOW_OK) {
+        printf("\nA program that names no device gets %s", info.name);
+        if (choice != NULL && choice[0] != '\0') printf(" (DHOW_DEVICE is '%.64s')", choice);
+        printf(".\n");
+    } else {
+        printf("\nA program that names no device gets none: %s\n", dhow_last_error());
+    }
+}
+
 /* ---- JSON ---- */
 
 static json_t *text_or_null(const char *text) {
@@ -144,6 +159,15 @@ static json_t *devices_json(dhow_context *context) {
                             text_or_null(d.pci), "same_as", text_or_null(d.same_as)));
     }
     return list;
+}
+
+static json_t *default_json(dhow_context *context) {
+    dhow_device *device;
+    dhow_device_info info;
+    if (dhow_device_get(context, NULL, &device) != DHOW_OK ||
+        dhow_device_get_info(device, &info) != DHOW_OK)
+        return json_null();
+    return json_string(info.name);
 }
 
 static json_t *components_json(dhow_context *context, uint32_t plugin, uint32_t count) {
@@ -265,13 +289,15 @@ int main(int argc, char **argv) {
     } else if (o.json) {
         json_t *links = NULL;
         if (o.links && devinfo_links(context, &links) > 0) result = 1;
-        int printed = print_json(json_pack("{s:s, s:o, s:o, s:o*}", "version", dhow_version(),
-                                           "devices", devices_json(context), "plugins",
-                                           plugins_json(context), "links", links));
+        int printed =
+            print_json(json_pack("{s:s, s:o, s:o, s:o, s:o*}", "version", dhow_version(), "devices",
+                                 devices_json(context), "default", default_json(context), "plugins",
+                                 plugins_json(context), "links", links));
         if (printed != 0) result = printed;
     } else {
         printf("dhow %s\n\n", dhow_version());
         print_devices(context);
+        print_default(context);
         print_plugins(context);
         if (o.links && devinfo_links(context, NULL) > 0) result = 1;
     }

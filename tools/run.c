@@ -95,6 +95,14 @@ static bool add_pair(run_pair *pairs, int *count, const char *text, bool name_ne
     return true;
 }
 
+static bool add_shape(run_request *r, const char *text) {
+    int64_t shape[DHOW_MAX_RANK];
+    int32_t rank;
+    if (!add_pair(r->shapes, &r->shape_count, text, true)) return false;
+    return run_parse_shape(r->shapes[r->shape_count - 1].word, &rank, shape) ||
+           run_fail("--shape %s is not NAME=1x3x224x224", text);
+}
+
 static bool take_option(run_request *r, int option) {
     char *end;
     switch (option) {
@@ -106,7 +114,7 @@ static bool take_option(run_request *r, int option) {
         case 'o':
             return add_pair(r->outputs, &r->output_count, optarg, true);
         case 's':
-            return add_pair(r->shapes, &r->shape_count, optarg, true);
+            return add_shape(r, optarg);
         case 'c':
             r->compare = optarg;
             return true;
@@ -314,13 +322,39 @@ static bool run_on(run_request *r, dhow_context *context, dhow_model *model, dho
 }
 
 /* A file that cannot be written is told before the work, not after it. */
+static bool check_writable(const char *option, const char *path) {
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    if (access(path, F_OK) == 0)
+        return access(path, W_OK) == 0 || run_fail("%s %s: %s", option, path, strerror(errno));
+    (void)snprintf(folder, sizeof folder, "%.*s", slash != NULL ? (int)(slash - path + 1) : 1,
+                   slash != NULL ? path : ".");
+    return access(folder, W_OK) == 0 || run_fail("%s %s: %s", option, path, strerror(errno));
+}
+
+static bool check_files(const run_request *r) {
+    for (int i = 0; i < r->output_count; i++) {
+        if (!check_writable("--output", r->outputs[i].word)) return false;
+    }
+    return r->trace == NULL || check_writable("--trace", r->trace);
+}
+
 static bool begin_trace(const run_request *r, dhow_context *context) {
-    FILE *trial;
-    if (r->trace == NULL) return true;
-    trial = fopen(r->trace, "ae");
-    if (trial == NULL) return run_fail("--trace %s: %s", r->trace, strerror(errno));
-    (void)fclose(trial);
-    return dhow_trace_start(context, 0) == DHOW_OK || run_fail_last();
+    return r->trace == NULL || dhow_trace_start(context, 0) == DHOW_OK || run_fail_last();
+}
+
+/* A list needs no device; who names one wants to know whether it is there. */
+static bool load(const run_request *r, dhow_context *context, dhow_device **device,
+                 dhow_model **model, json_t *to) {
+    dhow_device_info info;
+    *device = NULL;
+    if (!r->list || r->device != NULL) {
+        if (dhow_device_get(context, r->device, device) != DHOW_OK ||
+            dhow_device_get_info(*device, &info) != DHOW_OK)
+            return run_fail_last();
+        (void)json_object_set_new(to, "device", json_string(info.name));
+    }
+    return dhow_model_load(context, r->path, model) == DHOW_OK || run_fail_last();
 }
 
 static bool end_trace(const run_request *r, dhow_context *context, json_t *all) {
@@ -347,19 +381,12 @@ int main(int argc, char **argv) {
     json_t *all = json_object();
     (void)json_object_set_new(all, "model", json_string(r.path));
     double begun = run_seconds();
-    bool good = dhow_context_create(NULL, &context) == DHOW_OK || run_fail_last();
+    bool good = check_files(&r);
+    if (good) good = dhow_context_create(NULL, &context) == DHOW_OK || run_fail_last();
     if (good) good = begin_trace(&r, context);
-    if (good)
-        good = (dhow_device_get(context, r.device, &device) == DHOW_OK &&
-                dhow_model_load(context, r.path, &model) == DHOW_OK) ||
-               run_fail_last();
+    if (good) good = load(&r, context, &device, &model, all);
     (void)json_object_set_new(all, "load_ms", json_real((run_seconds() - begun) * 1e3));
-    if (good) {
-        dhow_device_info info;
-        if (dhow_device_get_info(device, &info) == DHOW_OK)
-            (void)json_object_set_new(all, "device", json_string(info.name));
-        good = run_list(context, model, all);
-    }
+    if (good) good = run_list(model, all);
     if (good && !r.list) good = run_on(&r, context, model, device, all);
     if (good) {
         good = end_trace(&r, context, all);

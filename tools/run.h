@@ -41,6 +41,8 @@ bool run_fail_last(void);
 
 /* Whether what is named on the command line is there, and the model is one of tensors. */
 bool run_check_names(const run_request *request, dhow_model *model);
+/* Whether "1x3x48x320" is a shape. */
+bool run_parse_shape(const char *text, int32_t *rank, int64_t *shape);
 /* A tensor for every input: from files, or random values. */
 bool run_make_inputs(const run_request *request, dhow_model *model, dhow_device *device,
                      run_tensors *out);
@@ -49,7 +51,7 @@ bool run_show_inputs(const run_tensors *in, json_t *list);
 void run_release(run_tensors *tensors);
 
 /* Everything that is printed goes through one JSON object; as words where JSON is not asked for. */
-bool run_list(dhow_context *context, dhow_model *model, json_t *to);
+bool run_list(dhow_model *model, json_t *to);
 bool run_summary(dhow_model *model, json_t *to);
 /* Values of a tensor: smallest, largest, mean. */
 bool run_values(dhow_device *cpu, dhow_tensor *tensor, json_t *to);

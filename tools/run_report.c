@@ -29,8 +29,7 @@ static json_t *describe(const dhow_model_value_info *info) {
     return entry;
 }
 
-bool run_list(dhow_context *context, dhow_model *model, json_t *to) {
-    (void)context;
+bool run_list(dhow_model *model, json_t *to) {
     json_t *inputs = json_array(), *outputs = json_array(), *parameters = json_array();
     dhow_model_value_info info;
     for (uint32_t i = 0; i < dhow_model_input_count(model); i++) {

@@ -37,7 +37,8 @@ static void explain(const dhow_context *context, const char *word, size_t length
     const dhowi_plugin *p = dhowi_registry_find(&context->registry, backend, backend_length);
     dhowi_text_add(text, "%s%.*s: ", text->length > 0 ? "; " : "", (int)length, word);
     if (p == NULL) {
-        dhowi_text_add(text, "no plugin libdhow_%.*s.so was found", (int)backend_length, backend);
+        dhowi_text_add(text, "unknown backend, no plugin libdhow_%.*s.so was found",
+                       (int)backend_length, backend);
     } else if (p->state == DHOW_PLUGIN_READY) {
         dhowi_text_add(text, "the backend has %u device%s", p->device_count,
                        p->device_count == 1 ? "" : "s");

@@ -42,6 +42,7 @@ check() {
     lib=$(dirname "$(find "$1" -name libdhow.so)")
     DHOW_PLUGIN_PATH=$work/outside LD_LIBRARY_PATH=$lib "$work/outside/outside"
     DHOW_PLUGIN_PATH=$work/outside LD_LIBRARY_PATH=$lib "$work/by-pkg-config"
+    [ ! -e "$lib/libdhow_mpi.so" ] || LD_LIBRARY_PATH=$lib "$work/outside/outside_mpi" || die "dhow::dhow_mpi fails"
     DHOW_PLUGIN_PATH=$work/outside "$1/bin/devinfo" >"$work/devinfo"
     grep -q 'toy:0' "$work/devinfo" && grep -Eq 'toy +READY|READY.*libdhow_toy' "$work/devinfo" ||
         { cat "$work/devinfo"; die "devinfo does not show the outside plugin"; }

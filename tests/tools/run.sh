@@ -46,8 +46,8 @@ if "$run" --device cpu "$open" --random --shape x=2x3x5 2>&1 | grep -q "taken as
     failed=1
 fi
 says 1 "--shape x: f32[2, 4, 5] does not fit the model's f32[?, 3, ?]" "$open" --random --shape x=2x4x5
-says 1 "--shape x=a is not NAME=1x3x224x224" "$open" --random --shape x=a
-says 1 "--shape x=1x3x2x is not NAME=1x3x224x224" "$open" --random --shape x=1x3x2x
+says 2 "--shape x=a is not NAME=1x3x224x224" "$open" --random --shape x=a
+says 2 "--shape x=1x3x2x is not NAME=1x3x224x224" "$open" --random --shape x=1x3x2x
 says 1 "input x: cpu:0: out of memory: asked 1.1 TiB" "$open" --random --shape x=99999999999x3x1
 says 1 "of f32 has more bytes than an address holds" "$open" --random --shape x=9999999999999x3x9999999999999
 says 1 "comes from $folder/y.npy, which has a shape" "$open" --input x="$folder/y.npy" --random --shape x=1x3x1
@@ -61,6 +61,9 @@ says 1 "cannot open" "$folder/none"
 says 1 "input 'x' is an array of texts; dhow-run handles tensors only" "$folder/text.onnx" --random
 says 0 "texts[?]" "$folder/text.onnx" --list
 says 0 "f32[?, 3, ?]" "$open" --list
+
+says 1 "--output $folder/none/y.npy: No such file" "$folder/text" --output y="$folder/none/y.npy" # before the model is opened
+DHOW_DEVICE=nope "$run" "$open" --list >"$folder/said" 2>&1 || { echo "--list wants a device"; cat "$folder/said"; failed=1; }
 
 # Measuring.
 says 0 "one more untimed, then" "$open" --random --bench 2

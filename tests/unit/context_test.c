@@ -374,11 +374,11 @@ Test(devices, devices_that_are_not_there_are_explained) {
     selects_nothing("cpu:1", DHOW_NOT_FOUND,
                     "cpu:1: the backend has 1 device; devices here: cpu:0");
     selects_nothing("sim:2", DHOW_NOT_FOUND, "the backend has 2 devices");
-    selects_nothing("nope", DHOW_NOT_FOUND, "no plugin libdhow_nope.so was found");
+    selects_nothing("nope", DHOW_NOT_FOUND, "unknown backend, no plugin libdhow_nope.so was found");
     selects_nothing("opencl:7", DHOW_NOT_FOUND, "opencl:7: DISABLED: DHOW_BACKENDS=-opencl");
     selects_nothing("plain", DHOW_NOT_FOUND,
                     "plain: NO_DRIVER: libplain.so.1 is not there; install libplain1");
-    selects_nothing("cpu:1,nope", DHOW_NOT_FOUND, "; nope: no plugin");
+    selects_nothing("cpu:1,nope", DHOW_NOT_FOUND, "; nope: unknown backend");
     char many[8192] = "nope";
     for (int i = 0; i < 1000; i++) (void)strncat(many, ",nope:7", sizeof many - strlen(many) - 1);
     selects_nothing(many, DHOW_NOT_FOUND, "no device for 'nope,nope:7");
