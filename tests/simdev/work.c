@@ -146,8 +146,9 @@ static void run_fill(simdev_stream *stream, const simdev_op *op, simdev_failure 
                                   op->u.fill.to.offset, bytes, &block, &memory, why);
     simdev_unlock(&machine->lock);
     if (!ready) return;
-    for (uint64_t i = 0; i < bytes; i += unit)
-        memcpy(memory + i, &op->u.fill.pattern, bytes - i < unit ? bytes - i : unit);
+    memcpy(memory, &op->u.fill.pattern, bytes < unit ? bytes : unit);
+    for (uint64_t done = unit; done < bytes; done *= 2) /* what is there is written behind itself */
+        memcpy(memory + done, memory, bytes - done < done ? bytes - done : done);
     simdev_lock(&machine->lock);
     simdev_use_end(machine, block, why);
     simdev_unlock(&machine->lock);

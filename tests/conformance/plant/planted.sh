@@ -5,7 +5,7 @@
 set -u
 tool=$1 plugin=$2 failing=$3 cases=$4
 shift 4
-out=$("$tool" "$@" --timeout 5 "$plugin" $cases)
+out=$("$tool" --timeout 40 "$@" "$plugin" $cases)
 status=$?
 echo "$out" | grep '^FAIL'
 found=$(echo "$out" | awk '$1 == "FAIL" {print $2}' | sort | tr '\n' ' ')
