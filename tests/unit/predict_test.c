@@ -350,9 +350,9 @@ static void go_on_after(const char *slot, int call, uint32_t workers) {
     dhow_device *sim = device_of("sim:0");
     dhow_dataset *dataset = make_dataset(60);
     dhow_model *model = make_sums(sim, 0);
+    OK(dhow_device_sync(sim)); /* before the loader, which begins at once */
     dhow_loader *loader = loader_on(dataset, sim, workers);
     dhow_sink *sink;
-    OK(dhow_device_sync(sim));
     OK(dhow_sink_to_tensors(g_context, &sink));
     int tries = 0;
     while (dhow_predict(model, loader, sink) != DHOW_OK) {
