@@ -25,11 +25,23 @@ static const char *path_of(const dhow_copy_rect *rect) {
     return rect->dst.space == DHOW_SPACE_DEVICE ? "host to device" : "device to host";
 }
 
+/* A driver may read a source in memory that is not pinned while it is handed the copy, whatever the
+ * stream waits for on the device: the source must be there by then. */
+static dhow_status await_source(const dhow_stream *stream, const dhow_copy_rect *rect,
+                                dhowi_storage *src) {
+    const bool read_later = rect->src.space == DHOW_SPACE_DEVICE || rect->src.pinned ||
+                            (stream->device->desc.flags & DHOW_DEVICE_PAGEABLE_ASYNC) != 0;
+    return read_later || stream->recording != NULL
+               ? DHOW_OK
+               : dhowi_hazard_wait(&src->hazard, DHOW_ACCESS_READ);
+}
+
 dhow_status dhowi_copy_submit(dhow_stream *stream, const dhow_copy_rect *rect,
                               const dhowi_use uses[2], bool ordered) {
     dhow_error err;
     dhow_device *device = stream->device;
     if (dhowi_recording != NULL) return dhowi_record_copy(dhowi_recording, rect);
+    if (ordered) DHOWI_TRY(await_source(stream, rect, uses[0].storage));
     DHOWI_TRY(dhowi_stream_begin(stream, uses, ordered ? 2 : 0));
     dhowi_error_init(&err);
     dhowi_span_begin(stream, DHOWI_TRACE_COPY, "copy",

@@ -102,6 +102,45 @@ static conform_result between_devices(conform_env *env) {
     return order_expect(env, b, -6, "the other end");
 }
 
+/* A few elements of what still arrives in host memory go on to a device. A driver may read such a
+ * source while it is handed the copy. */
+static conform_result small_part_onwards(conform_env *env) {
+    dhow_tensor *source, *host, *part, *there;
+    float got[16];
+    OWN(TENSOR, &host,
+        dhow_tensor_full(order_device(env, "cpu"), DHOW_F32, DHOW_SHAPE(ORDER_COUNT), -1, &host));
+    OWN(TENSOR, &part, dhow_tensor_slice(host, 0, ORDER_COUNT - 16, ORDER_COUNT, 1, &part));
+    TRY(order_full(env, env->device, 0, &source));
+    for (int i = 1; i <= 4; i++) {
+        OK(dhow_fill(NULL, source, i));
+        OK(dhow_copy_async(NULL, source, host, 0));
+        OWN(TENSOR, &there, dhow_tensor_to_async(NULL, part, order_device(env, "sim:1"), &there));
+        OK(dhow_tensor_read(there, got, sizeof got));
+        for (int k = 0; k < 16; k++)
+            CHECK((int)got[k] == i, "element %d is %g, not %d", k, (double)got[k], i);
+    }
+    return CONFORM_PASS;
+}
+
+/* The same with what each device there is sent to host memory. */
+static conform_result small_by_way_of_the_host(conform_env *env) {
+    for (uint32_t i = 0; i < 5 * dhow_device_count(env->context); i++) {
+        dhow_device *by;
+        dhow_tensor *t, *there, *host, *further;
+        float got[16];
+        OK(dhow_device_at(env->context, i % dhow_device_count(env->context), &by));
+        OWN(TENSOR, &t, dhow_tensor_full(env->device, DHOW_F32, DHOW_SHAPE(16), i, &t));
+        OWN(TENSOR, &there, dhow_tensor_to_async(NULL, t, by, &there));
+        OWN(TENSOR, &host, dhow_tensor_to_async(NULL, there, order_device(env, "cpu"), &host));
+        OWN(TENSOR, &further,
+            dhow_tensor_to_async(NULL, host, order_device(env, "sim:1"), &further));
+        OK(dhow_tensor_read(further, got, sizeof got));
+        for (int k = 0; k < 16; k++)
+            CHECK((int)got[k] == (int)i, "element %d is %g, not %u", k, (double)got[k], i);
+    }
+    return CONFORM_PASS;
+}
+
 /* Through every device there is, and home. */
 static conform_result around_the_machine(conform_env *env) {
     dhow_tensor *t, *home;
@@ -305,6 +344,7 @@ const order_program order_programs[] = {
     PROGRAM(copy_beside_kernel), PROGRAM(released_source),
     PROGRAM(reused_storage),     PROGRAM(early_host_read),
     PROGRAM(between_devices),    PROGRAM(around_the_machine),
+    PROGRAM(small_part_onwards), PROGRAM(small_by_way_of_the_host),
     PROGRAM(all_released),       PROGRAM(context_first),
     PROGRAM(many_readers),       PROGRAM(copies_on_foreign_streams),
     PROGRAM(random_program),

@@ -13,6 +13,7 @@ static const char *const k_settings[] = {
     "delay_us=50,jitter_us=300,pageable=late,peer=0",
     "delay_us=50,jitter_us=300,pageable=late,peer=0,host_events=0",
     "delay_us=20,jitter_us=100,launch_us=100,bandwidth=2G,pageable=block,peer=0",
+    "delay_us=50,jitter_us=300,pageable=snapshot",
 };
 enum { SETTINGS = sizeof k_settings / sizeof k_settings[0] };
 
@@ -21,6 +22,7 @@ static const char *const k_cuda_settings[SETTINGS] = {
     "delay_us=50,jitter_us=300,peer=0",
     "delay_us=50,jitter_us=300,peer=0,waits=0",
     "delay_us=20,jitter_us=100,launch_us=100,bandwidth=2G,peer=0",
+    "delay_us=200,jitter_us=1000",
 };
 
 static atomic_int g_complaints;
