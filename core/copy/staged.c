@@ -78,7 +78,10 @@ static dhow_status close_place(place *p) {
 static dhow_status copy_on_host(dhow_context *context, void *to, const void *from, uint64_t bytes) {
     dhowi_staging *staging = dhowi_staging_of(context->cpu);
     if (staging == NULL) return DHOW_OUT_OF_MEMORY;
-    DHOWI_TRY(dhowi_staging_streams(staging));
+    pthread_mutex_lock(&staging->mutex);
+    dhow_status status = dhowi_staging_streams(staging);
+    pthread_mutex_unlock(&staging->mutex);
+    if (status != DHOW_OK) return status;
     dhow_stream *stream = staging->in;
     dhow_copy_rect rect = {.extent = {bytes, 1, 1}};
     rect.src = (dhow_copy_end){
@@ -223,10 +226,9 @@ static bool takes_pageable(const place *p) {
     return (p->staging->device->desc.flags & DHOW_DEVICE_PAGEABLE_ASYNC) != 0;
 }
 
-static dhow_status move(place *src, place *dst, uint64_t bytes) {
-    if (src->host != NULL && dst->host != NULL) {
+static dhow_status between(place *src, place *dst, uint64_t bytes) {
+    if (src->host != NULL && dst->host != NULL)
         return copy_on_host(dhowi_tensor_device(src->tensor)->context, dst->host, src->host, bytes);
-    }
     if (src->host != NULL && (takes_pageable(dst) || src->pinned)) {
         return direct(dst, true, src->host, src->pinned, bytes);
     }
@@ -236,13 +238,12 @@ static dhow_status move(place *src, place *dst, uint64_t bytes) {
     return through_ring(src, dst, bytes);
 }
 
-static dhow_status run_move(copy_job *c) {
-    for (uint32_t i = 0; i < c->fence_count; i++) DHOWI_TRY(dhowi_fence_wait(&c->fences[i]));
+static dhow_status move(const copy_job *c) {
     place src, dst;
     DHOWI_TRY(open_place(c->src, DHOW_ACCESS_READ, &src));
     dhow_status status = open_place(c->dst, DHOW_ACCESS_WRITE, &dst);
     if (status == DHOW_OK) {
-        status = move(&src, &dst, dhowi_tensor_bytes(c->src));
+        status = between(&src, &dst, dhowi_tensor_bytes(c->src));
         dhow_status closed = close_place(&dst);
         if (status == DHOW_OK) status = closed;
     }
@@ -250,7 +251,33 @@ static dhow_status run_move(copy_job *c) {
     return status != DHOW_OK ? status : closed;
 }
 
-/* The whole copy, on the queue's thread, with its wait for what comes before. */
+/* The staging of a tensor's device; NULL for host memory, which needs none. */
+static dhow_status staging_of(const dhow_tensor *t, dhowi_staging **out) {
+    *out = t->storage->host == NULL ? dhowi_staging_of(dhowi_tensor_device(t)) : NULL;
+    return t->storage->host != NULL || *out != NULL ? DHOW_OK : DHOW_OUT_OF_MEMORY;
+}
+
+/* One copy at a time has a device's ring, streams and maps. */
+static dhow_status run_move(copy_job *c) {
+    dhowi_staging *ends[2];
+    for (uint32_t i = 0; i < c->fence_count; i++) DHOWI_TRY(dhowi_fence_wait(&c->fences[i]));
+    DHOWI_TRY(staging_of(c->src, &ends[0]));
+    DHOWI_TRY(staging_of(c->dst, &ends[1]));
+    if (ends[0] == ends[1]) ends[1] = NULL;
+    if (ends[0] != NULL && ends[1] != NULL && ends[0]->device->place > ends[1]->device->place) {
+        dhowi_staging *later = ends[0];
+        ends[0] = ends[1];
+        ends[1] = later;
+    }
+    for (int i = 0; i < 2; i++)
+        if (ends[i] != NULL) pthread_mutex_lock(&ends[i]->mutex);
+    dhow_status status = move(c);
+    for (int i = 0; i < 2; i++)
+        if (ends[i] != NULL) pthread_mutex_unlock(&ends[i]->mutex);
+    return status;
+}
+
+/* The whole copy, on the lane's thread, with its wait for what comes before. */
 static void end_span(const copy_job *c, int64_t begin) {
     char name[96];
     if (begin == 0) return;
@@ -269,9 +296,9 @@ static dhow_status run_job(dhowi_job *job) {
     if (status != DHOW_OK) {
         dhowi_error_save(&failure, status);
         dhowi_stream_fail(c->stream, &failure);
-        uint64_t number = job->number; /* unless dst was given to somebody else since */
-        (void)atomic_compare_exchange_strong(&c->dst->storage->staged_write, &number,
-                                             number | DHOWI_COPY_FAILED);
+        uint64_t ticket = job->ticket; /* unless dst was given to somebody else since */
+        (void)atomic_compare_exchange_strong(&c->dst->storage->staged_write, &ticket,
+                                             ticket | DHOWI_COPY_FAILED);
     }
     return status == DHOW_OK ? DHOW_OK : dhowi_error_raise(&failure);
 }
@@ -298,27 +325,26 @@ static dhow_status add_pending(copy_job *c, const dhow_tensor *t, uint32_t acces
     return DHOW_OK;
 }
 
-/* Copies in the queue come one after the other anyway; of those that src waits for only their
+/* Copies in the same lane come one after the other anyway; of those that src waits for only their
  * success is asked. */
-static dhow_status add_fences(copy_job *c, const dhowi_timeline *queue, bool ordered) {
+static dhow_status add_fences(copy_job *c, const dhowi_timeline *lane, bool ordered) {
     dhowi_mark attached[DHOWI_MAX_ATTACHED];
     uint32_t n = dhowi_stream_attached(c->stream, attached);
     for (uint32_t i = 0; i < n; i++) {
-        if (attached[i].timeline != queue) DHOWI_TRY(add_fence(c, attached[i]));
+        if (attached[i].timeline != lane) DHOWI_TRY(add_fence(c, attached[i]));
     }
     DHOWI_TRY(add_fence(c, dhowi_stream_tail(c->stream)));
     if (!ordered) return DHOW_OK;
     DHOWI_TRY(add_pending(c, c->src, DHOW_ACCESS_READ, NULL));
     DHOWI_TRY(dhowi_storage_readable(c->src->storage));
-    return add_pending(c, c->dst, DHOW_ACCESS_WRITE, queue);
+    return add_pending(c, c->dst, DHOW_ACCESS_WRITE, lane);
 }
 
 dhow_status dhowi_copy_queue(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst,
                              bool ordered) {
-    dhow_context *context = stream->device->context;
     DHOWI_TRY(dhowi_stream_refuse_recording(stream, "a copy between devices"));
-    dhowi_host_queue *queue = dhowi_host_queue_of(context);
-    if (queue == NULL) return DHOW_OUT_OF_MEMORY;
+    dhowi_host_lane *lane = dhowi_host_lane_of(stream);
+    if (lane == NULL) return DHOW_OUT_OF_MEMORY;
     copy_job *c = dhowi_alloc(sizeof *c);
     if (c == NULL) return dhowi_fail_memory("copy");
     c->job.run = run_job;
@@ -326,7 +352,7 @@ dhow_status dhowi_copy_queue(dhow_stream *stream, dhow_tensor *src, dhow_tensor 
     c->stream = stream;
     c->src = src;
     c->dst = dst;
-    dhow_status status = add_fences(c, &context->host_timeline, ordered);
+    dhow_status status = add_fences(c, &lane->timeline, ordered);
     if (status != DHOW_OK) {
         for (uint32_t i = 0; i < c->fence_count; i++) dhowi_fence_end(&c->fences[i]);
         dhowi_free(c);
@@ -339,7 +365,7 @@ dhow_status dhowi_copy_queue(dhow_stream *stream, dhow_tensor *src, dhow_tensor 
     /* The job may end, and with it the tensors, before the marks are set. */
     dhowi_storage_retain(src_storage);
     dhowi_storage_retain(dst_storage);
-    dhowi_mark mark = dhowi_host_queue_push(queue, &c->job, &dst_storage->staged_write);
+    dhowi_mark mark = dhowi_host_lane_push(lane, &c->job, &dst_storage->staged_write);
     dhowi_hazard_note(&src_storage->hazard, DHOW_ACCESS_READ, mark.timeline, mark.number);
     dhowi_hazard_note(&dst_storage->hazard, DHOW_ACCESS_WRITE, mark.timeline, mark.number);
     dhowi_stream_attach(stream, mark);

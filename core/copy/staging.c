@@ -13,6 +13,7 @@ static void *make_staging(dhow_device *device) {
         return NULL;
     }
     s->device = device;
+    pthread_mutex_init(&s->mutex, NULL);
     pthread_mutex_init(&s->peer_mutex, NULL);
     return s;
 }
@@ -31,6 +32,7 @@ static void end_staging(void *owner, void *data) {
             dhowi_free(s->chunks[i]);
         }
     }
+    pthread_mutex_destroy(&s->mutex);
     pthread_mutex_destroy(&s->peer_mutex);
     dhowi_free(s);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a device keeps for copies: a ring of pinned chunks, two streams of its own, and what is
- * known about its peers. Only the host queue's thread uses ring and streams.
+ * known about its peers.
  */
 #ifndef DHOWI_COPY_STAGING_H_
 #define DHOWI_COPY_STAGING_H_
@@ -12,6 +12,9 @@ enum { DHOWI_MAX_PEERS = 16 };
 
 typedef struct dhowi_staging {
     dhow_device *device;
+    /* Of the copy that has ring, streams and maps. Of two devices the one with the lower place is
+     * locked first; the CPU's, held for a moment only, last. */
+    pthread_mutex_t mutex;
     char *chunks[DHOWI_CHUNK_COUNT];
     bool pinned; /* chunks came from host_alloc */
     dhow_stream *in, *out;

@@ -51,6 +51,19 @@ struct dhow_device {
     dhowi_attachment attachments[DHOWI_ATTACHMENTS];
 };
 
+/* One of the host queue's orders of jobs, see stream/host_queue.h. A job is known by a ticket: its
+ * lane and its number there. */
+enum { DHOWI_HOST_LANES = 8 };
+typedef struct dhowi_host_lane {
+    dhowi_timeline timeline;
+    uint32_t index; /* in the context */
+} dhowi_host_lane;
+#define DHOWI_TICKET_LANE_SHIFT 60
+
+static inline uint64_t dhowi_host_ticket(const dhowi_host_lane *lane, uint64_t number) {
+    return (uint64_t)lane->index << DHOWI_TICKET_LANE_SHIFT | number;
+}
+
 struct dhow_context {
     dhowi_handle handle;
     dhowi_log log;
@@ -71,8 +84,8 @@ struct dhow_context {
     _Atomic uint32_t users; /* references that programs hold; `handle` counts dhow's own as well */
     pthread_mutex_t mutex;  /* attachments */
     dhowi_attachment host_queue;
-    void (*drain)(void *host_queue); /* blocks until its present jobs have ended */
-    dhowi_timeline host_timeline; /* of the host queue; here because marks may outlive the queue */
+    void (*drain)(void *host_queue);              /* blocks until its present jobs have ended */
+    dhowi_host_lane host_lanes[DHOWI_HOST_LANES]; /* here because marks may outlive the queue */
 };
 
 /* Finds the devices of all other backends, once: drivers that nobody asks for are not started.
@@ -87,6 +100,13 @@ dhow_status dhowi_context_complete(dhow_context *context);
 static inline bool dhowi_tracing(const dhow_context *context) {
     return DHOWI_TRACE_HOOKS &&
            __builtin_expect(atomic_load_explicit(&context->tracing, memory_order_relaxed), 0);
+}
+
+/* The mark of a job of the host queue. */
+static inline dhowi_mark dhowi_host_mark(dhow_context *context, uint64_t ticket) {
+    const uint64_t number = ticket & ((UINT64_C(1) << DHOWI_TICKET_LANE_SHIFT) - 1);
+    const uint64_t lane = ticket >> DHOWI_TICKET_LANE_SHIFT & (DHOWI_HOST_LANES - 1);
+    return (dhowi_mark){&context->host_lanes[lane].timeline, number};
 }
 
 /* Drops a reference that an object of ours held. */

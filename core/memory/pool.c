@@ -440,8 +440,8 @@ void dhowi_storage_release(dhowi_storage *s) {
 dhow_status dhowi_storage_readable(const dhowi_storage *s) {
     uint64_t word = atomic_load_explicit(&s->staged_write, memory_order_acquire);
     if ((word & DHOWI_COPY_FAILED) == 0) return DHOW_OK;
-    dhowi_timeline *queue = &s->device->context->host_timeline;
-    DHOWI_TRY(queue->wait(queue, word & ~DHOWI_COPY_FAILED));
+    dhowi_mark copy = dhowi_host_mark(s->device->context, word);
+    DHOWI_TRY(copy.timeline->wait(copy.timeline, copy.number));
     return dhowi_fail(DHOW_CANCELLED, "%s: an earlier copy into this tensor failed",
                       s->device->name); /* too long ago to know why */
 }

@@ -44,7 +44,7 @@ typedef struct dhowi_storage {
     uint64_t bytes;       /* asked for */
     uint64_t block_bytes; /* taken from the driver */
     dhowi_hazard hazard;
-    /* Number of the last staged copy into it, until something else is written; with
+    /* Ticket of the last staged copy into it, until something else is written; with
      * DHOWI_COPY_FAILED once that copy has failed. */
     _Atomic uint64_t staged_write;
     dhowi_pool *pool; /* NULL: wrapped host memory */

@@ -131,9 +131,6 @@ static dhow_status compute(const member *m) {
     if (status == DHOW_OK) {
         status = dhow_model_run(m->model, NULL, there, p->input_count, results, p->output_count);
     }
-    /* Copies that the host queue makes come one after the other: one that waited there for this
-     * device's work would keep the inputs of the others from their devices. */
-    if (status == DHOW_OK) status = dhow_stream_sync(stream);
     if (status == DHOW_OK) status = gather(m, results);
     if (status == DHOW_OK) status = dhow_stream_sync(stream);
     drop_tensors(there, p->input_count);

@@ -22,18 +22,31 @@ typedef struct job_list {
     dhowi_job *first, *last;
 } job_list;
 
-struct dhowi_host_queue {
-    dhow_context *context;
-    dhowi_timeline *timeline; /* the context's */
-    pthread_mutex_t mutex;
-    pthread_cond_t wake, done, dead;
-    pthread_t worker, undertaker;
-    bool ending;
-    bool orphaned; /* the context ended on the undertaker's own thread */
-    job_list jobs, ended;
-    uint64_t pushed, buried;         /* jobs handed in, and ended */
+typedef struct dhowi_host_queue dhowi_host_queue;
+
+/* The thread of a lane. */
+typedef struct worker {
+    dhowi_host_queue *queue;
+    dhowi_host_lane *lane;
+    pthread_t thread;
+    bool started;
+    pthread_cond_t wake;
+    job_list jobs;
     failure failures[KEPT_FAILURES]; /* a ring */
     uint32_t failure_count;
+} worker;
+
+struct dhowi_host_queue {
+    dhow_context *context;
+    pthread_mutex_t mutex;
+    pthread_cond_t done, dead;
+    worker workers[DHOWI_HOST_LANES];
+    uint32_t streams; /* that have been given a lane */
+    pthread_t undertaker;
+    bool ending;
+    bool orphaned; /* the context ended on the undertaker's own thread */
+    job_list ended;
+    uint64_t pushed, buried; /* jobs handed in, and ended */
 };
 
 static void put(job_list *list, dhowi_job *job) {
@@ -55,7 +68,7 @@ static dhowi_job *take(job_list *list) {
 
 static void free_queue(dhowi_host_queue *q) {
     pthread_mutex_destroy(&q->mutex);
-    pthread_cond_destroy(&q->wake);
+    for (int i = 0; i < DHOWI_HOST_LANES; i++) pthread_cond_destroy(&q->workers[i].wake);
     pthread_cond_destroy(&q->done);
     pthread_cond_destroy(&q->dead);
     dhowi_free(q);
@@ -68,19 +81,21 @@ static dhowi_job *next_job(dhowi_host_queue *q, job_list *list, pthread_cond_t *
 }
 
 static void *work(void *argument) {
-    dhowi_host_queue *q = argument;
+    worker *w = argument;
+    dhowi_host_queue *q = w->queue;
     dhowi_job *job;
     pthread_mutex_lock(&q->mutex);
-    while ((job = next_job(q, &q->jobs, &q->wake)) != NULL) {
+    while ((job = next_job(q, &w->jobs, &w->wake)) != NULL) {
         pthread_mutex_unlock(&q->mutex);
         dhow_status status = job->run(job);
+        const uint64_t number = dhowi_host_mark(q->context, job->ticket).number;
         pthread_mutex_lock(&q->mutex);
         if (status != DHOW_OK) {
-            failure *f = &q->failures[q->failure_count++ % KEPT_FAILURES];
-            f->number = job->number;
+            failure *f = &w->failures[w->failure_count++ % KEPT_FAILURES];
+            f->number = number;
             dhowi_error_save(&f->error, status);
         }
-        dhowi_timeline_complete(q->timeline, job->number);
+        dhowi_timeline_complete(&w->lane->timeline, number);
         pthread_cond_broadcast(&q->done);
         put(&q->ended, job);
         pthread_cond_signal(&q->dead);
@@ -111,18 +126,25 @@ static void *bury(void *argument) {
     return NULL;
 }
 
+static dhow_context *context_of(dhowi_host_lane *lane) {
+    return (dhow_context *)(void *)((char *)(lane - lane->index) -
+                                    offsetof(dhow_context, host_lanes));
+}
+
 static dhow_status wait_number(dhowi_timeline *timeline, uint64_t number) {
     if (atomic_load_explicit(&timeline->completed, memory_order_acquire) == UINT64_MAX)
         return DHOW_OK;
-    const dhow_context *context =
-        (dhow_context *)(void *)((char *)timeline - offsetof(dhow_context, host_timeline));
-    dhowi_host_queue *q = atomic_load_explicit(&context->host_queue.data, memory_order_acquire);
+    dhowi_host_lane *lane =
+        (dhowi_host_lane *)(void *)((char *)timeline - offsetof(dhowi_host_lane, timeline));
+    dhowi_host_queue *q =
+        atomic_load_explicit(&context_of(lane)->host_queue.data, memory_order_acquire);
+    const worker *w = &q->workers[lane->index];
     dhow_status status = DHOW_OK;
     pthread_mutex_lock(&q->mutex);
     while (atomic_load(&timeline->completed) < number) pthread_cond_wait(&q->done, &q->mutex);
-    uint32_t kept = DHOWI_MIN(q->failure_count, (uint32_t)KEPT_FAILURES);
+    uint32_t kept = DHOWI_MIN(w->failure_count, (uint32_t)KEPT_FAILURES);
     for (uint32_t i = 0; i < kept; i++) {
-        if (q->failures[i].number == number) status = dhowi_error_raise(&q->failures[i].error);
+        if (w->failures[i].number == number) status = dhowi_error_raise(&w->failures[i].error);
     }
     pthread_mutex_unlock(&q->mutex);
     return status;
@@ -131,18 +153,12 @@ static dhow_status wait_number(dhowi_timeline *timeline, uint64_t number) {
 static void stop(dhowi_host_queue *q) {
     pthread_mutex_lock(&q->mutex);
     q->ending = true;
-    pthread_cond_broadcast(&q->wake);
+    for (int i = 0; i < DHOWI_HOST_LANES; i++) pthread_cond_broadcast(&q->workers[i].wake);
     pthread_cond_broadcast(&q->dead);
     pthread_mutex_unlock(&q->mutex);
-    (void)pthread_join(q->worker, NULL);
-}
-
-static int start_threads(dhowi_host_queue *q) {
-    int error = dhowi_thread_start(&q->worker, work, q);
-    if (error != 0) return error;
-    error = dhowi_thread_start(&q->undertaker, bury, q);
-    if (error != 0) stop(q);
-    return error;
+    for (int i = 0; i < DHOWI_HOST_LANES; i++) {
+        if (q->workers[i].started) (void)pthread_join(q->workers[i].thread, NULL);
+    }
 }
 
 static void *make_queue(dhow_context *context) {
@@ -152,13 +168,18 @@ static void *make_queue(dhow_context *context) {
         return NULL;
     }
     q->context = context;
-    q->timeline = &context->host_timeline;
-    dhowi_timeline_start(q->timeline, wait_number);
     pthread_mutex_init(&q->mutex, NULL);
-    pthread_cond_init(&q->wake, NULL);
     pthread_cond_init(&q->done, NULL);
     pthread_cond_init(&q->dead, NULL);
-    int error = start_threads(q);
+    for (uint32_t i = 0; i < DHOWI_HOST_LANES; i++) {
+        dhowi_host_lane *lane = &context->host_lanes[i];
+        lane->index = i;
+        dhowi_timeline_start(&lane->timeline, wait_number);
+        q->workers[i].queue = q;
+        q->workers[i].lane = lane;
+        pthread_cond_init(&q->workers[i].wake, NULL);
+    }
+    int error = dhowi_thread_start(&q->undertaker, bury, q);
     if (error != 0) {
         (void)dhowi_fail(DHOW_OUT_OF_MEMORY, "host queue: cannot start a thread: %s",
                          strerror(error));
@@ -170,9 +191,8 @@ static void *make_queue(dhow_context *context) {
 
 /* Every job holds the context, so none is left. */
 static void end_queue(void *context, void *data) {
-    (void)context;
+    dhow_context *owner = context;
     dhowi_host_queue *q = data;
-    dhowi_timeline *timeline = q->timeline;
     stop(q);
     if (pthread_equal(pthread_self(), q->undertaker)) {
         q->orphaned = true;
@@ -181,7 +201,8 @@ static void end_queue(void *context, void *data) {
         (void)pthread_join(q->undertaker, NULL);
         free_queue(q);
     }
-    dhowi_timeline_retire(timeline);
+    for (int i = 0; i < DHOWI_HOST_LANES; i++)
+        dhowi_timeline_retire(&owner->host_lanes[i].timeline);
 }
 
 static void drain_queue(void *data) {
@@ -193,21 +214,52 @@ static void drain_queue(void *data) {
     pthread_mutex_unlock(&q->mutex);
 }
 
-dhowi_host_queue *dhowi_host_queue_of(dhow_context *context) {
-    return dhowi_context_attach_host_queue(context, make_queue, end_queue, drain_queue);
+/* ---- handing in ---- */
+
+static dhow_status start_worker(worker *w) {
+    int error = w->started ? 0 : dhowi_thread_start(&w->thread, work, w);
+    w->started = error == 0;
+    return w->started ? DHOW_OK
+                      : dhowi_fail(DHOW_OUT_OF_MEMORY, "host queue: cannot start a thread: %s",
+                                   strerror(error));
 }
 
-dhowi_mark dhowi_host_queue_push(dhowi_host_queue *q, dhowi_job *job,
-                                 _Atomic uint64_t *out_number) {
-    dhowi_handle_retain(&q->context->handle);
+dhowi_host_lane *dhowi_host_lane_of(dhow_stream *stream) {
+    dhow_context *context = stream->device->context;
+    uint32_t number = atomic_load(&stream->lane);
+    if (number != 0) return &context->host_lanes[number - 1];
+    dhowi_host_queue *q =
+        dhowi_context_attach_host_queue(context, make_queue, end_queue, drain_queue);
+    if (q == NULL) return NULL;
     pthread_mutex_lock(&q->mutex);
-    job->number = atomic_load(&q->timeline->submitted) + 1;
-    dhowi_mark mark = {q->timeline, job->number}; /* the job may be gone once the mutex is free */
-    atomic_store(&q->timeline->submitted, job->number);
-    if (out_number != NULL) atomic_store(out_number, job->number);
-    put(&q->jobs, job);
+    number = atomic_load(&stream->lane);
+    if (number == 0) {
+        const uint32_t next = q->streams % DHOWI_HOST_LANES;
+        if (start_worker(&q->workers[next]) == DHOW_OK) {
+            q->streams++;
+            number = next + 1;
+            atomic_store(&stream->lane, number);
+        }
+    }
+    pthread_mutex_unlock(&q->mutex);
+    return number != 0 ? &context->host_lanes[number - 1] : NULL;
+}
+
+dhowi_mark dhowi_host_lane_push(dhowi_host_lane *lane, dhowi_job *job,
+                                _Atomic uint64_t *out_ticket) {
+    dhow_context *context = context_of(lane);
+    dhowi_host_queue *q = atomic_load_explicit(&context->host_queue.data, memory_order_acquire);
+    worker *w = &q->workers[lane->index];
+    dhowi_handle_retain(&context->handle);
+    pthread_mutex_lock(&q->mutex);
+    /* The job may be gone once the mutex is free. */
+    dhowi_mark mark = {&lane->timeline, atomic_load(&lane->timeline.submitted) + 1};
+    job->ticket = dhowi_host_ticket(lane, mark.number);
+    atomic_store(&lane->timeline.submitted, mark.number);
+    if (out_ticket != NULL) atomic_store(out_ticket, job->ticket);
+    put(&w->jobs, job);
     q->pushed++;
-    pthread_cond_signal(&q->wake);
+    pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&q->mutex);
     return mark;
 }

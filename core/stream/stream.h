@@ -37,6 +37,7 @@ struct dhow_stream {
     dhow_device *device;
     void *native;
     uint32_t number;       /* within the device, in the order of making */
+    _Atomic uint32_t lane; /* of the host queue, + 1; 0: none yet */
     pthread_mutex_t mutex; /* one submission at a time */
     dhowi_span span;
     dhowi_point points[DHOWI_STREAM_POINTS]; /* the latest ones; change under the mutex */

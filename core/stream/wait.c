@@ -262,7 +262,7 @@ dhow_status dhowi_fence_init(dhowi_fence *fence, dhowi_mark mark) {
 dhow_status dhowi_fence_wait(dhowi_fence *fence) {
     dhow_stream *stream = fence->stream;
     if (stream == NULL) {
-        /* The host queue works in order: what is left to learn is whether it failed. */
+        /* In the same lane it is done: what is left to learn is whether it failed. */
         bool queued = fence->mark.timeline != NULL && stream_of(fence->mark.timeline) == NULL;
         return queued ? fence->mark.timeline->wait(fence->mark.timeline, fence->mark.number)
                       : DHOW_OK;
@@ -341,8 +341,8 @@ static bool has_host_events(dhow_device *device, void **out_event) {
  * before the stream waits for it: a job that waits for the stream must come after it. */
 static bool wait_by_signal(dhow_stream *stream, dhowi_mark mark) {
     void *event = NULL;
-    dhowi_host_queue *queue = dhowi_host_queue_of(stream->device->context);
-    if (queue == NULL || !has_host_events(stream->device, &event)) return false;
+    dhowi_host_lane *lane = dhowi_host_lane_of(stream);
+    if (lane == NULL || !has_host_events(stream->device, &event)) return false;
     signal_job *job = dhowi_alloc(sizeof *job);
     if (job == NULL || dhowi_fence_init(&job->fence, mark) != DHOW_OK) {
         stream->device->api->event_destroy(event);
@@ -355,7 +355,7 @@ static bool wait_by_signal(dhow_stream *stream, dhowi_mark mark) {
     job->event = event;
     atomic_init(&job->users, 2);
     dhowi_handle_retain(&stream->handle);
-    (void)dhowi_host_queue_push(queue, &job->job, NULL);
+    (void)dhowi_host_lane_push(lane, &job->job, NULL);
     bool waits = plugin_wait(stream, event) == DHOW_OK;
     leave_signal(job);
     return waits;
