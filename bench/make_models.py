@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the networks that dhow-bench measures: make_models.py FOLDER makes FOLDER/<name>/model.onnx, in0.npy, weights.npz.
+"""Writes the networks that dhow-bench measures: make_models.py FOLDER makes FOLDER/<name>/model.onnx, in0.npy, weights/*.npy.
 
 An MLP 784-512-256-10 for batches of 1, 32 and 1024, an encoder of six layers (384 wide, 12 heads, 1536 within, a sequence of 128)
 for batches of 1 and 8, both with random weights, and an MLP whose file has 5 MB. Weights have PyTorch's names and shapes; the graphs
@@ -60,7 +60,9 @@ class Graph:
         onnx.checker.check_model(model)
         onnx.save(model, os.path.join(folder, "model.onnx"))
         numpy.save(os.path.join(folder, "in0.npy"), x)
-        numpy.savez(os.path.join(folder, "weights.npz"), **self.weights)
+        os.makedirs(os.path.join(folder, "weights"), exist_ok=True)
+        for name, value in self.weights.items():
+            numpy.save(os.path.join(folder, "weights", name + ".npy"), value)
 
 
 def mlp(folder, batch, widths):

@@ -54,6 +54,16 @@ static process onnxruntime_process(const texts *t, int threads) {
     return p;
 }
 
+static process ggml_process(const texts *t, int threads) {
+#ifdef BENCH_SERVE_GGML
+    return (process){.name = "ggml",
+                     .args = {BENCH_SERVE_GGML, t->folder, t->threads[threads - 1]}};
+#else
+    (void)t, (void)threads;
+    return (process){.name = "ggml"};
+#endif
+}
+
 static process torch_process(const texts *t, const char *precision, int threads) {
     process p = {.name = strcmp(precision, "f32") == 0 ? "PyTorch" : "PyTorch, bf16"};
     if (t->python != NULL) {
@@ -158,8 +168,9 @@ static void bench_networks(bench *b, texts *t, const char *parent) {
             if (!set_folder(t, parent, k_networks[i])) continue;
             (void)snprintf(what, sizeof what, "%s, cpu, threads: %d", k_networks[i], threads);
             process ours = dhow_process(t, "cpu", "f32", threads);
-            process peers[] = {torch_process(t, "f32", threads), onnxruntime_process(t, threads)};
-            (void)compare(b, what, 1.0, 1e-4, &ours, peers, 2);
+            process peers[] = {torch_process(t, "f32", threads), onnxruntime_process(t, threads),
+                               ggml_process(t, threads)};
+            (void)compare(b, what, 1.0, 1e-4, &ours, peers, PEERS);
         }
     }
 }

@@ -27,7 +27,10 @@ typedef struct serve_work {
     void *data;
 } serve_work;
 
-/* FOLDER/in<i>.npy; returns 0 when there is none. Ends the program when it is broken. */
+/* An .npy file, out->data to be freed; returns 0 when there is none. Ends the program when it is
+ * broken. */
+int serve_read_array(const char *path, serve_input *out);
+/* FOLDER/in<i>.npy */
 int serve_read(const char *folder, uint32_t i, serve_input *out);
 /* FOLDER/model.onnx */
 void serve_path(const char *folder, char *path, size_t capacity);

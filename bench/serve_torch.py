@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch as one of the processes that dhow-bench compares, see serve.h: serve_torch.py FOLDER THREADS PRECISION
 
-Builds the network of make_models.py by PyTorch's own modules with the weights of FOLDER/weights.npz. PRECISION is f32, or bf16 for
+Builds the network of make_models.py by PyTorch's own modules with the weights of FOLDER/weights. PRECISION is f32, or bf16 for
 weights and inputs in bf16.
 """
 import os
@@ -27,7 +27,8 @@ def network(weights):
     return torch.nn.Sequential(*steps[:-1])
 
 
-weights = {name: torch.from_numpy(value) for name, value in numpy.load(os.path.join(folder, "weights.npz")).items()}
+files = sorted(os.listdir(os.path.join(folder, "weights")))
+weights = {name[:-4]: torch.from_numpy(numpy.load(os.path.join(folder, "weights", name))) for name in files}
 model = network(weights).eval()
 model.load_state_dict(weights)
 x = torch.from_numpy(numpy.load(os.path.join(folder, "in0.npy")))

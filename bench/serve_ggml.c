@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ggml as one of the processes that dhow-bench compares, see serve.h:
+ *
+ *     dhow-bench-ggml FOLDER THREADS   serves the network of make_models.py with in0.npy
+ *
+ * ggml reads no ONNX: the MLP and the encoder are written by its operations here, as its users
+ * write theirs, with the weights of FOLDER/weights/NAME.npy. A shape's innermost extent comes
+ * first.
+ */
+#include <ggml-alloc.h>
+#include <ggml-backend.h>
+#include <ggml-cpu.h>
+#include <ggml.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve.h"
+
+enum { NODES = 512, HEADS = 12 };
+
+typedef struct ggml_tensor tensor;
+typedef struct network {
+    const char *folder;
+    ggml_backend_t backend;
+    struct ggml_context *weights, *steps;
+    struct ggml_cgraph *graph;
+    tensor *y;
+    serve_input files[NODES]; /* what the leaves get, by their order */
+    int file_count;
+    float *values;
+} network;
+
+/* ---- leaves ---- */
+
+static tensor *leaf(network *n, const serve_input *file) {
+    int64_t extents[GGML_MAX_DIMS] = {1, 1, 1, 1};
+    if (strcmp(file->dtype, "f4") != 0 || file->rank > GGML_MAX_DIMS || n->file_count == NODES)
+        serve_fail(n->folder, "an array that this network cannot have");
+    for (int32_t i = 0; i < file->rank; i++) extents[i] = file->shape[file->rank - 1 - i];
+    n->files[n->file_count++] = *file;
+    return ggml_new_tensor(n->weights, GGML_TYPE_F32, GGML_MAX_DIMS, extents);
+}
+
+/* NULL when there is none. */
+static tensor *find_weight(network *n, const char *layer, const char *name) {
+    char path[600];
+    serve_input file;
+    (void)snprintf(path, sizeof path, "%.400s/weights/%s%s.npy", n->folder, layer, name);
+    return serve_read_array(path, &file) ? leaf(n, &file) : NULL;
+}
+
+static tensor *weight(network *n, const char *layer, const char *name) {
+    tensor *w = find_weight(n, layer, name);
+    if (w == NULL) serve_fail(layer, "its weights are missing");
+    return w;
+}
+
+/* ---- networks ---- */
+
+static tensor *affine(network *n, tensor *x, tensor *w, tensor *b) {
+    return ggml_add(n->steps, ggml_mul_mat(n->steps, w, x), b);
+}
+
+static tensor *linear(network *n, tensor *x, const char *layer, const char *name) {
+    char w[64], b[64];
+    (void)snprintf(w, sizeof w, "%.40sweight", name);
+    (void)snprintf(b, sizeof b, "%.40sbias", name);
+    return affine(n, x, weight(n, layer, w), weight(n, layer, b));
+}
+
+static tensor *norm(network *n, tensor *x, const char *layer, const char *name) {
+    char w[64], b[64];
+    (void)snprintf(w, sizeof w, "%.40s.weight", name);
+    (void)snprintf(b, sizeof b, "%.40s.bias", name);
+    x = ggml_mul(n->steps, ggml_norm(n->steps, x, 1e-5f), weight(n, layer, w));
+    return ggml_add(n->steps, x, weight(n, layer, b));
+}
+
+static tensor *mlp(network *n, tensor *x) {
+    for (int i = 0;; i += 2) {
+        char layer[16];
+        (void)snprintf(layer, sizeof layer, "%d.", i);
+        tensor *w = find_weight(n, layer, "weight");
+        if (w == NULL) return x;
+        if (i > 0) x = ggml_relu(n->steps, x);
+        x = affine(n, x, w, weight(n, layer, "bias"));
+    }
+}
+
+/* x: [width, sequence, batch] */
+static tensor *attention(network *n, tensor *x, const char *layer) {
+    struct ggml_context *c = n->steps;
+    const int64_t width = x->ne[0], sequence = x->ne[1], batch = x->ne[2], depth = width / HEADS;
+    tensor *all = affine(n, x, weight(n, layer, "self_attn.in_proj_weight"),
+                         weight(n, layer, "self_attn.in_proj_bias"));
+    tensor *part[3];
+    for (int i = 0; i < 3; i++)
+        part[i] = ggml_view_4d(c, all, depth, HEADS, sequence, batch, (size_t)depth * all->nb[0],
+                               all->nb[1], all->nb[2], (size_t)(i * width) * all->nb[0]);
+    tensor *q = ggml_permute(c, part[0], 0, 2, 1, 3), *k = ggml_permute(c, part[1], 0, 2, 1, 3);
+    tensor *v = ggml_cont(c, ggml_permute(c, part[2], 1, 2, 0, 3));
+    tensor *scores = ggml_mul_mat(c, k, q);
+    scores = ggml_soft_max_ext(c, scores, NULL, 1 / sqrtf((float)depth), 0);
+    tensor *mixed = ggml_permute(c, ggml_mul_mat(c, v, scores), 0, 2, 1, 3);
+    return linear(n, ggml_cont_3d(c, mixed, width, sequence, batch), layer, "self_attn.out_proj.");
+}
+
+static tensor *encoder(network *n, tensor *x) {
+    for (int i = 0;; i++) {
+        char layer[24], first[600];
+        serve_input file;
+        (void)snprintf(layer, sizeof layer, "layers.%d.", i);
+        (void)snprintf(first, sizeof first, "%.400s/weights/%snorm1.bias.npy", n->folder, layer);
+        if (!serve_read_array(first, &file)) return x;
+        free(file.data);
+        x = norm(n, ggml_add(n->steps, x, attention(n, x, layer)), layer, "norm1");
+        tensor *within = ggml_gelu_erf(n->steps, linear(n, x, layer, "linear1."));
+        x = norm(n, ggml_add(n->steps, x, linear(n, within, layer, "linear2.")), layer, "norm2");
+    }
+}
+
+/* ---- running ---- */
+
+static void run(void *data) {
+    network *n = data;
+    if (ggml_backend_graph_compute(n->backend, n->graph) != GGML_STATUS_SUCCESS)
+        serve_fail("ggml_backend_graph_compute", "it failed");
+}
+
+static const void *output(void *data, uint32_t i, size_t *bytes) {
+    network *n = data;
+    *bytes = ggml_nbytes(n->y);
+    if (i > 0) return NULL;
+    ggml_backend_tensor_get(n->y, n->values, 0, *bytes);
+    return n->values;
+}
+
+static struct ggml_context *make_context(void) {
+    const struct ggml_init_params about = {
+        .mem_size = ggml_tensor_overhead() * NODES + ggml_graph_overhead(), .no_alloc = true};
+    struct ggml_context *c = ggml_init(about);
+    if (c == NULL) serve_fail("ggml_init", "it failed");
+    return c;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 3) serve_fail(argv[0], "FOLDER THREADS");
+    network n = {.folder = argv[1], .weights = make_context(), .steps = make_context()};
+    serve_input file;
+    n.backend = ggml_backend_cpu_init();
+    if (n.backend == NULL) serve_fail("ggml_backend_cpu_init", "it failed");
+    ggml_backend_cpu_set_n_threads(n.backend, (int)strtol(argv[2], NULL, 10));
+    if (!serve_read(n.folder, 0, &file)) serve_fail(n.folder, "in0.npy is missing");
+    tensor *x = leaf(&n, &file);
+    n.y = file.rank == 2 ? mlp(&n, x) : encoder(&n, x);
+    ggml_set_output(n.y);
+    n.graph = ggml_new_graph(n.steps);
+    ggml_build_forward_expand(n.graph, n.y);
+    ggml_gallocr_t arena = ggml_gallocr_new(ggml_backend_get_default_buffer_type(n.backend));
+    n.values = malloc(ggml_nbytes(n.y));
+    if (ggml_backend_alloc_ctx_tensors(n.weights, n.backend) == NULL || n.values == NULL ||
+        !ggml_gallocr_alloc_graph(arena, n.graph))
+        serve_fail("memory", "there is not enough");
+    int i = 0;
+    for (tensor *t = ggml_get_first_tensor(n.weights); t != NULL;
+         t = ggml_get_next_tensor(n.weights, t), i++) {
+        ggml_backend_tensor_set(t, n.files[i].data, 0, n.files[i].bytes);
+        free(n.files[i].data);
+    }
+    const serve_work work = {run, output, &n};
+    return serve(&work);
+}
