@@ -201,6 +201,22 @@ static int wanted(const char *name, int argc, char **argv) {
     return optind == argc;
 }
 
+static int is_group(const char *name) {
+    for (size_t i = 0; i < bench_group_count; i++) {
+        if (strcmp(bench_groups[i].name, name) == 0) return 1;
+    }
+    return 0;
+}
+
+static int usage(const char *program) {
+    (void)fprintf(stderr,
+                  "usage: %s [--json FILE] [--device SPEC] [--small] [GROUP...]\ngroups:", program);
+    for (size_t i = 0; i < bench_group_count; i++)
+        (void)fprintf(stderr, " %s", bench_groups[i].name);
+    (void)fputs("\n", stderr);
+    return 2;
+}
+
 int main(int argc, char **argv) {
     static const struct option names[] = {{"json", required_argument, NULL, 'j'},
                                           {"device", required_argument, NULL, 'd'},
@@ -214,10 +230,11 @@ int main(int argc, char **argv) {
         if (c == 'd') spec = optarg;
         if (c == 's') b.small = 1;
         if (c == '?') {
-            (void)fprintf(stderr, "usage: %s [--json FILE] [--device SPEC] [--small] [GROUP...]\n",
-                          argv[0]);
-            return 2;
+            return usage(argv[0]);
         }
+    }
+    for (int i = optind; i < argc; i++) {
+        if (!is_group(argv[i])) return usage(argv[0]);
     }
     dhow_device_info info;
     BENCH_OK(dhow_context_create(NULL, &b.context));

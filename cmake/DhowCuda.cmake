@@ -7,6 +7,9 @@
 
 set(DHOW_CUDA AUTO CACHE STRING "Build the CUDA plugin: AUTO, ON or OFF")
 set_property(CACHE DHOW_CUDA PROPERTY STRINGS AUTO ON OFF)
+if(NOT DHOW_CUDA MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "DHOW_CUDA is '${DHOW_CUDA}': it may be AUTO, ON or OFF")
+endif()
 set(DHOW_CUDA_MISSING "switched off by DHOW_CUDA")
 if(DHOW_CUDA STREQUAL "OFF")
   return()

@@ -150,13 +150,14 @@ static json_t *devices_json(dhow_context *context) {
             dhow_device_get_info(device, &d) != DHOW_OK)
             continue;
         (void)json_array_append_new(
-            list, json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:i, s:o, s:o, s:o, s:o}",
+            list, json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:I, s:o, s:i, s:o, s:o, s:o, s:o}",
                             "name", d.name, "backend", d.backend, "index", (int)d.index, "kind",
                             kind_name(d.kind), "description", d.description, "driver", d.driver,
                             "memory_bytes", (json_int_t)d.memory_bytes, "free_bytes",
-                            (json_int_t)d.free_bytes, "compute_units", (int)d.compute_units,
-                            "dtypes", dtypes_json(d.dtypes), "uuid", text_or_null(d.uuid), "pci",
-                            text_or_null(d.pci), "same_as", text_or_null(d.same_as)));
+                            d.free_bytes > 0 ? json_integer((json_int_t)d.free_bytes) : json_null(),
+                            "compute_units", (int)d.compute_units, "dtypes", dtypes_json(d.dtypes),
+                            "uuid", text_or_null(d.uuid), "pci", text_or_null(d.pci), "same_as",
+                            text_or_null(d.same_as)));
     }
     return list;
 }

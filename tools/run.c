@@ -27,7 +27,7 @@ static const char k_usage[] =
     "  --compare SPEC          runs on a second device too and tells the largest differences\n"
     "  --fallback              lets the CPU compute what a device has no kernel for; --report "
     "tells what\n"
-    "  --bench N               runs once untimed and N times more, and tells the time\n"
+    "  --bench N               after the first run one more untimed and N timed ones\n"
     "  --trace FILE            writes what all devices do meanwhile, for Perfetto and "
     "chrome://tracing\n"
     "  --report                steps, memory, and the share of time of every operator\n"
@@ -84,10 +84,14 @@ void run_progress(const char *what, double share) {
 
 /* ---- the command line ---- */
 
-static bool add_pair(run_pair *pairs, int *count, const char *text, bool name_needed) {
+/* `value` says what stands behind the name, where a name is needed. */
+static bool add_pair(const char *option, run_pair *pairs, int *count, const char *text,
+                     const char *value) {
     const char *equals = strchr(text, '=');
-    if (*count == RUN_MAX_TENSORS) return run_fail("too many options");
-    if (equals == NULL && name_needed) return run_fail("'%s' is not NAME=VALUE", text);
+    if (*count == RUN_MAX_TENSORS) return run_fail("%s is given too often", option);
+    if (value != NULL && (equals == NULL || equals == text || equals[1] == '\0'))
+        return run_fail("%s %s: write it as %s NAME=%s; --list tells the names", option, text,
+                        option, value);
     pairs[*count] = (run_pair){.name = text,
                                .word = equals != NULL ? equals + 1 : text,
                                .name_length = equals != NULL ? (size_t)(equals - text) : 0};
@@ -98,21 +102,22 @@ static bool add_pair(run_pair *pairs, int *count, const char *text, bool name_ne
 static bool add_shape(run_request *r, const char *text) {
     int64_t shape[DHOW_MAX_RANK];
     int32_t rank;
-    if (!add_pair(r->shapes, &r->shape_count, text, true)) return false;
+    if (!add_pair("--shape", r->shapes, &r->shape_count, text, "1x3x224x224")) return false;
     return run_parse_shape(r->shapes[r->shape_count - 1].word, &rank, shape) ||
-           run_fail("--shape %s is not NAME=1x3x224x224", text);
+           run_fail("--shape %s: write it as --shape NAME=1x3x224x224", text);
 }
 
 static bool take_option(run_request *r, int option) {
     char *end;
+    long runs;
     switch (option) {
         case 'd':
             r->device = optarg;
             return true;
         case 'i':
-            return add_pair(r->inputs, &r->input_count, optarg, false);
+            return add_pair("--input", r->inputs, &r->input_count, optarg, NULL);
         case 'o':
-            return add_pair(r->outputs, &r->output_count, optarg, true);
+            return add_pair("--output", r->outputs, &r->output_count, optarg, "FILE.npy");
         case 's':
             return add_shape(r, optarg);
         case 'c':
@@ -122,8 +127,10 @@ static bool take_option(run_request *r, int option) {
             r->trace = optarg;
             return true;
         case 'b':
-            r->bench = (int)strtol(optarg, &end, 10);
-            if (*end != '\0' || r->bench < 1) return run_fail("--bench %s is no count", optarg);
+            runs = strtol(optarg, &end, 10);
+            r->bench = runs >= 1 && runs <= 1000000 ? (int)runs : 0;
+            if (*end != '\0' || r->bench == 0)
+                return run_fail("--bench %s is no count from 1 to 1000000", optarg);
             return true;
         case 'r':
             r->random = true;
@@ -354,7 +361,10 @@ static bool load(const run_request *r, dhow_context *context, dhow_device **devi
             return run_fail_last();
         (void)json_object_set_new(to, "device", json_string(info.name));
     }
-    return dhow_model_load(context, r->path, model) == DHOW_OK || run_fail_last();
+    double begun = run_seconds();
+    bool good = dhow_model_load(context, r->path, model) == DHOW_OK || run_fail_last();
+    (void)json_object_set_new(to, "load_ms", json_real((run_seconds() - begun) * 1e3));
+    return good;
 }
 
 static bool end_trace(const run_request *r, dhow_context *context, json_t *all) {
@@ -380,12 +390,10 @@ int main(int argc, char **argv) {
     if (parsed != 0) return parsed - 1;
     json_t *all = json_object();
     (void)json_object_set_new(all, "model", json_string(r.path));
-    double begun = run_seconds();
     bool good = check_files(&r);
     if (good) good = dhow_context_create(NULL, &context) == DHOW_OK || run_fail_last();
     if (good) good = begin_trace(&r, context);
     if (good) good = load(&r, context, &device, &model, all);
-    (void)json_object_set_new(all, "load_ms", json_real((run_seconds() - begun) * 1e3));
     if (good) good = run_list(model, all);
     if (good && !r.list) good = run_on(&r, context, model, device, all);
     if (good) {

@@ -163,8 +163,15 @@ static bool load_input(const dhow_model_value_info *info, dhow_device *device, r
         return run_fail("input '%s' comes from %s, which has a shape: --shape is for random inputs",
                         info->name, file->word);
     file->used = true;
-    return dhow_npy_load(device, file->word, out) == DHOW_OK ||
-           (!run_fail_last() && run_fail_prefix("input ", info->name));
+    if (dhow_npy_load(device, file->word, out) != DHOW_OK)
+        return run_fail_last() || run_fail_prefix("input ", info->name);
+    dhow_tensor_info got;
+    if (dhow_tensor_get_info(*out, &got) != DHOW_OK) return run_fail_last();
+    if (info->dtype == 0 || got.dtype == info->dtype) return true;
+    dhow_tensor_release(*out);
+    return run_fail("input '%s': %s has %s, the model wants %s; NumPy's astype() converts",
+                    info->name, file->word, dhow_dtype_name(got.dtype),
+                    dhow_dtype_name(info->dtype));
 }
 
 static bool make_input(const run_request *r, dhow_device *device, uint32_t index,

@@ -71,7 +71,10 @@ bool run_summary(dhow_model *model, json_t *to) {
     int count = 0;
     int64_t total = 1;
     json_t *operators = json_array(), *elsewhere = json_array();
-    if (dhow_model_report(model, &s) != DHOW_OK) return run_fail_last();
+    dhow_memory_stats memory;
+    if (dhow_model_report(model, &s) != DHOW_OK ||
+        dhow_memory_get_stats(dhow_model_device(model), &memory) != DHOW_OK)
+        return run_fail_last();
     for (uint32_t i = 0; i < s.step_count; i++) {
         dhow_model_step_info step;
         int k = 0;
@@ -95,11 +98,11 @@ bool run_summary(dhow_model *model, json_t *to) {
     }
     (void)json_object_set_new(
         to, "report",
-        json_pack("{s:I, s:I, s:I, s:i, s:i, s:i, s:o, s:o}", "parameter_bytes",
+        json_pack("{s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:o, s:o}", "parameter_bytes",
                   (json_int_t)s.parameter_bytes, "arena_bytes", (json_int_t)s.arena_bytes,
-                  "copied_bytes", (json_int_t)s.copied_bytes, "nodes", (int)s.node_count, "steps",
-                  (int)s.step_count, "segments", (int)s.segment_count, "operators", operators,
-                  "elsewhere", elsewhere));
+                  "live_bytes", (json_int_t)memory.live, "copied_bytes", (json_int_t)s.copied_bytes,
+                  "nodes", (int)s.node_count, "steps", (int)s.step_count, "segments",
+                  (int)s.segment_count, "operators", operators, "elsewhere", elsewhere));
     return true;
 }
 
@@ -157,12 +160,12 @@ static double mebibytes(const json_t *report, const char *key) {
 static void print_report(const json_t *report) {
     if (report == NULL) return;
     printf(
-        "Report\n  %d nodes, %d steps; memory: weights %.1f MiB, arena %.1f MiB; %.1f MiB copied "
-        "between devices\n",
+        "Report\n  %d nodes, %d steps; memory: weights %.1f MiB, arena %.1f MiB, in use on the "
+        "device %.1f MiB; %.1f MiB copied between devices\n",
         (int)json_integer_value(json_object_get(report, "nodes")),
         (int)json_integer_value(json_object_get(report, "steps")),
         mebibytes(report, "parameter_bytes"), mebibytes(report, "arena_bytes"),
-        mebibytes(report, "copied_bytes"));
+        mebibytes(report, "live_bytes"), mebibytes(report, "copied_bytes"));
     const json_t *operators = json_object_get(report, "operators");
     for (size_t i = 0; i < json_array_size(operators); i++) {
         const json_t *o = json_array_get(operators, i);

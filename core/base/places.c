@@ -109,6 +109,13 @@ void dhowi_place_released(const void *object) {
     pthread_mutex_unlock(&g_mutex);
 }
 
+void dhowi_place_forget(const void *object) {
+    pthread_mutex_lock(&g_mutex);
+    entry *e = g_capacity > 0 ? find(object) : NULL;
+    if (e != NULL && e->object == object) e->made = NULL;
+    pthread_mutex_unlock(&g_mutex);
+}
+
 const char *dhowi_place_text(const void *object, char *buffer, size_t capacity) {
     entry found = {0};
     dhowi_text text = {buffer, capacity, 0};
@@ -116,7 +123,7 @@ const char *dhowi_place_text(const void *object, char *buffer, size_t capacity) 
     pthread_mutex_lock(&g_mutex);
     if (g_capacity > 0) found = *find(object);
     pthread_mutex_unlock(&g_mutex);
-    if (found.object == NULL) return buffer;
+    if (found.made == NULL) return buffer;
     dhowi_text_add(&text, " (made at ");
     add_place(&text, found.made);
     if (found.released != NULL) {

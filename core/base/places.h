@@ -20,6 +20,8 @@ enum { DHOWI_PLACE_BYTES = 160 };
 
 void dhowi_place_made(const void *object);
 void dhowi_place_released(const void *object);
+/* Of an object that is dhow's own. */
+void dhowi_place_forget(const void *object);
 /* " (made at ...)" or " (made at ..., released at ...)"; "" when nothing is known. */
 const char *dhowi_place_text(const void *object, char *buffer, size_t capacity);
 /* The end of a checking context: the last one forgets everything. */

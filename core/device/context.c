@@ -306,16 +306,28 @@ void dhowi_context_drop(dhow_context *context) {
 typedef struct living {
     const dhow_context *context;
     dhowi_handle_kind kind;
-    uint32_t told;
+    uint32_t count, told;
 } living;
+
+/* Streams of dhow's own have no place. */
+static bool is_users(dhowi_handle_kind kind, const void *object) {
+    char place[2 * DHOWI_PLACE_BYTES];
+    return kind != DHOWI_STREAM || dhowi_place_text(object, place, sizeof place)[0] != '\0';
+}
+
+static void count_object(void *user, const void *object) {
+    living *l = user;
+    l->count += is_users(l->kind, object);
+}
 
 static void report_object(void *user, const void *object) {
     enum { MAX_TOLD = 16 };
     living *l = user;
     char place[2 * DHOWI_PLACE_BYTES];
-    if (l->told++ >= MAX_TOLD) return;
-    dhowi_log_line(&l->context->log, DHOW_LOG_WARN, "  a %s lives%s",
-                   dhowi_handle_kind_name(l->kind), dhowi_place_text(object, place, sizeof place));
+    if (!is_users(l->kind, object) || l->told++ >= MAX_TOLD) return;
+    dhowi_log_line(&l->context->log, DHOW_LOG_WARN, "  %s %s lives%s",
+                   l->kind == DHOWI_EVENT ? "an" : "a", dhowi_handle_kind_name(l->kind),
+                   dhowi_place_text(object, place, sizeof place));
 }
 
 /* DHOW_VALIDATE: a program that gives up its context while it holds objects has most likely
@@ -324,18 +336,18 @@ static void report_living(const dhow_context *context) {
     char story[512];
     dhowi_text text = DHOWI_TEXT(story);
     living l = {.context = context};
-    for (int kind = DHOWI_STREAM; kind < DHOWI_HANDLE_KINDS; kind++) {
-        int64_t live = dhowi_handle_live((dhowi_handle_kind)kind);
-        /* Streams and storages are also made by dhow itself. */
-        if (live == 0 || kind == DHOWI_STREAM || kind == DHOWI_STORAGE || kind == DHOWI_KERNEL)
-            continue;
-        dhowi_text_add(&text, "%s%lld of kind %s", text.length > 0 ? ", " : "", (long long)live,
-                       dhowi_handle_kind_name((dhowi_handle_kind)kind));
+    for (l.kind = DHOWI_STREAM; l.kind < DHOWI_HANDLE_KINDS; l.kind++) {
+        if (l.kind == DHOWI_STORAGE || l.kind == DHOWI_KERNEL) continue; /* dhow makes them, too */
+        l.count = 0;
+        dhowi_handle_each(l.kind, count_object, &l);
+        if (l.count > 0)
+            dhowi_text_add(&text, "%s%u of kind %s", text.length > 0 ? ", " : "", l.count,
+                           dhowi_handle_kind_name(l.kind));
     }
     if (text.length == 0) return;
     dhowi_log_line(&context->log, DHOW_LOG_WARN,
                    "a context was released while these objects of the process live: %s", story);
-    for (l.kind = DHOWI_EVENT; l.kind < DHOWI_HANDLE_KINDS; l.kind++) {
+    for (l.kind = DHOWI_STREAM; l.kind < DHOWI_HANDLE_KINDS; l.kind++) {
         if (l.kind != DHOWI_STORAGE && l.kind != DHOWI_KERNEL)
             dhowi_handle_each(l.kind, report_object, &l);
     }

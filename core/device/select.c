@@ -11,7 +11,8 @@
 #include "device/device.h"
 
 static const char k_grammar[] =
-    "write backend[:index] as in \"cuda:1\", a list as in \"cuda,opencl,cpu\", or \"auto\"";
+    "write backend[:index] in lower case as in \"cuda:1\", a list as in \"cuda,opencl,cpu\", or "
+    "\"auto\"";
 
 static dhow_device *find_device(dhow_context *context, const char *backend, size_t length,
                                 int64_t index) {

@@ -226,9 +226,12 @@ void dhowi_plugin_probe_isolated(dhowi_plugin *plugin, const char *probe_program
     (void)snprintf(threads, sizeof threads, "%u", host->cpu_threads);
     pid_t pid = answer != NULL ? spawn(probe_program, plugin->path, threads, &fd) : -1;
     if (pid < 0) {
+        char text[600];
         dhowi_free(answer);
-        host->log(host->user, DHOW_LOG_WARN,
-                  "dhow-probe cannot be started; plugins are probed inside this process");
+        (void)snprintf(text, sizeof text,
+                       "%.400s cannot be started, install it; %.100s is probed inside this process",
+                       probe_program, plugin->backend);
+        host->log(host->user, DHOW_LOG_WARN, text);
         dhowi_plugin_load(plugin);
         if (plugin->state == DHOW_PLUGIN_READY) dhowi_plugin_probe(plugin, host);
         return;

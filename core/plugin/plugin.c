@@ -88,7 +88,12 @@ void dhowi_plugin_load(dhowi_plugin *plugin) {
         return;
     }
     if (!dhowi_plugin_take_table(table, symbol_bytes(table), &plugin->api, reason, sizeof reason)) {
-        dhowi_plugin_say(plugin, DHOW_PLUGIN_ABI_MISMATCH, k_rebuild, "%s", reason);
+        dhowi_plugin_say(
+            plugin, DHOW_PLUGIN_ABI_MISMATCH,
+            strstr(reason, "is NULL") != NULL
+                ? "give the slot a function and rebuild; docs/write-a-backend.md tells what it does"
+                : k_rebuild,
+            "%s", reason);
         (void)dlclose(library);
         return;
     }

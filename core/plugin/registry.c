@@ -109,6 +109,9 @@ static dhow_status search_folder(dhowi_registry *registry, const char *folder, b
         return DHOW_OK;
     }
     dhow_status status = DHOW_OK;
+    if (count == 0 && must_exist)
+        dhowi_log_line(registry->log, DHOW_LOG_WARN, "plugin folder %s: no libdhow_*.so in it",
+                       folder);
     for (int i = 0; i < count; i++) {
         const char *file = entries[i]->d_name;
         if (status == DHOW_OK) {
@@ -174,14 +177,25 @@ static void find_probe_program(dhowi_registry *registry, const char *own) {
 
 /* ---- loading ---- */
 
-static bool backend_is_taken(const dhowi_registry *registry, const dhowi_plugin *plugin) {
+/* The plugin that has the name already, or NULL. */
+static const dhowi_plugin *backend_taken(const dhowi_registry *registry,
+                                         const dhowi_plugin *plugin) {
     for (uint32_t i = 0; i < registry->count; i++) {
         const dhowi_plugin *p = &registry->plugins[i];
         if (p != plugin && p->taken && dhowi_plugin_serves(p) &&
             strcmp(p->backend, plugin->backend) == 0)
-            return true;
+            return p;
     }
-    return false;
+    return NULL;
+}
+
+static bool is_duplicate(const dhowi_registry *registry, dhowi_plugin *p) {
+    const dhowi_plugin *first = backend_taken(registry, p);
+    if (first == NULL) return false;
+    dhowi_plugin_say(p, DHOW_PLUGIN_DUPLICATE,
+                     "remove one of the two, or name its folder first in DHOW_PLUGIN_PATH",
+                     "an earlier plugin is the backend '%s': %s", p->backend, first->path);
+    return true;
 }
 
 static void take_in(dhowi_registry *registry, dhowi_plugin *p) {
@@ -194,21 +208,14 @@ static void take_in(dhowi_registry *registry, dhowi_plugin *p) {
                          "DHOW_BACKENDS=%s leaves it out", filter);
         return;
     }
-    if (backend_is_taken(registry, p)) {
-        dhowi_plugin_say(p, DHOW_PLUGIN_DUPLICATE, "", "an earlier plugin is the backend '%s'",
-                         p->backend);
-        return;
-    }
+    if (is_duplicate(registry, p)) return;
     if (isolate) {
         dhowi_plugin_probe_isolated(p, registry->probe_program, &registry->host);
     } else {
         dhowi_plugin_load(p);
         if (p->state == DHOW_PLUGIN_READY) dhowi_plugin_probe(p, &registry->host);
     }
-    if (p->state == DHOW_PLUGIN_READY && backend_is_taken(registry, p)) {
-        dhowi_plugin_say(p, DHOW_PLUGIN_DUPLICATE, "", "an earlier plugin is the backend '%s'",
-                         p->backend);
-    }
+    if (p->state == DHOW_PLUGIN_READY) (void)is_duplicate(registry, p);
     if (p->state == DHOW_PLUGIN_READY && !dhowi_backends_keep(filter, p->backend)) {
         dhowi_plugin_say(p, DHOW_PLUGIN_DISABLED, "change DHOW_BACKENDS to use it",
                          "DHOW_BACKENDS=%s leaves the backend '%s' out", filter, p->backend);

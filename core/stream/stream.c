@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/places.h"
 #include "base/size.h"
 #include "stream/span.h"
 
@@ -102,6 +103,12 @@ static void end_stream(dhow_stream *s, dhowi_device_streams *streams) {
     dhowi_handle_free(DHOWI_STREAM, s);
 }
 
+/* Makes it dhow's own: it holds no context, and no program has left it behind. */
+static void own(dhow_stream *stream) {
+    stream->owned = true;
+    if (dhowi_places_kept()) dhowi_place_forget(stream);
+}
+
 static void *make_streams(dhow_device *device) {
     (void)device;
     dhowi_device_streams *streams = dhowi_alloc(sizeof *streams);
@@ -138,7 +145,7 @@ dhow_status dhowi_stream_default(dhow_device *device, dhow_stream **out) {
     if (stream == NULL) {
         status = new_stream(device, streams, 0, &stream);
         if (status == DHOW_OK) {
-            stream->owned = true;
+            own(stream);
             atomic_store_explicit(&streams->standard, stream, memory_order_release);
         }
     }
@@ -153,7 +160,7 @@ dhow_status dhowi_stream_create_owned(dhow_device *device, dhow_stream **out) {
     dhowi_device_streams *streams = dhowi_device_streams_of(device);
     if (streams == NULL) return DHOW_OUT_OF_MEMORY;
     DHOWI_TRY(new_stream(device, streams, DHOW_STREAM_COPIES_ONLY, out));
-    (*out)->owned = true;
+    own(*out);
     return DHOW_OK;
 }
 

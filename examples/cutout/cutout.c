@@ -144,6 +144,7 @@ int main(int argc, char **argv) {
         (void)fprintf(stderr, "cutout: %s\n", picture_error());
         good = 0;
     }
+    if (good) printf("cutout: %s, %d x %d\n", paths[2], p.width, p.height);
     picture_free(&p);
     dhow_context_release(context);
     return good ? 0 : 1;

@@ -63,7 +63,9 @@ static int read_ppm(const char *path, picture *out) {
     int good = fgetc(f) == 'P' && fgetc(f) == '6';
     int width = good ? header_number(f) : 0, height = good ? header_number(f) : 0;
     if (!good || header_number(f) != 255) {
-        good = give_up(path, "is no binary PPM picture of 8 bits (P6)");
+        good = give_up(
+            path,
+            "is no binary PPM picture of 8 bits (P6); PNG pictures have names that end in .png");
     } else {
         good = take_size(path, width, height, out);
         size_t bytes = (size_t)out->width * (size_t)out->height * 3;

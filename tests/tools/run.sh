@@ -27,7 +27,9 @@ says 2 "one MODEL is expected, 'b' is too much" a b
 says 2 "--help tells the options" --nonsense a
 says 2 "--bench 0 is no count" --bench 0 a
 says 2 "--shape is for random inputs" "$open" --shape x=1x3x2
-says 2 "'x' is not NAME=VALUE" "$open" --random --shape x
+says 2 "--shape x: write it as --shape NAME=1x3x224x224" "$open" --random --shape x
+says 2 "--output y.npy: write it as --output NAME=FILE.npy" "$open" --random --output y.npy
+says 2 "--output y=: write it as" "$open" --random --output y=
 says 0 "2 for a command line that is none" --help
 
 # Names.
@@ -46,8 +48,8 @@ if "$run" --device cpu "$open" --random --shape x=2x3x5 2>&1 | grep -q "taken as
     failed=1
 fi
 says 1 "--shape x: f32[2, 4, 5] does not fit the model's f32[?, 3, ?]" "$open" --random --shape x=2x4x5
-says 2 "--shape x=a is not NAME=1x3x224x224" "$open" --random --shape x=a
-says 2 "--shape x=1x3x2x is not NAME=1x3x224x224" "$open" --random --shape x=1x3x2x
+says 2 "--shape x=a: write it as --shape NAME=1x3x224x224" "$open" --random --shape x=a
+says 2 "--shape x=1x3x2x: write it as" "$open" --random --shape x=1x3x2x
 says 1 "input x: cpu:0: out of memory: asked 1.1 TiB" "$open" --random --shape x=99999999999x3x1
 says 1 "of f32 has more bytes than an address holds" "$open" --random --shape x=9999999999999x3x9999999999999
 says 1 "comes from $folder/y.npy, which has a shape" "$open" --input x="$folder/y.npy" --random --shape x=1x3x1
@@ -55,6 +57,8 @@ says 0 "f32[2, 3, 5]" "$open" --input "$folder/y.npy"
 says 1 "2 inputs are given, the model has 1" "$open" --input "$folder/y.npy" --input "$folder/y.npy"
 
 # Files.
+printf '\223NUMPY\001\000v\000%-117s\n%080d' "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3, 1), }" 0 >"$folder/wide.npy"
+says 1 "input 'x': $folder/wide.npy has f64, the model wants f32" "$open" --input x="$folder/wide.npy"
 echo "A text, no model." >"$folder/text"
 says 1 "$folder/text is no ONNX file, or a damaged one" "$folder/text"
 says 1 "cannot open" "$folder/none"
@@ -64,6 +68,9 @@ says 0 "f32[?, 3, ?]" "$open" --list
 
 says 1 "--output $folder/none/y.npy: No such file" "$folder/text" --output y="$folder/none/y.npy" # before the model is opened
 DHOW_DEVICE=nope "$run" "$open" --list >"$folder/said" 2>&1 || { echo "--list wants a device"; cat "$folder/said"; failed=1; }
+
+says 0 "in use on the device" "$open" --random --report
+"$run" --device cpu "$folder/text.onnx" --list --json | grep -q load_ms || { echo "no load_ms"; failed=1; }
 
 # Measuring.
 says 0 "one more untimed, then" "$open" --random --bench 2

@@ -31,11 +31,16 @@ static dhow_context *open_checking(void) {
 Test(validate, leaks_are_told_with_the_place_where_they_were_made) {
     dhow_context *context = open_checking();
     dhow_tensor *kept;
+    dhow_stream *stream;
     OK(dhow_tensor_full(g_cpu, DHOW_F32, DHOW_SHAPE(3), 1, &kept));
+    OK(dhow_stream_create(g_cpu, &stream));
+    OK(dhow_fill(NULL, kept, 2)); /* on a stream that is no program's */
     dhow_context_release(context);
-    LOG_SAYS("1 of kind tensor");
+    LOG_SAYS("1 of kind stream, 1 of kind tensor");
     LOG_SAYS("a tensor lives (made at " WORKER);
+    LOG_SAYS("a stream lives (made at " WORKER);
     dhow_tensor_release(kept);
+    dhow_stream_release(stream);
 }
 
 Test(validate, a_program_that_releases_everything_is_quiet) {
