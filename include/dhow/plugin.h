@@ -94,7 +94,8 @@ enum { /* dhow_device_desc.flags */
        DHOW_DEVICE_HOST_INLINE = 1u << 0,
        /* map() gives the host a view of device memory without copying it. */
        DHOW_DEVICE_HOST_VISIBLE = 1u << 1,
-       /* copy() takes host memory that is not pinned, at full speed and without blocking. */
+       /* copy() takes host memory that is not pinned, at full speed and without blocking, and reads
+          it when the copy runs. */
        DHOW_DEVICE_PAGEABLE_ASYNC = 1u << 2
 };
 
@@ -277,7 +278,10 @@ typedef struct dhow_plugin {
     int32_t (*event_query)(void *event, dhow_error *err); /* OK or NOT_READY */
 
     /* Copies within the device or between it and the host. Host memory stays valid until the copy
-     * has run. Memory that is not pinned may make the call block. An extent of 0 copies nothing. */
+     * has run. Memory that is not pinned may make the call block, and a source in it may be read
+     * during the call, whatever the stream waits for: without DHOW_DEVICE_PAGEABLE_ASYNC such a
+     * source is there when it is handed in. All other sources are read when the copy runs. An
+     * extent of 0 copies nothing. */
     int32_t (*copy)(void *stream, const dhow_copy_rect *rect, dhow_error *err);
     /* Repeats the first pattern_bytes (1, 2, 4 or 8) of `pattern` over bytes of memory. */
     int32_t (*fill)(void *stream, uint64_t handle, uint64_t offset, uint64_t bytes,

@@ -111,6 +111,34 @@ static conform_result queries_streams(conform_env *env) {
     return CONFORM_PASS;
 }
 
+/* A copy reads its source when it runs: from pinned memory, and from any where the device says so.
+ */
+static conform_result reads_sources_late(conform_env *env) {
+    scene s;
+    TRY(set_scene(env, &s));
+    const bool any = (env->slots->desc.flags & DHOW_DEVICE_PAGEABLE_ASYNC) != 0;
+    unsigned char *plain = conform_memory(env, BYTES);
+    if (!s.gated) return conform_unsupported(env, "a stream of the device cannot be held back");
+    if (s.pinned == 0 && !any) return conform_unsupported(env, "no memory can be pinned");
+    for (int pinned = any ? 0 : 1; pinned <= (int)s.pinned; pinned++) {
+        unsigned char *from = pinned != 0 ? s.out : plain;
+        uint64_t to = pinned != 0 ? s.x : s.y;
+        const dhow_copy_rect rect = slot_flat(slot_host_end(from, (uint32_t)pinned, 0, 0),
+                                              slot_device_end(to, 0, 0, 0), BYTES);
+        memset(from, 3, BYTES);
+        SLOT(API->copy(s.a, &rect, ERR));
+        memset(from, 4, BYTES);
+    }
+    TRY(let_go(env, &s));
+    TRY(slot_sync(env, s.a));
+    for (int pinned = any ? 0 : 1; pinned <= (int)s.pinned; pinned++) {
+        TRY(to_host(env, &s, s.a, pinned != 0 ? s.x : s.y));
+        TRY(slot_sync(env, s.a));
+        TRY(expect_out(env, &s, 4, pinned != 0 ? "from pinned memory" : "from memory"));
+    }
+    return CONFORM_PASS;
+}
+
 /* ---- events ---- */
 
 static conform_result new_events_are_reached(conform_env *env) {
@@ -293,6 +321,7 @@ const conform_case conform_order_cases[] = {
     CASE("order/stream", runs_in_order, "stream"),
     CASE("order/sync", sync_waits, "stream"),
     CASE("order/stream_query", queries_streams, "stream"),
+    CASE("order/late_source", reads_sources_late, "stream"),
     CASE("order/new_event", new_events_are_reached, "event"),
     CASE("order/event_query", queries_events, "event"),
     CASE("order/reached", reached_means_done, "event"),

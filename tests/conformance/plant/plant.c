@@ -21,6 +21,7 @@ extern const dhow_plugin sim_unplanted;
 #define PLANTS(X)                                                    \
     X(none, "nothing is wrong")                                      \
     X(record_ignored, "event_record does nothing")                   \
+    X(source_early, "pinned sources are read during the call")       \
     X(wait_ignored, "stream_wait does nothing")                      \
     X(last_row_dropped, "a copy of rows leaves out the last")        \
     X(pitch_ignored, "rows are taken to be dense on the device")     \
@@ -213,11 +214,23 @@ static int32_t copy_staged(void *stream, const dhow_copy_rect *rect, dhow_error 
     return sim_copy(stream, &staged, err);
 }
 
+/* Into memory that is not pinned, which sim reads during the call. */
+static void read_early(dhow_copy_end *src, uint64_t bytes) {
+    static unsigned char memory[4 << 20];
+    if (src->space != DHOW_SPACE_HOST || bytes > sizeof memory) return;
+    memcpy(memory, (const unsigned char *)(uintptr_t)src->handle + src->offset, bytes);
+    src->handle = (uint64_t)(uintptr_t)memory;
+    src->offset = 0;
+    src->pinned = 0;
+}
+
 static int32_t copy(void *stream, const dhow_copy_rect *given, dhow_error *err) {
     dhow_copy_rect rect = *given;
     int32_t status = hand_over(stream, err);
     if (status != DHOW_OK) return status;
     dhow_copy_end *there = rect.dst.space == DHOW_SPACE_DEVICE ? &rect.dst : &rect.src;
+    if (planted == PLANT_source_early && rect.extent[1] * rect.extent[2] == 1)
+        read_early(&rect.src, rect.extent[0]);
     if (planted == PLANT_staging_shared) return copy_staged(stream, given, err);
     if (planted == PLANT_last_row_dropped && rect.extent[1] > 1) rect.extent[1]--;
     if (planted == PLANT_pitch_ignored) there->pitch[0] = rect.extent[0];
