@@ -15,47 +15,7 @@
 
 #include "fake.h"
 #include "fakecuda.h"
-
-/* ---- a host ---- */
-
-static void host_log(void *user, int32_t level, const char *message) {
-    (void)user, (void)level;
-    (void)fprintf(stderr, "%s\n", message);
-}
-
-static void *host_alloc(void *user, uint64_t bytes, uint64_t align) {
-    (void)user;
-    return aligned_alloc((size_t)align, (size_t)((bytes + align - 1) / align * align));
-}
-
-static void host_free(void *user, void *memory) {
-    (void)user;
-    free(memory);
-}
-
-static const char *host_env(void *user, const char *name) {
-    (void)user;
-    return getenv(name);
-}
-
-static int32_t no_load(void *user, const char *key, void **out_blob, uint64_t *out_bytes) {
-    (void)user, (void)key, (void)out_blob, (void)out_bytes;
-    return DHOW_NOT_FOUND;
-}
-
-static int32_t no_store(void *user, const char *key, const void *blob, uint64_t bytes) {
-    (void)user, (void)key, (void)blob, (void)bytes;
-    return DHOW_OK;
-}
-
-static const dhow_host host = {.struct_size = sizeof(dhow_host),
-                               .log = host_log,
-                               .alloc = host_alloc,
-                               .free = host_free,
-                               .env = host_env,
-                               .cache_load = no_load,
-                               .cache_store = no_store,
-                               .cpu_threads = 1};
+#include "tests/plugin_host.h"
 
 /* ---- a device with a stream ---- */
 
@@ -80,7 +40,7 @@ static void load(const char *settings, const char *faults) {
 static void begin(const char *settings, const char *faults) {
     uint32_t count = 0;
     load(settings, faults);
-    OK(cuda->open(&host, &backend, &err));
+    OK(cuda->open(&plugin_host, &backend, &err));
     OK(cuda->device_count(backend, &count, &err));
     for (uint32_t i = 0; i < 2 && i < count; i++)
         OK(cuda->device_open(backend, i, &device[i], &err));
@@ -133,7 +93,7 @@ typedef struct state_row {
 static void check_state(const state_row *row) {
     dhow_probe answer = {.struct_size = sizeof answer};
     load(row->settings, NULL);
-    OK(cuda->probe(&host, &answer, &err));
+    OK(cuda->probe(&plugin_host, &answer, &err));
     cr_assert_eq(answer.state, (int32_t)row->state, "%s: state %d", row->settings, answer.state);
     cr_assert_eq(strncmp(answer.reason, row->reason, strlen(row->reason)), 0, "%s: '%s'",
                  row->settings, answer.reason);
@@ -176,7 +136,7 @@ Test(cuda_probe, a_variable_that_hides_all_devices_is_named) {
 Test(cuda_plugin, a_driver_without_a_function_is_too_old_to_open_a_device) {
     void *opened = NULL;
     load(NULL, "cudaGetDriverEntryPointByVersion@1=999");
-    OK(cuda->open(&host, &backend, &err));
+    OK(cuda->open(&plugin_host, &backend, &err));
     cr_assert_eq(cuda->device_open(backend, 0, &opened, &err), DHOW_UNAVAILABLE);
     cr_assert_null(opened);
     cr_assert_not_null(strstr(err.message, "has no cuDeviceGet"), "%s", err.message);
@@ -202,7 +162,7 @@ Test(cuda_plugin, a_description_survives_whatever_the_driver_refuses) {
             char faults[96];
             (void)snprintf(faults, sizeof faults, "%s@1+=%d", functions[f], codes[c]);
             load("devices=2", faults);
-            OK(cuda->open(&host, &backend, &err));
+            OK(cuda->open(&plugin_host, &backend, &err));
             const int32_t status = cuda->device_describe(backend, 1, &desc, &err);
             const bool needed = strcmp(functions[f], "cudaGetDeviceProperties") == 0;
             cr_assert_eq(status != DHOW_OK, needed, "%s: %d: %s", faults, status, err.message);
@@ -216,7 +176,7 @@ Test(cuda_plugin, a_description_survives_whatever_the_driver_refuses) {
 Test(cuda_plugin, devices_are_described_without_a_context) {
     dhow_device_desc desc = {.struct_size = sizeof desc};
     load("devices=2,memory=64M,cc=86,ecc=0,peer=0", NULL);
-    OK(cuda->open(&host, &backend, &err));
+    OK(cuda->open(&plugin_host, &backend, &err));
     OK(cuda->device_describe(backend, 1, &desc, &err));
     cr_assert_str_eq(desc.name, "Fake GPU 1");
     cr_assert_str_eq(desc.driver, "CUDA 13.0, runtime 13.0, compute 8.6, no ECC, 3 copy engines");
@@ -227,7 +187,7 @@ Test(cuda_plugin, devices_are_described_without_a_context) {
     cuda->close(backend);
     cr_assert_eq(fakecuda_contexts_made(), 0);
     load("devices=2,nonvml=1", NULL);
-    OK(cuda->open(&host, &backend, &err));
+    OK(cuda->open(&plugin_host, &backend, &err));
     memset(&desc, 0, sizeof desc);
     OK(cuda->device_describe(backend, 0, &desc, &err));
     cr_assert_eq(desc.free_bytes, 0, "unknown");

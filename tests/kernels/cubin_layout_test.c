@@ -13,38 +13,9 @@
 
 #include "cuda_plugin.h"
 #include "kernel/builtin.h"
+#include "tests/plugin_host.h"
 
 enum { SKIPPED = 77, MAX_PARAMS = 64, PARAM_INFO = 0x17, PARAM_INFO_BYTES = 12 };
-
-/* ---- a host for the plugin ---- */
-
-static void *host_alloc(void *user, uint64_t bytes, uint64_t align) {
-    (void)user;
-    return aligned_alloc((size_t)align,
-                         ((size_t)bytes + (size_t)align) / (size_t)align * (size_t)align);
-}
-static void host_free(void *user, void *memory) {
-    (void)user;
-    free(memory);
-}
-static const char *host_env(void *user, const char *name) {
-    (void)user;
-    return getenv(name);
-}
-static int32_t cache_load(void *user, const char *key, void **out, uint64_t *bytes) {
-    (void)user;
-    (void)key;
-    *out = NULL;
-    *bytes = 0;
-    return DHOW_NOT_FOUND;
-}
-static int32_t cache_store(void *user, const char *key, const void *blob, uint64_t bytes) {
-    (void)user;
-    (void)key;
-    (void)blob;
-    (void)bytes;
-    return DHOW_OK;
-}
 
 /* ---- what a cubin says ---- */
 
@@ -154,18 +125,11 @@ static int compile(dhowi_cuda_device *device, const dhow_module_desc *desc, void
 
 int main(void) {
     static char log[16384];
-    const dhow_host host = {.struct_size = sizeof host,
-                            .alloc = host_alloc,
-                            .free = host_free,
-                            .env = host_env,
-                            .cache_load = cache_load,
-                            .cache_store = cache_store,
-                            .cpu_threads = 1};
-    dhowi_cuda_device device = {.host = &host, .arch = 90, .name = "sm_90"};
+    dhowi_cuda_device device = {.host = &plugin_host, .arch = 90, .name = "sm_90"};
     char where[600];
     int failed = 0;
     size_t units = 0, kernels = 0;
-    if (!dhowi_cuda_library_locate(&host, DHOWI_CUDA_NVRTC, where, sizeof where)) {
+    if (!dhowi_cuda_library_locate(&plugin_host, DHOWI_CUDA_NVRTC, where, sizeof where)) {
         printf("skipped: %s\n", where);
         return SKIPPED;
     }

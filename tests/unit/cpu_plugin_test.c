@@ -10,11 +10,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "dhow/plugin.h"
+#include "tests/plugin_host.h"
 
-/* ---- a host
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- a host ---- */
 
 static struct {
     char key[64];
@@ -23,21 +21,6 @@ static struct {
     int loads, stores, foreign;
 } cache;
 static const char *fake_cc, *fake_path;
-
-static void host_log(void *user, int32_t level, const char *message) {
-    (void)user, (void)level;
-    fprintf(stderr, "%s\n", message);
-}
-
-static void *host_alloc(void *user, uint64_t bytes, uint64_t align) {
-    (void)user;
-    return aligned_alloc((size_t)align, (size_t)((bytes + align - 1) / align * align));
-}
-
-static void host_free(void *user, void *memory) {
-    (void)user;
-    free(memory);
-}
 
 static const char *host_env(void *user, const char *name) {
     (void)user;
@@ -52,7 +35,7 @@ static int32_t host_cache_load(void *user, const char *key, void **out_blob, uin
     *out_bytes = 0;
     if (!cache.blob || strcmp(cache.key, key) != 0) return DHOW_NOT_FOUND;
     *out_bytes = cache.bytes;
-    *out_blob = host_alloc(NULL, cache.bytes, 64);
+    *out_blob = plugin_host_alloc(NULL, cache.bytes, 64);
     memcpy(*out_blob, cache.blob, *out_bytes);
     if (cache.foreign) memset(*out_blob, 'x', 64);
     cache.loads++;
@@ -62,7 +45,7 @@ static int32_t host_cache_load(void *user, const char *key, void **out_blob, uin
 static int32_t host_cache_store(void *user, const char *key, const void *blob, uint64_t bytes) {
     (void)user;
     free(cache.blob);
-    cache.blob = host_alloc(NULL, bytes, 64);
+    cache.blob = plugin_host_alloc(NULL, bytes, 64);
     memcpy(cache.blob, blob, bytes);
     (void)snprintf(cache.key, sizeof cache.key, "%s", key);
     cache.bytes = bytes;
@@ -71,9 +54,9 @@ static int32_t host_cache_store(void *user, const char *key, const void *blob, u
 }
 
 static dhow_host host = {.struct_size = (uint32_t)sizeof(dhow_host),
-                         .log = host_log,
-                         .alloc = host_alloc,
-                         .free = host_free,
+                         .log = plugin_host_log,
+                         .alloc = plugin_host_alloc,
+                         .free = plugin_host_free,
                          .env = host_env,
                          .cache_load = host_cache_load,
                          .cache_store = host_cache_store,

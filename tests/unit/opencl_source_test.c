@@ -8,19 +8,8 @@
 
 #include "dhow/plugin.h"
 #include "source.h"
+#include "tests/plugin_host.h"
 
-static void *host_alloc(void *user, uint64_t bytes, uint64_t align) {
-    (void)user;
-    return aligned_alloc((size_t)align, (size_t)((bytes + align - 1) / align * align));
-}
-
-static void host_free(void *user, void *memory) {
-    (void)user;
-    free(memory);
-}
-
-static const dhow_host host = {
-    .struct_size = sizeof(dhow_host), .alloc = host_alloc, .free = host_free, .cpu_threads = 1};
 static dhow_error err = {.struct_size = sizeof(dhow_error)};
 
 #define OK(call) cr_assert_eq((call), DHOW_OK, "%s: %s", #call, err.message)
@@ -35,7 +24,7 @@ static char *with_heads(const char *text) {
                              .text_bytes = strlen(text),
                              .header = "HEADER",
                              .options = ""};
-    dhowi_cl_text out = {.host = &host};
+    dhowi_cl_text out = {.host = &plugin_host};
     OK(dhowi_cl_source_portable(&out, &desc, &err));
     cr_assert(strstr(out.data, "\n#line 1 \"k.h\"\nHEADER\n") == out.data, "%s", out.data);
     static const char mark[] = "\n#line 1 \"t.k\"\n";
@@ -108,7 +97,7 @@ Test(opencl_source, heads_declare_typed_pointers_from_signatures) {
                              .options = "",
                              .kernels = &kernel,
                              .kernel_count = 1};
-    dhowi_cl_text out = {.host = &host};
+    dhowi_cl_text out = {.host = &plugin_host};
     OK(dhowi_cl_source_portable(&out, &desc, &err));
     cr_assert(strstr(out.data,
                      "\n#define K_HEAD_k_f16"

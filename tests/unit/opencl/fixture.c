@@ -7,36 +7,18 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
+#include "tests/plugin_host.h"
+
 /* ---- a host ---- */
 
 opencl_cache cache;
-
-static void host_log(void *user, int32_t level, const char *message) {
-    (void)user;
-    if (level <= DHOW_LOG_WARN) fprintf(stderr, "%s\n", message);
-}
-
-static void *host_alloc(void *user, uint64_t bytes, uint64_t align) {
-    (void)user;
-    return aligned_alloc((size_t)align, (size_t)((bytes + align - 1) / align * align));
-}
-
-static void host_free(void *user, void *memory) {
-    (void)user;
-    free(memory);
-}
-
-static const char *host_env(void *user, const char *name) {
-    (void)user;
-    return getenv(name);
-}
 
 static int32_t host_cache_load(void *user, const char *key, void **out_blob, uint64_t *out_bytes) {
     (void)user;
     *out_blob = NULL;
     *out_bytes = 0;
     if (cache.blob == NULL || strcmp(cache.key, key) != 0) return DHOW_NOT_FOUND;
-    *out_blob = host_alloc(NULL, cache.bytes, 16);
+    *out_blob = plugin_host_alloc(NULL, cache.bytes, 16);
     memcpy(*out_blob, cache.blob, (size_t)cache.bytes);
     *out_bytes = cache.bytes;
     cache.loads++;
@@ -47,7 +29,7 @@ static int32_t host_cache_store(void *user, const char *key, const void *blob, u
     (void)user;
     free(cache.blob);
     snprintf(cache.key, sizeof cache.key, "%s", key);
-    cache.blob = host_alloc(NULL, bytes, 16);
+    cache.blob = plugin_host_alloc(NULL, bytes, 16);
     memcpy(cache.blob, blob, (size_t)bytes);
     cache.bytes = bytes;
     cache.stores++;
@@ -56,10 +38,10 @@ static int32_t host_cache_store(void *user, const char *key, const void *blob, u
 
 const dhow_host host = {
     .struct_size = sizeof(dhow_host),
-    .log = host_log,
-    .alloc = host_alloc,
-    .free = host_free,
-    .env = host_env,
+    .log = plugin_host_log,
+    .alloc = plugin_host_alloc,
+    .free = plugin_host_free,
+    .env = plugin_host_env,
     .cache_load = host_cache_load,
     .cache_store = host_cache_store,
     .cpu_threads = 2,
