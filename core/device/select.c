@@ -32,8 +32,8 @@ static void list_devices(const dhow_context *context, dhowi_text *text) {
     }
 }
 
-/* Says why a word selects nothing. */
-static void explain(const dhow_context *context, const char *word, size_t length,
+/* Says why a word selects nothing; false for a backend that no plugin has, perhaps misspelt. */
+static bool explain(const dhow_context *context, const char *word, size_t length,
                     const char *backend, size_t backend_length, dhowi_text *text) {
     const dhowi_plugin *p = dhowi_registry_find(&context->registry, backend, backend_length);
     dhowi_text_add(text, "%s%.*s: ", text->length > 0 ? "; " : "", (int)length, word);
@@ -50,6 +50,7 @@ static void explain(const dhow_context *context, const char *word, size_t length
         dhowi_text_add(text, "%s: %s%s%s", names[p->state], p->reason,
                        p->hint[0] != '\0' ? "; " : "", p->hint);
     }
+    return p != NULL;
 }
 
 /* Cuda, then OpenCL GPUs, the CPU, other devices that are no simulation. */
@@ -112,11 +113,11 @@ dhow_status dhowi_device_check_spec(const char *spec) {
 }
 
 /* Where there was a choice the log says what was taken, once, and why nothing before it was. */
-static void tell(dhow_context *context, const char *spec, const dhow_device *chosen,
-                 const char *why) {
+static void tell(dhow_context *context, dhow_log_level level, const char *spec,
+                 const dhow_device *chosen, const char *why) {
     bool choice = strchr(spec, ',') != NULL || strcmp(spec, "auto") == 0;
     if (!choice || atomic_exchange(&context->told, chosen) == chosen) return;
-    dhowi_log_line(&context->log, DHOW_LOG_INFO, "'%.64s' is %s, %s%s%s", spec, chosen->name,
+    dhowi_log_line(&context->log, level, "'%.64s' is %s, %s%s%s", spec, chosen->name,
                    chosen->desc.name, why[0] != '\0' ? "; " : "", why);
 }
 
@@ -131,6 +132,7 @@ dhow_status dhowi_device_select(dhow_context *context, const char *spec, dhow_de
     char why[640], devices[256];
     dhowi_text text = DHOWI_TEXT(why), list = DHOWI_TEXT(devices);
     why[0] = devices[0] = '\0';
+    dhow_log_level level = DHOW_LOG_INFO;
     for (const char *rest = spec; rest != NULL;) {
         word w;
         DHOWI_TRY(read_word(&rest, &w));
@@ -141,11 +143,12 @@ dhow_status dhowi_device_select(dhow_context *context, const char *spec, dhow_de
                               : w.is_auto ? select_auto(context)
                                           : find_device(context, w.text, w.backend_length, w.index);
         if (chosen != NULL) {
-            tell(context, spec, chosen, why);
+            tell(context, level, spec, chosen, why);
             *out = chosen;
             return DHOW_OK;
         }
-        if (!w.is_auto) explain(context, w.text, w.length, w.text, w.backend_length, &text);
+        if (!w.is_auto && !explain(context, w.text, w.length, w.text, w.backend_length, &text))
+            level = DHOW_LOG_WARN;
     }
     if (context->cpu->fork_generation != dhowi_fork_generation())
         return dhowi_device_usable(context->cpu); /* a child does not start what was not started */

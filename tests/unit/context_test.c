@@ -230,6 +230,24 @@ Test(context, a_choice_among_devices_is_told_once_and_why_it_was_not_another) {
     dhow_context_release(context);
 }
 
+Test(context, a_list_with_a_backend_that_nobody_has_is_warned_of) {
+    static log_text log;
+    const dhow_context_options options = {
+        .plugin_path = DHOW_TEST_SIM_DIR, .backends = "cpu,sim", .log = keep_log, .log_user = &log};
+    dhow_context *context;
+    dhow_device *device;
+    clean_environment();
+    OK(dhow_context_create(&options, &context));
+    log.warnings = 0;
+    OK(dhow_device_get(context, "sim:7,cpu", &device));
+    cr_assert_eq(log.warnings, 0, "%s", log.text);
+    OK(dhow_device_get(context, "smi,sim:1", &device));
+    SAYS(log.text, "'smi,sim:1' is sim:1, ");
+    SAYS(log.text, "; smi: unknown backend, no plugin libdhow_smi.so was found");
+    cr_assert_eq(log.warnings, 1, "%s", log.text);
+    dhow_context_release(context);
+}
+
 Test(context, a_program_that_asks_for_the_cpu_starts_no_other_backend) {
     static log_text log;
     const dhow_context_options options = {
