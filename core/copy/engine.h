@@ -24,6 +24,10 @@ dhow_status dhowi_copy_local(dhow_stream *stream, dhow_tensor *src, dhow_tensor 
 
 /* Fills one end of a rect for a tensor: a device end, or host memory where the device is a host. */
 void dhowi_copy_end_of(const dhow_tensor *t, const dhow_device *executor, dhow_copy_end *end);
+/* What is pending on both ends of a copy besides the work of `self`. */
+enum { DHOWI_COPY_PENDING = 2 * DHOWI_MAX_PENDING };
+uint32_t dhowi_copy_pending(const dhowi_use uses[2], const dhowi_timeline *self,
+                            dhowi_mark pending[DHOWI_COPY_PENDING]);
 /* Submits a rect to a stream. */
 dhow_status dhowi_copy_submit(dhow_stream *stream, const dhow_copy_rect *rect,
                               const dhowi_use uses[2], bool ordered);

@@ -36,19 +36,37 @@ static dhow_status await_source(const dhow_stream *stream, const dhow_copy_rect 
                : dhowi_hazard_wait(&src->hazard, DHOW_ACCESS_READ);
 }
 
+uint32_t dhowi_copy_pending(const dhowi_use uses[2], const dhowi_timeline *self,
+                            dhowi_mark pending[DHOWI_COPY_PENDING]) {
+    uint32_t n = dhowi_hazard_pending(&uses[0].storage->hazard, uses[0].access, self, pending);
+    return n + dhowi_hazard_pending(&uses[1].storage->hazard, uses[1].access, self, pending + n);
+}
+
+/* A copy that has waited for nobody is noted together with all it has not waited for: the stream
+ * waits for them behind it, and who comes later waits for the stream. */
+static dhow_status note_unordered(dhow_stream *stream, const dhowi_use uses[2]) {
+    dhowi_mark pending[DHOWI_COPY_PENDING];
+    uint32_t n = dhowi_copy_pending(uses, &stream->timeline, pending);
+    for (uint32_t i = 0; i < n; i++) DHOWI_TRY(dhowi_stream_wait_mark(stream, pending[i]));
+    DHOWI_TRY(dhowi_stream_begin(stream, NULL, 0));
+    return dhowi_stream_end(stream, uses, 2, DHOW_OK);
+}
+
 dhow_status dhowi_copy_submit(dhow_stream *stream, const dhow_copy_rect *rect,
                               const dhowi_use uses[2], bool ordered) {
     dhow_error err;
     dhow_device *device = stream->device;
     if (dhowi_recording != NULL) return dhowi_record_copy(dhowi_recording, rect);
-    if (ordered) DHOWI_TRY(await_source(stream, rect, uses[0].storage));
+    DHOWI_TRY(await_source(stream, rect, uses[0].storage));
+    if (stream->recording != NULL) ordered = true; /* a graph knows the order by itself */
     DHOWI_TRY(dhowi_stream_begin(stream, uses, ordered ? 2 : 0));
     dhowi_error_init(&err);
     dhowi_span_begin(stream, DHOWI_TRACE_COPY, "copy",
                      rect->extent[0] * rect->extent[1] * rect->extent[2], path_of(rect));
     int32_t code = device->api->copy(stream->native, rect, &err);
-    (void)dhowi_stream_end(stream, uses, 2, (dhow_status)code);
-    return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(device, &err, code, "copy");
+    (void)dhowi_stream_end(stream, uses, ordered ? 2 : 0, (dhow_status)code);
+    if (code != DHOW_OK) return dhowi_device_failed(device, &err, code, "copy");
+    return ordered ? DHOW_OK : note_unordered(stream, uses);
 }
 
 static void uses_of(const dhow_tensor *src, const dhow_tensor *dst, dhowi_use uses[2]) {

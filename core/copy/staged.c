@@ -13,7 +13,7 @@
 #include "stream/span.h"
 
 enum {
-    MAX_FENCES = 2 * DHOWI_MAX_PENDING + DHOWI_MAX_ATTACHED + 1,
+    MAX_FENCES = 3 * DHOWI_MAX_PENDING + DHOWI_MAX_ATTACHED + 1,
     LAG = 2 /* chunks read ahead of the one written */
 };
 
@@ -21,15 +21,16 @@ typedef struct copy_job {
     dhowi_job job;
     dhow_stream *stream; /* the user's, retained */
     dhow_tensor *src, *dst;
-    dhowi_fence fences[MAX_FENCES]; /* what must be done before */
+    dhowi_fence fences[MAX_FENCES]; /* what must be over before */
     uint32_t fence_count;
+    uint32_t needed; /* of these: the first ones, without which there is nothing to copy */
 } copy_job;
 
 /* One end of a move: host memory, or a device. */
 typedef struct place {
     dhow_tensor *tensor;
     char *host; /* NULL: on a device */
-    bool mapped, pinned;
+    bool mapped;
     dhowi_staging *staging;
 } place;
 
@@ -40,7 +41,6 @@ static dhow_status open_place(dhow_tensor *t, uint32_t access, place *p) {
     *p = (place){.tensor = t};
     if (t->storage->host != NULL) {
         p->host = (char *)t->storage->host + dhowi_tensor_offset_bytes(t);
-        p->pinned = t->storage->pinned_by != NULL;
         return DHOW_OK;
     }
     DHOWI_TRY(dhowi_device_usable(device));
@@ -222,19 +222,24 @@ static dhow_status direct(place *device, bool to_device, char *host, bool pinned
     return sync_place(device, to_device);
 }
 
-static bool takes_pageable(const place *p) {
-    return (p->staging->device->desc.flags & DHOW_DEVICE_PAGEABLE_ASYNC) != 0;
+static bool is_pinned(const place *host, const place *device) {
+    const dhow_device *by = host->tensor->storage->pinned_by;
+    return by != NULL && by->plugin == device->staging->device->plugin;
+}
+
+/* Whether a device copies to and from this host memory without a detour. */
+static bool reaches(const place *device, const place *host) {
+    return (device->staging->device->desc.flags & DHOW_DEVICE_PAGEABLE_ASYNC) != 0 ||
+           is_pinned(host, device);
 }
 
 static dhow_status between(place *src, place *dst, uint64_t bytes) {
     if (src->host != NULL && dst->host != NULL)
         return copy_on_host(dhowi_tensor_device(src->tensor)->context, dst->host, src->host, bytes);
-    if (src->host != NULL && (takes_pageable(dst) || src->pinned)) {
-        return direct(dst, true, src->host, src->pinned, bytes);
-    }
-    if (dst->host != NULL && (takes_pageable(src) || dst->pinned)) {
-        return direct(src, false, dst->host, dst->pinned, bytes);
-    }
+    if (src->host != NULL && reaches(dst, src))
+        return direct(dst, true, src->host, is_pinned(src, dst), bytes);
+    if (dst->host != NULL && reaches(src, dst))
+        return direct(src, false, dst->host, is_pinned(dst, src), bytes);
     return through_ring(src, dst, bytes);
 }
 
@@ -260,7 +265,10 @@ static dhow_status staging_of(const dhow_tensor *t, dhowi_staging **out) {
 /* One copy at a time has a device's ring, streams and maps. */
 static dhow_status run_move(copy_job *c) {
     dhowi_staging *ends[2];
-    for (uint32_t i = 0; i < c->fence_count; i++) DHOWI_TRY(dhowi_fence_wait(&c->fences[i]));
+    for (uint32_t i = 0; i < c->fence_count; i++) {
+        dhow_status status = dhowi_fence_wait(&c->fences[i]);
+        if (i < c->needed) DHOWI_TRY(status);
+    }
     DHOWI_TRY(staging_of(c->src, &ends[0]));
     DHOWI_TRY(staging_of(c->dst, &ends[1]));
     if (ends[0] == ends[1]) ends[1] = NULL;
@@ -326,7 +334,8 @@ static dhow_status add_pending(copy_job *c, const dhow_tensor *t, uint32_t acces
 }
 
 /* Copies in the same lane come one after the other anyway; of those that src waits for only their
- * success is asked. */
+ * success is asked. What else used dst must be over, however it went, but for a writer of other
+ * elements of dst: whoever reads dst hears of its failure by this copy. */
 static dhow_status add_fences(copy_job *c, const dhowi_timeline *lane, bool ordered) {
     dhowi_mark attached[DHOWI_MAX_ATTACHED];
     uint32_t n = dhowi_stream_attached(c->stream, attached);
@@ -334,10 +343,87 @@ static dhow_status add_fences(copy_job *c, const dhowi_timeline *lane, bool orde
         if (attached[i].timeline != lane) DHOWI_TRY(add_fence(c, attached[i]));
     }
     DHOWI_TRY(add_fence(c, dhowi_stream_tail(c->stream)));
+    c->needed = c->fence_count;
     if (!ordered) return DHOW_OK;
     DHOWI_TRY(add_pending(c, c->src, DHOW_ACCESS_READ, NULL));
     DHOWI_TRY(dhowi_storage_readable(c->src->storage));
+    if (dhowi_tensor_bytes(c->dst) < c->dst->storage->bytes)
+        DHOWI_TRY(add_pending(c, c->dst, DHOW_ACCESS_READ, lane));
+    c->needed = c->fence_count;
     return add_pending(c, c->dst, DHOW_ACCESS_WRITE, lane);
+}
+
+/* ---- copies that wait for nobody ---- */
+
+typedef struct join_job {
+    dhowi_job job;
+    dhowi_fence fences[DHOWI_COPY_PENDING];
+    uint32_t fence_count;
+} join_job;
+
+static dhow_status run_join(dhowi_job *job) {
+    join_job *j = (join_job *)job;
+    for (uint32_t i = 0; i < j->fence_count; i++) (void)dhowi_fence_wait(&j->fences[i]);
+    return DHOW_OK;
+}
+
+static void end_join(dhowi_job *job) {
+    join_job *j = (join_job *)job;
+    for (uint32_t i = 0; i < j->fence_count; i++) dhowi_fence_end(&j->fences[i]);
+    dhowi_free(j);
+}
+
+/* A copy that has waited for nobody is noted together with all it has not waited for: behind it the
+ * lane waits for them, and who comes later waits for the lane. */
+static dhow_status join_others(dhowi_host_lane *lane, const dhowi_use uses[2], dhowi_mark *mark) {
+    dhowi_mark pending[DHOWI_COPY_PENDING];
+    uint32_t n = dhowi_copy_pending(uses, &lane->timeline, pending);
+    if (n == 0) return DHOW_OK;
+    join_job *j = dhowi_alloc(sizeof *j);
+    if (j == NULL) return dhowi_fail_memory("copy");
+    j->job.run = run_join;
+    j->job.end = end_join;
+    dhow_status status = DHOW_OK;
+    for (uint32_t i = 0; i < n && status == DHOW_OK; i++) {
+        status = dhowi_fence_init(&j->fences[j->fence_count], pending[i]);
+        j->fence_count += status == DHOW_OK;
+    }
+    if (status != DHOW_OK) {
+        end_join(&j->job);
+        return status;
+    }
+    *mark = dhowi_host_lane_push(lane, &j->job, NULL);
+    return DHOW_OK;
+}
+
+/* ---- handing in ---- */
+
+static dhow_status hand_in(dhowi_host_lane *lane, copy_job *c, bool ordered) {
+    dhow_stream *stream = c->stream;
+    const dhowi_use uses[2] = {{c->src->storage, DHOW_ACCESS_READ},
+                               {c->dst->storage, DHOW_ACCESS_WRITE}};
+    dhow_status status = add_fences(c, &lane->timeline, ordered);
+    if (status != DHOW_OK) {
+        for (uint32_t i = 0; i < c->fence_count; i++) dhowi_fence_end(&c->fences[i]);
+        dhowi_free(c);
+        return status;
+    }
+    dhowi_handle_retain(&stream->handle);
+    dhowi_handle_retain(&c->src->handle);
+    dhowi_handle_retain(&c->dst->handle);
+    /* The job may end, and with it the tensors, before the marks are set. */
+    for (int i = 0; i < 2; i++) dhowi_storage_retain(uses[i].storage);
+    dhowi_mark mark = dhowi_host_lane_push(lane, &c->job, &uses[1].storage->staged_write);
+    dhowi_stream_attach(stream, mark);
+    if (!ordered) status = join_others(lane, uses, &mark);
+    if (status != DHOW_OK) /* then nothing is left to be joined */
+        for (int i = 0; i < 2; i++)
+            (void)dhowi_hazard_wait(&uses[i].storage->hazard, uses[i].access);
+    for (int i = 0; i < 2; i++) {
+        dhowi_hazard_note(&uses[i].storage->hazard, uses[i].access, mark.timeline, mark.number);
+        dhowi_storage_release(uses[i].storage);
+    }
+    return status;
 }
 
 dhow_status dhowi_copy_queue(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst,
@@ -352,24 +438,11 @@ dhow_status dhowi_copy_queue(dhow_stream *stream, dhow_tensor *src, dhow_tensor 
     c->stream = stream;
     c->src = src;
     c->dst = dst;
-    dhow_status status = add_fences(c, &lane->timeline, ordered);
-    if (status != DHOW_OK) {
-        for (uint32_t i = 0; i < c->fence_count; i++) dhowi_fence_end(&c->fences[i]);
-        dhowi_free(c);
-        return status;
-    }
-    dhowi_handle_retain(&stream->handle);
-    dhowi_handle_retain(&src->handle);
-    dhowi_handle_retain(&dst->handle);
-    dhowi_storage *src_storage = src->storage, *dst_storage = dst->storage;
-    /* The job may end, and with it the tensors, before the marks are set. */
-    dhowi_storage_retain(src_storage);
-    dhowi_storage_retain(dst_storage);
-    dhowi_mark mark = dhowi_host_lane_push(lane, &c->job, &dst_storage->staged_write);
-    dhowi_hazard_note(&src_storage->hazard, DHOW_ACCESS_READ, mark.timeline, mark.number);
-    dhowi_hazard_note(&dst_storage->hazard, DHOW_ACCESS_WRITE, mark.timeline, mark.number);
-    dhowi_stream_attach(stream, mark);
-    dhowi_storage_release(src_storage);
-    dhowi_storage_release(dst_storage);
-    return DHOW_OK;
+    /* From what is pending to what is noted in one step: copies of other threads into the same
+     * tensors see each other. */
+    dhow_context *context = stream->device->context;
+    pthread_mutex_lock(&context->copying);
+    dhow_status status = hand_in(lane, c, ordered);
+    pthread_mutex_unlock(&context->copying);
+    return status;
 }

@@ -268,6 +268,7 @@ static void end_context(dhow_context *context) {
     dhowi_free(context->devices);
     dhowi_free(context->device_choice);
     pthread_mutex_destroy(&context->mutex);
+    pthread_mutex_destroy(&context->copying);
     pthread_mutex_destroy(&context->discovery);
     bool validate = context->validate;
     dhowi_handle_free(DHOWI_CONTEXT, context);
@@ -281,6 +282,7 @@ dhow_status dhow_context_create(const dhow_context_options *options, dhow_contex
     dhow_context *context = dhowi_handle_new(DHOWI_CONTEXT, sizeof *context);
     if (context == NULL) return dhowi_fail_memory("context");
     pthread_mutex_init(&context->mutex, NULL);
+    pthread_mutex_init(&context->copying, NULL);
     init_recursive(&context->discovery);
     atomic_init(&context->users, 1);
     dhow_status status = init_context(context, options != NULL ? options : &defaults);

@@ -85,6 +85,7 @@ struct dhow_context {
     pthread_mutex_t mutex;  /* attachments */
     dhowi_attachment host_queue;
     void (*drain)(void *host_queue);              /* blocks until its present jobs have ended */
+    pthread_mutex_t copying;                      /* handing in copies for the host queue */
     dhowi_host_lane host_lanes[DHOWI_HOST_LANES]; /* here because marks may outlive the queue */
 };
 

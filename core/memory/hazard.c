@@ -66,6 +66,15 @@ static bool update_reader(dhowi_hazard *h, dhowi_timeline *self, uint64_t number
     return false;
 }
 
+static void forget_reader(dhowi_hazard *h, dhowi_mark mark) {
+    for (uint32_t i = 0; i < h->reader_count; i++) {
+        if (h->readers[i].timeline != mark.timeline || h->readers[i].number != mark.number)
+            continue;
+        h->readers[i] = h->readers[--h->reader_count];
+        return;
+    }
+}
+
 static void note_reader(dhowi_hazard *h, dhowi_timeline *self, uint64_t number) {
     while (!update_reader(h, self, number)) {
         if (h->reader_count < DHOWI_MAX_READERS) {
@@ -76,9 +85,10 @@ static void note_reader(dhowi_hazard *h, dhowi_timeline *self, uint64_t number) 
          * it is synced. Others may change the hazard meanwhile. */
         dhowi_mark oldest = h->readers[0];
         unlock(h);
-        (void)oldest.timeline->wait(oldest.timeline, oldest.number);
+        dhow_status status = oldest.timeline->wait(oldest.timeline, oldest.number);
         lock(h);
         share(h);
+        if (status != DHOW_OK) forget_reader(h, oldest); /* of a lost device, say: never done */
     }
 }
 

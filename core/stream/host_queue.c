@@ -11,7 +11,7 @@
 #include "base/size.h"
 #include "base/thread.h"
 
-enum { KEPT_FAILURES = 16 };
+enum { KEPT_FAILURES = 16, KEPT_NUMBERS = 1024 };
 
 typedef struct failure {
     uint64_t number;
@@ -33,6 +33,7 @@ typedef struct worker {
     pthread_cond_t wake;
     job_list jobs;
     failure failures[KEPT_FAILURES]; /* a ring */
+    uint64_t failed[KEPT_NUMBERS];   /* the same without reasons, which last longer */
     uint32_t failure_count;
 } worker;
 
@@ -91,8 +92,8 @@ static void *work(void *argument) {
         const uint64_t number = dhowi_host_mark(q->context, job->ticket).number;
         pthread_mutex_lock(&q->mutex);
         if (status != DHOW_OK) {
-            failure *f = &w->failures[w->failure_count++ % KEPT_FAILURES];
-            f->number = number;
+            failure *f = &w->failures[w->failure_count % KEPT_FAILURES];
+            f->number = w->failed[w->failure_count++ % KEPT_NUMBERS] = number;
             dhowi_error_save(&f->error, status);
         }
         dhowi_timeline_complete(&w->lane->timeline, number);
@@ -131,6 +132,18 @@ static dhow_context *context_of(dhowi_host_lane *lane) {
                                     offsetof(dhow_context, host_lanes));
 }
 
+/* Under the mutex: how a job that is done has ended. */
+static dhow_status outcome(const worker *w, uint64_t number) {
+    for (uint32_t i = 0; i < DHOWI_MIN(w->failure_count, (uint32_t)KEPT_FAILURES); i++) {
+        if (w->failures[i].number == number) return dhowi_error_raise(&w->failures[i].error);
+    }
+    for (uint32_t i = 0; i < DHOWI_MIN(w->failure_count, (uint32_t)KEPT_NUMBERS); i++) {
+        if (w->failed[i] == number)
+            return dhowi_fail(DHOW_CANCELLED, "an earlier copy failed, too long ago to know why");
+    }
+    return DHOW_OK;
+}
+
 static dhow_status wait_number(dhowi_timeline *timeline, uint64_t number) {
     if (atomic_load_explicit(&timeline->completed, memory_order_acquire) == UINT64_MAX)
         return DHOW_OK;
@@ -139,13 +152,9 @@ static dhow_status wait_number(dhowi_timeline *timeline, uint64_t number) {
     dhowi_host_queue *q =
         atomic_load_explicit(&context_of(lane)->host_queue.data, memory_order_acquire);
     const worker *w = &q->workers[lane->index];
-    dhow_status status = DHOW_OK;
     pthread_mutex_lock(&q->mutex);
     while (atomic_load(&timeline->completed) < number) pthread_cond_wait(&q->done, &q->mutex);
-    uint32_t kept = DHOWI_MIN(w->failure_count, (uint32_t)KEPT_FAILURES);
-    for (uint32_t i = 0; i < kept; i++) {
-        if (w->failures[i].number == number) status = dhowi_error_raise(&w->failures[i].error);
-    }
+    dhow_status status = outcome(w, number);
     pthread_mutex_unlock(&q->mutex);
     return status;
 }

@@ -93,24 +93,37 @@ uint32_t dhowi_stream_attached(dhow_stream *stream, dhowi_mark marks[DHOWI_MAX_A
     return count;
 }
 
-static bool claim_attached(dhow_stream *stream, dhowi_mark *out) {
-    bool found = false;
+/* The first mark that the stream does not wait for yet; NULL timeline when there is none. */
+static dhowi_mark next_attached(dhow_stream *stream) {
+    dhowi_mark found = {NULL, 0};
     pthread_mutex_lock(&stream->state);
     settle(stream);
     uint32_t count = atomic_load(&stream->attached_count);
-    for (uint32_t i = 0; i < count && !found; i++) {
-        if (stream->attached[i].awaited) continue;
-        stream->attached[i].awaited = found = true;
-        *out = stream->attached[i].mark;
+    for (uint32_t i = 0; i < count && found.timeline == NULL; i++) {
+        if (!stream->attached[i].awaited) found = stream->attached[i].mark;
     }
     pthread_mutex_unlock(&stream->state);
     return found;
 }
 
+static void set_awaited(dhow_stream *stream, dhowi_mark mark) {
+    pthread_mutex_lock(&stream->state);
+    for (uint32_t i = 0; i < atomic_load(&stream->attached_count); i++) {
+        dhowi_attached *a = &stream->attached[i];
+        if (a->mark.timeline == mark.timeline && a->mark.number == mark.number) a->awaited = true;
+    }
+    pthread_mutex_unlock(&stream->state);
+}
+
+/* A mark counts as awaited once the wait is in the stream, not before: another thread may be about
+ * to submit. Two that come at once both wait. */
 dhow_status dhowi_stream_wait_attached(dhow_stream *stream) {
-    dhowi_mark mark;
     if (atomic_load_explicit(&stream->attached_count, memory_order_relaxed) == 0) return DHOW_OK;
-    while (claim_attached(stream, &mark)) DHOWI_TRY(dhowi_stream_wait_mark(stream, mark));
+    for (dhowi_mark mark; (mark = next_attached(stream)).timeline != NULL;) {
+        dhow_status status = dhowi_stream_wait_mark(stream, mark);
+        set_awaited(stream, mark);
+        DHOWI_TRY(status);
+    }
     return DHOW_OK;
 }
 

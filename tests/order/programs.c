@@ -141,6 +141,25 @@ static conform_result small_by_way_of_the_host(conform_env *env) {
     return CONFORM_PASS;
 }
 
+/* Memory that one device has pinned is any memory to a device of another backend. */
+static conform_result pinned_for_another(conform_env *env) {
+    for (uint32_t i = 0; i < dhow_device_count(env->context); i++) {
+        dhow_device *by;
+        dhow_tensor *host, *there, *back;
+        OK(dhow_device_at(env->context, i, &by));
+        dhow_status status =
+            dhow_tensor_create_pinned(by, DHOW_F32, DHOW_SHAPE(ORDER_COUNT), &host);
+        if (status == DHOW_UNSUPPORTED) continue;
+        OWN(TENSOR, &host, status);
+        OK(dhow_fill(NULL, host, i + 1));
+        OWN(TENSOR, &there, dhow_tensor_to_async(NULL, host, env->device, &there));
+        OWN(TENSOR, &back, dhow_tensor_create_pinned(by, DHOW_F32, DHOW_SHAPE(ORDER_COUNT), &back));
+        OK(dhow_copy_async(NULL, there, back, 0));
+        TRY(order_expect(env, back, i + 1, "back"));
+    }
+    return CONFORM_PASS;
+}
+
 /* Through every device there is, and home. */
 static conform_result around_the_machine(conform_env *env) {
     dhow_tensor *t, *home;
@@ -341,12 +360,19 @@ static conform_result random_program(conform_env *env) {
 #define PROGRAM(name) \
     { #name, name, NULL, NULL, NULL, NULL }
 const order_program order_programs[] = {
-    PROGRAM(copy_beside_kernel), PROGRAM(released_source),
-    PROGRAM(reused_storage),     PROGRAM(early_host_read),
-    PROGRAM(between_devices),    PROGRAM(around_the_machine),
-    PROGRAM(small_part_onwards), PROGRAM(small_by_way_of_the_host),
-    PROGRAM(all_released),       PROGRAM(context_first),
-    PROGRAM(many_readers),       PROGRAM(copies_on_foreign_streams),
+    PROGRAM(copy_beside_kernel),
+    PROGRAM(released_source),
+    PROGRAM(reused_storage),
+    PROGRAM(early_host_read),
+    PROGRAM(between_devices),
+    PROGRAM(around_the_machine),
+    PROGRAM(small_part_onwards),
+    PROGRAM(small_by_way_of_the_host),
+    PROGRAM(pinned_for_another),
+    PROGRAM(all_released),
+    PROGRAM(context_first),
+    PROGRAM(many_readers),
+    PROGRAM(copies_on_foreign_streams),
     PROGRAM(random_program),
 };
 const uint32_t order_program_count = sizeof order_programs / sizeof order_programs[0];
