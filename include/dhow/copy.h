@@ -14,7 +14,8 @@ extern "C" {
 
 enum {
     /** Does not wait for pending writers and readers of the two tensors: the caller orders by
-       events. */
+       events. Later work on the tensors waits for this copy and for all that it has not waited
+       for. */
     DHOW_COPY_UNSAFE = 1u << 0
 };
 
@@ -59,8 +60,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_copy(dhow_tensor *src, dhow_tensor *dst
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY (staging), or what a device reports at once; a later
  * failure comes out of the next wait on the stream or on a tensor
  *
- * Threads: any. Blocks: no, except that a CPU stream computes at once and that a device without
- * host-signalled events waits for a staged copy before it takes work that depends on it.
+ * Threads: any. Blocks: no, except that a CPU stream computes at once, that a device without
+ * host-signalled events waits for a staged copy before it takes work that depends on it, and that
+ * up to 64 KiB in memory that is not pinned are awaited when another copy is still filling them.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_copy_async(dhow_stream *stream, dhow_tensor *src,
                                                     dhow_tensor *dst, uint32_t flags);
