@@ -240,6 +240,43 @@ Test(copy_failures, an_early_one_among_many_is_not_forgotten) {
     dhow_stream_release(other);
 }
 
+/* More of its streams read the source than are told apart, and none of them will ever be done. */
+Test(copy_failures, readers_on_a_lost_device_keep_nobody_waiting) {
+    enum { READERS = 6, FEW = 1000 };
+    open_machine("devices=2,peer=0,delay_us=2000", "copy#0@6=async:DEVICE_LOST!");
+    dhow_stream *streams[READERS], *other;
+    dhow_tensor *source, *to[READERS], *more, *there;
+    float got[FEW];
+    void *memory;
+    OK(dhow_tensor_create_pinned(g_sim[0], DHOW_F32, DHOW_SHAPE(FEW), &source));
+    OK(dhow_tensor_host_ptr(source, &memory));
+    for (int i = 0; i < FEW; i++) ((float *)memory)[i] = 5;
+    for (int i = 0; i < READERS; i++) {
+        OK(dhow_stream_create(g_sim[0], &streams[i]));
+        OK(dhow_tensor_full(g_sim[0], DHOW_F32, DHOW_SHAPE(FEW), 0, &to[i]));
+    }
+    OK(dhow_tensor_full(g_sim[0], DHOW_F32, DHOW_SHAPE(FEW), 0, &more));
+    for (int i = 0; i < READERS; i++) OK(dhow_copy_async(streams[i], source, to[i], 0));
+    OK(dhow_stream_create(g_sim[0], &other));
+    dhow_status status = DHOW_OK; /* the loss comes to be known on a stream of its own */
+    for (int tries = 0; tries < 5000 && status == DHOW_OK; tries++) {
+        status = dhow_fill(other, more, 1);
+        if (status == DHOW_OK) status = dhow_stream_sync(other);
+    }
+    cr_assert_eq(status, DHOW_DEVICE_LOST, "%s", dhow_last_error());
+    OK(dhow_tensor_to(source, g_sim[1], &there));
+    OK(dhow_tensor_read(there, got, sizeof got));
+    cr_assert(got[0] == 5 && got[FEW - 1] == 5);
+    for (int i = 0; i < READERS; i++) {
+        dhow_tensor_release(to[i]);
+        dhow_stream_release(streams[i]);
+    }
+    dhow_tensor_release(source);
+    dhow_tensor_release(more);
+    dhow_tensor_release(there);
+    dhow_stream_release(other);
+}
+
 /* ---- threads ---- */
 
 TestSuite(copying_threads, .fini = close_context, .timeout = 120);
