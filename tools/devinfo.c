@@ -110,13 +110,17 @@ static void print_plugins(dhow_context *context) {
     if (dhow_plugin_count(context) == 0) printf("  none was found\n");
 }
 
+static bool selected(dhow_context *context, const char *spec, dhow_device_info *info) {
+    dhow_device *device;
+    return dhow_device_get(context, spec, &device) == DHOW_OK &&
+           dhow_device_get_info(device, info) == DHOW_OK;
+}
+
 /* What a program gets that names no device. */
 static void print_default(dhow_context *context) {
     const char *choice = getenv("DHOW_DEVICE");
-    dhow_device *device;
     dhow_device_info info;
-    if (dhow_device_get(context, NULL, &device) == DHOW_OK &&
-        dhow_device_get_info(device, &info) == DHOW_OK) {
+    if (selected(context, NULL, &info)) {
         printf("\nA program that names no device gets %s", info.name);
         if (choice != NULL && choice[0] != '\0') printf(" (DHOW_DEVICE is '%.64s')", choice);
         printf(".\n");
@@ -163,12 +167,8 @@ static json_t *devices_json(dhow_context *context) {
 }
 
 static json_t *default_json(dhow_context *context) {
-    dhow_device *device;
     dhow_device_info info;
-    if (dhow_device_get(context, NULL, &device) != DHOW_OK ||
-        dhow_device_get_info(device, &info) != DHOW_OK)
-        return json_null();
-    return json_string(info.name);
+    return selected(context, NULL, &info) ? json_string(info.name) : json_null();
 }
 
 static json_t *components_json(dhow_context *context, uint32_t plugin, uint32_t count) {
@@ -258,11 +258,8 @@ static int parse(int argc, char **argv, options *o) {
 }
 
 static int select_device(dhow_context *context, const options *o) {
-    dhow_device *device;
     dhow_device_info info;
-    dhow_status status = dhow_device_get(context, o->device, &device);
-    if (status == DHOW_OK) status = dhow_device_get_info(device, &info);
-    if (status != DHOW_OK) {
+    if (!selected(context, o->device, &info)) {
         (void)fprintf(stderr, "devinfo: %s\n", dhow_last_error());
         return 1;
     }

@@ -332,11 +332,10 @@ static bool run_on(run_request *r, dhow_context *context, dhow_model *model, dho
 static bool check_writable(const char *option, const char *path) {
     char folder[4096];
     const char *slash = strrchr(path, '/');
-    if (access(path, F_OK) == 0)
-        return access(path, W_OK) == 0 || run_fail("%s %s: %s", option, path, strerror(errno));
     (void)snprintf(folder, sizeof folder, "%.*s", slash != NULL ? (int)(slash - path + 1) : 1,
                    slash != NULL ? path : ".");
-    return access(folder, W_OK) == 0 || run_fail("%s %s: %s", option, path, strerror(errno));
+    return access(access(path, F_OK) == 0 ? path : folder, W_OK) == 0 ||
+           run_fail("%s %s: %s", option, path, strerror(errno));
 }
 
 static bool check_files(const run_request *r) {

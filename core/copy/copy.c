@@ -16,8 +16,7 @@ static bool is_host(const dhow_tensor *t) { return t->storage->host != NULL; }
 
 /* Whether a device copies to and from this host tensor by itself, without a detour. */
 static bool reaches(const dhow_device *device, const dhow_tensor *host, uint64_t bytes) {
-    return (device->desc.flags & DHOW_DEVICE_PAGEABLE_ASYNC) != 0 || bytes <= DHOWI_SMALL_BYTES ||
-           (host->storage->pinned_by != NULL && host->storage->pinned_by->plugin == device->plugin);
+    return bytes <= DHOWI_SMALL_BYTES || dhowi_copies_straight(device, host->storage);
 }
 
 static bool is_visible(const dhow_tensor *t) {

@@ -24,6 +24,14 @@ dhow_status dhowi_copy_local(dhow_stream *stream, dhow_tensor *src, dhow_tensor 
 
 /* Fills one end of a rect for a tensor: a device end, or host memory where the device is a host. */
 void dhowi_copy_end_of(const dhow_tensor *t, const dhow_device *executor, dhow_copy_end *end);
+static inline bool dhowi_pinned_for(const dhowi_storage *host, const dhow_device *device) {
+    return host->pinned_by != NULL && host->pinned_by->plugin == device->plugin;
+}
+/* Whether a device copies to and from this host memory by itself, when the copy runs. */
+static inline bool dhowi_copies_straight(const dhow_device *device, const dhowi_storage *host) {
+    return (device->desc.flags & DHOW_DEVICE_PAGEABLE_ASYNC) != 0 || dhowi_pinned_for(host, device);
+}
+
 /* What is pending on both ends of a copy besides the work of `self`. */
 enum { DHOWI_COPY_PENDING = 2 * DHOWI_MAX_PENDING };
 uint32_t dhowi_copy_pending(const dhowi_use uses[2], const dhowi_timeline *self,

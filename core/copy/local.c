@@ -15,7 +15,7 @@ void dhowi_copy_end_of(const dhow_tensor *t, const dhow_device *executor, dhow_c
     const dhowi_storage *s = t->storage;
     bool host = s->device != executor;
     end->space = host ? DHOW_SPACE_HOST : DHOW_SPACE_DEVICE;
-    end->pinned = host && s->pinned_by != NULL && s->pinned_by->plugin == executor->plugin;
+    end->pinned = host && dhowi_pinned_for(s, executor);
     end->handle = host ? (uint64_t)(uintptr_t)s->host : s->native;
     end->offset = dhowi_tensor_offset_bytes(t);
 }
@@ -29,8 +29,8 @@ static const char *path_of(const dhow_copy_rect *rect) {
  * stream waits for on the device: the source must be there by then. */
 static dhow_status await_source(const dhow_stream *stream, const dhow_copy_rect *rect,
                                 dhowi_storage *src) {
-    const bool read_later = rect->src.space == DHOW_SPACE_DEVICE || rect->src.pinned ||
-                            (stream->device->desc.flags & DHOW_DEVICE_PAGEABLE_ASYNC) != 0;
+    const bool read_later =
+        rect->src.space == DHOW_SPACE_DEVICE || dhowi_copies_straight(stream->device, src);
     return read_later || stream->recording != NULL
                ? DHOW_OK
                : dhowi_hazard_wait(&src->hazard, DHOW_ACCESS_READ);

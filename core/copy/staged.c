@@ -217,29 +217,21 @@ static dhow_status through_ring(place *src, place *dst, uint64_t bytes) {
 
 /* ---- a whole move ---- */
 
-static dhow_status direct(place *device, bool to_device, char *host, bool pinned, uint64_t bytes) {
-    DHOWI_TRY(copy_on_device(device, to_device, 0, host, pinned, bytes));
+static dhow_status direct(place *device, bool to_device, const place *host, uint64_t bytes) {
+    bool pinned = dhowi_pinned_for(host->tensor->storage, device->staging->device);
+    DHOWI_TRY(copy_on_device(device, to_device, 0, host->host, pinned, bytes));
     return sync_place(device, to_device);
 }
 
-static bool is_pinned(const place *host, const place *device) {
-    const dhow_device *by = host->tensor->storage->pinned_by;
-    return by != NULL && by->plugin == device->staging->device->plugin;
-}
-
-/* Whether a device copies to and from this host memory without a detour. */
 static bool reaches(const place *device, const place *host) {
-    return (device->staging->device->desc.flags & DHOW_DEVICE_PAGEABLE_ASYNC) != 0 ||
-           is_pinned(host, device);
+    return dhowi_copies_straight(device->staging->device, host->tensor->storage);
 }
 
 static dhow_status between(place *src, place *dst, uint64_t bytes) {
     if (src->host != NULL && dst->host != NULL)
         return copy_on_host(dhowi_tensor_device(src->tensor)->context, dst->host, src->host, bytes);
-    if (src->host != NULL && reaches(dst, src))
-        return direct(dst, true, src->host, is_pinned(src, dst), bytes);
-    if (dst->host != NULL && reaches(src, dst))
-        return direct(src, false, dst->host, is_pinned(dst, src), bytes);
+    if (src->host != NULL && reaches(dst, src)) return direct(dst, true, src, bytes);
+    if (dst->host != NULL && reaches(src, dst)) return direct(src, false, dst, bytes);
     return through_ring(src, dst, bytes);
 }
 
@@ -311,9 +303,13 @@ static dhow_status run_job(dhowi_job *job) {
     return status == DHOW_OK ? DHOW_OK : dhowi_error_raise(&failure);
 }
 
+static void end_fences(dhowi_fence *fences, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) dhowi_fence_end(&fences[i]);
+}
+
 static void end_job(dhowi_job *job) {
     copy_job *c = (copy_job *)job;
-    for (uint32_t i = 0; i < c->fence_count; i++) dhowi_fence_end(&c->fences[i]);
+    end_fences(c->fences, c->fence_count);
     dhow_tensor_release(c->src);
     dhow_tensor_release(c->dst);
     dhow_stream_release(c->stream);
@@ -369,7 +365,7 @@ static dhow_status run_join(dhowi_job *job) {
 
 static void end_join(dhowi_job *job) {
     join_job *j = (join_job *)job;
-    for (uint32_t i = 0; i < j->fence_count; i++) dhowi_fence_end(&j->fences[i]);
+    end_fences(j->fences, j->fence_count);
     dhowi_free(j);
 }
 
@@ -404,7 +400,7 @@ static dhow_status hand_in(dhowi_host_lane *lane, copy_job *c, bool ordered) {
                                {c->dst->storage, DHOW_ACCESS_WRITE}};
     dhow_status status = add_fences(c, &lane->timeline, ordered);
     if (status != DHOW_OK) {
-        for (uint32_t i = 0; i < c->fence_count; i++) dhowi_fence_end(&c->fences[i]);
+        end_fences(c->fences, c->fence_count);
         dhowi_free(c);
         return status;
     }

@@ -159,6 +159,10 @@ static dhow_status wait_number(dhowi_timeline *timeline, uint64_t number) {
     return status;
 }
 
+static dhow_status fail_thread(int error) {
+    return dhowi_fail(DHOW_OUT_OF_MEMORY, "host queue: cannot start a thread: %s", strerror(error));
+}
+
 static void stop(dhowi_host_queue *q) {
     pthread_mutex_lock(&q->mutex);
     q->ending = true;
@@ -190,8 +194,7 @@ static void *make_queue(dhow_context *context) {
     }
     int error = dhowi_thread_start(&q->undertaker, bury, q);
     if (error != 0) {
-        (void)dhowi_fail(DHOW_OUT_OF_MEMORY, "host queue: cannot start a thread: %s",
-                         strerror(error));
+        (void)fail_thread(error);
         free_queue(q);
         return NULL;
     }
@@ -228,9 +231,7 @@ static void drain_queue(void *data) {
 static dhow_status start_worker(worker *w) {
     int error = w->started ? 0 : dhowi_thread_start(&w->thread, work, w);
     w->started = error == 0;
-    return w->started ? DHOW_OK
-                      : dhowi_fail(DHOW_OUT_OF_MEMORY, "host queue: cannot start a thread: %s",
-                                   strerror(error));
+    return w->started ? DHOW_OK : fail_thread(error);
 }
 
 dhowi_host_lane *dhowi_host_lane_of(dhow_stream *stream) {

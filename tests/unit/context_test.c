@@ -208,15 +208,20 @@ Test(context, validation_reports_what_outlives_a_context) {
     cr_assert_eq(log.warnings, 2, "%s", log.text);
 }
 
+static dhow_context *open_with_sim(log_text *log, const char *level) {
+    const dhow_context_options options = {
+        .plugin_path = DHOW_TEST_SIM_DIR, .backends = "cpu,sim", .log = keep_log, .log_user = log};
+    dhow_context *context;
+    clean_environment();
+    setenv("DHOW_LOG", level, 1);
+    OK(dhow_context_create(&options, &context));
+    return context;
+}
+
 Test(context, a_choice_among_devices_is_told_once_and_why_it_was_not_another) {
     static log_text log;
-    const dhow_context_options options = {
-        .plugin_path = DHOW_TEST_SIM_DIR, .backends = "cpu,sim", .log = keep_log, .log_user = &log};
-    dhow_context *context;
     dhow_device *device;
-    clean_environment();
-    setenv("DHOW_LOG", "info", 1);
-    OK(dhow_context_create(&options, &context));
+    dhow_context *context = open_with_sim(&log, "info");
     OK(dhow_device_get(context, "sim:1", &device));
     cr_assert_null(strstr(log.text, "' is "), "%s", log.text); /* no choice */
     OK(dhow_device_get(context, "sim:7,sim,cpu", &device));
@@ -232,12 +237,8 @@ Test(context, a_choice_among_devices_is_told_once_and_why_it_was_not_another) {
 
 Test(context, a_list_with_a_backend_that_nobody_has_is_warned_of) {
     static log_text log;
-    const dhow_context_options options = {
-        .plugin_path = DHOW_TEST_SIM_DIR, .backends = "cpu,sim", .log = keep_log, .log_user = &log};
-    dhow_context *context;
     dhow_device *device;
-    clean_environment();
-    OK(dhow_context_create(&options, &context));
+    dhow_context *context = open_with_sim(&log, "warn");
     log.warnings = 0;
     OK(dhow_device_get(context, "sim:7,cpu", &device));
     cr_assert_eq(log.warnings, 0, "%s", log.text);
