@@ -47,7 +47,10 @@ uint32_t dhowi_copy_pending(const dhowi_use uses[2], const dhowi_timeline *self,
 static dhow_status note_unordered(dhow_stream *stream, const dhowi_use uses[2]) {
     dhowi_mark pending[DHOWI_COPY_PENDING];
     uint32_t n = dhowi_copy_pending(uses, &stream->timeline, pending);
-    for (uint32_t i = 0; i < n; i++) DHOWI_TRY(dhowi_stream_wait_mark(stream, pending[i]));
+    for (uint32_t i = 0; i < n; i++) { /* how they end is told where they are synced */
+        if (dhowi_stream_wait_mark(stream, pending[i]) != DHOW_OK)
+            (void)pending[i].timeline->wait(pending[i].timeline, pending[i].number);
+    }
     DHOWI_TRY(dhowi_stream_begin(stream, NULL, 0));
     return dhowi_stream_end(stream, uses, 2, DHOW_OK);
 }

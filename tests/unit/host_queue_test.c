@@ -211,6 +211,33 @@ Test(copy_failures, an_overwrite_does_not_hear_of_what_it_overwrites) {
     for (int i = 0; i < 2; i++) dhow_stream_release(streams[i]);
 }
 
+/* What it has not waited for is no matter of an unordered copy, also where devices wait by the
+ * host.
+ */
+Test(copy_failures, an_unordered_copy_does_not_hear_of_others) {
+    enum { FEW = 16 };
+    open_machine("devices=2,peer=0,host_events=0,delay_us=3000", "copy#0@1=INTERNAL");
+    dhow_device *cpu;
+    dhow_stream *streams[2];
+    dhow_tensor *host, *few;
+    OK(dhow_device_get(g_context, "cpu", &cpu));
+    for (int i = 0; i < 2; i++) OK(dhow_stream_create(g_sim[i], &streams[i]));
+    OK(dhow_tensor_full(cpu, DHOW_F32, DHOW_SHAPE(COUNT + FEW), 0, &host));
+    OK(dhow_tensor_full(g_sim[1], DHOW_F32, DHOW_SHAPE(FEW), 4, &few));
+    dhow_tensor *bad = tensor_of(g_sim[0], 1);
+    dhow_tensor *first = part_of(host, 0, COUNT), *last = part_of(host, COUNT, COUNT + FEW);
+    OK(dhow_copy_async(streams[0], bad, first, 0));
+    OK(dhow_copy_async(streams[1], few, last, DHOW_COPY_UNSAFE));
+    OK(dhow_stream_sync(streams[1]));
+    cr_assert_eq(dhow_stream_sync(streams[0]), DHOW_INTERNAL);
+    dhow_tensor_release(bad);
+    dhow_tensor_release(few);
+    dhow_tensor_release(first);
+    dhow_tensor_release(last);
+    dhow_tensor_release(host);
+    for (int i = 0; i < 2; i++) dhow_stream_release(streams[i]);
+}
+
 /* More failures than are kept with their reasons. */
 Test(copy_failures, an_early_one_among_many_is_not_forgotten) {
     enum { MANY = 40 };
