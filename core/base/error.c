@@ -15,7 +15,10 @@ typedef struct thread_error {
     char message[1024];
 } thread_error;
 
-static _Thread_local thread_error t_error;
+/* The thread's error, and the one that stands in for it while it is set aside. */
+static _Thread_local thread_error t_errors[2];
+static _Thread_local uint32_t t_aside;
+#define t_error t_errors[t_aside > 0]
 
 static dhow_status set(dhow_status status, int64_t native_code, const char *format, va_list args) {
     /* The arguments may point into the old message. */
@@ -63,6 +66,14 @@ dhow_status dhowi_fail_prefix(dhow_status status, const char *format, ...) {
 
 dhow_status dhowi_fail_memory(const char *what) {
     return dhowi_fail(DHOW_OUT_OF_MEMORY, "%s: host memory is exhausted", what);
+}
+
+bool dhowi_error_set_aside(void) {
+    t_aside++;
+    return true;
+}
+void dhowi_error_back(const bool *aside) {
+    if (*aside) t_aside--;
 }
 
 void dhowi_error_clear(void) {

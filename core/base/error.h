@@ -6,6 +6,7 @@
 #ifndef DHOWI_BASE_ERROR_H_
 #define DHOWI_BASE_ERROR_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "dhow/plugin.h"
@@ -23,6 +24,14 @@ dhow_status dhowi_fail_prefix(dhow_status status, const char *format, ...)
 dhow_status dhowi_fail_memory(const char *what);
 /* Forgets this thread's message, before a function that is not ours is called. */
 void dhowi_error_clear(void);
+
+/* To the end of the block, failures are no matter of this thread's message: for functions that
+ * return no status, and so have nobody to tell. */
+#define DHOWI_KEEP_ERROR                                                               \
+    __attribute__((cleanup(dhowi_error_back), unused)) const bool dhowi_error_aside_ = \
+        dhowi_error_set_aside()
+bool dhowi_error_set_aside(void);
+void dhowi_error_back(const bool *aside);
 
 /* A plugin's error struct, ready to be passed down. */
 void dhowi_error_init(dhow_error *err);

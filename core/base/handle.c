@@ -140,31 +140,9 @@ dhow_status dhowi_handle_reject(const void *object, dhowi_handle_kind kind, cons
                       name, text, place);
 }
 
-/* ---- fork ---- */
-
-static atomic_uint_least32_t g_generation;
-static pthread_once_t g_fork_once = PTHREAD_ONCE_INIT;
-static int g_fork_error;
-
-static void before_fork(void) {
-    for (int i = 0; i < DHOWI_HANDLE_KINDS; i++) pthread_mutex_lock(&g_pools[i].mutex);
-}
-static void after_fork(void) {
-    for (int i = DHOWI_HANDLE_KINDS; i-- > 0;) pthread_mutex_unlock(&g_pools[i].mutex);
-}
-static void after_fork_in_child(void) {
-    atomic_fetch_add(&g_generation, 1);
-    after_fork();
-}
-static void watch(void) {
-    g_fork_error = pthread_atfork(before_fork, after_fork, after_fork_in_child);
-}
-
-dhow_status dhowi_fork_watch(void) {
-    (void)pthread_once(&g_fork_once, watch);
-    return g_fork_error == 0 ? DHOW_OK : dhowi_fail_memory("pthread_atfork");
-}
-
-uint32_t dhowi_fork_generation(void) {
-    return atomic_load_explicit(&g_generation, memory_order_relaxed);
+__attribute__((constructor)) static void guard_pools(void) {
+    _Static_assert((int)DHOWI_HANDLE_KINDS <= DHOWI_FORK_PLACES - DHOWI_FORK_HANDLES,
+                   "each pool has a place among the locks");
+    for (int i = 0; i < DHOWI_HANDLE_KINDS; i++)
+        dhowi_fork_guard((dhowi_fork_lock)(DHOWI_FORK_HANDLES + i), &g_pools[i].mutex, false);
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/fork.h"
 
 /* X(NAME, text) */
 #define DHOWI_HANDLE_MAP(X)            \
@@ -55,7 +56,7 @@ void *dhowi_handle_new_keeping(dhowi_handle_kind kind, size_t bytes, size_t kept
 void dhowi_handle_free(dhowi_handle_kind kind, void *object);
 /* Living objects of a kind. For tests and DHOW_VALIDATE. */
 int64_t dhowi_handle_live(dhowi_handle_kind kind);
-/* Calls fn for each of them; none begins or ends meanwhile. */
+/* Calls fn for each of them; none begins or ends meanwhile, so fn must make and release none. */
 void dhowi_handle_each(dhowi_handle_kind kind, void (*fn)(void *user, const void *object),
                        void *user);
 /* Blocks of memory that the pools hold for good. For tests. */
@@ -95,9 +96,5 @@ static inline bool dhowi_handle_try_retain(dhowi_handle *handle) {
 static inline bool dhowi_handle_drop(dhowi_handle *handle) {
     return atomic_fetch_sub_explicit(&handle->references, 1, memory_order_acq_rel) == 1;
 }
-
-/* fork(): the child sees a generation other than its parent's objects. */
-uint32_t dhowi_fork_generation(void);
-dhow_status dhowi_fork_watch(void);
 
 #endif /* DHOWI_BASE_HANDLE_H_ */

@@ -10,6 +10,8 @@
 
 #include "base/error.h"
 
+_Thread_local struct dhowi_recorder *dhowi_recording;
+
 static const char *const k_levels[] = {"error", "warn", "info", "debug"};
 
 void dhowi_log_line(const dhowi_log *log, dhow_log_level level, const char *format, ...) {
@@ -23,8 +25,11 @@ void dhowi_log_line(const dhowi_log *log, dhow_log_level level, const char *form
         /* It may call us back, and the failure that is told now must still be this thread's. */
         char message[1024];
         const int64_t native_code = dhow_last_native_code();
+        struct dhowi_recorder *recording = dhowi_recording;
         (void)snprintf(message, sizeof message, "%s", dhow_last_error());
+        dhowi_recording = NULL;
         log->fn(log->user, level, line);
+        dhowi_recording = recording;
         (void)dhowi_fail_native(DHOW_OK, native_code, "%s", message);
     } else {
         (void)fprintf(stderr, "dhow: %s: %s\n", k_levels[level], line);

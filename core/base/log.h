@@ -15,6 +15,11 @@ typedef struct dhowi_log {
     void *user;
 } dhowi_log;
 
+/* What the calling thread records instead of running, see memory/record.h; NULL: nothing. A log
+ * function is no part of it. */
+extern _Thread_local struct dhowi_recorder *dhowi_recording;
+
+/* Must not be called under a lock that other functions of the API take for their own objects. */
 void dhowi_log_line(const dhowi_log *log, dhow_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* "error", "warn", "info", "debug" */

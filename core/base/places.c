@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fork.h"
 #include "base/text.h"
 
 enum { FRAMES = 24, FIRST_CAPACITY = 1024 };
@@ -26,6 +27,10 @@ atomic_int dhowi_places_users;
 static pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
 static entry *g_entries;
 static size_t g_capacity, g_count;
+
+__attribute__((constructor)) static void guard(void) {
+    dhowi_fork_guard(DHOWI_FORK_PLACES, &g_mutex, false);
+}
 
 /* ---- addresses ---- */
 

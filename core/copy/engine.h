@@ -36,6 +36,9 @@ static inline bool dhowi_copies_straight(const dhow_device *device, const dhowi_
 enum { DHOWI_COPY_PENDING = 2 * DHOWI_MAX_PENDING };
 uint32_t dhowi_copy_pending(const dhowi_use uses[2], const dhowi_timeline *self,
                             dhowi_mark pending[DHOWI_COPY_PENDING]);
+/* Notes a copy that was handed in without waiting for anybody, together with all it has not waited
+ * for: the stream waits for them behind it, and who comes later waits for the stream. */
+dhow_status dhowi_copy_note_unordered(dhow_stream *stream, const dhowi_use uses[2]);
 /* Submits a rect to a stream. */
 dhow_status dhowi_copy_submit(dhow_stream *stream, const dhow_copy_rect *rect,
                               const dhowi_use uses[2], bool ordered);

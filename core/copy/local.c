@@ -42,9 +42,7 @@ uint32_t dhowi_copy_pending(const dhowi_use uses[2], const dhowi_timeline *self,
     return n + dhowi_hazard_pending(&uses[1].storage->hazard, uses[1].access, self, pending + n);
 }
 
-/* A copy that has waited for nobody is noted together with all it has not waited for: the stream
- * waits for them behind it, and who comes later waits for the stream. */
-static dhow_status note_unordered(dhow_stream *stream, const dhowi_use uses[2]) {
+dhow_status dhowi_copy_note_unordered(dhow_stream *stream, const dhowi_use uses[2]) {
     dhowi_mark pending[DHOWI_COPY_PENDING];
     uint32_t n = dhowi_copy_pending(uses, &stream->timeline, pending);
     for (uint32_t i = 0; i < n; i++) { /* how they end is told where they are synced */
@@ -69,7 +67,7 @@ dhow_status dhowi_copy_submit(dhow_stream *stream, const dhow_copy_rect *rect,
     int32_t code = device->api->copy(stream->native, rect, &err);
     (void)dhowi_stream_end(stream, uses, ordered ? 2 : 0, (dhow_status)code);
     if (code != DHOW_OK) return dhowi_device_failed(device, &err, code, "copy");
-    return ordered ? DHOW_OK : note_unordered(stream, uses);
+    return ordered ? DHOW_OK : dhowi_copy_note_unordered(stream, uses);
 }
 
 static void uses_of(const dhow_tensor *src, const dhow_tensor *dst, dhowi_use uses[2]) {

@@ -321,11 +321,22 @@ static dhow_status add_fence(copy_job *c, dhowi_mark mark) {
     return dhowi_fence_init(&c->fences[c->fence_count++], mark);
 }
 
+/* The job that is about to be pushed waits for them, and so does what comes after it. */
+static void note_awaited(dhowi_timeline *lane, const dhowi_fence *fences, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) dhowi_timeline_awaited(lane, fences[i].mark);
+}
+
 static dhow_status add_pending(copy_job *c, const dhow_tensor *t, uint32_t access,
                                const dhowi_timeline *self) {
     dhowi_mark pending[DHOWI_MAX_PENDING];
-    uint32_t n = dhowi_hazard_pending(&t->storage->hazard, access, self, pending);
-    for (uint32_t i = 0; i < n; i++) DHOWI_TRY(add_fence(c, pending[i]));
+    dhowi_hazard *hazard = &t->storage->hazard;
+    uint32_t n = dhowi_hazard_pending(hazard, access, self, pending);
+    for (uint32_t i = 0; i < n; i++) {
+        dhow_status status = add_fence(c, pending[i]);
+        if (status != DHOW_OK &&
+            (status != DHOW_DEVICE_LOST || dhowi_hazard_needs(hazard, access, self, pending[i])))
+            return status;
+    }
     return DHOW_OK;
 }
 
@@ -388,6 +399,7 @@ static dhow_status join_others(dhowi_host_lane *lane, const dhowi_use uses[2], d
         end_join(&j->job);
         return status;
     }
+    note_awaited(&lane->timeline, j->fences, j->fence_count);
     *mark = dhowi_host_lane_push(lane, &j->job, NULL);
     return DHOW_OK;
 }
@@ -409,6 +421,7 @@ static dhow_status hand_in(dhowi_host_lane *lane, copy_job *c, bool ordered) {
     dhowi_handle_retain(&c->dst->handle);
     /* The job may end, and with it the tensors, before the marks are set. */
     for (int i = 0; i < 2; i++) dhowi_storage_retain(uses[i].storage);
+    note_awaited(&lane->timeline, c->fences, c->fence_count);
     dhowi_mark mark = dhowi_host_lane_push(lane, &c->job, &uses[1].storage->staged_write);
     dhowi_stream_attach(stream, mark);
     if (!ordered) status = join_others(lane, uses, &mark);

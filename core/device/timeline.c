@@ -4,13 +4,29 @@
  */
 #include "device/timeline.h"
 
-static _Atomic uint64_t g_highest;
+#include <pthread.h>
+#include <string.h>
 
-void dhowi_timeline_start(dhowi_timeline *timeline,
-                          dhow_status (*wait)(dhowi_timeline *timeline, uint64_t number)) {
+#include "base/fork.h"
+#include "base/spin.h"
+
+static _Atomic uint64_t g_highest;
+static pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER; /* of retiring, which is rare */
+static pthread_cond_t g_retired = PTHREAD_COND_INITIALIZER;
+
+__attribute__((constructor)) static void guard(void) {
+    dhowi_fork_guard(DHOWI_FORK_TIMELINES, &g_mutex, false);
+}
+
+void dhowi_timeline_start(dhowi_timeline *timeline, dhowi_timeline_wait_fn *wait,
+                          const atomic_bool *lost) {
     uint64_t start = atomic_load(&g_highest);
     /* Holders of old marks may be looking. */
     if (timeline->wait != wait) timeline->wait = wait;
+    if (timeline->lost != lost) timeline->lost = lost;
+    dhowi_spin_lock(&timeline->lock);
+    memset(timeline->awaited, 0, sizeof timeline->awaited);
+    dhowi_spin_unlock(&timeline->lock);
     atomic_store(&timeline->submitted, start);
     atomic_store(&timeline->completed, start);
 }
@@ -19,6 +35,15 @@ void dhowi_timeline_retire(dhowi_timeline *timeline) {
     uint64_t last = atomic_load(&timeline->submitted), seen = atomic_load(&g_highest);
     while (seen < last && !atomic_compare_exchange_weak(&g_highest, &seen, last)) {
     }
-    /* Marks that outlive the timeline are done; the pool keeps the memory readable. */
+    /* The pool keeps the memory readable for those who still hold marks. */
+    pthread_mutex_lock(&g_mutex);
     atomic_store(&timeline->completed, UINT64_MAX);
+    pthread_cond_broadcast(&g_retired);
+    pthread_mutex_unlock(&g_mutex);
+}
+
+void dhowi_timeline_await_end(dhowi_mark mark) {
+    pthread_mutex_lock(&g_mutex);
+    while (!dhowi_mark_done(mark)) pthread_cond_wait(&g_retired, &g_mutex);
+    pthread_mutex_unlock(&g_mutex);
 }

@@ -12,17 +12,26 @@
 
 #include "base/error.h"
 
-typedef struct dhowi_timeline {
-    _Atomic uint64_t submitted; /* number of the last unit of work handed in */
-    _Atomic uint64_t completed; /* everything up to here is known to be done */
-    /* Blocks until `number` is done; a failure of that very work is its status. */
-    dhow_status (*wait)(struct dhowi_timeline *timeline, uint64_t number);
-} dhowi_timeline;
+typedef struct dhowi_timeline dhowi_timeline;
 
 typedef struct dhowi_mark {
     dhowi_timeline *timeline; /* NULL: no mark */
     uint64_t number;
 } dhowi_mark;
+
+/* Blocks until `number` is done; a failure of that very work is its status. */
+typedef dhow_status dhowi_timeline_wait_fn(dhowi_timeline *timeline, uint64_t number);
+
+enum { DHOWI_MAX_AWAITED = 8 };
+
+struct dhowi_timeline {
+    _Atomic uint64_t submitted; /* number of the last unit of work handed in */
+    _Atomic uint64_t completed; /* everything up to here is known to be done */
+    dhowi_timeline_wait_fn *wait;
+    const atomic_bool *lost;               /* of its device; NULL: what it does is not lost */
+    atomic_flag lock;                      /* guards `awaited` */
+    dhowi_mark awaited[DHOWI_MAX_AWAITED]; /* later work comes after them; the latest ones */
+};
 
 static inline bool dhowi_mark_done(dhowi_mark mark) {
     return mark.timeline == NULL ||
@@ -38,10 +47,23 @@ static inline void dhowi_timeline_complete(dhowi_timeline *timeline, uint64_t nu
     }
 }
 
+/* Whether what is not done by now never will be. */
+static inline bool dhowi_timeline_is_lost(const dhowi_timeline *timeline) {
+    return timeline->lost != NULL && atomic_load_explicit(timeline->lost, memory_order_acquire);
+}
+
+/* Notes that the timeline was made to wait for the mark, once it was. */
+void dhowi_timeline_awaited(dhowi_timeline *timeline, dhowi_mark mark);
+/* Whether it was, as far as it remembers. */
+bool dhowi_timeline_awaits(dhowi_timeline *timeline, dhowi_mark mark);
+
 /* Timelines live in pooled memory that is used again: a new one starts after every number an old
  * one may have used, so that old marks count as done. */
-void dhowi_timeline_start(dhowi_timeline *timeline,
-                          dhow_status (*wait)(dhowi_timeline *timeline, uint64_t number));
+void dhowi_timeline_start(dhowi_timeline *timeline, dhowi_timeline_wait_fn *wait,
+                          const atomic_bool *lost);
+/* Marks that outlive the timeline are done. */
 void dhowi_timeline_retire(dhowi_timeline *timeline);
+/* Blocks until the mark is done. For timelines on their way out: only what retires is told of. */
+void dhowi_timeline_await_end(dhowi_mark mark);
 
 #endif /* DHOWI_DEVICE_TIMELINE_H_ */

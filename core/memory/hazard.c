@@ -2,43 +2,59 @@
  *
  * Pending writers and readers of a storage, see storage.h.
  *
- * The race that matters: thread A notes work through the lock-free words while thread B turns the
- * hazard into its shared form. A stores its number and then looks at `sole` again; B stores `sole`
- * and then reads the numbers. Both are sequentially consistent, so either B sees A's number or A
- * sees B's change and notes again under the lock.
+ * The invariant, which tests/interleave tries in all orders of a few threads' steps: work that was
+ * noted is found by everybody who has to wait for it, until it is done, or until work that waits
+ * for it is found in its place.
+ *
+ * All is under the lock, but for the first look of dhowi_hazard_pending(): `sole` alone tells that
+ * nobody else works with the storage. Notes of another thread that come later come after this work.
  */
+#include "base/size.h"
+#include "base/spin.h"
 #include "memory/storage.h"
+
+_Thread_local const dhowi_timeline *dhowi_last_timeline;
 
 static dhowi_timeline g_shared; /* only its address counts */
 #define SHARED (&g_shared)
 
-static void lock(dhowi_hazard *h) {
-    while (atomic_flag_test_and_set_explicit(&h->lock, memory_order_acquire)) {
-        /* held for nanoseconds only */
-    }
-}
-static void unlock(dhowi_hazard *h) { atomic_flag_clear_explicit(&h->lock, memory_order_release); }
+static void drop(dhowi_hazard *h, uint32_t at) { h->users[at] = h->users[--h->user_count]; }
 
-/* Under the lock: moves the words of a sole timeline into marks and forgets what is done. */
-static void share(dhowi_hazard *h) {
-    dhowi_timeline *sole = atomic_load(&h->sole);
-    if (sole != NULL && sole != SHARED) {
-        atomic_store(&h->sole, SHARED);
-        h->writer = (dhowi_mark){sole, atomic_load(&h->write_number)};
-        h->readers[0] = (dhowi_mark){sole, atomic_load(&h->read_number)};
-        h->reader_count = 1;
-    }
-    if (dhowi_mark_done(h->writer)) h->writer.timeline = NULL;
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < h->reader_count; i++) {
-        if (!dhowi_mark_done(h->readers[i])) h->readers[kept++] = h->readers[i];
-    }
-    h->reader_count = kept;
+static bool is_done(const dhowi_user *u) {
+    return dhowi_mark_done((dhowi_mark){u->timeline, DHOWI_MAX(u->wrote, u->read)});
 }
 
-/* Under the lock, after share(): leaves the shared form when nothing is pending any more. */
-static void settle(dhowi_hazard *h) {
-    if (h->writer.timeline == NULL && h->reader_count == 0) atomic_store(&h->sole, NULL);
+static void forget_done(dhowi_hazard *h) {
+    for (uint32_t i = h->user_count; i-- > 0;)
+        if (is_done(&h->users[i])) drop(h, i);
+}
+
+/* What a write of `self` makes unnecessary to wait for: what it waits for itself, and what a lost
+ * device will never do. Another thread may have noted more meanwhile, and that stays. */
+static void forget_awaited(dhowi_hazard *h, dhowi_timeline *self) {
+    for (uint32_t i = h->user_count; i-- > 0;) {
+        const dhowi_user *u = &h->users[i];
+        dhowi_mark mark = {u->timeline, DHOWI_MAX(u->wrote, u->read)};
+        if (u->timeline != self &&
+            (dhowi_timeline_is_lost(u->timeline) || dhowi_timeline_awaits(self, mark)))
+            drop(h, i);
+    }
+}
+
+static void publish(dhowi_hazard *h) {
+    atomic_store_explicit(&h->sole,
+                          h->user_count == 0   ? NULL
+                          : h->user_count == 1 ? h->users[0].timeline
+                                               : SHARED,
+                          memory_order_release);
+}
+
+/* The last number of a user's work that one with this access has to wait for; 0: none. What a lost
+ * device was to read is over. What it was to write is missing to those who read, and of no matter
+ * to those who write. */
+static uint64_t number_of(const dhowi_user *u, uint32_t access) {
+    if (dhowi_timeline_is_lost(u->timeline)) return (access & DHOW_ACCESS_READ) != 0 ? u->wrote : 0;
+    return (access & DHOW_ACCESS_WRITE) != 0 ? DHOWI_MAX(u->wrote, u->read) : u->wrote;
 }
 
 uint32_t dhowi_hazard_pending(dhowi_hazard *h, uint32_t access, const dhowi_timeline *self,
@@ -46,77 +62,80 @@ uint32_t dhowi_hazard_pending(dhowi_hazard *h, uint32_t access, const dhowi_time
     dhowi_timeline *sole = atomic_load_explicit(&h->sole, memory_order_acquire);
     if (sole == NULL || sole == self) return 0;
     uint32_t count = 0;
-    lock(h);
-    share(h);
-    if (h->writer.timeline != NULL && h->writer.timeline != self) pending[count++] = h->writer;
-    for (uint32_t i = 0; (access & DHOW_ACCESS_WRITE) != 0 && i < h->reader_count; i++) {
-        if (h->readers[i].timeline != self) pending[count++] = h->readers[i];
+    dhowi_spin_lock(&h->lock);
+    forget_done(h);
+    for (uint32_t i = 0; i < h->user_count; i++) {
+        dhowi_mark mark = {h->users[i].timeline, number_of(&h->users[i], access)};
+        if (mark.timeline != self && mark.number != 0 && !dhowi_mark_done(mark))
+            pending[count++] = mark;
     }
-    settle(h);
-    unlock(h);
+    publish(h);
+    dhowi_spin_unlock(&h->lock);
     return count;
 }
 
-static bool update_reader(dhowi_hazard *h, dhowi_timeline *self, uint64_t number) {
-    for (uint32_t i = 0; i < h->reader_count; i++) {
-        if (h->readers[i].timeline != self) continue;
-        if (h->readers[i].number < number) h->readers[i].number = number;
-        return true;
-    }
-    return false;
+static dhowi_user *find(dhowi_hazard *h, const dhowi_timeline *self) {
+    for (uint32_t i = 0; i < h->user_count; i++)
+        if (h->users[i].timeline == self) return &h->users[i];
+    return NULL;
 }
 
-static void forget_reader(dhowi_hazard *h, dhowi_mark mark) {
-    for (uint32_t i = 0; i < h->reader_count; i++) {
-        if (h->readers[i].timeline != mark.timeline || h->readers[i].number != mark.number)
-            continue;
-        h->readers[i] = h->readers[--h->reader_count];
-        return;
-    }
+/* So many streams use the storage at once that one has to be waited for; its failure is reported
+ * where it is synced. Others may change the hazard meanwhile. */
+static void make_room(dhowi_hazard *h) {
+    const dhowi_user oldest = h->users[0];
+    dhowi_spin_unlock(&h->lock);
+    (void)oldest.timeline->wait(oldest.timeline, DHOWI_MAX(oldest.wrote, oldest.read));
+    dhowi_spin_lock(&h->lock);
+    forget_done(h);
+    const dhowi_user *left = find(h, oldest.timeline); /* of a lost device, say: never done */
+    if (left != NULL && left->wrote == oldest.wrote && left->read == oldest.read)
+        drop(h, (uint32_t)(left - h->users));
 }
 
-static void note_reader(dhowi_hazard *h, dhowi_timeline *self, uint64_t number) {
-    while (!update_reader(h, self, number)) {
-        if (h->reader_count < DHOWI_MAX_READERS) {
-            h->readers[h->reader_count++] = (dhowi_mark){self, number};
-            return;
-        }
-        /* So many streams read at once that one has to be waited for; its failure is reported where
-         * it is synced. Others may change the hazard meanwhile. */
-        dhowi_mark oldest = h->readers[0];
-        unlock(h);
-        dhow_status status = oldest.timeline->wait(oldest.timeline, oldest.number);
-        lock(h);
-        share(h);
-        if (status != DHOW_OK) forget_reader(h, oldest); /* of a lost device, say: never done */
-    }
-}
-
-static void note_shared(dhowi_hazard *h, uint32_t access, dhowi_timeline *self, uint64_t number) {
-    lock(h);
-    share(h);
-    bool writes = (access & DHOW_ACCESS_WRITE) != 0;
-    /* A write has waited for all others; a read alone in the field is sole as well. */
-    if (writes || (h->writer.timeline == NULL && h->reader_count == 0)) {
-        h->writer.timeline = NULL;
-        h->reader_count = 0;
-        atomic_store(&h->write_number, writes ? number : 0);
-        atomic_store(&h->read_number, number);
-        atomic_store(&h->sole, self);
-    } else {
-        note_reader(h, self, number);
-        atomic_store(&h->sole, SHARED);
-    }
-    unlock(h);
+/* The entry of `self`, among those that are not done. */
+static dhowi_user *enter(dhowi_hazard *h, dhowi_timeline *self) {
+    dhowi_user *u;
+    while ((u = find(h, self)) == NULL && h->user_count == DHOWI_MAX_USERS) make_room(h);
+    if (u != NULL) return u;
+    u = &h->users[h->user_count++];
+    *u = (dhowi_user){.timeline = self};
+    return u;
 }
 
 void dhowi_hazard_note(dhowi_hazard *h, uint32_t access, dhowi_timeline *self, uint64_t number) {
-    if (atomic_load_explicit(&h->sole, memory_order_relaxed) == self) {
-        atomic_store((access & DHOW_ACCESS_WRITE) != 0 ? &h->write_number : &h->read_number,
-                     number);
-        if (atomic_load(&h->sole) == self) return;
+    dhowi_spin_lock(&h->lock);
+    if (atomic_load_explicit(&h->sole, memory_order_relaxed) != self) {
+        forget_done(h);
+        if ((access & DHOW_ACCESS_WRITE) != 0) forget_awaited(h, self);
     }
-    note_shared(h, access, self, number);
+    dhowi_user *u = enter(h, self);
+    if ((access & DHOW_ACCESS_WRITE) != 0) {
+        u->wrote = number;
+    } else {
+        u->read = number;
+    }
+    publish(h);
+    dhowi_spin_unlock(&h->lock);
+}
+
+void dhowi_hazard_overwritten(dhowi_hazard *h) {
+    dhowi_timeline *sole = atomic_load_explicit(&h->sole, memory_order_acquire);
+    if (sole == NULL || (sole != SHARED && !dhowi_timeline_is_lost(sole))) return;
+    dhowi_spin_lock(&h->lock);
+    for (uint32_t i = h->user_count; i-- > 0;)
+        if (dhowi_timeline_is_lost(h->users[i].timeline)) drop(h, i);
+    publish(h);
+    dhowi_spin_unlock(&h->lock);
+}
+
+bool dhowi_hazard_needs(dhowi_hazard *h, uint32_t access, const dhowi_timeline *self,
+                        dhowi_mark mark) {
+    dhowi_mark pending[DHOWI_MAX_PENDING];
+    uint32_t count = dhowi_hazard_pending(h, access, self, pending);
+    for (uint32_t i = 0; i < count; i++)
+        if (pending[i].timeline == mark.timeline) return true;
+    return false;
 }
 
 dhow_status dhowi_hazard_wait(dhowi_hazard *h, uint32_t access) {
@@ -125,6 +144,7 @@ dhow_status dhowi_hazard_wait(dhowi_hazard *h, uint32_t access) {
     dhow_status status = DHOW_OK;
     for (uint32_t i = 0; i < count; i++) {
         dhow_status one = pending[i].timeline->wait(pending[i].timeline, pending[i].number);
+        if (one == DHOW_DEVICE_LOST && !dhowi_hazard_needs(h, access, NULL, pending[i])) continue;
         if (status == DHOW_OK) status = one;
     }
     return status;

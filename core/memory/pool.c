@@ -208,15 +208,18 @@ static dhow_status say_out_of_memory(dhowi_pool *pool, uint64_t bytes, const cha
     dhowi_text text = DHOWI_TEXT(story);
     dhow_device *device = pool->device;
     uint64_t free_bytes = 0, total = device->desc.memory_bytes;
+    pthread_mutex_lock(&pool->mutex);
+    const uint64_t live = pool->live_bytes;
+    pthread_mutex_unlock(&pool->mutex);
     dhow_error err;
     dhowi_error_init(&err);
     bool known =
         device->api->mem_info(dhowi_device_native(device), &free_bytes, &total, &err) == DHOW_OK;
-    dhowi_text_add(
-        &text, "%s: %sout of memory: asked %s, free %s of %s, live tensors hold %s", device->name,
-        pool->pinned ? "pinned host memory: " : "", dhowi_bytes_text(bytes, a, sizeof a),
-        known ? dhowi_bytes_text(free_bytes, f, sizeof f) : "unknown",
-        dhowi_bytes_text(total, t, sizeof t), dhowi_bytes_text(pool->live_bytes, l, sizeof l));
+    dhowi_text_add(&text, "%s: %sout of memory: asked %s, free %s of %s, live tensors hold %s",
+                   device->name, pool->pinned ? "pinned host memory: " : "",
+                   dhowi_bytes_text(bytes, a, sizeof a),
+                   known ? dhowi_bytes_text(free_bytes, f, sizeof f) : "unknown",
+                   dhowi_bytes_text(total, t, sizeof t), dhowi_bytes_text(live, l, sizeof l));
     largest_holders(pool, &text);
     dhowi_text_add(&text, " (%s); release some of them, or take smaller batches or another device",
                    reason);
@@ -225,20 +228,34 @@ static dhow_status say_out_of_memory(dhowi_pool *pool, uint64_t bytes, const cha
 
 /* ---- allocation ---- */
 
-static bool within_limit(dhowi_pool *pool, uint64_t block) {
+/* Counts the block before the driver is asked for it: what another thread asks for meanwhile comes
+ * on top. False where the limit does not allow it. */
+static bool reserve(dhowi_pool *pool, uint64_t block) {
     pthread_mutex_lock(&pool->mutex);
     bool within = pool->limit == 0 || pool->reserved + block <= pool->limit;
+    if (within) pool->reserved += block;
     pthread_mutex_unlock(&pool->mutex);
     return within;
+}
+
+static void count_block(dhowi_pool *pool, uint64_t block, bool taken) {
+    pthread_mutex_lock(&pool->mutex);
+    if (taken) {
+        pool->driver_calls++;
+        pool->reserved_peak = DHOWI_MAX(pool->reserved_peak, pool->reserved);
+    } else {
+        pool->reserved -= block;
+    }
+    pthread_mutex_unlock(&pool->mutex);
 }
 
 /* A block from the driver; on shortage the cache is given back and the driver asked once more. */
 static dhow_status take_from_driver(dhowi_pool *pool, uint64_t bytes, uint64_t block,
                                     uint64_t *out_native) {
     dhow_error err;
-    if (!within_limit(pool, block)) {
+    if (!reserve(pool, block)) {
         trim(pool);
-        if (!within_limit(pool, block))
+        if (!reserve(pool, block))
             return say_out_of_memory(pool, bytes, "the limit set for this device");
     }
     dhow_status status = driver_alloc(pool, block, out_native, &err);
@@ -246,6 +263,7 @@ static dhow_status take_from_driver(dhowi_pool *pool, uint64_t bytes, uint64_t b
         trim(pool);
         status = driver_alloc(pool, block, out_native, &err);
     }
+    count_block(pool, block, status == DHOW_OK);
     if (status == DHOW_OUT_OF_MEMORY) return say_out_of_memory(pool, bytes, err.message);
     if (status != DHOW_OK) {
         return dhowi_device_failed(pool->device, &err, (int32_t)status,
@@ -269,13 +287,21 @@ static dhow_status new_block(dhowi_pool *pool, uint64_t bytes, uint64_t block,
     s->pinned_by = pool->pinned ? pool->device : NULL;
     s->host = dhowi_device_is_host(s->device) ? (void *)(uintptr_t)s->native : NULL;
     atomic_flag_clear(&s->hazard.lock);
-    pthread_mutex_lock(&pool->mutex);
-    pool->driver_calls++;
-    pool->reserved += block;
-    pool->reserved_peak = DHOWI_MAX(pool->reserved_peak, pool->reserved);
-    pthread_mutex_unlock(&pool->mutex);
     *out = s;
     return DHOW_OK;
+}
+
+/* Under the pool's mutex: a cached block, or NULL. Of the first few, one that the stream which this
+ * thread has worked with last, and so most likely works with next, need not wait for. */
+static dhowi_storage *choose_cached(const dhowi_pool *pool, uint32_t size_class) {
+    enum { LOOKED_AT = 8 };
+    dhowi_mark pending[DHOWI_MAX_PENDING];
+    dhowi_storage *s = pool->cached[size_class];
+    for (int i = 0; i < LOOKED_AT && s != NULL; i++, s = s->next) {
+        if (dhowi_hazard_pending(&s->hazard, DHOW_ACCESS_WRITE, dhowi_last_timeline, pending) == 0)
+            return s;
+    }
+    return pool->cached[size_class];
 }
 
 static dhow_status allocate(dhowi_pool *pool, uint64_t bytes, dhowi_storage **out) {
@@ -284,7 +310,7 @@ static dhow_status allocate(dhowi_pool *pool, uint64_t bytes, dhowi_storage **ou
     if (!classify(bytes, &size_class, &block))
         return say_out_of_memory(pool, bytes, "more than 64 TiB");
     pthread_mutex_lock(&pool->mutex);
-    dhowi_storage *s = pool->cached[size_class];
+    dhowi_storage *s = choose_cached(pool, size_class);
     if (s != NULL) {
         take(&pool->cached[size_class], s);
         pool->cached_bytes -= block;
@@ -377,6 +403,7 @@ static void unpin(dhowi_storage *s) {
     dhow_error err;
     dhowi_error_init(&err);
     if (!s->registered) return;
+    DHOWI_KEEP_ERROR;
     (void)dhowi_hazard_wait(&s->hazard, DHOW_ACCESS_WRITE);
     int32_t code =
         s->pinned_by->api->host_unregister(dhowi_device_native(s->pinned_by), s->host, &err);
@@ -390,6 +417,8 @@ static void unpin(dhowi_storage *s) {
 }
 
 static void end_companions(dhowi_storage *s) {
+    if (s->companions == NULL) return;
+    DHOWI_KEEP_ERROR;
     while (s->companions != NULL) {
         dhowi_companion *c = s->companions;
         s->companions = c->next;
@@ -398,6 +427,7 @@ static void end_companions(dhowi_storage *s) {
 }
 
 static void end_wrapped(dhowi_storage *s) {
+    DHOWI_KEEP_ERROR;
     /* The memory is somebody else's: no work may use it any more. */
     (void)dhowi_hazard_wait(&s->hazard, DHOW_ACCESS_WRITE);
     if (s->release != NULL) s->release(s->user);
@@ -412,7 +442,7 @@ static void back_to_pool(dhowi_storage *s) {
     s->label[0] = '\0';
     atomic_store(&s->frozen, false);
     atomic_store(&s->foreign, false);
-    atomic_store(&s->staged_write, 0);
+    dhowi_storage_written(s); /* whatever was missing there */
     pthread_mutex_lock(&pool->mutex);
     take(&pool->live, s);
     pool->live_bytes -= s->bytes;
@@ -450,6 +480,11 @@ dhow_status dhowi_storage_readable(const dhowi_storage *s) {
 
 static pthread_mutex_t g_companion_mutex =
     PTHREAD_MUTEX_INITIALIZER; /* rarely taken: once per frozen weight and plan */
+
+__attribute__((constructor)) static void guard(void) {
+    dhowi_fork_guard(DHOWI_FORK_PINS, &g_pin_mutex, false);
+    dhowi_fork_guard(DHOWI_FORK_COMPANIONS, &g_companion_mutex, false);
+}
 
 dhowi_companion *dhowi_storage_companion(dhowi_storage *s, uint64_t key) {
     pthread_mutex_lock(&g_companion_mutex);

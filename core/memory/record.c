@@ -9,8 +9,6 @@
 #include "base/alloc.h"
 #include "base/size.h"
 
-_Thread_local dhowi_recorder *dhowi_recording;
-
 /* No device has memory there: user addresses end far below, and handles are addresses or small. */
 #define PLACE_HANDLE UINT64_C(0xd40a000000000000)
 

@@ -71,7 +71,7 @@ typedef struct dhowi_recorder {
     uint32_t step; /* being recorded */
 } dhowi_recorder;
 
-/* The calling thread's, or NULL. */
+/* The calling thread's, or NULL; base/log.c has it, since a log function is no part of it. */
 extern _Thread_local dhowi_recorder *dhowi_recording;
 
 /* A placeholder that lives from the step being recorded to the same one. */

@@ -13,18 +13,20 @@
 
 #define DHOWI_COPY_FAILED (UINT64_C(1) << 63)
 
-enum { DHOWI_MAX_READERS = 6, DHOWI_MAX_PENDING = DHOWI_MAX_READERS + 1 };
+enum { DHOWI_MAX_USERS = 7, DHOWI_MAX_PENDING = DHOWI_MAX_USERS };
 
-/* Who still works with a storage. While only one timeline does, which is nearly always, its numbers
- * are kept in three words that are read and written without a lock; `sole` says whose they are.
- * Otherwise `sole` is DHOWI_SHARED and the marks count, under the lock. */
+/* The latest work of a timeline with a storage; 0: none. */
+typedef struct dhowi_user {
+    dhowi_timeline *timeline;
+    uint64_t wrote, read;
+} dhowi_user;
+
+/* Who still works with a storage, see hazard.c. */
 typedef struct dhowi_hazard {
-    _Atomic(dhowi_timeline *) sole;
-    _Atomic uint64_t write_number, read_number;
-    atomic_flag lock;
-    uint32_t reader_count;
-    dhowi_mark writer;
-    dhowi_mark readers[DHOWI_MAX_READERS];
+    _Atomic(dhowi_timeline *) sole; /* the only user; NULL: there is none; see SHARED */
+    atomic_flag lock;               /* guards the rest, and changes of `sole` */
+    uint32_t user_count;
+    dhowi_user users[DHOWI_MAX_USERS];
 } dhowi_hazard;
 
 typedef struct dhowi_pool dhowi_pool;
@@ -76,10 +78,6 @@ dhow_status dhowi_storage_pin(dhowi_storage *storage, dhow_device *device);
 
 /* What is read from the storage is what a failed copy left: its failure, or OK. */
 dhow_status dhowi_storage_readable(const dhowi_storage *storage);
-static inline void dhowi_storage_written(dhowi_storage *storage) {
-    if (atomic_load_explicit(&storage->staged_write, memory_order_relaxed) != 0)
-        atomic_store(&storage->staged_write, 0);
-}
 
 /* Counts pinned memory that copies use, see dhow_memory_stats. */
 void dhowi_memory_count_staging(dhow_device *device, int64_t bytes);
@@ -90,19 +88,37 @@ dhowi_companion *dhowi_storage_keep(dhowi_storage *storage, dhowi_companion *com
 
 /* ---- hazards ---- */
 
+/* Of the stream that the calling thread has handed work to last. */
+extern _Thread_local const dhowi_timeline *dhowi_last_timeline;
+
 /* What one unit of work does with a storage: DHOW_ACCESS bits. */
 typedef struct dhowi_use {
     dhowi_storage *storage;
     uint32_t access;
 } dhowi_use;
 
-/* The marks that work of `self` with this access must wait for; at most DHOWI_MAX_PENDING. */
+/* The marks that work of `self` with this access must wait for; at most DHOWI_MAX_PENDING. `self`
+ * is NULL for the host. */
 uint32_t dhowi_hazard_pending(dhowi_hazard *hazard, uint32_t access, const dhowi_timeline *self,
                               dhowi_mark pending[DHOWI_MAX_PENDING]);
-/* Notes work handed in as `number`. */
+/* Whether something of the mark's timeline is still among them: not any more when its device was
+ * lost while it was waited for, and was to read only. */
+bool dhowi_hazard_needs(dhowi_hazard *hazard, uint32_t access, const dhowi_timeline *self,
+                        dhowi_mark mark);
+/* Notes work handed in as `number`; its timeline knows what it waits for, see
+ * dhowi_timeline_awaited(). Numbers of a timeline are noted in their order. */
 void dhowi_hazard_note(dhowi_hazard *hazard, uint32_t access, dhowi_timeline *self,
                        uint64_t number);
+/* Forgets writes that a lost device will never do: something else is there now. */
+void dhowi_hazard_overwritten(dhowi_hazard *hazard);
 /* Blocks until the host may access the storage. */
 dhow_status dhowi_hazard_wait(dhowi_hazard *hazard, uint32_t access);
+
+/* Something was written: what earlier writes failed to bring is of no matter any more. */
+static inline void dhowi_storage_written(dhowi_storage *storage) {
+    if (atomic_load_explicit(&storage->staged_write, memory_order_relaxed) != 0)
+        atomic_store(&storage->staged_write, 0);
+    dhowi_hazard_overwritten(&storage->hazard);
+}
 
 #endif /* DHOWI_MEMORY_STORAGE_H_ */

@@ -11,16 +11,25 @@ static dhow_status check_event(const dhow_event *event, const char *function) {
     return dhowi_device_usable(event->device);
 }
 
-static dhowi_mark latest(dhow_event *event) {
+/* The latest record, by the mark it was made at and its number. */
+typedef struct record {
+    dhowi_mark mark;
+    uint64_t number;
+} record;
+
+static record latest(dhow_event *event) {
     pthread_mutex_lock(&event->mutex);
-    dhowi_mark mark = event->mark;
+    record r = {event->mark, event->records};
     pthread_mutex_unlock(&event->mutex);
-    return mark;
+    return r;
 }
 
-/* What came before a reached event is done: nobody needs to wait for it again. */
-static dhow_status reached(dhowi_mark mark) {
-    if (mark.timeline != NULL) dhowi_timeline_complete(mark.timeline, mark.number);
+/* What came before a reached event is done: nobody needs to wait for it again. Unless the event was
+ * recorded anew since `before` was looked up: then it is not known which of the two was reached. */
+static dhow_status reached(dhow_event *event, record before) {
+    record now = latest(event);
+    if (now.number == before.number && now.mark.timeline != NULL)
+        dhowi_timeline_complete(now.mark.timeline, now.mark.number);
     return DHOW_OK;
 }
 
@@ -59,6 +68,7 @@ dhow_status dhow_event_create(dhow_device *device, int32_t timing, dhow_event **
 }
 
 void dhow_event_release(dhow_event *event) {
+    DHOWI_KEEP_ERROR;
     if (!dhowi_handle_is(event, DHOWI_EVENT) || !dhowi_handle_drop(&event->handle)) return;
     dhow_context *context = event->device->context;
     if (event->device->fork_generation == dhowi_fork_generation()) {
@@ -76,14 +86,15 @@ dhow_status dhow_event_record(dhow_event *event, dhow_stream *stream) {
     dhow_error err;
     dhowi_error_init(&err);
     DHOWI_TRY(dhowi_stream_begin(stream, NULL, 0));
+    pthread_mutex_lock(&event->mutex);
+    event->records++; /* also when it fails: the driver may have taken it */
     int32_t code = event->device->api->event_record(event->native, stream->native, &err);
     if (code == DHOW_OK) event->recorded = true;
     if (code == DHOW_OK && !dhowi_device_is_host(event->device)) {
-        pthread_mutex_lock(&event->mutex);
         event->mark = dhowi_stream_tail(stream);
         event->mark.number++; /* the number this record gets */
-        pthread_mutex_unlock(&event->mutex);
     }
+    pthread_mutex_unlock(&event->mutex);
     (void)dhowi_stream_end(stream, NULL, 0, dhowi_error_take(&err, code));
     if (code != DHOW_OK)
         return dhowi_device_failed(event->device, &err, code, "recording an event");
@@ -98,7 +109,7 @@ dhow_status dhow_stream_wait(dhow_stream *stream, dhow_event *event) {
     DHOWI_TRY(dhowi_device_usable(stream->device));
     DHOWI_TRY(dhowi_stream_refuse_recording(stream, "a wait for an event"));
     check_recorded(event, "dhow_stream_wait");
-    return dhowi_stream_wait_event(stream, event->device, event->native, latest(event));
+    return dhowi_stream_wait_event(stream, event->device, event->native, latest(event).mark);
 }
 
 dhow_status dhow_event_sync(dhow_event *event) {
@@ -106,12 +117,12 @@ dhow_status dhow_event_sync(dhow_event *event) {
     check_recorded(event, "dhow_event_sync");
     dhow_error err;
     dhowi_error_init(&err);
-    dhowi_mark mark = latest(event);
+    record before = latest(event);
     int64_t begin = dhowi_host_span_begin(event->device->context);
     int32_t code = event->device->api->event_sync(event->native, &err);
     dhowi_host_span_end(event->device->context, begin, DHOWI_TRACE_WAIT, "wait for an event", 0,
                         NULL);
-    if (code == DHOW_OK) return reached(mark);
+    if (code == DHOW_OK) return reached(event, before);
     return dhowi_device_failed(event->device, &err, code, "work before the event failed");
 }
 
@@ -119,9 +130,9 @@ dhow_status dhow_event_query(dhow_event *event) {
     DHOWI_TRY(check_event(event, "dhow_event_query"));
     dhow_error err;
     dhowi_error_init(&err);
-    dhowi_mark mark = latest(event);
+    record before = latest(event);
     int32_t code = event->device->api->event_query(event->native, &err);
-    if (code == DHOW_OK) return reached(mark);
+    if (code == DHOW_OK) return reached(event, before);
     if (code == DHOW_NOT_READY) {
         return dhowi_fail(DHOW_NOT_READY, "%s: the event is not reached", event->device->name);
     }

@@ -14,12 +14,23 @@
 
 /* ---- submitting ---- */
 
-static dhow_status wait_for_uses(dhow_stream *stream, const dhowi_use *uses, uint32_t count) {
+static dhow_status wait_for_use(dhow_stream *stream, const dhowi_use *use) {
+    dhowi_hazard *hazard = &use->storage->hazard;
     dhowi_mark pending[DHOWI_MAX_PENDING];
+    uint32_t count = dhowi_hazard_pending(hazard, use->access, &stream->timeline, pending);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t n = dhowi_hazard_pending(&uses[i].storage->hazard, uses[i].access,
-                                          &stream->timeline, pending);
-        for (uint32_t k = 0; k < n; k++) DHOWI_TRY(dhowi_stream_wait_mark(stream, pending[k]));
+        dhow_status status = dhowi_stream_wait_mark(stream, pending[i]);
+        if (status != DHOW_OK &&
+            (status != DHOW_DEVICE_LOST ||
+             dhowi_hazard_needs(hazard, use->access, &stream->timeline, pending[i])))
+            return status;
+    }
+    return DHOW_OK;
+}
+
+static dhow_status wait_for_uses(dhow_stream *stream, const dhowi_use *uses, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        DHOWI_TRY(wait_for_use(stream, &uses[i]));
         if ((uses[i].access & DHOW_ACCESS_READ) != 0)
             DHOWI_TRY(dhowi_storage_readable(uses[i].storage));
     }
@@ -44,12 +55,13 @@ dhow_status dhowi_stream_end(dhow_stream *stream, const dhowi_use *uses, uint32_
         pthread_mutex_unlock(&stream->mutex);
         return submitted;
     }
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && submitted == DHOW_OK; i++) {
         if ((uses[i].access & DHOW_ACCESS_WRITE) != 0) dhowi_storage_written(uses[i].storage);
     }
     if (submitted == DHOW_OK && !dhowi_device_is_host(stream->device)) {
         uint64_t number = atomic_load_explicit(&timeline->submitted, memory_order_relaxed) + 1;
         atomic_store_explicit(&timeline->submitted, number, memory_order_release);
+        dhowi_last_timeline = timeline;
         for (uint32_t i = 0; i < count; i++) {
             dhowi_hazard_note(&uses[i].storage->hazard, uses[i].access, timeline, number);
         }
@@ -76,7 +88,7 @@ static dhow_status new_stream(dhow_device *device, dhowi_device_streams *streams
     s->device = device;
     pthread_mutex_init(&s->mutex, NULL);
     pthread_mutex_init(&s->state, NULL);
-    dhowi_timeline_start(&s->timeline, dhowi_stream_wait_number);
+    dhowi_timeline_start(&s->timeline, dhowi_stream_wait_number, &device->lost);
     pthread_mutex_lock(&streams->mutex);
     s->number = streams->made++;
     s->next = streams->all;
@@ -194,6 +206,7 @@ dhow_status dhow_stream_create(dhow_device *device, dhow_stream **out) {
 }
 
 void dhow_stream_release(dhow_stream *stream) {
+    DHOWI_KEEP_ERROR;
     if (!dhowi_handle_is(stream, DHOWI_STREAM) || !dhowi_handle_drop(&stream->handle)) return;
     dhow_context *context = stream->device->context;
     bool forked = stream->device->fork_generation != dhowi_fork_generation();
@@ -239,7 +252,7 @@ dhow_status dhow_stream_query(dhow_stream *stream) {
     int32_t code = stream->device->api->stream_query(stream->native, &err);
     if (code == DHOW_NOT_READY)
         return dhowi_fail(DHOW_NOT_READY, "%s: work is running", stream->device->name);
-    dhowi_timeline_complete(&stream->timeline, tail);
+    if (code != DHOW_DEVICE_LOST) dhowi_timeline_complete(&stream->timeline, tail);
     if (code != DHOW_OK)
         return dhowi_device_failed(stream->device, &err, code, "work submitted before failed");
     return dhowi_stream_take_failure(stream);

@@ -65,8 +65,9 @@ struct dhow_event {
     void *native;
     bool timing;
     atomic_bool recorded;
-    pthread_mutex_t mutex; /* mark */
-    dhowi_mark mark;       /* of the latest record */
+    pthread_mutex_t mutex; /* guards the latest record: the driver's, its mark and its number */
+    dhowi_mark mark;
+    uint64_t records;
 };
 
 /* NULL stands for the device's default stream; another stream must belong to the device. */

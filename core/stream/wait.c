@@ -3,7 +3,6 @@
  * Waiting for streams: on the host, on the device, and by the host queue. Marks outlive the streams
  * they name, so whoever waits first takes hold of the stream.
  */
-#include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -24,7 +23,7 @@ static dhow_stream *hold(dhowi_mark mark) {
         dhow_stream *stream = stream_of(mark.timeline);
         if (stream == NULL) return NULL;
         if (!dhowi_handle_try_retain(&stream->handle)) {
-            (void)sched_yield();
+            dhowi_timeline_await_end(mark);
         } else if (dhowi_mark_done(mark)) { /* perhaps another stream in the same memory */
             dhow_stream_release(stream);
         } else {
@@ -54,12 +53,16 @@ dhow_status dhowi_stream_take_failure(dhow_stream *stream) {
     return failed ? dhowi_error_raise(&failure) : DHOW_OK;
 }
 
-/* Under `state`: forgets what is done. */
+/* Whether it needs no more looking at: it is done, or it never will be and the stream was told. */
+static bool is_over(const dhowi_attached *a) {
+    return dhowi_mark_done(a->mark) || (a->awaited && dhowi_timeline_is_lost(a->mark.timeline));
+}
+
+/* Under `state`: forgets what is over. */
 static void settle(dhow_stream *stream) {
     uint32_t kept = 0, count = atomic_load(&stream->attached_count);
     for (uint32_t i = 0; i < count; i++) {
-        if (!dhowi_mark_done(stream->attached[i].mark))
-            stream->attached[kept++] = stream->attached[i];
+        if (!is_over(&stream->attached[i])) stream->attached[kept++] = stream->attached[i];
     }
     atomic_store(&stream->attached_count, kept);
 }
@@ -155,8 +158,10 @@ static dhow_status wait_held(dhow_stream *stream, uint64_t number) {
     dhowi_saved_error failure;
     dhowi_error_save(&failure, status);
     /* The driver tells it once; whoever syncs the stream shall hear it, too. */
-    if (status != DHOW_DEVICE_LOST) dhowi_stream_fail(stream, &failure);
-    dhowi_timeline_complete(timeline, tail); /* failed work is over, too */
+    if (status != DHOW_DEVICE_LOST) {
+        dhowi_stream_fail(stream, &failure);
+        dhowi_timeline_complete(timeline, tail); /* failed work is over, too */
+    }
     return status;
 }
 
@@ -171,12 +176,16 @@ dhow_status dhowi_stream_wait_number(dhowi_timeline *timeline, uint64_t number) 
 dhow_status dhowi_stream_sync(dhow_stream *stream) {
     dhowi_mark attached[DHOWI_MAX_ATTACHED];
     uint32_t count = dhowi_stream_attached(stream, attached);
-    /* What failed there was also left to this stream. */
-    for (uint32_t i = 0; i < count; i++)
-        (void)attached[i].timeline->wait(attached[i].timeline, attached[i].number);
-    dhow_status status = wait_held(stream, dhowi_stream_tail(stream).number);
+    dhow_status status = DHOW_OK;
     dhowi_saved_error first;
-    if (status != DHOW_OK) dhowi_error_save(&first, status);
+    for (uint32_t i = 0; i < count; i++) {
+        dhow_status one = attached[i].timeline->wait(attached[i].timeline, attached[i].number);
+        if (one != DHOW_DEVICE_LOST) continue; /* what failed was also left to this stream */
+        set_awaited(stream, attached[i]);
+        if (status == DHOW_OK) dhowi_error_save(&first, status = one);
+    }
+    dhow_status own = wait_held(stream, dhowi_stream_tail(stream).number);
+    if (status == DHOW_OK && own != DHOW_OK) dhowi_error_save(&first, status = own);
     dhow_status left = dhowi_stream_take_failure(stream);
     return status != DHOW_OK ? dhowi_error_raise(&first) : left;
 }
@@ -233,7 +242,9 @@ static dhow_status find_point(dhow_stream *stream, uint64_t number, void **out_e
 static dhow_status wait_same_backend(dhow_stream *stream, dhow_stream *other, uint64_t number) {
     void *event;
     DHOWI_TRY(find_point(other, number, &event));
-    return plugin_wait(stream, event);
+    DHOWI_TRY(plugin_wait(stream, event));
+    dhowi_timeline_awaited(&stream->timeline, (dhowi_mark){&other->timeline, number});
+    return DHOW_OK;
 }
 
 dhow_status dhowi_stream_point(dhowi_mark mark) {
@@ -370,6 +381,7 @@ static bool wait_by_signal(dhow_stream *stream, dhowi_mark mark) {
     dhowi_handle_retain(&stream->handle);
     (void)dhowi_host_lane_push(lane, &job->job, NULL);
     bool waits = plugin_wait(stream, event) == DHOW_OK;
+    if (waits) dhowi_timeline_awaited(&stream->timeline, mark);
     leave_signal(job);
     return waits;
 }

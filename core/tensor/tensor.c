@@ -237,10 +237,11 @@ dhow_status dhow_tensor_host_ptr(dhow_tensor *tensor, void **out) {
             dhowi_tensor_device(tensor)->name);
     }
     DHOWI_TRY(dhowi_device_usable(dhowi_tensor_device(tensor)));
-    DHOWI_TRY(dhowi_hazard_wait(&tensor->storage->hazard, DHOW_ACCESS_WRITE));
-    dhow_status copied = dhowi_storage_readable(tensor->storage);
+    dhow_status there =
+        dhowi_hazard_wait(&tensor->storage->hazard, DHOW_ACCESS_READ | DHOW_ACCESS_WRITE);
+    if (there == DHOW_OK) there = dhowi_storage_readable(tensor->storage);
     dhowi_storage_written(tensor->storage); /* told once: the next pointer is for writing anew */
-    if (copied != DHOW_OK) return copied;
+    if (there != DHOW_OK) return there;
     *out = (char *)tensor->storage->host + dhowi_tensor_offset_bytes(tensor);
     return DHOW_OK;
 }

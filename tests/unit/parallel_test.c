@@ -196,6 +196,56 @@ Test(parallel, others_finish_the_work_of_a_lost_device) {
     lose_one("copy#1@5=async:DEVICE_LOST!", "scripted fault");
 }
 
+/* Every form of failure, at each of the first calls, through a loader whose batches the lost device
+ * has read. */
+static void predict_through(const char *form, const char *status, int nth) {
+    static const char *const names[] = {"cpu", "sim:0", "sim:1"};
+    const dhow_parallel_options options = {.keep_going = 1, .fixed_shares = 1};
+    char fault[64];
+    (void)snprintf(fault, sizeof fault, "%s#1@%d=%s", form, nth, status);
+    open_context("devices=2,jitter_us=100", fault);
+    dhow_dataset *dataset = make_dataset(ROWS);
+    dhow_model *model = make_sums(g_cpu, 2);
+    dhow_parallel *p;
+    dhow_loader *loader;
+    dhow_sink *sink;
+    dhow_tensor *rows;
+    dhow_device *devices[3];
+    for (int i = 0; i < 3; i++) devices[i] = device_of(names[i]);
+    /* Making it may fail: nothing runs yet that others could go on with. */
+    if (dhow_parallel_create(model, devices, 3, &options, &p) == DHOW_OK) {
+        OK(dhow_loader_create(dataset, &(dhow_loader_options){.batch_size = 20, .workers = 1},
+                              &loader));
+        OK(dhow_sink_to_tensors(g_context, &sink));
+        dhow_status predicted = dhow_parallel_predict(p, loader, sink);
+        cr_assert_eq(predicted, DHOW_OK, "%s: %s", fault, dhow_last_error());
+        OK(dhow_sink_tensor(sink, 0, &rows));
+        check_sums(rows, ROWS, 2);
+        dhow_tensor_release(rows);
+        dhow_sink_release(sink);
+        dhow_loader_release(loader);
+        dhow_parallel_release(p);
+    }
+    dhow_model_release(model);
+    dhow_dataset_release(dataset);
+    close_context();
+}
+
+Test(parallel, a_prediction_goes_on_whatever_fails_on_one_device, .timeout = 300) {
+    static const char *const forms[] = {"copy", "launch", "mem_alloc", "stream_sync", "event_sync",
+                                        "host_alloc"};
+    static const char *const statuses[] = {
+        "INTERNAL", "INTERNAL!", "DEVICE_LOST!", "async:INTERNAL", "async:INTERNAL!",
+        "async:DEVICE_LOST!"};
+    for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++) {
+        for (size_t s = 0; s < sizeof statuses / sizeof statuses[0]; s++) {
+            bool makes_work = f < 2;
+            if (!makes_work && strncmp(statuses[s], "async:", 6) == 0) continue;
+            for (int nth = 1; nth <= 12; nth++) predict_through(forms[f], statuses[s], nth);
+        }
+    }
+}
+
 Test(parallel, others_finish_the_work_of_a_device_without_memory) {
     lose_one("mem_alloc#1@4+=OUT_OF_MEMORY", "out of memory");
 }
