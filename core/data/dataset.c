@@ -58,6 +58,7 @@ dhow_status dhow_dataset_create(dhow_context *context, const dhow_dataset_source
 }
 
 void dhow_dataset_release(dhow_dataset *dataset) {
+    DHOWI_KEEP_ERROR;
     if (!dhowi_handle_is(dataset, DHOWI_DATASET) || !dhowi_handle_drop(&dataset->handle)) return;
     dhow_context *context = dataset->context;
     if (dataset->source.release != NULL) dataset->source.release(dataset->source.user);

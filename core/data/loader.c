@@ -215,6 +215,7 @@ dhow_status dhow_loader_create(dhow_dataset *dataset, const dhow_loader_options 
 }
 
 void dhow_loader_release(dhow_loader *l) {
+    DHOWI_KEEP_ERROR;
     if (dhowi_handle_is(l, DHOWI_LOADER) && dhowi_handle_drop(&l->handle)) end_loader(l);
 }
 

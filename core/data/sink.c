@@ -33,6 +33,7 @@ static dhow_status new_sink(const char *function, dhow_context *context, size_t 
 }
 
 void dhow_sink_release(dhow_sink *sink) {
+    DHOWI_KEEP_ERROR;
     if (!dhowi_handle_is(sink, DHOWI_SINK) || !dhowi_handle_drop(&sink->handle)) return;
     dhow_context *context = sink->context;
     sink->end(sink->state);

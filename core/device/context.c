@@ -69,15 +69,6 @@ static dhow_status read_validate(bool *out) {
 
 /* ---- devices ---- */
 
-/* Making an attachment may fail in the driver, and a failure looks at the device again. */
-static void init_recursive(pthread_mutex_t *mutex) {
-    pthread_mutexattr_t attributes;
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(mutex, &attributes);
-    pthread_mutexattr_destroy(&attributes);
-}
-
 static dhow_device *new_device(dhow_context *context, dhowi_plugin *plugin, uint32_t index) {
     dhow_device *device = dhowi_handle_new(DHOWI_DEVICE, sizeof *device);
     if (device == NULL) return NULL;
@@ -87,12 +78,14 @@ static dhow_device *new_device(dhow_context *context, dhowi_plugin *plugin, uint
     device->index = index;
     device->fork_generation = dhowi_fork_generation();
     (void)snprintf(device->name, sizeof device->name, "%s:%u", plugin->backend, index);
-    init_recursive(&device->mutex);
+    /* Making an attachment may fail in the driver, and a failure looks at the device again. */
+    dhowi_mutex_init_recursive(&device->mutex);
     if (plugin->descs != NULL) {
         device->desc = plugin->descs[index];
     } else {
         dhowi_plugin_describe(plugin, index, &device->desc);
     }
+    if (dhowi_device_has_driver(device)) dhowi_plugin_has_driver(plugin);
     return device;
 }
 
@@ -195,9 +188,11 @@ dhow_status dhowi_context_complete(dhow_context *context) {
     /* A forked child uses no device; the lock may be held by a thread that is not there. */
     if (context->cpu->fork_generation != dhowi_fork_generation()) return DHOW_OK;
     dhow_status status = DHOW_OK;
+    dhowi_plugins_lock();
     pthread_mutex_lock(&context->discovery);
     if (!atomic_load(&context->complete) && !context->completing) status = complete(context);
     pthread_mutex_unlock(&context->discovery);
+    dhowi_plugins_unlock();
     return status;
 }
 
@@ -247,7 +242,14 @@ static void end_attachment(dhowi_attachment *attachment, void *owner) {
     if (data != NULL) attachment->end(owner, data);
 }
 
+static void close_device(dhow_device *device) {
+    dhowi_plugins_lock();
+    device->api->device_close(dhowi_device_native(device));
+    dhowi_plugins_unlock();
+}
+
 static void end_context(dhow_context *context) {
+    DHOWI_KEEP_ERROR;
     bool ours = context->device_count == 0 ||
                 context->devices[0]->fork_generation == dhowi_fork_generation();
     /* In a forked child the drivers' state belongs to the parent: only our own memory is freed. */
@@ -260,7 +262,7 @@ static void end_context(dhow_context *context) {
     dhowi_trace_fini(context);
     for (uint32_t i = 0; i < context->device_count; i++) {
         dhow_device *device = context->devices[i];
-        if (ours && device->native != NULL) device->api->device_close(device->native);
+        if (ours && device->native != NULL) close_device(device);
         pthread_mutex_destroy(&device->mutex);
         dhowi_handle_free(DHOWI_DEVICE, device);
     }
@@ -283,7 +285,7 @@ dhow_status dhow_context_create(const dhow_context_options *options, dhow_contex
     if (context == NULL) return dhowi_fail_memory("context");
     pthread_mutex_init(&context->mutex, NULL);
     pthread_mutex_init(&context->copying, NULL);
-    init_recursive(&context->discovery);
+    dhowi_mutex_init_recursive(&context->discovery);
     atomic_init(&context->users, 1);
     dhow_status status = init_context(context, options != NULL ? options : &defaults);
     if (status != DHOW_OK) {
@@ -305,10 +307,12 @@ void dhowi_context_drop(dhow_context *context) {
     if (dhowi_handle_drop(&context->handle)) end_context(context);
 }
 
+enum { MAX_LISTED = 16 }; /* of a kind */
+
 typedef struct living {
-    const dhow_context *context;
     dhowi_handle_kind kind;
-    uint32_t count, told;
+    uint32_t count, listed;
+    const void *objects[MAX_LISTED];
 } living;
 
 /* Streams of dhow's own have no place. */
@@ -322,14 +326,22 @@ static void count_object(void *user, const void *object) {
     l->count += is_users(l->kind, object);
 }
 
-static void report_object(void *user, const void *object) {
-    enum { MAX_TOLD = 16 };
+static void list_object(void *user, const void *object) {
     living *l = user;
+    if (is_users(l->kind, object) && l->listed < MAX_LISTED) l->objects[l->listed++] = object;
+}
+
+/* The objects may be gone by now: only their addresses are used. */
+static void report_objects(const dhow_context *context, const living *l) {
     char place[2 * DHOWI_PLACE_BYTES];
-    if (!is_users(l->kind, object) || l->told++ >= MAX_TOLD) return;
-    dhowi_log_line(&l->context->log, DHOW_LOG_WARN, "  %s %s lives%s",
-                   l->kind == DHOWI_EVENT ? "an" : "a", dhowi_handle_kind_name(l->kind),
-                   dhowi_place_text(object, place, sizeof place));
+    for (uint32_t i = 0; i < l->listed; i++) {
+        dhowi_log_line(&context->log, DHOW_LOG_WARN, "  %s %s lives%s",
+                       l->kind == DHOWI_EVENT ? "an" : "a", dhowi_handle_kind_name(l->kind),
+                       dhowi_place_text(l->objects[i], place, sizeof place));
+    }
+    if (l->count > l->listed)
+        dhowi_log_line(&context->log, DHOW_LOG_WARN, "  and %u more of kind %s",
+                       l->count - l->listed, dhowi_handle_kind_name(l->kind));
 }
 
 /* DHOW_VALIDATE: a program that gives up its context while it holds objects has most likely
@@ -337,7 +349,7 @@ static void report_object(void *user, const void *object) {
 static void report_living(const dhow_context *context) {
     char story[512];
     dhowi_text text = DHOWI_TEXT(story);
-    living l = {.context = context};
+    living l = {0};
     for (l.kind = DHOWI_STREAM; l.kind < DHOWI_HANDLE_KINDS; l.kind++) {
         if (l.kind == DHOWI_STORAGE || l.kind == DHOWI_KERNEL) continue; /* dhow makes them, too */
         l.count = 0;
@@ -350,8 +362,11 @@ static void report_living(const dhow_context *context) {
     dhowi_log_line(&context->log, DHOW_LOG_WARN,
                    "a context was released while these objects of the process live: %s", story);
     for (l.kind = DHOWI_STREAM; l.kind < DHOWI_HANDLE_KINDS; l.kind++) {
-        if (l.kind != DHOWI_STORAGE && l.kind != DHOWI_KERNEL)
-            dhowi_handle_each(l.kind, report_object, &l);
+        if (l.kind == DHOWI_STORAGE || l.kind == DHOWI_KERNEL) continue;
+        l.count = l.listed = 0;
+        dhowi_handle_each(l.kind, count_object, &l);
+        dhowi_handle_each(l.kind, list_object, &l);
+        report_objects(context, &l); /* a log function may make objects, so not from inside */
     }
 }
 
@@ -373,9 +388,13 @@ static void drain(dhow_context *context) {
 }
 
 void dhow_context_release(dhow_context *context) {
+    DHOWI_KEEP_ERROR;
     uint32_t left;
     if (!dhowi_handle_is(context, DHOWI_CONTEXT) || !drop_user(context, &left)) return;
-    if (left == 0) drain(context);
+    if (left == 0) {
+        drain(context);
+        if (atomic_load(&context->handle.references) > 1) dhowi_trace_at_release(context);
+    }
     if (context->validate && atomic_load(&context->handle.references) > 1) report_living(context);
     dhowi_context_drop(context);
 }

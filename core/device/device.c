@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "device/trace.h"
 
 /* A plugin may name its device itself, at the begin of its message. */
 static const char *without_name(const dhow_device *device, const char *message) {
@@ -15,30 +16,37 @@ static const char *without_name(const dhow_device *device, const char *message) 
     return named ? message + name + 2 : message;
 }
 
+/* Keeps this thread's error as the reason; false when the device was lost before. */
+static bool lose(dhow_device *device) {
+    pthread_mutex_lock(&device->mutex);
+    const bool first = !atomic_load(&device->lost);
+    if (first) {
+        dhowi_error_save(&device->loss, DHOW_DEVICE_LOST);
+        atomic_store(&device->lost, true);
+    }
+    pthread_mutex_unlock(&device->mutex);
+    return first;
+}
+
 dhow_status dhowi_device_failed(dhow_device *device, dhow_error *err, int32_t code,
                                 const char *what) {
     dhow_status status = dhowi_error_take(err, code);
     const char *said = without_name(device, err->message);
     (void)dhowi_fail_native(status, err->native_code, "%s: %s: %s", device->name, what,
                             said[0] != '\0' ? said : dhow_status_text(status));
-    if (status == DHOW_DEVICE_LOST) {
-        pthread_mutex_lock(&device->mutex);
-        if (!atomic_load(&device->lost)) {
-            dhowi_error_save(&device->loss, status);
-            atomic_store(&device->lost, true);
-            dhowi_log_line(&device->context->log, DHOW_LOG_ERROR, "%s", dhow_last_error());
-        }
-        pthread_mutex_unlock(&device->mutex);
-    }
+    if (status == DHOW_DEVICE_LOST && lose(device))
+        dhowi_log_line(&device->context->log, DHOW_LOG_ERROR, "%s", dhow_last_error());
     return status;
 }
 
 dhow_status dhowi_device_usable(dhow_device *device) {
     if (device->fork_generation != dhowi_fork_generation()) {
         return dhowi_fail(
-            DHOW_FORKED,
-            "%s: opened before fork(); use it in the parent, or create a context in the child",
-            device->name);
+            DHOW_FORKED, "%s: opened before fork(); use it in the parent, or %s", device->name,
+            dhowi_device_has_driver(device)
+                ? "fork before the first use of its backend, or call exec after fork(): its driver "
+                  "does not work in the child, whatever the context"
+                : "create a context in the child");
     }
     if (atomic_load_explicit(&device->lost, memory_order_acquire)) {
         (void)dhowi_error_raise(&device->loss);
@@ -59,15 +67,18 @@ static dhow_status open_now(dhow_device *device) {
                                  without_name(device, err.message));
     }
     atomic_store_explicit(&device->native, native, memory_order_release);
+    dhowi_trace_driver_started(device->context);
     return DHOW_OK;
 }
 
 dhow_status dhowi_device_open(dhow_device *device) {
     DHOWI_TRY(dhowi_device_usable(device));
     if (dhowi_device_native(device) != NULL) return DHOW_OK;
+    dhowi_plugins_lock();
     pthread_mutex_lock(&device->mutex);
     dhow_status status = dhowi_device_native(device) != NULL ? DHOW_OK : open_now(device);
     pthread_mutex_unlock(&device->mutex);
+    dhowi_plugins_unlock();
     return status;
 }
 

@@ -81,6 +81,10 @@ struct dhow_context {
     atomic_bool tracing;          /* records are made */
     _Atomic(dhowi_trace *) trace; /* NULL: none was ever started */
     char *trace_path;             /* of DHOW_TRACE, else NULL */
+    dhow_context *next_traced;    /* of those with a path, see trace.c */
+    /* Reads the device times of ended work; NULL: none are measured. `patience_ms` is how long it
+     * waits for the rest, at most; negative: until it has ended. */
+    _Atomic(void (*)(dhow_context *context, int64_t patience_ms)) finish_spans;
     _Atomic uint32_t users; /* references that programs hold; `handle` counts dhow's own as well */
     pthread_mutex_t mutex;  /* attachments */
     dhowi_attachment host_queue;
@@ -158,6 +162,10 @@ dhow_status dhowi_device_check_spec(const char *spec);
 
 static inline bool dhowi_device_is_host(const dhow_device *device) {
     return (device->desc.flags & DHOW_DEVICE_HOST_INLINE) != 0;
+}
+/* Whether a driver runs it, that is neither the host itself nor pretended. */
+static inline bool dhowi_device_has_driver(const dhow_device *device) {
+    return !dhowi_device_is_host(device) && device->desc.kind != DHOW_DEVICE_SIMULATED;
 }
 static inline dhow_status dhowi_device_check(const dhow_device *device, const char *function) {
     return dhowi_handle_check(device, DHOWI_DEVICE, function, "device");

@@ -6,6 +6,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -14,6 +15,36 @@
 #include "base/text.h"
 
 enum { DEFAULT_CAPACITY = 1 << 20 };
+
+static dhow_context *g_traced; /* whose files are not written yet */
+static pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+__attribute__((constructor)) static void guard(void) {
+    dhowi_fork_guard(DHOWI_FORK_TRACES, &g_mutex, false);
+}
+
+static void enter(dhow_context *context) {
+    pthread_mutex_lock(&g_mutex);
+    context->next_traced = g_traced;
+    g_traced = context;
+    pthread_mutex_unlock(&g_mutex);
+}
+
+static void leave(const dhow_context *context) {
+    pthread_mutex_lock(&g_mutex);
+    for (dhow_context **c = &g_traced; *c != NULL; c = &(*c)->next_traced) {
+        if (*c != context) continue;
+        *c = context->next_traced;
+        break;
+    }
+    pthread_mutex_unlock(&g_mutex);
+}
+
+/* In a forked child the parent writes the file. */
+static bool is_ours(const dhow_context *context) {
+    return context->device_count > 0 &&
+           context->devices[0]->fork_generation == dhowi_fork_generation();
+}
 
 /* The first context of a process writes the file itself, the n-th one name.n.json. */
 static dhow_status own_path(const char *path, char *out, size_t capacity) {
@@ -43,6 +74,8 @@ dhow_status dhowi_trace_init(dhow_context *context) {
     dhowi_trace *trace = dhowi_trace_new(DEFAULT_CAPACITY);
     atomic_store(&context->trace, trace);
     if (trace == NULL || context->trace_path == NULL) return dhowi_fail_memory("DHOW_TRACE");
+    enter(context);
+    dhowi_trace_driver_started(context);
     atomic_store(&context->tracing, true);
     return DHOW_OK;
 }
@@ -58,16 +91,47 @@ dhow_status dhowi_trace_save(dhow_context *context, const char *path) {
     return status;
 }
 
+static void write_file(dhow_context *context) {
+    if (dhowi_trace_save(context, context->trace_path) != DHOW_OK)
+        dhowi_log_line(&context->log, DHOW_LOG_ERROR, "DHOW_TRACE: %s", dhow_last_error());
+}
+
+static void finish_spans(dhow_context *context, int64_t patience_ms) {
+    void (*finish)(dhow_context *, int64_t) = atomic_load(&context->finish_spans);
+    if (finish != NULL) finish(context, patience_ms);
+}
+
+void dhowi_trace_at_release(dhow_context *context) {
+    if (context->trace_path == NULL || !is_ours(context)) return;
+    finish_spans(context, -1);
+    write_file(context);
+}
+
 void dhowi_trace_fini(dhow_context *context) {
     dhowi_trace *trace = atomic_load(&context->trace);
-    bool ours = context->device_count > 0 &&
-                context->devices[0]->fork_generation == dhowi_fork_generation();
     atomic_store(&context->tracing, false);
-    if (trace != NULL && context->trace_path != NULL && ours) {
-        if (dhowi_trace_save(context, context->trace_path) != DHOW_OK) {
-            dhowi_log_line(&context->log, DHOW_LOG_ERROR, "DHOW_TRACE: %s", dhow_last_error());
-        }
-    }
+    leave(context);
+    if (trace != NULL && context->trace_path != NULL && is_ours(context)) write_file(context);
     dhowi_free(trace);
     dhowi_free(context->trace_path);
+}
+
+/* ---- at exit ---- */
+
+/* Other threads may still run. Work that a device has not ended soon stands with the host's times:
+ * nobody would understand a program that does not exit. */
+static void write_all(void) {
+    enum { PATIENCE_MS = 2000 };
+    pthread_mutex_lock(&g_mutex);
+    for (dhow_context *c = g_traced; c != NULL; c = c->next_traced) {
+        if (!is_ours(c)) continue;
+        finish_spans(c, PATIENCE_MS);
+        write_file(c);
+    }
+    g_traced = NULL; /* once, though it is registered with each driver */
+    pthread_mutex_unlock(&g_mutex);
+}
+
+void dhowi_trace_driver_started(const dhow_context *context) {
+    if (context->trace_path != NULL) (void)atexit(write_all);
 }

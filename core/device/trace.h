@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A context's trace: DHOW_TRACE, and the file at its end.
+ * A context's trace: DHOW_TRACE, and its file, which is written when the context ends, when the
+ * program releases it though it has forgotten some objects, and when the process exits without
+ * either.
  */
 #ifndef DHOWI_DEVICE_TRACE_H_
 #define DHOWI_DEVICE_TRACE_H_
@@ -9,8 +11,13 @@
 
 /* Starts a trace if DHOW_TRACE names a file, which must be one that can be written. */
 dhow_status dhowi_trace_init(dhow_context *context);
+/* The program has given up the context, but not all that belongs to it: writes the file now, and
+ * once more should the context ever end. */
+void dhowi_trace_at_release(dhow_context *context);
 /* Writes that file, when all devices are done, and ends the trace. */
 void dhowi_trace_fini(dhow_context *context);
+/* A driver was started: at the exit of the process the file is written before the driver ends. */
+void dhowi_trace_driver_started(const dhow_context *context);
 /* Names of all devices, in their order, for dhowi_trace_write(). */
 dhow_status dhowi_trace_save(dhow_context *context, const char *path);
 

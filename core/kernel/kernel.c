@@ -294,6 +294,7 @@ dhow_status dhow_module_kernel(dhow_module *module, const char *name, dhow_kerne
 }
 
 void dhow_kernel_release(dhow_kernel *kernel) {
+    DHOWI_KEEP_ERROR;
     if (!dhowi_handle_is(kernel, DHOWI_KERNEL)) return;
     dhow_module *module = kernel->module;
     dhow_context *context = kernel->device->context;

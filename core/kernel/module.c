@@ -182,6 +182,7 @@ dhow_status dhow_module_build(dhow_device *device, const dhow_module_source *sou
 }
 
 void dhow_module_release(dhow_module *module) {
+    DHOWI_KEEP_ERROR;
     if (!dhowi_handle_is(module, DHOWI_MODULE) || !dhowi_handle_drop(&module->handle)) return;
     dhow_context *context = module->device->context;
     /* Launched kernels may still run; their failures belong to those who sync their streams. */

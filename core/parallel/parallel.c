@@ -348,6 +348,7 @@ dhow_status dhow_parallel_create(dhow_model *model, dhow_device *const *devices,
 }
 
 void dhow_parallel_release(dhow_parallel *p) {
+    DHOWI_KEEP_ERROR;
     if (dhowi_handle_is(p, DHOWI_PARALLEL) && dhowi_handle_drop(&p->handle)) end_parallel(p);
 }
 

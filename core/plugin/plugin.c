@@ -12,10 +12,23 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fork.h"
 #include "base/text.h"
 #include "plugin/elf_check.h"
 
 enum { MAX_DEVICES = 1024 }; /* of one backend; more is a mistake */
+
+/* ---- one thread at a time ---- */
+
+/* Recursive: a plugin may log, and a log function may open another device. */
+static pthread_mutex_t g_mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+__attribute__((constructor)) static void guard(void) {
+    dhowi_fork_guard(DHOWI_FORK_PLUGINS, &g_mutex, true);
+}
+
+void dhowi_plugins_lock(void) { pthread_mutex_lock(&g_mutex); }
+void dhowi_plugins_unlock(void) { pthread_mutex_unlock(&g_mutex); }
 
 /* Texts of plugins are shown, and passed on by dhow-probe, as one line each. */
 static void make_one_line(char *text) {
@@ -108,7 +121,9 @@ void dhowi_plugin_probe(dhowi_plugin *plugin, const dhow_host *host) {
     dhow_probe answer = {.struct_size = (uint32_t)sizeof answer};
     dhow_error err;
     dhowi_error_init(&err);
+    dhowi_plugins_lock();
     int32_t code = plugin->api.probe(host, &answer, &err);
+    dhowi_plugins_unlock();
     answer.reason[sizeof answer.reason - 1] = answer.hint[sizeof answer.hint - 1] = '\0';
     if (code != DHOW_OK) {
         dhow_status status = dhowi_error_take(&err, code);
@@ -122,23 +137,68 @@ void dhowi_plugin_probe(dhowi_plugin *plugin, const dhow_host *host) {
     }
 }
 
-/* The backend, or NULL with *err saying why. */
+/* ---- fork ---- */
+
+/* The files whose backends this process, or one that it was forked from, has opened. */
+static struct {
+    uint64_t device_id, inode;
+    uint32_t generation;
+} g_opened[64];
+static uint32_t g_opened_count;
+
+/* Under the lock. What there is no room for is forgotten, and tried as if it was new. */
+static void remember(const dhowi_plugin *plugin) {
+    for (uint32_t i = 0; i < g_opened_count; i++) {
+        if (g_opened[i].device_id == plugin->device_id && g_opened[i].inode == plugin->inode)
+            return; /* the first time counts */
+    }
+    if (g_opened_count == sizeof g_opened / sizeof g_opened[0]) return;
+    g_opened[g_opened_count].device_id = plugin->device_id;
+    g_opened[g_opened_count].inode = plugin->inode;
+    g_opened[g_opened_count++].generation = dhowi_fork_generation();
+}
+
+void dhowi_plugin_has_driver(dhowi_plugin *plugin) {
+    dhowi_plugins_lock();
+    plugin->has_driver = true;
+    if (plugin->self != NULL) remember(plugin);
+    dhowi_plugins_unlock();
+}
+
+bool dhowi_plugin_forked(dhowi_plugin *plugin) {
+    bool forked = false;
+    dhowi_plugins_lock();
+    for (uint32_t i = 0; i < g_opened_count; i++) {
+        forked = forked || (g_opened[i].device_id == plugin->device_id &&
+                            g_opened[i].inode == plugin->inode &&
+                            g_opened[i].generation != dhowi_fork_generation());
+    }
+    dhowi_plugins_unlock();
+    if (forked) {
+        dhowi_plugin_say(plugin, DHOW_PLUGIN_INIT_FAILED,
+                         "fork before the first use of its devices, or call exec after fork()",
+                         "the backend was opened before fork(), and its driver's threads stayed in "
+                         "the parent");
+    }
+    return forked;
+}
+
+/* The backend, or NULL with *err saying why. Under the lock. */
 static int32_t open_backend(dhowi_plugin *plugin, const dhow_host *host, dhow_error *err) {
     void *self = NULL;
     int32_t code = plugin->api.open(host, &self, err);
     plugin->self = code == DHOW_OK ? self : NULL;
+    if (plugin->self != NULL && plugin->has_driver) remember(plugin);
     return code;
 }
 
 dhow_status dhowi_plugin_start(dhowi_plugin *plugin, const dhow_host *host) {
-    static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
-    if (plugin->self != NULL) return DHOW_OK;
     dhow_error err;
     dhowi_error_init(&err);
-    pthread_mutex_lock(&starting);
+    dhowi_plugins_lock();
     int32_t code = plugin->self == NULL ? open_backend(plugin, host, &err) : DHOW_OK;
     const bool started = plugin->self != NULL;
-    pthread_mutex_unlock(&starting);
+    dhowi_plugins_unlock();
     if (started) return DHOW_OK;
     dhow_status status = code != DHOW_OK ? dhowi_error_take(&err, code) : DHOW_UNAVAILABLE;
     return dhowi_fail_native(status, err.native_code, "the backend %s cannot be opened: %s",
@@ -185,7 +245,9 @@ void dhowi_plugin_open(dhowi_plugin *plugin, const dhow_host *host) {
     dhowi_error_init(&err);
     uint32_t devices = 0;
     if (plugin->descs != NULL) return;
+    dhowi_plugins_lock();
     int32_t code = open_backend(plugin, host, &err);
+    dhowi_plugins_unlock();
     if (code == DHOW_OK && plugin->self != NULL)
         code = plugin->api.device_count(plugin->self, &devices, &err);
     if (code != DHOW_OK) {
@@ -207,8 +269,10 @@ void dhowi_plugin_open(dhowi_plugin *plugin, const dhow_host *host) {
 }
 
 void dhowi_plugin_close(dhowi_plugin *plugin) {
+    dhowi_plugins_lock();
     if (plugin->self != NULL) plugin->api.close(plugin->self);
     plugin->self = NULL;
+    dhowi_plugins_unlock();
     dhowi_free(plugin->components);
     dhowi_free(plugin->descs);
     plugin->components = NULL;

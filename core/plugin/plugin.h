@@ -28,14 +28,21 @@ typedef struct dhowi_plugin {
     dhow_component *components;
     uint32_t component_count, device_count;
     bool components_listed;
-    bool taken;  /* loaded and asked, or the record says why not */
-    bool listed; /* its devices are in the context's list */
+    bool taken;      /* loaded and asked, or the record says why not */
+    bool listed;     /* its devices are in the context's list */
+    bool has_driver; /* see dhowi_plugin_has_driver() */
 } dhowi_plugin;
 
 /* Whether the backend's devices are to be had. */
 static inline bool dhowi_plugin_serves(const dhowi_plugin *plugin) {
     return plugin->self != NULL || plugin->descs != NULL;
 }
+
+/* Around probe, open, close, device_open and device_close of all plugins, for dhow/plugin.h
+ * promises that they are called by one thread at a time, whatever the contexts. Recursive, and
+ * taken before the locks of a context and its devices. */
+void dhowi_plugins_lock(void);
+void dhowi_plugins_unlock(void);
 
 /* Sets state, reason and hint. */
 void dhowi_plugin_say(dhowi_plugin *plugin, dhow_plugin_state state, const char *hint,
@@ -50,6 +57,11 @@ void dhowi_plugin_probe(dhowi_plugin *plugin, const dhow_host *host);
 void dhowi_plugin_open(dhowi_plugin *plugin, const dhow_host *host);
 /* Starts the backend now, if that has not been done. Any thread. */
 dhow_status dhowi_plugin_start(dhowi_plugin *plugin, const dhow_host *host);
+/* Notes that its devices are driven by a vendor's code, which no fork() survives. */
+void dhowi_plugin_has_driver(dhowi_plugin *plugin);
+/* Whether such a backend was opened before fork(), by a driver whose threads stayed in the parent:
+ * it must not be touched here. Says so in the record. */
+bool dhowi_plugin_forked(dhowi_plugin *plugin);
 /* Fills in what one device of the opened backend is, made safe to read. */
 void dhowi_plugin_describe(const dhowi_plugin *plugin, uint32_t index, dhow_device_desc *out);
 /* Asks the opened backend for optional libraries, once. */

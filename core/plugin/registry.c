@@ -208,7 +208,7 @@ static void take_in(dhowi_registry *registry, dhowi_plugin *p) {
                          "DHOW_BACKENDS=%s leaves it out", filter);
         return;
     }
-    if (is_duplicate(registry, p)) return;
+    if (is_duplicate(registry, p) || dhowi_plugin_forked(p)) return;
     if (isolate) {
         dhowi_plugin_probe_isolated(p, registry->probe_program, &registry->host);
     } else {

@@ -188,6 +188,7 @@ const char *dhow_graph_reason(const dhow_graph *graph) {
 }
 
 void dhow_graph_release(dhow_graph *graph) {
+    DHOWI_KEEP_ERROR;
     if (!dhowi_handle_is(graph, DHOWI_GRAPH) || !dhowi_handle_drop(&graph->handle)) return;
     dhow_stream *stream = graph->stream;
     if (stream->device->fork_generation == dhowi_fork_generation()) {

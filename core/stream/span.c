@@ -4,6 +4,8 @@
  */
 #include "stream/span.h"
 
+#include <time.h>
+
 #include "base/alloc.h"
 
 enum { TIMERS = 1024 }; /* pieces of work of a device that may be under way */
@@ -59,9 +61,12 @@ static void find_base(dhow_device *device, device_timers *t) {
     }
 }
 
+static void finish_spans(dhow_context *context, int64_t patience_ms);
+
 static void *make_timers(dhow_device *device) {
     device_timers *t = dhowi_alloc(sizeof *t);
     if (t == NULL) return NULL;
+    atomic_store(&device->context->finish_spans, finish_spans);
     pthread_mutex_init(&t->mutex, NULL);
     find_base(device, t);
     return t;
@@ -207,13 +212,37 @@ void dhowi_host_span_end(dhow_context *context, int64_t begin, dhowi_trace_kind 
     dhowi_trace_done(r);
 }
 
-void dhowi_spans_finish(dhow_context *context) {
+/* Under the mutex: gives up timers whose work has not ended until then. */
+static void harvest_until(dhow_device *device, device_timers *t, int64_t end) {
+    dhowi_trace *trace = trace_of(device->context);
+    for (;;) {
+        harvest(device, t, false);
+        if (t->oldest == t->next || dhowi_trace_now() >= end) break;
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    for (; t->oldest < t->next; t->oldest++) {
+        dhowi_timer *timer = &t->timers[t->oldest % TIMERS];
+        if (timer->record == NULL) continue;
+        atomic_fetch_add_explicit(&trace->untimed, 1, memory_order_relaxed);
+        dhowi_trace_done(timer->record);
+        timer->record = NULL;
+    }
+}
+
+static void finish_spans(dhow_context *context, int64_t patience_ms) {
+    const int64_t end = dhowi_trace_now() + patience_ms * 1000000;
     for (uint32_t i = 0; i < context->device_count; i++) {
         dhow_device *device = context->devices[i];
         device_timers *t = dhowi_device_attached(device, DHOWI_ATTACH_TIMERS);
         if (t == NULL) continue;
         pthread_mutex_lock(&t->mutex);
-        harvest(device, t, true);
+        if (patience_ms < 0) {
+            harvest(device, t, true);
+        } else {
+            harvest_until(device, t, end);
+        }
         pthread_mutex_unlock(&t->mutex);
     }
 }
+
+void dhowi_spans_finish(dhow_context *context) { finish_spans(context, -1); }

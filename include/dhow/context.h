@@ -33,7 +33,9 @@ extern "C" {
 typedef struct dhow_context dhow_context;
 
 /** Receives log lines, without a newline at the end. May be called from any thread, also from
- * several at once. */
+ * several at once. It may look at devices and make and release objects; work that it hands in runs,
+ * also where a model's plan is being made. It must not use the stream, tensors or model of the call
+ * that it is told of, nor wait for them: a backend may log in the middle of a submission. */
 typedef void (*dhow_log_fn)(void *user, dhow_log_level level, const char *message);
 
 /** Options of a context. Zero or NULL takes the environment's value, then the default. */

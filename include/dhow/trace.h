@@ -3,9 +3,12 @@
  * One trace of everything that all devices do: kernels, copies, steps of models, replayed graphs,
  * allocations and waits on one clock, in the format that Perfetto and chrome://tracing open.
  *
- * `DHOW_TRACE=out.json program` traces a program as it is, from the creation of its context to the
- * end, when the file is written; a second context of the process writes out.2.json. These functions
- * do the same for parts of a program.
+ * `DHOW_TRACE=out.json program` traces a program as it is, from the creation of its context on; a
+ * second context of the process writes out.2.json. The file is written when the context ends. A
+ * program that forgets objects gets it when it releases the context, which then waits for the work
+ * that is under way, and one that releases nothing when it returns from main() or calls exit(),
+ * with up to two seconds for the devices to end their work. _exit(), abort() and signals leave no
+ * file. These functions do the same for parts of a program.
  */
 #ifndef DHOW_TRACE_H_
 #define DHOW_TRACE_H_

@@ -5,6 +5,8 @@
  */
 #include <criterion/criterion.h>
 #include <dhow/dhow.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +157,24 @@ static void child_makes_its_own_context(const char *name) {
     dhow_context_release(context);
 }
 
+/* A driver's threads are missing in the child: it is told at once, and what to do instead. */
+static void child_is_refused_a_context_on(const char *name) {
+    dhow_context *context;
+    dhow_device *device = NULL;
+    if (dhow_context_create(NULL, &context) != DHOW_OK) {
+        g_wrong++;
+        return;
+    }
+    dhow_status status = dhow_device_get(context, name, &device);
+    if (status != DHOW_NOT_FOUND || strstr(dhow_last_error(), "call exec after fork()") == NULL) {
+        (void)fprintf(stderr, "in the child: %s: %s: %s\n", name, dhow_status_name(status),
+                      dhow_last_error());
+        g_wrong++;
+    }
+    if (dhow_device_get(context, "cpu", &device) != DHOW_OK || !computes(device)) g_wrong++;
+    dhow_context_release(context);
+}
+
 static void fork_on(const char *name, bool own_context) {
     objects o;
     open_all(name, &o);
@@ -164,7 +184,11 @@ static void fork_on(const char *name, bool own_context) {
     if (pid == 0) {
         (void)alarm(30); /* a child that hangs dies */
         child_uses_parents_objects(&o);
-        if (own_context) child_makes_its_own_context(name);
+        if (own_context) {
+            child_makes_its_own_context(name);
+        } else {
+            child_is_refused_a_context_on(name);
+        }
         release_all(&o);
         _exit(g_wrong > 100 ? 100 : g_wrong);
     }
@@ -176,6 +200,45 @@ static void fork_on(const char *name, bool own_context) {
     cr_assert(computes(o.device));
     OK(dhow_stream_sync(o.stream));
     release_all(&o);
+}
+
+/* Locks that another thread holds just then are free in the child. */
+static atomic_bool g_stop;
+static void *make_objects(void *device) {
+    while (!atomic_load(&g_stop)) {
+        dhow_tensor *t;
+        if (dhow_tensor_create(device, DHOW_F32, DHOW_SHAPE(4), &t) == DHOW_OK)
+            dhow_tensor_release(t);
+    }
+    return NULL;
+}
+
+Test(fork, a_child_of_a_busy_program_makes_objects_of_its_own, .timeout = 120) {
+    enum { FORKS = 300 };
+    dhow_context *context;
+    dhow_device *device;
+    pthread_t thread;
+    (void)setenv("DHOW_VALIDATE", "1", 1);
+    (void)setenv("DHOW_BACKENDS", "cpu", 1);
+    OK(dhow_context_create(NULL, &context));
+    OK(dhow_device_get(context, "cpu", &device));
+    cr_assert_eq(pthread_create(&thread, NULL, make_objects, device), 0);
+    for (int i = 0; i < FORKS; i++) {
+        int status;
+        pid_t pid = fork();
+        cr_assert(pid >= 0);
+        if (pid == 0) {
+            dhow_context *own;
+            (void)alarm(10);
+            _exit(dhow_context_create(NULL, &own) != DHOW_OK);
+        }
+        cr_assert_eq(waitpid(pid, &status, 0), pid);
+        cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "fork %d: signal %d", i,
+                  WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    }
+    atomic_store(&g_stop, true);
+    (void)pthread_join(thread, NULL);
+    dhow_context_release(context);
 }
 
 Test(fork, child_of_a_cpu_user_is_told) { fork_on("cpu", true); }

@@ -4,6 +4,7 @@
  * time that the program measured itself, and a count of what there was no room for.
  */
 #include <jansson.h>
+#include <sys/wait.h>
 
 #include "data_fixture.h"
 
@@ -246,6 +247,50 @@ Test(trace, the_environment_traces_a_whole_program) {
     (void)snprintf(command, sizeof command, "rm -rf '%s'", folder);
     cr_assert_eq(system(command), 0);
 }
+
+/* A program that forgets a tensor, and one that releases nothing at all: both leave their trace. */
+static void leave_things_behind(const char *path, bool release_context) {
+    pid_t pid = fork();
+    cr_assert(pid >= 0);
+    if (pid == 0) {
+        static const dhow_context_options options = {
+            .backends = "cpu,sim", .plugin_path = DHOW_TEST_SIM_DIR, .cache_dir = "off"};
+        dhow_context *context;
+        dhow_device *device;
+        dhow_tensor *x;
+        (void)setenv("DHOW_TRACE", path, 1);
+        (void)setenv("DHOW_SIM", "delay_us=20000", 1);
+        OK(dhow_context_create(&options, &context));
+        OK(dhow_device_get(context, "sim", &device));
+        OK(dhow_tensor_full(device, DHOW_F32, DHOW_SHAPE(4), 1, &x));
+        OK(dhow_add(NULL, x, x, x));
+        if (release_context) {
+            dhow_context_release(context);
+            _exit(0);
+        }
+        exit(0);
+    }
+    int status;
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void is_traced_though(bool release_context) {
+    char folder[] = "/tmp/dhow-trace-XXXXXX", path[64], command[128];
+    double time;
+    cr_assert_not_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/out.json", folder);
+    leave_things_behind(path, release_context);
+    json_t *root = load_trace(path);
+    cr_assert_eq(count_slices(root, "sim:0", "kernel", "add_f32", &time), 1);
+    cr_assert(time > 0, "the time on the device is missing");
+    json_decref(root);
+    (void)snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+Test(trace, a_program_that_forgets_a_tensor_is_traced) { is_traced_though(true); }
+Test(trace, a_program_that_releases_nothing_is_traced) { is_traced_though(false); }
 
 /* The lost device's work is in the trace, with the host's times. */
 Test(trace, a_device_that_is_lost_does_not_stop_it) {

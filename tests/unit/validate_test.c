@@ -43,6 +43,36 @@ Test(validate, leaks_are_told_with_the_place_where_they_were_made) {
     dhow_stream_release(stream);
 }
 
+/* A program's log function uses dhow itself, to send lines to a window for instance. */
+static dhow_device *g_device_of_log;
+static void keep_log_in_a_tensor(void *user, dhow_log_level level, const char *message) {
+    dhow_tensor *t;
+    dhow_stream *stream;
+    OK(dhow_tensor_full(g_device_of_log, DHOW_F32, DHOW_SHAPE(3), 1, &t));
+    OK(dhow_stream_create(g_device_of_log, &stream));
+    dhow_tensor_release(t);
+    dhow_stream_release(stream);
+    keep_log(user, level, message);
+}
+
+Test(validate, a_log_function_that_is_told_of_leaks_may_make_objects, .timeout = 20) {
+    static const dhow_context_options options = {
+        .backends = "cpu", .cache_dir = "off", .log = keep_log_in_a_tensor};
+    enum { KEPT = 20 };
+    dhow_context *context, *other = open_checking();
+    dhow_tensor *kept[KEPT];
+    OK(dhow_device_get(other, "cpu", &g_device_of_log));
+    OK(dhow_context_create(&options, &context));
+    OK(dhow_device_get(context, "cpu", &g_cpu));
+    for (int i = 0; i < KEPT; i++)
+        OK(dhow_tensor_full(g_cpu, DHOW_F32, DHOW_SHAPE(3), 1, &kept[i]));
+    dhow_context_release(context);
+    LOG_SAYS("20 of kind tensor");
+    LOG_SAYS("and 4 more of kind tensor");
+    for (int i = 0; i < KEPT; i++) dhow_tensor_release(kept[i]);
+    dhow_context_release(other);
+}
+
 Test(validate, a_program_that_releases_everything_is_quiet) {
     dhow_context *context = open_checking();
     dhow_tensor *t;
