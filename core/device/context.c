@@ -2,13 +2,12 @@
  *
  * See dhow/context.h.
  */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/machine.h"
 #include "base/places.h"
 #include "base/size.h"
 #include "base/text.h"
@@ -27,14 +26,6 @@ static dhow_status read_log_level(dhowi_log *log) {
     return DHOW_OK;
 }
 
-static uint32_t usable_cores(void) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) == 0) return (uint32_t)CPU_COUNT(&set);
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online > 0 ? (uint32_t)online : 1;
-}
-
 static dhow_status read_threads(int32_t option, const dhowi_log *log, uint32_t *out) {
     enum { MAX_THREADS = 4096 };
     int64_t threads = option;
@@ -48,7 +39,7 @@ static dhow_status read_threads(int32_t option, const dhowi_log *log, uint32_t *
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "DHOW_NUM_THREADS: '%.64s' is no number from 1 to %d", text, MAX_THREADS);
     }
-    *out = threads > 0 ? (uint32_t)threads : DHOWI_MAX(usable_cores(), 1);
+    *out = threads > 0 ? (uint32_t)threads : dhowi_machine_cores("");
     if (dhowi_fork_generation() > 0 && *out > 1) {
         /* GNU's OpenMP waits for its threads, which stayed in the parent. */
         dhowi_log_line(log, DHOW_LOG_INFO, "the CPU computes with one thread in a forked child");

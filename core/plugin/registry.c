@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/machine.h"
 #include "base/size.h"
 #include "base/text.h"
 
@@ -44,6 +45,11 @@ static int32_t host_cache_load(void *user, const char *key, void **out_blob, uin
 }
 static int32_t host_cache_store(void *user, const char *key, const void *blob, uint64_t bytes) {
     return (int32_t)dhowi_disk_cache_store(((dhowi_registry *)user)->cache, key, blob, bytes);
+}
+
+static void host_memory(void *user, uint64_t *out_free, uint64_t *out_total) {
+    (void)user;
+    dhowi_machine_memory("", out_free, out_total);
 }
 
 /* ---- candidates ---- */
@@ -239,7 +245,8 @@ dhow_status dhowi_registry_init(dhowi_registry *registry, const dhowi_discovery 
                                  .env = host_env,
                                  .cache_load = host_cache_load,
                                  .cache_store = host_cache_store,
-                                 .cpu_threads = how->cpu_threads};
+                                 .cpu_threads = how->cpu_threads,
+                                 .memory = host_memory};
     char own[PATH_MAX - 32], folder[PATH_MAX];
     bool secure = getauxval(AT_SECURE) != 0, has_own = !secure && own_folder(own, sizeof own);
     find_probe_program(registry, has_own ? own : NULL);

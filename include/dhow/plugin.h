@@ -69,6 +69,9 @@ typedef struct dhow_host {
     int32_t (*cache_store)(void *user, const char *key, const void *blob, uint64_t bytes);
     uint32_t cpu_threads; /* threads that computing on the CPU may use, at least 1 */
     uint32_t reserved1;
+    /* Bytes of host memory that this process may use, by the machine and its control groups; 0
+     * where unknown. Missing in hosts whose struct_size ends before it. */
+    void (*memory)(void *user, uint64_t *out_free, uint64_t *out_total);
 } dhow_host;
 
 /* The answer of probe(). */
@@ -509,7 +512,7 @@ typedef struct dhow_capture {
 /* The layout is frozen; tests/abi holds the whole of it. */
 #if UINTPTR_MAX == UINT64_MAX && !defined(__cplusplus)
 _Static_assert(sizeof(dhow_error) == 512, "ABI");
-_Static_assert(sizeof(dhow_host) == 72, "ABI");
+_Static_assert(sizeof(dhow_host) == 80, "ABI");
 _Static_assert(sizeof(dhow_probe) == 520, "ABI");
 _Static_assert(sizeof(dhow_component) == 392, "ABI");
 _Static_assert(sizeof(dhow_device_desc) == 368, "ABI");

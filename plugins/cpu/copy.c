@@ -11,7 +11,7 @@
 
 #include "cpu.h"
 
-enum { PIECE = 1 << 20, PARALLEL_FROM = 4 << 20 };
+enum { PIECE = 1 << 20, PARALLEL_FROM = 4 << 20, CHUNKS_PER_THREAD = 16 };
 
 #if defined(__x86_64__)
 __attribute__((target("avx"))) static void stream_lines(unsigned char *to,
@@ -54,32 +54,42 @@ static void copy_flat(cpu_device *device, unsigned char *to, const unsigned char
         return;
     }
     const int64_t pieces = (int64_t)((bytes + PIECE - 1) / PIECE);
-    (void)pthread_mutex_lock(&device->pool);
-#pragma omp parallel num_threads(device->threads)
+    const cpu_region region = cpu_region_begin(&device->team);
+    int64_t worked = 0;
+#pragma omp parallel num_threads(region.threads)
     {
-#pragma omp for schedule(static)
+#pragma omp for schedule(dynamic, 1) nowait
         for (int64_t i = 0; i < pieces; i++) {
             const uint64_t at = (uint64_t)i * PIECE, rest = bytes - at;
             cpu_stream_bytes(to + at, from + at, rest < PIECE ? rest : PIECE);
         }
         cpu_stream_fence();
+#pragma omp master
+        worked = cpu_now() - region.start;
     }
-    (void)pthread_mutex_unlock(&device->pool);
+    cpu_region_end(&device->team, &region, worked);
 }
 
 static void copy_rows(cpu_device *device, unsigned char *to, const unsigned char *from,
                       const dhow_copy_rect *rect) {
     const uint64_t width = rect->extent[0];
     const int64_t height = (int64_t)rect->extent[1], rows = height * (int64_t)rect->extent[2];
-    const int spread = width * (uint64_t)rows >= PARALLEL_FROM;
-    if (spread) (void)pthread_mutex_lock(&device->pool);
-#pragma omp parallel for schedule(static) num_threads(device->threads) if (spread)
-    for (int64_t r = 0; r < rows; r++) {
-        const uint64_t row = (uint64_t)(r % height), plane = (uint64_t)(r / height);
-        memcpy(to + row * rect->dst.pitch[0] + plane * rect->dst.pitch[1],
-               from + row * rect->src.pitch[0] + plane * rect->src.pitch[1], width);
+    cpu_region region = {.threads = 1};
+    int64_t worked = 0;
+    if (width * (uint64_t)rows >= PARALLEL_FROM) region = cpu_region_begin(&device->team);
+    const int64_t chunk = rows / (CHUNKS_PER_THREAD * region.threads) + 1;
+#pragma omp parallel num_threads(region.threads)
+    {
+#pragma omp for schedule(dynamic, chunk) nowait
+        for (int64_t r = 0; r < rows; r++) {
+            const uint64_t row = (uint64_t)(r % height), plane = (uint64_t)(r / height);
+            memcpy(to + row * rect->dst.pitch[0] + plane * rect->dst.pitch[1],
+                   from + row * rect->src.pitch[0] + plane * rect->src.pitch[1], width);
+        }
+#pragma omp master
+        worked = cpu_now() - region.start;
     }
-    if (spread) (void)pthread_mutex_unlock(&device->pool);
+    cpu_region_end(&device->team, &region, worked);
 }
 
 int32_t cpu_copy(void *stream, const dhow_copy_rect *rect, dhow_error *err) {
@@ -126,13 +136,19 @@ int32_t cpu_fill(void *stream, uint64_t handle, uint64_t offset, uint64_t bytes,
         fill_piece(to, bytes, pattern, pattern_bytes);
         return DHOW_OK;
     }
-    (void)pthread_mutex_lock(&device->pool);
-#pragma omp parallel for schedule(static) num_threads(device->threads)
-    for (int64_t i = 0; i < pieces; i++) {
-        const uint64_t at = (uint64_t)i * PIECE, rest = bytes - at;
-        fill_piece(to + at, rest < PIECE ? rest : PIECE, pattern, pattern_bytes);
+    const cpu_region region = cpu_region_begin(&device->team);
+    int64_t worked = 0;
+#pragma omp parallel num_threads(region.threads)
+    {
+#pragma omp for schedule(dynamic, 1) nowait
+        for (int64_t i = 0; i < pieces; i++) {
+            const uint64_t at = (uint64_t)i * PIECE, rest = bytes - at;
+            fill_piece(to + at, rest < PIECE ? rest : PIECE, pattern, pattern_bytes);
+        }
+#pragma omp master
+        worked = cpu_now() - region.start;
     }
-    (void)pthread_mutex_unlock(&device->pool);
+    cpu_region_end(&device->team, &region, worked);
     return DHOW_OK;
 }
 

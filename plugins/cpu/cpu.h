@@ -8,6 +8,7 @@
 #define DHOW_PLUGINS_CPU_CPU_H_
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "dhow/plugin.h"
@@ -19,11 +20,20 @@ typedef struct cpu_backend {
 
 typedef struct cpu_kernel_object cpu_kernel_object;
 
+/* The threads that parallel regions are spread over. */
+typedef struct cpu_team {
+    pthread_mutex_t region; /* one parallel region at a time; guards level, until, pause */
+    int threads;
+    int level;     /* regions get threads >> level of them */
+    int64_t until; /* when the next higher number is tried, in nanoseconds */
+    int64_t pause; /* from a late region to the next try */
+} cpu_team;
+
 typedef struct cpu_device {
     cpu_backend *backend;
-    int threads;
+    cpu_team team;
     int isa;                     /* CPU_ISA_* */
-    pthread_mutex_t pool;        /* one parallel region at a time */
+    uint64_t memory_bytes;       /* that there can be at most, 0 when unknown */
     pthread_mutex_t lock;        /* guards builtins */
     cpu_kernel_object *builtins; /* made on first lookup, freed with the device */
 } cpu_device;
@@ -37,11 +47,38 @@ int32_t cpu_fail(dhow_error *err, dhow_status status, int64_t native, const char
     __attribute__((format(printf, 4, 5)));
 
 /* cpuid.c */
-int cpu_best_isa(void);
+#if defined(__x86_64__)
+typedef struct cpu_features { /* words of CPUID and XGETBV */
+    uint32_t basic, seven, extended, saved;
+} cpu_features;
+cpu_features cpu_features_here(void);
+int cpu_isa_of(const cpu_features *features);
+#endif
+int cpu_best_isa(void); /* -1 where there is none */
 const char *cpu_isa_name(int isa);
-int cpu_usable_cores(void);
 void cpu_model_name(char *out, size_t bytes);
-void cpu_memory_info(uint64_t *out_free, uint64_t *out_total);
+
+/* team.c. A region of one thread holds nothing, so any number of callers may be in one. */
+typedef struct cpu_region {
+    int threads;
+    int level;
+    int64_t start;
+} cpu_region;
+/* What regions that do the same took at best, in nanoseconds; 0 for none. */
+enum { CPU_LEVELS = 13 };
+typedef struct cpu_times {
+    double products; /* multiplications, from which the first time is guessed */
+    int64_t divided[CPU_LEVELS];
+    _Atomic int64_t alone;
+} cpu_times;
+void cpu_team_init(cpu_team *team, int threads);
+void cpu_team_destroy(cpu_team *team);
+cpu_region cpu_region_begin(cpu_team *team);
+/* `expected` is the time in nanoseconds that the region would take if each thread had its core. */
+void cpu_region_end(cpu_team *team, const cpu_region *region, int64_t expected);
+/* The same for work that is done again and again. */
+void cpu_region_end_timed(cpu_team *team, const cpu_region *region, cpu_times *times);
+int64_t cpu_now(void);
 
 /* memory.c */
 int32_t cpu_mem_alloc(void *device, uint64_t bytes, uint64_t *out_handle, dhow_error *err);
@@ -53,6 +90,7 @@ int32_t cpu_host_unregister(void *device, void *memory, dhow_error *err);
 int32_t cpu_map(void *device, uint64_t handle, uint64_t offset, uint64_t bytes, uint32_t access,
                 void **out_memory, dhow_error *err);
 int32_t cpu_unmap(void *device, uint64_t handle, void *memory, dhow_error *err);
+void cpu_memory_info(const dhow_host *host, uint64_t *out_free, uint64_t *out_total);
 int32_t cpu_mem_info(void *device, uint64_t *out_free, uint64_t *out_total, dhow_error *err);
 
 /* stream.c */
@@ -103,6 +141,10 @@ int32_t cpu_module_build(void *device, const dhow_module_desc *desc, void **out_
                          dhow_error *err);
 void cpu_module_free(void *module);
 int32_t cpu_module_kernel(void *module, const char *name, void **out_kernel, dhow_error *err);
+
+/* onednn_name.c: the files that may be the library, in the order to try them; 0 past the last.
+ * `soname` is that of the library found at build time, or NULL. */
+int onednn_name(int index, const char *soname, int major, char *out, size_t bytes);
 
 /* onednn.c, or onednn_none.c where no headers were found */
 int32_t cpu_onednn_component(dhow_component *out);

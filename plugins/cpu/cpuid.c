@@ -1,32 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What this machine is: instruction set, cores that may be used, model name, memory, cache.
+ * What this processor is: its instruction set and name.
  */
-#include <sched.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <stdio.h>
 #include <string.h>
-#include <sys/sysinfo.h>
-#include <unistd.h>
 
 #include "cpu.h"
 
-int cpu_best_isa(void) {
 #if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512cd")) {
-        return CPU_ISA_V4;
-    }
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        __builtin_cpu_supports("bmi2")) {
-        return CPU_ISA_V3;
-    }
-    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt") ? CPU_ISA_V2 : -1;
-#else
-    return CPU_ISA_V2; /* the only entry: the compiler's default */
-#endif
+/* What compilers may use at each level of the x86-64 psABI, by the words of CPUID. Virtual machines
+ * mask single bits. */
+static const cpu_features levels[] = {
+    [CPU_ISA_V2] = {.basic = bit_SSE3 | bit_SSSE3 | bit_CMPXCHG16B | bit_SSE4_1 | bit_SSE4_2 |
+                             bit_POPCNT,
+                    .extended = bit_LAHF_LM},
+    [CPU_ISA_V3] = {.basic = bit_FMA | bit_MOVBE | bit_OSXSAVE | bit_AVX | bit_F16C,
+                    .seven = bit_BMI | bit_AVX2 | bit_BMI2,
+                    .extended = bit_LZCNT,
+                    .saved = 0x6}, /* registers of AVX */
+    [CPU_ISA_V4] = {
+        .seven = bit_AVX512F | bit_AVX512DQ | bit_AVX512CD | bit_AVX512BW | bit_AVX512VL,
+        .saved = 0xe6}}; /* and of AVX-512 */
+
+static int has_all(const cpu_features *have, const cpu_features *want) {
+    return (want->basic & ~have->basic) == 0 && (want->seven & ~have->seven) == 0 &&
+           (want->extended & ~have->extended) == 0 && (want->saved & ~have->saved) == 0;
 }
+
+int cpu_isa_of(const cpu_features *features) {
+    int best = -1;
+    while (best < CPU_ISA_V4 && has_all(features, &levels[best + 1])) best++;
+    return best;
+}
+
+cpu_features cpu_features_here(void) {
+    cpu_features found = {0, 0, 0, 0};
+    uint32_t a, b, c, d;
+    if (__get_cpuid(1, &a, &b, &c, &d)) found.basic = c;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) found.seven = b;
+    if (__get_cpuid(0x80000001, &a, &b, &c, &d)) found.extended = c;
+    /* The system has to save the wide registers. */
+    if (found.basic & bit_OSXSAVE) {
+        __asm__("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+        found.saved = a;
+    }
+    return found;
+}
+
+int cpu_best_isa(void) {
+    const cpu_features here = cpu_features_here();
+    return cpu_isa_of(&here);
+}
+#else
+int cpu_best_isa(void) { return CPU_ISA_V2; } /* the only entry: the compiler's default */
+#endif
 
 const char *cpu_isa_name(int isa) {
 #if defined(__x86_64__)
@@ -36,28 +66,6 @@ const char *cpu_isa_name(int isa) {
     (void)isa;
     return "baseline";
 #endif
-}
-
-/* The CPU bandwidth limit of the control group (version 2), rounded up; 0 when there is none. */
-static int cgroup_cores(void) {
-    long long quota = 0, period = 0;
-    int found = 0;
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
-    if (!file) return 0;
-    found = fscanf(file, "%lld %lld", &quota, &period);
-    fclose(file);
-    if (found != 2 || quota <= 0 || period <= 0) return 0;
-    return (int)((quota + period - 1) / period);
-}
-
-int cpu_usable_cores(void) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
-                                                            : (int)sysconf(_SC_NPROCESSORS_ONLN);
-    const int limit = cgroup_cores();
-    if (limit > 0 && limit < cores) cores = limit;
-    return cores > 0 ? cores : 1;
 }
 
 void cpu_model_name(char *out, size_t bytes) {
@@ -72,27 +80,6 @@ void cpu_model_name(char *out, size_t bytes) {
         value[strcspn(value, "\n")] = '\0';
         (void)snprintf(out, bytes, "%s", value);
         break;
-    }
-    fclose(file);
-}
-
-void cpu_memory_info(uint64_t *out_free, uint64_t *out_total) {
-    struct sysinfo info;
-    *out_free = *out_total = 0;
-    if (sysinfo(&info) == 0) {
-        *out_total = (uint64_t)info.totalram * info.mem_unit;
-        *out_free = ((uint64_t)info.freeram + info.bufferram) * info.mem_unit;
-    }
-    /* MemAvailable counts the page cache that would be given back, which sysinfo does not. */
-    FILE *file = fopen("/proc/meminfo", "re");
-    if (!file) return;
-    char line[128];
-    unsigned long long kib;
-    while (fgets(line, sizeof line, file)) {
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) {
-            *out_free = (uint64_t)kib * 1024;
-            break;
-        }
     }
     fclose(file);
 }

@@ -11,7 +11,8 @@
 #include "cpu.h"
 
 enum {
-    CHUNKS_PER_THREAD = 4,          /* evens out threads that get less of their core */
+    CHUNKS_PER_THREAD = 4, /* evens out threads that get less of their core */
+    STREAM_CHUNKS_PER_THREAD = 16,
     ALONE_BELOW = 32768,            /* elements, some tens of microseconds at most */
     ALONE_BELOW_PRODUCTS = 1 << 20, /* multiplications of matmul and conv: about 10 us */
     STREAM_BLOCK = 1024,            /* bytes of an elementwise result written at once */
@@ -187,8 +188,10 @@ static void launch_flat_streamed(cpu_device *device, const call *c, int64_t n) {
     const int y = c->kernel->outputs;
     const int64_t block_elements = STREAM_BLOCK / c->kernel->element_bytes[y];
     const int64_t blocks = (n + block_elements - 1) / block_elements;
-    (void)pthread_mutex_lock(&device->pool);
-#pragma omp parallel num_threads(device->threads)
+    const cpu_region region = cpu_region_begin(&device->team);
+    const int64_t chunk = blocks / (STREAM_CHUNKS_PER_THREAD * region.threads) + 1;
+    int64_t worked = 0;
+#pragma omp parallel num_threads(region.threads)
     {
         unsigned char block[STREAM_BLOCK] __attribute__((aligned(64)));
         call part = *c;
@@ -196,15 +199,17 @@ static void launch_flat_streamed(cpu_device *device, const call *c, int64_t n) {
         for (int i = 0; i <= y; i++) part.argv[i] = &part.pointers[i];
         part.pointers[y] = block;
         part.argv[y + 1] = &count;
-#pragma omp for schedule(static) nowait
+#pragma omp for schedule(dynamic, chunk) nowait
         for (int64_t b = 0; b < blocks; b++) {
             const int64_t first = b * block_elements;
             count = n - first < block_elements ? n - first : block_elements;
             run_flat_block(c, &part, first, count);
         }
         cpu_stream_fence();
+#pragma omp master
+        worked = cpu_now() - region.start;
     }
-    (void)pthread_mutex_unlock(&device->pool);
+    cpu_region_end(&device->team, &region, worked);
 }
 
 /* x [parameters...] y rows cols: one row at a time, x being the first argument. */
@@ -212,8 +217,10 @@ static void launch_rows_streamed(cpu_device *device, const call *c, int64_t rows
     const int y = c->kernel->outputs;
     const int64_t in_bytes = cols * c->kernel->element_bytes[0],
                   out_bytes = cols * c->kernel->element_bytes[y];
-    (void)pthread_mutex_lock(&device->pool);
-#pragma omp parallel num_threads(device->threads)
+    const cpu_region region = cpu_region_begin(&device->team);
+    const int64_t chunk = rows / (STREAM_CHUNKS_PER_THREAD * region.threads) + 1;
+    int64_t worked = 0;
+#pragma omp parallel num_threads(region.threads)
     {
         unsigned char space[STREAM_ROW_LIMIT + 4096] __attribute__((aligned(64)));
         call part = *c;
@@ -221,7 +228,7 @@ static void launch_rows_streamed(cpu_device *device, const call *c, int64_t rows
         part.argv[0] = &part.pointers[0];
         part.argv[y] = &part.pointers[y];
         part.argv[y + 1] = &one;
-#pragma omp for schedule(static) nowait
+#pragma omp for schedule(dynamic, chunk) nowait
         for (int64_t r = 0; r < rows; r++) {
             part.pointers[0] = (unsigned char *)c->pointers[0] + r * in_bytes;
             part.pointers[y] = place_block(space, part.pointers[0]);
@@ -230,16 +237,28 @@ static void launch_rows_streamed(cpu_device *device, const call *c, int64_t rows
                              (size_t)out_bytes);
         }
         cpu_stream_fence();
+#pragma omp master
+        worked = cpu_now() - region.start;
     }
-    (void)pthread_mutex_unlock(&device->pool);
+    cpu_region_end(&device->team, &region, worked);
 }
 
 static void launch_chunks(cpu_device *device, const call *c) {
-    const int64_t chunks = (int64_t)device->threads * CHUNKS_PER_THREAD;
-    (void)pthread_mutex_lock(&device->pool);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(device->threads)
-    for (int64_t i = 0; i < chunks; i++) c->kernel->info->run(i, chunks, c->argv);
-    (void)pthread_mutex_unlock(&device->pool);
+    const cpu_region region = cpu_region_begin(&device->team);
+    const int64_t chunks = (int64_t)region.threads * CHUNKS_PER_THREAD;
+    int64_t worked = 0;
+    if (region.threads == 1) {
+        c->kernel->info->run(0, 1, c->argv);
+        return;
+    }
+#pragma omp parallel num_threads(region.threads)
+    {
+#pragma omp for schedule(dynamic, 1) nowait
+        for (int64_t i = 0; i < chunks; i++) c->kernel->info->run(i, chunks, c->argv);
+#pragma omp master
+        worked = cpu_now() - region.start;
+    }
+    cpu_region_end(&device->team, &region, worked);
 }
 
 static void launch_large(cpu_device *device, const call *c, const dhow_arg *args) {
@@ -296,7 +315,7 @@ int32_t cpu_launch(void *stream, void *handle, const dhow_geometry *geometry, co
                 break;
         }
     }
-    if (device->threads == 1 || is_small(kernel, geometry, args)) {
+    if (device->team.threads == 1 || is_small(kernel, geometry, args)) {
         kernel->info->run(0, 1, c.argv);
     } else {
         launch_large(device, &c, args);

@@ -21,6 +21,17 @@ typedef struct block_header {
     uint64_t bytes;
 } block_header;
 
+void cpu_memory_info(const dhow_host *host, uint64_t *out_free, uint64_t *out_total) {
+    struct sysinfo info;
+    *out_free = *out_total = 0;
+    if (host->struct_size >= sizeof *host && host->memory) {
+        host->memory(host->user, out_free, out_total);
+    } else if (sysinfo(&info) == 0) {
+        *out_total = (uint64_t)info.totalram * info.mem_unit;
+        *out_free = ((uint64_t)info.freeram + info.bufferram) * info.mem_unit;
+    }
+}
+
 static int32_t out_of_memory(uint64_t bytes, dhow_error *err, int code) {
     return cpu_fail(err, DHOW_OUT_OF_MEMORY, code, "cannot allocate %llu bytes of host memory: %s",
                     (unsigned long long)bytes, strerror(code));
@@ -52,9 +63,8 @@ int32_t cpu_mem_alloc(void *device, uint64_t bytes, uint64_t *out_handle, dhow_e
     *out_handle = 0;
     if (bytes >= HUGE_PAGE) {
         /* The system may overcommit and kill later, so what can never fit is refused here. */
-        struct sysinfo info;
-        if (bytes > UINT64_MAX / 2 ||
-            (sysinfo(&info) == 0 && bytes > (uint64_t)info.totalram * info.mem_unit)) {
+        const uint64_t total = ((cpu_device *)device)->memory_bytes;
+        if (bytes > UINT64_MAX / 2 || (total > 0 && bytes > total)) {
             return out_of_memory(bytes, err, ENOMEM);
         }
         block = map_large(bytes, &code);
@@ -118,7 +128,7 @@ int32_t cpu_unmap(void *device, uint64_t handle, void *memory, dhow_error *err) 
 }
 
 int32_t cpu_mem_info(void *device, uint64_t *out_free, uint64_t *out_total, dhow_error *err) {
-    (void)device, (void)err;
-    cpu_memory_info(out_free, out_total);
+    (void)err;
+    cpu_memory_info(((cpu_device *)device)->backend->host, out_free, out_total);
     return DHOW_OK;
 }

@@ -6,41 +6,62 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
-static onednn_library library;
+onednn_library onednn_loaded;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char failure[256];
 
-static void open_library(void) {
-    void *handle = dlopen(ONEDNN_SONAME, RTLD_LAZY | RTLD_LOCAL);
-    if (!handle) {
-        const char *text = dlerror();
-        (void)snprintf(failure, sizeof failure, "%s", text ? text : "cannot open " ONEDNN_SONAME);
-        return;
+#ifndef ONEDNN_SONAME
+#define ONEDNN_SONAME NULL
+#endif
+
+/* The first library that there is; its name, or that of the first one missing, goes to `name`. */
+static void *open_any(char *name, size_t bytes) {
+    void *handle = NULL;
+    char next[sizeof "libdnnl.so.2147483647.2147483647"];
+    for (int i = 0; !handle && onednn_name(i, ONEDNN_SONAME, DNNL_VERSION_MAJOR, next, sizeof next);
+         i++) {
+        handle = dlopen(next, RTLD_LAZY | RTLD_LOCAL);
+        if (handle || i == 0) (void)snprintf(name, bytes, "%s", next);
+        if (!handle && i == 0) {
+            const char *text = dlerror();
+            (void)snprintf(failure, sizeof failure, "%s", text ? text : next);
+        }
     }
-#define ONEDNN_LOAD(name)                                                                  \
-    {                                                                                      \
-        void *symbol = dlsym(handle, #name);                                               \
-        if (!symbol) {                                                                     \
-            (void)snprintf(failure, sizeof failure, "%s has no %s", ONEDNN_SONAME, #name); \
-            return;                                                                        \
-        }                                                                                  \
-        memcpy(&library.name, &symbol, sizeof symbol);                                     \
+    return handle;
+}
+
+static void open_library(void) {
+    char name[64];
+    void *handle = open_any(name, sizeof name);
+    if (!handle) return;
+#define ONEDNN_LOAD(function)                                                         \
+    {                                                                                 \
+        void *symbol = dlsym(handle, #function);                                      \
+        if (!symbol) {                                                                \
+            (void)snprintf(failure, sizeof failure, "%s has no %s", name, #function); \
+            return;                                                                   \
+        }                                                                             \
+        memcpy(&onednn_loaded.function, &symbol, sizeof symbol);                      \
     }
     ONEDNN_FUNCTIONS(ONEDNN_LOAD)
 #undef ONEDNN_LOAD
-    if (library.dnnl_engine_create(&library.engine, dnnl_cpu, 0) != dnnl_success) {
-        library.engine = NULL;
-        (void)snprintf(failure, sizeof failure, "%s cannot make a CPU engine", ONEDNN_SONAME);
+    const int major = onednn_loaded.dnnl_version()->major;
+    if (major != DNNL_VERSION_MAJOR) {
+        (void)snprintf(failure, sizeof failure, "%s is version %d, dhow was built for %d", name,
+                       major, DNNL_VERSION_MAJOR);
+    } else if (onednn_loaded.dnnl_engine_create(&onednn_loaded.engine, dnnl_cpu, 0) !=
+               dnnl_success) {
+        onednn_loaded.engine = NULL;
+        (void)snprintf(failure, sizeof failure, "%s cannot make a CPU engine", name);
     }
 }
 
 const onednn_library *onednn_open(dhow_error *err) {
     (void)pthread_once(&once, open_library);
-    if (library.engine) return &library;
+    if (onednn_loaded.engine) return &onednn_loaded;
     (void)cpu_fail(err, DHOW_UNSUPPORTED, 0, "oneDNN is not there: %s", failure);
     return NULL;
 }
@@ -51,8 +72,11 @@ int32_t cpu_onednn_component(dhow_component *out) {
     (void)snprintf(out->purpose, sizeof out->purpose, "matmul and convolution");
     const onednn_library *dnnl = onednn_open(&err);
     if (!dnnl) {
-        (void)snprintf(out->detail, sizeof out->detail, "%.180s; install %s", failure,
-                       ONEDNN_PACKAGE);
+        char name[64];
+        (void)onednn_name(0, ONEDNN_SONAME, DNNL_VERSION_MAJOR, name, sizeof name);
+        /* Debian's packages are named after the soname: libdnnl2, libdnnl3.6. */
+        (void)snprintf(out->detail, sizeof out->detail, "%.180s; install libdnnl%s", failure,
+                       name + strlen("libdnnl.so."));
         return DHOW_OK;
     }
     const dnnl_version_t *version = dnnl->dnnl_version();
@@ -60,7 +84,7 @@ int32_t cpu_onednn_component(dhow_component *out) {
     void *address = NULL;
     memcpy(&address, &dnnl->dnnl_version, sizeof address);
     const char *file =
-        dladdr(address, &info) != 0 && info.dli_fname ? info.dli_fname : ONEDNN_SONAME;
+        dladdr(address, &info) != 0 && info.dli_fname ? info.dli_fname : "libdnnl.so";
     out->present = 1;
     (void)snprintf(out->detail, sizeof out->detail, "%d.%d.%d, %.200s", version->major,
                    version->minor, version->patch, file);
@@ -99,18 +123,23 @@ dnnl_data_type_t onednn_type(int32_t dtype) {
 
 dnnl_status_t onednn_md_strided(onednn_md *md, int rank, const dnnl_dims_t dims,
                                 dnnl_data_type_t type, const dnnl_dims_t strides) {
-    return library.dnnl_memory_desc_init_by_strides(md, rank, dims, type, strides);
+    return onednn_loaded.dnnl_memory_desc_init_by_strides(md, rank, dims, type, strides);
 }
 
 dnnl_status_t onednn_md_tagged(onednn_md *md, int rank, const dnnl_dims_t dims,
                                dnnl_data_type_t type, dnnl_format_tag_t tag) {
-    return library.dnnl_memory_desc_init_by_tag(md, rank, dims, type, tag);
+    return onednn_loaded.dnnl_memory_desc_init_by_tag(md, rank, dims, type, tag);
 }
 
 dnnl_status_t onednn_md_query(onednn_md *md, dnnl_primitive_desc_t pd, dnnl_query_t what) {
-    const dnnl_memory_desc_t *found = library.dnnl_primitive_desc_query_md(pd, what, 0);
+    const dnnl_memory_desc_t *found = onednn_loaded.dnnl_primitive_desc_query_md(pd, what, 0);
     if (!found) return dnnl_runtime_error;
     *md = *found;
+    return dnnl_success;
+}
+
+dnnl_status_t onednn_md_copy(onednn_md *to, onednn_md from) {
+    *to = from;
     return dnnl_success;
 }
 
@@ -120,72 +149,77 @@ dnnl_status_t onednn_matmul_pd(dnnl_primitive_desc_t *pd, onednn_md a, onednn_md
                                onednn_md c, dnnl_primitive_attr_t attr) {
     dnnl_matmul_desc_t desc;
     const dnnl_status_t status =
-        library.dnnl_matmul_desc_init(&desc, &a, &b, bias.ndims ? &bias : NULL, &c);
+        onednn_loaded.dnnl_matmul_desc_init(&desc, &a, &b, bias.ndims ? &bias : NULL, &c);
     if (status != dnnl_success) return status;
-    return library.dnnl_primitive_desc_create(pd, &desc, attr, library.engine, NULL);
+    return onednn_loaded.dnnl_primitive_desc_create(pd, &desc, attr, onednn_loaded.engine, NULL);
 }
 
 dnnl_status_t onednn_conv_pd(dnnl_primitive_desc_t *pd, onednn_md x, onednn_md w, onednn_md bias,
                              onednn_md y, const onednn_conv_shape *shape,
                              dnnl_primitive_attr_t attr) {
     dnnl_convolution_desc_t desc;
-    const dnnl_status_t status = library.dnnl_dilated_convolution_forward_desc_init(
+    const dnnl_status_t status = onednn_loaded.dnnl_dilated_convolution_forward_desc_init(
         &desc, dnnl_forward_inference, dnnl_convolution_direct, &x, &w, bias.ndims ? &bias : NULL,
         &y, shape->strides, shape->dilates, shape->pad_begin, shape->pad_end);
     if (status != dnnl_success) return status;
-    return library.dnnl_primitive_desc_create(pd, &desc, attr, library.engine, NULL);
+    return onednn_loaded.dnnl_primitive_desc_create(pd, &desc, attr, onednn_loaded.engine, NULL);
 }
 
 static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, float alpha) {
-    return library.dnnl_post_ops_append_eltwise(ops, 1.0f, kind, alpha, 0.0f);
+    return onednn_loaded.dnnl_post_ops_append_eltwise(ops, 1.0f, kind, alpha, 0.0f);
 }
 
 static dnnl_status_t append_sum(dnnl_post_ops_t ops, float scale, dnnl_data_type_t type) {
     (void)type;
-    return library.dnnl_post_ops_append_sum(ops, scale);
+    return onednn_loaded.dnnl_post_ops_append_sum(ops, scale);
 }
 
 #else
 
 dnnl_status_t onednn_md_strided(onednn_md *md, int rank, const dnnl_dims_t dims,
                                 dnnl_data_type_t type, const dnnl_dims_t strides) {
-    return library.dnnl_memory_desc_create_with_strides(md, rank, dims, type, strides);
+    return onednn_loaded.dnnl_memory_desc_create_with_strides(md, rank, dims, type, strides);
 }
 
 dnnl_status_t onednn_md_tagged(onednn_md *md, int rank, const dnnl_dims_t dims,
                                dnnl_data_type_t type, dnnl_format_tag_t tag) {
-    return library.dnnl_memory_desc_create_with_tag(md, rank, dims, type, tag);
+    return onednn_loaded.dnnl_memory_desc_create_with_tag(md, rank, dims, type, tag);
 }
 
 dnnl_status_t onednn_md_query(onednn_md *md, dnnl_primitive_desc_t pd, dnnl_query_t what) {
-    const_dnnl_memory_desc_t found = library.dnnl_primitive_desc_query_md(pd, what, 0);
-    return found ? library.dnnl_memory_desc_clone(md, found) : dnnl_runtime_error;
+    const_dnnl_memory_desc_t found = onednn_loaded.dnnl_primitive_desc_query_md(pd, what, 0);
+    return found ? onednn_loaded.dnnl_memory_desc_clone(md, found) : dnnl_runtime_error;
+}
+
+dnnl_status_t onednn_md_copy(onednn_md *to, onednn_md from) {
+    return onednn_loaded.dnnl_memory_desc_clone(to, from);
 }
 
 void onednn_md_release(onednn_md *md) {
-    if (*md) (void)library.dnnl_memory_desc_destroy(*md);
+    if (*md) (void)onednn_loaded.dnnl_memory_desc_destroy(*md);
     *md = NULL;
 }
 
 dnnl_status_t onednn_matmul_pd(dnnl_primitive_desc_t *pd, onednn_md a, onednn_md b, onednn_md bias,
                                onednn_md c, dnnl_primitive_attr_t attr) {
-    return library.dnnl_matmul_primitive_desc_create(pd, library.engine, a, b, bias, c, attr);
+    return onednn_loaded.dnnl_matmul_primitive_desc_create(pd, onednn_loaded.engine, a, b, bias, c,
+                                                           attr);
 }
 
 dnnl_status_t onednn_conv_pd(dnnl_primitive_desc_t *pd, onednn_md x, onednn_md w, onednn_md bias,
                              onednn_md y, const onednn_conv_shape *shape,
                              dnnl_primitive_attr_t attr) {
-    return library.dnnl_convolution_forward_primitive_desc_create(
-        pd, library.engine, dnnl_forward_inference, dnnl_convolution_direct, x, w, bias, y,
+    return onednn_loaded.dnnl_convolution_forward_primitive_desc_create(
+        pd, onednn_loaded.engine, dnnl_forward_inference, dnnl_convolution_direct, x, w, bias, y,
         shape->strides, shape->dilates, shape->pad_begin, shape->pad_end, attr);
 }
 
 static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, float alpha) {
-    return library.dnnl_post_ops_append_eltwise(ops, kind, alpha, 0.0f);
+    return onednn_loaded.dnnl_post_ops_append_eltwise(ops, kind, alpha, 0.0f);
 }
 
 static dnnl_status_t append_sum(dnnl_post_ops_t ops, float scale, dnnl_data_type_t type) {
-    return library.dnnl_post_ops_append_sum(ops, scale, 0, type);
+    return onednn_loaded.dnnl_post_ops_append_sum(ops, scale, 0, type);
 }
 
 #endif
@@ -221,113 +255,28 @@ dnnl_status_t onednn_attributes(dnnl_primitive_attr_t *attr, float beta, dnnl_da
     int index = 0;
     *attr = NULL;
     *out_residual_index = -1;
-    dnnl_status_t status = library.dnnl_primitive_attr_create(attr);
+    dnnl_status_t status = onednn_loaded.dnnl_primitive_attr_create(attr);
     if (status != dnnl_success) return status;
-    status = library.dnnl_primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user);
+    status =
+        onednn_loaded.dnnl_primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user);
     if (status == dnnl_success && compute == DHOW_BF16 && type_c == dnnl_f32) {
-        status = library.dnnl_primitive_attr_set_fpmath_mode(*attr, dnnl_fpmath_mode_bf16);
+        status = onednn_loaded.dnnl_primitive_attr_set_fpmath_mode(*attr, dnnl_fpmath_mode_bf16);
     }
-    if (status == dnnl_success) status = library.dnnl_post_ops_create(&ops);
+    if (status == dnnl_success) status = onednn_loaded.dnnl_post_ops_create(&ops);
     if (status == dnnl_success && beta != 0.0f) {
         status = append_sum(ops, beta, type_c);
         index++;
     }
     if (status == dnnl_success && residual) {
-        status = library.dnnl_post_ops_append_binary(ops, dnnl_binary_add, MD(*residual));
+        status = onednn_loaded.dnnl_post_ops_append_binary(ops, dnnl_binary_add, MD(*residual));
         *out_residual_index = index;
     }
     if (status == dnnl_success) status = append_activation(ops, activation);
-    if (status == dnnl_success) status = library.dnnl_primitive_attr_set_post_ops(*attr, ops);
-    if (ops) (void)library.dnnl_post_ops_destroy(ops);
+    if (status == dnnl_success) status = onednn_loaded.dnnl_primitive_attr_set_post_ops(*attr, ops);
+    if (ops) (void)onednn_loaded.dnnl_post_ops_destroy(ops);
     if (status != dnnl_success) {
-        (void)library.dnnl_primitive_attr_destroy(*attr);
+        (void)onednn_loaded.dnnl_primitive_attr_destroy(*attr);
         *attr = NULL;
     }
     return status;
-}
-
-dnnl_status_t onednn_primitive_make(onednn_primitive *made, dnnl_primitive_desc_t pd) {
-    memset(made, 0, sizeof *made);
-    const dnnl_status_t status = library.dnnl_primitive_create(&made->primitive, pd);
-    if (status != dnnl_success) return status;
-    return library.dnnl_stream_create(&made->stream, library.engine, dnnl_stream_default_flags);
-}
-
-dnnl_status_t onednn_primitive_operand(onednn_primitive *made, int id, onednn_md md) {
-    onednn_operand *operand = &made->operands[made->count];
-    const dnnl_status_t status =
-        library.dnnl_memory_create(&operand->memory, MD(md), library.engine, DNNL_MEMORY_NONE);
-    if (status != dnnl_success) return status;
-    operand->id = id;
-    operand->address = NULL;
-    made->count++;
-    return dnnl_success;
-}
-
-void onednn_primitive_release(onednn_primitive *made) {
-    for (int i = 0; i < made->count; i++)
-        (void)library.dnnl_memory_destroy(made->operands[i].memory);
-    if (made->stream) (void)library.dnnl_stream_destroy(made->stream);
-    if (made->primitive) (void)library.dnnl_primitive_destroy(made->primitive);
-    memset(made, 0, sizeof *made);
-}
-
-int onednn_threads_enter(int threads) {
-    const int before = omp_get_max_threads();
-    if (before != threads) omp_set_num_threads(threads);
-    return before;
-}
-
-void onednn_threads_leave(int before) {
-    if (omp_get_max_threads() != before) omp_set_num_threads(before);
-}
-
-int32_t onednn_primitive_run(onednn_primitive *made, cpu_device *device, int threads,
-                             void *const *addresses, dhow_error *err) {
-    dnnl_exec_arg_t args[ONEDNN_OPERANDS];
-    dnnl_status_t status = dnnl_success;
-    (void)pthread_mutex_lock(&device->pool);
-    const int before = onednn_threads_enter(threads);
-    for (int i = 0; i < made->count && status == dnnl_success; i++) {
-        onednn_operand *operand = &made->operands[i];
-        if (operand->address != addresses[i]) {
-            status = library.dnnl_memory_set_data_handle(operand->memory, addresses[i]);
-            operand->address = addresses[i];
-        }
-        args[i].arg = operand->id;
-        args[i].memory = operand->memory;
-    }
-    if (status == dnnl_success) {
-        status = library.dnnl_primitive_execute(made->primitive, made->stream, made->count, args);
-    }
-    if (status == dnnl_success) status = library.dnnl_stream_wait(made->stream);
-    onednn_threads_leave(before);
-    (void)pthread_mutex_unlock(&device->pool);
-    return status == dnnl_success ? DHOW_OK : onednn_fail(err, "running a primitive", status);
-}
-
-int32_t onednn_reorder(cpu_device *device, onednn_md from, const void *src, onednn_md to, void *dst,
-                       dhow_error *err) {
-    onednn_primitive made;
-    dnnl_primitive_desc_t pd = NULL;
-    union {
-        const void *from;
-        void *to;
-    } source = {.from = src};
-    memset(&made, 0, sizeof made);
-    dnnl_status_t status = library.dnnl_reorder_primitive_desc_create(&pd, MD(from), library.engine,
-                                                                      MD(to), library.engine, NULL);
-    if (status == dnnl_success) status = onednn_primitive_make(&made, pd);
-    if (status == dnnl_success) status = onednn_primitive_operand(&made, DNNL_ARG_FROM, from);
-    if (status == dnnl_success) status = onednn_primitive_operand(&made, DNNL_ARG_TO, to);
-    int32_t result = DHOW_OK;
-    if (status == dnnl_success) {
-        void *addresses[] = {source.to, dst};
-        result = onednn_primitive_run(&made, device, device->threads, addresses, err);
-    } else {
-        result = onednn_fail(err, "a change of layout", status);
-    }
-    onednn_primitive_release(&made);
-    if (pd) (void)library.dnnl_primitive_desc_destroy(pd);
-    return result;
 }

@@ -2,18 +2,17 @@
  *
  * oneDNN, opened at run time: its functions as a table, and the differences between the C API of
  * version 2 (Debian 12) and version 3, so that the code above them reads the same for both.
- * Compiled against the headers found; only the soname of that major version is opened.
+ * Compiled against the headers found; only libraries of that major version are used.
  */
 #ifndef DHOW_PLUGINS_CPU_ONEDNN_H_
 #define DHOW_PLUGINS_CPU_ONEDNN_H_
 
 #include <oneapi/dnnl/dnnl.h>
+#include <stdatomic.h>
 
 #include "cpu.h"
 
 #if DNNL_VERSION_MAJOR == 2
-#define ONEDNN_SONAME "libdnnl.so.2"
-#define ONEDNN_PACKAGE "libdnnl2"
 #define ONEDNN_VERSION_FUNCTIONS(X)               \
     X(dnnl_memory_desc_init_by_strides)           \
     X(dnnl_memory_desc_init_by_tag)               \
@@ -23,8 +22,6 @@
 typedef dnnl_memory_desc_t onednn_md; /* a value; ndims 0 is "none" */
 #define MD(md) (&(md))
 #elif DNNL_VERSION_MAJOR == 3
-#define ONEDNN_SONAME "libdnnl.so.3"
-#define ONEDNN_PACKAGE "libdnnl3"
 #define ONEDNN_VERSION_FUNCTIONS(X)         \
     X(dnnl_memory_desc_create_with_strides) \
     X(dnnl_memory_desc_create_with_tag)     \
@@ -78,6 +75,7 @@ typedef struct onednn_library {
 
 /* Opens the library once per process; NULL with err filled where that fails. */
 const onednn_library *onednn_open(dhow_error *err);
+extern onednn_library onednn_loaded; /* what it opened */
 int32_t onednn_fail(dhow_error *err, const char *what, dnnl_status_t status);
 
 /* Descriptors. All are released with onednn_md_release, in any state. */
@@ -86,6 +84,7 @@ dnnl_status_t onednn_md_strided(onednn_md *md, int rank, const dnnl_dims_t dims,
 dnnl_status_t onednn_md_tagged(onednn_md *md, int rank, const dnnl_dims_t dims,
                                dnnl_data_type_t type, dnnl_format_tag_t tag);
 dnnl_status_t onednn_md_query(onednn_md *md, dnnl_primitive_desc_t pd, dnnl_query_t what);
+dnnl_status_t onednn_md_copy(onednn_md *to, onednn_md from);
 void onednn_md_release(onednn_md *md);
 dnnl_data_type_t onednn_type(int32_t dtype);
 
@@ -112,21 +111,46 @@ typedef struct onednn_operand {
 
 enum { ONEDNN_OPERANDS = 6 };
 
-/* A primitive with its operands. Runs take the device's pool, so one set of memory objects serves
- * all threads. */
+/* A primitive for a number of threads with its operands, which one caller at a time uses. */
 typedef struct onednn_primitive {
+    struct onednn_primitive *next;
+    atomic_bool taken;
+    int threads;
+    int has_run;
     dnnl_primitive_t primitive;
     dnnl_stream_t stream;
     onednn_operand operands[ONEDNN_OPERANDS];
     int count;
+    uint64_t workspace_bytes; /* of its scratchpad */
+    void *workspace;          /* its own, where it needs more than the plan's first one */
 } onednn_primitive;
 
 dnnl_status_t onednn_primitive_make(onednn_primitive *made, dnnl_primitive_desc_t pd);
 dnnl_status_t onednn_primitive_operand(onednn_primitive *made, int id, onednn_md md);
 void onednn_primitive_release(onednn_primitive *made);
-/* Sets the addresses (one per operand, in their order) and runs on `threads` threads. */
-int32_t onednn_primitive_run(onednn_primitive *made, cpu_device *device, int threads,
-                             void *const *addresses, dhow_error *err);
+
+/* What a plan runs: the same work for other numbers of threads, and for callers at the same time.
+ * Primitives are made when first needed and stay. */
+typedef struct onednn_work {
+    cpu_device *device;
+    int alone; /* too small to divide */
+    cpu_times times;
+    dnnl_status_t (*make)(void *plan, onednn_primitive *made); /* for OpenMP's present threads */
+    void *plan;
+    _Atomic(onednn_primitive *) first;
+} onednn_work;
+
+/* `products` counts its multiplications. */
+void onednn_work_init(onednn_work *work, cpu_device *device, double products);
+/* Makes the first primitive, from which a plan takes its layouts. */
+int32_t onednn_work_prepare(onednn_work *work, dhow_error *err);
+cpu_region onednn_work_begin(onednn_work *work);
+/* Sets the addresses (one per operand, in their order) and runs, between begin and end. */
+int32_t onednn_work_run(onednn_work *work, cpu_region *region, void *const *addresses,
+                        dhow_error *err);
+void onednn_work_end(onednn_work *work, const cpu_region *region);
+void onednn_work_release(onednn_work *work);
+
 /* Runs a reorder once. */
 int32_t onednn_reorder(cpu_device *device, onednn_md from, const void *src, onednn_md to, void *dst,
                        dhow_error *err);

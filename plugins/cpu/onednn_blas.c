@@ -10,28 +10,25 @@
 
 #include "onednn.h"
 
-enum {
-    ALONE_BELOW = 1 << 17
-}; /* multiplications; below it waking threads costs more than it saves */
-
 typedef struct blas_plan {
     cpu_device *device;
     dhow_blas_desc desc;
     const onednn_library *dnnl;
-    int threads;
     int sgemm;
     int narrow;             /* a and b are multiplied as bf16 */
     uint64_t narrow_offset; /* of a in the workspace */
     int residual_index;
+    uint64_t workspace_bytes, packed_bytes;
     onednn_md plain_b, packed_b;
-    onednn_primitive primitive;
+    int settled; /* packed_b is known */
+    onednn_work work;
 } blas_plan;
 
 static void blas_destroy(void *handle) {
     blas_plan *plan = handle;
     if (!plan) return;
     const dhow_host *host = plan->device->backend->host;
-    onednn_primitive_release(&plan->primitive);
+    onednn_work_release(&plan->work);
     onednn_md_release(&plan->plain_b);
     onednn_md_release(&plan->packed_b);
     host->free(host->user, plan);
@@ -68,10 +65,10 @@ static int fits_sgemm(const dhow_blas_desc *desc) {
 }
 
 typedef struct blas_mds {
-    onednn_md a, b, c, bias, scratch;
+    onednn_md a, plain_b, b, packed_b, c, bias, scratch;
 } blas_mds;
 
-static dnnl_status_t describe(const dhow_blas_desc *desc, blas_plan *plan, blas_mds *mds) {
+static dnnl_status_t describe(const dhow_blas_desc *desc, const blas_plan *plan, blas_mds *mds) {
     const int64_t m = desc->m, n = desc->n, k = desc->k;
     const dnnl_data_type_t type_b = onednn_type(desc->dtype_b), type_c = onednn_type(desc->dtype_c);
     const dnnl_data_type_t type_a = plan->narrow ? dnnl_bf16 : onednn_type(desc->dtype_a);
@@ -81,10 +78,12 @@ static dnnl_status_t describe(const dhow_blas_desc *desc, blas_plan *plan, blas_
         matrix_md(&mds->a, desc, batch_of(desc, desc->stride_a), m, k, desc->lda, desc->stride_a,
                   (desc->flags & DHOW_BLAS_TRANSPOSE_A) != 0, type_a);
     if (status == dnnl_success) {
-        status = matrix_md(&plan->plain_b, desc, batch_b, k, n, desc->ldb, desc->stride_b,
+        status = matrix_md(&mds->plain_b, desc, batch_b, k, n, desc->ldb, desc->stride_b,
                            (desc->flags & DHOW_BLAS_TRANSPOSE_B) != 0, type_b);
     }
-    if (status == dnnl_success && (desc->flags & DHOW_BLAS_CONSTANT_B)) {
+    if (status == dnnl_success && plan->settled) {
+        status = onednn_md_copy(&mds->b, plan->packed_b);
+    } else if (status == dnnl_success && (desc->flags & DHOW_BLAS_CONSTANT_B)) {
         const dnnl_dims_t flat = {k, n}, deep = {batch_b, k, n};
         status = onednn_md_tagged(&mds->b, rank, rank == 2 ? flat : deep,
                                   plan->narrow ? dnnl_bf16 : type_b, dnnl_format_tag_any);
@@ -100,67 +99,83 @@ static dnnl_status_t describe(const dhow_blas_desc *desc, blas_plan *plan, blas_
     return status;
 }
 
-static dnnl_status_t make_operands(blas_plan *plan, const blas_mds *mds) {
-    onednn_primitive *made = &plan->primitive;
+static dnnl_status_t make_operands(const blas_plan *plan, int residual_index, const blas_mds *mds,
+                                   onednn_primitive *made) {
     dnnl_status_t status = onednn_primitive_operand(made, DNNL_ARG_SRC, mds->a);
     if (status == dnnl_success)
-        status = onednn_primitive_operand(made, DNNL_ARG_WEIGHTS, plan->packed_b);
+        status = onednn_primitive_operand(made, DNNL_ARG_WEIGHTS, mds->packed_b);
     if (status == dnnl_success) status = onednn_primitive_operand(made, DNNL_ARG_DST, mds->c);
     if (status == dnnl_success)
         status = onednn_primitive_operand(made, DNNL_ARG_SCRATCHPAD, mds->scratch);
     if (status == dnnl_success && (plan->desc.flags & DHOW_BLAS_BIAS)) {
         status = onednn_primitive_operand(made, DNNL_ARG_BIAS, mds->bias);
     }
-    if (status == dnnl_success && plan->residual_index >= 0) {
+    if (status == dnnl_success && residual_index >= 0) {
         status = onednn_primitive_operand(
-            made, DNNL_ARG_ATTR_MULTIPLE_POST_OP(plan->residual_index) | DNNL_ARG_SRC_1, mds->c);
+            made, DNNL_ARG_ATTR_MULTIPLE_POST_OP(residual_index) | DNNL_ARG_SRC_1, mds->c);
     }
     return status;
 }
 
-static dnnl_status_t make_primitive(blas_plan *plan, uint64_t *out_workspace_bytes,
-                                    uint64_t *out_packed_bytes) {
+static void release_mds(blas_mds *mds) {
+    onednn_md_release(&mds->a);
+    onednn_md_release(&mds->plain_b);
+    onednn_md_release(&mds->b);
+    onednn_md_release(&mds->packed_b);
+    onednn_md_release(&mds->c);
+    onednn_md_release(&mds->bias);
+    onednn_md_release(&mds->scratch);
+}
+
+/* What the first primitive of a plan chose holds for all. */
+static dnnl_status_t settle(blas_plan *plan, blas_mds *mds, int residual_index) {
     const dhow_blas_desc *desc = &plan->desc;
     const onednn_library *dnnl = plan->dnnl;
-    const int constant = (desc->flags & DHOW_BLAS_CONSTANT_B) != 0;
+    dnnl_status_t status = onednn_md_copy(&plan->plain_b, mds->plain_b);
+    if (status == dnnl_success) status = onednn_md_copy(&plan->packed_b, mds->packed_b);
+    if (status != dnnl_success) return status;
+    plan->settled = 1;
+    plan->residual_index = residual_index;
+    plan->workspace_bytes = dnnl->dnnl_memory_desc_get_size(MD(mds->scratch));
+    if (plan->narrow) {
+        plan->narrow_offset = (plan->workspace_bytes + 63) / 64 * 64;
+        plan->workspace_bytes =
+            plan->narrow_offset + (uint64_t)desc->m * (uint64_t)desc->k * sizeof(uint16_t);
+    }
+    if ((desc->flags & DHOW_BLAS_CONSTANT_B) &&
+        !dnnl->dnnl_memory_desc_equal(MD(mds->packed_b), MD(mds->plain_b))) {
+        plan->packed_bytes = dnnl->dnnl_memory_desc_get_size(MD(mds->packed_b));
+    }
+    return dnnl_success;
+}
+
+static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
+    blas_plan *plan = handle;
+    const dhow_blas_desc *desc = &plan->desc;
+    const onednn_library *dnnl = plan->dnnl;
+    const int chosen = plan->settled || (desc->flags & DHOW_BLAS_CONSTANT_B) != 0;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
+    int residual_index = -1;
     blas_mds mds;
     memset(&mds, 0, sizeof mds);
     dnnl_status_t status = describe(desc, plan, &mds);
     if (status == dnnl_success) {
         status = onednn_attributes(&attr, desc->beta, onednn_type(desc->dtype_c),
                                    desc->flags & DHOW_BLAS_RESIDUAL ? &mds.c : NULL,
-                                   desc->activation, desc->compute, &plan->residual_index);
-    }
-    if (status == dnnl_success) {
-        status =
-            onednn_matmul_pd(&pd, mds.a, constant ? mds.b : plan->plain_b, mds.bias, mds.c, attr);
+                                   desc->activation, desc->compute, &residual_index);
     }
     if (status == dnnl_success)
-        status = onednn_md_query(&plan->packed_b, pd, dnnl_query_weights_md);
+        status = onednn_matmul_pd(&pd, mds.a, chosen ? mds.b : mds.plain_b, mds.bias, mds.c, attr);
+    if (status == dnnl_success) status = onednn_md_query(&mds.packed_b, pd, dnnl_query_weights_md);
     if (status == dnnl_success)
         status = onednn_md_query(&mds.scratch, pd, dnnl_query_scratchpad_md);
-    if (status == dnnl_success) status = onednn_primitive_make(&plan->primitive, pd);
-    if (status == dnnl_success) status = make_operands(plan, &mds);
-    if (status == dnnl_success) {
-        *out_workspace_bytes = dnnl->dnnl_memory_desc_get_size(MD(mds.scratch));
-        if (plan->narrow) {
-            plan->narrow_offset = (*out_workspace_bytes + 63) / 64 * 64;
-            *out_workspace_bytes =
-                plan->narrow_offset + (uint64_t)desc->m * (uint64_t)desc->k * sizeof(uint16_t);
-        }
-        if (constant && !dnnl->dnnl_memory_desc_equal(MD(plan->packed_b), MD(plan->plain_b))) {
-            *out_packed_bytes = dnnl->dnnl_memory_desc_get_size(MD(plan->packed_b));
-        }
-    }
+    if (status == dnnl_success) status = onednn_primitive_make(made, pd);
+    if (status == dnnl_success) status = make_operands(plan, residual_index, &mds, made);
+    if (status == dnnl_success && !plan->settled) status = settle(plan, &mds, residual_index);
     if (pd) (void)dnnl->dnnl_primitive_desc_destroy(pd);
     if (attr) (void)dnnl->dnnl_primitive_attr_destroy(attr);
-    onednn_md_release(&mds.a);
-    onednn_md_release(&mds.b);
-    onednn_md_release(&mds.c);
-    onednn_md_release(&mds.bias);
-    onednn_md_release(&mds.scratch);
+    release_mds(&mds);
     return status;
 }
 
@@ -178,17 +193,12 @@ static int fits_narrow(const dhow_blas_desc *desc) {
 }
 
 /* As bf16 where that is possible, else as it is. */
-static dnnl_status_t make_best(blas_plan *plan, uint64_t *out_workspace_bytes,
-                               uint64_t *out_packed_bytes) {
+static int32_t prepare(blas_plan *plan, dhow_error *err) {
     plan->narrow = fits_narrow(&plan->desc);
-    dnnl_status_t status = make_primitive(plan, out_workspace_bytes, out_packed_bytes);
-    if (status == dnnl_success || !plan->narrow) return status;
-    onednn_primitive_release(&plan->primitive);
-    onednn_md_release(&plan->plain_b);
-    onednn_md_release(&plan->packed_b);
+    const int32_t status = onednn_work_prepare(&plan->work, err);
+    if (status == DHOW_OK || !plan->narrow) return status;
     plan->narrow = 0;
-    *out_workspace_bytes = *out_packed_bytes = 0;
-    return make_primitive(plan, out_workspace_bytes, out_packed_bytes);
+    return onednn_work_prepare(&plan->work, err);
 }
 
 static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **out_plan,
@@ -222,19 +232,19 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
     plan->dnnl = dnnl;
     plan->sgemm = sgemm;
     plan->residual_index = -1;
-    const double products =
-        (double)desc->m * (double)desc->n * (double)desc->k * (double)desc->batch;
-    plan->threads = products < ALONE_BELOW ? 1 : device->threads;
+    onednn_work_init(&plan->work, device,
+                     (double)desc->m * (double)desc->n * (double)desc->k * (double)desc->batch);
+    plan->work.make = make_primitive;
+    plan->work.plan = plan;
     if (!sgemm) {
-        const int before = onednn_threads_enter(plan->threads);
-        const dnnl_status_t status = make_best(plan, out_workspace_bytes, out_packed_bytes);
-        onednn_threads_leave(before);
-        if (status != dnnl_success) {
+        const int32_t status = prepare(plan, err);
+        if (status != DHOW_OK) {
             blas_destroy(plan);
-            *out_workspace_bytes = *out_packed_bytes = 0;
-            return onednn_fail(err, "planning a matmul", status);
+            return status;
         }
     }
+    *out_workspace_bytes = plan->workspace_bytes;
+    *out_packed_bytes = plan->packed_bytes;
     *out_plan = plan;
     return DHOW_OK;
 }
@@ -271,11 +281,11 @@ static void finish_rows(const blas_plan *plan, float *c, const float *bias, cons
 }
 
 /* a as bf16 into the workspace. */
-static void narrow_rows(const blas_plan *plan, const float *a, uint16_t *to) {
+static void narrow_rows(const blas_plan *plan, int threads, const float *a, uint16_t *to) {
     enum { PART = 1 << 14 };
     const k_info *cast = dhow_cpu_kernel("cast_f32_bf16", plan->device->isa);
     const int64_t count = plan->desc.m * plan->desc.k, parts = (count + PART - 1) / PART;
-#pragma omp parallel for num_threads(plan->threads) if (parts > 1)
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (parts > 1)
     for (int64_t i = 0; i < parts; i++) {
         long long n = i + 1 < parts ? PART : count - i * PART;
         const float *from = a + i * PART;
@@ -291,8 +301,8 @@ static int32_t run_sgemm(blas_plan *plan, const float *a, const float *b, float 
     const char transpose_a = desc->flags & DHOW_BLAS_TRANSPOSE_A ? 'T' : 'N';
     const char transpose_b = desc->flags & DHOW_BLAS_TRANSPOSE_B ? 'T' : 'N';
     dnnl_status_t status = dnnl_success;
-    (void)pthread_mutex_lock(&plan->device->pool);
-    const int before = onednn_threads_enter(plan->threads);
+    cpu_region region = onednn_work_begin(&plan->work);
+    const int before = onednn_threads_enter(region.threads);
     for (int64_t i = 0; i < desc->batch && status == dnnl_success; i++) {
         status =
             plan->dnnl->dnnl_sgemm(transpose_a, transpose_b, desc->m, desc->n, desc->k, desc->alpha,
@@ -300,7 +310,7 @@ static int32_t run_sgemm(blas_plan *plan, const float *a, const float *b, float 
                                    desc->ldb, desc->beta, c + i * desc->stride_c, desc->ldc);
     }
     onednn_threads_leave(before);
-    (void)pthread_mutex_unlock(&plan->device->pool);
+    onednn_work_end(&plan->work, &region);
     return status == dnnl_success ? DHOW_OK : onednn_fail(err, "sgemm", status);
 }
 
@@ -319,14 +329,18 @@ static int32_t blas_run(void *handle, void *stream, dhow_buffer a, dhow_buffer b
     }
     void *addresses[ONEDNN_OPERANDS] = {address(a), address(b), address(c), address(workspace)};
     int count = 4;
-    if (plan->narrow) {
-        char *room = address(workspace);
-        narrow_rows(plan, address(a), (uint16_t *)(void *)(room + plan->narrow_offset));
-        addresses[0] = room + plan->narrow_offset;
-    }
     if (plan->desc.flags & DHOW_BLAS_BIAS) addresses[count++] = address(bias);
     if (plan->residual_index >= 0) addresses[count++] = address(residual);
-    return onednn_primitive_run(&plan->primitive, plan->device, plan->threads, addresses, err);
+    cpu_region region = onednn_work_begin(&plan->work);
+    if (plan->narrow) {
+        char *room = address(workspace);
+        narrow_rows(plan, region.threads, address(a),
+                    (uint16_t *)(void *)(room + plan->narrow_offset));
+        addresses[0] = room + plan->narrow_offset;
+    }
+    const int32_t status = onednn_work_run(&plan->work, &region, addresses, err);
+    onednn_work_end(&plan->work, &region);
+    return status;
 }
 
 static const dhow_blas table = {.struct_size = (uint32_t)sizeof(dhow_blas),

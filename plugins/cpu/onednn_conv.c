@@ -17,16 +17,15 @@ static const struct {
                {DHOW_LAYOUT_BLOCKS_4, dnnl_nChw4c}};
 enum { LAYOUTS = sizeof layouts / sizeof layouts[0] };
 
-enum { ALONE_BELOW = 1 << 17 };
-
 typedef struct conv_plan {
     cpu_device *device;
     const onednn_library *dnnl;
-    uint32_t flags;
-    int threads;
+    dhow_conv_desc desc;
     int residual_index;
-    onednn_md plain_weight, packed_weight;
-    onednn_primitive primitive;
+    int settled; /* info and the descriptors are what the first primitive chose */
+    dhow_conv_plan_info info;
+    onednn_md x, y, plain_weight, packed_weight;
+    onednn_work work;
 } conv_plan;
 
 static dnnl_format_tag_t tag_of(uint32_t layout) {
@@ -56,7 +55,9 @@ static void conv_destroy(void *handle) {
     conv_plan *plan = handle;
     if (!plan) return;
     const dhow_host *host = plan->device->backend->host;
-    onednn_primitive_release(&plan->primitive);
+    onednn_work_release(&plan->work);
+    onednn_md_release(&plan->x);
+    onednn_md_release(&plan->y);
     onednn_md_release(&plan->plain_weight);
     onednn_md_release(&plan->packed_weight);
     host->free(host->user, plan);
@@ -68,12 +69,20 @@ static int64_t output_extent(int64_t extent, int64_t kernel, int64_t stride, int
 }
 
 typedef struct conv_mds {
-    onednn_md x, y, weight, bias, scratch;
+    onednn_md x, y, plain_weight, weight, packed_weight, bias, scratch;
     dnnl_dims_t x_dims, y_dims;
 } conv_mds;
 
-static dnnl_status_t describe(const dhow_conv_desc *d, conv_plan *plan, conv_mds *mds,
-                              onednn_conv_shape *shape) {
+/* By its tag a layout is ambiguous where an extent is 1. */
+static dnnl_status_t copy_settled(const conv_plan *plan, conv_mds *mds) {
+    dnnl_status_t status = onednn_md_copy(&mds->x, plan->x);
+    if (status == dnnl_success) status = onednn_md_copy(&mds->y, plan->y);
+    if (status == dnnl_success) status = onednn_md_copy(&mds->weight, plan->packed_weight);
+    return status;
+}
+
+static dnnl_status_t describe(const conv_plan *plan, conv_mds *mds, onednn_conv_shape *shape) {
+    const dhow_conv_desc *d = &plan->desc;
     const dnnl_data_type_t type = onednn_type(d->dtype), weight_type = onednn_type(d->weight_dtype);
     const int rank = d->groups > 1 ? 5 : 4;
     const dnnl_dims_t flat = {d->k, d->c, d->kh, d->kw};
@@ -92,36 +101,38 @@ static dnnl_status_t describe(const dhow_conv_desc *d, conv_plan *plan, conv_mds
     }
     const dnnl_format_tag_t plain = rank == 5 ? dnnl_goihw : dnnl_oihw;
     const dnnl_dim_t *weight_dims = rank == 5 ? grouped : flat;
-    dnnl_status_t status = onednn_md_tagged(&mds->x, 4, x_dims, type, tag_of(d->src_layout));
+    dnnl_status_t status = dnnl_success;
+    if (d->flags & DHOW_BLAS_BIAS)
+        status = onednn_md_tagged(&mds->bias, 1, bias_dims, type, dnnl_a);
+    if (status != dnnl_success || plan->settled)
+        return status != dnnl_success ? status : copy_settled(plan, mds);
+    status = onednn_md_tagged(&mds->x, 4, x_dims, type, tag_of(d->src_layout));
     if (status == dnnl_success)
         status = onednn_md_tagged(&mds->y, 4, y_dims, type, tag_of(d->dst_layout));
     if (status == dnnl_success) {
-        status = onednn_md_tagged(&plan->plain_weight, rank, weight_dims, weight_type, plain);
+        status = onednn_md_tagged(&mds->plain_weight, rank, weight_dims, weight_type, plain);
     }
     if (status == dnnl_success) {
         status = onednn_md_tagged(&mds->weight, rank, weight_dims, weight_type,
                                   d->flags & DHOW_BLAS_CONSTANT_B ? dnnl_format_tag_any : plain);
     }
-    if (status == dnnl_success && (d->flags & DHOW_BLAS_BIAS)) {
-        status = onednn_md_tagged(&mds->bias, 1, bias_dims, type, dnnl_a);
-    }
     return status;
 }
 
-static dnnl_status_t make_operands(conv_plan *plan, const conv_mds *mds) {
-    onednn_primitive *made = &plan->primitive;
+static dnnl_status_t make_operands(const conv_plan *plan, int residual_index, const conv_mds *mds,
+                                   onednn_primitive *made) {
     dnnl_status_t status = onednn_primitive_operand(made, DNNL_ARG_SRC, mds->x);
     if (status == dnnl_success)
-        status = onednn_primitive_operand(made, DNNL_ARG_WEIGHTS, plan->packed_weight);
+        status = onednn_primitive_operand(made, DNNL_ARG_WEIGHTS, mds->packed_weight);
     if (status == dnnl_success) status = onednn_primitive_operand(made, DNNL_ARG_DST, mds->y);
     if (status == dnnl_success)
         status = onednn_primitive_operand(made, DNNL_ARG_SCRATCHPAD, mds->scratch);
-    if (status == dnnl_success && (plan->flags & DHOW_BLAS_BIAS)) {
+    if (status == dnnl_success && (plan->desc.flags & DHOW_BLAS_BIAS)) {
         status = onednn_primitive_operand(made, DNNL_ARG_BIAS, mds->bias);
     }
-    if (status == dnnl_success && plan->residual_index >= 0) {
+    if (status == dnnl_success && residual_index >= 0) {
         status = onednn_primitive_operand(
-            made, DNNL_ARG_ATTR_MULTIPLE_POST_OP(plan->residual_index) | DNNL_ARG_SRC_1, mds->y);
+            made, DNNL_ARG_ATTR_MULTIPLE_POST_OP(residual_index) | DNNL_ARG_SRC_1, mds->y);
     }
     return status;
 }
@@ -134,45 +145,67 @@ static int is_reference(const onednn_library *dnnl, dnnl_primitive_desc_t pd) {
            name != NULL && strncmp(name, "ref", 3) == 0;
 }
 
-/* Replaces "any" by what the primitive settled on. */
-static dnnl_status_t settle(conv_plan *plan, const dhow_conv_desc *d, dnnl_primitive_desc_t pd,
-                            conv_mds *mds, dhow_conv_plan_info *info) {
-    const onednn_library *dnnl = plan->dnnl;
-    const dnnl_data_type_t type = onednn_type(d->dtype);
-    if (is_reference(dnnl, pd)) return dnnl_unimplemented;
+/* Replaces "any" by what the primitive chose. */
+static dnnl_status_t query(dnnl_primitive_desc_t pd, conv_mds *mds) {
     onednn_md_release(&mds->x);
     onednn_md_release(&mds->y);
     dnnl_status_t status = onednn_md_query(&mds->x, pd, dnnl_query_src_md);
     if (status == dnnl_success) status = onednn_md_query(&mds->y, pd, dnnl_query_dst_md);
     if (status == dnnl_success)
-        status = onednn_md_query(&plan->packed_weight, pd, dnnl_query_weights_md);
+        status = onednn_md_query(&mds->packed_weight, pd, dnnl_query_weights_md);
     if (status == dnnl_success)
         status = onednn_md_query(&mds->scratch, pd, dnnl_query_scratchpad_md);
-    if (status != dnnl_success) return status;
+    return status;
+}
+
+/* What the first primitive of a plan chose holds for all. */
+static dnnl_status_t settle(conv_plan *plan, const conv_mds *mds, int residual_index) {
+    const onednn_library *dnnl = plan->dnnl;
+    const dnnl_data_type_t type = onednn_type(plan->desc.dtype);
+    dhow_conv_plan_info *info = &plan->info;
     info->src_layout = layout_of(dnnl, mds->x, mds->x_dims, type);
     info->dst_layout = layout_of(dnnl, mds->y, mds->y_dims, type);
     if (info->src_layout == DHOW_LAYOUT_ANY || info->dst_layout == DHOW_LAYOUT_ANY)
         return dnnl_unimplemented;
+    dnnl_status_t status = onednn_md_copy(&plan->plain_weight, mds->plain_weight);
+    if (status == dnnl_success) status = onednn_md_copy(&plan->packed_weight, mds->packed_weight);
+    if (status == dnnl_success) status = onednn_md_copy(&plan->x, mds->x);
+    if (status == dnnl_success) status = onednn_md_copy(&plan->y, mds->y);
+    if (status != dnnl_success) return status;
     info->src_bytes = dnnl->dnnl_memory_desc_get_size(MD(mds->x));
     info->dst_bytes = dnnl->dnnl_memory_desc_get_size(MD(mds->y));
     info->workspace_bytes = dnnl->dnnl_memory_desc_get_size(MD(mds->scratch));
-    if ((d->flags & DHOW_BLAS_CONSTANT_B) &&
-        !dnnl->dnnl_memory_desc_equal(MD(plan->packed_weight), MD(plan->plain_weight))) {
-        info->packed_bytes = dnnl->dnnl_memory_desc_get_size(MD(plan->packed_weight));
+    if ((plan->desc.flags & DHOW_BLAS_CONSTANT_B) &&
+        !dnnl->dnnl_memory_desc_equal(MD(mds->packed_weight), MD(mds->plain_weight))) {
+        info->packed_bytes = dnnl->dnnl_memory_desc_get_size(MD(mds->packed_weight));
     }
+    plan->residual_index = residual_index;
+    plan->settled = 1;
     return dnnl_success;
 }
 
-static dnnl_status_t make_primitive(conv_plan *plan, const dhow_conv_desc *d,
-                                    dhow_conv_plan_info *info) {
+static void release_mds(conv_mds *mds) {
+    onednn_md_release(&mds->x);
+    onednn_md_release(&mds->y);
+    onednn_md_release(&mds->plain_weight);
+    onednn_md_release(&mds->weight);
+    onednn_md_release(&mds->packed_weight);
+    onednn_md_release(&mds->bias);
+    onednn_md_release(&mds->scratch);
+}
+
+static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
+    conv_plan *plan = handle;
+    const dhow_conv_desc *d = &plan->desc;
     const onednn_library *dnnl = plan->dnnl;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
     onednn_conv_shape shape;
     conv_mds mds;
+    int residual_index = -1;
     memset(&mds, 0, sizeof mds);
     memset(&shape, 0, sizeof shape);
-    dnnl_status_t status = describe(d, plan, &mds, &shape);
+    dnnl_status_t status = describe(plan, &mds, &shape);
     if (status == dnnl_success && (d->flags & DHOW_BLAS_RESIDUAL) &&
         d->dst_layout == DHOW_LAYOUT_ANY) {
         status = dnnl_unimplemented; /* the residual's layout must be known beforehand */
@@ -180,20 +213,18 @@ static dnnl_status_t make_primitive(conv_plan *plan, const dhow_conv_desc *d,
     if (status == dnnl_success) {
         status = onednn_attributes(&attr, 0.0f, onednn_type(d->dtype),
                                    d->flags & DHOW_BLAS_RESIDUAL ? &mds.y : NULL, d->activation,
-                                   d->compute, &plan->residual_index);
+                                   d->compute, &residual_index);
     }
     if (status == dnnl_success)
         status = onednn_conv_pd(&pd, mds.x, mds.weight, mds.bias, mds.y, &shape, attr);
-    if (status == dnnl_success) status = settle(plan, d, pd, &mds, info);
-    if (status == dnnl_success) status = onednn_primitive_make(&plan->primitive, pd);
-    if (status == dnnl_success) status = make_operands(plan, &mds);
+    if (status == dnnl_success && is_reference(dnnl, pd)) status = dnnl_unimplemented;
+    if (status == dnnl_success) status = query(pd, &mds);
+    if (status == dnnl_success && !plan->settled) status = settle(plan, &mds, residual_index);
+    if (status == dnnl_success) status = onednn_primitive_make(made, pd);
+    if (status == dnnl_success) status = make_operands(plan, residual_index, &mds, made);
     if (pd) (void)dnnl->dnnl_primitive_desc_destroy(pd);
     if (attr) (void)dnnl->dnnl_primitive_attr_destroy(attr);
-    onednn_md_release(&mds.x);
-    onednn_md_release(&mds.y);
-    onednn_md_release(&mds.weight);
-    onednn_md_release(&mds.bias);
-    onednn_md_release(&mds.scratch);
+    release_mds(&mds);
     return status;
 }
 
@@ -201,8 +232,6 @@ static int32_t conv_plan_make(void *handle, const dhow_conv_desc *d, void **out_
                               dhow_conv_plan_info *out_info, dhow_error *err) {
     cpu_device *device = handle;
     const dhow_host *host = device->backend->host;
-    const uint32_t size = out_info->struct_size;
-    dhow_conv_plan_info info = {.struct_size = size};
     *out_plan = NULL;
     const onednn_library *dnnl = onednn_open(err);
     if (!dnnl) return DHOW_UNSUPPORTED;
@@ -218,20 +247,21 @@ static int32_t conv_plan_make(void *handle, const dhow_conv_desc *d, void **out_
     memset(plan, 0, sizeof *plan);
     plan->device = device;
     plan->dnnl = dnnl;
-    plan->flags = d->flags;
+    plan->desc = *d;
     plan->residual_index = -1;
+    plan->info.struct_size = out_info->struct_size;
     const double products = (double)d->n * (double)d->k * (double)d->c / (double)d->groups *
                             (double)d->kh * (double)d->kw * (double)d->h * (double)d->w /
                             ((double)d->stride[0] * (double)d->stride[1]);
-    plan->threads = products < ALONE_BELOW ? 1 : device->threads;
-    const int before = onednn_threads_enter(plan->threads);
-    const dnnl_status_t status = make_primitive(plan, d, &info);
-    onednn_threads_leave(before);
-    if (status != dnnl_success) {
+    onednn_work_init(&plan->work, device, products);
+    plan->work.make = make_primitive;
+    plan->work.plan = plan;
+    const int32_t status = onednn_work_prepare(&plan->work, err);
+    if (status != DHOW_OK) {
         conv_destroy(plan);
-        return onednn_fail(err, "planning a convolution", status);
+        return status;
     }
-    *out_info = info;
+    *out_info = plan->info;
     *out_plan = plan;
     return DHOW_OK;
 }
@@ -256,9 +286,12 @@ static int32_t conv_run(void *handle, void *stream, dhow_buffer x, dhow_buffer w
                                         address(workspace)};
     int count = 4;
     (void)stream;
-    if (plan->flags & DHOW_BLAS_BIAS) addresses[count++] = address(bias);
+    if (plan->desc.flags & DHOW_BLAS_BIAS) addresses[count++] = address(bias);
     if (plan->residual_index >= 0) addresses[count++] = address(residual);
-    return onednn_primitive_run(&plan->primitive, plan->device, plan->threads, addresses, err);
+    cpu_region region = onednn_work_begin(&plan->work);
+    const int32_t status = onednn_work_run(&plan->work, &region, addresses, err);
+    onednn_work_end(&plan->work, &region);
+    return status;
 }
 
 static int32_t conv_reorder(void *handle, void *stream, int32_t dtype, const int64_t *shape,

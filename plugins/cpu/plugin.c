@@ -23,8 +23,9 @@ static int32_t probe(const dhow_host *host, dhow_probe *out, dhow_error *err) {
     out->state = DHOW_PLUGIN_READY;
     if (cpu_best_isa() < 0) {
         out->state = DHOW_PLUGIN_NO_DEVICE;
-        (void)snprintf(out->reason, sizeof out->reason,
-                       "the processor lacks SSE4.2 and POPCNT (x86-64-v2)");
+        (void)snprintf(
+            out->reason, sizeof out->reason,
+            "the processor lacks instructions of x86-64-v2 (SSE4.2, POPCNT, CMPXCHG16B, LAHF)");
         (void)snprintf(out->hint, sizeof out->hint,
                        "build dhow with -march for this processor, or use another machine");
     }
@@ -52,10 +53,6 @@ static int32_t device_count(void *backend, uint32_t *out_count, dhow_error *err)
     return DHOW_OK;
 }
 
-static int thread_count(const dhow_host *host) {
-    return host->cpu_threads > 0 ? (int)host->cpu_threads : cpu_usable_cores();
-}
-
 static int32_t device_describe(void *backend, uint32_t index, dhow_device_desc *out,
                                dhow_error *err) {
     const dhow_host *host = ((cpu_backend *)backend)->host;
@@ -64,16 +61,16 @@ static int32_t device_describe(void *backend, uint32_t index, dhow_device_desc *
                         index);
     out->kind = DHOW_DEVICE_CPU;
     out->flags = DHOW_DEVICE_HOST_INLINE | DHOW_DEVICE_HOST_VISIBLE | DHOW_DEVICE_PAGEABLE_ASYNC;
-    out->compute_units = (uint32_t)cpu_usable_cores();
+    out->compute_units = host->cpu_threads;
     out->offset_align =
         8; /* the widest element; matmul's panels are copies, so nothing wants more */
     out->index_bits = 64;
-    cpu_memory_info(&out->free_bytes, &out->memory_bytes);
+    cpu_memory_info(host, &out->free_bytes, &out->memory_bytes);
     for (int dtype = DHOW_F32; dtype <= DHOW_BOOL; dtype++) out->dtypes |= DHOW_DTYPE_BIT(dtype);
     cpu_model_name(out->name, sizeof out->name);
-    (void)snprintf(out->driver, sizeof out->driver, "%s kernels, OpenMP %d thread%s",
-                   cpu_isa_name(cpu_best_isa()), thread_count(host),
-                   thread_count(host) == 1 ? "" : "s");
+    (void)snprintf(out->driver, sizeof out->driver, "%s kernels, OpenMP %u thread%s",
+                   cpu_isa_name(cpu_best_isa()), host->cpu_threads,
+                   host->cpu_threads == 1 ? "" : "s");
     return DHOW_OK;
 }
 
@@ -87,9 +84,10 @@ static int32_t device_open(void *backend, uint32_t index, void **out_device, dho
     if (!device) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate the CPU device");
     memset(device, 0, sizeof *device);
     device->backend = backend;
-    device->threads = thread_count(host);
     device->isa = cpu_best_isa();
-    (void)pthread_mutex_init(&device->pool, NULL);
+    cpu_team_init(&device->team, (int)host->cpu_threads);
+    uint64_t unused = 0;
+    cpu_memory_info(host, &unused, &device->memory_bytes);
     (void)pthread_mutex_init(&device->lock, NULL);
     *out_device = device;
     return DHOW_OK;
@@ -100,7 +98,7 @@ static void device_close(void *handle) {
     if (!device) return;
     const dhow_host *host = device->backend->host;
     cpu_builtins_free(device);
-    (void)pthread_mutex_destroy(&device->pool);
+    cpu_team_destroy(&device->team);
     (void)pthread_mutex_destroy(&device->lock);
     host->free(host->user, device);
 }

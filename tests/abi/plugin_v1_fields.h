@@ -24,6 +24,7 @@ FIELD(dhow_host, cache_load, int32_t (*)(void *user, const char *key, void **out
 FIELD(dhow_host, cache_store, int32_t (*)(void *user, const char *key, const void *blob, uint64_t bytes))
 FIELD(dhow_host, cpu_threads, uint32_t)
 FIELD(dhow_host, reserved1, uint32_t)
+FIELD(dhow_host, memory, void (*)(void *user, uint64_t *out_free, uint64_t *out_total))
 END(dhow_host)
 
 STRUCT(dhow_probe)

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rules of the CPU plugin: which instruction set a processor gets, how many threads a region, and
+ * what oneDNN may be called. Virtual machines that mask LZCNT or F16C got kernels of x86-64-v3 and
+ * died of SIGILL; and with a neighbour on one of two cores, each region waited for its second
+ * thread's core.
+ */
+#include <criterion/criterion.h>
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+
+#include "plugins/cpu/cpu.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+Test(cpu_isa, each_masked_bit_of_a_level_gives_the_level_below) {
+    const cpu_features full = {.basic = bit_SSE3 | bit_SSSE3 | bit_CMPXCHG16B | bit_SSE4_1 |
+                                        bit_SSE4_2 | bit_POPCNT | bit_FMA | bit_MOVBE |
+                                        bit_OSXSAVE | bit_AVX | bit_F16C,
+                               .seven = bit_BMI | bit_AVX2 | bit_BMI2,
+                               .extended = bit_LAHF_LM | bit_LZCNT,
+                               .saved = 7};
+    cr_assert_eq(cpu_isa_of(&full), CPU_ISA_V3);
+    const unsigned basic[] = {bit_FMA, bit_MOVBE, bit_OSXSAVE, bit_AVX, bit_F16C};
+    for (size_t i = 0; i < sizeof basic / sizeof basic[0]; i++) {
+        cpu_features masked = full;
+        masked.basic &= ~basic[i];
+        cr_assert_eq(cpu_isa_of(&masked), CPU_ISA_V2, "bit %zu", i);
+    }
+    cpu_features masked = full;
+    masked.extended = bit_LAHF_LM;
+    cr_assert_eq(cpu_isa_of(&masked), CPU_ISA_V2);
+    masked = full;
+    masked.saved = 3; /* a system that does not save AVX's registers */
+    cr_assert_eq(cpu_isa_of(&masked), CPU_ISA_V2);
+    masked = full;
+    masked.seven &= ~(unsigned)bit_BMI;
+    cr_assert_eq(cpu_isa_of(&masked), CPU_ISA_V2);
+    masked.basic &= ~(unsigned)bit_POPCNT;
+    cr_assert_eq(cpu_isa_of(&masked), -1);
+}
+
+Test(cpu_isa, this_processor_is_seen_as_the_compiler_sees_it) {
+    __builtin_cpu_init();
+    cr_assert_eq(cpu_best_isa() >= CPU_ISA_V3,
+                 __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                     __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2"));
+}
+#endif
+
+static void nap(long nanoseconds) {
+    const struct timespec time = {.tv_nsec = nanoseconds};
+    (void)nanosleep(&time, NULL);
+}
+
+/* One region that takes so long; returns its threads. */
+static int region(cpu_team *team, long nanoseconds, int64_t expected) {
+    const cpu_region one = cpu_region_begin(team);
+    nap(nanoseconds);
+    cpu_region_end(team, &one, expected);
+    return one.threads;
+}
+
+static const long k_late = 20000000;
+static const int64_t k_forever = INT64_C(1) << 60;
+
+Test(cpu_team, regions_in_time_keep_all_threads) {
+    cpu_team team;
+    cpu_team_init(&team, 8);
+    for (int i = 0; i < 5; i++) cr_assert_eq(region(&team, 1, k_forever), 8);
+    cpu_team_destroy(&team);
+}
+
+Test(cpu_team, each_late_region_halves_the_threads_of_the_next) {
+    cpu_team team;
+    cpu_team_init(&team, 8);
+    team.pause = k_forever / 8; /* nothing is tried again meanwhile */
+    cr_assert_eq(region(&team, k_late, 0), 8);
+    team.until = k_forever;
+    cr_assert_eq(region(&team, k_late, 0), 4);
+    team.until = k_forever;
+    cr_assert_eq(region(&team, k_late, 0), 2);
+    team.until = k_forever;
+    cr_assert_eq(region(&team, k_late, 0), 1);
+    cr_assert_eq(region(&team, k_late, 0), 1);
+    cpu_team_destroy(&team);
+}
+
+Test(cpu_team, more_threads_are_tried_again_after_a_pause_that_grows_while_it_fails) {
+    cpu_team team;
+    cpu_team_init(&team, 2);
+    cr_assert_eq(region(&team, k_late, 0), 2);
+    const int64_t first = team.pause;
+    cr_assert_eq(region(&team, 1, 0), 1);
+    team.until = cpu_now();
+    cr_assert_eq(region(&team, k_late, 0), 2, "after the pause");
+    cr_assert_eq(team.pause, 2 * first);
+    team.until = cpu_now();
+    cr_assert_eq(region(&team, 1, k_forever), 2);
+    cr_assert_eq(region(&team, 1, k_forever), 2, "and they stay when it goes well");
+    cpu_team_destroy(&team);
+}
+
+Test(cpu_team, a_second_caller_works_alone_beside_the_first) {
+    cpu_team team;
+    cpu_team_init(&team, 4);
+    const cpu_region first = cpu_region_begin(&team), second = cpu_region_begin(&team);
+    cr_assert_eq(first.threads, 4);
+    cr_assert_eq(second.threads, 1);
+    cpu_region_end(&team, &second, k_forever);
+    cpu_region_end(&team, &first, k_forever);
+    cr_assert_eq(region(&team, 1, k_forever), 4);
+    cpu_team_destroy(&team);
+}
+
+Test(cpu_team, work_slower_than_alone_is_late_though_it_never_was_faster) {
+    cpu_team team;
+    cpu_times times;
+    memset(&times, 0, sizeof times);
+    cpu_team_init(&team, 2);
+    atomic_store(&times.alone, 1000000);
+    const cpu_region one = cpu_region_begin(&team);
+    nap(k_late);
+    cpu_region_end_timed(&team, &one, &times);
+    cr_assert_eq(team.level, 1);
+    cpu_team_destroy(&team);
+}
+
+static bool is_tried(const char *soname, int major, const char *wanted) {
+    char name[64];
+    for (int i = 0; onednn_name(i, soname, major, name, sizeof name); i++)
+        if (strcmp(name, wanted) == 0) return true;
+    return false;
+}
+
+/* Debian 13 calls it libdnnl.so.3.6, and dhow looked for libdnnl.so.3 only. */
+Test(onednn_name, the_soname_of_the_build_comes_first_and_others_of_its_major_after_it) {
+    char name[64];
+    cr_assert(onednn_name(0, "libdnnl.so.3.6", 3, name, sizeof name));
+    cr_assert_str_eq(name, "libdnnl.so.3.6");
+    cr_assert(onednn_name(0, NULL, 3, name, sizeof name));
+    cr_assert_str_eq(name, "libdnnl.so.3");
+    cr_assert(is_tried("libdnnl.so.3.6", 3, "libdnnl.so.3"));
+    cr_assert(is_tried("libdnnl.so.3", 3, "libdnnl.so.3.6"));
+    cr_assert(is_tried(NULL, 3, "libdnnl.so.3.0"));
+    cr_assert(is_tried("libdnnl.so.2", 2, "libdnnl.so.2.7"));
+    cr_assert_not(is_tried("libdnnl.so.3.6", 3, "libdnnl.so.2"));
+}
