@@ -10,7 +10,8 @@
  *   DHOW_BACKENDS     "cuda,cpu" keeps those backends, "-opencl" drops one; cpu always stays
  *   DHOW_PLUGIN_PATH  further plugin directories, absolute, colon-separated, searched first
  *   DHOW_LOG          error, warn (the default), info, debug
- *   DHOW_NUM_THREADS  threads of the CPU device; the default is the cores that affinity and control groups allow
+ *   DHOW_NUM_THREADS  threads of the CPU device; the default is the cores that the affinity mask and
+ *                     the quotas of control groups leave the process
  *   DHOW_CACHE_DIR    folder of compiled kernels; the default is $XDG_CACHE_HOME/dhow or
  *                     ~/.cache/dhow; "off" for none
  *   DHOW_TRACE        out.json: a file for the trace of all devices, see dhow/trace.h
