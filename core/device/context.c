@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "base/alloc.h"
 #include "base/machine.h"
@@ -45,6 +46,17 @@ static dhow_status read_threads(int32_t option, const dhowi_log *log, uint32_t *
         dhowi_log_line(log, DHOW_LOG_INFO, "the CPU computes with one thread in a forked child");
         *out = 1;
     }
+    return DHOW_OK;
+}
+
+static dhow_status read_isolate(int32_t option, bool *out) {
+    const char *text = dhowi_env("DHOW_ISOLATE");
+    *out = false;
+    if (text != NULL && !dhowi_parse_switch(text, out)) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "DHOW_ISOLATE: '%.64s' is none of 0, 1, on, off",
+                          text);
+    }
+    *out = *out || option != 0;
     return DHOW_OK;
 }
 
@@ -190,6 +202,14 @@ dhow_status dhowi_context_complete(dhow_context *context) {
 static dhow_status require_cpu(const dhow_context *context) {
     if (context->cpu != NULL) return DHOW_OK;
     const dhowi_plugin *cpu = dhowi_registry_find(&context->registry, "cpu", 3);
+    if (cpu == NULL && getauxval(AT_SECURE) != 0) {
+        return dhowi_fail(
+            DHOW_UNAVAILABLE,
+            "the cpu plugin, which is always needed, was not found; this program runs in secure "
+            "mode (setuid or with file capabilities), where DHOW_PLUGIN_PATH is ignored and only "
+            "%s is searched: install dhow there, or set plugin_path in dhow_context_options",
+            DHOWI_PLUGIN_DIR);
+    }
     return dhowi_fail(
         DHOW_UNAVAILABLE, "the cpu plugin, which is always needed, is not ready: %s; %s",
         cpu != NULL ? cpu->reason : "no libdhow_cpu.so was found",
@@ -201,8 +221,7 @@ static dhow_status require_cpu(const dhow_context *context) {
 static dhow_status init_context(dhow_context *context, const dhow_context_options *options) {
     dhowi_discovery how = {
         .plugin_path = options->plugin_path,
-        .backends = options->backends != NULL ? options->backends : dhowi_env("DHOW_BACKENDS"),
-        .isolate = options->isolate_probes != 0};
+        .backends = options->backends != NULL ? options->backends : dhowi_env("DHOW_BACKENDS")};
     const char *choice = options->device != NULL ? options->device : dhowi_env("DHOW_DEVICE");
     const char *cache =
         options->cache_dir != NULL ? options->cache_dir : dhowi_env("DHOW_CACHE_DIR");
@@ -211,6 +230,7 @@ static dhow_status init_context(dhow_context *context, const dhow_context_option
     DHOWI_TRY(dhowi_fork_watch());
     DHOWI_TRY(read_log_level(&context->log));
     DHOWI_TRY(read_threads(options->num_threads, &context->log, &how.cpu_threads));
+    DHOWI_TRY(read_isolate(options->isolate_probes, &how.isolate));
     DHOWI_TRY(read_validate(&context->validate));
     if (context->validate) atomic_fetch_add(&dhowi_places_users, 1);
     DHOWI_TRY(dhowi_disk_cache_init(&context->cache, cache, &context->log));

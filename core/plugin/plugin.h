@@ -21,8 +21,9 @@ typedef struct dhowi_plugin {
     char reason[512];
     char hint[256];
     uint64_t device_id, inode; /* of the file, to find it twice */
-    dhow_plugin api;           /* our copy; slots the plugin lacks are stubs */
-    _Atomic(void *) self;      /* what its open() gave; NULL until then */
+    uint64_t folder_device_id, folder_inode;
+    dhow_plugin api;      /* our copy; slots the plugin lacks are stubs */
+    _Atomic(void *) self; /* what its open() gave; NULL until then */
     /* Of a backend that another process has described: it is opened here with its first device. */
     dhow_device_desc *descs;
     dhow_component *components;

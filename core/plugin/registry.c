@@ -62,7 +62,16 @@ static bool same_file_known(const dhowi_registry *registry, const struct stat *i
     return false;
 }
 
-static dhow_status add_candidate(dhowi_registry *registry, const char *folder, const char *file,
+static bool folder_known(const dhowi_registry *registry, const struct stat *info) {
+    for (uint32_t i = 0; i < registry->count; i++) {
+        const dhowi_plugin *p = &registry->plugins[i];
+        if (p->folder_device_id == info->st_dev && p->folder_inode == info->st_ino) return true;
+    }
+    return false;
+}
+
+static dhow_status add_candidate(dhowi_registry *registry, const char *folder,
+                                 const struct stat *folder_info, const char *file,
                                  size_t name_length) {
     if (registry->count == registry->capacity) {
         uint32_t capacity = registry->capacity * 2 + 8;
@@ -91,6 +100,8 @@ static dhow_status add_candidate(dhowi_registry *registry, const char *folder, c
         p->device_id = info.st_dev;
         p->inode = info.st_ino;
     }
+    p->folder_device_id = folder_info->st_dev;
+    p->folder_inode = folder_info->st_ino;
     registry->count++;
     return DHOW_OK;
 }
@@ -104,8 +115,11 @@ static int by_name(const struct dirent **a, const struct dirent **b) {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
+/* A folder is searched once, under whatever paths it is named. */
 static dhow_status search_folder(dhowi_registry *registry, const char *folder, bool must_exist) {
     struct dirent **entries = NULL;
+    struct stat info = {0};
+    if (stat(folder, &info) == 0 && folder_known(registry, &info)) return DHOW_OK;
     int count = scandir(folder, &entries, is_plugin_file, by_name);
     if (count < 0) {
         if (must_exist) {
@@ -121,7 +135,8 @@ static dhow_status search_folder(dhowi_registry *registry, const char *folder, b
     for (int i = 0; i < count; i++) {
         const char *file = entries[i]->d_name;
         if (status == DHOW_OK) {
-            status = add_candidate(registry, folder, file, strlen(file) - strlen("libdhow_.so"));
+            status =
+                add_candidate(registry, folder, &info, file, strlen(file) - strlen("libdhow_.so"));
         }
         (free)(entries[i]); /* scandir's own memory */
     }
@@ -250,10 +265,9 @@ dhow_status dhowi_registry_init(dhowi_registry *registry, const dhowi_discovery 
     char own[PATH_MAX - 32], folder[PATH_MAX];
     bool secure = getauxval(AT_SECURE) != 0, has_own = !secure && own_folder(own, sizeof own);
     find_probe_program(registry, has_own ? own : NULL);
-    if (!secure) {
-        DHOWI_TRY(search_path(registry, how->plugin_path, "plugin_path"));
-        DHOWI_TRY(search_path(registry, dhowi_env("DHOW_PLUGIN_PATH"), "DHOW_PLUGIN_PATH"));
-    }
+    /* What the program itself says counts in secure mode too; dhowi_env() gives nothing there. */
+    DHOWI_TRY(search_path(registry, how->plugin_path, "plugin_path"));
+    DHOWI_TRY(search_path(registry, dhowi_env("DHOW_PLUGIN_PATH"), "DHOW_PLUGIN_PATH"));
     registry->foreign = registry->count;
     if (has_own) {
         (void)snprintf(folder, sizeof folder, "%s/dhow/plugins", own);

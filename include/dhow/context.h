@@ -14,6 +14,8 @@
  *                     the quotas of control groups leave the process
  *   DHOW_CACHE_DIR    folder of compiled kernels; the default is $XDG_CACHE_HOME/dhow or
  *                     ~/.cache/dhow; "off" for none
+ *   DHOW_ISOLATE      0/1/on/off: probe every plugin in a process of its own, as devinfo does, so that
+ *                     a driver that aborts does not end the program
  *   DHOW_TRACE        out.json: a file for the trace of all devices, see dhow/trace.h
  *   DHOW_VALIDATE     0/1/on/off: tell where objects were made and released that live on when a
  *                     program releases its context or are misused, and warn of waits for events that
@@ -46,7 +48,7 @@ typedef struct dhow_context_options {
     const char *plugin_path; /**< as DHOW_PLUGIN_PATH, searched before it */
     const char *cache_dir;   /**< as DHOW_CACHE_DIR */
     int32_t num_threads;     /**< as DHOW_NUM_THREADS */
-    int32_t isolate_probes;  /**< 1: probe every plugin in a process of its own, as devinfo does */
+    int32_t isolate_probes;  /**< 1: as DHOW_ISOLATE */
     dhow_log_fn log;         /**< NULL: lines go to stderr */
     void *log_user;
 } dhow_context_options;

@@ -192,6 +192,10 @@ static int split_words(char *copy, char **words, int count) {
     return count;
 }
 
+enum { UNKNOWN_RESULT = -2 }; /* of a compiler that ran; -1 for one that could not be run */
+
+/* The compiler's exit status. A host that ignores SIGCHLD, or waits for all children itself, leaves
+ * nothing to wait for; then the file that the compiler should write tells. */
 static int spawn(const char *compiler, char **words, int text, int messages) {
     posix_spawn_file_actions_t actions;
     pid_t child = 0;
@@ -205,7 +209,11 @@ static int spawn(const char *compiler, char **words, int text, int messages) {
         do {
             done = waitpid(child, &state, 0);
         } while (done < 0 && errno == EINTR);
-        result = done == child && WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+        if (done != child) {
+            result = errno == ECHILD ? UNKNOWN_RESULT : -1;
+        } else if (WIFEXITED(state)) {
+            result = WEXITSTATUS(state);
+        }
     }
     (void)posix_spawn_file_actions_destroy(&actions);
     return result;
@@ -281,7 +289,8 @@ static int32_t compile(cpu_device *device, const dhow_module_desc *desc, const c
             cpu_fail(err, DHOW_IO_ERROR, errno, "cannot make a memory file: %s", strerror(errno));
         goto cleanup;
     }
-    const int result = spawn(compiler, words, text, messages);
+    int result = spawn(compiler, words, text, messages);
+    if (result == UNKNOWN_RESULT) result = access(target, R_OK) == 0 ? 0 : 1;
     fill_log(desc, messages);
     if (result != 0) {
         const char *line;
@@ -299,17 +308,26 @@ cleanup:
     return status;
 }
 
+/* A private folder; the caller removes it. `folder` has PATH_BYTES. */
+static int32_t make_folder(const dhow_host *host, char *folder, dhow_error *err) {
+    const char *wish = host->env(host->user, "TMPDIR");
+    const int named = wish && wish[0] == '/';
+    (void)snprintf(folder, PATH_BYTES, "%s/dhow-XXXXXX", named ? wish : "/tmp");
+    if (mkdtemp(folder)) return DHOW_OK;
+    const int code = errno;
+    return cpu_fail(err, DHOW_IO_ERROR, code,
+                    "building a kernel for the CPU needs a folder for the compiler, and none can "
+                    "be made in %s: %s; set TMPDIR to a folder that can be written to",
+                    named ? wish : "/tmp (TMPDIR names no other)", strerror(code));
+}
+
 static int32_t compile_to_blob(cpu_device *device, const dhow_module_desc *desc,
                                const char *compiler, void **out_blob, uint64_t *out_bytes,
                                dhow_error *err) {
     const dhow_host *host = device->backend->host;
-    const char *base = host->env(host->user, "TMPDIR");
     char folder[PATH_BYTES], target[PATH_BYTES + 16];
-    (void)snprintf(folder, sizeof folder, "%s/dhow-XXXXXX", base && base[0] == '/' ? base : "/tmp");
-    if (!mkdtemp(folder)) {
-        return cpu_fail(err, DHOW_IO_ERROR, errno, "cannot make a folder %s: %s", folder,
-                        strerror(errno));
-    }
+    const int32_t made = make_folder(host, folder, err);
+    if (made != DHOW_OK) return made;
     (void)snprintf(target, sizeof target, "%s/kernel.so", folder);
     int32_t status = compile(device, desc, compiler, target, err);
     if (status == DHOW_OK) {
@@ -325,6 +343,33 @@ static int32_t compile_to_blob(cpu_device *device, const dhow_module_desc *desc,
     return status;
 }
 
+static int32_t not_loaded(dhow_error *err) {
+    const char *text = dlerror();
+    return cpu_fail(err, DHOW_COMPILE_ERROR, 0, "the compiled kernel does not load: %s",
+                    text ? text : "no reason");
+}
+
+/* Where /proc is not mounted, memory files have no names: the library goes through a folder. */
+static int32_t load_by_file(cpu_module *module, const void *blob, uint64_t bytes, dhow_error *err) {
+    const dhow_host *host = module->device->backend->host;
+    char folder[PATH_BYTES], path[PATH_BYTES + 16];
+    int32_t status = make_folder(host, folder, err);
+    if (status != DHOW_OK) return status;
+    (void)snprintf(path, sizeof path, "%s/kernel.so", folder);
+    const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0 || write_all(file, blob, bytes) != 0) {
+        status = cpu_fail(err, DHOW_IO_ERROR, errno, "cannot write %s: %s", path, strerror(errno));
+    }
+    if (file >= 0) close(file);
+    if (status == DHOW_OK) {
+        module->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (!module->library) status = not_loaded(err);
+    }
+    (void)unlink(path);
+    (void)rmdir(folder);
+    return status;
+}
+
 static int32_t load_blob(cpu_module *module, const void *blob, uint64_t bytes, dhow_error *err) {
     char path[64];
     module->file = memfd_create("dhow-module", MFD_CLOEXEC);
@@ -333,13 +378,9 @@ static int32_t load_blob(cpu_module *module, const void *blob, uint64_t bytes, d
                         strerror(errno));
     }
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", module->file);
+    if (access(path, F_OK) != 0) return load_by_file(module, blob, bytes, err);
     module->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!module->library) {
-        const char *text = dlerror();
-        return cpu_fail(err, DHOW_COMPILE_ERROR, 0, "the compiled kernel does not load: %s",
-                        text ? text : "no reason");
-    }
-    return DHOW_OK;
+    return module->library ? DHOW_OK : not_loaded(err);
 }
 
 /* ---- kernels compiled with the program

@@ -105,13 +105,29 @@ static uint32_t list_class(cl_platform_id platform, int wanted, dhowi_cl_listed 
     return count;
 }
 
+/* "'Portable Computing Language' shows no device" of each platform. */
+static void name_platforms(const cl_platform_id *platforms, cl_uint count, char *why,
+                           size_t why_bytes) {
+    size_t used = 0;
+    for (cl_uint p = 0; p < count && used < why_bytes; p++) {
+        char name[64] = "";
+        if (dhowi_cl.GetPlatformInfo(platforms[p], CL_PLATFORM_NAME, sizeof name, name, NULL) !=
+            CL_SUCCESS)
+            (void)snprintf(name, sizeof name, "unnamed");
+        name[sizeof name - 1] = '\0';
+        const int written = snprintf(why + used, why_bytes - used, "%s'%s' shows no device",
+                                     p > 0 ? ", " : "", name);
+        used += written > 0 ? (size_t)written : 0;
+    }
+}
+
 cl_int dhowi_cl_list_devices(const dhow_host *host, dhowi_cl_listed **out, uint32_t *out_count,
                              uint32_t *out_platforms, char *why, size_t why_bytes) {
     cl_platform_id platforms[MAX_PLATFORMS];
     cl_uint platform_count = 0;
     *out = NULL;
     *out_count = *out_platforms = 0;
-    snprintf(why, why_bytes, "no platform shows a device");
+    why[0] = '\0';
     cl_int code = dhowi_cl.GetPlatformIDs(MAX_PLATFORMS, platforms, &platform_count);
     if (code == CL_PLATFORM_NOT_FOUND_KHR) return CL_SUCCESS;
     if (code != CL_SUCCESS) return code;
@@ -122,7 +138,10 @@ cl_int dhowi_cl_list_devices(const dhow_host *host, dhowi_cl_listed **out, uint3
     for (int wanted = 0; wanted < 3; wanted++)
         for (cl_uint p = 0; p < platform_count; p++)
             total += list_class(platforms[p], wanted, NULL, why, why_bytes);
-    if (total == 0) return CL_SUCCESS;
+    if (total == 0) {
+        if (why[0] == '\0') name_platforms(platforms, platform_count, why, why_bytes);
+        return CL_SUCCESS;
+    }
     dhowi_cl_listed *list = dhowi_cl_new(host, total * sizeof *list);
     if (list == NULL) return CL_OUT_OF_HOST_MEMORY;
     uint32_t at = 0;

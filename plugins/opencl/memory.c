@@ -31,7 +31,7 @@ static int32_t fail_alloc(const dhowi_cl_device *device, uint64_t bytes, cl_int 
 }
 
 static size_t bytes_of_pages(uint64_t bytes) {
-    const size_t page = 4096;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE); /* up to 64 KiB on arm64 */
     return ((size_t)bytes + page - 1) / page * page;
 }
 

@@ -104,8 +104,11 @@ static int32_t probe(const dhow_host *host, dhow_probe *out, dhow_error *err) {
         char reason[256];
         snprintf(reason, sizeof reason, "%u OpenCL platform%s, no usable device: %s", platforms,
                  platforms == 1 ? "" : "s", why);
+        /* Of a folder that it cannot write to, PoCL tells only by showing no device. */
         answer(out, DHOW_PLUGIN_NO_DEVICE, reason,
-               "run clinfo; pocl-opencl-icd makes the processor an OpenCL device");
+               strstr(why, "Portable Computing Language") != NULL
+                   ? "PoCL needs a writable HOME, or a folder in POCL_CACHE_DIR"
+                   : "run clinfo; pocl-opencl-icd makes the processor an OpenCL device");
     }
     return DHOW_OK;
 }

@@ -7,7 +7,8 @@ cmake=$1 cc=$2 source=$3 build=$4 generator=$5
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 prefix=$work/first/prefix
-unset DHOW_PLUGIN_PATH DHOW_DEVICE DHOW_BACKENDS 2>/dev/null || true
+# Another dhow that the caller's variables name is not the one to try.
+unset DHOW_PLUGIN_PATH DHOW_DEVICE DHOW_BACKENDS DHOW_ISOLATE LD_LIBRARY_PATH 2>/dev/null || true
 export DHOW_CACHE_DIR="$work/cache"
 mkdir "$work/cache"
 say() { echo "install: $*"; }
@@ -54,6 +55,7 @@ check() {
     DHOW_BACKENDS=cpu "$1/bin/devinfo" --check >"$work/devinfo" || { cat "$work/devinfo"; die "devinfo --check fails"; }
 }
 check "$prefix"
+! grep -q DUPLICATE "$work/devinfo" || { cat "$work/devinfo"; die "devinfo lists a plugin twice"; }
 say "works where it was installed"
 mkdir "$work/second"
 mv "$prefix" "$work/second/moved"

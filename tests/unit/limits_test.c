@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "loader_fixture.h"
+#include "powers.h"
 
 /* ---- memory ---- */
 
@@ -225,13 +226,10 @@ Test(cache, a_folder_of_somebody_else_is_a_warning) {
 }
 
 Test(cache, a_read_only_folder_is_a_warning) {
-    if (geteuid() == 0) { /* root writes everywhere */
-        cr_assert_eq(chown(g_folder, 65534, 65534), 0);
-        cr_assert_eq(seteuid(65534), 0);
-    }
+    powers_drop(); /* root writes everywhere */
     cr_assert_eq(chmod(g_folder, 0500), 0);
     build_and_run(g_folder);
-    if (getuid() == 0) cr_assert_eq(seteuid(0), 0);
+    powers_take_back();
     expect_one_warning("cannot write: Permission denied");
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "loader_fixture.h"
+#include "powers.h"
 
 /* ---- a folder with one made file ---- */
 
@@ -106,13 +107,30 @@ Test(loader_files, the_same_file_under_two_paths_is_loaded_once) {
     dhow_context_release(context);
 }
 
+/* Installed to the prefix it was configured for, dhow listed each plugin twice. */
+Test(loader_files, the_same_folder_is_searched_once) {
+    char both[512];
+    (void)snprintf(both, sizeof both, "%s:%s/.", DHOW_TEST_BAD_DIR "/good",
+                   DHOW_TEST_BAD_DIR "/good");
+    dhow_context *context = open_beside(both, NULL);
+    int found = 0;
+    for (uint32_t i = 0; i < dhow_plugin_count(context); i++) {
+        dhow_plugin_record record;
+        OK(dhow_plugin_at(context, i, &record));
+        if (strncmp(record.path, DHOW_TEST_BAD_DIR "/good", strlen(DHOW_TEST_BAD_DIR "/good")) == 0)
+            found++;
+    }
+    cr_assert_eq(found, 1);
+    dhow_context_release(context);
+}
+
 Test(loader_files, an_unreadable_file_is_no_permission) {
     write_file(g_good, g_good_bytes);
     cr_assert_eq(chmod(g_file, 0), 0);
-    if (geteuid() == 0) cr_assert_eq(seteuid(65534), 0); /* root may read everything */
+    powers_drop(); /* root may read everything */
     dhow_context *context = open_beside(g_folder, NULL);
     dhow_plugin_record record = record_in(context, g_folder);
-    if (getuid() == 0) cr_assert_eq(seteuid(0), 0);
+    powers_take_back();
     cr_assert_eq(record.state, DHOW_PLUGIN_NO_PERMISSION, "%s", record.reason);
     SAYS(record.reason, "cannot open: Permission denied");
     SAYS(record.hint, "make the file readable");
