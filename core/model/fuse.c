@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/size.h"
 #include "model/plan.h"
+#include "ops/optimise.h"
 
 /* Who reads a buffer: the number of operands, and the only step that does. */
 typedef struct reader_list {
@@ -134,6 +135,20 @@ static void drop_operand(dhowi_step *s, uint32_t k) {
         uint32_t source = source_of(p->word[i]);
         if (source < DHOWI_MAP_CONSTANT && source > k)
             p->word[i] = with_source(p->word[i], source - 1);
+    }
+}
+
+/* One operand for each item: what follows asks which operand is a step's result. */
+static void merge_operands(const dhowi_lowering *b, dhowi_step *s) {
+    dhowi_program *p = &s->attrs.program;
+    for (uint32_t k = operands_of(s); k-- > 1;) {
+        uint32_t first = 0;
+        while (!same_item(b, s->in[first], s->in[k])) first++;
+        if (first == k) continue;
+        for (uint32_t i = 0; i < p->words; i++) {
+            if (source_of(p->word[i]) == k) p->word[i] = with_source(p->word[i], first);
+        }
+        drop_operand(s, k);
     }
 }
 
@@ -499,7 +514,7 @@ static bool is_product(const dhowi_step *s) {
 static dhow_status walk(fuser *f, bool *changed) {
     dhowi_lowering *b = f->b;
     count_readers(f);
-    for (uint32_t i = f->first; i < b->step_count; i++) {
+    for (uint32_t i = f->first; i < b->step_count && dhowi_optimises(DHOWI_OPTIMISE_WEIGHTS); i++) {
         bool folded = false;
         if (is_product(&b->steps[i])) DHOWI_TRY(fold_into_weights(f, &b->steps[i], &folded));
         *changed = *changed || folded;
@@ -507,8 +522,9 @@ static dhow_status walk(fuser *f, bool *changed) {
     count_readers(f);
     for (uint32_t i = f->first; i < b->step_count; i++) {
         dhowi_step *s = &b->steps[i];
-        if (s->op == DHOWI_OP_map) DHOWI_TRY(inline_numbers(f, s));
-        if (s->op == DHOWI_OP_map && join_chain(f, s)) *changed = true;
+        if (s->op != DHOWI_OP_map) continue;
+        if (dhowi_optimises(DHOWI_OPTIMISE_NUMBERS)) DHOWI_TRY(inline_numbers(f, s));
+        if (dhowi_optimises(DHOWI_OPTIMISE_CHAINS) && join_chain(f, s)) *changed = true;
     }
     return DHOW_OK;
 }
@@ -547,23 +563,30 @@ static void recognise_halves(fuser *f) {
     }
 }
 
+static void recognise_activations(fuser *f) {
+    dhowi_lowering *b = f->b;
+    for (uint32_t i = f->first; i < b->step_count; i++) {
+        if (b->steps[i].op == DHOWI_OP_map)
+            dhowi_recognise(&b->steps[i], b->items[b->steps[i].out].spec.dtype);
+    }
+    recognise_halves(f);
+}
+
 static dhow_status join_all(fuser *f) {
     enum { MAX_WALKS = 6 };
     dhowi_lowering *b = f->b;
     for (uint32_t i = f->first; i < b->step_count; i++) {
-        if (b->steps[i].op == DHOWI_OP_map) load_result_first(b, &b->steps[i]);
+        if (b->steps[i].op != DHOWI_OP_map) continue;
+        merge_operands(b, &b->steps[i]);
+        load_result_first(b, &b->steps[i]);
     }
     for (int i = 0; i < MAX_WALKS; i++) {
         bool changed = false;
         DHOWI_TRY(walk(f, &changed));
         if (!changed) break;
     }
-    for (uint32_t i = f->first; i < b->step_count; i++) {
-        if (b->steps[i].op == DHOWI_OP_map)
-            dhowi_recognise(&b->steps[i], b->items[b->steps[i].out].spec.dtype);
-    }
-    recognise_halves(f);
-    for (int i = 0; i < 2 && end_products(f); i++) continue;
+    if (dhowi_optimises(DHOWI_OPTIMISE_ACTIVATIONS)) recognise_activations(f);
+    for (int i = 0; i < 2 && dhowi_optimises(DHOWI_OPTIMISE_ENDS) && end_products(f); i++) continue;
     return DHOW_OK;
 }
 
@@ -577,7 +600,7 @@ static void compact(dhowi_lowering *b, uint32_t first) {
 
 dhow_status dhowi_fuse(dhowi_lowering *b, uint32_t first_step) {
     /* Folding weights adds items, never buffers: what is known is computed at once. */
-    DHOWI_TRY(dhowi_recognise_norms(b, first_step));
+    if (dhowi_optimises(DHOWI_OPTIMISE_NORMS)) DHOWI_TRY(dhowi_recognise_norms(b, first_step));
     fuser f = {.b = b, .first = first_step};
     f.readers = dhowi_alloc_array((size_t)b->buffer_count + 1, sizeof *f.readers);
     if (f.readers == NULL) return dhowi_fail_memory("plan");

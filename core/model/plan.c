@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/size.h"
 #include "copy/engine.h"
+#include "ops/optimise.h"
 
 typedef struct maker {
     dhow_model *m;
@@ -111,8 +112,9 @@ static dhow_status storage_of(maker *k, dhowi_segment *seg, int32_t buffer, dhow
     dhowi_storage_release(*out); /* the recorder's reference stays */
     dhowi_place *place = &seg->recorder.places[seg->recorder.place_count - 1];
     place->external = own->external != 0;
-    place->first = own->first < 0 ? 0 : (uint32_t)own->first;
-    place->last = own->kept ? UINT32_MAX : (uint32_t)DHOWI_MAX(own->last, own->first);
+    const bool shares = dhowi_optimises(DHOWI_OPTIMISE_ARENA);
+    place->first = own->first < 0 || !shares ? 0 : (uint32_t)own->first;
+    place->last = own->kept || !shares ? UINT32_MAX : (uint32_t)DHOWI_MAX(own->last, own->first);
     k->storages[buffer] = *out;
     return DHOW_OK;
 }
@@ -348,7 +350,7 @@ static dhow_status close_segment(maker *k, uint32_t first_step, dhowi_segment **
     seg->recorder.device = k->m->device;
     if (k->m->device != k->m->context->cpu) DHOWI_TRY(check_steps(k->b, first_step));
     find_lifetimes(k->b, first_step);
-    reuse_inputs(k->b, first_step);
+    if (dhowi_optimises(DHOWI_OPTIMISE_IN_PLACE)) reuse_inputs(k->b, first_step);
     seg->step_count = k->b->step_count - first_step;
     for (uint32_t i = 0; i < seg->step_count; i++) {
         seg->recorder.step = i;
@@ -504,7 +506,7 @@ static dhow_status make(maker *k) {
     DHOWI_TRY(lower_all(k, &first_step));
     DHOWI_TRY(find_results(k));
     DHOWI_TRY(dhowi_fuse(k->b, first_step));
-    DHOWI_TRY(dhowi_use_blocks(k->b, first_step));
+    if (dhowi_optimises(DHOWI_OPTIMISE_LAYOUTS)) DHOWI_TRY(dhowi_use_blocks(k->b, first_step));
     for (uint32_t i = 0; i < k->b->result_count; i++) DHOWI_TRY(bind_output(k, i, first_step));
     DHOWI_TRY(new_outputs(k));
     DHOWI_TRY(close_segment(k, first_step, &seg));

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "memory/record.h"
+#include "ops/optimise.h"
 #include "stream/span.h"
 
 enum { BUCKETS = 64 };
@@ -137,7 +138,7 @@ static dhow_status find_plan(dhow_device *device, const dhowi_plan *wanted,
 dhow_status dhowi_blas_plan(dhow_device *device, const dhow_blas_desc *desc,
                             const dhowi_plan **out) {
     *out = NULL;
-    if (dhowi_blas_of(device) == NULL) return DHOW_OK;
+    if (dhowi_blas_of(device) == NULL || !dhowi_optimises(DHOWI_OPTIMISE_VENDOR)) return DHOW_OK;
     dhowi_plan wanted;
     memset(&wanted, 0, sizeof wanted);
     wanted.desc.blas = *desc;
@@ -148,7 +149,7 @@ dhow_status dhowi_blas_plan(dhow_device *device, const dhow_blas_desc *desc,
 dhow_status dhowi_conv_plan(dhow_device *device, const dhow_conv_desc *desc,
                             const dhowi_plan **out) {
     *out = NULL;
-    if (dhowi_conv_of(device) == NULL) return DHOW_OK;
+    if (dhowi_conv_of(device) == NULL || !dhowi_optimises(DHOWI_OPTIMISE_VENDOR)) return DHOW_OK;
     dhowi_plan wanted;
     memset(&wanted, 0, sizeof wanted);
     wanted.conv = true;

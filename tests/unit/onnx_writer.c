@@ -83,6 +83,15 @@ void add_int(bytes *node, const char *name, int64_t value) {
     put_message(node, 5, &a);
 }
 
+void add_float(bytes *node, const char *name, float value) {
+    bytes a = {0};
+    put_text(&a, 1, name);
+    put_varint(&a, 2 << 3 | 5);
+    put_raw(&a, &value, sizeof value);
+    put_number(&a, 20, 1);
+    put_message(node, 5, &a);
+}
+
 void add_text(bytes *node, const char *name, const char *text) {
     bytes a = {0};
     put_text(&a, 1, name);

@@ -25,6 +25,7 @@ void put_message(bytes *b, uint32_t field, bytes *message);
 bytes node_of(const char *op, const char *name, const char *inputs, const char *outputs);
 void add_ints(bytes *node, const char *name, uint32_t count, const int64_t *values);
 void add_int(bytes *node, const char *name, int64_t value);
+void add_float(bytes *node, const char *name, float value);
 void add_text(bytes *node, const char *name, const char *text);
 void add_graph(bytes *node, const char *name, bytes *graph);
 /* A float tensor of rank 1 or 2 (columns > 0) with values 0.1, 0.2, ... */

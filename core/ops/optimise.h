@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Optimisations that can be switched off, each by itself, so that tests can compare both ways. A
+ * program cannot: what is optimised computes the same.
+ *
+ * DHOWI_GUARD marks a condition without which an optimisation is wrong. Built with DHOWI_PLANTS,
+ * the guard that dhowi_plant names always holds: a planted mistake that the tests must find.
+ */
+#ifndef DHOWI_OPS_OPTIMISE_H_
+#define DHOWI_OPS_OPTIMISE_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* X(NAME, bit, what it does) */
+#define DHOWI_OPTIMISATIONS(X)                                          \
+    X(VENDOR, 0, "products and convolutions by vendor libraries")       \
+    X(NORMS, 1, "a normalisation in single nodes becomes one step")     \
+    X(WEIGHTS, 2, "scales and biases go into the weights before them")  \
+    X(NUMBERS, 3, "known single numbers become constants of a program") \
+    X(CHAINS, 4, "elementwise steps become one")                        \
+    X(ACTIVATIONS, 5, "GELU spelt in single operations becomes one")    \
+    X(ENDS, 6, "activations and residuals become the end of a product") \
+    X(LAYOUTS, 7, "images keep the layout that convolutions like")      \
+    X(IN_PLACE, 8, "elementwise steps write over an input")             \
+    X(ARENA, 9, "buffers that do not live at once share memory")
+
+enum {
+#define DHOWI_OPTIMISATION_ENUM_(name, bit, text) DHOWI_OPTIMISE_##name = 1 << bit,
+    DHOWI_OPTIMISATIONS(DHOWI_OPTIMISATION_ENUM_)
+#undef DHOWI_OPTIMISATION_ENUM_
+        DHOWI_OPTIMISE_ALL = (1 << 10) - 1
+};
+
+/* What is switched on. Set by tests alone, while nothing else uses the library; plans that exist
+ * stay as they are. */
+extern uint32_t dhowi_optimisations;
+
+static inline bool dhowi_optimises(uint32_t which) { return (dhowi_optimisations & which) != 0; }
+
+#ifdef DHOWI_PLANTS
+extern const char *dhowi_plant;
+bool dhowi_guard(const char *name, bool holds);
+#define DHOWI_GUARD(name, ...) dhowi_guard(#name, (__VA_ARGS__))
+#else
+#define DHOWI_GUARD(name, ...) (__VA_ARGS__)
+#endif
+
+#endif /* DHOWI_OPS_OPTIMISE_H_ */

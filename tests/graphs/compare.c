@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All ways of running a model, and what "the same" means: as close to the plain run as that is to
+ * one in f64, a few times over.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/optimise.h"
+#include "run.h"
+
+/* The plain run, and how far rounding leads it astray by output. */
+typedef struct yardstick {
+    outcome plain;
+    double error[MAX_OUTPUTS], scale[MAX_OUTPUTS];
+} yardstick;
+
+static double unit_of(dhow_dtype dtype) {
+    switch (dtype) {
+        case DHOW_F64:
+            return 1e-12;
+        case DHOW_F16:
+            return 2e-3;
+        case DHOW_BF16:
+            return 2e-2;
+        default:
+            return 4e-6;
+    }
+}
+
+static void measure(const outcome *wide, yardstick *y) {
+    for (int i = 0; i < y->plain.count; i++) {
+        y->error[i] = y->scale[i] = 0;
+        for (int64_t k = 0; k < y->plain.info[i].count; k++) {
+            const double p = y->plain.data[i][k];
+            if (isfinite(p)) y->scale[i] = fmax(y->scale[i], fabs(p));
+            if (wide->status != DHOW_OK || wide->info[i].count != y->plain.info[i].count) continue;
+            const double d = fabs(p - wide->data[i][k]);
+            if (isfinite(d)) y->error[i] = fmax(y->error[i], d);
+        }
+    }
+}
+
+/* A number that is none may come out as an infinity elsewhere: sums overflow in another order. */
+static bool fits(double got, double want, double tolerance) {
+    if (!isfinite(want)) return !isfinite(got) || fabs(got) > 1e30;
+    return fabs(got - want) <= tolerance || (fabs(want) > 1e30 && !isfinite(got));
+}
+
+static bool agrees(const yardstick *y, const outcome *o, const int *which, const model *m, const char *name, char *story) {
+    if (o->status != DHOW_OK) {
+        (void)snprintf(story, STORY, "%s: %.800s", name, o->message);
+        return false;
+    }
+    for (int i = 0; i < y->plain.count; i++) {
+        const int at = which != NULL ? which[i] : i;
+        const dhow_tensor_info *a = &y->plain.info[i], *b = &o->info[at];
+        if (a->dtype != b->dtype || a->rank != b->rank || memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape) != 0) {
+            (void)snprintf(story, STORY, "%s: output %d (v%d) has another shape or type", name, i, m->graphs[0].outputs[i]);
+            return false;
+        }
+        double unit = unit_of(m->dtype);
+        const double tolerance = a->dtype == m->dtype ? 24 * y->error[i] + unit * (y->scale[i] + 1e-3) : 0;
+        for (int64_t k = 0; k < a->count; k++) {
+            if (fits(o->data[at][k], y->plain.data[i][k], tolerance)) continue;
+            (void)snprintf(story, STORY, "%s: output %d (v%d), element %lld is %.9g, not %.9g (tolerance %.3g)", name, i, m->graphs[0].outputs[i],
+                           (long long)k, o->data[at][k], y->plain.data[i][k], tolerance);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check_way(const yardstick *y, const model *m, const way *w, const int *which, const char *what, char *story) {
+    outcome o;
+    char name[120];
+    (void)snprintf(name, sizeof name, "%s, %s (optimisations %x)", dhow_device_name(w->device), what, (unsigned)w->optimisations);
+    run_one_way(m, w, &o);
+    const bool same = agrees(y, &o, which, m, name, story);
+    outcome_free(&o);
+    return same;
+}
+
+/* Further outputs change nothing of the others. */
+static bool check_further(const yardstick *y, const model *m, const way *w, char *story) {
+    model *more = model_copy(m);
+    graph *top = &more->graphs[0];
+    dice d = {m->seed ^ UINT64_C(0x5eed)};
+    int which[MAX_OUTPUTS], own = top->output_count;
+    for (int i = 0; i < more->value_count && top->output_count < MAX_OUTPUTS - 1; i++) {
+        const value *v = &more->values[i];
+        bool there = v->kind != VALUE_RESULT || v->scope != 0 || !dice_one_in(&d, 4), made = false;
+        for (int k = 0; k < own; k++) there = there || top->outputs[k] == i;
+        for (int n = 0; n < top->node_count && !there; n++)
+            for (int k = 0; k < more->nodes[top->nodes[n]].out_count; k++) made = made || more->nodes[top->nodes[n]].out[k] == i;
+        if (!there && made) top->outputs[top->output_count++] = i;
+    }
+    for (int i = 0; i < own; i++) which[i] = i;
+    const bool same = check_way(y, more, w, which, "with further outputs", story);
+    model_free(more);
+    return same;
+}
+
+static bool has_open(const model *m) {
+    for (int i = 0; i < m->value_count; i++) {
+        if (m->values[i].kind == VALUE_INPUT && m->values[i].data != NULL && m->values[i].open[0]) return true;
+    }
+    return false;
+}
+
+/* With another extent where one is open: plain and optimised must agree, in refusing too. */
+static bool check_extents(const model *m, dhow_device *device, char *story) {
+    const int64_t other = 1 + (int64_t)(m->seed % 5);
+    way w = {.device = device, .dtype = m->dtype, .runs = 1, .batch = other};
+    yardstick y = {.plain = {0}};
+    outcome wide;
+    run_one_way(m, &w, &y.plain);
+    w.dtype = DHOW_F64;
+    run_one_way(m, &w, &wide);
+    w.dtype = m->dtype;
+    w.optimisations = DHOWI_OPTIMISE_ALL;
+    bool same = true;
+    if (y.plain.status == DHOW_OK) {
+        measure(&wide, &y);
+        w.runs = 2;
+        same = check_way(&y, m, &w, NULL, "with other extents", story);
+    } else {
+        outcome o;
+        run_one_way(m, &w, &o);
+        if (o.status == DHOW_OK) {
+            (void)snprintf(story, STORY, "other extents are refused without optimisations alone: %.800s", y.plain.message);
+            same = false;
+        }
+        outcome_free(&o);
+    }
+    outcome_free(&y.plain);
+    outcome_free(&wide);
+    return same;
+}
+
+static bool check_cpu(const yardstick *y, const model *m, machine *on, char *story) {
+    dice d = {m->seed ^ UINT64_C(0xabcd)};
+    way w = {.device = on->cpu, .optimisations = DHOWI_OPTIMISE_ALL, .dtype = m->dtype, .runs = 3, .batch = -1};
+    if (!check_way(y, m, &w, NULL, "as planned", story)) return false;
+    w.runs = 1;
+    w.optimisations = DHOWI_OPTIMISE_ALL & ~(uint32_t)DHOWI_OPTIMISE_VENDOR;
+    if (!check_way(y, m, &w, NULL, "without vendor libraries", story)) return false;
+    w.optimisations = (uint32_t)dice_next(&d) & DHOWI_OPTIMISE_ALL;
+    if (!check_way(y, m, &w, NULL, "with some optimisations", story)) return false;
+    w.optimisations = DHOWI_OPTIMISE_ALL;
+    if (!check_further(y, m, &w, story)) return false;
+    w.fed = true;
+    if (!check_way(y, m, &w, NULL, "with constants fed", story)) return false;
+    w.fed = false;
+    if (!has_open(m)) return true;
+    w.there_and_back = true;
+    w.batch = 1 + (int64_t)(m->seed % 5);
+    return check_way(y, m, &w, NULL, "there and back", story) && check_extents(m, on->cpu, story);
+}
+
+verdict run_all_ways(const model *m, machine *on, char *story) {
+    way w = {.device = on->cpu, .dtype = m->dtype, .runs = 1, .batch = -1};
+    yardstick y = {.plain = {0}};
+    outcome wide;
+    run_one_way(m, &w, &y.plain);
+    if (y.plain.status != DHOW_OK) {
+        (void)snprintf(story, STORY, "%s", y.plain.message);
+        outcome_free(&y.plain);
+        return VERDICT_REFUSED;
+    }
+    w.dtype = DHOW_F64;
+    run_one_way(m, &w, &wide);
+    measure(&wide, &y);
+    outcome_free(&wide);
+    bool same = check_cpu(&y, m, on, story);
+    w.dtype = m->dtype;
+    for (int i = 0; i < on->device_count && same; i++) {
+        w.device = on->devices[i];
+        w.optimisations = DHOWI_OPTIMISE_ALL;
+        w.runs = 5; /* from the fourth on as a graph, where a device has them */
+        same = check_way(&y, m, &w, NULL, "as planned", story);
+    }
+    outcome_free(&y.plain);
+    return same ? VERDICT_SAME : VERDICT_WRONG;
+}

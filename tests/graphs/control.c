@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Branches, loops, recurrent layers, numbers rounded to eight bits.
+ */
+#include <string.h>
+
+#include "gen.h"
+
+static int new_graph(gen *g) {
+    model *m = g->m;
+    if (m->graph_count == MAX_GRAPHS) return -1;
+    m->graphs[m->graph_count] = (graph){.parent = g->at};
+    return m->graph_count++;
+}
+
+static void set_graph(node *n, const char *name, int which) {
+    set_int(n, name, which);
+    if (n != NULL) n->attributes[n->attribute_count - 1].kind = ATTRIBUTE_GRAPH;
+}
+
+/* A few nodes on v that keep its shape; in the graph `scope`. */
+static int small(gen *g, int scope, int v) {
+    static const char *const ones[] = {"Relu", "Neg", "Tanh", "Sigmoid", "Abs"};
+    static const char *const twos[] = {"Add", "Mul", "Sub", "Max"};
+    const int outer = g->at;
+    g->at = scope;
+    int y = v;
+    for (int i = 1 + below(g, 3); i > 0 && y >= 0; i--) {
+        if (one_in(g, 3)) {
+            y = unary(g, ones[below(g, 5)], y, 0);
+        } else {
+            y = binary(g, twos[below(g, 4)], y, one_in(g, 3) ? y : one_in(g, 2) ? new_number(g, 0.5) : v);
+        }
+    }
+    g->at = outer;
+    return y;
+}
+
+static void end_graph(gen *g, int scope, int output) {
+    graph *s = &g->m->graphs[scope];
+    s->outputs[s->output_count++] = output;
+}
+
+int if_node(gen *g) {
+    const int v = pick(g, 0, 4);
+    if (v < 0) return -1;
+    const int64_t none = 0;
+    int condition;
+    if (one_in(g, 2)) {
+        condition = add_value(g->m, one_in(g, 2) ? VALUE_INPUT : VALUE_CONSTANT, DHOW_BOOL, 0, &none, g->at);
+        if (condition >= 0 && val(g, condition)->kind == VALUE_INPUT) val(g, condition)->scope = 0;
+        if (condition >= 0) val(g, condition)->data[0] = below(g, 2);
+    } else { /* computed */
+        const int a = new_input(g, 0, &none), in[] = {a, new_number(g, 0.25)};
+        if (in[1] < 0 || val(g, in[1])->rank != 0) return -1;
+        condition = result(g, put(g, "Greater", 2, in), DHOW_BOOL, 0, &none, 1);
+    }
+    if (condition < 0) return -1;
+    const int yes = new_graph(g), no = new_graph(g);
+    if (yes < 0 || no < 0) return -1;
+    const int p = small(g, yes, v), q = small(g, no, v);
+    if (p < 0 || q < 0 || p == v || q == v) return -1;
+    end_graph(g, yes, p);
+    end_graph(g, no, q);
+    node *n = put(g, "If", 1, &condition);
+    set_graph(n, "then_branch", yes);
+    set_graph(n, "else_branch", no);
+    return result(g, n, g->m->dtype, val(g, v)->rank, val(g, v)->shape, 0);
+}
+
+int loop_node(gen *g) {
+    const int v = pick(g, 0, 4);
+    const int64_t none = 0;
+    if (v < 0) return -1;
+    const int scope = new_graph(g);
+    const int trips = add_value(g->m, VALUE_CONSTANT, DHOW_I64, 0, &none, g->at);
+    const int go = add_value(g->m, VALUE_CONSTANT, DHOW_BOOL, 0, &none, g->at);
+    if (scope < 0 || go < 0) return -1;
+    val(g, trips)->data[0] = below(g, 4);
+    val(g, go)->data[0] = 1;
+    graph *s = &g->m->graphs[scope];
+    const int turn = add_value(g->m, VALUE_LOCAL, DHOW_I64, 0, &none, scope);
+    const int on = add_value(g->m, VALUE_LOCAL, DHOW_BOOL, 0, &none, scope);
+    const int state = add_value(g->m, VALUE_LOCAL, g->m->dtype, val(g, v)->rank, val(g, v)->shape, scope);
+    if (state < 0) return -1;
+    s->inputs[s->input_count++] = turn;
+    s->inputs[s->input_count++] = on;
+    s->inputs[s->input_count++] = state;
+    const int next = small(g, scope, state);
+    const int outer = g->at;
+    g->at = scope;
+    const int still = unary(g, "Identity", on, 1);
+    g->at = outer;
+    if (next < 0 || next == state || still < 0) return -1;
+    end_graph(g, scope, still);
+    end_graph(g, scope, next);
+    const int in[] = {trips, go, v};
+    node *n = put(g, "Loop", 3, in);
+    set_graph(n, "body", scope);
+    return result(g, n, g->m->dtype, val(g, v)->rank, val(g, v)->shape, 0);
+}
+
+int lstm(gen *g) {
+    static const char *const ops[] = {"LSTM", "GRU", "RNN"};
+    static const int64_t gates[] = {4, 3, 1};
+    const int which = below(g, 3);
+    const int64_t steps = 1 + below(g, 4), inputs = 1 + below(g, 4), hidden = 1 + below(g, 4), directions = one_in(g, 3) ? 2 : 1;
+    const int64_t x[] = {steps, g->batch, inputs}, w[] = {directions, gates[which] * hidden, inputs}, r[] = {directions, gates[which] * hidden, hidden},
+                  b[] = {directions, 2 * gates[which] * hidden}, y[] = {steps, directions, g->batch, hidden}, last[] = {directions, g->batch, hidden};
+    const int in[] = {new_input(g, 3, x), new_constant(g, 3, w), new_constant(g, 3, r), one_in(g, 2) ? new_constant(g, 2, b) : -1};
+    if (in[0] < 0 || in[2] < 0) return -1;
+    for (int32_t k = 0; k < DHOW_MAX_RANK; k++) val(g, in[0])->open[k] = false;
+    node *n = put(g, ops[which], in[3] >= 0 ? 4 : 3, in);
+    set_int(n, "hidden_size", hidden);
+    if (directions == 2) set_text(n, "direction", "bidirectional");
+    const int all = result(g, n, g->m->dtype, 4, y, 0);
+    if (all < 0) return -1;
+    (void)result(g, n, g->m->dtype, 3, last, 0);
+    return all;
+}
+
+/* To integers of eight bits and back; only of values known to the last bit. */
+int quantise(gen *g) {
+    const int v = pick(g, 1, 4);
+    const int64_t none = 0;
+    if (v < 0 || val(g, v)->bits == 0) return -1;
+    const int scale = add_value(g->m, VALUE_CONSTANT, g->m->dtype, 0, &none, g->at);
+    const int zero = add_value(g->m, VALUE_CONSTANT, one_in(g, 2) ? DHOW_U8 : DHOW_I8, 0, &none, g->at);
+    if (scale < 0 || zero < 0) return -1;
+    val(g, scale)->data[0] = 0.25;
+    val(g, zero)->data[0] = 3;
+    const dhow_dtype type = val(g, zero)->dtype;
+    const int in[] = {v, scale, zero};
+    const int q = result(g, put(g, "QuantizeLinear", 3, in), type, val(g, v)->rank, val(g, v)->shape, 8);
+    if (q < 0) return -1;
+    const int back[] = {q, scale, zero};
+    return result(g, put(g, "DequantizeLinear", 3, back), g->m->dtype, val(g, v)->rank, val(g, v)->shape, 8);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the families of nodes are made with. Each function of a family adds a few nodes on values
+ * that are there, and gives the value it came to, or -1 when nothing fits.
+ */
+#ifndef TESTS_GRAPHS_GEN_H_
+#define TESTS_GRAPHS_GEN_H_
+
+#include "graph.h"
+
+typedef struct gen {
+    model *m;
+    dice d;
+    int at;        /* the graph that nodes are added to */
+    int64_t batch; /* the extent that may be open */
+    int last;      /* the value made last, which is taken more often than others */
+    int first;     /* values made by this graph begin here */
+} gen;
+
+typedef int family(gen *g);
+
+static inline value *val(gen *g, int v) { return &g->m->values[v]; }
+static inline int below(gen *g, int n) { return dice_below(&g->d, n); }
+static inline bool one_in(gen *g, int n) { return dice_one_in(&g->d, n); }
+
+/* ---- values ---- */
+
+/* Floats that are multiples of 1/4 between -2 and 2. */
+int new_input(gen *g, int32_t rank, const int64_t *shape);
+int new_constant(gen *g, int32_t rank, const int64_t *shape);
+int new_number(gen *g, double value); /* rank 0 or 1 */
+int new_ints(gen *g, int count, const int64_t *values);
+/* A float value that is visible here, of at least `least` and at most `most` dimensions. */
+int pick(gen *g, int32_t least, int32_t most);
+int pick_type(gen *g, dhow_dtype dtype);
+/* Another of the same shape, perhaps the same one. */
+int pick_like(gen *g, int v);
+int64_t extent(gen *g);
+
+/* ---- nodes ---- */
+
+node *put(gen *g, const char *op, int count, const int *in);
+int result(gen *g, node *n, dhow_dtype dtype, int32_t rank, const int64_t *shape, int bits);
+/* One node with one float result of v's shape. */
+int unary(gen *g, const char *op, int v, int bits);
+/* One with operands that broadcast; -1 when they do not. */
+int binary(gen *g, const char *op, int a, int b);
+void set_int(node *n, const char *name, int64_t value);
+void set_ints(node *n, const char *name, int count, const int64_t *values);
+void set_float(node *n, const char *name, double value);
+void set_text(node *n, const char *name, const char *text);
+
+/* Bits of a sum of products and the like; 0 when they do not fit the model's floats. */
+int bits_fit(const gen *g, int bits);
+int bits_sum(const gen *g, int a, int b);
+int bits_product(const gen *g, int a, int b, int64_t terms);
+
+/* The shape of two operands together; false when they do not broadcast. */
+bool broadcast(const value *a, const value *b, int32_t *rank, int64_t *shape);
+
+/* ---- families ---- */
+
+family elementwise, chain, squares, compare_select, cast_chain, clip_shrink;
+family transpose, reshape, slice, squeeze, unsqueeze, flatten, expand, concat, split, tile, pad, depth_space, gather, trilu;
+family conv, conv_line, conv_volume, conv_transpose, pool, global_pool, resize, conv_block;
+family reduce, softmax, cumsum, topk, arg;
+family matmul, gemm, einsum, linear_block, attention;
+family layer_norm, instance_norm, batch_norm, group_norm, norm_written, lrn, lp_norm, rms_norm;
+family gelu_written, silu_written;
+family shape_arithmetic, range_fill, gather_elements, scatter_elements, gather_nd, one_hot, non_zero, where_mask;
+family if_node, loop_node, lstm, quantise;
+
+#endif /* TESTS_GRAPHS_GEN_H_ */

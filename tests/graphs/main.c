@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * graphs COUNT [FIRST SEED] [--nodes N] [--device SPEC]... [--save FOLDER] [--print]
+ *
+ * Runs COUNT random models in all ways on the CPU and the devices named. A model that goes wrong is
+ * made small and printed. Exit status 1 when one did.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run.h"
+
+typedef struct request {
+    uint64_t count, seed;
+    int nodes;
+    const char *folder;
+    bool print, refusals;
+} request;
+
+static bool open_devices(machine *on, const char *const *specs, int count) {
+    if (dhow_context_create(NULL, &on->context) != DHOW_OK || dhow_device_get(on->context, "cpu", &on->cpu) != DHOW_OK) return false;
+    for (int i = 0; i < count; i++)
+        if (dhow_device_get(on->context, specs[i], &on->devices[on->device_count++]) != DHOW_OK) return false;
+    return true;
+}
+
+static void save(const request *r, const model *m) {
+    char path[4096];
+    bytes file = model_write(m, m->dtype, false);
+    (void)snprintf(path, sizeof path, "%s/%" PRIu64 ".onnx", r->folder, m->seed);
+    FILE *f = fopen(path, "wb");
+    if (f != NULL) {
+        (void)fwrite(file.data, 1, file.length, f);
+        (void)fclose(f);
+    }
+    bytes_free(&file);
+}
+
+static bool run_seed(const request *r, machine *on, uint64_t seed) {
+    char story[STORY] = "";
+    model *m = model_generate(seed, r->nodes);
+    if (r->print) model_print(m, stdout);
+    if (r->folder != NULL) save(r, m);
+    const verdict v = run_all_ways(m, on, story);
+    if (v == VERDICT_REFUSED) {
+        on->refused++;
+        if (r->refusals) printf("seed %" PRIu64 " is refused: %s\n", seed, story);
+    }
+    if (v == VERDICT_WRONG) {
+        printf("WRONG: seed %" PRIu64 ": %s\nmade small:\n", seed, story);
+        m = model_minimise(m, on, story);
+        model_print(m, stdout);
+        printf("  %s\n\n", story);
+        (void)fflush(stdout);
+    }
+    model_free(m);
+    return v != VERDICT_WRONG;
+}
+
+int main(int argc, char **argv) {
+    request r = {.seed = 1, .nodes = 12};
+    const char *specs[MAX_DEVICES];
+    machine on = {.context = NULL};
+    int devices = 0, numbers = 0;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--nodes") == 0 && i + 1 < argc) {
+            r.nodes = atoi(argv[++i]);
+        } else if (strcmp(argv[i], "--device") == 0 && i + 1 < argc && devices < MAX_DEVICES) {
+            specs[devices++] = argv[++i];
+        } else if (strcmp(argv[i], "--save") == 0 && i + 1 < argc) {
+            r.folder = argv[++i];
+        } else if (strcmp(argv[i], "--print") == 0) {
+            r.print = true;
+        } else if (strcmp(argv[i], "--refusals") == 0) {
+            r.refusals = true;
+        } else if (numbers++ == 0) {
+            r.count = strtoull(argv[i], NULL, 10);
+        } else {
+            r.seed = strtoull(argv[i], NULL, 10);
+        }
+    }
+    if (r.count == 0) {
+        fprintf(stderr, "usage: graphs COUNT [FIRST SEED] [--nodes N] [--device SPEC]... [--save FOLDER] [--print] [--refusals]\n");
+        return 2;
+    }
+    if (!open_devices(&on, specs, devices)) {
+        fprintf(stderr, "%s\n", dhow_last_error());
+        return 1;
+    }
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < r.count; i++) wrong += !run_seed(&r, &on, r.seed + i);
+    printf("%" PRIu64 " models, %" PRIu64 " refused by all ways, %" PRIu64 " wrong\n", r.count, on.refused, wrong);
+    dhow_context_release(on.context);
+    return wrong != 0;
+}

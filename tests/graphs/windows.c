@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolutions, pools and resizes with extents, strides, dilations, pads and groups of every kind.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "gen.h"
+
+static int64_t channels(gen *g) {
+    static const int64_t counts[] = {1, 2, 3, 4, 4, 6, 8, 8, 16, 16, 32, 5};
+    return counts[below(g, 12)];
+}
+
+/* [n, c, ...] with `axes` extents behind. */
+static int image(gen *g, int32_t axes) {
+    if (!one_in(g, 3)) {
+        const int v = pick(g, 2 + axes, 2 + axes);
+        if (v >= 0 && value_count(val(g, v)) > 0) return v;
+    }
+    int64_t shape[DHOW_MAX_RANK] = {g->batch, channels(g)};
+    for (int32_t i = 0; i < axes; i++) shape[2 + i] = one_in(g, 4) ? 1 : 1 + below(g, 9);
+    return new_input(g, 2 + axes, shape);
+}
+
+static int convolve(gen *g, int x, int32_t axes) {
+    if (x < 0) return -1;
+    const int64_t c = val(g, x)->shape[1];
+    int64_t group = 1, k = channels(g), kernel[3], stride[3], dilation[3], pads[6], shape[5] = {val(g, x)->shape[0]};
+    if (one_in(g, 3) && c > 1) { /* grouped or depthwise */
+        group = one_in(g, 2) ? c : c % 2 == 0 ? 2 : 1;
+        k = group * (1 + below(g, 2));
+    }
+    bool same = true;
+    for (int32_t i = 0; i < axes; i++) {
+        const int64_t n = val(g, x)->shape[2 + i];
+        kernel[i] = one_in(g, 2) ? 1 : 1 + below(g, 3);
+        stride[i] = one_in(g, 4) ? 2 : 1;
+        dilation[i] = one_in(g, 6) ? 2 : 1;
+        pads[i] = one_in(g, 2) ? below(g, (int)kernel[i]) : 0;
+        pads[axes + i] = one_in(g, 2) ? below(g, (int)kernel[i]) : pads[i];
+        const int64_t reach = dilation[i] * (kernel[i] - 1) + 1;
+        if (n + pads[i] + pads[axes + i] < reach) kernel[i] = 1;
+        shape[2 + i] = (n + pads[i] + pads[axes + i] - (dilation[i] * (kernel[i] - 1) + 1)) / stride[i] + 1;
+        same = same && stride[i] == 1;
+    }
+    shape[1] = k;
+    int64_t w[5] = {k, c / group}, count = 1, terms = c / group;
+    for (int32_t i = 0; i < axes; i++) terms *= w[2 + i] = kernel[i];
+    for (int32_t i = 0; i < axes + 2; i++) count *= shape[i];
+    if (count > MAX_ELEMENTS || terms * k > MAX_ELEMENTS) return -1;
+    const int weight = one_in(g, 10) ? new_input(g, 2 + axes, w) : new_constant(g, 2 + axes, w);
+    const int bias = one_in(g, 2) ? new_constant(g, 1, &k) : -1;
+    const int in[] = {x, weight, bias};
+    if (weight < 0) return -1;
+    node *n = put(g, "Conv", bias >= 0 ? 3 : 2, in);
+    set_ints(n, "kernel_shape", axes, kernel);
+    set_ints(n, "strides", axes, stride);
+    set_ints(n, "dilations", axes, dilation);
+    set_ints(n, "pads", 2 * axes, pads);
+    if (group > 1) set_int(n, "group", group);
+    const int bits = bits_product(g, val(g, x)->bits, 4, terms + 1);
+    return result(g, n, g->m->dtype, 2 + axes, shape, bits);
+}
+
+int conv(gen *g) { return convolve(g, image(g, 2), 2); }
+int conv_line(gen *g) { return convolve(g, image(g, 1), 1); }
+int conv_volume(gen *g) { return convolve(g, image(g, 3), 3); }
+
+int conv_transpose(gen *g) {
+    const int32_t axes = 1 + below(g, 2);
+    const int x = image(g, axes);
+    if (x < 0) return -1;
+    const int64_t c = val(g, x)->shape[1], group = c % 2 == 0 && one_in(g, 4) ? 2 : 1, k = 1 + below(g, 3);
+    int64_t kernel[2], stride[2], pads[4], shape[4] = {val(g, x)->shape[0], k * group}, w[4] = {c, k}, count = shape[0] * shape[1];
+    for (int32_t i = 0; i < axes; i++) {
+        w[2 + i] = kernel[i] = 1 + below(g, 3);
+        stride[i] = 1 + below(g, 2);
+        pads[i] = pads[axes + i] = one_in(g, 3) && kernel[i] > 2 ? 1 : 0;
+        shape[2 + i] = (val(g, x)->shape[2 + i] - 1) * stride[i] + kernel[i] - 2 * pads[i];
+        if (shape[2 + i] < 1) return -1;
+        count *= shape[2 + i];
+    }
+    if (count > MAX_ELEMENTS) return -1;
+    const int64_t all = k * group;
+    const int in[] = {x, new_constant(g, 2 + axes, w), one_in(g, 2) ? new_constant(g, 1, &all) : -1};
+    if (in[1] < 0) return -1;
+    node *n = put(g, "ConvTranspose", in[2] >= 0 ? 3 : 2, in);
+    set_ints(n, "strides", axes, stride);
+    set_ints(n, "pads", 2 * axes, pads);
+    if (group > 1) set_int(n, "group", group);
+    return result(g, n, g->m->dtype, 2 + axes, shape, 0);
+}
+
+/* What follows a convolution in networks: norms, scales, activations, residuals. */
+static int follow(gen *g, int y, int before) {
+    if (y < 0) return -1;
+    const int64_t c = val(g, y)->shape[1], row[] = {c, 1, 1}, full[] = {1, c, 1, 1};
+    static const char *const ends[] = {"Relu", "Sigmoid", "Tanh", "HardSwish", "Gelu", "Elu", "LeakyRelu"};
+    for (int i = 1 + below(g, 3); i > 0 && y >= 0; i--) {
+        switch (below(g, 8)) {
+            case 0:
+                y = unary(g, ends[below(g, 7)], y, 0);
+                break;
+            case 1:
+                y = binary(g, one_in(g, 2) ? "Mul" : "Add", y, one_in(g, 2) ? new_constant(g, 3, row) : new_constant(g, 4, full));
+                break;
+            case 2:
+                y = binary(g, "Add", one_in(g, 2) ? new_constant(g, 3, row) : new_number(g, 0.25), y);
+                break;
+            case 3: { /* squeeze and excite: numbers by channel that are computed */
+                const int64_t axes[] = {2, 3}, one[] = {val(g, y)->shape[0], c, 1, 1};
+                const int in[] = {y, new_ints(g, 2, axes)};
+                const int s = result(g, put(g, "ReduceMean", 2, in), g->m->dtype, 4, one, 0);
+                y = binary(g, "Mul", y, unary(g, "Sigmoid", s, 0));
+                break;
+            }
+            case 4:
+            case 5: {
+                const int other = before >= 0 && value_count(val(g, before)) == value_count(val(g, y)) ? before : pick_like(g, y);
+                y = one_in(g, 2) ? binary(g, "Add", y, other) : binary(g, "Add", other, y);
+                break;
+            }
+            case 6: {
+                const int in[] = {y, new_constant(g, 1, &c), new_constant(g, 1, &c), new_constant(g, 1, &c), new_constant(g, 1, &c)};
+                for (int64_t k = 0; in[4] >= 0 && k < c; k++) val(g, in[4])->data[k] = fabs(val(g, in[4])->data[k]) + 0.5;
+                y = result(g, put(g, "BatchNormalization", 5, in), g->m->dtype, val(g, y)->rank, val(g, y)->shape, 0);
+                break;
+            }
+            default:
+                y = binary(g, "Mul", y, unary(g, "Sigmoid", y, 0));
+                break;
+        }
+    }
+    return y;
+}
+
+int conv_block(gen *g) {
+    int x = image(g, 2), y = -1;
+    for (int i = 1 + below(g, 3); i > 0 && x >= 0; i--) {
+        y = convolve(g, x, 2);
+        if (!one_in(g, 4)) y = follow(g, y, x);
+        x = y;
+    }
+    return y;
+}
+
+int batch_norm(gen *g) {
+    const int y = pick(g, 2, 4);
+    if (y < 0) return -1;
+    const int64_t c = val(g, y)->shape[1];
+    const int in[] = {y, new_constant(g, 1, &c), new_constant(g, 1, &c), new_constant(g, 1, &c), new_constant(g, 1, &c)};
+    for (int64_t k = 0; in[4] >= 0 && k < c; k++) val(g, in[4])->data[k] = fabs(val(g, in[4])->data[k]) + 0.5;
+    return result(g, put(g, "BatchNormalization", 5, in), g->m->dtype, val(g, y)->rank, val(g, y)->shape, 0);
+}
+
+int pool(gen *g) {
+    const int32_t axes = 1 + below(g, 2);
+    const int x = image(g, axes);
+    if (x < 0) return -1;
+    static const char *const ops[] = {"MaxPool", "MaxPool", "AveragePool", "LpPool"};
+    const char *op = ops[below(g, 4)];
+    int64_t kernel[2], stride[2], pads[4], shape[4] = {val(g, x)->shape[0], val(g, x)->shape[1]};
+    const bool lp = strcmp(op, "LpPool") == 0;
+    for (int32_t i = 0; i < axes; i++) {
+        const int64_t n = val(g, x)->shape[2 + i];
+        kernel[i] = 1 + below(g, n > 3 ? 3 : (int)n);
+        stride[i] = 1 + below(g, 2);
+        pads[i] = pads[axes + i] = !lp && kernel[i] > 1 && one_in(g, 2) ? 1 : 0;
+        shape[2 + i] = (n + 2 * pads[i] - kernel[i]) / stride[i] + 1;
+    }
+    node *n = put(g, op, 1, &x);
+    set_ints(n, "kernel_shape", axes, kernel);
+    set_ints(n, "strides", axes, stride);
+    set_ints(n, "pads", 2 * axes, pads);
+    if (strcmp(op, "AveragePool") == 0) set_int(n, "count_include_pad", below(g, 2));
+    return result(g, n, g->m->dtype, 2 + axes, shape, strcmp(op, "MaxPool") == 0 ? val(g, x)->bits : 0);
+}
+
+int global_pool(gen *g) {
+    static const char *const ops[] = {"GlobalAveragePool", "GlobalMaxPool"};
+    const int x = pick(g, 3, 5);
+    if (x < 0 || value_count(val(g, x)) == 0) return -1;
+    int64_t shape[DHOW_MAX_RANK] = {val(g, x)->shape[0], val(g, x)->shape[1], 1, 1, 1};
+    const int which = below(g, 2);
+    return result(g, put(g, ops[which], 1, &x), g->m->dtype, val(g, x)->rank, shape, which == 1 ? val(g, x)->bits : 0);
+}
+
+int resize(gen *g) {
+    static const char *const places[] = {"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"};
+    const int x = image(g, 2);
+    if (x < 0) return -1;
+    int64_t shape[4];
+    memcpy(shape, val(g, x)->shape, sizeof shape);
+    double scales[4] = {1, 1, 1, 1};
+    for (int i = 2; i < 4; i++) {
+        scales[i] = one_in(g, 2) ? 2 : one_in(g, 2) ? 1 : 0.5;
+        if (shape[i] % 2 != 0 && scales[i] < 1) scales[i] = 1;
+        shape[i] = (int64_t)((double)shape[i] * scales[i]);
+    }
+    if (shape[0] * shape[1] * shape[2] * shape[3] > MAX_ELEMENTS) return -1;
+    const int64_t four = 4;
+    /* Scales are f32, whatever the model's floats are. */
+    const int s = add_value(g->m, VALUE_CONSTANT, DHOW_F32, 1, &four, g->at);
+    const int sizes = one_in(g, 2) ? new_ints(g, 4, shape) : -1;
+    if (s < 0) return -1;
+    memcpy(val(g, s)->data, scales, sizeof scales);
+    val(g, s)->stays = true;
+    const int in[] = {x, -1, sizes >= 0 ? -1 : s, sizes};
+    node *n = put(g, "Resize", sizes >= 0 ? 4 : 3, in);
+    const bool linear = one_in(g, 2);
+    set_text(n, "mode", linear ? "linear" : "nearest");
+    set_text(n, "coordinate_transformation_mode", places[below(g, linear ? 4 : 2)]);
+    return result(g, n, g->m->dtype, 4, shape, linear ? 0 : val(g, x)->bits);
+}
