@@ -9,10 +9,12 @@
 #include "base/alloc.h"
 #include "base/size.h"
 #include "model/plan.h"
+#include "ops/optimise.h"
 
-/* The other form of a buffer that holds a whole image. */
+/* The other form of a buffer that holds a whole image. A buffer has items of several shapes: what
+ * is [n, c, h, 1] to one step is [n, c, 1, h] to another, and [1, n c, h, 1] to a third. */
 typedef struct form {
-    int32_t plain;  /* item [n, c, h, w] */
+    int32_t plain;  /* item [n, c, h, w] that the blocks were made of */
     int32_t blocks; /* item [n, c/b, h, w, b], -1 for none */
     bool has_plain; /* its buffer is written */
 } form;
@@ -48,6 +50,15 @@ static dhow_status form_of(blocker *k, int32_t ref, form **out) {
     *out = &k->forms[buffer];
     if ((*out)->plain < 0 && is_image(k->b, ref)) (*out)->plain = ref;
     return DHOW_OK;
+}
+
+/* Whether the blocks of one are those of the other, but for how pixels are counted. */
+static bool same_blocks(const dhowi_lowering *b, int32_t x, int32_t y) {
+    const dhowi_spec *p = &b->items[x].spec, *q = &b->items[y].spec;
+    return DHOWI_GUARD(blocks_of_other_shape,
+                       p->dtype == q->dtype && p->shape[0] == q->shape[0] &&
+                           p->shape[1] == q->shape[1] &&
+                           p->shape[2] * p->shape[3] == q->shape[2] * q->shape[3]);
 }
 
 /* ---- between the forms ---- */
@@ -92,21 +103,6 @@ static dhow_status convert(blocker *k, int32_t plain, int32_t blocks, bool to_bl
     return dhowi_emit_into(b, DHOWI_OP_copy, to_blocks ? &p : &q, 1, NULL, to_blocks ? q : p);
 }
 
-static dhow_status want_blocks(blocker *k, int32_t ref, int32_t *out) {
-    form *f;
-    DHOWI_TRY(form_of(k, ref, &f));
-    if (f->blocks < 0) {
-        int32_t plain = f->plain, blocks;
-        const dhowi_spec spec = k->b->items[plain].spec;
-        DHOWI_TRY(new_blocks(k, &spec, &blocks));
-        DHOWI_TRY(convert(k, plain, blocks, true));
-        DHOWI_TRY(form_of(k, ref, &f)); /* the array may have moved */
-        f->blocks = blocks;
-    }
-    *out = f->blocks;
-    return DHOW_OK;
-}
-
 /* Any view of the buffer may be read afterwards. */
 static dhow_status want_plain(blocker *k, int32_t ref) {
     form *f;
@@ -117,9 +113,49 @@ static dhow_status want_plain(blocker *k, int32_t ref) {
     return convert(k, f->plain, f->blocks, false);
 }
 
+/* A step writes to some view of the buffer, and perhaps to a part of it alone. */
+static dhow_status write_plain(blocker *k, int32_t ref) {
+    form *f;
+    if (ref < 0 || k->b->items[ref].tensor != NULL) return DHOW_OK;
+    DHOWI_TRY(want_plain(k, ref));
+    DHOWI_TRY(form_of(k, ref, &f));
+    f->blocks = -1;
+    return DHOW_OK;
+}
+
+static dhow_status make_blocks(blocker *k, int32_t ref) {
+    form *f;
+    int32_t blocks;
+    DHOWI_TRY(want_plain(k, ref));
+    const dhowi_spec spec = k->b->items[ref].spec;
+    DHOWI_TRY(new_blocks(k, &spec, &blocks));
+    DHOWI_TRY(convert(k, ref, blocks, true));
+    DHOWI_TRY(form_of(k, ref, &f)); /* the array may have moved */
+    f->plain = ref;
+    f->blocks = blocks;
+    return DHOW_OK;
+}
+
+/* An image in blocks, with its own height and width. */
+static dhow_status want_blocks(blocker *k, int32_t ref, int32_t *out) {
+    form *f;
+    DHOWI_TRY(form_of(k, ref, &f));
+    if (f->blocks < 0 || !same_blocks(k->b, f->plain, ref)) DHOWI_TRY(make_blocks(k, ref));
+    DHOWI_TRY(form_of(k, ref, &f));
+    const dhowi_spec *own = &k->b->items[ref].spec, *made = &k->b->items[f->blocks].spec;
+    *out = f->blocks;
+    if (DHOWI_GUARD(blocks_of_other_pixels,
+                    own->shape[2] == made->shape[2] && own->shape[3] == made->shape[3]))
+        return DHOW_OK;
+    const int64_t shape[] = {made->shape[0], made->shape[1], own->shape[2], own->shape[3],
+                             made->shape[4]};
+    return dhowi_reshape(k->b, f->blocks, 5, shape, out);
+}
+
 static dhow_status have_blocks(blocker *k, int32_t ref, int32_t blocks) {
     form *f;
     DHOWI_TRY(form_of(k, ref, &f));
+    f->plain = ref;
     f->blocks = blocks;
     f->has_plain = false;
     return DHOW_OK;
@@ -129,7 +165,8 @@ static dhow_status have_blocks(blocker *k, int32_t ref, int32_t blocks) {
 static bool is_blocked(blocker *k, int32_t ref) {
     form *f;
     if (ref < 0 || k->b->items[ref].tensor != NULL || !is_image(k->b, ref)) return false;
-    return form_of(k, ref, &f) == DHOW_OK && f->blocks >= 0 && !f->has_plain;
+    return form_of(k, ref, &f) == DHOW_OK && f->blocks >= 0 && !f->has_plain &&
+           same_blocks(k->b, f->plain, ref);
 }
 
 /* ---- steps ---- */
@@ -145,6 +182,8 @@ static dhow_status append(blocker *k, const dhowi_step *s) {
 /* As it is, on plain images. */
 static dhow_status keep(blocker *k, const dhowi_step *s) {
     for (int i = 0; i < DHOWI_OP_MAX_INPUTS; i++) DHOWI_TRY(want_plain(k, s->in[i]));
+    DHOWI_TRY(write_plain(k, s->out));
+    DHOWI_TRY(write_plain(k, s->second));
     return append(k, s);
 }
 
@@ -350,6 +389,9 @@ static joint find_joint(const blocker *k, uint32_t at) {
         if (out->tensor != NULL || out->buffer != buffer) break;
         bool fits = out->spec.rank == 4 && out->offset == channels * pixels &&
                     memcmp(out->strides, whole->strides, 4 * sizeof *out->strides) == 0 &&
+                    out->spec.shape[0] == whole->spec.shape[0] &&
+                    memcmp(out->spec.shape + 2, whole->spec.shape + 2, 2 * sizeof(int64_t)) == 0 &&
+                    dhowi_shape_equal(4, out->spec.shape, in->spec.rank, in->spec.shape) &&
                     out->spec.shape[1] % block_of(k, out->spec.shape[1]) == 0 &&
                     in->tensor == NULL && is_image(b, k->old[i].in[0]);
         if (!fits) {

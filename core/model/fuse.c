@@ -210,39 +210,93 @@ static dhow_status as_row(dhowi_lowering *b, int32_t ref, int32_t *out) {
     return dhowi_dense(b, *out, out);
 }
 
-/* weight and bias times `scale`, bias plus `shift`; each -1 for none */
-static dhow_status scaled_weights(dhowi_lowering *b, dhowi_step *conv, int32_t scale,
-                                  int32_t shift) {
-    dhowi_node *node = (dhowi_node *)(uintptr_t)conv->node;
-    int32_t weight = conv->in[1], bias = conv->in[2];
-    if (node != NULL && node->fused[0] != NULL) { /* by an earlier plan */
-        DHOWI_TRY(dhowi_known(b, node->fused[0], -1, &conv->in[1]));
-        return dhowi_known(b, node->fused[1], -1, &conv->in[2]);
-    }
+/* ---- foldings that are kept for later plans ---- */
+
+static dhow_tensor *tensor_at(const dhowi_lowering *b, int32_t ref) {
+    return ref >= 0 ? b->items[ref].tensor : NULL;
+}
+
+/* Rows of the same numbers, or none on both sides. */
+static bool same_row(dhow_tensor *p, dhow_tensor *q) {
+    void *x, *y;
+    if (p == NULL || q == NULL) return p == q;
+    return p->dtype == q->dtype && p->count == q->count && dhow_tensor_host_ptr(p, &x) == DHOW_OK &&
+           dhow_tensor_host_ptr(q, &y) == DHOW_OK && memcmp(x, y, dhowi_tensor_bytes(p)) == 0;
+}
+
+/* The values of the model that a product has as weight and bias; false when one is no value. */
+static bool folds_values(const dhowi_lowering *b, const dhowi_step *s, int32_t *weight,
+                         int32_t *bias) {
+    *weight = b->items[s->in[1]].value;
+    *bias = s->in[2] >= 0 ? b->items[s->in[2]].value : -1;
+    return s->node != NULL && *weight >= 0 && (s->in[2] < 0 || *bias >= 0);
+}
+
+static dhow_tensor *kept(dhow_tensor *t) {
+    if (t == NULL) return NULL;
+    dhowi_handle_retain(&t->handle);
+    atomic_store_explicit(&t->storage->frozen, true, memory_order_relaxed);
+    return t;
+}
+
+/* One folding a node: loops lower a node several times, perhaps with other numbers. */
+static void keep_folding(const dhowi_lowering *b, const dhowi_step *before, int32_t scale,
+                         int32_t shift, const dhowi_step *after) {
+    dhowi_node *node = (dhowi_node *)(uintptr_t)before->node;
+    int32_t weight, bias;
+    if (!folds_values(b, before, &weight, &bias) || node->folding.weight != NULL) return;
+    node->folding = (dhowi_folding){.of_weight = weight,
+                                    .of_bias = bias,
+                                    .scale = kept(tensor_at(b, scale)),
+                                    .shift = kept(tensor_at(b, shift)),
+                                    .weight = kept(tensor_at(b, after->in[1])),
+                                    .bias = kept(tensor_at(b, after->in[2]))};
+}
+
+static dhow_status take_folding(dhowi_lowering *b, dhowi_step *s, int32_t scale, int32_t shift,
+                                bool *taken) {
+    int32_t weight, bias;
+    *taken = false;
+    if (!folds_values(b, s, &weight, &bias)) return DHOW_OK;
+    const dhowi_folding *f = &s->node->folding;
+    if (!DHOWI_GUARD(folding_of_other_numbers, f->of_weight == weight && f->of_bias == bias &&
+                                                   same_row(f->scale, tensor_at(b, scale)) &&
+                                                   same_row(f->shift, tensor_at(b, shift))) ||
+        f->weight == NULL)
+        return DHOW_OK;
+    *taken = true;
+    DHOWI_TRY(dhowi_known(b, f->weight, -1, &s->in[1]));
+    return f->bias != NULL ? dhowi_known(b, f->bias, -1, &s->in[2]) : DHOW_OK;
+}
+
+/* weight and bias times `scale`, bias plus `shift`; rows, each -1 for none */
+static dhow_status scaled_weights(dhowi_lowering *b, dhowi_step *s, int32_t scale, int32_t shift) {
+    int32_t weight = s->in[1], bias = s->in[2];
     if (scale >= 0) {
         int32_t column;
         const int64_t n = dhowi_count_of(&b->items[scale].spec), shape[] = {n, 1, 1, 1};
-        const bool rows = conv->op != DHOWI_OP_matmul; /* the channels come first */
+        const bool rows = s->op != DHOWI_OP_matmul; /* the channels come first */
         DHOWI_TRY(dhowi_reshape(b, scale, rows ? b->items[weight].spec.rank : 1, rows ? shape : &n,
                                 &column));
         DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, weight, column, &weight));
-        DHOWI_TRY(as_row(b, scale, &scale));
         if (bias >= 0) DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, bias, scale, &bias));
     }
-    if (shift >= 0) {
-        DHOWI_TRY(as_row(b, shift, &shift));
-        if (bias >= 0) DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, bias, shift, &bias));
-        if (bias < 0) bias = shift;
-    }
-    conv->in[1] = weight;
-    conv->in[2] = bias;
-    if (node == NULL || bias < 0) return DHOW_OK;
-    node->fused[0] = b->items[weight].tensor;
-    node->fused[1] = b->items[bias].tensor;
-    for (int i = 0; i < 2; i++) {
-        dhowi_handle_retain(&node->fused[i]->handle);
-        atomic_store_explicit(&node->fused[i]->storage->frozen, true, memory_order_relaxed);
-    }
+    if (shift >= 0 && bias >= 0) DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, bias, shift, &bias));
+    if (shift >= 0 && bias < 0) bias = shift;
+    s->in[1] = weight;
+    s->in[2] = bias;
+    return DHOW_OK;
+}
+
+static dhow_status fold_rows(dhowi_lowering *b, dhowi_step *s, int32_t scale, int32_t shift) {
+    const dhowi_step before = *s;
+    bool taken;
+    if (scale >= 0) DHOWI_TRY(as_row(b, scale, &scale));
+    if (shift >= 0) DHOWI_TRY(as_row(b, shift, &shift));
+    DHOWI_TRY(take_folding(b, s, scale, shift, &taken));
+    if (taken) return DHOW_OK;
+    DHOWI_TRY(scaled_weights(b, s, scale, shift));
+    keep_folding(b, &before, scale, shift, s);
     return DHOW_OK;
 }
 
@@ -294,7 +348,7 @@ static uint32_t per_channel_source(const dhowi_lowering *b, const dhowi_step *q,
 /* What comes of it is as large as the weights, which are there already. */
 static dhow_status fold_freely(dhowi_lowering *b, dhowi_step *s, int32_t scale, int32_t shift) {
     b->free_of_limit = true;
-    dhow_status status = s->op == DHOWI_OP_conv2d || scale >= 0 ? scaled_weights(b, s, scale, shift)
+    dhow_status status = s->op == DHOWI_OP_conv2d || scale >= 0 ? fold_rows(b, s, scale, shift)
                                                                 : as_row(b, shift, &s->in[2]);
     b->free_of_limit = false;
     return status;
@@ -306,10 +360,6 @@ static dhow_status fold_into_weights(fuser *f, dhowi_step *s, bool *changed) {
     *changed = false;
     if (q == NULL || b->items[s->in[1]].tensor == NULL || s->attrs.activation != 0 ||
         s->in[3] >= 0 || (s->in[2] >= 0 && b->items[s->in[2]].tensor == NULL))
-        return DHOW_OK;
-    /* What is kept with the node is the result of one folding. */
-    if (s->node != NULL && s->node->fused[0] != NULL &&
-        s->node->fused[0] == b->items[s->in[1]].tensor)
         return DHOW_OK;
     bool conv = s->op == DHOWI_OP_conv2d, scalable = conv || b->items[s->in[1]].spec.rank == 2;
     const dhowi_spec *y = &b->items[s->out].spec;

@@ -74,11 +74,13 @@ dhow_status dhow_model_load_memory(dhow_context *context, const void *data, uint
 static void forget_nodes(dhowi_graph *g) {
     for (uint32_t i = 0; i < g->node_count; i++) {
         dhowi_node *n = &g->nodes[i];
-        for (int k = 0; k < 2; k++) {
-            dhow_tensor_release(n->fused[k]);
-            n->fused[k] = NULL;
+        dhow_tensor_release(n->folding.scale);
+        dhow_tensor_release(n->folding.shift);
+        dhow_tensor_release(n->folding.weight);
+        dhow_tensor_release(n->folding.bias);
+        n->folding = (dhowi_folding){0};
+        for (int k = 0; k < 2; k++)
             if (n->branch[k] != NULL) forget_nodes(n->branch[k]);
-        }
     }
 }
 

@@ -36,6 +36,14 @@ typedef struct dhowi_value {
 
 typedef struct dhowi_graph dhowi_graph;
 
+/* A node's weight and bias with the scale and shift that follow it, kept for later plans. All are
+ * NULL when there is none. */
+typedef struct dhowi_folding {
+    int32_t of_weight, of_bias; /* values of the model that were scaled; -1: no bias */
+    dhow_tensor *scale, *shift; /* rows, NULL for none */
+    dhow_tensor *weight, *bias;
+} dhowi_folding;
+
 typedef struct dhowi_node {
     const dhowi_operator *op;
     const dhowi_onnx_node *source; /* its attributes, for nodes from a file */
@@ -46,7 +54,7 @@ typedef struct dhowi_node {
     int32_t *in, *out; /* values, -1 for one not given */
     uint32_t in_count, out_count;
     dhowi_graph *branch[2]; /* of If: then, else; or the body of a loop */
-    dhow_tensor *fused[2];  /* weight and bias with what follows the node folded in */
+    dhowi_folding folding;
 } dhowi_node;
 
 struct dhowi_graph {

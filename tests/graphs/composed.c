@@ -10,7 +10,9 @@
 /* ---- reductions ---- */
 
 int reduce(gen *g) {
-    static const char *const ops[] = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp", "ReduceProd"};
+    static const char *const ops[] = {"ReduceSum",       "ReduceMean",      "ReduceMax",
+                                      "ReduceMin",       "ReduceL1",        "ReduceL2",
+                                      "ReduceSumSquare", "ReduceLogSumExp", "ReduceProd"};
     const int v = pick(g, 1, 5);
     if (v < 0 || value_count(val(g, v)) == 0) return -1;
     const int32_t rank = val(g, v)->rank;
@@ -53,7 +55,8 @@ int cumsum(gen *g) {
     node *n = put(g, "CumSum", 2, in);
     set_int(n, "exclusive", below(g, 2));
     set_int(n, "reverse", below(g, 2));
-    return result(g, n, g->m->dtype, val(g, v)->rank, val(g, v)->shape, bits_product(g, val(g, v)->bits, 1, 32));
+    return result(g, n, g->m->dtype, val(g, v)->rank, val(g, v)->shape,
+                  bits_product(g, val(g, v)->bits, 1, 32));
 }
 
 int topk(gen *g) {
@@ -103,14 +106,17 @@ static int product(gen *g, int a, int b) {
     int32_t rank;
     p.rank -= 2;
     q.rank -= 2;
-    if (p.rank < 0 || q.rank < 0 || x->shape[p.rank + 1] != y->shape[q.rank] || !broadcast(&p, &q, &rank, shape)) return -1;
+    if (p.rank < 0 || q.rank < 0 || x->shape[p.rank + 1] != y->shape[q.rank] ||
+        !broadcast(&p, &q, &rank, shape))
+        return -1;
     shape[rank] = x->shape[p.rank];
     shape[rank + 1] = y->shape[q.rank + 1];
     int64_t count = 1;
     for (int32_t i = 0; i < rank + 2; i++) count *= shape[i];
     if (count > MAX_ELEMENTS) return -1;
     const int in[] = {a, b};
-    return result(g, put(g, "MatMul", 2, in), g->m->dtype, rank + 2, shape, bits_product(g, x->bits, y->bits, x->shape[p.rank + 1]));
+    return result(g, put(g, "MatMul", 2, in), g->m->dtype, rank + 2, shape,
+                  bits_product(g, x->bits, y->bits, x->shape[p.rank + 1]));
 }
 
 int matmul(gen *g) {
@@ -134,7 +140,11 @@ int gemm(gen *g) {
     const int64_t m = val(g, v)->shape[ta ? 1 : 0], k = val(g, v)->shape[ta ? 0 : 1], n = extent(g);
     const int64_t w[] = {tb ? n : k, tb ? k : n}, shape[] = {m, n}, column[] = {m, 1};
     int c = -1;
-    if (!one_in(g, 3)) c = one_in(g, 4) ? new_number(g, 0.5) : one_in(g, 3) ? new_constant(g, 2, shape) : one_in(g, 3) ? new_constant(g, 2, column) : new_constant(g, 1, &n);
+    if (!one_in(g, 3))
+        c = one_in(g, 4)   ? new_number(g, 0.5)
+            : one_in(g, 3) ? new_constant(g, 2, shape)
+            : one_in(g, 3) ? new_constant(g, 2, column)
+                           : new_constant(g, 1, &n);
     const int in[] = {v, one_in(g, 5) ? new_input(g, 2, w) : new_constant(g, 2, w), c};
     if (in[1] < 0) return -1;
     node *s = put(g, "Gemm", c >= 0 ? 3 : 2, in);
@@ -184,11 +194,16 @@ int einsum(gen *g) {
     static const struct {
         const char *text;
         int32_t a, b;
-    } forms[] = {{"ij,jk->ik", 2, 2}, {"bij,bjk->bik", 3, 3}, {"ij,kj->ik", 2, 2}, {"bij,bkj->bik", 3, 3}, {"ij->ji", 2, 0}, {"bij->b", 3, 0}, {"ij,ij->ij", 2, 2}, {"bhid,bhjd->bhij", 4, 4}};
+    } forms[] = {{"ij,jk->ik", 2, 2},    {"bij,bjk->bik", 3, 3},   {"ij,kj->ik", 2, 2},
+                 {"bij,bkj->bik", 3, 3}, {"ij->ji", 2, 0},         {"bij->b", 3, 0},
+                 {"ij,ij->ij", 2, 2},    {"bhid,bhjd->bhij", 4, 4}};
     const int which = below(g, 8);
     const int64_t b = g->batch, h = 2, i = extent(g), j = extent(g), k = extent(g);
-    const int64_t shapes[8][3][4] = {{{i, j}, {j, k}, {i, k}}, {{b, i, j}, {b, j, k}, {b, i, k}}, {{i, j}, {k, j}, {i, k}}, {{b, i, j}, {b, k, j}, {b, i, k}},
-                                     {{i, j}, {0}, {j, i}}, {{b, i, j}, {0}, {b}}, {{i, j}, {i, j}, {i, j}}, {{b, h, i, k}, {b, h, j, k}, {b, h, i, j}}};
+    const int64_t shapes[8][3][4] = {
+        {{i, j}, {j, k}, {i, k}}, {{b, i, j}, {b, j, k}, {b, i, k}},
+        {{i, j}, {k, j}, {i, k}}, {{b, i, j}, {b, k, j}, {b, i, k}},
+        {{i, j}, {0}, {j, i}},    {{b, i, j}, {0}, {b}},
+        {{i, j}, {i, j}, {i, j}}, {{b, h, i, k}, {b, h, j, k}, {b, h, i, j}}};
     const int32_t ranks[] = {2, 3, 2, 3, 2, 1, 2, 4};
     int in[2] = {new_input(g, forms[which].a, shapes[which][0]), -1};
     if (forms[which].b > 0) in[1] = new_input(g, forms[which].b, shapes[which][1]);
@@ -224,14 +239,16 @@ int attention(gen *g) {
     const int64_t full[] = {g->batch, s, e}, w[] = {e, e}, split[] = {g->batch, s, heads, d};
     const int64_t to_heads[] = {0, 2, 1, 3}, to_keys[] = {0, 2, 3, 1}, mask[] = {1, 1, s, s};
     const int x = new_input(g, 3, full);
-    int q = product(g, x, new_constant(g, 2, w)), k = product(g, x, new_constant(g, 2, w)), v = product(g, x, new_constant(g, 2, w));
+    int q = product(g, x, new_constant(g, 2, w)), k = product(g, x, new_constant(g, 2, w)),
+        v = product(g, x, new_constant(g, 2, w));
     if (q < 0 || k < 0 || v < 0) return -1;
     if (one_in(g, 2)) q = binary(g, "Add", q, new_constant(g, 1, &e));
     q = permuted(g, to_shape(g, q, 4, split, true), to_heads);
     k = permuted(g, to_shape(g, k, 4, split, true), to_keys);
     v = permuted(g, to_shape(g, v, 4, split, true), to_heads);
     int scores = product(g, q, k);
-    scores = binary(g, one_in(g, 2) ? "Mul" : "Div", scores, new_number(g, one_in(g, 2) ? sqrt((double)d) : 4));
+    scores = binary(g, one_in(g, 2) ? "Mul" : "Div", scores,
+                    new_number(g, one_in(g, 2) ? sqrt((double)d) : 4));
     if (one_in(g, 2)) scores = binary(g, "Add", scores, new_constant(g, 4, mask));
     int p = unary(g, "Softmax", scores, 0);
     if (p >= 0) set_int(&g->m->nodes[g->m->node_count - 1], "axis", -1);
@@ -250,7 +267,8 @@ int layer_norm(gen *g) {
     const int64_t *own = &val(g, v)->shape[axis];
     int64_t shape[DHOW_MAX_RANK];
     memcpy(shape, own, (size_t)(rank - axis) * sizeof *own);
-    const int in[] = {v, new_constant(g, rank - axis, shape), one_in(g, 3) ? -1 : new_constant(g, rank - axis, shape)};
+    const int in[] = {v, new_constant(g, rank - axis, shape),
+                      one_in(g, 3) ? -1 : new_constant(g, rank - axis, shape)};
     if (in[1] < 0) return -1;
     node *n = put(g, "LayerNormalization", in[2] >= 0 ? 3 : 2, in);
     set_int(n, "axis", axis);
@@ -315,7 +333,8 @@ int norm_written(gen *g) {
     const int64_t last = one_in(g, 8) ? 0 : rank - 1;
     int d = x;
     if (one_in(g, 2)) d = binary(g, "Sub", x, mean_of(g, x, last));
-    const int square = one_in(g, 2) ? binary(g, "Mul", d, one_in(g, 10) ? pick_like(g, d) : d) : binary(g, "Pow", d, new_number(g, 2));
+    const int square = one_in(g, 2) ? binary(g, "Mul", d, one_in(g, 10) ? pick_like(g, d) : d)
+                                    : binary(g, "Pow", d, new_number(g, 2));
     const int variance = mean_of(g, square, last);
     const int e = new_number(g, 0.03125);
     const int sum = one_in(g, 2) ? binary(g, "Add", variance, e) : binary(g, "Add", e, variance);
@@ -334,8 +353,12 @@ int norm_written(gen *g) {
     }
     if (y < 0) return -1;
     const int64_t n = val(g, y)->shape[rank - 1];
-    if (!one_in(g, 3)) y = one_in(g, 2) ? binary(g, "Mul", y, new_constant(g, 1, &n)) : binary(g, "Mul", new_constant(g, 1, &n), y);
-    if (!one_in(g, 3)) y = one_in(g, 2) ? binary(g, "Add", y, new_constant(g, 1, &n)) : binary(g, "Add", new_constant(g, 1, &n), y);
+    if (!one_in(g, 3))
+        y = one_in(g, 2) ? binary(g, "Mul", y, new_constant(g, 1, &n))
+                         : binary(g, "Mul", new_constant(g, 1, &n), y);
+    if (!one_in(g, 3))
+        y = one_in(g, 2) ? binary(g, "Add", y, new_constant(g, 1, &n))
+                         : binary(g, "Add", new_constant(g, 1, &n), y);
     return y;
 }
 

@@ -29,7 +29,10 @@ static int small(gen *g, int scope, int v) {
         if (one_in(g, 3)) {
             y = unary(g, ones[below(g, 5)], y, 0);
         } else {
-            y = binary(g, twos[below(g, 4)], y, one_in(g, 3) ? y : one_in(g, 2) ? new_number(g, 0.5) : v);
+            y = binary(g, twos[below(g, 4)], y,
+                       one_in(g, 3)   ? y
+                       : one_in(g, 2) ? new_number(g, 0.5)
+                                      : v);
         }
     }
     g->at = outer;
@@ -47,7 +50,8 @@ int if_node(gen *g) {
     const int64_t none = 0;
     int condition;
     if (one_in(g, 2)) {
-        condition = add_value(g->m, one_in(g, 2) ? VALUE_INPUT : VALUE_CONSTANT, DHOW_BOOL, 0, &none, g->at);
+        condition = add_value(g->m, one_in(g, 2) ? VALUE_INPUT : VALUE_CONSTANT, DHOW_BOOL, 0,
+                              &none, g->at);
         if (condition >= 0 && val(g, condition)->kind == VALUE_INPUT) val(g, condition)->scope = 0;
         if (condition >= 0) val(g, condition)->data[0] = below(g, 2);
     } else { /* computed */
@@ -81,7 +85,8 @@ int loop_node(gen *g) {
     graph *s = &g->m->graphs[scope];
     const int turn = add_value(g->m, VALUE_LOCAL, DHOW_I64, 0, &none, scope);
     const int on = add_value(g->m, VALUE_LOCAL, DHOW_BOOL, 0, &none, scope);
-    const int state = add_value(g->m, VALUE_LOCAL, g->m->dtype, val(g, v)->rank, val(g, v)->shape, scope);
+    const int state =
+        add_value(g->m, VALUE_LOCAL, g->m->dtype, val(g, v)->rank, val(g, v)->shape, scope);
     if (state < 0) return -1;
     s->inputs[s->input_count++] = turn;
     s->inputs[s->input_count++] = on;
@@ -104,10 +109,16 @@ int lstm(gen *g) {
     static const char *const ops[] = {"LSTM", "GRU", "RNN"};
     static const int64_t gates[] = {4, 3, 1};
     const int which = below(g, 3);
-    const int64_t steps = 1 + below(g, 4), inputs = 1 + below(g, 4), hidden = 1 + below(g, 4), directions = one_in(g, 3) ? 2 : 1;
-    const int64_t x[] = {steps, g->batch, inputs}, w[] = {directions, gates[which] * hidden, inputs}, r[] = {directions, gates[which] * hidden, hidden},
-                  b[] = {directions, 2 * gates[which] * hidden}, y[] = {steps, directions, g->batch, hidden}, last[] = {directions, g->batch, hidden};
-    const int in[] = {new_input(g, 3, x), new_constant(g, 3, w), new_constant(g, 3, r), one_in(g, 2) ? new_constant(g, 2, b) : -1};
+    const int64_t steps = 1 + below(g, 4), inputs = 1 + below(g, 4), hidden = 1 + below(g, 4),
+                  directions = one_in(g, 3) ? 2 : 1;
+    const int64_t x[] = {steps, g->batch, inputs},
+                  w[] = {directions, gates[which] * hidden, inputs},
+                  r[] = {directions, gates[which] * hidden, hidden},
+                  b[] = {directions, 2 * gates[which] * hidden},
+                  y[] = {steps, directions, g->batch, hidden},
+                  last[] = {directions, g->batch, hidden};
+    const int in[] = {new_input(g, 3, x), new_constant(g, 3, w), new_constant(g, 3, r),
+                      one_in(g, 2) ? new_constant(g, 2, b) : -1};
     if (in[0] < 0 || in[2] < 0) return -1;
     for (int32_t k = 0; k < DHOW_MAX_RANK; k++) val(g, in[0])->open[k] = false;
     node *n = put(g, ops[which], in[3] >= 0 ? 4 : 3, in);
@@ -125,14 +136,17 @@ int quantise(gen *g) {
     const int64_t none = 0;
     if (v < 0 || val(g, v)->bits == 0) return -1;
     const int scale = add_value(g->m, VALUE_CONSTANT, g->m->dtype, 0, &none, g->at);
-    const int zero = add_value(g->m, VALUE_CONSTANT, one_in(g, 2) ? DHOW_U8 : DHOW_I8, 0, &none, g->at);
+    const int zero =
+        add_value(g->m, VALUE_CONSTANT, one_in(g, 2) ? DHOW_U8 : DHOW_I8, 0, &none, g->at);
     if (scale < 0 || zero < 0) return -1;
     val(g, scale)->data[0] = 0.25;
     val(g, zero)->data[0] = 3;
     const dhow_dtype type = val(g, zero)->dtype;
     const int in[] = {v, scale, zero};
-    const int q = result(g, put(g, "QuantizeLinear", 3, in), type, val(g, v)->rank, val(g, v)->shape, 8);
+    const int q =
+        result(g, put(g, "QuantizeLinear", 3, in), type, val(g, v)->rank, val(g, v)->shape, 8);
     if (q < 0) return -1;
     const int back[] = {q, scale, zero};
-    return result(g, put(g, "DequantizeLinear", 3, back), g->m->dtype, val(g, v)->rank, val(g, v)->shape, 8);
+    return result(g, put(g, "DequantizeLinear", 3, back), g->m->dtype, val(g, v)->rank,
+                  val(g, v)->shape, 8);
 }

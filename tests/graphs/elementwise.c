@@ -18,7 +18,8 @@ static int known_for(gen *g, int v) {
         case 2: /* [c, 1, 1] or [1, c, 1, 1] */
             if (x->rank < 2) return new_number(g, 0.5);
             shape[1] = x->shape[1];
-            return one_in(g, 2) ? new_constant(g, x->rank, shape) : new_constant(g, x->rank - 1, shape + 1);
+            return one_in(g, 2) ? new_constant(g, x->rank, shape)
+                                : new_constant(g, x->rank - 1, shape + 1);
         case 3: /* [n] of the last dimension */
             return x->rank < 1 ? new_number(g, 2) : new_constant(g, 1, &x->shape[x->rank - 1]);
         case 4: /* one for each row */
@@ -66,8 +67,10 @@ static int operand_for(gen *g, int v) {
 }
 
 static int one_unary(gen *g, int v) {
-    static const char *const safe[] = {"Relu", "Neg", "Abs", "Sigmoid", "Tanh", "Elu", "LeakyRelu", "HardSigmoid", "HardSwish",
-                                       "Softplus", "Softsign", "Erf", "Sin", "Cos", "Atan", "Selu", "Celu", "Mish", "Gelu", "Identity", "Sinh", "Asinh"};
+    static const char *const safe[] = {
+        "Relu",      "Neg",      "Abs",      "Sigmoid",  "Tanh", "Elu",  "LeakyRelu", "HardSigmoid",
+        "HardSwish", "Softplus", "Softsign", "Erf",      "Sin",  "Cos",  "Atan",      "Selu",
+        "Celu",      "Mish",     "Gelu",     "Identity", "Sinh", "Asinh"};
     static const char *const stepped[] = {"Floor", "Ceil", "Round", "Sign", "ThresholdedRelu"};
     const int bits = v >= 0 ? val(g, v)->bits : 0;
     if (v < 0) return -1;
@@ -86,33 +89,42 @@ static int one_unary(gen *g, int v) {
     const char *op = safe[which];
     const bool keeps = which < 3 || strcmp(op, "Identity") == 0;
     const int y = unary(g, op, v, keeps ? bits : 0);
-    if (y >= 0 && strcmp(op, "Gelu") == 0 && one_in(g, 2)) set_text(&g->m->nodes[g->m->node_count - 1], "approximate", "tanh");
-    if (y >= 0 && strcmp(op, "LeakyRelu") == 0 && one_in(g, 2)) set_float(&g->m->nodes[g->m->node_count - 1], "alpha", 0.25);
+    if (y >= 0 && strcmp(op, "Gelu") == 0 && one_in(g, 2))
+        set_text(&g->m->nodes[g->m->node_count - 1], "approximate", "tanh");
+    if (y >= 0 && strcmp(op, "LeakyRelu") == 0 && one_in(g, 2))
+        set_float(&g->m->nodes[g->m->node_count - 1], "alpha", 0.25);
     return y;
 }
 
 static int one_binary(gen *g, int v) {
-    static const char *const ops[] = {"Add", "Add", "Sub", "Mul", "Mul", "Max", "Min", "Sum", "PRelu"};
+    static const char *const ops[] = {"Add", "Add", "Sub", "Mul",  "Mul",
+                                      "Max", "Min", "Sum", "PRelu"};
     if (v < 0) return -1;
     int other = operand_for(g, v);
     if (other < 0) return -1;
     switch (below(g, 8)) {
         case 0: { /* a divisor away from 0 */
-            const int d = binary(g, "Add", unary(g, "Abs", other, val(g, other)->bits), new_number(g, 0.5));
-            return one_in(g, 2) ? binary(g, "Div", v, d) : binary(g, "Div", d, binary(g, "Add", unary(g, "Abs", v, 0), new_number(g, 1)));
+            const int d =
+                binary(g, "Add", unary(g, "Abs", other, val(g, other)->bits), new_number(g, 0.5));
+            return one_in(g, 2) ? binary(g, "Div", v, d)
+                                : binary(g, "Div", d,
+                                         binary(g, "Add", unary(g, "Abs", v, 0), new_number(g, 1)));
         }
         case 1: {
             static const double powers[] = {2, 3, 0.5, -1, 1, 0};
             const double p = powers[below(g, 6)];
             const int bits = val(g, v)->bits;
-            const int x = p == 2 || p == 3 || p == 1 || p == 0 ? v : binary(g, "Add", unary(g, "Abs", v, bits), new_number(g, 0.25));
+            const int x = p == 2 || p == 3 || p == 1 || p == 0
+                              ? v
+                              : binary(g, "Add", unary(g, "Abs", v, bits), new_number(g, 0.25));
             return binary(g, "Pow", x, new_number(g, p));
         }
         default: {
             const char *op = ops[below(g, 9)];
             if (strcmp(op, "PRelu") == 0) {
                 const value *x = val(g, v);
-                const int slope = x->rank > 1 ? new_constant(g, 1, &x->shape[x->rank - 1]) : new_number(g, 0.25);
+                const int slope =
+                    x->rank > 1 ? new_constant(g, 1, &x->shape[x->rank - 1]) : new_number(g, 0.25);
                 const int in[] = {v, slope};
                 return result(g, put(g, op, 2, in), x->dtype, val(g, v)->rank, val(g, v)->shape, 0);
             }
@@ -128,7 +140,8 @@ int elementwise(gen *g) {
 
 int chain(gen *g) {
     int v = pick(g, 0, 6);
-    for (int i = 2 + below(g, 6); i > 0 && v >= 0; i--) v = one_in(g, 3) ? one_unary(g, v) : one_binary(g, v);
+    for (int i = 2 + below(g, 6); i > 0 && v >= 0; i--)
+        v = one_in(g, 3) ? one_unary(g, v) : one_binary(g, v);
     return v;
 }
 
@@ -139,7 +152,8 @@ int squares(gen *g) {
     v = one_in(g, 2) ? one_unary(g, v) : one_binary(g, v);
     const int w = binary(g, ops[below(g, 5)], v, v);
     if (one_in(g, 2)) return w;
-    const int u = one_in(g, 2) ? binary(g, ops[below(g, 5)], w, v) : binary(g, ops[below(g, 5)], v, w);
+    const int u =
+        one_in(g, 2) ? binary(g, ops[below(g, 5)], w, v) : binary(g, ops[below(g, 5)], v, w);
     return one_in(g, 2) ? u : binary(g, ops[below(g, 5)], u, pick_like(g, u));
 }
 
@@ -151,7 +165,8 @@ static int mask_of(gen *g, int v) {
         if (x < 0) return -1;
     }
     const int in[] = {x, new_number(g, (below(g, 9) - 4) * 0.25)};
-    int m = result(g, put(g, ops[below(g, 5)], 2, in), DHOW_BOOL, val(g, x)->rank, val(g, x)->shape, 1);
+    int m =
+        result(g, put(g, ops[below(g, 5)], 2, in), DHOW_BOOL, val(g, x)->rank, val(g, x)->shape, 1);
     if (m >= 0 && one_in(g, 3)) m = unary(g, "Not", m, 1);
     return m;
 }
@@ -161,16 +176,22 @@ int compare_select(gen *g) {
     if (v < 0) return -1;
     const int m = mask_of(g, v);
     if (m < 0) return -1;
-    const int other = one_in(g, 3) ? new_number(g, 0) : one_in(g, 2) ? pick_like(g, v) : known_for(g, v);
+    const int other = one_in(g, 3)   ? new_number(g, 0)
+                      : one_in(g, 2) ? pick_like(g, v)
+                                     : known_for(g, v);
     if (other < 0) return -1;
     const int a = one_in(g, 2) ? v : other, b = a == v ? other : v;
     const int in[] = {m, a, b};
     int64_t shape[DHOW_MAX_RANK];
     int32_t rank;
     if (!broadcast(val(g, v), val(g, other), &rank, shape) || rank != val(g, v)->rank) return -1;
-    for (int32_t i = 0; i < rank; i++) if (shape[i] != val(g, v)->shape[i]) return -1;
+    for (int32_t i = 0; i < rank; i++)
+        if (shape[i] != val(g, v)->shape[i]) return -1;
     const int p = val(g, a)->bits, q = val(g, b)->bits;
-    return result(g, put(g, "Where", 3, in), g->m->dtype, rank, shape, p == 0 || q == 0 ? 0 : p > q ? p : q);
+    return result(g, put(g, "Where", 3, in), g->m->dtype, rank, shape,
+                  p == 0 || q == 0 ? 0
+                  : p > q          ? p
+                                   : q);
 }
 
 int where_mask(gen *g) {
@@ -192,7 +213,8 @@ int cast_chain(gen *g) {
     node *n = put(g, "Cast", 1, &v);
     set_int(n, "to", (int64_t)to);
     int i = result(g, n, to, val(g, v)->rank, val(g, v)->shape, val(g, v)->bits);
-    if (i >= 0 && to != DHOW_BOOL && one_in(g, 2)) i = binary(g, one_in(g, 2) ? "Add" : "Mul", i, i);
+    if (i >= 0 && to != DHOW_BOOL && one_in(g, 2))
+        i = binary(g, one_in(g, 2) ? "Add" : "Mul", i, i);
     if (i < 0) return -1;
     const int bits = val(g, i)->bits;
     n = put(g, "Cast", 1, &i);
@@ -210,12 +232,15 @@ int clip_shrink(gen *g) {
         return y;
     }
     const int64_t one = 1;
-    const int low = one_in(g, 3) ? -1 : add_value(g->m, VALUE_CONSTANT, g->m->dtype, 0, &one, g->at);
-    const int high = one_in(g, 3) ? -1 : add_value(g->m, VALUE_CONSTANT, g->m->dtype, 0, &one, g->at);
+    const int low =
+        one_in(g, 3) ? -1 : add_value(g->m, VALUE_CONSTANT, g->m->dtype, 0, &one, g->at);
+    const int high =
+        one_in(g, 3) ? -1 : add_value(g->m, VALUE_CONSTANT, g->m->dtype, 0, &one, g->at);
     if (low >= 0) val(g, low)->data[0] = -0.5;
     if (high >= 0) val(g, high)->data[0] = one_in(g, 2) ? 0.75 : 6;
     const int in[] = {v, low, high};
-    return result(g, put(g, "Clip", 3, in), g->m->dtype, val(g, v)->rank, val(g, v)->shape, val(g, v)->bits);
+    return result(g, put(g, "Clip", 3, in), g->m->dtype, val(g, v)->rank, val(g, v)->shape,
+                  val(g, v)->bits);
 }
 
 /* ---- functions spelt in single nodes ---- */
@@ -225,12 +250,17 @@ int gelu_written(gen *g) {
     if (x < 0) return -1;
     int e, y;
     if (one_in(g, 2)) {
-        const int s = one_in(g, 2) ? binary(g, "Div", x, new_number(g, 1.4142135381698608)) : binary(g, "Mul", x, new_number(g, 0.7071067690849304));
+        const int s = one_in(g, 2) ? binary(g, "Div", x, new_number(g, 1.4142135381698608))
+                                   : binary(g, "Mul", x, new_number(g, 0.7071067690849304));
         e = binary(g, "Add", unary(g, "Erf", s, 0), new_number(g, 1));
     } else {
-        const int cube = one_in(g, 2) ? binary(g, "Pow", x, new_number(g, 3)) : binary(g, "Mul", binary(g, "Mul", x, x), x);
-        const int inner = binary(g, "Add", x, binary(g, "Mul", cube, new_number(g, one_in(g, 5) ? 0.05 : 0.044715)));
-        e = binary(g, "Add", unary(g, "Tanh", binary(g, "Mul", inner, new_number(g, 0.7978845608028654)), 0), new_number(g, 1));
+        const int cube = one_in(g, 2) ? binary(g, "Pow", x, new_number(g, 3))
+                                      : binary(g, "Mul", binary(g, "Mul", x, x), x);
+        const int inner = binary(
+            g, "Add", x, binary(g, "Mul", cube, new_number(g, one_in(g, 5) ? 0.05 : 0.044715)));
+        e = binary(g, "Add",
+                   unary(g, "Tanh", binary(g, "Mul", inner, new_number(g, 0.7978845608028654)), 0),
+                   new_number(g, 1));
     }
     switch (below(g, 4)) {
         case 0:

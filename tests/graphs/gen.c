@@ -75,7 +75,8 @@ static int pick_where(gen *g, dhow_dtype dtype, int32_t least, int32_t most, int
 int pick(gen *g, int32_t least, int32_t most) {
     if (g->last >= 0 && !one_in(g, 4)) {
         const value *v = val(g, g->last);
-        if (v->dtype == g->m->dtype && v->rank >= least && v->rank <= most && is_visible(g, g->last))
+        if (v->dtype == g->m->dtype && v->rank >= least && v->rank <= most &&
+            is_visible(g, g->last))
             return g->last;
     }
     const int v = pick_where(g, g->m->dtype, least, most, -1);
@@ -159,7 +160,8 @@ int binary(gen *g, const char *op, int a, int b) {
     for (int32_t i = 0; i < rank; i++) count *= shape[i];
     if (count > MAX_ELEMENTS) return -1;
     int bits = 0;
-    if (strcmp(op, "Add") == 0 || strcmp(op, "Sub") == 0 || strcmp(op, "Sum") == 0) bits = bits_sum(g, x->bits, y->bits);
+    if (strcmp(op, "Add") == 0 || strcmp(op, "Sub") == 0 || strcmp(op, "Sum") == 0)
+        bits = bits_sum(g, x->bits, y->bits);
     if (strcmp(op, "Mul") == 0) bits = bits_product(g, x->bits, y->bits, 1);
     if ((strcmp(op, "Max") == 0 || strcmp(op, "Min") == 0) && x->bits > 0 && y->bits > 0)
         bits = x->bits > y->bits ? x->bits : y->bits;
@@ -183,5 +185,9 @@ void set_ints(node *n, const char *name, int count, const int64_t *values) {
     a->count = count;
     for (int i = 0; i < count; i++) a->ints[i] = values[i];
 }
-void set_float(node *n, const char *name, double number) { set(n, name, ATTRIBUTE_FLOAT)->number = number; }
-void set_text(node *n, const char *name, const char *text) { set(n, name, ATTRIBUTE_TEXT)->text = text; }
+void set_float(node *n, const char *name, double number) {
+    set(n, name, ATTRIBUTE_FLOAT)->number = number;
+}
+void set_text(node *n, const char *name, const char *text) {
+    set(n, name, ATTRIBUTE_TEXT)->text = text;
+}

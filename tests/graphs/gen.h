@@ -61,13 +61,15 @@ bool broadcast(const value *a, const value *b, int32_t *rank, int64_t *shape);
 /* ---- families ---- */
 
 family elementwise, chain, squares, compare_select, cast_chain, clip_shrink;
-family transpose, reshape, slice, squeeze, unsqueeze, flatten, expand, concat, split, tile, pad, depth_space, gather, trilu;
+family transpose, reshape, slice, squeeze, unsqueeze, flatten, expand, concat, split, tile, pad,
+    depth_space, gather, trilu;
 family conv, conv_line, conv_volume, conv_transpose, pool, global_pool, resize, conv_block;
 family reduce, softmax, cumsum, topk, arg;
 family matmul, gemm, einsum, linear_block, attention;
 family layer_norm, instance_norm, batch_norm, group_norm, norm_written, lrn, lp_norm, rms_norm;
 family gelu_written, silu_written;
-family shape_arithmetic, range_fill, gather_elements, scatter_elements, gather_nd, one_hot, non_zero, where_mask;
+family shape_arithmetic, range_fill, gather_elements, scatter_elements, gather_nd, one_hot,
+    non_zero, where_mask;
 family if_node, loop_node, lstm, quantise;
 
 #endif /* TESTS_GRAPHS_GEN_H_ */

@@ -32,14 +32,20 @@ typedef struct value {
     dhow_dtype dtype;
     int32_t rank;
     int64_t shape[DHOW_MAX_RANK];
-    int scope;      /* the graph that it belongs to */
-    int bits;       /* of floats that are known without rounding: comparing them is safe; 0: rounded */
+    int scope; /* the graph that it belongs to */
+    int bits;  /* of floats that are known without rounding: comparing them is safe; 0: rounded */
     bool open[DHOW_MAX_RANK]; /* of an input: declared without this extent */
-    bool stays;     /* its type is not the model's floats, though it may be the same */
-    double *data;   /* of inputs and constants, shape's elements */
+    bool stays;               /* its type is not the model's floats, though it may be the same */
+    double *data;             /* of inputs and constants, shape's elements */
 } value;
 
-typedef enum attribute_kind { ATTRIBUTE_INT, ATTRIBUTE_INTS, ATTRIBUTE_FLOAT, ATTRIBUTE_TEXT, ATTRIBUTE_GRAPH } attribute_kind;
+typedef enum attribute_kind {
+    ATTRIBUTE_INT,
+    ATTRIBUTE_INTS,
+    ATTRIBUTE_FLOAT,
+    ATTRIBUTE_TEXT,
+    ATTRIBUTE_GRAPH
+} attribute_kind;
 
 typedef struct attribute {
     const char *name;
@@ -59,7 +65,7 @@ typedef struct node {
 } node;
 
 typedef struct graph {
-    int parent;             /* -1: the model's own */
+    int parent; /* -1: the model's own */
     int nodes[MAX_NODES], node_count;
     int inputs[MAX_IN], input_count; /* of a body */
     int outputs[MAX_OUTPUTS], output_count;
@@ -94,7 +100,8 @@ void model_free(model *m);
 int64_t value_count(const value *v);
 bool is_float(dhow_dtype dtype);
 /* A new value, or -1 when there is no room. */
-int add_value(model *m, value_kind kind, dhow_dtype dtype, int32_t rank, const int64_t *shape, int scope);
+int add_value(model *m, value_kind kind, dhow_dtype dtype, int32_t rank, const int64_t *shape,
+              int scope);
 /* A node at the end of a graph; NULL when there is no room. */
 node *add_node(model *m, int scope, const char *op);
 /* Takes away the nodes and constants that no output needs. */

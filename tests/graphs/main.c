@@ -19,9 +19,12 @@ typedef struct request {
 } request;
 
 static bool open_devices(machine *on, const char *const *specs, int count) {
-    if (dhow_context_create(NULL, &on->context) != DHOW_OK || dhow_device_get(on->context, "cpu", &on->cpu) != DHOW_OK) return false;
+    if (dhow_context_create(NULL, &on->context) != DHOW_OK ||
+        dhow_device_get(on->context, "cpu", &on->cpu) != DHOW_OK)
+        return false;
     for (int i = 0; i < count; i++)
-        if (dhow_device_get(on->context, specs[i], &on->devices[on->device_count++]) != DHOW_OK) return false;
+        if (dhow_device_get(on->context, specs[i], &on->devices[on->device_count++]) != DHOW_OK)
+            return false;
     return true;
 }
 
@@ -52,6 +55,7 @@ static bool run_seed(const request *r, machine *on, uint64_t seed) {
         m = model_minimise(m, on, story);
         model_print(m, stdout);
         printf("  %s\n\n", story);
+        print_blame(m, on);
         (void)fflush(stdout);
     }
     model_free(m);
@@ -81,7 +85,9 @@ int main(int argc, char **argv) {
         }
     }
     if (r.count == 0) {
-        fprintf(stderr, "usage: graphs COUNT [FIRST SEED] [--nodes N] [--device SPEC]... [--save FOLDER] [--print] [--refusals]\n");
+        fprintf(stderr,
+                "usage: graphs COUNT [FIRST SEED] [--nodes N] [--device SPEC]... [--save FOLDER] "
+                "[--print] [--refusals]\n");
         return 2;
     }
     if (!open_devices(&on, specs, devices)) {
@@ -90,7 +96,8 @@ int main(int argc, char **argv) {
     }
     uint64_t wrong = 0;
     for (uint64_t i = 0; i < r.count; i++) wrong += !run_seed(&r, &on, r.seed + i);
-    printf("%" PRIu64 " models, %" PRIu64 " refused by all ways, %" PRIu64 " wrong\n", r.count, on.refused, wrong);
+    printf("%" PRIu64 " models, %" PRIu64 " refused by all ways, %" PRIu64 " wrong\n", r.count,
+           on.refused, wrong);
     dhow_context_release(on.context);
     return wrong != 0;
 }

@@ -62,7 +62,8 @@ static bool cut_nodes(model **m, machine *on, char *story) {
             v->data = malloc(((size_t)value_count(v) + 1) * sizeof(double));
             if (v->data == NULL) abort();
             for (int64_t e = 0; e < value_count(v); e++)
-                v->data[e] = is_float(v->dtype) ? (dice_below(&d, 17) - 8) * 0.25 : dice_below(&d, 2);
+                v->data[e] =
+                    is_float(v->dtype) ? (dice_below(&d, 17) - 8) * 0.25 : dice_below(&d, 2);
         }
         for (int k = i; k + 1 < top->node_count; k++) top->nodes[k] = top->nodes[k + 1];
         top->node_count--;
@@ -79,7 +80,9 @@ static bool bypass_nodes(model **m, machine *on, char *story) {
         const node *n = &(*m)->nodes[(*m)->graphs[0].nodes[i]];
         if (n->in_count == 0 || n->in[0] < 0 || n->out_count < 1) continue;
         const value *x = &(*m)->values[n->in[0]], *y = &(*m)->values[n->out[0]];
-        if (x->dtype != y->dtype || x->rank != y->rank || memcmp(x->shape, y->shape, (size_t)x->rank * sizeof *x->shape) != 0) continue;
+        if (x->dtype != y->dtype || x->rank != y->rank ||
+            memcmp(x->shape, y->shape, (size_t)x->rank * sizeof *x->shape) != 0)
+            continue;
         model *smaller = model_copy(*m);
         const int from = n->out[0], to = n->in[0];
         for (int k = 0; k < smaller->node_count; k++)

@@ -92,7 +92,8 @@ static void prune_graph(model *m, int scope, bool *wanted) {
     for (int i = g->node_count; i-- > 0;) {
         node *n = &m->nodes[g->nodes[i]];
         bool needed = false;
-        for (int k = 0; k < n->out_count; k++) needed = needed || (n->out[k] >= 0 && wanted[n->out[k]]);
+        for (int k = 0; k < n->out_count; k++)
+            needed = needed || (n->out[k] >= 0 && wanted[n->out[k]]);
         n->gone = !needed;
         if (!needed) continue;
         for (int k = 0; k < n->in_count; k++) want(wanted, n->in[k]);
@@ -176,7 +177,8 @@ void model_print(const model *m, FILE *to) {
         (void)fprintf(to, "  %s ", v->kind == VALUE_INPUT ? "input" : "constant");
         print_value(m, i, to);
         (void)fprintf(to, " =");
-        for (int64_t k = 0; k < value_count(v) && k < SHOWN; k++) (void)fprintf(to, " %g", v->data[k]);
+        for (int64_t k = 0; k < value_count(v) && k < SHOWN; k++)
+            (void)fprintf(to, " %g", v->data[k]);
         (void)fprintf(to, value_count(v) > SHOWN ? " ...\n" : "\n");
     }
     print_graph(m, 0, 2, to);

@@ -25,7 +25,8 @@ static void release_all(dhow_tensor **tensors, uint32_t count) {
 }
 
 /* A value's data as a tensor, with open extents replaced; elements repeat. */
-static dhow_status input_of(const model *m, const value *v, const way *w, int64_t batch, dhow_tensor **out) {
+static dhow_status input_of(const model *m, const value *v, const way *w, int64_t batch,
+                            dhow_tensor **out) {
     const dhow_dtype dtype = v->dtype == m->dtype && !v->stays ? w->dtype : v->dtype;
     int64_t shape[DHOW_MAX_RANK], count = 1;
     const int64_t own = value_count(v);
@@ -80,7 +81,8 @@ static dhow_status take(dhow_device *cpu, dhow_tensor *t, outcome *o, int i) {
     return status;
 }
 
-static dhow_status run_model(dhow_model *loaded, const model *m, const way *w, int64_t batch, outcome *o) {
+static dhow_status run_model(dhow_model *loaded, const model *m, const way *w, int64_t batch,
+                             outcome *o) {
     dhow_tensor *out[MAX_OUTPUTS] = {NULL};
     dhow_device *cpu = NULL;
     bound b;
@@ -110,7 +112,8 @@ static dhow_status run_loaded(dhow_model *loaded, const model *m, const way *w, 
     outcome first = {0};
     if (w->there_and_back) {
         status = run_model(loaded, m, w, w->batch, &first);
-        if (status != DHOW_OK) (void)snprintf(o->message, STORY, "other extents: %s", dhow_last_error());
+        if (status != DHOW_OK)
+            (void)snprintf(o->message, STORY, "other extents: %s", dhow_last_error());
         outcome_free(&first);
         first = (outcome){0};
         status = DHOW_OK; /* these are asked for by themselves, too */
@@ -135,7 +138,8 @@ void run_one_way(const model *m, const way *w, outcome *o) {
     bytes file = model_write(m, w->dtype, w->fed);
     *o = (outcome){0};
     dhowi_optimisations = w->optimisations;
-    o->status = dhow_model_load_memory(dhow_device_context(w->device), file.data, file.length, &loaded);
+    o->status =
+        dhow_model_load_memory(dhow_device_context(w->device), file.data, file.length, &loaded);
     if (o->status == DHOW_OK) o->status = dhow_model_to(loaded, w->device);
     if (o->status == DHOW_OK) {
         o->status = run_loaded(loaded, m, w, o);

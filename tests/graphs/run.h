@@ -32,9 +32,9 @@ typedef struct way {
     dhow_device *device;
     uint32_t optimisations;
     dhow_dtype dtype;
-    bool fed;      /* constants are inputs */
-    int runs;      /* one after the other; the last one counts, all must be the same */
-    int64_t batch; /* of open extents; -1: as they are */
+    bool fed;            /* constants are inputs */
+    int runs;            /* one after the other; the last one counts, all must be the same */
+    int64_t batch;       /* of open extents; -1: as they are */
     bool there_and_back; /* other extents first, then these */
 } way;
 
@@ -44,6 +44,9 @@ void outcome_free(outcome *o);
 
 /* All ways; on VERDICT_WRONG the story tells which and where. */
 verdict run_all_ways(const model *m, machine *on, char *story);
+
+/* Names the optimisations without which it goes right. */
+void print_blame(const model *m, machine *on);
 
 /* The smallest model that still goes wrong; m is replaced. */
 model *model_minimise(model *m, machine *on, char *story);

@@ -93,7 +93,8 @@ int slice(gen *g) {
         steps[i] = step;
         shape[axes[i]] = n == 0 ? 0 : (n - from + step - 1) / step;
     }
-    const int in[] = {v, new_ints(g, count, starts), new_ints(g, count, ends), new_ints(g, count, axes), new_ints(g, count, steps)};
+    const int in[] = {v, new_ints(g, count, starts), new_ints(g, count, ends),
+                      new_ints(g, count, axes), new_ints(g, count, steps)};
     return result(g, put(g, "Slice", 5, in), g->m->dtype, rank, shape, val(g, v)->bits);
 }
 
@@ -117,9 +118,11 @@ int unsqueeze(gen *g) {
     if (v < 0) return -1;
     int64_t shape[DHOW_MAX_RANK];
     const int64_t axis = below(g, val(g, v)->rank + 1);
-    for (int32_t i = 0, k = 0; i <= val(g, v)->rank; i++) shape[i] = i == axis ? 1 : val(g, v)->shape[k++];
+    for (int32_t i = 0, k = 0; i <= val(g, v)->rank; i++)
+        shape[i] = i == axis ? 1 : val(g, v)->shape[k++];
     const int in[] = {v, new_ints(g, 1, &axis)};
-    return result(g, put(g, "Unsqueeze", 2, in), g->m->dtype, val(g, v)->rank + 1, shape, val(g, v)->bits);
+    return result(g, put(g, "Unsqueeze", 2, in), g->m->dtype, val(g, v)->rank + 1, shape,
+                  val(g, v)->bits);
 }
 
 int expand(gen *g) {
@@ -151,7 +154,9 @@ int concat(gen *g) {
         in[i] = one_in(g, 3) ? new_constant(g, val(g, v)->rank, val(g, v)->shape) : pick_like(g, v);
         if (in[i] < 0) return -1;
         shape[axis] += val(g, v)->shape[axis];
-        bits = bits == 0 || val(g, in[i])->bits == 0 ? 0 : bits > val(g, in[i])->bits ? bits : val(g, in[i])->bits;
+        bits = bits == 0 || val(g, in[i])->bits == 0 ? 0
+               : bits > val(g, in[i])->bits          ? bits
+                                                     : val(g, in[i])->bits;
     }
     if (value_count(val(g, v)) * count > MAX_ELEMENTS) return -1;
     node *n = put(g, "Concat", count, in);
@@ -177,7 +182,8 @@ int split(gen *g) {
         shape[axis] = parts[i];
         made[i] = last = result(g, s, g->m->dtype, rank, shape, val(g, v)->bits);
     }
-    if (parts[0] == parts[1] && made[1] >= 0) return binary(g, one_in(g, 2) ? "Mul" : "Add", made[one_in(g, 2)], made[one_in(g, 2)]);
+    if (parts[0] == parts[1] && made[1] >= 0)
+        return binary(g, one_in(g, 2) ? "Mul" : "Add", made[one_in(g, 2)], made[one_in(g, 2)]);
     return last;
 }
 
@@ -214,7 +220,8 @@ int pad(gen *g) {
     if (count > MAX_ELEMENTS) return -1;
     const int64_t none = 1;
     int in[] = {v, new_ints(g, 2 * rank, pads), -1};
-    if (mode == 0 && one_in(g, 2)) in[2] = add_value(g->m, VALUE_CONSTANT, g->m->dtype, 0, &none, g->at);
+    if (mode == 0 && one_in(g, 2))
+        in[2] = add_value(g->m, VALUE_CONSTANT, g->m->dtype, 0, &none, g->at);
     if (in[2] >= 0) val(g, in[2])->data[0] = 1.5;
     node *n = put(g, "Pad", 3, in);
     set_text(n, "mode", modes[mode]);
@@ -292,7 +299,8 @@ int scatter_elements(gen *g) {
     const int64_t n = shape[axis];
     if (n == 0) return -1;
     shape[axis] = 1; /* no index twice */
-    const int update = one_in(g, 2) ? new_constant(g, val(g, v)->rank, shape) : new_input(g, val(g, v)->rank, shape);
+    const int update = one_in(g, 2) ? new_constant(g, val(g, v)->rank, shape)
+                                    : new_input(g, val(g, v)->rank, shape);
     const int in[] = {v, new_index(g, val(g, v)->rank, shape, n), update};
     if (in[1] < 0 || update < 0) return -1;
     node *s = put(g, "ScatterElements", 3, in);
@@ -306,7 +314,8 @@ int gather_nd(gen *g) {
     const int64_t own[] = {1 + below(g, 3), 2};
     const int index = add_value(g->m, VALUE_CONSTANT, DHOW_I64, 2, own, g->at);
     if (index < 0) return -1;
-    for (int64_t i = 0; i < own[0] * 2; i++) val(g, index)->data[i] = below(g, (int)val(g, v)->shape[i % 2]);
+    for (int64_t i = 0; i < own[0] * 2; i++)
+        val(g, index)->data[i] = below(g, (int)val(g, v)->shape[i % 2]);
     int64_t shape[DHOW_MAX_RANK] = {own[0]};
     int32_t rank = 1;
     for (int32_t i = 2; i < val(g, v)->rank; i++) shape[rank++] = val(g, v)->shape[i];
@@ -317,7 +326,8 @@ int gather_nd(gen *g) {
 int one_hot(gen *g) {
     const int64_t own[] = {1 + below(g, 4), 1 + below(g, 3)}, two = 2, depth = 2 + below(g, 4);
     const int32_t rank = 1 + below(g, 2);
-    const int index = new_index(g, rank, own, depth), levels = add_value(g->m, VALUE_CONSTANT, g->m->dtype, 1, &two, g->at);
+    const int index = new_index(g, rank, own, depth),
+              levels = add_value(g->m, VALUE_CONSTANT, g->m->dtype, 1, &two, g->at);
     if (index < 0 || levels < 0) return -1;
     val(g, levels)->data[1] = 1;
     int64_t shape[3];
@@ -389,7 +399,8 @@ int shape_arithmetic(gen *g) {
             const int row = new_constant(g, 1, &val(g, v)->shape[rank - 1]);
             const int in[] = {row, s};
             if (row < 0) return -1;
-            const int e = result(g, put(g, "Expand", 2, in), g->m->dtype, rank, val(g, v)->shape, 4);
+            const int e =
+                result(g, put(g, "Expand", 2, in), g->m->dtype, rank, val(g, v)->shape, 4);
             return binary(g, one_in(g, 2) ? "Add" : "Mul", e, v);
         }
     }
@@ -434,4 +445,3 @@ int non_zero(gen *g) {
     (void)rank;
     return t < 0 ? -1 : result(g, put(g, "GatherND", 2, in), g->m->dtype, 1, out, val(g, v)->bits);
 }
-

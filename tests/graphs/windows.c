@@ -26,7 +26,8 @@ static int image(gen *g, int32_t axes) {
 static int convolve(gen *g, int x, int32_t axes) {
     if (x < 0) return -1;
     const int64_t c = val(g, x)->shape[1];
-    int64_t group = 1, k = channels(g), kernel[3], stride[3], dilation[3], pads[6], shape[5] = {val(g, x)->shape[0]};
+    int64_t group = 1, k = channels(g), kernel[3], stride[3], dilation[3], pads[6],
+            shape[5] = {val(g, x)->shape[0]};
     if (one_in(g, 3) && c > 1) { /* grouped or depthwise */
         group = one_in(g, 2) ? c : c % 2 == 0 ? 2 : 1;
         k = group * (1 + below(g, 2));
@@ -41,7 +42,8 @@ static int convolve(gen *g, int x, int32_t axes) {
         pads[axes + i] = one_in(g, 2) ? below(g, (int)kernel[i]) : pads[i];
         const int64_t reach = dilation[i] * (kernel[i] - 1) + 1;
         if (n + pads[i] + pads[axes + i] < reach) kernel[i] = 1;
-        shape[2 + i] = (n + pads[i] + pads[axes + i] - (dilation[i] * (kernel[i] - 1) + 1)) / stride[i] + 1;
+        shape[2 + i] =
+            (n + pads[i] + pads[axes + i] - (dilation[i] * (kernel[i] - 1) + 1)) / stride[i] + 1;
         same = same && stride[i] == 1;
     }
     shape[1] = k;
@@ -71,8 +73,10 @@ int conv_transpose(gen *g) {
     const int32_t axes = 1 + below(g, 2);
     const int x = image(g, axes);
     if (x < 0) return -1;
-    const int64_t c = val(g, x)->shape[1], group = c % 2 == 0 && one_in(g, 4) ? 2 : 1, k = 1 + below(g, 3);
-    int64_t kernel[2], stride[2], pads[4], shape[4] = {val(g, x)->shape[0], k * group}, w[4] = {c, k}, count = shape[0] * shape[1];
+    const int64_t c = val(g, x)->shape[1], group = c % 2 == 0 && one_in(g, 4) ? 2 : 1,
+                  k = 1 + below(g, 3);
+    int64_t kernel[2], stride[2], pads[4], shape[4] = {val(g, x)->shape[0], k * group},
+                                           w[4] = {c, k}, count = shape[0] * shape[1];
     for (int32_t i = 0; i < axes; i++) {
         w[2 + i] = kernel[i] = 1 + below(g, 3);
         stride[i] = 1 + below(g, 2);
@@ -83,7 +87,8 @@ int conv_transpose(gen *g) {
     }
     if (count > MAX_ELEMENTS) return -1;
     const int64_t all = k * group;
-    const int in[] = {x, new_constant(g, 2 + axes, w), one_in(g, 2) ? new_constant(g, 1, &all) : -1};
+    const int in[] = {x, new_constant(g, 2 + axes, w),
+                      one_in(g, 2) ? new_constant(g, 1, &all) : -1};
     if (in[1] < 0) return -1;
     node *n = put(g, "ConvTranspose", in[2] >= 0 ? 3 : 2, in);
     set_ints(n, "strides", axes, stride);
@@ -96,17 +101,20 @@ int conv_transpose(gen *g) {
 static int follow(gen *g, int y, int before) {
     if (y < 0) return -1;
     const int64_t c = val(g, y)->shape[1], row[] = {c, 1, 1}, full[] = {1, c, 1, 1};
-    static const char *const ends[] = {"Relu", "Sigmoid", "Tanh", "HardSwish", "Gelu", "Elu", "LeakyRelu"};
+    static const char *const ends[] = {"Relu", "Sigmoid", "Tanh",     "HardSwish",
+                                       "Gelu", "Elu",     "LeakyRelu"};
     for (int i = 1 + below(g, 3); i > 0 && y >= 0; i--) {
         switch (below(g, 8)) {
             case 0:
                 y = unary(g, ends[below(g, 7)], y, 0);
                 break;
             case 1:
-                y = binary(g, one_in(g, 2) ? "Mul" : "Add", y, one_in(g, 2) ? new_constant(g, 3, row) : new_constant(g, 4, full));
+                y = binary(g, one_in(g, 2) ? "Mul" : "Add", y,
+                           one_in(g, 2) ? new_constant(g, 3, row) : new_constant(g, 4, full));
                 break;
             case 2:
-                y = binary(g, "Add", one_in(g, 2) ? new_constant(g, 3, row) : new_number(g, 0.25), y);
+                y = binary(g, "Add", one_in(g, 2) ? new_constant(g, 3, row) : new_number(g, 0.25),
+                           y);
                 break;
             case 3: { /* squeeze and excite: numbers by channel that are computed */
                 const int64_t axes[] = {2, 3}, one[] = {val(g, y)->shape[0], c, 1, 1};
@@ -117,14 +125,20 @@ static int follow(gen *g, int y, int before) {
             }
             case 4:
             case 5: {
-                const int other = before >= 0 && value_count(val(g, before)) == value_count(val(g, y)) ? before : pick_like(g, y);
+                const int other =
+                    before >= 0 && value_count(val(g, before)) == value_count(val(g, y))
+                        ? before
+                        : pick_like(g, y);
                 y = one_in(g, 2) ? binary(g, "Add", y, other) : binary(g, "Add", other, y);
                 break;
             }
             case 6: {
-                const int in[] = {y, new_constant(g, 1, &c), new_constant(g, 1, &c), new_constant(g, 1, &c), new_constant(g, 1, &c)};
-                for (int64_t k = 0; in[4] >= 0 && k < c; k++) val(g, in[4])->data[k] = fabs(val(g, in[4])->data[k]) + 0.5;
-                y = result(g, put(g, "BatchNormalization", 5, in), g->m->dtype, val(g, y)->rank, val(g, y)->shape, 0);
+                const int in[] = {y, new_constant(g, 1, &c), new_constant(g, 1, &c),
+                                  new_constant(g, 1, &c), new_constant(g, 1, &c)};
+                for (int64_t k = 0; in[4] >= 0 && k < c; k++)
+                    val(g, in[4])->data[k] = fabs(val(g, in[4])->data[k]) + 0.5;
+                y = result(g, put(g, "BatchNormalization", 5, in), g->m->dtype, val(g, y)->rank,
+                           val(g, y)->shape, 0);
                 break;
             }
             default:
@@ -149,9 +163,12 @@ int batch_norm(gen *g) {
     const int y = pick(g, 2, 4);
     if (y < 0) return -1;
     const int64_t c = val(g, y)->shape[1];
-    const int in[] = {y, new_constant(g, 1, &c), new_constant(g, 1, &c), new_constant(g, 1, &c), new_constant(g, 1, &c)};
-    for (int64_t k = 0; in[4] >= 0 && k < c; k++) val(g, in[4])->data[k] = fabs(val(g, in[4])->data[k]) + 0.5;
-    return result(g, put(g, "BatchNormalization", 5, in), g->m->dtype, val(g, y)->rank, val(g, y)->shape, 0);
+    const int in[] = {y, new_constant(g, 1, &c), new_constant(g, 1, &c), new_constant(g, 1, &c),
+                      new_constant(g, 1, &c)};
+    for (int64_t k = 0; in[4] >= 0 && k < c; k++)
+        val(g, in[4])->data[k] = fabs(val(g, in[4])->data[k]) + 0.5;
+    return result(g, put(g, "BatchNormalization", 5, in), g->m->dtype, val(g, y)->rank,
+                  val(g, y)->shape, 0);
 }
 
 int pool(gen *g) {
@@ -174,7 +191,8 @@ int pool(gen *g) {
     set_ints(n, "strides", axes, stride);
     set_ints(n, "pads", 2 * axes, pads);
     if (strcmp(op, "AveragePool") == 0) set_int(n, "count_include_pad", below(g, 2));
-    return result(g, n, g->m->dtype, 2 + axes, shape, strcmp(op, "MaxPool") == 0 ? val(g, x)->bits : 0);
+    return result(g, n, g->m->dtype, 2 + axes, shape,
+                  strcmp(op, "MaxPool") == 0 ? val(g, x)->bits : 0);
 }
 
 int global_pool(gen *g) {
@@ -183,11 +201,13 @@ int global_pool(gen *g) {
     if (x < 0 || value_count(val(g, x)) == 0) return -1;
     int64_t shape[DHOW_MAX_RANK] = {val(g, x)->shape[0], val(g, x)->shape[1], 1, 1, 1};
     const int which = below(g, 2);
-    return result(g, put(g, ops[which], 1, &x), g->m->dtype, val(g, x)->rank, shape, which == 1 ? val(g, x)->bits : 0);
+    return result(g, put(g, ops[which], 1, &x), g->m->dtype, val(g, x)->rank, shape,
+                  which == 1 ? val(g, x)->bits : 0);
 }
 
 int resize(gen *g) {
-    static const char *const places[] = {"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"};
+    static const char *const places[] = {"half_pixel", "asymmetric", "align_corners",
+                                         "pytorch_half_pixel"};
     const int x = image(g, 2);
     if (x < 0) return -1;
     int64_t shape[4];

@@ -12,15 +12,24 @@ enum { OPSET = 21, GRAPH_NAME = 2 };
 
 static uint32_t onnx_type(dhow_dtype dtype) {
     switch (dtype) {
-        case DHOW_F32: return 1;
-        case DHOW_U8: return 2;
-        case DHOW_I8: return 3;
-        case DHOW_I32: return 6;
-        case DHOW_I64: return 7;
-        case DHOW_BOOL: return 9;
-        case DHOW_F16: return 10;
-        case DHOW_F64: return 11;
-        default: return 16; /* bf16 */
+        case DHOW_F32:
+            return 1;
+        case DHOW_U8:
+            return 2;
+        case DHOW_I8:
+            return 3;
+        case DHOW_I32:
+            return 6;
+        case DHOW_I64:
+            return 7;
+        case DHOW_BOOL:
+            return 9;
+        case DHOW_F16:
+            return 10;
+        case DHOW_F64:
+            return 11;
+        default:
+            return 16; /* bf16 */
     }
 }
 
@@ -73,7 +82,8 @@ static bytes value_info(const model *m, int i, dhow_dtype dtype, bool shaped) {
 
 static bytes graph_of(const model *m, int scope, dhow_dtype dtype, bool fed);
 
-static void put_attribute(const model *m, bytes *to, const attribute *a, dhow_dtype dtype, bool fed) {
+static void put_attribute(const model *m, bytes *to, const attribute *a, dhow_dtype dtype,
+                          bool fed) {
     bytes message = {0};
     switch (a->kind) {
         case ATTRIBUTE_INT:
@@ -110,8 +120,7 @@ static bytes node_bytes(const model *m, const node *n, int number, dhow_dtype dt
     for (int k = 0; k < n->attribute_count; k++) {
         attribute a = n->attributes[k];
         /* Cast to the model's floats follows them. */
-        if (strcmp(a.name, "to") == 0 && a.ints[0] == (int64_t)m->dtype)
-            a.ints[0] = (int64_t)dtype;
+        if (strcmp(a.name, "to") == 0 && a.ints[0] == (int64_t)m->dtype) a.ints[0] = (int64_t)dtype;
         if (strcmp(a.name, "to") == 0) a.ints[0] = (int64_t)onnx_type((dhow_dtype)a.ints[0]);
         put_attribute(m, &b, &a, dtype, fed);
     }
@@ -129,7 +138,8 @@ static bytes graph_of(const model *m, int scope, dhow_dtype dtype, bool fed) {
     for (int i = 0; i < m->value_count; i++) {
         const value *v = &m->values[i];
         if (v->data == NULL || v->scope != scope) continue;
-        const bool input = v->kind == VALUE_INPUT || (fed && scope == 0 && v->dtype == m->dtype && !v->stays);
+        const bool input =
+            v->kind == VALUE_INPUT || (fed && scope == 0 && v->dtype == m->dtype && !v->stays);
         part = input ? value_info(m, i, dtype, true) : tensor_of(m, i, dtype);
         put_message(&b, input ? GRAPH_INPUT : GRAPH_INITIALIZER, &part);
     }
