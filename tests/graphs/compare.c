@@ -42,6 +42,11 @@ static void measure(const outcome *wide, yardstick *y) {
     }
 }
 
+static double tolerance_of(const yardstick *y, int output, dhow_dtype dtype) {
+    if (y->plain.info[output].dtype != dtype) return 0;
+    return 24 * y->error[output] + unit_of(dtype) * (y->scale[output] + 1e-3);
+}
+
 /* What overflows in one order of sums may stay finite in another; steps that are joined do not
  * round to f16 in between. */
 static bool fits(double got, double want, double tolerance, dhow_dtype dtype) {
@@ -65,9 +70,7 @@ static bool agrees(const yardstick *y, const outcome *o, const int *which, const
                            m->graphs[0].outputs[i]);
             return false;
         }
-        double unit = unit_of(m->dtype);
-        const double tolerance =
-            a->dtype == m->dtype ? 24 * y->error[i] + unit * (y->scale[i] + 1e-3) : 0;
+        const double tolerance = tolerance_of(y, i, m->dtype);
         for (int64_t k = 0; k < a->count; k++) {
             if (fits(o->data[at][k], y->plain.data[i][k], tolerance, a->dtype)) continue;
             (void)snprintf(story, STORY,
@@ -90,6 +93,23 @@ static bool check_way(const yardstick *y, const model *m, const way *w, const in
     const bool same = agrees(y, &o, which, m, name, story);
     outcome_free(&o);
     return same;
+}
+
+bool run_with_tolerance(const model *m, const machine *on, outcome *out, double *tolerance) {
+    way w = {.device = on->cpu, .dtype = m->dtype, .runs = 1, .batch = -1};
+    yardstick y = {.plain = {0}};
+    outcome wide;
+    run_one_way(m, &w, &y.plain);
+    w.dtype = DHOW_F64;
+    run_one_way(m, &w, &wide);
+    measure(&wide, &y);
+    for (int i = 0; i < y.plain.count; i++) tolerance[i] = tolerance_of(&y, i, m->dtype);
+    outcome_free(&wide);
+    outcome_free(&y.plain);
+    w.dtype = m->dtype;
+    w.optimisations = DHOWI_OPTIMISE_ALL;
+    run_one_way(m, &w, out);
+    return out->status == DHOW_OK;
 }
 
 /* Further outputs change nothing of the others. */

@@ -28,23 +28,55 @@ static bool open_devices(machine *on, const char *const *specs, int count) {
     return true;
 }
 
-static void save(const request *r, const model *m) {
+static void save_numbers(FILE *f, const char *what, int number, int32_t rank, const int64_t *shape,
+                         const double *data, double tolerance) {
+    int64_t count = 1;
+    (void)fprintf(f, "%s %d %.9g %d", what, number, tolerance, rank);
+    for (int32_t i = 0; i < rank; i++) {
+        (void)fprintf(f, " %" PRId64, shape[i]);
+        count *= shape[i];
+    }
+    for (int64_t i = 0; i < count; i++) (void)fprintf(f, " %.17g", data[i]);
+    (void)fprintf(f, "\n");
+}
+
+/* SEED.onnx, and SEED.txt with inputs and what dhow makes of them, for second_opinion.py. */
+static void save(const request *r, const machine *on, const model *m) {
     char path[4096];
+    outcome o;
+    double tolerance[MAX_OUTPUTS];
     bytes file = model_write(m, m->dtype, false);
+    if (!run_with_tolerance(m, on, &o, tolerance)) {
+        bytes_free(&file);
+        outcome_free(&o);
+        return;
+    }
     (void)snprintf(path, sizeof path, "%s/%" PRIu64 ".onnx", r->folder, m->seed);
     FILE *f = fopen(path, "wb");
     if (f != NULL) {
         (void)fwrite(file.data, 1, file.length, f);
         (void)fclose(f);
     }
+    (void)snprintf(path, sizeof path, "%s/%" PRIu64 ".txt", r->folder, m->seed);
+    f = fopen(path, "w");
+    for (int i = 0; i < m->value_count && f != NULL; i++) {
+        const value *v = &m->values[i];
+        if (v->data != NULL && v->kind == VALUE_INPUT)
+            save_numbers(f, "in", i, v->rank, v->shape, v->data, 0);
+    }
+    for (int i = 0; i < o.count && f != NULL; i++)
+        save_numbers(f, "out", m->graphs[0].outputs[i], o.info[i].rank, o.info[i].shape, o.data[i],
+                     tolerance[i]);
+    if (f != NULL) (void)fclose(f);
     bytes_free(&file);
+    outcome_free(&o);
 }
 
 static bool run_seed(const request *r, machine *on, uint64_t seed) {
     char story[STORY] = "";
     model *m = model_generate(seed, r->nodes);
     if (r->print) model_print(m, stdout);
-    if (r->folder != NULL) save(r, m);
+    if (r->folder != NULL) save(r, on, m);
     const verdict v = run_all_ways(m, on, story);
     if (v == VERDICT_REFUSED) {
         on->refused++;

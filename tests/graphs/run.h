@@ -45,6 +45,10 @@ void outcome_free(outcome *o);
 /* All ways; on VERDICT_WRONG the story tells which and where. */
 verdict run_all_ways(const model *m, machine *on, char *story);
 
+/* As planned on the CPU, and how far each output may be from what is right; false when it is
+ * refused. */
+bool run_with_tolerance(const model *m, const machine *on, outcome *out, double *tolerance);
+
 /* Names the optimisations without which it goes right. */
 void print_blame(const model *m, machine *on);
 
