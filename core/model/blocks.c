@@ -110,6 +110,7 @@ static dhow_status want_plain(blocker *k, int32_t ref) {
     DHOWI_TRY(form_of(k, ref, &f));
     if (f->has_plain) return DHOW_OK;
     f->has_plain = true;
+    if (DHOWI_GUARD(plain_never_made, false)) return DHOW_OK;
     return convert(k, f->plain, f->blocks, false);
 }
 
@@ -119,7 +120,7 @@ static dhow_status write_plain(blocker *k, int32_t ref) {
     if (ref < 0 || k->b->items[ref].tensor != NULL) return DHOW_OK;
     DHOWI_TRY(want_plain(k, ref));
     DHOWI_TRY(form_of(k, ref, &f));
-    f->blocks = -1;
+    if (!DHOWI_GUARD(blocks_of_before_a_write, false)) f->blocks = -1;
     return DHOW_OK;
 }
 
@@ -257,7 +258,7 @@ static bool per_channel(const dhowi_lowering *b, int32_t ref, int64_t shape[5],
         own[4 - item->spec.rank + i] = item->spec.shape[i];
         step[4 - item->spec.rank + i] = item->strides[i];
     }
-    if (own[2] != 1 || own[3] != 1) return false;
+    if (!DHOWI_GUARD(numbers_by_pixel, own[2] == 1 && own[3] == 1)) return false;
     const int64_t s[] = {own[0], 1, 1, 1, own[1]}, t[] = {step[0], 0, 0, 0, step[1]};
     memcpy(shape, s, sizeof s);
     memcpy(strides, t, sizeof t);
@@ -285,7 +286,9 @@ static dhow_status block_map(blocker *k, const dhowi_step *s) {
     int64_t shape[5], strides[5];
     bool any = false;
     bool fits = is_image(b, s->out) &&
-                b->items[s->out].spec.shape[1] % block_of(k, b->items[s->out].spec.shape[1]) == 0;
+                DHOWI_GUARD(padding_mapped, b->items[s->out].spec.shape[1] %
+                                                    block_of(k, b->items[s->out].spec.shape[1]) ==
+                                                0);
     for (int i = 0; i < DHOWI_MAP_OPERANDS && s->in[i] >= 0 && fits; i++) {
         fits = same_image(b, s->in[i], s->out) ||
                (k->layout == DHOW_LAYOUT_NHWC && per_channel(b, s->in[i], shape, strides));
@@ -358,7 +361,8 @@ static dhow_status block_reduction(blocker *k, const dhowi_step *s) {
     DHOWI_TRY(form_of(k, s->in[0], &f));
     if (f->blocks < 0 || f->has_plain) return keep(k, s);
     const int64_t *e = b->items[f->plain].spec.shape;
-    bool fits = item->spec.shape[0] == e[0] * e[1] && item->spec.shape[1] == e[2] * e[3] &&
+    bool fits = DHOWI_GUARD(reduction_of_other_pixels, item->spec.shape[0] == e[0] * e[1] &&
+                                                           item->spec.shape[1] == e[2] * e[3]) &&
                 item->spec.shape[2] == 1 && e[1] % block_of(k, e[1]) == 0 && s->attrs.dim == 1;
     if (!fits) return keep(k, s);
     const int64_t block = block_of(k, e[1]);
@@ -389,7 +393,7 @@ static joint find_joint(const blocker *k, uint32_t at) {
         if (out->tensor != NULL || out->buffer != buffer) break;
         bool fits = out->spec.rank == 4 && out->offset == channels * pixels &&
                     memcmp(out->strides, whole->strides, 4 * sizeof *out->strides) == 0 &&
-                    out->spec.shape[0] == whole->spec.shape[0] &&
+                    DHOWI_GUARD(joint_of_some_images, out->spec.shape[0] == whole->spec.shape[0]) &&
                     memcmp(out->spec.shape + 2, whole->spec.shape + 2, 2 * sizeof(int64_t)) == 0 &&
                     dhowi_shape_equal(4, out->spec.shape, in->spec.rank, in->spec.shape) &&
                     out->spec.shape[1] % block_of(k, out->spec.shape[1]) == 0 &&

@@ -30,7 +30,7 @@ static void count_read(fuser *f, int32_t ref, int32_t step) {
     if (ref < 0 || f->b->items[ref].tensor != NULL) return;
     reader_list *r = &f->readers[f->b->items[ref].buffer];
     r->count++;
-    r->step = r->step == -1 || r->step == step ? step : -2;
+    r->step = DHOWI_GUARD(read_by_several, r->step == -1 || r->step == step) ? step : -2;
 }
 
 static void count_readers(fuser *f) {
@@ -43,17 +43,20 @@ static void count_readers(fuser *f) {
     }
     for (uint32_t i = 0; i < b->result_count; i++) {
         int32_t ref = b->results[i];
-        count_read(f, ref, -2);
-        if (b->items[ref].tensor == NULL) f->readers[b->items[ref].buffer].step = -2;
+        if (DHOWI_GUARD(read_as_an_output, b->items[ref].tensor != NULL)) continue;
+        f->readers[b->items[ref].buffer].count++;
+        f->readers[b->items[ref].buffer].step = -2;
     }
 }
 
 /* The item covers its buffer, in order. */
 static bool is_whole(const dhowi_lowering *b, int32_t ref) {
     const dhowi_item *item = &b->items[ref];
-    return item->tensor == NULL && item->contiguous && item->offset == 0 &&
-           b->buffers[item->buffer].bytes ==
-               (uint64_t)dhowi_count_of(&item->spec) * dhow_dtype_bytes(item->spec.dtype);
+    return item->tensor == NULL &&
+           DHOWI_GUARD(part_of_a_buffer, item->contiguous && item->offset == 0 &&
+                                             b->buffers[item->buffer].bytes ==
+                                                 (uint64_t)dhowi_count_of(&item->spec) *
+                                                     dhow_dtype_bytes(item->spec.dtype));
 }
 
 static bool same_shape(const dhowi_lowering *b, int32_t x, int32_t y) {
@@ -107,7 +110,7 @@ static dhowi_map_op exchanged(uint32_t op) {
         case DHOWI_MAP_XOR:
             return (dhowi_map_op)op;
         case DHOWI_MAP_SUB:
-            return DHOWI_MAP_RSUB;
+            return DHOWI_GUARD(sides_exchanged_alone, false) ? DHOWI_MAP_SUB : DHOWI_MAP_RSUB;
         case DHOWI_MAP_DIV:
             return DHOWI_MAP_RDIV;
         case DHOWI_MAP_POW:
@@ -144,7 +147,7 @@ static void merge_operands(const dhowi_lowering *b, dhowi_step *s) {
     for (uint32_t k = operands_of(s); k-- > 1;) {
         uint32_t first = 0;
         while (!same_item(b, s->in[first], s->in[k])) first++;
-        if (first == k) continue;
+        if (DHOWI_GUARD(same_operand_twice, first == k)) continue;
         for (uint32_t i = 0; i < p->words; i++) {
             if (source_of(p->word[i]) == k) p->word[i] = with_source(p->word[i], first);
         }
@@ -168,7 +171,8 @@ static dhow_status inline_numbers(fuser *f, dhowi_step *s) {
             uses++;
             at = i;
         }
-        if (uses != 1 || p->constants == DHOWI_MAP_CONSTANTS) continue;
+        if (!DHOWI_GUARD(number_used_twice, uses == 1) || p->constants == DHOWI_MAP_CONSTANTS)
+            continue;
         DHOWI_TRY(dhowi_floats(b, s->in[k], &value, 1, &count));
         p->word[at] = op_of(p->word[at]) | (uint32_t)DHOWI_MAP_CONSTANT << 8 | p->constants << 16;
         p->constant[p->constants++] = value;
@@ -199,7 +203,8 @@ static bool is_per_channel(const dhowi_lowering *b, int32_t ref, int32_t rank, i
     if (item->tensor == NULL || item->spec.rank > rank) return false;
     for (int32_t i = 0; i < item->spec.rank; i++) {
         int32_t at = i + rank - item->spec.rank;
-        if (item->spec.shape[i] != (at == axis ? n : 1)) return false;
+        if (!DHOWI_GUARD(scale_of_another_axis, item->spec.shape[i] == (at == axis ? n : 1)))
+            return false;
     }
     return dhowi_count_of(&item->spec) == n;
 }
@@ -279,7 +284,8 @@ static dhow_status scaled_weights(dhowi_lowering *b, dhowi_step *s, int32_t scal
         DHOWI_TRY(dhowi_reshape(b, scale, rows ? b->items[weight].spec.rank : 1, rows ? shape : &n,
                                 &column));
         DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, weight, column, &weight));
-        if (bias >= 0) DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, bias, scale, &bias));
+        if (bias >= 0 && !DHOWI_GUARD(bias_not_scaled, false))
+            DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, bias, scale, &bias));
     }
     if (shift >= 0 && bias >= 0) DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, bias, shift, &bias));
     if (shift >= 0 && bias < 0) bias = shift;
@@ -320,7 +326,8 @@ static dhowi_step *next_map(fuser *f, const dhowi_step *s) {
     const dhowi_program *p = &q->attrs.program;
     if (op_of(p->word[0]) != DHOWI_MAP_LOAD || source_of(p->word[0]) >= DHOWI_MAP_CONSTANT)
         return NULL;
-    return same_item(b, q->in[source_of(p->word[0])], s->out) && same_shape(b, q->out, s->out) &&
+    return same_item(b, q->in[source_of(p->word[0])], s->out) &&
+                   DHOWI_GUARD(fold_of_another_shape, same_shape(b, q->out, s->out)) &&
                    is_whole(b, q->out)
                ? q
                : NULL;
@@ -371,7 +378,8 @@ static dhow_status fold_into_weights(fuser *f, dhowi_step *s, bool *changed) {
     uint32_t shift = per_channel_source(b, q, 1 + words, DHOWI_MAP_ADD, axis, n);
     if (shift != UINT32_MAX) words++;
     const bool weights = conv || scale != UINT32_MAX; /* else a bias where there is none */
-    if (words == 0 || is_used(&q->attrs.program, 1, own) || (!weights && s->in[2] >= 0))
+    if (words == 0 || !DHOWI_GUARD(folded_and_read_again, !is_used(&q->attrs.program, 1, own)) ||
+        (!weights && s->in[2] >= 0))
         return DHOW_OK;
     int32_t scale_ref = scale != UINT32_MAX ? q->in[scale] : -1;
     int32_t shift_ref = shift != UINT32_MAX ? q->in[shift] : -1;
@@ -440,12 +448,15 @@ static bool join_programs(const dhowi_lowering *b, const dhowi_step *p, const dh
         uint32_t second = program->words > 1 ? program->word[1] : 0;
         dhowi_map_op op = exchanged(op_of(second));
         if (program->words < 2 || source_of(second) != result || op == 0 ||
-            is_used(program, 2, result) || loaded >= DHOWI_MAP_CONSTANT)
+            !DHOWI_GUARD(result_read_again, !is_used(program, 2, result)) ||
+            loaded >= DHOWI_MAP_CONSTANT)
             return false;
         if (!append_word(b, out, q, with_source((uint32_t)op, loaded))) return false;
         next = 2;
     } else if (is_used(program, 1, result)) { /* needed again later */
-        bool second = saves(&out->attrs.program, DHOWI_MAP_SAVE) || saves(program, DHOWI_MAP_SAVE);
+        bool second =
+            !DHOWI_GUARD(saved_over_another, !saves(&out->attrs.program, DHOWI_MAP_SAVE) &&
+                                                 !saves(program, DHOWI_MAP_SAVE));
         if (second &&
             (saves(&out->attrs.program, DHOWI_MAP_SAVE2) || saves(program, DHOWI_MAP_SAVE2)))
             return false;
@@ -459,7 +470,9 @@ static bool join_programs(const dhowi_lowering *b, const dhowi_step *p, const dh
         }
         return true;
     }
-    if (saves(&out->attrs.program, DHOWI_MAP_SAVE) && saves(program, DHOWI_MAP_SAVE)) return false;
+    if (!DHOWI_GUARD(both_save, !saves(&out->attrs.program, DHOWI_MAP_SAVE) ||
+                                    !saves(program, DHOWI_MAP_SAVE)))
+        return false;
     for (uint32_t i = next; i < program->words; i++) {
         if (!append_word(b, out, q, program->word[i])) return false;
     }
@@ -473,11 +486,11 @@ static bool join_chain(fuser *f, dhowi_step *p) {
     const reader_list *r = &f->readers[b->items[p->out].buffer];
     if (r->step < 0 || b->steps[r->step].op != DHOWI_OP_map) return false;
     dhowi_step *q = &b->steps[r->step];
-    if (q == p || !same_shape(b, p->out, q->out)) return false;
+    if (q == p || !DHOWI_GUARD(join_of_another_shape, same_shape(b, p->out, q->out))) return false;
     for (uint32_t i = 0; i < operands_of(q); i++) { /* no other view of the result */
         const dhowi_item *item = &b->items[q->in[i]];
         if (item->tensor == NULL && item->buffer == b->items[p->out].buffer &&
-            !same_item(b, q->in[i], p->out))
+            !DHOWI_GUARD(join_beside_another_view, same_item(b, q->in[i], p->out)))
             return false;
     }
     if (!join_programs(b, p, q, &joined)) return false;
@@ -526,11 +539,13 @@ static bool absorb_residual(fuser *f, dhowi_step *s) {
         return false;
     uint32_t own = same_item(b, q->in[0], s->out) ? 0 : 1;
     int32_t other = q->in[1 - own];
-    if (!same_item(b, q->in[own], s->out) || !same_shape(b, other, s->out) ||
+    if (!same_item(b, q->in[own], s->out) ||
+        !DHOWI_GUARD(residual_of_another_shape, same_shape(b, other, s->out)) ||
         !same_shape(b, q->out, s->out) || !b->items[other].contiguous ||
         b->items[other].offset != 0 || b->items[other].tensor != NULL || !is_whole(b, q->out))
         return false;
-    if (p->words == 3 && op_of(p->word[2]) != DHOWI_MAP_RELU) return false;
+    if (p->words == 3 && !DHOWI_GUARD(residual_and_anything, op_of(p->word[2]) == DHOWI_MAP_RELU))
+        return false;
     s->in[3] = other;
     if (p->words == 3) s->attrs.activation = DHOW_ACTIVATION_RELU;
     (void)take_over(s, q);
@@ -539,13 +554,16 @@ static bool absorb_residual(fuser *f, dhowi_step *s) {
 
 static bool absorb_activation(fuser *f, dhowi_step *s) {
     dhowi_step *q = next_map(f, s);
-    if (q == NULL || s->attrs.activation != 0 || !takes_activation(f->b, s)) return false;
+    if (q == NULL || !DHOWI_GUARD(two_activations, s->attrs.activation == 0) ||
+        !takes_activation(f->b, s))
+        return false;
     const dhowi_program *p = &q->attrs.program;
     uint32_t own = source_of(p->word[0]);
-    if (operands_of(q) != 1) return false;
+    if (!DHOWI_GUARD(activation_of_two_operands, operands_of(q) == 1)) return false;
     uint32_t activation = p->words == 2 ? activation_of(op_of(p->word[1])) : 0;
     if (p->words == 3 && op_of(p->word[1]) == DHOWI_MAP_SIGMOID &&
-        op_of(p->word[2]) == DHOWI_MAP_MUL && source_of(p->word[2]) == own)
+        op_of(p->word[2]) == DHOWI_MAP_MUL &&
+        DHOWI_GUARD(silu_of_another_value, source_of(p->word[2]) == own))
         activation = DHOW_ACTIVATION_SILU;
     if (activation == 0) return false;
     s->attrs.activation = activation;
@@ -605,7 +623,7 @@ static void recognise_halves(fuser *f) {
         bool fits = same_shape(b, p->out, q->out) && same_shape(b, p->in[0], q->out);
         for (uint32_t k = 0; k < count && fits; k++) {
             bool first = same_item(b, q->in[k], p->out);
-            fits = first || same_item(b, q->in[k], p->in[0]);
+            fits = first || DHOWI_GUARD(halves_of_two_values, same_item(b, q->in[k], p->in[0]));
             of_first |= (uint32_t)first << k;
         }
         if (fits && dhowi_recognise_pair(p, q, of_first, b->items[q->out].spec.dtype))

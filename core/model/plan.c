@@ -233,7 +233,7 @@ static void use_buffer(dhowi_lowering *b, int32_t ref, int32_t step, bool writes
     if (ref < 0 || b->items[ref].tensor != NULL) return;
     dhowi_buffer *buffer = &b->buffers[b->items[ref].buffer];
     if (writes && buffer->first < 0) buffer->first = step;
-    buffer->last = step;
+    if (!DHOWI_GUARD(lives_until_written, false) || writes) buffer->last = step;
 }
 
 static void find_lifetimes(dhowi_lowering *b, uint32_t first_step) {
@@ -261,17 +261,19 @@ static void reuse_inputs(dhowi_lowering *b, uint32_t first_step) {
             dhowi_item *in = &b->items[s->in[k]];
             if (in->buffer < 0 || in->tensor != NULL || in->buffer == out->buffer) continue;
             dhowi_buffer *from = &b->buffers[in->buffer];
-            bool whole =
-                in->contiguous && in->offset == 0 && from->bytes == to->bytes &&
-                in->spec.dtype == out->spec.dtype &&
-                dhowi_shape_equal(in->spec.rank, in->spec.shape, out->spec.rank, out->spec.shape);
+            bool whole = in->spec.dtype == out->spec.dtype && from->bytes == to->bytes &&
+                         DHOWI_GUARD(in_place_of_another_order,
+                                     in->contiguous && in->offset == 0 &&
+                                         dhowi_shape_equal(in->spec.rank, in->spec.shape,
+                                                           out->spec.rank, out->spec.shape));
             bool twice = false; /* another view of it is read as well */
             for (int q = 0; q < DHOWI_MAP_OPERANDS && s->in[q] >= 0; q++) {
                 const dhowi_item *other = &b->items[s->in[q]];
                 twice = twice || (q != k && s->in[q] != s->in[k] && other->buffer == in->buffer);
             }
-            if (!whole || twice || from->external != 0 || from->kept || from->last != at ||
-                from->first < 0)
+            if (!whole || !DHOWI_GUARD(in_place_of_two_views, !twice) ||
+                !DHOWI_GUARD(in_place_of_an_input, from->external == 0) || from->kept ||
+                !DHOWI_GUARD(in_place_and_read_later, from->last == at) || from->first < 0)
                 continue;
             int32_t old = out->buffer;
             from->last = to->last;

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/size.h"
 #include "model/plan.h"
+#include "ops/optimise.h"
 
 /* Who writes and who reads a buffer. */
 typedef struct traffic {
@@ -108,7 +109,7 @@ static int32_t only_reader(const finder *f, int32_t step) {
     const int32_t out = f->b->steps[step].out;
     if (!is_whole(f->b, out)) return -1;
     const traffic *t = &f->of[f->b->items[out].buffer];
-    return t->reads == 1 && t->writes == 1 ? t->reader : -1;
+    return DHOWI_GUARD(norm_read_in_between, t->reads == 1) && t->writes == 1 ? t->reader : -1;
 }
 
 /* One number for each row of x: x's shape with 1 at the end. */
@@ -120,7 +121,8 @@ static bool is_column(const dhowi_lowering *b, int32_t column, int32_t x) {
 
 static bool is_row(const dhowi_lowering *b, int32_t ref, int64_t n) {
     const dhowi_spec *spec = &b->items[ref].spec;
-    return b->items[ref].tensor != NULL && spec->rank > 0 && spec->shape[spec->rank - 1] == n &&
+    return b->items[ref].tensor != NULL && spec->rank > 0 &&
+           DHOWI_GUARD(affine_of_another_axis, spec->shape[spec->rank - 1] == n) &&
            dhowi_count_of(spec) == n;
 }
 
@@ -128,7 +130,8 @@ static bool is_row(const dhowi_lowering *b, int32_t ref, int64_t n) {
 static bool is_mean_of_rows(const dhowi_lowering *b, int32_t step) {
     if (step < 0 || b->steps[step].op != DHOWI_OP_reduce_mean) return false;
     const dhowi_spec *in = &b->items[b->steps[step].in[0]].spec;
-    return in->rank == 3 && in->shape[2] == 1 && b->steps[step].attrs.dim == 1;
+    return in->rank == 3 && DHOWI_GUARD(mean_of_another_axis, in->shape[2] == 1) &&
+           b->steps[step].attrs.dim == 1;
 }
 
 /* ---- finding ---- */
@@ -140,7 +143,8 @@ static bool find_root(const finder *f, norm *k, int32_t *d) {
     k->square = writer_of(f, b->steps[k->variance].in[0]);
     if (!read_form(f, k->square, &g) || only_reader(f, k->square) != k->variance) return false;
     if (g.op != DHOWI_MAP_SQUARE &&
-        !(g.op == DHOWI_MAP_MUL && g.y >= 0 && same_elements(b, g.x, g.y)))
+        !(g.op == DHOWI_MAP_MUL && g.y >= 0 &&
+          DHOWI_GUARD(square_of_two_values, same_elements(b, g.x, g.y))))
         return false;
     *d = g.x;
     k->eps_step = only_reader(f, k->variance);
@@ -166,8 +170,8 @@ static bool find_root(const finder *f, norm *k, int32_t *d) {
         return false;
     }
     const int32_t last = k->inverse >= 0 ? k->inverse : k->root;
-    return same_elements(b, g.x, *d) && is_column(b, g.y, g.x) &&
-           b->items[g.y].buffer == b->items[b->steps[last].out].buffer &&
+    return DHOWI_GUARD(quotient_of_another_value, same_elements(b, g.x, *d)) &&
+           is_column(b, g.y, g.x) && b->items[g.y].buffer == b->items[b->steps[last].out].buffer &&
            is_whole(b, b->steps[k->quotient].out);
 }
 

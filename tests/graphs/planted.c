@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * planted MOST [NAME]...: with each mistake that can be planted (DHOWI_GUARD in core), random
+ * models must go wrong, or crash, within MOST of them. Exit status 1 when one is not found.
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ops/optimise.h"
+#include "run.h"
+
+static const char *const k_plants[] = {
+#define PLANT(name) #name,
+#include "plants.inc"
+#undef PLANT
+};
+enum { PLANTS = sizeof k_plants / sizeof k_plants[0] };
+
+/* The models until one goes wrong, written to `count` as they are run. */
+static int hunt(const char *plant, uint64_t most, int count) {
+    machine on = {.context = NULL};
+    char story[STORY];
+    if (dhow_context_create(NULL, &on.context) != DHOW_OK ||
+        dhow_device_get(on.context, "cpu", &on.cpu) != DHOW_OK)
+        return 2;
+    for (uint64_t i = 0; i < most; i++) {
+        (void)!pwrite(count, &i, sizeof i, 0);
+        dhowi_plant = "";
+        model *m = model_generate(i + 1, 12);
+        dhowi_plant = plant;
+        const verdict v = run_all_ways(m, &on, story);
+        model_free(m);
+        if (v == VERDICT_WRONG) return 1;
+    }
+    return 0;
+}
+
+static bool is_found(const char *plant, uint64_t most) {
+    char path[] = "/tmp/dhow-planted-XXXXXX";
+    uint64_t at = 0;
+    int status = 0;
+    const int count = mkstemp(path);
+    if (count < 0) return false;
+    (void)unlink(path);
+    (void)fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) _exit(hunt(plant, most, count));
+    if (child < 0 || waitpid(child, &status, 0) != child) return false;
+    (void)!pread(count, &at, sizeof at, 0);
+    (void)close(count);
+    const bool found = WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    printf("%-28s %s%" PRIu64 "%s\n", plant, found ? "model " : "NOT FOUND in ", at + 1,
+           WIFSIGNALED(status) ? " (a crash)" : "");
+    return found;
+}
+
+int main(int argc, char **argv) {
+    const uint64_t most = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
+    int missed = 0, all = 0;
+    if (most == 0) {
+        fprintf(stderr, "usage: planted MOST [NAME]...\n");
+        return 2;
+    }
+    for (int i = 0; i < PLANTS; i++) {
+        bool wanted = argc < 3;
+        for (int k = 2; k < argc; k++) wanted = wanted || strcmp(argv[k], k_plants[i]) == 0;
+        if (!wanted) continue;
+        all++;
+        missed += !is_found(k_plants[i], most);
+    }
+    printf("%d of %d planted mistakes found\n", all - missed, all);
+    return missed != 0;
+}
