@@ -206,14 +206,14 @@ static dhow_status layouts_of(blocker *k, const dhowi_step *s, uint32_t *src, ui
     const dhowi_lowering *b = k->b;
     const dhowi_spec *x = &b->items[s->in[0]].spec, *w = &b->items[s->in[1]].spec;
     *src = *dst = DHOW_LAYOUT_ANY;
-    DHOWI_TRY(dhowi_conv_layouts(b->device, x, w, &s->attrs, s->in[2] >= 0, src, dst));
+    DHOWI_TRY(dhowi_conv_layouts(b->device, x, w, &s->attrs, s->in[2] >= 0, false, src, dst));
     if (k->layout == 0 && is_blocked_layout(*dst)) k->layout = *dst;
     if (k->layout == 0 || (*dst == k->layout && *src == k->layout)) return DHOW_OK;
     /* One channel lies the same way in several layouts, and the plan may have meant another: ask
      * for the model's form by its name before anything else. */
     const uint32_t best_src = *src, best_dst = *dst;
     *src = *dst = k->layout;
-    DHOWI_TRY(dhowi_conv_layouts(b->device, x, w, &s->attrs, s->in[2] >= 0, src, dst));
+    DHOWI_TRY(dhowi_conv_layouts(b->device, x, w, &s->attrs, s->in[2] >= 0, false, src, dst));
     bool images = x->shape[2] * x->shape[3] > 1;
     if (*dst == k->layout || (*dst == DHOW_LAYOUT_NCHW && *src == DHOW_LAYOUT_NCHW && !images)) {
         *src = *dst == k->layout ? k->layout : DHOW_LAYOUT_NCHW;
@@ -223,6 +223,18 @@ static dhow_status layouts_of(blocker *k, const dhowi_step *s, uint32_t *src, ui
     *dst = best_dst == k->layout && best_src == DHOW_LAYOUT_NCHW && x->shape[1] > 1
                ? best_dst
                : DHOW_LAYOUT_NCHW;
+    return DHOW_OK;
+}
+
+/* Whether there is a plan for just these layouts: the one that the step will ask for. Without it,
+ * nothing could compute on blocks. */
+static dhow_status is_planned(const blocker *k, const dhowi_step *s, uint32_t src, uint32_t dst,
+                              bool *planned) {
+    const dhowi_lowering *b = k->b;
+    const uint32_t own_src = src, own_dst = dst;
+    DHOWI_TRY(dhowi_conv_layouts(b->device, &b->items[s->in[0]].spec, &b->items[s->in[1]].spec,
+                                 &s->attrs, s->in[2] >= 0, s->in[3] >= 0, &src, &dst));
+    *planned = src == own_src && dst == own_dst;
     return DHOW_OK;
 }
 
@@ -237,12 +249,15 @@ static dhow_status block_conv(blocker *k, const dhowi_step *s) {
     DHOWI_TRY(layouts_of(k, s, &src, &dst));
     if (!is_blocked_layout(dst) || dst != k->layout || (src != DHOW_LAYOUT_NCHW && src != dst))
         return keep(k, s);
+    DHOWI_TRY(is_planned(k, s, src, dst, &fits));
+    if (!fits) return keep(k, s);
     if (src == dst) {
         DHOWI_TRY(want_blocks(k, s->in[0], &changed.in[0]));
     } else {
         DHOWI_TRY(want_plain(k, s->in[0]));
     }
     if (s->in[3] >= 0) DHOWI_TRY(want_blocks(k, s->in[3], &changed.in[3]));
+    changed.attrs.layout = k->layout;
     const dhowi_spec image = b->items[s->out].spec;
     DHOWI_TRY(new_blocks(k, &image, &blocks));
     return put(k, &changed, s->out, blocks);

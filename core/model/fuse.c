@@ -326,8 +326,7 @@ static dhowi_step *next_map(fuser *f, const dhowi_step *s) {
     const dhowi_program *p = &q->attrs.program;
     if (op_of(p->word[0]) != DHOWI_MAP_LOAD || source_of(p->word[0]) >= DHOWI_MAP_CONSTANT)
         return NULL;
-    return same_item(b, q->in[source_of(p->word[0])], s->out) &&
-                   DHOWI_GUARD(fold_of_another_shape, same_shape(b, q->out, s->out)) &&
+    return same_item(b, q->in[source_of(p->word[0])], s->out) && same_shape(b, q->out, s->out) &&
                    is_whole(b, q->out)
                ? q
                : NULL;
@@ -428,7 +427,8 @@ static bool saves(const dhowi_program *p, dhowi_map_op op) {
     return false;
 }
 
-/* p's program, then q's with p's result where q loaded it. */
+/* p's program, then q's with p's result where q loaded it. What p saved is not read any more when
+ * q's instructions begin. */
 static bool join_programs(const dhowi_lowering *b, const dhowi_step *p, const dhowi_step *q,
                           dhowi_step *out) {
     const dhowi_program *program = &q->attrs.program;
@@ -454,12 +454,8 @@ static bool join_programs(const dhowi_lowering *b, const dhowi_step *p, const dh
         if (!append_word(b, out, q, with_source((uint32_t)op, loaded))) return false;
         next = 2;
     } else if (is_used(program, 1, result)) { /* needed again later */
-        bool second =
-            !DHOWI_GUARD(saved_over_another, !saves(&out->attrs.program, DHOWI_MAP_SAVE) &&
-                                                 !saves(program, DHOWI_MAP_SAVE));
-        if (second &&
-            (saves(&out->attrs.program, DHOWI_MAP_SAVE2) || saves(program, DHOWI_MAP_SAVE2)))
-            return false;
+        bool second = !DHOWI_GUARD(saved_over_another, !saves(program, DHOWI_MAP_SAVE));
+        if (second && saves(program, DHOWI_MAP_SAVE2)) return false;
         if (!dhowi_program_add(&out->attrs.program, second ? DHOWI_MAP_SAVE2 : DHOWI_MAP_SAVE, 0))
             return false;
         for (uint32_t i = next; i < program->words; i++) {
@@ -470,9 +466,6 @@ static bool join_programs(const dhowi_lowering *b, const dhowi_step *p, const dh
         }
         return true;
     }
-    if (!DHOWI_GUARD(both_save, !saves(&out->attrs.program, DHOWI_MAP_SAVE) ||
-                                    !saves(program, DHOWI_MAP_SAVE)))
-        return false;
     for (uint32_t i = next; i < program->words; i++) {
         if (!append_word(b, out, q, program->word[i])) return false;
     }
@@ -486,7 +479,7 @@ static bool join_chain(fuser *f, dhowi_step *p) {
     const reader_list *r = &f->readers[b->items[p->out].buffer];
     if (r->step < 0 || b->steps[r->step].op != DHOWI_OP_map) return false;
     dhowi_step *q = &b->steps[r->step];
-    if (q == p || !DHOWI_GUARD(join_of_another_shape, same_shape(b, p->out, q->out))) return false;
+    if (q == p || !same_shape(b, p->out, q->out)) return false;
     for (uint32_t i = 0; i < operands_of(q); i++) { /* no other view of the result */
         const dhowi_item *item = &b->items[q->in[i]];
         if (item->tensor == NULL && item->buffer == b->items[p->out].buffer &&
@@ -559,11 +552,10 @@ static bool absorb_activation(fuser *f, dhowi_step *s) {
         return false;
     const dhowi_program *p = &q->attrs.program;
     uint32_t own = source_of(p->word[0]);
-    if (!DHOWI_GUARD(activation_of_two_operands, operands_of(q) == 1)) return false;
     uint32_t activation = p->words == 2 ? activation_of(op_of(p->word[1])) : 0;
     if (p->words == 3 && op_of(p->word[1]) == DHOWI_MAP_SIGMOID &&
         op_of(p->word[2]) == DHOWI_MAP_MUL &&
-        DHOWI_GUARD(silu_of_another_value, source_of(p->word[2]) == own))
+        DHOWI_GUARD(silu_of_another_value, operands_of(q) == 1 && source_of(p->word[2]) == own))
         activation = DHOW_ACTIVATION_SILU;
     if (activation == 0) return false;
     s->attrs.activation = activation;

@@ -130,8 +130,7 @@ static bool is_row(const dhowi_lowering *b, int32_t ref, int64_t n) {
 static bool is_mean_of_rows(const dhowi_lowering *b, int32_t step) {
     if (step < 0 || b->steps[step].op != DHOWI_OP_reduce_mean) return false;
     const dhowi_spec *in = &b->items[b->steps[step].in[0]].spec;
-    return in->rank == 3 && DHOWI_GUARD(mean_of_another_axis, in->shape[2] == 1) &&
-           b->steps[step].attrs.dim == 1;
+    return in->rank == 3 && in->shape[2] == 1 && b->steps[step].attrs.dim == 1;
 }
 
 /* ---- finding ---- */

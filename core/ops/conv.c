@@ -110,15 +110,11 @@ dhow_status dhowi_infer_pool2d(const dhowi_op *op, const dhowi_spec *const *in,
 
 /* ---- convolution ---- */
 
-/* [n, c, h, w], or [n, c/b, h, w, b] with channels in blocks of b: only a vendor's plan takes
- * those. One block of all channels is NHWC. */
-static void describe_image(const dhow_tensor *t, int64_t channels, uint32_t *layout, int64_t *h,
-                           int64_t *w) {
-    *layout = t->rank != 5                                  ? DHOW_LAYOUT_NCHW
-              : t->shape[1] == 1 && t->shape[4] == channels ? DHOW_LAYOUT_NHWC
-                                                            : (uint32_t)t->shape[4];
-    *h = t->shape[2];
-    *w = t->shape[3];
+/* [n, c, h, w], or [n, c/b, h, w, b] with channels in blocks of b, which only a vendor's plan
+ * takes. The shape alone does not tell one block of all channels from NHWC, and plans are for one.
+ */
+static uint32_t layout_of(const dhow_tensor *t, const dhowi_attrs *attrs) {
+    return t->rank == 5 ? attrs->layout : DHOW_LAYOUT_NCHW;
 }
 
 static void describe(const dhowi_call *call, const dhow_window *w, dhow_conv_desc *d) {
@@ -129,9 +125,10 @@ static void describe(const dhowi_call *call, const dhow_window *w, dhow_conv_des
     d->compute = (int32_t)(call->exact && x->dtype != DHOW_F64
                                ? DHOW_F32
                                : dhowi_device_compute(dhowi_tensor_device(x), x->dtype));
-    int64_t ignored;
-    describe_image(x, weight->shape[1] * w->groups, &d->src_layout, &d->h, &d->w);
-    describe_image(call->out, weight->shape[0], &d->dst_layout, &ignored, &ignored);
+    d->src_layout = layout_of(x, call->attrs);
+    d->dst_layout = layout_of(call->out, call->attrs);
+    d->h = x->shape[2];
+    d->w = x->shape[3];
     d->n = x->shape[0];
     d->c = weight->shape[1] * w->groups;
     d->k = weight->shape[0];
@@ -206,7 +203,8 @@ dhow_status dhowi_run_conv2d(const dhowi_call *call) {
 }
 
 dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_spec *x, const dhowi_spec *weight,
-                               const dhowi_attrs *attrs, bool bias, uint32_t *src, uint32_t *dst) {
+                               const dhowi_attrs *attrs, bool bias, bool residual, uint32_t *src,
+                               uint32_t *dst) {
     dhow_window window;
     dhow_conv_desc d;
     const dhowi_plan *plan;
@@ -224,7 +222,9 @@ dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_spec *x, const d
     memcpy(d.stride, window.stride, sizeof d.stride);
     memcpy(d.dilation, window.dilation, sizeof d.dilation);
     memcpy(d.pad, window.pad, sizeof d.pad);
-    d.flags = DHOW_BLAS_CONSTANT_B | (bias ? DHOW_BLAS_BIAS : 0u);
+    d.flags =
+        DHOW_BLAS_CONSTANT_B | (bias ? DHOW_BLAS_BIAS : 0u) | (residual ? DHOW_BLAS_RESIDUAL : 0u);
+    d.activation = attrs->activation;
     *src = *dst = DHOW_LAYOUT_NCHW;
     DHOWI_TRY(dhowi_conv_plan(device, &d, &plan));
     if (plan == NULL) return DHOW_OK;

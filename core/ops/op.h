@@ -48,6 +48,7 @@ typedef struct dhowi_attrs {
     int32_t dim;
     float eps;
     uint32_t activation; /* DHOW_ACTIVATION_..., of matmul, linear and conv2d */
+    uint32_t layout;     /* DHOW_LAYOUT_... of images of rank 5, of conv2d */
     union {
         dhow_window window;
         dhowi_program program;
@@ -163,7 +164,8 @@ typedef struct dhowi_gemm {
 /* The layouts a convolution's plan settles on when asked for *src and *dst (DHOW_LAYOUT_ANY: for
  * the best); NCHW for both where there is no such plan. */
 dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_spec *x, const dhowi_spec *weight,
-                               const dhowi_attrs *attrs, bool bias, uint32_t *src, uint32_t *dst);
+                               const dhowi_attrs *attrs, bool bias, bool residual, uint32_t *src,
+                               uint32_t *dst);
 /* y = activation(y), in place; DHOW_ACTIVATION_... */
 dhow_status dhowi_activate(dhow_stream *stream, uint32_t activation, dhow_tensor *y);
 dhow_status dhowi_gemm_run(dhow_stream *stream, const dhowi_gemm *gemm);

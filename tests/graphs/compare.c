@@ -44,7 +44,7 @@ static void measure(const outcome *wide, yardstick *y) {
 
 static double tolerance_of(const yardstick *y, int output, dhow_dtype dtype) {
     if (y->plain.info[output].dtype != dtype) return 0;
-    return 24 * y->error[output] + unit_of(dtype) * (y->scale[output] + 1e-3);
+    return 24 * y->error[output] + unit_of(dtype) * (y->scale[output] + 0.1);
 }
 
 /* What overflows in one order of sums may stay finite in another; steps that are joined do not

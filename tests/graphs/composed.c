@@ -327,13 +327,14 @@ static int mean_of(gen *g, int v, int64_t axis) {
 
 /* LayerNorm and RMSNorm in single nodes, in many spellings, some of them not quite. */
 int norm_written(gen *g) {
-    const int x = pick(g, 2, 4);
+    const int64_t nine[] = {3, 3};
+    const int x = one_in(g, 8) ? new_input(g, 2, nine) : pick(g, 2, 4);
     if (x < 0 || value_count(val(g, x)) == 0) return -1;
     const int32_t rank = val(g, x)->rank;
     const int64_t last = one_in(g, 8) ? 0 : rank - 1;
     int d = x;
     if (one_in(g, 2)) d = binary(g, "Sub", x, mean_of(g, x, last));
-    const int square = one_in(g, 2) ? binary(g, "Mul", d, one_in(g, 10) ? pick_like(g, d) : d)
+    const int square = one_in(g, 2) ? binary(g, "Mul", d, one_in(g, 5) ? pick_like(g, d) : d)
                                     : binary(g, "Pow", d, new_number(g, 2));
     const int variance = mean_of(g, square, last);
     const int e = new_number(g, 0.03125);
@@ -342,17 +343,21 @@ int norm_written(gen *g) {
     int y;
     switch (below(g, 3)) {
         case 0:
-            y = binary(g, "Div", d, root);
+            y = binary(g, "Div", one_in(g, 5) ? pick_like(g, d) : d, root);
             break;
         case 1:
             y = binary(g, "Mul", d, unary(g, "Reciprocal", root, 0));
             break;
         default:
-            y = binary(g, "Mul", binary(g, "Div", new_number(g, 1), root), one_in(g, 10) ? x : d);
+            y = binary(g, "Mul", binary(g, "Div", new_number(g, 1), root), one_in(g, 3) ? x : d);
             break;
     }
     if (y < 0) return -1;
-    const int64_t n = val(g, y)->shape[rank - 1];
+    const int64_t n = val(g, y)->shape[rank - 1], column[] = {n, 1};
+    if (one_in(g, 6) && val(g, y)->shape[rank - 2] == n) /* by row, not by column */
+        y = binary(g, "Add", binary(g, "Mul", y, new_constant(g, 2, column)),
+                   new_constant(g, 2, column));
+    if (y < 0) return -1;
     if (!one_in(g, 3))
         y = one_in(g, 2) ? binary(g, "Mul", y, new_constant(g, 1, &n))
                          : binary(g, "Mul", new_constant(g, 1, &n), y);

@@ -105,6 +105,48 @@ int loop_node(gen *g) {
     return result(g, n, g->m->dtype, val(g, v)->rank, val(g, v)->shape, 0);
 }
 
+/* A convolution in a loop, with a scale that each turn has another of. */
+int loop_conv(gen *g) {
+    const int64_t none = 0, c = 2 + below(g, 3),
+                  image[] = {g->batch, c, 1 + below(g, 3), 1 + below(g, 3)}, w[] = {c, c, 1, 1},
+                  row[] = {c, 1, 1};
+    const int scope = new_graph(g), v = new_input(g, 4, image);
+    const int trips = add_value(g->m, VALUE_CONSTANT, DHOW_I64, 0, &none, g->at);
+    const int go = add_value(g->m, VALUE_CONSTANT, DHOW_BOOL, 0, &none, g->at);
+    const int weight = new_constant(g, 4, w);
+    if (scope < 0 || v < 0 || weight < 0) return -1;
+    val(g, trips)->data[0] = 1 + below(g, 3);
+    val(g, go)->data[0] = 1;
+    graph *s = &g->m->graphs[scope];
+    const int turn = add_value(g->m, VALUE_LOCAL, DHOW_I64, 0, &none, scope);
+    const int on = add_value(g->m, VALUE_LOCAL, DHOW_BOOL, 0, &none, scope);
+    const int state = add_value(g->m, VALUE_LOCAL, g->m->dtype, 4, image, scope);
+    const int outer = g->at;
+    g->at = scope;
+    node *cast = put(g, "Cast", 1, &turn);
+    set_int(cast, "to", (int64_t)g->m->dtype);
+    const int t = result(g, cast, g->m->dtype, 0, &none, 0);
+    const int scale = binary(g, "Add", new_constant(g, 3, row), t);
+    const int in[] = {state, weight};
+    int y = result(g, put(g, "Conv", 2, in), g->m->dtype, 4, image, 0);
+    y = binary(g, "Mul", y, scale);
+    if (one_in(g, 2)) y = binary(g, "Add", y, scale);
+    y = unary(g, "Tanh", y, 0);
+    const int still = unary(g, "Identity", on, 1);
+    g->at = outer;
+    g->last = -1;
+    if (y < 0 || still < 0) return -1;
+    s->inputs[s->input_count++] = turn;
+    s->inputs[s->input_count++] = on;
+    s->inputs[s->input_count++] = state;
+    end_graph(g, scope, still);
+    end_graph(g, scope, y);
+    const int loop[] = {trips, go, v};
+    node *n = put(g, "Loop", 3, loop);
+    set_graph(n, "body", scope);
+    return result(g, n, g->m->dtype, 4, image, 0);
+}
+
 int lstm(gen *g) {
     static const char *const ops[] = {"LSTM", "GRU", "RNN"};
     static const int64_t gates[] = {4, 3, 1};

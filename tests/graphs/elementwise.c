@@ -11,6 +11,14 @@ static int known_for(gen *g, int v) {
     const value *x = val(g, v);
     int64_t shape[DHOW_MAX_RANK];
     for (int32_t i = 0; i < x->rank; i++) shape[i] = 1;
+    if (one_in(g, 6)) { /* a number that something else reads, too */
+        for (int i = g->m->value_count; i-- > 0;) {
+            const value *c = val(g, i);
+            if (c->kind == VALUE_CONSTANT && c->dtype == g->m->dtype && !c->stays &&
+                value_count(c) == 1 && c->rank <= 1 && c->scope == g->at)
+                return i;
+        }
+    }
     switch (below(g, 7)) {
         case 0:
         case 1:
@@ -155,6 +163,31 @@ int squares(gen *g) {
     const int u =
         one_in(g, 2) ? binary(g, ops[below(g, 5)], w, v) : binary(g, ops[below(g, 5)], v, w);
     return one_in(g, 2) ? u : binary(g, ops[below(g, 5)], u, pick_like(g, u));
+}
+
+/* A value beside another view of its elements: its transpose, itself backwards. */
+int beside_views(gen *g) {
+    static const char *const ops[] = {"Add", "Mul", "Sub", "Max"};
+    const int64_t n = 2 + below(g, 4), square[] = {n, n}, order[] = {1, 0};
+    int v = new_input(g, 2, square);
+    if (v < 0) return -1;
+    for (int32_t i = 0; i < 2; i++) val(g, v)->open[i] = false;
+    v = one_in(g, 2) ? one_unary(g, v) : one_binary(g, v);
+    if (v < 0 || val(g, v)->rank != 2) return -1;
+    int w;
+    if (one_in(g, 2)) {
+        node *t = put(g, "Transpose", 1, &v);
+        set_ints(t, "perm", 2, order);
+        w = result(g, t, g->m->dtype, 2, square, val(g, v)->bits);
+    } else {
+        const int64_t start = -1, end = -n - 1, axis = below(g, 2), step = -1;
+        const int in[] = {v, new_ints(g, 1, &start), new_ints(g, 1, &end), new_ints(g, 1, &axis),
+                          new_ints(g, 1, &step)};
+        w = result(g, put(g, "Slice", 5, in), g->m->dtype, 2, square, val(g, v)->bits);
+    }
+    const int y =
+        one_in(g, 2) ? binary(g, ops[below(g, 4)], v, w) : binary(g, ops[below(g, 4)], w, v);
+    return one_in(g, 2) ? one_unary(g, y) : y;
 }
 
 static int mask_of(gen *g, int v) {

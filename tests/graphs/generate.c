@@ -12,6 +12,7 @@ static const struct {
 } k_families[] = {{elementwise, 10},
                   {chain, 12},
                   {squares, 10},
+                  {beside_views, 3},
                   {compare_select, 4},
                   {where_mask, 2},
                   {cast_chain, 2},
@@ -66,6 +67,7 @@ static const struct {
                   {lp_norm, 1},
                   {if_node, 2},
                   {loop_node, 2},
+                  {loop_conv, 1},
                   {lstm, 2},
                   {quantise, 1}};
 enum { FAMILIES = sizeof k_families / sizeof k_families[0] };
