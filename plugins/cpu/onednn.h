@@ -122,6 +122,8 @@ typedef struct onednn_primitive {
     onednn_operand operands[ONEDNN_OPERANDS];
     int count;
     uint64_t workspace_bytes; /* of its scratchpad */
+    uint64_t summed_bytes;    /* of the address after its operands, copied to the third one before:
+                                 what    the primitive then sums up with */
     void *workspace;          /* its own, where it needs more than the plan's first one */
 } onednn_primitive;
 

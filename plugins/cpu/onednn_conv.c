@@ -20,21 +20,11 @@ enum { LAYOUTS = sizeof layouts / sizeof layouts[0] };
 typedef struct conv_plan {
     cpu_device *device;
     const onednn_library *dnnl;
-<<<<<<< HEAD
     dhow_conv_desc desc;
-    int residual_index;
     int settled; /* info and the descriptors are what the first primitive chose */
     dhow_conv_plan_info info;
     onednn_md x, y, plain_weight, packed_weight;
     onednn_work work;
-=======
-    uint32_t flags;
-    int threads;
-    int residual_index;    /* of the binary post-op; -1: none */
-    uint64_t summed_bytes; /* of a residual that is copied into y, to be summed up there; 0: none */
-    onednn_md plain_weight, packed_weight;
-    onednn_primitive primitive;
->>>>>>> 75902bc (Run random models as other processors see them; carry the layout of images instead of guessing it)
 } conv_plan;
 
 static dnnl_format_tag_t tag_of(uint32_t layout) {
@@ -178,7 +168,7 @@ static dnnl_status_t query(dnnl_primitive_desc_t pd, conv_mds *mds) {
 }
 
 /* What the first primitive of a plan chose holds for all. */
-static dnnl_status_t settle(conv_plan *plan, const conv_mds *mds, int residual_index) {
+static dnnl_status_t settle(conv_plan *plan, const conv_mds *mds) {
     const onednn_library *dnnl = plan->dnnl;
     const dnnl_data_type_t type = onednn_type(plan->desc.dtype);
     dhow_conv_plan_info *info = &plan->info;
@@ -198,12 +188,29 @@ static dnnl_status_t settle(conv_plan *plan, const conv_mds *mds, int residual_i
         !dnnl->dnnl_memory_desc_equal(MD(mds->packed_weight), MD(mds->plain_weight))) {
         info->packed_bytes = dnnl->dnnl_memory_desc_get_size(MD(mds->packed_weight));
     }
-    plan->residual_index = residual_index;
     plan->settled = 1;
     return dnnl_success;
 }
 
-<<<<<<< HEAD
+/* The residual as a binary post-op, or as what y holds before. */
+typedef enum residual_form { RESIDUAL_BINARY, RESIDUAL_SUM } residual_form;
+
+static dnnl_status_t describe_pd(const conv_plan *plan, const conv_mds *mds,
+                                 const onednn_conv_shape *shape, residual_form form,
+                                 int *residual_index, dnnl_primitive_desc_t *pd) {
+    const dhow_conv_desc *d = &plan->desc;
+    const int residual = (d->flags & DHOW_BLAS_RESIDUAL) != 0;
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_status_t status = onednn_attributes(&attr, residual && form == RESIDUAL_SUM ? 1.0f : 0.0f,
+                                             onednn_type(d->dtype),
+                                             residual && form == RESIDUAL_BINARY ? &mds->y : NULL,
+                                             d->activation, d->compute, residual_index);
+    if (status == dnnl_success)
+        status = onednn_conv_pd(pd, mds->x, mds->weight, mds->bias, mds->y, shape, attr);
+    if (attr) (void)plan->dnnl->dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
 static void release_mds(conv_mds *mds) {
     onednn_md_release(&mds->x);
     onednn_md_release(&mds->y);
@@ -217,30 +224,6 @@ static void release_mds(conv_mds *mds) {
 static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
     conv_plan *plan = handle;
     const dhow_conv_desc *d = &plan->desc;
-=======
-/* The residual as a binary post-op, or as what y holds before. */
-typedef enum residual_form { RESIDUAL_BINARY, RESIDUAL_SUM } residual_form;
-
-static dnnl_status_t describe_pd(conv_plan *plan, const dhow_conv_desc *d, const conv_mds *mds,
-                                 const onednn_conv_shape *shape, residual_form form,
-                                 dnnl_primitive_desc_t *pd) {
-    const int residual = (d->flags & DHOW_BLAS_RESIDUAL) != 0;
-    dnnl_primitive_attr_t attr = NULL;
-    dnnl_status_t status = onednn_attributes(&attr, residual && form == RESIDUAL_SUM ? 1.0f : 0.0f,
-                                             onednn_type(d->dtype),
-                                             residual && form == RESIDUAL_BINARY ? &mds->y : NULL,
-                                             d->activation, d->compute, &plan->residual_index);
-    if (status == dnnl_success)
-        status = onednn_conv_pd(pd, mds->x, mds->weight, mds->bias, mds->y, shape, attr);
-    if (attr) (void)plan->dnnl->dnnl_primitive_attr_destroy(attr);
-    if (status == dnnl_success && residual && form == RESIDUAL_SUM)
-        plan->summed_bytes = plan->dnnl->dnnl_memory_desc_get_size(MD(mds->y));
-    return status;
-}
-
-static dnnl_status_t make_primitive(conv_plan *plan, const dhow_conv_desc *d,
-                                    dhow_conv_plan_info *info) {
->>>>>>> 75902bc (Run random models as other processors see them; carry the layout of images instead of guessing it)
     const onednn_library *dnnl = plan->dnnl;
     dnnl_primitive_desc_t pd = NULL;
     onednn_conv_shape shape;
@@ -253,39 +236,21 @@ static dnnl_status_t make_primitive(conv_plan *plan, const dhow_conv_desc *d,
         d->dst_layout == DHOW_LAYOUT_ANY) {
         status = dnnl_unimplemented; /* the residual's layout must be known beforehand */
     }
-<<<<<<< HEAD
-    if (status == dnnl_success) {
-        status = onednn_attributes(&attr, 0.0f, onednn_type(d->dtype),
-                                   d->flags & DHOW_BLAS_RESIDUAL ? &mds.y : NULL, d->activation,
-                                   d->compute, &residual_index);
-    }
     if (status == dnnl_success)
-        status = onednn_conv_pd(&pd, mds.x, mds.weight, mds.bias, mds.y, &shape, attr);
+        status = describe_pd(plan, &mds, &shape, RESIDUAL_BINARY, &residual_index, &pd);
+    if (status == dnnl_success && residual_index >= 0 && adds_wrong(dnnl, pd)) {
+        (void)dnnl->dnnl_primitive_desc_destroy(pd);
+        pd = NULL;
+        status = describe_pd(plan, &mds, &shape, RESIDUAL_SUM, &residual_index, &pd);
+        made->summed_bytes = dnnl->dnnl_memory_desc_get_size(MD(mds.y));
+    }
     if (status == dnnl_success && is_reference(dnnl, pd)) status = dnnl_unimplemented;
     if (status == dnnl_success) status = query(pd, &mds);
-    if (status == dnnl_success && !plan->settled) status = settle(plan, &mds, residual_index);
+    if (status == dnnl_success && !plan->settled) status = settle(plan, &mds);
     if (status == dnnl_success) status = onednn_primitive_make(made, pd);
     if (status == dnnl_success) status = make_operands(plan, residual_index, &mds, made);
     if (pd) (void)dnnl->dnnl_primitive_desc_destroy(pd);
-    if (attr) (void)dnnl->dnnl_primitive_attr_destroy(attr);
     release_mds(&mds);
-=======
-    if (status == dnnl_success) status = describe_pd(plan, d, &mds, &shape, RESIDUAL_BINARY, &pd);
-    if (status == dnnl_success && plan->residual_index >= 0 && adds_wrong(dnnl, pd)) {
-        (void)dnnl->dnnl_primitive_desc_destroy(pd);
-        pd = NULL;
-        status = describe_pd(plan, d, &mds, &shape, RESIDUAL_SUM, &pd);
-    }
-    if (status == dnnl_success) status = settle(plan, d, pd, &mds, info);
-    if (status == dnnl_success) status = onednn_primitive_make(&plan->primitive, pd);
-    if (status == dnnl_success) status = make_operands(plan, &mds);
-    if (pd) (void)dnnl->dnnl_primitive_desc_destroy(pd);
-    onednn_md_release(&mds.x);
-    onednn_md_release(&mds.y);
-    onednn_md_release(&mds.weight);
-    onednn_md_release(&mds.bias);
-    onednn_md_release(&mds.scratch);
->>>>>>> 75902bc (Run random models as other processors see them; carry the layout of images instead of guessing it)
     return status;
 }
 
@@ -309,7 +274,6 @@ static int32_t conv_plan_make(void *handle, const dhow_conv_desc *d, void **out_
     plan->device = device;
     plan->dnnl = dnnl;
     plan->desc = *d;
-    plan->residual_index = -1;
     plan->info.struct_size = out_info->struct_size;
     const double products = (double)d->n * (double)d->k * (double)d->c / (double)d->groups *
                             (double)d->kh * (double)d->kw * (double)d->h * (double)d->w /
@@ -348,16 +312,11 @@ static int32_t conv_run(void *handle, void *stream, dhow_buffer x, dhow_buffer w
     int count = 4;
     (void)stream;
     if (plan->desc.flags & DHOW_BLAS_BIAS) addresses[count++] = address(bias);
-    if (plan->residual_index >= 0) addresses[count++] = address(residual);
-<<<<<<< HEAD
+    if (plan->desc.flags & DHOW_BLAS_RESIDUAL) addresses[count++] = address(residual);
     cpu_region region = onednn_work_begin(&plan->work);
     const int32_t status = onednn_work_run(&plan->work, &region, addresses, err);
     onednn_work_end(&plan->work, &region);
     return status;
-=======
-    if (plan->summed_bytes > 0) memmove(address(y), address(residual), plan->summed_bytes);
-    return onednn_primitive_run(&plan->primitive, plan->device, plan->threads, addresses, err);
->>>>>>> 75902bc (Run random models as other processors see them; carry the layout of images instead of guessing it)
 }
 
 static int32_t conv_reorder(void *handle, void *stream, int32_t dtype, const int64_t *shape,
