@@ -9,6 +9,7 @@
  * All is under the lock, but for the first look of dhowi_hazard_pending(): `sole` alone tells that
  * nobody else works with the storage. Notes of another thread that come later come after this work.
  */
+#include "base/planted.h"
 #include "base/size.h"
 #include "base/spin.h"
 #include "memory/storage.h"
@@ -36,7 +37,8 @@ static void forget_awaited(dhowi_hazard *h, dhowi_timeline *self) {
         const dhowi_user *u = &h->users[i];
         dhowi_mark mark = {u->timeline, DHOWI_MAX(u->wrote, u->read)};
         if (u->timeline != self &&
-            (dhowi_timeline_is_lost(u->timeline) || dhowi_timeline_awaits(self, mark)))
+            (dhowi_timeline_is_lost(u->timeline) || dhowi_timeline_awaits(self, mark) ||
+             dhowi_planted("a write forgets all others")))
             drop(h, i);
     }
 }
@@ -97,6 +99,7 @@ static void make_room(dhowi_hazard *h) {
 static dhowi_user *enter(dhowi_hazard *h, dhowi_timeline *self) {
     dhowi_user *u;
     while ((u = find(h, self)) == NULL && h->user_count == DHOWI_MAX_USERS) make_room(h);
+    if (dhowi_planted("a second user is forgotten") && h->user_count == 2) h->user_count = 1;
     if (u != NULL) return u;
     u = &h->users[h->user_count++];
     *u = (dhowi_user){.timeline = self};
@@ -104,7 +107,8 @@ static dhowi_user *enter(dhowi_hazard *h, dhowi_timeline *self) {
 }
 
 void dhowi_hazard_note(dhowi_hazard *h, uint32_t access, dhowi_timeline *self, uint64_t number) {
-    dhowi_spin_lock(&h->lock);
+    const bool locks = !dhowi_planted("a note without the lock");
+    if (locks) dhowi_spin_lock(&h->lock);
     if (atomic_load_explicit(&h->sole, memory_order_relaxed) != self) {
         forget_done(h);
         if ((access & DHOW_ACCESS_WRITE) != 0) forget_awaited(h, self);
@@ -116,7 +120,7 @@ void dhowi_hazard_note(dhowi_hazard *h, uint32_t access, dhowi_timeline *self, u
         u->read = number;
     }
     publish(h);
-    dhowi_spin_unlock(&h->lock);
+    if (locks) dhowi_spin_unlock(&h->lock);
 }
 
 void dhowi_hazard_overwritten(dhowi_hazard *h) {

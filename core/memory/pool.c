@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/planted.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "memory/record.h"
@@ -233,13 +234,14 @@ static dhow_status say_out_of_memory(dhowi_pool *pool, uint64_t bytes, const cha
 static bool reserve(dhowi_pool *pool, uint64_t block) {
     pthread_mutex_lock(&pool->mutex);
     bool within = pool->limit == 0 || pool->reserved + block <= pool->limit;
-    if (within) pool->reserved += block;
+    if (within && !dhowi_planted("a block counts when it is there")) pool->reserved += block;
     pthread_mutex_unlock(&pool->mutex);
     return within;
 }
 
 static void count_block(dhowi_pool *pool, uint64_t block, bool taken) {
     pthread_mutex_lock(&pool->mutex);
+    if (taken && dhowi_planted("a block counts when it is there")) pool->reserved += block;
     if (taken) {
         pool->driver_calls++;
         pool->reserved_peak = DHOWI_MAX(pool->reserved_peak, pool->reserved);

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Included before the first line of the code that is explored, see interleave.h.
+ */
+#ifndef TESTS_INTERLEAVE_HOOKS_H_
+#define TESTS_INTERLEAVE_HOOKS_H_
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "interleave.h"
+
+#define HOOK_(kind, p) interleave_step(INTERLEAVE_##kind, (const volatile void *)(p))
+
+#undef atomic_load_explicit
+#undef atomic_store_explicit
+#undef atomic_exchange
+#undef atomic_fetch_add
+#undef atomic_fetch_sub
+#undef atomic_compare_exchange_weak_explicit
+#undef atomic_compare_exchange_weak
+#undef atomic_flag_test_and_set_explicit
+#undef atomic_flag_clear_explicit
+#undef atomic_load
+#undef atomic_store
+
+#define atomic_load_explicit(p, order) (HOOK_(READ, p), __atomic_load_n((p), __ATOMIC_SEQ_CST))
+#define atomic_load(p) atomic_load_explicit(p, memory_order_seq_cst)
+#define atomic_store_explicit(p, value, order) \
+    (HOOK_(WRITE, p), __atomic_store_n((p), (value), __ATOMIC_SEQ_CST))
+#define atomic_store(p, value) atomic_store_explicit(p, value, memory_order_seq_cst)
+#define atomic_exchange(p, value) \
+    (HOOK_(WRITE, p), __atomic_exchange_n((p), (value), __ATOMIC_SEQ_CST))
+#define atomic_fetch_add(p, value) \
+    (HOOK_(WRITE, p), __atomic_fetch_add((p), (value), __ATOMIC_SEQ_CST))
+#define atomic_fetch_sub(p, value) \
+    (HOOK_(WRITE, p), __atomic_fetch_sub((p), (value), __ATOMIC_SEQ_CST))
+#define atomic_compare_exchange_weak_explicit(p, expected, value, success, failure) \
+    (HOOK_(WRITE, p),                                                               \
+     __atomic_compare_exchange_n((p), (expected), (value), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+#define atomic_compare_exchange_weak(p, expected, value) \
+    atomic_compare_exchange_weak_explicit(p, expected, value, 0, 0)
+/* Never finds it taken: the explorer waits. */
+#define atomic_flag_test_and_set_explicit(p, order) (HOOK_(LOCK, p), 0)
+#define atomic_flag_clear_explicit(p, order) HOOK_(UNLOCK, p)
+
+#define pthread_mutex_lock(m) HOOK_(LOCK, m)
+#define pthread_mutex_unlock(m) HOOK_(UNLOCK, m)
+#define pthread_cond_wait(c, m) interleave_wait((c), (m))
+#define pthread_cond_signal(c) interleave_wake(c)
+#define pthread_cond_broadcast(c) interleave_wake(c)
+
+#endif /* TESTS_INTERLEAVE_HOOKS_H_ */
