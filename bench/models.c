@@ -202,13 +202,16 @@ static void bench_bf16(bench *b, texts *t, const char *parent) {
     }
 }
 
+/* The names of oneDNN's library in the releases that dhow is measured on. */
+static const char *const k_onednn[] = {"libdnnl.so.2", "libdnnl.so.3", "libdnnl.so.3.6"};
+enum { ONEDNN_NAMES = sizeof k_onednn / sizeof *k_onednn };
+
 /* An unreadable library of oneDNN's name comes first. */
 static int hide_onednn(texts *t, char *folder) {
-    static const char *const names[] = {"libdnnl.so.2", "libdnnl.so.3"};
     char path[600];
     if (mkdtemp(folder) == NULL) return 0;
-    for (int i = 0; i < 2; i++) {
-        (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+    for (int i = 0; i < ONEDNN_NAMES; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, k_onednn[i]);
         FILE *f = fopen(path, "w");
         if (f != NULL) (void)fclose(f);
     }
@@ -218,8 +221,8 @@ static int hide_onednn(texts *t, char *folder) {
 
 static void show_onednn(const char *folder) {
     char path[600];
-    for (int i = 2; i <= 3; i++) {
-        (void)snprintf(path, sizeof path, "%s/libdnnl.so.%d", folder, i);
+    for (int i = 0; i < ONEDNN_NAMES; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, k_onednn[i]);
         (void)unlink(path);
     }
     (void)rmdir(folder);

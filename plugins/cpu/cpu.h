@@ -22,11 +22,11 @@ typedef struct cpu_kernel_object cpu_kernel_object;
 
 /* The threads that parallel regions are spread over. */
 typedef struct cpu_team {
-    pthread_mutex_t region; /* one parallel region at a time; guards level, until, pause */
+    pthread_mutex_t region; /* one parallel region at a time; guards pause, and changes of level */
     int threads;
-    int level;     /* regions get threads >> level of them */
-    int64_t until; /* when the next higher number is tried, in nanoseconds */
-    int64_t pause; /* from a late region to the next try */
+    atomic_int level;       /* regions get threads >> level of them */
+    _Atomic int64_t worked; /* nanoseconds in regions since the level changed */
+    int64_t pause;          /* of work, from a late region to the next try with more threads */
 } cpu_team;
 
 typedef struct cpu_device {

@@ -249,6 +249,7 @@ static void launch_chunks(cpu_device *device, const call *c) {
     int64_t worked = 0;
     if (region.threads == 1) {
         c->kernel->info->run(0, 1, c->argv);
+        cpu_region_end(&device->team, &region, 0);
         return;
     }
 #pragma omp parallel num_threads(region.threads)

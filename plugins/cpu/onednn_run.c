@@ -167,7 +167,8 @@ int32_t onednn_work_run(onednn_work *work, cpu_region *region, void *const *addr
     /* oneDNN may not have the plan's layouts for fewer threads. */
     if (found == DHOW_UNSUPPORTED) found = take(work, planned_threads(work), &one, err);
     if (found != DHOW_OK) return found;
-    if (!one->has_run) region->start = cpu_now(); /* making it took its time */
+    if (!one->has_run && region->start != 0)
+        region->start = cpu_now(); /* making it took its time */
     one->has_run = 1;
     const dnnl_status_t status = execute(one, addresses);
     atomic_store(&one->taken, false);
@@ -175,7 +176,7 @@ int32_t onednn_work_run(onednn_work *work, cpu_region *region, void *const *addr
 }
 
 void onednn_work_end(onednn_work *work, const cpu_region *region) {
-    if (!work->alone) cpu_region_end_timed(&work->device->team, region, &work->times);
+    cpu_region_end_timed(&work->device->team, region, &work->times);
 }
 
 void onednn_work_release(onednn_work *work) {
