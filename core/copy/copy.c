@@ -91,7 +91,7 @@ static dhow_status copy_native(dhow_stream *stream, dhow_tensor *src, dhow_tenso
     if (!dhowi_tensor_overlap(src, dst)) return dhowi_copy_local(stream, src, dst, ordered);
     dhow_tensor *temporary;
     DHOWI_TRY(dhowi_tensor_new(stream->device, src->dtype, src->rank, src->shape, &temporary));
-    dhow_status status = dhowi_copy_local(stream, src, temporary, ordered);
+    dhow_status status = dhowi_copy_local(stream, src, temporary, true);
     if (status == DHOW_OK) status = dhowi_copy_local(stream, temporary, dst, true);
     dhow_tensor_release(temporary);
     return status;
@@ -131,7 +131,9 @@ static dhow_status travel(dhow_stream *stream, dhow_tensor *src, dhow_tensor *ds
     return dhowi_copy_queue(stream, src, dst, ordered);
 }
 
-/* Gathers on the source device, travels, scatters on the destination device. */
+/* Gathers on the source device, travels, scatters on the destination device. What is dhow's own is
+ * waited for also where the caller's tensors are not: work that makes it, and earlier work in
+ * memory that serves again. */
 static dhow_status travel_packed(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst,
                                  dhow_copy_path path, bool ordered) {
     dhow_tensor *packed = NULL, *arrived = NULL;
@@ -139,11 +141,11 @@ static dhow_status travel_packed(dhow_stream *stream, dhow_tensor *src, dhow_ten
     dhow_stream *here = stream->device == dhowi_tensor_device(src) ? stream : NULL;
     dhow_status status = dhow_tensor_contiguous(here, src, &packed);
     if (status == DHOW_OK && dst->contiguous) {
-        status = travel(stream, packed, dst, path, ordered);
+        status = travel(stream, packed, dst, path, ordered || packed != src);
     } else if (status == DHOW_OK) {
         dhow_device *device = dhowi_tensor_device(dst);
         status = dhowi_tensor_new(device, dst->dtype, dst->rank, dst->shape, &arrived);
-        if (status == DHOW_OK) status = travel(stream, packed, arrived, path, ordered);
+        if (status == DHOW_OK) status = travel(stream, packed, arrived, path, true);
         if (status == DHOW_OK) {
             status = dhowi_stream_resolve(stream->device == device ? stream : NULL, device, "copy",
                                           &there);

@@ -118,6 +118,29 @@ Test(async, an_unordered_peer_copy_leaves_others_to_be_waited_for) {
     dhow_stream_release(copier);
 }
 
+/* The gather before such a copy is dhow's own work: the copy comes after it. */
+Test(async, an_unordered_copy_waits_for_what_it_packs_itself) {
+    open_machine("devices=2,delay_us=3000", "");
+    enum { SIDE = 60 };
+    dhow_stream *stream;
+    static float values[SIDE * SIDE], got[SIDE * SIDE];
+    dhow_tensor *x, *across, *there, *used = full(g_sim[0], SIDE * SIDE, -1);
+    for (int i = 0; i < SIDE * SIDE; i++) values[i] = (float)i;
+    OK(dhow_tensor_from_data(g_sim[0], DHOW_F32, DHOW_SHAPE(SIDE, SIDE), values, &x));
+    OK(dhow_tensor_transpose(x, 0, 1, &across));
+    OK(dhow_tensor_create(g_sim[1], DHOW_F32, DHOW_SHAPE(SIDE, SIDE), &there));
+    OK(dhow_stream_create(g_sim[1], &stream));
+    dhow_tensor_release(used); /* a block that holds something else */
+    for (int i = 0; i < 2; i++) OK(dhow_device_sync(g_sim[i]));
+    OK(dhow_copy_async(stream, across, there, DHOW_COPY_UNSAFE));
+    OK(dhow_tensor_read(there, got, sizeof got));
+    for (int i = 0; i < SIDE; i++) cr_assert_eq(got[i], (float)(i * SIDE), "%g", (double)got[i]);
+    dhow_tensor_release(x);
+    dhow_tensor_release(across);
+    dhow_tensor_release(there);
+    dhow_stream_release(stream);
+}
+
 /* Two threads write the halves of a tensor, each on its own stream, and have looked for others before
  * either was noted. */
 static dhow_tensor *g_halves[2];
