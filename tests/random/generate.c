@@ -18,10 +18,11 @@ static int below(uint64_t *state, int limit) { return (int)(next(state) % (uint6
 static op draw(uint64_t *state, int device_count) {
     /* How often each is drawn: those that fit seldom, more often. */
     static const op_kind kinds[] = {
-        OP_CREATE, OP_UPLOAD, OP_UPLOAD, OP_PINNED, OP_SLICE, OP_COLUMNS, OP_TRANSPOSE,
-        OP_TO,     OP_TO,     OP_TO,     OP_COPY,   OP_COPY,  OP_COPY,    OP_COPY,
-        OP_ADD,    OP_ADD,    OP_ADD,    OP_SUM,    OP_SUM,   OP_RELU,    OP_FILL,
-        OP_WRITE,  OP_JOIN,   OP_READ,   OP_SIGNAL, OP_SYNC,  OP_RELEASE, OP_RELEASE};
+        OP_CREATE,    OP_UPLOAD,    OP_UPLOAD, OP_PINNED, OP_SLICE,  OP_COLUMNS, OP_TRANSPOSE,
+        OP_TO,        OP_TO,        OP_TO,     OP_COPY,   OP_COPY,   OP_COPY,    OP_COPY,
+        OP_ADD,       OP_ADD,       OP_ADD,    OP_SUM,    OP_SUM,    OP_RELU,    OP_FILL,
+        OP_WRITE,     OP_JOIN,      OP_READ,   OP_SIGNAL, OP_SYNC,   OP_RELEASE, OP_RELEASE,
+        OP_UNORDERED, OP_UNORDERED, OP_RECORD, OP_RECORD, OP_RECORD, OP_AWAIT,   OP_ASK};
     /* Few shapes, so that tensors meet their like. */
     static const int64_t extents[] = {1, 7, 16, MAX_EXTENT};
     op o = {.kind = kinds[below(state, (int)(sizeof kinds / sizeof kinds[0]))]};

@@ -19,28 +19,33 @@ enum {
     RANK = 2,        /* of all tensors */
     MAX_EXTENT = 48, /* so that a tensor has up to 2304 elements */
     STREAMS = 3,     /* of each device; number 0 is the default one */
+    EVENTS = 16, /* of all threads, recorded again and again; number i is of device i modulo all */
     MAX_DEVICES = 16
 };
 
 /* X(NAME, the words of a listing: a, b, c and n are the operation's numbers) */
-#define OP_MAP(X)                                                               \
-    X(CREATE, "t%a = full of %n on device %d")                                  \
-    X(UPLOAD, "t%a = numbers from %n on device %d")                             \
-    X(PINNED, "t%a = numbers from %n in memory pinned for device %d")           \
-    X(SLICE, "t%a = rows %n to %m of t%b")                                      \
-    X(COLUMNS, "t%a = every second column of t%b from %n on")                   \
-    X(TRANSPOSE, "t%a = t%b transposed")                                        \
-    X(TO, "t%a = t%b to device %d, stream %s")                                  \
-    X(COPY, "copy t%b into t%a, stream %s")                                     \
-    X(ADD, "t%a = t%b + t%c in place, stream %s")                               \
-    X(SUM, "t%a = a new t%b + t%c, stream %s")                                  \
-    X(RELU, "t%a = relu of t%b into a new one, stream %s")                      \
-    X(FILL, "fill t%a with %n, stream %s")                                      \
-    X(WRITE, "write numbers from %n into t%a")                                  \
-    X(JOIN, "t%a = t%b above t%c on device %d, stream %s")                      \
-    X(READ, "read t%b")                                                         \
-    X(SIGNAL, "an event on stream %s of device %d, awaited by %m of device %n") \
-    X(SYNC, "wait for stream %s of device %d")                                  \
+#define OP_MAP(X)                                                                                 \
+    X(CREATE, "t%a = full of %n on device %d")                                                    \
+    X(UPLOAD, "t%a = numbers from %n on device %d")                                               \
+    X(PINNED, "t%a = numbers from %n in memory pinned for device %d")                             \
+    X(SLICE, "t%a = rows %n to %m of t%b")                                                        \
+    X(COLUMNS, "t%a = every second column of t%b from %n on")                                     \
+    X(TRANSPOSE, "t%a = t%b transposed")                                                          \
+    X(TO, "t%a = t%b to device %d, stream %s")                                                    \
+    X(COPY, "copy t%b into t%a, stream %s")                                                       \
+    X(ADD, "t%a = t%b + t%c in place, stream %s")                                                 \
+    X(SUM, "t%a = a new t%b + t%c, stream %s")                                                    \
+    X(RELU, "t%a = relu of t%b into a new one, stream %s")                                        \
+    X(FILL, "fill t%a with %n, stream %s")                                                        \
+    X(WRITE, "write numbers from %n into t%a")                                                    \
+    X(JOIN, "t%a = t%b above t%c on device %d, stream %s")                                        \
+    X(READ, "read t%b")                                                                           \
+    X(SIGNAL, "an event on stream %s of device %d, awaited by %m of device %n")                   \
+    X(SYNC, "wait for stream %s of device %d")                                                    \
+    X(UNORDERED, "copy t%b into t%a, waiting for nothing, when both devices are idle, stream %s") \
+    X(RECORD, "event %n is recorded on stream %s of device %d")                                   \
+    X(AWAIT, "stream %s of device %d waits for event %n")                                         \
+    X(ASK, "event %n is asked for, or waited for")                                                \
     X(RELEASE, "release t%a")
 
 typedef enum op_kind {
@@ -67,6 +72,8 @@ typedef struct program {
 
 typedef struct block {
     int users, device;
+    bool tainted; /* what it holds came by way of the device that is lost: it may be missing */
+    bool unknown; /* work on it failed, so nobody knows what it holds */
     float values[MAX_EXTENT * MAX_EXTENT * 4];
 } block;
 
@@ -99,7 +106,9 @@ typedef struct machine {
     dhow_context *context;
     dhow_device *devices[MAX_DEVICES];
     dhow_stream *streams[MAX_DEVICES][STREAMS]; /* [][0] is NULL */
+    dhow_event *events[EVENTS];
     int device_count;
+    int lost; /* the device that a fault loses at some time, or 0 */
 } machine;
 
 /* Runs a program, leaving out operations that do not fit; false with a story when dhow fails or

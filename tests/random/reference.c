@@ -40,15 +40,15 @@ static bool makes(op_kind kind) {
 
 static bool uses_b(op_kind kind) {
     return kind == OP_SLICE || kind == OP_COLUMNS || kind == OP_TRANSPOSE || kind == OP_TO ||
-           kind == OP_COPY || kind == OP_ADD || kind == OP_SUM || kind == OP_RELU ||
-           kind == OP_JOIN || kind == OP_READ;
+           kind == OP_COPY || kind == OP_UNORDERED || kind == OP_ADD || kind == OP_SUM ||
+           kind == OP_RELU || kind == OP_JOIN || kind == OP_READ;
 }
 
 static bool uses_c(op_kind kind) { return kind == OP_ADD || kind == OP_SUM || kind == OP_JOIN; }
 
 static bool uses_a(op_kind kind) {
-    return kind == OP_COPY || kind == OP_ADD || kind == OP_FILL || kind == OP_WRITE ||
-           kind == OP_RELEASE;
+    return kind == OP_COPY || kind == OP_UNORDERED || kind == OP_ADD || kind == OP_FILL ||
+           kind == OP_WRITE || kind == OP_RELEASE;
 }
 
 bool op_fits(const reference *r, const op *o, int device_count) {
@@ -65,6 +65,10 @@ bool op_fits(const reference *r, const op *o, int device_count) {
             return o->n < b->shape[1];
         case OP_COPY:
             return same_shape(a, b);
+        case OP_UNORDERED: /* a kernel orders itself, and a detour has a tensor of its own */
+            return same_shape(a, b) && a->block != b->block;
+        case OP_RECORD:
+            return o->n % device_count == o->device;
         case OP_ADD:
             return same_shape(a, b) && same_shape(a, c) && a->block->device == b->block->device &&
                    a->block->device == c->block->device && may_write(a, b) && may_write(a, c);
@@ -102,7 +106,7 @@ static void number(view *v, int64_t from) {
 }
 
 static void assign(view *to, const view *from) {
-    static float values[BLOCK_ELEMENTS]; /* parts of one block may overlap */
+    static _Thread_local float values[BLOCK_ELEMENTS]; /* parts of one block may overlap */
     for (int64_t i = 0; i < view_count(to); i++) values[i] = *view_at(from, i);
     for (int64_t i = 0; i < view_count(to); i++) *view_at(to, i) = values[i];
 }
@@ -153,6 +157,7 @@ void op_apply(reference *r, const op *o) {
             }
             break;
         case OP_COPY:
+        case OP_UNORDERED:
             assign(a, b);
             break;
         case OP_SUM:
