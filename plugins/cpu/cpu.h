@@ -62,6 +62,7 @@ void cpu_model_name(char *out, size_t bytes);
 typedef struct cpu_region {
     int threads;
     int level;
+    int starts; /* threads or a primitive run in it for the first time: its time tells nothing */
     int64_t start;
 } cpu_region;
 /* What regions that do the same took at best, in nanoseconds; 0 for none. */

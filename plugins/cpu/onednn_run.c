@@ -167,8 +167,8 @@ int32_t onednn_work_run(onednn_work *work, cpu_region *region, void *const *addr
     /* oneDNN may not have the plan's layouts for fewer threads. */
     if (found == DHOW_UNSUPPORTED) found = take(work, planned_threads(work), &one, err);
     if (found != DHOW_OK) return found;
-    if (!one->has_run && region->start != 0)
-        region->start = cpu_now(); /* making it took its time */
+    if (!one->has_run) region->starts = 1; /* oneDNN too puts things off until then */
+    region->start = cpu_now();             /* making it took its time */
     one->has_run = 1;
     const dnnl_status_t status = execute(one, addresses);
     atomic_store(&one->taken, false);

@@ -46,6 +46,9 @@ static void set_level(cpu_team *team, int level) {
     atomic_store_explicit(&team->worked, 0, memory_order_relaxed);
 }
 
+/* OpenMP's threads belong to the caller's thread, and starting them takes tens of milliseconds. */
+static _Thread_local int started;
+
 cpu_region cpu_region_begin(cpu_team *team) {
     cpu_region region = {.threads = 1};
     if (team->threads == 1) return region;
@@ -55,6 +58,8 @@ cpu_region cpu_region_begin(cpu_team *team) {
     region.level = level_of(team);
     if (team->threads >> region.level > 1) {
         region.threads = team->threads >> region.level;
+        region.starts = started < region.threads;
+        if (region.starts) started = region.threads;
     } else {
         (void)pthread_mutex_unlock(&team->region);
     }
@@ -75,7 +80,7 @@ static void step_back(cpu_team *team, int64_t late) {
 static void end_after(cpu_team *team, const cpu_region *region, int64_t took, int64_t expected) {
     (void)atomic_fetch_add_explicit(&team->worked, took, memory_order_relaxed);
     if (region->threads == 1) return;
-    if (took > 2 * expected + SLACK) step_back(team, took - expected);
+    if (took > 2 * expected + SLACK && !region->starts) step_back(team, took - expected);
     (void)pthread_mutex_unlock(&team->region);
 }
 
@@ -93,7 +98,7 @@ void cpu_region_end_timed(cpu_team *team, const cpu_region *region, cpu_times *t
     if (region->threads == 1) {
         if (alone == 0 || took < alone)
             atomic_store_explicit(&times->alone, took, memory_order_relaxed);
-    } else {
+    } else if (!region->starts) {
         int64_t *best = &times->divided[region->level];
         expected =
             *best > 0 ? *best : FIRST + (int64_t)(times->products / (slowest * region->threads));

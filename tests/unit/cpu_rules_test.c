@@ -63,19 +63,35 @@ static int region(cpu_team *team, long nanoseconds, int64_t expected) {
     return one.threads;
 }
 
+/* The caller's threads run already. */
+static void start(cpu_team *team, int threads) {
+    cpu_team_init(team, threads);
+    const cpu_region first = cpu_region_begin(team);
+    cpu_region_end(team, &first, 0);
+}
+
 static const long k_late = 20000000;
 static const int64_t k_forever = INT64_C(1) << 50;
 
 Test(cpu_team, regions_in_time_keep_all_threads) {
     cpu_team team;
-    cpu_team_init(&team, 8);
+    start(&team, 8);
     for (int i = 0; i < 5; i++) cr_assert_eq(region(&team, 1, k_forever), 8);
+    cpu_team_destroy(&team);
+}
+
+Test(cpu_team, the_first_region_of_a_thread_may_be_late) {
+    cpu_team team;
+    cpu_team_init(&team, 2);
+    cr_assert_eq(region(&team, k_late, 0), 2);
+    cr_assert_eq(region(&team, k_late, 0), 2);
+    cr_assert_eq(region(&team, 1, k_forever), 1);
     cpu_team_destroy(&team);
 }
 
 Test(cpu_team, each_late_region_halves_the_threads_of_the_next) {
     cpu_team team;
-    cpu_team_init(&team, 8);
+    start(&team, 8);
     cr_assert_eq(region(&team, k_late, 0), 8);
     cr_assert_eq(region(&team, k_late, 0), 4);
     cr_assert_eq(region(&team, k_late, 0), 2);
@@ -86,7 +102,7 @@ Test(cpu_team, each_late_region_halves_the_threads_of_the_next) {
 
 Test(cpu_team, more_threads_are_tried_again_after_work_that_is_doubled_while_it_fails) {
     cpu_team team;
-    cpu_team_init(&team, 2);
+    start(&team, 2);
     cr_assert_eq(region(&team, k_late, 0), 2);
     const int64_t first = team.pause;
     cr_assert(first >= 10 * (int64_t)k_late);
@@ -104,7 +120,7 @@ Test(cpu_team, more_threads_are_tried_again_after_work_that_is_doubled_while_it_
 
 Test(cpu_team, a_second_caller_works_alone_beside_the_first) {
     cpu_team team;
-    cpu_team_init(&team, 4);
+    start(&team, 4);
     const cpu_region first = cpu_region_begin(&team), second = cpu_region_begin(&team);
     cr_assert_eq(first.threads, 4);
     cr_assert_eq(second.threads, 1);
@@ -118,7 +134,7 @@ Test(cpu_team, work_slower_than_alone_is_late_though_it_never_was_faster) {
     cpu_team team;
     cpu_times times;
     memset(&times, 0, sizeof times);
-    cpu_team_init(&team, 2);
+    start(&team, 2);
     atomic_store(&times.alone, 1000000);
     const cpu_region one = cpu_region_begin(&team);
     nap(k_late);
