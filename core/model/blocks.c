@@ -301,9 +301,7 @@ static dhow_status block_map(blocker *k, const dhowi_step *s) {
     int64_t shape[5], strides[5];
     bool any = false;
     bool fits = is_image(b, s->out) &&
-                DHOWI_GUARD(padding_mapped, b->items[s->out].spec.shape[1] %
-                                                    block_of(k, b->items[s->out].spec.shape[1]) ==
-                                                0);
+                b->items[s->out].spec.shape[1] % block_of(k, b->items[s->out].spec.shape[1]) == 0;
     for (int i = 0; i < DHOWI_MAP_OPERANDS && s->in[i] >= 0 && fits; i++) {
         fits = same_image(b, s->in[i], s->out) ||
                (k->layout == DHOW_LAYOUT_NHWC && per_channel(b, s->in[i], shape, strides));

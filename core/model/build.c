@@ -51,7 +51,7 @@ dhow_status dhowi_build_value(const dhow_model *m, const char *function, dhow_mo
 /* The graph of a model from a file, and of a copy, lies in one piece and does not grow. */
 static dhow_status check_open(const dhow_model *m, const char *function) {
     DHOWI_TRY(dhowi_model_check(m, function));
-    if (m->file == NULL && m->origin == NULL) return DHOW_OK;
+    if (m->file == NULL && m->origin == NULL) return dhowi_model_check_idle(m, function);
     return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: a model %s is complete, nothing is added to it",
                       function, m->origin != NULL ? "made as a copy" : "loaded from a file");
 }

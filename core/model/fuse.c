@@ -171,8 +171,7 @@ static dhow_status inline_numbers(fuser *f, dhowi_step *s) {
             uses++;
             at = i;
         }
-        if (!DHOWI_GUARD(number_used_twice, uses == 1) || p->constants == DHOWI_MAP_CONSTANTS)
-            continue;
+        if (uses != 1 || p->constants == DHOWI_MAP_CONSTANTS) continue;
         DHOWI_TRY(dhowi_floats(b, s->in[k], &value, 1, &count));
         p->word[at] = op_of(p->word[at]) | (uint32_t)DHOWI_MAP_CONSTANT << 8 | p->constants << 16;
         p->constant[p->constants++] = value;

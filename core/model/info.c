@@ -54,18 +54,14 @@ dhow_status dhow_model_parameter_describe(const dhow_model *m, uint32_t index,
 
 /* ---- plans ---- */
 
-dhow_status dhow_model_report(const dhow_model *m, dhow_model_summary *out) {
-    static const char function[] = "dhow_model_report";
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
-    memset(out, 0, sizeof *out);
-    DHOWI_TRY(dhowi_model_check(m, function));
-    for (uint32_t i = 0; i < m->parameter_count; i++) {
-        const dhowi_spec *spec = &m->values[m->parameters[i]].spec;
-        out->parameter_bytes += (uint64_t)dhowi_count_of(spec) * dhow_dtype_bytes(spec->dtype);
-    }
-    out->node_count = m->graph.node_count;
+/* Of a model that only changes what it remembers. */
+static pthread_mutex_t *mutex_of(const dhow_model *m) {
+    return &((dhow_model *)(uintptr_t)m)->mutex;
+}
+
+static void describe_plans(const dhow_model *m, dhow_model_summary *out) {
     for (const dhowi_plan_of_model *p = m->plans; p != NULL; p = p->next) out->plan_count++;
-    if (m->plans == NULL) return DHOW_OK;
+    if (m->plans == NULL) return;
     out->step_count = m->plans->lowering.step_count;
     out->copied_bytes = m->plans->copied_bytes;
     for (uint32_t i = 0; i < out->step_count; i++)
@@ -73,14 +69,10 @@ dhow_status dhow_model_report(const dhow_model *m, dhow_model_summary *out) {
     out->segment_count = m->plans->segment_count;
     for (uint32_t i = 0; i < m->plans->segment_count; i++)
         out->arena_bytes += m->plans->segments[i].arena_bytes;
-    return DHOW_OK;
 }
 
-dhow_status dhow_model_step_at(const dhow_model *m, uint32_t index, dhow_model_step_info *out) {
-    static const char function[] = "dhow_model_step_at";
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
-    memset(out, 0, sizeof *out);
-    DHOWI_TRY(dhowi_model_check(m, function));
+static dhow_status describe_step(const dhow_model *m, const char *function, uint32_t index,
+                                 dhow_model_step_info *out) {
     const dhowi_plan_of_model *plan = m->plans;
     uint32_t count = plan != NULL ? plan->lowering.step_count : 0;
     if (index >= count) {
@@ -102,8 +94,35 @@ dhow_status dhow_model_step_at(const dhow_model *m, uint32_t index, dhow_model_s
     return DHOW_OK;
 }
 
+dhow_status dhow_model_report(const dhow_model *m, dhow_model_summary *out) {
+    static const char function[] = "dhow_model_report";
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
+    memset(out, 0, sizeof *out);
+    DHOWI_TRY(dhowi_model_check(m, function));
+    for (uint32_t i = 0; i < m->parameter_count; i++) {
+        const dhowi_spec *spec = &m->values[m->parameters[i]].spec;
+        out->parameter_bytes += (uint64_t)dhowi_count_of(spec) * dhow_dtype_bytes(spec->dtype);
+    }
+    out->node_count = m->graph.node_count;
+    pthread_mutex_lock(mutex_of(m));
+    describe_plans(m, out);
+    pthread_mutex_unlock(mutex_of(m));
+    return DHOW_OK;
+}
+
+dhow_status dhow_model_step_at(const dhow_model *m, uint32_t index, dhow_model_step_info *out) {
+    static const char function[] = "dhow_model_step_at";
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
+    memset(out, 0, sizeof *out);
+    DHOWI_TRY(dhowi_model_check(m, function));
+    pthread_mutex_lock(mutex_of(m));
+    dhow_status status = describe_step(m, function, index, out);
+    pthread_mutex_unlock(mutex_of(m));
+    return status;
+}
 dhow_status dhow_model_set_profiling(dhow_model *m, int32_t on) {
     DHOWI_TRY(dhowi_model_check(m, "dhow_model_set_profiling"));
+    DHOWI_TRY(dhowi_model_begin_change(m, "dhow_model_set_profiling"));
     m->profiling = on != 0;
     for (dhowi_plan_of_model *p = m->plans; p != NULL; p = p->next) {
         for (uint32_t i = 0; i < p->segment_count; i++) {
@@ -112,5 +131,6 @@ dhow_status dhow_model_set_profiling(dhow_model *m, int32_t on) {
                 memset(seg->nanoseconds, 0, (size_t)seg->step_count * sizeof *seg->nanoseconds);
         }
     }
+    dhowi_model_end_change(m);
     return DHOW_OK;
 }

@@ -25,6 +25,8 @@ dhow_status dhow_model_create(dhow_context *context, dhow_model **out) {
     m->context = context;
     m->device = context->cpu;
     m->name = "model";
+    pthread_mutex_init(&m->making, NULL);
+    pthread_mutex_init(&m->mutex, NULL);
     dhowi_handle_retain(&context->handle);
     *out = m;
     return DHOW_OK;
@@ -112,6 +114,9 @@ void dhow_model_release(dhow_model *m) {
     dhowi_free(m->parameters);
     dhowi_free(m->output_names);
     dhowi_arena_end(&m->arena);
+    for (uint32_t i = 0; i < m->spare_count; i++) dhow_stream_release(m->spares[i]);
+    pthread_mutex_destroy(&m->making);
+    pthread_mutex_destroy(&m->mutex);
     dhow_model *origin = m->origin;
     if (origin == NULL) dhowi_onnx_close(m->file);
     dhowi_handle_free(DHOWI_MODEL, m);
@@ -204,15 +209,12 @@ static void drop_residents(dhow_model *m, dhow_tensor **kept) {
     }
 }
 
-static dhow_status place(dhow_model *m, const char *function, dhow_device *device,
-                         dhow_placement placement) {
-    DHOWI_TRY(dhowi_model_check(m, function));
-    DHOWI_TRY(dhowi_device_check(device, function));
-    if (device->context != m->context) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s belongs to another context", function,
-                          device->name);
-    }
-    DHOWI_TRY(dhowi_device_open(device));
+static void drop_spares(dhow_model *m) {
+    while (m->spare_count > 0) dhow_stream_release(m->spares[--m->spare_count]);
+}
+
+static dhow_status move(dhow_model *m, const char *function, dhow_device *device,
+                        dhow_placement placement) {
     if (device == m->device && placement == m->placement) return DHOW_OK;
     if (placement == DHOW_PLACEMENT_STRICT) DHOWI_TRY(check_rows(m, function, device));
     dhow_tensor **before = dhowi_alloc_array((size_t)m->parameter_count + 1, sizeof *before);
@@ -222,6 +224,7 @@ static dhow_status place(dhow_model *m, const char *function, dhow_device *devic
         before[i] = m->values[m->parameters[i]].resident;
         m->values[m->parameters[i]].resident = NULL;
     }
+    drop_spares(m);
     dhow_device *old = m->device;
     dhow_placement old_placement = m->placement;
     m->device = device;
@@ -238,6 +241,21 @@ static dhow_status place(dhow_model *m, const char *function, dhow_device *devic
         status = dhowi_fail_prefix(status, "%s: %s", function, device->name);
     }
     dhowi_free(before);
+    return status;
+}
+
+static dhow_status place(dhow_model *m, const char *function, dhow_device *device,
+                         dhow_placement placement) {
+    DHOWI_TRY(dhowi_model_check(m, function));
+    DHOWI_TRY(dhowi_device_check(device, function));
+    if (device->context != m->context) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s belongs to another context", function,
+                          device->name);
+    }
+    DHOWI_TRY(dhowi_device_open(device));
+    DHOWI_TRY(dhowi_model_begin_change(m, function));
+    dhow_status status = move(m, function, device, placement);
+    dhowi_model_end_change(m);
     return status;
 }
 

@@ -6,6 +6,8 @@
 #ifndef DHOWI_MODEL_MODEL_H_
 #define DHOWI_MODEL_MODEL_H_
 
+#include <pthread.h>
+
 #include "base/arena.h"
 #include "dhow/model.h"
 #include "formats/onnx.h"
@@ -28,7 +30,7 @@ typedef struct dhowi_value {
     dhow_datum_kind form;            /* declared; of a sequence, spec is its elements' */
     bool optional;                   /* it may be missing */
     bool known;                      /* a parameter, or computed from parameters alone */
-    bool keyed;                      /* an input whose values decide the plan */
+    _Atomic bool keyed;              /* an input whose values decide the plan */
     const dhowi_onnx_tensor *source; /* in the file, until it is read */
     dhow_tensor *tensor;             /* on the CPU */
     dhow_tensor *resident;           /* on the model's device, where that is another */
@@ -63,7 +65,7 @@ struct dhowi_graph {
     uint32_t node_count, node_capacity, input_count, output_count;
 };
 
-enum { DHOWI_SCOPE = 256, DHOWI_SCOPES = 16 };
+enum { DHOWI_SCOPE = 256, DHOWI_SCOPES = 16, DHOWI_SPARE_STREAMS = 16 };
 
 struct dhow_model {
     dhowi_handle handle;
@@ -82,9 +84,16 @@ struct dhow_model {
     int32_t *inputs, *outputs, *parameters; /* values */
     char **output_names;
     uint32_t input_count, output_count, parameter_count;
-    dhowi_plan_of_model *plans; /* the latest used first */
     bool profiling;
     dhow_placement placement;
+    /* Runs of several threads, see cache.c: `mutex` guards what follows, `making` what the making
+     * of a plan writes to - values, foldings - and is taken before it. */
+    pthread_mutex_t making, mutex;
+    dhowi_plan_of_model *plans; /* the latest used first */
+    uint32_t running;
+    bool changing;
+    dhow_stream *spares[DHOWI_SPARE_STREAMS];
+    uint32_t spare_count;
 };
 
 dhow_status dhowi_model_check(const dhow_model *model, const char *function);
@@ -98,6 +107,11 @@ dhowi_value *dhowi_model_find_parameter(const dhow_model *model, const char *nam
 dhow_status dhowi_model_tensor(dhow_model *model, dhowi_value *value, dhow_tensor **out);
 /* The same on the model's device. */
 dhow_status dhowi_model_resident(dhow_model *model, dhowi_value *value, dhow_tensor **out);
+/* Whether nobody runs or changes it now; what is built is for one thread. */
+dhow_status dhowi_model_check_idle(const dhow_model *model, const char *function);
+/* Between these a model is changed: refused while it runs on another thread. */
+dhow_status dhowi_model_begin_change(dhow_model *model, const char *function);
+void dhowi_model_end_change(dhow_model *model);
 /* Forgets plans and everything computed from parameters. */
 void dhowi_model_forget(dhow_model *model);
 

@@ -434,7 +434,7 @@ static dhow_status look_at_values(maker *k, uint32_t *first_step) {
     if (external > 0) { /* an input: it becomes part of the key, and the plan is made anew */
         uint32_t input = (uint32_t)external - 1;
         if (k->io != NULL && k->io->values != NULL) input = k->io->owners[input];
-        k->m->values[k->m->inputs[input]].keyed = true;
+        atomic_store_explicit(&k->m->values[k->m->inputs[input]].keyed, true, memory_order_relaxed);
         return DHOWI_NEEDS_VALUES;
     }
     if (k->io == NULL) return DHOWI_NEEDS_VALUES;

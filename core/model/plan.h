@@ -52,6 +52,7 @@ struct dhowi_plan_of_model {
     uint32_t segment_count, segment_capacity;
     dhowi_spec *outputs; /* of the lowering's results */
     uint64_t runs, copied_bytes;
+    bool taken; /* by a run; under the model's mutex */
 };
 
 /* One run's tensors. Where a model takes or gives more than tensors, those of sequences stand one
@@ -69,7 +70,15 @@ typedef struct dhowi_run_io {
 /* Makes the results of a run by a plan, see run_data.c. */
 dhow_status dhowi_give_results(const dhow_model *m, const dhowi_plan_of_model *plan,
                                const dhowi_run_io *io);
-/* Finds or makes the plan for the inputs and runs it, see run.c. */
+/* The stream of a run; the caller's, or one of the model's own. */
+typedef struct dhowi_run_stream {
+    dhow_stream *stream, *spare;
+} dhowi_run_stream;
+/* Around each run, see cache.c. */
+dhow_status dhowi_model_begin_run(dhow_model *m, const char *function, dhow_stream *stream,
+                                  dhowi_run_stream *run);
+void dhowi_model_end_run(dhow_model *m, dhowi_run_stream *run);
+/* Finds or makes a plan for the inputs that no other run uses, and runs it, see cache.c. */
 dhow_status dhowi_run_planned(dhow_model *m, dhowi_run_io *io);
 /* Whether a tensor is what the model wants as an input. */
 dhow_status dhowi_check_input(const dhow_model *m, uint32_t i, dhow_tensor *t);

@@ -69,7 +69,10 @@ static dhow_status copy_model(dhow_model *from, dhow_model **out) {
     dhowi_handle_retain(&from->handle);
     m->name = from->name;
     m->placement = from->placement;
-    DHOWI_TRY(copy_values(m, from));
+    pthread_mutex_lock(&from->making); /* a run may be making a plan */
+    dhow_status status = copy_values(m, from);
+    pthread_mutex_unlock(&from->making);
+    DHOWI_TRY(status);
     DHOWI_TRY(copy_graph(m, &from->graph, &m->graph));
     bool copied =
         copy_array((void **)&m->inputs, from->inputs, from->input_count, sizeof *m->inputs) &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Running a model: inputs are checked, the plan for their shapes is found or made, and replayed.
+ * Running a model: inputs and outputs are checked and bound; cache.c finds the plan for them.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "copy/engine.h"
 #include "model/plan.h"
 
-enum { FEW_TENSORS = 16, MAX_PLANS = 8, KEY_ROOM = 64, MAX_KEYED_WORDS = 64 };
+enum { FEW_TENSORS = 16 };
 
 dhow_status dhowi_check_input(const dhow_model *m, uint32_t i, dhow_tensor *t) {
     const dhowi_value *v = &m->values[m->inputs[i]];
@@ -113,166 +113,14 @@ static dhow_status hand_out(dhow_model *m, dhowi_run_io *io, dhow_tensor **outpu
     return DHOW_OK;
 }
 
-/* ---- the plan for these inputs ---- */
-
-typedef struct run_key {
-    int64_t room[KEY_ROOM], *words;
-    uint32_t length, capacity;
-} run_key;
-
-static bool add_word(run_key *key, int64_t word) {
-    if (key->length == key->capacity) {
-        int64_t *old = key->words == key->room ? NULL : key->words;
-        int64_t *grown = dhowi_realloc_array(old, (size_t)key->capacity * 2, sizeof *grown);
-        if (grown == NULL) return false;
-        if (old == NULL) memcpy(grown, key->room, sizeof key->room);
-        key->words = grown;
-        key->capacity *= 2;
-    }
-    key->words[key->length++] = word;
-    return true;
-}
-
-static dhow_status add_values(run_key *key, dhow_tensor *t) {
-    dhow_tensor *host;
-    void *data;
-    DHOWI_TRY(dhow_tensor_to(t, t->storage->device->context->cpu, &host));
-    dhow_status status = dhow_tensor_host_ptr(host, &data);
-    uint64_t bytes = dhowi_tensor_bytes(host);
-    for (uint64_t i = 0; status == DHOW_OK && i < bytes; i += sizeof(int64_t)) {
-        int64_t word = 0;
-        memcpy(&word, (const char *)data + i, DHOWI_MIN(bytes - i, (uint64_t)sizeof word));
-        if (!add_word(key, word)) status = dhowi_fail_memory("dhow_model_run");
-    }
-    dhow_tensor_release(host);
-    return status;
-}
-
-static dhow_status add_tensor(run_key *key, dhow_tensor *t, bool keyed) {
-    bool added = add_word(key, t->rank);
-    for (int32_t k = 0; k < t->rank; k++) added = added && add_word(key, t->shape[k]);
-    if (!added) return dhowi_fail_memory("dhow_model_run");
-    return keyed ? add_values(key, t) : DHOW_OK;
-}
-
-static dhow_status add_texts(run_key *key, const dhow_datum *texts) {
-    bool added = add_word(key, texts->rank);
-    for (int32_t k = 0; k < texts->rank; k++) added = added && add_word(key, texts->shape[k]);
-    for (int64_t i = 0; i < texts->count && added; i++) {
-        size_t length = strlen(texts->texts[i]);
-        added = add_word(key, (int64_t)length);
-        for (size_t at = 0; at < length && added; at += sizeof(int64_t)) {
-            int64_t word = 0;
-            memcpy(&word, texts->texts[i] + at, DHOWI_MIN(length - at, sizeof word));
-            added = add_word(key, word);
-        }
-    }
-    return added ? DHOW_OK : dhowi_fail_memory("dhow_model_run_data");
-}
-
-static dhow_status add_given(run_key *key, const dhowi_run_io *io, const dhow_datum *given,
-                             bool keyed, uint32_t *slot) {
-    if (!add_word(key, given->kind) || !add_word(key, given->count))
-        return dhowi_fail_memory("dhow_model_run_data");
-    if (given->kind == DHOW_DATUM_TEXTS) return add_texts(key, given);
-    if (given->kind == DHOW_DATUM_TENSOR) return add_tensor(key, io->inputs[(*slot)++], keyed);
-    for (int64_t i = 0; i < given->count; i++)
-        DHOWI_TRY(add_given(key, io, given->items[i], keyed, slot));
-    return DHOW_OK;
-}
-
-static dhow_status make_key(const dhow_model *m, const dhowi_run_io *io, run_key *key) {
-    if (key->words != key->room) dhowi_free(key->words);
-    key->words = key->room;
-    key->capacity = KEY_ROOM;
-    key->length = 0;
-    (void)add_word(key, (int64_t)dhowi_device_compute(m->device, DHOW_F32));
-    for (uint32_t i = 0, slot = 0; i < m->input_count; i++) {
-        bool keyed = m->values[m->inputs[i]].keyed;
-        DHOWI_TRY(io->values != NULL ? add_given(key, io, io->values[i], keyed, &slot)
-                                     : add_tensor(key, io->inputs[i], keyed));
-    }
-    return DHOW_OK;
-}
-
-static dhowi_plan_of_model *find_plan(dhow_model *m, const run_key *key) {
-    for (dhowi_plan_of_model **p = &m->plans; *p != NULL; p = &(*p)->next) {
-        dhowi_plan_of_model *plan = *p;
-        if (plan->key_length != key->length ||
-            memcmp(plan->key, key->words, key->length * sizeof *key->words) != 0)
-            continue;
-        *p = plan->next;
-        plan->next = m->plans; /* the latest used comes first */
-        m->plans = plan;
-        return plan;
-    }
-    return NULL;
-}
-
-static void keep_plan(dhow_model *m, dhowi_plan_of_model *plan) {
-    plan->next = m->plans;
-    m->plans = plan;
-    uint32_t count = 0;
-    for (dhowi_plan_of_model **p = &m->plans; *p != NULL; p = &(*p)->next) {
-        if (++count < MAX_PLANS || (*p)->next == NULL) continue;
-        dhowi_plan_end((*p)->next);
-        (*p)->next = NULL;
-    }
-}
-
-/* Whether the device is still set to the precision that the key holds: a plan made while another
- * thread changed it is of no use to anyone. */
-static bool is_of_now(const dhow_model *m, const run_key *key) {
-    return key->words[0] == (int64_t)dhowi_device_compute(m->device, DHOW_F32);
-}
-
-static void drop_first_plan(dhow_model *m) {
-    dhowi_plan_of_model *plan = m->plans;
-    m->plans = plan->next;
-    dhowi_plan_end(plan);
-}
-
-static dhow_status run_by_key(dhow_model *m, dhowi_run_io *io, run_key *key) {
-    dhowi_plan_of_model *plan;
-    for (uint32_t tries = 0; tries <= m->input_count; tries++) {
-        bool stale = false;
-        DHOWI_TRY(make_key(m, io, key));
-        plan = find_plan(m, key);
-        if (plan != NULL) {
-            DHOWI_TRY(dhowi_plan_replay(m, plan, io, &stale));
-            if (!stale) return dhowi_give_results(m, plan, io);
-            drop_first_plan(m);
-        }
-        dhow_status status = dhowi_plan_make(m, io, key->words, key->length, &plan);
-        if (status == DHOW_OK) {
-            status = dhowi_give_results(m, plan, io);
-            keep_plan(m, plan);
-        }
-        if (status == DHOW_OK && !is_of_now(m, key)) drop_first_plan(m);
-        /* Another input turned out to decide the plan: once more with its values. */
-        if (status != DHOWI_NEEDS_VALUES) return status;
-    }
-    return dhowi_fail(DHOW_INTERNAL, "%s: no plan can be made", m->name);
-}
-
-dhow_status dhowi_run_planned(dhow_model *m, dhowi_run_io *io) {
-    run_key key = {.words = key.room};
-    dhow_status status = run_by_key(m, io, &key);
-    if (key.words != key.room) dhowi_free(key.words);
-    return status;
-}
-
-dhow_status dhow_model_run(dhow_model *m, dhow_stream *stream, dhow_tensor *const *inputs,
-                           uint32_t input_count, dhow_tensor **outputs, uint32_t output_count) {
-    static const char function[] = "dhow_model_run";
-    dhowi_run_io io = {0};
-    DHOWI_TRY(dhowi_model_check(m, function));
-    DHOWI_TRY(dhowi_stream_resolve(stream, m->device, function, &io.stream));
+static dhow_status run_tensors(dhow_model *m, dhow_stream *stream, dhow_tensor *const *inputs,
+                               uint32_t input_count, dhow_tensor **outputs, uint32_t output_count) {
+    dhowi_run_io io = {.stream = stream};
     dhow_tensor *few[FEW_TENSORS] = {NULL};
     uint32_t tensors = m->input_count + m->output_count;
     io.inputs = few;
     if (tensors > FEW_TENSORS) io.inputs = dhowi_alloc_array(tensors, sizeof(dhow_tensor *));
-    if (io.inputs == NULL) return dhowi_fail_memory(function);
+    if (io.inputs == NULL) return dhowi_fail_memory("dhow_model_run");
     io.outputs = io.inputs + m->input_count;
     io.input_count = m->input_count;
     io.output_count = m->output_count;
@@ -283,5 +131,16 @@ dhow_status dhow_model_run(dhow_model *m, dhow_stream *stream, dhow_tensor *cons
     for (uint32_t i = 0; i < m->input_count + m->output_count; i++)
         dhow_tensor_release(io.inputs[i]);
     if (io.inputs != few) dhowi_free(io.inputs);
+    return status;
+}
+
+dhow_status dhow_model_run(dhow_model *m, dhow_stream *stream, dhow_tensor *const *inputs,
+                           uint32_t input_count, dhow_tensor **outputs, uint32_t output_count) {
+    static const char function[] = "dhow_model_run";
+    dhowi_run_stream run;
+    DHOWI_TRY(dhowi_model_check(m, function));
+    DHOWI_TRY(dhowi_model_begin_run(m, function, stream, &run));
+    dhow_status status = run_tensors(m, run.stream, inputs, input_count, outputs, output_count);
+    dhowi_model_end_run(m, &run);
     return status;
 }

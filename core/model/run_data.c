@@ -143,6 +143,17 @@ dhow_status dhowi_give_results(const dhow_model *m, const dhowi_plan_of_model *p
 
 /* ---- running ---- */
 
+static dhow_status run_values(dhow_model *m, dhowi_run_io *io) {
+    dhow_status status = take_inputs(m, io);
+    if (status == DHOW_OK) status = dhowi_run_planned(m, io);
+    for (uint32_t i = 0; i < io->input_count; i++) dhow_tensor_release(io->inputs[i]);
+    for (uint32_t i = 0; i < io->output_count; i++) dhow_tensor_release(io->outputs[i]);
+    dhowi_free(io->inputs);
+    dhowi_free(io->owners);
+    dhowi_free(io->outputs);
+    return status;
+}
+
 dhow_status dhow_model_run_data(dhow_model *m, dhow_stream *stream, dhow_datum *const *inputs,
                                 uint32_t input_count, dhow_datum **outputs, uint32_t output_count) {
     dhowi_run_io io = {.values = inputs, .results = outputs};
@@ -156,17 +167,14 @@ dhow_status dhow_model_run_data(dhow_model *m, dhow_stream *stream, dhow_datum *
                           k_function, output_count, m->output_count);
     dhow_datum *none = NULL;
     if (inputs == NULL) io.values = &none;
-    DHOWI_TRY(dhowi_stream_resolve(stream, m->device, k_function, &io.stream));
-    dhow_status status = take_inputs(m, &io);
-    if (status == DHOW_OK) status = dhowi_run_planned(m, &io);
+    dhowi_run_stream run;
+    DHOWI_TRY(dhowi_model_begin_run(m, k_function, stream, &run));
+    io.stream = run.stream;
+    dhow_status status = run_values(m, &io);
+    dhowi_model_end_run(m, &run);
     for (uint32_t i = 0; i < output_count && status != DHOW_OK; i++) {
         dhow_datum_release(outputs[i]);
         outputs[i] = NULL;
     }
-    for (uint32_t i = 0; i < io.input_count; i++) dhow_tensor_release(io.inputs[i]);
-    for (uint32_t i = 0; i < io.output_count; i++) dhow_tensor_release(io.outputs[i]);
-    dhowi_free(io.inputs);
-    dhowi_free(io.owners);
-    dhowi_free(io.outputs);
     return status;
 }

@@ -27,7 +27,10 @@ dhow_status dhow_model_parameter_at(const dhow_model *m, uint32_t index,
         (dhow_model *)(uintptr_t)m; /* what a file holds is read when it is wanted */
     dhowi_value *v = &model->values[m->parameters[index]];
     out->name = v->name;
-    return dhowi_model_resident(model, v, &out->tensor);
+    pthread_mutex_lock(&model->making);
+    dhow_status status = dhowi_model_resident(model, v, &out->tensor);
+    pthread_mutex_unlock(&model->making);
+    return status;
 }
 
 /* A parameter is replaced, never written: an old tensor may be frozen and packed. */
@@ -60,11 +63,13 @@ dhow_status dhow_model_set_parameter(dhow_model *m, const char *name, dhow_tenso
     }
     DHOWI_TRY(dhowi_tensor_new(m->context->cpu, v->spec.dtype, v->spec.rank, v->spec.shape, &copy));
     dhow_status status = dhow_copy(value, copy);
+    if (status == DHOW_OK) status = dhowi_model_begin_change(m, function);
     if (status != DHOW_OK) {
         dhow_tensor_release(copy);
         return status;
     }
     replace(m, v, copy);
+    dhowi_model_end_change(m);
     return DHOW_OK;
 }
 
@@ -177,7 +182,10 @@ dhow_status dhow_model_load_state_with(dhow_model *m, const char *path, uint32_t
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: flags %#x are unknown", function, flags);
     story s = {.told = told, .user = user};
     s.text = DHOWI_TEXT(s.buffer);
-    return load(m, function, path, flags, &s);
+    DHOWI_TRY(dhowi_model_begin_change(m, function));
+    dhow_status status = load(m, function, path, flags, &s);
+    dhowi_model_end_change(m);
+    return status;
 }
 
 dhow_status dhow_model_load_state(dhow_model *m, const char *path) {
@@ -190,10 +198,12 @@ dhow_status dhow_model_save_state(dhow_model *m, const char *path) {
     const char **names = dhowi_alloc_array(m->parameter_count, sizeof(char *));
     dhow_tensor **tensors = dhowi_alloc_array(m->parameter_count, sizeof(dhow_tensor *));
     dhow_status status = names == NULL || tensors == NULL ? dhowi_fail_memory(function) : DHOW_OK;
+    pthread_mutex_lock(&m->making);
     for (uint32_t i = 0; status == DHOW_OK && i < m->parameter_count; i++) {
         names[i] = wanted(m, i)->name;
         status = dhowi_model_tensor(m, &m->values[m->parameters[i]], &tensors[i]);
     }
+    pthread_mutex_unlock(&m->making);
     if (status == DHOW_OK) status = dhow_safetensors_save(path, m->parameter_count, names, tensors);
     dhowi_free(names);
     dhowi_free(tensors);

@@ -282,7 +282,7 @@ int gelu_written(gen *g) {
     const int x = pick(g, 1, 4);
     if (x < 0) return -1;
     int e, y;
-    if (one_in(g, 2)) {
+    if (one_in(g, 3)) {
         const int s = one_in(g, 2) ? binary(g, "Div", x, new_number(g, 1.4142135381698608))
                                    : binary(g, "Mul", x, new_number(g, 0.7071067690849304));
         e = binary(g, "Add", unary(g, "Erf", s, 0), new_number(g, 1));
@@ -295,7 +295,7 @@ int gelu_written(gen *g) {
                    unary(g, "Tanh", binary(g, "Mul", inner, new_number(g, 0.7978845608028654)), 0),
                    new_number(g, 1));
     }
-    switch (below(g, 4)) {
+    switch (below(g, 5)) {
         case 0:
             y = binary(g, "Mul", binary(g, "Mul", x, e), new_number(g, 0.5));
             break;

@@ -60,8 +60,8 @@ bool broadcast(const value *a, const value *b, int32_t *rank, int64_t *shape);
 
 /* ---- families ---- */
 
-family elementwise, chain, squares, beside_views, loop_conv, compare_select, cast_chain,
-    clip_shrink;
+family elementwise, chain, squares, beside_views, loop_conv, square_image, written_image,
+    compare_select, cast_chain, clip_shrink;
 family transpose, reshape, slice, squeeze, unsqueeze, flatten, expand, concat, split, tile, pad,
     depth_space, gather, trilu;
 family conv, conv_line, conv_volume, conv_transpose, pool, global_pool, resize, conv_block;

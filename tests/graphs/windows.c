@@ -159,6 +159,44 @@ int conv_block(gen *g) {
     return y;
 }
 
+/* An image that a convolution made, scaled along each of its axes, which are as long as another. */
+int square_image(gen *g) {
+    const int64_t c = 2 + below(g, 3), image_shape[] = {g->batch, c, c, c}, w[] = {c, c, 1, 1};
+    int64_t shape[] = {1, 1, 1, 1};
+    const int in[] = {new_input(g, 4, image_shape), new_constant(g, 4, w)};
+    int y = result(g, put(g, "Conv", 2, in), g->m->dtype, 4, image_shape, 0);
+    shape[1 + below(g, 3)] = c;
+    y = binary(g, one_in(g, 2) ? "Mul" : "Add", y, new_constant(g, 4, shape));
+    return one_in(g, 2) ? unary(g, "Relu", y, 0) : y;
+}
+
+/* An image between two convolutions of which a part is written by something else. */
+int written_image(gen *g) {
+    const int64_t c = 4 * (1 + below(g, 2)), h = 2 + below(g, 3), n = g->batch > 0 ? g->batch : 1;
+    int64_t shape[] = {n, c, h, h}, pads[8] = {0};
+    const int64_t w[] = {c, c, 1, 1}, part[] = {n, c, 1, h};
+    const int in[] = {new_input(g, 4, shape), new_constant(g, 4, w)};
+    if (in[0] < 0) return -1;
+    val(g, in[0])->open[0] = false;
+    int y = result(g, put(g, "Conv", 2, in), g->m->dtype, 4, shape, 0);
+    if (y < 0) return -1;
+    if (one_in(g, 2)) {
+        const int row = add_value(g->m, VALUE_CONSTANT, DHOW_I64, 4, part, g->at);
+        const int to[] = {y, row, new_constant(g, 4, part)};
+        if (to[2] < 0 || row < 0) return -1;
+        node *s = put(g, "ScatterElements", 3, to);
+        set_int(s, "axis", 2);
+        y = result(g, s, g->m->dtype, 4, shape, 0);
+    } else { /* another image behind those that are there */
+        pads[4] = 1;
+        shape[0]++;
+        const int to[] = {y, new_ints(g, 8, pads)};
+        y = result(g, put(g, "Pad", 2, to), g->m->dtype, 4, shape, 0);
+    }
+    const int again[] = {y, new_constant(g, 4, w)};
+    return result(g, put(g, "Conv", 2, again), g->m->dtype, 4, shape, 0);
+}
+
 int batch_norm(gen *g) {
     const int y = pick(g, 2, 4);
     if (y < 0) return -1;
