@@ -434,8 +434,10 @@ DHOW_API dhow_device *dhow_model_device(const dhow_model *model);
  * input or output is no tensor: see dhow_model_run_data()), OUT_OF_MEMORY, or what the device
  * says
  *
- * Ownership: new outputs are owned. Threads: one per model. Blocks: a CPU stream computes at once,
- * others do not.
+ * Ownership: new outputs are owned. Threads: any number at a time on one model: weights are shared,
+ * each run has memory of its own; on the CPU runs with stream NULL do not wait for each other.
+ * While one runs the model is neither moved nor changed: that is INVALID_ARGUMENT. Blocks: a CPU
+ * stream computes at once, others do not.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_run(dhow_model *model, dhow_stream *stream,
                                                    dhow_tensor *const *inputs, uint32_t input_count,
@@ -450,8 +452,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_run(dhow_model *model, dhow_strea
  * @param outputs  filled with new values, in the order they were named
  * @return as dhow_model_run()
  *
- * Ownership: the outputs are owned, release each with dhow_datum_release(). Threads: one per model.
- * Blocks: as dhow_model_run().
+ * Ownership: the outputs are owned, release each with dhow_datum_release(). Threads: as
+ * dhow_model_run(). Blocks: as dhow_model_run().
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_run_data(dhow_model *model, dhow_stream *stream,
                                                         dhow_datum *const *inputs,
@@ -470,7 +472,7 @@ typedef struct dhow_named_tensor {
  *
  * @return as dhow_model_run(), NOT_FOUND (the model has no such name)
  *
- * Ownership: new outputs are owned. Threads: one per model. Blocks: as dhow_model_run().
+ * Ownership: new outputs are owned. Threads: as dhow_model_run(). Blocks: as dhow_model_run().
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_run_named(dhow_model *model, dhow_stream *stream,
                                                          const dhow_named_tensor *inputs,
@@ -479,15 +481,15 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_run_named(dhow_model *model, dhow
                                                          uint32_t output_count);
 
 /**
- * Copies of a model on other devices, all or none: for parts of a batch on several GPUs, or for
- * several threads. Parameters are read once and shared on the host; what is set or loaded into one
- * afterwards does not reach the others.
+ * Copies of a model on other devices, all or none: for parts of a batch on several GPUs. Parameters
+ * are read once and shared on the host; what is set or loaded into one afterwards does not reach
+ * the others.
  *
  * @param out  `count` models
  * @return as dhow_model_to()
  *
- * Ownership: the models are owned, release each with dhow_model_release(). Threads: one per model.
- * Blocks: until copied.
+ * Ownership: the models are owned, release each with dhow_model_release(). Threads: as
+ * dhow_model_run(). Blocks: until copied.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_replicate(dhow_model *model,
                                                          dhow_device *const *devices,

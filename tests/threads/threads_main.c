@@ -224,12 +224,35 @@ static void feeding(int number) {
     dhow_tensor_release(x);
 }
 
+/* ---- one model on all threads, with as many shapes ---- */
+
+static dhow_model *g_model;
+
+static void one_model(int number) {
+    enum { ROWS = 64 };
+    const int64_t shape[] = {1 + number % 3, 4};
+    float values[3 * 4], got[3 * 4];
+    dhow_device *device = dhow_model_device(g_model);
+    for (int i = 0; i < 3 * 4; i++) values[i] = (float)(number * 100 + i);
+    for (int i = 0; i < ROWS; i++) {
+        dhow_tensor *x, *y = NULL;
+        OK(dhow_tensor_from_data(device, DHOW_F32, 2, shape, values, &x));
+        OK(dhow_model_run(g_model, NULL, &x, 1, &y, 1));
+        OK(dhow_tensor_read(y, got, (uint64_t)(shape[0] * 4) * sizeof *got));
+        for (int64_t k = 0; k < shape[0] * 4; k++) {
+            if (got[k] != 2 * values[k]) atomic_fetch_add(&g_failed, 1);
+        }
+        dhow_tensor_release(x);
+        dhow_tensor_release(y);
+    }
+}
+
 static const struct {
     const char *name;
     void (*run)(int number);
 } k_modes[] = {{"contexts", contexts}, {"discovery", discovery}, {"shared", shared},
                {"readers", readers},   {"staged", staged},       {"streams", streams},
-               {"feeding", feeding}};
+               {"feeding", feeding},   {"one_model", one_model}};
 
 static void (*g_run)(int number);
 
@@ -259,8 +282,8 @@ int main(int argc, char **argv) {
     if (argc > 3) g_rounds = (int)strtol(argv[3], NULL, 10);
     if (g_run == NULL || g_threads < 4 || g_threads > MOST_THREADS) {
         (void)fprintf(stderr,
-                      "usage: %s contexts|discovery|shared|readers|staged|streams|feeding [threads "
-                      "[rounds]]\n",
+                      "usage: %s contexts|discovery|shared|readers|staged|streams|feeding|one_model "
+                      "[threads [rounds]]\n",
                       argv[0]);
         return 2;
     }
@@ -271,7 +294,9 @@ int main(int argc, char **argv) {
     OK(dhow_context_create(NULL, &g_context));
     g_tensor = full(device_of(g_context, 1), COUNT, 0);
     for (int i = 0; i < g_threads; i++) g_left[i] = full(device_of(g_context, i), COUNT, 0);
+    g_model = doubling(device_of(g_context, 0));
     run_threads();
+    dhow_model_release(g_model);
     for (int i = 0; i < g_threads; i++) dhow_tensor_release(g_left[i]);
     dhow_tensor_release(g_tensor);
     dhow_context_release(g_context);
