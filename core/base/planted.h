@@ -9,9 +9,12 @@
 #include <stdbool.h>
 
 #ifdef DHOWI_PLANTS
-bool dhowi_planted(const char *mistake);
+bool dhowi_planted(const char *mistake); /* of the test */
 #else
 #define dhowi_planted(mistake) false
 #endif
+
+/* A condition without which an optimisation is wrong. Planted, it always holds. */
+#define DHOWI_GUARD(mistake, ...) ((__VA_ARGS__) || dhowi_planted(#mistake))
 
 #endif /* DHOWI_BASE_PLANTED_H_ */

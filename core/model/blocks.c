@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/planted.h"
 #include "base/size.h"
 #include "model/plan.h"
-#include "ops/optimise.h"
 
 /* The other form of a buffer that holds a whole image. A buffer has items of several shapes: what
  * is [n, c, h, 1] to one step is [n, c, 1, h] to another, and [1, n c, h, 1] to a third. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/planted.h"
 #include "base/size.h"
 #include "model/plan.h"
 #include "ops/optimise.h"

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/planted.h"
 #include "base/size.h"
 #include "copy/engine.h"
 #include "ops/optimise.h"

@@ -6,8 +6,8 @@
  */
 #include <math.h>
 
+#include "base/planted.h"
 #include "model/plan.h"
-#include "ops/optimise.h"
 
 /* Computes a program of these operands; false when it holds another operation. */
 static bool evaluate(const dhowi_program *p, const double *operands, double *out) {

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/planted.h"
 #include "base/size.h"
 #include "model/plan.h"
-#include "ops/optimise.h"
 
 /* Who writes and who reads a buffer. */
 typedef struct traffic {

@@ -2,9 +2,6 @@
  *
  * Optimisations that can be switched off, each by itself, so that tests can compare both ways. A
  * program cannot: what is optimised computes the same.
- *
- * DHOWI_GUARD marks a condition without which an optimisation is wrong. Built with DHOWI_PLANTS,
- * the guard that dhowi_plant names always holds: a planted mistake that the tests must find.
  */
 #ifndef DHOWI_OPS_OPTIMISE_H_
 #define DHOWI_OPS_OPTIMISE_H_
@@ -37,13 +34,5 @@ enum {
 extern uint32_t dhowi_optimisations;
 
 static inline bool dhowi_optimises(uint32_t which) { return (dhowi_optimisations & which) != 0; }
-
-#ifdef DHOWI_PLANTS
-extern const char *dhowi_plant;
-bool dhowi_guard(const char *name, bool holds);
-#define DHOWI_GUARD(name, ...) dhowi_guard(#name, (__VA_ARGS__))
-#else
-#define DHOWI_GUARD(name, ...) (__VA_ARGS__)
-#endif
 
 #endif /* DHOWI_OPS_OPTIMISE_H_ */
