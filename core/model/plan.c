@@ -320,7 +320,8 @@ static void relocate(void *user, uint64_t *handle, uint64_t *offset) {
 }
 
 static dhow_status give_places(maker *k, dhowi_segment *seg) {
-    uint64_t align = DHOWI_MAX((uint64_t)k->m->device->desc.offset_align, (uint64_t)64);
+    /* A workspace of cuBLAS, which lies in the arena as well, wants 256 bytes. */
+    uint64_t align = DHOWI_MAX((uint64_t)k->m->device->desc.offset_align, (uint64_t)256);
     DHOWI_TRY(dhowi_record_lay_out(&seg->recorder, align, &seg->arena_bytes));
     if (seg->arena_bytes > 0) {
         DHOWI_TRY(dhowi_storage_create(k->m->device, seg->arena_bytes, &seg->arena));

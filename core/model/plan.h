@@ -23,7 +23,8 @@ enum { DHOWI_SEGMENT_GRAPHS = 4 };
 typedef struct dhowi_segment_graph {
     uint64_t *bound; /* handle and offset of each relocation */
     uint32_t runs;   /* before it was recorded */
-    void *native;    /* NULL until then */
+    uint64_t used;   /* the segment's run that bound it last */
+    void *native;    /* NULL until it is recorded */
 } dhowi_segment_graph;
 
 typedef struct dhowi_segment {
@@ -41,6 +42,7 @@ typedef struct dhowi_segment {
     bool capture_known;
     dhowi_segment_graph graphs[DHOWI_SEGMENT_GRAPHS];
     uint32_t graph_count;
+    uint64_t graph_runs;
 } dhowi_segment;
 
 struct dhowi_plan_of_model {

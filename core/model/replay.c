@@ -2,13 +2,16 @@
  *
  * Segments as graphs of the device: commands that keep coming with the same tensors are recorded
  * and replayed as one piece, where the device offers dhow.graph/1. A graph holds addresses, so
- * there is one for each set of tensors, up to a few.
+ * there is one for each set of tensors, up to a few: those that come again push out others.
  */
 #include "base/alloc.h"
 #include "model/plan.h"
 #include "stream/stream.h"
 
-enum { RUNS_BEFORE_RECORDING = 3 };
+enum {
+    RUNS_BEFORE_RECORDING = 3,
+    RUNS_UNTIL_STALE = 32 /* a graph of tensors that did not come for so long makes room */
+};
 
 static int32_t run_commands(dhow_device *device, dhowi_segment *seg, void *stream, uint32_t *at,
                             dhow_error *err) {
@@ -42,19 +45,55 @@ static bool is_bound(const dhowi_segment *seg, const dhowi_segment_graph *entry)
     return true;
 }
 
-/* The graph of the tensors bound now, or an entry to count them; NULL when there is no room. */
-static dhowi_segment_graph *entry_of(dhowi_segment *seg) {
-    for (uint32_t i = 0; i < seg->graph_count; i++)
-        if (is_bound(seg, &seg->graphs[i])) return &seg->graphs[i];
-    if (seg->graph_count == DHOWI_SEGMENT_GRAPHS) return NULL;
+static dhowi_segment_graph *new_entry(dhowi_segment *seg) {
     uint64_t *bound = dhowi_alloc_array((size_t)seg->relocation_count * 2 + 1, sizeof *bound);
     if (bound == NULL) return NULL;
-    for (uint32_t i = 0; i < seg->relocation_count; i++) {
-        bound[2 * i] = *seg->relocations[i].handle;
-        bound[2 * i + 1] = *seg->relocations[i].offset;
-    }
     seg->graphs[seg->graph_count] = (dhowi_segment_graph){.bound = bound};
     return &seg->graphs[seg->graph_count++];
+}
+
+/* The entry that was not used for longest: one that was never recorded, else a stale one. */
+static dhowi_segment_graph *oldest_entry(dhowi_segment *seg) {
+    dhowi_segment_graph *oldest = NULL;
+    for (uint32_t i = 0; i < seg->graph_count; i++) {
+        dhowi_segment_graph *e = &seg->graphs[i];
+        if (e->native != NULL && seg->graph_runs - e->used < RUNS_UNTIL_STALE) continue;
+        const bool alike = oldest != NULL && (e->native == NULL) == (oldest->native == NULL);
+        if (alike ? e->used < oldest->used : oldest == NULL || e->native == NULL) oldest = e;
+    }
+    return oldest;
+}
+
+/* Ends its graph. The stream has been made to wait for every run of the segment. */
+static bool clear_entry(dhow_device *device, dhowi_segment *seg, dhowi_segment_graph *e,
+                        void *stream) {
+    dhow_error err;
+    dhowi_error_init(&err);
+    if (e->native != NULL) {
+        if (device->api->stream_sync(stream, &err) != DHOW_OK) return false;
+        seg->capture->destroy(e->native);
+    }
+    *e = (dhowi_segment_graph){.bound = e->bound};
+    return true;
+}
+
+/* The graph of the tensors bound now, or an entry to count them; NULL when there is no room. */
+static dhowi_segment_graph *entry_of(dhow_device *device, dhowi_segment *seg, void *stream) {
+    dhowi_segment_graph *e = NULL;
+    seg->graph_runs++;
+    for (uint32_t i = 0; i < seg->graph_count && e == NULL; i++)
+        if (is_bound(seg, &seg->graphs[i])) e = &seg->graphs[i];
+    if (e == NULL) {
+        const bool room = seg->graph_count < DHOWI_SEGMENT_GRAPHS;
+        e = room ? new_entry(seg) : oldest_entry(seg);
+        if (e == NULL || (!room && !clear_entry(device, seg, e, stream))) return NULL;
+        for (uint32_t i = 0; i < seg->relocation_count; i++) {
+            e->bound[2 * i] = *seg->relocations[i].handle;
+            e->bound[2 * i + 1] = *seg->relocations[i].offset;
+        }
+    }
+    e->used = seg->graph_runs;
+    return e;
 }
 
 /* Nothing runs. What cannot be recorded is submitted each time from now on, and the log says why.
@@ -92,7 +131,8 @@ int32_t dhowi_segment_submit(dhow_device *device, dhowi_segment *seg, dhow_strea
                              uint32_t *at, dhow_error *err) {
     void *native = stream->native;
     dhowi_segment_graph *entry = NULL;
-    if (stream->recording == NULL && capture_of(device, seg) != NULL) entry = entry_of(seg);
+    if (stream->recording == NULL && capture_of(device, seg) != NULL)
+        entry = entry_of(device, seg, native);
     if (entry != NULL && entry->native == NULL && entry->runs++ == RUNS_BEFORE_RECORDING)
         record(device, seg, entry, native);
     if (entry != NULL && entry->native != NULL) {

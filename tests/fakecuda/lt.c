@@ -274,7 +274,7 @@ int cublasLtMatmul(lt_handle handle, lt_desc desc, const void *alpha, const void
         return FAKE_INVALID_VALUE;
     }
     if (workspace_bytes < have[6] ||
-        (have[6] != 0 && (workspace == NULL || !is_aligned(workspace, 16))))
+        (have[6] != 0 && (workspace == NULL || !is_aligned(workspace, 256))))
         return FAKE_INVALID_VALUE;
     const bool wide = desc->scale == (int)CUDA_R_64F;
     gemm.alpha = wide ? *(const double *)alpha : (double)*(const float *)alpha;

@@ -112,6 +112,59 @@ Test(model, runs_with_the_same_tensors_become_a_graph, .init = setup, .fini = te
     }
 }
 
+/* Four sets of tensors that came once each had taken all room for graphs, for ever. */
+Test(model, tensors_that_come_again_become_a_graph_after_others_that_did_not, .init = setup,
+     .fini = teardown) {
+    enum { STRANGERS = 9, RUNS = 12 };
+    float x[BATCH * IN], want[BATCH * OUT], y[BATCH * OUT];
+    fill(x, BATCH * IN, 5);
+    reference(x, want);
+    dhow_tensor *in[STRANGERS + 1], *out[STRANGERS + 1];
+    OK(dhow_device_get(g_context, "cuda:0", &g_device));
+    OK(dhow_model_to(g_model, g_device));
+    for (int i = 0; i <= STRANGERS; i++) tensors(&in[i], &out[i]);
+    for (int i = 0; i < STRANGERS; i++) run_on(x, y, in[i], out[i]);
+    for (int run = 0; run < RUNS; run++) {
+        run_on(x, y, in[STRANGERS], out[STRANGERS]);
+        expect_close(y, want, run);
+    }
+    cr_assert_eq(fakecuda_call_count("cudaGraphLaunch"), RUNS - 3);
+    /* And others take the place of those that stay away. */
+    for (int i = 0; i < STRANGERS; i++) {
+        for (int run = 0; run < RUNS; run++) run_on(x, y, in[i], out[i]);
+        expect_close(y, want, i);
+    }
+    cr_assert_gt(fakecuda_call_count("cudaGraphInstantiate"), 4);
+    for (int i = 0; i <= STRANGERS; i++) {
+        dhow_tensor_release(in[i]);
+        dhow_tensor_release(out[i]);
+    }
+}
+
+/* Behind a buffer of an odd size, larger than itself, lay the workspace of the next product, which cuBLAS wants at 256
+ * bytes: CUBLAS_STATUS_INVALID_VALUE. */
+Test(model, workspaces_lie_where_cublas_wants_them, .fini = teardown) {
+    dhow_model_value v;
+    dhow_tensor *in, *out = NULL;
+    cr_assert(fakecuda_reset("noheuristic=1", NULL, NULL, 0));
+    OK(dhow_context_create(NULL, &g_context));
+    OK(dhow_device_get(g_context, "cuda:0", &g_device));
+    OK(dhow_model_create(g_context, &g_model));
+    OK(dhow_model_input(g_model, "x", DHOW_F32, DHOW_SHAPE(-1, 1100), &v));
+    OK(dhow_model_linear(g_model, "a", v, 1100, 1027, 1, &v));
+    OK(dhow_model_linear(g_model, "b", v, 1027, 5, 1, &v));
+    OK(dhow_model_output(g_model, "y", v));
+    OK(dhow_model_to(g_model, g_device));
+    for (int64_t rows = 1030; rows < 1034; rows++) {
+        OK(dhow_tensor_create(g_device, DHOW_F32, DHOW_SHAPE(rows, 1100), &in));
+        OK(dhow_model_run(g_model, NULL, &in, 1, &out, 1));
+        OK(dhow_device_sync(g_device));
+        dhow_tensor_release(in);
+        dhow_tensor_release(out);
+        out = NULL;
+    }
+}
+
 Test(model, what_cannot_be_recorded_is_submitted_one_by_one, .init = setup_without_graphs,
      .fini = teardown) {
     float x[BATCH * IN], want[BATCH * OUT], y[BATCH * OUT];
