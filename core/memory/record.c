@@ -99,6 +99,12 @@ dhow_status dhowi_record_vendor(dhowi_recorder *r, dhowi_vendor_run_fn *run, voi
     return add(r, &c);
 }
 
+void dhowi_record_owner(dhowi_recorder *r, void *owner, void (*drop)(void *owner)) {
+    dhowi_command *c = r->commands[r->command_count - 1];
+    c->owner = owner;
+    c->drop = drop;
+}
+
 dhow_status dhowi_record_reorder(dhowi_recorder *r, const dhow_conv *conv, int32_t dtype,
                                  const int64_t shape[4], uint32_t src_layout, dhow_buffer src,
                                  uint32_t dst_layout, dhow_buffer dst) {
@@ -237,6 +243,8 @@ dhow_status dhowi_record_lay_out(dhowi_recorder *r, uint64_t align, uint64_t *ou
 
 void dhowi_recorder_end(dhowi_recorder *r) {
     for (uint32_t i = 0; i < r->place_count; i++) dhowi_storage_release(r->places[i].storage);
+    for (uint32_t i = 0; i < r->command_count; i++)
+        if (r->commands[i]->drop != NULL) r->commands[i]->drop(r->commands[i]->owner);
     dhowi_free(r->places);
     dhowi_free(r->commands);
     dhowi_arena_end(&r->memory);

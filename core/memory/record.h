@@ -50,6 +50,8 @@ typedef struct dhowi_command {
     dhowi_vendor_run_fn *run;
     const dhow_conv *conv;
     const dhowi_host_work *host; /* HOST */
+    void *owner;                 /* of what the command uses, dropped with it */
+    void (*drop)(void *owner);
 } dhowi_command;
 
 /* A storage that has no memory yet. */
@@ -86,6 +88,8 @@ dhow_status dhowi_record_fill(dhowi_recorder *r, dhow_buffer to, uint64_t bytes,
                               uint32_t pattern_bytes);
 dhow_status dhowi_record_vendor(dhowi_recorder *r, dhowi_vendor_run_fn *run, void *plan,
                                 const dhow_buffer buffers[6]);
+/* Lets the command recorded last keep something alive; the reference becomes the command's. */
+void dhowi_record_owner(dhowi_recorder *r, void *owner, void (*drop)(void *owner));
 dhow_status dhowi_record_reorder(dhowi_recorder *r, const dhow_conv *conv, int32_t dtype,
                                  const int64_t shape[4], uint32_t src_layout, dhow_buffer src,
                                  uint32_t dst_layout, dhow_buffer dst);

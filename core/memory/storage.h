@@ -31,14 +31,16 @@ typedef struct dhowi_hazard {
 
 typedef struct dhowi_pool dhowi_pool;
 
-/* Something a later layer keeps beside frozen values, a packed weight for instance. */
+typedef struct dhowi_storage dhowi_storage;
+
+/* Another form of frozen values that lies beside them: a packed weight. */
 typedef struct dhowi_companion {
     struct dhowi_companion *next;
     uint64_t key;
-    void (*end)(struct dhowi_companion *companion);
+    dhowi_storage *storage;
 } dhowi_companion;
 
-typedef struct dhowi_storage {
+struct dhowi_storage {
     dhowi_handle handle;
     dhow_device *device;
     uint64_t native;      /* the plugin's handle */
@@ -58,7 +60,7 @@ typedef struct dhowi_storage {
     void *user;
     dhowi_companion *companions;
     struct dhowi_storage *previous, *next; /* in the pool's list of live or cached blocks */
-} dhowi_storage;
+};
 
 /* ---- making ---- */
 
@@ -82,9 +84,12 @@ dhow_status dhowi_storage_readable(const dhowi_storage *storage);
 /* Counts pinned memory that copies use, see dhow_memory_stats. */
 void dhowi_memory_count_staging(dhow_device *device, int64_t bytes);
 
-/* The companion of a key, or NULL. Keeping one twice keeps the first and ends the second. */
-dhowi_companion *dhowi_storage_companion(dhowi_storage *storage, uint64_t key);
-dhowi_companion *dhowi_storage_keep(dhowi_storage *storage, dhowi_companion *companion);
+/* The form of a key, or NULL; release it. */
+dhowi_storage *dhowi_storage_companion(dhowi_storage *storage, uint64_t key);
+/* Keeps a form beside the storage, which takes over the reference; *out is the one that is kept
+ * under the key, perhaps another thread's, to be released. Of many forms the latest are kept. */
+dhow_status dhowi_storage_keep(dhowi_storage *storage, uint64_t key, dhowi_storage *form,
+                               dhowi_storage **out);
 
 /* ---- hazards ---- */
 

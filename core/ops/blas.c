@@ -137,9 +137,11 @@ static dhow_status run_vendor(dhow_stream *stream, const dhowi_gemm *g, bool *do
         DHOWI_TRY(dhowi_blas_plan(stream->device, &desc, &plan));
         if (plan == NULL) continue;
         *done = true;
-        DHOWI_TRY(dhowi_plan_run(stream, plan, g->a, g->b, g->c,
-                                 (desc.flags & DHOW_BLAS_BIAS) != 0 ? g->bias : NULL,
-                                 (desc.flags & DHOW_BLAS_RESIDUAL) != 0 ? g->residual : NULL));
+        dhow_status status = dhowi_plan_run(
+            stream, plan, g->a, g->b, g->c, (desc.flags & DHOW_BLAS_BIAS) != 0 ? g->bias : NULL,
+            (desc.flags & DHOW_BLAS_RESIDUAL) != 0 ? g->residual : NULL);
+        dhowi_plan_drop(plan);
+        DHOWI_TRY(status);
         return finish(stream, g, desc.flags,
                       i == 0 ? (uint32_t)DHOW_ACTIVATION_NONE : g->activation);
     }

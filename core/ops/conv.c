@@ -198,8 +198,10 @@ dhow_status dhowi_run_conv2d(const dhowi_call *call) {
     if (plan == NULL && blocks)
         return dhowi_fail(DHOW_INTERNAL, "conv2d: a plan for blocks of channels is gone");
     if (plan == NULL) return run_portable(call, &window);
-    return dhowi_plan_run(call->stream, plan, call->in[0], call->in[1], call->out, call->in[2],
-                          call->in[3]);
+    dhow_status status = dhowi_plan_run(call->stream, plan, call->in[0], call->in[1], call->out,
+                                        call->in[2], call->in[3]);
+    dhowi_plan_drop(plan);
+    return status;
 }
 
 dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_spec *x, const dhowi_spec *weight,
@@ -230,6 +232,7 @@ dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_spec *x, const d
     if (plan == NULL) return DHOW_OK;
     *src = plan->src_layout;
     *dst = plan->dst_layout;
+    dhowi_plan_drop(plan);
     return DHOW_OK;
 }
 

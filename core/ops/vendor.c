@@ -12,13 +12,15 @@
 #include "ops/optimise.h"
 #include "stream/span.h"
 
-enum { BUCKETS = 64 };
+enum { BUCKETS = 64, MOST_PLANS = 512 };
 
 typedef struct vendor {
     const dhow_blas *blas;
     const dhow_conv *conv;
     pthread_mutex_t mutex;
     dhowi_plan *plans[BUCKETS];
+    uint32_t plan_count;
+    uint64_t lookups, made;
 } vendor;
 
 /* A table of another major has another name; one that is shorter than 1.0 breaks the rules. */
@@ -46,6 +48,13 @@ static void *make_vendor(dhow_device *device) {
     return v;
 }
 
+void dhowi_plan_drop(const dhowi_plan *plan) {
+    dhowi_plan *p = (dhowi_plan *)(uintptr_t)plan;
+    if (p == NULL || atomic_fetch_sub(&p->users, 1) != 1) return;
+    if (p->native != NULL) p->destroy(p->native);
+    dhowi_free(p);
+}
+
 static void end_vendor(void *device, void *data) {
     (void)device;
     vendor *v = data;
@@ -53,9 +62,7 @@ static void end_vendor(void *device, void *data) {
         while (v->plans[b] != NULL) {
             dhowi_plan *p = v->plans[b];
             v->plans[b] = p->next;
-            if (p->native != NULL && p->conv) v->conv->destroy(p->native);
-            if (p->native != NULL && !p->conv) v->blas->destroy(p->native);
-            dhowi_free(p);
+            dhowi_plan_drop(p);
         }
     }
     pthread_mutex_destroy(&v->mutex);
@@ -103,6 +110,19 @@ static dhow_status make_plan(dhow_device *device, const vendor *v, dhowi_plan *p
                                p->conv ? "planning a convolution" : "planning a matmul");
 }
 
+/* The one that was not looked up for longest leaves the list; who holds it keeps it. */
+static void drop_oldest(vendor *v) {
+    dhowi_plan **oldest = NULL;
+    for (int b = 0; b < BUCKETS; b++) {
+        for (dhowi_plan **p = &v->plans[b]; *p != NULL; p = &(*p)->next)
+            if (oldest == NULL || (*p)->used < (*oldest)->used) oldest = p;
+    }
+    dhowi_plan *plan = *oldest;
+    *oldest = plan->next;
+    v->plan_count--;
+    dhowi_plan_drop(plan);
+}
+
 static dhow_status find_plan(dhow_device *device, const dhowi_plan *wanted,
                              const dhowi_plan **out) {
     vendor *v = vendor_of(device);
@@ -121,17 +141,26 @@ static dhow_status find_plan(dhow_device *device, const dhowi_plan *wanted,
             status = dhowi_fail_memory("plan");
         } else {
             *p = *wanted;
+            p->serial = ++v->made;
+            p->destroy = p->conv ? v->conv->destroy : v->blas->destroy;
+            atomic_init(&p->users, 1);
             status = make_plan(device, v, p);
         }
         if (status == DHOW_OK) {
+            if (v->plan_count == MOST_PLANS) drop_oldest(v);
+            v->plan_count++;
             p->next = *bucket;
             *bucket = p;
         } else {
             dhowi_free(p);
         }
     }
+    if (status == DHOW_OK) p->used = ++v->lookups;
+    if (status == DHOW_OK && p->native != NULL) {
+        atomic_fetch_add(&p->users, 1);
+        *out = p;
+    }
     pthread_mutex_unlock(&v->mutex);
-    if (status == DHOW_OK && p->native != NULL) *out = p;
     return status;
 }
 
@@ -160,17 +189,6 @@ dhow_status dhowi_conv_plan(dhow_device *device, const dhow_conv_desc *desc,
 
 /* ---- packed weights ---- */
 
-typedef struct packed {
-    dhowi_companion companion;
-    dhowi_storage *storage;
-} packed;
-
-static void end_packed(dhowi_companion *companion) {
-    packed *p = (packed *)companion;
-    dhowi_storage_release(p->storage);
-    dhowi_free(p);
-}
-
 static dhow_status fill_packed(dhow_stream *stream, const dhowi_plan *plan, dhow_tensor *weight,
                                dhowi_storage *storage) {
     dhow_device *device = stream->device;
@@ -189,48 +207,67 @@ static dhow_status fill_packed(dhow_stream *stream, const dhowi_plan *plan, dhow
 }
 
 static dhow_status make_packed(dhow_stream *stream, const dhowi_plan *plan, dhow_tensor *weight,
-                               packed *p) {
-    DHOWI_TRY(dhowi_storage_create(stream->device, plan->packed_bytes, &p->storage));
-    (void)dhowi_copy_text(p->storage->label, sizeof p->storage->label, "packed weight");
-    dhow_status status = fill_packed(stream, plan, weight, p->storage);
-    if (status != DHOW_OK) dhowi_storage_release(p->storage);
+                               dhowi_storage **out) {
+    DHOWI_TRY(dhowi_storage_create(stream->device, plan->packed_bytes, out));
+    (void)dhowi_copy_text((*out)->label, sizeof(*out)->label, "packed weight");
+    dhow_status status = fill_packed(stream, plan, weight, *out);
+    if (status != DHOW_OK) dhowi_storage_release(*out);
     return status;
 }
 
 dhow_status dhowi_plan_packed(dhow_stream *stream, const dhowi_plan *plan, dhow_tensor *weight,
                               dhowi_storage **out) {
-    const uint64_t parts[] = {(uint64_t)(uintptr_t)plan, (uint64_t)weight->offset};
+    const uint64_t parts[] = {plan->serial, (uint64_t)weight->offset};
     uint64_t key = dhowi_hash(DHOWI_HASH_SEED, parts, sizeof parts);
-    packed *p = (packed *)dhowi_storage_companion(weight->storage, key);
-    *out = p != NULL ? p->storage : NULL;
-    if (p != NULL) return DHOW_OK;
-    p = dhowi_alloc(sizeof *p);
-    if (p == NULL) return dhowi_fail_memory("packed weight");
-    p->companion.key = key;
-    p->companion.end = end_packed;
+    dhowi_storage *packed;
+    *out = dhowi_storage_companion(weight->storage, key);
+    if (*out != NULL) return DHOW_OK;
     /* A packed weight outlives the plan that is perhaps being recorded. */
     dhowi_recorder *recording = dhowi_recording;
     dhowi_recording = NULL;
-    dhow_status status = make_packed(stream, plan, weight, p);
+    dhow_status status = make_packed(stream, plan, weight, &packed);
     dhowi_recording = recording;
-    if (status != DHOW_OK) {
-        dhowi_free(p);
-        return status;
-    }
-    p = (packed *)dhowi_storage_keep(weight->storage, &p->companion);
-    *out = p->storage;
-    return DHOW_OK;
+    DHOWI_TRY(status);
+    return dhowi_storage_keep(weight->storage, key, packed, out);
 }
 
 /* ---- running ---- */
 
-static dhow_status submit(dhow_stream *stream, const dhowi_plan *plan, const dhowi_use *uses,
-                          uint32_t count, const dhow_buffer buffers[6]) {
+/* What a recorded command uses for as long as it is kept. */
+typedef struct owner {
+    const dhowi_plan *plan;
+    dhowi_storage *packed;
+} owner;
+
+static void drop_owner(void *data) {
+    owner *o = data;
+    if (o->packed != NULL) dhowi_storage_release(o->packed);
+    dhowi_plan_drop(o->plan);
+    dhowi_free(o);
+}
+
+static dhow_status record(const dhowi_plan *plan, dhowi_vendor_run_fn *run, dhowi_storage *packed,
+                          const dhow_buffer buffers[6]) {
+    owner *o = dhowi_alloc(sizeof *o);
+    if (o == NULL) return dhowi_fail_memory("plan");
+    dhow_status status = dhowi_record_vendor(dhowi_recording, run, plan->native, buffers);
+    if (status != DHOW_OK) {
+        dhowi_free(o);
+        return status;
+    }
+    *o = (owner){plan, packed};
+    atomic_fetch_add(&((dhowi_plan *)(uintptr_t)plan)->users, 1);
+    if (packed != NULL) dhowi_storage_retain(packed);
+    dhowi_record_owner(dhowi_recording, o, drop_owner);
+    return DHOW_OK;
+}
+
+static dhow_status submit(dhow_stream *stream, const dhowi_plan *plan, dhowi_storage *packed,
+                          const dhowi_use *uses, uint32_t count, const dhow_buffer buffers[6]) {
     dhowi_vendor_run_fn *run =
         plan->conv ? dhowi_conv_of(stream->device)->run : dhowi_blas_of(stream->device)->run;
     dhow_error err;
-    if (dhowi_recording != NULL)
-        return dhowi_record_vendor(dhowi_recording, run, plan->native, buffers);
+    if (dhowi_recording != NULL) return record(plan, run, packed, buffers);
     dhowi_error_init(&err);
     DHOWI_TRY(dhowi_stream_begin(stream, uses, count));
     dhowi_span_begin(stream, DHOWI_TRACE_KERNEL, plan->conv ? "convolution" : "matmul", 0, NULL);
@@ -246,8 +283,9 @@ dhow_status dhowi_plan_run(dhow_stream *stream, const dhowi_plan *plan, dhow_ten
                            dhow_tensor *residual) {
     dhowi_storage *workspace = NULL, *packed_b = NULL;
     if (plan->packed_bytes > 0) DHOWI_TRY(dhowi_plan_packed(stream, plan, b, &packed_b));
+    dhow_status status = DHOW_OK;
     if (plan->workspace_bytes > 0)
-        DHOWI_TRY(dhowi_storage_create(stream->device, plan->workspace_bytes, &workspace));
+        status = dhowi_storage_create(stream->device, plan->workspace_bytes, &workspace);
     dhowi_use uses[7] = {{a->storage, DHOW_ACCESS_READ},
                          {b->storage, DHOW_ACCESS_READ},
                          {c->storage, DHOW_ACCESS_WRITE}};
@@ -264,7 +302,8 @@ dhow_status dhowi_plan_run(dhow_stream *stream, const dhowi_plan *plan, dhow_ten
         dhowi_buffer_of(bias),
         dhowi_buffer_of(residual),
         workspace != NULL ? (dhow_buffer){workspace->native, 0} : none};
-    dhow_status status = submit(stream, plan, uses, count, buffers);
+    if (status == DHOW_OK) status = submit(stream, plan, packed_b, uses, count, buffers);
+    if (packed_b != NULL) dhowi_storage_release(packed_b);
     if (workspace != NULL) dhowi_storage_release(workspace);
     return status;
 }
