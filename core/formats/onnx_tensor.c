@@ -106,7 +106,11 @@ static dhow_status read_typed(const dhowi_onnx_tensor *t, dhow_dtype dtype, int6
         if (field.number != number) continue;
         if (width > 0) {
             int64_t part = (int64_t)(field.bytes.length / width);
-            if (field.type == DHOWI_WIRE_VARINT || part > count - n) return DHOW_CORRUPT;
+            if (field.type == DHOWI_WIRE_VARINT || part > count - n)
+                return dhowi_fail(DHOW_CORRUPT,
+                                  "tensor '%.*s' has other elements than its type and shape, "
+                                  "%" PRId64 " of %s, say",
+                                  NAMED(t->name), count, k_types[t->type].name);
             memcpy((char *)to + n * width, field.bytes.data, (size_t)part * width);
             n += part;
         } else if (field.type == DHOWI_WIRE_VARINT) {

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "model/lower.h"
 
-enum { OLDEST_OPSET = 7, LATEST_OPSET = 23 };
+enum { OLDEST_OPSET = 7, LATEST_OPSET = 25 };
 
 #define NAMED(slice) \
     (int)DHOWI_MIN((slice).length, (size_t)64), (slice).data != NULL ? (slice).data : ""

@@ -214,6 +214,24 @@ dhow_status dhowi_floats(dhowi_lowering *b, int32_t ref, double *out, uint32_t m
     return status;
 }
 
+static dhow_status expect_one(const dhowi_lowering *b, int32_t ref, const char *name) {
+    const int64_t count = dhowi_count_of(&b->items[ref].spec);
+    if (count != 1) DHOWI_REFUSE("%s has %" PRId64 " numbers, not one", name, count);
+    return DHOW_OK;
+}
+
+dhow_status dhowi_one_int(dhowi_lowering *b, int32_t ref, const char *name, int64_t *out) {
+    uint32_t count;
+    DHOWI_TRY(expect_one(b, ref, name));
+    return dhowi_ints(b, ref, out, 1, &count);
+}
+
+dhow_status dhowi_one_float(dhowi_lowering *b, int32_t ref, const char *name, double *out) {
+    uint32_t count;
+    DHOWI_TRY(expect_one(b, ref, name));
+    return dhowi_floats(b, ref, out, 1, &count);
+}
+
 /* ---- views ---- */
 
 static bool is_dense(const dhowi_spec *spec, const int64_t *strides) {
@@ -339,7 +357,7 @@ dhow_status dhowi_narrow(dhowi_lowering *b, int32_t x, int32_t dim, int64_t star
                      start, last, dim, extent);
     int64_t offset = item.offset + (count > 0 ? start * item.strides[dim] : 0);
     item.spec.shape[dim] = count;
-    item.strides[dim] *= step;
+    if (count > 1) item.strides[dim] *= step; /* a single one has none, and any may be asked for */
     return dhowi_view(b, x, item.spec.rank, item.spec.shape, item.strides, offset, out);
 }
 

@@ -102,6 +102,10 @@ const dhowi_operator *dhowi_operator_of_row(void);
 
 const dhowi_onnx_attribute *dhowi_attr(const dhowi_lowering *b, const char *name);
 int64_t dhowi_attr_int(const dhowi_lowering *b, const char *name, int64_t otherwise);
+/* An integer that is 0 or 1; another is refused by its name. */
+dhow_status dhowi_attr_flag(const dhowi_lowering *b, const char *name, bool otherwise, bool *out);
+/* Refuses a text attribute by its name and value: "unsupported mode 'area'". */
+dhow_status dhowi_refuse_text(const dhowi_lowering *b, const char *name);
 float dhowi_attr_float(const dhowi_lowering *b, const char *name, float otherwise);
 /* The list, or NULL; *count is 0 when it is missing. */
 const int64_t *dhowi_attr_ints(const dhowi_lowering *b, const char *name, uint32_t *count);
@@ -144,6 +148,9 @@ dhow_status dhowi_ints(dhowi_lowering *b, int32_t ref, int64_t *out, uint32_t mo
                        uint32_t *count);
 dhow_status dhowi_floats(dhowi_lowering *b, int32_t ref, double *out, uint32_t most,
                          uint32_t *count);
+/* Exactly one number; `name` is what a message calls it. */
+dhow_status dhowi_one_int(dhowi_lowering *b, int32_t ref, const char *name, int64_t *out);
+dhow_status dhowi_one_float(dhowi_lowering *b, int32_t ref, const char *name, double *out);
 dhow_status dhowi_need(dhowi_lowering *b, int32_t ref);
 /* A known item from host data. */
 dhow_status dhowi_constant(dhowi_lowering *b, dhow_dtype dtype, int32_t rank, const int64_t *shape,

@@ -120,7 +120,7 @@ static dhow_status add_tap(dhowi_lowering *b, int32_t x, int32_t place, int32_t 
 
 static dhow_status sampling_of(const dhowi_lowering *b, const dhowi_spec *x, const dhowi_spec *grid,
                                sampling *s) {
-    s->align = dhowi_attr_int(b, "align_corners", 0) != 0;
+    DHOWI_TRY(dhowi_attr_flag(b, "align_corners", false, &s->align));
     s->taps = dhowi_attr_is(b, "mode", "nearest", "bilinear") ? 1
               : dhowi_attr_is(b, "mode", "bilinear", "bilinear") ||
                       dhowi_attr_is(b, "mode", "linear", "bilinear")
@@ -133,7 +133,8 @@ static dhow_status sampling_of(const dhowi_lowering *b, const dhowi_spec *x, con
                  : dhowi_attr_is(b, "padding_mode", "border", "zeros")     ? BORDER
                  : dhowi_attr_is(b, "padding_mode", "reflection", "zeros") ? REFLECTION
                                                                            : -1;
-    if (s->taps == 0 || s->padding < 0) DHOWI_REFUSE("a mode or padding_mode that dhow has not");
+    if (s->taps == 0) return dhowi_refuse_text(b, "mode");
+    if (s->padding < 0) return dhowi_refuse_text(b, "padding_mode");
     if (x->rank != 4 || grid->rank != 4)
         return dhowi_fail(DHOW_UNSUPPORTED, "%d dimensions; dhow samples images [n, c, h, w]",
                           x->rank);

@@ -174,13 +174,15 @@ static dhow_status suppress(dhowi_lowering *b, suppression *s) {
 }
 
 dhow_status dhowi_lower_non_max_suppression(dhowi_lowering *b) {
-    suppression s = {.centres = dhowi_attr_int(b, "center_point_box", 0) != 0};
+    suppression s = {0};
     uint32_t count;
     double *boxes, *scores;
-    if (dhowi_given(b, 2)) DHOWI_TRY(dhowi_ints(b, b->in[2], &s.most, 1, &count));
-    if (dhowi_given(b, 3)) DHOWI_TRY(dhowi_floats(b, b->in[3], &s.overlap, 1, &count));
+    DHOWI_TRY(dhowi_attr_flag(b, "center_point_box", false, &s.centres));
+    if (dhowi_given(b, 2))
+        DHOWI_TRY(dhowi_one_int(b, b->in[2], "max_output_boxes_per_class", &s.most));
+    if (dhowi_given(b, 3)) DHOWI_TRY(dhowi_one_float(b, b->in[3], "iou_threshold", &s.overlap));
     s.has_least = dhowi_given(b, 4);
-    if (s.has_least) DHOWI_TRY(dhowi_floats(b, b->in[4], &s.least, 1, &count));
+    if (s.has_least) DHOWI_TRY(dhowi_one_float(b, b->in[4], "score_threshold", &s.least));
     const dhowi_spec p = *dhowi_spec_at(b, b->in[0]), q = *dhowi_spec_at(b, b->in[1]);
     if (p.rank != 3 || q.rank != 3 || p.shape[2] != 4 || p.shape[0] != q.shape[0] ||
         p.shape[1] != q.shape[2])

@@ -41,15 +41,47 @@ dhow_status dhowi_pick(dhowi_lowering *b, int32_t x, int32_t axis, const int64_t
     return dhowi_gather_along(b, x, axis, chosen, out);
 }
 
+/* All numbers of an index as whole ones; free them. */
+static dhow_status index_values(dhowi_lowering *b, int32_t ref, int64_t count, int64_t **out) {
+    uint32_t read;
+    *out = NULL;
+    DHOWI_TRY(dhowi_need(b, ref));
+    if (count > INT32_MAX) DHOWI_REFUSE("%" PRId64 " elements to scatter", count);
+    DHOWI_TRY(dhowi_host_room(b, count, sizeof **out));
+    *out = dhowi_alloc_array((size_t)count + 1, sizeof **out);
+    if (*out == NULL) return dhowi_fail_memory("plan");
+    dhow_status status = dhowi_ints(b, ref, *out, (uint32_t)count, &read);
+    if (status != DHOW_OK) dhowi_free(*out);
+    return status;
+}
+
+/* Refuses known indices that are not -extent .. extent - 1, the extents taken in turn. Those that
+ * are on the device read zeros there. */
+static dhow_status check_known(dhowi_lowering *b, int32_t index, const int64_t *extents,
+                               int64_t per) {
+    const int64_t count = dhowi_count_of(dhowi_spec_at(b, index));
+    int64_t *values, wrong = 0, extent = 0;
+    if (!dhowi_is_known(b, index) || count == 0) return DHOW_OK;
+    DHOWI_TRY(index_values(b, index, count, &values));
+    for (int64_t i = 0; i < count; i++) {
+        if (values[i] >= -extents[i % per] && values[i] < extents[i % per]) continue;
+        wrong = values[i];
+        extent = extents[i % per];
+        dhowi_free(values);
+        DHOWI_REFUSE("index %" PRId64 " of an extent of %" PRId64, wrong, extent);
+    }
+    dhowi_free(values);
+    return DHOW_OK;
+}
+
 dhow_status dhowi_lower_gather(dhowi_lowering *b) {
     const dhowi_spec x = *dhowi_spec_at(b, b->in[0]), index = *dhowi_spec_at(b, b->in[1]);
     int32_t axis;
     DHOWI_TRY(dhowi_axis(&x, dhowi_attr_int(b, "axis", 0), &axis));
     if (dhowi_is_known(b, b->in[1])) { /* checked here, and a single one is a view */
         int64_t n = dhowi_count_of(&index), at;
-        uint32_t count;
         if (n == 1 && index.rank <= 1) {
-            DHOWI_TRY(dhowi_ints(b, b->in[1], &at, 1, &count));
+            DHOWI_TRY(dhowi_one_int(b, b->in[1], "the index", &at));
             if (at < -x.shape[axis] || at >= x.shape[axis])
                 DHOWI_REFUSE("index %" PRId64 " of an extent of %" PRId64, at, x.shape[axis]);
             if (at < 0) at += x.shape[axis];
@@ -64,6 +96,7 @@ dhow_status dhowi_lower_gather(dhowi_lowering *b) {
                               &b->out[0]);
         }
     }
+    DHOWI_TRY(check_known(b, b->in[1], &x.shape[axis], 1));
     return dhowi_gather_along(b, b->in[0], axis, b->in[1], &b->out[0]);
 }
 
@@ -83,7 +116,7 @@ static dhow_status elements(dhowi_lowering *b, int32_t x, int32_t index, dhowi_a
         if (i != axis && chosen->shape[i] > own->shape[i])
             DHOWI_REFUSE("index is larger than x in dimension %d", i);
     }
-    return DHOW_OK;
+    return check_known(b, index, &attrs->run.n, 1);
 }
 
 dhow_status dhowi_lower_gather_elements(dhowi_lowering *b) {
@@ -103,20 +136,6 @@ static dhow_status writable_copy(dhowi_lowering *b, int32_t x, const int32_t oth
     const int32_t in[] = {x, others[0], others[1]};
     DHOWI_TRY(dhowi_blank_of(b, &spec, in, 3, out));
     return dhowi_emit_into(b, DHOWI_OP_copy, &x, 1, NULL, *out);
-}
-
-/* All numbers of an index as whole ones; free them. */
-static dhow_status index_values(dhowi_lowering *b, int32_t ref, int64_t count, int64_t **out) {
-    uint32_t read;
-    *out = NULL;
-    DHOWI_TRY(dhowi_need(b, ref));
-    if (count > INT32_MAX) DHOWI_REFUSE("%" PRId64 " elements to scatter", count);
-    DHOWI_TRY(dhowi_host_room(b, count, sizeof **out));
-    *out = dhowi_alloc_array((size_t)count + 1, sizeof **out);
-    if (*out == NULL) return dhowi_fail_memory("plan");
-    dhow_status status = dhowi_ints(b, ref, *out, (uint32_t)count, &read);
-    if (status != DHOW_OK) dhowi_free(*out);
-    return status;
 }
 
 /* Targets of single elements, from the indices along the axis. */
@@ -177,13 +196,12 @@ static dhow_status linear_index(dhowi_lowering *b, int32_t tuples, const dhowi_s
     return dhowi_reshape(b, sum, last, t.shape, out);
 }
 
-static dhow_status check_tuples(const dhowi_lowering *b, const dhowi_spec *x, const dhowi_spec *t,
+static dhow_status check_tuples(dhowi_lowering *b, const dhowi_spec *x, const dhowi_spec *t,
                                 int64_t batch) {
-    (void)b;
     if (t->rank < 1 || t->shape[t->rank - 1] < 1 || batch < 0 || batch >= t->rank ||
         t->shape[t->rank - 1] > x->rank - batch)
         DHOWI_REFUSE("the index has tuples that do not fit x");
-    return DHOW_OK;
+    return check_known(b, b->in[1], x->shape + batch, t->shape[t->rank - 1]);
 }
 
 dhow_status dhowi_lower_gather_nd(dhowi_lowering *b) {
@@ -292,7 +310,7 @@ dhow_status dhowi_lower_constant_of_shape(dhowi_lowering *b) {
     uint32_t rank;
     int32_t value;
     const float zero = 0;
-    DHOWI_TRY(dhowi_ints(b, b->in[0], shape, DHOW_MAX_RANK, &rank));
+    DHOWI_TRY(dhowi_shape_values(b, b->in[0], "the shape", shape, &rank));
     for (uint32_t i = 0; i < rank; i++) {
         if (shape[i] < 0) DHOWI_REFUSE("extent %" PRId64 " in the shape", shape[i]);
     }
@@ -321,8 +339,8 @@ dhow_status dhowi_numbers(dhowi_lowering *b, dhow_dtype dtype, double start, dou
 
 dhow_status dhowi_lower_range(dhowi_lowering *b) {
     double v[3];
-    uint32_t count;
-    for (int i = 0; i < 3; i++) DHOWI_TRY(dhowi_floats(b, b->in[i], &v[i], 1, &count));
+    static const char *const names[] = {"start", "limit", "delta"};
+    for (int i = 0; i < 3; i++) DHOWI_TRY(dhowi_one_float(b, b->in[i], names[i], &v[i]));
     if (v[2] == 0) DHOWI_REFUSE("a step of 0");
     double n = ceil((v[1] - v[0]) / v[2]);
     if (!(n < 2147483647.0)) DHOWI_REFUSE("%g numbers", n);
@@ -346,7 +364,9 @@ dhow_status dhowi_lower_eye_like(dhowi_lowering *b) {
     if (x.rank != 2) DHOWI_REFUSE("x has %d dimensions, not 2", x.rank);
     const dhowi_onnx_attribute *type = dhowi_attr(b, "dtype");
     dhow_dtype dtype = type != NULL ? dhowi_onnx_dtype((int32_t)type->i) : x.dtype;
-    if (dtype == 0) return dhowi_fail(DHOW_UNSUPPORTED, "a type that dhow has not");
+    if (dtype == 0)
+        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported dtype %s",
+                          dhowi_onnx_type_name((int32_t)type->i));
     DHOWI_TRY(rows_and_columns(b, x.shape[0], x.shape[1], &rows, &columns));
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_ADD, rows, (double)dhowi_attr_int(b, "k", 0), &rows));
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_EQ, rows, columns, &b->out[0]));
@@ -357,11 +377,11 @@ dhow_status dhowi_lower_trilu(dhowi_lowering *b) {
     const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
     dhowi_spec one = {.dtype = x.dtype};
     int64_t k = 0;
-    uint32_t count;
+    bool upper;
     int32_t rows, columns, zero;
     if (x.rank < 2) DHOWI_REFUSE("x has %d dimensions", x.rank);
-    if (dhowi_given(b, 1)) DHOWI_TRY(dhowi_ints(b, b->in[1], &k, 1, &count));
-    bool upper = dhowi_attr_int(b, "upper", 1) != 0;
+    if (dhowi_given(b, 1)) DHOWI_TRY(dhowi_one_int(b, b->in[1], "k", &k));
+    DHOWI_TRY(dhowi_attr_flag(b, "upper", true, &upper));
     DHOWI_TRY(rows_and_columns(b, x.shape[x.rank - 2], x.shape[x.rank - 1], &rows, &columns));
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_ADD, rows, (double)k, &rows));
     DHOWI_TRY(dhowi_map_two(b, upper ? DHOWI_MAP_LE : DHOWI_MAP_GE, rows, columns, &rows));
@@ -372,9 +392,8 @@ dhow_status dhowi_lower_trilu(dhowi_lowering *b) {
 dhow_status dhowi_lower_one_hot(dhowi_lowering *b) {
     const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
     int64_t depth, axis = dhowi_attr_int(b, "axis", -1);
-    uint32_t count;
-    int32_t index, classes, off, on;
-    DHOWI_TRY(dhowi_ints(b, b->in[1], &depth, 1, &count));
+    int32_t index, below, classes, off, on;
+    DHOWI_TRY(dhowi_one_int(b, b->in[1], "depth", &depth));
     if (axis < 0) axis += x.rank + 1;
     if (axis < 0 || axis > x.rank || depth < 1 || x.rank == DHOW_MAX_RANK)
         DHOWI_REFUSE("axis %" PRId64 ", depth %" PRId64, axis, depth);
@@ -384,12 +403,16 @@ dhow_status dhowi_lower_one_hot(dhowi_lowering *b) {
         wide.shape[i] = i == axis ? 1 : x.shape[i < axis ? i : i - 1];
     }
     DHOWI_TRY(dhowi_cast_to(b, b->in[0], DHOW_I64, &index));
-    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MOD, index, (double)depth, &index));
+    /* from the end where negative: index + depth (index < 0); the others outside hit no class */
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_LT, index, 0, &below));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, below, (double)depth, &below));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, index, below, &index));
     DHOWI_TRY(dhowi_reshape(b, index, wide.rank, wide.shape, &index));
     DHOWI_TRY(dhowi_numbers(b, DHOW_I64, 0, 1, depth, &classes));
     DHOWI_TRY(dhowi_reshape(b, classes, line.rank, line.shape, &classes));
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_EQ, index, classes, &index));
-    if (dhowi_count_of(dhowi_spec_at(b, b->in[2])) != 2) DHOWI_REFUSE("values are no pair");
+    const dhowi_spec *values = dhowi_spec_at(b, b->in[2]);
+    if (values->rank != 1 || values->shape[0] != 2) DHOWI_REFUSE("values are no pair");
     DHOWI_TRY(dhowi_narrow(b, b->in[2], 0, 0, 1, 1, &off));
     DHOWI_TRY(dhowi_narrow(b, b->in[2], 0, 1, 1, 1, &on));
     return dhowi_select(b, index, on, off, &b->out[0]);
@@ -400,15 +423,17 @@ dhow_status dhowi_lower_one_hot(dhowi_lowering *b) {
 dhow_status dhowi_lower_cumsum(dhowi_lowering *b) {
     int32_t x = b->in[0], axis;
     int64_t given;
-    uint32_t count;
+    bool exclusive, reverse;
     const dhow_dtype dtype = dhowi_spec_at(b, x)->dtype;
-    DHOWI_TRY(dhowi_ints(b, b->in[1], &given, 1, &count));
+    DHOWI_TRY(dhowi_one_int(b, b->in[1], "the axis", &given));
     DHOWI_TRY(dhowi_axis(dhowi_spec_at(b, x), given, &axis));
     DHOWI_TRY(dhowi_widened(b, DHOWI_OP_cumsum, x, &x));
     const dhowi_spec spec = *dhowi_spec_at(b, x);
     dhowi_attrs attrs = {.run = around(&spec, axis)};
-    attrs.run.flag[0] = dhowi_attr_int(b, "exclusive", 0) != 0;
-    attrs.run.flag[1] = dhowi_attr_int(b, "reverse", 0) != 0;
+    DHOWI_TRY(dhowi_attr_flag(b, "exclusive", false, &exclusive));
+    DHOWI_TRY(dhowi_attr_flag(b, "reverse", false, &reverse));
+    attrs.run.flag[0] = exclusive;
+    attrs.run.flag[1] = reverse;
     DHOWI_TRY(dhowi_emit(b, DHOWI_OP_cumsum, &x, 1, &attrs, &spec, &b->out[0]));
     return dhowi_cast_to(b, b->out[0], dtype, &b->out[0]);
 }
@@ -416,9 +441,10 @@ dhow_status dhowi_lower_cumsum(dhowi_lowering *b) {
 dhow_status dhowi_lower_topk(dhowi_lowering *b) {
     int32_t x = b->in[0], axis;
     int64_t k = dhowi_attr_int(b, "k", 0);
-    uint32_t count;
+    bool largest;
     const dhow_dtype dtype = dhowi_spec_at(b, x)->dtype;
-    if (dhowi_given(b, 1)) DHOWI_TRY(dhowi_ints(b, b->in[1], &k, 1, &count));
+    if (dhowi_given(b, 1)) DHOWI_TRY(dhowi_one_int(b, b->in[1], "k", &k));
+    DHOWI_TRY(dhowi_attr_flag(b, "largest", true, &largest));
     DHOWI_TRY(dhowi_axis(dhowi_spec_at(b, x), dhowi_attr_int(b, "axis", -1), &axis));
     DHOWI_TRY(dhowi_widened(b, DHOWI_OP_topk, x, &x));
     dhowi_spec spec = *dhowi_spec_at(b, x), index;
@@ -426,7 +452,7 @@ dhow_status dhowi_lower_topk(dhowi_lowering *b) {
     if (k < 0 || k > spec.shape[axis])
         DHOWI_REFUSE("k is %" PRId64 ", the axis has %" PRId64, k, spec.shape[axis]);
     attrs.run.count = spec.shape[axis] = k;
-    attrs.run.flag[0] = dhowi_attr_int(b, "largest", 1) != 0;
+    attrs.run.flag[0] = largest;
     index = spec;
     index.dtype = DHOW_I64;
     DHOWI_TRY(

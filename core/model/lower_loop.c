@@ -90,14 +90,14 @@ static dhow_status output_of(dhowi_lowering *b, const dhowi_graph *body, uint32_
 static dhow_status begin_loop(dhowi_lowering *b, dhowi_frame **out) {
     const dhowi_graph *body = b->node->branch[0];
     int64_t trips = INT64_MAX, condition = 1;
-    uint32_t count, carried = b->in_count > 2 ? b->in_count - 2 : 0;
+    const uint32_t carried = b->in_count > 2 ? b->in_count - 2 : 0;
     if (body == NULL || body->input_count != carried + 2 || body->output_count < carried + 1 ||
         body->output_count - 1 < b->out_count)
         DHOWI_REFUSE("its body has %u inputs and %u outputs for %u values that are carried",
                      body != NULL ? body->input_count : 0, body != NULL ? body->output_count : 0,
                      carried);
-    if (dhowi_given(b, 0)) DHOWI_TRY(dhowi_ints(b, b->in[0], &trips, 1, &count));
-    if (dhowi_given(b, 1)) DHOWI_TRY(dhowi_ints(b, b->in[1], &condition, 1, &count));
+    if (dhowi_given(b, 0)) DHOWI_TRY(dhowi_one_int(b, b->in[0], "the trip count", &trips));
+    if (dhowi_given(b, 1)) DHOWI_TRY(dhowi_one_int(b, b->in[1], "the condition", &condition));
     for (uint32_t i = 0; i < carried; i++)
         if (b->in[2 + i] < 0) DHOWI_REFUSE("its input %u is missing", 2 + i);
     DHOWI_TRY(open_frame(b, out));
@@ -120,9 +120,8 @@ static dhow_status enter_loop(dhowi_lowering *b, dhowi_frame *f, const dhowi_gra
 
 static dhow_status leave_loop(dhowi_lowering *b, dhowi_frame *f, const dhowi_graph *body) {
     int32_t condition, ref, next[DHOWI_MAX_OUTPUTS_OF_NODE];
-    uint32_t count;
     DHOWI_TRY(output_of(b, body, 0, &condition));
-    DHOWI_TRY(dhowi_ints(b, condition, &f->condition, 1, &count));
+    DHOWI_TRY(dhowi_one_int(b, condition, "the condition", &f->condition));
     for (uint32_t i = 0; i < f->in_count; i++) DHOWI_TRY(output_of(b, body, 1 + i, &next[i]));
     for (uint32_t i = 1 + f->in_count; i < body->output_count; i++) {
         DHOWI_TRY(output_of(b, body, i, &ref));

@@ -10,7 +10,8 @@
 #include "model/operators.h"
 
 /* The constants that an operator takes from its attributes. */
-static void constants_of(const dhowi_lowering *b, dhowi_map_op op, double *c, double *q) {
+static dhow_status constants_of(const dhowi_lowering *b, dhowi_map_op op, double *c, double *q) {
+    bool negative, positive;
     *c = *q = 0;
     switch (op) {
         case DHOWI_MAP_LEAKY:
@@ -34,12 +35,15 @@ static void constants_of(const dhowi_lowering *b, dhowi_map_op op, double *c, do
             *q = (double)dhowi_attr_float(b, "bias", 0.0f);
             break;
         case DHOWI_MAP_IS_INF:
-            *c = (double)dhowi_attr_int(b, "detect_negative", 1);
-            *q = (double)dhowi_attr_int(b, "detect_positive", 1);
+            DHOWI_TRY(dhowi_attr_flag(b, "detect_negative", true, &negative));
+            DHOWI_TRY(dhowi_attr_flag(b, "detect_positive", true, &positive));
+            *c = negative;
+            *q = positive;
             break;
         default:
             break;
     }
+    return DHOW_OK;
 }
 
 /* Functions that integers have as well. */
@@ -53,7 +57,7 @@ dhow_status dhowi_lower_unary(dhowi_lowering *b) {
     dhow_dtype dtype = dhowi_spec_at(b, b->in[0])->dtype;
     int32_t x = b->in[0];
     double c, q;
-    constants_of(b, op, &c, &q);
+    DHOWI_TRY(constants_of(b, op, &c, &q));
     if (op == DHOWI_MAP_GELU && dhowi_attr_is(b, "approximate", "tanh", "none"))
         op = DHOWI_MAP_GELU_TANH;
     if (op == DHOWI_MAP_SILU && dhowi_attr_float(b, "alpha", 1.0f) != 1.0f)
@@ -109,8 +113,11 @@ dhow_status dhowi_lower_shift(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_mod(dhowi_lowering *b) {
-    return dhowi_map_two(b, dhowi_attr_int(b, "fmod", 0) != 0 ? DHOWI_MAP_FMOD : DHOWI_MAP_MOD,
-                         b->in[0], b->in[1], &b->out[0]);
+    bool fmod;
+    DHOWI_TRY(dhowi_attr_flag(b, "fmod", false, &fmod));
+    if (!fmod && dhowi_is_float(dhowi_spec_at(b, b->in[0])->dtype))
+        DHOWI_REFUSE("fmod is 0, floats take 1");
+    return dhowi_map_two(b, fmod ? DHOWI_MAP_FMOD : DHOWI_MAP_MOD, b->in[0], b->in[1], &b->out[0]);
 }
 
 /* Powers that are no library call. */
@@ -126,12 +133,11 @@ dhow_status dhowi_lower_pow(dhowi_lowering *b) {
     dhow_dtype dtype = dhowi_spec_at(b, x)->dtype, other = dhowi_spec_at(b, y)->dtype;
     DHOWI_TRY(old_broadcast(b, &y));
     double exponent;
-    uint32_t count;
     dhowi_map_op op;
     bool scalar = dhowi_is_known(b, y) && dhowi_count_of(dhowi_spec_at(b, y)) == 1;
     if (scalar && dhowi_is_float(dtype)) {
         int32_t rank = dhowi_spec_at(b, y)->rank;
-        DHOWI_TRY(dhowi_floats(b, y, &exponent, 1, &count));
+        DHOWI_TRY(dhowi_one_float(b, y, "the exponent", &exponent));
         if (rank <= dhowi_spec_at(b, x)->rank && easy_power(exponent, &op))
             return dhowi_map_one(b, op, 0, 0, x, &b->out[0]);
     }
@@ -167,20 +173,21 @@ static dhow_status clip_bound(dhowi_lowering *b, uint32_t i, dhowi_map_op op) {
 
 dhow_status dhowi_lower_clip(dhowi_lowering *b) {
     double low = -(double)INFINITY, high = (double)INFINITY;
-    uint32_t count;
     dhow_dtype dtype = dhowi_spec_at(b, b->in[0])->dtype;
     b->out[0] = b->in[0];
     if (b->node->opset < 11) {
         low = (double)dhowi_attr_float(b, "min", -INFINITY);
         high = (double)dhowi_attr_float(b, "max", INFINITY);
+        if (low > high) DHOWI_REFUSE("min %g is above max %g", low, high);
         return dhowi_map_one(b, DHOWI_MAP_CLIP, low, high, b->in[0], &b->out[0]);
     }
     bool known = dhowi_is_float(dtype) && (!dhowi_given(b, 1) || dhowi_is_known(b, b->in[1])) &&
                  (!dhowi_given(b, 2) || dhowi_is_known(b, b->in[2]));
     if (known) {
-        if (dhowi_given(b, 1)) DHOWI_TRY(dhowi_floats(b, b->in[1], &low, 1, &count));
-        if (dhowi_given(b, 2)) DHOWI_TRY(dhowi_floats(b, b->in[2], &high, 1, &count));
-        return dhowi_map_one(b, DHOWI_MAP_CLIP, low, high, b->in[0], &b->out[0]);
+        if (dhowi_given(b, 1)) DHOWI_TRY(dhowi_one_float(b, b->in[1], "min", &low));
+        if (dhowi_given(b, 2)) DHOWI_TRY(dhowi_one_float(b, b->in[2], "max", &high));
+        /* min(max(x, low), high): where the bounds cross, everything becomes the upper one. */
+        return dhowi_map_one(b, DHOWI_MAP_CLIP, fmin(low, high), high, b->in[0], &b->out[0]);
     }
     DHOWI_TRY(clip_bound(b, 1, DHOWI_MAP_MAX));
     return clip_bound(b, 2, DHOWI_MAP_MIN);
@@ -214,9 +221,8 @@ dhow_status dhowi_lower_identity(dhowi_lowering *b) {
 dhow_status dhowi_lower_dropout(dhowi_lowering *b) {
     int64_t training = 0;
     double ratio = 0.5;
-    uint32_t count;
-    if (dhowi_given(b, 2)) DHOWI_TRY(dhowi_ints(b, b->in[2], &training, 1, &count));
-    if (dhowi_given(b, 1)) DHOWI_TRY(dhowi_floats(b, b->in[1], &ratio, 1, &count));
+    if (dhowi_given(b, 2)) DHOWI_TRY(dhowi_one_int(b, b->in[2], "training_mode", &training));
+    if (dhowi_given(b, 1)) DHOWI_TRY(dhowi_one_float(b, b->in[1], "ratio", &ratio));
     if (training != 0 && ratio != 0)
         return dhowi_fail(DHOW_UNSUPPORTED, "training mode; export the model for inference");
     b->out[0] = b->in[0];

@@ -70,14 +70,17 @@ dhow_status dhowi_lower_matmul(dhowi_lowering *b) {
 dhow_status dhowi_lower_gemm(dhowi_lowering *b) {
     static const int32_t swapped[] = {1, 0};
     int32_t x = b->in[0], y = b->in[1], bias = -1;
+    bool down, across;
     double alpha = (double)dhowi_attr_float(b, "alpha", 1),
            beta = (double)dhowi_attr_float(b, "beta", 1);
     const dhow_dtype dtype = dhowi_spec_at(b, x)->dtype;
     if (dhowi_spec_at(b, x)->rank != 2 || dhowi_spec_at(b, y)->rank != 2)
         DHOWI_REFUSE("its operands are no matrices");
     if (!dhowi_is_float(dtype)) return dhowi_fail(DHOW_UNSUPPORTED, "integers");
-    if (dhowi_attr_int(b, "transA", 0) != 0) DHOWI_TRY(dhowi_permute(b, x, swapped, &x));
-    if (dhowi_attr_int(b, "transB", 0) != 0) DHOWI_TRY(dhowi_permute(b, y, swapped, &y));
+    DHOWI_TRY(dhowi_attr_flag(b, "transA", false, &down));
+    DHOWI_TRY(dhowi_attr_flag(b, "transB", false, &across));
+    if (down) DHOWI_TRY(dhowi_permute(b, x, swapped, &x));
+    if (across) DHOWI_TRY(dhowi_permute(b, y, swapped, &y));
     int64_t n = dhowi_spec_at(b, y)->shape[1];
     bool added = dhowi_given(b, 2) && beta != 0;
     if (added && alpha == 1 && beta == 1) { /* a row for all rows goes into the product */
@@ -127,6 +130,18 @@ static dhow_status limits_of(dhow_dtype dtype, double *low, double *high) {
     }
 }
 
+/* What a quantisation may ask for beyond scales along one axis. */
+static dhow_status refuse_options(const dhowi_lowering *b) {
+    if (dhowi_attr_int(b, "block_size", 0) != 0)
+        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported block_size %" PRId64,
+                          dhowi_attr_int(b, "block_size", 0));
+    const int64_t precision = dhowi_attr_int(b, "precision", 0);
+    if (precision != 0 && precision != 1)
+        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported precision %s",
+                          dhowi_onnx_type_name((int32_t)precision));
+    return DHOW_OK;
+}
+
 /* saturate(round(x / scale) + zero); zero may be -1 */
 static dhow_status quantized(dhowi_lowering *b, int32_t x, int32_t scale, int32_t zero,
                              dhow_dtype dtype, int32_t *out) {
@@ -159,9 +174,12 @@ dhow_status dhowi_lower_quantize(dhowi_lowering *b) {
     const int32_t rank = dhowi_spec_at(b, b->in[0])->rank;
     int64_t axis = dhowi_attr_int(b, "axis", 1);
     int32_t scale, zero = -1;
-    dhow_dtype dtype = DHOW_U8;
-    if (dhowi_attr_int(b, "block_size", 0) != 0)
-        return dhowi_fail(DHOW_UNSUPPORTED, "quantisation by blocks");
+    const int64_t wanted = dhowi_attr_int(b, "output_dtype", 0);
+    dhow_dtype dtype = wanted != 0 ? dhowi_onnx_dtype((int32_t)wanted) : DHOW_U8;
+    if (dtype == 0)
+        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported output_dtype %s",
+                          dhowi_onnx_type_name((int32_t)wanted));
+    DHOWI_TRY(refuse_options(b));
     DHOWI_TRY(per_axis(b, b->in[1], rank, axis, &scale));
     if (dhowi_given(b, 2)) {
         dtype = dhowi_spec_at(b, b->in[2])->dtype;
@@ -174,9 +192,13 @@ dhow_status dhowi_lower_dequantize(dhowi_lowering *b) {
     const int32_t rank = dhowi_spec_at(b, b->in[0])->rank;
     int64_t axis = dhowi_attr_int(b, "axis", 1);
     int32_t scale, zero = -1, x;
-    if (dhowi_attr_int(b, "block_size", 0) != 0)
-        return dhowi_fail(DHOW_UNSUPPORTED, "quantisation by blocks");
-    const dhow_dtype dtype = dhowi_spec_at(b, b->in[1])->dtype;
+    DHOWI_TRY(refuse_options(b));
+    const int64_t wanted = dhowi_attr_int(b, "output_dtype", 0);
+    const dhow_dtype dtype =
+        wanted != 0 ? dhowi_onnx_dtype((int32_t)wanted) : dhowi_spec_at(b, b->in[1])->dtype;
+    if (dtype == 0)
+        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported output_dtype %s",
+                          dhowi_onnx_type_name((int32_t)wanted));
     DHOWI_TRY(per_axis(b, b->in[1], rank, axis, &scale));
     if (dhowi_given(b, 2)) DHOWI_TRY(per_axis(b, b->in[2], rank, axis, &zero));
     DHOWI_TRY(centred(b, b->in[0], zero, &x));
@@ -187,18 +209,29 @@ dhow_status dhowi_lower_dequantize(dhowi_lowering *b) {
 
 /* scale = (max(x, 0) - min(x, 0)) / 255, zero = saturate(round(-min / scale)) */
 dhow_status dhowi_lower_dynamic_quantize(dhowi_lowering *b) {
-    const int32_t rank = dhowi_spec_at(b, b->in[0])->rank;
+    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const int32_t rank = x.rank;
     bool axes[DHOW_MAX_RANK] = {false};
-    int32_t low, high, scale, zero;
+    int32_t low, high, scale, zero, nothing;
+    if (!dhowi_is_float(x.dtype)) DHOWI_REFUSE("x is %s", dhow_dtype_name(x.dtype));
     for (int32_t i = 0; i < rank; i++) axes[i] = true;
-    DHOWI_TRY(dhowi_reduce(b, DHOWI_MIN_OF, b->in[0], axes, &low));
-    DHOWI_TRY(dhowi_reduce(b, DHOWI_MAX_OF, b->in[0], axes, &high));
-    DHOWI_TRY(dhowi_reshape(b, low, 0, NULL, &low));
-    DHOWI_TRY(dhowi_reshape(b, high, 0, NULL, &high));
+    if (dhowi_count_of(&x) == 0) {
+        const dhowi_spec number = {.dtype = x.dtype};
+        DHOWI_TRY(dhowi_filled(b, &number, 0, &low));
+        high = low;
+    } else {
+        DHOWI_TRY(dhowi_reduce(b, DHOWI_MIN_OF, b->in[0], axes, &low));
+        DHOWI_TRY(dhowi_reduce(b, DHOWI_MAX_OF, b->in[0], axes, &high));
+        DHOWI_TRY(dhowi_reshape(b, low, 0, NULL, &low));
+        DHOWI_TRY(dhowi_reshape(b, high, 0, NULL, &high));
+    }
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MIN, low, 0, &low));
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MAX, high, 0, &high));
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, high, low, &scale));
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_DIV, scale, 255, &scale));
+    /* zeros alone, or nothing at all, have a scale of 1 */
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_EQ, scale, 0, &nothing));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, scale, nothing, &scale));
     DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_NEG, 0, 0, low, &low));
     DHOWI_TRY(quantized(b, low, scale, -1, DHOW_U8, &zero));
     DHOWI_TRY(quantized(b, b->in[0], scale, zero, DHOW_U8, &b->out[0]));

@@ -2,6 +2,7 @@
  *
  * Lowering nodes: their attributes, their inputs, and what to say when one is refused.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +22,20 @@ const dhowi_onnx_attribute *dhowi_attr(const dhowi_lowering *b, const char *name
 int64_t dhowi_attr_int(const dhowi_lowering *b, const char *name, int64_t otherwise) {
     const dhowi_onnx_attribute *a = dhowi_attr(b, name);
     return a != NULL ? a->i : otherwise;
+}
+
+dhow_status dhowi_attr_flag(const dhowi_lowering *b, const char *name, bool otherwise, bool *out) {
+    const int64_t value = dhowi_attr_int(b, name, otherwise);
+    *out = value != 0;
+    if (value != 0 && value != 1) DHOWI_REFUSE("%s is %" PRId64 ", not 0 or 1", name, value);
+    return DHOW_OK;
+}
+
+dhow_status dhowi_refuse_text(const dhowi_lowering *b, const char *name) {
+    const dhowi_onnx_attribute *a = dhowi_attr(b, name);
+    const dhowi_slice s = a != NULL ? a->s : (dhowi_slice){NULL, 0};
+    return dhowi_fail(DHOW_UNSUPPORTED, "unsupported %s '%.*s'", name,
+                      (int)DHOWI_MIN(s.length, (size_t)32), s.data != NULL ? s.data : "");
 }
 
 float dhowi_attr_float(const dhowi_lowering *b, const char *name, float otherwise) {

@@ -68,8 +68,10 @@ static dhow_status refuse_options(const dhowi_lowering *b, const char *const *st
             return dhowi_fail(DHOW_UNSUPPORTED, "activation %.*s",
                               (int)DHOWI_MIN(a->strings[i].length, (size_t)32), a->strings[i].data);
     }
-    if (dhowi_attr(b, "clip") != NULL || dhowi_attr_int(b, "input_forget", 0) != 0)
-        return dhowi_fail(DHOW_UNSUPPORTED, "clip or input_forget");
+    bool coupled;
+    DHOWI_TRY(dhowi_attr_flag(b, "input_forget", false, &coupled));
+    if (dhowi_attr(b, "clip") != NULL) return dhowi_fail(DHOW_UNSUPPORTED, "unsupported clip");
+    if (coupled) return dhowi_fail(DHOW_UNSUPPORTED, "unsupported input_forget of 1");
     return DHOW_OK;
 }
 
@@ -138,18 +140,39 @@ static dhow_status state_of(dhowi_lowering *b, const recurrence *n, uint32_t inp
     return part_of(b, b->in[input], batchwise ? 1 : 0, d, out);
 }
 
+/* Whether every sequence has all steps; refuses lengths that are none. */
+static dhow_status all_full(dhowi_lowering *b, int32_t ref, const recurrence *n, bool *full) {
+    uint32_t count;
+    DHOWI_TRY(dhowi_need(b, ref));
+    DHOWI_TRY(dhowi_host_room(b, n->batch, sizeof(int64_t)));
+    if (n->batch > INT32_MAX) DHOWI_REFUSE("%" PRId64 " sequences", n->batch);
+    int64_t *lengths = dhowi_alloc_array((size_t)n->batch + 1, sizeof *lengths), wrong = 0;
+    if (lengths == NULL) return dhowi_fail_memory("plan");
+    dhow_status status = dhowi_ints(b, ref, lengths, (uint32_t)n->batch, &count);
+    *full = true;
+    for (int64_t i = 0; i < n->batch && status == DHOW_OK; i++) {
+        *full = *full && lengths[i] == n->steps;
+        if (lengths[i] < 0 || lengths[i] > n->steps) wrong = lengths[i];
+    }
+    dhowi_free(lengths);
+    DHOWI_TRY(status);
+    if (wrong != 0)
+        DHOWI_REFUSE("a sequence of length %" PRId64 " in %" PRId64 " steps", wrong, n->steps);
+    return DHOW_OK;
+}
+
 static dhow_status lengths_of(dhowi_lowering *b, const recurrence *n, int32_t *out) {
     const int64_t column[] = {n->batch, 1};
-    int64_t lengths[256];
-    uint32_t count;
     bool full = true;
     *out = -1;
     if (!dhowi_given(b, 4)) return DHOW_OK;
-    DHOWI_TRY(dhowi_ints(b, b->in[4], lengths, 256, &count));
-    for (uint32_t i = 0; i < count; i++) full = full && lengths[i] >= n->steps;
+    const dhowi_spec *given = dhowi_spec_at(b, b->in[4]);
+    if (given->rank != 1 || given->shape[0] != n->batch)
+        DHOWI_REFUSE("sequence_lens has %" PRId64 " lengths, the batch %" PRId64 " sequences",
+                     dhowi_count_of(given), n->batch);
+    DHOWI_TRY(all_full(b, b->in[4], n, &full));
     if (full) return DHOW_OK;
-    if ((int64_t)count != n->batch) DHOWI_REFUSE("%u sequence lengths", count);
-    DHOWI_TRY(dhowi_constant(b, DHOW_I64, 2, column, lengths, out));
+    DHOWI_TRY(dhowi_reshape(b, b->in[4], 2, column, out));
     return dhowi_cast_to(b, *out, dhowi_spec_at(b, n->x)->dtype, out);
 }
 
@@ -214,7 +237,8 @@ static dhow_status recurrent(dhowi_lowering *b, int gates, bool split_bias, bool
                              step_fn *step) {
     static const int32_t batch_first[] = {2, 0, 1, 3};
     recurrence n = {.gates = gates, .c = -1, .peepholes = -1};
-    bool batchwise = dhowi_attr_int(b, "layout", 0) != 0;
+    bool batchwise;
+    DHOWI_TRY(dhowi_attr_flag(b, "layout", false, &batchwise));
     /* A layer of the builder has no attributes: its weights tell. */
     bool both = b->node->source == NULL ? dhowi_spec_at(b, b->in[1])->shape[0] == 2
                                         : dhowi_attr_is(b, "direction", "bidirectional", "forward");
@@ -274,7 +298,8 @@ dhow_status dhowi_lower_lstm(dhowi_lowering *b) {
 
 /* z, r, h: h' = (1 - z) tanh(..) + z h */
 static dhow_status gru_step(dhowi_lowering *b, recurrence *n, int32_t gx) {
-    bool before = dhowi_attr_int(b, "linear_before_reset", 0) != 0;
+    bool before;
+    DHOWI_TRY(dhowi_attr_flag(b, "linear_before_reset", false, &before));
     int32_t x[3], r[3], h[3], z, reset, fresh, gh = -1, blend[3];
     int parts = before ? 3 : 2;
     const int64_t two = 2 * n->hidden;

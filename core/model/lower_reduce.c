@@ -3,6 +3,7 @@
  * Reductions, softmax and normalisation.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/size.h"
@@ -46,6 +47,17 @@ static dhow_status gather_axes(dhowi_lowering *b, const bool *axes, int32_t *x, 
     return dhowi_reshape(b, *x, 3, parts, x);
 }
 
+/* The largest value of a type, or the least. */
+static double bound_of(dhow_dtype dtype, bool largest) {
+    const int bits = (int)dhow_dtype_bytes(dtype) * 8;
+    const bool is_signed =
+        dtype == DHOW_I8 || dtype == DHOW_I16 || dtype == DHOW_I32 || dtype == DHOW_I64;
+    if (dhowi_is_float(dtype)) return largest ? (double)INFINITY : -(double)INFINITY;
+    if (dtype == DHOW_BOOL) return largest;
+    if (!largest) return is_signed ? -ldexp(1, bits - 1) : 0;
+    return ldexp(1, is_signed ? bits - 1 : bits) - 1; /* of 64 bits saturated when it is stored */
+}
+
 static dhow_status reduce_row(dhowi_lowering *b, dhowi_op_id op, int32_t x, const bool *axes,
                               int32_t *out) {
     const dhowi_spec own = *dhowi_spec_at(b, x);
@@ -62,6 +74,9 @@ static dhow_status reduce_row(dhowi_lowering *b, dhowi_op_id op, int32_t x, cons
     DHOWI_TRY(gather_axes(b, axes, &x, parts));
     dhowi_spec flat = {
         .dtype = dhowi_spec_at(b, x)->dtype, .rank = 2, .shape = {parts[0], parts[2]}};
+    if (parts[1] == 0 && (op == DHOWI_OP_reduce_max || op == DHOWI_OP_reduce_min)) {
+        return dhowi_filled(b, &result, bound_of(own.dtype, op == DHOWI_OP_reduce_min), out);
+    }
     if (parts[1] == 0 && op != DHOWI_OP_reduce_sum && op != DHOWI_OP_reduce_prod)
         DHOWI_REFUSE("nothing is left of an axis without elements");
     const dhowi_attrs attrs = {.dim = 1};
@@ -70,10 +85,16 @@ static dhow_status reduce_row(dhowi_lowering *b, dhowi_op_id op, int32_t x, cons
     return dhowi_cast_to(b, *out, own.dtype, out);
 }
 
-/* log sum exp(x), with the largest one taken out first */
+/* log sum exp(x), with the largest one taken out first where it is finite */
 static dhow_status log_sum_exp(dhowi_lowering *b, int32_t x, const bool *axes, int32_t *out) {
-    int32_t top, part;
+    int32_t top, part, finite, none;
+    const dhowi_spec zero = {.dtype = dhowi_spec_at(b, x)->dtype};
+    if (!dhowi_is_float(zero.dtype)) DHOWI_REFUSE("x is %s", dhow_dtype_name(zero.dtype));
     DHOWI_TRY(reduce_row(b, DHOWI_OP_reduce_max, x, axes, &top));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, top, top, &finite));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_EQ, finite, 0, &finite));
+    DHOWI_TRY(dhowi_filled(b, &zero, 0, &none));
+    DHOWI_TRY(dhowi_select(b, finite, top, none, &top));
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, x, top, &part));
     DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_EXP, 0, 0, part, &part));
     DHOWI_TRY(reduce_row(b, DHOWI_OP_reduce_sum, part, axes, &part));
@@ -120,9 +141,11 @@ dhow_status dhowi_lower_reduce(dhowi_lowering *b) {
     int64_t given[DHOW_MAX_RANK];
     bool axes[DHOW_MAX_RANK] = {false};
     uint32_t count;
+    bool noop, keep;
     DHOWI_TRY(dhowi_axes(b, 1, given, &count));
-    if (count == 0 && dhowi_attr_int(b, "noop_with_empty_axes", 0) != 0)
-        return dhowi_lower_identity(b);
+    DHOWI_TRY(dhowi_attr_flag(b, "noop_with_empty_axes", false, &noop));
+    DHOWI_TRY(dhowi_attr_flag(b, "keepdims", true, &keep));
+    if (count == 0 && noop) return dhowi_lower_identity(b);
     for (int32_t i = 0; count == 0 && i < x.rank; i++) axes[i] = true;
     for (uint32_t i = 0; i < count; i++) {
         int32_t axis;
@@ -130,7 +153,7 @@ dhow_status dhowi_lower_reduce(dhowi_lowering *b) {
         axes[axis] = true;
     }
     DHOWI_TRY(dhowi_reduce(b, b->node->op->arg, b->in[0], axes, &b->out[0]));
-    if (dhowi_attr_int(b, "keepdims", 1) != 0) return DHOW_OK;
+    if (keep) return DHOW_OK;
     return drop_axes(b, b->out[0], axes, &b->out[0]);
 }
 
@@ -142,7 +165,9 @@ dhow_status dhowi_lower_arg(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_axis(dhowi_spec_at(b, x), dhowi_attr_int(b, "axis", 0), &axis));
     dhowi_spec result = *dhowi_spec_at(b, x);
     int64_t n = result.shape[axis];
-    bool last = dhowi_attr_int(b, "select_last_index", 0) != 0;
+    bool last, keep;
+    DHOWI_TRY(dhowi_attr_flag(b, "select_last_index", false, &last));
+    DHOWI_TRY(dhowi_attr_flag(b, "keepdims", true, &keep));
     if (n == 0) DHOWI_REFUSE("the axis has no elements");
     result.shape[axis] = 1;
     axes[axis] = true;
@@ -161,7 +186,7 @@ dhow_status dhowi_lower_arg(dhowi_lowering *b) {
         DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_LINEAR, -1, (double)(n - 1), b->out[0], &b->out[0]));
     }
     DHOWI_TRY(dhowi_reshape(b, b->out[0], result.rank, result.shape, &b->out[0]));
-    if (dhowi_attr_int(b, "keepdims", 1) != 0) return DHOW_OK;
+    if (keep) return DHOW_OK;
     return drop_axes(b, b->out[0], axes, &b->out[0]);
 }
 
@@ -322,7 +347,8 @@ dhow_status dhowi_batch_norm(dhowi_lowering *b, double eps, int32_t *out) {
 }
 
 dhow_status dhowi_lower_batch_norm(dhowi_lowering *b) {
-    bool training = dhowi_attr_int(b, "training_mode", 0) != 0;
+    bool training;
+    DHOWI_TRY(dhowi_attr_flag(b, "training_mode", false, &training));
     if (training || (b->node->opset < 14 && b->out_count > 1))
         return dhowi_fail(DHOW_UNSUPPORTED, "training mode; export the model for inference");
     b->out_count = 1;
@@ -346,8 +372,9 @@ dhow_status dhowi_lower_group_norm(dhowi_lowering *b) {
     const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
     int64_t groups = dhowi_attr_int(b, "num_groups", 1);
     int32_t scale = b->in[1], shift = b->in[2];
-    if (x.rank < 2 || groups < 1 || x.shape[1] % groups != 0)
-        DHOWI_REFUSE("%" PRId64 " groups do not divide the channels", groups);
+    if (x.rank < 2) DHOWI_REFUSE("x has %d dimensions", x.rank);
+    if (groups < 1 || x.shape[1] < 1 || x.shape[1] % groups != 0)
+        DHOWI_REFUSE("%" PRId64 " groups do not divide %" PRId64 " channels", groups, x.shape[1]);
     int64_t cols = dhowi_extent(&x, 1, x.rank) / groups;
     DHOWI_TRY(normalize_rows(b, b->in[0], x.shape[0] * groups, cols,
                              (double)dhowi_attr_float(b, "epsilon", 1e-5f), true, &b->out[0]));

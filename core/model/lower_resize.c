@@ -81,9 +81,13 @@ static int64_t nearest_of(const resize *r, double x) {
 /* Indices and weights of output element i. */
 static void taps_of(const resize *r, const axis_plan *a, int64_t i, int64_t *index,
                     double *weight) {
-    double x = source_of(r, a, i), sum = 0;
-    int64_t last = a->from - 1, first = (int64_t)floor(x) - (r->taps == 4);
-    bool outside = r->mode == TF_CROP && (x < 0 || x > (double)last);
+    const int64_t last = a->from - 1;
+    /* Further out than a window nothing changes, and every whole number has an int64_t. */
+    const double n = (double)a->from;
+    const double x = fmin(fmax(source_of(r, a, i), -n - 8), 2 * n + 8);
+    const int64_t first = (int64_t)floor(x) - (r->taps == 4);
+    double sum = 0;
+    const bool outside = r->mode == TF_CROP && (x < 0 || x > (double)last);
     for (int t = 0; t < r->taps; t++) {
         int64_t at = r->taps == 1 ? nearest_of(r, x) : first + t;
         double w = r->taps == 1   ? 1
@@ -152,18 +156,44 @@ static dhow_status modes_of(const dhowi_lowering *b, resize *r) {
                       dhowi_attr_is(b, "mode", "bilinear", "nearest")
                   ? 2
                   : 1;
-    if (found == DHOWI_COUNT(names) || dhowi_attr_int(b, "antialias", 0) != 0 ||
-        (r->taps == 1 && !dhowi_attr_is(b, "mode", "nearest", "nearest")))
-        return dhowi_fail(DHOW_UNSUPPORTED, "a mode that dhow has not, or antialias");
+    bool antialias;
+    DHOWI_TRY(dhowi_attr_flag(b, "antialias", false, &antialias));
+    DHOWI_TRY(dhowi_attr_flag(b, "exclude_outside", false, &r->exclude_outside));
+    if (found == DHOWI_COUNT(names)) return dhowi_refuse_text(b, "coordinate_transformation_mode");
+    if (r->taps == 1 && !dhowi_attr_is(b, "mode", "nearest", "nearest"))
+        return dhowi_refuse_text(b, "mode");
+    if (antialias) return dhowi_fail(DHOW_UNSUPPORTED, "unsupported antialias of 1");
     const char *half_down = old ? "floor" : "round_prefer_floor";
     r->mode = (coordinates)found;
     r->rounding = dhowi_attr_is(b, "nearest_mode", "floor", half_down)               ? 'f'
                   : dhowi_attr_is(b, "nearest_mode", "ceil", half_down)              ? 'c'
                   : dhowi_attr_is(b, "nearest_mode", "round_prefer_ceil", half_down) ? 'u'
                                                                                      : 'd';
+    if (r->rounding == 'd' &&
+        !dhowi_attr_is(b, "nearest_mode", "round_prefer_floor", "round_prefer_floor"))
+        return dhowi_refuse_text(b, "nearest_mode");
     r->cubic = (double)dhowi_attr_float(b, "cubic_coeff_a", -0.75f);
-    r->exclude_outside = dhowi_attr_int(b, "exclude_outside", 0) != 0;
     r->extrapolation = dhowi_attr_float(b, "extrapolation_value", 0);
+    return DHOW_OK;
+}
+
+/* What keep_aspect_ratio_policy makes of sizes: one scale for all axes, the least or the largest; 0
+ * where every axis has its own. */
+static dhow_status common_scale(const dhowi_lowering *b, const dhowi_spec *x, const int64_t *sizes,
+                                const int64_t *axes, uint32_t count, double *out) {
+    static const char *const name = "keep_aspect_ratio_policy";
+    const bool smaller = dhowi_attr_is(b, name, "not_larger", "stretch");
+    *out = 0;
+    if (dhowi_attr_is(b, name, "stretch", "stretch")) return DHOW_OK;
+    if (!smaller && !dhowi_attr_is(b, name, "not_smaller", "stretch"))
+        return dhowi_refuse_text(b, name);
+    for (uint32_t i = 0; i < count; i++) {
+        int32_t axis;
+        DHOWI_TRY(dhowi_axis(x, axes[i], &axis));
+        if (x->shape[axis] < 1) DHOWI_REFUSE("axis %d has no elements", axis);
+        const double own = (double)sizes[i] / (double)x->shape[axis];
+        if (i == 0 || (smaller ? own < *out : own > *out)) *out = own;
+    }
     return DHOW_OK;
 }
 
@@ -188,18 +218,26 @@ static dhow_status extents_of(dhowi_lowering *b, const dhowi_spec *x, axis_plan 
     if (count > DHOW_MAX_RANK || (size_count != count && scale_count != count))
         DHOWI_REFUSE("%u sizes or scales for %u axes", DHOWI_MAX(size_count, scale_count), count);
     for (uint32_t i = 0; i < count; i++) axes[i] = given != NULL ? given[i] : (int64_t)i;
+    double common = 0;
+    if (size_count > 0) DHOWI_TRY(common_scale(b, x, sizes, axes, count, &common));
     for (uint32_t i = 0; i < count; i++) {
         int32_t axis;
         DHOWI_TRY(dhowi_axis(x, axes[i], &axis));
         axis_plan *a = &plans[axis];
         a->begin = roi_count == 2 * count ? roi[i] : 0;
         a->end = roi_count == 2 * count ? roi[count + i] : 1;
-        double to = size_count > 0
-                        ? (double)sizes[i]
-                        : floor((double)a->from * (scales[i] + 0.0) * (a->end - a->begin));
+        if (!isfinite(a->begin) || !isfinite(a->end))
+            DHOWI_REFUSE("roi of axis %d is not finite", axis);
+        if (size_count == 0 && !(scales[i] > 0 && isfinite(scales[i])))
+            DHOWI_REFUSE("the scale of axis %d is %g", axis, scales[i]);
+        double to = common > 0       ? floor((double)a->from * common + 0.5)
+                    : size_count > 0 ? (double)sizes[i]
+                                     : floor((double)a->from * scales[i] * (a->end - a->begin));
         if (!(to >= 1 && to < 2147483647.0)) DHOWI_REFUSE("axis %d becomes %g elements", axis, to);
         a->to = (int64_t)to;
-        a->scale = size_count > 0 ? (double)a->to / (double)a->from : scales[i];
+        a->scale = common > 0       ? common
+                   : size_count > 0 ? (double)a->to / (double)a->from
+                                    : scales[i];
     }
     return DHOW_OK;
 }

@@ -19,9 +19,7 @@ static dhow_status check_sequence(const dhowi_lowering *b) {
 /* A position in a sequence of `count`, from the end when it is negative. */
 static dhow_status position(dhowi_lowering *b, uint32_t input, uint32_t count, uint32_t *out) {
     int64_t at;
-    uint32_t numbers;
-    DHOWI_TRY(dhowi_ints(b, b->in[input], &at, 1, &numbers));
-    if (numbers != 1) DHOWI_REFUSE("its position is no single number");
+    DHOWI_TRY(dhowi_one_int(b, b->in[input], "the position", &at));
     int64_t wrapped = at < 0 ? at + count : at;
     if (wrapped < 0 || wrapped >= count)
         DHOWI_REFUSE("position %" PRId64 " in a sequence of %u", at, count);
@@ -62,9 +60,8 @@ dhow_status dhowi_lower_sequence_insert(dhowi_lowering *b) {
     int32_t *elements;
     if (dhowi_given(b, 2)) {
         int64_t wanted;
-        uint32_t numbers;
-        DHOWI_TRY(dhowi_ints(b, b->in[2], &wanted, 1, &numbers));
-        if (numbers != 1 || wanted < -(int64_t)count || wanted > (int64_t)count)
+        DHOWI_TRY(dhowi_one_int(b, b->in[2], "the position", &wanted));
+        if (wanted < -(int64_t)count || wanted > (int64_t)count)
             DHOWI_REFUSE("a position outside of a sequence of %u", count);
         at = (uint32_t)(wanted < 0 ? wanted + count : wanted);
     }
@@ -161,9 +158,11 @@ static dhow_status split_by_sizes(dhowi_lowering *b, int32_t axis, uint32_t coun
 }
 
 dhow_status dhowi_lower_split_to_sequence(dhowi_lowering *b) {
+    bool keep;
     int32_t axis;
     DHOWI_TRY(dhowi_axis(dhowi_spec_at(b, b->in[0]), dhowi_attr_int(b, "axis", 0), &axis));
-    if (!dhowi_given(b, 1)) return split_evenly(b, axis, 1, dhowi_attr_int(b, "keepdims", 1) == 0);
+    DHOWI_TRY(dhowi_attr_flag(b, "keepdims", true, &keep));
+    if (!dhowi_given(b, 1)) return split_evenly(b, axis, 1, !keep);
     const dhowi_spec split = *dhowi_spec_at(b, b->in[1]);
     if (split.rank > 1) DHOWI_REFUSE("split has %d dimensions", split.rank);
     if (split.rank == 1) {
@@ -171,8 +170,7 @@ dhow_status dhowi_lower_split_to_sequence(dhowi_lowering *b) {
         return split_by_sizes(b, axis, (uint32_t)split.shape[0]);
     }
     int64_t part;
-    uint32_t count;
-    DHOWI_TRY(dhowi_ints(b, b->in[1], &part, 1, &count));
+    DHOWI_TRY(dhowi_one_int(b, b->in[1], "split", &part));
     return split_evenly(b, axis, part, false);
 }
 
@@ -191,8 +189,9 @@ static dhow_status with_axis(dhowi_lowering *b, int32_t x, int32_t axis, int32_t
 dhow_status dhowi_lower_concat_from_sequence(dhowi_lowering *b) {
     DHOWI_TRY(check_sequence(b));
     const uint32_t count = b->items[b->in[0]].count;
-    bool stacked = dhowi_attr_int(b, "new_axis", 0) != 0;
+    bool stacked;
     int32_t axis;
+    DHOWI_TRY(dhowi_attr_flag(b, "new_axis", false, &stacked));
     if (count == 0) DHOWI_REFUSE("the sequence is empty: the result has no shape");
     if (dhowi_kind_of(b, dhowi_elements(b, b->in[0])[0]) != DHOW_DATUM_TENSOR)
         DHOWI_REFUSE("a sequence of texts");

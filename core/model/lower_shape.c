@@ -29,13 +29,23 @@ dhow_status dhowi_lower_size(dhowi_lowering *b) {
     return dhowi_constant(b, DHOW_I64, 0, NULL, &count, &b->out[0]);
 }
 
+dhow_status dhowi_shape_values(dhowi_lowering *b, int32_t ref, const char *name,
+                               int64_t out[DHOW_MAX_RANK], uint32_t *count) {
+    const int64_t given = dhowi_count_of(dhowi_spec_at(b, ref));
+    if (given > DHOW_MAX_RANK)
+        return dhowi_fail(DHOW_UNSUPPORTED, "%s has %" PRId64 " dimensions, dhow takes %d", name,
+                          given, DHOW_MAX_RANK);
+    return dhowi_ints(b, ref, out, DHOW_MAX_RANK, count);
+}
+
 dhow_status dhowi_lower_reshape(dhowi_lowering *b) {
     const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
     int64_t shape[DHOW_MAX_RANK], known = 1;
     uint32_t rank;
     int32_t open = -1;
-    DHOWI_TRY(dhowi_ints(b, b->in[1], shape, DHOW_MAX_RANK, &rank));
-    bool zero_is_zero = dhowi_attr_int(b, "allowzero", 0) != 0;
+    bool zero_is_zero;
+    DHOWI_TRY(dhowi_shape_values(b, b->in[1], "the shape", shape, &rank));
+    DHOWI_TRY(dhowi_attr_flag(b, "allowzero", false, &zero_is_zero));
     for (uint32_t i = 0; i < rank; i++) {
         if (shape[i] == 0 && !zero_is_zero) {
             if ((int32_t)i >= x.rank) DHOWI_REFUSE("extent 0 at %u copies none of x", i);
@@ -180,26 +190,37 @@ dhow_status dhowi_lower_split(dhowi_lowering *b) {
         memcpy(sizes, split, count * sizeof *sizes);
     if (split == NULL && dhowi_given(b, 1))
         DHOWI_TRY(dhowi_ints(b, b->in[1], sizes, DHOWI_MAX_OUTPUTS_OF_NODE, &count));
+    if (b->out_count == 0) DHOWI_REFUSE("it has no outputs");
     if (count == 0) { /* equal parts, the last one smaller */
-        int64_t part = dhowi_ceil_div(x.shape[axis], b->out_count), left = x.shape[axis];
-        for (; count < b->out_count; count++, left -= sizes[count - 1])
+        const int64_t parts = dhowi_attr_int(b, "num_outputs", b->out_count);
+        if (parts < b->out_count || parts > DHOWI_MAX_OUTPUTS_OF_NODE)
+            DHOWI_REFUSE("num_outputs is %" PRId64 ", it has %u", parts, b->out_count);
+        if (b->node->opset < 18 && x.shape[axis] % parts != 0)
+            DHOWI_REFUSE("%" PRId64 " elements do not split into %" PRId64 " equal parts",
+                         x.shape[axis], parts);
+        int64_t part = dhowi_ceil_div(x.shape[axis], parts), left = x.shape[axis];
+        for (; count < parts; count++, left -= sizes[count - 1])
             sizes[count] = left < part ? left : part;
     }
-    if (count != b->out_count) DHOWI_REFUSE("%u sizes for %u outputs", count, b->out_count);
+    if (count < b->out_count) DHOWI_REFUSE("%u sizes for %u outputs", count, b->out_count);
     for (uint32_t i = 0; i < count; i++) {
         if (sizes[i] < 0 || sizes[i] > x.shape[axis] - at)
-            DHOWI_REFUSE("the parts do not make up the extent %" PRId64, x.shape[axis]);
-        DHOWI_TRY(dhowi_narrow(b, b->in[0], axis, at, sizes[i], 1, &b->out[i]));
+            DHOWI_REFUSE("the parts exceed the extent %" PRId64, x.shape[axis]);
+        if (i < b->out_count)
+            DHOWI_TRY(dhowi_narrow(b, b->in[0], axis, at, sizes[i], 1, &b->out[i]));
         at += sizes[i];
     }
+    if (at != x.shape[axis])
+        DHOWI_REFUSE("the parts come to %" PRId64 " of the extent %" PRId64, at, x.shape[axis]);
     return DHOW_OK;
 }
 
 /* start, end and step of one axis as Python means them: a view; a negative step picks. */
 static dhow_status slice_axis(dhowi_lowering *b, int32_t axis, int64_t start, int64_t end,
                               int64_t step, int32_t *x) {
-    int64_t n = dhowi_spec_at(b, *x)->shape[axis];
-    if (step == 0 || step == INT64_MIN) DHOWI_REFUSE("a step of %" PRId64, step);
+    const int64_t n = dhowi_spec_at(b, *x)->shape[axis];
+    if (step == 0) DHOWI_REFUSE("a step of 0");
+    step = clamp(step, -n - 1, n + 1); /* what goes further leaves one element */
     if (start < 0) start += n;
     if (end < 0) end += n;
     if (step > 0) {
@@ -260,7 +281,7 @@ dhow_status dhowi_lower_expand(dhowi_lowering *b) {
     int64_t wanted[DHOW_MAX_RANK], shape[DHOW_MAX_RANK];
     uint32_t count;
     int32_t rank;
-    DHOWI_TRY(dhowi_ints(b, b->in[1], wanted, DHOW_MAX_RANK, &count));
+    DHOWI_TRY(dhowi_shape_values(b, b->in[1], "the shape", wanted, &count));
     if (!dhowi_shape_broadcast(x.rank, x.shape, (int32_t)count, wanted, &rank, shape)) {
         char text[160];
         DHOWI_REFUSE("%s does not repeat to the shape", dhowi_spec_text(&x, text, sizeof text));
@@ -272,7 +293,7 @@ dhow_status dhowi_lower_expand(dhowi_lowering *b) {
 dhow_status dhowi_lower_tile(dhowi_lowering *b) {
     int64_t repeats[DHOW_MAX_RANK];
     uint32_t count;
-    DHOWI_TRY(dhowi_ints(b, b->in[1], repeats, DHOW_MAX_RANK, &count));
+    DHOWI_TRY(dhowi_shape_values(b, b->in[1], "repeats", repeats, &count));
     if ((int32_t)count != dhowi_spec_at(b, b->in[0])->rank) DHOWI_REFUSE("%u repeats", count);
     b->out[0] = b->in[0];
     for (int32_t i = 0; i < (int32_t)count; i++) {
@@ -304,7 +325,8 @@ dhow_status dhowi_lower_depth_to_space(dhowi_lowering *b) {
     DHOWI_TRY(block_of(b, &s));
     const int64_t *e = x.shape, c = e[1] / (s * s);
     if (e[1] % (s * s) != 0) DHOWI_REFUSE("blocksize %" PRId64 " does not divide the channels", s);
-    bool crd = dhowi_attr_is(b, "mode", "CRD", "DCR");
+    const bool crd = dhowi_attr_is(b, "mode", "CRD", "DCR");
+    if (!crd && !dhowi_attr_is(b, "mode", "DCR", "DCR")) return dhowi_refuse_text(b, "mode");
     const int64_t dcr_shape[] = {e[0], s, s, c, e[2], e[3]},
                   crd_shape[] = {e[0], c, s, s, e[2], e[3]};
     const int32_t dcr_order[] = {0, 3, 4, 1, 5, 2}, crd_order[] = {0, 1, 4, 2, 5, 3};
@@ -332,9 +354,9 @@ dhow_status dhowi_lower_space_to_depth(dhowi_lowering *b) {
 /* The branch is chosen while the plan is made; its nodes are lowered as if they stood here. */
 dhow_status dhowi_lower_if(dhowi_lowering *b) {
     const dhowi_node *node = b->node;
-    uint32_t out_count = b->out_count, count;
+    const uint32_t out_count = b->out_count;
     int64_t condition;
-    DHOWI_TRY(dhowi_ints(b, b->in[0], &condition, 1, &count));
+    DHOWI_TRY(dhowi_one_int(b, b->in[0], "the condition", &condition));
     const dhowi_graph *branch = node->branch[condition != 0 ? 0 : 1];
     if (branch == NULL || branch->output_count < out_count || branch->input_count > 0)
         DHOWI_REFUSE("its branch has too few outputs");

@@ -103,7 +103,8 @@ static dhow_status case_of(const dhowi_lowering *b, int *to) {
 /* The texts that stay, copied; *kept of them. */
 static dhow_status keep_texts(const dhowi_lowering *b, const dhow_datum *x, int to, char **texts,
                               int64_t *kept) {
-    bool exact = dhowi_attr_int(b, "is_case_sensitive", 0) != 0;
+    bool exact;
+    DHOWI_TRY(dhowi_attr_flag(b, "is_case_sensitive", false, &exact));
     const dhowi_onnx_attribute *words = dhowi_attr(b, "stopwords");
     for (int64_t i = 0; i < x->count; i++) {
         if (is_stopword(words, x->texts[i], exact)) continue;

@@ -56,10 +56,11 @@ static dhow_status window_of(const dhowi_lowering *b, const dhowi_spec *x, dhowi
     DHOWI_TRY(window_list(b, "strides", spatial, 1, 1, s->stride));
     DHOWI_TRY(window_list(b, "dilations", spatial, 1, 1, s->dilation));
     s->groups = dhowi_attr_int(b, "group", 1);
+    if (dhowi_attr_is(b, "auto_pad", "NOTSET", "NOTSET")) return window_pads(b, spatial, s);
+    if (dhowi_attr_is(b, "auto_pad", "VALID", "NOTSET")) return DHOW_OK;
     if (!dhowi_attr_is(b, "auto_pad", "SAME_UPPER", "NOTSET") &&
         !dhowi_attr_is(b, "auto_pad", "SAME_LOWER", "NOTSET"))
-        return dhowi_attr_is(b, "auto_pad", "VALID", "NOTSET") ? DHOW_OK
-                                                               : window_pads(b, spatial, s);
+        return dhowi_refuse_text(b, "auto_pad");
     bool upper = dhowi_attr_is(b, "auto_pad", "SAME_UPPER", "NOTSET");
     for (int i = 3 - spatial; i < 3; i++) {
         int64_t out = dhowi_ceil_div(s->in[i], s->stride[i]);
@@ -289,13 +290,17 @@ dhow_status dhowi_lower_pool(dhowi_lowering *b) {
     const dhow_dtype dtype = dhowi_spec_at(b, x)->dtype;
     dhowi_attrs attrs = {0};
     dhowi_space *s = &attrs.space;
+    bool ceil_mode, count_pads, columns;
     if (!dhowi_is_float(dtype)) DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, &x));
     const dhowi_spec own = *dhowi_spec_at(b, x);
     DHOWI_TRY(check_images(&own));
     DHOWI_TRY(window_list(b, "kernel_shape", own.rank - 2, 0, 1, s->kernel));
     DHOWI_TRY(window_of(b, &own, s));
-    DHOWI_TRY(window_result(s, dhowi_attr_int(b, "ceil_mode", 0) != 0));
-    if (mode == 1 && dhowi_attr_int(b, "count_include_pad", 0) != 0) mode = 2;
+    DHOWI_TRY(dhowi_attr_flag(b, "ceil_mode", false, &ceil_mode));
+    DHOWI_TRY(dhowi_attr_flag(b, "count_include_pad", false, &count_pads));
+    DHOWI_TRY(dhowi_attr_flag(b, "storage_order", false, &columns));
+    DHOWI_TRY(window_result(s, ceil_mode));
+    if (mode == 1 && count_pads) mode = 2;
     s->mode = mode;
     s->p = (float)dhowi_attr_int(b, "p", 2);
     dhowi_spec y = own;
@@ -313,7 +318,7 @@ dhow_status dhowi_lower_pool(dhowi_lowering *b) {
     if (b->out_count < 2) return DHOW_OK;
     DHOWI_TRY(dhowi_widened(b, DHOWI_OP_pool_index, x, &x));
     y.dtype = DHOW_I64;
-    s->mode = (int32_t)dhowi_attr_int(b, "storage_order", 0);
+    s->mode = columns;
     return dhowi_emit(b, DHOWI_OP_pool_index, &x, 1, &attrs, &y, &b->out[1]);
 }
 
@@ -393,9 +398,8 @@ dhow_status dhowi_lower_pad(dhowi_lowering *b) {
     if (given != NULL && count <= 2 * DHOW_MAX_RANK) memcpy(pads, given, count * sizeof *pads);
     if (given == NULL && dhowi_given(b, 1))
         DHOWI_TRY(dhowi_ints(b, b->in[1], pads, 2 * DHOW_MAX_RANK, &count));
-    if (dhowi_given(b, 2) && dhowi_count_of(dhowi_spec_at(b, b->in[2])) == 1) {
-        uint32_t one;
-        DHOWI_TRY(dhowi_floats(b, b->in[2], &value, 1, &one));
+    if (dhowi_given(b, 2) && dhowi_count_of(dhowi_spec_at(b, b->in[2])) > 0) {
+        DHOWI_TRY(dhowi_one_float(b, b->in[2], "constant_value", &value));
     }
     for (int32_t i = 0; i < rank; i++) axes[i] = i;
     if (dhowi_given(b, 3)) DHOWI_TRY(dhowi_ints(b, b->in[3], axes, DHOW_MAX_RANK, &axis_count));
@@ -415,6 +419,6 @@ dhow_status dhowi_lower_pad(dhowi_lowering *b) {
                 : dhowi_attr_is(b, "mode", "reflect", "") ? 'r'
                 : dhowi_attr_is(b, "mode", "wrap", "")    ? 'w'
                                                           : 0;
-    if (mode == 0) return dhowi_fail(DHOW_UNSUPPORTED, "a mode that dhow has not");
+    if (mode == 0) return dhowi_refuse_text(b, "mode");
     return pad_by_index(b, before, after, mode);
 }

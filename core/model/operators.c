@@ -9,7 +9,7 @@
 
 #include "base/size.h"
 
-enum { LATEST = 23, MANY = DHOWI_MAX_OUTPUTS_OF_NODE };
+enum { LATEST = 25, MANY = DHOWI_MAX_OUTPUTS_OF_NODE };
 
 /* Elementwise rows as instructions, which join what is around them. 0: another row. */
 static dhowi_map_op instruction_of(dhowi_op_id id) {

@@ -61,6 +61,9 @@ dhowi_lower_fn dhowi_lower_row;
 /* The axes of a reduction, Squeeze or Unsqueeze: the attribute, or input `from` where it is given.
  */
 dhow_status dhowi_axes(dhowi_lowering *b, uint32_t from, int64_t *out, uint32_t *count);
+/* The numbers of an input that gives one for each dimension, `name` in messages. */
+dhow_status dhowi_shape_values(dhowi_lowering *b, int32_t ref, const char *name,
+                               int64_t out[DHOW_MAX_RANK], uint32_t *count);
 /* y[o][k][i] = x[o][index[k]][i] along an axis; index is known or i64 on the device */
 dhow_status dhowi_gather_along(dhowi_lowering *b, int32_t x, int32_t axis, int32_t index,
                                int32_t *out);

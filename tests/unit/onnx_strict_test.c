@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Nodes that say what no operator means - flags of 2, lists of the wrong length, indices outside,
+ * modes nobody knows, more dimensions than there are - are refused by the name of the node and of
+ * what is wrong, and odd ones that mean something give what ONNX Runtime gives.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "onnx_fixture.h"
+
+TestSuite(onnx_strict, .init = set_up, .fini = tear_down, .timeout = 60);
+
+/* An initializer of integers: rank 1, or a number where count is 0. */
+static void put_ints(bytes *g, const char *name, uint32_t count, const int64_t *values) {
+    bytes t = {0};
+    if (count > 0) put_number(&t, 1, count);
+    put_number(&t, 2, 7);
+    for (uint32_t i = 0; i < (count > 0 ? count : 1); i++) put_number(&t, 7, (uint64_t)values[i]);
+    put_text(&t, 8, name);
+    put_message(g, GRAPH_INITIALIZER, &t);
+}
+
+/* An initializer of float zeros, of any shape. */
+static void put_zeros(bytes *g, const char *name, uint32_t rank, const int64_t *shape) {
+    static const char zeros[4096];
+    bytes t = {0};
+    size_t count = 1;
+    for (uint32_t i = 0; i < rank; i++) {
+        put_number(&t, 1, (uint64_t)shape[i]);
+        count *= (size_t)shape[i];
+    }
+    cr_assert_leq(count * 4, sizeof zeros);
+    put_number(&t, 2, 1);
+    put_text(&t, 8, name);
+    put_varint(&t, 9 << 3 | 2);
+    put_varint(&t, count * 4);
+    put_raw(&t, zeros, count * 4);
+    put_message(g, GRAPH_INITIALIZER, &t);
+}
+
+static dhow_status run(int64_t opset, bytes *g, bytes node, dhow_tensor **out) {
+    static const int64_t any[] = {-1};
+    put_message(g, GRAPH_NODE, &node);
+    bytes v = value_of("y", 1, any);
+    put_message(g, GRAPH_OUTPUT, &v);
+    bytes file = model_of(opset, g);
+    dhow_model *model = NULL;
+    *out = NULL;
+    dhow_status status = dhow_model_load_memory(g_context, file.data, file.length, &model);
+    if (status == DHOW_OK) status = dhow_model_run(model, NULL, NULL, 0, out, 1);
+    dhow_model_release(model);
+    bytes_free(&file);
+    return status;
+}
+
+static void refused(int64_t opset, bytes *g, bytes node, const char *why) {
+    dhow_tensor *out;
+    dhow_status status = run(opset, g, node, &out);
+    cr_assert(status == DHOW_INVALID_ARGUMENT || status == DHOW_UNSUPPORTED, "%s: %s: %s", why,
+              dhow_status_name(status), dhow_last_error());
+    cr_assert_not_null(strstr(dhow_last_error(), "(node 'n'"), "%s", dhow_last_error());
+    cr_assert_not_null(strstr(dhow_last_error(), why), "'%s' is no part of '%s'", why,
+                       dhow_last_error());
+}
+
+/* x: 0.1 .. 0.6 as [2, 3] */
+static bytes with_x(void) {
+    bytes g = {0}, t = floats_of("x", 2, 3);
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    return g;
+}
+
+static void expect(int64_t opset, bytes *g, bytes node, int64_t count, const float *values) {
+    dhow_tensor *out;
+    void *data;
+    OK(run(opset, g, node, &out));
+    dhow_tensor_info info;
+    OK(dhow_tensor_get_info(out, &info));
+    cr_assert_eq(info.count, count);
+    OK(dhow_tensor_host_ptr(out, &data));
+    for (int64_t i = 0; i < count; i++) {
+        const float is = ((float *)data)[i];
+        cr_assert(is == values[i] || fabsf(is - values[i]) < 1e-6f, "%lld: %g, not %g",
+                  (long long)i, (double)is, (double)values[i]);
+    }
+    dhow_tensor_release(out);
+}
+
+Test(onnx_strict, flags_are_0_or_1) {
+    static const struct {
+        const char *op, *inputs, *flag;
+        int64_t opset;
+    } cases[] = {{"ReduceMax", "x", "keepdims", 13},
+                 {"ReduceSum", "x", "noop_with_empty_axes", 13},
+                 {"ArgMax", "x", "select_last_index", 13},
+                 {"ArgMax", "x", "keepdims", 13},
+                 {"CumSum", "x axis", "exclusive", 13},
+                 {"CumSum", "x axis", "reverse", 13},
+                 {"Trilu", "x", "upper", 14},
+                 {"TopK", "x one", "largest", 13},
+                 {"Mod", "x x", "fmod", 13},
+                 {"Gemm", "x x", "transA", 13},
+                 {"Gemm", "x x", "transB", 13},
+                 {"IsInf", "x", "detect_negative", 13},
+                 {"Reshape", "x one", "allowzero", 14},
+                 {"MaxPool", "image", "ceil_mode", 13},
+                 {"AveragePool", "image", "count_include_pad", 13},
+                 {"Resize", "image none sizes", "exclude_outside", 13},
+                 {"GridSample", "image grid", "align_corners", 16},
+                 {"SplitToSequence", "x", "keepdims", 13},
+                 {"LSTM", "x x x", "input_forget", 13},
+                 {"GRU", "x x x", "layout", 14}};
+    static const int64_t values[] = {2, -1, INT64_C(1) << 32, INT64_MIN};
+    const int64_t zero = 0, one = 1, kernel[] = {1, 1}, image[] = {1, 1, 2, 2},
+                  grid[] = {1, 2, 2, 2};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+            char why[96];
+            bytes g = with_x();
+            put_ints(&g, "axis", 0, &zero);
+            put_ints(&g, "one", 1, &one);
+            put_zeros(&g, "image", 4, image);
+            put_zeros(&g, "grid", 4, grid);
+            put_zeros(&g, "sizes", 1, image);
+            put_zeros(&g, "none", 1, &zero);
+            bytes n = node_of(cases[i].op, "n", cases[i].inputs, "y");
+            add_int(&n, cases[i].flag, values[k]);
+            if (strstr(cases[i].op, "Pool") != NULL) add_ints(&n, "kernel_shape", 2, kernel);
+            (void)snprintf(why, sizeof why, "%s is %lld, not 0 or 1", cases[i].flag,
+                           (long long)values[k]);
+            refused(cases[i].opset, &g, n, why);
+        }
+    }
+}
+
+Test(onnx_strict, what_is_one_number_is_exactly_one) {
+    const int64_t pair[] = {0, 1};
+    static const struct {
+        const char *op, *inputs, *why;
+    } cases[] = {{"OneHot", "i none pair", "depth has 0 numbers, not one"},
+                 {"OneHot", "i pair pair", "depth has 2 numbers, not one"},
+                 {"OneHot", "i one i", "values are no pair"},
+                 {"CumSum", "x none", "the axis has 0 numbers, not one"},
+                 {"TopK", "x none", "k has 0 numbers, not one"},
+                 {"Trilu", "x none", "k has 0 numbers, not one"},
+                 {"Range", "one none one", "limit has 0 numbers, not one"},
+                 {"Clip", "x nothing", "min has 0 numbers, not one"},
+                 {"Dropout", "x nothing", "ratio has 0 numbers, not one"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int64_t one = 1, zero = 0;
+        bytes g = with_x(), none = {0};
+        put_ints(&g, "pair", 2, pair);
+        put_ints(&g, "one", 0, &one);
+        put_ints(&g, "i", 1, &zero);
+        put_number(&none, 1, 0);
+        put_number(&none, 2, 7);
+        put_text(&none, 8, "none");
+        put_message(&g, GRAPH_INITIALIZER, &none);
+        put_zeros(&g, "nothing", 1, &zero);
+        refused(14, &g, node_of(cases[i].op, "n", cases[i].inputs, "y"), cases[i].why);
+    }
+}
+
+Test(onnx_strict, known_indices_are_inside) {
+    static const char *const ops[] = {"Gather", "GatherElements", "GatherND", "ScatterND"};
+    const int64_t far[] = {0, 5}, below[] = {-4, 0};
+    for (size_t i = 0; i < 2 * sizeof ops / sizeof *ops; i++) {
+        const char *op = ops[i / 2];
+        bytes g = {0}, t = floats_of("x", 3, 0);
+        put_message(&g, GRAPH_INITIALIZER, &t);
+        put_ints(&g, "flat", 2, i % 2 == 0 ? far : below);
+        const int64_t tuples[] = {2, 1}, two = 2;
+        put_ints(&g, "shape", 2, tuples);
+        put_zeros(&g, "u", 1, &two);
+        t = node_of("Reshape", "tuples", "flat shape", "t");
+        put_message(&g, GRAPH_NODE, &t);
+        const char *in = i / 2 == 3 ? "x t u" : i / 2 == 2 ? "x t" : "x flat";
+        refused(16, &g, node_of(op, "n", in, "y"),
+                i % 2 == 0 ? "index 5 of an extent of 3" : "index -4 of an extent of 3");
+    }
+}
+
+Test(onnx_strict, splits_add_up) {
+    const int64_t short_[] = {1, 1}, four = 4;
+    bytes g = with_x(), n = node_of("Split", "n", "x", "y z");
+    add_int(&n, "axis", 1);
+    refused(13, &g, n, "3 elements do not split into 2 equal parts");
+
+    g = with_x();
+    put_ints(&g, "sizes", 2, short_);
+    n = node_of("Split", "n", "x sizes", "y z");
+    add_int(&n, "axis", 1);
+    refused(13, &g, n, "the parts come to 2 of the extent 3");
+
+    g = with_x(); /* the outputs that nobody names count */
+    n = node_of("Split", "n", "x", "y");
+    add_int(&n, "axis", 1);
+    add_int(&n, "num_outputs", 3);
+    static const float column[] = {0.1f, 0.4f};
+    expect(18, &g, n, 2, column);
+
+    g = with_x();
+    put_ints(&g, "w", 0, &four);
+    n = node_of("Identity", "same", "x", "y");
+    put_message(&g, GRAPH_NODE, &n);
+    dhow_tensor *out;
+    dhow_status status = run(13, &g, node_of("Split", "n", "x", ""), &out);
+    if (status == DHOW_OK) { /* without results it has nothing to do */
+        dhow_tensor_release(out);
+    } else {
+        cr_assert_not_null(strstr(dhow_last_error(), "it has no outputs"), "%s", dhow_last_error());
+    }
+}
+
+Test(onnx_strict, groups_need_channels) {
+    const int64_t none[] = {2, 0, 3}, zero = 0, four = 4;
+    bytes g = {0};
+    put_zeros(&g, "x", 3, none);
+    put_zeros(&g, "s", 1, &zero);
+    bytes n = node_of("GroupNormalization", "n", "x s s", "y");
+    add_int(&n, "num_groups", 1);
+    refused(21, &g, n, "1 groups do not divide 0 channels");
+    g = (bytes){0};
+    put_zeros(&g, "x", 1, &four);
+    put_zeros(&g, "s", 1, &four);
+    n = node_of("GroupNormalization", "n", "x s s", "y");
+    add_int(&n, "num_groups", 4);
+    refused(21, &g, n, "x has 1 dimensions");
+}
+
+Test(onnx_strict, steps_of_any_size_take_one_element) {
+    static const int64_t steps[] = {INT64_C(1) << 62, INT64_MAX, -(INT64_C(1) << 62), INT64_MIN};
+    for (size_t i = 0; i < 4; i++) {
+        const int64_t back = steps[i] < 0, first = back ? 2 : 0, last = back ? -100 : 100, axis = 1;
+        static const float from_start[] = {0.1f, 0.4f}, from_end[] = {0.3f, 0.6f};
+        bytes g = with_x();
+        put_ints(&g, "s", 1, &first);
+        put_ints(&g, "e", 1, &last);
+        put_ints(&g, "a", 1, &axis);
+        put_ints(&g, "d", 1, &steps[i]);
+        expect(13, &g, node_of("Slice", "n", "x s e a d", "y"), 2, back ? from_end : from_start);
+    }
+}
+
+Test(onnx_strict, resizing_takes_what_is_finite) {
+    static const double bad[] = {0, -1, 1e300, HUGE_VAL, NAN, 1e18};
+    const int64_t image[] = {1, 1, 2, 2};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        bytes g = {0}, t = {0};
+        const float scales[] = {1, 1, (float)bad[i], 1};
+        put_zeros(&g, "x", 4, image);
+        put_number(&t, 1, 4);
+        put_number(&t, 2, 1);
+        put_text(&t, 8, "scales");
+        put_varint(&t, 9 << 3 | 2);
+        put_varint(&t, sizeof scales);
+        put_raw(&t, scales, sizeof scales);
+        put_message(&g, GRAPH_INITIALIZER, &t);
+        bytes n = node_of("Resize", "n", "x  scales", "y");
+        refused(13, &g, n, "axis 2");
+    }
+}
+
+Test(onnx_strict, unknown_words_are_told) {
+    const int64_t image[] = {1, 4, 2, 2}, sizes[] = {1, 4, 4, 4}, pads[] = {0, 0, 0, 0, 0, 0, 1, 1},
+                  grid[] = {1, 2, 2, 2}, kernel[] = {1, 1};
+    static const struct {
+        const char *op, *inputs, *name, *why;
+    } cases[] = {{"Resize", "x   sizes", "mode", "unsupported mode 'area'"},
+                 {"Resize", "x   sizes", "nearest_mode", "unsupported nearest_mode 'area'"},
+                 {"Resize", "x   sizes", "coordinate_transformation_mode", "_mode 'area'"},
+                 {"Resize", "x   sizes", "keep_aspect_ratio_policy", "_policy 'area'"},
+                 {"Pad", "x pads", "mode", "unsupported mode 'area'"},
+                 {"DepthToSpace", "x", "mode", "unsupported mode 'area'"},
+                 {"GridSample", "x grid", "mode", "unsupported mode 'area'"},
+                 {"GridSample", "x grid", "padding_mode", "unsupported padding_mode 'area'"},
+                 {"MaxPool", "x", "auto_pad", "unsupported auto_pad 'area'"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bytes g = {0}, n = node_of(cases[i].op, "n", cases[i].inputs, "y");
+        put_zeros(&g, "x", 4, image);
+        put_zeros(&g, "grid", 4, grid);
+        put_ints(&g, "sizes", 4, sizes);
+        put_ints(&g, "pads", 8, pads);
+        add_text(&n, cases[i].name, "area");
+        if (i == 5) add_int(&n, "blocksize", 2);
+        if (i == 8) add_ints(&n, "kernel_shape", 2, kernel);
+        refused(18, &g, n, cases[i].why);
+    }
+}
+
+Test(onnx_strict, more_than_eight_dimensions_are_refused) {
+    static const int64_t ones[12] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3};
+    static const char *const ops[] = {"Reshape", "Expand", "Tile"};
+    for (size_t i = 0; i < 3; i++) {
+        bytes g = with_x();
+        put_ints(&g, "shape", 12, ones);
+        refused(13, &g, node_of(ops[i], "n", "x shape", "y"), "has 12 dimensions, dhow takes 8");
+    }
+    static const char *const pools[] = {"GlobalMaxPool", "MaxPool"};
+    for (size_t i = 0; i < 2; i++) {
+        bytes g = {0};
+        dhow_tensor *out;
+        put_zeros(&g, "x", 12, ones);
+        dhow_status status = run(13, &g, node_of(pools[i], "n", "x", "y"), &out);
+        cr_assert_eq(status, DHOW_UNSUPPORTED);
+        cr_assert_not_null(strstr(dhow_last_error(), "'x' has 12 dimensions, dhow takes 8"), "%s",
+                           dhow_last_error());
+    }
+}
+
+/* Answers of ONNX Runtime where the text of the standard leaves it open. */
+Test(onnx_strict, odd_values_mean_what_they_mean_elsewhere) {
+    const int64_t axis = 1, empty[] = {2, 0, 2}, none = 0;
+    bytes g = with_x(), t = floats_of("low", 1, 0);
+    static const float high[] = {0, 0, 0, 0, 0, 0};
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    const int64_t one = 1;
+    put_zeros(&g, "high", 1, &one);
+    expect(13, &g, node_of("Clip", "n", "x low high", "y"), 6, high); /* low is above high */
+
+    static const float least[] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY},
+                       most[] = {INFINITY, INFINITY, INFINITY, INFINITY};
+    static const char *const ops[] = {"ReduceMax", "ReduceMin", "ReduceLogSumExp"};
+    for (size_t i = 0; i < 3; i++) {
+        g = (bytes){0};
+        put_zeros(&g, "x", 3, empty);
+        put_ints(&g, "axes", 1, &axis);
+        expect(18, &g, node_of(ops[i], "n", "x axes", "y"), 4, i == 1 ? most : least);
+    }
+
+    g = (bytes){0}; /* classes that there are not have no hot one */
+    const int64_t indices[] = {0, 5, -1, -4}, depth = 3;
+    static const float hot[] = {0.2f, 0.1f, 0.1f, 0.1f, 0.1f, 0.1f,
+                                0.1f, 0.1f, 0.2f, 0.1f, 0.1f, 0.1f};
+    t = floats_of("values", 2, 0);
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    put_ints(&g, "i", 4, indices);
+    put_ints(&g, "depth", 0, &depth);
+    expect(13, &g, node_of("OneHot", "n", "i depth values", "y"), 12, hot);
+
+    g = with_x();
+    refused(13, &g, node_of("Mod", "n", "x x", "y"), "fmod is 0, floats take 1");
+
+    g = (bytes){0}; /* the scale of nothing is 1 */
+    static const float scale[] = {1};
+    put_zeros(&g, "x", 1, &none);
+    expect(13, &g, node_of("DynamicQuantizeLinear", "n", "x", "q y z"), 1, scale);
+}
+
+/* A wrong number of lengths, and lengths that are none. */
+static bytes recurrent_of(int64_t batch, uint32_t count, const int64_t *lengths) {
+    const int64_t x[] = {2, batch, 1}, w[] = {1, 4, 1};
+    bytes g = {0};
+    put_zeros(&g, "x", 3, x);
+    put_zeros(&g, "w", 3, w);
+    put_ints(&g, "lengths", count, lengths);
+    return g;
+}
+
+Test(onnx_strict, every_sequence_has_a_length) {
+    int64_t lengths[300];
+    float zeros[600] = {0};
+    for (int i = 0; i < 300; i++) lengths[i] = 2;
+    bytes n = node_of("LSTM", "n", "x w w  lengths", "y"), g = recurrent_of(300, 300, lengths);
+    add_int(&n, "hidden_size", 1);
+    expect(13, &g, n, 600, zeros); /* more than 256 */
+    n = node_of("LSTM", "n", "x w w  lengths", "y");
+    g = recurrent_of(3, 2, lengths);
+    refused(13, &g, n, "sequence_lens has 2 lengths, the batch 3 sequences");
+    n = node_of("LSTM", "n", "x w w  lengths", "y");
+    lengths[1] = 3;
+    g = recurrent_of(3, 3, lengths);
+    refused(13, &g, n, "a sequence of length 3 in 2 steps");
+}
+
+/* Typed data that its field cannot hold. */
+Test(onnx_strict, elements_of_another_type_are_told) {
+    bytes g = {0}, t = {0};
+    put_number(&t, 1, 2);
+    put_number(&t, 2, 1);
+    put_number(&t, 4, 7); /* float_data as a varint */
+    put_text(&t, 8, "w");
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    dhow_tensor *out;
+    cr_assert_eq(run(13, &g, node_of("Neg", "n", "w", "y"), &out), DHOW_CORRUPT);
+    cr_assert_not_null(strstr(dhow_last_error(), "tensor 'w' has other elements than its type"),
+                       "%s", dhow_last_error());
+}
