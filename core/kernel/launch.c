@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "kernel/guard.h"
 #include "kernel/kernel.h"
 #include "memory/record.h"
 #include "stream/span.h"
@@ -267,6 +268,16 @@ static bool is_portable(const dhow_kernel *kernel) {
     return kernel->builtin || kernel->module->format == DHOW_MODULE_PORTABLE;
 }
 
+/* In the checking mode the launch is waited for, and what it may write is looked at. */
+static dhow_status launch(dhow_stream *stream, const checked *c, void *native,
+                          const dhow_geometry *geometry, uint32_t count) {
+    const dhowi_guarded g = {stream, c->kernel->name, c->tensors, c->args, count};
+    const bool guarded = stream->device->context->validate && stream->recording == NULL;
+    if (guarded) DHOWI_TRY(dhowi_guards_set(&g));
+    DHOWI_TRY(submit(stream, c->kernel, native, geometry, c->args, count, c->uses, c->use_count));
+    return guarded ? dhowi_guards_check(&g) : DHOW_OK;
+}
+
 dhow_status dhow_launch_values(dhow_stream *stream, dhow_kernel *kernel, int64_t work,
                                uint32_t count, const dhow_value *values) {
     checked c;
@@ -284,7 +295,7 @@ dhow_status dhow_launch_values(dhow_stream *stream, dhow_kernel *kernel, int64_t
     int width = dhowi_index_width(kernel->device, DHOWI_MAX(work, c.elements));
     DHOWI_TRY(dhowi_kernel_native(kernel, width, &native));
     dhow_geometry geometry = {.work = (uint64_t)DHOWI_MAX(work, 1)};
-    return submit(stream, kernel, native, &geometry, c.args, count, c.uses, c.use_count);
+    return launch(stream, &c, native, &geometry, count);
 }
 
 dhow_status dhow_launch_grid_values(dhow_stream *stream, dhow_kernel *kernel,
@@ -311,5 +322,5 @@ dhow_status dhow_launch_grid_values(dhow_stream *stream, dhow_kernel *kernel,
         geometry.block[i] = block[i];
     }
     DHOWI_TRY(dhowi_kernel_native(kernel, dhowi_index_width(kernel->device, 0), &native));
-    return submit(stream, kernel, native, &geometry, c.args, count, c.uses, c.use_count);
+    return launch(stream, &c, native, &geometry, count);
 }

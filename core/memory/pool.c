@@ -309,7 +309,8 @@ static dhowi_storage *choose_cached(const dhowi_pool *pool, uint32_t size_class)
 static dhow_status allocate(dhowi_pool *pool, uint64_t bytes, dhowi_storage **out) {
     uint32_t size_class = 0;
     uint64_t block = 0;
-    if (!classify(bytes, &size_class, &block))
+    const uint64_t guard = pool->device->context->validate ? DHOWI_GUARD_BYTES : 0;
+    if (bytes > UINT64_MAX - guard || !classify(bytes + guard, &size_class, &block))
         return say_out_of_memory(pool, bytes, "more than 64 TiB");
     pthread_mutex_lock(&pool->mutex);
     dhowi_storage *s = choose_cached(pool, size_class);

@@ -91,6 +91,9 @@ dhowi_storage *dhowi_storage_companion(dhowi_storage *storage, uint64_t key);
 dhow_status dhowi_storage_keep(dhowi_storage *storage, uint64_t key, dhowi_storage *form,
                                dhowi_storage **out);
 
+/* Behind each storage in the checking mode, see kernel/guard.h. */
+enum { DHOWI_GUARD_BYTES = 1024 };
+
 /* ---- hazards ---- */
 
 /* Of the stream that the calling thread has handed work to last. */

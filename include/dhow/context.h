@@ -19,7 +19,7 @@
  *   DHOW_TRACE        out.json: a file for the trace of all devices, see dhow/trace.h
  *   DHOW_VALIDATE     0/1/on/off: tell where objects were made and released that live on when a
  *                     program releases its context or are misused, and warn of waits for events that
- *                     were never recorded
+ *                     were never recorded; kernels that write past the end of a tensor
  *
  * A value that does not parse is an error that names the bad word and lists what exists.
  */

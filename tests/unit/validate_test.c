@@ -131,3 +131,43 @@ Test(validate, without_it_nothing_is_kept_or_told) {
     dhow_context_release(context);
     cr_assert_str_empty(g_log, "%s", g_log);
 }
+
+/* ---- kernels that write past the end of what they are given ---- */
+
+static void expect_guarded(dhow_context *context, const char *device_name) {
+    static const dhow_module_source source = {
+        .text = "KERNEL(ones, (OUT(u8,y), VAL(i64,n)))\n{ GRID_FOR(i, n) y[i] = 1; }\n"};
+    dhow_device *device;
+    dhow_module *module;
+    dhow_kernel *kernel;
+    dhow_tensor *y;
+    unsigned char got[5];
+    if (dhow_device_get(context, device_name, &device) != DHOW_OK) return;
+    OK(dhow_module_build(device, &source, &module));
+    OK(dhow_module_kernel(module, "ones", &kernel));
+    OK(dhow_tensor_full(device, DHOW_U8, DHOW_SHAPE(5), 7, &y));
+    OK(dhow_tensor_set_label(y, "mask"));
+    OK(dhow_launch(NULL, kernel, 5, y, (int64_t)5));
+    OK(dhow_tensor_read(y, got, sizeof got));
+    cr_assert_eq(got[4], 1);
+    cr_assert_eq(dhow_launch(NULL, kernel, 200, y, (int64_t)200), DHOW_OUT_OF_RANGE, "%s",
+                 device_name);
+    cr_assert_not_null(
+        strstr(dhow_last_error(), "ones writes past the end of its argument 1 'mask'"), "%s",
+        dhow_last_error());
+    cr_assert_not_null(strstr(dhow_last_error(), "byte 8 of 5 changed"), "%s", dhow_last_error());
+    dhow_tensor_release(y);
+    dhow_kernel_release(kernel);
+    dhow_module_release(module);
+}
+
+/* It was OK before, and the program ended in free() or computed with a neighbour's bytes. */
+Test(validate, a_kernel_that_writes_past_the_end_is_told_with_tensor_and_byte) {
+    static const dhow_context_options options = {.backends = "cpu,opencl", .log = keep_log};
+    dhow_context *context;
+    (void)setenv("DHOW_VALIDATE", "1", 1);
+    OK(dhow_context_create(&options, &context));
+    expect_guarded(context, "cpu");
+    expect_guarded(context, "opencl");
+    dhow_context_release(context);
+}
