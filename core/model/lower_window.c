@@ -366,9 +366,9 @@ static dhow_status pad_by_index(dhowi_lowering *b, const int64_t *before, const 
     return DHOW_OK;
 }
 
-static dhow_status pad_by_value(dhowi_lowering *b, const int64_t *before, const int64_t *after,
-                                double value) {
-    int32_t part = b->in[0], target;
+dhow_status dhowi_pad_with(dhowi_lowering *b, int32_t x, const int64_t *before,
+                           const int64_t *after, double value, int32_t *out) {
+    int32_t part = x, target;
     dhowi_spec y = *dhowi_spec_at(b, part);
     for (int32_t i = 0; i < y.rank; i++) { /* negative padding cuts */
         int64_t n = y.shape[i], cut = DHOWI_MAX(-before[i], (int64_t)0);
@@ -378,9 +378,9 @@ static dhow_status pad_by_value(dhowi_lowering *b, const int64_t *before, const 
         if (kept != n) DHOWI_TRY(dhowi_narrow(b, part, i, cut, kept, 1, &part));
     }
     const dhowi_attrs attrs = {.run = {.value = (float)value}};
-    DHOWI_TRY(dhowi_blank_of(b, &y, &part, 1, &b->out[0]));
-    DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_fill, NULL, 0, &attrs, b->out[0]));
-    target = b->out[0];
+    DHOWI_TRY(dhowi_blank_of(b, &y, &part, 1, out));
+    DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_fill, NULL, 0, &attrs, *out));
+    target = *out;
     for (int32_t i = 0; i < y.rank; i++) {
         DHOWI_TRY(dhowi_narrow(b, target, i, DHOWI_MAX(before[i], (int64_t)0),
                                dhowi_spec_at(b, part)->shape[i], 1, &target));
@@ -414,7 +414,7 @@ dhow_status dhowi_lower_pad(dhowi_lowering *b) {
             DHOWI_REFUSE("an absurd padding");
     }
     if (dhowi_attr_is(b, "mode", "constant", "constant"))
-        return pad_by_value(b, before, after, value);
+        return dhowi_pad_with(b, b->in[0], before, after, value, &b->out[0]);
     char mode = dhowi_attr_is(b, "mode", "edge", "")      ? 'e'
                 : dhowi_attr_is(b, "mode", "reflect", "") ? 'r'
                 : dhowi_attr_is(b, "mode", "wrap", "")    ? 'w'

@@ -192,7 +192,20 @@ static const dhowi_operator k_operators[] = {
     ROW("Resize", 10, LATEST, resize, 0, 1, 4),
     ROW("Upsample", 7, 9, resize, 0, 1, 2),
 
+    ROW("CenterCropPad", 18, LATEST, center_crop_pad, 0, 2, 2),
+    ROW("Col2Im", 18, LATEST, col2im, 0, 3, 3),
+    ROW("AffineGrid", 20, LATEST, affine_grid, 0, 2, 2),
+    ROW("ReverseSequence", 10, LATEST, reverse_sequence, 0, 2, 2),
+    ROW("HannWindow", 17, LATEST, window, 0, 1, 1),
+    ROW("HammingWindow", 17, LATEST, window, 1, 1, 1),
+    ROW("BlackmanWindow", 17, LATEST, window, 2, 1, 1),
+
+    /* losses */
+    ROW("NegativeLogLikelihoodLoss", 12, LATEST, likelihood_loss, 0, 2, 3),
+    ROW("SoftmaxCrossEntropyLoss", 12, LATEST, entropy_loss, 0, 2, 3),
+
     /* matrices */
+    ROW("RotaryEmbedding", 23, LATEST, rotary, 0, 3, 4),
     ROW("Einsum", 12, LATEST, einsum, 0, 1, MANY),
     ROW("Gemm", 1, LATEST, gemm, 0, 2, 3),
     ROW("MatMul", 1, LATEST, matmul, 0, 2, 2),

@@ -49,6 +49,14 @@ dhowi_lower_fn dhowi_lower_einsum;
 dhowi_lower_fn dhowi_lower_grid_sample;
 /* lower_loop.c */
 dhowi_lower_fn dhowi_lower_loop, dhowi_lower_sequence_map;
+/* lower_loss.c */
+dhowi_lower_fn dhowi_lower_likelihood_loss, dhowi_lower_entropy_loss;
+/* lower_rotary.c */
+dhowi_lower_fn dhowi_lower_rotary;
+/* lower_rearrange.c */
+dhowi_lower_fn dhowi_lower_center_crop_pad, dhowi_lower_reverse_sequence, dhowi_lower_col2im;
+/* lower_numbers.c */
+dhowi_lower_fn dhowi_lower_window, dhowi_lower_affine_grid;
 /* lower_text.c */
 dhowi_lower_fn dhowi_lower_string_normalizer;
 /* gradient.c */
@@ -78,6 +86,9 @@ dhow_status dhowi_scatter_kind(const dhowi_lowering *b, dhowi_map_op *op);
 dhow_status dhowi_scatter_reduced(dhowi_lowering *b, dhowi_map_op op, int32_t x, int32_t updates,
                                   int64_t *targets, int64_t count, int64_t rows, int64_t inner,
                                   int32_t *out);
+/* x with `value` before and after it; negative padding cuts. */
+dhow_status dhowi_pad_with(dhowi_lowering *b, int32_t x, const int64_t *before,
+                           const int64_t *after, double value, int32_t *out);
 /* count numbers start, start + step, ... */
 dhow_status dhowi_numbers(dhowi_lowering *b, dhow_dtype dtype, double start, double step,
                           int64_t count, int32_t *out);
