@@ -27,6 +27,8 @@ static const char k_usage[] =
     "  --compare SPEC          runs on a second device too and tells the largest differences\n"
     "  --fallback              lets the CPU compute what a device has no kernel for; --report "
     "tells what\n"
+    "  --memory 8G             what a result, and all that the steps share, may take on the "
+    "device\n"
     "  --bench N               after the first run one more untimed and N timed ones\n"
     "  --trace FILE            writes what all devices do meanwhile, for Perfetto and "
     "chrome://tracing\n"
@@ -107,6 +109,17 @@ static bool add_shape(run_request *r, const char *text) {
            run_fail("--shape %s: write it as --shape NAME=1x3x224x224", text);
 }
 
+/* "8G", "512M", "1000000" */
+static bool take_memory(run_request *r, const char *text) {
+    char *end;
+    const unsigned long long number = strtoull(text, &end, 10);
+    const int shift = *end == 'G' ? 30 : *end == 'M' ? 20 : *end == 'K' ? 10 : 0;
+    const bool good = text[0] >= '1' && text[0] <= '9' && end[shift > 0] == '\0' &&
+                      number <= (UINT64_MAX >> 1) >> shift;
+    r->memory = (uint64_t)number << shift;
+    return good || run_fail("--memory %s: write it as --memory 8G, 512M or a count of bytes", text);
+}
+
 static bool take_option(run_request *r, int option) {
     char *end;
     long runs;
@@ -132,6 +145,8 @@ static bool take_option(run_request *r, int option) {
             if (*end != '\0' || r->bench == 0)
                 return run_fail("--bench %s is no count from 1 to 1000000", optarg);
             return true;
+        case 'm':
+            return take_memory(r, optarg);
         case 'r':
             r->random = true;
             return true;
@@ -154,21 +169,15 @@ static bool take_option(run_request *r, int option) {
 
 /* 0: go on; else the exit status + 1. */
 static int parse(int argc, char **argv, run_request *r) {
-    static const struct option options[] = {{"device", required_argument, NULL, 'd'},
-                                            {"input", required_argument, NULL, 'i'},
-                                            {"output", required_argument, NULL, 'o'},
-                                            {"shape", required_argument, NULL, 's'},
-                                            {"compare", required_argument, NULL, 'c'},
-                                            {"bench", required_argument, NULL, 'b'},
-                                            {"trace", required_argument, NULL, 't'},
-                                            {"random", no_argument, NULL, 'r'},
-                                            {"report", no_argument, NULL, 'p'},
-                                            {"list", no_argument, NULL, 'l'},
-                                            {"json", no_argument, NULL, 'j'},
-                                            {"fallback", no_argument, NULL, 'f'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {"version", no_argument, NULL, 'v'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"device", required_argument, NULL, 'd'},  {"input", required_argument, NULL, 'i'},
+        {"output", required_argument, NULL, 'o'},  {"shape", required_argument, NULL, 's'},
+        {"compare", required_argument, NULL, 'c'}, {"bench", required_argument, NULL, 'b'},
+        {"memory", required_argument, NULL, 'm'},  {"trace", required_argument, NULL, 't'},
+        {"random", no_argument, NULL, 'r'},        {"report", no_argument, NULL, 'p'},
+        {"list", no_argument, NULL, 'l'},          {"json", no_argument, NULL, 'j'},
+        {"fallback", no_argument, NULL, 'f'},      {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},       {NULL, 0, NULL, 0}};
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (option == 'h') {
@@ -259,6 +268,7 @@ static bool compare(const run_request *r, dhow_context *context, const run_tenso
     bool good = dhow_device_get(context, r->compare, &device) == DHOW_OK &&
                 dhow_device_get(context, "cpu", &cpu) == DHOW_OK &&
                 dhow_model_load(context, r->path, &model) == DHOW_OK &&
+                dhow_model_set_memory_limit(model, r->memory) == DHOW_OK &&
                 dhow_model_place(model, device, placement_of(r)) == DHOW_OK;
     for (uint32_t i = 0; i < in->count && good; i++) {
         good = dhow_tensor_to(in->item[i], device, &moved.item[i]) == DHOW_OK;
@@ -306,7 +316,10 @@ static bool run_on(run_request *r, dhow_context *context, dhow_model *model, dho
     run_tensors in = {.count = 0}, out = {.count = 0};
     double begun = run_seconds();
     bool good = run_check_names(r, model) && run_make_inputs(r, model, device, &in);
-    if (good) good = dhow_model_place(model, device, placement_of(r)) == DHOW_OK || run_fail_last();
+    if (good)
+        good = (dhow_model_set_memory_limit(model, r->memory) == DHOW_OK &&
+                dhow_model_place(model, device, placement_of(r)) == DHOW_OK) ||
+               run_fail_last();
     if (good) good = run_show_inputs(&in, json_object_get(all, "inputs"));
     if (good) good = run_once(model, &in, &out);
     (void)json_object_set_new(all, "first_run_ms", json_real((run_seconds() - begun) * 1e3));

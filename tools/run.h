@@ -23,6 +23,7 @@ typedef struct run_request {
     const char *path, *device, *compare, *trace;
     run_pair inputs[RUN_MAX_TENSORS], outputs[RUN_MAX_TENSORS], shapes[RUN_MAX_TENSORS];
     int input_count, output_count, shape_count, bench;
+    uint64_t memory; /* 0: the default */
     bool random, report, list, json, fallback;
 } run_request;
 

@@ -134,3 +134,11 @@ dhow_status dhow_model_set_profiling(dhow_model *m, int32_t on) {
     dhowi_model_end_change(m);
     return DHOW_OK;
 }
+
+dhow_status dhow_model_set_memory_limit(dhow_model *m, uint64_t bytes) {
+    DHOWI_TRY(dhowi_model_check(m, "dhow_model_set_memory_limit"));
+    DHOWI_TRY(dhowi_model_begin_change(m, "dhow_model_set_memory_limit"));
+    m->memory_limit = bytes;
+    dhowi_model_end_change(m);
+    return DHOW_OK;
+}

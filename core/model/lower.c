@@ -110,6 +110,7 @@ static dhow_status new_unknown(dhowi_lowering *b, const dhowi_spec *spec, bool f
     DHOWI_TRY(new_item(b, spec, out));
     b->items[*out].fixed = fixed;
     if (fixed) DHOWI_TRY(dhowi_fix(b, bytes_of(spec)));
+    DHOWI_TRY(dhowi_limit_memory(b, bytes_of(spec), b->node != NULL ? "a result" : "an output"));
     return new_buffer(b, bytes_of(spec), &b->items[*out].buffer);
 }
 

@@ -61,7 +61,7 @@ typedef struct dhowi_lowering {
     uint32_t element_count, element_capacity;
     int32_t *results; /* the tensors of all outputs in order, those of sequences included */
     uint32_t result_count, result_capacity;
-    uint64_t host_limit, folded_bytes, fixed_bytes; /* see lower_limit.c */
+    uint64_t host_limit, input_limit, folded_bytes, fixed_bytes; /* see lower_limit.c */
     bool free_of_limit;
     dhowi_frame *frames; /* the innermost first */
     uint32_t looped_nodes;
@@ -140,6 +140,8 @@ void dhowi_limit_host(dhowi_lowering *b, uint64_t input_bytes);
 bool dhowi_fold(dhowi_lowering *b, uint64_t bytes);
 /* Takes from what a device may be asked to make of constants alone. */
 dhow_status dhowi_fix(dhowi_lowering *b, uint64_t bytes);
+/* Refuses memory of the device beyond the model's limit; `what` begins the message. */
+dhow_status dhowi_limit_memory(const dhowi_lowering *b, uint64_t bytes, const char *what);
 /* Refuses a passing array that exceeds the budget by itself. */
 dhow_status dhowi_host_room(const dhowi_lowering *b, int64_t count, size_t element_bytes);
 

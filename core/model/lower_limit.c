@@ -5,7 +5,12 @@
  *
  * The host makes constants of up to 256 MiB, 16 times the file or 64 times the run's inputs,
  * whichever is most. What exceeds that is left to the device, up to twice as much; more is
- * refused. A model built in C is its program's own affair.
+ * refused.
+ *
+ * What a plan takes on the device - a single result, and the arena that all of a segment share - is
+ * at most 1 GiB, 64 times the file or 64 times the run's inputs, whichever is most, or what
+ * dhow_model_set_memory_limit() says. A model built in C is its program's own affair until it says
+ * so.
  */
 #include <inttypes.h>
 
@@ -13,7 +18,7 @@
 #include "model/lower.h"
 
 enum { PER_FILE = 16, PER_INPUT = 64, DEVICE_SHARE = 2 };
-static const uint64_t k_least = UINT64_C(256) << 20;
+static const uint64_t k_least = UINT64_C(256) << 20, k_least_memory = UINT64_C(1) << 30;
 
 static uint64_t times(uint64_t bytes, uint64_t factor) {
     return bytes <= UINT64_MAX / factor ? bytes * factor : UINT64_MAX;
@@ -29,7 +34,30 @@ static uint64_t limit_of(const dhowi_lowering *b) {
     return DHOWI_MAX(b->host_limit, all);
 }
 
+/* A trial takes nothing, and does not know the inputs yet. */
+static uint64_t memory_limit(const dhowi_lowering *b) {
+    const dhow_model *m = b->model;
+    if (m->memory_limit > 0) return m->memory_limit;
+    if (m->file == NULL || b->dry) return UINT64_MAX;
+    uint64_t file = times(m->file->bytes, PER_INPUT), weights = times(m->external_bytes, PER_INPUT);
+    uint64_t all = weights <= UINT64_MAX - file ? file + weights : UINT64_MAX;
+    return DHOWI_MAX(DHOWI_MAX(k_least_memory, b->input_limit), all);
+}
+
+dhow_status dhowi_limit_memory(const dhowi_lowering *b, uint64_t bytes, const char *what) {
+    const uint64_t limit = memory_limit(b);
+    if (bytes <= limit) return DHOW_OK;
+    return dhowi_fail(
+        DHOW_UNSUPPORTED,
+        "%s takes %" PRIu64 " bytes, %" PRIu64
+        " is what %s may ask for: raise it with dhow_model_set_memory_limit(), or "
+        "dhow-run --memory",
+        what, bytes, limit,
+        b->model->memory_limit > 0 ? "the model" : "a file and inputs of these sizes");
+}
+
 void dhowi_limit_host(dhowi_lowering *b, uint64_t input_bytes) {
+    b->input_limit = times(input_bytes, PER_INPUT);
     b->host_limit = DHOWI_MAX(k_least, times(input_bytes, PER_INPUT));
 }
 

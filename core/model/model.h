@@ -85,6 +85,7 @@ struct dhow_model {
     char **output_names;
     uint32_t input_count, output_count, parameter_count;
     bool profiling;
+    uint64_t memory_limit; /* 0: by the sizes of the file and the inputs */
     dhow_placement placement;
     /* Runs of several threads, see cache.c: `mutex` guards what follows, `making` what the making
      * of a plan writes to - values, foldings - and is taken before it. */

@@ -324,6 +324,7 @@ static dhow_status give_places(maker *k, dhowi_segment *seg) {
     uint64_t align = DHOWI_MAX((uint64_t)k->m->device->desc.offset_align, (uint64_t)256);
     DHOWI_TRY(dhowi_record_lay_out(&seg->recorder, align, &seg->arena_bytes));
     if (seg->arena_bytes > 0) {
+        DHOWI_TRY(dhowi_limit_memory(k->b, seg->arena_bytes, "what its steps share"));
         DHOWI_TRY(dhowi_storage_create(k->m->device, seg->arena_bytes, &seg->arena));
         memcpy(seg->arena->label, "arena of a model", sizeof "arena of a model");
     }

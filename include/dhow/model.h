@@ -548,6 +548,18 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_step_at(const dhow_model *model, 
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_profiling(dhow_model *model, int32_t on);
 
+/**
+ * Says how many bytes a single result of a run, and the memory that its steps share, may take on
+ * the device; a run that needs more is refused by the node's name (UNSUPPORTED). 0 is the default:
+ * 1 GiB, 64 times the file with its weights or 64 times the run's inputs, whichever is most, for a
+ * model from a file, and no limit for one built in C. It holds for shapes that have not run before.
+ *
+ * @return INVALID_ARGUMENT: it runs or is changed by another thread
+ *
+ * Threads: one per model. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_memory_limit(dhow_model *model, uint64_t bytes);
+
 #ifdef __cplusplus
 }
 #endif

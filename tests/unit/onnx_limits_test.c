@@ -193,3 +193,62 @@ Test(onnx_limits, data_in_a_missing_file_take_no_memory) {
                        dhow_last_error());
     cr_assert_eq(g_asked, 0);
 }
+
+/* ---- memory of the device, which inputs of small files lead to as well ---- */
+
+/* y = op(x ...) with x [n] and the numbers [extent] as inputs, so that nothing is constant. */
+static dhow_status run_large(const char *op, const char *inputs, int64_t extent, uint64_t limit) {
+    static const int64_t some[] = {8}, any[] = {-1};
+    float x[8] = {0};
+    bytes g = {0}, v = value_of("x", 1, some), n = node_of(op, "big", inputs, "y");
+    put_shape(&g, "shape", extent);
+    put_message(&g, GRAPH_INPUT, &v);
+    put_ints(&g, "column", 2, (const int64_t[]){-1, 1});
+    put_ints(&g, "axis", 0, &(const int64_t){1});
+    put_node(&g, node_of("Reshape", "stand", "x column", "c"));
+    put_ints(&g, "wide", 2, (const int64_t[]){8, extent});
+    put_ints(&g, "pair", 2, (const int64_t[]){1, extent});
+    put_node(&g, node_of("Expand", "spread", "c wide", "w"));
+    put_node(&g, n);
+    v = value_of("y", 1, any);
+    put_message(&g, GRAPH_OUTPUT, &v);
+    bytes file = model_of(13, &g);
+    dhow_model *model;
+    dhow_tensor *in, *out = NULL;
+    OK(dhow_model_load_memory(g_context, file.data, file.length, &model));
+    OK(dhow_model_set_memory_limit(model, limit));
+    OK(dhow_tensor_from_data(g_cpu, DHOW_F32, 1, some, x, &in));
+    g_asked = 0;
+    dhowi_alloc_set_hook(count_bytes);
+    dhow_status status = dhow_model_run(model, NULL, &in, 1, &out, 1);
+    dhowi_alloc_set_hook(NULL);
+    dhow_tensor_release(out);
+    dhow_tensor_release(in);
+    dhow_model_release(model);
+    bytes_free(&file);
+    return status;
+}
+
+Test(onnx_limits, results_on_the_device_have_a_limit_that_can_be_raised) {
+    static const struct {
+        const char *op, *inputs;
+    } cases[] = {{"Exp", "w"}, {"Softmax", "w"}, {"Tile", "c pair"}, {"CumSum", "w axis"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int64_t extent = INT64_C(1) << 26; /* 2 GiB */
+        dhow_status status = run_large(cases[i].op, cases[i].inputs, extent, 0);
+        cr_assert_eq(status, DHOW_UNSUPPORTED, "%s: %s: %s", cases[i].op, dhow_status_name(status),
+                     dhow_last_error());
+        cr_assert_not_null(strstr(dhow_last_error(), "(node 'big'"), "%s", dhow_last_error());
+        cr_assert_not_null(strstr(dhow_last_error(), "dhow_model_set_memory_limit()"), "%s",
+                           dhow_last_error());
+        cr_assert_lt(g_asked, UINT64_C(64) << 20, "%s: %llu bytes were taken", cases[i].op,
+                     (unsigned long long)g_asked);
+    }
+    /* told 1 MiB, and told enough: 8 x 2^16 floats */
+    cr_assert_eq(run_large("Exp", "w", 1 << 16, UINT64_C(1) << 20), DHOW_UNSUPPORTED);
+    cr_assert_not_null(strstr(dhow_last_error(), "takes 2097152 bytes, 1048576 is what the model"),
+                       "%s", dhow_last_error());
+    OK(run_large("Exp", "w", 1 << 16, UINT64_C(4) << 20));
+    /* an output that is only a view becomes memory when it is given */
+    cr_assert_eq(run_large("Identity", "w", INT64_C(1) << 26, 0), DHOW_UNSUPPORTED);
+}
