@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "model/plan.h"
 
 static dhow_status copy_graph(dhow_model *m, const dhowi_graph *from, dhowi_graph *to) {
@@ -114,23 +115,34 @@ dhow_status dhow_model_replicate(dhow_model *model, dhow_device *const *devices,
 /* ---- by name ---- */
 
 static dhow_status find_name(const dhow_model *m, bool input, const char *name, uint32_t *out) {
+    *out = 0;
     uint32_t count = input ? m->input_count : m->output_count;
     for (uint32_t i = 0; i < count && name != NULL; i++) {
         const char *own = input ? m->values[m->inputs[i]].name : m->output_names[i];
         *out = i;
         if (strcmp(own, name) == 0) return DHOW_OK;
     }
-    return dhowi_fail(DHOW_NOT_FOUND, "dhow_model_run_named: the model has no %s '%.64s'",
-                      input ? "input" : "output", name != NULL ? name : "");
+    char buffer[400];
+    dhowi_text names = DHOWI_TEXT(buffer);
+    for (uint32_t i = 0; i < count; i++)
+        dhowi_text_add(&names, "%s'%.64s'", i > 0 ? ", " : "",
+                       input ? m->values[m->inputs[i]].name : m->output_names[i]);
+    return dhowi_fail(DHOW_NOT_FOUND,
+                      "dhow_model_run_named: the model has no %s '%.64s'; it has %s",
+                      input ? "input" : "output", name != NULL ? name : "", buffer);
 }
 
 static dhow_status run_named(dhow_model *m, dhow_stream *stream, const dhow_named_tensor *inputs,
                              uint32_t input_count, dhow_named_tensor *outputs,
                              uint32_t output_count, dhow_tensor **tensors) {
     dhow_tensor **results = tensors + m->input_count;
+    bool *taken = (bool *)(results + m->output_count);
     uint32_t at;
     for (uint32_t i = 0; i < input_count; i++) {
         DHOWI_TRY(find_name(m, true, inputs[i].name, &at));
+        if (tensors[at] != NULL)
+            return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                              "dhow_model_run_named: input '%.64s' is given twice", inputs[i].name);
         tensors[at] = inputs[i].tensor;
     }
     for (uint32_t i = 0; i < m->input_count; i++) {
@@ -141,14 +153,17 @@ static dhow_status run_named(dhow_model *m, dhow_stream *stream, const dhow_name
     }
     for (uint32_t i = 0; i < output_count; i++) {
         DHOWI_TRY(find_name(m, false, outputs[i].name, &at));
+        if (taken[at])
+            return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                              "dhow_model_run_named: output '%.64s' is asked for twice",
+                              outputs[i].name);
         results[at] = outputs[i].tensor;
+        taken[at] = true;
     }
     DHOWI_TRY(dhow_model_run(m, stream, tensors, m->input_count, results, m->output_count));
-    bool *taken = (bool *)(results + m->output_count);
     for (uint32_t i = 0; i < output_count; i++) {
         (void)find_name(m, false, outputs[i].name, &at);
         outputs[i].tensor = results[at];
-        taken[at] = true;
     }
     for (uint32_t i = 0; i < m->output_count; i++) {
         if (!taken[i]) dhow_tensor_release(results[i]);

@@ -92,12 +92,10 @@ static dhow_status bind_outputs(dhow_model *m, dhowi_run_io *io, dhow_tensor **o
     return DHOW_OK;
 }
 
+/* New tensors are handed out when nothing can fail any more. */
 static dhow_status hand_out(dhow_model *m, dhowi_run_io *io, dhow_tensor **outputs) {
     for (uint32_t i = 0; i < m->output_count; i++) {
-        if (outputs[i] == NULL) {
-            outputs[i] = io->outputs[i];
-            io->outputs[i] = NULL;
-        } else if (outputs[i] != io->outputs[i]) {
+        if (outputs[i] != NULL && outputs[i] != io->outputs[i]) {
             const dhow_tensor *from = io->outputs[i];
             if (from->dtype != outputs[i]->dtype ||
                 !dhowi_shape_equal(from->rank, from->shape, outputs[i]->rank, outputs[i]->shape)) {
@@ -109,6 +107,11 @@ static dhow_status hand_out(dhow_model *m, dhowi_run_io *io, dhow_tensor **outpu
             }
             DHOWI_TRY(dhow_copy_async(io->stream, io->outputs[i], outputs[i], 0));
         }
+    }
+    for (uint32_t i = 0; i < m->output_count; i++) {
+        if (outputs[i] != NULL) continue;
+        outputs[i] = io->outputs[i];
+        io->outputs[i] = NULL;
     }
     return DHOW_OK;
 }

@@ -145,6 +145,13 @@ Test(placement, tensors_are_bound_by_name) {
     dhow_named_tensor in = {"x", x}, out = {"y", NULL}, wrong = {"z", NULL};
     cr_assert_eq(dhow_model_run_named(m, NULL, &in, 1, &wrong, 1), DHOW_NOT_FOUND);
     cr_assert_not_null(strstr(dhow_last_error(), "no output 'z'"));
+    cr_assert_not_null(strstr(dhow_last_error(), "it has '"), "%s", dhow_last_error());
+    /* One name twice had given two owners one reference. */
+    dhow_named_tensor two[] = {out, out}, both[] = {in, in};
+    cr_assert_eq(dhow_model_run_named(m, NULL, &in, 1, two, 2), DHOW_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(dhow_last_error(), "asked for twice"), "%s", dhow_last_error());
+    cr_assert_eq(dhow_model_run_named(m, NULL, both, 2, &out, 1), DHOW_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(dhow_last_error(), "given twice"), "%s", dhow_last_error());
     cr_assert_eq(dhow_model_run_named(m, NULL, NULL, 0, &out, 1), DHOW_INVALID_ARGUMENT);
     cr_assert_not_null(strstr(dhow_last_error(), "'x' is missing"));
     cr_assert_eq(dhow_model_run_named(m, NULL, &in, 1, &out, 1), DHOW_OK, "%s", dhow_last_error());
