@@ -94,10 +94,16 @@ static bool is_rare(dhow_dtype dtype) {
     return dtype == DHOW_I16 || dtype == DHOW_U16 || dtype == DHOW_U32 || dtype == DHOW_U64;
 }
 
-/* Types that are rarely met are reached through i64. */
+static bool is_float(dhow_dtype dtype) {
+    return dtype == DHOW_F32 || dtype == DHOW_F64 || dtype == DHOW_F16 || dtype == DHOW_BF16;
+}
+
+/* Integers reach the types that are rarely met through i64, which wraps as one step would; floats
+   do not, since they saturate at the ends of the range they are sent to. */
 static dhow_status convert(dhow_stream *stream, dhow_tensor *x, dhow_tensor *y) {
     dhow_tensor *wide;
-    if (!is_rare(y->dtype) || x->dtype == DHOW_I64) return cast_plain(stream, x, y);
+    bool direct = !is_rare(y->dtype) || x->dtype == DHOW_I64 || is_float(x->dtype);
+    if (direct) return cast_plain(stream, x, y);
     DHOWI_TRY(dhowi_tensor_new(stream->device, DHOW_I64, x->rank, x->shape, &wide));
     dhow_status status = cast_plain(stream, x, wide);
     if (status == DHOW_OK) status = cast_plain(stream, wide, y);

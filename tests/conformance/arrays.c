@@ -62,12 +62,12 @@ static double bf16_value(uint16_t bits) {
     X(DHOW_U16, uint16_t) \
     X(DHOW_I32, int32_t)  \
     X(DHOW_U32, uint32_t) \
-    X(DHOW_U64, uint64_t) \
     X(DHOW_BOOL, uint8_t)
 
 void conform_encode(dhow_dtype dtype, double value, void *out) {
     uint16_t half;
     int64_t wide;
+    uint64_t word;
     switch (dtype) {
 #define ENCODE(name, type)         \
     case name: {                   \
@@ -81,6 +81,10 @@ void conform_encode(dhow_dtype dtype, double value, void *out) {
             wide = value >= 0x1p63 ? INT64_MAX : (int64_t)value;
             memcpy(out, &wide, sizeof wide);
             break;
+        case DHOW_U64: /* 2^64 likewise */
+            word = value >= 0x1p64 ? UINT64_MAX : (uint64_t)value;
+            memcpy(out, &word, sizeof word);
+            break;
         case DHOW_F16:
         case DHOW_BF16:
             half = dtype == DHOW_F16 ? f16_bits(value) : bf16_bits(value);
@@ -92,6 +96,7 @@ void conform_encode(dhow_dtype dtype, double value, void *out) {
 double conform_decode(dhow_dtype dtype, const void *in) {
     uint16_t half;
     int64_t wide;
+    uint64_t word;
     switch (dtype) {
 #define DECODE(name, type)        \
     case name: {                  \
@@ -104,6 +109,9 @@ double conform_decode(dhow_dtype dtype, const void *in) {
         case DHOW_I64:
             memcpy(&wide, in, sizeof wide);
             return (double)wide;
+        case DHOW_U64:
+            memcpy(&word, in, sizeof word);
+            return (double)word;
         case DHOW_F16:
         case DHOW_BF16:
             memcpy(&half, in, sizeof half);

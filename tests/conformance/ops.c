@@ -180,11 +180,13 @@ static conform_result binary(conform_env *env, dhow_dtype dtype, binary_fn op,
     static conform_result binary_##name##_##type(conform_env *env) { \
         return binary(env, DHOW_##TYPE, dhow_##name, ref_##name);    \
     }
-#define BINARY(name, formula)                                                          \
-    BINARY_ONE(name, F32, f32)                                                         \
-    BINARY_ONE(name, F64, f64)                                                         \
-    BINARY_ONE(name, F16, f16) BINARY_ONE(name, BF16, bf16) BINARY_ONE(name, I32, i32) \
-        BINARY_ONE(name, I64, i64) BINARY_ONE(name, I8, i8) BINARY_ONE(name, U8, u8)
+#define BINARY(name, formula)                                                      \
+    BINARY_ONE(name, F32, f32)                                                     \
+    BINARY_ONE(name, F64, f64)                                                     \
+    BINARY_ONE(name, F16, f16)                                                     \
+    BINARY_ONE(name, BF16, bf16)                                                   \
+    BINARY_ONE(name, I32, i32) BINARY_ONE(name, I64, i64) BINARY_ONE(name, I8, i8) \
+        BINARY_ONE(name, U8, u8)
 DHOW_BINARY_MAP(BINARY)
 
 static conform_result integer_corners(conform_env *env) {
@@ -220,43 +222,61 @@ static conform_result nan_wins(conform_env *env) {
 
 /* ---- casts ---- */
 
+/* The ends of an integer type's range, as near as a double comes. */
 static double low_of(dhow_dtype dtype) {
-    return dtype == DHOW_I8 ? -128 : dtype == DHOW_I32 ? -0x1p31 : dtype == DHOW_I64 ? -0x1p63 : 0;
+    return dtype == DHOW_I8    ? -0x1p7
+           : dtype == DHOW_I16 ? -0x1p15
+           : dtype == DHOW_I32 ? -0x1p31
+           : dtype == DHOW_I64 ? -0x1p63
+                               : 0;
 }
-static double high_of(dhow_dtype dtype) {
-    return dtype == DHOW_I8    ? 127
-           : dtype == DHOW_U8  ? 255
-           : dtype == DHOW_I32 ? 0x1p31 - 1
-                               : 0x1p63;
-}
+static double span_of(dhow_dtype dtype) { return exp2(8 * (int)dhow_dtype_bytes(dtype)); }
 
 static double cast_ref(dhow_dtype from, dhow_dtype to, double v) {
     if (to == DHOW_BOOL) return v != 0;
     if (conform_is_float(to)) return conform_round(to, v);
-    if (conform_is_float(from)) {
-        return isnan(v) ? 0 : fmin(fmax(trunc(v), low_of(to)), high_of(to));
-    }
-    if (to == DHOW_I64) return v;
-    double span = high_of(to) - low_of(to) + 1,
-           r = fmod(v, span); /* integers keep their low bits */
-    if (r > high_of(to)) r -= span;
-    if (r < low_of(to)) r += span;
+    double low = low_of(to), span = span_of(to);
+    if (conform_is_float(from)) return isnan(v) ? 0 : fmin(fmax(trunc(v), low), low + span - 1);
+    double r = fmod(v, span); /* integers keep their low bits */
+    if (r >= low + span) r -= span;
+    if (r < low) r += span;
     return r;
+}
+
+/* Values past the ends of narrower types, as `from` holds them; those that it does not hold are
+ * left out. */
+static int64_t cast_corners(dhow_dtype from, double *out) {
+    static const double floats[] = {NAN,   INFINITY, -INFINITY, 0.99,   -0.99,   1.5,
+                                    -5,    -128.7,   255.9,     -0.0,   40000,   -40000,
+                                    70000, -70000,   0x1p31,    0x1p32, -0x1p40, 0x1p63,
+                                    1e19,  0x1p64,   0x1p83,    0,      -0x1p83, 65535.5};
+    static const double integers[] = {0,       1,      -1,         -5,     127,    128,     -129,
+                                      255,     256,    32767,      32768,  -32769, 65535,   65536,
+                                      -0x1p31, 0x1p31, 0x1p32 - 1, 0x1p32, 0x1p53, -0x1p53, 0x1p63};
+    bool is_float = conform_is_float(from);
+    int64_t count = 0;
+    if (from == DHOW_BOOL) return 0;
+    for (size_t i = 0; is_float && i < sizeof floats / sizeof floats[0]; i++) {
+        out[count++] = conform_round(from, floats[i]);
+    }
+    for (size_t i = 0; !is_float && i < sizeof integers / sizeof integers[0]; i++) {
+        double low = low_of(from);
+        if (integers[i] >= low && integers[i] < low + span_of(from)) out[count++] = integers[i];
+    }
+    return count;
 }
 
 static conform_result cast_from(conform_env *env, dhow_dtype from) {
     static const dhow_dtype types[] = {DHOW_F32, DHOW_F64, DHOW_F16, DHOW_BF16, DHOW_I8,
-                                       DHOW_U8,  DHOW_I32, DHOW_I64, DHOW_BOOL};
+                                       DHOW_U8,  DHOW_I16, DHOW_U16, DHOW_I32,  DHOW_U32,
+                                       DHOW_I64, DHOW_U64, DHOW_BOOL};
     const int64_t extent[] = {11, 23};
     NEEDS_DTYPE(from);
-    double reach = from == DHOW_I8 || from == DHOW_U8 ? 100 : from == DHOW_BF16 ? 3000 : 60000;
-    conform_array x =
-        conform_array_random(env, from, 2, extent, from == DHOW_U8 ? 0 : -reach, reach, 12);
-    if (conform_is_float(from)) {
-        const double corner[] = {NAN, 0.99, -0.99, 1.5, -128.7, 255.9, 0, -0.0};
-        for (int i = 0; i < 8; i++) x.value[i] = conform_round(from, corner[i]);
-        if (from == DHOW_F32 || from == DHOW_F64) x.value[8] = 0x1p83, x.value[9] = -0x1p83;
-    }
+    bool is_float = conform_is_float(from), is_byte = dhow_dtype_bytes(from) == 1;
+    double reach = is_byte ? 100 : from == DHOW_BF16 ? 3000 : from == DHOW_I16 ? 30000 : 60000;
+    double least = is_float || low_of(from) < 0 ? -reach : 0;
+    conform_array x = conform_array_random(env, from, 2, extent, least, reach, 12);
+    (void)cast_corners(from, x.value);
     for (size_t k = 0; k < sizeof types / sizeof types[0]; k++) {
         dhow_dtype to = types[k];
         if (!conform_computes(env, to)) continue;
@@ -280,7 +300,9 @@ static conform_result cast_from(conform_env *env, dhow_dtype from) {
 
 #define CAST_ONE(TYPE, type) \
     static conform_result cast_##type(conform_env *env) { return cast_from(env, DHOW_##TYPE); }
+#define RARE(X) X(I16, i16) X(U16, u16) X(U32, u32) X(U64, u64)
 NUMBERS(CAST_ONE)
+RARE(CAST_ONE)
 CAST_ONE(BOOL, bool)
 
 /* ---- matrix products ---- */
@@ -743,11 +765,12 @@ static conform_result nothing_to_do(conform_env *env) {
     UNARY_CASE(name, f32) UNARY_CASE(name, f64) UNARY_CASE(name, f16) UNARY_CASE(name, bf16)
 #define BINARY_CASE(name, type) \
     CASE("binary/" #name "_" #type, binary_##name##_##type, "ops,broadcast," #type),
-#define BINARY_CASES(name, formula)                                                              \
-    BINARY_CASE(name, f32)                                                                       \
-    BINARY_CASE(name, f64)                                                                       \
-    BINARY_CASE(name, f16) BINARY_CASE(name, bf16) BINARY_CASE(name, i32) BINARY_CASE(name, i64) \
-        BINARY_CASE(name, i8) BINARY_CASE(name, u8)
+#define BINARY_CASES(name, formula) \
+    BINARY_CASE(name, f32)          \
+    BINARY_CASE(name, f64)          \
+    BINARY_CASE(name, f16)          \
+    BINARY_CASE(name, bf16)         \
+    BINARY_CASE(name, i32) BINARY_CASE(name, i64) BINARY_CASE(name, i8) BINARY_CASE(name, u8)
 #define CAST_CASE(TYPE, type) CASE("cast/" #type, cast_##type, "ops," #type),
 #define FLOAT_CASES(TYPE, type)                                       \
     CASE("matmul/" #type, matmul_##type, "ops,blas," #type),          \
@@ -765,7 +788,7 @@ static conform_result nothing_to_do(conform_env *env) {
         CASE("reduce/argmax_" #type, argmax_##type, "ops," #type),
 
 const conform_case conform_op_cases[] = {
-    DHOW_UNARY_MAP(UNARY_CASES) DHOW_BINARY_MAP(BINARY_CASES) NUMBERS(CAST_CASE)
+    DHOW_UNARY_MAP(UNARY_CASES) DHOW_BINARY_MAP(BINARY_CASES) NUMBERS(CAST_CASE) RARE(CAST_CASE)
         CAST_CASE(BOOL, bool) FLOATS(FLOAT_CASES) REDUCIBLE(REDUCE_CASES)
             CASE("unary/special", special_values, "ops"),
     CASE("binary/integers", integer_corners, "ops"),

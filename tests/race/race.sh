@@ -11,7 +11,7 @@ export OCL_ICD_VENDORS="$icd" OCLGRIND_DATA_RACES=1 OCLGRIND_UNIFORM_WRITES=1 OC
 export DHOW_BACKENDS=cpu,opencl
 
 : >"$OCLGRIND_LOG"
-"$1" "$2"
+"$1" "$2" 64 matmul_f32=128 matmul_f32=256 conv2d_f32=256
 if [ -s "$OCLGRIND_LOG" ]; then
     head -n 40 "$OCLGRIND_LOG" >&2
     echo "race: oclgrind reports the above" >&2

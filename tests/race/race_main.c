@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs built-in kernels in their GPU form on an OpenCL device, which is oclgrind's here, and
- * compares with the CPU: race_main FOLDER_OF_KERNELS. With "planted" instead of a folder it runs a
- * kernel that lacks a barrier.
+ * Runs built-in kernels in their GPU form on an OpenCL device, which oclgrind makes where races are
+ * looked for, and compares with the CPU: race_main FOLDER_OF_KERNELS [KERNEL=]ITEMS_OF_A_GROUP...
+ * With "planted" instead of a folder it runs a kernel that lacks a barrier.
  */
 #include <dhow/dhow.h>
 #include <math.h>
@@ -26,7 +26,7 @@ typedef struct argument {
     int64_t n; /* elements of a tensor, or the number */
 } argument;
 typedef struct run {
-    const char *file, *kernel, *options;
+    const char *file, *kernel, *types;
     int64_t work;
     argument args[MOST_ARGS];
 } run;
@@ -35,18 +35,14 @@ typedef struct run {
 static const dhow_dims k_dims = {
     .rank = 2, .shape = {37, 41}, .stride = {{1, 37}, {0, 1}, {41, 1}}, .offset = {0, 0, 0}};
 
-#define F32 "-DT=f32 -DK_WG=64"
+#define F32 "-DT=f32"
 static const run k_runs[] = {
     {"unary.k", "gelu_f32", F32, 300, {{IN, 300}, {OUT, 300}, {NUMBER, 300}}},
     {"binary.k", "add_dims_f32", F32, 37 * 41, {{IN, 1517}, {IN, 41}, {OUT, 1517}, {DIMS, 0}}},
-    {"layout.k",
-     "copy_dims_u32",
-     "-DT=u32 -DK_WG=64",
-     37 * 41,
-     {{IN, 1517}, {OUT, 1517}, {DIMS, 1}}},
+    {"layout.k", "copy_dims_u32", "-DT=u32", 37 * 41, {{IN, 1517}, {OUT, 1517}, {DIMS, 1}}},
     {"layout.k",
      "gather_rows_u32",
-     "-DT=u32 -DK_WG=64",
+     "-DT=u32",
      5 * 33,
      {{IN, 7 * 33}, {INDEX, 5}, {OUT, 5 * 33}, {NUMBER, 7}, {NUMBER, 33}, {NUMBER, 5}}},
     {"rows.k", "softmax_f32", F32, 3 * 150, {{IN, 450}, {OUT, 450}, {NUMBER, 3}, {NUMBER, 150}}},
@@ -73,7 +69,7 @@ static const run k_runs[] = {
      {{IN, 900}, {OUT_I64, 6}, {NUMBER, 6}, {NUMBER, 150}, {NUMBER, 1}}},
     {"matmul.k",
      "matmul_f32",
-     "-DT=f32 -DK_WG=256",
+     F32,
      33 * 35 * 19,
      {{IN, 33 * 19},
       {IN, 19 * 35},
@@ -93,7 +89,7 @@ static const run k_runs[] = {
       {SMALL, 1}}},
     {"conv.k",
      "conv2d_f32",
-     "-DT=f32 -DK_WG=256",
+     F32,
      4 * 25 * 18,
      {{IN, 2 * 49}, {IN, 4 * 2 * 9}, {IN, 4},     {OUT, 4 * 25}, {NUMBER, 1}, {NUMBER, 2},
       {NUMBER, 7},  {NUMBER, 7},     {NUMBER, 4}, {NUMBER, 3},   {NUMBER, 3}, {NUMBER, 5},
@@ -199,30 +195,49 @@ static int compare(const run *r, const void *got, const void *want) {
         return memcmp(got, want, (size_t)n * dhow_dtype_bytes(dtype_of(r, k))) != 0;
     const float *a = got, *b = want;
     for (int64_t i = 0; i < n; i++) {
-        if (fabsf(a[i] - b[i]) > 1e-5f + 1e-4f * fabsf(b[i])) return 1;
+        if (!(fabsf(a[i] - b[i]) <= 1e-5f + 1e-4f * fabsf(b[i]))) return 1; /* NaN differs */
     }
     return 0;
 }
 
-static int run_one(const char *folder, dhow_device *device, dhow_device *cpu, const run *r) {
+/* In groups of as many items, which is the form of graphics processors. */
+static int run_one(const char *folder, dhow_device *device, dhow_device *cpu, const run *r,
+                   const char *group_items) {
     static double got[4096], want[4096];
+    char options[64];
+    (void)snprintf(options, sizeof options, "%s -DK_WG=%s", r->types, group_items);
     dhow_module *module;
     dhow_kernel *kernel, *reference;
     char *text = read_text(folder, r->file);
     OK(dhow_module_build(
-        device, &(dhow_module_source){.name = r->file, .text = text, .options = r->options},
-        &module));
+        device, &(dhow_module_source){.name = r->file, .text = text, .options = options}, &module));
     OK(dhow_module_kernel(module, r->kernel, &kernel));
     OK(dhow_kernel_get(cpu, r->kernel, &reference));
     launch(device, kernel, r, got);
     launch(cpu, reference, r, want);
     int wrong = compare(r, got, want);
-    (void)printf("%s: %s\n", r->kernel, wrong ? "differs from the CPU" : "same as on the CPU");
+    (void)printf("%s in groups of %s: %s\n", r->kernel, group_items,
+                 wrong ? "differs from the CPU" : "same as on the CPU");
     dhow_kernel_release(reference);
     dhow_kernel_release(kernel);
     dhow_module_release(module);
     free(text);
     return wrong;
+}
+
+/* "64": all of them in groups of 64 items; "matmul_f32=64": that one. */
+static int run_all(const char *folder, dhow_device *device, dhow_device *cpu, const char *what) {
+    const char *sign = strchr(what, '=');
+    const size_t length = sign != NULL ? (size_t)(sign - what) : 0;
+    int wrong = 0, ran = 0;
+    for (size_t i = 0; i < sizeof k_runs / sizeof k_runs[0]; i++) {
+        const run *r = &k_runs[i];
+        if (length > 0 && (strlen(r->kernel) != length || strncmp(r->kernel, what, length) != 0))
+            continue;
+        wrong += run_one(folder, device, cpu, r, sign != NULL ? sign + 1 : what);
+        ran++;
+    }
+    return wrong + (ran == 0);
 }
 
 static void run_planted(dhow_device *device) {
@@ -244,15 +259,14 @@ int main(int argc, char **argv) {
     dhow_context *context;
     dhow_device *device, *cpu;
     int wrong = 0;
-    if (argc != 2) return 2;
+    if (argc < 2) return 2;
     OK(dhow_context_create(NULL, &context));
     OK(dhow_device_get(context, "opencl:0", &device));
     OK(dhow_device_get(context, "cpu", &cpu));
     if (strcmp(argv[1], "planted") == 0) {
         run_planted(device);
     } else {
-        for (size_t i = 0; i < sizeof k_runs / sizeof k_runs[0]; i++)
-            wrong += run_one(argv[1], device, cpu, &k_runs[i]);
+        for (int i = 2; i < argc; i++) wrong += run_all(argv[1], device, cpu, argv[i]);
     }
     dhow_context_release(context);
     return wrong > 0;

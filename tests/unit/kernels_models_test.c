@@ -254,6 +254,41 @@ Test(kernels_models, running_sums_and_the_largest_follow_their_axis) {
     (void)no;
 }
 
+/* A comparison with NaN is false both ways: without a rank of its own it took the rank of the
+ * largest, and the slots after it were never written. */
+Test(kernels_models, nan_is_the_largest_of_all_and_every_slot_is_written) {
+    enum { N = 5, TOP = 4 };
+    const float values[N] = {1, NAN, 3, NAN, -INFINITY};
+    const double top[2][TOP] = {{-INFINITY, 1, 3, NAN}, {NAN, NAN, 3, 1}};
+    const double at[2][TOP] = {{4, 0, 2, 1}, {1, 3, 2, 0}};
+    float *x = scratch(N * sizeof *x), *y = scratch(TOP * sizeof *y);
+    int64_t *places = scratch(TOP * sizeof *places), one = 1, n = N, k = TOP;
+    memcpy(x, values, sizeof values);
+    for (int32_t largest = 0; largest < 2; largest++) {
+        void *topk[] = {&x, &y, &places, &one, &n, &one, &k, &largest};
+        for (int i = 0; i < TOP; i++) y[i] = -77, places[i] = -77;
+        expect_all("topk_f32", E_F32, topk, 1, top[largest], TOP, 0);
+        for (int i = 0; i < TOP; i++) places[i] = -77;
+        expect_all("topk_f32", E_I64, topk, 2, at[largest], TOP, 0);
+    }
+}
+
+Test(kernels_models, the_index_of_a_pool_is_that_of_its_first_nan) {
+    enum { WIDTH = 4 };
+    const float rows[3][WIDTH] = {{1, 2, NAN, 3}, {NAN, 2, NAN, 3}, {1, 2, 5, 3}};
+    const double first[3] = {2, WIDTH + 0, 2 * WIDTH + 2};
+    float *x = scratch(sizeof rows);
+    int64_t *y = scratch(3 * sizeof *y), planes = 3;
+    int32_t column = 0;
+    memcpy(x, rows, sizeof rows);
+    /* One window of the size of the plane: extents in, out, window; steps 1, no padding. */
+    dhow_dims g = {.rank = 3, .shape = {1, 1, WIDTH}}, w = {.rank = 3, .shape = {1, 1, 1}};
+    for (int i = 0; i < 3; i++) g.stride[0][i] = 1, g.stride[1][i] = 1, g.stride[2][i] = 1;
+    g.stride[1][2] = WIDTH;
+    void *pool[] = {&x, &y, &planes, &g, &w, &column};
+    expect_all("maxpool3d_index_f32", E_I64, pool, 1, first, 3, 0);
+}
+
 Test(kernels_models, normalised_rows_have_mean_0_and_variance_1) {
     enum { ROWS = 4, COLUMNS = 77 };
     float *x = scratch_values(E_F32, ROWS * COLUMNS, 1, 9),
