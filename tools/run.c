@@ -90,7 +90,7 @@ void run_progress(const char *what, double share) {
 static bool add_pair(const char *option, run_pair *pairs, int *count, const char *text,
                      const char *value) {
     const char *equals = strchr(text, '=');
-    if (*count == RUN_MAX_TENSORS) return run_fail("%s is given too often", option);
+    if (*count == RUN_MAX_PAIRS) return run_fail("%s is given too often", option);
     if (value != NULL && (equals == NULL || equals == text || equals[1] == '\0'))
         return run_fail("%s %s: write it as %s NAME=%s; --list tells the names", option, text,
                         option, value);
@@ -207,13 +207,15 @@ static int parse(int argc, char **argv, run_request *r) {
 /* ---- running ---- */
 
 static bool run_once(dhow_model *model, const run_tensors *in, run_tensors *out) {
-    memset(out, 0, sizeof *out);
-    out->count = dhow_model_output_count(model);
-    if (out->count > RUN_MAX_TENSORS) return run_fail("the model has %u outputs", out->count);
-    if (dhow_model_run(model, NULL, in->item, in->count, out->item, out->count) == DHOW_OK &&
+    uint32_t count = dhow_model_output_count(model);
+    if (!run_room(out, count)) return false;
+    out->count = count;
+    if (dhow_model_run(model, NULL, in->item, in->count, out->item, count) == DHOW_OK &&
         dhow_device_sync(dhow_model_device(model)) == DHOW_OK)
         return true;
-    return run_fail_last();
+    (void)run_fail_last();
+    run_release(out);
+    return false;
 }
 
 static bool bench(const run_request *r, dhow_model *model, const run_tensors *in, json_t *to) {
@@ -270,11 +272,13 @@ static bool compare(const run_request *r, dhow_context *context, const run_tenso
                 dhow_model_load(context, r->path, &model) == DHOW_OK &&
                 dhow_model_set_memory_limit(model, r->memory) == DHOW_OK &&
                 dhow_model_place(model, device, placement_of(r)) == DHOW_OK;
+    if (!good) (void)run_fail_last();
+    if (good) good = run_room(&moved, in->count);
     for (uint32_t i = 0; i < in->count && good; i++) {
         good = dhow_tensor_to(in->item[i], device, &moved.item[i]) == DHOW_OK;
         moved.count += good;
+        if (!good) (void)run_fail_last();
     }
-    if (!good) (void)run_fail_last();
     if (good) good = run_once(model, &moved, &other);
     if (!good) (void)run_fail_prefix("--compare", "");
     json_t *list = json_array();

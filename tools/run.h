@@ -10,7 +10,7 @@
 
 #include "dhow/dhow.h"
 
-enum { RUN_MAX_TENSORS = 64 };
+enum { RUN_MAX_PAIRS = 64 };
 
 /* NAME=WORD of an option. */
 typedef struct run_pair {
@@ -21,14 +21,15 @@ typedef struct run_pair {
 
 typedef struct run_request {
     const char *path, *device, *compare, *trace;
-    run_pair inputs[RUN_MAX_TENSORS], outputs[RUN_MAX_TENSORS], shapes[RUN_MAX_TENSORS];
+    run_pair inputs[RUN_MAX_PAIRS], outputs[RUN_MAX_PAIRS], shapes[RUN_MAX_PAIRS];
     int input_count, output_count, shape_count, bench;
     uint64_t memory; /* 0: the default */
     bool random, report, list, json, fallback;
 } run_request;
 
+/* All zero: none. */
 typedef struct run_tensors {
-    dhow_tensor *item[RUN_MAX_TENSORS];
+    dhow_tensor **item;
     uint32_t count;
 } run_tensors;
 
@@ -49,6 +50,8 @@ bool run_make_inputs(const run_request *request, dhow_model *model, dhow_device 
                      run_tensors *out);
 /* Sets the shapes of a list to those that the inputs have. */
 bool run_show_inputs(const run_tensors *in, json_t *list);
+/* Room for `count` tensors, of which there are none yet; run_release() gives it back. */
+bool run_room(run_tensors *tensors, uint32_t count);
 void run_release(run_tensors *tensors);
 
 /* Everything that is printed goes through one JSON object; as words where JSON is not asked for. */

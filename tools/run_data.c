@@ -9,9 +9,15 @@
 
 #include "run.h"
 
+bool run_room(run_tensors *t, uint32_t count) {
+    *t = (run_tensors){.item = calloc(count > 0 ? count : 1, sizeof(dhow_tensor *))};
+    return t->item != NULL || run_fail("no memory for %u tensors", count);
+}
+
 void run_release(run_tensors *t) {
     for (uint32_t i = 0; i < t->count; i++) dhow_tensor_release(t->item[i]);
-    t->count = 0;
+    free((void *)t->item);
+    *t = (run_tensors){0};
 }
 
 /* ---- inputs ---- */
@@ -198,7 +204,7 @@ static bool make_input(const run_request *r, dhow_device *device, uint32_t index
 bool run_make_inputs(const run_request *r, dhow_model *model, dhow_device *device,
                      run_tensors *out) {
     uint32_t count = dhow_model_input_count(model);
-    if (count > RUN_MAX_TENSORS) return run_fail("the model has %u inputs", count);
+    if (!run_room(out, count)) return false;
     for (uint32_t i = 0; i < count; i++) {
         dhow_model_value_info info;
         if (dhow_model_input_at(model, i, &info) != DHOW_OK) return run_fail_last();
@@ -243,8 +249,13 @@ bool run_show_inputs(const run_tensors *in, json_t *list) {
 }
 
 static json_t *number(double value) { /* JSON has no infinities */
-    return isfinite(value) ? json_real(value) : json_string(isnan(value) ? "nan" : "inf");
+    if (isfinite(value)) return json_real(value);
+    return json_string(isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
 }
+
+/* NaN wins, and stays whatever comes after it. */
+static double larger(double a, double b) { return isnan(a) || a >= b ? a : b; }
+static double smaller(double a, double b) { return isnan(a) || a <= b ? a : b; }
 
 bool run_values(dhow_device *cpu, dhow_tensor *t, json_t *to) {
     dhow_tensor *wide;
@@ -252,8 +263,8 @@ bool run_values(dhow_device *cpu, dhow_tensor *t, json_t *to) {
     double *v, low = INFINITY, high = -INFINITY, sum = 0;
     if (!wide_values(cpu, t, &wide, &v, &info)) return false;
     for (int64_t i = 0; i < info.count; i++) {
-        if (v[i] < low) low = v[i];
-        if (v[i] > high) high = v[i];
+        low = smaller(low, v[i]);
+        high = larger(high, v[i]);
         sum += v[i];
     }
     describe(&info, to);
@@ -266,17 +277,22 @@ bool run_values(dhow_device *cpu, dhow_tensor *t, json_t *to) {
     return true;
 }
 
+static bool same_shape(const dhow_tensor_info *a, const dhow_tensor_info *b) {
+    return a->rank == b->rank &&
+           memcmp(a->shape, b->shape, (size_t)a->rank * sizeof a->shape[0]) == 0;
+}
+
 bool run_difference(dhow_device *cpu, dhow_tensor *a, dhow_tensor *b, json_t *to) {
     dhow_tensor *wa = NULL, *wb = NULL;
     dhow_tensor_info ia, ib;
     double *p, *q, absolute = 0, relative = 0;
     bool good = wide_values(cpu, a, &wa, &p, &ia) && wide_values(cpu, b, &wb, &q, &ib);
-    if (good && ia.count != ib.count) good = run_fail("the results have different shapes");
+    if (good && !same_shape(&ia, &ib)) good = run_fail("the results have different shapes");
     for (int64_t i = 0; good && i < ia.count; i++) {
         double d = fabs(p[i] - q[i]), size = fmax(fabs(p[i]), fabs(q[i]));
         if (p[i] == q[i] || (isnan(p[i]) && isnan(q[i]))) continue;
-        if (!(d <= absolute)) absolute = d;
-        if (!(d / size <= relative)) relative = d / size;
+        absolute = larger(absolute, d);
+        relative = larger(relative, isinf(d) ? d : d / size);
     }
     (void)json_object_set_new(to, "largest_absolute", number(absolute));
     (void)json_object_set_new(to, "largest_relative", number(relative));

@@ -76,6 +76,9 @@ says 0 "in use on the device" "$open" --random --report
 says 0 "one more untimed, then" "$open" --random --bench 2
 says 0 '"untimed_runs": 1' "$open" --random --bench 2 --json
 
+# More outputs than options can name.
+says 0 "y69 " "$folder/many.onnx" --random --output y69="$folder/y69.npy" --bench 2 --compare sim
+
 # A second device that has no kernel for something.
 export DHOW_SIM=without=map_f32
 says 1 "--compare: Neg (node 'minus'" "$open" --random --compare sim

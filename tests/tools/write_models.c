@@ -44,8 +44,28 @@ static bytes text_model(void) {
     return model_of(13, &g);
 }
 
+/* y0 = -x, y1 = -y0 ... y69 */
+static bytes many_model(void) {
+    enum { OUTPUTS = 70 };
+    bytes g = {0}, t;
+    const int64_t shape[] = {2};
+    char from[16] = "x", to[16];
+    for (int i = 0; i < OUTPUTS; i++) {
+        (void)snprintf(to, sizeof to, "y%d", i);
+        t = node_of("Neg", to, from, to);
+        put_message(&g, GRAPH_NODE, &t);
+        t = value_of(to, 1, shape);
+        put_message(&g, GRAPH_OUTPUT, &t);
+        (void)snprintf(from, sizeof from, "%s", to);
+    }
+    t = value_of("x", 1, shape);
+    put_message(&g, GRAPH_INPUT, &t);
+    return model_of(13, &g);
+}
+
 int main(int argc, char **argv) {
     if (argc != 2) return 2;
-    bytes open = open_model(), text = text_model();
-    return write_file(argv[1], "open.onnx", &open) | write_file(argv[1], "text.onnx", &text);
+    bytes open = open_model(), text = text_model(), many = many_model();
+    return write_file(argv[1], "open.onnx", &open) | write_file(argv[1], "text.onnx", &text) |
+           write_file(argv[1], "many.onnx", &many);
 }
