@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See handle.h. One pool per kind: a list of slabs that only grows and a list of free objects.
+ * See handle.h. One pool per kind: a list of slabs that only grows and a list of free objects. The
+ * one released last is taken first, whose memory is in the cache; where the places of handles are
+ * kept, a released one rests until QUARANTINE others were released after it, so that its use is
+ * told and does not reach a newer object.
  */
 #include "base/handle.h"
 
@@ -11,7 +14,7 @@
 #include "base/places.h"
 #include "base/size.h"
 
-enum { SLAB_OBJECTS = 64 };
+enum { SLAB_OBJECTS = 64, QUARANTINE = 256 };
 
 typedef struct free_object {
     dhowi_handle handle;
@@ -24,8 +27,9 @@ typedef struct slab {
 
 typedef struct pool {
     pthread_mutex_t mutex;
-    slab *slabs; /* keeps them reachable for leak checkers */
-    free_object *free;
+    slab *slabs;              /* keeps them reachable for leak checkers */
+    free_object *free, *last; /* and the end of the list */
+    int64_t free_count;
     size_t stride; /* of the objects in a slab */
     int64_t live;
 } pool;
@@ -47,9 +51,36 @@ static bool grow(pool *p, size_t bytes) {
         free_object *object = (free_object *)(void *)(memory + 64 + i * stride);
         memset(object, 0, stride);
         object->next = p->free;
+        if (p->free == NULL) p->last = object;
         p->free = object;
     }
+    p->free_count += SLAB_OBJECTS;
     return true;
+}
+
+/* Under the mutex. Slabs that are added lie before what was released. */
+static free_object *take(pool *p, size_t bytes) {
+    if (dhowi_places_kept() && p->free_count < QUARANTINE) (void)grow(p, bytes);
+    if (p->free == NULL && !grow(p, bytes)) return NULL;
+    free_object *object = p->free;
+    p->free = object->next;
+    p->free_count--;
+    p->live++;
+    return object;
+}
+
+/* Under the mutex. */
+static void give(pool *p, free_object *object) {
+    const bool at_the_end = dhowi_places_kept() && p->free != NULL;
+    object->next = at_the_end ? NULL : p->free;
+    if (at_the_end) {
+        p->last->next = object;
+    } else {
+        p->free = object;
+    }
+    if (object->next == NULL) p->last = object;
+    p->free_count++;
+    p->live--;
 }
 
 void *dhowi_handle_new(dhowi_handle_kind kind, size_t bytes) {
@@ -59,12 +90,7 @@ void *dhowi_handle_new(dhowi_handle_kind kind, size_t bytes) {
 void *dhowi_handle_new_keeping(dhowi_handle_kind kind, size_t bytes, size_t kept) {
     pool *p = &g_pools[kind];
     pthread_mutex_lock(&p->mutex);
-    free_object *object = NULL;
-    if (p->free != NULL || grow(p, bytes)) {
-        object = p->free;
-        p->free = object->next;
-        p->live++;
-    }
+    free_object *object = take(p, bytes);
     pthread_mutex_unlock(&p->mutex);
     if (object == NULL) return NULL;
     /* Not the header: another thread may be looking at a released handle's magic. */
@@ -82,9 +108,7 @@ void dhowi_handle_free(dhowi_handle_kind kind, void *memory) {
     atomic_store_explicit(&object->handle.magic, 0, memory_order_relaxed);
     if (dhowi_places_kept()) dhowi_place_released(object);
     pthread_mutex_lock(&p->mutex);
-    object->next = p->free;
-    p->free = object;
-    p->live--;
+    give(p, object);
     pthread_mutex_unlock(&p->mutex);
 }
 

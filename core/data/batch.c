@@ -72,12 +72,10 @@ static dhow_status read_samples(const dhowi_batch_kind *kind, dhowi_batch_place 
     return status;
 }
 
-/* The first samples of a tensor of batch_size. */
+/* The first samples of a tensor of batch_size, as a tensor of its own: whoever keeps it without
+ * retaining it is told that it is over, and does not see the next batch. */
 static dhow_status begin_of(dhow_tensor *whole, int64_t samples, dhow_tensor **out) {
-    if (samples < whole->shape[0]) return dhow_tensor_slice(whole, 0, 0, samples, 1, out);
-    dhowi_handle_retain(&whole->handle);
-    *out = whole;
-    return DHOW_OK;
+    return dhow_tensor_slice(whole, 0, 0, samples, 1, out);
 }
 
 static dhow_status send(const dhowi_batch_kind *kind, dhowi_batch_place *place) {
@@ -120,6 +118,7 @@ dhow_status dhowi_batch_make(const dhowi_batch_kind *kind, dhowi_batch_place *pl
 
 dhow_status dhowi_batch_give_back(const dhowi_batch_kind *kind, dhowi_batch_place *place) {
     dhowi_mark pending[DHOWI_MAX_PENDING];
+    drop_batch(place);
     if (kind->stream == NULL) return DHOW_OK;
     for (uint32_t c = 0; c < kind->dataset->source.column_count; c++) {
         uint32_t count = dhowi_hazard_pending(&place->device[c]->storage->hazard, DHOW_ACCESS_WRITE,

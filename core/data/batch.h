@@ -32,7 +32,7 @@ typedef struct dhowi_batch_place {
     int64_t *indices;
     dhow_tensor *host[DHOW_MAX_COLUMNS];   /* batch_size samples each */
     dhow_tensor *device[DHOW_MAX_COLUMNS]; /* the same on the device */
-    dhow_tensor *batch[DHOW_MAX_COLUMNS];  /* what is handed out: one of those, or its begin */
+    dhow_tensor *batch[DHOW_MAX_COLUMNS];  /* what is handed out: a view of those, for this batch */
     dhow_event *arrived;                   /* the copies out of `host` are done */
 } dhowi_batch_place;
 
@@ -43,7 +43,7 @@ dhow_status dhowi_batch_make(const dhowi_batch_kind *kind, dhowi_batch_place *pl
 /* Waits until the batch that the place was given last has arrived, or tells why it never will. */
 dhow_status dhowi_batch_settle(dhowi_batch_place *place);
 /* The program is done with the batch, though not its work: those who use the memory next wait for
- * what was submitted until now and no more. */
+ * what was submitted until now and no more. The tensors that were handed out are released. */
 dhow_status dhowi_batch_give_back(const dhowi_batch_kind *kind, dhowi_batch_place *place);
 void dhowi_batch_end(dhowi_batch_place *place);
 

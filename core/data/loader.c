@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/single.h"
 #include "base/size.h"
 #include "base/thread.h"
 #include "data/batch.h"
@@ -19,6 +20,7 @@ enum { MAX_WORKERS = 64, MAX_PREFETCH = 64, DEFAULT_PREFETCH = 2 };
 
 struct dhow_loader {
     dhowi_handle handle;
+    dhowi_single single;   /* next() and restart() */
     dhow_context *context; /* of the dataset, which lives as long */
     dhowi_batch_kind kind;
     bool shuffle, drop_last;
@@ -277,19 +279,36 @@ static dhow_status next(dhow_loader *l, dhow_batch *out) {
     return DHOW_OK;
 }
 
+dhow_status dhowi_loader_begin(dhow_loader *l, const char *function) {
+    DHOWI_TRY(check_loader(l, function));
+    return dhowi_single_begin(&l->single, function, "loader");
+}
+
+void dhowi_loader_end(dhow_loader *l) { dhowi_single_end(&l->single); }
+
+/* The batch handed out last is the caller's until here. */
+static dhow_status give_back(dhow_loader *l) {
+    if (l->given_back >= l->next_given) return DHOW_OK;
+    return dhowi_batch_give_back(&l->kind, &l->places[(l->next_given - 1) % l->place_count]);
+}
+
+dhow_status dhowi_loader_next(dhow_loader *l, dhow_batch *out) {
+    memset(out, 0, sizeof *out);
+    DHOWI_TRY(dhowi_device_usable(l->kind.device));
+    DHOWI_TRY(give_back(l));
+    pthread_mutex_lock(&l->mutex);
+    dhow_status status = next(l, out);
+    pthread_mutex_unlock(&l->mutex);
+    return status;
+}
+
 dhow_status dhow_loader_next(dhow_loader *l, dhow_batch *out) {
     static const char function[] = "dhow_loader_next";
     if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
     memset(out, 0, sizeof *out);
-    DHOWI_TRY(check_loader(l, function));
-    /* The batch handed out last is the caller's until here. */
-    if (l->given_back < l->next_given) {
-        DHOWI_TRY(
-            dhowi_batch_give_back(&l->kind, &l->places[(l->next_given - 1) % l->place_count]));
-    }
-    pthread_mutex_lock(&l->mutex);
-    dhow_status status = next(l, out);
-    pthread_mutex_unlock(&l->mutex);
+    DHOWI_TRY(dhowi_loader_begin(l, function));
+    dhow_status status = dhowi_loader_next(l, out);
+    dhowi_loader_end(l);
     return status;
 }
 
@@ -302,19 +321,22 @@ static void forget_failures(dhow_loader *l) {
 
 dhow_status dhow_loader_restart(dhow_loader *l, int64_t epoch, int64_t batch) {
     static const char function[] = "dhow_loader_restart";
-    DHOWI_TRY(check_loader(l, function));
+    DHOWI_TRY(dhowi_handle_check(l, DHOWI_LOADER, function, "loader"));
     if (epoch < 0 || epoch == INT64_MAX || batch < 0 || batch > l->batch_count) {
         return dhowi_fail(DHOW_OUT_OF_RANGE,
                           "%s: batch %" PRId64 " of epoch %" PRId64 "; an epoch has %" PRId64
                           " batches",
                           function, batch, epoch, l->batch_count);
     }
+    DHOWI_TRY(dhowi_loader_begin(l, function));
+    dhow_status status = give_back(l);
     pthread_mutex_lock(&l->mutex);
     hold(l);
     forget_failures(l);
     go_to(l, epoch, batch);
     pthread_mutex_unlock(&l->mutex);
-    return DHOW_OK;
+    dhowi_loader_end(l);
+    return status;
 }
 
 int64_t dhow_loader_batch_count(const dhow_loader *l) {

@@ -130,9 +130,6 @@ static dhow_status predict_batch(prediction *p, const dhow_batch *batch) {
 
 static dhow_status begin(prediction *p, dhow_model *model, dhow_loader *loader, dhow_sink *sink) {
     static const char function[] = "dhow_predict";
-    DHOWI_TRY(dhowi_handle_check(model, DHOWI_MODEL, function, "model"));
-    DHOWI_TRY(dhowi_handle_check(loader, DHOWI_LOADER, function, "loader"));
-    DHOWI_TRY(dhowi_handle_check(sink, DHOWI_SINK, function, "sink"));
     p->device = dhow_model_device(model);
     p->input_count = dhow_model_input_count(model);
     p->output_count = dhow_model_output_count(model);
@@ -162,13 +159,13 @@ static dhow_status begin(prediction *p, dhow_model *model, dhow_loader *loader, 
 static dhow_status predict_all(prediction *p) {
     dhow_batch batch;
     for (;;) {
-        DHOWI_TRY(dhow_loader_next(p->loader, &batch));
+        DHOWI_TRY(dhowi_loader_next(p->loader, &batch));
         if (batch.sample_count == 0) return DHOW_OK;
         DHOWI_TRY(predict_batch(p, &batch));
     }
 }
 
-dhow_status dhow_predict(dhow_model *model, dhow_loader *loader, dhow_sink *sink) {
+static dhow_status predict(dhow_model *model, dhow_loader *loader, dhow_sink *sink) {
     prediction p = {.model = model, .loader = loader, .sink = sink};
     dhow_status status = begin(&p, model, loader, sink);
     if (status == DHOW_OK) status = predict_all(&p);
@@ -190,4 +187,17 @@ dhow_status dhow_predict(dhow_model *model, dhow_loader *loader, dhow_sink *sink
     }
     dhow_stream_release(p.back);
     return status == DHOW_OK ? DHOW_OK : dhowi_error_raise(&first);
+}
+
+dhow_status dhow_predict(dhow_model *model, dhow_loader *loader, dhow_sink *sink) {
+    static const char function[] = "dhow_predict";
+    DHOWI_TRY(dhowi_handle_check(model, DHOWI_MODEL, function, "model"));
+    DHOWI_TRY(dhowi_loader_begin(loader, function));
+    dhow_status status = dhowi_sink_begin(sink, function);
+    if (status == DHOW_OK) {
+        status = predict(model, loader, sink);
+        dhowi_sink_end(sink);
+    }
+    dhowi_loader_end(loader);
+    return status;
 }

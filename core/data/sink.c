@@ -42,10 +42,19 @@ void dhow_sink_release(dhow_sink *sink) {
     dhowi_context_drop(context);
 }
 
-dhow_status dhow_sink_finish(dhow_sink *sink) {
-    DHOWI_TRY(dhowi_handle_check(sink, DHOWI_SINK, "dhow_sink_finish", "sink"));
+dhow_status dhowi_sink_begin(dhow_sink *sink, const char *function) {
+    DHOWI_TRY(dhowi_handle_check(sink, DHOWI_SINK, function, "sink"));
     DHOWI_TRY(dhowi_device_usable(sink->context->cpu)); /* not in a forked child */
-    return sink->finish != NULL ? sink->finish(sink->state) : DHOW_OK;
+    return dhowi_single_begin(&sink->single, function, "sink");
+}
+
+void dhowi_sink_end(dhow_sink *sink) { dhowi_single_end(&sink->single); }
+
+dhow_status dhow_sink_finish(dhow_sink *sink) {
+    DHOWI_TRY(dhowi_sink_begin(sink, "dhow_sink_finish"));
+    dhow_status status = sink->finish != NULL ? sink->finish(sink->state) : DHOW_OK;
+    dhowi_sink_end(sink);
+    return status;
 }
 
 dhow_status dhowi_sink_take(dhow_sink *sink, const dhow_batch *results) {
@@ -302,6 +311,14 @@ static void end_files(void *state) {
     }
 }
 
+/* Told now, not when the first batch has been computed. */
+static dhow_status check_place(const char *path) {
+    dhowi_file_writer writer;
+    DHOWI_TRY(dhowi_file_begin(path, &writer));
+    dhowi_file_drop(&writer);
+    return DHOW_OK;
+}
+
 dhow_status dhow_sink_to_npy(dhow_context *context, const char *const *paths, uint32_t count,
                              dhow_sink **out) {
     static const char function[] = "dhow_sink_to_npy";
@@ -328,7 +345,8 @@ dhow_status dhow_sink_to_npy(dhow_context *context, const char *const *paths, ui
         }
         if (status != DHOW_OK) break;
         all->paths[all->count] = dhowi_strdup(paths[all->count]);
-        if (all->paths[all->count] == NULL) status = dhowi_fail_memory(function);
+        status = all->paths[all->count] == NULL ? dhowi_fail_memory(function)
+                                                : check_place(paths[all->count]);
     }
     if (status == DHOW_OK) return DHOW_OK;
     dhow_sink_release(*out);

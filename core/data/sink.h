@@ -5,10 +5,12 @@
 #ifndef DHOWI_DATA_SINK_H_
 #define DHOWI_DATA_SINK_H_
 
+#include "base/single.h"
 #include "data/dataset.h"
 
 struct dhow_sink {
     dhowi_handle handle;
+    dhowi_single single;   /* taking and finishing */
     dhow_context *context; /* retained */
     void *state;
     dhow_status (*take)(void *state, const dhow_batch *results);
@@ -17,6 +19,10 @@ struct dhow_sink {
     int64_t expected_samples; /* of all batches to come, to make room at once; 0: unknown */
 };
 
+/* The sink is the caller's until dhowi_sink_end(): INVALID_ARGUMENT when another thread is in it.
+ */
+dhow_status dhowi_sink_begin(dhow_sink *sink, const char *function);
+void dhowi_sink_end(dhow_sink *sink);
 /* The tensors hold their results: their copies are done. */
 dhow_status dhowi_sink_take(dhow_sink *sink, const dhow_batch *results);
 

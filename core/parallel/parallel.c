@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/single.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "base/thread.h"
@@ -44,6 +45,7 @@ typedef struct job {
 
 struct dhow_parallel {
     dhowi_handle handle;
+    dhowi_single single; /* runs */
     dhow_context *context;
     uint32_t member_count, input_count, output_count;
     member *members;
@@ -403,16 +405,16 @@ static dhow_status check_outputs(const dhow_parallel *p, dhow_tensor **outputs, 
     return DHOW_OK;
 }
 
-static dhow_status check_parallel(const dhow_parallel *p, const char *function) {
+static dhow_status begin_parallel(dhow_parallel *p, const char *function) {
     DHOWI_TRY(dhowi_handle_check(p, DHOWI_PARALLEL, function, "parallel"));
-    return dhowi_device_usable(p->context->cpu);
+    DHOWI_TRY(dhowi_device_usable(p->context->cpu));
+    return dhowi_single_begin(&p->single, function, "parallel model");
 }
 
-dhow_status dhow_parallel_run(dhow_parallel *p, dhow_tensor *const *inputs, uint32_t input_count,
-                              dhow_tensor **outputs, uint32_t output_count) {
+static dhow_status run(dhow_parallel *p, dhow_tensor *const *inputs, uint32_t input_count,
+                       dhow_tensor **outputs, uint32_t output_count) {
     dhow_tensor *results[DHOW_MAX_COLUMNS] = {NULL};
     int64_t rows = 0;
-    DHOWI_TRY(check_parallel(p, "dhow_parallel_run"));
     DHOWI_TRY(check_inputs(p, inputs, input_count, &rows));
     DHOWI_TRY(check_outputs(p, outputs, output_count, rows));
     if (!any_live(p)) {
@@ -430,12 +432,17 @@ dhow_status dhow_parallel_run(dhow_parallel *p, dhow_tensor *const *inputs, uint
     return status;
 }
 
-dhow_status dhow_parallel_predict(dhow_parallel *p, dhow_loader *loader, dhow_sink *sink) {
+dhow_status dhow_parallel_run(dhow_parallel *p, dhow_tensor *const *inputs, uint32_t input_count,
+                              dhow_tensor **outputs, uint32_t output_count) {
+    DHOWI_TRY(begin_parallel(p, "dhow_parallel_run"));
+    dhow_status status = run(p, inputs, input_count, outputs, output_count);
+    dhowi_single_end(&p->single);
+    return status;
+}
+
+static dhow_status predict(dhow_parallel *p, dhow_loader *loader, dhow_sink *sink) {
     static const char function[] = "dhow_parallel_predict";
     dhow_batch batch;
-    DHOWI_TRY(check_parallel(p, function));
-    DHOWI_TRY(dhowi_handle_check(loader, DHOWI_LOADER, function, "loader"));
-    DHOWI_TRY(dhowi_handle_check(sink, DHOWI_SINK, function, "sink"));
     if (dhowi_loader_column_count(loader) < p->input_count) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "%s: the model has %u inputs, the loader's dataset %u columns", function,
@@ -443,19 +450,35 @@ dhow_status dhow_parallel_predict(dhow_parallel *p, dhow_loader *loader, dhow_si
     }
     sink->expected_samples = dhowi_loader_rest(loader);
     for (;;) {
-        DHOWI_TRY(dhow_loader_next(loader, &batch));
+        DHOWI_TRY(dhowi_loader_next(loader, &batch));
         if (batch.sample_count == 0) return DHOW_OK;
         dhow_batch results = batch;
         memset(results.tensors, 0, sizeof results.tensors);
         results.tensor_count = p->output_count;
         dhow_status status =
-            dhow_parallel_run(p, batch.tensors, p->input_count, results.tensors, p->output_count);
+            run(p, batch.tensors, p->input_count, results.tensors, p->output_count);
         if (status == DHOW_OK) status = dhowi_sink_take(sink, &results);
         drop_tensors(results.tensors, p->output_count);
         if (status != DHOW_OK) {
             return dhowi_fail_prefix(status, "%s: batch %" PRId64, function, batch.index);
         }
     }
+}
+
+dhow_status dhow_parallel_predict(dhow_parallel *p, dhow_loader *loader, dhow_sink *sink) {
+    static const char function[] = "dhow_parallel_predict";
+    DHOWI_TRY(begin_parallel(p, function));
+    dhow_status status = dhowi_loader_begin(loader, function);
+    if (status == DHOW_OK) {
+        status = dhowi_sink_begin(sink, function);
+        if (status == DHOW_OK) {
+            status = predict(p, loader, sink);
+            dhowi_sink_end(sink);
+        }
+        dhowi_loader_end(loader);
+    }
+    dhowi_single_end(&p->single);
+    return status;
 }
 
 uint32_t dhow_parallel_member_count(const dhow_parallel *p) {

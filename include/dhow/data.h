@@ -8,8 +8,14 @@
  *     dhow_batch batch;
  *     dhow_dataset_open_npy(ctx, (const char *[]){"x.npy", "y.npy"}, 2, &rows);
  *     dhow_loader_create(rows, &(dhow_loader_options){.batch_size = 32, .device = gpu}, &loader);
- *     while (dhow_loader_next(loader, &batch) == DHOW_OK && batch.sample_count > 0)
- *         train(batch.tensors[0], batch.tensors[1]);
+ *     dhow_status status;
+ *     while ((status = dhow_loader_next(loader, &batch)) == DHOW_OK && batch.sample_count > 0) {
+ *         dhow_tensor *y = NULL; // of its own for each batch: the last one may be shorter
+ *         status = dhow_model_run(model, NULL, batch.tensors, 1, &y, 1);
+ *         dhow_tensor_release(y);
+ *         if (status != DHOW_OK) break;
+ *     }
+ *     if (status != DHOW_OK) puts(dhow_last_error()); // an epoch that ended early
  */
 #ifndef DHOW_DATA_H_
 #define DHOW_DATA_H_
@@ -166,8 +172,10 @@ DHOW_API void dhow_loader_release(dhow_loader *loader);
  * DEVICE_LOST, ...; the message names the batch and the device. The same comes again until
  * dhow_loader_restart()
  *
- * Ownership: the tensors are borrowed until the next call; one that is retained stays as it is.
- * Threads: one at a time. Blocks: while the batch is not ready to be used.
+ * Ownership: the tensors are borrowed until the next call; one that is retained stays as it is, and
+ * the loader takes other memory. With DHOW_VALIDATE=1 the use of one that was kept without is told.
+ * Threads: one at a time; INVALID_ARGUMENT says that another call is in the loader. Blocks: while
+ * the batch is not ready to be used.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_loader_next(dhow_loader *loader, dhow_batch *out);
 

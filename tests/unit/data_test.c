@@ -4,6 +4,7 @@
  * fails.
  */
 #include <math.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -266,6 +267,55 @@ Test(loader_data, a_batch_that_is_retained_stays) {
             dhow_tensor_release(kept[i]);
         }
     }
+    dhow_dataset_release(dataset);
+}
+
+/* Two threads that meet in one loader would take each other's batches back. */
+static atomic_int g_inside, g_met;
+
+static dhow_status read_slowly(void *user, const int64_t *indices, int64_t count,
+                               void *const *columns) {
+    (void)user;
+    const struct timespec time = {0, 2000000};
+    atomic_store(&g_inside, 1);
+    (void)nanosleep(&time, NULL);
+    for (int64_t i = 0; i < count; i++) ((int16_t *)columns[0])[i] = (int16_t)indices[i];
+    return DHOW_OK;
+}
+
+static void *call_while_another_is_in(void *argument) {
+    dhow_loader *loader = argument;
+    dhow_batch batch;
+    while (atomic_load(&g_inside) == 0) continue;
+    if (dhow_loader_next(loader, &batch) == DHOW_INVALID_ARGUMENT &&
+        strstr(dhow_last_error(), "in use by another call") != NULL &&
+        dhow_loader_restart(loader, 0, 0) == DHOW_INVALID_ARGUMENT && batch.sample_count == 0)
+        atomic_fetch_add(&g_met, 1);
+    return NULL;
+}
+
+Test(loader_data, two_threads_that_meet_in_a_loader_are_told) {
+    const dhow_dataset_source source = {.sample_count = 400,
+                                        .column_count = 1,
+                                        .columns = {{.dtype = DHOW_I16}},
+                                        .read = read_slowly};
+    dhow_dataset *dataset;
+    OK(dhow_dataset_create(g_context, &source, &dataset));
+    dhow_loader *loader = loader_of(dataset, (dhow_loader_options){.batch_size = 1});
+    dhow_batch batch;
+    int64_t taken = 0;
+    for (int round = 0; round < 50 && atomic_load(&g_met) == 0; round++) {
+        pthread_t other;
+        atomic_store(&g_inside, 0);
+        cr_assert_eq(pthread_create(&other, NULL, call_while_another_is_in, loader), 0);
+        OK(dhow_loader_next(loader, &batch));
+        int16_t value;
+        OK(dhow_tensor_read(batch.tensors[0], &value, sizeof value));
+        cr_assert_eq(value, taken++);
+        cr_assert_eq(pthread_join(other, NULL), 0);
+    }
+    cr_assert_eq(atomic_load(&g_met), 1, "they never met");
+    dhow_loader_release(loader);
     dhow_dataset_release(dataset);
 }
 

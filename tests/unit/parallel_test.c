@@ -3,6 +3,8 @@
  * One batch on several devices: results are those of one device, shares follow the measured speed,
  * and the others finish the work of a device that fails, if the caller wants it so.
  */
+#include <pthread.h>
+
 #include "data_fixture.h"
 #include "parallel/shares.h"
 
@@ -55,6 +57,64 @@ Test(parallel, results_are_those_of_one_device) {
     }
     dhow_model_release(model);
     for (int i = 0; i < 2; i++) dhow_tensor_release(columns[i]);
+    close_context();
+}
+
+/* While results are taken, another thread calls everything that is in use. */
+typedef struct meeting {
+    dhow_parallel *parallel;
+    dhow_loader *loader;
+    dhow_sink *sink;
+    int told, takes;
+} meeting;
+
+static int is_told(dhow_status status) {
+    return status == DHOW_INVALID_ARGUMENT &&
+           strstr(dhow_last_error(), "is in use by another call") != NULL;
+}
+
+static void *meet(void *argument) {
+    meeting *m = argument;
+    dhow_batch batch;
+    dhow_tensor *x, *y = NULL;
+    OK(dhow_tensor_full(g_cpu, DHOW_F32, DHOW_SHAPE(2, FEATURES), 1, &x));
+    m->told += is_told(dhow_loader_next(m->loader, &batch));
+    m->told += is_told(dhow_loader_restart(m->loader, 0, 0));
+    m->told += is_told(dhow_sink_finish(m->sink));
+    if (m->parallel != NULL) m->told += is_told(dhow_parallel_run(m->parallel, &x, 1, &y, 1));
+    dhow_tensor_release(x);
+    return NULL;
+}
+
+static dhow_status take_and_meet(void *user, const dhow_batch *results) {
+    meeting *m = user;
+    pthread_t other;
+    (void)results;
+    m->takes++;
+    cr_assert_eq(pthread_create(&other, NULL, meet, m), 0);
+    cr_assert_eq(pthread_join(other, NULL), 0);
+    return DHOW_OK;
+}
+
+Test(parallel, threads_that_meet_in_a_prediction_are_told) {
+    static const char *const names[] = {"cpu", "sim:0"};
+    open_context("", "");
+    dhow_dataset *dataset = make_dataset(30);
+    dhow_model *model = make_sums(g_cpu, 0);
+    meeting m = {.told = 0};
+    OK(dhow_loader_create(dataset, &(dhow_loader_options){.batch_size = 10}, &m.loader));
+    OK(dhow_sink_to_function(g_context, take_and_meet, &m, &m.sink));
+    OK(dhow_predict(model, m.loader, m.sink));
+    cr_assert(m.takes == 3 && m.told == 9, "%d takes, %d told", m.takes, m.told);
+    m.parallel = parallel_on(model, 2, names, NULL);
+    OK(dhow_parallel_predict(m.parallel, m.loader, m.sink));
+    cr_assert(m.takes == 6 && m.told == 21, "%d takes, %d told", m.takes, m.told);
+    OK(dhow_sink_finish(m.sink)); /* nobody is in any more */
+    dhow_parallel_release(m.parallel);
+    dhow_sink_release(m.sink);
+    dhow_loader_release(m.loader);
+    dhow_model_release(model);
+    dhow_dataset_release(dataset);
     close_context();
 }
 
@@ -232,11 +292,11 @@ static void predict_through(const char *form, const char *status, int nth) {
 }
 
 Test(parallel, a_prediction_goes_on_whatever_fails_on_one_device, .timeout = 300) {
-    static const char *const forms[] = {"copy", "launch", "mem_alloc", "stream_sync", "event_sync",
-                                        "host_alloc"};
-    static const char *const statuses[] = {
-        "INTERNAL", "INTERNAL!", "DEVICE_LOST!", "async:INTERNAL", "async:INTERNAL!",
-        "async:DEVICE_LOST!"};
+    static const char *const forms[] = {"copy",        "launch",     "mem_alloc",
+                                        "stream_sync", "event_sync", "host_alloc"};
+    static const char *const statuses[] = {"INTERNAL",        "INTERNAL!",
+                                           "DEVICE_LOST!",    "async:INTERNAL",
+                                           "async:INTERNAL!", "async:DEVICE_LOST!"};
     for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++) {
         for (size_t s = 0; s < sizeof statuses / sizeof statuses[0]; s++) {
             bool makes_work = f < 2;

@@ -109,6 +109,16 @@ Test(predict, a_sink_that_is_not_finished_leaves_no_file) {
     close_context();
 }
 
+Test(predict, a_file_that_cannot_be_written_is_told_at_once) {
+    open_context("", "");
+    dhow_sink *sink;
+    const char *nowhere = "/nonexistent/y.npy";
+    FAILS(DHOW_IO_ERROR, dhow_sink_to_npy(g_context, &nowhere, 1, &sink));
+    SAYS("/nonexistent/y.npy: cannot write: No such file or directory");
+    cr_assert_null(sink);
+    close_context();
+}
+
 /* Two outputs of each row: its sum, and something of `width`. */
 static dhow_model *make_two(int64_t width) {
     dhow_model *m;

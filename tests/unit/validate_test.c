@@ -100,6 +100,41 @@ Test(validate, use_after_release_is_told_with_both_places) {
     dhow_context_release(context);
 }
 
+/* "list(loader)": what is kept without being retained held the data of later batches. */
+Test(validate, tensors_of_a_batch_are_over_with_the_next_one) {
+    enum { BATCHES = 8 };
+    dhow_context *context = open_checking();
+    float values[4 * BATCHES];
+    dhow_tensor *x, *kept[BATCHES], *held = NULL;
+    dhow_dataset *dataset;
+    dhow_loader *loader;
+    dhow_batch batch;
+    for (int i = 0; i < 4 * BATCHES; i++) values[i] = (float)i;
+    OK(dhow_tensor_from_data(g_cpu, DHOW_F32, DHOW_SHAPE(4 * BATCHES), values, &x));
+    OK(dhow_dataset_from_tensors(&x, 1, &dataset));
+    OK(dhow_loader_create(dataset, &(dhow_loader_options){.batch_size = 4}, &loader));
+    for (int i = 0; i < BATCHES; i++) {
+        OK(dhow_loader_next(loader, &batch));
+        kept[i] = batch.tensors[0];
+        if (i == 3) OK(dhow_tensor_retain(held = kept[i]));
+    }
+    for (int i = 0; i < BATCHES; i++) {
+        float got[4];
+        if (i == 3 || i == BATCHES - 1) {
+            OK(dhow_tensor_read(kept[i], got, sizeof got));
+            cr_assert_eq(got[0], (float)(4 * i));
+        } else {
+            FAILS(DHOW_INVALID_ARGUMENT, dhow_tensor_read(kept[i], got, sizeof got));
+            SAYS("is no live tensor");
+        }
+    }
+    dhow_tensor_release(held);
+    dhow_loader_release(loader);
+    dhow_dataset_release(dataset);
+    dhow_tensor_release(x);
+    dhow_context_release(context);
+}
+
 Test(validate, an_event_that_was_never_recorded_is_told) {
     dhow_context *context = open_checking();
     dhow_event *event;
