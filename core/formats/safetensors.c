@@ -241,6 +241,7 @@ dhow_status dhow_safetensors_open(dhow_context *context, const char *path, dhow_
 }
 
 void dhow_safetensors_close(dhow_safetensors *file) {
+    DHOWI_KEEP_ERROR;
     if (dhowi_handle_is(file, DHOWI_SAFETENSORS)) end_file(file);
 }
 

@@ -129,6 +129,7 @@ dhow_status dhow_datum_of_sequence(dhow_datum *const *items, uint32_t count, dho
 }
 
 void dhow_datum_release(dhow_datum *v) {
+    DHOWI_KEEP_ERROR;
     if (!dhowi_handle_is(v, DHOWI_DATUM) || !dhowi_handle_drop(&v->handle)) return;
     dhow_tensor_release(v->tensor);
     for (int64_t i = 0; v->items != NULL && i < v->count; i++) dhow_datum_release(v->items[i]);

@@ -100,6 +100,7 @@ void dhowi_model_forget(dhow_model *m) {
 }
 
 void dhow_model_release(dhow_model *m) {
+    DHOWI_KEEP_ERROR;
     if (!dhowi_handle_is(m, DHOWI_MODEL) || !dhowi_handle_drop(&m->handle)) return;
     dhow_context *context = m->context;
     dhowi_model_forget(m);

@@ -180,13 +180,13 @@ static conform_result binary(conform_env *env, dhow_dtype dtype, binary_fn op,
     static conform_result binary_##name##_##type(conform_env *env) { \
         return binary(env, DHOW_##TYPE, dhow_##name, ref_##name);    \
     }
-#define BINARY(name, formula)                                                      \
-    BINARY_ONE(name, F32, f32)                                                     \
-    BINARY_ONE(name, F64, f64)                                                     \
-    BINARY_ONE(name, F16, f16)                                                     \
-    BINARY_ONE(name, BF16, bf16)                                                   \
-    BINARY_ONE(name, I32, i32) BINARY_ONE(name, I64, i64) BINARY_ONE(name, I8, i8) \
-        BINARY_ONE(name, U8, u8)
+#define BINARY(name, formula)    \
+    BINARY_ONE(name, F32, f32)   \
+    BINARY_ONE(name, F64, f64)   \
+    BINARY_ONE(name, F16, f16)   \
+    BINARY_ONE(name, BF16, bf16) \
+    BINARY_ONE(name, I32, i32)   \
+    BINARY_ONE(name, I64, i64) BINARY_ONE(name, I8, i8) BINARY_ONE(name, U8, u8)
 DHOW_BINARY_MAP(BINARY)
 
 static conform_result integer_corners(conform_env *env) {
