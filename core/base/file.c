@@ -138,11 +138,37 @@ dhow_status dhowi_file_cut(dhowi_file_writer *w, uint64_t bytes) {
     return cannot_write(w->path, errno);
 }
 
+/* Some file systems sync no folders and say EINVAL: there is nothing more to be done then. */
+static bool sync_folder_of(const char *path) {
+    char folder[PATH_MAX] = ".";
+    const char *slash = strrchr(path, '/');
+    if (slash != NULL) {
+        const size_t length = slash == path ? 1 : (size_t)(slash - path);
+        if (length >= sizeof folder) return true;
+        memcpy(folder, path, length);
+        folder[length] = '\0';
+    }
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return true; /* it may be written to but not read */
+    bool good = fsync(fd) == 0 || errno == EINVAL;
+    const int reason = errno;
+    (void)close(fd);
+    errno = reason;
+    return good;
+}
+
+/* The bytes reach the disk before the name does, so that a power cut leaves the old file or the
+ * whole new one. */
 dhow_status dhowi_file_commit(dhowi_file_writer *w) {
     dhow_status status = DHOW_OK;
-    if (close(w->fd) != 0 || rename(w->temporary, w->path) != 0) {
+    if (fsync(w->fd) != 0 && errno != EINVAL) status = cannot_write(w->path, errno);
+    if (close(w->fd) != 0 && status == DHOW_OK) status = cannot_write(w->path, errno);
+    if (status == DHOW_OK && rename(w->temporary, w->path) != 0)
         status = cannot_write(w->path, errno);
+    if (status != DHOW_OK) {
         (void)unlink(w->temporary);
+    } else if (!sync_folder_of(w->path)) {
+        status = cannot_write(w->path, errno);
     }
     forget(w);
     return status;

@@ -35,7 +35,7 @@ dhow_status dhowi_file_rewrite(dhowi_file_writer *writer, uint64_t offset, const
                                size_t bytes);
 /* Takes back what was appended after the first `bytes`. */
 dhow_status dhowi_file_cut(dhowi_file_writer *writer, uint64_t bytes);
-/* Gives the file its name. The writer is over, whatever the result. */
+/* Brings the file to the disk and gives it its name. The writer is over, whatever the result. */
 dhow_status dhowi_file_commit(dhowi_file_writer *writer);
 /* Closes it and leaves it to the process that began it: for a forked child. */
 void dhowi_file_abandon(dhowi_file_writer *writer);
