@@ -190,6 +190,11 @@ static dhow_status read_header(dhow_safetensors *f, uint64_t file_bytes) {
     if (file_bytes < sizeof prefix)
         return dhowi_fail(DHOW_CORRUPT, "%s: too short for a safetensors file", f->path);
     DHOWI_TRY(dhowi_file_read(f->fd, f->path, 0, prefix, sizeof prefix));
+    if (memcmp(prefix, "\x93NUMPY", 6) == 0) {
+        return dhowi_fail(DHOW_CORRUPT,
+                          "%s: an .npy file, no safetensors file; dhow_npy_load() reads it",
+                          f->path);
+    }
     for (int i = 7; i >= 0; i--) bytes = bytes << 8 | prefix[i];
     if (bytes > DHOWI_SAFETENSORS_MAX_HEADER_BYTES || bytes > file_bytes - sizeof prefix) {
         return dhowi_fail(DHOW_CORRUPT, "%s: a header of %" PRIu64 " bytes in a file of %" PRIu64,

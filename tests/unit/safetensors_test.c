@@ -150,6 +150,15 @@ Test(safetensors, a_file_that_shrinks_while_it_is_open_is_corrupt) {
     dhow_safetensors_close(file);
 }
 
+Test(safetensors, an_npy_file_is_called_one) {
+    dhow_tensor *x;
+    const float values[2] = {1, 2};
+    OK(dhow_tensor_from_data(g_cpu, DHOW_F32, DHOW_SHAPE(2), values, &x));
+    OK(dhow_npy_save(x, g_path));
+    expect_refusal(DHOW_CORRUPT, "an .npy file, no safetensors file; dhow_npy_load() reads it");
+    dhow_tensor_release(x);
+}
+
 Test(safetensors, lies_about_the_header_s_length_are_refused) {
     make_file("{}", 0);
     for (uint64_t length = 3; length != 0; length *= 2) {
