@@ -253,13 +253,41 @@ static dhow_status prepare_sorter(sorter *t, uint32_t n) {
     return DHOW_OK;
 }
 
-static dhow_status sort_nodes(scope *s, uint32_t **out) {
+static void want(sorter *t, dhowi_slice name) {
+    const name_entry *e = find_slot(t->s, name);
+    if (e->name.data != NULL && e->producer >= 0) t->state[e->producer] = 3;
+}
+
+/* Puts nodes whose results nobody wants behind the others; those of state 3 are wanted. */
+static void part_wanted(sorter *t) {
+    const dhowi_onnx_graph *g = t->s->graph;
+    uint32_t kept = 0, others = 0;
+    for (uint32_t i = 0; i < g->output_count; i++) want(t, g->outputs[i].name);
+    for (uint32_t i = t->count; i-- > 0;) {
+        const uint32_t node = t->order[i];
+        if (t->state[node] != 3) continue;
+        for (uint64_t k = t->first[node]; k < t->first[node + 1]; k++) want(t, t->names[k]);
+    }
+    for (uint32_t i = 0; i < t->count; i++) {
+        if (t->state[t->order[i]] == 3)
+            t->order[kept++] = t->order[i];
+        else
+            t->stack[others++] = t->order[i];
+    }
+    if (others > 0) memcpy(t->order + kept, t->stack, others * sizeof *t->order);
+    t->count = kept;
+}
+
+/* *out is every node in an order that works, of which the first *wanted are to be run. */
+static dhow_status sort_nodes(scope *s, uint32_t **out, uint32_t *wanted) {
     uint32_t n = s->graph->node_count;
     sorter t = {.s = s};
     dhow_status status = prepare_sorter(&t, n);
     for (uint32_t i = 0; i < n && status == DHOW_OK; i++) {
         if (t.state[i] == 0) status = visit(&t, i);
     }
+    if (status == DHOW_OK) part_wanted(&t);
+    *wanted = t.count;
     dhowi_free(t.state);
     dhowi_free(t.position);
     dhowi_free(t.names);
@@ -375,16 +403,17 @@ static dhow_status import_node(importer *im, const scope *s, const dhowi_onnx_no
 }
 
 static dhow_status import_nodes(importer *im, scope *s, dhowi_graph *graph) {
-    uint32_t *order;
-    DHOWI_TRY(sort_nodes(s, &order));
+    uint32_t *order, wanted;
+    DHOWI_TRY(sort_nodes(s, &order, &wanted));
     graph->nodes = dhowi_arena_array(&im->model->arena, s->graph->node_count, sizeof *graph->nodes);
     dhow_status status = graph->nodes != NULL ? DHOW_OK : dhowi_fail_memory("model");
     for (uint32_t i = 0; i < s->graph->node_count && status == DHOW_OK; i++) {
         const dhowi_onnx_node *n = &s->graph->nodes[order[i]];
         const dhowi_onnx_tensor *t = constant_of(n);
         if (t != NULL && dhowi_onnx_dtype(t->type) != 0) continue;
+        /* A node that nobody wants is looked at like the others, and then forgotten. */
         status = import_node(im, s, n, &graph->nodes[graph->node_count]);
-        graph->node_count++;
+        graph->node_count += i < wanted;
     }
     dhowi_free(order);
     return status;

@@ -252,3 +252,16 @@ Test(onnx_limits, results_on_the_device_have_a_limit_that_can_be_raised) {
     /* an output that is only a view becomes memory when it is given */
     cr_assert_eq(run_large("Identity", "w", INT64_C(1) << 26, 0), DHOW_UNSUPPORTED);
 }
+
+/* Whatever nobody reads costs nothing, not even a refusal. */
+Test(onnx_limits, nodes_whose_results_nobody_wants_are_left_out) {
+    bytes g = constant_graph(INT64_C(1) << 40);
+    dhow_tensor *out;
+    dhow_model_summary summary;
+    put_node(&g, node_of("Exp", "unused", "c", "e"));
+    put_shape(&g, "x", 7);
+    put_node(&g, node_of("Neg", "used", "x", "y"));
+    OK(run(&g, &out, &summary));
+    cr_assert_eq(summary.step_count, 1);
+    dhow_tensor_release(out);
+}
