@@ -57,7 +57,7 @@ static void record_back(void) {
 }
 
 static void end(void) {
-    if (__atomic_load_n(&g_streams[0].timeline.completed, __ATOMIC_SEQ_CST) > 0)
+    if (atomic_load(&g_streams[0].timeline.completed) > 0)
         interleave_fail("work that nobody has done counts as done");
 }
 

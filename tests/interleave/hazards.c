@@ -35,8 +35,8 @@ static dhow_status wait_number(dhowi_timeline *timeline, uint64_t number) {
 }
 
 static bool is_over(const work *w) {
-    return __atomic_load_n(&w->timeline->completed, __ATOMIC_SEQ_CST) >= w->number ||
-           (w->timeline->lost != NULL && __atomic_load_n(w->timeline->lost, __ATOMIC_SEQ_CST));
+    return atomic_load(&w->timeline->completed) >= w->number ||
+           (w->timeline->lost != NULL && atomic_load(w->timeline->lost));
 }
 
 /* Whether who waits for the mark has waited for the work. */
@@ -81,7 +81,7 @@ static void use(int stream, uint32_t access) {
     dhowi_mark pending[DHOWI_MAX_PENDING];
     bool noted[MOST];
     note_those_there(noted);
-    const dhowi_mark self = {t, __atomic_load_n(&t->submitted, __ATOMIC_SEQ_CST)};
+    const dhowi_mark self = {t, atomic_load(&t->submitted)};
     uint32_t count = dhowi_hazard_pending(&g_hazard, access, t, pending);
     check(noted, access, pending, count, self);
     for (uint32_t i = 0; i < count; i++) dhowi_timeline_awaited(t, pending[i]);
@@ -98,7 +98,7 @@ static void use(int stream, uint32_t access) {
 static void begin(void) {
     g_work_count = 0;
     g_hazard = (dhowi_hazard){.sole = NULL};
-    __atomic_store_n(&g_lost, false, __ATOMIC_SEQ_CST);
+    atomic_store(&g_lost, false);
     for (int i = 0; i < STREAMS; i++)
         g_streams[i] = (dhowi_timeline){.wait = wait_number, .lost = i == 0 ? &g_lost : NULL};
 }

@@ -24,20 +24,35 @@
 #undef atomic_load
 #undef atomic_store
 
-#define atomic_load_explicit(p, order) (HOOK_(READ, p), __atomic_load_n((p), __ATOMIC_SEQ_CST))
+/* The operations behind the macros of <stdatomic.h>. */
+#ifdef __clang__
+#define LOAD_(p) __c11_atomic_load((p), __ATOMIC_SEQ_CST)
+#define STORE_(p, value) __c11_atomic_store((p), (value), __ATOMIC_SEQ_CST)
+#define EXCHANGE_(p, value) __c11_atomic_exchange((p), (value), __ATOMIC_SEQ_CST)
+#define ADD_(p, value) __c11_atomic_fetch_add((p), (value), __ATOMIC_SEQ_CST)
+#define SUB_(p, value) __c11_atomic_fetch_sub((p), (value), __ATOMIC_SEQ_CST)
+#define COMPARE_(p, expected, value)                                                  \
+    __c11_atomic_compare_exchange_strong((p), (expected), (value), __ATOMIC_SEQ_CST, \
+                                         __ATOMIC_SEQ_CST)
+#else
+#define LOAD_(p) __atomic_load_n((p), __ATOMIC_SEQ_CST)
+#define STORE_(p, value) __atomic_store_n((p), (value), __ATOMIC_SEQ_CST)
+#define EXCHANGE_(p, value) __atomic_exchange_n((p), (value), __ATOMIC_SEQ_CST)
+#define ADD_(p, value) __atomic_fetch_add((p), (value), __ATOMIC_SEQ_CST)
+#define SUB_(p, value) __atomic_fetch_sub((p), (value), __ATOMIC_SEQ_CST)
+#define COMPARE_(p, expected, value) \
+    __atomic_compare_exchange_n((p), (expected), (value), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
+#endif
+
+#define atomic_load_explicit(p, order) (HOOK_(READ, p), LOAD_(p))
 #define atomic_load(p) atomic_load_explicit(p, memory_order_seq_cst)
-#define atomic_store_explicit(p, value, order) \
-    (HOOK_(WRITE, p), __atomic_store_n((p), (value), __ATOMIC_SEQ_CST))
+#define atomic_store_explicit(p, value, order) (HOOK_(WRITE, p), STORE_(p, value))
 #define atomic_store(p, value) atomic_store_explicit(p, value, memory_order_seq_cst)
-#define atomic_exchange(p, value) \
-    (HOOK_(WRITE, p), __atomic_exchange_n((p), (value), __ATOMIC_SEQ_CST))
-#define atomic_fetch_add(p, value) \
-    (HOOK_(WRITE, p), __atomic_fetch_add((p), (value), __ATOMIC_SEQ_CST))
-#define atomic_fetch_sub(p, value) \
-    (HOOK_(WRITE, p), __atomic_fetch_sub((p), (value), __ATOMIC_SEQ_CST))
+#define atomic_exchange(p, value) (HOOK_(WRITE, p), EXCHANGE_(p, value))
+#define atomic_fetch_add(p, value) (HOOK_(WRITE, p), ADD_(p, value))
+#define atomic_fetch_sub(p, value) (HOOK_(WRITE, p), SUB_(p, value))
 #define atomic_compare_exchange_weak_explicit(p, expected, value, success, failure) \
-    (HOOK_(WRITE, p),                                                               \
-     __atomic_compare_exchange_n((p), (expected), (value), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+    (HOOK_(WRITE, p), COMPARE_(p, expected, value))
 #define atomic_compare_exchange_weak(p, expected, value) \
     atomic_compare_exchange_weak_explicit(p, expected, value, 0, 0)
 /* Never finds it taken: the explorer waits. */
