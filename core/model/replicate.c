@@ -88,6 +88,7 @@ static dhow_status copy_model(dhow_model *from, dhow_model **out) {
     m->parameter_count = from->parameter_count;
     m->file = from->file; /* the original's */
     m->external_bytes = from->external_bytes;
+    m->memory_limit = from->memory_limit;
     return DHOW_OK;
 }
 
