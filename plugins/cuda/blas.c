@@ -271,6 +271,7 @@ static int find_algorithm(dhowi_cuda_blas_handles *handles, blas_plan *p) {
     const lt_functions *lt = &handles->lt;
     const uint64_t workspace = WORKSPACE_BYTES;
     const uint32_t align = DHOWI_CUDA_OFFSET_ALIGN;
+    const uint32_t reduction = LT_REDUCE_IN_COMPUTE_TYPE; /* never in f16 or bf16, as for cuBLAS */
     lt_preference preference = NULL;
     lt_heuristic best;
     int found = 0;
@@ -279,6 +280,9 @@ static int find_algorithm(dhowi_cuda_blas_handles *handles, blas_plan *p) {
     if (result == 0)
         result = lt->preference_set(preference, LT_PREFERENCE_MAX_WORKSPACE, &workspace,
                                     sizeof workspace);
+    if (result == 0)
+        result = lt->preference_set(preference, LT_PREFERENCE_REDUCTION_SCHEMES, &reduction,
+                                    sizeof reduction);
     for (size_t i = 0; i < sizeof alignments / sizeof alignments[0] && result == 0; i++)
         result = lt->preference_set(preference, alignments[i], &align, sizeof align);
     if (result == 0)

@@ -71,13 +71,15 @@ enum { /* cublasLtMatrixLayoutAttribute_t */
 };
 enum { /* cublasLtMatmulPreferenceAttributes_t */
        LT_PREFERENCE_MAX_WORKSPACE = 1,
+       LT_PREFERENCE_REDUCTION_SCHEMES = 3,
        LT_PREFERENCE_MIN_ALIGNMENT_A = 5,
        LT_PREFERENCE_MIN_ALIGNMENT_B = 6,
        LT_PREFERENCE_MIN_ALIGNMENT_C = 7,
        LT_PREFERENCE_MIN_ALIGNMENT_D = 8
 };
-enum { LT_STATUS_NOT_SUPPORTED = 15 }; /* also cuBLAS' */
-enum { LT_OP_N = 0, LT_OP_T = 1 };     /* also cuBLAS' */
+enum { LT_REDUCE_IN_COMPUTE_TYPE = 2 }; /* cublasLtReductionScheme_t, a bit */
+enum { LT_STATUS_NOT_SUPPORTED = 15 };  /* also cuBLAS' */
+enum { LT_OP_N = 0, LT_OP_T = 1 };      /* also cuBLAS' */
 
 typedef struct lt_algorithm {
     uint64_t data[8];

@@ -24,6 +24,7 @@ struct lt_layout {
 
 struct lt_preference {
     uint64_t workspace;
+    uint32_t reductions; /* schemes that may add up the parts of K; all unless it is set */
     uint32_t align[4]; /* of A, B, C, D */
 };
 
@@ -153,6 +154,7 @@ int cublasLtMatmulPreferenceCreate(lt_preference *out) {
     if (code != 0) return code;
     *out = fakecuda_object_new(FAKECUDA_LT, sizeof **out);
     if (*out == NULL) return FAKE_ALLOC_FAILED;
+    (*out)->reductions = 7;
     for (int i = 0; i < 4; i++) (*out)->align[i] = 256;
     return 0;
 }
@@ -165,6 +167,7 @@ int cublasLtMatmulPreferenceSetAttribute(lt_preference preference, int attribute
     if (code != 0) return code;
     if (!fakecuda_object_is(preference, FAKECUDA_LT)) return FAKE_INVALID_VALUE;
     if (attribute == LT_PREFERENCE_MAX_WORKSPACE) return TAKE(preference->workspace);
+    if (attribute == LT_PREFERENCE_REDUCTION_SCHEMES) return TAKE(preference->reductions);
     if (attribute >= LT_PREFERENCE_MIN_ALIGNMENT_A && attribute <= LT_PREFERENCE_MIN_ALIGNMENT_D)
         return TAKE(preference->align[attribute - LT_PREFERENCE_MIN_ALIGNMENT_A]);
     return FAKE_NOT_SUPPORTED;
@@ -227,6 +230,10 @@ int cublasLtMatmulAlgoGetHeuristic(lt_handle handle, lt_desc desc, lt_layout a, 
     code = describe(desc, a, b, c, d, &gemm);
     if (code != 0) return code;
     if (fakecuda_setting("noheuristic")) return FAKE_NOT_SUPPORTED;
+    if ((preference->reductions & ~(uint32_t)LT_REDUCE_IN_COMPUTE_TYPE) != 0) {
+        fakecuda_complain("cublasLt may add partial sums in the output's type or in place");
+        return FAKE_INVALID_VALUE;
+    }
     memset(results, 0, sizeof *results);
     mark(&gemm, results->algorithm.data);
     uint64_t align = 1;
