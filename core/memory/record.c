@@ -36,8 +36,8 @@ dhow_status dhowi_record_storage(dhowi_recorder *r, uint64_t bytes, dhowi_storag
     atomic_flag_clear(&s->hazard.lock);
     dhowi_handle_retain(&r->device->context->handle);
     dhowi_storage_retain(s); /* the recorder's own */
-    r->places[r->place_count++] =
-        (dhowi_place){.storage = s, .bytes = bytes, .first = r->step, .last = r->step};
+    r->places[r->place_count++] = (dhowi_place){
+        .storage = s, .bytes = bytes, .first = r->step, .last = r->step, .buffer = -1};
     *out = s;
     return DHOW_OK;
 }

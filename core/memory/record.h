@@ -61,6 +61,7 @@ typedef struct dhowi_place {
     uint32_t first, last; /* steps between which its contents matter */
     uint64_t offset;      /* in the arena, once that is laid out */
     bool external;        /* filled in by the caller of the plan */
+    int32_t buffer;       /* the caller's number of it; -1: it passes */
 } dhowi_place;
 
 typedef struct dhowi_recorder {

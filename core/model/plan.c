@@ -113,6 +113,7 @@ static dhow_status storage_of(maker *k, dhowi_segment *seg, int32_t buffer, dhow
     dhowi_storage_release(*out); /* the recorder's reference stays */
     dhowi_place *place = &seg->recorder.places[seg->recorder.place_count - 1];
     place->external = own->external != 0;
+    place->buffer = buffer;
     const bool shares = dhowi_optimises(DHOWI_OPTIMISE_ARENA);
     place->first = own->first < 0 || !shares ? 0 : (uint32_t)own->first;
     place->last = own->kept || !shares ? UINT32_MAX : (uint32_t)DHOWI_MAX(own->last, own->first);
@@ -247,43 +248,66 @@ static void find_lifetimes(dhowi_lowering *b, uint32_t first_step) {
     }
 }
 
+/* Buffers of which one took the other's place: now[i] is the buffer that i is, or leads to it. */
+static int32_t buffer_now(const int32_t *now, int32_t buffer) {
+    while (now[buffer] != buffer) buffer = now[buffer];
+    return buffer;
+}
+
+/* Whether a step may write its result over operand k, which nobody reads afterwards. */
+static bool can_overwrite(const dhowi_lowering *b, const int32_t *now, const dhowi_step *s, int k,
+                          int32_t at) {
+    const dhowi_item *in = &b->items[s->in[k]], *out = &b->items[s->out];
+    if (in->buffer < 0 || in->tensor != NULL) return false;
+    const int32_t own = buffer_now(now, in->buffer), result = buffer_now(now, out->buffer);
+    const dhowi_buffer *from = &b->buffers[own], *to = &b->buffers[result];
+    const bool whole = in->spec.dtype == out->spec.dtype && from->bytes == to->bytes &&
+                       DHOWI_GUARD(in_place_of_another_order,
+                                   in->contiguous && in->offset == 0 &&
+                                       dhowi_shape_equal(in->spec.rank, in->spec.shape,
+                                                         out->spec.rank, out->spec.shape));
+    bool twice = false; /* another view of it is read as well */
+    for (int q = 0; q < DHOWI_MAP_OPERANDS && s->in[q] >= 0; q++) {
+        const int32_t other = b->items[s->in[q]].buffer;
+        twice = twice ||
+                (q != k && s->in[q] != s->in[k] && other >= 0 && buffer_now(now, other) == own);
+    }
+    return own != result && whole && DHOWI_GUARD(in_place_of_two_views, !twice) &&
+           DHOWI_GUARD(in_place_of_an_input, from->external == 0) && !from->kept &&
+           DHOWI_GUARD(in_place_and_read_later, from->last == at) && from->first >= 0;
+}
+
+static bool takes_place(const dhowi_lowering *b, const int32_t *now, const dhowi_step *s,
+                        int32_t at) {
+    if (s->op != DHOWI_OP_map || b->items[s->out].buffer < 0) return false;
+    const dhowi_item *out = &b->items[s->out];
+    const dhowi_buffer *to = &b->buffers[buffer_now(now, out->buffer)];
+    return to->external == 0 && !to->kept && to->first == at && out->contiguous && out->offset == 0;
+}
+
 /* Elementwise steps write over an input that nobody reads afterwards. */
-static void reuse_inputs(dhowi_lowering *b, uint32_t first_step) {
+static dhow_status reuse_inputs(dhowi_lowering *b, uint32_t first_step) {
+    int32_t *now = dhowi_alloc_array((size_t)b->buffer_count + 1, sizeof *now);
+    if (now == NULL) return dhowi_fail_memory("plan");
+    for (uint32_t i = 0; i < b->buffer_count; i++) now[i] = (int32_t)i;
     for (uint32_t i = first_step; i < b->step_count; i++) {
-        dhowi_step *s = &b->steps[i];
-        int32_t at = (int32_t)(i - first_step);
-        if (s->op != DHOWI_OP_map || b->items[s->out].buffer < 0) continue;
-        dhowi_item *out = &b->items[s->out];
-        dhowi_buffer *to = &b->buffers[out->buffer];
-        if (to->external != 0 || to->kept || to->first != at || !out->contiguous ||
-            out->offset != 0)
-            continue;
+        const dhowi_step *s = &b->steps[i];
+        const int32_t at = (int32_t)(i - first_step);
+        if (!takes_place(b, now, s, at)) continue;
         for (int k = 0; k < DHOWI_MAP_OPERANDS && s->in[k] >= 0; k++) {
-            dhowi_item *in = &b->items[s->in[k]];
-            if (in->buffer < 0 || in->tensor != NULL || in->buffer == out->buffer) continue;
-            dhowi_buffer *from = &b->buffers[in->buffer];
-            bool whole = in->spec.dtype == out->spec.dtype && from->bytes == to->bytes &&
-                         DHOWI_GUARD(in_place_of_another_order,
-                                     in->contiguous && in->offset == 0 &&
-                                         dhowi_shape_equal(in->spec.rank, in->spec.shape,
-                                                           out->spec.rank, out->spec.shape));
-            bool twice = false; /* another view of it is read as well */
-            for (int q = 0; q < DHOWI_MAP_OPERANDS && s->in[q] >= 0; q++) {
-                const dhowi_item *other = &b->items[s->in[q]];
-                twice = twice || (q != k && s->in[q] != s->in[k] && other->buffer == in->buffer);
-            }
-            if (!whole || !DHOWI_GUARD(in_place_of_two_views, !twice) ||
-                !DHOWI_GUARD(in_place_of_an_input, from->external == 0) || from->kept ||
-                !DHOWI_GUARD(in_place_and_read_later, from->last == at) || from->first < 0)
-                continue;
-            int32_t old = out->buffer;
-            from->last = to->last;
-            for (uint32_t q = 0; q < b->item_count; q++) {
-                if (b->items[q].buffer == old) b->items[q].buffer = in->buffer;
-            }
+            if (!can_overwrite(b, now, s, k, at)) continue;
+            const int32_t own = buffer_now(now, b->items[s->in[k]].buffer);
+            const int32_t result = buffer_now(now, b->items[s->out].buffer);
+            b->buffers[own].last = b->buffers[result].last;
+            now[result] = own;
             break;
         }
     }
+    for (uint32_t i = 0; i < b->buffer_count; i++) now[i] = buffer_now(now, (int32_t)i);
+    for (uint32_t i = 0; i < b->item_count; i++)
+        if (b->items[i].buffer >= 0) b->items[i].buffer = now[b->items[i].buffer];
+    dhowi_free(now);
+    return DHOW_OK;
 }
 
 /* ---- the end of a segment ---- */
@@ -310,10 +334,7 @@ static void relocate(void *user, uint64_t *handle, uint64_t *offset) {
         r->status = dhowi_fail_memory("plan");
         return;
     }
-    int32_t external = 0;
-    for (uint32_t i = 0; i < r->k->storage_count; i++) {
-        if (r->k->storages[i] == place->storage) external = r->k->b->buffers[i].external;
-    }
+    const int32_t external = r->k->b->buffers[place->buffer].external;
     uint32_t slot =
         external > 0 ? (uint32_t)external - 1 : r->k->io->input_count + (uint32_t)(-external - 1);
     seg->relocations[seg->relocation_count++] = (dhowi_relocation){handle, offset, *offset, slot};
@@ -333,14 +354,11 @@ static dhow_status give_places(maker *k, dhowi_segment *seg) {
         dhowi_command_buffers(seg->recorder.commands[i], relocate, &r);
     DHOWI_TRY(r.status);
     /* Later segments read what stays. */
-    for (uint32_t i = 0; i < k->storage_count; i++) {
-        for (uint32_t p = 0; p < seg->recorder.place_count; p++) {
-            const dhowi_place *place = &seg->recorder.places[p];
-            if (k->storages[i] != place->storage) continue;
-            k->storages[i] = place->external ? NULL : seg->arena;
-            k->offsets[i] = (int64_t)place->offset;
-            break;
-        }
+    for (uint32_t p = 0; p < seg->recorder.place_count; p++) {
+        const dhowi_place *place = &seg->recorder.places[p];
+        if (place->buffer < 0) continue;
+        k->storages[place->buffer] = place->external ? NULL : seg->arena;
+        k->offsets[place->buffer] = (int64_t)place->offset;
     }
     return DHOW_OK;
 }
@@ -355,7 +373,7 @@ static dhow_status close_segment(maker *k, uint32_t first_step, dhowi_segment **
     seg->recorder.device = k->m->device;
     if (k->m->device != k->m->context->cpu) DHOWI_TRY(check_steps(k->b, first_step));
     find_lifetimes(k->b, first_step);
-    if (dhowi_optimises(DHOWI_OPTIMISE_IN_PLACE)) reuse_inputs(k->b, first_step);
+    if (dhowi_optimises(DHOWI_OPTIMISE_IN_PLACE)) DHOWI_TRY(reuse_inputs(k->b, first_step));
     seg->step_count = k->b->step_count - first_step;
     for (uint32_t i = 0; i < seg->step_count; i++) {
         seg->recorder.step = i;
