@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ONNX files as plain structures. Strings and tensor data point into the file's bytes; nothing here
+ * ONNX files as plain structures. Strings and tensor data point into the file's bytes, of which the
+ * large weights stay in the file until tensor_read() (see onnx_load.c); nothing here
  * knows what an operator means. A file is data from a stranger: depth, sizes and memory are
  * bounded, and a bad one is a status that names the byte.
  */
@@ -83,7 +84,7 @@ typedef struct dhowi_onnx_file {
     char *folder; /* where external data may lie; NULL: nowhere */
     const char *data;
     size_t bytes;
-    bool mapped; /* data is a mapping of ours */
+    int fd; /* of the file: large weights are read from it; -1: all of it lies in memory */
     dhowi_arena arena;
     const dhowi_onnx_graph *graph;
     const dhowi_onnx_opset *opsets;
@@ -97,6 +98,12 @@ dhow_status dhowi_onnx_open(const char *path, dhowi_onnx_file **out);
 dhow_status dhowi_onnx_parse(const char *name, const void *data, size_t bytes,
                              dhowi_onnx_file **out);
 void dhowi_onnx_close(dhowi_onnx_file *file);
+
+/* Raw data of this size and more are left in the file by load(). */
+enum { DHOWI_ONNX_LEFT_BYTES = 1 << 18 };
+/* Brings a file into memory, all but its large weights; end it with munmap(): IO_ERROR, CORRUPT,
+ * OUT_OF_MEMORY. */
+dhow_status dhowi_onnx_load(int fd, const char *path, uint64_t bytes, void **out);
 
 /* A single TensorProto, for tests' data. */
 dhow_status dhowi_onnx_parse_tensor(const char *name, const void *data, size_t bytes,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ONNX files on disk: mapped whole, so that weights are read when they are wanted; external data
- * only from beneath the model's folder.
+ * ONNX files on disk: held open, so that weights are read when they are wanted; external data only
+ * from beneath the model's folder.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,10 @@
 
 void dhowi_onnx_close(dhowi_onnx_file *file) {
     if (file == NULL) return;
-    if (file->mapped) (void)munmap((void *)(uintptr_t)file->data, file->bytes);
+    if (file->fd >= 0) {
+        (void)munmap((void *)(uintptr_t)file->data, file->bytes);
+        (void)close(file->fd);
+    }
     dhowi_arena_end(&file->arena);
     dhowi_free(file->name);
     dhowi_free(file->folder);
@@ -43,17 +46,15 @@ dhow_status dhowi_onnx_open(const char *path, dhowi_onnx_file **out) {
         return dhowi_fail(DHOW_CORRUPT, "%s is no ONNX model: it is %s", path,
                           bytes == 0 ? "empty" : "too large");
     }
-    void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-    int why = errno;
-    (void)close(fd);
-    if (data == MAP_FAILED)
-        return dhowi_fail_native(DHOW_IO_ERROR, why, "%s: cannot map it: %s", path, strerror(why));
-    dhow_status status = dhowi_onnx_parse(path, data, bytes, out);
+    void *data = NULL;
+    dhow_status status = dhowi_onnx_load(fd, path, bytes, &data);
+    if (status == DHOW_OK) status = dhowi_onnx_parse(path, data, (size_t)bytes, out);
     if (status != DHOW_OK) {
-        (void)munmap(data, bytes);
+        if (data != NULL) (void)munmap(data, (size_t)bytes);
+        (void)close(fd);
         return status;
     }
-    (*out)->mapped = true;
+    (*out)->fd = fd;
     (*out)->folder = folder_of(path);
     if ((*out)->folder != NULL) return DHOW_OK;
     dhowi_onnx_close(*out);

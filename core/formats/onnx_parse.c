@@ -392,6 +392,7 @@ dhow_status dhowi_onnx_parse(const char *name, const void *data, size_t bytes,
     *out = NULL;
     dhowi_onnx_file *file = dhowi_alloc(sizeof *file);
     if (file == NULL) return dhowi_fail_memory("model file");
+    file->fd = -1;
     file->name = dhowi_strdup(name);
     file->data = data;
     file->bytes = bytes;

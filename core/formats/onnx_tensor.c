@@ -173,6 +173,23 @@ static dhow_status read_external(const dhowi_onnx_file *file, const dhowi_onnx_t
                              NAMED(t->location));
 }
 
+/* ---- raw data ---- */
+
+/* The parser's slice of a weight that was left in the file tells where it lies. */
+static dhow_status read_raw(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t, void *to) {
+    if (file == NULL || file->fd < 0 || t->raw.length < DHOWI_ONNX_LEFT_BYTES) {
+        memcpy(to, t->raw.data, t->raw.length);
+        return DHOW_OK;
+    }
+    dhow_status status = dhowi_file_read(file->fd, file->name, (uint64_t)(t->raw.data - file->data),
+                                         to, t->raw.length);
+    if (status != DHOW_CORRUPT) return status;
+    return dhowi_fail(DHOW_CORRUPT,
+                      "tensor '%.*s': the file was cut short while it was in use; load the model "
+                      "again from a whole one",
+                      NAMED(t->name));
+}
+
 dhow_status dhowi_onnx_tensor_find(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t) {
     dhow_dtype dtype;
     int64_t count;
@@ -199,7 +216,7 @@ dhow_status dhowi_onnx_tensor_read(const dhowi_onnx_file *file, const dhowi_onnx
                           "tensor '%.*s' needs %" PRIu64 " bytes by its shape, the file has %zu",
                           NAMED(t->name), bytes, t->raw.length);
     }
-    memcpy(to, t->raw.data, bytes);
+    DHOWI_TRY(read_raw(file, t, to));
     if (dtype == DHOW_BOOL) {
         for (int64_t i = 0; i < count; i++) ((uint8_t *)to)[i] = ((uint8_t *)to)[i] != 0;
     }

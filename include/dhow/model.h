@@ -42,9 +42,10 @@ typedef int32_t dhow_model_value;
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_create(dhow_context *context, dhow_model **out);
 
 /**
- * Loads a model from an ONNX file (opset 7 to 25) onto the CPU. The file is mapped: weights are
- * read when they are first wanted, so it must not change while the model lives. Weights in further
- * files are taken from beneath the model's folder only. The model is complete: nothing is added.
+ * Loads a model from an ONNX file (opset 7 to 25) onto the CPU. The file is held open: large
+ * weights are read when they are first wanted, so it must not change while the model lives; what
+ * wants a weight of a file that was cut short meanwhile returns CORRUPT. Weights in further files
+ * are taken from beneath the model's folder only. The model is complete: nothing is added.
  *
  * @return INVALID_ARGUMENT, NOT_FOUND, IO_ERROR, CORRUPT (the message names node or byte),
  * UNSUPPORTED (names the operator), OUT_OF_MEMORY

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "onnx_fixture.h"
@@ -264,4 +265,126 @@ Test(onnx_limits, nodes_whose_results_nobody_wants_are_left_out) {
     OK(run(&g, &out, &summary));
     cr_assert_eq(summary.step_count, 1);
     dhow_tensor_release(out);
+}
+
+/* ---- weights that stay in the file ---- */
+
+enum { ROWS = 512, COLUMNS = 256 }; /* of a weight: 512 KiB */
+
+static char g_path[64];
+
+static void attach_tensor(bytes *node, bytes *tensor) {
+    bytes a = {0};
+    put_text(&a, 1, "value");
+    put_message(&a, 5, tensor);
+    put_number(&a, 20, 4);
+    put_message(node, 5, &a);
+}
+
+/* then_branch and else_branch: x times a constant of their own. */
+static bytes branches_of(const char *name) {
+    const int64_t result[] = {1, COLUMNS};
+    bytes branch = node_of("If", "branch", "which", name);
+    for (int i = 0; i < 2; i++) {
+        bytes g = {0}, constant = node_of("Constant", "constant", "", "c");
+        bytes weight = floats_of("c", ROWS, COLUMNS), out = value_of("r", 2, result);
+        attach_tensor(&constant, &weight);
+        put_node(&g, constant);
+        put_node(&g, node_of("MatMul", "inner", "x c", "r"));
+        put_message(&g, GRAPH_OUTPUT, &out);
+        add_graph(&branch, i == 0 ? "then_branch" : "else_branch", &g);
+    }
+    return branch;
+}
+
+/* y = x * first + x * c + small, where a small tensor follows each large one. */
+static bytes large_model(void) {
+    const int64_t in[] = {1, ROWS}, result[] = {1, COLUMNS};
+    const uint8_t yes = 1;
+    bytes graph = {0}, which = {0}, raw = {0};
+    bytes weight = floats_of("first", ROWS, COLUMNS), small = floats_of("small", COLUMNS, 0);
+    bytes x = value_of("x", 2, in), y = value_of("y", 2, result);
+    put_number(&which, 2, 9);
+    put_text(&which, 8, "which");
+    put_raw(&raw, &yes, 1);
+    put_message(&which, 9, &raw);
+    put_message(&graph, GRAPH_INITIALIZER, &weight);
+    put_message(&graph, GRAPH_INITIALIZER, &small);
+    put_message(&graph, GRAPH_INITIALIZER, &which);
+    put_node(&graph, node_of("MatMul", "product", "x first", "p"));
+    put_node(&graph, branches_of("b"));
+    put_node(&graph, node_of("Add", "sum", "p b", "s"));
+    put_node(&graph, node_of("Add", "last", "s small", "y"));
+    put_message(&graph, GRAPH_INPUT, &x);
+    put_message(&graph, GRAPH_OUTPUT, &y);
+    return model_of(13, &graph);
+}
+
+static void write_file(const bytes *file) {
+    (void)snprintf(g_path, sizeof g_path, "/tmp/dhow-onnx-XXXXXX");
+    int fd = mkstemp(g_path);
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(write(fd, file->data, file->length), (ssize_t)file->length);
+    (void)close(fd);
+}
+
+static dhow_status run_product(dhow_model *model, float *to) {
+    const int64_t shape[] = {1, ROWS};
+    dhow_tensor *x, *y = NULL;
+    OK(dhow_tensor_full(g_cpu, DHOW_F32, 2, shape, 0.5, &x));
+    dhow_status status = dhow_model_run(model, NULL, &x, 1, &y, 1);
+    if (status == DHOW_OK) OK(dhow_tensor_read(y, to, COLUMNS * sizeof *to));
+    dhow_tensor_release(x);
+    dhow_tensor_release(y);
+    return status;
+}
+
+Test(onnx_limits, large_weights_of_a_file_are_those_of_the_same_bytes_in_memory) {
+    bytes file = large_model();
+    dhow_model *model;
+    static float from_file[COLUMNS], from_memory[COLUMNS];
+    write_file(&file);
+    OK(dhow_model_load(g_context, g_path, &model));
+    OK(run_product(model, from_file));
+    dhow_model_release(model);
+    OK(dhow_model_load_memory(g_context, file.data, file.length, &model));
+    OK(run_product(model, from_memory));
+    dhow_model_release(model);
+    cr_assert_gt(from_file[0], 1);
+    cr_assert_arr_eq(from_file, from_memory, sizeof from_file);
+    (void)unlink(g_path);
+    bytes_free(&file);
+}
+
+/* A mapped file ended the program with SIGBUS. */
+Test(onnx_limits, a_file_that_is_cut_short_after_loading_is_a_status) {
+    bytes file = large_model();
+    dhow_model *model;
+    static float y[COLUMNS];
+    for (int kept = 0; kept < 3; kept++) {
+        write_file(&file);
+        OK(dhow_model_load(g_context, g_path, &model));
+        cr_assert_eq(truncate(g_path, kept * 400000), 0);
+        dhow_status status = run_product(model, y);
+        cr_assert_eq(status, DHOW_CORRUPT, "%s: %s", dhow_status_name(status), dhow_last_error());
+        cr_assert_not_null(strstr(dhow_last_error(), "cut short while it was in use"), "%s",
+                           dhow_last_error());
+        cr_assert_not_null(strstr(dhow_last_error(), g_path), "%s", dhow_last_error());
+        dhow_model_release(model);
+        (void)unlink(g_path);
+    }
+    bytes_free(&file);
+}
+
+/* Nor is any length of a file more than a status when it is loaded. */
+Test(onnx_limits, every_length_of_a_file_with_large_weights_is_a_status) {
+    bytes file = large_model();
+    dhow_model *model;
+    write_file(&file);
+    for (size_t left = file.length; left > 1; left -= left > 2000 ? 1999 : 1) {
+        cr_assert_eq(truncate(g_path, (off_t)(left - 1)), 0);
+        cr_assert_eq(dhow_model_load(g_context, g_path, &model), DHOW_CORRUPT, "%zu bytes", left);
+    }
+    (void)unlink(g_path);
+    bytes_free(&file);
 }
