@@ -28,7 +28,7 @@ typedef struct slab {
 typedef struct pool {
     pthread_mutex_t mutex;
     slab *slabs;              /* keeps them reachable for leak checkers */
-    free_object *free, *last; /* and the end of the list */
+    free_object *free, *last; /* the end of the list, where objects rest; NULL: not known */
     int64_t free_count;
     size_t stride; /* of the objects in a slab */
     int64_t live;
@@ -51,7 +51,6 @@ static bool grow(pool *p, size_t bytes) {
         free_object *object = (free_object *)(void *)(memory + 64 + i * stride);
         memset(object, 0, stride);
         object->next = p->free;
-        if (p->free == NULL) p->last = object;
         p->free = object;
     }
     p->free_count += SLAB_OBJECTS;
@@ -64,6 +63,7 @@ static free_object *take(pool *p, size_t bytes) {
     if (p->free == NULL && !grow(p, bytes)) return NULL;
     free_object *object = p->free;
     p->free = object->next;
+    if (p->free == NULL) p->last = NULL;
     p->free_count--;
     p->live++;
     return object;
@@ -71,16 +71,19 @@ static free_object *take(pool *p, size_t bytes) {
 
 /* Under the mutex. */
 static void give(pool *p, free_object *object) {
-    const bool at_the_end = dhowi_places_kept() && p->free != NULL;
-    object->next = at_the_end ? NULL : p->free;
-    if (at_the_end) {
-        p->last->next = object;
-    } else {
-        p->free = object;
-    }
-    if (object->next == NULL) p->last = object;
-    p->free_count++;
     p->live--;
+    p->free_count++;
+    if (!dhowi_places_kept() || p->free == NULL) {
+        object->next = p->free;
+        p->free = object;
+        p->last = NULL;
+        return;
+    }
+    if (p->last == NULL)
+        for (p->last = p->free; p->last->next != NULL;) p->last = p->last->next;
+    object->next = NULL;
+    p->last->next = object;
+    p->last = object;
 }
 
 void *dhowi_handle_new(dhowi_handle_kind kind, size_t bytes) {

@@ -113,13 +113,14 @@ void dhowi_hazard_note(dhowi_hazard *h, uint32_t access, dhowi_timeline *self, u
         forget_done(h);
         if ((access & DHOW_ACCESS_WRITE) != 0) forget_awaited(h, self);
     }
-    dhowi_user *u = enter(h, self);
+    const bool known = h->user_count == 1 && h->users[0].timeline == self;
+    dhowi_user *u = known ? &h->users[0] : enter(h, self);
     if ((access & DHOW_ACCESS_WRITE) != 0) {
         u->wrote = number;
     } else {
         u->read = number;
     }
-    publish(h);
+    if (!known) publish(h);
     if (locks) dhowi_spin_unlock(&h->lock);
 }
 

@@ -299,6 +299,7 @@ static dhowi_storage *choose_cached(const dhowi_pool *pool, uint32_t size_class)
     enum { LOOKED_AT = 8 };
     dhowi_mark pending[DHOWI_MAX_PENDING];
     dhowi_storage *s = pool->cached[size_class];
+    if (s == NULL || atomic_load_explicit(&s->hazard.sole, memory_order_relaxed) == NULL) return s;
     for (int i = 0; i < LOOKED_AT && s != NULL; i++, s = s->next) {
         if (dhowi_hazard_pending(&s->hazard, DHOW_ACCESS_WRITE, dhowi_last_timeline, pending) == 0)
             return s;

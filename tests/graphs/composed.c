@@ -366,5 +366,3 @@ int norm_written(gen *g) {
                          : binary(g, "Add", new_constant(g, 1, &n), y);
     return y;
 }
-
-int rms_norm(gen *g) { return norm_written(g); }

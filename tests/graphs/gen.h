@@ -14,7 +14,6 @@ typedef struct gen {
     int at;        /* the graph that nodes are added to */
     int64_t batch; /* the extent that may be open */
     int last;      /* the value made last, which is taken more often than others */
-    int first;     /* values made by this graph begin here */
 } gen;
 
 typedef int family(gen *g);
@@ -67,7 +66,7 @@ family transpose, reshape, slice, squeeze, unsqueeze, flatten, expand, concat, s
 family conv, conv_line, conv_volume, conv_transpose, pool, global_pool, resize, conv_block;
 family reduce, softmax, cumsum, topk, arg;
 family matmul, gemm, einsum, linear_block, attention;
-family layer_norm, instance_norm, batch_norm, group_norm, norm_written, lrn, lp_norm, rms_norm;
+family layer_norm, instance_norm, batch_norm, group_norm, norm_written, lrn, lp_norm;
 family gelu_written, silu_written;
 family shape_arithmetic, range_fill, gather_elements, scatter_elements, gather_nd, one_hot,
     non_zero, where_mask;
