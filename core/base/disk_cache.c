@@ -4,11 +4,15 @@
  */
 #include "base/disk_cache.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -125,11 +129,89 @@ dhow_status dhowi_disk_cache_load(dhowi_disk_cache *cache, const char *key, void
     uint64_t bytes;
     if (dhowi_file_open(path, &fd, &bytes) != DHOW_OK) return DHOW_NOT_FOUND;
     dhow_status status = read_entry(fd, path, bytes, key, out_blob, out_bytes);
+    if (status == DHOW_OK) (void)futimens(fd, NULL); /* its time is that of the last use */
     (void)close(fd);
     if (status == DHOW_OK || status == DHOW_OUT_OF_MEMORY) return status;
     dhowi_log_line(cache->log, DHOW_LOG_INFO, "kernel cache: %s is damaged; building anew", path);
     (void)unlink(path);
     return DHOW_NOT_FOUND;
+}
+
+/* ---- the limit ---- */
+
+enum { HASH_DIGITS = 32, STALE_SECONDS = 24 * 60 * 60 };
+
+typedef struct old_entry {
+    char name[HASH_DIGITS + 1];
+    struct timespec used;
+    uint64_t bytes;
+} old_entry;
+
+typedef struct listing {
+    old_entry *entries;
+    size_t count, capacity;
+    uint64_t bytes;
+} listing;
+
+static int by_use(const void *a, const void *b) {
+    const old_entry *x = a, *y = b;
+    if (x->used.tv_sec != y->used.tv_sec) return x->used.tv_sec < y->used.tv_sec ? -1 : 1;
+    if (x->used.tv_nsec != y->used.tv_nsec) return x->used.tv_nsec < y->used.tv_nsec ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static bool add_entry(listing *l, const char *name, const struct stat *info) {
+    if (l->count == l->capacity) {
+        size_t capacity = l->capacity > 0 ? 2 * l->capacity : 64;
+        old_entry *larger = dhowi_realloc_array(l->entries, capacity, sizeof *larger);
+        if (larger == NULL) return false;
+        l->entries = larger;
+        l->capacity = capacity;
+    }
+    old_entry *e = &l->entries[l->count++];
+    (void)dhowi_copy_text(e->name, sizeof e->name, name);
+    e->used = info->st_mtim;
+    e->bytes = (uint64_t)info->st_size;
+    l->bytes += e->bytes;
+    return true;
+}
+
+/* Lists the entries, and removes the temporary files of writers that were killed. Whatever else
+ * lies in the folder is not ours. False when memory is exhausted. */
+static bool list_entries(DIR *folder, listing *l) {
+    const time_t now = time(NULL);
+    for (const struct dirent *e; (e = readdir(folder)) != NULL;) {
+        struct stat info;
+        const size_t length = strlen(e->d_name), digits = strspn(e->d_name, "0123456789abcdef");
+        if (digits != HASH_DIGITS ||
+            fstatat(dirfd(folder), e->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+            !S_ISREG(info.st_mode))
+            continue;
+        if (length == HASH_DIGITS) {
+            if (!add_entry(l, e->d_name, &info)) return false;
+        } else if (e->d_name[HASH_DIGITS] == '.' && strcmp(e->d_name + length - 4, ".tmp") == 0 &&
+                   info.st_mtim.tv_sec < now - STALE_SECONDS) {
+            (void)unlinkat(dirfd(folder), e->d_name, 0);
+        }
+    }
+    return true;
+}
+
+/* Keeps the entry that was just stored, whatever its size. Another process may do the same at the
+ * same time: who reads an entry has it open, and one that is gone is built anew. */
+static void trim(const dhowi_disk_cache *cache, const char *stored) {
+    DIR *folder = opendir(cache->folder);
+    listing l = {0};
+    if (folder != NULL && list_entries(folder, &l) && l.bytes > DHOWI_DISK_CACHE_BYTES) {
+        qsort(l.entries, l.count, sizeof *l.entries, by_use);
+        for (size_t i = 0; i < l.count && l.bytes > DHOWI_DISK_CACHE_BYTES; i++) {
+            const old_entry *e = &l.entries[i];
+            if (strcmp(e->name, stored) == 0 || unlinkat(dirfd(folder), e->name, 0) != 0) continue;
+            l.bytes -= e->bytes;
+        }
+    }
+    dhowi_free(l.entries);
+    if (folder != NULL) (void)closedir(folder);
 }
 
 dhow_status dhowi_disk_cache_store(dhowi_disk_cache *cache, const char *key, const void *blob,
@@ -157,6 +239,10 @@ dhow_status dhowi_disk_cache_store(dhowi_disk_cache *cache, const char *key, con
     const dhowi_file_part parts[] = {
         {&header, sizeof header}, {key, strlen(key)}, {blob, (size_t)bytes}};
     dhow_status status = dhowi_file_write(path, parts, 3);
-    if (status != DHOW_OK) warn_once(cache, dhow_last_error());
+    if (status == DHOW_OK) {
+        trim(cache, strrchr(path, '/') + 1);
+    } else {
+        warn_once(cache, dhow_last_error());
+    }
     return status;
 }

@@ -2,7 +2,8 @@
  *
  * Compiled kernels on disk: blobs by key. Entries carry magic, key and checksum and are written by
  * rename; a damaged or foreign one counts as absent. A cache that cannot be used is a warning,
- * once, and never fails a computation.
+ * once, and never fails a computation. Where a new entry makes it larger than its limit, those that
+ * were not used for longest are removed; so is what a killed writer left more than a day ago.
  */
 #ifndef DHOWI_BASE_DISK_CACHE_H_
 #define DHOWI_BASE_DISK_CACHE_H_
@@ -11,6 +12,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+
+#define DHOWI_DISK_CACHE_BYTES (UINT64_C(1) << 30)
 
 typedef struct dhowi_disk_cache {
     char folder[3072]; /* "" when switched off */

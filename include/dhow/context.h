@@ -13,7 +13,8 @@
  *   DHOW_NUM_THREADS  threads of the CPU device; the default is the cores that the affinity mask and
  *                     the quotas of control groups leave the process
  *   DHOW_CACHE_DIR    folder of compiled kernels; the default is $XDG_CACHE_HOME/dhow or
- *                     ~/.cache/dhow; "off" for none
+ *                     ~/.cache/dhow; "off" for none. It is kept below 1 GiB: what was not used for
+ *                     longest goes first
  *   DHOW_ISOLATE      0/1/on/off: probe every plugin in a process of its own, as devinfo does, so that
  *                     a driver that aborts does not end the program
  *   DHOW_TRACE        out.json: a file for the trace of all devices, see dhow/trace.h

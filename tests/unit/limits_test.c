@@ -4,9 +4,11 @@
  * computation goes on without a cache, and one warning says so.
  */
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "loader_fixture.h"
@@ -251,6 +253,69 @@ Test(cache, a_full_disk_is_a_warning_and_leaves_no_part) {
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &room), 0);
     expect_one_warning("cannot write: File too large");
     cr_assert_eq(entries(entry, sizeof entry), 0, "%s is left", entry);
+}
+
+/* A file of the folder, `mib` long (it takes no room) and last used `days` ago. */
+static void make_file(const char *name, int mib, int days) {
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s/%s", g_folder, name);
+    FILE *f = fopen(path, "w");
+    cr_assert_not_null(f);
+    (void)fclose(f);
+    cr_assert_eq(truncate(path, (off_t)mib << 20), 0);
+    const time_t then = time(NULL) - (time_t)days * 24 * 60 * 60;
+    const struct timespec times[2] = {{then, 0}, {then, 0}};
+    cr_assert_eq(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+static bool is_there(const char *name) {
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s/%s", g_folder, name);
+    return access(path, F_OK) == 0;
+}
+
+Test(cache, the_entries_that_were_not_used_for_longest_make_room) {
+    static const char newest[] = "00000000000000000000000000000001",
+                      oldest[] = "00000000000000000000000000000002",
+                      middle[] = "00000000000000000000000000000003",
+                      foreign[] = "0000000000000000000000000000000 of mine";
+    make_file(newest, 400, 1);
+    make_file(oldest, 400, 3);
+    make_file(middle, 400, 2);
+    make_file(foreign, 2000, 100);
+    build_and_run(g_folder);
+    cr_assert_eq(g_log.warnings, 0, "%s", g_log.text);
+    cr_expect_not(is_there(oldest));
+    cr_expect(is_there(middle));
+    cr_expect(is_there(newest));
+    cr_expect(is_there(foreign), "a file that is no entry is removed");
+    char entry[512];
+    cr_expect_eq(entries(entry, sizeof entry), 4, "the new entry is not there");
+}
+
+Test(cache, what_killed_writers_left_is_removed) {
+    static const char stale[] = "00000000000000000000000000000001.4711.0.tmp",
+                      fresh[] = "00000000000000000000000000000002.4711.1.tmp",
+                      foreign[] = "notes.tmp";
+    make_file(stale, 1, 2);
+    make_file(fresh, 1, 0);
+    make_file(foreign, 1, 2);
+    build_and_run(g_folder);
+    cr_expect_not(is_there(stale));
+    cr_expect(is_there(fresh), "a writer may be at it");
+    cr_expect(is_there(foreign));
+}
+
+Test(cache, an_entry_that_is_used_counts_as_new) {
+    char entry[512];
+    struct stat info;
+    build_and_run(g_folder);
+    cr_assert_eq(entries(entry, sizeof entry), 1);
+    const struct timespec then[2] = {{time(NULL) - 100000, 0}, {time(NULL) - 100000, 0}};
+    cr_assert_eq(utimensat(AT_FDCWD, entry, then, 0), 0);
+    build_and_run(g_folder);
+    cr_assert_eq(stat(entry, &info), 0);
+    cr_assert_gt(info.st_mtim.tv_sec, time(NULL) - 1000);
 }
 
 Test(cache, a_damaged_entry_is_built_anew) {
