@@ -278,3 +278,9 @@ void dhowi_plugin_close(dhowi_plugin *plugin) {
     plugin->components = NULL;
     plugin->descs = NULL;
 }
+
+void dhowi_plugin_forget_devices(dhowi_plugin *plugin) {
+    dhowi_free(plugin->descs);
+    plugin->descs = NULL;
+    plugin->device_count = 0;
+}

@@ -69,6 +69,8 @@ void dhowi_plugin_describe(const dhowi_plugin *plugin, uint32_t index, dhow_devi
 void dhowi_plugin_list_components(dhowi_plugin *plugin);
 /* Ends the backend. The library stays: code that ran is never unloaded. */
 void dhowi_plugin_close(dhowi_plugin *plugin);
+/* Takes back what an isolated probe told of a plugin that is not to serve. */
+void dhowi_plugin_forget_devices(dhowi_plugin *plugin);
 
 /* Checks a table of `available` bytes (0: unknown) and copies it into *api, stubs included. False
  * with a reason. */

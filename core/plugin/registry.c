@@ -241,7 +241,11 @@ static void take_in(dhowi_registry *registry, dhowi_plugin *p) {
         dhowi_plugin_say(p, DHOW_PLUGIN_DISABLED, "change DHOW_BACKENDS to use it",
                          "DHOW_BACKENDS=%s leaves the backend '%s' out", filter, p->backend);
     }
-    if (p->state == DHOW_PLUGIN_READY) dhowi_plugin_open(p, &registry->host);
+    if (p->state == DHOW_PLUGIN_READY) {
+        dhowi_plugin_open(p, &registry->host);
+    } else {
+        dhowi_plugin_forget_devices(p); /* that an isolated probe told */
+    }
     dhowi_log_line(registry->log, DHOW_LOG_DEBUG, "plugin %s: %s", p->path,
                    p->state == DHOW_PLUGIN_READY ? "ready" : p->reason);
 }

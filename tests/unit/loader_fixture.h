@@ -55,6 +55,16 @@ static inline dhow_plugin_record record_in(dhow_context *context, const char *fo
     return record;
 }
 
+static inline int devices_called(dhow_context *context, const char *name) {
+    int count = 0;
+    for (uint32_t i = 0; i < dhow_device_count(context); i++) {
+        dhow_device *device;
+        OK(dhow_device_at(context, i, &device));
+        count += strcmp(dhow_device_name(device), name) == 0;
+    }
+    return count;
+}
+
 /* Computes on one device and brings the result home. */
 static inline void computes(dhow_context *context, const char *name) {
     dhow_device *device;

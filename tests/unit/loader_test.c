@@ -177,6 +177,31 @@ Test(loader, the_second_plugin_of_a_backend_is_a_duplicate) {
     SAYS(second.path, "libdhow_second.so");
     cr_assert_eq(second.state, DHOW_PLUGIN_DUPLICATE);
     SAYS(second.reason, "an earlier plugin is the backend 'plain'");
+    cr_assert_eq(devices_called(context, "plain:0"), 1, "the duplicate's devices stay");
+    cr_assert_eq(second.device_count, 0);
+    computes(context, "cpu");
+    dhow_context_release(context);
+}
+
+/* One is left out by its file's name, the other by what it says that it is. */
+Test(loader, a_disabled_backend_has_no_devices_whatever_its_file_is_called) {
+    static const char path[] = DHOW_TEST_BAD_DIR "/good:" DHOW_TEST_BAD_DIR "/same_backend";
+    unsetenv("DHOW_PLUGIN_PATH");
+    const dhow_context_options options = {
+        .plugin_path = path, .backends = "-opencl,-plain", .cache_dir = "off"};
+    dhow_context *context;
+    dhow_device *device;
+    OK(dhow_context_create(&options, &context));
+    for (uint32_t i = 0; i < 3; i++) {
+        dhow_plugin_record record;
+        OK(dhow_plugin_at(context, i, &record));
+        cr_assert_str_eq(record.backend, "plain");
+        cr_assert_eq(record.state, DHOW_PLUGIN_DISABLED, "%s: %s", record.path, record.reason);
+        cr_assert_eq(record.device_count, 0);
+    }
+    cr_assert_eq(devices_called(context, "plain:0"), 0);
+    cr_assert_eq(dhow_device_get(context, "plain", &device), DHOW_NOT_FOUND);
+    SAYS(dhow_last_error(), "DISABLED: DHOW_BACKENDS=-opencl,-plain");
     computes(context, "cpu");
     dhow_context_release(context);
 }
