@@ -227,6 +227,17 @@ static dhow_status say_out_of_memory(dhowi_pool *pool, uint64_t bytes, const cha
     return dhowi_fail(DHOW_OUT_OF_MEMORY, "%s", story);
 }
 
+static dhow_status say_limit(dhowi_pool *pool, uint64_t bytes) {
+    char reason[96], l[32];
+    dhowi_text text = DHOWI_TEXT(reason);
+    pthread_mutex_lock(&pool->mutex);
+    const uint64_t limit = pool->limit;
+    pthread_mutex_unlock(&pool->mutex);
+    dhowi_text_add(&text, "dhow_memory_set_limit() allows this device %s",
+                   dhowi_bytes_text(limit, l, sizeof l));
+    return say_out_of_memory(pool, bytes, reason);
+}
+
 /* ---- allocation ---- */
 
 /* Counts the block before the driver is asked for it: what another thread asks for meanwhile comes
@@ -257,8 +268,7 @@ static dhow_status take_from_driver(dhowi_pool *pool, uint64_t bytes, uint64_t b
     dhow_error err;
     if (!reserve(pool, block)) {
         trim(pool);
-        if (!reserve(pool, block))
-            return say_out_of_memory(pool, bytes, "the limit set for this device");
+        if (!reserve(pool, block)) return say_limit(pool, bytes);
     }
     dhow_status status = driver_alloc(pool, block, out_native, &err);
     if (status == DHOW_OUT_OF_MEMORY) {

@@ -173,8 +173,11 @@ dhow_status dhowi_tensor_check_write(const dhow_tensor *tensor, const char *func
                                      const char *name) {
     DHOWI_TRY(dhowi_tensor_check_read(tensor, function, name));
     if (atomic_load_explicit(&tensor->storage->frozen, memory_order_relaxed)) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is frozen, its values must not change",
-                          function, name);
+        return dhowi_fail(
+            DHOW_INVALID_ARGUMENT,
+            "%s: %s is frozen, its values must not change; write to a copy, and give it to "
+            "a model with dhow_model_set_parameter()",
+            function, name);
     }
     if (tensor->overlapping) {
         return dhowi_fail(

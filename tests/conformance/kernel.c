@@ -288,6 +288,7 @@ static conform_result refuses_frozen_and_foreign_tensors(conform_env *env) {
     FAILS(DHOW_INVALID_ARGUMENT, "y is frozen", dhow_fill(NULL, y, 1));
     FAILS(DHOW_INVALID_ARGUMENT, "the output is frozen", dhow_relu(NULL, x, y));
     FAILS(DHOW_INVALID_ARGUMENT, "dst is frozen", dhow_copy(x, y));
+    FAILS(DHOW_INVALID_ARGUMENT, "dhow_model_set_parameter()", dhow_copy(x, y));
     OK(dhow_launch(NULL, k, 64, y, x, 64)); /* reading is allowed */
     OK(dhow_tensor_native(x, &handle, &offset));
     CHECK(handle != 0 && offset == 0, "offset %" PRIu64, offset);
