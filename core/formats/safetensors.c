@@ -362,37 +362,46 @@ static dhow_status build_header(uint32_t count, const char *const *names,
     return status;
 }
 
-dhow_status dhow_safetensors_save(const char *path, uint32_t count, const char *const *names,
-                                  dhow_tensor *const *tensors) {
-    static const char function[] = "dhow_safetensors_save", blanks[] = "        ";
-    if (path == NULL || (count > 0 && (names == NULL || tensors == NULL))) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: an argument is NULL", function);
-    }
-    char *header;
-    DHOWI_TRY(build_header(count, names, tensors, &header));
-    size_t length = strlen(header),
-           padding = (8 - length % 8) % 8; /* data begins on a multiple of 8 */
+/* Length, header and blanks up to a multiple of 8, on which the data begin. */
+static dhow_status write_header(dhowi_file_writer *writer, const char *header) {
+    static const char blanks[] = "        ";
+    const size_t length = strlen(header), padding = (8 - length % 8) % 8;
     unsigned char prefix[8];
     for (int i = 0; i < 8; i++)
         prefix[i] = (unsigned char)((uint64_t)(length + padding) >> (8 * i));
-    dhowi_file_part *parts = dhowi_alloc_array((size_t)count + 3, sizeof *parts);
-    dhow_status status = parts == NULL ? dhowi_fail_memory(function) : DHOW_OK;
-    uint32_t filled = 0;
-    for (; filled < count && status == DHOW_OK; filled++) {
-        uint64_t bytes = dhowi_tensor_bytes(tensors[filled]);
-        void *data = dhowi_alloc((size_t)bytes);
-        parts[filled + 3] = (dhowi_file_part){data, (size_t)bytes};
-        status = data == NULL ? dhowi_fail_memory(function)
-                              : dhow_tensor_read(tensors[filled], data, bytes);
+    DHOWI_TRY(dhowi_file_append(writer, prefix, sizeof prefix));
+    DHOWI_TRY(dhowi_file_append(writer, header, length));
+    return dhowi_file_append(writer, blanks, padding);
+}
+
+static dhow_status write_tensor(dhowi_file_writer *writer, dhow_tensor *tensor) {
+    const uint64_t bytes = dhowi_tensor_bytes(tensor);
+    if (bytes == 0) return DHOW_OK;
+    void *data = dhowi_alloc((size_t)bytes);
+    if (data == NULL) return dhowi_fail_memory("dhow_safetensors_save");
+    dhow_status status = dhow_tensor_read(tensor, data, bytes);
+    if (status == DHOW_OK) status = dhowi_file_append(writer, data, (size_t)bytes);
+    dhowi_free(data);
+    return status;
+}
+
+dhow_status dhow_safetensors_save(const char *path, uint32_t count, const char *const *names,
+                                  dhow_tensor *const *tensors) {
+    if (path == NULL || (count > 0 && (names == NULL || tensors == NULL))) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_safetensors_save: an argument is NULL");
     }
+    char *header;
+    dhowi_file_writer writer = {0};
+    DHOWI_TRY(build_header(count, names, tensors, &header));
+    dhow_status status = dhowi_file_begin(path, &writer);
+    if (status == DHOW_OK) status = write_header(&writer, header);
+    for (uint32_t i = 0; i < count && status == DHOW_OK; i++)
+        status = write_tensor(&writer, tensors[i]);
     if (status == DHOW_OK) {
-        parts[0] = (dhowi_file_part){prefix, sizeof prefix};
-        parts[1] = (dhowi_file_part){header, length};
-        parts[2] = (dhowi_file_part){blanks, padding};
-        status = dhowi_file_write(path, parts, (size_t)count + 3);
+        status = dhowi_file_commit(&writer);
+    } else {
+        dhowi_file_drop(&writer);
     }
-    for (uint32_t i = 0; i < filled; i++) dhowi_free((void *)(uintptr_t)parts[i + 3].data);
-    dhowi_free(parts);
     (free)(header); /* jansson's own memory */
     return status;
 }

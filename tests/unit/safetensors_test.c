@@ -2,6 +2,7 @@
  *
  * The safetensors format: round trips, and files that are damaged or made to harm.
  */
+#include "dhow/plugin.h"
 #include "files_fixture.h"
 
 TestSuite(safetensors, .init = set_up, .fini = tear_down);
@@ -324,5 +325,26 @@ Test(safetensors, names_that_cannot_be_written_are_refused) {
 Test(safetensors, saving_where_it_cannot_be_done_leaves_nothing) {
     g_tensor = counting_tensor(DHOW_F32, DHOW_SHAPE(1000));
     expect_orderly_refusals(save);
+    dhow_tensor_release(g_tensor);
+}
+
+/* All tensors were in memory at once before the first was written. */
+Test(safetensors, saving_takes_memory_for_one_tensor_at_a_time) {
+    enum { COUNT = 16, MIB = 16 };
+    static const char *const names[COUNT] = {"a", "b", "c", "d", "e", "f", "g", "h",
+                                             "i", "j", "k", "l", "m", "n", "o", "p"};
+    dhow_tensor *tensors[COUNT];
+    unsigned long pages;
+    if (DHOW_PLUGIN_SANITIZERS != 0) cr_skip_test("sanitizers take addresses of their own");
+    g_tensor = counting_tensor(DHOW_U8, DHOW_SHAPE(MIB << 20));
+    for (int i = 0; i < COUNT; i++) tensors[i] = g_tensor;
+    FILE *f = fopen("/proc/self/statm", "r");
+    cr_assert_not_null(f);
+    cr_assert_eq(fscanf(f, "%lu", &pages), 1);
+    (void)fclose(f);
+    struct rlimit room = {pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)96 << 20),
+                          RLIM_INFINITY};
+    cr_assert_eq(setrlimit(RLIMIT_AS, &room), 0);
+    OK(dhow_safetensors_save(g_path, COUNT, names, tensors));
     dhow_tensor_release(g_tensor);
 }
