@@ -4,6 +4,7 @@
  */
 #include "run.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,12 +98,15 @@ static dhow_status run_model(dhow_model *loaded, const model *m, const way *w, i
     return status;
 }
 
-static bool same_bits(const outcome *a, const outcome *b) {
+/* Threads of the CPU follow the cores that are free, and sums of parts follow the threads. */
+static bool same_numbers(const outcome *a, const outcome *b) {
     for (int i = 0; i < a->count; i++) {
-        if (a->info[i].count != b->info[i].count ||
-            (a->info[i].count > 0 &&
-             memcmp(a->data[i], b->data[i], (size_t)a->info[i].count * sizeof(double)) != 0))
-            return false;
+        if (a->info[i].count != b->info[i].count) return false;
+        for (int64_t k = 0; k < a->info[i].count; k++) {
+            const double p = a->data[i][k], q = b->data[i][k];
+            if (isfinite(p) != isfinite(q)) return false;
+            if (isfinite(p) && fabs(p - q) > 1e-5 * (1 + fabs(p))) return false;
+        }
     }
     return true;
 }
@@ -122,7 +126,7 @@ static dhow_status run_loaded(dhow_model *loaded, const model *m, const way *w, 
     if (status == DHOW_OK) status = run_model(loaded, m, w, batch, o);
     for (int i = 1; i < w->runs && status == DHOW_OK; i++) {
         status = run_model(loaded, m, w, batch, &first);
-        if (status == DHOW_OK && !same_bits(o, &first)) {
+        if (status == DHOW_OK && !same_numbers(o, &first)) {
             (void)snprintf(o->message, STORY, "run %d gives other numbers than the first", i + 1);
             outcome_free(&first);
             return DHOW_INTERNAL;
