@@ -74,7 +74,9 @@ int topk(gen *g) {
     set_int(n, "axis", axis);
     set_int(n, "largest", below(g, 2));
     const int y = result(g, n, g->m->dtype, rank, shape, bits);
-    if (y >= 0) (void)result(g, n, DHOW_I64, rank, shape, 1);
+    const int index = y >= 0 ? result(g, n, DHOW_I64, rank, shape, 1) : -1;
+    /* Where values are rounded, their order is: nobody looks at the indices. */
+    if (index >= 0 && bits == 0) val(g, index)->scope = MAX_GRAPHS;
     return y;
 }
 
