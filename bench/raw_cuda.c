@@ -172,6 +172,7 @@ raw_matmul *raw_matmul_open(raw_type type, long long n) {
     const cudaDataType_t data = type == RAW_BF16 ? CUDA_R_16BF : CUDA_R_32F;
     const size_t bytes = (size_t)n * (size_t)n * (type == RAW_BF16 ? 2 : 4);
     const uint64_t workspace = WORKSPACE_BYTES;
+    const uint32_t reduction = LT_REDUCE_IN_COMPUTE_TYPE; /* as dhow asks */
     lt_preference preference;
     lt_heuristic best;
     int found = 0;
@@ -184,6 +185,8 @@ raw_matmul *raw_matmul_open(raw_type type, long long n) {
     RAW_CUDA(layout_create(&m->layout, data, (uint64_t)n, (uint64_t)n, n));
     RAW_CUDA(preference_create(&preference));
     RAW_CUDA(preference_set(preference, LT_PREFERENCE_MAX_WORKSPACE, &workspace, sizeof workspace));
+    RAW_CUDA(
+        preference_set(preference, LT_PREFERENCE_REDUCTION_SCHEMES, &reduction, sizeof reduction));
     RAW_CUDA(heuristic(m->handle, m->operation, m->layout, m->layout, m->layout, m->layout,
                        preference, 1, &best, &found));
     m->algorithm = best.algorithm;

@@ -196,7 +196,23 @@ static dhow_status run_by_key(dhow_model *m, dhowi_run_io *io, run_key *key) {
     return dhowi_fail(DHOW_INTERNAL, "%s: no plan can be made", m->name);
 }
 
+/* A program that forgets to load them gets zeros for an answer. */
+static void warn_of_parameters(dhow_model *m) {
+    if (m->parameters_given || m->parameter_count == 0 || m->file != NULL) return;
+    pthread_mutex_lock(&m->mutex);
+    const bool warned = m->warned;
+    m->warned = true;
+    pthread_mutex_unlock(&m->mutex);
+    if (warned) return;
+    dhowi_log_line(
+        &m->context->log, DHOW_LOG_WARN,
+        "a model runs whose %u parameters were never loaded or set, as '%.64s': they hold "
+        "what they were made with, mostly zeros; see dhow_model_load_state()",
+        m->parameter_count, m->values[m->parameters[0]].name);
+}
+
 dhow_status dhowi_run_planned(dhow_model *m, dhowi_run_io *io) {
+    warn_of_parameters(m);
     run_key key = {.words = key.room};
     dhow_status status = run_by_key(m, io, &key);
     if (key.words != key.room) dhowi_free(key.words);

@@ -85,6 +85,7 @@ struct dhow_model {
     char **output_names;
     uint32_t input_count, output_count, parameter_count;
     bool profiling;
+    bool parameters_given; /* one was loaded or set */
     uint64_t memory_limit; /* 0: by the sizes of the file and the inputs */
     dhow_placement placement;
     /* Runs of several threads, see cache.c: `mutex` guards what follows, `making` what the making
@@ -92,7 +93,7 @@ struct dhow_model {
     pthread_mutex_t making, mutex;
     dhowi_plan_of_model *plans; /* the latest used first */
     uint32_t running;
-    bool changing;
+    bool changing, warned;
     dhow_stream *spares[DHOWI_SPARE_STREAMS];
     uint32_t spare_count;
 };

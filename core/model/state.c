@@ -36,6 +36,7 @@ dhow_status dhow_model_parameter_at(const dhow_model *m, uint32_t index,
 /* A parameter is replaced, never written: an old tensor may be frozen and packed. */
 static void replace(dhow_model *m, dhowi_value *v, dhow_tensor *tensor) {
     dhowi_model_forget(m);
+    m->parameters_given = true;
     dhow_tensor_release(v->tensor);
     dhow_tensor_release(v->resident);
     v->tensor = tensor;

@@ -206,3 +206,26 @@ Test(validate, a_kernel_that_writes_past_the_end_is_told_with_tensor_and_byte) {
     expect_guarded(context, "opencl");
     dhow_context_release(context);
 }
+
+/* ---- parameters that nobody loaded ---- */
+
+Test(validate, a_model_whose_parameters_were_never_loaded_is_warned_of_once) {
+    dhow_context *context = open_checking();
+    dhow_model *m;
+    dhow_model_value v;
+    dhow_tensor *x, *y = NULL;
+    OK(dhow_model_create(context, &m));
+    OK(dhow_model_input(m, "x", DHOW_F32, DHOW_SHAPE(1, 2), &v));
+    OK(dhow_model_linear(m, "fc", v, 2, 3, 1, &v));
+    OK(dhow_model_output(m, "y", v));
+    OK(dhow_tensor_full(g_cpu, DHOW_F32, DHOW_SHAPE(1, 2), 1, &x));
+    OK(dhow_model_run(m, NULL, &x, 1, &y, 1));
+    LOG_SAYS("2 parameters were never loaded or set, as 'fc.weight'");
+    g_log[0] = '\0';
+    OK(dhow_model_run(m, NULL, &x, 1, &y, 1));
+    cr_assert_null(strstr(g_log, "never loaded"), "%s", g_log);
+    dhow_tensor_release(x);
+    dhow_tensor_release(y);
+    dhow_model_release(m);
+    dhow_context_release(context);
+}
