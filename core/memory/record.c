@@ -35,7 +35,7 @@ dhow_status dhowi_record_storage(dhowi_recorder *r, uint64_t bytes, dhowi_storag
     s->bytes = s->block_bytes = bytes;
     atomic_flag_clear(&s->hazard.lock);
     dhowi_handle_retain(&r->device->context->handle);
-    dhowi_storage_retain(s); /* the recorder's own */
+    dhowi_storage_retain(s);   /* the recorder's own */
     if (bytes == 0) bytes = 1; /* of an empty tensor: it lies somewhere all the same */
     r->places[r->place_count++] = (dhowi_place){
         .storage = s, .bytes = bytes, .first = r->step, .last = r->step, .buffer = -1};
