@@ -5,7 +5,8 @@
  * c' = op(b)' op(a)' is asked for, with a and b changing places.
  *
  * f32 stays f32; TF32 only where the description allows less precision. cuBLASLt's GELU is the tanh
- * form; the erf form is left to the portable kernel.
+ * form; the erf form is left to the portable kernel, and so is ReLU: cuBLASLt's is max(x, 0), which
+ * makes 0 of a NaN.
  */
 #include <stdio.h>
 #include <string.h>
@@ -182,9 +183,6 @@ static bool epilogue_of(const dhow_blas_desc *desc, int *out) {
     switch (desc->activation) {
         case DHOW_ACTIVATION_NONE:
             *out = bias ? LT_EPILOGUE_BIAS : LT_EPILOGUE_DEFAULT;
-            return true;
-        case DHOW_ACTIVATION_RELU:
-            *out = bias ? LT_EPILOGUE_RELU_BIAS : LT_EPILOGUE_RELU;
             return true;
         case DHOW_ACTIVATION_GELU_TANH:
             *out = bias ? LT_EPILOGUE_GELU_BIAS : LT_EPILOGUE_GELU;

@@ -59,7 +59,7 @@ enum { /* cublasLtMatmulDescAttributes_t */
 };
 enum { /* cublasLtEpilogue_t; GELU is its tanh approximation */
        LT_EPILOGUE_DEFAULT = 1,
-       LT_EPILOGUE_RELU = 2,
+       LT_EPILOGUE_RELU = 2, /* never asked for, see blas.c; so is RELU_BIAS */
        LT_EPILOGUE_BIAS = 4,
        LT_EPILOGUE_RELU_BIAS = 6,
        LT_EPILOGUE_GELU = 32,

@@ -7,6 +7,7 @@
 
 typedef struct tally {
     uint32_t ran, refused;
+    bool with_nan; /* the first element of a is one */
     char why[200];
 } tally;
 
@@ -68,6 +69,13 @@ static conform_result make_operands(conform_env *env, product *p) {
     return vendor_array_new(env, p->stream, t, c, 5, &p->residual);
 }
 
+static conform_result put_nan(conform_env *env, product *p) {
+    unsigned char bytes[8];
+    p->a.value[0] = NAN;
+    conform_encode(p->a.dtype, NAN, bytes);
+    return slot_write(env, p->stream, p->a.handle, 0, bytes, dhow_dtype_bytes(p->a.dtype));
+}
+
 static conform_result run(conform_env *env, product *p) {
     const dhow_buffer none = {0, 0};
     dhow_buffer b = {p->b.handle, 0}, workspace = none;
@@ -100,7 +108,7 @@ static conform_result compare(conform_env *env, product *p, const char *what) {
                 double size = 0, want = p->c.value[at];
                 if (col < d->n) want = wanted(p, batch, row, col, &size);
                 const double allowed = col < d->n ? vendor_tolerance(t, want, size) : 0;
-                CHECK(fabs(got[at] - want) <= allowed,
+                CHECK(isnan(want) ? isnan(got[at]) : fabs(got[at] - want) <= allowed,
                       "%s: c[%" PRId64 "][%" PRId64 "][%" PRId64 "] is %.9g, not %.9g", what, batch,
                       row, col, got[at], want);
             }
@@ -130,6 +138,7 @@ static conform_result check_product(conform_env *env, const dhow_blas_desc *desc
           env->slots->err.message);
     TRY(slot_stream(env, &p.stream));
     conform_result result = make_operands(env, &p);
+    if (result == CONFORM_PASS && t->with_nan) result = put_nan(env, &p);
     if (result == CONFORM_PASS) result = run(env, &p);
     if (result == CONFORM_FAIL) vendor_prefix(env, what);
     if (result == CONFORM_PASS) result = compare(env, &p, what);
@@ -198,8 +207,8 @@ static conform_result products_f64(conform_env *env) { return products(env, DHOW
 static conform_result products_f16(conform_env *env) { return products(env, DHOW_F16); }
 static conform_result products_bf16(conform_env *env) { return products(env, DHOW_BF16); }
 
-static conform_result products_activated(conform_env *env) {
-    tally t = {0};
+static conform_result activate(conform_env *env, bool with_nan) {
+    tally t = {.with_nan = with_nan};
     NEEDS_BLAS;
     for (uint32_t a = DHOW_ACTIVATION_RELU; a <= DHOW_ACTIVATION_SILU; a++) {
         static const uint32_t flags[] = {0, DHOW_BLAS_BIAS, DHOW_BLAS_BIAS | DHOW_BLAS_RESIDUAL,
@@ -212,6 +221,10 @@ static conform_result products_activated(conform_env *env) {
     }
     return sum_up(env, &t);
 }
+
+static conform_result products_activated(conform_env *env) { return activate(env, false); }
+/* Libraries whose ReLU is max(x, 0) make a number of what is none. */
+static conform_result products_that_keep_nan(conform_env *env) { return activate(env, true); }
 
 static conform_result products_in_batches(conform_env *env) {
     tally t = {0};
@@ -264,6 +277,7 @@ const conform_case conform_blas_cases[] = {
     CASE("blas/f16", products_f16, "blas,f16"),
     CASE("blas/bf16", products_bf16, "blas,bf16"),
     CASE("blas/activation", products_activated, "blas"),
+    CASE("blas/nan", products_that_keep_nan, "blas"),
     CASE("blas/batch", products_in_batches, "blas,strided"),
     CASE("blas/rows", products_in_wide_rows, "blas,strided"),
     CASE("blas/scale", products_scaled, "blas"),

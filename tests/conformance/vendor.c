@@ -30,7 +30,7 @@ conform_result vendor_array_read(conform_env *env, void *stream, const vendor_ar
 double vendor_activate(uint32_t activation, double x) {
     switch (activation) {
         case DHOW_ACTIVATION_RELU:
-            return x > 0 ? x : 0;
+            return x < 0 ? 0 : x; /* NaN stays */
         case DHOW_ACTIVATION_GELU:
             return x / 2 * erfc(-x * M_SQRT1_2);
         case DHOW_ACTIVATION_GELU_TANH:

@@ -186,7 +186,7 @@ static void unpack(const fake_gemm *g, const fake_matrix *x, const unsigned char
 static double finish(const fake_gemm *g, double value) {
     switch (g->epilogue & ~LT_EPILOGUE_BIAS) {
         case LT_EPILOGUE_RELU:
-            return value > 0 ? value : 0 * value;
+            return fmax(value, 0); /* "max(x, 0)": a NaN is lost */
         case LT_EPILOGUE_GELU:
             return 0.5 * value *
                    (1 + tanh(0.7978845608028654 * (value + 0.044715 * value * value * value)));

@@ -445,7 +445,6 @@ static void check_product(uint32_t flags, uint32_t activation, int64_t batch) {
                            (double)b[e * K * N + (tb ? j * K + l : l * N + j)];
                 double want = 2 * sum + 0.5 * (double)c[e * M * N + i * N + j];
                 if ((flags & DHOW_BLAS_BIAS) != 0) want += (double)bias[j];
-                if (activation == DHOW_ACTIVATION_RELU && want < 0) want = 0;
                 if (activation == DHOW_ACTIVATION_GELU_TANH)
                     want = want / 2 *
                            (1 + tanh(0.7978845608 * (want + 0.044715 * want * want * want)));
@@ -467,7 +466,7 @@ Test(cuda_plugin, products_by_cublaslt_transpose_add_and_activate) {
     for (uint32_t flags = 0; flags < 4; flags++) {
         for (int64_t batch = 1; batch <= 2; batch++) {
             check_product(flags, DHOW_ACTIVATION_NONE, batch);
-            check_product(flags | DHOW_BLAS_BIAS, DHOW_ACTIVATION_RELU, batch);
+            check_product(flags | DHOW_BLAS_BIAS, DHOW_ACTIVATION_NONE, batch);
             check_product(flags | DHOW_BLAS_BIAS, DHOW_ACTIVATION_GELU_TANH, batch);
         }
     }
