@@ -287,10 +287,10 @@ int main(int argc, char **argv) {
     } else if (o.json) {
         json_t *links = NULL;
         if (o.links && devinfo_links(context, &links) > 0) result = 1;
-        int printed =
-            print_json(json_pack("{s:s, s:o, s:o, s:o, s:o*}", "version", dhow_version(), "devices",
-                                 devices_json(context), "default", default_json(context), "plugins",
-                                 plugins_json(context), "links", links));
+        json_t *chosen = default_json(context); /* choosing may say something of a plugin */
+        int printed = print_json(json_pack("{s:s, s:o, s:o, s:o, s:o*}", "version", dhow_version(),
+                                           "devices", devices_json(context), "default", chosen,
+                                           "plugins", plugins_json(context), "links", links));
         if (printed != 0) result = printed;
     } else {
         printf("dhow %s\n\n", dhow_version());

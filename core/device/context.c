@@ -92,14 +92,18 @@ static dhow_device *new_device(dhow_context *context, dhowi_plugin *plugin, uint
     return device;
 }
 
-/* The order of dhow_device_at() and of "auto". */
-static int rank(const dhow_device *device) {
-    if (device->desc.kind == DHOW_DEVICE_SIMULATED) return 9;
-    if (strcmp(device->api->name, "cuda") == 0) return 0;
-    if (device->desc.kind == DHOW_DEVICE_GPU)
-        return strcmp(device->api->name, "opencl") == 0 ? 1 : 2;
-    if (strcmp(device->api->name, "cpu") == 0) return 3;
-    return 4;
+/* The order of dhow_device_at() and of "auto": the highest first. */
+static uint32_t priority(const dhow_device *device) {
+    if (device->desc.kind == DHOW_DEVICE_SIMULATED) return 0;
+    if (device->desc.priority != 0) return device->desc.priority;
+    switch (device->desc.kind) {
+        case DHOW_DEVICE_GPU:
+            return DHOW_PRIORITY_GPU;
+        case DHOW_DEVICE_CPU:
+            return DHOW_PRIORITY_CPU;
+        default:
+            return DHOW_PRIORITY_ACCELERATOR;
+    }
 }
 
 /* UUIDs differ from backend to backend for some vendors, and some give no PCI place: either will
@@ -142,7 +146,8 @@ static dhow_status find_new(dhow_context *context, dhow_device **out, uint32_t *
 }
 
 static void insert(dhow_device **devices, uint32_t at, dhow_device *device) {
-    for (; at > 0 && rank(devices[at - 1]) > rank(device); at--) devices[at] = devices[at - 1];
+    for (; at > 0 && priority(devices[at - 1]) < priority(device); at--)
+        devices[at] = devices[at - 1];
     devices[at] = device;
 }
 

@@ -46,6 +46,8 @@ struct dhow_device {
     pthread_mutex_t mutex;     /* opening, attachments, loss */
     _Atomic(void *) native;    /* the plugin's device once it is open */
     _Atomic int32_t precision; /* of f32 products: DHOW_BF16, or 0 for DHOW_F32 */
+    atomic_bool computes;      /* a kernel of dhow's was found for it, see dhowi_device_ask_by() */
+    atomic_bool passed;        /* or none was, which the log told */
     atomic_bool lost;
     dhowi_saved_error loss; /* the first failure, fixed once `lost` is set */
     dhowi_attachment attachments[DHOWI_ATTACHMENTS];
@@ -157,6 +159,9 @@ void *dhowi_context_attach_host_queue(dhow_context *context, void *(*make)(dhow_
 /* ---- selection ---- */
 
 dhow_status dhowi_device_select(dhow_context *context, const char *spec, dhow_device **out);
+/* Sets what tells whether a device can run any kernel of dhow's: OK, or why not. "auto" asks it of
+ * devices of foreign backends. */
+void dhowi_device_ask_by(dhow_status (*ask)(dhow_device *device));
 /* INVALID_ARGUMENT when a word of the list does not parse. */
 dhow_status dhowi_device_check_spec(const char *spec);
 

@@ -53,7 +53,34 @@ static bool explain(const dhow_context *context, const char *word, size_t length
     return p != NULL;
 }
 
-/* Cuda, then OpenCL GPUs, the CPU, other devices that are no simulation. */
+static dhow_status (*g_ask)(dhow_device *device);
+
+void dhowi_device_ask_by(dhow_status (*ask)(dhow_device *device)) { g_ask = ask; }
+
+/* The plugin's record tells it too, for devinfo. */
+static void pass_over(dhow_device *d, const char *why) {
+    if (atomic_exchange(&d->passed, true)) return;
+    dhowi_plugin_say(d->plugin, d->plugin->state,
+                     "give the plugin kernels or a compiler for dhow's texts (module_build)",
+                     "auto passes over %s: %s", d->name, why);
+    dhowi_log_line(&d->context->log, DHOW_LOG_WARN, "%s", d->plugin->reason);
+}
+
+/* Dhow's own backends have its kernels; a foreign device may have none, and would fail with the
+ * program's first operation. */
+static bool can_compute(dhow_device *d) {
+    if (dhowi_backend_is_own(d->api->name) || atomic_load(&d->computes)) return true;
+    if (atomic_load(&d->passed)) return false;
+    DHOWI_KEEP_ERROR;
+    if (g_ask(d) == DHOW_OK) {
+        atomic_store(&d->computes, true);
+        return true;
+    }
+    pass_over(d, dhow_last_error());
+    return false;
+}
+
+/* The first that is no simulation, see priority() in context.c, and can run a kernel. */
 static dhow_device *select_auto(dhow_context *context) {
     for (uint32_t i = 0; i < context->registry.count; i++) {
         const dhowi_plugin *p = &context->registry.plugins[i];
@@ -67,7 +94,10 @@ static dhow_device *select_auto(dhow_context *context) {
     for (uint32_t i = 0; i < context->device_count; i++) {
         dhow_device *d = context->devices[i];
         if (d->desc.kind == DHOW_DEVICE_SIMULATED) continue;
-        if (d->desc.dtypes != 0) return d;
+        if (d->desc.dtypes != 0) {
+            if (can_compute(d)) return d;
+            continue;
+        }
         dhowi_log_line(&context->log, DHOW_LOG_WARN,
                        "auto passes over %s, which computes nothing: %s", d->name, d->desc.name);
     }

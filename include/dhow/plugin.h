@@ -102,6 +102,12 @@ enum { /* dhow_device_desc.flags */
        DHOW_DEVICE_PAGEABLE_ASYNC = 1u << 2
 };
 
+enum { /* dhow_device_desc.priority of a device that states none */
+       DHOW_PRIORITY_ACCELERATOR = 100,
+       DHOW_PRIORITY_CPU = 200,
+       DHOW_PRIORITY_GPU = 300
+};
+
 /* One device, as `devinfo` shows it. No device context is needed to fill it. */
 typedef struct dhow_device_desc {
     uint32_t struct_size;
@@ -118,6 +124,11 @@ typedef struct dhow_device_desc {
     char driver[128]; /* driver and runtime, with versions */
     char uuid[48];    /* 32 hex digits, or empty */
     char pci[16];     /* 0000:65:00.0, or empty */
+    /* How much a program that names no device wants this one: "auto" takes the highest. 0 stands
+     * for the default of its kind, DHOW_PRIORITY_*. Simulated devices are never taken. Missing in
+     * hosts whose struct_size ends before it. */
+    uint32_t priority;
+    uint32_t reserved0;
 } dhow_device_desc;
 
 enum { DHOW_SPACE_DEVICE = 0, DHOW_SPACE_HOST = 1 };
@@ -515,7 +526,7 @@ _Static_assert(sizeof(dhow_error) == 512, "ABI");
 _Static_assert(sizeof(dhow_host) == 80, "ABI");
 _Static_assert(sizeof(dhow_probe) == 520, "ABI");
 _Static_assert(sizeof(dhow_component) == 392, "ABI");
-_Static_assert(sizeof(dhow_device_desc) == 368, "ABI");
+_Static_assert(sizeof(dhow_device_desc) == 376, "ABI");
 _Static_assert(sizeof(dhow_copy_end) == 40, "ABI");
 _Static_assert(sizeof(dhow_copy_rect) == 104, "ABI");
 _Static_assert(sizeof(dhow_dims) == 288, "ABI");

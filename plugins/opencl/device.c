@@ -210,6 +210,14 @@ static bool has_fp64(cl_device_id id) {
            device_ulong(id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
 }
 
+/* A vendor's own backend of the same GPU goes first, and dhow's kernels for the CPU are faster than
+ * OpenCL's. */
+static uint32_t priority_of(int class) {
+    return class == 0   ? DHOW_PRIORITY_GPU - 50
+           : class == 2 ? DHOW_PRIORITY_CPU - 50
+                        : DHOW_PRIORITY_ACCELERATOR;
+}
+
 int32_t dhowi_cl_device_describe(void *backend_pointer, uint32_t index, dhow_device_desc *out,
                                  dhow_error *err) {
     const dhowi_cl_backend *backend = backend_pointer;
@@ -241,6 +249,7 @@ int32_t dhowi_cl_device_describe(void *backend_pointer, uint32_t index, dhow_dev
     out->uuid[0] = out->pci[0] = '\0';
     describe_uuid(listed->id, out->uuid, sizeof out->uuid);
     describe_pci(listed->id, out->pci, sizeof out->pci);
+    if (out->struct_size >= offsetof(dhow_device_desc, reserved0)) out->priority = priority_of(class);
     return DHOW_OK;
 }
 

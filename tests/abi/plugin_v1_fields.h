@@ -56,6 +56,8 @@ FIELD(dhow_device_desc, name, char [128])
 FIELD(dhow_device_desc, driver, char [128])
 FIELD(dhow_device_desc, uuid, char [48])
 FIELD(dhow_device_desc, pci, char [16])
+FIELD(dhow_device_desc, priority, uint32_t)
+FIELD(dhow_device_desc, reserved0, uint32_t)
 END(dhow_device_desc)
 
 STRUCT(dhow_copy_end)

@@ -42,6 +42,9 @@
 #ifndef BAD_VERSION
 #define BAD_VERSION "1.0"
 #endif
+#ifndef BAD_KIND
+#define BAD_KIND DHOW_DEVICE_ACCELERATOR
+#endif
 #ifndef BAD_DEVICES
 #define BAD_DEVICES 1
 #endif
@@ -158,7 +161,10 @@ static int32_t device_describe(void *backend, uint32_t index, dhow_device_desc *
 #ifdef DESCRIBE_FAILS
     return say(err, DHOW_INTERNAL, "the device is shy");
 #else
-    out->kind = DHOW_DEVICE_ACCELERATOR;
+    out->kind = BAD_KIND;
+#ifdef BAD_PRIORITY
+    out->priority = BAD_PRIORITY;
+#endif
     out->flags = DHOW_DEVICE_HOST_INLINE;
     out->compute_units = 1;
     out->offset_align = 8;
@@ -242,6 +248,14 @@ static int32_t module_kernel(void *module, const char *name, void **out, dhow_er
     (void)module, (void)name, (void)out;
     return say(err, DHOW_NOT_FOUND, "no kernels");
 }
+#ifdef HAS_KERNELS /* which nobody launches */
+static int32_t builtin_kernel(void *device, const char *name, uint32_t bits, void **out,
+                              dhow_error *err) {
+    (void)name, (void)bits, (void)err;
+    *out = device;
+    return DHOW_OK;
+}
+#endif
 static int32_t launch(void *stream, void *kernel, const dhow_geometry *geometry,
                       const dhow_arg *args, uint32_t count, dhow_error *err) {
     (void)stream, (void)kernel, (void)geometry, (void)args, (void)count;
@@ -409,6 +423,9 @@ const table dhow_plugin_v1 = {
 #endif
 #ifdef BLAS_SIZE
     .get_extension = get_extension,
+#endif
+#ifdef HAS_KERNELS
+    .builtin_kernel = builtin_kernel,
 #endif
 #ifdef LATER_SLOT
     .later = done,

@@ -245,6 +245,40 @@ Test(loader, isolated_probes_work_with_sigchld_ignored) {
     signal(SIGCHLD, SIG_DFL);
 }
 
+/* ---- what auto takes ---- */
+
+static void auto_is(const char *folder, const char *wanted, log_text *log) {
+    dhow_context *context = open_beside(folder, log);
+    dhow_device *device;
+    OK(dhow_device_get(context, "auto", &device));
+    cr_assert_str_eq(dhow_device_name(device), wanted, "%s", folder);
+    dhow_context_release(context);
+}
+
+Test(loader, auto_takes_the_device_whose_backend_states_the_highest_priority) {
+    auto_is(DHOW_TEST_BAD_DIR "/priority", "plain:0", NULL);
+    auto_is(DHOW_TEST_BAD_DIR "/no_priority", "cpu:0", NULL);
+    auto_is(DHOW_TEST_BAD_DIR "/gpu", "plain:0", NULL);
+    auto_is(DHOW_TEST_BAD_DIR "/gpu_of_low_priority", "cpu:0", NULL);
+}
+
+/* Programs then failed with their first operation. */
+Test(loader, auto_passes_over_a_device_without_a_kernel_and_says_so) {
+    static log_text log;
+    static const char folder[] = DHOW_TEST_BAD_DIR "/gpu_without_kernels";
+    auto_is(folder, "cpu:0", &log);
+    SAYS(log.text, "auto passes over plain:0: ");
+    SAYS(log.text, "no compiler here");
+    dhow_context *context = open_beside(folder, &log);
+    dhow_device *device;
+    log.warnings = 0;
+    for (int i = 0; i < 2; i++) OK(dhow_device_get(context, "auto", &device));
+    cr_assert_eq(log.warnings, 1);
+    SAYS(record_in(context, folder).reason, "auto passes over plain:0: ");
+    OK(dhow_device_get(context, "plain", &device)); /* who names it gets it */
+    dhow_context_release(context);
+}
+
 /* ---- extension tables of other sizes ---- */
 
 static dhow_status product(const char *folder, float *out, log_text *log) {
