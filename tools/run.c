@@ -29,6 +29,7 @@ static const char k_usage[] =
     "tells what\n"
     "  --memory 8G             what a result, and all that the steps share, may take on the "
     "device\n"
+    "  --time-limit SECONDS    gives a run up that takes longer\n"
     "  --bench N               after the first run one more untimed and N timed ones\n"
     "  --trace FILE            writes what all devices do meanwhile, for Perfetto and "
     "chrome://tracing\n"
@@ -147,6 +148,10 @@ static bool take_option(run_request *r, int option) {
             return true;
         case 'm':
             return take_memory(r, optarg);
+        case 'T':
+            r->time_limit = strtod(optarg, &end);
+            return (end > optarg && *end == '\0' && r->time_limit > 0 && r->time_limit <= 1e9) ||
+                   run_fail("--time-limit %s: write it in seconds, as --time-limit 2.5", optarg);
         case 'r':
             r->random = true;
             return true;
@@ -169,15 +174,23 @@ static bool take_option(run_request *r, int option) {
 
 /* 0: go on; else the exit status + 1. */
 static int parse(int argc, char **argv, run_request *r) {
-    static const struct option options[] = {
-        {"device", required_argument, NULL, 'd'},  {"input", required_argument, NULL, 'i'},
-        {"output", required_argument, NULL, 'o'},  {"shape", required_argument, NULL, 's'},
-        {"compare", required_argument, NULL, 'c'}, {"bench", required_argument, NULL, 'b'},
-        {"memory", required_argument, NULL, 'm'},  {"trace", required_argument, NULL, 't'},
-        {"random", no_argument, NULL, 'r'},        {"report", no_argument, NULL, 'p'},
-        {"list", no_argument, NULL, 'l'},          {"json", no_argument, NULL, 'j'},
-        {"fallback", no_argument, NULL, 'f'},      {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'},       {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                            {"input", required_argument, NULL, 'i'},
+                                            {"output", required_argument, NULL, 'o'},
+                                            {"shape", required_argument, NULL, 's'},
+                                            {"compare", required_argument, NULL, 'c'},
+                                            {"bench", required_argument, NULL, 'b'},
+                                            {"memory", required_argument, NULL, 'm'},
+                                            {"time-limit", required_argument, NULL, 'T'},
+                                            {"trace", required_argument, NULL, 't'},
+                                            {"random", no_argument, NULL, 'r'},
+                                            {"report", no_argument, NULL, 'p'},
+                                            {"list", no_argument, NULL, 'l'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            {"fallback", no_argument, NULL, 'f'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {"version", no_argument, NULL, 'v'},
+                                            {NULL, 0, NULL, 0}};
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (option == 'h') {
@@ -261,6 +274,11 @@ static dhow_placement placement_of(const run_request *r) {
     return r->fallback ? DHOW_PLACEMENT_FALLBACK : DHOW_PLACEMENT_STRICT;
 }
 
+static bool set_limits(const run_request *r, dhow_model *model) {
+    return dhow_model_set_memory_limit(model, r->memory) == DHOW_OK &&
+           dhow_model_set_time_limit(model, r->time_limit) == DHOW_OK;
+}
+
 /* The same inputs on a second device. */
 static bool compare(const run_request *r, dhow_context *context, const run_tensors *in,
                     const run_tensors *out, json_t *to) {
@@ -269,8 +287,7 @@ static bool compare(const run_request *r, dhow_context *context, const run_tenso
     run_tensors moved = {.count = 0}, other = {.count = 0};
     bool good = dhow_device_get(context, r->compare, &device) == DHOW_OK &&
                 dhow_device_get(context, "cpu", &cpu) == DHOW_OK &&
-                dhow_model_load(context, r->path, &model) == DHOW_OK &&
-                dhow_model_set_memory_limit(model, r->memory) == DHOW_OK &&
+                dhow_model_load(context, r->path, &model) == DHOW_OK && set_limits(r, model) &&
                 dhow_model_place(model, device, placement_of(r)) == DHOW_OK;
     if (!good) (void)run_fail_last();
     if (good) good = run_room(&moved, in->count);
@@ -321,9 +338,9 @@ static bool run_on(run_request *r, dhow_context *context, dhow_model *model, dho
     double begun = run_seconds();
     bool good = run_check_names(r, model) && run_make_inputs(r, model, device, &in);
     if (good)
-        good = (dhow_model_set_memory_limit(model, r->memory) == DHOW_OK &&
-                dhow_model_place(model, device, placement_of(r)) == DHOW_OK) ||
-               run_fail_last();
+        good =
+            (set_limits(r, model) && dhow_model_place(model, device, placement_of(r)) == DHOW_OK) ||
+            run_fail_last();
     if (good) good = run_show_inputs(&in, json_object_get(all, "inputs"));
     if (good) good = run_once(model, &in, &out);
     (void)json_object_set_new(all, "first_run_ms", json_real((run_seconds() - begun) * 1e3));

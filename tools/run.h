@@ -23,7 +23,8 @@ typedef struct run_request {
     const char *path, *device, *compare, *trace;
     run_pair inputs[RUN_MAX_PAIRS], outputs[RUN_MAX_PAIRS], shapes[RUN_MAX_PAIRS];
     int input_count, output_count, shape_count, bench;
-    uint64_t memory; /* 0: the default */
+    uint64_t memory;   /* 0: the default */
+    double time_limit; /* seconds; 0: none */
     bool random, report, list, json, fallback;
 } run_request;
 

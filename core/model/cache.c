@@ -248,6 +248,7 @@ dhow_status dhowi_model_begin_run(dhow_model *m, const char *function, dhow_stre
     dhow_status status = dhowi_stream_resolve(stream, m->device, function, &run->stream);
     const bool apart = status == DHOW_OK && stream == NULL && !alone &&
                        m->device == m->context->cpu && run->stream->recording == NULL;
+    dhowi_stop_begin(&run->stop, m);
     if (apart) status = spare_stream(m, run);
     if (status != DHOW_OK) dhowi_model_end_run(m, run);
     return status;
@@ -255,6 +256,7 @@ dhow_status dhowi_model_begin_run(dhow_model *m, const char *function, dhow_stre
 
 void dhowi_model_end_run(dhow_model *m, dhowi_run_stream *run) {
     dhow_stream *left = run->spare;
+    dhowi_stop_end(&run->stop);
     pthread_mutex_lock(&m->mutex);
     m->running--;
     if (left != NULL && m->spare_count < DHOWI_SPARE_STREAMS) {

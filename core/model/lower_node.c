@@ -8,6 +8,7 @@
 
 #include "base/size.h"
 #include "model/lower.h"
+#include "model/stop.h"
 
 /* ---- attributes ---- */
 
@@ -145,6 +146,7 @@ static dhow_status call_operator(dhowi_lowering *b, const dhowi_node *node) {
 dhow_status dhowi_lower_node(dhowi_lowering *b, const dhowi_node *node) {
     char text[160];
     if (is_kept(b, node)) return DHOW_OK; /* its readers make items of the values */
+    DHOWI_TRY(dhowi_stop_check());
     uint32_t steps = b->step_count, buffers = b->buffer_count;
     dhow_status status = call_operator(b, node);
     if (status == DHOWI_NEEDS_VALUES && node->branch[0] != NULL) return status;

@@ -88,6 +88,8 @@ struct dhow_model {
     bool parameters_given; /* one was loaded or set */
     uint64_t memory_limit; /* 0: by the sizes of the file and the inputs */
     dhow_placement placement;
+    _Atomic int64_t time_limit; /* of each run in nanoseconds; 0: none */
+    _Atomic uint64_t cancels;   /* calls of dhow_model_cancel() */
     /* Runs of several threads, see cache.c: `mutex` guards what follows, `making` what the making
      * of a plan writes to - values, foldings - and is taken before it. */
     pthread_mutex_t making, mutex;

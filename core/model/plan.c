@@ -376,6 +376,7 @@ static dhow_status close_segment(maker *k, uint32_t first_step, dhowi_segment **
     if (dhowi_optimises(DHOWI_OPTIMISE_IN_PLACE)) DHOWI_TRY(reuse_inputs(k->b, first_step));
     seg->step_count = k->b->step_count - first_step;
     for (uint32_t i = 0; i < seg->step_count; i++) {
+        DHOWI_TRY(dhowi_stop_check());
         seg->recorder.step = i;
         DHOWI_TRY(record_step(k, seg, &k->b->steps[first_step + i]));
     }

@@ -9,6 +9,7 @@
 
 #include "memory/record.h"
 #include "model/lower.h"
+#include "model/stop.h"
 
 /* A buffer of a command that stands for an input or output of the run. */
 typedef struct dhowi_relocation {
@@ -75,6 +76,7 @@ dhow_status dhowi_give_results(const dhow_model *m, const dhowi_plan_of_model *p
 /* The stream of a run; the caller's, or one of the model's own. */
 typedef struct dhowi_run_stream {
     dhow_stream *stream, *spare;
+    dhowi_stop stop;
 } dhowi_run_stream;
 /* Around each run, see cache.c. */
 dhow_status dhowi_model_begin_run(dhow_model *m, const char *function, dhow_stream *stream,
@@ -100,6 +102,9 @@ dhow_status dhowi_segment_run(dhow_model *m, dhowi_plan_of_model *plan, uint32_t
  * mutex. *at is the command that failed. */
 int32_t dhowi_segment_submit(dhow_device *device, dhowi_segment *seg, dhow_stream *stream,
                              uint32_t *at, dhow_error *err);
+/* Runs the command `at`, unless the run is to stop before it. */
+int32_t dhowi_segment_command(dhow_device *device, const dhowi_segment *seg, uint32_t at,
+                              void *stream, dhow_error *err);
 /* Whether it runs as a graph, sooner or later. */
 bool dhowi_segment_replays(dhow_device *device, dhowi_segment *seg);
 /* When its runs have ended. */

@@ -5,6 +5,7 @@
  * there is one for each set of tensors, up to a few: those that come again push out others.
  */
 #include "base/alloc.h"
+#include "base/text.h"
 #include "model/plan.h"
 #include "stream/stream.h"
 
@@ -13,11 +14,19 @@ enum {
     RUNS_UNTIL_STALE = 32 /* a graph of tensors that did not come for so long makes room */
 };
 
+int32_t dhowi_segment_command(dhow_device *device, const dhowi_segment *seg, uint32_t at,
+                              void *stream, dhow_error *err) {
+    const dhow_status stopped = dhowi_stop_check();
+    if (stopped == DHOW_OK)
+        return dhowi_command_run(seg->recorder.commands[at], device, stream, err);
+    (void)dhowi_copy_text(err->message, sizeof err->message, dhow_last_error());
+    return (int32_t)stopped;
+}
+
 static int32_t run_commands(dhow_device *device, dhowi_segment *seg, void *stream, uint32_t *at,
                             dhow_error *err) {
-    dhowi_command *const *commands = seg->recorder.commands;
     for (uint32_t i = 0; i < seg->recorder.command_count; i++) {
-        int32_t code = dhowi_command_run(commands[i], device, stream, err);
+        int32_t code = dhowi_segment_command(device, seg, i, stream, err);
         if (code == DHOW_OK) continue;
         *at = i;
         return code;

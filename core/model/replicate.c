@@ -89,6 +89,7 @@ static dhow_status copy_model(dhow_model *from, dhow_model **out) {
     m->file = from->file; /* the original's */
     m->external_bytes = from->external_bytes;
     m->memory_limit = from->memory_limit;
+    atomic_store(&m->time_limit, atomic_load(&from->time_limit));
     m->parameters_given = from->parameters_given;
     return DHOW_OK;
 }

@@ -38,7 +38,7 @@ static int32_t run_timed(dhow_model *m, dhowi_segment *seg, void *stream, uint32
     for (uint32_t i = 0; i < seg->recorder.command_count && code == DHOW_OK; i++) {
         const dhowi_command *c = seg->recorder.commands[i];
         (void)clock_gettime(CLOCK_MONOTONIC, &t0);
-        code = dhowi_command_run(c, m->device, stream, err);
+        code = dhowi_segment_command(m->device, seg, i, stream, err);
         if (code == DHOW_OK) code = m->device->api->stream_sync(stream, err);
         (void)clock_gettime(CLOCK_MONOTONIC, &t1);
         *at = i;
@@ -59,7 +59,7 @@ static int32_t run_traced(dhowi_plan_of_model *plan, dhowi_segment *seg, dhow_st
         char text[160] = "a copy";
         if (node != NULL) (void)dhowi_node_text(node, text, sizeof text);
         dhowi_span_begin(stream, DHOWI_TRACE_STEP, text, 0, NULL);
-        code = dhowi_command_run(c, stream->device, stream->native, err);
+        code = dhowi_segment_command(stream->device, seg, i, stream->native, err);
         *at = i;
     }
     return code;

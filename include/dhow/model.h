@@ -561,6 +561,30 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_profiling(dhow_model *model, 
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_memory_limit(dhow_model *model, uint64_t bytes);
 
+/**
+ * Ends later runs that take longer with TIMED_OUT: files of unknown origin may hold loops and
+ * shapes that take any time. It counts from the call, the making of a plan included. A run stops
+ * between two nodes or steps, never inside of one; what an asynchronous device was given before
+ * still runs there. What the outputs hold then is undefined, and the model can run again.
+ *
+ * @param seconds  0 for no limit, which is the default
+ * @return INVALID_ARGUMENT
+ *
+ * Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_time_limit(dhow_model *model, double seconds);
+
+/**
+ * Ends the runs of a model that other threads are in with CANCELLED, where a time limit would end
+ * them; runs that begin later are not touched, nor are the model's replicas. It does not wait for
+ * their end.
+ *
+ * @return INVALID_ARGUMENT
+ *
+ * Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_cancel(dhow_model *model);
+
 #ifdef __cplusplus
 }
 #endif

@@ -28,7 +28,7 @@ extern "C" {
     X(CORRUPT, 11, "a file or plugin contradicts itself")                               \
     X(IO_ERROR, 12, "the operating system refused to read or write")                    \
     X(INCOMPATIBLE, 13, "made for another version")                                     \
-    X(CANCELLED, 14, "given up because something before it failed")                     \
+    X(CANCELLED, 14, "given up: something before it failed, or it was asked to stop")   \
     X(TIMED_OUT, 15, "no answer in time")                                               \
     X(INTERNAL, 16, "a mistake inside dhow or a plugin; please report it")
 

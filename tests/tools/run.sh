@@ -30,6 +30,8 @@ says 2 "--shape is for random inputs" "$open" --shape x=1x3x2
 says 2 "--shape x: write it as --shape NAME=1x3x224x224" "$open" --random --shape x
 says 2 "--output y.npy: write it as --output NAME=FILE.npy" "$open" --random --output y.npy
 says 2 "--output y=: write it as" "$open" --random --output y=
+says 2 "--time-limit 0: write it in seconds, as --time-limit 2.5" --time-limit 0 a
+says 2 "--time-limit 2s: write it in seconds" --time-limit 2s a
 says 0 "2 for a command line that is none" --help
 
 # Names.
@@ -55,6 +57,10 @@ says 1 "of f32 has more bytes than an address holds" "$open" --random --shape x=
 says 1 "comes from $folder/y.npy, which has a shape" "$open" --input x="$folder/y.npy" --random --shape x=1x3x1
 says 0 "f32[2, 3, 5]" "$open" --input "$folder/y.npy"
 says 1 "2 inputs are given, the model has 1" "$open" --input "$folder/y.npy" --input "$folder/y.npy"
+
+# Time.
+says 0 "f32[2, 3, 5]" "$open" --random --shape x=2x3x5 --time-limit 60
+says 1 "the run takes longer than the 1e-09 s of dhow_model_set_time_limit()" "$open" --random --time-limit 1e-9
 
 # Files.
 printf '\223NUMPY\001\000v\000%-117s\n%080d' "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3, 1), }" 0 >"$folder/wide.npy"

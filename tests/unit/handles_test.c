@@ -333,6 +333,8 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(model_replicate, MODEL, 0,                                                                   \
       dhow_model_replicate(B, (dhow_device *const[]){g.of[DEVICE]}, 1, &out.model))                \
     X(model_set_memory_limit, MODEL, 0, dhow_model_set_memory_limit(B, 1))                         \
+    X(model_set_time_limit, MODEL, 0, dhow_model_set_time_limit(B, 1))                             \
+    X(model_cancel, MODEL, 0, dhow_model_cancel(B))                                                \
     X(model_run_named, MODEL, 0, dhow_model_run_named(B, NULL, NULL, 0, NULL, 0))                  \
     X(model_run, MODEL, 0, (g_in[0] = T, dhow_model_run(B, NULL, g_in, 1, g_out, 1)))              \
     X(safetensors_at, FILES, 0, dhow_safetensors_at(B, 0, &out.entry))                             \

@@ -2,6 +2,7 @@
  *
  * Loops whose end a device computes, loops inside of loops, and loops without an end.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,9 +133,8 @@ Test(loop, a_loop_runs_inside_of_another) {
     dhow_model_release(model);
 }
 
-Test(loop, one_without_an_end_is_refused) {
+static dhow_model *load_endless(void) {
     bytes g = {0}, body = {0}, n = node_of("Loop", "forever", "- - x", "y");
-    dhow_tensor *in, *out = NULL;
     put_node(&body, node_of("Identity", "same", "c", "go"));
     put_node(&body, node_of("Neg", "minus", "in", "out"));
     put_value(&body, GRAPH_INPUT, "i");
@@ -146,11 +146,35 @@ Test(loop, one_without_an_end_is_refused) {
     put_node(&g, n);
     put_value(&g, GRAPH_INPUT, "x");
     put_value(&g, GRAPH_OUTPUT, "y");
-    dhow_model *model = load(&g);
+    return load(&g);
+}
+
+Test(loop, one_without_an_end_is_refused) {
+    dhow_tensor *in, *out = NULL;
+    dhow_model *model = load_endless();
     OK(dhow_tensor_full(g_cpu, DHOW_F32, 1, k_two, 1, &in));
     cr_assert_eq(dhow_model_run(model, NULL, &in, 1, &out, 1), DHOW_UNSUPPORTED);
     cr_assert_not_null(strstr(dhow_last_error(), "Loop (node 'forever'"), "%s", dhow_last_error());
     cr_assert_not_null(strstr(dhow_last_error(), "more than 262144 nodes"));
+    dhow_tensor_release(in);
+    dhow_model_release(model);
+}
+
+/* Laying out 262144 nodes took seconds that nobody could cut short. */
+Test(loop, a_time_limit_ends_one_without_an_end_first) {
+    dhow_tensor *in, *out = NULL;
+    dhow_model *model = load_endless();
+    OK(dhow_tensor_full(g_cpu, DHOW_F32, 1, k_two, 1, &in));
+    OK(dhow_model_set_time_limit(model, 1e-3));
+    cr_assert_eq(dhow_model_run(model, NULL, &in, 1, &out, 1), DHOW_TIMED_OUT);
+    cr_assert_null(out);
+    cr_assert_not_null(strstr(dhow_last_error(), "Loop (node 'forever'"), "%s", dhow_last_error());
+    cr_assert_not_null(strstr(dhow_last_error(), "longer than the 0.001 s of dhow_model_set_time"));
+    OK(dhow_model_set_time_limit(model, 0));
+    cr_assert_eq(dhow_model_run(model, NULL, &in, 1, &out, 1), DHOW_UNSUPPORTED);
+    const double bad[] = {-1, 1e10, (double)NAN};
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(dhow_model_set_time_limit(model, bad[i]), DHOW_INVALID_ARGUMENT);
     dhow_tensor_release(in);
     dhow_model_release(model);
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "dhow/dhow.h"
 
@@ -171,4 +172,58 @@ Test(model_threads, a_change_beside_a_run_is_refused_and_harms_nothing) {
     (void)pthread_join(changer, NULL);
     cr_assert_eq(g_failed, 0);
     cr_assert_eq(right, 500);
+}
+
+/* ---- stopping ---- */
+
+static atomic_bool g_over;
+
+static void *keep_cancelling(void *unused) {
+    (void)unused;
+    while (!atomic_load(&g_over)) {
+        OK(dhow_model_cancel(g_model));
+        (void)nanosleep(&(struct timespec){0, 2000000}, NULL);
+    }
+    return NULL;
+}
+
+/* Products that no optimisation joins. */
+static void build_chain(int length) {
+    dhow_model_value x, w;
+    OK(dhow_model_create(g_context, &g_model));
+    OK(dhow_model_input(g_model, "x", DHOW_F32, DHOW_SHAPE(64, 64), &x));
+    w = x;
+    for (int i = 0; i < length; i++) OK(dhow_model_matmul(g_model, x, w, &x));
+    OK(dhow_model_output(g_model, "y", x));
+    OK(dhow_model_to(g_model, g_device));
+}
+
+/* There was no way to end a run from another thread. */
+Test(model_threads, a_long_run_is_cancelled_by_another_thread_and_later_ones_are_not) {
+    dhow_tensor *x, *y = NULL;
+    pthread_t other;
+    dhow_status status = DHOW_OK;
+    build_chain(4000);
+    OK(dhow_tensor_full(g_device, DHOW_F32, DHOW_SHAPE(64, 64), 1.0 / 64, &x));
+    OK(dhow_model_cancel(g_model)); /* nothing runs */
+    for (int planned = 0; planned < 2; planned++) {
+        cr_assert_eq(pthread_create(&other, NULL, keep_cancelling, NULL), 0);
+        for (int i = 0; i < 100 && status == DHOW_OK; i++)
+            status = dhow_model_run(g_model, NULL, &x, 1, &y, 1);
+        atomic_store(&g_over, true);
+        cr_assert_eq(pthread_join(other, NULL), 0);
+        cr_assert_eq(status, DHOW_CANCELLED, "%s", dhow_last_error());
+        cr_assert_not_null(strstr(dhow_last_error(), "dhow_model_cancel()"), "%s",
+                           dhow_last_error());
+        if (planned)
+            cr_assert_not_null(strstr(dhow_last_error(), "matmul"), "%s", dhow_last_error());
+        status = dhow_model_run(g_model, NULL, &x, 1, &y, 1);
+        cr_assert_eq(status, DHOW_OK, "%s", dhow_last_error());
+        float got[64 * 64];
+        OK(dhow_tensor_read(y, got, sizeof got));
+        for (int i = 0; i < 64 * 64; i++) cr_assert_float_eq(got[i], 1.0 / 64, 1e-4);
+        atomic_store(&g_over, false);
+    }
+    dhow_tensor_release(x);
+    dhow_tensor_release(y);
 }
