@@ -7,26 +7,17 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/size.h"
 
 /* No device has memory there: user addresses end far below, and handles are addresses or small. */
 #define PLACE_HANDLE UINT64_C(0xd40a000000000000)
 
-static bool grow(void **array, uint32_t count, uint32_t *capacity, size_t element_bytes) {
-    if (count < *capacity) return true;
-    uint32_t larger = *capacity * 2 + 64;
-    void *grown = dhowi_realloc_array(*array, larger, element_bytes);
-    if (grown == NULL) return false;
-    *array = grown;
-    *capacity = larger;
-    return true;
-}
-
 /* ---- places ---- */
 
 dhow_status dhowi_record_storage(dhowi_recorder *r, uint64_t bytes, dhowi_storage **out) {
     *out = NULL;
-    if (!grow((void **)&r->places, r->place_count, &r->place_capacity, sizeof *r->places))
+    if (!dhowi_room((void **)&r->places, r->place_count, &r->place_capacity, sizeof *r->places))
         return dhowi_fail_memory("plan");
     dhowi_storage *s = dhowi_handle_new(DHOWI_STORAGE, sizeof *s);
     if (s == NULL) return dhowi_fail_memory("storage");
@@ -51,7 +42,7 @@ int32_t dhowi_record_place(const dhowi_recorder *r, uint64_t handle) {
 /* ---- commands ---- */
 
 static dhow_status add(dhowi_recorder *r, const dhowi_command *command) {
-    if (!grow((void **)&r->commands, r->command_count, &r->command_capacity, sizeof(void *)))
+    if (!dhowi_room((void **)&r->commands, r->command_count, &r->command_capacity, sizeof(void *)))
         return dhowi_fail_memory("plan");
     dhowi_command *kept = dhowi_arena_array(&r->memory, 1, sizeof *kept);
     if (kept == NULL) return dhowi_fail_memory("plan");

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "model/lower.h"
+#include "model/lower/lower.h"
 
 static void end_model(dhow_model *m) {
     if (m->graph.node_capacity > 0) dhowi_free(m->graph.nodes);

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Models inside core: values, and nodes that compute them. A model built in C and one from a file
+ * are the same thing: a node is a row of the operator table with its attributes.
+ */
+#ifndef DHOWI_MODEL_MODEL_H_
+#define DHOWI_MODEL_MODEL_H_
+
+#include <pthread.h>
+
+#include "base/arena.h"
+#include "dhow/model.h"
+#include "formats/onnx.h"
+#include "model/graph/datum.h"
+#include "ops/op.h"
+
+typedef struct dhowi_operator dhowi_operator;
+typedef struct dhowi_plan_of_model dhowi_plan_of_model;
+
+typedef enum dhowi_value_kind {
+    DHOWI_VALUE_INPUT,
+    DHOWI_VALUE_PARAMETER, /* from a file, or made by the builder: has a name and a tensor */
+    DHOWI_VALUE_RESULT
+} dhowi_value_kind;
+
+typedef struct dhowi_value {
+    dhowi_value_kind kind;
+    char *name;                      /* NULL where it has none */
+    dhowi_spec spec;                 /* extents of -1 are open; dtype 0: not known before a run */
+    dhow_datum_kind form;            /* declared; of a sequence, spec is its elements' */
+    bool optional;                   /* it may be missing */
+    bool known;                      /* a parameter, or computed from parameters alone */
+    _Atomic bool keyed;              /* an input whose values decide the plan */
+    const dhowi_onnx_tensor *source; /* in the file, until it is read */
+    dhow_tensor *tensor;             /* on the CPU */
+    dhow_tensor *resident;           /* on the model's device, where that is another */
+} dhowi_value;
+
+typedef struct dhowi_graph dhowi_graph;
+
+/* A node's weight and bias with the scale and shift that follow it, kept for later plans. All are
+ * NULL when there is none. */
+typedef struct dhowi_folding {
+    int32_t of_weight, of_bias; /* values of the model that were scaled; -1: no bias */
+    dhow_tensor *scale, *shift; /* rows, NULL for none */
+    dhow_tensor *weight, *bias;
+} dhowi_folding;
+
+typedef struct dhowi_node {
+    const dhowi_operator *op;
+    const char *operation;         /* "Conv", "linear"; static */
+    const dhowi_onnx_node *source; /* its attributes, for nodes from a file */
+    dhowi_op_id row;               /* for nodes made by the builder */
+    const dhowi_attrs *attrs;
+    const char *name; /* in messages, NULL when it has none */
+    int32_t opset;
+    int32_t *in, *out; /* values, -1 for one not given */
+    uint32_t in_count, out_count;
+    dhowi_graph *branch[2]; /* of If: then, else; or the body of a loop */
+    dhowi_folding folding;
+} dhowi_node;
+
+struct dhowi_graph {
+    dhowi_node *nodes;
+    int32_t *inputs, *outputs; /* inputs: of a body */
+    uint32_t node_count, node_capacity, input_count, output_count;
+};
+
+enum { DHOWI_SCOPE = 256, DHOWI_SCOPES = 16, DHOWI_SPARE_STREAMS = 16 };
+
+struct dhow_model {
+    dhowi_handle handle;
+    char scope[DHOWI_SCOPE]; /* "encoder.layers.0.", before the names that the builder gives */
+    uint32_t scope_ends[DHOWI_SCOPES], scope_count; /* its length before each */
+    dhow_context *context;
+    dhow_device *device;
+    dhowi_arena arena;       /* of the graph */
+    dhowi_onnx_file *file;   /* of the origin, where there is one */
+    uint64_t external_bytes; /* read from further files */
+    dhow_model *origin;      /* whose graph this is a copy of; retained */
+    const char *name;        /* for messages */
+    dhowi_value *values;
+    uint32_t value_count, value_capacity;
+    dhowi_graph graph;
+    int32_t *inputs, *outputs, *parameters; /* values */
+    char **output_names;
+    uint32_t input_count, output_count, parameter_count;
+    bool profiling;
+    bool parameters_given; /* one was loaded or set */
+    uint64_t memory_limit; /* 0: by the sizes of the file and the inputs */
+    dhow_placement placement;
+    _Atomic int64_t time_limit; /* of each run in nanoseconds; 0: none */
+    _Atomic uint64_t cancels;   /* calls of dhow_model_cancel() */
+    /* Runs of several threads, see access.c and run/cache.c: `mutex` guards what follows, `making`
+     * what the making of a plan writes to - values, foldings - and is taken before it. */
+    pthread_mutex_t making, mutex;
+    dhowi_plan_of_model *plans; /* the latest used first */
+    void (*end_plans)(dhow_model *m);
+    uint32_t running;
+    bool changing, warned;
+    dhow_stream *spares[DHOWI_SPARE_STREAMS];
+    uint32_t spare_count;
+};
+
+dhow_status dhowi_model_check(const dhow_model *model, const char *function);
+/* "Conv (node 'conv1', opset 11)", "linear (layer 'fc1')" */
+const char *dhowi_node_text(const dhowi_node *node, char *buffer, size_t capacity);
+/* The parameter of a name, or NULL. */
+dhowi_value *dhowi_model_find_parameter(const dhow_model *model, const char *name);
+/* A parameter's values on the CPU, read from the file on first use; borrowed. */
+dhow_status dhowi_model_tensor(dhow_model *model, dhowi_value *value, dhow_tensor **out);
+/* The same on the model's device. */
+dhow_status dhowi_model_resident(dhow_model *model, dhowi_value *value, dhow_tensor **out);
+/* ---- who runs it, who changes it ---- */
+
+/* Whether nobody runs or changes it now; what is built is for one thread. */
+dhow_status dhowi_model_check_idle(const dhow_model *model, const char *function);
+/* Between these a model is changed: refused while it runs on another thread. */
+dhow_status dhowi_model_begin_change(dhow_model *model, const char *function);
+void dhowi_model_end_change(dhow_model *model);
+/* Forgets plans and everything computed from parameters. */
+void dhowi_model_forget(dhow_model *model);
+
+/* ---- making graphs ---- */
+
+dhow_status dhowi_model_new_value(dhow_model *model, dhowi_value_kind kind, const char *name,
+                                  const dhowi_spec *spec, int32_t *out);
+dhow_status dhowi_model_add_output(dhow_model *model, const char *name, int32_t value);
+bool dhowi_model_append(int32_t **array, uint32_t count, int32_t value);
+/* Fills an empty model from a file, which becomes the model's. */
+dhow_status dhowi_model_import(dhow_model *model, dhowi_onnx_file *file);
+
+#endif /* DHOWI_MODEL_MODEL_H_ */

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Stopping runs before their end: a time limit, and dhow_model_cancel() from another thread. A run
+ * belongs to the thread that called it, where plans are made and steps submitted, so the thread
+ * knows its run; between nodes and between steps it looks whether it is to stop.
+ */
+#ifndef DHOWI_MODEL_STOP_H_
+#define DHOWI_MODEL_STOP_H_
+
+#include "model/graph/model.h"
+
+typedef struct dhowi_stop {
+    const dhow_model *model;
+    uint64_t cancels;         /* of the model, when the run began */
+    int64_t deadline;         /* nanoseconds of the monotonic clock; 0: none */
+    struct dhowi_stop *outer; /* of this thread: a run inside of a run */
+} dhowi_stop;
+
+/* Around a run, on its thread. */
+void dhowi_stop_begin(dhowi_stop *stop, const dhow_model *model);
+void dhowi_stop_end(dhowi_stop *stop);
+/* OK, or CANCELLED or TIMED_OUT when this thread's run is to stop; OK outside of runs. */
+dhow_status dhowi_stop_check(void);
+
+#endif /* DHOWI_MODEL_STOP_H_ */

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The attributes of the node being lowered.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "model/lower/lower.h"
+
+const dhowi_onnx_attribute *dhowi_attr(const dhowi_lowering *b, const char *name) {
+    const dhowi_onnx_node *node = b->node->source;
+    for (uint32_t i = 0; node != NULL && i < node->attribute_count; i++) {
+        if (dhowi_slice_is(node->attributes[i].name, name)) return &node->attributes[i];
+    }
+    return NULL;
+}
+
+int64_t dhowi_attr_int(const dhowi_lowering *b, const char *name, int64_t otherwise) {
+    const dhowi_onnx_attribute *a = dhowi_attr(b, name);
+    return a != NULL ? a->i : otherwise;
+}
+
+dhow_status dhowi_attr_flag(const dhowi_lowering *b, const char *name, bool otherwise, bool *out) {
+    const int64_t value = dhowi_attr_int(b, name, otherwise);
+    *out = value != 0;
+    if (value != 0 && value != 1) DHOWI_REFUSE("%s is %" PRId64 ", not 0 or 1", name, value);
+    return DHOW_OK;
+}
+
+dhow_status dhowi_refuse_text(const dhowi_lowering *b, const char *name) {
+    const dhowi_onnx_attribute *a = dhowi_attr(b, name);
+    const dhowi_slice s = a != NULL ? a->s : (dhowi_slice){NULL, 0};
+    return dhowi_fail(DHOW_UNSUPPORTED, "unsupported %s '%.*s'", name,
+                      (int)DHOWI_MIN(s.length, (size_t)32), s.data != NULL ? s.data : "");
+}
+
+float dhowi_attr_float(const dhowi_lowering *b, const char *name, float otherwise) {
+    const dhowi_onnx_attribute *a = dhowi_attr(b, name);
+    return a != NULL ? a->f : otherwise;
+}
+
+const int64_t *dhowi_attr_ints(const dhowi_lowering *b, const char *name, uint32_t *count) {
+    const dhowi_onnx_attribute *a = dhowi_attr(b, name);
+    *count = a != NULL ? a->int_count : 0;
+    return a != NULL ? a->ints : NULL;
+}
+
+bool dhowi_attr_is(const dhowi_lowering *b, const char *name, const char *text,
+                   const char *otherwise) {
+    const dhowi_onnx_attribute *a = dhowi_attr(b, name);
+    return a != NULL ? dhowi_slice_is(a->s, text) : strcmp(text, otherwise) == 0;
+}
+
+dhow_status dhowi_axes(dhowi_lowering *b, uint32_t from, int64_t *out, uint32_t *count) {
+    const int64_t *axes = dhowi_attr_ints(b, "axes", count);
+    if (*count > DHOW_MAX_RANK) DHOWI_REFUSE("%u axes", *count);
+    if (axes != NULL) memcpy(out, axes, *count * sizeof *out);
+    if (axes != NULL || !dhowi_given(b, from)) return DHOW_OK;
+    return dhowi_ints(b, b->in[from], out, DHOW_MAX_RANK, count);
+}
+
+dhow_status dhowi_shape_values(dhowi_lowering *b, int32_t ref, const char *name,
+                               int64_t out[DHOW_MAX_RANK], uint32_t *count) {
+    const int64_t given = dhowi_count_of(dhowi_spec_at(b, ref));
+    if (given > DHOW_MAX_RANK)
+        return dhowi_fail(DHOW_UNSUPPORTED, "%s has %" PRId64 " dimensions, dhow takes %d", name,
+                          given, DHOW_MAX_RANK);
+    return dhowi_ints(b, ref, out, DHOW_MAX_RANK, count);
+}

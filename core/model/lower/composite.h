@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the lowering of one operator has in common with another's: steps that come in groups.
+ */
+#ifndef DHOWI_MODEL_LOWER_COMPOSITE_H_
+#define DHOWI_MODEL_LOWER_COMPOSITE_H_
+
+#include "model/lower/lower.h"
+
+/* Elements before, along and after an axis. */
+dhowi_run dhowi_run_along(const dhowi_spec *x, int32_t axis);
+/* y[o][k][i] = x[o][index[k]][i] along an axis; index is known or i64 on the device */
+dhow_status dhowi_gather_along(dhowi_lowering *b, int32_t x, int32_t axis, int32_t index,
+                               int32_t *out);
+/* The same with numbers of the host. */
+dhow_status dhowi_pick(dhowi_lowering *b, int32_t x, int32_t axis, const int64_t *index,
+                       int64_t count, int32_t *out);
+dhow_status dhowi_concat(dhowi_lowering *b, const int32_t *in, uint32_t count, int32_t axis,
+                         int32_t *out);
+/* x with `value` before and after it; negative padding cuts. */
+dhow_status dhowi_pad_with(dhowi_lowering *b, int32_t x, const int64_t *before,
+                           const int64_t *after, double value, int32_t *out);
+/* count numbers start, start + step, ... */
+dhow_status dhowi_numbers(dhowi_lowering *b, dhow_dtype dtype, double start, double step,
+                          int64_t count, int32_t *out);
+enum {
+    DHOWI_SUM,
+    DHOWI_MEAN,
+    DHOWI_MAX_OF,
+    DHOWI_MIN_OF,
+    DHOWI_PROD,
+    DHOWI_L1,
+    DHOWI_L2,
+    DHOWI_LOG_SUM,
+    DHOWI_LOG_SUM_EXP,
+    DHOWI_SUM_SQUARE
+};
+/* Reduces the marked axes, which stay as extents of 1. */
+dhow_status dhowi_reduce(dhowi_lowering *b, int kind, int32_t x, const bool *axes, int32_t *out);
+/* a[..., m, k] b[..., k, n] with outer extents that broadcast; bias may be -1 */
+dhow_status dhowi_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t bias, int32_t *out);
+/* v as a row along `axis` of a tensor of `rank` dimensions: [n] as [1, n, 1, 1]. */
+dhow_status dhowi_along(dhowi_lowering *b, int32_t v, int32_t rank, int32_t axis, int32_t *out);
+/* x with the marked axes side by side, as [outer][n][inner]. */
+dhow_status dhowi_group_axes(dhowi_lowering *b, const bool *axes, int32_t *x, int64_t parts[3]);
+
+#endif /* DHOWI_MODEL_LOWER_COMPOSITE_H_ */

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lowering nodes: their inputs, the operator, and what to say when one is refused.
+ */
+#include "base/size.h"
+#include "model/graph/stop.h"
+#include "model/lower/lower.h"
+
+dhow_status dhowi_ref_of(dhowi_lowering *b, int32_t value, int32_t *out) {
+    *out = -1;
+    if (value < 0) return DHOW_OK;
+    dhowi_value *v = &b->model->values[value];
+    if (b->refs[value] < 0 && v->known) {
+        dhow_tensor *t;
+        DHOWI_TRY(dhowi_model_tensor(b->model, v, &t));
+        DHOWI_TRY(dhowi_known(b, t, value, &b->refs[value]));
+    }
+    *out = b->refs[value];
+    if (*out >= 0) return DHOW_OK;
+    return dhowi_fail(DHOW_CORRUPT, "its input '%.64s' is computed by no node before it",
+                      v->name != NULL ? v->name : "?");
+}
+
+/* What is computed from parameters alone is kept for the next plan. */
+static void keep_known(dhowi_lowering *b, const dhowi_node *node) {
+    for (uint32_t i = 0; i < node->in_count; i++) {
+        if (node->in[i] >= 0 && !b->model->values[node->in[i]].known) return;
+    }
+    if (node->branch[0] != NULL) return;
+    for (uint32_t i = 0; i < node->out_count && i < b->out_count; i++) {
+        if (node->out[i] < 0 || b->out[i] < 0) continue;
+        dhowi_value *v = &b->model->values[node->out[i]];
+        dhowi_item *item = &b->items[b->out[i]];
+        if (item->tensor == NULL || v->known) continue;
+        v->known = true;
+        v->tensor = item->tensor;
+        item->value = node->out[i];
+        dhowi_handle_retain(&v->tensor->handle);
+        atomic_store_explicit(&v->tensor->storage->frozen, true, memory_order_relaxed);
+    }
+}
+
+static bool is_kept(const dhowi_lowering *b, const dhowi_node *node) {
+    for (uint32_t i = 0; i < node->out_count; i++) {
+        if (node->out[i] >= 0 && !b->model->values[node->out[i]].known) return false;
+    }
+    return node->out_count > 0;
+}
+
+/* ---- nodes ---- */
+
+static dhow_status call_operator(dhowi_lowering *b, const dhowi_node *node) {
+    int32_t refs[DHOWI_MAX_OUTPUTS_OF_NODE];
+    if (node->in_count < node->op->least || node->in_count > node->op->most) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "it has %u inputs, the operator takes %u to %u",
+                          node->in_count, node->op->least, node->op->most);
+    }
+    for (uint32_t i = 0; i < node->in_count; i++) {
+        DHOWI_TRY(dhowi_ref_of(b, node->in[i], &refs[i]));
+        if (refs[i] < 0 && i < node->op->least)
+            return dhowi_fail(DHOW_INVALID_ARGUMENT, "its input %u is missing", i);
+        dhow_datum_kind kind = refs[i] >= 0 ? dhowi_kind_of(b, refs[i]) : DHOW_DATUM_TENSOR;
+        if (kind != DHOW_DATUM_TENSOR && (node->op->takes & 1u << kind) == 0)
+            return dhowi_fail(DHOW_UNSUPPORTED, "its input %u is %s; dhow has it for tensors%s", i,
+                              dhowi_datum_kind_text(kind),
+                              node->op->takes != 0 ? " and some others" : " only");
+    }
+    b->node = node;
+    b->in = refs;
+    b->in_count = node->in_count;
+    b->out_count = DHOWI_MIN(node->out_count, (uint32_t)DHOWI_MAX_OUTPUTS_OF_NODE);
+    for (uint32_t i = 0; i < b->out_count; i++) b->out[i] = -1;
+    dhow_status status = node->op->lower(b);
+    b->in = NULL;
+    return status;
+}
+
+dhow_status dhowi_lower_node(dhowi_lowering *b, const dhowi_node *node) {
+    char text[160];
+    if (is_kept(b, node)) return DHOW_OK; /* its readers make items of the values */
+    DHOWI_TRY(dhowi_stop_check());
+    uint32_t steps = b->step_count, buffers = b->buffer_count;
+    dhow_status status = call_operator(b, node);
+    if (status == DHOWI_NEEDS_VALUES && node->branch[0] != NULL) return status;
+    if (status == DHOWI_NEEDS_VALUES) { /* it is lowered again, from the start */
+        b->step_count = steps;
+        b->buffer_count = buffers;
+        return status;
+    }
+    if (status != DHOW_OK)
+        return dhowi_fail_prefix(status, "%s", dhowi_node_text(node, text, sizeof text));
+    for (uint32_t i = 0; i < node->out_count; i++) {
+        if (node->out[i] < 0) continue;
+        if (i >= b->out_count || b->out[i] < 0) {
+            return dhowi_fail(DHOW_UNSUPPORTED, "%s: its output %u is not computed",
+                              dhowi_node_text(node, text, sizeof text), i);
+        }
+        b->refs[node->out[i]] = b->out[i];
+    }
+    keep_known(b, node);
+    return DHOW_OK;
+}
+
+static bool is_lowered(const dhowi_lowering *b, const dhowi_node *node) {
+    for (uint32_t i = 0; i < node->out_count; i++) {
+        if (node->out[i] >= 0 && b->refs[node->out[i]] < 0) return false;
+    }
+    return node->out_count > 0;
+}
+
+/* A branch goes on where it stopped to look at values. */
+dhow_status dhowi_lower_branch(dhowi_lowering *b, const dhowi_graph *graph) {
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        if (!is_lowered(b, &graph->nodes[i])) DHOWI_TRY(dhowi_lower_node(b, &graph->nodes[i]));
+    }
+    return DHOW_OK;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Elementwise steps with operands that broadcast, and items of one value.
+ */
+#include "model/lower/lower.h"
+
+dhow_status dhowi_filled(dhowi_lowering *b, const dhowi_spec *spec, double value, int32_t *out) {
+    const int64_t zeros[DHOW_MAX_RANK] = {0};
+    int64_t one = 1;
+    int32_t single;
+    uint64_t bits = dhowi_dtype_encode(spec->dtype, value);
+    DHOWI_TRY(dhowi_constant(b, spec->dtype, 1, &one, &bits, &single));
+    return dhowi_view(b, single, spec->rank, spec->shape, zeros, 0, out);
+}
+
+dhow_status dhowi_map(dhowi_lowering *b, const dhowi_program *program, const int32_t *in,
+                      uint32_t count, int32_t *out) {
+    dhowi_spec spec = b->items[in[0]].spec;
+    for (uint32_t i = 1; i < count; i++) {
+        const dhowi_spec own = spec, *other = &b->items[in[i]].spec;
+        if (other->dtype != spec.dtype) {
+            DHOWI_REFUSE("inputs of types %s and %s", dhow_dtype_name(spec.dtype),
+                         dhow_dtype_name(other->dtype));
+        }
+        if (!dhowi_shape_broadcast(own.rank, own.shape, other->rank, other->shape, &spec.rank,
+                                   spec.shape)) {
+            char p[160], q[160];
+            DHOWI_REFUSE("%s and %s do not broadcast", dhowi_spec_text(&own, p, sizeof p),
+                         dhowi_spec_text(other, q, sizeof q));
+        }
+    }
+    dhowi_attrs attrs = {.program = *program};
+    return dhowi_emit(b, DHOWI_OP_map, in, count, &attrs, &spec, out);
+}
+
+dhow_status dhowi_map_one(dhowi_lowering *b, dhowi_map_op op, double c, double q, int32_t x,
+                          int32_t *out) {
+    dhowi_program p = {0};
+    (void)dhowi_program_add(&p, DHOWI_MAP_LOAD, 0);
+    (void)dhowi_program_constants(&p, op, dhowi_map_constants(op), c, q);
+    return dhowi_map(b, &p, &x, 1, out);
+}
+
+dhow_status dhowi_map_two(dhowi_lowering *b, dhowi_map_op op, int32_t x, int32_t y, int32_t *out) {
+    const int32_t in[] = {x, y};
+    dhowi_program p = {0};
+    (void)dhowi_program_add(&p, DHOWI_MAP_LOAD, 0);
+    (void)dhowi_program_add(&p, op, 1);
+    return dhowi_map(b, &p, in, 2, out);
+}
+
+dhow_status dhowi_map_number(dhowi_lowering *b, dhowi_map_op op, int32_t x, double number,
+                             int32_t *out) {
+    dhowi_program p = {0};
+    (void)dhowi_program_add(&p, DHOWI_MAP_LOAD, 0);
+    (void)dhowi_program_constants(&p, op, 1, number, 0);
+    return dhowi_map(b, &p, &x, 1, out);
+}
+
+dhow_status dhowi_select(dhowi_lowering *b, int32_t condition, int32_t x, int32_t y, int32_t *out) {
+    dhow_dtype dtype = b->items[x].spec.dtype;
+    int32_t in[] = {condition, x, y};
+    dhowi_program p = {0};
+    DHOWI_TRY(dhowi_cast_to(b, condition, dtype, &in[0]));
+    (void)dhowi_program_add(&p, DHOWI_MAP_LOAD, 0);
+    (void)dhowi_program_add(&p, DHOWI_MAP_SAVE, 0);
+    (void)dhowi_program_add(&p, DHOWI_MAP_LOAD, 1);
+    (void)dhowi_program_add(&p, DHOWI_MAP_SELECT, 2);
+    return dhowi_map(b, &p, in, 3, out);
+}

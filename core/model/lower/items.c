@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Items of a lowering: known values, results, and what is no tensor.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/array.h"
+#include "model/lower/lower.h"
+
+void dhowi_lowering_end(dhowi_lowering *b) {
+    for (uint32_t i = 0; i < b->item_count; i++) {
+        dhow_tensor_release(b->items[i].tensor);
+        dhow_tensor_release(b->items[i].resident);
+        dhow_datum_release(b->items[i].texts);
+    }
+    while (b->frames != NULL) dhowi_close_frame(b);
+    dhowi_free(b->items);
+    dhowi_free(b->steps);
+    dhowi_free(b->buffers);
+    dhowi_free(b->refs);
+    dhowi_free(b->elements);
+    dhowi_free(b->results);
+    memset(b, 0, sizeof *b);
+}
+
+int64_t dhowi_count_of(const dhowi_spec *spec) { return dhowi_extent(spec, 0, spec->rank); }
+
+int64_t dhowi_extent(const dhowi_spec *spec, int32_t begin, int32_t end) {
+    uint64_t product = 1; /* beside an extent of 0 others may be absurd */
+    for (int32_t i = begin; i < end; i++) product *= (uint64_t)spec->shape[i];
+    return (int64_t)product;
+}
+
+dhow_status dhowi_axis(const dhowi_spec *spec, int64_t axis, int32_t *out) {
+    int64_t wrapped = axis < 0 ? axis + spec->rank : axis;
+    if (wrapped < 0 || wrapped >= spec->rank)
+        DHOWI_REFUSE("axis %" PRId64 " of a tensor with %d dimensions", axis, spec->rank);
+    *out = (int32_t)wrapped;
+    return DHOW_OK;
+}
+
+bool dhowi_is_float(dhow_dtype dtype) { return (DHOWI_FLOATS & DHOW_DTYPE_BIT(dtype)) != 0; }
+
+dhow_status dhowi_item_new(dhowi_lowering *b, const dhowi_spec *spec, int32_t *out) {
+    int64_t count;
+    uint64_t bytes;
+    *out = -1;
+    DHOWI_TRY(dhowi_shape_check("result", spec->dtype, spec->rank, spec->shape, &count, &bytes));
+    if (!dhowi_room((void **)&b->items, b->item_count, &b->item_capacity, sizeof *b->items))
+        return dhowi_fail_memory("plan");
+    dhowi_item *item = &b->items[b->item_count];
+    *item = (dhowi_item){.spec = *spec, .contiguous = true, .buffer = -1, .value = -1};
+    dhowi_shape_strides(spec->rank, spec->shape, item->strides);
+    *out = (int32_t)b->item_count++;
+    return DHOW_OK;
+}
+
+static dhow_status new_buffer(dhowi_lowering *b, uint64_t bytes, int32_t *out) {
+    if (!dhowi_room((void **)&b->buffers, b->buffer_count, &b->buffer_capacity, sizeof *b->buffers))
+        return dhowi_fail_memory("plan");
+    b->buffers[b->buffer_count] = (dhowi_buffer){.bytes = bytes, .first = -1, .last = -1};
+    *out = (int32_t)b->buffer_count++;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_known(dhowi_lowering *b, dhow_tensor *tensor, int32_t value, int32_t *out) {
+    dhowi_spec spec;
+    dhowi_spec_of(tensor, &spec);
+    DHOWI_TRY(dhowi_item_new(b, &spec, out));
+    dhowi_item *item = &b->items[*out];
+    memcpy(item->strides, tensor->strides, sizeof item->strides);
+    item->offset = tensor->offset;
+    item->contiguous = tensor->contiguous;
+    item->tensor = tensor;
+    item->value = value;
+    dhowi_handle_retain(&tensor->handle);
+    return DHOW_OK;
+}
+
+static uint64_t bytes_of(const dhowi_spec *spec) {
+    return (uint64_t)dhowi_count_of(spec) * dhow_dtype_bytes(spec->dtype);
+}
+
+dhow_status dhowi_item_known(dhowi_lowering *b, const dhowi_spec *spec, int32_t *out) {
+    DHOWI_TRY(dhowi_item_new(b, spec, out));
+    return dhowi_tensor_new(b->model->context->cpu, spec->dtype, spec->rank, spec->shape,
+                            &b->items[*out].tensor);
+}
+
+dhow_status dhowi_item_unknown(dhowi_lowering *b, const dhowi_spec *spec, bool fixed,
+                               int32_t *out) {
+    DHOWI_TRY(dhowi_item_new(b, spec, out));
+    b->items[*out].fixed = fixed;
+    if (fixed) DHOWI_TRY(dhowi_fix(b, bytes_of(spec)));
+    DHOWI_TRY(dhowi_limit_memory(b, bytes_of(spec), b->node != NULL ? "a result" : "an output"));
+    return new_buffer(b, bytes_of(spec), &b->items[*out].buffer);
+}
+
+dhow_status dhowi_constant(dhowi_lowering *b, dhow_dtype dtype, int32_t rank, const int64_t *shape,
+                           const void *data, int32_t *out) {
+    dhow_tensor *tensor;
+    int64_t count;
+    uint64_t bytes;
+    *out = -1;
+    DHOWI_TRY(dhowi_shape_check("constant", dtype, rank, shape, &count, &bytes));
+    DHOWI_TRY(dhowi_fix(b, bytes));
+    DHOWI_TRY(dhow_tensor_from_data(b->model->context->cpu, dtype, rank, shape, data, &tensor));
+    dhow_status status = dhowi_known(b, tensor, -1, out);
+    dhow_tensor_release(tensor);
+    return status;
+}
+
+static dhow_status no_tensor(dhowi_lowering *b, dhow_datum_kind kind, int32_t *out) {
+    *out = -1;
+    if (!dhowi_room((void **)&b->items, b->item_count, &b->item_capacity, sizeof *b->items))
+        return dhowi_fail_memory("plan");
+    b->items[b->item_count] = (dhowi_item){.buffer = -1, .value = -1, .kind = kind};
+    *out = (int32_t)b->item_count++;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_texts(dhowi_lowering *b, dhow_datum *texts, int32_t *out) {
+    DHOWI_TRY(no_tensor(b, DHOW_DATUM_TEXTS, out));
+    dhowi_handle_retain(&texts->handle);
+    b->items[*out].texts = texts;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_nothing(dhowi_lowering *b, int32_t *out) {
+    return no_tensor(b, DHOW_DATUM_NOTHING, out);
+}
+
+dhow_status dhowi_sequence(dhowi_lowering *b, uint32_t count, int32_t *out, int32_t **elements) {
+    *out = -1;
+    DHOWI_TRY(dhowi_fix(b, (uint64_t)count * sizeof **elements));
+    if (count > b->element_capacity - b->element_count) {
+        size_t wanted = ((size_t)b->element_count + count) * 2;
+        if (wanted > UINT32_MAX) DHOWI_REFUSE("its sequences hold too many values");
+        int32_t *grown = dhowi_realloc_array(b->elements, wanted, sizeof *grown);
+        if (grown == NULL) return dhowi_fail_memory("plan");
+        b->elements = grown;
+        b->element_capacity = (uint32_t)wanted;
+    }
+    DHOWI_TRY(no_tensor(b, DHOW_DATUM_SEQUENCE, out));
+    b->items[*out].first = b->element_count;
+    b->items[*out].count = count;
+    *elements = b->elements + b->element_count;
+    b->element_count += count;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_need(dhowi_lowering *b, int32_t ref) {
+    if (dhowi_is_known(b, ref)) return DHOW_OK;
+    b->wanted = ref;
+    return DHOWI_NEEDS_VALUES;
+}
+
+dhow_status dhowi_blank(dhowi_lowering *b, const dhowi_spec *spec, int32_t *out) {
+    return dhowi_item_unknown(b, spec, false, out);
+}
+
+void dhowi_close_frame(dhowi_lowering *b) {
+    dhowi_frame *f = b->frames;
+    b->frames = f->outer;
+    dhowi_free(f->gathered);
+    dhowi_free(f);
+}

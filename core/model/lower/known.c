@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The numbers of known items, as the host reads them.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "model/lower/lower.h"
+
+/* A dense host array of a known item's elements in another dtype; release the tensor. */
+static dhow_status host_values(dhowi_lowering *b, int32_t ref, dhow_dtype dtype, uint32_t most,
+                               dhow_tensor **out, uint32_t *count) {
+    DHOWI_TRY(dhowi_need(b, ref));
+    dhow_tensor *t = b->items[ref].tensor;
+    *count = 0;
+    if (t->count > (int64_t)most) {
+        DHOWI_REFUSE("%" PRId64 " numbers where at most %u are expected", t->count, most);
+    }
+    DHOWI_TRY(dhowi_tensor_new(b->model->context->cpu, dtype, t->rank, t->shape, out));
+    dhow_status status = dhow_cast(NULL, t, *out);
+    if (status != DHOW_OK) {
+        dhow_tensor_release(*out);
+        *out = NULL;
+        return status;
+    }
+    *count = (uint32_t)t->count;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_ints(dhowi_lowering *b, int32_t ref, int64_t *out, uint32_t most,
+                       uint32_t *count) {
+    dhow_tensor *t;
+    void *data;
+    DHOWI_TRY(host_values(b, ref, DHOW_I64, most, &t, count));
+    dhow_status status = dhow_tensor_host_ptr(t, &data);
+    if (status == DHOW_OK && *count > 0) memcpy(out, data, *count * sizeof *out);
+    dhow_tensor_release(t);
+    return status;
+}
+
+dhow_status dhowi_floats(dhowi_lowering *b, int32_t ref, double *out, uint32_t most,
+                         uint32_t *count) {
+    dhow_tensor *t;
+    void *data;
+    DHOWI_TRY(host_values(b, ref, DHOW_F64, most, &t, count));
+    dhow_status status = dhow_tensor_host_ptr(t, &data);
+    if (status == DHOW_OK && *count > 0) memcpy(out, data, *count * sizeof *out);
+    dhow_tensor_release(t);
+    return status;
+}
+
+static dhow_status expect_one(const dhowi_lowering *b, int32_t ref, const char *name) {
+    const int64_t count = dhowi_count_of(&b->items[ref].spec);
+    if (count != 1) DHOWI_REFUSE("%s has %" PRId64 " numbers, not one", name, count);
+    return DHOW_OK;
+}
+
+dhow_status dhowi_one_int(dhowi_lowering *b, int32_t ref, const char *name, int64_t *out) {
+    uint32_t count;
+    DHOWI_TRY(expect_one(b, ref, name));
+    return dhowi_ints(b, ref, out, 1, &count);
+}
+
+dhow_status dhowi_one_float(dhowi_lowering *b, int32_t ref, const char *name, double *out) {
+    uint32_t count;
+    DHOWI_TRY(expect_one(b, ref, name));
+    return dhowi_floats(b, ref, out, 1, &count);
+}

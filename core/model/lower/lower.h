@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lowering: an operator of a graph becomes views and steps of the operation table, once the shapes
+ * of its inputs are known. What depends on known values alone is computed at once, so shape
+ * arithmetic and constants leave no steps.
+ */
+#ifndef DHOWI_MODEL_LOWER_H_
+#define DHOWI_MODEL_LOWER_H_
+
+#include "model/graph/model.h"
+#include "ops/map.h"
+
+/* A status of our own: the lowering needs the values of `wanted`, which are on the device. */
+#define DHOWI_NEEDS_VALUES ((dhow_status)1000)
+
+/* A tensor inside a plan: known values, or a view of a buffer. Refs are numbers, -1 is none. */
+typedef struct dhowi_item {
+    dhowi_spec spec;
+    int64_t strides[DHOW_MAX_RANK], offset; /* elements, in the buffer */
+    bool contiguous;
+    int32_t buffer;        /* -1: known */
+    dhow_tensor *tensor;   /* known values, on the CPU */
+    dhow_tensor *resident; /* on the device, once a step needed them there */
+    int32_t value;         /* of the model, whose resident copy it shares; -1 */
+    bool fixed;            /* made of constants alone, but too large to be made by the host */
+    dhow_datum_kind kind;  /* what is no tensor has none of the above */
+    uint32_t first, count; /* of a sequence: its items, in `elements` */
+    dhow_datum *texts;
+} dhowi_item;
+
+typedef struct dhowi_buffer {
+    uint64_t bytes;
+    int32_t external;    /* 0, or 1 + the input, or -1 - the output that it is */
+    int32_t first, last; /* steps */
+    bool kept;           /* until the end of the segment */
+} dhowi_buffer;
+
+typedef struct dhowi_step {
+    dhowi_op_id op;
+    int32_t in[DHOWI_OP_MAX_INPUTS]; /* items, -1 for none */
+    int32_t out, second;
+    bool elsewhere; /* on the CPU, which the caller has allowed */
+    const dhowi_node *node;
+    dhowi_attrs attrs;
+} dhowi_step;
+
+enum { DHOWI_MAX_OUTPUTS_OF_NODE = 64 };
+
+/* A loop that a plan is in the middle of, see operators/shape/control.c. */
+typedef struct dhowi_frame {
+    struct dhowi_frame *outer;
+    const dhowi_node *node;
+    int64_t iteration, trips;
+    int64_t condition;
+    bool inside; /* of an iteration that stopped */
+    uint32_t in_count, out_count;
+    int32_t in[DHOWI_MAX_OUTPUTS_OF_NODE]; /* carried values; inputs of a SequenceMap */
+    int32_t *gathered;                     /* scan outputs of each iteration */
+    uint32_t gathered_count, gathered_capacity;
+} dhowi_frame;
+
+typedef struct dhowi_lowering {
+    dhow_model *model;
+    dhow_device *device;
+    dhowi_item *items;
+    dhowi_step *steps;
+    dhowi_buffer *buffers;
+    uint32_t item_count, item_capacity, step_count, step_capacity, buffer_count, buffer_capacity;
+    int32_t *refs;     /* by value of the model: the item, -1 when there is none yet */
+    int32_t *elements; /* of sequences */
+    uint32_t element_count, element_capacity;
+    int32_t *results; /* the tensors of all outputs in order, those of sequences included */
+    uint32_t result_count, result_capacity;
+    uint64_t host_limit, input_limit, folded_bytes, fixed_bytes; /* see budget.c */
+    bool free_of_limit;
+    dhowi_frame *frames; /* the innermost first */
+    uint32_t looped_nodes;
+    int32_t wanted;
+    bool dry; /* no values of inputs are at hand */
+    /* the node being lowered */
+    const dhowi_node *node;
+    int32_t *in, out[DHOWI_MAX_OUTPUTS_OF_NODE];
+    uint32_t in_count, out_count;
+} dhowi_lowering;
+
+/* A row of the operator table. */
+typedef dhow_status dhowi_lower_fn(dhowi_lowering *b);
+struct dhowi_operator {
+    const char *name;
+    int32_t since, until; /* opsets */
+    dhowi_lower_fn *lower;
+    int32_t arg;          /* tells rows of one function apart */
+    uint32_t least, most; /* inputs */
+    uint32_t takes;       /* DHOWI_TAKES_..., besides tensors */
+};
+enum {
+    DHOWI_TAKES_TEXTS = 1 << DHOW_DATUM_TEXTS,
+    DHOWI_TAKES_SEQUENCES = 1 << DHOW_DATUM_SEQUENCE,
+    DHOWI_TAKES_NOTHING = 1 << DHOW_DATUM_NOTHING
+};
+
+/* ---- the node's attributes ---- */
+
+const dhowi_onnx_attribute *dhowi_attr(const dhowi_lowering *b, const char *name);
+int64_t dhowi_attr_int(const dhowi_lowering *b, const char *name, int64_t otherwise);
+/* An integer that is 0 or 1; another is refused by its name. */
+dhow_status dhowi_attr_flag(const dhowi_lowering *b, const char *name, bool otherwise, bool *out);
+/* Refuses a text attribute by its name and value: "unsupported mode 'area'". */
+dhow_status dhowi_refuse_text(const dhowi_lowering *b, const char *name);
+float dhowi_attr_float(const dhowi_lowering *b, const char *name, float otherwise);
+/* The list, or NULL; *count is 0 when it is missing. */
+const int64_t *dhowi_attr_ints(const dhowi_lowering *b, const char *name, uint32_t *count);
+/* Whether a text attribute says `text`; a missing one says `otherwise`. */
+bool dhowi_attr_is(const dhowi_lowering *b, const char *name, const char *text,
+                   const char *otherwise);
+/* The axes of a reduction, Squeeze or Unsqueeze: the attribute, or input `from` where it is given.
+ */
+dhow_status dhowi_axes(dhowi_lowering *b, uint32_t from, int64_t *out, uint32_t *count);
+/* The numbers of an input that gives one for each dimension, `name` in messages. */
+dhow_status dhowi_shape_values(dhowi_lowering *b, int32_t ref, const char *name,
+                               int64_t out[DHOW_MAX_RANK], uint32_t *count);
+/* Refuses the node: a message that names it is put in front by the caller. */
+#define DHOWI_REFUSE(...) return dhowi_fail(DHOW_INVALID_ARGUMENT, __VA_ARGS__)
+
+/* ---- items ---- */
+
+static inline const dhowi_spec *dhowi_spec_at(const dhowi_lowering *b, int32_t ref) {
+    return &b->items[ref].spec;
+}
+static inline bool dhowi_given(const dhowi_lowering *b, uint32_t i) {
+    return i < b->in_count && b->in[i] >= 0;
+}
+static inline bool dhowi_is_known(const dhowi_lowering *b, int32_t ref) {
+    return b->items[ref].tensor != NULL;
+}
+int64_t dhowi_count_of(const dhowi_spec *spec);
+/* Extents from `begin` to before `end`, multiplied. */
+int64_t dhowi_extent(const dhowi_spec *spec, int32_t begin, int32_t end);
+/* Items of a shape: without anything, with known values to be filled in, with a buffer. `fixed`
+ * says that it depends on constants alone. */
+dhow_status dhowi_item_new(dhowi_lowering *b, const dhowi_spec *spec, int32_t *out);
+dhow_status dhowi_item_known(dhowi_lowering *b, const dhowi_spec *spec, int32_t *out);
+dhow_status dhowi_item_unknown(dhowi_lowering *b, const dhowi_spec *spec, bool fixed, int32_t *out);
+/* An axis that may be negative: 0 .. rank-1. */
+dhow_status dhowi_axis(const dhowi_spec *spec, int64_t axis, int32_t *out);
+bool dhowi_is_float(dhow_dtype dtype);
+
+/* ---- what a file may make the host compute, see budget.c ---- */
+
+void dhowi_limit_host(dhowi_lowering *b, uint64_t input_bytes);
+/* Whether a result may be made by the host while planning; takes its bytes from the budget. */
+bool dhowi_fold(dhowi_lowering *b, uint64_t bytes);
+/* Takes from what a device may be asked to make of constants alone. */
+dhow_status dhowi_fix(dhowi_lowering *b, uint64_t bytes);
+/* Refuses memory of the device beyond the model's limit; `what` begins the message. */
+dhow_status dhowi_limit_memory(const dhowi_lowering *b, uint64_t bytes, const char *what);
+/* Refuses a passing array that exceeds the budget by itself. */
+dhow_status dhowi_host_room(const dhowi_lowering *b, int64_t count, size_t element_bytes);
+
+/* The host's numbers of a known item; DHOWI_NEEDS_VALUES when it is not known. */
+dhow_status dhowi_ints(dhowi_lowering *b, int32_t ref, int64_t *out, uint32_t most,
+                       uint32_t *count);
+dhow_status dhowi_floats(dhowi_lowering *b, int32_t ref, double *out, uint32_t most,
+                         uint32_t *count);
+/* Exactly one number; `name` is what a message calls it. */
+dhow_status dhowi_one_int(dhowi_lowering *b, int32_t ref, const char *name, int64_t *out);
+dhow_status dhowi_one_float(dhowi_lowering *b, int32_t ref, const char *name, double *out);
+dhow_status dhowi_need(dhowi_lowering *b, int32_t ref);
+/* A known item from host data. */
+dhow_status dhowi_constant(dhowi_lowering *b, dhow_dtype dtype, int32_t rank, const int64_t *shape,
+                           const void *data, int32_t *out);
+dhow_status dhowi_known(dhowi_lowering *b, dhow_tensor *tensor, int32_t value, int32_t *out);
+
+/* ---- what is no tensor: it exists while plans are made, and takes no memory of a device ---- */
+
+static inline dhow_datum_kind dhowi_kind_of(const dhowi_lowering *b, int32_t ref) {
+    return b->items[ref].kind;
+}
+dhow_status dhowi_texts(dhowi_lowering *b, dhow_datum *texts, int32_t *out);
+dhow_status dhowi_nothing(dhowi_lowering *b, int32_t *out);
+/* A sequence of `count` items, which the caller stores at *elements before another is made. */
+dhow_status dhowi_sequence(dhowi_lowering *b, uint32_t count, int32_t *out, int32_t **elements);
+static inline const int32_t *dhowi_elements(const dhowi_lowering *b, int32_t ref) {
+    return b->elements + b->items[ref].first;
+}
+
+/* ---- views ---- */
+
+dhow_status dhowi_view(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t *shape,
+                       const int64_t *strides, int64_t offset, int32_t *out);
+dhow_status dhowi_reshape(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t *shape,
+                          int32_t *out);
+/* The same, as a view where the strides of x allow it. */
+dhow_status dhowi_regroup(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t *shape,
+                          int32_t *out);
+dhow_status dhowi_permute(dhowi_lowering *b, int32_t x, const int32_t *order, int32_t *out);
+/* start .. start + (count - 1) step of a dimension */
+dhow_status dhowi_narrow(dhowi_lowering *b, int32_t x, int32_t dim, int64_t start, int64_t count,
+                         int64_t step, int32_t *out);
+dhow_status dhowi_expand(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t *shape,
+                         int32_t *out);
+dhow_status dhowi_dense(dhowi_lowering *b, int32_t x, int32_t *out);
+
+/* ---- steps ---- */
+
+/* A step with a new result; at once where all inputs are known. `second` may be NULL. */
+dhow_status dhowi_emit(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,
+                       const dhowi_attrs *attrs, const dhowi_spec *spec, int32_t *out);
+dhow_status dhowi_emit_two(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,
+                           const dhowi_attrs *attrs, const dhowi_spec *spec,
+                           const dhowi_spec *second, int32_t *out, int32_t *out_second);
+/* A result without values, to be written by steps. */
+dhow_status dhowi_blank(dhowi_lowering *b, const dhowi_spec *spec, int32_t *out);
+/* One to be written in parts by dhowi_emit_into(), from some items: it is known if they all are and
+ * it is not too large. */
+dhow_status dhowi_blank_of(dhowi_lowering *b, const dhowi_spec *spec, const int32_t *in,
+                           uint32_t count, int32_t *out);
+dhow_status dhowi_emit_into(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,
+                            const dhowi_attrs *attrs, int32_t to);
+/* One with all elements of a value. */
+dhow_status dhowi_filled(dhowi_lowering *b, const dhowi_spec *spec, double value, int32_t *out);
+dhow_status dhowi_cast_to(dhowi_lowering *b, int32_t x, dhow_dtype dtype, int32_t *out);
+/* x as a type that the operation's kernels have: f32 for narrow floats. */
+dhow_status dhowi_widened(dhowi_lowering *b, dhowi_op_id op, int32_t x, int32_t *out);
+
+/* Elementwise. Operands broadcast; all have one dtype. */
+dhow_status dhowi_map(dhowi_lowering *b, const dhowi_program *program, const int32_t *in,
+                      uint32_t count, int32_t *out);
+dhow_status dhowi_map_one(dhowi_lowering *b, dhowi_map_op op, double c, double q, int32_t x,
+                          int32_t *out);
+dhow_status dhowi_map_two(dhowi_lowering *b, dhowi_map_op op, int32_t x, int32_t y, int32_t *out);
+/* The same with a number as operand. */
+dhow_status dhowi_map_number(dhowi_lowering *b, dhowi_map_op op, int32_t x, double number,
+                             int32_t *out);
+/* where(condition, x, y) */
+dhow_status dhowi_select(dhowi_lowering *b, int32_t condition, int32_t x, int32_t y, int32_t *out);
+
+/* Lowers one node, whose inputs have items; then a whole graph. */
+dhow_status dhowi_lower_node(dhowi_lowering *b, const dhowi_node *node);
+dhow_status dhowi_lower_branch(dhowi_lowering *b, const dhowi_graph *graph);
+/* An item for a value of the model, made on first use. */
+dhow_status dhowi_ref_of(dhowi_lowering *b, int32_t value, int32_t *out);
+/* Ends the innermost loop. */
+void dhowi_close_frame(dhowi_lowering *b);
+void dhowi_lowering_end(dhowi_lowering *b);
+
+#endif /* DHOWI_MODEL_LOWER_H_ */

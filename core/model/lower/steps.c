@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Steps of a lowering, see lower.h.
+ */
+#include <string.h>
+
+#include "base/array.h"
+#include "base/size.h"
+#include "model/lower/lower.h"
+
+/* ---- views ---- */
+
+dhow_status dhowi_dense(dhowi_lowering *b, int32_t x, int32_t *out) {
+    const dhowi_item *item = &b->items[x];
+    uint64_t align = b->device->desc.offset_align;
+    uint64_t offset = (uint64_t)item->offset * dhow_dtype_bytes(item->spec.dtype);
+    *out = x;
+    bool aligned = item->tensor != NULL || offset % DHOWI_MAX(align, (uint64_t)1) == 0;
+    if (item->contiguous && aligned) return DHOW_OK;
+    const dhowi_spec spec = item->spec;
+    return dhowi_emit(b, DHOWI_OP_copy, &x, 1, NULL, &spec, out);
+}
+
+static bool all_known(const dhowi_lowering *b, const int32_t *in, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (in[i] >= 0 && !dhowi_is_known(b, in[i])) return false;
+    }
+    return true;
+}
+
+static bool all_fixed(const dhowi_lowering *b, const int32_t *in, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (in[i] >= 0 && !dhowi_is_known(b, in[i]) && !b->items[in[i]].fixed) return false;
+    }
+    return true;
+}
+
+static dhow_status run_now(dhowi_lowering *b, const dhowi_step *s) {
+    dhowi_call call = {.op = dhowi_op_of(s->op), .attrs = &s->attrs, .exact = true};
+    DHOWI_TRY(dhowi_stream_default(b->model->context->cpu, &call.stream));
+    for (uint32_t i = 0; i < DHOWI_OP_MAX_INPUTS; i++)
+        call.in[i] = s->in[i] >= 0 ? b->items[s->in[i]].tensor : NULL;
+    call.out = b->items[s->out].tensor;
+    call.second = s->second >= 0 ? b->items[s->second].tensor : NULL;
+    return call.op->run(&call);
+}
+
+static dhow_status add_step(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,
+                            const dhowi_attrs *attrs, int32_t out, int32_t second) {
+    dhowi_step step = {.op = op, .out = out, .second = second, .node = b->node};
+    bool strided = (dhowi_op_of(op)->flags & DHOWI_OP_STRIDED) != 0;
+    if (attrs != NULL) step.attrs = *attrs;
+    if (dhowi_count_of(&b->items[out].spec) == 0) return DHOW_OK;
+    for (uint32_t i = 0; i < DHOWI_OP_MAX_INPUTS; i++) {
+        step.in[i] = i < count ? in[i] : -1;
+        if (step.in[i] >= 0 && !strided) DHOWI_TRY(dhowi_dense(b, step.in[i], &step.in[i]));
+        if (step.in[i] >= 0 && dhowi_is_known(b, out) && !dhowi_is_known(b, step.in[i]))
+            return dhowi_fail(DHOW_UNSUPPORTED, "its constants are too large for the host");
+    }
+    if (dhowi_is_known(b, out)) return run_now(b, &step);
+    if (!dhowi_room((void **)&b->steps, b->step_count, &b->step_capacity, sizeof *b->steps))
+        return dhowi_fail_memory("plan");
+    b->steps[b->step_count++] = step;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_blank_of(dhowi_lowering *b, const dhowi_spec *spec, const int32_t *in,
+                           uint32_t count, int32_t *out) {
+    int64_t elements;
+    uint64_t bytes;
+    DHOWI_TRY(dhowi_shape_check("result", spec->dtype, spec->rank, spec->shape, &elements, &bytes));
+    if (all_known(b, in, count) && dhowi_fold(b, bytes)) return dhowi_item_known(b, spec, out);
+    return dhowi_item_unknown(b, spec, all_fixed(b, in, count), out);
+}
+
+dhow_status dhowi_emit_two(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,
+                           const dhowi_attrs *attrs, const dhowi_spec *spec,
+                           const dhowi_spec *second, int32_t *out, int32_t *out_second) {
+    int32_t dense[DHOWI_OP_MAX_INPUTS], further = -1;
+    int64_t elements;
+    uint64_t bytes, more = 0;
+    DHOWI_TRY(dhowi_shape_check("result", spec->dtype, spec->rank, spec->shape, &elements, &bytes));
+    if (second != NULL)
+        DHOWI_TRY(dhowi_shape_check("result", second->dtype, second->rank, second->shape, &elements,
+                                    &more));
+    bool strided = (dhowi_op_of(op)->flags & DHOWI_OP_STRIDED) != 0;
+    for (uint32_t i = 0; i < count; i++) {
+        dense[i] = in[i];
+        if (in[i] >= 0 && !strided) DHOWI_TRY(dhowi_dense(b, in[i], &dense[i]));
+    }
+    bool fixed = all_fixed(b, dense, count);
+    bool known =
+        all_known(b, dense, count) && bytes <= UINT64_MAX - more && dhowi_fold(b, bytes + more);
+    DHOWI_TRY(known ? dhowi_item_known(b, spec, out) : dhowi_item_unknown(b, spec, fixed, out));
+    if (second != NULL)
+        DHOWI_TRY(known ? dhowi_item_known(b, second, &further)
+                        : dhowi_item_unknown(b, second, fixed, &further));
+    if (out_second != NULL) *out_second = further;
+    return add_step(b, op, dense, count, attrs, *out, further);
+}
+
+dhow_status dhowi_emit(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,
+                       const dhowi_attrs *attrs, const dhowi_spec *spec, int32_t *out) {
+    return dhowi_emit_two(b, op, in, count, attrs, spec, NULL, out, NULL);
+}
+
+dhow_status dhowi_emit_into(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,
+                            const dhowi_attrs *attrs, int32_t to) {
+    return add_step(b, op, in, count, attrs, to, -1);
+}
+
+dhow_status dhowi_cast_to(dhowi_lowering *b, int32_t x, dhow_dtype dtype, int32_t *out) {
+    dhowi_spec spec = b->items[x].spec;
+    *out = x;
+    if (spec.dtype == dtype) return DHOW_OK;
+    spec.dtype = dtype;
+    return dhowi_emit(b, DHOWI_OP_cast, &x, 1, NULL, &spec, out);
+}
+
+dhow_status dhowi_widened(dhowi_lowering *b, dhowi_op_id op, int32_t x, int32_t *out) {
+    dhow_dtype dtype = b->items[x].spec.dtype;
+    uint64_t has = dhowi_op_of(op)->dtypes;
+    *out = x;
+    if ((has & DHOW_DTYPE_BIT(dtype)) != 0) return DHOW_OK;
+    if (dhowi_is_float(dtype)) return dhowi_cast_to(b, x, DHOW_F32, out);
+    if ((has & DHOW_DTYPE_BIT(DHOW_I64)) != 0) return dhowi_cast_to(b, x, DHOW_I64, out);
+    DHOWI_REFUSE("elements of type %s", dhow_dtype_name(dtype));
+}

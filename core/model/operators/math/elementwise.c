@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Elementwise operators.
+ */
+#include <math.h>
+
+#include "model/operators/math/math.h"
+
+/* The constants that an operator takes from its attributes. */
+static dhow_status constants_of(const dhowi_lowering *b, dhowi_map_op op, double *c, double *q) {
+    bool negative, positive;
+    *c = *q = 0;
+    switch (op) {
+        case DHOWI_MAP_LEAKY:
+            *c = (double)dhowi_attr_float(b, "alpha", 0.01f);
+            break;
+        case DHOWI_MAP_ELU:
+        case DHOWI_MAP_CELU:
+        case DHOWI_MAP_THRESHOLD:
+            *c = (double)dhowi_attr_float(b, "alpha", 1.0f);
+            break;
+        case DHOWI_MAP_SELU:
+            *c = (double)dhowi_attr_float(b, "alpha", 1.67326319217681884765625f);
+            *q = (double)dhowi_attr_float(b, "gamma", 1.05070102214813232421875f);
+            break;
+        case DHOWI_MAP_HARD_SIGMOID:
+            *c = (double)dhowi_attr_float(b, "alpha", 0.2f);
+            *q = (double)dhowi_attr_float(b, "beta", 0.5f);
+            break;
+        case DHOWI_MAP_SHRINK:
+            *c = (double)dhowi_attr_float(b, "lambd", 0.5f);
+            *q = (double)dhowi_attr_float(b, "bias", 0.0f);
+            break;
+        case DHOWI_MAP_IS_INF:
+            DHOWI_TRY(dhowi_attr_flag(b, "detect_negative", true, &negative));
+            DHOWI_TRY(dhowi_attr_flag(b, "detect_positive", true, &positive));
+            *c = negative;
+            *q = positive;
+            break;
+        default:
+            break;
+    }
+    return DHOW_OK;
+}
+
+/* Functions that integers have as well. */
+static bool takes_integers(dhowi_map_op op) {
+    return op == DHOWI_MAP_NEG || op == DHOWI_MAP_ABS || op == DHOWI_MAP_SIGN ||
+           op == DHOWI_MAP_RELU || op == DHOWI_MAP_BIT_NOT || op == DHOWI_MAP_SHRINK;
+}
+
+dhow_status dhowi_lower_unary(dhowi_lowering *b) {
+    dhowi_map_op op = (dhowi_map_op)b->node->op->arg;
+    dhow_dtype dtype = dhowi_spec_at(b, b->in[0])->dtype;
+    int32_t x = b->in[0];
+    double c, q;
+    DHOWI_TRY(constants_of(b, op, &c, &q));
+    if (op == DHOWI_MAP_GELU && dhowi_attr_is(b, "approximate", "tanh", "none"))
+        op = DHOWI_MAP_GELU_TANH;
+    if (op == DHOWI_MAP_SILU && dhowi_attr_float(b, "alpha", 1.0f) != 1.0f)
+        return dhowi_fail(DHOW_UNSUPPORTED, "alpha other than 1");
+    bool whole = !dhowi_is_float(dtype);
+    if (whole && !takes_integers(op)) {
+        if (op != DHOWI_MAP_FLOOR && op != DHOWI_MAP_CEIL && op != DHOWI_MAP_ROUND)
+            DHOWI_REFUSE("x is %s, the operator takes floats", dhow_dtype_name(dtype));
+        b->out[0] = x;
+        return DHOW_OK;
+    }
+    if (whole && op == DHOWI_MAP_SHRINK) DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, &x));
+    DHOWI_TRY(dhowi_map_one(b, op, c, q, x, &b->out[0]));
+    if (op == DHOWI_MAP_IS_NAN || op == DHOWI_MAP_IS_INF)
+        return dhowi_cast_to(b, b->out[0], DHOW_BOOL, &b->out[0]);
+    return dhowi_cast_to(b, b->out[0], dtype, &b->out[0]);
+}
+
+/* Opset 6 and older: b is laid along `axis` of a. */
+static dhow_status old_broadcast(dhowi_lowering *b, int32_t *y) {
+    if (b->node->opset >= 7 || dhowi_attr(b, "axis") == NULL) return DHOW_OK;
+    const dhowi_spec *x = dhowi_spec_at(b, b->in[0]), own = *dhowi_spec_at(b, *y);
+    int64_t shape[DHOW_MAX_RANK];
+    int32_t axis;
+    DHOWI_TRY(dhowi_axis(x, dhowi_attr_int(b, "axis", 0), &axis));
+    int32_t rank = x->rank - axis;
+    if (own.rank > rank) DHOWI_REFUSE("b does not fit a from axis %d on", axis);
+    for (int32_t i = 0; i < rank; i++) shape[i] = i < own.rank ? own.shape[i] : 1;
+    return dhowi_reshape(b, *y, rank, shape, y);
+}
+
+dhow_status dhowi_lower_binary(dhowi_lowering *b) {
+    int32_t y = b->in[1];
+    DHOWI_TRY(old_broadcast(b, &y));
+    return dhowi_map_two(b, (dhowi_map_op)b->node->op->arg, b->in[0], y, &b->out[0]);
+}
+
+dhow_status dhowi_lower_compare(dhowi_lowering *b) {
+    DHOWI_TRY(dhowi_lower_binary(b));
+    return dhowi_cast_to(b, b->out[0], DHOW_BOOL, &b->out[0]);
+}
+
+dhow_status dhowi_lower_logic(dhowi_lowering *b) {
+    if (b->in_count == 1) /* Not */
+        return dhowi_map_one(b, (dhowi_map_op)b->node->op->arg, 0, 0, b->in[0], &b->out[0]);
+    return dhowi_lower_binary(b);
+}
+
+dhow_status dhowi_lower_shift(dhowi_lowering *b) {
+    bool left = dhowi_attr_is(b, "direction", "LEFT", "");
+    return dhowi_map_two(b, left ? DHOWI_MAP_SHIFT_LEFT : DHOWI_MAP_SHIFT_RIGHT, b->in[0], b->in[1],
+                         &b->out[0]);
+}
+
+dhow_status dhowi_lower_mod(dhowi_lowering *b) {
+    bool fmod;
+    DHOWI_TRY(dhowi_attr_flag(b, "fmod", false, &fmod));
+    if (!fmod && dhowi_is_float(dhowi_spec_at(b, b->in[0])->dtype))
+        DHOWI_REFUSE("fmod is 0, floats take 1");
+    return dhowi_map_two(b, fmod ? DHOWI_MAP_FMOD : DHOWI_MAP_MOD, b->in[0], b->in[1], &b->out[0]);
+}
+
+/* Powers that are no library call. */
+static bool easy_power(double exponent, dhowi_map_op *out) {
+    if (exponent == 2) *out = DHOWI_MAP_SQUARE;
+    if (exponent == 0.5) *out = DHOWI_MAP_SQRT;
+    if (exponent == -1) *out = DHOWI_MAP_RECIPROCAL;
+    return exponent == 2 || exponent == 0.5 || exponent == -1;
+}
+
+dhow_status dhowi_lower_pow(dhowi_lowering *b) {
+    int32_t x = b->in[0], y = b->in[1];
+    dhow_dtype dtype = dhowi_spec_at(b, x)->dtype, other = dhowi_spec_at(b, y)->dtype;
+    DHOWI_TRY(old_broadcast(b, &y));
+    double exponent;
+    dhowi_map_op op;
+    bool scalar = dhowi_is_known(b, y) && dhowi_count_of(dhowi_spec_at(b, y)) == 1;
+    if (scalar && dhowi_is_float(dtype)) {
+        int32_t rank = dhowi_spec_at(b, y)->rank;
+        DHOWI_TRY(dhowi_one_float(b, y, "the exponent", &exponent));
+        if (rank <= dhowi_spec_at(b, x)->rank && easy_power(exponent, &op))
+            return dhowi_map_one(b, op, 0, 0, x, &b->out[0]);
+    }
+    bool whole = !dhowi_is_float(dtype) && dhowi_is_float(other);
+    if (whole) { /* integers to a broken power */
+        DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F64, &x));
+        DHOWI_TRY(dhowi_cast_to(b, y, DHOW_F64, &y));
+    } else {
+        DHOWI_TRY(dhowi_cast_to(b, y, dtype, &y));
+    }
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_POW, x, y, &b->out[0]));
+    return dhowi_cast_to(b, b->out[0], dtype, &b->out[0]);
+}
+
+dhow_status dhowi_lower_variadic(dhowi_lowering *b) {
+    bool mean = b->node->op->arg == DHOWI_MAP_LINEAR;
+    dhowi_map_op op = mean ? DHOWI_MAP_ADD : (dhowi_map_op)b->node->op->arg;
+    b->out[0] = b->in[0];
+    for (uint32_t i = 1; i < b->in_count; i++)
+        DHOWI_TRY(dhowi_map_two(b, op, b->out[0], b->in[i], &b->out[0]));
+    if (!mean) return DHOW_OK;
+    return dhowi_map_number(b, DHOWI_MAP_DIV, b->out[0], (double)b->in_count, &b->out[0]);
+}
+
+dhow_status dhowi_lower_where(dhowi_lowering *b) {
+    return dhowi_select(b, b->in[0], b->in[1], b->in[2], &b->out[0]);
+}
+
+static dhow_status clip_bound(dhowi_lowering *b, uint32_t i, dhowi_map_op op) {
+    if (!dhowi_given(b, i)) return DHOW_OK;
+    return dhowi_map_two(b, op, b->out[0], b->in[i], &b->out[0]);
+}
+
+dhow_status dhowi_lower_clip(dhowi_lowering *b) {
+    double low = -(double)INFINITY, high = (double)INFINITY;
+    dhow_dtype dtype = dhowi_spec_at(b, b->in[0])->dtype;
+    b->out[0] = b->in[0];
+    if (b->node->opset < 11) {
+        low = (double)dhowi_attr_float(b, "min", -INFINITY);
+        high = (double)dhowi_attr_float(b, "max", INFINITY);
+        if (low > high) DHOWI_REFUSE("min %g is above max %g", low, high);
+        return dhowi_map_one(b, DHOWI_MAP_CLIP, low, high, b->in[0], &b->out[0]);
+    }
+    bool known = dhowi_is_float(dtype) && (!dhowi_given(b, 1) || dhowi_is_known(b, b->in[1])) &&
+                 (!dhowi_given(b, 2) || dhowi_is_known(b, b->in[2]));
+    if (known) {
+        if (dhowi_given(b, 1)) DHOWI_TRY(dhowi_one_float(b, b->in[1], "min", &low));
+        if (dhowi_given(b, 2)) DHOWI_TRY(dhowi_one_float(b, b->in[2], "max", &high));
+        /* min(max(x, low), high): where the bounds cross, everything becomes the upper one. */
+        return dhowi_map_one(b, DHOWI_MAP_CLIP, fmin(low, high), high, b->in[0], &b->out[0]);
+    }
+    DHOWI_TRY(clip_bound(b, 1, DHOWI_MAP_MAX));
+    return clip_bound(b, 2, DHOWI_MAP_MIN);
+}
+
+dhow_status dhowi_lower_prelu(dhowi_lowering *b) {
+    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]), s = *dhowi_spec_at(b, b->in[1]);
+    int32_t slope = b->in[1];
+    /* Opset 6 has one slope per channel. */
+    if (b->node->opset < 7 && s.rank == 1 && x.rank > 1 && s.shape[0] == x.shape[1])
+        DHOWI_TRY(dhowi_along(b, slope, x.rank, 1, &slope));
+    return dhowi_map_two(b, DHOWI_MAP_PRELU, b->in[0], slope, &b->out[0]);
+}
+
+dhow_status dhowi_lower_cast(dhowi_lowering *b) {
+    if (b->node->op->arg != 0) /* CastLike */
+        return dhowi_cast_to(b, b->in[0], dhowi_spec_at(b, b->in[1])->dtype, &b->out[0]);
+    int32_t type = (int32_t)dhowi_attr_int(b, "to", 0);
+    dhow_dtype dtype = dhowi_onnx_dtype(type);
+    if (dtype == 0)
+        return dhowi_fail(DHOW_UNSUPPORTED, "type %s, which dhow has not",
+                          dhowi_onnx_type_name(type));
+    return dhowi_cast_to(b, b->in[0], dtype, &b->out[0]);
+}
+
+dhow_status dhowi_lower_identity(dhowi_lowering *b) {
+    b->out[0] = b->in[0];
+    return DHOW_OK;
+}
+
+dhow_status dhowi_lower_dropout(dhowi_lowering *b) {
+    int64_t training = 0;
+    double ratio = 0.5;
+    if (dhowi_given(b, 2)) DHOWI_TRY(dhowi_one_int(b, b->in[2], "training_mode", &training));
+    if (dhowi_given(b, 1)) DHOWI_TRY(dhowi_one_float(b, b->in[1], "ratio", &ratio));
+    if (training != 0 && ratio != 0)
+        return dhowi_fail(DHOW_UNSUPPORTED, "training mode; export the model for inference");
+    b->out[0] = b->in[0];
+    if (b->out_count < 2) return DHOW_OK;
+    dhowi_spec mask = *dhowi_spec_at(b, b->in[0]);
+    if (b->node->opset >= 10) mask.dtype = DHOW_BOOL;
+    return dhowi_filled(b, &mask, 1, &b->out[1]);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolution, and the transposed one.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "model/operators/nn/nn.h"
+
+static dhow_status check_convolution(const dhowi_spec *x, const dhowi_spec *w, int64_t groups,
+                                     bool transposed) {
+    char text[160];
+    int64_t channels = x->shape[1], own = w->shape[transposed ? 0 : 1];
+    if (w->rank != x->rank || w->dtype != x->dtype)
+        DHOWI_REFUSE("weight is %s", dhowi_spec_text(w, text, sizeof text));
+    if (groups < 1 || channels % groups != 0)
+        DHOWI_REFUSE("group %" PRId64 " does not divide %" PRId64 " input channels", groups,
+                     channels);
+    if (transposed ? own != channels : own * groups != channels)
+        DHOWI_REFUSE("weight %s takes %" PRId64 " input channels, x has %" PRId64,
+                     dhowi_spec_text(w, text, sizeof text), transposed ? own : own * groups,
+                     channels);
+    if (!transposed && w->shape[0] % groups != 0)
+        DHOWI_REFUSE("group %" PRId64 " does not divide %" PRId64 " output channels", groups,
+                     w->shape[0]);
+    return DHOW_OK;
+}
+
+static dhow_status kernel_of_weight(const dhowi_lowering *b, const dhowi_spec *w, dhowi_space *s) {
+    uint32_t count;
+    const int64_t *given = dhowi_attr_ints(b, "kernel_shape", &count);
+    for (int i = 0; i < 3; i++) s->kernel[i] = i < 5 - w->rank ? 1 : w->shape[w->rank - 3 + i];
+    for (int i = 0; i < 3; i++) {
+        if (s->kernel[i] < 1 || s->kernel[i] > DHOWI_MAX_WINDOW)
+            DHOWI_REFUSE("the weight has a kernel of extent %" PRId64, s->kernel[i]);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (count != (uint32_t)w->rank - 2 || given[i] != w->shape[2 + i])
+            DHOWI_REFUSE("kernel_shape is not that of the weight");
+    }
+    return DHOW_OK;
+}
+
+static void swap_last(int64_t v[3]) {
+    int64_t kept = v[1];
+    v[1] = v[2];
+    v[2] = kept;
+}
+
+/* Images one pixel wide become images one pixel high: rows are what kernels run along. */
+static dhow_status lay_down(dhowi_lowering *b, int32_t *in, dhowi_space *s, dhowi_spec *image) {
+    for (int i = 0; i < 2; i++) {
+        dhowi_spec spec = *dhowi_spec_at(b, in[i]);
+        spec.shape[3] = spec.shape[2];
+        spec.shape[2] = 1;
+        DHOWI_TRY(dhowi_reshape(b, in[i], 4, spec.shape, &in[i]));
+    }
+    swap_last(s->kernel);
+    swap_last(s->stride);
+    swap_last(s->before);
+    swap_last(s->after);
+    swap_last(s->dilation);
+    image->shape[3] = image->shape[2];
+    image->shape[2] = 1;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
+                           int32_t *out) {
+    const dhowi_spec own = *dhowi_spec_at(b, x), w = *dhowi_spec_at(b, weight);
+    dhowi_attrs attrs = {0};
+    dhowi_space s;
+    DHOWI_TRY(dhowi_check_images(&own));
+    DHOWI_TRY(check_convolution(&own, &w, dhowi_attr_int(b, "group", 1), false));
+    DHOWI_TRY(kernel_of_weight(b, &w, &s));
+    DHOWI_TRY(dhowi_window_of(b, &own, &s));
+    DHOWI_TRY(dhowi_window_result(&s, false));
+    if (bias >= 0 && dhowi_count_of(dhowi_spec_at(b, bias)) != w.shape[0])
+        DHOWI_REFUSE("the bias does not have %" PRId64 " elements", w.shape[0]);
+    dhowi_spec y = own;
+    y.shape[1] = w.shape[0];
+    dhowi_window_shape(&s, own.rank, &y);
+    int32_t in[] = {x, weight, bias};
+    if (own.rank == 5) {
+        const dhow_dtype dtype = own.dtype;
+        for (int i = 0; i < 3; i++) {
+            if (in[i] >= 0) DHOWI_TRY(dhowi_widened(b, DHOWI_OP_conv3d, in[i], &in[i]));
+        }
+        y.dtype = dhowi_spec_at(b, in[0])->dtype;
+        attrs.space = s;
+        DHOWI_TRY(dhowi_emit(b, DHOWI_OP_conv3d, in, 3, &attrs, &y, out));
+        return dhowi_cast_to(b, *out, dtype, out);
+    }
+    DHOWI_TRY(dhowi_as_image(b, x, &in[0]));
+    DHOWI_TRY(dhowi_as_image(b, weight, &in[1]));
+    dhowi_spec image = {
+        .dtype = y.dtype, .rank = 4, .shape = {y.shape[0], y.shape[1], s.out[1], s.out[2]}};
+    bool tall = s.in[2] == 1 && s.kernel[2] == 1 && s.out[2] == 1 && s.in[1] > 1;
+    if (tall) DHOWI_TRY(lay_down(b, in, &s, &image));
+    attrs.window = (dhow_window){.kernel = {s.kernel[1], s.kernel[2]},
+                                 .stride = {s.stride[1], s.stride[2]},
+                                 .pad = {s.before[1], s.before[2], s.after[1], s.after[2]},
+                                 .dilation = {s.dilation[1], s.dilation[2]},
+                                 .groups = s.groups};
+    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_conv2d, in, 3, &attrs, &image, out));
+    if (tall) return dhowi_reshape(b, *out, own.rank, y.shape, out);
+    return own.rank == 3 ? dhowi_reshape(b, *out, 3, y.shape, out) : DHOW_OK;
+}
+
+dhow_status dhowi_lower_conv(dhowi_lowering *b) {
+    return dhowi_convolve(b, b->in[0], b->in[1], dhowi_given(b, 2) ? b->in[2] : -1, &b->out[0]);
+}
+
+/* The extents of a transposed convolution, with the padding that output_shape or auto_pad asks for.
+ */
+static dhow_status transposed_result(const dhowi_lowering *b, int spatial, dhowi_space *s) {
+    int64_t extra[3], wanted[3];
+    uint32_t count;
+    DHOWI_TRY(dhowi_window_list(b, "output_padding", spatial, 0, 0, extra));
+    DHOWI_TRY(dhowi_window_list(b, "output_shape", spatial, 0, 0, wanted));
+    bool shaped = dhowi_attr_ints(b, "output_shape", &count) != NULL;
+    bool upper = dhowi_attr_is(b, "auto_pad", "SAME_UPPER", "NOTSET");
+    bool same = upper || dhowi_attr_is(b, "auto_pad", "SAME_LOWER", "NOTSET");
+    for (int i = 0; i < 3; i++) {
+        if (i < 3 - spatial) {
+            s->out[i] = 1;
+            continue;
+        }
+        int64_t full =
+            s->stride[i] * (s->in[i] - 1) + extra[i] + s->dilation[i] * (s->kernel[i] - 1) + 1;
+        s->out[i] = shaped ? wanted[i] : same ? s->in[i] * s->stride[i] : -1;
+        if (s->out[i] < 0) {
+            s->out[i] = full - s->before[i] - s->after[i];
+        } else {
+            int64_t total = DHOWI_MAX(full - s->out[i], (int64_t)0);
+            s->before[i] = upper ? total / 2 : total - total / 2;
+            s->after[i] = total - s->before[i];
+        }
+        if (s->out[i] < 1) DHOWI_REFUSE("nothing is left of the image");
+    }
+    return DHOW_OK;
+}
+
+dhow_status dhowi_lower_conv_transpose(dhowi_lowering *b) {
+    const dhowi_spec own = *dhowi_spec_at(b, b->in[0]), w = *dhowi_spec_at(b, b->in[1]);
+    dhowi_attrs attrs = {0};
+    int32_t in[] = {b->in[0], b->in[1], dhowi_given(b, 2) ? b->in[2] : -1};
+    DHOWI_TRY(dhowi_check_images(&own));
+    DHOWI_TRY(check_convolution(&own, &w, dhowi_attr_int(b, "group", 1), true));
+    DHOWI_TRY(kernel_of_weight(b, &w, &attrs.space));
+    DHOWI_TRY(dhowi_window_of(b, &own, &attrs.space));
+    DHOWI_TRY(transposed_result(b, own.rank - 2, &attrs.space));
+    for (int i = 0; i < 3; i++) {
+        if (in[i] >= 0) DHOWI_TRY(dhowi_widened(b, DHOWI_OP_conv_transpose, in[i], &in[i]));
+    }
+    dhowi_spec y = own;
+    y.dtype = dhowi_spec_at(b, in[0])->dtype;
+    y.shape[1] = w.shape[1] * attrs.space.groups;
+    dhowi_window_shape(&attrs.space, own.rank, &y);
+    if (in[2] >= 0 && dhowi_count_of(dhowi_spec_at(b, in[2])) != y.shape[1])
+        DHOWI_REFUSE("the bias does not have %" PRId64 " elements", y.shape[1]);
+    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_conv_transpose, in, 3, &attrs, &y, &b->out[0]));
+    return dhowi_cast_to(b, b->out[0], own.dtype, &b->out[0]);
+}

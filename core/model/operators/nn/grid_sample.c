@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GridSample: for every point of the grid the pixels around it are gathered and weighed. Places and
+ * weights of the two axes are computed apart, one for each tap: 1 of the nearest pixel, 2 between
+ * two, 4 of a cubic.
+ */
+#include <string.h>
+
+#include "model/operators/nn/nn.h"
+
+enum { ZEROS, BORDER, REFLECTION };
+
+typedef struct sampling {
+    int taps, padding;
+    bool align;
+} sampling;
+
+/* Items of shape [n, h, w, 1]; weights are -1 where they are 1. */
+typedef struct axis_taps {
+    int32_t place[4], weight[4];
+} axis_taps;
+
+/* c[3] t^3 + c[2] t^2 + c[1] t + c[0] */
+static dhow_status polynomial(dhowi_lowering *b, int32_t t, const double c[4], int32_t *out) {
+    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_LINEAR, c[3], c[2], t, out));
+    for (int i = 1; i >= 0; i--) {
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, *out, t, out));
+        DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_ADD, *out, c[i], out));
+    }
+    return DHOW_OK;
+}
+
+/* The cubic convolution with -3/4, for points at f, 1 + f and the same from the other side. */
+static dhow_status cubic_weights(dhowi_lowering *b, int32_t f, int32_t *weight) {
+    static const double near_[] = {1, 0, -2.25, 1.25}, far_[] = {3, -6, 3.75, -0.75};
+    int32_t t;
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_ADD, f, 1, &t));
+    DHOWI_TRY(polynomial(b, t, far_, &weight[0]));
+    DHOWI_TRY(polynomial(b, f, near_, &weight[1]));
+    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_LINEAR, -1, 1, f, &t));
+    DHOWI_TRY(polynomial(b, t, near_, &weight[2]));
+    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_LINEAR, -1, 2, f, &t));
+    return polynomial(b, t, far_, &weight[3]);
+}
+
+/* A place outside of 0 .. n-1: it weighs nothing, or another one stands for it. */
+static dhow_status pad_place(dhowi_lowering *b, const sampling *s, int64_t n, int32_t *place,
+                             int32_t *weight) {
+    const double last = (double)(n - 1);
+    int32_t above, below;
+    if (s->padding == ZEROS) {
+        DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_GE, *place, 0, &above));
+        DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_LE, *place, last, &below));
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, above, below, &above));
+        if (*weight >= 0) DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, *weight, above, &above));
+        *weight = above;
+    }
+    if (s->padding == REFLECTION && n > 1) { /* about the outer pixels, or about their edges */
+        const double period = s->align ? 2 * last : 2 * (double)n;
+        DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MOD, *place, period, place));
+        DHOWI_TRY(
+            dhowi_map_one(b, DHOWI_MAP_LINEAR, -1, s->align ? period : period - 1, *place, &below));
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MIN, *place, below, place));
+    }
+    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_CLIP, 0, last, *place, place));
+    return dhowi_cast_to(b, *place, DHOW_I64, place);
+}
+
+static dhow_status taps_of_axis(dhowi_lowering *b, const sampling *s, int32_t grid, int32_t which,
+                                int64_t n, axis_taps *out) {
+    const double last = (double)(n - 1), scale = s->align ? last / 2 : (double)n / 2;
+    int32_t at, base, f;
+    DHOWI_TRY(dhowi_narrow(b, grid, 3, which, 1, 1, &at));
+    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_LINEAR, scale, last / 2, at, &at));
+    DHOWI_TRY(dhowi_map_one(b, s->taps == 1 ? DHOWI_MAP_ROUND : DHOWI_MAP_FLOOR, 0, 0, at, &base));
+    out->weight[0] = -1;
+    if (s->taps > 1) DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, at, base, &f));
+    if (s->taps == 2) {
+        DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_LINEAR, -1, 1, f, &out->weight[0]));
+        out->weight[1] = f;
+    }
+    if (s->taps == 4) DHOWI_TRY(cubic_weights(b, f, out->weight));
+    for (int k = 0; k < s->taps; k++) {
+        const double offset = s->taps == 4 ? k - 1 : k;
+        out->place[k] = base;
+        if (offset != 0)
+            DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_ADD, base, offset, &out->place[k]));
+        DHOWI_TRY(pad_place(b, s, n, &out->place[k], &out->weight[k]));
+    }
+    return DHOW_OK;
+}
+
+/* sum += weight x[place]; x is [n, c, pixels], places and weights [n, 1, points] */
+static dhow_status add_tap(dhowi_lowering *b, int32_t x, int32_t place, int32_t weight,
+                           int64_t points, int32_t *sum) {
+    const dhowi_spec own = *dhowi_spec_at(b, x);
+    const int64_t line[] = {own.shape[0], 1, points}, wide[] = {own.shape[0], own.shape[1], points};
+    int32_t in[] = {x, -1}, tap;
+    DHOWI_TRY(dhowi_reshape(b, place, 3, line, &in[1]));
+    DHOWI_TRY(dhowi_expand(b, in[1], 3, wide, &in[1]));
+    const dhowi_attrs attrs = {.run = {.n = own.shape[2],
+                                       .count = own.shape[0] * own.shape[1] * points,
+                                       .rank = 3,
+                                       .shape = {own.shape[0], own.shape[1], points},
+                                       .strides = {own.shape[1] * own.shape[2], own.shape[2], 0},
+                                       .stride = 1}};
+    const dhowi_spec spec = {
+        .dtype = own.dtype, .rank = 3, .shape = {own.shape[0], own.shape[1], points}};
+    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_gather_elements, in, 2, &attrs, &spec, &tap));
+    if (weight >= 0) {
+        DHOWI_TRY(dhowi_cast_to(b, weight, own.dtype, &weight));
+        DHOWI_TRY(dhowi_reshape(b, weight, 3, line, &weight));
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, tap, weight, &tap));
+    }
+    if (*sum >= 0) return dhowi_map_two(b, DHOWI_MAP_ADD, *sum, tap, sum);
+    *sum = tap;
+    return DHOW_OK;
+}
+
+static dhow_status sampling_of(const dhowi_lowering *b, const dhowi_spec *x, const dhowi_spec *grid,
+                               sampling *s) {
+    DHOWI_TRY(dhowi_attr_flag(b, "align_corners", false, &s->align));
+    s->taps = dhowi_attr_is(b, "mode", "nearest", "bilinear") ? 1
+              : dhowi_attr_is(b, "mode", "bilinear", "bilinear") ||
+                      dhowi_attr_is(b, "mode", "linear", "bilinear")
+                  ? 2
+              : dhowi_attr_is(b, "mode", "bicubic", "bilinear") ||
+                      dhowi_attr_is(b, "mode", "cubic", "bilinear")
+                  ? 4
+                  : 0;
+    s->padding = dhowi_attr_is(b, "padding_mode", "zeros", "zeros")        ? ZEROS
+                 : dhowi_attr_is(b, "padding_mode", "border", "zeros")     ? BORDER
+                 : dhowi_attr_is(b, "padding_mode", "reflection", "zeros") ? REFLECTION
+                                                                           : -1;
+    if (s->taps == 0) return dhowi_refuse_text(b, "mode");
+    if (s->padding < 0) return dhowi_refuse_text(b, "padding_mode");
+    if (x->rank != 4 || grid->rank != 4)
+        return dhowi_fail(DHOW_UNSUPPORTED, "%d dimensions; dhow samples images [n, c, h, w]",
+                          x->rank);
+    if (grid->shape[3] != 2 || grid->shape[0] != x->shape[0])
+        DHOWI_REFUSE("the grid is no [n, h, w, 2] of the images' n");
+    if (!dhowi_is_float(grid->dtype) || (s->taps > 1 && !dhowi_is_float(x->dtype)))
+        DHOWI_REFUSE("elements of type %s", dhow_dtype_name(x->dtype));
+    if (dhowi_count_of(x) == 0) DHOWI_REFUSE("the images are empty");
+    return DHOW_OK;
+}
+
+dhow_status dhowi_lower_grid_sample(dhowi_lowering *b) {
+    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]), grid = *dhowi_spec_at(b, b->in[1]);
+    const int64_t h = x.shape[2], w = x.shape[3], points = grid.shape[1] * grid.shape[2];
+    const int64_t flat[] = {x.shape[0], x.shape[1], h * w};
+    sampling s;
+    axis_taps down, across;
+    int32_t image, places = b->in[1], sum = -1;
+    DHOWI_TRY(sampling_of(b, &x, &grid, &s));
+    if (grid.dtype != DHOW_F64) DHOWI_TRY(dhowi_cast_to(b, places, DHOW_F32, &places));
+    DHOWI_TRY(dhowi_reshape(b, b->in[0], 3, flat, &image));
+    DHOWI_TRY(taps_of_axis(b, &s, places, 0, w, &across));
+    DHOWI_TRY(taps_of_axis(b, &s, places, 1, h, &down));
+    for (int i = 0; i < s.taps; i++) {
+        int32_t row, place, weight;
+        DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, down.place[i], (double)w, &row));
+        for (int k = 0; k < s.taps; k++) {
+            DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, row, across.place[k], &place));
+            weight = across.weight[k];
+            if (weight >= 0)
+                DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, weight, down.weight[i], &weight));
+            DHOWI_TRY(add_tap(b, image, place, weight, points, &sum));
+        }
+    }
+    const int64_t shape[] = {x.shape[0], x.shape[1], grid.shape[1], grid.shape[2]};
+    return dhowi_reshape(b, sum, 4, shape, &b->out[0]);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Layers of the builder that are more than one step.
+ */
+#include "model/operators/nn/layer.h"
+
+#include <math.h>
+
+#include "base/size.h"
+#include "model/operators/nn/nn.h"
+
+/* ---- embedding ---- */
+
+static dhow_status lower_embedding(dhowi_lowering *b) {
+    return dhowi_gather_along(b, b->in[0], 0, b->in[1], &b->out[0]);
+}
+
+/* ---- batch norm ---- */
+
+static dhow_status lower_batchnorm(dhowi_lowering *b) {
+    return dhowi_batch_norm(b, (double)b->node->attrs->eps, &b->out[0]);
+}
+
+/* ---- attention ---- */
+
+/* y = x w^T + bias */
+static dhow_status linear(dhowi_lowering *b, int32_t x, int32_t w, int32_t bias, int32_t *out) {
+    dhowi_spec spec = *dhowi_spec_at(b, x);
+    const int32_t in[] = {x, w, bias};
+    static const dhowi_attrs none;
+    spec.shape[spec.rank - 1] = dhowi_spec_at(b, w)->shape[0];
+    return dhowi_emit(b, DHOWI_OP_linear, in, 3, &none, &spec, out);
+}
+
+/* Columns first .. first + width - 1 of rows x[batch, steps, ...], as heads. `turned`: [batch,
+ * head, depth, step] in place of [batch, head, step, depth]. */
+static dhow_status heads_of(dhowi_lowering *b, int32_t x, int64_t first, int64_t width,
+                            int64_t heads, bool turned, int32_t *out) {
+    const dhowi_item item = b->items[x];
+    const int64_t *e = item.spec.shape, row = e[2], depth = width / heads;
+    const int64_t shape[] = {e[0], heads, turned ? depth : e[1], turned ? e[1] : depth};
+    const int64_t strides[] = {e[1] * row, depth, turned ? 1 : row, turned ? row : 1};
+    return dhowi_view(b, x, 4, shape, strides, item.offset + first, out);
+}
+
+/* One of the three projections by its rows of in_proj_weight. */
+static dhow_status project(dhowi_lowering *b, int32_t x, int part, int64_t width, int32_t *out) {
+    int32_t w, bias = b->in[5];
+    DHOWI_TRY(dhowi_narrow(b, b->in[4], 0, part * width, width, 1, &w));
+    if (bias >= 0) DHOWI_TRY(dhowi_narrow(b, bias, 0, part * width, width, 1, &bias));
+    return linear(b, x, w, bias, out);
+}
+
+static dhow_status projections(dhowi_lowering *b, int64_t width, int32_t parts[3],
+                               int64_t first[3]) {
+    bool same = b->in[0] == b->in[1] && b->in[0] == b->in[2];
+    if (same) DHOWI_TRY(linear(b, b->in[0], b->in[4], b->in[5], &parts[0]));
+    for (int i = 0; i < 3; i++) {
+        first[i] = same ? i * width : 0;
+        if (same) parts[i] = parts[0];
+        if (!same) DHOWI_TRY(project(b, b->in[i], i, width, &parts[i]));
+    }
+    return DHOW_OK;
+}
+
+static dhow_status check_attention(dhowi_lowering *b, int64_t width) {
+    const dhowi_spec *q = dhowi_spec_at(b, b->in[0]), *k = dhowi_spec_at(b, b->in[1]),
+                     *v = dhowi_spec_at(b, b->in[2]);
+    if (q->rank != 3 || k->rank != 3 || v->rank != 3 || q->shape[2] != width ||
+        k->shape[2] != width || v->shape[2] != width || q->shape[0] != k->shape[0] ||
+        q->shape[0] != v->shape[0] || k->shape[1] != v->shape[1])
+        DHOWI_REFUSE("query, key and value do not fit one another");
+    return DHOW_OK;
+}
+
+/* softmax(q k^T / sqrt(depth) + mask) v, Vaswani et al. 2017 */
+static dhow_status lower_attention(dhowi_lowering *b) {
+    static const int32_t order[] = {0, 2, 1, 3};
+    const int64_t width = dhowi_spec_at(b, b->in[6])->shape[1], heads = b->node->attrs->dim;
+    const dhowi_spec y = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_attrs last = {.dim = 3};
+    int32_t parts[3], q, k, v, scores;
+    int64_t first[3];
+    DHOWI_TRY(check_attention(b, width));
+    DHOWI_TRY(projections(b, width, parts, first));
+    DHOWI_TRY(heads_of(b, parts[0], first[0], width, heads, false, &q));
+    DHOWI_TRY(heads_of(b, parts[1], first[1], width, heads, true, &k));
+    DHOWI_TRY(heads_of(b, parts[2], first[2], width, heads, false, &v));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, q, 1 / sqrt((double)(width / heads)), &q));
+    DHOWI_TRY(dhowi_product(b, q, k, -1, &scores));
+    if (dhowi_given(b, 3)) DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, scores, b->in[3], &scores));
+    const dhowi_spec square = *dhowi_spec_at(b, scores);
+    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_softmax, &scores, 1, &last, &square, &scores));
+    DHOWI_TRY(dhowi_product(b, scores, v, -1, &v));
+    DHOWI_TRY(dhowi_permute(b, v, order, &v));
+    DHOWI_TRY(dhowi_reshape(b, v, 3, y.shape, &v));
+    return linear(b, v, b->in[6], b->in[7], &b->out[0]);
+}
+
+/* ---- LSTM ---- */
+
+/* PyTorch's gates are i f g o, ONNX's are i o f c; rows of [4 hidden, ...] change places. */
+static dhow_status reordered(dhowi_lowering *b, int32_t x, int32_t *out) {
+    static const int from[] = {0, 3, 1, 2};
+    const int64_t hidden = dhowi_spec_at(b, x)->shape[0] / 4;
+    int32_t parts[4];
+    for (int i = 0; i < 4; i++)
+        DHOWI_TRY(dhowi_narrow(b, x, 0, from[i] * hidden, hidden, 1, &parts[i]));
+    return dhowi_concat(b, parts, 4, 0, out);
+}
+
+/* Weights of all directions as ONNX has them: [directions, 4 hidden, ...]. */
+static dhow_status stacked(dhowi_lowering *b, int first, int directions, int32_t *out) {
+    int32_t parts[2];
+    for (int d = 0; d < directions; d++) {
+        DHOWI_TRY(reordered(b, b->in[first + 4 * d], &parts[d]));
+        const dhowi_spec w = *dhowi_spec_at(b, parts[d]);
+        const int64_t shape[] = {1, w.shape[0], w.rank > 1 ? w.shape[1] : 0};
+        DHOWI_TRY(dhowi_reshape(b, parts[d], w.rank + 1, shape, &parts[d]));
+    }
+    return dhowi_concat(b, parts, (uint32_t)directions, 0, out);
+}
+
+static dhow_status lower_lstm(dhowi_lowering *b) {
+    static const int32_t steps_first[] = {1, 0, 2}, batch_first[] = {2, 0, 1, 3};
+    const int directions = b->in_count > 5 ? 2 : 1;
+    int32_t in[4] = {-1, -1, -1, -1}, bias[2], *own = b->in, y;
+    if (dhowi_spec_at(b, own[0])->rank != 3) DHOWI_REFUSE("x does not have three dimensions");
+    DHOWI_TRY(dhowi_permute(b, own[0], steps_first, &in[0]));
+    DHOWI_TRY(stacked(b, 1, directions, &in[1]));
+    DHOWI_TRY(stacked(b, 2, directions, &in[2]));
+    if (own[3] >= 0) {
+        DHOWI_TRY(stacked(b, 3, directions, &bias[0]));
+        DHOWI_TRY(stacked(b, 4, directions, &bias[1]));
+        DHOWI_TRY(dhowi_concat(b, bias, 2, 1, &in[3]));
+    }
+    b->in = in;
+    b->in_count = 4;
+    dhow_status status = dhowi_lower_lstm(b); /* y[steps, directions, batch, hidden] */
+    b->in = own;
+    DHOWI_TRY(status);
+    DHOWI_TRY(dhowi_permute(b, b->out[0], batch_first, &y));
+    const dhowi_spec s = *dhowi_spec_at(b, y);
+    const int64_t shape[] = {s.shape[0], s.shape[1], s.shape[2] * s.shape[3]};
+    return dhowi_reshape(b, y, 3, shape, &b->out[0]);
+}
+
+/* ---- the layers ---- */
+
+static const struct {
+    dhowi_operator op;
+    dhowi_op_id rows[4];
+    uint32_t count;
+} k_layers[] = {
+    [DHOWI_LAYER_EMBEDDING] = {{"Embedding", 1, 1, lower_embedding, 0, 2, 2, 0},
+                               {DHOWI_OP_gather_axis},
+                               1},
+    [DHOWI_LAYER_BATCHNORM] = {{"BatchNorm", 1, 1, lower_batchnorm, 0, 5, 5, 0}, {DHOWI_OP_map}, 1},
+    [DHOWI_LAYER_ATTENTION] = {{"MultiheadAttention", 1, 1, lower_attention, 0, 3, 8, 0},
+                               {DHOWI_OP_linear, DHOWI_OP_matmul, DHOWI_OP_map, DHOWI_OP_softmax},
+                               4},
+    [DHOWI_LAYER_LSTM] = {{"LSTM", 1, 1, lower_lstm, 0, 3, 9, 0},
+                          {DHOWI_OP_matmul, DHOWI_OP_copy, DHOWI_OP_lstm_cell},
+                          3}};
+
+const dhowi_operator *dhowi_layer_operator(dhowi_layer_kind kind) { return &k_layers[kind].op; }
+
+const dhowi_op_id *dhowi_node_rows(const dhowi_node *node, uint32_t *count) {
+    for (size_t i = 0; i < DHOWI_COUNT(k_layers); i++) {
+        if (node->op != &k_layers[i].op) continue;
+        *count = k_layers[i].count;
+        return k_layers[i].rows;
+    }
+    *count = 1;
+    return &node->row;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Layers of the builder that are more than one row of the operation table, see layer.c.
+ */
+#ifndef DHOWI_MODEL_OPERATORS_LAYER_H_
+#define DHOWI_MODEL_OPERATORS_LAYER_H_
+
+#include "model/lower/lower.h"
+
+typedef enum dhowi_layer_kind {
+    DHOWI_LAYER_EMBEDDING, /* weight, index */
+    DHOWI_LAYER_BATCHNORM, /* x, weight, bias, mean, variance; attrs.eps */
+    DHOWI_LAYER_ATTENTION, /* query, key, value, mask, in_proj_weight, in_proj_bias,
+                              out_proj.weight, out_proj.bias; attrs.dim is the number of heads */
+    DHOWI_LAYER_LSTM       /* x, then weight_ih, weight_hh, bias_ih, bias_hh of each direction */
+} dhowi_layer_kind;
+
+const dhowi_operator *dhowi_layer_operator(dhowi_layer_kind kind);
+/* The rows that a node of the builder runs; *count of them. */
+const dhowi_op_id *dhowi_node_rows(const dhowi_node *node, uint32_t *count);
+
+#endif /* DHOWI_MODEL_OPERATORS_LAYER_H_ */

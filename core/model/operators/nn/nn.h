@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operators of neural networks: windows over images, normalisation, recurrence, losses, quantised
+ * arithmetic, and the layers of the builder.
+ */
+#ifndef DHOWI_MODEL_OPERATORS_NN_H_
+#define DHOWI_MODEL_OPERATORS_NN_H_
+
+#include "model/lower/composite.h"
+#include "model/lower/lower.h"
+#include "model/operators/nn/window.h"
+
+/* conv.c */
+dhowi_lower_fn dhowi_lower_conv, dhowi_lower_conv_transpose;
+/* grid_sample.c */
+dhowi_lower_fn dhowi_lower_grid_sample;
+/* loss.c */
+dhowi_lower_fn dhowi_lower_likelihood_loss, dhowi_lower_entropy_loss;
+/* norm.c */
+dhowi_lower_fn dhowi_lower_layer_norm, dhowi_lower_rms_norm, dhowi_lower_batch_norm,
+    dhowi_lower_instance_norm, dhowi_lower_group_norm, dhowi_lower_lp_norm, dhowi_lower_mvn,
+    dhowi_lower_lrn;
+/* pool.c */
+dhowi_lower_fn dhowi_lower_pool, dhowi_lower_global_pool;
+/* quantize.c */
+dhowi_lower_fn dhowi_lower_quantize, dhowi_lower_dequantize, dhowi_lower_dynamic_quantize,
+    dhowi_lower_matmul_integer, dhowi_lower_conv_integer, dhowi_lower_qlinear_matmul,
+    dhowi_lower_qlinear_conv;
+/* recurrent.c */
+dhowi_lower_fn dhowi_lower_lstm, dhowi_lower_gru, dhowi_lower_rnn;
+/* resize.c */
+dhowi_lower_fn dhowi_lower_resize;
+/* rotary.c */
+dhowi_lower_fn dhowi_lower_rotary;
+/* softmax.c */
+dhowi_lower_fn dhowi_lower_softmax, dhowi_lower_hardmax;
+/* A convolution by the attributes of the node. */
+dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
+                           int32_t *out);
+/* (x - mean) / sqrt(variance + eps) scale + bias by the node's inputs x, scale, bias, mean,
+ * variance */
+dhow_status dhowi_batch_norm(dhowi_lowering *b, double eps, int32_t *out);
+
+#endif /* DHOWI_MODEL_OPERATORS_NN_H_ */

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Quantised arithmetic.
+ */
+#include <inttypes.h>
+
+#include "model/operators/nn/nn.h"
+
+/* A scale or zero point: one number, or one per element of an axis of x. */
+static dhow_status per_axis(dhowi_lowering *b, int32_t v, int32_t rank, int64_t axis,
+                            int32_t *out) {
+    *out = v;
+    if (dhowi_count_of(dhowi_spec_at(b, v)) == 1 || rank == dhowi_spec_at(b, v)->rank)
+        return DHOW_OK;
+    return dhowi_along(b, v, rank, (int32_t)(axis < 0 ? axis + rank : axis), out);
+}
+
+static dhow_status limits_of(dhow_dtype dtype, double *low, double *high) {
+    switch (dtype) {
+        case DHOW_U8:
+            *low = 0, *high = 255;
+            return DHOW_OK;
+        case DHOW_I8:
+            *low = -128, *high = 127;
+            return DHOW_OK;
+        case DHOW_U16:
+            *low = 0, *high = 65535;
+            return DHOW_OK;
+        case DHOW_I16:
+            *low = -32768, *high = 32767;
+            return DHOW_OK;
+        default:
+            return dhowi_fail(DHOW_UNSUPPORTED, "quantised values of type %s",
+                              dhow_dtype_name(dtype));
+    }
+}
+
+/* What a quantisation may ask for beyond scales along one axis. */
+static dhow_status refuse_options(const dhowi_lowering *b) {
+    if (dhowi_attr_int(b, "block_size", 0) != 0)
+        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported block_size %" PRId64,
+                          dhowi_attr_int(b, "block_size", 0));
+    const int64_t precision = dhowi_attr_int(b, "precision", 0);
+    if (precision != 0 && precision != 1)
+        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported precision %s",
+                          dhowi_onnx_type_name((int32_t)precision));
+    return DHOW_OK;
+}
+
+/* saturate(round(x / scale) + zero); zero may be -1 */
+static dhow_status quantized(dhowi_lowering *b, int32_t x, int32_t scale, int32_t zero,
+                             dhow_dtype dtype, int32_t *out) {
+    double low = 0, high = 0;
+    int32_t in[] = {x, scale, zero};
+    dhowi_program p = {0};
+    DHOWI_TRY(limits_of(dtype, &low, &high));
+    if (zero >= 0) DHOWI_TRY(dhowi_cast_to(b, zero, DHOW_F32, &in[2]));
+    DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, &in[0]));
+    DHOWI_TRY(dhowi_cast_to(b, scale, DHOW_F32, &in[1]));
+    (void)dhowi_program_add(&p, DHOWI_MAP_LOAD, 0);
+    (void)dhowi_program_add(&p, DHOWI_MAP_DIV, 1);
+    (void)dhowi_program_constants(&p, DHOWI_MAP_ROUND, 0, 0, 0);
+    if (zero >= 0) (void)dhowi_program_add(&p, DHOWI_MAP_ADD, 2);
+    (void)dhowi_program_constants(&p, DHOWI_MAP_CLIP, 2, low, high);
+    DHOWI_TRY(dhowi_map(b, &p, in, zero >= 0 ? 3 : 2, out));
+    return dhowi_cast_to(b, *out, dtype, out);
+}
+
+/* (x - zero) as f32; zero may be -1 */
+static dhow_status centred(dhowi_lowering *b, int32_t x, int32_t zero, int32_t *out) {
+    DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, &x));
+    *out = x;
+    if (zero < 0) return DHOW_OK;
+    DHOWI_TRY(dhowi_cast_to(b, zero, DHOW_F32, &zero));
+    return dhowi_map_two(b, DHOWI_MAP_SUB, x, zero, out);
+}
+
+dhow_status dhowi_lower_quantize(dhowi_lowering *b) {
+    const int32_t rank = dhowi_spec_at(b, b->in[0])->rank;
+    int64_t axis = dhowi_attr_int(b, "axis", 1);
+    int32_t scale, zero = -1;
+    const int64_t wanted = dhowi_attr_int(b, "output_dtype", 0);
+    dhow_dtype dtype = wanted != 0 ? dhowi_onnx_dtype((int32_t)wanted) : DHOW_U8;
+    if (dtype == 0)
+        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported output_dtype %s",
+                          dhowi_onnx_type_name((int32_t)wanted));
+    DHOWI_TRY(refuse_options(b));
+    DHOWI_TRY(per_axis(b, b->in[1], rank, axis, &scale));
+    if (dhowi_given(b, 2)) {
+        dtype = dhowi_spec_at(b, b->in[2])->dtype;
+        DHOWI_TRY(per_axis(b, b->in[2], rank, axis, &zero));
+    }
+    return quantized(b, b->in[0], scale, zero, dtype, &b->out[0]);
+}
+
+dhow_status dhowi_lower_dequantize(dhowi_lowering *b) {
+    const int32_t rank = dhowi_spec_at(b, b->in[0])->rank;
+    int64_t axis = dhowi_attr_int(b, "axis", 1);
+    int32_t scale, zero = -1, x;
+    DHOWI_TRY(refuse_options(b));
+    const int64_t wanted = dhowi_attr_int(b, "output_dtype", 0);
+    const dhow_dtype dtype =
+        wanted != 0 ? dhowi_onnx_dtype((int32_t)wanted) : dhowi_spec_at(b, b->in[1])->dtype;
+    if (dtype == 0)
+        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported output_dtype %s",
+                          dhowi_onnx_type_name((int32_t)wanted));
+    DHOWI_TRY(per_axis(b, b->in[1], rank, axis, &scale));
+    if (dhowi_given(b, 2)) DHOWI_TRY(per_axis(b, b->in[2], rank, axis, &zero));
+    DHOWI_TRY(centred(b, b->in[0], zero, &x));
+    DHOWI_TRY(dhowi_cast_to(b, scale, DHOW_F32, &scale));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, x, scale, &b->out[0]));
+    return dhowi_cast_to(b, b->out[0], dtype, &b->out[0]);
+}
+
+/* scale = (max(x, 0) - min(x, 0)) / 255, zero = saturate(round(-min / scale)) */
+dhow_status dhowi_lower_dynamic_quantize(dhowi_lowering *b) {
+    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const int32_t rank = x.rank;
+    bool axes[DHOW_MAX_RANK] = {false};
+    int32_t low, high, scale, zero, nothing;
+    if (!dhowi_is_float(x.dtype)) DHOWI_REFUSE("x is %s", dhow_dtype_name(x.dtype));
+    for (int32_t i = 0; i < rank; i++) axes[i] = true;
+    if (dhowi_count_of(&x) == 0) {
+        const dhowi_spec number = {.dtype = x.dtype};
+        DHOWI_TRY(dhowi_filled(b, &number, 0, &low));
+        high = low;
+    } else {
+        DHOWI_TRY(dhowi_reduce(b, DHOWI_MIN_OF, b->in[0], axes, &low));
+        DHOWI_TRY(dhowi_reduce(b, DHOWI_MAX_OF, b->in[0], axes, &high));
+        DHOWI_TRY(dhowi_reshape(b, low, 0, NULL, &low));
+        DHOWI_TRY(dhowi_reshape(b, high, 0, NULL, &high));
+    }
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MIN, low, 0, &low));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MAX, high, 0, &high));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, high, low, &scale));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_DIV, scale, 255, &scale));
+    /* zeros alone, or nothing at all, have a scale of 1 */
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_EQ, scale, 0, &nothing));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, scale, nothing, &scale));
+    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_NEG, 0, 0, low, &low));
+    DHOWI_TRY(quantized(b, low, scale, -1, DHOW_U8, &zero));
+    DHOWI_TRY(quantized(b, b->in[0], scale, zero, DHOW_U8, &b->out[0]));
+    b->out[1] = scale;
+    b->out[2] = zero;
+    return DHOW_OK;
+}
+
+/* Integer products are computed in f32, which is exact below 2^24. */
+dhow_status dhowi_lower_matmul_integer(dhowi_lowering *b) {
+    int32_t x, y, zx = dhowi_given(b, 2) ? b->in[2] : -1, zy = dhowi_given(b, 3) ? b->in[3] : -1;
+    const dhowi_spec p = *dhowi_spec_at(b, b->in[0]);
+    if (zx >= 0 && dhowi_count_of(dhowi_spec_at(b, zx)) > 1) /* one per row */
+        DHOWI_TRY(dhowi_along(b, zx, p.rank, p.rank - 2, &zx));
+    DHOWI_TRY(centred(b, b->in[0], zx, &x));
+    DHOWI_TRY(centred(b, b->in[1], zy, &y));
+    if (p.rank == 1 || dhowi_spec_at(b, y)->rank == 1)
+        return dhowi_fail(DHOW_UNSUPPORTED, "vectors");
+    DHOWI_TRY(dhowi_product(b, x, y, -1, &b->out[0]));
+    return dhowi_cast_to(b, b->out[0], DHOW_I32, &b->out[0]);
+}
+
+dhow_status dhowi_lower_conv_integer(dhowi_lowering *b) {
+    int32_t x, w, zw = dhowi_given(b, 3) ? b->in[3] : -1;
+    DHOWI_TRY(centred(b, b->in[0], dhowi_given(b, 2) ? b->in[2] : -1, &x));
+    if (zw >= 0) DHOWI_TRY(per_axis(b, zw, dhowi_spec_at(b, b->in[1])->rank, 0, &zw));
+    DHOWI_TRY(centred(b, b->in[1], zw, &w));
+    DHOWI_TRY(dhowi_convolve(b, x, w, -1, &b->out[0]));
+    return dhowi_cast_to(b, b->out[0], DHOW_I32, &b->out[0]);
+}
+
+/* x scaled: what a quantised operand stands for, scale[axis] (x - zero) */
+static dhow_status real_of(dhowi_lowering *b, uint32_t i, int64_t axis, int32_t *out) {
+    const int32_t rank = dhowi_spec_at(b, b->in[i])->rank;
+    int32_t scale, zero;
+    DHOWI_TRY(per_axis(b, b->in[i + 1], rank, axis, &scale));
+    DHOWI_TRY(per_axis(b, b->in[i + 2], rank, axis, &zero));
+    DHOWI_TRY(centred(b, b->in[i], zero, out));
+    return dhowi_map_two(b, DHOWI_MAP_MUL, *out, scale, out);
+}
+
+dhow_status dhowi_lower_qlinear_matmul(dhowi_lowering *b) {
+    int32_t x, y;
+    DHOWI_TRY(real_of(b, 0, -2, &x));
+    DHOWI_TRY(real_of(b, 3, -1, &y));
+    DHOWI_TRY(dhowi_product(b, x, y, -1, &x));
+    return quantized(b, x, b->in[6], b->in[7], dhowi_spec_at(b, b->in[7])->dtype, &b->out[0]);
+}
+
+dhow_status dhowi_lower_qlinear_conv(dhowi_lowering *b) {
+    int32_t x, w, bias = -1;
+    DHOWI_TRY(real_of(b, 0, 1, &x));
+    DHOWI_TRY(real_of(b, 3, 0, &w));
+    if (dhowi_given(b, 8)) { /* an integer of scale x_scale w_scale */
+        int32_t scale;
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, b->in[4], b->in[1], &scale));
+        DHOWI_TRY(dhowi_cast_to(b, b->in[8], DHOW_F32, &bias));
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, bias, scale, &bias));
+    }
+    DHOWI_TRY(dhowi_convolve(b, x, w, bias, &x));
+    return quantized(b, x, b->in[6], b->in[7], dhowi_spec_at(b, b->in[7])->dtype, &b->out[0]);
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * LSTM, GRU and RNN: one product for all steps of the input, then a product and the gates for each
+ * step. The graph is unrolled when its length is known.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/size.h"
+#include "model/operators/nn/nn.h"
+
+enum { MAX_STEPS = 1 << 16 };
+
+/* One direction of a network with `gates` gates. */
+typedef struct recurrence {
+    int gates;
+    int64_t steps, batch, inputs, hidden;
+    int32_t x;     /* [steps, batch, inputs] */
+    int32_t gx;    /* [steps, batch, gates hidden]: the input's share, biases added */
+    int32_t r, rb; /* transposed recurrent weights [hidden, gates hidden], their bias or -1 */
+    int32_t h, c, peepholes; /* state [batch, hidden]; -1 where there is none */
+    int32_t lengths;         /* of each sequence [batch, 1], -1 when all are full */
+    int32_t y;               /* [steps, batch, hidden] of this direction, to be written */
+    bool reverse;
+} recurrence;
+
+typedef dhow_status step_fn(dhowi_lowering *b, recurrence *n, int32_t gx);
+
+/* ---- small helpers ---- */
+
+static dhow_status part_of(dhowi_lowering *b, int32_t x, int32_t axis, int64_t index,
+                           int32_t *out) { /* without the axis */
+    DHOWI_TRY(dhowi_narrow(b, x, axis, index, 1, 1, out));
+    dhowi_spec spec = *dhowi_spec_at(b, *out);
+    for (int32_t i = axis; i + 1 < spec.rank; i++) spec.shape[i] = spec.shape[i + 1];
+    dhowi_item item = b->items[*out];
+    for (int32_t i = axis; i + 1 < spec.rank; i++) item.strides[i] = item.strides[i + 1];
+    return dhowi_view(b, *out, spec.rank - 1, spec.shape, item.strides, item.offset, out);
+}
+
+static dhow_status gate(dhowi_lowering *b, const recurrence *n, int32_t x, int index,
+                        int32_t *out) {
+    return dhowi_narrow(b, x, 1, index * n->hidden, n->hidden, 1, out);
+}
+
+static dhow_status transposed(dhowi_lowering *b, int32_t x, int32_t *out) {
+    static const int32_t order[] = {1, 0};
+    return dhowi_permute(b, x, order, out);
+}
+
+/* op(x + y) */
+static dhow_status sum_then(dhowi_lowering *b, dhowi_map_op op, int32_t x, int32_t y,
+                            int32_t *out) {
+    const int32_t in[] = {x, y};
+    dhowi_program p = {0};
+    (void)dhowi_program_add(&p, DHOWI_MAP_LOAD, 0);
+    (void)dhowi_program_add(&p, DHOWI_MAP_ADD, 1);
+    (void)dhowi_program_constants(&p, op, 0, 0, 0);
+    return dhowi_map(b, &p, in, 2, out);
+}
+
+static dhow_status refuse_options(const dhowi_lowering *b, const char *const *standard,
+                                  uint32_t per_direction) {
+    const dhowi_onnx_attribute *a = dhowi_attr(b, "activations");
+    for (uint32_t i = 0; a != NULL && i < a->string_count; i++) {
+        if (!dhowi_slice_is(a->strings[i], standard[i % per_direction]))
+            return dhowi_fail(DHOW_UNSUPPORTED, "activation %.*s",
+                              (int)DHOWI_MIN(a->strings[i].length, (size_t)32), a->strings[i].data);
+    }
+    bool coupled;
+    DHOWI_TRY(dhowi_attr_flag(b, "input_forget", false, &coupled));
+    if (dhowi_attr(b, "clip") != NULL) return dhowi_fail(DHOW_UNSUPPORTED, "unsupported clip");
+    if (coupled) return dhowi_fail(DHOW_UNSUPPORTED, "unsupported input_forget of 1");
+    return DHOW_OK;
+}
+
+/* ---- one direction ---- */
+
+/* W [gates hidden, inputs], R [gates hidden, hidden], B [2 gates hidden] of direction d.
+ * `split_bias`: the recurrent bias is not the same as the input's (GRU). */
+static dhow_status prepare(dhowi_lowering *b, recurrence *n, int32_t d, bool split_bias) {
+    int64_t rows = n->gates * n->hidden;
+    const int64_t flat[] = {n->steps * n->batch, n->inputs}, wide[] = {n->steps, n->batch, rows};
+    int32_t w, x, bias = -1, wb;
+    DHOWI_TRY(part_of(b, b->in[1], 0, d, &w));
+    DHOWI_TRY(part_of(b, b->in[2], 0, d, &n->r));
+    DHOWI_TRY(transposed(b, w, &w));
+    DHOWI_TRY(transposed(b, n->r, &n->r));
+    n->rb = -1;
+    if (dhowi_given(b, 3)) {
+        DHOWI_TRY(part_of(b, b->in[3], 0, d, &bias));
+        DHOWI_TRY(dhowi_narrow(b, bias, 0, 0, rows, 1, &wb));
+        DHOWI_TRY(dhowi_narrow(b, bias, 0, rows, rows, 1, &n->rb));
+        if (split_bias) {
+            bias = wb;
+        } else {
+            DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, wb, n->rb, &bias));
+            n->rb = -1;
+        }
+        DHOWI_TRY(dhowi_dense(b, bias, &bias));
+    }
+    DHOWI_TRY(dhowi_reshape(b, n->x, 2, flat, &x));
+    DHOWI_TRY(dhowi_product(b, x, w, bias, &n->gx));
+    return dhowi_reshape(b, n->gx, 3, wide, &n->gx);
+}
+
+/* Sequences that have ended keep their state and give zeros. */
+static dhow_status hold_ended(dhowi_lowering *b, recurrence *n, int64_t t, int32_t old_h,
+                              int32_t old_c, int32_t *y) {
+    int32_t alive;
+    if (n->lengths < 0) return DHOW_OK;
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_GT, n->lengths, (double)t, &alive));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, n->h, alive, y));
+    DHOWI_TRY(dhowi_select(b, alive, n->h, old_h, &n->h));
+    return n->c >= 0 ? dhowi_select(b, alive, n->c, old_c, &n->c) : DHOW_OK;
+}
+
+static dhow_status run_direction(dhowi_lowering *b, recurrence *n, step_fn *step) {
+    for (int64_t i = 0; i < n->steps; i++) {
+        int64_t t = n->reverse ? n->steps - 1 - i : i;
+        int32_t gx, to, old_h = n->h, old_c = n->c, y;
+        DHOWI_TRY(part_of(b, n->gx, 0, t, &gx));
+        DHOWI_TRY(step(b, n, gx));
+        y = n->h;
+        DHOWI_TRY(hold_ended(b, n, t, old_h, old_c, &y));
+        DHOWI_TRY(part_of(b, n->y, 0, t, &to));
+        DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_copy, &y, 1, NULL, to));
+    }
+    return DHOW_OK;
+}
+
+/* ---- the node ---- */
+
+static dhow_status state_of(dhowi_lowering *b, const recurrence *n, uint32_t input, bool batchwise,
+                            int32_t d, int32_t *out) {
+    const dhowi_spec zero = {
+        .dtype = dhowi_spec_at(b, n->x)->dtype, .rank = 2, .shape = {n->batch, n->hidden}};
+    if (!dhowi_given(b, input)) return dhowi_filled(b, &zero, 0, out);
+    return part_of(b, b->in[input], batchwise ? 1 : 0, d, out);
+}
+
+/* Whether every sequence has all steps; refuses lengths that are none. */
+static dhow_status all_full(dhowi_lowering *b, int32_t ref, const recurrence *n, bool *full) {
+    uint32_t count;
+    DHOWI_TRY(dhowi_need(b, ref));
+    DHOWI_TRY(dhowi_host_room(b, n->batch, sizeof(int64_t)));
+    if (n->batch > INT32_MAX) DHOWI_REFUSE("%" PRId64 " sequences", n->batch);
+    int64_t *lengths = dhowi_alloc_array((size_t)n->batch + 1, sizeof *lengths), wrong = 0;
+    if (lengths == NULL) return dhowi_fail_memory("plan");
+    dhow_status status = dhowi_ints(b, ref, lengths, (uint32_t)n->batch, &count);
+    *full = true;
+    for (int64_t i = 0; i < n->batch && status == DHOW_OK; i++) {
+        *full = *full && lengths[i] == n->steps;
+        if (lengths[i] < 0 || lengths[i] > n->steps) wrong = lengths[i];
+    }
+    dhowi_free(lengths);
+    DHOWI_TRY(status);
+    if (wrong != 0)
+        DHOWI_REFUSE("a sequence of length %" PRId64 " in %" PRId64 " steps", wrong, n->steps);
+    return DHOW_OK;
+}
+
+static dhow_status lengths_of(dhowi_lowering *b, const recurrence *n, int32_t *out) {
+    const int64_t column[] = {n->batch, 1};
+    bool full = true;
+    *out = -1;
+    if (!dhowi_given(b, 4)) return DHOW_OK;
+    const dhowi_spec *given = dhowi_spec_at(b, b->in[4]);
+    if (given->rank != 1 || given->shape[0] != n->batch)
+        DHOWI_REFUSE("sequence_lens has %" PRId64 " lengths, the batch %" PRId64 " sequences",
+                     dhowi_count_of(given), n->batch);
+    DHOWI_TRY(all_full(b, b->in[4], n, &full));
+    if (full) return DHOW_OK;
+    DHOWI_TRY(dhowi_reshape(b, b->in[4], 2, column, out));
+    return dhowi_cast_to(b, *out, dhowi_spec_at(b, n->x)->dtype, out);
+}
+
+static dhow_status measure(dhowi_lowering *b, recurrence *n, bool batchwise) {
+    static const int32_t swapped[] = {1, 0, 2};
+    int64_t hidden = dhowi_attr_int(b, "hidden_size", 0);
+    n->x = b->in[0];
+    if (dhowi_spec_at(b, n->x)->rank != 3) DHOWI_REFUSE("x does not have three dimensions");
+    if (batchwise) DHOWI_TRY(dhowi_permute(b, n->x, swapped, &n->x));
+    const dhowi_spec *x = dhowi_spec_at(b, n->x), *r = dhowi_spec_at(b, b->in[2]);
+    const dhowi_spec *w = dhowi_spec_at(b, b->in[1]);
+    n->steps = x->shape[0];
+    n->batch = x->shape[1];
+    n->inputs = x->shape[2];
+    if (r->rank != 3 || w->rank != 3 || w->shape[2] != n->inputs ||
+        r->shape[1] != n->gates * r->shape[2] || w->shape[1] != r->shape[1])
+        DHOWI_REFUSE("W or R does not fit x");
+    n->hidden = r->shape[2];
+    if (hidden != 0 && hidden != n->hidden) DHOWI_REFUSE("hidden_size is not that of R");
+    if (n->steps > MAX_STEPS) DHOWI_REFUSE("%" PRId64 " steps", n->steps);
+    return DHOW_OK;
+}
+
+/* Final states of all directions, [directions, batch, hidden] or batch first. */
+static dhow_status stack(dhowi_lowering *b, const recurrence *n, const int32_t *states,
+                         int32_t directions, bool batchwise, int32_t *out) {
+    const int64_t shape[] = {batchwise ? n->batch : 1, batchwise ? 1 : n->batch, n->hidden};
+    int32_t parts[2];
+    for (int32_t d = 0; d < directions; d++)
+        DHOWI_TRY(dhowi_reshape(b, states[d], 3, shape, &parts[d]));
+    return dhowi_concat(b, parts, (uint32_t)directions, batchwise ? 1 : 0, out);
+}
+
+/* Refuses an optional input of another shape. */
+static dhow_status expect(dhowi_lowering *b, uint32_t input, const char *name, int32_t rank,
+                          const int64_t *shape) {
+    if (!dhowi_given(b, input)) return DHOW_OK;
+    const dhowi_spec *is = dhowi_spec_at(b, b->in[input]);
+    dhowi_spec wanted = {.dtype = dhowi_spec_at(b, b->in[0])->dtype, .rank = rank};
+    char p[160], q[160];
+    for (int32_t i = 0; i < rank; i++) wanted.shape[i] = shape[i];
+    if (is->dtype == wanted.dtype && dhowi_shape_equal(is->rank, is->shape, rank, shape))
+        return DHOW_OK;
+    DHOWI_REFUSE("%s is %s, %s is wanted", name, dhowi_spec_text(is, p, sizeof p),
+                 dhowi_spec_text(&wanted, q, sizeof q));
+}
+
+static dhow_status check_optional(dhowi_lowering *b, const recurrence *n, int32_t directions,
+                                  bool batchwise, bool has_cell) {
+    const int64_t bias[] = {directions, 2 * n->gates * n->hidden};
+    const int64_t state[] = {batchwise ? n->batch : directions, batchwise ? directions : n->batch,
+                             n->hidden};
+    const int64_t peepholes[] = {directions, 3 * n->hidden};
+    DHOWI_TRY(expect(b, 3, "B", 2, bias));
+    DHOWI_TRY(expect(b, 5, "initial_h", 3, state));
+    if (!has_cell) return DHOW_OK;
+    DHOWI_TRY(expect(b, 6, "initial_c", 3, state));
+    return expect(b, 7, "P", 2, peepholes);
+}
+
+static dhow_status recurrent(dhowi_lowering *b, int gates, bool split_bias, bool has_cell,
+                             step_fn *step) {
+    static const int32_t batch_first[] = {2, 0, 1, 3};
+    recurrence n = {.gates = gates, .c = -1, .peepholes = -1};
+    bool batchwise;
+    DHOWI_TRY(dhowi_attr_flag(b, "layout", false, &batchwise));
+    /* A layer of the builder has no attributes: its weights tell. */
+    bool both = b->node->source == NULL ? dhowi_spec_at(b, b->in[1])->shape[0] == 2
+                                        : dhowi_attr_is(b, "direction", "bidirectional", "forward");
+    int32_t directions = both ? 2 : 1, h[2], c[2], all;
+    DHOWI_TRY(measure(b, &n, batchwise));
+    if (dhowi_spec_at(b, b->in[1])->shape[0] != directions ||
+        dhowi_spec_at(b, b->in[2])->shape[0] != directions)
+        DHOWI_REFUSE("W and R do not have %d directions", directions);
+    DHOWI_TRY(check_optional(b, &n, directions, batchwise, has_cell));
+    DHOWI_TRY(lengths_of(b, &n, &n.lengths));
+    const dhowi_spec y = {.dtype = dhowi_spec_at(b, n.x)->dtype,
+                          .rank = 4,
+                          .shape = {n.steps, directions, n.batch, n.hidden}};
+    DHOWI_TRY(dhowi_blank_of(b, &y, b->in, b->in_count, &all));
+    for (int32_t d = 0; d < directions; d++) {
+        n.reverse = d == 1 || dhowi_attr_is(b, "direction", "reverse", "forward");
+        if (n.reverse && n.lengths >= 0)
+            return dhowi_fail(DHOW_UNSUPPORTED, "sequences of several lengths, backwards");
+        DHOWI_TRY(prepare(b, &n, d, split_bias));
+        DHOWI_TRY(state_of(b, &n, 5, batchwise, d, &n.h));
+        if (has_cell) DHOWI_TRY(state_of(b, &n, 6, batchwise, d, &n.c));
+        if (has_cell && dhowi_given(b, 7)) DHOWI_TRY(part_of(b, b->in[7], 0, d, &n.peepholes));
+        DHOWI_TRY(part_of(b, all, 1, d, &n.y));
+        DHOWI_TRY(run_direction(b, &n, step));
+        h[d] = n.h;
+        c[d] = n.c;
+    }
+    b->out[0] = all;
+    if (batchwise) DHOWI_TRY(dhowi_permute(b, all, batch_first, &b->out[0]));
+    if (b->out_count > 1) DHOWI_TRY(stack(b, &n, h, directions, batchwise, &b->out[1]));
+    if (b->out_count > 2 && has_cell) DHOWI_TRY(stack(b, &n, c, directions, batchwise, &b->out[2]));
+    return DHOW_OK;
+}
+
+/* ---- cells ---- */
+
+static dhow_status lstm_step(dhowi_lowering *b, recurrence *n, int32_t gx) {
+    int32_t gh, in[4];
+    dhowi_spec state = *dhowi_spec_at(b, n->h);
+    DHOWI_TRY(dhowi_product(b, n->h, n->r, -1, &gh));
+    in[0] = gx, in[1] = gh, in[2] = n->c, in[3] = n->peepholes;
+    const dhow_dtype dtype = state.dtype;
+    for (int i = 0; i < 4; i++) {
+        if (in[i] >= 0) DHOWI_TRY(dhowi_widened(b, DHOWI_OP_lstm_cell, in[i], &in[i]));
+    }
+    state.dtype = dhowi_spec_at(b, in[0])->dtype;
+    DHOWI_TRY(dhowi_emit_two(b, DHOWI_OP_lstm_cell, in, 4, NULL, &state, &state, &n->h, &n->c));
+    DHOWI_TRY(dhowi_cast_to(b, n->h, dtype, &n->h));
+    return dhowi_cast_to(b, n->c, dtype, &n->c);
+}
+
+dhow_status dhowi_lower_lstm(dhowi_lowering *b) {
+    static const char *const standard[] = {"Sigmoid", "Tanh", "Tanh"};
+    DHOWI_TRY(refuse_options(b, standard, 3));
+    return recurrent(b, 4, false, true, lstm_step);
+}
+
+/* z, r, h: h' = (1 - z) tanh(..) + z h */
+static dhow_status gru_step(dhowi_lowering *b, recurrence *n, int32_t gx) {
+    bool before;
+    DHOWI_TRY(dhowi_attr_flag(b, "linear_before_reset", false, &before));
+    int32_t x[3], r[3], h[3], z, reset, fresh, gh = -1, blend[3];
+    int parts = before ? 3 : 2;
+    const int64_t two = 2 * n->hidden;
+    int32_t weight = n->r, bias = n->rb;
+    if (!before) { /* the third product waits for the reset gate */
+        DHOWI_TRY(dhowi_narrow(b, n->r, 1, 0, two, 1, &weight));
+        if (bias >= 0) DHOWI_TRY(dhowi_narrow(b, n->rb, 0, 0, two, 1, &bias));
+    }
+    DHOWI_TRY(dhowi_product(b, n->h, weight, -1, &gh));
+    if (bias >= 0) DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, gh, bias, &gh));
+    for (int i = 0; i < 3; i++) DHOWI_TRY(gate(b, n, gx, i, &x[i]));
+    for (int i = 0; i < parts; i++) DHOWI_TRY(gate(b, n, gh, i, &h[i]));
+    DHOWI_TRY(sum_then(b, DHOWI_MAP_SIGMOID, x[0], h[0], &z));
+    DHOWI_TRY(sum_then(b, DHOWI_MAP_SIGMOID, x[1], h[1], &reset));
+    if (before) {
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, reset, h[2], &fresh));
+    } else {
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, reset, n->h, &fresh));
+        DHOWI_TRY(dhowi_narrow(b, n->r, 1, two, n->hidden, 1, &r[2]));
+        DHOWI_TRY(dhowi_product(b, fresh, r[2], -1, &fresh));
+        if (n->rb >= 0) {
+            DHOWI_TRY(dhowi_narrow(b, n->rb, 0, two, n->hidden, 1, &r[2]));
+            DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, fresh, r[2], &fresh));
+        }
+    }
+    DHOWI_TRY(sum_then(b, DHOWI_MAP_TANH, x[2], fresh, &fresh));
+    /* fresh + z (h - fresh) */
+    blend[0] = n->h, blend[1] = fresh, blend[2] = z;
+    dhowi_program p = {0};
+    (void)dhowi_program_add(&p, DHOWI_MAP_LOAD, 0);
+    (void)dhowi_program_add(&p, DHOWI_MAP_SUB, 1);
+    (void)dhowi_program_add(&p, DHOWI_MAP_MUL, 2);
+    (void)dhowi_program_add(&p, DHOWI_MAP_ADD, 1);
+    return dhowi_map(b, &p, blend, 3, &n->h);
+}
+
+dhow_status dhowi_lower_gru(dhowi_lowering *b) {
+    static const char *const standard[] = {"Sigmoid", "Tanh"};
+    DHOWI_TRY(refuse_options(b, standard, 2));
+    return recurrent(b, 3, true, false, gru_step);
+}
+
+static dhow_status rnn_step(dhowi_lowering *b, recurrence *n, int32_t gx) {
+    int32_t gh;
+    DHOWI_TRY(dhowi_product(b, n->h, n->r, -1, &gh));
+    return sum_then(b, DHOWI_MAP_TANH, gx, gh, &n->h);
+}
+
+dhow_status dhowi_lower_rnn(dhowi_lowering *b) {
+    static const char *const standard[] = {"Tanh"};
+    DHOWI_TRY(refuse_options(b, standard, 1));
+    return recurrent(b, 1, false, false, rnn_step);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Windows over images: what convolution and pooling share.
+ */
+#ifndef DHOWI_MODEL_OPERATORS_WINDOW_H_
+#define DHOWI_MODEL_OPERATORS_WINDOW_H_
+
+#include "model/lower/lower.h"
+
+enum { DHOWI_MAX_WINDOW = 1 << 24 };
+
+/* One list attribute over the spatial dimensions, which are laid at the end of three. */
+dhow_status dhowi_window_list(const dhowi_lowering *b, const char *name, int spatial,
+                              int64_t otherwise, int64_t low, int64_t to[3]);
+/* Everything but the kernel, which is set before. */
+dhow_status dhowi_window_of(const dhowi_lowering *b, const dhowi_spec *x, dhowi_space *s);
+/* The extents that the window gives. */
+dhow_status dhowi_window_result(dhowi_space *s, bool ceil_mode);
+void dhowi_window_shape(const dhowi_space *s, int32_t rank, dhowi_spec *y);
+/* Refuses what is no image of one to three dimensions. */
+dhow_status dhowi_check_images(const dhowi_spec *x);
+/* [n, c, w] as [n, c, 1, w]. */
+dhow_status dhowi_as_image(dhowi_lowering *b, int32_t x, int32_t *out);
+
+#endif /* DHOWI_MODEL_OPERATORS_WINDOW_H_ */

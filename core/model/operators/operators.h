@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The operator table, see table.c.
+ */
+#ifndef DHOWI_MODEL_OPERATORS_H_
+#define DHOWI_MODEL_OPERATORS_H_
+
+#include "model/lower/lower.h"
+
+/* The row for an opset, or NULL; *out_other is one for another opset, where there is one. */
+const dhowi_operator *dhowi_operator_find(const char *name, size_t length, int64_t opset,
+                                          const dhowi_operator **out_other);
+uint32_t dhowi_operator_count(void);
+const dhowi_operator *dhowi_operator_at(uint32_t index);
+/* A domain whose operators have it in their names. */
+#define DHOWI_TRAINING "ai.onnx.preview.training"
+#endif /* DHOWI_MODEL_OPERATORS_H_ */

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * If, Loop and SequenceMap. The branch of an If is chosen while the plan is made; the bodies of
+ * loops are lowered once for each time they run. How often that is must be known then; where it
+ * depends on values that a device computes, the plan stops to look at them and goes on in the
+ * middle of the loop.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/array.h"
+#include "model/operators/shape/shape.h"
+
+/* Nodes that all loops of a plan may come to; each costs the host about a KiB. */
+enum { MAX_LOOPED_NODES = 1 << 18 };
+
+static dhowi_frame *find_frame(dhowi_lowering *b, const dhowi_node *node) {
+    dhowi_frame *f = b->frames;
+    while (f != NULL && f->node != node) f = f->outer;
+    return f;
+}
+
+static dhow_status open_frame(dhowi_lowering *b, dhowi_frame **out) {
+    *out = dhowi_alloc(sizeof **out);
+    if (*out == NULL) return dhowi_fail_memory("plan");
+    **out = (dhowi_frame){.outer = b->frames, .node = b->node, .out_count = b->out_count};
+    b->frames = *out;
+    return DHOW_OK;
+}
+
+/* ---- an iteration ---- */
+
+/* What a body computed is forgotten: the next iteration computes it anew. */
+static uint32_t forget(dhowi_lowering *b, const dhowi_graph *body) {
+    uint32_t nodes = 1;
+    for (uint32_t i = 0; i < body->input_count; i++) b->refs[body->inputs[i]] = -1;
+    for (uint32_t i = 0; i < body->node_count; i++) {
+        const dhowi_node *n = &body->nodes[i];
+        for (uint32_t k = 0; k < n->out_count; k++)
+            if (n->out[k] >= 0) b->refs[n->out[k]] = -1;
+        for (int k = 0; k < 2; k++)
+            if (n->branch[k] != NULL) nodes += forget(b, n->branch[k]);
+        nodes++;
+    }
+    return nodes;
+}
+
+static dhow_status enter(dhowi_lowering *b, const dhowi_graph *body) {
+    b->looped_nodes += forget(b, body);
+    if (b->looped_nodes <= MAX_LOOPED_NODES) return DHOW_OK;
+    return dhowi_fail(DHOW_UNSUPPORTED,
+                      "its iterations come to more than %d nodes; loops are laid out one iteration "
+                      "after the other, so run the model without its outermost loop",
+                      MAX_LOOPED_NODES);
+}
+
+static bool gather(dhowi_frame *f, int32_t ref) {
+    if (!dhowi_room((void **)&f->gathered, f->gathered_count, &f->gathered_capacity,
+                    sizeof *f->gathered))
+        return false;
+    f->gathered[f->gathered_count++] = ref;
+    return true;
+}
+
+static dhow_status output_of(dhowi_lowering *b, const dhowi_graph *body, uint32_t i, int32_t *out) {
+    return dhowi_ref_of(b, body->outputs[i], out);
+}
+
+/* ---- Loop ---- */
+
+static dhow_status begin_loop(dhowi_lowering *b, dhowi_frame **out) {
+    const dhowi_graph *body = b->node->branch[0];
+    int64_t trips = INT64_MAX, condition = 1;
+    const uint32_t carried = b->in_count > 2 ? b->in_count - 2 : 0;
+    if (body == NULL || body->input_count != carried + 2 || body->output_count < carried + 1 ||
+        body->output_count - 1 < b->out_count)
+        DHOWI_REFUSE("its body has %u inputs and %u outputs for %u values that are carried",
+                     body != NULL ? body->input_count : 0, body != NULL ? body->output_count : 0,
+                     carried);
+    if (dhowi_given(b, 0)) DHOWI_TRY(dhowi_one_int(b, b->in[0], "the trip count", &trips));
+    if (dhowi_given(b, 1)) DHOWI_TRY(dhowi_one_int(b, b->in[1], "the condition", &condition));
+    for (uint32_t i = 0; i < carried; i++)
+        if (b->in[2 + i] < 0) DHOWI_REFUSE("its input %u is missing", 2 + i);
+    DHOWI_TRY(open_frame(b, out));
+    (*out)->trips = trips;
+    (*out)->condition = condition;
+    (*out)->in_count = carried;
+    if (carried > 0) memcpy((*out)->in, b->in + 2, carried * sizeof *b->in);
+    return DHOW_OK;
+}
+
+static dhow_status enter_loop(dhowi_lowering *b, dhowi_frame *f, const dhowi_graph *body) {
+    const uint8_t condition = f->condition != 0;
+    DHOWI_TRY(enter(b, body));
+    DHOWI_TRY(dhowi_constant(b, DHOW_I64, 0, NULL, &f->iteration, &b->refs[body->inputs[0]]));
+    DHOWI_TRY(dhowi_constant(b, DHOW_BOOL, 0, NULL, &condition, &b->refs[body->inputs[1]]));
+    for (uint32_t i = 0; i < f->in_count; i++) b->refs[body->inputs[2 + i]] = f->in[i];
+    f->inside = true;
+    return DHOW_OK;
+}
+
+static dhow_status leave_loop(dhowi_lowering *b, dhowi_frame *f, const dhowi_graph *body) {
+    int32_t condition, ref, next[DHOWI_MAX_OUTPUTS_OF_NODE];
+    DHOWI_TRY(output_of(b, body, 0, &condition));
+    DHOWI_TRY(dhowi_one_int(b, condition, "the condition", &f->condition));
+    for (uint32_t i = 0; i < f->in_count; i++) DHOWI_TRY(output_of(b, body, 1 + i, &next[i]));
+    for (uint32_t i = 1 + f->in_count; i < body->output_count; i++) {
+        DHOWI_TRY(output_of(b, body, i, &ref));
+        if (dhowi_kind_of(b, ref) != DHOW_DATUM_TENSOR) DHOWI_REFUSE("it gathers no tensors");
+        if (!gather(f, ref)) return dhowi_fail_memory("plan");
+    }
+    memcpy(f->in, next, f->in_count * sizeof *next);
+    f->iteration++;
+    f->inside = false;
+    return DHOW_OK;
+}
+
+/* The k-th of `each` values of all iterations, joined along a new first dimension. */
+static dhow_status stack(dhowi_lowering *b, const dhowi_frame *f, uint32_t k, uint32_t each,
+                         int32_t *out) {
+    const uint32_t count = each > 0 ? f->gathered_count / each : 0;
+    if (count == 0) DHOWI_REFUSE("it does not run once: what it gathers has no shape");
+    int32_t *parts = dhowi_alloc_array(count, sizeof *parts);
+    if (parts == NULL) return dhowi_fail_memory("plan");
+    dhow_status status = DHOW_OK;
+    for (uint32_t i = 0; i < count && status == DHOW_OK; i++) {
+        const dhowi_item item = b->items[f->gathered[i * each + k]];
+        int64_t shape[DHOW_MAX_RANK + 1] = {1}, strides[DHOW_MAX_RANK + 1] = {0};
+        if (item.spec.rank == DHOW_MAX_RANK) {
+            status = dhowi_fail(DHOW_UNSUPPORTED, "more than %d dimensions", DHOW_MAX_RANK);
+            break;
+        }
+        memcpy(shape + 1, item.spec.shape, (size_t)item.spec.rank * sizeof *shape);
+        memcpy(strides + 1, item.strides, (size_t)item.spec.rank * sizeof *strides);
+        status = dhowi_view(b, f->gathered[i * each + k], item.spec.rank + 1, shape, strides,
+                            item.offset, &parts[i]);
+    }
+    if (status == DHOW_OK) status = dhowi_concat(b, parts, count, 0, out);
+    dhowi_free(parts);
+    return status;
+}
+
+dhow_status dhowi_lower_loop(dhowi_lowering *b) {
+    const dhowi_node *node = b->node;
+    const dhowi_graph *body = node->branch[0];
+    dhowi_frame *f = find_frame(b, node);
+    if (f == NULL) DHOWI_TRY(begin_loop(b, &f));
+    while (f->inside || (f->iteration < f->trips && f->condition != 0)) {
+        if (!f->inside) DHOWI_TRY(enter_loop(b, f, body));
+        DHOWI_TRY(dhowi_lower_branch(b, body));
+        b->node = node;
+        DHOWI_TRY(leave_loop(b, f, body));
+    }
+    int32_t out[DHOWI_MAX_OUTPUTS_OF_NODE];
+    const uint32_t each = body->output_count - 1 - f->in_count;
+    b->out_count = f->out_count;
+    for (uint32_t i = 0; i < b->out_count; i++) {
+        out[i] = i < f->in_count ? f->in[i] : -1;
+        if (i >= f->in_count && node->out[i] >= 0)
+            DHOWI_TRY(stack(b, f, i - f->in_count, each, &out[i]));
+    }
+    memcpy(b->out, out, b->out_count * sizeof *out);
+    dhowi_close_frame(b);
+    return DHOW_OK;
+}
+
+/* ---- SequenceMap ---- */
+
+static dhow_status begin_map(dhowi_lowering *b, dhowi_frame **out) {
+    const dhowi_graph *body = b->node->branch[0];
+    if (body == NULL || body->input_count != b->in_count || body->output_count < b->out_count)
+        DHOWI_REFUSE("its body has other inputs or outputs");
+    if (dhowi_kind_of(b, b->in[0]) != DHOW_DATUM_SEQUENCE) DHOWI_REFUSE("input 0 is no sequence");
+    const uint32_t count = b->items[b->in[0]].count;
+    for (uint32_t i = 0; i < b->in_count; i++) {
+        if (b->in[i] < 0) DHOWI_REFUSE("its input %u is missing", i);
+        if (dhowi_kind_of(b, b->in[i]) == DHOW_DATUM_SEQUENCE && b->items[b->in[i]].count != count)
+            DHOWI_REFUSE("its sequences differ in length");
+    }
+    DHOWI_TRY(open_frame(b, out));
+    (*out)->trips = count;
+    (*out)->in_count = b->in_count;
+    memcpy((*out)->in, b->in, b->in_count * sizeof *b->in);
+    return DHOW_OK;
+}
+
+static dhow_status enter_map(dhowi_lowering *b, dhowi_frame *f, const dhowi_graph *body) {
+    DHOWI_TRY(enter(b, body));
+    for (uint32_t i = 0; i < f->in_count; i++) {
+        bool sequence = dhowi_kind_of(b, f->in[i]) == DHOW_DATUM_SEQUENCE;
+        b->refs[body->inputs[i]] = sequence ? dhowi_elements(b, f->in[i])[f->iteration] : f->in[i];
+    }
+    f->inside = true;
+    return DHOW_OK;
+}
+
+static dhow_status leave_map(dhowi_lowering *b, dhowi_frame *f, const dhowi_graph *body) {
+    int32_t ref;
+    for (uint32_t i = 0; i < f->out_count; i++) {
+        DHOWI_TRY(output_of(b, body, i, &ref));
+        if (!gather(f, ref)) return dhowi_fail_memory("plan");
+    }
+    f->iteration++;
+    f->inside = false;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_lower_sequence_map(dhowi_lowering *b) {
+    const dhowi_node *node = b->node;
+    const dhowi_graph *body = node->branch[0];
+    dhowi_frame *f = find_frame(b, node);
+    if (f == NULL) DHOWI_TRY(begin_map(b, &f));
+    while (f->iteration < f->trips) {
+        if (!f->inside) DHOWI_TRY(enter_map(b, f, body));
+        DHOWI_TRY(dhowi_lower_branch(b, body));
+        b->node = node;
+        DHOWI_TRY(leave_map(b, f, body));
+    }
+    b->out_count = f->out_count;
+    for (uint32_t i = 0; i < f->out_count; i++) {
+        int32_t *elements;
+        DHOWI_TRY(dhowi_sequence(b, (uint32_t)f->trips, &b->out[i], &elements));
+        for (int64_t k = 0; k < f->trips; k++) elements[k] = f->gathered[k * f->out_count + i];
+    }
+    dhowi_close_frame(b);
+    return DHOW_OK;
+}
+
+/* The branch is chosen while the plan is made; its nodes are lowered as if they stood here. */
+dhow_status dhowi_lower_if(dhowi_lowering *b) {
+    const dhowi_node *node = b->node;
+    const uint32_t out_count = b->out_count;
+    int64_t condition;
+    DHOWI_TRY(dhowi_one_int(b, b->in[0], "the condition", &condition));
+    const dhowi_graph *branch = node->branch[condition != 0 ? 0 : 1];
+    if (branch == NULL || branch->output_count < out_count || branch->input_count > 0)
+        DHOWI_REFUSE("its branch has too few outputs");
+    DHOWI_TRY(dhowi_lower_branch(b, branch));
+    int32_t refs[DHOWI_MAX_OUTPUTS_OF_NODE];
+    for (uint32_t i = 0; i < out_count; i++)
+        DHOWI_TRY(dhowi_ref_of(b, branch->outputs[i], &refs[i]));
+    b->node = node;
+    b->out_count = out_count;
+    memcpy(b->out, refs, out_count * sizeof *refs);
+    return DHOW_OK;
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operators that choose and place elements by index.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "model/operators/shape/shape.h"
+
+/* All numbers of an index as whole ones; free them. */
+static dhow_status index_values(dhowi_lowering *b, int32_t ref, int64_t count, int64_t **out) {
+    uint32_t read;
+    *out = NULL;
+    DHOWI_TRY(dhowi_need(b, ref));
+    if (count > INT32_MAX) DHOWI_REFUSE("%" PRId64 " elements to scatter", count);
+    DHOWI_TRY(dhowi_host_room(b, count, sizeof **out));
+    *out = dhowi_alloc_array((size_t)count + 1, sizeof **out);
+    if (*out == NULL) return dhowi_fail_memory("plan");
+    dhow_status status = dhowi_ints(b, ref, *out, (uint32_t)count, &read);
+    if (status != DHOW_OK) dhowi_free(*out);
+    return status;
+}
+
+/* Refuses known indices that are not -extent .. extent - 1, the extents taken in turn. Those that
+ * are on the device read zeros there. */
+static dhow_status check_known(dhowi_lowering *b, int32_t index, const int64_t *extents,
+                               int64_t per) {
+    const int64_t count = dhowi_count_of(dhowi_spec_at(b, index));
+    int64_t *values, wrong = 0, extent = 0;
+    if (!dhowi_is_known(b, index) || count == 0) return DHOW_OK;
+    DHOWI_TRY(index_values(b, index, count, &values));
+    for (int64_t i = 0; i < count; i++) {
+        if (values[i] >= -extents[i % per] && values[i] < extents[i % per]) continue;
+        wrong = values[i];
+        extent = extents[i % per];
+        dhowi_free(values);
+        DHOWI_REFUSE("index %" PRId64 " of an extent of %" PRId64, wrong, extent);
+    }
+    dhowi_free(values);
+    return DHOW_OK;
+}
+
+dhow_status dhowi_lower_gather(dhowi_lowering *b) {
+    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]), index = *dhowi_spec_at(b, b->in[1]);
+    int32_t axis;
+    DHOWI_TRY(dhowi_axis(&x, dhowi_attr_int(b, "axis", 0), &axis));
+    if (dhowi_is_known(b, b->in[1])) { /* checked here, and a single one is a view */
+        int64_t n = dhowi_count_of(&index), at;
+        if (n == 1 && index.rank <= 1) {
+            DHOWI_TRY(dhowi_one_int(b, b->in[1], "the index", &at));
+            if (at < -x.shape[axis] || at >= x.shape[axis])
+                DHOWI_REFUSE("index %" PRId64 " of an extent of %" PRId64, at, x.shape[axis]);
+            if (at < 0) at += x.shape[axis];
+            DHOWI_TRY(dhowi_narrow(b, b->in[0], axis, at, 1, 1, &b->out[0]));
+            if (index.rank == 1) return DHOW_OK;
+            dhowi_item view = b->items[b->out[0]];
+            for (int32_t i = axis; i + 1 < x.rank; i++) {
+                view.spec.shape[i] = view.spec.shape[i + 1];
+                view.strides[i] = view.strides[i + 1];
+            }
+            return dhowi_view(b, b->out[0], x.rank - 1, view.spec.shape, view.strides, view.offset,
+                              &b->out[0]);
+        }
+    }
+    DHOWI_TRY(check_known(b, b->in[1], &x.shape[axis], 1));
+    return dhowi_gather_along(b, b->in[0], axis, b->in[1], &b->out[0]);
+}
+
+/* The attributes of an element-by-element gather or scatter of an index's shape in x. */
+static dhow_status elements(dhowi_lowering *b, int32_t x, int32_t index, dhowi_attrs *attrs) {
+    const dhowi_spec *own = dhowi_spec_at(b, x), *chosen = dhowi_spec_at(b, index);
+    int32_t axis;
+    DHOWI_TRY(dhowi_axis(own, dhowi_attr_int(b, "axis", 0), &axis));
+    if (own->rank != chosen->rank) DHOWI_REFUSE("index has another number of dimensions than x");
+    dhowi_run *r = &attrs->run;
+    *r = (dhowi_run){.n = own->shape[axis], .count = dhowi_count_of(chosen), .rank = own->rank};
+    memcpy(r->shape, chosen->shape, sizeof r->shape);
+    dhowi_shape_strides(own->rank, own->shape, r->strides);
+    r->stride = r->strides[axis];
+    r->strides[axis] = 0;
+    for (int32_t i = 0; i < own->rank; i++) {
+        if (i != axis && chosen->shape[i] > own->shape[i])
+            DHOWI_REFUSE("index is larger than x in dimension %d", i);
+    }
+    return check_known(b, index, &attrs->run.n, 1);
+}
+
+dhow_status dhowi_lower_gather_elements(dhowi_lowering *b) {
+    dhowi_spec spec = *dhowi_spec_at(b, b->in[1]);
+    dhowi_attrs attrs = {0};
+    int32_t in[] = {b->in[0], b->in[1]};
+    spec.dtype = dhowi_spec_at(b, b->in[0])->dtype;
+    DHOWI_TRY(elements(b, in[0], in[1], &attrs));
+    DHOWI_TRY(dhowi_cast_to(b, in[1], DHOW_I64, &in[1]));
+    return dhowi_emit(b, DHOWI_OP_gather_elements, in, 2, &attrs, &spec, &b->out[0]);
+}
+
+/* A copy of x that may be written into; known only if everything is. */
+static dhow_status writable_copy(dhowi_lowering *b, int32_t x, const int32_t others[2],
+                                 int32_t *out) {
+    const dhowi_spec spec = *dhowi_spec_at(b, x);
+    const int32_t in[] = {x, others[0], others[1]};
+    DHOWI_TRY(dhowi_blank_of(b, &spec, in, 3, out));
+    return dhowi_emit_into(b, DHOWI_OP_copy, &x, 1, NULL, *out);
+}
+
+/* Targets of single elements, from the indices along the axis. */
+static dhow_status reduce_elements(dhowi_lowering *b, dhowi_map_op op, const dhowi_run *r) {
+    int64_t *targets, strides[DHOW_MAX_RANK];
+    DHOWI_TRY(index_values(b, b->in[1], r->count, &targets));
+    dhowi_shape_strides(r->rank, r->shape, strides);
+    for (int64_t i = 0; i < r->count; i++) {
+        int64_t at = targets[i] < 0 ? targets[i] + r->n : targets[i];
+        bool inside = at >= 0 && at < r->n;
+        targets[i] = inside ? at * r->stride : -1;
+        for (int32_t k = 0; k < r->rank && inside; k++)
+            targets[i] += i / strides[k] % r->shape[k] * r->strides[k];
+    }
+    dhow_status status =
+        dhowi_scatter_reduced(b, op, b->in[0], b->in[2], targets, r->count,
+                              dhowi_count_of(dhowi_spec_at(b, b->in[0])), 1, &b->out[0]);
+    dhowi_free(targets);
+    return status;
+}
+
+dhow_status dhowi_lower_scatter_elements(dhowi_lowering *b) {
+    dhowi_map_op op;
+    DHOWI_TRY(dhowi_scatter_kind(b, &op));
+    int32_t in[] = {b->in[2], b->in[1]};
+    dhowi_attrs attrs = {0};
+    DHOWI_TRY(elements(b, b->in[0], b->in[1], &attrs));
+    const dhowi_spec *u = dhowi_spec_at(b, b->in[2]), *i = dhowi_spec_at(b, b->in[1]);
+    if (!dhowi_shape_equal(u->rank, u->shape, i->rank, i->shape) ||
+        u->dtype != dhowi_spec_at(b, b->in[0])->dtype)
+        DHOWI_REFUSE("updates do not fit the index or x");
+    if (op != 0) return reduce_elements(b, op, &attrs.run);
+    DHOWI_TRY(dhowi_cast_to(b, in[1], DHOW_I64, &in[1]));
+    DHOWI_TRY(writable_copy(b, b->in[0], in, &b->out[0]));
+    return dhowi_emit_into(b, DHOWI_OP_scatter_elements, in, 2, &attrs, b->out[0]);
+}
+
+/* Tuples of indices into the dimensions first .. first+k-1 of x as single numbers. */
+static dhow_status linear_index(dhowi_lowering *b, int32_t tuples, const dhowi_spec *x,
+                                int32_t first, int32_t *out) {
+    const dhowi_spec t = *dhowi_spec_at(b, tuples);
+    int32_t last = t.rank - 1, sum = -1;
+    int64_t k = t.shape[last], stride = 1;
+    DHOWI_TRY(dhowi_cast_to(b, tuples, DHOW_I64, &tuples));
+    for (int64_t i = k - 1; i >= 0; i--) {
+        int32_t part, below;
+        double extent = (double)x->shape[first + i];
+        DHOWI_TRY(dhowi_narrow(b, tuples, last, i, 1, 1, &part));
+        /* from the end where negative: part + extent (part < 0) */
+        DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_LT, part, 0, &below));
+        DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, below, extent, &below));
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, part, below, &part));
+        if (stride != 1) DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, part, (double)stride, &part));
+        if (sum >= 0) DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, sum, part, &part));
+        sum = part;
+        stride *= x->shape[first + i];
+    }
+    return dhowi_reshape(b, sum, last, t.shape, out);
+}
+
+static dhow_status check_tuples(dhowi_lowering *b, const dhowi_spec *x, const dhowi_spec *t,
+                                int64_t batch) {
+    if (t->rank < 1 || t->shape[t->rank - 1] < 1 || batch < 0 || batch >= t->rank ||
+        t->shape[t->rank - 1] > x->rank - batch)
+        DHOWI_REFUSE("the index has tuples that do not fit x");
+    return check_known(b, b->in[1], x->shape + batch, t->shape[t->rank - 1]);
+}
+
+dhow_status dhowi_lower_gather_nd(dhowi_lowering *b) {
+    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]), t = *dhowi_spec_at(b, b->in[1]);
+    int64_t batch = dhowi_attr_int(b, "batch_dims", 0);
+    DHOWI_TRY(check_tuples(b, &x, &t, batch));
+    int32_t k = (int32_t)t.shape[t.rank - 1], d = (int32_t)batch, index, flat;
+    int64_t rows = dhowi_extent(&x, 0, d), per = dhowi_extent(&x, d, d + k);
+    int64_t inner = dhowi_extent(&x, d + k, x.rank), each = dhowi_extent(&t, d, t.rank - 1);
+    if (rows != dhowi_extent(&t, 0, d)) DHOWI_REFUSE("the batch dimensions differ");
+    DHOWI_TRY(linear_index(b, b->in[1], &x, d, &index));
+    if (d > 0) { /* the batches of x follow each other */
+        const int64_t shape[] = {rows, each}, column[] = {rows, 1};
+        DHOWI_TRY(dhowi_host_room(b, rows, sizeof(int64_t)));
+        int64_t *base = dhowi_alloc_array((size_t)rows + 1, sizeof *base);
+        int32_t bases;
+        if (base == NULL) return dhowi_fail_memory("plan");
+        for (int64_t i = 0; i < rows; i++) base[i] = i * per;
+        dhow_status status = dhowi_constant(b, DHOW_I64, 2, column, base, &bases);
+        dhowi_free(base);
+        DHOWI_TRY(status);
+        DHOWI_TRY(dhowi_reshape(b, index, 2, shape, &index));
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, index, bases, &index));
+    }
+    const int64_t flat_shape[] = {rows * per, inner}, count[] = {rows * each};
+    DHOWI_TRY(dhowi_reshape(b, b->in[0], 2, flat_shape, &flat));
+    DHOWI_TRY(dhowi_reshape(b, index, 1, count, &index));
+    DHOWI_TRY(dhowi_gather_along(b, flat, 0, index, &flat));
+    dhowi_spec y = {.rank = t.rank - 1 + x.rank - d - k};
+    if (y.rank > DHOW_MAX_RANK) DHOWI_REFUSE("%d dimensions", y.rank);
+    for (int32_t i = 0; i < t.rank - 1; i++) y.shape[i] = t.shape[i];
+    for (int32_t i = d + k; i < x.rank; i++) y.shape[t.rank - 1 + i - d - k] = x.shape[i];
+    return dhowi_reshape(b, flat, y.rank, y.shape, &b->out[0]);
+}
+
+dhow_status dhowi_lower_scatter_nd(dhowi_lowering *b) {
+    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]), t = *dhowi_spec_at(b, b->in[1]);
+    dhowi_map_op op;
+    DHOWI_TRY(dhowi_scatter_kind(b, &op));
+    DHOWI_TRY(check_tuples(b, &x, &t, 0));
+    int32_t k = (int32_t)t.shape[t.rank - 1];
+    dhowi_attrs attrs = {.run = {.n = dhowi_extent(&x, 0, k),
+                                 .inner = dhowi_extent(&x, k, x.rank),
+                                 .count = dhowi_extent(&t, 0, t.rank - 1)}};
+    const dhowi_spec *u = dhowi_spec_at(b, b->in[2]);
+    if (dhowi_count_of(u) != attrs.run.count * attrs.run.inner || u->dtype != x.dtype)
+        DHOWI_REFUSE("updates do not fit the index or x");
+    int32_t in[] = {b->in[2], -1};
+    if (op != 0) DHOWI_TRY(dhowi_need(b, b->in[1]));
+    DHOWI_TRY(linear_index(b, b->in[1], &x, 0, &in[1]));
+    if (op != 0) {
+        int64_t *targets;
+        DHOWI_TRY(index_values(b, in[1], attrs.run.count, &targets));
+        dhow_status status =
+            dhowi_scatter_reduced(b, op, b->in[0], b->in[2], targets, attrs.run.count, attrs.run.n,
+                                  attrs.run.inner, &b->out[0]);
+        dhowi_free(targets);
+        return status;
+    }
+    DHOWI_TRY(writable_copy(b, b->in[0], in, &b->out[0]));
+    return dhowi_emit_into(b, DHOWI_OP_scatter_rows, in, 2, &attrs, b->out[0]);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pad.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "model/operators/shape/shape.h"
+
+enum { MAX_PADDING = 1 << 24 };
+
+/* Where an index before or past the end comes from. */
+static int64_t mirrored(int64_t i, int64_t n, const char mode) {
+    if (mode == 'e') return i < 0 ? 0 : i >= n ? n - 1 : i;
+    if (mode == 'w') return ((i % n) + n) % n;
+    if (n == 1) return 0;
+    int64_t period = 2 * (n - 1);
+    i = ((i % period) + period) % period;
+    return i < n ? i : period - i;
+}
+
+static dhow_status pad_by_index(dhowi_lowering *b, const int64_t *before, const int64_t *after,
+                                char mode) {
+    b->out[0] = b->in[0];
+    for (int32_t axis = 0; axis < dhowi_spec_at(b, b->in[0])->rank; axis++) {
+        int64_t n = dhowi_spec_at(b, b->out[0])->shape[axis],
+                count = n + before[axis] + after[axis];
+        if (before[axis] == 0 && after[axis] == 0) continue;
+        if (n < 1 || count < 0) DHOWI_REFUSE("nothing to repeat along axis %d", axis);
+        DHOWI_TRY(dhowi_host_room(b, count, sizeof *before));
+        int64_t *index = dhowi_alloc_array((size_t)count + 1, sizeof *index);
+        if (index == NULL) return dhowi_fail_memory("plan");
+        for (int64_t i = 0; i < count; i++) index[i] = mirrored(i - before[axis], n, mode);
+        dhow_status status = dhowi_pick(b, b->out[0], axis, index, count, &b->out[0]);
+        dhowi_free(index);
+        DHOWI_TRY(status);
+    }
+    return DHOW_OK;
+}
+
+dhow_status dhowi_lower_pad(dhowi_lowering *b) {
+    const int32_t rank = dhowi_spec_at(b, b->in[0])->rank;
+    int64_t pads[2 * DHOW_MAX_RANK], before[DHOW_MAX_RANK] = {0}, after[DHOW_MAX_RANK] = {0};
+    int64_t axes[DHOW_MAX_RANK];
+    uint32_t count, axis_count = (uint32_t)rank;
+    double value = (double)dhowi_attr_float(b, "value", 0);
+    const int64_t *given = dhowi_attr_ints(b, b->node->opset < 2 ? "paddings" : "pads", &count);
+    if (given != NULL && count <= 2 * DHOW_MAX_RANK) memcpy(pads, given, count * sizeof *pads);
+    if (given == NULL && dhowi_given(b, 1))
+        DHOWI_TRY(dhowi_ints(b, b->in[1], pads, 2 * DHOW_MAX_RANK, &count));
+    if (dhowi_given(b, 2) && dhowi_count_of(dhowi_spec_at(b, b->in[2])) > 0) {
+        DHOWI_TRY(dhowi_one_float(b, b->in[2], "constant_value", &value));
+    }
+    for (int32_t i = 0; i < rank; i++) axes[i] = i;
+    if (dhowi_given(b, 3)) DHOWI_TRY(dhowi_ints(b, b->in[3], axes, DHOW_MAX_RANK, &axis_count));
+    if (count != 2 * axis_count) DHOWI_REFUSE("pads has %u entries, not %u", count, 2 * axis_count);
+    for (uint32_t i = 0; i < axis_count; i++) {
+        int32_t axis;
+        DHOWI_TRY(dhowi_axis(dhowi_spec_at(b, b->in[0]), axes[i], &axis));
+        before[axis] = pads[i];
+        after[axis] = pads[axis_count + i];
+        if (before[axis] < -MAX_PADDING || before[axis] > MAX_PADDING ||
+            after[axis] < -MAX_PADDING || after[axis] > MAX_PADDING)
+            DHOWI_REFUSE("an absurd padding");
+    }
+    if (dhowi_attr_is(b, "mode", "constant", "constant"))
+        return dhowi_pad_with(b, b->in[0], before, after, value, &b->out[0]);
+    char mode = dhowi_attr_is(b, "mode", "edge", "")      ? 'e'
+                : dhowi_attr_is(b, "mode", "reflect", "") ? 'r'
+                : dhowi_attr_is(b, "mode", "wrap", "")    ? 'w'
+                                                          : 0;
+    if (mode == 0) return dhowi_refuse_text(b, "mode");
+    return pad_by_index(b, before, after, mode);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operators that look at shapes, move elements, choose them by index or make them: views, data
+ * movement, control flow, sequences and texts.
+ */
+#ifndef DHOWI_MODEL_OPERATORS_SHAPE_H_
+#define DHOWI_MODEL_OPERATORS_SHAPE_H_
+
+#include "model/lower/composite.h"
+#include "model/lower/lower.h"
+
+/* constants.c */
+dhowi_lower_fn dhowi_lower_constant, dhowi_lower_constant_of_shape, dhowi_lower_range,
+    dhowi_lower_eye_like, dhowi_lower_trilu, dhowi_lower_one_hot;
+/* control.c */
+dhowi_lower_fn dhowi_lower_loop, dhowi_lower_sequence_map, dhowi_lower_if;
+/* data_dependent.c */
+dhowi_lower_fn dhowi_lower_non_zero, dhowi_lower_compress, dhowi_lower_non_max_suppression;
+/* index.c */
+dhowi_lower_fn dhowi_lower_gather, dhowi_lower_gather_elements, dhowi_lower_scatter_elements,
+    dhowi_lower_gather_nd, dhowi_lower_scatter_nd;
+/* numbers.c */
+dhowi_lower_fn dhowi_lower_window, dhowi_lower_affine_grid;
+/* order.c */
+dhowi_lower_fn dhowi_lower_cumsum, dhowi_lower_topk;
+/* pad.c */
+dhowi_lower_fn dhowi_lower_pad;
+/* rearrange.c */
+dhowi_lower_fn dhowi_lower_center_crop_pad, dhowi_lower_reverse_sequence, dhowi_lower_col2im;
+/* sequence.c */
+dhowi_lower_fn dhowi_lower_sequence_empty, dhowi_lower_sequence_construct,
+    dhowi_lower_sequence_insert, dhowi_lower_sequence_erase, dhowi_lower_sequence_at,
+    dhowi_lower_sequence_length, dhowi_lower_split_to_sequence, dhowi_lower_concat_from_sequence,
+    dhowi_lower_optional, dhowi_lower_optional_has, dhowi_lower_optional_get;
+/* shape.c */
+dhowi_lower_fn dhowi_lower_shape, dhowi_lower_size, dhowi_lower_reshape, dhowi_lower_flatten,
+    dhowi_lower_squeeze, dhowi_lower_unsqueeze, dhowi_lower_transpose, dhowi_lower_concat,
+    dhowi_lower_split, dhowi_lower_slice, dhowi_lower_expand, dhowi_lower_tile,
+    dhowi_lower_depth_to_space, dhowi_lower_space_to_depth;
+/* string.c */
+dhowi_lower_fn dhowi_lower_string_normalizer;
+/* The reduction of a Scatter node; 0: none. */
+dhow_status dhowi_scatter_kind(const dhowi_lowering *b, dhowi_map_op *op);
+/* x, seen as [rows, inner], with updates [count, inner] reduced into the rows `targets`. */
+dhow_status dhowi_scatter_reduced(dhowi_lowering *b, dhowi_map_op op, int32_t x, int32_t updates,
+                                  int64_t *targets, int64_t count, int64_t rows, int64_t inner,
+                                  int32_t *out);
+
+#endif /* DHOWI_MODEL_OPERATORS_SHAPE_H_ */

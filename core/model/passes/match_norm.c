@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Normalisations spelt in single nodes: LayerNorm as mean, difference, square, mean, root, quotient
+ * and perhaps scale and shift, RMSNorm as the same without the first two. They are recognised by
+ * their steps, so that it does not matter how a file writes a square or a quotient, and only where
+ * nothing else reads what they compute in between.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/planted.h"
+#include "base/size.h"
+#include "model/passes/passes.h"
+
+/* Who writes and who reads a buffer. */
+typedef struct traffic {
+    uint32_t reads, writes; /* operands; outputs are reads that no step does */
+    int32_t writer, reader; /* the latest */
+} traffic;
+
+typedef struct finder {
+    dhowi_lowering *b;
+    traffic *of; /* by buffer */
+} finder;
+
+/* A map of one operation: op(x), op(x, y) or op(x, number). */
+typedef struct form {
+    uint32_t op;
+    int32_t x, y; /* items; y is -1 for one without, or with a number */
+    double number;
+} form;
+
+/* What was found; steps, -1 for one that is not there. */
+typedef struct norm {
+    int32_t mean, centre, square, variance, eps_step, root, inverse, quotient, scale, shift;
+    int32_t x, gamma, beta; /* items */
+    double eps;
+    int64_t rows, n;
+} norm;
+
+/* ---- reading steps ---- */
+
+static bool is_whole(const dhowi_lowering *b, int32_t ref) {
+    const dhowi_item *item = &b->items[ref];
+    return item->tensor == NULL && item->contiguous && item->offset == 0 &&
+           b->buffers[item->buffer].bytes ==
+               (uint64_t)dhowi_count_of(&item->spec) * dhow_dtype_bytes(item->spec.dtype);
+}
+
+/* Two views of the same elements in the same order. */
+static bool same_elements(const dhowi_lowering *b, int32_t x, int32_t y) {
+    const dhowi_item *p = &b->items[x], *q = &b->items[y];
+    return p->tensor == NULL && q->tensor == NULL && p->buffer == q->buffer &&
+           p->offset == q->offset && p->contiguous && q->contiguous &&
+           p->spec.dtype == q->spec.dtype && dhowi_count_of(&p->spec) == dhowi_count_of(&q->spec);
+}
+
+static bool number_of(dhowi_lowering *b, int32_t ref, double *out) {
+    uint32_t count;
+    return b->items[ref].tensor != NULL && dhowi_count_of(&b->items[ref].spec) == 1 &&
+           dhowi_floats(b, ref, out, 1, &count) == DHOW_OK;
+}
+
+static bool read_form(const finder *f, int32_t step, form *out) {
+    if (step < 0 || f->b->steps[step].op != DHOWI_OP_map) return false;
+    const dhowi_step *s = &f->b->steps[step];
+    const dhowi_program *p = &s->attrs.program;
+    const uint32_t first = p->word[0] >> 8 & 255, second = p->word[1] >> 8 & 255;
+    if (p->words != 2 || (p->word[0] & 255) != DHOWI_MAP_LOAD || first >= DHOWI_MAP_CONSTANT)
+        return false;
+    *out = (form){.op = p->word[1] & 255, .x = s->in[first], .y = -1};
+    switch ((dhowi_map_op)out->op) {
+        case DHOWI_MAP_SQUARE:
+        case DHOWI_MAP_SQRT:
+        case DHOWI_MAP_RECIPROCAL:
+            return true;
+        case DHOWI_MAP_ADD:
+        case DHOWI_MAP_MUL:
+        case DHOWI_MAP_SUB:
+        case DHOWI_MAP_DIV:
+            break;
+        default:
+            return false;
+    }
+    if (second == DHOWI_MAP_CONSTANT) {
+        out->number = p->constant[p->word[1] >> 16 & 255];
+        return true;
+    }
+    if (second > DHOWI_MAP_CONSTANT) return false;
+    out->y = s->in[second];
+    bool turns = out->op == DHOWI_MAP_ADD || out->op == DHOWI_MAP_MUL;
+    if (turns && f->b->items[out->x].tensor != NULL) { /* what is known comes second */
+        out->y = out->x;
+        out->x = s->in[second];
+    }
+    if (turns && number_of(f->b, out->y, &out->number)) out->y = -1;
+    return true;
+}
+
+static int32_t writer_of(const finder *f, int32_t ref) {
+    const dhowi_item *item = &f->b->items[ref];
+    if (item->tensor != NULL) return -1;
+    const traffic *t = &f->of[item->buffer];
+    return t->writes == 1 && f->b->buffers[item->buffer].external == 0 ? t->writer : -1;
+}
+
+/* The step that alone reads a result, once. */
+static int32_t only_reader(const finder *f, int32_t step) {
+    const int32_t out = f->b->steps[step].out;
+    if (!is_whole(f->b, out)) return -1;
+    const traffic *t = &f->of[f->b->items[out].buffer];
+    return DHOWI_GUARD(norm_read_in_between, t->reads == 1) && t->writes == 1 ? t->reader : -1;
+}
+
+/* One number for each row of x: x's shape with 1 at the end. */
+static bool is_column(const dhowi_lowering *b, int32_t column, int32_t x) {
+    const dhowi_spec *p = &b->items[column].spec, *q = &b->items[x].spec;
+    return p->rank == q->rank && p->rank > 0 && p->shape[p->rank - 1] == 1 &&
+           dhowi_shape_equal(p->rank - 1, p->shape, q->rank - 1, q->shape) && is_whole(b, column);
+}
+
+static bool is_row(const dhowi_lowering *b, int32_t ref, int64_t n) {
+    const dhowi_spec *spec = &b->items[ref].spec;
+    return b->items[ref].tensor != NULL && spec->rank > 0 &&
+           DHOWI_GUARD(affine_of_another_axis, spec->shape[spec->rank - 1] == n) &&
+           dhowi_count_of(spec) == n;
+}
+
+/* A mean over the last dimension. */
+static bool is_mean_of_rows(const dhowi_lowering *b, int32_t step) {
+    if (step < 0 || b->steps[step].op != DHOWI_OP_reduce_mean) return false;
+    const dhowi_spec *in = &b->items[b->steps[step].in[0]].spec;
+    return in->rank == 3 && in->shape[2] == 1 && b->steps[step].attrs.dim == 1;
+}
+
+/* ---- finding ---- */
+
+/* square, variance, eps, root and quotient around the mean of a square */
+static bool find_root(const finder *f, norm *k, int32_t *d) {
+    dhowi_lowering *b = f->b;
+    form g;
+    k->square = writer_of(f, b->steps[k->variance].in[0]);
+    if (!read_form(f, k->square, &g) || only_reader(f, k->square) != k->variance) return false;
+    if (g.op != DHOWI_MAP_SQUARE &&
+        !(g.op == DHOWI_MAP_MUL && g.y >= 0 &&
+          DHOWI_GUARD(square_of_two_values, same_elements(b, g.x, g.y))))
+        return false;
+    *d = g.x;
+    k->eps_step = only_reader(f, k->variance);
+    if (!read_form(f, k->eps_step, &g) || g.op != DHOWI_MAP_ADD || g.y >= 0) return false;
+    k->eps = g.number;
+    k->root = only_reader(f, k->eps_step);
+    if (!read_form(f, k->root, &g) || g.op != DHOWI_MAP_SQRT) return false;
+    k->inverse = -1;
+    k->quotient = only_reader(f, k->root);
+    if (!read_form(f, k->quotient, &g)) return false;
+    double one;
+    if (g.op == DHOWI_MAP_RECIPROCAL ||
+        (g.op == DHOWI_MAP_DIV && number_of(b, g.x, &one) && one == 1)) {
+        k->inverse = k->quotient;
+        k->quotient = only_reader(f, k->inverse);
+        if (!read_form(f, k->quotient, &g) || g.op != DHOWI_MAP_MUL || g.y < 0) return false;
+        if (same_elements(b, g.y, *d)) {
+            int32_t first = g.x;
+            g.x = g.y;
+            g.y = first;
+        }
+    } else if (g.op != DHOWI_MAP_DIV || g.y < 0) {
+        return false;
+    }
+    const int32_t last = k->inverse >= 0 ? k->inverse : k->root;
+    return DHOWI_GUARD(quotient_of_another_value, same_elements(b, g.x, *d)) &&
+           is_column(b, g.y, g.x) && b->items[g.y].buffer == b->items[b->steps[last].out].buffer &&
+           is_whole(b, b->steps[k->quotient].out);
+}
+
+/* d = x - mean(x), read by its square and its quotient alone */
+static void find_centre(const finder *f, norm *k, int32_t d) {
+    dhowi_lowering *b = f->b;
+    form g, q;
+    k->mean = k->centre = -1;
+    k->x = d;
+    const int32_t centre = writer_of(f, d);
+    if (!is_whole(b, d) || !read_form(f, centre, &g) || g.op != DHOWI_MAP_SUB || g.y < 0) return;
+    const int32_t mean = writer_of(f, g.y);
+    (void)read_form(f, k->square, &q);
+    const uint32_t reads = q.y >= 0 && b->steps[k->square].in[1] >= 0 ? 3 : 2;
+    if (!is_mean_of_rows(b, mean) || only_reader(f, mean) != centre || !is_column(b, g.y, g.x) ||
+        !same_elements(b, b->steps[mean].in[0], g.x) || f->of[b->items[d].buffer].reads != reads)
+        return;
+    k->mean = mean;
+    k->centre = centre;
+    k->x = g.x;
+}
+
+/* Scale and shift by constants of the last dimension. */
+static void find_affine(const finder *f, norm *k) {
+    form g;
+    k->scale = k->shift = -1;
+    const int32_t scale = only_reader(f, k->quotient);
+    if (!read_form(f, scale, &g) || g.op != DHOWI_MAP_MUL || g.y < 0 || !is_row(f->b, g.y, k->n) ||
+        !is_whole(f->b, f->b->steps[scale].out))
+        return;
+    const int32_t shift = only_reader(f, scale);
+    form h;
+    if (!read_form(f, shift, &h) || h.op != DHOWI_MAP_ADD || h.y < 0 || !is_row(f->b, h.y, k->n) ||
+        !is_whole(f->b, f->b->steps[shift].out))
+        return;
+    k->scale = scale;
+    k->shift = shift;
+    k->gamma = g.y;
+    k->beta = h.y;
+}
+
+static bool find_norm(const finder *f, int32_t variance, norm *k) {
+    int32_t d;
+    *k = (norm){.variance = variance};
+    if (!is_mean_of_rows(f->b, variance) || !find_root(f, k, &d)) return false;
+    find_centre(f, k, d);
+    const dhowi_spec *x = &f->b->items[k->x].spec;
+    k->n = x->shape[x->rank - 1];
+    k->rows = k->n > 0 ? dhowi_count_of(x) / k->n : 0;
+    find_affine(f, k);
+    const uint64_t offset = (uint64_t)f->b->items[k->x].offset * dhow_dtype_bytes(x->dtype);
+    return k->rows > 0 && f->b->items[k->x].contiguous &&
+           offset % DHOWI_MAX((uint64_t)f->b->device->desc.offset_align, (uint64_t)1) == 0 &&
+           f->b->items[f->b->steps[variance].in[0]].spec.shape[1] == k->n;
+}
+
+/* ---- replacing ---- */
+
+static void remove_step(dhowi_lowering *b, int32_t step) {
+    if (step >= 0) b->steps[step].op = DHOWI_OP_COUNT;
+}
+
+static dhow_status row_of(dhowi_lowering *b, int32_t ref, int64_t n, int32_t *out) {
+    DHOWI_TRY(dhowi_reshape(b, ref, 1, &n, out));
+    return dhowi_dense(b, *out, out);
+}
+
+/* One step in the place of the last one, whose result it has. */
+static dhow_status replace(dhowi_lowering *b, const norm *k) {
+    const bool affine = k->shift >= 0 && k->centre >= 0;
+    const int32_t last = affine ? k->shift : k->quotient;
+    const dhow_dtype dtype = b->items[k->x].spec.dtype;
+    if (!affine && (dhowi_op_of(DHOWI_OP_normalize)->dtypes & DHOW_DTYPE_BIT(dtype)) == 0)
+        return DHOW_OK;
+    dhowi_step s = {.op = affine ? DHOWI_OP_layernorm : DHOWI_OP_normalize,
+                    .second = -1,
+                    .node = b->steps[last].node,
+                    .attrs = {.eps = (float)k->eps}};
+    for (int i = 0; i < DHOWI_OP_MAX_INPUTS; i++) s.in[i] = -1;
+    const int64_t flat[] = {k->rows, k->n};
+    if (!affine) {
+        s.attrs.run.outer = k->rows;
+        s.attrs.run.n = k->n;
+        s.attrs.run.flag[0] = k->centre >= 0;
+    }
+    DHOWI_TRY(dhowi_reshape(b, k->x, 2, flat, &s.in[0]));
+    DHOWI_TRY(dhowi_reshape(b, b->steps[last].out, 2, flat, &s.out));
+    if (affine) DHOWI_TRY(row_of(b, k->gamma, k->n, &s.in[1]));
+    if (affine) DHOWI_TRY(row_of(b, k->beta, k->n, &s.in[2]));
+    const int32_t gone[] = {k->mean, k->centre,  k->square,   k->variance,           k->eps_step,
+                            k->root, k->inverse, k->quotient, affine ? k->scale : -1};
+    for (size_t i = 0; i < DHOWI_COUNT(gone); i++) remove_step(b, gone[i]);
+    b->steps[last] = s;
+    return DHOW_OK;
+}
+
+/* ---- all of it ---- */
+
+static void count_traffic(finder *f, uint32_t first_step) {
+    dhowi_lowering *b = f->b;
+    for (uint32_t i = first_step; i < b->step_count; i++) {
+        const dhowi_step *s = &b->steps[i];
+        const int32_t outs[] = {s->out, s->second};
+        for (int k = 0; k < DHOWI_OP_MAX_INPUTS; k++) {
+            if (s->in[k] < 0 || b->items[s->in[k]].tensor != NULL) continue;
+            traffic *t = &f->of[b->items[s->in[k]].buffer];
+            t->reads++;
+            t->reader = (int32_t)i;
+        }
+        for (int k = 0; k < 2; k++) {
+            if (outs[k] < 0 || b->items[outs[k]].tensor != NULL) continue;
+            traffic *t = &f->of[b->items[outs[k]].buffer];
+            t->writes++;
+            t->writer = (int32_t)i;
+        }
+    }
+    for (uint32_t i = 0; i < b->result_count; i++) {
+        const dhowi_item *item = &b->items[b->results[i]];
+        if (item->tensor == NULL) f->of[item->buffer].reads += 2; /* no step's alone */
+    }
+    for (uint32_t i = 0; i < b->buffer_count; i++) {
+        if (b->buffers[i].kept) f->of[i].reads += 2;
+    }
+}
+
+dhow_status dhowi_recognise_norms(dhowi_lowering *b, uint32_t first_step) {
+    finder f = {.b = b};
+    dhow_status status = DHOW_OK;
+    f.of = dhowi_alloc_array((size_t)b->buffer_count + 1, sizeof *f.of);
+    if (f.of == NULL) return dhowi_fail_memory("plan");
+    count_traffic(&f, first_step);
+    b->free_of_limit = true; /* rows of constants that are there */
+    for (uint32_t i = first_step; i < b->step_count && status == DHOW_OK; i++) {
+        norm k;
+        if (b->steps[i].op == DHOWI_OP_reduce_mean && find_norm(&f, (int32_t)i, &k))
+            status = replace(b, &k);
+    }
+    b->free_of_limit = false;
+    dhowi_free(f.of);
+    return status;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plans: what a model does for inputs of certain shapes, as a list of commands for the plugin. The
+ * first run with new shapes makes one; later runs replay it. A plan has several segments where
+ * shapes depend on values that the device computes: each ends with values to be looked at.
+ */
+#ifndef DHOWI_MODEL_PLAN_H_
+#define DHOWI_MODEL_PLAN_H_
+
+#include "memory/record.h"
+#include "model/graph/stop.h"
+#include "model/lower/lower.h"
+
+/* A buffer of a command that stands for an input or output of the run. */
+typedef struct dhowi_relocation {
+    uint64_t *handle, *offset;
+    uint64_t base;
+    uint32_t slot; /* input, or input_count + output, of the run */
+} dhowi_relocation;
+
+enum { DHOWI_SEGMENT_GRAPHS = 4 };
+
+/* A segment recorded for certain tensors, see capture.c. */
+typedef struct dhowi_segment_graph {
+    uint64_t *bound; /* handle and offset of each relocation */
+    uint32_t runs;   /* before it was recorded */
+    uint64_t used;   /* the segment's run that bound it last */
+    void *native;    /* NULL until it is recorded */
+} dhowi_segment_graph;
+
+typedef struct dhowi_segment {
+    dhowi_recorder recorder;
+    dhowi_storage *arena; /* NULL when nothing needs one */
+    uint64_t arena_bytes;
+    dhowi_relocation *relocations;
+    uint32_t relocation_count, relocation_capacity;
+    uint32_t first_step, step_count;
+    dhow_tensor *guard;          /* what the next segment depends on; NULL for the last one */
+    dhow_tensor *guard_host;     /* its values when the plan was made */
+    int64_t *nanoseconds;        /* by step, while profiling */
+    dhowi_use *uses;             /* room for what a run uses: a replay allocates nothing */
+    const dhow_capture *capture; /* NULL: commands are submitted one by one */
+    bool capture_known;
+    dhowi_segment_graph graphs[DHOWI_SEGMENT_GRAPHS];
+    uint32_t graph_count;
+    uint64_t graph_runs;
+} dhowi_segment;
+
+struct dhowi_plan_of_model {
+    struct dhowi_plan_of_model *next;
+    int64_t *key;
+    uint32_t key_length;
+    dhowi_lowering lowering; /* items, steps; keeps the constants */
+    dhowi_segment *segments;
+    uint32_t segment_count, segment_capacity;
+    dhowi_spec *outputs; /* of the lowering's results */
+    uint64_t runs, copied_bytes;
+    bool taken; /* by a run; under the model's mutex */
+};
+
+/* One run's tensors. Where a model takes or gives more than tensors, those of sequences stand one
+ * after another. */
+typedef struct dhowi_run_io {
+    dhow_stream *stream;
+    dhow_tensor **inputs;  /* contiguous, aligned, on the model's device */
+    dhow_tensor **outputs; /* the same; NULL until the plan tells their shapes */
+    uint32_t input_count, output_count;
+    dhow_datum *const *values; /* the inputs as they are given; NULL when all are tensors */
+    uint32_t *owners;          /* with values: the model's input of each tensor */
+    dhow_datum **results;      /* made of the outputs, whose number the plan tells; or NULL */
+} dhowi_run_io;
+
+/* Makes a plan and runs it while doing so. */
+dhow_status dhowi_plan_make(dhow_model *m, dhowi_run_io *io, const int64_t *key,
+                            uint32_t key_length, dhowi_plan_of_model **out);
+/* Replays; *stale says that values differ from those the plan was made for. */
+dhow_status dhowi_plan_replay(dhow_model *m, dhowi_plan_of_model *plan, dhowi_run_io *io,
+                              bool *stale);
+/* Runs a segment with the tensors of a run, see segment.c. */
+dhow_status dhowi_segment_run(dhow_model *m, dhowi_plan_of_model *plan, uint32_t index,
+                              dhowi_run_io *io);
+/* Submits a bound segment, as a graph of the device where that is possible; under the stream's
+ * mutex. *at is the command that failed. */
+int32_t dhowi_segment_submit(dhow_device *device, dhowi_segment *seg, dhow_stream *stream,
+                             uint32_t *at, dhow_error *err);
+/* Runs the command `at`, unless the run is to stop before it. */
+int32_t dhowi_segment_command(dhow_device *device, const dhowi_segment *seg, uint32_t at,
+                              void *stream, dhow_error *err);
+/* Whether it runs as a graph, sooner or later. */
+bool dhowi_segment_replays(dhow_device *device, dhowi_segment *seg);
+/* When its runs have ended. */
+void dhowi_segment_end_graphs(dhow_device *device, dhowi_segment *seg);
+/* Lowers the model for the shapes it declares, to find out early what the device lacks. What it
+ * cannot know without inputs it lets pass. */
+dhow_status dhowi_plan_trial(dhow_model *m);
+void dhowi_plan_end(dhowi_plan_of_model *plan);
+void dhowi_plans_end(dhow_model *m);
+
+/* Records a step that the CPU computes for the device, see host_fallback.c. `in`, out and second
+ * are the step's tensors on the device; known inputs are those of the CPU. */
+dhow_status dhowi_record_elsewhere(dhowi_segment *seg, dhow_stream *stream, dhowi_lowering *b,
+                                   dhowi_step *s, dhowi_call *call, uint64_t *copied);
+
+#endif /* DHOWI_MODEL_PLAN_H_ */

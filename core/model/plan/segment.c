@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Running a segment of a plan: the run's tensors are put into its commands, which are submitted as
+ * one unit of work, or timed or traced one by one.
+ */
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/size.h"
+#include "model/plan/plan.h"
+#include "stream/span.h"
+
+static void bind(dhowi_segment *seg, const dhowi_run_io *io) {
+    for (uint32_t i = 0; i < seg->relocation_count; i++) {
+        dhowi_relocation *r = &seg->relocations[i];
+        const dhow_tensor *t = r->slot < io->input_count ? io->inputs[r->slot]
+                                                         : io->outputs[r->slot - io->input_count];
+        *r->handle = t->storage->native;
+        *r->offset = r->base + dhowi_tensor_offset_bytes(t);
+    }
+}
+
+static dhow_status failed(dhow_model *m, dhowi_plan_of_model *plan, const dhowi_segment *seg,
+                          uint32_t step, dhow_error *err, int32_t code) {
+    const dhowi_node *node = plan->lowering.steps[seg->first_step + step].node;
+    char text[160] = "a copy";
+    if (node != NULL) (void)dhowi_node_text(node, text, sizeof text);
+    return dhowi_device_failed(m->device, err, code, text);
+}
+
+/* With a look at the clock after each command. */
+static int32_t run_timed(dhow_model *m, dhowi_segment *seg, void *stream, uint32_t *at,
+                         dhow_error *err) {
+    struct timespec t0, t1;
+    int32_t code = DHOW_OK;
+    if (seg->nanoseconds == NULL)
+        seg->nanoseconds = dhowi_alloc_array((size_t)seg->step_count + 1, sizeof(int64_t));
+    for (uint32_t i = 0; i < seg->recorder.command_count && code == DHOW_OK; i++) {
+        const dhowi_command *c = seg->recorder.commands[i];
+        (void)clock_gettime(CLOCK_MONOTONIC, &t0);
+        code = dhowi_segment_command(m->device, seg, i, stream, err);
+        if (code == DHOW_OK) code = m->device->api->stream_sync(stream, err);
+        (void)clock_gettime(CLOCK_MONOTONIC, &t1);
+        *at = i;
+        if (seg->nanoseconds == NULL) continue;
+        seg->nanoseconds[c->step] +=
+            (t1.tv_sec - t0.tv_sec) * INT64_C(1000000000) + (t1.tv_nsec - t0.tv_nsec);
+    }
+    return code;
+}
+
+/* With a span for each command. */
+static int32_t run_traced(dhowi_plan_of_model *plan, dhowi_segment *seg, dhow_stream *stream,
+                          uint32_t *at, dhow_error *err) {
+    int32_t code = DHOW_OK;
+    for (uint32_t i = 0; i < seg->recorder.command_count && code == DHOW_OK; i++) {
+        const dhowi_command *c = seg->recorder.commands[i];
+        const dhowi_node *node = plan->lowering.steps[seg->first_step + c->step].node;
+        char text[160] = "a copy";
+        if (node != NULL) (void)dhowi_node_text(node, text, sizeof text);
+        dhowi_span_begin(stream, DHOWI_TRACE_STEP, text, 0, NULL);
+        code = dhowi_segment_command(stream->device, seg, i, stream->native, err);
+        *at = i;
+    }
+    return code;
+}
+
+static int32_t run_commands(dhow_model *m, dhowi_plan_of_model *plan, dhowi_segment *seg,
+                            dhow_stream *stream, uint32_t *at, dhow_error *err) {
+    if (m->profiling) return run_timed(m, seg, stream->native, at, err);
+    if (!dhowi_tracing(m->context)) return dhowi_segment_submit(m->device, seg, stream, at, err);
+    if (!dhowi_segment_replays(m->device, seg)) return run_traced(plan, seg, stream, at, err);
+    dhowi_span_begin(stream, DHOWI_TRACE_GRAPH, m->name, 0, NULL);
+    return dhowi_segment_submit(m->device, seg, stream, at, err);
+}
+
+dhow_status dhowi_segment_run(dhow_model *m, dhowi_plan_of_model *plan, uint32_t index,
+                              dhowi_run_io *io) {
+    dhowi_segment *seg = &plan->segments[index];
+    if (seg->recorder.command_count == 0) return DHOW_OK;
+    bind(seg, io);
+    /* Constants are written before the plan is made; the arenas, inputs and outputs change. */
+    uint32_t outputs = DHOWI_MAX(io->output_count, plan->lowering.result_count);
+    uint32_t room = io->input_count + outputs + index + 1, count = 0, at = 0;
+    if (seg->uses == NULL) seg->uses = dhowi_alloc_array((size_t)room, sizeof *seg->uses);
+    dhowi_use *uses = seg->uses;
+    if (uses == NULL) return dhowi_fail_memory("dhow_model_run");
+    for (uint32_t i = 0; i < io->input_count; i++)
+        uses[count++] = (dhowi_use){io->inputs[i]->storage, DHOW_ACCESS_READ};
+    for (uint32_t i = 0; i < io->output_count; i++) {
+        if (io->outputs[i] != NULL)
+            uses[count++] = (dhowi_use){io->outputs[i]->storage, DHOW_ACCESS_WRITE};
+    }
+    for (uint32_t i = 0; i <= index; i++) {
+        if (plan->segments[i].arena != NULL)
+            uses[count++] =
+                (dhowi_use){plan->segments[i].arena, DHOW_ACCESS_READ | DHOW_ACCESS_WRITE};
+    }
+    dhow_error err;
+    dhowi_error_init(&err);
+    dhow_status status = dhowi_stream_begin(io->stream, uses, count);
+    if (status == DHOW_OK) {
+        int32_t code = run_commands(m, plan, seg, io->stream, &at, &err);
+        (void)dhowi_stream_end(io->stream, uses, count, DHOW_OK);
+        if (code != DHOW_OK)
+            status = failed(m, plan, seg, seg->recorder.commands[at]->step, &err, code);
+    }
+    return status;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a model tells about itself.
+ */
+#include <string.h>
+
+#include "model/run/run.h"
+
+uint32_t dhow_model_input_count(const dhow_model *m) {
+    return dhowi_handle_is(m, DHOWI_MODEL) ? m->input_count : 0;
+}
+
+uint32_t dhow_model_output_count(const dhow_model *m) {
+    return dhowi_handle_is(m, DHOWI_MODEL) ? m->output_count : 0;
+}
+
+static dhow_status value_at(const dhow_model *m, const char *function, const int32_t *values,
+                            uint32_t count, char *const *names, uint32_t index,
+                            dhow_model_value_info *out) {
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
+    memset(out, 0, sizeof *out);
+    if (index >= count) {
+        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, the model has %u", function, index,
+                          count);
+    }
+    const dhowi_value *v = &m->values[values[index]];
+    out->name = names != NULL ? names[index] : v->name;
+    out->dtype = v->spec.dtype;
+    out->rank = v->spec.rank;
+    out->kind = v->form;
+    out->optional = v->optional;
+    memcpy(out->shape, v->spec.shape, sizeof out->shape);
+    return DHOW_OK;
+}
+
+dhow_status dhow_model_input_at(const dhow_model *m, uint32_t index, dhow_model_value_info *out) {
+    static const char function[] = "dhow_model_input_at";
+    DHOWI_TRY(dhowi_model_check(m, function));
+    return value_at(m, function, m->inputs, m->input_count, NULL, index, out);
+}
+
+dhow_status dhow_model_output_at(const dhow_model *m, uint32_t index, dhow_model_value_info *out) {
+    static const char function[] = "dhow_model_output_at";
+    DHOWI_TRY(dhowi_model_check(m, function));
+    return value_at(m, function, m->outputs, m->output_count, m->output_names, index, out);
+}
+
+dhow_status dhow_model_parameter_describe(const dhow_model *m, uint32_t index,
+                                          dhow_model_value_info *out) {
+    static const char function[] = "dhow_model_parameter_describe";
+    DHOWI_TRY(dhowi_model_check(m, function));
+    return value_at(m, function, m->parameters, m->parameter_count, NULL, index, out);
+}
+
+/* ---- plans ---- */
+
+/* Of a model that only changes what it remembers. */
+static pthread_mutex_t *mutex_of(const dhow_model *m) {
+    return &((dhow_model *)(uintptr_t)m)->mutex;
+}
+
+static void describe_plans(const dhow_model *m, dhow_model_summary *out) {
+    for (const dhowi_plan_of_model *p = m->plans; p != NULL; p = p->next) out->plan_count++;
+    if (m->plans == NULL) return;
+    out->step_count = m->plans->lowering.step_count;
+    out->copied_bytes = m->plans->copied_bytes;
+    for (uint32_t i = 0; i < out->step_count; i++)
+        out->elsewhere_count += m->plans->lowering.steps[i].elsewhere;
+    out->segment_count = m->plans->segment_count;
+    for (uint32_t i = 0; i < m->plans->segment_count; i++)
+        out->arena_bytes += m->plans->segments[i].arena_bytes;
+}
+
+static dhow_status describe_step(const dhow_model *m, const char *function, uint32_t index,
+                                 dhow_model_step_info *out) {
+    const dhowi_plan_of_model *plan = m->plans;
+    uint32_t count = plan != NULL ? plan->lowering.step_count : 0;
+    if (index >= count) {
+        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, the plan has %u steps", function, index,
+                          count);
+    }
+    const dhowi_step *s = &plan->lowering.steps[index];
+    out->kernel = dhowi_op_of(s->op)->name;
+    out->operation = s->node == NULL ? "output" : s->node->operation;
+    out->node = s->node != NULL && s->node->name != NULL ? s->node->name : "";
+    out->dtype = plan->lowering.items[s->out].spec.dtype;
+    out->device = s->elsewhere ? m->context->cpu : m->device;
+    for (uint32_t i = 0; i < plan->segment_count; i++) {
+        const dhowi_segment *seg = &plan->segments[i];
+        if (seg->nanoseconds != NULL && index >= seg->first_step &&
+            index < seg->first_step + seg->step_count)
+            out->nanoseconds = seg->nanoseconds[index - seg->first_step];
+    }
+    return DHOW_OK;
+}
+
+dhow_status dhow_model_report(const dhow_model *m, dhow_model_summary *out) {
+    static const char function[] = "dhow_model_report";
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
+    memset(out, 0, sizeof *out);
+    DHOWI_TRY(dhowi_model_check(m, function));
+    for (uint32_t i = 0; i < m->parameter_count; i++) {
+        const dhowi_spec *spec = &m->values[m->parameters[i]].spec;
+        out->parameter_bytes += (uint64_t)dhowi_count_of(spec) * dhow_dtype_bytes(spec->dtype);
+    }
+    out->node_count = m->graph.node_count;
+    pthread_mutex_lock(mutex_of(m));
+    describe_plans(m, out);
+    pthread_mutex_unlock(mutex_of(m));
+    return DHOW_OK;
+}
+
+dhow_status dhow_model_step_at(const dhow_model *m, uint32_t index, dhow_model_step_info *out) {
+    static const char function[] = "dhow_model_step_at";
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
+    memset(out, 0, sizeof *out);
+    DHOWI_TRY(dhowi_model_check(m, function));
+    pthread_mutex_lock(mutex_of(m));
+    dhow_status status = describe_step(m, function, index, out);
+    pthread_mutex_unlock(mutex_of(m));
+    return status;
+}
+dhow_status dhow_model_set_profiling(dhow_model *m, int32_t on) {
+    DHOWI_TRY(dhowi_model_check(m, "dhow_model_set_profiling"));
+    DHOWI_TRY(dhowi_model_begin_change(m, "dhow_model_set_profiling"));
+    m->profiling = on != 0;
+    for (dhowi_plan_of_model *p = m->plans; p != NULL; p = p->next) {
+        for (uint32_t i = 0; i < p->segment_count; i++) {
+            dhowi_segment *seg = &p->segments[i];
+            if (seg->nanoseconds != NULL)
+                memset(seg->nanoseconds, 0, (size_t)seg->step_count * sizeof *seg->nanoseconds);
+        }
+    }
+    dhowi_model_end_change(m);
+    return DHOW_OK;
+}
+
+dhow_status dhow_model_set_memory_limit(dhow_model *m, uint64_t bytes) {
+    DHOWI_TRY(dhowi_model_check(m, "dhow_model_set_memory_limit"));
+    DHOWI_TRY(dhowi_model_begin_change(m, "dhow_model_set_memory_limit"));
+    m->memory_limit = bytes;
+    dhowi_model_end_change(m);
+    return DHOW_OK;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Copies of a model on other devices: one graph, one set of host tensors, plans of their own.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "model/graph/model.h"
+
+static dhow_status copy_graph(dhow_model *m, const dhowi_graph *from, dhowi_graph *to) {
+    *to = (dhowi_graph){.outputs = from->outputs,
+                        .output_count = from->output_count,
+                        .inputs = from->inputs,
+                        .input_count = from->input_count};
+    to->nodes = dhowi_arena_array(&m->arena, from->node_count, sizeof *to->nodes);
+    if (to->nodes == NULL) return dhowi_fail_memory("model");
+    for (; to->node_count < from->node_count; to->node_count++) {
+        dhowi_node *n = &to->nodes[to->node_count];
+        *n = from->nodes[to->node_count];
+        n->folding = (dhowi_folding){0};
+        n->branch[0] = n->branch[1] = NULL;
+    }
+    for (uint32_t i = 0; i < to->node_count; i++) {
+        for (int k = 0; k < 2; k++) {
+            const dhowi_graph *branch = from->nodes[i].branch[k];
+            if (branch == NULL) continue;
+            dhowi_graph *copy = dhowi_arena_array(&m->arena, 1, sizeof *copy);
+            if (copy == NULL) return dhowi_fail_memory("model");
+            to->nodes[i].branch[k] = copy;
+            DHOWI_TRY(copy_graph(m, branch, copy));
+        }
+    }
+    return DHOW_OK;
+}
+
+static bool copy_array(void **to, const void *from, size_t count, size_t bytes) {
+    *to = dhowi_alloc_array(count + 1, bytes);
+    if (*to != NULL && count > 0) memcpy(*to, from, count * bytes);
+    return *to != NULL;
+}
+
+/* Parameters are shared with the original, which lives as long as its copies; what was computed
+ * from them is not. */
+static dhow_status copy_values(dhow_model *m, dhow_model *from) {
+    for (uint32_t i = 0; i < from->parameter_count; i++) {
+        dhow_tensor *t; /* read once, for all */
+        DHOWI_TRY(dhowi_model_tensor(from, &from->values[from->parameters[i]], &t));
+    }
+    m->values = dhowi_alloc_array((size_t)from->value_count + 1, sizeof *m->values);
+    if (m->values == NULL) return dhowi_fail_memory("model");
+    m->value_count = m->value_capacity = from->value_count;
+    for (uint32_t i = 0; i < from->value_count; i++) {
+        dhowi_value *v = &m->values[i];
+        *v = from->values[i];
+        v->resident = NULL;
+        if (v->kind == DHOWI_VALUE_RESULT) {
+            v->known = false;
+            v->tensor = NULL;
+        }
+        if (v->tensor != NULL) dhowi_handle_retain(&v->tensor->handle);
+    }
+    return DHOW_OK;
+}
+
+static dhow_status copy_model(dhow_model *from, dhow_model **out) {
+    DHOWI_TRY(dhow_model_create(from->context, out));
+    dhow_model *m = *out;
+    m->origin = from;
+    dhowi_handle_retain(&from->handle);
+    m->name = from->name;
+    m->placement = from->placement;
+    pthread_mutex_lock(&from->making); /* a run may be making a plan */
+    dhow_status status = copy_values(m, from);
+    pthread_mutex_unlock(&from->making);
+    DHOWI_TRY(status);
+    DHOWI_TRY(copy_graph(m, &from->graph, &m->graph));
+    bool copied =
+        copy_array((void **)&m->inputs, from->inputs, from->input_count, sizeof *m->inputs) &&
+        copy_array((void **)&m->outputs, from->outputs, from->output_count, sizeof *m->outputs) &&
+        copy_array((void **)&m->parameters, from->parameters, from->parameter_count,
+                   sizeof *m->parameters) &&
+        copy_array((void **)&m->output_names, from->output_names, from->output_count,
+                   sizeof *m->output_names);
+    if (!copied) return dhowi_fail_memory("model");
+    m->input_count = from->input_count;
+    m->output_count = from->output_count;
+    m->parameter_count = from->parameter_count;
+    m->file = from->file; /* the original's */
+    m->external_bytes = from->external_bytes;
+    m->memory_limit = from->memory_limit;
+    atomic_store(&m->time_limit, atomic_load(&from->time_limit));
+    m->parameters_given = from->parameters_given;
+    return DHOW_OK;
+}
+
+dhow_status dhow_model_replicate(dhow_model *model, dhow_device *const *devices, uint32_t count,
+                                 dhow_model **out) {
+    static const char function[] = "dhow_model_replicate";
+    if (out == NULL || (devices == NULL && count > 0))
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is NULL", function,
+                          out == NULL ? "out" : "devices");
+    for (uint32_t i = 0; i < count; i++) out[i] = NULL;
+    DHOWI_TRY(dhowi_model_check(model, function));
+    dhow_status status = DHOW_OK;
+    for (uint32_t i = 0; i < count && status == DHOW_OK; i++) {
+        status = copy_model(model, &out[i]);
+        if (status == DHOW_OK) status = dhow_model_place(out[i], devices[i], model->placement);
+        if (status != DHOW_OK) status = dhowi_fail_prefix(status, "%s: copy %u", function, i);
+    }
+    for (uint32_t i = 0; i < count && status != DHOW_OK; i++) {
+        dhow_model_release(out[i]);
+        out[i] = NULL;
+    }
+    return status;
+}

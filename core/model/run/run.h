@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the ways of running a model share.
+ */
+#ifndef DHOWI_MODEL_RUN_H_
+#define DHOWI_MODEL_RUN_H_
+
+#include "model/graph/access.h"
+#include "model/plan/plan.h"
+
+/* Makes the results of a run by a plan, see results.c. */
+dhow_status dhowi_give_results(const dhow_model *m, const dhowi_plan_of_model *plan,
+                               const dhowi_run_io *io);
+/* Finds or makes a plan for the inputs that no other run uses, and runs it, see cache.c. */
+dhow_status dhowi_run_planned(dhow_model *m, dhowi_run_io *io);
+/* Whether a tensor is what the model wants as an input. */
+dhow_status dhowi_check_input(const dhow_model *m, uint32_t i, dhow_tensor *t);
+/* The tensor itself, retained, or a dense copy of it. */
+dhow_status dhowi_plain_input(dhow_stream *stream, dhow_tensor *t, dhow_tensor **out);
+
+enum { DHOWI_KEY_ROOM = 64 };
+
+/* What a plan depends on: the shapes of inputs, and the values of those that decide it. */
+typedef struct dhowi_run_key {
+    int64_t room[DHOWI_KEY_ROOM], *words;
+    uint32_t length, capacity;
+} dhowi_run_key;
+dhow_status dhowi_run_key_make(const dhow_model *m, const dhowi_run_io *io, dhowi_run_key *key);
+
+#endif /* DHOWI_MODEL_RUN_H_ */
