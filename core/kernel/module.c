@@ -75,8 +75,9 @@ static dhow_status build(dhow_module *m, int width, void **out_native) {
         m->device->api->module_build(dhowi_device_native(m->device), &desc, out_native, &err);
     dhowi_free(decls);
     if (log != NULL) log[LOG_BYTES - 1] = '\0';
-    if (code != DHOW_OK) return dhowi_device_failed(m->device, &err, code, m->name);
-    return DHOW_OK;
+    if (code == DHOW_OK) return DHOW_OK;
+    dhow_status status = dhowi_device_failed(m->device, &err, code, m->name);
+    return portable && status == DHOW_COMPILE_ERROR ? dhowi_portable_hint(status) : status;
 }
 
 dhow_status dhowi_module_native(dhow_module *m, int width, void **out) {

@@ -15,4 +15,7 @@ void dhowi_module_end(dhow_module *module);
 /* The plugin's module for an index width, built on first use. */
 dhow_status dhowi_module_native(dhow_module *module, int width, void **out);
 
+/* This thread's COMPILE_ERROR, with the portable name of a function that it complains of. */
+dhow_status dhowi_portable_hint(dhow_status status);
+
 #endif /* DHOWI_KERNEL_MODULE_H_ */

@@ -93,6 +93,13 @@ static const char *read_param(const char *kernel, const char *p, dhowi_param *pa
             kernel, param->name, kind);
         return NULL;
     }
+    if (param->type == DHOW_BOOL) {
+        (void)dhowi_fail(DHOW_INVALID_ARGUMENT,
+                         "kernel %s: argument '%s' cannot have the type bool; u8 takes bool "
+                         "tensors, as bytes of 0 and 1",
+                         kernel, param->name);
+        return NULL;
+    }
     if (param->type == 0 || (param->kind == DHOWI_VAL ? !value_type_allowed(param->type)
                                                       : param->type == DHOWI_TYPE_DIMS)) {
         (void)dhowi_fail(DHOW_INVALID_ARGUMENT, "kernel %s: argument '%s' cannot have the type %s",

@@ -235,7 +235,6 @@ static int32_t compile(cpu_device *device, const dhow_module_desc *desc, const c
                                         "c",
                                         "-std=c11",
                                         "-O3",
-                                        "-w",
                                         "-fPIC",
                                         "-shared",
                                         "-fopenmp-simd",

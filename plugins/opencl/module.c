@@ -143,13 +143,14 @@ int32_t dhowi_cl_module_program(dhowi_cl_module *module, int form, cl_program *o
 
 int32_t dhowi_cl_module_build(void *device_pointer, const dhow_module_desc *desc, void **out_module,
                               dhow_error *err) {
+    static const char *const formats[] = {"an unknown format", "", "CUDA C", "", "PTX", "a cubin"};
     dhowi_cl_device *device = device_pointer;
     *out_module = NULL;
     if (desc->format != DHOW_MODULE_PORTABLE && desc->format != DHOW_MODULE_OPENCL_C)
         return dhowi_cl_refuse(
             err, DHOW_UNSUPPORTED,
-            "'%.200s': OpenCL devices take portable kernels and OpenCL C, not format %u",
-            desc->name, desc->format);
+            "'%.200s': OpenCL devices take portable kernels and OpenCL C, not %s",
+            desc->name, formats[desc->format <= DHOW_MODULE_CUBIN ? desc->format : 0]);
     dhowi_cl_module *module = dhowi_cl_new(device->host, sizeof *module);
     if (module == NULL)
         return dhowi_cl_refuse(err, DHOW_OUT_OF_MEMORY, "%s: no host memory", device->name);

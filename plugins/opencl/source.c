@@ -219,6 +219,18 @@ static const char *skip_argument(const char *at, const char *end) {
     return end;
 }
 
+/* #line, with the characters that would end the name left out. */
+static void add_line_mark(dhowi_cl_text *out, size_t line, const char *name) {
+    dhowi_cl_text_print(out, "\n#line %zu \"", line);
+    for (; *name != '\0'; name++)
+        if (*name != '"' && *name != '\\' && *name != '\n') dhowi_cl_text_add(out, name, 1);
+    dhowi_cl_text_add(out, "\"\n", 2);
+}
+
+typedef struct user_text {
+    const char *begin, *end, *name;
+} user_text;
+
 /* A kernel's definition, from behind the word KERNEL: `(name, (list)) {`. */
 typedef struct definition {
     const char *name;
@@ -249,6 +261,19 @@ static bool find_definition(const char *at, const char *end, definition *out) {
     return true;
 }
 
+/* What follows in the text keeps its line and column, which the compiler's messages tell. */
+static void add_place(dhowi_cl_text *out, const user_text *text, const char *at) {
+    size_t line = 1;
+    const char *start = text->begin;
+    for (const char *c = text->begin; c < at; c++) {
+        if (*c != '\n') continue;
+        line++;
+        start = c + 1;
+    }
+    add_line_mark(out, line, text->name);
+    for (; start < at; start++) dhowi_cl_text_add(out, *start == '\t' ? "\t" : " ", 1);
+}
+
 static void add_call(dhowi_cl_text *out, const char *macro, const definition *kernel) {
     dhowi_cl_text_add(out, " ", 1);
     dhowi_cl_text_add(out, macro, strlen(macro));
@@ -259,7 +284,8 @@ static void add_call(dhowi_cl_text *out, const char *macro, const definition *ke
 
 /* Appends the word at `at`, or the head of the kernel's definition that begins there. Returns what
  * follows. */
-static const char *add_word(dhowi_cl_text *out, const char *at, const char *end) {
+static const char *add_word(dhowi_cl_text *out, const user_text *text, const char *at) {
+    const char *end = text->end;
     const char *behind = at;
     definition kernel;
     while (behind < end && is_word(*behind)) behind++;
@@ -272,6 +298,7 @@ static const char *add_word(dhowi_cl_text *out, const char *at, const char *end)
     add_call(out, "K_TAIL", &kernel);
     dhowi_cl_text_add(out, kernel.list_end, (size_t)(kernel.body - kernel.list_end));
     add_call(out, "K_HEAD", &kernel);
+    add_place(out, text, kernel.body);
     return kernel.body;
 }
 
@@ -292,7 +319,8 @@ static void add_directive(dhowi_cl_text *out, const char *at, const char *behind
     dhowi_cl_text_add(out, at, (size_t)(behind - at));
 }
 
-static void add_with_heads(dhowi_cl_text *out, const char *at, const char *end) {
+static void add_with_heads(dhowi_cl_text *out, const user_text *text) {
+    const char *at = text->begin, *end = text->end;
     bool line_start = true;
     while (at < end && !out->failed) {
         const char *behind = skip_opaque(at, end);
@@ -303,7 +331,7 @@ static void add_with_heads(dhowi_cl_text *out, const char *at, const char *end) 
             behind = skip_directive(at, end);
             add_directive(out, at, behind);
         } else if (is_word(*at)) {
-            behind = add_word(out, at, end);
+            behind = add_word(out, text, at);
             line_start = false;
         } else {
             line_start = *at == '\n' || (line_start && (*at == ' ' || *at == '\t' || *at == '\r'));
@@ -315,14 +343,6 @@ static void add_with_heads(dhowi_cl_text *out, const char *at, const char *end) 
 }
 
 /* ---- whole texts ---------------------------------------------------------------------------- */
-
-/* #line, with the characters that would end the name left out. */
-static void add_line_mark(dhowi_cl_text *out, const char *name) {
-    dhowi_cl_text_add(out, "\n#line 1 \"", 10);
-    for (; *name != '\0'; name++)
-        if (*name != '"' && *name != '\\' && *name != '\n') dhowi_cl_text_add(out, name, 1);
-    dhowi_cl_text_add(out, "\"\n", 2);
-}
 
 static int32_t finish(dhowi_cl_text *out, const dhow_module_desc *desc, dhow_error *err) {
     dhowi_cl_text_add(out, "\n", 1);
@@ -338,7 +358,7 @@ int32_t dhowi_cl_source_portable(dhowi_cl_text *out, const dhow_module_desc *des
     if (desc->header == NULL)
         return dhowi_cl_refuse(err, DHOW_INVALID_ARGUMENT,
                                "'%.200s' comes without the kernel header", desc->name);
-    add_line_mark(out, "k.h");
+    add_line_mark(out, 1, "k.h");
     dhowi_cl_text_add(out, desc->header, strlen(desc->header));
     dhowi_cl_text_add(out, "\n", 1);
     dhowi_cl_text_add(out, both_forms, sizeof both_forms - 1);
@@ -346,13 +366,14 @@ int32_t dhowi_cl_source_portable(dhowi_cl_text *out, const dhow_module_desc *des
         int32_t status = add_head(out, &desc->kernels[i], err);
         if (status != DHOW_OK) return status;
     }
-    add_line_mark(out, desc->name);
-    add_with_heads(out, text, text + desc->text_bytes);
+    const user_text whole = {text, text + desc->text_bytes, desc->name};
+    add_line_mark(out, 1, desc->name);
+    add_with_heads(out, &whole);
     return finish(out, desc, err);
 }
 
 int32_t dhowi_cl_source_native(dhowi_cl_text *out, const dhow_module_desc *desc, dhow_error *err) {
-    add_line_mark(out, desc->name);
+    add_line_mark(out, 1, desc->name);
     dhowi_cl_text_add(out, desc->text, (size_t)desc->text_bytes);
     return finish(out, desc, err);
 }

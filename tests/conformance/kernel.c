@@ -159,6 +159,51 @@ static conform_result own_text_in_two_forms(conform_env *env) {
     return CONFORM_PASS;
 }
 
+/* x MATH(name) and the C library's; the second argument is 2 - x, the third 0.5. */
+#define FUNCTIONS(X1, X2, X3)                                                                     \
+    X1(exp)                                                                                       \
+    X1(exp2) X1(expm1) X1(log) X1(log2) X1(log10) X1(log1p) X1(sqrt) X1(cbrt) X1(sin) X1(cos)     \
+        X1(tan) X1(asin) X1(acos) X1(atan) X1(sinh) X1(cosh) X1(tanh) X1(asinh) X1(atanh) X1(erf) \
+            X1(erfc) X1(floor) X1(ceil) X1(round) X1(trunc) X1(rint) X1(fabs) X2(pow) X2(atan2)   \
+                X2(fmod) X2(fmin) X2(fmax) X2(hypot) X2(copysign) X3(fma)
+
+static conform_result functions(conform_env *env) {
+#define TEXT1(f) "y[k++ * n + i] = MATH(f32, " #f ")(v);\n"
+#define TEXT2(f) "y[k++ * n + i] = MATH(f32, " #f ")(v, 2 - v);\n"
+#define TEXT3(f) "y[k++ * n + i] = MATH(f32, " #f ")(v, 2 - v, 0.5f);\n"
+    static const char text[] =
+        "KERNEL(every, (IN(f32,x), OUT(f32,y), VAL(i64,n)))\n"
+        "{ GRID_FOR(i, n) { const f32 v = x[i]; idx k = 0;\n" FUNCTIONS(TEXT1, TEXT2,
+                                                                        TEXT3) "} }\n";
+#define NAME(f) #f,
+    static const char *const names[] = {FUNCTIONS(NAME, NAME, NAME)};
+    enum { N = 5, COUNT = sizeof names / sizeof names[0] };
+    static const float in[N] = {0.03f, 0.25f, 0.5f, 0.77f, 0.98f};
+    double want[COUNT * N];
+    float got[COUNT * N];
+    for (int i = 0; i < N; i++) {
+        const double v = (double)in[i];
+        int k = 0;
+#define WANT1(f) want[k++ * N + i] = f(v);
+#define WANT2(f) want[k++ * N + i] = f(v, 2 - v);
+#define WANT3(f) want[k++ * N + i] = f(v, 2 - v, 0.5);
+        FUNCTIONS(WANT1, WANT2, WANT3)
+    }
+    dhow_module *m;
+    dhow_kernel *kernel;
+    dhow_tensor *x, *y;
+    TRY(build(env, text, &m));
+    OWN(KERNEL, &kernel, dhow_module_kernel(m, "every", &kernel));
+    OWN(TENSOR, &x, dhow_tensor_from_data(env->device, DHOW_F32, DHOW_SHAPE(N), in, &x));
+    OWN(TENSOR, &y, dhow_tensor_create(env->device, DHOW_F32, DHOW_SHAPE(COUNT * N), &y));
+    OK(dhow_launch(NULL, kernel, N, x, y, N));
+    OK(dhow_tensor_read(y, got, sizeof got));
+    for (int i = 0; i < COUNT * N; i++)
+        CHECK(fabs((double)got[i] - want[i]) <= 1e-5 * (1 + fabs(want[i])), "%s(%g) is %g, not %g",
+              names[i / N], (double)in[i % N], (double)got[i], want[i]);
+    return CONFORM_PASS;
+}
+
 static conform_result module_errors(conform_env *env) {
     dhow_module *m, *bad;
     dhow_kernel *k;
@@ -311,6 +356,7 @@ const conform_case conform_kernel_cases[] = {
     CASE("kernel/text_offset", own_text_on_offset_views, "kernel,compiler"),
     CASE("kernel/text_phases", own_text_with_phases, "kernel,compiler"),
     CASE("kernel/text_forms", own_text_in_two_forms, "kernel,compiler"),
+    CASE("kernel/text_functions", functions, "kernel,compiler"),
     CASE("kernel/text_errors", module_errors, "kernel,compiler,error"),
     CASE("kernel/lifetime", kernels_keep_their_module, "kernel,compiler"),
     CASE("kernel/builtin", builtin_by_name, "kernel"),

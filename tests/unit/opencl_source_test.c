@@ -45,15 +45,15 @@ static void check_heads(const char *text, const char *expected) {
 
 Test(opencl_source, every_kernel_gets_its_tail_and_head) {
     check_heads("KERNEL(a, (IN(f32,x)))\n{ f(x); }\nKERNEL(b, ()){}",
-                "KERNEL(a, (IN(f32,x) K_TAIL(a)))\n{ K_HEAD(a) f(x); }\n"
-                "KERNEL(b, ( K_TAIL(b))){ K_HEAD(b)}");
+                "KERNEL(a, (IN(f32,x) K_TAIL(a)))\n{ K_HEAD(a)\n#line 2 \"t.k\"\n  f(x); }\n"
+                "KERNEL(b, ( K_TAIL(b))){ K_HEAD(b)\n#line 3 \"t.k\"\n              }");
 }
 
 Test(opencl_source, names_made_by_macros_stay_as_written) {
     check_heads(
         "KERNEL( K_T(softmax) , (IN(T,x), VAL(i64,n)) ) /* why */ // so\n {}",
         "KERNEL( K_T(softmax) , (IN(T,x), VAL(i64,n) K_TAIL(K_T(softmax) )) ) /* why */ // so\n "
-        "{ K_HEAD(K_T(softmax) )}");
+        "{ K_HEAD(K_T(softmax) )\n#line 2 \"t.k\"\n  }");
 }
 
 Test(opencl_source, comments_strings_and_macros_are_no_kernels) {
@@ -74,12 +74,12 @@ Test(opencl_source, comments_strings_and_macros_are_no_kernels) {
                                         "\\"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) check_heads(texts[i], texts[i]);
     check_heads("# error don't\nKERNEL(a, ()) {}",
-                "# error don't\nKERNEL(a, ( K_TAIL(a))) { K_HEAD(a)}");
+                "# error don't\nKERNEL(a, ( K_TAIL(a))) { K_HEAD(a)\n#line 2 \"t.k\"\n               }");
 }
 
 Test(opencl_source, a_comment_inside_the_definition_does_not_hide_it) {
     check_heads("KERNEL /* ) */ (a, // ,(\n (IN(f32 /*)*/,x)))\n// {\n{",
-                "KERNEL /* ) */ (a, // ,(\n (IN(f32 /*)*/,x) K_TAIL(a)))\n// {\n{ K_HEAD(a)");
+                "KERNEL /* ) */ (a, // ,(\n (IN(f32 /*)*/,x) K_TAIL(a)))\n// {\n{ K_HEAD(a)\n#line 4 \"t.k\"\n ");
 }
 
 Test(opencl_source, the_line_that_includes_the_header_is_blanked_and_others_stay) {

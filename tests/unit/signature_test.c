@@ -50,6 +50,7 @@ Test(signature, text_that_does_not_parse_is_named_with_its_place) {
         {"KERNEL(a, (IN(f32,x)", "", "kernel a"},
         {"KERNEL(a, (IN(f32)))", "", "kernel a: the argument list does not parse near"},
         {"KERNEL(a, (IN(f33,x)))", "", "argument 'x' cannot have the type f33"},
+        {"KERNEL(a, (OUT(bool,x)))", "", "argument 'x' cannot have the type bool; u8 takes bool"},
         {"KERNEL(a, (VAL(f16,x)))", "", "argument 'x' cannot have the type f16"},
         {"KERNEL(a, (IN(dims,x)))", "", "argument 'x' cannot have the type dims"},
         {"KERNEL(a, (PTR(f32,x)))", "", "argument 'x' is PTR; IN, OUT, INOUT"},

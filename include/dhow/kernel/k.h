@@ -13,7 +13,16 @@
  *   VAL(T,v)                        a value: i32 u32 i64 u64 f32 f64, or `dims`
  *   The element types of buffers are f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64. f16 and bf16 are storage only:
  *   LOAD(T,p,i) and STORE(T,p,i,v) convert, REAL(T) is the type to compute in (f64 for f64, f32 for the other
- *   floats, T for integers), LIT(T,1.5) a literal of it and MATH(T,exp) the function for it.
+ *   floats, T for integers), LIT(T,1.5) a literal of it and MATH(T,exp) the function for it. There is no bool: u8.
+ *
+ * Functions that exist in every language, as MATH(T,name)(x), computed in f32 or f64 as REAL(T) says:
+ *   one argument     exp exp2 expm1 log log2 log10 log1p sqrt cbrt sin cos tan asin acos atan sinh cosh tanh
+ *                    asinh acosh atanh erf erfc floor ceil round trunc rint fabs
+ *   two              pow atan2 fmod fmin fmax hypot copysign
+ *   three            fma
+ *   For f32 also as expf logf tanhf sqrtf rsqrtf fabsf fmaf. For all types: MAXOF(a,b) MINOF(a,b) CDIV(a,b); for integers
+ *   abs(x); for floats isnan(x) isinf(x). sin(x), floor(x) and so on are f32 in OpenCL and f64 on the CPU: write MATH.
+ *   Other names, as sinf or powf, are refused: not every compiler has them.
  *
  * Parallelism is written as loops
  *   GRID_FOR (i,n)           independent iterations, spread over the whole launch
@@ -34,7 +43,7 @@
  * writes in the same phase. Code between phases is the same for the whole group and writes no memory. An iteration ends
  * early with `continue`, never with break, return or goto. Bodies keep to what C, C++ and OpenCL C share: GLOBAL or
  * LOCALPTR on every pointer, no variable-length arrays, no designated initialisers, f on every float literal.
- * MAX and MIN give NaN when a value is NaN. K_REVERSE runs the phases backwards (a result that changes is a race),
+ * MAX and MIN exist inside of REDUCE alone, and give NaN when a value is NaN. K_REVERSE runs the phases backwards (a result that changes is a race),
  * K_LINT rejects a phase inside a phase.
  *
  * This file includes nothing, so run-time compilers need nothing besides it.
@@ -526,14 +535,42 @@ FN u16 k_bf16_store(f32 f) /* rounds to nearest even, keeps NaN */
 #define K_MATH_tanh_f64 __builtin_tanh
 #define K_MATH_sqrt_f64 __builtin_sqrt
 #define K_MATH_fabs_f64 __builtin_fabs
-#define K_MATH_erfc_f64 __builtin_erfc
+#define K_LIB_f32(name) __builtin_##name##f
+#define K_LIB_f64(name) __builtin_##name
 #else
 #define K_MATH_exp_f64 exp
 #define K_MATH_log_f64 log
 #define K_MATH_tanh_f64 tanh
 #define K_MATH_sqrt_f64 sqrt
 #define K_MATH_fabs_f64 fabs
-#define K_MATH_erfc_f64 erfc
+#ifdef K_CUDA
+#define K_LIB_f32(name) name##f
+#else
+#define K_LIB_f32(name) name
+#endif
+#define K_LIB_f64(name) name
+#endif
+/* The rest of the functions are functions here, so that their arguments are converted in every language. */
+#define K_FUNCTIONS(X1, X2, X3, R)                                                                                    \
+    X1(exp2, R) X1(expm1, R) X1(log2, R) X1(log10, R) X1(log1p, R) X1(cbrt, R) X1(sin, R) X1(cos, R) X1(tan, R)       \
+    X1(asin, R) X1(acos, R) X1(atan, R) X1(sinh, R) X1(cosh, R) X1(asinh, R) X1(acosh, R) X1(atanh, R) X1(erf, R)     \
+    X1(erfc, R) X1(floor, R) X1(ceil, R) X1(round, R) X1(trunc, R) X1(rint, R) X2(pow, R) X2(atan2, R) X2(fmod, R)    \
+    X2(fmin, R) X2(fmax, R) X2(hypot, R) X2(copysign, R) X3(fma, R)
+#define K_FUNCTION1(name, R) FN R K_MATH_##name##_##R(R x) { return K_LIB_##R(name)(x); }
+#define K_FUNCTION2(name, R) FN R K_MATH_##name##_##R(R x, R y) { return K_LIB_##R(name)(x, y); }
+#define K_FUNCTION3(name, R) FN R K_MATH_##name##_##R(R x, R y, R z) { return K_LIB_##R(name)(x, y, z); }
+#ifdef K_C /* one compiler's own functions are no others' */
+#pragma GCC diagnostic error "-Wimplicit-function-declaration"
+#define K_PLAIN1(name, R) R name(R);
+#define K_PLAIN2(name, R) R name(R, R);
+#define K_PLAIN3(name, R) R name(R, R, R);
+K_FUNCTIONS(K_PLAIN1, K_PLAIN2, K_PLAIN3, double)
+double exp(double), log(double), tanh(double), sqrt(double), fabs(double);
+int abs(int), isnan(double), isinf(double);
+#endif
+K_FUNCTIONS(K_FUNCTION1, K_FUNCTION2, K_FUNCTION3, f32)
+#ifdef K_F64
+K_FUNCTIONS(K_FUNCTION1, K_FUNCTION2, K_FUNCTION3, f64)
 #endif
 #define ACTIVATION(T, name) K_CAT(k_##name##_, REAL(T)) /* relu gelu gelu_tanh sigmoid silu tanh */
 #define ACTIVATE(T, v, activation) K_CAT(k_activate_, REAL(T))(v, activation)

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Texts in the kernel dialect that are wrong: what one compiler accepts and another does not is
+ * refused by all, with the portable name, and at the line and column where it stands.
+ */
+#include "loader_fixture.h"
+
+static dhow_context *g_context;
+static dhow_device *g_devices[2];
+static int g_count;
+
+static void set_up(void) {
+    static const char *const specs[] = {"cpu", "opencl"};
+    OK(dhow_context_create(&(dhow_context_options){.plugin_path = DHOW_TEST_PLUGIN_DIR},
+                           &g_context));
+    for (int i = 0; i < 2; i++)
+        g_count += dhow_device_get(g_context, specs[i], &g_devices[g_count]) == DHOW_OK;
+}
+static void tear_down(void) { dhow_context_release(g_context); }
+TestSuite(portable, .init = set_up, .fini = tear_down, .timeout = 120);
+
+static void refuses(dhow_device *device, uint32_t format, const char *text, dhow_status wanted,
+                    const char *says) {
+    dhow_module *m;
+    const dhow_module_source source = {.text = text, .format = format, .name = "own.k"};
+    cr_assert_eq(dhow_module_build(device, &source, &m), wanted, "%s: %s: %s",
+                 dhow_device_name(device), text, dhow_last_error());
+    SAYS(dhow_last_error(), says);
+}
+
+/* They worked on the CPU, and the program broke on the user's GPU. */
+Test(portable, names_that_only_some_compilers_have_are_refused_with_the_portable_one) {
+    static const struct {
+        const char *expression, *says;
+    } bad[] = {
+        {"sinf(v)", "write MATH(f32, sin)"},         {"powf(v, 2.0f)", "write MATH(f32, pow)"},
+        {"fminf(v, 1.0f)", "write MATH(f32, fmin)"}, {"rintf(v)", "write MATH(f32, rint)"},
+        {"MAX(v, 1.0f)", "write MAXOF(a, b)"},       {"nobody(v)", "nobody"}};
+    for (int d = 0; d < g_count; d++) {
+        for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+            char text[256];
+            (void)snprintf(text, sizeof text,
+                           "KERNEL(f, (OUT(f32,y), VAL(i64,n)))\n"
+                           "{ GRID_FOR(i, n) { const f32 v = (f32)i; y[i] = %s; } }\n",
+                           bad[i].expression);
+            refuses(g_devices[d], 0, text, DHOW_COMPILE_ERROR, bad[i].says);
+        }
+    }
+}
+
+Test(portable, names_that_all_have_compile) {
+    static const char text[] =
+        "KERNEL(f, (OUT(f32,y), OUT(i32,z), VAL(i64,n)))\n"
+        "{ GRID_FOR(i, n) { const f32 v = (f32)i; z[i] = abs((i32)i - 5);\n"
+        "  y[i] = sqrtf(v) + expf(v) + logf(v) + tanhf(v) + fabsf(v) + rsqrtf(v) + fmaf(v, v, v)\n"
+        "       + (f32)sin(v) + (f32)floor(v) + (isnan(v) ? 1 : 0) + MAXOF(v, 1.0f); } }\n";
+    for (int d = 0; d < g_count; d++) {
+        dhow_module *m;
+        OK(dhow_module_build(g_devices[d], &(dhow_module_source){.text = text, .name = "own.k"},
+                             &m));
+        dhow_module_release(m);
+    }
+}
+
+/* OpenCL told a column that lay behind, by the macro put into the line. */
+Test(portable, an_error_is_told_with_its_line_and_column) {
+    static const char text[] =
+        "/* one */\nKERNEL(f, (OUT(f32,y), VAL(i64,n))) { GRID_FOR(i, n) { y[i] = nothing; } }\n";
+    char place[40];
+    const int column = (int)(strstr(text, "nothing") - strchr(text, '\n'));
+    (void)snprintf(place, sizeof place, "own.k:2:%d", column);
+    for (int d = 0; d < g_count; d++) refuses(g_devices[d], 0, text, DHOW_COMPILE_ERROR, place);
+}
+
+Test(portable, bools_and_foreign_formats_are_named) {
+    for (int d = 0; d < g_count; d++) {
+        refuses(g_devices[d], 0, "KERNEL(f, (OUT(bool,y))) {}", DHOW_INVALID_ARGUMENT,
+                "cannot have the type bool; u8 takes bool tensors");
+        refuses(g_devices[d], DHOW_MODULE_CUDA_C, "int x;", DHOW_UNSUPPORTED, "not CUDA C");
+    }
+}
