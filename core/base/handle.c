@@ -105,11 +105,16 @@ void *dhowi_handle_new_keeping(dhowi_handle_kind kind, size_t bytes, size_t kept
     return object;
 }
 
+void dhowi_handle_end(void *memory) {
+    free_object *object = memory;
+    if (atomic_exchange_explicit(&object->handle.magic, 0, memory_order_relaxed) == 0) return;
+    if (dhowi_places_kept()) dhowi_place_released(object);
+}
+
 void dhowi_handle_free(dhowi_handle_kind kind, void *memory) {
     pool *p = &g_pools[kind];
     free_object *object = memory;
-    atomic_store_explicit(&object->handle.magic, 0, memory_order_relaxed);
-    if (dhowi_places_kept()) dhowi_place_released(object);
+    dhowi_handle_end(object);
     pthread_mutex_lock(&p->mutex);
     give(p, object);
     pthread_mutex_unlock(&p->mutex);

@@ -53,6 +53,8 @@ void *dhowi_handle_new(dhowi_handle_kind kind, size_t bytes);
  * zeros. */
 void *dhowi_handle_new_keeping(dhowi_handle_kind kind, size_t bytes, size_t kept);
 /* Gives the object back to its pool. */
+/* Ends the handle and keeps its memory for a while, until dhowi_handle_free(). */
+void dhowi_handle_end(void *object);
 void dhowi_handle_free(dhowi_handle_kind kind, void *object);
 /* Living objects of a kind. For tests and DHOW_VALIDATE. */
 int64_t dhowi_handle_live(dhowi_handle_kind kind);

@@ -184,7 +184,7 @@ dhow_status dhow_copy_async(dhow_stream *stream, dhow_tensor *src, dhow_tensor *
 /* The bytes are there once dst's writers are done. */
 static dhow_status await_copy(dhow_tensor *dst) {
     DHOWI_TRY(dhowi_hazard_wait(&dst->storage->hazard, DHOW_ACCESS_READ));
-    return dhowi_storage_readable(dst->storage);
+    return dhowi_storage_readable(dst->storage, true);
 }
 
 dhow_status dhow_copy(dhow_tensor *src, dhow_tensor *dst) {

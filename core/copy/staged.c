@@ -23,7 +23,8 @@ typedef struct copy_job {
     dhow_tensor *src, *dst;
     dhowi_fence fences[MAX_FENCES]; /* what must be over before */
     uint32_t fence_count;
-    uint32_t needed; /* of these: the first ones, without which there is nothing to copy */
+    uint32_t needed;       /* of these: the first ones, without which there is nothing to copy */
+    dhowi_origins origins; /* of src */
 } copy_job;
 
 /* One end of a move: host memory, or a device. */
@@ -261,6 +262,7 @@ static dhow_status run_move(copy_job *c) {
         dhow_status status = dhowi_fence_wait(&c->fences[i]);
         if (i < c->needed) DHOWI_TRY(status);
     }
+    DHOWI_TRY(dhowi_origins_check(&c->origins, true));
     DHOWI_TRY(staging_of(c->src, &ends[0]));
     DHOWI_TRY(staging_of(c->dst, &ends[1]));
     if (ends[0] == ends[1]) ends[1] = NULL;
@@ -353,7 +355,8 @@ static dhow_status add_fences(copy_job *c, const dhowi_timeline *lane, bool orde
     c->needed = c->fence_count;
     if (!ordered) return DHOW_OK;
     DHOWI_TRY(add_pending(c, c->src, DHOW_ACCESS_READ, NULL));
-    DHOWI_TRY(dhowi_storage_readable(c->src->storage));
+    DHOWI_TRY(dhowi_storage_readable(c->src->storage, false));
+    c->origins = dhowi_storage_origins(c->src->storage);
     if (dhowi_tensor_bytes(c->dst) < c->dst->storage->bytes)
         DHOWI_TRY(add_pending(c, c->dst, DHOW_ACCESS_READ, lane));
     c->needed = c->fence_count;

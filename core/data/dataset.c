@@ -113,7 +113,7 @@ static dhow_status read_tensors(void *user, const int64_t *indices, int64_t coun
     for (uint32_t c = 0; c < all->count; c++) {
         dhowi_storage *storage = all->tensors[c]->storage;
         DHOWI_TRY(dhowi_hazard_wait(&storage->hazard, DHOW_ACCESS_READ));
-        DHOWI_TRY(dhowi_storage_readable(storage));
+        DHOWI_TRY(dhowi_storage_readable(storage, true));
         const dhowi_rows rows = {
             (const char *)storage->host + dhowi_tensor_offset_bytes(all->tensors[c]),
             all->row_bytes[c]};

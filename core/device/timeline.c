@@ -19,10 +19,11 @@ __attribute__((constructor)) static void guard(void) {
 }
 
 void dhowi_timeline_start(dhowi_timeline *timeline, dhowi_timeline_wait_fn *wait,
-                          const atomic_bool *lost) {
+                          dhowi_timeline_ask_fn *ask, const atomic_bool *lost) {
     uint64_t start = atomic_load(&g_highest);
     /* Holders of old marks may be looking. */
     if (timeline->wait != wait) timeline->wait = wait;
+    if (timeline->ask != ask) timeline->ask = ask;
     if (timeline->lost != lost) timeline->lost = lost;
     dhowi_spin_lock(&timeline->lock);
     memset(timeline->awaited, 0, sizeof timeline->awaited);
@@ -38,12 +39,23 @@ void dhowi_timeline_retire(dhowi_timeline *timeline) {
     /* The pool keeps the memory readable for those who still hold marks. */
     pthread_mutex_lock(&g_mutex);
     atomic_store(&timeline->completed, UINT64_MAX);
+    timeline->given_up = false;
     pthread_cond_broadcast(&g_retired);
     pthread_mutex_unlock(&g_mutex);
 }
 
-void dhowi_timeline_await_end(dhowi_mark mark) {
+void dhowi_timeline_give_up(dhowi_timeline *timeline) {
     pthread_mutex_lock(&g_mutex);
-    while (!dhowi_mark_done(mark)) pthread_cond_wait(&g_retired, &g_mutex);
+    timeline->given_up = true;
+    pthread_cond_broadcast(&g_retired);
     pthread_mutex_unlock(&g_mutex);
+}
+
+bool dhowi_timeline_await_end(dhowi_mark mark) {
+    pthread_mutex_lock(&g_mutex);
+    while (!dhowi_mark_done(mark) && !mark.timeline->given_up)
+        pthread_cond_wait(&g_retired, &g_mutex);
+    const bool done = dhowi_mark_done(mark);
+    pthread_mutex_unlock(&g_mutex);
+    return done;
 }

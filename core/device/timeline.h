@@ -22,13 +22,18 @@ typedef struct dhowi_mark {
 /* Blocks until `number` is done; a failure of that very work is its status. */
 typedef dhow_status dhowi_timeline_wait_fn(dhowi_timeline *timeline, uint64_t number);
 
+/* Whether the timeline's device is still there, without blocking: its loss is the status. */
+typedef dhow_status dhowi_timeline_ask_fn(dhowi_timeline *timeline);
+
 enum { DHOWI_MAX_AWAITED = 8 };
 
 struct dhowi_timeline {
     _Atomic uint64_t submitted; /* number of the last unit of work handed in */
     _Atomic uint64_t completed; /* everything up to here is known to be done */
     dhowi_timeline_wait_fn *wait;
+    dhowi_timeline_ask_fn *ask;            /* NULL where `lost` is */
     const atomic_bool *lost;               /* of its device; NULL: what it does is not lost */
+    bool given_up;                         /* under the mutex of retiring */
     atomic_flag lock;                      /* guards `awaited` */
     dhowi_mark awaited[DHOWI_MAX_AWAITED]; /* later work comes after them; the latest ones */
 };
@@ -60,10 +65,13 @@ bool dhowi_timeline_awaits(dhowi_timeline *timeline, dhowi_mark mark);
 /* Timelines live in pooled memory that is used again: a new one starts after every number an old
  * one may have used, so that old marks count as done. */
 void dhowi_timeline_start(dhowi_timeline *timeline, dhowi_timeline_wait_fn *wait,
-                          const atomic_bool *lost);
+                          dhowi_timeline_ask_fn *ask, const atomic_bool *lost);
 /* Marks that outlive the timeline are done. */
 void dhowi_timeline_retire(dhowi_timeline *timeline);
-/* Blocks until the mark is done. For timelines on their way out: only what retires is told of. */
-void dhowi_timeline_await_end(dhowi_mark mark);
+/* Its device is lost: marks that outlive the timeline are never done, until it retires. */
+void dhowi_timeline_give_up(dhowi_timeline *timeline);
+/* Blocks until the mark is done; false when it never will be. For timelines on their way out: only
+ * what retires is told of. */
+bool dhowi_timeline_await_end(dhowi_mark mark);
 
 #endif /* DHOWI_DEVICE_TIMELINE_H_ */

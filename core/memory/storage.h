@@ -10,6 +10,7 @@
 #include "device/device.h"
 #include "device/timeline.h"
 #include "dhow/memory.h"
+#include "memory/origins.h"
 
 #define DHOWI_COPY_FAILED (UINT64_C(1) << 63)
 
@@ -51,6 +52,8 @@ struct dhowi_storage {
     /* Ticket of the last staged copy into it, until something else is written; with
      * DHOWI_COPY_FAILED once that copy has failed. */
     _Atomic uint64_t staged_write;
+    _Atomic uint32_t origin_count; /* both under the hazard's lock */
+    dhowi_mark origins[DHOWI_MAX_ORIGINS];
     dhowi_pool *pool; /* NULL: wrapped host memory */
     dhow_device *pinned_by;
     bool registered; /* pinned in place, to be undone at the end */
@@ -78,8 +81,10 @@ static inline void dhowi_storage_retain(dhowi_storage *storage) {
 /* Pins host memory in place. */
 dhow_status dhowi_storage_pin(dhowi_storage *storage, dhow_device *device);
 
-/* What is read from the storage is what a failed copy left: its failure, or OK. */
-dhow_status dhowi_storage_readable(const dhowi_storage *storage);
+/* The failure of a copy into the storage, or of what its values came from; see origins.h for
+ * `ended`. */
+dhow_status dhowi_storage_readable(dhowi_storage *storage, bool ended);
+dhowi_origins dhowi_storage_origins(dhowi_storage *storage);
 
 /* Counts pinned memory that copies use, see dhow_memory_stats. */
 void dhowi_memory_count_staging(dhow_device *device, int64_t bytes);
@@ -126,6 +131,8 @@ dhow_status dhowi_hazard_wait(dhowi_hazard *hazard, uint32_t access);
 static inline void dhowi_storage_written(dhowi_storage *storage) {
     if (atomic_load_explicit(&storage->staged_write, memory_order_relaxed) != 0)
         atomic_store(&storage->staged_write, 0);
+    if (atomic_load_explicit(&storage->origin_count, memory_order_relaxed) != 0)
+        dhowi_storage_set_origins(storage, &(dhowi_origins){.count = 0});
     dhowi_hazard_overwritten(&storage->hazard);
 }
 

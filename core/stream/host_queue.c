@@ -187,7 +187,7 @@ static void *make_queue(dhow_context *context) {
     for (uint32_t i = 0; i < DHOWI_HOST_LANES; i++) {
         dhowi_host_lane *lane = &context->host_lanes[i];
         lane->index = i;
-        dhowi_timeline_start(&lane->timeline, wait_number, NULL);
+        dhowi_timeline_start(&lane->timeline, wait_number, NULL, NULL);
         q->workers[i].queue = q;
         q->workers[i].lane = lane;
         pthread_cond_init(&q->workers[i].wake, NULL);

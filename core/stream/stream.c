@@ -14,7 +14,11 @@
 
 /* ---- submitting ---- */
 
+/* Whose values the work reads that the thread is handing in, see memory/origins.h. */
+static _Thread_local dhowi_origins g_origins;
+
 static dhow_status wait_for_use(dhow_stream *stream, const dhowi_use *use) {
+    const bool reads = (use->access & DHOW_ACCESS_READ) != 0;
     dhowi_hazard *hazard = &use->storage->hazard;
     dhowi_mark pending[DHOWI_MAX_PENDING];
     uint32_t count = dhowi_hazard_pending(hazard, use->access, &stream->timeline, pending);
@@ -24,21 +28,22 @@ static dhow_status wait_for_use(dhow_stream *stream, const dhowi_use *use) {
             (status != DHOW_DEVICE_LOST ||
              dhowi_hazard_needs(hazard, use->access, &stream->timeline, pending[i])))
             return status;
+        if (reads && pending[i].timeline->lost != stream->timeline.lost)
+            DHOWI_TRY(dhowi_origins_add(&g_origins, pending[i]));
     }
-    return DHOW_OK;
+    if (!reads) return DHOW_OK;
+    DHOWI_TRY(dhowi_storage_readable(use->storage, dhowi_device_is_host(stream->device)));
+    return dhowi_origins_add_storage(&g_origins, use->storage);
 }
 
 static dhow_status wait_for_uses(dhow_stream *stream, const dhowi_use *uses, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        DHOWI_TRY(wait_for_use(stream, &uses[i]));
-        if ((uses[i].access & DHOW_ACCESS_READ) != 0)
-            DHOWI_TRY(dhowi_storage_readable(uses[i].storage));
-    }
+    for (uint32_t i = 0; i < count; i++) DHOWI_TRY(wait_for_use(stream, &uses[i]));
     return DHOW_OK;
 }
 
 dhow_status dhowi_stream_begin(dhow_stream *stream, const dhowi_use *uses, uint32_t count) {
     DHOWI_TRY(dhowi_device_usable(stream->device));
+    g_origins.count = 0;
     if (stream->recording == NULL) {
         DHOWI_TRY(dhowi_stream_wait_attached(stream));
         DHOWI_TRY(wait_for_uses(stream, uses, count));
@@ -64,6 +69,8 @@ dhow_status dhowi_stream_end(dhow_stream *stream, const dhowi_use *uses, uint32_
         dhowi_last_timeline = timeline;
         for (uint32_t i = 0; i < count; i++) {
             dhowi_hazard_note(&uses[i].storage->hazard, uses[i].access, timeline, number);
+            if (g_origins.count > 0 && (uses[i].access & DHOW_ACCESS_WRITE) != 0)
+                dhowi_storage_set_origins(uses[i].storage, &g_origins);
         }
     }
     pthread_mutex_unlock(&stream->mutex);
@@ -88,7 +95,7 @@ static dhow_status new_stream(dhow_device *device, dhowi_device_streams *streams
     s->device = device;
     pthread_mutex_init(&s->mutex, NULL);
     pthread_mutex_init(&s->state, NULL);
-    dhowi_timeline_start(&s->timeline, dhowi_stream_wait_number, &device->lost);
+    dhowi_timeline_start(&s->timeline, dhowi_stream_wait_number, dhowi_stream_ask, &device->lost);
     pthread_mutex_lock(&streams->mutex);
     s->number = streams->made++;
     s->next = streams->all;
@@ -97,6 +104,12 @@ static dhow_status new_stream(dhow_device *device, dhowi_device_streams *streams
     pthread_mutex_unlock(&streams->mutex);
     *out = s;
     return DHOW_OK;
+}
+
+/* Marks that it left behind are done, and its memory is fit for another stream. */
+static void forget_stream(dhow_stream *s) {
+    dhowi_timeline_retire(&s->timeline);
+    dhowi_handle_free(DHOWI_STREAM, s);
 }
 
 static void end_stream(dhow_stream *s, dhowi_device_streams *streams) {
@@ -109,10 +122,19 @@ static void end_stream(dhow_stream *s, dhowi_device_streams *streams) {
     for (int i = 0; i < DHOWI_STREAM_POINTS; i++)
         if (s->points[i].event != NULL) s->device->api->event_destroy(s->points[i].event);
     s->device->api->stream_destroy(s->native);
-    dhowi_timeline_retire(&s->timeline);
     pthread_mutex_destroy(&s->mutex);
     pthread_mutex_destroy(&s->state);
-    dhowi_handle_free(DHOWI_STREAM, s);
+    if (!atomic_load(&s->device->lost)) {
+        forget_stream(s);
+        return;
+    }
+    /* What the device never did is missing as long as the device lasts. */
+    dhowi_handle_end(s);
+    pthread_mutex_lock(&streams->mutex);
+    s->next = streams->never_done;
+    streams->never_done = s;
+    pthread_mutex_unlock(&streams->mutex);
+    dhowi_timeline_give_up(&s->timeline);
 }
 
 /* Makes it dhow's own: it holds no context, and no program has left it behind. */
@@ -136,6 +158,10 @@ static void end_streams(void *device, void *data) {
     (void)device;
     dhowi_device_streams *streams = data;
     while (streams->all != NULL) end_stream(streams->all, streams);
+    for (dhow_stream *next, *s = streams->never_done; s != NULL; s = next) {
+        next = s->next;
+        forget_stream(s);
+    }
     pthread_mutex_destroy(&streams->mutex);
     dhowi_free(streams);
 }

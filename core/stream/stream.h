@@ -54,6 +54,7 @@ struct dhow_stream {
 typedef struct dhowi_device_streams {
     pthread_mutex_t mutex;
     dhow_stream *all;
+    dhow_stream *never_done; /* ended after the device was lost */
     uint32_t made;
     _Atomic(dhow_stream *) standard; /* the default stream */
     _Atomic int host_events;         /* 0: not tried, 1: the device has them, -1: it has not */
@@ -117,6 +118,9 @@ dhow_status dhowi_stream_take_failure(dhow_stream *stream);
 dhow_status dhowi_stream_sync(dhow_stream *stream);
 /* The wait of a stream's timeline: blocks, and leaves a failure to the stream's sync as well. */
 dhow_status dhowi_stream_wait_number(dhowi_timeline *timeline, uint64_t number);
+/* Whether the device of a stream's timeline is still there, asked of its driver without blocking.
+ */
+dhow_status dhowi_stream_ask(dhowi_timeline *timeline);
 
 /* A mark that a job of the host queue can wait for. Waiting for a stream means waiting for
  * everything in it, also for what is held back until a later job of the queue - which would never

@@ -16,14 +16,14 @@ static dhow_stream *stream_of(dhowi_timeline *timeline) {
     return (dhow_stream *)(void *)((char *)timeline - offsetof(dhow_stream, timeline));
 }
 
-/* The stream of a mark, retained; NULL when the mark is done or of the host queue. A stream on its
- * way out finishes its work before its marks are done. */
+/* The stream of a mark, retained; NULL when the mark is done, or never will be, or is of the host
+ * queue. A stream on its way out finishes its work before its marks are done. */
 static dhow_stream *hold(dhowi_mark mark) {
     while (!dhowi_mark_done(mark)) {
         dhow_stream *stream = stream_of(mark.timeline);
         if (stream == NULL) return NULL;
         if (!dhowi_handle_try_retain(&stream->handle)) {
-            dhowi_timeline_await_end(mark);
+            if (!dhowi_timeline_await_end(mark)) return NULL;
         } else if (dhowi_mark_done(mark)) { /* perhaps another stream in the same memory */
             dhow_stream_release(stream);
         } else {
@@ -31,6 +31,10 @@ static dhow_stream *hold(dhowi_mark mark) {
         }
     }
     return NULL;
+}
+
+static dhow_status fail_never_done(void) {
+    return dhowi_fail(DHOW_DEVICE_LOST, "the device that was to make these values is lost");
 }
 
 /* ---- failures and attached marks ---- */
@@ -166,9 +170,29 @@ static dhow_status wait_held(dhow_stream *stream, uint64_t number) {
 }
 
 dhow_status dhowi_stream_wait_number(dhowi_timeline *timeline, uint64_t number) {
-    dhow_stream *stream = hold((dhowi_mark){timeline, number});
-    if (stream == NULL) return DHOW_OK;
+    const dhowi_mark mark = {timeline, number};
+    dhow_stream *stream = hold(mark);
+    if (stream == NULL) return dhowi_mark_done(mark) ? DHOW_OK : fail_never_done();
     dhow_status status = wait_held(stream, number);
+    dhow_stream_release(stream);
+    return status;
+}
+
+dhow_status dhowi_stream_ask(dhowi_timeline *timeline) {
+    dhow_stream *stream = stream_of(timeline);
+    if (!dhowi_handle_try_retain(&stream->handle))
+        return dhowi_timeline_is_lost(timeline) ? fail_never_done() : DHOW_OK;
+    const dhow_plugin *api = stream->device->api;
+    dhow_status status = dhowi_device_usable(stream->device);
+    dhow_error err;
+    dhowi_error_init(&err);
+    pthread_mutex_lock(&stream->mutex);
+    int32_t code = DHOW_OK;
+    for (int i = 0; i < DHOWI_STREAM_POINTS && code != DHOW_DEVICE_LOST; i++)
+        if (stream->points[i].event != NULL) code = api->event_query(stream->points[i].event, &err);
+    pthread_mutex_unlock(&stream->mutex);
+    if (status == DHOW_OK && code == DHOW_DEVICE_LOST)
+        status = dhowi_device_failed(stream->device, &err, code, "work submitted before failed");
     dhow_stream_release(stream);
     return status;
 }
@@ -287,6 +311,9 @@ dhow_status dhowi_fence_wait(dhowi_fence *fence) {
     dhow_stream *stream = fence->stream;
     if (stream == NULL) {
         /* In the same lane it is done: what is left to learn is whether it failed. */
+        if (fence->mark.timeline != NULL && !dhowi_mark_done(fence->mark) &&
+            dhowi_timeline_is_lost(fence->mark.timeline))
+            return fail_never_done();
         bool queued = fence->mark.timeline != NULL && stream_of(fence->mark.timeline) == NULL;
         return queued ? fence->mark.timeline->wait(fence->mark.timeline, fence->mark.number)
                       : DHOW_OK;
@@ -393,6 +420,7 @@ dhow_status dhowi_stream_wait_mark(dhow_stream *stream, dhowi_mark mark) {
     if (!dhowi_device_is_host(stream->device)) {
         dhow_stream *other = hold(mark);
         if (other == NULL && dhowi_mark_done(mark)) return DHOW_OK;
+        if (other == NULL && dhowi_timeline_is_lost(mark.timeline)) return fail_never_done();
         if (other != NULL && other->device->plugin == stream->device->plugin) {
             dhow_status status = wait_same_backend(stream, other, mark.number);
             dhow_stream_release(other);

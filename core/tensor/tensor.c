@@ -242,7 +242,7 @@ dhow_status dhow_tensor_host_ptr(dhow_tensor *tensor, void **out) {
     DHOWI_TRY(dhowi_device_usable(dhowi_tensor_device(tensor)));
     dhow_status there =
         dhowi_hazard_wait(&tensor->storage->hazard, DHOW_ACCESS_READ | DHOW_ACCESS_WRITE);
-    if (there == DHOW_OK) there = dhowi_storage_readable(tensor->storage);
+    if (there == DHOW_OK) there = dhowi_storage_readable(tensor->storage, true);
     dhowi_storage_written(tensor->storage); /* told once: the next pointer is for writing anew */
     if (there != DHOW_OK) return there;
     *out = (char *)tensor->storage->host + dhowi_tensor_offset_bytes(tensor);

@@ -64,6 +64,46 @@ static conform_result lost_in_a_staged_copy(conform_env *env) {
     return CONFORM_PASS;
 }
 
+/* What others compute from values that a lost device never made is missing as well. */
+static conform_result lost_values_travel(conform_env *env) {
+    dhow_device *other = order_device(env, "sim:1");
+    dhow_tensor *t, *there, *result, *fine;
+    float value[ORDER_COUNT];
+    TRY(order_full(env, env->device, 1, &t));
+    TRY(order_full(env, other, 2, &there));
+    TRY(order_full(env, other, 2, &result));
+    TRY(order_full(env, other, 3, &fine));
+    OK(dhow_copy(t, there)); /* the first one tries the pair and waits */
+    OK(dhow_relu(NULL, t, t));
+    OK(dhow_copy_async(NULL, t, there, 0));
+    OK(dhow_relu(NULL, there, result));
+    for (int i = 0; i < 2; i++)
+        FAILS(DHOW_DEVICE_LOST, order_text("sim:0"),
+              dhow_tensor_read(result, value, sizeof value));
+    FAILS(DHOW_DEVICE_LOST, order_text("sim:0"), dhow_relu(NULL, result, fine));
+    TRY(order_expect(env, fine, 3, "what has nothing to do with it"));
+    OK(dhow_fill(NULL, result, 5));
+    return order_expect(env, result, 5, "what is written anew");
+}
+
+/* A stream of a lost device takes nothing with it that others wait for. */
+static conform_result lost_with_its_stream(conform_env *env) {
+    dhow_tensor *t, *here;
+    dhow_stream *s, *next;
+    float value[ORDER_COUNT];
+    TRY(order_full(env, env->device, 1, &t));
+    OWN(TENSOR, &here, dhow_tensor_create_pinned(env->device, DHOW_F32, DHOW_SHAPE(ORDER_COUNT), &here));
+    OK(dhow_fill(NULL, here, 2));
+    OK(dhow_stream_create(env->device, &s));
+    OK(dhow_relu(s, t, t));
+    OK(dhow_copy_async(s, t, here, 0));
+    FAILS(DHOW_DEVICE_LOST, order_text("sim:0"), dhow_stream_sync(s));
+    dhow_stream_release(s);
+    OWN(STREAM, &next, dhow_stream_create(order_device(env, "sim:1"), &next));
+    FAILS(DHOW_DEVICE_LOST, order_text("lost"), dhow_tensor_read(here, value, sizeof value));
+    return CONFORM_PASS;
+}
+
 /* Failed work comes out of the next wait, once. */
 static conform_result kernel_fails_late(conform_env *env) {
     dhow_stream *s;
@@ -176,6 +216,10 @@ const order_program order_fault_programs[] = {
      "cuLaunchKernel#0@3=719", "delay_us=100"},
     {"lost_in_background", lost_in_background, "launch#0@1=async:DEVICE_LOST!", "delay_us=100",
      "kernel:relu_f32#0@1=719", "delay_us=100"},
+    {"lost_values_travel", lost_values_travel, "launch#0@1=async:DEVICE_LOST!", "delay_us=1000",
+     NULL, NULL},
+    {"lost_with_its_stream", lost_with_its_stream, "launch#0@1=async:DEVICE_LOST!", "delay_us=1000",
+     NULL, NULL},
     {"lost_in_a_staged_copy", lost_in_a_staged_copy, "copy#0@3=async:DEVICE_LOST!", STAGED,
      "cudaMemcpyAsync#0@3=async:700", CUDA_STAGED},
     /* A kernel that fails takes the device with it on CUDA. */

@@ -243,14 +243,13 @@ static bool step(run *r, const op *o, const char *when) {
     return true;
 }
 
-/* All that has nothing to do with the lost device is there. The rest may be missing; it may also be
- * what other devices made of what there was, for they do not hear of work that was dropped before
- * theirs. A stream tells of a loss that it has to do with once, whoever asks. */
+/* All that has nothing to do with the lost device is there. The rest is there or is said to be
+ * missing. A stream tells of a loss that it has to do with once, whoever asks. */
 static bool is_right(run *r, int slot, const char *when) {
     const block *b = r->expected.views[slot].block;
     if (b->unknown) return true;
     dhow_status status = read_back(r, slot);
-    if (r->m->lost > 0 && (b->tainted || b->device == r->m->lost)) return true;
+    if (status != DHOW_OK && (b->tainted || b->device == r->m->lost)) return true;
     if (r->m->lost > 0 && status != DHOW_OK) status = read_back(r, slot);
     return compare(r, slot, when, status);
 }
