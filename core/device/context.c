@@ -248,6 +248,7 @@ static dhow_status init_context(dhow_context *context, const dhow_context_option
         if (context->device_choice == NULL) return dhowi_fail_memory("context");
     }
     DHOWI_TRY(dhowi_registry_init(&context->registry, &how, &context->log, &context->cache));
+    dhowi_warn_of_variables(&context->registry, &context->log);
     DHOWI_TRY(list_devices(context));
     DHOWI_TRY(require_cpu(context));
     return dhowi_trace_init(context);

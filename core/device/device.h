@@ -156,6 +156,9 @@ void *dhowi_context_attach_host_queue(dhow_context *context, void *(*make)(dhow_
                                       void (*end)(void *context, void *data),
                                       void (*drain)(void *data));
 
+/* Warns, once in a process, of variables DHOW_* in the environment that nobody reads. */
+void dhowi_warn_of_variables(const dhowi_registry *registry, const dhowi_log *log);
+
 /* ---- selection ---- */
 
 dhow_status dhowi_device_select(dhow_context *context, const char *spec, dhow_device **out);

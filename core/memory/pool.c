@@ -398,7 +398,13 @@ static dhow_status pin(dhowi_storage *s, dhow_device *device) {
     device_memory *m = memory_of(device);
     if (m == NULL) return DHOW_OUT_OF_MEMORY;
     int32_t code = device->api->host_register(dhowi_device_native(device), s->host, s->bytes, &err);
-    if (code != DHOW_OK) return dhowi_device_failed(device, &err, code, "pinning memory in place");
+    if (code != DHOW_OK) {
+        dhow_status status = dhowi_device_failed(device, &err, code, "pinning memory in place");
+        return status != DHOW_UNSUPPORTED
+                   ? status
+                   : dhowi_fail(status, "%.800s; dhow_tensor_create_pinned() makes memory that is",
+                                dhow_last_error());
+    }
     atomic_fetch_add(&m->registered, (int64_t)s->bytes);
     s->registered = true;
     s->pinned_by = device;

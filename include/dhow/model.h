@@ -346,7 +346,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_parameter(dhow_model *model, 
                                                              dhow_tensor *value);
 
 /**
- * Loads all parameters from a safetensors file, all or none.
+ * Loads all parameters from a safetensors file, all or none. A num_batches_tracked that the file
+ * lacks is not missed: no run reads it.
  *
  * @return INVALID_ARGUMENT (names are missing, unexpected or of another shape or dtype: the message
  * lists them), or as dhow_safetensors_open()
@@ -366,13 +367,16 @@ typedef enum dhow_state_difference {
 typedef void dhow_state_fn(void *user, dhow_state_difference difference, const char *name,
                            const char *detail);
 
-enum { DHOW_STATE_PARTIAL = 1 }; /**< takes what fits and leaves the rest as it is */
+enum {                         /* flags of dhow_model_load_state_with() */
+       DHOW_STATE_PARTIAL = 1, /**< takes what fits and leaves the rest as it is */
+       DHOW_STATE_CONVERT = 2  /**< casts what the file has in another dtype, as dhow_cast() does */
+};
 
 /**
  * dhow_model_load_state() that tells every difference, however many there are, before anything is
  * read.
  *
- * @param flags  0 or DHOW_STATE_PARTIAL
+ * @param flags  0, or DHOW_STATE_PARTIAL and DHOW_STATE_CONVERT
  * @param told   called for each difference, in the order of the model, then of the file; NULL: none
  * @return INVALID_ARGUMENT (there are differences, without DHOW_STATE_PARTIAL: nothing is loaded),
  * or as dhow_safetensors_open()

@@ -45,6 +45,9 @@
 #ifndef BAD_KIND
 #define BAD_KIND DHOW_DEVICE_ACCELERATOR
 #endif
+#ifndef BAD_FLAGS
+#define BAD_FLAGS DHOW_DEVICE_HOST_INLINE
+#endif
 #ifndef BAD_DEVICES
 #define BAD_DEVICES 1
 #endif
@@ -165,7 +168,7 @@ static int32_t device_describe(void *backend, uint32_t index, dhow_device_desc *
 #ifdef BAD_PRIORITY
     out->priority = BAD_PRIORITY;
 #endif
-    out->flags = DHOW_DEVICE_HOST_INLINE;
+    out->flags = BAD_FLAGS;
     out->compute_units = 1;
     out->offset_align = 8;
     out->index_bits = 64;

@@ -249,6 +249,20 @@ Test(context, a_list_with_a_backend_that_nobody_has_is_warned_of) {
     dhow_context_release(context);
 }
 
+/* DHOW_DEVICES=opencl was ignored without a word. */
+Test(context, variables_that_nobody_reads_are_warned_of_once) {
+    static log_text log;
+    setenv("DHOW_DEVICES", "opencl", 1);
+    setenv("DHOW_SIM_SPEED", "2", 1); /* a backend's own affair */
+    dhow_context_release(open_with_sim(&log, "warn"));
+    SAYS(log.text, "DHOW_DEVICES is no variable of dhow's, and nobody reads it; is DHOW_DEVICE meant?");
+    cr_assert_null(strstr(log.text, "DHOW_SIM_SPEED"), "%s", log.text);
+    log.text[0] = '\0';
+    setenv("DHOW_DEVICES", "opencl", 1);
+    dhow_context_release(open_with_sim(&log, "warn"));
+    cr_assert_null(strstr(log.text, "DHOW_DEVICES"), "%s", log.text);
+}
+
 Test(context, a_program_that_asks_for_the_cpu_starts_no_other_backend) {
     static log_text log;
     const dhow_context_options options = {

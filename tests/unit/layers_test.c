@@ -493,6 +493,64 @@ static dhow_model *deep(int first, int64_t features) {
     return m;
 }
 
+/* load_state_dict() converts, and so does this where it is asked to. */
+Test(layers, another_dtype_is_converted_where_that_is_asked_for) {
+    dhow_model_value v;
+    dhow_model *m[2];
+    const dhow_dtype dtypes[] = {DHOW_F16, DHOW_F32};
+    for (int i = 0; i < 2; i++) {
+        OK(dhow_model_create(g_context, &m[i]));
+        OK(dhow_model_input(m[i], "x", dtypes[i], DHOW_SHAPE(1, 2), &v));
+        OK(dhow_model_linear(m[i], "fc", v, 2, 2, 1, &v));
+        OK(dhow_model_output(m[i], "y", v));
+        fill(m[i]);
+    }
+    OK(dhow_model_save_state(m[0], g_path));
+    cr_assert_eq(dhow_model_load_state(m[1], g_path), DHOW_INVALID_ARGUMENT);
+    OK(dhow_model_load_state_with(m[1], g_path, DHOW_STATE_CONVERT, NULL, NULL));
+    for (int i = 0; i < 4; i++)
+        cr_assert_eq(values_of(m[1], "fc.weight")[i], values_of(m[0], "fc.weight")[i]);
+    dhow_model_release(m[0]);
+    dhow_model_release(m[1]);
+}
+
+/* PyTorch before 0.4.1 wrote none, and no run reads it. */
+Test(layers, a_file_without_num_batches_tracked_loads) {
+    dhow_model_value v;
+    dhow_tensor *four;
+    dhow_model *m;
+    static const char *const names[] = {"bn.weight", "bn.bias", "bn.running_mean",
+                                        "bn.running_var"};
+    OK(dhow_model_create(g_context, &m));
+    OK(dhow_model_input(m, "x", DHOW_F32, DHOW_SHAPE(1, 4), &v));
+    OK(dhow_model_batchnorm(m, "bn", v, 4, 1e-5f, &v));
+    OK(dhow_model_output(m, "y", v));
+    OK(dhow_tensor_full(g_cpu, DHOW_F32, DHOW_SHAPE(4), 3, &four));
+    dhow_tensor *tensors[] = {four, four, four, four};
+    OK(dhow_safetensors_save(g_path, 4, names, tensors));
+    OK(dhow_model_load_state(m, g_path));
+    cr_assert_eq(values_of(m, "bn.running_var")[3], 3);
+    dhow_tensor_release(four);
+    dhow_model_release(m);
+}
+
+Test(layers, a_parameter_that_is_not_there_is_told_with_those_that_are) {
+    const int64_t shape[] = {1, 2};
+    dhow_model_value v;
+    dhow_model *m = model_of(2, shape, &v);
+    dhow_tensor *t;
+    OK(dhow_model_linear(m, "net.4.3", v, 2, 2, 1, &v));
+    OK(dhow_tensor_full(g_cpu, DHOW_F32, DHOW_SHAPE(2), 1, &t));
+    cr_assert_eq(dhow_model_set_parameter(m, "net.4.3.bais", t), DHOW_NOT_FOUND);
+    cr_assert_not_null(strstr(dhow_last_error(), "is 'net.4.3.bias' meant?"), "%s",
+                       dhow_last_error());
+    cr_assert_eq(dhow_model_set_parameter(m, "gamma", t), DHOW_NOT_FOUND);
+    cr_assert_not_null(strstr(dhow_last_error(), "it has 'net.4.3.weight', 'net.4.3.bias'"), "%s",
+                       dhow_last_error());
+    dhow_tensor_release(t);
+    dhow_model_release(m);
+}
+
 static uint32_t g_told[DHOW_STATE_MISMATCHED + 1];
 static void count_told(void *user, dhow_state_difference difference, const char *name,
                        const char *detail) {

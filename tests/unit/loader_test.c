@@ -245,6 +245,19 @@ Test(loader, isolated_probes_work_with_sigchld_ignored) {
     signal(SIGCHLD, SIG_DFL);
 }
 
+Test(loader, where_memory_cannot_be_pinned_in_place_the_other_way_is_named) {
+    dhow_context *context = open_beside(DHOW_TEST_BAD_DIR "/apart", NULL);
+    dhow_device *cpu, *device;
+    dhow_tensor *t;
+    OK(dhow_device_get(context, "cpu", &cpu));
+    OK(dhow_device_get(context, "plain", &device));
+    OK(dhow_tensor_full(cpu, DHOW_F32, DHOW_SHAPE(100), 1, &t));
+    cr_assert_eq(dhow_tensor_pin(t, device), DHOW_UNSUPPORTED);
+    SAYS(dhow_last_error(), "dhow_tensor_create_pinned() makes memory that is");
+    dhow_tensor_release(t);
+    dhow_context_release(context);
+}
+
 /* ---- what auto takes ---- */
 
 static void auto_is(const char *folder, const char *wanted, log_text *log) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/near.h"
 #include "base/text.h"
 #include "model/graph/model.h"
 
@@ -45,6 +46,25 @@ static void replace(dhow_model *m, dhowi_value *v, dhow_tensor *tensor) {
     (void)dhowi_copy_text(tensor->storage->label, sizeof tensor->storage->label, v->name);
 }
 
+/* Names the one that is nearest, else the first few. */
+static dhow_status no_parameter(const dhow_model *m, const char *function, const char *name) {
+    dhowi_near near = {.wanted = name};
+    char buffer[400] = "";
+    dhowi_text names = DHOWI_TEXT(buffer);
+    for (uint32_t i = 0; i < m->parameter_count; i++) {
+        const char *own = m->values[m->parameters[i]].name;
+        dhowi_near_try(&near, own);
+        if (i < 6) dhowi_text_add(&names, "%s'%.64s'", i > 0 ? ", " : "", own);
+    }
+    if (near.found != NULL)
+        return dhowi_fail(DHOW_NOT_FOUND,
+                          "%s: the model has no parameter '%.64s'; is '%.64s' meant?", function,
+                          name, near.found);
+    return dhowi_fail(DHOW_NOT_FOUND, "%s: the model has no parameter '%.64s'; it has %s%s",
+                      function, name, m->parameter_count > 0 ? buffer : "none",
+                      m->parameter_count > 6 ? ", ..." : "");
+}
+
 dhow_status dhow_model_set_parameter(dhow_model *m, const char *name, dhow_tensor *value) {
     static const char function[] = "dhow_model_set_parameter";
     char a[160], b[192];
@@ -53,8 +73,7 @@ dhow_status dhow_model_set_parameter(dhow_model *m, const char *name, dhow_tenso
     DHOWI_TRY(dhowi_tensor_check_read(value, function, "value"));
     dhowi_value *v = name != NULL ? dhowi_model_find_parameter(m, name) : NULL;
     if (v == NULL) {
-        return dhowi_fail(DHOW_NOT_FOUND, "%s: the model has no parameter '%.64s'", function,
-                          name != NULL ? name : "");
+        return no_parameter(m, function, name != NULL ? name : "");
     }
     if (value->dtype != v->spec.dtype ||
         !dhowi_shape_equal(value->rank, value->shape, v->spec.rank, v->spec.shape)) {
@@ -93,6 +112,7 @@ static bool find_entry(const dhow_safetensors *file, const char *name,
 typedef struct story {
     dhow_state_fn *told;
     void *user;
+    uint32_t flags;
     dhowi_text text;
     char buffer[700];
     uint32_t count[DHOW_STATE_MISMATCHED + 1];
@@ -106,9 +126,16 @@ static void tell(story *s, dhow_state_difference difference, const char *name, c
     if (s->told != NULL) s->told(s->user, difference, name, detail);
 }
 
-static bool fits(const dhowi_value *v, const dhow_safetensors_entry *entry) {
-    return entry->dtype == v->spec.dtype &&
+static bool fits(const dhowi_value *v, const dhow_safetensors_entry *entry, uint32_t flags) {
+    return (entry->dtype == v->spec.dtype || (flags & DHOW_STATE_CONVERT) != 0) &&
            dhowi_shape_equal(entry->rank, entry->shape, v->spec.rank, v->spec.shape);
+}
+
+/* A count that training keeps and no run reads; older files lack it. */
+static bool is_needless(const char *name) {
+    static const char word[] = "num_batches_tracked";
+    const size_t length = strlen(name), own = sizeof word - 1;
+    return length >= own && strcmp(name + length - own, word) == 0;
 }
 
 /* Compares names, shapes and dtypes and tells everything that differs. */
@@ -118,8 +145,8 @@ static void compare(const dhow_model *m, const dhow_safetensors *file, story *s)
     for (uint32_t i = 0; i < m->parameter_count; i++) {
         const dhowi_value *v = wanted(m, i);
         if (!find_entry(file, v->name, &entry)) {
-            tell(s, DHOW_STATE_MISSING, v->name, "");
-        } else if (!fits(v, &entry)) {
+            if (!is_needless(v->name)) tell(s, DHOW_STATE_MISSING, v->name, "");
+        } else if (!fits(v, &entry, s->flags)) {
             dhowi_spec there = {.dtype = entry.dtype, .rank = entry.rank};
             memcpy(there.shape, entry.shape, sizeof there.shape);
             (void)snprintf(detail, sizeof detail, "%s in the file, %s in the model",
@@ -142,13 +169,26 @@ static dhow_status refuse(const story *s, const char *path) {
                       s->count[DHOW_STATE_MISMATCHED], s->buffer);
 }
 
+/* Puts the same values in another dtype in its place. */
+static dhow_status convert(dhow_dtype dtype, dhow_tensor **t) {
+    dhow_tensor *from = *t;
+    dhow_tensor *to;
+    DHOWI_TRY(dhowi_tensor_new(dhowi_tensor_device(from), dtype, from->rank, from->shape, &to));
+    *t = to;
+    dhow_status status = from->count > 0 ? dhow_cast(NULL, from, *t) : DHOW_OK;
+    dhow_tensor_release(from);
+    return status;
+}
+
 /* Those that fit; the others stay NULL. */
-static dhow_status load_all(dhow_model *m, const dhow_safetensors *file, dhow_tensor **loaded) {
+static dhow_status load_all(dhow_model *m, const dhow_safetensors *file, uint32_t flags,
+                            dhow_tensor **loaded) {
     dhow_safetensors_entry entry;
     for (uint32_t i = 0; i < m->parameter_count; i++) {
         const dhowi_value *v = wanted(m, i);
-        if (!find_entry(file, v->name, &entry) || !fits(v, &entry)) continue;
+        if (!find_entry(file, v->name, &entry) || !fits(v, &entry, flags)) continue;
         DHOWI_TRY(dhow_safetensors_load(file, v->name, m->context->cpu, &loaded[i]));
+        if (entry.dtype != v->spec.dtype) DHOWI_TRY(convert(v->spec.dtype, &loaded[i]));
     }
     return DHOW_OK;
 }
@@ -162,7 +202,7 @@ static dhow_status load(dhow_model *m, const char *function, const char *path, u
     if (status == DHOW_OK) compare(m, file, s);
     if (status == DHOW_OK && (flags & DHOW_STATE_PARTIAL) == 0 && s->text.length > 0)
         status = refuse(s, path);
-    if (status == DHOW_OK) status = load_all(m, file, loaded);
+    if (status == DHOW_OK) status = load_all(m, file, flags, loaded);
     for (uint32_t i = 0; loaded != NULL && i < m->parameter_count; i++) {
         if (status == DHOW_OK && loaded[i] != NULL) {
             replace(m, &m->values[m->parameters[i]], loaded[i]);
@@ -179,9 +219,9 @@ dhow_status dhow_model_load_state_with(dhow_model *m, const char *path, uint32_t
                                        dhow_state_fn *told, void *user) {
     static const char function[] = "dhow_model_load_state_with";
     DHOWI_TRY(dhowi_model_check(m, function));
-    if ((flags & ~(uint32_t)DHOW_STATE_PARTIAL) != 0)
+    if ((flags & ~(uint32_t)(DHOW_STATE_PARTIAL | DHOW_STATE_CONVERT)) != 0)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: flags %#x are unknown", function, flags);
-    story s = {.told = told, .user = user};
+    story s = {.told = told, .user = user, .flags = flags};
     s.text = DHOWI_TEXT(s.buffer);
     DHOWI_TRY(dhowi_model_begin_change(m, function));
     dhow_status status = load(m, function, path, flags, &s);
