@@ -33,7 +33,7 @@ static const char k_usage[] =
     "  --bench N               after the first run one more untimed and N timed ones\n"
     "  --trace FILE            writes what all devices do meanwhile, for Perfetto and "
     "chrome://tracing\n"
-    "  --report                steps, memory, and the share of time of every operator\n"
+    "  --report                memory, and the time of every operator and every step\n"
     "  --list                  inputs, outputs and parameters, without running\n"
     "  --json                  the same as JSON\n"
     "  --version               print the version\n"
@@ -348,12 +348,13 @@ static bool run_on(run_request *r, dhow_context *context, dhow_model *model, dho
     if (good && r->bench > 0) good = bench(r, model, &in, all);
     if (good && r->report) { /* a few more runs, measured step by step */
         good = dhow_model_set_profiling(model, 1) == DHOW_OK;
-        for (int i = 0; i < 3 && good; i++) {
+        enum { MEASURED = 3 };
+        for (int i = 0; i < MEASURED && good; i++) {
             run_tensors again;
             good = run_once(model, &in, &again);
             if (good) run_release(&again);
         }
-        if (good) good = run_summary(model, all);
+        if (good) good = run_summary(model, MEASURED, all);
     }
     if (good && r->compare != NULL) good = compare(r, context, &in, &out, all);
     if (good) good = write_outputs(r, model, &out);

@@ -57,7 +57,8 @@ void run_release(run_tensors *tensors);
 
 /* Everything that is printed goes through one JSON object; as words where JSON is not asked for. */
 bool run_list(dhow_model *model, json_t *to);
-bool run_summary(dhow_model *model, json_t *to);
+/* Of `runs` runs that were measured step by step. */
+bool run_summary(dhow_model *model, int runs, json_t *to);
 /* Values of a tensor: smallest, largest, mean. */
 bool run_values(dhow_device *cpu, dhow_tensor *tensor, json_t *to);
 bool run_difference(dhow_device *cpu, dhow_tensor *a, dhow_tensor *b, json_t *to);

@@ -65,12 +65,26 @@ static int by_time(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-bool run_summary(dhow_model *model, json_t *to) {
+static double milliseconds(int64_t nanoseconds, int runs) {
+    return (double)nanoseconds / runs * 1e-6;
+}
+
+static json_t *describe_step(const dhow_model_step_info *step, int runs) {
+    json_t *shape = json_array();
+    for (int32_t i = 0; i < step->rank; i++)
+        (void)json_array_append_new(shape, json_integer(step->shape[i]));
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:f}", "operator", step->operation, "node",
+                     step->node, "kernel", step->kernel, "dtype", dhow_dtype_name(step->dtype),
+                     "shape", shape, "device", dhow_device_name(step->device), "ms",
+                     milliseconds(step->nanoseconds, runs));
+}
+
+bool run_summary(dhow_model *model, int runs, json_t *to) {
     dhow_model_summary s;
     operator_share shares[MAX_OPERATORS];
     int count = 0;
     int64_t total = 1;
-    json_t *operators = json_array(), *elsewhere = json_array();
+    json_t *operators = json_array(), *elsewhere = json_array(), *steps = json_array();
     dhow_memory_stats memory;
     if (dhow_model_report(model, &s) != DHOW_OK ||
         dhow_memory_get_stats(dhow_model_device(model), &memory) != DHOW_OK)
@@ -79,6 +93,7 @@ bool run_summary(dhow_model *model, json_t *to) {
         dhow_model_step_info step;
         int k = 0;
         if (dhow_model_step_at(model, i, &step) != DHOW_OK) continue;
+        (void)json_array_append_new(steps, describe_step(&step, runs));
         while (k < count && strcmp(shares[k].name, step.operation) != 0) k++;
         if (k == MAX_OPERATORS) continue;
         if (k == count) shares[count++] = (operator_share){.name = step.operation};
@@ -92,17 +107,18 @@ bool run_summary(dhow_model *model, json_t *to) {
     qsort(shares, (size_t)count, sizeof shares[0], by_time);
     for (int i = 0; i < count; i++) {
         (void)json_array_append_new(
-            operators,
-            json_pack("{s:s, s:i, s:f}", "name", shares[i].name, "steps", shares[i].count, "share",
-                      (double)shares[i].nanoseconds / (double)total));
+            operators, json_pack("{s:s, s:i, s:f, s:f}", "name", shares[i].name, "steps",
+                                 shares[i].count, "ms", milliseconds(shares[i].nanoseconds, runs),
+                                 "share", (double)shares[i].nanoseconds / (double)total));
     }
     (void)json_object_set_new(
         to, "report",
-        json_pack("{s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:o, s:o}", "parameter_bytes",
+        json_pack("{s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:o, s:o, s:o}", "parameter_bytes",
                   (json_int_t)s.parameter_bytes, "arena_bytes", (json_int_t)s.arena_bytes,
                   "live_bytes", (json_int_t)memory.live, "copied_bytes", (json_int_t)s.copied_bytes,
                   "nodes", (int)s.node_count, "steps", (int)s.step_count, "segments",
-                  (int)s.segment_count, "operators", operators, "elsewhere", elsewhere));
+                  (int)s.segment_count, "measured_runs", runs, "operators", operators, "by_step",
+                  steps, "elsewhere", elsewhere));
     return true;
 }
 
@@ -157,22 +173,44 @@ static double mebibytes(const json_t *report, const char *key) {
     return json_number_value(json_object_get(report, key)) / (1 << 20);
 }
 
+/* "1 step", "2 steps" */
+static const char *plural(int count) { return count == 1 ? "" : "s"; }
+
+static void print_steps(const json_t *steps) {
+    printf("  by step%24s ms  %-10s result\n", "", "kernel");
+    for (size_t i = 0; i < json_array_size(steps); i++) {
+        const json_t *s = json_array_get(steps, i);
+        char name[128];
+        (void)snprintf(name, sizeof name, "%.40s '%.60s'",
+                       json_string_value(json_object_get(s, "operator")),
+                       json_string_value(json_object_get(s, "node")));
+        printf("  %-24s %9.3f  %-10s ", name, json_number_value(json_object_get(s, "ms")),
+               json_string_value(json_object_get(s, "kernel")));
+        print_shape(s);
+        printf("\n");
+    }
+}
+
 static void print_report(const json_t *report) {
     if (report == NULL) return;
+    const int nodes = (int)json_integer_value(json_object_get(report, "nodes")),
+              steps = (int)json_integer_value(json_object_get(report, "steps"));
     printf(
-        "Report\n  %d nodes, %d steps; memory: weights %.1f MiB, arena %.1f MiB, in use on the "
+        "Report\n  %d node%s, %d step%s; memory: weights %.1f MiB, arena %.1f MiB, in use on the "
         "device %.1f MiB; %.1f MiB copied between devices\n",
-        (int)json_integer_value(json_object_get(report, "nodes")),
-        (int)json_integer_value(json_object_get(report, "steps")),
-        mebibytes(report, "parameter_bytes"), mebibytes(report, "arena_bytes"),
-        mebibytes(report, "live_bytes"), mebibytes(report, "copied_bytes"));
+        nodes, plural(nodes), steps, plural(steps), mebibytes(report, "parameter_bytes"),
+        mebibytes(report, "arena_bytes"), mebibytes(report, "live_bytes"),
+        mebibytes(report, "copied_bytes"));
     const json_t *operators = json_object_get(report, "operators");
     for (size_t i = 0; i < json_array_size(operators); i++) {
         const json_t *o = json_array_get(operators, i);
-        printf("  %-24s %4d steps %5.1f%%\n", json_string_value(json_object_get(o, "name")),
-               (int)json_integer_value(json_object_get(o, "steps")),
+        const int count = (int)json_integer_value(json_object_get(o, "steps"));
+        printf("  %-24s %4d step%-1s %9.3f ms %5.1f%%\n",
+               json_string_value(json_object_get(o, "name")), count, plural(count),
+               json_number_value(json_object_get(o, "ms")),
                json_number_value(json_object_get(o, "share")) * 100);
     }
+    print_steps(json_object_get(report, "by_step"));
     const json_t *elsewhere = json_object_get(report, "elsewhere");
     for (size_t i = 0; i < json_array_size(elsewhere); i++)
         printf("  on the CPU: %s\n", json_string_value(json_array_get(elsewhere, i)));

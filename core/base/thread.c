@@ -6,6 +6,7 @@
 
 #include <signal.h>
 #include <stddef.h>
+#include <sys/prctl.h>
 
 int dhowi_thread_start(pthread_t *out, void *(*run)(void *argument), void *argument) {
     sigset_t all, old;
@@ -15,3 +16,5 @@ int dhowi_thread_start(pthread_t *out, void *(*run)(void *argument), void *argum
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     return error;
 }
+
+void dhowi_thread_name(const char *name) { (void)prctl(PR_SET_NAME, name, 0, 0, 0); }

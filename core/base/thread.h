@@ -9,5 +9,7 @@
 
 /* pthread_create() for a thread that the program's signals are not for: 0 or an errno. */
 int dhowi_thread_start(pthread_t *out, void *(*run)(void *argument), void *argument);
+/* Names the calling thread, in at most 15 bytes, for traces and debuggers. */
+void dhowi_thread_name(const char *name);
 
 #endif /* DHOWI_BASE_THREAD_H_ */

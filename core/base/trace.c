@@ -6,8 +6,10 @@
 #include "base/trace.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "base/spin.h"
 #include "base/text.h"
 
 int64_t dhowi_trace_now(void) {
@@ -41,12 +44,77 @@ dhowi_trace *dhowi_trace_new(uint64_t capacity) {
     if (trace == NULL) return NULL;
     ask_for_large_pages(trace, bytes);
     trace->capacity = capacity;
+    atomic_flag_clear(&trace->lock);
     return trace;
+}
+
+/* ---- texts ---- */
+
+struct dhowi_trace_text {
+    dhowi_trace_text *next;
+    char text[];
+};
+
+const char *dhowi_trace_keep(dhowi_trace *trace, const char *text) {
+    const size_t bytes = strlen(text) + 1;
+    dhowi_trace_text **chain =
+        &trace->texts[dhowi_hash(DHOWI_HASH_SEED, text, bytes) % DHOWI_TRACE_CHAINS];
+    dhowi_spin_lock(&trace->lock);
+    dhowi_trace_text *t = *chain;
+    while (t != NULL && strcmp(t->text, text) != 0) t = t->next;
+    if (t == NULL && (t = dhowi_alloc(sizeof *t + bytes)) != NULL) {
+        memcpy(t->text, text, bytes);
+        t->next = *chain;
+        *chain = t;
+    }
+    dhowi_spin_unlock(&trace->lock);
+    return t != NULL ? t->text : NULL;
+}
+
+void dhowi_trace_free(dhowi_trace *trace) {
+    for (size_t i = 0; trace != NULL && i < DHOWI_TRACE_CHAINS; i++) {
+        while (trace->texts[i] != NULL) {
+            dhowi_trace_text *t = trace->texts[i];
+            trace->texts[i] = t->next;
+            dhowi_free(t);
+        }
+    }
+    dhowi_free(trace);
+}
+
+/* ---- threads ---- */
+
+/* The names of threads, which may have ended when the file is written. */
+enum { NAMED_THREADS = 1024, THREAD_NAME = 16 };
+static struct {
+    _Atomic uint32_t number; /* 0: not set yet */
+    char name[THREAD_NAME];
+} g_threads[NAMED_THREADS];
+static atomic_uint g_thread_count;
+
+static void note_thread(uint32_t number) {
+    const uint32_t at = atomic_fetch_add(&g_thread_count, 1);
+    if (at >= NAMED_THREADS) return;
+    (void)prctl(PR_GET_NAME, g_threads[at].name, 0, 0, 0);
+    atomic_store_explicit(&g_threads[at].number, number, memory_order_release);
+}
+
+/* The latest of a number is the living one. */
+static const char *thread_name(uint32_t number) {
+    const uint32_t count = DHOWI_MIN(atomic_load(&g_thread_count), (uint32_t)NAMED_THREADS);
+    for (uint32_t i = count; i-- > 0;) {
+        if (atomic_load_explicit(&g_threads[i].number, memory_order_acquire) == number)
+            return g_threads[i].name;
+    }
+    return "thread";
 }
 
 static uint32_t thread_number(void) {
     static _Thread_local uint32_t t_number;
-    if (t_number == 0) t_number = (uint32_t)syscall(SYS_gettid);
+    if (t_number == 0) {
+        t_number = (uint32_t)syscall(SYS_gettid);
+        note_thread(t_number);
+    }
     return t_number;
 }
 
@@ -65,12 +133,15 @@ dhowi_trace_record *dhowi_trace_add(dhowi_trace *trace, dhowi_trace_kind kind, u
 
 /* ---- the file ---- */
 
+enum { TRACKS = 4096 };
 typedef struct writer {
     dhowi_file_writer file;
     dhow_status status;
     char buffer[1 << 16];
     dhowi_text text; /* over the buffer */
     bool first;
+    uint64_t tracks[TRACKS]; /* that have a name: pid and tid, by their hash; 0: free */
+    uint32_t track_count;
 } writer;
 
 enum { EVENT_BYTES = 1024 }; /* more than any single event takes */
@@ -137,7 +208,8 @@ static void add_slice(writer *w, const dhowi_trace_record *r, const char *kind, 
                        end > begin ? (double)r->bytes / (double)(end - begin) : 0.0);
     }
     if (moves && r->path != NULL)
-        dhowi_text_add(&w->text, "%s\"path\":\"%s\"", r->bytes > 0 ? "," : "", r->path);
+        dhowi_text_add(&w->text, "%s\"%s\":\"%s\"", r->bytes > 0 ? "," : "",
+                       r->kind == DHOWI_TRACE_STEP ? "result" : "path", r->path);
     dhowi_text_add(&w->text, "}}");
 }
 
@@ -150,6 +222,31 @@ static void add_counter(writer *w, const dhowi_trace_record *r, uint32_t pid, in
 }
 
 enum { HOST_PID = 1, DEVICE_PID = 2 };
+
+/* Names the track of a record the first time; with thousands of tracks the rest stay numbers. */
+static void name_track(writer *w, uint32_t pid, uint32_t tid) {
+    const bool host = pid == HOST_PID;
+    const uint64_t track = (uint64_t)pid << 32 | tid;
+    char name[THREAD_NAME + 16];
+    uint64_t at = track * UINT64_C(0x9E3779B97F4A7C15) >> 52;
+    while (w->tracks[at] != 0 && w->tracks[at] != track) at = (at + 1) % TRACKS;
+    if (w->tracks[at] == track || w->track_count == TRACKS / 2) return;
+    w->tracks[at] = track;
+    w->track_count++;
+    if (host) {
+        (void)snprintf(name, sizeof name, "%s", thread_name(tid));
+    } else {
+        (void)snprintf(name, sizeof name, "stream %" PRIu32, tid);
+    }
+    add_track(w, "thread_name", pid, tid, name);
+}
+
+static void name_tracks(writer *w, const dhowi_trace_record *r) {
+    const bool host = r->device == DHOWI_TRACE_HOST;
+    if (r->kind == DHOWI_TRACE_MEMORY) return;
+    if (!host) name_track(w, DEVICE_PID + (uint32_t)r->device, r->stream);
+    if (host || r->device_end != 0) name_track(w, HOST_PID, r->thread);
+}
 
 /* Work of a device that is not the host stands twice: on the device's track, when it ran, and on
  * the thread's, when it was handed in. */
@@ -186,7 +283,9 @@ static void add_all(writer *w, const dhowi_trace *trace, const char *const *devi
     }
     for (uint64_t i = 0; i < count && w->status == DHOW_OK; i++) {
         const dhowi_trace_record *r = &trace->records[i];
-        if (atomic_load_explicit(&r->ready, memory_order_acquire)) add_record(w, r, origin);
+        if (!atomic_load_explicit(&r->ready, memory_order_acquire)) continue;
+        name_tracks(w, r);
+        add_record(w, r, origin);
     }
 }
 

@@ -22,7 +22,8 @@
     X(GRAPH, "graph")      \
     X(WAIT, "wait")        \
     X(MEMORY, "memory")    \
-    X(REGION, "region")
+    X(REGION, "region")    \
+    X(DATA, "data")
 
 typedef enum dhowi_trace_kind {
 #define DHOWI_TRACE_ENUM_(name, text) DHOWI_TRACE_##name,
@@ -40,19 +41,28 @@ typedef struct dhowi_trace_record {
     int64_t begin, end;               /* of the call, nanoseconds */
     int64_t device_begin, device_end; /* on the same clock; 0: not known */
     uint64_t bytes;                   /* moved, or live in MEMORY records */
-    const char *path;                 /* of a copy: static text, or NULL */
+    const char
+        *path; /* of a copy, or what a step gives: static text, of dhowi_trace_keep(), or NULL */
     char name[56];
 } dhowi_trace_record;
+
+enum { DHOWI_TRACE_CHAINS = 256 };
+typedef struct dhowi_trace_text dhowi_trace_text;
 
 typedef struct dhowi_trace {
     uint64_t capacity;
     _Atomic uint64_t count; /* also of those that were dropped */
     _Atomic uint64_t untimed;
+    atomic_flag lock; /* texts */
+    dhowi_trace_text *texts[DHOWI_TRACE_CHAINS];
     dhowi_trace_record records[];
 } dhowi_trace;
 
 int64_t dhowi_trace_now(void);
 dhowi_trace *dhowi_trace_new(uint64_t capacity);
+void dhowi_trace_free(dhowi_trace *trace);
+/* The same text, which lives as long as the trace; NULL without memory. */
+const char *dhowi_trace_keep(dhowi_trace *trace, const char *text);
 /* A record to be filled in and marked ready, or NULL when there is no room. Its thread and name are
  * set. */
 dhowi_trace_record *dhowi_trace_add(dhowi_trace *trace, dhowi_trace_kind kind, uint16_t device,

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "dhow/copy.h"
+#include "stream/span.h"
 
 /* ---- memory ---- */
 
@@ -65,7 +66,10 @@ static dhow_status read_samples(const dhowi_batch_kind *kind, dhowi_batch_place 
         place->indices[i] = (int64_t)dhowi_order_at(order, (uint64_t)(place->first_sample + i));
     }
     dhowi_error_clear();
+    dhow_context *context = kind->dataset->context;
+    const int64_t begin = dhowi_host_span_begin(context);
     dhow_status status = source->read(source->user, place->indices, place->sample_count, columns);
+    dhowi_host_span_end(context, begin, DHOWI_TRACE_DATA, "read", 0, NULL);
     if (status == DHOW_OK) return DHOW_OK;
     if (dhow_last_error()[0] == '\0')
         return dhowi_fail(status, "the dataset's read returned %s", dhow_status_name(status));

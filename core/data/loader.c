@@ -15,6 +15,7 @@
 #include "base/size.h"
 #include "base/thread.h"
 #include "data/batch.h"
+#include "stream/span.h"
 
 enum { MAX_WORKERS = 64, MAX_PREFETCH = 64, DEFAULT_PREFETCH = 2 };
 
@@ -74,6 +75,7 @@ static void make(dhow_loader *l, dhowi_batch_place *place) {
 
 static void *work(void *argument) {
     dhow_loader *l = argument;
+    dhowi_thread_name("dhow loader");
     pthread_mutex_lock(&l->mutex);
     while (!l->stopping) {
         dhowi_batch_place *place = claim(l, INT64_MAX);
@@ -307,7 +309,9 @@ dhow_status dhow_loader_next(dhow_loader *l, dhow_batch *out) {
     if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
     memset(out, 0, sizeof *out);
     DHOWI_TRY(dhowi_loader_begin(l, function));
+    const int64_t begin = dhowi_host_span_begin(l->context);
     dhow_status status = dhowi_loader_next(l, out);
+    dhowi_host_span_end(l->context, begin, DHOWI_TRACE_DATA, function, 0, NULL);
     dhowi_loader_end(l);
     return status;
 }

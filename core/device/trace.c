@@ -112,7 +112,7 @@ void dhowi_trace_fini(dhow_context *context) {
     atomic_store(&context->tracing, false);
     leave(context);
     if (trace != NULL && context->trace_path != NULL && is_ours(context)) write_file(context);
-    dhowi_free(trace);
+    dhowi_trace_free(trace);
     dhowi_free(context->trace_path);
 }
 

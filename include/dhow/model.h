@@ -522,6 +522,8 @@ typedef struct dhow_model_step_info {
     dhow_dtype dtype;      /**< of its result */
     dhow_device *device;   /**< borrowed */
     int64_t nanoseconds;   /**< since dhow_model_set_profiling() */
+    int32_t rank;          /**< of its result */
+    int64_t shape[DHOW_MAX_RANK];
 } dhow_model_step_info;
 
 /**

@@ -76,6 +76,10 @@ says 1 "--output $folder/none/y.npy: No such file" "$folder/text" --output y="$f
 DHOW_DEVICE=nope "$run" "$open" --list >"$folder/said" 2>&1 || { echo "--list wants a device"; cat "$folder/said"; failed=1; }
 
 says 0 "in use on the device" "$open" --random --report
+says 0 "1 step " "$open" --random --report
+says 0 " ms  kernel     result" "$open" --random --report
+says 0 "f32[1, 3, 1]" "$open" --random --report
+says 0 '"by_step"' "$open" --random --report --json
 "$run" --device cpu "$folder/text.onnx" --list --json | grep -q load_ms || { echo "no load_ms"; failed=1; }
 
 # Measuring.

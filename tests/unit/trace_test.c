@@ -98,6 +98,64 @@ Test(trace, kernels_copies_steps_and_waits_of_all_devices_are_there) {
     close_context();
 }
 
+/* How many tracks have the name. */
+static int count_tracks(json_t *root, const char *name) {
+    json_t *e;
+    size_t i;
+    int count = 0;
+    json_array_foreach(json_object_get(root, "traceEvents"), i, e) {
+        if (strcmp(json_string_value(json_object_get(e, "name")), "thread_name") != 0) continue;
+        const char *given = json_string_value(json_object_get(json_object_get(e, "args"), "name"));
+        count += strcmp(given, name) == 0;
+    }
+    return count;
+}
+
+/* 300 ms of reads were to be seen nowhere, and tracks were numbers. */
+Test(trace, reads_and_waits_of_loaders_are_there_and_tracks_and_results_have_names) {
+    open_context("launch_us=200", "");
+    dhow_device *sim = device_of("sim:0");
+    dhow_tensor *columns[2], *y = NULL;
+    dhow_dataset *dataset;
+    dhow_loader *loader;
+    dhow_batch batch;
+    const char *path = path_of("trace.json");
+    double time;
+    make_columns(50, columns);
+    dhow_model *model = make_sums(sim, 0);
+    OK(dhow_trace_start(g_context, 0));
+    OK(dhow_dataset_from_tensors(columns, 2, &dataset));
+    OK(dhow_loader_create(
+        dataset, &(dhow_loader_options){.batch_size = 25, .workers = 1, .device = sim}, &loader));
+    for (int i = 0; i < 2; i++) {
+        OK(dhow_loader_next(loader, &batch));
+        OK(dhow_model_run(model, NULL, &batch.tensors[0], 1, &y, 1));
+    }
+    dhow_loader_release(loader);
+    OK(dhow_trace_save(g_context, path));
+    json_t *root = load_trace(path), *e;
+    cr_assert_geq(count_slices(root, "host", "data", "read", &time), 2);
+    cr_assert_eq(count_slices(root, "host", "data", "dhow_loader_next", &time), 2);
+    cr_assert_geq(count_tracks(root, "dhow loader"), 1);
+    cr_assert_geq(count_tracks(root, "stream 0"), 1);
+    size_t i;
+    int results = 0;
+    json_array_foreach(json_object_get(root, "traceEvents"), i, e) {
+        const char *result =
+            json_string_value(json_object_get(json_object_get(e, "args"), "result"));
+        if (result == NULL) continue;
+        cr_assert_str_eq(result, "f32[25, 1]");
+        results++;
+    }
+    cr_assert_eq(results, 2);
+    json_decref(root);
+    dhow_tensor *all[] = {columns[0], columns[1], y};
+    for (int k = 0; k < 3; k++) dhow_tensor_release(all[k]);
+    dhow_dataset_release(dataset);
+    dhow_model_release(model);
+    close_context();
+}
+
 /* When the first step of a device ran, in microseconds. */
 static void step_time(json_t *root, const char *process, double *begin, double *end) {
     json_t *e;

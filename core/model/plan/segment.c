@@ -3,6 +3,7 @@
  * Running a segment of a plan: the run's tensors are put into its commands, which are submitted as
  * one unit of work, or timed or traced one by one.
  */
+#include <stdio.h>
 #include <time.h>
 
 #include "base/alloc.h"
@@ -49,16 +50,36 @@ static int32_t run_timed(dhow_model *m, dhowi_segment *seg, void *stream, uint32
     return code;
 }
 
+/* What stands before a node's name: its operands may be brought into another layout by a step or a
+ * command of their own, which would look like the operation itself. */
+static const char *role_of(const dhowi_plan_of_model *plan, const dhowi_step *step,
+                           const dhowi_command *c) {
+    const dhowi_step *end = plan->lowering.steps + plan->lowering.step_count;
+    const bool first = step + 1 < end && step[1].node == step->node;
+    if (step->node == NULL) return "";
+    if (c->kind == DHOWI_COMMAND_REORDER || (step->op == DHOWI_OP_copy && first))
+        return "reorder for ";
+    return c->kind == DHOWI_COMMAND_COPY && step->op != DHOWI_OP_copy ? "copy for " : "";
+}
+
+static void trace_command(const dhowi_plan_of_model *plan, const dhowi_segment *seg,
+                          dhow_stream *stream, const dhowi_command *c) {
+    const dhowi_step *step = &plan->lowering.steps[seg->first_step + c->step];
+    dhowi_trace *trace = atomic_load(&stream->device->context->trace);
+    char name[160] = "a copy", text[200], result[160];
+    const char *shape =
+        dhowi_spec_text(&plan->lowering.items[step->out].spec, result, sizeof result);
+    if (step->node != NULL) (void)dhowi_node_text(step->node, name, sizeof name);
+    (void)snprintf(text, sizeof text, "%s%s", role_of(plan, step, c), name);
+    dhowi_span_begin(stream, DHOWI_TRACE_STEP, text, 0, dhowi_trace_keep(trace, shape));
+}
+
 /* With a span for each command. */
 static int32_t run_traced(dhowi_plan_of_model *plan, dhowi_segment *seg, dhow_stream *stream,
                           uint32_t *at, dhow_error *err) {
     int32_t code = DHOW_OK;
     for (uint32_t i = 0; i < seg->recorder.command_count && code == DHOW_OK; i++) {
-        const dhowi_command *c = seg->recorder.commands[i];
-        const dhowi_node *node = plan->lowering.steps[seg->first_step + c->step].node;
-        char text[160] = "a copy";
-        if (node != NULL) (void)dhowi_node_text(node, text, sizeof text);
-        dhowi_span_begin(stream, DHOWI_TRACE_STEP, text, 0, NULL);
+        trace_command(plan, seg, stream, seg->recorder.commands[i]);
         code = dhowi_segment_command(stream->device, seg, i, stream->native, err);
         *at = i;
     }

@@ -83,7 +83,10 @@ static dhow_status describe_step(const dhow_model *m, const char *function, uint
     out->kernel = dhowi_op_of(s->op)->name;
     out->operation = s->node == NULL ? "output" : s->node->operation;
     out->node = s->node != NULL && s->node->name != NULL ? s->node->name : "";
-    out->dtype = plan->lowering.items[s->out].spec.dtype;
+    const dhowi_spec *result = &plan->lowering.items[s->out].spec;
+    out->dtype = result->dtype;
+    out->rank = result->rank;
+    memcpy(out->shape, result->shape, sizeof out->shape);
     out->device = s->elsewhere ? m->context->cpu : m->device;
     for (uint32_t i = 0; i < plan->segment_count; i++) {
         const dhowi_segment *seg = &plan->segments[i];
