@@ -4,6 +4,7 @@
  */
 #include "memory/origins.h"
 
+#include "base/planted.h"
 #include "base/size.h"
 #include "base/spin.h"
 #include "memory/storage.h"
@@ -52,6 +53,7 @@ dhow_status dhowi_origins_add(dhowi_origins *origins, dhowi_mark mark) {
 }
 
 dhow_status dhowi_origins_add_storage(dhowi_origins *origins, dhowi_storage *storage) {
+    if (dhowi_planted("values come from one device only")) return DHOW_OK;
     if (atomic_load_explicit(&storage->origin_count, memory_order_acquire) == 0) return DHOW_OK;
     const dhowi_origins all = dhowi_storage_origins(storage);
     for (uint32_t i = 0; i < all.count; i++) DHOWI_TRY(dhowi_origins_add(origins, all.marks[i]));
@@ -97,6 +99,7 @@ dhow_status dhowi_storage_check_origins(dhowi_storage *storage, bool ended) {
 }
 
 void dhowi_storage_set_origins(dhowi_storage *storage, const dhowi_origins *origins) {
+    if (dhowi_planted("values come from nowhere")) return;
     if (origins->count == 0 && atomic_load(&storage->origin_count) == 0) return;
     dhowi_spin_lock(&storage->hazard.lock);
     for (uint32_t i = 0; i < origins->count; i++) storage->origins[i] = origins->marks[i];

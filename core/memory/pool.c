@@ -334,6 +334,10 @@ static dhow_status allocate(dhowi_pool *pool, uint64_t bytes, dhowi_storage **ou
         DHOWI_TRY(new_block(pool, bytes, block, &s));
     } else {
         atomic_store_explicit(&s->handle.references, 1, memory_order_relaxed);
+        if (dhowi_planted("a cached block is free at once")) {
+            s->hazard.user_count = 0;
+            atomic_store(&s->hazard.sole, NULL);
+        }
     }
     s->bytes = bytes;
     dhowi_handle_retain(&pool->device->context->handle);

@@ -106,7 +106,7 @@ static void close_backend(void *handle) {
     sim_delete(backend->host, backend);
 }
 
-/* The slots left out (map, unmap, component, get_extension) are stubs of the host's then. */
+/* The slots left out (map, unmap, component) are stubs of the host's then. */
 DHOW_PLUGIN_EXPORT extern const dhow_plugin dhow_plugin_v1;
 const dhow_plugin dhow_plugin_v1 = {
     DHOW_PLUGIN_HEADER,
@@ -138,6 +138,7 @@ const dhow_plugin dhow_plugin_v1 = {
     .module_kernel = sim_module_kernel,
     .launch = sim_launch,
     .builtin_kernel = sim_builtin_kernel,
+    .get_extension = sim_get_extension,
     .host_alloc = sim_host_alloc,
     .host_free = sim_host_free,
     .host_register = sim_host_register,

@@ -100,4 +100,8 @@ int32_t sim_launch(void *stream, void *kernel, const dhow_geometry *geometry, co
 int32_t sim_builtin_kernel(void *device, const char *name, uint32_t index_bits, void **out_kernel,
                            dhow_error *err);
 
+/* ---- conv.c ---- */
+
+const void *sim_get_extension(void *device, const char *id);
+
 #endif /* DHOW_PLUGINS_SIM_SIM_H_ */

@@ -24,17 +24,28 @@ bool dhowi_planted(const char *mistake) { return strcmp(mistake, g_planted) == 0
 
 enum { PLANTS = sizeof k_plants / sizeof k_plants[0] };
 
-/* Other processors make oneDNN like other layouts. */
-static const char *const k_isa[] = {"DEFAULT", "AVX2", "SSE41"};
+/* Which layouts oneDNN likes depends on the processor; a simulated device likes what it is told. */
+static const struct setting {
+    const char *name, *isa, *device, *sim;
+} k_settings[] = {{"cpu", "DEFAULT", NULL, ""},
+              {"sim, NHWC", "DEFAULT", "sim", "images=nhwc"},
+              {"sim, blocks of 8", "DEFAULT", "sim", "images=blocks8"},
+              {"cpu, AVX2", "AVX2", NULL, ""},
+              {"cpu, SSE4.1", "SSE41", NULL, ""}};
 
 /* The models until one goes wrong, written to `count` as they are run. */
-static int hunt(const char *plant, const char *isa, uint64_t most, int count) {
-    (void)setenv("ONEDNN_MAX_CPU_ISA", isa, 1);
+static int hunt(const char *plant, const struct setting *setting, uint64_t most, int count) {
+    (void)setenv("ONEDNN_MAX_CPU_ISA", setting->isa, 1);
+    (void)setenv("DHOW_SIM", setting->sim, 1);
     machine on = {.context = NULL};
     char story[STORY];
     if (dhow_context_create(NULL, &on.context) != DHOW_OK ||
-        dhow_device_get(on.context, "cpu", &on.cpu) != DHOW_OK)
+        dhow_device_get(on.context, "cpu", &on.cpu) != DHOW_OK ||
+        (setting->device != NULL &&
+         dhow_device_get(on.context, setting->device, &on.devices[on.device_count++]) != DHOW_OK)) {
+        fprintf(stderr, "planted: %s\n", dhow_last_error());
         return 2;
+    }
     for (uint64_t i = 0; i < most; i++) {
         (void)!pwrite(count, &i, sizeof i, 0);
         g_planted = "";
@@ -47,7 +58,7 @@ static int hunt(const char *plant, const char *isa, uint64_t most, int count) {
     return 0;
 }
 
-static bool is_found(const char *plant, const char *isa, uint64_t most) {
+static bool is_found(const char *plant, const struct setting *setting, uint64_t most) {
     char path[] = "/tmp/dhow-planted-XXXXXX";
     uint64_t at = 0;
     int status = 0;
@@ -56,15 +67,15 @@ static bool is_found(const char *plant, const char *isa, uint64_t most) {
     (void)unlink(path);
     (void)fflush(stdout);
     const pid_t child = fork();
-    if (child == 0) _exit(hunt(plant, isa, most, count));
+    if (child == 0) _exit(hunt(plant, setting, most, count));
     if (child < 0 || waitpid(child, &status, 0) != child) return false;
     (void)!pread(count, &at, sizeof at, 0);
     (void)close(count);
     const bool found = WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) == 1);
-    if (!found) printf("%s: not found in %" PRIu64 " models (%s)\n", plant, at + 1, isa);
+    if (!found) printf("%s: not found in %" PRIu64 " models (%s)\n", plant, at + 1, setting->name);
     if (found)
         printf("%-28s model %" PRIu64 "%s (%s)\n", plant, at + 1,
-               WIFSIGNALED(status) ? ", a crash" : "", isa);
+               WIFSIGNALED(status) ? ", a crash" : "", setting->name);
     return found;
 }
 
@@ -81,8 +92,8 @@ int main(int argc, char **argv) {
         if (!wanted) continue;
         all++;
         bool found = false;
-        for (size_t k = 0; k < sizeof k_isa / sizeof k_isa[0] && !found; k++)
-            found = is_found(k_plants[i], k_isa[k], most);
+        for (size_t k = 0; k < sizeof k_settings / sizeof k_settings[0] && !found; k++)
+            found = is_found(k_plants[i], &k_settings[k], most);
         missed += !found;
     }
     printf("%d of %d planted mistakes found\n", all - missed, all);

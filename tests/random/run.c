@@ -230,6 +230,12 @@ static bool step(run *r, const op *o, const char *when) {
     const bool losing = r->m->lost > 0;
     const bool tainted = losing && by_way_of_lost(r, o), unknown = losing && any_unknown(r, o);
     dhow_status status = perform(r, o);
+    /* A stream tells of a loss that it has to do with once; then it works. */
+    const bool writes = o->kind == OP_WRITE || o->kind == OP_FILL;
+    if (losing && writes && status == DHOW_DEVICE_LOST && !tainted && !unknown) {
+        status = perform(r, o);
+        if (status != DHOW_OK) return say(r, "%s, again: %s", when, dhow_last_error());
+    }
     const bool lost = status == DHOW_DEVICE_LOST || status == DHOW_CANCELLED;
     if (status != DHOW_OK && !(losing && lost)) return say(r, "%s: %s", when, dhow_last_error());
     if (status != DHOW_OK) {

@@ -57,6 +57,24 @@ static bool parse_pageable(const char *text, size_t length, simdev_pageable *out
     return false;
 }
 
+static bool parse_images(const char *text, size_t length, uint32_t *out) {
+    static const struct {
+        const char *name;
+        uint32_t layout;
+    } layouts[] = {{"nchw", DHOW_LAYOUT_NCHW},
+                   {"nhwc", DHOW_LAYOUT_NHWC},
+                   {"blocks4", DHOW_LAYOUT_BLOCKS_4},
+                   {"blocks8", DHOW_LAYOUT_BLOCKS_8},
+                   {"blocks16", DHOW_LAYOUT_BLOCKS_16}};
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
+        if (strlen(layouts[i].name) == length && memcmp(layouts[i].name, text, length) == 0) {
+            *out = layouts[i].layout;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool parse_u32(const char *text, size_t length, uint32_t limit, uint32_t *out) {
     uint64_t value = 0;
     if (!parse_number(text, length, false, &value) || value > limit) return false;
@@ -92,6 +110,7 @@ static bool set(simdev_config *config, const char *key, size_t key_length, const
 #define IS(name) (key_length == sizeof(name) - 1 && memcmp(key, name, key_length) == 0)
     if (IS("devices")) return parse_u32(value, length, SIMDEV_MAX_DEVICES, &config->device_count);
     if (IS("pageable")) return parse_pageable(value, length, &config->pageable);
+    if (IS("images")) return parse_images(value, length, &config->images);
     if (IS("speeds")) return parse_speeds(value, length, config->speeds);
     if (IS("without")) {
         if (length >= sizeof config->without) return false;
@@ -129,6 +148,7 @@ int32_t simdev_config_parse(simdev_config *config, const char *settings, dhow_er
                 "delay_us=N, jitter_us=N, launch_us=N, work_rate=N[K|M|G], speeds=N:N:..., "
                 "bandwidth=BYTES[K|M|G], seed=N, pci_bus=N, "
                 "pageable=snapshot|block|late, peer=0|1, host_events=0|1, "
+                "images=nchw|nhwc|blocks4|blocks8|blocks16, "
                 "offset_align=POWER_OF_TWO, without=KERNEL",
                 length > 60 ? 60 : (int)length, p);
         }

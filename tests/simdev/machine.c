@@ -166,6 +166,10 @@ int32_t simdev_device_open(simdev_machine *machine, uint32_t index, simdev_devic
     return DHOW_OK;
 }
 
+uint32_t simdev_device_images(const simdev_device *device) {
+    return device->machine->config.images;
+}
+
 uint32_t simdev_device_index(const simdev_device *device) { return device->index; }
 
 void simdev_device_close(simdev_device *device) {

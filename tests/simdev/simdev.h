@@ -66,6 +66,7 @@ typedef struct simdev_config {
     uint64_t pci_bus;   /* of the first device; the next ones follow. 0: none */
     simdev_pageable pageable;
     char without[32]; /* kernels whose names begin so are missing; empty: none */
+    uint32_t images; /* DHOW_LAYOUT_* that convolutions like; NCHW: there are none */
     bool peer;        /* devices copy from each other */
     bool host_events; /* streams can wait for the host */
     uint32_t fault_count;
@@ -121,6 +122,8 @@ void simdev_device_close(simdev_device *device);
 void simdev_device_lose(simdev_device *device, const char *reason);
 
 uint32_t simdev_device_index(const simdev_device *device);
+/* The layout that its convolutions like, DHOW_LAYOUT_*. */
+uint32_t simdev_device_images(const simdev_device *device);
 
 /* ---- memory: memory.c ---- */
 

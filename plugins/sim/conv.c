@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * "dhow.conv/1": convolutions that like their images in the layout that DHOW_SIM=images= names, as
+ * vendor libraries do on one processor or another. Plain loops: what counts is that the host keeps
+ * images in that layout from one convolution to the next, and loses nothing on the way.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "sim.h"
+
+/* An image tensor in memory. */
+typedef struct image {
+    uint32_t layout;
+    int64_t n, c, h, w;
+} image;
+
+typedef struct sim_conv_plan {
+    const dhow_host *host;
+    dhow_conv_desc desc;
+    image x, y;
+} sim_conv_plan;
+
+/* ---- layouts ---- */
+
+static int is_layout(uint32_t layout) {
+    return layout == DHOW_LAYOUT_NCHW || layout == DHOW_LAYOUT_NHWC ||
+           layout == DHOW_LAYOUT_BLOCKS_4 || layout == DHOW_LAYOUT_BLOCKS_8 ||
+           layout == DHOW_LAYOUT_BLOCKS_16;
+}
+
+/* Channels in memory: those of the last block are padded with zeros. */
+static int64_t stored_channels(const image *i) {
+    const int64_t block = i->layout > DHOW_LAYOUT_ANY ? (int64_t)i->layout : 1;
+    return (i->c + block - 1) / block * block;
+}
+
+static int64_t index_of(const image *i, int64_t n, int64_t c, int64_t pixel) {
+    const int64_t channels = stored_channels(i), pixels = i->h * i->w;
+    const int64_t block = i->layout == DHOW_LAYOUT_NCHW   ? 1
+                          : i->layout == DHOW_LAYOUT_NHWC ? channels
+                                                          : (int64_t)i->layout;
+    return (n * channels + c / block * block) * pixels + pixel * block + c % block;
+}
+
+static uint64_t image_bytes(const image *i, int32_t dtype) {
+    const int64_t count = i->n * stored_channels(i) * i->h * i->w;
+    return (uint64_t)count * (dtype == DHOW_F64 ? 8 : 4);
+}
+
+/* ---- numbers ---- */
+
+static double get(const void *memory, int32_t dtype, int64_t at) {
+    return dtype == DHOW_F64 ? ((const double *)memory)[at] : (double)((const float *)memory)[at];
+}
+
+static void put(void *memory, int32_t dtype, int64_t at, double value) {
+    if (dtype == DHOW_F64) {
+        ((double *)memory)[at] = value;
+    } else {
+        ((float *)memory)[at] = (float)value;
+    }
+}
+
+static double activate(uint32_t activation, double x) {
+    switch (activation) {
+        case DHOW_ACTIVATION_RELU:
+            return x < 0 ? 0 : x;
+        case DHOW_ACTIVATION_GELU:
+            return x / 2 * (1 + erf(x / sqrt(2)));
+        case DHOW_ACTIVATION_GELU_TANH:
+            return x / 2 *
+                   (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+        case DHOW_ACTIVATION_SIGMOID:
+            return 1 / (1 + exp(-x));
+        case DHOW_ACTIVATION_TANH:
+            return tanh(x);
+        case DHOW_ACTIVATION_SILU:
+            return x / (1 + exp(-x));
+        default:
+            return x;
+    }
+}
+
+/* ---- convolving ---- */
+
+enum { X, WEIGHT, Y, BIAS, RESIDUAL, OPERANDS };
+
+static double sum_at(const sim_conv_plan *p, const void *x, const void *weight, int64_t n,
+                     int64_t k, int64_t row, int64_t column) {
+    const dhow_conv_desc *d = &p->desc;
+    const int64_t inner = d->c / d->groups, first = k / (d->k / d->groups) * inner;
+    double sum = 0;
+    for (int64_t c = 0; c < inner; c++) {
+        for (int64_t i = 0; i < d->kh; i++) {
+            for (int64_t j = 0; j < d->kw; j++) {
+                const int64_t h = row * d->stride[0] + i * d->dilation[0] - d->pad[0];
+                const int64_t w = column * d->stride[1] + j * d->dilation[1] - d->pad[1];
+                if (h < 0 || h >= d->h || w < 0 || w >= d->w) continue;
+                sum += get(x, d->dtype, index_of(&p->x, n, first + c, h * d->w + w)) *
+                       get(weight, d->dtype, ((k * inner + c) * d->kh + i) * d->kw + j);
+            }
+        }
+    }
+    return sum;
+}
+
+static int32_t convolve(simdev_stream *stream, void *data, unsigned char *const *memory) {
+    const sim_conv_plan *p = data;
+    const dhow_conv_desc *d = &p->desc;
+    const image *y = &p->y;
+    (void)stream;
+    for (int64_t n = 0; n < y->n; n++) {
+        for (int64_t k = 0; k < stored_channels(y); k++) {
+            for (int64_t pixel = 0; pixel < y->h * y->w; pixel++) {
+                const int64_t at = index_of(y, n, k, pixel);
+                double value = 0;
+                if (k < y->c) {
+                    value = sum_at(p, memory[X], memory[WEIGHT], n, k, pixel / y->w, pixel % y->w);
+                    if (memory[BIAS] != NULL) value += get(memory[BIAS], d->dtype, k);
+                    if (memory[RESIDUAL] != NULL) value += get(memory[RESIDUAL], d->dtype, at);
+                    value = activate(d->activation, value);
+                }
+                put(memory[Y], d->dtype, at, value);
+            }
+        }
+    }
+    return DHOW_OK;
+}
+
+/* ---- slots ---- */
+
+static int64_t extent_of(int64_t size, int64_t before, int64_t after, int64_t kernel,
+                         int64_t dilation, int64_t stride) {
+    return (size + before + after - dilation * (kernel - 1) - 1) / stride + 1;
+}
+
+/* What the host leaves open is what the device likes. */
+static uint32_t settle(uint32_t asked, uint32_t liked) {
+    return asked == DHOW_LAYOUT_ANY ? liked : asked;
+}
+
+static int32_t conv_plan(void *handle, const dhow_conv_desc *d, void **out_plan,
+                         dhow_conv_plan_info *out_info, dhow_error *err) {
+    const sim_device *device = handle;
+    const uint32_t liked = simdev_device_images(device->native);
+    const image x = {settle(d->src_layout, liked), d->n, d->c, d->h, d->w};
+    const image y = {settle(d->dst_layout, liked), d->n, d->k,
+                     extent_of(d->h, d->pad[0], d->pad[2], d->kh, d->dilation[0], d->stride[0]),
+                     extent_of(d->w, d->pad[1], d->pad[3], d->kw, d->dilation[1], d->stride[1])};
+    *out_plan = NULL;
+    if ((d->dtype != DHOW_F32 && d->dtype != DHOW_F64) || d->weight_dtype != d->dtype)
+        return sim_fail(err, DHOW_UNSUPPORTED, "simulated devices convolve f32 and f64");
+    if (!is_layout(x.layout) || !is_layout(y.layout))
+        return sim_fail(err, DHOW_UNSUPPORTED, "simulated devices know no image layout %u",
+                        is_layout(x.layout) ? y.layout : x.layout);
+    sim_conv_plan *plan = sim_new(device->host, sizeof *plan);
+    if (plan == NULL) return sim_fail(err, DHOW_OUT_OF_MEMORY, "no host memory for a plan");
+    *plan = (sim_conv_plan){device->host, *d, x, y};
+    *out_info = (dhow_conv_plan_info){.struct_size = out_info->struct_size,
+                                      .src_layout = x.layout,
+                                      .dst_layout = y.layout,
+                                      .src_bytes = image_bytes(&x, d->dtype),
+                                      .dst_bytes = image_bytes(&y, d->dtype)};
+    *out_plan = plan;
+    return DHOW_OK;
+}
+
+static int32_t conv_pack(void *plan, void *stream, dhow_buffer weight, dhow_buffer packed,
+                         dhow_error *err) {
+    (void)plan, (void)stream, (void)weight, (void)packed;
+    return sim_fail(err, DHOW_UNSUPPORTED, "simulated devices pack no weights");
+}
+
+static simdev_range range_of(dhow_buffer buffer, uint64_t bytes, uint32_t access) {
+    const uint64_t handle = buffer.handle == 0 ? 0 : buffer.handle + buffer.offset;
+    return (simdev_range){handle, handle == 0 ? 0 : bytes, access};
+}
+
+static int32_t conv_run(void *handle, void *stream, dhow_buffer x, dhow_buffer weight,
+                        dhow_buffer y, dhow_buffer bias, dhow_buffer residual,
+                        dhow_buffer workspace, dhow_error *err) {
+    const sim_conv_plan *plan = handle;
+    const dhow_conv_desc *d = &plan->desc;
+    const uint64_t unit = d->dtype == DHOW_F64 ? 8 : 4, out = image_bytes(&plan->y, d->dtype);
+    const uint64_t weights = (uint64_t)(d->k * (d->c / d->groups) * d->kh * d->kw) * unit;
+    (void)workspace;
+    simdev_job job = {
+        .run = convolve, .data = plan, .data_bytes = sizeof *plan, .range_count = OPERANDS};
+    job.ranges[X] = range_of(x, image_bytes(&plan->x, d->dtype), DHOW_ACCESS_READ);
+    job.ranges[WEIGHT] = range_of(weight, weights, DHOW_ACCESS_READ);
+    job.ranges[Y] = range_of(y, out, DHOW_ACCESS_WRITE);
+    job.ranges[BIAS] = range_of(bias, (uint64_t)d->k * unit, DHOW_ACCESS_READ);
+    job.ranges[RESIDUAL] = range_of(residual, out, DHOW_ACCESS_READ);
+    return simdev_call(((sim_stream *)stream)->native, &job, err);
+}
+
+static void conv_destroy(void *handle) {
+    sim_conv_plan *plan = handle;
+    sim_delete(plan->host, plan);
+}
+
+typedef struct reorder_data {
+    int32_t dtype;
+    image from, to;
+} reorder_data;
+
+static int32_t run_reorder(simdev_stream *stream, void *data, unsigned char *const *memory) {
+    const reorder_data *r = data;
+    (void)stream;
+    for (int64_t n = 0; n < r->to.n; n++) {
+        for (int64_t c = 0; c < stored_channels(&r->to); c++) {
+            for (int64_t pixel = 0; pixel < r->to.h * r->to.w; pixel++) {
+                const double value =
+                    c < r->to.c ? get(memory[0], r->dtype, index_of(&r->from, n, c, pixel)) : 0;
+                put(memory[1], r->dtype, index_of(&r->to, n, c, pixel), value);
+            }
+        }
+    }
+    return DHOW_OK;
+}
+
+static int32_t conv_reorder(void *device, void *stream, int32_t dtype, const int64_t *shape,
+                            uint32_t src_layout, dhow_buffer src, uint32_t dst_layout,
+                            dhow_buffer dst, dhow_error *err) {
+    const reorder_data data = {dtype,
+                               {src_layout, shape[0], shape[1], shape[2], shape[3]},
+                               {dst_layout, shape[0], shape[1], shape[2], shape[3]}};
+    (void)device;
+    if ((dtype != DHOW_F32 && dtype != DHOW_F64) || !is_layout(src_layout) ||
+        !is_layout(dst_layout))
+        return sim_fail(err, DHOW_UNSUPPORTED, "simulated devices cannot change layout %u to %u",
+                        src_layout, dst_layout);
+    simdev_job job = {.run = run_reorder,
+                      .data = &data,
+                      .data_bytes = sizeof data,
+                      .range_count = 2,
+                      .ranges = {range_of(src, image_bytes(&data.from, dtype), DHOW_ACCESS_READ),
+                                 range_of(dst, image_bytes(&data.to, dtype), DHOW_ACCESS_WRITE)}};
+    return simdev_call(((sim_stream *)stream)->native, &job, err);
+}
+
+static const dhow_conv sim_conv = {.struct_size = sizeof sim_conv,
+                                   .plan = conv_plan,
+                                   .pack = conv_pack,
+                                   .run = conv_run,
+                                   .destroy = conv_destroy,
+                                   .reorder = conv_reorder};
+
+const void *sim_get_extension(void *device, const char *id) {
+    const int offered =
+        simdev_device_images(((const sim_device *)device)->native) != DHOW_LAYOUT_NCHW;
+    return offered && strcmp(id, "dhow.conv/1") == 0 ? &sim_conv : NULL;
+}
