@@ -73,11 +73,22 @@ static void *keep_beating(void *argument) {
 
 /* ---- opening ---- */
 
+/* Those of this process, each with a thread that calls MPI. */
+static atomic_int g_open;
+
 static dhow_status check_threads(void) {
     int provided = MPI_THREAD_SINGLE, initialized = 0;
     (void)MPI_Initialized(&initialized);
     if (initialized != 0) (void)MPI_Query_thread(&provided);
-    if (initialized != 0 && provided >= MPI_THREAD_SERIALIZED) return DHOW_OK;
+    if (initialized != 0 && provided >= MPI_THREAD_MULTIPLE) return DHOW_OK;
+    if (initialized != 0 && provided == MPI_THREAD_SERIALIZED)
+        return atomic_load(&g_open) == 0
+                   ? DHOW_OK
+                   : dhow_set_error(DHOW_UNAVAILABLE,
+                                    "dhow_mpi_create: another dhow_mpi lives, and MPI allows calls "
+                                    "of one thread at a time only; release it before, or start "
+                                    "with MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, "
+                                    "&provided)");
     return dhow_set_error(
         DHOW_UNAVAILABLE,
         "dhow_mpi_create: %s; start with MPI_Init_thread(&argc, &argv, "
@@ -120,9 +131,13 @@ dhow_status wire_open(MPI_Comm comm, double timeout, wire *out) {
     *out = (wire){.timeout = timeout, .comm = MPI_COMM_NULL};
     dhow_status status = check_threads();
     if (status != DHOW_OK) return status;
-    if (MPI_Comm_dup(comm, &out->comm) != MPI_SUCCESS)
+    atomic_fetch_add(&g_open, 1);
+    out->counted = true;
+    if (MPI_Comm_dup(comm, &out->comm) != MPI_SUCCESS) {
+        atomic_fetch_sub(&g_open, 1);
         return dhow_set_error(DHOW_INVALID_ARGUMENT,
                               "dhow_mpi_create: the communicator cannot be duplicated");
+    }
     (void)MPI_Comm_set_errhandler(out->comm, MPI_ERRORS_RETURN);
     (void)MPI_Comm_rank(out->comm, &out->rank);
     (void)MPI_Comm_size(out->comm, &out->size);
@@ -167,6 +182,7 @@ void wire_close(wire *w) {
     }
     /* Freeing is for all ranks together, which lost ones do not take part in. */
     if (w->comm != MPI_COMM_NULL && all_left) (void)MPI_Comm_free(&w->comm);
+    if (w->counted) atomic_fetch_sub(&g_open, 1);
     (void)pthread_mutex_destroy(&w->mutex);
     free(w->heard);
     free(w->left);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Messages between ranks, none of which waits forever. Every MPI call is made under one lock, so
- * MPI_THREAD_SERIALIZED is enough, and returns at once; a thread sends a pulse to the other side
- * four times a second, also while this rank computes, and a rank without one for too long is lost.
+ * MPI_THREAD_SERIALIZED is enough for a program that makes none meanwhile, and returns at once; a
+ * thread sends a pulse to the other side four times a second, also while this rank computes, and a
+ * rank without one for too long is lost.
  */
 #ifndef DHOW_MPI_WIRE_H_
 #define DHOW_MPI_WIRE_H_
@@ -24,7 +25,7 @@ typedef struct wire {
     double timeout; /* seconds */
     pthread_mutex_t mutex;
     pthread_t pulse;
-    bool started;
+    bool started, counted;
     atomic_bool stopping;
     double *heard;      /* when each rank was last heard of; under the mutex */
     bool *left;         /* a rank that has said goodbye sends nothing more; under the mutex */

@@ -271,11 +271,12 @@ static bool is_portable(const dhow_kernel *kernel) {
 /* In the checking mode the launch is waited for, and what it may write is looked at. */
 static dhow_status launch(dhow_stream *stream, const checked *c, void *native,
                           const dhow_geometry *geometry, uint32_t count) {
-    const dhowi_guarded g = {stream, c->kernel->name, c->tensors, c->args, count};
-    const bool guarded = stream->device->context->validate && stream->recording == NULL;
-    if (guarded) DHOWI_TRY(dhowi_guards_set(&g));
-    DHOWI_TRY(submit(stream, c->kernel, native, geometry, c->args, count, c->uses, c->use_count));
-    return guarded ? dhowi_guards_check(&g) : DHOW_OK;
+    if (!stream->device->context->validate || stream->recording != NULL)
+        return submit(stream, c->kernel, native, geometry, c->args, count, c->uses, c->use_count);
+    dhowi_guarded g = {stream, c->kernel->name, c->tensors, c->args, count, {{0}}, {{0}}, 0};
+    DHOWI_TRY(dhowi_guards_set(&g));
+    return dhowi_guards_check(
+        &g, submit(stream, c->kernel, native, geometry, g.args, count, c->uses, c->use_count));
 }
 
 dhow_status dhow_launch_values(dhow_stream *stream, dhow_kernel *kernel, int64_t work,

@@ -4,6 +4,10 @@
  * of a communicator. In a library of its own, libdhow_mpi; programs that use it link MPI themselves
  * and start with MPI_Init_thread(..., MPI_THREAD_SERIALIZED or better).
  *
+ * A dhow_mpi calls MPI from a thread of its own as long as it lives. Only with MPI_THREAD_MULTIPLE
+ * may the program call MPI meanwhile, or make a second dhow_mpi; with MPI_THREAD_SERIALIZED it
+ * makes no MPI call between dhow_mpi_create() and dhow_mpi_release().
+ *
  *     dhow_mpi_create(MPI_COMM_WORLD, model, NULL, &m);       every rank, rank 0's parameters count
  *     if (rank == 0) dhow_mpi_run(m, &x, 1, &y, 1);           batches are divided and gathered
  *     else           dhow_mpi_serve(m);                       until rank 0 releases
@@ -52,8 +56,8 @@ typedef struct dhow_mpi_member {
  *
  * @param options  NULL for defaults; each rank has its own
  * @return INVALID_ARGUMENT (also: parameters differ, the message names the first), UNAVAILABLE (MPI
- * was not started with MPI_THREAD_SERIALIZED), TIMED_OUT (a rank is silent), or as
- * dhow_parallel_create()
+ * was not started with MPI_THREAD_SERIALIZED, or with no more and another dhow_mpi lives),
+ * TIMED_OUT (a rank is silent), or as dhow_parallel_create()
  *
  * Ownership: *out is owned; the communicator is duplicated. Threads: one. Blocks: until all ranks
  * have called it.

@@ -268,6 +268,25 @@ static void threads(void) {
     dhow_model_release(m);
 }
 
+/* Two handles have two threads, whose calls of MPI nobody kept apart. */
+static void second(int provided) {
+    dhow_model *m = network(HIDDEN);
+    dhow_mpi *mpi, *other;
+    OK(dhow_mpi_create(MPI_COMM_WORLD, m, NULL, &mpi));
+    if (provided < MPI_THREAD_MULTIPLE) {
+        FAILS(DHOW_UNAVAILABLE, "MPI_THREAD_MULTIPLE",
+              dhow_mpi_create(MPI_COMM_WORLD, m, NULL, &other));
+    } else {
+        OK(dhow_mpi_create(MPI_COMM_WORLD, m, NULL, &other));
+        dhow_mpi_release(other);
+    }
+    dhow_mpi_release(mpi);
+    OK(dhow_mpi_create(MPI_COMM_WORLD, m, NULL, &mpi));
+    dhow_mpi_release(mpi);
+    if (g_rank == 0) printf("second: told\n");
+    dhow_model_release(m);
+}
+
 int main(int argc, char **argv) {
     int provided;
     const char *mode = argc > 1 ? argv[1] : "results";
@@ -281,6 +300,7 @@ int main(int argc, char **argv) {
     if (strcmp(mode, "mismatch") == 0) mismatch();
     if (strcmp(mode, "one_mistake") == 0) one_mistake();
     if (strcmp(mode, "threads") == 0) threads();
+    if (strcmp(mode, "second") == 0) second(provided);
     if (strcmp(mode, "killed") == 0) killed(0);
     if (strcmp(mode, "killed_going_on") == 0) killed(1);
     if (strcmp(mode, "root_killed") == 0) root_killed();

@@ -171,11 +171,13 @@ Test(validate, without_it_nothing_is_kept_or_told) {
 
 static void expect_guarded(dhow_context *context, const char *device_name) {
     static const dhow_module_source source = {
-        .text = "KERNEL(ones, (OUT(u8,y), VAL(i64,n)))\n{ GRID_FOR(i, n) y[i] = 1; }\n"};
+        .text = "KERNEL(ones, (OUT(u8,y), VAL(i64,n)))\n{ GRID_FOR(i, n) y[i] = 1; }\n"
+                "KERNEL(early, (ALIAS(u8,x), ALIAS_OUT(u8,y), VAL(i64,n)))\n"
+                "{ GRID_FOR(i, n) y[(idx)i - 2] = x[i]; }\n"};
     dhow_device *device;
     dhow_module *module;
-    dhow_kernel *kernel;
-    dhow_tensor *y;
+    dhow_kernel *kernel, *early;
+    dhow_tensor *y, *before;
     unsigned char got[5];
     if (dhow_device_get(context, device_name, &device) != DHOW_OK) return;
     OK(dhow_module_build(device, &source, &module));
@@ -191,6 +193,17 @@ static void expect_guarded(dhow_context *context, const char *device_name) {
         strstr(dhow_last_error(), "ones writes past the end of its argument 1 'mask'"), "%s",
         dhow_last_error());
     cr_assert_not_null(strstr(dhow_last_error(), "byte 8 of 5 changed"), "%s", dhow_last_error());
+    OK(dhow_module_kernel(module, "early", &early));
+    OK(dhow_tensor_full(device, DHOW_U8, DHOW_SHAPE(5), 9, &before));
+    cr_assert_eq(dhow_launch(NULL, early, 5, before, before, (int64_t)5), DHOW_OUT_OF_RANGE, "%s",
+                 device_name);
+    cr_assert_not_null(
+        strstr(dhow_last_error(), "early writes before the begin of its argument 2: byte -2 of 5"),
+        "%s", dhow_last_error());
+    OK(dhow_tensor_read(before, got, sizeof got)); /* what it did inside stays */
+    cr_assert_eq(got[0], 9);
+    dhow_kernel_release(early);
+    dhow_tensor_release(before);
     dhow_tensor_release(y);
     dhow_kernel_release(kernel);
     dhow_module_release(module);

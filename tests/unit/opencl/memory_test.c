@@ -2,6 +2,11 @@
  *
  * Memory, copies of boxes, fills, maps.
  */
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "fixture.h"
 
 Test(opencl_plugin, more_memory_than_there_is_is_out_of_memory_with_figures) {
@@ -12,6 +17,39 @@ Test(opencl_plugin, more_memory_than_there_is_is_out_of_memory_with_figures) {
     void *memory = &handle;
     FAILS(DHOW_OUT_OF_MEMORY, plugin->host_alloc(device, UINT64_C(1) << 60, &memory, &err));
     cr_assert_null(memory);
+}
+
+/* ---- pages of 64 KiB, as some arm64 machines have ---- */
+
+static atomic_bool g_large_pages;
+static atomic_int g_unmapped, g_odd;
+
+__attribute__((visibility("default"))) long sysconf(int name) {
+    static long (*real)(int);
+    if (real == NULL) *(void **)&real = dlsym(RTLD_NEXT, "sysconf");
+    return name == _SC_PAGESIZE && atomic_load(&g_large_pages) ? 65536 : real(name);
+}
+
+/* Such a machine refuses what begins inside of a page. What lies before the first huge page begins
+ * where mmap() put it. */
+__attribute__((visibility("default"))) int munmap(void *at, size_t bytes) {
+    if (atomic_load(&g_large_pages)) {
+        atomic_fetch_add(&g_unmapped, 1);
+        const uintptr_t begin = (uintptr_t)at;
+        if (begin % 65536 != 0 && (begin + bytes) % (2u << 20) != 0) atomic_fetch_add(&g_odd, 1);
+    }
+    return (int)syscall(SYS_munmap, at, bytes);
+}
+
+/* 4096 was a constant: the tail was unmapped from the middle of a page on. */
+Test(opencl_plugin, large_buffers_end_where_the_systems_pages_end) {
+    const uint64_t bytes = (2u << 20) + 5000;
+    atomic_store(&g_large_pages, true);
+    uint64_t handle = alloc_bytes(bytes);
+    plugin->mem_free(device, handle);
+    atomic_store(&g_large_pages, false);
+    cr_assert_geq(atomic_load(&g_unmapped), 1, "the plugin's munmap() is another");
+    cr_assert_eq(atomic_load(&g_odd), 0);
 }
 
 /* The same box done by hand. */
