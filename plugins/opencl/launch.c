@@ -297,21 +297,43 @@ static int32_t check_count(const dhowi_cl_kernel *kernel, const dhowi_cl_form *f
         form->native_args, count, native);
 }
 
+/* Under the kernel's lock. *code is what the runtime said of the launch. */
+static int32_t launch_once(dhowi_cl_stream *stream, dhowi_cl_kernel *kernel,
+                           const dhow_geometry *geometry, const dhow_arg *args, uint32_t count,
+                           size_t *group_items, cl_int *code, dhow_error *err) {
+    dhowi_cl_form *form;
+    *code = CL_SUCCESS;
+    int32_t status = form_for(kernel, args, count, &form, err);
+    if (status == DHOW_OK) status = check_count(kernel, form, geometry, count, err);
+    if (status != DHOW_OK) return status;
+    *group_items = form->group_items;
+    status = set_arguments(kernel, form, geometry, args, count, err);
+    if (status == DHOW_OK) *code = enqueue(stream, kernel, form, geometry);
+    release_parts(kernel, args, count);
+    return status;
+}
+
+static void forget_forms(dhowi_cl_kernel *kernel) {
+    for (int i = 0; i < DHOWI_CL_FORMS; i++) {
+        end_form(kernel->device->host, &kernel->forms[i]);
+        memset(&kernel->forms[i], 0, sizeof kernel->forms[i]);
+    }
+}
+
 int32_t dhowi_cl_launch(void *stream_pointer, void *kernel_pointer, const dhow_geometry *geometry,
                         const dhow_arg *args, uint32_t arg_count, dhow_error *err) {
     dhowi_cl_stream *stream = stream_pointer;
     dhowi_cl_kernel *kernel = kernel_pointer;
-    dhowi_cl_form *form;
     int32_t status = check_call(kernel, geometry, arg_count, err);
     if (status != DHOW_OK) return status;
     cl_int code = CL_SUCCESS;
+    size_t items = 0;
     pthread_mutex_lock(&kernel->lock);
-    status = form_for(kernel, args, arg_count, &form, err);
-    if (status == DHOW_OK) status = check_count(kernel, form, geometry, arg_count, err);
-    if (status == DHOW_OK) {
-        status = set_arguments(kernel, form, geometry, args, arg_count, err);
-        if (status == DHOW_OK) code = enqueue(stream, kernel, form, geometry);
-        release_parts(kernel, args, arg_count);
+    status = launch_once(stream, kernel, geometry, args, arg_count, &items, &code, err);
+    while (status == DHOW_OK && code != CL_SUCCESS && kernel->portable &&
+           dhowi_cl_module_halve(kernel->module, items, code)) {
+        forget_forms(kernel);
+        status = launch_once(stream, kernel, geometry, args, arg_count, &items, &code, err);
     }
     pthread_mutex_unlock(&kernel->lock);
     if (status != DHOW_OK) return status;

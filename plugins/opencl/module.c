@@ -15,6 +15,7 @@ typedef struct dhowi_cl_module {
     dhowi_cl_text source, options; /* kept for the other form */
     cl_program programs[DHOWI_CL_FORMS];
     bool portable;
+    uint32_t group_items; /* K_WG; 0 where it is not ours to choose. Under the build lock */
     char name[128];
     pthread_mutex_t lock;       /* kernels */
     pthread_mutex_t build_lock; /* programs */
@@ -27,8 +28,9 @@ typedef struct dhowi_cl_module {
  * compiler vectorises; a group of items with barriers is 3 to 60 times slower there. A group size
  * among the module's own options asks for items and barriers everywhere, which is how that form is
  * tested without a GPU. */
-static void add_options(dhowi_cl_text *out, const dhowi_cl_device *device,
-                        const dhow_module_desc *desc) {
+static void add_options(dhowi_cl_module *module, const dhow_module_desc *desc) {
+    const dhowi_cl_device *device = module->device;
+    dhowi_cl_text *out = &module->options;
     if (strstr(desc->options, "-cl-std") == NULL) dhowi_cl_text_print(out, "-cl-std=CL1.2 ");
     if (desc->format == DHOW_MODULE_PORTABLE) {
         /* Neither infinities nor NaN are assumed away. */
@@ -37,7 +39,7 @@ static void add_options(dhowi_cl_text *out, const dhowi_cl_device *device,
             if (device->is_cpu)
                 dhowi_cl_text_print(out, "-DK_LOOPS ");
             else
-                dhowi_cl_text_print(out, "-DK_WG=%u ", device->group_items);
+                module->group_items = device->group_items; /* see build_form() */
         }
         if (desc->index_bits == 64 && strstr(desc->options, "-DK_IDX64") == NULL)
             dhowi_cl_text_print(out, "-DK_IDX64 ");
@@ -96,12 +98,13 @@ static int32_t compile(dhowi_cl_device *device, const dhow_module_desc *desc,
 }
 
 /* The program of one form, from the cache or compiled and cached. */
-static int32_t build_form(dhowi_cl_module *module, const dhow_module_desc *desc, int form,
-                          dhow_error *err) {
+static int32_t build_sized(dhowi_cl_module *module, const dhow_module_desc *desc, int form,
+                           dhow_error *err) {
     dhowi_cl_text options = {.host = module->device->host};
     cl_program *out = &module->programs[form];
     dhowi_cl_text_print(&options, "%s%s", module->options.data,
                         module->portable && form == DHOWI_CL_PLAIN ? " -DK_PLAIN" : "");
+    if (module->group_items > 0) dhowi_cl_text_print(&options, " -DK_WG=%u", module->group_items);
     if (options.failed)
         return dhowi_cl_refuse(err, DHOW_OUT_OF_MEMORY,
                                "no host memory for the options of '%.200s'", desc->name);
@@ -117,10 +120,61 @@ static int32_t build_form(dhowi_cl_module *module, const dhow_module_desc *desc,
     return status;
 }
 
+/* ---- groups that are too large ----
+ * A device tells how many items a group may have at most, and a kernel that needs many registers or
+ * much local memory may still not get as many: it is built anew for half of them. */
+
+enum { LEAST_GROUP_ITEMS = 16 };
+
+static bool lacks_resources(const dhow_error *err) {
+    const char *text = err->message;
+    if (err->native_code == CL_OUT_OF_RESOURCES || err->native_code == CL_INVALID_WORK_GROUP_SIZE)
+        return true;
+    return err->native_code == CL_BUILD_PROGRAM_FAILURE &&
+           (strstr(text, "work_group_size") != NULL || strstr(text, "work group size") != NULL ||
+            strstr(text, "resources") != NULL);
+}
+
+/* Under the build lock. */
+static bool halve(dhowi_cl_module *module, const char *why) {
+    char line[320];
+    if (module->group_items < 2 * LEAST_GROUP_ITEMS) return false;
+    module->group_items /= 2;
+    (void)snprintf(line, sizeof line, "%.40s: '%.80s' is built for groups of %u items: %.100s",
+                   module->device->name, module->name, module->group_items, why);
+    module->device->host->log(module->device->host->user, DHOW_LOG_INFO, line);
+    return true;
+}
+
+static int32_t build_form(dhowi_cl_module *module, const dhow_module_desc *desc, int form,
+                          dhow_error *err) {
+    int32_t status;
+    do status = build_sized(module, desc, form, err);
+    while (status != DHOW_OK && lacks_resources(err) && halve(module, err->message));
+    return status;
+}
+
+bool dhowi_cl_module_halve(dhowi_cl_module *module, size_t from, cl_int why) {
+    bool halved = false;
+    if (why != CL_OUT_OF_RESOURCES && why != CL_INVALID_WORK_GROUP_SIZE) return false;
+    pthread_mutex_lock(&module->build_lock);
+    if (module->group_items > 0 && module->group_items < from) {
+        halved = true; /* another kernel of it was too large already */
+    } else if (halve(module, dhowi_cl_error_name(why))) {
+        halved = true;
+        for (int form = 0; form < DHOWI_CL_FORMS; form++) {
+            if (module->programs[form] != NULL) dhowi_cl.ReleaseProgram(module->programs[form]);
+            module->programs[form] = NULL;
+        }
+    }
+    pthread_mutex_unlock(&module->build_lock);
+    return halved;
+}
+
 static int32_t make_texts(dhowi_cl_module *module, const dhow_module_desc *desc, dhow_error *err) {
     module->source.host = module->options.host = module->device->host;
     if (desc->log != NULL && desc->log_bytes > 0) desc->log[0] = '\0';
-    add_options(&module->options, module->device, desc);
+    add_options(module, desc);
     if (module->options.failed)
         return dhowi_cl_refuse(err, DHOW_OUT_OF_MEMORY,
                                "no host memory for the options of '%.200s'", desc->name);

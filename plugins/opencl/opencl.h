@@ -217,6 +217,10 @@ int32_t dhowi_cl_module_kernel(void *module, const char *name, void **out_kernel
 int32_t dhowi_cl_module_program(struct dhowi_cl_module *module, int form, cl_program *out,
                                 dhow_error *err);
 
+/* Whether a launch of groups of `from` items failed for want of resources, and the module's programs
+ * are now to be compiled for smaller ones. */
+bool dhowi_cl_module_halve(struct dhowi_cl_module *module, size_t from, cl_int why);
+
 /* Makes a kernel of a module, and releases it (NULL is allowed). */
 int32_t dhowi_cl_kernel_create(dhowi_cl_device *device, struct dhowi_cl_module *module,
                                const char *name, bool portable, dhowi_cl_kernel **out_kernel,
