@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,31 +37,6 @@ static const char k_usage[] =
     "  --json                  the same as JSON\n"
     "  --version               print the version\n"
     "Exit status 1 with the reason for any failure, 2 for a command line that is none.\n";
-
-static char g_message[1024];
-
-bool run_fail(const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    (void)vsnprintf(g_message, sizeof g_message, format, list);
-    va_end(list);
-    return false;
-}
-const char *run_message(void) { return g_message; }
-
-bool run_fail_prefix(const char *what, const char *name) {
-    char reason[900];
-    (void)snprintf(reason, sizeof reason, "%.880s", g_message);
-    return run_fail("%s%.100s: %s", what, name, reason);
-}
-
-/* Messages of the API begin with the function that was called, which users did not call. */
-bool run_fail_last(void) {
-    const char *text = dhow_last_error();
-    size_t name = strspn(text, "abcdefghijklmnopqrstuvwxyz_0123456789");
-    if (strncmp(text, "dhow_", 5) == 0 && strncmp(text + name, ": ", 2) == 0) text += name + 2;
-    return run_fail("%s", text);
-}
 
 double run_seconds(void) {
     struct timespec t;
@@ -420,7 +394,7 @@ int main(int argc, char **argv) {
     dhow_model *model = NULL;
     dhow_device *device = NULL;
     int parsed = parse(argc, argv, &r);
-    if (parsed == 3) (void)fprintf(stderr, "dhow-run: %s\n", g_message);
+    if (parsed == 3) (void)fprintf(stderr, "dhow-run: %s\n", run_message());
     if (parsed != 0) return parsed - 1;
     json_t *all = json_object();
     (void)json_object_set_new(all, "model", json_string(r.path));
@@ -440,7 +414,7 @@ int main(int argc, char **argv) {
     if (good && (fflush(stdout) != 0 || ferror(stdout) != 0))
         good = run_fail("cannot write: %s", strerror(errno));
     if (!good) {
-        (void)fprintf(stderr, "dhow-run: %s\n", g_message);
+        (void)fprintf(stderr, "dhow-run: %s\n", run_message());
     }
     json_decref(all);
     dhow_model_release(model);

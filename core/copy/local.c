@@ -188,3 +188,28 @@ dhow_status dhowi_fill_bits(dhow_stream *stream, dhow_tensor *t, uint64_t bits) 
     dhowi_use use = {t->storage, DHOW_ACCESS_WRITE};
     return dhowi_launch(stream, kernel, t->count, span_of(t), args, 3, &use, 1);
 }
+
+dhow_status dhow_tensor_contiguous(dhow_stream *stream, dhow_tensor *tensor, dhow_tensor **out) {
+    static const char function[] = "dhow_tensor_contiguous";
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
+    *out = NULL;
+    DHOWI_TRY(dhowi_tensor_check_read(tensor, function, "tensor"));
+    if (stream != NULL) DHOWI_TRY(dhowi_handle_check(stream, DHOWI_STREAM, function, "stream"));
+    if (tensor->contiguous) {
+        dhowi_handle_retain(&tensor->handle);
+        *out = tensor;
+        return DHOW_OK;
+    }
+    dhow_tensor *packed;
+    DHOWI_TRY(dhowi_stream_resolve(stream, dhowi_tensor_device(tensor), function, &stream));
+    DHOWI_TRY(
+        dhowi_tensor_new(stream->device, tensor->dtype, tensor->rank, tensor->shape, &packed));
+    dhow_status status =
+        tensor->count > 0 ? dhowi_copy_local(stream, tensor, packed, true) : DHOW_OK;
+    if (status != DHOW_OK) {
+        dhow_tensor_release(packed);
+        return status;
+    }
+    *out = packed;
+    return DHOW_OK;
+}

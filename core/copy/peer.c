@@ -33,19 +33,28 @@ dhow_status dhowi_copy_peer(dhow_stream *stream, dhow_tensor *src, dhow_tensor *
     return submit_peer(stream, src, dst, ordered);
 }
 
+/* By the host queue to and from the pair, for the functions that choose a way ask this file. */
 static dhow_status send_trial(dhow_device *dst, dhow_device *src, unsigned char *sent,
                               unsigned char *got) {
-    dhow_tensor *a = NULL, *b = NULL;
-    dhow_stream *stream;
+    enum { HOST, FROM, TO, BACK, TENSORS };
+    dhow_device *const devices[TENSORS] = {src->context->cpu, src, dst, src->context->cpu};
+    dhow_tensor *t[TENSORS] = {NULL};
+    dhow_stream *to_src, *to_dst;
+    void *bytes;
     const int64_t shape[] = {TRIAL_BYTES};
     for (int i = 0; i < TRIAL_BYTES; i++) sent[i] = (unsigned char)(i * 37 + 11);
-    dhow_status status = dhow_tensor_from_data(src, DHOW_U8, 1, shape, sent, &a);
-    if (status == DHOW_OK) status = dhow_tensor_create(dst, DHOW_U8, 1, shape, &b);
-    if (status == DHOW_OK) status = dhowi_stream_default(dst, &stream);
-    if (status == DHOW_OK) status = submit_peer(stream, a, b, true);
-    if (status == DHOW_OK) status = dhow_tensor_read(b, got, TRIAL_BYTES);
-    dhow_tensor_release(a);
-    dhow_tensor_release(b);
+    dhow_status status = dhowi_stream_default(src, &to_src);
+    if (status == DHOW_OK) status = dhowi_stream_default(dst, &to_dst);
+    for (int i = 0; i < TENSORS && status == DHOW_OK; i++)
+        status = dhowi_tensor_new(devices[i], DHOW_U8, 1, shape, &t[i]);
+    if (status == DHOW_OK) status = dhow_tensor_host_ptr(t[HOST], &bytes);
+    if (status == DHOW_OK) memcpy(bytes, sent, TRIAL_BYTES);
+    if (status == DHOW_OK) status = dhowi_copy_queue(to_src, t[HOST], t[FROM], true);
+    if (status == DHOW_OK) status = submit_peer(to_dst, t[FROM], t[TO], true);
+    if (status == DHOW_OK) status = dhowi_copy_queue(to_dst, t[TO], t[BACK], true);
+    if (status == DHOW_OK) status = dhow_tensor_host_ptr(t[BACK], &bytes); /* waits for it */
+    if (status == DHOW_OK) memcpy(got, bytes, TRIAL_BYTES);
+    for (int i = 0; i < TENSORS; i++) dhow_tensor_release(t[i]);
     return status;
 }
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "base/size.h"
-#include "base/text.h"
 #include "copy/engine.h"
 
 /* A CPU tensor over the caller's memory, for the time of a call. */
@@ -125,30 +124,5 @@ dhow_status dhow_cat(dhow_stream *stream, dhow_tensor *const *tensors, uint32_t 
         DHOWI_TRY(status);
         at = next;
     }
-    return DHOW_OK;
-}
-
-dhow_status dhow_tensor_contiguous(dhow_stream *stream, dhow_tensor *tensor, dhow_tensor **out) {
-    static const char function[] = "dhow_tensor_contiguous";
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
-    *out = NULL;
-    DHOWI_TRY(dhowi_tensor_check_read(tensor, function, "tensor"));
-    if (stream != NULL) DHOWI_TRY(dhowi_handle_check(stream, DHOWI_STREAM, function, "stream"));
-    if (tensor->contiguous) {
-        dhowi_handle_retain(&tensor->handle);
-        *out = tensor;
-        return DHOW_OK;
-    }
-    dhow_tensor *packed;
-    DHOWI_TRY(dhowi_stream_resolve(stream, dhowi_tensor_device(tensor), function, &stream));
-    DHOWI_TRY(
-        dhowi_tensor_new(stream->device, tensor->dtype, tensor->rank, tensor->shape, &packed));
-    dhow_status status =
-        tensor->count > 0 ? dhowi_copy_local(stream, tensor, packed, true) : DHOW_OK;
-    if (status != DHOW_OK) {
-        dhow_tensor_release(packed);
-        return status;
-    }
-    *out = packed;
     return DHOW_OK;
 }

@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#include "base/size.h"
 #include "device/trace.h"
 
 /* A plugin may name its device itself, at the begin of its message. */
@@ -97,33 +96,6 @@ void *dhowi_device_attach(dhow_device *device, dhowi_attachment_id id,
     }
     pthread_mutex_unlock(&device->mutex);
     return data;
-}
-
-uint32_t dhow_device_count(const dhow_context *context) {
-    if (!dhowi_handle_is(context, DHOWI_CONTEXT)) return 0;
-    dhow_status status = dhowi_context_complete((dhow_context *)(uintptr_t)context);
-    (void)status; /* what there is no memory for is not counted; dhow_device_at() says so */
-    return context->device_count;
-}
-
-dhow_status dhow_device_at(dhow_context *context, uint32_t index, dhow_device **out) {
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_device_at: out is NULL");
-    *out = NULL;
-    DHOWI_TRY(dhowi_handle_check(context, DHOWI_CONTEXT, "dhow_device_at", "context"));
-    DHOWI_TRY(dhowi_context_complete(context));
-    if (index >= context->device_count) {
-        return dhowi_fail(DHOW_OUT_OF_RANGE, "dhow_device_at: index %u, the context has %u devices",
-                          index, context->device_count);
-    }
-    *out = context->devices[index];
-    return DHOW_OK;
-}
-
-dhow_status dhow_device_get(dhow_context *context, const char *spec, dhow_device **out) {
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_device_get: out is NULL");
-    *out = NULL;
-    DHOWI_TRY(dhowi_handle_check(context, DHOWI_CONTEXT, "dhow_device_get", "context"));
-    return dhowi_device_select(context, spec, out);
 }
 
 dhow_status dhow_device_get_info(const dhow_device *device, dhow_device_info *out) {

@@ -3,7 +3,6 @@
  * The selection grammar: a comma-separated preference list of `backend[:index]` and `auto`. It
  * falls back only as far as the list says.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/size.h"
@@ -80,7 +79,7 @@ static bool can_compute(dhow_device *d) {
     return false;
 }
 
-/* The first that is no simulation, see priority() in context.c, and can run a kernel. */
+/* The first that is no simulation, see priority() in list.c, and can run a kernel. */
 static dhow_device *select_auto(dhow_context *context) {
     for (uint32_t i = 0; i < context->registry.count; i++) {
         const dhowi_plugin *p = &context->registry.plugins[i];
@@ -185,4 +184,11 @@ dhow_status dhowi_device_select(dhow_context *context, const char *spec, dhow_de
     list_devices(context, &list);
     return dhowi_fail(DHOW_NOT_FOUND, "no device for '%.64s'%s: %s; devices here: %s", spec, origin,
                       why, devices);
+}
+
+dhow_status dhow_device_get(dhow_context *context, const char *spec, dhow_device **out) {
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_device_get: out is NULL");
+    *out = NULL;
+    DHOWI_TRY(dhowi_handle_check(context, DHOWI_CONTEXT, "dhow_device_get", "context"));
+    return dhowi_device_select(context, spec, out);
 }

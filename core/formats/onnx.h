@@ -9,6 +9,7 @@
 #define DHOWI_FORMATS_ONNX_H_
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -20,7 +21,10 @@ typedef struct dhowi_slice {
     size_t length;
 } dhowi_slice;
 
-bool dhowi_slice_is(dhowi_slice slice, const char *text);
+static inline bool dhowi_slice_is(dhowi_slice slice, const char *text) {
+    size_t length = strlen(text);
+    return slice.length == length && (length == 0 || memcmp(slice.data, text, length) == 0);
+}
 bool dhowi_slice_equal(dhowi_slice a, dhowi_slice b);
 
 typedef struct dhowi_onnx_graph dhowi_onnx_graph;

@@ -14,20 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/text.h"
 #include "formats/onnx.h"
-
-void dhowi_onnx_close(dhowi_onnx_file *file) {
-    if (file == NULL) return;
-    if (file->fd >= 0) {
-        (void)munmap((void *)(uintptr_t)file->data, file->bytes);
-        (void)close(file->fd);
-    }
-    dhowi_arena_end(&file->arena);
-    dhowi_free(file->name);
-    dhowi_free(file->folder);
-    dhowi_free(file);
-}
 
 static char *folder_of(const char *path) {
     const char *slash = strrchr(path, '/');

@@ -4,6 +4,8 @@
  * exactly that size.
  */
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/size.h"
@@ -417,4 +419,16 @@ dhow_status dhowi_onnx_parse_tensor(const char *name, const void *data, size_t b
     reader r = reader_of(name, data, bytes, arena);
     (void)read_tensor(&r, out);
     return r.wire.status;
+}
+
+void dhowi_onnx_close(dhowi_onnx_file *file) {
+    if (file == NULL) return;
+    if (file->fd >= 0) {
+        (void)munmap((void *)(uintptr_t)file->data, file->bytes);
+        (void)close(file->fd);
+    }
+    dhowi_arena_end(&file->arena);
+    dhowi_free(file->name);
+    dhowi_free(file->folder);
+    dhowi_free(file);
 }

@@ -51,11 +51,6 @@ const char *dhowi_onnx_type_name(int32_t type) {
     return type >= 0 && (size_t)type < DHOWI_COUNT(k_types) ? k_types[type].name : "unknown";
 }
 
-bool dhowi_slice_is(dhowi_slice slice, const char *text) {
-    size_t length = strlen(text);
-    return slice.length == length && (length == 0 || memcmp(slice.data, text, length) == 0);
-}
-
 bool dhowi_slice_equal(dhowi_slice a, dhowi_slice b) {
     return a.length == b.length && (a.length == 0 || memcmp(a.data, b.data, a.length) == 0);
 }

@@ -2,7 +2,6 @@
  *
  * Matrix products: the vendor's where it has a plan, else the portable kernel.
  */
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/size.h"
@@ -106,9 +105,9 @@ static bool describe(const dhowi_gemm *g, dhow_blas_desc *d) {
 static dhow_status finish(dhow_stream *stream, const dhowi_gemm *g, uint32_t done_flags,
                           uint32_t activation) {
     if (g->bias != NULL && (done_flags & DHOW_BLAS_BIAS) == 0)
-        DHOWI_TRY(dhow_add(stream, g->c, g->bias, g->c));
+        DHOWI_TRY(dhowi_add_to(stream, g->c, g->bias));
     if (g->residual != NULL && (done_flags & DHOW_BLAS_RESIDUAL) == 0)
-        DHOWI_TRY(dhow_add(stream, g->c, g->residual, g->c));
+        DHOWI_TRY(dhowi_add_to(stream, g->c, g->residual));
     return dhowi_activate(stream, activation, g->c);
 }
 
@@ -152,7 +151,7 @@ static dhow_status run_vendor(dhow_stream *stream, const dhowi_gemm *g, bool *do
 
 static dhow_status run_portable(dhow_stream *stream, const dhowi_gemm *g) {
     dhow_kernel *kernel;
-    DHOWI_TRY(dhowi_op_kernel(dhowi_op_of(DHOWI_OP_matmul), g->a->dtype, stream->device, &kernel));
+    DHOWI_TRY(dhowi_op_kernel(g->op, g->a->dtype, stream->device, &kernel));
     dhow_tensor *bias =
         g->bias != NULL ? g->bias : g->a; /* something readable when there is none */
     const dhow_arg args[] = {
@@ -232,7 +231,8 @@ static dhow_status usable_operand(dhow_stream *stream, dhow_tensor *t, dhow_tens
 
 static dhow_status product(const dhowi_call *call, dhow_tensor *a, dhow_tensor *b, dhow_tensor *c) {
     int32_t r = a->rank - 2, q = b->rank - 2;
-    dhowi_gemm g = {.m = a->shape[r],
+    dhowi_gemm g = {.op = call->op,
+                    .m = a->shape[r],
                     .n = b->shape[q + 1],
                     .k = a->shape[r + 1],
                     .batch = 1,
@@ -339,7 +339,8 @@ dhow_status dhowi_run_matmul(const dhowi_call *call) {
 dhow_status dhowi_run_linear(const dhowi_call *call) {
     dhow_tensor *x = call->in[0], *w = call->in[1];
     int64_t in_features = w->shape[1];
-    dhowi_gemm g = {.m = in_features > 0 ? x->count / in_features : call->out->count / w->shape[0],
+    dhowi_gemm g = {.op = call->op,
+                    .m = in_features > 0 ? x->count / in_features : call->out->count / w->shape[0],
                     .n = w->shape[0],
                     .k = in_features,
                     .batch = 1,

@@ -181,7 +181,7 @@ static dhow_status run_portable(const dhowi_call *call, const dhow_window *w) {
     DHOWI_TRY(dhowi_launch(call->stream, kernel, work, DHOWI_MAX(x->count, y->count), args,
                            (uint32_t)DHOWI_COUNT(args), uses, 4));
     if (call->in[3] == NULL) return DHOW_OK;
-    DHOWI_TRY(dhow_add(call->stream, y, call->in[3], y));
+    DHOWI_TRY(dhowi_add_to(call->stream, y, call->in[3]));
     return dhowi_activate(call->stream, call->attrs->activation, y);
 }
 

@@ -75,14 +75,3 @@ dhow_status dhow_gather(dhow_stream *stream, dhow_tensor *x, dhow_tensor *index,
     dhow_tensor *const in[] = {x, index};
     return dhowi_op_call(DHOWI_OP_gather, stream, in, 2, NULL, y);
 }
-
-dhow_status dhowi_activate(dhow_stream *stream, uint32_t activation, dhow_tensor *y) {
-    static const dhowi_op_id rows[] = {[DHOW_ACTIVATION_RELU] = DHOWI_OP_relu,
-                                       [DHOW_ACTIVATION_GELU] = DHOWI_OP_gelu,
-                                       [DHOW_ACTIVATION_GELU_TANH] = DHOWI_OP_gelu_tanh,
-                                       [DHOW_ACTIVATION_SIGMOID] = DHOWI_OP_sigmoid,
-                                       [DHOW_ACTIVATION_TANH] = DHOWI_OP_tanh,
-                                       [DHOW_ACTIVATION_SILU] = DHOWI_OP_silu};
-    if (activation == DHOW_ACTIVATION_NONE) return DHOW_OK;
-    return dhowi_op_call(rows[activation], stream, &y, 1, NULL, y);
-}

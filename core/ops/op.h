@@ -74,7 +74,8 @@ typedef struct dhowi_call {
 enum {
     DHOWI_OP_STRIDED = 1u << 0,     /* run() takes strided tensors */
     DHOWI_OP_ELEMENTWISE = 1u << 1, /* the result may be exactly one of the inputs */
-    DHOWI_OP_REDUCES = 1u << 2      /* the result may keep its dimension as an extent of 1 */
+    DHOWI_OP_REDUCES = 1u << 2,     /* the result may keep its dimension as an extent of 1 */
+    DHOWI_OP_MEAN = 1u << 3         /* divides a sum by how many it is of */
 };
 
 /* dtypes an operation takes: bits as in DHOW_DTYPE_BIT. */
@@ -155,6 +156,7 @@ const char *dhowi_spec_text(const dhowi_spec *spec, char *buffer, size_t capacit
 /* y = activation(a b + bias): matrices of a batch, given by element strides; c is contiguous
  * [batch][m][n]. */
 typedef struct dhowi_gemm {
+    const dhowi_op *op; /* whose portable kernel is the product */
     int64_t m, n, k, batch;
     int64_t a_row, a_col, a_batch, b_row, b_col, b_batch;
     dhow_tensor *a, *b, *bias, *residual, *c;
@@ -166,8 +168,6 @@ typedef struct dhowi_gemm {
 dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_spec *x, const dhowi_spec *weight,
                                const dhowi_attrs *attrs, bool bias, bool residual, uint32_t *src,
                                uint32_t *dst);
-/* y = activation(y), in place; DHOW_ACTIVATION_... */
-dhow_status dhowi_activate(dhow_stream *stream, uint32_t activation, dhow_tensor *y);
 dhow_status dhowi_gemm_run(dhow_stream *stream, const dhowi_gemm *gemm);
 
 #endif /* DHOWI_OPS_OP_H_ */

@@ -4,7 +4,6 @@
  */
 #include "ops/rows.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -185,7 +184,7 @@ static dhow_status divide_output(const dhowi_call *call, int64_t n) {
     DHOWI_TRY(dhowi_tensor_new(call->stream->device, DHOW_F64, 0, NULL, &divisor));
     dhow_status status =
         dhowi_fill_bits(call->stream, divisor, dhowi_dtype_encode(DHOW_F64, (double)n));
-    if (status == DHOW_OK) status = dhow_div(call->stream, call->out, divisor, call->out);
+    if (status == DHOW_OK) status = dhowi_divide_by(call->stream, call->out, divisor);
     dhow_tensor_release(divisor);
     return status;
 }
@@ -193,7 +192,7 @@ static dhow_status divide_output(const dhowi_call *call, int64_t n) {
 dhow_status dhowi_run_reduce(const dhowi_call *call) {
     split s;
     DHOWI_TRY(split_at(call, &s));
-    bool mean = call->op == dhowi_op_of(DHOWI_OP_reduce_mean);
+    bool mean = (call->op->flags & DHOWI_OP_MEAN) != 0;
     if (mean && call->out->dtype == DHOW_F64) { /* the kernel's scale is an f32 */
         DHOWI_TRY(launch_reduction(call, true, 1.0f));
         return divide_output(call, s.n);

@@ -23,6 +23,12 @@ dhowi_run_fn dhowi_run_unary, dhowi_run_binary, dhowi_run_matmul, dhowi_run_line
     dhowi_run_conv2d, dhowi_run_pool2d, dhowi_run_softmax, dhowi_run_layernorm, dhowi_run_reduce,
     dhowi_run_argmax, dhowi_run_gather, dhowi_run_flatten;
 
+/* In place, see epilogue.c: y += x and y /= x, where x broadcasts to y; y = activation(y), dense.
+ */
+dhow_status dhowi_add_to(dhow_stream *stream, dhow_tensor *y, dhow_tensor *x);
+dhow_status dhowi_divide_by(dhow_stream *stream, dhow_tensor *y, dhow_tensor *x);
+dhow_status dhowi_activate(dhow_stream *stream, uint32_t activation, dhow_tensor *y);
+
 /* The window with its defaults filled in; INVALID_ARGUMENT for negative or absurd fields. */
 dhow_status dhowi_window_check(const char *op, const dhow_window *window, int64_t kernel_h,
                                int64_t kernel_w, dhow_window *out);

@@ -45,7 +45,7 @@ static const dhowi_op k_ops[] = {
     ROW(log_softmax, "log_softmax", IN("x"),                      1, 1, DHOWI_FLOATS,    0,                dhowi_infer_rows,        dhowi_run_softmax),
     ROW(layernorm,   "layernorm",   IN("x", "gamma", "beta"),     3, 3, DHOWI_FLOATS,    0,                dhowi_infer_layernorm,   dhowi_run_layernorm),
     ROW(reduce_sum,  "reduce_sum",  IN("x"),                      1, 1, DHOWI_REDUCIBLE, DHOWI_OP_REDUCES, dhowi_infer_reduce,      dhowi_run_reduce),
-    ROW(reduce_mean, "reduce_sum",  IN("x"),                      1, 1, DHOWI_FLOATS,    DHOWI_OP_REDUCES, dhowi_infer_reduce,      dhowi_run_reduce),
+    ROW(reduce_mean, "reduce_sum",  IN("x"),                      1, 1, DHOWI_FLOATS,    DHOWI_OP_REDUCES | DHOWI_OP_MEAN, dhowi_infer_reduce, dhowi_run_reduce),
     ROW(reduce_max,  "reduce_max",  IN("x"),                      1, 1, DHOWI_REDUCIBLE, DHOWI_OP_REDUCES, dhowi_infer_reduce,      dhowi_run_reduce),
     ROW(reduce_min,  "reduce_min",  IN("x"),                      1, 1, DHOWI_REDUCIBLE, DHOWI_OP_REDUCES, dhowi_infer_reduce,      dhowi_run_reduce),
     ROW(reduce_prod, "reduce_prod", IN("x"),                      1, 1, DHOWI_REDUCIBLE, DHOWI_OP_REDUCES, dhowi_infer_reduce,      dhowi_run_reduce),

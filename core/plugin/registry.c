@@ -304,15 +304,3 @@ void dhowi_registry_fini(dhowi_registry *registry) {
     registry->filter = NULL;
     registry->count = 0;
 }
-
-const dhowi_plugin *dhowi_registry_find(const dhowi_registry *registry, const char *backend,
-                                        size_t length) {
-    const dhowi_plugin *found = NULL;
-    for (uint32_t i = 0; i < registry->count; i++) {
-        const dhowi_plugin *p = &registry->plugins[i];
-        if (strlen(p->backend) != length || memcmp(p->backend, backend, length) != 0) continue;
-        if (dhowi_plugin_serves(p)) return p;
-        if (found == NULL) found = p;
-    }
-    return found;
-}

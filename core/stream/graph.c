@@ -9,15 +9,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/size.h"
 #include "base/text.h"
 #include "stream/span.h"
-
-typedef struct dhowi_recorded_uses {
-    dhowi_use *uses;
-    uint32_t count, capacity;
-    bool short_of_memory;
-} dhowi_recorded_uses;
 
 struct dhow_graph {
     dhowi_handle handle;
@@ -33,35 +26,6 @@ struct dhow_graph {
 };
 
 /* ---- while recording ---- */
-
-bool dhowi_stream_note_uses(dhow_stream *stream, const dhowi_use *uses, uint32_t count) {
-    dhowi_recorded_uses *r = stream->recording;
-    if (r == NULL) return false;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t k = 0;
-        while (k < r->count && r->uses[k].storage != uses[i].storage) k++;
-        if (k == r->capacity) {
-            uint32_t capacity = r->capacity * 2 + 16;
-            dhowi_use *grown = dhowi_realloc_array(r->uses, capacity, sizeof *grown);
-            r->short_of_memory = r->short_of_memory || grown == NULL;
-            if (grown == NULL) break;
-            r->uses = grown;
-            r->capacity = capacity;
-        }
-        if (k == r->count) {
-            dhowi_storage_retain(uses[i].storage);
-            r->uses[r->count++] = (dhowi_use){uses[i].storage, 0};
-        }
-        r->uses[k].access |= uses[i].access;
-    }
-    return true;
-}
-
-dhow_status dhowi_stream_refuse_recording(const dhow_stream *stream, const char *what) {
-    if (stream->recording == NULL) return DHOW_OK;
-    return dhowi_fail(DHOW_UNSUPPORTED, "%s: %s cannot be recorded in a graph",
-                      stream->device->name, what);
-}
 
 static void forget_uses(dhowi_recorded_uses *r) {
     for (uint32_t i = 0; i < r->count; i++) dhowi_storage_release(r->uses[i].storage);

@@ -85,7 +85,48 @@ dhow_status dhowi_stream_begin(dhow_stream *stream, const dhowi_use *uses, uint3
 dhow_status dhowi_stream_end(dhow_stream *stream, const dhowi_use *uses, uint32_t count,
                              dhow_status submitted);
 
-/* ---- recording a graph, see graph.c ---- */
+/* ---- the life of streams, see life.c ---- */
+
+dhow_status dhowi_stream_new(dhow_device *device, dhowi_device_streams *streams, uint32_t flags,
+                             dhow_stream **out);
+dhowi_device_streams *dhowi_device_streams_of(dhow_device *device);
+/* The stream that a timeline is of; NULL for one of the host queue. */
+dhow_stream *dhowi_stream_of(dhowi_timeline *timeline);
+/* The stream of a mark, retained; NULL when the mark is done, or never will be, or is of the host
+ * queue. A stream on its way out finishes its work before its marks are done. */
+dhow_stream *dhowi_stream_hold(dhowi_mark mark);
+/* The failure of waiting for what a lost device never did. */
+dhow_status dhowi_stream_never_done(void);
+/* Blocks until the stream has done the work `number`; the caller keeps the stream alive. */
+dhow_status dhowi_stream_wait_held(dhow_stream *stream, uint64_t number);
+/* Blocks until the stream is idle and reports its first failure. */
+dhow_status dhowi_stream_sync(dhow_stream *stream);
+/* The wait of a stream's timeline: blocks, and leaves a failure to the stream's sync as well. */
+dhow_status dhowi_stream_wait_number(dhowi_timeline *timeline, uint64_t number);
+/* Whether the device of a stream's timeline is still there, asked of its driver without blocking.
+ */
+dhow_status dhowi_stream_ask(dhowi_timeline *timeline);
+
+/* ---- attached marks and failures, see attached.c ---- */
+
+/* Work elsewhere that later work of the stream comes after. */
+void dhowi_stream_attach(dhow_stream *stream, dhowi_mark mark);
+/* The attached marks that are not done; returns how many. */
+uint32_t dhowi_stream_attached(dhow_stream *stream, dhowi_mark marks[DHOWI_MAX_ATTACHED]);
+/* The first mark that the stream does not wait for yet; NULL timeline when there is none. */
+dhowi_mark dhowi_stream_next_attached(dhow_stream *stream);
+void dhowi_stream_set_awaited(dhow_stream *stream, dhowi_mark mark);
+/* A failure of background work, to be reported by the next wait on the stream. */
+void dhowi_stream_fail(dhow_stream *stream, const dhowi_saved_error *failure);
+dhow_status dhowi_stream_take_failure(dhow_stream *stream);
+
+/* ---- recording a graph, see submit.c and graph.c ---- */
+
+typedef struct dhowi_recorded_uses {
+    dhowi_use *uses;
+    uint32_t count, capacity;
+    bool short_of_memory;
+} dhowi_recorded_uses;
 
 /* The device's dhow.graph/1, or NULL. */
 const dhow_capture *dhowi_capture_of(dhow_device *device);
@@ -106,21 +147,8 @@ dhow_status dhowi_stream_wait_event(dhow_stream *stream, dhow_device *device, vo
                                     dhowi_mark mark);
 /* The same for all that `other` was given so far. */
 dhow_status dhowi_stream_follow(dhow_stream *stream, dhow_stream *other);
-/* Work elsewhere that later work of the stream comes after. */
-void dhowi_stream_attach(dhow_stream *stream, dhowi_mark mark);
-/* The attached marks that are not done; returns how many. */
-uint32_t dhowi_stream_attached(dhow_stream *stream, dhowi_mark marks[DHOWI_MAX_ATTACHED]);
+/* Makes later work of the stream wait for all attached marks. */
 dhow_status dhowi_stream_wait_attached(dhow_stream *stream);
-/* A failure of background work, to be reported by the next wait on the stream. */
-void dhowi_stream_fail(dhow_stream *stream, const dhowi_saved_error *failure);
-dhow_status dhowi_stream_take_failure(dhow_stream *stream);
-/* Blocks until the stream is idle and reports its first failure. */
-dhow_status dhowi_stream_sync(dhow_stream *stream);
-/* The wait of a stream's timeline: blocks, and leaves a failure to the stream's sync as well. */
-dhow_status dhowi_stream_wait_number(dhowi_timeline *timeline, uint64_t number);
-/* Whether the device of a stream's timeline is still there, asked of its driver without blocking.
- */
-dhow_status dhowi_stream_ask(dhowi_timeline *timeline);
 
 /* A mark that a job of the host queue can wait for. Waiting for a stream means waiting for
  * everything in it, also for what is held back until a later job of the queue - which would never
@@ -142,7 +170,5 @@ static inline dhowi_mark dhowi_stream_tail(dhow_stream *stream) {
     return (dhowi_mark){&stream->timeline,
                         atomic_load_explicit(&stream->timeline.submitted, memory_order_acquire)};
 }
-
-dhowi_device_streams *dhowi_device_streams_of(dhow_device *device);
 
 #endif /* DHOWI_STREAM_STREAM_H_ */

@@ -1,217 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Waiting for streams: on the host, on the device, and by the host queue. Marks outlive the streams
- * they name, so whoever waits first takes hold of the stream.
+ * Waiting for streams on the device, and by the host queue.
  */
 #include <stddef.h>
-#include <stdio.h>
 
 #include "base/alloc.h"
-#include "base/size.h"
 #include "stream/host_queue.h"
-#include "stream/span.h"
-
-static dhow_stream *stream_of(dhowi_timeline *timeline) {
-    if (timeline->wait != dhowi_stream_wait_number) return NULL;
-    return (dhow_stream *)(void *)((char *)timeline - offsetof(dhow_stream, timeline));
-}
-
-/* The stream of a mark, retained; NULL when the mark is done, or never will be, or is of the host
- * queue. A stream on its way out finishes its work before its marks are done. */
-static dhow_stream *hold(dhowi_mark mark) {
-    while (!dhowi_mark_done(mark)) {
-        dhow_stream *stream = stream_of(mark.timeline);
-        if (stream == NULL) return NULL;
-        if (!dhowi_handle_try_retain(&stream->handle)) {
-            if (!dhowi_timeline_await_end(mark)) return NULL;
-        } else if (dhowi_mark_done(mark)) { /* perhaps another stream in the same memory */
-            dhow_stream_release(stream);
-        } else {
-            return stream;
-        }
-    }
-    return NULL;
-}
-
-static dhow_status fail_never_done(void) {
-    return dhowi_fail(DHOW_DEVICE_LOST, "the device that was to make these values is lost");
-}
 
 /* ---- failures and attached marks ---- */
-
-void dhowi_stream_fail(dhow_stream *stream, const dhowi_saved_error *failure) {
-    pthread_mutex_lock(&stream->state);
-    if (!atomic_load(&stream->failed)) {
-        stream->failure = *failure;
-        atomic_store(&stream->failed, true);
-    }
-    pthread_mutex_unlock(&stream->state);
-}
-
-dhow_status dhowi_stream_take_failure(dhow_stream *stream) {
-    if (!atomic_load_explicit(&stream->failed, memory_order_acquire)) return DHOW_OK;
-    pthread_mutex_lock(&stream->state);
-    dhowi_saved_error failure = stream->failure;
-    bool failed = atomic_exchange(&stream->failed, false);
-    pthread_mutex_unlock(&stream->state);
-    return failed ? dhowi_error_raise(&failure) : DHOW_OK;
-}
-
-/* Whether it needs no more looking at: it is done, or it never will be and the stream was told. */
-static bool is_over(const dhowi_attached *a) {
-    return dhowi_mark_done(a->mark) || (a->awaited && dhowi_timeline_is_lost(a->mark.timeline));
-}
-
-/* Under `state`: forgets what is over. */
-static void settle(dhow_stream *stream) {
-    uint32_t kept = 0, count = atomic_load(&stream->attached_count);
-    for (uint32_t i = 0; i < count; i++) {
-        if (!is_over(&stream->attached[i])) stream->attached[kept++] = stream->attached[i];
-    }
-    atomic_store(&stream->attached_count, kept);
-}
-
-void dhowi_stream_attach(dhow_stream *stream, dhowi_mark mark) {
-    if (dhowi_mark_done(mark)) return;
-    dhowi_mark oldest = {NULL, 0};
-    pthread_mutex_lock(&stream->state);
-    settle(stream);
-    uint32_t i = 0, count = atomic_load(&stream->attached_count);
-    while (i < count && stream->attached[i].mark.timeline != mark.timeline) i++;
-    if (i == DHOWI_MAX_ATTACHED) {
-        i = 0;
-        oldest = stream->attached[0].mark;
-    } else if (i == count) {
-        atomic_store(&stream->attached_count, count + 1);
-    }
-    stream->attached[i] = (dhowi_attached){.mark = mark};
-    pthread_mutex_unlock(&stream->state);
-    /* Its failure is reported where it is synced. */
-    if (oldest.timeline != NULL) (void)oldest.timeline->wait(oldest.timeline, oldest.number);
-}
-
-uint32_t dhowi_stream_attached(dhow_stream *stream, dhowi_mark marks[DHOWI_MAX_ATTACHED]) {
-    if (atomic_load_explicit(&stream->attached_count, memory_order_relaxed) == 0) return 0;
-    pthread_mutex_lock(&stream->state);
-    settle(stream);
-    uint32_t count = atomic_load(&stream->attached_count);
-    for (uint32_t i = 0; i < count; i++) marks[i] = stream->attached[i].mark;
-    pthread_mutex_unlock(&stream->state);
-    return count;
-}
-
-/* The first mark that the stream does not wait for yet; NULL timeline when there is none. */
-static dhowi_mark next_attached(dhow_stream *stream) {
-    dhowi_mark found = {NULL, 0};
-    pthread_mutex_lock(&stream->state);
-    settle(stream);
-    uint32_t count = atomic_load(&stream->attached_count);
-    for (uint32_t i = 0; i < count && found.timeline == NULL; i++) {
-        if (!stream->attached[i].awaited) found = stream->attached[i].mark;
-    }
-    pthread_mutex_unlock(&stream->state);
-    return found;
-}
-
-static void set_awaited(dhow_stream *stream, dhowi_mark mark) {
-    pthread_mutex_lock(&stream->state);
-    for (uint32_t i = 0; i < atomic_load(&stream->attached_count); i++) {
-        dhowi_attached *a = &stream->attached[i];
-        if (a->mark.timeline == mark.timeline && a->mark.number == mark.number) a->awaited = true;
-    }
-    pthread_mutex_unlock(&stream->state);
-}
 
 /* A mark counts as awaited once the wait is in the stream, not before: another thread may be about
  * to submit. Two that come at once both wait. */
 dhow_status dhowi_stream_wait_attached(dhow_stream *stream) {
     if (atomic_load_explicit(&stream->attached_count, memory_order_relaxed) == 0) return DHOW_OK;
-    for (dhowi_mark mark; (mark = next_attached(stream)).timeline != NULL;) {
+    for (dhowi_mark mark; (mark = dhowi_stream_next_attached(stream)).timeline != NULL;) {
         dhow_status status = dhowi_stream_wait_mark(stream, mark);
-        set_awaited(stream, mark);
+        dhowi_stream_set_awaited(stream, mark);
         DHOWI_TRY(status);
     }
     return DHOW_OK;
-}
-
-/* ---- on the host ---- */
-
-static void end_wait(const dhow_device *device, int64_t begin) {
-    char name[48];
-    if (begin == 0) return;
-    (void)snprintf(name, sizeof name, "wait for %s", device->name);
-    dhowi_host_span_end(device->context, begin, DHOWI_TRACE_WAIT, name, 0, NULL);
-}
-
-static dhow_status wait_held(dhow_stream *stream, uint64_t number) {
-    dhowi_timeline *timeline = &stream->timeline;
-    if (atomic_load_explicit(&timeline->completed, memory_order_acquire) >= number) return DHOW_OK;
-    DHOWI_TRY(dhowi_device_usable(stream->device));
-    uint64_t tail = dhowi_stream_tail(stream).number;
-    dhow_error err;
-    dhowi_error_init(&err);
-    int64_t begin = dhowi_host_span_begin(stream->device->context);
-    int32_t code = stream->device->api->stream_sync(stream->native, &err);
-    end_wait(stream->device, begin);
-    if (code == DHOW_OK) {
-        dhowi_timeline_complete(timeline, tail);
-        return DHOW_OK;
-    }
-    dhow_status status =
-        dhowi_device_failed(stream->device, &err, code, "work submitted before failed");
-    dhowi_saved_error failure;
-    dhowi_error_save(&failure, status);
-    /* The driver tells it once; whoever syncs the stream shall hear it, too. */
-    if (status != DHOW_DEVICE_LOST) {
-        dhowi_stream_fail(stream, &failure);
-        dhowi_timeline_complete(timeline, tail); /* failed work is over, too */
-    }
-    return status;
-}
-
-dhow_status dhowi_stream_wait_number(dhowi_timeline *timeline, uint64_t number) {
-    const dhowi_mark mark = {timeline, number};
-    dhow_stream *stream = hold(mark);
-    if (stream == NULL) return dhowi_mark_done(mark) ? DHOW_OK : fail_never_done();
-    dhow_status status = wait_held(stream, number);
-    dhow_stream_release(stream);
-    return status;
-}
-
-dhow_status dhowi_stream_ask(dhowi_timeline *timeline) {
-    dhow_stream *stream = stream_of(timeline);
-    if (!dhowi_handle_try_retain(&stream->handle))
-        return dhowi_timeline_is_lost(timeline) ? fail_never_done() : DHOW_OK;
-    const dhow_plugin *api = stream->device->api;
-    dhow_status status = dhowi_device_usable(stream->device);
-    dhow_error err;
-    dhowi_error_init(&err);
-    pthread_mutex_lock(&stream->mutex);
-    int32_t code = DHOW_OK;
-    for (int i = 0; i < DHOWI_STREAM_POINTS && code != DHOW_DEVICE_LOST; i++)
-        if (stream->points[i].event != NULL) code = api->event_query(stream->points[i].event, &err);
-    pthread_mutex_unlock(&stream->mutex);
-    if (status == DHOW_OK && code == DHOW_DEVICE_LOST)
-        status = dhowi_device_failed(stream->device, &err, code, "work submitted before failed");
-    dhow_stream_release(stream);
-    return status;
-}
-
-dhow_status dhowi_stream_sync(dhow_stream *stream) {
-    dhowi_mark attached[DHOWI_MAX_ATTACHED];
-    uint32_t count = dhowi_stream_attached(stream, attached);
-    dhow_status status = DHOW_OK;
-    dhowi_saved_error first;
-    for (uint32_t i = 0; i < count; i++) {
-        dhow_status one = attached[i].timeline->wait(attached[i].timeline, attached[i].number);
-        if (one != DHOW_DEVICE_LOST) continue; /* what failed was also left to this stream */
-        set_awaited(stream, attached[i]);
-        if (status == DHOW_OK) dhowi_error_save(&first, status = one);
-    }
-    dhow_status own = wait_held(stream, dhowi_stream_tail(stream).number);
-    if (status == DHOW_OK && own != DHOW_OK) dhowi_error_save(&first, status = own);
-    dhow_status left = dhowi_stream_take_failure(stream);
-    return status != DHOW_OK ? dhowi_error_raise(&first) : left;
 }
 
 /* ---- on the device ---- */
@@ -273,7 +80,7 @@ static dhow_status wait_same_backend(dhow_stream *stream, dhow_stream *other, ui
 
 dhow_status dhowi_stream_point(dhowi_mark mark) {
     void *event;
-    dhow_stream *stream = hold(mark);
+    dhow_stream *stream = dhowi_stream_hold(mark);
     if (stream == NULL) return DHOW_OK;
     dhow_status status = find_point(stream, mark.number, &event);
     dhow_stream_release(stream);
@@ -284,7 +91,7 @@ dhow_status dhowi_stream_point(dhowi_mark mark) {
 
 dhow_status dhowi_fence_init(dhowi_fence *fence, dhowi_mark mark) {
     *fence = (dhowi_fence){.mark = mark};
-    dhow_stream *stream = hold(mark);
+    dhow_stream *stream = dhowi_stream_hold(mark);
     if (stream == NULL) return DHOW_OK;
     const dhow_plugin *api = stream->device->api;
     dhow_error err;
@@ -302,7 +109,7 @@ dhow_status dhowi_fence_init(dhowi_fence *fence, dhowi_mark mark) {
         api->event_destroy(fence->event);
         fence->event = NULL;
     }
-    dhow_status status = wait_held(stream, mark.number);
+    dhow_status status = dhowi_stream_wait_held(stream, mark.number);
     dhow_stream_release(stream);
     return status;
 }
@@ -313,8 +120,8 @@ dhow_status dhowi_fence_wait(dhowi_fence *fence) {
         /* In the same lane it is done: what is left to learn is whether it failed. */
         if (fence->mark.timeline != NULL && !dhowi_mark_done(fence->mark) &&
             dhowi_timeline_is_lost(fence->mark.timeline))
-            return fail_never_done();
-        bool queued = fence->mark.timeline != NULL && stream_of(fence->mark.timeline) == NULL;
+            return dhowi_stream_never_done();
+        bool queued = fence->mark.timeline != NULL && dhowi_stream_of(fence->mark.timeline) == NULL;
         return queued ? fence->mark.timeline->wait(fence->mark.timeline, fence->mark.number)
                       : DHOW_OK;
     }
@@ -418,9 +225,10 @@ static bool wait_by_signal(dhow_stream *stream, dhowi_mark mark) {
 dhow_status dhowi_stream_wait_mark(dhow_stream *stream, dhowi_mark mark) {
     if (dhowi_mark_done(mark) || mark.timeline == &stream->timeline) return DHOW_OK;
     if (!dhowi_device_is_host(stream->device)) {
-        dhow_stream *other = hold(mark);
+        dhow_stream *other = dhowi_stream_hold(mark);
         if (other == NULL && dhowi_mark_done(mark)) return DHOW_OK;
-        if (other == NULL && dhowi_timeline_is_lost(mark.timeline)) return fail_never_done();
+        if (other == NULL && dhowi_timeline_is_lost(mark.timeline))
+            return dhowi_stream_never_done();
         if (other != NULL && other->device->plugin == stream->device->plugin) {
             dhow_status status = wait_same_backend(stream, other, mark.number);
             dhow_stream_release(other);

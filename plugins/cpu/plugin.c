@@ -2,21 +2,10 @@
  *
  * The CPU backend: one device, whose memory is the host's and whose streams run inside the calls.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cpu.h"
-
-int32_t cpu_fail(dhow_error *err, dhow_status status, int64_t native, const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    (void)vsnprintf(err->message, sizeof err->message, format, list);
-    va_end(list);
-    err->code = (int32_t)status;
-    err->native_code = native;
-    return (int32_t)status;
-}
 
 static int32_t probe(const dhow_host *host, dhow_probe *out, dhow_error *err) {
     (void)host, (void)err;

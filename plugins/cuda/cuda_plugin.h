@@ -136,6 +136,10 @@ static inline void dhowi_cuda_leave(bool entered) {
 }
 
 /* A copy of a kernel's name that lives as long as the device; "?" when memory is short. */
+typedef struct dhowi_cuda_name {
+    struct dhowi_cuda_name *next;
+    char text[];
+} dhowi_cuda_name;
 const char *dhowi_cuda_keep_name(dhowi_cuda_device *device, const char *name);
 
 /* ---- nvml.c --------------------------------------------------------------------------------- */

@@ -7,11 +7,6 @@
 
 #include "cuda_plugin.h"
 
-typedef struct dhowi_cuda_name {
-    struct dhowi_cuda_name *next;
-    char text[];
-} dhowi_cuda_name;
-
 int32_t dhowi_cuda_device_count(void *backend, uint32_t *out_count, dhow_error *err) {
     (void)err;
     *out_count = ((dhowi_cuda_backend *)backend)->device_count;
@@ -175,21 +170,4 @@ void dhowi_cuda_device_close(void *device_pointer) {
     (void)pthread_cond_destroy(&device->signalled);
     (void)pthread_mutex_destroy(&device->lock);
     dhowi_cuda_delete(host, device);
-}
-
-const char *dhowi_cuda_keep_name(dhowi_cuda_device *device, const char *name) {
-    (void)pthread_mutex_lock(&device->lock);
-    dhowi_cuda_name *kept = device->names;
-    while (kept != NULL && strcmp(kept->text, name) != 0) kept = kept->next;
-    if (kept == NULL) {
-        const size_t bytes = strlen(name) + 1;
-        kept = dhowi_cuda_new(device->host, sizeof *kept + bytes);
-        if (kept != NULL) {
-            memcpy(kept->text, name, bytes);
-            kept->next = device->names;
-            device->names = kept;
-        }
-    }
-    (void)pthread_mutex_unlock(&device->lock);
-    return kept != NULL ? kept->text : "?";
 }

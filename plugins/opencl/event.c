@@ -23,15 +23,6 @@ typedef struct cl_point {
     user_event *users;  /* host events */
 } cl_point;
 
-int32_t dhowi_cl_event_status(cl_event event, dhow_error *err) {
-    cl_int state = CL_QUEUED;
-    cl_int code =
-        dhowi_cl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
-    if (code != CL_SUCCESS) return dhowi_cl_fail(err, code, "an event's state is not known");
-    if (state < 0) return dhowi_cl_fail_late(err, state, "work before the event failed");
-    return state == CL_COMPLETE ? DHOW_OK : DHOW_NOT_READY;
-}
-
 int32_t dhowi_cl_event_create(void *device_pointer, uint32_t flags, void **out_event,
                               dhow_error *err) {
     dhowi_cl_device *device = device_pointer;

@@ -140,3 +140,12 @@ int32_t dhowi_cl_stream_query(void *stream_pointer, dhow_error *err) {
     pthread_mutex_unlock(&stream->lock);
     return status;
 }
+
+int32_t dhowi_cl_event_status(cl_event event, dhow_error *err) {
+    cl_int state = CL_QUEUED;
+    cl_int code =
+        dhowi_cl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    if (code != CL_SUCCESS) return dhowi_cl_fail(err, code, "an event's state is not known");
+    if (state < 0) return dhowi_cl_fail_late(err, state, "work before the event failed");
+    return state == CL_COMPLETE ? DHOW_OK : DHOW_NOT_READY;
+}

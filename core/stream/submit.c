@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Handing work in: the waits that its storages ask for before it, the marks for those who follow
+ * after it; and what a submission uses while a graph is recorded.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/planted.h"
+#include "stream/span.h"
+#include "stream/stream.h"
+
+/* Whose values the work reads that the thread is handing in, see memory/origins.h. */
+static _Thread_local dhowi_origins g_origins;
+
+static dhow_status wait_for_use(dhow_stream *stream, const dhowi_use *use) {
+    const bool reads = (use->access & DHOW_ACCESS_READ) != 0;
+    dhowi_hazard *hazard = &use->storage->hazard;
+    dhowi_mark pending[DHOWI_MAX_PENDING];
+    uint32_t count = dhowi_hazard_pending(hazard, use->access, &stream->timeline, pending);
+    if (dhowi_planted("a reader waits for nobody") && use->access == DHOW_ACCESS_READ) count = 0;
+    if (dhowi_planted("a writer waits for nobody") && use->access == DHOW_ACCESS_WRITE) count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        dhow_status status = dhowi_stream_wait_mark(stream, pending[i]);
+        if (status != DHOW_OK &&
+            (status != DHOW_DEVICE_LOST ||
+             dhowi_hazard_needs(hazard, use->access, &stream->timeline, pending[i])))
+            return status;
+        if (reads && pending[i].timeline->lost != stream->timeline.lost)
+            DHOWI_TRY(dhowi_origins_add(&g_origins, pending[i]));
+    }
+    if (!reads) return DHOW_OK;
+    DHOWI_TRY(dhowi_storage_readable(use->storage, dhowi_device_is_host(stream->device)));
+    return dhowi_origins_add_storage(&g_origins, use->storage);
+}
+
+static dhow_status wait_for_uses(dhow_stream *stream, const dhowi_use *uses, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) DHOWI_TRY(wait_for_use(stream, &uses[i]));
+    return DHOW_OK;
+}
+
+dhow_status dhowi_stream_begin(dhow_stream *stream, const dhowi_use *uses, uint32_t count) {
+    DHOWI_TRY(dhowi_device_usable(stream->device));
+    g_origins.count = 0;
+    if (stream->recording == NULL) {
+        DHOWI_TRY(dhowi_stream_wait_attached(stream));
+        DHOWI_TRY(wait_for_uses(stream, uses, count));
+    }
+    pthread_mutex_lock(&stream->mutex);
+    return DHOW_OK;
+}
+
+dhow_status dhowi_stream_end(dhow_stream *stream, const dhowi_use *uses, uint32_t count,
+                             dhow_status submitted) {
+    dhowi_timeline *timeline = &stream->timeline;
+    dhowi_span_end(stream);
+    if (dhowi_stream_note_uses(stream, uses, count)) {
+        pthread_mutex_unlock(&stream->mutex);
+        return submitted;
+    }
+    for (uint32_t i = 0; i < count && submitted == DHOW_OK; i++) {
+        if ((uses[i].access & DHOW_ACCESS_WRITE) != 0) dhowi_storage_written(uses[i].storage);
+    }
+    if (submitted == DHOW_OK && !dhowi_device_is_host(stream->device)) {
+        uint64_t number = atomic_load_explicit(&timeline->submitted, memory_order_relaxed) + 1;
+        atomic_store_explicit(&timeline->submitted, number, memory_order_release);
+        dhowi_last_timeline = timeline;
+        for (uint32_t i = 0; i < count; i++) {
+            dhowi_hazard_note(&uses[i].storage->hazard, uses[i].access, timeline, number);
+            if (g_origins.count > 0 && (uses[i].access & DHOW_ACCESS_WRITE) != 0)
+                dhowi_storage_set_origins(uses[i].storage, &g_origins);
+        }
+    }
+    pthread_mutex_unlock(&stream->mutex);
+    return submitted;
+}
+
+bool dhowi_stream_note_uses(dhow_stream *stream, const dhowi_use *uses, uint32_t count) {
+    dhowi_recorded_uses *r = stream->recording;
+    if (r == NULL) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t k = 0;
+        while (k < r->count && r->uses[k].storage != uses[i].storage) k++;
+        if (k == r->capacity) {
+            uint32_t capacity = r->capacity * 2 + 16;
+            dhowi_use *grown = dhowi_realloc_array(r->uses, capacity, sizeof *grown);
+            r->short_of_memory = r->short_of_memory || grown == NULL;
+            if (grown == NULL) break;
+            r->uses = grown;
+            r->capacity = capacity;
+        }
+        if (k == r->count) {
+            dhowi_storage_retain(uses[i].storage);
+            r->uses[r->count++] = (dhowi_use){uses[i].storage, 0};
+        }
+        r->uses[k].access |= uses[i].access;
+    }
+    return true;
+}
+
+dhow_status dhowi_stream_refuse_recording(const dhow_stream *stream, const char *what) {
+    if (stream->recording == NULL) return DHOW_OK;
+    return dhowi_fail(DHOW_UNSUPPORTED, "%s: %s cannot be recorded in a graph",
+                      stream->device->name, what);
+}

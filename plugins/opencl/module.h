@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Modules inside: texts, and the programs made of them.
+ */
+#ifndef DHOW_PLUGINS_OPENCL_MODULE_H_
+#define DHOW_PLUGINS_OPENCL_MODULE_H_
+
+#include "opencl.h"
+#include "source.h"
+
+typedef struct dhowi_cl_module {
+    dhowi_cl_device *device;
+    dhowi_cl_text source, options; /* kept for the other form */
+    cl_program programs[DHOWI_CL_FORMS];
+    bool portable;
+    uint32_t group_items; /* K_WG; 0 where it is not ours to choose. Under the build lock */
+    char name[128];
+    pthread_mutex_t lock;       /* kernels */
+    pthread_mutex_t build_lock; /* programs */
+    dhowi_cl_kernel *kernels;
+} dhowi_cl_module;
+
+/* Brings the module's text into OpenCL C and makes its options. */
+int32_t dhowi_cl_module_make_texts(dhowi_cl_module *module, const dhow_module_desc *desc,
+                                   dhow_error *err);
+/* The program of one form, from the cache or compiled and cached. */
+int32_t dhowi_cl_module_build_form(dhowi_cl_module *module, const dhow_module_desc *desc, int form,
+                                   dhow_error *err);
+
+#endif /* DHOW_PLUGINS_OPENCL_MODULE_H_ */
