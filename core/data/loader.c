@@ -329,8 +329,8 @@ dhow_status dhow_loader_restart(dhow_loader *l, int64_t epoch, int64_t batch) {
     if (epoch < 0 || epoch == INT64_MAX || batch < 0 || batch > l->batch_count) {
         return dhowi_fail(DHOW_OUT_OF_RANGE,
                           "%s: batch %" PRId64 " of epoch %" PRId64 "; an epoch has %" PRId64
-                          " batches",
-                          function, batch, epoch, l->batch_count);
+                          " batch%s",
+                          function, batch, epoch, l->batch_count, l->batch_count == 1 ? "" : "es");
     }
     DHOWI_TRY(dhowi_loader_begin(l, function));
     dhow_status status = give_back(l);

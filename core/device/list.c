@@ -153,8 +153,9 @@ dhow_status dhow_device_at(dhow_context *context, uint32_t index, dhow_device **
     DHOWI_TRY(dhowi_handle_check(context, DHOWI_CONTEXT, "dhow_device_at", "context"));
     DHOWI_TRY(dhowi_context_complete(context));
     if (index >= context->device_count) {
-        return dhowi_fail(DHOW_OUT_OF_RANGE, "dhow_device_at: index %u, the context has %u devices",
-                          index, context->device_count);
+        return dhowi_fail(DHOW_OUT_OF_RANGE,
+                          "dhow_device_at: index %u, the context has %u device%s", index,
+                          context->device_count, context->device_count == 1 ? "" : "s");
     }
     *out = context->devices[index];
     return DHOW_OK;

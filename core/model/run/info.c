@@ -76,8 +76,8 @@ static dhow_status describe_step(const dhow_model *m, const char *function, uint
     const dhowi_plan_of_model *plan = m->plans;
     uint32_t count = plan != NULL ? plan->lowering.step_count : 0;
     if (index >= count) {
-        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, the plan has %u steps", function, index,
-                          count);
+        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, the plan has %u step%s", function,
+                          index, count, count == 1 ? "" : "s");
     }
     const dhowi_step *s = &plan->lowering.steps[index];
     out->kernel = dhowi_op_of(s->op)->name;
