@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/text.h"
+#include "base/memory/alloc.h"
+#include "base/text/text.h"
 #include "plugin/plugin.h"
 
 static void *host_alloc(void *user, uint64_t bytes, uint64_t align) {

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/planted.h"
-#include "base/size.h"
+#include "base/errors/planted.h"
+#include "base/memory/size.h"
 #include "copy/engine.h"
 #include "memory/record.h"
 #include "stream/span.h"

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/mix.h"
-#include "base/size.h"
+#include "base/memory/mix.h"
+#include "base/memory/size.h"
 #include "copy/engine.h"
 
 enum { PIECE = 1 << 16 }; /* elements */

@@ -6,9 +6,9 @@
  */
 #include <stdio.h>
 
-#include "base/alloc.h"
-#include "base/planted.h"
-#include "base/size.h"
+#include "base/errors/planted.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
 #include "copy/staging.h"
 #include "stream/host_queue.h"
 #include "stream/span.h"

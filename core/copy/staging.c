@@ -4,7 +4,7 @@
  */
 #include "copy/staging.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 static void *make_staging(dhow_device *device) {
     dhowi_staging *s = dhowi_alloc(sizeof *s);

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/size.h"
+#include "base/memory/size.h"
 #include "copy/engine.h"
 
 /* A CPU tensor over the caller's memory, for the time of a call. */

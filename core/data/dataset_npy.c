@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/file.h"
+#include "base/files/file.h"
+#include "base/memory/alloc.h"
 #include "data/dataset.h"
 #include "formats/files.h"
 

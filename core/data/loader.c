@@ -10,10 +10,10 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/single.h"
-#include "base/size.h"
-#include "base/thread.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
+#include "base/threads/single.h"
+#include "base/threads/thread.h"
 #include "data/batch.h"
 #include "stream/span.h"
 

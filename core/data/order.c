@@ -5,7 +5,7 @@
  */
 #include "data/order.h"
 
-#include "base/mix.h"
+#include "base/memory/mix.h"
 
 /* Over fewer elements the network's permutations are far from equally likely. */
 enum { LEAST_HALF_BITS = 4 };

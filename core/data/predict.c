@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/size.h"
+#include "base/memory/size.h"
 #include "data/loader.h"
 #include "data/sink.h"
 #include "dhow/copy.h"

@@ -7,9 +7,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/file.h"
-#include "base/size.h"
+#include "base/files/file.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
 #include "formats/files.h"
 
 /* ---- all sinks ---- */

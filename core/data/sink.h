@@ -5,7 +5,7 @@
 #ifndef DHOWI_DATA_SINK_H_
 #define DHOWI_DATA_SINK_H_
 
-#include "base/single.h"
+#include "base/threads/single.h"
 #include "data/dataset.h"
 
 struct dhow_sink {

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "base/spin.h"
+#include "base/threads/spin.h"
 #include "device/timeline.h"
 
 bool dhowi_timeline_awaits(dhowi_timeline *timeline, dhowi_mark mark) {

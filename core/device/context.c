@@ -6,9 +6,9 @@
 
 #include <sys/auxv.h>
 
-#include "base/alloc.h"
-#include "base/places.h"
-#include "base/text.h"
+#include "base/memory/alloc.h"
+#include "base/objects/places.h"
+#include "base/text/text.h"
 #include "device/trace.h"
 
 /* ---- devices ---- */

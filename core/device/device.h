@@ -9,8 +9,8 @@
 
 #include <pthread.h>
 
-#include "base/handle.h"
-#include "base/trace.h"
+#include "base/objects/handle.h"
+#include "base/trace/trace.h"
 #include "device/timeline.h"
 #include "dhow/device.h"
 #include "plugin/registry.h"

@@ -8,8 +8,8 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "base/near.h"
-#include "base/size.h"
+#include "base/memory/size.h"
+#include "base/text/near.h"
 #include "device/device.h"
 
 /* Those that dhow reads; then what begins those of its own backends, which need not be here, and of

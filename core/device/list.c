@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "device/context.h"
 
 static dhow_device *new_device(dhow_context *context, dhowi_plugin *plugin, uint32_t index) {

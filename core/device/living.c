@@ -2,8 +2,8 @@
  *
  * DHOW_VALIDATE: what lives when a program gives up its context.
  */
-#include "base/places.h"
-#include "base/text.h"
+#include "base/objects/places.h"
+#include "base/text/text.h"
 #include "device/context.h"
 
 enum { MAX_LISTED = 16 }; /* of a kind */

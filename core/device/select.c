@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "base/size.h"
-#include "base/text.h"
+#include "base/memory/size.h"
+#include "base/text/text.h"
 #include "device/device.h"
 
 static const char k_grammar[] =

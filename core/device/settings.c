@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#include "base/machine.h"
-#include "base/text.h"
+#include "base/text/text.h"
+#include "base/threads/machine.h"
 #include "device/context.h"
 
 dhow_status dhowi_read_log_level(dhowi_log *log) {

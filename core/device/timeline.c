@@ -7,8 +7,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "base/fork.h"
-#include "base/spin.h"
+#include "base/threads/fork.h"
+#include "base/threads/spin.h"
 
 static _Atomic uint64_t g_highest;
 static pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER; /* of retiring, which is rare */

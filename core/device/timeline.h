@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/error.h"
+#include "base/errors/error.h"
 
 typedef struct dhowi_timeline dhowi_timeline;
 

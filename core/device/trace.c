@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/file.h"
-#include "base/size.h"
-#include "base/text.h"
+#include "base/files/file.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
+#include "base/text/text.h"
 
 enum { DEFAULT_CAPACITY = 1 << 20 };
 

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/file.h"
-#include "base/size.h"
-#include "base/text.h"
+#include "base/files/file.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
+#include "base/text/text.h"
 #include "formats/files.h"
 
 static const unsigned char k_magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};

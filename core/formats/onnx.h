@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/arena.h"
-#include "base/error.h"
+#include "base/errors/error.h"
+#include "base/memory/arena.h"
 #include "dhow/types.h"
 
 /* Bytes of the file; not terminated. */

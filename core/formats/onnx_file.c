@@ -12,8 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/file.h"
+#include "base/files/file.h"
+#include "base/memory/alloc.h"
 #include "formats/onnx.h"
 
 static char *folder_of(const char *path) {

@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/size.h"
+#include "base/files/file.h"
+#include "base/memory/size.h"
 #include "formats/onnx_wire.h"
 
 enum { CHUNK_BYTES = 1 << 16, HEAD_BYTES = 20, MAX_LEVELS = 128 };

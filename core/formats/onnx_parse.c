@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/size.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
 #include "formats/onnx_wire.h"
 
 enum { MAX_DEPTH = 32, MAX_FIELD = 32 };

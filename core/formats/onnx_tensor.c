@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/size.h"
-#include "base/text.h"
+#include "base/files/file.h"
+#include "base/memory/size.h"
+#include "base/text/text.h"
 #include "formats/onnx_wire.h"
 #include "tensor/tensor.h"
 

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/file.h"
-#include "base/size.h"
-#include "base/text.h"
+#include "base/files/file.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
+#include "base/text/text.h"
 #include "formats/files.h"
 
 struct dhow_safetensors {

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/size.h"
+#include "base/memory/size.h"
 #include "stream/stream.h"
 
 #define PATTERN UINT64_C(0xd00dfeedc0ffee5a)

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/text.h"
+#include "base/memory/alloc.h"
+#include "base/text/text.h"
 #include "kernel/builtin.h"
 #include "kernel/module.h"
 

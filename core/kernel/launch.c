@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/size.h"
+#include "base/memory/size.h"
 #include "kernel/guard.h"
 #include "kernel/kernel.h"
 #include "memory/record.h"

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/text.h"
+#include "base/memory/alloc.h"
+#include "base/text/text.h"
 #include "kernel/builtin.h"
 
 enum { LOG_BYTES = 16384 };

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/size.h"
-#include "base/text.h"
+#include "base/memory/size.h"
+#include "base/text/text.h"
 #include "kernel/module.h"
 
 static const char *const k_functions[] = {

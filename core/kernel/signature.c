@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/size.h"
-#include "base/text.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
+#include "base/text/text.h"
 #include "dhow/tensor.h"
 
 static const struct {

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/error.h"
+#include "base/errors/error.h"
 
 typedef enum dhowi_param_kind {
     DHOWI_IN,

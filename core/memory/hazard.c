@@ -9,9 +9,9 @@
  * All is under the lock, but for the first look of dhowi_hazard_pending(): `sole` alone tells that
  * nobody else works with the storage. Notes of another thread that come later come after this work.
  */
-#include "base/planted.h"
-#include "base/size.h"
-#include "base/spin.h"
+#include "base/errors/planted.h"
+#include "base/memory/size.h"
+#include "base/threads/spin.h"
 #include "memory/storage.h"
 
 _Thread_local const dhowi_timeline *dhowi_last_timeline;

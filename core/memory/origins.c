@@ -4,9 +4,9 @@
  */
 #include "memory/origins.h"
 
-#include "base/planted.h"
-#include "base/size.h"
-#include "base/spin.h"
+#include "base/errors/planted.h"
+#include "base/memory/size.h"
+#include "base/threads/spin.h"
 #include "memory/storage.h"
 
 /* Jobs of the host queue end one by one, and each is asked how it went; a stream's work has

@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/planted.h"
-#include "base/size.h"
-#include "base/text.h"
+#include "base/errors/planted.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
+#include "base/text/text.h"
 #include "memory/record.h"
 
 enum { SMALLEST_SHIFT = 9, CLASSES = 8 * 48 };

@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/array.h"
-#include "base/size.h"
+#include "base/memory/alloc.h"
+#include "base/memory/array.h"
+#include "base/memory/size.h"
 
 /* No device has memory there: user addresses end far below, and handles are addresses or small. */
 #define PLACE_HANDLE UINT64_C(0xd40a000000000000)

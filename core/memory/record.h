@@ -7,7 +7,7 @@
 #ifndef DHOWI_MEMORY_RECORD_H_
 #define DHOWI_MEMORY_RECORD_H_
 
-#include "base/arena.h"
+#include "base/memory/arena.h"
 #include "memory/storage.h"
 
 /* run() of dhow_blas and dhow_conv. */
@@ -74,7 +74,8 @@ typedef struct dhowi_recorder {
     uint32_t step; /* being recorded */
 } dhowi_recorder;
 
-/* The calling thread's, or NULL; base/log.c has it, since a log function is no part of it. */
+/* The calling thread's, or NULL; base/errors/log.c has it, since a log function is no part of it.
+ */
 extern _Thread_local dhowi_recorder *dhowi_recording;
 
 /* A placeholder that lives from the step being recorded to the same one. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "copy/engine.h"
-#include "ops/op.h"
+#include "ops/run/op.h"
 
 static dhow_status check_inputs(const dhowi_op *op, dhow_tensor *const *in, uint32_t count) {
     if (count < op->required || count > op->allowed) {

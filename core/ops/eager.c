@@ -2,7 +2,7 @@
  *
  * The eager functions of dhow/ops.h: each is a call of its row.
  */
-#include "ops/op.h"
+#include "ops/run/op.h"
 
 #define UNARY(name, formula)                                                       \
     dhow_status dhow_##name(dhow_stream *stream, dhow_tensor *x, dhow_tensor *y) { \

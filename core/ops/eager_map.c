@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/size.h"
-#include "ops/map.h"
+#include "base/memory/size.h"
+#include "ops/run/map.h"
 
 typedef struct map_call {
     const char *name;

@@ -2,7 +2,7 @@
  *
  * The operation table: one row per operation, in the order of DHOWI_OP_MAP.
  */
-#include "ops/rows.h"
+#include "ops/run/rows.h"
 
 static _Atomic int32_t g_kernel_index[DHOWI_OP_COUNT][DHOW_BOOL + 1];
 

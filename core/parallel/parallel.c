@@ -12,11 +12,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/alloc.h"
-#include "base/single.h"
-#include "base/size.h"
-#include "base/text.h"
-#include "base/thread.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
+#include "base/text/text.h"
+#include "base/threads/single.h"
+#include "base/threads/thread.h"
 #include "data/loader.h"
 #include "data/sink.h"
 #include "dhow/copy.h"

@@ -4,7 +4,7 @@
  */
 #include "parallel/shares.h"
 
-#include "base/size.h"
+#include "base/memory/size.h"
 
 static const double k_worth_changing = 1.05; /* the gain, as a ratio of times */
 static const double k_weight_of_news = 0.5;

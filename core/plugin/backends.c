@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "base/size.h"
-#include "base/text.h"
+#include "base/memory/size.h"
+#include "base/text/text.h"
 #include "plugin/registry.h"
 
 /* Takes the next word of a comma-separated list; false at the end. */

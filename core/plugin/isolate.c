@@ -15,9 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/size.h"
-#include "base/text.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
+#include "base/text/text.h"
 #include "plugin/elf_check.h"
 #include "plugin/plugin.h"
 

@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/fork.h"
-#include "base/text.h"
+#include "base/memory/alloc.h"
+#include "base/text/text.h"
+#include "base/threads/fork.h"
 #include "plugin/elf_check.h"
 
 enum { MAX_DEVICES = 1024 }; /* of one backend; more is a mistake */

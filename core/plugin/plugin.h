@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "base/error.h"
+#include "base/errors/error.h"
 #include "dhow/plugin.h"
 
 typedef struct dhowi_plugin {

@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/machine.h"
-#include "base/size.h"
-#include "base/text.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
+#include "base/text/text.h"
+#include "base/threads/machine.h"
 
 /* ---- services for plugins ---- */
 

@@ -6,7 +6,7 @@
 #ifndef DHOWI_PLUGIN_REGISTRY_H_
 #define DHOWI_PLUGIN_REGISTRY_H_
 
-#include "base/disk_cache.h"
+#include "base/files/disk_cache.h"
 #include "plugin/plugin.h"
 
 typedef struct dhowi_registry {

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/size.h"
-#include "base/text.h"
+#include "base/memory/size.h"
+#include "base/text/text.h"
 #include "plugin/plugin.h"
 #include "plugin/required.h"
 

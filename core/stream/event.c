@@ -2,9 +2,9 @@
  *
  * Events, see dhow/stream.h.
  */
-#include "base/places.h"
-#include "base/planted.h"
-#include "base/size.h"
+#include "base/errors/planted.h"
+#include "base/memory/size.h"
+#include "base/objects/places.h"
 #include "stream/span.h"
 
 static dhow_status check_event(const dhow_event *event, const char *function) {

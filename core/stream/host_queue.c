@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/size.h"
-#include "base/thread.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
+#include "base/threads/thread.h"
 
 enum { KEPT_FAILURES = 16, KEPT_NUMBERS = 1024 };
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "stream/span.h"
 
 dhow_stream *dhowi_stream_of(dhowi_timeline *timeline) {

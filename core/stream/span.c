@@ -6,7 +6,7 @@
 
 #include <time.h>
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 enum { TIMERS = 1024 }; /* pieces of work of a device that may be under way */
 

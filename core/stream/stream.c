@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/places.h"
+#include "base/memory/alloc.h"
+#include "base/objects/places.h"
 
 /* ---- streams of a device ---- */
 

@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/planted.h"
+#include "base/errors/planted.h"
+#include "base/memory/alloc.h"
 #include "stream/span.h"
 #include "stream/stream.h"
 

@@ -4,7 +4,7 @@
  */
 #include "dhow/trace.h"
 
-#include "base/size.h"
+#include "base/memory/size.h"
 #include "device/trace.h"
 #include "stream/span.h"
 

@@ -4,7 +4,7 @@
  */
 #include <stddef.h>
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "stream/host_queue.h"
 
 /* ---- failures and attached marks ---- */

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/size.h"
-#include "base/text.h"
+#include "base/memory/size.h"
+#include "base/text/text.h"
 #include "tensor/tensor.h"
 
 bool dhowi_dtype_valid(int32_t dtype) { return dtype >= DHOW_F32 && dtype <= DHOW_BOOL; }

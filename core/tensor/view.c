@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/size.h"
-#include "base/text.h"
+#include "base/memory/size.h"
+#include "base/text/text.h"
 #include "tensor/tensor.h"
 
 static dhow_status begin_view(const char *function, const dhow_tensor *tensor, dhow_tensor **out) {

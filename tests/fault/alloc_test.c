@@ -5,7 +5,7 @@
  * the same with all allocations from the N-th on. Whatever happens: no crash, a status with a
  * message, nothing left behind, and the same process can do it all afterwards.
  */
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/handle.h"
+#include "base/objects/handle.h"
 #include "dhow/dhow.h"
 
 /* ---- failing allocations ---- */

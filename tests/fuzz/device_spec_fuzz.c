@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "device/device.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "kernel/signature.h"
 
 static void check(dhowi_found_kernel *found, uint32_t count) {

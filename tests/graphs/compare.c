@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/optimise.h"
+#include "ops/run/optimise.h"
 #include "run.h"
 
 /* The plain run, and how far rounding leads it astray by output. */

@@ -3,7 +3,7 @@
  * planted MOST [NAME]...: with each mistake that can be planted (DHOWI_GUARD in core), random
  * models must go wrong, or crash, within MOST of them. Exit status 1 when one is not found.
  */
-#include "base/planted.h"
+#include "base/errors/planted.h"
 
 #include <inttypes.h>
 #include <signal.h>

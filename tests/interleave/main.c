@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/planted.h"
+#include "base/errors/planted.h"
 #include "scenarios.h"
 
 static const char *g_planted = "";

@@ -2,7 +2,7 @@
  *
  * The mistake that PLANTED names is made in core: the random programs must then go wrong.
  */
-#include "base/planted.h"
+#include "base/errors/planted.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Files that are written whole or not at all, also where the power fails: the calls are counted by
  * functions of the system's names in the place of its own.
  */
-#include "base/file.h"
+#include "base/files/file.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
  * a quota of 2 on 64 cores was given 64 threads, and one with a limit of memory was told of the
  * machine's.
  */
-#include "base/machine.h"
+#include "base/threads/machine.h"
 
 #include <criterion/criterion.h>
 #include <sched.h>

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "onnx_fixture.h"
 
 TestSuite(model_data, .init = set_up, .fini = tear_down, .timeout = 60);

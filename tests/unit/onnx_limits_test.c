@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "onnx_fixture.h"
 
 TestSuite(onnx_limits, .init = set_up, .fini = tear_down, .timeout = 60);

@@ -7,7 +7,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "dhow/status.h"
 
 static uint32_t find(const char *text, const char *options, dhowi_found_kernel *first) {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/array.h"
+#include "base/memory/array.h"
 #include "model/lower/lower.h"
 
 static dhow_status new_value(dhow_model *m, dhowi_value_kind kind, const char *name,

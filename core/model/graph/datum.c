@@ -7,8 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/size.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
 #include "tensor/tensor.h"
 
 const char *dhowi_datum_kind_text(dhow_datum_kind kind) {

@@ -5,7 +5,7 @@
 #ifndef DHOWI_MODEL_DATUM_H_
 #define DHOWI_MODEL_DATUM_H_
 
-#include "base/handle.h"
+#include "base/objects/handle.h"
 #include "dhow/datum.h"
 
 struct dhow_datum {

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/array.h"
+#include "base/memory/alloc.h"
+#include "base/memory/array.h"
 #include "model/graph/model.h"
 
 bool dhowi_model_append(int32_t **array, uint32_t count, int32_t value) {

@@ -4,7 +4,7 @@
  */
 #include "model/graph/model.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 dhow_status dhowi_model_check(const dhow_model *model, const char *function) {
     return dhowi_handle_check(model, DHOWI_MODEL, function, "model");

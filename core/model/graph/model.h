@@ -8,11 +8,11 @@
 
 #include <pthread.h>
 
-#include "base/arena.h"
+#include "base/memory/arena.h"
 #include "dhow/model.h"
 #include "formats/onnx.h"
 #include "model/graph/datum.h"
-#include "ops/op.h"
+#include "ops/run/op.h"
 
 typedef struct dhowi_operator dhowi_operator;
 typedef struct dhowi_plan_of_model dhowi_plan_of_model;

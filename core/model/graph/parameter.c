@@ -3,7 +3,7 @@
  * The values of parameters: read from the file when they are first needed, and moved to the
  * model's device.
  */
-#include "base/text.h"
+#include "base/text/text.h"
 #include "model/graph/model.h"
 
 dhow_status dhowi_model_tensor(dhow_model *m, dhowi_value *v, dhow_tensor **out) {

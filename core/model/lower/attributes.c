@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/size.h"
+#include "base/memory/size.h"
 #include "model/lower/lower.h"
 
 const dhowi_onnx_attribute *dhowi_attr(const dhowi_lowering *b, const char *name) {

@@ -14,7 +14,7 @@
  */
 #include <inttypes.h>
 
-#include "base/size.h"
+#include "base/memory/size.h"
 #include "model/lower/lower.h"
 
 enum { PER_FILE = 16, PER_INPUT = 64, DEVICE_SHARE = 2 };

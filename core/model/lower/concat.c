@@ -2,7 +2,7 @@
  *
  * Joining items, and padding them.
  */
-#include "base/size.h"
+#include "base/memory/size.h"
 #include "model/lower/composite.h"
 
 dhow_status dhowi_concat(dhowi_lowering *b, const int32_t *in, uint32_t count, int32_t axis,

@@ -2,7 +2,7 @@
  *
  * Lowering nodes: their inputs, the operator, and what to say when one is refused.
  */
-#include "base/size.h"
+#include "base/memory/size.h"
 #include "model/graph/stop.h"
 #include "model/lower/lower.h"
 

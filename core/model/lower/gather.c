@@ -4,7 +4,7 @@
  */
 #include <inttypes.h>
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "model/lower/composite.h"
 
 dhowi_run dhowi_run_along(const dhowi_spec *x, int32_t axis) {

@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/array.h"
+#include "base/memory/alloc.h"
+#include "base/memory/array.h"
 #include "model/lower/lower.h"
 
 void dhowi_lowering_end(dhowi_lowering *b) {

@@ -8,7 +8,7 @@
 #define DHOWI_MODEL_LOWER_H_
 
 #include "model/graph/model.h"
-#include "ops/map.h"
+#include "ops/run/map.h"
 
 /* A status of our own: the lowering needs the values of `wanted`, which are on the device. */
 #define DHOWI_NEEDS_VALUES ((dhow_status)1000)

@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "base/array.h"
-#include "base/size.h"
+#include "base/memory/array.h"
+#include "base/memory/size.h"
 #include "model/lower/lower.h"
 
 /* ---- views ---- */

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/size.h"
+#include "base/memory/size.h"
 #include "model/lower/lower.h"
 
 static bool is_dense(const dhowi_spec *spec, const int64_t *strides) {

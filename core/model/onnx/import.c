@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/size.h"
-#include "base/text.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
+#include "base/text/text.h"
 #include "model/operators/operators.h"
 
 enum { OLDEST_OPSET = 7, LATEST_OPSET = 25 };

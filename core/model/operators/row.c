@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "base/size.h"
+#include "base/memory/size.h"
 
 /* Elementwise rows as instructions, which join what is around them. 0: another row. */
 static dhowi_map_op instruction_of(dhowi_op_id id) {

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "base/size.h"
+#include "base/memory/size.h"
 #include "model/operators/math/math.h"
 #include "model/operators/nn/nn.h"
 #include "model/operators/operators.h"

@@ -6,10 +6,10 @@
  */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/array.h"
-#include "base/planted.h"
-#include "base/size.h"
+#include "base/errors/planted.h"
+#include "base/memory/alloc.h"
+#include "base/memory/array.h"
+#include "base/memory/size.h"
 #include "model/passes/passes.h"
 
 /* The other form of a buffer that holds a whole image. A buffer has items of several shapes: what

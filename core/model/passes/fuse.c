@@ -6,10 +6,10 @@
  */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/planted.h"
+#include "base/errors/planted.h"
+#include "base/memory/alloc.h"
 #include "model/passes/passes.h"
-#include "ops/optimise.h"
+#include "ops/run/optimise.h"
 
 /* Who reads a buffer: the number of operands, and the only step that does. */
 typedef struct reader_list {

@@ -6,7 +6,7 @@
  */
 #include <math.h>
 
-#include "base/planted.h"
+#include "base/errors/planted.h"
 #include "model/passes/passes.h"
 
 /* Computes a program of these operands; false when it holds another operation. */

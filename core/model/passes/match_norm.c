@@ -7,9 +7,9 @@
  */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/planted.h"
-#include "base/size.h"
+#include "base/errors/planted.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
 #include "model/passes/passes.h"
 
 /* Who writes and who reads a buffer. */

@@ -4,8 +4,8 @@
  * and replayed as one piece, where the device offers dhow.graph/1. A graph holds addresses, so
  * there is one for each set of tensors, up to a few: those that come again push out others.
  */
-#include "base/alloc.h"
-#include "base/text.h"
+#include "base/memory/alloc.h"
+#include "base/text/text.h"
 #include "model/plan/plan.h"
 #include "stream/stream.h"
 

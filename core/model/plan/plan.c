@@ -6,12 +6,12 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/array.h"
-#include "base/planted.h"
-#include "base/size.h"
+#include "base/errors/planted.h"
+#include "base/memory/alloc.h"
+#include "base/memory/array.h"
+#include "base/memory/size.h"
 #include "model/passes/passes.h"
-#include "ops/optimise.h"
+#include "ops/run/optimise.h"
 
 typedef struct maker {
     dhow_model *m;

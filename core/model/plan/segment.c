@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "base/alloc.h"
-#include "base/size.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
 #include "model/plan/plan.h"
 #include "stream/span.h"
 

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "model/run/run.h"
 
 enum { MAX_PLANS = 8 };

@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/size.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
 #include "model/run/run.h"
 
 static bool add_word(dhowi_run_key *key, int64_t word) {

@@ -2,7 +2,7 @@
  *
  * Moving models between devices, see dhow/model.h.
  */
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "model/operators/nn/layer.h"
 #include "model/run/run.h"
 

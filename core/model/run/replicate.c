@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "model/graph/model.h"
 
 static dhow_status copy_graph(dhow_model *m, const dhowi_graph *from, dhowi_graph *to) {

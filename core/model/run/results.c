@@ -2,7 +2,7 @@
  *
  * The results of a run as values: tensors, sequences of them, texts.
  */
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "model/run/run.h"
 
 static dhow_status value_of(const dhowi_lowering *b, const dhowi_run_io *io, int32_t ref,

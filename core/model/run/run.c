@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/size.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
 #include "copy/engine.h"
 
 enum { FEW_TENSORS = 16 };

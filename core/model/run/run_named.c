@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/text.h"
+#include "base/memory/alloc.h"
+#include "base/text/text.h"
 #include "model/graph/model.h"
 
 static dhow_status find_name(const dhow_model *m, bool input, const char *name, uint32_t *out) {

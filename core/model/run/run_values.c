@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "model/run/run.h"
 
 static const char k_function[] = "dhow_model_run_data";

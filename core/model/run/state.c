@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/near.h"
-#include "base/text.h"
+#include "base/memory/alloc.h"
+#include "base/text/near.h"
+#include "base/text/text.h"
 #include "model/graph/model.h"
 
 uint32_t dhow_model_parameter_count(const dhow_model *model) {

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/size.h"
+#include "base/memory/size.h"
 #include "model/operators/math/math.h"
 
 /* A-Z, a-z, then the dimensions of an ellipsis, counted from the right. */

@@ -6,8 +6,8 @@
  */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/size.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
 #include "model/operators/math/math.h"
 
 typedef struct reverser {

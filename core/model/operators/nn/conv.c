@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/size.h"
+#include "base/memory/size.h"
 #include "model/operators/nn/nn.h"
 
 static dhow_status check_convolution(const dhowi_spec *x, const dhowi_spec *w, int64_t groups,

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "base/size.h"
+#include "base/memory/size.h"
 #include "model/operators/nn/nn.h"
 
 /* ---- embedding ---- */

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/size.h"
+#include "base/memory/size.h"
 
 dhow_status dhowi_window_list(const dhowi_lowering *b, const char *name, int spatial,
                               int64_t otherwise, int64_t low, int64_t to[3]) {

@@ -7,8 +7,8 @@
  */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/array.h"
+#include "base/memory/alloc.h"
+#include "base/memory/array.h"
 #include "model/operators/shape/shape.h"
 
 /* Nodes that all loops of a plan may come to; each costs the host about a KiB. */

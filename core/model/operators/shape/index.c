@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "model/operators/shape/shape.h"
 
 /* All numbers of an index as whole ones; free them. */

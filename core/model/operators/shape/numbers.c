@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "base/alloc.h"
-#include "base/size.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
 #include "model/operators/shape/shape.h"
 
 /* arg: 0 Hann, 1 Hamming, 2 Blackman, as sums of cosines */

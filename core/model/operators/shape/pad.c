@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "model/operators/shape/shape.h"
 
 enum { MAX_PADDING = 1 << 24 };

@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/size.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
 #include "model/operators/shape/shape.h"
 
 dhow_status dhowi_lower_center_crop_pad(dhowi_lowering *b) {

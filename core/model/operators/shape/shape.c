@@ -7,8 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/size.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high) {
     return value < low ? low : value > high ? high : value;

@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/size.h"
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
 #include "model/operators/shape/shape.h"
 
 /* ---- letters: Latin, Greek and Cyrillic; others are left as they are ---- */

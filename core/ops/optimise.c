@@ -1,7 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * See optimise.h.
- */
-#include "ops/optimise.h"
-
-uint32_t dhowi_optimisations = DHOWI_OPTIMISE_ALL;

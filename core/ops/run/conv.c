@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolution and pooling of images.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/memory/size.h"
+#include "ops/run/rows.h"
+#include "ops/run/vendor.h"
+
+enum { MAX_WINDOW = 1 << 24 }; /* keeps all index arithmetic far from overflow */
+
+dhow_status dhowi_window_check(const char *op, const dhow_window *window, int64_t kernel_h,
+                               int64_t kernel_w, dhow_window *out) {
+    *out = *window;
+    out->kernel[0] = kernel_h;
+    out->kernel[1] = kernel_w;
+    if (out->groups == 0) out->groups = 1;
+    for (int i = 0; i < 2; i++) {
+        if (out->stride[i] == 0) out->stride[i] = 1;
+        if (out->dilation[i] == 0) out->dilation[i] = 1;
+        if (out->kernel[i] < 1 || out->stride[i] < 1 || out->dilation[i] < 1 ||
+            out->kernel[i] > MAX_WINDOW || out->stride[i] > MAX_WINDOW ||
+            out->dilation[i] > MAX_WINDOW) {
+            return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                              "%s: kernel, stride and dilation lie between 1 and %d", op,
+                              MAX_WINDOW);
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        if (out->pad[i] < 0 || out->pad[i] > MAX_WINDOW) {
+            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: padding lies between 0 and %d", op,
+                              MAX_WINDOW);
+        }
+    }
+    if (out->groups < 1)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: groups is %" PRId64, op, out->groups);
+    return DHOW_OK;
+}
+
+/* Output extent of one direction, -1 when the window does not fit, open when the input is. */
+static int64_t output_extent(const dhow_window *w, int i, int64_t extent) {
+    int64_t padded = extent + w->pad[i] + w->pad[i + 2],
+            reach = w->dilation[i] * (w->kernel[i] - 1) + 1;
+    return padded < reach ? -1 : (padded - reach) / w->stride[i] + 1;
+}
+
+static dhow_status infer_window(const dhowi_op *op, const dhowi_spec *x, const dhow_window *w,
+                                int64_t channels, dhowi_spec *out) {
+    *out = *x;
+    out->shape[1] = channels;
+    for (int i = 0; i < 2; i++) {
+        if (x->shape[2 + i] < 0) continue;
+        out->shape[2 + i] = output_extent(w, i, x->shape[2 + i]);
+        if (out->shape[2 + i] < 0) {
+            char text[160];
+            return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                              "%s: the window %" PRId64 "x%" PRId64 " does not fit x, %s", op->name,
+                              w->kernel[0], w->kernel[1], dhowi_spec_text(x, text, sizeof text));
+        }
+    }
+    return DHOW_OK;
+}
+
+dhow_status dhowi_infer_conv2d(const dhowi_op *op, const dhowi_spec *const *in,
+                               const dhowi_attrs *attrs, dhowi_spec *out) {
+    const dhowi_spec *x = in[0], *w = in[1], *bias = in[2];
+    dhow_window window;
+    char a[160], b[160];
+    if (x->rank == 4 && w->rank == 4) {
+        DHOWI_TRY(dhowi_window_check(op->name, &attrs->window, w->shape[2], w->shape[3], &window));
+        bool fits = x->dtype == w->dtype && w->shape[0] % window.groups == 0 &&
+                    x->shape[1] == w->shape[1] * window.groups;
+        if (fits && bias != NULL)
+            fits = bias->rank == 1 && bias->shape[0] == w->shape[0] && bias->dtype == x->dtype;
+        if (fits) return infer_window(op, x, &window, w->shape[0], out);
+    }
+    return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                      "conv2d: x is %s, weight is %s; x[n, c, h, w], weight[k, c/groups, kh, kw] "
+                      "and bias[k] of one "
+                      "dtype fit",
+                      dhowi_spec_text(x, a, sizeof a), dhowi_spec_text(w, b, sizeof b));
+}
+
+dhow_status dhowi_infer_pool2d(const dhowi_op *op, const dhowi_spec *const *in,
+                               const dhowi_attrs *attrs, dhowi_spec *out) {
+    const dhowi_spec *x = in[0];
+    dhow_window window;
+    char text[160];
+    if (x->rank != 4) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: x is %s; x[n, c, h, w] fits", op->name,
+                          dhowi_spec_text(x, text, sizeof text));
+    }
+    DHOWI_TRY(dhowi_window_check(op->name, &attrs->window, attrs->window.kernel[0],
+                                 attrs->window.kernel[1], &window));
+    if (window.dilation[0] != 1 || window.dilation[1] != 1 || window.groups != 1) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: dilation and groups belong to conv2d",
+                          op->name);
+    }
+    for (int i = 0; i < 4; i++) { /* a window of padding alone would have no value */
+        if (window.pad[i] >= window.kernel[i % 2]) {
+            return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                              "%s: padding %" PRId64 " is not smaller than the window %" PRId64,
+                              op->name, window.pad[i], window.kernel[i % 2]);
+        }
+    }
+    return infer_window(op, x, &window, x->shape[1], out);
+}
+
+/* ---- convolution ---- */
+
+/* [n, c, h, w], or [n, c/b, h, w, b] with channels in blocks of b, which only a vendor's plan
+ * takes. The shape alone does not tell one block of all channels from NHWC, and plans are for one.
+ */
+static uint32_t layout_of(const dhow_tensor *t, const dhowi_attrs *attrs) {
+    return t->rank == 5 ? attrs->layout : DHOW_LAYOUT_NCHW;
+}
+
+static void describe(const dhowi_call *call, const dhow_window *w, dhow_conv_desc *d) {
+    const dhow_tensor *x = call->in[0], *weight = call->in[1];
+    memset(d, 0, sizeof *d);
+    d->struct_size = (uint32_t)sizeof *d;
+    d->dtype = d->weight_dtype = (int32_t)x->dtype;
+    d->compute = (int32_t)(call->exact && x->dtype != DHOW_F64
+                               ? DHOW_F32
+                               : dhowi_device_compute(dhowi_tensor_device(x), x->dtype));
+    d->src_layout = layout_of(x, call->attrs);
+    d->dst_layout = layout_of(call->out, call->attrs);
+    d->h = x->shape[2];
+    d->w = x->shape[3];
+    d->n = x->shape[0];
+    d->c = weight->shape[1] * w->groups;
+    d->k = weight->shape[0];
+    d->kh = weight->shape[2];
+    d->kw = weight->shape[3];
+    d->groups = w->groups;
+    memcpy(d->stride, w->stride, sizeof d->stride);
+    memcpy(d->dilation, w->dilation, sizeof d->dilation);
+    memcpy(d->pad, w->pad, sizeof d->pad);
+    bool frozen = atomic_load_explicit(&weight->storage->frozen, memory_order_relaxed);
+    d->flags = (frozen ? DHOW_BLAS_CONSTANT_B : 0u) | (call->in[2] != NULL ? DHOW_BLAS_BIAS : 0u) |
+               (call->in[3] != NULL ? DHOW_BLAS_RESIDUAL : 0u);
+    d->activation = call->attrs->activation;
+}
+
+static dhow_status run_portable(const dhowi_call *call, const dhow_window *w) {
+    dhow_tensor *x = call->in[0], *weight = call->in[1], *y = call->out;
+    dhow_tensor *bias = call->in[2] != NULL ? call->in[2] : weight;
+    dhow_kernel *kernel;
+    DHOWI_TRY(dhowi_op_kernel(call->op, x->dtype, call->stream->device, &kernel));
+    const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
+                             dhowi_arg_buffer(weight, DHOW_ACCESS_READ),
+                             dhowi_arg_buffer(bias, DHOW_ACCESS_READ),
+                             dhowi_arg_buffer(y, DHOW_ACCESS_WRITE),
+                             dhowi_arg_i64(x->shape[0]),
+                             dhowi_arg_i64(x->shape[1]),
+                             dhowi_arg_i64(x->shape[2]),
+                             dhowi_arg_i64(x->shape[3]),
+                             dhowi_arg_i64(weight->shape[0]),
+                             dhowi_arg_i64(weight->shape[2]),
+                             dhowi_arg_i64(weight->shape[3]),
+                             dhowi_arg_i64(y->shape[2]),
+                             dhowi_arg_i64(y->shape[3]),
+                             dhowi_arg_i64(w->groups),
+                             dhowi_arg_i64(w->stride[0]),
+                             dhowi_arg_i64(w->stride[1]),
+                             dhowi_arg_i64(w->dilation[0]),
+                             dhowi_arg_i64(w->dilation[1]),
+                             dhowi_arg_i64(w->pad[0]),
+                             dhowi_arg_i64(w->pad[1]),
+                             dhowi_arg_i32(call->in[2] != NULL),
+                             dhowi_arg_i32((int32_t)(call->in[3] == NULL ? call->attrs->activation
+                                                                         : DHOW_ACTIVATION_NONE))};
+    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ},
+                              {weight->storage, DHOW_ACCESS_READ},
+                              {bias->storage, DHOW_ACCESS_READ},
+                              {y->storage, DHOW_ACCESS_WRITE}};
+    int64_t taps = weight->count / weight->shape[0], work;
+    if (!dhowi_mul_i64(y->count, DHOWI_MAX(taps, 1), &work)) work = INT64_MAX;
+    DHOWI_TRY(dhowi_launch(call->stream, kernel, work, DHOWI_MAX(x->count, y->count), args,
+                           (uint32_t)DHOWI_COUNT(args), uses, 4));
+    if (call->in[3] == NULL) return DHOW_OK;
+    DHOWI_TRY(dhowi_add_to(call->stream, y, call->in[3]));
+    return dhowi_activate(call->stream, call->attrs->activation, y);
+}
+
+dhow_status dhowi_run_conv2d(const dhowi_call *call) {
+    const dhow_tensor *weight = call->in[1];
+    dhow_window window;
+    dhow_conv_desc desc;
+    const dhowi_plan *plan;
+    DHOWI_TRY(dhowi_window_check(call->op->name, &call->attrs->window, weight->shape[2],
+                                 weight->shape[3], &window));
+    describe(call, &window, &desc);
+    DHOWI_TRY(dhowi_conv_plan(call->stream->device, &desc, &plan));
+    bool blocks = call->in[0]->rank == 5 || call->out->rank == 5;
+    if (plan == NULL && blocks)
+        return dhowi_fail(DHOW_INTERNAL, "conv2d: a plan for blocks of channels is gone");
+    if (plan == NULL) return run_portable(call, &window);
+    dhow_status status = dhowi_plan_run(call->stream, plan, call->in[0], call->in[1], call->out,
+                                        call->in[2], call->in[3]);
+    dhowi_plan_drop(plan);
+    return status;
+}
+
+dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_spec *x, const dhowi_spec *weight,
+                               const dhowi_attrs *attrs, bool bias, bool residual, uint32_t *src,
+                               uint32_t *dst) {
+    dhow_window window;
+    dhow_conv_desc d;
+    const dhowi_plan *plan;
+    DHOWI_TRY(
+        dhowi_window_check("conv2d", &attrs->window, weight->shape[2], weight->shape[3], &window));
+    memset(&d, 0, sizeof d);
+    d.struct_size = (uint32_t)sizeof d;
+    d.dtype = d.weight_dtype = (int32_t)x->dtype;
+    d.compute = (int32_t)dhowi_device_compute(device, x->dtype);
+    d.src_layout = *src;
+    d.dst_layout = *dst;
+    d.n = x->shape[0], d.c = x->shape[1], d.h = x->shape[2], d.w = x->shape[3];
+    d.k = weight->shape[0], d.kh = weight->shape[2], d.kw = weight->shape[3];
+    d.groups = window.groups;
+    memcpy(d.stride, window.stride, sizeof d.stride);
+    memcpy(d.dilation, window.dilation, sizeof d.dilation);
+    memcpy(d.pad, window.pad, sizeof d.pad);
+    d.flags =
+        DHOW_BLAS_CONSTANT_B | (bias ? DHOW_BLAS_BIAS : 0u) | (residual ? DHOW_BLAS_RESIDUAL : 0u);
+    d.activation = attrs->activation;
+    *src = *dst = DHOW_LAYOUT_NCHW;
+    DHOWI_TRY(dhowi_conv_plan(device, &d, &plan));
+    if (plan == NULL) return DHOW_OK;
+    *src = plan->src_layout;
+    *dst = plan->dst_layout;
+    dhowi_plan_drop(plan);
+    return DHOW_OK;
+}
+
+/* ---- pooling ---- */
+
+/* x and y are [n, c/b, h, w, b]. */
+dhow_status dhowi_run_pool_blocks(const dhowi_call *call) {
+    dhow_tensor *x = call->in[0], *y = call->out;
+    const dhow_window *w = &call->attrs->window;
+    dhow_kernel *kernel;
+    DHOWI_TRY(dhowi_op_kernel(call->op, x->dtype, call->stream->device, &kernel));
+    const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
+                             dhowi_arg_buffer(y, DHOW_ACCESS_WRITE),
+                             dhowi_arg_i64(x->shape[0] * x->shape[1]),
+                             dhowi_arg_i64(x->shape[4]),
+                             dhowi_arg_i64(x->shape[2]),
+                             dhowi_arg_i64(x->shape[3]),
+                             dhowi_arg_i64(y->shape[2]),
+                             dhowi_arg_i64(y->shape[3]),
+                             dhowi_arg_i64(w->kernel[0]),
+                             dhowi_arg_i64(w->kernel[1]),
+                             dhowi_arg_i64(w->stride[0]),
+                             dhowi_arg_i64(w->stride[1]),
+                             dhowi_arg_i64(w->pad[0]),
+                             dhowi_arg_i64(w->pad[1]),
+                             dhowi_arg_i32(call->attrs->dim)};
+    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, {y->storage, DHOW_ACCESS_WRITE}};
+    return dhowi_launch(call->stream, kernel, y->count * w->kernel[0] * w->kernel[1],
+                        DHOWI_MAX(x->count, y->count), args, (uint32_t)DHOWI_COUNT(args), uses, 2);
+}
+
+dhow_status dhowi_run_pool2d(const dhowi_call *call) {
+    dhow_tensor *x = call->in[0], *y = call->out;
+    const dhow_window *given = &call->attrs->window;
+    dhow_window w;
+    dhow_kernel *kernel;
+    DHOWI_TRY(dhowi_window_check(call->op->name, given, given->kernel[0], given->kernel[1], &w));
+    DHOWI_TRY(dhowi_op_kernel(call->op, x->dtype, call->stream->device, &kernel));
+    const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
+                             dhowi_arg_buffer(y, DHOW_ACCESS_WRITE),
+                             dhowi_arg_i64(x->shape[0] * x->shape[1]),
+                             dhowi_arg_i64(x->shape[2]),
+                             dhowi_arg_i64(x->shape[3]),
+                             dhowi_arg_i64(y->shape[2]),
+                             dhowi_arg_i64(y->shape[3]),
+                             dhowi_arg_i64(w.kernel[0]),
+                             dhowi_arg_i64(w.kernel[1]),
+                             dhowi_arg_i64(w.stride[0]),
+                             dhowi_arg_i64(w.stride[1]),
+                             dhowi_arg_i64(w.pad[0]),
+                             dhowi_arg_i64(w.pad[1])};
+    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, {y->storage, DHOW_ACCESS_WRITE}};
+    int64_t work;
+    if (!dhowi_mul_i64(y->count, w.kernel[0] * w.kernel[1], &work)) work = INT64_MAX;
+    return dhowi_launch(call->stream, kernel, work, DHOWI_MAX(x->count, y->count), args,
+                        (uint32_t)DHOWI_COUNT(args), uses, 2);
+}

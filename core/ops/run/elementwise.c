@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Elementwise operations and casts.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory/size.h"
+#include "base/text/text.h"
+#include "copy/engine.h"
+#include "ops/run/rows.h"
+
+dhow_status dhowi_infer_same(const dhowi_op *op, const dhowi_spec *const *in,
+                             const dhowi_attrs *attrs, dhowi_spec *out) {
+    (void)op, (void)attrs;
+    *out = *in[0];
+    return DHOW_OK;
+}
+
+dhow_status dhowi_infer_broadcast(const dhowi_op *op, const dhowi_spec *const *in,
+                                  const dhowi_attrs *attrs, dhowi_spec *out) {
+    (void)attrs;
+    char a[160], b[160];
+    if (in[0]->dtype != in[1]->dtype) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: a is %s, b is %s; dhow_cast() one of them",
+                          op->name, dhowi_spec_text(in[0], a, sizeof a),
+                          dhowi_spec_text(in[1], b, sizeof b));
+    }
+    out->dtype = in[0]->dtype;
+    if (!dhowi_shape_broadcast(in[0]->rank, in[0]->shape, in[1]->rank, in[1]->shape, &out->rank,
+                               out->shape)) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: a is %s, b is %s; these shapes do not broadcast", op->name,
+                          dhowi_spec_text(in[0], a, sizeof a), dhowi_spec_text(in[1], b, sizeof b));
+    }
+    return DHOW_OK;
+}
+
+dhow_status dhowi_run_unary(const dhowi_call *call) {
+    dhow_tensor *x = call->in[0], *y = call->out;
+    dhow_kernel *kernel;
+    DHOWI_TRY(dhowi_op_kernel(call->op, x->dtype, call->stream->device, &kernel));
+    const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
+                             dhowi_arg_buffer(y, DHOW_ACCESS_WRITE), dhowi_arg_i64(y->count)};
+    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, {y->storage, DHOW_ACCESS_WRITE}};
+    return dhowi_launch(call->stream, kernel, y->count, y->count, args, 3, uses, 2);
+}
+
+static bool same_shape(const dhow_tensor *a, const dhow_tensor *b) {
+    return a->contiguous && dhowi_shape_equal(a->rank, a->shape, b->rank, b->shape);
+}
+
+dhow_status dhowi_run_binary(const dhowi_call *call) {
+    dhow_tensor *a = call->in[0], *b = call->in[1], *y = call->out;
+    dhow_device *device = call->stream->device;
+    dhow_kernel *kernel;
+    dhow_dims dims;
+    bool plain = y->contiguous && same_shape(a, y) && same_shape(b, y);
+    dhow_arg args[] = {dhowi_arg_buffer(a, DHOW_ACCESS_READ), dhowi_arg_buffer(b, DHOW_ACCESS_READ),
+                       dhowi_arg_buffer(y, DHOW_ACCESS_WRITE), dhowi_arg_i64(y->count)};
+    const dhowi_use uses[] = {{a->storage, DHOW_ACCESS_READ},
+                              {b->storage, DHOW_ACCESS_READ},
+                              {y->storage, DHOW_ACCESS_WRITE}};
+    if (plain) {
+        DHOWI_TRY(dhowi_op_kernel(call->op, y->dtype, device, &kernel));
+        return dhowi_launch(call->stream, kernel, y->count, y->count, args, 4, uses, 3);
+    }
+    char base[32];
+    (void)snprintf(base, sizeof base, "%s_dims", call->op->kernel);
+    DHOWI_TRY(dhowi_kernel_of(device, base, y->dtype, &kernel));
+    dhow_tensor *const operands[] = {a, b, y};
+    dhowi_dims_of(y->rank, y->shape, operands, 3, &dims);
+    args[3] = dhowi_arg_dims(&dims);
+    int64_t span = DHOWI_MAX(dhowi_span_of(y), DHOWI_MAX(dhowi_span_of(a), dhowi_span_of(b)));
+    return dhowi_launch(call->stream, kernel, y->count, span, args, 4, uses, 3);
+}
+
+/* ---- casts and fills: their dtypes do not fit the table's one-dtype rows ---- */
+
+static dhow_status cast_plain(dhow_stream *stream, dhow_tensor *x, dhow_tensor *y) {
+    char name[48];
+    dhow_kernel *kernel;
+    dhow_dtype from = x->dtype == DHOW_BOOL ? DHOW_U8 : x->dtype; /* the same bytes */
+    (void)snprintf(name, sizeof name, "cast_%s_%s", dhow_dtype_name(from),
+                   dhow_dtype_name(y->dtype));
+    DHOWI_TRY(dhowi_builtin_kernel_named(stream->device, name, &kernel));
+    const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
+                             dhowi_arg_buffer(y, DHOW_ACCESS_WRITE), dhowi_arg_i64(y->count)};
+    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, {y->storage, DHOW_ACCESS_WRITE}};
+    return dhowi_launch(stream, kernel, y->count, y->count, args, 3, uses, 2);
+}
+
+static bool is_rare(dhow_dtype dtype) {
+    return dtype == DHOW_I16 || dtype == DHOW_U16 || dtype == DHOW_U32 || dtype == DHOW_U64;
+}
+
+static bool is_float(dhow_dtype dtype) {
+    return dtype == DHOW_F32 || dtype == DHOW_F64 || dtype == DHOW_F16 || dtype == DHOW_BF16;
+}
+
+/* Integers reach the types that are rarely met through i64, which wraps as one step would; floats
+   do not, since they saturate at the ends of the range they are sent to. */
+static dhow_status convert(dhow_stream *stream, dhow_tensor *x, dhow_tensor *y) {
+    dhow_tensor *wide;
+    bool direct = !is_rare(y->dtype) || x->dtype == DHOW_I64 || is_float(x->dtype);
+    if (direct) return cast_plain(stream, x, y);
+    DHOWI_TRY(dhowi_tensor_new(stream->device, DHOW_I64, x->rank, x->shape, &wide));
+    dhow_status status = cast_plain(stream, x, wide);
+    if (status == DHOW_OK) status = cast_plain(stream, wide, y);
+    dhow_tensor_release(wide);
+    return status;
+}
+
+dhow_status dhowi_run_cast(const dhowi_call *call) {
+    return convert(call->stream, call->in[0], call->out);
+}
+
+dhow_status dhowi_run_copy(const dhowi_call *call) {
+    return dhowi_copy_local(call->stream, call->in[0], call->out, true);
+}
+
+dhow_status dhowi_run_fill(const dhowi_call *call) {
+    return dhowi_fill_bits(call->stream, call->out,
+                           dhowi_dtype_encode(call->out->dtype, (double)call->attrs->run.value));
+}
+
+static dhow_status cast_packed(dhow_stream *stream, dhow_tensor *x, dhow_tensor *y) {
+    dhow_tensor *packed = NULL, *result = NULL;
+    dhow_status status = dhow_tensor_contiguous(stream, x, &packed);
+    if (status == DHOW_OK)
+        status = dhowi_tensor_new(stream->device, y->dtype, y->rank, y->shape, &result);
+    if (status == DHOW_OK) status = convert(stream, packed, result);
+    if (status == DHOW_OK) status = dhowi_copy_local(stream, result, y, true);
+    dhow_tensor_release(packed);
+    dhow_tensor_release(result);
+    return status;
+}
+
+dhow_status dhow_cast(dhow_stream *stream, dhow_tensor *x, dhow_tensor *y) {
+    char a[192], b[192];
+    DHOWI_TRY(dhowi_tensor_check_read(x, "cast", "x"));
+    DHOWI_TRY(dhowi_tensor_check_write(y, "cast", "y"));
+    bool fits = dhowi_shape_equal(x->rank, x->shape, y->rank, y->shape) &&
+                dhowi_tensor_device(x) == dhowi_tensor_device(y);
+    if (!fits) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "cast: x is %s, y is %s; they need one shape and one device",
+                          dhowi_tensor_text(x, a, sizeof a), dhowi_tensor_text(y, b, sizeof b));
+    }
+    DHOWI_TRY(dhowi_stream_resolve(stream, dhowi_tensor_device(y), "cast", &stream));
+    if (y->count == 0) return DHOW_OK;
+    bool overlap = dhowi_tensor_overlap(x, y);
+    if (x->dtype == y->dtype) return dhow_copy_async(stream, x, y, 0);
+    if (x->contiguous && y->contiguous && !overlap) return convert(stream, x, y);
+    return cast_packed(stream, x, y);
+}
+
+dhow_status dhow_fill(dhow_stream *stream, dhow_tensor *y, double value) {
+    DHOWI_TRY(dhowi_tensor_check_write(y, "fill", "y"));
+    DHOWI_TRY(dhowi_stream_resolve(stream, dhowi_tensor_device(y), "fill", &stream));
+    return dhowi_fill_bits(stream, y, dhowi_dtype_encode(y->dtype, value));
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows over kernels that take extents around an axis, or a window in three dimensions: their
+ * attributes are already what the kernel wants.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory/size.h"
+#include "ops/run/rows.h"
+
+/* A launch of inputs, then outputs, then values. */
+typedef struct launch {
+    dhow_arg args[DHOW_MAX_KERNEL_ARGS];
+    dhowi_use uses[8];
+    uint32_t arg_count, use_count;
+    int64_t span;
+} launch;
+
+static void add_tensor(launch *l, dhow_tensor *t, uint32_t access) {
+    l->args[l->arg_count++] = dhowi_arg_buffer(t, access);
+    l->uses[l->use_count++] = (dhowi_use){t->storage, access};
+    l->span = DHOWI_MAX(l->span, t->count);
+}
+
+static void add_values(launch *l, uint32_t count, const int64_t *values) {
+    for (uint32_t i = 0; i < count; i++) l->args[l->arg_count++] = dhowi_arg_i64(values[i]);
+}
+#define ADD_VALUES(l, ...)                                                        \
+    add_values(l, (uint32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), \
+               (const int64_t[]){__VA_ARGS__})
+
+static dhow_status run_kernel(const dhowi_call *call, const launch *l, dhow_kernel *kernel,
+                              int64_t work) {
+    return dhowi_launch(call->stream, kernel, work, l->span, l->args, l->arg_count, l->uses,
+                        l->use_count);
+}
+
+static dhow_status run_own(const dhowi_call *call, const launch *l, int64_t work) {
+    dhow_kernel *kernel;
+    DHOWI_TRY(dhowi_op_kernel(call->op, call->in[0]->dtype, call->stream->device, &kernel));
+    return run_kernel(call, l, kernel, work);
+}
+
+/* ---- windows ---- */
+
+static void window_dims(const dhowi_space *s, dhow_dims *g, dhow_dims *w) {
+    memset(g, 0, sizeof *g);
+    memset(w, 0, sizeof *w);
+    g->rank = w->rank = 3;
+    for (int i = 0; i < 3; i++) {
+        g->shape[i] = s->in[i];
+        g->stride[0][i] = s->out[i];
+        g->stride[1][i] = s->kernel[i];
+        g->stride[2][i] = s->stride[i];
+        w->shape[i] = s->dilation[i];
+        w->stride[0][i] = s->before[i];
+        w->stride[1][i] = s->after[i];
+    }
+}
+
+static int64_t window_work(const dhowi_call *call, int64_t channels) {
+    const dhowi_space *s = &call->attrs->space;
+    int64_t taps = s->kernel[0] * s->kernel[1] * s->kernel[2], work;
+    if (!dhowi_mul_i64(call->out->count, taps, &work) || !dhowi_mul_i64(work, channels, &work))
+        return INT64_MAX;
+    return work;
+}
+
+dhow_status dhowi_run_pool(const dhowi_call *call) {
+    const dhowi_space *s = &call->attrs->space;
+    dhow_dims g, w;
+    launch l = {0};
+    window_dims(s, &g, &w);
+    add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
+    add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    ADD_VALUES(&l, call->in[0]->shape[0] * call->in[0]->shape[1]);
+    l.args[l.arg_count++] = dhowi_arg_dims(&g);
+    l.args[l.arg_count++] = dhowi_arg_dims(&w);
+    l.args[l.arg_count++] = dhowi_arg_i32(s->mode);
+    l.args[l.arg_count++] = dhowi_arg_f32(s->p);
+    return run_own(call, &l, window_work(call, 1));
+}
+
+dhow_status dhowi_run_pool_index(const dhowi_call *call) {
+    dhow_dims g, w;
+    launch l = {0};
+    window_dims(&call->attrs->space, &g, &w);
+    add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
+    add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    ADD_VALUES(&l, call->in[0]->shape[0] * call->in[0]->shape[1]);
+    l.args[l.arg_count++] = dhowi_arg_dims(&g);
+    l.args[l.arg_count++] = dhowi_arg_dims(&w);
+    l.args[l.arg_count++] = dhowi_arg_i32(call->attrs->space.mode);
+    return run_own(call, &l, window_work(call, 1));
+}
+
+static dhow_status run_window(const dhowi_call *call, int64_t channels_per_output) {
+    const dhowi_space *s = &call->attrs->space;
+    dhow_tensor *bias = call->in[2] != NULL ? call->in[2] : call->in[1];
+    dhow_dims g, w;
+    launch l = {0};
+    window_dims(s, &g, &w);
+    add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
+    add_tensor(&l, call->in[1], DHOW_ACCESS_READ);
+    add_tensor(&l, bias, DHOW_ACCESS_READ);
+    add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    ADD_VALUES(&l, call->in[0]->shape[0], call->in[0]->shape[1], call->out->shape[1], s->groups);
+    l.args[l.arg_count++] = dhowi_arg_dims(&g);
+    l.args[l.arg_count++] = dhowi_arg_dims(&w);
+    l.args[l.arg_count++] = dhowi_arg_i32(call->in[2] != NULL);
+    return run_own(call, &l, window_work(call, channels_per_output));
+}
+
+dhow_status dhowi_run_conv3d(const dhowi_call *call) {
+    return run_window(call, call->in[1]->shape[1]);
+}
+
+dhow_status dhowi_run_conv_transpose(const dhowi_call *call) {
+    return run_window(call, call->in[1]->shape[0] / call->attrs->space.groups);
+}
+
+dhow_status dhowi_run_resample(const dhowi_call *call) {
+    const dhowi_run *r = &call->attrs->run;
+    launch l = {0};
+    for (int i = 0; i < 3; i++) add_tensor(&l, call->in[i], DHOW_ACCESS_READ);
+    add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    ADD_VALUES(&l, r->outer, r->n, r->inner, r->count, r->taps);
+    l.args[l.arg_count++] = dhowi_arg_f32(r->value);
+    return run_own(call, &l, call->out->count * r->taps);
+}
+
+/* ---- index ---- */
+
+/* Elements are moved by their width, whatever they mean. */
+static dhow_status width_kernel(const dhowi_call *call, const char *base, dhow_kernel **out) {
+    char name[48];
+    (void)snprintf(name, sizeof name, "%s_u%u", base, dhowi_tensor_element_bytes(call->out) * 8);
+    return dhowi_builtin_kernel_named(call->stream->device, name, out);
+}
+
+dhow_status dhowi_run_gather_axis(const dhowi_call *call) {
+    const dhowi_run *r = &call->attrs->run;
+    dhow_kernel *kernel;
+    launch l = {0};
+    DHOWI_TRY(width_kernel(call, "gather_axis", &kernel));
+    add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
+    add_tensor(&l, call->in[1], DHOW_ACCESS_READ);
+    add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    ADD_VALUES(&l, r->outer, r->n, r->inner, r->count);
+    return run_kernel(call, &l, kernel, call->out->count);
+}
+
+static dhow_status run_elements(const dhowi_call *call, const char *base, uint32_t access) {
+    const dhowi_run *r = &call->attrs->run;
+    dhow_dims d = {.rank = r->rank};
+    dhow_kernel *kernel;
+    launch l = {0};
+    DHOWI_TRY(width_kernel(call, base, &kernel));
+    memcpy(d.shape, r->shape, sizeof d.shape);
+    memcpy(d.stride[0], r->strides, sizeof d.stride[0]);
+    add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
+    add_tensor(&l, call->in[1], DHOW_ACCESS_READ);
+    add_tensor(&l, call->out, access);
+    ADD_VALUES(&l, r->count, r->n, r->stride);
+    l.args[l.arg_count++] = dhowi_arg_dims(&d);
+    return run_kernel(call, &l, kernel, r->count);
+}
+
+dhow_status dhowi_run_gather_elements(const dhowi_call *call) {
+    return run_elements(call, "gather_elements", DHOW_ACCESS_WRITE);
+}
+
+dhow_status dhowi_run_scatter_elements(const dhowi_call *call) {
+    return run_elements(call, "scatter_elements", DHOW_ACCESS_READ | DHOW_ACCESS_WRITE);
+}
+
+dhow_status dhowi_run_scatter_rows(const dhowi_call *call) {
+    const dhowi_run *r = &call->attrs->run;
+    dhow_kernel *kernel;
+    launch l = {0};
+    DHOWI_TRY(width_kernel(call, "scatter_rows", &kernel));
+    add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
+    add_tensor(&l, call->in[1], DHOW_ACCESS_READ);
+    add_tensor(&l, call->out, DHOW_ACCESS_READ | DHOW_ACCESS_WRITE);
+    ADD_VALUES(&l, r->n, r->inner, r->count);
+    return run_kernel(call, &l, kernel, r->count * r->inner);
+}
+
+/* ---- rows and sequences ---- */
+
+dhow_status dhowi_run_normalize(const dhowi_call *call) {
+    const dhowi_run *r = &call->attrs->run;
+    launch l = {0};
+    add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
+    add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    ADD_VALUES(&l, r->outer, r->n);
+    l.args[l.arg_count++] = dhowi_arg_f32(call->attrs->eps);
+    l.args[l.arg_count++] = dhowi_arg_i32(r->flag[0]);
+    return run_own(call, &l, call->out->count);
+}
+
+dhow_status dhowi_run_lrn(const dhowi_call *call) {
+    const dhowi_run *r = &call->attrs->run;
+    launch l = {0};
+    add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
+    add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    ADD_VALUES(&l, r->outer, r->n, r->inner, r->count);
+    l.args[l.arg_count++] = dhowi_arg_f32(r->alpha);
+    l.args[l.arg_count++] = dhowi_arg_f32(r->beta);
+    l.args[l.arg_count++] = dhowi_arg_f32(r->value);
+    return run_own(call, &l, call->out->count * r->count);
+}
+
+dhow_status dhowi_run_lstm_cell(const dhowi_call *call) {
+    const dhow_tensor *c = call->in[2];
+    launch l = {0};
+    for (int i = 0; i < 3; i++) add_tensor(&l, call->in[i], DHOW_ACCESS_READ);
+    add_tensor(&l, call->in[3] != NULL ? call->in[3] : call->in[2], DHOW_ACCESS_READ);
+    add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    add_tensor(&l, call->second, DHOW_ACCESS_WRITE);
+    int64_t hidden = c->shape[c->rank - 1];
+    ADD_VALUES(&l, c->count / hidden, hidden);
+    l.args[l.arg_count++] = dhowi_arg_i32(call->in[3] != NULL);
+    return run_own(call, &l, c->count * 16);
+}
+
+dhow_status dhowi_run_cumsum(const dhowi_call *call) {
+    const dhowi_run *r = &call->attrs->run;
+    launch l = {0};
+    add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
+    add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    ADD_VALUES(&l, r->outer, r->n, r->inner);
+    l.args[l.arg_count++] = dhowi_arg_i32(r->flag[0]);
+    l.args[l.arg_count++] = dhowi_arg_i32(r->flag[1]);
+    return run_own(call, &l, call->out->count);
+}
+
+dhow_status dhowi_run_topk(const dhowi_call *call) {
+    const dhowi_run *r = &call->attrs->run;
+    launch l = {0};
+    add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
+    add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    add_tensor(&l, call->second, DHOW_ACCESS_WRITE);
+    ADD_VALUES(&l, r->outer, r->n, r->inner, r->count);
+    l.args[l.arg_count++] = dhowi_arg_i32(r->flag[0]);
+    return run_own(call, &l, call->in[0]->count * r->n);
+}

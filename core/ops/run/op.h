@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operations: a table of rows, each with a rule for its result's shape and a function that submits
+ * it. The eager functions of dhow/ops.h and models use the same rows.
+ */
+#ifndef DHOWI_OPS_OP_H_
+#define DHOWI_OPS_OP_H_
+
+#include "dhow/ops.h"
+#include "kernel/kernel.h"
+
+enum { DHOWI_OP_MAX_INPUTS = 6, DHOWI_OP_MAX_OUTPUTS = 2 };
+
+/* What a tensor will look like. */
+typedef struct dhowi_spec {
+    dhow_dtype dtype;
+    int32_t rank;
+    int64_t shape[DHOW_MAX_RANK];
+} dhowi_spec;
+
+/* An elementwise program, see kernels/map.k and map.h. */
+enum { DHOWI_MAP_OPERANDS = 4, DHOWI_MAP_WORDS = 8, DHOWI_MAP_CONSTANTS = 7 };
+typedef struct dhowi_program {
+    uint32_t words, constants;
+    uint32_t word[DHOWI_MAP_WORDS];
+    double constant[DHOWI_MAP_CONSTANTS];
+} dhowi_program;
+
+/* A window over up to three dimensions, outermost first; missing ones have extent 1. */
+typedef struct dhowi_space {
+    int64_t in[3], out[3], kernel[3], stride[3], dilation[3], before[3], after[3];
+    int64_t groups;
+    int32_t mode; /* of a pooling: 0 maximum, 1 mean, 2 mean with padding, 3 p-norm */
+    float p;
+} dhowi_space;
+
+/* Extents around an axis: x[outer][n][inner]. */
+typedef struct dhowi_run {
+    int64_t outer, n, inner, count, taps, stride;
+    float value, alpha, beta;
+    int32_t flag[2];
+    int64_t shape[DHOW_MAX_RANK], strides[DHOW_MAX_RANK];
+    int32_t rank;
+} dhowi_run;
+
+/* Attributes; each operation reads those it has. */
+typedef struct dhowi_attrs {
+    int32_t dim;
+    float eps;
+    uint32_t activation; /* DHOW_ACTIVATION_..., of matmul, linear and conv2d */
+    uint32_t layout;     /* DHOW_LAYOUT_... of images of rank 5, of conv2d */
+    union {
+        dhow_window window;
+        dhowi_program program;
+        dhowi_space space;
+        dhowi_run run;
+    };
+} dhowi_attrs;
+
+typedef struct dhowi_op dhowi_op;
+
+/* A call whose tensors are checked; strided ones are already made contiguous for operations without
+ * STRIDED. */
+typedef struct dhowi_call {
+    const dhowi_op *op;
+    dhow_stream *stream;
+    dhow_tensor *in[DHOWI_OP_MAX_INPUTS]; /* NULL for an optional input that is not given */
+    dhow_tensor *out;
+    dhow_tensor *second; /* a further result, of operations that have one */
+    const dhowi_attrs *attrs;
+    bool exact; /* whatever precision the device is set to: the result outlives the setting */
+} dhowi_call;
+
+enum {
+    DHOWI_OP_STRIDED = 1u << 0,     /* run() takes strided tensors */
+    DHOWI_OP_ELEMENTWISE = 1u << 1, /* the result may be exactly one of the inputs */
+    DHOWI_OP_REDUCES = 1u << 2,     /* the result may keep its dimension as an extent of 1 */
+    DHOWI_OP_MEAN = 1u << 3         /* divides a sum by how many it is of */
+};
+
+/* dtypes an operation takes: bits as in DHOW_DTYPE_BIT. */
+#define DHOWI_FLOATS                                                                  \
+    (DHOW_DTYPE_BIT(DHOW_F32) | DHOW_DTYPE_BIT(DHOW_F64) | DHOW_DTYPE_BIT(DHOW_F16) | \
+     DHOW_DTYPE_BIT(DHOW_BF16))
+#define DHOWI_REDUCIBLE (DHOWI_FLOATS | DHOW_DTYPE_BIT(DHOW_I32) | DHOW_DTYPE_BIT(DHOW_I64))
+#define DHOWI_NUMBERS (DHOWI_REDUCIBLE | DHOW_DTYPE_BIT(DHOW_I8) | DHOW_DTYPE_BIT(DHOW_U8))
+#define DHOWI_ANY (~UINT64_C(0))
+/* Of kernels that other types reach through a cast. */
+#define DHOWI_WIDE_FLOATS (DHOW_DTYPE_BIT(DHOW_F32) | DHOW_DTYPE_BIT(DHOW_F64))
+#define DHOWI_WIDE (DHOWI_WIDE_FLOATS | DHOW_DTYPE_BIT(DHOW_I32) | DHOW_DTYPE_BIT(DHOW_I64))
+
+struct dhowi_op {
+    const char *name;
+    const char *kernel;                      /* its portable kernel is <kernel>_<dtype> */
+    const char *inputs[DHOWI_OP_MAX_INPUTS]; /* their names, for messages */
+    uint32_t required, allowed;              /* number of inputs */
+    uint32_t flags;
+    uint64_t dtypes; /* of the first input */
+    /* The result of these inputs; INVALID_ARGUMENT says what does not fit. `in[i]` is NULL for an
+     * input not given. */
+    dhow_status (*infer)(const dhowi_op *op, const dhowi_spec *const *in, const dhowi_attrs *attrs,
+                         dhowi_spec *out);
+    dhow_status (*run)(const dhowi_call *call);
+    _Atomic int32_t
+        *kernel_index; /* by dtype: position in the built-in table + 1, 0 when not looked up */
+};
+
+/* X(id) of every row */
+/* clang-format off */
+#define DHOWI_OP_MAP(X)                                                                          \
+    X(relu) X(gelu) X(gelu_tanh) X(silu) X(sigmoid) X(tanh) X(exp) X(log) X(sqrt) X(neg) X(abs)  \
+    X(add) X(sub) X(mul) X(div) X(max) X(min)                                                    \
+    X(matmul) X(linear) X(conv2d) X(maxpool2d) X(avgpool2d)                                      \
+    X(softmax) X(log_softmax) X(layernorm)                                                       \
+    X(reduce_sum) X(reduce_mean) X(reduce_max) X(reduce_min) X(argmax) X(gather) X(flatten)      \
+    X(map) X(cast) X(copy) X(fill) X(reduce_prod)                                                \
+    X(conv3d) X(conv_transpose) X(pool) X(pool_blocks) X(pool_index) X(resample)                 \
+    X(gather_axis) X(gather_elements) X(scatter_elements) X(scatter_rows)                        \
+    X(normalize) X(lrn) X(lstm_cell) X(cumsum) X(topk)
+/* clang-format on */
+
+typedef enum dhowi_op_id {
+#define DHOWI_OP_ENUM_(name) DHOWI_OP_##name,
+    DHOWI_OP_MAP(DHOWI_OP_ENUM_) DHOWI_OP_COUNT
+#undef DHOWI_OP_ENUM_
+} dhowi_op_id;
+
+const dhowi_op *dhowi_op_of(dhowi_op_id id);
+
+/* Checks tensors against the row and submits it: what every eager function does. */
+dhow_status dhowi_op_call(dhowi_op_id id, dhow_stream *stream, dhow_tensor *const *in,
+                          uint32_t count, const dhowi_attrs *attrs, dhow_tensor *out);
+/* The result's dtype and shape. */
+dhow_status dhowi_op_infer(const dhowi_op *op, const dhowi_spec *const *in,
+                           const dhowi_attrs *attrs, dhowi_spec *out);
+/* Whether a device can run a row at all for a dtype: UNSUPPORTED names operation, dtype and device.
+ */
+dhow_status dhowi_op_supported(const dhowi_op *op, dhow_dtype dtype, dhow_device *device);
+
+/* ---- for run() functions ---- */
+
+/* The portable kernel of the call, for a dtype. */
+dhow_status dhowi_op_kernel(const dhowi_op *op, dhow_dtype dtype, dhow_device *device,
+                            dhow_kernel **out);
+/* A kernel by base name and dtype, for those that are not the row's own. */
+dhow_status dhowi_kernel_of(dhow_device *device, const char *base, dhow_dtype dtype,
+                            dhow_kernel **out);
+void dhowi_spec_of(const dhow_tensor *t, dhowi_spec *spec);
+/* Shape and strides of up to three operands over `shape`, broadcast, with dimensions merged. */
+void dhowi_dims_of(int32_t rank, const int64_t *shape, dhow_tensor *const *operands, uint32_t count,
+                   dhow_dims *dims);
+/* One more than the largest element index of a tensor. */
+int64_t dhowi_span_of(const dhow_tensor *t);
+const char *dhowi_spec_text(const dhowi_spec *spec, char *buffer, size_t capacity);
+
+/* y = activation(a b + bias): matrices of a batch, given by element strides; c is contiguous
+ * [batch][m][n]. */
+typedef struct dhowi_gemm {
+    const dhowi_op *op; /* whose portable kernel is the product */
+    int64_t m, n, k, batch;
+    int64_t a_row, a_col, a_batch, b_row, b_col, b_batch;
+    dhow_tensor *a, *b, *bias, *residual, *c;
+    uint32_t activation;
+    bool exact; /* as dhowi_call.exact */
+} dhowi_gemm;
+/* The layouts a convolution's plan settles on when asked for *src and *dst (DHOW_LAYOUT_ANY: for
+ * the best); NCHW for both where there is no such plan. */
+dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_spec *x, const dhowi_spec *weight,
+                               const dhowi_attrs *attrs, bool bias, bool residual, uint32_t *src,
+                               uint32_t *dst);
+dhow_status dhowi_gemm_run(dhow_stream *stream, const dhowi_gemm *gemm);
+
+#endif /* DHOWI_OPS_OP_H_ */

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See optimise.h.
+ */
+#include "ops/run/optimise.h"
+
+uint32_t dhowi_optimisations = DHOWI_OPTIMISE_ALL;

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The functions behind the rows of the operation table.
+ */
+#ifndef DHOWI_OPS_ROWS_H_
+#define DHOWI_OPS_ROWS_H_
+
+#include "ops/run/op.h"
+
+typedef dhow_status dhowi_infer_fn(const dhowi_op *op, const dhowi_spec *const *in,
+                                   const dhowi_attrs *attrs, dhowi_spec *out);
+typedef dhow_status dhowi_run_fn(const dhowi_call *call);
+
+dhowi_infer_fn dhowi_infer_same, dhowi_infer_broadcast, dhowi_infer_matmul, dhowi_infer_linear,
+    dhowi_infer_conv2d, dhowi_infer_pool2d, dhowi_infer_rows, dhowi_infer_layernorm,
+    dhowi_infer_reduce, dhowi_infer_argmax, dhowi_infer_gather, dhowi_infer_flatten;
+dhowi_run_fn dhowi_run_map, dhowi_run_cast, dhowi_run_copy, dhowi_run_fill, dhowi_run_conv3d,
+    dhowi_run_conv_transpose, dhowi_run_pool, dhowi_run_pool_blocks, dhowi_run_pool_index,
+    dhowi_run_resample, dhowi_run_gather_axis, dhowi_run_gather_elements,
+    dhowi_run_scatter_elements, dhowi_run_scatter_rows, dhowi_run_normalize, dhowi_run_lrn,
+    dhowi_run_lstm_cell, dhowi_run_cumsum, dhowi_run_topk;
+dhowi_run_fn dhowi_run_unary, dhowi_run_binary, dhowi_run_matmul, dhowi_run_linear,
+    dhowi_run_conv2d, dhowi_run_pool2d, dhowi_run_softmax, dhowi_run_layernorm, dhowi_run_reduce,
+    dhowi_run_argmax, dhowi_run_gather, dhowi_run_flatten;
+
+/* In place, see epilogue.c: y += x and y /= x, where x broadcasts to y; y = activation(y), dense.
+ */
+dhow_status dhowi_add_to(dhow_stream *stream, dhow_tensor *y, dhow_tensor *x);
+dhow_status dhowi_divide_by(dhow_stream *stream, dhow_tensor *y, dhow_tensor *x);
+dhow_status dhowi_activate(dhow_stream *stream, uint32_t activation, dhow_tensor *y);
+
+/* The window with its defaults filled in; INVALID_ARGUMENT for negative or absurd fields. */
+dhow_status dhowi_window_check(const char *op, const dhow_window *window, int64_t kernel_h,
+                               int64_t kernel_w, dhow_window *out);
+
+#endif /* DHOWI_OPS_ROWS_H_ */

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See vendor.h.
+ */
+#include "ops/run/vendor.h"
+
+#include <string.h>
+
+#include "base/memory/alloc.h"
+#include "base/text/text.h"
+#include "memory/record.h"
+#include "ops/run/optimise.h"
+#include "stream/span.h"
+
+enum { BUCKETS = 64, MOST_PLANS = 512 };
+
+typedef struct vendor {
+    const dhow_blas *blas;
+    const dhow_conv *conv;
+    pthread_mutex_t mutex;
+    dhowi_plan *plans[BUCKETS];
+    uint32_t plan_count;
+    uint64_t lookups, made;
+} vendor;
+
+/* A table of another major has another name; one that is shorter than 1.0 breaks the rules. */
+static const void *extension(dhow_device *device, const char *id, size_t bytes) {
+    const void *table = device->api->get_extension(dhowi_device_native(device), id);
+    if (table == NULL) return NULL;
+    uint32_t size;
+    memcpy(&size, table, sizeof size);
+    if (size >= bytes) return table;
+    dhowi_log_line(&device->context->log, DHOW_LOG_WARN,
+                   "%s: the table %s has %u bytes, %zu are needed; not used", device->name, id,
+                   size, bytes);
+    return NULL;
+}
+
+static void *make_vendor(dhow_device *device) {
+    vendor *v = dhowi_alloc(sizeof *v);
+    if (v == NULL) {
+        (void)dhowi_fail_memory("plans");
+        return NULL;
+    }
+    pthread_mutex_init(&v->mutex, NULL);
+    v->blas = extension(device, "dhow.blas/1", sizeof(dhow_blas));
+    v->conv = extension(device, "dhow.conv/1", sizeof(dhow_conv));
+    return v;
+}
+
+void dhowi_plan_drop(const dhowi_plan *plan) {
+    dhowi_plan *p = (dhowi_plan *)(uintptr_t)plan;
+    if (p == NULL || atomic_fetch_sub(&p->users, 1) != 1) return;
+    if (p->native != NULL) p->destroy(p->native);
+    dhowi_free(p);
+}
+
+static void end_vendor(void *device, void *data) {
+    (void)device;
+    vendor *v = data;
+    for (int b = 0; b < BUCKETS; b++) {
+        while (v->plans[b] != NULL) {
+            dhowi_plan *p = v->plans[b];
+            v->plans[b] = p->next;
+            dhowi_plan_drop(p);
+        }
+    }
+    pthread_mutex_destroy(&v->mutex);
+    dhowi_free(v);
+}
+
+static vendor *vendor_of(dhow_device *device) {
+    return dhowi_device_attach(device, DHOWI_ATTACH_VENDOR, make_vendor, end_vendor);
+}
+
+const dhow_blas *dhowi_blas_of(dhow_device *device) {
+    const vendor *v = vendor_of(device);
+    return v != NULL ? v->blas : NULL;
+}
+const dhow_conv *dhowi_conv_of(dhow_device *device) {
+    const vendor *v = vendor_of(device);
+    return v != NULL ? v->conv : NULL;
+}
+
+/* Asks the extension; a refusal is remembered as a plan without native part. */
+static dhow_status make_plan(dhow_device *device, const vendor *v, dhowi_plan *p) {
+    dhow_error err;
+    dhowi_error_init(&err);
+    void *native = dhowi_device_native(device);
+    int32_t code;
+    if (p->conv) {
+        dhow_conv_plan_info info = {.struct_size = (uint32_t)sizeof info};
+        code = v->conv->plan(native, &p->desc.conv, &p->native, &info, &err);
+        p->workspace_bytes = info.workspace_bytes;
+        p->packed_bytes = info.packed_bytes;
+        p->src_layout = info.src_layout;
+        p->dst_layout = info.dst_layout;
+    } else {
+        code = v->blas->plan(native, &p->desc.blas, &p->native, &p->workspace_bytes,
+                             &p->packed_bytes, &err);
+    }
+    if (code == DHOW_OK) return DHOW_OK;
+    p->native = NULL;
+    if (code == DHOW_UNSUPPORTED || code == DHOW_UNAVAILABLE) {
+        dhowi_log_line(&device->context->log, DHOW_LOG_DEBUG, "%s: the portable kernel serves: %s",
+                       device->name, err.message);
+        return DHOW_OK;
+    }
+    return dhowi_device_failed(device, &err, code,
+                               p->conv ? "planning a convolution" : "planning a matmul");
+}
+
+/* The one that was not looked up for longest leaves the list; who holds it keeps it. */
+static void drop_oldest(vendor *v) {
+    dhowi_plan **oldest = NULL;
+    for (int b = 0; b < BUCKETS; b++) {
+        for (dhowi_plan **p = &v->plans[b]; *p != NULL; p = &(*p)->next)
+            if (oldest == NULL || (*p)->used < (*oldest)->used) oldest = p;
+    }
+    dhowi_plan *plan = *oldest;
+    *oldest = plan->next;
+    v->plan_count--;
+    dhowi_plan_drop(plan);
+}
+
+static dhow_status find_plan(dhow_device *device, const dhowi_plan *wanted,
+                             const dhowi_plan **out) {
+    vendor *v = vendor_of(device);
+    if (v == NULL) return DHOW_OUT_OF_MEMORY;
+    dhow_status status = DHOW_OK;
+    dhowi_plan **bucket = &v->plans[wanted->hash % BUCKETS];
+    pthread_mutex_lock(&v->mutex);
+    dhowi_plan *p = *bucket;
+    while (p != NULL && (p->hash != wanted->hash || p->conv != wanted->conv ||
+                         memcmp(&p->desc, &wanted->desc, sizeof p->desc) != 0)) {
+        p = p->next;
+    }
+    if (p == NULL) {
+        p = dhowi_alloc(sizeof *p);
+        if (p == NULL) {
+            status = dhowi_fail_memory("plan");
+        } else {
+            *p = *wanted;
+            p->serial = ++v->made;
+            p->destroy = p->conv ? v->conv->destroy : v->blas->destroy;
+            atomic_init(&p->users, 1);
+            status = make_plan(device, v, p);
+        }
+        if (status == DHOW_OK) {
+            if (v->plan_count == MOST_PLANS) drop_oldest(v);
+            v->plan_count++;
+            p->next = *bucket;
+            *bucket = p;
+        } else {
+            dhowi_free(p);
+        }
+    }
+    if (status == DHOW_OK) p->used = ++v->lookups;
+    if (status == DHOW_OK && p->native != NULL) {
+        atomic_fetch_add(&p->users, 1);
+        *out = p;
+    }
+    pthread_mutex_unlock(&v->mutex);
+    return status;
+}
+
+dhow_status dhowi_blas_plan(dhow_device *device, const dhow_blas_desc *desc,
+                            const dhowi_plan **out) {
+    *out = NULL;
+    if (dhowi_blas_of(device) == NULL || !dhowi_optimises(DHOWI_OPTIMISE_VENDOR)) return DHOW_OK;
+    dhowi_plan wanted;
+    memset(&wanted, 0, sizeof wanted);
+    wanted.desc.blas = *desc;
+    wanted.hash = dhowi_hash(DHOWI_HASH_SEED, desc, sizeof *desc);
+    return find_plan(device, &wanted, out);
+}
+
+dhow_status dhowi_conv_plan(dhow_device *device, const dhow_conv_desc *desc,
+                            const dhowi_plan **out) {
+    *out = NULL;
+    if (dhowi_conv_of(device) == NULL || !dhowi_optimises(DHOWI_OPTIMISE_VENDOR)) return DHOW_OK;
+    dhowi_plan wanted;
+    memset(&wanted, 0, sizeof wanted);
+    wanted.conv = true;
+    wanted.desc.conv = *desc;
+    wanted.hash = dhowi_hash(~DHOWI_HASH_SEED, desc, sizeof *desc);
+    return find_plan(device, &wanted, out);
+}
+
+/* ---- packed weights ---- */
+
+static dhow_status fill_packed(dhow_stream *stream, const dhowi_plan *plan, dhow_tensor *weight,
+                               dhowi_storage *storage) {
+    dhow_device *device = stream->device;
+    const dhowi_use uses[] = {{weight->storage, DHOW_ACCESS_READ}, {storage, DHOW_ACCESS_WRITE}};
+    dhow_buffer to = {storage->native, 0};
+    dhow_error err;
+    dhowi_error_init(&err);
+    DHOWI_TRY(dhowi_stream_begin(stream, uses, 2));
+    dhowi_span_begin(stream, DHOWI_TRACE_KERNEL, "pack a weight", 0, NULL);
+    int32_t code = plan->conv ? dhowi_conv_of(device)->pack(plan->native, stream->native,
+                                                            dhowi_buffer_of(weight), to, &err)
+                              : dhowi_blas_of(device)->pack(plan->native, stream->native,
+                                                            dhowi_buffer_of(weight), to, &err);
+    (void)dhowi_stream_end(stream, uses, 2, (dhow_status)code);
+    return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(device, &err, code, "packing a weight");
+}
+
+static dhow_status make_packed(dhow_stream *stream, const dhowi_plan *plan, dhow_tensor *weight,
+                               dhowi_storage **out) {
+    DHOWI_TRY(dhowi_storage_create(stream->device, plan->packed_bytes, out));
+    (void)dhowi_copy_text((*out)->label, sizeof(*out)->label, "packed weight");
+    dhow_status status = fill_packed(stream, plan, weight, *out);
+    if (status != DHOW_OK) dhowi_storage_release(*out);
+    return status;
+}
+
+dhow_status dhowi_plan_packed(dhow_stream *stream, const dhowi_plan *plan, dhow_tensor *weight,
+                              dhowi_storage **out) {
+    const uint64_t parts[] = {plan->serial, (uint64_t)weight->offset};
+    uint64_t key = dhowi_hash(DHOWI_HASH_SEED, parts, sizeof parts);
+    dhowi_storage *packed;
+    *out = dhowi_storage_companion(weight->storage, key);
+    if (*out != NULL) return DHOW_OK;
+    /* A packed weight outlives the plan that is perhaps being recorded. */
+    dhowi_recorder *recording = dhowi_recording;
+    dhowi_recording = NULL;
+    dhow_status status = make_packed(stream, plan, weight, &packed);
+    dhowi_recording = recording;
+    DHOWI_TRY(status);
+    return dhowi_storage_keep(weight->storage, key, packed, out);
+}
+
+/* ---- running ---- */
+
+/* What a recorded command uses for as long as it is kept. */
+typedef struct owner {
+    const dhowi_plan *plan;
+    dhowi_storage *packed;
+} owner;
+
+static void drop_owner(void *data) {
+    owner *o = data;
+    if (o->packed != NULL) dhowi_storage_release(o->packed);
+    dhowi_plan_drop(o->plan);
+    dhowi_free(o);
+}
+
+static dhow_status record(const dhowi_plan *plan, dhowi_vendor_run_fn *run, dhowi_storage *packed,
+                          const dhow_buffer buffers[6]) {
+    owner *o = dhowi_alloc(sizeof *o);
+    if (o == NULL) return dhowi_fail_memory("plan");
+    dhow_status status = dhowi_record_vendor(dhowi_recording, run, plan->native, buffers);
+    if (status != DHOW_OK) {
+        dhowi_free(o);
+        return status;
+    }
+    *o = (owner){plan, packed};
+    atomic_fetch_add(&((dhowi_plan *)(uintptr_t)plan)->users, 1);
+    if (packed != NULL) dhowi_storage_retain(packed);
+    dhowi_record_owner(dhowi_recording, o, drop_owner);
+    return DHOW_OK;
+}
+
+static dhow_status submit(dhow_stream *stream, const dhowi_plan *plan, dhowi_storage *packed,
+                          const dhowi_use *uses, uint32_t count, const dhow_buffer buffers[6]) {
+    dhowi_vendor_run_fn *run =
+        plan->conv ? dhowi_conv_of(stream->device)->run : dhowi_blas_of(stream->device)->run;
+    dhow_error err;
+    if (dhowi_recording != NULL) return record(plan, run, packed, buffers);
+    dhowi_error_init(&err);
+    DHOWI_TRY(dhowi_stream_begin(stream, uses, count));
+    dhowi_span_begin(stream, DHOWI_TRACE_KERNEL, plan->conv ? "convolution" : "matmul", 0, NULL);
+    int32_t code = run(plan->native, stream->native, buffers[0], buffers[1], buffers[2], buffers[3],
+                       buffers[4], buffers[5], &err);
+    (void)dhowi_stream_end(stream, uses, count, (dhow_status)code);
+    if (code == DHOW_OK) return DHOW_OK;
+    return dhowi_device_failed(stream->device, &err, code, plan->conv ? "conv2d" : "matmul");
+}
+
+dhow_status dhowi_plan_run(dhow_stream *stream, const dhowi_plan *plan, dhow_tensor *a,
+                           dhow_tensor *b, dhow_tensor *c, dhow_tensor *bias,
+                           dhow_tensor *residual) {
+    dhowi_storage *workspace = NULL, *packed_b = NULL;
+    if (plan->packed_bytes > 0) DHOWI_TRY(dhowi_plan_packed(stream, plan, b, &packed_b));
+    dhow_status status = DHOW_OK;
+    if (plan->workspace_bytes > 0)
+        status = dhowi_storage_create(stream->device, plan->workspace_bytes, &workspace);
+    dhowi_use uses[7] = {{a->storage, DHOW_ACCESS_READ},
+                         {b->storage, DHOW_ACCESS_READ},
+                         {c->storage, DHOW_ACCESS_WRITE}};
+    uint32_t count = 3;
+    if (bias != NULL) uses[count++] = (dhowi_use){bias->storage, DHOW_ACCESS_READ};
+    if (residual != NULL) uses[count++] = (dhowi_use){residual->storage, DHOW_ACCESS_READ};
+    if (packed_b != NULL) uses[count++] = (dhowi_use){packed_b, DHOW_ACCESS_READ};
+    if (workspace != NULL) uses[count++] = (dhowi_use){workspace, DHOW_ACCESS_WRITE};
+    const dhow_buffer none = {0, 0};
+    const dhow_buffer buffers[] = {
+        dhowi_buffer_of(a),
+        packed_b != NULL ? (dhow_buffer){packed_b->native, 0} : dhowi_buffer_of(b),
+        dhowi_buffer_of(c),
+        dhowi_buffer_of(bias),
+        dhowi_buffer_of(residual),
+        workspace != NULL ? (dhow_buffer){workspace->native, 0} : none};
+    if (status == DHOW_OK) status = submit(stream, plan, packed_b, uses, count, buffers);
+    if (packed_b != NULL) dhowi_storage_release(packed_b);
+    if (workspace != NULL) dhowi_storage_release(workspace);
+    return status;
+}
