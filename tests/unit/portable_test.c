@@ -11,8 +11,9 @@ static int g_count;
 
 static void set_up(void) {
     static const char *const specs[] = {"cpu", "opencl"};
-    OK(dhow_context_create(&(dhow_context_options){.plugin_path = DHOW_TEST_PLUGIN_DIR},
-                           &g_context));
+    OK(dhow_context_create(
+        &(dhow_context_options){.plugin_path = DHOW_TEST_PLUGIN_DIR ":" DHOW_TEST_SIM_DIR},
+        &g_context));
     for (int i = 0; i < 2; i++)
         g_count += dhow_device_get(g_context, specs[i], &g_devices[g_count]) == DHOW_OK;
 }
