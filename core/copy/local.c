@@ -9,7 +9,7 @@
 #include "base/errors/planted.h"
 #include "base/memory/size.h"
 #include "copy/engine.h"
-#include "memory/record.h"
+#include "memory/sink.h"
 #include "stream/span.h"
 
 void dhowi_copy_end_of(const dhow_tensor *t, const dhow_device *executor, dhow_copy_end *end) {
@@ -59,7 +59,7 @@ dhow_status dhowi_copy_submit(dhow_stream *stream, const dhow_copy_rect *rect,
                               const dhowi_use uses[2], bool ordered) {
     dhow_error err;
     dhow_device *device = stream->device;
-    if (dhowi_recording != NULL) return dhowi_record_copy(dhowi_recording, rect);
+    if (dhowi_thread_sink != NULL) return dhowi_thread_sink->copy(dhowi_thread_sink, rect);
     DHOWI_TRY(await_source(stream, rect, uses[0].storage));
     if (stream->recording != NULL) ordered = true; /* a graph knows the order by itself */
     DHOWI_TRY(dhowi_stream_begin(stream, uses, ordered ? 2 : 0));
@@ -158,10 +158,10 @@ static dhow_status fill_run(dhow_stream *stream, dhow_tensor *t, uint64_t bits) 
     dhow_error err;
     dhow_device *device = stream->device;
     dhowi_use use = {t->storage, DHOW_ACCESS_WRITE};
-    if (dhowi_recording != NULL) {
+    if (dhowi_thread_sink != NULL) {
         const dhow_buffer to = {t->storage->native, dhowi_tensor_offset_bytes(t)};
-        return dhowi_record_fill(dhowi_recording, to, dhowi_tensor_bytes(t), bits,
-                                 dhowi_tensor_element_bytes(t));
+        return dhowi_thread_sink->fill(dhowi_thread_sink, to, dhowi_tensor_bytes(t), bits,
+                                       dhowi_tensor_element_bytes(t));
     }
     DHOWI_TRY(dhowi_stream_begin(stream, &use, 1));
     dhowi_error_init(&err);

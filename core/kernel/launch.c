@@ -10,7 +10,7 @@
 #include "base/memory/size.h"
 #include "kernel/guard.h"
 #include "kernel/kernel.h"
-#include "memory/record.h"
+#include "memory/sink.h"
 #include "stream/span.h"
 
 static inline dhow_status submit(dhow_stream *stream, dhow_kernel *kernel, void *native,
@@ -33,8 +33,8 @@ dhow_status dhowi_launch(dhow_stream *stream, dhow_kernel *kernel, int64_t work,
     void *native;
     DHOWI_TRY(dhowi_kernel_native(kernel, dhowi_index_width(kernel->device, span), &native));
     dhow_geometry geometry = {.work = (uint64_t)DHOWI_MAX(work, 1)};
-    if (dhowi_recording != NULL)
-        return dhowi_record_launch(dhowi_recording, native, &geometry, args, arg_count);
+    if (dhowi_thread_sink != NULL)
+        return dhowi_thread_sink->launch(dhowi_thread_sink, native, &geometry, args, arg_count);
     return submit(stream, kernel, native, &geometry, args, arg_count, uses, use_count);
 }
 

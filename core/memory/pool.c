@@ -13,7 +13,7 @@
 #include "base/memory/alloc.h"
 #include "base/memory/size.h"
 #include "base/text/text.h"
-#include "memory/record.h"
+#include "memory/sink.h"
 
 enum { SMALLEST_SHIFT = 9, CLASSES = 8 * 48 };
 
@@ -354,8 +354,8 @@ static dhow_status allocate(dhowi_pool *pool, uint64_t bytes, dhowi_storage **ou
 }
 
 dhow_status dhowi_storage_create(dhow_device *device, uint64_t bytes, dhowi_storage **out) {
-    if (dhowi_recording != NULL && dhowi_recording->device == device)
-        return dhowi_record_storage(dhowi_recording, bytes, out);
+    dhowi_sink *sink = dhowi_thread_sink;
+    if (sink != NULL && sink->device == device) return sink->storage(sink, bytes, out);
     *out = NULL;
     DHOWI_TRY(dhowi_device_open(device));
     device_memory *m = memory_of(device);

@@ -10,7 +10,7 @@
 
 #include "base/errors/error.h"
 
-_Thread_local struct dhowi_recorder *dhowi_recording;
+_Thread_local struct dhowi_sink *dhowi_thread_sink;
 
 static const char *const k_levels[] = {"error", "warn", "info", "debug"};
 
@@ -25,11 +25,11 @@ void dhowi_log_line(const dhowi_log *log, dhow_log_level level, const char *form
         /* It may call us back, and the failure that is told now must still be this thread's. */
         char message[1024];
         const int64_t native_code = dhow_last_native_code();
-        struct dhowi_recorder *recording = dhowi_recording;
+        struct dhowi_sink *sink = dhowi_thread_sink;
         (void)snprintf(message, sizeof message, "%s", dhow_last_error());
-        dhowi_recording = NULL;
+        dhowi_thread_sink = NULL;
         log->fn(log->user, level, line);
-        dhowi_recording = recording;
+        dhowi_thread_sink = sink;
         (void)dhowi_fail_native(DHOW_OK, native_code, "%s", message);
     } else {
         (void)fprintf(stderr, "dhow: %s: %s\n", k_levels[level], line);

@@ -15,9 +15,9 @@ typedef struct dhowi_log {
     void *user;
 } dhowi_log;
 
-/* What the calling thread records instead of running, see memory/record.h; NULL: nothing. A log
+/* Where the submissions of the calling thread go, see memory/sink.h; NULL: to the device. A log
  * function is no part of it. */
-extern _Thread_local struct dhowi_recorder *dhowi_recording;
+extern _Thread_local struct dhowi_sink *dhowi_thread_sink;
 
 /* Must not be called under a lock that other functions of the API take for their own objects. */
 void dhowi_log_line(const dhowi_log *log, dhow_log_level level, const char *format, ...)

@@ -109,7 +109,8 @@ static dhow_status storage_of(maker *k, dhowi_segment *seg, int32_t buffer, dhow
     *out = k->storages[buffer];
     if (*out != NULL) return DHOW_OK;
     const dhowi_buffer *own = &k->b->buffers[buffer];
-    DHOWI_TRY(dhowi_record_storage(&seg->recorder, DHOWI_MAX(own->bytes, (uint64_t)1), out));
+    DHOWI_TRY(
+        seg->recorder.sink.storage(&seg->recorder.sink, DHOWI_MAX(own->bytes, (uint64_t)1), out));
     dhowi_storage_release(*out); /* the recorder's reference stays */
     dhowi_place *place = &seg->recorder.places[seg->recorder.place_count - 1];
     place->external = own->external != 0;
@@ -152,10 +153,9 @@ static dhow_status resident_of(maker *k, dhowi_item *item, dhow_tensor **out) {
     if (k->m->device == k->m->context->cpu) return DHOW_OK;
     if (item->value >= 0) return dhowi_model_resident(k->m, &k->m->values[item->value], out);
     if (item->resident == NULL) {
-        dhowi_recorder *recording = dhowi_recording;
-        dhowi_recording = NULL;
+        dhowi_sink *sink = dhowi_sink_set(NULL);
         dhow_status status = move_known(item, k->m->device);
-        dhowi_recording = recording;
+        (void)dhowi_sink_set(sink);
         DHOWI_TRY(status);
     }
     *out = item->resident;
@@ -197,11 +197,11 @@ static dhow_status record_step(maker *k, dhowi_segment *seg, dhowi_step *s) {
     call.out = out;
     call.second = second;
     if (status == DHOW_OK) {
-        dhowi_recording = &seg->recorder;
+        (void)dhowi_sink_set(&seg->recorder.sink);
         status = s->elsewhere ? dhowi_record_elsewhere(seg, k->io->stream, k->b, s, &call,
                                                        &k->plan->copied_bytes)
                               : call.op->run(&call);
-        dhowi_recording = NULL;
+        (void)dhowi_sink_set(NULL);
     }
     for (int i = 0; i < DHOWI_OP_MAX_INPUTS; i++) dhow_tensor_release(call.in[i]);
     dhow_tensor_release(out);
@@ -370,7 +370,7 @@ static dhow_status close_segment(maker *k, uint32_t first_step, dhowi_segment **
         return dhowi_fail_memory("plan");
     dhowi_segment *seg = *out = &plan->segments[plan->segment_count++];
     *seg = (dhowi_segment){.first_step = first_step};
-    seg->recorder.device = k->m->device;
+    dhowi_recorder_init(&seg->recorder, k->m->device);
     if (k->m->device != k->m->context->cpu) DHOWI_TRY(check_steps(k->b, first_step));
     find_lifetimes(k->b, first_step);
     if (dhowi_optimises(DHOWI_OPTIMISE_IN_PLACE)) DHOWI_TRY(reuse_inputs(k->b, first_step));
@@ -622,7 +622,7 @@ void dhowi_plan_end(dhowi_plan_of_model *plan) {
         dhowi_segment *seg = &plan->segments[i];
         /* Commands still running may read constants of the plan. */
         if (seg->arena != NULL) (void)dhowi_hazard_wait(&seg->arena->hazard, DHOW_ACCESS_WRITE);
-        dhowi_segment_end_graphs(seg->recorder.device, seg);
+        dhowi_segment_end_graphs(seg->recorder.sink.device, seg);
         dhow_tensor_release(seg->guard);
         dhow_tensor_release(seg->guard_host);
         if (seg->arena != NULL) dhowi_storage_release(seg->arena);

@@ -7,9 +7,9 @@
 #ifndef DHOWI_MODEL_PLAN_H_
 #define DHOWI_MODEL_PLAN_H_
 
-#include "memory/record.h"
 #include "model/graph/stop.h"
 #include "model/lower/lower.h"
+#include "model/plan/record.h"
 
 /* A buffer of a command that stands for an input or output of the run. */
 typedef struct dhowi_relocation {

@@ -57,8 +57,7 @@ static const char *role_of(const dhowi_plan_of_model *plan, const dhowi_step *st
     const dhowi_step *end = plan->lowering.steps + plan->lowering.step_count;
     const bool first = step + 1 < end && step[1].node == step->node;
     if (step->node == NULL) return "";
-    if (c->kind == DHOWI_COMMAND_REORDER || (step->op == DHOWI_OP_copy && first))
-        return "reorder for ";
+    if (step->op == DHOWI_OP_copy && first) return "reorder for ";
     return c->kind == DHOWI_COMMAND_COPY && step->op != DHOWI_OP_copy ? "copy for " : "";
 }
 

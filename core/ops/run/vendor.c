@@ -8,7 +8,7 @@
 
 #include "base/memory/alloc.h"
 #include "base/text/text.h"
-#include "memory/record.h"
+#include "memory/sink.h"
 #include "ops/run/optimise.h"
 #include "stream/span.h"
 
@@ -223,10 +223,9 @@ dhow_status dhowi_plan_packed(dhow_stream *stream, const dhowi_plan *plan, dhow_
     *out = dhowi_storage_companion(weight->storage, key);
     if (*out != NULL) return DHOW_OK;
     /* A packed weight outlives the plan that is perhaps being recorded. */
-    dhowi_recorder *recording = dhowi_recording;
-    dhowi_recording = NULL;
+    dhowi_sink *sink = dhowi_sink_set(NULL);
     dhow_status status = make_packed(stream, plan, weight, &packed);
-    dhowi_recording = recording;
+    (void)dhowi_sink_set(sink);
     DHOWI_TRY(status);
     return dhowi_storage_keep(weight->storage, key, packed, out);
 }
@@ -246,20 +245,16 @@ static void drop_owner(void *data) {
     dhowi_free(o);
 }
 
-static dhow_status record(const dhowi_plan *plan, dhowi_vendor_run_fn *run, dhowi_storage *packed,
-                          const dhow_buffer buffers[6]) {
+static dhow_status record(dhowi_sink *sink, const dhowi_plan *plan, dhowi_vendor_run_fn *run,
+                          dhowi_storage *packed, const dhow_buffer buffers[6]) {
     owner *o = dhowi_alloc(sizeof *o);
     if (o == NULL) return dhowi_fail_memory("plan");
-    dhow_status status = dhowi_record_vendor(dhowi_recording, run, plan->native, buffers);
-    if (status != DHOW_OK) {
-        dhowi_free(o);
-        return status;
-    }
     *o = (owner){plan, packed};
     atomic_fetch_add(&((dhowi_plan *)(uintptr_t)plan)->users, 1);
     if (packed != NULL) dhowi_storage_retain(packed);
-    dhowi_record_owner(dhowi_recording, o, drop_owner);
-    return DHOW_OK;
+    dhow_status status = sink->vendor(sink, run, plan->native, buffers, o, drop_owner);
+    if (status != DHOW_OK) drop_owner(o);
+    return status;
 }
 
 static dhow_status submit(dhow_stream *stream, const dhowi_plan *plan, dhowi_storage *packed,
@@ -267,7 +262,7 @@ static dhow_status submit(dhow_stream *stream, const dhowi_plan *plan, dhowi_sto
     dhowi_vendor_run_fn *run =
         plan->conv ? dhowi_conv_of(stream->device)->run : dhowi_blas_of(stream->device)->run;
     dhow_error err;
-    if (dhowi_recording != NULL) return record(plan, run, packed, buffers);
+    if (dhowi_thread_sink != NULL) return record(dhowi_thread_sink, plan, run, packed, buffers);
     dhowi_error_init(&err);
     DHOWI_TRY(dhowi_stream_begin(stream, uses, count));
     dhowi_span_begin(stream, DHOWI_TRACE_KERNEL, plan->conv ? "convolution" : "matmul", 0, NULL);

@@ -1,26 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Recording: while a thread has a recorder, what it submits becomes a list of commands instead, and
- * the storages it makes are placeholders that get their places afterwards. A plan of a model is
+ * Recording: while a recorder is the sink of a thread, what it submits becomes a list of commands,
+ * and the storages it makes are placeholders that get their places afterwards. A plan of a model is
  * made by running its operations once that way; replaying it calls the plugin and nothing else.
  */
-#ifndef DHOWI_MEMORY_RECORD_H_
-#define DHOWI_MEMORY_RECORD_H_
+#ifndef DHOWI_MODEL_PLAN_RECORD_H_
+#define DHOWI_MODEL_PLAN_RECORD_H_
 
 #include "base/memory/arena.h"
-#include "memory/storage.h"
-
-/* run() of dhow_blas and dhow_conv. */
-typedef int32_t dhowi_vendor_run_fn(void *plan, void *stream, dhow_buffer a, dhow_buffer b,
-                                    dhow_buffer c, dhow_buffer bias, dhow_buffer residual,
-                                    dhow_buffer workspace, dhow_error *err);
+#include "memory/sink.h"
 
 typedef enum dhowi_command_kind {
     DHOWI_COMMAND_LAUNCH,
     DHOWI_COMMAND_COPY,
     DHOWI_COMMAND_FILL,
     DHOWI_COMMAND_VENDOR,
-    DHOWI_COMMAND_REORDER,
     DHOWI_COMMAND_HOST
 } dhowi_command_kind;
 
@@ -42,13 +36,10 @@ typedef struct dhowi_command {
     dhow_arg *args;
     dhow_geometry geometry;
     dhow_copy_rect rect;    /* COPY */
-    dhow_buffer buffers[6]; /* FILL: the first; VENDOR: as run(); REORDER: from, to */
+    dhow_buffer buffers[6]; /* FILL: the first; VENDOR: as run() */
     uint64_t bytes, pattern;
-    uint32_t pattern_bytes, layouts[2];
-    int32_t dtype; /* REORDER */
-    int64_t shape[4];
+    uint32_t pattern_bytes;
     dhowi_vendor_run_fn *run;
-    const dhow_conv *conv;
     const dhowi_host_work *host; /* HOST */
     void *owner;                 /* of what the command uses, dropped with it */
     void (*drop)(void *owner);
@@ -65,7 +56,7 @@ typedef struct dhowi_place {
 } dhowi_place;
 
 typedef struct dhowi_recorder {
-    dhow_device *device;
+    dhowi_sink sink;    /* of the thread that records */
     dhowi_arena memory; /* commands and their arguments */
     dhowi_command **commands;
     uint32_t command_count, command_capacity;
@@ -74,27 +65,10 @@ typedef struct dhowi_recorder {
     uint32_t step; /* being recorded */
 } dhowi_recorder;
 
-/* The calling thread's, or NULL; base/errors/log.c has it, since a log function is no part of it.
- */
-extern _Thread_local dhowi_recorder *dhowi_recording;
-
-/* A placeholder that lives from the step being recorded to the same one. */
-dhow_status dhowi_record_storage(dhowi_recorder *r, uint64_t bytes, dhowi_storage **out);
+/* An empty one for a device. */
+void dhowi_recorder_init(dhowi_recorder *r, dhow_device *device);
 /* The place a handle stands for, or -1. */
 int32_t dhowi_record_place(const dhowi_recorder *r, uint64_t handle);
-
-dhow_status dhowi_record_launch(dhowi_recorder *r, void *native, const dhow_geometry *geometry,
-                                const dhow_arg *args, uint32_t count);
-dhow_status dhowi_record_copy(dhowi_recorder *r, const dhow_copy_rect *rect);
-dhow_status dhowi_record_fill(dhowi_recorder *r, dhow_buffer to, uint64_t bytes, uint64_t pattern,
-                              uint32_t pattern_bytes);
-dhow_status dhowi_record_vendor(dhowi_recorder *r, dhowi_vendor_run_fn *run, void *plan,
-                                const dhow_buffer buffers[6]);
-/* Lets the command recorded last keep something alive; the reference becomes the command's. */
-void dhowi_record_owner(dhowi_recorder *r, void *owner, void (*drop)(void *owner));
-dhow_status dhowi_record_reorder(dhowi_recorder *r, const dhow_conv *conv, int32_t dtype,
-                                 const int64_t shape[4], uint32_t src_layout, dhow_buffer src,
-                                 uint32_t dst_layout, dhow_buffer dst);
 
 /* `work` must live as long as the recorder. */
 dhow_status dhowi_record_host(dhowi_recorder *r, const dhowi_host_work *work,
@@ -113,4 +87,4 @@ int32_t dhowi_command_run(const dhowi_command *command, dhow_device *device, voi
 /* Ends everything; storages must not be used any more. */
 void dhowi_recorder_end(dhowi_recorder *r);
 
-#endif /* DHOWI_MEMORY_RECORD_H_ */
+#endif /* DHOWI_MODEL_PLAN_RECORD_H_ */

@@ -2,7 +2,7 @@
  *
  * See record.h.
  */
-#include "memory/record.h"
+#include "model/plan/record.h"
 
 #include <string.h>
 
@@ -15,17 +15,18 @@
 
 /* ---- places ---- */
 
-dhow_status dhowi_record_storage(dhowi_recorder *r, uint64_t bytes, dhowi_storage **out) {
+static dhow_status record_storage(dhowi_sink *sink, uint64_t bytes, dhowi_storage **out) {
+    dhowi_recorder *r = (dhowi_recorder *)sink;
     *out = NULL;
     if (!dhowi_room((void **)&r->places, r->place_count, &r->place_capacity, sizeof *r->places))
         return dhowi_fail_memory("plan");
     dhowi_storage *s = dhowi_handle_new(DHOWI_STORAGE, sizeof *s);
     if (s == NULL) return dhowi_fail_memory("storage");
-    s->device = r->device;
+    s->device = sink->device;
     s->native = PLACE_HANDLE + r->place_count;
     s->bytes = s->block_bytes = bytes;
     atomic_flag_clear(&s->hazard.lock);
-    dhowi_handle_retain(&r->device->context->handle);
+    dhowi_handle_retain(&sink->device->context->handle);
     dhowi_storage_retain(s);   /* the recorder's own */
     if (bytes == 0) bytes = 1; /* of an empty tensor: it lies somewhere all the same */
     r->places[r->place_count++] = (dhowi_place){
@@ -52,8 +53,9 @@ static dhow_status add(dhowi_recorder *r, const dhowi_command *command) {
     return DHOW_OK;
 }
 
-dhow_status dhowi_record_launch(dhowi_recorder *r, void *native, const dhow_geometry *geometry,
-                                const dhow_arg *args, uint32_t count) {
+static dhow_status record_launch(dhowi_sink *sink, void *native, const dhow_geometry *geometry,
+                                 const dhow_arg *args, uint32_t count) {
+    dhowi_recorder *r = (dhowi_recorder *)sink;
     dhow_arg *kept = dhowi_arena_array(&r->memory, count, sizeof *kept);
     if (kept == NULL) return dhowi_fail_memory("plan");
     memcpy(kept, args, count * sizeof *kept);
@@ -71,42 +73,26 @@ dhow_status dhowi_record_launch(dhowi_recorder *r, void *native, const dhow_geom
                                    .arg_count = count});
 }
 
-dhow_status dhowi_record_copy(dhowi_recorder *r, const dhow_copy_rect *rect) {
-    return add(r, &(dhowi_command){.kind = DHOWI_COMMAND_COPY, .rect = *rect});
+static dhow_status record_copy(dhowi_sink *sink, const dhow_copy_rect *rect) {
+    return add((dhowi_recorder *)sink, &(dhowi_command){.kind = DHOWI_COMMAND_COPY, .rect = *rect});
 }
 
-dhow_status dhowi_record_fill(dhowi_recorder *r, dhow_buffer to, uint64_t bytes, uint64_t pattern,
-                              uint32_t pattern_bytes) {
-    return add(r, &(dhowi_command){.kind = DHOWI_COMMAND_FILL,
-                                   .buffers = {to},
-                                   .bytes = bytes,
-                                   .pattern = pattern,
-                                   .pattern_bytes = pattern_bytes});
+static dhow_status record_fill(dhowi_sink *sink, dhow_buffer to, uint64_t bytes, uint64_t pattern,
+                               uint32_t pattern_bytes) {
+    return add((dhowi_recorder *)sink, &(dhowi_command){.kind = DHOWI_COMMAND_FILL,
+                                                        .buffers = {to},
+                                                        .bytes = bytes,
+                                                        .pattern = pattern,
+                                                        .pattern_bytes = pattern_bytes});
 }
 
-dhow_status dhowi_record_vendor(dhowi_recorder *r, dhowi_vendor_run_fn *run, void *plan,
-                                const dhow_buffer buffers[6]) {
-    dhowi_command c = {.kind = DHOWI_COMMAND_VENDOR, .run = run, .native = plan};
+static dhow_status record_vendor(dhowi_sink *sink, dhowi_vendor_run_fn *run, void *plan,
+                                 const dhow_buffer buffers[6], void *owner,
+                                 void (*drop)(void *owner)) {
+    dhowi_command c = {
+        .kind = DHOWI_COMMAND_VENDOR, .run = run, .native = plan, .owner = owner, .drop = drop};
     memcpy(c.buffers, buffers, sizeof c.buffers);
-    return add(r, &c);
-}
-
-void dhowi_record_owner(dhowi_recorder *r, void *owner, void (*drop)(void *owner)) {
-    dhowi_command *c = r->commands[r->command_count - 1];
-    c->owner = owner;
-    c->drop = drop;
-}
-
-dhow_status dhowi_record_reorder(dhowi_recorder *r, const dhow_conv *conv, int32_t dtype,
-                                 const int64_t shape[4], uint32_t src_layout, dhow_buffer src,
-                                 uint32_t dst_layout, dhow_buffer dst) {
-    dhowi_command c = {.kind = DHOWI_COMMAND_REORDER,
-                       .conv = conv,
-                       .dtype = dtype,
-                       .layouts = {src_layout, dst_layout},
-                       .buffers = {src, dst}};
-    memcpy(c.shape, shape, sizeof c.shape);
-    return add(r, &c);
+    return add((dhowi_recorder *)sink, &c);
 }
 
 dhow_status dhowi_record_host(dhowi_recorder *r, const dhowi_host_work *work,
@@ -171,66 +157,20 @@ int32_t dhowi_command_run(const dhowi_command *c, dhow_device *device, void *str
         case DHOWI_COMMAND_FILL:
             return device->api->fill(stream, c->buffers[0].handle, c->buffers[0].offset, c->bytes,
                                      c->pattern, c->pattern_bytes, err);
-        case DHOWI_COMMAND_HOST:
-            return run_host(c, device, stream, err);
         default:
-            return c->conv->reorder(dhowi_device_native(device), stream, c->dtype, c->shape,
-                                    c->layouts[0], c->buffers[0], c->layouts[1], c->buffers[1],
-                                    err);
+            return run_host(c, device, stream, err);
     }
 }
 
-/* ---- the arena ---- */
+/* ---- beginning and ending ---- */
 
-static void sort_by_size(const dhowi_recorder *r, uint32_t *order, uint32_t count) {
-    /* Shell sort: the arrays are short and qsort takes no context. */
-    for (uint32_t gap = count / 2; gap > 0; gap /= 2) {
-        for (uint32_t i = gap; i < count; i++) {
-            uint32_t moved = order[i], k = i;
-            for (; k >= gap && r->places[order[k - gap]].bytes < r->places[moved].bytes; k -= gap)
-                order[k] = order[k - gap];
-            order[k] = moved;
-        }
-    }
-}
-
-/* The lowest offset at which `p` meets none of those placed before; `placed` is sorted by offset.
- */
-static uint64_t lowest_offset(const dhowi_recorder *r, const dhowi_place *p, const uint32_t *placed,
-                              uint32_t count) {
-    uint64_t at = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const dhowi_place *q = &r->places[placed[i]];
-        if (q->last < p->first || p->last < q->first) continue;
-        if (q->offset >= at + p->bytes) break;
-        at = DHOWI_MAX(at, q->offset + q->bytes);
-    }
-    return at;
-}
-
-dhow_status dhowi_record_lay_out(dhowi_recorder *r, uint64_t align, uint64_t *out_bytes) {
-    uint32_t count = 0, done = 0;
-    *out_bytes = 0;
-    uint32_t *order = dhowi_alloc_array((size_t)r->place_count * 2 + 1, sizeof *order);
-    if (order == NULL) return dhowi_fail_memory("plan");
-    uint32_t *placed = order + r->place_count;
-    for (uint32_t i = 0; i < r->place_count; i++) {
-        dhowi_place *p = &r->places[i];
-        if (p->external) continue;
-        p->bytes = (p->bytes + align - 1) / align * align;
-        order[count++] = i;
-    }
-    sort_by_size(r, order, count);
-    for (uint32_t i = 0; i < count; i++) {
-        dhowi_place *p = &r->places[order[i]];
-        p->offset = lowest_offset(r, p, placed, done);
-        *out_bytes = DHOWI_MAX(*out_bytes, p->offset + p->bytes);
-        uint32_t k = done++;
-        for (; k > 0 && r->places[placed[k - 1]].offset > p->offset; k--) placed[k] = placed[k - 1];
-        placed[k] = order[i];
-    }
-    dhowi_free(order);
-    return DHOW_OK;
+void dhowi_recorder_init(dhowi_recorder *r, dhow_device *device) {
+    *r = (dhowi_recorder){.sink = {.device = device,
+                                   .storage = record_storage,
+                                   .launch = record_launch,
+                                   .copy = record_copy,
+                                   .fill = record_fill,
+                                   .vendor = record_vendor}};
 }
 
 void dhowi_recorder_end(dhowi_recorder *r) {
