@@ -4,7 +4,8 @@
  * through the matmul primitive. dnnl_sgemm beats that on plain layouts when there is nothing to
  * add, and by up to two times for a few rows whatever there is: what has to be added to so little
  * is added afterwards. Where bf16 is asked for inside f32 and the processor multiplies it, a
- * constant b is packed as bf16, once, and a becomes bf16 in the workspace.
+ * constant b is packed as bf16, once, and a becomes bf16 in the workspace. ReLU is left to the host:
+ * oneDNN's loses NaN.
  */
 #include <string.h>
 
@@ -218,6 +219,10 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
     const int sgemm = fits_sgemm(desc);
     if (desc->activation > DHOW_ACTIVATION_SILU) {
         return cpu_fail(err, DHOW_UNSUPPORTED, 0, "activation %u is unknown", desc->activation);
+    }
+    if (desc->activation == DHOW_ACTIVATION_RELU && !sgemm) {
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0,
+                        "oneDNN's ReLU is max(x, 0), which makes 0 of a NaN");
     }
     if (desc->m == 0 || desc->n == 0 || desc->k == 0 || desc->batch == 0 ||
         (desc->alpha != 1.0f && !sgemm)) {
