@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scales and biases go into the weights of the product before them.
+ */
+#include <string.h>
+
+#include "base/errors/planted.h"
+#include "model/passes/fuse.h"
+
+/* A known operand with one number for each of the n channels along `axis`. */
+static bool is_per_channel(const dhowi_lowering *b, int32_t ref, int32_t rank, int32_t axis,
+                           int64_t n) {
+    const dhowi_item *item = &b->items[ref];
+    if (item->tensor == NULL || item->spec.rank > rank) return false;
+    for (int32_t i = 0; i < item->spec.rank; i++) {
+        int32_t at = i + rank - item->spec.rank;
+        if (!DHOWI_GUARD(scale_of_another_axis, item->spec.shape[i] == (at == axis ? n : 1)))
+            return false;
+    }
+    return dhowi_count_of(&item->spec) == n;
+}
+
+static dhow_status as_row(dhowi_lowering *b, int32_t ref, int32_t *out) {
+    const int64_t n = dhowi_count_of(&b->items[ref].spec);
+    DHOWI_TRY(dhowi_reshape(b, ref, 1, &n, out));
+    return dhowi_dense(b, *out, out);
+}
+
+static dhow_tensor *tensor_at(const dhowi_lowering *b, int32_t ref) {
+    return ref >= 0 ? b->items[ref].tensor : NULL;
+}
+
+/* Rows of the same numbers, or none on both sides. */
+static bool same_row(dhow_tensor *p, dhow_tensor *q) {
+    void *x, *y;
+    if (p == NULL || q == NULL) return p == q;
+    return p->dtype == q->dtype && p->count == q->count && dhow_tensor_host_ptr(p, &x) == DHOW_OK &&
+           dhow_tensor_host_ptr(q, &y) == DHOW_OK && memcmp(x, y, dhowi_tensor_bytes(p)) == 0;
+}
+
+/* The values of the model that a product has as weight and bias; false when one is no value. */
+static bool folds_values(const dhowi_lowering *b, const dhowi_step *s, int32_t *weight,
+                         int32_t *bias) {
+    *weight = b->items[s->in[1]].value;
+    *bias = s->in[2] >= 0 ? b->items[s->in[2]].value : -1;
+    return s->node != NULL && *weight >= 0 && (s->in[2] < 0 || *bias >= 0);
+}
+
+static dhow_tensor *kept(dhow_tensor *t) {
+    if (t == NULL) return NULL;
+    dhowi_handle_retain(&t->handle);
+    atomic_store_explicit(&t->storage->frozen, true, memory_order_relaxed);
+    return t;
+}
+
+/* One folding a node: loops lower a node several times, perhaps with other numbers. */
+static void keep_folding(const dhowi_lowering *b, const dhowi_step *before, int32_t scale,
+                         int32_t shift, const dhowi_step *after) {
+    dhowi_node *node = (dhowi_node *)(uintptr_t)before->node;
+    int32_t weight, bias;
+    if (!folds_values(b, before, &weight, &bias) || node->folding.weight != NULL) return;
+    node->folding = (dhowi_folding){.of_weight = weight,
+                                    .of_bias = bias,
+                                    .scale = kept(tensor_at(b, scale)),
+                                    .shift = kept(tensor_at(b, shift)),
+                                    .weight = kept(tensor_at(b, after->in[1])),
+                                    .bias = kept(tensor_at(b, after->in[2]))};
+}
+
+static dhow_status take_folding(dhowi_lowering *b, dhowi_step *s, int32_t scale, int32_t shift,
+                                bool *taken) {
+    int32_t weight, bias;
+    *taken = false;
+    if (!folds_values(b, s, &weight, &bias)) return DHOW_OK;
+    const dhowi_folding *f = &s->node->folding;
+    if (!DHOWI_GUARD(folding_of_other_numbers, f->of_weight == weight && f->of_bias == bias &&
+                                                   same_row(f->scale, tensor_at(b, scale)) &&
+                                                   same_row(f->shift, tensor_at(b, shift))) ||
+        f->weight == NULL)
+        return DHOW_OK;
+    *taken = true;
+    DHOWI_TRY(dhowi_known(b, f->weight, -1, &s->in[1]));
+    return f->bias != NULL ? dhowi_known(b, f->bias, -1, &s->in[2]) : DHOW_OK;
+}
+
+/* weight and bias times `scale`, bias plus `shift`; rows, each -1 for none */
+static dhow_status scaled_weights(dhowi_lowering *b, dhowi_step *s, int32_t scale, int32_t shift) {
+    int32_t weight = s->in[1], bias = s->in[2];
+    if (scale >= 0) {
+        int32_t column;
+        const int64_t n = dhowi_count_of(&b->items[scale].spec), shape[] = {n, 1, 1, 1};
+        const bool rows = s->op != DHOWI_OP_matmul; /* the channels come first */
+        DHOWI_TRY(dhowi_reshape(b, scale, rows ? b->items[weight].spec.rank : 1, rows ? shape : &n,
+                                &column));
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, weight, column, &weight));
+        if (bias >= 0 && !DHOWI_GUARD(bias_not_scaled, false))
+            DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, bias, scale, &bias));
+    }
+    if (shift >= 0 && bias >= 0) DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, bias, shift, &bias));
+    if (shift >= 0 && bias < 0) bias = shift;
+    s->in[1] = weight;
+    s->in[2] = bias;
+    return DHOW_OK;
+}
+
+static dhow_status fold_rows(dhowi_lowering *b, dhowi_step *s, int32_t scale, int32_t shift) {
+    const dhowi_step before = *s;
+    bool taken;
+    if (scale >= 0) DHOWI_TRY(as_row(b, scale, &scale));
+    if (shift >= 0) DHOWI_TRY(as_row(b, shift, &shift));
+    DHOWI_TRY(take_folding(b, s, scale, shift, &taken));
+    if (taken) return DHOW_OK;
+    DHOWI_TRY(scaled_weights(b, s, scale, shift));
+    keep_folding(b, &before, scale, shift, s);
+    return DHOW_OK;
+}
+
+/* Takes the first instructions after LOAD away; a program of LOAD alone is no step any more. */
+static void take_words(dhowi_step *s, uint32_t count) {
+    dhowi_program *p = &s->attrs.program;
+    memmove(p->word + 1, p->word + 1 + count, (p->words - 1 - count) * sizeof *p->word);
+    p->words -= count;
+    for (uint32_t k = dhowi_operands_of(s); k-- > 0;) {
+        if (!dhowi_is_used(p, 0, k)) dhowi_drop_operand(s, k);
+    }
+}
+
+dhowi_step *dhowi_next_map(dhowi_fuser *f, const dhowi_step *s) {
+    dhowi_lowering *b = f->b;
+    if (!dhowi_is_whole(b, s->out)) return NULL;
+    const dhowi_readers *r = &f->readers[b->items[s->out].buffer];
+    if (r->step < 0 || b->steps[r->step].op != DHOWI_OP_map) return NULL;
+    dhowi_step *q = &b->steps[r->step];
+    const dhowi_program *p = &q->attrs.program;
+    if (dhowi_word_op(p->word[0]) != DHOWI_MAP_LOAD ||
+        dhowi_word_source(p->word[0]) >= DHOWI_MAP_CONSTANT)
+        return NULL;
+    return dhowi_same_item(b, q->in[dhowi_word_source(p->word[0])], s->out) &&
+                   dhowi_same_shape(b, q->out, s->out) && dhowi_is_whole(b, q->out)
+               ? q
+               : NULL;
+}
+
+dhowi_step *dhowi_take_over(dhowi_step *s, dhowi_step *q) {
+    dhowi_step joined = *s;
+    joined.out = q->out;
+    *q = joined;
+    dhowi_remove_step(s);
+    return q;
+}
+
+static uint32_t per_channel_source(const dhowi_lowering *b, const dhowi_step *q, uint32_t word,
+                                   uint32_t op, int32_t axis, int64_t n) {
+    uint32_t source = dhowi_word_source(q->attrs.program.word[word]);
+    if (word >= q->attrs.program.words || dhowi_word_op(q->attrs.program.word[word]) != op ||
+        source >= DHOWI_MAP_CONSTANT ||
+        !is_per_channel(b, q->in[source], b->items[q->out].spec.rank, axis, n))
+        return UINT32_MAX;
+    return source;
+}
+
+/* What comes of it is as large as the weights, which are there already. */
+static dhow_status fold_freely(dhowi_lowering *b, dhowi_step *s, int32_t scale, int32_t shift) {
+    b->free_of_limit = true;
+    dhow_status status = s->op == DHOWI_OP_conv2d || scale >= 0 ? fold_rows(b, s, scale, shift)
+                                                                : as_row(b, shift, &s->in[2]);
+    b->free_of_limit = false;
+    return status;
+}
+
+dhow_status dhowi_fold_into_weights(dhowi_fuser *f, dhowi_step *s, bool *changed) {
+    dhowi_lowering *b = f->b;
+    dhowi_step *q = dhowi_next_map(f, s);
+    *changed = false;
+    if (q == NULL || b->items[s->in[1]].tensor == NULL || s->attrs.activation != 0 ||
+        s->in[3] >= 0 || (s->in[2] >= 0 && b->items[s->in[2]].tensor == NULL))
+        return DHOW_OK;
+    bool conv = s->op == DHOWI_OP_conv2d, scalable = conv || b->items[s->in[1]].spec.rank == 2;
+    const dhowi_spec *y = &b->items[s->out].spec;
+    int32_t axis = conv ? 1 : y->rank - 1;
+    int64_t n = y->shape[axis];
+    uint32_t own = dhowi_word_source(q->attrs.program.word[0]), words = 0;
+    uint32_t scale = scalable ? per_channel_source(b, q, 1, DHOWI_MAP_MUL, axis, n) : UINT32_MAX;
+    if (scale != UINT32_MAX) words++;
+    uint32_t shift = per_channel_source(b, q, 1 + words, DHOWI_MAP_ADD, axis, n);
+    if (shift != UINT32_MAX) words++;
+    const bool weights = conv || scale != UINT32_MAX; /* else a bias where there is none */
+    if (words == 0 ||
+        !DHOWI_GUARD(folded_and_read_again, !dhowi_is_used(&q->attrs.program, 1, own)) ||
+        (!weights && s->in[2] >= 0))
+        return DHOW_OK;
+    int32_t scale_ref = scale != UINT32_MAX ? q->in[scale] : -1;
+    int32_t shift_ref = shift != UINT32_MAX ? q->in[shift] : -1;
+    DHOWI_TRY(fold_freely(b, s, scale_ref, shift_ref));
+    take_words(q, words);
+    if (q->attrs.program.words == 1) (void)dhowi_take_over(s, q);
+    *changed = true;
+    return DHOW_OK;
+}

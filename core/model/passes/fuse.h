@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files that join steps share.
+ */
+#ifndef DHOWI_MODEL_PASSES_FUSE_H_
+#define DHOWI_MODEL_PASSES_FUSE_H_
+
+#include "model/passes/passes.h"
+
+/* Who reads a buffer: the number of operands, and the only step that does. */
+typedef struct dhowi_readers {
+    uint32_t count;
+    int32_t step; /* -1: none, -2: several, or an output */
+} dhowi_readers;
+
+typedef struct dhowi_fuser {
+    dhowi_lowering *b;
+    uint32_t first;
+    dhowi_readers *readers; /* by buffer */
+} dhowi_fuser;
+
+static inline bool dhowi_is_removed(const dhowi_step *s) { return s->op == DHOWI_OP_COUNT; }
+static inline void dhowi_remove_step(dhowi_step *s) { s->op = DHOWI_OP_COUNT; }
+static inline uint32_t dhowi_word_op(uint32_t word) { return word & 255; }
+static inline uint32_t dhowi_word_source(uint32_t word) { return word >> 8 & 255; }
+static inline uint32_t dhowi_word_with_source(uint32_t word, uint32_t source) {
+    return (word & ~UINT32_C(0xff00)) | source << 8;
+}
+
+/* ---- query.c ---- */
+
+/* Counts the readers of all buffers anew. */
+void dhowi_count_readers(dhowi_fuser *f);
+/* The item covers its buffer, in order. */
+bool dhowi_is_whole(const dhowi_lowering *b, int32_t ref);
+bool dhowi_same_shape(const dhowi_lowering *b, int32_t x, int32_t y);
+/* Two views of the same elements in the same shape. */
+bool dhowi_same_item(const dhowi_lowering *b, int32_t x, int32_t y);
+
+/* ---- program.c ---- */
+
+uint32_t dhowi_operands_of(const dhowi_step *s);
+/* Whether an instruction looks at its operand. */
+bool dhowi_reads_operand(uint32_t word);
+/* Whether instructions from `from` on read an operand. */
+bool dhowi_is_used(const dhowi_program *p, uint32_t from, uint32_t source);
+/* Drops an operand that no instruction reads any more. */
+void dhowi_drop_operand(dhowi_step *s, uint32_t k);
+/* One operand for each item: what follows asks which operand is a step's result. */
+void dhowi_merge_operands(const dhowi_lowering *b, dhowi_step *s);
+/* Known single numbers become constants of the program. */
+dhow_status dhowi_inline_numbers(dhowi_fuser *f, dhowi_step *s);
+/* A known operand that is loaded first, as in bias + product, changes places with the next. */
+void dhowi_load_result_first(const dhowi_lowering *b, dhowi_step *s);
+/* p's program, then q's with p's result where q loaded it; false where that is not possible. */
+bool dhowi_join_programs(const dhowi_lowering *b, const dhowi_step *p, const dhowi_step *q,
+                         dhowi_step *out);
+
+/* ---- fold.c ---- */
+
+/* The map that alone reads a step's result, loading it first. */
+dhowi_step *dhowi_next_map(dhowi_fuser *f, const dhowi_step *s);
+/* s computes what q did; it takes q's place, where all operands exist. */
+dhowi_step *dhowi_take_over(dhowi_step *s, dhowi_step *q);
+dhow_status dhowi_fold_into_weights(dhowi_fuser *f, dhowi_step *s, bool *changed);
+
+#endif /* DHOWI_MODEL_PASSES_FUSE_H_ */

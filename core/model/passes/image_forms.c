@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The forms of images: plain, and with channels in blocks; each is made when a step asks for it.
+ */
+#include "base/errors/planted.h"
+#include "base/memory/array.h"
+#include "base/memory/size.h"
+#include "model/passes/channel_layout.h"
+
+int64_t dhowi_block_of(const dhowi_blocker *k, int64_t channels) {
+    return k->layout == DHOW_LAYOUT_NHWC ? channels : (int64_t)k->layout;
+}
+
+bool dhowi_is_image(const dhowi_lowering *b, int32_t ref) {
+    const dhowi_item *item = &b->items[ref];
+    return item->tensor == NULL && item->spec.rank == 4 && item->contiguous && item->offset == 0 &&
+           b->buffers[item->buffer].bytes ==
+               (uint64_t)dhowi_count_of(&item->spec) * dhow_dtype_bytes(item->spec.dtype);
+}
+
+dhow_status dhowi_form_of(dhowi_blocker *k, int32_t ref, dhowi_image_form **out) {
+    uint32_t buffer = (uint32_t)k->b->items[ref].buffer;
+    while (k->form_count <= buffer) {
+        if (!dhowi_room((void **)&k->forms, k->form_count, &k->form_capacity, sizeof *k->forms))
+            return dhowi_fail_memory("plan");
+        k->forms[k->form_count++] = (dhowi_image_form){-1, -1, true};
+    }
+    *out = &k->forms[buffer];
+    if ((*out)->plain < 0 && dhowi_is_image(k->b, ref)) (*out)->plain = ref;
+    return DHOW_OK;
+}
+
+/* Whether the blocks of one are those of the other, but for how pixels are counted. */
+static bool dhowi_same_blocks(const dhowi_lowering *b, int32_t x, int32_t y) {
+    const dhowi_spec *p = &b->items[x].spec, *q = &b->items[y].spec;
+    return DHOWI_GUARD(blocks_of_other_shape,
+                       p->dtype == q->dtype && p->shape[0] == q->shape[0] &&
+                           p->shape[1] == q->shape[1] &&
+                           p->shape[2] * p->shape[3] == q->shape[2] * q->shape[3]);
+}
+
+dhow_status dhowi_new_blocks(dhowi_blocker *k, const dhowi_spec *image, int32_t *out) {
+    int64_t block = dhowi_block_of(k, image->shape[1]);
+    const dhowi_spec spec = {.dtype = image->dtype,
+                             .rank = 5,
+                             .shape = {image->shape[0], dhowi_ceil_div(image->shape[1], block),
+                                       image->shape[2], image->shape[3], block}};
+    return dhowi_blank(k->b, &spec, out);
+}
+
+/* Channels first .. first+count-1 of both forms as [n, parts, h w, b], in step with each other. */
+static dhow_status parts_of(dhowi_blocker *k, int32_t plain, int32_t blocks, int64_t first,
+                            int64_t parts, int64_t width, int32_t *p, int32_t *q) {
+    const dhowi_spec *x = &k->b->items[plain].spec, *y = &k->b->items[blocks].spec;
+    const int64_t pixels = x->shape[2] * x->shape[3], b = y->shape[4];
+    const int64_t shape[] = {x->shape[0], parts, pixels, width};
+    const int64_t from[] = {x->shape[1] * pixels, b * pixels, 1, pixels};
+    const int64_t to[] = {y->shape[1] * b * pixels, b * pixels, b, 1};
+    DHOWI_TRY(dhowi_view(k->b, plain, 4, shape, from, first * pixels, p));
+    return dhowi_view(k->b, blocks, 4, shape, to, first * pixels, q);
+}
+
+static dhow_status convert(dhowi_blocker *k, int32_t plain, int32_t blocks, bool to_blocks) {
+    dhowi_lowering *b = k->b;
+    int64_t channels = b->items[plain].spec.shape[1], block = dhowi_block_of(k, channels);
+    int64_t whole = channels / block, rest = channels % block;
+    int32_t p, q;
+    if (rest != 0 && to_blocks) { /* the last block is padded with zeros */
+        const dhowi_attrs zero = {.run = {.value = 0}};
+        DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_fill, NULL, 0, &zero, blocks));
+    }
+    if (whole > 0) {
+        DHOWI_TRY(parts_of(k, plain, blocks, 0, whole, block, &p, &q));
+        DHOWI_TRY(
+            dhowi_emit_into(b, DHOWI_OP_copy, to_blocks ? &p : &q, 1, NULL, to_blocks ? q : p));
+    }
+    if (rest == 0) return DHOW_OK;
+    DHOWI_TRY(parts_of(k, plain, blocks, whole * block, 1, rest, &p, &q));
+    return dhowi_emit_into(b, DHOWI_OP_copy, to_blocks ? &p : &q, 1, NULL, to_blocks ? q : p);
+}
+
+dhow_status dhowi_want_plain(dhowi_blocker *k, int32_t ref) {
+    dhowi_image_form *f;
+    if (ref < 0 || k->b->items[ref].tensor != NULL) return DHOW_OK;
+    DHOWI_TRY(dhowi_form_of(k, ref, &f));
+    if (f->has_plain) return DHOW_OK;
+    f->has_plain = true;
+    if (DHOWI_GUARD(plain_never_made, false)) return DHOW_OK;
+    return convert(k, f->plain, f->blocks, false);
+}
+
+dhow_status dhowi_write_plain(dhowi_blocker *k, int32_t ref) {
+    dhowi_image_form *f;
+    if (ref < 0 || k->b->items[ref].tensor != NULL) return DHOW_OK;
+    DHOWI_TRY(dhowi_want_plain(k, ref));
+    DHOWI_TRY(dhowi_form_of(k, ref, &f));
+    if (!DHOWI_GUARD(blocks_of_before_a_write, false)) f->blocks = -1;
+    return DHOW_OK;
+}
+
+static dhow_status make_blocks(dhowi_blocker *k, int32_t ref) {
+    dhowi_image_form *f;
+    int32_t blocks;
+    DHOWI_TRY(dhowi_want_plain(k, ref));
+    const dhowi_spec spec = k->b->items[ref].spec;
+    DHOWI_TRY(dhowi_new_blocks(k, &spec, &blocks));
+    DHOWI_TRY(convert(k, ref, blocks, true));
+    DHOWI_TRY(dhowi_form_of(k, ref, &f)); /* the array may have moved */
+    f->plain = ref;
+    f->blocks = blocks;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_want_blocks(dhowi_blocker *k, int32_t ref, int32_t *out) {
+    dhowi_image_form *f;
+    DHOWI_TRY(dhowi_form_of(k, ref, &f));
+    if (f->blocks < 0 || !dhowi_same_blocks(k->b, f->plain, ref)) DHOWI_TRY(make_blocks(k, ref));
+    DHOWI_TRY(dhowi_form_of(k, ref, &f));
+    const dhowi_spec *own = &k->b->items[ref].spec, *made = &k->b->items[f->blocks].spec;
+    *out = f->blocks;
+    if (DHOWI_GUARD(blocks_of_other_pixels,
+                    own->shape[2] == made->shape[2] && own->shape[3] == made->shape[3]))
+        return DHOW_OK;
+    const int64_t shape[] = {made->shape[0], made->shape[1], own->shape[2], own->shape[3],
+                             made->shape[4]};
+    return dhowi_reshape(k->b, f->blocks, 5, shape, out);
+}
+
+dhow_status dhowi_have_blocks(dhowi_blocker *k, int32_t ref, int32_t blocks) {
+    dhowi_image_form *f;
+    DHOWI_TRY(dhowi_form_of(k, ref, &f));
+    f->plain = ref;
+    f->blocks = blocks;
+    f->has_plain = false;
+    return DHOW_OK;
+}
+
+bool dhowi_is_blocked(dhowi_blocker *k, int32_t ref) {
+    dhowi_image_form *f;
+    if (ref < 0 || k->b->items[ref].tensor != NULL || !dhowi_is_image(k->b, ref)) return false;
+    return dhowi_form_of(k, ref, &f) == DHOW_OK && f->blocks >= 0 && !f->has_plain &&
+           dhowi_same_blocks(k->b, f->plain, ref);
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The end of a segment: its steps become commands, its buffers places in an arena.
+ */
+#include <string.h>
+
+#include "base/memory/array.h"
+#include "base/memory/size.h"
+#include "model/plan/maker.h"
+#include "ops/run/optimise.h"
+
+static dhow_status storage_of(dhowi_maker *k, dhowi_segment *seg, int32_t buffer,
+                              dhowi_storage **out) {
+    while (k->storage_count <= (uint32_t)buffer) {
+        if (!dhowi_room((void **)&k->storages, k->storage_count, &k->storage_capacity,
+                        sizeof *k->storages) ||
+            !dhowi_room((void **)&k->offsets, k->storage_count, &k->offset_capacity,
+                        sizeof *k->offsets))
+            return dhowi_fail_memory("plan");
+        k->storages[k->storage_count] = NULL;
+        k->offsets[k->storage_count++] = 0;
+    }
+    *out = k->storages[buffer];
+    if (*out != NULL) return DHOW_OK;
+    const dhowi_buffer *own = &k->b->buffers[buffer];
+    DHOWI_TRY(
+        seg->recorder.sink.storage(&seg->recorder.sink, DHOWI_MAX(own->bytes, (uint64_t)1), out));
+    dhowi_storage_release(*out); /* the recorder's reference stays */
+    dhowi_place *place = &seg->recorder.places[seg->recorder.place_count - 1];
+    place->external = own->external != 0;
+    place->buffer = buffer;
+    const bool shares = dhowi_optimises(DHOWI_OPTIMISE_ARENA);
+    place->first = own->first < 0 || !shares ? 0 : (uint32_t)own->first;
+    place->last = own->kept || !shares ? UINT32_MAX : (uint32_t)DHOWI_MAX(own->last, own->first);
+    k->storages[buffer] = *out;
+    return DHOW_OK;
+}
+
+/* What is repeated is moved once: a constant of a huge shape may be a single number. */
+static dhow_status move_known(dhowi_item *item, dhow_device *device) {
+    const dhow_tensor *t = item->tensor;
+    int64_t shape[DHOW_MAX_RANK], strides[DHOW_MAX_RANK];
+    dhow_tensor *once, *moved;
+    bool repeats = false;
+    for (int32_t i = 0; i < t->rank; i++) {
+        bool still = t->strides[i] == 0 && t->shape[i] > 1;
+        repeats = repeats || still;
+        shape[i] = still ? 1 : t->shape[i];
+    }
+    if (!repeats || t->count == 0) return dhow_tensor_to(item->tensor, device, &item->resident);
+    DHOWI_TRY(
+        dhowi_tensor_view(t->storage, t->dtype, t->rank, shape, t->strides, t->offset, &once));
+    dhow_status status = dhow_tensor_to(once, device, &moved);
+    dhow_tensor_release(once);
+    DHOWI_TRY(status);
+    for (int32_t i = 0; i < t->rank; i++)
+        strides[i] = shape[i] == t->shape[i] ? moved->strides[i] : 0;
+    status = dhowi_tensor_view(moved->storage, t->dtype, t->rank, t->shape, strides, moved->offset,
+                               &item->resident);
+    dhow_tensor_release(moved);
+    return status;
+}
+
+/* A known item on the model's device. */
+static dhow_status resident_of(dhowi_maker *k, dhowi_item *item, dhow_tensor **out) {
+    *out = item->tensor;
+    if (k->m->device == k->m->context->cpu) return DHOW_OK;
+    if (item->value >= 0) return dhowi_model_resident(k->m, &k->m->values[item->value], out);
+    if (item->resident == NULL) {
+        dhowi_sink *sink = dhowi_sink_set(NULL);
+        dhow_status status = move_known(item, k->m->device);
+        (void)dhowi_sink_set(sink);
+        DHOWI_TRY(status);
+    }
+    *out = item->resident;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_plan_tensor(dhowi_maker *k, dhowi_segment *seg, int32_t ref, dhow_tensor **out) {
+    dhowi_item *item = &k->b->items[ref];
+    dhowi_storage *storage;
+    *out = NULL;
+    if (item->tensor != NULL) {
+        DHOWI_TRY(resident_of(k, item, out));
+        atomic_store_explicit(&(*out)->storage->frozen, true, memory_order_relaxed);
+        dhowi_handle_retain(&(*out)->handle);
+        return DHOW_OK;
+    }
+    DHOWI_TRY(storage_of(k, seg, item->buffer, &storage));
+    int64_t base = k->offsets[item->buffer] / (int64_t)dhow_dtype_bytes(item->spec.dtype);
+    return dhowi_tensor_view(storage, item->spec.dtype, item->spec.rank, item->spec.shape,
+                             item->strides, item->offset + base, out);
+}
+
+static dhow_status record_step(dhowi_maker *k, dhowi_segment *seg, dhowi_step *s) {
+    dhowi_call call = {.op = dhowi_op_of(s->op), .stream = k->io->stream, .attrs = &s->attrs};
+    dhow_tensor *out = NULL, *second = NULL;
+    dhow_status status = DHOW_OK;
+    for (int i = 0; i < DHOWI_OP_MAX_INPUTS && status == DHOW_OK; i++) {
+        if (s->in[i] < 0) continue;
+        if (s->elsewhere && dhowi_is_known(k->b, s->in[i])) {
+            call.in[i] = k->b->items[s->in[i]].tensor;
+            dhowi_handle_retain(&call.in[i]->handle);
+        } else {
+            status = dhowi_plan_tensor(k, seg, s->in[i], &call.in[i]);
+        }
+    }
+    if (status == DHOW_OK) status = dhowi_plan_tensor(k, seg, s->out, &out);
+    if (status == DHOW_OK && s->second >= 0) status = dhowi_plan_tensor(k, seg, s->second, &second);
+    call.out = out;
+    call.second = second;
+    if (status == DHOW_OK) {
+        (void)dhowi_sink_set(&seg->recorder.sink);
+        status = s->elsewhere ? dhowi_record_elsewhere(seg, k->io->stream, k->b, s, &call,
+                                                       &k->plan->copied_bytes)
+                              : call.op->run(&call);
+        (void)dhowi_sink_set(NULL);
+    }
+    for (int i = 0; i < DHOWI_OP_MAX_INPUTS; i++) dhow_tensor_release(call.in[i]);
+    dhow_tensor_release(out);
+    dhow_tensor_release(second);
+    if (status == DHOW_OK || s->node == NULL) return status;
+    char text[160];
+    return dhowi_fail_prefix(status, "%s on %s", dhowi_node_text(s->node, text, sizeof text),
+                             k->m->device->name);
+}
+
+dhow_status dhowi_check_steps(dhowi_lowering *b, uint32_t first_step) {
+    for (uint32_t i = first_step; i < b->step_count; i++) {
+        dhowi_step *s = &b->steps[i];
+        dhow_dtype dtype = b->items[s->in[0] >= 0 ? s->in[0] : s->out].spec.dtype;
+        if (dtype == DHOW_BOOL) dtype = DHOW_U8;
+        dhow_status status = dhowi_op_supported(dhowi_op_of(s->op), dtype, b->device);
+        char text[160];
+        if (status == DHOW_OK || s->node == NULL) continue;
+        s->elsewhere = b->model->placement == DHOW_PLACEMENT_FALLBACK;
+        if (s->elsewhere) continue;
+        return dhowi_fail_prefix(status, "%s", dhowi_node_text(s->node, text, sizeof text));
+    }
+    return DHOW_OK;
+}
+
+typedef struct relocator {
+    dhowi_maker *k;
+    dhowi_segment *seg;
+    dhow_status status;
+} relocator;
+
+static void relocate(void *user, uint64_t *handle, uint64_t *offset) {
+    relocator *r = user;
+    dhowi_segment *seg = r->seg;
+    int32_t index = dhowi_record_place(&seg->recorder, *handle);
+    if (index < 0 || r->status != DHOW_OK) return;
+    const dhowi_place *place = &seg->recorder.places[index];
+    if (!place->external) {
+        *handle = seg->arena->native;
+        *offset += place->offset;
+        return;
+    }
+    if (!dhowi_room((void **)&seg->relocations, seg->relocation_count, &seg->relocation_capacity,
+                    sizeof *seg->relocations)) {
+        r->status = dhowi_fail_memory("plan");
+        return;
+    }
+    const int32_t external = r->k->b->buffers[place->buffer].external;
+    uint32_t slot =
+        external > 0 ? (uint32_t)external - 1 : r->k->io->input_count + (uint32_t)(-external - 1);
+    seg->relocations[seg->relocation_count++] = (dhowi_relocation){handle, offset, *offset, slot};
+}
+
+static dhow_status give_places(dhowi_maker *k, dhowi_segment *seg) {
+    /* A workspace of cuBLAS, which lies in the arena as well, wants 256 bytes. */
+    uint64_t align = DHOWI_MAX((uint64_t)k->m->device->desc.offset_align, (uint64_t)256);
+    DHOWI_TRY(dhowi_record_lay_out(&seg->recorder, align, &seg->arena_bytes));
+    if (seg->arena_bytes > 0) {
+        DHOWI_TRY(dhowi_limit_memory(k->b, seg->arena_bytes, "what its steps share"));
+        DHOWI_TRY(dhowi_storage_create(k->m->device, seg->arena_bytes, &seg->arena));
+        memcpy(seg->arena->label, "arena of a model", sizeof "arena of a model");
+    }
+    relocator r = {k, seg, DHOW_OK};
+    for (uint32_t i = 0; i < seg->recorder.command_count; i++)
+        dhowi_command_buffers(seg->recorder.commands[i], relocate, &r);
+    DHOWI_TRY(r.status);
+    /* Later segments read what stays. */
+    for (uint32_t p = 0; p < seg->recorder.place_count; p++) {
+        const dhowi_place *place = &seg->recorder.places[p];
+        if (place->buffer < 0) continue;
+        k->storages[place->buffer] = place->external ? NULL : seg->arena;
+        k->offsets[place->buffer] = (int64_t)place->offset;
+    }
+    return DHOW_OK;
+}
+
+dhow_status dhowi_close_segment(dhowi_maker *k, uint32_t first_step, dhowi_segment **out) {
+    dhowi_plan_of_model *plan = k->plan;
+    if (!dhowi_room((void **)&plan->segments, plan->segment_count, &plan->segment_capacity,
+                    sizeof *plan->segments))
+        return dhowi_fail_memory("plan");
+    dhowi_segment *seg = *out = &plan->segments[plan->segment_count++];
+    *seg = (dhowi_segment){.first_step = first_step};
+    dhowi_recorder_init(&seg->recorder, k->m->device);
+    if (k->m->device != k->m->context->cpu) DHOWI_TRY(dhowi_check_steps(k->b, first_step));
+    dhowi_find_lifetimes(k->b, first_step);
+    if (dhowi_optimises(DHOWI_OPTIMISE_IN_PLACE)) DHOWI_TRY(dhowi_reuse_inputs(k->b, first_step));
+    seg->step_count = k->b->step_count - first_step;
+    for (uint32_t i = 0; i < seg->step_count; i++) {
+        DHOWI_TRY(dhowi_stop_check());
+        seg->recorder.step = i;
+        DHOWI_TRY(record_step(k, seg, &k->b->steps[first_step + i]));
+    }
+    return give_places(k, seg);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The outputs of a plan: where results lie, and the caller's tensors for them.
+ */
+#include "base/memory/alloc.h"
+#include "base/memory/array.h"
+#include "model/plan/maker.h"
+
+static dhow_status add_result(dhowi_lowering *b, int32_t ref) {
+    const dhowi_item *item = &b->items[ref];
+    if (item->kind == DHOW_DATUM_SEQUENCE) {
+        for (uint32_t i = 0; i < item->count; i++) {
+            if (dhowi_kind_of(b, dhowi_elements(b, ref)[i]) == DHOW_DATUM_TENSOR)
+                DHOWI_TRY(add_result(b, dhowi_elements(b, ref)[i]));
+        }
+    }
+    if (item->kind != DHOW_DATUM_TENSOR) return DHOW_OK;
+    if (!dhowi_room((void **)&b->results, b->result_count, &b->result_capacity, sizeof *b->results))
+        return dhowi_fail_memory("plan");
+    b->results[b->result_count++] = ref;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_find_results(dhowi_maker *k) {
+    for (uint32_t i = 0; i < k->m->output_count; i++) {
+        int32_t ref;
+        DHOWI_TRY(dhowi_ref_of(k->b, k->m->outputs[i], &ref));
+        dhow_datum_kind kind = dhowi_kind_of(k->b, ref);
+        if (k->io->results == NULL && kind != DHOW_DATUM_TENSOR) {
+            return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                              "output '%.64s' is %s, no tensor: dhow_model_run_data() gives it",
+                              k->m->output_names[i], dhowi_datum_kind_text(kind));
+        }
+        DHOWI_TRY(add_result(k->b, ref));
+    }
+    k->plan->outputs = dhowi_alloc_array((size_t)k->b->result_count + 1, sizeof(dhowi_spec));
+    return k->plan->outputs != NULL ? DHOW_OK : dhowi_fail_memory("plan");
+}
+
+dhow_status dhowi_bind_output(dhowi_maker *k, uint32_t i, uint32_t first_step) {
+    dhowi_lowering *b = k->b;
+    int32_t ref = b->results[i], copy;
+    k->plan->outputs[i] = b->items[ref].spec;
+    int64_t count = dhowi_count_of(&b->items[ref].spec);
+    const dhowi_item *item = &b->items[ref];
+    bool own =
+        item->tensor == NULL && item->contiguous && item->offset == 0 &&
+        b->buffers[item->buffer].external == 0 &&
+        b->buffers[item->buffer].bytes == (uint64_t)count * dhow_dtype_bytes(item->spec.dtype);
+    bool made_here = false; /* by the last segment */
+    for (uint32_t s = first_step; own && s < b->step_count; s++) {
+        int32_t out = b->steps[s].out, second = b->steps[s].second;
+        made_here = made_here || b->items[out].buffer == item->buffer ||
+                    (second >= 0 && b->items[second].buffer == item->buffer);
+    }
+    if (count == 0) return DHOW_OK;
+    if (own && made_here) {
+        b->buffers[item->buffer].external = -1 - (int32_t)i;
+        return DHOW_OK;
+    }
+    const dhowi_spec spec = item->spec;
+    b->node = NULL;
+    DHOWI_TRY(dhowi_blank(b, &spec, &copy));
+    b->buffers[b->items[copy].buffer].external = -1 - (int32_t)i;
+    return dhowi_emit_into(b, DHOWI_OP_copy, &ref, 1, NULL, copy);
+}
+
+static dhow_status grow_outputs(dhowi_run_io *io, uint32_t count) {
+    if (io->results == NULL || count <= io->output_count) return DHOW_OK;
+    dhow_tensor **grown = dhowi_realloc_array(io->outputs, count, sizeof(dhow_tensor *));
+    if (grown == NULL) return dhowi_fail_memory("dhow_model_run_data");
+    for (uint32_t i = io->output_count; i < count; i++) grown[i] = NULL;
+    io->outputs = grown;
+    io->output_count = count;
+    return DHOW_OK;
+}
+
+static const char *name_of_result(const dhowi_maker *k, uint32_t i) {
+    return k->io->results != NULL ? "of a sequence" : k->m->output_names[i];
+}
+
+dhow_status dhowi_new_outputs(dhowi_maker *k) {
+    DHOWI_TRY(grow_outputs(k->io, k->b->result_count));
+    for (uint32_t i = 0; i < k->b->result_count; i++) {
+        const dhowi_spec *spec = &k->plan->outputs[i];
+        dhow_tensor **out = &k->io->outputs[i];
+        if (*out == NULL) {
+            DHOWI_TRY(dhowi_tensor_new(k->m->device, spec->dtype, spec->rank, spec->shape, out));
+            continue;
+        }
+        if ((*out)->dtype == spec->dtype &&
+            dhowi_shape_equal((*out)->rank, (*out)->shape, spec->rank, spec->shape))
+            continue;
+        char p[192], q[160];
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "output '%.64s' is %s, the result is %s",
+                          name_of_result(k, i), dhowi_tensor_text(*out, p, sizeof p),
+                          dhowi_spec_text(spec, q, sizeof q));
+    }
+    return DHOW_OK;
+}
