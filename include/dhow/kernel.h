@@ -23,8 +23,8 @@
 #ifndef DHOW_KERNEL_H_
 #define DHOW_KERNEL_H_
 
-#include "dhow/plugin.h"
 #include "dhow/tensor.h"
+#include "dhow/types.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -148,15 +148,6 @@ typedef struct dhow_copy_rect {
     dhow_copy_end src, dst;
 } dhow_copy_rect;
 
-/* Shape and strides of up to three operands, in elements: the one struct a kernel takes by value
- * (`VAL(dims,d)`). */
-typedef struct dhow_dims {
-    int64_t rank;
-    int64_t shape[DHOW_MAX_RANK];
-    int64_t stride[3][DHOW_MAX_RANK];
-    int64_t offset[3];
-} dhow_dims;
-
 enum { DHOW_ARG_BUFFER = 1, DHOW_ARG_VALUE = 2, DHOW_ARG_DIMS = 3 };
 enum { DHOW_ACCESS_READ = 1, DHOW_ACCESS_WRITE = 2 };
 
@@ -183,41 +174,12 @@ typedef struct dhow_geometry {
     uint32_t native;       /* 1: grid, block and shared_bytes count, work does not */
 } dhow_geometry;
 
-enum {                           /* dhow_module_desc.format */
-       DHOW_MODULE_PORTABLE = 1, /* text in the dialect of kernel/k.h */
-       DHOW_MODULE_CUDA_C = 2,
-       DHOW_MODULE_OPENCL_C = 3,
-       DHOW_MODULE_PTX = 4,
-       DHOW_MODULE_CUBIN = 5
-};
-
 /* A kernel a module is expected to hold, with its argument list: "(IN(f32,x), OUT(f32,y),
  * VAL(i64,n))". */
 typedef struct dhow_kernel_decl {
     const char *name;
     const char *signature;
 } dhow_kernel_decl;
-
-enum {                     /* dhow_module_image.kind */
-       DHOW_IMAGE_CPU = 1, /* data: dhow_ready_kernel[], functions in the process */
-       DHOW_IMAGE_CUDA = 2 /* data: a fat binary */
-};
-
-/* A ready-made form of a portable text, compiled with the program. A plugin that cannot use it
- * takes the text. */
-typedef struct dhow_module_image {
-    uint32_t kind;
-    uint32_t index_bits; /* CUDA: 32 or 64; CPU: 64 */
-    const void *data;    /* lives as long as the process */
-    uint64_t bytes;
-} dhow_module_image;
-
-/* A kernel compiled for the CPU: the k_info that KERNEL of kernel/k.h makes, for x86-64 v2, v3 and
- * v4; on other processors three times the same. */
-typedef struct dhow_ready_kernel {
-    const char *name;
-    const void *forms[3];
-} dhow_ready_kernel;
 
 /* What module_build compiles or loads. */
 typedef struct dhow_module_desc {

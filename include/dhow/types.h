@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The vocabulary that applications and plugins share: status codes and element types. Everything
- * here is part of the plugin ABI: numbers never change, new ones are appended.
+ * The vocabulary that applications and plugins share: status codes, element types, what kernels
+ * take and modules are made of. Everything here is part of the plugin ABI: numbers never change,
+ * new ones are appended.
  */
 #ifndef DHOW_TYPES_H_
 #define DHOW_TYPES_H_
@@ -67,6 +68,46 @@ enum {
     DHOW_MAX_RANK = 8,        /* dimensions of a tensor */
     DHOW_MAX_KERNEL_ARGS = 32 /* arguments of one kernel */
 };
+
+/* ---- launches and modules ---- */
+
+/* Shape and strides of up to three operands, in elements: the one struct a kernel takes by value
+ * (`VAL(dims,d)`). */
+typedef struct dhow_dims {
+    int64_t rank;
+    int64_t shape[DHOW_MAX_RANK];
+    int64_t stride[3][DHOW_MAX_RANK];
+    int64_t offset[3];
+} dhow_dims;
+
+enum {                           /* what a module is made of */
+       DHOW_MODULE_PORTABLE = 1, /* text in the dialect of kernel/k.h */
+       DHOW_MODULE_CUDA_C = 2,
+       DHOW_MODULE_OPENCL_C = 3,
+       DHOW_MODULE_PTX = 4,
+       DHOW_MODULE_CUBIN = 5
+};
+
+enum {                     /* dhow_module_image.kind */
+       DHOW_IMAGE_CPU = 1, /* data: dhow_ready_kernel[], functions in the process */
+       DHOW_IMAGE_CUDA = 2 /* data: a fat binary */
+};
+
+/* A ready-made form of a portable text, compiled with the program. A plugin that cannot use it
+ * takes the text. */
+typedef struct dhow_module_image {
+    uint32_t kind;
+    uint32_t index_bits; /* CUDA: 32 or 64; CPU: 64 */
+    const void *data;    /* lives as long as the process */
+    uint64_t bytes;
+} dhow_module_image;
+
+/* A kernel compiled for the CPU: the k_info that KERNEL of kernel/k.h makes, for x86-64 v2, v3 and
+ * v4; on other processors three times the same. */
+typedef struct dhow_ready_kernel {
+    const char *name;
+    const void *forms[3];
+} dhow_ready_kernel;
 
 /* Log levels, most severe first. */
 typedef enum dhow_log_level {
