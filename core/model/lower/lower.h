@@ -83,6 +83,9 @@ typedef struct dhowi_lowering {
     uint32_t in_count, out_count;
 } dhowi_lowering;
 
+/* A walk back over a graph for derivatives, see operators/math/gradient.h. */
+struct dhowi_reverser;
+
 /* A row of the operator table. */
 typedef dhow_status dhowi_lower_fn(dhowi_lowering *b);
 struct dhowi_operator {
@@ -92,6 +95,8 @@ struct dhowi_operator {
     int32_t arg;          /* tells rows of one function apart */
     uint32_t least, most; /* inputs */
     uint32_t takes;       /* DHOWI_TAKES_..., besides tensors */
+    const char *meaning;  /* for docs/operators.md; NULL for what only the builder makes */
+    dhow_status (*back)(struct dhowi_reverser *r); /* its derivative; NULL: dhow has none */
 };
 enum {
     DHOWI_TAKES_TEXTS = 1 << DHOW_DATUM_TEXTS,

@@ -55,7 +55,11 @@ dhow_status dhowi_lower_row(dhowi_lowering *b) {
 }
 
 const dhowi_operator *dhowi_operator_of_row(void) {
-    static const dhowi_operator row = {"row", 1, INT32_MAX,           dhowi_lower_row,
-                                       0,     1, DHOWI_OP_MAX_INPUTS, 0};
+    static const dhowi_operator row = {.name = "row",
+                                       .since = 1,
+                                       .until = INT32_MAX,
+                                       .lower = dhowi_lower_row,
+                                       .least = 1,
+                                       .most = DHOWI_OP_MAX_INPUTS};
     return &row;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The operator table: names of ONNX, the opsets a row holds for, and how it is lowered. Rows of one
- * function differ in `arg`.
+ * The operator table: names of ONNX, the opsets a row holds for, how it is lowered, what it means
+ * and its derivative. Rows of one function differ in `arg`. Shapes follow from lowering: an
+ * operator knows its result when its inputs are known.
  */
 #include <string.h>
 
 #include "base/memory/size.h"
+#include "model/operators/math/gradient.h"
 #include "model/operators/math/math.h"
 #include "model/operators/nn/nn.h"
 #include "model/operators/operators.h"
@@ -14,23 +16,31 @@
 
 enum { LATEST = 25, MANY = DHOWI_MAX_OUTPUTS_OF_NODE };
 
-#define UNARY(name, since, op) \
-    { name, since, LATEST, dhowi_lower_unary, DHOWI_MAP_##op, 1, 1, 0 }
-#define BINARY(name, since, op) \
-    { name, since, LATEST, dhowi_lower_binary, DHOWI_MAP_##op, 2, 2, 0 }
-#define COMPARE(name, since, op) \
-    { name, since, LATEST, dhowi_lower_compare, DHOWI_MAP_##op, 2, 2, 0 }
-#define LOGIC(name, count, op) \
-    { name, 1, LATEST, dhowi_lower_logic, DHOWI_MAP_##op, count, count, 0 }
-#define VARIADIC(name, op) \
-    { name, 1, LATEST, dhowi_lower_variadic, DHOWI_MAP_##op, 1, MANY, 0 }
-#define REDUCE(name, kind) \
-    { name, 1, LATEST, dhowi_lower_reduce, DHOWI_##kind, 1, 2, 0 }
-#define ROW(name, since, until, function, arg, least, most) \
-    { name, since, until, dhowi_lower_##function, arg, least, most, 0 }
+/* The rest of each row is what it does, for docs/operators.md, and its derivative where it has one.
+ */
+#define FIELDS(name_, since_, until_, lower_, arg_, least_, most_, takes_, ...)        \
+    {                                                                                  \
+        .name = name_, .since = since_, .until = until_, .lower = lower_, .arg = arg_, \
+        .least = least_, .most = most_, .takes = takes_, .meaning = __VA_ARGS__        \
+    }
+#define UNARY(name, since, op, ...) \
+    FIELDS(name, since, LATEST, dhowi_lower_unary, DHOWI_MAP_##op, 1, 1, 0, __VA_ARGS__)
+#define BINARY(name, since, op, ...) \
+    FIELDS(name, since, LATEST, dhowi_lower_binary, DHOWI_MAP_##op, 2, 2, 0, __VA_ARGS__)
+#define COMPARE(name, since, op, ...) \
+    FIELDS(name, since, LATEST, dhowi_lower_compare, DHOWI_MAP_##op, 2, 2, 0, __VA_ARGS__)
+#define LOGIC(name, count, op, ...) \
+    FIELDS(name, 1, LATEST, dhowi_lower_logic, DHOWI_MAP_##op, count, count, 0, __VA_ARGS__)
+#define VARIADIC(name, op, ...) \
+    FIELDS(name, 1, LATEST, dhowi_lower_variadic, DHOWI_MAP_##op, 1, MANY, 0, __VA_ARGS__)
+#define REDUCE(name, kind, ...) \
+    FIELDS(name, 1, LATEST, dhowi_lower_reduce, DHOWI_##kind, 1, 2, 0, __VA_ARGS__)
+#define ROW(name, since, until, function, arg, least, most, ...) \
+    FIELDS(name, since, until, dhowi_lower_##function, arg, least, most, 0, __VA_ARGS__)
 /* It takes more than tensors. */
-#define WIDE(name, since, function, arg, least, most, takes) \
-    { name, since, LATEST, dhowi_lower_##function, arg, least, most, takes }
+#define WIDE(name, since, function, arg, least, most, takes, ...) \
+    FIELDS(name, since, LATEST, dhowi_lower_##function, arg, least, most, takes, __VA_ARGS__)
+#define BACK(rule) .back = dhowi_back_##rule
 enum {
     TEXTS = DHOWI_TAKES_TEXTS,
     LISTS = DHOWI_TAKES_SEQUENCES,
@@ -40,165 +50,209 @@ enum {
 /* clang-format off */
 static const dhowi_operator k_operators[] = {
     /* one input */
-    UNARY("Abs", 1, ABS),            UNARY("Acos", 7, ACOS),          UNARY("Acosh", 9, ACOSH),
-    UNARY("Asin", 7, ASIN),          UNARY("Asinh", 9, ASINH),        UNARY("Atan", 7, ATAN),
-    UNARY("Atanh", 9, ATANH),        UNARY("BitwiseNot", 18, BIT_NOT), UNARY("Ceil", 1, CEIL),
-    UNARY("Celu", 12, CELU),         UNARY("Cos", 7, COS),            UNARY("Cosh", 9, COSH),
-    UNARY("Elu", 1, ELU),            UNARY("Erf", 9, ERF),            UNARY("Exp", 1, EXP),
-    UNARY("Floor", 1, FLOOR),        UNARY("Gelu", 20, GELU),         UNARY("HardSigmoid", 1, HARD_SIGMOID),
-    UNARY("HardSwish", 14, HARD_SWISH), UNARY("IsInf", 10, IS_INF),   UNARY("IsNaN", 9, IS_NAN),
-    UNARY("LeakyRelu", 1, LEAKY),    UNARY("Log", 1, LOG),            UNARY("Mish", 18, MISH),
-    UNARY("Neg", 1, NEG),            UNARY("Reciprocal", 1, RECIPROCAL), UNARY("Relu", 1, RELU),
-    UNARY("Round", 11, ROUND),       UNARY("Selu", 1, SELU),          UNARY("Shrink", 9, SHRINK),
-    UNARY("Sigmoid", 1, SIGMOID),    UNARY("Sign", 9, SIGN),          UNARY("Sin", 7, SIN),
-    UNARY("Sinh", 9, SINH),          UNARY("Softplus", 1, SOFTPLUS),  UNARY("Softsign", 1, SOFTSIGN),
-    UNARY("Sqrt", 1, SQRT),          UNARY("Swish", 22, SILU),        UNARY("Tan", 7, TAN),
-    UNARY("Tanh", 1, TANH),          UNARY("ThresholdedRelu", 10, THRESHOLD),
-    ROW("Cast", 1, LATEST, cast, 0, 1, 1),
-    ROW("CastLike", 15, LATEST, cast, 1, 2, 2),
-    ROW("Clip", 1, LATEST, clip, 0, 1, 3),
-    ROW("Dropout", 1, LATEST, dropout, 0, 1, 3),
-    WIDE("Identity", 1, identity, 0, 1, 1, ANY),
+    UNARY("Abs", 1, ABS, "the absolute value"),
+    UNARY("Acos", 7, ACOS, "the arc cosine"),
+    UNARY("Acosh", 9, ACOSH, "the inverse hyperbolic cosine"),
+    UNARY("Asin", 7, ASIN, "the arc sine"),
+    UNARY("Asinh", 9, ASINH, "the inverse hyperbolic sine"),
+    UNARY("Atan", 7, ATAN, "the arc tangent"),
+    UNARY("Atanh", 9, ATANH, "the inverse hyperbolic tangent"),
+    UNARY("BitwiseNot", 18, BIT_NOT, "all bits of an integer inverted"),
+    UNARY("Ceil", 1, CEIL, "rounded up"),
+    UNARY("Celu", 12, CELU, "max(0, x) + min(0, alpha (exp(x / alpha) - 1))"),
+    UNARY("Cos", 7, COS, "the cosine"),
+    UNARY("Cosh", 9, COSH, "the hyperbolic cosine"),
+    UNARY("Elu", 1, ELU, "x, or alpha (exp(x) - 1) where x is negative"),
+    UNARY("Erf", 9, ERF, "the error function"),
+    UNARY("Exp", 1, EXP, "e to the power of x", BACK(exp)),
+    UNARY("Floor", 1, FLOOR, "rounded down"),
+    UNARY("Gelu", 20, GELU, "x times the normal distribution's integral up to x, or its approximation by tanh"),
+    UNARY("HardSigmoid", 1, HARD_SIGMOID, "alpha x + beta, clipped to 0 and 1"),
+    UNARY("HardSwish", 14, HARD_SWISH, "x times a hard sigmoid"),
+    UNARY("IsInf", 10, IS_INF, "whether x is infinite, of one sign or both"),
+    UNARY("IsNaN", 9, IS_NAN, "whether x is NaN"),
+    UNARY("LeakyRelu", 1, LEAKY, "x, or alpha x where x is negative"),
+    UNARY("Log", 1, LOG, "the natural logarithm", BACK(log)),
+    UNARY("Mish", 18, MISH, "x tanh(log(1 + exp(x)))"),
+    UNARY("Neg", 1, NEG, "the sign changed", BACK(neg)),
+    UNARY("Reciprocal", 1, RECIPROCAL, "1 / x"),
+    UNARY("Relu", 1, RELU, "x, or 0 where x is negative", BACK(relu)),
+    UNARY("Round", 11, ROUND, "rounded to the nearest integer, halves to the even one"),
+    UNARY("Selu", 1, SELU, "Elu with two constants that keep mean and variance"),
+    UNARY("Shrink", 9, SHRINK, "0 near 0, and x shifted by a bias elsewhere"),
+    UNARY("Sigmoid", 1, SIGMOID, "1 / (1 + exp(-x))", BACK(sigmoid)),
+    UNARY("Sign", 9, SIGN, "-1, 0 or 1"),
+    UNARY("Sin", 7, SIN, "the sine"),
+    UNARY("Sinh", 9, SINH, "the hyperbolic sine"),
+    UNARY("Softplus", 1, SOFTPLUS, "log(1 + exp(x))"),
+    UNARY("Softsign", 1, SOFTSIGN, "x / (1 + abs(x))"),
+    UNARY("Sqrt", 1, SQRT, "the square root", BACK(sqrt)),
+    UNARY("Swish", 22, SILU, "x sigmoid(alpha x), for an alpha of 1"),
+    UNARY("Tan", 7, TAN, "the tangent"),
+    UNARY("Tanh", 1, TANH, "the hyperbolic tangent", BACK(tanh)),
+    UNARY("ThresholdedRelu", 10, THRESHOLD, "x, or 0 up to alpha"),
+    ROW("Cast", 1, LATEST, cast, 0, 1, 1, "the elements as another type"),
+    ROW("CastLike", 15, LATEST, cast, 1, 2, 2, "the elements as another tensor's type"),
+    ROW("Clip", 1, LATEST, clip, 0, 1, 3, "x limited from below and above"),
+    ROW("Dropout", 1, LATEST, dropout, 0, 1, 3, "x itself: models run, they do not train"),
+    WIDE("Identity", 1, identity, 0, 1, 1, ANY, "its input", BACK(identity)),
 
     /* several inputs, element by element */
-    BINARY("Add", 1, ADD),           BINARY("Sub", 1, SUB),           BINARY("Mul", 1, MUL),
-    BINARY("Div", 1, DIV),           BINARY("BitwiseAnd", 18, BIT_AND), BINARY("BitwiseOr", 18, BIT_OR),
-    BINARY("BitwiseXor", 18, BIT_XOR),
-    COMPARE("Equal", 1, EQ),         COMPARE("Greater", 1, GT),       COMPARE("GreaterOrEqual", 12, GE),
-    COMPARE("Less", 1, LT),          COMPARE("LessOrEqual", 12, LE),
-    LOGIC("And", 2, AND),            LOGIC("Or", 2, OR),              LOGIC("Xor", 2, XOR),
-    LOGIC("Not", 1, NOT),
-    VARIADIC("Max", MAX),            VARIADIC("Min", MIN),            VARIADIC("Sum", ADD),
-    VARIADIC("Mean", LINEAR),
-    ROW("BitShift", 11, LATEST, shift, 0, 2, 2),
-    ROW("Mod", 10, LATEST, mod, 0, 2, 2),
-    ROW("Pow", 1, LATEST, pow, 0, 2, 2),
-    ROW("PRelu", 1, LATEST, prelu, 0, 2, 2),
-    ROW("Where", 9, LATEST, where, 0, 3, 3),
+    BINARY("Add", 1, ADD, "a + b with broadcasting", BACK(sum)),
+    BINARY("Sub", 1, SUB, "a - b with broadcasting", BACK(sub)),
+    BINARY("Mul", 1, MUL, "a b with broadcasting", BACK(mul)),
+    BINARY("Div", 1, DIV, "a / b with broadcasting", BACK(div)),
+    BINARY("BitwiseAnd", 18, BIT_AND, "the bits that both integers have"),
+    BINARY("BitwiseOr", 18, BIT_OR, "the bits that either integer has"),
+    BINARY("BitwiseXor", 18, BIT_XOR, "the bits in which two integers differ"),
+    COMPARE("Equal", 1, EQ, "a = b"),
+    COMPARE("Greater", 1, GT, "a > b"),
+    COMPARE("GreaterOrEqual", 12, GE, "a >= b"),
+    COMPARE("Less", 1, LT, "a < b"),
+    COMPARE("LessOrEqual", 12, LE, "a <= b"),
+    LOGIC("And", 2, AND, "whether both are true"),
+    LOGIC("Or", 2, OR, "whether one is true"),
+    LOGIC("Xor", 2, XOR, "whether just one is true"),
+    LOGIC("Not", 1, NOT, "whether it is false"),
+    VARIADIC("Max", MAX, "the largest of several tensors, element by element"),
+    VARIADIC("Min", MIN, "the least of several tensors, element by element"),
+    VARIADIC("Sum", ADD, "the sum of several tensors, element by element", BACK(sum)),
+    VARIADIC("Mean", LINEAR, "the mean of several tensors, element by element"),
+    ROW("BitShift", 11, LATEST, shift, 0, 2, 2, "integers shifted by bits to the left or right"),
+    ROW("Mod", 10, LATEST, mod, 0, 2, 2, "the remainder, with the sign of the divisor or of the dividend"),
+    ROW("Pow", 1, LATEST, pow, 0, 2, 2, "a to the power of b", BACK(pow)),
+    ROW("PRelu", 1, LATEST, prelu, 0, 2, 2, "x, or slope x where x is negative"),
+    ROW("Where", 9, LATEST, where, 0, 3, 3, "elements of x where a condition holds, else of y"),
 
     /* shapes */
-    ROW("Concat", 1, LATEST, concat, 0, 1, MANY),
-    ROW("DepthToSpace", 1, LATEST, depth_to_space, 0, 1, 1),
-    ROW("Expand", 8, LATEST, expand, 0, 2, 2),
-    ROW("Flatten", 1, LATEST, flatten, 0, 1, 1),
-    ROW("If", 1, LATEST, if, 0, 1, 1),
-    ROW("Reshape", 5, LATEST, reshape, 0, 2, 2),
-    ROW("Shape", 1, LATEST, shape, 0, 1, 1),
-    ROW("Size", 1, LATEST, size, 0, 1, 1),
-    ROW("Slice", 1, LATEST, slice, 0, 1, 5),
-    ROW("SpaceToDepth", 1, LATEST, space_to_depth, 0, 1, 1),
-    ROW("Split", 1, LATEST, split, 0, 1, 2),
-    ROW("Squeeze", 1, LATEST, squeeze, 0, 1, 2),
-    ROW("Tile", 6, LATEST, tile, 0, 2, 2),
-    ROW("Transpose", 1, LATEST, transpose, 0, 1, 1),
-    ROW("Unsqueeze", 1, LATEST, unsqueeze, 0, 1, 2),
+    ROW("Concat", 1, LATEST, concat, 0, 1, MANY, "tensors joined along an axis"),
+    ROW("DepthToSpace", 1, LATEST, depth_to_space, 0, 1, 1, "blocks of channels as blocks of pixels"),
+    ROW("Expand", 8, LATEST, expand, 0, 2, 2, "x repeated to a shape"),
+    ROW("Flatten", 1, LATEST, flatten, 0, 1, 1, "a matrix of all dimensions before an axis and all others", BACK(reshape)),
+    ROW("If", 1, LATEST, if, 0, 1, 1, "one of two graphs, chosen while the plan is made"),
+    ROW("Reshape", 5, LATEST, reshape, 0, 2, 2, "the same elements in another shape", BACK(reshape)),
+    ROW("Shape", 1, LATEST, shape, 0, 1, 1, "the extents of x"),
+    ROW("Size", 1, LATEST, size, 0, 1, 1, "the number of elements of x"),
+    ROW("Slice", 1, LATEST, slice, 0, 1, 5, "every so many elements of some axes"),
+    ROW("SpaceToDepth", 1, LATEST, space_to_depth, 0, 1, 1, "blocks of pixels as blocks of channels"),
+    ROW("Split", 1, LATEST, split, 0, 1, 2, "parts of x along an axis"),
+    ROW("Squeeze", 1, LATEST, squeeze, 0, 1, 2, "x without dimensions of extent 1", BACK(reshape)),
+    ROW("Tile", 6, LATEST, tile, 0, 2, 2, "x repeated along each axis"),
+    ROW("Transpose", 1, LATEST, transpose, 0, 1, 1, "the dimensions in another order", BACK(transpose)),
+    ROW("Unsqueeze", 1, LATEST, unsqueeze, 0, 1, 2, "x with further dimensions of extent 1", BACK(reshape)),
 
     /* index and numbers */
-    ROW("Constant", 1, LATEST, constant, 0, 0, 0),
-    ROW("ConstantOfShape", 9, LATEST, constant_of_shape, 0, 1, 1),
-    ROW("CumSum", 11, LATEST, cumsum, 0, 2, 2),
-    ROW("EyeLike", 9, LATEST, eye_like, 0, 1, 1),
-    ROW("Gather", 1, LATEST, gather, 0, 2, 2),
-    ROW("GatherElements", 11, LATEST, gather_elements, 0, 2, 2),
-    ROW("GatherND", 11, LATEST, gather_nd, 0, 2, 2),
-    ROW("OneHot", 9, LATEST, one_hot, 0, 3, 3),
-    ROW("Range", 11, LATEST, range, 0, 3, 3),
-    ROW("Scatter", 9, LATEST, scatter_elements, 0, 3, 3),
-    ROW("ScatterElements", 11, LATEST, scatter_elements, 0, 3, 3),
-    ROW("ScatterND", 11, LATEST, scatter_nd, 0, 3, 3),
-    ROW("TopK", 1, LATEST, topk, 0, 1, 2),
-    ROW("Trilu", 14, LATEST, trilu, 0, 1, 2),
+    ROW("Constant", 1, LATEST, constant, 0, 0, 0, "a value of the file"),
+    ROW("ConstantOfShape", 9, LATEST, constant_of_shape, 0, 1, 1, "a tensor of one value"),
+    ROW("CumSum", 11, LATEST, cumsum, 0, 2, 2, "running sums along an axis"),
+    ROW("EyeLike", 9, LATEST, eye_like, 0, 1, 1, "a matrix with ones along a diagonal"),
+    ROW("Gather", 1, LATEST, gather, 0, 2, 2, "slices of an axis by index"),
+    ROW("GatherElements", 11, LATEST, gather_elements, 0, 2, 2, "elements by an index for each"),
+    ROW("GatherND", 11, LATEST, gather_nd, 0, 2, 2, "slices by tuples of indices"),
+    ROW("OneHot", 9, LATEST, one_hot, 0, 3, 3, "rows with one value at an index and another elsewhere"),
+    ROW("Range", 11, LATEST, range, 0, 3, 3, "numbers from a start in steps up to a limit"),
+    ROW("Scatter", 9, LATEST, scatter_elements, 0, 3, 3, "ScatterElements by its older name"),
+    ROW("ScatterElements", 11, LATEST, scatter_elements, 0, 3, 3, "x with some elements replaced, or reduced into, by index"),
+    ROW("ScatterND", 11, LATEST, scatter_nd, 0, 3, 3, "x with some slices replaced, or reduced into, by tuples of indices"),
+    ROW("TopK", 1, LATEST, topk, 0, 1, 2, "the largest or least k elements along an axis, and where they were"),
+    ROW("Trilu", 14, LATEST, trilu, 0, 1, 2, "the upper or lower triangle of matrices"),
 
     /* as many elements as the values say */
-    ROW("Compress", 9, LATEST, compress, 0, 2, 2),
-    ROW("NonMaxSuppression", 10, LATEST, non_max_suppression, 0, 2, 5),
-    ROW("NonZero", 9, LATEST, non_zero, 0, 1, 1),
+    ROW("Compress", 9, LATEST, compress, 0, 2, 2, "the slices whose condition holds"),
+    ROW("NonMaxSuppression", 10, LATEST, non_max_suppression, 0, 2, 5, "boxes of high scores that overlap no better one by much"),
+    ROW("NonZero", 9, LATEST, non_zero, 0, 1, 1, "the indices of all elements that are not 0"),
 
     /* reductions */
-    REDUCE("ReduceL1", L1),          REDUCE("ReduceL2", L2),          REDUCE("ReduceLogSum", LOG_SUM),
-    REDUCE("ReduceLogSumExp", LOG_SUM_EXP), REDUCE("ReduceMax", MAX_OF), REDUCE("ReduceMean", MEAN),
-    REDUCE("ReduceMin", MIN_OF),     REDUCE("ReduceProd", PROD),      REDUCE("ReduceSum", SUM),
-    REDUCE("ReduceSumSquare", SUM_SQUARE),
-    ROW("ArgMax", 1, LATEST, arg, 0, 1, 1),
-    ROW("ArgMin", 1, LATEST, arg, 1, 1, 1),
-    ROW("Hardmax", 1, LATEST, hardmax, 0, 1, 1),
-    ROW("LogSoftmax", 1, LATEST, softmax, DHOWI_OP_log_softmax, 1, 1),
-    ROW("Softmax", 1, LATEST, softmax, DHOWI_OP_softmax, 1, 1),
+    REDUCE("ReduceL1", L1, "sums of absolute values"),
+    REDUCE("ReduceL2", L2, "square roots of sums of squares"),
+    REDUCE("ReduceLogSum", LOG_SUM, "logarithms of sums"),
+    REDUCE("ReduceLogSumExp", LOG_SUM_EXP, "logarithms of sums of exponentials, without overflow"),
+    REDUCE("ReduceMax", MAX_OF, "the largest elements along axes"),
+    REDUCE("ReduceMean", MEAN, "means along axes", BACK(reduce_mean)),
+    REDUCE("ReduceMin", MIN_OF, "the least elements along axes"),
+    REDUCE("ReduceProd", PROD, "products along axes"),
+    REDUCE("ReduceSum", SUM, "sums along axes", BACK(reduce_sum)),
+    REDUCE("ReduceSumSquare", SUM_SQUARE, "sums of squares"),
+    ROW("ArgMax", 1, LATEST, arg, 0, 1, 1, "where the largest element of an axis is"),
+    ROW("ArgMin", 1, LATEST, arg, 1, 1, 1, "where the least element of an axis is"),
+    ROW("Hardmax", 1, LATEST, hardmax, 0, 1, 1, "1 at the first largest element of a row, 0 elsewhere"),
+    ROW("LogSoftmax", 1, LATEST, softmax, DHOWI_OP_log_softmax, 1, 1, "the logarithm of Softmax"),
+    ROW("Softmax", 1, LATEST, softmax, DHOWI_OP_softmax, 1, 1, "exponentials of rows, scaled to a sum of 1"),
 
     /* normalisation */
-    ROW("BatchNormalization", 1, LATEST, batch_norm, 0, 5, 5),
-    ROW("GroupNormalization", 18, LATEST, group_norm, 0, 3, 3),
-    ROW("InstanceNormalization", 1, LATEST, instance_norm, 0, 3, 3),
-    ROW("LayerNormalization", 1, LATEST, layer_norm, 0, 2, 3),
-    ROW("LpNormalization", 1, LATEST, lp_norm, 0, 1, 1),
-    ROW("LRN", 1, LATEST, lrn, 0, 1, 1),
-    ROW("MeanVarianceNormalization", 9, LATEST, mvn, 0, 1, 1),
-    ROW("RMSNormalization", 23, LATEST, rms_norm, 0, 2, 2),
+    ROW("BatchNormalization", 1, LATEST, batch_norm, 0, 5, 5, "channels scaled and shifted by given statistics"),
+    ROW("GroupNormalization", 18, LATEST, group_norm, 0, 3, 3, "groups of channels brought to mean 0 and variance 1, scaled and shifted"),
+    ROW("InstanceNormalization", 1, LATEST, instance_norm, 0, 3, 3, "each channel brought to mean 0 and variance 1, scaled and shifted"),
+    ROW("LayerNormalization", 1, LATEST, layer_norm, 0, 2, 3, "rows brought to mean 0 and variance 1, scaled and shifted"),
+    ROW("LpNormalization", 1, LATEST, lp_norm, 0, 1, 1, "rows divided by their p-norm"),
+    ROW("LRN", 1, LATEST, lrn, 0, 1, 1, "elements divided by what nearby channels hold"),
+    ROW("MeanVarianceNormalization", 9, LATEST, mvn, 0, 1, 1, "mean 0 and variance 1 over some axes"),
+    ROW("RMSNormalization", 23, LATEST, rms_norm, 0, 2, 2, "rows divided by their root mean square, scaled"),
 
     /* windows */
-    ROW("AveragePool", 1, LATEST, pool, 1, 1, 1),
-    ROW("Conv", 1, LATEST, conv, 0, 2, 3),
-    ROW("ConvTranspose", 1, LATEST, conv_transpose, 0, 2, 3),
-    ROW("GlobalAveragePool", 1, LATEST, global_pool, DHOWI_MEAN, 1, 1),
-    ROW("GlobalLpPool", 2, LATEST, global_pool, DHOWI_L2, 1, 1),
-    ROW("GlobalMaxPool", 1, LATEST, global_pool, DHOWI_MAX_OF, 1, 1),
-    ROW("GridSample", 16, LATEST, grid_sample, 0, 2, 2),
-    ROW("LpPool", 2, LATEST, pool, 3, 1, 1),
-    ROW("MaxPool", 1, LATEST, pool, 0, 1, 1),
-    ROW("Pad", 1, LATEST, pad, 0, 1, 4),
-    ROW("Resize", 10, LATEST, resize, 0, 1, 4),
-    ROW("Upsample", 7, 9, resize, 0, 1, 2),
+    ROW("AveragePool", 1, LATEST, pool, 1, 1, 1, "means of windows"),
+    ROW("Conv", 1, LATEST, conv, 0, 2, 3, "convolution of one to three dimensions"),
+    ROW("ConvTranspose", 1, LATEST, conv_transpose, 0, 2, 3, "transposed convolution of one to three dimensions"),
+    ROW("GlobalAveragePool", 1, LATEST, global_pool, DHOWI_MEAN, 1, 1, "the mean of each channel"),
+    ROW("GlobalLpPool", 2, LATEST, global_pool, DHOWI_L2, 1, 1, "the p-norm of each channel"),
+    ROW("GlobalMaxPool", 1, LATEST, global_pool, DHOWI_MAX_OF, 1, 1, "the largest element of each channel"),
+    ROW("GridSample", 16, LATEST, grid_sample, 0, 2, 2, "images sampled at given places"),
+    ROW("LpPool", 2, LATEST, pool, 3, 1, 1, "p-norms of windows"),
+    ROW("MaxPool", 1, LATEST, pool, 0, 1, 1, "the largest elements of windows, and where they were"),
+    ROW("Pad", 1, LATEST, pad, 0, 1, 4, "x with a constant, its edge or a mirror image around it"),
+    ROW("Resize", 10, LATEST, resize, 0, 1, 4, "images of another size, by the nearest pixel, linear or cubic"),
+    ROW("Upsample", 7, 9, resize, 0, 1, 2, "Resize by its older name"),
 
-    ROW("CenterCropPad", 18, LATEST, center_crop_pad, 0, 2, 2),
-    ROW("Col2Im", 18, LATEST, col2im, 0, 3, 3),
-    ROW("AffineGrid", 20, LATEST, affine_grid, 0, 2, 2),
-    ROW("ReverseSequence", 10, LATEST, reverse_sequence, 0, 2, 2),
-    ROW("HannWindow", 17, LATEST, window, 0, 1, 1),
-    ROW("HammingWindow", 17, LATEST, window, 1, 1, 1),
-    ROW("BlackmanWindow", 17, LATEST, window, 2, 1, 1),
+    ROW("CenterCropPad", 18, LATEST, center_crop_pad, 0, 2, 2, "cut or padded to a shape around the middle"),
+    ROW("Col2Im", 18, LATEST, col2im, 0, 3, 3, "an image as the sum of its windows"),
+    ROW("AffineGrid", 20, LATEST, affine_grid, 0, 2, 2, "the places that an affine map of an image asks for"),
+    ROW("ReverseSequence", 10, LATEST, reverse_sequence, 0, 2, 2, "the first elements of rows in reverse"),
+    ROW("HannWindow", 17, LATEST, window, 0, 1, 1, "the Hann window of a length"),
+    ROW("HammingWindow", 17, LATEST, window, 1, 1, 1, "the Hamming window of a length"),
+    ROW("BlackmanWindow", 17, LATEST, window, 2, 1, 1, "the Blackman window of a length"),
 
     /* losses */
-    ROW("NegativeLogLikelihoodLoss", 12, LATEST, likelihood_loss, 0, 2, 3),
-    ROW("SoftmaxCrossEntropyLoss", 12, LATEST, entropy_loss, 0, 2, 3),
+    ROW("NegativeLogLikelihoodLoss", 12, LATEST, likelihood_loss, 0, 2, 3, "the loss of log-probabilities against classes"),
+    ROW("SoftmaxCrossEntropyLoss", 12, LATEST, entropy_loss, 0, 2, 3, "the loss of scores against classes"),
 
     /* matrices */
-    ROW("RotaryEmbedding", 23, LATEST, rotary, 0, 3, 4),
-    ROW("Einsum", 12, LATEST, einsum, 0, 1, MANY),
-    ROW("Gemm", 1, LATEST, gemm, 0, 2, 3),
-    ROW("MatMul", 1, LATEST, matmul, 0, 2, 2),
+    ROW("RotaryEmbedding", 23, LATEST, rotary, 0, 3, 4, "pairs of elements rotated by their position"),
+    ROW("Einsum", 12, LATEST, einsum, 0, 1, MANY, "products and sums by an equation of letters"),
+    ROW("Gemm", 1, LATEST, gemm, 0, 2, 3, "alpha a b + beta c for matrices, each perhaps transposed"),
+    ROW("MatMul", 1, LATEST, matmul, 0, 2, 2, "matrix products with outer dimensions that broadcast", BACK(matmul)),
 
     /* quantised */
-    ROW("ConvInteger", 10, LATEST, conv_integer, 0, 2, 4),
-    ROW("DequantizeLinear", 10, LATEST, dequantize, 0, 2, 3),
-    ROW("DynamicQuantizeLinear", 11, LATEST, dynamic_quantize, 0, 1, 1),
-    ROW("MatMulInteger", 10, LATEST, matmul_integer, 0, 2, 4),
-    ROW("QLinearConv", 10, LATEST, qlinear_conv, 0, 8, 9),
-    ROW("QLinearMatMul", 10, LATEST, qlinear_matmul, 0, 8, 8),
-    ROW("QuantizeLinear", 10, LATEST, quantize, 0, 2, 3),
+    ROW("ConvInteger", 10, LATEST, conv_integer, 0, 2, 4, "convolution of 8-bit integers"),
+    ROW("DequantizeLinear", 10, LATEST, dequantize, 0, 2, 3, "integers as numbers, by scale and zero point"),
+    ROW("DynamicQuantizeLinear", 11, LATEST, dynamic_quantize, 0, 1, 1, "numbers as bytes, with the scale and zero point that fit them"),
+    ROW("MatMulInteger", 10, LATEST, matmul_integer, 0, 2, 4, "matrix products of 8-bit integers"),
+    ROW("QLinearConv", 10, LATEST, qlinear_conv, 0, 8, 9, "convolution of quantised images"),
+    ROW("QLinearMatMul", 10, LATEST, qlinear_matmul, 0, 8, 8, "matrix products of quantised matrices"),
+    ROW("QuantizeLinear", 10, LATEST, quantize, 0, 2, 3, "numbers as integers, by scale and zero point"),
 
     /* loops, sequences, optional values, texts */
-    WIDE("ConcatFromSequence", 11, concat_from_sequence, 0, 1, 1, LISTS),
-    WIDE("Loop", 1, loop, 0, 0, MANY, ANY),
-    WIDE("Optional", 15, optional, 0, 0, 1, ANY),
-    WIDE("OptionalGetElement", 15, optional_get, 0, 1, 1, ANY),
-    WIDE("OptionalHasElement", 15, optional_has, 0, 0, 1, ANY),
-    WIDE("SequenceAt", 11, sequence_at, 0, 2, 2, LISTS),
-    WIDE("SequenceConstruct", 11, sequence_construct, 0, 1, MANY, TEXTS),
-    WIDE("SequenceEmpty", 11, sequence_empty, 0, 0, 0, 0),
-    WIDE("SequenceErase", 11, sequence_erase, 0, 1, 2, LISTS),
-    WIDE("SequenceInsert", 11, sequence_insert, 0, 2, 3, LISTS | TEXTS),
-    WIDE("SequenceLength", 11, sequence_length, 0, 1, 1, LISTS),
-    WIDE("SequenceMap", 17, sequence_map, 0, 1, MANY, LISTS | TEXTS),
-    WIDE("SplitToSequence", 11, split_to_sequence, 0, 1, 2, 0),
-    WIDE("StringNormalizer", 10, string_normalizer, 0, 1, 1, TEXTS),
+    WIDE("ConcatFromSequence", 11, concat_from_sequence, 0, 1, 1, LISTS, "the tensors of a sequence, joined or stacked"),
+    WIDE("Loop", 1, loop, 0, 0, MANY, ANY, "a graph run again and again, laid out iteration after iteration"),
+    WIDE("Optional", 15, optional, 0, 0, 1, ANY, "a value that may be missing"),
+    WIDE("OptionalGetElement", 15, optional_get, 0, 1, 1, ANY, "the value of an optional one"),
+    WIDE("OptionalHasElement", 15, optional_has, 0, 0, 1, ANY, "whether an optional value is there"),
+    WIDE("SequenceAt", 11, sequence_at, 0, 2, 2, LISTS, "one value of a sequence"),
+    WIDE("SequenceConstruct", 11, sequence_construct, 0, 1, MANY, TEXTS, "a sequence of the inputs"),
+    WIDE("SequenceEmpty", 11, sequence_empty, 0, 0, 0, 0, "a sequence without values"),
+    WIDE("SequenceErase", 11, sequence_erase, 0, 1, 2, LISTS, "a sequence without one of its values"),
+    WIDE("SequenceInsert", 11, sequence_insert, 0, 2, 3, LISTS | TEXTS, "a sequence with one value more"),
+    WIDE("SequenceLength", 11, sequence_length, 0, 1, 1, LISTS, "the number of values of a sequence"),
+    WIDE("SequenceMap", 17, sequence_map, 0, 1, MANY, LISTS | TEXTS, "a graph run for each value of a sequence"),
+    WIDE("SplitToSequence", 11, split_to_sequence, 0, 1, 2, 0, "the parts of a tensor as a sequence"),
+    WIDE("StringNormalizer", 10, string_normalizer, 0, 1, 1, TEXTS, "texts in one case, without stop words"),
 
     /* of other domains */
-    ROW(DHOWI_TRAINING "::Gradient", 1, LATEST, gradient, 0, 2, MANY),
+    ROW(DHOWI_TRAINING "::Gradient", 1, LATEST, gradient, 0, 2, MANY, "derivatives of one value by others"),
 
     /* recurrent */
-    ROW("GRU", 3, LATEST, gru, 0, 3, 6),
-    ROW("LSTM", 1, LATEST, lstm, 0, 3, 8),
-    ROW("RNN", 1, LATEST, rnn, 0, 3, 6),
+    ROW("GRU", 3, LATEST, gru, 0, 3, 6, "gated recurrent units"),
+    ROW("LSTM", 1, LATEST, lstm, 0, 3, 8, "long short-term memory"),
+    ROW("RNN", 1, LATEST, rnn, 0, 3, 6, "the simple recurrent network"),
 };
 /* clang-format on */
 

@@ -152,16 +152,34 @@ static const struct {
     dhowi_op_id rows[4];
     uint32_t count;
 } k_layers[] = {
-    [DHOWI_LAYER_EMBEDDING] = {{"Embedding", 1, 1, lower_embedding, 0, 2, 2, 0},
+    [DHOWI_LAYER_EMBEDDING] = {{.name = "Embedding",
+                                .since = 1,
+                                .until = 1,
+                                .lower = lower_embedding,
+                                .least = 2,
+                                .most = 2},
                                {DHOWI_OP_gather_axis},
                                1},
-    [DHOWI_LAYER_BATCHNORM] = {{"BatchNorm", 1, 1, lower_batchnorm, 0, 5, 5, 0}, {DHOWI_OP_map}, 1},
-    [DHOWI_LAYER_ATTENTION] = {{"MultiheadAttention", 1, 1, lower_attention, 0, 3, 8, 0},
+    [DHOWI_LAYER_BATCHNORM] = {{.name = "BatchNorm",
+                                .since = 1,
+                                .until = 1,
+                                .lower = lower_batchnorm,
+                                .least = 5,
+                                .most = 5},
+                               {DHOWI_OP_map},
+                               1},
+    [DHOWI_LAYER_ATTENTION] = {{.name = "MultiheadAttention",
+                                .since = 1,
+                                .until = 1,
+                                .lower = lower_attention,
+                                .least = 3,
+                                .most = 8},
                                {DHOWI_OP_linear, DHOWI_OP_matmul, DHOWI_OP_map, DHOWI_OP_softmax},
                                4},
-    [DHOWI_LAYER_LSTM] = {{"LSTM", 1, 1, lower_lstm, 0, 3, 9, 0},
-                          {DHOWI_OP_matmul, DHOWI_OP_copy, DHOWI_OP_lstm_cell},
-                          3}};
+    [DHOWI_LAYER_LSTM] = {
+        {.name = "LSTM", .since = 1, .until = 1, .lower = lower_lstm, .least = 3, .most = 9},
+        {DHOWI_OP_matmul, DHOWI_OP_copy, DHOWI_OP_lstm_cell},
+        3}};
 
 const dhowi_operator *dhowi_layer_operator(dhowi_layer_kind kind) { return &k_layers[kind].op; }
 

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Prints docs/operators.md: the operator table in words. `-` gives none of a column.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory/size.h"
+#include "model/operators/operators.h"
+
+static int by_name(const void *a, const void *b) {
+    const dhowi_operator *const *p = a, *const *q = b;
+    return strcmp((*p)->name, (*q)->name);
+}
+
+int main(void) {
+    const dhowi_operator *rows[1024];
+    const uint32_t count = dhowi_operator_count();
+    if (count > DHOWI_COUNT(rows)) return 1;
+    for (uint32_t i = 0; i < count; i++) rows[i] = dhowi_operator_at(i);
+    qsort(rows, count, sizeof *rows, by_name);
+    printf("# Operators\n\n"
+           "The %u operators of ONNX that models may hold, from `core/model/operators/table.c`; the test `operators_documented` compares\n"
+           "this page with it, and `list_operators` prints it anew.\n\n"
+           "| operator | opsets | derivative | what it gives |\n|---|---|---|---|\n",
+           count);
+    for (uint32_t i = 0; i < count; i++)
+        printf("| %s | %d to %d | %s | %s |\n", rows[i]->name, rows[i]->since, rows[i]->until,
+               rows[i]->back != NULL ? "yes" : "-", rows[i]->meaning);
+    return 0;
+}
