@@ -390,7 +390,7 @@ static void end_join(dhowi_job *job) {
  * lane waits for them, and who comes later waits for the lane. */
 static dhow_status join_others(dhowi_host_lane *lane, const dhowi_use uses[2], dhowi_mark *mark) {
     dhowi_mark pending[DHOWI_COPY_PENDING];
-    uint32_t n = dhowi_copy_pending(uses, &lane->timeline, pending);
+    uint32_t n = dhowi_copy_pending(uses, lane->timeline, pending);
     if (n == 0) return DHOW_OK;
     join_job *j = dhowi_alloc(sizeof *j);
     if (j == NULL) return dhowi_fail_memory("copy");
@@ -405,7 +405,7 @@ static dhow_status join_others(dhowi_host_lane *lane, const dhowi_use uses[2], d
         end_join(&j->job);
         return status;
     }
-    note_awaited(&lane->timeline, j->fences, j->fence_count);
+    note_awaited(lane->timeline, j->fences, j->fence_count);
     *mark = dhowi_host_lane_push(lane, &j->job, NULL);
     return DHOW_OK;
 }
@@ -416,7 +416,7 @@ static dhow_status hand_in(dhowi_host_lane *lane, copy_job *c, bool ordered) {
     dhow_stream *stream = c->stream;
     const dhowi_use uses[2] = {{c->src->storage, DHOW_ACCESS_READ},
                                {c->dst->storage, DHOW_ACCESS_WRITE}};
-    dhow_status status = add_fences(c, &lane->timeline, ordered);
+    dhow_status status = add_fences(c, lane->timeline, ordered);
     if (status != DHOW_OK) {
         end_fences(c->fences, c->fence_count);
         dhowi_free(c);
@@ -427,7 +427,7 @@ static dhow_status hand_in(dhowi_host_lane *lane, copy_job *c, bool ordered) {
     dhowi_handle_retain(&c->dst->handle);
     /* The job may end, and with it the tensors, before the marks are set. */
     for (int i = 0; i < 2; i++) dhowi_storage_retain(uses[i].storage);
-    note_awaited(&lane->timeline, c->fences, c->fence_count);
+    note_awaited(lane->timeline, c->fences, c->fence_count);
     dhowi_mark mark = dhowi_host_lane_push(lane, &c->job, &uses[1].storage->staged_write);
     dhowi_stream_attach(stream, mark);
     if (!ordered) status = join_others(lane, uses, &mark);
@@ -454,11 +454,8 @@ dhow_status dhowi_copy_queue(dhow_stream *stream, dhow_tensor *src, dhow_tensor 
     c->stream = stream;
     c->src = src;
     c->dst = dst;
-    /* From what is pending to what is noted in one step: copies of other threads into the same
-     * tensors see each other. */
-    dhow_context *context = stream->device->context;
-    pthread_mutex_lock(&context->copying);
+    dhowi_host_lane_lock(lane);
     dhow_status status = hand_in(lane, c, ordered);
-    pthread_mutex_unlock(&context->copying);
+    dhowi_host_lane_unlock(lane);
     return status;
 }

@@ -79,7 +79,7 @@ static void end_context(dhow_context *context) {
     bool ours = context->device_count == 0 ||
                 context->devices[0]->fork_generation == dhowi_fork_generation();
     /* In a forked child the drivers' state belongs to the parent: only our own memory is freed. */
-    if (ours) end_attachment(&context->host_queue, context);
+    if (ours) end_attachment(&context->background_work, context);
     for (int id = DHOWI_ATTACHMENTS; ours && id-- > 0;) {
         for (uint32_t i = 0; i < context->device_count; i++) {
             end_attachment(&context->devices[i]->attachments[id], context->devices[i]);
@@ -96,7 +96,6 @@ static void end_context(dhow_context *context) {
     dhowi_free(context->devices);
     dhowi_free(context->device_choice);
     pthread_mutex_destroy(&context->mutex);
-    pthread_mutex_destroy(&context->copying);
     pthread_mutex_destroy(&context->discovery);
     bool validate = context->validate;
     dhowi_handle_free(DHOWI_CONTEXT, context);
@@ -110,7 +109,6 @@ dhow_status dhow_context_create(const dhow_context_options *options, dhow_contex
     dhow_context *context = dhowi_handle_new(DHOWI_CONTEXT, sizeof *context);
     if (context == NULL) return dhowi_fail_memory("context");
     pthread_mutex_init(&context->mutex, NULL);
-    pthread_mutex_init(&context->copying, NULL);
     dhowi_mutex_init_recursive(&context->discovery);
     atomic_init(&context->users, 1);
     dhow_status status = init_context(context, options != NULL ? options : &defaults);
@@ -146,8 +144,8 @@ static bool drop_user(dhow_context *context, uint32_t *out_left) {
 static void drain(dhow_context *context) {
     bool ours = context->device_count == 0 ||
                 context->devices[0]->fork_generation == dhowi_fork_generation();
-    void *queue = atomic_load_explicit(&context->host_queue.data, memory_order_acquire);
-    if (ours && queue != NULL) context->drain(queue);
+    void *work = atomic_load_explicit(&context->background_work.data, memory_order_acquire);
+    if (ours && work != NULL) context->drain(work);
 }
 
 void dhow_context_release(dhow_context *context) {
@@ -163,10 +161,10 @@ void dhow_context_release(dhow_context *context) {
     dhowi_context_drop(context);
 }
 
-void *dhowi_context_attach_host_queue(dhow_context *context, void *(*make)(dhow_context *context),
-                                      void (*end)(void *context, void *data),
-                                      void (*drain_data)(void *data)) {
-    dhowi_attachment *slot = &context->host_queue;
+void *dhowi_context_attach_work(dhow_context *context, void *(*make)(dhow_context *context),
+                                void (*end)(void *context, void *data),
+                                void (*drain_data)(void *data)) {
+    dhowi_attachment *slot = &context->background_work;
     void *data = atomic_load_explicit(&slot->data, memory_order_acquire);
     if (data != NULL) return data;
     pthread_mutex_lock(&context->mutex);

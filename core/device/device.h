@@ -53,17 +53,18 @@ struct dhow_device {
     dhowi_attachment attachments[DHOWI_ATTACHMENTS];
 };
 
-/* One of the host queue's orders of jobs, see stream/host_queue.h. A job is known by a ticket: its
- * lane and its number there. */
-enum { DHOWI_HOST_LANES = 8 };
-typedef struct dhowi_host_lane {
+/* A timeline of work that no stream does, and whoever does it. It lies in the context, whose memory
+ * stays readable, because marks may outlive the work's owner. */
+enum { DHOWI_BACKGROUND_TIMELINES = 8 };
+typedef struct dhowi_background {
     dhowi_timeline timeline;
-    uint32_t index; /* in the context */
-} dhowi_host_lane;
-#define DHOWI_TICKET_LANE_SHIFT 60
+    void *owner;
+} dhowi_background;
+#define DHOWI_TICKET_SHIFT 60
 
-static inline uint64_t dhowi_host_ticket(const dhowi_host_lane *lane, uint64_t number) {
-    return (uint64_t)lane->index << DHOWI_TICKET_LANE_SHIFT | number;
+/* A mark of background work as one word: its timeline's index and its number there. */
+static inline uint64_t dhowi_ticket(uint32_t timeline, uint64_t number) {
+    return (uint64_t)timeline << DHOWI_TICKET_SHIFT | number;
 }
 
 struct dhow_context {
@@ -89,10 +90,9 @@ struct dhow_context {
     _Atomic(void (*)(dhow_context *context, int64_t patience_ms)) finish_spans;
     _Atomic uint32_t users; /* references that programs hold; `handle` counts dhow's own as well */
     pthread_mutex_t mutex;  /* attachments */
-    dhowi_attachment host_queue;
-    void (*drain)(void *host_queue);              /* blocks until its present jobs have ended */
-    pthread_mutex_t copying;                      /* handing in copies for the host queue */
-    dhowi_host_lane host_lanes[DHOWI_HOST_LANES]; /* here because marks may outlive the queue */
+    dhowi_attachment background_work;
+    void (*drain)(void *background_work); /* blocks until what it has now has ended */
+    dhowi_background background[DHOWI_BACKGROUND_TIMELINES];
 };
 
 /* Finds the devices of all other backends, once: drivers that nobody asks for are not started.
@@ -109,11 +109,10 @@ static inline bool dhowi_tracing(const dhow_context *context) {
            __builtin_expect(atomic_load_explicit(&context->tracing, memory_order_relaxed), 0);
 }
 
-/* The mark of a job of the host queue. */
-static inline dhowi_mark dhowi_host_mark(dhow_context *context, uint64_t ticket) {
-    const uint64_t number = ticket & ((UINT64_C(1) << DHOWI_TICKET_LANE_SHIFT) - 1);
-    const uint64_t lane = ticket >> DHOWI_TICKET_LANE_SHIFT & (DHOWI_HOST_LANES - 1);
-    return (dhowi_mark){&context->host_lanes[lane].timeline, number};
+static inline dhowi_mark dhowi_ticket_mark(dhow_context *context, uint64_t ticket) {
+    const uint64_t number = ticket & ((UINT64_C(1) << DHOWI_TICKET_SHIFT) - 1);
+    const uint64_t index = ticket >> DHOWI_TICKET_SHIFT & (DHOWI_BACKGROUND_TIMELINES - 1);
+    return (dhowi_mark){&context->background[index].timeline, number};
 }
 
 /* Drops a reference that an object of ours held. */
@@ -152,9 +151,9 @@ void *dhowi_device_attach(dhow_device *device, dhowi_attachment_id id,
 static inline void *dhowi_device_attached(dhow_device *device, dhowi_attachment_id id) {
     return atomic_load_explicit(&device->attachments[id].data, memory_order_acquire);
 }
-void *dhowi_context_attach_host_queue(dhow_context *context, void *(*make)(dhow_context *context),
-                                      void (*end)(void *context, void *data),
-                                      void (*drain)(void *data));
+/* The same for what does background work for a context. */
+void *dhowi_context_attach_work(dhow_context *context, void *(*make)(dhow_context *context),
+                                void (*end)(void *context, void *data), void (*drain)(void *data));
 
 /* Warns, once in a process, of variables DHOW_* in the environment that nobody reads. */
 void dhowi_warn_of_variables(const dhowi_registry *registry, const dhowi_log *log);

@@ -495,7 +495,7 @@ void dhowi_storage_release(dhowi_storage *s) {
 dhow_status dhowi_storage_readable(dhowi_storage *s, bool ended) {
     uint64_t word = atomic_load_explicit(&s->staged_write, memory_order_acquire);
     if ((word & DHOWI_COPY_FAILED) == 0) return dhowi_storage_check_origins(s, ended);
-    dhowi_mark copy = dhowi_host_mark(s->device->context, word);
+    dhowi_mark copy = dhowi_ticket_mark(s->device->context, word);
     DHOWI_TRY(copy.timeline->wait(copy.timeline, copy.number));
     return dhowi_fail(DHOW_CANCELLED, "%s: an earlier copy into this tensor failed",
                       s->device->name); /* too long ago to know why */

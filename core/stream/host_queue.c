@@ -27,7 +27,7 @@ typedef struct dhowi_host_queue dhowi_host_queue;
 /* The thread of a lane. */
 typedef struct worker {
     dhowi_host_queue *queue;
-    dhowi_host_lane *lane;
+    dhowi_host_lane lane;
     pthread_t thread;
     bool started;
     pthread_cond_t wake;
@@ -40,6 +40,7 @@ typedef struct worker {
 struct dhowi_host_queue {
     dhow_context *context;
     pthread_mutex_t mutex;
+    pthread_mutex_t copying; /* handing in copies; taken before `mutex` */
     pthread_cond_t done, dead;
     worker workers[DHOWI_HOST_LANES];
     uint32_t streams; /* that have been given a lane */
@@ -69,6 +70,7 @@ static dhowi_job *take(job_list *list) {
 
 static void free_queue(dhowi_host_queue *q) {
     pthread_mutex_destroy(&q->mutex);
+    pthread_mutex_destroy(&q->copying);
     for (int i = 0; i < DHOWI_HOST_LANES; i++) pthread_cond_destroy(&q->workers[i].wake);
     pthread_cond_destroy(&q->done);
     pthread_cond_destroy(&q->dead);
@@ -89,14 +91,14 @@ static void *work(void *argument) {
     while ((job = next_job(q, &w->jobs, &w->wake)) != NULL) {
         pthread_mutex_unlock(&q->mutex);
         dhow_status status = job->run(job);
-        const uint64_t number = dhowi_host_mark(q->context, job->ticket).number;
+        const uint64_t number = dhowi_ticket_mark(q->context, job->ticket).number;
         pthread_mutex_lock(&q->mutex);
         if (status != DHOW_OK) {
             failure *f = &w->failures[w->failure_count % KEPT_FAILURES];
             f->number = w->failed[w->failure_count++ % KEPT_NUMBERS] = number;
             dhowi_error_save(&f->error, status);
         }
-        dhowi_timeline_complete(&w->lane->timeline, number);
+        dhowi_timeline_complete(w->lane.timeline, number);
         pthread_cond_broadcast(&q->done);
         put(&q->ended, job);
         pthread_cond_signal(&q->dead);
@@ -127,9 +129,8 @@ static void *bury(void *argument) {
     return NULL;
 }
 
-static dhow_context *context_of(dhowi_host_lane *lane) {
-    return (dhow_context *)(void *)((char *)(lane - lane->index) -
-                                    offsetof(dhow_context, host_lanes));
+static worker *worker_of(dhowi_host_lane *lane) {
+    return (worker *)(void *)((char *)lane - offsetof(worker, lane));
 }
 
 /* Under the mutex: how a job that is done has ended. */
@@ -147,11 +148,8 @@ static dhow_status outcome(const worker *w, uint64_t number) {
 static dhow_status wait_number(dhowi_timeline *timeline, uint64_t number) {
     if (atomic_load_explicit(&timeline->completed, memory_order_acquire) == UINT64_MAX)
         return DHOW_OK;
-    dhowi_host_lane *lane =
-        (dhowi_host_lane *)(void *)((char *)timeline - offsetof(dhowi_host_lane, timeline));
-    dhowi_host_queue *q =
-        atomic_load_explicit(&context_of(lane)->host_queue.data, memory_order_acquire);
-    const worker *w = &q->workers[lane->index];
+    const worker *w = ((const dhowi_background *)(const void *)timeline)->owner;
+    dhowi_host_queue *q = w->queue;
     pthread_mutex_lock(&q->mutex);
     while (atomic_load(&timeline->completed) < number) pthread_cond_wait(&q->done, &q->mutex);
     dhow_status status = outcome(w, number);
@@ -182,14 +180,15 @@ static void *make_queue(dhow_context *context) {
     }
     q->context = context;
     pthread_mutex_init(&q->mutex, NULL);
+    pthread_mutex_init(&q->copying, NULL);
     pthread_cond_init(&q->done, NULL);
     pthread_cond_init(&q->dead, NULL);
     for (uint32_t i = 0; i < DHOWI_HOST_LANES; i++) {
-        dhowi_host_lane *lane = &context->host_lanes[i];
-        lane->index = i;
-        dhowi_timeline_start(&lane->timeline, wait_number, NULL, NULL);
+        dhowi_background *background = &context->background[i];
+        background->owner = &q->workers[i];
+        dhowi_timeline_start(&background->timeline, wait_number, NULL, NULL);
         q->workers[i].queue = q;
-        q->workers[i].lane = lane;
+        q->workers[i].lane = (dhowi_host_lane){&background->timeline, i};
         pthread_cond_init(&q->workers[i].wake, NULL);
     }
     int error = dhowi_thread_start(&q->undertaker, bury, q);
@@ -206,6 +205,8 @@ static void end_queue(void *context, void *data) {
     dhow_context *owner = context;
     dhowi_host_queue *q = data;
     stop(q);
+    for (int i = 0; i < DHOWI_HOST_LANES; i++)
+        dhowi_timeline_retire(&owner->background[i].timeline);
     if (pthread_equal(pthread_self(), q->undertaker)) {
         q->orphaned = true;
         (void)pthread_detach(q->undertaker);
@@ -213,8 +214,6 @@ static void end_queue(void *context, void *data) {
         (void)pthread_join(q->undertaker, NULL);
         free_queue(q);
     }
-    for (int i = 0; i < DHOWI_HOST_LANES; i++)
-        dhowi_timeline_retire(&owner->host_lanes[i].timeline);
 }
 
 static void drain_queue(void *data) {
@@ -236,10 +235,9 @@ static dhow_status start_worker(worker *w) {
 
 dhowi_host_lane *dhowi_host_lane_of(dhow_stream *stream) {
     dhow_context *context = stream->device->context;
+    dhowi_host_queue *q = dhowi_context_attach_work(context, make_queue, end_queue, drain_queue);
     uint32_t number = atomic_load(&stream->lane);
-    if (number != 0) return &context->host_lanes[number - 1];
-    dhowi_host_queue *q =
-        dhowi_context_attach_host_queue(context, make_queue, end_queue, drain_queue);
+    if (q != NULL && number != 0) return &q->workers[number - 1].lane;
     if (q == NULL) return NULL;
     pthread_mutex_lock(&q->mutex);
     number = atomic_load(&stream->lane);
@@ -252,24 +250,32 @@ dhowi_host_lane *dhowi_host_lane_of(dhow_stream *stream) {
         }
     }
     pthread_mutex_unlock(&q->mutex);
-    return number != 0 ? &context->host_lanes[number - 1] : NULL;
+    return number != 0 ? &q->workers[number - 1].lane : NULL;
 }
 
 dhowi_mark dhowi_host_lane_push(dhowi_host_lane *lane, dhowi_job *job,
                                 _Atomic uint64_t *out_ticket) {
-    dhow_context *context = context_of(lane);
-    dhowi_host_queue *q = atomic_load_explicit(&context->host_queue.data, memory_order_acquire);
-    worker *w = &q->workers[lane->index];
+    worker *w = worker_of(lane);
+    dhowi_host_queue *q = w->queue;
+    dhow_context *context = q->context;
     dhowi_handle_retain(&context->handle);
     pthread_mutex_lock(&q->mutex);
     /* The job may be gone once the mutex is free. */
-    dhowi_mark mark = {&lane->timeline, atomic_load(&lane->timeline.submitted) + 1};
-    job->ticket = dhowi_host_ticket(lane, mark.number);
-    atomic_store(&lane->timeline.submitted, mark.number);
+    dhowi_mark mark = {lane->timeline, atomic_load(&lane->timeline->submitted) + 1};
+    job->ticket = dhowi_ticket(lane->index, mark.number);
+    atomic_store(&lane->timeline->submitted, mark.number);
     if (out_ticket != NULL) atomic_store(out_ticket, job->ticket);
     put(&w->jobs, job);
     q->pushed++;
     pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&q->mutex);
     return mark;
+}
+
+void dhowi_host_lane_lock(dhowi_host_lane *lane) {
+    pthread_mutex_lock(&worker_of(lane)->queue->copying);
+}
+
+void dhowi_host_lane_unlock(dhowi_host_lane *lane) {
+    pthread_mutex_unlock(&worker_of(lane)->queue->copying);
 }

@@ -24,6 +24,14 @@ typedef struct dhowi_job {
     void (*end)(struct dhowi_job *job);
 } dhowi_job;
 
+enum { DHOWI_HOST_LANES = DHOWI_BACKGROUND_TIMELINES };
+
+/* An order of jobs. */
+typedef struct dhowi_host_lane {
+    dhowi_timeline *timeline; /* of the context */
+    uint32_t index;
+} dhowi_host_lane;
+
 /* The lane of a stream's jobs, whose thread starts on first use; NULL with an error when that
  * fails. */
 dhowi_host_lane *dhowi_host_lane_of(dhow_stream *stream);
@@ -31,5 +39,10 @@ dhowi_host_lane *dhowi_host_lane_of(dhow_stream *stream);
  * `out_ticket`, which may be NULL, is set before the job runs. */
 dhowi_mark dhowi_host_lane_push(dhowi_host_lane *lane, dhowi_job *job,
                                 _Atomic uint64_t *out_ticket);
+
+/* From what is pending to what is noted is one step for those who hand in copies: while one of them
+ * holds the lock, copies of other threads into the same tensors see all of it or nothing. */
+void dhowi_host_lane_lock(dhowi_host_lane *lane);
+void dhowi_host_lane_unlock(dhowi_host_lane *lane);
 
 #endif /* DHOWI_STREAM_HOST_QUEUE_H_ */
