@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A context's trace: DHOW_TRACE, and its file, which is written when the context ends, when the
- * program releases it though it has forgotten some objects, and when the process exits without
- * either.
+ * The trace of a context: the functions of dhow/trace.h, and the file of DHOW_TRACE, which is
+ * written when the context ends, when the program releases it though it has forgotten some objects,
+ * and when the process exits without either.
  */
 #ifndef DHOWI_DEVICE_TRACE_H_
 #define DHOWI_DEVICE_TRACE_H_
@@ -18,7 +18,5 @@ void dhowi_trace_at_release(dhow_context *context);
 void dhowi_trace_fini(dhow_context *context);
 /* A driver was started: at the exit of the process the file is written before the driver ends. */
 void dhowi_trace_driver_started(const dhow_context *context);
-/* Names of all devices, in their order, for dhowi_trace_write(). */
-dhow_status dhowi_trace_save(dhow_context *context, const char *path);
 
 #endif /* DHOWI_DEVICE_TRACE_H_ */

@@ -244,5 +244,3 @@ static void finish_spans(dhow_context *context, int64_t patience_ms) {
         pthread_mutex_unlock(&t->mutex);
     }
 }
-
-void dhowi_spans_finish(dhow_context *context) { finish_spans(context, -1); }

@@ -35,7 +35,4 @@ static inline int64_t dhowi_host_span_begin(const dhow_context *context) {
 void dhowi_host_span_end(dhow_context *context, int64_t begin, dhowi_trace_kind kind,
                          const char *name, uint64_t bytes, const char *path);
 
-/* Asks devices for all times that are still to come. Blocks until the work has ended. */
-void dhowi_spans_finish(dhow_context *context);
-
 #endif /* DHOWI_STREAM_SPAN_H_ */
