@@ -106,7 +106,7 @@ static void bench_transfers(bench *b) {
 /* CUDA to OpenCL against the slower of the ways there and on. */
 static void bench_across(bench *b) {
     dhow_device *device = bench_main_device(b), *opencl = bench_device(b, "opencl");
-    dhow_device_info info;
+    dhow_device_info info = DHOW_INIT(dhow_device_info);
     if (opencl == NULL) {
         printf("%-44s no OpenCL device\n", "cuda to opencl, 256 MiB");
         return;
@@ -242,9 +242,8 @@ static void bench_launches(bench *b) {
     s.y = blank(device, SMALL);
     BENCH_OK(dhow_module_build(
         device,
-        &(dhow_module_source){.format = DHOW_MODULE_PTX,
-                              .text = k_ptx,
-                              .signatures = "axpy(IN(f32,x), IN(f32,z), OUT(f32,y), VAL(f32,a))"},
+        &DHOW_INIT(dhow_module_source, .format = DHOW_MODULE_PTX, .text = k_ptx,
+                   .signatures = "axpy(IN(f32,x), IN(f32,z), OUT(f32,y), VAL(f32,a))"),
         &module));
     BENCH_OK(dhow_module_kernel(module, "axpy", &s.kernel));
     if (!bench_is_small(b)) /* the stand-in for CUDA runs no PTX */

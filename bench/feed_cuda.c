@@ -70,11 +70,11 @@ void bench_feed(bench *b) {
     f.model = make_model(f.context, device, columns);
     BENCH_OK(dhow_tensor_full(cpu, DHOW_F32, DHOW_SHAPE(batch * batches, columns), 1, &rows));
     BENCH_OK(dhow_dataset_from_tensors(&rows, 1, &dataset));
-    BENCH_OK(dhow_loader_create(
-        dataset,
-        &(dhow_loader_options){
-            .batch_size = batch, .device = device, .workers = workers, .prefetch = workers + 2},
-        &f.loader));
+    BENCH_OK(
+        dhow_loader_create(dataset,
+                           &DHOW_INIT(dhow_loader_options, .batch_size = batch, .device = device,
+                                      .workers = workers, .prefetch = workers + 2),
+                           &f.loader));
     BENCH_OK(dhow_tensor_full(device, DHOW_F32, DHOW_SHAPE(batch, columns), 1, &f.batch));
     raw_cuda_open((size_t)(batch * columns) * 4, 1, 1, &f.raw);
     const double send = bench_seconds(1, only_send, &f);

@@ -22,7 +22,8 @@ static double now(void) {
 }
 
 static int make(objects *o) {
-    const dhow_context_options options = {.backends = "cpu", .plugin_path = BENCH_PLUGINS};
+    const dhow_context_options options =
+        DHOW_INIT(dhow_context_options, .backends = "cpu", .plugin_path = BENCH_PLUGINS);
     return dhow_context_create(&options, &o->context) == DHOW_OK &&
            dhow_device_get(o->context, "cpu", &o->cpu) == DHOW_OK &&
            dhow_tensor_full(o->cpu, DHOW_F32, DHOW_SHAPE(16), 1, &o->x) == DHOW_OK &&

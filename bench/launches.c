@@ -56,7 +56,7 @@ static void bench_opencl(bench *b, dhow_device *device) {
     raw_opencl_share(&s.raw[0], SMALL * sizeof(float), &s.raw[2]);
     raw_opencl_build(&s.raw[0]);
     make_small(device, &s);
-    BENCH_OK(dhow_module_build(device, &(dhow_module_source){.text = k_axpy}, &module));
+    BENCH_OK(dhow_module_build(device, &DHOW_INIT(dhow_module_source, .text = k_axpy), &module));
     BENCH_OK(dhow_module_kernel(module, "axpy", &s.kernel));
     dhow_module_release(module);
     bench_compare(b, "1000 launches and a wait, opencl",

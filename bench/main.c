@@ -236,7 +236,7 @@ int main(int argc, char **argv) {
     for (int i = optind; i < argc; i++) {
         if (!is_group(argv[i])) return usage(argv[0]);
     }
-    dhow_device_info info;
+    dhow_device_info info = DHOW_INIT(dhow_device_info);
     BENCH_OK(dhow_context_create(NULL, &b.context));
     BENCH_OK(dhow_device_get(b.context, spec, &b.device));
     BENCH_OK(dhow_device_get_info(b.device, &info));

@@ -43,7 +43,8 @@ static double median(double *times) {
 /* A context of its own, on a machine of these settings. */
 static dhow_context *simulate(const char *settings) {
     dhow_context *context;
-    const dhow_context_options options = {.plugin_path = BENCH_SIM, .backends = "cpu,sim"};
+    const dhow_context_options options =
+        DHOW_INIT(dhow_context_options, .plugin_path = BENCH_SIM, .backends = "cpu,sim");
     (void)setenv("DHOW_SIM", settings, 1);
     BENCH_OK(dhow_context_create(&options, &context));
     return context;
@@ -67,7 +68,7 @@ typedef struct overlap {
 } overlap;
 
 static void take_batches(const overlap *o, int computing) {
-    dhow_batch batch;
+    dhow_batch batch = DHOW_INIT(dhow_batch);
     for (;;) {
         BENCH_OK(dhow_loader_next(o->loader, &batch));
         if (batch.sample_count == 0) break;
@@ -94,7 +95,8 @@ static void bench_overlap(bench *b) {
                                  DHOW_SHAPE(o.batches * BATCH_ROWS, COLUMNS), -1, 1, 1, &rows));
     BENCH_OK(dhow_dataset_from_tensors(&rows, 1, &samples));
     BENCH_OK(dhow_loader_create(
-        samples, &(dhow_loader_options){.batch_size = BATCH_ROWS, .workers = 1, .device = o.device},
+        samples,
+        &DHOW_INIT(dhow_loader_options, .batch_size = BATCH_ROWS, .workers = 1, .device = o.device),
         &o.loader));
     BENCH_OK(dhow_tensor_full(o.device, DHOW_F32, DHOW_SHAPE(BATCH_ROWS, COLUMNS), 1, &o.x));
     BENCH_OK(dhow_tensor_full(o.device, DHOW_F32, DHOW_SHAPE(BATCH_ROWS, COLUMNS), 1, &o.y));
@@ -220,7 +222,7 @@ static void bench_small_copies(bench *b) {
 /* ---- beside PyTorch's DataLoader ---- */
 
 static void run_epoch(void *loader) {
-    dhow_batch batch;
+    dhow_batch batch = DHOW_INIT(dhow_batch);
     do {
         BENCH_OK(dhow_loader_next(loader, &batch));
     } while (batch.sample_count > 0);
@@ -247,7 +249,8 @@ static void bench_feeding(bench *b) {
         (void)snprintf(name, sizeof name, "an epoch of 10000x100 in batches of 32%s",
                        shuffle ? ", shuffled" : "");
         BENCH_OK(dhow_loader_create(
-            dataset, &(dhow_loader_options){.batch_size = 32, .shuffle = shuffle}, &loader));
+            dataset, &DHOW_INIT(dhow_loader_options, .batch_size = 32, .shuffle = shuffle),
+            &loader));
         if (!process_start(&torch)) {
             printf("%-44s no PyTorch\n", name);
         } else {

@@ -47,7 +47,7 @@ static void run(void *data) {
 
 static const void *output(void *data, uint32_t i, size_t *bytes) {
     model *m = data;
-    dhow_tensor_info info;
+    dhow_tensor_info info = DHOW_INIT(dhow_tensor_info);
     if (i >= m->output_count) return NULL;
     OK(dhow_tensor_get_info(m->outputs[i], &info));
     *bytes = 4;
@@ -67,7 +67,7 @@ int main(int argc, char **argv) {
     serve_input in;
     if (argc != 2 && argc != 4) serve_fail(argv[0], "FOLDER [DEVICE PRECISION]");
     /* Like the peer's package, a process that only wants the processor looks for nothing else. */
-    const dhow_context_options cpu_alone = {.backends = "cpu"};
+    const dhow_context_options cpu_alone = DHOW_INIT(dhow_context_options, .backends = "cpu");
     OK(dhow_context_create(argc == 2 ? &cpu_alone : NULL, &context));
     OK(dhow_device_get(context, argc > 2 ? argv[2] : "cpu", &m.device));
     if (argc > 3 && strcmp(argv[3], "bf16") == 0)

@@ -41,8 +41,9 @@ static void bench_record(bench *b) {
         dhow_context *context;
         dhow_device *cpu;
         addition a;
-        dhow_trace_stats stats;
-        BENCH_OK(dhow_context_create(&(dhow_context_options){.backends = "cpu"}, &context));
+        dhow_trace_stats stats = DHOW_INIT(dhow_trace_stats);
+        BENCH_OK(
+            dhow_context_create(&DHOW_INIT(dhow_context_options, .backends = "cpu"), &context));
         BENCH_OK(dhow_device_get(context, "cpu", &cpu));
         BENCH_OK(dhow_tensor_full(cpu, DHOW_F32, DHOW_SHAPE(16), 1, &a.x));
         BENCH_OK(dhow_tensor_full(cpu, DHOW_F32, DHOW_SHAPE(16), 1, &a.y));

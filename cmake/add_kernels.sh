@@ -47,6 +47,7 @@ second=${rest%%,*} third=${rest#*,}
     echo '};'
     echo "extern const dhow_module_source ${name};"
     echo "const dhow_module_source ${name} = {"
+    echo "    .struct_size = sizeof(dhow_module_source),"
     echo "    .name = \"$(basename "$text")\", .text = text, .options = \"$options\","
     echo '    .images = images, .image_count = sizeof images / sizeof images[0]};'
 } >"$out.c.tmp"

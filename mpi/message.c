@@ -7,7 +7,7 @@
 #include "engine.h"
 
 dhow_status mpi_describe(dhow_tensor *t, message_tensor *out, void **out_data) {
-    dhow_tensor_info info;
+    dhow_tensor_info info = DHOW_INIT(dhow_tensor_info);
     TRY(dhow_tensor_get_info(t, &info));
     *out = (message_tensor){.dtype = (int32_t)info.dtype, .rank = info.rank, .bytes = info.bytes};
     memcpy(out->shape, info.shape, sizeof out->shape);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/objects/struct_size.h"
 #include "engine.h"
 
 dhow_status mpi_check(const dhow_mpi *m, const char *function) {
@@ -16,12 +17,18 @@ dhow_status mpi_check(const dhow_mpi *m, const char *function) {
 
 /* ---- making ---- */
 
+enum {
+    dhowi_least_dhow_mpi_options = DHOWI_END_OF(dhow_mpi_options, timeout_s),
+    dhowi_least_dhow_mpi_member = DHOWI_END_OF(dhow_mpi_member, reason)
+};
+
 static dhow_status start(dhow_mpi *m, dhow_model *model, const dhow_mpi_options *o) {
     dhow_context *context = dhow_device_context(dhow_model_device(model));
     dhow_device *chosen = NULL;
     dhow_device *const *devices = o->devices;
     uint32_t count = o->device_count;
-    const dhow_parallel_options options = {.keep_going = o->keep_going};
+    const dhow_parallel_options options =
+        DHOW_INIT(dhow_parallel_options, .keep_going = o->keep_going);
     TRY(dhow_device_get(context, "cpu", &m->cpu));
     TRY(mpi_share_parameters(m, model));
     dhow_status status = DHOW_OK;
@@ -61,10 +68,10 @@ static dhow_status check_own(dhow_mpi *m, const dhow_model *model, const dhow_mp
 
 dhow_status dhow_mpi_create(MPI_Comm comm, dhow_model *model, const dhow_mpi_options *options,
                             dhow_mpi **out) {
-    static const dhow_mpi_options defaults;
-    const dhow_mpi_options *o = options != NULL ? options : &defaults;
+    dhow_mpi_options own, *o = &own;
     if (out == NULL) return dhow_set_error(DHOW_INVALID_ARGUMENT, "dhow_mpi_create: out is NULL");
     *out = NULL;
+    TRY(DHOWI_STRUCT_IN(dhow_mpi_options, options, o, "dhow_mpi_create", "options"));
     dhow_mpi *m = calloc(1, sizeof *m);
     if (m == NULL)
         return dhow_set_error(DHOW_OUT_OF_MEMORY, "dhow_mpi_create: host memory is exhausted");
@@ -119,10 +126,10 @@ uint32_t dhow_mpi_member_count(const dhow_mpi *m) {
     return m != NULL && m->magic == HANDLE_MAGIC ? (uint32_t)m->wire.size : 0;
 }
 
-dhow_status dhow_mpi_member_at(const dhow_mpi *m, uint32_t rank, dhow_mpi_member *out) {
+dhow_status dhow_mpi_member_at(const dhow_mpi *m, uint32_t rank, dhow_mpi_member *given) {
     static const char function[] = "dhow_mpi_member_at";
-    if (out == NULL) return dhow_set_error(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
-    memset(out, 0, sizeof *out);
+    dhow_mpi_member own, *out = &own;
+    TRY(DHOWI_STRUCT_OUT(dhow_mpi_member, given, out, function));
     TRY(mpi_check(m, function));
     if (rank >= (uint32_t)m->wire.size)
         return dhow_set_error(DHOW_OUT_OF_RANGE, "%s: rank %u, there are %d", function, rank,
@@ -134,5 +141,6 @@ dhow_status dhow_mpi_member_at(const dhow_mpi *m, uint32_t rank, dhow_mpi_member
     out->rows_per_second = m->shares.rate[rank];
     out->status = p->gone;
     (void)snprintf(out->reason, sizeof out->reason, "%.191s", p->reason);
+    DHOWI_STRUCT_GIVE(given, out);
     return DHOW_OK;
 }

@@ -9,7 +9,7 @@
 #include "engine.h"
 
 static dhow_status send_parameter(dhow_mpi *m, dhow_model *model, uint32_t index, int peer) {
-    dhow_model_parameter_info p;
+    dhow_model_parameter_info p = DHOW_INIT(dhow_model_parameter_info);
     dhow_tensor *host = NULL, *dense = NULL;
     message text = {.magic = MESSAGE_MAGIC, .kind = MESSAGE_PARAMETER, .tensor_count = 1};
     wire_transfer t = {.wire = &m->wire, .peer = peer};
@@ -32,7 +32,7 @@ static dhow_status send_parameter(dhow_mpi *m, dhow_model *model, uint32_t index
 /* Whether the parameter is the one that this rank's model has in its place. */
 static dhow_status check_parameter(const dhow_mpi *m, const dhow_model *model, uint32_t index,
                                    const message *got) {
-    dhow_model_value_info own;
+    dhow_model_value_info own = DHOW_INIT(dhow_model_value_info);
     TRY(dhow_model_parameter_describe(model, index, &own));
     const message_tensor *t = &got->tensors[0];
     if (strncmp(own.name, got->text, sizeof got->text - 1) == 0 && (int32_t)own.dtype == t->dtype &&

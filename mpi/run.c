@@ -241,7 +241,7 @@ static dhow_status prepare_inputs(dhow_mpi *m, dhow_tensor *const *inputs, uint3
                               function, inputs == NULL ? 0 : count, m->input_count);
     }
     for (uint32_t i = 0; i < count; i++) {
-        dhow_tensor_info info;
+        dhow_tensor_info info = DHOW_INIT(dhow_tensor_info);
         TRY(dhow_tensor_get_info(inputs[i], &info));
         if (info.rank == 0 || info.shape[0] == 0 || (i > 0 && info.shape[0] != m->rows)) {
             return dhow_set_error(DHOW_INVALID_ARGUMENT,
@@ -267,7 +267,7 @@ static dhow_status check_outputs(const dhow_mpi *m, dhow_tensor *const *outputs,
                               outputs == NULL ? 0 : count, m->output_count);
     }
     for (uint32_t i = 0; i < count; i++) {
-        dhow_tensor_info info;
+        dhow_tensor_info info = DHOW_INIT(dhow_tensor_info);
         if (outputs[i] == NULL) continue;
         TRY(dhow_tensor_get_info(outputs[i], &info));
         if (info.device != m->cpu || info.contiguous == 0 || info.rank == 0 ||

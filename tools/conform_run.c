@@ -36,7 +36,8 @@ static bool make_context(const conform_options *o, dhow_context **out) {
     (void)snprintf(backends, sizeof backends, is_cpu ? "cpu" : "cpu,%s", o->backend);
     (void)unsetenv("DHOW_PLUGIN_PATH"); /* no other plugin takes part */
     (void)unsetenv("DHOW_DEVICE");
-    const dhow_context_options options = {.plugin_path = o->folder, .backends = backends};
+    const dhow_context_options options =
+        DHOW_INIT(dhow_context_options, .plugin_path = o->folder, .backends = backends);
     return dhow_context_create(&options, out) == DHOW_OK;
 }
 
@@ -50,7 +51,7 @@ static bool find_record(const conform_options *o, dhow_context *context, dhow_pl
 
 static void load_only(const batch *b, int fd) {
     dhow_context *context;
-    dhow_plugin_record r;
+    dhow_plugin_record r = DHOW_INIT(dhow_plugin_record);
     char text[1200];
     if (!make_context(b->o, &context)) {
         conform_child_send(fd, MESSAGE_REFUSED, 0, 0, dhow_last_error());

@@ -72,7 +72,7 @@ static void print_devices(dhow_context *context) {
            "description");
     for (uint32_t i = 0; i < dhow_device_count(context); i++) {
         dhow_device *device;
-        dhow_device_info info;
+        dhow_device_info info = DHOW_INIT(dhow_device_info);
         char memory[32], available[32], dtypes[128];
         if (dhow_device_at(context, i, &device) != DHOW_OK ||
             dhow_device_get_info(device, &info) != DHOW_OK)
@@ -95,13 +95,13 @@ static void print_devices(dhow_context *context) {
 static void print_plugins(dhow_context *context) {
     printf("\nPlugins\n");
     for (uint32_t i = 0; i < dhow_plugin_count(context); i++) {
-        dhow_plugin_record r;
+        dhow_plugin_record r = DHOW_INIT(dhow_plugin_record);
         if (dhow_plugin_at(context, i, &r) != DHOW_OK) continue;
         printf("  %-10s %-18s %s\n", r.backend, state_name(r.state), r.path);
         if (r.reason[0] != '\0') printf("  %-10s why   %s\n", "", r.reason);
         if (r.hint[0] != '\0') printf("  %-10s hint  %s\n", "", r.hint);
         for (uint32_t k = 0; k < r.component_count; k++) {
-            dhow_plugin_component c;
+            dhow_plugin_component c = DHOW_INIT(dhow_plugin_component);
             if (dhow_plugin_component_at(context, i, k, &c) != DHOW_OK) continue;
             printf("  %-10s %s %s (%s): %s\n", "", c.present ? "uses " : "lacks", c.name, c.purpose,
                    c.detail);
@@ -119,7 +119,7 @@ static bool selected(dhow_context *context, const char *spec, dhow_device_info *
 /* What a program gets that names no device. */
 static void print_default(dhow_context *context) {
     const char *choice = getenv("DHOW_DEVICE");
-    dhow_device_info info;
+    dhow_device_info info = DHOW_INIT(dhow_device_info);
     if (selected(context, NULL, &info)) {
         printf("\nA program that names no device gets %s", info.name);
         if (choice != NULL && choice[0] != '\0') printf(" (DHOW_DEVICE is '%.64s')", choice);
@@ -149,7 +149,7 @@ static json_t *devices_json(dhow_context *context) {
     json_t *list = json_array();
     for (uint32_t i = 0; i < dhow_device_count(context); i++) {
         dhow_device *device;
-        dhow_device_info d;
+        dhow_device_info d = DHOW_INIT(dhow_device_info);
         if (dhow_device_at(context, i, &device) != DHOW_OK ||
             dhow_device_get_info(device, &d) != DHOW_OK)
             continue;
@@ -167,14 +167,14 @@ static json_t *devices_json(dhow_context *context) {
 }
 
 static json_t *default_json(dhow_context *context) {
-    dhow_device_info info;
+    dhow_device_info info = DHOW_INIT(dhow_device_info);
     return selected(context, NULL, &info) ? json_string(info.name) : json_null();
 }
 
 static json_t *components_json(dhow_context *context, uint32_t plugin, uint32_t count) {
     json_t *list = json_array();
     for (uint32_t k = 0; k < count; k++) {
-        dhow_plugin_component c;
+        dhow_plugin_component c = DHOW_INIT(dhow_plugin_component);
         if (dhow_plugin_component_at(context, plugin, k, &c) != DHOW_OK) continue;
         (void)json_array_append_new(
             list, json_pack("{s:s, s:s, s:b, s:s}", "name", c.name, "purpose", c.purpose, "present",
@@ -186,7 +186,7 @@ static json_t *components_json(dhow_context *context, uint32_t plugin, uint32_t 
 static json_t *plugins_json(dhow_context *context) {
     json_t *list = json_array();
     for (uint32_t i = 0; i < dhow_plugin_count(context); i++) {
-        dhow_plugin_record r;
+        dhow_plugin_record r = DHOW_INIT(dhow_plugin_record);
         if (dhow_plugin_at(context, i, &r) != DHOW_OK) continue;
         (void)json_array_append_new(
             list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "path", r.path, "backend",
@@ -258,7 +258,7 @@ static int parse(int argc, char **argv, options *o) {
 }
 
 static int select_device(dhow_context *context, const options *o) {
-    dhow_device_info info;
+    dhow_device_info info = DHOW_INIT(dhow_device_info);
     if (!selected(context, o->device, &info)) {
         (void)fprintf(stderr, "devinfo: %s\n", dhow_last_error());
         return 1;
@@ -275,7 +275,8 @@ int main(int argc, char **argv) {
     options o = {0};
     int done = parse(argc, argv, &o);
     if (done >= 0) return done;
-    const dhow_context_options context_options = {.isolate_probes = 1};
+    const dhow_context_options context_options =
+        DHOW_INIT(dhow_context_options, .isolate_probes = 1);
     dhow_context *context;
     if (dhow_context_create(&context_options, &context) != DHOW_OK) {
         (void)fprintf(stderr, "devinfo: %s\n", dhow_last_error());

@@ -35,7 +35,7 @@ static double now(void) {
 }
 
 static int is_host(dhow_device *device) {
-    dhow_device_info info;
+    dhow_device_info info = DHOW_INIT(dhow_device_info);
     return dhow_device_get_info(device, &info) == DHOW_OK && info.host_memory != 0;
 }
 
@@ -63,7 +63,7 @@ static dhow_status time_copies(dhow_tensor *from, dhow_tensor *to, int runs, dou
 static dhow_status measure_size(const place *a, const place *b, uint64_t bytes, int runs,
                                 double *out_seconds, link_info *link) {
     dhow_tensor *from = NULL, *to = NULL;
-    dhow_copy_plan_info plan;
+    dhow_copy_plan_info plan = DHOW_INIT(dhow_copy_plan_info);
     dhow_status status = make_end(a, b, bytes, &from);
     if (status == DHOW_OK) status = make_end(b, a, bytes, &to);
     if (status == DHOW_OK) status = dhow_copy_plan(from, to, &plan);
@@ -78,7 +78,7 @@ static uint64_t size_for(const place *a, const place *b) {
     uint64_t bytes = k_large_bytes;
     const place *both[] = {a, b};
     for (int i = 0; i < 2; i++) {
-        dhow_device_info info;
+        dhow_device_info info = DHOW_INIT(dhow_device_info);
         if (dhow_device_get_info(both[i]->device, &info) != DHOW_OK) continue;
         uint64_t room = info.free_bytes > 0 ? info.free_bytes : info.memory_bytes;
         if (room / 8 < bytes) bytes = room / 8;

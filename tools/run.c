@@ -232,7 +232,7 @@ static bool write_outputs(run_request *r, dhow_model *model, const run_tensors *
     for (int k = 0; k < r->output_count; k++) {
         run_pair *p = &r->outputs[k];
         for (uint32_t i = 0; i < out->count && !p->used; i++) {
-            dhow_model_value_info info;
+            dhow_model_value_info info = DHOW_INIT(dhow_model_value_info);
             if (dhow_model_output_at(model, i, &info) != DHOW_OK ||
                 strlen(info.name) != p->name_length ||
                 strncmp(info.name, p->name, p->name_length) != 0)
@@ -274,7 +274,7 @@ static bool compare(const run_request *r, dhow_context *context, const run_tenso
     if (!good) (void)run_fail_prefix("--compare", "");
     json_t *list = json_array();
     for (uint32_t i = 0; i < out->count && good; i++) {
-        dhow_model_value_info info;
+        dhow_model_value_info info = DHOW_INIT(dhow_model_value_info);
         json_t *entry = json_object();
         good = dhow_model_output_at(model, i, &info) == DHOW_OK &&
                run_difference(cpu, out->item[i], other.item[i], entry);
@@ -295,7 +295,7 @@ static bool describe_outputs(dhow_context *context, dhow_model *model, const run
     dhow_device *cpu;
     bool good = dhow_device_get(context, "cpu", &cpu) == DHOW_OK;
     for (uint32_t i = 0; i < out->count && good; i++) {
-        dhow_model_value_info info;
+        dhow_model_value_info info = DHOW_INIT(dhow_model_value_info);
         json_t *entry = json_object();
         good = dhow_model_output_at(model, i, &info) == DHOW_OK &&
                run_values(cpu, out->item[i], entry);
@@ -361,7 +361,7 @@ static bool begin_trace(const run_request *r, dhow_context *context) {
 /* A list needs no device; who names one wants to know whether it is there. */
 static bool load(const run_request *r, dhow_context *context, dhow_device **device,
                  dhow_model **model, json_t *to) {
-    dhow_device_info info;
+    dhow_device_info info = DHOW_INIT(dhow_device_info);
     *device = NULL;
     if (!r->list || r->device != NULL) {
         if (dhow_device_get(context, r->device, device) != DHOW_OK ||
@@ -376,7 +376,7 @@ static bool load(const run_request *r, dhow_context *context, dhow_device **devi
 }
 
 static bool end_trace(const run_request *r, dhow_context *context, json_t *all) {
-    dhow_trace_stats stats;
+    dhow_trace_stats stats = DHOW_INIT(dhow_trace_stats);
     if (r->trace == NULL) return true;
     if (dhow_trace_stop(context) != DHOW_OK || dhow_trace_save(context, r->trace) != DHOW_OK ||
         dhow_trace_get_stats(context, &stats) != DHOW_OK)

@@ -43,7 +43,7 @@ static bool check_pairs(const run_pair *pairs, int count, const char *option, co
                         const dhow_model *model, describe_fn *of, uint32_t of_count) {
     for (int i = 0; i < count; i++) {
         char names[512] = "";
-        dhow_model_value_info info;
+        dhow_model_value_info info = DHOW_INIT(dhow_model_value_info);
         bool found = pairs[i].name_length == 0;
         for (int k = 0; k < i; k++) {
             if (pairs[i].name_length > 0 && pairs[k].name_length == pairs[i].name_length &&
@@ -69,7 +69,7 @@ static bool check_kinds(const dhow_model *model, describe_fn *of, uint32_t count
                         const char *what) {
     static const char *const kinds[] = {"a tensor", "an array of texts", "a sequence", "nothing"};
     for (uint32_t i = 0; i < count; i++) {
-        dhow_model_value_info info;
+        dhow_model_value_info info = DHOW_INIT(dhow_model_value_info);
         if (of(model, i, &info) != DHOW_OK) return run_fail_last();
         if (info.kind != DHOW_DATUM_TENSOR)
             return run_fail("%s '%s' is %s; dhow-run handles tensors only", what, info.name,
@@ -171,7 +171,7 @@ static bool load_input(const dhow_model_value_info *info, dhow_device *device, r
     file->used = true;
     if (dhow_npy_load(device, file->word, out) != DHOW_OK)
         return run_fail_last() || run_fail_prefix("input ", info->name);
-    dhow_tensor_info got;
+    dhow_tensor_info got = DHOW_INIT(dhow_tensor_info);
     if (dhow_tensor_get_info(*out, &got) != DHOW_OK) return run_fail_last();
     if (info->dtype == 0 || got.dtype == info->dtype) return true;
     dhow_tensor_release(*out);
@@ -206,7 +206,7 @@ bool run_make_inputs(const run_request *r, dhow_model *model, dhow_device *devic
     uint32_t count = dhow_model_input_count(model);
     if (!run_room(out, count)) return false;
     for (uint32_t i = 0; i < count; i++) {
-        dhow_model_value_info info;
+        dhow_model_value_info info = DHOW_INIT(dhow_model_value_info);
         if (dhow_model_input_at(model, i, &info) != DHOW_OK) return run_fail_last();
         if (!make_input(r, device, i, &info, &out->item[i])) return false;
         out->count = i + 1;
@@ -241,7 +241,7 @@ static void describe(const dhow_tensor_info *info, json_t *to) {
 
 bool run_show_inputs(const run_tensors *in, json_t *list) {
     for (uint32_t i = 0; i < in->count; i++) {
-        dhow_tensor_info info;
+        dhow_tensor_info info = DHOW_INIT(dhow_tensor_info);
         if (dhow_tensor_get_info(in->item[i], &info) != DHOW_OK) return run_fail_last();
         describe(&info, json_array_get(list, i));
     }
@@ -259,7 +259,7 @@ static double smaller(double a, double b) { return isnan(a) || a <= b ? a : b; }
 
 bool run_values(dhow_device *cpu, dhow_tensor *t, json_t *to) {
     dhow_tensor *wide;
-    dhow_tensor_info info;
+    dhow_tensor_info info = DHOW_INIT(dhow_tensor_info);
     double *v, low = INFINITY, high = -INFINITY, sum = 0;
     if (!wide_values(cpu, t, &wide, &v, &info)) return false;
     for (int64_t i = 0; i < info.count; i++) {
@@ -284,7 +284,7 @@ static bool same_shape(const dhow_tensor_info *a, const dhow_tensor_info *b) {
 
 bool run_difference(dhow_device *cpu, dhow_tensor *a, dhow_tensor *b, json_t *to) {
     dhow_tensor *wa = NULL, *wb = NULL;
-    dhow_tensor_info ia, ib;
+    dhow_tensor_info ia = DHOW_INIT(dhow_tensor_info), ib = DHOW_INIT(dhow_tensor_info);
     double *p, *q, absolute = 0, relative = 0;
     bool good = wide_values(cpu, a, &wa, &p, &ia) && wide_values(cpu, b, &wb, &q, &ib);
     if (good && !same_shape(&ia, &ib)) good = run_fail("the results have different shapes");

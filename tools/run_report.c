@@ -31,7 +31,7 @@ static json_t *describe(const dhow_model_value_info *info) {
 
 bool run_list(dhow_model *model, json_t *to) {
     json_t *inputs = json_array(), *outputs = json_array(), *parameters = json_array();
-    dhow_model_value_info info;
+    dhow_model_value_info info = DHOW_INIT(dhow_model_value_info);
     for (uint32_t i = 0; i < dhow_model_input_count(model); i++) {
         if (dhow_model_input_at(model, i, &info) == DHOW_OK)
             (void)json_array_append_new(inputs, describe(&info));
@@ -80,17 +80,17 @@ static json_t *describe_step(const dhow_model_step_info *step, int runs) {
 }
 
 bool run_summary(dhow_model *model, int runs, json_t *to) {
-    dhow_model_summary s;
+    dhow_model_summary s = DHOW_INIT(dhow_model_summary);
     operator_share shares[MAX_OPERATORS];
     int count = 0;
     int64_t total = 1;
     json_t *operators = json_array(), *elsewhere = json_array(), *steps = json_array();
-    dhow_memory_stats memory;
+    dhow_memory_stats memory = DHOW_INIT(dhow_memory_stats);
     if (dhow_model_report(model, &s) != DHOW_OK ||
         dhow_memory_get_stats(dhow_model_device(model), &memory) != DHOW_OK)
         return run_fail_last();
     for (uint32_t i = 0; i < s.step_count; i++) {
-        dhow_model_step_info step;
+        dhow_model_step_info step = DHOW_INIT(dhow_model_step_info);
         int k = 0;
         if (dhow_model_step_at(model, i, &step) != DHOW_OK) continue;
         (void)json_array_append_new(steps, describe_step(&step, runs));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory/size.h"
+#include "base/objects/struct_size.h"
 #include "base/text/text.h"
 #include "copy/engine.h"
 
@@ -255,10 +256,10 @@ static void describe(dhow_copy_plan_info *plan, const dhow_tensor *src, const dh
     if (plan->unpacks_dst) dhowi_text_add(&text, ", scatter on %s", to);
 }
 
-dhow_status dhow_copy_plan(dhow_tensor *src, dhow_tensor *dst, dhow_copy_plan_info *out) {
+dhow_status dhow_copy_plan(dhow_tensor *src, dhow_tensor *dst, dhow_copy_plan_info *given) {
+    dhow_copy_plan_info own, *out = &own;
     static const char function[] = "dhow_copy_plan";
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
-    memset(out, 0, sizeof *out);
+    DHOWI_TRY(DHOWI_STRUCT_OUT(dhow_copy_plan_info, given, &own, function));
     DHOWI_TRY(check_pair(function, src, dst));
     out->path = choose(src, dst);
     out->bytes = dhowi_tensor_bytes(src);
@@ -270,5 +271,6 @@ dhow_status dhow_copy_plan(dhow_tensor *src, dhow_tensor *dst, dhow_copy_plan_in
     out->packs_src = packing && !src->contiguous;
     out->unpacks_dst = packing && !dst->contiguous;
     describe(out, src, dst);
+    DHOWI_STRUCT_GIVE(given, out);
     return DHOW_OK;
 }

@@ -8,12 +8,14 @@
 #include <string.h>
 
 #include "base/memory/alloc.h"
+#include "base/objects/struct_size.h"
 
 /* ---- the caller's function ---- */
 
 static dhow_status check_column(const char *function, const dhow_dataset_source *source, uint32_t c,
-                                uint64_t *out_bytes) {
-    const dhow_dataset_column *column = &source->columns[c];
+                                dhow_dataset_column *column, uint64_t *out_bytes) {
+    DHOWI_TRY(DHOWI_STRUCT_IN(dhow_dataset_column, dhowi_struct_element(source->columns, c), column,
+                              function, "source->columns"));
     int64_t shape[DHOW_MAX_RANK], count;
     uint64_t all;
     if (column->rank < 0 || column->rank >= DHOW_MAX_RANK) {
@@ -28,15 +30,19 @@ static dhow_status check_column(const char *function, const dhow_dataset_source 
     return dhowi_shape_check(function, column->dtype, column->rank + 1, shape, &count, &all);
 }
 
-dhow_status dhow_dataset_create(dhow_context *context, const dhow_dataset_source *source,
+dhow_status dhow_dataset_create(dhow_context *context, const dhow_dataset_source *given,
                                 dhow_dataset **out) {
     static const char function[] = "dhow_dataset_create";
+    dhow_dataset_source own, *source = &own;
+    dhow_dataset_column columns[DHOW_MAX_COLUMNS];
     uint64_t sample_bytes[DHOW_MAX_COLUMNS];
     if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
     *out = NULL;
     DHOWI_TRY(dhowi_handle_check(context, DHOWI_CONTEXT, function, "context"));
-    if (source == NULL || source->read == NULL)
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: source or its read is NULL", function);
+    DHOWI_TRY(DHOWI_STRUCT_IN(dhow_dataset_source, given, source, function, "source"));
+    if (source->read == NULL || source->columns == NULL)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: source, its read or its columns are NULL",
+                          function);
     if (source->sample_count < 0) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %" PRId64 " samples", function,
                           source->sample_count);
@@ -46,12 +52,14 @@ dhow_status dhow_dataset_create(dhow_context *context, const dhow_dataset_source
                           source->column_count, DHOW_MAX_COLUMNS);
     }
     for (uint32_t c = 0; c < source->column_count; c++)
-        DHOWI_TRY(check_column(function, source, c, &sample_bytes[c]));
+        DHOWI_TRY(check_column(function, source, c, &columns[c], &sample_bytes[c]));
     dhow_dataset *dataset = dhowi_handle_new(DHOWI_DATASET, sizeof *dataset);
     if (dataset == NULL) return dhowi_fail_memory(function);
     dhowi_handle_retain(&context->handle);
     dataset->context = context;
     dataset->source = *source;
+    dataset->source.columns = dataset->columns;
+    memcpy(dataset->columns, columns, source->column_count * sizeof columns[0]);
     memcpy(dataset->sample_bytes, sample_bytes, sizeof sample_bytes);
     *out = dataset;
     return DHOW_OK;
@@ -75,16 +83,17 @@ uint32_t dhow_dataset_column_count(const dhow_dataset *dataset) {
 }
 
 dhow_status dhow_dataset_column_at(const dhow_dataset *dataset, uint32_t index,
-                                   dhow_dataset_column *out) {
+                                   dhow_dataset_column *given) {
+    dhow_dataset_column own, *out = &own;
     static const char function[] = "dhow_dataset_column_at";
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
-    memset(out, 0, sizeof *out);
+    DHOWI_TRY(DHOWI_STRUCT_OUT(dhow_dataset_column, given, &own, function));
     DHOWI_TRY(dhowi_dataset_check(dataset, function));
     if (index >= dataset->source.column_count) {
         return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, the dataset has %u columns", function,
                           index, dataset->source.column_count);
     }
     *out = dataset->source.columns[index];
+    DHOWI_STRUCT_GIVE(given, out);
     return DHOW_OK;
 }
 
@@ -103,6 +112,7 @@ void dhowi_rows_gather(const dhowi_rows *rows, const int64_t *indices, int64_t c
 
 typedef struct tensor_columns {
     uint32_t count;
+    dhow_dataset_column columns[DHOW_MAX_COLUMNS];
     dhow_tensor *tensors[DHOW_MAX_COLUMNS];
     uint64_t row_bytes[DHOW_MAX_COLUMNS];
 } tensor_columns;
@@ -152,7 +162,8 @@ static dhow_status take_column(const char *function, dhow_tensor *tensor, uint32
     }
     DHOWI_TRY(dhow_tensor_contiguous(NULL, tensor, &all->tensors[c]));
     all->count = c + 1;
-    dhow_dataset_column *column = &source->columns[c];
+    dhow_dataset_column *column = &all->columns[c];
+    *column = DHOW_INIT(dhow_dataset_column);
     column->dtype = tensor->dtype;
     column->rank = tensor->rank - 1;
     memcpy(column->shape, tensor->shape + 1, (size_t)column->rank * sizeof column->shape[0]);
@@ -172,8 +183,9 @@ dhow_status dhow_dataset_from_tensors(dhow_tensor *const *columns, uint32_t coun
     }
     tensor_columns *all = dhowi_alloc(sizeof *all);
     if (all == NULL) return dhowi_fail_memory(function);
-    dhow_dataset_source source = {
-        .column_count = count, .read = read_tensors, .release = release_tensors, .user = all};
+    dhow_dataset_source source =
+        DHOW_INIT(dhow_dataset_source, .column_count = count, .columns = all->columns,
+                  .read = read_tensors, .release = release_tensors, .user = all);
     dhow_status status = DHOW_OK;
     for (uint32_t c = 0; c < count && status == DHOW_OK; c++)
         status = take_column(function, columns[c], c, &source, all);

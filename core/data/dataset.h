@@ -10,8 +10,9 @@
 
 struct dhow_dataset {
     dhowi_handle handle;
-    dhow_context *context; /* retained */
-    dhow_dataset_source source;
+    dhow_context *context;      /* retained */
+    dhow_dataset_source source; /* with the columns that follow */
+    dhow_dataset_column columns[DHOW_MAX_COLUMNS];
     uint64_t sample_bytes[DHOW_MAX_COLUMNS];
 };
 

@@ -25,6 +25,7 @@ typedef struct mapped_file {
 
 typedef struct mapped_columns {
     uint32_t count;
+    dhow_dataset_column columns[DHOW_MAX_COLUMNS];
     mapped_file files[DHOW_MAX_COLUMNS];
 } mapped_columns;
 
@@ -113,7 +114,8 @@ static dhow_status open_column(const char *path, uint32_t c, dhow_dataset_source
     if (file->memory == NULL) (void)close(fd);
     all->count = c + 1;
     if (status != DHOW_OK) return status;
-    dhow_dataset_column *column = &source->columns[c];
+    dhow_dataset_column *column = &all->columns[c];
+    *column = DHOW_INIT(dhow_dataset_column);
     column->dtype = npy.dtype;
     column->rank = npy.rank - 1;
     memcpy(column->shape, npy.shape + 1, (size_t)column->rank * sizeof column->shape[0]);
@@ -132,8 +134,9 @@ dhow_status dhow_dataset_open_npy(dhow_context *context, const char *const *path
     }
     mapped_columns *all = dhowi_alloc(sizeof *all);
     if (all == NULL) return dhowi_fail_memory(function);
-    dhow_dataset_source source = {
-        .column_count = count, .read = read_files, .release = release_files, .user = all};
+    dhow_dataset_source source =
+        DHOW_INIT(dhow_dataset_source, .column_count = count, .columns = all->columns,
+                  .read = read_files, .release = release_files, .user = all);
     dhow_status status = DHOW_OK;
     for (uint32_t c = 0; c < count && status == DHOW_OK; c++)
         status = open_column(paths[c], c, &source, all);

@@ -12,6 +12,7 @@
 
 #include "base/memory/alloc.h"
 #include "base/memory/size.h"
+#include "base/objects/struct_size.h"
 #include "base/threads/single.h"
 #include "base/threads/thread.h"
 #include "data/batch.h"
@@ -192,10 +193,10 @@ static dhow_status init_loader(dhow_loader *l, const dhow_loader_options *o) {
 dhow_status dhow_loader_create(dhow_dataset *dataset, const dhow_loader_options *options,
                                dhow_loader **out) {
     static const char function[] = "dhow_loader_create";
-    static const dhow_loader_options defaults;
-    const dhow_loader_options *o = options != NULL ? options : &defaults;
+    dhow_loader_options own, *o = &own;
     if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
     *out = NULL;
+    DHOWI_TRY(DHOWI_STRUCT_IN(dhow_loader_options, options, o, function, "options"));
     DHOWI_TRY(dhowi_dataset_check(dataset, function));
     DHOWI_TRY(check_options(dataset, o));
     dhow_device *device = o->device != NULL ? o->device : dataset->context->cpu;
@@ -295,7 +296,7 @@ static dhow_status give_back(dhow_loader *l) {
 }
 
 dhow_status dhowi_loader_next(dhow_loader *l, dhow_batch *out) {
-    memset(out, 0, sizeof *out);
+    *out = DHOW_INIT(dhow_batch);
     DHOWI_TRY(dhowi_device_usable(l->kind.device));
     DHOWI_TRY(give_back(l));
     pthread_mutex_lock(&l->mutex);
@@ -304,15 +305,16 @@ dhow_status dhowi_loader_next(dhow_loader *l, dhow_batch *out) {
     return status;
 }
 
-dhow_status dhow_loader_next(dhow_loader *l, dhow_batch *out) {
+dhow_status dhow_loader_next(dhow_loader *l, dhow_batch *given) {
+    dhow_batch own, *out = &own;
     static const char function[] = "dhow_loader_next";
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
-    memset(out, 0, sizeof *out);
+    DHOWI_TRY(DHOWI_STRUCT_OUT(dhow_batch, given, &own, function));
     DHOWI_TRY(dhowi_loader_begin(l, function));
     const int64_t begin = dhowi_host_span_begin(l->context);
     dhow_status status = dhowi_loader_next(l, out);
     dhowi_host_span_end(l->context, begin, DHOWI_TRACE_DATA, function, 0, NULL);
     dhowi_loader_end(l);
+    DHOWI_STRUCT_GIVE(given, out);
     return status;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/memory/alloc.h"
 #include "base/objects/places.h"
+#include "base/objects/struct_size.h"
 #include "base/text/text.h"
 #include "device/trace.h"
 
@@ -103,15 +104,17 @@ static void end_context(dhow_context *context) {
 }
 
 dhow_status dhow_context_create(const dhow_context_options *options, dhow_context **out) {
-    static const dhow_context_options defaults;
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_context_create: out is NULL");
+    static const char function[] = "dhow_context_create";
+    dhow_context_options own = DHOW_INIT(dhow_context_options);
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
     *out = NULL;
+    DHOWI_TRY(DHOWI_STRUCT_IN(dhow_context_options, options, &own, function, "options"));
     dhow_context *context = dhowi_handle_new(DHOWI_CONTEXT, sizeof *context);
     if (context == NULL) return dhowi_fail_memory("context");
     pthread_mutex_init(&context->mutex, NULL);
     dhowi_mutex_init_recursive(&context->discovery);
     atomic_init(&context->users, 1);
-    dhow_status status = init_context(context, options != NULL ? options : &defaults);
+    dhow_status status = init_context(context, &own);
     if (status != DHOW_OK) {
         end_context(context);
         return status;

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/objects/struct_size.h"
 #include "device/trace.h"
 
 /* A plugin may name its device itself, at the begin of its message. */
@@ -98,25 +99,19 @@ void *dhowi_device_attach(dhow_device *device, dhowi_attachment_id id,
     return data;
 }
 
-dhow_status dhow_device_get_info(const dhow_device *device, dhow_device_info *out) {
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_device_get_info: out is NULL");
-    memset(out, 0, sizeof *out);
+dhow_status dhow_device_get_info(const dhow_device *device, dhow_device_info *given) {
+    dhow_device_info own, *out = &own;
+    DHOWI_TRY(DHOWI_STRUCT_OUT(dhow_device_info, given, &own, "dhow_device_get_info"));
     DHOWI_TRY(dhowi_device_check(device, "dhow_device_get_info"));
     const dhow_device_desc *d = &device->desc;
-    *out = (dhow_device_info){.name = device->name,
-                              .backend = device->api->name,
-                              .description = d->name,
-                              .driver = d->driver,
-                              .uuid = d->uuid,
-                              .pci = d->pci,
-                              .kind = (dhow_device_kind)d->kind,
-                              .index = device->index,
-                              .compute_units = d->compute_units,
-                              .host_memory = dhowi_device_is_host(device),
-                              .memory_bytes = d->memory_bytes,
-                              .free_bytes = d->free_bytes,
-                              .dtypes = d->dtypes,
-                              .same_as = device->same_as != NULL ? device->same_as->name : ""};
+    *out =
+        DHOW_INIT(dhow_device_info, .name = device->name, .backend = device->api->name,
+                  .description = d->name, .driver = d->driver, .uuid = d->uuid, .pci = d->pci,
+                  .kind = (dhow_device_kind)d->kind, .index = device->index,
+                  .compute_units = d->compute_units, .host_memory = dhowi_device_is_host(device),
+                  .memory_bytes = d->memory_bytes, .free_bytes = d->free_bytes, .dtypes = d->dtypes,
+                  .same_as = device->same_as != NULL ? device->same_as->name : "");
+    DHOWI_STRUCT_GIVE(given, out);
     return DHOW_OK;
 }
 

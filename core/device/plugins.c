@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "base/objects/struct_size.h"
 #include "device/device.h"
 
 /* Listing components asks the plugin once; the record is otherwise fixed. */
@@ -28,27 +29,22 @@ uint32_t dhow_plugin_count(const dhow_context *context) {
     return dhowi_handle_is(context, DHOWI_CONTEXT) ? context->registry.count : 0;
 }
 
-dhow_status dhow_plugin_at(const dhow_context *context, uint32_t index, dhow_plugin_record *out) {
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_plugin_at: out is NULL");
-    memset(out, 0, sizeof *out);
+dhow_status dhow_plugin_at(const dhow_context *context, uint32_t index, dhow_plugin_record *given) {
+    dhow_plugin_record own, *out = &own;
+    DHOWI_TRY(DHOWI_STRUCT_OUT(dhow_plugin_record, given, &own, "dhow_plugin_at"));
     dhowi_plugin *p = NULL;
     DHOWI_TRY(record(context, index, "dhow_plugin_at", &p));
-    *out = (dhow_plugin_record){.path = p->path,
-                                .backend = p->backend,
-                                .version = p->version,
-                                .state = p->state,
-                                .reason = p->reason,
-                                .hint = p->hint,
-                                .device_count = p->device_count,
-                                .component_count = p->component_count};
+    *out = DHOW_INIT(dhow_plugin_record, .path = p->path, .backend = p->backend,
+                     .version = p->version, .state = p->state, .reason = p->reason, .hint = p->hint,
+                     .device_count = p->device_count, .component_count = p->component_count);
+    DHOWI_STRUCT_GIVE(given, out);
     return DHOW_OK;
 }
 
 dhow_status dhow_plugin_component_at(const dhow_context *context, uint32_t plugin, uint32_t index,
-                                     dhow_plugin_component *out) {
-    if (out == NULL)
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_plugin_component_at: out is NULL");
-    memset(out, 0, sizeof *out);
+                                     dhow_plugin_component *given) {
+    dhow_plugin_component own, *out = &own;
+    DHOWI_TRY(DHOWI_STRUCT_OUT(dhow_plugin_component, given, &own, "dhow_plugin_component_at"));
     dhowi_plugin *p = NULL;
     DHOWI_TRY(record(context, plugin, "dhow_plugin_component_at", &p));
     if (index >= p->component_count) {
@@ -57,7 +53,8 @@ dhow_status dhow_plugin_component_at(const dhow_context *context, uint32_t plugi
                           p->component_count);
     }
     const dhow_component *c = &p->components[index];
-    *out = (dhow_plugin_component){
-        .name = c->name, .purpose = c->purpose, .detail = c->detail, .present = c->present};
+    *out = DHOW_INIT(dhow_plugin_component, .name = c->name, .purpose = c->purpose,
+                     .detail = c->detail, .present = c->present);
+    DHOWI_STRUCT_GIVE(given, out);
     return DHOW_OK;
 }

@@ -12,6 +12,7 @@
 #include "base/files/file.h"
 #include "base/memory/alloc.h"
 #include "base/memory/size.h"
+#include "base/objects/struct_size.h"
 #include "base/text/text.h"
 #include "dhow/trace.h"
 
@@ -155,10 +156,10 @@ dhow_status dhow_trace_save(dhow_context *context, const char *path) {
     return status;
 }
 
-dhow_status dhow_trace_get_stats(const dhow_context *context, dhow_trace_stats *out) {
+dhow_status dhow_trace_get_stats(const dhow_context *context, dhow_trace_stats *given) {
     static const char function[] = "dhow_trace_get_stats";
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
-    *out = (dhow_trace_stats){0};
+    dhow_trace_stats own, *out = &own;
+    DHOWI_TRY(DHOWI_STRUCT_OUT(dhow_trace_stats, given, &own, function));
     DHOWI_TRY(dhowi_handle_check(context, DHOWI_CONTEXT, function, "context"));
     const dhowi_trace *trace = atomic_load(&context->trace);
     if (trace == NULL) return DHOW_OK;
@@ -166,6 +167,7 @@ dhow_status dhow_trace_get_stats(const dhow_context *context, dhow_trace_stats *
     out->recorded = DHOWI_MIN(count, trace->capacity);
     out->dropped = count - out->recorded;
     out->untimed = atomic_load(&trace->untimed);
+    DHOWI_STRUCT_GIVE(given, out);
     return DHOW_OK;
 }
 

@@ -11,6 +11,7 @@
 #include "base/files/file.h"
 #include "base/memory/alloc.h"
 #include "base/memory/size.h"
+#include "base/objects/struct_size.h"
 #include "base/text/text.h"
 #include "formats/files.h"
 
@@ -255,10 +256,10 @@ uint32_t dhow_safetensors_count(const dhow_safetensors *file) {
 }
 
 dhow_status dhow_safetensors_at(const dhow_safetensors *file, uint32_t index,
-                                dhow_safetensors_entry *out) {
+                                dhow_safetensors_entry *given) {
+    dhow_safetensors_entry own, *out = &own;
     static const char function[] = "dhow_safetensors_at";
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
-    memset(out, 0, sizeof *out);
+    DHOWI_TRY(DHOWI_STRUCT_OUT(dhow_safetensors_entry, given, &own, function));
     DHOWI_TRY(dhowi_handle_check(file, DHOWI_SAFETENSORS, function, "file"));
     if (index >= file->count) {
         return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, the file has %u tensors", function,
@@ -270,6 +271,7 @@ dhow_status dhow_safetensors_at(const dhow_safetensors *file, uint32_t index,
     out->rank = item->rank;
     out->bytes = item->end - item->begin;
     memcpy(out->shape, item->shape, sizeof out->shape);
+    DHOWI_STRUCT_GIVE(given, out);
     return DHOW_OK;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory/alloc.h"
+#include "base/objects/struct_size.h"
 #include "base/text/text.h"
 #include "kernel/builtin.h"
 
@@ -147,15 +148,17 @@ static dhow_status declare(dhow_module *m, const dhow_module_source *source) {
     return dhowi_parse_declarations(m->name, source->signatures, &m->kernels, &m->kernel_count);
 }
 
-dhow_status dhow_module_build(dhow_device *device, const dhow_module_source *source,
+dhow_status dhow_module_build(dhow_device *device, const dhow_module_source *given,
                               dhow_module **out) {
     static const char function[] = "dhow_module_build";
+    dhow_module_source own, *source = &own;
     if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
     *out = NULL;
     char *log = thread_log();
     if (log != NULL) log[0] = '\0';
     DHOWI_TRY(dhowi_device_check(device, function));
-    if (source == NULL || (source->text == NULL) == (source->image == NULL)) {
+    DHOWI_TRY(DHOWI_STRUCT_IN(dhow_module_source, given, source, function, "source"));
+    if ((source->text == NULL) == (source->image == NULL)) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: give either source->text or source->image",
                           function);
     }

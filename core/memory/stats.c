@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/objects/struct_size.h"
 #include "memory/pool.h"
 
 void dhowi_memory_count_staging(dhow_device *device, int64_t bytes) {
@@ -11,9 +12,9 @@ void dhowi_memory_count_staging(dhow_device *device, int64_t bytes) {
     if (m != NULL) atomic_fetch_add(&m->staging, bytes);
 }
 
-dhow_status dhow_memory_get_stats(dhow_device *device, dhow_memory_stats *out) {
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_memory_get_stats: out is NULL");
-    memset(out, 0, sizeof *out);
+dhow_status dhow_memory_get_stats(dhow_device *device, dhow_memory_stats *given) {
+    dhow_memory_stats own, *out = &own;
+    DHOWI_TRY(DHOWI_STRUCT_OUT(dhow_memory_stats, given, &own, "dhow_memory_get_stats"));
     DHOWI_TRY(dhowi_device_check(device, "dhow_memory_get_stats"));
     dhowi_device_memory *m = dhowi_memory_of(device);
     if (m == NULL) return DHOW_OUT_OF_MEMORY;
@@ -32,6 +33,7 @@ dhow_status dhow_memory_get_stats(dhow_device *device, dhow_memory_stats *out) {
     pthread_mutex_lock(&m->pinned.mutex);
     out->pinned = m->pinned.live_bytes + out->staging + (uint64_t)atomic_load(&m->registered);
     pthread_mutex_unlock(&m->pinned.mutex);
+    DHOWI_STRUCT_GIVE(given, out);
     return DHOW_OK;
 }
 

@@ -2,6 +2,7 @@
  *
  * The eager functions of dhow/ops.h: each is a call of its row.
  */
+#include "base/objects/struct_size.h"
 #include "ops/run/op.h"
 
 #define UNARY(name, formula)                                                       \
@@ -44,7 +45,7 @@ dhow_status dhow_linear(dhow_stream *stream, dhow_tensor *x, dhow_tensor *w, dho
 static dhow_status with_window(dhowi_op_id id, dhow_stream *stream, dhow_tensor *const *in,
                                uint32_t count, const dhow_window *window, dhow_tensor *y) {
     dhowi_attrs attrs = {0};
-    if (window != NULL) attrs.window = *window;
+    DHOWI_TRY(DHOWI_STRUCT_IN(dhow_window, window, &attrs.window, dhowi_op_of(id)->name, "window"));
     return dhowi_op_call(id, stream, in, count, &attrs, y);
 }
 

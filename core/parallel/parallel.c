@@ -14,6 +14,7 @@
 
 #include "base/memory/alloc.h"
 #include "base/memory/size.h"
+#include "base/objects/struct_size.h"
 #include "base/text/text.h"
 #include "base/threads/single.h"
 #include "base/threads/thread.h"
@@ -315,10 +316,10 @@ static dhow_status check_model(const dhow_model *model) {
 dhow_status dhow_parallel_create(dhow_model *model, dhow_device *const *devices, uint32_t count,
                                  const dhow_parallel_options *options, dhow_parallel **out) {
     static const char function[] = "dhow_parallel_create";
-    static const dhow_parallel_options defaults;
-    const dhow_parallel_options *o = options != NULL ? options : &defaults;
+    dhow_parallel_options own, *o = &own;
     if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
     *out = NULL;
+    DHOWI_TRY(DHOWI_STRUCT_IN(dhow_parallel_options, options, o, function, "options"));
     DHOWI_TRY(check_model(model));
     if (devices == NULL || count == 0 || count > DHOWI_MAX_MEMBERS) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %u devices; 1 to %d are allowed", function,
@@ -486,10 +487,10 @@ uint32_t dhow_parallel_member_count(const dhow_parallel *p) {
 }
 
 dhow_status dhow_parallel_member_at(const dhow_parallel *p, uint32_t index,
-                                    dhow_parallel_member *out) {
+                                    dhow_parallel_member *given) {
+    dhow_parallel_member own, *out = &own;
     static const char function[] = "dhow_parallel_member_at";
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
-    memset(out, 0, sizeof *out);
+    DHOWI_TRY(DHOWI_STRUCT_OUT(dhow_parallel_member, given, &own, function));
     DHOWI_TRY(dhowi_handle_check(p, DHOWI_PARALLEL, function, "parallel"));
     if (index >= p->member_count) {
         return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, there are %u devices", function, index,
@@ -501,5 +502,6 @@ dhow_status dhow_parallel_member_at(const dhow_parallel *p, uint32_t index,
     out->rows_per_second = p->shares.rate[index];
     out->status = m->gone.status;
     (void)dhowi_copy_text(out->reason, sizeof out->reason, m->gone.message);
+    DHOWI_STRUCT_GIVE(given, out);
     return DHOW_OK;
 }

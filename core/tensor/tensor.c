@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory/size.h"
+#include "base/objects/struct_size.h"
 #include "base/text/text.h"
 
 /* ---- making ---- */
@@ -198,9 +199,9 @@ const char *dhowi_tensor_text(const dhow_tensor *tensor, char *buffer, size_t ca
 
 /* ---- looking ---- */
 
-dhow_status dhow_tensor_get_info(const dhow_tensor *tensor, dhow_tensor_info *out) {
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_tensor_get_info: out is NULL");
-    memset(out, 0, sizeof *out);
+dhow_status dhow_tensor_get_info(const dhow_tensor *tensor, dhow_tensor_info *given) {
+    dhow_tensor_info own, *out = &own;
+    DHOWI_TRY(DHOWI_STRUCT_OUT(dhow_tensor_info, given, &own, "dhow_tensor_get_info"));
     DHOWI_TRY(dhowi_tensor_check(tensor, "dhow_tensor_get_info", "tensor"));
     out->device = dhowi_tensor_device(tensor);
     out->dtype = tensor->dtype;
@@ -211,6 +212,7 @@ dhow_status dhow_tensor_get_info(const dhow_tensor *tensor, dhow_tensor_info *ou
     out->bytes = dhowi_tensor_bytes(tensor);
     out->contiguous = tensor->contiguous;
     out->pinned = tensor->storage->pinned_by != NULL;
+    DHOWI_STRUCT_GIVE(given, out);
     return DHOW_OK;
 }
 

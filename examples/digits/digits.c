@@ -40,8 +40,8 @@ static double now_ms(void) {
 /* ---- the network ---- */
 
 static dhow_status build(dhow_context *context, const char *weights, dhow_model **out) {
-    const dhow_window three = {.kernel = {3, 3}, .pad = {1, 1, 1, 1}},
-                      two = {.kernel = {2, 2}, .stride = {2, 2}};
+    const dhow_window three = DHOW_INIT(dhow_window, .kernel = {3, 3}, .pad = {1, 1, 1, 1}),
+                      two = DHOW_INIT(dhow_window, .kernel = {2, 2}, .stride = {2, 2});
     dhow_model *m = NULL;
     dhow_model_value x, h;
     dhow_status status;
@@ -248,7 +248,7 @@ static uint32_t choose_devices(dhow_context *context, dhow_device **devices) {
     uint32_t count = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < dhow_device_count(context) && count < MAX_DEVICES; i++) {
-            dhow_device_info info;
+            dhow_device_info info = DHOW_INIT(dhow_device_info);
             dhow_device *device;
             if (dhow_device_at(context, i, &device) != DHOW_OK ||
                 dhow_device_get_info(device, &info) != DHOW_OK)

@@ -44,6 +44,7 @@ typedef void (*dhow_log_fn)(void *user, dhow_log_level level, const char *messag
 
 /** Options of a context. Zero or NULL takes the environment's value, then the default. */
 typedef struct dhow_context_options {
+    uint32_t struct_size;    /**< DHOW_INIT() sets it */
     const char *device;      /**< as DHOW_DEVICE */
     const char *backends;    /**< as DHOW_BACKENDS */
     const char *plugin_path; /**< as DHOW_PLUGIN_PATH, searched before it */
@@ -56,9 +57,10 @@ typedef struct dhow_context_options {
 
 /** What became of one plugin file. */
 typedef struct dhow_plugin_record {
-    const char *path;    /**< absolute */
-    const char *backend; /**< "cuda"; from the file's name where the plugin could not be asked */
-    const char *version; /**< of the plugin, "" if unknown */
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
+    const char *path;     /**< absolute */
+    const char *backend;  /**< "cuda"; from the file's name where the plugin could not be asked */
+    const char *version;  /**< of the plugin, "" if unknown */
     dhow_plugin_state state;
     const char *reason; /**< one line, "" when READY */
     const char *hint;   /**< what a person can do about it, or "" */
@@ -68,9 +70,10 @@ typedef struct dhow_plugin_record {
 
 /** An optional library of a backend. */
 typedef struct dhow_plugin_component {
-    const char *name;    /**< "oneDNN" */
-    const char *purpose; /**< "matmul and convolution" */
-    const char *detail;  /**< version and file, or why it is missing and what to install */
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
+    const char *name;     /**< "oneDNN" */
+    const char *purpose;  /**< "matmul and convolution" */
+    const char *detail;   /**< version and file, or why it is missing and what to install */
     int32_t present;
 } dhow_plugin_component;
 

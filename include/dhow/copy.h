@@ -30,6 +30,7 @@ typedef enum dhow_copy_path {
 } dhow_copy_path;
 
 typedef struct dhow_copy_plan_info {
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
     dhow_copy_path path;
     uint64_t bytes;
     uint64_t chunk_bytes; /**< of the ring, for STAGED */

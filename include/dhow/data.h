@@ -37,6 +37,7 @@ typedef struct dhow_dataset dhow_dataset;
 
 /** One column: dtype and shape of a single sample. */
 typedef struct dhow_dataset_column {
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
     dhow_dtype dtype;
     int32_t rank; /**< 0 for a scalar per sample; less than DHOW_MAX_RANK */
     int64_t shape[DHOW_MAX_RANK];
@@ -73,9 +74,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_dataset_open_npy(dhow_context *context,
 
 /** A dataset of one's own. */
 typedef struct dhow_dataset_source {
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
     int64_t sample_count;
     uint32_t column_count;
-    dhow_dataset_column columns[DHOW_MAX_COLUMNS];
+    const dhow_dataset_column *columns; /**< `column_count` of them */
     /**
      * Writes samples: those of column c go to columns[c], row-major and one after the other.
      *
@@ -124,18 +126,20 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_dataset_column_at(const dhow_dataset *d
 typedef struct dhow_loader dhow_loader;
 
 typedef struct dhow_loader_options {
-    int64_t batch_size;  /**< samples; 0 stands for 1 */
-    int32_t shuffle;     /**< 1: another order in each epoch, the same on every machine */
-    int32_t drop_last;   /**< 1: a last batch that is short is left out */
-    uint64_t seed;       /**< of the order */
-    dhow_device *device; /**< where batches are wanted; NULL: the CPU */
-    uint32_t workers;    /**< threads that make batches, at most 64; 0: dhow_loader_next() does */
-    uint32_t prefetch;   /**< batches that are made ahead, at most 64; 0: 2 where there is a worker
-                            or another device than the CPU, else none */
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
+    int64_t batch_size;   /**< samples; 0 stands for 1 */
+    int32_t shuffle;      /**< 1: another order in each epoch, the same on every machine */
+    int32_t drop_last;    /**< 1: a last batch that is short is left out */
+    uint64_t seed;        /**< of the order */
+    dhow_device *device;  /**< where batches are wanted; NULL: the CPU */
+    uint32_t workers;     /**< threads that make batches, at most 64; 0: dhow_loader_next() does */
+    uint32_t prefetch;    /**< batches that are made ahead, at most 64; 0: 2 where there is a worker
+                             or another device than the CPU, else none */
 } dhow_loader_options;
 
 /** A batch. */
 typedef struct dhow_batch {
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
     int64_t epoch;        /**< 0, 1, ... */
     int64_t index;        /**< within the epoch */
     int64_t first_sample; /**< position of its first sample in the epoch's order */

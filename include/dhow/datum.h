@@ -29,6 +29,7 @@ typedef enum dhow_datum_kind {
 
 /** What dhow_datum_get_info() tells. */
 typedef struct dhow_datum_info {
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
     dhow_datum_kind kind;
     int32_t rank;                 /**< of texts; 0 otherwise */
     int64_t shape[DHOW_MAX_RANK]; /**< of texts */

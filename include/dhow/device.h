@@ -17,6 +17,7 @@ typedef struct dhow_device dhow_device;
 
 /** Facts of a device. */
 typedef struct dhow_device_info {
+    uint32_t struct_size;    /**< DHOW_INIT() sets it */
     const char *name;        /**< "cuda:0" */
     const char *backend;     /**< "cuda" */
     const char *description; /**< the vendor's name of it */

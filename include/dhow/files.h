@@ -39,6 +39,7 @@ typedef struct dhow_safetensors dhow_safetensors;
 
 /** A tensor in a safetensors file. */
 typedef struct dhow_safetensors_entry {
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
     const char *name;
     dhow_dtype dtype;
     int32_t rank;

@@ -35,9 +35,10 @@ typedef struct dhow_kernel dhow_kernel;
 
 /** What to build. Unset fields are zero. */
 typedef struct dhow_module_source {
-    const char *name;  /**< for messages; NULL: "kernel text" */
-    const char *text;  /**< source text, zero-terminated */
-    const void *image; /**< or a binary (PTX, cubin) */
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
+    const char *name;     /**< for messages; NULL: "kernel text" */
+    const char *text;     /**< source text, zero-terminated */
+    const void *image;    /**< or a binary (PTX, cubin) */
     uint64_t image_bytes;
     uint32_t format;        /**< DHOW_MODULE_...; 0 is DHOW_MODULE_PORTABLE */
     const char *options;    /**< for the compiler, "-DT=f16" */

@@ -15,9 +15,10 @@ extern "C" {
 
 /** Accounting of one device, in bytes. */
 typedef struct dhow_memory_stats {
-    uint64_t live;      /**< asked for by living tensors */
-    uint64_t live_peak; /**< largest value of `live` since the last reset */
-    uint64_t reserved;  /**< taken from the driver: blocks in use and cached ones */
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
+    uint64_t live;        /**< asked for by living tensors */
+    uint64_t live_peak;   /**< largest value of `live` since the last reset */
+    uint64_t reserved;    /**< taken from the driver: blocks in use and cached ones */
     uint64_t reserved_peak;
     uint64_t cached;       /**< blocks kept for reuse */
     uint64_t pinned;       /**< pinned host memory made by this device, tensors and staging */

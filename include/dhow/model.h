@@ -207,11 +207,12 @@ typedef enum dhow_layer_kind {
 
 /** A row of a sequential network; fields that its kind does not name are zero. */
 typedef struct dhow_layer {
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
     dhow_layer_kind kind;
-    int64_t in, out; /**< features or channels */
-    float eps;       /**< 0: 1e-5 */
-    int32_t no_bias; /**< linear and conv2d */
-    dhow_window window;
+    int64_t in, out;           /**< features or channels */
+    float eps;                 /**< 0: 1e-5 */
+    int32_t no_bias;           /**< linear and conv2d */
+    const dhow_window *window; /**< conv2d and pools; NULL: all defaults */
     dhow_status (*activation)(dhow_model *model, dhow_model_value x,
                               dhow_model_value *out); /**< dhow_model_relu, ... */
     const struct dhow_layer *layers;
@@ -270,6 +271,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_flatten(dhow_model *model, dhow_m
 
 /** An input or output by position. */
 typedef struct dhow_model_value_info {
+    uint32_t struct_size;         /**< DHOW_INIT() sets it */
     const char *name;             /**< borrowed from the model */
     dhow_dtype dtype;             /**< 0: not declared; runs tell what an output is */
     int32_t rank;                 /**< -1: not declared */
@@ -307,6 +309,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_output_at(const dhow_model *model
 
 /** A parameter by position. */
 typedef struct dhow_model_parameter_info {
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
     const char *name;
     dhow_tensor *tensor; /**< borrowed */
 } dhow_model_parameter_info;
@@ -467,6 +470,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_run_data(dhow_model *model, dhow_
 
 /** A tensor for an input or output by name. */
 typedef struct dhow_named_tensor {
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
     const char *name;
     dhow_tensor *tensor;
 } dhow_named_tensor;
@@ -504,6 +508,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_replicate(dhow_model *model,
 
 /** What the latest plan of a model is made of. */
 typedef struct dhow_model_summary {
+    uint32_t struct_size;     /**< DHOW_INIT() sets it */
     uint64_t parameter_bytes; /**< all parameters */
     uint64_t arena_bytes;     /**< intermediate results, kept between runs */
     uint64_t copied_bytes;    /**< between devices, in each run */
@@ -516,6 +521,7 @@ typedef struct dhow_model_summary {
 
 /** A step of the latest plan. */
 typedef struct dhow_model_step_info {
+    uint32_t struct_size;  /**< DHOW_INIT() sets it */
     const char *operation; /**< of the graph: "Conv" */
     const char *node;      /**< its name, "" when it has none */
     const char *kernel;    /**< the operation that computes it: "conv2d" */

@@ -32,6 +32,7 @@ extern "C" {
 typedef struct dhow_mpi dhow_mpi;
 
 typedef struct dhow_mpi_options {
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
     dhow_device *const
         *devices; /**< of this rank; NULL: the one that dhow_device_get(NULL) picks */
     uint32_t device_count;
@@ -42,6 +43,7 @@ typedef struct dhow_mpi_options {
 
 /** One of the ranks, as rank 0 sees it. */
 typedef struct dhow_mpi_member {
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
     int32_t rank;
     char host[64];          /**< MPI's name of its machine */
     double share;           /**< of the next batch, 0 .. 1 */

@@ -161,6 +161,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_linear(dhow_stream *stream, dhow_tensor
 /** Window of a convolution or a pooling. Zero fields take the defaults: strides and dilations 1,
  * groups 1, no padding. */
 typedef struct dhow_window {
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
     int64_t
         kernel[2]; /**< rows, columns; pooling only (a convolution takes them from its weight) */
     int64_t stride[2];   /**< rows, columns */

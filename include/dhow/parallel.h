@@ -20,6 +20,7 @@ extern "C" {
 typedef struct dhow_parallel dhow_parallel;
 
 typedef struct dhow_parallel_options {
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
     int32_t keep_going;   /**< 1: a device that fails is left out from then on, and the others take
                              over its rows; 0: its failure is the run's */
     const double *shares; /**< of each device, of any sum; NULL: equal ones to begin with */
@@ -28,6 +29,7 @@ typedef struct dhow_parallel_options {
 
 /** One of the devices. */
 typedef struct dhow_parallel_member {
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
     dhow_device *device;
     double share;           /**< of the next batch, 0 .. 1 */
     double rows_per_second; /**< as measured, copies included; 0: not measured yet */

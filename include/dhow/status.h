@@ -23,6 +23,31 @@ extern "C" {
 #endif
 
 /**
+ * A struct of dhow with its size and, in C, the fields that are named, the others 0:
+ * DHOW_INIT(dhow_loader_options, .batch_size = 32, .shuffle = 1). A program tells by the size which
+ * fields it knows: it runs with later libraries that know more, and with earlier ones as long as it
+ * leaves what they do not know 0. Elements of arrays are all made by the same version.
+ */
+#ifdef __cplusplus
+extern "C++" {
+template <typename T>
+inline T dhow_init_() {
+    T made = T();
+    made.struct_size = static_cast<uint32_t>(sizeof(T));
+    return made;
+}
+}
+#define DHOW_INIT(type) (::dhow_init_<type>())
+#else
+#define DHOW_INIT(...) DHOW_INIT_(__VA_ARGS__, )
+#define DHOW_INIT_(type, ...) ((type){.struct_size = sizeof(type), __VA_ARGS__})
+/** The same as an initializer, for static data and tables: DHOW_FIELDS(dhow_layer, .kind = ...) */
+#define DHOW_FIELDS(...) DHOW_FIELDS_(__VA_ARGS__, )
+#define DHOW_FIELDS_(type, ...) \
+    { .struct_size = sizeof(type), __VA_ARGS__ }
+#endif
+
+/**
  * The message of the calling thread's last failure: what failed, on which object, why (with the
  * vendor's code and text) and what to try. "" before the first failure.
  *

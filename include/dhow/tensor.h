@@ -23,7 +23,8 @@ typedef struct dhow_tensor dhow_tensor;
 
 /** Facts of a tensor. */
 typedef struct dhow_tensor_info {
-    dhow_device *device; /**< borrowed */
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
+    dhow_device *device;  /**< borrowed */
     dhow_dtype dtype;
     int32_t rank;
     int64_t shape[DHOW_MAX_RANK];

@@ -21,10 +21,11 @@ extern "C" {
 
 /** What a trace holds. */
 typedef struct dhow_trace_stats {
-    uint64_t recorded; /**< records */
-    uint64_t dropped;  /**< records for which there was no room */
-    uint64_t untimed;  /**< work whose time on the device is not known: the device measures none, or
-                          too much was under way at once. The host's times are there */
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
+    uint64_t recorded;    /**< records */
+    uint64_t dropped;     /**< records for which there was no room */
+    uint64_t untimed; /**< work whose time on the device is not known: the device measures none, or
+                         too much was under way at once. The host's times are there */
 } dhow_trace_stats;
 
 /**

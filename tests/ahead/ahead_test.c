@@ -19,7 +19,8 @@ enum { COUNT = 1000, ROWS = 10 };
 static dhow_context *g_context;
 
 static void open_context(void) {
-    static const dhow_context_options options = {.cache_dir = "off"};
+    static const dhow_context_options options =
+        DHOW_FIELDS(dhow_context_options, .cache_dir = "off");
     OK(dhow_context_create(&options, &g_context));
 }
 static void close_context(void) { dhow_context_release(g_context); }
@@ -70,7 +71,7 @@ Test(ahead, kernels_are_right_on_every_device_that_computes_users_kernels) {
     uint32_t used = 0;
     for (uint32_t i = 0; i < dhow_device_count(g_context); i++) {
         dhow_device *device;
-        dhow_device_info info;
+        dhow_device_info info = DHOW_INIT(dhow_device_info);
         OK(dhow_device_at(g_context, i, &device));
         OK(dhow_device_get_info(device, &info));
         if (info.kind == DHOW_DEVICE_SIMULATED) continue; /* they have no compiler */

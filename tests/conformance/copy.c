@@ -191,7 +191,7 @@ static conform_result transposed_onto_itself(conform_env *env) {
 static conform_result pinned_both_ways(conform_env *env) {
     const uint64_t bytes = (9 << 20) + 77;
     dhow_tensor *host, *there, *back;
-    dhow_copy_plan_info plan;
+    dhow_copy_plan_info plan = DHOW_INIT(dhow_copy_plan_info);
     void *memory;
     dhow_status status =
         dhow_tensor_create_pinned(env->device, DHOW_U8, DHOW_SHAPE((int64_t)bytes), &host);
@@ -221,7 +221,7 @@ static conform_result copy_pair(conform_env *env, dhow_device *to, const shape *
     conform_array a = conform_array_random(env, DHOW_F32, s->rank, s->extent, -9, 9, 4);
     dhow_device *from = env->device;
     dhow_tensor *src, *dst;
-    dhow_copy_plan_info plan;
+    dhow_copy_plan_info plan = DHOW_INIT(dhow_copy_plan_info);
     char what[160];
     TRY(conform_upload(env, &a, from_layout, &src));
     env->device = to;
@@ -298,7 +298,7 @@ static conform_result moves_tensors(conform_env *env) {
 static conform_result plans_say_the_path(conform_env *env) {
     dhow_device *cpu;
     dhow_tensor *a, *b, *turned, *host, *none;
-    dhow_copy_plan_info plan;
+    dhow_copy_plan_info plan = DHOW_INIT(dhow_copy_plan_info);
     OK(dhow_device_get(env->context, "cpu", &cpu));
     OWN(TENSOR, &a, dhow_tensor_create(env->device, DHOW_F32, DHOW_SHAPE(40, 40), &a));
     OWN(TENSOR, &b, dhow_tensor_create(env->device, DHOW_F32, DHOW_SHAPE(40, 40), &b));

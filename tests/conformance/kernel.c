@@ -23,8 +23,8 @@ static const char k_text[] =
     "}\n";
 
 static conform_result build(conform_env *env, const char *text, dhow_module **out) {
-    dhow_status status =
-        dhow_module_build(env->device, &(dhow_module_source){.text = text, .name = "own.k"}, out);
+    dhow_status status = dhow_module_build(
+        env->device, &DHOW_INIT(dhow_module_source, .text = text, .name = "own.k"), out);
     if (status == DHOW_UNSUPPORTED) return conform_unsupported(env, "%s", dhow_last_error());
     OWN(MODULE, out, status);
     return CONFORM_PASS;
@@ -153,8 +153,8 @@ static conform_result own_text_in_two_forms(conform_env *env) {
     CHECK(got[0] == 1 && got[69] == 70, "%d and %d", got[0], got[69]);
     FAILS(DHOW_INVALID_ARGUMENT, "kernel f has two argument lists",
           dhow_module_build(env->device,
-                            &(dhow_module_source){.text = "KERNEL(f, (OUT(i32,y)))\n{}\n"
-                                                          "KERNEL(f, (OUT(f32,y)))\n{}\n"},
+                            &DHOW_INIT(dhow_module_source, .text = "KERNEL(f, (OUT(i32,y)))\n{}\n"
+                                                                   "KERNEL(f, (OUT(f32,y)))\n{}\n"),
                             &bad));
     return CONFORM_PASS;
 }
@@ -210,20 +210,21 @@ static conform_result module_errors(conform_env *env) {
     TRY(build(env, k_text, &m));
     FAILS(DHOW_NOT_FOUND, "own.k has no kernel 'nothing'; it has axpy, twice, pick, rowsum",
           dhow_module_kernel(m, "nothing", &k));
-    FAILS(DHOW_INVALID_ARGUMENT, "own.k",
-          dhow_module_build(env->device, &(dhow_module_source){.text = "int x;", .name = "own.k"},
-                            &bad));
+    FAILS(
+        DHOW_INVALID_ARGUMENT, "own.k",
+        dhow_module_build(env->device,
+                          &DHOW_INIT(dhow_module_source, .text = "int x;", .name = "own.k"), &bad));
     FAILS(DHOW_COMPILE_ERROR, "broken.k",
-          dhow_module_build(
-              env->device,
-              &(dhow_module_source){.text = "KERNEL(f, (OUT(f32,y), VAL(i64,n)))\n"
-                                            "{ GRID_FOR(i, n) y[i] = undeclared_word; }\n",
-                                    .name = "broken.k"},
-              &bad));
+          dhow_module_build(env->device,
+                            &DHOW_INIT(dhow_module_source,
+                                       .text = "KERNEL(f, (OUT(f32,y), VAL(i64,n)))\n"
+                                               "{ GRID_FOR(i, n) y[i] = undeclared_word; }\n",
+                                       .name = "broken.k"),
+                            &bad));
     CHECK(strstr(dhow_module_log(), "undeclared_word") != NULL, "the log says '%s'",
           dhow_module_log());
     FAILS(DHOW_INVALID_ARGUMENT, "either source->text or source->image",
-          dhow_module_build(env->device, &(dhow_module_source){.name = "none"}, &bad));
+          dhow_module_build(env->device, &DHOW_INIT(dhow_module_source, .name = "none"), &bad));
     return CONFORM_PASS;
 }
 

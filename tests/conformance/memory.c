@@ -10,7 +10,8 @@ static conform_result stats_of(conform_env *env, dhow_memory_stats *out) {
 }
 
 static conform_result counts_what_is_live(conform_env *env) {
-    dhow_memory_stats before, with, after;
+    dhow_memory_stats before = DHOW_INIT(dhow_memory_stats), with = DHOW_INIT(dhow_memory_stats),
+                      after = DHOW_INIT(dhow_memory_stats);
     dhow_tensor *t;
     TRY(stats_of(env, &before));
     OK(dhow_tensor_create(env->device, DHOW_F32, DHOW_SHAPE(10, 25), &t));
@@ -25,7 +26,7 @@ static conform_result counts_what_is_live(conform_env *env) {
 }
 
 static conform_result reuses_a_released_block(conform_env *env) {
-    dhow_memory_stats first, second;
+    dhow_memory_stats first = DHOW_INIT(dhow_memory_stats), second = DHOW_INIT(dhow_memory_stats);
     dhow_tensor *t;
     OK(dhow_tensor_create(env->device, DHOW_U8, DHOW_SHAPE(5000), &t));
     dhow_tensor_release(t);
@@ -43,7 +44,7 @@ static conform_result reuses_a_released_block(conform_env *env) {
 }
 
 static conform_result resets_its_peaks(conform_env *env) {
-    dhow_memory_stats stats;
+    dhow_memory_stats stats = DHOW_INIT(dhow_memory_stats);
     dhow_tensor *t;
     OK(dhow_tensor_create(env->device, DHOW_U8, DHOW_SHAPE(1 << 20), &t));
     dhow_tensor_release(t);
@@ -56,7 +57,7 @@ static conform_result resets_its_peaks(conform_env *env) {
 }
 
 static conform_result gives_cached_blocks_back(conform_env *env) {
-    dhow_memory_stats stats;
+    dhow_memory_stats stats = DHOW_INIT(dhow_memory_stats);
     dhow_tensor *t;
     OK(dhow_tensor_create(env->device, DHOW_U8, DHOW_SHAPE(1 << 20), &t));
     dhow_tensor_release(t);
@@ -67,7 +68,7 @@ static conform_result gives_cached_blocks_back(conform_env *env) {
 }
 
 static conform_result limit_case(conform_env *env) {
-    dhow_memory_stats stats;
+    dhow_memory_stats stats = DHOW_INIT(dhow_memory_stats);
     dhow_tensor *t, *held;
     OWN(TENSOR, &held, dhow_tensor_create(env->device, DHOW_U8, DHOW_SHAPE(70000), &held));
     OK(dhow_tensor_set_label(held, "activations"));
@@ -105,7 +106,7 @@ static conform_result labels_a_tensor_in_reports(conform_env *env) {
 
 static conform_result holds_tensors_without_elements(conform_env *env) {
     dhow_tensor *t, *u;
-    dhow_tensor_info info;
+    dhow_tensor_info info = DHOW_INIT(dhow_tensor_info);
     OWN(TENSOR, &t, dhow_tensor_create(env->device, DHOW_F32, DHOW_SHAPE(3, 0, 5), &t));
     OK(dhow_tensor_get_info(t, &info));
     CHECK(info.count == 0 && info.bytes == 0 && info.contiguous == 1, "count %" PRId64, info.count);
@@ -263,7 +264,7 @@ static conform_result keeps_rank_eight(conform_env *env) {
 
 static conform_result host_pointers_are_for_the_cpu(conform_env *env) {
     dhow_tensor *t;
-    dhow_device_info info;
+    dhow_device_info info = DHOW_INIT(dhow_device_info);
     void *memory;
     OK(dhow_device_get_info(env->device, &info));
     TRY(iota(env, DHOW_SHAPE(2, 3), &t));
@@ -299,8 +300,8 @@ static conform_result wraps_host_memory(conform_env *env) {
 
 static conform_result pins_host_memory(conform_env *env) {
     dhow_tensor *pinned, *there;
-    dhow_tensor_info info;
-    dhow_memory_stats stats;
+    dhow_tensor_info info = DHOW_INIT(dhow_tensor_info);
+    dhow_memory_stats stats = DHOW_INIT(dhow_memory_stats);
     void *memory;
     dhow_status status =
         dhow_tensor_create_pinned(env->device, DHOW_I32, DHOW_SHAPE(1000), &pinned);
@@ -310,7 +311,7 @@ static conform_result pins_host_memory(conform_env *env) {
     CHECK(strncmp(dhow_device_name(info.device), "cpu", 3) == 0, "it is on %s",
           dhow_device_name(info.device));
     TRY(stats_of(env, &stats));
-    dhow_device_info device;
+    dhow_device_info device = DHOW_INIT(dhow_device_info);
     OK(dhow_device_get_info(env->device, &device));
     CHECK(device.host_memory != 0 || (info.pinned == 1 && stats.pinned >= 4000), "pinned %" PRIu64,
           stats.pinned);

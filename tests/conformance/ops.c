@@ -423,12 +423,13 @@ typedef struct image {
     dhow_window window; /* kernel given */
 } image;
 
+#define WINDOW(...) DHOW_FIELDS(dhow_window, __VA_ARGS__)
 static const image k_images[] = {
-    {1, 1, 5, 5, 1, {.kernel = {3, 3}}},
-    {2, 3, 9, 11, 4, {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0, 2, 1}}},
-    {1, 4, 8, 7, 6, {.kernel = {3, 3}, .dilation = {2, 2}, .pad = {2, 2, 2, 2}, .groups = 2}},
-    {2, 6, 6, 6, 6, {.kernel = {1, 1}, .groups = 6}},
-    {1, 8, 17, 13, 16, {.kernel = {5, 5}, .stride = {3, 2}, .pad = {2, 2, 2, 2}}},
+    {1, 1, 5, 5, 1, WINDOW(.kernel = {3, 3})},
+    {2, 3, 9, 11, 4, WINDOW(.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0, 2, 1})},
+    {1, 4, 8, 7, 6, WINDOW(.kernel = {3, 3}, .dilation = {2, 2}, .pad = {2, 2, 2, 2}, .groups = 2)},
+    {2, 6, 6, 6, 6, WINDOW(.kernel = {1, 1}, .groups = 6)},
+    {1, 8, 17, 13, 16, WINDOW(.kernel = {5, 5}, .stride = {3, 2}, .pad = {2, 2, 2, 2})},
 };
 
 static int64_t extent_of(const dhow_window *w, int i, int64_t size) {

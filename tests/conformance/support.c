@@ -37,7 +37,7 @@ conform_result conform_unsupported(conform_env *env, const char *format, ...) {
 }
 
 bool conform_computes(conform_env *env, dhow_dtype dtype) {
-    dhow_device_info info;
+    dhow_device_info info = DHOW_INIT(dhow_device_info);
     return dhow_device_get_info(env->device, &info) == DHOW_OK &&
            (info.dtypes & DHOW_DTYPE_BIT(dtype)) != 0;
 }
@@ -119,7 +119,7 @@ static uint64_t live_bytes(dhow_context *context) {
     uint64_t live = 0;
     for (uint32_t i = 0; i < dhow_device_count(context); i++) {
         dhow_device *device;
-        dhow_memory_stats stats;
+        dhow_memory_stats stats = DHOW_INIT(dhow_memory_stats);
         if (dhow_device_at(context, i, &device) != DHOW_OK) continue;
         dhow_status synced = dhow_device_sync(device);
         (void)synced;

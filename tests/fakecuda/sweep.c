@@ -226,7 +226,8 @@ static void own_kernels(program *p) {
     dhow_module *module = NULL;
     dhow_kernel *kernel = NULL;
     dhow_tensor *x = NULL, *y = NULL;
-    TRY(dhow_module_build(p->first, &(dhow_module_source){.text = text, .name = "own.k"}, &module));
+    TRY(dhow_module_build(p->first, &DHOW_INIT(dhow_module_source, .text = text, .name = "own.k"),
+                          &module));
     TRY(dhow_module_kernel(module, "triple", &kernel));
     TRY(dhow_tensor_full(p->first, DHOW_F32, DHOW_SHAPE(100), 2, &x));
     TRY(dhow_tensor_create(p->first, DHOW_F32, DHOW_SHAPE(100), &y));
@@ -242,10 +243,9 @@ static void own_kernels(program *p) {
 static void native_kernels(program *p) {
     static const char text[] = "extern \"C\" __global__ void k(float *x) { x[0] = 1; }\n";
     const uint32_t one[3] = {1, 1, 1};
-    const dhow_module_source source = {.text = text,
-                                       .name = "own.cu",
-                                       .format = DHOW_MODULE_CUDA_C,
-                                       .signatures = "k(OUT(f32,x))"};
+    const dhow_module_source source =
+        DHOW_INIT(dhow_module_source, .text = text, .name = "own.cu", .format = DHOW_MODULE_CUDA_C,
+                  .signatures = "k(OUT(f32,x))");
     dhow_module *module = NULL;
     dhow_kernel *kernel = NULL;
     dhow_tensor *x = NULL;
@@ -282,7 +282,7 @@ static void others(program *failed, bool second_too) {
 
 /* What `devinfo` and the allocator ask. */
 static void questions(program *p) {
-    dhow_memory_stats stats;
+    dhow_memory_stats stats = DHOW_INIT(dhow_memory_stats);
     dhow_tensor *huge = NULL;
     if (p->status == DHOW_OK) {
         const dhow_status status =
@@ -297,8 +297,9 @@ static void questions(program *p) {
 }
 
 static void run_program(program *p, const char *cache, bool fault_passes) {
-    const dhow_context_options options = {
-        .backends = "cpu,cuda", .cache_dir = cache, .num_threads = 2, .log = quiet};
+    const dhow_context_options options =
+        DHOW_INIT(dhow_context_options, .backends = "cpu,cuda", .cache_dir = cache,
+                  .num_threads = 2, .log = quiet);
     static void (*const parts[])(program * p) = {copies,         boxes,    fills,  products,
                                                  streams,        devices,  graphs, own_kernels,
                                                  native_kernels, questions};

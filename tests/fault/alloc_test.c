@@ -74,19 +74,17 @@ static void no_log(void *user, dhow_log_level level, const char *message) {
 
 static dhow_status open_context(const char *backends, dhow_context **out) {
     const char *folders = getenv("DHOW_TEST_PLUGIN_FOLDERS");
-    const dhow_context_options options = {
-        .backends = backends,
-        .plugin_path = folders != NULL ? folders : DHOW_TEST_PLUGIN_PATH,
-        .cache_dir = g_cache,
-        .num_threads = 2,
-        .log = no_log};
+    const dhow_context_options options =
+        DHOW_INIT(dhow_context_options, .backends = backends,
+                  .plugin_path = folders != NULL ? folders : DHOW_TEST_PLUGIN_PATH,
+                  .cache_dir = g_cache, .num_threads = 2, .log = no_log);
     return dhow_context_create(&options, out);
 }
 
 static dhow_status create_context(void) {
     dhow_context *context = NULL;
     dhow_device *device = NULL;
-    dhow_plugin_record record;
+    dhow_plugin_record record = DHOW_INIT(dhow_plugin_record);
     dhow_status status = open_context("cpu", &context);
     TRY(dhow_device_get(context, "cpu", &device));
     TRY(dhow_device_open(device));
@@ -139,7 +137,8 @@ static dhow_status use_tensors(void) {
 }
 
 static dhow_status use_images(void) {
-    static const dhow_window window = {{2, 2}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 1};
+    static const dhow_window window =
+        DHOW_FIELDS(dhow_window, {2, 2}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 1);
     static const int64_t picks[2] = {1, 0};
     int64_t best[2] = {9, 9};
     dhow_context *context = NULL;
@@ -175,12 +174,12 @@ static dhow_status use_images(void) {
 }
 
 static dhow_status build_module(void) {
-    static const dhow_module_source source = {
-        .name = "own.k",
-        .text =
-            "KERNEL(twice, (IN(f32,x), OUT(f32,y), VAL(i64,n)))"
-            "{ GRID_FOR(i, n) y[i] = 2 * x[i]; }",
-        .options = "-DK=1"};
+    static const dhow_module_source source =
+        DHOW_FIELDS(dhow_module_source, .name = "own.k",
+                    .text =
+                        "KERNEL(twice, (IN(f32,x), OUT(f32,y), VAL(i64,n)))"
+                        "{ GRID_FOR(i, n) y[i] = 2 * x[i]; }",
+                    .options = "-DK=1");
     float result[4] = {0};
     dhow_context *context = NULL;
     dhow_device *cpu = NULL;
@@ -324,7 +323,8 @@ static dhow_status feed(void) {
     TRY(dhow_npy_save(x, g_npy));
     TRY(dhow_dataset_from_tensors(&x, 1, &samples));
     TRY(dhow_dataset_open_npy(context, paths, 1, &files));
-    const dhow_loader_options options = {.batch_size = 4, .shuffle = 1, .device = sim};
+    const dhow_loader_options options =
+        DHOW_INIT(dhow_loader_options, .batch_size = 4, .shuffle = 1, .device = sim);
     TRY(dhow_loader_create(samples, &options, &loader));
     TRY(dhow_loader_create(files, &options, &from_file));
     TRY(dhow_model_create(context, &model));

@@ -15,8 +15,11 @@ DTYPES = {"f32": (1, torch.float32, 2e-5), "f64": (2, torch.float64, 1e-12), "f1
 
 class Window(ctypes.Structure):
     """dhow_window"""
-    _fields_ = [("kernel", ctypes.c_int64 * 2), ("stride", ctypes.c_int64 * 2), ("pad", ctypes.c_int64 * 4),
+    _fields_ = [("struct_size", ctypes.c_uint32), ("kernel", ctypes.c_int64 * 2), ("stride", ctypes.c_int64 * 2), ("pad", ctypes.c_int64 * 4),
                 ("dilation", ctypes.c_int64 * 2), ("groups", ctypes.c_int64)]
+
+    def __init__(self, *fields):
+        super().__init__(ctypes.sizeof(Window), *fields)
 
 
 class Dhow:

@@ -23,7 +23,7 @@ static dhow_status build(dhow_context *context) {
     float result[3] = {0, 0, 0};
     dhow_status status = dhow_device_get(context, "cpu", &device);
     if (status == DHOW_OK)
-        status = dhow_module_build(device, &(dhow_module_source){.text = k_text}, &module);
+        status = dhow_module_build(device, &DHOW_INIT(dhow_module_source, .text = k_text), &module);
     if (status == DHOW_OK) status = dhow_module_kernel(module, "twice", &kernel);
     if (status == DHOW_OK) status = dhow_tensor_full(device, DHOW_F32, DHOW_SHAPE(3), 1.5, &x);
     if (status == DHOW_OK) status = dhow_tensor_create(device, DHOW_F32, DHOW_SHAPE(3), &y);
@@ -38,7 +38,7 @@ static dhow_status build(dhow_context *context) {
 }
 
 int main(int argc, char **argv) {
-    dhow_context_options options = {.cache_dir = "off"};
+    dhow_context_options options = DHOW_INIT(dhow_context_options, .cache_dir = "off");
     int at = 1;
     for (; at < argc - 1; at++) {
         if (strcmp(argv[at], "--sigchld") == 0) (void)signal(SIGCHLD, SIG_IGN);

@@ -59,7 +59,7 @@ static void allocate(void) {
 }
 
 static void end(void) {
-    dhow_memory_stats s;
+    dhow_memory_stats s = DHOW_INIT(dhow_memory_stats);
     if (g_made == 0) interleave_fail("nobody got anything");
     if (dhow_memory_trim(g_device) != DHOW_OK || dhow_memory_get_stats(g_device, &s) != DHOW_OK)
         interleave_fail("%s", dhow_last_error());

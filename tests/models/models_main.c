@@ -38,7 +38,7 @@ static int load_all(dhow_device *device, const char *folder, const char *kind, t
 
 /* The largest distance, as a share of what is allowed; infinity for another shape. */
 static double distance(dhow_device *cpu, dhow_tensor *got, dhow_tensor *want) {
-    dhow_tensor_info a, b;
+    dhow_tensor_info a = DHOW_INIT(dhow_tensor_info), b = DHOW_INIT(dhow_tensor_info);
     dhow_tensor *host = NULL;
     void *p, *q;
     double worst = 0;

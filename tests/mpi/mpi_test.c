@@ -65,8 +65,8 @@ static dhow_model *network(int64_t hidden) {
     OK(dhow_model_linear(m, "fc2", x, hidden, 2, 1, &x));
     OK(dhow_model_output(m, "y", x));
     for (uint32_t p = 0; p < dhow_model_parameter_count(m); p++) {
-        dhow_model_parameter_info info;
-        dhow_tensor_info t;
+        dhow_model_parameter_info info = DHOW_INIT(dhow_model_parameter_info);
+        dhow_tensor_info t = DHOW_INIT(dhow_tensor_info);
         dhow_tensor *value;
         float values[64];
         OK(dhow_model_parameter_at(m, p, &info));
@@ -112,7 +112,8 @@ static dhow_mpi *create(dhow_model *m, const dhow_mpi_options *options) {
 
 static void results(void) {
     dhow_device *devices[] = {device_of("cpu"), device_of("sim:0")};
-    const dhow_mpi_options options = {.devices = devices, .device_count = g_rank % 2 == 0 ? 2 : 1};
+    const dhow_mpi_options options =
+        DHOW_INIT(dhow_mpi_options, .devices = devices, .device_count = g_rank % 2 == 0 ? 2 : 1);
     dhow_model *m = network(HIDDEN);
     dhow_mpi *mpi = create(m, &options);
     if (g_rank != 0) {
@@ -136,7 +137,7 @@ static void results(void) {
         FAILS(DHOW_INVALID_ARGUMENT, "2 inputs given, the model has 1",
               dhow_mpi_run(mpi, both, 2, &y, 1));
         dhow_tensor_release(x);
-        dhow_mpi_member member;
+        dhow_mpi_member member = DHOW_INIT(dhow_mpi_member);
         CHECK(dhow_mpi_member_count(mpi) == (uint32_t)g_size, "members");
         OK(dhow_mpi_member_at(mpi, (uint32_t)g_size - 1, &member));
         CHECK(member.status == DHOW_OK && member.rows_per_second > 0 && member.host[0] != '\0',
@@ -152,9 +153,9 @@ static void device_fails(void) {
     dhow_device *cpu = device_of("cpu");
     for (int keep = 0; keep < 2; keep++) {
         dhow_device *sim = device_of(keep ? "sim:1" : "sim:0"); /* each is lost once */
-        const dhow_mpi_options options = {.devices = g_rank == 1 ? &sim : &cpu,
-                                          .device_count = 1,
-                                          .keep_going = g_rank == 0 ? keep : 0};
+        const dhow_mpi_options options =
+            DHOW_INIT(dhow_mpi_options, .devices = g_rank == 1 ? &sim : &cpu, .device_count = 1,
+                      .keep_going = g_rank == 0 ? keep : 0);
         dhow_model *m = network(HIDDEN);
         dhow_mpi *mpi = create(m, &options);
         if (g_rank != 0) {
@@ -163,7 +164,7 @@ static void device_fails(void) {
             dhow_tensor *x = batch(ROWS), *y = NULL;
             dhow_status status = dhow_mpi_run(mpi, &x, 1, &y, 1);
             if (keep) {
-                dhow_mpi_member member;
+                dhow_mpi_member member = DHOW_INIT(dhow_mpi_member);
                 CHECK(status == DHOW_OK, dhow_last_error());
                 CHECK(difference(m, x, y) < 1e-4, "results differ");
                 OK(dhow_mpi_member_at(mpi, 1, &member));
@@ -195,7 +196,7 @@ static void mismatch(void) {
 
 /* One rank's mistake comes out of all calls; nobody waits for it. */
 static void one_mistake(void) {
-    const dhow_mpi_options strange = {.timeout_s = 1e9}, *none = NULL;
+    const dhow_mpi_options strange = DHOW_INIT(dhow_mpi_options, .timeout_s = 1e9), *none = NULL;
     dhow_model *m = network(HIDDEN);
     dhow_mpi *mpi;
     FAILS(DHOW_INVALID_ARGUMENT, "rank 1 (",
@@ -210,7 +211,7 @@ static void one_mistake(void) {
 /* The last rank dies in the middle of a run: nobody waits longer than five seconds. */
 static void killed(int keep_going) {
     dhow_model *m = network(HIDDEN);
-    const dhow_mpi_options options = {.keep_going = keep_going};
+    const dhow_mpi_options options = DHOW_INIT(dhow_mpi_options, .keep_going = keep_going);
     dhow_mpi *mpi = create(m, &options);
     if (g_rank == g_size - 1) {
         (void)signal(SIGALRM, SIG_DFL);

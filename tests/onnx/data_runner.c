@@ -141,7 +141,7 @@ static int load_set(dhow_device *device, const dhow_model *model, describe *of, 
     struct stat st;
     out->count = 0;
     while (out->count < MAX_TENSORS) {
-        dhow_model_value_info info;
+        dhow_model_value_info info = DHOW_INIT(dhow_model_value_info);
         (void)snprintf(path, sizeof path, "%s/%s_%u.pb", folder, kind, out->count);
         if (stat(path, &st) != 0) return 1;
         if (of(model, out->count, &info) != DHOW_OK) return give_up(kind, dhow_last_error());
@@ -154,7 +154,7 @@ static int load_set(dhow_device *device, const dhow_model *model, describe *of, 
 /* ---- comparing: |got - want| <= 1e-5 + 1e-3 |want|; integers as they are ---- */
 
 static double *values_of(dhow_device *cpu, dhow_tensor *t) {
-    dhow_tensor_info info;
+    dhow_tensor_info info = DHOW_INIT(dhow_tensor_info);
     dhow_tensor *host = NULL, *wide = NULL;
     double *values = NULL;
     void *data;
@@ -170,7 +170,7 @@ static double *values_of(dhow_device *cpu, dhow_tensor *t) {
 }
 
 static int compare_tensors(dhow_device *cpu, dhow_tensor *got, dhow_tensor *want, uint32_t index) {
-    dhow_tensor_info a, b;
+    dhow_tensor_info a = DHOW_INIT(dhow_tensor_info), b = DHOW_INIT(dhow_tensor_info);
     char text[160];
     if (dhow_tensor_get_info(got, &a) != DHOW_OK || dhow_tensor_get_info(want, &b) != DHOW_OK)
         return give_up("info", dhow_last_error());
@@ -195,7 +195,7 @@ static int compare_tensors(dhow_device *cpu, dhow_tensor *got, dhow_tensor *want
 
 static int compare(dhow_device *cpu, const dhow_datum *got, const dhow_datum *want,
                    uint32_t index) {
-    dhow_datum_info a, b;
+    dhow_datum_info a = DHOW_INIT(dhow_datum_info), b = DHOW_INIT(dhow_datum_info);
     dhow_tensor *p, *q;
     const char *s, *t;
     char text[160];
@@ -227,7 +227,7 @@ static int compare(dhow_device *cpu, const dhow_datum *got, const dhow_datum *wa
 static int run_once(dhow_model *model, const test_data *in, test_data *got) {
     dhow_tensor *from[MAX_TENSORS] = {NULL}, *to[MAX_TENSORS] = {NULL};
     int plain = 1;
-    dhow_model_value_info info;
+    dhow_model_value_info info = DHOW_INIT(dhow_model_value_info);
     for (uint32_t i = 0; i < in->count; i++)
         plain = plain && dhow_datum_tensor(in->item[i], &from[i]) == DHOW_OK;
     for (uint32_t i = 0; i < got->count; i++)

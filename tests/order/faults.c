@@ -154,7 +154,7 @@ static conform_result housekeeping_swallows_nothing(conform_env *env) {
 
 static conform_result memory_comes_back_from_the_cache(conform_env *env) {
     dhow_tensor *t, *held;
-    dhow_memory_stats stats;
+    dhow_memory_stats stats = DHOW_INIT(dhow_memory_stats);
     OWN(TENSOR, &held, dhow_tensor_create(env->device, DHOW_U8, DHOW_SHAPE(1000), &held));
     OK(dhow_tensor_create(env->device, DHOW_U8, DHOW_SHAPE(1 << 20), &t));
     OK(dhow_fill(NULL, t, 1)); /* the cache is given back behind this */
@@ -193,7 +193,7 @@ static conform_result staged_copy_breaks(conform_env *env) {
     OWN(TENSOR, &t,
         dhow_tensor_from_data(env->device, DHOW_U8, DHOW_SHAPE((int64_t)bytes), data, &t));
     OWN(TENSOR, &there, dhow_tensor_create(other, DHOW_U8, DHOW_SHAPE((int64_t)bytes), &there));
-    dhow_copy_plan_info plan;
+    dhow_copy_plan_info plan = DHOW_INIT(dhow_copy_plan_info);
     OK(dhow_copy_plan(t, there, &plan));
     CHECK(plan.path == DHOW_COPY_STAGED, "plan: %s", plan.text);
     OK(dhow_copy_async(s, t, there, 0));

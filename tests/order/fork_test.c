@@ -42,12 +42,13 @@ static void open_all(const char *name, objects *o) {
     OK(dhow_kernel_get(o->device, "relu_f32", &o->kernel));
     OK(dhow_add(o->stream, o->x, o->y, o->y));
     dhow_device *cpu;
-    dhow_batch batch;
+    dhow_batch batch = DHOW_INIT(dhow_batch);
     dhow_model_value x;
     OK(dhow_device_get(o->context, "cpu", &cpu));
     OK(dhow_tensor_full(cpu, DHOW_F32, DHOW_SHAPE(100, 2), 1, &o->rows));
     OK(dhow_dataset_from_tensors(&o->rows, 1, &o->dataset));
-    const dhow_loader_options options = {.batch_size = 3, .workers = 2, .device = o->device};
+    const dhow_loader_options options =
+        DHOW_INIT(dhow_loader_options, .batch_size = 3, .workers = 2, .device = o->device);
     OK(dhow_loader_create(o->dataset, &options, &o->loader));
     OK(dhow_loader_next(o->loader, &batch));
     OK(dhow_model_create(o->context, &o->model));
@@ -76,7 +77,7 @@ static void child_uses_parents_objects(const objects *o) {
     dhow_module *m;
     void *host;
     uint64_t handle, offset;
-    dhow_batch batch;
+    dhow_batch batch = DHOW_INIT(dhow_batch);
     dhow_tensor *outputs[1] = {NULL};
     FORKED(dhow_loader_next(o->loader, &batch));
     FORKED(dhow_loader_restart(o->loader, 0, 0));
@@ -107,7 +108,8 @@ static void child_uses_parents_objects(const objects *o) {
     FORKED(dhow_launch(o->stream, o->kernel, COUNT, o->x, o->y, COUNT));
     FORKED(dhow_memory_trim(o->device));
     FORKED(dhow_module_build(
-        o->device, &(dhow_module_source){.text = "KERNEL(f, (OUT(f32,y), VAL(i64,n)))\n{}\n"}, &m));
+        o->device,
+        &DHOW_INIT(dhow_module_source, .text = "KERNEL(f, (OUT(f32,y), VAL(i64,n)))\n{}\n"), &m));
     dhow_status status = dhow_tensor_host_ptr(o->x, &host);
     if (strncmp(dhow_device_name(o->device), "cpu", 3) == 0) forked("dhow_tensor_host_ptr", status);
     free(memory);

@@ -94,7 +94,7 @@ static bool run_once(const order_program *p, const char *settings, uint64_t seed
                      size_t out_bytes) {
     char sim[256];
     conform_env env = {.folder = "/tmp"};
-    const dhow_context_options options = {.log = listen};
+    const dhow_context_options options = DHOW_INIT(dhow_context_options, .log = listen);
     g_seed = seed;
     (void)snprintf(sim, sizeof sim, "%s%sseed=%" PRIu64, settings, settings[0] != '\0' ? "," : "",
                    seed);

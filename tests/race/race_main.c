@@ -178,7 +178,7 @@ static void launch(dhow_device *device, dhow_kernel *kernel, const run *r, void 
         }
     }
     OK(dhow_launch_values(NULL, kernel, r->work, count, values));
-    dhow_tensor_info info;
+    dhow_tensor_info info = DHOW_INIT(dhow_tensor_info);
     OK(dhow_tensor_get_info(result, &info));
     OK(dhow_tensor_read(result, out, info.bytes));
     for (uint32_t i = 0; i < count; i++) dhow_tensor_release(tensors[i]);
@@ -210,7 +210,8 @@ static int run_one(const char *folder, dhow_device *device, dhow_device *cpu, co
     dhow_kernel *kernel, *reference;
     char *text = read_text(folder, r->file);
     OK(dhow_module_build(
-        device, &(dhow_module_source){.name = r->file, .text = text, .options = options}, &module));
+        device, &DHOW_INIT(dhow_module_source, .name = r->file, .text = text, .options = options),
+        &module));
     OK(dhow_module_kernel(module, r->kernel, &kernel));
     OK(dhow_kernel_get(cpu, r->kernel, &reference));
     launch(device, kernel, r, got);
@@ -244,7 +245,8 @@ static void run_planted(dhow_device *device) {
     dhow_module *module;
     dhow_kernel *kernel;
     dhow_tensor *y;
-    OK(dhow_module_build(device, &(dhow_module_source){.text = k_planted, .options = "-DK_WG=64"},
+    OK(dhow_module_build(device,
+                         &DHOW_INIT(dhow_module_source, .text = k_planted, .options = "-DK_WG=64"),
                          &module));
     OK(dhow_module_kernel(module, "planted", &kernel));
     OK(dhow_tensor_create(device, DHOW_I32, DHOW_SHAPE(64), &y));

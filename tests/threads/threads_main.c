@@ -204,7 +204,8 @@ static void feeding(int number) {
     OK(dhow_device_get(g_context, "cpu", &cpu));
     OK(dhow_tensor_from_data(cpu, DHOW_F32, DHOW_SHAPE(SAMPLES, 4), values, &x));
     OK(dhow_dataset_from_tensors(&x, 1, &samples));
-    dhow_loader_options options = {.batch_size = BATCH, .workers = 2, .device = mine};
+    dhow_loader_options options =
+        DHOW_INIT(dhow_loader_options, .batch_size = BATCH, .workers = 2, .device = mine);
     OK(dhow_loader_create(samples, &options, &ahead));
     options.device = NULL;
     OK(dhow_loader_create(samples, &options, &plain));

@@ -31,7 +31,7 @@ static dhow_context *g_context;
 static dhow_device *g_cpu;
 
 static void set_up(void) {
-    OK(dhow_context_create(&(dhow_context_options){.backends = "cpu"}, &g_context));
+    OK(dhow_context_create(&DHOW_INIT(dhow_context_options, .backends = "cpu"), &g_context));
     OK(dhow_device_get(g_context, "cpu", &g_cpu));
 }
 static void tear_down(void) { dhow_context_release(g_context); }

@@ -100,7 +100,7 @@ Test(async, an_unordered_peer_copy_leaves_others_to_be_waited_for) {
                 *copy = full(g_sim[0], COUNT, 0);
     dhow_tensor *first = part_of(whole, 0, COUNT), *second = part_of(whole, COUNT, 2 * COUNT);
     for (int i = 0; i < 2; i++) OK(dhow_device_sync(g_sim[i]));
-    dhow_copy_plan_info plan;
+    dhow_copy_plan_info plan = DHOW_INIT(dhow_copy_plan_info);
     OK(dhow_copy_plan(there, second, &plan));
     cr_assert_eq(plan.path, DHOW_COPY_PEER);
     void *gate = close_gate(reader);
@@ -383,7 +383,7 @@ Test(async, two_threads_do_not_exceed_a_limit_together) {
     open_machine("devices=2", "");
     pthread_t threads[4];
     dhow_tensor *tensors[4] = {0};
-    dhow_memory_stats s;
+    dhow_memory_stats s = DHOW_INIT(dhow_memory_stats);
     g_patched.mem_alloc = meet_and_alloc;
     g_sim[0]->api = &g_patched;
     OK(dhow_memory_set_limit(g_sim[0], 1 << 20));
@@ -437,11 +437,12 @@ Test(async, an_alias_is_the_same_memory_not_the_same_offset) {
     dhow_module *module;
     dhow_kernel *kernel;
     dhow_tensor *here, *same, *further;
-    OK(dhow_module_build(g_cpu,
-                         &(dhow_module_source){
-                             .text = "KERNEL(twice, (ALIAS(f32, x), ALIAS_OUT(f32, y), VAL(i64, n)))\n"
-                                     "{ GRID_FOR(i, n) y[i] = 2 * x[i]; }\n"},
-                         &module));
+    OK(dhow_module_build(
+        g_cpu,
+        &DHOW_INIT(dhow_module_source,
+                   .text = "KERNEL(twice, (ALIAS(f32, x), ALIAS_OUT(f32, y), VAL(i64, n)))\n"
+                           "{ GRID_FOR(i, n) y[i] = 2 * x[i]; }\n"),
+        &module));
     OK(dhow_module_kernel(module, "twice", &kernel));
     OK(dhow_tensor_wrap(g_context, DHOW_F32, DHOW_SHAPE(16), memory, NULL, NULL, &here));
     OK(dhow_tensor_wrap(g_context, DHOW_F32, DHOW_SHAPE(16), memory, NULL, NULL, &same));

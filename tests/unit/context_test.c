@@ -41,8 +41,8 @@ static void refuses(const char *variable, const char *value, const char *word, c
 }
 
 static void accepts(const char *variable, const char *value) {
-    const dhow_context_options options = {.backends =
-                                              strcmp(variable, "DHOW_BACKENDS") ? "cpu" : NULL};
+    const dhow_context_options options = DHOW_INIT(
+        dhow_context_options, .backends = strcmp(variable, "DHOW_BACKENDS") ? "cpu" : NULL);
     clean_environment();
     cr_assert_eq(setenv(variable, value, 1), 0);
     dhow_context *context;
@@ -110,11 +110,12 @@ Test(context, an_empty_element_of_the_plugin_path_is_not_the_current_folder) {
     static log_text log;
     cr_assert_eq(chdir(DHOW_TEST_BAD_DIR "/no_symbol"), 0);
     setenv("DHOW_PLUGIN_PATH", ":", 1);
-    const dhow_context_options options = {.backends = "cpu", .log = keep_log, .log_user = &log};
+    const dhow_context_options options =
+        DHOW_INIT(dhow_context_options, .backends = "cpu", .log = keep_log, .log_user = &log);
     dhow_context *context;
     OK(dhow_context_create(&options, &context));
     for (uint32_t i = 0; i < dhow_plugin_count(context); i++) {
-        dhow_plugin_record record;
+        dhow_plugin_record record = DHOW_INIT(dhow_plugin_record);
         OK(dhow_plugin_at(context, i, &record));
         cr_assert_null(strstr(record.path, "no_symbol"), "%s", record.path);
     }
@@ -148,8 +149,9 @@ Test(context, a_device_choice_that_does_not_parse_is_named_at_once) {
 }
 
 Test(context, options_win_over_the_environment) {
-    const dhow_context_options options = {
-        .device = "cpu:0", .backends = "cpu", .cache_dir = "off", .num_threads = 2};
+    const dhow_context_options options =
+        DHOW_INIT(dhow_context_options, .device = "cpu:0", .backends = "cpu", .cache_dir = "off",
+                  .num_threads = 2);
     setenv("DHOW_DEVICE", "%%%", 1);
     setenv("DHOW_BACKENDS", "%%%", 1);
     setenv("DHOW_CACHE_DIR", "%%%", 1);
@@ -172,7 +174,9 @@ Test(context, options_are_checked_like_the_environment) {
                {{.device = ""}, "device ''"},   {{.plugin_path = "/a:b"}, "plugin_path: 'b'"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         dhow_context *context;
-        cr_assert_eq(dhow_context_create(&bad[i].options, &context), DHOW_INVALID_ARGUMENT);
+        dhow_context_options options = bad[i].options;
+        options.struct_size = sizeof options;
+        cr_assert_eq(dhow_context_create(&options, &context), DHOW_INVALID_ARGUMENT);
         cr_assert_null(context);
         SAYS(dhow_last_error(), bad[i].word);
     }
@@ -189,7 +193,8 @@ static void count_devices(void *user, dhow_log_level level, const char *message)
 
 Test(context, validation_reports_what_outlives_a_context) {
     static log_text log;
-    const dhow_context_options options = {.backends = "cpu", .log = keep_log, .log_user = &log};
+    const dhow_context_options options =
+        DHOW_INIT(dhow_context_options, .backends = "cpu", .log = keep_log, .log_user = &log);
     setenv("DHOW_VALIDATE", "on", 1);
     dhow_context *context;
     dhow_device *device;
@@ -209,8 +214,9 @@ Test(context, validation_reports_what_outlives_a_context) {
 }
 
 static dhow_context *open_with_sim(log_text *log, const char *level) {
-    const dhow_context_options options = {
-        .plugin_path = DHOW_TEST_SIM_DIR, .backends = "cpu,sim", .log = keep_log, .log_user = log};
+    const dhow_context_options options =
+        DHOW_INIT(dhow_context_options, .plugin_path = DHOW_TEST_SIM_DIR, .backends = "cpu,sim",
+                  .log = keep_log, .log_user = log);
     dhow_context *context;
     clean_environment();
     setenv("DHOW_LOG", level, 1);
@@ -255,7 +261,8 @@ Test(context, variables_that_nobody_reads_are_warned_of_once) {
     setenv("DHOW_DEVICES", "opencl", 1);
     setenv("DHOW_SIM_SPEED", "2", 1); /* a backend's own affair */
     dhow_context_release(open_with_sim(&log, "warn"));
-    SAYS(log.text, "DHOW_DEVICES is no variable of dhow's, and nobody reads it; is DHOW_DEVICE meant?");
+    SAYS(log.text,
+         "DHOW_DEVICES is no variable of dhow's, and nobody reads it; is DHOW_DEVICE meant?");
     cr_assert_null(strstr(log.text, "DHOW_SIM_SPEED"), "%s", log.text);
     log.text[0] = '\0';
     setenv("DHOW_DEVICES", "opencl", 1);
@@ -265,11 +272,10 @@ Test(context, variables_that_nobody_reads_are_warned_of_once) {
 
 Test(context, a_program_that_asks_for_the_cpu_starts_no_other_backend) {
     static log_text log;
-    const dhow_context_options options = {
-        .plugin_path = DHOW_TEST_BAD_DIR "/probe_says_no_driver:" DHOW_TEST_SIM_DIR,
-        .backends = "-opencl",
-        .log = keep_log,
-        .log_user = &log};
+    const dhow_context_options options =
+        DHOW_INIT(dhow_context_options,
+                  .plugin_path = DHOW_TEST_BAD_DIR "/probe_says_no_driver:" DHOW_TEST_SIM_DIR,
+                  .backends = "-opencl", .log = keep_log, .log_user = &log);
     static const char *const specs[] = {"cpu", "cpu:0", "cpu,sim", NULL};
     clean_environment();
     setenv("DHOW_LOG", "debug", 1);
@@ -298,10 +304,9 @@ Test(context, a_program_that_asks_for_the_cpu_starts_no_other_backend) {
 
 Test(context, a_log_function_may_look_at_devices_while_they_are_found) {
     dhow_context *context = NULL;
-    const dhow_context_options options = {.plugin_path = DHOW_TEST_SIM_DIR,
-                                          .backends = "-opencl",
-                                          .log = count_devices,
-                                          .log_user = &context};
+    const dhow_context_options options =
+        DHOW_INIT(dhow_context_options, .plugin_path = DHOW_TEST_SIM_DIR, .backends = "-opencl",
+                  .log = count_devices, .log_user = &context);
     clean_environment();
     setenv("DHOW_LOG", "debug", 1);
     OK(dhow_context_create(&options, &context));
@@ -343,10 +348,9 @@ static void fail_inside(void *user, dhow_log_level level, const char *message) {
 
 Test(context, a_failure_inside_a_log_function_does_not_hide_the_one_that_is_told) {
     dhow_context *context = NULL;
-    const dhow_context_options options = {.plugin_path = DHOW_TEST_SIM_DIR,
-                                          .backends = "cpu,sim",
-                                          .log = fail_inside,
-                                          .log_user = &context};
+    const dhow_context_options options =
+        DHOW_INIT(dhow_context_options, .plugin_path = DHOW_TEST_SIM_DIR, .backends = "cpu,sim",
+                  .log = fail_inside, .log_user = &context);
     dhow_device *device;
     dhow_tensor *x;
     cr_assert_eq(setenv("DHOW_SIM_FAULTS", "mem_alloc@1=DEVICE_LOST!", 1), 0);
@@ -419,8 +423,8 @@ Test(devices, devices_that_are_not_there_are_explained) {
 
 Test(devices, indices_past_the_end_are_out_of_range) {
     dhow_device *device;
-    dhow_plugin_record record;
-    dhow_plugin_component component;
+    dhow_plugin_record record = DHOW_INIT(dhow_plugin_record);
+    dhow_plugin_component component = DHOW_INIT(dhow_plugin_component);
     cr_assert_eq(dhow_device_at(g_context, 3, &device), DHOW_OUT_OF_RANGE);
     SAYS(dhow_last_error(), "index 3, the context has 3 devices");
     cr_assert_eq(dhow_device_at(g_context, UINT32_MAX, &device), DHOW_OUT_OF_RANGE);

@@ -28,8 +28,10 @@ static dhow_device *g_cpu;
 static char g_folder[64];
 
 static inline void open_context(const char *settings, const char *faults) {
-    static const dhow_context_options options = {
-        .backends = "cpu,sim", .plugin_path = DHOW_TEST_SIM_DIR, .cache_dir = "off"};
+    static const dhow_context_options options = {.struct_size = sizeof(dhow_context_options),
+                                                 .backends = "cpu,sim",
+                                                 .plugin_path = DHOW_TEST_SIM_DIR,
+                                                 .cache_dir = "off"};
     (void)snprintf(g_folder, sizeof g_folder, "/tmp/dhow-data-XXXXXX");
     cr_assert_not_null(mkdtemp(g_folder));
     (void)setenv("DHOW_SIM", settings, 1);

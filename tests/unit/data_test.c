@@ -10,6 +10,8 @@
 
 #include "data_fixture.h"
 
+static const dhow_dataset_column k_numbers = DHOW_FIELDS(dhow_dataset_column, .dtype = DHOW_I16);
+
 static void set_up(void) { open_context("jitter_us=200", ""); }
 TestSuite(loader_data, .init = set_up, .fini = close_context, .timeout = 120);
 
@@ -23,9 +25,9 @@ static dhow_loader *loader_of(dhow_dataset *dataset, dhow_loader_options options
 
 Test(loader_data, batches_come_in_order_and_the_last_is_short) {
     dhow_dataset *dataset = make_dataset(10);
-    dhow_loader *loader = loader_of(dataset, (dhow_loader_options){.batch_size = 4});
+    dhow_loader *loader = loader_of(dataset, DHOW_INIT(dhow_loader_options, .batch_size = 4));
     const int64_t sizes[] = {4, 4, 2};
-    dhow_batch batch;
+    dhow_batch batch = DHOW_INIT(dhow_batch);
     cr_assert_eq(dhow_loader_batch_count(loader), 3);
     for (int epoch = 0; epoch < 2; epoch++) {
         for (int i = 0; i < 3; i++) {
@@ -44,9 +46,9 @@ Test(loader_data, batches_come_in_order_and_the_last_is_short) {
 
 Test(loader_data, a_short_batch_can_be_dropped) {
     dhow_dataset *dataset = make_dataset(10);
-    dhow_loader *loader =
-        loader_of(dataset, (dhow_loader_options){.batch_size = 4, .drop_last = 1, .workers = 1});
-    dhow_batch batch;
+    dhow_loader *loader = loader_of(
+        dataset, DHOW_INIT(dhow_loader_options, .batch_size = 4, .drop_last = 1, .workers = 1));
+    dhow_batch batch = DHOW_INIT(dhow_batch);
     cr_assert_eq(dhow_loader_batch_count(loader), 2);
     for (int i = 0; i < 2; i++) {
         OK(dhow_loader_next(loader, &batch));
@@ -59,11 +61,12 @@ Test(loader_data, a_short_batch_can_be_dropped) {
 }
 
 Test(loader_data, no_samples_and_a_batch_larger_than_all_are_no_special_cases) {
-    dhow_batch batch;
+    dhow_batch batch = DHOW_INIT(dhow_batch);
     for (int64_t samples = 0; samples < 3; samples++) {
         dhow_dataset *dataset = make_dataset(samples);
-        dhow_loader *loader = loader_of(dataset, (dhow_loader_options){.batch_size = INT64_MAX / 64,
-                                                                       .device = device_of("sim")});
+        dhow_loader *loader =
+            loader_of(dataset, DHOW_INIT(dhow_loader_options, .batch_size = INT64_MAX / 64,
+                                         .device = device_of("sim")));
         if (samples > 0) {
             OK(dhow_loader_next(loader, &batch));
             cr_assert_eq(batch.sample_count, samples);
@@ -82,14 +85,14 @@ Test(loader_data, samples_without_elements_are_batches_too) {
     dhow_tensor *t;
     dhow_dataset *dataset;
     dhow_loader *loader;
-    dhow_batch batch;
+    dhow_batch batch = DHOW_INIT(dhow_batch);
     const char *path = path_of("empty.npy");
     OK(dhow_tensor_create(g_cpu, DHOW_F32, DHOW_SHAPE(5, 0), &t));
     OK(dhow_npy_save(t, path));
     for (int file = 0; file < 2; file++) {
         OK(file ? dhow_dataset_open_npy(g_context, &path, 1, &dataset)
                 : dhow_dataset_from_tensors(&t, 1, &dataset));
-        OK(dhow_loader_create(dataset, &(dhow_loader_options){.batch_size = 2}, &loader));
+        OK(dhow_loader_create(dataset, &DHOW_INIT(dhow_loader_options, .batch_size = 2), &loader));
         int64_t samples = 0;
         do {
             OK(dhow_loader_next(loader, &batch));
@@ -108,8 +111,10 @@ Test(loader_data, a_shuffle_visits_every_sample_once_and_differs_by_epoch_and_se
     for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
         int64_t n = counts[c];
         dhow_dataset *dataset = make_dataset(n);
-        dhow_loader *a = loader_of(dataset, (dhow_loader_options){.shuffle = 1, .seed = 5});
-        dhow_loader *b = loader_of(dataset, (dhow_loader_options){.shuffle = 1, .seed = 6});
+        dhow_loader *a =
+            loader_of(dataset, DHOW_INIT(dhow_loader_options, .shuffle = 1, .seed = 5));
+        dhow_loader *b =
+            loader_of(dataset, DHOW_INIT(dhow_loader_options, .shuffle = 1, .seed = 6));
         int64_t same_epoch = 0, same_seed = 0;
         char seen[1000] = {0};
         for (int64_t i = 0; i < n; i++) {
@@ -130,7 +135,8 @@ Test(loader_data, a_shuffle_visits_every_sample_once_and_differs_by_epoch_and_se
 Test(loader_data, a_shuffle_is_the_same_on_every_machine) {
     static const int64_t expected[8] = {942, 795, 36, 337, 445, 426, 541, 278};
     dhow_dataset *dataset = make_dataset(1000);
-    dhow_loader *loader = loader_of(dataset, (dhow_loader_options){.shuffle = 1, .seed = 2026});
+    dhow_loader *loader =
+        loader_of(dataset, DHOW_INIT(dhow_loader_options, .shuffle = 1, .seed = 2026));
     for (int i = 0; i < 8; i++) {
         cr_assert_eq(dhow_loader_sample_at(loader, 3, i), expected[i], "position %d is %ld", i,
                      (long)dhow_loader_sample_at(loader, 3, i));
@@ -147,7 +153,8 @@ Test(loader_data, shuffles_of_few_samples_are_uniform) {
     for (int n = 3; n <= 5; n++) {
         int count = orders[n - 3], seen[120] = {0}, draws = 200 * count;
         dhow_dataset *dataset = make_dataset(n);
-        dhow_loader *loader = loader_of(dataset, (dhow_loader_options){.shuffle = 1, .seed = 1});
+        dhow_loader *loader =
+            loader_of(dataset, DHOW_INIT(dhow_loader_options, .shuffle = 1, .seed = 1));
         for (int draw = 0; draw < draws; draw++) {
             int64_t p[5];
             int rank = 0;
@@ -171,9 +178,9 @@ Test(loader_data, shuffles_of_few_samples_are_uniform) {
 Test(loader_data, restart_goes_to_any_batch) {
     dhow_dataset *dataset = make_dataset(100);
     for (uint32_t workers = 0; workers < 4; workers += 3) {
-        dhow_loader *loader = loader_of(
-            dataset, (dhow_loader_options){.batch_size = 9, .shuffle = 1, .workers = workers});
-        dhow_batch batch;
+        dhow_loader *loader = loader_of(dataset, DHOW_INIT(dhow_loader_options, .batch_size = 9,
+                                                           .shuffle = 1, .workers = workers));
+        dhow_batch batch = DHOW_INIT(dhow_batch);
         for (int i = 0; i < 4; i++) OK(dhow_loader_next(loader, &batch));
         OK(dhow_loader_restart(loader, 7, 11));
         OK(dhow_loader_next(loader, &batch));
@@ -197,13 +204,10 @@ Test(loader_data, every_setting_gives_the_same_batches) {
     for (int d = 0; d < 3; d++) {
         for (uint32_t workers = 0; workers <= 3; workers++) {
             dhow_loader *loader =
-                loader_of(dataset, (dhow_loader_options){.batch_size = 16,
-                                                         .shuffle = 1,
-                                                         .seed = 9,
-                                                         .device = device_of(devices[d]),
-                                                         .workers = workers,
-                                                         .prefetch = workers == 2 ? 7 : 0});
-            dhow_batch batch;
+                loader_of(dataset, DHOW_INIT(dhow_loader_options, .batch_size = 16, .shuffle = 1,
+                                             .seed = 9, .device = device_of(devices[d]),
+                                             .workers = workers, .prefetch = workers == 2 ? 7 : 0));
+            dhow_batch batch = DHOW_INIT(dhow_batch);
             int64_t samples = 0;
             for (;;) {
                 OK(dhow_loader_next(loader, &batch));
@@ -223,10 +227,10 @@ Test(loader_data, every_setting_gives_the_same_batches) {
 Test(loader_data, a_batch_in_use_is_not_written_over) {
     dhow_device *sim = device_of("sim");
     dhow_dataset *dataset = make_dataset(64);
-    dhow_loader *loader =
-        loader_of(dataset, (dhow_loader_options){.batch_size = 2, .device = sim, .workers = 2});
+    dhow_loader *loader = loader_of(
+        dataset, DHOW_INIT(dhow_loader_options, .batch_size = 2, .device = sim, .workers = 2));
     dhow_tensor *sums[32];
-    dhow_batch batch;
+    dhow_batch batch = DHOW_INIT(dhow_batch);
     for (int i = 0; i < 32; i++) {
         OK(dhow_loader_next(loader, &batch));
         OK(dhow_tensor_create(sim, DHOW_F32, DHOW_SHAPE(2, FEATURES), &sums[i]));
@@ -247,10 +251,10 @@ Test(loader_data, a_batch_that_is_retained_stays) {
     static const char *const devices[] = {"cpu", "sim"};
     dhow_dataset *dataset = make_dataset(20);
     for (int d = 0; d < 2; d++) {
-        dhow_loader *loader = loader_of(
-            dataset, (dhow_loader_options){.batch_size = 2, .device = device_of(devices[d])});
+        dhow_loader *loader = loader_of(dataset, DHOW_INIT(dhow_loader_options, .batch_size = 2,
+                                                           .device = device_of(devices[d])));
         dhow_tensor *kept[10];
-        dhow_batch batch;
+        dhow_batch batch = DHOW_INIT(dhow_batch);
         for (int i = 0; i < 10; i++) {
             OK(dhow_loader_next(loader, &batch));
             if (i % 2 == 0) {
@@ -285,7 +289,7 @@ static dhow_status read_slowly(void *user, const int64_t *indices, int64_t count
 
 static void *call_while_another_is_in(void *argument) {
     dhow_loader *loader = argument;
-    dhow_batch batch;
+    dhow_batch batch = DHOW_INIT(dhow_batch);
     while (atomic_load(&g_inside) == 0) continue;
     if (dhow_loader_next(loader, &batch) == DHOW_INVALID_ARGUMENT &&
         strstr(dhow_last_error(), "in use by another call") != NULL &&
@@ -299,14 +303,13 @@ static void read_value(const dhow_batch *batch, int16_t *value) {
 }
 
 Test(loader_data, two_threads_that_meet_in_a_loader_are_told) {
-    const dhow_dataset_source source = {.sample_count = 400,
-                                        .column_count = 1,
-                                        .columns = {{.dtype = DHOW_I16}},
-                                        .read = read_slowly};
+    const dhow_dataset_source source =
+        DHOW_INIT(dhow_dataset_source, .sample_count = 400, .column_count = 1,
+                  .columns = &k_numbers, .read = read_slowly);
     dhow_dataset *dataset;
     OK(dhow_dataset_create(g_context, &source, &dataset));
-    dhow_loader *loader = loader_of(dataset, (dhow_loader_options){.batch_size = 1});
-    dhow_batch batch;
+    dhow_loader *loader = loader_of(dataset, DHOW_INIT(dhow_loader_options, .batch_size = 1));
+    dhow_batch batch = DHOW_INIT(dhow_batch);
     int16_t value = -1, next = -1;
     /* One that comes too late to meet the other takes a batch, or begins anew. */
     for (int round = 0; round < 50 && atomic_load(&g_met) == 0; round++) {
@@ -331,9 +334,9 @@ Test(loader_data, memory_is_used_again) {
     dhow_device *sim = device_of("sim");
     dhow_dataset *dataset = make_dataset(1000);
     dhow_loader *loader =
-        loader_of(dataset, (dhow_loader_options){.batch_size = 10, .device = sim});
-    dhow_memory_stats before, after;
-    dhow_batch batch;
+        loader_of(dataset, DHOW_INIT(dhow_loader_options, .batch_size = 10, .device = sim));
+    dhow_memory_stats before = DHOW_INIT(dhow_memory_stats), after = DHOW_INIT(dhow_memory_stats);
+    dhow_batch batch = DHOW_INIT(dhow_batch);
     for (int i = 0; i < 5; i++) OK(dhow_loader_next(loader, &batch));
     OK(dhow_memory_get_stats(sim, &before));
     for (int i = 0; i < 90; i++) OK(dhow_loader_next(loader, &batch));
@@ -377,12 +380,9 @@ static void release_own(void *user) { atomic_fetch_add(&((own *)user)->released,
 
 static dhow_dataset *own_dataset(own *o, int64_t samples) {
     dhow_dataset *dataset;
-    const dhow_dataset_source source = {.sample_count = samples,
-                                        .column_count = 1,
-                                        .columns = {{.dtype = DHOW_I16}},
-                                        .read = read_own,
-                                        .release = release_own,
-                                        .user = o};
+    const dhow_dataset_source source =
+        DHOW_INIT(dhow_dataset_source, .sample_count = samples, .column_count = 1,
+                  .columns = &k_numbers, .read = read_own, .release = release_own, .user = o);
     OK(dhow_dataset_create(g_context, &source, &dataset));
     return dataset;
 }
@@ -391,10 +391,10 @@ Test(loader_data, an_error_of_a_worker_comes_out_of_next) {
     for (uint32_t workers = 0; workers <= 2; workers++) {
         own o = {.fails_at = 17};
         dhow_dataset *dataset = own_dataset(&o, 40);
-        dhow_loader *loader = loader_of(
-            dataset,
-            (dhow_loader_options){.batch_size = 4, .workers = workers, .device = device_of("sim")});
-        dhow_batch batch;
+        dhow_loader *loader =
+            loader_of(dataset, DHOW_INIT(dhow_loader_options, .batch_size = 4, .workers = workers,
+                                         .device = device_of("sim")));
+        dhow_batch batch = DHOW_INIT(dhow_batch);
         for (int i = 0; i < 4; i++) OK(dhow_loader_next(loader, &batch));
         for (int again = 0; again < 2; again++) {
             FAILS(DHOW_IO_ERROR, dhow_loader_next(loader, &batch));
@@ -415,8 +415,8 @@ Test(loader_data, an_error_of_a_worker_comes_out_of_next) {
 Test(loader_data, the_message_of_a_failed_call_is_kept) {
     own o = {.fails_at = 0, .by_dhow = 1};
     dhow_dataset *dataset = own_dataset(&o, 4);
-    dhow_loader *loader = loader_of(dataset, (dhow_loader_options){.workers = 1});
-    dhow_batch batch;
+    dhow_loader *loader = loader_of(dataset, DHOW_INIT(dhow_loader_options, .workers = 1));
+    dhow_batch batch = DHOW_INIT(dhow_batch);
     FAILS(DHOW_NOT_FOUND, dhow_loader_next(loader, &batch));
     SAYS("/nowhere/x.npy: cannot open");
     dhow_loader_release(loader);
@@ -427,10 +427,10 @@ Test(loader_data, a_loader_may_end_at_any_time) {
     for (int taken = 0; taken < 6; taken++) {
         own o = {.fails_at = -1, .slow_us = 300};
         dhow_dataset *dataset = own_dataset(&o, 1000);
-        dhow_loader *loader = loader_of(
-            dataset,
-            (dhow_loader_options){.batch_size = 2, .workers = 3, .device = device_of("sim")});
-        dhow_batch batch;
+        dhow_loader *loader =
+            loader_of(dataset, DHOW_INIT(dhow_loader_options, .batch_size = 2, .workers = 3,
+                                         .device = device_of("sim")));
+        dhow_batch batch = DHOW_INIT(dhow_batch);
         for (int i = 0; i < taken; i++) OK(dhow_loader_next(loader, &batch));
         dhow_loader_release(loader);
         cr_assert(o.calls <= taken + 6, "%d batches were made for %d taken", o.calls, taken);
@@ -459,9 +459,9 @@ Test(loader_data, what_does_not_fit_is_refused_with_its_name) {
     FAILS(DHOW_INVALID_ARGUMENT, dhow_dataset_from_tensors(columns, 17, &dataset));
     OK(dhow_dataset_from_tensors(columns, 2, &dataset));
     FAILS(DHOW_INVALID_ARGUMENT,
-          dhow_loader_create(dataset, &(dhow_loader_options){.batch_size = -1}, &loader));
+          dhow_loader_create(dataset, &DHOW_INIT(dhow_loader_options, .batch_size = -1), &loader));
     FAILS(DHOW_INVALID_ARGUMENT,
-          dhow_loader_create(dataset, &(dhow_loader_options){.workers = 65}, &loader));
+          dhow_loader_create(dataset, &DHOW_INIT(dhow_loader_options, .workers = 65), &loader));
     SAYS("at most 64 and 64 are allowed");
     dhow_dataset_release(dataset);
     dhow_tensor *all[] = {columns[0], columns[1], scalar, there, few};
@@ -480,12 +480,12 @@ Test(loader_data, npy_files_are_read_in_place) {
     OK(dhow_dataset_open_npy(g_context, paths, 2, &dataset));
     cr_assert_eq(dhow_dataset_sample_count(dataset), 50);
     cr_assert_eq(dhow_dataset_column_count(dataset), 2);
-    dhow_dataset_column column;
+    dhow_dataset_column column = DHOW_INIT(dhow_dataset_column);
     OK(dhow_dataset_column_at(dataset, 0, &column));
     cr_assert(column.dtype == DHOW_F32 && column.rank == 1 && column.shape[0] == FEATURES);
-    dhow_loader *loader = loader_of(
-        dataset, (dhow_loader_options){.batch_size = 7, .shuffle = 1, .device = device_of("sim")});
-    dhow_batch batch;
+    dhow_loader *loader = loader_of(dataset, DHOW_INIT(dhow_loader_options, .batch_size = 7,
+                                                       .shuffle = 1, .device = device_of("sim")));
+    dhow_batch batch = DHOW_INIT(dhow_batch);
     for (int i = 0; i < 8; i++) {
         OK(dhow_loader_next(loader, &batch));
         check_batch(loader, &batch);
@@ -498,12 +498,12 @@ Test(loader_data, npy_files_are_read_in_place) {
 Test(loader_data, a_file_that_becomes_shorter_is_told_and_kills_nobody) {
     dhow_tensor *columns[2];
     dhow_dataset *dataset;
-    dhow_batch batch;
+    dhow_batch batch = DHOW_INIT(dhow_batch);
     make_columns(5000, columns); /* some pages */
     const char *path = path_of("x.npy");
     OK(dhow_npy_save(columns[0], path));
     OK(dhow_dataset_open_npy(g_context, &path, 1, &dataset));
-    dhow_loader *loader = loader_of(dataset, (dhow_loader_options){.batch_size = 1000});
+    dhow_loader *loader = loader_of(dataset, DHOW_INIT(dhow_loader_options, .batch_size = 1000));
     OK(dhow_loader_next(loader, &batch));
     cr_assert_eq(truncate(path, 20000), 0);
     FAILS(DHOW_CORRUPT, dhow_loader_next(loader, &batch));

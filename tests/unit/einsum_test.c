@@ -50,7 +50,7 @@ static dhow_status run(const char *equation, const operand *in, uint32_t count, 
 static void expect(const char *equation, const operand *in, uint32_t count, int32_t rank,
                    const double *want, int64_t elements) {
     dhow_tensor *out;
-    dhow_tensor_info info;
+    dhow_tensor_info info = DHOW_INIT(dhow_tensor_info);
     void *data;
     OK(run(equation, in, count, &out));
     OK(dhow_tensor_get_info(out, &info));

@@ -27,7 +27,8 @@ static dhow_device *g_cpu;
 static char g_folder[64], g_path[128];
 
 static inline void set_up(void) {
-    static const dhow_context_options options = {.backends = "cpu", .cache_dir = "off"};
+    static const dhow_context_options options = {
+        .struct_size = sizeof(dhow_context_options), .backends = "cpu", .cache_dir = "off"};
     (void)snprintf(g_folder, sizeof g_folder, "/tmp/dhow-files-XXXXXX");
     cr_assert_not_null(mkdtemp(g_folder));
     (void)snprintf(g_path, sizeof g_path, "%s/file", g_folder);
@@ -81,7 +82,7 @@ static inline dhow_tensor *counting_tensor(dhow_dtype dtype, int32_t rank, const
 }
 
 static inline void expect_same(dhow_tensor *a, dhow_tensor *b) {
-    dhow_tensor_info x, y;
+    dhow_tensor_info x = DHOW_INIT(dhow_tensor_info), y = DHOW_INIT(dhow_tensor_info);
     static unsigned char p[1 << 16], q[1 << 16];
     OK(dhow_tensor_get_info(a, &x));
     OK(dhow_tensor_get_info(b, &y));

@@ -25,7 +25,7 @@ static void tear_down(void) { dhow_context_release(g_context); }
 TestSuite(growth, .init = set_up, .fini = tear_down, .timeout = 120);
 
 static uint64_t live_after(dhow_model *model, int64_t first, int64_t last) {
-    dhow_memory_stats stats;
+    dhow_memory_stats stats = DHOW_INIT(dhow_memory_stats);
     for (int64_t rows = first; rows < last; rows++) {
         dhow_tensor *x, *y = NULL;
         OK(dhow_tensor_full(g_cpu, DHOW_F32, 2, (const int64_t[]){rows, FEATURES}, 1, &x));

@@ -55,7 +55,8 @@ static dhow_status no_rows(void *user, const dhow_batch *results) {
 }
 
 static objects make_objects(void) {
-    static const dhow_context_options options = {.backends = "cpu", .cache_dir = "off"};
+    static const dhow_context_options options =
+        DHOW_FIELDS(dhow_context_options, .backends = "cpu", .cache_dir = "off");
     static const char *const names[] = {"t"};
     dhow_context *context;
     dhow_device *device;
@@ -116,7 +117,7 @@ static void release_objects(const objects *o) {
 
 static objects g;
 
-static union {
+static struct {
     dhow_plugin_record record;
     dhow_plugin_component component;
     dhow_device_info device;
@@ -153,17 +154,34 @@ static union {
     dhow_parallel_member member;
     dhow_trace_stats trace;
     float data[6];
-} out;
+} out = {.record.struct_size = sizeof(dhow_plugin_record),
+         .component.struct_size = sizeof(dhow_plugin_component),
+         .device.struct_size = sizeof(dhow_device_info),
+         .stats.struct_size = sizeof(dhow_memory_stats),
+         .tensor.struct_size = sizeof(dhow_tensor_info),
+         .plan.struct_size = sizeof(dhow_copy_plan_info),
+         .entry.struct_size = sizeof(dhow_safetensors_entry),
+         .parameter.struct_size = sizeof(dhow_model_parameter_info),
+         .about.struct_size = sizeof(dhow_model_value_info),
+         .summary.struct_size = sizeof(dhow_model_summary),
+         .step.struct_size = sizeof(dhow_model_step_info),
+         .datum_info.struct_size = sizeof(dhow_datum_info),
+         .column.struct_size = sizeof(dhow_dataset_column),
+         .batch.struct_size = sizeof(dhow_batch),
+         .member.struct_size = sizeof(dhow_parallel_member),
+         .trace.struct_size = sizeof(dhow_trace_stats)};
 
 static dhow_datum *g_data[1];
 static const int64_t k_shape[2] = {2, 3};
 static const int32_t k_order[2] = {1, 0};
 static const uint32_t k_grid[3] = {1, 1, 1};
 static const char *const k_names[] = {"t"};
-static const dhow_window k_window = {{1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 1};
-static const dhow_module_source k_source = {.text = k_text};
+static const dhow_window k_window = DHOW_FIELDS(dhow_window, .kernel = {1, 1});
+static const dhow_module_source k_source = DHOW_FIELDS(dhow_module_source, .text = k_text);
 static const dhow_value k_values[1];
-static const dhow_dataset_source k_samples = {.column_count = 1, .columns = {{.dtype = DHOW_F32}}};
+static const dhow_dataset_column k_column = DHOW_FIELDS(dhow_dataset_column, .dtype = DHOW_F32);
+static const dhow_dataset_source k_samples = {
+    .struct_size = sizeof(dhow_dataset_source), .column_count = 1, .columns = &k_column};
 static dhow_tensor *g_in[1], *g_out[1];
 
 #define T (g.of[TENSOR])

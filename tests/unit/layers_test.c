@@ -44,8 +44,8 @@ static double number(unsigned seed, unsigned i) {
 /* Fills every float parameter by its position; variances stay above 0. */
 static void fill(dhow_model *m) {
     for (uint32_t p = 0; p < dhow_model_parameter_count(m); p++) {
-        dhow_model_parameter_info info;
-        dhow_tensor_info t;
+        dhow_model_parameter_info info = DHOW_INIT(dhow_model_parameter_info);
+        dhow_tensor_info t = DHOW_INIT(dhow_tensor_info);
         dhow_tensor *tensor;
         float values[MOST];
         OK(dhow_model_parameter_at(m, p, &info));
@@ -64,7 +64,7 @@ static void fill(dhow_model *m) {
 static const double *values_of(dhow_model *m, const char *name) {
     static double rooms[256][MOST];
     static int next;
-    dhow_model_parameter_info info;
+    dhow_model_parameter_info info = DHOW_INIT(dhow_model_parameter_info);
     void *data;
     for (uint32_t p = 0; p < dhow_model_parameter_count(m); p++) {
         OK(dhow_model_parameter_at(m, p, &info));
@@ -109,7 +109,7 @@ static void expect(dhow_model *m, dhow_tensor *x, const double *want, int64_t co
 }
 
 static uint32_t steps_of(dhow_model *m) {
-    dhow_model_summary summary;
+    dhow_model_summary summary = DHOW_INIT(dhow_model_summary);
     OK(dhow_model_report(m, &summary));
     return summary.step_count;
 }
@@ -195,7 +195,7 @@ Test(layers, batchnorm_goes_into_the_linear_layer_before_it) {
 
 Test(layers, batchnorm_goes_into_the_convolution_before_it) {
     const int64_t shape[] = {1, 2, 3, 3};
-    const dhow_window window = {.kernel = {1, 1}};
+    const dhow_window window = DHOW_INIT(dhow_window, .kernel = {1, 1});
     double x[18], want[36];
     dhow_model_value v;
     dhow_model *m = model_of(4, shape, &v);
@@ -211,7 +211,7 @@ Test(layers, batchnorm_goes_into_the_convolution_before_it) {
     }
     expect(m, t, want, 36);
     for (uint32_t i = 0; i < steps_of(m); i++) {
-        dhow_model_step_info step;
+        dhow_model_step_info step = DHOW_INIT(dhow_model_step_info);
         OK(dhow_model_step_at(m, i, &step));
         cr_assert_str_neq(step.kernel, "map");
     }
@@ -221,7 +221,7 @@ Test(layers, batchnorm_goes_into_the_convolution_before_it) {
 
 Test(layers, two_batchnorms_after_a_convolution_are_both_applied) {
     const int64_t shape[] = {1, 1, 2, 2};
-    const dhow_window window = {.kernel = {1, 1}};
+    const dhow_window window = DHOW_INIT(dhow_window, .kernel = {1, 1});
     double x[4], want[12];
     dhow_model_value v;
     dhow_model *m = model_of(4, shape, &v);
@@ -390,7 +390,7 @@ Test(layers, two_layers_of_lstm_in_both_directions_are_pytorch_s) {
 /* ---- names ---- */
 
 static void expect_names(dhow_model *m, const char *const *names, uint32_t count) {
-    dhow_model_parameter_info info;
+    dhow_model_parameter_info info = DHOW_INIT(dhow_model_parameter_info);
     cr_assert_eq(dhow_model_parameter_count(m), count);
     for (uint32_t i = 0; i < count; i++) {
         OK(dhow_model_parameter_at(m, i, &info));
@@ -401,14 +401,15 @@ static void expect_names(dhow_model *m, const char *const *names, uint32_t count
 Test(layers, a_table_is_named_and_computed_as_pytorch_s_sequential) {
     static const char *const names[] = {"0.weight", "0.bias", "2.0.weight", "2.2.weight",
                                         "2.2.bias"};
-    static const dhow_layer inner[] = {{.kind = DHOW_LAYER_LINEAR, .in = 4, .out = 3, .no_bias = 1},
-                                       {.kind = DHOW_LAYER_DROPOUT},
-                                       {.kind = DHOW_LAYER_LAYERNORM, .in = 3}};
+    static const dhow_layer inner[] = {
+        DHOW_FIELDS(dhow_layer, .kind = DHOW_LAYER_LINEAR, .in = 4, .out = 3, .no_bias = 1),
+        DHOW_FIELDS(dhow_layer, .kind = DHOW_LAYER_DROPOUT),
+        DHOW_FIELDS(dhow_layer, .kind = DHOW_LAYER_LAYERNORM, .in = 3)};
     static const dhow_layer layers[] = {
-        {.kind = DHOW_LAYER_LINEAR, .in = 3, .out = 4},
-        {.kind = DHOW_LAYER_ACTIVATION, .activation = dhow_model_relu},
-        {.kind = DHOW_LAYER_SEQUENTIAL, .layers = inner, .layer_count = 3},
-        {.kind = DHOW_LAYER_SOFTMAX}};
+        DHOW_FIELDS(dhow_layer, .kind = DHOW_LAYER_LINEAR, .in = 3, .out = 4),
+        DHOW_FIELDS(dhow_layer, .kind = DHOW_LAYER_ACTIVATION, .activation = dhow_model_relu),
+        DHOW_FIELDS(dhow_layer, .kind = DHOW_LAYER_SEQUENTIAL, .layers = inner, .layer_count = 3),
+        DHOW_FIELDS(dhow_layer, .kind = DHOW_LAYER_SOFTMAX)};
     const int64_t shape[] = {2, 3};
     dhow_model_value v, y;
     dhow_model *m = model_of(2, shape, &v);
@@ -442,8 +443,9 @@ Test(layers, a_table_is_named_and_computed_as_pytorch_s_sequential) {
     }
     expect(m, t, want, 6);
     /* A layer that does not fit leaves nothing behind, and is named. */
-    static const dhow_layer wrong[] = {{.kind = DHOW_LAYER_LINEAR, .in = 3, .out = 4},
-                                       {.kind = DHOW_LAYER_LINEAR, .in = 5, .out = 4}};
+    static const dhow_layer wrong[] = {
+        DHOW_FIELDS(dhow_layer, .kind = DHOW_LAYER_LINEAR, .in = 3, .out = 4),
+        DHOW_FIELDS(dhow_layer, .kind = DHOW_LAYER_LINEAR, .in = 5, .out = 4)};
     cr_assert_eq(dhow_model_sequential(m, "head", v, wrong, 2, &y), DHOW_INVALID_ARGUMENT);
     cr_assert_not_null(strstr(dhow_last_error(), "layer head.1"), "%s", dhow_last_error());
     expect_names(m, names, 5);

@@ -25,7 +25,7 @@ static dhow_context *open_sim(dhow_device **out) {
 Test(memory, accounting_follows_tensors) {
     dhow_device *device;
     dhow_context *context = open_sim(&device);
-    dhow_memory_stats s;
+    dhow_memory_stats s = DHOW_INIT(dhow_memory_stats);
     dhow_tensor *a, *b;
     OK(dhow_memory_get_stats(device, &s));
     cr_assert(s.live == 0 && s.reserved == 0 && s.cached == 0 && s.limit == 0);
@@ -129,9 +129,11 @@ static const char k_text[] =
 
 /* Builds a kernel of one's own and runs it; the plugin compiles it or takes it from the cache. */
 static void build_and_run(const char *cache) {
-    const dhow_context_options options = {
-        .backends = "cpu", .cache_dir = cache, .log = keep_log, .log_user = &g_log};
-    const dhow_module_source source = {.name = "thrice.k", .text = k_text};
+    const dhow_context_options options =
+        DHOW_INIT(dhow_context_options, .backends = "cpu", .cache_dir = cache, .log = keep_log,
+                  .log_user = &g_log);
+    const dhow_module_source source =
+        DHOW_INIT(dhow_module_source, .name = "thrice.k", .text = k_text);
     dhow_context *context;
     dhow_device *device;
     dhow_module *module;

@@ -115,7 +115,7 @@ Test(loader_files, the_same_folder_is_searched_once) {
     dhow_context *context = open_beside(both, NULL);
     int found = 0;
     for (uint32_t i = 0; i < dhow_plugin_count(context); i++) {
-        dhow_plugin_record record;
+        dhow_plugin_record record = DHOW_INIT(dhow_plugin_record);
         OK(dhow_plugin_at(context, i, &record));
         if (strncmp(record.path, DHOW_TEST_BAD_DIR "/good", strlen(DHOW_TEST_BAD_DIR "/good")) == 0)
             found++;
@@ -143,7 +143,7 @@ Test(loader_files, files_of_other_names_are_passed_over) {
     write_file("x", 1);
     dhow_context *context = open_beside(g_folder, NULL);
     for (uint32_t i = 0; i < dhow_plugin_count(context); i++) {
-        dhow_plugin_record record;
+        dhow_plugin_record record = DHOW_INIT(dhow_plugin_record);
         OK(dhow_plugin_at(context, i, &record));
         cr_assert_null(strstr(record.path, g_folder), "%s", record.path);
     }
@@ -209,8 +209,8 @@ Test(loader_files, a_segment_whose_end_overflows_is_truncated) {
 static dhow_plugin_record look_at(size_t bytes, const char **reason) {
     static char text[512];
     write_file(g_good, bytes);
-    const dhow_context_options options = {
-        .plugin_path = g_folder, .backends = "cpu,plain", .cache_dir = "off"};
+    const dhow_context_options options = DHOW_INIT(dhow_context_options, .plugin_path = g_folder,
+                                                   .backends = "cpu,plain", .cache_dir = "off");
     dhow_context *context;
     OK(dhow_context_create(&options, &context));
     dhow_plugin_record record = record_in(context, g_folder);

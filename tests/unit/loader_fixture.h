@@ -34,11 +34,9 @@ static inline dhow_context *open_beside(const char *folder, log_text *log) {
     char path[8192];
     (void)snprintf(path, sizeof path, "%s:%s", folder, DHOW_TEST_SIM_DIR);
     unsetenv("DHOW_PLUGIN_PATH");
-    const dhow_context_options options = {.plugin_path = path,
-                                          .backends = "-opencl",
-                                          .cache_dir = "off",
-                                          .log = log != NULL ? keep_log : NULL,
-                                          .log_user = log};
+    const dhow_context_options options =
+        DHOW_INIT(dhow_context_options, .plugin_path = path, .backends = "-opencl",
+                  .cache_dir = "off", .log = log != NULL ? keep_log : NULL, .log_user = log);
     dhow_context *context;
     OK(dhow_context_create(&options, &context));
     return context;
@@ -46,7 +44,7 @@ static inline dhow_context *open_beside(const char *folder, log_text *log) {
 
 /* The first record below the folder. */
 static inline dhow_plugin_record record_in(dhow_context *context, const char *folder) {
-    dhow_plugin_record record;
+    dhow_plugin_record record = DHOW_INIT(dhow_plugin_record);
     for (uint32_t i = 0; i < dhow_plugin_count(context); i++) {
         OK(dhow_plugin_at(context, i, &record));
         if (strncmp(record.path, folder, strlen(folder)) == 0) return record;

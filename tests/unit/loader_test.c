@@ -132,7 +132,7 @@ Test(loader, a_version_of_two_lines_does_not_mix_up_the_answer) {
 Test(loader, a_device_that_cannot_be_described_is_listed_with_the_reason) {
     dhow_context *context = open_beside(DHOW_TEST_BAD_DIR "/describe_fails", NULL);
     dhow_device *device;
-    dhow_device_info info;
+    dhow_device_info info = DHOW_INIT(dhow_device_info);
     OK(dhow_device_get(context, "plain:0", &device));
     OK(dhow_device_get_info(device, &info));
     SAYS(info.description, "the device is shy");
@@ -144,7 +144,7 @@ Test(loader, a_backend_described_by_another_process_is_opened_with_its_first_dev
     dhow_context *context = open_beside(DHOW_TEST_BAD_DIR "/open_fails_in_programs", NULL);
     dhow_plugin_record r = record_in(context, DHOW_TEST_BAD_DIR "/open_fails_in_programs");
     dhow_device *device;
-    dhow_device_info info;
+    dhow_device_info info = DHOW_INIT(dhow_device_info);
     cr_assert_eq(r.state, DHOW_PLUGIN_READY, "%s", r.reason);
     OK(dhow_device_get(context, "plain", &device));
     OK(dhow_device_get_info(device, &info));
@@ -170,7 +170,8 @@ Test(loader, a_device_that_does_not_open_says_so_whenever_it_is_used) {
 
 Test(loader, the_second_plugin_of_a_backend_is_a_duplicate) {
     dhow_context *context = open_beside(DHOW_TEST_BAD_DIR "/same_backend", NULL);
-    dhow_plugin_record first, second;
+    dhow_plugin_record first = DHOW_INIT(dhow_plugin_record),
+                       second = DHOW_INIT(dhow_plugin_record);
     OK(dhow_plugin_at(context, 0, &first));
     OK(dhow_plugin_at(context, 1, &second));
     cr_assert_eq(first.state, DHOW_PLUGIN_READY);
@@ -187,13 +188,14 @@ Test(loader, the_second_plugin_of_a_backend_is_a_duplicate) {
 Test(loader, a_disabled_backend_has_no_devices_whatever_its_file_is_called) {
     static const char path[] = DHOW_TEST_BAD_DIR "/good:" DHOW_TEST_BAD_DIR "/same_backend";
     unsetenv("DHOW_PLUGIN_PATH");
-    const dhow_context_options options = {
-        .plugin_path = path, .backends = "-opencl,-plain", .cache_dir = "off"};
+    const dhow_context_options options =
+        DHOW_INIT(dhow_context_options, .plugin_path = path, .backends = "-opencl,-plain",
+                  .cache_dir = "off");
     dhow_context *context;
     dhow_device *device;
     OK(dhow_context_create(&options, &context));
     for (uint32_t i = 0; i < 3; i++) {
-        dhow_plugin_record record;
+        dhow_plugin_record record = DHOW_INIT(dhow_plugin_record);
         OK(dhow_plugin_at(context, i, &record));
         cr_assert_str_eq(record.backend, "plain");
         cr_assert_eq(record.state, DHOW_PLUGIN_DISABLED, "%s: %s", record.path, record.reason);

@@ -90,7 +90,7 @@ static dhow_datum *sequence_of(const int64_t *counts, uint32_t count) {
 
 static void expect_total(dhow_model *model, const int64_t *counts, uint32_t count, float want) {
     dhow_datum *in[] = {sequence_of(counts, count), vector_of(3, 0.5)}, *out[2], *last;
-    dhow_datum_info info;
+    dhow_datum_info info = DHOW_INIT(dhow_datum_info);
     for (int again = 0; again < 2; again++) { /* the second run replays the plan */
         OK(dhow_model_run_data(model, NULL, in, 2, out, 2));
         OK(dhow_datum_get_info(out[0], &info));
@@ -109,7 +109,7 @@ static void expect_total(dhow_model *model, const int64_t *counts, uint32_t coun
 Test(model_data, sequences_of_any_length_go_in_and_come_out) {
     bytes g = sequence_graph();
     dhow_model *model = load(&g, 13);
-    dhow_model_value_info info;
+    dhow_model_value_info info = DHOW_INIT(dhow_model_value_info);
     OK(dhow_model_input_at(model, 0, &info));
     cr_assert_eq(info.kind, DHOW_DATUM_SEQUENCE);
     cr_assert_eq(info.dtype, DHOW_F32);
@@ -195,7 +195,7 @@ static dhow_model *normalizer(const char *action) {
 static void expect_texts(dhow_model *model, const char *const *texts, int64_t count,
                          const char *const *want, int64_t want_count) {
     dhow_datum *in, *out;
-    dhow_datum_info info;
+    dhow_datum_info info = DHOW_INIT(dhow_datum_info);
     const char *text;
     OK(dhow_datum_of_texts(1, &count, texts, &in));
     OK(dhow_model_run_data(model, NULL, &in, 1, &out, 1));

@@ -111,8 +111,8 @@ static uint32_t run(const spelling *s, char *kernel, size_t capacity, int compar
     bytes file = norm_model(s);
     dhow_model *model;
     dhow_tensor *in, *out[2] = {NULL};
-    dhow_model_summary summary;
-    dhow_model_step_info step;
+    dhow_model_summary summary = DHOW_INIT(dhow_model_summary);
+    dhow_model_step_info step = DHOW_INIT(dhow_model_step_info);
     float x[ROWS * N];
     void *y;
     fill(x);
@@ -218,7 +218,7 @@ Test(norm, a_gelu_by_tanh_is_one_step_however_it_is_spelt) {
         bytes file = gelu_model(way);
         dhow_model *model;
         dhow_tensor *in, *out = NULL;
-        dhow_model_summary summary;
+        dhow_model_summary summary = DHOW_INIT(dhow_model_summary);
         float x[ROWS * N];
         void *y;
         fill(x);

@@ -180,7 +180,7 @@ Test(npy, big_endian_files_are_read) {
         make_file(1, header, types[i].data, types[i].bytes);
         tensor = load();
         if (types[i].code[1] == 'f' || strchr("48", types[i].code[2]) != NULL) {
-            dhow_tensor_info info;
+            dhow_tensor_info info = DHOW_INIT(dhow_tensor_info);
             OK(dhow_tensor_get_info(tensor, &info));
             cr_assert_eq(info.bytes, types[i].bytes);
         }

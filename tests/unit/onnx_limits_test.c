@@ -155,7 +155,7 @@ Test(onnx_limits, many_small_steps_do_not_lead_further_than_a_large_one) {
 Test(onnx_limits, a_large_constant_is_left_to_the_device) {
     bytes g = constant_graph(INT64_C(80) << 20); /* 320 MiB */
     dhow_tensor *out;
-    dhow_model_summary summary;
+    dhow_model_summary summary = DHOW_INIT(dhow_model_summary);
     void *data;
     put_node(&g, node_of("Exp", "ones", "c", "y"));
     OK(run(&g, &out, &summary));
@@ -168,7 +168,7 @@ Test(onnx_limits, a_large_constant_is_left_to_the_device) {
 Test(onnx_limits, a_small_constant_leaves_no_step_but_the_copy) {
     bytes g = constant_graph(1000);
     dhow_tensor *out;
-    dhow_model_summary summary;
+    dhow_model_summary summary = DHOW_INIT(dhow_model_summary);
     put_node(&g, node_of("Exp", "ones", "c", "y"));
     OK(run(&g, &out, &summary));
     cr_assert_eq(summary.step_count, 1);
@@ -258,7 +258,7 @@ Test(onnx_limits, results_on_the_device_have_a_limit_that_can_be_raised) {
 Test(onnx_limits, nodes_whose_results_nobody_wants_are_left_out) {
     bytes g = constant_graph(INT64_C(1) << 40);
     dhow_tensor *out;
-    dhow_model_summary summary;
+    dhow_model_summary summary = DHOW_INIT(dhow_model_summary);
     put_node(&g, node_of("Exp", "unused", "c", "e"));
     put_shape(&g, "x", 7);
     put_node(&g, node_of("Neg", "used", "x", "y"));

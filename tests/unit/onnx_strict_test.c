@@ -76,7 +76,7 @@ static void expect(int64_t opset, bytes *g, bytes node, int64_t count, const flo
     dhow_tensor *out;
     void *data;
     OK(run(opset, g, node, &out));
-    dhow_tensor_info info;
+    dhow_tensor_info info = DHOW_INIT(dhow_tensor_info);
     OK(dhow_tensor_get_info(out, &info));
     cr_assert_eq(info.count, count);
     OK(dhow_tensor_host_ptr(out, &data));

@@ -195,7 +195,7 @@ Test(onnx, a_bias_and_a_gelu_in_five_nodes_are_the_end_of_a_product) {
     bytes file = gelu_model();
     const int64_t shape[] = {2, 4};
     dhow_model *model;
-    dhow_model_summary summary;
+    dhow_model_summary summary = DHOW_INIT(dhow_model_summary);
     float want[6];
     for (int i = 0; i < 6; i++) { /* x is -0.5: columns of w sum to 2.2, 2.6, 3.0 */
         double h = -0.5 * (2.2 + 0.4 * (i % 3)) + 0.1 * (i % 3 + 1);
@@ -258,7 +258,7 @@ Test(onnx, a_reshaped_view_keeps_the_order_of_its_elements) {
         float x[24];
         dhow_model *model;
         dhow_tensor *in, *out = NULL;
-        dhow_model_summary summary;
+        dhow_model_summary summary = DHOW_INIT(dhow_model_summary);
         void *data;
         for (int i = 0; i < 24; i++) x[i] = (float)i;
         cr_assert_eq(load(&file, &model), DHOW_OK, "%s", dhow_last_error());

@@ -75,7 +75,7 @@ static int is_told(dhow_status status) {
 
 static void *meet(void *argument) {
     meeting *m = argument;
-    dhow_batch batch;
+    dhow_batch batch = DHOW_INIT(dhow_batch);
     dhow_tensor *x, *y = NULL;
     OK(dhow_tensor_full(g_cpu, DHOW_F32, DHOW_SHAPE(2, FEATURES), 1, &x));
     m->told += is_told(dhow_loader_next(m->loader, &batch));
@@ -102,7 +102,7 @@ Test(parallel, threads_that_meet_in_a_prediction_are_told) {
     dhow_dataset *dataset = make_dataset(30);
     dhow_model *model = make_sums(g_cpu, 0);
     meeting m = {.told = 0};
-    OK(dhow_loader_create(dataset, &(dhow_loader_options){.batch_size = 10}, &m.loader));
+    OK(dhow_loader_create(dataset, &DHOW_INIT(dhow_loader_options, .batch_size = 10), &m.loader));
     OK(dhow_sink_to_function(g_context, take_and_meet, &m, &m.sink));
     OK(dhow_predict(model, m.loader, m.sink));
     cr_assert(m.takes == 3 && m.told == 9, "%d takes, %d told", m.takes, m.told);
@@ -127,7 +127,7 @@ Test(parallel, a_whole_epoch_goes_through) {
     dhow_loader *loader;
     dhow_sink *sink;
     dhow_tensor *rows;
-    OK(dhow_loader_create(dataset, &(dhow_loader_options){.batch_size = 20, .workers = 1},
+    OK(dhow_loader_create(dataset, &DHOW_INIT(dhow_loader_options, .batch_size = 20, .workers = 1),
                           &loader));
     OK(dhow_sink_to_tensors(g_context, &sink));
     OK(dhow_parallel_predict(p, loader, sink));
@@ -194,7 +194,8 @@ Test(parallel, rows_go_to_live_members_whatever_their_shares) {
 Test(parallel, shares_given_by_the_caller_are_kept) {
     static const char *const names[] = {"sim:0", "sim:1"};
     static const double shares[] = {1, 4};
-    const dhow_parallel_options options = {.shares = shares, .fixed_shares = 1};
+    const dhow_parallel_options options =
+        DHOW_INIT(dhow_parallel_options, .shares = shares, .fixed_shares = 1);
     open_context("", "");
     dhow_tensor *columns[2], *y = NULL;
     make_columns(ROWS, columns);
@@ -202,7 +203,7 @@ Test(parallel, shares_given_by_the_caller_are_kept) {
     dhow_parallel *p = parallel_on(model, 2, names, &options);
     for (int run = 0; run < 5; run++) OK(dhow_parallel_run(p, columns, 1, &y, 1));
     check_sums(y, ROWS, 0);
-    dhow_parallel_member m;
+    dhow_parallel_member m = DHOW_INIT(dhow_parallel_member);
     OK(dhow_parallel_member_at(p, 1, &m));
     cr_assert(m.share == 0.8 && m.device == device_of("sim:1") && m.rows_per_second > 0);
     cr_assert(m.status == DHOW_OK && m.reason[0] == '\0');
@@ -220,7 +221,8 @@ static void lose_one(const char *fault, const char *says) {
     for (int going_on = 0; going_on < 2; going_on++) {
         open_context("jitter_us=100", fault);
         /* Measured ones may leave no rows to the device that is to fail. */
-        const dhow_parallel_options options = {.keep_going = going_on, .fixed_shares = 1};
+        const dhow_parallel_options options =
+            DHOW_INIT(dhow_parallel_options, .keep_going = going_on, .fixed_shares = 1);
         dhow_tensor *columns[2], *y = NULL;
         make_columns(ROWS, columns);
         dhow_model *model = make_sums(g_cpu, 1);
@@ -231,7 +233,7 @@ static void lose_one(const char *fault, const char *says) {
             status = dhow_parallel_run(p, columns, 1, &y, 1);
             if (status == DHOW_OK) check_sums(y, ROWS, 1);
         }
-        dhow_parallel_member m;
+        dhow_parallel_member m = DHOW_INIT(dhow_parallel_member);
         OK(dhow_parallel_member_at(p, 1, &m));
         if (going_on) {
             cr_assert_eq(status, DHOW_OK, "%s", dhow_last_error());
@@ -260,7 +262,8 @@ Test(parallel, others_finish_the_work_of_a_lost_device) {
  * has read. */
 static void predict_through(const char *form, const char *status, int nth) {
     static const char *const names[] = {"cpu", "sim:0", "sim:1"};
-    const dhow_parallel_options options = {.keep_going = 1, .fixed_shares = 1};
+    const dhow_parallel_options options =
+        DHOW_INIT(dhow_parallel_options, .keep_going = 1, .fixed_shares = 1);
     char fault[64];
     (void)snprintf(fault, sizeof fault, "%s#1@%d=%s", form, nth, status);
     open_context("devices=2,jitter_us=100", fault);
@@ -274,8 +277,8 @@ static void predict_through(const char *form, const char *status, int nth) {
     for (int i = 0; i < 3; i++) devices[i] = device_of(names[i]);
     /* Making it may fail: nothing runs yet that others could go on with. */
     if (dhow_parallel_create(model, devices, 3, &options, &p) == DHOW_OK) {
-        OK(dhow_loader_create(dataset, &(dhow_loader_options){.batch_size = 20, .workers = 1},
-                              &loader));
+        OK(dhow_loader_create(
+            dataset, &DHOW_INIT(dhow_loader_options, .batch_size = 20, .workers = 1), &loader));
         OK(dhow_sink_to_tensors(g_context, &sink));
         dhow_status predicted = dhow_parallel_predict(p, loader, sink);
         cr_assert_eq(predicted, DHOW_OK, "%s: %s", fault, dhow_last_error());
@@ -312,7 +315,7 @@ Test(parallel, others_finish_the_work_of_a_device_without_memory) {
 
 Test(parallel, when_every_device_has_failed_the_last_reason_is_told) {
     static const char *const names[] = {"sim:0", "sim:1"};
-    const dhow_parallel_options keep = {.keep_going = 1};
+    const dhow_parallel_options keep = DHOW_INIT(dhow_parallel_options, .keep_going = 1);
     open_context("", "launch@3+=DEVICE_LOST!");
     dhow_tensor *columns[2], *y = NULL;
     make_columns(ROWS, columns);
@@ -332,7 +335,7 @@ Test(parallel, when_every_device_has_failed_the_last_reason_is_told) {
 
 Test(parallel, a_mistake_of_the_caller_is_no_failure_of_a_device) {
     static const char *const names[] = {"sim:0", "cpu"};
-    const dhow_parallel_options keep = {.keep_going = 1};
+    const dhow_parallel_options keep = DHOW_INIT(dhow_parallel_options, .keep_going = 1);
     open_context("", "");
     dhow_tensor *columns[2], *y = NULL, *wrong;
     dhow_parallel *none;
@@ -348,7 +351,7 @@ Test(parallel, a_mistake_of_the_caller_is_no_failure_of_a_device) {
     FAILS(DHOW_INVALID_ARGUMENT, dhow_parallel_create(model, NULL, 0, NULL, &none));
     OK(dhow_parallel_run(p, columns, 1, &y, 1)); /* both are still there */
     check_sums(y, ROWS, 1);
-    dhow_parallel_member m;
+    dhow_parallel_member m = DHOW_INIT(dhow_parallel_member);
     for (uint32_t i = 0; i < 2; i++) {
         OK(dhow_parallel_member_at(p, i, &m));
         cr_assert_eq(m.status, DHOW_OK);

@@ -40,9 +40,9 @@ static dhow_model *network(void) {
     cr_assert_eq(dhow_model_linear(m, "fc2", h, IN, OUT, 1, &h), DHOW_OK);
     cr_assert_eq(dhow_model_output(m, "y", h), DHOW_OK);
     for (uint32_t p = 0; p < dhow_model_parameter_count(m); p++) {
-        dhow_model_parameter_info info;
+        dhow_model_parameter_info info = DHOW_INIT(dhow_model_parameter_info);
         float values[IN * IN];
-        dhow_tensor_info t;
+        dhow_tensor_info t = DHOW_INIT(dhow_tensor_info);
         dhow_tensor *tensor;
         for (int i = 0; i < IN * IN; i++) values[i] = (float)((i * 7 + (int)p) % 11) / 11 - 0.5f;
         cr_assert_eq(dhow_model_parameter_at(m, p, &info), DHOW_OK);
@@ -80,7 +80,7 @@ Test(placement, a_device_without_the_kernel_is_refused_before_anything_moves) {
 
 Test(placement, fallback_computes_the_same_and_is_told) {
     dhow_model *m = network();
-    dhow_model_summary s;
+    dhow_model_summary s = DHOW_INIT(dhow_model_summary);
     float want[2][ROWS * OUT], got[ROWS * OUT];
     uint32_t found = 0;
     for (int i = 0; i < 2; i++) run(m, i, want[i]);
@@ -95,7 +95,7 @@ Test(placement, fallback_computes_the_same_and_is_told) {
     cr_assert_eq(s.elsewhere_count, 1);
     cr_assert_gt(s.copied_bytes, 2 * ROWS * IN * sizeof(float) - 1);
     for (uint32_t i = 0; i < s.step_count; i++) {
-        dhow_model_step_info step;
+        dhow_model_step_info step = DHOW_INIT(dhow_model_step_info);
         cr_assert_eq(dhow_model_step_at(m, i, &step), DHOW_OK);
         if (step.device != device_of("cpu")) continue;
         cr_assert_str_eq(step.operation, "softmax");
@@ -142,7 +142,9 @@ Test(placement, tensors_are_bound_by_name) {
     dhow_tensor *x;
     cr_assert_eq(dhow_tensor_from_data(device_of("cpu"), DHOW_F32, DHOW_SHAPE(1, IN), values, &x),
                  DHOW_OK);
-    dhow_named_tensor in = {"x", x}, out = {"y", NULL}, wrong = {"z", NULL};
+    dhow_named_tensor in = DHOW_INIT(dhow_named_tensor, .name = "x", .tensor = x),
+                      out = DHOW_INIT(dhow_named_tensor, .name = "y"),
+                      wrong = DHOW_INIT(dhow_named_tensor, .name = "z");
     cr_assert_eq(dhow_model_run_named(m, NULL, &in, 1, &wrong, 1), DHOW_NOT_FOUND);
     cr_assert_not_null(strstr(dhow_last_error(), "no output 'z'"));
     cr_assert_not_null(strstr(dhow_last_error(), "it has '"), "%s", dhow_last_error());

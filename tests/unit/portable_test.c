@@ -11,9 +11,9 @@ static int g_count;
 
 static void set_up(void) {
     static const char *const specs[] = {"cpu", "opencl"};
-    OK(dhow_context_create(
-        &(dhow_context_options){.plugin_path = DHOW_TEST_PLUGIN_DIR ":" DHOW_TEST_SIM_DIR},
-        &g_context));
+    OK(dhow_context_create(&DHOW_INIT(dhow_context_options, .plugin_path = DHOW_TEST_PLUGIN_DIR
+                                      ":" DHOW_TEST_SIM_DIR),
+                           &g_context));
     for (int i = 0; i < 2; i++)
         g_count += dhow_device_get(g_context, specs[i], &g_devices[g_count]) == DHOW_OK;
 }
@@ -23,7 +23,8 @@ TestSuite(portable, .init = set_up, .fini = tear_down, .timeout = 120);
 static void refuses(dhow_device *device, uint32_t format, const char *text, dhow_status wanted,
                     const char *says) {
     dhow_module *m;
-    const dhow_module_source source = {.text = text, .format = format, .name = "own.k"};
+    const dhow_module_source source =
+        DHOW_INIT(dhow_module_source, .text = text, .format = format, .name = "own.k");
     cr_assert_eq(dhow_module_build(device, &source, &m), wanted, "%s: %s: %s",
                  dhow_device_name(device), text, dhow_last_error());
     SAYS(dhow_last_error(), says);
@@ -57,8 +58,8 @@ Test(portable, names_that_all_have_compile) {
         "       + (f32)sin(v) + (f32)floor(v) + (isnan(v) ? 1 : 0) + MAXOF(v, 1.0f); } }\n";
     for (int d = 0; d < g_count; d++) {
         dhow_module *m;
-        OK(dhow_module_build(g_devices[d], &(dhow_module_source){.text = text, .name = "own.k"},
-                             &m));
+        OK(dhow_module_build(g_devices[d],
+                             &DHOW_INIT(dhow_module_source, .text = text, .name = "own.k"), &m));
         dhow_module_release(m);
     }
 }

@@ -14,7 +14,8 @@ TestSuite(predict, .timeout = 120);
 
 static dhow_loader *loader_on(dhow_dataset *dataset, dhow_device *device, uint32_t workers) {
     dhow_loader *loader;
-    const dhow_loader_options options = {.batch_size = 8, .device = device, .workers = workers};
+    const dhow_loader_options options =
+        DHOW_INIT(dhow_loader_options, .batch_size = 8, .device = device, .workers = workers);
     OK(dhow_loader_create(dataset, &options, &loader));
     return loader;
 }
@@ -69,10 +70,10 @@ Test(predict, data_and_results_may_be_larger_than_the_device) {
     const char *in = path_of("x.npy"), *out = path_of("y.npy");
     dhow_model *model = make_sums(device_of("sim"), 0.5f);
     OK(dhow_dataset_open_npy(g_context, &in, 1, &dataset));
-    OK(dhow_loader_create(
-        dataset,
-        &(dhow_loader_options){.batch_size = 300, .device = device_of("sim"), .workers = 1},
-        &loader));
+    OK(dhow_loader_create(dataset,
+                          &DHOW_INIT(dhow_loader_options, .batch_size = 300,
+                                     .device = device_of("sim"), .workers = 1),
+                          &loader));
     OK(dhow_sink_to_npy(g_context, &out, 1, &sink));
     OK(dhow_predict(model, loader, sink));
     cr_assert_neq(access(out, F_OK), 0, "the file appears only when it is finished");

@@ -62,7 +62,7 @@ Test(safetensors, every_dtype_and_rank_comes_back) {
     dhow_safetensors *file = open_file();
     cr_assert_eq(dhow_safetensors_count(file), count);
     for (uint32_t i = 0; i < count; i++) {
-        dhow_safetensors_entry entry;
+        dhow_safetensors_entry entry = DHOW_INIT(dhow_safetensors_entry);
         OK(dhow_safetensors_at(file, i, &entry));
         cr_assert_str_eq(entry.name, names[i]); /* in the order of the data */
         OK(dhow_safetensors_load(file, names[i], g_cpu, &back));
@@ -104,7 +104,7 @@ Test(safetensors, metadata_and_blanks_are_passed_over) {
         " ",
         5);
     dhow_safetensors *file = open_file();
-    dhow_safetensors_entry entry;
+    dhow_safetensors_entry entry = DHOW_INIT(dhow_safetensors_entry);
     cr_assert_eq(dhow_safetensors_count(file), 2);
     OK(dhow_safetensors_at(file, 0, &entry));
     cr_assert_str_eq(entry.name, "a");
@@ -267,7 +267,7 @@ Test(safetensors, damaged_headers_never_load_wrong_memory) {
             g_file[at] ^= (unsigned char)(1 << bit);
             write_bytes(g_file, g_bytes);
             if (dhow_safetensors_open(g_context, g_path, &file) == DHOW_OK) {
-                dhow_safetensors_entry entry;
+                dhow_safetensors_entry entry = DHOW_INIT(dhow_safetensors_entry);
                 OK(dhow_safetensors_at(file, 0, &entry));
                 cr_assert_eq(entry.bytes, 8);
                 dhow_safetensors_close(file);

@@ -118,7 +118,7 @@ Test(trace, reads_and_waits_of_loaders_are_there_and_tracks_and_results_have_nam
     dhow_tensor *columns[2], *y = NULL;
     dhow_dataset *dataset;
     dhow_loader *loader;
-    dhow_batch batch;
+    dhow_batch batch = DHOW_INIT(dhow_batch);
     const char *path = path_of("trace.json");
     double time;
     make_columns(50, columns);
@@ -126,7 +126,8 @@ Test(trace, reads_and_waits_of_loaders_are_there_and_tracks_and_results_have_nam
     OK(dhow_trace_start(g_context, 0));
     OK(dhow_dataset_from_tensors(columns, 2, &dataset));
     OK(dhow_loader_create(
-        dataset, &(dhow_loader_options){.batch_size = 25, .workers = 1, .device = sim}, &loader));
+        dataset, &DHOW_INIT(dhow_loader_options, .batch_size = 25, .workers = 1, .device = sim),
+        &loader));
     for (int i = 0; i < 2; i++) {
         OK(dhow_loader_next(loader, &batch));
         OK(dhow_model_run(model, NULL, &batch.tensors[0], 1, &y, 1));
@@ -194,7 +195,7 @@ Test(trace, devices_that_share_a_batch_compute_at_the_same_time) {
     OK(dhow_model_output(model, "y", v));
     OK(dhow_tensor_full(g_cpu, DHOW_F32, DHOW_SHAPE(256, 8192), 1, &x));
     OK(dhow_tensor_transpose(x, 0, 1, &turned));
-    OK(dhow_parallel_create(model, devices, 2, &(dhow_parallel_options){.shares = shares},
+    OK(dhow_parallel_create(model, devices, 2, &DHOW_INIT(dhow_parallel_options, .shares = shares),
                             &parallel));
     OK(dhow_trace_start(g_context, 0));
     OK(dhow_parallel_run(parallel, &turned, 1, &y, 1));
@@ -246,7 +247,7 @@ Test(trace, slices_of_a_stream_do_not_overlap) {
 Test(trace, what_there_is_no_room_for_is_counted) {
     open_context("", "");
     dhow_tensor *x;
-    dhow_trace_stats stats;
+    dhow_trace_stats stats = DHOW_INIT(dhow_trace_stats);
     const char *path = path_of("trace.json");
     OK(dhow_trace_start(g_context, 10));
     OK(dhow_tensor_full(g_cpu, DHOW_F32, DHOW_SHAPE(4), 1, &x));
@@ -266,7 +267,7 @@ Test(trace, work_without_device_times_is_counted) {
     open_context("delay_us=100", "");
     dhow_device *sim = device_of("sim");
     dhow_tensor *x;
-    dhow_trace_stats stats;
+    dhow_trace_stats stats = DHOW_INIT(dhow_trace_stats);
     OK(dhow_trace_start(g_context, 0));
     OK(dhow_tensor_full(sim, DHOW_F32, DHOW_SHAPE(4), 1, &x));
     for (int i = 0; i < 1500; i++) OK(dhow_add(NULL, x, x, x));
@@ -297,7 +298,8 @@ Test(trace, the_environment_traces_a_whole_program) {
     }
     (void)setenv("DHOW_TRACE", "/nowhere/out.json", 1);
     dhow_context *context;
-    static const dhow_context_options options = {.backends = "cpu"};
+    static const dhow_context_options options =
+        DHOW_FIELDS(dhow_context_options, .backends = "cpu");
     FAILS(DHOW_IO_ERROR, dhow_context_create(&options, &context));
     SAYS("DHOW_TRACE: ");
     SAYS("/nowhere/out.3.json: cannot write");
@@ -311,8 +313,9 @@ static void leave_things_behind(const char *path, bool release_context) {
     pid_t pid = fork();
     cr_assert(pid >= 0);
     if (pid == 0) {
-        static const dhow_context_options options = {
-            .backends = "cpu,sim", .plugin_path = DHOW_TEST_SIM_DIR, .cache_dir = "off"};
+        static const dhow_context_options options =
+            DHOW_FIELDS(dhow_context_options, .backends = "cpu,sim",
+                        .plugin_path = DHOW_TEST_SIM_DIR, .cache_dir = "off");
         dhow_context *context;
         dhow_device *device;
         dhow_tensor *x;

@@ -15,8 +15,8 @@ static void keep_log(void *user, dhow_log_level level, const char *message) {
 }
 
 static dhow_context *open_checking(void) {
-    static const dhow_context_options options = {
-        .backends = "cpu", .cache_dir = "off", .log = keep_log};
+    static const dhow_context_options options =
+        DHOW_FIELDS(dhow_context_options, .backends = "cpu", .cache_dir = "off", .log = keep_log);
     dhow_context *context;
     (void)setenv("DHOW_VALIDATE", "1", 1);
     OK(dhow_context_create(&options, &context));
@@ -56,8 +56,8 @@ static void keep_log_in_a_tensor(void *user, dhow_log_level level, const char *m
 }
 
 Test(validate, a_log_function_that_is_told_of_leaks_may_make_objects, .timeout = 20) {
-    static const dhow_context_options options = {
-        .backends = "cpu", .cache_dir = "off", .log = keep_log_in_a_tensor};
+    static const dhow_context_options options = DHOW_FIELDS(
+        dhow_context_options, .backends = "cpu", .cache_dir = "off", .log = keep_log_in_a_tensor);
     enum { KEPT = 20 };
     dhow_context *context, *other = open_checking();
     dhow_tensor *kept[KEPT];
@@ -108,11 +108,11 @@ Test(validate, tensors_of_a_batch_are_over_with_the_next_one) {
     dhow_tensor *x, *kept[BATCHES], *held = NULL;
     dhow_dataset *dataset;
     dhow_loader *loader;
-    dhow_batch batch;
+    dhow_batch batch = DHOW_INIT(dhow_batch);
     for (int i = 0; i < 4 * BATCHES; i++) values[i] = (float)i;
     OK(dhow_tensor_from_data(g_cpu, DHOW_F32, DHOW_SHAPE(4 * BATCHES), values, &x));
     OK(dhow_dataset_from_tensors(&x, 1, &dataset));
-    OK(dhow_loader_create(dataset, &(dhow_loader_options){.batch_size = 4}, &loader));
+    OK(dhow_loader_create(dataset, &DHOW_INIT(dhow_loader_options, .batch_size = 4), &loader));
     for (int i = 0; i < BATCHES; i++) {
         OK(dhow_loader_next(loader, &batch));
         kept[i] = batch.tensors[0];
@@ -148,8 +148,8 @@ Test(validate, an_event_that_was_never_recorded_is_told) {
 }
 
 Test(validate, without_it_nothing_is_kept_or_told) {
-    static const dhow_context_options options = {
-        .backends = "cpu", .cache_dir = "off", .log = keep_log};
+    static const dhow_context_options options =
+        DHOW_FIELDS(dhow_context_options, .backends = "cpu", .cache_dir = "off", .log = keep_log);
     dhow_context *context;
     dhow_tensor *t;
     dhow_event *event;
@@ -170,10 +170,12 @@ Test(validate, without_it_nothing_is_kept_or_told) {
 /* ---- kernels that write past the end of what they are given ---- */
 
 static void expect_guarded(dhow_context *context, const char *device_name) {
-    static const dhow_module_source source = {
-        .text = "KERNEL(ones, (OUT(u8,y), VAL(i64,n)))\n{ GRID_FOR(i, n) y[i] = 1; }\n"
-                "KERNEL(early, (ALIAS(u8,x), ALIAS_OUT(u8,y), VAL(i64,n)))\n"
-                "{ GRID_FOR(i, n) y[(idx)i - 2] = x[i]; }\n"};
+    static const dhow_module_source source =
+        DHOW_FIELDS(dhow_module_source,
+                    .text =
+                        "KERNEL(ones, (OUT(u8,y), VAL(i64,n)))\n{ GRID_FOR(i, n) y[i] = 1; }\n"
+                        "KERNEL(early, (ALIAS(u8,x), ALIAS_OUT(u8,y), VAL(i64,n)))\n"
+                        "{ GRID_FOR(i, n) y[(idx)i - 2] = x[i]; }\n");
     dhow_device *device;
     dhow_module *module;
     dhow_kernel *kernel, *early;
@@ -211,7 +213,8 @@ static void expect_guarded(dhow_context *context, const char *device_name) {
 
 /* It was OK before, and the program ended in free() or computed with a neighbour's bytes. */
 Test(validate, a_kernel_that_writes_past_the_end_is_told_with_tensor_and_byte) {
-    static const dhow_context_options options = {.backends = "cpu,opencl", .log = keep_log};
+    static const dhow_context_options options =
+        DHOW_FIELDS(dhow_context_options, .backends = "cpu,opencl", .log = keep_log);
     dhow_context *context;
     (void)setenv("DHOW_VALIDATE", "1", 1);
     OK(dhow_context_create(&options, &context));

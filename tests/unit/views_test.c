@@ -93,9 +93,9 @@ Test(parts, memory_pinned_in_place_is_copied_by_the_driver_and_given_back) {
     static float memory[COUNT];
     dhow_device *sim = device_of("sim");
     dhow_tensor *host, *there;
-    dhow_memory_stats stats;
-    dhow_copy_plan_info plan;
-    dhow_tensor_info info;
+    dhow_memory_stats stats = DHOW_INIT(dhow_memory_stats);
+    dhow_copy_plan_info plan = DHOW_INIT(dhow_copy_plan_info);
+    dhow_tensor_info info = DHOW_INIT(dhow_tensor_info);
     for (int i = 0; i < COUNT; i++) memory[i] = (float)i;
     for (int again = 0; again < 2; again++) {
         OK(dhow_tensor_wrap(g_context, DHOW_F32, DHOW_SHAPE(COUNT), memory, NULL, NULL, &host));
@@ -126,7 +126,7 @@ Test(parts, memory_pinned_in_place_is_copied_by_the_driver_and_given_back) {
 Test(parts, memory_of_the_pool_can_be_pinned_too) {
     dhow_device *sim = device_of("sim");
     dhow_tensor *t = counting(g_cpu, 10, 10), *there, *next;
-    dhow_tensor_info info;
+    dhow_tensor_info info = DHOW_INIT(dhow_tensor_info);
     OK(dhow_tensor_pin(t, sim));
     OK(dhow_tensor_to(t, sim, &there));
     expect_counting(there, 100);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory/array.h"
+#include "base/objects/struct_size.h"
 #include "model/lower/lower.h"
 
 static dhow_status new_value(dhow_model *m, dhowi_value_kind kind, const char *name,
@@ -237,12 +238,13 @@ ALONG(softmax)
 ALONG(argmax)
 ALONG(flatten)
 
-#define POOL(name)                                                                    \
-    dhow_status dhow_model_##name(dhow_model *model, dhow_model_value x,              \
-                                  const dhow_window *window, dhow_model_value *out) { \
-        dhowi_attrs attrs = {0};                                                      \
-        if (window != NULL) attrs.window = *window;                                   \
-        return add_plain(model, DHOWI_OP_##name, &x, 1, &attrs, out);                 \
+#define POOL(name)                                                                               \
+    dhow_status dhow_model_##name(dhow_model *model, dhow_model_value x,                         \
+                                  const dhow_window *window, dhow_model_value *out) {            \
+        dhowi_attrs attrs = {0};                                                                 \
+        DHOWI_TRY(                                                                               \
+            DHOWI_STRUCT_IN(dhow_window, window, &attrs.window, "dhow_model_" #name, "window")); \
+        return add_plain(model, DHOWI_OP_##name, &x, 1, &attrs, out);                            \
     }
 POOL(maxpool2d)
 POOL(avgpool2d)
@@ -318,13 +320,15 @@ dhow_status dhow_model_linear(dhow_model *m, const char *name, dhow_model_value 
 }
 
 dhow_status dhow_model_conv2d(dhow_model *m, const char *name, dhow_model_value x,
-                              int64_t in_channels, int64_t out_channels, const dhow_window *window,
+                              int64_t in_channels, int64_t out_channels, const dhow_window *given,
                               int32_t bias, dhow_model_value *out) {
     static const char function[] = "dhow_model_conv2d";
     DHOWI_TRY(dhowi_build_begin(m, function, out));
-    if (window == NULL)
+    if (given == NULL)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: window is NULL, its kernel is needed",
                           function);
+    dhow_window own, *window = &own;
+    DHOWI_TRY(DHOWI_STRUCT_IN(dhow_window, given, window, function, "window"));
     int64_t groups = window->groups == 0 ? 1 : window->groups;
     DHOWI_TRY(dhowi_build_extent(function, "in_channels", in_channels));
     DHOWI_TRY(dhowi_build_extent(function, "out_channels", out_channels));

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/objects/struct_size.h"
 #include "model/build/build.h"
 
 /* ---- scopes ---- */
@@ -210,7 +211,7 @@ static dhow_status one_layer(dhow_model *m, const char *name, const dhow_layer *
         case DHOW_LAYER_LINEAR:
             return dhow_model_linear(m, name, x, l->in, l->out, bias, out);
         case DHOW_LAYER_CONV2D:
-            return dhow_model_conv2d(m, name, x, l->in, l->out, &l->window, bias, out);
+            return dhow_model_conv2d(m, name, x, l->in, l->out, l->window, bias, out);
         case DHOW_LAYER_BATCHNORM:
             return dhow_model_batchnorm(m, name, x, l->in, l->eps > 0 ? l->eps : 1e-5f, out);
         case DHOW_LAYER_LAYERNORM:
@@ -218,9 +219,9 @@ static dhow_status one_layer(dhow_model *m, const char *name, const dhow_layer *
         case DHOW_LAYER_EMBEDDING:
             return dhow_model_embedding(m, name, x, l->in, l->out, DHOW_F32, out);
         case DHOW_LAYER_MAXPOOL2D:
-            return dhow_model_maxpool2d(m, x, &l->window, out);
+            return dhow_model_maxpool2d(m, x, l->window, out);
         case DHOW_LAYER_AVGPOOL2D:
-            return dhow_model_avgpool2d(m, x, &l->window, out);
+            return dhow_model_avgpool2d(m, x, l->window, out);
         case DHOW_LAYER_FLATTEN:
             return dhow_model_flatten(m, x, 1, out);
         case DHOW_LAYER_SOFTMAX:
@@ -252,8 +253,11 @@ dhow_status dhow_model_sequential(dhow_model *m, const char *name, dhow_model_va
     if (status != DHOW_OK) return status;
     for (uint32_t i = 0; i < count && status == DHOW_OK; i++) {
         char number[16];
+        dhow_layer layer = DHOW_INIT(dhow_layer);
         (void)snprintf(number, sizeof number, "%u", i);
-        status = one_layer(m, number, &layers[i], x, &x);
+        status = DHOWI_STRUCT_IN(dhow_layer, dhowi_struct_element(layers, i), &layer, function,
+                                 "layers");
+        if (status == DHOW_OK) status = one_layer(m, number, &layer, x, &x);
         if (status != DHOW_OK) status = dhowi_fail_prefix(status, "layer %s%u", m->scope, i);
     }
     if (scoped) leave_scope(m);

@@ -9,6 +9,7 @@
 
 #include "base/memory/alloc.h"
 #include "base/memory/size.h"
+#include "base/objects/struct_size.h"
 #include "tensor/tensor.h"
 
 const char *dhowi_datum_kind_text(dhow_datum_kind kind) {
@@ -140,15 +141,16 @@ void dhow_datum_release(dhow_datum *v) {
 
 /* ---- reading ---- */
 
-dhow_status dhow_datum_get_info(const dhow_datum *v, dhow_datum_info *out) {
+dhow_status dhow_datum_get_info(const dhow_datum *v, dhow_datum_info *given) {
+    dhow_datum_info own, *out = &own;
     static const char function[] = "dhow_datum_get_info";
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
-    memset(out, 0, sizeof *out);
+    DHOWI_TRY(DHOWI_STRUCT_OUT(dhow_datum_info, given, &own, function));
     DHOWI_TRY(dhowi_handle_check(v, DHOWI_DATUM, function, "datum"));
     out->kind = v->kind;
     out->rank = v->rank;
     out->count = v->count;
     memcpy(out->shape, v->shape, sizeof out->shape);
+    DHOWI_STRUCT_GIVE(given, out);
     return DHOW_OK;
 }
 

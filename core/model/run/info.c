@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/objects/struct_size.h"
 #include "model/run/run.h"
 
 uint32_t dhow_model_input_count(const dhow_model *m) {
@@ -16,9 +17,9 @@ uint32_t dhow_model_output_count(const dhow_model *m) {
 
 static dhow_status value_at(const dhow_model *m, const char *function, const int32_t *values,
                             uint32_t count, char *const *names, uint32_t index,
-                            dhow_model_value_info *out) {
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
-    memset(out, 0, sizeof *out);
+                            dhow_model_value_info *given) {
+    dhow_model_value_info own, *out = &own;
+    DHOWI_TRY(DHOWI_STRUCT_OUT(dhow_model_value_info, given, &own, function));
     if (index >= count) {
         return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, the model has %u", function, index,
                           count);
@@ -30,6 +31,7 @@ static dhow_status value_at(const dhow_model *m, const char *function, const int
     out->kind = v->form;
     out->optional = v->optional;
     memcpy(out->shape, v->spec.shape, sizeof out->shape);
+    DHOWI_STRUCT_GIVE(given, out);
     return DHOW_OK;
 }
 
@@ -97,10 +99,10 @@ static dhow_status describe_step(const dhow_model *m, const char *function, uint
     return DHOW_OK;
 }
 
-dhow_status dhow_model_report(const dhow_model *m, dhow_model_summary *out) {
+dhow_status dhow_model_report(const dhow_model *m, dhow_model_summary *given) {
+    dhow_model_summary own, *out = &own;
     static const char function[] = "dhow_model_report";
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
-    memset(out, 0, sizeof *out);
+    DHOWI_TRY(DHOWI_STRUCT_OUT(dhow_model_summary, given, &own, function));
     DHOWI_TRY(dhowi_model_check(m, function));
     for (uint32_t i = 0; i < m->parameter_count; i++) {
         const dhowi_spec *spec = &m->values[m->parameters[i]].spec;
@@ -110,17 +112,19 @@ dhow_status dhow_model_report(const dhow_model *m, dhow_model_summary *out) {
     pthread_mutex_lock(mutex_of(m));
     describe_plans(m, out);
     pthread_mutex_unlock(mutex_of(m));
+    DHOWI_STRUCT_GIVE(given, out);
     return DHOW_OK;
 }
 
-dhow_status dhow_model_step_at(const dhow_model *m, uint32_t index, dhow_model_step_info *out) {
+dhow_status dhow_model_step_at(const dhow_model *m, uint32_t index, dhow_model_step_info *given) {
+    dhow_model_step_info own, *out = &own;
     static const char function[] = "dhow_model_step_at";
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
-    memset(out, 0, sizeof *out);
+    DHOWI_TRY(DHOWI_STRUCT_OUT(dhow_model_step_info, given, &own, function));
     DHOWI_TRY(dhowi_model_check(m, function));
     pthread_mutex_lock(mutex_of(m));
     dhow_status status = describe_step(m, function, index, out);
     pthread_mutex_unlock(mutex_of(m));
+    DHOWI_STRUCT_GIVE(given, out);
     return status;
 }
 dhow_status dhow_model_set_profiling(dhow_model *m, int32_t on) {

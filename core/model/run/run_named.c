@@ -5,8 +5,22 @@
 #include <string.h>
 
 #include "base/memory/alloc.h"
+#include "base/objects/struct_size.h"
 #include "base/text/text.h"
 #include "model/graph/model.h"
+
+/* Of the caller's array, whose elements may be larger than this version's. */
+static dhow_named_tensor *element(const dhow_named_tensor *first, uint32_t i) {
+    return (dhow_named_tensor *)(uintptr_t)dhowi_struct_element(first, i);
+}
+
+static dhow_status check_sizes(const char *function, const char *name,
+                               const dhow_named_tensor *first, uint32_t count) {
+    dhow_named_tensor own = DHOW_INIT(dhow_named_tensor);
+    for (uint32_t i = 0; i < count; i++)
+        DHOWI_TRY(DHOWI_STRUCT_IN(dhow_named_tensor, element(first, i), &own, function, name));
+    return DHOW_OK;
+}
 
 static dhow_status find_name(const dhow_model *m, bool input, const char *name, uint32_t *out) {
     *out = 0;
@@ -33,11 +47,12 @@ static dhow_status run_named(dhow_model *m, dhow_stream *stream, const dhow_name
     bool *taken = (bool *)(results + m->output_count);
     uint32_t at;
     for (uint32_t i = 0; i < input_count; i++) {
-        DHOWI_TRY(find_name(m, true, inputs[i].name, &at));
+        DHOWI_TRY(find_name(m, true, element(inputs, i)->name, &at));
         if (tensors[at] != NULL)
             return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                              "dhow_model_run_named: input '%.64s' is given twice", inputs[i].name);
-        tensors[at] = inputs[i].tensor;
+                              "dhow_model_run_named: input '%.64s' is given twice",
+                              element(inputs, i)->name);
+        tensors[at] = element(inputs, i)->tensor;
     }
     for (uint32_t i = 0; i < m->input_count; i++) {
         if (tensors[i] == NULL)
@@ -46,18 +61,18 @@ static dhow_status run_named(dhow_model *m, dhow_stream *stream, const dhow_name
                               m->values[m->inputs[i]].name);
     }
     for (uint32_t i = 0; i < output_count; i++) {
-        DHOWI_TRY(find_name(m, false, outputs[i].name, &at));
+        DHOWI_TRY(find_name(m, false, element(outputs, i)->name, &at));
         if (taken[at])
             return dhowi_fail(DHOW_INVALID_ARGUMENT,
                               "dhow_model_run_named: output '%.64s' is asked for twice",
-                              outputs[i].name);
-        results[at] = outputs[i].tensor;
+                              element(outputs, i)->name);
+        results[at] = element(outputs, i)->tensor;
         taken[at] = true;
     }
     DHOWI_TRY(dhow_model_run(m, stream, tensors, m->input_count, results, m->output_count));
     for (uint32_t i = 0; i < output_count; i++) {
-        (void)find_name(m, false, outputs[i].name, &at);
-        outputs[i].tensor = results[at];
+        (void)find_name(m, false, element(outputs, i)->name, &at);
+        element(outputs, i)->tensor = results[at];
     }
     for (uint32_t i = 0; i < m->output_count; i++) {
         if (!taken[i]) dhow_tensor_release(results[i]);
@@ -73,6 +88,8 @@ dhow_status dhow_model_run_named(dhow_model *m, dhow_stream *stream,
     if ((inputs == NULL && input_count > 0) || (outputs == NULL && output_count > 0))
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is NULL", function,
                           inputs == NULL ? "inputs" : "outputs");
+    DHOWI_TRY(check_sizes(function, "inputs", inputs, input_count));
+    DHOWI_TRY(check_sizes(function, "outputs", outputs, output_count));
     dhow_tensor **tensors = dhowi_alloc_array(
         (size_t)m->input_count + 2 * (size_t)m->output_count + 1, sizeof *tensors);
     if (tensors == NULL) return dhowi_fail_memory(function);

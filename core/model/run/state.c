@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory/alloc.h"
+#include "base/objects/struct_size.h"
 #include "base/text/near.h"
 #include "base/text/text.h"
 #include "model/graph/model.h"
@@ -15,10 +16,10 @@ uint32_t dhow_model_parameter_count(const dhow_model *model) {
 }
 
 dhow_status dhow_model_parameter_at(const dhow_model *m, uint32_t index,
-                                    dhow_model_parameter_info *out) {
+                                    dhow_model_parameter_info *given) {
+    dhow_model_parameter_info own, *out = &own;
     static const char function[] = "dhow_model_parameter_at";
-    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
-    memset(out, 0, sizeof *out);
+    DHOWI_TRY(DHOWI_STRUCT_OUT(dhow_model_parameter_info, given, &own, function));
     DHOWI_TRY(dhowi_model_check(m, function));
     if (index >= m->parameter_count) {
         return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, the model has %u parameters", function,
@@ -31,6 +32,7 @@ dhow_status dhow_model_parameter_at(const dhow_model *m, uint32_t index,
     pthread_mutex_lock(&model->making);
     dhow_status status = dhowi_model_resident(model, v, &out->tensor);
     pthread_mutex_unlock(&model->making);
+    DHOWI_STRUCT_GIVE(given, out);
     return status;
 }
 
@@ -141,7 +143,7 @@ static bool is_needless(const char *name) {
 /* Compares names, shapes and dtypes and tells everything that differs. */
 static void compare(const dhow_model *m, const dhow_safetensors *file, story *s) {
     char detail[400], a[160], b[160];
-    dhow_safetensors_entry entry;
+    dhow_safetensors_entry entry = DHOW_INIT(dhow_safetensors_entry);
     for (uint32_t i = 0; i < m->parameter_count; i++) {
         const dhowi_value *v = wanted(m, i);
         if (!find_entry(file, v->name, &entry)) {
@@ -183,7 +185,7 @@ static dhow_status convert(dhow_dtype dtype, dhow_tensor **t) {
 /* Those that fit; the others stay NULL. */
 static dhow_status load_all(dhow_model *m, const dhow_safetensors *file, uint32_t flags,
                             dhow_tensor **loaded) {
-    dhow_safetensors_entry entry;
+    dhow_safetensors_entry entry = DHOW_INIT(dhow_safetensors_entry);
     for (uint32_t i = 0; i < m->parameter_count; i++) {
         const dhowi_value *v = wanted(m, i);
         if (!find_entry(file, v->name, &entry) || !fits(v, &entry, flags)) continue;

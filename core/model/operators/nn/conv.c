@@ -98,11 +98,10 @@ dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t
         .dtype = y.dtype, .rank = 4, .shape = {y.shape[0], y.shape[1], s.out[1], s.out[2]}};
     bool tall = s.in[2] == 1 && s.kernel[2] == 1 && s.out[2] == 1 && s.in[1] > 1;
     if (tall) DHOWI_TRY(lay_down(b, in, &s, &image));
-    attrs.window = (dhow_window){.kernel = {s.kernel[1], s.kernel[2]},
-                                 .stride = {s.stride[1], s.stride[2]},
-                                 .pad = {s.before[1], s.before[2], s.after[1], s.after[2]},
-                                 .dilation = {s.dilation[1], s.dilation[2]},
-                                 .groups = s.groups};
+    attrs.window = DHOW_INIT(dhow_window, .kernel = {s.kernel[1], s.kernel[2]},
+                             .stride = {s.stride[1], s.stride[2]},
+                             .pad = {s.before[1], s.before[2], s.after[1], s.after[2]},
+                             .dilation = {s.dilation[1], s.dilation[2]}, .groups = s.groups);
     DHOWI_TRY(dhowi_emit(b, DHOWI_OP_conv2d, in, 3, &attrs, &image, out));
     if (tall) return dhowi_reshape(b, *out, own.rank, y.shape, out);
     return own.rank == 3 ? dhowi_reshape(b, *out, 3, y.shape, out) : DHOW_OK;
