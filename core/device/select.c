@@ -90,15 +90,17 @@ static dhow_device *select_auto(dhow_context *context) {
                            p->reason);
         }
     }
+    for (uint32_t i = 0; i < context->device_count; i++) { /* whatever their place in the list */
+        const dhow_device *d = context->devices[i];
+        if (d->desc.kind != DHOW_DEVICE_SIMULATED && d->desc.dtypes == 0)
+            dhowi_log_line(&context->log, DHOW_LOG_WARN,
+                           "auto passes over %s, which computes nothing: %s", d->name,
+                           d->desc.name);
+    }
     for (uint32_t i = 0; i < context->device_count; i++) {
         dhow_device *d = context->devices[i];
-        if (d->desc.kind == DHOW_DEVICE_SIMULATED) continue;
-        if (d->desc.dtypes != 0) {
-            if (can_compute(d)) return d;
-            continue;
-        }
-        dhowi_log_line(&context->log, DHOW_LOG_WARN,
-                       "auto passes over %s, which computes nothing: %s", d->name, d->desc.name);
+        if (d->desc.kind != DHOW_DEVICE_SIMULATED && d->desc.dtypes != 0 && can_compute(d))
+            return d;
     }
     return NULL;
 }
