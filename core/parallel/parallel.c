@@ -4,7 +4,7 @@
  * CPU computes on the thread that asks it to. A run is one round in which every member does its
  * part; parts of members that fail are divided in further rounds.
  */
-#include "dhow/parallel.h"
+#include "parallel/parallel.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -13,165 +13,11 @@
 #include <time.h>
 
 #include "base/memory/alloc.h"
-#include "base/memory/size.h"
 #include "base/objects/struct_size.h"
 #include "base/text/text.h"
-#include "base/threads/single.h"
 #include "base/threads/thread.h"
 #include "data/loader.h"
 #include "data/sink.h"
-#include "dhow/copy.h"
-#include "parallel/shares.h"
-
-typedef struct member {
-    dhow_parallel *owner;
-    uint32_t index;
-    dhow_device *device;
-    dhow_model *model;
-    pthread_t thread;
-    bool started;
-    int64_t begin, rows; /* its part of the round */
-    dhow_status status;  /* of the part */
-    dhowi_saved_error error;
-    double seconds;
-    dhowi_saved_error gone; /* why it is left out */
-} member;
-
-/* What a run works on. */
-typedef struct job {
-    dhow_tensor *const *inputs;
-    dhow_tensor **outputs; /* on the CPU; NULL until a member knows the shape */
-    int64_t rows;
-} job;
-
-struct dhow_parallel {
-    dhowi_handle handle;
-    dhowi_single single; /* runs */
-    dhow_context *context;
-    uint32_t member_count, input_count, output_count;
-    member *members;
-    dhowi_shares shares;
-    bool keep_going, fixed_shares;
-
-    pthread_mutex_t mutex;
-    pthread_cond_t work, done;
-    uint64_t round; /* counts up when there is work */
-    uint32_t busy;
-    bool stopping;
-    job job;
-};
-
-/* ---- a member's part ---- */
-
-static double now(void) {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void drop_tensors(dhow_tensor **tensors, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) dhow_tensor_release(tensors[i]);
-}
-
-static dhow_status bring_inputs(const member *m, dhow_tensor **there) {
-    const dhow_parallel *p = m->owner;
-    for (uint32_t i = 0; i < p->input_count; i++) {
-        dhow_tensor *part;
-        DHOWI_TRY(dhow_tensor_slice(p->job.inputs[i], 0, m->begin, m->begin + m->rows, 1, &part));
-        dhow_status status = dhow_tensor_to_async(NULL, part, m->device, &there[i]);
-        dhow_tensor_release(part);
-        DHOWI_TRY(status);
-    }
-    return DHOW_OK;
-}
-
-/* The whole output, made by the first member that knows its shape. */
-static dhow_status whole_output(dhow_parallel *p, uint32_t i, const dhow_tensor *part,
-                                int64_t part_rows, dhow_tensor **out) {
-    int64_t shape[DHOW_MAX_RANK];
-    dhow_status status = DHOW_OK;
-    char text[192];
-    if (part->rank == 0 || part->shape[0] != part_rows) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "output %u is %s for %" PRId64
-                          " rows; only outputs with a row for each row of the inputs can be "
-                          "gathered",
-                          i, dhowi_tensor_text(part, text, sizeof text), part_rows);
-    }
-    memcpy(shape, part->shape, sizeof shape);
-    shape[0] = p->job.rows;
-    pthread_mutex_lock(&p->mutex);
-    if (p->job.outputs[i] == NULL) {
-        status =
-            dhow_tensor_create(p->context->cpu, part->dtype, part->rank, shape, &p->job.outputs[i]);
-    }
-    *out = p->job.outputs[i];
-    pthread_mutex_unlock(&p->mutex);
-    return status;
-}
-
-/* Members write different rows of one storage, so their copies need not wait for each other; each
- * follows its own computation, whose stream it is on. */
-static dhow_status gather(const member *m, dhow_tensor *const *results) {
-    dhow_parallel *p = m->owner;
-    for (uint32_t i = 0; i < p->output_count; i++) {
-        dhow_tensor *whole = NULL, *rows;
-        DHOWI_TRY(whole_output(p, i, results[i], m->rows, &whole));
-        DHOWI_TRY(dhow_tensor_slice(whole, 0, m->begin, m->begin + m->rows, 1, &rows));
-        dhow_status status = dhow_copy_async(NULL, results[i], rows, DHOW_COPY_UNSAFE);
-        dhow_tensor_release(rows);
-        DHOWI_TRY(status);
-    }
-    return DHOW_OK;
-}
-
-static dhow_status compute(const member *m) {
-    const dhow_parallel *p = m->owner;
-    dhow_tensor *there[DHOW_MAX_COLUMNS] = {NULL}, *results[DHOW_MAX_COLUMNS] = {NULL};
-    dhow_stream *stream = NULL;
-    dhow_status status = dhow_stream_default(m->device, &stream);
-    if (status == DHOW_OK) status = bring_inputs(m, there);
-    if (status == DHOW_OK) {
-        status = dhow_model_run(m->model, NULL, there, p->input_count, results, p->output_count);
-    }
-    if (status == DHOW_OK) status = gather(m, results);
-    if (status == DHOW_OK) status = dhow_stream_sync(stream);
-    drop_tensors(there, p->input_count);
-    drop_tensors(results, p->output_count);
-    return status;
-}
-
-static void do_part(member *m) {
-    double start = now();
-    m->status = compute(m);
-    m->seconds = now() - start;
-    if (m->status == DHOW_OK) return;
-    m->status =
-        dhowi_fail_prefix(m->status, "dhow_parallel_run: rows %" PRId64 " to %" PRId64 " on %s",
-                          m->begin, m->begin + m->rows - 1, m->device->name);
-    dhowi_error_save(&m->error, m->status);
-}
-
-static void *work(void *argument) {
-    member *m = argument;
-    dhow_parallel *p = m->owner;
-    uint64_t seen = 0;
-    pthread_mutex_lock(&p->mutex);
-    while (!p->stopping) {
-        if (p->round == seen) {
-            pthread_cond_wait(&p->work, &p->mutex);
-            continue;
-        }
-        seen = p->round;
-        if (m->rows == 0) continue;
-        pthread_mutex_unlock(&p->mutex);
-        do_part(m);
-        pthread_mutex_lock(&p->mutex);
-        if (--p->busy == 0) pthread_cond_signal(&p->done);
-    }
-    pthread_mutex_unlock(&p->mutex);
-    return NULL;
-}
 
 /* ---- rounds ---- */
 
@@ -181,7 +27,7 @@ static void run_round(dhow_parallel *p, int64_t begin, int64_t rows) {
     dhowi_shares_split(&p->shares, rows, parts);
     pthread_mutex_lock(&p->mutex);
     for (uint32_t i = 0; i < p->member_count; i++) {
-        member *m = &p->members[i];
+        dhowi_member *m = &p->members[i];
         m->begin = begin;
         m->rows = parts[i];
         m->status = DHOW_OK;
@@ -195,11 +41,11 @@ static void run_round(dhow_parallel *p, int64_t begin, int64_t rows) {
 }
 
 /* A mistake of the caller would be the same on every device. */
-static bool may_be_left_out(const dhow_parallel *p, const member *m) {
+static bool may_be_left_out(const dhow_parallel *p, const dhowi_member *m) {
     return p->keep_going && m->status != DHOW_INVALID_ARGUMENT;
 }
 
-static void leave_out(dhow_parallel *p, member *m) {
+static void leave_out(dhow_parallel *p, dhowi_member *m) {
     p->shares.live[m->index] = false;
     m->gone = m->error;
     dhowi_log_line(&p->context->log, DHOW_LOG_WARN, "%s is left out from now on: %s",
@@ -222,9 +68,9 @@ static dhow_status run_rows(dhow_parallel *p, int64_t rows) {
     while (count > 0) {
         range next = todo[--count];
         run_round(p, next.begin, next.rows);
-        const member *last = NULL;
+        const dhowi_member *last = NULL;
         for (uint32_t i = 0; i < p->member_count; i++) {
-            member *m = &p->members[i];
+            dhowi_member *m = &p->members[i];
             if (m->rows == 0) continue;
             if (m->status == DHOW_OK) {
                 dhowi_shares_note(&p->shares, i, m->rows, m->seconds);
@@ -265,13 +111,14 @@ static dhow_status start_members(dhow_parallel *p, dhow_model *model, dhow_devic
     for (uint32_t i = 0; i < p->member_count; i++)
         sum += p->shares.share[i] = o->shares != NULL ? o->shares[i] : 1;
     for (uint32_t i = 0; i < p->member_count; i++) {
-        p->members[i] = (member){.owner = p, .index = i, .device = devices[i], .model = models[i]};
+        p->members[i] =
+            (dhowi_member){.owner = p, .index = i, .device = devices[i], .model = models[i]};
         p->shares.live[i] = true;
         p->shares.share[i] /= sum;
     }
     int error = 0;
     for (uint32_t i = 0; i < p->member_count && error == 0; i++) {
-        error = dhowi_thread_start(&p->members[i].thread, work, &p->members[i]);
+        error = dhowi_thread_start(&p->members[i].thread, dhowi_member_work, &p->members[i]);
         p->members[i].started = error == 0;
     }
     if (error == 0) return DHOW_OK;
@@ -419,12 +266,12 @@ static dhow_status run(dhow_parallel *p, dhow_tensor *const *inputs, uint32_t in
     DHOWI_TRY(check_inputs(p, inputs, input_count, &rows));
     DHOWI_TRY(check_outputs(p, outputs, output_count, rows));
     if (!any_live(p)) {
-        const member *m = &p->members[p->member_count - 1];
+        const dhowi_member *m = &p->members[p->member_count - 1];
         (void)dhowi_error_raise(&m->gone);
         return dhowi_fail_prefix(m->gone.status, "dhow_parallel_run: every device has failed");
     }
     if (output_count > 0) memcpy(results, outputs, output_count * sizeof results[0]);
-    p->job = (job){inputs, results, rows};
+    p->job = (dhowi_parallel_job){inputs, results, rows};
     dhow_status status = run_rows(p, rows);
     for (uint32_t i = 0; i < output_count; i++) {
         if (status == DHOW_OK) outputs[i] = results[i];
@@ -459,7 +306,7 @@ static dhow_status predict(dhow_parallel *p, dhow_loader *loader, dhow_sink *sin
         dhow_status status =
             run(p, batch.tensors, p->input_count, results.tensors, p->output_count);
         if (status == DHOW_OK) status = dhowi_sink_take(sink, &results);
-        drop_tensors(results.tensors, p->output_count);
+        dhowi_drop_tensors(results.tensors, p->output_count);
         if (status != DHOW_OK) {
             return dhowi_fail_prefix(status, "%s: batch %" PRId64, function, batch.index);
         }
@@ -496,7 +343,7 @@ dhow_status dhow_parallel_member_at(const dhow_parallel *p, uint32_t index,
         return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, there are %u devices", function, index,
                           p->member_count);
     }
-    const member *m = &p->members[index];
+    const dhowi_member *m = &p->members[index];
     out->device = m->device;
     out->share = p->shares.live[index] ? p->shares.share[index] : 0;
     out->rows_per_second = p->shares.rate[index];
