@@ -18,30 +18,30 @@
 #include "dhow/dhow.h"
 
 /* X(struct, its last field in version 0.2): the least that a program may know. */
-#define DHOWI_STRUCT_MAP(X)                         \
-    X(dhow_context_options, log_user)               \
-    X(dhow_plugin_record, component_count)          \
-    X(dhow_plugin_component, present)               \
-    X(dhow_copy_plan_info, text)                    \
-    X(dhow_dataset_column, shape)                   \
-    X(dhow_dataset_source, user)                    \
-    X(dhow_loader_options, prefetch)                \
-    X(dhow_batch, tensors)                          \
-    X(dhow_datum_info, count)                       \
-    X(dhow_device_info, same_as)                    \
-    X(dhow_safetensors_entry, bytes)                \
-    X(dhow_module_source, image_count)              \
-    X(dhow_memory_stats, driver_calls)              \
-    X(dhow_layer, layer_count)                      \
-    X(dhow_model_value_info, optional)              \
-    X(dhow_model_parameter_info, tensor)            \
-    X(dhow_named_tensor, tensor)                    \
-    X(dhow_model_summary, plan_count)               \
-    X(dhow_model_step_info, shape)                  \
-    X(dhow_window, groups)                          \
-    X(dhow_parallel_options, fixed_shares)          \
-    X(dhow_parallel_member, reason)                 \
-    X(dhow_tensor_info, pinned)                     \
+#define DHOWI_STRUCT_MAP(X)                \
+    X(dhow_context_options, log_user)      \
+    X(dhow_plugin_record, component_count) \
+    X(dhow_plugin_component, present)      \
+    X(dhow_copy_plan_info, text)           \
+    X(dhow_dataset_column, shape)          \
+    X(dhow_dataset_source, user)           \
+    X(dhow_loader_options, prefetch)       \
+    X(dhow_batch, tensors)                 \
+    X(dhow_datum_info, count)              \
+    X(dhow_device_info, same_as)           \
+    X(dhow_safetensors_entry, bytes)       \
+    X(dhow_module_source, image_count)     \
+    X(dhow_memory_stats, driver_calls)     \
+    X(dhow_layer, layer_count)             \
+    X(dhow_model_value_info, optional)     \
+    X(dhow_model_parameter_info, tensor)   \
+    X(dhow_named_tensor, tensor)           \
+    X(dhow_model_summary, plan_count)      \
+    X(dhow_model_step_info, shape)         \
+    X(dhow_window, groups)                 \
+    X(dhow_parallel_options, fixed_shares) \
+    X(dhow_parallel_member, reason)        \
+    X(dhow_tensor_info, pinned)            \
     X(dhow_trace_stats, untimed)
 
 #define DHOWI_END_OF(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
@@ -127,8 +127,7 @@ static inline dhow_status dhowi_struct_out(void *own, size_t own_bytes, void *gi
                                            const char *type, const char *function) {
     dhowi_struct_problem problem;
     memset(own, 0, own_bytes);
-    if (given == NULL)
-        return dhow_set_error(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
+    if (given == NULL) return dhow_set_error(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
     if (!dhowi_struct_fits(given, least, type, problem))
         return dhow_set_error(DHOW_INVALID_ARGUMENT, "%s: out: %s", function, problem);
     dhowi_struct_clear(given);
