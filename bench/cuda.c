@@ -296,9 +296,10 @@ static void bench_product(bench *b, const char *name, raw_type type) {
     p.a = random_square(device, dtype, n);
     p.b = random_square(device, dtype, n);
     p.c = random_square(device, dtype, n);
-    BENCH_OK(dhow_device_set_precision(device, type == RAW_TF32 ? DHOW_BF16 : DHOW_F32));
+    BENCH_OK(dhow_device_set_precision(
+        device, type == RAW_TF32 ? DHOW_PRECISION_REDUCED : DHOW_PRECISION_F32));
     bench_compare(b, name, "cublasLtMatmul", 0.99, 2, multiply, raw_multiply, &p);
-    BENCH_OK(dhow_device_set_precision(device, DHOW_F32));
+    BENCH_OK(dhow_device_set_precision(device, DHOW_PRECISION_F32));
     dhow_tensor_release(p.a);
     dhow_tensor_release(p.b);
     dhow_tensor_release(p.c);

@@ -71,7 +71,7 @@ int main(int argc, char **argv) {
     OK(dhow_context_create(argc == 2 ? &cpu_alone : NULL, &context));
     OK(dhow_device_get(context, argc > 2 ? argv[2] : "cpu", &m.device));
     if (argc > 3 && strcmp(argv[3], "bf16") == 0)
-        OK(dhow_device_set_precision(m.device, DHOW_BF16));
+        OK(dhow_device_set_precision(m.device, DHOW_PRECISION_REDUCED));
     serve_path(argv[1], path, sizeof path);
     OK(dhow_model_load(context, path, &m.model));
     OK(dhow_model_to(m.model, m.device));

@@ -37,7 +37,7 @@ struct dhow_mpi {
     dhow_device *cpu;
     dhow_parallel *parallel; /* this rank's devices */
     uint32_t input_count, output_count;
-    bool keep_going;
+    bool skip_failed_devices;
     /* of rank 0 */
     member *members;
     dhowi_shares shares;

@@ -28,7 +28,7 @@ static dhow_status start(dhow_mpi *m, dhow_model *model, const dhow_mpi_options 
     dhow_device *const *devices = o->devices;
     uint32_t count = o->device_count;
     const dhow_parallel_options options =
-        DHOW_INIT(dhow_parallel_options, .keep_going = o->keep_going);
+        DHOW_INIT(dhow_parallel_options, .skip_failed_devices = o->skip_failed_devices);
     TRY(dhow_device_get(context, "cpu", &m->cpu));
     TRY(mpi_share_parameters(m, model));
     dhow_status status = DHOW_OK;
@@ -77,7 +77,7 @@ dhow_status dhow_mpi_create(MPI_Comm comm, dhow_model *model, const dhow_mpi_opt
         return dhow_set_error(DHOW_OUT_OF_MEMORY, "dhow_mpi_create: host memory is exhausted");
     m->magic = HANDLE_MAGIC;
     m->wire.comm = MPI_COMM_NULL;
-    m->keep_going = o->keep_going != 0;
+    m->skip_failed_devices = o->skip_failed_devices != 0;
     m->input_count = dhow_model_input_count(model);
     m->output_count = dhow_model_output_count(model);
     dhow_status status = wire_open(comm, is_timeout(o) ? timeout_of(o) : 4, &m->wire);

@@ -221,10 +221,11 @@ static dhow_status run_rows(dhow_mpi *m) {
             if (first == NULL) first = p;
             mistake = mistake || p->status == DHOW_INVALID_ARGUMENT;
             bool silent = p->status == DHOW_TIMED_OUT;
-            if (silent || (m->keep_going && p->status != DHOW_INVALID_ARGUMENT)) leave_out(m, rank);
+            if (silent || (m->skip_failed_devices && p->status != DHOW_INVALID_ARGUMENT))
+                leave_out(m, rank);
             todo[count++] = (range){p->begin, p->rows};
         }
-        if (first != NULL && (mistake || !m->keep_going || !any_live(m)))
+        if (first != NULL && (mistake || !m->skip_failed_devices || !any_live(m)))
             return dhow_set_error(first->status, "dhow_mpi_run: %s", first->text);
     }
     dhowi_shares_adapt(&m->shares);

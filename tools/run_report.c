@@ -86,7 +86,7 @@ bool run_summary(dhow_model *model, int runs, json_t *to) {
     int64_t total = 1;
     json_t *operators = json_array(), *elsewhere = json_array(), *steps = json_array();
     dhow_memory_stats memory = DHOW_INIT(dhow_memory_stats);
-    if (dhow_model_report(model, &s) != DHOW_OK ||
+    if (dhow_model_get_summary(model, &s) != DHOW_OK ||
         dhow_memory_get_stats(dhow_model_device(model), &memory) != DHOW_OK)
         return run_fail_last();
     for (uint32_t i = 0; i < s.step_count; i++) {

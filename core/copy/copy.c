@@ -175,11 +175,11 @@ static dhow_status start_copy(const char *function, dhow_stream *stream, dhow_te
 dhow_status dhow_copy_async(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst,
                             uint32_t flags) {
     static const char function[] = "dhow_copy_async";
-    if ((flags & ~(uint32_t)DHOW_COPY_UNSAFE) != 0) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: flags 0x%x; 0 and DHOW_COPY_UNSAFE exist",
+    if ((flags & ~(uint32_t)DHOW_COPY_UNORDERED) != 0) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: flags 0x%x; 0 and DHOW_COPY_UNORDERED exist",
                           function, flags);
     }
-    return start_copy(function, stream, src, dst, (flags & DHOW_COPY_UNSAFE) == 0);
+    return start_copy(function, stream, src, dst, (flags & DHOW_COPY_UNORDERED) == 0);
 }
 
 /* The bytes are there once dst's writers are done. */

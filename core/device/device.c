@@ -128,18 +128,20 @@ dhow_status dhow_device_open(dhow_device *device) {
     return dhowi_device_open(device);
 }
 
-dhow_status dhow_device_set_precision(dhow_device *device, dhow_dtype precision) {
+dhow_status dhow_device_set_precision(dhow_device *device, dhow_precision precision) {
     static const char function[] = "dhow_device_set_precision";
     DHOWI_TRY(dhowi_device_check(device, function));
-    if (precision != DHOW_F32 && precision != DHOW_BF16)
+    if (precision != DHOW_PRECISION_F32 && precision != DHOW_PRECISION_REDUCED)
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "%s: dtype %d is no precision; there are f32 or bf16", function,
-                          (int)precision);
-    atomic_store(&device->precision, precision == DHOW_F32 ? 0 : (int32_t)precision);
+                          "%s: %d is no precision; DHOW_PRECISION_F32 and DHOW_PRECISION_REDUCED "
+                          "are",
+                          function, (int)precision);
+    atomic_store(&device->precision, precision == DHOW_PRECISION_REDUCED ? DHOW_BF16 : 0);
     return DHOW_OK;
 }
 
-dhow_dtype dhow_device_precision(const dhow_device *device) {
-    return dhowi_handle_is(device, DHOWI_DEVICE) ? dhowi_device_compute(device, DHOW_F32)
-                                                 : DHOW_F32;
+dhow_precision dhow_device_precision(const dhow_device *device) {
+    return dhowi_handle_is(device, DHOWI_DEVICE) && atomic_load(&device->precision) != 0
+               ? DHOW_PRECISION_REDUCED
+               : DHOW_PRECISION_F32;
 }

@@ -67,7 +67,7 @@ static dhow_status gather(const dhowi_member *m, dhow_tensor *const *results) {
         dhow_tensor *whole = NULL, *rows;
         DHOWI_TRY(whole_output(p, i, results[i], m->rows, &whole));
         DHOWI_TRY(dhow_tensor_slice(whole, 0, m->begin, m->begin + m->rows, 1, &rows));
-        dhow_status status = dhow_copy_async(NULL, results[i], rows, DHOW_COPY_UNSAFE);
+        dhow_status status = dhow_copy_async(NULL, results[i], rows, DHOW_COPY_UNORDERED);
         dhow_tensor_release(rows);
         DHOWI_TRY(status);
     }

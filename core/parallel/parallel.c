@@ -42,7 +42,7 @@ static void run_round(dhow_parallel *p, int64_t begin, int64_t rows) {
 
 /* A mistake of the caller would be the same on every device. */
 static bool may_be_left_out(const dhow_parallel *p, const dhowi_member *m) {
-    return p->keep_going && m->status != DHOW_INVALID_ARGUMENT;
+    return p->skip_failed_devices && m->status != DHOW_INVALID_ARGUMENT;
 }
 
 static void leave_out(dhow_parallel *p, dhowi_member *m) {
@@ -181,7 +181,7 @@ dhow_status dhow_parallel_create(dhow_model *model, dhow_device *const *devices,
     p->member_count = p->shares.count = count;
     p->input_count = dhow_model_input_count(model);
     p->output_count = dhow_model_output_count(model);
-    p->keep_going = o->keep_going != 0;
+    p->skip_failed_devices = o->skip_failed_devices != 0;
     p->fixed_shares = o->fixed_shares != 0;
     pthread_mutex_init(&p->mutex, NULL);
     pthread_cond_init(&p->work, NULL);

@@ -40,7 +40,7 @@ struct dhow_parallel {
     uint32_t member_count, input_count, output_count;
     dhowi_member *members;
     dhowi_shares shares;
-    bool keep_going, fixed_shares;
+    bool skip_failed_devices, fixed_shares;
 
     pthread_mutex_t mutex;
     pthread_cond_t work, done;

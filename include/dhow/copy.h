@@ -16,7 +16,7 @@ enum {
     /** Does not wait for pending writers and readers of the two tensors: the caller orders by
        events. Later work on the tensors waits for this copy and for all that it has not waited
        for. */
-    DHOW_COPY_UNSAFE = 1u << 0
+    DHOW_COPY_UNORDERED = 1u << 0
 };
 
 /** What a copy does, in order of preference. */
@@ -57,7 +57,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_copy(dhow_tensor *src, dhow_tensor *dst
  * @param stream  of src's or dst's device: the copy runs after work submitted to it before, and
  * work submitted to it later runs after the copy. NULL: the default stream of dst's device, of
  * src's when dst is on the CPU
- * @param flags   0 or DHOW_COPY_UNSAFE
+ * @param flags   0 or DHOW_COPY_UNORDERED
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY (staging), or what a device reports at once; a later
  * failure comes out of the next wait on the stream or on a tensor
  *

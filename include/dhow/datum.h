@@ -24,7 +24,7 @@ typedef enum dhow_datum_kind {
     DHOW_DATUM_TENSOR = 0,
     DHOW_DATUM_TEXTS = 1,    /**< an array of UTF-8 texts */
     DHOW_DATUM_SEQUENCE = 2, /**< tensors, or arrays of texts, in order */
-    DHOW_DATUM_NOTHING = 3   /**< an optional value that is not there */
+    DHOW_DATUM_NONE = 3      /**< an optional value that is not there */
 } dhow_datum_kind;
 
 /** What dhow_datum_get_info() tells. */

@@ -98,22 +98,26 @@ DHOW_API dhow_context *dhow_device_context(const dhow_device *device);
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_device_open(dhow_device *device);
 
+/** What products and convolutions of f32 tensors compute in. */
+typedef enum dhow_precision {
+    DHOW_PRECISION_F32 = 0,    /**< f32 throughout, the default */
+    DHOW_PRECISION_REDUCED = 1 /**< where it is faster: TF32 on CUDA (about 3e-4 relative), bf16 on
+                                  processors that have it (about 3e-3); sums stay in f32 */
+} dhow_precision;
+
 /**
- * Allows products and convolutions of f32 tensors on this device to compute less precisely inside,
- * where that is faster: DHOW_BF16 stands for TF32 on CUDA (about 3e-4 relative) and for bf16 on
- * processors that have it (about 3e-3). DHOW_F32, the default, allows nothing. Operations submitted
- * later follow it.
+ * Allows products and convolutions of f32 tensors on this device to compute less precisely inside.
+ * Operations submitted later follow it.
  *
- * @param precision  DHOW_F32 or DHOW_BF16
  * @return INVALID_ARGUMENT
  *
  * Threads: any. Blocks: no.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_device_set_precision(dhow_device *device,
-                                                              dhow_dtype precision);
+                                                              dhow_precision precision);
 
 /** What dhow_device_set_precision() has set. Threads: any. Blocks: no. */
-DHOW_API dhow_dtype dhow_device_precision(const dhow_device *device);
+DHOW_API dhow_precision dhow_device_precision(const dhow_device *device);
 
 /**
  * Waits for all work of all streams of the device and reports the first failure among it.

@@ -277,7 +277,7 @@ typedef struct dhow_model_value_info {
     int32_t rank;                 /**< -1: not declared */
     int64_t shape[DHOW_MAX_RANK]; /**< -1: open */
     dhow_datum_kind kind;         /**< of a sequence, dtype, rank and shape are its tensors' */
-    int32_t optional;             /**< 1: DHOW_DATUM_NOTHING may be given instead */
+    int32_t optional;             /**< 1: DHOW_DATUM_NONE may be given instead */
 } dhow_model_value_info;
 
 /** How many inputs there are. Threads: any. Blocks: no. */
@@ -413,9 +413,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_to(dhow_model *model, dhow_device
 
 /** Where the steps of a model may run. */
 typedef enum dhow_placement {
-    DHOW_PLACEMENT_STRICT = 0,  /**< on the model's device alone */
-    DHOW_PLACEMENT_FALLBACK = 1 /**< on the CPU where the device lacks a kernel; dhow_model_report()
-                                   and dhow_model_step_at() tell which, and the bytes copied */
+    DHOW_PLACEMENT_STRICT = 0, /**< on the model's device alone */
+    DHOW_PLACEMENT_FALLBACK =
+        1 /**< on the CPU where the device lacks a kernel; dhow_model_get_summary()
+             and dhow_model_step_at() tell which, and the bytes copied */
 } dhow_placement;
 
 /**
@@ -539,8 +540,8 @@ typedef struct dhow_model_step_info {
  *
  * Threads: one per model. Blocks: no.
  */
-DHOW_API DHOW_NODISCARD dhow_status dhow_model_report(const dhow_model *model,
-                                                      dhow_model_summary *out);
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_get_summary(const dhow_model *model,
+                                                           dhow_model_summary *out);
 
 /**
  * One step of the latest plan, 0 <= index < step_count.

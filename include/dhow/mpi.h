@@ -36,9 +36,9 @@ typedef struct dhow_mpi_options {
     dhow_device *const
         *devices; /**< of this rank; NULL: the one that dhow_device_get(NULL) picks */
     uint32_t device_count;
-    int32_t keep_going; /**< rank 0: 1: a rank that fails is left out and others take its rows.
-                           Every rank: the same for its own devices */
-    double timeout_s;   /**< silence after which a rank counts as lost, 1 to 3600; 0 stands for 4 */
+    int32_t skip_failed_devices; /**< rank 0: 1: a rank that fails is left out and others take its
+                           rows. Every rank: the same for its own devices */
+    double timeout_s; /**< silence after which a rank counts as lost, 1 to 3600; 0 stands for 4 */
 } dhow_mpi_options;
 
 /** One of the ranks, as rank 0 sees it. */

@@ -20,11 +20,11 @@ extern "C" {
 typedef struct dhow_parallel dhow_parallel;
 
 typedef struct dhow_parallel_options {
-    uint32_t struct_size; /**< DHOW_INIT() sets it */
-    int32_t keep_going;   /**< 1: a device that fails is left out from then on, and the others take
-                             over its rows; 0: its failure is the run's */
-    const double *shares; /**< of each device, of any sum; NULL: equal ones to begin with */
-    int32_t fixed_shares; /**< 1: shares stay as they are; 0: they follow what is measured */
+    uint32_t struct_size;        /**< DHOW_INIT() sets it */
+    int32_t skip_failed_devices; /**< 1: a device that fails is left out from then on, and the
+                           others take over its rows; 0: its failure is the run's */
+    const double *shares;        /**< of each device, of any sum; NULL: equal ones to begin with */
+    int32_t fixed_shares;        /**< 1: shares stay as they are; 0: they follow what is measured */
 } dhow_parallel_options;
 
 /** One of the devices. */
@@ -65,7 +65,7 @@ DHOW_API void dhow_parallel_release(dhow_parallel *parallel);
  * others, CPU tensors of that shape, are written to. An output whose first extent is not the number
  * of rows cannot be gathered: INVALID_ARGUMENT
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY, or the first failure of a device; the message names the
- * device and the rows. With keep_going only when no device is left
+ * device and the rows. With skip_failed_devices only when no device is left
  *
  * Ownership: new outputs are owned. Threads: one at a time. Blocks: until all results are there.
  */

@@ -60,7 +60,7 @@ static int fits_sgemm(const dhow_blas_desc *desc) {
     const int plain = desc->compute == DHOW_F32 && desc->dtype_a == DHOW_F32 &&
                       desc->dtype_b == DHOW_F32 && desc->dtype_c == DHOW_F32;
     const int bare =
-        (desc->flags & (DHOW_BLAS_CONSTANT_B | DHOW_BLAS_BIAS | DHOW_BLAS_RESIDUAL)) == 0 &&
+        (desc->flags & (DHOW_BLAS_CONSTANT_B | DHOW_EPILOGUE_BIAS | DHOW_EPILOGUE_RESIDUAL)) == 0 &&
         desc->activation == DHOW_ACTIVATION_NONE;
     return plain && (bare || desc->m <= FEW_ROWS);
 }
@@ -92,7 +92,7 @@ static dnnl_status_t describe(const dhow_blas_desc *desc, const blas_plan *plan,
     if (status == dnnl_success) {
         status = matrix_md(&mds->c, desc, desc->batch, m, n, desc->ldc, desc->stride_c, 0, type_c);
     }
-    if (status == dnnl_success && (desc->flags & DHOW_BLAS_BIAS)) {
+    if (status == dnnl_success && (desc->flags & DHOW_EPILOGUE_BIAS)) {
         const dnnl_dims_t flat = {1, n}, deep = {1, 1, n};
         status = onednn_md_tagged(&mds->bias, rank, rank == 2 ? flat : deep, type_c,
                                   rank == 2 ? dnnl_ab : dnnl_abc);
@@ -108,7 +108,7 @@ static dnnl_status_t make_operands(const blas_plan *plan, int residual_index, co
     if (status == dnnl_success) status = onednn_primitive_operand(made, DNNL_ARG_DST, mds->c);
     if (status == dnnl_success)
         status = onednn_primitive_operand(made, DNNL_ARG_SCRATCHPAD, mds->scratch);
-    if (status == dnnl_success && (plan->desc.flags & DHOW_BLAS_BIAS)) {
+    if (status == dnnl_success && (plan->desc.flags & DHOW_EPILOGUE_BIAS)) {
         status = onednn_primitive_operand(made, DNNL_ARG_BIAS, mds->bias);
     }
     if (status == dnnl_success && residual_index >= 0) {
@@ -163,7 +163,7 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
     dnnl_status_t status = describe(desc, plan, &mds);
     if (status == dnnl_success) {
         status = onednn_attributes(&attr, desc->beta, onednn_type(desc->dtype_c),
-                                   desc->flags & DHOW_BLAS_RESIDUAL ? &mds.c : NULL,
+                                   desc->flags & DHOW_EPILOGUE_RESIDUAL ? &mds.c : NULL,
                                    desc->activation, desc->compute, &residual_index);
     }
     if (status == dnnl_success)
@@ -327,14 +327,15 @@ static int32_t blas_run(void *handle, void *stream, dhow_buffer a, dhow_buffer b
     if (plan->sgemm) {
         const int32_t status = run_sgemm(plan, address(a), address(b), address(c), err);
         if (status == DHOW_OK) {
-            finish_rows(plan, address(c), plan->desc.flags & DHOW_BLAS_BIAS ? address(bias) : NULL,
-                        plan->desc.flags & DHOW_BLAS_RESIDUAL ? address(residual) : NULL);
+            finish_rows(plan, address(c),
+                        plan->desc.flags & DHOW_EPILOGUE_BIAS ? address(bias) : NULL,
+                        plan->desc.flags & DHOW_EPILOGUE_RESIDUAL ? address(residual) : NULL);
         }
         return status;
     }
     void *addresses[ONEDNN_OPERANDS] = {address(a), address(b), address(c), address(workspace)};
     int count = 4;
-    if (plan->desc.flags & DHOW_BLAS_BIAS) addresses[count++] = address(bias);
+    if (plan->desc.flags & DHOW_EPILOGUE_BIAS) addresses[count++] = address(bias);
     if (plan->residual_index >= 0) addresses[count++] = address(residual);
     cpu_region region = onednn_work_begin(&plan->work);
     if (plan->narrow) {

@@ -101,7 +101,7 @@ static dnnl_status_t describe(const conv_plan *plan, conv_mds *mds, onednn_conv_
     const dnnl_format_tag_t plain = rank == 5 ? dnnl_goihw : dnnl_oihw;
     const dnnl_dim_t *weight_dims = rank == 5 ? grouped : flat;
     dnnl_status_t status = dnnl_success;
-    if (d->flags & DHOW_BLAS_BIAS)
+    if (d->flags & DHOW_EPILOGUE_BIAS)
         status = onednn_md_tagged(&mds->bias, 1, bias_dims, type, dnnl_a);
     if (status != dnnl_success || plan->settled)
         return status != dnnl_success ? status : copy_settled(plan, mds);
@@ -126,7 +126,7 @@ static dnnl_status_t make_operands(const conv_plan *plan, int residual_index, co
     if (status == dnnl_success) status = onednn_primitive_operand(made, DNNL_ARG_DST, mds->y);
     if (status == dnnl_success)
         status = onednn_primitive_operand(made, DNNL_ARG_SCRATCHPAD, mds->scratch);
-    if (status == dnnl_success && (plan->desc.flags & DHOW_BLAS_BIAS)) {
+    if (status == dnnl_success && (plan->desc.flags & DHOW_EPILOGUE_BIAS)) {
         status = onednn_primitive_operand(made, DNNL_ARG_BIAS, mds->bias);
     }
     if (status == dnnl_success && residual_index >= 0) {
@@ -199,7 +199,7 @@ static dnnl_status_t describe_pd(const conv_plan *plan, const conv_mds *mds,
                                  const onednn_conv_shape *shape, residual_form form,
                                  int *residual_index, dnnl_primitive_desc_t *pd) {
     const dhow_conv_desc *d = &plan->desc;
-    const int residual = (d->flags & DHOW_BLAS_RESIDUAL) != 0;
+    const int residual = (d->flags & DHOW_EPILOGUE_RESIDUAL) != 0;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_status_t status = onednn_attributes(&attr, residual && form == RESIDUAL_SUM ? 1.0f : 0.0f,
                                              onednn_type(d->dtype),
@@ -232,7 +232,7 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
     memset(&mds, 0, sizeof mds);
     memset(&shape, 0, sizeof shape);
     dnnl_status_t status = describe(plan, &mds, &shape);
-    if (status == dnnl_success && (d->flags & DHOW_BLAS_RESIDUAL) &&
+    if (status == dnnl_success && (d->flags & DHOW_EPILOGUE_RESIDUAL) &&
         d->dst_layout == DHOW_LAYOUT_ANY) {
         status = dnnl_unimplemented; /* the residual's layout must be known beforehand */
     }
@@ -311,8 +311,8 @@ static int32_t conv_run(void *handle, void *stream, dhow_buffer x, dhow_buffer w
                                         address(workspace)};
     int count = 4;
     (void)stream;
-    if (plan->desc.flags & DHOW_BLAS_BIAS) addresses[count++] = address(bias);
-    if (plan->desc.flags & DHOW_BLAS_RESIDUAL) addresses[count++] = address(residual);
+    if (plan->desc.flags & DHOW_EPILOGUE_BIAS) addresses[count++] = address(bias);
+    if (plan->desc.flags & DHOW_EPILOGUE_RESIDUAL) addresses[count++] = address(residual);
     cpu_region region = onednn_work_begin(&plan->work);
     const int32_t status = onednn_work_run(&plan->work, &region, addresses, err);
     onednn_work_end(&plan->work, &region);

@@ -179,7 +179,7 @@ static int compute_type(const dhow_blas_desc *desc) {
 }
 
 static bool epilogue_of(const dhow_blas_desc *desc, int *out) {
-    const bool bias = (desc->flags & DHOW_BLAS_BIAS) != 0;
+    const bool bias = (desc->flags & DHOW_EPILOGUE_BIAS) != 0;
     switch (desc->activation) {
         case DHOW_ACTIVATION_NONE:
             *out = bias ? LT_EPILOGUE_BIAS : LT_EPILOGUE_DEFAULT;
@@ -205,7 +205,7 @@ static int32_t check(const dhowi_cuda_device *device, const dhow_blas_desc *desc
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED,
                                  "%s: cuBLASLt has no such activation, or in another form",
                                  device->name);
-    if ((desc->flags & DHOW_BLAS_RESIDUAL) != 0 && desc->beta != 0.0f)
+    if ((desc->flags & DHOW_EPILOGUE_RESIDUAL) != 0 && desc->beta != 0.0f)
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED,
                                  "%s: cuBLASLt adds c or a residual, not both", device->name);
     return DHOW_OK;
@@ -257,7 +257,7 @@ static int make_operation(const lt_functions *lt, blas_plan *p) {
     if (result == 0) result = lt->desc_set(p->operation, LT_DESC_TRANSB, &ta, sizeof ta);
     if (result == 0)
         result = lt->desc_set(p->operation, LT_DESC_EPILOGUE, &epilogue32, sizeof epilogue32);
-    if (result == 0 && (d->flags & DHOW_BLAS_BIAS) != 0)
+    if (result == 0 && (d->flags & DHOW_EPILOGUE_BIAS) != 0)
         result = lt->desc_set(p->operation, LT_DESC_BIAS_DATA_TYPE, &bias32, sizeof bias32);
     return result;
 }
@@ -310,7 +310,7 @@ static int32_t plan_cublas(dhowi_cuda_device *device, blas_plan *p, int lt_resul
     const dhow_blas_desc *d = &p->desc;
     const int64_t extents[] = {d->m, d->n, d->k, d->batch, d->lda, d->ldb, d->ldc};
     bool fits = d->activation == DHOW_ACTIVATION_NONE &&
-                (d->flags & (DHOW_BLAS_BIAS | DHOW_BLAS_RESIDUAL)) == 0;
+                (d->flags & (DHOW_EPILOGUE_BIAS | DHOW_EPILOGUE_RESIDUAL)) == 0;
     for (size_t i = 0; i < sizeof extents / sizeof extents[0]; i++)
         fits = fits && extents[i] <= INT32_MAX;
     if (!fits)
@@ -345,7 +345,7 @@ static int32_t plan(void *device_pointer, const dhow_blas_desc *desc, void **out
     p->device = device;
     p->desc = *desc;
     const bool wide = desc->dtype_a == DHOW_F64;
-    const float beta = (desc->flags & DHOW_BLAS_RESIDUAL) != 0 ? 1.0f : desc->beta;
+    const float beta = (desc->flags & DHOW_EPILOGUE_RESIDUAL) != 0 ? 1.0f : desc->beta;
     if (wide) {
         p->alpha.f64 = (double)desc->alpha;
         p->beta.f64 = (double)beta;
@@ -386,8 +386,8 @@ static void *pointer_to(dhow_buffer buffer) {
 static int run_lt(blas_plan *p, cudaStream_t stream, void *a, void *b, void *c, void *bias,
                   void *residual, void *workspace) {
     const dhowi_cuda_blas_handles *handles = p->device->blas;
-    const bool has_bias = (p->desc.flags & DHOW_BLAS_BIAS) != 0;
-    const void *added = (p->desc.flags & DHOW_BLAS_RESIDUAL) != 0 ? residual : c;
+    const bool has_bias = (p->desc.flags & DHOW_EPILOGUE_BIAS) != 0;
+    const void *added = (p->desc.flags & DHOW_EPILOGUE_RESIDUAL) != 0 ? residual : c;
     int result = 0;
     if (has_bias) {
         (void)pthread_mutex_lock(&p->bias_lock);

@@ -93,7 +93,7 @@ static const char *why_not(const dhowi_cl_device *device, const dhow_blas_desc *
     if (mode == DHOWI_CL_BLAS_AUTO && !device->is_gpu)
         return "the portable kernel is faster than CLBlast on processors (DHOW_OPENCL_BLAS=on "
                "forces CLBlast)";
-    if (desc->flags & (DHOW_BLAS_BIAS | DHOW_BLAS_RESIDUAL))
+    if (desc->flags & (DHOW_EPILOGUE_BIAS | DHOW_EPILOGUE_RESIDUAL))
         return "CLBlast adds neither bias nor residual";
     if (desc->activation != DHOW_ACTIVATION_NONE) return "CLBlast has no activation";
     if (desc->dtype_a != desc->dtype_c || desc->dtype_b != desc->dtype_c)

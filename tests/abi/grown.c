@@ -140,7 +140,7 @@ static void run(dhow_context *context, dhow_device *device, const char *folder) 
     OK(dhow_model_run_named(m, NULL, in, 1, out, 1));
     OK(dhow_tensor_get_info(out[0].tensor, &info));
     CHECK(info.rank == 2 && info.shape[1] == 8 && info.contiguous == 1);
-    OK(dhow_model_report(m, &summary));
+    OK(dhow_model_get_summary(m, &summary));
     CHECK(summary.plan_count == 1 && summary.step_count > 0);
     OK(dhow_model_step_at(m, 0, &step));
     OK(dhow_copy_plan(x, x, &plan));

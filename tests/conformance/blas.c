@@ -51,8 +51,8 @@ static double wanted(const product *p, int64_t batch, int64_t row, int64_t col, 
     }
     sum *= (double)d->alpha;
     if (d->beta != 0) sum += (double)d->beta * p->c.value[at];
-    if ((d->flags & DHOW_BLAS_BIAS) != 0) sum += p->bias.value[col];
-    if ((d->flags & DHOW_BLAS_RESIDUAL) != 0) sum += p->residual.value[at];
+    if ((d->flags & DHOW_EPILOGUE_BIAS) != 0) sum += p->bias.value[col];
+    if ((d->flags & DHOW_EPILOGUE_RESIDUAL) != 0) sum += p->residual.value[at];
     return vendor_activate(d->activation, sum);
 }
 
@@ -90,8 +90,9 @@ static conform_result run(conform_env *env, product *p) {
     if (p->workspace_bytes > 0) TRY(slot_memory(env, p->workspace_bytes, &workspace.handle));
     const dhow_buffer bias = {p->bias.handle, 0}, residual = {p->residual.handle, 0};
     SLOT(p->blas->run(p->plan, p->stream, (dhow_buffer){p->a.handle, 0}, b,
-                      (dhow_buffer){p->c.handle, 0}, (flags & DHOW_BLAS_BIAS) != 0 ? bias : none,
-                      (flags & DHOW_BLAS_RESIDUAL) != 0 ? residual : none, workspace, ERR));
+                      (dhow_buffer){p->c.handle, 0},
+                      (flags & DHOW_EPILOGUE_BIAS) != 0 ? bias : none,
+                      (flags & DHOW_EPILOGUE_RESIDUAL) != 0 ? residual : none, workspace, ERR));
     return slot_sync(env, p->stream);
 }
 
@@ -183,13 +184,14 @@ static conform_result sum_up(conform_env *env, const tally *t) {
 static conform_result products(conform_env *env, dhow_dtype dtype) {
     static const int64_t sizes[][3] = {{1, 1, 1},    {1, 17, 5},   {3, 5, 7},    {17, 1, 33},
                                        {33, 19, 64}, {64, 48, 40}, {70, 129, 65}};
-    static const uint32_t flags[] = {0,
-                                     DHOW_BLAS_TRANSPOSE_A,
-                                     DHOW_BLAS_TRANSPOSE_B,
-                                     DHOW_BLAS_TRANSPOSE_A | DHOW_BLAS_TRANSPOSE_B,
-                                     DHOW_BLAS_BIAS,
-                                     DHOW_BLAS_RESIDUAL,
-                                     DHOW_BLAS_TRANSPOSE_B | DHOW_BLAS_CONSTANT_B | DHOW_BLAS_BIAS};
+    static const uint32_t flags[] = {
+        0,
+        DHOW_BLAS_TRANSPOSE_A,
+        DHOW_BLAS_TRANSPOSE_B,
+        DHOW_BLAS_TRANSPOSE_A | DHOW_BLAS_TRANSPOSE_B,
+        DHOW_EPILOGUE_BIAS,
+        DHOW_EPILOGUE_RESIDUAL,
+        DHOW_BLAS_TRANSPOSE_B | DHOW_BLAS_CONSTANT_B | DHOW_EPILOGUE_BIAS};
     tally t = {0};
     NEEDS_BLAS;
     NEEDS_DTYPE_BIT(dtype);
@@ -211,8 +213,9 @@ static conform_result activate(conform_env *env, bool with_nan) {
     tally t = {.with_nan = with_nan};
     NEEDS_BLAS;
     for (uint32_t a = DHOW_ACTIVATION_RELU; a <= DHOW_ACTIVATION_SILU; a++) {
-        static const uint32_t flags[] = {0, DHOW_BLAS_BIAS, DHOW_BLAS_BIAS | DHOW_BLAS_RESIDUAL,
-                                         DHOW_BLAS_CONSTANT_B | DHOW_BLAS_BIAS};
+        static const uint32_t flags[] = {0, DHOW_EPILOGUE_BIAS,
+                                         DHOW_EPILOGUE_BIAS | DHOW_EPILOGUE_RESIDUAL,
+                                         DHOW_BLAS_CONSTANT_B | DHOW_EPILOGUE_BIAS};
         for (int f = 0; f < 4; f++) {
             dhow_blas_desc d = plain(DHOW_F32, 21, 37, 18, flags[f]);
             d.activation = a;
@@ -249,7 +252,7 @@ static conform_result products_in_wide_rows(conform_env *env) {
     tally t = {0};
     NEEDS_BLAS;
     for (uint32_t flags = 0; flags < 4; flags++) {
-        dhow_blas_desc d = plain(DHOW_F32, 13, 10, 12, flags | DHOW_BLAS_BIAS);
+        dhow_blas_desc d = plain(DHOW_F32, 13, 10, 12, flags | DHOW_EPILOGUE_BIAS);
         d.lda += 7;
         d.ldb += 4;
         d.ldc += 6;

@@ -40,8 +40,8 @@ static double wanted(const convolution *c, int64_t n, int64_t k, int64_t oy, int
         sum += term;
         *size += fabs(term);
     }
-    if ((d->flags & DHOW_BLAS_BIAS) != 0) sum += c->bias.value[k];
-    if ((d->flags & DHOW_BLAS_RESIDUAL) != 0)
+    if ((d->flags & DHOW_EPILOGUE_BIAS) != 0) sum += c->bias.value[k];
+    if ((d->flags & DHOW_EPILOGUE_RESIDUAL) != 0)
         sum += c->residual.value[((n * d->k + k) * c->oh + oy) * c->ow + ox];
     return vendor_activate(d->activation, sum);
 }
@@ -79,7 +79,7 @@ static conform_result run(conform_env *env, convolution *c) {
     dhow_buffer x, y, residual = none, weight = {c->weight.handle, 0}, workspace = none;
     TRY(in_layout(env, c, in, c->x.handle, c->info.src_layout, c->info.src_bytes, true, &x));
     TRY(in_layout(env, c, to, c->y.handle, c->info.dst_layout, c->info.dst_bytes, false, &y));
-    if ((c->d.flags & DHOW_BLAS_RESIDUAL) != 0)
+    if ((c->d.flags & DHOW_EPILOGUE_RESIDUAL) != 0)
         TRY(in_layout(env, c, to, c->residual.handle, c->info.dst_layout, c->info.dst_bytes, true,
                       &residual));
     if (c->info.packed_bytes > 0) {
@@ -92,7 +92,8 @@ static conform_result run(conform_env *env, convolution *c) {
         TRY(slot_memory(env, c->info.workspace_bytes, &workspace.handle));
     const dhow_buffer bias = {c->bias.handle, 0};
     SLOT(c->conv->run(c->plan, c->stream, x, weight, y,
-                      (c->d.flags & DHOW_BLAS_BIAS) != 0 ? bias : none, residual, workspace, ERR));
+                      (c->d.flags & DHOW_EPILOGUE_BIAS) != 0 ? bias : none, residual, workspace,
+                      ERR));
     if (c->info.dst_layout != DHOW_LAYOUT_NCHW)
         SLOT(c->conv->reorder(DEVICE, c->stream, c->d.dtype, to, c->info.dst_layout, y,
                               DHOW_LAYOUT_NCHW, (dhow_buffer){c->y.handle, 0}, ERR));
@@ -230,7 +231,7 @@ static conform_result convolutions_in_groups(conform_env *env) {
     for (int i = 0; i < 3; i++) {
         dhow_conv_desc d = plain(DHOW_F32, 8, 8, 9, 16, 3);
         d.groups = groups[i];
-        d.flags = DHOW_BLAS_BIAS;
+        d.flags = DHOW_EPILOGUE_BIAS;
         TRY(check_convolution(env, &d, &t));
         d.flags |= DHOW_BLAS_CONSTANT_B;
         TRY(check_convolution(env, &d, &t));
@@ -239,8 +240,9 @@ static conform_result convolutions_in_groups(conform_env *env) {
 }
 
 static conform_result convolutions_activated(conform_env *env) {
-    static const uint32_t flags[] = {0, DHOW_BLAS_BIAS | DHOW_BLAS_CONSTANT_B,
-                                     DHOW_BLAS_BIAS | DHOW_BLAS_RESIDUAL, DHOW_BLAS_RESIDUAL};
+    static const uint32_t flags[] = {0, DHOW_EPILOGUE_BIAS | DHOW_BLAS_CONSTANT_B,
+                                     DHOW_EPILOGUE_BIAS | DHOW_EPILOGUE_RESIDUAL,
+                                     DHOW_EPILOGUE_RESIDUAL};
     tally t = {0};
     NEEDS_CONV;
     for (uint32_t a = DHOW_ACTIVATION_NONE; a <= DHOW_ACTIVATION_SILU; a++) {
@@ -264,7 +266,7 @@ static conform_result convolutions_in_layouts(conform_env *env) {
         for (int64_t channels = 16; channels <= 21; channels += 5) { /* whole blocks, and not */
             dhow_conv_desc d = plain(DHOW_F32, channels, 6, 5, channels, 3);
             d.src_layout = d.dst_layout = layouts[from];
-            d.flags = DHOW_BLAS_CONSTANT_B | DHOW_BLAS_BIAS;
+            d.flags = DHOW_BLAS_CONSTANT_B | DHOW_EPILOGUE_BIAS;
             TRY(check_convolution(env, &d, &t));
             d.dst_layout = DHOW_LAYOUT_NCHW;
             TRY(check_convolution(env, &d, &t));

@@ -78,7 +78,7 @@ static conform_result events_order_streams(conform_env *env) {
         OK(dhow_fill(a, t, i));
         OK(dhow_event_record(e, a));
         OK(dhow_stream_wait(b, e));
-        OK(dhow_copy_async(b, t, u, DHOW_COPY_UNSAFE)); /* only the event orders it */
+        OK(dhow_copy_async(b, t, u, DHOW_COPY_UNORDERED)); /* only the event orders it */
         OK(dhow_event_record(e, b));
         OK(dhow_stream_wait(a, e));
     }
@@ -159,7 +159,7 @@ static conform_result events_cross_devices(conform_env *env) {
         OK(dhow_event_record(e, NULL));
         OK(dhow_stream_wait(s, e));
         OWN(TENSOR, &u, dhow_tensor_create(other, DHOW_F32, DHOW_SHAPE(COUNT), &u));
-        OK(dhow_copy_async(s, t, u, DHOW_COPY_UNSAFE));
+        OK(dhow_copy_async(s, t, u, DHOW_COPY_UNORDERED));
         OK(dhow_stream_sync(s));
         TRY(expect_all(env, u, 4, dhow_device_name(other)));
     }

@@ -432,7 +432,7 @@ static void check_product(uint32_t flags, uint32_t activation, int64_t batch) {
     dhow_buffer da = {to_device(a, sizeof a), 0}, db = {to_device(b, sizeof b), 0},
                 dc = {to_device(c, sizeof c), 0}, dbias = {to_device(bias, sizeof bias), 0},
                 workspace = {workspace_bytes != 0 ? to_device(NULL, workspace_bytes) : 0, 0};
-    OK(blas->run(plan, stream, da, db, dc, (flags & DHOW_BLAS_BIAS) != 0 ? dbias : none, none,
+    OK(blas->run(plan, stream, da, db, dc, (flags & DHOW_EPILOGUE_BIAS) != 0 ? dbias : none, none,
                  workspace, &err));
     float got[2 * M * N];
     from_device(dc.handle, got, sizeof got);
@@ -444,7 +444,7 @@ static void check_product(uint32_t flags, uint32_t activation, int64_t batch) {
                     sum += (double)a[e * M * K + (ta ? l * M + i : i * K + l)] *
                            (double)b[e * K * N + (tb ? j * K + l : l * N + j)];
                 double want = 2 * sum + 0.5 * (double)c[e * M * N + i * N + j];
-                if ((flags & DHOW_BLAS_BIAS) != 0) want += (double)bias[j];
+                if ((flags & DHOW_EPILOGUE_BIAS) != 0) want += (double)bias[j];
                 if (activation == DHOW_ACTIVATION_GELU_TANH)
                     want = want / 2 *
                            (1 + tanh(0.7978845608 * (want + 0.044715 * want * want * want)));
@@ -466,8 +466,8 @@ Test(cuda_plugin, products_by_cublaslt_transpose_add_and_activate) {
     for (uint32_t flags = 0; flags < 4; flags++) {
         for (int64_t batch = 1; batch <= 2; batch++) {
             check_product(flags, DHOW_ACTIVATION_NONE, batch);
-            check_product(flags | DHOW_BLAS_BIAS, DHOW_ACTIVATION_NONE, batch);
-            check_product(flags | DHOW_BLAS_BIAS, DHOW_ACTIVATION_GELU_TANH, batch);
+            check_product(flags | DHOW_EPILOGUE_BIAS, DHOW_ACTIVATION_NONE, batch);
+            check_product(flags | DHOW_EPILOGUE_BIAS, DHOW_ACTIVATION_GELU_TANH, batch);
         }
     }
     cr_assert_gt(fakecuda_call_count("cublasLtMatmul"), 20);

@@ -155,7 +155,7 @@ static void device_fails(void) {
         dhow_device *sim = device_of(keep ? "sim:1" : "sim:0"); /* each is lost once */
         const dhow_mpi_options options =
             DHOW_INIT(dhow_mpi_options, .devices = g_rank == 1 ? &sim : &cpu, .device_count = 1,
-                      .keep_going = g_rank == 0 ? keep : 0);
+                      .skip_failed_devices = g_rank == 0 ? keep : 0);
         dhow_model *m = network(HIDDEN);
         dhow_mpi *mpi = create(m, &options);
         if (g_rank != 0) {
@@ -209,9 +209,10 @@ static void one_mistake(void) {
 }
 
 /* The last rank dies in the middle of a run: nobody waits longer than five seconds. */
-static void killed(int keep_going) {
+static void killed(int skip_failed_devices) {
     dhow_model *m = network(HIDDEN);
-    const dhow_mpi_options options = DHOW_INIT(dhow_mpi_options, .keep_going = keep_going);
+    const dhow_mpi_options options =
+        DHOW_INIT(dhow_mpi_options, .skip_failed_devices = skip_failed_devices);
     dhow_mpi *mpi = create(m, &options);
     if (g_rank == g_size - 1) {
         (void)signal(SIGALRM, SIG_DFL);
@@ -229,7 +230,7 @@ static void killed(int keep_going) {
     dhow_status status = dhow_mpi_run(mpi, &x, 1, &y, 1);
     double took = now() - start;
     CHECK(took < 5, "it took too long");
-    if (keep_going) {
+    if (skip_failed_devices) {
         CHECK(status == DHOW_OK, dhow_last_error());
         CHECK(difference(m, x, y) < 1e-4, "results differ");
     } else {

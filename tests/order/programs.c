@@ -266,10 +266,10 @@ static conform_result copies_on_foreign_streams(conform_env *env) {
     OK(dhow_device_sync(env->device));
     OK(dhow_device_sync(other));
     /* Only the stream orders these. */
-    OK(dhow_copy_async(s, here, target, DHOW_COPY_UNSAFE));
-    OK(dhow_copy_async(s, there, target, DHOW_COPY_UNSAFE));
-    OK(dhow_copy_async(s, host, target, DHOW_COPY_UNSAFE));
-    OK(dhow_copy_async(s, here, target, DHOW_COPY_UNSAFE));
+    OK(dhow_copy_async(s, here, target, DHOW_COPY_UNORDERED));
+    OK(dhow_copy_async(s, there, target, DHOW_COPY_UNORDERED));
+    OK(dhow_copy_async(s, host, target, DHOW_COPY_UNORDERED));
+    OK(dhow_copy_async(s, here, target, DHOW_COPY_UNORDERED));
     OK(dhow_stream_sync(s));
     OK(dhow_stream_query(s));
     TRY(order_expect(env, target, 1, "the last copy"));

@@ -115,7 +115,7 @@ static dhow_status copy_unordered(const run *r, const op *o, const view *from, c
         if (status != DHOW_OK && d != r->m->lost) return status;
     }
     return dhow_copy_async(stream_of_copy(r, o, devices[0], devices[1]), r->tensors[o->b],
-                           r->tensors[o->a], DHOW_COPY_UNSAFE);
+                           r->tensors[o->a], DHOW_COPY_UNORDERED);
 }
 
 /* Of other threads, too: it may be recorded anew meanwhile. */

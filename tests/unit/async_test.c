@@ -105,7 +105,7 @@ Test(async, an_unordered_peer_copy_leaves_others_to_be_waited_for) {
     cr_assert_eq(plan.path, DHOW_COPY_PEER);
     void *gate = close_gate(reader);
     OK(dhow_copy_async(reader, first, copy, 0));
-    OK(dhow_copy_async(copier, there, second, DHOW_COPY_UNSAFE));
+    OK(dhow_copy_async(copier, there, second, DHOW_COPY_UNORDERED));
     OK(dhow_fill(NULL, first, 9));
     sleep_ms(50); /* for a fill that does not wait */
     open_gate(g_sim[0], gate);
@@ -132,7 +132,7 @@ Test(async, an_unordered_copy_waits_for_what_it_packs_itself) {
     OK(dhow_stream_create(g_sim[1], &stream));
     dhow_tensor_release(used); /* a block that holds something else */
     for (int i = 0; i < 2; i++) OK(dhow_device_sync(g_sim[i]));
-    OK(dhow_copy_async(stream, across, there, DHOW_COPY_UNSAFE));
+    OK(dhow_copy_async(stream, across, there, DHOW_COPY_UNORDERED));
     OK(dhow_tensor_read(there, got, sizeof got));
     for (int i = 0; i < SIDE; i++) cr_assert_eq(got[i], (float)(i * SIDE), "%g", (double)got[i]);
     dhow_tensor_release(x);

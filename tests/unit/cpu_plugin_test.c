@@ -383,7 +383,7 @@ static void portable_matmul(const dhow_blas_desc *d, void *a, void *b, void *bia
                        i64_arg(tb ? d->ldb : 1),
                        i64_arg(d->stride_a),
                        i64_arg(d->stride_b),
-                       i64_arg(d->flags & DHOW_BLAS_BIAS ? 1 : 0),
+                       i64_arg(d->flags & DHOW_EPILOGUE_BIAS ? 1 : 0),
                        i64_arg(d->activation)};
     launch("matmul_f32", (uint64_t)(d->m * d->n * d->batch), args, 16);
 }
@@ -411,16 +411,16 @@ static void check_blas(const dhow_blas *blas, dhow_blas_desc d, const char *what
     }
     const dhow_buffer none = {0, 0};
     OK(blas->run(plan, stream, buffer_of(a), buffer_of(packed ? packed : b), buffer_of(got),
-                 d.flags & DHOW_BLAS_BIAS ? buffer_of(bias) : none,
-                 d.flags & DHOW_BLAS_RESIDUAL ? buffer_of(residual) : none, buffer_of(workspace),
-                 &err));
+                 d.flags & DHOW_EPILOGUE_BIAS ? buffer_of(bias) : none,
+                 d.flags & DHOW_EPILOGUE_RESIDUAL ? buffer_of(residual) : none,
+                 buffer_of(workspace), &err));
     const uint32_t activation = d.activation;
-    if (d.flags & DHOW_BLAS_RESIDUAL) d.activation = DHOW_ACTIVATION_NONE;
+    if (d.flags & DHOW_EPILOGUE_RESIDUAL) d.activation = DHOW_ACTIVATION_NONE;
     portable_matmul(&d, a, b, bias, want);
     const int64_t count = d.m * d.n * d.batch;
     for (int64_t i = 0; i < count; i++) {
         float v = want[i];
-        if (d.flags & DHOW_BLAS_RESIDUAL) {
+        if (d.flags & DHOW_EPILOGUE_RESIDUAL) {
             v += residual[i];
             if (activation == DHOW_ACTIVATION_RELU && v < 0) v = 0;
         }
@@ -443,7 +443,7 @@ Test(cpu_plugin, oneDNN_multiplies_as_the_portable_kernel_does) {
         for (uint32_t flags = 0; flags < 32; flags++) {
             for (uint32_t activation = 0; activation <= DHOW_ACTIVATION_SILU; activation++) {
                 const int64_t m = shapes[s][0], n = shapes[s][1], k = shapes[s][2];
-                if ((flags & DHOW_BLAS_RESIDUAL) && activation > DHOW_ACTIVATION_RELU) continue;
+                if ((flags & DHOW_EPILOGUE_RESIDUAL) && activation > DHOW_ACTIVATION_RELU) continue;
                 char what[96];
                 (void)snprintf(what, sizeof what, "%lldx%lldx%lld flags %u activation %u",
                                (long long)m, (long long)n, (long long)k, flags, activation);
@@ -469,7 +469,7 @@ Test(cpu_plugin, oneDNN_multiplies_as_the_portable_kernel_does) {
     }
     check_blas(blas,
                (dhow_blas_desc){.struct_size = (uint32_t)sizeof(dhow_blas_desc),
-                                .flags = DHOW_BLAS_BIAS,
+                                .flags = DHOW_EPILOGUE_BIAS,
                                 .dtype_a = DHOW_F32,
                                 .dtype_b = DHOW_F32,
                                 .dtype_c = DHOW_F32,
@@ -542,7 +542,7 @@ static int check_image(const dhow_conv *conv, const image_case *t) {
     }
     const dhow_buffer none = {0, 0};
     OK(conv->run(plan, stream, buffer_of(src), buffer_of(packed ? packed : w), buffer_of(dst),
-                 t->flags & DHOW_BLAS_BIAS ? buffer_of(bias) : none, none, buffer_of(workspace),
+                 t->flags & DHOW_EPILOGUE_BIAS ? buffer_of(bias) : none, none, buffer_of(workspace),
                  &err));
     OK(conv->reorder(device, stream, DHOW_F32, y_shape, info.dst_layout, buffer_of(dst),
                      DHOW_LAYOUT_NCHW, buffer_of(got), &err));
@@ -553,7 +553,7 @@ static int check_image(const dhow_conv *conv, const image_case *t) {
         i64_arg(t->size),      i64_arg(t->size),   i64_arg(oh),
         i64_arg(ow),           i64_arg(t->groups), i64_arg(t->stride),
         i64_arg(t->stride),    i64_arg(1),         i64_arg(1),
-        i64_arg(t->pad),       i64_arg(t->pad),    i64_arg(t->flags & DHOW_BLAS_BIAS ? 1 : 0),
+        i64_arg(t->pad),       i64_arg(t->pad),    i64_arg(t->flags & DHOW_EPILOGUE_BIAS ? 1 : 0),
         i64_arg(t->activation)};
     launch("conv2d_f32", (uint64_t)(t->n * t->k * oh * ow), args, 22);
     for (int64_t i = 0; i < t->n * t->k * oh * ow; i++) {
@@ -576,12 +576,12 @@ Test(cpu_plugin, oneDNN_convolves_as_the_portable_kernel_does) {
     int planned = 0;
     for (int l = 0; l < 3; l++) {
         const image_case cases[] = {
-            {2, 3, 12, 13, 8, 3, 1, 1, 1, DHOW_BLAS_CONSTANT_B | DHOW_BLAS_BIAS,
+            {2, 3, 12, 13, 8, 3, 1, 1, 1, DHOW_BLAS_CONSTANT_B | DHOW_EPILOGUE_BIAS,
              DHOW_ACTIVATION_RELU, layouts[l]},
             {1, 16, 9, 9, 32, 3, 1, 2, 0, DHOW_BLAS_CONSTANT_B, DHOW_ACTIVATION_GELU, layouts[l]},
-            {1, 10, 9, 9, 10, 5, 5, 1, 2, DHOW_BLAS_CONSTANT_B | DHOW_BLAS_BIAS,
+            {1, 10, 9, 9, 10, 5, 5, 1, 2, DHOW_BLAS_CONSTANT_B | DHOW_EPILOGUE_BIAS,
              DHOW_ACTIVATION_NONE, layouts[l]},
-            {1, 4, 8, 8, 6, 1, 1, 1, 0, DHOW_BLAS_BIAS, DHOW_ACTIVATION_SILU, layouts[l]},
+            {1, 4, 8, 8, 6, 1, 1, 1, 0, DHOW_EPILOGUE_BIAS, DHOW_ACTIVATION_SILU, layouts[l]},
         };
         for (int i = 0; i < 4; i++) planned += check_image(conv, &cases[i]);
     }

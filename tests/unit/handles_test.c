@@ -199,7 +199,7 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(model_create, CONTEXT, 0, dhow_model_create(B, &out.model))                                  \
     X(device_info, DEVICE, 0, dhow_device_get_info(B, &out.device))                                \
     X(device_open, DEVICE, 0, dhow_device_open(B))                                                 \
-    X(set_precision, DEVICE, 0, dhow_device_set_precision(B, DHOW_F32))                            \
+    X(set_precision, DEVICE, 0, dhow_device_set_precision(B, DHOW_PRECISION_F32))                  \
     X(device_sync, DEVICE, 0, dhow_device_sync(B))                                                 \
     X(memory_stats, DEVICE, 0, dhow_memory_get_stats(B, &out.stats))                               \
     X(memory_peaks, DEVICE, 0, dhow_memory_reset_peaks(B))                                         \
@@ -326,7 +326,7 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(model_input_at, MODEL, 0, dhow_model_input_at(B, 0, &out.about))                             \
     X(model_output_at, MODEL, 0, dhow_model_output_at(B, 0, &out.about))                           \
     X(model_describe, MODEL, 0, dhow_model_parameter_describe(B, 0, &out.about))                   \
-    X(model_report, MODEL, 0, dhow_model_report(B, &out.summary))                                  \
+    X(model_report, MODEL, 0, dhow_model_get_summary(B, &out.summary))                             \
     X(model_step_at, MODEL, 0, dhow_model_step_at(B, 0, &out.step))                                \
     X(model_profiling, MODEL, 0, dhow_model_set_profiling(B, 1))                                   \
     X(model_set_parameter, MODEL, 0, dhow_model_set_parameter(B, "x", T))                          \

@@ -143,8 +143,8 @@ Test(unordered, who_comes_later_waits_for_all_of_them) {
         OK(dhow_fill(NULL, small, round));
         OK(dhow_device_sync(g_sim[0]));
         OK(dhow_device_sync(g_sim[1]));
-        OK(dhow_copy_async(streams[0], big, halves[0], DHOW_COPY_UNSAFE));
-        OK(dhow_copy_async(streams[1], small, halves[1], DHOW_COPY_UNSAFE));
+        OK(dhow_copy_async(streams[0], big, halves[0], DHOW_COPY_UNORDERED));
+        OK(dhow_copy_async(streams[1], small, halves[1], DHOW_COPY_UNORDERED));
         OK(dhow_tensor_host_ptr(host, &memory));
         const float *values = memory;
         cr_assert(values[0] == (float)round && values[COUNT - 1] == (float)round &&
@@ -175,7 +175,7 @@ Test(unordered, a_small_source_is_what_the_stream_has_left_there) {
         float got[16];
         OK(dhow_fill(stream, source, round));
         OK(dhow_copy_async(stream, source, host, 0));
-        OK(dhow_copy_async(stream, last, there, DHOW_COPY_UNSAFE));
+        OK(dhow_copy_async(stream, last, there, DHOW_COPY_UNORDERED));
         OK(dhow_tensor_read(there, got, sizeof got));
         cr_assert(got[0] == (float)round && got[15] == (float)round, "%g in round %d",
                   (double)got[0], round);
@@ -227,7 +227,7 @@ Test(copy_failures, an_unordered_copy_does_not_hear_of_others) {
     dhow_tensor *bad = tensor_of(g_sim[0], 1);
     dhow_tensor *first = part_of(host, 0, COUNT), *last = part_of(host, COUNT, COUNT + FEW);
     OK(dhow_copy_async(streams[0], bad, first, 0));
-    OK(dhow_copy_async(streams[1], few, last, DHOW_COPY_UNSAFE));
+    OK(dhow_copy_async(streams[1], few, last, DHOW_COPY_UNORDERED));
     OK(dhow_stream_sync(streams[1]));
     cr_assert_eq(dhow_stream_sync(streams[0]), DHOW_INTERNAL);
     dhow_tensor_release(bad);

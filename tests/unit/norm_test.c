@@ -127,7 +127,7 @@ static uint32_t run(const spelling *s, char *kernel, size_t capacity, int compar
             out[i] = NULL;
         }
     }
-    OK(dhow_model_report(model, &summary));
+    OK(dhow_model_get_summary(model, &summary));
     OK(dhow_model_step_at(model, 0, &step));
     (void)snprintf(kernel, capacity, "%s", step.kernel);
     dhow_tensor_release(in);
@@ -231,7 +231,7 @@ Test(norm, a_gelu_by_tanh_is_one_step_however_it_is_spelt) {
             double want = v / 2 * (1 + tanh(0.7978845608 * (v + 0.044715 * v * v * v)));
             cr_assert_float_eq(((float *)y)[i], want, 1e-5);
         }
-        OK(dhow_model_report(model, &summary));
+        OK(dhow_model_get_summary(model, &summary));
         cr_assert_eq(summary.step_count, 1, "spelling %d: %u steps", way, summary.step_count);
         dhow_tensor_release(in);
         dhow_tensor_release(out);

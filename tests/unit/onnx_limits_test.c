@@ -46,7 +46,7 @@ static dhow_status run(bytes *g, dhow_tensor **out, dhow_model_summary *summary)
     dhow_status status = dhow_model_load_memory(g_context, file.data, file.length, &model);
     if (status == DHOW_OK) status = dhow_model_run(model, NULL, NULL, 0, out, 1);
     dhowi_alloc_set_hook(NULL);
-    if (status == DHOW_OK && summary != NULL) OK(dhow_model_report(model, summary));
+    if (status == DHOW_OK && summary != NULL) OK(dhow_model_get_summary(model, summary));
     dhow_model_release(model);
     bytes_free(&file);
     return status;

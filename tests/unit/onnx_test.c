@@ -204,7 +204,7 @@ Test(onnx, a_bias_and_a_gelu_in_five_nodes_are_the_end_of_a_product) {
     expect_output(&file, 2, shape, -0.5, want, 6);
     cr_assert_eq(load(&file, &model), DHOW_OK, "%s", dhow_last_error());
     try_to_run(model, 2, shape);
-    cr_assert_eq(dhow_model_report(model, &summary), DHOW_OK);
+    cr_assert_eq(dhow_model_get_summary(model, &summary), DHOW_OK);
     cr_assert_eq(summary.step_count, 1, "%u steps", summary.step_count);
     dhow_model_release(model);
     bytes_free(&file);
@@ -271,7 +271,7 @@ Test(onnx, a_reshaped_view_keeps_the_order_of_its_elements) {
         for (int i = 0; i < 12; i++)
             cr_assert_float_eq(((float *)data)[i], -x[i % 6 * 4 + 1 + i / 6], 0, "case %zu, %d", c,
                                i);
-        cr_assert_eq(dhow_model_report(model, &summary), DHOW_OK);
+        cr_assert_eq(dhow_model_get_summary(model, &summary), DHOW_OK);
         cr_assert_eq(summary.step_count, cases[c].steps, "case %zu: %u steps", c,
                      summary.step_count);
         dhow_tensor_release(in);

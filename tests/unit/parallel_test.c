@@ -222,7 +222,7 @@ static void lose_one(const char *fault, const char *says) {
         open_context("jitter_us=100", fault);
         /* Measured ones may leave no rows to the device that is to fail. */
         const dhow_parallel_options options =
-            DHOW_INIT(dhow_parallel_options, .keep_going = going_on, .fixed_shares = 1);
+            DHOW_INIT(dhow_parallel_options, .skip_failed_devices = going_on, .fixed_shares = 1);
         dhow_tensor *columns[2], *y = NULL;
         make_columns(ROWS, columns);
         dhow_model *model = make_sums(g_cpu, 1);
@@ -263,7 +263,7 @@ Test(parallel, others_finish_the_work_of_a_lost_device) {
 static void predict_through(const char *form, const char *status, int nth) {
     static const char *const names[] = {"cpu", "sim:0", "sim:1"};
     const dhow_parallel_options options =
-        DHOW_INIT(dhow_parallel_options, .keep_going = 1, .fixed_shares = 1);
+        DHOW_INIT(dhow_parallel_options, .skip_failed_devices = 1, .fixed_shares = 1);
     char fault[64];
     (void)snprintf(fault, sizeof fault, "%s#1@%d=%s", form, nth, status);
     open_context("devices=2,jitter_us=100", fault);
@@ -315,7 +315,7 @@ Test(parallel, others_finish_the_work_of_a_device_without_memory) {
 
 Test(parallel, when_every_device_has_failed_the_last_reason_is_told) {
     static const char *const names[] = {"sim:0", "sim:1"};
-    const dhow_parallel_options keep = DHOW_INIT(dhow_parallel_options, .keep_going = 1);
+    const dhow_parallel_options keep = DHOW_INIT(dhow_parallel_options, .skip_failed_devices = 1);
     open_context("", "launch@3+=DEVICE_LOST!");
     dhow_tensor *columns[2], *y = NULL;
     make_columns(ROWS, columns);
@@ -335,7 +335,7 @@ Test(parallel, when_every_device_has_failed_the_last_reason_is_told) {
 
 Test(parallel, a_mistake_of_the_caller_is_no_failure_of_a_device) {
     static const char *const names[] = {"sim:0", "cpu"};
-    const dhow_parallel_options keep = DHOW_INIT(dhow_parallel_options, .keep_going = 1);
+    const dhow_parallel_options keep = DHOW_INIT(dhow_parallel_options, .skip_failed_devices = 1);
     open_context("", "");
     dhow_tensor *columns[2], *y = NULL, *wrong;
     dhow_parallel *none;

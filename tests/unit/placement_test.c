@@ -91,7 +91,7 @@ Test(placement, fallback_computes_the_same_and_is_told) {
         for (int k = 0; k < ROWS * OUT; k++)
             cr_assert_float_eq(got[k], want[i % 2][k], 1e-5, "run %d, element %d", i, k);
     }
-    cr_assert_eq(dhow_model_report(m, &s), DHOW_OK);
+    cr_assert_eq(dhow_model_get_summary(m, &s), DHOW_OK);
     cr_assert_eq(s.elsewhere_count, 1);
     cr_assert_gt(s.copied_bytes, 2 * ROWS * IN * sizeof(float) - 1);
     for (uint32_t i = 0; i < s.step_count; i++) {

@@ -38,7 +38,7 @@ dhow_status dhow_datum_of_tensor(dhow_tensor *tensor, dhow_datum **out) {
 }
 
 dhow_status dhow_datum_of_nothing(dhow_datum **out) {
-    return new_datum("dhow_datum_of_nothing", DHOW_DATUM_NOTHING, out);
+    return new_datum("dhow_datum_of_nothing", DHOW_DATUM_NONE, out);
 }
 
 /* ---- texts ---- */

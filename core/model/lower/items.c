@@ -129,7 +129,7 @@ dhow_status dhowi_texts(dhowi_lowering *b, dhow_datum *texts, int32_t *out) {
 }
 
 dhow_status dhowi_nothing(dhowi_lowering *b, int32_t *out) {
-    return no_tensor(b, DHOW_DATUM_NOTHING, out);
+    return no_tensor(b, DHOW_DATUM_NONE, out);
 }
 
 dhow_status dhowi_sequence(dhowi_lowering *b, uint32_t count, int32_t *out, int32_t **elements) {

@@ -101,7 +101,7 @@ struct dhowi_operator {
 enum {
     DHOWI_TAKES_TEXTS = 1 << DHOW_DATUM_TEXTS,
     DHOWI_TAKES_SEQUENCES = 1 << DHOW_DATUM_SEQUENCE,
-    DHOWI_TAKES_NOTHING = 1 << DHOW_DATUM_NOTHING
+    DHOWI_TAKES_NOTHING = 1 << DHOW_DATUM_NONE
 };
 
 /* ---- the node's attributes ---- */

@@ -40,7 +40,7 @@ static dhow_status begin_value(dhowi_maker *k, const dhowi_value *v, const dhow_
     switch (given->kind) {
         case DHOW_DATUM_TEXTS:
             return dhowi_texts(b, (dhow_datum *)(uintptr_t)given, ref);
-        case DHOW_DATUM_NOTHING:
+        case DHOW_DATUM_NONE:
             return dhowi_nothing(b, ref);
         case DHOW_DATUM_SEQUENCE:
             DHOWI_TRY(dhowi_sequence(b, (uint32_t)given->count, ref, &elements));

@@ -99,9 +99,9 @@ static dhow_status describe_step(const dhow_model *m, const char *function, uint
     return DHOW_OK;
 }
 
-dhow_status dhow_model_report(const dhow_model *m, dhow_model_summary *given) {
+dhow_status dhow_model_get_summary(const dhow_model *m, dhow_model_summary *given) {
     dhow_model_summary own, *out = &own;
-    static const char function[] = "dhow_model_report";
+    static const char function[] = "dhow_model_get_summary";
     DHOWI_TRY(DHOWI_STRUCT_OUT(dhow_model_summary, given, &own, function));
     DHOWI_TRY(dhowi_model_check(m, function));
     for (uint32_t i = 0; i < m->parameter_count; i++) {

@@ -31,7 +31,7 @@ static dhow_status value_of(const dhowi_lowering *b, const dhowi_run_io *io, int
             dhowi_handle_retain(&item->texts->handle);
             *out = item->texts;
             return DHOW_OK;
-        case DHOW_DATUM_NOTHING:
+        case DHOW_DATUM_NONE:
             return dhow_datum_of_nothing(out);
         case DHOW_DATUM_SEQUENCE:
             return sequence_of(b, io, ref, slot, out);

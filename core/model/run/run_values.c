@@ -53,7 +53,7 @@ static dhow_status check_given(const dhow_model *m, uint32_t i, const dhow_datum
     char what[96];
     (void)snprintf(what, sizeof what, "input '%.64s'", v->name);
     DHOWI_TRY(dhowi_handle_check(given, DHOWI_DATUM, k_function, what));
-    if (given->kind == DHOW_DATUM_NOTHING && v->optional) return DHOW_OK;
+    if (given->kind == DHOW_DATUM_NONE && v->optional) return DHOW_OK;
     if (given->kind != v->form) return wrong_kind(v, given);
     if (given->kind == DHOW_DATUM_TEXTS) return check_texts(v, given);
     int64_t tensors = given->kind == DHOW_DATUM_TENSOR ? 1 : given->count;

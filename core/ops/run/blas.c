@@ -95,7 +95,8 @@ static bool describe(const dhowi_gemm *g, dhow_blas_desc *d) {
     if (!stored_rows(g->k, g->n, g->b_row, g->b_col, &d->ldb, &tb)) return false;
     d->flags =
         (ta ? DHOW_BLAS_TRANSPOSE_A : 0u) | (tb ? DHOW_BLAS_TRANSPOSE_B : 0u) |
-        (g->bias != NULL ? DHOW_BLAS_BIAS : 0u) | (g->residual != NULL ? DHOW_BLAS_RESIDUAL : 0u) |
+        (g->bias != NULL ? DHOW_EPILOGUE_BIAS : 0u) |
+        (g->residual != NULL ? DHOW_EPILOGUE_RESIDUAL : 0u) |
         (atomic_load_explicit(&g->b->storage->frozen, memory_order_relaxed) ? DHOW_BLAS_CONSTANT_B
                                                                             : 0u);
     return true;
@@ -104,9 +105,9 @@ static bool describe(const dhowi_gemm *g, dhow_blas_desc *d) {
 /* What a product lacks, done after it. */
 static dhow_status finish(dhow_stream *stream, const dhowi_gemm *g, uint32_t done_flags,
                           uint32_t activation) {
-    if (g->bias != NULL && (done_flags & DHOW_BLAS_BIAS) == 0)
+    if (g->bias != NULL && (done_flags & DHOW_EPILOGUE_BIAS) == 0)
         DHOWI_TRY(dhowi_add_to(stream, g->c, g->bias));
-    if (g->residual != NULL && (done_flags & DHOW_BLAS_RESIDUAL) == 0)
+    if (g->residual != NULL && (done_flags & DHOW_EPILOGUE_RESIDUAL) == 0)
         DHOWI_TRY(dhowi_add_to(stream, g->c, g->residual));
     return dhowi_activate(stream, activation, g->c);
 }
@@ -117,12 +118,12 @@ static dhow_status run_vendor(dhow_stream *stream, const dhowi_gemm *g, bool *do
     dhow_blas_desc desc;
     *done = false;
     if (!describe(g, &desc)) return DHOW_OK;
-    const uint32_t extras = DHOW_BLAS_BIAS | DHOW_BLAS_RESIDUAL, asked = desc.flags;
+    const uint32_t extras = DHOW_EPILOGUE_BIAS | DHOW_EPILOGUE_RESIDUAL, asked = desc.flags;
     const struct {
         uint32_t flags, activation;
     } attempts[] = {{asked, desc.activation},
                     {asked, DHOW_ACTIVATION_NONE},
-                    {asked & ~(uint32_t)DHOW_BLAS_RESIDUAL, DHOW_ACTIVATION_NONE},
+                    {asked & ~(uint32_t)DHOW_EPILOGUE_RESIDUAL, DHOW_ACTIVATION_NONE},
                     {asked & ~extras, DHOW_ACTIVATION_NONE}};
     for (size_t i = 0; i < sizeof attempts / sizeof attempts[0]; i++) {
         const dhowi_plan *plan;
@@ -137,8 +138,8 @@ static dhow_status run_vendor(dhow_stream *stream, const dhowi_gemm *g, bool *do
         if (plan == NULL) continue;
         *done = true;
         dhow_status status = dhowi_plan_run(
-            stream, plan, g->a, g->b, g->c, (desc.flags & DHOW_BLAS_BIAS) != 0 ? g->bias : NULL,
-            (desc.flags & DHOW_BLAS_RESIDUAL) != 0 ? g->residual : NULL);
+            stream, plan, g->a, g->b, g->c, (desc.flags & DHOW_EPILOGUE_BIAS) != 0 ? g->bias : NULL,
+            (desc.flags & DHOW_EPILOGUE_RESIDUAL) != 0 ? g->residual : NULL);
         dhowi_plan_drop(plan);
         DHOWI_TRY(status);
         return finish(stream, g, desc.flags,
@@ -180,7 +181,7 @@ static dhow_status run_portable(dhow_stream *stream, const dhowi_gemm *g) {
     int64_t work;
     if (!dhowi_mul_i64(g->c->count, DHOWI_MAX(g->k, 1), &work)) work = INT64_MAX;
     DHOWI_TRY(dhowi_launch(stream, kernel, work, span, args, 16, uses, 4));
-    return g->residual != NULL ? finish(stream, g, DHOW_BLAS_BIAS, g->activation) : DHOW_OK;
+    return g->residual != NULL ? finish(stream, g, DHOW_EPILOGUE_BIAS, g->activation) : DHOW_OK;
 }
 
 dhow_status dhowi_gemm_run(dhow_stream *stream, const dhowi_gemm *g) {

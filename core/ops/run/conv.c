@@ -139,8 +139,9 @@ static void describe(const dhowi_call *call, const dhow_window *w, dhow_conv_des
     memcpy(d->dilation, w->dilation, sizeof d->dilation);
     memcpy(d->pad, w->pad, sizeof d->pad);
     bool frozen = atomic_load_explicit(&weight->storage->frozen, memory_order_relaxed);
-    d->flags = (frozen ? DHOW_BLAS_CONSTANT_B : 0u) | (call->in[2] != NULL ? DHOW_BLAS_BIAS : 0u) |
-               (call->in[3] != NULL ? DHOW_BLAS_RESIDUAL : 0u);
+    d->flags = (frozen ? DHOW_BLAS_CONSTANT_B : 0u) |
+               (call->in[2] != NULL ? DHOW_EPILOGUE_BIAS : 0u) |
+               (call->in[3] != NULL ? DHOW_EPILOGUE_RESIDUAL : 0u);
     d->activation = call->attrs->activation;
 }
 
@@ -224,8 +225,8 @@ dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_spec *x, const d
     memcpy(d.stride, window.stride, sizeof d.stride);
     memcpy(d.dilation, window.dilation, sizeof d.dilation);
     memcpy(d.pad, window.pad, sizeof d.pad);
-    d.flags =
-        DHOW_BLAS_CONSTANT_B | (bias ? DHOW_BLAS_BIAS : 0u) | (residual ? DHOW_BLAS_RESIDUAL : 0u);
+    d.flags = DHOW_BLAS_CONSTANT_B | (bias ? DHOW_EPILOGUE_BIAS : 0u) |
+              (residual ? DHOW_EPILOGUE_RESIDUAL : 0u);
     d.activation = attrs->activation;
     *src = *dst = DHOW_LAYOUT_NCHW;
     DHOWI_TRY(dhowi_conv_plan(device, &d, &plan));

@@ -60,7 +60,7 @@ Test(opencl_blas, clblast_forced_on_agrees_with_three_loops, .init = force_blas,
     uint64_t workspace = 1, packed = 1;
     OK(plugin->component(NULL, 0, &component, &err));
     if (!component.present) cr_skip_test("%s", component.detail);
-    desc.flags |= DHOW_BLAS_BIAS;
+    desc.flags |= DHOW_EPILOGUE_BIAS;
     FAILS(DHOW_UNSUPPORTED, blas->plan(device, &desc, &plan, &workspace, &packed, &err));
     desc.flags = DHOW_BLAS_TRANSPOSE_B;
     OK(blas->plan(device, &desc, &plan, &workspace, &packed, &err));

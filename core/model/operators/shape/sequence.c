@@ -224,12 +224,12 @@ dhow_status dhowi_lower_optional(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_optional_has(dhowi_lowering *b) {
-    uint8_t there = dhowi_given(b, 0) && dhowi_kind_of(b, b->in[0]) != DHOW_DATUM_NOTHING;
+    uint8_t there = dhowi_given(b, 0) && dhowi_kind_of(b, b->in[0]) != DHOW_DATUM_NONE;
     return dhowi_constant(b, DHOW_BOOL, 0, NULL, &there, &b->out[0]);
 }
 
 dhow_status dhowi_lower_optional_get(dhowi_lowering *b) {
-    if (dhowi_kind_of(b, b->in[0]) == DHOW_DATUM_NOTHING)
+    if (dhowi_kind_of(b, b->in[0]) == DHOW_DATUM_NONE)
         DHOWI_REFUSE("the optional value is not there");
     b->out[0] = b->in[0];
     return DHOW_OK;
