@@ -517,7 +517,7 @@ Test(handles, functions_without_a_status_answer_for_bad_handles) {
         cr_assert_eq(dhow_device_count(bad), 0);
         cr_assert_str_eq(dhow_device_name(bad), "(invalid device)");
         cr_assert_null(dhow_device_context(bad));
-        cr_assert_eq(dhow_device_precision(bad), DHOW_F32);
+        cr_assert_eq(dhow_device_precision(bad), DHOW_PRECISION_F32);
         cr_assert_null(dhow_stream_device(bad));
         cr_assert_null(dhow_tensor_device(bad));
         cr_assert_eq(dhow_tensor_count(bad), -1);
