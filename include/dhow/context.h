@@ -96,6 +96,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_context_create(const dhow_context_optio
 /**
  * Adds a reference.
  *
+ * @return INVALID_ARGUMENT (no live context)
+ *
  * Threads: any. Blocks: no.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_context_retain(dhow_context *context);

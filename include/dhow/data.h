@@ -178,8 +178,8 @@ DHOW_API void dhow_loader_release(dhow_loader *loader);
  *
  * Ownership: the tensors are borrowed until the next call; one that is retained stays as it is, and
  * the loader takes other memory. With DHOW_VALIDATE=1 the use of one that was kept without is told.
- * Threads: one at a time; INVALID_ARGUMENT says that another call is in the loader. Blocks: while
- * the batch is not ready to be used.
+ * Threads: externally synchronized; INVALID_ARGUMENT says that another call is in the loader.
+ * Blocks: while the batch is not ready to be used.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_loader_next(dhow_loader *loader, dhow_batch *out);
 
@@ -189,7 +189,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_loader_next(dhow_loader *loader, dhow_b
  *
  * @return INVALID_ARGUMENT, OUT_OF_RANGE (no such batch)
  *
- * Threads: one at a time. Blocks: until workers are done with what they read now.
+ * Threads: externally synchronized. Blocks: until workers are done with what they read now.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_loader_restart(dhow_loader *loader, int64_t epoch,
                                                         int64_t batch);
@@ -273,7 +273,8 @@ DHOW_API void dhow_sink_release(dhow_sink *sink);
  * Results of earlier batches have reached the sink, and dhow_loader_restart() can go on from the
  * batch that failed
  *
- * Threads: one per model, loader and sink. Blocks: until the last result is in the sink.
+ * Threads: externally synchronized per model, loader and sink. Blocks: until the last result is in
+ * the sink.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_predict(dhow_model *model, dhow_loader *loader,
                                                  dhow_sink *sink);

@@ -2,6 +2,13 @@
  *
  * dhow: tensors and models on whatever devices the machine has. One include for everything an
  * application needs; plugins include dhow/plugin.h instead.
+ *
+ * What the comments mean by
+ *   Threads: any                               from any number of threads at once
+ *   Threads: externally synchronized           one call at a time, the program sees to it
+ *   Threads: externally synchronized per X     the same for each object X; other objects do not
+ * matter Blocks: no                                 returns without waiting for devices or files
+ *   Ownership: owned, borrowed, retained       release it, leave it, or it holds a reference itself
  */
 #ifndef DHOW_H_
 #define DHOW_H_

@@ -34,7 +34,7 @@ typedef dhow_status dhow_graph_work(void *user, dhow_stream *stream);
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY, DEVICE_LOST, or what work returned
  *
  * Ownership: *out is owned, release with dhow_graph_release(); it keeps the memory of the tensors
- * used. Threads: any, one per stream. Blocks: until the first run has ended.
+ * used. Threads: externally synchronized per stream. Blocks: until the first run has ended.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_graph_record(dhow_stream *stream, dhow_graph_work *work,
                                                       void *user, dhow_graph **out);

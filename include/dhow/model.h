@@ -73,38 +73,78 @@ DHOW_API void dhow_model_release(dhow_model *model);
  * fit), OUT_OF_MEMORY. Shapes are checked when they are known, at the latest when the model runs.
  * ---- */
 
-/** An input; extents of -1 are open until the model runs. Threads: one per model. Blocks: no. */
+/**
+ * An input; extents of -1 are open until the model runs.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Threads: externally synchronized per model. Blocks: no.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_input(dhow_model *model, const char *name,
                                                      dhow_dtype dtype, int32_t rank,
                                                      const int64_t *shape, dhow_model_value *out);
 
-/** Names a value as an output. Threads: one per model. Blocks: no. */
+/**
+ * Names a value as an output.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Threads: externally synchronized per model. Blocks: no.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_output(dhow_model *model, const char *name,
                                                       dhow_model_value value);
 
-/** A parameter of zeros, to be loaded or set. Threads: one per model. Blocks: no. */
+/**
+ * A parameter of zeros, to be loaded or set.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Threads: externally synchronized per model. Blocks: no.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_parameter(dhow_model *model, const char *name,
                                                          dhow_dtype dtype, int32_t rank,
                                                          const int64_t *shape,
                                                          dhow_model_value *out);
 
-/** dhow_linear() with parameters <name>.weight[out, in] and, with bias != 0, <name>.bias[out].
- * Threads: one per model. Blocks: no. */
+/**
+ * dhow_linear() with parameters <name>.weight[out, in] and, with bias != 0, <name>.bias[out].
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Threads: externally synchronized per model. Blocks: no.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_linear(dhow_model *model, const char *name,
                                                       dhow_model_value x, int64_t in_features,
                                                       int64_t out_features, int32_t bias,
                                                       dhow_model_value *out);
 
-/** dhow_conv2d() with parameters <name>.weight[k, c/groups, kh, kw] (window->kernel) and, with bias
- * != 0, <name>.bias[k]. Threads: one per model. Blocks: no. */
+/**
+ * dhow_conv2d() with parameters <name>.weight[k, c/groups, kh, kw] (window->kernel) and, with bias
+ * != 0, <name>.bias[k].
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Threads: externally synchronized per model. Blocks: no.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_conv2d(dhow_model *model, const char *name,
                                                       dhow_model_value x, int64_t in_channels,
                                                       int64_t out_channels,
                                                       const dhow_window *window, int32_t bias,
                                                       dhow_model_value *out);
 
-/** dhow_layernorm() with parameters <name>.weight[features] and <name>.bias[features]. Threads: one
- * per model. Blocks: no. */
+/**
+ * dhow_layernorm() with parameters <name>.weight[features] and <name>.bias[features].
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Threads: externally synchronized per model. Blocks: no.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_layernorm(dhow_model *model, const char *name,
                                                          dhow_model_value x, int64_t features,
                                                          float eps, dhow_model_value *out);
@@ -117,7 +157,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_layernorm(dhow_model *model, cons
  * @param dtype  of the table and of y, a float
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
- * Threads: one per model. Blocks: no.
+ * Threads: externally synchronized per model. Blocks: no.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_embedding(dhow_model *model, const char *name,
                                                          dhow_model_value index, int64_t count,
@@ -133,7 +173,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_embedding(dhow_model *model, cons
  * @param x  [n, features, ...]
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
- * Threads: one per model. Blocks: no.
+ * Threads: externally synchronized per model. Blocks: no.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_batchnorm(dhow_model *model, const char *name,
                                                          dhow_model_value x, int64_t features,
@@ -151,7 +191,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_batchnorm(dhow_model *model, cons
  * none
  * @return INVALID_ARGUMENT (heads does not divide features), OUT_OF_MEMORY
  *
- * Threads: one per model. Blocks: no.
+ * Threads: externally synchronized per model. Blocks: no.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_multihead_attention(
     dhow_model *model, const char *name, dhow_model_value query, dhow_model_value key,
@@ -168,7 +208,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_multihead_attention(
  * @param x  [batch, steps, in_features]
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
- * Threads: one per model. Blocks: no.
+ * Threads: externally synchronized per model. Blocks: no.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_lstm(dhow_model *model, const char *name,
                                                     dhow_model_value x, int64_t in_features,
@@ -182,11 +222,18 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_lstm(dhow_model *model, const cha
  *
  * @return INVALID_ARGUMENT (scopes are too deep or too long together)
  *
- * Threads: one per model. Blocks: no.
+ * Threads: externally synchronized per model. Blocks: no.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_begin_scope(dhow_model *model, const char *name);
 
-/** Ends the scope begun last. Threads: one per model. Blocks: no. */
+/**
+ * Ends the scope begun last.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Threads: externally synchronized per model. Blocks: no.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_end_scope(dhow_model *model);
 
 /** What a row of a sequential network is. */
@@ -227,43 +274,73 @@ typedef struct dhow_layer {
  * @param count  of layers; 0 gives x
  * @return INVALID_ARGUMENT (the message names the layer), OUT_OF_MEMORY
  *
- * Threads: one per model. Blocks: no.
+ * Threads: externally synchronized per model. Blocks: no.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_sequential(dhow_model *model, const char *name,
                                                           dhow_model_value x,
                                                           const dhow_layer *layers, uint32_t count,
                                                           dhow_model_value *out);
 
-#define DHOW_MODEL_UNARY_DECLARE_(name, formula)                                                 \
-    DHOW_API DHOW_NODISCARD dhow_status dhow_model_##name(dhow_model *model, dhow_model_value x, \
-                                                          dhow_model_value *out);
-DHOW_UNARY_MAP(DHOW_MODEL_UNARY_DECLARE_)
-#undef DHOW_MODEL_UNARY_DECLARE_
-
-#define DHOW_MODEL_BINARY_DECLARE_(name, formula)          \
-    DHOW_API DHOW_NODISCARD dhow_status dhow_model_##name( \
-        dhow_model *model, dhow_model_value a, dhow_model_value b, dhow_model_value *out);
-DHOW_BINARY_MAP(DHOW_MODEL_BINARY_DECLARE_)
-#undef DHOW_MODEL_BINARY_DECLARE_
-
-/** dhow_matmul(). Threads: one per model. Blocks: no. */
+/**
+ * dhow_matmul().
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Threads: externally synchronized per model. Blocks: no.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_matmul(dhow_model *model, dhow_model_value a,
                                                       dhow_model_value b, dhow_model_value *out);
-/** dhow_softmax(). Threads: one per model. Blocks: no. */
+/**
+ * dhow_softmax().
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Threads: externally synchronized per model. Blocks: no.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_softmax(dhow_model *model, dhow_model_value x,
                                                        int32_t dim, dhow_model_value *out);
-/** dhow_argmax(); the result lacks that dimension. Threads: one per model. Blocks: no. */
+/**
+ * dhow_argmax(); the result lacks that dimension.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Threads: externally synchronized per model. Blocks: no.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_argmax(dhow_model *model, dhow_model_value x,
                                                       int32_t dim, dhow_model_value *out);
-/** dhow_maxpool2d(). Threads: one per model. Blocks: no. */
+/**
+ * dhow_maxpool2d().
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Threads: externally synchronized per model. Blocks: no.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_maxpool2d(dhow_model *model, dhow_model_value x,
                                                          const dhow_window *window,
                                                          dhow_model_value *out);
-/** dhow_avgpool2d(). Threads: one per model. Blocks: no. */
+/**
+ * dhow_avgpool2d().
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Threads: externally synchronized per model. Blocks: no.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_avgpool2d(dhow_model *model, dhow_model_value x,
                                                          const dhow_window *window,
                                                          dhow_model_value *out);
-/** Joins all dimensions from `dim` on into one. Threads: one per model. Blocks: no. */
+/**
+ * Joins all dimensions from `dim` on into one.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Threads: externally synchronized per model. Blocks: no.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_flatten(dhow_model *model, dhow_model_value x,
                                                        int32_t dim, dhow_model_value *out);
 
@@ -343,7 +420,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_parameter_describe(const dhow_mod
  *
  * @return INVALID_ARGUMENT, NOT_FOUND, or what a device says
  *
- * Threads: one per model. Blocks: until copied.
+ * Threads: externally synchronized per model. Blocks: until copied.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_parameter(dhow_model *model, const char *name,
                                                              dhow_tensor *value);
@@ -355,7 +432,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_parameter(dhow_model *model, 
  * @return INVALID_ARGUMENT (names are missing, unexpected or of another shape or dtype: the message
  * lists them), or as dhow_safetensors_open()
  *
- * Threads: one per model. Blocks: while it reads.
+ * Threads: externally synchronized per model. Blocks: while it reads.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_load_state(dhow_model *model, const char *path);
 
@@ -384,7 +461,7 @@ enum {                         /* flags of dhow_model_load_state_with() */
  * @return INVALID_ARGUMENT (there are differences, without DHOW_STATE_PARTIAL: nothing is loaded),
  * or as dhow_safetensors_open()
  *
- * Threads: one per model; told runs on the caller's. Blocks: while it reads.
+ * Threads: externally synchronized per model; told runs on the caller's. Blocks: while it reads.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_load_state_with(dhow_model *model, const char *path,
                                                                uint32_t flags, dhow_state_fn *told,
@@ -395,7 +472,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_load_state_with(dhow_model *model
  *
  * @return as dhow_safetensors_save()
  *
- * Threads: one per model. Blocks: while it writes.
+ * Threads: externally synchronized per model. Blocks: while it writes.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_save_state(dhow_model *model, const char *path);
 
@@ -407,7 +484,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_save_state(dhow_model *model, con
  *
  * @return INVALID_ARGUMENT, UNSUPPORTED, OUT_OF_MEMORY, or what a device says
  *
- * Threads: one per model. Blocks: until copied.
+ * Threads: externally synchronized per model. Blocks: until copied.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_to(dhow_model *model, dhow_device *device);
 
@@ -424,7 +501,7 @@ typedef enum dhow_placement {
  *
  * @return as dhow_model_to()
  *
- * Threads: one per model. Blocks: until copied.
+ * Threads: externally synchronized per model. Blocks: until copied.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_place(dhow_model *model, dhow_device *device,
                                                      dhow_placement placement);
@@ -538,7 +615,7 @@ typedef struct dhow_model_step_info {
  *
  * @return INVALID_ARGUMENT
  *
- * Threads: one per model. Blocks: no.
+ * Threads: externally synchronized per model. Blocks: no.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_get_summary(const dhow_model *model,
                                                            dhow_model_summary *out);
@@ -548,7 +625,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_get_summary(const dhow_model *mod
  *
  * @return INVALID_ARGUMENT, OUT_OF_RANGE
  *
- * Ownership: names are borrowed until the next run. Threads: one per model. Blocks: no.
+ * Ownership: names are borrowed until the next run. Threads: externally synchronized per model.
+ * Blocks: no.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_step_at(const dhow_model *model, uint32_t index,
                                                        dhow_model_step_info *out);
@@ -558,7 +636,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_step_at(const dhow_model *model, 
  *
  * @return INVALID_ARGUMENT
  *
- * Threads: one per model. Blocks: no.
+ * Threads: externally synchronized per model. Blocks: no.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_profiling(dhow_model *model, int32_t on);
 
@@ -570,7 +648,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_profiling(dhow_model *model, 
  *
  * @return INVALID_ARGUMENT: it runs or is changed by another thread
  *
- * Threads: one per model. Blocks: no.
+ * Threads: externally synchronized per model. Blocks: no.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_memory_limit(dhow_model *model, uint64_t bytes);
 
@@ -601,5 +679,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_cancel(dhow_model *model);
 #ifdef __cplusplus
 }
 #endif
+
+#include "dhow/model_elementwise.h"
 
 #endif /* DHOW_MODEL_H_ */

@@ -61,8 +61,8 @@ typedef struct dhow_mpi_member {
  * was not started with MPI_THREAD_SERIALIZED, or with no more and another dhow_mpi lives),
  * TIMED_OUT (a rank is silent), or as dhow_parallel_create()
  *
- * Ownership: *out is owned; the communicator is duplicated. Threads: one. Blocks: until all ranks
- * have called it.
+ * Ownership: *out is owned; the communicator is duplicated. Threads: externally synchronized.
+ * Blocks: until all ranks have called it.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_create(MPI_Comm comm, dhow_model *model,
                                                     const dhow_mpi_options *options,
@@ -77,8 +77,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_create(MPI_Comm comm, dhow_model *m
  * @return as dhow_parallel_run(); TIMED_OUT (a rank is silent). The message names the rank and its
  * machine
  *
- * Ownership: new outputs are owned. Threads: one at a time. Blocks: until all results are there,
- * for a silent rank no longer than the timeout.
+ * Ownership: new outputs are owned. Threads: externally synchronized. Blocks: until all results are
+ * there, for a silent rank no longer than the timeout.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_run(dhow_mpi *mpi, dhow_tensor *const *inputs,
                                                  uint32_t input_count, dhow_tensor **outputs,
@@ -89,7 +89,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_run(dhow_mpi *mpi, dhow_tensor *con
  *
  * @return OK when rank 0 has released its handle; TIMED_OUT when rank 0 is silent
  *
- * Threads: one. Blocks: until then.
+ * Threads: externally synchronized. Blocks: until then.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_serve(dhow_mpi *mpi);
 

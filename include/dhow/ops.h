@@ -4,13 +4,6 @@
  * dtype. All tensors are on one device, all float tensors of one call have one dtype. f16 and bf16
  * compute in f32.
  *
- * For every function here:
- *   @param stream  of the tensors' device, NULL for its default stream
- *   @return INVALID_ARGUMENT (shapes, dtypes or devices do not fit; the message names operation and
- * tensor), UNSUPPORTED (the device lacks the kernel for this dtype), OUT_OF_MEMORY (workspace), or
- * what the device says Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU
- * stream computes at once, others do not.
- *
  * Strided inputs and outputs are allowed everywhere; where the kernel needs contiguous memory a
  * temporary is made. A destination may be exactly one of the inputs for elementwise operations; any
  * other overlap is refused.
@@ -18,19 +11,20 @@
 #ifndef DHOW_OPS_H_
 #define DHOW_OPS_H_
 
-#include "dhow/copy.h"
+#include "dhow/elementwise.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* ---- elementwise, one input: f32 f64 f16 bf16; y has x's shape ---- */
+/* ---- elementwise operations: the functions themselves stand in dhow/elementwise.h, which
+ * scripts/declare writes from these maps ---- */
 
-/* X(name, formula) */
+/* One input. X(name, formula) */
 #define DHOW_UNARY_MAP(X)                                                         \
     X(relu, "max(x, 0)")                                                          \
     X(gelu, "x/2 (1 + erf(x / sqrt 2)), Hendrycks and Gimpel 2016")               \
-    X(gelu_tanh, "x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), the same paper") \
+    X(gelu_tanh, "x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), Hendrycks and Gimpel 2016") \
     X(silu, "x / (1 + exp(-x))")                                                  \
     X(sigmoid, "1 / (1 + exp(-x))")                                               \
     X(tanh, "tanh x")                                                             \
@@ -40,16 +34,7 @@ extern "C" {
     X(neg, "-x")                                                                  \
     X(abs, "|x|")
 
-#define DHOW_UNARY_DECLARE_(name, formula)                                               \
-    DHOW_API DHOW_NODISCARD dhow_status dhow_##name(dhow_stream *stream, dhow_tensor *x, \
-                                                    dhow_tensor *y);
-DHOW_UNARY_MAP(DHOW_UNARY_DECLARE_)
-#undef DHOW_UNARY_DECLARE_
-
-/* ---- elementwise, two inputs that broadcast as in NumPy: f32 f64 f16 bf16 i32 i64 i8 u8 ----
- * y has the broadcast shape. Integers wrap; division by zero gives 0 for integers, IEEE results for
- * floats. */
-
+/* Two inputs. X(name, formula) */
 #define DHOW_BINARY_MAP(X)                     \
     X(add, "a + b")                            \
     X(sub, "a - b")                            \
@@ -58,15 +43,7 @@ DHOW_UNARY_MAP(DHOW_UNARY_DECLARE_)
     X(max, "the larger one, NaN if either is") \
     X(min, "the smaller one, NaN if either is")
 
-#define DHOW_BINARY_DECLARE_(name, formula)                                              \
-    DHOW_API DHOW_NODISCARD dhow_status dhow_##name(dhow_stream *stream, dhow_tensor *a, \
-                                                    dhow_tensor *b, dhow_tensor *y);
-DHOW_BINARY_MAP(DHOW_BINARY_DECLARE_)
-#undef DHOW_BINARY_DECLARE_
-
-/* ---- further functions of one input: f32 f64 f16 bf16; y has x's shape ---- */
-
-/* X(name, MAP, formula) */
+/* Further ones of one input. X(name, MAP, formula) */
 #define DHOW_FUNCTION_MAP(X)                                    \
     X(erf, ERF, "the error function")                           \
     X(reciprocal, RECIPROCAL, "1 / x")                          \
@@ -91,25 +68,57 @@ DHOW_BINARY_MAP(DHOW_BINARY_DECLARE_)
     X(mish, MISH, "x tanh(softplus(x)), Misra 2019")            \
     X(hard_swish, HARD_SWISH, "x max(0, min(1, x/6 + 1/2)), Howard et al. 2019")
 
-#define DHOW_FUNCTION_DECLARE_(name, map, formula)                                       \
-    DHOW_API DHOW_NODISCARD dhow_status dhow_##name(dhow_stream *stream, dhow_tensor *x, \
-                                                    dhow_tensor *y);
-DHOW_FUNCTION_MAP(DHOW_FUNCTION_DECLARE_)
-#undef DHOW_FUNCTION_DECLARE_
-
-/** y = x held between low and high; floats and integers. */
+/**
+ * y = x held between low and high; floats and integers.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x f32, f64, f16, bf16 or an integer type
+ * @param low, high as numbers of that dtype; NaN in x stays NaN
+ * @param y the shape and dtype of x; may be x
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
+ * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_clip(dhow_stream *stream, dhow_tensor *x, double low,
                                               double high, dhow_tensor *y);
-/** y = x, alpha x below 0; floats. */
+/**
+ * y = x, alpha x below 0; floats.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param y the shape and dtype of x; may be x
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
+ * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_leaky_relu(dhow_stream *stream, dhow_tensor *x,
                                                     double alpha, dhow_tensor *y);
-/** y = x, alpha (e^x - 1) below 0; floats. Clevert et al. 2015. */
+/**
+ * y = x, alpha (e^x - 1) below 0; floats. Clevert et al. 2015.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param y the shape and dtype of x; may be x
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
+ * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_elu(dhow_stream *stream, dhow_tensor *x, double alpha,
                                              dhow_tensor *y);
 
-/* ---- further functions of two inputs that broadcast as in NumPy: all dtypes but bool ---- */
-
-/* X(name, MAP, formula) */
+/* Further ones of two inputs. X(name, MAP, formula) */
 #define DHOW_FURTHER_BINARY_MAP(X)                                \
     X(pow, POW, "a^b")                                            \
     X(mod, MOD, "the remainder with the sign of b, as in Python") \
@@ -124,35 +133,94 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_elu(dhow_stream *stream, dhow_tensor *x
     X(greater, GT, "a > b")     \
     X(greater_equal, GE, "a >= b")
 
-#define DHOW_FURTHER_DECLARE_(name, map, formula)                                        \
-    DHOW_API DHOW_NODISCARD dhow_status dhow_##name(dhow_stream *stream, dhow_tensor *a, \
-                                                    dhow_tensor *b, dhow_tensor *y);
-DHOW_FURTHER_BINARY_MAP(DHOW_FURTHER_DECLARE_)
-DHOW_COMPARE_MAP(DHOW_FURTHER_DECLARE_)
-#undef DHOW_FURTHER_DECLARE_
-
-/** y = a where the condition (bool) is true, else b; all three broadcast. Any dtype of a, b and y.
+/**
+ * y = a where the condition (bool) is true, else b; all three broadcast. Any dtype of a, b and y.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param condition bool
+ * @param a, b any dtype, both the same
+ * @param y the shape that all three broadcast to, the dtype of a
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
+ * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_where(dhow_stream *stream, dhow_tensor *condition,
                                                dhow_tensor *a, dhow_tensor *b, dhow_tensor *y);
 
-/** y = x in y's dtype. Floats become integers by truncation, saturated, NaN as 0; bool is x != 0.
- * All dtypes. */
+/**
+ * y = x in y's dtype. Floats become integers by truncation, saturated, NaN as 0; bool is x != 0.
+ * All dtypes.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x any shape and dtype
+ * @param y the shape of x, any dtype
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
+ * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_cast(dhow_stream *stream, dhow_tensor *x, dhow_tensor *y);
 
-/** Sets all elements of y to a value; integers take it truncated, bool as value != 0. All dtypes.
+/**
+ * Sets all elements of y to a value; integers take it truncated, bool as value != 0. All dtypes.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param y any shape and dtype
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
+ * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_fill(dhow_stream *stream, dhow_tensor *y, double value);
 
 /* ---- matrix products: f32 f64 f16 bf16 ---- */
 
-/** c = a b with a[..., m, k], b[..., k, n], c[..., m, n]; the outer extents are equal or b has
- * none. */
+/**
+ * c = a b with a[..., m, k], b[..., k, n], c[..., m, n]; the outer extents are equal or b has
+ * none.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param a [..., m, k]; f32, f64, f16 or bf16
+ * @param b [..., k, n] or [k, n]; the dtype of a
+ * @param c [..., m, n]; the dtype of a; no input
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
+ * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_matmul(dhow_stream *stream, dhow_tensor *a, dhow_tensor *b,
                                                 dhow_tensor *c);
 
-/** y = x w^T + bias with x[..., in], w[out, in], bias[out] or NULL, y[..., out]. A frozen w is
- * packed once. */
+/**
+ * y = x w^T + bias with x[..., in], w[out, in], bias[out] or NULL, y[..., out]. A frozen w is
+ * packed once.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x [..., in]; f32, f64, f16 or bf16
+ * @param w [out, in]
+ * @param bias [out], or NULL
+ * @param y [..., out]; no input
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
+ * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_linear(dhow_stream *stream, dhow_tensor *x, dhow_tensor *w,
                                                 dhow_tensor *bias, dhow_tensor *y);
 
@@ -170,56 +238,225 @@ typedef struct dhow_window {
     int64_t groups;      /**< convolution only */
 } dhow_window;
 
-/** y[n,k,oh,ow] = cross-correlation of x[n,c,h,w] with weight[k,c/groups,kh,kw], plus bias[k] or
- * NULL; oh = (h + top + bottom - dilation (kh - 1) - 1) / stride + 1. */
+/**
+ * y[n,k,oh,ow] = cross-correlation of x[n,c,h,w] with weight[k,c/groups,kh,kw], plus bias[k] or
+ * NULL; oh = (h + top + bottom - dilation (kh - 1) - 1) / stride + 1.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x [n, c, h, w]; f32, f64, f16 or bf16
+ * @param weight [k, c/groups, kh, kw]
+ * @param bias [k], or NULL
+ * @param window NULL: all defaults
+ * @param y [n, k, oh, ow]; no input
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
+ * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_conv2d(dhow_stream *stream, dhow_tensor *x,
                                                 dhow_tensor *weight, dhow_tensor *bias,
                                                 const dhow_window *window, dhow_tensor *y);
 
-/** y[n,c,oh,ow] = largest element of each window of x[n,c,h,w]; padding never wins. */
+/**
+ * y[n,c,oh,ow] = largest element of each window of x[n,c,h,w]; padding never wins.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x [n, c, h, w]; f32, f64, f16 or bf16
+ * @param window its kernel is needed
+ * @param y [n, c, oh, ow]; no input
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
+ * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_maxpool2d(dhow_stream *stream, dhow_tensor *x,
                                                    const dhow_window *window, dhow_tensor *y);
 
-/** y[n,c,oh,ow] = mean of the elements of each window that lie inside x[n,c,h,w]. */
+/**
+ * y[n,c,oh,ow] = mean of the elements of each window that lie inside x[n,c,h,w].
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x [n, c, h, w]; f32, f64, f16 or bf16
+ * @param window its kernel is needed
+ * @param y [n, c, oh, ow]; no input
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
+ * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_avgpool2d(dhow_stream *stream, dhow_tensor *x,
                                                    const dhow_window *window, dhow_tensor *y);
 
 /* ---- rows and reductions: f32 f64 f16 bf16 (reductions also i32 i64) ---- */
 
-/** y = exp(x - max x) / sum along `dim`. */
+/**
+ * y = exp(x - max x) / sum along `dim`.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x f32, f64, f16 or bf16
+ * @param dim counted from the end when negative
+ * @param y the shape and dtype of x; may be x
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
+ * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_softmax(dhow_stream *stream, dhow_tensor *x, int32_t dim,
                                                  dhow_tensor *y);
 
-/** y = log of softmax along `dim`. */
+/**
+ * y = log of softmax along `dim`.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x f32, f64, f16 or bf16
+ * @param dim counted from the end when negative
+ * @param y the shape and dtype of x; may be x
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
+ * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_log_softmax(dhow_stream *stream, dhow_tensor *x,
                                                      int32_t dim, dhow_tensor *y);
 
-/** y = (x - mean) / sqrt(variance + eps) gamma + beta over the last dimension, Ba et al. 2016;
- * gamma[n], beta[n]. */
+/**
+ * y = (x - mean) / sqrt(variance + eps) gamma + beta over the last dimension, Ba et al. 2016;
+ * gamma[n], beta[n].
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x [..., n]; f32, f64, f16 or bf16
+ * @param gamma, beta [n]
+ * @param eps added to the variance
+ * @param y the shape and dtype of x; may be x
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
+ * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_layernorm(dhow_stream *stream, dhow_tensor *x,
                                                    dhow_tensor *gamma, dhow_tensor *beta, float eps,
                                                    dhow_tensor *y);
 
-/* y has x's shape with extent 1 at `dim`, or without that dimension. */
-
-/** Sum along a dimension; integers wrap. */
+/**
+ * Sum along a dimension; integers wrap.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x f32, f64, f16, bf16, i32 or i64
+ * @param dim counted from the end when negative
+ * @param y x's shape with extent 1 at dim, or without that dimension; the dtype of x
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
+ * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_reduce_sum(dhow_stream *stream, dhow_tensor *x,
                                                     int32_t dim, dhow_tensor *y);
-/** Mean along a dimension; floats only. */
+/**
+ * Mean along a dimension; floats only.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x f32, f64, f16 or bf16
+ * @param dim counted from the end when negative
+ * @param y x's shape with extent 1 at dim, or without that dimension; the dtype of x
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
+ * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_reduce_mean(dhow_stream *stream, dhow_tensor *x,
                                                      int32_t dim, dhow_tensor *y);
-/** Largest element along a dimension of extent >= 1. */
+/**
+ * Largest element along a dimension of extent >= 1.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x f32, f64, f16, bf16, i32 or i64
+ * @param dim counted from the end when negative
+ * @param y x's shape with extent 1 at dim, or without that dimension; the dtype of x
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
+ * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_reduce_max(dhow_stream *stream, dhow_tensor *x,
                                                     int32_t dim, dhow_tensor *y);
-/** Smallest element along a dimension of extent >= 1. */
+/**
+ * Smallest element along a dimension of extent >= 1.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x f32, f64, f16, bf16, i32 or i64
+ * @param dim counted from the end when negative
+ * @param y x's shape with extent 1 at dim, or without that dimension; the dtype of x
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
+ * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_reduce_min(dhow_stream *stream, dhow_tensor *x,
                                                     int32_t dim, dhow_tensor *y);
-/** Index of the first largest element along a dimension of extent >= 1; y is i64. */
+/**
+ * Index of the first largest element along a dimension of extent >= 1; y is i64.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x f32, f64, f16, bf16, i32 or i64
+ * @param dim counted from the end when negative
+ * @param y i64; x's shape with extent 1 at dim, or without that dimension
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
+ * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_argmax(dhow_stream *stream, dhow_tensor *x, int32_t dim,
                                                 dhow_tensor *y);
 
-/** y[i, ...] = x[index[i], ...]; index is i64[count] on the same device; an index outside x gives
- * zeros. Any dtype. */
+/**
+ * y[i, ...] = x[index[i], ...]; index is i64[count] on the same device; an index outside x gives
+ * zeros. Any dtype.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x [m, ...]; any dtype
+ * @param index i64[count]
+ * @param y [count, ...]; the dtype of x
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
+ * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
 DHOW_API DHOW_NODISCARD dhow_status dhow_gather(dhow_stream *stream, dhow_tensor *x,
                                                 dhow_tensor *index, dhow_tensor *y);
 

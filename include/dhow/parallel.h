@@ -45,7 +45,8 @@ typedef struct dhow_parallel_member {
  * @param options  NULL for defaults
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY, or as dhow_model_replicate()
  *
- * Ownership: *out is owned. Threads: one per model. Blocks: until parameters are copied.
+ * Ownership: *out is owned. Threads: externally synchronized per model. Blocks: until parameters
+ * are copied.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_parallel_create(dhow_model *model,
                                                          dhow_device *const *devices,
@@ -67,7 +68,8 @@ DHOW_API void dhow_parallel_release(dhow_parallel *parallel);
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY, or the first failure of a device; the message names the
  * device and the rows. With skip_failed_devices only when no device is left
  *
- * Ownership: new outputs are owned. Threads: one at a time. Blocks: until all results are there.
+ * Ownership: new outputs are owned. Threads: externally synchronized. Blocks: until all results are
+ * there.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_parallel_run(dhow_parallel *parallel,
                                                       dhow_tensor *const *inputs,
@@ -80,7 +82,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_parallel_run(dhow_parallel *parallel,
  * @param loader  on the CPU, with a worker so that batches are there in time
  * @return as dhow_predict() and dhow_parallel_run()
  *
- * Threads: one per parallel, loader and sink. Blocks: until the last result is in the sink.
+ * Threads: externally synchronized per parallel, loader and sink. Blocks: until the last result is
+ * in the sink.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_parallel_predict(dhow_parallel *parallel,
                                                           dhow_loader *loader, dhow_sink *sink);

@@ -37,6 +37,9 @@ DHOW_API void dhow_stream_release(dhow_stream *stream);
 /**
  * The stream that NULL stands for on this device.
  *
+ * @return INVALID_ARGUMENT (no live device), OUT_OF_MEMORY, DEVICE_LOST, or why the device does not
+ * open
+ *
  * Ownership: borrowed until the context ends. Threads: any. Blocks: while the device opens.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_stream_default(dhow_device *device, dhow_stream **out);

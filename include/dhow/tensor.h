@@ -141,6 +141,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_pin(dhow_tensor *tensor, dhow_de
 /**
  * Adds a reference.
  *
+ * @return INVALID_ARGUMENT (no live tensor)
+ *
  * Threads: any. Blocks: no.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_retain(dhow_tensor *tensor);

@@ -42,7 +42,8 @@ static void tensors(const dhow::device &device) {
     dhow::tensor copy = x, moved = std::move(copy); /* both share the memory of x */
     CHECK(!copy && moved.get() == x.get());
     copy = moved;
-    copy = copy;
+    const dhow::tensor &itself = copy;
+    copy = itself;
     CHECK(copy.count() == 6);
     CHECK(throws(DHOW_INVALID_ARGUMENT, "the tensor is f32, not i64",
                  [&] { return x.read<int64_t>(); }));

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Elementwise steps of models that are built.
+ * Written by scripts/declare from the maps in dhow/ops.h.
+ */
+#ifndef DHOW_MODEL_ELEMENTWISE_H_
+#define DHOW_MODEL_ELEMENTWISE_H_
+
+#include "dhow/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * A step *out = dhow_relu(x): max(x, 0).
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_relu(dhow_model *model, dhow_model_value x,
+                                                    dhow_model_value *out);
+
+/**
+ * A step *out = dhow_gelu(x): x/2 (1 + erf(x / sqrt 2)), Hendrycks and Gimpel 2016.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_gelu(dhow_model *model, dhow_model_value x,
+                                                    dhow_model_value *out);
+
+/**
+ * A step *out = dhow_gelu_tanh(x): x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), Hendrycks and
+ * Gimpel 2016.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_gelu_tanh(dhow_model *model, dhow_model_value x,
+                                                         dhow_model_value *out);
+
+/**
+ * A step *out = dhow_silu(x): x / (1 + exp(-x)).
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_silu(dhow_model *model, dhow_model_value x,
+                                                    dhow_model_value *out);
+
+/**
+ * A step *out = dhow_sigmoid(x): 1 / (1 + exp(-x)).
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_sigmoid(dhow_model *model, dhow_model_value x,
+                                                       dhow_model_value *out);
+
+/**
+ * A step *out = dhow_tanh(x): tanh x.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_tanh(dhow_model *model, dhow_model_value x,
+                                                    dhow_model_value *out);
+
+/**
+ * A step *out = dhow_exp(x): e^x.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_exp(dhow_model *model, dhow_model_value x,
+                                                   dhow_model_value *out);
+
+/**
+ * A step *out = dhow_log(x): natural logarithm; NaN below 0.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_log(dhow_model *model, dhow_model_value x,
+                                                   dhow_model_value *out);
+
+/**
+ * A step *out = dhow_sqrt(x): square root; NaN below 0.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_sqrt(dhow_model *model, dhow_model_value x,
+                                                    dhow_model_value *out);
+
+/**
+ * A step *out = dhow_neg(x): -x.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_neg(dhow_model *model, dhow_model_value x,
+                                                   dhow_model_value *out);
+
+/**
+ * A step *out = dhow_abs(x): |x|.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_abs(dhow_model *model, dhow_model_value x,
+                                                   dhow_model_value *out);
+
+/**
+ * A step *out = dhow_add(a, b): a + b.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_add(dhow_model *model, dhow_model_value a,
+                                                   dhow_model_value b, dhow_model_value *out);
+
+/**
+ * A step *out = dhow_sub(a, b): a - b.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_sub(dhow_model *model, dhow_model_value a,
+                                                   dhow_model_value b, dhow_model_value *out);
+
+/**
+ * A step *out = dhow_mul(a, b): a b.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_mul(dhow_model *model, dhow_model_value a,
+                                                   dhow_model_value b, dhow_model_value *out);
+
+/**
+ * A step *out = dhow_div(a, b): a / b.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_div(dhow_model *model, dhow_model_value a,
+                                                   dhow_model_value b, dhow_model_value *out);
+
+/**
+ * A step *out = dhow_max(a, b): the larger one, NaN if either is.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_max(dhow_model *model, dhow_model_value a,
+                                                   dhow_model_value b, dhow_model_value *out);
+
+/**
+ * A step *out = dhow_min(a, b): the smaller one, NaN if either is.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_min(dhow_model *model, dhow_model_value a,
+                                                   dhow_model_value b, dhow_model_value *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DHOW_MODEL_ELEMENTWISE_H_ */
