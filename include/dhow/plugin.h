@@ -341,8 +341,10 @@ enum {                                  /* dhow_blas_desc.flags, dhow_conv_desc.
        DHOW_BLAS_TRANSPOSE_A = 1u << 0, /* a is stored [k][m] */
        DHOW_BLAS_TRANSPOSE_B = 1u << 1, /* b is stored [n][k] */
        DHOW_BLAS_CONSTANT_B = 1u << 2, /* b never changes and may be packed; for conv: the weight */
-       DHOW_EPILOGUE_BIAS = 1u << 3,    /* bias[n] is added to each row; for conv: bias[out_channels] */
-       DHOW_EPILOGUE_RESIDUAL = 1u << 4 /* residual, laid out as c, is added before the activation */
+       DHOW_EPILOGUE_BIAS =
+           1u << 3, /* bias[n] is added to each row; for conv: bias[out_channels] */
+       DHOW_EPILOGUE_RESIDUAL = 1u
+                                << 4 /* residual, laid out as c, is added before the activation */
 };
 
 /* c = activation(alpha op(a) op(b) + beta c + bias + residual), row-major, per batch entry. */
