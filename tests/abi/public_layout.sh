@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# public_layout.sh CC INCLUDE OUT.c: a program that prints the layout of every public struct that grows, read from the headers.
+# public_layout.sh INCLUDE OUT.c: a program that prints the layout of every public struct that grows, read from the headers.
 set -eu
 {
     echo '#include <stddef.h>'
@@ -8,9 +8,9 @@ set -eu
     echo '#include "dhow/dhow.h"'
     echo '#define FIELD(s, f) printf("  %4zu %4zu %s\n", offsetof(s, f), sizeof(((s *)0)->f), #f);'
     echo 'int main(void) {'
-    for header in "$2"/dhow/*.h; do
+    for header in "$1"/dhow/*.h; do
         case $header in */plugin.h | */mpi.h) continue ;; esac
-        "$1" -fpreprocessed -dD -E -P "$header" | awk '
+        perl -0pe 's{/\*.*?\*/}{}gs' "$header" | awk '
             /^typedef struct dhow_[a-z_]+ \{/ { name = $3; inside = 1; text = ""; sized = 0; next }
             inside && /^\} dhow_/ {
                 inside = 0
@@ -38,4 +38,4 @@ set -eu
     done
     echo '    return 0;'
     echo '}'
-} >"$3"
+} >"$2"
