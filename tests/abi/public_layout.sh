@@ -3,11 +3,11 @@
 # public_layout.sh INCLUDE OUT.c: a program that prints the layout of every public struct that grows, read from the headers.
 set -eu
 {
-    echo '#include <stddef.h>'
-    echo '#include <stdio.h>'
-    echo '#include "dhow/dhow.h"'
-    echo '#define FIELD(s, f) printf("  %4zu %4zu %s\n", offsetof(s, f), sizeof(((s *)0)->f), #f);'
-    echo 'int main(void) {'
+    printf '%s\n' '#include <stddef.h>'
+    printf '%s\n' '#include <stdio.h>'
+    printf '%s\n' '#include "dhow/dhow.h"'
+    printf '%s\n' '#define FIELD(s, f) printf("  %4zu %4zu %s\n", offsetof(s, f), sizeof(((s *)0)->f), #f);'
+    printf '%s\n' 'int main(void) {'
     for header in "$1"/dhow/*.h; do
         case $header in */plugin.h | */mpi.h) continue ;; esac
         perl -0pe 's{/\*.*?\*/}{}gs' "$header" | awk '
@@ -36,6 +36,6 @@ set -eu
             }
             inside { text = text " " $0 }'
     done
-    echo '    return 0;'
-    echo '}'
+    printf '%s\n' '    return 0;'
+    printf '%s\n' '}'
 } >"$2"
