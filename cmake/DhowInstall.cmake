@@ -20,3 +20,21 @@ install(FILES ${PROJECT_BINARY_DIR}/dhow-config.cmake ${PROJECT_BINARY_DIR}/dhow
 file(RELATIVE_PATH DHOW_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 configure_file(${PROJECT_SOURCE_DIR}/cmake/dhow.pc.in ${PROJECT_BINARY_DIR}/dhow.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/dhow.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+
+# What people read: manual pages, documents, examples, the licence.
+install(FILES ${PROJECT_SOURCE_DIR}/docs/man/devinfo.1 ${PROJECT_SOURCE_DIR}/docs/man/dhow-run.1
+  ${PROJECT_SOURCE_DIR}/docs/man/dhow-conform.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT runtime)
+install(FILES ${PROJECT_SOURCE_DIR}/docs/man/dhow.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7 COMPONENT runtime)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/CHANGELOG.md ${PROJECT_SOURCE_DIR}/README.md
+  DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT development
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN man EXCLUDE)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)
+
+# Simulated devices, for programs that are to be tried with several: cmake --install build --component simulated
+if(TARGET dhow_sim)
+  install(TARGETS dhow_sim LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dhow/sim COMPONENT simulated EXCLUDE_FROM_ALL)
+endif()
+
+add_custom_target(uninstall COMMAND ${CMAKE_COMMAND} -DMANIFEST=${PROJECT_BINARY_DIR}/install_manifest.txt
+  -P ${PROJECT_SOURCE_DIR}/cmake/DhowUninstall.cmake VERBATIM)

@@ -16,6 +16,10 @@ die() { echo "install: $*" >&2; exit 1; }
 
 "$cmake" --install "$build" --prefix "$prefix" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
 [ ! -e "$(find "$prefix" -name 'libdhow_sim.so')" ] || die "the plugin of simulated devices was installed"
+for file in share/man/man1/devinfo.1 share/man/man7/dhow.7 share/doc/dhow/LICENSE share/doc/dhow/docs/models.md \
+    share/doc/dhow/examples/digits/digits.c include/dhow/dhow.hpp; do
+    [ -e "$prefix/$file" ] || die "$file is not installed"
+done
 
 # Outside of the source tree, with nothing but the prefix.
 cp -r "$source/tests/install/program" "$source/tests/install/plugin" "$work"
