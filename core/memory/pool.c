@@ -166,13 +166,14 @@ dhow_status dhowi_storage_create_pinned(dhow_device *device, uint64_t bytes, dho
 
 dhow_status dhowi_storage_wrap(dhow_context *context, void *data, uint64_t bytes,
                                void (*release)(void *user), void *user, dhowi_storage **out) {
+    static _Alignas(64) char nothing[64];
     *out = NULL;
     DHOWI_TRY(dhowi_device_open(context->cpu));
     dhowi_storage *s = dhowi_handle_new(DHOWI_STORAGE, sizeof *s);
     if (s == NULL) return dhowi_fail_memory("storage");
     s->device = context->cpu;
-    s->native = (uint64_t)(uintptr_t)data;
-    s->host = data;
+    s->host = data != NULL ? data : nothing; /* NULL would be memory of a device */
+    s->native = (uint64_t)(uintptr_t)s->host;
     s->bytes = s->block_bytes = bytes;
     s->release = release;
     s->user = user;
@@ -197,6 +198,7 @@ static void end_wrapped(dhowi_storage *s) {
     DHOWI_KEEP_ERROR;
     /* The memory is somebody else's: no work may use it any more. */
     (void)dhowi_hazard_wait(&s->hazard, DHOW_ACCESS_WRITE);
+    if (s->unwrap != NULL) s->unwrap(dhowi_device_native(s->device), s->native);
     if (s->release != NULL) s->release(s->user);
     dhowi_handle_free(DHOWI_STORAGE, s);
 }

@@ -54,12 +54,13 @@ struct dhowi_storage {
     _Atomic uint64_t staged_write;
     _Atomic uint32_t origin_count; /* both under the hazard's lock */
     dhowi_mark origins[DHOWI_MAX_ORIGINS];
-    dhowi_pool *pool; /* NULL: wrapped host memory */
+    dhowi_pool *pool; /* NULL: wrapped memory */
     dhow_device *pinned_by;
     bool registered; /* pinned in place, to be undone at the end */
     atomic_bool frozen, foreign;
     char label[32];
-    void (*release)(void *user); /* of wrapped memory */
+    void (*unwrap)(void *device, uint64_t handle); /* of wrapped device memory: the plugin's */
+    void (*release)(void *user);                   /* of wrapped memory */
     void *user;
     dhowi_companion *companions;
     struct dhowi_storage *previous, *next; /* in the pool's list of live or cached blocks */

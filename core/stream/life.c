@@ -96,6 +96,7 @@ dhow_status dhowi_stream_ask(dhowi_timeline *timeline) {
 }
 
 dhow_status dhowi_stream_sync(dhow_stream *stream) {
+    dhowi_stream_count_foreign(stream);
     dhowi_mark attached[DHOWI_MAX_ATTACHED];
     uint32_t count = dhowi_stream_attached(stream, attached);
     dhow_status status = DHOW_OK;
@@ -116,15 +117,21 @@ dhow_status dhowi_stream_new(dhow_device *device, dhowi_device_streams *streams,
                              dhow_stream **out) {
     dhow_error err;
     dhowi_error_init(&err);
+    void *native = NULL;
+    int32_t code = device->api->stream_create(dhowi_device_native(device), flags, &native, &err);
+    if (code != DHOW_OK) return dhowi_device_failed(device, &err, code, "creating a stream");
+    dhow_status status = dhowi_stream_adopt(device, streams, native, out);
+    if (status != DHOW_OK) device->api->stream_destroy(native);
+    return status;
+}
+
+dhow_status dhowi_stream_adopt(dhow_device *device, dhowi_device_streams *streams, void *native,
+                               dhow_stream **out) {
     /* Old marks may still point here, and must find a timeline. */
     dhow_stream *s =
         dhowi_handle_new_keeping(DHOWI_STREAM, sizeof *s, offsetof(dhow_stream, device));
     if (s == NULL) return dhowi_fail_memory("stream");
-    int32_t code = device->api->stream_create(dhowi_device_native(device), flags, &s->native, &err);
-    if (code != DHOW_OK) {
-        dhowi_handle_free(DHOWI_STREAM, s);
-        return dhowi_device_failed(device, &err, code, "creating a stream");
-    }
+    s->native = native;
     s->device = device;
     pthread_mutex_init(&s->mutex, NULL);
     pthread_mutex_init(&s->state, NULL);

@@ -46,7 +46,8 @@ struct dhow_stream {
     _Atomic uint32_t attached_count;
     atomic_bool failed; /* `failure` is set and not yet reported */
     dhowi_saved_error failure;
-    bool owned;                            /* by the device: holds no context reference */
+    bool wrapped; /* the program's queue, into which it hands work of its own */
+    bool owned;   /* by the device: holds no context reference */
     struct dhowi_recorded_uses *recording; /* of a graph, see graph.c; NULL: work is run */
     struct dhow_stream *previous, *next;
 };
@@ -85,10 +86,27 @@ dhow_status dhowi_stream_begin(dhow_stream *stream, const dhowi_use *uses, uint3
 dhow_status dhowi_stream_end(dhow_stream *stream, const dhowi_use *uses, uint32_t count,
                              dhow_status submitted);
 
+/* ---- queues of the program, see native.c ---- */
+
+/* A stream over the program's queue. With `briefly` set only the calling thread uses it, and work
+ * of the program's own is not waited for when it ends. */
+dhow_status dhowi_stream_wrap(dhow_device *device, uint64_t native, bool briefly,
+                              dhow_stream **out);
+/* Work that the program may have handed to its queue counts as work of the stream from now on. */
+static inline void dhowi_stream_count_foreign(dhow_stream *stream) {
+    if (!stream->wrapped) return;
+    pthread_mutex_lock(&stream->mutex);
+    atomic_fetch_add(&stream->timeline.submitted, 1);
+    pthread_mutex_unlock(&stream->mutex);
+}
+
 /* ---- the life of streams, see life.c ---- */
 
 dhow_status dhowi_stream_new(dhow_device *device, dhowi_device_streams *streams, uint32_t flags,
                              dhow_stream **out);
+/* The same around a stream of the plugin, which becomes its own; unless this fails. */
+dhow_status dhowi_stream_adopt(dhow_device *device, dhowi_device_streams *streams, void *native,
+                               dhow_stream **out);
 dhowi_device_streams *dhowi_device_streams_of(dhow_device *device);
 /* The stream that a timeline is of; NULL for one of the host queue. */
 dhow_stream *dhowi_stream_of(dhowi_timeline *timeline);

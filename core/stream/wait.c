@@ -257,6 +257,7 @@ dhow_status dhowi_stream_wait_event(dhow_stream *stream, dhow_device *device, vo
 
 dhow_status dhowi_stream_follow(dhow_stream *stream, dhow_stream *other) {
     dhowi_mark attached[DHOWI_MAX_ATTACHED];
+    dhowi_stream_count_foreign(other);
     uint32_t count = dhowi_stream_attached(other, attached);
     for (uint32_t i = 0; i < count; i++) DHOWI_TRY(dhowi_stream_wait_mark(stream, attached[i]));
     return dhowi_stream_wait_mark(stream, dhowi_stream_tail(other));

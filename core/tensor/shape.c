@@ -8,6 +8,7 @@
 
 #include "base/memory/size.h"
 #include "base/text/text.h"
+#include "memory/native.h"
 #include "tensor/tensor.h"
 
 bool dhowi_dtype_valid(int32_t dtype) { return dtype >= DHOW_F32 && dtype <= DHOW_BOOL; }
@@ -94,16 +95,24 @@ void dhowi_tensor_extent_bytes(const dhow_tensor *t, uint64_t *out_begin, uint64
     *out_end = t->count == 0 ? *out_begin : *out_begin + ((uint64_t)last + 1) * element;
 }
 
+/* Where the first bytes of two storages lie to each other; false where they never meet. Wrapped
+ * memory may show the same bytes twice. */
+static bool place(const dhowi_storage *a, const dhowi_storage *b, uint64_t *out_a,
+                  uint64_t *out_b) {
+    *out_a = *out_b = 0;
+    if (a == b) return true;
+    if (a->device != b->device || (a->pool != NULL && b->pool != NULL)) return false;
+    if (a->host == NULL) return dhowi_storage_native(a) == dhowi_storage_native(b);
+    *out_a = a->native;
+    *out_b = b->native;
+    return true;
+}
+
 bool dhowi_tensor_overlap(const dhow_tensor *a, const dhow_tensor *b) {
-    if (a->storage != b->storage) {
-        /* Wrapped memory may show the same bytes twice. */
-        if (a->storage->host == NULL || b->storage->host == NULL) return false;
-        if (a->storage->pool != NULL && b->storage->pool != NULL) return false;
-    }
-    uint64_t a0, a1, b0, b1, base_a = a->storage->native, base_b = b->storage->native;
+    uint64_t a0, a1, b0, b1, base_a, base_b;
+    if (!place(a->storage, b->storage, &base_a, &base_b)) return false;
     dhowi_tensor_extent_bytes(a, &a0, &a1);
     dhowi_tensor_extent_bytes(b, &b0, &b1);
-    if (a->storage == b->storage) base_a = base_b = 0;
     return base_a + a0 < base_b + b1 && base_b + b0 < base_a + a1;
 }
 

@@ -10,6 +10,7 @@
 #include "base/memory/size.h"
 #include "base/objects/struct_size.h"
 #include "base/text/text.h"
+#include "memory/native.h"
 
 /* ---- making ---- */
 
@@ -260,7 +261,7 @@ dhow_status dhow_tensor_native(dhow_tensor *tensor, uint64_t *out_handle, uint64
     DHOWI_TRY(dhowi_device_usable(dhowi_tensor_device(tensor)));
     DHOWI_TRY(dhowi_hazard_wait(&tensor->storage->hazard, DHOW_ACCESS_WRITE));
     atomic_store(&tensor->storage->foreign, true);
-    *out_handle = tensor->storage->native;
+    *out_handle = dhowi_storage_native(tensor->storage);
     *out_offset = dhowi_tensor_offset_bytes(tensor);
     return DHOW_OK;
 }

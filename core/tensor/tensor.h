@@ -66,6 +66,23 @@ static inline uint64_t dhowi_tensor_offset_bytes(const dhow_tensor *t) {
 static inline uint64_t dhowi_tensor_bytes(const dhow_tensor *t) {
     return (uint64_t)t->count * dhowi_tensor_element_bytes(t);
 }
+/* What a tensor is over memory that dhow did not make. */
+typedef struct dhowi_foreign {
+    dhow_dtype dtype;
+    int32_t rank;
+    const int64_t *shape, *strides; /* strides NULL: row-major */
+    uint64_t native, offset_bytes;
+    uint64_t bytes; /* of the memory, from its begin */
+    bool frozen;
+    dhow_device *pinned_by; /* host memory that this device copies fast, or NULL */
+    void (*release)(void *user);
+    void *user;
+} dhowi_foreign;
+
+/* Checks and wraps; `release` is not called when it fails. */
+dhow_status dhowi_tensor_wrap(const char *function, dhow_device *device,
+                              const dhowi_foreign *foreign, dhow_tensor **out);
+
 /* The bytes of the storage between the first and the last element, [begin, end). */
 void dhowi_tensor_extent_bytes(const dhow_tensor *t, uint64_t *out_begin, uint64_t *out_end);
 /* Whether two tensors may touch the same bytes. */

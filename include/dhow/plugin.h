@@ -320,8 +320,8 @@ typedef struct dhow_plugin {
  * ----------------------------------------------------------------------------------------------------
  */
 
-/* Names of tables: "dhow.blas/1", "dhow.conv/1", "dhow.graph/1". "dhow.coll/1" is reserved for
- * collectives between devices. */
+/* Names of tables: "dhow.blas/1", "dhow.conv/1", "dhow.graph/1", "dhow.native/1". "dhow.coll/1" is
+ * reserved for collectives between devices. */
 
 typedef struct dhow_buffer {
     uint64_t handle, offset;
@@ -442,6 +442,39 @@ typedef struct dhow_capture {
     int32_t (*launch)(void *graph, void *stream, dhow_error *err);
     void (*destroy)(void *graph); /* its launches have ended */
 } dhow_capture;
+
+enum {                                   /* flags of dhow_native.stream_wrap */
+       DHOW_STREAM_THIS_THREAD = 1u << 1 /* only the calling thread will use it, and not for long */
+};
+
+/* "dhow.native/1": the vendor's own objects - memory, queues and events that a program made without
+ * dhow, and those of dhow that a program hands to the vendor's API. A native handle is what that
+ * API takes, as a number: a device address and a cudaStream_t for CUDA, a cl_mem and a
+ * cl_command_queue for OpenCL. */
+typedef struct dhow_native {
+    uint32_t struct_size;
+    uint32_t minor;
+    /* Makes a handle, as mem_alloc gives it, of the first `bytes` bytes of the program's memory,
+     * which lies *out_offset bytes behind the handle. The memory stays the program's and outlives
+     * mem_unwrap. INVALID_ARGUMENT when it is not memory of this device or too short. */
+    int32_t (*mem_wrap)(void *device, uint64_t native, uint64_t bytes, uint64_t *out_handle,
+                        uint64_t *out_offset, dhow_error *err);
+    void (*mem_unwrap)(void *device, uint64_t handle);
+    /* The native handle of memory of mem_alloc or mem_wrap: its own handle may be a struct of the
+     * plugin. */
+    int32_t (*mem_native)(void *device, uint64_t handle, uint64_t *out_native, dhow_error *err);
+    /* Makes a stream, as stream_create gives it, of the program's queue; stream_destroy lets go of
+     * it and leaves the queue to the program. INVALID_ARGUMENT when it is not a queue of this
+     * device, UNSUPPORTED when it cannot be a stream. */
+    int32_t (*stream_wrap)(void *device, uint64_t native, uint32_t flags, void **out_stream,
+                           dhow_error *err);
+    int32_t (*stream_native)(void *stream, uint64_t *out_native, dhow_error *err);
+    /* Holds back the stream's later work until the program's event is reached. */
+    int32_t (*stream_wait_native)(void *stream, uint64_t native_event, dhow_error *err);
+    /* The native handle of the latest record, borrowed until the next one or event_destroy.
+     * INVALID_ARGUMENT when the event was never recorded. */
+    int32_t (*event_native)(void *event, uint64_t *out_native, dhow_error *err);
+} dhow_native;
 
 /* ---- for the plugin's own definition
  * ------------------------------------------------------------------------------- */

@@ -28,7 +28,51 @@ typedef struct dhow_event dhow_event;
 DHOW_API DHOW_NODISCARD dhow_status dhow_stream_create(dhow_device *device, dhow_stream **out);
 
 /**
- * Drops a reference; the last one waits for the stream's work. NULL is allowed.
+ * Makes a stream of a queue that the program made with the vendor's API: work of dhow goes into it
+ * behind what the program has handed in, and the program's own work behind dhow's. Storages know
+ * work of dhow in it as in every stream; of the program's own work in it they learn by
+ * dhow_tensor_native_done().
+ *
+ * @param native  a cudaStream_t, of the device's primary context, or a cl_command_queue, in order
+ * and of the context that dhow_stream_native() shows; as a number: (uint64_t)(uintptr_t)queue
+ * @return INVALID_ARGUMENT (not a queue of this device; 0 where that is none), UNSUPPORTED (the
+ * plugin has no dhow.native/1; a queue that is out of order; cudaStreamPerThread, which is another
+ * stream in each thread), OUT_OF_MEMORY, DEVICE_LOST, or what the driver says
+ *
+ * Ownership: *out is owned, release with dhow_stream_release(); the queue is borrowed until then.
+ * Threads: any; one thread at a time may hand work to the queue, dhow's or its own. Blocks: while
+ * the device opens.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_stream_wrap(dhow_device *device, uint64_t native,
+                                                     dhow_stream **out);
+
+/**
+ * The vendor's handle of a stream, for work of the program's own in it: a cudaStream_t or a
+ * cl_command_queue. What OpenCL needs besides, its context, clGetCommandQueueInfo() tells.
+ *
+ * @return INVALID_ARGUMENT, UNSUPPORTED (the plugin has no dhow.native/1), DEVICE_LOST
+ *
+ * Ownership: the handle is borrowed until the stream ends. Threads: any; one thread at a time may
+ * hand work to the queue, dhow's or its own. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_stream_native(dhow_stream *stream, uint64_t *out_native);
+
+/**
+ * Makes later work of `stream` start only after an event of the vendor's API.
+ *
+ * @param native_event  a cudaEvent_t that was recorded, or a cl_event of the stream's context whose
+ * queue was flushed; it may be released when this returns
+ * @return INVALID_ARGUMENT, UNSUPPORTED (the plugin has no dhow.native/1; while the stream records
+ * a graph), DEVICE_LOST, or what the driver says
+ *
+ * Ownership: the event is borrowed during the call. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_stream_wait_native(dhow_stream *stream,
+                                                            uint64_t native_event);
+
+/**
+ * Drops a reference; the last one waits for the stream's work, of a wrapped queue also for the
+ * program's own. NULL is allowed.
  *
  * Threads: any. Blocks: on the last reference.
  */
@@ -61,7 +105,8 @@ DHOW_API dhow_device *dhow_stream_device(const dhow_stream *stream);
 DHOW_API DHOW_NODISCARD dhow_status dhow_stream_sync(dhow_stream *stream);
 
 /**
- * Whether all work submitted so far is done.
+ * Whether all work submitted so far is done. Of a wrapped OpenCL queue, work of the program's own
+ * counts that was handed in before the first of the calls that answer NOT_READY in a row.
  *
  * @return OK, NOT_READY, or as dhow_stream_sync()
  *
@@ -125,6 +170,18 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_event_sync(dhow_event *event);
  * Threads: any. Blocks: no.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_event_query(dhow_event *event);
+
+/**
+ * The vendor's handle of an event's latest record, for queues of the program's own to wait for: a
+ * cudaEvent_t or a cl_event.
+ *
+ * @return INVALID_ARGUMENT (also when it was never recorded), UNSUPPORTED (the plugin has no
+ * dhow.native/1), DEVICE_LOST
+ *
+ * Ownership: the handle is borrowed until the event is recorded again or released. Threads: any.
+ * Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_event_native(dhow_event *event, uint64_t *out_native);
 
 /**
  * Milliseconds of device time between two reached events of one device, both created with timing.

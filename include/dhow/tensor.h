@@ -127,6 +127,35 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_wrap(dhow_context *context, dhow
                                                      dhow_tensor **out);
 
 /**
+ * Wraps memory of a device that the program made with the vendor's API, without copying it.
+ * Wrapped twice, memory is two storages that know nothing of each other's work: wrap it once, and
+ * make views.
+ *
+ * @param strides      `rank` strides in elements, >= 0, of which no two indices share an element;
+ * NULL: row-major without gaps
+ * @param native       a device address for CUDA, a cl_mem for OpenCL, of the context that
+ * dhow_stream_native() shows, a host address for the CPU; as a number
+ * @param offset_bytes where the first element lies in the memory; a multiple of the element's size,
+ * as the memory's own address is
+ * @param bytes        of the memory, from its begin: the tensor must lie inside
+ * @param release      called with `user` when the storage ends, after all work of dhow that uses
+ * it; may be NULL
+ * @return INVALID_ARGUMENT (also: memory of another device, strides that are negative or overlap),
+ * OUT_OF_RANGE (the tensor does not fit), UNSUPPORTED (the plugin has no dhow.native/1),
+ * OUT_OF_MEMORY, DEVICE_LOST; then release is not called
+ *
+ * Ownership: *out is owned; the memory is borrowed until release is called. Threads: any; release
+ * is called by whichever thread drops the last reference. Blocks: while the device opens; the last
+ * release until the work that uses the memory has ended.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_wrap_device(dhow_device *device, dhow_dtype dtype,
+                                                            int32_t rank, const int64_t *shape,
+                                                            const int64_t *strides, uint64_t native,
+                                                            uint64_t offset_bytes, uint64_t bytes,
+                                                            void (*release)(void *user), void *user,
+                                                            dhow_tensor **out);
+
+/**
  * Pins the host memory of a CPU tensor - wrapped or dhow's own - in place, so that `device` copies
  * from and to it at full speed. It stays pinned as long as the tensor's storage lives. For memory
  * that is copied often: pinning takes about as long as one copy.

@@ -164,6 +164,7 @@ int32_t dhowi_cuda_host_unregister(void *device, void *memory, dhow_error *err);
 struct dhowi_cuda_stream {
     dhowi_cuda_device *device;
     cudaStream_t native;
+    bool wrapped; /* the program's, see native.c */
     /* Names of the last launches; written by the submitting thread, read by whoever meets a fault.
      */
     _Atomic(const char *) suspects[DHOWI_CUDA_SUSPECTS];
@@ -185,8 +186,13 @@ int32_t dhowi_cuda_event_sync(void *event, dhow_error *err);
 int32_t dhowi_cuda_event_query(void *event, dhow_error *err);
 int32_t dhowi_cuda_event_signal(void *event, dhow_error *err);
 int32_t dhowi_cuda_event_elapsed(void *start, void *end, int64_t *out_nanoseconds, dhow_error *err);
+int32_t dhowi_cuda_event_native(void *event, uint64_t *out_native, dhow_error *err);
 /* When the device closes. */
 void dhowi_cuda_events_end(dhowi_cuda_device *device);
+
+/* ---- native.c ------------------------------------------------------------------------------- */
+
+extern const dhow_native dhowi_cuda_native;
 
 /* ---- copy.c, peer.c ------------------------------------------------------------------------- */
 

@@ -26,8 +26,11 @@
     X(MemsetD2D32Async, "cuMemsetD2D32Async", 3020)                \
     X(OccupancyMaxActiveBlocks, "cuOccupancyMaxActiveBlocksPerMultiprocessor", 6050)
 
-/* Without these, a feature is missing: host-signalled events, the check of argument layouts. */
+/* Without these, a feature is missing: host-signalled events, the check of argument layouts,
+ * checks of the program's streams and memory. */
 #define DHOWI_CU_OPTIONAL(X)                           \
+    X(StreamGetCtx, "cuStreamGetCtx", 9020)            \
+    X(MemGetAddressRange, "cuMemGetAddressRange", 3020) \
     X(StreamWaitValue32, "cuStreamWaitValue32", 11070) \
     X(FuncGetParamInfo, "cuFuncGetParamInfo", 12040)
 
@@ -52,6 +55,8 @@ typedef struct dhowi_cu_driver {
                                          size_t shared_bytes);
     CUresult (*StreamWaitValue32)(CUstream stream, CUdeviceptr address, cuuint32_t value,
                                   unsigned flags);
+    CUresult (*StreamGetCtx)(CUstream stream, CUcontext *context);
+    CUresult (*MemGetAddressRange)(CUdeviceptr *base, size_t *bytes, CUdeviceptr address);
     CUresult (*FuncGetParamInfo)(CUfunction function, size_t index, size_t *offset, size_t *bytes);
 } dhowi_cu_driver;
 

@@ -245,6 +245,16 @@ int32_t dhowi_cuda_event_query(void *event_pointer, dhow_error *err) {
     return dhowi_cuda_fail(err, code, "%s: asking for an event's state", event->device->name);
 }
 
+int32_t dhowi_cuda_event_native(void *event_pointer, uint64_t *out_native, dhow_error *err) {
+    const dhowi_cuda_event *event = event_pointer;
+    *out_native = 0;
+    if (event->native == NULL || !event->recorded)
+        return dhowi_cuda_refuse(err, DHOW_INVALID_ARGUMENT, "%s: the event was never recorded",
+                                 event->device->name);
+    *out_native = (uint64_t)(uintptr_t)event->native;
+    return DHOW_OK;
+}
+
 int32_t dhowi_cuda_event_elapsed(void *start_pointer, void *end_pointer, int64_t *out_nanoseconds,
                                  dhow_error *err) {
     const dhowi_cuda_event *start = start_pointer, *end = end_pointer;

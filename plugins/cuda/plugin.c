@@ -66,6 +66,7 @@ static const void *get_extension(void *device, const char *id) {
     (void)device;
     if (strcmp(id, "dhow.blas/1") == 0) return &dhowi_cuda_blas;
     if (strcmp(id, "dhow.graph/1") == 0) return &dhowi_cuda_capture;
+    if (strcmp(id, "dhow.native/1") == 0) return &dhowi_cuda_native;
     return NULL;
 }
 

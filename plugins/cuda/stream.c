@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Streams. All are non-blocking ones: work on the legacy stream, which belongs to whoever else
+ * Streams. All that are made here are non-blocking ones: work on the legacy stream, which belongs to whoever else
  * uses CUDA in the process, neither waits for them nor holds them up.
  */
 #include "cuda_plugin.h"
@@ -32,7 +32,8 @@ int32_t dhowi_cuda_stream_create(void *device_pointer, uint32_t flags, void **ou
 void dhowi_cuda_stream_destroy(void *stream_pointer) {
     dhowi_cuda_stream *stream = stream_pointer;
     const bool entered = dhowi_cuda_enter(stream->device);
-    if (cudaStreamDestroy(stream->native) != cudaSuccess) (void)cudaGetLastError();
+    if (!stream->wrapped && cudaStreamDestroy(stream->native) != cudaSuccess)
+        (void)cudaGetLastError();
     dhowi_cuda_leave(entered);
     dhowi_cuda_delete(stream->device->host, stream);
 }

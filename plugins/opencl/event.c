@@ -136,7 +136,7 @@ static int32_t user_event_in(cl_point *point, cl_context context, cl_event *out,
     return DHOW_OK;
 }
 
-static int32_t enqueue_wait(dhowi_cl_stream *stream, cl_event event, dhow_error *err) {
+int32_t dhowi_cl_stream_wait_event(dhowi_cl_stream *stream, cl_event event, dhow_error *err) {
     cl_int code = dhowi_cl.EnqueueBarrierWithWaitList(stream->queue, 1, &event, NULL);
     if (code != CL_SUCCESS)
         return dhowi_cl_fail(err, code, "%s: the stream cannot wait", stream->device->name);
@@ -151,7 +151,7 @@ static int32_t wait_for_host(dhowi_cl_stream *stream, cl_point *point, dhow_erro
     pthread_mutex_lock(&point->lock);
     if (!point->signalled) {
         status = user_event_in(point, stream->device->context, &event, err);
-        if (status == DHOW_OK) status = enqueue_wait(stream, event, err);
+        if (status == DHOW_OK) status = dhowi_cl_stream_wait_event(stream, event, err);
     }
     pthread_mutex_unlock(&point->lock);
     return status;
@@ -166,7 +166,7 @@ int32_t dhowi_cl_stream_wait(void *stream_pointer, void *event_pointer, dhow_err
     if (mark == NULL) return DHOW_OK;
     /* Markers mean nothing outside their context; the other device's work was flushed with the
      * record, so it ends. */
-    int32_t status = context == stream->device->context ? enqueue_wait(stream, mark, err)
+    int32_t status = context == stream->device->context ? dhowi_cl_stream_wait_event(stream, mark, err)
                                                         : wait_for_mark(mark, err);
     dhowi_cl.ReleaseEvent(mark);
     return status;
@@ -243,4 +243,14 @@ int32_t dhowi_cl_event_elapsed(void *start, void *end, int64_t *out_nanoseconds,
     if (status == DHOW_OK) status = time_of(second, &to, err);
     if (status == DHOW_OK) *out_nanoseconds = (int64_t)(to - from);
     return status;
+}
+
+int32_t dhowi_cl_event_native(void *event_pointer, uint64_t *out_native, dhow_error *err) {
+    cl_point *point = event_pointer;
+    pthread_mutex_lock(&point->lock);
+    *out_native = (uint64_t)(uintptr_t)point->mark;
+    pthread_mutex_unlock(&point->lock);
+    if (*out_native != 0) return DHOW_OK;
+    return dhowi_cl_refuse(err, DHOW_INVALID_ARGUMENT, "%s: the event was never recorded",
+                           point->device->name);
 }

@@ -49,16 +49,24 @@ static void *huge_pages(uint64_t bytes) {
     return start + before;
 }
 
+dhowi_cl_buffer *dhowi_cl_buffer_new(const dhowi_cl_device *device, uint64_t bytes) {
+    static atomic_uint_fast64_t next_id = 1;
+    dhowi_cl_buffer *buffer = dhowi_cl_new(device->host, sizeof *buffer);
+    if (buffer == NULL) return NULL;
+    buffer->bytes = bytes;
+    buffer->id = atomic_fetch_add_explicit(&next_id, 1, memory_order_relaxed);
+    return buffer;
+}
+
 int32_t dhowi_cl_mem_alloc(void *device_pointer, uint64_t bytes, uint64_t *out_handle,
                            dhow_error *err) {
-    static atomic_uint_fast64_t next_id = 1;
     dhowi_cl_device *device = device_pointer;
     cl_int code = CL_SUCCESS;
     *out_handle = 0;
     if (bytes == 0) bytes = 1; /* OpenCL has no empty buffers */
     if (bytes > device->max_alloc_bytes || bytes > SIZE_MAX)
         return fail_alloc(device, bytes, CL_INVALID_BUFFER_SIZE, err);
-    dhowi_cl_buffer *buffer = dhowi_cl_new(device->host, sizeof *buffer);
+    dhowi_cl_buffer *buffer = dhowi_cl_buffer_new(device, bytes);
     if (buffer == NULL)
         return dhowi_cl_refuse(err, DHOW_OUT_OF_MEMORY, "%s: no host memory", device->name);
     cl_mem_flags flags =
@@ -76,8 +84,6 @@ int32_t dhowi_cl_mem_alloc(void *device_pointer, uint64_t bytes, uint64_t *out_h
         dhowi_cl_delete(device->host, buffer);
         return fail_alloc(device, bytes, code, err);
     }
-    buffer->bytes = bytes;
-    buffer->id = atomic_fetch_add_explicit(&next_id, 1, memory_order_relaxed);
     *out_handle = (uint64_t)(uintptr_t)buffer;
     return DHOW_OK;
 }

@@ -115,6 +115,8 @@ static inline dhowi_cl_buffer *dhowi_cl_buffer_of(uint64_t handle) {
     return (dhowi_cl_buffer *)(uintptr_t)handle;
 }
 
+/* A buffer without its mem; NULL when memory is short. */
+dhowi_cl_buffer *dhowi_cl_buffer_new(const dhowi_cl_device *device, uint64_t bytes);
 int32_t dhowi_cl_mem_alloc(void *device, uint64_t bytes, uint64_t *out_handle, dhow_error *err);
 void dhowi_cl_mem_free(void *device, uint64_t handle);
 int32_t dhowi_cl_host_alloc(void *device, uint64_t bytes, void **out_memory, dhow_error *err);
@@ -131,6 +133,8 @@ typedef struct dhowi_cl_stream {
     dhowi_cl_device *device;
     cl_command_queue queue;         /* changed under the lock, by the submitting thread */
     bool timed;                     /* the queue takes times */
+    bool wrapped;                   /* the program's queue, see native.c */
+    atomic_bool shown;              /* the program has it, so it must not change */
     uint32_t unflushed;             /* of the submitting thread */
     atomic_uint_fast64_t submitted; /* commands so far */
     atomic_int failed;              /* first failure of a flush, reported by the next sync */
@@ -144,6 +148,8 @@ typedef struct dhowi_cl_stream {
 void dhowi_cl_stream_submitted(dhowi_cl_stream *stream);
 /* Hands over what was counted. */
 void dhowi_cl_stream_flush(dhowi_cl_stream *stream);
+/* Holds back later commands until an event of the device's context is reached. */
+int32_t dhowi_cl_stream_wait_event(dhowi_cl_stream *stream, cl_event event, dhow_error *err);
 /* Lets the stream's later commands be timed. */
 int32_t dhowi_cl_stream_start_timing(dhowi_cl_stream *stream, dhow_error *err);
 
@@ -165,6 +171,12 @@ int32_t dhowi_cl_event_sync(void *event, dhow_error *err);
 int32_t dhowi_cl_event_query(void *event, dhow_error *err);
 int32_t dhowi_cl_event_signal(void *event, dhow_error *err);
 int32_t dhowi_cl_event_elapsed(void *start, void *end, int64_t *out_nanoseconds, dhow_error *err);
+
+int32_t dhowi_cl_event_native(void *event, uint64_t *out_native, dhow_error *err);
+
+/* ---- native.c ------------------------------------------------------------------------------- */
+
+extern const dhow_native dhowi_cl_native;
 
 /* ---- copy.c --------------------------------------------------------------------------------- */
 

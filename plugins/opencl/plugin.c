@@ -174,6 +174,7 @@ static int32_t component(void *backend, uint32_t index, dhow_component *out, dho
 
 static const void *get_extension(void *device, const char *id) {
     (void)device;
+    if (strcmp(id, "dhow.native/1") == 0) return &dhowi_cl_native;
     return strcmp(id, "dhow.blas/1") == 0 ? &dhowi_cl_blas : NULL;
 }
 

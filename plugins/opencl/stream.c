@@ -65,6 +65,12 @@ void dhowi_cl_stream_destroy(void *stream_pointer) {
  * command: the order stays, nobody waits. */
 int32_t dhowi_cl_stream_start_timing(dhowi_cl_stream *stream, dhow_error *err) {
     if (stream->timed) return DHOW_OK;
+    if (atomic_load(&stream->shown))
+        return dhowi_cl_refuse(err, DHOW_UNSUPPORTED,
+                               "%s: the stream's queue is the program's, too, and takes no times; "
+                               "make it with CL_QUEUE_PROFILING_ENABLE, or record a timed event "
+                               "before dhow_stream_native()",
+                               stream->device->name);
     const dhowi_cl_device *device = stream->device;
     cl_int code = CL_SUCCESS;
     cl_event last = NULL;
@@ -113,7 +119,8 @@ int32_t dhowi_cl_stream_sync(void *stream_pointer, dhow_error *err) {
 /* The lock is held. */
 static int32_t query_locked(dhowi_cl_stream *stream, dhow_error *err) {
     const uint64_t submitted = atomic_load_explicit(&stream->submitted, memory_order_acquire);
-    if (submitted == stream->reached) return DHOW_OK;
+    /* What a program hands to its own queue is counted by nobody. */
+    if (submitted == stream->reached && !stream->wrapped) return DHOW_OK;
     if (stream->mark == NULL || stream->mark_at != submitted) {
         drop_mark(stream);
         cl_int code = dhowi_cl.EnqueueMarkerWithWaitList(stream->queue, 0, NULL, &stream->mark);

@@ -21,11 +21,14 @@
     X(CreateContext)              \
     X(ReleaseContext)             \
     X(CreateCommandQueue)         \
+    X(GetCommandQueueInfo)        \
     X(RetainCommandQueue)         \
     X(ReleaseCommandQueue)        \
     X(CreateBuffer)               \
     X(CreateSubBuffer)            \
+    X(RetainMemObject)            \
     X(ReleaseMemObject)           \
+    X(GetMemObjectInfo)           \
     X(EnqueueMapBuffer)           \
     X(EnqueueUnmapMemObject)      \
     X(EnqueueMigrateMemObjects)   \

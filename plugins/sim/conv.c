@@ -248,6 +248,7 @@ static const dhow_conv sim_conv = {.struct_size = sizeof sim_conv,
                                    .reorder = conv_reorder};
 
 const void *sim_get_extension(void *device, const char *id) {
+    if (strcmp(id, "dhow.native/1") == 0) return &sim_native;
     const int offered =
         simdev_device_images(((const sim_device *)device)->native) != DHOW_LAYOUT_NCHW;
     return offered && strcmp(id, "dhow.conv/1") == 0 ? &sim_conv : NULL;

@@ -47,6 +47,7 @@ int32_t sim_device_open(void *handle, uint32_t index, void **out_device, dhow_er
     if (device == NULL)
         return sim_fail(err, DHOW_OUT_OF_MEMORY, "no host memory for simulated device %u", index);
     device->host = backend->host;
+    device->machine = backend->machine;
     int32_t status = simdev_device_open(backend->machine, index, &device->native, err);
     if (status != DHOW_OK) {
         sim_delete(backend->host, device);

@@ -27,7 +27,10 @@ void sim_event_destroy(void *handle) {
 }
 
 int32_t sim_event_record(void *event, void *stream, dhow_error *err) {
-    return simdev_event_record(((sim_event *)event)->native, ((sim_stream *)stream)->native, err);
+    sim_event *e = event;
+    int32_t status = simdev_event_record(e->native, ((sim_stream *)stream)->native, err);
+    if (status == DHOW_OK) e->recorded = 1;
+    return status;
 }
 
 int32_t sim_event_sync(void *event, dhow_error *err) {

@@ -10,6 +10,7 @@
 #ifndef DHOW_PLUGINS_SIM_SIM_H_
 #define DHOW_PLUGINS_SIM_SIM_H_
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "dhow/plugin.h"
@@ -34,6 +35,7 @@ void sim_delete(const dhow_host *host, void *memory);
 
 typedef struct sim_device {
     const dhow_host *host;
+    simdev_machine *machine;
     simdev_device *native;
 } sim_device;
 
@@ -57,6 +59,7 @@ int32_t sim_host_unregister(void *device, void *memory, dhow_error *err);
 typedef struct sim_stream {
     sim_device *device;
     simdev_stream *native;
+    int wrapped; /* 1: the program's, see native.c */
 } sim_stream;
 
 int32_t sim_stream_create(void *device, uint32_t flags, void **out_stream, dhow_error *err);
@@ -70,6 +73,7 @@ int32_t sim_stream_wait(void *stream, void *event, dhow_error *err);
 typedef struct sim_event {
     sim_device *device;
     simdev_event *native;
+    atomic_int recorded;
 } sim_event;
 
 int32_t sim_event_create(void *device, uint32_t flags, void **out_event, dhow_error *err);
@@ -99,6 +103,10 @@ int32_t sim_launch(void *stream, void *kernel, const dhow_geometry *geometry, co
                    uint32_t arg_count, dhow_error *err);
 int32_t sim_builtin_kernel(void *device, const char *name, uint32_t index_bits, void **out_kernel,
                            dhow_error *err);
+
+/* ---- native.c ---- */
+
+extern const dhow_native sim_native;
 
 /* ---- conv.c ---- */
 

@@ -23,7 +23,7 @@ int32_t sim_stream_create(void *handle, uint32_t flags, void **out_stream, dhow_
 
 void sim_stream_destroy(void *handle) {
     sim_stream *stream = handle;
-    simdev_stream_destroy(stream->native);
+    if (!stream->wrapped) simdev_stream_destroy(stream->native);
     sim_delete(stream->device->host, stream);
 }
 

@@ -135,7 +135,8 @@ static conform_result has_whole_extensions(conform_env *env) {
         uint32_t bytes;
     } known[] = {{"dhow.blas/1", sizeof(dhow_blas)},
                  {"dhow.conv/1", sizeof(dhow_conv)},
-                 {"dhow.graph/1", sizeof(dhow_capture)}};
+                 {"dhow.graph/1", sizeof(dhow_capture)},
+                 {"dhow.native/1", sizeof(dhow_native)}};
     static const char *const unknown[] = {"dhow.blas/2", "dhow.blas", "nobody.knows/1", ""};
     char found[100] = "";
     NEEDS_SLOT(get_extension);
@@ -147,7 +148,7 @@ static conform_result has_whole_extensions(conform_env *env) {
         if (words == NULL) continue;
         CHECK(words[0] >= known[i].bytes && words[0] % 8 == 0, "%s: struct_size %u, %u are needed",
               known[i].id, words[0], known[i].bytes);
-        void *slots[sizeof(dhow_conv) / sizeof(void *)];
+        void *slots[sizeof(dhow_native) / sizeof(void *)]; /* the largest */
         memcpy(slots, words + 2, known[i].bytes - 8);
         for (uint32_t k = 0; k < (known[i].bytes - 8) / sizeof(void *); k++)
             CHECK(slots[k] != NULL, "%s: slot %u is NULL", known[i].id, k);

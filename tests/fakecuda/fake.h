@@ -37,7 +37,7 @@ typedef struct fake_fault {
 typedef struct fake_settings {
     simdev_config machine;
     int driver, runtime, cc, sms, ecc, peer, init;
-    bool strict, stub, hidden, waits, nolt, noheuristic, nonvrtc, nonvml;
+    bool strict, stub, hidden, legacy, waits, nolt, noheuristic, nonvrtc, nonvml;
 } fake_settings;
 
 typedef struct CUctx_st {
@@ -63,6 +63,7 @@ typedef struct fake_state {
     simdev_device *devices[SIMDEV_MAX_DEVICES];
     atomic_int sticky[SIMDEV_MAX_DEVICES]; /* CUDA's code; 0: none */
     fake_context contexts[SIMDEV_MAX_DEVICES];
+    struct CUstream_st *defaults[SIMDEV_MAX_DEVICES]; /* the legacy and per-thread stream */
     bool peers[SIMDEV_MAX_DEVICES][SIMDEV_MAX_DEVICES];
     fake_object *objects[1024]; /* by address */
     uint32_t counts[FAKECUDA_KINDS], device_blocks, host_blocks, registrations;
@@ -137,6 +138,8 @@ fake_stream *fake_stream_of(cudaStream_t stream);
 bool fake_stream_is_capturing(const fake_stream *stream);
 /* Ends what a handle stands for; the object itself is the caller's to delete. */
 void fake_stream_end(fake_stream *stream);
+/* Ends the default streams of all devices. */
+void fake_stream_end_defaults(void);
 
 typedef struct CUevent_st {
     int device;

@@ -16,6 +16,8 @@
  *   waits=0        streams cannot wait for a word in host memory
  *   nolt=1 nonvrtc=1 nonvml=1   the library does not start
  *   strict=1       a complaint aborts, as do objects that are left when the process ends
+ *   legacy=1       the legacy and the per-thread stream may be used; they are one, and order nothing
+ *                  else: a program's default stream
  *   noheuristic=1  cuBLASLt has no algorithm for anything
  *
  * FAKECUDA_FAULTS is a list of NAME[#DEVICE]@N[+]=[async:]CODE, separated by semicolons: the N-th

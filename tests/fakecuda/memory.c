@@ -151,3 +151,16 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out, const vo
     }
     return fake_end(&call, code);
 }
+
+CUresult cuMemGetAddressRange(CUdeviceptr *out_base, size_t *out_bytes, CUdeviceptr address) {
+    fake_call call;
+    simdev_place place;
+    cudaError_t code = fake_begin(&call, "cuMemGetAddressRange", FAKE_CURRENT);
+    if (code == cudaSuccess && !simdev_find(fake.machine, address, &place))
+        code = cudaErrorInvalidValue;
+    if (code == cudaSuccess) {
+        if (out_base != NULL) *out_base = place.start;
+        if (out_bytes != NULL) *out_bytes = place.bytes;
+    }
+    return fake_driver_end(&call, code);
+}

@@ -36,6 +36,7 @@ static int set(fake_settings *to, const char *key, size_t key_length, const char
     } switches[] = {{"strict", &to->strict},
                     {"stub", &to->stub},
                     {"hidden", &to->hidden},
+                    {"legacy", &to->legacy},
                     {"waits", &to->waits},
                     {"nolt", &to->nolt},
                     {"nonvrtc", &to->nonvrtc},

@@ -141,6 +141,7 @@ static fake_object *any_object(fakecuda_kind kind) {
 /* Streams first, whose threads use the rest. */
 static void release_everything(void) {
     fake_object *object;
+    fake_stream_end_defaults();
     for (int kind = FAKECUDA_STREAM; kind < FAKECUDA_KINDS; kind++) {
         while ((object = any_object((fakecuda_kind)kind)) != NULL) {
             void *body = object + 1;

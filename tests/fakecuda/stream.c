@@ -6,8 +6,40 @@
 
 #include "fake.h"
 
+/* The default stream of the current device, made on first use; it is no object of the program. */
+static fake_stream *default_stream(void) {
+    dhow_error err = {.struct_size = sizeof err};
+    const int device = fake_current_or_first();
+    if (device < 0) return NULL;
+    fake_lock();
+    fake_stream *stream = fake.defaults[device];
+    if (stream == NULL && (stream = fake_new(sizeof *stream)) != NULL) {
+        stream->device = device;
+        if (simdev_stream_create(fake.devices[device], 0, &stream->native, &err) != DHOW_OK) {
+            fake_delete(stream);
+            stream = NULL;
+        }
+        fake.defaults[device] = stream;
+    }
+    fake_unlock();
+    return stream;
+}
+
+void fake_stream_end_defaults(void) {
+    for (int i = 0; i < SIMDEV_MAX_DEVICES; i++) {
+        fake_stream *stream = fake.defaults[i];
+        fake.defaults[i] = NULL;
+        if (stream == NULL) continue;
+        simdev_stream_destroy(stream->native);
+        fake_delete(stream);
+    }
+}
+
 fake_stream *fake_stream_of(cudaStream_t stream) {
-    if (stream == NULL || stream == cudaStreamLegacy || stream == cudaStreamPerThread) {
+    const bool is_default =
+        stream == NULL || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
+    if (is_default && fake.settings.legacy) return default_stream();
+    if (is_default) {
         fakecuda_complain("the %s stream is used",
                           stream == cudaStreamPerThread ? "per-thread" : "legacy");
         return NULL;
@@ -113,6 +145,14 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t run, void *data
     command.u.host.data = data;
     if (code == cudaSuccess) code = fake_submit(stream, &command);
     return fake_end(&call, code);
+}
+
+CUresult cuStreamGetCtx(CUstream handle, CUcontext *out) {
+    fake_call call;
+    cudaError_t code;
+    const fake_stream *stream = begin_on(&call, "cuStreamGetCtx", handle, &code);
+    if (code == cudaSuccess) *out = &fake.contexts[stream->device];
+    return fake_driver_end(&call, code);
 }
 
 /* ---- words in host memory ---- */

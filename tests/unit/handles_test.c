@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "dhow/dhow.h"
+#include "dhow/dlpack.h"
 
 #define OK(call) cr_assert_eq((call), DHOW_OK, "%s: %s", #call, dhow_last_error())
 
@@ -153,6 +154,8 @@ static struct {
     dhow_parallel *parallel;
     dhow_parallel_member member;
     dhow_trace_stats trace;
+    DLManagedTensorVersioned managed, *exported;
+    DLManagedTensor old_managed, *old_exported;
     float data[6];
 } out = {.record.struct_size = sizeof(dhow_plugin_record),
          .component.struct_size = sizeof(dhow_plugin_component),
@@ -195,6 +198,9 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(device_at, CONTEXT, 0, dhow_device_at(B, 0, &out.d))                                         \
     X(device_get, CONTEXT, 0, dhow_device_get(B, "cpu", &out.d))                                   \
     X(wrap, CONTEXT, 0, dhow_tensor_wrap(B, DHOW_F32, 2, k_shape, out.data, NULL, NULL, &out.t))   \
+    X(from_dlpack, CONTEXT, 0, dhow_tensor_from_dlpack(B, &out.managed, &out.t))                   \
+    X(from_old_dlpack, CONTEXT, 0,                                                                 \
+      dhow_tensor_from_dlpack_unversioned(B, &out.old_managed, &out.t))                            \
     X(safetensors_open, CONTEXT, 0, dhow_safetensors_open(B, g_path, &out.file))                   \
     X(model_create, CONTEXT, 0, dhow_model_create(B, &out.model))                                  \
     X(device_info, DEVICE, 0, dhow_device_get_info(B, &out.device))                                \
@@ -214,6 +220,10 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(uniform, DEVICE, 0, dhow_tensor_uniform(B, DHOW_F32, 2, k_shape, 0, 1, 1, &out.t))           \
     X(normal, DEVICE, 0, dhow_tensor_normal(B, DHOW_F32, 2, k_shape, 0, 1, 1, &out.t))             \
     X(pinned, DEVICE, 0, dhow_tensor_create_pinned(B, DHOW_F32, 2, k_shape, &out.t))               \
+    X(wrap_device, DEVICE, 0,                                                                      \
+      dhow_tensor_wrap_device(B, DHOW_F32, 2, k_shape, NULL, (uint64_t)(uintptr_t)out.data, 0, 24, \
+                              NULL, NULL, &out.t))                                                 \
+    X(stream_wrap, DEVICE, 0, dhow_stream_wrap(B, 1, &out.s))                                      \
     X(to_device, DEVICE, 0, dhow_tensor_to(T, B, &out.t))                                          \
     X(to_async_device, DEVICE, 0, dhow_tensor_to_async(NULL, T, B, &out.t))                        \
     X(npy_load, DEVICE, 0, dhow_npy_load(B, g_path, &out.t))                                       \
@@ -223,6 +233,8 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(model_to, DEVICE, 0, dhow_model_to(g.of[MODEL], B))                                          \
     X(stream_sync, STREAM, 0, dhow_stream_sync(B))                                                 \
     X(stream_query, STREAM, 0, dhow_stream_query(B))                                               \
+    X(stream_native, STREAM, 0, dhow_stream_native(B, &out.words[0]))                              \
+    X(stream_wait_native, STREAM, 0, dhow_stream_wait_native(B, 1))                                \
     X(stream_wait_stream, STREAM, 1, dhow_stream_wait(B, g.of[EVENT]))                             \
     X(record_stream, STREAM, 1, dhow_event_record(g.of[EVENT], B))                                 \
     X(copy_async_stream, STREAM, 1, dhow_copy_async(B, T, T, 0))                                   \
@@ -236,6 +248,7 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(graph_replay, GRAPH, 0, dhow_graph_replay(B, S))                                             \
     X(graph_replay_stream, STREAM, 1, dhow_graph_replay(g.of[GRAPH], B))                           \
     X(event_record, EVENT, 0, dhow_event_record(B, S))                                             \
+    X(event_native, EVENT, 0, dhow_event_native(B, &out.words[0]))                                 \
     X(event_sync, EVENT, 0, dhow_event_sync(B))                                                    \
     X(event_query, EVENT, 0, dhow_event_query(B))                                                  \
     X(elapsed_start, EVENT, 0, dhow_event_elapsed_ms(B, g.of[EVENT], &out.ms))                     \
@@ -246,6 +259,8 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(tensor_info, TENSOR, 0, dhow_tensor_get_info(B, &out.tensor))                                \
     X(host_ptr, TENSOR, 0, dhow_tensor_host_ptr(B, &out.pointer))                                  \
     X(native, TENSOR, 0, dhow_tensor_native(B, &out.words[0], &out.words[1]))                      \
+    X(to_dlpack, TENSOR, 0, dhow_tensor_to_dlpack(B, NULL, &out.exported))                         \
+    X(to_old_dlpack, TENSOR, 0, dhow_tensor_to_dlpack_unversioned(B, NULL, &out.old_exported))     \
     X(native_done, TENSOR, 0, dhow_tensor_native_done(B, NULL))                                    \
     X(slice, TENSOR, 0, dhow_tensor_slice(B, 0, 0, 1, 1, &out.t))                                  \
     X(select, TENSOR, 0, dhow_tensor_select(B, 0, 0, &out.t))                                      \
