@@ -65,16 +65,33 @@ dhow_status dhow_tensor_from_data(dhow_device *device, dhow_dtype dtype, int32_t
     return status;
 }
 
-dhow_status dhow_tensor_full(dhow_device *device, dhow_dtype dtype, int32_t rank,
-                             const int64_t *shape, double value, dhow_tensor **out) {
+static dhow_status new_filled(dhow_device *device, dhow_dtype dtype, int32_t rank,
+                              const int64_t *shape, uint64_t bits, dhow_tensor **out) {
     DHOWI_TRY(dhow_tensor_create(device, dtype, rank, shape, out));
     dhow_stream *stream;
     dhow_status status = dhowi_stream_default(device, &stream);
-    if (status == DHOW_OK) status = dhowi_fill_bits(stream, *out, dhowi_dtype_encode(dtype, value));
+    if (status == DHOW_OK) status = dhowi_fill_bits(stream, *out, bits);
     if (status == DHOW_OK) return DHOW_OK;
     dhow_tensor_release(*out);
     *out = NULL;
     return status;
+}
+
+dhow_status dhow_tensor_full(dhow_device *device, dhow_dtype dtype, int32_t rank,
+                             const int64_t *shape, double value, dhow_tensor **out) {
+    return new_filled(device, dtype, rank, shape, dhowi_dtype_encode(dtype, value), out);
+}
+
+dhow_status dhow_tensor_full_scalar(dhow_device *device, dhow_dtype dtype, int32_t rank,
+                                    const int64_t *shape, dhow_scalar value, dhow_tensor **out) {
+    static const char function[] = "dhow_tensor_full_scalar";
+    int64_t count;
+    uint64_t bytes, bits;
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
+    *out = NULL;
+    DHOWI_TRY(dhowi_shape_check(function, dtype, rank, shape, &count, &bytes));
+    DHOWI_TRY(dhowi_scalar_bits(function, dtype, value, &bits));
+    return new_filled(device, dtype, rank, shape, bits, out);
 }
 
 /* ---- joining ---- */

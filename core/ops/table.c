@@ -3,6 +3,7 @@
  * The operation table: one row per operation, in the order of DHOWI_OP_MAP.
  */
 #include "ops/run/rows.h"
+#include "ops/scalar.h"
 
 static _Atomic int32_t g_kernel_index[DHOWI_OP_COUNT][DHOW_BOOL + 1];
 
@@ -26,6 +27,10 @@ static _Atomic int32_t g_kernel_index[DHOWI_OP_COUNT][DHOW_BOOL + 1];
 #define BINARY(id, formula)                                                                  \
     ROW(id, #id, IN("a", "b"), 2, 2, DHOWI_NUMBERS, DHOWI_OP_ELEMENTWISE | DHOWI_OP_STRIDED, \
         dhowi_infer_broadcast, dhowi_run_binary),
+#define SCALAR(id, form)                                                     \
+    ROW(id, "scalar", IN("x"), 1, 1, DHOWI_ANY & ~DHOW_DTYPE_BIT(DHOW_BOOL), \
+        DHOWI_OP_ELEMENTWISE | form << DHOWI_FORM_SHIFT, dhowi_infer_scalar, dhowi_run_scalar),
+#define WITH_SCALAR(id, formula) SCALAR(id##_scalar, DHOWI_FORM_##id)
 /* Rows without a rule for their result: models use them, which know it. */
 #define INNER(id, kernel_, most, types, flags_) \
     ROW(id, kernel_, IN("x"), 1, most, types, flags_, NULL, dhowi_run_##id)
@@ -34,6 +39,8 @@ static _Atomic int32_t g_kernel_index[DHOWI_OP_COUNT][DHOW_BOOL + 1];
 static const dhowi_op k_ops[] = {
     DHOW_UNARY_MAP(UNARY)
     DHOW_BINARY_MAP(BINARY)
+    DHOW_SCALAR_MAP(WITH_SCALAR)
+    SCALAR(affine, DHOWI_FORM_affine)
 
     /*  name         kernel         inputs                        least, most, types     flags             rule for the result      function */
     ROW(matmul,      "matmul",      IN("a", "b"),                 2, 2, DHOWI_FLOATS,    DHOWI_OP_STRIDED, dhowi_infer_matmul,      dhowi_run_matmul),

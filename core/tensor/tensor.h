@@ -92,6 +92,12 @@ bool dhowi_tensor_same(const dhow_tensor *a, const dhow_tensor *b);
 
 /* One value in a dtype's bits, lowest address first. */
 uint64_t dhowi_dtype_encode(dhow_dtype dtype, double value);
+/* The bits of a number as an element, exact for integers: OUT_OF_RANGE, INVALID_ARGUMENT as
+ * dhow/scalar.h says. */
+dhow_status dhowi_scalar_bits(const char *function, dhow_dtype dtype, dhow_scalar s,
+                              uint64_t *bits);
+/* The number as a double, rounded. */
+double dhowi_scalar_float(dhow_scalar s);
 bool dhowi_dtype_valid(int32_t dtype);
 
 #endif /* DHOWI_TENSOR_TENSOR_H_ */

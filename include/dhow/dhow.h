@@ -25,6 +25,7 @@
 #include "dhow/model.h"
 #include "dhow/ops.h"
 #include "dhow/parallel.h"
+#include "dhow/scalar.h"
 #include "dhow/status.h"
 #include "dhow/stream.h"
 #include "dhow/tensor.h"

@@ -710,6 +710,139 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_fmod(dhow_stream *stream, dhow_tensor *
                                               dhow_tensor *y);
 
 /**
+ * Element by element: y = x + s. One pass, without a tensor for the number. f16 and bf16 compute
+ * in f32, in which s is; integers wrap.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x  any shape; any dtype but bool
+ * @param s  DHOW_SCALAR(...)
+ * @param y  the shape and dtype of x; may be x
+ * @return OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), INVALID_ARGUMENT
+ * (devices, shapes or dtypes do not fit, y is frozen or overlaps an input; the message names the
+ * tensor), UNSUPPORTED (the device has no kernel for this dtype), OUT_OF_MEMORY (workspace),
+ * DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_add_scalar(dhow_stream *stream, dhow_tensor *x,
+                                                    dhow_scalar s, dhow_tensor *y);
+
+/**
+ * Element by element: y = x - s. One pass, without a tensor for the number. f16 and bf16 compute
+ * in f32, in which s is; integers wrap.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x  any shape; any dtype but bool
+ * @param s  DHOW_SCALAR(...)
+ * @param y  the shape and dtype of x; may be x
+ * @return OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), INVALID_ARGUMENT
+ * (devices, shapes or dtypes do not fit, y is frozen or overlaps an input; the message names the
+ * tensor), UNSUPPORTED (the device has no kernel for this dtype), OUT_OF_MEMORY (workspace),
+ * DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_sub_scalar(dhow_stream *stream, dhow_tensor *x,
+                                                    dhow_scalar s, dhow_tensor *y);
+
+/**
+ * Element by element: y = x s. One pass, without a tensor for the number. f16 and bf16 compute in
+ * f32, in which s is; integers wrap.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x  any shape; any dtype but bool
+ * @param s  DHOW_SCALAR(...)
+ * @param y  the shape and dtype of x; may be x
+ * @return OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), INVALID_ARGUMENT
+ * (devices, shapes or dtypes do not fit, y is frozen or overlaps an input; the message names the
+ * tensor), UNSUPPORTED (the device has no kernel for this dtype), OUT_OF_MEMORY (workspace),
+ * DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_mul_scalar(dhow_stream *stream, dhow_tensor *x,
+                                                    dhow_scalar s, dhow_tensor *y);
+
+/**
+ * Element by element: y = x / s; of integers truncated, 0 where s is 0. One pass, without a tensor
+ * for the number. f16 and bf16 compute in f32, in which s is; integers wrap.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x  any shape; any dtype but bool
+ * @param s  DHOW_SCALAR(...)
+ * @param y  the shape and dtype of x; may be x
+ * @return OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), INVALID_ARGUMENT
+ * (devices, shapes or dtypes do not fit, y is frozen or overlaps an input; the message names the
+ * tensor), UNSUPPORTED (the device has no kernel for this dtype), OUT_OF_MEMORY (workspace),
+ * DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_div_scalar(dhow_stream *stream, dhow_tensor *x,
+                                                    dhow_scalar s, dhow_tensor *y);
+
+/**
+ * Element by element: y = x^s; of integers 0, 1 or -1 where s is negative. One pass, without a
+ * tensor for the number. f16 and bf16 compute in f32, in which s is; integers wrap.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x  any shape; any dtype but bool
+ * @param s  DHOW_SCALAR(...)
+ * @param y  the shape and dtype of x; may be x
+ * @return OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), INVALID_ARGUMENT
+ * (devices, shapes or dtypes do not fit, y is frozen or overlaps an input; the message names the
+ * tensor), UNSUPPORTED (the device has no kernel for this dtype), OUT_OF_MEMORY (workspace),
+ * DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_pow_scalar(dhow_stream *stream, dhow_tensor *x,
+                                                    dhow_scalar s, dhow_tensor *y);
+
+/**
+ * Element by element: y = the larger of x and s, NaN if either is. One pass, without a tensor for
+ * the number. f16 and bf16 compute in f32, in which s is; integers wrap.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x  any shape; any dtype but bool
+ * @param s  DHOW_SCALAR(...)
+ * @param y  the shape and dtype of x; may be x
+ * @return OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), INVALID_ARGUMENT
+ * (devices, shapes or dtypes do not fit, y is frozen or overlaps an input; the message names the
+ * tensor), UNSUPPORTED (the device has no kernel for this dtype), OUT_OF_MEMORY (workspace),
+ * DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_max_scalar(dhow_stream *stream, dhow_tensor *x,
+                                                    dhow_scalar s, dhow_tensor *y);
+
+/**
+ * Element by element: y = the smaller of x and s, NaN if either is. One pass, without a tensor for
+ * the number. f16 and bf16 compute in f32, in which s is; integers wrap.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x  any shape; any dtype but bool
+ * @param s  DHOW_SCALAR(...)
+ * @param y  the shape and dtype of x; may be x
+ * @return OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), INVALID_ARGUMENT
+ * (devices, shapes or dtypes do not fit, y is frozen or overlaps an input; the message names the
+ * tensor), UNSUPPORTED (the device has no kernel for this dtype), OUT_OF_MEMORY (workspace),
+ * DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_min_scalar(dhow_stream *stream, dhow_tensor *x,
+                                                    dhow_scalar s, dhow_tensor *y);
+
+/**
  * Element by element, with shapes that broadcast as in NumPy: y = a == b. y is bool.
  *
  * @param stream  of the tensors' device, or NULL for its default stream

@@ -282,6 +282,19 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_sequential(dhow_model *model, con
                                                           dhow_model_value *out);
 
 /**
+ * A step *out = dhow_affine(x, a, b): a x + b.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or a number is not whole that must be),
+ * OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized per model. Blocks:
+ * no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_affine(dhow_model *model, dhow_model_value x,
+                                                      dhow_scalar a, dhow_scalar b,
+                                                      dhow_model_value *out);
+
+/**
  * dhow_matmul().
  *
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes

@@ -200,6 +200,83 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_max(dhow_model *model, dhow_model
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_min(dhow_model *model, dhow_model_value a,
                                                    dhow_model_value b, dhow_model_value *out);
 
+/**
+ * A step *out = dhow_add_scalar(x, s): x + s.
+ *
+ * @return OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), INVALID_ARGUMENT (a
+ * value is none of this model, or shapes or dtypes that are known do not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_add_scalar(dhow_model *model, dhow_model_value x,
+                                                          dhow_scalar s, dhow_model_value *out);
+
+/**
+ * A step *out = dhow_sub_scalar(x, s): x - s.
+ *
+ * @return OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), INVALID_ARGUMENT (a
+ * value is none of this model, or shapes or dtypes that are known do not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_sub_scalar(dhow_model *model, dhow_model_value x,
+                                                          dhow_scalar s, dhow_model_value *out);
+
+/**
+ * A step *out = dhow_mul_scalar(x, s): x s.
+ *
+ * @return OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), INVALID_ARGUMENT (a
+ * value is none of this model, or shapes or dtypes that are known do not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_mul_scalar(dhow_model *model, dhow_model_value x,
+                                                          dhow_scalar s, dhow_model_value *out);
+
+/**
+ * A step *out = dhow_div_scalar(x, s): x / s; of integers truncated, 0 where s is 0.
+ *
+ * @return OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), INVALID_ARGUMENT (a
+ * value is none of this model, or shapes or dtypes that are known do not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_div_scalar(dhow_model *model, dhow_model_value x,
+                                                          dhow_scalar s, dhow_model_value *out);
+
+/**
+ * A step *out = dhow_pow_scalar(x, s): x^s; of integers 0, 1 or -1 where s is negative.
+ *
+ * @return OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), INVALID_ARGUMENT (a
+ * value is none of this model, or shapes or dtypes that are known do not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_pow_scalar(dhow_model *model, dhow_model_value x,
+                                                          dhow_scalar s, dhow_model_value *out);
+
+/**
+ * A step *out = dhow_max_scalar(x, s): the larger of x and s, NaN if either is.
+ *
+ * @return OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), INVALID_ARGUMENT (a
+ * value is none of this model, or shapes or dtypes that are known do not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_max_scalar(dhow_model *model, dhow_model_value x,
+                                                          dhow_scalar s, dhow_model_value *out);
+
+/**
+ * A step *out = dhow_min_scalar(x, s): the smaller of x and s, NaN if either is.
+ *
+ * @return OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), INVALID_ARGUMENT (a
+ * value is none of this model, or shapes or dtypes that are known do not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_min_scalar(dhow_model *model, dhow_model_value x,
+                                                          dhow_scalar s, dhow_model_value *out);
+
 #ifdef __cplusplus
 }
 #endif

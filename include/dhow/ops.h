@@ -21,17 +21,17 @@ extern "C" {
  * scripts/declare writes from these maps ---- */
 
 /* One input. X(name, formula) */
-#define DHOW_UNARY_MAP(X)                                                         \
-    X(relu, "max(x, 0)")                                                          \
-    X(gelu, "x/2 (1 + erf(x / sqrt 2)), Hendrycks and Gimpel 2016")               \
+#define DHOW_UNARY_MAP(X)                                                                    \
+    X(relu, "max(x, 0)")                                                                     \
+    X(gelu, "x/2 (1 + erf(x / sqrt 2)), Hendrycks and Gimpel 2016")                          \
     X(gelu_tanh, "x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), Hendrycks and Gimpel 2016") \
-    X(silu, "x / (1 + exp(-x))")                                                  \
-    X(sigmoid, "1 / (1 + exp(-x))")                                               \
-    X(tanh, "tanh x")                                                             \
-    X(exp, "e^x")                                                                 \
-    X(log, "natural logarithm; NaN below 0")                                      \
-    X(sqrt, "square root; NaN below 0")                                           \
-    X(neg, "-x")                                                                  \
+    X(silu, "x / (1 + exp(-x))")                                                             \
+    X(sigmoid, "1 / (1 + exp(-x))")                                                          \
+    X(tanh, "tanh x")                                                                        \
+    X(exp, "e^x")                                                                            \
+    X(log, "natural logarithm; NaN below 0")                                                 \
+    X(sqrt, "square root; NaN below 0")                                                      \
+    X(neg, "-x")                                                                             \
     X(abs, "|x|")
 
 /* Two inputs. X(name, formula) */
@@ -133,6 +133,36 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_elu(dhow_stream *stream, dhow_tensor *x
     X(greater, GT, "a > b")     \
     X(greater_equal, GE, "a >= b")
 
+/* With a number (dhow/scalar.h) in the place of a tensor. X(name, formula) */
+#define DHOW_SCALAR_MAP(X)                                    \
+    X(add, "x + s")                                           \
+    X(sub, "x - s")                                           \
+    X(mul, "x s")                                             \
+    X(div, "x / s; of integers truncated, 0 where s is 0")    \
+    X(pow, "x^s; of integers 0, 1 or -1 where s is negative") \
+    X(max, "the larger of x and s, NaN if either is")         \
+    X(min, "the smaller of x and s, NaN if either is")
+
+/**
+ * Element by element: y = a x + b with numbers, in one pass. f16 and bf16 compute in f32, in which
+ * a and b are; integers wrap; floats may be rounded once or twice.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x  any shape; any dtype but bool
+ * @param a, b  DHOW_SCALAR(...)
+ * @param y  the shape and dtype of x; may be x
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
+ * the message names the tensor; a number is not whole that must be), OUT_OF_RANGE (a number that
+ * x's dtype has not, see dhow/scalar.h), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_affine(dhow_stream *stream, dhow_tensor *x, dhow_scalar a,
+                                                dhow_scalar b, dhow_tensor *y);
+
 /**
  * y = a where the condition (bool) is true, else b; all three broadcast. Any dtype of a, b and y.
  *
@@ -182,6 +212,23 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_cast(dhow_stream *stream, dhow_tensor *
  * once, others do not.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_fill(dhow_stream *stream, dhow_tensor *y, double value);
+
+/**
+ * Sets all elements of y to a number, exact for integers. All dtypes.
+ *
+ * @param stream  of y's device, or NULL for its default stream
+ * @param y any shape and dtype
+ * @param value  DHOW_SCALAR(...)
+ * @return INVALID_ARGUMENT (y is frozen; a number is not whole that must be), OUT_OF_RANGE (a
+ * number that y's dtype has not, see dhow/scalar.h), UNSUPPORTED (the device has no kernel for this
+ * dtype), OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed;
+ * dhow_last_native_code() is its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_fill_scalar(dhow_stream *stream, dhow_tensor *y,
+                                                     dhow_scalar value);
 
 /* ---- matrix products: f32 f64 f16 bf16 ---- */
 

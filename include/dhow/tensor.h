@@ -9,6 +9,7 @@
 #ifndef DHOW_TENSOR_H_
 #define DHOW_TENSOR_H_
 
+#include "dhow/scalar.h"
 #include "dhow/stream.h"
 
 #ifdef __cplusplus
@@ -73,6 +74,18 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_from_data(dhow_device *device, d
 DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_full(dhow_device *device, dhow_dtype dtype,
                                                      int32_t rank, const int64_t *shape,
                                                      double value, dhow_tensor **out);
+
+/**
+ * The same with a number that keeps its kind, exact for integers of 64 bits.
+ *
+ * @return as dhow_tensor_create(); OUT_OF_RANGE, INVALID_ARGUMENT for a number that the dtype has
+ * not, see dhow/scalar.h
+ *
+ * Ownership: *out is owned. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_full_scalar(dhow_device *device, dhow_dtype dtype,
+                                                            int32_t rank, const int64_t *shape,
+                                                            dhow_scalar value, dhow_tensor **out);
 
 /**
  * Creates a tensor of values that are evenly spread over low <= value < high; integers and bool

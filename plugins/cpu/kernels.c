@@ -64,7 +64,8 @@ int32_t cpu_kernel_init(cpu_kernel_object *kernel, const k_info *info, const cha
     }
     const int strided = strstr(info->sig, "VAL(dims") != NULL;
     if (!unit || strided) return DHOW_OK;
-    if (strcmp(unit, "unary") == 0 || strcmp(unit, "binary") == 0 || strcmp(unit, "cast") == 0) {
+    if (strcmp(unit, "unary") == 0 || strcmp(unit, "binary") == 0 || strcmp(unit, "cast") == 0 ||
+        strcmp(unit, "scalar") == 0) {
         kernel->unit = CPU_UNIT_FLAT;
     } else if (strcmp(unit, "rows") == 0) {
         kernel->unit = CPU_UNIT_ROWS;

@@ -81,6 +81,7 @@ CONFORM_TABLE(graph);
 CONFORM_TABLE(kernel);
 CONFORM_TABLE(op);
 CONFORM_TABLE(function);
+CONFORM_TABLE(scalar);
 CONFORM_TABLE(error);
 CONFORM_TABLE(huge);
 

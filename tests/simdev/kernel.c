@@ -95,7 +95,7 @@ bool simdev_kernel_arg(const simdev_kernel *kernel, uint32_t index, uint32_t *ou
 
 int32_t simdev_kernel_find(simdev_device *device, const char *name, simdev_kernel **out,
                            dhow_error *err) {
-    static const char *const any_offset[] = {"unary", "binary", "cast", "layout", "map"};
+    static const char *const any_offset[] = {"unary", "binary", "cast", "layout", "map", "scalar"};
     simdev_machine *machine = device->machine;
     simdev_kernel *made = NULL;
     *out = NULL;

@@ -357,6 +357,14 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(model_to_model, MODEL, 0, dhow_model_to(B, g.of[DEVICE]))                                    \
     X(model_place, MODEL, 0, dhow_model_place(B, g.of[DEVICE], DHOW_PLACEMENT_STRICT))             \
     X(model_place_on, DEVICE, 0, dhow_model_place(g.of[MODEL], B, DHOW_PLACEMENT_STRICT))          \
+    X(full_scalar, DEVICE, 0,                                                                      \
+      dhow_tensor_full_scalar(B, DHOW_F32, 2, k_shape, DHOW_SCALAR(1), &out.t))                    \
+    X(fill_scalar_y, TENSOR, 0, dhow_fill_scalar(NULL, B, DHOW_SCALAR(0)))                         \
+    X(fill_scalar_stream, STREAM, 1, dhow_fill_scalar(B, T, DHOW_SCALAR(0)))                       \
+    X(affine_x, TENSOR, 0, dhow_affine(NULL, B, DHOW_SCALAR(1), DHOW_SCALAR(1), T))                \
+    X(affine_y, TENSOR, 0, dhow_affine(NULL, T, DHOW_SCALAR(1), DHOW_SCALAR(1), B))                \
+    X(affine_stream, STREAM, 1, dhow_affine(B, T, DHOW_SCALAR(1), DHOW_SCALAR(1), T))              \
+    X(model_affine, MODEL, 0, dhow_model_affine(B, 0, DHOW_SCALAR(1), DHOW_SCALAR(1), &out.value)) \
     X(clip_x, TENSOR, 0, dhow_clip(NULL, B, 0, 1, T))                                              \
     X(clip_y, TENSOR, 0, dhow_clip(NULL, T, 0, 1, B))                                              \
     X(leaky_x, TENSOR, 0, dhow_leaky_relu(NULL, B, 0, T))                                          \
@@ -433,6 +441,17 @@ DHOW_FUNCTION_MAP(DEFINE_FUNCTION)
     static dhow_status call_##name##_a(void *B) { return dhow_##name(NULL, B, T, T); } \
     static dhow_status call_##name##_b(void *B) { return dhow_##name(NULL, T, B, T); } \
     static dhow_status call_##name##_c(void *B) { return dhow_##name(NULL, T, T, B); }
+#define DEFINE_SCALAR(name, formula)                                         \
+    static dhow_status call_##name##_scalar_x(void *B) {                     \
+        return dhow_##name##_scalar(NULL, B, DHOW_SCALAR(1), T);             \
+    }                                                                        \
+    static dhow_status call_##name##_scalar_y(void *B) {                     \
+        return dhow_##name##_scalar(NULL, T, DHOW_SCALAR(1), B);             \
+    }                                                                        \
+    static dhow_status call_model_##name##_scalar(void *B) {                 \
+        return dhow_model_##name##_scalar(B, 0, DHOW_SCALAR(1), &out.value); \
+    }
+DHOW_SCALAR_MAP(DEFINE_SCALAR)
 DHOW_FURTHER_BINARY_MAP(DEFINE_FURTHER)
 DHOW_COMPARE_MAP(DEFINE_FURTHER)
 
@@ -455,10 +474,15 @@ static const struct {
 #define ROW_FUNCTION(name, map, formula) \
     {#name " x", call_##name##_x, TENSOR, 0}, {#name " y", call_##name##_y, TENSOR, 0},
                 DHOW_FUNCTION_MAP(ROW_FUNCTION)
+#define ROW_SCALAR(name, formula)                               \
+    {#name "_scalar x", call_##name##_scalar_x, TENSOR, 0},     \
+        {#name "_scalar y", call_##name##_scalar_y, TENSOR, 0}, \
+        {"model " #name "_scalar", call_model_##name##_scalar, MODEL, 0},
+                    DHOW_SCALAR_MAP(ROW_SCALAR)
 #define ROW_FURTHER(name, map, formula)                                                 \
     {#name " a", call_##name##_a, TENSOR, 0}, {#name " b", call_##name##_b, TENSOR, 0}, \
         {#name " y", call_##name##_c, TENSOR, 0},
-                    DHOW_FURTHER_BINARY_MAP(ROW_FURTHER) DHOW_COMPARE_MAP(ROW_FURTHER)};
+                        DHOW_FURTHER_BINARY_MAP(ROW_FURTHER) DHOW_COMPARE_MAP(ROW_FURTHER)};
 
 enum { CALL_COUNT = sizeof k_calls / sizeof k_calls[0] };
 

@@ -228,6 +228,20 @@ DHOW_UNARY_MAP(UNARY)
     }
 DHOW_BINARY_MAP(BINARY)
 
+#define WITH_SCALAR(name, formula)                                                               \
+    dhow_status dhow_model_##name##_scalar(dhow_model *model, dhow_model_value x, dhow_scalar s, \
+                                           dhow_model_value *out) {                              \
+        const dhowi_attrs attrs = {.scalar = {s, dhow_scalar_i64(0)}};                           \
+        return add_plain(model, DHOWI_OP_##name##_scalar, &x, 1, &attrs, out);                   \
+    }
+DHOW_SCALAR_MAP(WITH_SCALAR)
+
+dhow_status dhow_model_affine(dhow_model *model, dhow_model_value x, dhow_scalar a, dhow_scalar b,
+                              dhow_model_value *out) {
+    const dhowi_attrs attrs = {.scalar = {a, b}};
+    return add_plain(model, DHOWI_OP_affine, &x, 1, &attrs, out);
+}
+
 #define ALONG(name)                                                                   \
     dhow_status dhow_model_##name(dhow_model *model, dhow_model_value x, int32_t dim, \
                                   dhow_model_value *out) {                            \

@@ -54,6 +54,7 @@ typedef struct dhowi_attrs {
         dhowi_program program;
         dhowi_space space;
         dhowi_run run;
+        dhow_scalar scalar[2]; /* of arithmetic with numbers */
     };
 } dhowi_attrs;
 
@@ -116,7 +117,9 @@ struct dhowi_op {
     X(map) X(cast) X(copy) X(fill) X(reduce_prod)                                                \
     X(conv3d) X(conv_transpose) X(pool) X(pool_blocks) X(pool_index) X(resample)                 \
     X(gather_axis) X(gather_elements) X(scatter_elements) X(scatter_rows)                        \
-    X(normalize) X(lrn) X(lstm_cell) X(cumsum) X(topk)
+    X(normalize) X(lrn) X(lstm_cell) X(cumsum) X(topk)                                           \
+    X(affine) X(add_scalar) X(sub_scalar) X(mul_scalar) X(div_scalar) X(pow_scalar)              \
+    X(max_scalar) X(min_scalar)
 /* clang-format on */
 
 typedef enum dhowi_op_id {
