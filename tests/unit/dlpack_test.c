@@ -13,6 +13,17 @@
 static void set_up(void) { open_context("delay_us=20000", ""); }
 TestSuite(dlpack, .init = set_up, .fini = close_context, .timeout = 60);
 
+/* The ABI of the specification, on 64-bit machines. */
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(sizeof(DLDevice) == 8 && sizeof(DLDataType) == 4 && sizeof(DLTensor) == 48, "ABI");
+_Static_assert(offsetof(DLTensor, dtype) == 20 && offsetof(DLTensor, shape) == 24, "ABI");
+_Static_assert(offsetof(DLTensor, byte_offset) == 40, "ABI");
+_Static_assert(sizeof(DLManagedTensor) == 64 && offsetof(DLManagedTensor, deleter) == 56, "ABI");
+_Static_assert(sizeof(DLManagedTensorVersioned) == 80, "ABI");
+_Static_assert(offsetof(DLManagedTensorVersioned, deleter) == 16, "ABI");
+_Static_assert(offsetof(DLManagedTensorVersioned, flags) == 24, "ABI");
+#endif
+
 /* ---- a producer ---- */
 
 typedef struct producer {
