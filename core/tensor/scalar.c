@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "tensor/tensor.h"
 
@@ -30,6 +31,10 @@ double dhowi_scalar_float(dhow_scalar s) {
 }
 
 /* ---- floats ---- */
+
+static bool is_float(dhow_dtype dtype) {
+    return dtype == DHOW_F32 || dtype == DHOW_F64 || dtype == DHOW_F16 || dtype == DHOW_BF16;
+}
 
 static bool is_infinite(dhow_dtype dtype, uint64_t bits) {
     return dtype == DHOW_F32    ? (bits & 0x7fffffffu) == 0x7f800000u
@@ -95,6 +100,41 @@ static dhow_status integer_bits(const char *function, dhow_dtype dtype, dhow_sca
     return out_of_range(function, dtype, given);
 }
 
+/* ---- from elements ---- */
+
+static double decode_f16(uint16_t bits) {
+    const double sign = (bits & 0x8000u) != 0 ? -1 : 1;
+    const int exponent = (bits >> 10) & 31, fraction = bits & 0x3ff;
+    if (exponent == 31) return fraction != 0 ? (double)NAN : sign * (double)INFINITY;
+    if (exponent == 0) return sign * ldexp(fraction, -24);
+    return sign * ldexp(fraction + 1024, exponent - 25);
+}
+
+static double float_at(dhow_dtype dtype, const void *element) {
+    uint32_t word = 0;
+    float single;
+    double wide;
+    if (dtype == DHOW_F64) {
+        memcpy(&wide, element, sizeof wide);
+        return wide;
+    }
+    memcpy(&word, element, dtype == DHOW_F32 ? 4 : 2); /* little-endian, like all of dhow */
+    if (dtype == DHOW_F16) return decode_f16((uint16_t)word);
+    if (dtype == DHOW_BF16) word <<= 16;
+    memcpy(&single, &word, sizeof single);
+    return (double)single;
+}
+
+dhow_scalar dhowi_scalar_of(dhow_dtype dtype, const void *element) {
+    const uint32_t bytes = dhow_dtype_bytes(dtype), unused = 64 - bytes * 8;
+    uint64_t bits = 0;
+    if (is_float(dtype)) return dhow_scalar_f64(float_at(dtype, element));
+    memcpy(&bits, element, bytes);
+    if (dtype == DHOW_U64) return dhow_scalar_u64(bits);
+    if (!is_signed(dtype)) return dhow_scalar_i64((int64_t)bits);
+    return dhow_scalar_i64((int64_t)(bits << unused) >> unused);
+}
+
 dhow_status dhowi_scalar_bits(const char *function, dhow_dtype dtype, dhow_scalar s,
                               uint64_t *bits) {
     *bits = 0;
@@ -107,7 +147,6 @@ dhow_status dhowi_scalar_bits(const char *function, dhow_dtype dtype, dhow_scala
         *bits = s.kind == DHOW_F64 ? s.value.f64 != 0 : s.value.u64 != 0;
         return DHOW_OK;
     }
-    if (dtype == DHOW_F32 || dtype == DHOW_F64 || dtype == DHOW_F16 || dtype == DHOW_BF16)
-        return float_bits(function, dtype, s, bits);
+    if (is_float(dtype)) return float_bits(function, dtype, s, bits);
     return integer_bits(function, dtype, s, bits);
 }

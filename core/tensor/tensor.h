@@ -96,6 +96,8 @@ uint64_t dhowi_dtype_encode(dhow_dtype dtype, double value);
  * dhow/scalar.h says. */
 dhow_status dhowi_scalar_bits(const char *function, dhow_dtype dtype, dhow_scalar s,
                               uint64_t *bits);
+/* An element as a number: f64 for floats, u64 for u64, i64 for the others. */
+dhow_scalar dhowi_scalar_of(dhow_dtype dtype, const void *element);
 /* The number as a double, rounded. */
 double dhowi_scalar_float(dhow_scalar s);
 bool dhowi_dtype_valid(int32_t dtype);

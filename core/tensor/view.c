@@ -206,6 +206,55 @@ dhow_status dhow_tensor_reshape(dhow_tensor *t, int32_t rank, const int64_t *sha
     return view_of(t, rank, resolved, strides, t->offset, out);
 }
 
+dhow_status dhow_tensor_squeeze(dhow_tensor *t, int32_t dim, dhow_tensor **out) {
+    static const char function[] = "dhow_tensor_squeeze";
+    DHOWI_TRY(begin_view(function, t, out));
+    int64_t shape[DHOW_MAX_RANK], strides[DHOW_MAX_RANK];
+    int32_t rank = 0;
+    const bool all = dim == DHOW_ALL_DIMS;
+    if (!all) DHOWI_TRY(dhowi_dim_check(function, t->rank, dim, &dim));
+    for (int32_t i = 0; i < t->rank; i++) {
+        if (t->shape[i] == 1 && (all || i == dim)) continue;
+        shape[rank] = t->shape[i];
+        strides[rank++] = t->strides[i];
+    }
+    return view_of(t, rank, shape, strides, t->offset, out);
+}
+
+dhow_status dhow_tensor_unsqueeze(dhow_tensor *t, int32_t dim, dhow_tensor **out) {
+    static const char function[] = "dhow_tensor_unsqueeze";
+    DHOWI_TRY(begin_view(function, t, out));
+    if (t->rank == DHOW_MAX_RANK)
+        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: the tensor has all %d dimensions already",
+                          function, DHOW_MAX_RANK);
+    DHOWI_TRY(dhowi_dim_check(function, t->rank + 1, dim, &dim));
+    int64_t shape[DHOW_MAX_RANK], strides[DHOW_MAX_RANK];
+    for (int32_t i = 0; i <= t->rank; i++) {
+        shape[i] = i == dim ? 1 : t->shape[i - (i > dim)];
+        strides[i] = i < dim ? t->strides[i] : i > dim ? t->strides[i - 1] : 1;
+    }
+    return view_of(t, t->rank + 1, shape, strides, t->offset, out);
+}
+
+dhow_status dhow_tensor_flatten(dhow_tensor *t, int32_t first, int32_t last, dhow_tensor **out) {
+    static const char function[] = "dhow_tensor_flatten";
+    DHOWI_TRY(begin_view(function, t, out));
+    const int32_t rank = t->rank > 0 ? t->rank : 1; /* as PyTorch takes a single number */
+    DHOWI_TRY(dhowi_dim_check(function, rank, first, &first));
+    DHOWI_TRY(dhowi_dim_check(function, rank, last, &last));
+    if (last < first)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: the last dimension, %d, is before the first, %d", function, last,
+                          first);
+    int64_t shape[DHOW_MAX_RANK], joined = 1;
+    int32_t to = 0;
+    for (int32_t i = 0; i < first; i++) shape[to++] = t->shape[i];
+    for (int32_t i = first; i <= last && i < t->rank; i++) joined *= t->shape[i];
+    shape[to++] = joined;
+    for (int32_t i = last + 1; i < t->rank; i++) shape[to++] = t->shape[i];
+    return dhow_tensor_reshape(t, to, shape, out);
+}
+
 dhow_status dhow_tensor_expand(dhow_tensor *t, int32_t rank, const int64_t *shape,
                                dhow_tensor **out) {
     static const char function[] = "dhow_tensor_expand";

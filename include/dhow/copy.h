@@ -83,6 +83,20 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_cat(dhow_stream *stream, dhow_tensor *c
                                              uint32_t count, int32_t dim, dhow_tensor *y);
 
 /**
+ * Joins tensors along a new dimension: index i of dimension `dim` of y is tensors[i]. They may be
+ * on any devices.
+ *
+ * @param stream   as for dhow_cat()
+ * @param tensors  `count` of them, all of y's dtype and of y's shape without `dim`, whose extent is
+ * `count`
+ * @return as dhow_cat()
+ *
+ * Threads: any. Blocks: as dhow_copy_async().
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_stack(dhow_stream *stream, dhow_tensor *const *tensors,
+                                               uint32_t count, int32_t dim, dhow_tensor *y);
+
+/**
  * Tells how dhow_copy_async() would copy.
  *
  * @return INVALID_ARGUMENT

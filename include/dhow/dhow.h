@@ -15,6 +15,7 @@
 
 #include "dhow/context.h"
 #include "dhow/copy.h"
+#include "dhow/create.h"
 #include "dhow/data.h"
 #include "dhow/datum.h"
 #include "dhow/device.h"
@@ -25,6 +26,7 @@
 #include "dhow/model.h"
 #include "dhow/ops.h"
 #include "dhow/parallel.h"
+#include "dhow/print.h"
 #include "dhow/scalar.h"
 #include "dhow/status.h"
 #include "dhow/stream.h"

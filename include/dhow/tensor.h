@@ -22,6 +22,9 @@ typedef struct dhow_tensor dhow_tensor;
 #define DHOW_SHAPE(...) \
     (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
 
+/** In the place of a dimension: all of them. */
+#define DHOW_ALL_DIMS INT32_MIN
+
 /** Facts of a tensor. */
 typedef struct dhow_tensor_info {
     uint32_t struct_size; /**< DHOW_INIT() sets it */
@@ -360,6 +363,40 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_transpose(dhow_tensor *tensor, i
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_reshape(dhow_tensor *tensor, int32_t rank,
                                                         const int64_t *shape, dhow_tensor **out);
+
+/**
+ * Without a dimension of extent 1; another extent stays, as in PyTorch.
+ *
+ * @param dim  DHOW_ALL_DIMS: without any dimension of extent 1
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
+ *
+ * Ownership: *out is owned. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_squeeze(dhow_tensor *tensor, int32_t dim,
+                                                        dhow_tensor **out);
+
+/**
+ * With a further dimension of extent 1.
+ *
+ * @param dim  where it will be, -1 for the last of the result
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE (dim is not between -rank - 1 and rank, or the rank is
+ * DHOW_MAX_RANK), OUT_OF_MEMORY
+ *
+ * Ownership: *out is owned. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_unsqueeze(dhow_tensor *tensor, int32_t dim,
+                                                          dhow_tensor **out);
+
+/**
+ * Joins the dimensions from `first` to `last` into one; a tensor of rank 0 gets one of extent 1.
+ *
+ * @return INVALID_ARGUMENT (last is before first, or the strides do not allow a view: make it
+ * contiguous first), OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
+ *
+ * Ownership: *out is owned. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_flatten(dhow_tensor *tensor, int32_t first,
+                                                        int32_t last, dhow_tensor **out);
 
 /**
  * Repeats extents of 1 (and missing outer dimensions) to `shape` without copying, by strides of 0.

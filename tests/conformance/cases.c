@@ -25,6 +25,7 @@ const conform_group conform_groups[] = {GROUP("abi", abi, CONFORM_FILE),
                                         GROUP("kernel", kernel, CONFORM_API),
                                         GROUP("ops", op, CONFORM_API),
                                         GROUP("functions", function, CONFORM_API),
+                                        GROUP("create", create, CONFORM_API),
                                         GROUP("scalars", scalar, CONFORM_API),
                                         GROUP("error", error, CONFORM_API),
                                         GROUP("huge", huge, CONFORM_HUGE)};

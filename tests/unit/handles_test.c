@@ -55,6 +55,12 @@ static dhow_status no_rows(void *user, const dhow_batch *results) {
     return DHOW_OK;
 }
 
+static void no_text(void *user, const char *text, uint64_t bytes) {
+    (void)user;
+    (void)text;
+    (void)bytes;
+}
+
 static objects make_objects(void) {
     static const dhow_context_options options =
         DHOW_FIELDS(dhow_context_options, .backends = "cpu", .cache_dir = "off");
@@ -136,6 +142,7 @@ static struct {
     const char *text;
     uint64_t words[2];
     double ms;
+    int64_t integer;
     void *pointer;
     dhow_device *d;
     dhow_stream *s;
@@ -359,6 +366,27 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(model_place_on, DEVICE, 0, dhow_model_place(g.of[MODEL], B, DHOW_PLACEMENT_STRICT))          \
     X(full_scalar, DEVICE, 0,                                                                      \
       dhow_tensor_full_scalar(B, DHOW_F32, 2, k_shape, DHOW_SCALAR(1), &out.t))                    \
+    X(zeros, DEVICE, 0, dhow_tensor_zeros(B, DHOW_F32, 2, k_shape, &out.t))                        \
+    X(ones, DEVICE, 0, dhow_tensor_ones(B, DHOW_F32, 2, k_shape, &out.t))                          \
+    X(arange, DEVICE, 0,                                                                           \
+      dhow_tensor_arange(B, DHOW_F32, DHOW_SCALAR(0), DHOW_SCALAR(1), DHOW_SCALAR(1), &out.t))     \
+    X(empty_like, TENSOR, 0, dhow_tensor_empty_like(B, &out.t))                                    \
+    X(zeros_like, TENSOR, 0, dhow_tensor_zeros_like(B, &out.t))                                    \
+    X(ones_like, TENSOR, 0, dhow_tensor_ones_like(B, &out.t))                                      \
+    X(full_like, TENSOR, 0, dhow_tensor_full_like(B, DHOW_SCALAR(1), &out.t))                      \
+    X(clone, TENSOR, 0, dhow_tensor_clone(NULL, B, &out.t))                                        \
+    X(clone_stream, STREAM, 1, dhow_tensor_clone(B, T, &out.t))                                    \
+    X(to_dtype, TENSOR, 0, dhow_tensor_to_dtype(NULL, B, DHOW_F32, &out.t))                        \
+    X(to_dtype_stream, STREAM, 1, dhow_tensor_to_dtype(B, T, DHOW_F32, &out.t))                    \
+    X(squeeze, TENSOR, 0, dhow_tensor_squeeze(B, 0, &out.t))                                       \
+    X(unsqueeze, TENSOR, 0, dhow_tensor_unsqueeze(B, 0, &out.t))                                   \
+    X(flatten, TENSOR, 0, dhow_tensor_flatten(B, 0, -1, &out.t))                                   \
+    X(stack_part, TENSOR, 0, (g_in[0] = B, dhow_stack(NULL, g_in, 1, 0, T)))                       \
+    X(stack_y, TENSOR, 0, (g_in[0] = T, dhow_stack(NULL, g_in, 1, 0, B)))                          \
+    X(stack_stream, STREAM, 1, (g_in[0] = T, dhow_stack(B, g_in, 1, 0, T)))                        \
+    X(print, TENSOR, 0, dhow_tensor_print(B, no_text, NULL))                                       \
+    X(item, TENSOR, 0, dhow_tensor_item(B, &out.ms))                                               \
+    X(item_i64, TENSOR, 0, dhow_tensor_item_i64(B, &out.integer))                                  \
     X(fill_scalar_y, TENSOR, 0, dhow_fill_scalar(NULL, B, DHOW_SCALAR(0)))                         \
     X(fill_scalar_stream, STREAM, 1, dhow_fill_scalar(B, T, DHOW_SCALAR(0)))                       \
     X(affine_x, TENSOR, 0, dhow_affine(NULL, B, DHOW_SCALAR(1), DHOW_SCALAR(1), T))                \

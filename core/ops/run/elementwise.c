@@ -8,6 +8,7 @@
 #include "base/memory/size.h"
 #include "base/text/text.h"
 #include "copy/engine.h"
+#include "dhow/create.h"
 #include "ops/run/rows.h"
 
 dhow_status dhowi_infer_same(const dhowi_op *op, const dhowi_spec *const *in,
@@ -153,6 +154,29 @@ dhow_status dhow_cast(dhow_stream *stream, dhow_tensor *x, dhow_tensor *y) {
     if (x->dtype == y->dtype) return dhow_copy_async(stream, x, y, 0);
     if (x->contiguous && y->contiguous && !overlap) return convert(stream, x, y);
     return cast_packed(stream, x, y);
+}
+
+dhow_status dhow_tensor_to_dtype(dhow_stream *stream, dhow_tensor *tensor, dhow_dtype dtype,
+                                 dhow_tensor **out) {
+    static const char function[] = "dhow_tensor_to_dtype";
+    int64_t count;
+    uint64_t bytes;
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
+    *out = NULL;
+    DHOWI_TRY(dhowi_tensor_check_read(tensor, function, "tensor"));
+    DHOWI_TRY(dhowi_stream_resolve(stream, dhowi_tensor_device(tensor), function, &stream));
+    DHOWI_TRY(dhowi_shape_check(function, dtype, tensor->rank, tensor->shape, &count, &bytes));
+    if (tensor->dtype == dtype) {
+        dhowi_handle_retain(&tensor->handle);
+        *out = tensor;
+        return DHOW_OK;
+    }
+    DHOWI_TRY(dhowi_tensor_new(stream->device, dtype, tensor->rank, tensor->shape, out));
+    dhow_status status = dhow_cast(stream, tensor, *out);
+    if (status == DHOW_OK) return DHOW_OK;
+    dhow_tensor_release(*out);
+    *out = NULL;
+    return status;
 }
 
 dhow_status dhow_fill(dhow_stream *stream, dhow_tensor *y, double value) {
