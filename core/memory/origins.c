@@ -54,7 +54,6 @@ dhow_status dhowi_origins_add(dhowi_origins *origins, dhowi_mark mark) {
 
 dhow_status dhowi_origins_add_storage(dhowi_origins *origins, dhowi_storage *storage) {
     if (dhowi_planted("values come from one device only")) return DHOW_OK;
-    if (atomic_load_explicit(&storage->origin_count, memory_order_acquire) == 0) return DHOW_OK;
     const dhowi_origins all = dhowi_storage_origins(storage);
     for (uint32_t i = 0; i < all.count; i++) DHOWI_TRY(dhowi_origins_add(origins, all.marks[i]));
     return DHOW_OK;

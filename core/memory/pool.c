@@ -236,7 +236,7 @@ void dhowi_storage_release(dhowi_storage *s) {
     dhowi_context_drop(context);
 }
 
-dhow_status dhowi_storage_readable(dhowi_storage *s, bool ended) {
+dhow_status dhowi_storage_ask(dhowi_storage *s, bool ended) {
     uint64_t word = atomic_load_explicit(&s->staged_write, memory_order_acquire);
     if ((word & DHOWI_COPY_FAILED) == 0) return dhowi_storage_check_origins(s, ended);
     dhowi_mark copy = dhowi_ticket_mark(s->device->context, word);

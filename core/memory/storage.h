@@ -84,7 +84,14 @@ dhow_status dhowi_storage_pin(dhowi_storage *storage, dhow_device *device);
 
 /* The failure of a copy into the storage, or of what its values came from; see origins.h for
  * `ended`. */
-dhow_status dhowi_storage_readable(dhowi_storage *storage, bool ended);
+dhow_status dhowi_storage_ask(dhowi_storage *storage, bool ended);
+static inline dhow_status dhowi_storage_readable(dhowi_storage *storage, bool ended) {
+    const bool failed = (atomic_load_explicit(&storage->staged_write, memory_order_acquire) &
+                         DHOWI_COPY_FAILED) != 0;
+    const bool comes_from_others =
+        atomic_load_explicit(&storage->origin_count, memory_order_acquire) != 0;
+    return failed || comes_from_others ? dhowi_storage_ask(storage, ended) : DHOW_OK;
+}
 dhowi_origins dhowi_storage_origins(dhowi_storage *storage);
 
 /* Counts pinned memory that copies use, see dhow_memory_stats. */

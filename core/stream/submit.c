@@ -26,11 +26,14 @@ static dhow_status wait_for_use(dhow_stream *stream, const dhowi_use *use) {
             (status != DHOW_DEVICE_LOST ||
              dhowi_hazard_needs(hazard, use->access, &stream->timeline, pending[i])))
             return status;
-        if (reads && pending[i].timeline->lost != stream->timeline.lost)
+        const bool others = pending[i].timeline->lost != stream->timeline.lost;
+        if (reads && others && !dhowi_device_is_host(stream->device)) /* the host has waited */
             DHOWI_TRY(dhowi_origins_add(&g_origins, pending[i]));
     }
     if (!reads) return DHOW_OK;
     DHOWI_TRY(dhowi_storage_readable(use->storage, dhowi_device_is_host(stream->device)));
+    if (atomic_load_explicit(&use->storage->origin_count, memory_order_acquire) == 0)
+        return DHOW_OK;
     return dhowi_origins_add_storage(&g_origins, use->storage);
 }
 
@@ -41,7 +44,7 @@ static dhow_status wait_for_uses(dhow_stream *stream, const dhowi_use *uses, uin
 
 dhow_status dhowi_stream_begin(dhow_stream *stream, const dhowi_use *uses, uint32_t count) {
     DHOWI_TRY(dhowi_device_usable(stream->device));
-    g_origins.count = 0;
+    if (!dhowi_device_is_host(stream->device)) g_origins.count = 0;
     if (stream->recording == NULL) {
         DHOWI_TRY(dhowi_stream_wait_attached(stream));
         DHOWI_TRY(wait_for_uses(stream, uses, count));

@@ -27,9 +27,9 @@ void dhowi_stop_begin(dhowi_stop *stop, const dhow_model *model) {
 
 void dhowi_stop_end(dhowi_stop *stop) { t_stop = stop->outer; }
 
-dhow_status dhowi_stop_check(void) {
-    const dhowi_stop *s = t_stop;
-    if (s == NULL) return DHOW_OK;
+const dhowi_stop *dhowi_stop_current(void) { return t_stop; }
+
+dhow_status dhowi_stop_ask(const dhowi_stop *s) {
     if (atomic_load_explicit(&s->model->cancels, memory_order_relaxed) != s->cancels)
         return dhowi_fail(DHOW_CANCELLED, "dhow_model_cancel() was called during the run");
     if (s->deadline == 0 || now() < s->deadline) return DHOW_OK;

@@ -19,7 +19,20 @@ typedef struct dhowi_stop {
 /* Around a run, on its thread. */
 void dhowi_stop_begin(dhowi_stop *stop, const dhow_model *model);
 void dhowi_stop_end(dhowi_stop *stop);
-/* OK, or CANCELLED or TIMED_OUT when this thread's run is to stop; OK outside of runs. */
-dhow_status dhowi_stop_check(void);
+/* The run of this thread, NULL outside of runs. */
+const dhowi_stop *dhowi_stop_current(void);
+/* OK, or CANCELLED or TIMED_OUT when the run is to stop. */
+dhow_status dhowi_stop_ask(const dhowi_stop *stop);
+
+/* The same for a run that is known, and cheap where nothing limits it: between two steps. */
+static inline dhow_status dhowi_stop_check_run(const dhowi_stop *stop) {
+    const bool free = stop == NULL || (stop->deadline == 0 &&
+                                       atomic_load_explicit(&stop->model->cancels,
+                                                            memory_order_relaxed) == stop->cancels);
+    return free ? DHOW_OK : dhowi_stop_ask(stop);
+}
+static inline dhow_status dhowi_stop_check(void) {
+    return dhowi_stop_check_run(dhowi_stop_current());
+}
 
 #endif /* DHOWI_MODEL_STOP_H_ */

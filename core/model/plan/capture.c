@@ -14,19 +14,16 @@ enum {
     RUNS_UNTIL_STALE = 32 /* a graph of tensors that did not come for so long makes room */
 };
 
-int32_t dhowi_segment_command(dhow_device *device, const dhowi_segment *seg, uint32_t at,
-                              void *stream, dhow_error *err) {
-    const dhow_status stopped = dhowi_stop_check();
-    if (stopped == DHOW_OK)
-        return dhowi_command_run(seg->recorder.commands[at], device, stream, err);
+int32_t dhowi_segment_stopped(dhow_status stopped, dhow_error *err) {
     (void)dhowi_copy_text(err->message, sizeof err->message, dhow_last_error());
     return (int32_t)stopped;
 }
 
 static int32_t run_commands(dhow_device *device, dhowi_segment *seg, void *stream, uint32_t *at,
                             dhow_error *err) {
+    const dhowi_stop *stop = dhowi_stop_current();
     for (uint32_t i = 0; i < seg->recorder.command_count; i++) {
-        int32_t code = dhowi_segment_command(device, seg, i, stream, err);
+        int32_t code = dhowi_segment_command(device, seg, i, stream, stop, err);
         if (code == DHOW_OK) continue;
         *at = i;
         return code;

@@ -83,9 +83,16 @@ dhow_status dhowi_segment_run(dhow_model *m, dhowi_plan_of_model *plan, uint32_t
  * mutex. *at is the command that failed. */
 int32_t dhowi_segment_submit(dhow_device *device, dhowi_segment *seg, dhow_stream *stream,
                              uint32_t *at, dhow_error *err);
+/* The failure of a run that is to stop, in a plugin's words. */
+int32_t dhowi_segment_stopped(dhow_status stopped, dhow_error *err);
 /* Runs the command `at`, unless the run is to stop before it. */
-int32_t dhowi_segment_command(dhow_device *device, const dhowi_segment *seg, uint32_t at,
-                              void *stream, dhow_error *err);
+static inline int32_t dhowi_segment_command(dhow_device *device, const dhowi_segment *seg,
+                                            uint32_t at, void *stream, const dhowi_stop *stop,
+                                            dhow_error *err) {
+    const dhow_status stopped = dhowi_stop_check_run(stop);
+    if (stopped != DHOW_OK) return dhowi_segment_stopped(stopped, err);
+    return dhowi_command_run(seg->recorder.commands[at], device, stream, err);
+}
 /* Whether it runs as a graph, sooner or later. */
 bool dhowi_segment_replays(dhow_device *device, dhowi_segment *seg);
 /* When its runs have ended. */

@@ -36,10 +36,11 @@ static int32_t run_timed(dhow_model *m, dhowi_segment *seg, void *stream, uint32
     int32_t code = DHOW_OK;
     if (seg->nanoseconds == NULL)
         seg->nanoseconds = dhowi_alloc_array((size_t)seg->step_count + 1, sizeof(int64_t));
+    const dhowi_stop *stop = dhowi_stop_current();
     for (uint32_t i = 0; i < seg->recorder.command_count && code == DHOW_OK; i++) {
         const dhowi_command *c = seg->recorder.commands[i];
         (void)clock_gettime(CLOCK_MONOTONIC, &t0);
-        code = dhowi_segment_command(m->device, seg, i, stream, err);
+        code = dhowi_segment_command(m->device, seg, i, stream, stop, err);
         if (code == DHOW_OK) code = m->device->api->stream_sync(stream, err);
         (void)clock_gettime(CLOCK_MONOTONIC, &t1);
         *at = i;
@@ -77,9 +78,10 @@ static void trace_command(const dhowi_plan_of_model *plan, const dhowi_segment *
 static int32_t run_traced(dhowi_plan_of_model *plan, dhowi_segment *seg, dhow_stream *stream,
                           uint32_t *at, dhow_error *err) {
     int32_t code = DHOW_OK;
+    const dhowi_stop *stop = dhowi_stop_current();
     for (uint32_t i = 0; i < seg->recorder.command_count && code == DHOW_OK; i++) {
         trace_command(plan, seg, stream, seg->recorder.commands[i]);
-        code = dhowi_segment_command(stream->device, seg, i, stream->native, err);
+        code = dhowi_segment_command(stream->device, seg, i, stream->native, stop, err);
         *at = i;
     }
     return code;
