@@ -120,18 +120,19 @@ dhow_status dhowi_stream_new(dhow_device *device, dhowi_device_streams *streams,
     void *native = NULL;
     int32_t code = device->api->stream_create(dhowi_device_native(device), flags, &native, &err);
     if (code != DHOW_OK) return dhowi_device_failed(device, &err, code, "creating a stream");
-    dhow_status status = dhowi_stream_adopt(device, streams, native, out);
+    dhow_status status = dhowi_stream_adopt(device, streams, native, false, out);
     if (status != DHOW_OK) device->api->stream_destroy(native);
     return status;
 }
 
 dhow_status dhowi_stream_adopt(dhow_device *device, dhowi_device_streams *streams, void *native,
-                               dhow_stream **out) {
+                               bool wrapped, dhow_stream **out) {
     /* Old marks may still point here, and must find a timeline. */
     dhow_stream *s =
         dhowi_handle_new_keeping(DHOWI_STREAM, sizeof *s, offsetof(dhow_stream, device));
     if (s == NULL) return dhowi_fail_memory("stream");
     s->native = native;
+    s->wrapped = wrapped;
     s->device = device;
     pthread_mutex_init(&s->mutex, NULL);
     pthread_mutex_init(&s->state, NULL);

@@ -24,12 +24,11 @@ dhow_status dhowi_stream_wrap(dhow_device *device, uint64_t native, bool briefly
     int32_t code = table->stream_wrap(dhowi_device_native(device), native,
                                       briefly ? DHOW_STREAM_THIS_THREAD : 0, &wrapped, &err);
     if (code != DHOW_OK) return dhowi_device_failed(device, &err, code, "wrapping a stream");
-    dhow_status status = dhowi_stream_adopt(device, streams, wrapped, out);
+    dhow_status status = dhowi_stream_adopt(device, streams, wrapped, !briefly, out);
     if (status != DHOW_OK) {
         device->api->stream_destroy(wrapped);
         return status;
     }
-    (*out)->wrapped = !briefly;
     dhowi_handle_retain(&device->context->handle);
     return DHOW_OK;
 }

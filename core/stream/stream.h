@@ -106,7 +106,7 @@ dhow_status dhowi_stream_new(dhow_device *device, dhowi_device_streams *streams,
                              dhow_stream **out);
 /* The same around a stream of the plugin, which becomes its own; unless this fails. */
 dhow_status dhowi_stream_adopt(dhow_device *device, dhowi_device_streams *streams, void *native,
-                               dhow_stream **out);
+                               bool wrapped, dhow_stream **out);
 dhowi_device_streams *dhowi_device_streams_of(dhow_device *device);
 /* The stream that a timeline is of; NULL for one of the host queue. */
 dhow_stream *dhowi_stream_of(dhowi_timeline *timeline);
