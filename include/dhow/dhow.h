@@ -27,6 +27,7 @@
 #include "dhow/ops.h"
 #include "dhow/parallel.h"
 #include "dhow/print.h"
+#include "dhow/reduce.h"
 #include "dhow/scalar.h"
 #include "dhow/status.h"
 #include "dhow/stream.h"

@@ -387,6 +387,17 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(print, TENSOR, 0, dhow_tensor_print(B, no_text, NULL))                                       \
     X(item, TENSOR, 0, dhow_tensor_item(B, &out.ms))                                               \
     X(item_i64, TENSOR, 0, dhow_tensor_item_i64(B, &out.integer))                                  \
+    X(reduce_x, TENSOR, 0, dhow_reduce(NULL, DHOW_REDUCE_SUM, B, NULL, 0, T))                      \
+    X(reduce_y, TENSOR, 0, dhow_reduce(NULL, DHOW_REDUCE_SUM, T, NULL, 0, B))                      \
+    X(var_x, TENSOR, 0, dhow_var(NULL, B, NULL, 0, 1, T))                                          \
+    X(std_y, TENSOR, 0, dhow_std(NULL, T, NULL, 0, 1, B))                                          \
+    X(argmin_x, TENSOR, 0, dhow_argmin(NULL, B, 0, T))                                             \
+    X(argmin_y, TENSOR, 0, dhow_argmin(NULL, T, 0, B))                                             \
+    X(argmin_stream, STREAM, 1, dhow_argmin(B, T, 0, T))                                           \
+    X(cumsum_x, TENSOR, 0, dhow_cumsum(NULL, B, 0, T))                                             \
+    X(cumsum_y, TENSOR, 0, dhow_cumsum(NULL, T, 0, B))                                             \
+    X(topk_x, TENSOR, 0, dhow_topk(NULL, B, 1, 0, 1, T, T))                                        \
+    X(topk_values, TENSOR, 0, dhow_topk(NULL, T, 1, 0, 1, B, T))                                   \
     X(fill_scalar_y, TENSOR, 0, dhow_fill_scalar(NULL, B, DHOW_SCALAR(0)))                         \
     X(fill_scalar_stream, STREAM, 1, dhow_fill_scalar(B, T, DHOW_SCALAR(0)))                       \
     X(affine_x, TENSOR, 0, dhow_affine(NULL, B, DHOW_SCALAR(1), DHOW_SCALAR(1), T))                \
