@@ -22,6 +22,7 @@
 #include "dhow/datum.h"
 #include "dhow/files.h"
 #include "dhow/ops.h"
+#include "dhow/reduce.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -280,6 +281,81 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_sequential(dhow_model *model, con
                                                           dhow_model_value x,
                                                           const dhow_layer *layers, uint32_t count,
                                                           dhow_model_value *out);
+
+/**
+ * The same elements in another shape; one extent may be -1 and is worked out, with open extents
+ * when the model runs.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes do not fit),
+ * OUT_OF_MEMORY
+ *
+ * Threads: externally synchronized per model. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_reshape(dhow_model *model, dhow_model_value x,
+                                                       int32_t rank, const int64_t *shape,
+                                                       dhow_model_value *out);
+
+/**
+ * Swaps two dimensions.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes do not fit),
+ * OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
+ *
+ * Threads: externally synchronized per model. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_transpose(dhow_model *model, dhow_model_value x,
+                                                         int32_t dim0, int32_t dim1,
+                                                         dhow_model_value *out);
+
+/**
+ * Joins `count` values of one dtype along a dimension; the other extents are equal.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes do not fit),
+ * OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
+ *
+ * Threads: externally synchronized per model. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_cat(dhow_model *model,
+                                                   const dhow_model_value *values, uint32_t count,
+                                                   int32_t dim, dhow_model_value *out);
+
+/**
+ * dhow_where(): a where the condition (bool) is true, else b; all three broadcast.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes do not fit),
+ * OUT_OF_MEMORY
+ *
+ * Threads: externally synchronized per model. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_where(dhow_model *model, dhow_model_value condition,
+                                                     dhow_model_value a, dhow_model_value b,
+                                                     dhow_model_value *out);
+
+/**
+ * dhow_clip(): x held between low and high; any dtype but bool.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes do not fit),
+ * OUT_OF_MEMORY
+ *
+ * Threads: externally synchronized per model. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_clip(dhow_model *model, dhow_model_value x,
+                                                    double low, double high, dhow_model_value *out);
+
+/**
+ * dhow_reduce(): over `count` dimensions, count 0 for all; with keep_dims != 0 they stay with
+ * extent
+ * 1. f32, f64, f16, bf16, i32 or i64; a mean of floats only.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes do not fit),
+ * OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
+ *
+ * Threads: externally synchronized per model. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_reduce(dhow_model *model, dhow_reduction kind,
+                                                      dhow_model_value x, const int32_t *dims,
+                                                      uint32_t count, int32_t keep_dims,
+                                                      dhow_model_value *out);
 
 /**
  * A step *out = dhow_affine(x, a, b): a x + b.

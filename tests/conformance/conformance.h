@@ -82,6 +82,7 @@ CONFORM_TABLE(kernel);
 CONFORM_TABLE(op);
 CONFORM_TABLE(function);
 CONFORM_TABLE(scalar);
+CONFORM_TABLE(arrange);
 CONFORM_TABLE(reduction);
 CONFORM_TABLE(create);
 CONFORM_TABLE(error);

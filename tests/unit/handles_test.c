@@ -398,6 +398,12 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(cumsum_y, TENSOR, 0, dhow_cumsum(NULL, T, 0, B))                                             \
     X(topk_x, TENSOR, 0, dhow_topk(NULL, B, 1, 0, 1, T, T))                                        \
     X(topk_values, TENSOR, 0, dhow_topk(NULL, T, 1, 0, 1, B, T))                                   \
+    X(model_reshape, MODEL, 0, dhow_model_reshape(B, 0, 2, k_shape, &out.value))                   \
+    X(model_transpose, MODEL, 0, dhow_model_transpose(B, 0, 0, 1, &out.value))                     \
+    X(model_cat, MODEL, 0, dhow_model_cat(B, NULL, 0, 0, &out.value))                              \
+    X(model_where, MODEL, 0, dhow_model_where(B, 0, 0, 0, &out.value))                             \
+    X(model_clip, MODEL, 0, dhow_model_clip(B, 0, 0, 1, &out.value))                               \
+    X(model_reduce, MODEL, 0, dhow_model_reduce(B, DHOW_REDUCE_SUM, 0, NULL, 0, 0, &out.value))    \
     X(fill_scalar_y, TENSOR, 0, dhow_fill_scalar(NULL, B, DHOW_SCALAR(0)))                         \
     X(fill_scalar_stream, STREAM, 1, dhow_fill_scalar(B, T, DHOW_SCALAR(0)))                       \
     X(affine_x, TENSOR, 0, dhow_affine(NULL, B, DHOW_SCALAR(1), DHOW_SCALAR(1), T))                \

@@ -15,6 +15,58 @@ static dhow_status lower_embedding(dhowi_lowering *b) {
     return dhowi_gather_along(b, b->in[0], 0, b->in[1], &b->out[0]);
 }
 
+/* ---- arranging, choosing, reducing ---- */
+
+static dhow_status lower_reshape(dhowi_lowering *b) {
+    const dhowi_run *to = &b->node->attrs->run;
+    const int64_t count = dhowi_count_of(dhowi_spec_at(b, b->in[0]));
+    int64_t shape[DHOW_MAX_RANK], known = 1;
+    int32_t open = -1;
+    for (int32_t i = 0; i < to->rank; i++) {
+        shape[i] = to->shape[i];
+        if (shape[i] < 0) open = i;
+        if (shape[i] >= 0 && !dhowi_mul_i64(known, shape[i], &known)) known = -1;
+    }
+    if (open >= 0 && known > 0 && count % known == 0) shape[open] = count / known;
+    if (known < 0 || (open >= 0 ? shape[open] < 0 : known != count))
+        DHOWI_REFUSE("%lld elements do not fit the shape", (long long)count);
+    return dhowi_reshape(b, b->in[0], to->rank, shape, &b->out[0]);
+}
+
+static dhow_status lower_permute(dhowi_lowering *b) {
+    int32_t order[DHOW_MAX_RANK];
+    for (int32_t i = 0; i < DHOW_MAX_RANK; i++) order[i] = (int32_t)b->node->attrs->run.shape[i];
+    return dhowi_permute(b, b->in[0], order, &b->out[0]);
+}
+
+static dhow_status lower_cat(dhowi_lowering *b) {
+    return dhowi_concat(b, b->in, b->in_count, b->node->attrs->dim, &b->out[0]);
+}
+
+static dhow_status lower_where(dhowi_lowering *b) {
+    return dhowi_select(b, b->in[0], b->in[1], b->in[2], &b->out[0]);
+}
+
+static dhow_status lower_clip(dhowi_lowering *b) {
+    const dhow_scalar *ends = b->node->attrs->scalar;
+    return dhowi_map_one(b, DHOWI_MAP_CLIP, ends[0].value.f64, ends[1].value.f64, b->in[0],
+                         &b->out[0]);
+}
+
+static dhow_status lower_reduce(dhowi_lowering *b) {
+    const dhowi_run *r = &b->node->attrs->run;
+    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    int64_t shape[DHOW_MAX_RANK];
+    int32_t rank = 0;
+    bool axes[DHOW_MAX_RANK];
+    for (int32_t i = 0; i < x.rank; i++) {
+        axes[i] = r->strides[i] != 0;
+        if (!axes[i] || r->flag[0] != 0) shape[rank++] = axes[i] ? 1 : x.shape[i];
+    }
+    DHOWI_TRY(dhowi_reduce(b, (int)r->count, b->in[0], axes, &b->out[0]));
+    return dhowi_reshape(b, b->out[0], rank, shape, &b->out[0]);
+}
+
 /* ---- batch norm ---- */
 
 static dhow_status lower_batchnorm(dhowi_lowering *b) {
@@ -176,6 +228,30 @@ static const struct {
                                 .most = 8},
                                {DHOWI_OP_linear, DHOWI_OP_matmul, DHOWI_OP_map, DHOWI_OP_softmax},
                                4},
+    [DHOWI_LAYER_RESHAPE] =
+        {{.name = "Reshape", .since = 1, .until = 1, .lower = lower_reshape, .least = 1, .most = 1},
+         {DHOWI_OP_copy},
+         1},
+    [DHOWI_LAYER_PERMUTE] =
+        {{.name = "Permute", .since = 1, .until = 1, .lower = lower_permute, .least = 1, .most = 1},
+         {DHOWI_OP_copy},
+         1},
+    [DHOWI_LAYER_CAT] =
+        {{.name = "Cat", .since = 1, .until = 1, .lower = lower_cat, .least = 1, .most = INT32_MAX},
+         {DHOWI_OP_copy},
+         1},
+    [DHOWI_LAYER_WHERE] =
+        {{.name = "Where", .since = 1, .until = 1, .lower = lower_where, .least = 3, .most = 3},
+         {DHOWI_OP_copy},
+         1},
+    [DHOWI_LAYER_CLIP] =
+        {{.name = "Clip", .since = 1, .until = 1, .lower = lower_clip, .least = 1, .most = 1},
+         {DHOWI_OP_map},
+         1},
+    [DHOWI_LAYER_REDUCE] =
+        {{.name = "Reduce", .since = 1, .until = 1, .lower = lower_reduce, .least = 1, .most = 1},
+         {DHOWI_OP_reduce_sum},
+         1},
     [DHOWI_LAYER_LSTM] = {
         {.name = "LSTM", .since = 1, .until = 1, .lower = lower_lstm, .least = 3, .most = 9},
         {DHOWI_OP_matmul, DHOWI_OP_copy, DHOWI_OP_lstm_cell},
