@@ -131,5 +131,9 @@ int main(int argc, char **argv) {
     printf("%" PRIu64 " models, %" PRIu64 " refused by all ways, %" PRIu64 " wrong\n", r.count,
            on.refused, wrong);
     dhow_context_release(on.context);
+    if (on.refused > r.count / 10) { /* a refusal compares nothing */
+        fprintf(stderr, "graphs: too many are refused: --refusals says why\n");
+        return 1;
+    }
     return wrong != 0;
 }

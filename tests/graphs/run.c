@@ -64,6 +64,7 @@ static dhow_status inputs_of(const model *m, const way *w, int64_t batch, bound 
 static dhow_status take(dhow_device *cpu, dhow_tensor *t, outcome *o, int i) {
     dhow_tensor *host = NULL, *wide = NULL;
     void *data;
+    o->info[i] = DHOW_INIT(dhow_tensor_info);
     dhow_status status = dhow_tensor_get_info(t, &o->info[i]);
     const size_t count = (size_t)o->info[i].count;
     if (status == DHOW_OK) status = dhow_tensor_to(t, cpu, &host);
