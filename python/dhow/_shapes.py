@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operation gives: the dtype and shape of each result. Arguments that do not fit are left for the operation to refuse."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._device import Device
+    from ._tensor import Tensor
+
+Shape = tuple[int, ...]
+
+
+def broadcast(shapes: Sequence[Shape]) -> Shape:
+    if all(shape == shapes[0] for shape in shapes):
+        return shapes[0]
+    rank = max(map(len, shapes))
+    extents = [1] * rank
+    for shape in shapes:
+        for i, extent in enumerate(shape, rank - len(shape)):
+            extents[i] = extent if extent != 1 else extents[i]
+    return tuple(extents)
+
+
+def _without(shape: Shape, dims: Sequence[int]) -> Shape:
+    dropped = {dim % len(shape) for dim in dims} if shape else set()
+    return tuple(extent for i, extent in enumerate(shape) if i not in dropped) if dims else ()
+
+
+def _with(shape: Shape, dim: int, extent: int) -> Shape:
+    dim = dim % len(shape) if shape else 0
+    return shape[:dim] + (extent,) + shape[dim + 1:]
+
+
+def _pair(value: Any) -> list[int]:
+    return [value, value] if isinstance(value, int) else list(value)
+
+
+def _windows(sides: Sequence[int], kernel: Sequence[int], fields: dict[str, Any], dilated: bool) -> Shape:
+    stride = [s or 1 for s in _pair(fields["stride"])]
+    dilation = [d or 1 for d in _pair(fields["dilation"])] if dilated else [1, 1]
+    pad = fields["pad"]
+    pad = [pad] * 4 if isinstance(pad, int) else list(pad) * (4 // max(1, len(pad)))
+    return tuple(max(0, (sides[i] + pad[i] + pad[i + 2] - dilation[i] * (kernel[i] - 1) - 1) // max(1, stride[i]) + 1) for i in range(2))
+
+
+def results(name: str, plan: str, values: Sequence[Any], dtype: str | None) -> tuple[Device, list[tuple[str, Shape]]]:
+    """The device of the tensors, and (dtype, shape) of each result."""
+    if plan in ("t", "ts"):
+        return values[0].device, [(dtype or values[0].dtype, values[0].shape)]
+    first = values[plan.index("L")][0] if "L" in plan and values[plan.index("L")] else \
+        next(value for value, letter in zip(values, plan) if letter in "tL")
+    if isinstance(first, (list, tuple)):
+        raise ValueError(f"{name}: there is no tensor")
+    shape: Shape = first.shape
+    kind = dtype or first.dtype
+    rest = values[1:]
+    if name in ("matmul", "linear", "gather") or name.endswith(("conv2d", "pool2d")):
+        shape = _product(name, first, rest)
+    elif name in ("cat", "stack"):
+        dim = values[1]
+        at = dim % (len(shape) + (name == "stack")) if shape or name == "stack" else 0
+        if name == "stack":
+            shape = shape[:at] + (len(values[0]),) + shape[at:]
+        else:
+            shape = _with(shape, at, sum(one.shape[at] if at < len(one.shape) else 0 for one in values[0]))
+    elif name == "reduce":
+        first = values[1]
+        kind, shape = first.dtype, _reduced(first.shape, values[2])
+    elif name in ("var", "std"):
+        shape = _reduced(shape, values[1])
+    elif name.startswith(("reduce_", "arg")):
+        shape = _without(shape, [values[1]])
+        kind = "i64" if name.startswith("arg") else kind
+    elif name == "topk":
+        shape = _with(shape, values[2], max(0, values[1]))
+        return first.device, [(kind, shape), ("i64", shape)]
+    elif "d" not in plan and "i" not in plan and name != "layernorm":
+        tensors = [value for value, letter in zip(values, plan) if letter == "t"]
+        shape = broadcast([one.shape for one in tensors])
+        kind = dtype or (tensors[1].dtype if name == "where" else kind)
+    return first.device, [(kind, shape)]
+
+
+def _reduced(shape: Shape, dims: Any) -> Shape:
+    return _without(shape, [dims] if isinstance(dims, int) else list(dims))
+
+
+def _shape(tensor: Tensor) -> Shape:
+    return tensor.shape
+
+
+def _product(name: str, x: Tensor, rest: Sequence[Any]) -> Shape:
+    if name == "matmul":
+        outer = broadcast([x.shape[:-2], rest[0].shape[:-2]])
+        return outer + x.shape[-2:-1] + _shape(rest[0])[-1:]
+    if name == "linear":
+        return x.shape[:-1] + _shape(rest[0])[:1]
+    if name == "gather":
+        return _shape(rest[0]) + x.shape[1:]
+    fields = rest[-1]
+    if len(x.shape) != 4:
+        return x.shape
+    if name == "conv2d":
+        weight = _shape(rest[0])
+        return x.shape[:1] + weight[:1] + _windows(x.shape[2:], weight[2:], fields, True) if len(weight) == 4 else x.shape
+    return x.shape[:2] + _windows(x.shape[2:], _pair(fields["kernel"]), fields, False)
