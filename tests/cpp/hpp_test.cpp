@@ -2,35 +2,12 @@
  *
  * dhow/dhow.hpp as its users meet it, on every device found.
  */
-#include <cstdio>
 #include <cstdlib>
 #include <thread>
 
-#include "dhow/dhow.hpp"
-
-static int g_failed;
-#define CHECK(what)                                                     \
-    do {                                                                \
-        if (!(what)) {                                                  \
-            std::fprintf(stderr, "%d: %s is false\n", __LINE__, #what); \
-            g_failed++;                                                 \
-        }                                                               \
-    } while (0)
-
-template <typename Call>
-static bool throws(dhow_status status, const std::string &text, Call call) {
-    try {
-        call();
-    } catch (const dhow::error &e) {
-        if (e.status() == status && std::string(e.what()).find(text) != std::string::npos)
-            return true;
-        std::fprintf(stderr, "it said %s: %s\n", dhow_status_name(e.status()), e.what());
-    }
-    return false;
-}
+#include "check.hpp"
 
 static void tensors(const dhow::device &device) {
-    using floats = std::vector<float>;
     const dhow::tensor x = dhow::tensor::from(device, {2, 3}, floats{1, -2, 3, -4, 5, -6});
     const dhow::tensor row = dhow::tensor::from(device, {3}, floats{10, 20, 30});
     CHECK((dhow::relu(x).read<float>() == floats{1, 0, 3, 0, 5, 0}));
@@ -69,6 +46,11 @@ static void kernels(const dhow::device &device) {
     CHECK(throws(DHOW_INVALID_ARGUMENT, "argument", [&] { dhow::launch(axpy, 100, x, y, 2.0f); }));
     CHECK(throws(DHOW_COMPILE_ERROR, "",
                  [&] { dhow::kernel_module(device, "KERNEL(oops, (IN(f32,x)))\n{ y; }\n"); }));
+    CHECK(!dhow::kernel_module::log().empty());
+    CHECK(dhow::kernel(device, "softmax_f32").signature().rfind("(IN(f32,", 0) == 0);
+    CHECK(throws(DHOW_INVALID_ARGUMENT, "", [&] {
+        dhow::launch_grid(stream, axpy, {1, 1, 1}, {64, 1, 1}, 0, x, y, 2.0f, 100);
+    }));
     const dhow::event begin(device, true), end(device, true);
     begin.record(stream);
     dhow::launch(stream, axpy, 100, x, y, 1.0f, 100);
@@ -120,11 +102,17 @@ int main() {
     const dhow::context context(options);
     for (const dhow::device &device : context.devices()) {
         std::printf("%s\n", device.name().c_str());
+        const bool simulated = device.info().backend == std::string("sim");
         tensors(device);
-        if (device.info().backend != std::string("sim")) kernels(device);
+        if (!simulated) kernels(device);
         threads(context, device);
+        test_devices(context, device);
+        test_tensors(context, device, !simulated);
+        test_operations(device);
+        test_models(context, device);
     }
     data(context);
+    test_data(context);
     CHECK(throws(DHOW_NOT_FOUND, "nothing", [&] { return context.device("nothing"); }));
     std::printf("%d checks failed\n", g_failed);
     return g_failed != 0;

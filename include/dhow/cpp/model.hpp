@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Part of dhow/dhow.hpp: models, and what they take and give besides tensors.
+ */
+#ifndef DHOW_CPP_MODEL_HPP_
+#define DHOW_CPP_MODEL_HPP_
+
+#include "dhow/cpp/ops.hpp"
+
+namespace dhow {
+
+/* ---- texts and sequences ---- */
+
+/** What a model takes and gives where that may be more than a tensor. */
+class datum : public unique_handle<dhow_datum, dhow_datum_release> {
+   public:
+    using unique_handle::unique_handle;
+    datum(const tensor &t)
+        : unique_handle(made<dhow_datum>(
+              [&](dhow_datum **out) { return dhow_datum_of_tensor(t.get(), out); })) {}
+    static datum texts(const dhow::shape &s, const std::vector<std::string> &all) {
+        if (static_cast<int64_t>(all.size()) != s.count())
+            throw error(DHOW_INVALID_ARGUMENT, "dhow::datum::texts: " + std::to_string(all.size()) +
+                                                   " texts for a shape of " +
+                                                   std::to_string(s.count()));
+        std::vector<const char *> pointers;
+        for (const std::string &text : all) pointers.push_back(text.c_str());
+        return datum(made<dhow_datum>([&](dhow_datum **out) {
+            return dhow_datum_of_texts(s.rank(), s.data(), pointers.data(), out);
+        }));
+    }
+    static datum sequence(const std::vector<datum> &items) {
+        const auto all = handles(items);
+        return datum(made<dhow_datum>([&](dhow_datum **out) {
+            return dhow_datum_of_sequence(all.data(), static_cast<uint32_t>(all.size()), out);
+        }));
+    }
+    /** An optional value that is not there. */
+    static datum nothing() { return datum(made<dhow_datum>(dhow_datum_of_nothing)); }
+    dhow_datum_info info() const {
+        return filled<dhow_datum_info>(
+            [&](dhow_datum_info *out) { return dhow_datum_get_info(get(), out); });
+    }
+    dhow::tensor tensor() const {
+        dhow_tensor *found =
+            made<dhow_tensor>([&](dhow_tensor **out) { return dhow_datum_tensor(get(), out); });
+        check(dhow_tensor_retain(found));
+        return dhow::tensor(found);
+    }
+    std::vector<std::string> texts() const {
+        std::vector<std::string> all;
+        const int64_t count = info().count;
+        for (int64_t i = 0; i < count; i++) {
+            const char *text = nullptr;
+            check(dhow_datum_text(get(), i, &text));
+            all.emplace_back(text);
+        }
+        return all;
+    }
+    /** The tensors of a sequence of them. */
+    std::vector<dhow::tensor> tensors() const {
+        std::vector<dhow::tensor> all;
+        const int64_t count = info().count;
+        for (uint32_t i = 0; i < count; i++) {
+            datum item(
+                made<dhow_datum>([&](dhow_datum **out) { return dhow_datum_item(get(), i, out); }));
+            dhow_tensor *found = nullptr;
+            const dhow_status status = dhow_datum_tensor(item.get(), &found);
+            (void)item.release(); /* borrowed from the sequence */
+            check(status);
+            check(dhow_tensor_retain(found));
+            all.emplace_back(found);
+        }
+        return all;
+    }
+};
+
+/* ---- models ---- */
+
+/** A value inside a model that is being built. */
+using model_value = dhow_model_value;
+
+class model : public unique_handle<dhow_model, dhow_model_release> {
+   public:
+    using unique_handle::unique_handle;
+    /** An empty one, to be built by the functions below. */
+    explicit model(const context &c)
+        : unique_handle(
+              made<dhow_model>([&](dhow_model **out) { return dhow_model_create(c.get(), out); })) {
+    }
+    /** From an ONNX file. */
+    model(const context &c, const std::string &path)
+        : unique_handle(made<dhow_model>(
+              [&](dhow_model **out) { return dhow_model_load(c.get(), path.c_str(), out); })) {}
+    /** The same from memory, which lives and stays as it is as long as the model. */
+    model(const context &c, const void *data, uint64_t bytes)
+        : unique_handle(made<dhow_model>([&](dhow_model **out) {
+              return dhow_model_load_memory(c.get(), data, bytes, out);
+          })) {}
+
+    /* ---- building ---- */
+
+    model_value input(const std::string &name, const dhow::shape &s, dhow_dtype dtype = DHOW_F32) {
+        return add(dhow_model_input, name.c_str(), dtype, s.rank(), s.data());
+    }
+    model &output(const std::string &name, model_value value) {
+        check(dhow_model_output(get(), name.c_str(), value));
+        return *this;
+    }
+    model_value parameter(const std::string &name, const dhow::shape &s,
+                          dhow_dtype dtype = DHOW_F32) {
+        return add(dhow_model_parameter, name.c_str(), dtype, s.rank(), s.data());
+    }
+    model_value linear(const std::string &name, model_value x, int64_t in, int64_t out,
+                       bool bias = true) {
+        return add(dhow_model_linear, name.c_str(), x, in, out, bias);
+    }
+    model_value conv2d(const std::string &name, model_value x, int64_t in, int64_t out,
+                       const window &w, bool bias = true) {
+        return add(dhow_model_conv2d, name.c_str(), x, in, out, w.get(), bias);
+    }
+    model_value layernorm(const std::string &name, model_value x, int64_t features,
+                          float eps = 1e-5f) {
+        return add(dhow_model_layernorm, name.c_str(), x, features, eps);
+    }
+    model_value batchnorm(const std::string &name, model_value x, int64_t features,
+                          float eps = 1e-5f) {
+        return add(dhow_model_batchnorm, name.c_str(), x, features, eps);
+    }
+    model_value embedding(const std::string &name, model_value index, int64_t count,
+                          int64_t features, dhow_dtype dtype = DHOW_F32) {
+        return add(dhow_model_embedding, name.c_str(), index, count, features, dtype);
+    }
+    /** A mask of -1 is none. */
+    model_value multihead_attention(const std::string &name, model_value query, model_value key,
+                                    model_value value, int64_t features, int32_t heads,
+                                    model_value mask = -1, bool bias = true) {
+        return add(dhow_model_multihead_attention, name.c_str(), query, key, value, mask, features,
+                   heads, bias);
+    }
+    model_value lstm(const std::string &name, model_value x, int64_t in, int64_t hidden,
+                     int32_t layers = 1, bool bidirectional = false, bool bias = true) {
+        return add(dhow_model_lstm, name.c_str(), x, in, hidden, layers, bidirectional, bias);
+    }
+    /** Layers one after the other, named by their place. */
+    model_value sequential(const std::string &name, model_value x,
+                           const std::vector<dhow_layer> &layers) {
+        return add(dhow_model_sequential, name.c_str(), x, layers.data(),
+                   static_cast<uint32_t>(layers.size()));
+    }
+    /** Names of what is built while it lives begin with "<name>.". */
+    class scope {
+       public:
+        scope(model &m, const std::string &name) : model_(m.get()) {
+            check(dhow_model_begin_scope(model_, name.c_str()));
+        }
+        scope(const scope &) = delete;
+        scope &operator=(const scope &) = delete;
+        ~scope() {
+            if (dhow_model_end_scope(model_) != DHOW_OK) return;
+        }
+
+       private:
+        dhow_model *model_;
+    };
+
+#define DHOW_HPP_UNARY_(name, ...) \
+    model_value name(model_value x) { return add(dhow_model_##name, x); }
+    DHOW_UNARY_MAP(DHOW_HPP_UNARY_)
+#undef DHOW_HPP_UNARY_
+#define DHOW_HPP_BINARY_(name, ...) \
+    model_value name(model_value a, model_value b) { return add(dhow_model_##name, a, b); }
+    DHOW_BINARY_MAP(DHOW_HPP_BINARY_)
+    DHOW_HPP_BINARY_(matmul, "a b")
+#undef DHOW_HPP_BINARY_
+#define DHOW_HPP_SCALAR_(name, ...)                         \
+    model_value name##_scalar(model_value x, scalar s) {    \
+        return add(dhow_model_##name##_scalar, x, s.get()); \
+    }
+    DHOW_SCALAR_MAP(DHOW_HPP_SCALAR_)
+#undef DHOW_HPP_SCALAR_
+#define DHOW_HPP_ALONG_(name) \
+    model_value name(model_value x, int32_t dim) { return add(dhow_model_##name, x, dim); }
+    DHOW_HPP_ALONG_(softmax)
+    DHOW_HPP_ALONG_(argmax)
+    DHOW_HPP_ALONG_(flatten)
+#undef DHOW_HPP_ALONG_
+    model_value maxpool2d(model_value x, const window &w) {
+        return add(dhow_model_maxpool2d, x, w.get());
+    }
+    model_value avgpool2d(model_value x, const window &w) {
+        return add(dhow_model_avgpool2d, x, w.get());
+    }
+    model_value reshape(model_value x, const dhow::shape &s) {
+        return add(dhow_model_reshape, x, s.rank(), s.data());
+    }
+    model_value transpose(model_value x, int32_t a, int32_t b) {
+        return add(dhow_model_transpose, x, a, b);
+    }
+    model_value cat(const std::vector<model_value> &values, int32_t dim) {
+        return add(dhow_model_cat, values.data(), static_cast<uint32_t>(values.size()), dim);
+    }
+    model_value where(model_value condition, model_value a, model_value b) {
+        return add(dhow_model_where, condition, a, b);
+    }
+    model_value clip(model_value x, double low, double high) {
+        return add(dhow_model_clip, x, low, high);
+    }
+    model_value affine(model_value x, scalar a, scalar b) {
+        return add(dhow_model_affine, x, a.get(), b.get());
+    }
+    model_value reduce(dhow_reduction kind, model_value x, const dims &over = {},
+                       bool keep_dims = false) {
+        return add(dhow_model_reduce, kind, x, over.data(), static_cast<uint32_t>(over.size()),
+                   keep_dims);
+    }
+
+    /* ---- parameters and places ---- */
+
+    model &load_state(const std::string &path) {
+        check(dhow_model_load_state(get(), path.c_str()));
+        return *this;
+    }
+    /** Tells `told` of each difference; flags are DHOW_STATE_... */
+    model &load_state(const std::string &path, uint32_t flags,
+                      std::function<void(dhow_state_difference, const std::string &name,
+                                         const std::string &detail)>
+                          told) {
+        check(dhow_model_load_state_with(
+            get(), path.c_str(), flags,
+            [](void *user, dhow_state_difference difference, const char *name, const char *detail) {
+                (*static_cast<decltype(told) *>(user))(difference, name, detail);
+            },
+            &told));
+        return *this;
+    }
+    void save_state(const std::string &path) const {
+        check(dhow_model_save_state(get(), path.c_str()));
+    }
+    model &set_parameter(const std::string &name, const tensor &value) {
+        check(dhow_model_set_parameter(get(), name.c_str(), value.get()));
+        return *this;
+    }
+    std::map<std::string, tensor> parameters() const {
+        std::map<std::string, tensor> all;
+        for (uint32_t i = 0; i < dhow_model_parameter_count(get()); i++) {
+            const auto found =
+                filled<dhow_model_parameter_info>([&](dhow_model_parameter_info *out) {
+                    return dhow_model_parameter_at(get(), i, out);
+                });
+            check(dhow_tensor_retain(found.tensor));
+            all[found.name] = tensor(found.tensor);
+        }
+        return all;
+    }
+#define DHOW_HPP_INFOS_(name, count, at)                                         \
+    std::vector<dhow_model_value_info> name() const {                            \
+        std::vector<dhow_model_value_info> all;                                  \
+        for (uint32_t i = 0; i < count(get()); i++)                              \
+            all.push_back(filled<dhow_model_value_info>(                         \
+                [&](dhow_model_value_info *out) { return at(get(), i, out); })); \
+        return all;                                                              \
+    }
+    DHOW_HPP_INFOS_(inputs, dhow_model_input_count, dhow_model_input_at)
+    DHOW_HPP_INFOS_(outputs, dhow_model_output_count, dhow_model_output_at)
+    /** What parameters are, without reading them. */
+    DHOW_HPP_INFOS_(parameter_infos, dhow_model_parameter_count, dhow_model_parameter_describe)
+#undef DHOW_HPP_INFOS_
+    model &to(const dhow::device &d) {
+        check(dhow_model_to(get(), d.get()));
+        return *this;
+    }
+    model &place(const dhow::device &d, dhow_placement placement) {
+        check(dhow_model_place(get(), d.get(), placement));
+        return *this;
+    }
+    /** Copies on other devices. */
+    std::vector<model> replicate(const std::vector<dhow::device> &devices) const {
+        const auto where = handles(devices);
+        std::vector<dhow_model *> copies(where.size(), nullptr);
+        check(dhow_model_replicate(get(), where.data(), static_cast<uint32_t>(where.size()),
+                                   copies.data()));
+        std::vector<model> all;
+        for (dhow_model *one : copies) all.emplace_back(one);
+        return all;
+    }
+    dhow::device device() const { return dhow::device(dhow_model_device(get())); }
+
+    /* ---- running ---- */
+
+    /** New results, in the order of the outputs. */
+    std::vector<tensor> run(const std::vector<tensor> &inputs, const stream &s = stream()) const {
+        const auto in = handles(inputs);
+        std::vector<dhow_tensor *> out(dhow_model_output_count(get()), nullptr);
+        check(dhow_model_run(get(), s.get(), in.data(), static_cast<uint32_t>(in.size()),
+                             out.data(), static_cast<uint32_t>(out.size())));
+        return std::vector<tensor>(out.begin(), out.end());
+    }
+    /** Of a model with one output. */
+    tensor operator()(const tensor &x) const { return run({x}).at(0); }
+    /** Into tensors of the results' shapes: what a loop needs that allocates nothing. */
+    void run_into(const std::vector<tensor> &inputs, const std::vector<tensor> &outputs,
+                  const stream &s = stream()) const {
+        const auto in = handles(inputs), out = handles(outputs);
+        check(dhow_model_run_into(get(), s.get(), in.data(), static_cast<uint32_t>(in.size()),
+                                  out.data(), static_cast<uint32_t>(out.size())));
+    }
+    /** By names, for the outputs that are named; an empty list stands for all. */
+    std::map<std::string, tensor> run_named(const std::map<std::string, tensor> &inputs,
+                                            const std::vector<std::string> &wanted = {},
+                                            const stream &s = stream()) const {
+        std::vector<std::string> names = wanted;
+        if (names.empty())
+            for (const dhow_model_value_info &info : outputs()) names.emplace_back(info.name);
+        std::vector<dhow_named_tensor> in, out;
+        for (const auto &[name, value] : inputs) in.push_back(named(name, value.get()));
+        for (const std::string &name : names) out.push_back(named(name, nullptr));
+        check(dhow_model_run_named(get(), s.get(), in.data(), static_cast<uint32_t>(in.size()),
+                                   out.data(), static_cast<uint32_t>(out.size())));
+        std::map<std::string, tensor> all;
+        for (const dhow_named_tensor &one : out) all[one.name] = tensor(one.tensor);
+        return all;
+    }
+    /** For models that take or give texts, sequences or nothing. */
+    std::vector<datum> run_data(const std::vector<datum> &inputs,
+                                const stream &s = stream()) const {
+        const auto in = handles(inputs);
+        std::vector<dhow_datum *> out(dhow_model_output_count(get()), nullptr);
+        check(dhow_model_run_data(get(), s.get(), in.data(), static_cast<uint32_t>(in.size()),
+                                  out.data(), static_cast<uint32_t>(out.size())));
+        std::vector<datum> all;
+        for (dhow_datum *one : out) all.emplace_back(one);
+        return all;
+    }
+    dhow_model_summary summary() const {
+        return filled<dhow_model_summary>(
+            [&](dhow_model_summary *out) { return dhow_model_get_summary(get(), out); });
+    }
+    /** The steps of the latest plan; their names live until the next run. */
+    std::vector<dhow_model_step_info> steps() const {
+        std::vector<dhow_model_step_info> all;
+        for (uint32_t i = 0; i < summary().step_count; i++)
+            all.push_back(filled<dhow_model_step_info>(
+                [&](dhow_model_step_info *out) { return dhow_model_step_at(get(), i, out); }));
+        return all;
+    }
+    model &profile(bool on = true) {
+        check(dhow_model_set_profiling(get(), on));
+        return *this;
+    }
+    model &limit_memory(uint64_t bytes) {
+        check(dhow_model_set_memory_limit(get(), bytes));
+        return *this;
+    }
+    model &limit_time(double seconds) {
+        check(dhow_model_set_time_limit(get(), seconds));
+        return *this;
+    }
+    /** Ends the runs that other threads are in. */
+    void cancel() const { check(dhow_model_cancel(get())); }
+
+   private:
+    template <typename Function, typename... Args>
+    model_value add(Function function, const Args &...args) {
+        model_value out = -1;
+        check(function(get(), static_cast<argument<Args>>(args)..., &out));
+        return out;
+    }
+    /** bool is int32_t in C. */
+    template <typename T>
+    using argument = std::conditional_t<std::is_same_v<T, bool>, int32_t, T>;
+    static dhow_named_tensor named(const std::string &name, dhow_tensor *value) {
+        dhow_named_tensor one = DHOW_INIT(dhow_named_tensor);
+        one.name = name.c_str();
+        one.tensor = value;
+        return one;
+    }
+};
+
+}  // namespace dhow
+
+#endif /* DHOW_CPP_MODEL_HPP_ */

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Models: built, run in every way, saved, placed; texts and sequences.
+ */
+#include <cmath>
+#include <fstream>
+
+#include "check.hpp"
+
+static dhow::model network(const dhow::context &context) {
+    dhow::model m(context);
+    const dhow::model_value x = m.input("x", {-1, 4});
+    dhow::model_value h = m.gelu(m.linear("fc1", x, 4, 8));
+    {
+        const dhow::model::scope scope(m, "deep");
+        h = m.layernorm("norm", m.linear("fc2", h, 8, 4, false), 4);
+    }
+    m.output("y", m.add(m.clip(h, -1, 1), x)).output("double", m.mul_scalar(h, 2));
+    return m;
+}
+
+/* Layers of every kind build, in one model; shapes are checked when it runs. */
+static void every_layer(const dhow::context &context, const dhow::device &device) {
+    dhow::model m(context);
+    const dhow::window two = dhow::window().kernel(2).stride(2);
+    const dhow::model_value image = m.input("image", {-1, 1, 4, 4});
+    dhow::model_value x =
+        m.batchnorm("bn", m.conv2d("conv", image, 1, 2, dhow::window().kernel(3).pad(1)), 2);
+    x = m.add(m.maxpool2d(x, two), m.avgpool2d(x, two));
+    x = m.reshape(m.flatten(x, 1), {-1, 2, 4});
+    x = m.cat({x, m.transpose(m.transpose(x, 1, 2), 1, 2)}, 1);
+    x = m.multihead_attention("att", x, x, x, 4, 2);
+    x = m.lstm("lstm", x, 4, 4);
+    x = m.matmul(x, m.parameter("square", {4, 4}));
+    x = m.where(m.input("which", {4}, DHOW_BOOL), x, m.affine(x, 2, 1));
+#define TWO(name, ...) x = m.name(x, x);
+    DHOW_BINARY_MAP(TWO)
+#undef TWO
+#define ONE(name, ...) x = m.name(x);
+    DHOW_UNARY_MAP(ONE)
+#undef ONE
+#define NUMBER(name, ...) x = m.name##_scalar(x, 1);
+    DHOW_SCALAR_MAP(NUMBER)
+#undef NUMBER
+    dhow_layer relu = DHOW_INIT(dhow_layer);
+    relu.kind = DHOW_LAYER_ACTIVATION;
+    relu.activation = dhow_model_relu;
+    x = m.sequential("rest", x, {relu, relu});
+    const dhow::model_value rows =
+        m.embedding("table", m.argmax(m.softmax(m.reduce(DHOW_REDUCE_SUM, x, {1}), -1), -1), 4, 3);
+    m.output("y", rows);
+    m.to(device);
+    const std::vector<dhow::tensor> y = m.run(
+        {dhow::tensor::ones(device, {2, 1, 4, 4}), dhow::tensor::zeros(device, {4}, DHOW_BOOL)});
+    CHECK((y.at(0).shape() == dhow::shape{2, 3}));
+}
+
+static void running(const dhow::context &context, const dhow::device &device) {
+    dhow::model m = network(context);
+    for (const auto &[name, value] : m.parameters())
+        m.set_parameter(name,
+                        dhow::tensor::uniform(value.device(), value.shape(), -1, 1, name.size()));
+    m.save_state("hpp_test_model.safetensors");
+    dhow::model again = network(context);
+    int told = 0;
+    again.load_state("hpp_test_model.safetensors")
+        .load_state(
+            "hpp_test_model.safetensors", DHOW_STATE_PARTIAL,
+            [&](dhow_state_difference, const std::string &, const std::string &) { told++; });
+    CHECK(told == 0 && again.parameters().size() == 5 && again.parameter_infos().size() == 5);
+    again.place(device, DHOW_PLACEMENT_FALLBACK).limit_memory(0).limit_time(100).profile();
+    CHECK(again.inputs().size() == 1 && again.outputs().at(1).name == std::string("double"));
+    const dhow::tensor x = dhow::tensor::uniform(device, {3, 4}, -1, 1, 1);
+    const floats wanted = m.run({x.to(m.device())}).at(0).read<float>();
+    const auto same = [&](const dhow::tensor &y) {
+        const floats got = y.read<float>();
+        for (std::size_t i = 0; i < wanted.size(); i++)
+            if (std::fabs(got[i] - wanted[i]) > 1e-4f) return false;
+        return got.size() == wanted.size();
+    };
+    CHECK(same(again.run({x}).at(0)));
+    const dhow::tensor into = dhow::tensor::zeros(device, {3, 4});
+    again.run_into({x}, {into, dhow::tensor::zeros(device, {3, 4})});
+    CHECK(same(into));
+    CHECK(same(again.run_named({{"x", x}}).at("y")));
+    CHECK(again.run_named({{"x", x}}, {"double"}).count("y") == 0);
+    CHECK(throws(DHOW_NOT_FOUND, "z", [&] { return again.run_named({{"z", x}}); }));
+    std::vector<dhow::datum> given;
+    given.emplace_back(x);
+    CHECK(same(again.run_data(given).at(0).tensor()));
+    CHECK(again.summary().step_count == again.steps().size() && !again.steps().empty());
+    CHECK(same(again.replicate({device}).at(0).run({x}).at(0)));
+    again.cancel();
+    (void)std::remove("hpp_test_model.safetensors");
+}
+
+/* y = Relu(x) as an ONNX file: ir_version 8, opset 17. */
+static const char k_relu[] =
+    "\x08\x08"                                                  /* ir_version */
+    "\x3a\x2f"                                                  /* graph */
+    "\x0a\x0c\x0a\x01x\x12\x01y\x22\x04Relu"                    /* node */
+    "\x12\x01g"                                                 /* name */
+    "\x5a\x0d\x0a\x01x\x12\x08\x0a\x06\x08\x01\x12\x02\x0a\x00" /* input f32[?] */
+    "\x62\x0d\x0a\x01y\x12\x08\x0a\x06\x08\x01\x12\x02\x0a\x00" /* output */
+    "\x42\x02\x10\x11";                                         /* opset */
+
+static void files_and_data(const dhow::context &context) {
+    const dhow::device cpu = context.device("cpu");
+    const dhow::model memory(context, k_relu, sizeof k_relu - 1);
+    CHECK((memory(dhow::tensor::from(cpu, {2}, floats{-1, 2})).read<float>() == floats{0, 2}));
+    {
+        std::ofstream file("hpp_test.onnx", std::ios::binary);
+        file.write(k_relu, sizeof k_relu - 1);
+    }
+    const dhow::model loaded(context, "hpp_test.onnx");
+    CHECK(loaded.outputs().at(0).name == std::string("y"));
+    (void)std::remove("hpp_test.onnx");
+    CHECK(throws(DHOW_NOT_FOUND, "nowhere", [&] { dhow::model(context, "nowhere.onnx"); }));
+    const dhow::datum texts = dhow::datum::texts({2}, {"monday", "tuesday"});
+    CHECK(texts.texts().at(1) == "tuesday" && texts.info().kind == DHOW_DATUM_TEXTS);
+    std::vector<dhow::datum> items;
+    items.emplace_back(dhow::tensor::ones(cpu, {3}));
+    const dhow::datum sequence = dhow::datum::sequence(items);
+    CHECK(sequence.info().count == 1 && sequence.tensors().at(0).count() == 3);
+    CHECK(dhow::datum::nothing().info().kind == DHOW_DATUM_NONE);
+    CHECK(throws(DHOW_INVALID_ARGUMENT, "1 texts", [] { dhow::datum::texts({2}, {"a"}); }));
+}
+
+void test_models(const dhow::context &context, const dhow::device &device) {
+    every_layer(context, device);
+    running(context, device);
+    files_and_data(context);
+}
