@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Runs blocks one after the other. Each thread of a warp runs until it ends or waits, at a shuffle
+ * for the lanes that the mask names or at a barrier for the block; then the next thread runs.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "machine.h"
+
+enum { WARP = 32 };
+static const unsigned long long k_budget = 100000000ull;
+
+/* ---- registers ---- */
+
+static uint64_t read_operand(const ptx_machine *m, const ptx_thread *t, const ptx_operand *o) {
+    switch (o->kind) {
+        case PTX_REGISTER:
+            return t->registers[o->reg];
+        case PTX_BASE_ADDRESS:
+            return (t->registers[o->reg] + o->value) & (o->bits < 64 ? 0xffffffff : ~0ull);
+        case PTX_TID:
+            return t->index;
+        case PTX_CTAID:
+            return m->block;
+        case PTX_NTID:
+            return m->launch->threads;
+        case PTX_NCTAID:
+            return m->launch->groups;
+        case PTX_LANEID:
+            return t->index % WARP;
+        default:
+            return o->value;
+    }
+}
+
+static void write_register(const ptx_thread *t, const ptx_operand *o, uint64_t value) {
+    if (o->kind != PTX_REGISTER) return;
+    t->registers[o->reg] = o->bits < 64 ? value & ((1ull << o->bits) - 1) : value;
+}
+
+/* ---- instructions that touch more than registers ---- */
+
+static void load(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i) {
+    const size_t each = i->code.type.bits / 8u;
+    const unsigned char *from =
+        ptx_access(m, t, i, read_operand(m, t, &i->in[0]), each * i->code.vector, false);
+    for (unsigned k = 0; k < i->out_count; k++) {
+        uint64_t value = 0;
+        if (from != NULL) memcpy(&value, from + k * each, each);
+        if (i->code.type.kind == 's') {
+            const unsigned up = 64u - i->code.type.bits;
+            value = (uint64_t)((int64_t)(value << up) >> up);
+        }
+        write_register(t, &i->out[k], value);
+    }
+}
+
+static void store(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i) {
+    const size_t each = i->code.type.bits / 8u;
+    unsigned char *to =
+        ptx_access(m, t, i, read_operand(m, t, &i->in[0]), each * i->code.vector, true);
+    for (unsigned k = 0; to != NULL && k < i->code.vector; k++) {
+        const uint64_t value = read_operand(m, t, &i->in[1 + k]);
+        memcpy(to + k * each, &value, each);
+    }
+}
+
+/* mov.b64 %rd, {%r1, %r2} and mov.b64 {%r1, %r2}, %rd: parts from the low end up. */
+static void move(const ptx_machine *m, const ptx_thread *t, const ptx_instruction *i) {
+    uint64_t value = 0;
+    const unsigned part =
+        i->code.type.bits / (i->in_count > i->out_count ? i->in_count : i->out_count);
+    for (unsigned k = 0; k < i->in_count; k++) value |= read_operand(m, t, &i->in[k]) << k * part;
+    for (unsigned k = 0; k < i->out_count; k++) write_register(t, &i->out[k], value >> k * part);
+}
+
+static void compute(const ptx_machine *m, const ptx_thread *t, const ptx_instruction *i) {
+    uint64_t in[PTX_MAX_IN] = {0};
+    for (unsigned k = 0; k < i->in_count; k++) in[k] = read_operand(m, t, &i->in[k]);
+    write_register(t, &i->out[0], ptx_compute(i, in));
+}
+
+static void step(ptx_machine *m, ptx_thread *t) {
+    const ptx_instruction *i = &m->kernel->code[t->at];
+    m->report->instructions++;
+    t->at++;
+    if (i->guard >= 0 && (t->registers[i->guard] != 0) == i->guard_negated) return;
+    switch (i->code.op) {
+        case PTX_BRA:
+            t->at = i->target;
+            break;
+        case PTX_RET:
+        case PTX_EXIT:
+            t->state = PTX_ENDED;
+            break;
+        case PTX_BAR:
+            t->state = PTX_AT_BARRIER;
+            break;
+        case PTX_SHFL:
+            t->state = PTX_AT_SHUFFLE;
+            break;
+        case PTX_LD:
+            load(m, t, i);
+            break;
+        case PTX_ST:
+            store(m, t, i);
+            break;
+        case PTX_MOV:
+            move(m, t, i);
+            break;
+        default:
+            compute(m, t, i);
+    }
+}
+
+static void run_thread(ptx_machine *m, ptx_thread *t) {
+    while (t->state == PTX_RUNNING) {
+        if (t->at == m->kernel->code_count) {
+            t->state = PTX_ENDED;
+        } else if (m->budget == 0) {
+            ptx_find_fault(m, t, &m->kernel->code[t->at], PTX_ENDLESS, 0,
+                           "the launch does not end");
+            t->state = PTX_ENDED;
+        } else {
+            m->budget--;
+            step(m, t);
+        }
+    }
+}
+
+/* ---- shuffles ---- */
+
+static const ptx_instruction *waits_at(const ptx_machine *m, const ptx_thread *t) {
+    return &m->kernel->code[t->at - 1];
+}
+
+/* The lanes of a warp that wait at the shuffle where `t` waits. */
+static unsigned lanes_at(const ptx_machine *m, const ptx_thread *t) {
+    const unsigned first = t->index / WARP * WARP;
+    unsigned lanes = 0;
+    for (unsigned k = 0; k < WARP && first + k < m->launch->threads; k++) {
+        const ptx_thread *other = &m->threads[first + k];
+        if (other->state == PTX_AT_SHUFFLE && other->at == t->at) lanes |= 1u << k;
+    }
+    return lanes;
+}
+
+/* The lane that shfl.sync reads; false when it lies beyond the segment, which reads the own lane.
+ */
+static bool source_lane(ptx_lane how, unsigned lane, unsigned b, unsigned c, unsigned *from) {
+    const unsigned segment = c >> 8 & 31, clamp = c & 31;
+    const unsigned low = lane & segment, high = low | (clamp & ~segment);
+    const unsigned by = b & 31;
+    int j = 0;
+    switch (how) {
+        case PTX_UP:
+            j = (int)lane - (int)by;
+            break;
+        case PTX_DOWN:
+            j = (int)(lane + by);
+            break;
+        case PTX_BFLY:
+            j = (int)(lane ^ by);
+            break;
+        default:
+            j = (int)(low | (by & ~segment));
+            break;
+    }
+    const bool inside = how == PTX_UP ? j >= (int)high : j <= (int)high;
+    *from = inside ? (unsigned)j : lane;
+    return inside;
+}
+
+/* All lanes of `lanes` take part in the shuffle where `t` waits. */
+static void shuffle(ptx_machine *m, const ptx_thread *t, unsigned lanes) {
+    const ptx_instruction *i = waits_at(m, t);
+    ptx_thread *warp = &m->threads[t->index / WARP * WARP];
+    uint64_t given[WARP] = {0};
+    for (unsigned lane = 0; lane < WARP; lane++)
+        if (lanes >> lane & 1) given[lane] = read_operand(m, &warp[lane], &i->in[0]);
+    for (unsigned lane = 0; lane < WARP; lane++) {
+        ptx_thread *self = &warp[lane];
+        unsigned from = 0;
+        if (!(lanes >> lane & 1)) continue;
+        const unsigned mask = (unsigned)read_operand(m, self, &i->in[3]);
+        const bool inside =
+            source_lane(i->code.lane, lane, (unsigned)read_operand(m, self, &i->in[1]),
+                        (unsigned)read_operand(m, self, &i->in[2]), &from);
+        if (!(mask >> lane & 1))
+            ptx_find_fault(m, self, i, PTX_BAD_SHUFFLE, mask,
+                           "the mask 0x%x leaves out lane %u, which runs it", mask, lane);
+        else if ((mask & ~lanes) != 0)
+            ptx_find_fault(m, self, i, PTX_BAD_SHUFFLE, mask,
+                           "the mask 0x%x names lanes 0x%x, which do not come", mask,
+                           mask & ~lanes);
+        else if (!((mask & lanes) >> from & 1))
+            ptx_find_fault(m, self, i, PTX_BAD_SHUFFLE, mask,
+                           "reads lane %u, which takes no part (mask 0x%x)", from, mask);
+        write_register(self, &i->out[0], given[from]);
+        if (i->out_count > 1) write_register(self, &i->out[1], inside);
+        self->state = PTX_RUNNING;
+    }
+}
+
+/* Lets one shuffle of a warp happen, one that all its lanes have reached where there is one. */
+static bool shuffle_warp(ptx_machine *m, unsigned first) {
+    const ptx_thread *any = NULL;
+    for (unsigned k = first; k < first + WARP && k < m->launch->threads; k++) {
+        const ptx_thread *t = &m->threads[k];
+        if (t->state != PTX_AT_SHUFFLE) continue;
+        const unsigned lanes = lanes_at(m, t);
+        const unsigned mask = (unsigned)read_operand(m, t, &waits_at(m, t)->in[3]);
+        if (any == NULL) any = t;
+        if ((mask & ~lanes) != 0) continue;
+        shuffle(m, t, lanes);
+        return true;
+    }
+    if (any != NULL) shuffle(m, any, lanes_at(m, any));
+    return any != NULL;
+}
+
+static void run_warp(ptx_machine *m, unsigned first) {
+    do {
+        for (unsigned k = first; k < first + WARP && k < m->launch->threads; k++)
+            run_thread(m, &m->threads[k]);
+    } while (shuffle_warp(m, first));
+}
+
+/* ---- blocks ---- */
+
+/* Whether somebody goes on behind a barrier. All threads must wait, and at the same one. */
+static bool pass_barrier(ptx_machine *m) {
+    const ptx_thread *waiting = NULL, *elsewhere = NULL;
+    unsigned count = 0;
+    for (unsigned k = 0; k < m->launch->threads; k++) {
+        ptx_thread *t = &m->threads[k];
+        if (t->state != PTX_AT_BARRIER) continue;
+        if (waiting == NULL) waiting = t;
+        if (t->at != waiting->at && elsewhere == NULL) elsewhere = t;
+        count++;
+    }
+    if (waiting == NULL) return false;
+    if (count != m->launch->threads)
+        ptx_find_fault(m, waiting, waits_at(m, waiting), PTX_BAD_BARRIER, 0,
+                       "%u of %u threads come to this barrier, the others have ended", count,
+                       m->launch->threads);
+    if (elsewhere != NULL)
+        ptx_find_fault(m, waiting, waits_at(m, waiting), PTX_BAD_BARRIER, 0,
+                       "divergent barrier: thread %u waits at the one in line %d", elsewhere->index,
+                       waits_at(m, elsewhere)->line);
+    for (unsigned k = 0; k < m->launch->threads; k++)
+        if (m->threads[k].state == PTX_AT_BARRIER) m->threads[k].state = PTX_RUNNING;
+    m->epoch++;
+    return true;
+}
+
+static void run_block(ptx_machine *m, unsigned block) {
+    const ptx_kernel *kernel = m->kernel;
+    const unsigned threads = m->launch->threads;
+    m->block = block;
+    m->epoch = 1;
+    memset(m->registers, 0, threads * (size_t)kernel->registers * sizeof *m->registers);
+    memset(m->shared, 0, kernel->shared_bytes);
+    memset(m->shadow, 0, kernel->shared_bytes * sizeof *m->shadow);
+    for (unsigned k = 0; k < threads; k++)
+        m->threads[k] = (ptx_thread){m->registers + k * (size_t)kernel->registers,
+                                     m->local + k * kernel->local_bytes, k, 0, PTX_RUNNING};
+    do {
+        for (unsigned first = 0; first < threads; first += WARP) run_warp(m, first);
+    } while (pass_barrier(m));
+}
+
+static void copy_arguments(ptx_machine *m) {
+    for (size_t k = 0; k < m->kernel->param_count; k++) {
+        const ptx_variable *v = &m->kernel->variables.at[k];
+        memcpy(m->params + v->offset, m->launch->args[k], v->bytes);
+    }
+}
+
+bool ptx_run(const ptx_kernel *kernel, const ptx_launch *launch, ptx_report *report) {
+    ptx_machine m = {.kernel = kernel, .launch = launch, .report = report, .budget = k_budget};
+    const size_t threads = launch->threads;
+    memset(report, 0, sizeof *report);
+    m.threads = calloc(threads, sizeof *m.threads);
+    m.registers = calloc(threads * kernel->registers + 1, sizeof *m.registers);
+    m.params = calloc(1, kernel->param_bytes + 1);
+    m.shared = calloc(1, kernel->shared_bytes + 1);
+    m.shadow = calloc(kernel->shared_bytes + 1, sizeof *m.shadow);
+    m.local = calloc(threads, kernel->local_bytes + 1);
+    if (m.threads && m.registers && m.params && m.shared && m.shadow && m.local) {
+        copy_arguments(&m);
+        for (unsigned block = 0; block < launch->groups; block++) run_block(&m, block);
+    } else {
+        report->findings[report->count++] =
+            (ptx_finding){.fault = PTX_NO_MEMORY, .text = "out of memory"};
+    }
+    free(m.threads);
+    free(m.registers);
+    free(m.params);
+    free(m.shared);
+    free(m.shadow);
+    free(m.local);
+    return report->count == 0;
+}

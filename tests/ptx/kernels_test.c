@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What nvcc made of the kernels computes what the CPU's kernels do, with no access that is
+ * misaligned, out of bounds, or in a race: f32 and f16, packs and tails, indices of 32 and 64 bits.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#include "support.h"
+
+typedef struct real {
+    const char *name;
+    element type;
+    double tolerance; /* a few roundings of the result */
+} real;
+static const real k_reals[] = {
+    {"f32", F32, 1e-5}, {"f16", F16, 2e-3}, {"bf16", BF16, 1.6e-2}, {"f64", F64, 1e-11}};
+enum { REALS = sizeof k_reals / sizeof k_reals[0] };
+
+static void named(char *name, size_t bytes, const char *operation, const char *type) {
+    (void)snprintf(name, bytes, "%s_%s", operation, type);
+}
+
+static void check_unary(const real *r, int bits) {
+    static const char *const operations[] = {"relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh",
+                                             "exp",  "log",  "sqrt",      "neg",  "abs"};
+    static const size_t counts[] = {0, 1, 9, 1024, 4099};
+    ptx_module *m = ptx_load("unary", r->name, bits, NULL);
+    for (size_t o = 0; o < sizeof operations / sizeof operations[0]; o++) {
+        for (size_t c = 0; c < 2 * sizeof counts / sizeof counts[0]; c++) {
+            char name[64];
+            const size_t n = counts[c / 2], shift = c % 2;
+            named(name, sizeof name, operations[o], r->name);
+            AS_CPU(m, name, 2, r->tolerance, IN(x, r->type, n, shift), OUT(y, r->type, n, shift),
+                   INT64(n, (long long)n));
+        }
+    }
+    ptx_free(m);
+}
+
+Test(ptx, unary_kernels_compute_what_the_cpu_does) {
+    for (size_t t = 0; t < REALS; t++) check_unary(&k_reals[t], 32);
+    check_unary(&k_reals[0], 64);
+}
+
+static const char *const k_binary[] = {"add", "sub", "mul", "div", "max", "min"};
+
+Test(ptx, binary_kernels_compute_what_the_cpu_does) {
+    static const size_t counts[] = {0, 1, 9, 1024, 4099};
+    for (size_t t = 0; t < REALS; t++) {
+        const real *r = &k_reals[t];
+        ptx_module *m = ptx_load("binary", r->name, 32, NULL);
+        for (size_t o = 0; o < 6; o++) {
+            for (size_t c = 0; c < 2 * sizeof counts / sizeof counts[0]; c++) {
+                char name[64];
+                const size_t n = counts[c / 2], shift = c % 2;
+                named(name, sizeof name, k_binary[o], r->name);
+                AS_CPU(m, name, 2, r->tolerance, IN(a, r->type, n, shift), IN(b, r->type, n, 0),
+                       OUT(y, r->type, n, shift), INT64(n, (long long)n));
+            }
+        }
+        ptx_free(m);
+    }
+}
+
+Test(ptx, broadcasting_kernels_compute_what_the_cpu_does) {
+    for (size_t t = 0; t < REALS; t++) {
+        const real *r = &k_reals[t];
+        ptx_module *m = ptx_load("binary", r->name, 32, NULL);
+        for (size_t o = 0; o < 6; o++) {
+            char operation[32], name[64];
+            (void)snprintf(operation, sizeof operation, "%s_dims", k_binary[o]);
+            named(name, sizeof name, operation, r->name);
+            AS_CPU(m, name, 2, r->tolerance, IN(a, r->type, 5 * 7 * 33, 0),
+                   IN(b, r->type, 5 * 33, 0), OUT(y, r->type, 5 * 7 * 33, 0),
+                   DIMS(d, 3, {5, 7, 33}, {{231, 33, 1}, {33, 0, 1}, {231, 33, 1}}, {0}));
+        }
+        ptx_free(m);
+    }
+}
+
+Test(ptx, scalar_kernels_compute_what_the_cpu_does) {
+    for (size_t t = 0; t < 3; t++) {
+        const real *r = &k_reals[t];
+        ptx_module *m = ptx_load("scalar", r->name, 32, NULL);
+        for (int form = 0; form <= 10; form++) {
+            char name[64];
+            named(name, sizeof name, "scalar", r->name);
+            AS_CPU(m, name, 2, r->tolerance, IN(x, r->type, 1031, 0), OUT(y, r->type, 1031, 0),
+                   INT64(n, 1031), INT32(form, form), INT64(first, 0x40200000),
+                   INT64(second, 0x3f000000)); /* 2.5, 0.5 */
+        }
+        ptx_free(m);
+    }
+}
+
+Test(ptx, casts_give_what_the_cpu_gives) {
+    static const struct {
+        const char *from, *name;
+        element x, y;
+    } casts[] = {{"f32", "cast_f32_f16", F32, F16}, {"f32", "cast_f32_i32", F32, I32},
+                 {"f32", "cast_f32_u8", F32, U8},   {"f32", "cast_f32_f64", F32, F64},
+                 {"f32", "cast_f32_i64", F32, I64}, {"f16", "cast_f16_f32", F16, F32},
+                 {"f16", "cast_f16_i32", F16, I32}, {"f16", "cast_f16_i64", F16, I64},
+                 {"f16", "cast_f16_f64", F16, F64}};
+    for (size_t k = 0; k < sizeof casts / sizeof casts[0]; k++) {
+        ptx_module *m = ptx_load("cast", casts[k].from, 32, NULL);
+        AS_CPU(m, casts[k].name, 2, 0, IN(x, casts[k].x, 1031, 0), OUT(y, casts[k].y, 1031, 0),
+               INT64(n, 1031));
+        ptx_free(m);
+    }
+}
+
+static void check_rows(const real *r, int bits) {
+    static const size_t columns[] = {1, 10, 64, 1000, 1024, 4096, 8192, 8196, 10002};
+    ptx_module *m = ptx_load("rows", r->name, bits, NULL);
+    for (size_t c = 0; c < sizeof columns / sizeof columns[0]; c++) {
+        const size_t n = columns[c], rows = 3, all = n * rows;
+        const long long cols = (long long)n, count = (long long)rows;
+        char name[64];
+        named(name, sizeof name, "softmax", r->name);
+        AS_CPU(m, name, 2, r->tolerance, IN(x, r->type, all, 0), OUT(y, r->type, all, 0),
+               INT64(rows, count), INT64(cols, cols));
+        named(name, sizeof name, "log_softmax", r->name);
+        AS_CPU(m, name, 2, r->tolerance, IN(x, r->type, all, 1), OUT(y, r->type, all, 1),
+               INT64(rows, count), INT64(cols, cols));
+        named(name, sizeof name, "layernorm", r->name);
+        AS_CPU(m, name, 2, 10 * r->tolerance, IN(x, r->type, all, 0), IN(gamma, r->type, n, 0),
+               IN(beta, r->type, n, 0), OUT(y, r->type, all, 0), INT64(rows, count),
+               INT64(cols, cols), FLOAT32(eps, 1e-5f));
+    }
+    ptx_free(m);
+}
+
+Test(ptx, rows_compute_what_the_cpu_does) {
+    for (size_t t = 0; t < REALS; t++) check_rows(&k_reals[t], 32);
+}
+
+Test(ptx, rows_with_wide_indices_compute_what_the_cpu_does) { check_rows(&k_reals[0], 64); }
+
+Test(ptx, reductions_compute_what_the_cpu_does) {
+    static const char *const operations[] = {"reduce_sum", "reduce_max", "reduce_min",
+                                             "reduce_prod"};
+    static const size_t shapes[][3] = {{3, 1, 1}, {5, 100, 1}, {2, 3001, 1}, {3, 17, 40}};
+    for (size_t t = 0; t < REALS; t++) {
+        const real *r = &k_reals[t];
+        ptx_module *m = ptx_load("reduce", r->name, 32, NULL);
+        for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+            const size_t outer = shapes[s][0], n = shapes[s][1], inner = shapes[s][2];
+            char name[64];
+            for (size_t o = 0; o < 4; o++) {
+                named(name, sizeof name, operations[o], r->name);
+                AS_CPU(m, name, 2, r->tolerance, IN(x, r->type, outer * n * inner, 0),
+                       OUT(y, r->type, outer * inner, 0), INT64(outer, (long long)outer),
+                       INT64(n, (long long)n), INT64(inner, (long long)inner),
+                       FLOAT32(scale, 0.125f));
+            }
+            named(name, sizeof name, "argmax", r->name);
+            AS_CPU(m, name, 2, 0, IN(x, r->type, outer * n * inner, 0),
+                   OUT(y, I64, outer * inner, 0), INT64(outer, (long long)outer),
+                   INT64(n, (long long)n), INT64(inner, (long long)inner));
+        }
+        ptx_free(m);
+    }
+}
+
+Test(ptx, products_of_matrices_are_those_of_the_cpu) {
+    static const long long shapes[][4] = {
+        {1, 1, 1, 1}, {64, 64, 16, 1}, {70, 65, 37, 2}, {5, 130, 20, 1}};
+    for (size_t t = 0; t < REALS; t++) {
+        const real *r = &k_reals[t];
+        ptx_module *module = ptx_load("matmul", r->name, 32, NULL);
+        for (size_t s = 0; s < 2 * sizeof shapes / sizeof shapes[0]; s++) {
+            const long long m = shapes[s / 2][0], n = shapes[s / 2][1], k = shapes[s / 2][2],
+                            batch = shapes[s / 2][3];
+            const bool turned = s % 2; /* b lies transposed, with a bias */
+            char name[64];
+            named(name, sizeof name, "matmul", r->name);
+            AS_CPU(module, name, 3, r->tolerance, IN(a, r->type, (size_t)(m * k * batch), 0),
+                   IN(b, r->type, (size_t)(k * n * batch), 0), IN(bias, r->type, (size_t)n, 0),
+                   OUT(c, r->type, (size_t)(m * n * batch), 0), INT64(m, m), INT64(n, n),
+                   INT64(k, k), INT64(batch, batch), INT64(a_row, k), INT64(a_col, 1),
+                   INT64(b_row, turned ? 1 : n), INT64(b_col, turned ? k : 1),
+                   INT64(a_batch, m * k), INT64(b_batch, k * n), INT32(bias_mode, turned),
+                   INT32(activation, turned));
+        }
+        ptx_free(module);
+    }
+}
+
+Test(ptx, layouts_are_those_of_the_cpu) {
+    static const struct {
+        const char *type;
+        element e;
+    } types[] = {{"u32", U32}, {"u16", U16}};
+    for (size_t t = 0; t < 2; t++) {
+        char name[64];
+        const element e = types[t].e;
+        ptx_module *m = ptx_load("layout", types[t].type, 32, NULL);
+        named(name, sizeof name, "copy_dims", types[t].type);
+        AS_CPU(m, name, 2, 0, IN(x, e, 2 * 45 * 70, 0),
+               OUT(y, e, 2 * 45 * 70, 0), /* transposes by tiles */
+               DIMS(d, 3, {2, 70, 45}, {{3150, 1, 70}, {3150, 45, 1}}, {0}));
+        AS_CPU(m, name, 2, 0, IN(x, e, 4 * 3 * 5 * 8, 0),
+               OUT(y, e, 4 * 3 * 5 * 8, 0), /* heads of attention */
+               DIMS(d, 4, {4, 5, 3, 8}, {{120, 8, 40, 1}, {120, 24, 8, 1}}, {0}));
+        named(name, sizeof name, "gather_rows", types[t].type);
+        AS_CPU(m, name, 2, 0, IN(x, e, 6 * 300, 0),
+               {"index", INPUT, I64, 4, 0, (const long long[]){5, 0, 3, 3}, 0},
+               OUT(y, e, 4 * 300, 0), INT64(rows, 6), INT64(cols, 300), INT64(count, 4));
+        ptx_free(m);
+    }
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernels that models use: convolution, pooling, interpreted maps, indices, sequences.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#include "support.h"
+
+static const struct {
+    const char *name;
+    element type;
+    double tolerance;
+} k_reals[] = {{"f32", F32, 1e-5}, {"f16", F16, 2e-3}};
+
+static const char *named(char *name, size_t bytes, const char *operation, size_t t) {
+    (void)snprintf(name, bytes, "%s_%s", operation, k_reals[t].name);
+    return name;
+}
+
+Test(ptx_models, convolutions_are_those_of_the_cpu) {
+    for (size_t t = 0; t < 2; t++) {
+        const element e = k_reals[t].type;
+        ptx_module *m = ptx_load("conv", k_reals[t].name, 32, NULL);
+        for (int groups = 1; groups <= 2; groups++) {
+            char name[64];
+            AS_CPU(m, named(name, sizeof name, "conv2d", t), 2, 10 * k_reals[t].tolerance,
+                   IN(x, e, 2 * 4 * 9 * 11, 0), IN(w, e, (size_t)(6 * 4 / groups * 9), 0),
+                   IN(bias, e, 6, 0), OUT(y, e, 2 * 6 * 5 * 11, 0), INT64(n, 2), INT64(c, 4),
+                   INT64(h, 9), INT64(w_, 11), INT64(k, 6), INT64(kh, 3), INT64(kw, 3),
+                   INT64(oh, 5), INT64(ow, 11), INT64(groups, groups), INT64(stride_h, 2),
+                   INT64(stride_w, 1), INT64(dil_h, 1), INT64(dil_w, 1), INT64(pad_top, 1),
+                   INT64(pad_left, 1), INT32(bias_mode, 1), INT32(activation, 1));
+        }
+        ptx_free(m);
+    }
+}
+
+Test(ptx_models, pooling_is_that_of_the_cpu) {
+    static const char *const operations[] = {"maxpool2d", "avgpool2d"};
+    for (size_t t = 0; t < 2; t++) {
+        const element e = k_reals[t].type;
+        ptx_module *m = ptx_load("conv", k_reals[t].name, 32, NULL);
+        for (size_t o = 0; o < 2; o++) {
+            char name[64];
+            AS_CPU(m, named(name, sizeof name, operations[o], t), 2, k_reals[t].tolerance,
+                   IN(x, e, 3 * 9 * 11, 0), OUT(y, e, 3 * 5 * 6, 0), INT64(planes, 3), INT64(h, 9),
+                   INT64(w, 11), INT64(oh, 5), INT64(ow, 6), INT64(kh, 3), INT64(kw, 3),
+                   INT64(stride_h, 2), INT64(stride_w, 2), INT64(pad_top, 1), INT64(pad_left, 1));
+        }
+        ptx_free(m);
+    }
+}
+
+/* Each instruction of the kernel's own interpreter, behind one that loads x and two that save it.
+ */
+Test(ptx_models, maps_are_those_of_the_cpu) {
+    for (size_t t = 0; t < 2; t++) {
+        const element e = k_reals[t].type;
+        ptx_module *m = ptx_load("map", k_reals[t].name, 32, NULL);
+        for (long long instruction = 1; instruction <= 73; instruction++) {
+            if (instruction == 14 || instruction == 27) continue; /* there are none */
+            char name[64];
+            AS_CPU(m, named(name, sizeof name, "map", t), 2, 5 * k_reals[t].tolerance,
+                   IN(a, e, 12 * 35, 0), IN(b, e, 35, 0), IN(c, e, 1, 0), IN(e, e, 1, 0),
+                   OUT(y, e, 12 * 35, 0), DIMS(d, 2, {12, 35}, {{35, 1}, {0, 1}, {35, 1}}, {0}),
+                   DIMS(f, 2, {0}, {{0}}, {0}),
+                   DIMS(program, 4, {1, 28, 29, instruction | 1 << 8}, {{0x3f000000, 0x3f800000}},
+                        {0}));
+        }
+        ptx_free(m);
+    }
+}
+
+Test(ptx_models, indexed_rows_are_those_of_the_cpu) {
+    ptx_module *m = ptx_load("index", "u32", 32, NULL);
+    AS_CPU(m, "gather_axis_u32", 2, 0, IN(x, U32, 3 * 6 * 50, 0),
+           {"index", INPUT, I64, 4, 0, (const long long[]){5, 0, 3, 3}, 0},
+           OUT(y, U32, 3 * 4 * 50, 0), INT64(outer, 3), INT64(n, 6), INT64(inner, 50),
+           INT64(count, 4));
+    ptx_free(m);
+}
+
+Test(ptx_models, sequences_are_those_of_the_cpu) {
+    ptx_module *m = ptx_load("sequence", "f32", 32, NULL);
+    for (int flag = 0; flag < 2; flag++) {
+        AS_CPU(m, "normalize_f32", 2, 1e-4, IN(x, F32, 5 * 300, 0), OUT(y, F32, 5 * 300, 0),
+               INT64(rows, 5), INT64(cols, 300), FLOAT32(eps, 1e-5f), INT32(centred, flag));
+        AS_CPU(m, "cumsum_f32", 2, 1e-5, IN(x, F32, 3 * 40 * 7, 0), OUT(y, F32, 3 * 40 * 7, 0),
+               INT64(outer, 3), INT64(n, 40), INT64(inner, 7), INT32(exclusive, flag),
+               INT32(reverse, flag));
+        AS_CPU(m, "topk_f32", 2, 0, IN(x, F32, 3 * 40 * 2, 0), OUT(y, F32, 3 * 5 * 2, 0),
+               OUT(index, I64, 3 * 5 * 2, 0), INT64(outer, 3), INT64(n, 40), INT64(inner, 2),
+               INT64(k, 5), INT32(largest, flag));
+    }
+    AS_CPU(m, "lrn_f32", 2, 1e-5, IN(x, F32, 2 * 8 * 30, 0), OUT(y, F32, 2 * 8 * 30, 0),
+           INT64(n, 2), INT64(c, 8), INT64(inner, 30), INT64(size, 5), FLOAT32(alpha, 1e-2f),
+           FLOAT32(beta, 0.75f), FLOAT32(bias, 1));
+    AS_CPU(m, "lstm_cell_f32", 2, 1e-5, IN(x, F32, 3 * 4 * 20, 0), IN(h, F32, 3 * 4 * 20, 0),
+           IN(c, F32, 3 * 20, 0), IN(p, F32, 3 * 20, 0), OUT(h_out, F32, 3 * 20, 0),
+           OUT(c_out, F32, 3 * 20, 0), INT64(batch, 3), INT64(hidden, 20), INT32(peep, 1));
+    ptx_free(m);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From the text of an opcode to what it means: the instruction's name, then modifiers and types.
+ */
+#include <string.h>
+
+#include "program.h"
+
+/* kinds: the types that the interpreter executes */
+static const struct {
+    const char *name;
+    ptx_op op;
+    const char *kinds;
+} k_names[] = {{"abs", PTX_ABS, "sf"},     {"add", PTX_ADD, "usf"},
+               {"and", PTX_AND, "bp"},     {"bar", PTX_BAR, ""},
+               {"bfe", PTX_BFE, "u"},      {"bfi", PTX_BFI, "b"},
+               {"bra", PTX_BRA, ""},       {"copysign", PTX_COPYSIGN, "f"},
+               {"cos", PTX_COS, "f"},      {"cvt", PTX_CVT, "usf"},
+               {"cvta", PTX_CVTA, "u"},    {"div", PTX_DIV, "usf"},
+               {"ex2", PTX_EX2, "f"},      {"exit", PTX_EXIT, ""},
+               {"fma", PTX_FMA, "f"},      {"ld", PTX_LD, "busf"},
+               {"lg2", PTX_LG2, "f"},      {"mad", PTX_MAD, "us"},
+               {"max", PTX_MAX, "usf"},    {"min", PTX_MIN, "usf"},
+               {"mov", PTX_MOV, "busfp"},  {"mul", PTX_MUL, "usf"},
+               {"neg", PTX_NEG, "sf"},     {"not", PTX_NOT, "bp"},
+               {"or", PTX_OR, "bp"},       {"prmt", PTX_PRMT, "b"},
+               {"rcp", PTX_RCP, "f"},      {"rem", PTX_REM, "us"},
+               {"ret", PTX_RET, ""},       {"rsqrt", PTX_RSQRT, "f"},
+               {"selp", PTX_SELP, "busf"}, {"setp", PTX_SETP, "busf"},
+               {"shfl", PTX_SHFL, "b"},    {"shl", PTX_SHL, "b"},
+               {"shr", PTX_SHR, "bus"},    {"sin", PTX_SIN, "f"},
+               {"sqrt", PTX_SQRT, "f"},    {"st", PTX_ST, "busf"},
+               {"sub", PTX_SUB, "usf"},    {"xor", PTX_XOR, "bp"}};
+
+typedef struct word {
+    const char *name;
+    int value;
+} word;
+
+static const word k_types[] = {{"pred", 'p' << 8 | 1},
+                               {"b8", 'b' << 8 | 8},
+                               {"b16", 'b' << 8 | 16},
+                               {"b32", 'b' << 8 | 32},
+                               {"b64", 'b' << 8 | 64},
+                               {"u8", 'u' << 8 | 8},
+                               {"u16", 'u' << 8 | 16},
+                               {"u32", 'u' << 8 | 32},
+                               {"u64", 'u' << 8 | 64},
+                               {"s8", 's' << 8 | 8},
+                               {"s16", 's' << 8 | 16},
+                               {"s32", 's' << 8 | 32},
+                               {"s64", 's' << 8 | 64},
+                               {"f16", 'f' << 8 | 16},
+                               {"f32", 'f' << 8 | 32},
+                               {"f64", 'f' << 8 | 64},
+                               {NULL, 0}};
+static const word k_rounds[] = {{"rn", PTX_RN},   {"rz", PTX_RZ},   {"rm", PTX_RM},
+                                {"rp", PTX_RP},   {"rni", PTX_RNI}, {"rzi", PTX_RZI},
+                                {"rmi", PTX_RMI}, {"rpi", PTX_RPI}, {NULL, 0}};
+static const word k_compares[] = {
+    {"eq", PTX_EQ},   {"ne", PTX_NE},   {"lt", PTX_LT},   {"le", PTX_LE},   {"gt", PTX_GT},
+    {"ge", PTX_GE},   {"lo", PTX_LT},   {"ls", PTX_LE},   {"hi", PTX_GT},   {"hs", PTX_GE},
+    {"equ", PTX_EQU}, {"neu", PTX_NEU}, {"ltu", PTX_LTU}, {"leu", PTX_LEU}, {"gtu", PTX_GTU},
+    {"geu", PTX_GEU}, {"num", PTX_NUM}, {"nan", PTX_NAN}, {NULL, 0}};
+static const word k_logics[] = {{"and", '&'}, {"or", '|'}, {"xor", '^'}, {NULL, 0}};
+static const word k_modes[] = {{"lo", PTX_LO}, {"hi", PTX_HI}, {"wide", PTX_WIDE}, {NULL, 0}};
+static const word k_spaces[] = {{"global", PTX_GLOBAL},
+                                {"shared", PTX_SHARED},
+                                {"local", PTX_LOCAL},
+                                {"param", PTX_PARAM},
+                                {NULL, 0}};
+static const word k_lanes[] = {
+    {"bfly", PTX_BFLY}, {"idx", PTX_IDX}, {"up", PTX_UP}, {"down", PTX_DOWN}, {NULL, 0}};
+
+static bool look_up(const word *words, const char *text, size_t length, int *value) {
+    for (; words->name != NULL; words++) {
+        if (strlen(words->name) != length || memcmp(words->name, text, length) != 0) continue;
+        *value = words->value;
+        return true;
+    }
+    return false;
+}
+
+static bool is(const char *name, const char *text, size_t length) {
+    return strlen(name) == length && memcmp(name, text, length) == 0;
+}
+
+/* One part between dots. */
+static bool modifier(ptx_opcode *code, const char *part, size_t length) {
+    int value = 0;
+    if (look_up(k_types, part, length, &value)) {
+        const ptx_type type = {(char)(value >> 8), (unsigned char)(value & 255)};
+        if (code->type.kind != 0 && (code->op != PTX_CVT || code->from.kind != 0)) return false;
+        *(code->type.kind == 0 ? &code->type : &code->from) = type;
+    } else if (code->op == PTX_SETP && look_up(k_compares, part, length, &value)) {
+        code->compare = (ptx_compare)value;
+    } else if (code->op == PTX_SETP && look_up(k_logics, part, length, &value)) {
+        code->logic = (char)value;
+    } else if ((code->op == PTX_MUL || code->op == PTX_MAD) &&
+               look_up(k_modes, part, length, &value)) {
+        code->mode = (ptx_mode)value;
+    } else if (look_up(k_rounds, part, length, &value)) {
+        code->round = (ptx_round)value;
+    } else if (look_up(k_spaces, part, length, &value)) {
+        code->space = (ptx_space)value;
+    } else if (code->op == PTX_SHFL && look_up(k_lanes, part, length, &value)) {
+        code->lane = (ptx_lane)value;
+    } else if (is("v2", part, length) || is("v4", part, length)) {
+        code->vector = (unsigned)(part[1] - '0');
+    } else if (is("ftz", part, length)) {
+        code->ftz = true;
+    } else if (is("sat", part, length)) {
+        code->sat = true;
+    } else if (is("approx", part, length)) {
+        code->approx = true;
+    } else if (is("sync", part, length)) {
+        return code->op == PTX_BAR || code->op == PTX_SHFL;
+    } else if (is("uni", part, length)) {
+        return code->op == PTX_BRA;
+    } else if (is("nc", part, length)) {
+        return code->op == PTX_LD;
+    } else {
+        return is("to", part, length) && code->op == PTX_CVTA;
+    }
+    return true;
+}
+
+/* Forms that the parts allow and the interpreter does not execute. */
+static const char *refuse(const ptx_opcode *code, const char *kinds, bool has_space) {
+    const bool is_memory = code->op == PTX_LD || code->op == PTX_ST;
+    if (kinds[0] != '\0' && (code->type.kind == 0 || strchr(kinds, code->type.kind) == NULL))
+        return "its type";
+    if (code->op == PTX_CVT && code->from.kind == 0) return "its type";
+    if (code->type.kind == 'f' && code->type.bits == 16 &&
+        !(code->op == PTX_CVT && code->from.kind == 'f' && code->from.bits == 32))
+        return "f16 other than from and to f32";
+    if (code->from.kind == 'f' && code->from.bits == 16 && code->type.bits != 32)
+        return "f16 other than from and to f32";
+    if (is_memory && !has_space) return "generic addresses";
+    if (code->sat && code->type.kind != 'f') return "sat of integers";
+    if (code->op == PTX_SHFL && code->type.bits != 32) return "its type";
+    return NULL;
+}
+
+const char *ptx_decode(const char *text, size_t length, ptx_opcode *opcode) {
+    const char *end = text + length, *dot = memchr(text, '.', length);
+    const size_t name = dot != NULL ? (size_t)(dot - text) : length;
+    size_t k = 0;
+    while (k < sizeof k_names / sizeof k_names[0] && !is(k_names[k].name, text, name)) k++;
+    if (k == sizeof k_names / sizeof k_names[0]) return "this instruction";
+    memset(opcode, 0, sizeof *opcode);
+    opcode->op = k_names[k].op;
+    opcode->vector = 1;
+    bool has_space = false;
+    for (const char *part = text + name; part < end;) {
+        part++;
+        const char *next = memchr(part, '.', (size_t)(end - part));
+        const size_t bytes = (size_t)((next != NULL ? next : end) - part);
+        int space = 0;
+        if (!modifier(opcode, part, bytes)) return "a part of this opcode";
+        has_space = has_space || look_up(k_spaces, part, bytes, &space);
+        part += bytes;
+    }
+    return refuse(opcode, k_names[k].kinds, has_space);
+}
