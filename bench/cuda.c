@@ -340,7 +340,7 @@ static dhow_model *make_mlp(dhow_context *context, dhow_device *device) {
 
 static dhow_status run_once(void *data, dhow_stream *stream) {
     network *n = data;
-    return dhow_model_run(n->model, stream, &n->x, 1, &n->y, 1);
+    return dhow_model_run_into(n->model, stream, &n->x, 1, &n->y, 1);
 }
 static void run_eager(void *data) {
     network *n = data;

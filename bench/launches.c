@@ -84,7 +84,7 @@ static void create_release(void *data) {
 static void track(void *data) {
     static dhowi_hazard hazards[3];
     dhowi_timeline *self = data;
-    dhowi_mark pending[DHOWI_MAX_PENDING];
+    dhowi_timepoint pending[DHOWI_MAX_PENDING];
     static const uint32_t access[] = {DHOW_ACCESS_READ, DHOW_ACCESS_READ, DHOW_ACCESS_WRITE};
     for (int i = 0; i < BATCH; i++) {
         uint32_t count = 0;

@@ -41,7 +41,7 @@ static dhow_dtype dtype_of(const char *text) {
 
 static void run(void *data) {
     model *m = data;
-    OK(dhow_model_run(m->model, NULL, m->inputs, m->input_count, m->outputs, m->output_count));
+    OK(dhow_model_run_into(m->model, NULL, m->inputs, m->input_count, m->outputs, m->output_count));
     OK(dhow_device_sync(m->device));
 }
 
@@ -82,7 +82,8 @@ int main(int argc, char **argv) {
     }
     m.output_count = dhow_model_output_count(m.model);
     if (m.output_count > MOST) serve_fail(path, "it has too many outputs");
-    run(&m);
+    OK(dhow_model_run(m.model, NULL, m.inputs, m.input_count, m.outputs, m.output_count));
+    OK(dhow_device_sync(m.device));
     if (argc == 2) return 0;
     const serve_work work = {run, output, &m};
     return serve(&work);

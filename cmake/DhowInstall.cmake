@@ -28,7 +28,13 @@ install(FILES ${PROJECT_SOURCE_DIR}/docs/man/dhow.7 DESTINATION ${CMAKE_INSTALL_
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/CHANGELOG.md ${PROJECT_SOURCE_DIR}/README.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT development
-  FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN man EXCLUDE)
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN man EXCLUDE PATTERN reference EXCLUDE)
+# The reference is made on request: cmake --build build --target reference, before the installation.
+if(DHOW_DOXYGEN)
+  add_custom_target(reference COMMAND sh ${PROJECT_SOURCE_DIR}/docs/reference/make.sh ${PROJECT_SOURCE_DIR} ${PROJECT_VERSION}
+    ${PROJECT_BINARY_DIR}/reference VERBATIM COMMENT "reference: ${PROJECT_BINARY_DIR}/reference/index.html")
+endif()
+install(DIRECTORY ${PROJECT_BINARY_DIR}/reference DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development OPTIONAL)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)
 
 # Simulated devices, for programs that are to be tried with several: cmake --install build --component simulated

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Makes C tables of the kernels that the preprocessor lists (-DK_LIST) in the units given.
-#   kernel_table.sh core  <out.c> <cc> <include> <kernels> <unit:type:isa,isa>...   names, signatures and texts
+#   kernel_table.sh core  <out.c> <cc> <include> <kernels> <unit:type:isa,isa>...   names, parameters and texts
 #   kernel_table.sh isas  <out.c> <cc> <include> <kernels> <function> <isa,isa> <unit:type:isa,isa>...
 #       `function(name)` gives the entry of a kernel with one pointer per instruction set, best first where it was built
 #   kernel_table.sh cuda  <out.c> <cc> <include> <kernels> <unit:type:isas>...      names and units, for plugins/cuda
@@ -32,8 +32,33 @@ bytes() {
 
 core() {
     echo '#include "core/kernel/builtin.h"'
-    echo 'const dhowi_builtin dhowi_builtin_kernels[] = {'
-    awk -F '|' '{ printf "    {\"%s\", \"%s\", \"%s.k\", \"-DT=%s\"},\n", $1, $2, $3, $4 }' "$list"
+    # "IN(f32,x), VAL(dims,d)" becomes {DHOW_PARAM_IN, DHOW_F32, "x"}, {DHOW_PARAM_VALUE, DHOW_PARAM_DIMS, "d"}, once for all
+    # kernels with the same parameters.
+    awk -F '|' '
+        function list_of(signature,    text, params, i, part, n) {
+            text = ""
+            gsub(/^\(|\)$/, "", signature)
+            count = split(signature, params, /\), */)
+            for (i = 1; i <= count; i++) {
+                n = split(params[i], part, /[(,)]/)
+                if (part[1] == "VAL") part[1] = "VALUE"
+                part[2] = part[2] == "dims" ? "DHOW_PARAM_DIMS" : "DHOW_" toupper(part[2])
+                text = text "{DHOW_PARAM_" part[1] ", " part[2] ", \"" part[3] "\"}, "
+            }
+            return text
+        }
+        {
+            text = list_of($2)
+            if (!(text in number)) {
+                number[text] = known++
+                printf "static const dhow_kernel_param params_%d[] = {%s};\n", number[text], text
+            }
+            row[NR] = sprintf("    {\"%s\", \"%s\", \"%s.k\", \"-DT=%s\", params_%d, %d},", $1, $2, $3, $4, number[text], count)
+        }
+        END {
+            print "const dhowi_builtin dhowi_builtin_kernels[] = {"
+            for (i = 1; i <= NR; i++) print row[i]
+        }' "$list"
     echo '};'
     echo 'const size_t dhowi_builtin_kernel_count = sizeof dhowi_builtin_kernels / sizeof dhowi_builtin_kernels[0];'
     echo 'const char dhowi_kernel_header[] = {'

@@ -234,9 +234,8 @@ static dhow_status run_rows(dhow_mpi *m) {
 
 /* ---- running ---- */
 
-static dhow_status prepare_inputs(dhow_mpi *m, dhow_tensor *const *inputs, uint32_t count,
-                                  dhow_tensor **dense) {
-    static const char function[] = "dhow_mpi_run";
+static dhow_status prepare_inputs(dhow_mpi *m, const char *function, dhow_tensor *const *inputs,
+                                  uint32_t count, dhow_tensor **dense) {
     if (count != m->input_count || inputs == NULL) {
         return dhow_set_error(DHOW_INVALID_ARGUMENT, "%s: %u inputs given, the model has %u",
                               function, inputs == NULL ? 0 : count, m->input_count);
@@ -260,16 +259,17 @@ static dhow_status prepare_inputs(dhow_mpi *m, dhow_tensor *const *inputs, uint3
     return DHOW_OK;
 }
 
-static dhow_status check_outputs(const dhow_mpi *m, dhow_tensor *const *outputs, uint32_t count) {
-    static const char function[] = "dhow_mpi_run";
-    if (count != m->output_count || (outputs == NULL && count > 0)) {
-        return dhow_set_error(DHOW_INVALID_ARGUMENT,
-                              "%s: room for %u outputs given, the model has %u", function,
-                              outputs == NULL ? 0 : count, m->output_count);
-    }
-    for (uint32_t i = 0; i < count; i++) {
+static dhow_status check_room(const dhow_mpi *m, const char *function, const void *outputs,
+                              uint32_t count) {
+    if (count == m->output_count && (outputs != NULL || count == 0)) return DHOW_OK;
+    return dhow_set_error(DHOW_INVALID_ARGUMENT, "%s: room for %u outputs given, the model has %u",
+                          function, outputs == NULL ? 0 : count, m->output_count);
+}
+
+static dhow_status check_outputs(const dhow_mpi *m, const char *function,
+                                 dhow_tensor *const *outputs) {
+    for (uint32_t i = 0; i < m->output_count; i++) {
         dhow_tensor_info info = DHOW_INIT(dhow_tensor_info);
-        if (outputs[i] == NULL) continue;
         TRY(dhow_tensor_get_info(outputs[i], &info));
         if (info.device != m->cpu || info.contiguous == 0 || info.rank == 0 ||
             info.shape[0] != m->rows) {
@@ -282,30 +282,50 @@ static dhow_status check_outputs(const dhow_mpi *m, dhow_tensor *const *outputs,
     return DHOW_OK;
 }
 
-dhow_status dhow_mpi_run(dhow_mpi *m, dhow_tensor *const *inputs, uint32_t input_count,
-                         dhow_tensor **outputs, uint32_t output_count) {
-    static const char function[] = "dhow_mpi_run";
-    dhow_tensor *dense[DHOW_MAX_COLUMNS] = {NULL};
+static dhow_status begin_run(const dhow_mpi *m, const char *function) {
     TRY(mpi_check(m, function));
     if (m->wire.rank != 0)
         return dhow_set_error(DHOW_INVALID_ARGUMENT, "%s: rank 0 runs, others serve", function);
-    if (!any_live(m)) {
-        return dhow_set_error(m->members[0].gone, "%s: every rank has failed: %s", function,
-                              m->members[0].reason);
-    }
-    dhow_status status = prepare_inputs(m, inputs, input_count, dense);
-    if (status == DHOW_OK) status = check_outputs(m, outputs, output_count);
+    if (any_live(m)) return DHOW_OK;
+    return dhow_set_error(m->members[0].gone, "%s: every rank has failed: %s", function,
+                          m->members[0].reason);
+}
+
+/* Results go to `given`, or are made where that is NULL. */
+static dhow_status run(dhow_mpi *m, const char *function, dhow_tensor *const *inputs,
+                       uint32_t input_count, dhow_tensor *const *given, dhow_tensor **made) {
+    dhow_tensor *dense[DHOW_MAX_COLUMNS] = {NULL};
+    dhow_status status = prepare_inputs(m, function, inputs, input_count, dense);
+    if (status == DHOW_OK && given != NULL) status = check_outputs(m, function, given);
     if (status == DHOW_OK) {
         m->inputs = dense;
-        for (uint32_t i = 0; i < output_count; i++) m->outputs[i] = outputs[i];
+        for (uint32_t i = 0; i < m->output_count; i++)
+            m->outputs[i] = given != NULL ? given[i] : NULL;
         status = run_rows(m);
-        for (uint32_t i = 0; i < output_count; i++) {
-            if (status == DHOW_OK) outputs[i] = m->outputs[i];
-            if (status != DHOW_OK && outputs[i] == NULL) dhow_tensor_release(m->outputs[i]);
+        for (uint32_t i = 0; i < m->output_count; i++) {
+            if (given == NULL && status == DHOW_OK) made[i] = m->outputs[i];
+            if (given == NULL && status != DHOW_OK) dhow_tensor_release(m->outputs[i]);
             m->outputs[i] = NULL;
         }
         m->inputs = NULL;
     }
     mpi_release_all(dense);
     return status;
+}
+
+dhow_status dhow_mpi_run(dhow_mpi *m, dhow_tensor *const *inputs, uint32_t input_count,
+                         dhow_tensor **outputs, uint32_t output_count) {
+    static const char function[] = "dhow_mpi_run";
+    for (uint32_t i = 0; outputs != NULL && i < output_count; i++) outputs[i] = NULL;
+    TRY(begin_run(m, function));
+    TRY(check_room(m, function, outputs, output_count));
+    return run(m, function, inputs, input_count, NULL, outputs);
+}
+
+dhow_status dhow_mpi_run_into(dhow_mpi *m, dhow_tensor *const *inputs, uint32_t input_count,
+                              dhow_tensor *const *outputs, uint32_t output_count) {
+    static const char function[] = "dhow_mpi_run_into";
+    TRY(begin_run(m, function));
+    TRY(check_room(m, function, outputs, output_count));
+    return run(m, function, inputs, input_count, outputs, NULL);
 }

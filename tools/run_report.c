@@ -84,7 +84,7 @@ bool run_summary(dhow_model *model, int runs, json_t *to) {
     operator_share shares[MAX_OPERATORS];
     int count = 0;
     int64_t total = 1;
-    json_t *operators = json_array(), *elsewhere = json_array(), *steps = json_array();
+    json_t *operators = json_array(), *on_host = json_array(), *steps = json_array();
     dhow_memory_stats memory = DHOW_INIT(dhow_memory_stats);
     if (dhow_model_get_summary(model, &s) != DHOW_OK ||
         dhow_memory_get_stats(dhow_model_device(model), &memory) != DHOW_OK)
@@ -101,7 +101,7 @@ bool run_summary(dhow_model *model, int runs, json_t *to) {
         shares[k].count++;
         total += step.nanoseconds;
         if (step.device != dhow_model_device(model))
-            (void)json_array_append_new(elsewhere,
+            (void)json_array_append_new(on_host,
                                         json_sprintf("%s '%s'", step.operation, step.node));
     }
     qsort(shares, (size_t)count, sizeof shares[0], by_time);
@@ -118,7 +118,7 @@ bool run_summary(dhow_model *model, int runs, json_t *to) {
                   "live_bytes", (json_int_t)memory.live, "copied_bytes", (json_int_t)s.copied_bytes,
                   "nodes", (int)s.node_count, "steps", (int)s.step_count, "segments",
                   (int)s.segment_count, "measured_runs", runs, "operators", operators, "by_step",
-                  steps, "elsewhere", elsewhere));
+                  steps, "on_host", on_host));
     return true;
 }
 
@@ -211,9 +211,9 @@ static void print_report(const json_t *report) {
                json_number_value(json_object_get(o, "share")) * 100);
     }
     print_steps(json_object_get(report, "by_step"));
-    const json_t *elsewhere = json_object_get(report, "elsewhere");
-    for (size_t i = 0; i < json_array_size(elsewhere); i++)
-        printf("  on the CPU: %s\n", json_string_value(json_array_get(elsewhere, i)));
+    const json_t *on_host = json_object_get(report, "on_host");
+    for (size_t i = 0; i < json_array_size(on_host); i++)
+        printf("  on the CPU: %s\n", json_string_value(json_array_get(on_host, i)));
 }
 
 static void print_compare(const json_t *compare) {

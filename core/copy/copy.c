@@ -16,8 +16,8 @@
 static bool is_host(const dhow_tensor *t) { return t->storage->host != NULL; }
 
 /* Whether a device copies to and from this host tensor by itself, without a detour. */
-static bool reaches(const dhow_device *device, const dhow_tensor *host, uint64_t bytes) {
-    return bytes <= DHOWI_SMALL_BYTES || dhowi_copies_straight(device, host->storage);
+static bool can_dma(const dhow_device *device, const dhow_tensor *host, uint64_t bytes) {
+    return bytes <= DHOWI_SMALL_BYTES || dhowi_can_dma(device, host->storage);
 }
 
 static bool is_visible(const dhow_tensor *t) {
@@ -30,18 +30,18 @@ static dhow_copy_path choose(const dhow_tensor *src, const dhow_tensor *dst) {
     if (src->count == 0 || dhowi_tensor_same(src, dst)) return DHOW_COPY_NOTHING;
     if (from == to) return DHOW_COPY_NATIVE;
     if (is_host(src))
-        return reaches(to, src, bytes) ? DHOW_COPY_HOST
+        return can_dma(to, src, bytes) ? DHOW_COPY_HOST
                : is_visible(dst)       ? DHOW_COPY_MAPPED
                                        : DHOW_COPY_STAGED;
     if (is_host(dst))
-        return reaches(from, dst, bytes) ? DHOW_COPY_HOST
+        return can_dma(from, dst, bytes) ? DHOW_COPY_HOST
                : is_visible(src)         ? DHOW_COPY_MAPPED
                                          : DHOW_COPY_STAGED;
     if (dhowi_peer_works(to, from)) return DHOW_COPY_PEER;
     return is_visible(src) || is_visible(dst) ? DHOW_COPY_MAPPED : DHOW_COPY_STAGED;
 }
 
-/* Between devices only boxes travel as they are, and only on the direct path. */
+/* Between devices only boxes copy_by_path as they are, and only on the direct path. */
 static bool needs_packing(const dhow_tensor *src, const dhow_tensor *dst, dhow_copy_path path) {
     if (path == DHOW_COPY_NOTHING || path == DHOW_COPY_NATIVE) return false;
     if (src->contiguous && dst->contiguous) return false;
@@ -114,8 +114,8 @@ static dhow_status copy_direct(dhow_stream *stream, dhow_tensor *src, dhow_tenso
     return DHOW_OK;
 }
 
-static dhow_status travel(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst,
-                          dhow_copy_path path, bool ordered) {
+static dhow_status copy_by_path(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst,
+                                dhow_copy_path path, bool ordered) {
     switch (path) {
         case DHOW_COPY_NOTHING:
             return DHOW_OK;
@@ -142,11 +142,11 @@ static dhow_status travel_packed(dhow_stream *stream, dhow_tensor *src, dhow_ten
     dhow_stream *here = stream->device == dhowi_tensor_device(src) ? stream : NULL;
     dhow_status status = dhow_tensor_contiguous(here, src, &packed);
     if (status == DHOW_OK && dst->contiguous) {
-        status = travel(stream, packed, dst, path, ordered || packed != src);
+        status = copy_by_path(stream, packed, dst, path, ordered || packed != src);
     } else if (status == DHOW_OK) {
         dhow_device *device = dhowi_tensor_device(dst);
         status = dhowi_tensor_new(device, dst->dtype, dst->rank, dst->shape, &arrived);
-        if (status == DHOW_OK) status = travel(stream, packed, arrived, path, true);
+        if (status == DHOW_OK) status = copy_by_path(stream, packed, arrived, path, true);
         if (status == DHOW_OK) {
             status = dhowi_stream_resolve(stream->device == device ? stream : NULL, device, "copy",
                                           &there);
@@ -169,7 +169,7 @@ static dhow_status start_copy(const char *function, dhow_stream *stream, dhow_te
     DHOWI_TRY(resolve_stream(function, stream, src, dst, &stream));
     dhow_copy_path path = choose(src, dst);
     if (needs_packing(src, dst, path)) return travel_packed(stream, src, dst, path, ordered);
-    return travel(stream, src, dst, path, ordered);
+    return copy_by_path(stream, src, dst, path, ordered);
 }
 
 dhow_status dhow_copy_async(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst,

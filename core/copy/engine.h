@@ -28,14 +28,14 @@ static inline bool dhowi_pinned_for(const dhowi_storage *host, const dhow_device
     return host->pinned_by != NULL && host->pinned_by->plugin == device->plugin;
 }
 /* Whether a device copies to and from this host memory by itself, when the copy runs. */
-static inline bool dhowi_copies_straight(const dhow_device *device, const dhowi_storage *host) {
+static inline bool dhowi_can_dma(const dhow_device *device, const dhowi_storage *host) {
     return (device->desc.flags & DHOW_DEVICE_PAGEABLE_ASYNC) != 0 || dhowi_pinned_for(host, device);
 }
 
 /* What is pending on both ends of a copy besides the work of `self`. */
 enum { DHOWI_COPY_PENDING = 2 * DHOWI_MAX_PENDING };
 uint32_t dhowi_copy_pending(const dhowi_use uses[2], const dhowi_timeline *self,
-                            dhowi_mark pending[DHOWI_COPY_PENDING]);
+                            dhowi_timepoint pending[DHOWI_COPY_PENDING]);
 /* Notes a copy that was handed in without waiting for anybody, together with all it has not waited
  * for: the stream waits for them behind it, and who comes later waits for the stream. */
 dhow_status dhowi_copy_note_unordered(dhow_stream *stream, const dhowi_use uses[2]);

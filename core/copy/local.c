@@ -31,23 +31,23 @@ static const char *path_of(const dhow_copy_rect *rect) {
 static dhow_status await_source(const dhow_stream *stream, const dhow_copy_rect *rect,
                                 dhowi_storage *src) {
     const bool read_later =
-        rect->src.space == DHOW_SPACE_DEVICE || dhowi_copies_straight(stream->device, src);
+        rect->src.space == DHOW_SPACE_DEVICE || dhowi_can_dma(stream->device, src);
     return read_later || stream->recording != NULL
                ? DHOW_OK
                : dhowi_hazard_wait(&src->hazard, DHOW_ACCESS_READ);
 }
 
 uint32_t dhowi_copy_pending(const dhowi_use uses[2], const dhowi_timeline *self,
-                            dhowi_mark pending[DHOWI_COPY_PENDING]) {
+                            dhowi_timepoint pending[DHOWI_COPY_PENDING]) {
     uint32_t n = dhowi_hazard_pending(&uses[0].storage->hazard, uses[0].access, self, pending);
     return n + dhowi_hazard_pending(&uses[1].storage->hazard, uses[1].access, self, pending + n);
 }
 
 dhow_status dhowi_copy_note_unordered(dhow_stream *stream, const dhowi_use uses[2]) {
-    dhowi_mark pending[DHOWI_COPY_PENDING];
+    dhowi_timepoint pending[DHOWI_COPY_PENDING];
     uint32_t n = dhowi_copy_pending(uses, &stream->timeline, pending);
     for (uint32_t i = 0; i < n; i++) { /* how they end is told where they are synced */
-        if (dhowi_stream_wait_mark(stream, pending[i]) != DHOW_OK)
+        if (dhowi_stream_wait_timepoint(stream, pending[i]) != DHOW_OK)
             (void)pending[i].timeline->wait(pending[i].timeline, pending[i].number);
     }
     if (dhowi_planted("an unordered copy is not noted")) return DHOW_OK;

@@ -77,8 +77,8 @@ bool dhowi_peer_works(dhow_device *dst, dhow_device *src) {
     dhowi_staging *s = dhowi_staging_of(dst);
     if (s == NULL || dhowi_device_open(dst) != DHOW_OK || dhowi_device_open(src) != DHOW_OK)
         return false;
-    char story[512] = "";
-    dhowi_text reason = DHOWI_TEXT(story);
+    char message[512] = "";
+    dhowi_text reason = DHOWI_TEXT(message);
     pthread_mutex_lock(&s->peer_mutex);
     uint32_t i = 0;
     while (i < s->peer_count && s->peers[i].device != src) i++;
@@ -89,9 +89,9 @@ bool dhowi_peer_works(dhow_device *dst, dhow_device *src) {
     }
     bool works = i < s->peer_count && s->peers[i].works;
     pthread_mutex_unlock(&s->peer_mutex);
-    if (story[0] != '\0') {
+    if (message[0] != '\0') {
         dhowi_log_line(&dst->context->log, DHOW_LOG_WARN,
-                       "peer copies from %s to %s are not used: %s", src->name, dst->name, story);
+                       "peer copies from %s to %s are not used: %s", src->name, dst->name, message);
     }
     return works;
 }

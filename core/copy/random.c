@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/memory/mix.h"
 #include "base/memory/size.h"
+#include "base/memory/splitmix64.h"
 #include "copy/engine.h"
 
 enum { PIECE = 1 << 16 }; /* elements */
@@ -20,7 +20,7 @@ typedef struct values {
 
 /* The k-th number of a sequence, 0 <= it < 1. */
 static double unit(const values *v, uint64_t k) {
-    return (double)(dhowi_mix(v->state + k * DHOWI_MIX_STEP) >> 11) * 0x1p-53;
+    return (double)(dhowi_splitmix64(v->state + k * DHOWI_SPLITMIX64_STEP) >> 11) * 0x1p-53;
 }
 
 /* The normal ones: Box and Muller, "A Note on the Generation of Random Normal Deviates", 1958. */
@@ -98,7 +98,7 @@ static dhow_status make(const char *function, values v, uint64_t seed, dhow_devi
     }
     DHOWI_TRY(dhow_tensor_create(device, dtype, rank, shape, out));
     v.whole = is_whole(dtype);
-    v.state = dhowi_mix(seed + DHOWI_MIX_STEP);
+    v.state = dhowi_splitmix64(seed + DHOWI_SPLITMIX64_STEP);
     dhow_status status = fill(&v, *out);
     if (status == DHOW_OK) return DHOW_OK;
     dhow_tensor_release(*out);

@@ -225,15 +225,15 @@ static dhow_status direct(place *device, bool to_device, const place *host, uint
     return sync_place(device, to_device);
 }
 
-static bool reaches(const place *device, const place *host) {
-    return dhowi_copies_straight(device->staging->device, host->tensor->storage);
+static bool can_dma(const place *device, const place *host) {
+    return dhowi_can_dma(device->staging->device, host->tensor->storage);
 }
 
 static dhow_status between(place *src, place *dst, uint64_t bytes) {
     if (src->host != NULL && dst->host != NULL)
         return copy_on_host(dhowi_tensor_device(src->tensor)->context, dst->host, src->host, bytes);
-    if (src->host != NULL && reaches(dst, src)) return direct(dst, true, src, bytes);
-    if (dst->host != NULL && reaches(src, dst)) return direct(src, false, dst, bytes);
+    if (src->host != NULL && can_dma(dst, src)) return direct(dst, true, src, bytes);
+    if (dst->host != NULL && can_dma(src, dst)) return direct(src, false, dst, bytes);
     return through_ring(src, dst, bytes);
 }
 
@@ -319,19 +319,19 @@ static void end_job(dhowi_job *job) {
     dhowi_free(c);
 }
 
-static dhow_status add_fence(copy_job *c, dhowi_mark mark) {
-    if (dhowi_mark_done(mark)) return DHOW_OK;
-    return dhowi_fence_init(&c->fences[c->fence_count++], mark);
+static dhow_status add_fence(copy_job *c, dhowi_timepoint point) {
+    if (dhowi_timepoint_done(point)) return DHOW_OK;
+    return dhowi_fence_init(&c->fences[c->fence_count++], point);
 }
 
 /* The job that is about to be pushed waits for them, and so does what comes after it. */
 static void note_awaited(dhowi_timeline *lane, const dhowi_fence *fences, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) dhowi_timeline_awaited(lane, fences[i].mark);
+    for (uint32_t i = 0; i < count; i++) dhowi_timeline_awaited(lane, fences[i].point);
 }
 
 static dhow_status add_pending(copy_job *c, const dhow_tensor *t, uint32_t access,
                                const dhowi_timeline *self) {
-    dhowi_mark pending[DHOWI_MAX_PENDING];
+    dhowi_timepoint pending[DHOWI_MAX_PENDING];
     dhowi_hazard *hazard = &t->storage->hazard;
     uint32_t n = dhowi_hazard_pending(hazard, access, self, pending);
     for (uint32_t i = 0; i < n; i++) {
@@ -347,7 +347,7 @@ static dhow_status add_pending(copy_job *c, const dhow_tensor *t, uint32_t acces
  * success is asked. What else used dst must be over, however it went, but for a writer of other
  * elements of dst: whoever reads dst hears of its failure by this copy. */
 static dhow_status add_fences(copy_job *c, const dhowi_timeline *lane, bool ordered) {
-    dhowi_mark attached[DHOWI_MAX_ATTACHED];
+    dhowi_timepoint attached[DHOWI_MAX_ATTACHED];
     uint32_t n = dhowi_stream_attached(c->stream, attached);
     for (uint32_t i = 0; i < n; i++) {
         if (attached[i].timeline != lane) DHOWI_TRY(add_fence(c, attached[i]));
@@ -388,8 +388,9 @@ static void end_join(dhowi_job *job) {
 
 /* A copy that has waited for nobody is noted together with all it has not waited for: behind it the
  * lane waits for them, and who comes later waits for the lane. */
-static dhow_status join_others(dhowi_host_lane *lane, const dhowi_use uses[2], dhowi_mark *mark) {
-    dhowi_mark pending[DHOWI_COPY_PENDING];
+static dhow_status join_others(dhowi_host_lane *lane, const dhowi_use uses[2],
+                               dhowi_timepoint *point) {
+    dhowi_timepoint pending[DHOWI_COPY_PENDING];
     uint32_t n = dhowi_copy_pending(uses, lane->timeline, pending);
     if (n == 0) return DHOW_OK;
     join_job *j = dhowi_alloc(sizeof *j);
@@ -406,7 +407,7 @@ static dhow_status join_others(dhowi_host_lane *lane, const dhowi_use uses[2], d
         return status;
     }
     note_awaited(lane->timeline, j->fences, j->fence_count);
-    *mark = dhowi_host_lane_push(lane, &j->job, NULL);
+    *point = dhowi_host_lane_push(lane, &j->job, NULL);
     return DHOW_OK;
 }
 
@@ -425,18 +426,19 @@ static dhow_status hand_in(dhowi_host_lane *lane, copy_job *c, bool ordered) {
     dhowi_handle_retain(&stream->handle);
     dhowi_handle_retain(&c->src->handle);
     dhowi_handle_retain(&c->dst->handle);
-    /* The job may end, and with it the tensors, before the marks are set. */
+    /* The job may end, and with it the tensors, before the timepoints are set. */
     for (int i = 0; i < 2; i++) dhowi_storage_retain(uses[i].storage);
     note_awaited(lane->timeline, c->fences, c->fence_count);
-    dhowi_mark mark = dhowi_host_lane_push(lane, &c->job, &uses[1].storage->staged_write);
-    dhowi_stream_attach(stream, mark);
-    if (!ordered) status = join_others(lane, uses, &mark);
+    dhowi_timepoint point = dhowi_host_lane_push(lane, &c->job, &uses[1].storage->staged_write);
+    dhowi_stream_attach(stream, point);
+    if (!ordered) status = join_others(lane, uses, &point);
     if (status != DHOW_OK) /* then nothing is left to be joined */
         for (int i = 0; i < 2; i++)
             (void)dhowi_hazard_wait(&uses[i].storage->hazard, uses[i].access);
     for (int i = 0; i < 2; i++) {
         if (!dhowi_planted("a staged copy is not noted"))
-            dhowi_hazard_note(&uses[i].storage->hazard, uses[i].access, mark.timeline, mark.number);
+            dhowi_hazard_note(&uses[i].storage->hazard, uses[i].access, point.timeline,
+                              point.number);
         dhowi_storage_release(uses[i].storage);
     }
     return status;

@@ -97,6 +97,20 @@ dhow_status dhow_dataset_column_at(const dhow_dataset *dataset, uint32_t index,
     return DHOW_OK;
 }
 
+static _Thread_local dhowi_sampling g_sampling;
+
+const dhowi_sampling *dhowi_sampling_now(void) { return &g_sampling; }
+void dhowi_sampling_set(const dhowi_sampling *sampling) { g_sampling = *sampling; }
+
+dhow_status dhowi_dataset_read(dhow_dataset *dataset, const int64_t *indices, int64_t count,
+                               void *const *columns) {
+    const dhow_dataset_source *source = &dataset->source;
+    dhowi_error_clear();
+    dhow_status status = source->read(source->user, indices, count, columns);
+    if (status == DHOW_OK || dhow_last_error()[0] != '\0') return status;
+    return dhowi_fail(status, "the dataset's read returned %s", dhow_status_name(status));
+}
+
 void dhowi_rows_gather(const dhowi_rows *rows, const int64_t *indices, int64_t count, void *to) {
     char *at = to;
     if (rows->row_bytes == 0) return; /* there may be no memory at all */
@@ -162,13 +176,9 @@ static dhow_status take_column(const char *function, dhow_tensor *tensor, uint32
     }
     DHOWI_TRY(dhow_tensor_contiguous(NULL, tensor, &all->tensors[c]));
     all->count = c + 1;
-    dhow_dataset_column *column = &all->columns[c];
-    *column = DHOW_INIT(dhow_dataset_column);
-    column->dtype = tensor->dtype;
-    column->rank = tensor->rank - 1;
-    memcpy(column->shape, tensor->shape + 1, (size_t)column->rank * sizeof column->shape[0]);
+    all->columns[c] = dhowi_column_of_rows(tensor->dtype, tensor->rank, tensor->shape);
     all->row_bytes[c] = dhowi_tensor_element_bytes(tensor);
-    for (int32_t i = 0; i < column->rank; i++) all->row_bytes[c] *= (uint64_t)column->shape[i];
+    for (int32_t i = 1; i < tensor->rank; i++) all->row_bytes[c] *= (uint64_t)tensor->shape[i];
     return DHOW_OK;
 }
 

@@ -16,6 +16,19 @@ struct dhow_dataset {
     uint64_t sample_bytes[DHOW_MAX_COLUMNS];
 };
 
+/* Reads samples; a failure without a message gets one. */
+dhow_status dhowi_dataset_read(dhow_dataset *dataset, const int64_t *indices, int64_t count,
+                               void *const *columns);
+
+/* What the thread reads samples for: a loader says it, mappings hand it on. */
+typedef struct dhowi_sampling {
+    int64_t epoch;
+    uint64_t seed;
+    uint32_t worker;
+} dhowi_sampling;
+const dhowi_sampling *dhowi_sampling_now(void);
+void dhowi_sampling_set(const dhowi_sampling *sampling);
+
 /* Rows that lie in memory one after the other, the common form of tensors and mapped files. */
 typedef struct dhowi_rows {
     const char *data;
@@ -24,6 +37,14 @@ typedef struct dhowi_rows {
 
 /* Copies rows by index; neighbours travel together. */
 void dhowi_rows_gather(const dhowi_rows *rows, const int64_t *indices, int64_t count, void *to);
+
+/* The column of rows: the first extent counts samples, the others are a sample's. */
+static inline dhow_dataset_column dhowi_column_of_rows(dhow_dtype dtype, int32_t rank,
+                                                       const int64_t *shape) {
+    dhow_dataset_column column = DHOW_INIT(dhow_dataset_column, .dtype = dtype, .rank = rank - 1);
+    for (int32_t i = 1; i < rank; i++) column.shape[i - 1] = shape[i];
+    return column;
+}
 
 static inline dhow_status dhowi_dataset_check(const dhow_dataset *dataset, const char *function) {
     return dhowi_handle_check(dataset, DHOWI_DATASET, function, "dataset");

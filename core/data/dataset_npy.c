@@ -114,11 +114,7 @@ static dhow_status open_column(const char *path, uint32_t c, dhow_dataset_source
     if (file->memory == NULL) (void)close(fd);
     all->count = c + 1;
     if (status != DHOW_OK) return status;
-    dhow_dataset_column *column = &all->columns[c];
-    *column = DHOW_INIT(dhow_dataset_column);
-    column->dtype = npy.dtype;
-    column->rank = npy.rank - 1;
-    memcpy(column->shape, npy.shape + 1, (size_t)column->rank * sizeof column->shape[0]);
+    all->columns[c] = dhowi_column_of_rows(npy.dtype, npy.rank, npy.shape);
     return DHOW_OK;
 }
 

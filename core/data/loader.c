@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loaders: a ring of places in which batches are made in advance, by threads or by next() itself.
- * Batch n is always made in place n modulo the ring, so a worker may begin once batch n - ring has
+ * Loaders: a ring of slots in which batches are made in advance, by threads or by next() itself.
+ * Batch n is always made in slot n modulo the ring, so a worker may begin once batch n - ring has
  * been given back.
  */
 #include "data/loader.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -27,15 +28,18 @@ struct dhow_loader {
     dhowi_batch_kind kind;
     bool shuffle, drop_last;
     uint64_t seed;
-    uint32_t prefetch, place_count, worker_count;
-    dhowi_batch_place *places;
+    int64_t samples;  /* of an epoch */
+    dhowi_odds *odds; /* NULL: each sample comes once */
+    uint32_t prefetch, slot_count, worker_count;
+    dhowi_batch_slot *slots;
     pthread_t *workers;
 
     pthread_mutex_t mutex;
-    pthread_cond_t work; /* a place is free, or the loader stops */
+    pthread_cond_t work; /* a slot is free, or the loader stops */
     pthread_cond_t news; /* a batch is made, or a worker is idle */
     bool stopping, held; /* held: nothing is begun */
     uint32_t busy;       /* workers that make a batch */
+    uint32_t workers_begun;
     dhowi_order order;
     int64_t epoch, batch_count;
     int64_t next_made, next_given; /* batches of the epoch */
@@ -47,29 +51,31 @@ struct dhow_loader {
 
 /* ---- making batches ---- */
 
-/* Under the mutex: the place for the next batch, or NULL when there is nothing to make now. */
-static dhowi_batch_place *claim(dhow_loader *l, int64_t last) {
+/* Under the mutex: the slot for the next batch, or NULL when there is nothing to make now. */
+static dhowi_batch_slot *claim(dhow_loader *l, int64_t last) {
     if (l->held || l->stopping || l->next_made >= l->batch_count || l->next_made > last ||
-        l->next_made >= l->given_back + l->place_count)
+        l->next_made >= l->given_back + l->slot_count)
         return NULL;
-    dhowi_batch_place *place = &l->places[l->next_made % l->place_count];
-    place->state = DHOWI_PLACE_MAKING;
-    place->first_sample = l->next_made * l->kind.batch_size;
-    place->sample_count =
-        DHOWI_MIN(l->kind.batch_size, l->kind.dataset->source.sample_count - place->first_sample);
+    dhowi_batch_slot *slot = &l->slots[l->next_made % l->slot_count];
+    slot->state = DHOWI_SLOT_MAKING;
+    slot->first_sample = l->next_made * l->kind.batch_size;
+    slot->sample_count = DHOWI_MIN(l->kind.batch_size, l->samples - slot->first_sample);
     l->next_made++;
     l->busy++;
-    return place;
+    return slot;
 }
 
 /* Under the mutex, which is given up meanwhile. */
-static void make(dhow_loader *l, dhowi_batch_place *place) {
+static void make(dhow_loader *l, uint32_t worker, dhowi_batch_slot *slot) {
     dhowi_order order = l->order;
+    const dhowi_sampling mine = {l->epoch, l->seed, worker}, before = *dhowi_sampling_now();
     pthread_mutex_unlock(&l->mutex);
-    dhow_status status = dhowi_batch_make(&l->kind, place, &order);
-    if (status != DHOW_OK) dhowi_error_save(&place->error, status);
+    dhowi_sampling_set(&mine);
+    dhow_status status = dhowi_batch_make(&l->kind, slot, &order);
+    dhowi_sampling_set(&before);
+    if (status != DHOW_OK) dhowi_error_save(&slot->error, status);
     pthread_mutex_lock(&l->mutex);
-    place->state = status == DHOW_OK ? DHOWI_PLACE_READY : DHOWI_PLACE_FAILED;
+    slot->state = status == DHOW_OK ? DHOWI_SLOT_READY : DHOWI_SLOT_FAILED;
     l->busy--;
     pthread_cond_broadcast(&l->news);
 }
@@ -78,10 +84,11 @@ static void *work(void *argument) {
     dhow_loader *l = argument;
     dhowi_thread_name("dhow loader");
     pthread_mutex_lock(&l->mutex);
+    const uint32_t worker = l->workers_begun++;
     while (!l->stopping) {
-        dhowi_batch_place *place = claim(l, INT64_MAX);
-        if (place != NULL) {
-            make(l, place);
+        dhowi_batch_slot *slot = claim(l, INT64_MAX);
+        if (slot != NULL) {
+            make(l, worker, slot);
         } else {
             pthread_cond_wait(&l->work, &l->mutex);
         }
@@ -96,10 +103,15 @@ static void hold(dhow_loader *l) {
     while (l->busy > 0) pthread_cond_wait(&l->news, &l->mutex);
 }
 
+static dhowi_order order_of(const dhow_loader *l, int64_t epoch) {
+    if (l->odds != NULL)
+        return dhowi_order_draw(l->odds, (uint64_t)l->samples, l->seed, (uint64_t)epoch);
+    return dhowi_order_make((uint64_t)l->samples, l->shuffle, l->seed, (uint64_t)epoch);
+}
+
 /* Under the mutex, while held. */
 static void go_to(dhow_loader *l, int64_t epoch, int64_t batch) {
-    l->order = dhowi_order_make((uint64_t)l->kind.dataset->source.sample_count, l->shuffle, l->seed,
-                                (uint64_t)epoch);
+    l->order = order_of(l, epoch);
     l->epoch = epoch;
     l->next_made = l->next_given = l->given_back = batch;
     l->over = l->failed = l->held = false;
@@ -120,12 +132,47 @@ static dhow_status check_options(const dhow_dataset *dataset, const dhow_loader_
                           "%s: %u workers and %u batches ahead; at most %d and %d are allowed",
                           function, o->workers, o->prefetch, MAX_WORKERS, MAX_PREFETCH);
     }
+    if (o->draws < 0 || (o->draws > 0 && o->weights == NULL))
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: draws is %" PRId64 "%s", function, o->draws,
+                          o->weights == NULL ? " without weights" : "");
+    if (o->weights != NULL && o->shuffle != 0)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: shuffle and weights exclude each other: drawn samples have no order",
+                          function);
     if (o->device == NULL) return DHOW_OK;
     DHOWI_TRY(dhowi_device_check(o->device, function));
     if (o->device->context != dataset->context) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "%s: the dataset and the device belong to different contexts", function);
     }
+    return DHOW_OK;
+}
+
+static dhow_status take_weights(dhow_loader *l, const dhow_loader_options *o) {
+    const int64_t count = l->kind.dataset->source.sample_count;
+    double sum = 0;
+    l->samples = count;
+    if (o->weights == NULL) return DHOW_OK;
+    size_t bytes;
+    if (!dhowi_mul((size_t)count, sizeof(double), &bytes) || bytes > SIZE_MAX - sizeof *l->odds)
+        return dhowi_fail_memory("weights");
+    l->odds = dhowi_alloc(sizeof *l->odds + bytes);
+    if (l->odds == NULL) return dhowi_fail_memory("weights");
+    l->odds->count = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (!(o->weights[i] >= 0) || !isfinite(sum + o->weights[i]))
+            return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                              "dhow_loader_create: weights[%" PRId64
+                              "] is %g; weights are finite "
+                              "and not negative, and so is their sum",
+                              i, o->weights[i]);
+        l->odds->sums[i] = sum += o->weights[i];
+        if (o->weights[i] > 0) l->odds->count = (uint64_t)i + 1;
+    }
+    if (sum == 0)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "dhow_loader_create: all %" PRId64 " weights are 0", count);
+    if (o->draws > 0) l->samples = o->draws;
     return DHOW_OK;
 }
 
@@ -153,11 +200,11 @@ static void stop_workers(dhow_loader *l) {
 static void end_loader(dhow_loader *l) {
     bool forked = l->context->cpu->fork_generation != dhowi_fork_generation();
     if (!forked) stop_workers(l);
-    for (uint32_t i = 0; i < l->place_count && l->places != NULL; i++)
-        dhowi_batch_end(&l->places[i]);
+    for (uint32_t i = 0; i < l->slot_count && l->slots != NULL; i++) dhowi_batch_end(&l->slots[i]);
     dhow_stream_release(l->kind.stream);
     dhow_dataset_release(l->kind.dataset);
-    dhowi_free(l->places);
+    dhowi_free(l->slots);
+    dhowi_free(l->odds);
     dhowi_free(l->workers);
     if (!forked) { /* a condition that threads wait for, which a child does not have, waits for them
                     */
@@ -176,15 +223,18 @@ static dhow_status init_loader(dhow_loader *l, const dhow_loader_options *o) {
     l->prefetch = o->prefetch > 0               ? o->prefetch
                   : (travels || o->workers > 0) ? DEFAULT_PREFETCH
                                                 : 0;
-    int64_t samples = l->kind.dataset->source.sample_count;
+    DHOWI_TRY(take_weights(l, o));
+    const int64_t samples = l->samples;
+    l->kind.collate = o->collate;
+    l->kind.collate_user = o->collate_user;
     l->kind.batch_size = o->batch_size > 0 ? o->batch_size : 1;
     if (!l->drop_last) /* no more memory than there are samples */
         l->kind.batch_size = DHOWI_MAX(DHOWI_MIN(l->kind.batch_size, samples), (int64_t)1);
     l->batch_count =
         l->drop_last ? samples / l->kind.batch_size : dhowi_ceil_div(samples, l->kind.batch_size);
-    l->place_count = l->prefetch + 1;
-    l->places = dhowi_alloc_array(l->place_count, sizeof l->places[0]);
-    if (l->places == NULL) return dhowi_fail_memory("loader");
+    l->slot_count = l->prefetch + 1;
+    l->slots = dhowi_alloc_array(l->slot_count, sizeof l->slots[0]);
+    if (l->slots == NULL) return dhowi_fail_memory("loader");
     if (travels) DHOWI_TRY(dhow_stream_create(l->kind.device, &l->kind.stream));
     go_to(l, 0, 0);
     return start_workers(l, o->workers);
@@ -231,28 +281,28 @@ static dhow_status check_loader(const dhow_loader *l, const char *function) {
     return dhowi_device_usable(l->kind.device);
 }
 
-/* Under the mutex: the place of the next batch once it is made. */
-static dhowi_batch_place *await_batch(dhow_loader *l) {
-    dhowi_batch_place *place = &l->places[l->next_given % l->place_count];
+/* Under the mutex: the slot of the next batch once it is made. */
+static dhowi_batch_slot *await_batch(dhow_loader *l) {
+    dhowi_batch_slot *slot = &l->slots[l->next_given % l->slot_count];
     if (l->worker_count == 0) { /* with what is made in advance */
         int64_t last = l->next_given + l->prefetch;
-        for (dhowi_batch_place *next; (next = claim(l, last)) != NULL;) make(l, next);
-        return place;
+        for (dhowi_batch_slot *next; (next = claim(l, last)) != NULL;) make(l, 0, next);
+        return slot;
     }
-    pthread_cond_signal(&l->work); /* one place has become free */
-    while (l->next_made <= l->next_given || place->state == DHOWI_PLACE_MAKING)
+    pthread_cond_signal(&l->work); /* one slot has become free */
+    while (l->next_made <= l->next_given || slot->state == DHOWI_SLOT_MAKING)
         pthread_cond_wait(&l->news, &l->mutex);
-    return place;
+    return slot;
 }
 
-static dhow_status fail_batch(dhow_loader *l, const dhowi_batch_place *place) {
-    int64_t first = place->first_sample;
-    (void)dhowi_error_raise(&place->error);
-    dhow_status status = dhowi_fail_prefix(place->error.status,
+static dhow_status fail_batch(dhow_loader *l, const dhowi_batch_slot *slot) {
+    int64_t first = slot->first_sample;
+    (void)dhowi_error_raise(&slot->error);
+    dhow_status status = dhowi_fail_prefix(slot->error.status,
                                            "dhow_loader_next: batch %" PRId64 " of epoch %" PRId64
                                            " (samples %" PRId64 " to %" PRId64 ") for %s",
                                            l->next_given, l->epoch, first,
-                                           first + place->sample_count - 1, l->kind.device->name);
+                                           first + slot->sample_count - 1, l->kind.device->name);
     dhowi_error_save(&l->failure, status);
     l->failed = true;
     return status;
@@ -273,12 +323,12 @@ static dhow_status next(dhow_loader *l, dhow_batch *out) {
         l->over = true;
         return DHOW_OK;
     }
-    dhowi_batch_place *place = await_batch(l);
-    if (place->state == DHOWI_PLACE_FAILED) return fail_batch(l, place);
+    dhowi_batch_slot *slot = await_batch(l);
+    if (slot->state == DHOWI_SLOT_FAILED) return fail_batch(l, slot);
     l->next_given++;
-    out->first_sample = place->first_sample;
-    out->sample_count = place->sample_count;
-    memcpy(out->tensors, place->batch, sizeof out->tensors);
+    out->first_sample = slot->first_sample;
+    out->sample_count = slot->sample_count;
+    memcpy(out->tensors, slot->batch, sizeof out->tensors);
     return DHOW_OK;
 }
 
@@ -292,7 +342,7 @@ void dhowi_loader_end(dhow_loader *l) { dhowi_single_end(&l->single); }
 /* The batch handed out last is the caller's until here. */
 static dhow_status give_back(dhow_loader *l) {
     if (l->given_back >= l->next_given) return DHOW_OK;
-    return dhowi_batch_give_back(&l->kind, &l->places[(l->next_given - 1) % l->place_count]);
+    return dhowi_batch_give_back(&l->kind, &l->slots[(l->next_given - 1) % l->slot_count]);
 }
 
 dhow_status dhowi_loader_next(dhow_loader *l, dhow_batch *out) {
@@ -320,9 +370,9 @@ dhow_status dhow_loader_next(dhow_loader *l, dhow_batch *given) {
 
 /* Under the mutex, while held: what did not arrive has been told, or is not wanted any more. */
 static void forget_failures(dhow_loader *l) {
-    dhow_status told = l->kind.stream != NULL ? dhow_stream_sync(l->kind.stream) : DHOW_OK;
-    for (uint32_t i = 0; i < l->place_count; i++) told = dhowi_batch_settle(&l->places[i]);
-    (void)told;
+    dhow_status ignored = l->kind.stream != NULL ? dhow_stream_sync(l->kind.stream) : DHOW_OK;
+    for (uint32_t i = 0; i < l->slot_count; i++) ignored = dhowi_batch_settle(&l->slots[i]);
+    (void)ignored;
 }
 
 dhow_status dhow_loader_restart(dhow_loader *l, int64_t epoch, int64_t batch) {
@@ -350,17 +400,15 @@ int64_t dhow_loader_batch_count(const dhow_loader *l) {
 }
 
 int64_t dhow_loader_sample_at(const dhow_loader *l, int64_t epoch, int64_t position) {
-    if (!dhowi_handle_is(l, DHOWI_LOADER) || epoch < 0 || position < 0 ||
-        position >= l->kind.dataset->source.sample_count)
+    if (!dhowi_handle_is(l, DHOWI_LOADER) || epoch < 0 || position < 0 || position >= l->samples)
         return -1;
-    dhowi_order order = dhowi_order_make((uint64_t)l->kind.dataset->source.sample_count, l->shuffle,
-                                         l->seed, (uint64_t)epoch);
+    const dhowi_order order = order_of(l, epoch);
     return (int64_t)dhowi_order_at(&order, (uint64_t)position);
 }
 
 dhow_event *dhowi_loader_arrival(const dhow_loader *l) {
     if (l->next_given <= l->given_back) return NULL;
-    dhow_event *event = l->places[(l->next_given - 1) % l->place_count].arrived;
+    dhow_event *event = l->slots[(l->next_given - 1) % l->slot_count].arrived;
     if (event != NULL) dhowi_handle_retain(&event->handle);
     return event;
 }
@@ -370,7 +418,7 @@ uint32_t dhowi_loader_column_count(const dhow_loader *l) {
 }
 
 int64_t dhowi_loader_rest(const dhow_loader *l) {
-    int64_t all = l->kind.dataset->source.sample_count;
+    int64_t all = l->samples;
     if (l->drop_last) all = l->batch_count * l->kind.batch_size;
     return l->over ? all : DHOWI_MAX(all - l->next_given * l->kind.batch_size, (int64_t)0);
 }

@@ -5,7 +5,9 @@
  */
 #include "data/order.h"
 
-#include "base/memory/mix.h"
+#include <stddef.h>
+
+#include "base/memory/splitmix64.h"
 
 /* Over fewer elements the network's permutations are far from equally likely. */
 enum { LEAST_HALF_BITS = 4 };
@@ -15,8 +17,9 @@ dhowi_order dhowi_order_make(uint64_t count, bool shuffle, uint64_t seed, uint64
     if (!shuffle || count < 2) return order;
     order.half_bits = LEAST_HALF_BITS;
     while (order.half_bits < 32 && (count - 1) >> (2 * order.half_bits) != 0) order.half_bits++;
-    uint64_t state = dhowi_mix(seed) + epoch;
-    for (int i = 0; i < DHOWI_ORDER_ROUNDS; i++) order.keys[i] = dhowi_mix(state += DHOWI_MIX_STEP);
+    uint64_t state = dhowi_splitmix64(seed) + epoch;
+    for (int i = 0; i < DHOWI_ORDER_ROUNDS; i++)
+        order.keys[i] = dhowi_splitmix64(state += DHOWI_SPLITMIX64_STEP);
     return order;
 }
 
@@ -24,14 +27,38 @@ static uint64_t encipher(const dhowi_order *order, uint64_t x) {
     uint64_t mask = (UINT64_C(1) << order->half_bits) - 1;
     uint64_t left = x >> order->half_bits, right = x & mask;
     for (int i = 0; i < DHOWI_ORDER_ROUNDS; i++) {
-        uint64_t next = left ^ (dhowi_mix(right + order->keys[i]) >> 32 & mask);
+        uint64_t next = left ^ (dhowi_splitmix64(right + order->keys[i]) >> 32 & mask);
         left = right;
         right = next;
     }
     return left << order->half_bits | right;
 }
 
+dhowi_order dhowi_order_draw(const dhowi_odds *odds, uint64_t draws, uint64_t seed,
+                             uint64_t epoch) {
+    dhowi_order order = {.odds = odds, .count = draws};
+    order.keys[0] = dhowi_splitmix64(dhowi_splitmix64(seed) + epoch);
+    return order;
+}
+
+/* The first sample whose sum lies above a number of 53 bits between 0 and the whole. */
+static uint64_t draw(const dhowi_order *order, uint64_t position) {
+    const dhowi_odds *odds = order->odds;
+    const uint64_t bits = dhowi_splitmix64(order->keys[0] + position * DHOWI_SPLITMIX64_STEP);
+    const double point = (double)(bits >> 11) * 0x1p-53 * odds->sums[odds->count - 1];
+    uint64_t low = 0, high = odds->count - 1;
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (point < odds->sums[middle])
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
 uint64_t dhowi_order_at(const dhowi_order *order, uint64_t position) {
+    if (order->odds != NULL) return draw(order, position);
     if (order->half_bits == 0) return position;
     uint64_t x = position;
     do {

@@ -178,8 +178,8 @@ static dhow_status predict(dhow_model *model, dhow_loader *loader, dhow_sink *si
         if (one != DHOW_OK) dhowi_error_save(&first, status = one);
     }
     if (status != DHOW_OK && p.main != NULL) { /* told now: the next try begins without it */
-        dhow_status told = dhow_stream_sync(p.main);
-        (void)told;
+        dhow_status ignored = dhow_stream_sync(p.main);
+        (void)ignored;
     }
     for (int i = 0; i < FLIGHTS; i++) {
         dhow_event_release(p.flights[i].computed);

@@ -7,7 +7,7 @@
 #include <sys/auxv.h>
 
 #include "base/memory/alloc.h"
-#include "base/objects/places.h"
+#include "base/objects/call_sites.h"
 #include "base/objects/struct_size.h"
 #include "base/text/text.h"
 #include "device/trace.h"
@@ -47,7 +47,7 @@ static dhow_status init_context(dhow_context *context, const dhow_context_option
     DHOWI_TRY(dhowi_read_threads(options->num_threads, &context->log, &how.cpu_threads));
     DHOWI_TRY(dhowi_read_isolate(options->isolate_probes, &how.isolate));
     DHOWI_TRY(dhowi_read_validate(&context->validate));
-    if (context->validate) atomic_fetch_add(&dhowi_places_users, 1);
+    if (context->validate) atomic_fetch_add(&dhowi_call_sites_users, 1);
     DHOWI_TRY(dhowi_disk_cache_init(&context->cache, cache, &context->log));
     if (choice != NULL) {
         if (dhowi_device_check_spec(choice) != DHOW_OK) {
@@ -100,7 +100,7 @@ static void end_context(dhow_context *context) {
     pthread_mutex_destroy(&context->discovery);
     bool validate = context->validate;
     dhowi_handle_free(DHOWI_CONTEXT, context);
-    if (validate) dhowi_places_leave();
+    if (validate) dhowi_call_sites_leave();
 }
 
 dhow_status dhow_context_create(const dhow_context_options *options, dhow_context **out) {

@@ -54,7 +54,7 @@ struct dhow_device {
 };
 
 /* A timeline of work that no stream does, and whoever does it. It lies in the context, whose memory
- * stays readable, because marks may outlive the work's owner. */
+ * stays readable, because timepoints may outlive the work's owner. */
 enum { DHOWI_BACKGROUND_TIMELINES = 8 };
 typedef struct dhowi_background {
     dhowi_timeline timeline;
@@ -62,7 +62,7 @@ typedef struct dhowi_background {
 } dhowi_background;
 #define DHOWI_TICKET_SHIFT 60
 
-/* A mark of background work as one word: its timeline's index and its number there. */
+/* A timepoint of background work as one word: its timeline's index and its number there. */
 static inline uint64_t dhowi_ticket(uint32_t timeline, uint64_t number) {
     return (uint64_t)timeline << DHOWI_TICKET_SHIFT | number;
 }
@@ -72,7 +72,7 @@ struct dhow_context {
     dhowi_log log;
     dhowi_disk_cache cache;
     dhowi_registry registry;
-    _Atomic(const dhow_device *) told; /* the choice that the log told of last */
+    _Atomic(const dhow_device *) last_choice; /* the choice that the log told of last */
     char *device_choice;   /* preference list of the options or the environment, may be NULL */
     dhow_device **devices; /* cpu:0 alone until dhowi_context_complete() */
     uint32_t device_count;
@@ -109,10 +109,10 @@ static inline bool dhowi_tracing(const dhow_context *context) {
            __builtin_expect(atomic_load_explicit(&context->tracing, memory_order_relaxed), 0);
 }
 
-static inline dhowi_mark dhowi_ticket_mark(dhow_context *context, uint64_t ticket) {
+static inline dhowi_timepoint dhowi_ticket_mark(dhow_context *context, uint64_t ticket) {
     const uint64_t number = ticket & ((UINT64_C(1) << DHOWI_TICKET_SHIFT) - 1);
     const uint64_t index = ticket >> DHOWI_TICKET_SHIFT & (DHOWI_BACKGROUND_TIMELINES - 1);
-    return (dhowi_mark){&context->background[index].timeline, number};
+    return (dhowi_timepoint){&context->background[index].timeline, number};
 }
 
 /* Drops a reference that an object of ours held. */

@@ -2,7 +2,7 @@
  *
  * DHOW_VALIDATE: what lives when a program gives up its context.
  */
-#include "base/objects/places.h"
+#include "base/objects/call_sites.h"
 #include "base/text/text.h"
 #include "device/context.h"
 
@@ -16,8 +16,8 @@ typedef struct living {
 
 /* Streams of dhow's own have no place. */
 static bool is_users(dhowi_handle_kind kind, const void *object) {
-    char place[2 * DHOWI_PLACE_BYTES];
-    return kind != DHOWI_STREAM || dhowi_place_text(object, place, sizeof place)[0] != '\0';
+    char place[2 * DHOWI_CALL_SITE_BYTES];
+    return kind != DHOWI_STREAM || dhowi_call_site_text(object, place, sizeof place)[0] != '\0';
 }
 
 static void count_object(void *user, const void *object) {
@@ -32,11 +32,11 @@ static void list_object(void *user, const void *object) {
 
 /* The objects may be gone by now: only their addresses are used. */
 static void report_objects(const dhow_context *context, const living *l) {
-    char place[2 * DHOWI_PLACE_BYTES];
+    char place[2 * DHOWI_CALL_SITE_BYTES];
     for (uint32_t i = 0; i < l->listed; i++) {
         dhowi_log_line(&context->log, DHOW_LOG_WARN, "  %s %s lives%s",
                        l->kind == DHOWI_EVENT ? "an" : "a", dhowi_handle_kind_name(l->kind),
-                       dhowi_place_text(l->objects[i], place, sizeof place));
+                       dhowi_call_site_text(l->objects[i], place, sizeof place));
     }
     if (l->count > l->listed)
         dhowi_log_line(&context->log, DHOW_LOG_WARN, "  and %u more of kind %s",
@@ -46,8 +46,8 @@ static void report_objects(const dhow_context *context, const living *l) {
 /* DHOW_VALIDATE: a program that gives up its context while it holds objects has most likely
  * forgotten them. */
 void dhowi_report_living(const dhow_context *context) {
-    char story[512];
-    dhowi_text text = DHOWI_TEXT(story);
+    char message[512];
+    dhowi_text text = DHOWI_TEXT(message);
     living l = {0};
     for (l.kind = DHOWI_STREAM; l.kind < DHOWI_HANDLE_KINDS; l.kind++) {
         if (l.kind == DHOWI_STORAGE || l.kind == DHOWI_KERNEL) continue; /* dhow makes them, too */
@@ -59,7 +59,7 @@ void dhowi_report_living(const dhow_context *context) {
     }
     if (text.length == 0) return;
     dhowi_log_line(&context->log, DHOW_LOG_WARN,
-                   "a context was released while these objects of the process live: %s", story);
+                   "a context was released while these objects of the process live: %s", message);
     for (l.kind = DHOWI_STREAM; l.kind < DHOWI_HANDLE_KINDS; l.kind++) {
         if (l.kind == DHOWI_STORAGE || l.kind == DHOWI_KERNEL) continue;
         l.count = l.listed = 0;

@@ -144,10 +144,10 @@ dhow_status dhowi_device_check_spec(const char *spec) {
 }
 
 /* Where there was a choice the log says what was taken, once, and why nothing before it was. */
-static void tell(dhow_context *context, dhow_log_level level, const char *spec,
-                 const dhow_device *chosen, const char *why) {
+static void log_choice(dhow_context *context, dhow_log_level level, const char *spec,
+                       const dhow_device *chosen, const char *why) {
     bool choice = strchr(spec, ',') != NULL || strcmp(spec, "auto") == 0;
-    if (!choice || atomic_exchange(&context->told, chosen) == chosen) return;
+    if (!choice || atomic_exchange(&context->last_choice, chosen) == chosen) return;
     dhowi_log_line(&context->log, level, "'%.64s' is %s, %s%s%s", spec, chosen->name,
                    chosen->desc.name, why[0] != '\0' ? "; " : "", why);
 }
@@ -174,7 +174,7 @@ dhow_status dhowi_device_select(dhow_context *context, const char *spec, dhow_de
                               : w.is_auto ? select_auto(context)
                                           : find_device(context, w.text, w.backend_length, w.index);
         if (chosen != NULL) {
-            tell(context, level, spec, chosen, why);
+            log_choice(context, level, spec, chosen, why);
             *out = chosen;
             return DHOW_OK;
         }

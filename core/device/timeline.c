@@ -21,7 +21,7 @@ __attribute__((constructor)) static void guard(void) {
 void dhowi_timeline_start(dhowi_timeline *timeline, dhowi_timeline_wait_fn *wait,
                           dhowi_timeline_ask_fn *ask, const atomic_bool *lost) {
     uint64_t start = atomic_load(&g_highest);
-    /* Holders of old marks may be looking. */
+    /* Holders of old timepoints may be looking. */
     if (timeline->wait != wait) timeline->wait = wait;
     if (timeline->ask != ask) timeline->ask = ask;
     if (timeline->lost != lost) timeline->lost = lost;
@@ -36,7 +36,7 @@ void dhowi_timeline_retire(dhowi_timeline *timeline) {
     uint64_t last = atomic_load(&timeline->submitted), seen = atomic_load(&g_highest);
     while (seen < last && !atomic_compare_exchange_weak(&g_highest, &seen, last)) {
     }
-    /* The pool keeps the memory readable for those who still hold marks. */
+    /* The pool keeps the memory readable for those who still hold timepoints. */
     pthread_mutex_lock(&g_mutex);
     atomic_store(&timeline->completed, UINT64_MAX);
     timeline->given_up = false;
@@ -51,11 +51,11 @@ void dhowi_timeline_give_up(dhowi_timeline *timeline) {
     pthread_mutex_unlock(&g_mutex);
 }
 
-bool dhowi_timeline_await_end(dhowi_mark mark) {
+bool dhowi_timeline_await_end(dhowi_timepoint point) {
     pthread_mutex_lock(&g_mutex);
-    while (!dhowi_mark_done(mark) && !mark.timeline->given_up)
+    while (!dhowi_timepoint_done(point) && !point.timeline->given_up)
         pthread_cond_wait(&g_retired, &g_mutex);
-    const bool done = dhowi_mark_done(mark);
+    const bool done = dhowi_timepoint_done(point);
     pthread_mutex_unlock(&g_mutex);
     return done;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A timeline numbers the work of one in-order queue - a stream, or the context's host queue.
- * Storage remembers its pending writer and readers as marks: a timeline and a number.
+ * Storage remembers its pending writer and readers as timepoints: a timeline and a number.
  */
 #ifndef DHOWI_DEVICE_TIMELINE_H_
 #define DHOWI_DEVICE_TIMELINE_H_
@@ -14,10 +14,10 @@
 
 typedef struct dhowi_timeline dhowi_timeline;
 
-typedef struct dhowi_mark {
-    dhowi_timeline *timeline; /* NULL: no mark */
+typedef struct dhowi_timepoint {
+    dhowi_timeline *timeline; /* NULL: no timepoint */
     uint64_t number;
-} dhowi_mark;
+} dhowi_timepoint;
 
 /* Blocks until `number` is done; a failure of that very work is its status. */
 typedef dhow_status dhowi_timeline_wait_fn(dhowi_timeline *timeline, uint64_t number);
@@ -31,16 +31,16 @@ struct dhowi_timeline {
     _Atomic uint64_t submitted; /* number of the last unit of work handed in */
     _Atomic uint64_t completed; /* everything up to here is known to be done */
     dhowi_timeline_wait_fn *wait;
-    dhowi_timeline_ask_fn *ask;            /* NULL where `lost` is */
-    const atomic_bool *lost;               /* of its device; NULL: what it does is not lost */
-    bool given_up;                         /* under the mutex of retiring */
-    atomic_flag lock;                      /* guards `awaited` */
-    dhowi_mark awaited[DHOWI_MAX_AWAITED]; /* later work comes after them; the latest ones */
+    dhowi_timeline_ask_fn *ask;                 /* NULL where `lost` is */
+    const atomic_bool *lost;                    /* of its device; NULL: what it does is not lost */
+    bool given_up;                              /* under the mutex of retiring */
+    atomic_flag lock;                           /* guards `awaited` */
+    dhowi_timepoint awaited[DHOWI_MAX_AWAITED]; /* later work comes after them; the latest ones */
 };
 
-static inline bool dhowi_mark_done(dhowi_mark mark) {
-    return mark.timeline == NULL ||
-           mark.number <= atomic_load_explicit(&mark.timeline->completed, memory_order_acquire);
+static inline bool dhowi_timepoint_done(dhowi_timepoint point) {
+    return point.timeline == NULL ||
+           point.number <= atomic_load_explicit(&point.timeline->completed, memory_order_acquire);
 }
 
 /* Raises `completed`; it never falls. */
@@ -57,21 +57,21 @@ static inline bool dhowi_timeline_is_lost(const dhowi_timeline *timeline) {
     return timeline->lost != NULL && atomic_load_explicit(timeline->lost, memory_order_acquire);
 }
 
-/* Notes that the timeline was made to wait for the mark, once it was. */
-void dhowi_timeline_awaited(dhowi_timeline *timeline, dhowi_mark mark);
+/* Notes that the timeline was made to wait for the timepoint, once it was. */
+void dhowi_timeline_awaited(dhowi_timeline *timeline, dhowi_timepoint point);
 /* Whether it was, as far as it remembers. */
-bool dhowi_timeline_awaits(dhowi_timeline *timeline, dhowi_mark mark);
+bool dhowi_timeline_awaits(dhowi_timeline *timeline, dhowi_timepoint point);
 
 /* Timelines live in pooled memory that is used again: a new one starts after every number an old
- * one may have used, so that old marks count as done. */
+ * one may have used, so that old timepoints count as done. */
 void dhowi_timeline_start(dhowi_timeline *timeline, dhowi_timeline_wait_fn *wait,
                           dhowi_timeline_ask_fn *ask, const atomic_bool *lost);
 /* Marks that outlive the timeline are done. */
 void dhowi_timeline_retire(dhowi_timeline *timeline);
-/* Its device is lost: marks that outlive the timeline are never done, until it retires. */
+/* Its device is lost: timepoints that outlive the timeline are never done, until it retires. */
 void dhowi_timeline_give_up(dhowi_timeline *timeline);
-/* Blocks until the mark is done; false when it never will be. For timelines on their way out: only
- * what retires is told of. */
-bool dhowi_timeline_await_end(dhowi_mark mark);
+/* Blocks until the timepoint is done; false when it never will be. For timelines on their way out:
+ * only what retires is told of. */
+bool dhowi_timeline_await_end(dhowi_timepoint point);
 
 #endif /* DHOWI_DEVICE_TIMELINE_H_ */

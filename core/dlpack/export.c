@@ -38,7 +38,7 @@ static uint32_t access_of(const dhow_tensor *t) {
 
 /* Makes the consumer's queue wait on the device for what dhow still does with the storage. */
 static dhow_status order_before(dhow_tensor *t, void *stream) {
-    dhowi_mark pending[DHOWI_MAX_PENDING];
+    dhowi_timepoint pending[DHOWI_MAX_PENDING];
     dhow_stream *consumer;
     DHOWI_TRY(
         dhowi_stream_wrap(dhowi_tensor_device(t), (uint64_t)(uintptr_t)stream, true, &consumer));
@@ -46,7 +46,7 @@ static dhow_status order_before(dhow_tensor *t, void *stream) {
     uint32_t count = dhowi_hazard_pending(hazard, access_of(t), NULL, pending);
     dhow_status status = DHOW_OK;
     for (uint32_t i = 0; i < count && status == DHOW_OK; i++) {
-        status = dhowi_stream_wait_mark(consumer, pending[i]);
+        status = dhowi_stream_wait_timepoint(consumer, pending[i]);
         if (status == DHOW_DEVICE_LOST &&
             !dhowi_hazard_needs(hazard, access_of(t), NULL, pending[i]))
             status = DHOW_OK;

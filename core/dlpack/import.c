@@ -44,13 +44,13 @@ static dhow_status import_tensor(const char *function, dhow_context *context, co
                                  uint64_t flags, void (*end)(void *managed), void *managed,
                                  dhow_tensor **out) {
     dhow_device *device;
-    dhowi_foreign f = {.rank = t->ndim,
-                       .shape = t->shape,
-                       .strides = t->strides,
-                       .native = (uint64_t)(uintptr_t)t->data,
-                       .offset_bytes = t->byte_offset,
-                       .bytes = UINT64_MAX, /* DLPack does not tell */
-                       .frozen = (flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0};
+    dhowi_wrapped_memory f = {.rank = t->ndim,
+                              .shape = t->shape,
+                              .strides = t->strides,
+                              .native = (uint64_t)(uintptr_t)t->data,
+                              .offset_bytes = t->byte_offset,
+                              .bytes = UINT64_MAX, /* DLPack does not tell */
+                              .frozen = (flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0};
     DHOWI_TRY(check_form(function, t));
     DHOWI_TRY(dhowi_dlpack_dtype_of(function, t->dtype, &f.dtype));
     DHOWI_TRY(dhowi_dlpack_device_of(function, context, t->device, &device, &f.pinned_by));

@@ -55,8 +55,9 @@ static const char *const k_value_names[] = {
 static dhow_status wrong_type(const checked *c, uint32_t i, const char *given) {
     const dhowi_param *p = &c->kernel->signature.params[i];
     return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: argument %u '%s' is %s%s, given %s",
-                      c->kernel->name, i + 1, p->name, p->kind == DHOWI_VAL ? "" : "a tensor of ",
-                      dhowi_type_name(p->type), given);
+                      c->kernel->name, i + 1, p->name,
+                      p->kind == DHOW_PARAM_VALUE ? "" : "a tensor of ", dhowi_type_name(p->type),
+                      given);
 }
 
 /* Integers fit wider parameters, and narrower ones when the value does; double fits f32. */
@@ -101,7 +102,7 @@ static dhow_status take_value(checked *c, uint32_t i, const dhow_value *v) {
     } else if (type == DHOW_F64 && is_float) {
         double d = v->kind == DHOW_VALUE_F32 ? (double)v->u.f32 : v->u.f64;
         c->args[i] = dhowi_arg_i64((int64_t)dhowi_dtype_encode(DHOW_F64, d));
-    } else if (type == DHOWI_TYPE_DIMS && v->kind == DHOW_VALUE_DIMS && v->u.dims != NULL) {
+    } else if (type == DHOW_PARAM_DIMS && v->kind == DHOW_VALUE_DIMS && v->u.dims != NULL) {
         c->args[i] = dhowi_arg_dims(v->u.dims);
     } else {
         return wrong_type(c, i, given);
@@ -147,7 +148,7 @@ static bool accepts(const checked *c, uint32_t i, const dhow_value *v, uint32_t 
     bool writable = !t->overlapping && v->kind == DHOW_VALUE_TENSOR &&
                     !atomic_load_explicit(&t->storage->frozen, memory_order_relaxed);
     if ((writes && !writable) || !t->contiguous || dhowi_tensor_device(t) != c->kernel->device ||
-        atomic_load_explicit(&t->storage->foreign, memory_order_relaxed)) {
+        atomic_load_explicit(&t->storage->exported, memory_order_relaxed)) {
         return false;
     }
     if (!c->kernel->checked) return true;
@@ -184,7 +185,7 @@ static dhow_status check_overlap(const checked *c, uint32_t count) {
                 continue;
             const dhowi_param *out = &c->kernel->signature.params[i],
                               *in = &c->kernel->signature.params[k];
-            bool alias = out->kind == DHOWI_ALIAS_OUT && in->kind == DHOWI_ALIAS;
+            bool alias = out->kind == DHOW_PARAM_ALIAS_OUT && in->kind == DHOW_PARAM_ALIAS;
             if (alias && is_same_memory(c->tensors[i], c->tensors[k])) continue;
             return dhowi_fail(DHOW_INVALID_ARGUMENT,
                               "%s: argument %u '%s' is written and overlaps argument %u '%s'%s",
@@ -202,7 +203,7 @@ static dhow_status check_values(checked *c, uint32_t count, const dhow_value *va
                           c->kernel->name, count, s->count, c->kernel->signature_text);
     }
     for (uint32_t i = 0; i < count; i++) {
-        if (s->params[i].kind == DHOWI_VAL) {
+        if (s->params[i].kind == DHOW_PARAM_VALUE) {
             DHOWI_TRY(take_value(c, i, &values[i]));
         } else if (values[i].kind != DHOW_VALUE_TENSOR &&
                    values[i].kind != DHOW_VALUE_CONST_TENSOR) {

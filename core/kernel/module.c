@@ -47,12 +47,28 @@ const char *dhow_module_log(void) {
 
 /* ---- building ---- */
 
-static dhow_status build(dhow_module *m, int width, void **out_native) {
-    dhow_kernel_decl *decls = dhowi_alloc_array(m->kernel_count, sizeof *decls);
-    if (decls == NULL) return dhowi_fail_memory("module");
-    for (uint32_t i = 0; i < m->kernel_count; i++) {
-        decls[i] = (dhow_kernel_decl){m->kernels[i].name, m->kernels[i].signature};
+/* What a module's kernels take, as the plugin is told. */
+typedef struct kernel_decl {
+    dhow_kernel_decl decl;
+    dhowi_signature signature; /* whose names the params borrow */
+    dhow_kernel_param params[DHOW_MAX_KERNEL_ARGS];
+} kernel_decl;
+
+static dhow_status decl_of(const dhowi_found_kernel *kernel, kernel_decl *out) {
+    out->decl = (dhow_kernel_decl){.name = kernel->name, .signature = kernel->signature};
+    if (kernel->signature[0] == '\0') return DHOW_OK;
+    DHOWI_TRY(dhowi_signature_parse(kernel->name, kernel->signature, &out->signature));
+    for (uint32_t i = 0; i < out->signature.count; i++) {
+        const dhowi_param *p = &out->signature.params[i];
+        out->params[i] = (dhow_kernel_param){(uint32_t)p->kind, p->type, p->name};
     }
+    out->decl.params = out->params;
+    out->decl.param_count = out->signature.count;
+    return DHOW_OK;
+}
+
+static dhow_status build_declared(dhow_module *m, int width, const dhow_kernel_decl *decls,
+                                  void **out_native) {
     char *log = empty_thread_log();
     bool portable = m->format == DHOW_MODULE_PORTABLE;
     dhow_module_desc desc = {.struct_size = (uint32_t)sizeof desc,
@@ -74,11 +90,25 @@ static dhow_status build(dhow_module *m, int width, void **out_native) {
     *out_native = NULL;
     int32_t code =
         m->device->api->module_build(dhowi_device_native(m->device), &desc, out_native, &err);
-    dhowi_free(decls);
     if (log != NULL) log[LOG_BYTES - 1] = '\0';
     if (code == DHOW_OK) return DHOW_OK;
     dhow_status status = dhowi_device_failed(m->device, &err, code, m->name);
     return portable && status == DHOW_COMPILE_ERROR ? dhowi_portable_hint(status) : status;
+}
+
+static dhow_status build(dhow_module *m, int width, void **out_native) {
+    kernel_decl *all = dhowi_alloc_array(m->kernel_count, sizeof *all);
+    dhow_kernel_decl *decls = dhowi_alloc_array(m->kernel_count, sizeof *decls);
+    dhow_status status = DHOW_OK;
+    if (m->kernel_count > 0 && (all == NULL || decls == NULL)) status = dhowi_fail_memory("module");
+    for (uint32_t i = 0; i < m->kernel_count && status == DHOW_OK; i++) {
+        status = decl_of(&m->kernels[i], &all[i]);
+        decls[i] = all[i].decl;
+    }
+    if (status == DHOW_OK) status = build_declared(m, width, decls, out_native);
+    dhowi_free(all);
+    dhowi_free(decls);
+    return status;
 }
 
 dhow_status dhowi_module_native(dhow_module *m, int width, void **out) {

@@ -17,18 +17,18 @@ static const struct {
     const char *name;
     uint32_t access;
 } k_kinds[] = {
-    [DHOWI_IN] = {"IN", DHOW_ACCESS_READ},
-    [DHOWI_OUT] = {"OUT", DHOW_ACCESS_WRITE},
-    [DHOWI_INOUT] = {"INOUT", DHOW_ACCESS_READ | DHOW_ACCESS_WRITE},
-    [DHOWI_VAL] = {"VAL", 0},
-    [DHOWI_ALIAS] = {"ALIAS", DHOW_ACCESS_READ},
-    [DHOWI_ALIAS_OUT] = {"ALIAS_OUT", DHOW_ACCESS_WRITE},
+    [DHOW_PARAM_IN] = {"IN", DHOW_ACCESS_READ},
+    [DHOW_PARAM_OUT] = {"OUT", DHOW_ACCESS_WRITE},
+    [DHOW_PARAM_INOUT] = {"INOUT", DHOW_ACCESS_READ | DHOW_ACCESS_WRITE},
+    [DHOW_PARAM_VALUE] = {"VAL", 0},
+    [DHOW_PARAM_ALIAS] = {"ALIAS", DHOW_ACCESS_READ},
+    [DHOW_PARAM_ALIAS_OUT] = {"ALIAS_OUT", DHOW_ACCESS_WRITE},
 };
 
-uint32_t dhowi_param_access(dhowi_param_kind kind) { return k_kinds[kind].access; }
+uint32_t dhowi_param_access(uint32_t kind) { return k_kinds[kind].access; }
 
 const char *dhowi_type_name(int32_t type) {
-    return type == DHOWI_TYPE_DIMS ? "dims" : dhow_dtype_name((dhow_dtype)type);
+    return type == DHOW_PARAM_DIMS ? "dims" : dhow_dtype_name((dhow_dtype)type);
 }
 
 /* ---- a cursor over text ---- */
@@ -59,7 +59,7 @@ static const char *expect(const char *p, char c) {
 /* ---- one signature ---- */
 
 static int32_t type_number(const char *name) {
-    if (strcmp(name, "dims") == 0) return DHOWI_TYPE_DIMS;
+    if (strcmp(name, "dims") == 0) return DHOW_PARAM_DIMS;
     for (int32_t t = DHOW_F32; t <= DHOW_BOOL; t++) {
         if (strcmp(name, dhow_dtype_name((dhow_dtype)t)) == 0) return t;
     }
@@ -68,7 +68,7 @@ static int32_t type_number(const char *name) {
 
 static bool value_type_allowed(int32_t type) {
     return type == DHOW_I32 || type == DHOW_U32 || type == DHOW_I64 || type == DHOW_U64 ||
-           type == DHOW_F32 || type == DHOW_F64 || type == DHOWI_TYPE_DIMS;
+           type == DHOW_F32 || type == DHOW_F64 || type == DHOW_PARAM_DIMS;
 }
 
 static const char *read_param(const char *kernel, const char *p, dhowi_param *param) {
@@ -82,9 +82,9 @@ static const char *read_param(const char *kernel, const char *p, dhowi_param *pa
                          "kernel %s: the argument list does not parse near '%.40s'", kernel, start);
         return NULL;
     }
-    size_t k = 0;
+    size_t k = DHOW_PARAM_IN;
     while (k < DHOWI_COUNT(k_kinds) && strcmp(kind, k_kinds[k].name) != 0) k++;
-    param->kind = (dhowi_param_kind)k;
+    param->kind = (uint32_t)k;
     param->type = type_number(type);
     if (k == DHOWI_COUNT(k_kinds)) {
         (void)dhowi_fail(
@@ -100,8 +100,8 @@ static const char *read_param(const char *kernel, const char *p, dhowi_param *pa
                          kernel, param->name);
         return NULL;
     }
-    if (param->type == 0 || (param->kind == DHOWI_VAL ? !value_type_allowed(param->type)
-                                                      : param->type == DHOWI_TYPE_DIMS)) {
+    if (param->type == 0 || (param->kind == DHOW_PARAM_VALUE ? !value_type_allowed(param->type)
+                                                             : param->type == DHOW_PARAM_DIMS)) {
         (void)dhowi_fail(DHOW_INVALID_ARGUMENT, "kernel %s: argument '%s' cannot have the type %s",
                          kernel, param->name, type);
         return NULL;

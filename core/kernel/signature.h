@@ -10,21 +10,11 @@
 #include <stddef.h>
 
 #include "base/errors/error.h"
-
-typedef enum dhowi_param_kind {
-    DHOWI_IN,
-    DHOWI_OUT,
-    DHOWI_INOUT,
-    DHOWI_VAL,
-    DHOWI_ALIAS,    /* an input that may be exactly an output */
-    DHOWI_ALIAS_OUT /* that output */
-} dhowi_param_kind;
-
-enum { DHOWI_TYPE_DIMS = 64 }; /* beside the dhow_dtype numbers */
+#include "dhow/plugin.h"
 
 typedef struct dhowi_param {
-    dhowi_param_kind kind;
-    int32_t type;
+    uint32_t kind; /* DHOW_PARAM_... */
+    int32_t type;  /* dhow_dtype or DHOW_PARAM_DIMS */
     char name[24];
 } dhowi_param;
 
@@ -34,7 +24,7 @@ typedef struct dhowi_signature {
 } dhowi_signature;
 
 /* DHOW_ACCESS bits of a parameter, 0 for a value. */
-uint32_t dhowi_param_access(dhowi_param_kind kind);
+uint32_t dhowi_param_access(uint32_t kind);
 const char *dhowi_type_name(int32_t type);
 
 /* INVALID_ARGUMENT names the kernel and the place. */

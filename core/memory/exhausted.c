@@ -52,8 +52,8 @@ static void largest_holders(dhowi_pool *pool, dhowi_text *text) {
 }
 
 dhow_status dhowi_pool_exhausted(dhowi_pool *pool, uint64_t bytes, const char *reason) {
-    char story[512], a[32], f[32], t[32], l[32];
-    dhowi_text text = DHOWI_TEXT(story);
+    char message[512], a[32], f[32], t[32], l[32];
+    dhowi_text text = DHOWI_TEXT(message);
     dhow_device *device = pool->device;
     uint64_t free_bytes = 0, total = device->desc.memory_bytes;
     pthread_mutex_lock(&pool->mutex);
@@ -71,7 +71,7 @@ dhow_status dhowi_pool_exhausted(dhowi_pool *pool, uint64_t bytes, const char *r
     largest_holders(pool, &text);
     dhowi_text_add(&text, " (%s); release some of them, or take smaller batches or another device",
                    reason);
-    return dhowi_fail(DHOW_OUT_OF_MEMORY, "%s", story);
+    return dhowi_fail(DHOW_OUT_OF_MEMORY, "%s", message);
 }
 
 dhow_status dhowi_pool_limited(dhowi_pool *pool, uint64_t bytes) {

@@ -6,8 +6,9 @@
  * noted is found by everybody who has to wait for it, until it is done, or until work that waits
  * for it is found in its place.
  *
- * All is under the lock, but for the first look of dhowi_hazard_pending(): `sole` alone tells that
- * nobody else works with the storage. Notes of another thread that come later come after this work.
+ * All is under the lock, but for the first look of dhowi_hazard_pending(): `sole_user` alone tells
+ * that nobody else works with the storage. Notes of another thread that come later come after this
+ * work.
  */
 #include "base/errors/planted.h"
 #include "base/memory/size.h"
@@ -22,7 +23,7 @@ static dhowi_timeline g_shared; /* only its address counts */
 static void drop(dhowi_hazard *h, uint32_t at) { h->users[at] = h->users[--h->user_count]; }
 
 static bool is_done(const dhowi_user *u) {
-    return dhowi_mark_done((dhowi_mark){u->timeline, DHOWI_MAX(u->wrote, u->read)});
+    return dhowi_timepoint_done((dhowi_timepoint){u->timeline, DHOWI_MAX(u->wrote, u->read)});
 }
 
 static void forget_done(dhowi_hazard *h) {
@@ -35,16 +36,16 @@ static void forget_done(dhowi_hazard *h) {
 static void forget_awaited(dhowi_hazard *h, dhowi_timeline *self) {
     for (uint32_t i = h->user_count; i-- > 0;) {
         const dhowi_user *u = &h->users[i];
-        dhowi_mark mark = {u->timeline, DHOWI_MAX(u->wrote, u->read)};
+        dhowi_timepoint point = {u->timeline, DHOWI_MAX(u->wrote, u->read)};
         if (u->timeline != self &&
-            (dhowi_timeline_is_lost(u->timeline) || dhowi_timeline_awaits(self, mark) ||
+            (dhowi_timeline_is_lost(u->timeline) || dhowi_timeline_awaits(self, point) ||
              dhowi_planted("a write forgets all others")))
             drop(h, i);
     }
 }
 
 static void publish(dhowi_hazard *h) {
-    atomic_store_explicit(&h->sole,
+    atomic_store_explicit(&h->sole_user,
                           h->user_count == 0   ? NULL
                           : h->user_count == 1 ? h->users[0].timeline
                                                : SHARED,
@@ -60,16 +61,16 @@ static uint64_t number_of(const dhowi_user *u, uint32_t access) {
 }
 
 uint32_t dhowi_hazard_pending(dhowi_hazard *h, uint32_t access, const dhowi_timeline *self,
-                              dhowi_mark pending[DHOWI_MAX_PENDING]) {
-    dhowi_timeline *sole = atomic_load_explicit(&h->sole, memory_order_acquire);
-    if (sole == NULL || sole == self) return 0;
+                              dhowi_timepoint pending[DHOWI_MAX_PENDING]) {
+    dhowi_timeline *sole_user = atomic_load_explicit(&h->sole_user, memory_order_acquire);
+    if (sole_user == NULL || sole_user == self) return 0;
     uint32_t count = 0;
     dhowi_spin_lock(&h->lock);
     forget_done(h);
     for (uint32_t i = 0; i < h->user_count; i++) {
-        dhowi_mark mark = {h->users[i].timeline, number_of(&h->users[i], access)};
-        if (mark.timeline != self && mark.number != 0 && !dhowi_mark_done(mark))
-            pending[count++] = mark;
+        dhowi_timepoint point = {h->users[i].timeline, number_of(&h->users[i], access)};
+        if (point.timeline != self && point.number != 0 && !dhowi_timepoint_done(point))
+            pending[count++] = point;
     }
     publish(h);
     dhowi_spin_unlock(&h->lock);
@@ -110,7 +111,7 @@ void dhowi_hazard_note(dhowi_hazard *h, uint32_t access, dhowi_timeline *self, u
     if (dhowi_planted("a read is not noted") && access == DHOW_ACCESS_READ) return;
     const bool locks = !dhowi_planted("a note without the lock");
     if (locks) dhowi_spin_lock(&h->lock);
-    if (atomic_load_explicit(&h->sole, memory_order_relaxed) != self) {
+    if (atomic_load_explicit(&h->sole_user, memory_order_relaxed) != self) {
         forget_done(h);
         if ((access & DHOW_ACCESS_WRITE) != 0) forget_awaited(h, self);
     }
@@ -126,8 +127,8 @@ void dhowi_hazard_note(dhowi_hazard *h, uint32_t access, dhowi_timeline *self, u
 }
 
 void dhowi_hazard_overwritten(dhowi_hazard *h) {
-    dhowi_timeline *sole = atomic_load_explicit(&h->sole, memory_order_acquire);
-    if (sole == NULL || (sole != SHARED && !dhowi_timeline_is_lost(sole))) return;
+    dhowi_timeline *sole_user = atomic_load_explicit(&h->sole_user, memory_order_acquire);
+    if (sole_user == NULL || (sole_user != SHARED && !dhowi_timeline_is_lost(sole_user))) return;
     dhowi_spin_lock(&h->lock);
     for (uint32_t i = h->user_count; i-- > 0;)
         if (dhowi_timeline_is_lost(h->users[i].timeline)) drop(h, i);
@@ -136,16 +137,16 @@ void dhowi_hazard_overwritten(dhowi_hazard *h) {
 }
 
 bool dhowi_hazard_needs(dhowi_hazard *h, uint32_t access, const dhowi_timeline *self,
-                        dhowi_mark mark) {
-    dhowi_mark pending[DHOWI_MAX_PENDING];
+                        dhowi_timepoint point) {
+    dhowi_timepoint pending[DHOWI_MAX_PENDING];
     uint32_t count = dhowi_hazard_pending(h, access, self, pending);
     for (uint32_t i = 0; i < count; i++)
-        if (pending[i].timeline == mark.timeline) return true;
+        if (pending[i].timeline == point.timeline) return true;
     return false;
 }
 
 dhow_status dhowi_hazard_wait(dhowi_hazard *h, uint32_t access) {
-    dhowi_mark pending[DHOWI_MAX_PENDING];
+    dhowi_timepoint pending[DHOWI_MAX_PENDING];
     uint32_t count = dhowi_hazard_pending(h, access, NULL, pending);
     dhow_status status = DHOW_OK;
     for (uint32_t i = 0; i < count; i++) {

@@ -15,17 +15,17 @@
 
 enum { DHOWI_MAX_ORIGINS = 4 };
 
-/* At most one mark of a timeline. */
+/* At most one timepoint of a timeline. */
 typedef struct dhowi_origins {
     uint32_t count;
-    dhowi_mark marks[DHOWI_MAX_ORIGINS];
+    dhowi_timepoint points[DHOWI_MAX_ORIGINS];
 } dhowi_origins;
 
 struct dhowi_storage;
 
-/* Adds a mark, or those of a storage that is read. Where there is no room for one more, the work is
- * waited for, and its failure returned. */
-dhow_status dhowi_origins_add(dhowi_origins *origins, dhowi_mark mark);
+/* Adds a timepoint, or those of a storage that is read. Where there is no room for one more, the
+ * work is waited for, and its failure returned. */
+dhow_status dhowi_origins_add(dhowi_origins *origins, dhowi_timepoint point);
 dhow_status dhowi_origins_add_storage(dhowi_origins *origins, struct dhowi_storage *storage);
 
 /* Of all that is written from now on. */

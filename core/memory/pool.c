@@ -2,8 +2,8 @@
  *
  * The caching allocator: per device one pool of device memory and one of pinned host memory. Blocks
  * come in size classes of eight steps to a doubling, so at most an eighth of a block is unused. A
- * freed block keeps its hazard marks: work that follows on the same stream uses it at once, work
- * elsewhere waits for the old work first.
+ * freed block keeps its hazard timepoints: work that follows on the same stream uses it at once,
+ * work elsewhere waits for the old work first.
  */
 #include "memory/pool.h"
 
@@ -101,9 +101,10 @@ static dhow_status new_block(dhowi_pool *pool, uint64_t bytes, uint64_t block,
  * thread has worked with last, and so most likely works with next, need not wait for. */
 static dhowi_storage *choose_cached(const dhowi_pool *pool, uint32_t size_class) {
     enum { LOOKED_AT = 8 };
-    dhowi_mark pending[DHOWI_MAX_PENDING];
+    dhowi_timepoint pending[DHOWI_MAX_PENDING];
     dhowi_storage *s = pool->cached[size_class];
-    if (s == NULL || atomic_load_explicit(&s->hazard.sole, memory_order_relaxed) == NULL) return s;
+    if (s == NULL || atomic_load_explicit(&s->hazard.sole_user, memory_order_relaxed) == NULL)
+        return s;
     for (int i = 0; i < LOOKED_AT && s != NULL; i++, s = s->next) {
         if (dhowi_hazard_pending(&s->hazard, DHOW_ACCESS_WRITE, dhowi_last_timeline, pending) == 0)
             return s;
@@ -130,7 +131,7 @@ static dhow_status allocate(dhowi_pool *pool, uint64_t bytes, dhowi_storage **ou
         atomic_store_explicit(&s->handle.references, 1, memory_order_relaxed);
         if (dhowi_planted("a cached block is free at once")) {
             s->hazard.user_count = 0;
-            atomic_store(&s->hazard.sole, NULL);
+            atomic_store(&s->hazard.sole_user, NULL);
         }
     }
     s->bytes = bytes;
@@ -184,11 +185,11 @@ dhow_status dhowi_storage_wrap(dhow_context *context, void *data, uint64_t bytes
 }
 
 static void end_companions(dhowi_storage *s) {
-    if (s->companions == NULL) return;
+    if (s->packed_forms == NULL) return;
     DHOWI_KEEP_ERROR;
-    while (s->companions != NULL) {
-        dhowi_companion *c = s->companions;
-        s->companions = c->next;
+    while (s->packed_forms != NULL) {
+        dhowi_packed_form *c = s->packed_forms;
+        s->packed_forms = c->next;
         dhowi_storage_release(c->storage);
         dhowi_free(c);
     }
@@ -210,7 +211,7 @@ static void back_to_pool(dhowi_storage *s) {
     (void)classify(s->block_bytes, &size_class, &block);
     s->label[0] = '\0';
     atomic_store(&s->frozen, false);
-    atomic_store(&s->foreign, false);
+    atomic_store(&s->exported, false);
     dhowi_storage_written(s); /* whatever was missing there */
     pthread_mutex_lock(&pool->mutex);
     dhowi_pool_take(&pool->live, s);
@@ -239,7 +240,7 @@ void dhowi_storage_release(dhowi_storage *s) {
 dhow_status dhowi_storage_ask(dhowi_storage *s, bool ended) {
     uint64_t word = atomic_load_explicit(&s->staged_write, memory_order_acquire);
     if ((word & DHOWI_COPY_FAILED) == 0) return dhowi_storage_check_origins(s, ended);
-    dhowi_mark copy = dhowi_ticket_mark(s->device->context, word);
+    dhowi_timepoint copy = dhowi_ticket_mark(s->device->context, word);
     DHOWI_TRY(copy.timeline->wait(copy.timeline, copy.number));
     return dhowi_fail(DHOW_CANCELLED, "%s: an earlier copy into this tensor failed",
                       s->device->name); /* too long ago to know why */

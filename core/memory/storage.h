@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Storage: a block of memory on one device, with its pending writer and readers. Tensors share
- * storages. A storage whose last reference is gone goes back to its pool with its marks, so that
- * its next user waits for the last one.
+ * storages. A storage whose last reference is gone goes back to its pool with its timepoints, so
+ * that its next user waits for the last one.
  */
 #ifndef DHOWI_MEMORY_STORAGE_H_
 #define DHOWI_MEMORY_STORAGE_H_
@@ -24,8 +24,8 @@ typedef struct dhowi_user {
 
 /* Who still works with a storage, see hazard.c. */
 typedef struct dhowi_hazard {
-    _Atomic(dhowi_timeline *) sole; /* the only user; NULL: there is none; see SHARED */
-    atomic_flag lock;               /* guards the rest, and changes of `sole` */
+    _Atomic(dhowi_timeline *) sole_user; /* the only user; NULL: there is none; see SHARED */
+    atomic_flag lock;                    /* guards the rest, and changes of `sole_user` */
     uint32_t user_count;
     dhowi_user users[DHOWI_MAX_USERS];
 } dhowi_hazard;
@@ -35,11 +35,11 @@ typedef struct dhowi_pool dhowi_pool;
 typedef struct dhowi_storage dhowi_storage;
 
 /* Another form of frozen values that lies beside them: a packed weight. */
-typedef struct dhowi_companion {
-    struct dhowi_companion *next;
+typedef struct dhowi_packed_form {
+    struct dhowi_packed_form *next;
     uint64_t key;
     dhowi_storage *storage;
-} dhowi_companion;
+} dhowi_packed_form;
 
 struct dhowi_storage {
     dhowi_handle handle;
@@ -53,16 +53,16 @@ struct dhowi_storage {
      * DHOWI_COPY_FAILED once that copy has failed. */
     _Atomic uint64_t staged_write;
     _Atomic uint32_t origin_count; /* both under the hazard's lock */
-    dhowi_mark origins[DHOWI_MAX_ORIGINS];
+    dhowi_timepoint origins[DHOWI_MAX_ORIGINS];
     dhowi_pool *pool; /* NULL: wrapped memory */
     dhow_device *pinned_by;
     bool registered; /* pinned in place, to be undone at the end */
-    atomic_bool frozen, foreign;
+    atomic_bool frozen, exported;
     char label[32];
     void (*unwrap)(void *device, uint64_t handle); /* of wrapped device memory: the plugin's */
     void (*release)(void *user);                   /* of wrapped memory */
     void *user;
-    dhowi_companion *companions;
+    dhowi_packed_form *packed_forms;
     struct dhowi_storage *previous, *next; /* in the pool's list of live or cached blocks */
 };
 
@@ -118,14 +118,14 @@ typedef struct dhowi_use {
     uint32_t access;
 } dhowi_use;
 
-/* The marks that work of `self` with this access must wait for; at most DHOWI_MAX_PENDING. `self`
- * is NULL for the host. */
+/* The timepoints that work of `self` with this access must wait for; at most DHOWI_MAX_PENDING.
+ * `self` is NULL for the host. */
 uint32_t dhowi_hazard_pending(dhowi_hazard *hazard, uint32_t access, const dhowi_timeline *self,
-                              dhowi_mark pending[DHOWI_MAX_PENDING]);
-/* Whether something of the mark's timeline is still among them: not any more when its device was
- * lost while it was waited for, and was to read only. */
+                              dhowi_timepoint pending[DHOWI_MAX_PENDING]);
+/* Whether something of the timepoint's timeline is still among them: not any more when its device
+ * was lost while it was waited for, and was to read only. */
 bool dhowi_hazard_needs(dhowi_hazard *hazard, uint32_t access, const dhowi_timeline *self,
-                        dhowi_mark mark);
+                        dhowi_timepoint point);
 /* Notes work handed in as `number`; its timeline knows what it waits for, see
  * dhowi_timeline_awaited(). Numbers of a timeline are noted in their order. */
 void dhowi_hazard_note(dhowi_hazard *hazard, uint32_t access, dhowi_timeline *self,

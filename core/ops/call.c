@@ -32,7 +32,7 @@ static dhow_status check_output(const dhowi_op *op, dhow_tensor *const *in, dhow
         op->name, op->inputs[0], dhowi_tensor_device(in[0])->name, dhowi_tensor_device(out)->name);
 }
 
-static bool fits(const dhowi_op *op, const dhowi_spec *want, const dhow_tensor *out,
+static bool fits(const dhowi_op *op, const dhowi_tensor_desc *want, const dhow_tensor *out,
                  const dhow_tensor *first, const dhowi_attrs *attrs) {
     if (want->dtype != out->dtype) return false;
     if (dhowi_shape_equal(want->rank, want->shape, out->rank, out->shape)) return true;
@@ -46,18 +46,18 @@ static bool fits(const dhowi_op *op, const dhowi_spec *want, const dhow_tensor *
 
 static dhow_status check_specs(const dhowi_op *op, dhow_tensor *const *in, uint32_t count,
                                const dhowi_attrs *attrs, const dhow_tensor *out) {
-    dhowi_spec specs[DHOWI_OP_MAX_INPUTS], want;
-    const dhowi_spec *given[DHOWI_OP_MAX_INPUTS] = {NULL};
+    dhowi_tensor_desc descs[DHOWI_OP_MAX_INPUTS], want;
+    const dhowi_tensor_desc *given[DHOWI_OP_MAX_INPUTS] = {NULL};
     for (uint32_t i = 0; i < count && i < DHOWI_OP_MAX_INPUTS; i++) {
         if (in[i] == NULL) continue;
-        dhowi_spec_of(in[i], &specs[i]);
-        given[i] = &specs[i];
+        dhowi_desc_of(in[i], &descs[i]);
+        given[i] = &descs[i];
     }
     DHOWI_TRY(dhowi_op_infer(op, given, attrs, &want));
     if (fits(op, &want, out, in[0], attrs)) return DHOW_OK;
     char a[160], b[192];
     return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the output is %s, the result is %s", op->name,
-                      dhowi_tensor_text(out, b, sizeof b), dhowi_spec_text(&want, a, sizeof a));
+                      dhowi_tensor_text(out, b, sizeof b), dhowi_desc_text(&want, a, sizeof a));
 }
 
 static dhow_status check_aliasing(const dhowi_op *op, dhow_tensor *const *in, uint32_t count,

@@ -62,7 +62,7 @@ static dhow_status check_out(const char *function, const char *name, dhow_tensor
     return DHOW_OK;
 }
 
-static void extents(const dhow_tensor *x, int32_t dim, dhowi_run *run) {
+static void extents(const dhow_tensor *x, int32_t dim, dhowi_axis_split *run) {
     run->outer = run->inner = 1;
     run->n = x->shape[dim];
     for (int32_t i = 0; i < dim; i++) run->outer *= x->shape[i];
@@ -104,7 +104,7 @@ dhow_status dhow_cumsum(dhow_stream *stream, dhow_tensor *x, int32_t dim, dhow_t
     DHOWI_TRY(check(function, x, &dim));
     DHOWI_TRY(check_out(function, "y", x, x->dtype, dim, x->shape[dim], y));
     DHOWI_TRY(dhowi_stream_resolve(stream, dhowi_tensor_device(y), function, &stream));
-    extents(x, dim, &attrs.run);
+    extents(x, dim, &attrs.split);
     return y->count > 0 ? run_along(DHOWI_OP_cumsum, stream, x, &attrs, y, NULL) : DHOW_OK;
 }
 
@@ -121,9 +121,9 @@ dhow_status dhow_topk(dhow_stream *stream, dhow_tensor *x, int64_t k, int32_t di
     if (dhowi_tensor_overlap(values, indices))
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: values overlap indices", function);
     DHOWI_TRY(dhowi_stream_resolve(stream, dhowi_tensor_device(values), function, &stream));
-    extents(x, dim, &attrs.run);
-    attrs.run.count = k;
-    attrs.run.flag[0] = largest != 0;
+    extents(x, dim, &attrs.split);
+    attrs.split.count = k;
+    attrs.split.flag[0] = largest != 0;
     if (values->count == 0) return DHOW_OK;
     return run_along(DHOWI_OP_topk, stream, x, &attrs, values, indices);
 }

@@ -47,12 +47,12 @@ static dhow_status check_shapes(map_call *c) {
     }
     if (dhowi_shape_equal(rank, shape, c->y->rank, c->y->shape)) return DHOW_OK;
     char text[192], want[128];
-    const dhowi_spec spec = {.dtype = c->y->dtype, .rank = rank};
-    dhowi_spec full = spec;
+    const dhowi_tensor_desc desc = {.dtype = c->y->dtype, .rank = rank};
+    dhowi_tensor_desc full = desc;
     memcpy(full.shape, shape, (size_t)rank * sizeof *shape);
     return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: y is %s, the result is %s", c->name,
                       dhowi_tensor_text(c->y, text, sizeof text),
-                      dhowi_spec_text(&full, want, sizeof want));
+                      dhowi_desc_text(&full, want, sizeof want));
 }
 
 static dhow_status check_types(const map_call *c, dhow_dtype dtype, uint64_t allowed) {

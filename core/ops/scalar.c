@@ -11,8 +11,8 @@ static dhow_dtype computed_in(dhow_dtype dtype) {
 
 static bool is_real(dhow_dtype dtype) { return (DHOWI_FLOATS & DHOW_DTYPE_BIT(dtype)) != 0; }
 
-dhow_status dhowi_infer_scalar(const dhowi_op *op, const dhowi_spec *const *in,
-                               const dhowi_attrs *attrs, dhowi_spec *out) {
+dhow_status dhowi_infer_scalar(const dhowi_op *op, const dhowi_tensor_desc *const *in,
+                               const dhowi_attrs *attrs, dhowi_tensor_desc *out) {
     const dhow_dtype dtype = computed_in(in[0]->dtype);
     uint64_t bits;
     DHOWI_TRY(dhowi_scalar_bits(op->name, dtype, attrs->scalar[0], &bits));

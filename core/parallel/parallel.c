@@ -204,9 +204,8 @@ void dhow_parallel_release(dhow_parallel *p) {
 
 /* ---- running ---- */
 
-static dhow_status check_inputs(const dhow_parallel *p, dhow_tensor *const *inputs, uint32_t count,
-                                int64_t *out_rows) {
-    static const char function[] = "dhow_parallel_run";
+static dhow_status check_inputs(const dhow_parallel *p, const char *function,
+                                dhow_tensor *const *inputs, uint32_t count, int64_t *out_rows) {
     char text[192];
     if (count != p->input_count || inputs == NULL) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %u inputs given, the model has %u", function,
@@ -228,16 +227,17 @@ static dhow_status check_inputs(const dhow_parallel *p, dhow_tensor *const *inpu
     return DHOW_OK;
 }
 
-static dhow_status check_outputs(const dhow_parallel *p, dhow_tensor **outputs, uint32_t count,
-                                 int64_t rows) {
-    static const char function[] = "dhow_parallel_run";
+static dhow_status check_room(const dhow_parallel *p, const char *function, const void *outputs,
+                              uint32_t count) {
+    if (count == p->output_count && (outputs != NULL || count == 0)) return DHOW_OK;
+    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: room for %u outputs given, the model has %u",
+                      function, outputs == NULL ? 0 : count, p->output_count);
+}
+
+static dhow_status check_outputs(const dhow_parallel *p, const char *function,
+                                 dhow_tensor *const *outputs, int64_t rows) {
     char text[192];
-    if (count != p->output_count || (outputs == NULL && count > 0)) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: room for %u outputs given, the model has %u",
-                          function, outputs == NULL ? 0 : count, p->output_count);
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        if (outputs[i] == NULL) continue;
+    for (uint32_t i = 0; i < p->output_count; i++) {
         char name[32];
         (void)snprintf(name, sizeof name, "output %u", i);
         DHOWI_TRY(dhowi_tensor_check_write(outputs[i], function, name));
@@ -259,31 +259,60 @@ static dhow_status begin_parallel(dhow_parallel *p, const char *function) {
     return dhowi_single_begin(&p->single, function, "parallel model");
 }
 
-static dhow_status run(dhow_parallel *p, dhow_tensor *const *inputs, uint32_t input_count,
-                       dhow_tensor **outputs, uint32_t output_count) {
-    dhow_tensor *results[DHOW_MAX_COLUMNS] = {NULL};
-    int64_t rows = 0;
-    DHOWI_TRY(check_inputs(p, inputs, input_count, &rows));
-    DHOWI_TRY(check_outputs(p, outputs, output_count, rows));
+/* Into `results`, where entries that are NULL are made. */
+static dhow_status run(dhow_parallel *p, const char *function, int64_t rows,
+                       dhow_tensor *const *inputs, dhow_tensor **results) {
     if (!any_live(p)) {
         const dhowi_member *m = &p->members[p->member_count - 1];
         (void)dhowi_error_raise(&m->gone);
-        return dhowi_fail_prefix(m->gone.status, "dhow_parallel_run: every device has failed");
+        return dhowi_fail_prefix(m->gone.status, "%s: every device has failed", function);
     }
-    if (output_count > 0) memcpy(results, outputs, output_count * sizeof results[0]);
     p->job = (dhowi_parallel_job){inputs, results, rows};
-    dhow_status status = run_rows(p, rows);
-    for (uint32_t i = 0; i < output_count; i++) {
-        if (status == DHOW_OK) outputs[i] = results[i];
-        if (status != DHOW_OK && outputs[i] == NULL) dhow_tensor_release(results[i]);
-    }
+    return run_rows(p, rows);
+}
+
+static dhow_status run_made(dhow_parallel *p, const char *function, dhow_tensor *const *inputs,
+                            uint32_t input_count, dhow_tensor **outputs, uint32_t output_count) {
+    dhow_tensor *results[DHOW_MAX_COLUMNS] = {NULL};
+    int64_t rows = 0;
+    DHOWI_TRY(check_inputs(p, function, inputs, input_count, &rows));
+    DHOWI_TRY(check_room(p, function, outputs, output_count));
+    dhow_status status = run(p, function, rows, inputs, results);
+    if (status != DHOW_OK)
+        dhowi_drop_tensors(results, output_count);
+    else if (output_count > 0)
+        memcpy(outputs, results, output_count * sizeof results[0]);
     return status;
+}
+
+static dhow_status run_into(dhow_parallel *p, const char *function, dhow_tensor *const *inputs,
+                            uint32_t input_count, dhow_tensor *const *outputs,
+                            uint32_t output_count) {
+    dhow_tensor *results[DHOW_MAX_COLUMNS] = {NULL};
+    int64_t rows = 0;
+    DHOWI_TRY(check_inputs(p, function, inputs, input_count, &rows));
+    DHOWI_TRY(check_room(p, function, outputs, output_count));
+    DHOWI_TRY(check_outputs(p, function, outputs, rows));
+    if (output_count > 0) memcpy(results, outputs, output_count * sizeof results[0]);
+    return run(p, function, rows, inputs, results);
 }
 
 dhow_status dhow_parallel_run(dhow_parallel *p, dhow_tensor *const *inputs, uint32_t input_count,
                               dhow_tensor **outputs, uint32_t output_count) {
-    DHOWI_TRY(begin_parallel(p, "dhow_parallel_run"));
-    dhow_status status = run(p, inputs, input_count, outputs, output_count);
+    static const char function[] = "dhow_parallel_run";
+    for (uint32_t i = 0; outputs != NULL && i < output_count; i++) outputs[i] = NULL;
+    DHOWI_TRY(begin_parallel(p, function));
+    dhow_status status = run_made(p, function, inputs, input_count, outputs, output_count);
+    dhowi_single_end(&p->single);
+    return status;
+}
+
+dhow_status dhow_parallel_run_into(dhow_parallel *p, dhow_tensor *const *inputs,
+                                   uint32_t input_count, dhow_tensor *const *outputs,
+                                   uint32_t output_count) {
+    static const char function[] = "dhow_parallel_run_into";
+    DHOWI_TRY(begin_parallel(p, function));
+    dhow_status status = run_into(p, function, inputs, input_count, outputs, output_count);
     dhowi_single_end(&p->single);
     return status;
 }
@@ -304,7 +333,7 @@ static dhow_status predict(dhow_parallel *p, dhow_loader *loader, dhow_sink *sin
         memset(results.tensors, 0, sizeof results.tensors);
         results.tensor_count = p->output_count;
         dhow_status status =
-            run(p, batch.tensors, p->input_count, results.tensors, p->output_count);
+            run_made(p, function, batch.tensors, p->input_count, results.tensors, p->output_count);
         if (status == DHOW_OK) status = dhowi_sink_take(sink, &results);
         dhowi_drop_tensors(results.tensors, p->output_count);
         if (status != DHOW_OK) {

@@ -73,7 +73,8 @@ static uint64_t symbol_bytes(const void *symbol) {
     return entry->st_size;
 }
 
-void dhowi_plugin_load(dhowi_plugin *plugin) {
+/* The table of the plugin's file, with its library; NULL and the record says why there is none. */
+static const dhow_plugin *load_file(dhowi_plugin *plugin, void **out_library) {
     char reason[sizeof plugin->reason];
     dhow_plugin_state state = dhowi_elf_check(plugin->path, reason, sizeof reason);
     if (state != DHOW_PLUGIN_READY) {
@@ -83,14 +84,14 @@ void dhowi_plugin_load(dhowi_plugin *plugin) {
                              ? "make the file readable"
                              : "install the plugin again, or remove the file",
                          "%s", reason);
-        return;
+        return NULL;
     }
     (void)dlerror();
     void *library = dlopen(plugin->path, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         const char *text = dlerror();
         say_dlopen_failed(plugin, text != NULL ? text : "dlopen failed without a reason");
-        return;
+        return NULL;
     }
     const dhow_plugin *table = dlsym(library, DHOW_PLUGIN_SYMBOL);
     if (table == NULL) {
@@ -98,16 +99,26 @@ void dhowi_plugin_load(dhowi_plugin *plugin) {
                          "it is no dhow plugin, or one for another major version",
                          "it exports no '%s'", DHOW_PLUGIN_SYMBOL);
         (void)dlclose(library); /* none of its functions has run */
-        return;
     }
-    if (!dhowi_plugin_take_table(table, symbol_bytes(table), &plugin->api, reason, sizeof reason)) {
+    *out_library = library;
+    return table;
+}
+
+void dhowi_plugin_load(dhowi_plugin *plugin) {
+    char reason[sizeof plugin->reason];
+    void *library = NULL;
+    const dhow_plugin *table =
+        plugin->built_in != NULL ? plugin->built_in : load_file(plugin, &library);
+    if (table == NULL) return;
+    uint64_t bytes = plugin->built_in != NULL ? sizeof *table : symbol_bytes(table);
+    if (!dhowi_plugin_take_table(table, bytes, &plugin->api, reason, sizeof reason)) {
         dhowi_plugin_say(
             plugin, DHOW_PLUGIN_ABI_MISMATCH,
             strstr(reason, "is NULL") != NULL
                 ? "give the slot a function and rebuild; docs/write-a-backend.md tells what it does"
                 : k_rebuild,
             "%s", reason);
-        (void)dlclose(library);
+        if (library != NULL) (void)dlclose(library);
         return;
     }
     (void)dhowi_copy_text(plugin->backend, sizeof plugin->backend, plugin->api.name);

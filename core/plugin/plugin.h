@@ -29,9 +29,10 @@ typedef struct dhowi_plugin {
     dhow_component *components;
     uint32_t component_count, device_count;
     bool components_listed;
-    bool taken;      /* loaded and asked, or the record says why not */
-    bool listed;     /* its devices are in the context's list */
-    bool has_driver; /* see dhowi_plugin_has_driver() */
+    bool taken;                  /* loaded and asked, or the record says why not */
+    bool listed;                 /* its devices are in the context's list */
+    bool has_driver;             /* see dhowi_plugin_has_driver() */
+    const dhow_plugin *built_in; /* its table where it is linked into the library; NULL: a file */
 } dhowi_plugin;
 
 /* Whether the backend's devices are to be had. */
@@ -49,8 +50,8 @@ void dhowi_plugins_unlock(void);
 void dhowi_plugin_say(dhowi_plugin *plugin, dhow_plugin_state state, const char *hint,
                       const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Takes the file in: ELF check, dlopen, symbol, checks of the table. READY, or the record says why
- * not. */
+/* Takes the file in: ELF check, dlopen, symbol, checks of the table; of a built-in one the table.
+ * READY, or the record says why not. */
 void dhowi_plugin_load(dhowi_plugin *plugin);
 /* Asks the loaded plugin whether it works here. */
 void dhowi_plugin_probe(dhowi_plugin *plugin, const dhow_host *host);

@@ -19,6 +19,7 @@
 #include "base/memory/size.h"
 #include "base/text/text.h"
 #include "base/threads/machine.h"
+#include "plugin/built_in.h"
 
 /* ---- services for plugins ---- */
 
@@ -70,19 +71,41 @@ static bool folder_known(const dhowi_registry *registry, const struct stat *info
     return false;
 }
 
-static dhow_status add_candidate(dhowi_registry *registry, const char *folder,
-                                 const struct stat *folder_info, const char *file,
-                                 size_t name_length) {
+/* A record more, empty; NULL: no memory. */
+static dhowi_plugin *next_record(dhowi_registry *registry) {
     if (registry->count == registry->capacity) {
         uint32_t capacity = registry->capacity * 2 + 8;
         dhowi_plugin *grown =
             dhowi_realloc_array(registry->plugins, capacity, sizeof *registry->plugins);
-        if (grown == NULL) return dhowi_fail_memory("plugin records");
+        if (grown == NULL) return NULL;
         registry->plugins = grown;
         registry->capacity = capacity;
     }
     dhowi_plugin *p = &registry->plugins[registry->count];
     memset(p, 0, sizeof *p);
+    return p;
+}
+
+/* The plugins that are linked into the library. */
+static dhow_status add_built_in(dhowi_registry *registry) {
+    for (uint32_t i = 0; dhowi_built_in_at(i) != NULL; i++) {
+        dhowi_plugin *p = next_record(registry);
+        if (p == NULL) return dhowi_fail_memory("plugin records");
+        p->built_in = dhowi_built_in_at(i);
+        (void)dhowi_copy_text(p->path, sizeof p->path, "(built in)");
+        (void)dhowi_copy_text(p->backend, sizeof p->backend, p->built_in->name);
+        p->device_id = p->folder_device_id = p->folder_inode = UINT64_MAX; /* of no file */
+        p->inode = i;
+        registry->count++;
+    }
+    return DHOW_OK;
+}
+
+static dhow_status add_candidate(dhowi_registry *registry, const char *folder,
+                                 const struct stat *folder_info, const char *file,
+                                 size_t name_length) {
+    dhowi_plugin *p = next_record(registry);
+    if (p == NULL) return dhowi_fail_memory("plugin records");
     int n = snprintf(p->path, sizeof p->path, "%s/%s", folder, file);
     if (n < 0 || (size_t)n >= sizeof p->path) {
         dhowi_log_line(registry->log, DHOW_LOG_WARN, "%s/%s: the path is too long, passed over",
@@ -221,7 +244,8 @@ static bool is_duplicate(const dhowi_registry *registry, dhowi_plugin *p) {
 
 static void take_in(dhowi_registry *registry, dhowi_plugin *p) {
     const char *filter = registry->filter;
-    bool isolate = registry->isolate || p < registry->plugins + registry->foreign;
+    bool isolate =
+        p->built_in == NULL && (registry->isolate || p < registry->plugins + registry->third_party);
     p->taken = true;
     if (p->state == DHOW_PLUGIN_DUPLICATE) return;
     if (!dhowi_backends_keep(filter, p->backend)) {
@@ -272,12 +296,16 @@ dhow_status dhowi_registry_init(dhowi_registry *registry, const dhowi_discovery 
     /* What the program itself says counts in secure mode too; dhowi_env() gives nothing there. */
     DHOWI_TRY(search_path(registry, how->plugin_path, "plugin_path"));
     DHOWI_TRY(search_path(registry, dhowi_env("DHOW_PLUGIN_PATH"), "DHOW_PLUGIN_PATH"));
-    registry->foreign = registry->count;
-    if (has_own) {
-        (void)snprintf(folder, sizeof folder, "%s/dhow/plugins", own);
-        DHOWI_TRY(search_folder(registry, folder, false));
+    registry->third_party = registry->count;
+    if (dhowi_built_in_at(0) != NULL) {
+        DHOWI_TRY(add_built_in(registry)); /* what is on the machine is another dhow's */
+    } else {
+        if (has_own) {
+            (void)snprintf(folder, sizeof folder, "%s/dhow/plugins", own);
+            DHOWI_TRY(search_folder(registry, folder, false));
+        }
+        DHOWI_TRY(search_folder(registry, DHOWI_PLUGIN_DIR, false));
     }
-    DHOWI_TRY(search_folder(registry, DHOWI_PLUGIN_DIR, false));
     DHOWI_TRY(dhowi_backends_check(how->backends, registry));
     registry->isolate = how->isolate;
     if (how->backends != NULL) {

@@ -16,9 +16,10 @@ typedef struct dhowi_registry {
     const dhowi_log *log;
     dhowi_disk_cache *cache;
     char probe_program[PATH_MAX];
-    char *filter;     /* as DHOW_BACKENDS, or NULL */
-    bool isolate;     /* all probes run in processes of their own */
-    uint32_t foreign; /* plugins of folders that are not dhow's come first, and are isolated, too */
+    char *filter; /* as DHOW_BACKENDS, or NULL */
+    bool isolate; /* all probes run in processes of their own */
+    uint32_t
+        third_party; /* plugins of folders that are not dhow's come first, and are isolated, too */
 } dhowi_registry;
 
 typedef struct dhowi_discovery {

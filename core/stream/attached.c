@@ -25,7 +25,8 @@ dhow_status dhowi_stream_take_failure(dhow_stream *stream) {
 
 /* Whether it needs no more looking at: it is done, or it never will be and the stream was told. */
 static bool is_over(const dhowi_attached *a) {
-    return dhowi_mark_done(a->mark) || (a->awaited && dhowi_timeline_is_lost(a->mark.timeline));
+    return dhowi_timepoint_done(a->point) ||
+           (a->awaited && dhowi_timeline_is_lost(a->point.timeline));
 }
 
 /* Under `state`: forgets what is over. */
@@ -37,52 +38,53 @@ static void settle(dhow_stream *stream) {
     atomic_store(&stream->attached_count, kept);
 }
 
-void dhowi_stream_attach(dhow_stream *stream, dhowi_mark mark) {
-    if (dhowi_mark_done(mark)) return;
-    dhowi_mark oldest = {NULL, 0};
+void dhowi_stream_attach(dhow_stream *stream, dhowi_timepoint point) {
+    if (dhowi_timepoint_done(point)) return;
+    dhowi_timepoint oldest = {NULL, 0};
     pthread_mutex_lock(&stream->state);
     settle(stream);
     uint32_t i = 0, count = atomic_load(&stream->attached_count);
-    while (i < count && stream->attached[i].mark.timeline != mark.timeline) i++;
+    while (i < count && stream->attached[i].point.timeline != point.timeline) i++;
     if (i == DHOWI_MAX_ATTACHED) {
         i = 0;
-        oldest = stream->attached[0].mark;
+        oldest = stream->attached[0].point;
     } else if (i == count) {
         atomic_store(&stream->attached_count, count + 1);
     }
-    stream->attached[i] = (dhowi_attached){.mark = mark};
+    stream->attached[i] = (dhowi_attached){.point = point};
     pthread_mutex_unlock(&stream->state);
     /* Its failure is reported where it is synced. */
     if (oldest.timeline != NULL) (void)oldest.timeline->wait(oldest.timeline, oldest.number);
 }
 
-uint32_t dhowi_stream_attached(dhow_stream *stream, dhowi_mark marks[DHOWI_MAX_ATTACHED]) {
+uint32_t dhowi_stream_attached(dhow_stream *stream, dhowi_timepoint points[DHOWI_MAX_ATTACHED]) {
     if (atomic_load_explicit(&stream->attached_count, memory_order_relaxed) == 0) return 0;
     pthread_mutex_lock(&stream->state);
     settle(stream);
     uint32_t count = atomic_load(&stream->attached_count);
-    for (uint32_t i = 0; i < count; i++) marks[i] = stream->attached[i].mark;
+    for (uint32_t i = 0; i < count; i++) points[i] = stream->attached[i].point;
     pthread_mutex_unlock(&stream->state);
     return count;
 }
 
-dhowi_mark dhowi_stream_next_attached(dhow_stream *stream) {
-    dhowi_mark found = {NULL, 0};
+dhowi_timepoint dhowi_stream_next_attached(dhow_stream *stream) {
+    dhowi_timepoint found = {NULL, 0};
     pthread_mutex_lock(&stream->state);
     settle(stream);
     uint32_t count = atomic_load(&stream->attached_count);
     for (uint32_t i = 0; i < count && found.timeline == NULL; i++) {
-        if (!stream->attached[i].awaited) found = stream->attached[i].mark;
+        if (!stream->attached[i].awaited) found = stream->attached[i].point;
     }
     pthread_mutex_unlock(&stream->state);
     return found;
 }
 
-void dhowi_stream_set_awaited(dhow_stream *stream, dhowi_mark mark) {
+void dhowi_stream_set_awaited(dhow_stream *stream, dhowi_timepoint point) {
     pthread_mutex_lock(&stream->state);
     for (uint32_t i = 0; i < atomic_load(&stream->attached_count); i++) {
         dhowi_attached *a = &stream->attached[i];
-        if (a->mark.timeline == mark.timeline && a->mark.number == mark.number) a->awaited = true;
+        if (a->point.timeline == point.timeline && a->point.number == point.number)
+            a->awaited = true;
     }
     pthread_mutex_unlock(&stream->state);
 }

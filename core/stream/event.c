@@ -4,7 +4,7 @@
  */
 #include "base/errors/planted.h"
 #include "base/memory/size.h"
-#include "base/objects/places.h"
+#include "base/objects/call_sites.h"
 #include "stream/span.h"
 
 static dhow_status check_event(const dhow_event *event, const char *function) {
@@ -12,15 +12,15 @@ static dhow_status check_event(const dhow_event *event, const char *function) {
     return dhowi_device_usable(event->device);
 }
 
-/* The latest record, by the mark it was made at and its number. */
+/* The latest record, by the timepoint it was made at and its number. */
 typedef struct record {
-    dhowi_mark mark;
+    dhowi_timepoint point;
     uint64_t number;
 } record;
 
 static record latest(dhow_event *event) {
     pthread_mutex_lock(&event->mutex);
-    record r = {event->mark, event->records};
+    record r = {event->point, event->records};
     pthread_mutex_unlock(&event->mutex);
     return r;
 }
@@ -30,19 +30,19 @@ static record latest(dhow_event *event) {
 static dhow_status reached(dhow_event *event, record before) {
     record now = latest(event);
     const bool same = now.number == before.number || dhowi_planted("a new record is not noticed");
-    if (same && before.mark.timeline != NULL)
-        dhowi_timeline_complete(before.mark.timeline, before.mark.number);
+    if (same && before.point.timeline != NULL)
+        dhowi_timeline_complete(before.point.timeline, before.point.number);
     return DHOW_OK;
 }
 
 /* DHOW_VALIDATE: an event that was never recorded counts as reached, which is seldom meant. */
 static void check_recorded(dhow_event *event, const char *function) {
     const dhow_context *context = event->device->context;
-    char place[2 * DHOWI_PLACE_BYTES];
+    char place[2 * DHOWI_CALL_SITE_BYTES];
     if (!context->validate || event->recorded) return;
     dhowi_log_line(&context->log, DHOW_LOG_WARN,
                    "%s: the event was never recorded, so nothing is waited for%s", function,
-                   dhowi_place_text(event, place, sizeof place));
+                   dhowi_call_site_text(event, place, sizeof place));
 }
 
 dhow_status dhow_event_create(dhow_device *device, int32_t timing, dhow_event **out) {
@@ -93,8 +93,8 @@ dhow_status dhow_event_record(dhow_event *event, dhow_stream *stream) {
     int32_t code = event->device->api->event_record(event->native, stream->native, &err);
     if (code == DHOW_OK) event->recorded = true;
     if (code == DHOW_OK && !dhowi_device_is_host(event->device)) {
-        event->mark = dhowi_stream_tail(stream);
-        event->mark.number++; /* the number this record gets */
+        event->point = dhowi_stream_tail(stream);
+        event->point.number++; /* the number this record gets */
     }
     pthread_mutex_unlock(&event->mutex);
     (void)dhowi_stream_end(stream, NULL, 0, dhowi_error_take(&err, code));
@@ -111,7 +111,7 @@ dhow_status dhow_stream_wait(dhow_stream *stream, dhow_event *event) {
     DHOWI_TRY(dhowi_device_usable(stream->device));
     DHOWI_TRY(dhowi_stream_refuse_recording(stream, "a wait for an event"));
     check_recorded(event, "dhow_stream_wait");
-    return dhowi_stream_wait_event(stream, event->device, event->native, latest(event).mark);
+    return dhowi_stream_wait_event(stream, event->device, event->native, latest(event).point);
 }
 
 dhow_status dhow_event_sync(dhow_event *event) {

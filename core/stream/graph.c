@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Graphs, see dhow/graph.h. While a stream records, its submissions leave no marks and wait for
- * nothing; what they use is noted, and counts as used by every replay.
+ * Graphs, see dhow/graph.h. While a stream records, its submissions leave no timepoints and wait
+ * for nothing; what they use is noted, and counts as used by every replay.
  */
 #include "dhow/graph.h"
 
@@ -21,7 +21,7 @@ struct dhow_graph {
     void *user;
     dhowi_recorded_uses used;
     pthread_mutex_t mutex; /* last */
-    dhowi_mark last;       /* the latest replay */
+    dhowi_timepoint last;  /* the latest replay */
     char reason[256];
 };
 

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/errors/planted.h"
 #include "base/memory/alloc.h"
 #include "base/memory/size.h"
 #include "base/threads/thread.h"
@@ -44,11 +45,11 @@ struct dhowi_host_queue {
     pthread_cond_t done, dead;
     worker workers[DHOWI_HOST_LANES];
     uint32_t streams; /* that have been given a lane */
-    pthread_t undertaker;
+    pthread_t reaper;
     bool ending;
-    bool orphaned; /* the context ended on the undertaker's own thread */
+    bool detached; /* the context ended on the reaper's own thread */
     job_list ended;
-    uint64_t pushed, buried; /* jobs handed in, and ended */
+    uint64_t pushed, reaped; /* jobs handed in, and ended */
 };
 
 static void put(job_list *list, dhowi_job *job) {
@@ -89,9 +90,11 @@ static void *work(void *argument) {
     dhowi_job *job;
     pthread_mutex_lock(&q->mutex);
     while ((job = next_job(q, &w->jobs, &w->wake)) != NULL) {
+        const uint64_t number = dhowi_ticket_mark(q->context, job->ticket).number;
+        if (dhowi_planted("a job counts before it has run"))
+            dhowi_timeline_complete(w->lane.timeline, number);
         pthread_mutex_unlock(&q->mutex);
         dhow_status status = job->run(job);
-        const uint64_t number = dhowi_ticket_mark(q->context, job->ticket).number;
         pthread_mutex_lock(&q->mutex);
         if (status != DHOW_OK) {
             failure *f = &w->failures[w->failure_count % KEPT_FAILURES];
@@ -108,7 +111,7 @@ static void *work(void *argument) {
 }
 
 /* Ending a job may end streams, wrapped memory and the context, all of which wait. */
-static void *bury(void *argument) {
+static void *reap(void *argument) {
     dhowi_host_queue *q = argument;
     dhow_context *context = q->context;
     dhowi_job *job;
@@ -117,12 +120,12 @@ static void *bury(void *argument) {
         pthread_mutex_unlock(&q->mutex);
         job->end(job);
         dhowi_context_drop(context); /* the job's reference */
-        if (q->orphaned) {
+        if (q->detached) {
             free_queue(q);
             return NULL;
         }
         pthread_mutex_lock(&q->mutex);
-        q->buried++;
+        q->reaped++;
         pthread_cond_broadcast(&q->done);
     }
     pthread_mutex_unlock(&q->mutex);
@@ -191,7 +194,7 @@ static void *make_queue(dhow_context *context) {
         q->workers[i].lane = (dhowi_host_lane){&background->timeline, i};
         pthread_cond_init(&q->workers[i].wake, NULL);
     }
-    int error = dhowi_thread_start(&q->undertaker, bury, q);
+    int error = dhowi_thread_start(&q->reaper, reap, q);
     if (error != 0) {
         (void)fail_thread(error);
         free_queue(q);
@@ -207,21 +210,22 @@ static void end_queue(void *context, void *data) {
     stop(q);
     for (int i = 0; i < DHOWI_HOST_LANES; i++)
         dhowi_timeline_retire(&owner->background[i].timeline);
-    if (pthread_equal(pthread_self(), q->undertaker)) {
-        q->orphaned = true;
-        (void)pthread_detach(q->undertaker);
+    if (pthread_equal(pthread_self(), q->reaper)) {
+        q->detached = true;
+        (void)pthread_detach(q->reaper);
     } else {
-        (void)pthread_join(q->undertaker, NULL);
+        (void)pthread_join(q->reaper, NULL);
         free_queue(q);
     }
 }
 
 static void drain_queue(void *data) {
     dhowi_host_queue *q = data;
-    if (pthread_equal(pthread_self(), q->undertaker)) return;
+    if (pthread_equal(pthread_self(), q->reaper)) return;
     pthread_mutex_lock(&q->mutex);
     uint64_t pushed = q->pushed;
-    while (q->buried < pushed) pthread_cond_wait(&q->done, &q->mutex);
+    while (q->reaped < pushed && !dhowi_planted("a drain looks at what is done"))
+        pthread_cond_wait(&q->done, &q->mutex);
     pthread_mutex_unlock(&q->mutex);
 }
 
@@ -240,7 +244,7 @@ dhowi_host_lane *dhowi_host_lane_of(dhow_stream *stream) {
     if (q != NULL && number != 0) return &q->workers[number - 1].lane;
     if (q == NULL) return NULL;
     pthread_mutex_lock(&q->mutex);
-    number = atomic_load(&stream->lane);
+    if (!dhowi_planted("a lane is chosen twice")) number = atomic_load(&stream->lane);
     if (number == 0) {
         const uint32_t next = q->streams % DHOWI_HOST_LANES;
         if (start_worker(&q->workers[next]) == DHOW_OK) {
@@ -253,23 +257,23 @@ dhowi_host_lane *dhowi_host_lane_of(dhow_stream *stream) {
     return number != 0 ? &q->workers[number - 1].lane : NULL;
 }
 
-dhowi_mark dhowi_host_lane_push(dhowi_host_lane *lane, dhowi_job *job,
-                                _Atomic uint64_t *out_ticket) {
+dhowi_timepoint dhowi_host_lane_push(dhowi_host_lane *lane, dhowi_job *job,
+                                     _Atomic uint64_t *out_ticket) {
     worker *w = worker_of(lane);
     dhowi_host_queue *q = w->queue;
     dhow_context *context = q->context;
     dhowi_handle_retain(&context->handle);
     pthread_mutex_lock(&q->mutex);
     /* The job may be gone once the mutex is free. */
-    dhowi_mark mark = {lane->timeline, atomic_load(&lane->timeline->submitted) + 1};
-    job->ticket = dhowi_ticket(lane->index, mark.number);
-    atomic_store(&lane->timeline->submitted, mark.number);
+    dhowi_timepoint point = {lane->timeline, atomic_load(&lane->timeline->submitted) + 1};
+    job->ticket = dhowi_ticket(lane->index, point.number);
+    atomic_store(&lane->timeline->submitted, point.number);
     if (out_ticket != NULL) atomic_store(out_ticket, job->ticket);
     put(&w->jobs, job);
     q->pushed++;
-    pthread_cond_signal(&w->wake);
+    if (!dhowi_planted("a job is put where nobody is woken")) pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&q->mutex);
-    return mark;
+    return point;
 }
 
 void dhowi_host_lane_lock(dhowi_host_lane *lane) {

@@ -37,8 +37,8 @@ typedef struct dhowi_host_lane {
 dhowi_host_lane *dhowi_host_lane_of(dhow_stream *stream);
 /* Hands a job in; it is the queue's from then on. The context lives until the job has ended.
  * `out_ticket`, which may be NULL, is set before the job runs. */
-dhowi_mark dhowi_host_lane_push(dhowi_host_lane *lane, dhowi_job *job,
-                                _Atomic uint64_t *out_ticket);
+dhowi_timepoint dhowi_host_lane_push(dhowi_host_lane *lane, dhowi_job *job,
+                                     _Atomic uint64_t *out_ticket);
 
 /* From what is pending to what is noted is one step for those who hand in copies: while one of them
  * holds the lock, copies of other threads into the same tensors see all of it or nothing. */

@@ -15,13 +15,13 @@ dhow_stream *dhowi_stream_of(dhowi_timeline *timeline) {
     return (dhow_stream *)(void *)((char *)timeline - offsetof(dhow_stream, timeline));
 }
 
-dhow_stream *dhowi_stream_hold(dhowi_mark mark) {
-    while (!dhowi_mark_done(mark)) {
-        dhow_stream *stream = dhowi_stream_of(mark.timeline);
+dhow_stream *dhowi_stream_hold(dhowi_timepoint point) {
+    while (!dhowi_timepoint_done(point)) {
+        dhow_stream *stream = dhowi_stream_of(point.timeline);
         if (stream == NULL) return NULL;
         if (!dhowi_handle_try_retain(&stream->handle)) {
-            if (!dhowi_timeline_await_end(mark)) return NULL;
-        } else if (dhowi_mark_done(mark)) { /* perhaps another stream in the same memory */
+            if (!dhowi_timeline_await_end(point)) return NULL;
+        } else if (dhowi_timepoint_done(point)) { /* perhaps another stream in the same memory */
             dhow_stream_release(stream);
         } else {
             return stream;
@@ -68,9 +68,9 @@ dhow_status dhowi_stream_wait_held(dhow_stream *stream, uint64_t number) {
 }
 
 dhow_status dhowi_stream_wait_number(dhowi_timeline *timeline, uint64_t number) {
-    const dhowi_mark mark = {timeline, number};
-    dhow_stream *stream = dhowi_stream_hold(mark);
-    if (stream == NULL) return dhowi_mark_done(mark) ? DHOW_OK : dhowi_stream_never_done();
+    const dhowi_timepoint point = {timeline, number};
+    dhow_stream *stream = dhowi_stream_hold(point);
+    if (stream == NULL) return dhowi_timepoint_done(point) ? DHOW_OK : dhowi_stream_never_done();
     dhow_status status = dhowi_stream_wait_held(stream, number);
     dhow_stream_release(stream);
     return status;
@@ -86,8 +86,8 @@ dhow_status dhowi_stream_ask(dhowi_timeline *timeline) {
     dhowi_error_init(&err);
     pthread_mutex_lock(&stream->mutex);
     int32_t code = DHOW_OK;
-    for (int i = 0; i < DHOWI_STREAM_POINTS && code != DHOW_DEVICE_LOST; i++)
-        if (stream->points[i].event != NULL) code = api->event_query(stream->points[i].event, &err);
+    for (int i = 0; i < DHOWI_STREAM_EVENTS && code != DHOW_DEVICE_LOST; i++)
+        if (stream->events[i].event != NULL) code = api->event_query(stream->events[i].event, &err);
     pthread_mutex_unlock(&stream->mutex);
     if (status == DHOW_OK && code == DHOW_DEVICE_LOST)
         status = dhowi_device_failed(stream->device, &err, code, "work submitted before failed");
@@ -97,7 +97,7 @@ dhow_status dhowi_stream_ask(dhowi_timeline *timeline) {
 
 dhow_status dhowi_stream_sync(dhow_stream *stream) {
     dhowi_stream_count_foreign(stream);
-    dhowi_mark attached[DHOWI_MAX_ATTACHED];
+    dhowi_timepoint attached[DHOWI_MAX_ATTACHED];
     uint32_t count = dhowi_stream_attached(stream, attached);
     dhow_status status = DHOW_OK;
     dhowi_saved_error first;
@@ -127,7 +127,7 @@ dhow_status dhowi_stream_new(dhow_device *device, dhowi_device_streams *streams,
 
 dhow_status dhowi_stream_adopt(dhow_device *device, dhowi_device_streams *streams, void *native,
                                bool wrapped, dhow_stream **out) {
-    /* Old marks may still point here, and must find a timeline. */
+    /* Old timepoints may still point here, and must find a timeline. */
     dhow_stream *s =
         dhowi_handle_new_keeping(DHOWI_STREAM, sizeof *s, offsetof(dhow_stream, device));
     if (s == NULL) return dhowi_fail_memory("stream");
@@ -160,8 +160,8 @@ static void end_stream(dhow_stream *s, dhowi_device_streams *streams) {
     if (s->next != NULL) s->next->previous = s->previous;
     if (streams->all == s) streams->all = s->next;
     pthread_mutex_unlock(&streams->mutex);
-    for (int i = 0; i < DHOWI_STREAM_POINTS; i++)
-        if (s->points[i].event != NULL) s->device->api->event_destroy(s->points[i].event);
+    for (int i = 0; i < DHOWI_STREAM_EVENTS; i++)
+        if (s->events[i].event != NULL) s->device->api->event_destroy(s->events[i].event);
     s->device->api->stream_destroy(s->native);
     pthread_mutex_destroy(&s->mutex);
     pthread_mutex_destroy(&s->state);

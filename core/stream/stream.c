@@ -7,31 +7,32 @@
 #include <string.h>
 
 #include "base/memory/alloc.h"
-#include "base/objects/places.h"
+#include "base/objects/call_sites.h"
 
 /* ---- streams of a device ---- */
 
 /* Makes it dhow's own: it holds no context, and no program has left it behind. */
 static void own(dhow_stream *stream) {
     stream->owned = true;
-    if (dhowi_places_kept()) dhowi_place_forget(stream);
+    if (dhowi_call_sites_kept()) dhowi_call_site_forget(stream);
 }
 
 dhow_status dhowi_stream_default(dhow_device *device, dhow_stream **out) {
     dhowi_device_streams *streams = dhowi_device_attached(device, DHOWI_ATTACH_STREAMS);
-    *out = streams != NULL ? atomic_load_explicit(&streams->standard, memory_order_acquire) : NULL;
+    *out = streams != NULL ? atomic_load_explicit(&streams->default_stream, memory_order_acquire)
+                           : NULL;
     if (*out != NULL) return DHOW_OK;
     DHOWI_TRY(dhowi_device_open(device));
     streams = dhowi_device_streams_of(device);
     if (streams == NULL) return DHOW_OUT_OF_MEMORY;
     dhow_status status = DHOW_OK;
     pthread_mutex_lock(&device->mutex);
-    dhow_stream *stream = atomic_load(&streams->standard);
+    dhow_stream *stream = atomic_load(&streams->default_stream);
     if (stream == NULL) {
         status = dhowi_stream_new(device, streams, 0, &stream);
         if (status == DHOW_OK) {
             own(stream);
-            atomic_store_explicit(&streams->standard, stream, memory_order_release);
+            atomic_store_explicit(&streams->default_stream, stream, memory_order_release);
         }
     }
     pthread_mutex_unlock(&device->mutex);
@@ -99,7 +100,7 @@ dhow_status dhow_stream_sync(dhow_stream *stream) {
 dhow_status dhow_stream_query(dhow_stream *stream) {
     DHOWI_TRY(dhowi_handle_check(stream, DHOWI_STREAM, "dhow_stream_query", "stream"));
     DHOWI_TRY(dhowi_device_usable(stream->device));
-    dhowi_mark attached[DHOWI_MAX_ATTACHED];
+    dhowi_timepoint attached[DHOWI_MAX_ATTACHED];
     if (dhowi_stream_attached(stream, attached) > 0)
         return dhowi_fail(DHOW_NOT_READY, "%s: a copy is running", stream->device->name);
     dhow_error err;

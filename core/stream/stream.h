@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Streams inside core. Every piece of work is handed in between dhowi_stream_begin() and
- * dhowi_stream_end(), which insert the waits that the storages ask for and leave the marks for
+ * dhowi_stream_end(), which insert the waits that the storages ask for and leave the timepoints for
  * those who follow.
  */
 #ifndef DHOWI_STREAM_STREAM_H_
@@ -10,20 +10,20 @@
 #include "dhow/stream.h"
 #include "memory/storage.h"
 
-enum { DHOWI_MAX_ATTACHED = 4, DHOWI_STREAM_POINTS = 8 };
+enum { DHOWI_MAX_ATTACHED = 4, DHOWI_STREAM_EVENTS = 8 };
 
 /* Work of another timeline that belongs to a stream's order: later work of the stream comes after
  * it. */
 typedef struct dhowi_attached {
-    dhowi_mark mark;
+    dhowi_timepoint point;
     bool awaited; /* the stream already waits for it on the device */
 } dhowi_attached;
 
 /* An event recorded in a stream, for other streams to wait for. */
-typedef struct dhowi_point {
+typedef struct dhowi_stream_event {
     void *event;     /* NULL: none yet */
     uint64_t number; /* the work it comes after */
-} dhowi_point;
+} dhowi_stream_event;
 
 /* The piece of work that a trace is being told of, see span.h. */
 typedef struct dhowi_span {
@@ -40,8 +40,9 @@ struct dhow_stream {
     _Atomic uint32_t lane; /* of the host queue, + 1; 0: none yet */
     pthread_mutex_t mutex; /* one submission at a time */
     dhowi_span span;
-    dhowi_point points[DHOWI_STREAM_POINTS]; /* the latest ones; change under the mutex */
-    pthread_mutex_t state; /* attached marks and failure; never held during a call of the plugin */
+    dhowi_stream_event events[DHOWI_STREAM_EVENTS]; /* the latest ones; change under the mutex */
+    pthread_mutex_t
+        state; /* attached timepoints and failure; never held during a call of the plugin */
     dhowi_attached attached[DHOWI_MAX_ATTACHED];
     _Atomic uint32_t attached_count;
     atomic_bool failed; /* `failure` is set and not yet reported */
@@ -57,8 +58,8 @@ typedef struct dhowi_device_streams {
     dhow_stream *all;
     dhow_stream *never_done; /* ended after the device was lost */
     uint32_t made;
-    _Atomic(dhow_stream *) standard; /* the default stream */
-    _Atomic int host_events;         /* 0: not tried, 1: the device has them, -1: it has not */
+    _Atomic(dhow_stream *) default_stream; /* the default stream */
+    _Atomic int host_events; /* 0: not tried, 1: the device has them, -1: it has not */
 } dhowi_device_streams;
 
 struct dhow_event {
@@ -67,8 +68,9 @@ struct dhow_event {
     void *native;
     bool timing;
     atomic_bool recorded;
-    pthread_mutex_t mutex; /* guards the latest record: the driver's, its mark and its number */
-    dhowi_mark mark;
+    pthread_mutex_t
+        mutex; /* guards the latest record: the driver's, its timepoint and its number */
+    dhowi_timepoint point;
     uint64_t records;
 };
 
@@ -110,9 +112,9 @@ dhow_status dhowi_stream_adopt(dhow_device *device, dhowi_device_streams *stream
 dhowi_device_streams *dhowi_device_streams_of(dhow_device *device);
 /* The stream that a timeline is of; NULL for one of the host queue. */
 dhow_stream *dhowi_stream_of(dhowi_timeline *timeline);
-/* The stream of a mark, retained; NULL when the mark is done, or never will be, or is of the host
- * queue. A stream on its way out finishes its work before its marks are done. */
-dhow_stream *dhowi_stream_hold(dhowi_mark mark);
+/* The stream of a timepoint, retained; NULL when the timepoint is done, or never will be, or is of
+ * the host queue. A stream on its way out finishes its work before its timepoints are done. */
+dhow_stream *dhowi_stream_hold(dhowi_timepoint point);
 /* The failure of waiting for what a lost device never did. */
 dhow_status dhowi_stream_never_done(void);
 /* Blocks until the stream has done the work `number`; the caller keeps the stream alive. */
@@ -125,15 +127,15 @@ dhow_status dhowi_stream_wait_number(dhowi_timeline *timeline, uint64_t number);
  */
 dhow_status dhowi_stream_ask(dhowi_timeline *timeline);
 
-/* ---- attached marks and failures, see attached.c ---- */
+/* ---- attached timepoints and failures, see attached.c ---- */
 
 /* Work elsewhere that later work of the stream comes after. */
-void dhowi_stream_attach(dhow_stream *stream, dhowi_mark mark);
-/* The attached marks that are not done; returns how many. */
-uint32_t dhowi_stream_attached(dhow_stream *stream, dhowi_mark marks[DHOWI_MAX_ATTACHED]);
-/* The first mark that the stream does not wait for yet; NULL timeline when there is none. */
-dhowi_mark dhowi_stream_next_attached(dhow_stream *stream);
-void dhowi_stream_set_awaited(dhow_stream *stream, dhowi_mark mark);
+void dhowi_stream_attach(dhow_stream *stream, dhowi_timepoint point);
+/* The attached timepoints that are not done; returns how many. */
+uint32_t dhowi_stream_attached(dhow_stream *stream, dhowi_timepoint points[DHOWI_MAX_ATTACHED]);
+/* The first timepoint that the stream does not wait for yet; NULL timeline when there is none. */
+dhowi_timepoint dhowi_stream_next_attached(dhow_stream *stream);
+void dhowi_stream_set_awaited(dhow_stream *stream, dhowi_timepoint point);
 /* A failure of background work, to be reported by the next wait on the stream. */
 void dhowi_stream_fail(dhow_stream *stream, const dhowi_saved_error *failure);
 dhow_status dhowi_stream_take_failure(dhow_stream *stream);
@@ -156,37 +158,38 @@ dhow_status dhowi_stream_refuse_recording(const dhow_stream *stream, const char 
 /* ---- waiting, see wait.c ---- */
 
 /* Makes later work of the stream wait: on the device where that is possible, else on the host. */
-dhow_status dhowi_stream_wait_mark(dhow_stream *stream, dhowi_mark mark);
-/* Records an event behind the mark now, unless one is there, so that whoever waits for the mark
- * later does not wait for what the stream is given meanwhile. */
-dhow_status dhowi_stream_point(dhowi_mark mark);
-/* The same for an event of `device`, recorded at `mark`: exact where the backends are the same. */
+dhow_status dhowi_stream_wait_timepoint(dhow_stream *stream, dhowi_timepoint point);
+/* Records an event behind the timepoint now, unless one is there, so that whoever waits for the
+ * timepoint later does not wait for what the stream is given meanwhile. */
+dhow_status dhowi_stream_ensure_event(dhowi_timepoint point);
+/* The same for an event of `device`, recorded at `timepoint`: exact where the backends are the
+ * same. */
 dhow_status dhowi_stream_wait_event(dhow_stream *stream, dhow_device *device, void *event,
-                                    dhowi_mark mark);
+                                    dhowi_timepoint point);
 /* The same for all that `other` was given so far. */
 dhow_status dhowi_stream_follow(dhow_stream *stream, dhow_stream *other);
-/* Makes later work of the stream wait for all attached marks. */
+/* Makes later work of the stream wait for all attached timepoints. */
 dhow_status dhowi_stream_wait_attached(dhow_stream *stream);
 
-/* A mark that a job of the host queue can wait for. Waiting for a stream means waiting for
+/* A timepoint that a job of the host queue can wait for. Waiting for a stream means waiting for
  * everything in it, also for what is held back until a later job of the queue - which would never
  * come. So an event is recorded when the job is made. */
 typedef struct dhowi_fence {
-    dhowi_mark mark;
+    dhowi_timepoint point;
     dhow_stream *stream; /* retained, or NULL */
     void *event;
     uint64_t number; /* what the event stands for */
 } dhowi_fence;
 
 /* Blocks instead where no event is to be had. */
-dhow_status dhowi_fence_init(dhowi_fence *fence, dhowi_mark mark);
+dhow_status dhowi_fence_init(dhowi_fence *fence, dhowi_timepoint point);
 dhow_status dhowi_fence_wait(dhowi_fence *fence);
 void dhowi_fence_end(dhowi_fence *fence);
 
 /* The present end of the stream. */
-static inline dhowi_mark dhowi_stream_tail(dhow_stream *stream) {
-    return (dhowi_mark){&stream->timeline,
-                        atomic_load_explicit(&stream->timeline.submitted, memory_order_acquire)};
+static inline dhowi_timepoint dhowi_stream_tail(dhow_stream *stream) {
+    return (dhowi_timepoint){
+        &stream->timeline, atomic_load_explicit(&stream->timeline.submitted, memory_order_acquire)};
 }
 
 #endif /* DHOWI_STREAM_STREAM_H_ */

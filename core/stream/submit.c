@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Handing work in: the waits that its storages ask for before it, the marks for those who follow
- * after it; and what a submission uses while a graph is recorded.
+ * Handing work in: the waits that its storages ask for before it, the timepoints for those who
+ * follow after it; and what a submission uses while a graph is recorded.
  */
 #include <string.h>
 
@@ -16,12 +16,12 @@ static _Thread_local dhowi_origins g_origins;
 static dhow_status wait_for_use(dhow_stream *stream, const dhowi_use *use) {
     const bool reads = (use->access & DHOW_ACCESS_READ) != 0;
     dhowi_hazard *hazard = &use->storage->hazard;
-    dhowi_mark pending[DHOWI_MAX_PENDING];
+    dhowi_timepoint pending[DHOWI_MAX_PENDING];
     uint32_t count = dhowi_hazard_pending(hazard, use->access, &stream->timeline, pending);
     if (dhowi_planted("a reader waits for nobody") && use->access == DHOW_ACCESS_READ) count = 0;
     if (dhowi_planted("a writer waits for nobody") && use->access == DHOW_ACCESS_WRITE) count = 0;
     for (uint32_t i = 0; i < count; i++) {
-        dhow_status status = dhowi_stream_wait_mark(stream, pending[i]);
+        dhow_status status = dhowi_stream_wait_timepoint(stream, pending[i]);
         if (status != DHOW_OK &&
             (status != DHOW_DEVICE_LOST ||
              dhowi_hazard_needs(hazard, use->access, &stream->timeline, pending[i])))

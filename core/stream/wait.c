@@ -7,15 +7,15 @@
 #include "base/memory/alloc.h"
 #include "stream/host_queue.h"
 
-/* ---- failures and attached marks ---- */
+/* ---- failures and attached timepoints ---- */
 
-/* A mark counts as awaited once the wait is in the stream, not before: another thread may be about
- * to submit. Two that come at once both wait. */
+/* A timepoint counts as awaited once the wait is in the stream, not before: another thread may be
+ * about to submit. Two that come at once both wait. */
 dhow_status dhowi_stream_wait_attached(dhow_stream *stream) {
     if (atomic_load_explicit(&stream->attached_count, memory_order_relaxed) == 0) return DHOW_OK;
-    for (dhowi_mark mark; (mark = dhowi_stream_next_attached(stream)).timeline != NULL;) {
-        dhow_status status = dhowi_stream_wait_mark(stream, mark);
-        dhowi_stream_set_awaited(stream, mark);
+    for (dhowi_timepoint point; (point = dhowi_stream_next_attached(stream)).timeline != NULL;) {
+        dhow_status status = dhowi_stream_wait_timepoint(stream, point);
+        dhowi_stream_set_awaited(stream, point);
         DHOWI_TRY(status);
     }
     return DHOW_OK;
@@ -39,9 +39,9 @@ static dhow_status plugin_wait(dhow_stream *stream, void *event) {
 static dhow_status point_after(dhow_stream *stream, uint64_t number, void **out_event,
                                dhow_error *err) {
     const dhow_plugin *api = stream->device->api;
-    dhowi_point *found = NULL, *oldest = &stream->points[0];
-    for (int i = 0; i < DHOWI_STREAM_POINTS; i++) {
-        dhowi_point *p = &stream->points[i];
+    dhowi_stream_event *found = NULL, *oldest = &stream->events[0];
+    for (int i = 0; i < DHOWI_STREAM_EVENTS; i++) {
+        dhowi_stream_event *p = &stream->events[i];
         if (p->event != NULL && p->number >= number && (found == NULL || p->number < found->number))
             found = p;
         if (p->number < oldest->number) oldest = p;
@@ -60,7 +60,7 @@ static dhow_status point_after(dhow_stream *stream, uint64_t number, void **out_
     return dhowi_error_take(err, code);
 }
 
-static dhow_status find_point(dhow_stream *stream, uint64_t number, void **out_event) {
+static dhow_status find_event(dhow_stream *stream, uint64_t number, void **out_event) {
     dhow_error err;
     dhowi_error_init(&err);
     pthread_mutex_lock(&stream->mutex);
@@ -72,26 +72,26 @@ static dhow_status find_point(dhow_stream *stream, uint64_t number, void **out_e
 
 static dhow_status wait_same_backend(dhow_stream *stream, dhow_stream *other, uint64_t number) {
     void *event;
-    DHOWI_TRY(find_point(other, number, &event));
+    DHOWI_TRY(find_event(other, number, &event));
     DHOWI_TRY(plugin_wait(stream, event));
-    dhowi_timeline_awaited(&stream->timeline, (dhowi_mark){&other->timeline, number});
+    dhowi_timeline_awaited(&stream->timeline, (dhowi_timepoint){&other->timeline, number});
     return DHOW_OK;
 }
 
-dhow_status dhowi_stream_point(dhowi_mark mark) {
+dhow_status dhowi_stream_ensure_event(dhowi_timepoint point) {
     void *event;
-    dhow_stream *stream = dhowi_stream_hold(mark);
+    dhow_stream *stream = dhowi_stream_hold(point);
     if (stream == NULL) return DHOW_OK;
-    dhow_status status = find_point(stream, mark.number, &event);
+    dhow_status status = find_event(stream, point.number, &event);
     dhow_stream_release(stream);
     return status;
 }
 
 /* ---- by the host queue ---- */
 
-dhow_status dhowi_fence_init(dhowi_fence *fence, dhowi_mark mark) {
-    *fence = (dhowi_fence){.mark = mark};
-    dhow_stream *stream = dhowi_stream_hold(mark);
+dhow_status dhowi_fence_init(dhowi_fence *fence, dhowi_timepoint point) {
+    *fence = (dhowi_fence){.point = point};
+    dhow_stream *stream = dhowi_stream_hold(point);
     if (stream == NULL) return DHOW_OK;
     const dhow_plugin *api = stream->device->api;
     dhow_error err;
@@ -109,7 +109,7 @@ dhow_status dhowi_fence_init(dhowi_fence *fence, dhowi_mark mark) {
         api->event_destroy(fence->event);
         fence->event = NULL;
     }
-    dhow_status status = dhowi_stream_wait_held(stream, mark.number);
+    dhow_status status = dhowi_stream_wait_held(stream, point.number);
     dhow_stream_release(stream);
     return status;
 }
@@ -118,14 +118,15 @@ dhow_status dhowi_fence_wait(dhowi_fence *fence) {
     dhow_stream *stream = fence->stream;
     if (stream == NULL) {
         /* In the same lane it is done: what is left to learn is whether it failed. */
-        if (fence->mark.timeline != NULL && !dhowi_mark_done(fence->mark) &&
-            dhowi_timeline_is_lost(fence->mark.timeline))
+        if (fence->point.timeline != NULL && !dhowi_timepoint_done(fence->point) &&
+            dhowi_timeline_is_lost(fence->point.timeline))
             return dhowi_stream_never_done();
-        bool queued = fence->mark.timeline != NULL && dhowi_stream_of(fence->mark.timeline) == NULL;
-        return queued ? fence->mark.timeline->wait(fence->mark.timeline, fence->mark.number)
+        bool queued =
+            fence->point.timeline != NULL && dhowi_stream_of(fence->point.timeline) == NULL;
+        return queued ? fence->point.timeline->wait(fence->point.timeline, fence->point.number)
                       : DHOW_OK;
     }
-    if (dhowi_mark_done(fence->mark)) return DHOW_OK;
+    if (dhowi_timepoint_done(fence->point)) return DHOW_OK;
     DHOWI_TRY(dhowi_device_usable(stream->device));
     dhow_error err;
     dhowi_error_init(&err);
@@ -197,12 +198,12 @@ static bool has_host_events(dhow_device *device, void **out_event) {
 
 /* Lets the host queue signal the stream; false when that is not possible here. The job is pushed
  * before the stream waits for it: a job that waits for the stream must come after it. */
-static bool wait_by_signal(dhow_stream *stream, dhowi_mark mark) {
+static bool wait_by_signal(dhow_stream *stream, dhowi_timepoint point) {
     void *event = NULL;
     dhowi_host_lane *lane = dhowi_host_lane_of(stream);
     if (lane == NULL || !has_host_events(stream->device, &event)) return false;
     signal_job *job = dhowi_alloc(sizeof *job);
-    if (job == NULL || dhowi_fence_init(&job->fence, mark) != DHOW_OK) {
+    if (job == NULL || dhowi_fence_init(&job->fence, point) != DHOW_OK) {
         stream->device->api->event_destroy(event);
         dhowi_free(job);
         return false;
@@ -215,36 +216,36 @@ static bool wait_by_signal(dhow_stream *stream, dhowi_mark mark) {
     dhowi_handle_retain(&stream->handle);
     (void)dhowi_host_lane_push(lane, &job->job, NULL);
     bool waits = plugin_wait(stream, event) == DHOW_OK;
-    if (waits) dhowi_timeline_awaited(&stream->timeline, mark);
+    if (waits) dhowi_timeline_awaited(&stream->timeline, point);
     leave_signal(job);
     return waits;
 }
 
 /* ---- what streams wait for ---- */
 
-dhow_status dhowi_stream_wait_mark(dhow_stream *stream, dhowi_mark mark) {
-    if (dhowi_mark_done(mark) || mark.timeline == &stream->timeline) return DHOW_OK;
+dhow_status dhowi_stream_wait_timepoint(dhow_stream *stream, dhowi_timepoint point) {
+    if (dhowi_timepoint_done(point) || point.timeline == &stream->timeline) return DHOW_OK;
     if (!dhowi_device_is_host(stream->device)) {
-        dhow_stream *other = dhowi_stream_hold(mark);
-        if (other == NULL && dhowi_mark_done(mark)) return DHOW_OK;
-        if (other == NULL && dhowi_timeline_is_lost(mark.timeline))
+        dhow_stream *other = dhowi_stream_hold(point);
+        if (other == NULL && dhowi_timepoint_done(point)) return DHOW_OK;
+        if (other == NULL && dhowi_timeline_is_lost(point.timeline))
             return dhowi_stream_never_done();
         if (other != NULL && other->device->plugin == stream->device->plugin) {
-            dhow_status status = wait_same_backend(stream, other, mark.number);
+            dhow_status status = wait_same_backend(stream, other, point.number);
             dhow_stream_release(other);
             return status;
         }
         dhow_stream_release(other);
-        if (wait_by_signal(stream, mark)) return DHOW_OK;
+        if (wait_by_signal(stream, point)) return DHOW_OK;
     }
-    return mark.timeline->wait(mark.timeline, mark.number);
+    return point.timeline->wait(point.timeline, point.number);
 }
 
 dhow_status dhowi_stream_wait_event(dhow_stream *stream, dhow_device *device, void *event,
-                                    dhowi_mark mark) {
-    if (dhowi_mark_done(mark) || mark.timeline == &stream->timeline) return DHOW_OK;
+                                    dhowi_timepoint point) {
+    if (dhowi_timepoint_done(point) || point.timeline == &stream->timeline) return DHOW_OK;
     bool native = device->plugin == stream->device->plugin && !dhowi_device_is_host(device);
-    DHOWI_TRY(native ? plugin_wait(stream, event) : dhowi_stream_wait_mark(stream, mark));
+    DHOWI_TRY(native ? plugin_wait(stream, event) : dhowi_stream_wait_timepoint(stream, point));
     /* The wait counts as work: those who follow the stream's present end follow the event as well.
      */
     if (!dhowi_device_is_host(stream->device)) {
@@ -256,9 +257,10 @@ dhow_status dhowi_stream_wait_event(dhow_stream *stream, dhow_device *device, vo
 }
 
 dhow_status dhowi_stream_follow(dhow_stream *stream, dhow_stream *other) {
-    dhowi_mark attached[DHOWI_MAX_ATTACHED];
+    dhowi_timepoint attached[DHOWI_MAX_ATTACHED];
     dhowi_stream_count_foreign(other);
     uint32_t count = dhowi_stream_attached(other, attached);
-    for (uint32_t i = 0; i < count; i++) DHOWI_TRY(dhowi_stream_wait_mark(stream, attached[i]));
-    return dhowi_stream_wait_mark(stream, dhowi_stream_tail(other));
+    for (uint32_t i = 0; i < count; i++)
+        DHOWI_TRY(dhowi_stream_wait_timepoint(stream, attached[i]));
+    return dhowi_stream_wait_timepoint(stream, dhowi_stream_tail(other));
 }

@@ -162,10 +162,10 @@ dhow_status dhow_tensor_freeze(dhow_tensor *tensor) {
 dhow_status dhowi_tensor_check_read(const dhow_tensor *tensor, const char *function,
                                     const char *name) {
     DHOWI_TRY(dhowi_tensor_check(tensor, function, name));
-    if (atomic_load_explicit(&tensor->storage->foreign, memory_order_relaxed)) {
+    if (atomic_load_explicit(&tensor->storage->exported, memory_order_relaxed)) {
         return dhowi_fail(
             DHOW_INVALID_ARGUMENT,
-            "%s: %s is in foreign hands since dhow_tensor_native(); call dhow_tensor_native_done()",
+            "%s: %s is exported by dhow_tensor_native(); call dhow_tensor_native_done() first",
             function, name);
     }
     return DHOW_OK;
@@ -260,7 +260,7 @@ dhow_status dhow_tensor_native(dhow_tensor *tensor, uint64_t *out_handle, uint64
     DHOWI_TRY(dhowi_tensor_check(tensor, "dhow_tensor_native", "tensor"));
     DHOWI_TRY(dhowi_device_usable(dhowi_tensor_device(tensor)));
     DHOWI_TRY(dhowi_hazard_wait(&tensor->storage->hazard, DHOW_ACCESS_WRITE));
-    atomic_store(&tensor->storage->foreign, true);
+    atomic_store(&tensor->storage->exported, true);
     *out_handle = dhowi_storage_native(tensor->storage);
     *out_offset = dhowi_tensor_offset_bytes(tensor);
     return DHOW_OK;
@@ -269,9 +269,8 @@ dhow_status dhow_tensor_native(dhow_tensor *tensor, uint64_t *out_handle, uint64
 dhow_status dhow_tensor_native_done(dhow_tensor *tensor, dhow_stream *stream) {
     static const char function[] = "dhow_tensor_native_done";
     DHOWI_TRY(dhowi_tensor_check(tensor, function, "tensor"));
-    if (!atomic_load(&tensor->storage->foreign)) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the tensor is not in foreign hands",
-                          function);
+    if (!atomic_load(&tensor->storage->exported)) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the tensor is not exported", function);
     }
     if (stream != NULL) {
         dhowi_use use = {tensor->storage, DHOW_ACCESS_READ | DHOW_ACCESS_WRITE};
@@ -279,6 +278,6 @@ dhow_status dhow_tensor_native_done(dhow_tensor *tensor, dhow_stream *stream) {
         DHOWI_TRY(dhowi_stream_begin(stream, &use, 1));
         DHOWI_TRY(dhowi_stream_end(stream, &use, 1, DHOW_OK));
     }
-    atomic_store(&tensor->storage->foreign, false);
+    atomic_store(&tensor->storage->exported, false);
     return DHOW_OK;
 }

@@ -47,7 +47,7 @@ static inline dhow_status dhowi_tensor_check(const dhow_tensor *tensor, const ch
                                              const char *name) {
     return dhowi_handle_check(tensor, DHOWI_TENSOR, function, name);
 }
-/* INVALID_ARGUMENT when the tensor must not be written: frozen, in foreign hands, or an expanded
+/* INVALID_ARGUMENT when the tensor must not be written: frozen, exported, or an expanded
  * view. */
 dhow_status dhowi_tensor_check_write(const dhow_tensor *tensor, const char *function,
                                      const char *name);
@@ -67,7 +67,7 @@ static inline uint64_t dhowi_tensor_bytes(const dhow_tensor *t) {
     return (uint64_t)t->count * dhowi_tensor_element_bytes(t);
 }
 /* What a tensor is over memory that dhow did not make. */
-typedef struct dhowi_foreign {
+typedef struct dhowi_wrapped_memory {
     dhow_dtype dtype;
     int32_t rank;
     const int64_t *shape, *strides; /* strides NULL: row-major */
@@ -77,11 +77,11 @@ typedef struct dhowi_foreign {
     dhow_device *pinned_by; /* host memory that this device copies fast, or NULL */
     void (*release)(void *user);
     void *user;
-} dhowi_foreign;
+} dhowi_wrapped_memory;
 
 /* Checks and wraps; `release` is not called when it fails. */
 dhow_status dhowi_tensor_wrap(const char *function, dhow_device *device,
-                              const dhowi_foreign *foreign, dhow_tensor **out);
+                              const dhowi_wrapped_memory *memory, dhow_tensor **out);
 
 /* The bytes of the storage between the first and the last element, [begin, end). */
 void dhowi_tensor_extent_bytes(const dhow_tensor *t, uint64_t *out_begin, uint64_t *out_end);

@@ -10,7 +10,7 @@
 
 /* Row-major strides where none are given. Strides of extents that have one index or none say
  * nothing, whatever they are. */
-static dhow_status take_strides(const char *function, const dhowi_foreign *f, int64_t count,
+static dhow_status take_strides(const char *function, const dhowi_wrapped_memory *f, int64_t count,
                                 int64_t *out) {
     dhowi_shape_strides(f->rank, f->shape, out);
     if (f->strides == NULL || count == 0) return DHOW_OK;
@@ -29,8 +29,8 @@ static dhow_status take_strides(const char *function, const dhowi_foreign *f, in
 
 /* Elements from the first to the last and one more. From the smallest stride up, each has to step
  * over all that the smaller ones reach. */
-static dhow_status reach_of(const char *function, const dhowi_foreign *f, const int64_t *strides,
-                            int64_t count, int64_t *out) {
+static dhow_status reach_of(const char *function, const dhowi_wrapped_memory *f,
+                            const int64_t *strides, int64_t count, int64_t *out) {
     bool done[DHOW_MAX_RANK] = {false};
     int64_t reach = count == 0 ? 0 : 1, span;
     for (int32_t step = 0; step < f->rank && count > 0; step++) {
@@ -56,7 +56,7 @@ static dhow_status reach_of(const char *function, const dhowi_foreign *f, const 
     return DHOW_OK;
 }
 
-static dhow_status check_place(const char *function, const dhowi_foreign *f, int64_t reach) {
+static dhow_status check_place(const char *function, const dhowi_wrapped_memory *f, int64_t reach) {
     const uint32_t element = dhow_dtype_bytes(f->dtype);
     int64_t bytes;
     if (f->native == 0 && reach > 0)
@@ -78,8 +78,9 @@ static dhow_status check_place(const char *function, const dhowi_foreign *f, int
 }
 
 /* The storage begins *out_before bytes before the memory. */
-static dhow_status make_storage(const char *function, dhow_device *device, const dhowi_foreign *f,
-                                uint64_t bytes, dhowi_storage **out, uint64_t *out_before) {
+static dhow_status make_storage(const char *function, dhow_device *device,
+                                const dhowi_wrapped_memory *f, uint64_t bytes, dhowi_storage **out,
+                                uint64_t *out_before) {
     *out_before = 0;
     if (!dhowi_device_is_host(device))
         return dhowi_storage_wrap_native(device, function, f->native, bytes, out, out_before);
@@ -89,8 +90,8 @@ static dhow_status make_storage(const char *function, dhow_device *device, const
     return DHOW_OK;
 }
 
-dhow_status dhowi_tensor_wrap(const char *function, dhow_device *device, const dhowi_foreign *f,
-                              dhow_tensor **out) {
+dhow_status dhowi_tensor_wrap(const char *function, dhow_device *device,
+                              const dhowi_wrapped_memory *f, dhow_tensor **out) {
     int64_t count, reach = 0, strides[DHOW_MAX_RANK];
     uint64_t packed, before;
     dhowi_storage *storage;
@@ -122,14 +123,14 @@ dhow_status dhow_tensor_wrap_device(dhow_device *device, dhow_dtype dtype, int32
     *out = NULL;
     DHOWI_TRY(dhowi_device_check(device, function));
     return dhowi_tensor_wrap(function, device,
-                             &(dhowi_foreign){.dtype = dtype,
-                                              .rank = rank,
-                                              .shape = shape,
-                                              .strides = strides,
-                                              .native = native,
-                                              .offset_bytes = offset_bytes,
-                                              .bytes = bytes,
-                                              .release = release,
-                                              .user = user},
+                             &(dhowi_wrapped_memory){.dtype = dtype,
+                                                     .rank = rank,
+                                                     .shape = shape,
+                                                     .strides = strides,
+                                                     .native = native,
+                                                     .offset_bytes = offset_bytes,
+                                                     .bytes = bytes,
+                                                     .release = release,
+                                                     .user = user},
                              out);
 }

@@ -91,7 +91,7 @@ static dhow_status measure(dhow_model *model, dhow_device *device, dhow_tensor *
     double times[ROUNDS];
     for (int i = 0; i < ROUNDS; i++) {
         double start = now_ms();
-        dhow_status status = dhow_model_run(model, NULL, &x, 1, &y, 1);
+        dhow_status status = dhow_model_run_into(model, NULL, &x, 1, &y, 1);
         if (status == DHOW_OK) status = dhow_device_sync(device);
         if (status != DHOW_OK) return status;
         times[i] = now_ms() - start;

@@ -10,26 +10,15 @@
 #include "dhow/dhow.hpp"
 
 static dhow::model network(const dhow::context &context, const std::string &weights) {
-    dhow_window three = DHOW_INIT(dhow_window), two = three;
-    std::fill_n(three.kernel, 2, 3);
-    std::fill_n(three.pad, 4, 1);
-    std::fill_n(two.kernel, 2, 2);
-    std::fill_n(two.stride, 2, 2);
-    const int64_t image[] = {-1, 1, 8, 8};
+    const dhow::window three = dhow::window().kernel(3).pad(1),
+                       two = dhow::window().kernel(2).stride(2);
     dhow::model m(context);
-    dhow_model_value x = 0;
-    dhow::check(dhow_model_input(m.get(), "image", DHOW_F32, 4, image, &x));
-    dhow::check(dhow_model_conv2d(m.get(), "conv1", x, 1, 16, &three, 1, &x));
-    dhow::check(dhow_model_relu(m.get(), x, &x));
-    dhow::check(dhow_model_maxpool2d(m.get(), x, &two, &x));
-    dhow::check(dhow_model_conv2d(m.get(), "conv2", x, 16, 32, &three, 1, &x));
-    dhow::check(dhow_model_relu(m.get(), x, &x));
-    dhow::check(dhow_model_maxpool2d(m.get(), x, &two, &x));
-    dhow::check(dhow_model_flatten(m.get(), x, 1, &x));
-    dhow::check(dhow_model_linear(m.get(), "fc1", x, 128, 64, 1, &x));
-    dhow::check(dhow_model_relu(m.get(), x, &x));
-    dhow::check(dhow_model_linear(m.get(), "fc2", x, 64, 10, 1, &x));
-    dhow::check(dhow_model_output(m.get(), "logits", x));
+    dhow_model_value x = m.input("image", {-1, 1, 8, 8});
+    x = m.relu(m.conv2d("conv1", x, 1, 16, three));
+    x = m.relu(m.conv2d("conv2", m.maxpool2d(x, two), 16, 32, three));
+    x = m.flatten(m.maxpool2d(x, two), 1);
+    x = m.relu(m.linear("fc1", x, 128, 64));
+    m.output("logits", m.linear("fc2", x, 64, 10));
     m.load_state(weights);
     return m;
 }
@@ -37,7 +26,7 @@ static dhow::model network(const dhow::context &context, const std::string &weig
 static bool predict(const dhow::context &context, const dhow::device &device,
                     const std::string &folder) {
     const dhow::tensor grey = dhow::tensor::load_npy(device, folder + "/images.npy");
-    const dhow::tensor x = grey.cast(DHOW_F32) / dhow::tensor::full(device, {1}, 16);
+    const dhow::tensor x = grey.cast(DHOW_F32) / 16;
     dhow::model model = network(context, folder + "/digits.safetensors");
     const auto logits = model.to(device)(x).read<float>();
     const dhow::device cpu = context.device("cpu");

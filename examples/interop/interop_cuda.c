@@ -62,7 +62,8 @@ static int work(dhow_device *device, program *p, float *picture, float *edges) {
                show_picture(device, (uint64_t)(uintptr_t)p->edges, &y);
     if (good) {
         draw(p);
-        good = dhow_model_run(model, stream, &x, 1, &y, 1) == DHOW_OK || give_up("the model's run");
+        good = dhow_model_run_into(model, stream, &x, 1, &y, 1) == DHOW_OK ||
+               give_up("the model's run");
         note(p, cudaMemcpyAsync(picture, p->picture, PICTURE_BYTES, cudaMemcpyDeviceToHost,
                                 p->stream));
         note(p, cudaMemcpyAsync(edges, p->edges, PICTURE_BYTES, cudaMemcpyDeviceToHost, p->stream));

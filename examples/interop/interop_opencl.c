@@ -104,7 +104,8 @@ static int work(dhow_device *device, program *p) {
                show_picture(device, (uint64_t)(uintptr_t)p->edges, &y);
     if (good) {
         draw(p);
-        good = dhow_model_run(model, stream, &x, 1, &y, 1) == DHOW_OK || give_up("the model's run");
+        good = dhow_model_run_into(model, stream, &x, 1, &y, 1) == DHOW_OK ||
+               give_up("the model's run");
         darken(p);
     }
     dhow_tensor_release(x);

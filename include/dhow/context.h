@@ -58,7 +58,7 @@ typedef struct dhow_context_options {
 /** What became of one plugin file. */
 typedef struct dhow_plugin_record {
     uint32_t struct_size; /**< DHOW_INIT() sets it */
-    const char *path;     /**< absolute */
+    const char *path;     /**< absolute; "(built in)" where it is linked into the library */
     const char *backend;  /**< "cuda"; from the file's name where the plugin could not be asked */
     const char *version;  /**< of the plugin, "" if unknown */
     dhow_plugin_state state;

@@ -5,12 +5,13 @@
  *
  *     dhow_dataset *rows;
  *     dhow_loader *loader;
- *     dhow_batch batch;
- *     dhow_dataset_open_npy(ctx, (const char *[]){"x.npy", "y.npy"}, 2, &rows);
- *     dhow_loader_create(rows, &(dhow_loader_options){.batch_size = 32, .device = gpu}, &loader);
+ *     dhow_batch batch = DHOW_INIT(dhow_batch);
+ *     dhow_dataset_open_npy(context, (const char *[]){"x.npy", "y.npy"}, 2, &rows);
+ *     dhow_loader_create(
+ *         rows, &DHOW_INIT(dhow_loader_options, .batch_size = 32, .device = device), &loader);
  *     dhow_status status;
  *     while ((status = dhow_loader_next(loader, &batch)) == DHOW_OK && batch.sample_count > 0) {
- *         dhow_tensor *y = NULL; // of its own for each batch: the last one may be shorter
+ *         dhow_tensor *y; // of its own for each batch: the last one may be shorter
  *         status = dhow_model_run(model, NULL, batch.tensors, 1, &y, 1);
  *         dhow_tensor_release(y);
  *         if (status != DHOW_OK) break;
@@ -20,6 +21,7 @@
 #ifndef DHOW_DATA_H_
 #define DHOW_DATA_H_
 
+#include "dhow/dataset.h"
 #include "dhow/files.h"
 #include "dhow/model.h"
 
@@ -27,103 +29,22 @@
 extern "C" {
 #endif
 
-enum { DHOW_MAX_COLUMNS = 16 };
-
-/* ---- datasets ---- */
-
-/** Samples by index. A sample has one value per column, an image and its label for instance; all
- * values of a column have one dtype and shape. */
-typedef struct dhow_dataset dhow_dataset;
-
-/** One column: dtype and shape of a single sample. */
-typedef struct dhow_dataset_column {
-    uint32_t struct_size; /**< DHOW_INIT() sets it */
-    dhow_dtype dtype;
-    int32_t rank; /**< 0 for a scalar per sample; less than DHOW_MAX_RANK */
-    int64_t shape[DHOW_MAX_RANK];
-} dhow_dataset_column;
-
-/**
- * Samples of tensors in host memory: sample i is index i of the first dimension of each tensor.
- *
- * @param columns  CPU tensors [samples, ...] with equal first extents; they must not be written
- * while a loader reads them
- * @param count    1 .. DHOW_MAX_COLUMNS
- * @return INVALID_ARGUMENT, OUT_OF_MEMORY
- *
- * Ownership: *out is owned, the tensors are retained. Threads: any. Blocks: no, unless a tensor has
- * to be made contiguous.
- */
-DHOW_API DHOW_NODISCARD dhow_status dhow_dataset_from_tensors(dhow_tensor *const *columns,
-                                                              uint32_t count, dhow_dataset **out);
-
-/**
- * Samples of .npy files, one per column, [samples, ...] each. The files are mapped and read as
- * samples are asked for, so they may be larger than memory; they must stay as they are meanwhile,
- * and are held open.
- *
- * @param paths  `count` files in C order and native byte order with equal first extents
- * @return INVALID_ARGUMENT, NOT_FOUND, IO_ERROR, CORRUPT, UNSUPPORTED (Fortran or foreign byte
- * order, an element type that dhow has not), OUT_OF_MEMORY
- *
- * Ownership: *out is owned. Threads: any. Blocks: while headers are read.
- */
-DHOW_API DHOW_NODISCARD dhow_status dhow_dataset_open_npy(dhow_context *context,
-                                                          const char *const *paths, uint32_t count,
-                                                          dhow_dataset **out);
-
-/** A dataset of one's own. */
-typedef struct dhow_dataset_source {
-    uint32_t struct_size; /**< DHOW_INIT() sets it */
-    int64_t sample_count;
-    uint32_t column_count;
-    const dhow_dataset_column *columns; /**< `column_count` of them */
-    /**
-     * Writes samples: those of column c go to columns[c], row-major and one after the other.
-     *
-     * Threads: called by several workers at once, each with its own memory. Anything but DHOW_OK
-     * comes out of dhow_loader_next(), with what dhow_set_error() was told.
-     */
-    dhow_status (*read)(void *user, const int64_t *indices, int64_t count, void *const *columns);
-    void (*release)(void *user); /**< called once, when the dataset ends; NULL is allowed */
-    void *user;
-} dhow_dataset_source;
-
-/**
- * Samples that the caller's function produces.
- *
- * @return INVALID_ARGUMENT, OUT_OF_RANGE (a shape), OUT_OF_MEMORY; then `release` is not called
- *
- * Ownership: *out is owned, source is copied. Threads: any. Blocks: no.
- */
-DHOW_API DHOW_NODISCARD dhow_status dhow_dataset_create(dhow_context *context,
-                                                        const dhow_dataset_source *source,
-                                                        dhow_dataset **out);
-
-/** Drops a reference. NULL is allowed. Threads: any. Blocks: no. */
-DHOW_API void dhow_dataset_release(dhow_dataset *dataset);
-
-/** How many samples there are; -1 for no dataset. Threads: any. Blocks: no. */
-DHOW_API int64_t dhow_dataset_sample_count(const dhow_dataset *dataset);
-
-/** How many columns there are. Threads: any. Blocks: no. */
-DHOW_API uint32_t dhow_dataset_column_count(const dhow_dataset *dataset);
-
-/**
- * One column.
- *
- * @return INVALID_ARGUMENT, OUT_OF_RANGE
- *
- * Threads: any. Blocks: no.
- */
-DHOW_API DHOW_NODISCARD dhow_status dhow_dataset_column_at(const dhow_dataset *dataset,
-                                                           uint32_t index,
-                                                           dhow_dataset_column *out);
-
 /* ---- loaders ---- */
 
 /** Makes batches of a dataset, in the background if asked to. */
 typedef struct dhow_loader dhow_loader;
+
+/** What a loader's collate works on. */
+typedef struct dhow_collation {
+    uint32_t struct_size;  /**< of the library */
+    uint32_t column_count; /**< of the dataset */
+    int64_t epoch, index;  /**< of the batch */
+    int64_t sample_count;
+    uint64_t seed;        /**< a random number of this batch in this epoch */
+    void *const *columns; /**< the samples of each, row-major and one after the other */
+    int64_t (*extents)[DHOW_MAX_RANK]; /**< of one sample, by column; may be lowered: what lies
+                                          beyond is left out */
+} dhow_collation;
 
 typedef struct dhow_loader_options {
     uint32_t struct_size; /**< DHOW_INIT() sets it */
@@ -135,6 +56,20 @@ typedef struct dhow_loader_options {
     uint32_t workers;     /**< threads that make batches, at most 64; 0: dhow_loader_next() does */
     uint32_t prefetch;    /**< batches that are made ahead, at most 64; 0: 2 where there is a worker
                              or another device than the CPU, else none */
+    const double
+        *weights;  /**< one per sample, copied: an epoch's samples are drawn with replacement
+                      and with these odds, instead of `shuffle`; NULL: each comes once */
+    int64_t draws; /**< samples of an epoch with weights; 0: as many as the dataset has */
+    /**
+     * Looks at a batch that was read, before it goes to the device: pads or changes samples in
+     * place, and lowers extents, to the longest text of the batch for instance; the batch's tensors
+     * have those. NULL: batches stay as they are.
+     *
+     * Threads: called by several workers at once, each with its own batch. Anything but DHOW_OK
+     * comes out of dhow_loader_next(), with what dhow_set_error() was told.
+     */
+    dhow_status (*collate)(void *user, const dhow_collation *batch);
+    void *collate_user;
 } dhow_loader_options;
 
 /** A batch. */

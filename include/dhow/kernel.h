@@ -6,7 +6,7 @@
  *     static const char text[] =
  *         "KERNEL(axpy, (IN(f32,x), INOUT(f32,y), VAL(f32,a), VAL(i64,n)))\n"
  *         "{ GRID_FOR(i, n) y[i] += a * x[i]; }\n";
- *     dhow_module_build(device, &(dhow_module_source){.text = text}, &module);
+ *     dhow_module_build(device, &DHOW_INIT(dhow_module_source, .text = text), &module);
  *     dhow_module_kernel(module, "axpy", &axpy);
  *     dhow_launch(NULL, axpy, n, x, y, 2.0f, n);
  *

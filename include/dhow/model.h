@@ -599,24 +599,40 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_place(dhow_model *model, dhow_dev
 DHOW_API dhow_device *dhow_model_device(const dhow_model *model);
 
 /**
- * Runs the model.
+ * Runs the model and makes its results.
  *
  * @param stream   of the model's device, or NULL
  * @param inputs   in the order they were declared, on the model's device
- * @param outputs  in the order they were named: NULL entries are filled with new tensors, others
- * are written to
+ * @param outputs  filled with new tensors in the order they were named, with NULL where it fails;
+ * what is in it before is not read
  * @return INVALID_ARGUMENT (the message names the input, or the step whose shapes do not fit; or an
  * input or output is no tensor: see dhow_model_run_data()), OUT_OF_MEMORY, or what the device
  * says
  *
- * Ownership: new outputs are owned. Threads: any number at a time on one model: weights are shared,
- * each run has memory of its own; on the CPU runs with stream NULL do not wait for each other.
- * While one runs the model is neither moved nor changed: that is INVALID_ARGUMENT. Blocks: a CPU
- * stream computes at once, others do not.
+ * Ownership: the outputs are owned, release each. Threads: any number at a time on one model:
+ * weights are shared, each run has memory of its own; on the CPU runs with stream NULL do not wait
+ * for each other. While one runs the model is neither moved nor changed: that is INVALID_ARGUMENT.
+ * Blocks: a CPU stream computes at once, others do not.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_run(dhow_model *model, dhow_stream *stream,
                                                    dhow_tensor *const *inputs, uint32_t input_count,
                                                    dhow_tensor **outputs, uint32_t output_count);
+
+/**
+ * dhow_model_run() that writes its results to tensors of the caller: what a loop needs that
+ * allocates nothing.
+ *
+ * @param outputs  in the order they were named: tensors of the results' shapes and dtypes on the
+ * model's device, none sharing memory with another; views are written through
+ * @return as dhow_model_run(); INVALID_ARGUMENT (the message names the output and the result)
+ *
+ * Threads: as dhow_model_run(). Blocks: as dhow_model_run().
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_run_into(dhow_model *model, dhow_stream *stream,
+                                                        dhow_tensor *const *inputs,
+                                                        uint32_t input_count,
+                                                        dhow_tensor *const *outputs,
+                                                        uint32_t output_count);
 
 /**
  * dhow_model_run() for models that take or give more than tensors: texts, sequences, optional
@@ -682,7 +698,7 @@ typedef struct dhow_model_summary {
     uint32_t node_count;      /**< of the graph */
     uint32_t step_count;      /**< of the plan */
     uint32_t segment_count;   /**< more than one where shapes depend on computed values */
-    uint32_t elsewhere_count; /**< steps on another device than the model's */
+    uint32_t fallback_count;  /**< steps on another device than the model's */
     uint32_t plan_count;      /**< plans kept, one per set of input shapes */
 } dhow_model_summary;
 
@@ -730,10 +746,13 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_step_at(const dhow_model *model, 
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_profiling(dhow_model *model, int32_t on);
 
 /**
- * Says how many bytes a single result of a run, and the memory that its steps share, may take on
- * the device; a run that needs more is refused by the node's name (UNSUPPORTED). 0 is the default:
+ * Says how many bytes a single result of a run may take on the device, and all that a plan takes:
+ * the memory that its steps share, outputs that the run makes, and copies of values it was made
+ * for. A run that needs more is refused by the node's name (UNSUPPORTED). 0 is the default:
  * 1 GiB, 64 times the file with its weights or 64 times the run's inputs, whichever is most, for a
  * model from a file, and no limit for one built in C. It holds for shapes that have not run before.
+ * Constants that the host makes while it plans have a limit of their own (256 MiB, 16 times the
+ * file or 64 times the inputs), which this raises but does not lower.
  *
  * @return INVALID_ARGUMENT: it runs or is changed by another thread
  *

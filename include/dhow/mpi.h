@@ -72,17 +72,30 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_create(MPI_Comm comm, dhow_model *m
  * Rank 0: runs the model on one batch, as dhow_parallel_run() does; its own devices take part.
  *
  * @param inputs   CPU tensors, [rows, ...] each
- * @param outputs  NULL entries are filled with new CPU tensors [rows, ...], others, contiguous CPU
- * tensors of that shape, are written to
+ * @param outputs  filled with new CPU tensors [rows, ...], with NULL where it fails; what is in it
+ * before is not read
  * @return as dhow_parallel_run(); TIMED_OUT (a rank is silent). The message names the rank and its
  * machine
  *
- * Ownership: new outputs are owned. Threads: externally synchronized. Blocks: until all results are
- * there, for a silent rank no longer than the timeout.
+ * Ownership: the outputs are owned, release each. Threads: externally synchronized. Blocks: until
+ * all results are there, for a silent rank no longer than the timeout.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_run(dhow_mpi *mpi, dhow_tensor *const *inputs,
                                                  uint32_t input_count, dhow_tensor **outputs,
                                                  uint32_t output_count);
+
+/**
+ * dhow_mpi_run() that writes its results to tensors of the caller.
+ *
+ * @param outputs  in the model's order: contiguous CPU tensors of the results' shapes and dtypes
+ * @return as dhow_mpi_run()
+ *
+ * Threads: externally synchronized. Blocks: as dhow_mpi_run().
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_run_into(dhow_mpi *mpi, dhow_tensor *const *inputs,
+                                                      uint32_t input_count,
+                                                      dhow_tensor *const *outputs,
+                                                      uint32_t output_count);
 
 /**
  * Other ranks: computes what rank 0 sends.

@@ -58,23 +58,37 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_parallel_create(dhow_model *model,
 DHOW_API void dhow_parallel_release(dhow_parallel *parallel);
 
 /**
- * Runs the model on one batch.
+ * Runs the model on one batch and makes its results.
  *
  * @param inputs   in the model's order, [rows, ...] each with the same number of rows; fastest from
  * the CPU, others are brought there
- * @param outputs  in the model's order: NULL entries are filled with new CPU tensors [rows, ...],
- * others, CPU tensors of that shape, are written to. An output whose first extent is not the number
- * of rows cannot be gathered: INVALID_ARGUMENT
+ * @param outputs  filled with new CPU tensors [rows, ...] in the model's order, with NULL where it
+ * fails; what is in it before is not read. An output whose first extent is not the number of rows
+ * cannot be gathered: INVALID_ARGUMENT
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY, or the first failure of a device; the message names the
  * device and the rows. With skip_failed_devices only when no device is left
  *
- * Ownership: new outputs are owned. Threads: externally synchronized. Blocks: until all results are
- * there.
+ * Ownership: the outputs are owned, release each. Threads: externally synchronized. Blocks: until
+ * all results are there.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_parallel_run(dhow_parallel *parallel,
                                                       dhow_tensor *const *inputs,
                                                       uint32_t input_count, dhow_tensor **outputs,
                                                       uint32_t output_count);
+
+/**
+ * dhow_parallel_run() that writes its results to tensors of the caller.
+ *
+ * @param outputs  in the model's order: CPU tensors of the results' shapes and dtypes
+ * @return as dhow_parallel_run()
+ *
+ * Threads: externally synchronized. Blocks: until all results are there.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_parallel_run_into(dhow_parallel *parallel,
+                                                           dhow_tensor *const *inputs,
+                                                           uint32_t input_count,
+                                                           dhow_tensor *const *outputs,
+                                                           uint32_t output_count);
 
 /**
  * dhow_predict() on all the devices: runs over the rest of the loader's epoch.

@@ -174,11 +174,31 @@ typedef struct dhow_geometry {
     uint32_t native;       /* 1: grid, block and shared_bytes count, work does not */
 } dhow_geometry;
 
-/* A kernel a module is expected to hold, with its argument list: "(IN(f32,x), OUT(f32,y),
- * VAL(i64,n))". */
+/* How a kernel uses a parameter. Buffers of IN and OUT overlap no other, ALIAS and ALIAS_OUT may be
+ * exactly the same one. */
+enum {
+    DHOW_PARAM_IN = 1,
+    DHOW_PARAM_OUT = 2,
+    DHOW_PARAM_INOUT = 3,
+    DHOW_PARAM_ALIAS = 4,
+    DHOW_PARAM_ALIAS_OUT = 5,
+    DHOW_PARAM_VALUE = 6
+};
+enum { DHOW_PARAM_DIMS = 64 }; /* the type of a value that is a dhow_dims */
+
+typedef struct dhow_kernel_param {
+    uint32_t kind;
+    int32_t type; /* dhow_dtype: of a buffer's elements, or of the value; or DHOW_PARAM_DIMS */
+    const char *name;
+} dhow_kernel_param;
+
+/* A kernel a module is expected to hold. */
 typedef struct dhow_kernel_decl {
     const char *name;
-    const char *signature;
+    const char *signature; /* for messages: "(IN(f32,x), OUT(f32,y), VAL(i64,n))"; "" where a native
+                              module says none, then there are no params either */
+    const dhow_kernel_param *params; /* what the signature says */
+    uint32_t param_count, reserved;  /* reserved: 0 */
 } dhow_kernel_decl;
 
 /* What module_build compiles or loads. */

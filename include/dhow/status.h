@@ -89,7 +89,7 @@ DHOW_API const char *dhow_status_name(dhow_status status);
 DHOW_API const char *dhow_status_text(dhow_status status);
 
 /**
- * The version of the library that is loaded, "0.1.0".
+ * The version of the library that is loaded, "0.2.0".
  *
  * Ownership: static. Threads: any. Blocks: no.
  */

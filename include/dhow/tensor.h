@@ -262,7 +262,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_host_ptr(dhow_tensor *tensor, vo
 /**
  * The backend's own handle (a device address for CUDA, a cl_mem for OpenCL) and the byte offset of
  * the first element, for use with the vendor's API. Waits for pending work and marks the storage as
- * in foreign hands: further use through dhow fails until dhow_tensor_native_done().
+ * exported: further use through dhow fails until dhow_tensor_native_done().
  *
  * @return INVALID_ARGUMENT, or what the work reports
  *

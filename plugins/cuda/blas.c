@@ -80,22 +80,40 @@ typedef struct blas_plan {
 
 /* ---- handles -------------------------------------------------------------------------------- */
 
-static int32_t open_lt(dhowi_cuda_device *device, dhowi_cuda_blas_handles **out, dhow_error *err) {
+/* Of the libraries that are there, the first that starts: one that is newer than the driver does
+ * not. */
+static int32_t start_lt(dhowi_cuda_device *device, dhowi_cuda_blas_handles *handles,
+                        dhow_error *err) {
     void *found[sizeof k_lt_symbols / sizeof k_lt_symbols[0]];
-    char why[400];
+    char why[400], refusal[64] = "";
+    for (;;) {
+        if (!dhowi_cuda_library_open(device->host, DHOWI_CUDA_CUBLASLT, k_lt_symbols, found, why,
+                                     sizeof why))
+            break;
+        memcpy(&handles->lt, found, sizeof handles->lt);
+        const int result = handles->lt.create(&handles->lt_handle);
+        if (result == 0) return DHOW_OK;
+        if (refusal[0] == '\0')
+            (void)snprintf(refusal, sizeof refusal, "%.63s", handles->lt.status_name(result));
+        if (result != LT_STATUS_NOT_INITIALIZED) break;
+        dhowi_cuda_library_reject(DHOWI_CUDA_CUBLASLT, found[0]);
+    }
+    if (refusal[0] == '\0')
+        return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: no cuBLASLt: %s", device->name, why);
+    return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED,
+                             "%s: cuBLASLt does not start: %s; install cuBLAS of the CUDA version "
+                             "that nvidia-smi shows, or name its folder in DHOW_CUDA_LIBRARY_PATH",
+                             device->name, refusal);
+}
+
+static int32_t open_lt(dhowi_cuda_device *device, dhowi_cuda_blas_handles **out, dhow_error *err) {
     *out = device->blas;
     if (*out != NULL) return DHOW_OK;
-    if (!dhowi_cuda_library_open(device->host, DHOWI_CUDA_CUBLASLT, k_lt_symbols, found, why,
-                                 sizeof why))
-        return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: no cuBLASLt: %s", device->name, why);
     dhowi_cuda_blas_handles *handles = dhowi_cuda_new(device->host, sizeof *handles);
     if (handles == NULL)
         return dhowi_cuda_refuse(err, DHOW_OUT_OF_MEMORY, "%s: no host memory", device->name);
-    memcpy(&handles->lt, found, sizeof handles->lt);
-    const int result = handles->lt.create(&handles->lt_handle);
-    if (result != 0) {
-        int32_t status = dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: cuBLASLt does not start: %s",
-                                           device->name, handles->lt.status_name(result));
+    const int32_t status = start_lt(device, handles, err);
+    if (status != DHOW_OK) {
         dhowi_cuda_delete(device->host, handles);
         return status;
     }
@@ -104,11 +122,23 @@ static int32_t open_lt(dhowi_cuda_device *device, dhowi_cuda_blas_handles **out,
     return DHOW_OK;
 }
 
+/* Products without tensor cores take many times as long: nobody should have to guess why. */
+static void tell_of_no_lt(dhowi_cuda_device *device, const dhow_error *err) {
+    char line[700];
+    if (atomic_exchange(&device->told_of_blas, true)) return;
+    (void)snprintf(line, sizeof line, "%s; products run on the slower portable kernels",
+                   err->message);
+    device->host->log(device->host->user, DHOW_LOG_WARN, line);
+}
+
 static int32_t handles_of(dhowi_cuda_device *device, dhowi_cuda_blas_handles **out,
                           dhow_error *err) {
     (void)pthread_mutex_lock(&device->lock);
+    const enum cudaStreamCaptureMode mode = dhowi_cuda_relax(); /* handles allocate memory */
     int32_t status = open_lt(device, out, err);
+    dhowi_cuda_unrelax(mode);
     (void)pthread_mutex_unlock(&device->lock);
+    if (status == DHOW_UNSUPPORTED) tell_of_no_lt(device, err);
     return status;
 }
 
@@ -127,7 +157,9 @@ static int32_t open_cublas(dhowi_cuda_device *device, dhow_error *err) {
                 dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: no cuBLAS: %s", device->name, why);
         } else {
             memcpy(&handles->blas, found, sizeof handles->blas);
+            const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
             result = handles->blas.create(&handles->blas_handle);
+            dhowi_cuda_unrelax(mode);
             if (result == 0)
                 (void)handles->blas.set_math(handles->blas_handle, BLAS_MATH_NO_REDUCED_SUMS);
         }
@@ -324,7 +356,7 @@ static int32_t plan_cublas(dhowi_cuda_device *device, blas_plan *p, int lt_resul
 static int32_t plan(void *device_pointer, const dhow_blas_desc *desc, void **out_plan,
                     uint64_t *out_workspace_bytes, uint64_t *out_packed_bytes, dhow_error *err) {
     dhowi_cuda_device *device = device_pointer;
-    dhowi_cuda_blas_handles *handles;
+    dhowi_cuda_blas_handles *handles = NULL;
     *out_plan = NULL;
     *out_workspace_bytes = *out_packed_bytes = 0;
     int32_t status = check(device, desc, err);
@@ -424,19 +456,31 @@ static int run_cublas(const blas_plan *p, cudaStream_t stream, void *a, void *b,
     return result;
 }
 
+/* What became of the stream. The libraries have runtimes of their own inside, so ours has not heard
+ * of what they met. A stream that records must not be asked. */
+static cudaError_t fault_of(cudaStream_t stream) {
+    enum cudaStreamCaptureStatus recording = cudaStreamCaptureStatusNone;
+    cudaError_t code = cudaStreamIsCapturing(stream, &recording);
+    if (code == cudaSuccess && recording == cudaStreamCaptureStatusNone)
+        code = cudaStreamQuery(stream);
+    if (code != cudaErrorNotReady) return code;
+    (void)cudaGetLastError();
+    return cudaSuccess;
+}
+
 static int32_t run(void *plan_pointer, void *stream_pointer, dhow_buffer a, dhow_buffer b,
                    dhow_buffer c, dhow_buffer bias, dhow_buffer residual, dhow_buffer workspace,
                    dhow_error *err) {
     blas_plan *p = plan_pointer;
     dhowi_cuda_stream *stream = stream_pointer;
     const bool entered = dhowi_cuda_enter(p->device);
-    const int result = p->by_cublas
-                           ? run_cublas(p, stream->native, pointer_to(a), pointer_to(b),
-                                        pointer_to(c), pointer_to(workspace))
-                           : run_lt(p, stream->native, pointer_to(a), pointer_to(b), pointer_to(c),
-                                    pointer_to(bias), pointer_to(residual), pointer_to(workspace));
-    /* The library keeps to itself what CUDA said. */
-    const cudaError_t code = result != 0 ? cudaPeekAtLastError() : cudaSuccess;
+    const int result =
+        p->by_cublas
+            ? run_cublas(p, dhowi_cuda_target(stream), pointer_to(a), pointer_to(b), pointer_to(c),
+                         pointer_to(workspace))
+            : run_lt(p, dhowi_cuda_target(stream), pointer_to(a), pointer_to(b), pointer_to(c),
+                     pointer_to(bias), pointer_to(residual), pointer_to(workspace));
+    const cudaError_t code = result != 0 ? fault_of(dhowi_cuda_target(stream)) : cudaSuccess;
     dhowi_cuda_leave(entered);
     if (result == 0) return DHOW_OK;
     if (code != cudaSuccess) return dhowi_cuda_fail_on(stream, err, code, "a product by cuBLAS");

@@ -60,6 +60,11 @@ typedef enum dhowi_cuda_library_id {
 bool dhowi_cuda_library_open(const dhow_host *host, dhowi_cuda_library_id id,
                              const char *const *symbols, void **functions, char *why,
                              size_t why_bytes);
+/* The library of this first function does not start with this driver: the next call of open() goes
+ * on with what lies in other places, and after the last begins anew. */
+void dhowi_cuda_library_reject(dhowi_cuda_library_id id, const void *function);
+/* The file of a library that was opened, "" where it is not known. */
+void dhowi_cuda_library_file(dhowi_cuda_library_id id, char *out, size_t bytes);
 /* Whether and where the library lies, without opening it: some take half a second. */
 bool dhowi_cuda_library_locate(const dhow_host *host, dhowi_cuda_library_id id, char *where,
                                size_t where_bytes);
@@ -90,11 +95,13 @@ struct dhowi_cuda_device {
     CUcontext context;
     uint32_t arch; /* compute capability: 90 for 9.0 */
     uint32_t compute_units;
-    uint32_t shared_bytes; /* of a group, with opt-in */
-    uint32_t group_items;  /* of a group, at most */
-    int copy_priority;     /* of streams that only copy: queues of their own */
-    bool host_waits;       /* streams can wait for a word in host memory */
-    char name[16];         /* "cuda:0" */
+    uint32_t shared_bytes;    /* of a group, with opt-in */
+    uint32_t group_items;     /* of a group, at most */
+    int copy_priority;        /* of streams that only copy: queues of their own */
+    bool host_waits;          /* streams can wait for a word in host memory */
+    char name[16];            /* "cuda:0" */
+    atomic_bool told_of_blas; /* that there is no cuBLASLt */
+    atomic_bool told_of_text; /* that built-in kernels are compiled at run time, see module.c */
 
     pthread_mutex_t lock; /* all below */
     struct dhowi_cuda_event *spare_events;
@@ -135,6 +142,20 @@ static inline void dhowi_cuda_leave(bool entered) {
     if (entered) (void)dhowi_cu.CtxPopCurrent(&popped);
 }
 
+/* While the program itself records a graph, CUDA by default forbids every thread to allocate, free
+ * or ask for events, and such a call spoils the recording. Calls of the plugin touch no stream that
+ * it records, and say so between relax and unrelax. */
+static inline enum cudaStreamCaptureMode dhowi_cuda_relax(void) {
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess) (void)cudaGetLastError();
+    return mode;
+}
+
+static inline void dhowi_cuda_unrelax(enum cudaStreamCaptureMode before) {
+    if (before == cudaStreamCaptureModeRelaxed) return;
+    if (cudaThreadExchangeStreamCaptureMode(&before) != cudaSuccess) (void)cudaGetLastError();
+}
+
 /* A copy of a kernel's name that lives as long as the device; "?" when memory is short. */
 typedef struct dhowi_cuda_name {
     struct dhowi_cuda_name *next;
@@ -164,12 +185,22 @@ int32_t dhowi_cuda_host_unregister(void *device, void *memory, dhow_error *err);
 struct dhowi_cuda_stream {
     dhowi_cuda_device *device;
     cudaStream_t native;
-    bool wrapped; /* the program's, see native.c */
+    bool wrapped;          /* the program's, see native.c */
+    cudaStream_t recorder; /* takes the submissions of a recording, see graph.c; NULL before one */
+    atomic_uintptr_t recording; /* the thread that records, see dhowi_cuda_thread(); 0: none */
     /* Names of the last launches; written by the submitting thread, read by whoever meets a fault.
      */
     _Atomic(const char *) suspects[DHOWI_CUDA_SUSPECTS];
     atomic_uint launches;
 };
+
+/* A number that no other thread has. */
+uintptr_t dhowi_cuda_thread(void);
+/* The stream that work goes to: the recorder while a graph is recorded. */
+static inline cudaStream_t dhowi_cuda_target(const dhowi_cuda_stream *stream) {
+    return atomic_load_explicit(&stream->recording, memory_order_acquire) != 0 ? stream->recorder
+                                                                               : stream->native;
+}
 
 int32_t dhowi_cuda_stream_create(void *device, uint32_t flags, void **out_stream, dhow_error *err);
 void dhowi_cuda_stream_destroy(void *stream);
@@ -233,7 +264,7 @@ void dhowi_cuda_images_end(dhowi_cuda_backend *backend);
 int32_t dhowi_cuda_kernel_init(dhowi_cuda_device *device, cudaLibrary_t library, const char *name,
                                bool portable, dhowi_cuda_kernel *out, dhow_error *err);
 /* INVALID_ARGUMENT where the binary's arguments are not those of the signature. */
-int32_t dhowi_cuda_kernel_check(const dhowi_cuda_kernel *kernel, const char *signature,
+int32_t dhowi_cuda_kernel_check(const dhowi_cuda_kernel *kernel, const dhow_kernel_decl *decl,
                                 dhow_error *err);
 int32_t dhowi_cuda_launch(void *stream, void *kernel, const dhow_geometry *geometry,
                           const dhow_arg *args, uint32_t arg_count, dhow_error *err);

@@ -64,6 +64,7 @@ static int32_t create_signal(dhowi_cuda_device *device, dhowi_cuda_event *event,
                                  device->name);
     bool entered;
     cudaError_t code = dhowi_cuda_require(device, &entered);
+    const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
     (void)pthread_mutex_lock(&device->lock);
     if (code == cudaSuccess && device->spare_flags == NULL) code = add_page(device);
     if (code == cudaSuccess) {
@@ -72,6 +73,7 @@ static int32_t create_signal(dhowi_cuda_device *device, dhowi_cuda_event *event,
         event->value = ++event->flag->issued;
     }
     (void)pthread_mutex_unlock(&device->lock);
+    dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     return code == cudaSuccess
                ? DHOW_OK
@@ -104,7 +106,9 @@ static int32_t create_native(dhowi_cuda_device *device, dhowi_cuda_event *event,
         (event->flags & DHOW_EVENT_TIMING) != 0 ? cudaEventDefault : cudaEventDisableTiming;
     bool entered;
     cudaError_t code = dhowi_cuda_require(device, &entered);
+    const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
     if (code == cudaSuccess) code = cudaEventCreateWithFlags(&event->native, flags);
+    dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     return code == cudaSuccess ? DHOW_OK
                                : dhowi_cuda_fail(err, code, "%s: creating an event", device->name);
@@ -183,7 +187,7 @@ int32_t dhowi_cuda_event_record(void *event_pointer, void *stream_pointer, dhow_
     dhowi_cuda_event *event = event_pointer;
     dhowi_cuda_stream *stream = stream_pointer;
     const bool entered = dhowi_cuda_enter(event->device);
-    const cudaError_t code = cudaEventRecord(event->native, stream->native);
+    const cudaError_t code = cudaEventRecord(event->native, dhowi_cuda_target(stream));
     dhowi_cuda_leave(entered);
     if (code != cudaSuccess) return dhowi_cuda_fail_on(stream, err, code, "recording an event");
     event->recorded = true;
@@ -197,15 +201,16 @@ int32_t dhowi_cuda_stream_wait(void *stream_pointer, void *event_pointer, dhow_e
     if (event->flag != NULL ? signal_reached(event) : !event->recorded) return DHOW_OK;
     const bool entered = dhowi_cuda_enter(stream->device);
     if (event->flag != NULL) {
-        code = (cudaError_t)dhowi_cu.StreamWaitValue32(stream->native, event->flag->address,
-                                                       event->value, CU_STREAM_WAIT_VALUE_GEQ);
+        code =
+            (cudaError_t)dhowi_cu.StreamWaitValue32(dhowi_cuda_target(stream), event->flag->address,
+                                                    event->value, CU_STREAM_WAIT_VALUE_GEQ);
         if (code == cudaErrorNotSupported) { /* the function is there, the device cannot */
             (void)cudaGetLastError();
             dhowi_cuda_leave(entered);
             return dhowi_cuda_event_sync(event, err);
         }
     } else {
-        code = cudaStreamWaitEvent(stream->native, event->native, 0);
+        code = cudaStreamWaitEvent(dhowi_cuda_target(stream), event->native, 0);
     }
     dhowi_cuda_leave(entered);
     return code == cudaSuccess ? DHOW_OK
@@ -223,7 +228,9 @@ int32_t dhowi_cuda_event_sync(void *event_pointer, dhow_error *err) {
     }
     if (!event->recorded) return DHOW_OK;
     const bool entered = dhowi_cuda_enter(device);
+    const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
     const cudaError_t code = cudaEventSynchronize(event->native);
+    dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     return code == cudaSuccess
                ? DHOW_OK
@@ -235,7 +242,9 @@ int32_t dhowi_cuda_event_query(void *event_pointer, dhow_error *err) {
     if (event->flag != NULL) return signal_reached(event) ? DHOW_OK : DHOW_NOT_READY;
     if (!event->recorded) return DHOW_OK;
     const bool entered = dhowi_cuda_enter(event->device);
+    const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
     const cudaError_t code = cudaEventQuery(event->native);
+    dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     if (code == cudaSuccess) return DHOW_OK;
     if (code == cudaErrorNotReady) {

@@ -9,14 +9,21 @@ typedef struct recorded_graph {
     cudaGraphExec_t native;
 } recorded_graph;
 
+/* Recorded is a private stream. On the program's own, other threads that wait for it or ask for its
+ * state would spoil the recording, and be refused themselves. */
 static int32_t begin(void *stream_pointer, dhow_error *err) {
     dhowi_cuda_stream *stream = stream_pointer;
-    const bool entered = dhowi_cuda_enter(stream->device);
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(stream->device, &entered);
+    if (code == cudaSuccess && stream->recorder == NULL)
+        code = cudaStreamCreateWithPriority(&stream->recorder, cudaStreamNonBlocking, 0);
     /* Relaxed: the host may have to allocate memory meanwhile, which touches no stream. */
-    const cudaError_t code = cudaStreamBeginCapture(stream->native, cudaStreamCaptureModeRelaxed);
+    if (code == cudaSuccess)
+        code = cudaStreamBeginCapture(stream->recorder, cudaStreamCaptureModeRelaxed);
     dhowi_cuda_leave(entered);
-    return code == cudaSuccess ? DHOW_OK
-                               : dhowi_cuda_fail_on(stream, err, code, "recording a graph");
+    if (code != cudaSuccess) return dhowi_cuda_fail_on(stream, err, code, "recording a graph");
+    atomic_store(&stream->recording, dhowi_cuda_thread());
+    return DHOW_OK;
 }
 
 static int32_t end(void *stream_pointer, void **out_graph, dhow_error *err) {
@@ -25,14 +32,17 @@ static int32_t end(void *stream_pointer, void **out_graph, dhow_error *err) {
     cudaGraph_t graph = NULL;
     cudaGraphExec_t native = NULL;
     recorded_graph *recorded = NULL;
-    if (out_graph != NULL) {
-        *out_graph = NULL;
-        recorded = dhowi_cuda_new(device->host, sizeof *recorded);
-    }
+    if (out_graph != NULL) *out_graph = NULL;
+    if (atomic_exchange(&stream->recording, 0) == 0)
+        return dhowi_cuda_refuse(err, DHOW_INVALID_ARGUMENT, "%s: the stream records no graph",
+                                 device->name);
+    if (out_graph != NULL) recorded = dhowi_cuda_new(device->host, sizeof *recorded);
     const bool entered = dhowi_cuda_enter(device);
-    cudaError_t code = cudaStreamEndCapture(stream->native, &graph);
+    const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
+    cudaError_t code = cudaStreamEndCapture(stream->recorder, &graph);
     if (code == cudaSuccess && recorded != NULL) code = cudaGraphInstantiate(&native, graph, 0);
     if (graph != NULL) (void)cudaGraphDestroy(graph);
+    dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     if (code != cudaSuccess) {
         dhowi_cuda_delete(device->host, recorded);

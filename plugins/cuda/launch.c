@@ -56,37 +56,29 @@ int32_t dhowi_cuda_kernel_init(dhowi_cuda_device *device, cudaLibrary_t library,
     return DHOW_OK;
 }
 
-/* "(IN(f32,x), VAL(i64,n))": the bytes that the argument at *p takes; 0 at the end. */
-static uint32_t next_argument(const char **p) {
-    const char *open = strchr(*p, '(');
-    const char *close = open != NULL ? strchr(open, ')') : NULL;
-    if (close == NULL) return 0;
-    const char *word = *p + strspn(*p, " ,(\n\t");
-    uint32_t bytes = 8;
-    *p = close + 1;
-    if (strncmp(word, "VAL(", 4) == 0) {
-        if (strncmp(open + 1, "dims", 4) == 0) bytes = sizeof(dhow_dims);
-        if (strncmp(open + 2, "32", 2) == 0) bytes = 4;
-    }
-    return bytes;
+static uint32_t param_bytes(const dhow_kernel_param *p) {
+    if (p->kind != DHOW_PARAM_VALUE) return 8;
+    if (p->type == DHOW_PARAM_DIMS) return sizeof(dhow_dims);
+    return p->type == DHOW_I32 || p->type == DHOW_U32 || p->type == DHOW_F32 ? 4 : 8;
 }
 
-int32_t dhowi_cuda_kernel_check(const dhowi_cuda_kernel *kernel, const char *signature,
+int32_t dhowi_cuda_kernel_check(const dhowi_cuda_kernel *kernel, const dhow_kernel_decl *decl,
                                 dhow_error *err) {
-    int32_t count = 0;
-    if (kernel->param_count < 0 || signature == NULL || signature[0] != '(') return DHOW_OK;
-    const char *p = signature + 1;
-    for (uint32_t bytes = next_argument(&p); bytes != 0; bytes = next_argument(&p), count++) {
-        if (count < kernel->param_count && kernel->param_bytes[count] != bytes)
-            return dhowi_cuda_refuse(
-                err, DHOW_INVALID_ARGUMENT,
-                "kernel %s: argument %d has %u bytes in the binary and %u in the signature %s",
-                kernel->name, count + 1, kernel->param_bytes[count], bytes, signature);
+    if (kernel->param_count < 0 || decl->signature[0] == '\0') return DHOW_OK;
+    if ((int32_t)decl->param_count != kernel->param_count)
+        return dhowi_cuda_refuse(
+            err, DHOW_INVALID_ARGUMENT,
+            "kernel %s has %d arguments in the binary and %u in the signature %s", kernel->name,
+            kernel->param_count, decl->param_count, decl->signature);
+    for (uint32_t i = 0; i < decl->param_count; i++) {
+        const uint32_t bytes = param_bytes(&decl->params[i]);
+        if (kernel->param_bytes[i] == bytes) continue;
+        return dhowi_cuda_refuse(
+            err, DHOW_INVALID_ARGUMENT,
+            "kernel %s: argument %u has %u bytes in the binary and %u in the signature %s",
+            kernel->name, i + 1, kernel->param_bytes[i], bytes, decl->signature);
     }
-    if (count == kernel->param_count) return DHOW_OK;
-    return dhowi_cuda_refuse(err, DHOW_INVALID_ARGUMENT,
-                             "kernel %s has %d arguments in the binary and %d in the signature %s",
-                             kernel->name, kernel->param_count, count, signature);
+    return DHOW_OK;
 }
 
 /* ---- launches ------------------------------------------------------------------------------- */
@@ -173,10 +165,10 @@ int32_t dhowi_cuda_launch(void *stream_pointer, void *kernel_pointer, const dhow
     if (code == CUDA_SUCCESS)
         code = native ? dhowi_cu.LaunchKernel(kernel->function, grid[0], grid[1], grid[2], block[0],
                                               block[1], block[2], geometry->shared_bytes,
-                                              stream->native, params, NULL)
+                                              dhowi_cuda_target(stream), params, NULL)
                       : dhowi_cu.LaunchKernel(kernel->function, groups_of(kernel, geometry->work),
-                                              1, 1, DHOWI_CUDA_GROUP, 1, 1, 0, stream->native,
-                                              params, NULL);
+                                              1, 1, DHOWI_CUDA_GROUP, 1, 1, 0,
+                                              dhowi_cuda_target(stream), params, NULL);
     dhowi_cuda_leave(entered);
     if (code == CUDA_SUCCESS) {
         remember(stream, kernel->name);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * NVIDIA's libraries beside the runtime. They are large - cuBLASLt takes half a second and 150 MB -
- * so each is opened when it is first needed, under its full name, newest version first.
+ * so each is opened when it is first needed, under its full name, that of the driver's version
+ * first.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "cuda_plugin.h"
+#include "search.h"
 
 typedef struct vendor_library {
     const char *file[2]; /* newest first */
@@ -22,43 +24,63 @@ static const vendor_library k_libraries[DHOWI_CUDA_LIBRARIES] = {
     [DHOWI_CUDA_NVML] = {{"libnvidia-ml.so.1", NULL}, "the NVIDIA driver"}};
 
 static pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
-static void *g_handles[DHOWI_CUDA_LIBRARIES];
 
-enum { PATH_BYTES = 512, PLACES = 4 };
+/* Of each library, under the lock. */
+static struct {
+    void *handle;
+    void *first;    /* its first function: which library a caller has */
+    int at;         /* the place in the order of candidates where it was found */
+    int next;       /* the candidate to go on with */
+    void *rejected; /* the last one that did not start */
+} g_open[DHOWI_CUDA_LIBRARIES];
 
-/* The folders tried, in order; "" leaves the search to the loader. */
-static int places(const dhow_host *host, char (*out)[PATH_BYTES]) {
-    static const char *const variables[] = {"DHOW_CUDA_LIBRARY_PATH", "CUDA_HOME"};
-    int count = 0;
-    const char *own = host->env(host->user, variables[0]);
-    if (own != NULL && own[0] == '/') (void)snprintf(out[count++], PATH_BYTES, "%s/", own);
-    out[count++][0] = '\0';
-    const char *toolkit = host->env(host->user, variables[1]);
-    if (toolkit != NULL && toolkit[0] == '/')
-        (void)snprintf(out[count++], PATH_BYTES, "%s/lib64/", toolkit);
-    (void)snprintf(out[count++], PATH_BYTES, "/usr/local/cuda/lib64/");
-    return count;
+static void folders_of(const dhow_host *host, dhowi_cuda_folders *out) {
+    Dl_info self;
+    dhowi_cuda_library_folders(host, dladdr(&g_lock, &self) != 0 ? self.dli_fname : NULL, out);
+}
+
+/* The names to try. A library of a later major than the driver's does not start, so that one of the
+ * driver's own comes first. */
+static int files_of(dhowi_cuda_library_id id, const char **out) {
+    const vendor_library *library = &k_libraries[id];
+    int driver = 0;
+    out[0] = library->file[0];
+    if (library->file[1] == NULL) return 1;
+    if (cudaDriverGetVersion(&driver) != cudaSuccess) (void)cudaGetLastError();
+    const bool older = driver / 1000 == 12;
+    out[0] = library->file[older ? 1 : 0];
+    out[1] = library->file[older ? 0 : 1];
+    return 2;
 }
 
 static void *open_somewhere(const dhow_host *host, dhowi_cuda_library_id id, char *why,
                             size_t why_bytes) {
-    char folders[PLACES][PATH_BYTES], path[PATH_BYTES + 64];
-    const vendor_library *library = &k_libraries[id];
-    const int count = places(host, folders);
-    char first[PATH_BYTES] = "";
-    for (int version = 0; version < 2 && library->file[version] != NULL; version++) {
-        for (int i = 0; i < count; i++) {
-            (void)snprintf(path, sizeof path, "%.511s%s", folders[i], library->file[version]);
-            void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-            if (handle != NULL) return handle;
-            const char *text = dlerror();
-            /* "No such file" of a later place tells less than what the loader itself said. */
-            if (first[0] == '\0')
-                (void)snprintf(first, sizeof first, "%.200s", text != NULL ? text : path);
+    dhowi_cuda_folders folders;
+    char path[DHOWI_CUDA_PATH_BYTES + 64], first[DHOWI_CUDA_PATH_BYTES] = "";
+    const char *files[2];
+    folders_of(host, &folders);
+    const int candidates = files_of(id, files) * folders.count;
+    /* Who names a folder wants what lies there, even where it does not start. */
+    const bool only_named = g_open[id].next > 0 && folders.path[0][0] != '\0';
+    for (int n = g_open[id].next; n < candidates; n++) {
+        if (only_named && n % folders.count != 0) continue;
+        (void)snprintf(path, sizeof path, "%.511s%s", folders.path[n % folders.count],
+                       files[n / folders.count]);
+        void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (handle != NULL && handle != g_open[id].rejected) {
+            g_open[id].at = n;
+            return handle;
         }
+        const char *text = handle == NULL ? dlerror() : NULL;
+        if (handle != NULL) (void)dlclose(handle);
+        /* "No such file" of a later place tells less than what the loader itself said. */
+        if (first[0] == '\0')
+            (void)snprintf(first, sizeof first, "%.200s", text != NULL ? text : path);
     }
+    g_open[id].next = 0;
+    g_open[id].rejected = NULL;
     (void)snprintf(why, why_bytes, "%s; install %s, or name its folder in DHOW_CUDA_LIBRARY_PATH",
-                   first, library->package);
+                   first, k_libraries[id].package);
     return NULL;
 }
 
@@ -68,19 +90,38 @@ bool dhowi_cuda_library_open(const dhow_host *host, dhowi_cuda_library_id id,
     bool complete = false;
     why[0] = '\0';
     (void)pthread_mutex_lock(&g_lock);
-    if (g_handles[id] == NULL) g_handles[id] = open_somewhere(host, id, why, why_bytes);
-    if (g_handles[id] != NULL) {
+    if (g_open[id].handle == NULL) g_open[id].handle = open_somewhere(host, id, why, why_bytes);
+    if (g_open[id].handle != NULL) {
         complete = true;
         for (size_t i = 0; symbols[i] != NULL && complete; i++) {
-            functions[i] = dlsym(g_handles[id], symbols[i]);
+            functions[i] = dlsym(g_open[id].handle, symbols[i]);
             complete = functions[i] != NULL;
             if (!complete)
                 (void)snprintf(why, why_bytes, "%s has no %s; update %s", k_libraries[id].file[0],
                                symbols[i], k_libraries[id].package);
         }
+        g_open[id].first = complete ? functions[0] : NULL;
     }
     (void)pthread_mutex_unlock(&g_lock);
     return complete;
+}
+
+void dhowi_cuda_library_reject(dhowi_cuda_library_id id, const void *function) {
+    (void)pthread_mutex_lock(&g_lock);
+    if (g_open[id].handle != NULL && g_open[id].first == function) {
+        g_open[id].next = g_open[id].at + 1;
+        g_open[id].rejected = g_open[id].handle;
+        g_open[id].handle = NULL; /* and stays in memory: another device may use it */
+    }
+    (void)pthread_mutex_unlock(&g_lock);
+}
+
+void dhowi_cuda_library_file(dhowi_cuda_library_id id, char *out, size_t bytes) {
+    Dl_info info;
+    (void)pthread_mutex_lock(&g_lock);
+    const bool found = g_open[id].first != NULL && dladdr(g_open[id].first, &info) != 0;
+    (void)snprintf(out, bytes, "%s", found ? info.dli_fname : "");
+    (void)pthread_mutex_unlock(&g_lock);
 }
 
 /* What the loader would find, without opening it: the folders that it searches for this plugin. */
@@ -107,19 +148,19 @@ static bool in_search_path(const dhow_host *host, const char *file, char *where,
 
 bool dhowi_cuda_library_locate(const dhow_host *host, dhowi_cuda_library_id id, char *where,
                                size_t where_bytes) {
-    char folders[PLACES][PATH_BYTES];
-    const vendor_library *library = &k_libraries[id];
-    const int count = places(host, folders);
-    for (int version = 0; version < 2 && library->file[version] != NULL; version++) {
-        for (int i = 0; i < count; i++) {
-            (void)snprintf(where, where_bytes, "%.511s%s", folders[i], library->file[version]);
-            if (folders[i][0] == '\0'
-                    ? in_search_path(host, library->file[version], where, where_bytes)
-                    : access(where, R_OK) == 0)
-                return true;
-        }
+    dhowi_cuda_folders folders;
+    const char *files[2];
+    folders_of(host, &folders);
+    const int candidates = files_of(id, files) * folders.count;
+    for (int n = 0; n < candidates; n++) {
+        const char *folder = folders.path[n % folders.count];
+        const char *file = files[n / folders.count];
+        (void)snprintf(where, where_bytes, "%.511s%s", folder, file);
+        if (folder[0] == '\0' ? in_search_path(host, file, where, where_bytes)
+                              : access(where, R_OK) == 0)
+            return true;
     }
     (void)snprintf(where, where_bytes, "%s not found; install %s, or set DHOW_CUDA_LIBRARY_PATH",
-                   library->file[0], library->package);
+                   files[0], k_libraries[id].package);
     return false;
 }

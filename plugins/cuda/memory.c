@@ -10,7 +10,9 @@ int32_t dhowi_cuda_mem_alloc(void *device_pointer, uint64_t bytes, uint64_t *out
     void *memory = NULL;
     bool entered;
     cudaError_t code = dhowi_cuda_require(device, &entered);
+    const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
     if (code == cudaSuccess) code = cudaMalloc(&memory, (size_t)bytes);
+    dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     *out_handle = code == cudaSuccess ? (uint64_t)(uintptr_t)memory : 0;
     if (code == cudaSuccess) return DHOW_OK;
@@ -21,8 +23,10 @@ int32_t dhowi_cuda_mem_alloc(void *device_pointer, uint64_t bytes, uint64_t *out
 void dhowi_cuda_mem_free(void *device_pointer, uint64_t handle) {
     dhowi_cuda_device *device = device_pointer;
     const bool entered = dhowi_cuda_enter(device);
+    const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
     /* A lost device keeps its memory to the end of the process. */
     if (cudaFree((void *)(uintptr_t)handle) != cudaSuccess) (void)cudaGetLastError();
+    dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
 }
 
@@ -47,7 +51,9 @@ int32_t dhowi_cuda_host_alloc(void *device_pointer, uint64_t bytes, void **out_m
     *out_memory = NULL;
     bool entered;
     cudaError_t code = dhowi_cuda_require(device, &entered);
+    const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
     if (code == cudaSuccess) code = cudaHostAlloc(out_memory, (size_t)bytes, cudaHostAllocPortable);
+    dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     if (code == cudaSuccess) return DHOW_OK;
     *out_memory = NULL;
@@ -57,7 +63,9 @@ int32_t dhowi_cuda_host_alloc(void *device_pointer, uint64_t bytes, void **out_m
 
 void dhowi_cuda_host_free(void *device_pointer, void *memory) {
     const bool entered = dhowi_cuda_enter(device_pointer);
+    const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
     if (cudaFreeHost(memory) != cudaSuccess) (void)cudaGetLastError();
+    dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
 }
 
@@ -66,8 +74,10 @@ int32_t dhowi_cuda_host_register(void *device_pointer, void *memory, uint64_t by
     dhowi_cuda_device *device = device_pointer;
     bool entered;
     cudaError_t code = dhowi_cuda_require(device, &entered);
+    const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
     if (code == cudaSuccess)
         code = cudaHostRegister(memory, (size_t)bytes, cudaHostRegisterPortable);
+    dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     if (code == cudaSuccess) return DHOW_OK;
     if (code == cudaErrorHostMemoryAlreadyRegistered) {
@@ -83,7 +93,9 @@ int32_t dhowi_cuda_host_register(void *device_pointer, void *memory, uint64_t by
 int32_t dhowi_cuda_host_unregister(void *device_pointer, void *memory, dhow_error *err) {
     dhowi_cuda_device *device = device_pointer;
     const bool entered = dhowi_cuda_enter(device);
+    const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
     const cudaError_t code = cudaHostUnregister(memory);
+    dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     return code == cudaSuccess ? DHOW_OK
                                : dhowi_cuda_fail(err, code, "%s: unpinning", device->name);

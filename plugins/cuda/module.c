@@ -57,13 +57,36 @@ static int32_t load_image(dhowi_cuda_device *device, uint32_t unit, uint32_t ind
         return dhowi_cuda_refuse(err, DHOW_NOT_FOUND, "this plugin was built without nvcc");
     cudaLibrary_t *slot = &images->loaded[2 * unit + (index_bits == 64 ? 1 : 0)];
     (void)pthread_mutex_lock(&images->lock);
+    const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
     if (*slot == NULL) code = cudaLibraryLoadData(slot, image, NULL, NULL, 0, NULL, NULL, 0);
+    dhowi_cuda_unrelax(mode);
     if (code != cudaSuccess) *slot = NULL;
     *out = *slot;
     (void)pthread_mutex_unlock(&images->lock);
     return code == cudaSuccess
                ? DHOW_OK
                : dhowi_cuda_fail(err, code, "%s: loading built-in kernels", device->name);
+}
+
+/* Codes of drivers that do not run what the binary holds, and may run what NVRTC makes here. */
+static bool lacks_code(int64_t native_code) {
+    return native_code == cudaErrorInvalidKernelImage ||
+           native_code == cudaErrorNoKernelImageForDevice ||
+           native_code == cudaErrorJitCompilerNotFound ||
+           native_code == cudaErrorUnsupportedPtxVersion ||
+           native_code == cudaErrorJitCompilationDisabled;
+}
+
+/* NOT_FOUND leaves the kernel to its text. Told once for a device. */
+static int32_t leave_to_text(dhowi_cuda_device *device, dhow_error *err) {
+    char line[700];
+    if (!atomic_exchange(&device->told_of_text, true)) {
+        (void)snprintf(line, sizeof line, "%s; NVRTC compiles the built-in kernels on first use",
+                       err->message);
+        device->host->log(device->host->user, DHOW_LOG_INFO, line);
+    }
+    err->code = DHOW_NOT_FOUND;
+    return err->code;
 }
 
 static dhowi_cuda_kernel *known_builtin(dhowi_cuda_device *device, const char *name,
@@ -102,7 +125,7 @@ int32_t dhowi_cuda_builtin_kernel(void *device_pointer, const char *name, uint32
     dhowi_cuda_leave(entered);
     if (status != DHOW_OK) {
         dhowi_cuda_delete(device->host, kernel);
-        return status;
+        return lacks_code(err->native_code) ? leave_to_text(device, err) : status;
     }
     /* Two threads may bring the same kernel; both copies are right and live as long. */
     kernel->index_bits = index_bits;
@@ -205,7 +228,7 @@ static int32_t check_declared(dhowi_cuda_module *module, const dhow_module_desc 
         void *kernel = NULL;
         int32_t status = dhowi_cuda_module_kernel(module, desc->kernels[i].name, &kernel, err);
         if (status == DHOW_OK)
-            status = dhowi_cuda_kernel_check(kernel, desc->kernels[i].signature, err);
+            status = dhowi_cuda_kernel_check(kernel, &desc->kernels[i], err);
         if (status != DHOW_OK) return status;
     }
     return DHOW_OK;
@@ -227,7 +250,9 @@ static int32_t build(dhowi_cuda_device *device, const dhow_module_desc *desc, bo
     (void)pthread_mutex_init(&module->lock, NULL);
     bool entered;
     cudaError_t code = dhowi_cuda_require(device, &entered);
+    const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
     if (code == cudaSuccess) code = load_library(desc, image, &module->library);
+    dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     dhowi_cuda_delete(device->host, image);
     if (code != cudaSuccess) {

@@ -120,7 +120,7 @@ static int32_t stream_wait_native(void *stream_pointer, uint64_t native_event, d
     dhowi_cuda_stream *stream = stream_pointer;
     const bool entered = dhowi_cuda_enter(stream->device);
     const cudaError_t code =
-        cudaStreamWaitEvent(stream->native, (cudaEvent_t)(uintptr_t)native_event, 0);
+        cudaStreamWaitEvent(dhowi_cuda_target(stream), (cudaEvent_t)(uintptr_t)native_event, 0);
     dhowi_cuda_leave(entered);
     return code == cudaSuccess
                ? DHOW_OK

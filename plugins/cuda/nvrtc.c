@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cuda_plugin.h"
+#include "search.h"
 #include "vendor_abi.h"
 
 enum { MAX_OPTIONS = 32, MAX_ARCHS = 64 };
@@ -41,6 +42,7 @@ typedef struct target {
     int version; /* of NVRTC, 13000 */
     uint32_t arch;
     bool ptx;
+    char include[DHOWI_CUDA_PATH_BYTES + 4]; /* "-I..." of CUDA's headers, for CUDA C; or "" */
 } target;
 
 static int32_t open_compiler(const dhow_host *host, const char *for_what, compiler *out,
@@ -81,6 +83,14 @@ static int32_t choose_target(const dhowi_cuda_device *device, const compiler *nv
     return DHOW_OK;
 }
 
+/* Kernels in CUDA C include cuda_fp16.h and others, which NVRTC does not look for by itself. */
+static void add_headers(const dhow_host *host, target *to) {
+    char nvrtc[DHOWI_CUDA_PATH_BYTES], folder[DHOWI_CUDA_PATH_BYTES];
+    dhowi_cuda_library_file(DHOWI_CUDA_NVRTC, nvrtc, sizeof nvrtc);
+    if (dhowi_cuda_header_folder(host, nvrtc, folder, sizeof folder))
+        (void)snprintf(to->include, sizeof to->include, "-I%s", folder);
+}
+
 /* ---- cache ---------------------------------------------------------------------------------- */
 
 static uint64_t hash(uint64_t state, const void *data, size_t bytes) {
@@ -96,6 +106,7 @@ static void cache_key(const dhow_module_desc *desc, const target *to, char *out,
         key[i] = hash(key[i], desc->text, (size_t)desc->text_bytes);
         if (desc->header != NULL) key[i] = hash(key[i], desc->header, strlen(desc->header));
         key[i] = hash(key[i], desc->options, strlen(desc->options));
+        key[i] = hash(key[i], to->include, strlen(to->include));
         key[i] = hash(key[i], &desc->index_bits, sizeof desc->index_bits);
         key[i] = hash(key[i], &desc->format, sizeof desc->format);
     }
@@ -142,6 +153,13 @@ static int first_error(const dhow_module_desc *desc, const char **out) {
     return (int)strcspn(line, "\n");
 }
 
+static const char *advice(const dhow_module_desc *desc, const target *to) {
+    const bool lacks_headers = desc->format == DHOW_MODULE_CUDA_C && to->include[0] == '\0' &&
+                               strstr(desc->log != NULL ? desc->log : "", ".h") != NULL;
+    return lacks_headers ? "; no cuda_fp16.h was found, set CUDA_HOME to a toolkit with headers"
+                         : "";
+}
+
 static int32_t take_result(const dhow_host *host, const compiler *nvrtc, nvrtc_program program,
                            const target *to, const dhow_module_desc *desc, void **out_image,
                            uint64_t *out_bytes, dhow_error *err) {
@@ -175,17 +193,20 @@ static int32_t run_compiler(const dhow_host *host, const compiler *nvrtc, const 
     options[1] = "--std=c++17";
     options[2] = "-DK_IDX64";
     const int fixed = desc->format == DHOW_MODULE_PORTABLE && desc->index_bits == 64 ? 3 : 2;
-    const int words = split_words(option_text, options + fixed, MAX_OPTIONS - fixed);
+    const int room = MAX_OPTIONS - fixed - 1;
+    const int words = split_words(option_text, options + fixed, room);
     if (words < 0)
         return dhowi_cuda_refuse(err, DHOW_INVALID_ARGUMENT, "%s: more than %d compiler options",
-                                 desc->name, MAX_OPTIONS - fixed);
+                                 desc->name, room);
+    int count = fixed + words;
+    if (to->include[0] != '\0') options[count++] = to->include; /* the caller's folders first */
     const char *const header_names[] = {HEADER_NAME};
     int result = nvrtc->CreateProgram(&program, source, desc->name, desc->header != NULL ? 1 : 0,
                                       &desc->header, header_names);
     if (result != 0)
         return dhowi_cuda_refuse(err, DHOW_INTERNAL, "%s: NVRTC does not start: %s", desc->name,
                                  nvrtc->GetErrorString(result));
-    result = nvrtc->CompileProgram(program, fixed + words, options);
+    result = nvrtc->CompileProgram(program, count, options);
     fill_log(host, nvrtc, program, desc);
     int32_t status;
     if (result == 0) {
@@ -195,8 +216,8 @@ static int32_t run_compiler(const dhow_host *host, const compiler *nvrtc, const 
         const int length = first_error(desc, &line);
         status = dhowi_cuda_refuse(
             err, result == NVRTC_COMPILATION_FAILED ? DHOW_COMPILE_ERROR : DHOW_INVALID_ARGUMENT,
-            "%s: %.*s (dhow_module_log() has the rest)", nvrtc->GetErrorString(result),
-            length > 240 ? 240 : length, line);
+            "%s: %.*s (dhow_module_log() has the rest)%s", nvrtc->GetErrorString(result),
+            length > 240 ? 240 : length, line, advice(desc, to));
         err->native_code = result;
     }
     (void)nvrtc->DestroyProgram(&program);
@@ -236,6 +257,7 @@ int32_t dhowi_cuda_compile(dhowi_cuda_device *device, const dhow_module_desc *de
     int32_t status = open_compiler(host, desc->name, &nvrtc, err);
     if (status == DHOW_OK) status = choose_target(device, &nvrtc, &to, err);
     if (status != DHOW_OK) return status;
+    if (desc->format == DHOW_MODULE_CUDA_C) add_headers(host, &to);
     cache_key(desc, &to, key, sizeof key);
     if (host->cache_load(host->user, key, out_image, out_bytes) == DHOW_OK) return DHOW_OK;
     *out_image = NULL;

@@ -38,7 +38,7 @@ int32_t dhowi_cuda_peer_copy(void *stream_pointer, void *src_device, uint64_t sr
     const cudaError_t code =
         cudaMemcpyPeerAsync((void *)(uintptr_t)(dst_handle + dst_offset), stream->device->ordinal,
                             (const void *)(uintptr_t)(src_handle + src_offset), src->ordinal,
-                            (size_t)bytes, stream->native);
+                            (size_t)bytes, dhowi_cuda_target(stream));
     dhowi_cuda_leave(entered);
     return code == cudaSuccess ? DHOW_OK
                                : dhowi_cuda_fail_on(stream, err, code, "a copy between devices");

@@ -5,6 +5,11 @@
  */
 #include "cuda_plugin.h"
 
+uintptr_t dhowi_cuda_thread(void) {
+    static _Thread_local char own;
+    return (uintptr_t)&own;
+}
+
 int32_t dhowi_cuda_stream_create(void *device_pointer, uint32_t flags, void **out_stream,
                                  dhow_error *err) {
     dhowi_cuda_device *device = device_pointer;
@@ -18,8 +23,10 @@ int32_t dhowi_cuda_stream_create(void *device_pointer, uint32_t flags, void **ou
     const int priority = (flags & DHOW_STREAM_COPIES_ONLY) != 0 ? device->copy_priority : 0;
     bool entered;
     cudaError_t code = dhowi_cuda_require(device, &entered);
+    const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
     if (code == cudaSuccess)
         code = cudaStreamCreateWithPriority(&stream->native, cudaStreamNonBlocking, priority);
+    dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     if (code != cudaSuccess) {
         dhowi_cuda_delete(device->host, stream);
@@ -32,16 +39,29 @@ int32_t dhowi_cuda_stream_create(void *device_pointer, uint32_t flags, void **ou
 void dhowi_cuda_stream_destroy(void *stream_pointer) {
     dhowi_cuda_stream *stream = stream_pointer;
     const bool entered = dhowi_cuda_enter(stream->device);
+    const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
     if (!stream->wrapped && cudaStreamDestroy(stream->native) != cudaSuccess)
         (void)cudaGetLastError();
+    if (stream->recorder != NULL && cudaStreamDestroy(stream->recorder) != cudaSuccess)
+        (void)cudaGetLastError();
+    dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     dhowi_cuda_delete(stream->device->host, stream);
+}
+
+/* Who records must not wait for it: that is for the recorder to refuse. Other threads mean the work
+ * of before. */
+static cudaStream_t awaited(const dhowi_cuda_stream *stream) {
+    const uintptr_t recording = atomic_load_explicit(&stream->recording, memory_order_acquire);
+    return recording != 0 && recording == dhowi_cuda_thread() ? stream->recorder : stream->native;
 }
 
 int32_t dhowi_cuda_stream_sync(void *stream_pointer, dhow_error *err) {
     dhowi_cuda_stream *stream = stream_pointer;
     const bool entered = dhowi_cuda_enter(stream->device);
-    const cudaError_t code = cudaStreamSynchronize(stream->native);
+    const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
+    const cudaError_t code = cudaStreamSynchronize(awaited(stream));
+    dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     return code == cudaSuccess ? DHOW_OK
                                : dhowi_cuda_fail_on(stream, err, code, "waiting for a stream");
@@ -50,7 +70,9 @@ int32_t dhowi_cuda_stream_sync(void *stream_pointer, dhow_error *err) {
 int32_t dhowi_cuda_stream_query(void *stream_pointer, dhow_error *err) {
     dhowi_cuda_stream *stream = stream_pointer;
     const bool entered = dhowi_cuda_enter(stream->device);
-    const cudaError_t code = cudaStreamQuery(stream->native);
+    const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
+    const cudaError_t code = cudaStreamQuery(awaited(stream));
+    dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     if (code == cudaSuccess) return DHOW_OK;
     if (code == cudaErrorNotReady) {

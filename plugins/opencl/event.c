@@ -17,8 +17,8 @@ typedef struct cl_point {
     uint32_t flags;
     pthread_mutex_t lock; /* all below */
     pthread_cond_t signal;
-    cl_event mark;      /* the last record; NULL: none */
-    cl_context context; /* mark's */
+    cl_event marker;    /* the last record; NULL: none */
+    cl_context context; /* marker's */
     bool signalled;     /* host events */
     user_event *users;  /* host events */
 } cl_point;
@@ -61,7 +61,7 @@ void dhowi_cl_event_destroy(void *event_pointer) {
     /* Nobody can signal it any more, and streams that wait must not hang for ever. A failed user
      * event would say it better, but PoCL aborts the process on one. */
     complete_users(point);
-    if (point->mark != NULL) dhowi_cl.ReleaseEvent(point->mark);
+    if (point->marker != NULL) dhowi_cl.ReleaseEvent(point->marker);
     pthread_cond_destroy(&point->signal);
     pthread_mutex_destroy(&point->lock);
     dhowi_cl_delete(point->device->host, point);
@@ -70,7 +70,7 @@ void dhowi_cl_event_destroy(void *event_pointer) {
 int32_t dhowi_cl_event_record(void *event_pointer, void *stream_pointer, dhow_error *err) {
     cl_point *point = event_pointer;
     dhowi_cl_stream *stream = stream_pointer;
-    cl_event mark = NULL;
+    cl_event marker = NULL;
     if (point->flags & DHOW_EVENT_HOST)
         return dhowi_cl_refuse(err, DHOW_INVALID_ARGUMENT,
                                "an event for the host is signalled, not recorded");
@@ -78,14 +78,14 @@ int32_t dhowi_cl_event_record(void *event_pointer, void *stream_pointer, dhow_er
         int32_t status = dhowi_cl_stream_start_timing(stream, err);
         if (status != DHOW_OK) return status;
     }
-    cl_int code = dhowi_cl.EnqueueMarkerWithWaitList(stream->queue, 0, NULL, &mark);
+    cl_int code = dhowi_cl.EnqueueMarkerWithWaitList(stream->queue, 0, NULL, &marker);
     if (code != CL_SUCCESS)
         return dhowi_cl_fail(err, code, "%s: the event is not recorded", stream->device->name);
     dhowi_cl_stream_submitted(stream);
     dhowi_cl_stream_flush(stream);
     pthread_mutex_lock(&point->lock);
-    cl_event before = point->mark;
-    point->mark = mark;
+    cl_event before = point->marker;
+    point->marker = marker;
     point->context = stream->device->context;
     pthread_mutex_unlock(&point->lock);
     if (before != NULL) dhowi_cl.ReleaseEvent(before);
@@ -94,19 +94,19 @@ int32_t dhowi_cl_event_record(void *event_pointer, void *stream_pointer, dhow_er
 
 /* The last recorded marker, retained, so that a record by another thread may replace it meanwhile;
  * NULL: none. */
-static cl_event take_mark(cl_point *point, cl_context *out_context) {
+static cl_event take_marker(cl_point *point, cl_context *out_context) {
     pthread_mutex_lock(&point->lock);
-    cl_event mark = point->mark;
-    if (mark != NULL) dhowi_cl.RetainEvent(mark);
+    cl_event marker = point->marker;
+    if (marker != NULL) dhowi_cl.RetainEvent(marker);
     if (out_context != NULL) *out_context = point->context;
     pthread_mutex_unlock(&point->lock);
-    return mark;
+    return marker;
 }
 
-static int32_t wait_for_mark(cl_event mark, dhow_error *err) {
-    cl_int code = dhowi_cl.WaitForEvents(1, &mark);
+static int32_t wait_for_marker(cl_event marker, dhow_error *err) {
+    cl_int code = dhowi_cl.WaitForEvents(1, &marker);
     if (code == CL_SUCCESS) return DHOW_OK;
-    int32_t status = dhowi_cl_event_status(mark, err);
+    int32_t status = dhowi_cl_event_status(marker, err);
     if (status != DHOW_OK && status != DHOW_NOT_READY) return status;
     return dhowi_cl_fail_late(err, code, "waiting for an event failed");
 }
@@ -162,13 +162,14 @@ int32_t dhowi_cl_stream_wait(void *stream_pointer, void *event_pointer, dhow_err
     cl_point *point = event_pointer;
     if (point->flags & DHOW_EVENT_HOST) return wait_for_host(stream, point, err);
     cl_context context = NULL;
-    cl_event mark = take_mark(point, &context);
-    if (mark == NULL) return DHOW_OK;
+    cl_event marker = take_marker(point, &context);
+    if (marker == NULL) return DHOW_OK;
     /* Markers mean nothing outside their context; the other device's work was flushed with the
      * record, so it ends. */
-    int32_t status = context == stream->device->context ? dhowi_cl_stream_wait_event(stream, mark, err)
-                                                        : wait_for_mark(mark, err);
-    dhowi_cl.ReleaseEvent(mark);
+    int32_t status = context == stream->device->context
+                         ? dhowi_cl_stream_wait_event(stream, marker, err)
+                         : wait_for_marker(marker, err);
+    dhowi_cl.ReleaseEvent(marker);
     return status;
 }
 
@@ -180,10 +181,10 @@ int32_t dhowi_cl_event_sync(void *event_pointer, dhow_error *err) {
         pthread_mutex_unlock(&point->lock);
         return DHOW_OK;
     }
-    cl_event mark = take_mark(point, NULL);
-    if (mark == NULL) return DHOW_OK;
-    int32_t status = wait_for_mark(mark, err);
-    dhowi_cl.ReleaseEvent(mark);
+    cl_event marker = take_marker(point, NULL);
+    if (marker == NULL) return DHOW_OK;
+    int32_t status = wait_for_marker(marker, err);
+    dhowi_cl.ReleaseEvent(marker);
     return status;
 }
 
@@ -195,10 +196,10 @@ int32_t dhowi_cl_event_query(void *event_pointer, dhow_error *err) {
         pthread_mutex_unlock(&point->lock);
         return signalled ? DHOW_OK : DHOW_NOT_READY;
     }
-    cl_event mark = take_mark(point, NULL);
-    if (mark == NULL) return DHOW_OK;
-    int32_t status = dhowi_cl_event_status(mark, err);
-    dhowi_cl.ReleaseEvent(mark);
+    cl_event marker = take_marker(point, NULL);
+    if (marker == NULL) return DHOW_OK;
+    int32_t status = dhowi_cl_event_status(marker, err);
+    dhowi_cl.ReleaseEvent(marker);
     return status;
 }
 
@@ -220,12 +221,12 @@ int32_t dhowi_cl_event_signal(void *event_pointer, dhow_error *err) {
 /* ---- time ----------------------------------------------------------------------------------- */
 
 static int32_t time_of(cl_point *point, cl_ulong *out, dhow_error *err) {
-    cl_event mark = take_mark(point, NULL);
-    if (mark == NULL)
+    cl_event marker = take_marker(point, NULL);
+    if (marker == NULL)
         return dhowi_cl_refuse(err, DHOW_INVALID_ARGUMENT, "a timing event was never recorded");
     cl_int code =
-        dhowi_cl.GetEventProfilingInfo(mark, CL_PROFILING_COMMAND_END, sizeof *out, out, NULL);
-    dhowi_cl.ReleaseEvent(mark);
+        dhowi_cl.GetEventProfilingInfo(marker, CL_PROFILING_COMMAND_END, sizeof *out, out, NULL);
+    dhowi_cl.ReleaseEvent(marker);
     if (code != CL_SUCCESS)
         return dhowi_cl_fail(err, code, "%s: an event has no time", point->device->name);
     return DHOW_OK;
@@ -248,7 +249,7 @@ int32_t dhowi_cl_event_elapsed(void *start, void *end, int64_t *out_nanoseconds,
 int32_t dhowi_cl_event_native(void *event_pointer, uint64_t *out_native, dhow_error *err) {
     cl_point *point = event_pointer;
     pthread_mutex_lock(&point->lock);
-    *out_native = (uint64_t)(uintptr_t)point->mark;
+    *out_native = (uint64_t)(uintptr_t)point->marker;
     pthread_mutex_unlock(&point->lock);
     if (*out_native != 0) return DHOW_OK;
     return dhowi_cl_refuse(err, DHOW_INVALID_ARGUMENT, "%s: the event was never recorded",

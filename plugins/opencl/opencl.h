@@ -139,8 +139,8 @@ typedef struct dhowi_cl_stream {
     atomic_uint_fast64_t submitted; /* commands so far */
     atomic_int failed;              /* first failure of a flush, reported by the next sync */
     pthread_mutex_t lock;           /* all below */
-    cl_event mark; /* what stream_query watches, behind the first mark_at commands */
-    uint64_t mark_at;
+    cl_event marker; /* what stream_query watches, behind the first marker_at commands */
+    uint64_t marker_at;
     uint64_t reached; /* commands known to have ended */
 } dhowi_cl_stream;
 
@@ -229,8 +229,8 @@ int32_t dhowi_cl_module_kernel(void *module, const char *name, void **out_kernel
 int32_t dhowi_cl_module_program(struct dhowi_cl_module *module, int form, cl_program *out,
                                 dhow_error *err);
 
-/* Whether a launch of groups of `from` items failed for want of resources, and the module's programs
- * are now to be compiled for smaller ones. */
+/* Whether a launch of groups of `from` items failed for want of resources, and the module's
+ * programs are now to be compiled for smaller ones. */
 bool dhowi_cl_module_halve(struct dhowi_cl_module *module, size_t from, cl_int why);
 
 /* Makes a kernel of a module, and releases it (NULL is allowed). */

@@ -55,35 +55,33 @@ void dhowi_cl_text_print(dhowi_cl_text *text, const char *format, ...) {
         dhowi_cl_text_add(text, line, (size_t)length);
 }
 
-/* ---- heads from signatures ------------------------------------------------------------------ */
+/* ---- heads of kernels ----------------------------------------------------------------------- */
 
 static bool is_word(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Reads a word of at most 63 characters. Returns what follows it and its blanks, NULL when there is
- * none. */
-static const char *read_word(const char *at, char out[64]) {
-    at += strspn(at, " \t\n");
-    size_t length = 0;
-    while (is_word(at[length])) length++;
-    if (length == 0 || length > 63) return NULL;
-    memcpy(out, at, length);
-    out[length] = '\0';
-    at += length;
-    return at + strspn(at, " \t\n");
+static const char *dtype_name(int32_t type) {
+    switch (type) {
+#define CASE(name, number, text, bytes) \
+    case number:                        \
+        return text;
+        DHOW_DTYPE_MAP(CASE)
+#undef CASE
+        default:
+            return NULL;
+    }
 }
 
-/* What stands before and after the type in a pointer's declaration; NULL for values. */
+/* What stands before and after the type in a pointer's declaration. */
 static const struct {
-    const char *kind, *before, *after;
-} kinds[] = {
-    {"IN", "GLOBAL const ", " *RESTRICT "},
-    {"OUT", "GLOBAL ", " *RESTRICT "},
-    {"INOUT", "GLOBAL ", " *"},
-    {"ALIAS", "GLOBAL const ", " *"},
-    {"ALIAS_OUT", "GLOBAL ", " *"},
-    {"VAL", NULL, NULL},
+    const char *before, *after;
+} pointers[] = {
+    [DHOW_PARAM_IN] = {"GLOBAL const ", " *RESTRICT "},
+    [DHOW_PARAM_OUT] = {"GLOBAL ", " *RESTRICT "},
+    [DHOW_PARAM_INOUT] = {"GLOBAL ", " *"},
+    [DHOW_PARAM_ALIAS] = {"GLOBAL const ", " *"},
+    [DHOW_PARAM_ALIAS_OUT] = {"GLOBAL ", " *"},
 };
 
 /* Most launches have buffers that all begin at their start, and a plain pointer is the cheapest
@@ -107,44 +105,25 @@ static const char both_forms[] =
     "#define K_TAIL(name) K_CAT(K_TAIL_, name)\n"
     "#endif\n";
 
-/* Appends one argument's declaration, "IN(f32,x)" at `at`, and counts it if it is a buffer. Returns
- * what follows it, NULL when it is no argument. */
-static const char *add_declaration(dhowi_cl_text *out, const char *at, uint32_t *buffers) {
-    char kind[64], type[64], name[64];
-    at = read_word(at, kind);
-    if (at == NULL || *at++ != '(') return NULL;
-    at = read_word(at, type);
-    if (at == NULL || *at++ != ',') return NULL;
-    at = read_word(at, name);
-    if (at == NULL || *at++ != ')') return NULL;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        if (strcmp(kind, kinds[i].kind) != 0) continue;
-        if (kinds[i].before != NULL)
-            dhowi_cl_text_print(out, " %s%s%s%s = (%s%s *)(%s_p + k_offsets.at[%u]);",
-                                kinds[i].before, type, kinds[i].after, name, kinds[i].before, type,
-                                name, (*buffers)++);
-        return at + strspn(at, " \t\n");
-    }
-    return NULL;
-}
-
 static int32_t add_head(dhowi_cl_text *out, const dhow_kernel_decl *kernel, dhow_error *err) {
-    const char *at = kernel->signature, *name = kernel->name;
+    const char *name = kernel->name;
     uint32_t buffers = 0;
-    bool good = at != NULL && *at == '(' && strlen(name) < 256;
-    if (good) {
-        dhowi_cl_text_print(out, "#define K_HEAD_%s", name);
-        at += 1 + strspn(at + 1, " \t\n");
-    }
-    while (good && *at != ')') {
-        at = add_declaration(out, at, &buffers);
-        good = at != NULL && (*at == ',' || *at == ')');
-        if (good && *at == ',') at++;
-    }
-    if (!good)
+    if (strlen(name) >= 256)
         return dhowi_cl_refuse(err, DHOW_INVALID_ARGUMENT,
-                               "kernel '%.100s': '%.200s' is no argument list", name,
-                               kernel->signature != NULL ? kernel->signature : "");
+                               "kernel '%.100s...': a name of %zu bytes", name, strlen(name));
+    dhowi_cl_text_print(out, "#define K_HEAD_%s", name);
+    for (uint32_t i = 0; i < kernel->param_count; i++) {
+        const dhow_kernel_param *p = &kernel->params[i];
+        if (p->kind == DHOW_PARAM_VALUE) continue;
+        const char *type = dtype_name(p->type);
+        if (p->kind == 0 || p->kind > DHOW_PARAM_VALUE || type == NULL)
+            return dhowi_cl_refuse(err, DHOW_INVALID_ARGUMENT,
+                                   "kernel '%.100s': parameter %u is of kind %u and type %d", name,
+                                   i, p->kind, p->type);
+        const char *before = pointers[p->kind].before, *after = pointers[p->kind].after;
+        dhowi_cl_text_print(out, " %s%s%s%s = (%s%s *)(%s_p + k_offsets.at[%u]);", before, type,
+                            after, p->name, before, type, p->name, buffers++);
+    }
     if (buffers == 0)
         dhowi_cl_text_print(out, "\n#define K_TAIL_%s\n", name);
     else

@@ -48,8 +48,8 @@ int32_t dhowi_cl_stream_create(void *device_pointer, uint32_t flags, void **out_
 }
 
 static void drop_mark(dhowi_cl_stream *stream) {
-    if (stream->mark != NULL) dhowi_cl.ReleaseEvent(stream->mark);
-    stream->mark = NULL;
+    if (stream->marker != NULL) dhowi_cl.ReleaseEvent(stream->marker);
+    stream->marker = NULL;
 }
 
 void dhowi_cl_stream_destroy(void *stream_pointer) {
@@ -121,20 +121,20 @@ static int32_t query_locked(dhowi_cl_stream *stream, dhow_error *err) {
     const uint64_t submitted = atomic_load_explicit(&stream->submitted, memory_order_acquire);
     /* What a program hands to its own queue is counted by nobody. */
     if (submitted == stream->reached && !stream->wrapped) return DHOW_OK;
-    if (stream->mark == NULL || stream->mark_at != submitted) {
+    if (stream->marker == NULL || stream->marker_at != submitted) {
         drop_mark(stream);
-        cl_int code = dhowi_cl.EnqueueMarkerWithWaitList(stream->queue, 0, NULL, &stream->mark);
+        cl_int code = dhowi_cl.EnqueueMarkerWithWaitList(stream->queue, 0, NULL, &stream->marker);
         if (code != CL_SUCCESS) {
-            stream->mark = NULL;
+            stream->marker = NULL;
             return dhowi_cl_fail(err, code, "%s: no marker", stream->device->name);
         }
-        stream->mark_at = submitted;
+        stream->marker_at = submitted;
         note_failure(stream, dhowi_cl.Flush(stream->queue));
     }
-    int32_t status = dhowi_cl_event_status(stream->mark, err);
+    int32_t status = dhowi_cl_event_status(stream->marker, err);
     if (status != DHOW_NOT_READY) {
         drop_mark(stream);
-        stream->reached = stream->mark_at;
+        stream->reached = stream->marker_at;
     }
     return status;
 }

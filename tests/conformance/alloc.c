@@ -61,6 +61,9 @@ static conform_result says_out_of_memory(conform_env *env) {
             API->mem_free(DEVICE, handle);
             if (i == 0) continue; /* memory that is not touched may be promised */
         }
+        CHECK(code == DHOW_OK || env->slots->err.code == code,
+              "mem_alloc returns %s and says %s in err->code", slot_status(code),
+              slot_status(env->slots->err.code));
         CHECK(code == DHOW_OUT_OF_MEMORY, "%" PRIu64 " bytes: %s instead of OUT_OF_MEMORY: %.400s",
               sizes[i], slot_status(code), env->slots->err.message);
         CHECK(handle == 0, "%" PRIu64 " bytes: a handle came out of a failure", sizes[i]);

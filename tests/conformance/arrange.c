@@ -45,7 +45,7 @@ static conform_result arranged(conform_env *env, dhow_dtype dtype) {
     conform_tolerance t = conform_tolerance_of(dtype);
     t.absolute += conform_is_float(dtype) && dtype != DHOW_F64 ? 1e-5 : 0;
     for (int run = 0; run < 2; run++) {
-        OK(dhow_model_run(m, NULL, inputs, 2, &y, 1));
+        OK(dhow_model_run_into(m, NULL, inputs, 2, &y, 1));
         TRY(conform_expect(env, y, &want, t, "arranged"));
     }
     return CONFORM_PASS;
@@ -79,7 +79,7 @@ static conform_result reductions(conform_env *env) {
         OK(dhow_model_to(m, env->device));
         TRY(conform_upload(env, &x, LAYOUT_PLAIN, &tx));
         TRY(conform_blank(env, &want, LAYOUT_PLAIN, &ty));
-        OK(dhow_model_run(m, NULL, &tx, 1, &ty, 1));
+        OK(dhow_model_run_into(m, NULL, &tx, 1, &ty, 1));
         TRY(conform_expect(env, ty, &want, (conform_tolerance){1e-5, 1e-5}, "reduced"));
     }
     return CONFORM_PASS;

@@ -55,6 +55,18 @@ static conform_result describe(conform_env *env, uint32_t index, dhow_device_des
     return CONFORM_PASS;
 }
 
+/* What tools print: no line ends or escape codes, and UTF-8. */
+static bool is_printable(const char *text) {
+    for (const unsigned char *at = (const unsigned char *)text; *at != 0;) {
+        const int more = *at >= 0xf0 ? 3 : *at >= 0xe0 ? 2 : *at >= 0xc2 ? 1 : 0;
+        if (*at < 0x20 || *at == 0x7f || (more == 0 && *at >= 0x80) || *at > 0xf4) return false;
+        for (int i = 1; i <= more; i++)
+            if ((at[i] & 0xc0) != 0x80) return false;
+        at += more + 1;
+    }
+    return true;
+}
+
 static conform_result check_description(conform_env *env, uint32_t i, const dhow_device_desc *d) {
     CHECK(memchr(d->name, '\0', sizeof d->name) != NULL && d->name[0] != '\0',
           "device %u: the name is empty or not terminated", i);
@@ -62,6 +74,9 @@ static conform_result check_description(conform_env *env, uint32_t i, const dhow
               memchr(d->uuid, '\0', sizeof d->uuid) != NULL &&
               memchr(d->pci, '\0', sizeof d->pci) != NULL,
           "device %u: a text is not terminated", i);
+    CHECK(is_printable(d->name) && is_printable(d->driver) && is_printable(d->uuid) &&
+              is_printable(d->pci),
+          "device %u: a text has control characters or is no UTF-8", i);
     CHECK(d->kind >= DHOW_DEVICE_CPU && d->kind <= DHOW_DEVICE_SIMULATED,
           "device %u: kind %u does not exist", i, d->kind);
     CHECK(d->offset_align != 0 && (d->offset_align & (d->offset_align - 1)) == 0 &&
@@ -70,6 +85,8 @@ static conform_result check_description(conform_env *env, uint32_t i, const dhow
     CHECK((d->index_bits & 96u) != 0 && (d->index_bits & ~96u) == 0,
           "device %u: index_bits %u; 32, 64 or 96 is allowed", i, d->index_bits);
     CHECK(d->memory_bytes > 0, "device %u: memory_bytes is 0", i);
+    CHECK(d->memory_bytes <= UINT64_C(1) << 50,
+          "device %u: memory_bytes is %" PRIu64 ", more than a PiB", i, d->memory_bytes);
     CHECK(d->free_bytes <= d->memory_bytes, "device %u: more memory is free than there is", i);
     CHECK((d->dtypes & DHOW_DTYPE_BIT(DHOW_F32)) != 0, "device %u: dtypes has no f32", i);
     const uint32_t flags =

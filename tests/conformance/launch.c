@@ -217,6 +217,43 @@ static conform_result takes_no_buffer(conform_env *env) {
     return CONFORM_PASS;
 }
 
+/* A value of 8 bytes arrives whole: x + 2^40 + 3 and x * -(2^33 + 1) in i64. */
+static conform_result passes_whole_values(conform_env *env) {
+    enum { N = 5, ADD = 1, MULTIPLY = 3 };
+    static const struct {
+        int32_t form;
+        int64_t number;
+    } tries[] = {{ADD, (INT64_C(1) << 40) + 3}, {MULTIPLY, -((INT64_C(1) << 33) + 1)}};
+    void *stream, *kernel;
+    uint64_t x, y;
+    int64_t in[N] = {0, 1, -1, 12345, -7}, out[N];
+    TRY(slot_stream(env, &stream));
+    TRY(slot_kernel(env, "scalar_i64", &kernel));
+    TRY(slot_memory(env, sizeof in, &x));
+    TRY(slot_memory(env, sizeof out, &y));
+    TRY(slot_write(env, stream, x, 0, in, sizeof in));
+    for (int t = 0; t < 2; t++) {
+        const dhow_geometry geometry = {.work = N};
+        const dhow_arg args[] = {slot_buffer(x, 0, DHOW_ACCESS_READ),
+                                 slot_buffer(y, 0, DHOW_ACCESS_WRITE),
+                                 slot_i64(N),
+                                 slot_i32(tries[t].form),
+                                 slot_i64(tries[t].number),
+                                 slot_i64(0)};
+        SLOT(API->launch(stream, kernel, &geometry, args, 6, ERR));
+        TRY(slot_read(env, stream, y, 0, out, sizeof out));
+        for (int i = 0; i < N; i++) {
+            const int64_t want =
+                tries[t].form == ADD ? in[i] + tries[t].number : in[i] * tries[t].number;
+            CHECK(out[i] == want,
+                  "%" PRId64 " %c %" PRId64 " is %" PRId64 ", not %" PRId64
+                  ": is a value of 64 bits cut?",
+                  in[i], tries[t].form == ADD ? '+' : '*', tries[t].number, out[i], want);
+        }
+    }
+    return CONFORM_PASS;
+}
+
 /* ---- what is refused ---- */
 
 static conform_result knows_no_such_kernel(conform_env *env) {
@@ -231,7 +268,9 @@ static conform_result knows_no_such_kernel(conform_env *env) {
 static conform_result refuses_text(conform_env *env, uint32_t format, const char *text,
                                    bool compiles) {
     char log[2000];
-    const dhow_kernel_decl decl = {"f", "(OUT(f32,y), VAL(i64,n))"};
+    static const dhow_kernel_param params[] = {{DHOW_PARAM_OUT, DHOW_F32, "y"},
+                                               {DHOW_PARAM_VALUE, DHOW_I64, "n"}};
+    static const dhow_kernel_decl decl = {"f", "(OUT(f32,y), VAL(i64,n))", params, 2, 0};
     const dhow_module_desc desc = {.struct_size = (uint32_t)sizeof desc,
                                    .format = format,
                                    .name = "broken.k",
@@ -264,12 +303,24 @@ static conform_result refuses_wrong_text(conform_env *env) {
     return refuses_text(env, 99, "of a format that does not exist", false);
 }
 
+/* A module that was compiled has the kernels of its text and no others. */
+static conform_result knows_no_kernel_of_another_text(conform_env *env) {
+    void *module, *kernel = &kernel;
+    TRY(slot_module(env, "add_f32", &module));
+    SLOT_IS(DHOW_NOT_FOUND, API->module_kernel(module, "softmax_f32", &kernel, ERR),
+            "a kernel that the module's text has not");
+    CHECK(kernel == NULL, "a kernel came out of a failure");
+    return CONFORM_PASS;
+}
+
 const conform_case conform_launch_cases[] = {
     CASE("launch/sizes", adds_any_size, "kernel"),
     CASE("launch/work", takes_any_work, "kernel"),
     CASE("launch/arguments", copies_its_arguments, "kernel"),
     CASE("launch/offsets", takes_offsets, "kernel"),
     CASE("launch/no_buffer", takes_no_buffer, "kernel"),
+    CASE("launch/values", passes_whole_values, "kernel"),
+    CASE("launch/unknown_in_module", knows_no_kernel_of_another_text, "kernel,compiler,error"),
     CASE("launch/unknown", knows_no_such_kernel, "kernel,error"),
     CASE("launch/wrong_text", refuses_wrong_text, "kernel,compiler,error"),
 };

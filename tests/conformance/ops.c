@@ -371,7 +371,8 @@ static conform_result precision(conform_env *env) {
           dhow_device_set_precision(env->device, (dhow_precision)2));
     OK(dhow_device_set_precision(env->device, DHOW_PRECISION_REDUCED));
     dhow_status status = dhow_matmul(NULL, ta, ta, tc);
-    CHECK(dhow_device_precision(env->device) == DHOW_PRECISION_REDUCED, "the precision is not kept");
+    CHECK(dhow_device_precision(env->device) == DHOW_PRECISION_REDUCED,
+          "the precision is not kept");
     OK(dhow_device_set_precision(env->device, DHOW_PRECISION_F32));
     CHECK(status == DHOW_OK, "%s", dhow_last_error());
     TRY(conform_expect(env, tc, &c, (conform_tolerance){0.1, 0.01}, "in bf16"));

@@ -295,6 +295,47 @@ static conform_result measures_time(conform_env *env) {
     return CONFORM_PASS;
 }
 
+static int64_t now_ns(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* A known delay, held by a gate: the times of events are nanoseconds, and recording one with a time
+ * stamp waits for nobody. */
+static conform_result measures_a_known_delay(conform_env *env) {
+    enum { DELAY = 60000000 };
+    scene s;
+    void *event[2];
+    int64_t took = -1;
+    NEEDS_SLOT(event_elapsed);
+    TRY(set_scene(env, &s));
+    if (!s.gated) return conform_unsupported(env, "the device cannot wait for the host");
+    for (int i = 0; i < 2; i++) {
+        int32_t code = API->event_create(DEVICE, DHOW_EVENT_TIMING, &event[i], ERR);
+        if (code == DHOW_UNSUPPORTED) return conform_unsupported(env, "no events with time stamps");
+        SLOT(code);
+        API->event_destroy(event[i]);
+        TRY(slot_event(env, DHOW_EVENT_TIMING, &event[i]));
+    }
+    const int64_t begin = now_ns();
+    SLOT(API->fill(s.b, s.x, 0, BYTES, 1, 1, ERR));
+    SLOT(API->event_record(event[0], s.b, ERR));
+    SLOT(API->event_sync(event[0], ERR));
+    SLOT(API->fill(s.a, s.y, 0, BYTES, 1, 1, ERR));
+    SLOT(API->event_record(event[1], s.a, ERR)); /* behind the gate */
+    (void)nanosleep(&(struct timespec){.tv_nsec = DELAY}, NULL);
+    TRY(let_go(env, &s));
+    SLOT(API->event_sync(event[1], ERR));
+    const int64_t whole = now_ns() - begin;
+    SLOT(API->event_elapsed(event[0], event[1], &took, ERR));
+    CHECK(took >= DELAY / 2 && took <= 2 * whole,
+          "event_elapsed says %" PRId64 " ns where the host waited for %d of %" PRId64
+          " ns: are they nanoseconds?",
+          took, DELAY, whole);
+    return CONFORM_PASS;
+}
+
 /* ---- what goes wrong later ---- */
 
 static conform_result reports_failed_work(conform_env *env) {
@@ -317,6 +358,36 @@ static conform_result reports_failed_work(conform_env *env) {
     return slot_write(env, stream, handle, 0, data, sizeof data); /* and works on */
 }
 
+/* The failure of a stream ends with it, and is not one of the next stream in its place. */
+static conform_result forgets_streams(conform_env *env) {
+    unsigned char data[4096] = {1};
+    void *stream;
+    uint64_t handle;
+    int32_t code = API->mem_alloc(DEVICE, sizeof data, &handle, ERR);
+    if (code == DHOW_DEVICE_LOST)
+        return conform_unsupported(env, "the device does not outlive a failure");
+    SLOT(code);
+    SLOT(API->stream_create(DEVICE, 0, &stream, ERR));
+    const dhow_copy_rect up =
+        slot_flat(slot_host_end(data, 0, 0, 0), slot_device_end(handle, 0, 0, 0), sizeof data);
+    code = API->copy(stream, &up, ERR);
+    API->stream_destroy(stream);
+    API->mem_free(DEVICE, handle);
+    CHECK(code == DHOW_OK, "the copy fails at once with %s; the fault is to be one of its work",
+          slot_status(code));
+    for (int i = 0; i < 4; i++) {
+        code = API->stream_create(DEVICE, 0, &stream, ERR);
+        if (code == DHOW_OK) {
+            code = API->stream_sync(stream, ERR);
+            API->stream_destroy(stream);
+        }
+        if (code == DHOW_DEVICE_LOST) return CONFORM_PASS;
+        CHECK(code == DHOW_OK, "a stream made after another had failed begins with %s: %.300s",
+              slot_status(code), env->slots->err.message);
+    }
+    return CONFORM_PASS;
+}
+
 const conform_case conform_order_cases[] = {
     CASE("order/stream", runs_in_order, "stream"),
     CASE("order/sync", sync_waits, "stream"),
@@ -331,10 +402,12 @@ const conform_case conform_order_cases[] = {
     CASE("order/host_event", signals_before_waits, "event"),
     CASE("order/host_event_gone", lets_waiters_go, "event"),
     CASE("order/time", measures_time, "event"),
+    CASE("order/delay", measures_a_known_delay, "event"),
 };
 CASES_END(conform_order);
 
 const conform_case conform_fault_cases[] = {
     CASE("fault/async", reports_failed_work, "stream,error"),
+    CASE("fault/next_stream", forgets_streams, "stream,error"),
 };
 CASES_END(conform_fault);

@@ -100,8 +100,10 @@ static conform_result affine(conform_env *env, dhow_dtype dtype) {
 
 #define TYPES(X)                                                                                  \
     X(F32, f32)                                                                                   \
-    X(F64, f64) X(F16, f16) X(BF16, bf16) X(I8, i8) X(U8, u8) X(I16, i16) X(U16, u16) X(I32, i32) \
-        X(U32, u32) X(I64, i64) X(U64, u64)
+    X(F64, f64)                                                                                   \
+    X(F16, f16)                                                                                   \
+    X(BF16, bf16) X(I8, i8) X(U8, u8) X(I16, i16) X(U16, u16) X(I32, i32) X(U32, u32) X(I64, i64) \
+        X(U64, u64)
 #define ARITHMETIC(TYPE, type)                                  \
     static conform_result arithmetic_##type(conform_env *env) { \
         TRY(arithmetic(env, DHOW_##TYPE));                      \
@@ -218,7 +220,7 @@ static conform_result run_model(conform_env *env, dhow_dtype dtype, int k, dhow_
     TRY(conform_upload(env, &x, LAYOUT_PLAIN, &tx));
     TRY(conform_blank(env, &want, LAYOUT_PLAIN, &ty));
     for (int run = 0; run < 2; run++) {
-        OK(dhow_model_run(m, NULL, &tx, 1, &ty, 1));
+        OK(dhow_model_run_into(m, NULL, &tx, 1, &ty, 1));
         TRY(conform_expect(env, ty, &want, conform_tolerance_of(dtype), k_ops[k].name));
     }
     return CONFORM_PASS;
@@ -248,7 +250,7 @@ static conform_result exact_models(conform_env *env) {
     OK(dhow_model_to(m, env->device));
     OWN(TENSOR, &tx, dhow_tensor_from_data(env->device, DHOW_I64, DHOW_SHAPE(3), x, &tx));
     OWN(TENSOR, &ty, dhow_tensor_create(env->device, DHOW_I64, DHOW_SHAPE(3), &ty));
-    OK(dhow_model_run(m, NULL, &tx, 1, &ty, 1));
+    OK(dhow_model_run_into(m, NULL, &tx, 1, &ty, 1));
     return conform_expect_bytes(env, ty, want, sizeof want, "numbers of 54 bits in a model");
 }
 

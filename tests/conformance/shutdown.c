@@ -4,6 +4,9 @@
  * side, as several contexts of one process open them.
  */
 #include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include "slots.h"
 
@@ -107,9 +110,59 @@ static conform_result leaves_nothing(conform_env *env) {
     return CONFORM_PASS;
 }
 
+static conform_result compare_process(conform_env *env, const slot_process *before,
+                                      const slot_process *after) {
+    CHECK(strcmp(before->folder, after->folder) == 0, "the working directory is %s now, not %s",
+          after->folder, before->folder);
+    CHECK(before->mask == after->mask, "the umask is %03o now, not %03o", (unsigned)after->mask,
+          (unsigned)before->mask);
+    /* A compiler inside a driver may handle what nobody did; it must not hide or replace anything.
+     */
+    for (int i = 1; i < SLOT_SIGNALS; i++) {
+        const bool same = before->handlers[i] == after->handlers[i];
+        CHECK(same || (before->handlers[i] == SIG_DFL && after->handlers[i] != SIG_IGN),
+              "signal %d (%s) is handled otherwise now, or ignored", i, strsignal(i));
+    }
+    CHECK(before->child || !after->child, "a child process is left");
+    return CONFORM_PASS;
+}
+
+/* Opens, works and closes with standard output going to a file; how many bytes came there. */
+static conform_result work_silently(conform_env *env, off_t *out_bytes) {
+    conform_slots s;
+    FILE *file = tmpfile();
+    (void)fflush(stdout);
+    const int kept = dup(1);
+    CHECK(file != NULL && kept >= 0 && dup2(fileno(file), 1) == 1, "standard output: %s",
+          strerror(errno));
+    conform_result result = second(env, &s);
+    if (result == CONFORM_PASS) {
+        result = work_on(env, &s);
+        conform_slots_close(&s);
+    }
+    (void)fflush(stdout);
+    *out_bytes = lseek(1, 0, SEEK_END);
+    (void)dup2(kept, 1);
+    (void)close(kept);
+    (void)fclose(file);
+    return result;
+}
+
+static conform_result leaves_the_process_alone(conform_env *env) {
+    slot_process now;
+    off_t printed = 0;
+    TRY(work_silently(env, &printed));
+    slot_process_look(&now);
+    TRY(compare_process(env, &slot_process_before, &now));
+    CHECK(printed == 0, "it prints %lld bytes to standard output; messages go to host->log",
+          (long long)printed);
+    return CONFORM_PASS;
+}
+
 const conform_case conform_shutdown_cases[] = {
     CASE("shutdown/again", opens_again, "shutdown"),
     CASE("shutdown/side_by_side", closes_one_of_two, "shutdown"),
     CASE("shutdown/leaves", leaves_nothing, "shutdown"),
+    CASE("shutdown/process", leaves_the_process_alone, "shutdown"),
 };
 CASES_END(conform_shutdown);

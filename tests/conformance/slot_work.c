@@ -167,13 +167,13 @@ static uint32_t declare_unit(const dhowi_builtin *entry, dhow_kernel_decl *out, 
     for (size_t i = 0; i < dhowi_builtin_kernel_count && count < capacity; i++) {
         const dhowi_builtin *b = &dhowi_builtin_kernels[i];
         if (strcmp(b->unit, entry->unit) == 0 && strcmp(b->options, entry->options) == 0)
-            out[count++] = (dhow_kernel_decl){b->name, b->signature};
+            out[count++] = (dhow_kernel_decl){b->name, b->signature, b->params, b->param_count, 0};
     }
     return count;
 }
 
 static conform_result compiled(conform_env *env, const dhowi_builtin *entry, uint32_t bits,
-                               void **out) {
+                               void **out_module) {
     static char log[4096];
     const char *text = unit_text(entry->unit);
     dhow_kernel_decl decl[256];
@@ -198,8 +198,15 @@ static conform_result compiled(conform_env *env, const dhowi_builtin *entry, uin
     SLOT(code);
     CHECK(module != NULL, "module_build reported success and gave nothing");
     slot_own_module(env, module);
-    SLOT(API->module_kernel(module, entry->name, out, ERR));
+    *out_module = module;
     return CONFORM_PASS;
+}
+
+conform_result slot_module(conform_env *env, const char *name, void **out) {
+    const dhowi_builtin *entry = builtin_entry(name);
+    const uint32_t bits = (env->slots->desc.index_bits & 64u) != 0 ? 64 : 32;
+    CHECK(entry != NULL, "dhow has no kernel %s", name);
+    return compiled(env, entry, bits, out);
 }
 
 conform_result slot_kernel(conform_env *env, const char *name, void **out) {
@@ -209,8 +216,12 @@ conform_result slot_kernel(conform_env *env, const char *name, void **out) {
     *out = NULL;
     CHECK(entry != NULL, "dhow has no kernel %s", name);
     if (API->builtin_kernel != NULL) code = API->builtin_kernel(DEVICE, name, bits, out, ERR);
-    if (code == DHOW_NOT_FOUND) TRY(compiled(env, entry, bits, out));
-    if (code != DHOW_NOT_FOUND) SLOT(code);
+    if (code == DHOW_NOT_FOUND) {
+        void *module;
+        TRY(compiled(env, entry, bits, &module));
+        code = API->module_kernel(module, name, out, ERR);
+    }
+    SLOT(code);
     CHECK(*out != NULL, "kernel %s: success was reported and nothing given", name);
     return CONFORM_PASS;
 }

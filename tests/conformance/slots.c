@@ -5,6 +5,10 @@
 #include "slots.h"
 
 #include <dlfcn.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* ---- the host's services ---- */
 
@@ -65,6 +69,24 @@ conform_result slot_failed(conform_env *env, const char *file, int line, const c
     return conform_fail(env, file, line, "%s: %s: %.480s", call, slot_status(code), err->message);
 }
 
+/* ---- the process ---- */
+
+slot_process slot_process_before;
+
+void slot_process_look(slot_process *p) {
+    memset(p, 0, sizeof *p);
+    if (getcwd(p->folder, sizeof p->folder) == NULL) p->folder[0] = '\0';
+    p->mask = umask(0);
+    (void)umask(p->mask);
+    for (int i = 1; i < SLOT_SIGNALS; i++) {
+        struct sigaction action;
+        if (sigaction(i, NULL, &action) == 0) p->handlers[i] = action.sa_handler;
+    }
+    siginfo_t info;
+    memset(&info, 0, sizeof info);
+    p->child = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
 /* ---- opening ---- */
 
 static slot_host *new_host(void) {
@@ -89,6 +111,7 @@ static slot_host *new_host(void) {
 }
 
 bool conform_slots_load(conform_env *env, conform_slots *s) {
+    if (slot_process_before.folder[0] == '\0') slot_process_look(&slot_process_before);
     void *library = dlopen(s->path, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         (void)conform_fail(env, __FILE__, __LINE__, "%s", dlerror());

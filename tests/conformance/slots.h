@@ -7,6 +7,7 @@
 #define TESTS_CONFORMANCE_SLOTS_H_
 
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "dhow/plugin.h"
 #include "support.h"
@@ -37,6 +38,18 @@ typedef struct conform_slots {
     slot_owned owned[256];
     uint32_t owned_count;
 } conform_slots;
+
+enum { SLOT_SIGNALS = 32 };
+
+/* What a plugin shares with the program that loads it. */
+typedef struct slot_process {
+    char folder[512];
+    mode_t mask;
+    void (*handlers[SLOT_SIGNALS])(int);
+    bool child; /* one that has ended is not waited for, or one runs */
+} slot_process;
+extern slot_process slot_process_before; /* the plugin was loaded */
+void slot_process_look(slot_process *p);
 
 /* Loads the file and copies its table; false with env->message. */
 bool conform_slots_load(conform_env *env, conform_slots *s);
@@ -110,6 +123,8 @@ conform_result slot_same_bytes(conform_env *env, const void *got, const void *wa
                                const char *what);
 /* A built-in kernel, ready-made or compiled; CONFORM_UNSUPPORTED where there is neither. */
 conform_result slot_kernel(conform_env *env, const char *name, void **out);
+/* The module of a built-in kernel's text; CONFORM_UNSUPPORTED where nothing is compiled. */
+conform_result slot_module(conform_env *env, const char *name, void **out);
 dhow_arg slot_buffer(uint64_t handle, uint64_t offset, uint32_t access);
 dhow_arg slot_i64(int64_t value);
 dhow_arg slot_i32(int32_t value);

@@ -215,6 +215,28 @@ static conform_result keeps_no_argument(conform_env *env) {
     return slot_same_bytes(env, to, from, 100000, "a copy whose box was overwritten");
 }
 
+/* Sizes beyond any staging buffer, with odd ends. */
+static conform_result copies_large_odd_sizes(conform_env *env) {
+    static const uint64_t sizes[] = {(UINT64_C(24) << 20) + 1, (UINT64_C(40) << 20) + 7};
+    void *stream;
+    TRY(slot_stream(env, &stream));
+    for (int i = 0; i < 2; i++) {
+        const uint64_t bytes = sizes[i];
+        unsigned char *data = conform_memory(env, bytes), *got = conform_memory(env, bytes);
+        uint64_t handle;
+        TRY(slot_memory(env, bytes, &handle));
+        conform_pattern(data, bytes, (uint64_t)i + 9);
+        memset(got, GUARD, bytes);
+        TRY(slot_write(env, stream, handle, 0, data, bytes));
+        TRY(slot_read(env, stream, handle, 0, got, bytes));
+        TRY(slot_same_bytes(env, got, data, bytes, "a copy there and back"));
+        conform_slots_release(env->slots);
+        conform_release_all(env);
+        TRY(slot_stream(env, &stream));
+    }
+    return CONFORM_PASS;
+}
+
 /* ---- fills ---- */
 
 static conform_result fill_once(conform_env *env, void *stream, uint64_t offset, uint64_t count,
@@ -321,6 +343,7 @@ const conform_case conform_transfer_cases[] = {
     CASE("transfer/nothing", copies_nothing, "copy"),
     CASE("transfer/within", copies_within_a_block, "copy,strided"),
     CASE("transfer/arguments", keeps_no_argument, "copy"),
+    CASE("transfer/large", copies_large_odd_sizes, "transfer,large"),
     CASE("transfer/fill", fills_patterns, "fill"),
     CASE("transfer/fill_nothing", fills_nothing, "fill"),
     CASE("transfer/peer", copies_between_devices, "copy,devices"),

@@ -148,7 +148,10 @@ cudaError_t fake_begin(fake_call *call, const char *name, int device) {
 cudaError_t fake_end(fake_call *call, cudaError_t code) {
     if (call->async_code != 0)
         fake_stick(call->device >= 0 ? call->device : fake_current(), call->async_code);
-    if (call->runtime && code != cudaSuccess) t_last_error = (int)code;
+    if (!call->runtime || code == cudaSuccess) return code;
+    t_last_error = (int)code;
+    const int device = call->device >= 0 ? call->device : fake_current();
+    if (device >= 0 && fake_is_sticky((int)code)) fake.sticky_reported[device] = true;
     return code;
 }
 
@@ -183,18 +186,21 @@ int fakecuda_library_call(const char *function) {
 
 /* ---- the runtime's memory of errors ---- */
 
-cudaError_t cudaGetLastError(void) {
+/* Only what this runtime was told itself: NVIDIA's libraries have runtimes of their own inside. */
+static int remembered(void) {
     const int device = fake_current();
-    const int stuck = device >= 0 ? atomic_load(&fake.sticky[device]) : 0, last = t_last_error;
-    t_last_error = 0;
-    return (cudaError_t)(stuck != 0 ? stuck : last);
+    if (device >= 0 && atomic_load(&fake.sticky_reported[device]))
+        return atomic_load(&fake.sticky[device]);
+    return t_last_error;
 }
 
-cudaError_t cudaPeekAtLastError(void) {
-    const int device = fake_current();
-    const int stuck = device >= 0 ? atomic_load(&fake.sticky[device]) : 0;
-    return (cudaError_t)(stuck != 0 ? stuck : t_last_error);
+cudaError_t cudaGetLastError(void) {
+    const int code = remembered();
+    t_last_error = 0;
+    return (cudaError_t)code;
 }
+
+cudaError_t cudaPeekAtLastError(void) { return (cudaError_t)remembered(); }
 
 cudaError_t cudaDriverGetVersion(int *version) {
     fake_call call;

@@ -102,6 +102,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
     fake_call call;
     dhow_error err = {.struct_size = sizeof err};
     cudaError_t code = begin_on(&call, "cudaEventQuery", event);
+    if (code == cudaSuccess) code = fake_forbidden();
     if (code == cudaSuccess && is_captured(event)) code = cudaErrorCapturedEvent;
     if (code == cudaSuccess)
         code = fake_done(event->device, simdev_event_query(event->native, &err));

@@ -36,7 +36,7 @@ typedef struct fake_fault {
 
 typedef struct fake_settings {
     simdev_config machine;
-    int driver, runtime, cc, sms, ecc, peer, init;
+    int driver, runtime, cc, sms, ecc, peer, init, code;
     bool strict, stub, hidden, legacy, waits, nolt, noheuristic, nonvrtc, nonvml;
 } fake_settings;
 
@@ -62,6 +62,7 @@ typedef struct fake_state {
     simdev_machine *machine;
     simdev_device *devices[SIMDEV_MAX_DEVICES];
     atomic_int sticky[SIMDEV_MAX_DEVICES]; /* CUDA's code; 0: none */
+    atomic_bool sticky_reported[SIMDEV_MAX_DEVICES]; /* by a function of the runtime */
     fake_context contexts[SIMDEV_MAX_DEVICES];
     struct CUstream_st *defaults[SIMDEV_MAX_DEVICES]; /* the legacy and per-thread stream */
     bool peers[SIMDEV_MAX_DEVICES][SIMDEV_MAX_DEVICES];

@@ -13,6 +13,7 @@
  *   init=CODE      every call answers this code: 46 busy, 802, 803, 3 ...
  *   cc=90 sms=4 ecc=1   of each device
  *   peer=0|1|2     2 promises access and delivers other bytes
+ *   code=80        the compute capability that built-in kernels have code for, and no PTX; 0: all
  *   waits=0        streams cannot wait for a word in host memory
  *   nolt=1 nonvrtc=1 nonvml=1   the library does not start
  *   strict=1       a complaint aborts, as do objects that are left when the process ends
@@ -87,6 +88,7 @@ bool fakecuda_setting(const char *name); /* "nolt" */
 int fakecuda_current_device(void);       /* -1: no context is current */
 bool fakecuda_memory_info(int device, uint64_t *out_free, uint64_t *out_total);
 int fakecuda_device_count(void);
+int fakecuda_driver(void); /* 13000 */
 void fakecuda_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 typedef struct fakecuda_range {

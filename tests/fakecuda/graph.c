@@ -57,13 +57,31 @@ cudaError_t fake_record(fake_stream *stream, const fake_command *command, bool *
     return code;
 }
 
+/* How much of the recordings of others this thread minds. */
+static _Thread_local enum cudaStreamCaptureMode t_mode = cudaStreamCaptureModeGlobal;
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
+    fake_call call;
+    cudaError_t code = fake_begin(&call, "cudaThreadExchangeStreamCaptureMode", FAKE_NOWHERE);
+    if (code == cudaSuccess && (mode == NULL || (unsigned)*mode > cudaStreamCaptureModeRelaxed))
+        code = cudaErrorInvalidValue;
+    if (code == cudaSuccess) {
+        const enum cudaStreamCaptureMode before = t_mode;
+        t_mode = *mode;
+        *mode = before;
+    }
+    return fake_end(&call, code);
+}
+
 cudaError_t fake_forbidden(void) {
     cudaError_t code = cudaSuccess;
+    if (t_mode == cudaStreamCaptureModeRelaxed) return code;
     fake_lock();
     for (fake_capture *capture = fake.captures; capture != NULL; capture = capture->next) {
         const bool own = pthread_equal(capture->thread, pthread_self()) != 0;
         if (capture->mode == cudaStreamCaptureModeRelaxed) continue;
         if (capture->mode == cudaStreamCaptureModeThreadLocal && !own) continue;
+        if (t_mode == cudaStreamCaptureModeThreadLocal && !own) continue;
         capture->invalid = true;
         code = cudaErrorStreamCaptureUnsupported;
     }

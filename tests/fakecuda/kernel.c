@@ -59,6 +59,14 @@ cudaError_t fake_function_of(fake_kernel *kernel, int device, fake_function **ou
 
 /* ---- what kernels are ---- */
 
+/* Code runs on later minors of its major; Tegra (8.7) wants its own. Libraries are loaded lazily:
+ * that there is no code shows when a function is asked for. */
+static bool has_code(const fake_kernel *kernel) {
+    const int code = fake.settings.code, cc = fake.settings.cc;
+    if (kernel->library->kind != FAKE_BUILTIN || code == 0 || code == cc) return true;
+    return code / 10 == cc / 10 && code < cc && cc != 87;
+}
+
 CUresult cuKernelGetFunction(CUfunction *out, CUkernel handle) {
     fake_call call;
     fake_kernel *kernel = (fake_kernel *)(void *)handle;
@@ -68,6 +76,7 @@ CUresult cuKernelGetFunction(CUfunction *out, CUkernel handle) {
     if (code == cudaSuccess) code = (cudaError_t)atomic_load(&fake.sticky[device]);
     if (code == cudaSuccess && !fakecuda_object_is(kernel, FAKECUDA_KERNEL))
         code = cudaErrorInvalidResourceHandle;
+    if (code == cudaSuccess && !has_code(kernel)) code = cudaErrorNoKernelImageForDevice;
     if (code == cudaSuccess) code = fake_function_of(kernel, device, out);
     return fake_driver_end(&call, code);
 }

@@ -35,6 +35,7 @@ int cublasLtCreate(lt_handle *out) {
     const int code = fakecuda_library_call("cublasLtCreate");
     if (code != 0) return code;
     if (fakecuda_setting("nolt")) return FAKE_NOT_INITIALIZED;
+    if (fakecuda_driver() / 1000 < FAKE_LT_MAJOR) return FAKE_NOT_INITIALIZED;
     if (fakecuda_current_device() < 0) {
         fakecuda_complain("cublasLtCreate without a context");
         return FAKE_NOT_INITIALIZED;
@@ -66,7 +67,7 @@ int cublasLtMatmulPreferenceDestroy(lt_preference preference) {
 const char *cublasLtGetStatusName(int status);
 const char *cublasLtGetStatusName(int status) { return fake_status_name(status); }
 size_t cublasLtGetVersion(void);
-size_t cublasLtGetVersion(void) { return 130000; }
+size_t cublasLtGetVersion(void) { return FAKE_LT_MAJOR * 10000; }
 
 int cublasLtMatmulDescCreate(lt_desc *out, int compute, cudaDataType_t scale);
 int cublasLtMatmulDescCreate(lt_desc *out, int compute, cudaDataType_t scale) {

@@ -62,7 +62,7 @@ static void teardown(void) {
 
 static void run_on(const float *x, float *y, dhow_tensor *in, dhow_tensor *out) {
     OK(dhow_tensor_write(in, x, BATCH * IN * sizeof *x));
-    OK(dhow_model_run(g_model, NULL, &in, 1, &out, 1));
+    OK(dhow_model_run_into(g_model, NULL, &in, 1, &out, 1));
     OK(dhow_tensor_read(out, y, BATCH * OUT * sizeof *y));
 }
 
@@ -161,8 +161,29 @@ Test(model, workspaces_lie_where_cublas_wants_them, .fini = teardown) {
         OK(dhow_device_sync(g_device));
         dhow_tensor_release(in);
         dhow_tensor_release(out);
-        out = NULL;
     }
+}
+
+/* No operation worked there. */
+Test(model, a_gpu_that_the_plugin_has_no_code_for_computes) {
+    const float values[4] = {-1, 2, -3, 4};
+    float got[4] = {0};
+    dhow_context *context;
+    dhow_device *device;
+    dhow_tensor *x, *y;
+    cr_assert(fakecuda_reset("cc=87,code=80,strict=1", NULL, NULL, 0));
+    OK(dhow_context_create(NULL, &context));
+    OK(dhow_device_get(context, "cuda:0", &device));
+    OK(dhow_tensor_from_data(device, DHOW_F32, DHOW_SHAPE(4), values, &x));
+    OK(dhow_tensor_create(device, DHOW_F32, DHOW_SHAPE(4), &y));
+    OK(dhow_relu(NULL, x, y));
+    OK(dhow_tensor_read(y, got, sizeof got));
+    cr_assert(got[0] == 0 && got[1] == 2 && got[2] == 0 && got[3] == 4);
+    cr_assert_gt(fakecuda_call_count("nvrtcVersion"), 0);
+    dhow_tensor_release(x);
+    dhow_tensor_release(y);
+    dhow_context_release(context);
+    cr_assert_eq(fakecuda_live_objects(NULL), 0, "objects of CUDA are left");
 }
 
 Test(model, what_cannot_be_recorded_is_submitted_one_by_one, .init = setup_without_graphs,

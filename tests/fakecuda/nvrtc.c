@@ -115,7 +115,8 @@ static bool take_option(fake_program *program, const char *option) {
         "--fmad=", "-lineinfo", "--generate-line-info", "--maxrregcount="};
     const char *arch = strstr(option, "-gpu-architecture=");
     if (arch != NULL) return read_arch(program, strchr(arch, '=') + 1);
-    if (strncmp(option, "-D", 2) == 0 || strncmp(option, "-U", 2) == 0) {
+    if (strncmp(option, "-D", 2) == 0 || strncmp(option, "-U", 2) == 0 ||
+        strncmp(option, "-I", 2) == 0) {
         if (program->option_count == FAKE_MAX_OPTIONS) return false;
         program->options[program->option_count++] = option;
         return true;

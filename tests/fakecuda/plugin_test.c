@@ -9,9 +9,11 @@
 #include <cuda.h>
 #include <dlfcn.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fake.h"
 #include "fakecuda.h"
@@ -196,25 +198,21 @@ Test(cuda_plugin, devices_are_described_without_a_context) {
 
 /* ---- living with others ---- */
 
+static void driver_function(const char *name, unsigned version, void *slot) {
+    cr_assert_eq(cudaGetDriverEntryPointByVersion(name, slot, version, 0, NULL), cudaSuccess);
+}
+
 Test(cuda_plugin, the_context_of_the_caller_is_current_again_after_each_slot) {
     CUresult (*get)(CUcontext *) = NULL, (*push)(CUcontext) = NULL,
                               (*retain)(CUcontext *, CUdevice);
     CUresult (*release)(CUdevice), (*pop)(CUcontext *);
-    const struct {
-        const char *name;
-        unsigned version;
-        void *slot;
-    } functions[] = {{"cuCtxGetCurrent", 4000, &get},
-                     {"cuCtxPushCurrent", 4000, &push},
-                     {"cuCtxPopCurrent", 4000, &pop},
-                     {"cuDevicePrimaryCtxRetain", 7000, &retain},
-                     {"cuDevicePrimaryCtxRelease", 11000, &release}};
     CUcontext own = NULL, now = NULL;
     begin("devices=2", NULL);
-    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
-        cr_assert_eq(cudaGetDriverEntryPointByVersion(functions[i].name, functions[i].slot,
-                                                      functions[i].version, 0, NULL),
-                     cudaSuccess);
+    driver_function("cuCtxGetCurrent", 4000, &get);
+    driver_function("cuCtxPushCurrent", 4000, &push);
+    driver_function("cuCtxPopCurrent", 4000, &pop);
+    driver_function("cuDevicePrimaryCtxRetain", 7000, &retain);
+    driver_function("cuDevicePrimaryCtxRelease", 11000, &release);
     cr_assert_eq(get(&now), CUDA_SUCCESS);
     cr_assert_null(now, "nothing stays current");
     cr_assert_eq(retain(&own, 1), CUDA_SUCCESS);
@@ -341,6 +339,32 @@ Test(cuda_plugin, a_compile_error_comes_with_the_compilers_words) {
     end();
 }
 
+/* As most kernels begin. No folder was named to NVRTC, and it knows none. */
+Test(cuda_plugin, cuda_c_includes_the_headers_of_the_toolkit) {
+    static const char text[] =
+        "#include <cuda_fp16.h>\n"
+        "extern \"C\" __global__ void halve(__half *x, int n) { if (n > 0) x[0].bits = 0; }\n";
+    char root[] = "/tmp/dhow-toolkit-XXXXXX", command[256], log[4096] = "";
+    void *module = NULL, *kernel = NULL;
+    cr_assert_not_null(mkdtemp(root));
+    (void)snprintf(command, sizeof command,
+                   "mkdir %s/include && echo 'struct __half { unsigned short bits; };' > "
+                   "%s/include/cuda_fp16.h",
+                   root, root);
+    cr_assert_eq(system(command), 0);
+    (void)setenv("CUDA_HOME", root, 1);
+    begin(NULL, NULL);
+    OK(build(DHOW_MODULE_CUDA_C, text, "", log, &module));
+    OK(cuda->module_kernel(module, "halve", &kernel, &err));
+    cuda->module_free(module);
+    FAILS(DHOW_COMPILE_ERROR,
+          build(DHOW_MODULE_CUDA_C, "#include <nowhere.h>\n", "", log, &module));
+    SAYS("nowhere.h");
+    end();
+    (void)snprintf(command, sizeof command, "rm -r %s", root);
+    cr_assert_eq(system(command), 0);
+}
+
 Test(cuda_plugin, ptx_is_loaded_and_damaged_ptx_is_refused) {
     static const char ptx[] =
         ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -365,8 +389,11 @@ Test(cuda_plugin, ptx_is_loaded_and_damaged_ptx_is_refused) {
 Test(cuda_plugin, a_fat_binary_that_came_with_the_text_is_used) {
     static const fake_fatbin right = FAKE_FATBIN_INIT;
     fake_fatbin foreign = FAKE_FATBIN_INIT;
-    static const dhow_kernel_decl decl = {"relu_f32",
-                                          "(ALIAS(f32,x), ALIAS_OUT(f32,y), VAL(i64,n))"};
+    static const dhow_kernel_param params[] = {{DHOW_PARAM_ALIAS, DHOW_F32, "x"},
+                                               {DHOW_PARAM_ALIAS_OUT, DHOW_F32, "y"},
+                                               {DHOW_PARAM_VALUE, DHOW_I64, "n"}};
+    static const dhow_kernel_decl decl = {
+        "relu_f32", "(ALIAS(f32,x), ALIAS_OUT(f32,y), VAL(i64,n))", params, 3, 0};
     char log[4096] = "";
     void *module = NULL;
     foreign.mark[0] = 'x';
@@ -397,6 +424,32 @@ Test(cuda_plugin, a_fat_binary_that_came_with_the_text_is_used) {
     desc.struct_size = offsetof(dhow_module_desc, images); /* a host of before */
     FAILS(DHOW_COMPILE_ERROR, cuda->module_build(device[0], &desc, &module, &err));
     end();
+}
+
+/* UNSUPPORTED, COMPILE_ERROR or UNAVAILABLE, where the text could have been compiled. */
+Test(cuda_plugin, built_in_kernels_without_code_for_the_gpu_are_left_to_nvrtc) {
+    static const int refusals[] = {200, 209, 221, 222, 223};
+    void *kernel = NULL;
+    begin("devices=1,cc=86,code=80", NULL);
+    OK(cuda->builtin_kernel(device[0], "relu_f32", 32, &kernel, &err));
+    end();
+    device[0] = NULL;
+    begin("devices=1,cc=87,code=80", NULL); /* Jetson Orin */
+    FAILS(DHOW_NOT_FOUND, cuda->builtin_kernel(device[0], "relu_f32", 32, &kernel, &err));
+    cr_assert_null(kernel);
+    SAYS("cudaErrorNoKernelImageForDevice (209)");
+    end();
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        char faults[96];
+        (void)snprintf(faults, sizeof faults, "cuKernelGetFunction@1=%d;cudaLibraryLoadData@2=%d",
+                       refusals[i], refusals[i]);
+        device[0] = NULL;
+        begin("devices=1", faults);
+        FAILS(DHOW_NOT_FOUND, cuda->builtin_kernel(device[0], "relu_f32", 32, &kernel, &err));
+        FAILS(DHOW_NOT_FOUND, cuda->builtin_kernel(device[0], "relu_f32", 64, &kernel, &err));
+        OK(cuda->builtin_kernel(device[0], "relu_f32", 32, &kernel, &err));
+        end();
+    }
 }
 
 /* ---- dhow.blas/1 ---- */
@@ -482,7 +535,202 @@ Test(cuda_plugin, products_without_an_algorithm_go_to_cublas) {
     end();
 }
 
+/* A product of two numbers. */
+typedef struct tiny_product {
+    void *plan;
+    dhow_buffer memory, workspace;
+} tiny_product;
+
+static tiny_product plan_tiny_product(void) {
+    const dhow_blas *blas = cuda->get_extension(device[0], "dhow.blas/1");
+    dhow_blas_desc desc = {.struct_size = sizeof desc, .m = 1, .n = 1, .k = 1, .batch = 1};
+    const float value = 1;
+    uint64_t bytes = 0, packed_bytes = 0;
+    tiny_product p = {NULL, {0, 0}, {0, 0}};
+    desc.dtype_a = desc.dtype_b = desc.dtype_c = desc.compute = DHOW_F32;
+    desc.lda = desc.ldb = desc.ldc = 1;
+    desc.alpha = 1;
+    OK(blas->plan(device[0], &desc, &p.plan, &bytes, &packed_bytes, &err));
+    p.memory.handle = to_device(&value, sizeof value);
+    p.workspace.handle = bytes != 0 ? to_device(NULL, bytes) : 0;
+    OK(cuda->stream_sync(stream, &err));
+    return p;
+}
+
+static int32_t run_tiny_product(const tiny_product *p) {
+    const dhow_blas *blas = cuda->get_extension(device[0], "dhow.blas/1");
+    const dhow_buffer none = {0, 0};
+    return blas->run(p->plan, stream, p->memory, p->memory, p->memory, none, none, p->workspace,
+                     &err);
+}
+
+static void delete_tiny_product(const tiny_product *p) {
+    const dhow_blas *blas = cuda->get_extension(device[0], "dhow.blas/1");
+    blas->destroy(p->plan);
+    cuda->mem_free(device[0], p->memory.handle);
+    if (p->workspace.handle != 0) cuda->mem_free(device[0], p->workspace.handle);
+}
+
+/* cuBLASLt has a runtime of its own inside, so the last error of the plugin's was none: INTERNAL. */
+Test(cuda_plugin, a_fault_that_a_product_meets_first_is_a_lost_device) {
+    begin(NULL, "kernel:relu_f32@1=719");
+    const tiny_product product = plan_tiny_product();
+    launch_relu(product.memory.handle, 1);
+    while (fakecuda_device_error(0) == 0) (void)usleep(100);
+    FAILS(DHOW_DEVICE_LOST, run_tiny_product(&product));
+    SAYS("cudaErrorLaunchFailure (719)");
+    SAYS("relu_f32");
+    cr_assert_eq(err.native_code, 719);
+    delete_tiny_product(&product);
+    end();
+}
+
+Test(cuda_plugin, a_product_that_cublas_refuses_is_no_fault_of_the_device) {
+    begin(NULL, "cublasLtMatmul@1=13");
+    const tiny_product product = plan_tiny_product();
+    launch_relu(product.memory.handle, 1); /* may still run */
+    FAILS(DHOW_INTERNAL, run_tiny_product(&product));
+    SAYS("CUBLAS_STATUS_EXECUTION_FAILED (13)");
+    OK(run_tiny_product(&product));
+    delete_tiny_product(&product);
+    end();
+}
+
+/* The later one was taken, whatever the driver, and when it did not start no other was tried. */
+Test(cuda_plugin, a_cublaslt_of_the_drivers_version_is_found_beside_a_later_one) {
+    begin("driver=12080,runtime=12080", NULL);
+    const tiny_product product = plan_tiny_product();
+    OK(run_tiny_product(&product));
+    cr_assert_eq(fakecuda_call_count("cublasLtCreate"), 1, "the driver's own comes first");
+    delete_tiny_product(&product);
+    end();
+}
+
+Test(cuda_plugin, a_cublaslt_that_does_not_start_gives_way_to_the_next) {
+    begin(NULL, "cublasLtCreate@1=1");
+    const tiny_product product = plan_tiny_product();
+    OK(run_tiny_product(&product));
+    cr_assert_geq(fakecuda_call_count("cublasLtCreate"), 2);
+    delete_tiny_product(&product);
+    end();
+}
+
+static int warnings;
+static char warning[700];
+static void count_warnings(void *user, int32_t level, const char *message) {
+    (void)user;
+    if (level > DHOW_LOG_WARN) return;
+    warnings++;
+    (void)snprintf(warning, sizeof warning, "%s", message);
+}
+
+/* It was a line for debugging alone, and products took many times as long. */
+Test(cuda_plugin, a_missing_cublaslt_is_warned_of_once_with_a_remedy) {
+    dhow_host host = plugin_host;
+    void *own = NULL, *opened = NULL, *plan = NULL;
+    uint64_t bytes, packed;
+    dhow_blas_desc desc = {.struct_size = sizeof desc, .m = 1, .n = 1, .k = 1, .batch = 1};
+    desc.dtype_a = desc.dtype_b = desc.dtype_c = desc.compute = DHOW_F32;
+    desc.lda = desc.ldb = desc.ldc = 1;
+    host.log = count_warnings;
+    load("nolt=1", NULL);
+    OK(cuda->open(&host, &own, &err));
+    OK(cuda->device_open(own, 0, &opened, &err));
+    const dhow_blas *blas = cuda->get_extension(opened, "dhow.blas/1");
+    for (int i = 0; i < 3; i++)
+        FAILS(DHOW_UNSUPPORTED, blas->plan(opened, &desc, &plan, &bytes, &packed, &err));
+    cr_assert_eq(warnings, 1);
+    cr_assert_not_null(strstr(warning, "cuda:0: cuBLASLt does not start"), "%s", warning);
+    cr_assert_not_null(strstr(warning, "install cuBLAS"), "%s", warning);
+    cr_assert_not_null(strstr(warning, "DHOW_CUDA_LIBRARY_PATH"), "%s", warning);
+    cr_assert_not_null(strstr(warning, "portable kernels"), "%s", warning);
+    cuda->device_close(opened);
+    cuda->close(own);
+}
+
 /* ---- dhow.graph/1 ---- */
+
+/* PyTorch records in this mode: each of these calls was refused with 900, and spoilt its graph. */
+Test(cuda_plugin, a_recording_of_the_program_is_left_alone) {
+    float values[2] = {-1, 2}, pinned[2];
+    void *event = NULL, *memory = NULL;
+    uint64_t handle = 0;
+    cudaStream_t own;
+    cudaGraph_t graph = NULL;
+    CUresult (*retain)(CUcontext *, CUdevice) = NULL, (*release)(CUdevice) = NULL;
+    CUresult (*push)(CUcontext) = NULL, (*pop)(CUcontext *) = NULL;
+    CUcontext context = NULL;
+    begin(NULL, NULL);
+    driver_function("cuDevicePrimaryCtxRetain", 7000, &retain);
+    driver_function("cuDevicePrimaryCtxRelease", 11000, &release);
+    driver_function("cuCtxPushCurrent", 4000, &push);
+    driver_function("cuCtxPopCurrent", 4000, &pop);
+    cr_assert_eq(retain(&context, 0), CUDA_SUCCESS);
+    cr_assert_eq(push(context), CUDA_SUCCESS);
+    uint64_t before = to_device(values, sizeof values);
+    OK(cuda->event_create(device[0], 0, &event, &err));
+    OK(cuda->event_record(event, stream, &err));
+    cr_assert_eq(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking), cudaSuccess);
+    cr_assert_eq(cudaStreamBeginCapture(own, cudaStreamCaptureModeGlobal), cudaSuccess);
+    OK(cuda->mem_alloc(device[0], 64, &handle, &err));
+    OK(cuda->host_alloc(device[0], 64, &memory, &err));
+    OK(cuda->host_register(device[0], pinned, sizeof pinned, &err));
+    OK(cuda->host_unregister(device[0], pinned, &err));
+    OK(cuda->event_sync(event, &err));
+    OK(cuda->event_query(event, &err));
+    OK(cuda->stream_sync(stream, &err));
+    OK(cuda->stream_query(stream, &err));
+    cuda->host_free(device[0], memory);
+    cuda->mem_free(device[0], handle);
+    cuda->mem_free(device[0], before);
+    cr_assert_eq(cudaStreamEndCapture(own, &graph), cudaSuccess, "the program's graph is spoilt");
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
+    cr_assert_eq(cudaThreadExchangeStreamCaptureMode(&mode), cudaSuccess);
+    cr_assert_eq(mode, cudaStreamCaptureModeGlobal, "the thread's mode is put back");
+    cr_assert_eq(cudaGraphDestroy(graph), cudaSuccess);
+    cr_assert_eq(cudaStreamDestroy(own), cudaSuccess);
+    cr_assert_eq(pop(&context), CUDA_SUCCESS);
+    cr_assert_eq(release(0), CUDA_SUCCESS);
+    cuda->event_destroy(event);
+    end();
+}
+
+static void *wait_and_ask(void *statuses) {
+    dhow_error mine = {.struct_size = sizeof mine};
+    ((int32_t *)statuses)[0] = cuda->stream_query(stream, &mine);
+    ((int32_t *)statuses)[1] = cuda->stream_sync(stream, &mine);
+    return NULL;
+}
+
+/* Both were refused with 900, and the recording was spoilt: the fourth run of a model while another thread read from
+ * the same stream. */
+Test(cuda_plugin, other_threads_wait_for_a_stream_that_records) {
+    const float values[2] = {-1, 2};
+    float back[2];
+    void *graph = NULL;
+    pthread_t other;
+    int32_t statuses[2] = {-1, -1};
+    begin("delay_us=2000", NULL);
+    const dhow_capture *capture = cuda->get_extension(device[0], "dhow.graph/1");
+    uint64_t memory = to_device(values, sizeof values);
+    launch_relu(memory, 0); /* the kernel is loaded; work of before may still run */
+    OK(capture->begin(stream, &err));
+    cr_assert_eq(pthread_create(&other, NULL, wait_and_ask, statuses), 0);
+    cr_assert_eq(pthread_join(other, NULL), 0);
+    launch_relu(memory, 2);
+    OK(capture->end(stream, &graph, &err));
+    cr_assert(statuses[0] == DHOW_OK || statuses[0] == DHOW_NOT_READY, "%d", statuses[0]);
+    cr_assert_eq(statuses[1], DHOW_OK);
+    from_device(memory, back, sizeof back);
+    cr_assert_eq(back[0], -1, "nothing ran");
+    OK(capture->launch(graph, stream, &err));
+    from_device(memory, back, sizeof back);
+    cr_assert(back[0] == 0 && back[1] == 2);
+    capture->destroy(graph);
+    FAILS(DHOW_INVALID_ARGUMENT, capture->end(stream, NULL, &err));
+    cuda->mem_free(device[0], memory);
+    end();
+}
 
 Test(cuda_plugin, a_recording_is_replayed_and_one_that_cannot_be_made_says_why) {
     const float values[4] = {-1, 2, -3, 4};

@@ -158,6 +158,7 @@ static void release_everything(void) {
         simdev_device_close(fake.devices[i]);
         fake.devices[i] = NULL;
         atomic_store(&fake.sticky[i], 0);
+        fake.sticky_reported[i] = false;
         fake.contexts[i] = (fake_context){0};
     }
     simdev_machine_destroy(fake.machine);
@@ -266,6 +267,10 @@ bool fakecuda_setting(const char *name) {
 }
 
 int fakecuda_current_device(void) { return fake_current(); }
+int fakecuda_driver(void) {
+    fakecuda_start();
+    return fake.settings.driver;
+}
 int fakecuda_device_count(void) {
     fakecuda_start();
     return fake.settings.hidden ? 0 : (int)fake.settings.machine.device_count;

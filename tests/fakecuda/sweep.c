@@ -3,7 +3,8 @@
  * The sweep: a program over the public API runs again and again, each time with one call of CUDA
  * failing in one way. Whatever fails: no crash, no hang, nothing left behind, results right where
  * success is claimed, a message that names the error where not, and the CPU and the other device go
- * on working. All in one process; `sweep [function...]` tries these only.
+ * on working. All in one process; `sweep K/N` tries the K-th of each N functions, `sweep function...`
+ * these only.
  */
 #include <dhow/dhow.h>
 #include <dhow/graph.h>
@@ -424,8 +425,11 @@ static int sweep(const char *settings, const char *function, const char *cache) 
     return runs;
 }
 
-static bool is_wanted(const char *function, int argc, char **argv) {
+static bool is_wanted(const char *function, size_t index, int argc, char **argv) {
     bool wanted = argc == 1;
+    size_t part, parts;
+    if (argc == 2 && sscanf(argv[1], "%zu/%zu", &part, &parts) == 2 && parts > 0)
+        return index % parts + 1 == part;
     for (int i = 1; i < argc; i++) wanted |= strcmp(argv[i], function) == 0;
     return wanted;
 }
@@ -464,15 +468,17 @@ int main(int argc, char **argv) {
     char cache[] = "/tmp/fakecuda-sweep-XXXXXX", command[64];
     const kind none = {"", "", 0, false};
     int runs = 0, functions = 0;
-    bool called_before[256] = {false};
+    bool called_before[256] = {false}, reached[256] = {false};
     (void)signal(SIGALRM, hung);
     if (mkdtemp(cache) == NULL) return 2;
     for (size_t s = 0; s < sizeof k_settings / sizeof k_settings[0]; s++) {
         bool called[256] = {false};
         (void)run(k_settings[s], NULL, &none,
                   "off"); /* everything is called when nothing is cached */
-        for (size_t i = 0; fakecuda_function(i) != NULL; i++)
+        for (size_t i = 0; fakecuda_function(i) != NULL; i++) {
             called[i] = fakecuda_call_count(fakecuda_function(i)) != 0;
+            reached[i] |= called[i];
+        }
         (void)run(k_settings[s], NULL, &none, cache);
         for (size_t i = 0; fakecuda_function(i) != NULL; i++) {
             /* The second time what it adds, and what staged copies do otherwise. */
@@ -480,7 +486,7 @@ int main(int argc, char **argv) {
             const bool again =
                 s == 1 && (strncmp(name, "cudaMemcpyAsync", 15) == 0 ||
                            strncmp(name, "cudaEvent", 9) == 0 || strncmp(name, "cudaHost", 8) == 0);
-            if (!called[i] || (called_before[i] && !again) || !is_wanted(name, argc, argv))
+            if (!called[i] || (called_before[i] && !again) || !is_wanted(name, i, argc, argv))
                 continue;
             functions += called_before[i] ? 0 : 1;
             called_before[i] = true;
@@ -488,8 +494,8 @@ int main(int argc, char **argv) {
         }
     }
     (void)snprintf(g_now, sizeof g_now, "the sweep");
-    if (argc == 1) check_reach(called_before);
-    if (is_wanted("kernel:*", argc, argv)) runs += sweep(k_settings[0], "kernel:*", cache);
+    check_reach(reached);
+    if (is_wanted("kernel:*", 0, argc, argv)) runs += sweep(k_settings[0], "kernel:*", cache);
     (void)printf("%d functions of CUDA, %d runs with a fault, %d complaints\n", functions, runs,
                  g_failed);
     (void)snprintf(command, sizeof command, "rm -rf %s", cache);

@@ -19,7 +19,7 @@ static void end_model(dhow_model *m) {
     dhowi_arena_end(&m->arena);
 }
 
-static void check_nodes(const dhow_model *m, const dhowi_graph *g, uint8_t *made) {
+static void check_nodes(const dhow_model *m, const dhowi_subgraph *g, uint8_t *made) {
     for (uint32_t i = 0; i < g->input_count; i++) {
         if (g->inputs[i] < 0 || g->inputs[i] >= (int32_t)m->value_count) abort();
         made[g->inputs[i]] = 1; /* a loop binds them */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * planted MOST [NAME]...: with each mistake that can be planted (DHOWI_GUARD in core), random
- * models must go wrong, or crash, within MOST of them. Exit status 1 when one is not found.
+ * planted MOST [K/N | NAME...]: with each mistake that can be planted (DHOWI_GUARD in core), the
+ * K-th of each N of them or those named, random models must go wrong, or crash, within MOST of
+ * them. Exit status 1 when one is not found.
  */
 #include "base/errors/planted.h"
 
@@ -28,10 +29,10 @@ enum { PLANTS = sizeof k_plants / sizeof k_plants[0] };
 static const struct setting {
     const char *name, *isa, *device, *sim;
 } k_settings[] = {{"cpu", "DEFAULT", NULL, ""},
-              {"sim, NHWC", "DEFAULT", "sim", "images=nhwc"},
-              {"sim, blocks of 8", "DEFAULT", "sim", "images=blocks8"},
-              {"cpu, AVX2", "AVX2", NULL, ""},
-              {"cpu, SSE4.1", "SSE41", NULL, ""}};
+                  {"sim, NHWC", "DEFAULT", "sim", "images=nhwc"},
+                  {"sim, blocks of 8", "DEFAULT", "sim", "images=blocks8"},
+                  {"cpu, AVX2", "AVX2", NULL, ""},
+                  {"cpu, SSE4.1", "SSE41", NULL, ""}};
 
 /* The models until one goes wrong, written to `count` as they are run. */
 static int hunt(const char *plant, const struct setting *setting, uint64_t most, int count) {
@@ -79,17 +80,24 @@ static bool is_found(const char *plant, const struct setting *setting, uint64_t 
     return found;
 }
 
+static bool is_wanted(int plant, int argc, char **argv) {
+    int part, parts;
+    if (argc < 3) return true;
+    if (sscanf(argv[2], "%d/%d", &part, &parts) == 2 && parts > 0) return plant % parts == part - 1;
+    for (int k = 2; k < argc; k++)
+        if (strcmp(argv[k], k_plants[plant]) == 0) return true;
+    return false;
+}
+
 int main(int argc, char **argv) {
     const uint64_t most = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
     int missed = 0, all = 0;
     if (most == 0) {
-        fprintf(stderr, "usage: planted MOST [NAME]...\n");
+        fprintf(stderr, "usage: planted MOST [K/N | NAME...]\n");
         return 2;
     }
     for (int i = 0; i < PLANTS; i++) {
-        bool wanted = argc < 3;
-        for (int k = 2; k < argc; k++) wanted = wanted || strcmp(argv[k], k_plants[i]) == 0;
-        if (!wanted) continue;
+        if (!is_wanted(i, argc, argv)) continue;
         all++;
         bool found = false;
         for (size_t k = 0; k < sizeof k_settings / sizeof k_settings[0] && !found; k++)

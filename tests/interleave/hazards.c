@@ -17,7 +17,7 @@ typedef struct work {
     uint64_t number;
     uint32_t access;
     bool noted;
-    dhowi_mark awaited[DHOWI_MAX_PENDING]; /* by this very work */
+    dhowi_timepoint awaited[DHOWI_MAX_PENDING]; /* by this very work */
     uint32_t awaited_count;
 } work;
 
@@ -40,7 +40,7 @@ static bool is_over(const work *w) {
 }
 
 /* Whether who waits for the mark has waited for the work. */
-static bool covers(dhowi_mark mark, const work *w) {
+static bool covers(dhowi_timepoint mark, const work *w) {
     if (mark.timeline == w->timeline && mark.number >= w->number) return true;
     for (int i = 0; i < g_work_count; i++) {
         const work *v = &g_works[i];
@@ -55,8 +55,8 @@ static bool conflicts(const work *w, uint32_t access) {
     return ((w->access | access) & WRITE) != 0;
 }
 
-static void check(const bool *asked, uint32_t access, const dhowi_mark *marks, uint32_t count,
-                  dhowi_mark self) {
+static void check(const bool *asked, uint32_t access, const dhowi_timepoint *marks, uint32_t count,
+                  dhowi_timepoint self) {
     for (int i = 0; i < g_work_count; i++) {
         const work *w = &g_works[i];
         if (!asked[i] || !conflicts(w, access) || is_over(w)) continue;
@@ -78,10 +78,10 @@ static void note_those_there(bool *noted) {
 /* As dhowi_stream_begin() and dhowi_stream_end() do it. */
 static void use(int stream, uint32_t access) {
     dhowi_timeline *t = &g_streams[stream];
-    dhowi_mark pending[DHOWI_MAX_PENDING];
+    dhowi_timepoint pending[DHOWI_MAX_PENDING];
     bool noted[MOST];
     note_those_there(noted);
-    const dhowi_mark self = {t, atomic_load(&t->submitted)};
+    const dhowi_timepoint self = {t, atomic_load(&t->submitted)};
     uint32_t count = dhowi_hazard_pending(&g_hazard, access, t, pending);
     check(noted, access, pending, count, self);
     for (uint32_t i = 0; i < count; i++) dhowi_timeline_awaited(t, pending[i]);
@@ -97,7 +97,7 @@ static void use(int stream, uint32_t access) {
 
 static void begin(void) {
     g_work_count = 0;
-    g_hazard = (dhowi_hazard){.sole = NULL};
+    g_hazard = (dhowi_hazard){.sole_user = NULL};
     atomic_store(&g_lost, false);
     for (int i = 0; i < STREAMS; i++)
         g_streams[i] = (dhowi_timeline){.wait = wait_number, .lost = i == 0 ? &g_lost : NULL};
@@ -120,11 +120,11 @@ static void begin_many(void) {
 
 static void end(void) {
     for (uint32_t access = READ; access <= WRITE; access++) {
-        dhowi_mark pending[DHOWI_MAX_PENDING];
+        dhowi_timepoint pending[DHOWI_MAX_PENDING];
         bool noted[MOST];
         note_those_there(noted);
         uint32_t count = dhowi_hazard_pending(&g_hazard, access, NULL, pending);
-        check(noted, access, pending, count, (dhowi_mark){NULL, 0});
+        check(noted, access, pending, count, (dhowi_timepoint){NULL, 0});
     }
     for (uint32_t i = 0; i < g_hazard.user_count; i++)
         for (uint32_t k = 0; k < i; k++)

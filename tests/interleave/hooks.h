@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/threads/thread.h"
 #include "interleave.h"
 
 #define HOOK_(kind, p) interleave_step(INTERLEAVE_##kind, (const volatile void *)(p))
@@ -31,7 +32,7 @@
 #define EXCHANGE_(p, value) __c11_atomic_exchange((p), (value), __ATOMIC_SEQ_CST)
 #define ADD_(p, value) __c11_atomic_fetch_add((p), (value), __ATOMIC_SEQ_CST)
 #define SUB_(p, value) __c11_atomic_fetch_sub((p), (value), __ATOMIC_SEQ_CST)
-#define COMPARE_(p, expected, value)                                                  \
+#define COMPARE_(p, expected, value)                                                 \
     __c11_atomic_compare_exchange_strong((p), (expected), (value), __ATOMIC_SEQ_CST, \
                                          __ATOMIC_SEQ_CST)
 #else
@@ -64,5 +65,11 @@
 #define pthread_cond_wait(c, m) interleave_wait((c), (m))
 #define pthread_cond_signal(c) interleave_wake(c)
 #define pthread_cond_broadcast(c) interleave_wake(c)
+
+#define dhowi_thread_start(out, run, argument) interleave_start((out), (run), (argument))
+#define pthread_join(thread, result) ((void)(result), interleave_join(thread))
+#define pthread_detach(thread) ((void)(thread), 0)
+#define pthread_self() interleave_self()
+#define pthread_equal(a, b) ((a) == (b))
 
 #endif /* TESTS_INTERLEAVE_HOOKS_H_ */

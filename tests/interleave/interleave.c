@@ -29,6 +29,8 @@ typedef struct fiber {
     jmp_buf place;      /* where it is; unlike swapcontext(), a jump asks the system for nothing */
     char *stack;
     void (*run)(void);
+    void *(*work)(void *argument); /* of a thread that the explored code started */
+    void *argument;
     step next;
     const volatile void *condition; /* FIBER_WAITS */
 } fiber;
@@ -45,7 +47,7 @@ static jmp_buf g_explorer;
 static const volatile void *g_locks[MAX_LOCKS]; /* those that are held */
 static node g_nodes[MAX_DEPTH];
 static int g_depth; /* of the choices that are repeated */
-static bool g_failed;
+static bool g_failed, g_idle;
 static char g_story[256];
 
 void interleave_fail(const char *format, ...) {
@@ -86,8 +88,9 @@ static void pause_at(interleave_kind kind, const volatile void *address,
 }
 
 void interleave_step(interleave_kind kind, const volatile void *address) {
-    if (g_running >= 0) pause_at(kind, address, NULL);
     if (g_running < 0) return;
+    /* Who wants the lock waits, so that nothing is lost by giving it back without a choice. */
+    if (kind != INTERLEAVE_UNLOCK) pause_at(kind, address, NULL);
     if (kind == INTERLEAVE_LOCK) take(address);
     if (kind == INTERLEAVE_UNLOCK) leave(address);
 }
@@ -113,12 +116,17 @@ void interleave_wake(const volatile void *condition) {
 
 static void run_fiber(int index) {
     fiber *f = &g_fibers[index];
-    f->run();
+    if (f->work != NULL) {
+        (void)f->work(f->argument);
+        interleave_step(INTERLEAVE_UNLOCK, &f->work); /* who joins waits for this */
+    } else {
+        f->run();
+    }
     f->state = FIBER_ENDED;
     _longjmp(g_explorer, 1);
 }
 
-static void start(void (*run)(void)) {
+static fiber *start(void (*run)(void)) {
     if (g_count == INTERLEAVE_THREADS) abort();
     fiber *f = &g_fibers[g_count];
     if (f->stack == NULL) f->stack = malloc(STACK_BYTES);
@@ -126,13 +134,34 @@ static void start(void (*run)(void)) {
     f->state = FIBER_READY;
     f->entered = false;
     f->run = run;
+    f->work = NULL;
     f->next = (step){INTERLEAVE_READ, f, NULL}; /* to begin is of no matter to others */
     f->context.uc_stack.ss_sp = f->stack;
     f->context.uc_stack.ss_size = STACK_BYTES;
     f->context.uc_link = NULL;
     makecontext(&f->context, (void (*)(void))run_fiber, 1, g_count);
     g_count++;
+    return f;
 }
+
+int interleave_start(unsigned long *out, void *(*work)(void *argument), void *argument) {
+    fiber *f = start(NULL);
+    f->work = work;
+    f->argument = argument;
+    take(&f->work);
+    *out = (unsigned long)g_count;
+    return 0;
+}
+
+int interleave_join(unsigned long thread) {
+    interleave_step(INTERLEAVE_LOCK, &g_fibers[thread - 1].work);
+    interleave_step(INTERLEAVE_UNLOCK, &g_fibers[thread - 1].work);
+    return 0;
+}
+
+void interleave_leave_idle(void) { g_idle = true; }
+
+unsigned long interleave_self(void) { return (unsigned long)(g_running + 1); }
 
 /* ---- one run ---- */
 
@@ -189,15 +218,22 @@ static int choose(int depth, unsigned enabled) {
     return n->chosen;
 }
 
+/* A thread that the code started may go on waiting for work where nobody ends it. */
+static bool is_over(const fiber *f) {
+    return f->state == FIBER_ENDED || (g_idle && f->work != NULL && f->state == FIBER_WAITS);
+}
+
 /* Returns the number of choices that were made. A run that is found to be one of those before is
  * ended in any order. */
 static int run_once(const scenario *s) {
     int made = 0;
     bool repeats = false;
     g_count = 0;
+    g_idle = false;
     memset(g_locks, 0, sizeof g_locks);
     s->begin();
-    for (int i = 0; i < INTERLEAVE_THREADS && s->threads[i] != NULL; i++) start(s->threads[i]);
+    for (int i = 0; i < INTERLEAVE_THREADS && s->threads[i] != NULL; i++)
+        (void)start(s->threads[i]);
     for (unsigned enabled; (enabled = enabled_threads()) != 0;) {
         int thread = repeats || g_failed ? -1 : choose(made, enabled);
         if (thread >= 0) {
@@ -209,7 +245,7 @@ static int run_once(const scenario *s) {
         go_on(thread);
     }
     for (int i = 0; i < g_count; i++)
-        if (g_fibers[i].state != FIBER_ENDED) interleave_fail("thread %d waits for ever", i);
+        if (!is_over(&g_fibers[i])) interleave_fail("thread %d waits for ever", i);
     if (!g_failed) s->end();
     return made;
 }

@@ -44,5 +44,11 @@ typedef enum interleave_kind {
 void interleave_step(interleave_kind kind, const volatile void *address);
 void interleave_wait(const volatile void *condition, const volatile void *mutex);
 void interleave_wake(const volatile void *condition);
+/* Threads of the explored code itself: one more of the scenario's, INTERLEAVE_THREADS in all. */
+int interleave_start(unsigned long *out, void *(*work)(void *argument), void *argument);
+int interleave_join(unsigned long thread);
+/* In a scenario's begin: such threads may be left waiting for work in the end. */
+void interleave_leave_idle(void);
+unsigned long interleave_self(void); /* 0 outside of threads */
 
 #endif /* TESTS_INTERLEAVE_INTERLEAVE_H_ */

@@ -7,7 +7,7 @@
 
 #include "interleave.h"
 
-extern const scenario interleave_hazards[], interleave_events[],
-    interleave_limits[]; /* each ends with a name of NULL */
+extern const scenario interleave_hazards[], interleave_events[], interleave_limits[],
+    interleave_lanes[]; /* each ends with a name of NULL */
 
 #endif /* TESTS_INTERLEAVE_SCENARIOS_H_ */

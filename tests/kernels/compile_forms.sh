@@ -3,6 +3,7 @@
 # Compiles every unit and type in the forms that no test here runs: with K_LINT, as OpenCL C 1.2 for GPUs and for CPUs
 # (clang), and as CUDA (nvcc), where registers are compared with registers.txt and no spill is allowed.
 #   compile_forms.sh lint|opencl|cuda <compiler> <repository> <work folder> <unit:type:isas>...
+#   compile_forms.sh registers <compiler> <repository> <work folder> <work folder of cuda>...
 # CUDA figures that changed on purpose: copy <work folder>/registers.txt over tests/kernels/registers.txt.
 set -eu
 form=$1 cc=$2 root=$3 work=$4
@@ -50,6 +51,19 @@ cuda() { # all architectures for one type of each unit, the oldest for all types
     esac
 }
 
+# What the parts of cuda have found, against the figures that are known.
+if [ "$form" = registers ]; then
+    {
+        "$cc" --version | sed -n 's/^Cuda compilation tools, /# /p'
+        for part in "$@"; do cat "$part/lines"; done | LC_ALL=C sort -u
+    } >"$work/registers.txt"
+    if [ "$(sed -n 1p "$work/registers.txt")" = "$(sed -n 1p "$here/registers.txt")" ]; then
+        diff "$here/registers.txt" "$work/registers.txt" || { echo "registers changed (old <, new >)"; failed=1; }
+    else
+        echo "another nvcc than registers.txt was made with; only spills are checked"
+    fi
+    exit $failed
+fi
 if [ "$form" = cuda ]; then
     rm -f "$work/lines" "$work/spilled"
     : >"$work/spilled"
@@ -60,20 +74,11 @@ for entry in "$@"; do
 done
 [ "$form" = cuda ] || exit $failed
 
-{
-    "$cc" --version | sed -n 's/^Cuda compilation tools, /# /p'
-    LC_ALL=C sort -u "$work/lines"
-} >"$work/registers.txt"
 if [ -s "$work/spilled" ]; then
     echo "kernels that spill or use local memory:"
     cat "$work/spilled"
     # Library functions of double precision keep tables and slow paths in local memory, so does the sine that map has;
     # the windows of three dimensions are the general form that nothing hot uses. Ours may not.
     grep -vE '_f64 | map_| (pool3d|maxpool3d_index|conv3d|conv_transpose3d)_' "$work/spilled" && failed=1
-fi
-if [ "$(sed -n 1p "$work/registers.txt")" = "$(sed -n 1p "$here/registers.txt")" ]; then
-    diff "$here/registers.txt" "$work/registers.txt" || { echo "registers changed (old <, new >)"; failed=1; }
-else
-    echo "another nvcc than registers.txt was made with; only spills are checked"
 fi
 exit $failed

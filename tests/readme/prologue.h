@@ -10,11 +10,15 @@
 
 #include "dhow/dhow.h"
 
+#ifndef SNIPPET_DOCUMENT
+#define SNIPPET_DOCUMENT "docs/from-pytorch.md"
+#endif
+
 static int g_may_fail; /* the block shows what a failure says */
 
 static inline dhow_status snippet_check(dhow_status status, const char *call, int line) {
     if (status == DHOW_OK || g_may_fail) return status;
-    (void)fprintf(stderr, "docs/from-pytorch.md:%d: %s: %s\n", line, call, dhow_last_error());
+    (void)fprintf(stderr, "%s:%d: %s: %s\n", SNIPPET_DOCUMENT, line, call, dhow_last_error());
     exit(1);
 }
 #define SNIPPET_CHECK(call) snippet_check((call), #call, __LINE__)

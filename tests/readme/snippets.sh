@@ -14,16 +14,7 @@ trap 'rm -rf "$work"' EXIT
 kind=plain
 [ $# -eq 0 ] || kind=mpi
 
-# Every exported function that returns a status, wrapped.
-grep -ohE '^DHOW_API (void|bool|const [a-z_]+ \*|u?int[0-9]+_t |dhow_[a-z]+ \*?)[^(]*\(' "$source"/include/dhow/*.h |
-    grep -v 'DHOW_NODISCARD' | grep -oE 'dhow_[a-z0-9_]+\($' | tr -d '(' | sort >"$work/others"
-{ nm -D --defined-only "$build"/lib/libdhow.so; [ $kind = plain ] || nm -D --defined-only "$build"/lib/libdhow_mpi.so
-  grep -ohE '^DHOW_API u?int[0-9]+_t dhow_mpi[a-z_]*|^DHOW_API void dhow_mpi[a-z_]*' "$source/include/dhow/mpi.h" |
-      awk '{print "x U " $3}'; } | awk '$2 == "T" {sub(/@.*/, "", $3); print $3}' | sort -u >"$work/all"
-comm -23 "$work/all" "$work/others" |
-    awk '{print "#define " $1 "(...) SNIPPET_CHECK(" $1 "(__VA_ARGS__))"}' >"$work/wrap.h"
-grep -q dhow_model_run "$work/wrap.h" || { echo "no function is wrapped"; exit 1; }
-! grep -q 'dhow_tensor_release' "$work/wrap.h" || { echo "a function without a status is wrapped"; exit 1; }
+sh "$source/tests/readme/wrap.sh" "$source" "$build" $kind >"$work/wrap.h"
 
 # A function per block, and what it shall print.
 awk -v kind=$kind -v backend="$backend" -v expected="$work/expected" '

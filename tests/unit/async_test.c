@@ -178,7 +178,7 @@ Test(async, writers_of_two_threads_are_both_waited_for) {
     (void)fill_half(&numbers[1]);
     (void)pthread_join(thread, NULL);
     g_sim[0]->api = g_real;
-    dhowi_mark pending[DHOWI_MAX_PENDING];
+    dhowi_timepoint pending[DHOWI_MAX_PENDING];
     cr_assert_eq(
         dhowi_hazard_pending(&whole->storage->hazard, DHOW_ACCESS_READ, NULL, pending), 2);
     for (int i = 0; i < 2; i++) open_gate(g_sim[0], gates[i]);
@@ -220,7 +220,7 @@ static void record_anew(bool sync) {
     g_patched.event_sync = record_again_and_sync;
     g_sim[0]->api = &g_patched;
     OK(sync ? dhow_event_sync(g_event) : dhow_event_query(g_event));
-    cr_assert_not(dhowi_mark_done(dhowi_stream_tail(g_streams[0])),
+    cr_assert_not(dhowi_timepoint_done(dhowi_stream_tail(g_streams[0])),
                   "work that waits for the gate counts as done");
     open_gate(g_sim[0], gate);
     cr_assert_eq(first_of(x), 2);

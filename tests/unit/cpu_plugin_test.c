@@ -282,8 +282,12 @@ static char *read_header(void) {
 
 static int32_t build(const char *text, const char *options, char *log, void **module) {
     char *header = read_header();
-    const dhow_kernel_decl decl = {"scale_f32",
-                                   "(IN(f32,x), OUT(f32,y), VAL(i64,n), VAL(f32,factor))"};
+    static const dhow_kernel_param params[] = {{DHOW_PARAM_IN, DHOW_F32, "x"},
+                                               {DHOW_PARAM_OUT, DHOW_F32, "y"},
+                                               {DHOW_PARAM_VALUE, DHOW_I64, "n"},
+                                               {DHOW_PARAM_VALUE, DHOW_F32, "factor"}};
+    const dhow_kernel_decl decl = {
+        "scale_f32", "(IN(f32,x), OUT(f32,y), VAL(i64,n), VAL(f32,factor))", params, 4, 0};
     const dhow_module_desc desc = {.struct_size = (uint32_t)sizeof desc,
                                    .format = DHOW_MODULE_PORTABLE,
                                    .name = "scale.k",

@@ -380,7 +380,7 @@ Test(dlpack, an_export_refuses_what_it_cannot_show) {
     SAYS("a stream for a tensor in host memory");
     OK(dhow_tensor_native(t, &handle, &offset));
     FAILS(DHOW_INVALID_ARGUMENT, dhow_tensor_to_dlpack(t, NULL, &m));
-    SAYS("foreign hands");
+    SAYS("exported");
     OK(dhow_tensor_native_done(t, NULL));
     dhow_tensor_release(t);
 }

@@ -155,6 +155,7 @@ static struct {
     dhow_safetensors *file;
     dhow_dataset *dataset;
     dhow_dataset_column column;
+    dhow_tensor *column_of[DHOW_MAX_COLUMNS];
     dhow_loader *loader;
     dhow_batch batch;
     dhow_sink *sink;
@@ -190,6 +191,14 @@ static const dhow_window k_window = DHOW_FIELDS(dhow_window, .kernel = {1, 1});
 static const dhow_module_source k_source = DHOW_FIELDS(dhow_module_source, .text = k_text);
 static const dhow_value k_values[1];
 static const dhow_dataset_column k_column = DHOW_FIELDS(dhow_dataset_column, .dtype = DHOW_F32);
+static dhow_dataset *g_row[1];
+static const int64_t k_rest[] = {-1};
+static dhow_status map_nothing(void *user, const dhow_sample *sample, const void *const *in,
+                               void *const *to) {
+    (void)user, (void)sample, (void)in, (void)to;
+    return DHOW_OK;
+}
+static const dhow_dataset_mapping k_mapping = DHOW_FIELDS(dhow_dataset_mapping, .map = map_nothing);
 static const dhow_dataset_source k_samples = {
     .struct_size = sizeof(dhow_dataset_source), .column_count = 1, .columns = &k_column};
 static dhow_tensor *g_in[1], *g_out[1];
@@ -422,12 +431,19 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(model_set_time_limit, MODEL, 0, dhow_model_set_time_limit(B, 1))                             \
     X(model_cancel, MODEL, 0, dhow_model_cancel(B))                                                \
     X(model_run_named, MODEL, 0, dhow_model_run_named(B, NULL, NULL, 0, NULL, 0))                  \
+    X(model_run_into, MODEL, 0,                                                                    \
+      (g_in[0] = T, g_out[0] = T, dhow_model_run_into(B, NULL, g_in, 1, g_out, 1)))                \
     X(model_run, MODEL, 0, (g_in[0] = T, dhow_model_run(B, NULL, g_in, 1, g_out, 1)))              \
     X(safetensors_at, FILES, 0, dhow_safetensors_at(B, 0, &out.entry))                             \
     X(safetensors_load, FILES, 0, dhow_safetensors_load(B, "t", g.of[DEVICE], &out.t))             \
     X(dataset_tensors, TENSOR, 0, (g_in[0] = B, dhow_dataset_from_tensors(g_in, 1, &out.dataset))) \
     X(dataset_npy, CONTEXT, 0, dhow_dataset_open_npy(B, k_names, 1, &out.dataset))                 \
     X(dataset_create, CONTEXT, 0, dhow_dataset_create(B, &k_samples, &out.dataset))                \
+    X(dataset_read, DATASET, 0, dhow_dataset_read(B, NULL, 0, out.column_of))                      \
+    X(dataset_subset, DATASET, 0, dhow_dataset_subset(B, NULL, 0, &out.dataset))                   \
+    X(dataset_split, DATASET, 0, dhow_dataset_split(B, k_rest, 1, 0, 0, &out.dataset))             \
+    X(dataset_concat, DATASET, 0, (g_row[0] = B, dhow_dataset_concat(g_row, 1, &out.dataset)))     \
+    X(dataset_map, DATASET, 0, dhow_dataset_map(B, &k_mapping, &out.dataset))                      \
     X(dataset_column, DATASET, 0, dhow_dataset_column_at(B, 0, &out.column))                       \
     X(loader_create, DATASET, 0, dhow_loader_create(B, NULL, &out.loader))                         \
     X(loader_next, LOADER, 0, dhow_loader_next(B, &out.batch))                                     \
@@ -456,6 +472,8 @@ static dhow_tensor *g_in[1], *g_out[1];
       dhow_parallel_create(B, (dhow_device *const[]){g.of[DEVICE]}, 1, NULL, &out.parallel))       \
     X(parallel_device, DEVICE, 0,                                                                  \
       dhow_parallel_create(g.of[MODEL], (dhow_device *const[]){B}, 1, NULL, &out.parallel))        \
+    X(parallel_run_into, PARALLEL, 0,                                                              \
+      (g_in[0] = T, g_out[0] = T, dhow_parallel_run_into(B, g_in, 1, g_out, 1)))                   \
     X(parallel_run, PARALLEL, 0, (g_in[0] = T, dhow_parallel_run(B, g_in, 1, g_out, 1)))           \
     X(parallel_input, TENSOR, 0,                                                                   \
       (g_in[0] = B, dhow_parallel_run(g.of[PARALLEL], g_in, 1, g_out, 1)))                         \

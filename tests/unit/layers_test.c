@@ -93,10 +93,10 @@ static dhow_tensor *input(int32_t rank, const int64_t *shape, double *values) {
 }
 
 static void expect(dhow_model *m, dhow_tensor *x, const double *want, int64_t count) {
-    dhow_tensor *y = NULL;
     static float is[MOST];
     OK(dhow_model_to(m, g_device));
     for (int run = 0; run < 2; run++) { /* the second replays */
+        dhow_tensor *y;
         OK(dhow_model_run(m, NULL, &x, 1, &y, 1));
         cr_assert_eq(dhow_tensor_count(y), count);
         OK(dhow_tensor_read(y, is, (uint64_t)count * sizeof *is));
@@ -104,8 +104,8 @@ static void expect(dhow_model *m, dhow_tensor *x, const double *want, int64_t co
             cr_assert(fabs((double)is[i] - want[i]) <= 2e-5 * fmax(1, fabs(want[i])),
                       "run %d, element %d is %g, not %g", run, (int)i, (double)is[i], want[i]);
         }
+        dhow_tensor_release(y);
     }
-    dhow_tensor_release(y);
 }
 
 static uint32_t steps_of(dhow_model *m) {

@@ -181,9 +181,9 @@ Test(norm, a_mean_over_another_axis_is_no_layernorm) {
 
 /* ---- GELU ---- */
 
-enum { CUBE_BY_POWER, CUBE_BY_PRODUCTS, HALF_FIRST, GELU_SPELLINGS };
+enum { CUBE_BY_POWER, CUBE_BY_PRODUCTS, HALF_FIRST, BY_ERF, GELU_SPELLINGS };
 
-/* x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) */
+/* x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), or x / 2 (1 + erf(x / sqrt(2))). */
 static bytes gelu_model(int way) {
     bytes g = {0}, v;
     if (way == CUBE_BY_PRODUCTS) put_node(&g, "Mul", "x x", "x2");
@@ -192,7 +192,8 @@ static bytes gelu_model(int way) {
     put_node(&g, "Mul", "x3 c", "cx3");
     put_node(&g, "Add", "x cx3", "s");
     put_node(&g, "Mul", "s k", "ks");
-    put_node(&g, "Tanh", "ks", "t");
+    if (way == BY_ERF) put_node(&g, "Div", "x root", "xr");
+    put_node(&g, way == BY_ERF ? "Erf" : "Tanh", way == BY_ERF ? "xr" : "ks", "t");
     put_node(&g, "Add", "t one", "u");
     if (way == HALF_FIRST) {
         put_node(&g, "Mul", "x half", "h");
@@ -206,6 +207,7 @@ static bytes gelu_model(int way) {
     put_number_of(&g, "half", 0.5f);
     put_number_of(&g, "c", 0.044715f);
     put_number_of(&g, "k", 0.7978845608f);
+    put_number_of(&g, "root", 1.4142135f);
     v = value_of("x", 3, k_shape);
     put_message(&g, GRAPH_INPUT, &v);
     v = value_of("y", 3, k_shape);
@@ -213,7 +215,7 @@ static bytes gelu_model(int way) {
     return model_of(13, &g);
 }
 
-Test(norm, a_gelu_by_tanh_is_one_step_however_it_is_spelt) {
+Test(norm, a_gelu_is_one_step_however_it_is_spelt) {
     for (int way = 0; way < GELU_SPELLINGS; way++) {
         bytes file = gelu_model(way);
         dhow_model *model;
@@ -228,7 +230,9 @@ Test(norm, a_gelu_by_tanh_is_one_step_however_it_is_spelt) {
         OK(dhow_tensor_host_ptr(out, &y));
         for (int i = 0; i < ROWS * N; i++) {
             double v = (double)x[i];
-            double want = v / 2 * (1 + tanh(0.7978845608 * (v + 0.044715 * v * v * v)));
+            double u = way == BY_ERF ? erf(v * sqrt(0.5))
+                                     : tanh(0.7978845608 * (v + 0.044715 * v * v * v));
+            double want = v / 2 * (1 + u);
             cr_assert_float_eq(((float *)y)[i], want, 1e-5);
         }
         OK(dhow_model_get_summary(model, &summary));
@@ -237,5 +241,48 @@ Test(norm, a_gelu_by_tanh_is_one_step_however_it_is_spelt) {
         dhow_tensor_release(out);
         dhow_model_release(model);
         bytes_free(&file);
+    }
+}
+
+/* In every float type, with the numbers as that type rounds them; `c` is 0.044715 or another. */
+static uint32_t steps_of_gelu(dhow_dtype dtype, double c, double k) {
+    dhow_model *m;
+    dhow_model_value x, v;
+    dhow_tensor *in, *out;
+    dhow_model_summary summary = DHOW_INIT(dhow_model_summary);
+    OK(dhow_model_create(g_context, &m));
+    OK(dhow_model_input(m, "x", dtype, DHOW_SHAPE(64), &x));
+    OK(dhow_model_mul(m, x, x, &v));
+    OK(dhow_model_mul(m, v, x, &v));
+    OK(dhow_model_mul_scalar(m, v, DHOW_SCALAR(c), &v));
+    OK(dhow_model_add(m, x, v, &v));
+    OK(dhow_model_mul_scalar(m, v, DHOW_SCALAR(k), &v));
+    OK(dhow_model_tanh(m, v, &v));
+    OK(dhow_model_add_scalar(m, v, DHOW_SCALAR(1.0), &v));
+    OK(dhow_model_mul(m, x, v, &v));
+    OK(dhow_model_mul_scalar(m, v, DHOW_SCALAR(0.5), &v));
+    OK(dhow_model_output(m, "y", v));
+    OK(dhow_model_to(m, g_cpu));
+    OK(dhow_tensor_full(g_cpu, dtype, DHOW_SHAPE(64), 1, &in));
+    OK(dhow_model_run(m, NULL, &in, 1, &out, 1));
+    OK(dhow_model_get_summary(m, &summary));
+    dhow_tensor_release(in);
+    dhow_tensor_release(out);
+    dhow_model_release(m);
+    return summary.step_count;
+}
+
+Test(norm, a_gelu_is_one_step_in_every_float_type_and_only_with_its_numbers) {
+    static const struct {
+        dhow_dtype dtype;
+        double c, k; /* rounded as the type does */
+    } types[] = {{DHOW_F64, 0.044715, 0.79788456080286535588},
+                 {DHOW_F32, 0.04471499845385551, 0.7978845834732056},
+                 {DHOW_F16, 0.04470825195, 0.7978515625},
+                 {DHOW_BF16, 0.044677734375, 0.796875}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        const char *name = dhow_dtype_name(types[i].dtype);
+        cr_assert_eq(steps_of_gelu(types[i].dtype, types[i].c, types[i].k), 1, "%s", name);
+        cr_assert_gt(steps_of_gelu(types[i].dtype, types[i].c * 1.03, types[i].k), 1, "%s", name);
     }
 }

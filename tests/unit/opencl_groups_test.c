@@ -73,8 +73,12 @@ static void tear_down(void) {
 TestSuite(opencl_groups, .init = set_up, .fini = tear_down, .timeout = 120);
 
 static int32_t try_build(void **module, void **kernel) {
-    static const dhow_kernel_decl decl = {"sums",
-                                          "(IN(f32,x), OUT(f32,y), VAL(i64,rows), VAL(i64,cols))"};
+    static const dhow_kernel_param params[] = {{DHOW_PARAM_IN, DHOW_F32, "x"},
+                                               {DHOW_PARAM_OUT, DHOW_F32, "y"},
+                                               {DHOW_PARAM_VALUE, DHOW_I64, "rows"},
+                                               {DHOW_PARAM_VALUE, DHOW_I64, "cols"}};
+    static const dhow_kernel_decl decl = {
+        "sums", "(IN(f32,x), OUT(f32,y), VAL(i64,rows), VAL(i64,cols))", params, 4, 0};
     static const char text[] =
         "KERNEL(sums, (IN(f32,x), OUT(f32,y), VAL(i64,rows), VAL(i64,cols)))\n"
         "{\n"

@@ -73,13 +73,15 @@ Test(opencl_source, comments_strings_and_macros_are_no_kernels) {
                                         "# error don't\n",
                                         "\\"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) check_heads(texts[i], texts[i]);
-    check_heads("# error don't\nKERNEL(a, ()) {}",
-                "# error don't\nKERNEL(a, ( K_TAIL(a))) { K_HEAD(a)\n#line 2 \"t.k\"\n               }");
+    check_heads(
+        "# error don't\nKERNEL(a, ()) {}",
+        "# error don't\nKERNEL(a, ( K_TAIL(a))) { K_HEAD(a)\n#line 2 \"t.k\"\n               }");
 }
 
 Test(opencl_source, a_comment_inside_the_definition_does_not_hide_it) {
     check_heads("KERNEL /* ) */ (a, // ,(\n (IN(f32 /*)*/,x)))\n// {\n{",
-                "KERNEL /* ) */ (a, // ,(\n (IN(f32 /*)*/,x) K_TAIL(a)))\n// {\n{ K_HEAD(a)\n#line 4 \"t.k\"\n ");
+                "KERNEL /* ) */ (a, // ,(\n (IN(f32 /*)*/,x) K_TAIL(a)))\n// {\n{ K_HEAD(a)\n#line "
+                "4 \"t.k\"\n ");
 }
 
 Test(opencl_source, the_line_that_includes_the_header_is_blanked_and_others_stay) {
@@ -87,10 +89,13 @@ Test(opencl_source, the_line_that_includes_the_header_is_blanked_and_others_stay
                 "\n\n#include \"task.h\"\nint i;");
 }
 
-Test(opencl_source, heads_declare_typed_pointers_from_signatures) {
-    static const dhow_kernel_decl kernel = {"k_f16",
-                                            "( IN(f16,a), OUT(f32,b), INOUT(i8,c), ALIAS(u64,d), "
-                                            "ALIAS_OUT(f64,e), VAL(dims,f), VAL(i64,g) )"};
+Test(opencl_source, heads_declare_typed_pointers_from_parameters) {
+    static const dhow_kernel_param params[] = {
+        {DHOW_PARAM_IN, DHOW_F16, "a"},        {DHOW_PARAM_OUT, DHOW_F32, "b"},
+        {DHOW_PARAM_INOUT, DHOW_I8, "c"},      {DHOW_PARAM_ALIAS, DHOW_U64, "d"},
+        {DHOW_PARAM_ALIAS_OUT, DHOW_F64, "e"}, {DHOW_PARAM_VALUE, DHOW_PARAM_DIMS, "f"},
+        {DHOW_PARAM_VALUE, DHOW_I64, "g"}};
+    static const dhow_kernel_decl kernel = {"k_f16", "(...)", params, 7, 0};
     dhow_module_desc desc = {.name = "a \"b\".k",
                              .text = "",
                              .header = "",
@@ -111,16 +116,12 @@ Test(opencl_source, heads_declare_typed_pointers_from_signatures) {
               "%s", out.data);
     cr_assert(strstr(out.data, "#line 1 \"a b.k\"\n") != NULL, "%s", out.data);
     dhowi_cl_text_free(&out);
-    static const char *const bad[] = {NULL,
-                                      "",
-                                      "IN(f32,x)",
-                                      "(IN(f32,x)",
-                                      "(IN(f32,x) OUT(f32,y))",
-                                      "(WHAT(f32,x))",
-                                      "(IN(f32))",
-                                      "(IN(f32,x)),"};
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0] - 1; i++) {
-        const dhow_kernel_decl wrong = {"k", bad[i]};
+    static const dhow_kernel_param bad[] = {{0, DHOW_F32, "x"},
+                                            {DHOW_PARAM_VALUE + 1, DHOW_F32, "x"},
+                                            {DHOW_PARAM_IN, 0, "x"},
+                                            {DHOW_PARAM_IN, DHOW_PARAM_DIMS, "x"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        const dhow_kernel_decl wrong = {"k", "", &bad[i], 1, 0};
         desc.kernels = &wrong;
         FAILS(DHOW_INVALID_ARGUMENT, dhowi_cl_source_portable(&out, &desc, &err));
         dhowi_cl_text_free(&out);

@@ -39,14 +39,13 @@ Test(parallel, results_are_those_of_one_device) {
         dhow_parallel *p = parallel_on(model, count, names, NULL);
         cr_assert_eq(dhow_parallel_member_count(p), count);
         for (int run = 0; run < 4; run++) {
-            dhow_tensor *y = NULL, *part;
+            dhow_tensor *y, *part;
             OK(dhow_parallel_run(p, columns, 1, &y, 1));
             check_sums(y, ROWS, 2);
             /* Into the same memory, and with fewer rows than devices. */
-            OK(dhow_parallel_run(p, columns, 1, &y, 1));
+            OK(dhow_parallel_run_into(p, columns, 1, &y, 1));
             check_sums(y, ROWS, 2);
             dhow_tensor_release(y);
-            y = NULL;
             OK(dhow_tensor_slice(columns[0], 0, 0, 1 + run, 1, &part));
             OK(dhow_parallel_run(p, &part, 1, &y, 1));
             check_sums(y, 1 + run, 2);
@@ -201,7 +200,10 @@ Test(parallel, shares_given_by_the_caller_are_kept) {
     make_columns(ROWS, columns);
     dhow_model *model = make_sums(g_cpu, 0);
     dhow_parallel *p = parallel_on(model, 2, names, &options);
-    for (int run = 0; run < 5; run++) OK(dhow_parallel_run(p, columns, 1, &y, 1));
+    for (int run = 0; run < 5; run++) {
+        dhow_tensor_release(y);
+        OK(dhow_parallel_run(p, columns, 1, &y, 1));
+    }
     check_sums(y, ROWS, 0);
     dhow_parallel_member m = DHOW_INIT(dhow_parallel_member);
     OK(dhow_parallel_member_at(p, 1, &m));
@@ -230,6 +232,7 @@ static void lose_one(const char *fault, const char *says) {
         dhow_status status = DHOW_OK;
         int run = 0;
         for (; run < 12 && status == DHOW_OK; run++) {
+            dhow_tensor_release(y);
             status = dhow_parallel_run(p, columns, 1, &y, 1);
             if (status == DHOW_OK) check_sums(y, ROWS, 1);
         }
@@ -317,16 +320,17 @@ Test(parallel, when_every_device_has_failed_the_last_reason_is_told) {
     static const char *const names[] = {"sim:0", "sim:1"};
     const dhow_parallel_options keep = DHOW_INIT(dhow_parallel_options, .skip_failed_devices = 1);
     open_context("", "launch@3+=DEVICE_LOST!");
-    dhow_tensor *columns[2], *y = NULL;
+    dhow_tensor *columns[2], *y;
     make_columns(ROWS, columns);
     dhow_model *model = make_sums(g_cpu, 1);
     dhow_parallel *p = parallel_on(model, 2, names, &keep);
     OK(dhow_parallel_run(p, columns, 1, &y, 1));
-    FAILS(DHOW_DEVICE_LOST, dhow_parallel_run(p, columns, 1, &y, 1));
+    FAILS(DHOW_DEVICE_LOST, dhow_parallel_run_into(p, columns, 1, &y, 1));
     SAYS("scripted fault");
+    dhow_tensor_release(y);
     FAILS(DHOW_DEVICE_LOST, dhow_parallel_run(p, columns, 1, &y, 1));
     SAYS("every device has failed");
-    dhow_tensor_release(y);
+    cr_assert_null(y);
     dhow_parallel_release(p);
     dhow_model_release(model);
     for (int i = 0; i < 2; i++) dhow_tensor_release(columns[i]);

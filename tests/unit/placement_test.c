@@ -69,6 +69,25 @@ static void run(dhow_model *m, int seed, float *y) {
     dhow_tensor_release(out);
 }
 
+/* The host keeps a copy of what such a step reads and writes: it counts as memory of the plan. */
+Test(placement, copies_for_the_cpu_count_towards_the_limit_of_memory) {
+    dhow_model *m = network();
+    dhow_tensor *x, *out = NULL;
+    cr_assert_eq(dhow_model_place(m, device_of("sim"), DHOW_PLACEMENT_FALLBACK), DHOW_OK);
+    cr_assert_eq(dhow_tensor_full(device_of("sim"), DHOW_F32, DHOW_SHAPE(ROWS, IN), 1, &x),
+                 DHOW_OK);
+    /* two places of 256 bytes, an output of 60, and two copies of 96 */
+    cr_assert_eq(dhow_model_set_memory_limit(m, 640), DHOW_OK);
+    cr_assert_eq(dhow_model_run(m, NULL, &x, 1, &out, 1), DHOW_UNSUPPORTED);
+    cr_assert_not_null(strstr(dhow_last_error(), "takes 512 bytes beside 252 taken before"), "%s",
+                       dhow_last_error());
+    cr_assert_eq(dhow_model_set_memory_limit(m, 764), DHOW_OK);
+    cr_assert_eq(dhow_model_run(m, NULL, &x, 1, &out, 1), DHOW_OK, "%s", dhow_last_error());
+    dhow_tensor_release(x);
+    dhow_tensor_release(out);
+    dhow_model_release(m);
+}
+
 Test(placement, a_device_without_the_kernel_is_refused_before_anything_moves) {
     dhow_model *m = network();
     cr_assert_eq(dhow_model_to(m, device_of("sim")), DHOW_UNSUPPORTED);
@@ -92,7 +111,7 @@ Test(placement, fallback_computes_the_same_and_is_told) {
             cr_assert_float_eq(got[k], want[i % 2][k], 1e-5, "run %d, element %d", i, k);
     }
     cr_assert_eq(dhow_model_get_summary(m, &s), DHOW_OK);
-    cr_assert_eq(s.elsewhere_count, 1);
+    cr_assert_eq(s.fallback_count, 1);
     cr_assert_gt(s.copied_bytes, 2 * ROWS * IN * sizeof(float) - 1);
     for (uint32_t i = 0; i < s.step_count; i++) {
         dhow_model_step_info step = DHOW_INIT(dhow_model_step_info);

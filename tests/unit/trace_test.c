@@ -63,12 +63,12 @@ Test(trace, kernels_copies_steps_and_waits_of_all_devices_are_there) {
     int64_t begin = dhow_trace_now();
     OK(dhow_tensor_to(columns[0], sim, &x));
     for (int i = 0; i < 3; i++) {
+        dhow_tensor_release(y);
         OK(dhow_model_run(model, NULL, &x, 1, &y, 1));
         OK(dhow_add(NULL, x, x, x));
     }
     OK(dhow_tensor_to(y, g_cpu, &host));
     dhow_tensor_release(y);
-    y = NULL;
     OK(dhow_model_run(here, NULL, columns, 1, &y, 1));
     int64_t end = dhow_trace_now();
     OK(dhow_trace_region(g_context, "the \"whole\"\n\xc3\xbc", begin, end));
@@ -130,6 +130,7 @@ Test(trace, reads_and_waits_of_loaders_are_there_and_tracks_and_results_have_nam
         &loader));
     for (int i = 0; i < 2; i++) {
         OK(dhow_loader_next(loader, &batch));
+        dhow_tensor_release(y);
         OK(dhow_model_run(model, NULL, &batch.tensors[0], 1, &y, 1));
     }
     dhow_loader_release(loader);

@@ -12,7 +12,7 @@
 
 #include "base/memory/alloc.h"
 #include "base/memory/size.h"
-#include "base/objects/places.h"
+#include "base/objects/call_sites.h"
 
 enum { SLAB_OBJECTS = 64, QUARANTINE = 256 };
 
@@ -59,7 +59,7 @@ static bool grow(pool *p, size_t bytes) {
 
 /* Under the mutex. Slabs that are added lie before what was released. */
 static free_object *take(pool *p, size_t bytes) {
-    if (dhowi_places_kept() && p->free_count < QUARANTINE) (void)grow(p, bytes);
+    if (dhowi_call_sites_kept() && p->free_count < QUARANTINE) (void)grow(p, bytes);
     if (p->free == NULL && !grow(p, bytes)) return NULL;
     free_object *object = p->free;
     p->free = object->next;
@@ -73,7 +73,7 @@ static free_object *take(pool *p, size_t bytes) {
 static void give(pool *p, free_object *object) {
     p->live--;
     p->free_count++;
-    if (!dhowi_places_kept() || p->free == NULL) {
+    if (!dhowi_call_sites_kept() || p->free == NULL) {
         object->next = p->free;
         p->free = object;
         p->last = NULL;
@@ -101,14 +101,14 @@ void *dhowi_handle_new_keeping(dhowi_handle_kind kind, size_t bytes, size_t kept
     memset((char *)object + from, 0, bytes - from);
     atomic_store_explicit(&object->handle.references, 1, memory_order_relaxed);
     atomic_store_explicit(&object->handle.magic, DHOWI_MAGIC(kind), memory_order_release);
-    if (dhowi_places_kept()) dhowi_place_made(object);
+    if (dhowi_call_sites_kept()) dhowi_call_site_made(object);
     return object;
 }
 
 void dhowi_handle_end(void *memory) {
     free_object *object = memory;
     if (atomic_exchange_explicit(&object->handle.magic, 0, memory_order_relaxed) == 0) return;
-    if (dhowi_places_kept()) dhowi_place_released(object);
+    if (dhowi_call_sites_kept()) dhowi_call_site_released(object);
 }
 
 void dhowi_handle_free(dhowi_handle_kind kind, void *memory) {
@@ -165,8 +165,8 @@ dhow_status dhowi_handle_reject(const void *object, dhowi_handle_kind kind, cons
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is NULL, a %s is needed", function, name,
                           text);
     }
-    char place[2 * DHOWI_PLACE_BYTES] = "";
-    if (dhowi_places_kept()) (void)dhowi_place_text(object, place, sizeof place);
+    char place[2 * DHOWI_CALL_SITE_BYTES] = "";
+    if (dhowi_call_sites_kept()) (void)dhowi_call_site_text(object, place, sizeof place);
     return dhowi_fail(DHOW_INVALID_ARGUMENT,
                       "%s: %s is no live %s; was it released, or is it something else?%s", function,
                       name, text, place);

@@ -25,7 +25,10 @@
     X(dhow_copy_plan_info, text)           \
     X(dhow_dataset_column, shape)          \
     X(dhow_dataset_source, user)           \
-    X(dhow_loader_options, prefetch)       \
+    X(dhow_dataset_mapping, user)          \
+    X(dhow_sample, seed)                   \
+    X(dhow_collation, extents)             \
+    X(dhow_loader_options, collate_user)   \
     X(dhow_batch, tensors)                 \
     X(dhow_datum_info, count)              \
     X(dhow_device_info, same_as)           \

@@ -14,18 +14,18 @@ static dhow_status begin(dhow_model *m, const char *function, dhow_model_value x
                          dhow_model_value *out) {
     DHOWI_TRY(dhowi_build_begin(m, function, out));
     DHOWI_TRY(dhowi_build_value(m, function, x));
-    if (m->values[x].spec.rank >= 0) return DHOW_OK;
+    if (m->values[x].desc.rank >= 0) return DHOW_OK;
     return dhowi_fail(DHOW_UNSUPPORTED, "%s: the shape of its input is not known", function);
 }
 
 static dhow_status finish(dhow_model *m, dhowi_layer_kind kind, const int32_t *in, uint32_t count,
-                          const dhowi_attrs *attrs, const dhowi_spec *result,
+                          const dhowi_attrs *attrs, const dhowi_tensor_desc *result,
                           dhow_model_value *out) {
     return dhowi_build_node(m, dhowi_layer_operator(kind), NULL, in, count, attrs, result, out);
 }
 
 /* -1 where an extent is open */
-static int64_t count_of(const dhowi_spec *s) {
+static int64_t count_of(const dhowi_tensor_desc *s) {
     int64_t count = 1;
     for (int32_t i = 0; i < s->rank; i++) {
         if (s->shape[i] < 0 || !dhowi_mul_i64(count, s->shape[i], &count)) return -1;
@@ -37,8 +37,8 @@ dhow_status dhow_model_reshape(dhow_model *m, dhow_model_value x, int32_t rank,
                                const int64_t *shape, dhow_model_value *out) {
     static const char function[] = "dhow_model_reshape";
     DHOWI_TRY(begin(m, function, x, out));
-    const int64_t count = count_of(&m->values[x].spec);
-    dhowi_spec result = {.dtype = m->values[x].spec.dtype, .rank = rank};
+    const int64_t count = count_of(&m->values[x].desc);
+    dhowi_tensor_desc result = {.dtype = m->values[x].desc.dtype, .rank = rank};
     dhowi_attrs attrs = {0};
     int32_t open = -1;
     int64_t known = 1;
@@ -50,15 +50,15 @@ dhow_status dhow_model_reshape(dhow_model *m, dhow_model_value x, int32_t rank,
                               function, i, (long long)shape[i]);
         if (shape[i] == -1) open = i;
         if (shape[i] >= 0 && !dhowi_mul_i64(known, shape[i], &known)) known = 0;
-        attrs.run.shape[i] = result.shape[i] = shape[i];
+        attrs.split.shape[i] = result.shape[i] = shape[i];
     }
-    attrs.run.rank = rank;
+    attrs.split.rank = rank;
     const bool fits = open >= 0 ? known > 0 && count % known == 0 : known == count;
     if (count >= 0 && !fits) {
         char a[160], b[160];
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s does not reshape to %s", function,
-                          dhowi_spec_text(&m->values[x].spec, a, sizeof a),
-                          dhowi_spec_text(&result, b, sizeof b));
+                          dhowi_desc_text(&m->values[x].desc, a, sizeof a),
+                          dhowi_desc_text(&result, b, sizeof b));
     }
     if (count >= 0 && open >= 0) result.shape[open] = count / known;
     return finish(m, DHOWI_LAYER_RESHAPE, &x, 1, &attrs, &result, out);
@@ -68,20 +68,20 @@ dhow_status dhow_model_transpose(dhow_model *m, dhow_model_value x, int32_t dim0
                                  dhow_model_value *out) {
     static const char function[] = "dhow_model_transpose";
     DHOWI_TRY(begin(m, function, x, out));
-    const dhowi_spec own = m->values[x].spec;
-    dhowi_spec result = own;
+    const dhowi_tensor_desc own = m->values[x].desc;
+    dhowi_tensor_desc result = own;
     dhowi_attrs attrs = {0};
     DHOWI_TRY(dhowi_dim_check(function, own.rank, dim0, &dim0));
     DHOWI_TRY(dhowi_dim_check(function, own.rank, dim1, &dim1));
     for (int32_t i = 0; i < own.rank; i++) {
-        attrs.run.shape[i] = i == dim0 ? dim1 : i == dim1 ? dim0 : i;
-        result.shape[i] = own.shape[attrs.run.shape[i]];
+        attrs.split.shape[i] = i == dim0 ? dim1 : i == dim1 ? dim0 : i;
+        result.shape[i] = own.shape[attrs.split.shape[i]];
     }
     return finish(m, DHOWI_LAYER_PERMUTE, &x, 1, &attrs, &result, out);
 }
 
 /* Adds a part; extents that one side leaves open are the other's. */
-static bool join(dhowi_spec *whole, const dhowi_spec *part, int32_t dim) {
+static bool join(dhowi_tensor_desc *whole, const dhowi_tensor_desc *part, int32_t dim) {
     if (part->rank != whole->rank || part->dtype != whole->dtype) return false;
     for (int32_t i = 0; i < whole->rank; i++) {
         const int64_t a = whole->shape[i], b = part->shape[i];
@@ -103,16 +103,16 @@ dhow_status dhow_model_cat(dhow_model *m, const dhow_model_value *values, uint32
     if (values == NULL || count == 0)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: there are no values", function);
     DHOWI_TRY(begin(m, function, values[0], out));
-    dhowi_spec result = m->values[values[0]].spec;
+    dhowi_tensor_desc result = m->values[values[0]].desc;
     DHOWI_TRY(dhowi_dim_check(function, result.rank, dim, &dim));
     for (uint32_t i = 1; i < count; i++) {
         char a[160], b[160];
         DHOWI_TRY(dhowi_build_value(m, function, values[i]));
-        const dhowi_spec before = result, *part = &m->values[values[i]].spec;
+        const dhowi_tensor_desc before = result, *part = &m->values[values[i]].desc;
         if (!join(&result, part, dim))
             return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s does not join %s along dimension %d",
-                              function, dhowi_spec_text(part, a, sizeof a),
-                              dhowi_spec_text(&before, b, sizeof b), dim);
+                              function, dhowi_desc_text(part, a, sizeof a),
+                              dhowi_desc_text(&before, b, sizeof b), dim);
     }
     const dhowi_attrs attrs = {.dim = dim};
     return finish(m, DHOWI_LAYER_CAT, values, count, &attrs, &result, out);
@@ -122,18 +122,18 @@ dhow_status dhow_model_where(dhow_model *m, dhow_model_value condition, dhow_mod
                              dhow_model_value b, dhow_model_value *out) {
     static const char function[] = "dhow_model_where";
     const int32_t in[] = {condition, a, b};
-    dhowi_spec result = {.dtype = 0, .rank = 0};
+    dhowi_tensor_desc result = {.dtype = 0, .rank = 0};
     for (int i = 0; i < 3; i++) {
         DHOWI_TRY(begin(m, function, in[i], out));
-        const dhowi_spec own = result, *s = &m->values[in[i]].spec;
+        const dhowi_tensor_desc own = result, *s = &m->values[in[i]].desc;
         char p[160], q[160];
         if (!dhowi_shape_broadcast(own.rank, own.shape, s->rank, s->shape, &result.rank,
                                    result.shape))
             return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s and %s do not broadcast", function,
-                              dhowi_spec_text(&own, p, sizeof p), dhowi_spec_text(s, q, sizeof q));
+                              dhowi_desc_text(&own, p, sizeof p), dhowi_desc_text(s, q, sizeof q));
     }
-    result.dtype = m->values[a].spec.dtype;
-    if (m->values[condition].spec.dtype != DHOW_BOOL || m->values[b].spec.dtype != result.dtype)
+    result.dtype = m->values[a].desc.dtype;
+    if (m->values[condition].desc.dtype != DHOW_BOOL || m->values[b].desc.dtype != result.dtype)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: it takes bool and two of one dtype",
                           function);
     return finish(m, DHOWI_LAYER_WHERE, in, 3, NULL, &result, out);
@@ -143,7 +143,7 @@ dhow_status dhow_model_clip(dhow_model *m, dhow_model_value x, double low, doubl
                             dhow_model_value *out) {
     static const char function[] = "dhow_model_clip";
     DHOWI_TRY(begin(m, function, x, out));
-    const dhowi_spec result = m->values[x].spec;
+    const dhowi_tensor_desc result = m->values[x].desc;
     const dhowi_attrs attrs = {.scalar = {dhow_scalar_f64(low), dhow_scalar_f64(high)}};
     if (result.dtype == DHOW_BOOL)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: x is bool, which it does not take", function);
@@ -174,8 +174,8 @@ dhow_status dhow_model_reduce(dhow_model *m, dhow_reduction kind, dhow_model_val
                               dhow_model_value *out) {
     static const char function[] = "dhow_model_reduce";
     DHOWI_TRY(begin(m, function, x, out));
-    const dhowi_spec own = m->values[x].spec;
-    dhowi_spec result = {.dtype = own.dtype};
+    const dhowi_tensor_desc own = m->values[x].desc;
+    dhowi_tensor_desc result = {.dtype = own.dtype};
     dhowi_attrs attrs = {0};
     DHOWI_TRY(check_reduction(function, kind, own.dtype));
     if (count > 0 && dims == NULL)
@@ -183,17 +183,17 @@ dhow_status dhow_model_reduce(dhow_model *m, dhow_reduction kind, dhow_model_val
     for (uint32_t i = 0; i < count; i++) {
         int32_t dim;
         DHOWI_TRY(dhowi_dim_check(function, own.rank, dims[i], &dim));
-        if (attrs.run.strides[dim] != 0)
+        if (attrs.split.strides[dim] != 0)
             return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: dimension %d is named twice", function,
                               dim);
-        attrs.run.strides[dim] = 1;
+        attrs.split.strides[dim] = 1;
     }
     for (int32_t i = 0; i < own.rank; i++) {
-        if (count == 0) attrs.run.strides[i] = 1;
-        const bool marked = attrs.run.strides[i] != 0;
+        if (count == 0) attrs.split.strides[i] = 1;
+        const bool marked = attrs.split.strides[i] != 0;
         if (!marked || keep_dims != 0) result.shape[result.rank++] = marked ? 1 : own.shape[i];
     }
-    attrs.run.count = kind_of(kind);
-    attrs.run.flag[0] = keep_dims != 0;
+    attrs.split.count = kind_of(kind);
+    attrs.split.flag[0] = keep_dims != 0;
     return finish(m, DHOWI_LAYER_REDUCE, &x, 1, &attrs, &result, out);
 }

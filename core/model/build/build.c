@@ -12,13 +12,13 @@
 #include "model/lower/lower.h"
 
 static dhow_status new_value(dhow_model *m, dhowi_value_kind kind, const char *name,
-                             const dhowi_spec *spec, dhow_model_value *out) {
+                             const dhowi_tensor_desc *desc, dhow_model_value *out) {
     char *kept = NULL;
     if (name != NULL) {
         kept = dhowi_arena_text(&m->arena, name, strlen(name));
         if (kept == NULL) return dhowi_fail_memory("model");
     }
-    return dhowi_model_new_value(m, kind, kept, spec, out);
+    return dhowi_model_new_value(m, kind, kept, desc, out);
 }
 
 dhow_status dhowi_build_value(const dhow_model *m, const char *function, dhow_model_value value) {
@@ -65,11 +65,11 @@ dhow_status dhow_model_input(dhow_model *m, const char *name, dhow_dtype dtype, 
         closed[i] = shape[i] == -1 ? 1 : shape[i];
     DHOWI_TRY(
         dhowi_shape_check(function, dtype, rank, shape != NULL ? closed : NULL, &count, &bytes));
-    dhowi_spec spec = {.dtype = dtype, .rank = rank};
-    if (rank > 0) memcpy(spec.shape, shape, (size_t)rank * sizeof *shape);
+    dhowi_tensor_desc desc = {.dtype = dtype, .rank = rank};
+    if (rank > 0) memcpy(desc.shape, shape, (size_t)rank * sizeof *shape);
     if (!dhowi_model_append(&m->inputs, m->input_count, (int32_t)m->value_count))
         return dhowi_fail_memory(function);
-    DHOWI_TRY(new_value(m, DHOWI_VALUE_INPUT, name, &spec, out));
+    DHOWI_TRY(new_value(m, DHOWI_VALUE_INPUT, name, &desc, out));
     m->input_count++;
     return DHOW_OK;
 }
@@ -91,7 +91,8 @@ dhow_status dhow_model_output(dhow_model *m, const char *name, dhow_model_value 
 
 /* `name` is what is left after the scopes. */
 static dhow_status new_parameter(dhow_model *m, const char *function, const char *rest,
-                                 const dhowi_spec *spec, double value, dhow_model_value *out) {
+                                 const dhowi_tensor_desc *desc, double value,
+                                 dhow_model_value *out) {
     dhow_tensor *zeros;
     char name[DHOWI_SCOPE + 2 * DHOWI_LAYER_NAME];
     if (rest == NULL || rest[0] == '\0')
@@ -101,13 +102,13 @@ static dhow_status new_parameter(dhow_model *m, const char *function, const char
                           rest);
     DHOWI_TRY(check_name(m, function, name));
     DHOWI_TRY(
-        dhow_tensor_full(m->context->cpu, spec->dtype, spec->rank, spec->shape, value, &zeros));
+        dhow_tensor_full(m->context->cpu, desc->dtype, desc->rank, desc->shape, value, &zeros));
     dhow_status status = dhow_tensor_set_label(zeros, name);
     if (status == DHOW_OK &&
         !dhowi_model_append(&m->parameters, m->parameter_count, (int32_t)m->value_count)) {
         status = dhowi_fail_memory(function);
     }
-    if (status == DHOW_OK) status = new_value(m, DHOWI_VALUE_PARAMETER, name, spec, out);
+    if (status == DHOW_OK) status = new_value(m, DHOWI_VALUE_PARAMETER, name, desc, out);
     if (status != DHOW_OK) {
         dhow_tensor_release(zeros);
         return status;
@@ -125,9 +126,9 @@ dhow_status dhow_model_parameter(dhow_model *m, const char *name, dhow_dtype dty
     uint64_t bytes;
     DHOWI_TRY(dhowi_build_begin(m, function, out));
     DHOWI_TRY(dhowi_shape_check(function, dtype, rank, shape, &count, &bytes));
-    dhowi_spec spec = {.dtype = dtype, .rank = rank};
-    if (rank > 0) memcpy(spec.shape, shape, (size_t)rank * sizeof *shape);
-    return new_parameter(m, function, name, &spec, 0, out);
+    dhowi_tensor_desc desc = {.dtype = dtype, .rank = rank};
+    if (rank > 0) memcpy(desc.shape, shape, (size_t)rank * sizeof *shape);
+    return new_parameter(m, function, name, &desc, 0, out);
 }
 
 /* ---- steps ---- */
@@ -153,9 +154,9 @@ static dhow_status new_node(dhow_model *m, dhowi_op_id id, const char *layer, co
     return DHOW_OK;
 }
 
-static dhow_status keep_node(dhow_model *m, const dhowi_node *node, const dhowi_spec *result,
+static dhow_status keep_node(dhow_model *m, const dhowi_node *node, const dhowi_tensor_desc *result,
                              dhow_model_value *out) {
-    dhowi_graph *g = &m->graph;
+    dhowi_subgraph *g = &m->graph;
     if (!dhowi_room((void **)&g->nodes, g->node_count, &g->node_capacity, sizeof *g->nodes))
         return dhowi_fail_memory("model");
     DHOWI_TRY(new_value(m, DHOWI_VALUE_RESULT, NULL, result, &node->out[0]));
@@ -169,18 +170,18 @@ static dhow_status add_step(dhow_model *m, dhowi_op_id id, const char *layer, co
                             uint32_t count, const dhowi_attrs *attrs, dhow_model_value *out) {
     static const dhowi_attrs none;
     const dhowi_op *op = dhowi_op_of(id);
-    const dhowi_spec *specs[DHOWI_OP_MAX_INPUTS] = {NULL};
-    dhowi_spec result;
+    const dhowi_tensor_desc *descs[DHOWI_OP_MAX_INPUTS] = {NULL};
+    dhowi_tensor_desc result;
     dhowi_node node;
     for (uint32_t i = 0; i < count; i++) {
         if (in[i] < 0 && i >= op->required) continue;
         DHOWI_TRY(dhowi_build_value(m, op->name, in[i]));
-        if (m->values[in[i]].spec.rank < 0)
+        if (m->values[in[i]].desc.rank < 0)
             return dhowi_fail(DHOW_UNSUPPORTED, "%s: the shape of its input is not known",
                               op->name);
-        specs[i] = &m->values[in[i]].spec;
+        descs[i] = &m->values[in[i]].desc;
     }
-    dhow_status status = dhowi_op_infer(op, specs, attrs != NULL ? attrs : &none, &result);
+    dhow_status status = dhowi_op_infer(op, descs, attrs != NULL ? attrs : &none, &result);
     if (status != DHOW_OK)
         return layer != NULL ? dhowi_fail_prefix(status, "layer '%.64s'", layer) : status;
     DHOWI_TRY(new_node(m, id, layer, in, count, attrs, &node));
@@ -190,7 +191,7 @@ static dhow_status add_step(dhow_model *m, dhowi_op_id id, const char *layer, co
 
 dhow_status dhowi_build_node(dhow_model *m, const dhowi_operator *op, const char *layer,
                              const int32_t *in, uint32_t count, const dhowi_attrs *attrs,
-                             const dhowi_spec *result, dhow_model_value *out) {
+                             const dhowi_tensor_desc *result, dhow_model_value *out) {
     dhowi_node node;
     DHOWI_TRY(new_node(m, DHOWI_OP_COUNT, layer, in, count, attrs, &node));
     node.op = op;
@@ -275,13 +276,13 @@ typedef struct layer {
     const char *function, *name;
     dhowi_op_id op;
     dhow_model_value x;
-    dhowi_spec weight, bias;
+    dhowi_tensor_desc weight, bias;
     bool has_bias;
     const dhowi_attrs *attrs;
 } layer;
 
 dhow_status dhowi_build_parameter(dhow_model *m, const char *function, const char *owner,
-                                  const char *name, const dhowi_spec *spec, double value,
+                                  const char *name, const dhowi_tensor_desc *desc, double value,
                                   int32_t *out) {
     char text[2 * DHOWI_LAYER_NAME];
     if (owner == NULL || owner[0] == '\0' || strlen(owner) > DHOWI_LAYER_NAME) {
@@ -289,7 +290,7 @@ dhow_status dhowi_build_parameter(dhow_model *m, const char *function, const cha
                           function, DHOWI_LAYER_NAME);
     }
     (void)snprintf(text, sizeof text, "%s.%s", owner, name);
-    return new_parameter(m, function, text, spec, value, out);
+    return new_parameter(m, function, text, desc, value, out);
 }
 
 static dhow_status add_layer(dhow_model *m, const layer *l, dhow_model_value *out) {
@@ -312,7 +313,7 @@ dhow_status dhowi_build_extent(const char *function, const char *what, int64_t e
 
 /* The dtype of a layer is its input's. */
 static dhow_dtype dtype_of(const dhow_model *m, dhow_model_value x) {
-    return x >= 0 && (uint32_t)x < m->value_count ? m->values[x].spec.dtype : DHOW_F32;
+    return x >= 0 && (uint32_t)x < m->value_count ? m->values[x].desc.dtype : DHOW_F32;
 }
 
 dhow_status dhow_model_linear(dhow_model *m, const char *name, dhow_model_value x,

@@ -21,11 +21,11 @@ dhow_status dhowi_build_value(const dhow_model *m, const char *function, dhow_mo
 dhow_status dhowi_build_extent(const char *function, const char *what, int64_t extent);
 /* A parameter "<scopes><owner>.<name>" with all elements of a value. */
 dhow_status dhowi_build_parameter(dhow_model *m, const char *function, const char *owner,
-                                  const char *name, const dhowi_spec *spec, double value,
+                                  const char *name, const dhowi_tensor_desc *desc, double value,
                                   int32_t *out);
 dhow_status dhowi_build_node(dhow_model *m, const dhowi_operator *op, const char *layer,
                              const int32_t *in, uint32_t count, const dhowi_attrs *attrs,
-                             const dhowi_spec *result, dhow_model_value *out);
+                             const dhowi_tensor_desc *result, dhow_model_value *out);
 dhowi_build_mark dhowi_build_here(const dhow_model *m);
 /* Takes away what came since; returns the status. */
 dhow_status dhowi_build_undo(dhow_model *m, dhowi_build_mark mark, dhow_status status);

@@ -41,21 +41,21 @@ dhow_status dhow_model_end_scope(dhow_model *m) {
 
 typedef struct part {
     const char *name;
-    dhowi_spec spec;
+    dhowi_tensor_desc desc;
     double value;
 } part;
 
 /* Parameters behind the first `count` inputs, then the node; nothing where one of them fails. */
 static dhow_status add(dhow_model *m, const char *function, const char *layer,
                        dhowi_layer_kind kind, int32_t *in, uint32_t count, const part *parts,
-                       uint32_t part_count, const dhowi_attrs *attrs, const dhowi_spec *result,
-                       dhow_model_value *out) {
+                       uint32_t part_count, const dhowi_attrs *attrs,
+                       const dhowi_tensor_desc *result, dhow_model_value *out) {
     const dhowi_build_mark mark = dhowi_build_here(m);
     dhow_status status = DHOW_OK;
     for (uint32_t i = 0; i < part_count && status == DHOW_OK; i++, count++) {
         in[count] = -1;
         if (parts[i].name != NULL)
-            status = dhowi_build_parameter(m, function, layer, parts[i].name, &parts[i].spec,
+            status = dhowi_build_parameter(m, function, layer, parts[i].name, &parts[i].desc,
                                            parts[i].value, &in[count]);
     }
     if (status == DHOW_OK)
@@ -71,14 +71,14 @@ static dhow_status check_input(const dhow_model *m, const char *function, const 
                                int64_t extent) {
     char text[160];
     DHOWI_TRY(dhowi_build_value(m, function, x));
-    const dhowi_spec *spec = &m->values[x].spec;
-    if (spec->rank >= least && spec->rank <= most && dhowi_is_float(spec->dtype)) {
-        const int64_t has = spec->shape[dim < 0 ? dim + spec->rank : dim];
+    const dhowi_tensor_desc *desc = &m->values[x].desc;
+    if (desc->rank >= least && desc->rank <= most && dhowi_is_float(desc->dtype)) {
+        const int64_t has = desc->shape[dim < 0 ? dim + desc->rank : dim];
         if (has == extent || has < 0) return DHOW_OK;
     }
     return dhowi_fail(DHOW_INVALID_ARGUMENT,
                       "%s: layer '%.64s': its input is %s, %lld is wanted %s", function,
-                      name != NULL ? name : "", dhowi_spec_text(spec, text, sizeof text),
+                      name != NULL ? name : "", dhowi_desc_text(desc, text, sizeof text),
                       (long long)extent, dim < 0 ? "at its end" : "as its second extent");
 }
 
@@ -91,13 +91,13 @@ dhow_status dhow_model_embedding(dhow_model *m, const char *name, dhow_model_val
     DHOWI_TRY(dhowi_build_extent(function, "count", count));
     DHOWI_TRY(dhowi_build_extent(function, "features", features));
     DHOWI_TRY(dhowi_build_value(m, function, index));
-    dhowi_spec result = m->values[index].spec;
+    dhowi_tensor_desc result = m->values[index].desc;
     if (result.dtype != DHOW_I64 || result.rank < 0 || result.rank + 1 > DHOW_MAX_RANK ||
         !dhowi_is_float(dtype))
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "%s: layer '%.64s': indices are i64 of rank 0 to %d, weights are floats",
                           function, name != NULL ? name : "", DHOW_MAX_RANK - 1);
-    const dhowi_spec weight = {dtype, 2, {count, features}};
+    const dhowi_tensor_desc weight = {dtype, 2, {count, features}};
     const dhowi_build_mark mark = dhowi_build_here(m);
     result.dtype = dtype;
     result.shape[result.rank++] = features;
@@ -115,8 +115,8 @@ dhow_status dhow_model_batchnorm(dhow_model *m, const char *name, dhow_model_val
     DHOWI_TRY(dhowi_build_begin(m, function, out));
     DHOWI_TRY(dhowi_build_extent(function, "features", features));
     DHOWI_TRY(check_input(m, function, name, x, 2, DHOW_MAX_RANK, 1, features));
-    const dhowi_spec spec = m->values[x].spec, row = {spec.dtype, 1, {features}},
-                     number = {DHOW_I64, 0, {0}};
+    const dhowi_tensor_desc desc = m->values[x].desc, row = {desc.dtype, 1, {features}},
+                            number = {DHOW_I64, 0, {0}};
     const part parts[] = {
         {"weight", row, 1}, {"bias", row, 0}, {"running_mean", row, 0}, {"running_var", row, 1}};
     const dhowi_attrs attrs = {.eps = eps};
@@ -125,7 +125,7 @@ dhow_status dhow_model_batchnorm(dhow_model *m, const char *name, dhow_model_val
     DHOWI_TRY(
         dhowi_build_parameter(m, function, name, "num_batches_tracked", &number, 0, &ignored));
     dhow_status status =
-        add(m, function, name, DHOWI_LAYER_BATCHNORM, in, 1, parts, 4, &attrs, &spec, out);
+        add(m, function, name, DHOWI_LAYER_BATCHNORM, in, 1, parts, 4, &attrs, &desc, out);
     return status == DHOW_OK ? DHOW_OK : dhowi_build_undo(m, mark, status);
 }
 
@@ -144,7 +144,7 @@ dhow_status dhow_model_multihead_attention(dhow_model *m, const char *name, dhow
     for (int i = 0; i < 3; i++)
         DHOWI_TRY(check_input(m, function, name, in[i], 3, 3, -1, features));
     if (mask >= 0) DHOWI_TRY(dhowi_build_value(m, function, mask));
-    const dhowi_spec result = m->values[query].spec;
+    const dhowi_tensor_desc result = m->values[query].desc;
     const dhow_dtype t = result.dtype;
     const part parts[] = {{"in_proj_weight", {t, 2, {3 * features, features}}, 0},
                           {bias != 0 ? "in_proj_bias" : NULL, {t, 1, {3 * features}}, 0},
@@ -162,7 +162,7 @@ static dhow_status lstm_layer(dhow_model *m, const char *function, const char *n
     char names[8][40];
     part parts[8];
     int32_t in[DHOWI_LAYER_INPUTS] = {x};
-    dhowi_spec result = m->values[x].spec;
+    dhowi_tensor_desc result = m->values[x].desc;
     for (int i = 0; i < 4 * directions; i++) {
         (void)snprintf(names[i], sizeof names[i], "%s_l%d%s", kinds[i % 4], layer,
                        i < 4 ? "" : "_reverse");

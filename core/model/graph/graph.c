@@ -19,11 +19,11 @@ bool dhowi_model_append(int32_t **array, uint32_t count, int32_t value) {
 
 /* `name` lives as long as the model. */
 dhow_status dhowi_model_new_value(dhow_model *m, dhowi_value_kind kind, const char *name,
-                                  const dhowi_spec *spec, int32_t *out) {
+                                  const dhowi_tensor_desc *desc, int32_t *out) {
     if (!dhowi_room((void **)&m->values, m->value_count, &m->value_capacity, sizeof *m->values))
         return dhowi_fail_memory("model");
     m->values[m->value_count] =
-        (dhowi_value){.kind = kind, .spec = *spec, .name = (char *)(uintptr_t)name};
+        (dhowi_value){.kind = kind, .desc = *desc, .name = (char *)(uintptr_t)name};
     *out = (int32_t)m->value_count++;
     return DHOW_OK;
 }

@@ -26,7 +26,7 @@ dhow_status dhow_model_create(dhow_context *context, dhow_model **out) {
     return DHOW_OK;
 }
 
-static void forget_nodes(dhowi_graph *g) {
+static void forget_nodes(dhowi_subgraph *g) {
     for (uint32_t i = 0; i < g->node_count; i++) {
         dhowi_node *n = &g->nodes[i];
         dhow_tensor_release(n->folding.scale);

@@ -15,7 +15,7 @@
 #include "ops/run/op.h"
 
 typedef struct dhowi_operator dhowi_operator;
-typedef struct dhowi_plan_of_model dhowi_plan_of_model;
+typedef struct dhowi_model_plan dhowi_model_plan;
 
 typedef enum dhowi_value_kind {
     DHOWI_VALUE_INPUT,
@@ -26,8 +26,8 @@ typedef enum dhowi_value_kind {
 typedef struct dhowi_value {
     dhowi_value_kind kind;
     char *name;                      /* NULL where it has none */
-    dhowi_spec spec;                 /* extents of -1 are open; dtype 0: not known before a run */
-    dhow_datum_kind form;            /* declared; of a sequence, spec is its elements' */
+    dhowi_tensor_desc desc;          /* extents of -1 are open; dtype 0: not known before a run */
+    dhow_datum_kind form;            /* declared; of a sequence, desc is its elements' */
     bool optional;                   /* it may be missing */
     bool known;                      /* a parameter, or computed from parameters alone */
     _Atomic bool keyed;              /* an input whose values decide the plan */
@@ -36,7 +36,7 @@ typedef struct dhowi_value {
     dhow_tensor *resident;           /* on the model's device, where that is another */
 } dhowi_value;
 
-typedef struct dhowi_graph dhowi_graph;
+typedef struct dhowi_subgraph dhowi_subgraph;
 
 /* A node's weight and bias with the scale and shift that follow it, kept for later plans. All are
  * NULL when there is none. */
@@ -56,11 +56,11 @@ typedef struct dhowi_node {
     int32_t opset;
     int32_t *in, *out; /* values, -1 for one not given */
     uint32_t in_count, out_count;
-    dhowi_graph *branch[2]; /* of If: then, else; or the body of a loop */
+    dhowi_subgraph *branch[2]; /* of If: then, else; or the body of a loop */
     dhowi_folding folding;
 } dhowi_node;
 
-struct dhowi_graph {
+struct dhowi_subgraph {
     dhowi_node *nodes;
     int32_t *inputs, *outputs; /* inputs: of a body */
     uint32_t node_count, node_capacity, input_count, output_count;
@@ -81,7 +81,7 @@ struct dhow_model {
     const char *name;        /* for messages */
     dhowi_value *values;
     uint32_t value_count, value_capacity;
-    dhowi_graph graph;
+    dhowi_subgraph graph;
     int32_t *inputs, *outputs, *parameters; /* values */
     char **output_names;
     uint32_t input_count, output_count, parameter_count;
@@ -94,7 +94,7 @@ struct dhow_model {
     /* Runs of several threads, see access.c and run/cache.c: `mutex` guards what follows, `making`
      * what the making of a plan writes to - values, foldings - and is taken before it. */
     pthread_mutex_t making, mutex;
-    dhowi_plan_of_model *plans; /* the latest used first */
+    dhowi_model_plan *plans; /* the latest used first */
     void (*end_plans)(dhow_model *m);
     uint32_t running;
     bool changing, warned;
@@ -124,7 +124,7 @@ void dhowi_model_forget(dhow_model *model);
 /* ---- making graphs ---- */
 
 dhow_status dhowi_model_new_value(dhow_model *model, dhowi_value_kind kind, const char *name,
-                                  const dhowi_spec *spec, int32_t *out);
+                                  const dhowi_tensor_desc *desc, int32_t *out);
 dhow_status dhowi_model_add_output(dhow_model *model, const char *name, int32_t value);
 bool dhowi_model_append(int32_t **array, uint32_t count, int32_t value);
 /* Fills an empty model from a file, which becomes the model's. */

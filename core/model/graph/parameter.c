@@ -14,7 +14,7 @@ dhow_status dhowi_model_tensor(dhow_model *m, dhowi_value *v, dhow_tensor **out)
         dhow_status there = dhowi_onnx_tensor_find(m->file, v->source);
         if (there != DHOW_OK) return dhowi_fail_prefix(there, "%s", m->name);
     }
-    DHOWI_TRY(dhowi_tensor_new(m->context->cpu, v->spec.dtype, v->spec.rank, v->spec.shape, out));
+    DHOWI_TRY(dhowi_tensor_new(m->context->cpu, v->desc.dtype, v->desc.rank, v->desc.shape, out));
     dhow_status status = dhow_tensor_host_ptr(*out, &data);
     if (status == DHOW_OK) status = dhowi_onnx_tensor_read(m->file, v->source, data);
     if (status != DHOW_OK) {

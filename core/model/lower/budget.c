@@ -3,16 +3,17 @@
  * Bounds for what a file can make us compute while a plan is made. Constants are small in words -
  * a shape and a value - and large in bytes: a file of 200 bytes may ask for a tensor of a terabyte.
  *
- * The host makes constants of up to 256 MiB, 16 times the file or 64 times the run's inputs,
- * whichever is most. What exceeds that is left to the device, up to twice as much; more is
- * refused.
+ * The host makes constants of up to 256 MiB, 16 times the file, 64 times the run's inputs or what
+ * dhow_model_set_memory_limit() says, whichever is most. What exceeds that is left to the device,
+ * up to twice as much; more is refused.
  *
- * What a plan takes on the device - a single result, and the arena that all of a segment share - is
- * at most 1 GiB, 64 times the file or 64 times the run's inputs, whichever is most, or what
- * dhow_model_set_memory_limit() says. A model built in C is its program's own affair until it says
- * so.
+ * What a plan takes on the device - a single result; the arenas of its segments, the outputs that
+ * it makes and the copies it keeps, together - is at most 1 GiB, 64 times the file or 64 times the
+ * run's inputs, whichever is most, or what dhow_model_set_memory_limit() says. A model built in C
+ * is its program's own affair until it says so.
  */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/memory/size.h"
 #include "model/lower/lower.h"
@@ -31,7 +32,7 @@ static uint64_t limit_of(const dhowi_lowering *b) {
     uint64_t file = times(b->model->file->bytes, PER_FILE);
     uint64_t weights = times(b->model->external_bytes, PER_FILE);
     uint64_t all = weights <= UINT64_MAX - file ? file + weights : UINT64_MAX;
-    return DHOWI_MAX(b->host_limit, all);
+    return DHOWI_MAX(DHOWI_MAX(b->host_limit, all), b->model->memory_limit);
 }
 
 /* A trial takes nothing, and does not know the inputs yet. */
@@ -44,16 +45,29 @@ static uint64_t memory_limit(const dhowi_lowering *b) {
     return DHOWI_MAX(DHOWI_MAX(k_least_memory, b->input_limit), all);
 }
 
-dhow_status dhowi_limit_memory(const dhowi_lowering *b, uint64_t bytes, const char *what) {
-    const uint64_t limit = memory_limit(b);
-    if (bytes <= limit) return DHOW_OK;
+static dhow_status refuse_memory(const dhowi_lowering *b, uint64_t bytes, uint64_t before,
+                                 const char *what) {
+    char more[64] = "";
+    if (before > 0) (void)snprintf(more, sizeof more, " beside %" PRIu64 " taken before", before);
     return dhowi_fail(
         DHOW_UNSUPPORTED,
-        "%s takes %" PRIu64 " bytes, %" PRIu64
+        "%s takes %" PRIu64 " bytes%s, %" PRIu64
         " is what %s may ask for: raise it with dhow_model_set_memory_limit(), or "
         "dhow-run --memory",
-        what, bytes, limit,
+        what, bytes, more, memory_limit(b),
         b->model->memory_limit > 0 ? "the model" : "a file and inputs of these sizes");
+}
+
+dhow_status dhowi_limit_memory(const dhowi_lowering *b, uint64_t bytes, const char *what) {
+    return bytes <= memory_limit(b) ? DHOW_OK : refuse_memory(b, bytes, 0, what);
+}
+
+dhow_status dhowi_take_memory(dhowi_lowering *b, uint64_t bytes, const char *what) {
+    const uint64_t limit = memory_limit(b);
+    if (b->taken_bytes > limit || bytes > limit - b->taken_bytes)
+        return refuse_memory(b, bytes, b->taken_bytes, what);
+    b->taken_bytes += bytes;
+    return DHOW_OK;
 }
 
 void dhowi_limit_host(dhowi_lowering *b, uint64_t input_bytes) {
@@ -74,7 +88,8 @@ static dhow_status refuse(const dhowi_lowering *b, uint64_t bytes, uint64_t limi
                       "it makes %" PRIu64 " bytes of constants alone, with %" PRIu64
                       " made before; %" PRIu64
                       " is what a file and inputs of these sizes may ask for: save the tensor in "
-                      "the file, or make it an input",
+                      "the file, or make it an input, or raise it with "
+                      "dhow_model_set_memory_limit(), or dhow-run --memory",
                       bytes, b->fixed_bytes, limit);
 }
 

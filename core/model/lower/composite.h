@@ -8,7 +8,9 @@
 #include "model/lower/lower.h"
 
 /* Elements before, along and after an axis. */
-dhowi_run dhowi_run_along(const dhowi_spec *x, int32_t axis);
+dhowi_axis_split dhowi_split_along(const dhowi_tensor_desc *x, int32_t axis);
+/* As i64; numbers that are no integers are refused. */
+dhow_status dhowi_as_index(dhowi_lowering *b, int32_t x, int32_t *out);
 /* y[o][k][i] = x[o][index[k]][i] along an axis; index is known or i64 on the device */
 dhow_status dhowi_gather_along(dhowi_lowering *b, int32_t x, int32_t axis, int32_t index,
                                int32_t *out);

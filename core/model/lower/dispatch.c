@@ -70,9 +70,12 @@ static dhow_status call_operator(dhowi_lowering *b, const dhowi_node *node) {
     b->in_count = node->in_count;
     b->out_count = DHOWI_MIN(node->out_count, (uint32_t)DHOWI_MAX_OUTPUTS_OF_NODE);
     for (uint32_t i = 0; i < b->out_count; i++) b->out[i] = -1;
+    dhowi_misread own = {NULL, DHOWI_ATTRIBUTE_ANY}, *outer = b->misread;
+    b->misread = &own;
     dhow_status status = node->op->lower(b);
+    b->misread = outer;
     b->in = NULL;
-    return status;
+    return own.attribute != NULL ? dhowi_refuse_misread(&own) : status;
 }
 
 dhow_status dhowi_lower_node(dhowi_lowering *b, const dhowi_node *node) {
@@ -109,7 +112,7 @@ static bool is_lowered(const dhowi_lowering *b, const dhowi_node *node) {
 }
 
 /* A branch goes on where it stopped to look at values. */
-dhow_status dhowi_lower_branch(dhowi_lowering *b, const dhowi_graph *graph) {
+dhow_status dhowi_lower_branch(dhowi_lowering *b, const dhowi_subgraph *graph) {
     for (uint32_t i = 0; i < graph->node_count; i++) {
         if (!is_lowered(b, &graph->nodes[i])) DHOWI_TRY(dhowi_lower_node(b, &graph->nodes[i]));
     }

@@ -4,33 +4,34 @@
  */
 #include "model/lower/lower.h"
 
-dhow_status dhowi_filled(dhowi_lowering *b, const dhowi_spec *spec, double value, int32_t *out) {
+dhow_status dhowi_filled(dhowi_lowering *b, const dhowi_tensor_desc *desc, double value,
+                         int32_t *out) {
     const int64_t zeros[DHOW_MAX_RANK] = {0};
     int64_t one = 1;
     int32_t single;
-    uint64_t bits = dhowi_dtype_encode(spec->dtype, value);
-    DHOWI_TRY(dhowi_constant(b, spec->dtype, 1, &one, &bits, &single));
-    return dhowi_view(b, single, spec->rank, spec->shape, zeros, 0, out);
+    uint64_t bits = dhowi_dtype_encode(desc->dtype, value);
+    DHOWI_TRY(dhowi_constant(b, desc->dtype, 1, &one, &bits, &single));
+    return dhowi_view(b, single, desc->rank, desc->shape, zeros, 0, out);
 }
 
 dhow_status dhowi_map(dhowi_lowering *b, const dhowi_program *program, const int32_t *in,
                       uint32_t count, int32_t *out) {
-    dhowi_spec spec = b->items[in[0]].spec;
+    dhowi_tensor_desc desc = b->items[in[0]].desc;
     for (uint32_t i = 1; i < count; i++) {
-        const dhowi_spec own = spec, *other = &b->items[in[i]].spec;
-        if (other->dtype != spec.dtype) {
-            DHOWI_REFUSE("inputs of types %s and %s", dhow_dtype_name(spec.dtype),
+        const dhowi_tensor_desc own = desc, *other = &b->items[in[i]].desc;
+        if (other->dtype != desc.dtype) {
+            DHOWI_REFUSE("inputs of types %s and %s", dhow_dtype_name(desc.dtype),
                          dhow_dtype_name(other->dtype));
         }
-        if (!dhowi_shape_broadcast(own.rank, own.shape, other->rank, other->shape, &spec.rank,
-                                   spec.shape)) {
+        if (!dhowi_shape_broadcast(own.rank, own.shape, other->rank, other->shape, &desc.rank,
+                                   desc.shape)) {
             char p[160], q[160];
-            DHOWI_REFUSE("%s and %s do not broadcast", dhowi_spec_text(&own, p, sizeof p),
-                         dhowi_spec_text(other, q, sizeof q));
+            DHOWI_REFUSE("%s and %s do not broadcast", dhowi_desc_text(&own, p, sizeof p),
+                         dhowi_desc_text(other, q, sizeof q));
         }
     }
     dhowi_attrs attrs = {.program = *program};
-    return dhowi_emit(b, DHOWI_OP_map, in, count, &attrs, &spec, out);
+    return dhowi_emit(b, DHOWI_OP_map, in, count, &attrs, &desc, out);
 }
 
 dhow_status dhowi_map_one(dhowi_lowering *b, dhowi_map_op op, double c, double q, int32_t x,
@@ -58,7 +59,7 @@ dhow_status dhowi_map_number(dhowi_lowering *b, dhowi_map_op op, int32_t x, doub
 }
 
 dhow_status dhowi_select(dhowi_lowering *b, int32_t condition, int32_t x, int32_t y, int32_t *out) {
-    dhow_dtype dtype = b->items[x].spec.dtype;
+    dhow_dtype dtype = b->items[x].desc.dtype;
     int32_t in[] = {condition, x, y};
     dhowi_program p = {0};
     DHOWI_TRY(dhowi_cast_to(b, condition, dtype, &in[0]));

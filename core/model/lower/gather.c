@@ -7,26 +7,33 @@
 #include "base/memory/alloc.h"
 #include "model/lower/composite.h"
 
-dhowi_run dhowi_run_along(const dhowi_spec *x, int32_t axis) {
-    return (dhowi_run){.outer = dhowi_extent(x, 0, axis),
-                       .n = x->shape[axis],
-                       .inner = dhowi_extent(x, axis + 1, x->rank)};
+dhowi_axis_split dhowi_split_along(const dhowi_tensor_desc *x, int32_t axis) {
+    return (dhowi_axis_split){.outer = dhowi_extent(x, 0, axis),
+                              .n = x->shape[axis],
+                              .inner = dhowi_extent(x, axis + 1, x->rank)};
+}
+
+dhow_status dhowi_as_index(dhowi_lowering *b, int32_t x, int32_t *out) {
+    const dhow_dtype dtype = dhowi_desc_at(b, x)->dtype;
+    if (dhowi_is_float(dtype) || dtype == DHOW_BOOL)
+        DHOWI_REFUSE("an index of type %s", dhow_dtype_name(dtype));
+    return dhowi_cast_to(b, x, DHOW_I64, out);
 }
 
 dhow_status dhowi_gather_along(dhowi_lowering *b, int32_t x, int32_t axis, int32_t index,
                                int32_t *out) {
-    const dhowi_spec own = *dhowi_spec_at(b, x);
-    dhowi_attrs attrs = {.run = dhowi_run_along(&own, axis)};
-    dhowi_spec spec = own;
-    DHOWI_TRY(dhowi_cast_to(b, index, DHOW_I64, &index));
-    const dhowi_spec chosen = *dhowi_spec_at(b, index);
-    attrs.run.count = dhowi_count_of(&chosen);
-    spec.rank = own.rank - 1 + chosen.rank;
-    if (spec.rank > DHOW_MAX_RANK) DHOWI_REFUSE("%d dimensions", spec.rank);
-    for (int32_t i = 0; i < chosen.rank; i++) spec.shape[axis + i] = chosen.shape[i];
-    for (int32_t i = axis + 1; i < own.rank; i++) spec.shape[chosen.rank - 1 + i] = own.shape[i];
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
+    dhowi_attrs attrs = {.split = dhowi_split_along(&own, axis)};
+    dhowi_tensor_desc desc = own;
+    DHOWI_TRY(dhowi_as_index(b, index, &index));
+    const dhowi_tensor_desc chosen = *dhowi_desc_at(b, index);
+    attrs.split.count = dhowi_count_of(&chosen);
+    desc.rank = own.rank - 1 + chosen.rank;
+    if (desc.rank > DHOW_MAX_RANK) DHOWI_REFUSE("%d dimensions", desc.rank);
+    for (int32_t i = 0; i < chosen.rank; i++) desc.shape[axis + i] = chosen.shape[i];
+    for (int32_t i = axis + 1; i < own.rank; i++) desc.shape[chosen.rank - 1 + i] = own.shape[i];
     const int32_t in[] = {x, index};
-    return dhowi_emit(b, DHOWI_OP_gather_axis, in, 2, &attrs, &spec, out);
+    return dhowi_emit(b, DHOWI_OP_gather_axis, in, 2, &attrs, &desc, out);
 }
 
 dhow_status dhowi_pick(dhowi_lowering *b, int32_t x, int32_t axis, const int64_t *index,
@@ -52,6 +59,6 @@ dhow_status dhowi_numbers(dhowi_lowering *b, dhow_dtype dtype, double start, dou
 dhow_status dhowi_along(dhowi_lowering *b, int32_t v, int32_t rank, int32_t axis, int32_t *out) {
     int64_t shape[DHOW_MAX_RANK];
     for (int32_t i = 0; i < rank; i++)
-        shape[i] = i == axis ? dhowi_count_of(dhowi_spec_at(b, v)) : 1;
+        shape[i] = i == axis ? dhowi_count_of(dhowi_desc_at(b, v)) : 1;
     return dhowi_reshape(b, v, rank, shape, out);
 }

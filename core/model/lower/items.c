@@ -25,34 +25,34 @@ void dhowi_lowering_end(dhowi_lowering *b) {
     memset(b, 0, sizeof *b);
 }
 
-int64_t dhowi_count_of(const dhowi_spec *spec) { return dhowi_extent(spec, 0, spec->rank); }
+int64_t dhowi_count_of(const dhowi_tensor_desc *desc) { return dhowi_extent(desc, 0, desc->rank); }
 
-int64_t dhowi_extent(const dhowi_spec *spec, int32_t begin, int32_t end) {
+int64_t dhowi_extent(const dhowi_tensor_desc *desc, int32_t begin, int32_t end) {
     uint64_t product = 1; /* beside an extent of 0 others may be absurd */
-    for (int32_t i = begin; i < end; i++) product *= (uint64_t)spec->shape[i];
+    for (int32_t i = begin; i < end; i++) product *= (uint64_t)desc->shape[i];
     return (int64_t)product;
 }
 
-dhow_status dhowi_axis(const dhowi_spec *spec, int64_t axis, int32_t *out) {
-    int64_t wrapped = axis < 0 ? axis + spec->rank : axis;
-    if (wrapped < 0 || wrapped >= spec->rank)
-        DHOWI_REFUSE("axis %" PRId64 " of a tensor with %d dimensions", axis, spec->rank);
+dhow_status dhowi_axis(const dhowi_tensor_desc *desc, int64_t axis, int32_t *out) {
+    int64_t wrapped = axis < 0 ? axis + desc->rank : axis;
+    if (wrapped < 0 || wrapped >= desc->rank)
+        DHOWI_REFUSE("axis %" PRId64 " of a tensor with %d dimensions", axis, desc->rank);
     *out = (int32_t)wrapped;
     return DHOW_OK;
 }
 
 bool dhowi_is_float(dhow_dtype dtype) { return (DHOWI_FLOATS & DHOW_DTYPE_BIT(dtype)) != 0; }
 
-dhow_status dhowi_item_new(dhowi_lowering *b, const dhowi_spec *spec, int32_t *out) {
+dhow_status dhowi_item_new(dhowi_lowering *b, const dhowi_tensor_desc *desc, int32_t *out) {
     int64_t count;
     uint64_t bytes;
     *out = -1;
-    DHOWI_TRY(dhowi_shape_check("result", spec->dtype, spec->rank, spec->shape, &count, &bytes));
+    DHOWI_TRY(dhowi_shape_check("result", desc->dtype, desc->rank, desc->shape, &count, &bytes));
     if (!dhowi_room((void **)&b->items, b->item_count, &b->item_capacity, sizeof *b->items))
         return dhowi_fail_memory("plan");
     dhowi_item *item = &b->items[b->item_count];
-    *item = (dhowi_item){.spec = *spec, .contiguous = true, .buffer = -1, .value = -1};
-    dhowi_shape_strides(spec->rank, spec->shape, item->strides);
+    *item = (dhowi_item){.desc = *desc, .contiguous = true, .buffer = -1, .value = -1};
+    dhowi_shape_strides(desc->rank, desc->shape, item->strides);
     *out = (int32_t)b->item_count++;
     return DHOW_OK;
 }
@@ -66,9 +66,9 @@ static dhow_status new_buffer(dhowi_lowering *b, uint64_t bytes, int32_t *out) {
 }
 
 dhow_status dhowi_known(dhowi_lowering *b, dhow_tensor *tensor, int32_t value, int32_t *out) {
-    dhowi_spec spec;
-    dhowi_spec_of(tensor, &spec);
-    DHOWI_TRY(dhowi_item_new(b, &spec, out));
+    dhowi_tensor_desc desc;
+    dhowi_desc_of(tensor, &desc);
+    DHOWI_TRY(dhowi_item_new(b, &desc, out));
     dhowi_item *item = &b->items[*out];
     memcpy(item->strides, tensor->strides, sizeof item->strides);
     item->offset = tensor->offset;
@@ -79,23 +79,23 @@ dhow_status dhowi_known(dhowi_lowering *b, dhow_tensor *tensor, int32_t value, i
     return DHOW_OK;
 }
 
-static uint64_t bytes_of(const dhowi_spec *spec) {
-    return (uint64_t)dhowi_count_of(spec) * dhow_dtype_bytes(spec->dtype);
+static uint64_t bytes_of(const dhowi_tensor_desc *desc) {
+    return (uint64_t)dhowi_count_of(desc) * dhow_dtype_bytes(desc->dtype);
 }
 
-dhow_status dhowi_item_known(dhowi_lowering *b, const dhowi_spec *spec, int32_t *out) {
-    DHOWI_TRY(dhowi_item_new(b, spec, out));
-    return dhowi_tensor_new(b->model->context->cpu, spec->dtype, spec->rank, spec->shape,
+dhow_status dhowi_item_known(dhowi_lowering *b, const dhowi_tensor_desc *desc, int32_t *out) {
+    DHOWI_TRY(dhowi_item_new(b, desc, out));
+    return dhowi_tensor_new(b->model->context->cpu, desc->dtype, desc->rank, desc->shape,
                             &b->items[*out].tensor);
 }
 
-dhow_status dhowi_item_unknown(dhowi_lowering *b, const dhowi_spec *spec, bool fixed,
+dhow_status dhowi_item_unknown(dhowi_lowering *b, const dhowi_tensor_desc *desc, bool fixed,
                                int32_t *out) {
-    DHOWI_TRY(dhowi_item_new(b, spec, out));
+    DHOWI_TRY(dhowi_item_new(b, desc, out));
     b->items[*out].fixed = fixed;
-    if (fixed) DHOWI_TRY(dhowi_fix(b, bytes_of(spec)));
-    DHOWI_TRY(dhowi_limit_memory(b, bytes_of(spec), b->node != NULL ? "a result" : "an output"));
-    return new_buffer(b, bytes_of(spec), &b->items[*out].buffer);
+    if (fixed) DHOWI_TRY(dhowi_fix(b, bytes_of(desc)));
+    DHOWI_TRY(dhowi_limit_memory(b, bytes_of(desc), b->node != NULL ? "a result" : "an output"));
+    return new_buffer(b, bytes_of(desc), &b->items[*out].buffer);
 }
 
 dhow_status dhowi_constant(dhowi_lowering *b, dhow_dtype dtype, int32_t rank, const int64_t *shape,
@@ -135,8 +135,9 @@ dhow_status dhowi_nothing(dhowi_lowering *b, int32_t *out) {
 dhow_status dhowi_sequence(dhowi_lowering *b, uint32_t count, int32_t *out, int32_t **elements) {
     *out = -1;
     DHOWI_TRY(dhowi_fix(b, (uint64_t)count * sizeof **elements));
-    if (count > b->element_capacity - b->element_count) {
-        size_t wanted = ((size_t)b->element_count + count) * 2;
+    if (b->elements == NULL || count > b->element_capacity - b->element_count) {
+        size_t wanted =
+            ((size_t)b->element_count + count) * 2 + 1; /* an empty one lies somewhere */
         if (wanted > UINT32_MAX) DHOWI_REFUSE("its sequences hold too many values");
         int32_t *grown = dhowi_realloc_array(b->elements, wanted, sizeof *grown);
         if (grown == NULL) return dhowi_fail_memory("plan");
@@ -157,8 +158,8 @@ dhow_status dhowi_need(dhowi_lowering *b, int32_t ref) {
     return DHOWI_NEEDS_VALUES;
 }
 
-dhow_status dhowi_blank(dhowi_lowering *b, const dhowi_spec *spec, int32_t *out) {
-    return dhowi_item_unknown(b, spec, false, out);
+dhow_status dhowi_blank(dhowi_lowering *b, const dhowi_tensor_desc *desc, int32_t *out) {
+    return dhowi_item_unknown(b, desc, false, out);
 }
 
 void dhowi_close_frame(dhowi_lowering *b) {

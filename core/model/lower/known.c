@@ -31,6 +31,9 @@ dhow_status dhowi_ints(dhowi_lowering *b, int32_t ref, int64_t *out, uint32_t mo
                        uint32_t *count) {
     dhow_tensor *t;
     void *data;
+    if (dhowi_is_float(dhowi_desc_at(b, ref)->dtype))
+        DHOWI_REFUSE("numbers of type %s where integers are expected",
+                     dhow_dtype_name(dhowi_desc_at(b, ref)->dtype));
     DHOWI_TRY(host_values(b, ref, DHOW_I64, most, &t, count));
     dhow_status status = dhow_tensor_host_ptr(t, &data);
     if (status == DHOW_OK && *count > 0) memcpy(out, data, *count * sizeof *out);
@@ -50,7 +53,7 @@ dhow_status dhowi_floats(dhowi_lowering *b, int32_t ref, double *out, uint32_t m
 }
 
 static dhow_status expect_one(const dhowi_lowering *b, int32_t ref, const char *name) {
-    const int64_t count = dhowi_count_of(&b->items[ref].spec);
+    const int64_t count = dhowi_count_of(&b->items[ref].desc);
     if (count != 1) DHOWI_REFUSE("%s has %" PRId64 " numbers, not one", name, count);
     return DHOW_OK;
 }

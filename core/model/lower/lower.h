@@ -15,7 +15,7 @@
 
 /* A tensor inside a plan: known values, or a view of a buffer. Refs are numbers, -1 is none. */
 typedef struct dhowi_item {
-    dhowi_spec spec;
+    dhowi_tensor_desc desc;
     int64_t strides[DHOW_MAX_RANK], offset; /* elements, in the buffer */
     bool contiguous;
     int32_t buffer;        /* -1: known */
@@ -39,12 +39,31 @@ typedef struct dhowi_step {
     dhowi_op_id op;
     int32_t in[DHOWI_OP_MAX_INPUTS]; /* items, -1 for none */
     int32_t out, second;
-    bool elsewhere; /* on the CPU, which the caller has allowed */
+    bool on_host; /* on the CPU, which the caller has allowed */
     const dhowi_node *node;
     dhowi_attrs attrs;
 } dhowi_step;
 
 enum { DHOWI_MAX_OUTPUTS_OF_NODE = 64 };
+
+/* ONNX's AttributeProto.AttributeType. */
+typedef enum dhowi_attribute_type {
+    DHOWI_ATTRIBUTE_ANY,
+    DHOWI_ATTRIBUTE_FLOAT,
+    DHOWI_ATTRIBUTE_INT,
+    DHOWI_ATTRIBUTE_STRING,
+    DHOWI_ATTRIBUTE_TENSOR,
+    DHOWI_ATTRIBUTE_GRAPH,
+    DHOWI_ATTRIBUTE_FLOATS,
+    DHOWI_ATTRIBUTE_INTS,
+    DHOWI_ATTRIBUTE_STRINGS
+} dhowi_attribute_type;
+
+/* An attribute of the node being lowered that was asked for as another type than it has. */
+typedef struct dhowi_misread {
+    const dhowi_onnx_attribute *attribute;
+    dhowi_attribute_type wanted;
+} dhowi_misread;
 
 /* A loop that a plan is in the middle of, see operators/shape/control.c. */
 typedef struct dhowi_frame {
@@ -71,7 +90,7 @@ typedef struct dhowi_lowering {
     uint32_t element_count, element_capacity;
     int32_t *results; /* the tensors of all outputs in order, those of sequences included */
     uint32_t result_count, result_capacity;
-    uint64_t host_limit, input_limit, folded_bytes, fixed_bytes; /* see budget.c */
+    uint64_t host_limit, input_limit, folded_bytes, fixed_bytes, taken_bytes; /* see budget.c */
     bool free_of_limit;
     dhowi_frame *frames; /* the innermost first */
     uint32_t looped_nodes;
@@ -81,6 +100,7 @@ typedef struct dhowi_lowering {
     const dhowi_node *node;
     int32_t *in, out[DHOWI_MAX_OUTPUTS_OF_NODE];
     uint32_t in_count, out_count;
+    dhowi_misread *misread;
 } dhowi_lowering;
 
 /* A walk back over a graph for derivatives, see operators/math/gradient.h. */
@@ -106,7 +126,10 @@ enum {
 
 /* ---- the node's attributes ---- */
 
-const dhowi_onnx_attribute *dhowi_attr(const dhowi_lowering *b, const char *name);
+/* NULL when it is missing. One of another type than asked for makes the node's lowering fail. */
+const dhowi_onnx_attribute *dhowi_attr(const dhowi_lowering *b, const char *name,
+                                       dhowi_attribute_type type);
+dhow_status dhowi_refuse_misread(const dhowi_misread *m);
 int64_t dhowi_attr_int(const dhowi_lowering *b, const char *name, int64_t otherwise);
 /* An integer that is 0 or 1; another is refused by its name. */
 dhow_status dhowi_attr_flag(const dhowi_lowering *b, const char *name, bool otherwise, bool *out);
@@ -129,8 +152,8 @@ dhow_status dhowi_shape_values(dhowi_lowering *b, int32_t ref, const char *name,
 
 /* ---- items ---- */
 
-static inline const dhowi_spec *dhowi_spec_at(const dhowi_lowering *b, int32_t ref) {
-    return &b->items[ref].spec;
+static inline const dhowi_tensor_desc *dhowi_desc_at(const dhowi_lowering *b, int32_t ref) {
+    return &b->items[ref].desc;
 }
 static inline bool dhowi_given(const dhowi_lowering *b, uint32_t i) {
     return i < b->in_count && b->in[i] >= 0;
@@ -138,16 +161,17 @@ static inline bool dhowi_given(const dhowi_lowering *b, uint32_t i) {
 static inline bool dhowi_is_known(const dhowi_lowering *b, int32_t ref) {
     return b->items[ref].tensor != NULL;
 }
-int64_t dhowi_count_of(const dhowi_spec *spec);
+int64_t dhowi_count_of(const dhowi_tensor_desc *desc);
 /* Extents from `begin` to before `end`, multiplied. */
-int64_t dhowi_extent(const dhowi_spec *spec, int32_t begin, int32_t end);
+int64_t dhowi_extent(const dhowi_tensor_desc *desc, int32_t begin, int32_t end);
 /* Items of a shape: without anything, with known values to be filled in, with a buffer. `fixed`
  * says that it depends on constants alone. */
-dhow_status dhowi_item_new(dhowi_lowering *b, const dhowi_spec *spec, int32_t *out);
-dhow_status dhowi_item_known(dhowi_lowering *b, const dhowi_spec *spec, int32_t *out);
-dhow_status dhowi_item_unknown(dhowi_lowering *b, const dhowi_spec *spec, bool fixed, int32_t *out);
+dhow_status dhowi_item_new(dhowi_lowering *b, const dhowi_tensor_desc *desc, int32_t *out);
+dhow_status dhowi_item_known(dhowi_lowering *b, const dhowi_tensor_desc *desc, int32_t *out);
+dhow_status dhowi_item_unknown(dhowi_lowering *b, const dhowi_tensor_desc *desc, bool fixed,
+                               int32_t *out);
 /* An axis that may be negative: 0 .. rank-1. */
-dhow_status dhowi_axis(const dhowi_spec *spec, int64_t axis, int32_t *out);
+dhow_status dhowi_axis(const dhowi_tensor_desc *desc, int64_t axis, int32_t *out);
 bool dhowi_is_float(dhow_dtype dtype);
 
 /* ---- what a file may make the host compute, see budget.c ---- */
@@ -159,6 +183,8 @@ bool dhowi_fold(dhowi_lowering *b, uint64_t bytes);
 dhow_status dhowi_fix(dhowi_lowering *b, uint64_t bytes);
 /* Refuses memory of the device beyond the model's limit; `what` begins the message. */
 dhow_status dhowi_limit_memory(const dhowi_lowering *b, uint64_t bytes, const char *what);
+/* Takes what the plan keeps from the memory that the file may ask for in all. */
+dhow_status dhowi_take_memory(dhowi_lowering *b, uint64_t bytes, const char *what);
 /* Refuses a passing array that exceeds the budget by itself. */
 dhow_status dhowi_host_room(const dhowi_lowering *b, int64_t count, size_t element_bytes);
 
@@ -210,20 +236,21 @@ dhow_status dhowi_dense(dhowi_lowering *b, int32_t x, int32_t *out);
 
 /* A step with a new result; at once where all inputs are known. `second` may be NULL. */
 dhow_status dhowi_emit(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,
-                       const dhowi_attrs *attrs, const dhowi_spec *spec, int32_t *out);
+                       const dhowi_attrs *attrs, const dhowi_tensor_desc *desc, int32_t *out);
 dhow_status dhowi_emit_two(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,
-                           const dhowi_attrs *attrs, const dhowi_spec *spec,
-                           const dhowi_spec *second, int32_t *out, int32_t *out_second);
+                           const dhowi_attrs *attrs, const dhowi_tensor_desc *desc,
+                           const dhowi_tensor_desc *second, int32_t *out, int32_t *out_second);
 /* A result without values, to be written by steps. */
-dhow_status dhowi_blank(dhowi_lowering *b, const dhowi_spec *spec, int32_t *out);
+dhow_status dhowi_blank(dhowi_lowering *b, const dhowi_tensor_desc *desc, int32_t *out);
 /* One to be written in parts by dhowi_emit_into(), from some items: it is known if they all are and
  * it is not too large. */
-dhow_status dhowi_blank_of(dhowi_lowering *b, const dhowi_spec *spec, const int32_t *in,
+dhow_status dhowi_blank_of(dhowi_lowering *b, const dhowi_tensor_desc *desc, const int32_t *in,
                            uint32_t count, int32_t *out);
 dhow_status dhowi_emit_into(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,
                             const dhowi_attrs *attrs, int32_t to);
 /* One with all elements of a value. */
-dhow_status dhowi_filled(dhowi_lowering *b, const dhowi_spec *spec, double value, int32_t *out);
+dhow_status dhowi_filled(dhowi_lowering *b, const dhowi_tensor_desc *desc, double value,
+                         int32_t *out);
 dhow_status dhowi_cast_to(dhowi_lowering *b, int32_t x, dhow_dtype dtype, int32_t *out);
 /* x as a type that the operation's kernels have: f32 for narrow floats. */
 dhow_status dhowi_widened(dhowi_lowering *b, dhowi_op_id op, int32_t x, int32_t *out);
@@ -242,7 +269,7 @@ dhow_status dhowi_select(dhowi_lowering *b, int32_t condition, int32_t x, int32_
 
 /* Lowers one node, whose inputs have items; then a whole graph. */
 dhow_status dhowi_lower_node(dhowi_lowering *b, const dhowi_node *node);
-dhow_status dhowi_lower_branch(dhowi_lowering *b, const dhowi_graph *graph);
+dhow_status dhowi_lower_branch(dhowi_lowering *b, const dhowi_subgraph *graph);
 /* An item for a value of the model, made on first use. */
 dhow_status dhowi_ref_of(dhowi_lowering *b, int32_t value, int32_t *out);
 /* Ends the innermost loop. */

@@ -8,25 +8,25 @@
 #include "model/lower/composite.h"
 
 dhow_status dhowi_group_axes(dhowi_lowering *b, const bool *axes, int32_t *x, int64_t parts[3]) {
-    const dhowi_spec spec = *dhowi_spec_at(b, *x);
+    const dhowi_tensor_desc desc = *dhowi_desc_at(b, *x);
     int32_t first = -1, last = -1, marked = 0, order[DHOW_MAX_RANK], n = 0;
-    for (int32_t i = 0; i < spec.rank; i++) {
+    for (int32_t i = 0; i < desc.rank; i++) {
         if (!axes[i]) continue;
         if (first < 0) first = i;
         last = i;
         marked++;
     }
     if (last - first + 1 == marked) {
-        parts[0] = dhowi_extent(&spec, 0, first);
-        parts[1] = dhowi_extent(&spec, first, last + 1);
-        parts[2] = dhowi_extent(&spec, last + 1, spec.rank);
+        parts[0] = dhowi_extent(&desc, 0, first);
+        parts[1] = dhowi_extent(&desc, first, last + 1);
+        parts[2] = dhowi_extent(&desc, last + 1, desc.rank);
     } else {
         parts[0] = parts[1] = parts[2] = 1;
-        for (int32_t i = 0; i < spec.rank; i++) {
+        for (int32_t i = 0; i < desc.rank; i++) {
             if (!axes[i]) order[n++] = i;
-            *(axes[i] ? &parts[1] : &parts[0]) *= spec.shape[i];
+            *(axes[i] ? &parts[1] : &parts[0]) *= desc.shape[i];
         }
-        for (int32_t i = 0; i < spec.rank; i++) {
+        for (int32_t i = 0; i < desc.rank; i++) {
             if (axes[i]) order[n++] = i;
         }
         DHOWI_TRY(dhowi_permute(b, *x, order, x));
@@ -47,8 +47,8 @@ static double bound_of(dhow_dtype dtype, bool largest) {
 
 static dhow_status reduce_row(dhowi_lowering *b, dhowi_op_id op, int32_t x, const bool *axes,
                               int32_t *out) {
-    const dhowi_spec own = *dhowi_spec_at(b, x);
-    dhowi_spec result = own;
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
+    dhowi_tensor_desc result = own;
     int64_t parts[3];
     int32_t marked = 0;
     for (int32_t i = 0; i < own.rank; i++) {
@@ -59,8 +59,8 @@ static dhow_status reduce_row(dhowi_lowering *b, dhowi_op_id op, int32_t x, cons
     if (marked == 0) return DHOW_OK;
     DHOWI_TRY(dhowi_widened(b, op, x, &x));
     DHOWI_TRY(dhowi_group_axes(b, axes, &x, parts));
-    dhowi_spec flat = {
-        .dtype = dhowi_spec_at(b, x)->dtype, .rank = 2, .shape = {parts[0], parts[2]}};
+    dhowi_tensor_desc flat = {
+        .dtype = dhowi_desc_at(b, x)->dtype, .rank = 2, .shape = {parts[0], parts[2]}};
     if (parts[1] == 0 && (op == DHOWI_OP_reduce_max || op == DHOWI_OP_reduce_min)) {
         return dhowi_filled(b, &result, bound_of(own.dtype, op == DHOWI_OP_reduce_min), out);
     }
@@ -75,7 +75,7 @@ static dhow_status reduce_row(dhowi_lowering *b, dhowi_op_id op, int32_t x, cons
 /* log sum exp(x), with the largest one taken out first where it is finite */
 static dhow_status log_sum_exp(dhowi_lowering *b, int32_t x, const bool *axes, int32_t *out) {
     int32_t top, part, finite, none;
-    const dhowi_spec zero = {.dtype = dhowi_spec_at(b, x)->dtype};
+    const dhowi_tensor_desc zero = {.dtype = dhowi_desc_at(b, x)->dtype};
     if (!dhowi_is_float(zero.dtype)) DHOWI_REFUSE("x is %s", dhow_dtype_name(zero.dtype));
     DHOWI_TRY(reduce_row(b, DHOWI_OP_reduce_max, x, axes, &top));
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, top, top, &finite));
@@ -102,7 +102,7 @@ dhow_status dhowi_reduce(dhowi_lowering *b, int kind, int32_t x, const bool *axe
                  [DHOWI_L2] = {DHOWI_OP_reduce_sum, DHOWI_MAP_SQUARE, DHOWI_MAP_SQRT},
                  [DHOWI_LOG_SUM] = {DHOWI_OP_reduce_sum, 0, DHOWI_MAP_LOG},
                  [DHOWI_SUM_SQUARE] = {DHOWI_OP_reduce_sum, DHOWI_MAP_SQUARE, 0}};
-    dhow_dtype dtype = dhowi_spec_at(b, x)->dtype;
+    dhow_dtype dtype = dhowi_desc_at(b, x)->dtype;
     if (kind == DHOWI_LOG_SUM_EXP) return log_sum_exp(b, x, axes, out);
     bool whole = !dhowi_is_float(dtype) && (kind == DHOWI_MEAN || forms[kind].after != 0);
     if (whole) DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F64, &x));

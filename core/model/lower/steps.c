@@ -13,12 +13,12 @@
 dhow_status dhowi_dense(dhowi_lowering *b, int32_t x, int32_t *out) {
     const dhowi_item *item = &b->items[x];
     uint64_t align = b->device->desc.offset_align;
-    uint64_t offset = (uint64_t)item->offset * dhow_dtype_bytes(item->spec.dtype);
+    uint64_t offset = (uint64_t)item->offset * dhow_dtype_bytes(item->desc.dtype);
     *out = x;
     bool aligned = item->tensor != NULL || offset % DHOWI_MAX(align, (uint64_t)1) == 0;
     if (item->contiguous && aligned) return DHOW_OK;
-    const dhowi_spec spec = item->spec;
-    return dhowi_emit(b, DHOWI_OP_copy, &x, 1, NULL, &spec, out);
+    const dhowi_tensor_desc desc = item->desc;
+    return dhowi_emit(b, DHOWI_OP_copy, &x, 1, NULL, &desc, out);
 }
 
 static bool all_known(const dhowi_lowering *b, const int32_t *in, uint32_t count) {
@@ -50,7 +50,7 @@ static dhow_status add_step(dhowi_lowering *b, dhowi_op_id op, const int32_t *in
     dhowi_step step = {.op = op, .out = out, .second = second, .node = b->node};
     bool strided = (dhowi_op_of(op)->flags & DHOWI_OP_STRIDED) != 0;
     if (attrs != NULL) step.attrs = *attrs;
-    if (dhowi_count_of(&b->items[out].spec) == 0) return DHOW_OK;
+    if (dhowi_count_of(&b->items[out].desc) == 0) return DHOW_OK;
     for (uint32_t i = 0; i < DHOWI_OP_MAX_INPUTS; i++) {
         step.in[i] = i < count ? in[i] : -1;
         if (step.in[i] >= 0 && !strided) DHOWI_TRY(dhowi_dense(b, step.in[i], &step.in[i]));
@@ -64,22 +64,22 @@ static dhow_status add_step(dhowi_lowering *b, dhowi_op_id op, const int32_t *in
     return DHOW_OK;
 }
 
-dhow_status dhowi_blank_of(dhowi_lowering *b, const dhowi_spec *spec, const int32_t *in,
+dhow_status dhowi_blank_of(dhowi_lowering *b, const dhowi_tensor_desc *desc, const int32_t *in,
                            uint32_t count, int32_t *out) {
     int64_t elements;
     uint64_t bytes;
-    DHOWI_TRY(dhowi_shape_check("result", spec->dtype, spec->rank, spec->shape, &elements, &bytes));
-    if (all_known(b, in, count) && dhowi_fold(b, bytes)) return dhowi_item_known(b, spec, out);
-    return dhowi_item_unknown(b, spec, all_fixed(b, in, count), out);
+    DHOWI_TRY(dhowi_shape_check("result", desc->dtype, desc->rank, desc->shape, &elements, &bytes));
+    if (all_known(b, in, count) && dhowi_fold(b, bytes)) return dhowi_item_known(b, desc, out);
+    return dhowi_item_unknown(b, desc, all_fixed(b, in, count), out);
 }
 
 dhow_status dhowi_emit_two(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,
-                           const dhowi_attrs *attrs, const dhowi_spec *spec,
-                           const dhowi_spec *second, int32_t *out, int32_t *out_second) {
+                           const dhowi_attrs *attrs, const dhowi_tensor_desc *desc,
+                           const dhowi_tensor_desc *second, int32_t *out, int32_t *out_second) {
     int32_t dense[DHOWI_OP_MAX_INPUTS], further = -1;
     int64_t elements;
     uint64_t bytes, more = 0;
-    DHOWI_TRY(dhowi_shape_check("result", spec->dtype, spec->rank, spec->shape, &elements, &bytes));
+    DHOWI_TRY(dhowi_shape_check("result", desc->dtype, desc->rank, desc->shape, &elements, &bytes));
     if (second != NULL)
         DHOWI_TRY(dhowi_shape_check("result", second->dtype, second->rank, second->shape, &elements,
                                     &more));
@@ -91,7 +91,7 @@ dhow_status dhowi_emit_two(dhowi_lowering *b, dhowi_op_id op, const int32_t *in,
     bool fixed = all_fixed(b, dense, count);
     bool known =
         all_known(b, dense, count) && bytes <= UINT64_MAX - more && dhowi_fold(b, bytes + more);
-    DHOWI_TRY(known ? dhowi_item_known(b, spec, out) : dhowi_item_unknown(b, spec, fixed, out));
+    DHOWI_TRY(known ? dhowi_item_known(b, desc, out) : dhowi_item_unknown(b, desc, fixed, out));
     if (second != NULL)
         DHOWI_TRY(known ? dhowi_item_known(b, second, &further)
                         : dhowi_item_unknown(b, second, fixed, &further));
@@ -100,8 +100,8 @@ dhow_status dhowi_emit_two(dhowi_lowering *b, dhowi_op_id op, const int32_t *in,
 }
 
 dhow_status dhowi_emit(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,
-                       const dhowi_attrs *attrs, const dhowi_spec *spec, int32_t *out) {
-    return dhowi_emit_two(b, op, in, count, attrs, spec, NULL, out, NULL);
+                       const dhowi_attrs *attrs, const dhowi_tensor_desc *desc, int32_t *out) {
+    return dhowi_emit_two(b, op, in, count, attrs, desc, NULL, out, NULL);
 }
 
 dhow_status dhowi_emit_into(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,
@@ -110,15 +110,15 @@ dhow_status dhowi_emit_into(dhowi_lowering *b, dhowi_op_id op, const int32_t *in
 }
 
 dhow_status dhowi_cast_to(dhowi_lowering *b, int32_t x, dhow_dtype dtype, int32_t *out) {
-    dhowi_spec spec = b->items[x].spec;
+    dhowi_tensor_desc desc = b->items[x].desc;
     *out = x;
-    if (spec.dtype == dtype) return DHOW_OK;
-    spec.dtype = dtype;
-    return dhowi_emit(b, DHOWI_OP_cast, &x, 1, NULL, &spec, out);
+    if (desc.dtype == dtype) return DHOW_OK;
+    desc.dtype = dtype;
+    return dhowi_emit(b, DHOWI_OP_cast, &x, 1, NULL, &desc, out);
 }
 
 dhow_status dhowi_widened(dhowi_lowering *b, dhowi_op_id op, int32_t x, int32_t *out) {
-    dhow_dtype dtype = b->items[x].spec.dtype;
+    dhow_dtype dtype = b->items[x].desc.dtype;
     uint64_t has = dhowi_op_of(op)->dtypes;
     *out = x;
     if ((has & DHOW_DTYPE_BIT(dtype)) != 0) return DHOW_OK;

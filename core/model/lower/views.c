@@ -8,28 +8,28 @@
 #include "base/memory/size.h"
 #include "model/lower/lower.h"
 
-static bool is_dense(const dhowi_spec *spec, const int64_t *strides) {
+static bool is_dense(const dhowi_tensor_desc *desc, const int64_t *strides) {
     int64_t expected[DHOW_MAX_RANK];
-    dhowi_shape_strides(spec->rank, spec->shape, expected);
-    for (int32_t i = 0; i < spec->rank; i++) {
-        if (spec->shape[i] != 1 && strides[i] != expected[i]) return false;
+    dhowi_shape_strides(desc->rank, desc->shape, expected);
+    for (int32_t i = 0; i < desc->rank; i++) {
+        if (desc->shape[i] != 1 && strides[i] != expected[i]) return false;
     }
     return true;
 }
 
 dhow_status dhowi_view(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t *shape,
                        const int64_t *strides, int64_t offset, int32_t *out) {
-    dhowi_spec spec = {.dtype = b->items[x].spec.dtype, .rank = rank};
-    if (rank > 0) memcpy(spec.shape, shape, (size_t)rank * sizeof *shape);
-    DHOWI_TRY(dhowi_item_new(b, &spec, out));
+    dhowi_tensor_desc desc = {.dtype = b->items[x].desc.dtype, .rank = rank};
+    if (rank > 0) memcpy(desc.shape, shape, (size_t)rank * sizeof *shape);
+    DHOWI_TRY(dhowi_item_new(b, &desc, out));
     dhowi_item *item = &b->items[*out], *from = &b->items[x];
     if (rank > 0) memcpy(item->strides, strides, (size_t)rank * sizeof *strides);
     item->offset = offset;
-    item->contiguous = dhowi_count_of(&spec) <= 1 || is_dense(&spec, strides);
+    item->contiguous = dhowi_count_of(&desc) <= 1 || is_dense(&desc, strides);
     item->buffer = from->buffer;
     item->fixed = from->fixed;
     if (from->tensor == NULL) return DHOW_OK;
-    return dhowi_tensor_view(from->tensor->storage, spec.dtype, rank, shape, item->strides, offset,
+    return dhowi_tensor_view(from->tensor->storage, desc.dtype, rank, shape, item->strides, offset,
                              &item->tensor);
 }
 
@@ -41,9 +41,9 @@ dhow_status dhowi_reshape(dhowi_lowering *b, int32_t x, int32_t rank, const int6
         if (shape[i] < 0 || !dhowi_mul_i64(count, shape[i], &count))
             DHOWI_REFUSE("extent %" PRId64 " in a shape", shape[i]);
     }
-    if (count != dhowi_count_of(&b->items[x].spec)) {
+    if (count != dhowi_count_of(&b->items[x].desc)) {
         DHOWI_REFUSE("%" PRId64 " elements cannot take a shape of %" PRId64,
-                     dhowi_count_of(&b->items[x].spec), count);
+                     dhowi_count_of(&b->items[x].desc), count);
     }
     if (!b->items[x].contiguous) DHOWI_TRY(dhowi_dense(b, x, &x));
     dhowi_shape_strides(rank, shape, strides);
@@ -57,8 +57,8 @@ typedef struct run_of_elements {
 
 static int32_t runs_of(const dhowi_item *item, run_of_elements *runs) {
     int32_t count = 0;
-    for (int32_t i = item->spec.rank - 1; i >= 0; i--) {
-        const int64_t extent = item->spec.shape[i], step = item->strides[i];
+    for (int32_t i = item->desc.rank - 1; i >= 0; i--) {
+        const int64_t extent = item->desc.shape[i], step = item->strides[i];
         if (extent == 1) continue;
         run_of_elements *last = count > 0 ? &runs[count - 1] : NULL;
         if (last != NULL && step == last->step * last->length) {
@@ -92,10 +92,10 @@ dhow_status dhowi_regroup(dhowi_lowering *b, int32_t x, int32_t rank, const int6
                           int32_t *out) {
     const dhowi_item item = b->items[x];
     int64_t strides[DHOW_MAX_RANK], count = 1;
-    bool fits = !item.contiguous && rank <= DHOW_MAX_RANK && dhowi_count_of(&item.spec) > 0;
+    bool fits = !item.contiguous && rank <= DHOW_MAX_RANK && dhowi_count_of(&item.desc) > 0;
     for (int32_t i = 0; i < rank && fits; i++)
         fits = shape[i] > 0 && dhowi_mul_i64(count, shape[i], &count);
-    if (!fits || count != dhowi_count_of(&item.spec) || !strides_for(&item, rank, shape, strides))
+    if (!fits || count != dhowi_count_of(&item.desc) || !strides_for(&item, rank, shape, strides))
         return dhowi_reshape(b, x, rank, shape, out);
     return dhowi_view(b, x, rank, shape, strides, item.offset, out);
 }
@@ -103,25 +103,25 @@ dhow_status dhowi_regroup(dhowi_lowering *b, int32_t x, int32_t rank, const int6
 dhow_status dhowi_permute(dhowi_lowering *b, int32_t x, const int32_t *order, int32_t *out) {
     const dhowi_item item = b->items[x];
     int64_t shape[DHOW_MAX_RANK], strides[DHOW_MAX_RANK];
-    for (int32_t i = 0; i < item.spec.rank; i++) {
-        shape[i] = item.spec.shape[order[i]];
+    for (int32_t i = 0; i < item.desc.rank; i++) {
+        shape[i] = item.desc.shape[order[i]];
         strides[i] = item.strides[order[i]];
     }
-    return dhowi_view(b, x, item.spec.rank, shape, strides, item.offset, out);
+    return dhowi_view(b, x, item.desc.rank, shape, strides, item.offset, out);
 }
 
 dhow_status dhowi_narrow(dhowi_lowering *b, int32_t x, int32_t dim, int64_t start, int64_t count,
                          int64_t step, int32_t *out) {
     dhowi_item item = b->items[x];
-    if (dim < 0 || dim >= item.spec.rank) DHOWI_REFUSE("there is no dimension %d", dim);
-    const int64_t extent = item.spec.shape[dim], last = start + (count - 1) * step;
+    if (dim < 0 || dim >= item.desc.rank) DHOWI_REFUSE("there is no dimension %d", dim);
+    const int64_t extent = item.desc.shape[dim], last = start + (count - 1) * step;
     if (count < 0 || (count > 0 && (start < 0 || start >= extent || last < 0 || last >= extent)))
         DHOWI_REFUSE("elements %" PRId64 " to %" PRId64 " of dimension %d, which has %" PRId64,
                      start, last, dim, extent);
     int64_t offset = item.offset + (count > 0 ? start * item.strides[dim] : 0);
-    item.spec.shape[dim] = count;
+    item.desc.shape[dim] = count;
     if (count > 1) item.strides[dim] *= step; /* a single one has none, and any may be asked for */
-    return dhowi_view(b, x, item.spec.rank, item.spec.shape, item.strides, offset, out);
+    return dhowi_view(b, x, item.desc.rank, item.desc.shape, item.strides, offset, out);
 }
 
 dhow_status dhowi_expand(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t *shape,
@@ -129,10 +129,10 @@ dhow_status dhowi_expand(dhowi_lowering *b, int32_t x, int32_t rank, const int64
     const dhowi_item item = b->items[x];
     int64_t strides[DHOW_MAX_RANK];
     for (int32_t i = 0; i < rank; i++) {
-        int32_t own = i - (rank - item.spec.rank);
-        bool moves = own >= 0 && item.spec.shape[own] != 1;
-        if (moves && item.spec.shape[own] != shape[i])
-            DHOWI_REFUSE("extent %" PRId64 " does not repeat to %" PRId64, item.spec.shape[own],
+        int32_t own = i - (rank - item.desc.rank);
+        bool moves = own >= 0 && item.desc.shape[own] != 1;
+        if (moves && item.desc.shape[own] != shape[i])
+            DHOWI_REFUSE("extent %" PRId64 " does not repeat to %" PRId64, item.desc.shape[own],
                          shape[i]);
         strides[i] = moves ? item.strides[own] : 0;
     }

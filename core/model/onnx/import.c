@@ -22,13 +22,13 @@ typedef struct importer {
 } importer;
 
 static dhow_status new_name(importer *im, dhowi_scope *s, dhowi_slice name, dhowi_value_kind kind,
-                            const dhowi_spec *spec, int32_t producer, int32_t *out) {
+                            const dhowi_tensor_desc *desc, int32_t producer, int32_t *out) {
     dhowi_name_entry *e = dhowi_scope_slot(s, name);
     if (e->name.data != NULL)
         return dhowi_fail(DHOW_CORRUPT, "the name '%.*s' is defined twice", DHOWI_NAMED(name));
     char *text = dhowi_arena_text(&im->model->arena, name.data, name.length);
     if (text == NULL) return dhowi_fail_memory("model");
-    DHOWI_TRY(dhowi_model_new_value(im->model, kind, text, spec, out));
+    DHOWI_TRY(dhowi_model_new_value(im->model, kind, text, desc, out));
     *e = (dhowi_name_entry){name, *out, producer};
     s->count++;
     return DHOW_OK;
@@ -37,15 +37,15 @@ static dhow_status new_name(importer *im, dhowi_scope *s, dhowi_slice name, dhow
 /* ---- inputs and initializers ---- */
 
 static dhow_status add_initializer(importer *im, dhowi_scope *s, const dhowi_onnx_tensor *t) {
-    dhowi_spec spec = {0};
+    dhowi_tensor_desc desc = {0};
     int64_t count;
     uint64_t bytes;
     int32_t value;
-    DHOWI_TRY(dhowi_onnx_tensor_check(t, &spec.dtype, &count, &bytes));
-    spec.rank = t->rank;
-    if (t->rank > 0) memcpy(spec.shape, t->shape, (size_t)t->rank * sizeof *t->shape);
+    DHOWI_TRY(dhowi_onnx_tensor_check(t, &desc.dtype, &count, &bytes));
+    desc.rank = t->rank;
+    if (t->rank > 0) memcpy(desc.shape, t->shape, (size_t)t->rank * sizeof *t->shape);
     if (t->name.length == 0) return dhowi_fail(DHOW_CORRUPT, "an initializer has no name");
-    DHOWI_TRY(new_name(im, s, t->name, DHOWI_VALUE_PARAMETER, &spec, -1, &value));
+    DHOWI_TRY(new_name(im, s, t->name, DHOWI_VALUE_PARAMETER, &desc, -1, &value));
     im->model->values[value].source = t;
     im->model->values[value].known = true;
     if (s->outer != NULL) return DHOW_OK;
@@ -61,13 +61,14 @@ static dhow_datum_kind form_of(const dhowi_onnx_value *v) {
 }
 
 static dhow_status add_input(importer *im, dhowi_scope *s, const dhowi_onnx_value *v) {
-    dhowi_spec spec = {.dtype = dhowi_onnx_dtype(v->type), .rank = v->rank};
+    dhowi_tensor_desc desc = {.dtype = dhowi_onnx_dtype(v->type), .rank = v->rank};
     int32_t value;
-    if (dhowi_scope_slot(s, v->name)->name.data != NULL)
+    const dhowi_name_entry *there = dhowi_scope_slot(s, v->name);
+    if (there->name.data != NULL && im->model->values[there->value].kind == DHOWI_VALUE_PARAMETER)
         return DHOW_OK; /* an initializer, in old files */
     if (v->name.length == 0) return dhowi_fail(DHOW_CORRUPT, "an input has no name");
     const bool texts = v->type == DHOWI_ONNX_STRING;
-    if (spec.dtype == 0 && !texts) {
+    if (desc.dtype == 0 && !texts) {
         return dhowi_fail(DHOW_UNSUPPORTED, "input '%.*s' is no tensor, or one of type %s",
                           DHOWI_NAMED(v->name), dhowi_onnx_type_name(v->type));
     }
@@ -75,8 +76,8 @@ static dhow_status add_input(importer *im, dhowi_scope *s, const dhowi_onnx_valu
         return dhowi_fail(DHOW_UNSUPPORTED, "input '%.*s' has %d dimensions, dhow takes %d",
                           DHOWI_NAMED(v->name), v->rank, DHOW_MAX_RANK);
     }
-    for (int32_t i = 0; i < v->rank; i++) spec.shape[i] = v->shape[i];
-    DHOWI_TRY(new_name(im, s, v->name, DHOWI_VALUE_INPUT, &spec, -1, &value));
+    for (int32_t i = 0; i < v->rank; i++) desc.shape[i] = v->shape[i];
+    DHOWI_TRY(new_name(im, s, v->name, DHOWI_VALUE_INPUT, &desc, -1, &value));
     im->model->values[value].form = form_of(v);
     im->model->values[value].optional = v->optional;
     if (!dhowi_model_append(&im->model->inputs, im->model->input_count, value))
@@ -95,7 +96,7 @@ static const dhowi_onnx_tensor *constant_of(const dhowi_onnx_node *n) {
 }
 
 static dhow_status add_results(importer *im, dhowi_scope *s) {
-    static const dhowi_spec unknown = {.rank = -1};
+    static const dhowi_tensor_desc unknown = {.rank = -1};
     int32_t value;
     for (uint32_t i = 0; i < s->graph->node_count; i++) {
         const dhowi_onnx_node *n = &s->graph->nodes[i];
@@ -120,7 +121,7 @@ static dhow_status add_results(importer *im, dhowi_scope *s) {
 /* ---- nodes ---- */
 
 static dhow_status import_graph(importer *im, const dhowi_scope *outer,
-                                const dhowi_onnx_graph *source, dhowi_graph *graph);
+                                const dhowi_onnx_graph *source, dhowi_subgraph *graph);
 
 static dhow_status find_operator(const importer *im, const dhowi_onnx_node *n,
                                  const dhowi_operator **out) {
@@ -213,7 +214,7 @@ static dhow_status import_node(importer *im, const dhowi_scope *s, const dhowi_o
         return dhowi_fail_prefix(status, "%s", dhowi_node_text(node, text, sizeof text));
     for (uint32_t i = 0; i < n->attribute_count; i++) {
         if (n->attributes[i].graph == NULL) continue;
-        dhowi_graph *branch = dhowi_arena_array(&im->model->arena, 1, sizeof *branch);
+        dhowi_subgraph *branch = dhowi_arena_array(&im->model->arena, 1, sizeof *branch);
         if (branch == NULL) return dhowi_fail_memory("model");
         DHOWI_TRY(import_graph(im, s, n->attributes[i].graph, branch));
         node->branch[dhowi_slice_is(n->attributes[i].name, "else_branch")] = branch;
@@ -221,7 +222,7 @@ static dhow_status import_node(importer *im, const dhowi_scope *s, const dhowi_o
     return DHOW_OK;
 }
 
-static dhow_status import_nodes(importer *im, dhowi_scope *s, dhowi_graph *graph) {
+static dhow_status import_nodes(importer *im, dhowi_scope *s, dhowi_subgraph *graph) {
     uint32_t *order, wanted;
     DHOWI_TRY(dhowi_sort_nodes(s, &order, &wanted));
     graph->nodes = dhowi_arena_array(&im->model->arena, s->graph->node_count, sizeof *graph->nodes);
@@ -240,12 +241,12 @@ static dhow_status import_nodes(importer *im, dhowi_scope *s, dhowi_graph *graph
 
 /* What a file says of a result, for those who list outputs; runs tell what it is. */
 static void declare(dhowi_value *v, const dhowi_onnx_value *output) {
-    if (v->kind != DHOWI_VALUE_RESULT || v->spec.dtype != 0 || output->rank > DHOW_MAX_RANK) return;
-    v->spec = (dhowi_spec){.dtype = dhowi_onnx_dtype(output->type), .rank = output->rank};
-    for (int32_t i = 0; i < output->rank; i++) v->spec.shape[i] = output->shape[i];
+    if (v->kind != DHOWI_VALUE_RESULT || v->desc.dtype != 0 || output->rank > DHOW_MAX_RANK) return;
+    v->desc = (dhowi_tensor_desc){.dtype = dhowi_onnx_dtype(output->type), .rank = output->rank};
+    for (int32_t i = 0; i < output->rank; i++) v->desc.shape[i] = output->shape[i];
 }
 
-static dhow_status import_outputs(importer *im, const dhowi_scope *s, dhowi_graph *graph) {
+static dhow_status import_outputs(importer *im, const dhowi_scope *s, dhowi_subgraph *graph) {
     graph->outputs =
         dhowi_arena_array(&im->model->arena, s->graph->output_count, sizeof *graph->outputs);
     if (graph->outputs == NULL) return dhowi_fail_memory("model");
@@ -268,8 +269,8 @@ static dhow_status import_outputs(importer *im, const dhowi_scope *s, dhowi_grap
 }
 
 /* The inputs of a body are values that its node gives. */
-static dhow_status import_body_inputs(importer *im, dhowi_scope *s, dhowi_graph *graph) {
-    static const dhowi_spec unknown = {.rank = -1};
+static dhow_status import_body_inputs(importer *im, dhowi_scope *s, dhowi_subgraph *graph) {
+    static const dhowi_tensor_desc unknown = {.rank = -1};
     const dhowi_onnx_graph *g = s->graph;
     graph->inputs = dhowi_arena_array(&im->model->arena, g->input_count, sizeof *graph->inputs);
     if (graph->inputs == NULL) return dhowi_fail_memory("model");
@@ -280,7 +281,7 @@ static dhow_status import_body_inputs(importer *im, dhowi_scope *s, dhowi_graph 
 }
 
 static dhow_status import_graph(importer *im, const dhowi_scope *outer,
-                                const dhowi_onnx_graph *source, dhowi_graph *graph) {
+                                const dhowi_onnx_graph *source, dhowi_subgraph *graph) {
     dhowi_scope s;
     DHOWI_TRY(dhowi_scope_open(&s, outer, source));
     dhow_status status = DHOW_OK;

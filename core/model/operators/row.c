@@ -53,7 +53,7 @@ static bool is_exact(double number) { return number > -0x1p53 && number < 0x1p53
 /* x op s. Programs hold numbers as doubles: what those do not have exactly is an operand. */
 static dhow_status lower_number(dhowi_lowering *b, dhowi_map_op op, dhow_scalar s, int32_t x,
                                 int32_t *out) {
-    const dhow_dtype dtype = dhowi_spec_at(b, x)->dtype;
+    const dhow_dtype dtype = dhowi_desc_at(b, x)->dtype;
     const double number = dhowi_scalar_float(s);
     uint64_t bits;
     int32_t operand;
@@ -69,7 +69,7 @@ static dhow_status lower_number(dhowi_lowering *b, dhowi_map_op op, dhow_scalar 
 static dhow_status lower_affine(dhowi_lowering *b, const dhow_scalar s[2], int32_t x,
                                 int32_t *out) {
     const double a = dhowi_scalar_float(s[0]), q = dhowi_scalar_float(s[1]);
-    if (dhowi_is_float(dhowi_spec_at(b, x)->dtype) || (is_exact(a) && is_exact(q)))
+    if (dhowi_is_float(dhowi_desc_at(b, x)->dtype) || (is_exact(a) && is_exact(q)))
         return dhowi_map_one(b, DHOWI_MAP_LINEAR, a, q, x, out);
     DHOWI_TRY(lower_number(b, DHOWI_MAP_MUL, s[0], x, out));
     return lower_number(b, DHOWI_MAP_ADD, s[1], *out, out);
@@ -79,13 +79,13 @@ static dhow_status lower_affine(dhowi_lowering *b, const dhow_scalar s[2], int32
 dhow_status dhowi_lower_row(dhowi_lowering *b) {
     const dhowi_node *node = b->node;
     const dhowi_op *op = dhowi_op_of(node->row);
-    const dhowi_spec *specs[DHOWI_OP_MAX_INPUTS] = {NULL};
-    dhowi_spec spec;
+    const dhowi_tensor_desc *descs[DHOWI_OP_MAX_INPUTS] = {NULL};
+    dhowi_tensor_desc desc;
     for (uint32_t i = 0; i < b->in_count; i++)
-        specs[i] = b->in[i] >= 0 ? dhowi_spec_at(b, b->in[i]) : NULL;
-    DHOWI_TRY(dhowi_op_infer(op, specs, node->attrs, &spec));
+        descs[i] = b->in[i] >= 0 ? dhowi_desc_at(b, b->in[i]) : NULL;
+    DHOWI_TRY(dhowi_op_infer(op, descs, node->attrs, &desc));
     if (node->row == DHOWI_OP_flatten)
-        return dhowi_reshape(b, b->in[0], spec.rank, spec.shape, &b->out[0]);
+        return dhowi_reshape(b, b->in[0], desc.rank, desc.shape, &b->out[0]);
     const dhowi_map_op instruction = instruction_of(node->row);
     if (node->row == DHOWI_OP_affine)
         return lower_affine(b, node->attrs->scalar, b->in[0], &b->out[0]);
@@ -94,7 +94,7 @@ dhow_status dhowi_lower_row(dhowi_lowering *b) {
     if (instruction != 0 && b->in_count == 1)
         return dhowi_map_one(b, instruction, 0, 0, b->in[0], &b->out[0]);
     if (instruction != 0) return dhowi_map_two(b, instruction, b->in[0], b->in[1], &b->out[0]);
-    return dhowi_emit(b, node->row, b->in, b->in_count, node->attrs, &spec, &b->out[0]);
+    return dhowi_emit(b, node->row, b->in, b->in_count, node->attrs, &desc, &b->out[0]);
 }
 
 const dhowi_operator *dhowi_operator_of_row(void) {

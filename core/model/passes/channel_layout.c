@@ -46,7 +46,7 @@ static bool is_blocked_layout(uint32_t layout) {
  * can do with that form. *dst is NCHW when it stays plain. */
 static dhow_status layouts_of(dhowi_blocker *k, const dhowi_step *s, uint32_t *src, uint32_t *dst) {
     const dhowi_lowering *b = k->b;
-    const dhowi_spec *x = &b->items[s->in[0]].spec, *w = &b->items[s->in[1]].spec;
+    const dhowi_tensor_desc *x = &b->items[s->in[0]].desc, *w = &b->items[s->in[1]].desc;
     *src = *dst = DHOW_LAYOUT_ANY;
     DHOWI_TRY(dhowi_conv_layouts(b->device, x, w, &s->attrs, s->in[2] >= 0, false, src, dst));
     if (k->layout == 0 && is_blocked_layout(*dst)) k->layout = *dst;
@@ -74,7 +74,7 @@ static dhow_status is_planned(const dhowi_blocker *k, const dhowi_step *s, uint3
                               uint32_t dst, bool *planned) {
     const dhowi_lowering *b = k->b;
     const uint32_t own_src = src, own_dst = dst;
-    DHOWI_TRY(dhowi_conv_layouts(b->device, &b->items[s->in[0]].spec, &b->items[s->in[1]].spec,
+    DHOWI_TRY(dhowi_conv_layouts(b->device, &b->items[s->in[0]].desc, &b->items[s->in[1]].desc,
                                  &s->attrs, s->in[2] >= 0, s->in[3] >= 0, &src, &dst));
     *planned = src == own_src && dst == own_dst;
     return DHOW_OK;
@@ -86,7 +86,7 @@ static dhow_status block_conv(dhowi_blocker *k, const dhowi_step *s) {
     uint32_t src, dst;
     int32_t blocks;
     bool fits = dhowi_is_image(b, s->in[0]) && dhowi_is_image(b, s->out) &&
-                b->items[s->in[1]].tensor != NULL && b->items[s->in[1]].spec.rank == 4 &&
+                b->items[s->in[1]].tensor != NULL && b->items[s->in[1]].desc.rank == 4 &&
                 (s->in[3] < 0 || dhowi_is_image(b, s->in[3]));
     if (!fits) return keep(k, s);
     DHOWI_TRY(layouts_of(k, s, &src, &dst));
@@ -101,7 +101,7 @@ static dhow_status block_conv(dhowi_blocker *k, const dhowi_step *s) {
     }
     if (s->in[3] >= 0) DHOWI_TRY(dhowi_want_blocks(k, s->in[3], &changed.in[3]));
     changed.attrs.layout = k->layout;
-    const dhowi_spec image = b->items[s->out].spec;
+    const dhowi_tensor_desc image = b->items[s->out].desc;
     DHOWI_TRY(dhowi_new_blocks(k, &image, &blocks));
     return put(k, &changed, s->out, blocks);
 }
@@ -111,10 +111,10 @@ static bool per_channel(const dhowi_lowering *b, int32_t ref, int64_t shape[5],
                         int64_t strides[5]) {
     const dhowi_item *item = &b->items[ref];
     int64_t own[4] = {1, 1, 1, 1}, step[4] = {0};
-    if (item->spec.rank > 4) return false;
-    for (int32_t i = 0; i < item->spec.rank; i++) {
-        own[4 - item->spec.rank + i] = item->spec.shape[i];
-        step[4 - item->spec.rank + i] = item->strides[i];
+    if (item->desc.rank > 4) return false;
+    for (int32_t i = 0; i < item->desc.rank; i++) {
+        own[4 - item->desc.rank + i] = item->desc.shape[i];
+        step[4 - item->desc.rank + i] = item->strides[i];
     }
     if (!DHOWI_GUARD(numbers_by_pixel, own[2] == 1 && own[3] == 1)) return false;
     const int64_t s[] = {own[0], 1, 1, 1, own[1]}, t[] = {step[0], 0, 0, 0, step[1]};
@@ -125,7 +125,7 @@ static bool per_channel(const dhowi_lowering *b, int32_t ref, int64_t shape[5],
 
 static bool same_image(const dhowi_lowering *b, int32_t x, int32_t y) {
     return b->items[x].tensor == NULL && dhowi_is_image(b, x) &&
-           dhowi_shape_equal(4, b->items[x].spec.shape, 4, b->items[y].spec.shape);
+           dhowi_shape_equal(4, b->items[x].desc.shape, 4, b->items[y].desc.shape);
 }
 
 static dhow_status map_operand(dhowi_blocker *k, int32_t ref, int32_t image, int32_t *out) {
@@ -145,7 +145,7 @@ static dhow_status block_map(dhowi_blocker *k, const dhowi_step *s) {
     bool any = false;
     bool fits =
         dhowi_is_image(b, s->out) &&
-        b->items[s->out].spec.shape[1] % dhowi_block_of(k, b->items[s->out].spec.shape[1]) == 0;
+        b->items[s->out].desc.shape[1] % dhowi_block_of(k, b->items[s->out].desc.shape[1]) == 0;
     for (int i = 0; i < DHOWI_MAP_OPERANDS && s->in[i] >= 0 && fits; i++) {
         fits = same_image(b, s->in[i], s->out) ||
                (k->layout == DHOW_LAYOUT_NHWC && per_channel(b, s->in[i], shape, strides));
@@ -154,7 +154,7 @@ static dhow_status block_map(dhowi_blocker *k, const dhowi_step *s) {
     if (!fits || !any) return keep(k, s);
     for (int i = 0; i < DHOWI_MAP_OPERANDS && s->in[i] >= 0; i++)
         DHOWI_TRY(map_operand(k, s->in[i], s->out, &changed.in[i]));
-    const dhowi_spec image = b->items[s->out].spec;
+    const dhowi_tensor_desc image = b->items[s->out].desc;
     int32_t blocks;
     DHOWI_TRY(dhowi_new_blocks(k, &image, &blocks));
     return put(k, &changed, s->out, blocks);
@@ -163,11 +163,11 @@ static dhow_status block_map(dhowi_blocker *k, const dhowi_step *s) {
 static dhow_status block_pool(dhowi_blocker *k, const dhowi_step *s) {
     dhowi_lowering *b = k->b;
     dhowi_step changed = *s;
-    dhow_dtype dtype = b->items[s->out].spec.dtype;
+    dhow_dtype dtype = b->items[s->out].desc.dtype;
     int32_t blocks;
     if (!dhowi_is_blocked(k, s->in[0]) || !dhowi_is_image(b, s->out) || dtype != DHOW_F32)
         return keep(k, s);
-    const dhowi_spec image = b->items[s->out].spec;
+    const dhowi_tensor_desc image = b->items[s->out].desc;
     changed.op = DHOWI_OP_pool_blocks;
     changed.attrs.dim = s->op == DHOWI_OP_maxpool2d ? 0 : 1;
     for (int i = 0; i < 2; i++) {
@@ -179,7 +179,7 @@ static dhow_status block_pool(dhowi_blocker *k, const dhowi_step *s) {
 }
 
 /* x as [outer][n][inner] around height or width becomes the same around it in blocks. */
-static bool blocked_run(const dhowi_blocker *k, const dhowi_spec *x, dhowi_run *r) {
+static bool blocked_run(const dhowi_blocker *k, const dhowi_tensor_desc *x, dhowi_axis_split *r) {
     const int64_t *e = x->shape, planes = e[0] * e[1], block = dhowi_block_of(k, e[1]);
     if (e[1] % block != 0) return false;
     if (r->outer == planes && r->n == e[2] && r->inner == e[3]) {
@@ -200,9 +200,9 @@ static dhow_status block_resize(dhowi_blocker *k, const dhowi_step *s) {
     dhowi_step changed = *s;
     int32_t blocks;
     if (!dhowi_is_blocked(k, s->in[0]) || !dhowi_is_image(b, s->out) ||
-        !blocked_run(k, &b->items[s->in[0]].spec, &changed.attrs.run))
+        !blocked_run(k, &b->items[s->in[0]].desc, &changed.attrs.split))
         return keep(k, s);
-    const dhowi_spec image = b->items[s->out].spec;
+    const dhowi_tensor_desc image = b->items[s->out].desc;
     DHOWI_TRY(dhowi_want_blocks(k, s->in[0], &changed.in[0]));
     DHOWI_TRY(dhowi_new_blocks(k, &image, &blocks));
     return put(k, &changed, s->out, blocks);
@@ -214,14 +214,14 @@ static dhow_status block_reduction(dhowi_blocker *k, const dhowi_step *s) {
     const dhowi_item *item = &b->items[s->in[0]];
     dhowi_step changed = *s;
     dhowi_image_form *f;
-    if (item->tensor != NULL || item->spec.rank != 3 || !item->contiguous || item->offset != 0)
+    if (item->tensor != NULL || item->desc.rank != 3 || !item->contiguous || item->offset != 0)
         return keep(k, s);
     DHOWI_TRY(dhowi_form_of(k, s->in[0], &f));
     if (f->blocks < 0 || f->has_plain) return keep(k, s);
-    const int64_t *e = b->items[f->plain].spec.shape;
-    bool fits = DHOWI_GUARD(reduction_of_other_pixels, item->spec.shape[0] == e[0] * e[1] &&
-                                                           item->spec.shape[1] == e[2] * e[3]) &&
-                item->spec.shape[2] == 1 && e[1] % dhowi_block_of(k, e[1]) == 0 &&
+    const int64_t *e = b->items[f->plain].desc.shape;
+    bool fits = DHOWI_GUARD(reduction_of_other_pixels, item->desc.shape[0] == e[0] * e[1] &&
+                                                           item->desc.shape[1] == e[2] * e[3]) &&
+                item->desc.shape[2] == 1 && e[1] % dhowi_block_of(k, e[1]) == 0 &&
                 s->attrs.dim == 1;
     if (!fits) return keep(k, s);
     const int64_t block = dhowi_block_of(k, e[1]);
@@ -246,24 +246,24 @@ static joint find_joint(const dhowi_blocker *k, uint32_t at) {
     }
     if (j.whole < 0) return j;
     const dhowi_item *whole = &b->items[j.whole];
-    int64_t pixels = whole->spec.shape[2] * whole->spec.shape[3];
+    int64_t pixels = whole->desc.shape[2] * whole->desc.shape[3];
     for (uint32_t i = at; i < k->old_count && k->old[i].op == DHOWI_OP_copy; i++, j.count++) {
         const dhowi_item *out = &b->items[k->old[i].out], *in = &b->items[k->old[i].in[0]];
         if (out->tensor != NULL || out->buffer != buffer) break;
-        bool fits = out->spec.rank == 4 && out->offset == channels * pixels &&
+        bool fits = out->desc.rank == 4 && out->offset == channels * pixels &&
                     memcmp(out->strides, whole->strides, 4 * sizeof *out->strides) == 0 &&
-                    DHOWI_GUARD(joint_of_some_images, out->spec.shape[0] == whole->spec.shape[0]) &&
-                    memcmp(out->spec.shape + 2, whole->spec.shape + 2, 2 * sizeof(int64_t)) == 0 &&
-                    dhowi_shape_equal(4, out->spec.shape, in->spec.rank, in->spec.shape) &&
-                    out->spec.shape[1] % dhowi_block_of(k, out->spec.shape[1]) == 0 &&
+                    DHOWI_GUARD(joint_of_some_images, out->desc.shape[0] == whole->desc.shape[0]) &&
+                    memcmp(out->desc.shape + 2, whole->desc.shape + 2, 2 * sizeof(int64_t)) == 0 &&
+                    dhowi_shape_equal(4, out->desc.shape, in->desc.rank, in->desc.shape) &&
+                    out->desc.shape[1] % dhowi_block_of(k, out->desc.shape[1]) == 0 &&
                     in->tensor == NULL && dhowi_is_image(b, k->old[i].in[0]);
         if (!fits) {
             j.whole = -1;
             return j;
         }
-        channels += out->spec.shape[1];
+        channels += out->desc.shape[1];
     }
-    if (channels != whole->spec.shape[1]) j.whole = -1;
+    if (channels != whole->desc.shape[1]) j.whole = -1;
     return j;
 }
 
@@ -278,13 +278,13 @@ static dhow_status block_concat(dhowi_blocker *k, uint32_t at, uint32_t *used) {
         any = any || dhowi_is_blocked(k, k->old[i].in[0]);
     *used = 1;
     if (j.whole < 0 || !any) return keep(k, &k->old[at]);
-    const dhowi_spec image = b->items[j.whole].spec;
+    const dhowi_tensor_desc image = b->items[j.whole].desc;
     DHOWI_TRY(dhowi_new_blocks(k, &image, &blocks));
     for (uint32_t i = at; i < at + j.count; i++) {
         int32_t from;
         DHOWI_TRY(dhowi_want_blocks(k, k->old[i].in[0], &from));
         int32_t dim = k->layout == DHOW_LAYOUT_NHWC ? 4 : 1;
-        int64_t parts = b->items[from].spec.shape[dim];
+        int64_t parts = b->items[from].desc.shape[dim];
         DHOWI_TRY(dhowi_narrow(b, blocks, dim, first, parts, 1, &part));
         b->node = k->old[i].node;
         DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_copy, &from, 1, NULL, part));

@@ -11,17 +11,17 @@
 static bool is_per_channel(const dhowi_lowering *b, int32_t ref, int32_t rank, int32_t axis,
                            int64_t n) {
     const dhowi_item *item = &b->items[ref];
-    if (item->tensor == NULL || item->spec.rank > rank) return false;
-    for (int32_t i = 0; i < item->spec.rank; i++) {
-        int32_t at = i + rank - item->spec.rank;
-        if (!DHOWI_GUARD(scale_of_another_axis, item->spec.shape[i] == (at == axis ? n : 1)))
+    if (item->tensor == NULL || item->desc.rank > rank) return false;
+    for (int32_t i = 0; i < item->desc.rank; i++) {
+        int32_t at = i + rank - item->desc.rank;
+        if (!DHOWI_GUARD(scale_of_another_axis, item->desc.shape[i] == (at == axis ? n : 1)))
             return false;
     }
-    return dhowi_count_of(&item->spec) == n;
+    return dhowi_count_of(&item->desc) == n;
 }
 
 static dhow_status as_row(dhowi_lowering *b, int32_t ref, int32_t *out) {
-    const int64_t n = dhowi_count_of(&b->items[ref].spec);
+    const int64_t n = dhowi_count_of(&b->items[ref].desc);
     DHOWI_TRY(dhowi_reshape(b, ref, 1, &n, out));
     return dhowi_dense(b, *out, out);
 }
@@ -88,9 +88,9 @@ static dhow_status scaled_weights(dhowi_lowering *b, dhowi_step *s, int32_t scal
     int32_t weight = s->in[1], bias = s->in[2];
     if (scale >= 0) {
         int32_t column;
-        const int64_t n = dhowi_count_of(&b->items[scale].spec), shape[] = {n, 1, 1, 1};
+        const int64_t n = dhowi_count_of(&b->items[scale].desc), shape[] = {n, 1, 1, 1};
         const bool rows = s->op != DHOWI_OP_matmul; /* the channels come first */
-        DHOWI_TRY(dhowi_reshape(b, scale, rows ? b->items[weight].spec.rank : 1, rows ? shape : &n,
+        DHOWI_TRY(dhowi_reshape(b, scale, rows ? b->items[weight].desc.rank : 1, rows ? shape : &n,
                                 &column));
         DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, weight, column, &weight));
         if (bias >= 0 && !DHOWI_GUARD(bias_not_scaled, false))
@@ -154,7 +154,7 @@ static uint32_t per_channel_source(const dhowi_lowering *b, const dhowi_step *q,
     uint32_t source = dhowi_word_source(q->attrs.program.word[word]);
     if (word >= q->attrs.program.words || dhowi_word_op(q->attrs.program.word[word]) != op ||
         source >= DHOWI_MAP_CONSTANT ||
-        !is_per_channel(b, q->in[source], b->items[q->out].spec.rank, axis, n))
+        !is_per_channel(b, q->in[source], b->items[q->out].desc.rank, axis, n))
         return UINT32_MAX;
     return source;
 }
@@ -175,8 +175,8 @@ dhow_status dhowi_fold_into_weights(dhowi_fuser *f, dhowi_step *s, bool *changed
     if (q == NULL || b->items[s->in[1]].tensor == NULL || s->attrs.activation != 0 ||
         s->in[3] >= 0 || (s->in[2] >= 0 && b->items[s->in[2]].tensor == NULL))
         return DHOW_OK;
-    bool conv = s->op == DHOWI_OP_conv2d, scalable = conv || b->items[s->in[1]].spec.rank == 2;
-    const dhowi_spec *y = &b->items[s->out].spec;
+    bool conv = s->op == DHOWI_OP_conv2d, scalable = conv || b->items[s->in[1]].desc.rank == 2;
+    const dhowi_tensor_desc *y = &b->items[s->out].desc;
     int32_t axis = conv ? 1 : y->rank - 1;
     int64_t n = y->shape[axis];
     uint32_t own = dhowi_word_source(q->attrs.program.word[0]), words = 0;

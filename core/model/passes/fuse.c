@@ -54,7 +54,7 @@ static uint32_t activation_of(uint32_t op) {
 }
 
 static bool takes_activation(const dhowi_lowering *b, const dhowi_step *s) {
-    dhow_dtype dtype = b->items[s->out].spec.dtype;
+    dhow_dtype dtype = b->items[s->out].desc.dtype;
     return dtype == DHOW_F32 || dtype == DHOW_F16 || dtype == DHOW_BF16;
 }
 
@@ -162,7 +162,7 @@ static void recognise_halves(dhowi_fuser *f) {
                 first || DHOWI_GUARD(halves_of_two_values, dhowi_same_item(b, q->in[k], p->in[0]));
             of_first |= (uint32_t)first << k;
         }
-        if (fits && dhowi_recognise_pair(p, q, of_first, b->items[q->out].spec.dtype))
+        if (fits && dhowi_recognise_pair(p, q, of_first, b->items[q->out].desc.dtype))
             dhowi_remove_step(&b->steps[i]);
     }
 }
@@ -171,7 +171,7 @@ static void recognise_activations(dhowi_fuser *f) {
     dhowi_lowering *b = f->b;
     for (uint32_t i = f->first; i < b->step_count; i++) {
         if (b->steps[i].op == DHOWI_OP_map)
-            dhowi_recognise(&b->steps[i], b->items[b->steps[i].out].spec.dtype);
+            dhowi_recognise(&b->steps[i], b->items[b->steps[i].out].desc.dtype);
     }
     recognise_halves(f);
 }

@@ -13,9 +13,9 @@ int64_t dhowi_block_of(const dhowi_blocker *k, int64_t channels) {
 
 bool dhowi_is_image(const dhowi_lowering *b, int32_t ref) {
     const dhowi_item *item = &b->items[ref];
-    return item->tensor == NULL && item->spec.rank == 4 && item->contiguous && item->offset == 0 &&
+    return item->tensor == NULL && item->desc.rank == 4 && item->contiguous && item->offset == 0 &&
            b->buffers[item->buffer].bytes ==
-               (uint64_t)dhowi_count_of(&item->spec) * dhow_dtype_bytes(item->spec.dtype);
+               (uint64_t)dhowi_count_of(&item->desc) * dhow_dtype_bytes(item->desc.dtype);
 }
 
 dhow_status dhowi_form_of(dhowi_blocker *k, int32_t ref, dhowi_image_form **out) {
@@ -32,26 +32,27 @@ dhow_status dhowi_form_of(dhowi_blocker *k, int32_t ref, dhowi_image_form **out)
 
 /* Whether the blocks of one are those of the other, but for how pixels are counted. */
 static bool dhowi_same_blocks(const dhowi_lowering *b, int32_t x, int32_t y) {
-    const dhowi_spec *p = &b->items[x].spec, *q = &b->items[y].spec;
+    const dhowi_tensor_desc *p = &b->items[x].desc, *q = &b->items[y].desc;
     return DHOWI_GUARD(blocks_of_other_shape,
                        p->dtype == q->dtype && p->shape[0] == q->shape[0] &&
                            p->shape[1] == q->shape[1] &&
                            p->shape[2] * p->shape[3] == q->shape[2] * q->shape[3]);
 }
 
-dhow_status dhowi_new_blocks(dhowi_blocker *k, const dhowi_spec *image, int32_t *out) {
+dhow_status dhowi_new_blocks(dhowi_blocker *k, const dhowi_tensor_desc *image, int32_t *out) {
     int64_t block = dhowi_block_of(k, image->shape[1]);
-    const dhowi_spec spec = {.dtype = image->dtype,
-                             .rank = 5,
-                             .shape = {image->shape[0], dhowi_ceil_div(image->shape[1], block),
-                                       image->shape[2], image->shape[3], block}};
-    return dhowi_blank(k->b, &spec, out);
+    const dhowi_tensor_desc desc = {
+        .dtype = image->dtype,
+        .rank = 5,
+        .shape = {image->shape[0], dhowi_ceil_div(image->shape[1], block), image->shape[2],
+                  image->shape[3], block}};
+    return dhowi_blank(k->b, &desc, out);
 }
 
 /* Channels first .. first+count-1 of both forms as [n, parts, h w, b], in step with each other. */
 static dhow_status parts_of(dhowi_blocker *k, int32_t plain, int32_t blocks, int64_t first,
                             int64_t parts, int64_t width, int32_t *p, int32_t *q) {
-    const dhowi_spec *x = &k->b->items[plain].spec, *y = &k->b->items[blocks].spec;
+    const dhowi_tensor_desc *x = &k->b->items[plain].desc, *y = &k->b->items[blocks].desc;
     const int64_t pixels = x->shape[2] * x->shape[3], b = y->shape[4];
     const int64_t shape[] = {x->shape[0], parts, pixels, width};
     const int64_t from[] = {x->shape[1] * pixels, b * pixels, 1, pixels};
@@ -62,11 +63,11 @@ static dhow_status parts_of(dhowi_blocker *k, int32_t plain, int32_t blocks, int
 
 static dhow_status convert(dhowi_blocker *k, int32_t plain, int32_t blocks, bool to_blocks) {
     dhowi_lowering *b = k->b;
-    int64_t channels = b->items[plain].spec.shape[1], block = dhowi_block_of(k, channels);
+    int64_t channels = b->items[plain].desc.shape[1], block = dhowi_block_of(k, channels);
     int64_t whole = channels / block, rest = channels % block;
     int32_t p, q;
     if (rest != 0 && to_blocks) { /* the last block is padded with zeros */
-        const dhowi_attrs zero = {.run = {.value = 0}};
+        const dhowi_attrs zero = {.split = {.value = 0}};
         DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_fill, NULL, 0, &zero, blocks));
     }
     if (whole > 0) {
@@ -102,8 +103,8 @@ static dhow_status make_blocks(dhowi_blocker *k, int32_t ref) {
     dhowi_image_form *f;
     int32_t blocks;
     DHOWI_TRY(dhowi_want_plain(k, ref));
-    const dhowi_spec spec = k->b->items[ref].spec;
-    DHOWI_TRY(dhowi_new_blocks(k, &spec, &blocks));
+    const dhowi_tensor_desc desc = k->b->items[ref].desc;
+    DHOWI_TRY(dhowi_new_blocks(k, &desc, &blocks));
     DHOWI_TRY(convert(k, ref, blocks, true));
     DHOWI_TRY(dhowi_form_of(k, ref, &f)); /* the array may have moved */
     f->plain = ref;
@@ -116,7 +117,7 @@ dhow_status dhowi_want_blocks(dhowi_blocker *k, int32_t ref, int32_t *out) {
     DHOWI_TRY(dhowi_form_of(k, ref, &f));
     if (f->blocks < 0 || !dhowi_same_blocks(k->b, f->plain, ref)) DHOWI_TRY(make_blocks(k, ref));
     DHOWI_TRY(dhowi_form_of(k, ref, &f));
-    const dhowi_spec *own = &k->b->items[ref].spec, *made = &k->b->items[f->blocks].spec;
+    const dhowi_tensor_desc *own = &k->b->items[ref].desc, *made = &k->b->items[f->blocks].desc;
     *out = f->blocks;
     if (DHOWI_GUARD(blocks_of_other_pixels,
                     own->shape[2] == made->shape[2] && own->shape[3] == made->shape[3]))

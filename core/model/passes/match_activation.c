@@ -1,62 +1,147 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Programs that spell an activation in single operations. Exporters write the same function in many
- * orders, so a program is recognised by what it computes: one made of the operations below is that
- * rational function of x and of its erf or tanh everywhere when it is so at enough places.
+ * orders, so a program is brought into one form first: p(x) + q(x) u with polynomials p and q and
+ * one u = erf(r(x)) or tanh(r(x)). Two programs of one form compute the same.
  */
+#include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/errors/planted.h"
 #include "model/passes/passes.h"
 
-/* Computes a program of these operands; false when it holds another operation. */
-static bool evaluate(const dhowi_program *p, const double *operands, double *out) {
-    double v = 0, saved[2] = {0};
+enum { DEGREES = 4 }; /* x^0 to x^3, which the argument of tanh has */
+
+typedef struct polynomial {
+    double of[DEGREES];
+} polynomial;
+
+typedef struct form {
+    polynomial plain, times; /* plain + times u */
+} form;
+
+/* The function u; op 0: none was met. */
+typedef struct inner {
+    dhowi_map_op op;
+    polynomial argument;
+} inner;
+
+static form constant(double value) { return (form){.plain.of = {value}}; }
+static bool is_zero(const polynomial *p) {
+    return p->of[0] == 0 && p->of[1] == 0 && p->of[2] == 0 && p->of[3] == 0;
+}
+static bool is_constant(const form *f) {
+    const polynomial rest = {{0, f->plain.of[1], f->plain.of[2], f->plain.of[3]}};
+    return is_zero(&rest) && is_zero(&f->times);
+}
+
+static void add(polynomial *p, const polynomial *q) {
+    for (int i = 0; i < DEGREES; i++) p->of[i] += q->of[i];
+}
+
+/* False where the product has a higher degree. */
+static bool multiply(const polynomial *p, const polynomial *q, polynomial *out) {
+    *out = (polynomial){{0}};
+    for (int i = 0; i < DEGREES; i++) {
+        for (int k = 0; k < DEGREES; k++) {
+            const double c = p->of[i] * q->of[k];
+            if (c != 0 && i + k >= DEGREES) return false;
+            if (c != 0) out->of[i + k] += c;
+        }
+    }
+    return true;
+}
+
+/* False where u^2 comes in. */
+static bool multiply_forms(form *v, const form *w) {
+    form out;
+    polynomial other;
+    if (!is_zero(&v->times) && !is_zero(&w->times)) return false;
+    if (!multiply(&v->plain, &w->plain, &out.plain) ||
+        !multiply(&v->plain, &w->times, &out.times) || !multiply(&v->times, &w->plain, &other))
+        return false;
+    add(&out.times, &other);
+    *v = out;
+    return true;
+}
+
+static bool power(form *v, const form *w) {
+    const double n = w->plain.of[0];
+    const form base = *v;
+    if (!is_constant(w) || (n != 1 && n != 2 && n != 3)) return false;
+    for (int i = 1; i < (int)n; i++)
+        if (!multiply_forms(v, &base)) return false;
+    return true;
+}
+
+static bool divide(form *v, const form *w) {
+    if (!is_constant(w) || w->plain.of[0] == 0) return false;
+    const form inverse = constant(1 / w->plain.of[0]);
+    return multiply_forms(v, &inverse);
+}
+
+/* erf and tanh are odd: the argument's sign goes out. */
+static bool apply_inner(form *v, dhowi_map_op op, inner *u) {
+    inner met = {op, v->plain};
+    const double sign = met.argument.of[1] < 0 ? -1 : 1;
+    if (!is_zero(&v->times)) return false;
+    for (int i = 0; i < DEGREES; i++) met.argument.of[i] *= sign;
+    if (u->op == 0) *u = met;
+    if (u->op != op || memcmp(&u->argument, &met.argument, sizeof met.argument) != 0) return false;
+    *v = (form){.times.of = {sign}};
+    return true;
+}
+
+static bool apply(dhowi_map_op op, form *v, const form *w, inner *u) {
+    switch (op) {
+        case DHOWI_MAP_LOAD:
+            *v = *w;
+            return true;
+        case DHOWI_MAP_ADD:
+            add(&v->plain, &w->plain);
+            add(&v->times, &w->times);
+            return true;
+        case DHOWI_MAP_MUL:
+            return multiply_forms(v, w);
+        case DHOWI_MAP_DIV:
+            return divide(v, w);
+        case DHOWI_MAP_POW:
+            return power(v, w);
+        case DHOWI_MAP_ERF:
+        case DHOWI_MAP_TANH:
+            return apply_inner(v, op, u);
+        default:
+            return false;
+    }
+}
+
+/* The form of a program of these operands; false where it has none. */
+static bool form_of(const dhowi_program *p, const form *operands, inner *u, form *out) {
+    form v = {{{0}}, {{0}}}, saved[2] = {{{{0}}, {{0}}}};
     for (uint32_t i = 0; i < p->words; i++) {
         const uint32_t source = p->word[i] >> 8 & 255;
-        const double w = source == DHOWI_MAP_CONSTANT ? p->constant[p->word[i] >> 16 & 255]
-                         : source == DHOWI_MAP_SAVED  ? saved[0]
-                         : source == DHOWI_MAP_SAVED2 ? saved[1]
-                                                      : operands[source];
-        switch ((dhowi_map_op)(p->word[i] & 255)) {
-            case DHOWI_MAP_LOAD:
-                v = w;
-                break;
-            case DHOWI_MAP_ADD:
-                v += w;
-                break;
-            case DHOWI_MAP_MUL:
-                v *= w;
-                break;
-            case DHOWI_MAP_DIV:
-                v /= w;
-                break;
-            case DHOWI_MAP_POW:
-                v = pow(v, w);
-                break;
-            case DHOWI_MAP_ERF:
-                v = erf(v);
-                break;
-            case DHOWI_MAP_TANH:
-                v = tanh(v);
-                break;
-            case DHOWI_MAP_SAVE:
-                saved[0] = v;
-                break;
-            case DHOWI_MAP_SAVE2:
-                saved[1] = v;
-                break;
-            default:
-                return false;
-        }
+        const dhowi_map_op op = (dhowi_map_op)(p->word[i] & 255);
+        const form w = source == DHOWI_MAP_CONSTANT ? constant(p->constant[p->word[i] >> 16 & 255])
+                       : source == DHOWI_MAP_SAVED  ? saved[0]
+                       : source == DHOWI_MAP_SAVED2 ? saved[1]
+                                                    : operands[source];
+        if (op == DHOWI_MAP_SAVE)
+            saved[0] = v;
+        else if (op == DHOWI_MAP_SAVE2)
+            saved[1] = v;
+        else if (!apply(op, &v, &w, u))
+            return false;
     }
     *out = v;
     return true;
 }
 
-static double gelu(double x) { return x / 2 * (1 + erf(x * sqrt(0.5))); }
-static double gelu_tanh(double x) {
-    return x / 2 * (1 + tanh(sqrt(2 / acos(-1.0)) * (x + 0.044715 * x * x * x)));
+/* Each number may be off by what the file's type rounds away, twice for products of two. */
+static bool is_polynomial(const polynomial *p, const polynomial *wanted, double tolerance) {
+    for (int i = 0; i < DEGREES; i++)
+        if (fabs(p->of[i] - wanted->of[i]) > tolerance * fabs(wanted->of[i])) return false;
+    return true;
 }
 
 /* A program of x, or of x and of what another makes of x. */
@@ -65,35 +150,37 @@ typedef struct composed {
     uint32_t of_first;                 /* bits of then's operands that are the first's result */
 } composed;
 
-/* Constants of an f32 file are rounded. */
-static bool is_function(const composed *c, double (*function)(double), double tolerance) {
-    for (double x = -4.25; x < 4.5; x += 0.5) {
-        double y, first = x, operands[DHOWI_MAP_OPERANDS] = {x, x, x, x};
-        if (c->first != NULL && !evaluate(c->first, operands, &first)) return false;
-        for (uint32_t i = 0; i < DHOWI_MAP_OPERANDS; i++)
-            if ((c->of_first >> i & 1) != 0) operands[i] = first;
-        if (!evaluate(c->then, operands, &y) ||
-            !DHOWI_GUARD(gelu_with_other_numbers,
-                         fabs(y - function(x)) <= tolerance * fmax(1, fabs(x))))
-            return false;
+static double rounding_of(dhow_dtype dtype) {
+    switch (dtype) {
+        case DHOW_F64:
+            return DBL_EPSILON;
+        case DHOW_F16:
+            return 0x1p-10;
+        case DHOW_BF16:
+            return 0x1p-7;
+        default:
+            return (double)FLT_EPSILON;
     }
-    return true;
 }
 
-static bool has(const dhowi_program *p, dhowi_map_op op) {
-    for (uint32_t i = 0; p != NULL && i < p->words; i++) {
-        if ((p->word[i] & 255) == (uint32_t)op) return true;
-    }
-    return false;
-}
-
-/* The one operation that does the same; 0 when there is none. */
+/* The one operation that does the same; 0 when there is none. GELU is x/2 (1 + erf(x / sqrt(2))),
+ * by tanh x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). */
 static dhowi_map_op operation_of(const composed *c, dhow_dtype dtype) {
-    const double tolerance = dtype == DHOW_F64 ? 1e-12 : 2e-6;
-    bool bell = has(c->first, DHOWI_MAP_ERF) || has(c->then, DHOWI_MAP_ERF);
-    bool tangent = has(c->first, DHOWI_MAP_TANH) || has(c->then, DHOWI_MAP_TANH);
-    if (bell && is_function(c, gelu, tolerance)) return DHOWI_MAP_GELU;
-    return tangent && is_function(c, gelu_tanh, tolerance) ? DHOWI_MAP_GELU_TANH : (dhowi_map_op)0;
+    const double k = sqrt(2 / acos(-1.0)), tolerance = 1.5 * rounding_of(dtype);
+    const polynomial half = {{0, 0.5}}, by_erf = {{0, sqrt(0.5)}},
+                     by_tanh = {{0, k, 0, k * 0.044715}};
+    const form x = {.plain.of = {0, 1}};
+    form operands[DHOWI_MAP_OPERANDS] = {x, x, x, x}, first, y;
+    inner u = {0};
+    if (c->first != NULL && !form_of(c->first, operands, &u, &first)) return (dhowi_map_op)0;
+    for (uint32_t i = 0; i < DHOWI_MAP_OPERANDS; i++)
+        if ((c->of_first >> i & 1) != 0) operands[i] = first;
+    if (!form_of(c->then, operands, &u, &y) || u.op == 0) return (dhowi_map_op)0;
+    const bool is_gelu =
+        is_polynomial(&y.plain, &half, tolerance) && is_polynomial(&y.times, &half, tolerance) &&
+        is_polynomial(&u.argument, u.op == DHOWI_MAP_ERF ? &by_erf : &by_tanh, tolerance);
+    if (!DHOWI_GUARD(gelu_with_other_numbers, is_gelu)) return (dhowi_map_op)0;
+    return u.op == DHOWI_MAP_ERF ? DHOWI_MAP_GELU : DHOWI_MAP_GELU_TANH;
 }
 
 static void become(dhowi_step *s, dhowi_map_op op) {

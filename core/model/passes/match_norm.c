@@ -44,7 +44,7 @@ static bool is_whole(const dhowi_lowering *b, int32_t ref) {
     const dhowi_item *item = &b->items[ref];
     return item->tensor == NULL && item->contiguous && item->offset == 0 &&
            b->buffers[item->buffer].bytes ==
-               (uint64_t)dhowi_count_of(&item->spec) * dhow_dtype_bytes(item->spec.dtype);
+               (uint64_t)dhowi_count_of(&item->desc) * dhow_dtype_bytes(item->desc.dtype);
 }
 
 /* Two views of the same elements in the same order. */
@@ -52,12 +52,12 @@ static bool same_elements(const dhowi_lowering *b, int32_t x, int32_t y) {
     const dhowi_item *p = &b->items[x], *q = &b->items[y];
     return p->tensor == NULL && q->tensor == NULL && p->buffer == q->buffer &&
            p->offset == q->offset && p->contiguous && q->contiguous &&
-           p->spec.dtype == q->spec.dtype && dhowi_count_of(&p->spec) == dhowi_count_of(&q->spec);
+           p->desc.dtype == q->desc.dtype && dhowi_count_of(&p->desc) == dhowi_count_of(&q->desc);
 }
 
 static bool number_of(dhowi_lowering *b, int32_t ref, double *out) {
     uint32_t count;
-    return b->items[ref].tensor != NULL && dhowi_count_of(&b->items[ref].spec) == 1 &&
+    return b->items[ref].tensor != NULL && dhowi_count_of(&b->items[ref].desc) == 1 &&
            dhowi_floats(b, ref, out, 1, &count) == DHOW_OK;
 }
 
@@ -114,22 +114,22 @@ static int32_t only_reader(const finder *f, int32_t step) {
 
 /* One number for each row of x: x's shape with 1 at the end. */
 static bool is_column(const dhowi_lowering *b, int32_t column, int32_t x) {
-    const dhowi_spec *p = &b->items[column].spec, *q = &b->items[x].spec;
+    const dhowi_tensor_desc *p = &b->items[column].desc, *q = &b->items[x].desc;
     return p->rank == q->rank && p->rank > 0 && p->shape[p->rank - 1] == 1 &&
            dhowi_shape_equal(p->rank - 1, p->shape, q->rank - 1, q->shape) && is_whole(b, column);
 }
 
 static bool is_row(const dhowi_lowering *b, int32_t ref, int64_t n) {
-    const dhowi_spec *spec = &b->items[ref].spec;
-    return b->items[ref].tensor != NULL && spec->rank > 0 &&
-           DHOWI_GUARD(affine_of_another_axis, spec->shape[spec->rank - 1] == n) &&
-           dhowi_count_of(spec) == n;
+    const dhowi_tensor_desc *desc = &b->items[ref].desc;
+    return b->items[ref].tensor != NULL && desc->rank > 0 &&
+           DHOWI_GUARD(affine_of_another_axis, desc->shape[desc->rank - 1] == n) &&
+           dhowi_count_of(desc) == n;
 }
 
 /* A mean over the last dimension. */
 static bool is_mean_of_rows(const dhowi_lowering *b, int32_t step) {
     if (step < 0 || b->steps[step].op != DHOWI_OP_reduce_mean) return false;
-    const dhowi_spec *in = &b->items[b->steps[step].in[0]].spec;
+    const dhowi_tensor_desc *in = &b->items[b->steps[step].in[0]].desc;
     return in->rank == 3 && in->shape[2] == 1 && b->steps[step].attrs.dim == 1;
 }
 
@@ -217,14 +217,14 @@ static bool find_norm(const finder *f, int32_t variance, norm *k) {
     *k = (norm){.variance = variance};
     if (!is_mean_of_rows(f->b, variance) || !find_root(f, k, &d)) return false;
     find_centre(f, k, d);
-    const dhowi_spec *x = &f->b->items[k->x].spec;
+    const dhowi_tensor_desc *x = &f->b->items[k->x].desc;
     k->n = x->shape[x->rank - 1];
     k->rows = k->n > 0 ? dhowi_count_of(x) / k->n : 0;
     find_affine(f, k);
     const uint64_t offset = (uint64_t)f->b->items[k->x].offset * dhow_dtype_bytes(x->dtype);
     return k->rows > 0 && f->b->items[k->x].contiguous &&
            offset % DHOWI_MAX((uint64_t)f->b->device->desc.offset_align, (uint64_t)1) == 0 &&
-           f->b->items[f->b->steps[variance].in[0]].spec.shape[1] == k->n;
+           f->b->items[f->b->steps[variance].in[0]].desc.shape[1] == k->n;
 }
 
 /* ---- replacing ---- */
@@ -242,7 +242,7 @@ static dhow_status row_of(dhowi_lowering *b, int32_t ref, int64_t n, int32_t *ou
 static dhow_status replace(dhowi_lowering *b, const norm *k) {
     const bool affine = k->shift >= 0 && k->centre >= 0;
     const int32_t last = affine ? k->shift : k->quotient;
-    const dhow_dtype dtype = b->items[k->x].spec.dtype;
+    const dhow_dtype dtype = b->items[k->x].desc.dtype;
     if (!affine && (dhowi_op_of(DHOWI_OP_normalize)->dtypes & DHOW_DTYPE_BIT(dtype)) == 0)
         return DHOW_OK;
     dhowi_step s = {.op = affine ? DHOWI_OP_layernorm : DHOWI_OP_normalize,
@@ -252,9 +252,9 @@ static dhow_status replace(dhowi_lowering *b, const norm *k) {
     for (int i = 0; i < DHOWI_OP_MAX_INPUTS; i++) s.in[i] = -1;
     const int64_t flat[] = {k->rows, k->n};
     if (!affine) {
-        s.attrs.run.outer = k->rows;
-        s.attrs.run.n = k->n;
-        s.attrs.run.flag[0] = k->centre >= 0;
+        s.attrs.split.outer = k->rows;
+        s.attrs.split.n = k->n;
+        s.attrs.split.flag[0] = k->centre >= 0;
     }
     DHOWI_TRY(dhowi_reshape(b, k->x, 2, flat, &s.in[0]));
     DHOWI_TRY(dhowi_reshape(b, b->steps[last].out, 2, flat, &s.out));

@@ -91,9 +91,9 @@ dhow_status dhowi_inline_numbers(dhowi_fuser *f, dhowi_step *s) {
         double value;
         uint32_t count, uses = 0, at = 0;
         const dhowi_item *item = &b->items[s->in[k]];
-        if (item->tensor == NULL || dhowi_count_of(&item->spec) != 1 || dhowi_operands_of(s) < 2)
+        if (item->tensor == NULL || dhowi_count_of(&item->desc) != 1 || dhowi_operands_of(s) < 2)
             continue;
-        if (item->spec.dtype == DHOW_I64 || item->spec.dtype == DHOW_U64) continue; /* inexact */
+        if (item->desc.dtype == DHOW_I64 || item->desc.dtype == DHOW_U64) continue; /* inexact */
         for (uint32_t i = 0; i < p->words; i++) {
             if (!dhowi_reads_operand(p->word[i]) || dhowi_word_source(p->word[i]) != k) continue;
             uses++;

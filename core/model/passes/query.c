@@ -33,12 +33,12 @@ bool dhowi_is_whole(const dhowi_lowering *b, int32_t ref) {
     return item->tensor == NULL &&
            DHOWI_GUARD(part_of_a_buffer, item->contiguous && item->offset == 0 &&
                                              b->buffers[item->buffer].bytes ==
-                                                 (uint64_t)dhowi_count_of(&item->spec) *
-                                                     dhow_dtype_bytes(item->spec.dtype));
+                                                 (uint64_t)dhowi_count_of(&item->desc) *
+                                                     dhow_dtype_bytes(item->desc.dtype));
 }
 
 bool dhowi_same_shape(const dhowi_lowering *b, int32_t x, int32_t y) {
-    const dhowi_spec *p = &b->items[x].spec, *q = &b->items[y].spec;
+    const dhowi_tensor_desc *p = &b->items[x].desc, *q = &b->items[y].desc;
     return p->dtype == q->dtype && dhowi_shape_equal(p->rank, p->shape, q->rank, q->shape);
 }
 

@@ -21,11 +21,11 @@ static void sort_by_size(const dhowi_recorder *r, uint32_t *order, uint32_t coun
 
 /* The lowest offset at which `p` meets none of those placed before; `placed` is sorted by offset.
  */
-static uint64_t lowest_offset(const dhowi_recorder *r, const dhowi_place *p, const uint32_t *placed,
-                              uint32_t count) {
+static uint64_t lowest_offset(const dhowi_recorder *r, const dhowi_recorded_buffer *p,
+                              const uint32_t *placed, uint32_t count) {
     uint64_t at = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const dhowi_place *q = &r->places[placed[i]];
+        const dhowi_recorded_buffer *q = &r->places[placed[i]];
         if (q->last < p->first || p->last < q->first) continue;
         if (q->offset >= at + p->bytes) break;
         at = DHOWI_MAX(at, q->offset + q->bytes);
@@ -40,14 +40,14 @@ dhow_status dhowi_record_lay_out(dhowi_recorder *r, uint64_t align, uint64_t *ou
     if (order == NULL) return dhowi_fail_memory("plan");
     uint32_t *placed = order + r->place_count;
     for (uint32_t i = 0; i < r->place_count; i++) {
-        dhowi_place *p = &r->places[i];
+        dhowi_recorded_buffer *p = &r->places[i];
         if (p->external) continue;
         p->bytes = (p->bytes + align - 1) / align * align;
         order[count++] = i;
     }
     sort_by_size(r, order, count);
     for (uint32_t i = 0; i < count; i++) {
-        dhowi_place *p = &r->places[order[i]];
+        dhowi_recorded_buffer *p = &r->places[order[i]];
         p->offset = lowest_offset(r, p, placed, done);
         *out_bytes = DHOWI_MAX(*out_bytes, p->offset + p->bytes);
         uint32_t k = done++;

@@ -26,7 +26,7 @@ static dhow_status storage_of(dhowi_maker *k, dhowi_segment *seg, int32_t buffer
     DHOWI_TRY(
         seg->recorder.sink.storage(&seg->recorder.sink, DHOWI_MAX(own->bytes, (uint64_t)1), out));
     dhowi_storage_release(*out); /* the recorder's reference stays */
-    dhowi_place *place = &seg->recorder.places[seg->recorder.place_count - 1];
+    dhowi_recorded_buffer *place = &seg->recorder.places[seg->recorder.place_count - 1];
     place->external = own->external != 0;
     place->buffer = buffer;
     const bool shares = dhowi_optimises(DHOWI_OPTIMISE_ARENA);
@@ -87,8 +87,8 @@ dhow_status dhowi_plan_tensor(dhowi_maker *k, dhowi_segment *seg, int32_t ref, d
         return DHOW_OK;
     }
     DHOWI_TRY(storage_of(k, seg, item->buffer, &storage));
-    int64_t base = k->offsets[item->buffer] / (int64_t)dhow_dtype_bytes(item->spec.dtype);
-    return dhowi_tensor_view(storage, item->spec.dtype, item->spec.rank, item->spec.shape,
+    int64_t base = k->offsets[item->buffer] / (int64_t)dhow_dtype_bytes(item->desc.dtype);
+    return dhowi_tensor_view(storage, item->desc.dtype, item->desc.rank, item->desc.shape,
                              item->strides, item->offset + base, out);
 }
 
@@ -98,7 +98,7 @@ static dhow_status record_step(dhowi_maker *k, dhowi_segment *seg, dhowi_step *s
     dhow_status status = DHOW_OK;
     for (int i = 0; i < DHOWI_OP_MAX_INPUTS && status == DHOW_OK; i++) {
         if (s->in[i] < 0) continue;
-        if (s->elsewhere && dhowi_is_known(k->b, s->in[i])) {
+        if (s->on_host && dhowi_is_known(k->b, s->in[i])) {
             call.in[i] = k->b->items[s->in[i]].tensor;
             dhowi_handle_retain(&call.in[i]->handle);
         } else {
@@ -111,9 +111,9 @@ static dhow_status record_step(dhowi_maker *k, dhowi_segment *seg, dhowi_step *s
     call.second = second;
     if (status == DHOW_OK) {
         (void)dhowi_sink_set(&seg->recorder.sink);
-        status = s->elsewhere ? dhowi_record_elsewhere(seg, k->io->stream, k->b, s, &call,
-                                                       &k->plan->copied_bytes)
-                              : call.op->run(&call);
+        status = s->on_host ? dhowi_record_on_host(seg, k->io->stream, k->b, s, &call,
+                                                   &k->plan->copied_bytes)
+                            : call.op->run(&call);
         (void)dhowi_sink_set(NULL);
     }
     for (int i = 0; i < DHOWI_OP_MAX_INPUTS; i++) dhow_tensor_release(call.in[i]);
@@ -128,13 +128,13 @@ static dhow_status record_step(dhowi_maker *k, dhowi_segment *seg, dhowi_step *s
 dhow_status dhowi_check_steps(dhowi_lowering *b, uint32_t first_step) {
     for (uint32_t i = first_step; i < b->step_count; i++) {
         dhowi_step *s = &b->steps[i];
-        dhow_dtype dtype = b->items[s->in[0] >= 0 ? s->in[0] : s->out].spec.dtype;
+        dhow_dtype dtype = b->items[s->in[0] >= 0 ? s->in[0] : s->out].desc.dtype;
         if (dtype == DHOW_BOOL) dtype = DHOW_U8;
         dhow_status status = dhowi_op_supported(dhowi_op_of(s->op), dtype, b->device);
         char text[160];
         if (status == DHOW_OK || s->node == NULL) continue;
-        s->elsewhere = b->model->placement == DHOW_PLACEMENT_FALLBACK;
-        if (s->elsewhere) continue;
+        s->on_host = b->model->placement == DHOW_PLACEMENT_FALLBACK;
+        if (s->on_host) continue;
         return dhowi_fail_prefix(status, "%s", dhowi_node_text(s->node, text, sizeof text));
     }
     return DHOW_OK;
@@ -151,7 +151,7 @@ static void relocate(void *user, uint64_t *handle, uint64_t *offset) {
     dhowi_segment *seg = r->seg;
     int32_t index = dhowi_record_place(&seg->recorder, *handle);
     if (index < 0 || r->status != DHOW_OK) return;
-    const dhowi_place *place = &seg->recorder.places[index];
+    const dhowi_recorded_buffer *place = &seg->recorder.places[index];
     if (!place->external) {
         *handle = seg->arena->native;
         *offset += place->offset;
@@ -168,12 +168,40 @@ static void relocate(void *user, uint64_t *handle, uint64_t *offset) {
     seg->relocations[seg->relocation_count++] = (dhowi_relocation){handle, offset, *offset, slot};
 }
 
+static bool writes(const dhowi_lowering *b, const dhowi_step *s, int32_t buffer) {
+    return b->items[s->out].buffer == buffer ||
+           (s->second >= 0 && b->items[s->second].buffer == buffer);
+}
+
+/* The step whose result, or workspace, is the largest of an arena. */
+static const dhowi_step *largest_step(const dhowi_lowering *b, const dhowi_segment *seg) {
+    const dhowi_step *steps = b->steps + seg->first_step;
+    const dhowi_recorded_buffer *most = NULL;
+    for (uint32_t i = 0; i < seg->recorder.place_count; i++) {
+        const dhowi_recorded_buffer *p = &seg->recorder.places[i];
+        if (!p->external && (most == NULL || p->bytes > most->bytes)) most = p;
+    }
+    if (most == NULL || seg->step_count == 0) return NULL;
+    for (uint32_t i = 0; most->buffer >= 0 && i < seg->step_count; i++)
+        if (writes(b, &steps[i], most->buffer)) return &steps[i];
+    return &steps[DHOWI_MIN(most->first, seg->step_count - 1)];
+}
+
+static dhow_status take_arena(const dhowi_maker *k, const dhowi_segment *seg) {
+    dhow_status status = dhowi_take_memory(k->b, seg->arena_bytes, "what its steps share");
+    if (status == DHOW_OK) return DHOW_OK;
+    const dhowi_step *step = largest_step(k->b, seg);
+    char text[160];
+    if (step == NULL || step->node == NULL) return status;
+    return dhowi_fail_prefix(status, "most for %s", dhowi_node_text(step->node, text, sizeof text));
+}
+
 static dhow_status give_places(dhowi_maker *k, dhowi_segment *seg) {
     /* A workspace of cuBLAS, which lies in the arena as well, wants 256 bytes. */
     uint64_t align = DHOWI_MAX((uint64_t)k->m->device->desc.offset_align, (uint64_t)256);
     DHOWI_TRY(dhowi_record_lay_out(&seg->recorder, align, &seg->arena_bytes));
     if (seg->arena_bytes > 0) {
-        DHOWI_TRY(dhowi_limit_memory(k->b, seg->arena_bytes, "what its steps share"));
+        DHOWI_TRY(take_arena(k, seg));
         DHOWI_TRY(dhowi_storage_create(k->m->device, seg->arena_bytes, &seg->arena));
         memcpy(seg->arena->label, "arena of a model", sizeof "arena of a model");
     }
@@ -183,7 +211,7 @@ static dhow_status give_places(dhowi_maker *k, dhowi_segment *seg) {
     DHOWI_TRY(r.status);
     /* Later segments read what stays. */
     for (uint32_t p = 0; p < seg->recorder.place_count; p++) {
-        const dhowi_place *place = &seg->recorder.places[p];
+        const dhowi_recorded_buffer *place = &seg->recorder.places[p];
         if (place->buffer < 0) continue;
         k->storages[place->buffer] = place->external ? NULL : seg->arena;
         k->offsets[place->buffer] = (int64_t)place->offset;
@@ -192,7 +220,7 @@ static dhow_status give_places(dhowi_maker *k, dhowi_segment *seg) {
 }
 
 dhow_status dhowi_close_segment(dhowi_maker *k, uint32_t first_step, dhowi_segment **out) {
-    dhowi_plan_of_model *plan = k->plan;
+    dhowi_model_plan *plan = k->plan;
     if (!dhowi_room((void **)&plan->segments, plan->segment_count, &plan->segment_capacity,
                     sizeof *plan->segments))
         return dhowi_fail_memory("plan");

@@ -25,6 +25,7 @@ static dhow_status run_on_host(void *user) {
 static dhow_status host_tensor(dhowi_lowering *b, const dhow_tensor *like, dhow_tensor **out) {
     int32_t item;
     dhow_device *cpu = b->model->context->cpu;
+    DHOWI_TRY(dhowi_take_memory(b, dhowi_tensor_bytes(like), "a copy for the CPU"));
     DHOWI_TRY(dhowi_tensor_new(cpu, like->dtype, like->rank, like->shape, out));
     dhow_status status = dhowi_known(b, *out, -1, &item);
     dhow_tensor_release(*out);
@@ -56,8 +57,8 @@ static dhow_status dense_form(dhow_stream *stream, dhow_tensor *t, bool filled, 
     return filled ? dhowi_copy_local(stream, t, *out, true) : DHOW_OK;
 }
 
-dhow_status dhowi_record_elsewhere(dhowi_segment *seg, dhow_stream *stream, dhowi_lowering *b,
-                                   dhowi_step *s, dhowi_call *call, uint64_t *copied) {
+dhow_status dhowi_record_on_host(dhowi_segment *seg, dhow_stream *stream, dhowi_lowering *b,
+                                 dhowi_step *s, dhowi_call *call, uint64_t *copied) {
     enum { OUT = 4, SECOND = 5 };
     dhow_buffer buffers[6] = {{0, 0}};
     dhow_tensor *dense[6] = {NULL};

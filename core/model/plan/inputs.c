@@ -17,17 +17,17 @@ dhow_status dhowi_host_copy(dhow_tensor *t, dhow_tensor **out) {
 
 /* An input is a buffer that the caller fills; one whose values decide the plan is known. */
 static dhow_status begin_tensor(dhowi_maker *k, uint32_t slot, bool keyed,
-                                const dhowi_spec *declared, int32_t *ref) {
-    dhowi_spec spec = *declared;
+                                const dhowi_tensor_desc *declared, int32_t *ref) {
+    dhowi_tensor_desc desc = *declared;
     dhow_tensor *host;
-    if (k->io != NULL) dhowi_spec_of(k->io->inputs[slot], &spec);
+    if (k->io != NULL) dhowi_desc_of(k->io->inputs[slot], &desc);
     if (keyed && k->io != NULL) {
         DHOWI_TRY(dhowi_host_copy(k->io->inputs[slot], &host));
         dhow_status status = dhowi_known(k->b, host, -1, ref);
         dhow_tensor_release(host);
         return status;
     }
-    DHOWI_TRY(dhowi_blank(k->b, &spec, ref));
+    DHOWI_TRY(dhowi_blank(k->b, &desc, ref));
     k->b->buffers[k->b->items[*ref].buffer].external = 1 + (int32_t)slot;
     return DHOW_OK;
 }
@@ -48,7 +48,7 @@ static dhow_status begin_value(dhowi_maker *k, const dhowi_value *v, const dhow_
                 DHOWI_TRY(begin_value(k, v, given->items[i], slot, &elements[i]));
             return DHOW_OK;
         default:
-            return begin_tensor(k, (*slot)++, v->keyed, &v->spec, ref);
+            return begin_tensor(k, (*slot)++, v->keyed, &v->desc, ref);
     }
 }
 
@@ -69,7 +69,7 @@ dhow_status dhowi_plan_inputs(dhowi_maker *k) {
         if (k->io != NULL && k->io->values != NULL) {
             DHOWI_TRY(begin_value(k, v, k->io->values[i], &slot, ref));
         } else {
-            DHOWI_TRY(begin_tensor(k, i, v->keyed, &v->spec, ref));
+            DHOWI_TRY(begin_tensor(k, i, v->keyed, &v->desc, ref));
         }
     }
     return DHOW_OK;

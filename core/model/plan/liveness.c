@@ -36,11 +36,11 @@ static bool can_overwrite(const dhowi_lowering *b, const int32_t *now, const dho
     if (in->buffer < 0 || in->tensor != NULL) return false;
     const int32_t own = buffer_now(now, in->buffer), result = buffer_now(now, out->buffer);
     const dhowi_buffer *from = &b->buffers[own], *to = &b->buffers[result];
-    const bool whole = in->spec.dtype == out->spec.dtype && from->bytes == to->bytes &&
+    const bool whole = in->desc.dtype == out->desc.dtype && from->bytes == to->bytes &&
                        DHOWI_GUARD(in_place_of_another_order,
                                    in->contiguous && in->offset == 0 &&
-                                       dhowi_shape_equal(in->spec.rank, in->spec.shape,
-                                                         out->spec.rank, out->spec.shape));
+                                       dhowi_shape_equal(in->desc.rank, in->desc.shape,
+                                                         out->desc.rank, out->desc.shape));
     bool twice = false; /* another view of it is read as well */
     for (int q = 0; q < DHOWI_MAP_OPERANDS && s->in[q] >= 0; q++) {
         const int32_t other = b->items[s->in[q]].buffer;

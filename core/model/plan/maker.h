@@ -10,7 +10,7 @@
 typedef struct dhowi_maker {
     dhow_model *m;
     dhowi_run_io *io;
-    dhowi_plan_of_model *plan;
+    dhowi_model_plan *plan;
     dhowi_lowering *b;
     dhowi_storage **storages; /* of buffers: a placeholder, or the arena of an earlier segment */
     int64_t *offsets;         /* bytes in it */

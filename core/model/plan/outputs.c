@@ -33,20 +33,39 @@ dhow_status dhowi_find_results(dhowi_maker *k) {
         }
         DHOWI_TRY(add_result(k->b, ref));
     }
-    k->plan->outputs = dhowi_alloc_array((size_t)k->b->result_count + 1, sizeof(dhowi_spec));
+    k->plan->outputs = dhowi_alloc_array((size_t)k->b->result_count + 1, sizeof(dhowi_tensor_desc));
     return k->plan->outputs != NULL ? DHOW_OK : dhowi_fail_memory("plan");
 }
 
-dhow_status dhowi_bind_output(dhowi_maker *k, uint32_t i, uint32_t first_step) {
+static const dhowi_node *node_of(const dhowi_lowering *b, const dhowi_subgraph *g, int32_t ref) {
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        const dhowi_node *n = &g->nodes[i];
+        for (uint32_t o = 0; o < n->out_count; o++)
+            if (n->out[o] >= 0 && b->refs[n->out[o]] == ref) return n;
+    }
+    return NULL;
+}
+
+/* Counts the memory of a result that the caller has brought no tensor for. */
+static dhow_status take_output(dhowi_maker *k, uint32_t i) {
+    dhowi_lowering *b = k->b;
+    const dhowi_tensor_desc *desc = &b->items[b->results[i]].desc;
+    if (i < k->io->output_count && k->io->outputs[i] != NULL) return DHOW_OK;
+    const uint64_t bytes = (uint64_t)dhowi_count_of(desc) * dhow_dtype_bytes(desc->dtype);
+    return dhowi_take_memory(b, bytes, "an output");
+}
+
+static dhow_status bind_output(dhowi_maker *k, uint32_t i, uint32_t first_step) {
     dhowi_lowering *b = k->b;
     int32_t ref = b->results[i], copy;
-    k->plan->outputs[i] = b->items[ref].spec;
-    int64_t count = dhowi_count_of(&b->items[ref].spec);
+    k->plan->outputs[i] = b->items[ref].desc;
+    DHOWI_TRY(take_output(k, i));
+    int64_t count = dhowi_count_of(&b->items[ref].desc);
     const dhowi_item *item = &b->items[ref];
     bool own =
         item->tensor == NULL && item->contiguous && item->offset == 0 &&
         b->buffers[item->buffer].external == 0 &&
-        b->buffers[item->buffer].bytes == (uint64_t)count * dhow_dtype_bytes(item->spec.dtype);
+        b->buffers[item->buffer].bytes == (uint64_t)count * dhow_dtype_bytes(item->desc.dtype);
     bool made_here = false; /* by the last segment */
     for (uint32_t s = first_step; own && s < b->step_count; s++) {
         int32_t out = b->steps[s].out, second = b->steps[s].second;
@@ -58,11 +77,21 @@ dhow_status dhowi_bind_output(dhowi_maker *k, uint32_t i, uint32_t first_step) {
         b->buffers[item->buffer].external = -1 - (int32_t)i;
         return DHOW_OK;
     }
-    const dhowi_spec spec = item->spec;
+    const dhowi_tensor_desc desc = item->desc;
     b->node = NULL;
-    DHOWI_TRY(dhowi_blank(b, &spec, &copy));
+    DHOWI_TRY(dhowi_blank(b, &desc, &copy));
     b->buffers[b->items[copy].buffer].external = -1 - (int32_t)i;
     return dhowi_emit_into(b, DHOWI_OP_copy, &ref, 1, NULL, copy);
+}
+
+dhow_status dhowi_bind_output(dhowi_maker *k, uint32_t i, uint32_t first_step) {
+    const int32_t ref = k->b->results[i];
+    dhow_status status = bind_output(k, i, first_step);
+    if (status == DHOW_OK) return DHOW_OK;
+    const dhowi_node *node = node_of(k->b, &k->m->graph, ref);
+    char text[160];
+    if (node == NULL) return status;
+    return dhowi_fail_prefix(status, "%s", dhowi_node_text(node, text, sizeof text));
 }
 
 static dhow_status grow_outputs(dhowi_run_io *io, uint32_t count) {
@@ -82,19 +111,19 @@ static const char *name_of_result(const dhowi_maker *k, uint32_t i) {
 dhow_status dhowi_new_outputs(dhowi_maker *k) {
     DHOWI_TRY(grow_outputs(k->io, k->b->result_count));
     for (uint32_t i = 0; i < k->b->result_count; i++) {
-        const dhowi_spec *spec = &k->plan->outputs[i];
+        const dhowi_tensor_desc *desc = &k->plan->outputs[i];
         dhow_tensor **out = &k->io->outputs[i];
         if (*out == NULL) {
-            DHOWI_TRY(dhowi_tensor_new(k->m->device, spec->dtype, spec->rank, spec->shape, out));
+            DHOWI_TRY(dhowi_tensor_new(k->m->device, desc->dtype, desc->rank, desc->shape, out));
             continue;
         }
-        if ((*out)->dtype == spec->dtype &&
-            dhowi_shape_equal((*out)->rank, (*out)->shape, spec->rank, spec->shape))
+        if ((*out)->dtype == desc->dtype &&
+            dhowi_shape_equal((*out)->rank, (*out)->shape, desc->rank, desc->shape))
             continue;
         char p[192], q[160];
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "output '%.64s' is %s, the result is %s",
                           name_of_result(k, i), dhowi_tensor_text(*out, p, sizeof p),
-                          dhowi_spec_text(spec, q, sizeof q));
+                          dhowi_desc_text(desc, q, sizeof q));
     }
     return DHOW_OK;
 }

@@ -11,6 +11,19 @@
 
 /* ---- making ---- */
 
+/* The plan keeps the values that it was made for. */
+static dhow_status take_values(dhowi_lowering *b, const dhowi_item *item) {
+    const int64_t count = dhowi_count_of(&item->desc);
+    const size_t element_bytes = dhow_dtype_bytes(item->desc.dtype);
+    char text[160];
+    dhow_status status = dhowi_host_room(b, count, element_bytes);
+    if (status == DHOW_OK)
+        status =
+            dhowi_take_memory(b, (uint64_t)count * element_bytes, "a value that the plan keeps");
+    if (status == DHOW_OK || b->node == NULL) return status;
+    return dhowi_fail_prefix(status, "%s", dhowi_node_text(b->node, text, sizeof text));
+}
+
 /* Ends the segment at the wanted item: runs what there is so far and reads it. */
 static dhow_status look_at_values(dhowi_maker *k, uint32_t *first_step) {
     dhowi_lowering *b = k->b;
@@ -24,7 +37,7 @@ static dhow_status look_at_values(dhowi_maker *k, uint32_t *first_step) {
         return DHOWI_NEEDS_VALUES;
     }
     if (k->io == NULL) return DHOWI_NEEDS_VALUES;
-    DHOWI_TRY(dhowi_host_room(b, dhowi_count_of(&item->spec), dhow_dtype_bytes(item->spec.dtype)));
+    DHOWI_TRY(take_values(b, item));
     for (uint32_t i = 0; i < b->buffer_count; i++) b->buffers[i].kept = true;
     DHOWI_TRY(dhowi_close_segment(k, *first_step, &seg));
     *first_step = b->step_count;
@@ -40,7 +53,7 @@ static dhow_status look_at_values(dhowi_maker *k, uint32_t *first_step) {
 }
 
 static dhow_status lower_all(dhowi_maker *k, uint32_t *first_step) {
-    const dhowi_graph *g = &k->m->graph;
+    const dhowi_subgraph *g = &k->m->graph;
     for (uint32_t i = 0; i < g->node_count;) {
         dhow_status status = dhowi_lower_node(k->b, &g->nodes[i]);
         if (status == DHOWI_NEEDS_VALUES) {
@@ -74,9 +87,9 @@ static void end_maker(dhowi_maker *k) {
 }
 
 dhow_status dhowi_plan_make(dhow_model *m, dhowi_run_io *io, const int64_t *key,
-                            uint32_t key_length, dhowi_plan_of_model **out) {
+                            uint32_t key_length, dhowi_model_plan **out) {
     *out = NULL;
-    dhowi_plan_of_model *plan = dhowi_alloc(sizeof *plan);
+    dhowi_model_plan *plan = dhowi_alloc(sizeof *plan);
     if (plan == NULL) return dhowi_fail_memory("plan");
     dhowi_maker k = {.m = m, .io = io, .plan = plan, .b = &plan->lowering};
     plan->key = dhowi_alloc_array((size_t)key_length + 1, sizeof *plan->key);
@@ -99,13 +112,13 @@ dhow_status dhowi_plan_make(dhow_model *m, dhowi_run_io *io, const int64_t *key,
 
 dhow_status dhowi_plan_trial(dhow_model *m) {
     dhowi_lowering b = {.dry = true};
-    dhowi_plan_of_model plan = {0};
+    dhowi_model_plan plan = {0};
     dhowi_maker k = {.m = m, .plan = &plan, .b = &b};
     uint32_t first_step = 0;
     for (uint32_t i = 0; i < m->input_count; i++) {
         const dhowi_value *v = &m->values[m->inputs[i]];
-        bool open = v->spec.rank < 0 || v->keyed || v->form != DHOW_DATUM_TENSOR || v->optional;
-        for (int32_t d = 0; d < v->spec.rank; d++) open = open || v->spec.shape[d] < 0;
+        bool open = v->desc.rank < 0 || v->keyed || v->form != DHOW_DATUM_TENSOR || v->optional;
+        for (int32_t d = 0; d < v->desc.rank; d++) open = open || v->desc.shape[d] < 0;
         if (open) return DHOW_OK; /* the first run finds out */
     }
     dhow_status status = dhowi_plan_inputs(&k);
@@ -130,7 +143,7 @@ static dhow_status check_guard(const dhowi_segment *seg, bool *stale) {
     return status;
 }
 
-dhow_status dhowi_plan_replay(dhow_model *m, dhowi_plan_of_model *plan, dhowi_run_io *io,
+dhow_status dhowi_plan_replay(dhow_model *m, dhowi_model_plan *plan, dhowi_run_io *io,
                               bool *stale) {
     dhowi_maker k = {.m = m, .io = io, .plan = plan, .b = &plan->lowering};
     *stale = false;
@@ -147,7 +160,7 @@ dhow_status dhowi_plan_replay(dhow_model *m, dhowi_plan_of_model *plan, dhowi_ru
 
 /* ---- ending ---- */
 
-void dhowi_plan_end(dhowi_plan_of_model *plan) {
+void dhowi_plan_end(dhowi_model_plan *plan) {
     if (plan == NULL) return;
     for (uint32_t i = 0; i < plan->segment_count; i++) {
         dhowi_segment *seg = &plan->segments[i];
@@ -171,7 +184,7 @@ void dhowi_plan_end(dhowi_plan_of_model *plan) {
 
 void dhowi_plans_end(dhow_model *m) {
     while (m->plans != NULL) {
-        dhowi_plan_of_model *next = m->plans->next;
+        dhowi_model_plan *next = m->plans->next;
         dhowi_plan_end(m->plans);
         m->plans = next;
     }

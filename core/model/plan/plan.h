@@ -46,14 +46,14 @@ typedef struct dhowi_segment {
     uint64_t graph_runs;
 } dhowi_segment;
 
-struct dhowi_plan_of_model {
-    struct dhowi_plan_of_model *next;
+struct dhowi_model_plan {
+    struct dhowi_model_plan *next;
     int64_t *key;
     uint32_t key_length;
     dhowi_lowering lowering; /* items, steps; keeps the constants */
     dhowi_segment *segments;
     uint32_t segment_count, segment_capacity;
-    dhowi_spec *outputs; /* of the lowering's results */
+    dhowi_tensor_desc *outputs; /* of the lowering's results */
     uint64_t runs, copied_bytes;
     bool taken; /* by a run; under the model's mutex */
 };
@@ -72,12 +72,11 @@ typedef struct dhowi_run_io {
 
 /* Makes a plan and runs it while doing so. */
 dhow_status dhowi_plan_make(dhow_model *m, dhowi_run_io *io, const int64_t *key,
-                            uint32_t key_length, dhowi_plan_of_model **out);
+                            uint32_t key_length, dhowi_model_plan **out);
 /* Replays; *stale says that values differ from those the plan was made for. */
-dhow_status dhowi_plan_replay(dhow_model *m, dhowi_plan_of_model *plan, dhowi_run_io *io,
-                              bool *stale);
+dhow_status dhowi_plan_replay(dhow_model *m, dhowi_model_plan *plan, dhowi_run_io *io, bool *stale);
 /* Runs a segment with the tensors of a run, see segment.c. */
-dhow_status dhowi_segment_run(dhow_model *m, dhowi_plan_of_model *plan, uint32_t index,
+dhow_status dhowi_segment_run(dhow_model *m, dhowi_model_plan *plan, uint32_t index,
                               dhowi_run_io *io);
 /* Submits a bound segment, as a graph of the device where that is possible; under the stream's
  * mutex. *at is the command that failed. */
@@ -100,12 +99,12 @@ void dhowi_segment_end_graphs(dhow_device *device, dhowi_segment *seg);
 /* Lowers the model for the shapes it declares, to find out early what the device lacks. What it
  * cannot know without inputs it lets pass. */
 dhow_status dhowi_plan_trial(dhow_model *m);
-void dhowi_plan_end(dhowi_plan_of_model *plan);
+void dhowi_plan_end(dhowi_model_plan *plan);
 void dhowi_plans_end(dhow_model *m);
 
 /* Records a step that the CPU computes for the device, see host_fallback.c. `in`, out and second
  * are the step's tensors on the device; known inputs are those of the CPU. */
-dhow_status dhowi_record_elsewhere(dhowi_segment *seg, dhow_stream *stream, dhowi_lowering *b,
-                                   dhowi_step *s, dhowi_call *call, uint64_t *copied);
+dhow_status dhowi_record_on_host(dhowi_segment *seg, dhow_stream *stream, dhowi_lowering *b,
+                                 dhowi_step *s, dhowi_call *call, uint64_t *copied);
 
 #endif /* DHOWI_MODEL_PLAN_H_ */

@@ -29,7 +29,7 @@ static dhow_status record_storage(dhowi_sink *sink, uint64_t bytes, dhowi_storag
     dhowi_handle_retain(&sink->device->context->handle);
     dhowi_storage_retain(s);   /* the recorder's own */
     if (bytes == 0) bytes = 1; /* of an empty tensor: it lies somewhere all the same */
-    r->places[r->place_count++] = (dhowi_place){
+    r->places[r->place_count++] = (dhowi_recorded_buffer){
         .storage = s, .bytes = bytes, .first = r->step, .last = r->step, .buffer = -1};
     *out = s;
     return DHOW_OK;

@@ -46,21 +46,21 @@ typedef struct dhowi_command {
 } dhowi_command;
 
 /* A storage that has no memory yet. */
-typedef struct dhowi_place {
+typedef struct dhowi_recorded_buffer {
     dhowi_storage *storage;
     uint64_t bytes;
     uint32_t first, last; /* steps between which its contents matter */
     uint64_t offset;      /* in the arena, once that is laid out */
     bool external;        /* filled in by the caller of the plan */
     int32_t buffer;       /* the caller's number of it; -1: it passes */
-} dhowi_place;
+} dhowi_recorded_buffer;
 
 typedef struct dhowi_recorder {
     dhowi_sink sink;    /* of the thread that records */
     dhowi_arena memory; /* commands and their arguments */
     dhowi_command **commands;
     uint32_t command_count, command_capacity;
-    dhowi_place *places;
+    dhowi_recorded_buffer *places;
     uint32_t place_count, place_capacity;
     uint32_t step; /* being recorded */
 } dhowi_recorder;

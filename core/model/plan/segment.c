@@ -21,7 +21,7 @@ static void bind(dhowi_segment *seg, const dhowi_run_io *io) {
     }
 }
 
-static dhow_status failed(dhow_model *m, dhowi_plan_of_model *plan, const dhowi_segment *seg,
+static dhow_status failed(dhow_model *m, dhowi_model_plan *plan, const dhowi_segment *seg,
                           uint32_t step, dhow_error *err, int32_t code) {
     const dhowi_node *node = plan->lowering.steps[seg->first_step + step].node;
     char text[160] = "a copy";
@@ -53,7 +53,7 @@ static int32_t run_timed(dhow_model *m, dhowi_segment *seg, void *stream, uint32
 
 /* What stands before a node's name: its operands may be brought into another layout by a step or a
  * command of their own, which would look like the operation itself. */
-static const char *role_of(const dhowi_plan_of_model *plan, const dhowi_step *step,
+static const char *role_of(const dhowi_model_plan *plan, const dhowi_step *step,
                            const dhowi_command *c) {
     const dhowi_step *end = plan->lowering.steps + plan->lowering.step_count;
     const bool first = step + 1 < end && step[1].node == step->node;
@@ -62,20 +62,20 @@ static const char *role_of(const dhowi_plan_of_model *plan, const dhowi_step *st
     return c->kind == DHOWI_COMMAND_COPY && step->op != DHOWI_OP_copy ? "copy for " : "";
 }
 
-static void trace_command(const dhowi_plan_of_model *plan, const dhowi_segment *seg,
+static void trace_command(const dhowi_model_plan *plan, const dhowi_segment *seg,
                           dhow_stream *stream, const dhowi_command *c) {
     const dhowi_step *step = &plan->lowering.steps[seg->first_step + c->step];
     dhowi_trace *trace = atomic_load(&stream->device->context->trace);
     char name[160] = "a copy", text[200], result[160];
     const char *shape =
-        dhowi_spec_text(&plan->lowering.items[step->out].spec, result, sizeof result);
+        dhowi_desc_text(&plan->lowering.items[step->out].desc, result, sizeof result);
     if (step->node != NULL) (void)dhowi_node_text(step->node, name, sizeof name);
     (void)snprintf(text, sizeof text, "%s%s", role_of(plan, step, c), name);
     dhowi_span_begin(stream, DHOWI_TRACE_STEP, text, 0, dhowi_trace_keep(trace, shape));
 }
 
 /* With a span for each command. */
-static int32_t run_traced(dhowi_plan_of_model *plan, dhowi_segment *seg, dhow_stream *stream,
+static int32_t run_traced(dhowi_model_plan *plan, dhowi_segment *seg, dhow_stream *stream,
                           uint32_t *at, dhow_error *err) {
     int32_t code = DHOW_OK;
     const dhowi_stop *stop = dhowi_stop_current();
@@ -87,7 +87,7 @@ static int32_t run_traced(dhowi_plan_of_model *plan, dhowi_segment *seg, dhow_st
     return code;
 }
 
-static int32_t run_commands(dhow_model *m, dhowi_plan_of_model *plan, dhowi_segment *seg,
+static int32_t run_commands(dhow_model *m, dhowi_model_plan *plan, dhowi_segment *seg,
                             dhow_stream *stream, uint32_t *at, dhow_error *err) {
     if (m->profiling) return run_timed(m, seg, stream->native, at, err);
     if (!dhowi_tracing(m->context)) return dhowi_segment_submit(m->device, seg, stream, at, err);
@@ -96,7 +96,7 @@ static int32_t run_commands(dhow_model *m, dhowi_plan_of_model *plan, dhowi_segm
     return dhowi_segment_submit(m->device, seg, stream, at, err);
 }
 
-dhow_status dhowi_segment_run(dhow_model *m, dhowi_plan_of_model *plan, uint32_t index,
+dhow_status dhowi_segment_run(dhow_model *m, dhowi_model_plan *plan, uint32_t index,
                               dhowi_run_io *io) {
     dhowi_segment *seg = &plan->segments[index];
     if (seg->recorder.command_count == 0) return DHOW_OK;

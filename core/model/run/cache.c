@@ -13,16 +13,16 @@ enum { MAX_PLANS = 8 };
 
 /* ---- taking and keeping plans, under the model's mutex ---- */
 
-static bool has_key(const dhowi_plan_of_model *plan, const dhowi_run_key *key) {
+static bool has_key(const dhowi_model_plan *plan, const dhowi_run_key *key) {
     return plan->key_length == key->length &&
            memcmp(plan->key, key->words, key->length * sizeof *key->words) == 0;
 }
 
 /* A plan that nobody runs, for this run alone from now on. The latest used comes first. */
-static dhowi_plan_of_model *take_plan(dhow_model *m, const dhowi_run_key *key) {
-    dhowi_plan_of_model *plan = NULL;
+static dhowi_model_plan *take_plan(dhow_model *m, const dhowi_run_key *key) {
+    dhowi_model_plan *plan = NULL;
     pthread_mutex_lock(&m->mutex);
-    for (dhowi_plan_of_model **p = &m->plans; *p != NULL && plan == NULL; p = &(*p)->next) {
+    for (dhowi_model_plan **p = &m->plans; *p != NULL && plan == NULL; p = &(*p)->next) {
         if ((*p)->taken || !has_key(*p, key)) continue;
         plan = *p;
         *p = plan->next;
@@ -36,31 +36,31 @@ static dhowi_plan_of_model *take_plan(dhow_model *m, const dhowi_run_key *key) {
 }
 
 /* Takes a plan out of the list; NULL for the oldest that nobody runs. */
-static dhowi_plan_of_model *unlink_plan(dhow_model *m, dhowi_plan_of_model *wanted) {
-    dhowi_plan_of_model **found = NULL;
-    for (dhowi_plan_of_model **p = &m->plans; *p != NULL; p = &(*p)->next) {
+static dhowi_model_plan *unlink_plan(dhow_model *m, dhowi_model_plan *wanted) {
+    dhowi_model_plan **found = NULL;
+    for (dhowi_model_plan **p = &m->plans; *p != NULL; p = &(*p)->next) {
         if (wanted != NULL ? *p == wanted : !(*p)->taken) found = p;
     }
     if (found == NULL) return NULL;
-    dhowi_plan_of_model *plan = *found;
+    dhowi_model_plan *plan = *found;
     *found = plan->next;
     return plan;
 }
 
 /* Gives a plan back, or ends it; then the oldest ones that are too many. */
-static void leave_plan(dhow_model *m, dhowi_plan_of_model *plan, bool useful) {
-    dhowi_plan_of_model *ended = NULL;
+static void leave_plan(dhow_model *m, dhowi_model_plan *plan, bool useful) {
+    dhowi_model_plan *ended = NULL;
     uint32_t count = 0;
     pthread_mutex_lock(&m->mutex);
     plan->taken = false;
     if (!useful) ended = unlink_plan(m, plan);
-    for (const dhowi_plan_of_model *p = m->plans; p != NULL; p = p->next) count += !p->taken;
+    for (const dhowi_model_plan *p = m->plans; p != NULL; p = p->next) count += !p->taken;
     if (ended == NULL && count > MAX_PLANS) ended = unlink_plan(m, NULL);
     pthread_mutex_unlock(&m->mutex);
     dhowi_plan_end(ended);
 }
 
-static void keep_plan(dhow_model *m, dhowi_plan_of_model *plan) {
+static void keep_plan(dhow_model *m, dhowi_model_plan *plan) {
     pthread_mutex_lock(&m->mutex);
     plan->taken = true;
     plan->next = m->plans;
@@ -78,7 +78,7 @@ static bool is_of_now(const dhow_model *m, const dhowi_run_key *key) {
 }
 
 static dhow_status make_plan(dhow_model *m, dhowi_run_io *io, const dhowi_run_key *key) {
-    dhowi_plan_of_model *plan;
+    dhowi_model_plan *plan;
     pthread_mutex_lock(&m->making);
     dhow_status status = dhowi_plan_make(m, io, key->words, key->length, &plan);
     pthread_mutex_unlock(&m->making);
@@ -89,7 +89,7 @@ static dhow_status make_plan(dhow_model *m, dhowi_run_io *io, const dhowi_run_ke
     return status;
 }
 
-static dhow_status replay_plan(dhow_model *m, dhowi_run_io *io, dhowi_plan_of_model *plan,
+static dhow_status replay_plan(dhow_model *m, dhowi_run_io *io, dhowi_model_plan *plan,
                                bool *stale) {
     *stale = false;
     dhow_status status = dhowi_plan_replay(m, plan, io, stale);
@@ -102,7 +102,7 @@ static dhow_status run_by_key(dhow_model *m, dhowi_run_io *io, dhowi_run_key *ke
     for (uint32_t tries = 0; tries <= m->input_count; tries++) {
         bool stale = false;
         DHOWI_TRY(dhowi_run_key_make(m, io, key));
-        dhowi_plan_of_model *plan = take_plan(m, key);
+        dhowi_model_plan *plan = take_plan(m, key);
         if (plan != NULL) {
             dhow_status status = replay_plan(m, io, plan, &stale);
             if (status != DHOW_OK || !stale) return status;

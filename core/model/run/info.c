@@ -26,11 +26,11 @@ static dhow_status value_at(const dhow_model *m, const char *function, const int
     }
     const dhowi_value *v = &m->values[values[index]];
     out->name = names != NULL ? names[index] : v->name;
-    out->dtype = v->spec.dtype;
-    out->rank = v->spec.rank;
+    out->dtype = v->desc.dtype;
+    out->rank = v->desc.rank;
     out->kind = v->form;
     out->optional = v->optional;
-    memcpy(out->shape, v->spec.shape, sizeof out->shape);
+    memcpy(out->shape, v->desc.shape, sizeof out->shape);
     DHOWI_STRUCT_GIVE(given, out);
     return DHOW_OK;
 }
@@ -62,12 +62,12 @@ static pthread_mutex_t *mutex_of(const dhow_model *m) {
 }
 
 static void describe_plans(const dhow_model *m, dhow_model_summary *out) {
-    for (const dhowi_plan_of_model *p = m->plans; p != NULL; p = p->next) out->plan_count++;
+    for (const dhowi_model_plan *p = m->plans; p != NULL; p = p->next) out->plan_count++;
     if (m->plans == NULL) return;
     out->step_count = m->plans->lowering.step_count;
     out->copied_bytes = m->plans->copied_bytes;
     for (uint32_t i = 0; i < out->step_count; i++)
-        out->elsewhere_count += m->plans->lowering.steps[i].elsewhere;
+        out->fallback_count += m->plans->lowering.steps[i].on_host;
     out->segment_count = m->plans->segment_count;
     for (uint32_t i = 0; i < m->plans->segment_count; i++)
         out->arena_bytes += m->plans->segments[i].arena_bytes;
@@ -75,7 +75,7 @@ static void describe_plans(const dhow_model *m, dhow_model_summary *out) {
 
 static dhow_status describe_step(const dhow_model *m, const char *function, uint32_t index,
                                  dhow_model_step_info *out) {
-    const dhowi_plan_of_model *plan = m->plans;
+    const dhowi_model_plan *plan = m->plans;
     uint32_t count = plan != NULL ? plan->lowering.step_count : 0;
     if (index >= count) {
         return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, the plan has %u step%s", function,
@@ -85,11 +85,11 @@ static dhow_status describe_step(const dhow_model *m, const char *function, uint
     out->kernel = dhowi_op_of(s->op)->name;
     out->operation = s->node == NULL ? "output" : s->node->operation;
     out->node = s->node != NULL && s->node->name != NULL ? s->node->name : "";
-    const dhowi_spec *result = &plan->lowering.items[s->out].spec;
+    const dhowi_tensor_desc *result = &plan->lowering.items[s->out].desc;
     out->dtype = result->dtype;
     out->rank = result->rank;
     memcpy(out->shape, result->shape, sizeof out->shape);
-    out->device = s->elsewhere ? m->context->cpu : m->device;
+    out->device = s->on_host ? m->context->cpu : m->device;
     for (uint32_t i = 0; i < plan->segment_count; i++) {
         const dhowi_segment *seg = &plan->segments[i];
         if (seg->nanoseconds != NULL && index >= seg->first_step &&
@@ -105,8 +105,8 @@ dhow_status dhow_model_get_summary(const dhow_model *m, dhow_model_summary *give
     DHOWI_TRY(DHOWI_STRUCT_OUT(dhow_model_summary, given, &own, function));
     DHOWI_TRY(dhowi_model_check(m, function));
     for (uint32_t i = 0; i < m->parameter_count; i++) {
-        const dhowi_spec *spec = &m->values[m->parameters[i]].spec;
-        out->parameter_bytes += (uint64_t)dhowi_count_of(spec) * dhow_dtype_bytes(spec->dtype);
+        const dhowi_tensor_desc *desc = &m->values[m->parameters[i]].desc;
+        out->parameter_bytes += (uint64_t)dhowi_count_of(desc) * dhow_dtype_bytes(desc->dtype);
     }
     out->node_count = m->graph.node_count;
     pthread_mutex_lock(mutex_of(m));
@@ -131,7 +131,7 @@ dhow_status dhow_model_set_profiling(dhow_model *m, int32_t on) {
     DHOWI_TRY(dhowi_model_check(m, "dhow_model_set_profiling"));
     DHOWI_TRY(dhowi_model_begin_change(m, "dhow_model_set_profiling"));
     m->profiling = on != 0;
-    for (dhowi_plan_of_model *p = m->plans; p != NULL; p = p->next) {
+    for (dhowi_model_plan *p = m->plans; p != NULL; p = p->next) {
         for (uint32_t i = 0; i < p->segment_count; i++) {
             dhowi_segment *seg = &p->segments[i];
             if (seg->nanoseconds != NULL)

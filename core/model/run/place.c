@@ -20,7 +20,7 @@ static dhow_status check_rows(const dhow_model *m, const char *function, dhow_de
         dhow_status status = DHOW_OK;
         for (uint32_t k = 0; k < count && status == DHOW_OK; k++) {
             status =
-                dhowi_op_supported(dhowi_op_of(rows[k]), m->values[n->in[0]].spec.dtype, device);
+                dhowi_op_supported(dhowi_op_of(rows[k]), m->values[n->in[0]].desc.dtype, device);
         }
         if (status != DHOW_OK) {
             char text[160];

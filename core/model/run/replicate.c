@@ -7,11 +7,11 @@
 #include "base/memory/alloc.h"
 #include "model/graph/model.h"
 
-static dhow_status copy_graph(dhow_model *m, const dhowi_graph *from, dhowi_graph *to) {
-    *to = (dhowi_graph){.outputs = from->outputs,
-                        .output_count = from->output_count,
-                        .inputs = from->inputs,
-                        .input_count = from->input_count};
+static dhow_status copy_graph(dhow_model *m, const dhowi_subgraph *from, dhowi_subgraph *to) {
+    *to = (dhowi_subgraph){.outputs = from->outputs,
+                           .output_count = from->output_count,
+                           .inputs = from->inputs,
+                           .input_count = from->input_count};
     to->nodes = dhowi_arena_array(&m->arena, from->node_count, sizeof *to->nodes);
     if (to->nodes == NULL) return dhowi_fail_memory("model");
     for (; to->node_count < from->node_count; to->node_count++) {
@@ -22,9 +22,9 @@ static dhow_status copy_graph(dhow_model *m, const dhowi_graph *from, dhowi_grap
     }
     for (uint32_t i = 0; i < to->node_count; i++) {
         for (int k = 0; k < 2; k++) {
-            const dhowi_graph *branch = from->nodes[i].branch[k];
+            const dhowi_subgraph *branch = from->nodes[i].branch[k];
             if (branch == NULL) continue;
-            dhowi_graph *copy = dhowi_arena_array(&m->arena, 1, sizeof *copy);
+            dhowi_subgraph *copy = dhowi_arena_array(&m->arena, 1, sizeof *copy);
             if (copy == NULL) return dhowi_fail_memory("model");
             to->nodes[i].branch[k] = copy;
             DHOWI_TRY(copy_graph(m, branch, copy));

@@ -40,7 +40,7 @@ static dhow_status value_of(const dhowi_lowering *b, const dhowi_run_io *io, int
     }
 }
 
-dhow_status dhowi_give_results(const dhow_model *m, const dhowi_plan_of_model *plan,
+dhow_status dhowi_give_results(const dhow_model *m, const dhowi_model_plan *plan,
                                const dhowi_run_io *io) {
     const dhowi_lowering *b = &plan->lowering;
     uint32_t slot = 0;

@@ -13,28 +13,28 @@
 
 enum { FEW_TENSORS = 16 };
 
-dhow_status dhowi_check_input(const dhow_model *m, uint32_t i, dhow_tensor *t) {
+dhow_status dhowi_check_input(const dhow_model *m, const char *function, uint32_t i,
+                              dhow_tensor *t) {
     const dhowi_value *v = &m->values[m->inputs[i]];
     char what[96], a[160], b[192];
     (void)snprintf(what, sizeof what, "input '%.64s'", v->name);
     if (v->form != DHOW_DATUM_TENSOR)
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "dhow_model_run: %s is %s, no tensor: dhow_model_run_data() takes it",
-                          what, dhowi_datum_kind_text(v->form));
-    DHOWI_TRY(dhowi_tensor_check_read(t, "dhow_model_run", what));
-    bool fits = t->dtype == v->spec.dtype && (v->spec.rank < 0 || t->rank == v->spec.rank);
-    for (int32_t k = 0; fits && k < v->spec.rank; k++)
-        fits = v->spec.shape[k] < 0 || v->spec.shape[k] == t->shape[k];
+                          "%s: %s is %s, no tensor: dhow_model_run_data() takes it", function, what,
+                          dhowi_datum_kind_text(v->form));
+    DHOWI_TRY(dhowi_tensor_check_read(t, function, what));
+    bool fits = t->dtype == v->desc.dtype && (v->desc.rank < 0 || t->rank == v->desc.rank);
+    for (int32_t k = 0; fits && k < v->desc.rank; k++)
+        fits = v->desc.shape[k] < 0 || v->desc.shape[k] == t->shape[k];
     if (!fits) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_model_run: %s is %s, the model wants %s",
-                          what, dhowi_tensor_text(t, b, sizeof b),
-                          dhowi_spec_text(&v->spec, a, sizeof a));
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is %s, the model wants %s", function, what,
+                          dhowi_tensor_text(t, b, sizeof b),
+                          dhowi_desc_text(&v->desc, a, sizeof a));
     }
     if (dhowi_tensor_device(t) == m->device) return DHOW_OK;
     return dhowi_fail(
         DHOW_INVALID_ARGUMENT,
-        "dhow_model_run: %s is on %s, the model on %s; move one with dhow_tensor_to or "
-        "dhow_model_to",
+        "%s: %s is on %s, the model on %s; move one with dhow_tensor_to or dhow_model_to", function,
         what, dhowi_tensor_device(t)->name, m->device->name);
 }
 
@@ -53,98 +53,135 @@ dhow_status dhowi_plain_input(dhow_stream *stream, dhow_tensor *t, dhow_tensor *
     return t->count > 0 ? dhowi_copy_local(stream, t, *out, true) : DHOW_OK;
 }
 
-static dhow_status bind_inputs(dhow_model *m, dhowi_run_io *io, dhow_tensor *const *inputs,
-                               uint32_t count) {
-    if (count != m->input_count || (count > 0 && inputs == NULL)) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "dhow_model_run: %u inputs given, the model has %u", count,
+static dhow_status check_counts(const dhow_model *m, const dhowi_tensor_run *run) {
+    if (run->input_count != m->input_count || (run->input_count > 0 && run->inputs == NULL))
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %u inputs given, the model has %u",
+                          run->function, run->inputs == NULL ? 0 : run->input_count,
                           m->input_count);
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        DHOWI_TRY(dhowi_check_input(m, i, inputs[i]));
-        DHOWI_TRY(dhowi_plain_input(io->stream, inputs[i], &io->inputs[i]));
+    bool room = run->given != NULL || run->made != NULL;
+    if (run->output_count != m->output_count || (run->output_count > 0 && !room))
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: room for %u outputs given, the model has %u",
+                          run->function, room ? run->output_count : 0, m->output_count);
+    return DHOW_OK;
+}
+
+static dhow_status bind_inputs(const dhow_model *m, dhowi_run_io *io, const dhowi_tensor_run *run) {
+    for (uint32_t i = 0; i < m->input_count; i++) {
+        DHOWI_TRY(dhowi_check_input(m, run->function, i, run->inputs[i]));
+        DHOWI_TRY(dhowi_plain_input(io->stream, run->inputs[i], &io->inputs[i]));
     }
     return DHOW_OK;
 }
 
-/* Outputs that the plan can write to directly; others get a tensor of their own and are copied. */
-static dhow_status bind_outputs(dhow_model *m, dhowi_run_io *io, dhow_tensor **outputs,
-                                uint32_t count) {
-    if (count != m->output_count || (count > 0 && outputs == NULL)) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "dhow_model_run: room for %u outputs given, the model has %u", count,
-                          m->output_count);
+static bool is_given(const dhowi_tensor_run *run, uint32_t i) {
+    return run->given != NULL && (run->made == NULL || run->given[i] != NULL);
+}
+
+/* What the plan can write to directly; other results get a tensor of their own and are copied. */
+static dhow_status bind_output(const dhow_model *m, dhowi_run_io *io, const dhowi_tensor_run *run,
+                               uint32_t i) {
+    dhow_tensor *given = run->given[i];
+    char what[96];
+    (void)snprintf(what, sizeof what, "output '%.64s'", m->output_names[i]);
+    DHOWI_TRY(dhowi_tensor_check_write(given, run->function, what));
+    if (dhowi_tensor_device(given) != m->device)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is on %s, the model on %s", run->function,
+                          what, dhowi_tensor_device(given)->name, m->device->name);
+    for (uint32_t k = 0; k < i; k++) {
+        if (is_given(run, k) && dhowi_tensor_overlap(given, run->given[k]))
+            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s shares memory with output '%.64s'",
+                              run->function, what, m->output_names[k]);
     }
-    for (uint32_t i = 0; i < count; i++) {
-        if (outputs[i] == NULL) continue;
-        char what[96];
-        (void)snprintf(what, sizeof what, "output '%.64s'", m->output_names[i]);
-        DHOWI_TRY(dhowi_tensor_check_write(outputs[i], "dhow_model_run", what));
-        if (dhowi_tensor_device(outputs[i]) != m->device)
-            return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_model_run: %s is on %s, the model on %s",
-                              what, dhowi_tensor_device(outputs[i])->name, m->device->name);
-        bool apart = is_plain(outputs[i]);
-        for (uint32_t k = 0; k < m->input_count; k++)
-            apart = apart && !dhowi_tensor_overlap(outputs[i], io->inputs[k]);
-        if (!apart) continue;
-        dhowi_handle_retain(&outputs[i]->handle);
-        io->outputs[i] = outputs[i];
-    }
+    bool apart = is_plain(given);
+    for (uint32_t k = 0; k < m->input_count; k++)
+        apart = apart && !dhowi_tensor_overlap(given, io->inputs[k]);
+    if (!apart) return DHOW_OK;
+    dhowi_handle_retain(&given->handle);
+    io->outputs[i] = given;
     return DHOW_OK;
+}
+
+/* A result that the plan could not write to the caller's tensor directly. */
+static dhow_status copy_out(const dhow_model *m, const dhowi_run_io *io,
+                            const dhowi_tensor_run *run, uint32_t i) {
+    dhow_tensor *from = io->outputs[i], *to = run->given[i];
+    if (from->dtype != to->dtype ||
+        !dhowi_shape_equal(from->rank, from->shape, to->rank, to->shape)) {
+        char a[192], b[192];
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: output '%.64s' is %s, the result is %s",
+                          run->function, m->output_names[i], dhowi_tensor_text(to, a, sizeof a),
+                          dhowi_tensor_text(from, b, sizeof b));
+    }
+    return dhow_copy_async(io->stream, from, to, 0);
 }
 
 /* New tensors are handed out when nothing can fail any more. */
-static dhow_status hand_out(dhow_model *m, dhowi_run_io *io, dhow_tensor **outputs) {
+static dhow_status hand_out(const dhow_model *m, dhowi_run_io *io, const dhowi_tensor_run *run) {
     for (uint32_t i = 0; i < m->output_count; i++) {
-        if (outputs[i] != NULL && outputs[i] != io->outputs[i]) {
-            const dhow_tensor *from = io->outputs[i];
-            if (from->dtype != outputs[i]->dtype ||
-                !dhowi_shape_equal(from->rank, from->shape, outputs[i]->rank, outputs[i]->shape)) {
-                char a[192], b[192];
-                return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                                  "dhow_model_run: output '%.64s' is %s, the result is %s",
-                                  m->output_names[i], dhowi_tensor_text(outputs[i], a, sizeof a),
-                                  dhowi_tensor_text(from, b, sizeof b));
-            }
-            DHOWI_TRY(dhow_copy_async(io->stream, io->outputs[i], outputs[i], 0));
-        }
+        if (is_given(run, i) && run->given[i] != io->outputs[i]) DHOWI_TRY(copy_out(m, io, run, i));
     }
     for (uint32_t i = 0; i < m->output_count; i++) {
-        if (outputs[i] != NULL) continue;
-        outputs[i] = io->outputs[i];
+        if (is_given(run, i)) continue;
+        run->made[i] = io->outputs[i];
         io->outputs[i] = NULL;
     }
     return DHOW_OK;
 }
 
-static dhow_status run_tensors(dhow_model *m, dhow_stream *stream, dhow_tensor *const *inputs,
-                               uint32_t input_count, dhow_tensor **outputs, uint32_t output_count) {
+static dhow_status run_bound(dhow_model *m, dhowi_run_io *io, const dhowi_tensor_run *run) {
+    DHOWI_TRY(bind_inputs(m, io, run));
+    for (uint32_t i = 0; i < m->output_count; i++) {
+        if (is_given(run, i)) DHOWI_TRY(bind_output(m, io, run, i));
+    }
+    DHOWI_TRY(dhowi_run_planned(m, io));
+    return hand_out(m, io, run);
+}
+
+static dhow_status run_on(dhow_model *m, dhow_stream *stream, const dhowi_tensor_run *run) {
     dhowi_run_io io = {.stream = stream};
     dhow_tensor *few[FEW_TENSORS] = {NULL};
     uint32_t tensors = m->input_count + m->output_count;
     io.inputs = few;
     if (tensors > FEW_TENSORS) io.inputs = dhowi_alloc_array(tensors, sizeof(dhow_tensor *));
-    if (io.inputs == NULL) return dhowi_fail_memory("dhow_model_run");
+    if (io.inputs == NULL) return dhowi_fail_memory(run->function);
     io.outputs = io.inputs + m->input_count;
     io.input_count = m->input_count;
     io.output_count = m->output_count;
-    dhow_status status = bind_inputs(m, &io, inputs, input_count);
-    if (status == DHOW_OK) status = bind_outputs(m, &io, outputs, output_count);
-    if (status == DHOW_OK) status = dhowi_run_planned(m, &io);
-    if (status == DHOW_OK) status = hand_out(m, &io, outputs);
-    for (uint32_t i = 0; i < m->input_count + m->output_count; i++)
-        dhow_tensor_release(io.inputs[i]);
+    dhow_status status = run_bound(m, &io, run);
+    for (uint32_t i = 0; i < tensors; i++) dhow_tensor_release(io.inputs[i]);
     if (io.inputs != few) dhowi_free(io.inputs);
+    return status;
+}
+
+dhow_status dhowi_model_run_tensors(dhow_model *m, dhow_stream *stream,
+                                    const dhowi_tensor_run *run) {
+    dhowi_run_stream on;
+    DHOWI_TRY(dhowi_model_check(m, run->function));
+    DHOWI_TRY(check_counts(m, run));
+    DHOWI_TRY(dhowi_model_begin_run(m, run->function, stream, &on));
+    dhow_status status = run_on(m, on.stream, run);
+    dhowi_model_end_run(m, &on);
     return status;
 }
 
 dhow_status dhow_model_run(dhow_model *m, dhow_stream *stream, dhow_tensor *const *inputs,
                            uint32_t input_count, dhow_tensor **outputs, uint32_t output_count) {
-    static const char function[] = "dhow_model_run";
-    dhowi_run_stream run;
-    DHOWI_TRY(dhowi_model_check(m, function));
-    DHOWI_TRY(dhowi_model_begin_run(m, function, stream, &run));
-    dhow_status status = run_tensors(m, run.stream, inputs, input_count, outputs, output_count);
-    dhowi_model_end_run(m, &run);
-    return status;
+    for (uint32_t i = 0; outputs != NULL && i < output_count; i++) outputs[i] = NULL;
+    return dhowi_model_run_tensors(m, stream,
+                                   &(dhowi_tensor_run){.function = "dhow_model_run",
+                                                       .inputs = inputs,
+                                                       .input_count = input_count,
+                                                       .made = outputs,
+                                                       .output_count = output_count});
+}
+
+dhow_status dhow_model_run_into(dhow_model *m, dhow_stream *stream, dhow_tensor *const *inputs,
+                                uint32_t input_count, dhow_tensor *const *outputs,
+                                uint32_t output_count) {
+    return dhowi_model_run_tensors(m, stream,
+                                   &(dhowi_tensor_run){.function = "dhow_model_run_into",
+                                                       .inputs = inputs,
+                                                       .input_count = input_count,
+                                                       .given = outputs,
+                                                       .output_count = output_count});
 }

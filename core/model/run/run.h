@@ -9,14 +9,26 @@
 #include "model/plan/plan.h"
 
 /* Makes the results of a run by a plan, see results.c. */
-dhow_status dhowi_give_results(const dhow_model *m, const dhowi_plan_of_model *plan,
+dhow_status dhowi_give_results(const dhow_model *m, const dhowi_model_plan *plan,
                                const dhowi_run_io *io);
 /* Finds or makes a plan for the inputs that no other run uses, and runs it, see cache.c. */
 dhow_status dhowi_run_planned(dhow_model *m, dhowi_run_io *io);
 /* Whether a tensor is what the model wants as an input. */
-dhow_status dhowi_check_input(const dhow_model *m, uint32_t i, dhow_tensor *t);
+dhow_status dhowi_check_input(const dhow_model *m, const char *function, uint32_t i,
+                              dhow_tensor *t);
 /* The tensor itself, retained, or a dense copy of it. */
 dhow_status dhowi_plain_input(dhow_stream *stream, dhow_tensor *t, dhow_tensor **out);
+
+/* A run with tensors: results are written to the tensors given, and made where none is. */
+typedef struct dhowi_tensor_run {
+    const char *function; /* for messages */
+    dhow_tensor *const *inputs;
+    dhow_tensor *const *given; /* NULL: all results are made */
+    dhow_tensor **made;        /* NULL: all are given; written when nothing can fail any more */
+    uint32_t input_count, output_count;
+} dhowi_tensor_run;
+dhow_status dhowi_model_run_tensors(dhow_model *m, dhow_stream *stream,
+                                    const dhowi_tensor_run *run);
 
 enum { DHOWI_KEY_ROOM = 64 };
 

@@ -7,7 +7,7 @@
 #include "base/memory/alloc.h"
 #include "base/objects/struct_size.h"
 #include "base/text/text.h"
-#include "model/graph/model.h"
+#include "model/run/run.h"
 
 /* Of the caller's array, whose elements may be larger than this version's. */
 static dhow_named_tensor *element(const dhow_named_tensor *first, uint32_t i) {
@@ -22,7 +22,8 @@ static dhow_status check_sizes(const char *function, const char *name,
     return DHOW_OK;
 }
 
-static dhow_status find_name(const dhow_model *m, bool input, const char *name, uint32_t *out) {
+static dhow_status find_name(const char *function, const dhow_model *m, bool input,
+                             const char *name, uint32_t *out) {
     *out = 0;
     uint32_t count = input ? m->input_count : m->output_count;
     for (uint32_t i = 0; i < count && name != NULL; i++) {
@@ -35,47 +36,72 @@ static dhow_status find_name(const dhow_model *m, bool input, const char *name, 
     for (uint32_t i = 0; i < count; i++)
         dhowi_text_add(&names, "%s'%.64s'", i > 0 ? ", " : "",
                        input ? m->values[m->inputs[i]].name : m->output_names[i]);
-    return dhowi_fail(DHOW_NOT_FOUND,
-                      "dhow_model_run_named: the model has no %s '%.64s'; it has %s",
+    return dhowi_fail(DHOW_NOT_FOUND, "%s: the model has no %s '%.64s'; it has %s", function,
                       input ? "input" : "output", name != NULL ? name : "", buffer);
 }
 
-static dhow_status run_named(dhow_model *m, dhow_stream *stream, const dhow_named_tensor *inputs,
-                             uint32_t input_count, dhow_named_tensor *outputs,
-                             uint32_t output_count, dhow_tensor **tensors) {
-    dhow_tensor **results = tensors + m->input_count;
-    bool *taken = (bool *)(results + m->output_count);
+/* The tensors of a run in the model's order. */
+typedef struct ordered {
+    dhow_tensor **inputs, **given, **made;
+    bool *wanted; /* outputs */
+} ordered;
+
+static dhow_status order_inputs(const char *function, const dhow_model *m,
+                                const dhow_named_tensor *inputs, uint32_t count,
+                                const ordered *in) {
     uint32_t at;
-    for (uint32_t i = 0; i < input_count; i++) {
-        DHOWI_TRY(find_name(m, true, element(inputs, i)->name, &at));
-        if (tensors[at] != NULL)
-            return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                              "dhow_model_run_named: input '%.64s' is given twice",
-                              element(inputs, i)->name);
-        tensors[at] = element(inputs, i)->tensor;
+    for (uint32_t i = 0; i < count; i++) {
+        const dhow_named_tensor *named = element(inputs, i);
+        DHOWI_TRY(find_name(function, m, true, named->name, &at));
+        if (in->inputs[at] != NULL)
+            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: input '%.64s' is given twice", function,
+                              named->name);
+        in->inputs[at] = named->tensor;
     }
     for (uint32_t i = 0; i < m->input_count; i++) {
-        if (tensors[i] == NULL)
-            return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                              "dhow_model_run_named: input '%.64s' is missing",
+        if (in->inputs[i] == NULL)
+            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: input '%.64s' is missing", function,
                               m->values[m->inputs[i]].name);
     }
-    for (uint32_t i = 0; i < output_count; i++) {
-        DHOWI_TRY(find_name(m, false, element(outputs, i)->name, &at));
-        if (taken[at])
-            return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                              "dhow_model_run_named: output '%.64s' is asked for twice",
-                              element(outputs, i)->name);
-        results[at] = element(outputs, i)->tensor;
-        taken[at] = true;
+    return DHOW_OK;
+}
+
+static dhow_status order_outputs(const char *function, const dhow_model *m,
+                                 const dhow_named_tensor *outputs, uint32_t count,
+                                 const ordered *in) {
+    uint32_t at;
+    for (uint32_t i = 0; i < count; i++) {
+        const dhow_named_tensor *named = element(outputs, i);
+        DHOWI_TRY(find_name(function, m, false, named->name, &at));
+        if (in->wanted[at])
+            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: output '%.64s' is asked for twice",
+                              function, named->name);
+        in->given[at] = named->tensor;
+        in->wanted[at] = true;
     }
-    DHOWI_TRY(dhow_model_run(m, stream, tensors, m->input_count, results, m->output_count));
+    return DHOW_OK;
+}
+
+static dhow_status run_ordered(const char *function, dhow_model *m, dhow_stream *stream,
+                               const dhow_named_tensor *inputs, uint32_t input_count,
+                               dhow_named_tensor *outputs, uint32_t output_count,
+                               const ordered *in) {
+    uint32_t at;
+    DHOWI_TRY(order_inputs(function, m, inputs, input_count, in));
+    DHOWI_TRY(order_outputs(function, m, outputs, output_count, in));
+    DHOWI_TRY(dhowi_model_run_tensors(m, stream,
+                                      &(dhowi_tensor_run){.function = function,
+                                                          .inputs = in->inputs,
+                                                          .input_count = m->input_count,
+                                                          .given = in->given,
+                                                          .made = in->made,
+                                                          .output_count = m->output_count}));
     for (uint32_t i = 0; i < output_count; i++) {
-        (void)find_name(m, false, element(outputs, i)->name, &at);
-        element(outputs, i)->tensor = results[at];
+        DHOWI_TRY(find_name(function, m, false, element(outputs, i)->name, &at));
+        if (in->given[at] == NULL) element(outputs, i)->tensor = in->made[at];
     }
     for (uint32_t i = 0; i < m->output_count; i++) {
-        if (!taken[i]) dhow_tensor_release(results[i]);
+        if (!in->wanted[i]) dhow_tensor_release(in->made[i]);
     }
     return DHOW_OK;
 }
@@ -91,9 +117,13 @@ dhow_status dhow_model_run_named(dhow_model *m, dhow_stream *stream,
     DHOWI_TRY(check_sizes(function, "inputs", inputs, input_count));
     DHOWI_TRY(check_sizes(function, "outputs", outputs, output_count));
     dhow_tensor **tensors = dhowi_alloc_array(
-        (size_t)m->input_count + 2 * (size_t)m->output_count + 1, sizeof *tensors);
+        (size_t)m->input_count + 3 * (size_t)m->output_count + 1, sizeof *tensors);
     if (tensors == NULL) return dhowi_fail_memory(function);
-    dhow_status status = run_named(m, stream, inputs, input_count, outputs, output_count, tensors);
+    ordered in = {.inputs = tensors, .given = tensors + m->input_count};
+    in.made = in.given + m->output_count;
+    in.wanted = (bool *)(in.made + m->output_count);
+    dhow_status status =
+        run_ordered(function, m, stream, inputs, input_count, outputs, output_count, &in);
     dhowi_free(tensors);
     return status;
 }

@@ -21,16 +21,16 @@ static dhow_status wrong_kind(const dhowi_value *v, const dhow_datum *given) {
 
 /* Files declare the shapes of what a sequence holds loosely: its elements' type is what counts. */
 static dhow_status check_item(const dhow_model *m, const dhowi_value *v, const dhow_datum *item) {
-    bool texts = v->spec.dtype == 0;
+    bool texts = v->desc.dtype == 0;
     if (item->kind != (texts ? DHOW_DATUM_TEXTS : DHOW_DATUM_TENSOR)) return wrong_kind(v, item);
     if (texts) return DHOW_OK;
     char what[96];
     (void)snprintf(what, sizeof what, "sequence '%.64s'", v->name);
     DHOWI_TRY(dhowi_tensor_check_read(item->tensor, k_function, what));
-    if (item->tensor->dtype != v->spec.dtype)
+    if (item->tensor->dtype != v->desc.dtype)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s holds %s, the model wants %s", k_function,
                           what, dhow_dtype_name(item->tensor->dtype),
-                          dhow_dtype_name(v->spec.dtype));
+                          dhow_dtype_name(v->desc.dtype));
     if (dhowi_tensor_device(item->tensor) == m->device) return DHOW_OK;
     return dhowi_fail(DHOW_INVALID_ARGUMENT,
                       "%s: a tensor of %s is on %s, the model on %s; move one with dhow_tensor_to "
@@ -39,9 +39,9 @@ static dhow_status check_item(const dhow_model *m, const dhowi_value *v, const d
 }
 
 static dhow_status check_texts(const dhowi_value *v, const dhow_datum *given) {
-    bool fits = v->spec.rank < 0 || v->spec.rank == given->rank;
-    for (int32_t k = 0; fits && k < v->spec.rank; k++)
-        fits = v->spec.shape[k] < 0 || v->spec.shape[k] == given->shape[k];
+    bool fits = v->desc.rank < 0 || v->desc.rank == given->rank;
+    for (int32_t k = 0; fits && k < v->desc.rank; k++)
+        fits = v->desc.shape[k] < 0 || v->desc.shape[k] == given->shape[k];
     if (fits) return DHOW_OK;
     return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the texts of input '%.64s' have another shape",
                       k_function, v->name);
@@ -61,7 +61,8 @@ static dhow_status check_given(const dhow_model *m, uint32_t i, const dhow_datum
         return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: too many tensors", k_function);
     for (int64_t k = 0; given->kind == DHOW_DATUM_SEQUENCE && k < given->count; k++)
         DHOWI_TRY(check_item(m, v, given->items[k]));
-    if (given->kind == DHOW_DATUM_TENSOR) DHOWI_TRY(dhowi_check_input(m, i, given->tensor));
+    if (given->kind == DHOW_DATUM_TENSOR)
+        DHOWI_TRY(dhowi_check_input(m, k_function, i, given->tensor));
     *slots += (uint32_t)tensors;
     return DHOW_OK;
 }

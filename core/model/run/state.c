@@ -77,13 +77,13 @@ dhow_status dhow_model_set_parameter(dhow_model *m, const char *name, dhow_tenso
     if (v == NULL) {
         return no_parameter(m, function, name != NULL ? name : "");
     }
-    if (value->dtype != v->spec.dtype ||
-        !dhowi_shape_equal(value->rank, value->shape, v->spec.rank, v->spec.shape)) {
+    if (value->dtype != v->desc.dtype ||
+        !dhowi_shape_equal(value->rank, value->shape, v->desc.rank, v->desc.shape)) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: '%s' is %s, given %s", function, name,
-                          dhowi_spec_text(&v->spec, a, sizeof a),
+                          dhowi_desc_text(&v->desc, a, sizeof a),
                           dhowi_tensor_text(value, b, sizeof b));
     }
-    DHOWI_TRY(dhowi_tensor_new(m->context->cpu, v->spec.dtype, v->spec.rank, v->spec.shape, &copy));
+    DHOWI_TRY(dhowi_tensor_new(m->context->cpu, v->desc.dtype, v->desc.rank, v->desc.shape, &copy));
     dhow_status status = dhow_copy(value, copy);
     if (status == DHOW_OK) status = dhowi_model_begin_change(m, function);
     if (status != DHOW_OK) {
@@ -110,27 +110,28 @@ static bool find_entry(const dhow_safetensors *file, const char *name,
     return false;
 }
 
-/* What differs, told to the caller and gathered for the message as far as it has room. */
-typedef struct story {
-    dhow_state_fn *told;
+/* What differs, report to the caller and gathered for the message as far as it has room. */
+typedef struct comparison {
+    dhow_state_fn *report;
     void *user;
     uint32_t flags;
     dhowi_text text;
     char buffer[700];
     uint32_t count[DHOW_STATE_MISMATCHED + 1];
-} story;
+} comparison;
 
-static void tell(story *s, dhow_state_difference difference, const char *name, const char *detail) {
+static void note(comparison *s, dhow_state_difference difference, const char *name,
+                 const char *detail) {
     static const char *const words[] = {"", "missing: ", "unexpected: ", ""};
     s->count[difference]++;
     dhowi_text_add(&s->text, "; %s%.100s%s%s", words[difference], name,
                    detail[0] != '\0' ? " is " : "", detail);
-    if (s->told != NULL) s->told(s->user, difference, name, detail);
+    if (s->report != NULL) s->report(s->user, difference, name, detail);
 }
 
 static bool fits(const dhowi_value *v, const dhow_safetensors_entry *entry, uint32_t flags) {
-    return (entry->dtype == v->spec.dtype || (flags & DHOW_STATE_CONVERT) != 0) &&
-           dhowi_shape_equal(entry->rank, entry->shape, v->spec.rank, v->spec.shape);
+    return (entry->dtype == v->desc.dtype || (flags & DHOW_STATE_CONVERT) != 0) &&
+           dhowi_shape_equal(entry->rank, entry->shape, v->desc.rank, v->desc.shape);
 }
 
 /* A count that training keeps and no run reads; older files lack it. */
@@ -141,30 +142,30 @@ static bool is_needless(const char *name) {
 }
 
 /* Compares names, shapes and dtypes and tells everything that differs. */
-static void compare(const dhow_model *m, const dhow_safetensors *file, story *s) {
+static void compare(const dhow_model *m, const dhow_safetensors *file, comparison *s) {
     char detail[400], a[160], b[160];
     dhow_safetensors_entry entry = DHOW_INIT(dhow_safetensors_entry);
     for (uint32_t i = 0; i < m->parameter_count; i++) {
         const dhowi_value *v = wanted(m, i);
         if (!find_entry(file, v->name, &entry)) {
-            if (!is_needless(v->name)) tell(s, DHOW_STATE_MISSING, v->name, "");
+            if (!is_needless(v->name)) note(s, DHOW_STATE_MISSING, v->name, "");
         } else if (!fits(v, &entry, s->flags)) {
-            dhowi_spec there = {.dtype = entry.dtype, .rank = entry.rank};
+            dhowi_tensor_desc there = {.dtype = entry.dtype, .rank = entry.rank};
             memcpy(there.shape, entry.shape, sizeof there.shape);
             (void)snprintf(detail, sizeof detail, "%s in the file, %s in the model",
-                           dhowi_spec_text(&there, a, sizeof a),
-                           dhowi_spec_text(&v->spec, b, sizeof b));
-            tell(s, DHOW_STATE_MISMATCHED, v->name, detail);
+                           dhowi_desc_text(&there, a, sizeof a),
+                           dhowi_desc_text(&v->desc, b, sizeof b));
+            note(s, DHOW_STATE_MISMATCHED, v->name, detail);
         }
     }
     for (uint32_t i = 0; i < dhow_safetensors_count(file); i++) {
         if (dhow_safetensors_at(file, i, &entry) == DHOW_OK &&
             dhowi_model_find_parameter(m, entry.name) == NULL)
-            tell(s, DHOW_STATE_UNEXPECTED, entry.name, "");
+            note(s, DHOW_STATE_UNEXPECTED, entry.name, "");
     }
 }
 
-static dhow_status refuse(const story *s, const char *path) {
+static dhow_status refuse(const comparison *s, const char *path) {
     return dhowi_fail(DHOW_INVALID_ARGUMENT,
                       "%s does not fit the model (%u missing, %u unexpected, %u differ)%s", path,
                       s->count[DHOW_STATE_MISSING], s->count[DHOW_STATE_UNEXPECTED],
@@ -190,13 +191,13 @@ static dhow_status load_all(dhow_model *m, const dhow_safetensors *file, uint32_
         const dhowi_value *v = wanted(m, i);
         if (!find_entry(file, v->name, &entry) || !fits(v, &entry, flags)) continue;
         DHOWI_TRY(dhow_safetensors_load(file, v->name, m->context->cpu, &loaded[i]));
-        if (entry.dtype != v->spec.dtype) DHOWI_TRY(convert(v->spec.dtype, &loaded[i]));
+        if (entry.dtype != v->desc.dtype) DHOWI_TRY(convert(v->desc.dtype, &loaded[i]));
     }
     return DHOW_OK;
 }
 
 static dhow_status load(dhow_model *m, const char *function, const char *path, uint32_t flags,
-                        story *s) {
+                        comparison *s) {
     dhow_safetensors *file;
     DHOWI_TRY(dhow_safetensors_open(m->context, path, &file));
     dhow_tensor **loaded = dhowi_alloc_array((size_t)m->parameter_count + 1, sizeof(dhow_tensor *));
@@ -218,12 +219,12 @@ static dhow_status load(dhow_model *m, const char *function, const char *path, u
 }
 
 dhow_status dhow_model_load_state_with(dhow_model *m, const char *path, uint32_t flags,
-                                       dhow_state_fn *told, void *user) {
+                                       dhow_state_fn *report, void *user) {
     static const char function[] = "dhow_model_load_state_with";
     DHOWI_TRY(dhowi_model_check(m, function));
     if ((flags & ~(uint32_t)(DHOW_STATE_PARTIAL | DHOW_STATE_CONVERT)) != 0)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: flags %#x are unknown", function, flags);
-    story s = {.told = told, .user = user, .flags = flags};
+    comparison s = {.report = report, .user = user, .flags = flags};
     s.text = DHOWI_TEXT(s.buffer);
     DHOWI_TRY(dhowi_model_begin_change(m, function));
     dhow_status status = load(m, function, path, flags, &s);

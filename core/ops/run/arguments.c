@@ -9,22 +9,22 @@
 #include "base/text/text.h"
 #include "ops/run/op.h"
 
-void dhowi_spec_of(const dhow_tensor *t, dhowi_spec *spec) {
-    spec->dtype = t->dtype;
-    spec->rank = t->rank;
-    memcpy(spec->shape, t->shape, sizeof spec->shape);
+void dhowi_desc_of(const dhow_tensor *t, dhowi_tensor_desc *desc) {
+    desc->dtype = t->dtype;
+    desc->rank = t->rank;
+    memcpy(desc->shape, t->shape, sizeof desc->shape);
 }
 
 /* Extents that a model leaves open are question marks. */
-const char *dhowi_spec_text(const dhowi_spec *spec, char *buffer, size_t capacity) {
+const char *dhowi_desc_text(const dhowi_tensor_desc *desc, char *buffer, size_t capacity) {
     dhowi_text text = {buffer, capacity, 0};
-    dhowi_text_add(&text, "%s[", spec->dtype != 0 ? dhow_dtype_name(spec->dtype) : "?");
-    for (int32_t i = 0; i < spec->rank; i++) {
+    dhowi_text_add(&text, "%s[", desc->dtype != 0 ? dhow_dtype_name(desc->dtype) : "?");
+    for (int32_t i = 0; i < desc->rank; i++) {
         if (i > 0) dhowi_text_add(&text, ", ");
-        if (spec->shape[i] < 0) dhowi_text_add(&text, "?");
-        if (spec->shape[i] >= 0) dhowi_text_add(&text, "%" PRId64, spec->shape[i]);
+        if (desc->shape[i] < 0) dhowi_text_add(&text, "?");
+        if (desc->shape[i] >= 0) dhowi_text_add(&text, "%" PRId64, desc->shape[i]);
     }
-    dhowi_text_add(&text, spec->rank < 0 ? "?]" : "]");
+    dhowi_text_add(&text, desc->rank < 0 ? "?]" : "]");
     return buffer;
 }
 
@@ -100,8 +100,8 @@ dhow_status dhowi_op_supported(const dhowi_op *op, dhow_dtype dtype, dhow_device
                              device->name);
 }
 
-dhow_status dhowi_op_infer(const dhowi_op *op, const dhowi_spec *const *in,
-                           const dhowi_attrs *attrs, dhowi_spec *out) {
+dhow_status dhowi_op_infer(const dhowi_op *op, const dhowi_tensor_desc *const *in,
+                           const dhowi_attrs *attrs, dhowi_tensor_desc *out) {
     if ((op->dtypes & DHOW_DTYPE_BIT(in[0]->dtype)) == 0) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is %s, which it does not take", op->name,
                           op->inputs[0], dhow_dtype_name(in[0]->dtype));

@@ -11,25 +11,26 @@
 
 /* ---- shapes ---- */
 
-static dhow_status no_fit(const dhowi_op *op, const dhowi_spec *const *in, const char *rule) {
+static dhow_status no_fit(const dhowi_op *op, const dhowi_tensor_desc *const *in,
+                          const char *rule) {
     char a[160], b[160], c[160];
     if (op->allowed > 2 && in[2] != NULL) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is %s, %s is %s, %s is %s; %s", op->name,
-                          op->inputs[0], dhowi_spec_text(in[0], a, sizeof a), op->inputs[1],
-                          dhowi_spec_text(in[1], b, sizeof b), op->inputs[2],
-                          dhowi_spec_text(in[2], c, sizeof c), rule);
+                          op->inputs[0], dhowi_desc_text(in[0], a, sizeof a), op->inputs[1],
+                          dhowi_desc_text(in[1], b, sizeof b), op->inputs[2],
+                          dhowi_desc_text(in[2], c, sizeof c), rule);
     }
     return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is %s, %s is %s; %s", op->name, op->inputs[0],
-                      dhowi_spec_text(in[0], a, sizeof a), op->inputs[1],
-                      dhowi_spec_text(in[1], b, sizeof b), rule);
+                      dhowi_desc_text(in[0], a, sizeof a), op->inputs[1],
+                      dhowi_desc_text(in[1], b, sizeof b), rule);
 }
 
-dhow_status dhowi_infer_matmul(const dhowi_op *op, const dhowi_spec *const *in,
-                               const dhowi_attrs *attrs, dhowi_spec *out) {
+dhow_status dhowi_infer_matmul(const dhowi_op *op, const dhowi_tensor_desc *const *in,
+                               const dhowi_attrs *attrs, dhowi_tensor_desc *out) {
     (void)attrs;
     static const char rule[] =
         "a[..., m, k] and b[..., k, n] of one dtype and equal outer extents (or none in b) fit";
-    const dhowi_spec *a = in[0], *b = in[1];
+    const dhowi_tensor_desc *a = in[0], *b = in[1];
     if (a->rank < 2 || b->rank < 2 || a->dtype != b->dtype ||
         a->shape[a->rank - 1] != b->shape[b->rank - 2] || (b->rank != 2 && b->rank != a->rank)) {
         return no_fit(op, in, rule);
@@ -42,11 +43,11 @@ dhow_status dhowi_infer_matmul(const dhowi_op *op, const dhowi_spec *const *in,
     return DHOW_OK;
 }
 
-dhow_status dhowi_infer_linear(const dhowi_op *op, const dhowi_spec *const *in,
-                               const dhowi_attrs *attrs, dhowi_spec *out) {
+dhow_status dhowi_infer_linear(const dhowi_op *op, const dhowi_tensor_desc *const *in,
+                               const dhowi_attrs *attrs, dhowi_tensor_desc *out) {
     (void)attrs;
     static const char rule[] = "x[..., in], weight[out, in] and bias[out] of one dtype fit";
-    const dhowi_spec *x = in[0], *w = in[1], *bias = in[2];
+    const dhowi_tensor_desc *x = in[0], *w = in[1], *bias = in[2];
     bool fits = x->rank >= 1 && w->rank == 2 && w->dtype == x->dtype &&
                 x->shape[x->rank - 1] == w->shape[1];
     if (fits && bias != NULL)
@@ -126,7 +127,7 @@ static dhow_status run_vendor(dhow_stream *stream, const dhowi_gemm *g, bool *do
                     {asked & ~(uint32_t)DHOW_EPILOGUE_RESIDUAL, DHOW_ACTIVATION_NONE},
                     {asked & ~extras, DHOW_ACTIVATION_NONE}};
     for (size_t i = 0; i < sizeof attempts / sizeof attempts[0]; i++) {
-        const dhowi_plan *plan;
+        const dhowi_vendor_plan *plan;
         if (i > 0 && attempts[i].flags == desc.flags && attempts[i].activation == desc.activation)
             continue;
         /* A narrow sum would be rounded before the rest is added to it; the portable kernel adds
@@ -137,10 +138,10 @@ static dhow_status run_vendor(dhow_stream *stream, const dhowi_gemm *g, bool *do
         DHOWI_TRY(dhowi_blas_plan(stream->device, &desc, &plan));
         if (plan == NULL) continue;
         *done = true;
-        dhow_status status = dhowi_plan_run(
+        dhow_status status = dhowi_vendor_plan_run(
             stream, plan, g->a, g->b, g->c, (desc.flags & DHOW_EPILOGUE_BIAS) != 0 ? g->bias : NULL,
             (desc.flags & DHOW_EPILOGUE_RESIDUAL) != 0 ? g->residual : NULL);
-        dhowi_plan_drop(plan);
+        dhowi_vendor_plan_drop(plan);
         DHOWI_TRY(status);
         return finish(stream, g, desc.flags,
                       i == 0 ? (uint32_t)DHOW_ACTIVATION_NONE : g->activation);

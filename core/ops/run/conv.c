@@ -46,8 +46,8 @@ static int64_t output_extent(const dhow_window *w, int i, int64_t extent) {
     return padded < reach ? -1 : (padded - reach) / w->stride[i] + 1;
 }
 
-static dhow_status infer_window(const dhowi_op *op, const dhowi_spec *x, const dhow_window *w,
-                                int64_t channels, dhowi_spec *out) {
+static dhow_status infer_window(const dhowi_op *op, const dhowi_tensor_desc *x,
+                                const dhow_window *w, int64_t channels, dhowi_tensor_desc *out) {
     *out = *x;
     out->shape[1] = channels;
     for (int i = 0; i < 2; i++) {
@@ -57,15 +57,15 @@ static dhow_status infer_window(const dhowi_op *op, const dhowi_spec *x, const d
             char text[160];
             return dhowi_fail(DHOW_INVALID_ARGUMENT,
                               "%s: the window %" PRId64 "x%" PRId64 " does not fit x, %s", op->name,
-                              w->kernel[0], w->kernel[1], dhowi_spec_text(x, text, sizeof text));
+                              w->kernel[0], w->kernel[1], dhowi_desc_text(x, text, sizeof text));
         }
     }
     return DHOW_OK;
 }
 
-dhow_status dhowi_infer_conv2d(const dhowi_op *op, const dhowi_spec *const *in,
-                               const dhowi_attrs *attrs, dhowi_spec *out) {
-    const dhowi_spec *x = in[0], *w = in[1], *bias = in[2];
+dhow_status dhowi_infer_conv2d(const dhowi_op *op, const dhowi_tensor_desc *const *in,
+                               const dhowi_attrs *attrs, dhowi_tensor_desc *out) {
+    const dhowi_tensor_desc *x = in[0], *w = in[1], *bias = in[2];
     dhow_window window;
     char a[160], b[160];
     if (x->rank == 4 && w->rank == 4) {
@@ -80,17 +80,17 @@ dhow_status dhowi_infer_conv2d(const dhowi_op *op, const dhowi_spec *const *in,
                       "conv2d: x is %s, weight is %s; x[n, c, h, w], weight[k, c/groups, kh, kw] "
                       "and bias[k] of one "
                       "dtype fit",
-                      dhowi_spec_text(x, a, sizeof a), dhowi_spec_text(w, b, sizeof b));
+                      dhowi_desc_text(x, a, sizeof a), dhowi_desc_text(w, b, sizeof b));
 }
 
-dhow_status dhowi_infer_pool2d(const dhowi_op *op, const dhowi_spec *const *in,
-                               const dhowi_attrs *attrs, dhowi_spec *out) {
-    const dhowi_spec *x = in[0];
+dhow_status dhowi_infer_pool2d(const dhowi_op *op, const dhowi_tensor_desc *const *in,
+                               const dhowi_attrs *attrs, dhowi_tensor_desc *out) {
+    const dhowi_tensor_desc *x = in[0];
     dhow_window window;
     char text[160];
     if (x->rank != 4) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: x is %s; x[n, c, h, w] fits", op->name,
-                          dhowi_spec_text(x, text, sizeof text));
+                          dhowi_desc_text(x, text, sizeof text));
     }
     DHOWI_TRY(dhowi_window_check(op->name, &attrs->window, attrs->window.kernel[0],
                                  attrs->window.kernel[1], &window));
@@ -190,7 +190,7 @@ dhow_status dhowi_run_conv2d(const dhowi_call *call) {
     const dhow_tensor *weight = call->in[1];
     dhow_window window;
     dhow_conv_desc desc;
-    const dhowi_plan *plan;
+    const dhowi_vendor_plan *plan;
     DHOWI_TRY(dhowi_window_check(call->op->name, &call->attrs->window, weight->shape[2],
                                  weight->shape[3], &window));
     describe(call, &window, &desc);
@@ -199,18 +199,18 @@ dhow_status dhowi_run_conv2d(const dhowi_call *call) {
     if (plan == NULL && blocks)
         return dhowi_fail(DHOW_INTERNAL, "conv2d: a plan for blocks of channels is gone");
     if (plan == NULL) return run_portable(call, &window);
-    dhow_status status = dhowi_plan_run(call->stream, plan, call->in[0], call->in[1], call->out,
-                                        call->in[2], call->in[3]);
-    dhowi_plan_drop(plan);
+    dhow_status status = dhowi_vendor_plan_run(call->stream, plan, call->in[0], call->in[1],
+                                               call->out, call->in[2], call->in[3]);
+    dhowi_vendor_plan_drop(plan);
     return status;
 }
 
-dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_spec *x, const dhowi_spec *weight,
-                               const dhowi_attrs *attrs, bool bias, bool residual, uint32_t *src,
-                               uint32_t *dst) {
+dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_tensor_desc *x,
+                               const dhowi_tensor_desc *weight, const dhowi_attrs *attrs, bool bias,
+                               bool residual, uint32_t *src, uint32_t *dst) {
     dhow_window window;
     dhow_conv_desc d;
-    const dhowi_plan *plan;
+    const dhowi_vendor_plan *plan;
     DHOWI_TRY(
         dhowi_window_check("conv2d", &attrs->window, weight->shape[2], weight->shape[3], &window));
     memset(&d, 0, sizeof d);
@@ -233,7 +233,7 @@ dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_spec *x, const d
     if (plan == NULL) return DHOW_OK;
     *src = plan->src_layout;
     *dst = plan->dst_layout;
-    dhowi_plan_drop(plan);
+    dhowi_vendor_plan_drop(plan);
     return DHOW_OK;
 }
 

@@ -11,28 +11,28 @@
 #include "dhow/create.h"
 #include "ops/run/rows.h"
 
-dhow_status dhowi_infer_same(const dhowi_op *op, const dhowi_spec *const *in,
-                             const dhowi_attrs *attrs, dhowi_spec *out) {
+dhow_status dhowi_infer_same(const dhowi_op *op, const dhowi_tensor_desc *const *in,
+                             const dhowi_attrs *attrs, dhowi_tensor_desc *out) {
     (void)op, (void)attrs;
     *out = *in[0];
     return DHOW_OK;
 }
 
-dhow_status dhowi_infer_broadcast(const dhowi_op *op, const dhowi_spec *const *in,
-                                  const dhowi_attrs *attrs, dhowi_spec *out) {
+dhow_status dhowi_infer_broadcast(const dhowi_op *op, const dhowi_tensor_desc *const *in,
+                                  const dhowi_attrs *attrs, dhowi_tensor_desc *out) {
     (void)attrs;
     char a[160], b[160];
     if (in[0]->dtype != in[1]->dtype) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: a is %s, b is %s; dhow_cast() one of them",
-                          op->name, dhowi_spec_text(in[0], a, sizeof a),
-                          dhowi_spec_text(in[1], b, sizeof b));
+                          op->name, dhowi_desc_text(in[0], a, sizeof a),
+                          dhowi_desc_text(in[1], b, sizeof b));
     }
     out->dtype = in[0]->dtype;
     if (!dhowi_shape_broadcast(in[0]->rank, in[0]->shape, in[1]->rank, in[1]->shape, &out->rank,
                                out->shape)) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "%s: a is %s, b is %s; these shapes do not broadcast", op->name,
-                          dhowi_spec_text(in[0], a, sizeof a), dhowi_spec_text(in[1], b, sizeof b));
+                          dhowi_desc_text(in[0], a, sizeof a), dhowi_desc_text(in[1], b, sizeof b));
     }
     return DHOW_OK;
 }
@@ -122,7 +122,7 @@ dhow_status dhowi_run_copy(const dhowi_call *call) {
 
 dhow_status dhowi_run_fill(const dhowi_call *call) {
     return dhowi_fill_bits(call->stream, call->out,
-                           dhowi_dtype_encode(call->out->dtype, (double)call->attrs->run.value));
+                           dhowi_dtype_encode(call->out->dtype, (double)call->attrs->split.value));
 }
 
 static dhow_status cast_packed(dhow_stream *stream, dhow_tensor *x, dhow_tensor *y) {

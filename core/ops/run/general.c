@@ -44,7 +44,7 @@ static dhow_status run_own(const dhowi_call *call, const launch *l, int64_t work
 
 /* ---- windows ---- */
 
-static void window_dims(const dhowi_space *s, dhow_dims *g, dhow_dims *w) {
+static void window_dims(const dhowi_window3d *s, dhow_dims *g, dhow_dims *w) {
     memset(g, 0, sizeof *g);
     memset(w, 0, sizeof *w);
     g->rank = w->rank = 3;
@@ -60,7 +60,7 @@ static void window_dims(const dhowi_space *s, dhow_dims *g, dhow_dims *w) {
 }
 
 static int64_t window_work(const dhowi_call *call, int64_t channels) {
-    const dhowi_space *s = &call->attrs->space;
+    const dhowi_window3d *s = &call->attrs->space;
     int64_t taps = s->kernel[0] * s->kernel[1] * s->kernel[2], work;
     if (!dhowi_mul_i64(call->out->count, taps, &work) || !dhowi_mul_i64(work, channels, &work))
         return INT64_MAX;
@@ -68,7 +68,7 @@ static int64_t window_work(const dhowi_call *call, int64_t channels) {
 }
 
 dhow_status dhowi_run_pool(const dhowi_call *call) {
-    const dhowi_space *s = &call->attrs->space;
+    const dhowi_window3d *s = &call->attrs->space;
     dhow_dims g, w;
     launch l = {0};
     window_dims(s, &g, &w);
@@ -96,7 +96,7 @@ dhow_status dhowi_run_pool_index(const dhowi_call *call) {
 }
 
 static dhow_status run_window(const dhowi_call *call, int64_t channels_per_output) {
-    const dhowi_space *s = &call->attrs->space;
+    const dhowi_window3d *s = &call->attrs->space;
     dhow_tensor *bias = call->in[2] != NULL ? call->in[2] : call->in[1];
     dhow_dims g, w;
     launch l = {0};
@@ -121,7 +121,7 @@ dhow_status dhowi_run_conv_transpose(const dhowi_call *call) {
 }
 
 dhow_status dhowi_run_resample(const dhowi_call *call) {
-    const dhowi_run *r = &call->attrs->run;
+    const dhowi_axis_split *r = &call->attrs->split;
     launch l = {0};
     for (int i = 0; i < 3; i++) add_tensor(&l, call->in[i], DHOW_ACCESS_READ);
     add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
@@ -140,7 +140,7 @@ static dhow_status width_kernel(const dhowi_call *call, const char *base, dhow_k
 }
 
 dhow_status dhowi_run_gather_axis(const dhowi_call *call) {
-    const dhowi_run *r = &call->attrs->run;
+    const dhowi_axis_split *r = &call->attrs->split;
     dhow_kernel *kernel;
     launch l = {0};
     DHOWI_TRY(width_kernel(call, "gather_axis", &kernel));
@@ -152,7 +152,7 @@ dhow_status dhowi_run_gather_axis(const dhowi_call *call) {
 }
 
 static dhow_status run_elements(const dhowi_call *call, const char *base, uint32_t access) {
-    const dhowi_run *r = &call->attrs->run;
+    const dhowi_axis_split *r = &call->attrs->split;
     dhow_dims d = {.rank = r->rank};
     dhow_kernel *kernel;
     launch l = {0};
@@ -176,7 +176,7 @@ dhow_status dhowi_run_scatter_elements(const dhowi_call *call) {
 }
 
 dhow_status dhowi_run_scatter_rows(const dhowi_call *call) {
-    const dhowi_run *r = &call->attrs->run;
+    const dhowi_axis_split *r = &call->attrs->split;
     dhow_kernel *kernel;
     launch l = {0};
     DHOWI_TRY(width_kernel(call, "scatter_rows", &kernel));
@@ -190,7 +190,7 @@ dhow_status dhowi_run_scatter_rows(const dhowi_call *call) {
 /* ---- rows and sequences ---- */
 
 dhow_status dhowi_run_normalize(const dhowi_call *call) {
-    const dhowi_run *r = &call->attrs->run;
+    const dhowi_axis_split *r = &call->attrs->split;
     launch l = {0};
     add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
     add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
@@ -201,7 +201,7 @@ dhow_status dhowi_run_normalize(const dhowi_call *call) {
 }
 
 dhow_status dhowi_run_lrn(const dhowi_call *call) {
-    const dhowi_run *r = &call->attrs->run;
+    const dhowi_axis_split *r = &call->attrs->split;
     launch l = {0};
     add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
     add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
@@ -226,7 +226,7 @@ dhow_status dhowi_run_lstm_cell(const dhowi_call *call) {
 }
 
 dhow_status dhowi_run_cumsum(const dhowi_call *call) {
-    const dhowi_run *r = &call->attrs->run;
+    const dhowi_axis_split *r = &call->attrs->split;
     launch l = {0};
     add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
     add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
@@ -237,7 +237,7 @@ dhow_status dhowi_run_cumsum(const dhowi_call *call) {
 }
 
 dhow_status dhowi_run_topk(const dhowi_call *call) {
-    const dhowi_run *r = &call->attrs->run;
+    const dhowi_axis_split *r = &call->attrs->split;
     launch l = {0};
     add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
     add_tensor(&l, call->out, DHOW_ACCESS_WRITE);

@@ -12,11 +12,11 @@
 enum { DHOWI_OP_MAX_INPUTS = 6, DHOWI_OP_MAX_OUTPUTS = 2 };
 
 /* What a tensor will look like. */
-typedef struct dhowi_spec {
+typedef struct dhowi_tensor_desc {
     dhow_dtype dtype;
     int32_t rank;
     int64_t shape[DHOW_MAX_RANK];
-} dhowi_spec;
+} dhowi_tensor_desc;
 
 /* An elementwise program, see kernels/map.k and map.h. */
 enum { DHOWI_MAP_OPERANDS = 4, DHOWI_MAP_WORDS = 8, DHOWI_MAP_CONSTANTS = 7 };
@@ -27,21 +27,21 @@ typedef struct dhowi_program {
 } dhowi_program;
 
 /* A window over up to three dimensions, outermost first; missing ones have extent 1. */
-typedef struct dhowi_space {
+typedef struct dhowi_window3d {
     int64_t in[3], out[3], kernel[3], stride[3], dilation[3], before[3], after[3];
     int64_t groups;
     int32_t mode; /* of a pooling: 0 maximum, 1 mean, 2 mean with padding, 3 p-norm */
     float p;
-} dhowi_space;
+} dhowi_window3d;
 
 /* Extents around an axis: x[outer][n][inner]. */
-typedef struct dhowi_run {
+typedef struct dhowi_axis_split {
     int64_t outer, n, inner, count, taps, stride;
     float value, alpha, beta;
     int32_t flag[2];
     int64_t shape[DHOW_MAX_RANK], strides[DHOW_MAX_RANK];
     int32_t rank;
-} dhowi_run;
+} dhowi_axis_split;
 
 /* Attributes; each operation reads those it has. */
 typedef struct dhowi_attrs {
@@ -52,8 +52,8 @@ typedef struct dhowi_attrs {
     union {
         dhow_window window;
         dhowi_program program;
-        dhowi_space space;
-        dhowi_run run;
+        dhowi_window3d space;
+        dhowi_axis_split split;
         dhow_scalar scalar[2]; /* of arithmetic with numbers */
     };
 } dhowi_attrs;
@@ -99,8 +99,8 @@ struct dhowi_op {
     uint64_t dtypes; /* of the first input */
     /* The result of these inputs; INVALID_ARGUMENT says what does not fit. `in[i]` is NULL for an
      * input not given. */
-    dhow_status (*infer)(const dhowi_op *op, const dhowi_spec *const *in, const dhowi_attrs *attrs,
-                         dhowi_spec *out);
+    dhow_status (*infer)(const dhowi_op *op, const dhowi_tensor_desc *const *in,
+                         const dhowi_attrs *attrs, dhowi_tensor_desc *out);
     dhow_status (*run)(const dhowi_call *call);
     _Atomic int32_t
         *kernel_index; /* by dtype: position in the built-in table + 1, 0 when not looked up */
@@ -134,8 +134,8 @@ const dhowi_op *dhowi_op_of(dhowi_op_id id);
 dhow_status dhowi_op_call(dhowi_op_id id, dhow_stream *stream, dhow_tensor *const *in,
                           uint32_t count, const dhowi_attrs *attrs, dhow_tensor *out);
 /* The result's dtype and shape. */
-dhow_status dhowi_op_infer(const dhowi_op *op, const dhowi_spec *const *in,
-                           const dhowi_attrs *attrs, dhowi_spec *out);
+dhow_status dhowi_op_infer(const dhowi_op *op, const dhowi_tensor_desc *const *in,
+                           const dhowi_attrs *attrs, dhowi_tensor_desc *out);
 /* Whether a device can run a row at all for a dtype: UNSUPPORTED names operation, dtype and device.
  */
 dhow_status dhowi_op_supported(const dhowi_op *op, dhow_dtype dtype, dhow_device *device);
@@ -148,13 +148,13 @@ dhow_status dhowi_op_kernel(const dhowi_op *op, dhow_dtype dtype, dhow_device *d
 /* A kernel by base name and dtype, for those that are not the row's own. */
 dhow_status dhowi_kernel_of(dhow_device *device, const char *base, dhow_dtype dtype,
                             dhow_kernel **out);
-void dhowi_spec_of(const dhow_tensor *t, dhowi_spec *spec);
+void dhowi_desc_of(const dhow_tensor *t, dhowi_tensor_desc *desc);
 /* Shape and strides of up to three operands over `shape`, broadcast, with dimensions merged. */
 void dhowi_dims_of(int32_t rank, const int64_t *shape, dhow_tensor *const *operands, uint32_t count,
                    dhow_dims *dims);
 /* One more than the largest element index of a tensor. */
 int64_t dhowi_span_of(const dhow_tensor *t);
-const char *dhowi_spec_text(const dhowi_spec *spec, char *buffer, size_t capacity);
+const char *dhowi_desc_text(const dhowi_tensor_desc *desc, char *buffer, size_t capacity);
 
 /* y = activation(a b + bias): matrices of a batch, given by element strides; c is contiguous
  * [batch][m][n]. */
@@ -168,9 +168,9 @@ typedef struct dhowi_gemm {
 } dhowi_gemm;
 /* The layouts a convolution's plan settles on when asked for *src and *dst (DHOW_LAYOUT_ANY: for
  * the best); NCHW for both where there is no such plan. */
-dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_spec *x, const dhowi_spec *weight,
-                               const dhowi_attrs *attrs, bool bias, bool residual, uint32_t *src,
-                               uint32_t *dst);
+dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_tensor_desc *x,
+                               const dhowi_tensor_desc *weight, const dhowi_attrs *attrs, bool bias,
+                               bool residual, uint32_t *src, uint32_t *dst);
 dhow_status dhowi_gemm_run(dhow_stream *stream, const dhowi_gemm *gemm);
 
 #endif /* DHOWI_OPS_OP_H_ */

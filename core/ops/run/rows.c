@@ -12,18 +12,18 @@
 
 /* ---- shapes ---- */
 
-dhow_status dhowi_infer_rows(const dhowi_op *op, const dhowi_spec *const *in,
-                             const dhowi_attrs *attrs, dhowi_spec *out) {
+dhow_status dhowi_infer_rows(const dhowi_op *op, const dhowi_tensor_desc *const *in,
+                             const dhowi_attrs *attrs, dhowi_tensor_desc *out) {
     int32_t dim;
     DHOWI_TRY(dhowi_dim_check(op->name, in[0]->rank, attrs->dim, &dim));
     *out = *in[0];
     return DHOW_OK;
 }
 
-dhow_status dhowi_infer_layernorm(const dhowi_op *op, const dhowi_spec *const *in,
-                                  const dhowi_attrs *attrs, dhowi_spec *out) {
+dhow_status dhowi_infer_layernorm(const dhowi_op *op, const dhowi_tensor_desc *const *in,
+                                  const dhowi_attrs *attrs, dhowi_tensor_desc *out) {
     (void)attrs;
-    const dhowi_spec *x = in[0];
+    const dhowi_tensor_desc *x = in[0];
     for (int i = 1; i <= 2; i++) {
         bool fits = x->rank > 0 && in[i]->rank == 1 && in[i]->shape[0] == x->shape[x->rank - 1] &&
                     in[i]->dtype == x->dtype;
@@ -31,16 +31,16 @@ dhow_status dhowi_infer_layernorm(const dhowi_op *op, const dhowi_spec *const *i
         if (!fits) {
             return dhowi_fail(DHOW_INVALID_ARGUMENT,
                               "layernorm: x is %s, %s is %s; it needs x's last extent and dtype",
-                              dhowi_spec_text(x, a, sizeof a), op->inputs[i],
-                              dhowi_spec_text(in[i], b, sizeof b));
+                              dhowi_desc_text(x, a, sizeof a), op->inputs[i],
+                              dhowi_desc_text(in[i], b, sizeof b));
         }
     }
     *out = *x;
     return DHOW_OK;
 }
 
-dhow_status dhowi_infer_reduce(const dhowi_op *op, const dhowi_spec *const *in,
-                               const dhowi_attrs *attrs, dhowi_spec *out) {
+dhow_status dhowi_infer_reduce(const dhowi_op *op, const dhowi_tensor_desc *const *in,
+                               const dhowi_attrs *attrs, dhowi_tensor_desc *out) {
     int32_t dim;
     DHOWI_TRY(dhowi_dim_check(op->name, in[0]->rank, attrs->dim, &dim));
     bool sums = strcmp(op->kernel, "reduce_sum") == 0 || strcmp(op->kernel, "reduce_prod") == 0;
@@ -56,30 +56,30 @@ dhow_status dhowi_infer_reduce(const dhowi_op *op, const dhowi_spec *const *in,
     return DHOW_OK;
 }
 
-dhow_status dhowi_infer_argmax(const dhowi_op *op, const dhowi_spec *const *in,
-                               const dhowi_attrs *attrs, dhowi_spec *out) {
+dhow_status dhowi_infer_argmax(const dhowi_op *op, const dhowi_tensor_desc *const *in,
+                               const dhowi_attrs *attrs, dhowi_tensor_desc *out) {
     DHOWI_TRY(dhowi_infer_reduce(op, in, attrs, out));
     out->dtype = DHOW_I64;
     return DHOW_OK;
 }
 
-dhow_status dhowi_infer_gather(const dhowi_op *op, const dhowi_spec *const *in,
-                               const dhowi_attrs *attrs, dhowi_spec *out) {
+dhow_status dhowi_infer_gather(const dhowi_op *op, const dhowi_tensor_desc *const *in,
+                               const dhowi_attrs *attrs, dhowi_tensor_desc *out) {
     (void)attrs;
     char a[160], b[160];
     if (in[0]->rank < 1 || in[1]->rank != 1 || in[1]->dtype != DHOW_I64) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "%s: x is %s, index is %s; x needs a dimension and index is i64[count]",
-                          op->name, dhowi_spec_text(in[0], a, sizeof a),
-                          dhowi_spec_text(in[1], b, sizeof b));
+                          op->name, dhowi_desc_text(in[0], a, sizeof a),
+                          dhowi_desc_text(in[1], b, sizeof b));
     }
     *out = *in[0];
     out->shape[0] = in[1]->shape[0];
     return DHOW_OK;
 }
 
-dhow_status dhowi_infer_flatten(const dhowi_op *op, const dhowi_spec *const *in,
-                                const dhowi_attrs *attrs, dhowi_spec *out) {
+dhow_status dhowi_infer_flatten(const dhowi_op *op, const dhowi_tensor_desc *const *in,
+                                const dhowi_attrs *attrs, dhowi_tensor_desc *out) {
     int32_t dim;
     DHOWI_TRY(dhowi_dim_check(op->name, in[0]->rank, attrs->dim, &dim));
     int64_t joined = 1;

@@ -7,8 +7,8 @@
 
 #include "ops/run/op.h"
 
-typedef dhow_status dhowi_infer_fn(const dhowi_op *op, const dhowi_spec *const *in,
-                                   const dhowi_attrs *attrs, dhowi_spec *out);
+typedef dhow_status dhowi_infer_fn(const dhowi_op *op, const dhowi_tensor_desc *const *in,
+                                   const dhowi_attrs *attrs, dhowi_tensor_desc *out);
 typedef dhow_status dhowi_run_fn(const dhowi_call *call);
 
 dhowi_infer_fn dhowi_infer_same, dhowi_infer_broadcast, dhowi_infer_matmul, dhowi_infer_linear,

@@ -18,7 +18,7 @@ typedef struct vendor {
     const dhow_blas *blas;
     const dhow_conv *conv;
     pthread_mutex_t mutex;
-    dhowi_plan *plans[BUCKETS];
+    dhowi_vendor_plan *plans[BUCKETS];
     uint32_t plan_count;
     uint64_t lookups, made;
 } vendor;
@@ -48,8 +48,8 @@ static void *make_vendor(dhow_device *device) {
     return v;
 }
 
-void dhowi_plan_drop(const dhowi_plan *plan) {
-    dhowi_plan *p = (dhowi_plan *)(uintptr_t)plan;
+void dhowi_vendor_plan_drop(const dhowi_vendor_plan *plan) {
+    dhowi_vendor_plan *p = (dhowi_vendor_plan *)(uintptr_t)plan;
     if (p == NULL || atomic_fetch_sub(&p->users, 1) != 1) return;
     if (p->native != NULL) p->destroy(p->native);
     dhowi_free(p);
@@ -60,9 +60,9 @@ static void end_vendor(void *device, void *data) {
     vendor *v = data;
     for (int b = 0; b < BUCKETS; b++) {
         while (v->plans[b] != NULL) {
-            dhowi_plan *p = v->plans[b];
+            dhowi_vendor_plan *p = v->plans[b];
             v->plans[b] = p->next;
-            dhowi_plan_drop(p);
+            dhowi_vendor_plan_drop(p);
         }
     }
     pthread_mutex_destroy(&v->mutex);
@@ -83,7 +83,7 @@ const dhow_conv *dhowi_conv_of(dhow_device *device) {
 }
 
 /* Asks the extension; a refusal is remembered as a plan without native part. */
-static dhow_status make_plan(dhow_device *device, const vendor *v, dhowi_plan *p) {
+static dhow_status make_plan(dhow_device *device, const vendor *v, dhowi_vendor_plan *p) {
     dhow_error err;
     dhowi_error_init(&err);
     void *native = dhowi_device_native(device);
@@ -112,25 +112,25 @@ static dhow_status make_plan(dhow_device *device, const vendor *v, dhowi_plan *p
 
 /* The one that was not looked up for longest leaves the list; who holds it keeps it. */
 static void drop_oldest(vendor *v) {
-    dhowi_plan **oldest = NULL;
+    dhowi_vendor_plan **oldest = NULL;
     for (int b = 0; b < BUCKETS; b++) {
-        for (dhowi_plan **p = &v->plans[b]; *p != NULL; p = &(*p)->next)
+        for (dhowi_vendor_plan **p = &v->plans[b]; *p != NULL; p = &(*p)->next)
             if (oldest == NULL || (*p)->used < (*oldest)->used) oldest = p;
     }
-    dhowi_plan *plan = *oldest;
+    dhowi_vendor_plan *plan = *oldest;
     *oldest = plan->next;
     v->plan_count--;
-    dhowi_plan_drop(plan);
+    dhowi_vendor_plan_drop(plan);
 }
 
-static dhow_status find_plan(dhow_device *device, const dhowi_plan *wanted,
-                             const dhowi_plan **out) {
+static dhow_status find_plan(dhow_device *device, const dhowi_vendor_plan *wanted,
+                             const dhowi_vendor_plan **out) {
     vendor *v = vendor_of(device);
     if (v == NULL) return DHOW_OUT_OF_MEMORY;
     dhow_status status = DHOW_OK;
-    dhowi_plan **bucket = &v->plans[wanted->hash % BUCKETS];
+    dhowi_vendor_plan **bucket = &v->plans[wanted->hash % BUCKETS];
     pthread_mutex_lock(&v->mutex);
-    dhowi_plan *p = *bucket;
+    dhowi_vendor_plan *p = *bucket;
     while (p != NULL && (p->hash != wanted->hash || p->conv != wanted->conv ||
                          memcmp(&p->desc, &wanted->desc, sizeof p->desc) != 0)) {
         p = p->next;
@@ -165,10 +165,10 @@ static dhow_status find_plan(dhow_device *device, const dhowi_plan *wanted,
 }
 
 dhow_status dhowi_blas_plan(dhow_device *device, const dhow_blas_desc *desc,
-                            const dhowi_plan **out) {
+                            const dhowi_vendor_plan **out) {
     *out = NULL;
     if (dhowi_blas_of(device) == NULL || !dhowi_optimises(DHOWI_OPTIMISE_VENDOR)) return DHOW_OK;
-    dhowi_plan wanted;
+    dhowi_vendor_plan wanted;
     memset(&wanted, 0, sizeof wanted);
     wanted.desc.blas = *desc;
     wanted.hash = dhowi_hash(DHOWI_HASH_SEED, desc, sizeof *desc);
@@ -176,10 +176,10 @@ dhow_status dhowi_blas_plan(dhow_device *device, const dhow_blas_desc *desc,
 }
 
 dhow_status dhowi_conv_plan(dhow_device *device, const dhow_conv_desc *desc,
-                            const dhowi_plan **out) {
+                            const dhowi_vendor_plan **out) {
     *out = NULL;
     if (dhowi_conv_of(device) == NULL || !dhowi_optimises(DHOWI_OPTIMISE_VENDOR)) return DHOW_OK;
-    dhowi_plan wanted;
+    dhowi_vendor_plan wanted;
     memset(&wanted, 0, sizeof wanted);
     wanted.conv = true;
     wanted.desc.conv = *desc;
@@ -189,8 +189,8 @@ dhow_status dhowi_conv_plan(dhow_device *device, const dhow_conv_desc *desc,
 
 /* ---- packed weights ---- */
 
-static dhow_status fill_packed(dhow_stream *stream, const dhowi_plan *plan, dhow_tensor *weight,
-                               dhowi_storage *storage) {
+static dhow_status fill_packed(dhow_stream *stream, const dhowi_vendor_plan *plan,
+                               dhow_tensor *weight, dhowi_storage *storage) {
     dhow_device *device = stream->device;
     const dhowi_use uses[] = {{weight->storage, DHOW_ACCESS_READ}, {storage, DHOW_ACCESS_WRITE}};
     dhow_buffer to = {storage->native, 0};
@@ -206,8 +206,8 @@ static dhow_status fill_packed(dhow_stream *stream, const dhowi_plan *plan, dhow
     return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(device, &err, code, "packing a weight");
 }
 
-static dhow_status make_packed(dhow_stream *stream, const dhowi_plan *plan, dhow_tensor *weight,
-                               dhowi_storage **out) {
+static dhow_status make_packed(dhow_stream *stream, const dhowi_vendor_plan *plan,
+                               dhow_tensor *weight, dhowi_storage **out) {
     DHOWI_TRY(dhowi_storage_create(stream->device, plan->packed_bytes, out));
     (void)dhowi_copy_text((*out)->label, sizeof(*out)->label, "packed weight");
     dhow_status status = fill_packed(stream, plan, weight, *out);
@@ -215,8 +215,8 @@ static dhow_status make_packed(dhow_stream *stream, const dhowi_plan *plan, dhow
     return status;
 }
 
-dhow_status dhowi_plan_packed(dhow_stream *stream, const dhowi_plan *plan, dhow_tensor *weight,
-                              dhowi_storage **out) {
+dhow_status dhowi_vendor_plan_packed(dhow_stream *stream, const dhowi_vendor_plan *plan,
+                                     dhow_tensor *weight, dhowi_storage **out) {
     const uint64_t parts[] = {plan->serial, (uint64_t)weight->offset};
     uint64_t key = dhowi_hash(DHOWI_HASH_SEED, parts, sizeof parts);
     dhowi_storage *packed;
@@ -234,30 +234,30 @@ dhow_status dhowi_plan_packed(dhow_stream *stream, const dhowi_plan *plan, dhow_
 
 /* What a recorded command uses for as long as it is kept. */
 typedef struct owner {
-    const dhowi_plan *plan;
+    const dhowi_vendor_plan *plan;
     dhowi_storage *packed;
 } owner;
 
 static void drop_owner(void *data) {
     owner *o = data;
     if (o->packed != NULL) dhowi_storage_release(o->packed);
-    dhowi_plan_drop(o->plan);
+    dhowi_vendor_plan_drop(o->plan);
     dhowi_free(o);
 }
 
-static dhow_status record(dhowi_sink *sink, const dhowi_plan *plan, dhowi_vendor_run_fn *run,
+static dhow_status record(dhowi_sink *sink, const dhowi_vendor_plan *plan, dhowi_vendor_run_fn *run,
                           dhowi_storage *packed, const dhow_buffer buffers[6]) {
     owner *o = dhowi_alloc(sizeof *o);
     if (o == NULL) return dhowi_fail_memory("plan");
     *o = (owner){plan, packed};
-    atomic_fetch_add(&((dhowi_plan *)(uintptr_t)plan)->users, 1);
+    atomic_fetch_add(&((dhowi_vendor_plan *)(uintptr_t)plan)->users, 1);
     if (packed != NULL) dhowi_storage_retain(packed);
     dhow_status status = sink->vendor(sink, run, plan->native, buffers, o, drop_owner);
     if (status != DHOW_OK) drop_owner(o);
     return status;
 }
 
-static dhow_status submit(dhow_stream *stream, const dhowi_plan *plan, dhowi_storage *packed,
+static dhow_status submit(dhow_stream *stream, const dhowi_vendor_plan *plan, dhowi_storage *packed,
                           const dhowi_use *uses, uint32_t count, const dhow_buffer buffers[6]) {
     dhowi_vendor_run_fn *run =
         plan->conv ? dhowi_conv_of(stream->device)->run : dhowi_blas_of(stream->device)->run;
@@ -273,11 +273,11 @@ static dhow_status submit(dhow_stream *stream, const dhowi_plan *plan, dhowi_sto
     return dhowi_device_failed(stream->device, &err, code, plan->conv ? "conv2d" : "matmul");
 }
 
-dhow_status dhowi_plan_run(dhow_stream *stream, const dhowi_plan *plan, dhow_tensor *a,
-                           dhow_tensor *b, dhow_tensor *c, dhow_tensor *bias,
-                           dhow_tensor *residual) {
+dhow_status dhowi_vendor_plan_run(dhow_stream *stream, const dhowi_vendor_plan *plan,
+                                  dhow_tensor *a, dhow_tensor *b, dhow_tensor *c, dhow_tensor *bias,
+                                  dhow_tensor *residual) {
     dhowi_storage *workspace = NULL, *packed_b = NULL;
-    if (plan->packed_bytes > 0) DHOWI_TRY(dhowi_plan_packed(stream, plan, b, &packed_b));
+    if (plan->packed_bytes > 0) DHOWI_TRY(dhowi_vendor_plan_packed(stream, plan, b, &packed_b));
     dhow_status status = DHOW_OK;
     if (plan->workspace_bytes > 0)
         status = dhowi_storage_create(stream->device, plan->workspace_bytes, &workspace);

@@ -8,8 +8,8 @@
 
 #include "ops/run/op.h"
 
-typedef struct dhowi_plan {
-    struct dhowi_plan *next;
+typedef struct dhowi_vendor_plan {
+    struct dhowi_vendor_plan *next;
     bool conv;
     uint64_t hash, used;    /* used: by which look-up last */
     uint64_t serial;        /* no two plans of a device have the same */
@@ -22,30 +22,30 @@ typedef struct dhowi_plan {
     void *native; /* NULL: refused */
     uint64_t workspace_bytes, packed_bytes;
     uint32_t src_layout, dst_layout; /* of a convolution */
-} dhowi_plan;
+} dhowi_vendor_plan;
 
 const dhow_blas *dhowi_blas_of(dhow_device *device);
 const dhow_conv *dhowi_conv_of(dhow_device *device);
 
 /* The plan of a description, made on first use; *out is NULL when the extension is missing or
- * refuses, else release it with dhowi_plan_drop(). Of the plans that nobody holds a device keeps
- * the latest. */
+ * refuses, else release it with dhowi_vendor_plan_drop(). Of the plans that nobody holds a device
+ * keeps the latest. */
 dhow_status dhowi_blas_plan(dhow_device *device, const dhow_blas_desc *desc,
-                            const dhowi_plan **out);
+                            const dhowi_vendor_plan **out);
 dhow_status dhowi_conv_plan(dhow_device *device, const dhow_conv_desc *desc,
-                            const dhowi_plan **out);
+                            const dhowi_vendor_plan **out);
 
-void dhowi_plan_drop(const dhowi_plan *plan);
+void dhowi_vendor_plan_drop(const dhowi_vendor_plan *plan);
 
 /* The packed form of a frozen tensor for a plan, kept beside its storage; release it. */
-dhow_status dhowi_plan_packed(dhow_stream *stream, const dhowi_plan *plan, dhow_tensor *weight,
-                              dhowi_storage **out);
+dhow_status dhowi_vendor_plan_packed(dhow_stream *stream, const dhowi_vendor_plan *plan,
+                                     dhow_tensor *weight, dhowi_storage **out);
 
 /* Submits a plan: packs the weight `b` on first use and takes a workspace where the plan wants
  * them. bias and residual may be NULL. */
-dhow_status dhowi_plan_run(dhow_stream *stream, const dhowi_plan *plan, dhow_tensor *a,
-                           dhow_tensor *b, dhow_tensor *c, dhow_tensor *bias,
-                           dhow_tensor *residual);
+dhow_status dhowi_vendor_plan_run(dhow_stream *stream, const dhowi_vendor_plan *plan,
+                                  dhow_tensor *a, dhow_tensor *b, dhow_tensor *c, dhow_tensor *bias,
+                                  dhow_tensor *residual);
 
 static inline dhow_buffer dhowi_buffer_of(const dhow_tensor *t) {
     if (t == NULL) return (dhow_buffer){0, 0};

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -44,6 +45,20 @@ extern const dhow_plugin sim_unplanted;
     X(threads_left, "close leaves a thread behind")                  \
     X(staging_shared, "all streams stage copies in one buffer")      \
     X(exit_crashes, "what runs at the end of the process crashes")   \
+    X(tail_lost, "copies above 24 MiB leave out the last byte")      \
+    X(value_cut, "values of 64 bits are cut to 32")                  \
+    X(any_kernel, "a name that nobody has gives some kernel")        \
+    X(memory_absurd, "memory_bytes is all ones")                     \
+    X(name_escape, "a device's name colours the terminal")           \
+    X(elapsed_micros, "event_elapsed says microseconds")             \
+    X(record_waits, "a timed event waits for its stream on record")  \
+    X(error_left, "the next stream has the failure of the last")     \
+    X(err_code, "err->code is not what is returned")                 \
+    X(prints, "device_open prints a greeting")                       \
+    X(folder_changed, "open changes the working directory")          \
+    X(mask_changed, "open changes the umask")                        \
+    X(signal_ignored, "open ignores SIGPIPE")                        \
+    X(child_left, "close leaves a dead child")                       \
     X(crash, "a copy of planes dies of SIGSEGV")                     \
     X(hang, "event_sync never returns for events with time stamps")
 
@@ -86,6 +101,10 @@ static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_erro
     int32_t status = choose(host, err);
     if (status != DHOW_OK) return status;
     if (planted == PLANT_exit_crashes && opened++ == 0) (void)atexit(abort);
+    if (planted == PLANT_folder_changed) (void)!chdir("/");
+    if (planted == PLANT_mask_changed) (void)umask(0770);
+    if (planted == PLANT_signal_ignored) (void)signal(SIGPIPE, SIG_IGN);
+    if (planted == PLANT_prints) (void)puts("welcome to simulated devices");
     if (planted == PLANT_opens_once && opened++ > 0)
         return sim_fail(err, DHOW_INTERNAL, "the vendor's library is initialised already");
     return sim_unplanted.open(host, out_backend, err);
@@ -108,6 +127,7 @@ static void close_backend(void *backend) {
     pthread_t thread;
     if (planted == PLANT_threads_left && pthread_create(&thread, NULL, sleeps, NULL) == 0)
         (void)pthread_detach(thread);
+    if (planted == PLANT_child_left && fork() == 0) _exit(0);
     sim_unplanted.close(backend);
 }
 
@@ -121,6 +141,9 @@ static int32_t device_describe(void *backend, uint32_t index, dhow_device_desc *
                                dhow_error *err) {
     int32_t status = sim_device_describe(backend, index, out, err);
     if (planted == PLANT_align_wrong) out->offset_align = 4;
+    if (planted == PLANT_memory_absurd) out->memory_bytes = UINT64_MAX;
+    if (planted == PLANT_name_escape)
+        (void)snprintf(out->name, sizeof out->name, "\033[31mfast device\033[0m");
     if (planted == PLANT_map_stale) out->flags |= DHOW_DEVICE_HOST_VISIBLE;
     return status;
 }
@@ -131,6 +154,7 @@ static int32_t mem_alloc(void *device, uint64_t bytes, uint64_t *out_handle, dho
     int32_t status = sim_mem_alloc(device, bytes, out_handle, err);
     if (planted == PLANT_oom_internal && status == DHOW_OUT_OF_MEMORY)
         err->code = status = DHOW_INTERNAL;
+    if (planted == PLANT_err_code && status != DHOW_OK) err->code = DHOW_IO_ERROR;
     return status;
 }
 
@@ -236,6 +260,7 @@ static int32_t copy(void *stream, const dhow_copy_rect *given, dhow_error *err) 
     if (planted == PLANT_pitch_ignored) there->pitch[0] = rect.extent[0];
     if (planted == PLANT_plane_pitch_ignored) there->pitch[1] = there->pitch[0] * rect.extent[1];
     if (planted == PLANT_offset_ignored) there->offset = 0;
+    if (planted == PLANT_tail_lost && rect.extent[0] > UINT64_C(24) << 20) rect.extent[0]--;
     if (planted == PLANT_empty_copy_fails && rect.extent[0] * rect.extent[1] * rect.extent[2] == 0)
         return sim_fail(err, DHOW_INVALID_ARGUMENT, "a copy of 0 bytes");
     if (planted == PLANT_crash && rect.extent[2] > 1) (void)raise(SIGSEGV);
@@ -278,9 +303,20 @@ static bool is_gate(const void *event) {
     return found;
 }
 
+static int32_t left; /* by a stream that has ended */
+
+static void stream_destroy(void *stream) {
+    dhow_error err = {.struct_size = sizeof err};
+    if (planted == PLANT_error_left) left = sim_stream_sync(stream, &err);
+    sim_stream_destroy(stream);
+}
+
 static int32_t stream_sync(void *stream, dhow_error *err) {
     int32_t status = hand_over(stream, err);
     if (status == DHOW_OK) status = sim_stream_sync(stream, err);
+    if (status == DHOW_OK && left != DHOW_OK)
+        status = sim_fail(err, left, "what a stream before this one was given has failed");
+    left = DHOW_OK;
     return planted == PLANT_async_lost ? DHOW_OK : status;
 }
 
@@ -291,9 +327,10 @@ static int32_t stream_wait(void *stream, void *event, dhow_error *err) {
 
 static int32_t event_create(void *device, uint32_t flags, void **out_event, dhow_error *err) {
     int32_t status = sim_event_create(device, flags, out_event, err);
-    if (status == DHOW_OK && planted != PLANT_hang && (flags & DHOW_EVENT_HOST) != 0)
+    const bool timed = planted == PLANT_hang || planted == PLANT_record_waits;
+    if (status == DHOW_OK && !timed && (flags & DHOW_EVENT_HOST) != 0)
         change_gate(NULL, *out_event);
-    if (status == DHOW_OK && planted == PLANT_hang && (flags & DHOW_EVENT_TIMING) != 0)
+    if (status == DHOW_OK && timed && (flags & DHOW_EVENT_TIMING) != 0)
         change_gate(NULL, *out_event);
     return status;
 }
@@ -305,6 +342,7 @@ static void event_destroy(void *event) {
 
 static int32_t event_record(void *event, void *stream, dhow_error *err) {
     if (planted == PLANT_record_ignored) return DHOW_OK;
+    if (planted == PLANT_record_waits && is_gate(event)) (void)sim_stream_sync(stream, err);
     return sim_event_record(event, stream, err);
 }
 
@@ -321,6 +359,7 @@ static int32_t event_query(void *event, dhow_error *err) {
 static int32_t event_elapsed(void *start, void *end, int64_t *out_nanoseconds, dhow_error *err) {
     int32_t status = sim_event_elapsed(start, end, out_nanoseconds, err);
     if (planted == PLANT_elapsed_negative) *out_nanoseconds = -*out_nanoseconds;
+    if (planted == PLANT_elapsed_micros) *out_nanoseconds /= 1000;
     return status;
 }
 
@@ -334,6 +373,8 @@ static int32_t launch(void *stream, void *kernel, const dhow_geometry *geometry,
     if (planted == PLANT_odd_sizes && last->kind == DHOW_ARG_VALUE && last->bytes == 8 &&
         last->u.value > 1)
         last->u.value &= ~UINT64_C(1);
+    for (uint32_t i = 0; i < arg_count && planted == PLANT_value_cut; i++)
+        if (own[i].kind == DHOW_ARG_VALUE) own[i].u.value &= UINT32_MAX;
     if (planted != PLANT_dims_kept || !takes_dims(args, arg_count))
         return sim_launch(stream, kernel, geometry, own, arg_count, err);
     pthread_mutex_lock(&lock);
@@ -344,6 +385,14 @@ static int32_t launch(void *stream, void *kernel, const dhow_geometry *geometry,
     later.arg_count = arg_count;
     pthread_mutex_unlock(&lock);
     return DHOW_OK;
+}
+
+static int32_t builtin_kernel(void *device, const char *name, uint32_t index_bits,
+                              void **out_kernel, dhow_error *err) {
+    int32_t status = sim_builtin_kernel(device, name, index_bits, out_kernel, err);
+    if (planted == PLANT_any_kernel && status == DHOW_NOT_FOUND)
+        status = sim_builtin_kernel(device, "add_f32", index_bits, out_kernel, err);
+    return status;
 }
 
 /* ---- the table ---- */
@@ -368,7 +417,7 @@ const dhow_plugin dhow_plugin_v1 = {
     .mem_alloc = mem_alloc,
     .mem_free = mem_free,
     .stream_create = sim_stream_create,
-    .stream_destroy = sim_stream_destroy,
+    .stream_destroy = stream_destroy,
     .stream_sync = stream_sync,
     .stream_query = sim_stream_query,
     .stream_wait = stream_wait,
@@ -385,7 +434,7 @@ const dhow_plugin dhow_plugin_v1 = {
 #endif
     .module_kernel = sim_module_kernel,
     .launch = launch,
-    .builtin_kernel = sim_builtin_kernel,
+    .builtin_kernel = builtin_kernel,
     .host_alloc = sim_host_alloc,
     .host_free = sim_host_free,
     .host_register = sim_host_register,

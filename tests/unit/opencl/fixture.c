@@ -190,11 +190,23 @@ static const char portable_text[] =
     "    }\n"
     "}\n";
 
+#define PARAMS(...)                           \
+    (const dhow_kernel_param[]){__VA_ARGS__}, \
+        sizeof((const dhow_kernel_param[]){__VA_ARGS__}) / sizeof(dhow_kernel_param), 0
+
 static const dhow_kernel_decl portable_kernels[] = {
-    {"scale", "(IN(f32,x), OUT(f32,y), VAL(i64,n), VAL(f32,by))"},
-    {"next", "(ALIAS(u8,x), ALIAS_OUT(u8,y), VAL(i64,n))"},
-    {"strided_i32", "(IN(i32,x), OUT(i32,y), VAL(dims,d))"},
-    {"sums", "(IN(f32,x), OUT(f32,y), VAL(i64,rows), VAL(i64,cols))"},
+    {"scale", "(IN(f32,x), OUT(f32,y), VAL(i64,n), VAL(f32,by))",
+     PARAMS({DHOW_PARAM_IN, DHOW_F32, "x"}, {DHOW_PARAM_OUT, DHOW_F32, "y"},
+            {DHOW_PARAM_VALUE, DHOW_I64, "n"}, {DHOW_PARAM_VALUE, DHOW_F32, "by"})},
+    {"next", "(ALIAS(u8,x), ALIAS_OUT(u8,y), VAL(i64,n))",
+     PARAMS({DHOW_PARAM_ALIAS, DHOW_U8, "x"}, {DHOW_PARAM_ALIAS_OUT, DHOW_U8, "y"},
+            {DHOW_PARAM_VALUE, DHOW_I64, "n"})},
+    {"strided_i32", "(IN(i32,x), OUT(i32,y), VAL(dims,d))",
+     PARAMS({DHOW_PARAM_IN, DHOW_I32, "x"}, {DHOW_PARAM_OUT, DHOW_I32, "y"},
+            {DHOW_PARAM_VALUE, DHOW_PARAM_DIMS, "d"})},
+    {"sums", "(IN(f32,x), OUT(f32,y), VAL(i64,rows), VAL(i64,cols))",
+     PARAMS({DHOW_PARAM_IN, DHOW_F32, "x"}, {DHOW_PARAM_OUT, DHOW_F32, "y"},
+            {DHOW_PARAM_VALUE, DHOW_I64, "rows"}, {DHOW_PARAM_VALUE, DHOW_I64, "cols"})},
 };
 
 dhow_module_desc portable_module(void) {

@@ -89,8 +89,7 @@ static void see(cl_command_queue queue, cl_mem mem, size_t offset, size_t bytes)
 }
 
 static void expect_all(float value) {
-    for (int i = 0; i < COUNT; i++)
-        cr_assert_eq(g_seen[i], value, "%d: %g", i, (double)g_seen[i]);
+    for (int i = 0; i < COUNT; i++) cr_assert_eq(g_seen[i], value, "%d: %g", i, (double)g_seen[i]);
 }
 
 static void count_release(void *user) { ++*(int *)user; }
@@ -231,8 +230,8 @@ Test(opencl_interop, what_cannot_be_used_is_refused_with_the_remedy) {
     CL(dhowi_cl.ReleaseMemObject(mem));
     CL(dhowi_cl.ReleaseCommandQueue(theirs));
     CL(dhowi_cl.ReleaseContext(other));
-    cl_command_queue mine = dhowi_cl.CreateCommandQueue(
-        g_cl, g_id, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &code);
+    cl_command_queue mine =
+        dhowi_cl.CreateCommandQueue(g_cl, g_id, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &code);
     if (code == CL_SUCCESS) {
         FAILS(DHOW_UNSUPPORTED, dhow_stream_wrap(g_device, number(mine), &stream));
         SAYS("out of order");

@@ -141,7 +141,11 @@ Test(opencl_plugin, a_compile_error_points_into_the_users_text) {
     void *module = &module;
     static const char text[] =
         "KERNEL(bad, (IN(f32,x), OUT(f32,y), VAL(i64,n)))\n{\n    GRID_FOR(i, n) y[i] = oops;\n}\n";
-    static const dhow_kernel_decl kernel = {"bad", "(IN(f32,x), OUT(f32,y), VAL(i64,n))"};
+    static const dhow_kernel_param params[] = {{DHOW_PARAM_IN, DHOW_F32, "x"},
+                                               {DHOW_PARAM_OUT, DHOW_F32, "y"},
+                                               {DHOW_PARAM_VALUE, DHOW_I64, "n"}};
+    static const dhow_kernel_decl kernel = {"bad", "(IN(f32,x), OUT(f32,y), VAL(i64,n))", params,
+                                            3, 0};
     dhow_module_desc desc = describe(DHOW_MODULE_PORTABLE, text, &kernel, 1);
     desc.log = log;
     desc.log_bytes = sizeof log;
@@ -153,10 +157,11 @@ Test(opencl_plugin, a_compile_error_points_into_the_users_text) {
     SAYS("CL_BUILD_PROGRAM_FAILURE");
     desc.format = DHOW_MODULE_PTX;
     FAILS(DHOW_UNSUPPORTED, plugin->module_build(device, &desc, &module, &err));
-    static const dhow_kernel_decl wrong = {"bad", "(IN(f32 x), OUT(f32,y))"};
+    static const dhow_kernel_param unknown = {17, DHOW_F32, "x"};
+    static const dhow_kernel_decl wrong = {"bad", "", &unknown, 1, 0};
     desc = describe(DHOW_MODULE_PORTABLE, text, &wrong, 1);
     FAILS(DHOW_INVALID_ARGUMENT, plugin->module_build(device, &desc, &module, &err));
-    SAYS("is no argument list");
+    SAYS("parameter 0 is of kind 17");
 }
 
 Test(opencl_plugin, a_program_comes_from_the_cache_and_a_damaged_one_is_built_again) {

@@ -87,18 +87,18 @@ static dhow_status read_term(dhowi_lowering *b, equation *e, uint32_t index) {
     int32_t labels[DHOW_MAX_RANK];
     int64_t shape[DHOW_MAX_RANK], strides[DHOW_MAX_RANK];
     term *t = &e->terms[index];
-    DHOWI_TRY(read_labels(e, item.spec.rank, labels));
+    DHOWI_TRY(read_labels(e, item.desc.rank, labels));
     t->rank = 0;
-    for (int32_t i = 0; i < item.spec.rank; i++) {
+    for (int32_t i = 0; i < item.desc.rank; i++) {
         int at = find_label(t, labels[i]);
-        DHOWI_TRY(set_extent(e, labels[i], item.spec.shape[i]));
+        DHOWI_TRY(set_extent(e, labels[i], item.desc.shape[i]));
         if (at >= 0) {
-            if (shape[at] != item.spec.shape[i]) DHOWI_REFUSE("a diagonal of a rectangle");
+            if (shape[at] != item.desc.shape[i]) DHOWI_REFUSE("a diagonal of a rectangle");
             strides[at] += item.strides[i];
             continue;
         }
         e->uses[labels[i]]++;
-        shape[t->rank] = item.spec.shape[i];
+        shape[t->rank] = item.desc.shape[i];
         strides[t->rank] = item.strides[i];
         t->label[t->rank++] = labels[i];
     }
@@ -150,7 +150,7 @@ static dhow_status sum_others(dhowi_lowering *b, term *t, const bool *kept) {
     DHOWI_TRY(dhowi_reduce(b, DHOWI_SUM, t->ref, axes, &t->ref));
     for (int32_t i = 0; i < t->rank; i++) {
         if (axes[i]) continue;
-        shape[rank] = dhowi_spec_at(b, t->ref)->shape[i];
+        shape[rank] = dhowi_desc_at(b, t->ref)->shape[i];
         t->label[rank++] = t->label[i];
     }
     t->rank = rank;
@@ -164,7 +164,7 @@ static dhow_status arrange(dhowi_lowering *b, const equation *e, const term *t,
     int64_t shape[DHOW_MAX_RANK], strides[DHOW_MAX_RANK];
     for (int32_t i = 0; i < rank; i++) {
         int at = find_label(t, order[i]);
-        bool repeats = at < 0 || item.spec.shape[at] == 1;
+        bool repeats = at < 0 || item.desc.shape[at] == 1;
         shape[i] = e->extent[order[i]];
         strides[i] = repeats ? 0 : item.strides[at];
     }
@@ -241,7 +241,7 @@ static dhow_status multiply(dhowi_lowering *b, const equation *e, term *x, term 
 
 static dhow_status read_equation(dhowi_lowering *b, equation *e, term *out) {
     uint32_t letters[LETTERS] = {0};
-    const dhowi_onnx_attribute *a = dhowi_attr(b, "equation");
+    const dhowi_onnx_attribute *a = dhowi_attr(b, "equation", DHOWI_ATTRIBUTE_STRING);
     if (a == NULL || a->s.data == NULL) DHOWI_REFUSE("it has no equation");
     e->at = a->s.data;
     e->end = a->s.data + a->s.length;
@@ -261,7 +261,7 @@ static dhow_status read_equation(dhowi_lowering *b, equation *e, term *out) {
 dhow_status dhowi_lower_einsum(dhowi_lowering *b) {
     equation e = {0};
     term out;
-    const dhow_dtype dtype = dhowi_spec_at(b, b->in[0])->dtype;
+    const dhow_dtype dtype = dhowi_desc_at(b, b->in[0])->dtype;
     DHOWI_TRY(read_equation(b, &e, &out));
     term *x = &e.terms[0];
     for (uint32_t i = 0; i < b->in_count && !dhowi_is_float(dtype) && b->in_count > 1; i++)

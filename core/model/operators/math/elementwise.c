@@ -49,11 +49,24 @@ static bool takes_integers(dhowi_map_op op) {
            op == DHOWI_MAP_RELU || op == DHOWI_MAP_BIT_NOT || op == DHOWI_MAP_SHRINK;
 }
 
+/* Bits of floats would be those of their values cut to integers. */
+static dhow_status expect_integers(const dhowi_lowering *b) {
+    const dhow_dtype dtype = dhowi_desc_at(b, b->in[0])->dtype;
+    if (!dhowi_is_float(dtype) && dtype != DHOW_BOOL) return DHOW_OK;
+    DHOWI_REFUSE("x is %s, the operator takes integers", dhow_dtype_name(dtype));
+}
+
+static bool is_of_bits(dhowi_map_op op) {
+    return op == DHOWI_MAP_BIT_AND || op == DHOWI_MAP_BIT_OR || op == DHOWI_MAP_BIT_XOR ||
+           op == DHOWI_MAP_BIT_NOT;
+}
+
 dhow_status dhowi_lower_unary(dhowi_lowering *b) {
     dhowi_map_op op = (dhowi_map_op)b->node->op->arg;
-    dhow_dtype dtype = dhowi_spec_at(b, b->in[0])->dtype;
+    dhow_dtype dtype = dhowi_desc_at(b, b->in[0])->dtype;
     int32_t x = b->in[0];
     double c, q;
+    if (is_of_bits(op)) DHOWI_TRY(expect_integers(b));
     DHOWI_TRY(constants_of(b, op, &c, &q));
     if (op == DHOWI_MAP_GELU && dhowi_attr_is(b, "approximate", "tanh", "none"))
         op = DHOWI_MAP_GELU_TANH;
@@ -75,8 +88,8 @@ dhow_status dhowi_lower_unary(dhowi_lowering *b) {
 
 /* Opset 6 and older: b is laid along `axis` of a. */
 static dhow_status old_broadcast(dhowi_lowering *b, int32_t *y) {
-    if (b->node->opset >= 7 || dhowi_attr(b, "axis") == NULL) return DHOW_OK;
-    const dhowi_spec *x = dhowi_spec_at(b, b->in[0]), own = *dhowi_spec_at(b, *y);
+    if (b->node->opset >= 7 || dhowi_attr(b, "axis", DHOWI_ATTRIBUTE_INT) == NULL) return DHOW_OK;
+    const dhowi_tensor_desc *x = dhowi_desc_at(b, b->in[0]), own = *dhowi_desc_at(b, *y);
     int64_t shape[DHOW_MAX_RANK];
     int32_t axis;
     DHOWI_TRY(dhowi_axis(x, dhowi_attr_int(b, "axis", 0), &axis));
@@ -88,6 +101,7 @@ static dhow_status old_broadcast(dhowi_lowering *b, int32_t *y) {
 
 dhow_status dhowi_lower_binary(dhowi_lowering *b) {
     int32_t y = b->in[1];
+    if (is_of_bits((dhowi_map_op)b->node->op->arg)) DHOWI_TRY(expect_integers(b));
     DHOWI_TRY(old_broadcast(b, &y));
     return dhowi_map_two(b, (dhowi_map_op)b->node->op->arg, b->in[0], y, &b->out[0]);
 }
@@ -97,14 +111,24 @@ dhow_status dhowi_lower_compare(dhowi_lowering *b) {
     return dhowi_cast_to(b, b->out[0], DHOW_BOOL, &b->out[0]);
 }
 
+static dhow_status expect_bool(const dhowi_lowering *b, uint32_t input) {
+    const dhow_dtype dtype = dhowi_desc_at(b, b->in[input])->dtype;
+    if (dtype == DHOW_BOOL) return DHOW_OK;
+    DHOWI_REFUSE("its input %u is %s, not bool", input, dhow_dtype_name(dtype));
+}
+
 dhow_status dhowi_lower_logic(dhowi_lowering *b) {
+    for (uint32_t i = 0; i < b->in_count; i++) DHOWI_TRY(expect_bool(b, i));
     if (b->in_count == 1) /* Not */
         return dhowi_map_one(b, (dhowi_map_op)b->node->op->arg, 0, 0, b->in[0], &b->out[0]);
     return dhowi_lower_binary(b);
 }
 
 dhow_status dhowi_lower_shift(dhowi_lowering *b) {
-    bool left = dhowi_attr_is(b, "direction", "LEFT", "");
+    const bool left = dhowi_attr_is(b, "direction", "LEFT", "");
+    if (!left && !dhowi_attr_is(b, "direction", "RIGHT", ""))
+        return dhowi_refuse_text(b, "direction");
+    DHOWI_TRY(expect_integers(b));
     return dhowi_map_two(b, left ? DHOWI_MAP_SHIFT_LEFT : DHOWI_MAP_SHIFT_RIGHT, b->in[0], b->in[1],
                          &b->out[0]);
 }
@@ -112,7 +136,7 @@ dhow_status dhowi_lower_shift(dhowi_lowering *b) {
 dhow_status dhowi_lower_mod(dhowi_lowering *b) {
     bool fmod;
     DHOWI_TRY(dhowi_attr_flag(b, "fmod", false, &fmod));
-    if (!fmod && dhowi_is_float(dhowi_spec_at(b, b->in[0])->dtype))
+    if (!fmod && dhowi_is_float(dhowi_desc_at(b, b->in[0])->dtype))
         DHOWI_REFUSE("fmod is 0, floats take 1");
     return dhowi_map_two(b, fmod ? DHOWI_MAP_FMOD : DHOWI_MAP_MOD, b->in[0], b->in[1], &b->out[0]);
 }
@@ -127,15 +151,15 @@ static bool easy_power(double exponent, dhowi_map_op *out) {
 
 dhow_status dhowi_lower_pow(dhowi_lowering *b) {
     int32_t x = b->in[0], y = b->in[1];
-    dhow_dtype dtype = dhowi_spec_at(b, x)->dtype, other = dhowi_spec_at(b, y)->dtype;
+    dhow_dtype dtype = dhowi_desc_at(b, x)->dtype, other = dhowi_desc_at(b, y)->dtype;
     DHOWI_TRY(old_broadcast(b, &y));
     double exponent;
     dhowi_map_op op;
-    bool scalar = dhowi_is_known(b, y) && dhowi_count_of(dhowi_spec_at(b, y)) == 1;
+    bool scalar = dhowi_is_known(b, y) && dhowi_count_of(dhowi_desc_at(b, y)) == 1;
     if (scalar && dhowi_is_float(dtype)) {
-        int32_t rank = dhowi_spec_at(b, y)->rank;
+        int32_t rank = dhowi_desc_at(b, y)->rank;
         DHOWI_TRY(dhowi_one_float(b, y, "the exponent", &exponent));
-        if (rank <= dhowi_spec_at(b, x)->rank && easy_power(exponent, &op))
+        if (rank <= dhowi_desc_at(b, x)->rank && easy_power(exponent, &op))
             return dhowi_map_one(b, op, 0, 0, x, &b->out[0]);
     }
     bool whole = !dhowi_is_float(dtype) && dhowi_is_float(other);
@@ -160,6 +184,7 @@ dhow_status dhowi_lower_variadic(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_where(dhowi_lowering *b) {
+    DHOWI_TRY(expect_bool(b, 0));
     return dhowi_select(b, b->in[0], b->in[1], b->in[2], &b->out[0]);
 }
 
@@ -170,7 +195,7 @@ static dhow_status clip_bound(dhowi_lowering *b, uint32_t i, dhowi_map_op op) {
 
 dhow_status dhowi_lower_clip(dhowi_lowering *b) {
     double low = -(double)INFINITY, high = (double)INFINITY;
-    dhow_dtype dtype = dhowi_spec_at(b, b->in[0])->dtype;
+    dhow_dtype dtype = dhowi_desc_at(b, b->in[0])->dtype;
     b->out[0] = b->in[0];
     if (b->node->opset < 11) {
         low = (double)dhowi_attr_float(b, "min", -INFINITY);
@@ -191,7 +216,7 @@ dhow_status dhowi_lower_clip(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_prelu(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]), s = *dhowi_spec_at(b, b->in[1]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]), s = *dhowi_desc_at(b, b->in[1]);
     int32_t slope = b->in[1];
     /* Opset 6 has one slope per channel. */
     if (b->node->opset < 7 && s.rank == 1 && x.rank > 1 && s.shape[0] == x.shape[1])
@@ -201,7 +226,7 @@ dhow_status dhowi_lower_prelu(dhowi_lowering *b) {
 
 dhow_status dhowi_lower_cast(dhowi_lowering *b) {
     if (b->node->op->arg != 0) /* CastLike */
-        return dhowi_cast_to(b, b->in[0], dhowi_spec_at(b, b->in[1])->dtype, &b->out[0]);
+        return dhowi_cast_to(b, b->in[0], dhowi_desc_at(b, b->in[1])->dtype, &b->out[0]);
     int32_t type = (int32_t)dhowi_attr_int(b, "to", 0);
     dhow_dtype dtype = dhowi_onnx_dtype(type);
     if (dtype == 0)
@@ -224,7 +249,7 @@ dhow_status dhowi_lower_dropout(dhowi_lowering *b) {
         return dhowi_fail(DHOW_UNSUPPORTED, "training mode; export the model for inference");
     b->out[0] = b->in[0];
     if (b->out_count < 2) return DHOW_OK;
-    dhowi_spec mask = *dhowi_spec_at(b, b->in[0]);
+    dhowi_tensor_desc mask = *dhowi_desc_at(b, b->in[0]);
     if (b->node->opset >= 10) mask.dtype = DHOW_BOOL;
     return dhowi_filled(b, &mask, 1, &b->out[1]);
 }

@@ -34,16 +34,16 @@ static void find_leads(dhowi_reverser *r, const dhowi_node *nodes, uint32_t coun
     }
 }
 
-static dhow_status reverse(dhowi_reverser *r, const dhowi_graph *graph, int32_t y) {
+static dhow_status reverse(dhowi_reverser *r, const dhowi_subgraph *graph, int32_t y) {
     dhowi_lowering *b = r->b;
     const dhowi_node *self = b->node;
     const uint32_t xs = b->in_count - 1, at = (uint32_t)(self - graph->nodes);
-    const dhowi_spec spec = *dhowi_spec_at(b, y);
-    if (!dhowi_is_float(spec.dtype)) DHOWI_REFUSE("y is %s", dhow_dtype_name(spec.dtype));
+    const dhowi_tensor_desc desc = *dhowi_desc_at(b, y);
+    if (!dhowi_is_float(desc.dtype)) DHOWI_REFUSE("y is %s", dhow_dtype_name(desc.dtype));
     for (uint32_t i = 0; i < b->model->value_count; i++) r->slope[i] = -1;
     for (uint32_t i = 0; i < xs; i++) r->leads[self->in[i]] = true;
     find_leads(r, graph->nodes, at);
-    DHOWI_TRY(dhowi_filled(b, &spec, 1, &r->slope[self->in[xs]]));
+    DHOWI_TRY(dhowi_filled(b, &desc, 1, &r->slope[self->in[xs]]));
     /* Nodes of xs themselves are passed over: xs are what is varied. */
     for (uint32_t i = at; i-- > 0;) {
         bool is_x = false;
@@ -53,7 +53,7 @@ static dhow_status reverse(dhowi_reverser *r, const dhowi_graph *graph, int32_t 
     }
     for (uint32_t i = 0; i < b->out_count && i < xs; i++) {
         b->out[i] = r->slope[self->in[i]];
-        const dhowi_spec own = *dhowi_spec_at(b, b->in[i]);
+        const dhowi_tensor_desc own = *dhowi_desc_at(b, b->in[i]);
         if (b->out[i] < 0) DHOWI_TRY(dhowi_filled(b, &own, 0, &b->out[i]));
     }
     return DHOW_OK;
@@ -61,7 +61,7 @@ static dhow_status reverse(dhowi_reverser *r, const dhowi_graph *graph, int32_t 
 
 /* Its inputs are xs and, put there by the import, y. */
 dhow_status dhowi_lower_gradient(dhowi_lowering *b) {
-    const dhowi_graph *graph = &b->model->graph;
+    const dhowi_subgraph *graph = &b->model->graph;
     if (b->node < graph->nodes || b->node >= graph->nodes + graph->node_count)
         return dhowi_fail(DHOW_UNSUPPORTED, "a gradient inside a branch");
     dhowi_reverser r = {.b = b};

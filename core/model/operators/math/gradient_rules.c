@@ -22,8 +22,9 @@ static bool is_wanted(const dhowi_reverser *r, uint32_t i) {
 }
 
 /* Sums over what was repeated. */
-static dhow_status unbroadcast(dhowi_lowering *b, int32_t d, const dhowi_spec *to, int32_t *out) {
-    const dhowi_spec from = *dhowi_spec_at(b, d);
+static dhow_status unbroadcast(dhowi_lowering *b, int32_t d, const dhowi_tensor_desc *to,
+                               int32_t *out) {
+    const dhowi_tensor_desc from = *dhowi_desc_at(b, d);
     bool axes[DHOW_MAX_RANK] = {false}, any = false;
     *out = d;
     if (dhowi_shape_equal(from.rank, from.shape, to->rank, to->shape)) return DHOW_OK;
@@ -40,8 +41,8 @@ static dhow_status unbroadcast(dhowi_lowering *b, int32_t d, const dhowi_spec *t
 static dhow_status pass(dhowi_reverser *r, uint32_t i, int32_t d) {
     int32_t x, *slope = &r->slope[r->node->in[i]];
     DHOWI_TRY(input_of(r, i, &x));
-    const dhowi_spec spec = *dhowi_spec_at(r->b, x);
-    DHOWI_TRY(unbroadcast(r->b, d, &spec, &d));
+    const dhowi_tensor_desc desc = *dhowi_desc_at(r->b, x);
+    DHOWI_TRY(unbroadcast(r->b, d, &desc, &d));
     if (*slope >= 0) return dhowi_map_two(r->b, DHOWI_MAP_ADD, *slope, d, slope);
     *slope = d;
     return DHOW_OK;
@@ -168,7 +169,7 @@ dhow_status dhowi_back_pow(dhowi_reverser *r) {
     uint32_t count;
     DHOWI_TRY(input_of(r, 0, &x));
     DHOWI_TRY(input_of(r, 1, &y));
-    if (is_wanted(r, 1) || !dhowi_is_known(r->b, y) || dhowi_count_of(dhowi_spec_at(r->b, y)) != 1)
+    if (is_wanted(r, 1) || !dhowi_is_known(r->b, y) || dhowi_count_of(dhowi_desc_at(r->b, y)) != 1)
         DHOWI_REFUSE("an exponent that is no constant number");
     DHOWI_TRY(dhowi_floats(r->b, y, &e, 1, &count));
     if (e == 0) { /* no matter what x is */
@@ -186,13 +187,13 @@ dhow_status dhowi_back_pow(dhowi_reverser *r) {
 dhow_status dhowi_back_reshape(dhowi_reverser *r) {
     int32_t x, d;
     DHOWI_TRY(input_of(r, 0, &x));
-    const dhowi_spec spec = *dhowi_spec_at(r->b, x);
-    DHOWI_TRY(dhowi_reshape(r->b, r->dy, spec.rank, spec.shape, &d));
+    const dhowi_tensor_desc desc = *dhowi_desc_at(r->b, x);
+    DHOWI_TRY(dhowi_reshape(r->b, r->dy, desc.rank, desc.shape, &d));
     return pass(r, 0, d);
 }
 
 dhow_status dhowi_back_transpose(dhowi_reverser *r) {
-    const dhowi_spec dy = *dhowi_spec_at(r->b, r->dy);
+    const dhowi_tensor_desc dy = *dhowi_desc_at(r->b, r->dy);
     int32_t order[DHOW_MAX_RANK], d;
     uint32_t count;
     const dhowi_node *gradient = r->b->node;
@@ -208,7 +209,8 @@ dhow_status dhowi_back_transpose(dhowi_reverser *r) {
 }
 
 /* The marked axes of a reduction, as its lowering reads them. */
-static dhow_status axes_of(dhowi_reverser *r, const dhowi_spec *x, bool *axes, double *elements) {
+static dhow_status axes_of(dhowi_reverser *r, const dhowi_tensor_desc *x, bool *axes,
+                           double *elements) {
     dhowi_lowering *b = r->b;
     int32_t refs[2] = {-1, -1}, *in = b->in;
     uint32_t in_count = b->in_count, count;
@@ -243,20 +245,20 @@ static dhow_status of_reduction(dhowi_reverser *r, bool mean) {
     double elements;
     int32_t x, d;
     DHOWI_TRY(input_of(r, 0, &x));
-    const dhowi_spec spec = *dhowi_spec_at(r->b, x);
-    DHOWI_TRY(axes_of(r, &spec, axes, &elements));
+    const dhowi_tensor_desc desc = *dhowi_desc_at(r->b, x);
+    DHOWI_TRY(axes_of(r, &desc, axes, &elements));
     int64_t kept[DHOW_MAX_RANK];
-    for (int32_t i = 0; i < spec.rank; i++) kept[i] = axes[i] ? 1 : spec.shape[i];
-    DHOWI_TRY(dhowi_reshape(r->b, r->dy, spec.rank, kept, &d));
+    for (int32_t i = 0; i < desc.rank; i++) kept[i] = axes[i] ? 1 : desc.shape[i];
+    DHOWI_TRY(dhowi_reshape(r->b, r->dy, desc.rank, kept, &d));
     if (mean) DHOWI_TRY(dhowi_map_number(r->b, DHOWI_MAP_MUL, d, 1 / elements, &d));
-    DHOWI_TRY(dhowi_expand(r->b, d, spec.rank, spec.shape, &d));
+    DHOWI_TRY(dhowi_expand(r->b, d, desc.rank, desc.shape, &d));
     return pass(r, 0, d);
 }
 dhow_status dhowi_back_reduce_sum(dhowi_reverser *r) { return of_reduction(r, false); }
 dhow_status dhowi_back_reduce_mean(dhowi_reverser *r) { return of_reduction(r, true); }
 
 static dhow_status turned(dhowi_lowering *b, int32_t x, int32_t *out) {
-    int32_t rank = dhowi_spec_at(b, x)->rank, order[DHOW_MAX_RANK];
+    int32_t rank = dhowi_desc_at(b, x)->rank, order[DHOW_MAX_RANK];
     for (int32_t i = 0; i < rank; i++) order[i] = i;
     order[rank - 2] = rank - 1;
     order[rank - 1] = rank - 2;
@@ -267,7 +269,7 @@ dhow_status dhowi_back_matmul(dhowi_reverser *r) {
     int32_t x, y, t, d;
     DHOWI_TRY(input_of(r, 0, &x));
     DHOWI_TRY(input_of(r, 1, &y));
-    if (dhowi_spec_at(r->b, x)->rank < 2 || dhowi_spec_at(r->b, y)->rank < 2)
+    if (dhowi_desc_at(r->b, x)->rank < 2 || dhowi_desc_at(r->b, y)->rank < 2)
         DHOWI_REFUSE("a product with a vector; reshape it to a matrix");
     if (is_wanted(r, 0)) {
         DHOWI_TRY(turned(r->b, y, &t));

@@ -6,17 +6,17 @@
 
 dhow_status dhowi_lower_matmul(dhowi_lowering *b) {
     int32_t x = b->in[0], y = b->in[1];
-    const dhow_dtype dtype = dhowi_spec_at(b, x)->dtype;
+    const dhow_dtype dtype = dhowi_desc_at(b, x)->dtype;
     if (!dhowi_is_float(dtype)) {
         DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F64, &x));
         DHOWI_TRY(dhowi_cast_to(b, y, DHOW_F64, &y));
     }
-    const dhowi_spec p = *dhowi_spec_at(b, x), q = *dhowi_spec_at(b, y);
+    const dhowi_tensor_desc p = *dhowi_desc_at(b, x), q = *dhowi_desc_at(b, y);
     if (p.rank == 0 || q.rank == 0) DHOWI_REFUSE("a scalar is no matrix");
     if (p.rank == 1) DHOWI_TRY(dhowi_along(b, x, 2, 1, &x));
     if (q.rank == 1) DHOWI_TRY(dhowi_along(b, y, 2, 0, &y));
     DHOWI_TRY(dhowi_product(b, x, y, -1, &b->out[0]));
-    dhowi_spec r = *dhowi_spec_at(b, b->out[0]);
+    dhowi_tensor_desc r = *dhowi_desc_at(b, b->out[0]);
     if (p.rank == 1) { /* the rows go */
         r.shape[r.rank - 2] = r.shape[r.rank - 1];
         r.rank--;
@@ -32,18 +32,18 @@ dhow_status dhowi_lower_gemm(dhowi_lowering *b) {
     bool down, across;
     double alpha = (double)dhowi_attr_float(b, "alpha", 1),
            beta = (double)dhowi_attr_float(b, "beta", 1);
-    const dhow_dtype dtype = dhowi_spec_at(b, x)->dtype;
-    if (dhowi_spec_at(b, x)->rank != 2 || dhowi_spec_at(b, y)->rank != 2)
+    const dhow_dtype dtype = dhowi_desc_at(b, x)->dtype;
+    if (dhowi_desc_at(b, x)->rank != 2 || dhowi_desc_at(b, y)->rank != 2)
         DHOWI_REFUSE("its operands are no matrices");
     if (!dhowi_is_float(dtype)) return dhowi_fail(DHOW_UNSUPPORTED, "integers");
     DHOWI_TRY(dhowi_attr_flag(b, "transA", false, &down));
     DHOWI_TRY(dhowi_attr_flag(b, "transB", false, &across));
     if (down) DHOWI_TRY(dhowi_permute(b, x, swapped, &x));
     if (across) DHOWI_TRY(dhowi_permute(b, y, swapped, &y));
-    int64_t n = dhowi_spec_at(b, y)->shape[1];
+    int64_t n = dhowi_desc_at(b, y)->shape[1];
     bool added = dhowi_given(b, 2) && beta != 0;
     if (added && alpha == 1 && beta == 1) { /* a row for all rows goes into the product */
-        const dhowi_spec c = *dhowi_spec_at(b, b->in[2]);
+        const dhowi_tensor_desc c = *dhowi_desc_at(b, b->in[2]);
         if (dhowi_count_of(&c) == n && c.rank > 0 && c.shape[c.rank - 1] == n && c.dtype == dtype) {
             DHOWI_TRY(dhowi_reshape(b, b->in[2], 1, &n, &bias));
             DHOWI_TRY(dhowi_dense(b, bias, &bias));
@@ -53,7 +53,13 @@ dhow_status dhowi_lower_gemm(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_product(b, x, y, bias, &b->out[0]));
     if (alpha != 1) DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, b->out[0], alpha, &b->out[0]));
     if (!added) return DHOW_OK;
+    const dhowi_tensor_desc product = *dhowi_desc_at(b, b->out[0]);
     int32_t c = b->in[2];
     if (beta != 1) DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, c, beta, &c));
-    return dhowi_map_two(b, DHOWI_MAP_ADD, b->out[0], c, &b->out[0]);
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, b->out[0], c, &b->out[0]));
+    const dhowi_tensor_desc *sum = dhowi_desc_at(b, b->out[0]);
+    if (dhowi_shape_equal(sum->rank, sum->shape, product.rank, product.shape)) return DHOW_OK;
+    char p[160], q[160];
+    DHOWI_REFUSE("C is %s, the product %s", dhowi_desc_text(dhowi_desc_at(b, c), p, sizeof p),
+                 dhowi_desc_text(&product, q, sizeof q));
 }

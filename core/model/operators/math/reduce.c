@@ -6,17 +6,17 @@
 
 /* Without the extents of 1 that the marked axes have become. */
 static dhow_status drop_axes(dhowi_lowering *b, int32_t x, const bool *axes, int32_t *out) {
-    const dhowi_spec spec = *dhowi_spec_at(b, x);
+    const dhowi_tensor_desc desc = *dhowi_desc_at(b, x);
     int64_t shape[DHOW_MAX_RANK];
     int32_t rank = 0;
-    for (int32_t i = 0; i < spec.rank; i++) {
-        if (!axes[i]) shape[rank++] = spec.shape[i];
+    for (int32_t i = 0; i < desc.rank; i++) {
+        if (!axes[i]) shape[rank++] = desc.shape[i];
     }
     return dhowi_reshape(b, x, rank, shape, out);
 }
 
 dhow_status dhowi_lower_reduce(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     int64_t given[DHOW_MAX_RANK];
     bool axes[DHOW_MAX_RANK] = {false};
     uint32_t count;
@@ -44,8 +44,8 @@ dhow_status dhowi_lower_arg(dhowi_lowering *b) {
     int32_t x = b->in[0], axis;
     bool axes[DHOW_MAX_RANK] = {false};
     int64_t parts[3];
-    DHOWI_TRY(dhowi_axis(dhowi_spec_at(b, x), dhowi_attr_int(b, "axis", 0), &axis));
-    dhowi_spec result = *dhowi_spec_at(b, x);
+    DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, x), dhowi_attr_int(b, "axis", 0), &axis));
+    dhowi_tensor_desc result = *dhowi_desc_at(b, x);
     int64_t n = result.shape[axis];
     bool last, keep;
     DHOWI_TRY(dhowi_attr_flag(b, "select_last_index", false, &last));
@@ -61,7 +61,7 @@ dhow_status dhowi_lower_arg(dhowi_lowering *b) {
         DHOWI_TRY(dhowi_gather_along(b, x, axis, order, &x));
     }
     DHOWI_TRY(dhowi_group_axes(b, axes, &x, parts));
-    const dhowi_spec flat = {.dtype = DHOW_I64, .rank = 2, .shape = {parts[0], parts[2]}};
+    const dhowi_tensor_desc flat = {.dtype = DHOW_I64, .rank = 2, .shape = {parts[0], parts[2]}};
     const dhowi_attrs attrs = {.dim = 1};
     DHOWI_TRY(dhowi_emit(b, DHOWI_OP_argmax, &x, 1, &attrs, &flat, &b->out[0]));
     if (last) {

@@ -8,18 +8,18 @@
 #include "base/memory/size.h"
 #include "model/operators/nn/nn.h"
 
-static dhow_status check_convolution(const dhowi_spec *x, const dhowi_spec *w, int64_t groups,
-                                     bool transposed) {
+static dhow_status check_convolution(const dhowi_tensor_desc *x, const dhowi_tensor_desc *w,
+                                     int64_t groups, bool transposed) {
     char text[160];
     int64_t channels = x->shape[1], own = w->shape[transposed ? 0 : 1];
     if (w->rank != x->rank || w->dtype != x->dtype)
-        DHOWI_REFUSE("weight is %s", dhowi_spec_text(w, text, sizeof text));
+        DHOWI_REFUSE("weight is %s", dhowi_desc_text(w, text, sizeof text));
     if (groups < 1 || channels % groups != 0)
         DHOWI_REFUSE("group %" PRId64 " does not divide %" PRId64 " input channels", groups,
                      channels);
     if (transposed ? own != channels : own * groups != channels)
         DHOWI_REFUSE("weight %s takes %" PRId64 " input channels, x has %" PRId64,
-                     dhowi_spec_text(w, text, sizeof text), transposed ? own : own * groups,
+                     dhowi_desc_text(w, text, sizeof text), transposed ? own : own * groups,
                      channels);
     if (!transposed && w->shape[0] % groups != 0)
         DHOWI_REFUSE("group %" PRId64 " does not divide %" PRId64 " output channels", groups,
@@ -27,7 +27,8 @@ static dhow_status check_convolution(const dhowi_spec *x, const dhowi_spec *w, i
     return DHOW_OK;
 }
 
-static dhow_status kernel_of_weight(const dhowi_lowering *b, const dhowi_spec *w, dhowi_space *s) {
+static dhow_status kernel_of_weight(const dhowi_lowering *b, const dhowi_tensor_desc *w,
+                                    dhowi_window3d *s) {
     uint32_t count;
     const int64_t *given = dhowi_attr_ints(b, "kernel_shape", &count);
     for (int i = 0; i < 3; i++) s->kernel[i] = i < 5 - w->rank ? 1 : w->shape[w->rank - 3 + i];
@@ -49,12 +50,13 @@ static void swap_last(int64_t v[3]) {
 }
 
 /* Images one pixel wide become images one pixel high: rows are what kernels run along. */
-static dhow_status lay_down(dhowi_lowering *b, int32_t *in, dhowi_space *s, dhowi_spec *image) {
+static dhow_status lay_down(dhowi_lowering *b, int32_t *in, dhowi_window3d *s,
+                            dhowi_tensor_desc *image) {
     for (int i = 0; i < 2; i++) {
-        dhowi_spec spec = *dhowi_spec_at(b, in[i]);
-        spec.shape[3] = spec.shape[2];
-        spec.shape[2] = 1;
-        DHOWI_TRY(dhowi_reshape(b, in[i], 4, spec.shape, &in[i]));
+        dhowi_tensor_desc desc = *dhowi_desc_at(b, in[i]);
+        desc.shape[3] = desc.shape[2];
+        desc.shape[2] = 1;
+        DHOWI_TRY(dhowi_reshape(b, in[i], 4, desc.shape, &in[i]));
     }
     swap_last(s->kernel);
     swap_last(s->stride);
@@ -68,17 +70,17 @@ static dhow_status lay_down(dhowi_lowering *b, int32_t *in, dhowi_space *s, dhow
 
 dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
                            int32_t *out) {
-    const dhowi_spec own = *dhowi_spec_at(b, x), w = *dhowi_spec_at(b, weight);
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, x), w = *dhowi_desc_at(b, weight);
     dhowi_attrs attrs = {0};
-    dhowi_space s;
+    dhowi_window3d s;
     DHOWI_TRY(dhowi_check_images(&own));
     DHOWI_TRY(check_convolution(&own, &w, dhowi_attr_int(b, "group", 1), false));
     DHOWI_TRY(kernel_of_weight(b, &w, &s));
     DHOWI_TRY(dhowi_window_of(b, &own, &s));
     DHOWI_TRY(dhowi_window_result(&s, false));
-    if (bias >= 0 && dhowi_count_of(dhowi_spec_at(b, bias)) != w.shape[0])
+    if (bias >= 0 && dhowi_count_of(dhowi_desc_at(b, bias)) != w.shape[0])
         DHOWI_REFUSE("the bias does not have %" PRId64 " elements", w.shape[0]);
-    dhowi_spec y = own;
+    dhowi_tensor_desc y = own;
     y.shape[1] = w.shape[0];
     dhowi_window_shape(&s, own.rank, &y);
     int32_t in[] = {x, weight, bias};
@@ -87,14 +89,14 @@ dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t
         for (int i = 0; i < 3; i++) {
             if (in[i] >= 0) DHOWI_TRY(dhowi_widened(b, DHOWI_OP_conv3d, in[i], &in[i]));
         }
-        y.dtype = dhowi_spec_at(b, in[0])->dtype;
+        y.dtype = dhowi_desc_at(b, in[0])->dtype;
         attrs.space = s;
         DHOWI_TRY(dhowi_emit(b, DHOWI_OP_conv3d, in, 3, &attrs, &y, out));
         return dhowi_cast_to(b, *out, dtype, out);
     }
     DHOWI_TRY(dhowi_as_image(b, x, &in[0]));
     DHOWI_TRY(dhowi_as_image(b, weight, &in[1]));
-    dhowi_spec image = {
+    dhowi_tensor_desc image = {
         .dtype = y.dtype, .rank = 4, .shape = {y.shape[0], y.shape[1], s.out[1], s.out[2]}};
     bool tall = s.in[2] == 1 && s.kernel[2] == 1 && s.out[2] == 1 && s.in[1] > 1;
     if (tall) DHOWI_TRY(lay_down(b, in, &s, &image));
@@ -113,7 +115,7 @@ dhow_status dhowi_lower_conv(dhowi_lowering *b) {
 
 /* The extents of a transposed convolution, with the padding that output_shape or auto_pad asks for.
  */
-static dhow_status transposed_result(const dhowi_lowering *b, int spatial, dhowi_space *s) {
+static dhow_status transposed_result(const dhowi_lowering *b, int spatial, dhowi_window3d *s) {
     int64_t extra[3], wanted[3];
     uint32_t count;
     DHOWI_TRY(dhowi_window_list(b, "output_padding", spatial, 0, 0, extra));
@@ -142,7 +144,7 @@ static dhow_status transposed_result(const dhowi_lowering *b, int spatial, dhowi
 }
 
 dhow_status dhowi_lower_conv_transpose(dhowi_lowering *b) {
-    const dhowi_spec own = *dhowi_spec_at(b, b->in[0]), w = *dhowi_spec_at(b, b->in[1]);
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, b->in[0]), w = *dhowi_desc_at(b, b->in[1]);
     dhowi_attrs attrs = {0};
     int32_t in[] = {b->in[0], b->in[1], dhowi_given(b, 2) ? b->in[2] : -1};
     DHOWI_TRY(dhowi_check_images(&own));
@@ -153,11 +155,11 @@ dhow_status dhowi_lower_conv_transpose(dhowi_lowering *b) {
     for (int i = 0; i < 3; i++) {
         if (in[i] >= 0) DHOWI_TRY(dhowi_widened(b, DHOWI_OP_conv_transpose, in[i], &in[i]));
     }
-    dhowi_spec y = own;
-    y.dtype = dhowi_spec_at(b, in[0])->dtype;
+    dhowi_tensor_desc y = own;
+    y.dtype = dhowi_desc_at(b, in[0])->dtype;
     y.shape[1] = w.shape[1] * attrs.space.groups;
     dhowi_window_shape(&attrs.space, own.rank, &y);
-    if (in[2] >= 0 && dhowi_count_of(dhowi_spec_at(b, in[2])) != y.shape[1])
+    if (in[2] >= 0 && dhowi_count_of(dhowi_desc_at(b, in[2])) != y.shape[1])
         DHOWI_REFUSE("the bias does not have %" PRId64 " elements", y.shape[1]);
     DHOWI_TRY(dhowi_emit(b, DHOWI_OP_conv_transpose, in, 3, &attrs, &y, &b->out[0]));
     return dhowi_cast_to(b, b->out[0], own.dtype, &b->out[0]);

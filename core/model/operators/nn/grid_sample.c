@@ -93,20 +93,20 @@ static dhow_status taps_of_axis(dhowi_lowering *b, const sampling *s, int32_t gr
 /* sum += weight x[place]; x is [n, c, pixels], places and weights [n, 1, points] */
 static dhow_status add_tap(dhowi_lowering *b, int32_t x, int32_t place, int32_t weight,
                            int64_t points, int32_t *sum) {
-    const dhowi_spec own = *dhowi_spec_at(b, x);
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
     const int64_t line[] = {own.shape[0], 1, points}, wide[] = {own.shape[0], own.shape[1], points};
     int32_t in[] = {x, -1}, tap;
     DHOWI_TRY(dhowi_reshape(b, place, 3, line, &in[1]));
     DHOWI_TRY(dhowi_expand(b, in[1], 3, wide, &in[1]));
-    const dhowi_attrs attrs = {.run = {.n = own.shape[2],
-                                       .count = own.shape[0] * own.shape[1] * points,
-                                       .rank = 3,
-                                       .shape = {own.shape[0], own.shape[1], points},
-                                       .strides = {own.shape[1] * own.shape[2], own.shape[2], 0},
-                                       .stride = 1}};
-    const dhowi_spec spec = {
+    const dhowi_attrs attrs = {.split = {.n = own.shape[2],
+                                         .count = own.shape[0] * own.shape[1] * points,
+                                         .rank = 3,
+                                         .shape = {own.shape[0], own.shape[1], points},
+                                         .strides = {own.shape[1] * own.shape[2], own.shape[2], 0},
+                                         .stride = 1}};
+    const dhowi_tensor_desc desc = {
         .dtype = own.dtype, .rank = 3, .shape = {own.shape[0], own.shape[1], points}};
-    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_gather_elements, in, 2, &attrs, &spec, &tap));
+    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_gather_elements, in, 2, &attrs, &desc, &tap));
     if (weight >= 0) {
         DHOWI_TRY(dhowi_cast_to(b, weight, own.dtype, &weight));
         DHOWI_TRY(dhowi_reshape(b, weight, 3, line, &weight));
@@ -117,8 +117,8 @@ static dhow_status add_tap(dhowi_lowering *b, int32_t x, int32_t place, int32_t 
     return DHOW_OK;
 }
 
-static dhow_status sampling_of(const dhowi_lowering *b, const dhowi_spec *x, const dhowi_spec *grid,
-                               sampling *s) {
+static dhow_status sampling_of(const dhowi_lowering *b, const dhowi_tensor_desc *x,
+                               const dhowi_tensor_desc *grid, sampling *s) {
     DHOWI_TRY(dhowi_attr_flag(b, "align_corners", false, &s->align));
     s->taps = dhowi_attr_is(b, "mode", "nearest", "bilinear") ? 1
               : dhowi_attr_is(b, "mode", "bilinear", "bilinear") ||
@@ -146,7 +146,7 @@ static dhow_status sampling_of(const dhowi_lowering *b, const dhowi_spec *x, con
 }
 
 dhow_status dhowi_lower_grid_sample(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]), grid = *dhowi_spec_at(b, b->in[1]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]), grid = *dhowi_desc_at(b, b->in[1]);
     const int64_t h = x.shape[2], w = x.shape[3], points = grid.shape[1] * grid.shape[2];
     const int64_t flat[] = {x.shape[0], x.shape[1], h * w};
     sampling s;

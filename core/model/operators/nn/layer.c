@@ -18,8 +18,8 @@ static dhow_status lower_embedding(dhowi_lowering *b) {
 /* ---- arranging, choosing, reducing ---- */
 
 static dhow_status lower_reshape(dhowi_lowering *b) {
-    const dhowi_run *to = &b->node->attrs->run;
-    const int64_t count = dhowi_count_of(dhowi_spec_at(b, b->in[0]));
+    const dhowi_axis_split *to = &b->node->attrs->split;
+    const int64_t count = dhowi_count_of(dhowi_desc_at(b, b->in[0]));
     int64_t shape[DHOW_MAX_RANK], known = 1;
     int32_t open = -1;
     for (int32_t i = 0; i < to->rank; i++) {
@@ -35,7 +35,7 @@ static dhow_status lower_reshape(dhowi_lowering *b) {
 
 static dhow_status lower_permute(dhowi_lowering *b) {
     int32_t order[DHOW_MAX_RANK];
-    for (int32_t i = 0; i < DHOW_MAX_RANK; i++) order[i] = (int32_t)b->node->attrs->run.shape[i];
+    for (int32_t i = 0; i < DHOW_MAX_RANK; i++) order[i] = (int32_t)b->node->attrs->split.shape[i];
     return dhowi_permute(b, b->in[0], order, &b->out[0]);
 }
 
@@ -54,8 +54,8 @@ static dhow_status lower_clip(dhowi_lowering *b) {
 }
 
 static dhow_status lower_reduce(dhowi_lowering *b) {
-    const dhowi_run *r = &b->node->attrs->run;
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_axis_split *r = &b->node->attrs->split;
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     int64_t shape[DHOW_MAX_RANK];
     int32_t rank = 0;
     bool axes[DHOW_MAX_RANK];
@@ -77,11 +77,11 @@ static dhow_status lower_batchnorm(dhowi_lowering *b) {
 
 /* y = x w^T + bias */
 static dhow_status linear(dhowi_lowering *b, int32_t x, int32_t w, int32_t bias, int32_t *out) {
-    dhowi_spec spec = *dhowi_spec_at(b, x);
+    dhowi_tensor_desc desc = *dhowi_desc_at(b, x);
     const int32_t in[] = {x, w, bias};
     static const dhowi_attrs none;
-    spec.shape[spec.rank - 1] = dhowi_spec_at(b, w)->shape[0];
-    return dhowi_emit(b, DHOWI_OP_linear, in, 3, &none, &spec, out);
+    desc.shape[desc.rank - 1] = dhowi_desc_at(b, w)->shape[0];
+    return dhowi_emit(b, DHOWI_OP_linear, in, 3, &none, &desc, out);
 }
 
 /* Columns first .. first + width - 1 of rows x[batch, steps, ...], as heads. `turned`: [batch,
@@ -89,7 +89,7 @@ static dhow_status linear(dhowi_lowering *b, int32_t x, int32_t w, int32_t bias,
 static dhow_status heads_of(dhowi_lowering *b, int32_t x, int64_t first, int64_t width,
                             int64_t heads, bool turned, int32_t *out) {
     const dhowi_item item = b->items[x];
-    const int64_t *e = item.spec.shape, row = e[2], depth = width / heads;
+    const int64_t *e = item.desc.shape, row = e[2], depth = width / heads;
     const int64_t shape[] = {e[0], heads, turned ? depth : e[1], turned ? e[1] : depth};
     const int64_t strides[] = {e[1] * row, depth, turned ? 1 : row, turned ? row : 1};
     return dhowi_view(b, x, 4, shape, strides, item.offset + first, out);
@@ -116,8 +116,8 @@ static dhow_status projections(dhowi_lowering *b, int64_t width, int32_t parts[3
 }
 
 static dhow_status check_attention(dhowi_lowering *b, int64_t width) {
-    const dhowi_spec *q = dhowi_spec_at(b, b->in[0]), *k = dhowi_spec_at(b, b->in[1]),
-                     *v = dhowi_spec_at(b, b->in[2]);
+    const dhowi_tensor_desc *q = dhowi_desc_at(b, b->in[0]), *k = dhowi_desc_at(b, b->in[1]),
+                            *v = dhowi_desc_at(b, b->in[2]);
     if (q->rank != 3 || k->rank != 3 || v->rank != 3 || q->shape[2] != width ||
         k->shape[2] != width || v->shape[2] != width || q->shape[0] != k->shape[0] ||
         q->shape[0] != v->shape[0] || k->shape[1] != v->shape[1])
@@ -128,8 +128,8 @@ static dhow_status check_attention(dhowi_lowering *b, int64_t width) {
 /* softmax(q k^T / sqrt(depth) + mask) v, Vaswani et al. 2017 */
 static dhow_status lower_attention(dhowi_lowering *b) {
     static const int32_t order[] = {0, 2, 1, 3};
-    const int64_t width = dhowi_spec_at(b, b->in[6])->shape[1], heads = b->node->attrs->dim;
-    const dhowi_spec y = *dhowi_spec_at(b, b->in[0]);
+    const int64_t width = dhowi_desc_at(b, b->in[6])->shape[1], heads = b->node->attrs->dim;
+    const dhowi_tensor_desc y = *dhowi_desc_at(b, b->in[0]);
     const dhowi_attrs last = {.dim = 3};
     int32_t parts[3], q, k, v, scores;
     int64_t first[3];
@@ -141,7 +141,7 @@ static dhow_status lower_attention(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, q, 1 / sqrt((double)(width / heads)), &q));
     DHOWI_TRY(dhowi_product(b, q, k, -1, &scores));
     if (dhowi_given(b, 3)) DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, scores, b->in[3], &scores));
-    const dhowi_spec square = *dhowi_spec_at(b, scores);
+    const dhowi_tensor_desc square = *dhowi_desc_at(b, scores);
     DHOWI_TRY(dhowi_emit(b, DHOWI_OP_softmax, &scores, 1, &last, &square, &scores));
     DHOWI_TRY(dhowi_product(b, scores, v, -1, &v));
     DHOWI_TRY(dhowi_permute(b, v, order, &v));
@@ -154,7 +154,7 @@ static dhow_status lower_attention(dhowi_lowering *b) {
 /* PyTorch's gates are i f g o, ONNX's are i o f c; rows of [4 hidden, ...] change places. */
 static dhow_status reordered(dhowi_lowering *b, int32_t x, int32_t *out) {
     static const int from[] = {0, 3, 1, 2};
-    const int64_t hidden = dhowi_spec_at(b, x)->shape[0] / 4;
+    const int64_t hidden = dhowi_desc_at(b, x)->shape[0] / 4;
     int32_t parts[4];
     for (int i = 0; i < 4; i++)
         DHOWI_TRY(dhowi_narrow(b, x, 0, from[i] * hidden, hidden, 1, &parts[i]));
@@ -166,7 +166,7 @@ static dhow_status stacked(dhowi_lowering *b, int first, int directions, int32_t
     int32_t parts[2];
     for (int d = 0; d < directions; d++) {
         DHOWI_TRY(reordered(b, b->in[first + 4 * d], &parts[d]));
-        const dhowi_spec w = *dhowi_spec_at(b, parts[d]);
+        const dhowi_tensor_desc w = *dhowi_desc_at(b, parts[d]);
         const int64_t shape[] = {1, w.shape[0], w.rank > 1 ? w.shape[1] : 0};
         DHOWI_TRY(dhowi_reshape(b, parts[d], w.rank + 1, shape, &parts[d]));
     }
@@ -177,7 +177,7 @@ static dhow_status lower_lstm(dhowi_lowering *b) {
     static const int32_t steps_first[] = {1, 0, 2}, batch_first[] = {2, 0, 1, 3};
     const int directions = b->in_count > 5 ? 2 : 1;
     int32_t in[4] = {-1, -1, -1, -1}, bias[2], *own = b->in, y;
-    if (dhowi_spec_at(b, own[0])->rank != 3) DHOWI_REFUSE("x does not have three dimensions");
+    if (dhowi_desc_at(b, own[0])->rank != 3) DHOWI_REFUSE("x does not have three dimensions");
     DHOWI_TRY(dhowi_permute(b, own[0], steps_first, &in[0]));
     DHOWI_TRY(stacked(b, 1, directions, &in[1]));
     DHOWI_TRY(stacked(b, 2, directions, &in[2]));
@@ -192,7 +192,7 @@ static dhow_status lower_lstm(dhowi_lowering *b) {
     b->in = own;
     DHOWI_TRY(status);
     DHOWI_TRY(dhowi_permute(b, b->out[0], batch_first, &y));
-    const dhowi_spec s = *dhowi_spec_at(b, y);
+    const dhowi_tensor_desc s = *dhowi_desc_at(b, y);
     const int64_t shape[] = {s.shape[0], s.shape[1], s.shape[2] * s.shape[3]};
     return dhowi_reshape(b, y, 3, shape, &b->out[0]);
 }

@@ -12,14 +12,14 @@ typedef enum dhowi_layer_kind {
     DHOWI_LAYER_BATCHNORM, /* x, weight, bias, mean, variance; attrs.eps */
     DHOWI_LAYER_ATTENTION, /* query, key, value, mask, in_proj_weight, in_proj_bias,
                               out_proj.weight, out_proj.bias; attrs.dim is the number of heads */
-    DHOWI_LAYER_RESHAPE,   /* x; attrs.run.shape, one extent may be -1 */
-    DHOWI_LAYER_PERMUTE,   /* x; attrs.run.shape is the order */
+    DHOWI_LAYER_RESHAPE,   /* x; attrs.split.shape, one extent may be -1 */
+    DHOWI_LAYER_PERMUTE,   /* x; attrs.split.shape is the order */
     DHOWI_LAYER_CAT,       /* any; attrs.dim */
     DHOWI_LAYER_WHERE,     /* condition, a, b */
     DHOWI_LAYER_CLIP,      /* x; attrs.scalar: two f64 */
-    DHOWI_LAYER_REDUCE, /* x; attrs.run.strides marks the axes, .count is a kind of dhowi_reduce(),
-                           .rank and .shape are the result's */
-    DHOWI_LAYER_LSTM    /* x, then weight_ih, weight_hh, bias_ih, bias_hh of each direction */
+    DHOWI_LAYER_REDUCE,    /* x; attrs.split.strides marks the axes, .count is a kind of
+                              dhowi_reduce(),    .rank and .shape are the result's */
+    DHOWI_LAYER_LSTM       /* x, then weight_ih, weight_hh, bias_ih, bias_hh of each direction */
 } dhowi_layer_kind;
 
 const dhowi_operator *dhowi_layer_operator(dhowi_layer_kind kind);

@@ -14,7 +14,7 @@ typedef struct loss {
 /* 1 where a target counts and 0 where it is the one to ignore, in the scores' dtype. */
 static dhow_status skip_ignored(dhowi_lowering *b, dhow_dtype dtype, loss *l) {
     int32_t kept;
-    if (dhowi_attr(b, "ignore_index") == NULL) return DHOW_OK;
+    if (dhowi_attr(b, "ignore_index", DHOWI_ATTRIBUTE_INT) == NULL) return DHOW_OK;
     const int64_t ignored = dhowi_attr_int(b, "ignore_index", 0);
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_SUB, l->classes, (double)ignored, &kept));
     DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_ABS, 0, 0, kept, &kept));
@@ -25,10 +25,10 @@ static dhow_status skip_ignored(dhowi_lowering *b, dhow_dtype dtype, loss *l) {
     return DHOW_OK;
 }
 
-static dhow_status weigh(dhowi_lowering *b, const dhowi_spec *x, loss *l) {
+static dhow_status weigh(dhowi_lowering *b, const dhowi_tensor_desc *x, loss *l) {
     int32_t own;
     if (!dhowi_given(b, 2)) return DHOW_OK;
-    const dhowi_spec *w = dhowi_spec_at(b, b->in[2]);
+    const dhowi_tensor_desc *w = dhowi_desc_at(b, b->in[2]);
     if (w->rank != 1 || w->shape[0] != x->shape[1] || w->dtype != x->dtype)
         DHOWI_REFUSE("there is no weight of type %s for each of %" PRId64 " classes",
                      dhow_dtype_name(x->dtype), x->shape[1]);
@@ -42,33 +42,33 @@ static dhow_status weigh(dhowi_lowering *b, const dhowi_spec *x, loss *l) {
 
 /* The scores that the classes name: [n, c, ...] to [n, 1, ...]. */
 static dhow_status pick_classes(dhowi_lowering *b, int32_t x, const loss *l, int32_t *out) {
-    const dhowi_spec own = *dhowi_spec_at(b, x), chosen = *dhowi_spec_at(b, l->classes);
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, x), chosen = *dhowi_desc_at(b, l->classes);
     const int32_t in[] = {x, l->classes};
-    const dhowi_spec spec = {.dtype = own.dtype, .rank = own.rank};
-    dhowi_spec y = spec;
+    const dhowi_tensor_desc desc = {.dtype = own.dtype, .rank = own.rank};
+    dhowi_tensor_desc y = desc;
     dhowi_attrs attrs = {
-        .run = {.n = own.shape[1], .count = dhowi_count_of(&chosen), .rank = own.rank}};
-    for (int32_t i = 0; i < own.rank; i++) y.shape[i] = attrs.run.shape[i] = chosen.shape[i];
+        .split = {.n = own.shape[1], .count = dhowi_count_of(&chosen), .rank = own.rank}};
+    for (int32_t i = 0; i < own.rank; i++) y.shape[i] = attrs.split.shape[i] = chosen.shape[i];
     for (int32_t i = own.rank - 1, step = 0; i >= 0; i--, step++)
-        attrs.run.strides[i] = step == 0 ? 1 : attrs.run.strides[i + 1] * own.shape[i + 1];
-    attrs.run.stride = attrs.run.strides[1];
-    attrs.run.strides[1] = 0;
+        attrs.split.strides[i] = step == 0 ? 1 : attrs.split.strides[i + 1] * own.shape[i + 1];
+    attrs.split.stride = attrs.split.strides[1];
+    attrs.split.strides[1] = 0;
     return dhowi_emit(b, DHOWI_OP_gather_elements, in, 2, &attrs, &y, out);
 }
 
 static dhow_status reduce_loss(dhowi_lowering *b, const loss *l, int32_t x, int32_t *out) {
-    const dhowi_spec spec = *dhowi_spec_at(b, x);
+    const dhowi_tensor_desc desc = *dhowi_desc_at(b, x);
     const bool mean = dhowi_attr_is(b, "reduction", "mean", "mean");
     bool axes[DHOW_MAX_RANK];
     int32_t total;
     if (dhowi_attr_is(b, "reduction", "none", "mean")) {
         int64_t shape[DHOW_MAX_RANK];
-        for (int32_t i = 0; i + 1 < spec.rank; i++) shape[i] = spec.shape[i == 0 ? 0 : i + 1];
-        return dhowi_reshape(b, x, spec.rank - 1, shape, out);
+        for (int32_t i = 0; i + 1 < desc.rank; i++) shape[i] = desc.shape[i == 0 ? 0 : i + 1];
+        return dhowi_reshape(b, x, desc.rank - 1, shape, out);
     }
     if (!mean && !dhowi_attr_is(b, "reduction", "sum", "mean"))
         return dhowi_refuse_text(b, "reduction");
-    for (int32_t i = 0; i < spec.rank; i++) axes[i] = true;
+    for (int32_t i = 0; i < desc.rank; i++) axes[i] = true;
     DHOWI_TRY(dhowi_reduce(b, mean && l->weight < 0 ? DHOWI_MEAN : DHOWI_SUM, x, axes, out));
     if (mean && l->weight >= 0) {
         DHOWI_TRY(dhowi_reduce(b, DHOWI_SUM, l->weight, axes, &total));
@@ -79,18 +79,18 @@ static dhow_status reduce_loss(dhowi_lowering *b, const loss *l, int32_t x, int3
 
 /* From logarithms of probabilities. */
 static dhow_status likelihood(dhowi_lowering *b, int32_t x, int32_t *out) {
-    const dhowi_spec own = *dhowi_spec_at(b, x), t = *dhowi_spec_at(b, b->in[1]);
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, x), t = *dhowi_desc_at(b, b->in[1]);
     loss l = {.weight = -1};
-    dhowi_spec wide = own;
+    dhowi_tensor_desc wide = own;
     bool fits = own.rank >= 2 && t.rank == own.rank - 1 && t.shape[0] == own.shape[0];
     for (int32_t i = 2; fits && i < own.rank; i++) fits = t.shape[i - 1] == own.shape[i];
     if (!fits || dhowi_is_float(t.dtype)) {
         char p[160], q[160];
-        DHOWI_REFUSE("scores %s and targets %s do not fit", dhowi_spec_text(&own, p, sizeof p),
-                     dhowi_spec_text(&t, q, sizeof q));
+        DHOWI_REFUSE("scores %s and targets %s do not fit", dhowi_desc_text(&own, p, sizeof p),
+                     dhowi_desc_text(&t, q, sizeof q));
     }
     wide.shape[1] = 1;
-    DHOWI_TRY(dhowi_cast_to(b, b->in[1], DHOW_I64, &l.classes));
+    DHOWI_TRY(dhowi_as_index(b, b->in[1], &l.classes));
     DHOWI_TRY(dhowi_reshape(b, l.classes, wide.rank, wide.shape, &l.classes));
     DHOWI_TRY(skip_ignored(b, own.dtype, &l));
     DHOWI_TRY(weigh(b, &own, &l));
@@ -105,12 +105,12 @@ dhow_status dhowi_lower_likelihood_loss(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_entropy_loss(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     const dhowi_attrs attrs = {.dim = 1};
     int32_t logarithms;
     if (x.rank < 2 || !dhowi_is_float(x.dtype)) {
         char text[160];
-        DHOWI_REFUSE("x is %s, floats [n, c, ...] fit", dhowi_spec_text(&x, text, sizeof text));
+        DHOWI_REFUSE("x is %s, floats [n, c, ...] fit", dhowi_desc_text(&x, text, sizeof text));
     }
     DHOWI_TRY(dhowi_emit(b, DHOWI_OP_log_softmax, b->in, 1, &attrs, &x, &logarithms));
     if (b->out_count > 1) b->out[1] = logarithms;

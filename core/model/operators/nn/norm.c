@@ -10,12 +10,12 @@ static dhow_status normalize_rows(dhowi_lowering *b, int32_t x, int64_t rows, in
                                   double eps, bool centred, int32_t *out) {
     const int64_t flat[] = {rows, cols};
     const dhowi_attrs attrs = {.eps = (float)eps,
-                               .run = {.outer = rows, .n = cols, .flag = {centred}}};
-    const dhow_dtype dtype = dhowi_spec_at(b, x)->dtype;
+                               .split = {.outer = rows, .n = cols, .flag = {centred}}};
+    const dhow_dtype dtype = dhowi_desc_at(b, x)->dtype;
     DHOWI_TRY(dhowi_widened(b, DHOWI_OP_normalize, x, &x));
     DHOWI_TRY(dhowi_reshape(b, x, 2, flat, &x));
-    const dhowi_spec spec = *dhowi_spec_at(b, x);
-    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_normalize, &x, 1, &attrs, &spec, out));
+    const dhowi_tensor_desc desc = *dhowi_desc_at(b, x);
+    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_normalize, &x, 1, &attrs, &desc, out));
     return dhowi_cast_to(b, *out, dtype, out);
 }
 
@@ -34,7 +34,12 @@ static dhow_status scale_shift(dhowi_lowering *b, int32_t x, int32_t scale, int3
         in[count] = shift;
         (void)dhowi_program_add(&p, DHOWI_MAP_ADD, (int)count++);
     }
-    return dhowi_map(b, &p, in, count, out);
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
+    DHOWI_TRY(dhowi_map(b, &p, in, count, out));
+    const dhowi_tensor_desc *made = dhowi_desc_at(b, *out);
+    if (!dhowi_shape_equal(own.rank, own.shape, made->rank, made->shape))
+        DHOWI_REFUSE("its scale or bias has more elements than x to scale");
+    return DHOW_OK;
 }
 
 /* The mean and 1 / sqrt(variance + eps) of rows, which are the second and third output. */
@@ -50,11 +55,11 @@ static dhow_status row_statistics(dhowi_lowering *b, int32_t x, double eps, cons
     return dhowi_map_one(b, DHOWI_MAP_RECIPROCAL, 0, 0, d, inverse);
 }
 
-static dhow_status layer_norm_row(dhowi_lowering *b, const dhowi_spec *x, int64_t rows,
+static dhow_status layer_norm_row(dhowi_lowering *b, const dhowi_tensor_desc *x, int64_t rows,
                                   int64_t cols, double eps) {
     const int64_t flat[] = {rows, cols};
     int32_t in[3] = {b->in[0], b->in[1], dhowi_given(b, 2) ? b->in[2] : -1};
-    dhowi_spec line = {.dtype = x->dtype, .rank = 1, .shape = {cols}};
+    dhowi_tensor_desc line = {.dtype = x->dtype, .rank = 1, .shape = {cols}};
     DHOWI_TRY(dhowi_reshape(b, in[0], 2, flat, &in[0]));
     DHOWI_TRY(dhowi_reshape(b, in[1], 1, &cols, &in[1]));
     if (in[2] >= 0) {
@@ -63,19 +68,19 @@ static dhow_status layer_norm_row(dhowi_lowering *b, const dhowi_spec *x, int64_
         DHOWI_TRY(dhowi_filled(b, &line, 0, &in[2]));
     }
     const dhowi_attrs attrs = {.eps = (float)eps};
-    const dhowi_spec spec = *dhowi_spec_at(b, in[0]);
-    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_layernorm, in, 3, &attrs, &spec, &b->out[0]));
+    const dhowi_tensor_desc desc = *dhowi_desc_at(b, in[0]);
+    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_layernorm, in, 3, &attrs, &desc, &b->out[0]));
     return dhowi_reshape(b, b->out[0], x->rank, x->shape, &b->out[0]);
 }
 
 dhow_status dhowi_lower_layer_norm(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     double eps = (double)dhowi_attr_float(b, "epsilon", 1e-5f);
     bool axes[DHOW_MAX_RANK] = {false};
     int32_t axis;
     DHOWI_TRY(dhowi_axis(&x, dhowi_attr_int(b, "axis", -1), &axis));
     int64_t cols = dhowi_extent(&x, axis, x.rank);
-    if (dhowi_count_of(dhowi_spec_at(b, b->in[1])) == cols) {
+    if (dhowi_count_of(dhowi_desc_at(b, b->in[1])) == cols) {
         DHOWI_TRY(layer_norm_row(b, &x, dhowi_extent(&x, 0, axis), cols, eps));
     } else { /* the scale broadcasts */
         DHOWI_TRY(
@@ -90,7 +95,7 @@ dhow_status dhowi_lower_layer_norm(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_rms_norm(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     int32_t axis;
     DHOWI_TRY(dhowi_axis(&x, dhowi_attr_int(b, "axis", -1), &axis));
     DHOWI_TRY(normalize_rows(b, b->in[0], dhowi_extent(&x, 0, axis), dhowi_extent(&x, axis, x.rank),
@@ -99,17 +104,26 @@ dhow_status dhowi_lower_rms_norm(dhowi_lowering *b) {
     return scale_shift(b, b->out[0], b->in[1], -1, &b->out[0]);
 }
 
+static dhow_status one_for_each(const dhowi_lowering *b, uint32_t input, int64_t channels) {
+    const int64_t count = dhowi_count_of(dhowi_desc_at(b, b->in[input]));
+    if (count == channels) return DHOW_OK;
+    DHOWI_REFUSE("its input %u has %" PRId64 " numbers for %" PRId64 " channels", input, count,
+                 channels);
+}
+
 /* y = x scale' + shift' with scale' = scale / sqrt(variance + eps), shift' = bias - mean scale' */
 dhow_status dhowi_batch_norm(dhowi_lowering *b, double eps, int32_t *out) {
-    const int32_t rank = dhowi_spec_at(b, b->in[0])->rank;
+    const int32_t rank = dhowi_desc_at(b, b->in[0])->rank;
     int32_t scale, shift;
     if (rank < 2) DHOWI_REFUSE("x has %d dimensions", rank);
+    const int64_t channels = dhowi_desc_at(b, b->in[0])->shape[1];
+    for (uint32_t i = 1; i < 5; i++) DHOWI_TRY(one_for_each(b, i, channels));
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_ADD, b->in[4], eps, &scale));
     DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_SQRT, 0, 0, scale, &scale));
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_DIV, b->in[1], scale, &scale));
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, b->in[3], scale, &shift));
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, b->in[2], shift, &shift));
-    dhow_dtype dtype = dhowi_spec_at(b, b->in[0])->dtype;
+    dhow_dtype dtype = dhowi_desc_at(b, b->in[0])->dtype;
     DHOWI_TRY(dhowi_cast_to(b, scale, dtype, &scale));
     DHOWI_TRY(dhowi_cast_to(b, shift, dtype, &shift));
     DHOWI_TRY(dhowi_along(b, scale, rank, 1, &scale));
@@ -127,9 +141,10 @@ dhow_status dhowi_lower_batch_norm(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_instance_norm(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     int32_t scale, shift;
     if (x.rank < 3) DHOWI_REFUSE("x has %d dimensions", x.rank);
+    for (uint32_t i = 1; i < 3; i++) DHOWI_TRY(one_for_each(b, i, x.shape[1]));
     DHOWI_TRY(normalize_rows(b, b->in[0], dhowi_extent(&x, 0, 2), dhowi_extent(&x, 2, x.rank),
                              (double)dhowi_attr_float(b, "epsilon", 1e-5f), true, &b->out[0]));
     DHOWI_TRY(dhowi_reshape(b, b->out[0], x.rank, x.shape, &b->out[0]));
@@ -140,7 +155,7 @@ dhow_status dhowi_lower_instance_norm(dhowi_lowering *b) {
 
 /* Opset 18 has scale and bias per group, 21 per channel. */
 dhow_status dhowi_lower_group_norm(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     int64_t groups = dhowi_attr_int(b, "num_groups", 1);
     int32_t scale = b->in[1], shift = b->in[2];
     if (x.rank < 2) DHOWI_REFUSE("x has %d dimensions", x.rank);
@@ -149,8 +164,9 @@ dhow_status dhowi_lower_group_norm(dhowi_lowering *b) {
     int64_t cols = dhowi_extent(&x, 1, x.rank) / groups;
     DHOWI_TRY(normalize_rows(b, b->in[0], x.shape[0] * groups, cols,
                              (double)dhowi_attr_float(b, "epsilon", 1e-5f), true, &b->out[0]));
-    bool per_group = dhowi_count_of(dhowi_spec_at(b, scale)) == groups;
+    bool per_group = dhowi_count_of(dhowi_desc_at(b, scale)) == groups;
     const int64_t channels = per_group ? groups : x.shape[1];
+    for (uint32_t i = 1; i < 3; i++) DHOWI_TRY(one_for_each(b, i, channels));
     const int64_t parts[] = {x.shape[0], channels, dhowi_extent(&x, 1, x.rank) / channels};
     DHOWI_TRY(dhowi_reshape(b, b->out[0], 3, parts, &b->out[0]));
     DHOWI_TRY(dhowi_along(b, scale, 3, 1, &scale));
@@ -163,7 +179,7 @@ dhow_status dhowi_lower_lp_norm(dhowi_lowering *b) {
     int32_t axis, size;
     bool axes[DHOW_MAX_RANK] = {false};
     int64_t p = dhowi_attr_int(b, "p", 2);
-    DHOWI_TRY(dhowi_axis(dhowi_spec_at(b, b->in[0]), dhowi_attr_int(b, "axis", -1), &axis));
+    DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, b->in[0]), dhowi_attr_int(b, "axis", -1), &axis));
     if (p != 1 && p != 2) DHOWI_REFUSE("p is %" PRId64 ", not 1 or 2", p);
     axes[axis] = true;
     DHOWI_TRY(dhowi_reduce(b, p == 1 ? DHOWI_L1 : DHOWI_L2, b->in[0], axes, &size));
@@ -172,7 +188,7 @@ dhow_status dhowi_lower_lp_norm(dhowi_lowering *b) {
 
 dhow_status dhowi_lower_mvn(dhowi_lowering *b) {
     static const int64_t standard[] = {0, 2, 3};
-    const dhowi_spec *x = dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc *x = dhowi_desc_at(b, b->in[0]);
     bool axes[DHOW_MAX_RANK] = {false};
     uint32_t count;
     int32_t mean, d, size;
@@ -197,18 +213,18 @@ dhow_status dhowi_lower_mvn(dhowi_lowering *b) {
 
 dhow_status dhowi_lower_lrn(dhowi_lowering *b) {
     int32_t x = b->in[0];
-    const dhow_dtype dtype = dhowi_spec_at(b, x)->dtype;
+    const dhow_dtype dtype = dhowi_desc_at(b, x)->dtype;
     DHOWI_TRY(dhowi_widened(b, DHOWI_OP_lrn, x, &x));
-    const dhowi_spec spec = *dhowi_spec_at(b, x);
+    const dhowi_tensor_desc desc = *dhowi_desc_at(b, x);
     int64_t size = dhowi_attr_int(b, "size", 0);
-    if (spec.rank < 2 || size < 1 || size > INT32_MAX) DHOWI_REFUSE("size %" PRId64, size);
-    const dhowi_attrs attrs = {.run = {.outer = spec.shape[0],
-                                       .n = spec.shape[1],
-                                       .inner = dhowi_extent(&spec, 2, spec.rank),
-                                       .count = size,
-                                       .alpha = dhowi_attr_float(b, "alpha", 1e-4f),
-                                       .beta = dhowi_attr_float(b, "beta", 0.75f),
-                                       .value = dhowi_attr_float(b, "bias", 1.0f)}};
-    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_lrn, &x, 1, &attrs, &spec, &b->out[0]));
+    if (desc.rank < 2 || size < 1 || size > INT32_MAX) DHOWI_REFUSE("size %" PRId64, size);
+    const dhowi_attrs attrs = {.split = {.outer = desc.shape[0],
+                                         .n = desc.shape[1],
+                                         .inner = dhowi_extent(&desc, 2, desc.rank),
+                                         .count = size,
+                                         .alpha = dhowi_attr_float(b, "alpha", 1e-4f),
+                                         .beta = dhowi_attr_float(b, "beta", 0.75f),
+                                         .value = dhowi_attr_float(b, "bias", 1.0f)}};
+    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_lrn, &x, 1, &attrs, &desc, &b->out[0]));
     return dhowi_cast_to(b, b->out[0], dtype, &b->out[0]);
 }

@@ -8,17 +8,17 @@
 #include "model/operators/nn/nn.h"
 
 /* Those that the kernels for images do. */
-static bool is_plain_pool(const dhowi_space *s, int32_t rank, int mode) {
+static bool is_plain_pool(const dhowi_window3d *s, int32_t rank, int mode) {
     return rank <= 4 && mode <= 1 && s->dilation[1] == 1 && s->dilation[2] == 1 && s->in[0] == 1;
 }
 
-static dhow_status pool_images(dhowi_lowering *b, int32_t x, const dhowi_space *s, int mode,
-                               const dhowi_spec *y, int32_t *out) {
+static dhow_status pool_images(dhowi_lowering *b, int32_t x, const dhowi_window3d *s, int mode,
+                               const dhowi_tensor_desc *y, int32_t *out) {
     const dhowi_attrs attrs = {
         .window = {.kernel = {s->kernel[1], s->kernel[2]},
                    .stride = {s->stride[1], s->stride[2]},
                    .pad = {s->before[1], s->before[2], s->after[1], s->after[2]}}};
-    const dhowi_spec image = {
+    const dhowi_tensor_desc image = {
         .dtype = y->dtype, .rank = 4, .shape = {y->shape[0], y->shape[1], s->out[1], s->out[2]}};
     DHOWI_TRY(dhowi_as_image(b, x, &x));
     DHOWI_TRY(dhowi_emit(b, mode == 0 ? DHOWI_OP_maxpool2d : DHOWI_OP_avgpool2d, &x, 1, &attrs,
@@ -29,12 +29,12 @@ static dhow_status pool_images(dhowi_lowering *b, int32_t x, const dhowi_space *
 /* arg: 0 maximum, 1 mean, 3 p-norm */
 dhow_status dhowi_lower_pool(dhowi_lowering *b) {
     int32_t x = b->in[0], mode = b->node->op->arg;
-    const dhow_dtype dtype = dhowi_spec_at(b, x)->dtype;
+    const dhow_dtype dtype = dhowi_desc_at(b, x)->dtype;
     dhowi_attrs attrs = {0};
-    dhowi_space *s = &attrs.space;
+    dhowi_window3d *s = &attrs.space;
     bool ceil_mode, count_pads, columns;
     if (!dhowi_is_float(dtype)) DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, &x));
-    const dhowi_spec own = *dhowi_spec_at(b, x);
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
     DHOWI_TRY(dhowi_check_images(&own));
     DHOWI_TRY(dhowi_window_list(b, "kernel_shape", own.rank - 2, 0, 1, s->kernel));
     DHOWI_TRY(dhowi_window_of(b, &own, s));
@@ -45,16 +45,16 @@ dhow_status dhowi_lower_pool(dhowi_lowering *b) {
     if (mode == 1 && count_pads) mode = 2;
     s->mode = mode;
     s->p = (float)dhowi_attr_int(b, "p", 2);
-    dhowi_spec y = own;
+    dhowi_tensor_desc y = own;
     dhowi_window_shape(s, own.rank, &y);
     if (is_plain_pool(s, own.rank, mode)) {
         DHOWI_TRY(pool_images(b, x, s, mode, &y, &b->out[0]));
     } else {
         int32_t wide;
         DHOWI_TRY(dhowi_widened(b, DHOWI_OP_pool, x, &wide));
-        dhowi_spec spec = y;
-        spec.dtype = dhowi_spec_at(b, wide)->dtype;
-        DHOWI_TRY(dhowi_emit(b, DHOWI_OP_pool, &wide, 1, &attrs, &spec, &b->out[0]));
+        dhowi_tensor_desc desc = y;
+        desc.dtype = dhowi_desc_at(b, wide)->dtype;
+        DHOWI_TRY(dhowi_emit(b, DHOWI_OP_pool, &wide, 1, &attrs, &desc, &b->out[0]));
     }
     DHOWI_TRY(dhowi_cast_to(b, b->out[0], dtype, &b->out[0]));
     if (b->out_count < 2) return DHOW_OK;
@@ -66,7 +66,7 @@ dhow_status dhowi_lower_pool(dhowi_lowering *b) {
 
 /* arg: as of dhowi_reduce(), L2 standing for the p-norm */
 dhow_status dhowi_lower_global_pool(dhowi_lowering *b) {
-    const dhowi_spec *x = dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc *x = dhowi_desc_at(b, b->in[0]);
     bool axes[DHOW_MAX_RANK] = {false};
     int kind = b->node->op->arg;
     int64_t p = dhowi_attr_int(b, "p", 2);

@@ -10,7 +10,7 @@
 static dhow_status per_axis(dhowi_lowering *b, int32_t v, int32_t rank, int64_t axis,
                             int32_t *out) {
     *out = v;
-    if (dhowi_count_of(dhowi_spec_at(b, v)) == 1 || rank == dhowi_spec_at(b, v)->rank)
+    if (dhowi_count_of(dhowi_desc_at(b, v)) == 1 || rank == dhowi_desc_at(b, v)->rank)
         return DHOW_OK;
     return dhowi_along(b, v, rank, (int32_t)(axis < 0 ? axis + rank : axis), out);
 }
@@ -76,7 +76,7 @@ static dhow_status centred(dhowi_lowering *b, int32_t x, int32_t zero, int32_t *
 }
 
 dhow_status dhowi_lower_quantize(dhowi_lowering *b) {
-    const int32_t rank = dhowi_spec_at(b, b->in[0])->rank;
+    const int32_t rank = dhowi_desc_at(b, b->in[0])->rank;
     int64_t axis = dhowi_attr_int(b, "axis", 1);
     int32_t scale, zero = -1;
     const int64_t wanted = dhowi_attr_int(b, "output_dtype", 0);
@@ -87,20 +87,20 @@ dhow_status dhowi_lower_quantize(dhowi_lowering *b) {
     DHOWI_TRY(refuse_options(b));
     DHOWI_TRY(per_axis(b, b->in[1], rank, axis, &scale));
     if (dhowi_given(b, 2)) {
-        dtype = dhowi_spec_at(b, b->in[2])->dtype;
+        dtype = dhowi_desc_at(b, b->in[2])->dtype;
         DHOWI_TRY(per_axis(b, b->in[2], rank, axis, &zero));
     }
     return quantized(b, b->in[0], scale, zero, dtype, &b->out[0]);
 }
 
 dhow_status dhowi_lower_dequantize(dhowi_lowering *b) {
-    const int32_t rank = dhowi_spec_at(b, b->in[0])->rank;
+    const int32_t rank = dhowi_desc_at(b, b->in[0])->rank;
     int64_t axis = dhowi_attr_int(b, "axis", 1);
     int32_t scale, zero = -1, x;
     DHOWI_TRY(refuse_options(b));
     const int64_t wanted = dhowi_attr_int(b, "output_dtype", 0);
     const dhow_dtype dtype =
-        wanted != 0 ? dhowi_onnx_dtype((int32_t)wanted) : dhowi_spec_at(b, b->in[1])->dtype;
+        wanted != 0 ? dhowi_onnx_dtype((int32_t)wanted) : dhowi_desc_at(b, b->in[1])->dtype;
     if (dtype == 0)
         return dhowi_fail(DHOW_UNSUPPORTED, "unsupported output_dtype %s",
                           dhowi_onnx_type_name((int32_t)wanted));
@@ -114,14 +114,14 @@ dhow_status dhowi_lower_dequantize(dhowi_lowering *b) {
 
 /* scale = (max(x, 0) - min(x, 0)) / 255, zero = saturate(round(-min / scale)) */
 dhow_status dhowi_lower_dynamic_quantize(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     const int32_t rank = x.rank;
     bool axes[DHOW_MAX_RANK] = {false};
     int32_t low, high, scale, zero, nothing;
     if (!dhowi_is_float(x.dtype)) DHOWI_REFUSE("x is %s", dhow_dtype_name(x.dtype));
     for (int32_t i = 0; i < rank; i++) axes[i] = true;
     if (dhowi_count_of(&x) == 0) {
-        const dhowi_spec number = {.dtype = x.dtype};
+        const dhowi_tensor_desc number = {.dtype = x.dtype};
         DHOWI_TRY(dhowi_filled(b, &number, 0, &low));
         high = low;
     } else {
@@ -148,12 +148,12 @@ dhow_status dhowi_lower_dynamic_quantize(dhowi_lowering *b) {
 /* Integer products are computed in f32, which is exact below 2^24. */
 dhow_status dhowi_lower_matmul_integer(dhowi_lowering *b) {
     int32_t x, y, zx = dhowi_given(b, 2) ? b->in[2] : -1, zy = dhowi_given(b, 3) ? b->in[3] : -1;
-    const dhowi_spec p = *dhowi_spec_at(b, b->in[0]);
-    if (zx >= 0 && dhowi_count_of(dhowi_spec_at(b, zx)) > 1) /* one per row */
+    const dhowi_tensor_desc p = *dhowi_desc_at(b, b->in[0]);
+    if (zx >= 0 && dhowi_count_of(dhowi_desc_at(b, zx)) > 1) /* one per row */
         DHOWI_TRY(dhowi_along(b, zx, p.rank, p.rank - 2, &zx));
     DHOWI_TRY(centred(b, b->in[0], zx, &x));
     DHOWI_TRY(centred(b, b->in[1], zy, &y));
-    if (p.rank == 1 || dhowi_spec_at(b, y)->rank == 1)
+    if (p.rank == 1 || dhowi_desc_at(b, y)->rank == 1)
         return dhowi_fail(DHOW_UNSUPPORTED, "vectors");
     DHOWI_TRY(dhowi_product(b, x, y, -1, &b->out[0]));
     return dhowi_cast_to(b, b->out[0], DHOW_I32, &b->out[0]);
@@ -162,7 +162,7 @@ dhow_status dhowi_lower_matmul_integer(dhowi_lowering *b) {
 dhow_status dhowi_lower_conv_integer(dhowi_lowering *b) {
     int32_t x, w, zw = dhowi_given(b, 3) ? b->in[3] : -1;
     DHOWI_TRY(centred(b, b->in[0], dhowi_given(b, 2) ? b->in[2] : -1, &x));
-    if (zw >= 0) DHOWI_TRY(per_axis(b, zw, dhowi_spec_at(b, b->in[1])->rank, 0, &zw));
+    if (zw >= 0) DHOWI_TRY(per_axis(b, zw, dhowi_desc_at(b, b->in[1])->rank, 0, &zw));
     DHOWI_TRY(centred(b, b->in[1], zw, &w));
     DHOWI_TRY(dhowi_convolve(b, x, w, -1, &b->out[0]));
     return dhowi_cast_to(b, b->out[0], DHOW_I32, &b->out[0]);
@@ -170,7 +170,7 @@ dhow_status dhowi_lower_conv_integer(dhowi_lowering *b) {
 
 /* x scaled: what a quantised operand stands for, scale[axis] (x - zero) */
 static dhow_status real_of(dhowi_lowering *b, uint32_t i, int64_t axis, int32_t *out) {
-    const int32_t rank = dhowi_spec_at(b, b->in[i])->rank;
+    const int32_t rank = dhowi_desc_at(b, b->in[i])->rank;
     int32_t scale, zero;
     DHOWI_TRY(per_axis(b, b->in[i + 1], rank, axis, &scale));
     DHOWI_TRY(per_axis(b, b->in[i + 2], rank, axis, &zero));
@@ -183,7 +183,7 @@ dhow_status dhowi_lower_qlinear_matmul(dhowi_lowering *b) {
     DHOWI_TRY(real_of(b, 0, -2, &x));
     DHOWI_TRY(real_of(b, 3, -1, &y));
     DHOWI_TRY(dhowi_product(b, x, y, -1, &x));
-    return quantized(b, x, b->in[6], b->in[7], dhowi_spec_at(b, b->in[7])->dtype, &b->out[0]);
+    return quantized(b, x, b->in[6], b->in[7], dhowi_desc_at(b, b->in[7])->dtype, &b->out[0]);
 }
 
 dhow_status dhowi_lower_qlinear_conv(dhowi_lowering *b) {
@@ -197,5 +197,5 @@ dhow_status dhowi_lower_qlinear_conv(dhowi_lowering *b) {
         DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, bias, scale, &bias));
     }
     DHOWI_TRY(dhowi_convolve(b, x, w, bias, &x));
-    return quantized(b, x, b->in[6], b->in[7], dhowi_spec_at(b, b->in[7])->dtype, &b->out[0]);
+    return quantized(b, x, b->in[6], b->in[7], dhowi_desc_at(b, b->in[7])->dtype, &b->out[0]);
 }

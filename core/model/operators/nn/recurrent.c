@@ -32,11 +32,11 @@ typedef dhow_status step_fn(dhowi_lowering *b, recurrence *n, int32_t gx);
 static dhow_status part_of(dhowi_lowering *b, int32_t x, int32_t axis, int64_t index,
                            int32_t *out) { /* without the axis */
     DHOWI_TRY(dhowi_narrow(b, x, axis, index, 1, 1, out));
-    dhowi_spec spec = *dhowi_spec_at(b, *out);
-    for (int32_t i = axis; i + 1 < spec.rank; i++) spec.shape[i] = spec.shape[i + 1];
+    dhowi_tensor_desc desc = *dhowi_desc_at(b, *out);
+    for (int32_t i = axis; i + 1 < desc.rank; i++) desc.shape[i] = desc.shape[i + 1];
     dhowi_item item = b->items[*out];
-    for (int32_t i = axis; i + 1 < spec.rank; i++) item.strides[i] = item.strides[i + 1];
-    return dhowi_view(b, *out, spec.rank - 1, spec.shape, item.strides, item.offset, out);
+    for (int32_t i = axis; i + 1 < desc.rank; i++) item.strides[i] = item.strides[i + 1];
+    return dhowi_view(b, *out, desc.rank - 1, desc.shape, item.strides, item.offset, out);
 }
 
 static dhow_status gate(dhowi_lowering *b, const recurrence *n, int32_t x, int index,
@@ -62,7 +62,7 @@ static dhow_status sum_then(dhowi_lowering *b, dhowi_map_op op, int32_t x, int32
 
 static dhow_status refuse_options(const dhowi_lowering *b, const char *const *standard,
                                   uint32_t per_direction) {
-    const dhowi_onnx_attribute *a = dhowi_attr(b, "activations");
+    const dhowi_onnx_attribute *a = dhowi_attr(b, "activations", DHOWI_ATTRIBUTE_STRINGS);
     for (uint32_t i = 0; a != NULL && i < a->string_count; i++) {
         if (!dhowi_slice_is(a->strings[i], standard[i % per_direction]))
             return dhowi_fail(DHOW_UNSUPPORTED, "activation %.*s",
@@ -70,7 +70,8 @@ static dhow_status refuse_options(const dhowi_lowering *b, const char *const *st
     }
     bool coupled;
     DHOWI_TRY(dhowi_attr_flag(b, "input_forget", false, &coupled));
-    if (dhowi_attr(b, "clip") != NULL) return dhowi_fail(DHOW_UNSUPPORTED, "unsupported clip");
+    if (dhowi_attr(b, "clip", DHOWI_ATTRIBUTE_FLOAT) != NULL)
+        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported clip");
     if (coupled) return dhowi_fail(DHOW_UNSUPPORTED, "unsupported input_forget of 1");
     return DHOW_OK;
 }
@@ -134,8 +135,8 @@ static dhow_status run_direction(dhowi_lowering *b, recurrence *n, step_fn *step
 
 static dhow_status state_of(dhowi_lowering *b, const recurrence *n, uint32_t input, bool batchwise,
                             int32_t d, int32_t *out) {
-    const dhowi_spec zero = {
-        .dtype = dhowi_spec_at(b, n->x)->dtype, .rank = 2, .shape = {n->batch, n->hidden}};
+    const dhowi_tensor_desc zero = {
+        .dtype = dhowi_desc_at(b, n->x)->dtype, .rank = 2, .shape = {n->batch, n->hidden}};
     if (!dhowi_given(b, input)) return dhowi_filled(b, &zero, 0, out);
     return part_of(b, b->in[input], batchwise ? 1 : 0, d, out);
 }
@@ -166,24 +167,24 @@ static dhow_status lengths_of(dhowi_lowering *b, const recurrence *n, int32_t *o
     bool full = true;
     *out = -1;
     if (!dhowi_given(b, 4)) return DHOW_OK;
-    const dhowi_spec *given = dhowi_spec_at(b, b->in[4]);
+    const dhowi_tensor_desc *given = dhowi_desc_at(b, b->in[4]);
     if (given->rank != 1 || given->shape[0] != n->batch)
         DHOWI_REFUSE("sequence_lens has %" PRId64 " lengths, the batch %" PRId64 " sequences",
                      dhowi_count_of(given), n->batch);
     DHOWI_TRY(all_full(b, b->in[4], n, &full));
     if (full) return DHOW_OK;
     DHOWI_TRY(dhowi_reshape(b, b->in[4], 2, column, out));
-    return dhowi_cast_to(b, *out, dhowi_spec_at(b, n->x)->dtype, out);
+    return dhowi_cast_to(b, *out, dhowi_desc_at(b, n->x)->dtype, out);
 }
 
 static dhow_status measure(dhowi_lowering *b, recurrence *n, bool batchwise) {
     static const int32_t swapped[] = {1, 0, 2};
     int64_t hidden = dhowi_attr_int(b, "hidden_size", 0);
     n->x = b->in[0];
-    if (dhowi_spec_at(b, n->x)->rank != 3) DHOWI_REFUSE("x does not have three dimensions");
+    if (dhowi_desc_at(b, n->x)->rank != 3) DHOWI_REFUSE("x does not have three dimensions");
     if (batchwise) DHOWI_TRY(dhowi_permute(b, n->x, swapped, &n->x));
-    const dhowi_spec *x = dhowi_spec_at(b, n->x), *r = dhowi_spec_at(b, b->in[2]);
-    const dhowi_spec *w = dhowi_spec_at(b, b->in[1]);
+    const dhowi_tensor_desc *x = dhowi_desc_at(b, n->x), *r = dhowi_desc_at(b, b->in[2]);
+    const dhowi_tensor_desc *w = dhowi_desc_at(b, b->in[1]);
     n->steps = x->shape[0];
     n->batch = x->shape[1];
     n->inputs = x->shape[2];
@@ -210,14 +211,14 @@ static dhow_status stack(dhowi_lowering *b, const recurrence *n, const int32_t *
 static dhow_status expect(dhowi_lowering *b, uint32_t input, const char *name, int32_t rank,
                           const int64_t *shape) {
     if (!dhowi_given(b, input)) return DHOW_OK;
-    const dhowi_spec *is = dhowi_spec_at(b, b->in[input]);
-    dhowi_spec wanted = {.dtype = dhowi_spec_at(b, b->in[0])->dtype, .rank = rank};
+    const dhowi_tensor_desc *is = dhowi_desc_at(b, b->in[input]);
+    dhowi_tensor_desc wanted = {.dtype = dhowi_desc_at(b, b->in[0])->dtype, .rank = rank};
     char p[160], q[160];
     for (int32_t i = 0; i < rank; i++) wanted.shape[i] = shape[i];
     if (is->dtype == wanted.dtype && dhowi_shape_equal(is->rank, is->shape, rank, shape))
         return DHOW_OK;
-    DHOWI_REFUSE("%s is %s, %s is wanted", name, dhowi_spec_text(is, p, sizeof p),
-                 dhowi_spec_text(&wanted, q, sizeof q));
+    DHOWI_REFUSE("%s is %s, %s is wanted", name, dhowi_desc_text(is, p, sizeof p),
+                 dhowi_desc_text(&wanted, q, sizeof q));
 }
 
 static dhow_status check_optional(dhowi_lowering *b, const recurrence *n, int32_t directions,
@@ -240,18 +241,18 @@ static dhow_status recurrent(dhowi_lowering *b, int gates, bool split_bias, bool
     bool batchwise;
     DHOWI_TRY(dhowi_attr_flag(b, "layout", false, &batchwise));
     /* A layer of the builder has no attributes: its weights tell. */
-    bool both = b->node->source == NULL ? dhowi_spec_at(b, b->in[1])->shape[0] == 2
+    bool both = b->node->source == NULL ? dhowi_desc_at(b, b->in[1])->shape[0] == 2
                                         : dhowi_attr_is(b, "direction", "bidirectional", "forward");
     int32_t directions = both ? 2 : 1, h[2], c[2], all;
     DHOWI_TRY(measure(b, &n, batchwise));
-    if (dhowi_spec_at(b, b->in[1])->shape[0] != directions ||
-        dhowi_spec_at(b, b->in[2])->shape[0] != directions)
+    if (dhowi_desc_at(b, b->in[1])->shape[0] != directions ||
+        dhowi_desc_at(b, b->in[2])->shape[0] != directions)
         DHOWI_REFUSE("W and R do not have %d directions", directions);
     DHOWI_TRY(check_optional(b, &n, directions, batchwise, has_cell));
     DHOWI_TRY(lengths_of(b, &n, &n.lengths));
-    const dhowi_spec y = {.dtype = dhowi_spec_at(b, n.x)->dtype,
-                          .rank = 4,
-                          .shape = {n.steps, directions, n.batch, n.hidden}};
+    const dhowi_tensor_desc y = {.dtype = dhowi_desc_at(b, n.x)->dtype,
+                                 .rank = 4,
+                                 .shape = {n.steps, directions, n.batch, n.hidden}};
     DHOWI_TRY(dhowi_blank_of(b, &y, b->in, b->in_count, &all));
     for (int32_t d = 0; d < directions; d++) {
         n.reverse = d == 1 || dhowi_attr_is(b, "direction", "reverse", "forward");
@@ -277,14 +278,14 @@ static dhow_status recurrent(dhowi_lowering *b, int gates, bool split_bias, bool
 
 static dhow_status lstm_step(dhowi_lowering *b, recurrence *n, int32_t gx) {
     int32_t gh, in[4];
-    dhowi_spec state = *dhowi_spec_at(b, n->h);
+    dhowi_tensor_desc state = *dhowi_desc_at(b, n->h);
     DHOWI_TRY(dhowi_product(b, n->h, n->r, -1, &gh));
     in[0] = gx, in[1] = gh, in[2] = n->c, in[3] = n->peepholes;
     const dhow_dtype dtype = state.dtype;
     for (int i = 0; i < 4; i++) {
         if (in[i] >= 0) DHOWI_TRY(dhowi_widened(b, DHOWI_OP_lstm_cell, in[i], &in[i]));
     }
-    state.dtype = dhowi_spec_at(b, in[0])->dtype;
+    state.dtype = dhowi_desc_at(b, in[0])->dtype;
     DHOWI_TRY(dhowi_emit_two(b, DHOWI_OP_lstm_cell, in, 4, NULL, &state, &state, &n->h, &n->c));
     DHOWI_TRY(dhowi_cast_to(b, n->h, dtype, &n->h));
     return dhowi_cast_to(b, n->c, dtype, &n->c);

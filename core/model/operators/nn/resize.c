@@ -102,18 +102,18 @@ static void taps_of(const resize *r, const axis_plan *a, int64_t i, int64_t *ind
 
 static dhow_status emit_axis(dhowi_lowering *b, const resize *r, const axis_plan *a, int32_t axis,
                              const int64_t *index, const double *weight, int32_t *x) {
-    const dhowi_spec own = *dhowi_spec_at(b, *x);
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, *x);
     const int64_t shape[] = {a->to, r->taps};
-    dhowi_spec y = own;
+    dhowi_tensor_desc y = own;
     int32_t in[] = {*x, -1, -1};
     y.shape[axis] = a->to;
     if (r->taps == 1 && r->mode != TF_CROP) return dhowi_pick(b, *x, axis, index, a->to, x);
-    const dhowi_attrs attrs = {.run = {.outer = dhowi_extent(&own, 0, axis),
-                                       .n = a->from,
-                                       .inner = dhowi_extent(&own, axis + 1, own.rank),
-                                       .count = a->to,
-                                       .taps = r->taps,
-                                       .value = r->extrapolation}};
+    const dhowi_attrs attrs = {.split = {.outer = dhowi_extent(&own, 0, axis),
+                                         .n = a->from,
+                                         .inner = dhowi_extent(&own, axis + 1, own.rank),
+                                         .count = a->to,
+                                         .taps = r->taps,
+                                         .value = r->extrapolation}};
     DHOWI_TRY(dhowi_constant(b, DHOW_I64, 2, shape, index, &in[1]));
     DHOWI_TRY(dhowi_constant(b, DHOW_F64, 2, shape, weight, &in[2]));
     DHOWI_TRY(dhowi_cast_to(b, in[2], own.dtype, &in[2]));
@@ -178,8 +178,9 @@ static dhow_status modes_of(const dhowi_lowering *b, resize *r) {
 
 /* What keep_aspect_ratio_policy makes of sizes: one scale for all axes, the least or the largest; 0
  * where every axis has its own. */
-static dhow_status common_scale(const dhowi_lowering *b, const dhowi_spec *x, const int64_t *sizes,
-                                const int64_t *axes, uint32_t count, double *out) {
+static dhow_status common_scale(const dhowi_lowering *b, const dhowi_tensor_desc *x,
+                                const int64_t *sizes, const int64_t *axes, uint32_t count,
+                                double *out) {
     static const char *const name = "keep_aspect_ratio_policy";
     const bool smaller = dhowi_attr_is(b, name, "not_larger", "stretch");
     *out = 0;
@@ -197,12 +198,12 @@ static dhow_status common_scale(const dhowi_lowering *b, const dhowi_spec *x, co
 }
 
 /* Scales or sizes, whichever the node gives, for all axes or those of `axes`. */
-static dhow_status extents_of(dhowi_lowering *b, const dhowi_spec *x, axis_plan plans[]) {
+static dhow_status extents_of(dhowi_lowering *b, const dhowi_tensor_desc *x, axis_plan plans[]) {
     double scales[DHOW_MAX_RANK], roi[2 * DHOW_MAX_RANK];
     int64_t sizes[DHOW_MAX_RANK], axes[DHOW_MAX_RANK];
     uint32_t scale_count = 0, size_count = 0, roi_count = 0, count;
     bool old = b->node->opset < 11;
-    const dhowi_onnx_attribute *listed = dhowi_attr(b, "scales");
+    const dhowi_onnx_attribute *listed = dhowi_attr(b, "scales", DHOWI_ATTRIBUTE_FLOATS);
     if (!old && dhowi_given(b, 3))
         DHOWI_TRY(dhowi_ints(b, b->in[3], sizes, DHOW_MAX_RANK, &size_count));
     uint32_t at = old ? 1 : 2;
@@ -210,7 +211,7 @@ static dhow_status extents_of(dhowi_lowering *b, const dhowi_spec *x, axis_plan 
         DHOWI_TRY(dhowi_floats(b, b->in[at], scales, DHOW_MAX_RANK, &scale_count));
     for (uint32_t i = 0; listed != NULL && i < listed->float_count && i < DHOW_MAX_RANK; i++)
         scales[scale_count++] = (double)listed->floats[i];
-    if (!old && dhowi_given(b, 1) && dhowi_count_of(dhowi_spec_at(b, b->in[1])) > 0)
+    if (!old && dhowi_given(b, 1) && dhowi_count_of(dhowi_desc_at(b, b->in[1])) > 0)
         DHOWI_TRY(dhowi_floats(b, b->in[1], roi, 2 * DHOW_MAX_RANK, &roi_count));
     const int64_t *given = dhowi_attr_ints(b, "axes", &count);
     if (given == NULL) count = (uint32_t)x->rank;
@@ -242,7 +243,7 @@ static dhow_status extents_of(dhowi_lowering *b, const dhowi_spec *x, axis_plan 
 }
 
 dhow_status dhowi_lower_resize(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     axis_plan plans[DHOW_MAX_RANK];
     resize r = {0};
     for (int32_t i = 0; i < x.rank; i++)

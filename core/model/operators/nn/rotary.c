@@ -9,7 +9,7 @@
 /* x as [batch, steps, heads, features], a view. */
 static dhow_status by_heads(dhowi_lowering *b, int32_t *x) {
     static const int32_t order[] = {0, 2, 1, 3};
-    const dhowi_spec own = *dhowi_spec_at(b, *x);
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, *x);
     const int64_t heads = dhowi_attr_int(b, "num_heads", 0);
     if (own.rank == 4) return dhowi_permute(b, *x, order, x);
     if (own.rank != 3) DHOWI_REFUSE("x has %d dimensions, not 3 or 4", own.rank);
@@ -20,18 +20,18 @@ static dhow_status by_heads(dhowi_lowering *b, int32_t *x) {
 }
 
 /* A cache by positions, or one that has a row for each step: [batch, steps, 1, half]. */
-static dhow_status angles(dhowi_lowering *b, uint32_t input, const dhowi_spec *x, int64_t half,
-                          int32_t *out) {
+static dhow_status angles(dhowi_lowering *b, uint32_t input, const dhowi_tensor_desc *x,
+                          int64_t half, int32_t *out) {
     const int64_t shape[] = {x->shape[0], x->shape[1], 1, half};
     char text[160];
     *out = b->in[input];
-    if (dhowi_spec_at(b, *out)->rank == 2 && dhowi_given(b, 3))
+    if (dhowi_desc_at(b, *out)->rank == 2 && dhowi_given(b, 3))
         DHOWI_TRY(dhowi_gather_along(b, *out, 0, b->in[3], out));
-    const dhowi_spec is = *dhowi_spec_at(b, *out);
+    const dhowi_tensor_desc is = *dhowi_desc_at(b, *out);
     if (is.rank != 3 || is.shape[0] != shape[0] || is.shape[1] != shape[1] || is.shape[2] != half)
         DHOWI_REFUSE("input %u and the positions make %s, not [%" PRId64 ", %" PRId64 ", %" PRId64
                      "]",
-                     input, dhowi_spec_text(&is, text, sizeof text), shape[0], shape[1], half);
+                     input, dhowi_desc_text(&is, text, sizeof text), shape[0], shape[1], half);
     return dhowi_reshape(b, *out, 4, shape, out);
 }
 
@@ -46,7 +46,7 @@ static dhow_status blend(dhowi_lowering *b, int32_t p, int32_t f, dhowi_map_op o
 
 static dhow_status turn(dhowi_lowering *b, int32_t x, int64_t half, bool interleaved,
                         int32_t *out) {
-    const dhowi_spec own = *dhowi_spec_at(b, x);
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
     const int64_t second = interleaved ? 1 : half, step = interleaved ? 2 : 1,
                   rest = own.shape[3] - 2 * half;
     int32_t cosine, sine, p, q, to, turned[2];
@@ -69,13 +69,13 @@ static dhow_status turn(dhowi_lowering *b, int32_t x, int64_t half, bool interle
 
 dhow_status dhowi_lower_rotary(dhowi_lowering *b) {
     static const int32_t order[] = {0, 2, 1, 3};
-    const dhowi_spec own = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, b->in[0]);
     int64_t part = dhowi_attr_int(b, "rotary_embedding_dim", 0);
     bool interleaved;
     int32_t x = b->in[0];
     DHOWI_TRY(dhowi_attr_flag(b, "interleaved", false, &interleaved));
     DHOWI_TRY(by_heads(b, &x));
-    const int64_t features = dhowi_spec_at(b, x)->shape[3];
+    const int64_t features = dhowi_desc_at(b, x)->shape[3];
     if (part == 0) part = features;
     if (part < 2 || part % 2 != 0 || part > features)
         DHOWI_REFUSE("%" PRId64 " of %" PRId64 " features cannot be turned in pairs", part,

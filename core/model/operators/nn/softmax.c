@@ -6,36 +6,36 @@
 
 /* Before opset 13 everything from the axis on is one row. */
 static dhow_status softmax_view(dhowi_lowering *b, int32_t *x, int32_t *axis) {
-    const dhowi_spec spec = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc desc = *dhowi_desc_at(b, b->in[0]);
     bool old = b->node->opset < 13;
     *x = b->in[0];
-    DHOWI_TRY(dhowi_axis(&spec, dhowi_attr_int(b, "axis", old ? 1 : -1), axis));
+    DHOWI_TRY(dhowi_axis(&desc, dhowi_attr_int(b, "axis", old ? 1 : -1), axis));
     if (!old) return DHOW_OK;
-    const int64_t flat[] = {dhowi_extent(&spec, 0, *axis), dhowi_extent(&spec, *axis, spec.rank)};
+    const int64_t flat[] = {dhowi_extent(&desc, 0, *axis), dhowi_extent(&desc, *axis, desc.rank)};
     *axis = 1;
     return dhowi_reshape(b, *x, 2, flat, x);
 }
 
 dhow_status dhowi_lower_softmax(dhowi_lowering *b) {
-    const dhowi_spec own = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, b->in[0]);
     int32_t x;
     dhowi_attrs attrs = {0};
     DHOWI_TRY(softmax_view(b, &x, &attrs.dim));
-    const dhowi_spec spec = *dhowi_spec_at(b, x);
-    if (!dhowi_is_float(spec.dtype)) DHOWI_REFUSE("x is %s", dhow_dtype_name(spec.dtype));
-    DHOWI_TRY(dhowi_emit(b, (dhowi_op_id)b->node->op->arg, &x, 1, &attrs, &spec, &b->out[0]));
+    const dhowi_tensor_desc desc = *dhowi_desc_at(b, x);
+    if (!dhowi_is_float(desc.dtype)) DHOWI_REFUSE("x is %s", dhow_dtype_name(desc.dtype));
+    DHOWI_TRY(dhowi_emit(b, (dhowi_op_id)b->node->op->arg, &x, 1, &attrs, &desc, &b->out[0]));
     return dhowi_reshape(b, b->out[0], own.rank, own.shape, &b->out[0]);
 }
 
 dhow_status dhowi_lower_hardmax(dhowi_lowering *b) {
-    const dhowi_spec own = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, b->in[0]);
     int32_t x, axis, top, classes;
     int64_t parts[3];
     bool axes[DHOW_MAX_RANK] = {false};
     DHOWI_TRY(softmax_view(b, &x, &axis));
     axes[axis] = true;
     DHOWI_TRY(dhowi_group_axes(b, axes, &x, parts));
-    const dhowi_spec flat = {.dtype = DHOW_I64, .rank = 3, .shape = {parts[0], 1, parts[2]}};
+    const dhowi_tensor_desc flat = {.dtype = DHOW_I64, .rank = 3, .shape = {parts[0], 1, parts[2]}};
     const dhowi_attrs attrs = {.dim = 1};
     DHOWI_TRY(dhowi_emit(b, DHOWI_OP_argmax, &x, 1, &attrs, &flat, &top));
     DHOWI_TRY(dhowi_numbers(b, DHOW_I64, 0, 1, parts[1], &classes));

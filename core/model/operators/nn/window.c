@@ -24,7 +24,7 @@ dhow_status dhowi_window_list(const dhowi_lowering *b, const char *name, int spa
     return DHOW_OK;
 }
 
-static dhow_status window_pads(const dhowi_lowering *b, int spatial, dhowi_space *s) {
+static dhow_status window_pads(const dhowi_lowering *b, int spatial, dhowi_window3d *s) {
     uint32_t count;
     const int64_t *pads = dhowi_attr_ints(b, "pads", &count);
     if (pads != NULL && count != 2 * (uint32_t)spatial)
@@ -32,14 +32,16 @@ static dhow_status window_pads(const dhowi_lowering *b, int spatial, dhowi_space
     for (int i = 0; pads != NULL && i < spatial; i++) {
         if (pads[i] < 0 || pads[i] > DHOWI_MAX_WINDOW || pads[spatial + i] < 0 ||
             pads[spatial + i] > DHOWI_MAX_WINDOW)
-            DHOWI_REFUSE("pads holds a negative or absurd number");
+            DHOWI_REFUSE("pads holds %" PRId64 " and %" PRId64 ", not 0 to %d", pads[i],
+                         pads[spatial + i], DHOWI_MAX_WINDOW);
         s->before[3 - spatial + i] = pads[i];
         s->after[3 - spatial + i] = pads[spatial + i];
     }
     return DHOW_OK;
 }
 
-dhow_status dhowi_window_of(const dhowi_lowering *b, const dhowi_spec *x, dhowi_space *s) {
+dhow_status dhowi_window_of(const dhowi_lowering *b, const dhowi_tensor_desc *x,
+                            dhowi_window3d *s) {
     int spatial = x->rank - 2;
     for (int i = 0; i < 3; i++) {
         s->in[i] = i < 3 - spatial ? 1 : x->shape[x->rank - 3 + i];
@@ -64,7 +66,7 @@ dhow_status dhowi_window_of(const dhowi_lowering *b, const dhowi_spec *x, dhowi_
     return DHOW_OK;
 }
 
-dhow_status dhowi_window_result(dhowi_space *s, bool ceil_mode) {
+dhow_status dhowi_window_result(dhowi_window3d *s, bool ceil_mode) {
     for (int i = 0; i < 3; i++) {
         int64_t room = s->in[i] + s->before[i] + s->after[i];
         room -= s->dilation[i] * (s->kernel[i] - 1) + 1;
@@ -76,21 +78,21 @@ dhow_status dhowi_window_result(dhowi_space *s, bool ceil_mode) {
     return DHOW_OK;
 }
 
-void dhowi_window_shape(const dhowi_space *s, int32_t rank, dhowi_spec *y) {
+void dhowi_window_shape(const dhowi_window3d *s, int32_t rank, dhowi_tensor_desc *y) {
     for (int32_t i = 2; i < rank; i++) y->shape[i] = s->out[i + 3 - rank];
 }
 
-dhow_status dhowi_check_images(const dhowi_spec *x) {
+dhow_status dhowi_check_images(const dhowi_tensor_desc *x) {
     char text[160];
     if (x->rank < 3 || x->rank > 5)
         DHOWI_REFUSE("x is %s; [n, c] and one to three dimensions fit",
-                     dhowi_spec_text(x, text, sizeof text));
+                     dhowi_desc_text(x, text, sizeof text));
     if (!dhowi_is_float(x->dtype)) DHOWI_REFUSE("x is %s", dhow_dtype_name(x->dtype));
     return DHOW_OK;
 }
 
 dhow_status dhowi_as_image(dhowi_lowering *b, int32_t x, int32_t *out) {
-    const dhowi_spec own = *dhowi_spec_at(b, x);
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
     const int64_t shape[] = {own.shape[0], own.shape[1], 1, own.shape[2]};
     *out = x;
     return own.rank == 3 ? dhowi_reshape(b, x, 4, shape, out) : DHOW_OK;

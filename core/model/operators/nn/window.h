@@ -13,12 +13,12 @@ enum { DHOWI_MAX_WINDOW = 1 << 24 };
 dhow_status dhowi_window_list(const dhowi_lowering *b, const char *name, int spatial,
                               int64_t otherwise, int64_t low, int64_t to[3]);
 /* Everything but the kernel, which is set before. */
-dhow_status dhowi_window_of(const dhowi_lowering *b, const dhowi_spec *x, dhowi_space *s);
+dhow_status dhowi_window_of(const dhowi_lowering *b, const dhowi_tensor_desc *x, dhowi_window3d *s);
 /* The extents that the window gives. */
-dhow_status dhowi_window_result(dhowi_space *s, bool ceil_mode);
-void dhowi_window_shape(const dhowi_space *s, int32_t rank, dhowi_spec *y);
+dhow_status dhowi_window_result(dhowi_window3d *s, bool ceil_mode);
+void dhowi_window_shape(const dhowi_window3d *s, int32_t rank, dhowi_tensor_desc *y);
 /* Refuses what is no image of one to three dimensions. */
-dhow_status dhowi_check_images(const dhowi_spec *x);
+dhow_status dhowi_check_images(const dhowi_tensor_desc *x);
 /* [n, c, w] as [n, c, 1, w]. */
 dhow_status dhowi_as_image(dhowi_lowering *b, int32_t x, int32_t *out);
 

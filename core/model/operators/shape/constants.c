@@ -26,18 +26,18 @@ static dhow_status from_attribute(dhowi_lowering *b, const dhowi_onnx_tensor *t,
 /* `value` is a parameter of the model from the import on; the other forms come here. */
 dhow_status dhowi_lower_constant(dhowi_lowering *b) {
     const dhowi_onnx_attribute *a;
-    if ((a = dhowi_attr(b, "value")) != NULL && a->tensor != NULL)
+    if ((a = dhowi_attr(b, "value", DHOWI_ATTRIBUTE_TENSOR)) != NULL && a->tensor != NULL)
         return from_attribute(b, a->tensor, &b->out[0]);
-    if ((a = dhowi_attr(b, "value_int")) != NULL)
+    if ((a = dhowi_attr(b, "value_int", DHOWI_ATTRIBUTE_INT)) != NULL)
         return dhowi_constant(b, DHOW_I64, 0, NULL, &a->i, &b->out[0]);
-    if ((a = dhowi_attr(b, "value_float")) != NULL)
+    if ((a = dhowi_attr(b, "value_float", DHOWI_ATTRIBUTE_FLOAT)) != NULL)
         return dhowi_constant(b, DHOW_F32, 0, NULL, &a->f, &b->out[0]);
     int64_t count;
-    if ((a = dhowi_attr(b, "value_ints")) != NULL) {
+    if ((a = dhowi_attr(b, "value_ints", DHOWI_ATTRIBUTE_INTS)) != NULL) {
         count = a->int_count;
         return dhowi_constant(b, DHOW_I64, 1, &count, a->ints, &b->out[0]);
     }
-    if ((a = dhowi_attr(b, "value_floats")) != NULL) {
+    if ((a = dhowi_attr(b, "value_floats", DHOWI_ATTRIBUTE_FLOATS)) != NULL) {
         count = a->float_count;
         return dhowi_constant(b, DHOW_F32, 1, &count, a->floats, &b->out[0]);
     }
@@ -45,7 +45,7 @@ dhow_status dhowi_lower_constant(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_constant_of_shape(dhowi_lowering *b) {
-    const dhowi_onnx_attribute *a = dhowi_attr(b, "value");
+    const dhowi_onnx_attribute *a = dhowi_attr(b, "value", DHOWI_ATTRIBUTE_TENSOR);
     const int64_t zeros[DHOW_MAX_RANK] = {0};
     int64_t shape[DHOW_MAX_RANK];
     uint32_t rank;
@@ -57,7 +57,7 @@ dhow_status dhowi_lower_constant_of_shape(dhowi_lowering *b) {
     }
     if (a != NULL && a->tensor != NULL) {
         DHOWI_TRY(from_attribute(b, a->tensor, &value));
-        if (dhowi_count_of(dhowi_spec_at(b, value)) != 1)
+        if (dhowi_count_of(dhowi_desc_at(b, value)) != 1)
             DHOWI_REFUSE("value has several elements");
     } else {
         DHOWI_TRY(dhowi_constant(b, DHOW_F32, 0, NULL, &zero, &value));
@@ -72,7 +72,7 @@ dhow_status dhowi_lower_range(dhowi_lowering *b) {
     if (v[2] == 0) DHOWI_REFUSE("a step of 0");
     double n = ceil((v[1] - v[0]) / v[2]);
     if (!(n < 2147483647.0)) DHOWI_REFUSE("%g numbers", n);
-    return dhowi_numbers(b, dhowi_spec_at(b, b->in[0])->dtype, v[0], v[2], n > 0 ? (int64_t)n : 0,
+    return dhowi_numbers(b, dhowi_desc_at(b, b->in[0])->dtype, v[0], v[2], n > 0 ? (int64_t)n : 0,
                          &b->out[0]);
 }
 
@@ -87,10 +87,10 @@ static dhow_status rows_and_columns(dhowi_lowering *b, int64_t m, int64_t n, int
 }
 
 dhow_status dhowi_lower_eye_like(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     int32_t rows, columns;
     if (x.rank != 2) DHOWI_REFUSE("x has %d dimensions, not 2", x.rank);
-    const dhowi_onnx_attribute *type = dhowi_attr(b, "dtype");
+    const dhowi_onnx_attribute *type = dhowi_attr(b, "dtype", DHOWI_ATTRIBUTE_INT);
     dhow_dtype dtype = type != NULL ? dhowi_onnx_dtype((int32_t)type->i) : x.dtype;
     if (dtype == 0)
         return dhowi_fail(DHOW_UNSUPPORTED, "unsupported dtype %s",
@@ -102,8 +102,8 @@ dhow_status dhowi_lower_eye_like(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_trilu(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
-    dhowi_spec one = {.dtype = x.dtype};
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
+    dhowi_tensor_desc one = {.dtype = x.dtype};
     int64_t k = 0;
     bool upper;
     int32_t rows, columns, zero;
@@ -118,14 +118,18 @@ dhow_status dhowi_lower_trilu(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_one_hot(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
+    double given;
     int64_t depth, axis = dhowi_attr_int(b, "axis", -1);
     int32_t index, below, classes, off, on;
-    DHOWI_TRY(dhowi_one_int(b, b->in[1], "depth", &depth));
+    DHOWI_TRY(dhowi_one_float(b, b->in[1], "depth", &given)); /* of any type in ONNX */
+    if (!(given >= 1 && given <= INT32_MAX && given == floor(given)))
+        DHOWI_REFUSE("a depth of %g", given);
+    depth = (int64_t)given;
     if (axis < 0) axis += x.rank + 1;
     if (axis < 0 || axis > x.rank || depth < 1 || x.rank == DHOW_MAX_RANK)
         DHOWI_REFUSE("axis %" PRId64 ", depth %" PRId64, axis, depth);
-    dhowi_spec wide = {.rank = x.rank + 1}, line = {.rank = x.rank + 1};
+    dhowi_tensor_desc wide = {.rank = x.rank + 1}, line = {.rank = x.rank + 1};
     for (int32_t i = 0; i < wide.rank; i++) {
         line.shape[i] = i == axis ? depth : 1;
         wide.shape[i] = i == axis ? 1 : x.shape[i < axis ? i : i - 1];
@@ -139,7 +143,7 @@ dhow_status dhowi_lower_one_hot(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_numbers(b, DHOW_I64, 0, 1, depth, &classes));
     DHOWI_TRY(dhowi_reshape(b, classes, line.rank, line.shape, &classes));
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_EQ, index, classes, &index));
-    const dhowi_spec *values = dhowi_spec_at(b, b->in[2]);
+    const dhowi_tensor_desc *values = dhowi_desc_at(b, b->in[2]);
     if (values->rank != 1 || values->shape[0] != 2) DHOWI_REFUSE("values are no pair");
     DHOWI_TRY(dhowi_narrow(b, b->in[2], 0, 0, 1, 1, &off));
     DHOWI_TRY(dhowi_narrow(b, b->in[2], 0, 1, 1, 1, &on));

@@ -31,7 +31,7 @@ static dhow_status open_frame(dhowi_lowering *b, dhowi_frame **out) {
 /* ---- an iteration ---- */
 
 /* What a body computed is forgotten: the next iteration computes it anew. */
-static uint32_t forget(dhowi_lowering *b, const dhowi_graph *body) {
+static uint32_t forget(dhowi_lowering *b, const dhowi_subgraph *body) {
     uint32_t nodes = 1;
     for (uint32_t i = 0; i < body->input_count; i++) b->refs[body->inputs[i]] = -1;
     for (uint32_t i = 0; i < body->node_count; i++) {
@@ -45,7 +45,7 @@ static uint32_t forget(dhowi_lowering *b, const dhowi_graph *body) {
     return nodes;
 }
 
-static dhow_status enter(dhowi_lowering *b, const dhowi_graph *body) {
+static dhow_status enter(dhowi_lowering *b, const dhowi_subgraph *body) {
     b->looped_nodes += forget(b, body);
     if (b->looped_nodes <= MAX_LOOPED_NODES) return DHOW_OK;
     return dhowi_fail(DHOW_UNSUPPORTED,
@@ -62,14 +62,15 @@ static bool gather(dhowi_frame *f, int32_t ref) {
     return true;
 }
 
-static dhow_status output_of(dhowi_lowering *b, const dhowi_graph *body, uint32_t i, int32_t *out) {
+static dhow_status output_of(dhowi_lowering *b, const dhowi_subgraph *body, uint32_t i,
+                             int32_t *out) {
     return dhowi_ref_of(b, body->outputs[i], out);
 }
 
 /* ---- Loop ---- */
 
 static dhow_status begin_loop(dhowi_lowering *b, dhowi_frame **out) {
-    const dhowi_graph *body = b->node->branch[0];
+    const dhowi_subgraph *body = b->node->branch[0];
     int64_t trips = INT64_MAX, condition = 1;
     const uint32_t carried = b->in_count > 2 ? b->in_count - 2 : 0;
     if (body == NULL || body->input_count != carried + 2 || body->output_count < carried + 1 ||
@@ -89,7 +90,7 @@ static dhow_status begin_loop(dhowi_lowering *b, dhowi_frame **out) {
     return DHOW_OK;
 }
 
-static dhow_status enter_loop(dhowi_lowering *b, dhowi_frame *f, const dhowi_graph *body) {
+static dhow_status enter_loop(dhowi_lowering *b, dhowi_frame *f, const dhowi_subgraph *body) {
     const uint8_t condition = f->condition != 0;
     DHOWI_TRY(enter(b, body));
     DHOWI_TRY(dhowi_constant(b, DHOW_I64, 0, NULL, &f->iteration, &b->refs[body->inputs[0]]));
@@ -99,7 +100,7 @@ static dhow_status enter_loop(dhowi_lowering *b, dhowi_frame *f, const dhowi_gra
     return DHOW_OK;
 }
 
-static dhow_status leave_loop(dhowi_lowering *b, dhowi_frame *f, const dhowi_graph *body) {
+static dhow_status leave_loop(dhowi_lowering *b, dhowi_frame *f, const dhowi_subgraph *body) {
     int32_t condition, ref, next[DHOWI_MAX_OUTPUTS_OF_NODE];
     DHOWI_TRY(output_of(b, body, 0, &condition));
     DHOWI_TRY(dhowi_one_int(b, condition, "the condition", &f->condition));
@@ -126,13 +127,13 @@ static dhow_status stack(dhowi_lowering *b, const dhowi_frame *f, uint32_t k, ui
     for (uint32_t i = 0; i < count && status == DHOW_OK; i++) {
         const dhowi_item item = b->items[f->gathered[i * each + k]];
         int64_t shape[DHOW_MAX_RANK + 1] = {1}, strides[DHOW_MAX_RANK + 1] = {0};
-        if (item.spec.rank == DHOW_MAX_RANK) {
+        if (item.desc.rank == DHOW_MAX_RANK) {
             status = dhowi_fail(DHOW_UNSUPPORTED, "more than %d dimensions", DHOW_MAX_RANK);
             break;
         }
-        memcpy(shape + 1, item.spec.shape, (size_t)item.spec.rank * sizeof *shape);
-        memcpy(strides + 1, item.strides, (size_t)item.spec.rank * sizeof *strides);
-        status = dhowi_view(b, f->gathered[i * each + k], item.spec.rank + 1, shape, strides,
+        memcpy(shape + 1, item.desc.shape, (size_t)item.desc.rank * sizeof *shape);
+        memcpy(strides + 1, item.strides, (size_t)item.desc.rank * sizeof *strides);
+        status = dhowi_view(b, f->gathered[i * each + k], item.desc.rank + 1, shape, strides,
                             item.offset, &parts[i]);
     }
     if (status == DHOW_OK) status = dhowi_concat(b, parts, count, 0, out);
@@ -142,7 +143,7 @@ static dhow_status stack(dhowi_lowering *b, const dhowi_frame *f, uint32_t k, ui
 
 dhow_status dhowi_lower_loop(dhowi_lowering *b) {
     const dhowi_node *node = b->node;
-    const dhowi_graph *body = node->branch[0];
+    const dhowi_subgraph *body = node->branch[0];
     dhowi_frame *f = find_frame(b, node);
     if (f == NULL) DHOWI_TRY(begin_loop(b, &f));
     while (f->inside || (f->iteration < f->trips && f->condition != 0)) {
@@ -167,7 +168,7 @@ dhow_status dhowi_lower_loop(dhowi_lowering *b) {
 /* ---- SequenceMap ---- */
 
 static dhow_status begin_map(dhowi_lowering *b, dhowi_frame **out) {
-    const dhowi_graph *body = b->node->branch[0];
+    const dhowi_subgraph *body = b->node->branch[0];
     if (body == NULL || body->input_count != b->in_count || body->output_count < b->out_count)
         DHOWI_REFUSE("its body has other inputs or outputs");
     if (dhowi_kind_of(b, b->in[0]) != DHOW_DATUM_SEQUENCE) DHOWI_REFUSE("input 0 is no sequence");
@@ -184,7 +185,7 @@ static dhow_status begin_map(dhowi_lowering *b, dhowi_frame **out) {
     return DHOW_OK;
 }
 
-static dhow_status enter_map(dhowi_lowering *b, dhowi_frame *f, const dhowi_graph *body) {
+static dhow_status enter_map(dhowi_lowering *b, dhowi_frame *f, const dhowi_subgraph *body) {
     DHOWI_TRY(enter(b, body));
     for (uint32_t i = 0; i < f->in_count; i++) {
         bool sequence = dhowi_kind_of(b, f->in[i]) == DHOW_DATUM_SEQUENCE;
@@ -194,7 +195,7 @@ static dhow_status enter_map(dhowi_lowering *b, dhowi_frame *f, const dhowi_grap
     return DHOW_OK;
 }
 
-static dhow_status leave_map(dhowi_lowering *b, dhowi_frame *f, const dhowi_graph *body) {
+static dhow_status leave_map(dhowi_lowering *b, dhowi_frame *f, const dhowi_subgraph *body) {
     int32_t ref;
     for (uint32_t i = 0; i < f->out_count; i++) {
         DHOWI_TRY(output_of(b, body, i, &ref));
@@ -207,7 +208,7 @@ static dhow_status leave_map(dhowi_lowering *b, dhowi_frame *f, const dhowi_grap
 
 dhow_status dhowi_lower_sequence_map(dhowi_lowering *b) {
     const dhowi_node *node = b->node;
-    const dhowi_graph *body = node->branch[0];
+    const dhowi_subgraph *body = node->branch[0];
     dhowi_frame *f = find_frame(b, node);
     if (f == NULL) DHOWI_TRY(begin_map(b, &f));
     while (f->iteration < f->trips) {
@@ -232,7 +233,7 @@ dhow_status dhowi_lower_if(dhowi_lowering *b) {
     const uint32_t out_count = b->out_count;
     int64_t condition;
     DHOWI_TRY(dhowi_one_int(b, b->in[0], "the condition", &condition));
-    const dhowi_graph *branch = node->branch[condition != 0 ? 0 : 1];
+    const dhowi_subgraph *branch = node->branch[condition != 0 ? 0 : 1];
     if (branch == NULL || branch->output_count < out_count || branch->input_count > 0)
         DHOWI_REFUSE("its branch has too few outputs");
     DHOWI_TRY(dhowi_lower_branch(b, branch));

@@ -14,9 +14,9 @@
 static dhow_status all_numbers(dhowi_lowering *b, int32_t ref, double **out, uint32_t *count) {
     *out = NULL;
     DHOWI_TRY(dhowi_need(b, ref));
-    int64_t n = dhowi_count_of(dhowi_spec_at(b, ref));
-    if (n > INT32_MAX) DHOWI_REFUSE("%" PRId64 " values on the host", n);
+    int64_t n = dhowi_count_of(dhowi_desc_at(b, ref));
     DHOWI_TRY(dhowi_host_room(b, n, sizeof **out));
+    if (n > INT32_MAX) DHOWI_REFUSE("%" PRId64 " values on the host", n);
     *out = dhowi_alloc_array((size_t)n + 1, sizeof **out);
     if (*out == NULL) return dhowi_fail_memory("plan");
     dhow_status status = dhowi_floats(b, ref, *out, (uint32_t)n, count);
@@ -30,17 +30,17 @@ dhow_status dhowi_lower_non_zero(dhowi_lowering *b) {
     double *x;
     uint32_t count;
     DHOWI_TRY(all_numbers(b, b->in[0], &x, &count));
-    const dhowi_spec spec = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc desc = *dhowi_desc_at(b, b->in[0]);
     int64_t found = 0, at = 0, strides[DHOW_MAX_RANK];
     for (uint32_t i = 0; i < count; i++) found += x[i] != 0;
-    const int64_t shape[] = {spec.rank, found};
+    const int64_t shape[] = {desc.rank, found};
     int64_t *index =
-        dhowi_alloc_array((size_t)(found * DHOWI_MAX(spec.rank, 1)) + 1, sizeof *index);
-    dhowi_shape_strides(spec.rank, spec.shape, strides);
+        dhowi_alloc_array((size_t)(found * DHOWI_MAX(desc.rank, 1)) + 1, sizeof *index);
+    dhowi_shape_strides(desc.rank, desc.shape, strides);
     for (uint32_t i = 0; index != NULL && i < count; i++) {
         if (x[i] == 0) continue;
-        for (int32_t k = 0; k < spec.rank; k++)
-            index[k * found + at] = (int64_t)i / strides[k] % spec.shape[k];
+        for (int32_t k = 0; k < desc.rank; k++)
+            index[k * found + at] = (int64_t)i / strides[k] % desc.shape[k];
         at++;
     }
     dhow_status status = index != NULL ? dhowi_constant(b, DHOW_I64, 2, shape, index, &b->out[0])
@@ -57,10 +57,10 @@ dhow_status dhowi_lower_compress(dhowi_lowering *b) {
     uint32_t count;
     int32_t x = b->in[0], axis = 0;
     DHOWI_TRY(all_numbers(b, b->in[1], &condition, &count));
-    const dhowi_spec own = *dhowi_spec_at(b, x);
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
     int64_t total = dhowi_count_of(&own), found = 0;
     dhow_status status = DHOW_OK;
-    if (dhowi_attr(b, "axis") != NULL) {
+    if (dhowi_attr(b, "axis", DHOWI_ATTRIBUTE_INT) != NULL) {
         status = dhowi_axis(&own, dhowi_attr_int(b, "axis", 0), &axis);
     } else {
         status = dhowi_reshape(b, x, 1, &total, &x);
@@ -68,7 +68,7 @@ dhow_status dhowi_lower_compress(dhowi_lowering *b) {
     int64_t *index = dhowi_alloc_array((size_t)count + 1, sizeof *index);
     if (index == NULL) status = dhowi_fail_memory("plan");
     for (uint32_t i = 0; status == DHOW_OK && i < count; i++) {
-        if (condition[i] != 0 && (int64_t)i < dhowi_spec_at(b, x)->shape[axis]) index[found++] = i;
+        if (condition[i] != 0 && (int64_t)i < dhowi_desc_at(b, x)->shape[axis]) index[found++] = i;
     }
     if (status == DHOW_OK) status = dhowi_pick(b, x, axis, index, found, &b->out[0]);
     dhowi_free(index);
@@ -183,7 +183,7 @@ dhow_status dhowi_lower_non_max_suppression(dhowi_lowering *b) {
     if (dhowi_given(b, 3)) DHOWI_TRY(dhowi_one_float(b, b->in[3], "iou_threshold", &s.overlap));
     s.has_least = dhowi_given(b, 4);
     if (s.has_least) DHOWI_TRY(dhowi_one_float(b, b->in[4], "score_threshold", &s.least));
-    const dhowi_spec p = *dhowi_spec_at(b, b->in[0]), q = *dhowi_spec_at(b, b->in[1]);
+    const dhowi_tensor_desc p = *dhowi_desc_at(b, b->in[0]), q = *dhowi_desc_at(b, b->in[1]);
     if (p.rank != 3 || q.rank != 3 || p.shape[2] != 4 || p.shape[0] != q.shape[0] ||
         p.shape[1] != q.shape[2])
         DHOWI_REFUSE("boxes [batches, n, 4] and scores [batches, classes, n] fit");

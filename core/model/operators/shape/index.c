@@ -26,7 +26,7 @@ static dhow_status index_values(dhowi_lowering *b, int32_t ref, int64_t count, i
  * are on the device read zeros there. */
 static dhow_status check_known(dhowi_lowering *b, int32_t index, const int64_t *extents,
                                int64_t per) {
-    const int64_t count = dhowi_count_of(dhowi_spec_at(b, index));
+    const int64_t count = dhowi_count_of(dhowi_desc_at(b, index));
     int64_t *values, wrong = 0, extent = 0;
     if (!dhowi_is_known(b, index) || count == 0) return DHOW_OK;
     DHOWI_TRY(index_values(b, index, count, &values));
@@ -42,7 +42,7 @@ static dhow_status check_known(dhowi_lowering *b, int32_t index, const int64_t *
 }
 
 dhow_status dhowi_lower_gather(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]), index = *dhowi_spec_at(b, b->in[1]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]), index = *dhowi_desc_at(b, b->in[1]);
     int32_t axis;
     DHOWI_TRY(dhowi_axis(&x, dhowi_attr_int(b, "axis", 0), &axis));
     if (dhowi_is_known(b, b->in[1])) { /* checked here, and a single one is a view */
@@ -56,10 +56,10 @@ dhow_status dhowi_lower_gather(dhowi_lowering *b) {
             if (index.rank == 1) return DHOW_OK;
             dhowi_item view = b->items[b->out[0]];
             for (int32_t i = axis; i + 1 < x.rank; i++) {
-                view.spec.shape[i] = view.spec.shape[i + 1];
+                view.desc.shape[i] = view.desc.shape[i + 1];
                 view.strides[i] = view.strides[i + 1];
             }
-            return dhowi_view(b, b->out[0], x.rank - 1, view.spec.shape, view.strides, view.offset,
+            return dhowi_view(b, b->out[0], x.rank - 1, view.desc.shape, view.strides, view.offset,
                               &b->out[0]);
         }
     }
@@ -69,12 +69,13 @@ dhow_status dhowi_lower_gather(dhowi_lowering *b) {
 
 /* The attributes of an element-by-element gather or scatter of an index's shape in x. */
 static dhow_status elements(dhowi_lowering *b, int32_t x, int32_t index, dhowi_attrs *attrs) {
-    const dhowi_spec *own = dhowi_spec_at(b, x), *chosen = dhowi_spec_at(b, index);
+    const dhowi_tensor_desc *own = dhowi_desc_at(b, x), *chosen = dhowi_desc_at(b, index);
     int32_t axis;
     DHOWI_TRY(dhowi_axis(own, dhowi_attr_int(b, "axis", 0), &axis));
     if (own->rank != chosen->rank) DHOWI_REFUSE("index has another number of dimensions than x");
-    dhowi_run *r = &attrs->run;
-    *r = (dhowi_run){.n = own->shape[axis], .count = dhowi_count_of(chosen), .rank = own->rank};
+    dhowi_axis_split *r = &attrs->split;
+    *r = (dhowi_axis_split){
+        .n = own->shape[axis], .count = dhowi_count_of(chosen), .rank = own->rank};
     memcpy(r->shape, chosen->shape, sizeof r->shape);
     dhowi_shape_strides(own->rank, own->shape, r->strides);
     r->stride = r->strides[axis];
@@ -83,30 +84,30 @@ static dhow_status elements(dhowi_lowering *b, int32_t x, int32_t index, dhowi_a
         if (i != axis && chosen->shape[i] > own->shape[i])
             DHOWI_REFUSE("index is larger than x in dimension %d", i);
     }
-    return check_known(b, index, &attrs->run.n, 1);
+    return check_known(b, index, &attrs->split.n, 1);
 }
 
 dhow_status dhowi_lower_gather_elements(dhowi_lowering *b) {
-    dhowi_spec spec = *dhowi_spec_at(b, b->in[1]);
+    dhowi_tensor_desc desc = *dhowi_desc_at(b, b->in[1]);
     dhowi_attrs attrs = {0};
     int32_t in[] = {b->in[0], b->in[1]};
-    spec.dtype = dhowi_spec_at(b, b->in[0])->dtype;
+    desc.dtype = dhowi_desc_at(b, b->in[0])->dtype;
     DHOWI_TRY(elements(b, in[0], in[1], &attrs));
-    DHOWI_TRY(dhowi_cast_to(b, in[1], DHOW_I64, &in[1]));
-    return dhowi_emit(b, DHOWI_OP_gather_elements, in, 2, &attrs, &spec, &b->out[0]);
+    DHOWI_TRY(dhowi_as_index(b, in[1], &in[1]));
+    return dhowi_emit(b, DHOWI_OP_gather_elements, in, 2, &attrs, &desc, &b->out[0]);
 }
 
 /* A copy of x that may be written into; known only if everything is. */
 static dhow_status writable_copy(dhowi_lowering *b, int32_t x, const int32_t others[2],
                                  int32_t *out) {
-    const dhowi_spec spec = *dhowi_spec_at(b, x);
+    const dhowi_tensor_desc desc = *dhowi_desc_at(b, x);
     const int32_t in[] = {x, others[0], others[1]};
-    DHOWI_TRY(dhowi_blank_of(b, &spec, in, 3, out));
+    DHOWI_TRY(dhowi_blank_of(b, &desc, in, 3, out));
     return dhowi_emit_into(b, DHOWI_OP_copy, &x, 1, NULL, *out);
 }
 
 /* Targets of single elements, from the indices along the axis. */
-static dhow_status reduce_elements(dhowi_lowering *b, dhowi_map_op op, const dhowi_run *r) {
+static dhow_status reduce_elements(dhowi_lowering *b, dhowi_map_op op, const dhowi_axis_split *r) {
     int64_t *targets, strides[DHOW_MAX_RANK];
     DHOWI_TRY(index_values(b, b->in[1], r->count, &targets));
     dhowi_shape_strides(r->rank, r->shape, strides);
@@ -119,7 +120,7 @@ static dhow_status reduce_elements(dhowi_lowering *b, dhowi_map_op op, const dho
     }
     dhow_status status =
         dhowi_scatter_reduced(b, op, b->in[0], b->in[2], targets, r->count,
-                              dhowi_count_of(dhowi_spec_at(b, b->in[0])), 1, &b->out[0]);
+                              dhowi_count_of(dhowi_desc_at(b, b->in[0])), 1, &b->out[0]);
     dhowi_free(targets);
     return status;
 }
@@ -130,23 +131,23 @@ dhow_status dhowi_lower_scatter_elements(dhowi_lowering *b) {
     int32_t in[] = {b->in[2], b->in[1]};
     dhowi_attrs attrs = {0};
     DHOWI_TRY(elements(b, b->in[0], b->in[1], &attrs));
-    const dhowi_spec *u = dhowi_spec_at(b, b->in[2]), *i = dhowi_spec_at(b, b->in[1]);
+    const dhowi_tensor_desc *u = dhowi_desc_at(b, b->in[2]), *i = dhowi_desc_at(b, b->in[1]);
     if (!dhowi_shape_equal(u->rank, u->shape, i->rank, i->shape) ||
-        u->dtype != dhowi_spec_at(b, b->in[0])->dtype)
+        u->dtype != dhowi_desc_at(b, b->in[0])->dtype)
         DHOWI_REFUSE("updates do not fit the index or x");
-    if (op != 0) return reduce_elements(b, op, &attrs.run);
-    DHOWI_TRY(dhowi_cast_to(b, in[1], DHOW_I64, &in[1]));
+    if (op != 0) return reduce_elements(b, op, &attrs.split);
+    DHOWI_TRY(dhowi_as_index(b, in[1], &in[1]));
     DHOWI_TRY(writable_copy(b, b->in[0], in, &b->out[0]));
     return dhowi_emit_into(b, DHOWI_OP_scatter_elements, in, 2, &attrs, b->out[0]);
 }
 
 /* Tuples of indices into the dimensions first .. first+k-1 of x as single numbers. */
-static dhow_status linear_index(dhowi_lowering *b, int32_t tuples, const dhowi_spec *x,
+static dhow_status linear_index(dhowi_lowering *b, int32_t tuples, const dhowi_tensor_desc *x,
                                 int32_t first, int32_t *out) {
-    const dhowi_spec t = *dhowi_spec_at(b, tuples);
+    const dhowi_tensor_desc t = *dhowi_desc_at(b, tuples);
     int32_t last = t.rank - 1, sum = -1;
     int64_t k = t.shape[last], stride = 1;
-    DHOWI_TRY(dhowi_cast_to(b, tuples, DHOW_I64, &tuples));
+    DHOWI_TRY(dhowi_as_index(b, tuples, &tuples));
     for (int64_t i = k - 1; i >= 0; i--) {
         int32_t part, below;
         double extent = (double)x->shape[first + i];
@@ -163,8 +164,8 @@ static dhow_status linear_index(dhowi_lowering *b, int32_t tuples, const dhowi_s
     return dhowi_reshape(b, sum, last, t.shape, out);
 }
 
-static dhow_status check_tuples(dhowi_lowering *b, const dhowi_spec *x, const dhowi_spec *t,
-                                int64_t batch) {
+static dhow_status check_tuples(dhowi_lowering *b, const dhowi_tensor_desc *x,
+                                const dhowi_tensor_desc *t, int64_t batch) {
     if (t->rank < 1 || t->shape[t->rank - 1] < 1 || batch < 0 || batch >= t->rank ||
         t->shape[t->rank - 1] > x->rank - batch)
         DHOWI_REFUSE("the index has tuples that do not fit x");
@@ -172,7 +173,7 @@ static dhow_status check_tuples(dhowi_lowering *b, const dhowi_spec *x, const dh
 }
 
 dhow_status dhowi_lower_gather_nd(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]), t = *dhowi_spec_at(b, b->in[1]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]), t = *dhowi_desc_at(b, b->in[1]);
     int64_t batch = dhowi_attr_int(b, "batch_dims", 0);
     DHOWI_TRY(check_tuples(b, &x, &t, batch));
     int32_t k = (int32_t)t.shape[t.rank - 1], d = (int32_t)batch, index, flat;
@@ -197,7 +198,7 @@ dhow_status dhowi_lower_gather_nd(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_reshape(b, b->in[0], 2, flat_shape, &flat));
     DHOWI_TRY(dhowi_reshape(b, index, 1, count, &index));
     DHOWI_TRY(dhowi_gather_along(b, flat, 0, index, &flat));
-    dhowi_spec y = {.rank = t.rank - 1 + x.rank - d - k};
+    dhowi_tensor_desc y = {.rank = t.rank - 1 + x.rank - d - k};
     if (y.rank > DHOW_MAX_RANK) DHOWI_REFUSE("%d dimensions", y.rank);
     for (int32_t i = 0; i < t.rank - 1; i++) y.shape[i] = t.shape[i];
     for (int32_t i = d + k; i < x.rank; i++) y.shape[t.rank - 1 + i - d - k] = x.shape[i];
@@ -205,26 +206,26 @@ dhow_status dhowi_lower_gather_nd(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_scatter_nd(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]), t = *dhowi_spec_at(b, b->in[1]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]), t = *dhowi_desc_at(b, b->in[1]);
     dhowi_map_op op;
     DHOWI_TRY(dhowi_scatter_kind(b, &op));
     DHOWI_TRY(check_tuples(b, &x, &t, 0));
     int32_t k = (int32_t)t.shape[t.rank - 1];
-    dhowi_attrs attrs = {.run = {.n = dhowi_extent(&x, 0, k),
-                                 .inner = dhowi_extent(&x, k, x.rank),
-                                 .count = dhowi_extent(&t, 0, t.rank - 1)}};
-    const dhowi_spec *u = dhowi_spec_at(b, b->in[2]);
-    if (dhowi_count_of(u) != attrs.run.count * attrs.run.inner || u->dtype != x.dtype)
+    dhowi_attrs attrs = {.split = {.n = dhowi_extent(&x, 0, k),
+                                   .inner = dhowi_extent(&x, k, x.rank),
+                                   .count = dhowi_extent(&t, 0, t.rank - 1)}};
+    const dhowi_tensor_desc *u = dhowi_desc_at(b, b->in[2]);
+    if (dhowi_count_of(u) != attrs.split.count * attrs.split.inner || u->dtype != x.dtype)
         DHOWI_REFUSE("updates do not fit the index or x");
     int32_t in[] = {b->in[2], -1};
     if (op != 0) DHOWI_TRY(dhowi_need(b, b->in[1]));
     DHOWI_TRY(linear_index(b, b->in[1], &x, 0, &in[1]));
     if (op != 0) {
         int64_t *targets;
-        DHOWI_TRY(index_values(b, in[1], attrs.run.count, &targets));
+        DHOWI_TRY(index_values(b, in[1], attrs.split.count, &targets));
         dhow_status status =
-            dhowi_scatter_reduced(b, op, b->in[0], b->in[2], targets, attrs.run.count, attrs.run.n,
-                                  attrs.run.inner, &b->out[0]);
+            dhowi_scatter_reduced(b, op, b->in[0], b->in[2], targets, attrs.split.count,
+                                  attrs.split.n, attrs.split.inner, &b->out[0]);
         dhowi_free(targets);
         return status;
     }

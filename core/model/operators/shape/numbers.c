@@ -69,7 +69,7 @@ static dhow_status places(dhowi_lowering *b, const int64_t *extents, int32_t spa
 
 dhow_status dhowi_lower_affine_grid(dhowi_lowering *b) {
     static const int32_t turned[] = {0, 2, 1};
-    const dhowi_spec theta = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc theta = *dhowi_desc_at(b, b->in[0]);
     int64_t size[DHOW_MAX_RANK], points = 1, shape[5];
     uint32_t count;
     bool align;

@@ -10,17 +10,17 @@ dhow_status dhowi_lower_cumsum(dhowi_lowering *b) {
     int32_t x = b->in[0], axis;
     int64_t given;
     bool exclusive, reverse;
-    const dhow_dtype dtype = dhowi_spec_at(b, x)->dtype;
+    const dhow_dtype dtype = dhowi_desc_at(b, x)->dtype;
     DHOWI_TRY(dhowi_one_int(b, b->in[1], "the axis", &given));
-    DHOWI_TRY(dhowi_axis(dhowi_spec_at(b, x), given, &axis));
+    DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, x), given, &axis));
     DHOWI_TRY(dhowi_widened(b, DHOWI_OP_cumsum, x, &x));
-    const dhowi_spec spec = *dhowi_spec_at(b, x);
-    dhowi_attrs attrs = {.run = dhowi_run_along(&spec, axis)};
+    const dhowi_tensor_desc desc = *dhowi_desc_at(b, x);
+    dhowi_attrs attrs = {.split = dhowi_split_along(&desc, axis)};
     DHOWI_TRY(dhowi_attr_flag(b, "exclusive", false, &exclusive));
     DHOWI_TRY(dhowi_attr_flag(b, "reverse", false, &reverse));
-    attrs.run.flag[0] = exclusive;
-    attrs.run.flag[1] = reverse;
-    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_cumsum, &x, 1, &attrs, &spec, &b->out[0]));
+    attrs.split.flag[0] = exclusive;
+    attrs.split.flag[1] = reverse;
+    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_cumsum, &x, 1, &attrs, &desc, &b->out[0]));
     return dhowi_cast_to(b, b->out[0], dtype, &b->out[0]);
 }
 
@@ -28,20 +28,20 @@ dhow_status dhowi_lower_topk(dhowi_lowering *b) {
     int32_t x = b->in[0], axis;
     int64_t k = dhowi_attr_int(b, "k", 0);
     bool largest;
-    const dhow_dtype dtype = dhowi_spec_at(b, x)->dtype;
+    const dhow_dtype dtype = dhowi_desc_at(b, x)->dtype;
     if (dhowi_given(b, 1)) DHOWI_TRY(dhowi_one_int(b, b->in[1], "k", &k));
     DHOWI_TRY(dhowi_attr_flag(b, "largest", true, &largest));
-    DHOWI_TRY(dhowi_axis(dhowi_spec_at(b, x), dhowi_attr_int(b, "axis", -1), &axis));
+    DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, x), dhowi_attr_int(b, "axis", -1), &axis));
     DHOWI_TRY(dhowi_widened(b, DHOWI_OP_topk, x, &x));
-    dhowi_spec spec = *dhowi_spec_at(b, x), index;
-    dhowi_attrs attrs = {.run = dhowi_run_along(&spec, axis)};
-    if (k < 0 || k > spec.shape[axis])
-        DHOWI_REFUSE("k is %" PRId64 ", the axis has %" PRId64, k, spec.shape[axis]);
-    attrs.run.count = spec.shape[axis] = k;
-    attrs.run.flag[0] = largest;
-    index = spec;
+    dhowi_tensor_desc desc = *dhowi_desc_at(b, x), index;
+    dhowi_attrs attrs = {.split = dhowi_split_along(&desc, axis)};
+    if (k < 0 || k > desc.shape[axis])
+        DHOWI_REFUSE("k is %" PRId64 ", the axis has %" PRId64, k, desc.shape[axis]);
+    attrs.split.count = desc.shape[axis] = k;
+    attrs.split.flag[0] = largest;
+    index = desc;
     index.dtype = DHOW_I64;
     DHOWI_TRY(
-        dhowi_emit_two(b, DHOWI_OP_topk, &x, 1, &attrs, &spec, &index, &b->out[0], &b->out[1]));
+        dhowi_emit_two(b, DHOWI_OP_topk, &x, 1, &attrs, &desc, &index, &b->out[0], &b->out[1]));
     return dhowi_cast_to(b, b->out[0], dtype, &b->out[0]);
 }

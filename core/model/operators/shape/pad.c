@@ -2,6 +2,7 @@
  *
  * Pad.
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/memory/alloc.h"
@@ -22,8 +23,8 @@ static int64_t mirrored(int64_t i, int64_t n, const char mode) {
 static dhow_status pad_by_index(dhowi_lowering *b, const int64_t *before, const int64_t *after,
                                 char mode) {
     b->out[0] = b->in[0];
-    for (int32_t axis = 0; axis < dhowi_spec_at(b, b->in[0])->rank; axis++) {
-        int64_t n = dhowi_spec_at(b, b->out[0])->shape[axis],
+    for (int32_t axis = 0; axis < dhowi_desc_at(b, b->in[0])->rank; axis++) {
+        int64_t n = dhowi_desc_at(b, b->out[0])->shape[axis],
                 count = n + before[axis] + after[axis];
         if (before[axis] == 0 && after[axis] == 0) continue;
         if (n < 1 || count < 0) DHOWI_REFUSE("nothing to repeat along axis %d", axis);
@@ -39,7 +40,7 @@ static dhow_status pad_by_index(dhowi_lowering *b, const int64_t *before, const 
 }
 
 dhow_status dhowi_lower_pad(dhowi_lowering *b) {
-    const int32_t rank = dhowi_spec_at(b, b->in[0])->rank;
+    const int32_t rank = dhowi_desc_at(b, b->in[0])->rank;
     int64_t pads[2 * DHOW_MAX_RANK], before[DHOW_MAX_RANK] = {0}, after[DHOW_MAX_RANK] = {0};
     int64_t axes[DHOW_MAX_RANK];
     uint32_t count, axis_count = (uint32_t)rank;
@@ -48,7 +49,7 @@ dhow_status dhowi_lower_pad(dhowi_lowering *b) {
     if (given != NULL && count <= 2 * DHOW_MAX_RANK) memcpy(pads, given, count * sizeof *pads);
     if (given == NULL && dhowi_given(b, 1))
         DHOWI_TRY(dhowi_ints(b, b->in[1], pads, 2 * DHOW_MAX_RANK, &count));
-    if (dhowi_given(b, 2) && dhowi_count_of(dhowi_spec_at(b, b->in[2])) > 0) {
+    if (dhowi_given(b, 2) && dhowi_count_of(dhowi_desc_at(b, b->in[2])) > 0) {
         DHOWI_TRY(dhowi_one_float(b, b->in[2], "constant_value", &value));
     }
     for (int32_t i = 0; i < rank; i++) axes[i] = i;
@@ -56,12 +57,13 @@ dhow_status dhowi_lower_pad(dhowi_lowering *b) {
     if (count != 2 * axis_count) DHOWI_REFUSE("pads has %u entries, not %u", count, 2 * axis_count);
     for (uint32_t i = 0; i < axis_count; i++) {
         int32_t axis;
-        DHOWI_TRY(dhowi_axis(dhowi_spec_at(b, b->in[0]), axes[i], &axis));
+        DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, b->in[0]), axes[i], &axis));
         before[axis] = pads[i];
         after[axis] = pads[axis_count + i];
         if (before[axis] < -MAX_PADDING || before[axis] > MAX_PADDING ||
             after[axis] < -MAX_PADDING || after[axis] > MAX_PADDING)
-            DHOWI_REFUSE("an absurd padding");
+            DHOWI_REFUSE("pads of %" PRId64 " and %" PRId64 " for dimension %d, at most %d",
+                         before[axis], after[axis], axis, MAX_PADDING);
     }
     if (dhowi_attr_is(b, "mode", "constant", "constant"))
         return dhowi_pad_with(b, b->in[0], before, after, value, &b->out[0]);

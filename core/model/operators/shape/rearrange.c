@@ -11,7 +11,7 @@
 #include "model/operators/shape/shape.h"
 
 dhow_status dhowi_lower_center_crop_pad(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     int64_t wanted[DHOW_MAX_RANK], before[DHOW_MAX_RANK] = {0}, after[DHOW_MAX_RANK] = {0};
     uint32_t count, listed;
     DHOWI_TRY(dhowi_shape_values(b, b->in[1], "the shape", wanted, &count));
@@ -35,7 +35,7 @@ dhow_status dhowi_lower_center_crop_pad(dhowi_lowering *b) {
 /* Where the row at (t, s) comes from. */
 static int64_t reversed(int64_t t, int64_t length) { return t < length ? length - 1 - t : t; }
 
-static dhow_status reverse_rows(dhowi_lowering *b, const dhowi_spec *x, bool time_first,
+static dhow_status reverse_rows(dhowi_lowering *b, const dhowi_tensor_desc *x, bool time_first,
                                 const int64_t *lengths) {
     const int64_t times = x->shape[time_first ? 0 : 1], batch = x->shape[time_first ? 1 : 0];
     const int64_t flat[] = {times * batch, dhowi_extent(x, 2, x->rank)};
@@ -57,7 +57,7 @@ static dhow_status reverse_rows(dhowi_lowering *b, const dhowi_spec *x, bool tim
 }
 
 dhow_status dhowi_lower_reverse_sequence(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]), l = *dhowi_spec_at(b, b->in[1]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]), l = *dhowi_desc_at(b, b->in[1]);
     const int64_t time = dhowi_attr_int(b, "time_axis", 0),
                   batch = dhowi_attr_int(b, "batch_axis", 1);
     uint32_t count;
@@ -184,14 +184,14 @@ static dhow_status sum_columns(dhowi_lowering *b, columns *c, int64_t n, int64_t
 }
 
 dhow_status dhowi_lower_col2im(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     columns c = {0};
     char text[160];
     int64_t sources;
     DHOWI_TRY(columns_of(b, &c));
     if (x.rank != 3 || x.shape[1] % c.places != 0 || x.shape[2] != c.count)
         DHOWI_REFUSE("x is %s; columns of %" PRId64 " elements in %" PRId64 " windows fit",
-                     dhowi_spec_text(&x, text, sizeof text), c.places, c.count);
+                     dhowi_desc_text(&x, text, sizeof text), c.places, c.count);
     if (!dhowi_mul_i64(c.places, c.pixels, &sources)) DHOWI_REFUSE("the image is too large");
     DHOWI_TRY(dhowi_host_room(b, sources, sizeof(int64_t)));
     c.sources = dhowi_alloc_array((size_t)sources + 1, sizeof *c.sources);

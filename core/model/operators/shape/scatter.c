@@ -33,14 +33,15 @@ dhow_status dhowi_scatter_kind(const dhowi_lowering *b, dhowi_map_op *op) {
 static dhow_status run_round(dhowi_lowering *b, dhowi_map_op op, int32_t updates,
                              const int64_t *chosen, const int64_t *targets, int64_t count,
                              int32_t *y) {
-    const dhowi_spec spec = *dhowi_spec_at(b, *y);
+    const dhowi_tensor_desc desc = *dhowi_desc_at(b, *y);
     int32_t u, old, in[3] = {*y, -1, -1};
     DHOWI_TRY(dhowi_pick(b, updates, 0, chosen, count, &u));
     DHOWI_TRY(dhowi_pick(b, *y, 0, targets, count, &old));
     DHOWI_TRY(dhowi_map_two(b, op, old, u, &in[1]));
     DHOWI_TRY(dhowi_constant(b, DHOW_I64, 1, &count, targets, &in[2]));
-    const dhowi_attrs attrs = {.run = {.n = spec.shape[0], .inner = spec.shape[1], .count = count}};
-    DHOWI_TRY(dhowi_blank_of(b, &spec, in, 3, y));
+    const dhowi_attrs attrs = {
+        .split = {.n = desc.shape[0], .inner = desc.shape[1], .count = count}};
+    DHOWI_TRY(dhowi_blank_of(b, &desc, in, 3, y));
     DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_copy, in, 1, NULL, *y));
     return dhowi_emit_into(b, DHOWI_OP_scatter_rows, in + 1, 2, &attrs, *y);
 }
@@ -70,7 +71,7 @@ static dhow_status part(rounds *r, int64_t count, int64_t rows) {
 dhow_status dhowi_scatter_reduced(dhowi_lowering *b, dhowi_map_op op, int32_t x, int32_t updates,
                                   int64_t *targets, int64_t count, int64_t rows, int64_t inner,
                                   int32_t *out) {
-    const dhowi_spec spec = *dhowi_spec_at(b, x);
+    const dhowi_tensor_desc desc = *dhowi_desc_at(b, x);
     const int64_t flat[] = {rows, inner}, lines[] = {count, inner};
     DHOWI_TRY(dhowi_host_room(b, count, 3 * sizeof(int64_t)));
     DHOWI_TRY(dhowi_host_room(b, rows, sizeof(int32_t)));
@@ -96,6 +97,6 @@ dhow_status dhowi_scatter_reduced(dhowi_lowering *b, dhowi_map_op op, int32_t x,
     dhowi_free(r.chosen);
     dhowi_free(r.turn);
     dhowi_free(r.seen);
-    if (status == DHOW_OK) status = dhowi_reshape(b, *out, spec.rank, spec.shape, out);
+    if (status == DHOW_OK) status = dhowi_reshape(b, *out, desc.rank, desc.shape, out);
     return status;
 }

@@ -36,7 +36,7 @@ dhow_status dhowi_lower_sequence_empty(dhowi_lowering *b) {
 
 static dhow_status same_kind(const dhowi_lowering *b, int32_t x, int32_t first) {
     const dhowi_item *p = &b->items[x], *q = &b->items[first];
-    if (p->kind == q->kind && p->spec.dtype == q->spec.dtype) return DHOW_OK;
+    if (p->kind == q->kind && p->desc.dtype == q->desc.dtype) return DHOW_OK;
     DHOWI_REFUSE("a sequence of values of different types");
 }
 
@@ -106,7 +106,7 @@ dhow_status dhowi_lower_sequence_length(dhowi_lowering *b) {
 
 /* Parts of one size, the last one smaller. */
 static dhow_status split_evenly(dhowi_lowering *b, int32_t axis, int64_t part, bool squeeze) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     const int64_t extent = x.shape[axis];
     if (part < 1) DHOWI_REFUSE("parts of %" PRId64, part);
     const int64_t count = dhowi_ceil_div(extent, part);
@@ -123,7 +123,7 @@ static dhow_status split_evenly(dhowi_lowering *b, int32_t axis, int64_t part, b
         int64_t shape[DHOW_MAX_RANK], strides[DHOW_MAX_RANK];
         for (int32_t k = 0, to = 0; k < x.rank; k++) {
             if (k == axis) continue;
-            shape[to] = item.spec.shape[k];
+            shape[to] = item.desc.shape[k];
             strides[to++] = item.strides[k];
         }
         DHOWI_TRY(
@@ -133,7 +133,7 @@ static dhow_status split_evenly(dhowi_lowering *b, int32_t axis, int64_t part, b
 }
 
 static dhow_status split_by_sizes(dhowi_lowering *b, int32_t axis, uint32_t count) {
-    const int64_t extent = dhowi_spec_at(b, b->in[0])->shape[axis];
+    const int64_t extent = dhowi_desc_at(b, b->in[0])->shape[axis];
     int32_t *elements;
     int64_t at = 0;
     DHOWI_TRY(dhowi_fix(b, (uint64_t)count * sizeof(dhowi_item)));
@@ -160,10 +160,10 @@ static dhow_status split_by_sizes(dhowi_lowering *b, int32_t axis, uint32_t coun
 dhow_status dhowi_lower_split_to_sequence(dhowi_lowering *b) {
     bool keep;
     int32_t axis;
-    DHOWI_TRY(dhowi_axis(dhowi_spec_at(b, b->in[0]), dhowi_attr_int(b, "axis", 0), &axis));
+    DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, b->in[0]), dhowi_attr_int(b, "axis", 0), &axis));
     DHOWI_TRY(dhowi_attr_flag(b, "keepdims", true, &keep));
     if (!dhowi_given(b, 1)) return split_evenly(b, axis, 1, !keep);
-    const dhowi_spec split = *dhowi_spec_at(b, b->in[1]);
+    const dhowi_tensor_desc split = *dhowi_desc_at(b, b->in[1]);
     if (split.rank > 1) DHOWI_REFUSE("split has %d dimensions", split.rank);
     if (split.rank == 1) {
         if (split.shape[0] > INT32_MAX) DHOWI_REFUSE("%" PRId64 " parts", split.shape[0]);
@@ -178,12 +178,12 @@ dhow_status dhowi_lower_split_to_sequence(dhowi_lowering *b) {
 static dhow_status with_axis(dhowi_lowering *b, int32_t x, int32_t axis, int32_t *out) {
     const dhowi_item item = b->items[x];
     int64_t shape[DHOW_MAX_RANK], strides[DHOW_MAX_RANK];
-    for (int32_t k = 0; k <= item.spec.rank; k++) {
+    for (int32_t k = 0; k <= item.desc.rank; k++) {
         int32_t from = k < axis ? k : k - 1;
-        shape[k] = k == axis ? 1 : item.spec.shape[from];
+        shape[k] = k == axis ? 1 : item.desc.shape[from];
         strides[k] = k == axis ? 0 : item.strides[from];
     }
-    return dhowi_view(b, x, item.spec.rank + 1, shape, strides, item.offset, out);
+    return dhowi_view(b, x, item.desc.rank + 1, shape, strides, item.offset, out);
 }
 
 dhow_status dhowi_lower_concat_from_sequence(dhowi_lowering *b) {
@@ -195,7 +195,7 @@ dhow_status dhowi_lower_concat_from_sequence(dhowi_lowering *b) {
     if (count == 0) DHOWI_REFUSE("the sequence is empty: the result has no shape");
     if (dhowi_kind_of(b, dhowi_elements(b, b->in[0])[0]) != DHOW_DATUM_TENSOR)
         DHOWI_REFUSE("a sequence of texts");
-    dhowi_spec first = *dhowi_spec_at(b, dhowi_elements(b, b->in[0])[0]);
+    dhowi_tensor_desc first = *dhowi_desc_at(b, dhowi_elements(b, b->in[0])[0]);
     first.rank += stacked;
     if (first.rank > DHOW_MAX_RANK)
         DHOWI_REFUSE("%d dimensions, dhow takes %d", first.rank, DHOW_MAX_RANK);
@@ -205,7 +205,7 @@ dhow_status dhowi_lower_concat_from_sequence(dhowi_lowering *b) {
     dhow_status status = DHOW_OK;
     for (uint32_t i = 0; i < count && status == DHOW_OK; i++) {
         parts[i] = dhowi_elements(b, b->in[0])[i];
-        if (dhowi_spec_at(b, parts[i])->rank != first.rank - stacked)
+        if (dhowi_desc_at(b, parts[i])->rank != first.rank - stacked)
             status = dhowi_fail(DHOW_INVALID_ARGUMENT, "value %u has another rank", i);
         else if (stacked)
             status = with_axis(b, parts[i], axis, &parts[i]);

@@ -15,7 +15,7 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high) {
 }
 
 dhow_status dhowi_lower_shape(dhowi_lowering *b) {
-    const dhowi_spec *x = dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc *x = dhowi_desc_at(b, b->in[0]);
     int64_t start = dhowi_attr_int(b, "start", 0), end = dhowi_attr_int(b, "end", x->rank);
     start = clamp(start < 0 ? start + x->rank : start, 0, x->rank);
     end = clamp(end < 0 ? end + x->rank : end, start, x->rank);
@@ -26,12 +26,12 @@ dhow_status dhowi_lower_shape(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_size(dhowi_lowering *b) {
-    const int64_t count = dhowi_count_of(dhowi_spec_at(b, b->in[0]));
+    const int64_t count = dhowi_count_of(dhowi_desc_at(b, b->in[0]));
     return dhowi_constant(b, DHOW_I64, 0, NULL, &count, &b->out[0]);
 }
 
 dhow_status dhowi_lower_reshape(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     int64_t shape[DHOW_MAX_RANK], known = 1;
     uint32_t rank;
     int32_t open = -1;
@@ -58,7 +58,7 @@ dhow_status dhowi_lower_reshape(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_flatten(dhowi_lowering *b) {
-    const dhowi_spec *x = dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc *x = dhowi_desc_at(b, b->in[0]);
     int64_t axis = dhowi_attr_int(b, "axis", 1);
     if (axis < 0) axis += x->rank;
     if (axis < 0 || axis > x->rank) DHOWI_REFUSE("axis %" PRId64, axis);
@@ -68,7 +68,7 @@ dhow_status dhowi_lower_flatten(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_squeeze(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     int64_t axes[DHOW_MAX_RANK], shape[DHOW_MAX_RANK];
     bool drop[DHOW_MAX_RANK] = {false};
     uint32_t count;
@@ -88,7 +88,7 @@ dhow_status dhowi_lower_squeeze(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_unsqueeze(dhowi_lowering *b) {
-    dhowi_spec x = *dhowi_spec_at(b, b->in[0]), y;
+    dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]), y;
     int64_t axes[DHOW_MAX_RANK];
     bool added[DHOW_MAX_RANK] = {false};
     uint32_t count;
@@ -106,7 +106,7 @@ dhow_status dhowi_lower_unsqueeze(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_transpose(dhowi_lowering *b) {
-    const dhowi_spec *x = dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc *x = dhowi_desc_at(b, b->in[0]);
     int32_t order[DHOW_MAX_RANK];
     bool used[DHOW_MAX_RANK] = {false};
     uint32_t count;
@@ -125,7 +125,7 @@ dhow_status dhowi_lower_transpose(dhowi_lowering *b) {
 
 dhow_status dhowi_lower_concat(dhowi_lowering *b) {
     int32_t axis;
-    DHOWI_TRY(dhowi_axis(dhowi_spec_at(b, b->in[0]), dhowi_attr_int(b, "axis", 1), &axis));
+    DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, b->in[0]), dhowi_attr_int(b, "axis", 1), &axis));
     for (uint32_t i = 0; i < b->in_count; i++) {
         if (b->in[i] < 0) DHOWI_REFUSE("input %u is missing", i);
     }
@@ -137,7 +137,7 @@ dhow_status dhowi_lower_concat(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_split(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     int64_t sizes[DHOWI_MAX_OUTPUTS_OF_NODE], at = 0;
     int32_t axis;
     uint32_t count;
@@ -175,7 +175,7 @@ dhow_status dhowi_lower_split(dhowi_lowering *b) {
 /* start, end and step of one axis as Python means them: a view; a negative step picks. */
 static dhow_status slice_axis(dhowi_lowering *b, int32_t axis, int64_t start, int64_t end,
                               int64_t step, int32_t *x) {
-    const int64_t n = dhowi_spec_at(b, *x)->shape[axis];
+    const int64_t n = dhowi_desc_at(b, *x)->shape[axis];
     if (step == 0) DHOWI_REFUSE("a step of 0");
     step = clamp(step, -n - 1, n + 1); /* what goes further leaves one element */
     if (start < 0) start += n;
@@ -225,23 +225,26 @@ dhow_status dhowi_lower_slice(dhowi_lowering *b) {
         if (other != count) DHOWI_REFUSE("steps and starts differ in length");
     }
     b->out[0] = b->in[0];
+    bool seen[DHOW_MAX_RANK] = {false};
     for (uint32_t i = 0; i < count; i++) {
         int32_t axis;
-        DHOWI_TRY(dhowi_axis(dhowi_spec_at(b, b->in[0]), axes[i], &axis));
+        DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, b->in[0]), axes[i], &axis));
+        if (seen[axis]) DHOWI_REFUSE("axis %d is there twice", axis);
+        seen[axis] = true;
         DHOWI_TRY(slice_axis(b, axis, starts[i], ends[i], steps[i], &b->out[0]));
     }
     return DHOW_OK;
 }
 
 dhow_status dhowi_lower_expand(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     int64_t wanted[DHOW_MAX_RANK], shape[DHOW_MAX_RANK];
     uint32_t count;
     int32_t rank;
     DHOWI_TRY(dhowi_shape_values(b, b->in[1], "the shape", wanted, &count));
     if (!dhowi_shape_broadcast(x.rank, x.shape, (int32_t)count, wanted, &rank, shape)) {
         char text[160];
-        DHOWI_REFUSE("%s does not repeat to the shape", dhowi_spec_text(&x, text, sizeof text));
+        DHOWI_REFUSE("%s does not repeat to the shape", dhowi_desc_text(&x, text, sizeof text));
     }
     return dhowi_expand(b, b->in[0], rank, shape, &b->out[0]);
 }
@@ -251,15 +254,15 @@ dhow_status dhowi_lower_tile(dhowi_lowering *b) {
     int64_t repeats[DHOW_MAX_RANK];
     uint32_t count;
     DHOWI_TRY(dhowi_shape_values(b, b->in[1], "repeats", repeats, &count));
-    if ((int32_t)count != dhowi_spec_at(b, b->in[0])->rank) DHOWI_REFUSE("%u repeats", count);
+    if ((int32_t)count != dhowi_desc_at(b, b->in[0])->rank) DHOWI_REFUSE("%u repeats", count);
     b->out[0] = b->in[0];
     for (int32_t i = 0; i < (int32_t)count; i++) {
-        const dhowi_spec x = *dhowi_spec_at(b, b->out[0]);
+        const dhowi_tensor_desc x = *dhowi_desc_at(b, b->out[0]);
         if (repeats[i] == 1) continue;
         if (repeats[i] < 0) DHOWI_REFUSE("%" PRId64 " repeats", repeats[i]);
         const int64_t flat[] = {dhowi_extent(&x, 0, i), 1, dhowi_extent(&x, i, x.rank)};
         const int64_t wide[] = {flat[0], repeats[i], flat[2]};
-        dhowi_spec y = x;
+        dhowi_tensor_desc y = x;
         if (!dhowi_mul_i64(x.shape[i], repeats[i], &y.shape[i])) DHOWI_REFUSE("it is too large");
         DHOWI_TRY(dhowi_reshape(b, b->out[0], 3, flat, &b->out[0]));
         DHOWI_TRY(dhowi_expand(b, b->out[0], 3, wide, &b->out[0]));
@@ -269,7 +272,7 @@ dhow_status dhowi_lower_tile(dhowi_lowering *b) {
 }
 
 static dhow_status block_of(dhowi_lowering *b, int64_t *block) {
-    const dhowi_spec *x = dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc *x = dhowi_desc_at(b, b->in[0]);
     *block = dhowi_attr_int(b, "blocksize", 1);
     if (x->rank != 4 || *block < 1) DHOWI_REFUSE("it takes images [n, c, h, w] and a blocksize");
     if (*block > INT16_MAX) DHOWI_REFUSE("blocksize %" PRId64, *block);
@@ -277,7 +280,7 @@ static dhow_status block_of(dhowi_lowering *b, int64_t *block) {
 }
 
 dhow_status dhowi_lower_depth_to_space(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     int64_t s;
     DHOWI_TRY(block_of(b, &s));
     const int64_t *e = x.shape, c = e[1] / (s * s);
@@ -294,7 +297,7 @@ dhow_status dhowi_lower_depth_to_space(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_space_to_depth(dhowi_lowering *b) {
-    const dhowi_spec x = *dhowi_spec_at(b, b->in[0]);
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     int64_t s;
     DHOWI_TRY(block_of(b, &s));
     const int64_t *e = x.shape;

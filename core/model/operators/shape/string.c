@@ -91,7 +91,7 @@ static bool is_stopword(const dhowi_onnx_attribute *words, const char *text, boo
 }
 
 static dhow_status case_of(const dhowi_lowering *b, int *to) {
-    const dhowi_onnx_attribute *a = dhowi_attr(b, "case_change_action");
+    const dhowi_onnx_attribute *a = dhowi_attr(b, "case_change_action", DHOWI_ATTRIBUTE_STRING);
     *to = KEEP;
     if (a == NULL || dhowi_slice_is(a->s, "NONE")) return DHOW_OK;
     *to = dhowi_slice_is(a->s, "LOWER") ? LOWER : UPPER;
@@ -104,7 +104,7 @@ static dhow_status keep_texts(const dhowi_lowering *b, const dhow_datum *x, int 
                               int64_t *kept) {
     bool exact;
     DHOWI_TRY(dhowi_attr_flag(b, "is_case_sensitive", false, &exact));
-    const dhowi_onnx_attribute *words = dhowi_attr(b, "stopwords");
+    const dhowi_onnx_attribute *words = dhowi_attr(b, "stopwords", DHOWI_ATTRIBUTE_STRINGS);
     for (int64_t i = 0; i < x->count; i++) {
         if (is_stopword(words, x->texts[i], exact)) continue;
         texts[*kept] = dhowi_strdup(x->texts[i]);

@@ -3,17 +3,18 @@
  * Numbers that look random, computed from other numbers: the mixing of splitmix64 (Steele, Lea and
  * Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
  */
-#ifndef DHOWI_BASE_MIX_H_
-#define DHOWI_BASE_MIX_H_
+#ifndef DHOWI_BASE_SPLITMIX64_H_
+#define DHOWI_BASE_SPLITMIX64_H_
 
 #include <stdint.h>
 
-#define DHOWI_MIX_STEP UINT64_C(0x9e3779b97f4a7c15) /* between the states of successive numbers */
+#define DHOWI_SPLITMIX64_STEP \
+    UINT64_C(0x9e3779b97f4a7c15) /* between the states of successive numbers */
 
-static inline uint64_t dhowi_mix(uint64_t x) {
+static inline uint64_t dhowi_splitmix64(uint64_t x) {
     x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
     return x ^ (x >> 31);
 }
 
-#endif /* DHOWI_BASE_MIX_H_ */
+#endif /* DHOWI_BASE_SPLITMIX64_H_ */

@@ -3,7 +3,7 @@
  * See places.h. A hash table by address that only grows; an object made at the address of an older
  * one takes its entry.
  */
-#include "base/objects/places.h"
+#include "base/objects/call_sites.h"
 
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -23,7 +23,7 @@ typedef struct entry {
     void *made, *released; /* return addresses */
 } entry;
 
-atomic_int dhowi_places_users;
+atomic_int dhowi_call_sites_users;
 static pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
 static entry *g_entries;
 static size_t g_capacity, g_count;
@@ -93,7 +93,7 @@ static bool make_room(void) {
 
 /* ---- the functions ---- */
 
-void dhowi_place_made(const void *object) {
+void dhowi_call_site_made(const void *object) {
     void *address = outside();
     pthread_mutex_lock(&g_mutex);
     if (make_room()) {
@@ -104,7 +104,7 @@ void dhowi_place_made(const void *object) {
     pthread_mutex_unlock(&g_mutex);
 }
 
-void dhowi_place_released(const void *object) {
+void dhowi_call_site_released(const void *object) {
     void *address = outside();
     pthread_mutex_lock(&g_mutex);
     if (g_capacity > 0) {
@@ -114,14 +114,14 @@ void dhowi_place_released(const void *object) {
     pthread_mutex_unlock(&g_mutex);
 }
 
-void dhowi_place_forget(const void *object) {
+void dhowi_call_site_forget(const void *object) {
     pthread_mutex_lock(&g_mutex);
     entry *e = g_capacity > 0 ? find(object) : NULL;
     if (e != NULL && e->object == object) e->made = NULL;
     pthread_mutex_unlock(&g_mutex);
 }
 
-const char *dhowi_place_text(const void *object, char *buffer, size_t capacity) {
+const char *dhowi_call_site_text(const void *object, char *buffer, size_t capacity) {
     entry found = {0};
     dhowi_text text = {buffer, capacity, 0};
     buffer[0] = '\0';
@@ -139,8 +139,8 @@ const char *dhowi_place_text(const void *object, char *buffer, size_t capacity) 
     return buffer;
 }
 
-void dhowi_places_leave(void) {
-    if (atomic_fetch_sub(&dhowi_places_users, 1) > 1) return;
+void dhowi_call_sites_leave(void) {
+    if (atomic_fetch_sub(&dhowi_call_sites_users, 1) > 1) return;
     pthread_mutex_lock(&g_mutex);
     dhowi_free(g_entries);
     g_entries = NULL;
