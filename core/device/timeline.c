@@ -21,10 +21,9 @@ __attribute__((constructor)) static void guard(void) {
 void dhowi_timeline_start(dhowi_timeline *timeline, dhowi_timeline_wait_fn *wait,
                           dhowi_timeline_ask_fn *ask, const atomic_bool *lost) {
     uint64_t start = atomic_load(&g_highest);
-    /* Holders of old timepoints may be looking. */
-    if (timeline->wait != wait) timeline->wait = wait;
-    if (timeline->ask != ask) timeline->ask = ask;
-    if (timeline->lost != lost) timeline->lost = lost;
+    timeline->wait = wait;
+    timeline->ask = ask;
+    timeline->lost = lost;
     dhowi_spin_lock(&timeline->lock);
     memset(timeline->awaited, 0, sizeof timeline->awaited);
     dhowi_spin_unlock(&timeline->lock);

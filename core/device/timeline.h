@@ -30,9 +30,11 @@ enum { DHOWI_MAX_AWAITED = 8 };
 struct dhowi_timeline {
     _Atomic uint64_t submitted; /* number of the last unit of work handed in */
     _Atomic uint64_t completed; /* everything up to here is known to be done */
-    dhowi_timeline_wait_fn *wait;
-    dhowi_timeline_ask_fn *ask;                 /* NULL where `lost` is */
-    const atomic_bool *lost;                    /* of its device; NULL: what it does is not lost */
+    /* Who holds a timepoint of an earlier timeline in this memory may read these while they change.
+     */
+    _Atomic(dhowi_timeline_wait_fn *) wait;
+    _Atomic(dhowi_timeline_ask_fn *) ask;       /* NULL where `lost` is */
+    _Atomic(const atomic_bool *) lost;          /* of its device; NULL: what it does is not lost */
     bool given_up;                              /* under the mutex of retiring */
     atomic_flag lock;                           /* guards `awaited` */
     dhowi_timepoint awaited[DHOWI_MAX_AWAITED]; /* later work comes after them; the latest ones */
@@ -54,7 +56,8 @@ static inline void dhowi_timeline_complete(dhowi_timeline *timeline, uint64_t nu
 
 /* Whether what is not done by now never will be. */
 static inline bool dhowi_timeline_is_lost(const dhowi_timeline *timeline) {
-    return timeline->lost != NULL && atomic_load_explicit(timeline->lost, memory_order_acquire);
+    const atomic_bool *lost = timeline->lost;
+    return lost != NULL && atomic_load_explicit(lost, memory_order_acquire);
 }
 
 /* Notes that the timeline was made to wait for the timepoint, once it was. */

@@ -160,6 +160,18 @@ static void streams(int number) {
     }
 }
 
+/* Streams end and new ones of other devices take their memory, while their notes are still looked
+ * at: nothing but what is written orders the threads. */
+static void recycled(int number) {
+    for (int i = 0; i < 64; i++) {
+        dhow_stream *s;
+        const int left = (number + i) % g_threads;
+        OK(dhow_stream_create(device_of(g_context, left), &s));
+        OK(dhow_fill(s, g_left[left], number));
+        dhow_stream_release(s);
+    }
+}
+
 /* ---- feeding: a loader with workers on one device, and a model on several ---- */
 
 enum { SAMPLES = 500, BATCH = 48 };
@@ -253,7 +265,7 @@ static const struct {
     void (*run)(int number);
 } k_modes[] = {{"contexts", contexts}, {"discovery", discovery}, {"shared", shared},
                {"readers", readers},   {"staged", staged},       {"streams", streams},
-               {"feeding", feeding},   {"one_model", one_model}};
+               {"recycled", recycled}, {"feeding", feeding},     {"one_model", one_model}};
 
 static void (*g_run)(int number);
 
@@ -283,8 +295,8 @@ int main(int argc, char **argv) {
     if (argc > 3) g_rounds = (int)strtol(argv[3], NULL, 10);
     if (g_run == NULL || g_threads < 4 || g_threads > MOST_THREADS) {
         (void)fprintf(stderr,
-                      "usage: %s contexts|discovery|shared|readers|staged|streams|feeding|one_model "
-                      "[threads [rounds]]\n",
+                      "usage: %s contexts|discovery|shared|readers|staged|streams|recycled|feeding|"
+                      "one_model [threads [rounds]]\n",
                       argv[0]);
         return 2;
     }
