@@ -11,7 +11,9 @@
 
 /* Jobs of the host queue end one by one, and each is asked how it went; a stream's work has
  * succeeded once it is done. */
-static bool is_job(dhowi_timepoint point) { return point.timeline->lost == NULL; }
+static bool is_job(dhowi_timepoint point) {
+    return point.timeline != NULL && point.timeline->lost == NULL;
+}
 
 static dhow_status outcome(dhowi_timepoint point, bool ended) {
     const bool done = dhowi_timepoint_done(point);
