@@ -80,6 +80,7 @@ struct dhowi_cuda_images;
 typedef struct dhowi_cuda_backend {
     const dhow_host *host;
     uint32_t device_count;
+    bool host_waits;                  /* asked for, see plugin.c */
     struct dhowi_cuda_images *images; /* of built-in kernels, see module.c */
 } dhowi_cuda_backend;
 
@@ -97,7 +98,6 @@ struct dhowi_cuda_device {
     uint32_t compute_units;
     uint32_t shared_bytes;    /* of a group, with opt-in */
     uint32_t group_items;     /* of a group, at most */
-    int copy_priority;        /* of streams that only copy: queues of their own */
     bool host_waits;          /* streams can wait for a word in host memory */
     char name[16];            /* "cuda:0" */
     atomic_bool told_of_blas; /* that there is no cuBLASLt */

@@ -101,17 +101,15 @@ static cudaError_t read_limits(dhowi_cuda_device *device) {
         [UNITS] = cudaDevAttrMultiProcessorCount,
         [SHARED] = cudaDevAttrMaxSharedMemoryPerBlockOptin,
         [ITEMS] = cudaDevAttrMaxThreadsPerBlock};
-    int values[LIMITS] = {0}, lowest = 0, highest = 0;
+    int values[LIMITS] = {0};
     cudaError_t code = cudaSuccess;
     for (int i = 0; i < LIMITS && code == cudaSuccess; i++)
         code = cudaDeviceGetAttribute(&values[i], attributes[i], device->ordinal);
-    if (code == cudaSuccess) code = cudaDeviceGetStreamPriorityRange(&lowest, &highest);
     device->arch = (uint32_t)(10 * values[MAJOR] + values[MINOR]);
     device->compute_units = (uint32_t)values[UNITS];
     device->shared_bytes = (uint32_t)values[SHARED];
     device->group_items = (uint32_t)values[ITEMS];
-    device->host_waits = dhowi_cu.StreamWaitValue32 != NULL;
-    device->copy_priority = highest;
+    device->host_waits = device->backend->host_waits && dhowi_cu.StreamWaitValue32 != NULL;
     return code;
 }
 

@@ -59,8 +59,7 @@ static cudaError_t add_page(dhowi_cuda_device *device) {
 
 static int32_t create_signal(dhowi_cuda_device *device, dhowi_cuda_event *event, dhow_error *err) {
     if (!device->host_waits)
-        return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED,
-                                 "%s: streams cannot wait for the host with this driver",
+        return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: its streams do not wait for the host",
                                  device->name);
     bool entered;
     cudaError_t code = dhowi_cuda_require(device, &entered);

@@ -16,7 +16,7 @@ static int32_t begin(void *stream_pointer, dhow_error *err) {
     bool entered;
     cudaError_t code = dhowi_cuda_require(stream->device, &entered);
     if (code == cudaSuccess && stream->recorder == NULL)
-        code = cudaStreamCreateWithPriority(&stream->recorder, cudaStreamNonBlocking, 0);
+        code = cudaStreamCreateWithFlags(&stream->recorder, cudaStreamNonBlocking);
     /* Relaxed: the host may have to allocate memory meanwhile, which touches no stream. */
     if (code == cudaSuccess)
         code = cudaStreamBeginCapture(stream->recorder, cudaStreamCaptureModeRelaxed);

@@ -8,15 +8,30 @@
 #include "cuda_plugin.h"
 #include "images.h"
 
+/* Whether streams may wait for a word that a thread of the host writes. CUDA does not know of such
+ * an order: calls that wait for a device, cudaFree among them, lock the driver meanwhile, and the
+ * thread that has to use it before it writes never comes to that. */
+static int32_t read_host_waits(const dhow_host *host, bool *out, dhow_error *err) {
+    const char *word = host->env(host->user, "DHOW_CUDA_HOST_WAITS");
+    *out = word != NULL && (strcmp(word, "on") == 0 || strcmp(word, "1") == 0);
+    if (word == NULL || *out || strcmp(word, "off") == 0 || strcmp(word, "0") == 0) return DHOW_OK;
+    return dhowi_cuda_refuse(err, DHOW_INVALID_ARGUMENT,
+                             "DHOW_CUDA_HOST_WAITS is '%.64s'; it may be on or off", word);
+}
+
 static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_error *err) {
     int count = 0;
+    bool host_waits;
     *out_backend = NULL;
+    const int32_t status = read_host_waits(host, &host_waits, err);
+    if (status != DHOW_OK) return status;
     const cudaError_t code = cudaGetDeviceCount(&count);
     if (code != cudaSuccess) return dhowi_cuda_fail(err, code, "cuda: cudaGetDeviceCount");
     dhowi_cuda_backend *backend = dhowi_cuda_new(host, sizeof *backend);
     if (backend == NULL) return dhowi_cuda_refuse(err, DHOW_OUT_OF_MEMORY, "cuda: no host memory");
     backend->host = host;
     backend->device_count = (uint32_t)count;
+    backend->host_waits = host_waits;
     *out_backend = backend;
     return DHOW_OK;
 }

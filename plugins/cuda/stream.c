@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Streams. All that are made here are non-blocking ones: work on the legacy stream, which belongs to whoever else
- * uses CUDA in the process, neither waits for them nor holds them up.
+ * Streams. All that are made here are non-blocking ones: work on the legacy stream, which belongs
+ * to whoever else uses CUDA in the process, neither waits for them nor holds them up.
  */
 #include "cuda_plugin.h"
 
@@ -13,19 +13,17 @@ uintptr_t dhowi_cuda_thread(void) {
 int32_t dhowi_cuda_stream_create(void *device_pointer, uint32_t flags, void **out_stream,
                                  dhow_error *err) {
     dhowi_cuda_device *device = device_pointer;
+    (void)flags; /* CUDA has no streams for copies alone, and priorities are none of copies */
     *out_stream = NULL;
     dhowi_cuda_stream *stream = dhowi_cuda_new(device->host, sizeof *stream);
     if (stream == NULL)
         return dhowi_cuda_refuse(err, DHOW_OUT_OF_MEMORY, "%s: no host memory", device->name);
     stream->device = device;
-    /* Streams share hardware queues, and one that waits for the host blocks those behind it. The
-     * copies that the host waits for must not be among them: they get a priority of their own. */
-    const int priority = (flags & DHOW_STREAM_COPIES_ONLY) != 0 ? device->copy_priority : 0;
     bool entered;
     cudaError_t code = dhowi_cuda_require(device, &entered);
     const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
     if (code == cudaSuccess)
-        code = cudaStreamCreateWithPriority(&stream->native, cudaStreamNonBlocking, priority);
+        code = cudaStreamCreateWithFlags(&stream->native, cudaStreamNonBlocking);
     dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     if (code != cudaSuccess) {

@@ -37,7 +37,7 @@ typedef struct fake_fault {
 typedef struct fake_settings {
     simdev_config machine;
     int driver, runtime, cc, sms, ecc, peer, init, code;
-    bool strict, stub, hidden, legacy, waits, nolt, noheuristic, nonvrtc, nonvml;
+    bool strict, stub, hidden, legacy, waits, quiesce, nolt, noheuristic, nonvrtc, nonvml;
 } fake_settings;
 
 typedef struct CUctx_st {
@@ -51,6 +51,7 @@ typedef struct fake_object { /* in front of each counted object */
 
 typedef struct fake_state {
     pthread_mutex_t lock;
+    pthread_mutex_t driver; /* see fake_drain() */
     bool ready;
     pid_t process;       /* that began; CUDA does not survive a fork */
     uint64_t generation; /* counts resets; threads' contexts of earlier ones are void */
@@ -61,7 +62,7 @@ typedef struct fake_state {
     char first_complaint[256];
     simdev_machine *machine;
     simdev_device *devices[SIMDEV_MAX_DEVICES];
-    atomic_int sticky[SIMDEV_MAX_DEVICES]; /* CUDA's code; 0: none */
+    atomic_int sticky[SIMDEV_MAX_DEVICES];           /* CUDA's code; 0: none */
     atomic_bool sticky_reported[SIMDEV_MAX_DEVICES]; /* by a function of the runtime */
     fake_context contexts[SIMDEV_MAX_DEVICES];
     struct CUstream_st *defaults[SIMDEV_MAX_DEVICES]; /* the legacy and per-thread stream */
@@ -251,6 +252,9 @@ typedef struct fake_command {
     } u;
 } fake_command;
 
+/* For calls that wait for a device and do not say so: what releases, pins or unpins memory, and
+ * what loads code. With quiesce=1 the driver is locked meanwhile, and nobody can hand in work. */
+void fake_drain(simdev_device *device);
 /* Records the command or hands it to the machine. */
 cudaError_t fake_submit(fake_stream *stream, const fake_command *command);
 /* Hands it to the machine. */

@@ -38,6 +38,7 @@ cudaError_t fake_function_of(fake_kernel *kernel, int device, fake_function **ou
     *out = kernel->functions[device];
     fake_unlock();
     if (*out != NULL) return cudaSuccess;
+    if (fake.settings.quiesce) fake_drain(fake.devices[device]); /* loads it */
     fake_function *made = fakecuda_object_new(FAKECUDA_FUNCTION, sizeof *made);
     if (made == NULL) return cudaErrorMemoryAllocation;
     made->kernel = kernel;

@@ -111,7 +111,7 @@ cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
     if (!fakecuda_object_is(library, FAKECUDA_LIBRARY))
         return fake_end(&call, code != cudaSuccess ? code : cudaErrorInvalidResourceHandle);
     for (int i = 0; i < SIMDEV_MAX_DEVICES; i++) { /* its kernels may still run */
-        if (fake.devices[i] != NULL) simdev_device_drain(fake.devices[i]);
+        if (fake.devices[i] != NULL) fake_drain(fake.devices[i]);
     }
     fake_library_end(library);
     fakecuda_object_delete(library);

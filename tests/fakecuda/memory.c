@@ -39,7 +39,7 @@ cudaError_t cudaFree(void *memory) {
         return fake_end(&call, code != cudaSuccess ? code : cudaErrorInvalidValue);
     }
     if (code == cudaSuccess) code = fake_forbidden();
-    simdev_device_drain(place.device);
+    fake_drain(place.device);
     simdev_mem_free(place.device, place.start);
     count(&fake.device_blocks, -1);
     return fake_end(&call, code == cudaSuccess ? fake_done(call.device, DHOW_OK) : code);
@@ -69,6 +69,7 @@ cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags) {
     if (code != cudaSuccess) return fake_end(&call, code);
     *out = NULL;
     if (bytes == 0) return fake_end(&call, cudaSuccess);
+    if (fake.settings.quiesce) fake_drain(fake.devices[call.device]);
     code = fake_code(call.device, simdev_host_alloc(fake.devices[call.device], bytes, out, &err));
     if (code == cudaSuccess) count(&fake.host_blocks, 1);
     return fake_end(&call, code);
@@ -86,7 +87,7 @@ cudaError_t cudaFreeHost(void *memory) {
         return fake_end(&call, code != cudaSuccess ? code : cudaErrorInvalidValue);
     }
     if (code == cudaSuccess) code = fake_forbidden();
-    simdev_device_drain(place.device);
+    fake_drain(place.device);
     simdev_host_free(place.device, memory);
     count(&fake.host_blocks, -1);
     return fake_end(&call, code == cudaSuccess ? fake_done(call.device, DHOW_OK) : code);
@@ -120,7 +121,7 @@ cudaError_t cudaHostUnregister(void *memory) {
                           place.registered && place.start == (uintptr_t)memory;
     if (!is_block)
         return fake_end(&call, code != cudaSuccess ? code : cudaErrorHostMemoryNotRegistered);
-    simdev_device_drain(place.device);
+    fake_drain(place.device);
     (void)simdev_host_unregister_always(place.device, memory, &err);
     count(&fake.registrations, -1);
     return fake_end(&call, code == cudaSuccess ? fake_done(call.device, DHOW_OK) : code);

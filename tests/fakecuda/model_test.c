@@ -141,8 +141,8 @@ Test(model, tensors_that_come_again_become_a_graph_after_others_that_did_not, .i
     }
 }
 
-/* Behind a buffer of an odd size, larger than itself, lay the workspace of the next product, which cuBLAS wants at 256
- * bytes: CUBLAS_STATUS_INVALID_VALUE. */
+/* Behind a buffer of an odd size, larger than itself, lay the workspace of the next product, which
+ * cuBLAS wants at 256 bytes: CUBLAS_STATUS_INVALID_VALUE. */
 Test(model, workspaces_lie_where_cublas_wants_them, .fini = teardown) {
     dhow_model_value v;
     dhow_tensor *in, *out = NULL;
@@ -162,6 +162,36 @@ Test(model, workspaces_lie_where_cublas_wants_them, .fini = teardown) {
         dhow_tensor_release(in);
         dhow_tensor_release(out);
     }
+}
+
+/* The stream waited for a word that the copy's thread was to write; freeing memory waited for the
+ * stream, with the driver locked; and the copy needs the driver. It hung. */
+Test(copies, of_pageable_memory_end_while_memory_is_freed, .timeout = 60) {
+    enum { COUNT = 12 << 20 };
+    dhow_context *context;
+    dhow_device *device, *cpu;
+    dhow_tensor *from, *x, *cached, *last;
+    double got = -1;
+    cr_assert(fakecuda_reset("devices=1,memory=256M,delay_us=5000,quiesce=1", NULL, NULL, 0));
+    OK(dhow_context_create(NULL, &context));
+    OK(dhow_device_get(context, "cpu", &cpu));
+    OK(dhow_device_get(context, "cuda:0", &device));
+    OK(dhow_tensor_create(cpu, DHOW_F32, DHOW_SHAPE(COUNT), &from));
+    OK(dhow_tensor_create(device, DHOW_F32, DHOW_SHAPE(COUNT), &x));
+    OK(dhow_tensor_create(device, DHOW_F32, DHOW_SHAPE(COUNT / 2), &cached));
+    OK(dhow_fill(NULL, from, -1));
+    OK(dhow_copy_async(NULL, from, x, 0));
+    OK(dhow_relu(NULL, x, x));
+    dhow_tensor_release(cached);
+    OK(dhow_memory_trim(device));
+    OK(dhow_tensor_slice(x, 0, COUNT - 1, COUNT, 1, &last));
+    OK(dhow_tensor_item(last, &got));
+    cr_assert_eq(got, 0);
+    dhow_tensor_release(last);
+    dhow_tensor_release(from);
+    dhow_tensor_release(x);
+    dhow_context_release(context);
+    cr_assert_eq(fakecuda_live_objects(NULL), 0, "objects of CUDA are left");
 }
 
 /* No operation worked there. */

@@ -196,6 +196,22 @@ Test(cuda_plugin, devices_are_described_without_a_context) {
     cuda->close(backend);
 }
 
+Test(cuda_plugin, streams_wait_for_the_host_only_where_that_is_asked_for) {
+    void *event = NULL;
+    begin(NULL, NULL);
+    FAILS(DHOW_UNSUPPORTED, cuda->event_create(device[0], DHOW_EVENT_HOST, &event, &err));
+    end();
+    (void)setenv("DHOW_CUDA_HOST_WAITS", "on", 1);
+    begin(NULL, NULL);
+    OK(cuda->event_create(device[0], DHOW_EVENT_HOST, &event, &err));
+    cuda->event_destroy(event);
+    end();
+    (void)setenv("DHOW_CUDA_HOST_WAITS", "maybe", 1);
+    load(NULL, NULL);
+    FAILS(DHOW_INVALID_ARGUMENT, cuda->open(&plugin_host, &backend, &err));
+    SAYS("DHOW_CUDA_HOST_WAITS is 'maybe'; it may be on or off");
+}
+
 /* ---- living with others ---- */
 
 static void driver_function(const char *name, unsigned version, void *slot) {

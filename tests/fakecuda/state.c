@@ -12,7 +12,7 @@
 
 #include "fake.h"
 
-fake_state fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
+fake_state fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .driver = PTHREAD_MUTEX_INITIALIZER};
 
 void fake_lock(void) { simdev_lock(&fake.lock); }
 void fake_unlock(void) { simdev_unlock(&fake.lock); }

@@ -3,8 +3,8 @@
  * The sweep: a program over the public API runs again and again, each time with one call of CUDA
  * failing in one way. Whatever fails: no crash, no hang, nothing left behind, results right where
  * success is claimed, a message that names the error where not, and the CPU and the other device go
- * on working. All in one process; `sweep K/N` tries the K-th of each N functions, `sweep function...`
- * these only.
+ * on working. All in one process; `sweep K/N` tries the K-th of each N functions, `sweep
+ * function...` these only.
  */
 #include <dhow/dhow.h>
 #include <dhow/graph.h>
@@ -439,13 +439,12 @@ static const char *const k_not_called[] = {
     "cuCtxGetDevice", "cuCtxSetCurrent", "cuDeviceGetCount", "cuDeviceGetUuid",
     "cuDevicePrimaryCtxGetState", "cuDriverGetVersion", "cuFuncGetAttribute", "cuInit",
     "cuKernelGetParamInfo", "cuMemGetAddressRange", "cuStreamGetCtx", /* interop_test.c */
-    "cuStreamWriteValue32", "cudaDeviceReset", "cudaDeviceSynchronize",
-    "cudaFuncGetAttributes", "cudaGetDevice",
-    "cudaHostRegister", /* a slot that dhow has no use for yet */
+    "cuStreamWriteValue32", "cudaDeviceReset", "cudaDeviceSynchronize", "cudaFuncGetAttributes",
+    "cudaGetDevice", "cudaHostRegister", /* a slot that dhow has no use for yet */
     "cudaHostUnregister", "cudaKernelSetAttributeForDevice", "cudaLaunchHostFunc",
     "cudaLaunchKernelExC", "cudaLibraryGetKernelCount", "cudaMemset2DAsync",
-    "cudaPointerGetAttributes", "cudaSetDevice", "cudaStreamCreateWithFlags",
-    "cudaStreamIsCapturing", "nvmlDeviceGetHandleByUUID",
+    "cudaPointerGetAttributes", "cudaSetDevice", "cudaDeviceGetStreamPriorityRange",
+    "cudaStreamCreateWithPriority", "cudaStreamIsCapturing", "nvmlDeviceGetHandleByUUID",
     /* devices are described by dhow-probe, out of reach; plugin_test.c sweeps these */
     "cudaDeviceGetPCIBusId", "cudaDriverGetVersion", "cudaGetDeviceProperties",
     "cudaRuntimeGetVersion", "nvmlDeviceGetHandleByPciBusId_v2", "nvmlDeviceGetMemoryInfo",
@@ -460,9 +459,11 @@ static void check_reach(const bool *called) {
     }
 }
 
-/* With peers and cuBLASLt, without either, and a GPU that is newer than NVRTC. */
+/* With peers and cuBLASLt, without either, a GPU that is newer than NVRTC, and streams that wait
+ * for the host. */
 static const char *const k_settings[] = {"devices=2", "devices=2,peer=0,noheuristic=1",
-                                         "devices=2,cc=122"};
+                                         "devices=2,cc=122", "devices=2,peer=0"};
+enum { HOST_WAITS = 3 };
 
 int main(int argc, char **argv) {
     char cache[] = "/tmp/fakecuda-sweep-XXXXXX", command[64];
@@ -473,6 +474,7 @@ int main(int argc, char **argv) {
     if (mkdtemp(cache) == NULL) return 2;
     for (size_t s = 0; s < sizeof k_settings / sizeof k_settings[0]; s++) {
         bool called[256] = {false};
+        (void)setenv("DHOW_CUDA_HOST_WAITS", s == HOST_WAITS ? "on" : "off", 1);
         (void)run(k_settings[s], NULL, &none,
                   "off"); /* everything is called when nothing is cached */
         for (size_t i = 0; fakecuda_function(i) != NULL; i++) {

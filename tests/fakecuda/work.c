@@ -212,8 +212,19 @@ cudaError_t fake_perform(fake_stream *stream, const fake_command *command) {
     return fake_code(stream->device, simdev_call(stream->native, &job, &err));
 }
 
+void fake_drain(simdev_device *device) {
+    const bool locks = fake.settings.quiesce;
+    if (locks) simdev_lock(&fake.driver);
+    simdev_device_drain(device);
+    if (locks) simdev_unlock(&fake.driver);
+}
+
 cudaError_t fake_submit(fake_stream *stream, const fake_command *command) {
     bool recorded = false;
+    if (fake.settings.quiesce) {
+        simdev_lock(&fake.driver);
+        simdev_unlock(&fake.driver);
+    }
     const cudaError_t code = fake_record(stream, command, &recorded);
     return code != cudaSuccess || recorded ? code : fake_perform(stream, command);
 }
