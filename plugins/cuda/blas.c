@@ -54,13 +54,13 @@ static const char *const k_blas_symbols[] = {BLAS_FUNCTIONS(SYMBOL_) NULL};
 #undef MEMBER_
 #undef SYMBOL_
 
-/* Of a device; made with its first plan, under its lock. */
+/* Of a device; made with its first plan, under blas_lock. */
 typedef struct dhowi_cuda_blas_handles {
     lt_functions lt;
     blas_functions blas;
     lt_handle lt_handle;
-    blas_handle blas_handle;   /* NULL until a plan needs it */
-    pthread_mutex_t blas_lock; /* it holds one stream and one workspace */
+    blas_handle blas_handle; /* NULL until a plan needs it */
+    pthread_mutex_t lock;    /* of that: it holds one stream and one workspace */
 } dhowi_cuda_blas_handles;
 
 typedef struct blas_plan {
@@ -117,7 +117,7 @@ static int32_t open_lt(dhowi_cuda_device *device, dhowi_cuda_blas_handles **out,
         dhowi_cuda_delete(device->host, handles);
         return status;
     }
-    (void)pthread_mutex_init(&handles->blas_lock, NULL);
+    (void)pthread_mutex_init(&handles->lock, NULL);
     *out = device->blas = handles;
     return DHOW_OK;
 }
@@ -133,11 +133,11 @@ static void tell_of_no_lt(dhowi_cuda_device *device, const dhow_error *err) {
 
 static int32_t handles_of(dhowi_cuda_device *device, dhowi_cuda_blas_handles **out,
                           dhow_error *err) {
-    (void)pthread_mutex_lock(&device->lock);
+    (void)pthread_mutex_lock(&device->blas_lock);
     const enum cudaStreamCaptureMode mode = dhowi_cuda_relax(); /* handles allocate memory */
     int32_t status = open_lt(device, out, err);
     dhowi_cuda_unrelax(mode);
-    (void)pthread_mutex_unlock(&device->lock);
+    (void)pthread_mutex_unlock(&device->blas_lock);
     if (status == DHOW_UNSUPPORTED) tell_of_no_lt(device, err);
     return status;
 }
@@ -148,7 +148,7 @@ static int32_t open_cublas(dhowi_cuda_device *device, dhow_error *err) {
     void *found[sizeof k_blas_symbols / sizeof k_blas_symbols[0]];
     char why[400];
     int32_t status = DHOW_OK;
-    (void)pthread_mutex_lock(&handles->blas_lock);
+    (void)pthread_mutex_lock(&handles->lock);
     if (handles->blas_handle == NULL) {
         int result = 0;
         if (!dhowi_cuda_library_open(device->host, DHOWI_CUDA_CUBLAS, k_blas_symbols, found, why,
@@ -169,7 +169,7 @@ static int32_t open_cublas(dhowi_cuda_device *device, dhow_error *err) {
                                        device->name, handles->lt.status_name(result));
         }
     }
-    (void)pthread_mutex_unlock(&handles->blas_lock);
+    (void)pthread_mutex_unlock(&handles->lock);
     return status;
 }
 
@@ -178,7 +178,7 @@ void dhowi_cuda_blas_end(dhowi_cuda_device *device) {
     if (handles == NULL) return;
     if (handles->blas_handle != NULL) (void)handles->blas.destroy(handles->blas_handle);
     (void)handles->lt.destroy(handles->lt_handle);
-    (void)pthread_mutex_destroy(&handles->blas_lock);
+    (void)pthread_mutex_destroy(&handles->lock);
     dhowi_cuda_delete(device->host, handles);
     device->blas = NULL;
 }
@@ -443,7 +443,7 @@ static int run_cublas(const blas_plan *p, cudaStream_t stream, void *a, void *b,
     (void)data_type(d->dtype_c, &c_type);
     const int ta = (d->flags & DHOW_BLAS_TRANSPOSE_A) != 0 ? LT_OP_T : LT_OP_N;
     const int tb = (d->flags & DHOW_BLAS_TRANSPOSE_B) != 0 ? LT_OP_T : LT_OP_N;
-    (void)pthread_mutex_lock(&handles->blas_lock);
+    (void)pthread_mutex_lock(&handles->lock);
     int result = blas->set_stream(handles->blas_handle, stream);
     if (result == 0) /* after the stream, which resets it */
         result = blas->set_workspace(handles->blas_handle, workspace, (size_t)p->workspace_bytes);
@@ -452,7 +452,7 @@ static int run_cublas(const blas_plan *p, cudaStream_t stream, void *a, void *b,
                             &p->alpha, b, a_type, (int)d->ldb, d->stride_b, a, a_type, (int)d->lda,
                             d->stride_a, &p->beta, c, c_type, (int)d->ldc, d->stride_c,
                             (int)d->batch, compute_type(d), BLAS_GEMM_DEFAULT);
-    (void)pthread_mutex_unlock(&handles->blas_lock);
+    (void)pthread_mutex_unlock(&handles->lock);
     return result;
 }
 

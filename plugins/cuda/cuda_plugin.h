@@ -103,12 +103,14 @@ struct dhowi_cuda_device {
     atomic_bool told_of_blas; /* that there is no cuBLASLt */
     atomic_bool told_of_text; /* that built-in kernels are compiled at run time, see module.c */
 
-    pthread_mutex_t lock; /* all below */
+    pthread_mutex_t blas_lock; /* blas while it is made, which takes half a second */
+    struct dhowi_cuda_blas_handles *blas;
+
+    pthread_mutex_t lock; /* all below; held briefly, never during calls of CUDA */
     struct dhowi_cuda_event *spare_events;
     struct dhowi_cuda_kernel *builtin_kernels;
     struct dhowi_cuda_flag *flags, *spare_flags;
     struct dhowi_cuda_name *names;
-    struct dhowi_cuda_blas_handles *blas;
     pthread_cond_t signalled;
 };
 
@@ -242,10 +244,11 @@ typedef struct dhowi_cuda_kernel {
     dhowi_cuda_device *device;
     const char *name; /* kept by the device */
     CUfunction function;
-    uint32_t index_bits; /* of built-in kernels */
-    bool portable;       /* block and grid are the plugin's choice */
-    uint32_t max_groups; /* of portable kernels: as many as run at once */
-    int32_t param_count; /* of the binary, -1 when the driver does not say */
+    uint32_t index_bits;   /* of built-in kernels */
+    bool portable;         /* block and grid are the plugin's choice */
+    uint32_t max_groups;   /* of portable kernels: as many as run at once */
+    uint32_t shared_bytes; /* that a launch may ask for */
+    int32_t param_count;   /* of the binary, -1 when the driver does not say */
     uint16_t param_bytes[DHOW_MAX_KERNEL_ARGS];
 } dhowi_cuda_kernel;
 

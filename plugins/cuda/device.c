@@ -146,6 +146,7 @@ int32_t dhowi_cuda_device_open(void *backend_pointer, uint32_t index, void **out
         return dhowi_cuda_fail(err, limits, "cuda:%u: its limits", index);
     }
     (void)pthread_mutex_init(&device->lock, NULL);
+    (void)pthread_mutex_init(&device->blas_lock, NULL);
     (void)pthread_cond_init(&device->signalled, NULL);
     *out_device = device;
     return DHOW_OK;
@@ -167,5 +168,6 @@ void dhowi_cuda_device_close(void *device_pointer) {
     }
     (void)pthread_cond_destroy(&device->signalled);
     (void)pthread_mutex_destroy(&device->lock);
+    (void)pthread_mutex_destroy(&device->blas_lock);
     dhowi_cuda_delete(host, device);
 }

@@ -19,6 +19,8 @@
     X(CtxPushCurrent, "cuCtxPushCurrent", 4000)                    \
     X(CtxPopCurrent, "cuCtxPopCurrent", 4000)                      \
     X(KernelGetFunction, "cuKernelGetFunction", 12000)             \
+    X(LibraryGetModule, "cuLibraryGetModule", 12000)               \
+    X(FuncGetAttribute, "cuFuncGetAttribute", 2020)                \
     X(FuncSetAttribute, "cuFuncSetAttribute", 9000)                \
     X(LaunchKernel, "cuLaunchKernel", 4000)                        \
     X(MemsetD16Async, "cuMemsetD16Async", 3020)                    \
@@ -43,6 +45,8 @@ typedef struct dhowi_cu_driver {
     CUresult (*CtxPushCurrent)(CUcontext context);
     CUresult (*CtxPopCurrent)(CUcontext *context);
     CUresult (*KernelGetFunction)(CUfunction *function, CUkernel kernel);
+    CUresult (*LibraryGetModule)(CUmodule *module, CUlibrary library);
+    CUresult (*FuncGetAttribute)(int *value, CUfunction_attribute attribute, CUfunction function);
     CUresult (*FuncSetAttribute)(CUfunction function, CUfunction_attribute attribute, int value);
     CUresult (*LaunchKernel)(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                              unsigned block_x, unsigned block_y, unsigned block_z,

@@ -32,7 +32,6 @@ enum { FLAGS_PER_PAGE = 64, FLAG_STRIDE = 64 /* one cache line each */ };
 
 /* ---- flags ---------------------------------------------------------------------------------- */
 
-/* Under the device's lock. */
 static cudaError_t add_page(dhowi_cuda_device *device) {
     dhowi_cuda_flag *flags = dhowi_cuda_new(device->host, FLAGS_PER_PAGE * sizeof *flags);
     void *page = NULL, *address = NULL;
@@ -45,6 +44,7 @@ static cudaError_t add_page(dhowi_cuda_device *device) {
         return code;
     }
     memset(page, 0, FLAGS_PER_PAGE * FLAG_STRIDE);
+    (void)pthread_mutex_lock(&device->lock);
     for (size_t i = 0; i < FLAGS_PER_PAGE; i++) {
         flags[i].word = (_Atomic uint32_t *)(void *)((char *)page + i * FLAG_STRIDE);
         flags[i].address = (CUdeviceptr)(uintptr_t)address + i * FLAG_STRIDE;
@@ -54,7 +54,16 @@ static cudaError_t add_page(dhowi_cuda_device *device) {
     flags[0].page = page;
     flags[0].next = device->flags;
     device->flags = flags;
+    (void)pthread_mutex_unlock(&device->lock);
     return cudaSuccess;
+}
+
+static dhowi_cuda_flag *take_flag(dhowi_cuda_device *device) {
+    (void)pthread_mutex_lock(&device->lock);
+    dhowi_cuda_flag *flag = device->spare_flags;
+    if (flag != NULL) device->spare_flags = flag->next_spare;
+    (void)pthread_mutex_unlock(&device->lock);
+    return flag;
 }
 
 static int32_t create_signal(dhowi_cuda_device *device, dhowi_cuda_event *event, dhow_error *err) {
@@ -64,14 +73,9 @@ static int32_t create_signal(dhowi_cuda_device *device, dhowi_cuda_event *event,
     bool entered;
     cudaError_t code = dhowi_cuda_require(device, &entered);
     const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
-    (void)pthread_mutex_lock(&device->lock);
-    if (code == cudaSuccess && device->spare_flags == NULL) code = add_page(device);
-    if (code == cudaSuccess) {
-        event->flag = device->spare_flags;
-        device->spare_flags = event->flag->next_spare;
-        event->value = ++event->flag->issued;
-    }
-    (void)pthread_mutex_unlock(&device->lock);
+    while (code == cudaSuccess && (event->flag = take_flag(device)) == NULL)
+        code = add_page(device);
+    if (code == cudaSuccess) event->value = ++event->flag->issued;
     dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     return code == cudaSuccess
@@ -91,8 +95,9 @@ int32_t dhowi_cuda_event_signal(void *event_pointer, dhow_error *err) {
         return dhowi_cuda_refuse(err, DHOW_INVALID_ARGUMENT,
                                  "%s: the event was not made to be signalled by the host",
                                  device->name);
-    (void)pthread_mutex_lock(&device->lock);
+    /* Streams see it at once; the lock is for threads that are about to wait. */
     atomic_store_explicit(event->flag->word, event->value, memory_order_release);
+    (void)pthread_mutex_lock(&device->lock);
     (void)pthread_cond_broadcast(&device->signalled);
     (void)pthread_mutex_unlock(&device->lock);
     return DHOW_OK;

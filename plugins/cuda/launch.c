@@ -35,6 +35,20 @@ static void read_params(dhowi_cuda_kernel *kernel) {
     if (code == CUDA_SUCCESS || code == CUDA_ERROR_INVALID_VALUE) kernel->param_count = count;
 }
 
+/* More than 48 KiB of dynamic shared memory has to be asked for. A kernel gets all that its block
+ * may have, once: a limit that each launch sets for itself is another thread's as well. */
+static CUresult allow_shared(dhowi_cuda_kernel *kernel) {
+    const uint32_t most = kernel->device->shared_bytes;
+    int fixed = 0;
+    CUresult code =
+        dhowi_cu.FuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernel->function);
+    if (code != CUDA_SUCCESS) return code;
+    kernel->shared_bytes = (uint32_t)fixed < most ? most - (uint32_t)fixed : 0;
+    return dhowi_cu.FuncSetAttribute(kernel->function,
+                                     CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                     (int)kernel->shared_bytes);
+}
+
 int32_t dhowi_cuda_kernel_init(dhowi_cuda_device *device, cudaLibrary_t library, const char *name,
                                bool portable, dhowi_cuda_kernel *out, dhow_error *err) {
     cudaKernel_t kernel = NULL;
@@ -50,6 +64,7 @@ int32_t dhowi_cuda_kernel_init(dhowi_cuda_device *device, cudaLibrary_t library,
     }
     if (code == cudaSuccess)
         code = (cudaError_t)dhowi_cu.KernelGetFunction(&out->function, (CUkernel)kernel);
+    if (code == cudaSuccess) code = (cudaError_t)allow_shared(out);
     if (code != cudaSuccess) return dhowi_cuda_fail(err, code, "%s: kernel %s", device->name, name);
     read_params(out);
     if (portable) choose_groups(out);
@@ -98,11 +113,16 @@ static int32_t check_native(const dhowi_cuda_kernel *kernel, const dhow_geometry
         return dhowi_cuda_refuse(
             err, DHOW_INVALID_ARGUMENT, "kernel %s: a block of %llu items; %s takes %u at most",
             kernel->name, (unsigned long long)items, device->name, device->group_items);
-    if (geometry->shared_bytes > device->shared_bytes)
+    if (geometry->grid[0] > INT32_MAX || geometry->grid[1] > 65535 || geometry->grid[2] > 65535)
+        return dhowi_cuda_refuse(
+            err, DHOW_INVALID_ARGUMENT,
+            "kernel %s: a grid of %u x %u x %u groups; CUDA takes 2147483647 x 65535 x 65535",
+            kernel->name, geometry->grid[0], geometry->grid[1], geometry->grid[2]);
+    if (geometry->shared_bytes > kernel->shared_bytes)
         return dhowi_cuda_refuse(err, DHOW_INVALID_ARGUMENT,
                                  "kernel %s: %u bytes of shared memory; %s has %u for a block",
                                  kernel->name, geometry->shared_bytes, device->name,
-                                 device->shared_bytes);
+                                 kernel->shared_bytes);
     if (kernel->param_count < 0) return DHOW_OK;
     if ((uint32_t)kernel->param_count != count)
         return dhowi_cuda_refuse(err, DHOW_INVALID_ARGUMENT,
@@ -115,13 +135,6 @@ static int32_t check_native(const dhowi_cuda_kernel *kernel, const dhow_geometry
                 kernel->name, i + 1, kernel->param_bytes[i], bytes_of(&args[i]));
     }
     return DHOW_OK;
-}
-
-/* More than 48 KiB of dynamic shared memory has to be asked for. */
-static CUresult allow_shared(const dhowi_cuda_kernel *kernel, uint32_t bytes) {
-    if (bytes <= 48 * 1024) return CUDA_SUCCESS;
-    return dhowi_cu.FuncSetAttribute(kernel->function,
-                                     CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes);
 }
 
 static uint32_t groups_of(const dhowi_cuda_kernel *kernel, uint64_t work) {
@@ -161,14 +174,13 @@ int32_t dhowi_cuda_launch(void *stream_pointer, void *kernel_pointer, const dhow
     const bool native = geometry->native != 0;
     const uint32_t *grid = geometry->grid, *block = geometry->block;
     const bool entered = dhowi_cuda_enter(stream->device);
-    CUresult code = native ? allow_shared(kernel, geometry->shared_bytes) : CUDA_SUCCESS;
-    if (code == CUDA_SUCCESS)
-        code = native ? dhowi_cu.LaunchKernel(kernel->function, grid[0], grid[1], grid[2], block[0],
-                                              block[1], block[2], geometry->shared_bytes,
-                                              dhowi_cuda_target(stream), params, NULL)
-                      : dhowi_cu.LaunchKernel(kernel->function, groups_of(kernel, geometry->work),
-                                              1, 1, DHOWI_CUDA_GROUP, 1, 1, 0,
-                                              dhowi_cuda_target(stream), params, NULL);
+    const CUresult code =
+        native ? dhowi_cu.LaunchKernel(kernel->function, grid[0], grid[1], grid[2], block[0],
+                                       block[1], block[2], geometry->shared_bytes,
+                                       dhowi_cuda_target(stream), params, NULL)
+               : dhowi_cu.LaunchKernel(kernel->function, groups_of(kernel, geometry->work), 1, 1,
+                                       DHOWI_CUDA_GROUP, 1, 1, 0, dhowi_cuda_target(stream), params,
+                                       NULL);
     dhowi_cuda_leave(entered);
     if (code == CUDA_SUCCESS) {
         remember(stream, kernel->name);

@@ -164,14 +164,22 @@ void dhowi_cuda_images_end(dhowi_cuda_backend *backend) {
 
 /* ---- users' modules ------------------------------------------------------------------------- */
 
-/* PTX is text that the driver compiles: it wants a terminating zero, and says what is wrong. */
+/* PTX is text that the driver compiles: it wants a terminating zero, and says what is wrong. It
+ * would do so when the first kernel is asked for, into a log that is no longer there: asking for
+ * the module makes it do so now. */
 static cudaError_t load_library(const dhow_module_desc *desc, const void *image,
                                 cudaLibrary_t *out) {
     enum cudaJitOption options[] = {cudaJitErrorLogBuffer, cudaJitErrorLogBufferSizeBytes};
     void *values[] = {desc->log, (void *)(uintptr_t)desc->log_bytes};
     const unsigned count = desc->format == DHOW_MODULE_PTX && desc->log != NULL ? 2 : 0;
-    return cudaLibraryLoadData(out, image, count > 0 ? options : NULL, count > 0 ? values : NULL,
-                               count, NULL, NULL, 0);
+    CUmodule unused;
+    const cudaError_t code = cudaLibraryLoadData(out, image, count > 0 ? options : NULL,
+                                                 count > 0 ? values : NULL, count, NULL, NULL, 0);
+    if (code != cudaSuccess) {
+        *out = NULL;
+        return code;
+    }
+    return (cudaError_t)dhowi_cu.LibraryGetModule(&unused, (CUlibrary)*out);
 }
 
 /* What the driver is given: compiled text, or a terminated copy of what the user brought. */
@@ -227,8 +235,7 @@ static int32_t check_declared(dhowi_cuda_module *module, const dhow_module_desc 
     for (uint32_t i = 0; i < desc->kernel_count; i++) {
         void *kernel = NULL;
         int32_t status = dhowi_cuda_module_kernel(module, desc->kernels[i].name, &kernel, err);
-        if (status == DHOW_OK)
-            status = dhowi_cuda_kernel_check(kernel, &desc->kernels[i], err);
+        if (status == DHOW_OK) status = dhowi_cuda_kernel_check(kernel, &desc->kernels[i], err);
         if (status != DHOW_OK) return status;
     }
     return DHOW_OK;
@@ -256,7 +263,6 @@ static int32_t build(dhowi_cuda_device *device, const dhow_module_desc *desc, bo
     dhowi_cuda_leave(entered);
     dhowi_cuda_delete(device->host, image);
     if (code != cudaSuccess) {
-        module->library = NULL;
         status = dhowi_cuda_fail(err, code, "%s: %s", device->name, desc->name);
     } else {
         status = check_declared(module, desc, err);

@@ -4,6 +4,7 @@
  * error that the runtime remembers for each thread.
  */
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fake.h"
@@ -110,6 +111,15 @@ static int driver_state(void) {
 
 /* ---- calls ---- */
 
+static void take_time(const char *name) {
+    static const char *const slow[] = {"cublasLtCreate", "cublasCreate_v2", "cudaHostAlloc"};
+    const int ms = fake.settings.slow_ms;
+    const struct timespec pause = {ms / 1000, ms % 1000 * 1000000L};
+    for (size_t i = 0; i < sizeof slow / sizeof slow[0] && ms > 0; i++) {
+        if (strcmp(slow[i], name) == 0) (void)nanosleep(&pause, NULL);
+    }
+}
+
 cudaError_t fake_begin(fake_call *call, const char *name, int device) {
     const int index = index_of(name);
     fakecuda_start();
@@ -123,6 +133,7 @@ cudaError_t fake_begin(fake_call *call, const char *name, int device) {
     } else {
         atomic_fetch_add(&g_calls[index], 1);
     }
+    take_time(name);
     int code = device == FAKE_ALWAYS ? 0 : driver_state();
     if (code != 0) return (cudaError_t)code;
     if (device == FAKE_CURRENT) device = fake_current_or_first();

@@ -35,7 +35,7 @@ static int attribute(enum cudaDeviceAttr name) {
         case cudaDevAttrMaxSharedMemoryPerBlock:
             return 48 * 1024;
         case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-            return 227 * 1024;
+            return fake_shared_limit();
         case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
             return 228 * 1024;
         case cudaDevAttrMaxRegistersPerBlock:

@@ -33,6 +33,7 @@ static const entry k_entries[] = {
     ENTRY(cuCtxSetCurrent, 4000),
     ENTRY(cuCtxGetDevice, 2000),
     ENTRY(cuKernelGetFunction, 12000),
+    ENTRY(cuLibraryGetModule, 12000),
     ENTRY(cuKernelGetParamInfo, 12040),
     ENTRY(cuFuncGetParamInfo, 12040),
     ENTRY(cuFuncGetAttribute, 2020),

@@ -36,7 +36,7 @@ typedef struct fake_fault {
 
 typedef struct fake_settings {
     simdev_config machine;
-    int driver, runtime, cc, sms, ecc, peer, init, code;
+    int driver, runtime, cc, sms, ecc, peer, init, code, slow_ms;
     bool strict, stub, hidden, legacy, waits, quiesce, nolt, noheuristic, nonvrtc, nonvml;
 } fake_settings;
 
@@ -169,6 +169,8 @@ typedef struct CUfunc_st {
     simdev_kernel *native;
 } fake_function;
 
+/* Of a block of this compute capability, in bytes. */
+int fake_shared_limit(void);
 /* Functions are made when first asked for. */
 cudaError_t fake_function_of(fake_kernel *kernel, int device, fake_function **out);
 void fake_kernels_delete(fake_kernel *kernels);
@@ -182,6 +184,9 @@ typedef struct CUlib_st {
     void *handle; /* dlopen's, of FAKE_MODULE */
     int fd;       /* what it was opened from, or -1 */
     fake_kernel *kernels;
+    cudaError_t failure; /* what loading its code came to, told when somebody needs it */
+    char *log;           /* the caller's, for the driver's compiler; NULL: none */
+    size_t log_bytes;
 } fake_library;
 
 /* What the fake compiler makes: this, and behind it a shared object (module) or lines of "name
@@ -206,6 +211,8 @@ typedef struct fake_fatbin {
 #define FAKE_FATBIN_INIT \
     { FAKE_FATBIN_MAGIC, 1, 16, 16, FAKE_FATBIN_MARK }
 
+/* Loads the code at last: libraries are loaded lazily. */
+cudaError_t fake_library_need(fake_library *library);
 void fake_library_end(fake_library *library);
 /* Adds the kernels of lines, PTX or a real cubin to a library. */
 cudaError_t fake_read_lines(fake_library *library, const char *lines, size_t bytes);

@@ -15,10 +15,13 @@
  *   peer=0|1|2     2 promises access and delivers other bytes
  *   code=80        the compute capability that built-in kernels have code for, and no PTX; 0: all
  *   waits=0        streams cannot wait for a word in host memory
- *   quiesce=1      what frees, pins or unpins memory or loads code locks the driver until the
- * device is idle nolt=1 nonvrtc=1 nonvml=1   the library does not start strict=1       a complaint
- * aborts, as do objects that are left when the process ends legacy=1       the legacy and the
- * per-thread stream may be used; they are one, and order nothing else: a program's default stream
+ *   quiesce=1      what frees, pins or unpins memory or loads code locks the driver meanwhile and
+ *                  waits for the device
+ *   slow_ms=N      how long starting a library and pinning memory take
+ *   nolt=1 nonvrtc=1 nonvml=1   the library does not start
+ *   strict=1       a complaint aborts, as do objects that are left when the process ends
+ *   legacy=1       the legacy and the per-thread stream may be used; they are one, and order nothing
+ *                  else: a program's default stream
  *   noheuristic=1  cuBLASLt has no algorithm for anything
  *
  * FAKECUDA_FAULTS is a list of NAME[#DEVICE]@N[+]=[async:]CODE, separated by semicolons: the N-th

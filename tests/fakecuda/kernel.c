@@ -108,6 +108,15 @@ CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *offset, siz
     return fake_driver_end(&call, code);
 }
 
+int fake_shared_limit(void) {
+    const int cc = fake.settings.cc;
+    const int kilobytes = cc < 80                  ? 64
+                          : cc == 80 || cc == 87   ? 163
+                          : cc < 90 || cc >= 120 ? 99
+                                                   : 227;
+    return kilobytes * 1024;
+}
+
 static int max_threads(const fake_kernel *kernel) { return kernel->info != NULL ? GROUP : 1024; }
 
 CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function) {
@@ -142,7 +151,7 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
     if (code == cudaSuccess && !fakecuda_object_is(function, FAKECUDA_FUNCTION))
         code = cudaErrorInvalidResourceHandle;
     if (code == cudaSuccess && attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
-        if (value < 0 || value > 227 * 1024) code = cudaErrorInvalidValue;
+        if (value < 0 || value > fake_shared_limit()) code = cudaErrorInvalidValue;
         if (code == cudaSuccess) function->max_shared = value;
     }
     return fake_driver_end(&call, code);
@@ -186,7 +195,7 @@ cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t handle, enum cudaFuncAt
         code = cudaErrorInvalidResourceHandle;
     if (code == cudaSuccess && (device < 0 || device >= (int)fake.settings.machine.device_count))
         code = cudaErrorInvalidDevice;
-    if (code == cudaSuccess && (value < 0 || value > 227 * 1024)) code = cudaErrorInvalidValue;
+    if (code == cudaSuccess && (value < 0 || value > fake_shared_limit())) code = cudaErrorInvalidValue;
     if (code == cudaSuccess) code = fake_function_of(kernel, device, &function);
     if (code == cudaSuccess && attribute == cudaFuncAttributeMaxDynamicSharedMemorySize)
         function->max_shared = value;

@@ -89,20 +89,42 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *out, const void *code_bytes,
                                 unsigned count) {
     fake_call call;
     cudaError_t code = fake_begin(&call, "cudaLibraryLoadData", FAKE_NOWHERE);
-    (void)jit_options, (void)jit_values, (void)jit_count, (void)options, (void)values, (void)count;
+    (void)options, (void)values, (void)count;
     if (code == cudaSuccess && code_bytes == NULL) code = cudaErrorInvalidValue;
     if (code != cudaSuccess) return fake_end(&call, code);
     fake_library *library = fakecuda_object_new(FAKECUDA_LIBRARY, sizeof *library);
     if (library == NULL) return fake_end(&call, cudaErrorMemoryAllocation);
     library->fd = -1;
-    code = load(library, code_bytes);
-    if (code != cudaSuccess) {
+    for (unsigned i = 0; i < jit_count; i++) {
+        if (jit_options[i] == cudaJitErrorLogBuffer) library->log = jit_values[i];
+        if (jit_options[i] == cudaJitErrorLogBufferSizeBytes)
+            library->log_bytes = (size_t)(uintptr_t)jit_values[i];
+    }
+    library->failure = load(library, code_bytes);
+    if (library->failure == cudaErrorInvalidKernelImage) { /* what it is shows at once */
         fake_library_end(library);
         fakecuda_object_delete(library);
-        return fake_end(&call, code);
+        return fake_end(&call, cudaErrorInvalidKernelImage);
     }
     *out = library;
     return fake_end(&call, cudaSuccess);
+}
+
+cudaError_t fake_library_need(fake_library *library) {
+    if (library->failure == cudaErrorInvalidPtx && library->log_bytes > 0)
+        (void)snprintf(library->log, library->log_bytes, "ptxas fatal: this is no PTX");
+    return library->failure;
+}
+
+CUresult cuLibraryGetModule(CUmodule *out, CUlibrary library) {
+    fake_call call;
+    cudaError_t code = fake_begin(&call, "cuLibraryGetModule", FAKE_NOWHERE);
+    if (code == cudaSuccess && fake_current() < 0) code = cudaErrorDeviceUninitialized;
+    if (code == cudaSuccess && !fakecuda_object_is(library, FAKECUDA_LIBRARY))
+        code = cudaErrorInvalidResourceHandle;
+    if (code == cudaSuccess) code = fake_library_need(library);
+    if (code == cudaSuccess) *out = (CUmodule)(void *)library;
+    return fake_driver_end(&call, code);
 }
 
 cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
@@ -153,6 +175,7 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t *out, cudaLibrary_t library, const
     cudaError_t code = fake_begin(&call, "cudaLibraryGetKernel", FAKE_NOWHERE);
     if (code == cudaSuccess && !fakecuda_object_is(library, FAKECUDA_LIBRARY))
         code = cudaErrorInvalidResourceHandle;
+    if (code == cudaSuccess) code = fake_library_need(library);
     if (code != cudaSuccess) return fake_end(&call, code);
     fake_lock();
     fake_kernel *kernel = library->kernels;

@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -400,6 +401,73 @@ Test(cuda_plugin, ptx_is_loaded_and_damaged_ptx_is_refused) {
     end();
 }
 
+/* The driver compiles PTX when code is first needed, and had the caller's log until then. */
+Test(cuda_plugin, damaged_ptx_is_refused_when_the_module_is_built) {
+    char *log = malloc(4096);
+    void *module = NULL;
+    begin(NULL, NULL);
+    cr_assert_not_null(log);
+    log[0] = '\0';
+    FAILS(DHOW_COMPILE_ERROR,
+          build(DHOW_MODULE_PTX, ".version 8.0\n.target sm_80\n}", "", log, &module));
+    cr_assert_null(module);
+    cr_assert_not_null(strstr(log, "ptxas fatal"), "%s", log);
+    free(log);
+    FAILS(DHOW_UNSUPPORTED,
+          build(DHOW_MODULE_PTX, ".version 8.0\n.target sm_120\n", "", NULL, &module));
+    SAYS("cudaErrorNoKernelImageForDevice (209)");
+    end();
+}
+
+static void *load_ptx_kernel(void **out_module) {
+    static const char ptx[] =
+        ".version 8.0\n.target sm_75\n.address_size 64\n"
+        ".visible .entry scale(.param .u64 a)\n{\n ret;\n}\n";
+    void *kernel = NULL;
+    OK(build(DHOW_MODULE_PTX, ptx, "", NULL, out_module));
+    OK(cuda->module_kernel(*out_module, "scale", &kernel, &err));
+    return kernel;
+}
+
+static int32_t launch_scale(void *kernel, uint32_t grid_y, uint32_t shared_bytes) {
+    const dhow_geometry geometry = {.native = 1,
+                                    .grid = {1, grid_y, 1},
+                                    .block = {32, 1, 1},
+                                    .shared_bytes = shared_bytes};
+    const dhow_arg arg = {DHOW_ARG_BUFFER, 3, {.buffer = {0, 0}}};
+    return cuda->launch(stream, kernel, &geometry, &arg, 1, &err);
+}
+
+/* It was asked for by each launch, as much as that needed: a launch of another thread could take it
+ * away in between. */
+Test(cuda_plugin, shared_memory_is_allowed_once_for_a_kernel) {
+    static const struct {
+        const char *settings;
+        uint32_t most;
+    } rows[] = {{"devices=1,cc=75", 64 << 10},
+                {"devices=1,cc=80", 163 << 10},
+                {"devices=1,cc=89", 99 << 10},
+                {"devices=1,cc=90", 227 << 10}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        void *module = NULL;
+        device[1] = NULL;
+        begin(rows[i].settings, NULL);
+        void *kernel = load_ptx_kernel(&module);
+        const uint64_t before = fakecuda_call_count("cuFuncSetAttribute");
+        cr_assert_eq(before, 1);
+        FAILS(DHOW_UNSUPPORTED, launch_scale(kernel, 1, rows[i].most));
+        SAYS("cudaErrorNotSupported"); /* the fake runs portable kernels only */
+        FAILS(DHOW_UNSUPPORTED, launch_scale(kernel, 1, 50 << 10));
+        cr_assert_eq(fakecuda_call_count("cuFuncSetAttribute"), before);
+        FAILS(DHOW_INVALID_ARGUMENT, launch_scale(kernel, 1, rows[i].most + 1));
+        SAYS("bytes of shared memory; cuda:0 has");
+        FAILS(DHOW_INVALID_ARGUMENT, launch_scale(kernel, 65536, 0));
+        SAYS("a grid of 1 x 65536 x 1 groups");
+        cuda->module_free(module);
+        end();
+    }
+}
+
 /* A form compiled with the program for this index width takes the place of the text; one that the
  * driver refuses does not. */
 Test(cuda_plugin, a_fat_binary_that_came_with_the_text_is_used) {
@@ -628,6 +696,35 @@ Test(cuda_plugin, a_cublaslt_that_does_not_start_gives_way_to_the_next) {
     OK(run_tiny_product(&product));
     cr_assert_geq(fakecuda_call_count("cublasLtCreate"), 2);
     delete_tiny_product(&product);
+    end();
+}
+
+static void *plan_slowly(void *done) {
+    const dhow_blas *blas = cuda->get_extension(device[0], "dhow.blas/1");
+    dhow_blas_desc desc = {.struct_size = sizeof desc, .m = 1, .n = 1, .k = 1, .batch = 1};
+    dhow_error mine = {.struct_size = sizeof mine};
+    uint64_t bytes, packed;
+    void *plan = NULL;
+    desc.dtype_a = desc.dtype_b = desc.dtype_c = desc.compute = DHOW_F32;
+    desc.lda = desc.ldb = desc.ldc = 1;
+    if (blas->plan(device[0], &desc, &plan, &bytes, &packed, &mine) == DHOW_OK) blas->destroy(plan);
+    atomic_store((atomic_bool *)done, true);
+    return NULL;
+}
+
+/* cuBLASLt takes half a second to start, and held the lock that every event wants. */
+Test(cuda_plugin, other_threads_go_on_while_cublaslt_starts) {
+    pthread_t thread;
+    atomic_bool done = false;
+    void *event = NULL;
+    begin("slow_ms=500", NULL);
+    cr_assert_eq(pthread_create(&thread, NULL, plan_slowly, &done), 0);
+    while (fakecuda_call_count("cublasLtCreate") == 0) (void)usleep(1000);
+    OK(cuda->event_create(device[0], 0, &event, &err));
+    OK(cuda->event_record(event, stream, &err));
+    cuda->event_destroy(event);
+    cr_assert_not(atomic_load(&done), "the event waited for cuBLASLt");
+    cr_assert_eq(pthread_join(thread, NULL), 0);
     end();
 }
 

@@ -533,6 +533,7 @@ static const char ptx[] =
 Test(runtime, ptx_is_read_and_not_run) {
     cudaLibrary_t library;
     cudaKernel_t kernel;
+    CUmodule module;
     size_t offset, bytes;
     unsigned count;
     begin(NULL, NULL);
@@ -558,7 +559,9 @@ Test(runtime, ptx_is_read_and_not_run) {
         char text[sizeof ptx];
         memcpy(text, ptx, sizeof ptx);
         memcpy(strstr(text, changes[i].from), changes[i].to, strlen(changes[i].to));
-        GIVES(changes[i].code, cudaLibraryLoadData(&library, text, NULL, NULL, 0, NULL, NULL, 0));
+        OK(cudaLibraryLoadData(&library, text, NULL, NULL, 0, NULL, NULL, 0));
+        GIVES(changes[i].code, cuLibraryGetModule(&module, (CUlibrary)library));
+        OK(cudaLibraryUnload(library));
     }
     GIVES(cudaErrorInvalidKernelImage,
           cudaLibraryLoadData(&library, "nonsense", NULL, NULL, 0, NULL, NULL, 0));

@@ -437,7 +437,7 @@ static bool is_wanted(const char *function, size_t index, int argc, char **argv)
 /* What the fake has and the plugin does not call; anything else must be reached by the program. */
 static const char *const k_not_called[] = {
     "cuCtxGetDevice", "cuCtxSetCurrent", "cuDeviceGetCount", "cuDeviceGetUuid",
-    "cuDevicePrimaryCtxGetState", "cuDriverGetVersion", "cuFuncGetAttribute", "cuInit",
+    "cuDevicePrimaryCtxGetState", "cuDriverGetVersion", "cuInit",
     "cuKernelGetParamInfo", "cuMemGetAddressRange", "cuStreamGetCtx", /* interop_test.c */
     "cuStreamWriteValue32", "cudaDeviceReset", "cudaDeviceSynchronize", "cudaFuncGetAttributes",
     "cudaGetDevice", "cudaHostRegister", /* a slot that dhow has no use for yet */
