@@ -160,16 +160,20 @@ static void streams(int number) {
     }
 }
 
-/* Streams end and new ones of other devices take their memory, while their notes are still looked
- * at: nothing but what is written orders the threads. */
+/* A thread's tensors keep notes of streams that have ended, whose memory the streams of other
+ * threads on other devices take meanwhile. */
 static void recycled(int number) {
+    enum { DEVICES = 3 };
+    dhow_tensor *mine[DEVICES];
+    for (int d = 0; d < DEVICES; d++) mine[d] = full(device_of(g_context, d), COUNT, 0);
     for (int i = 0; i < 64; i++) {
         dhow_stream *s;
-        const int left = (number + i) % g_threads;
-        OK(dhow_stream_create(device_of(g_context, left), &s));
-        OK(dhow_fill(s, g_left[left], number));
+        const int d = (number + i) % DEVICES;
+        OK(dhow_stream_create(device_of(g_context, d), &s));
+        OK(dhow_fill(s, mine[d], i));
         dhow_stream_release(s);
     }
+    for (int d = 0; d < DEVICES; d++) dhow_tensor_release(mine[d]);
 }
 
 /* ---- feeding: a loader with workers on one device, and a model on several ---- */
