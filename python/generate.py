@@ -91,12 +91,12 @@ def window_fields(text):
 KINDS = {  # C type: letter of the plan that _call.py reads, Python type
     "dhow_tensor *": ("t", "Tensor | Number"), "double": ("f", "float"), "float": ("f", "float"), "int32_t": ("i", "int"),
     "int64_t": ("i", "int"), "dhow_scalar": ("s", "Number"), "dhow_reduction": ("r", "str"), "const char *": ("n", "str"),
-    "dhow_model_value": ("i", "int"), "dhow_dtype": ("y", "str"), "const dhow_window *": ("w", "")}
+    "dhow_pad_mode": ("p", "str"), "dhow_scatter_mode": ("c", "str"), "dhow_model_value": ("i", "int"), "dhow_dtype": ("y", "str"), "const dhow_window *": ("w", "")}
 LISTS = {"dhow_tensor *const *": ("L", "Sequence[Tensor]"), "const int32_t *": ("d", "int | Sequence[int]"),
-         "const dhow_model_value *": ("v", "Sequence[int]")}  # and a count behind
+         "const int64_t *": ("e", "Sequence[int]"), "const dhow_model_value *": ("v", "Sequence[int]")}  # and a count behind
 DEFAULTS = {"dims": "()", "correction": "1", "largest": "True", "eps": "1e-5", "bias": "True", "mask": "-1", "keep_dims": "False",
-            "layers": "1", "bidirectional": "False"}
-FLAGS = {"bias", "largest", "keep_dims", "bidirectional"}
+            "layers": "1", "bidirectional": "False", "mode": '"constant"', "value": "0", "reduce": '"replace"', "descending": "False"}
+FLAGS = {"bias", "largest", "keep_dims", "bidirectional", "descending"}
 
 
 def parameters(arguments, comment, fields):
@@ -175,14 +175,14 @@ def write_builder(parts, fields):
     out = []
     for header, c_name, arguments, comment in functions(parts):
         name = c_name[len("dhow_model_"):]
-        made = arguments[-1] == ("dhow_model_value *", "out")
+        made = sum(kind == "dhow_model_value *" for kind, _ in arguments)
         if (not header.startswith("model") or arguments[0] != ("dhow_model *", "model") or name == "sequential" or
                 not (made or name in ("output", "begin_scope", "end_scope"))):
             continue
-        plan, declared, values, behind = parameters(arguments[1:-1] if made else arguments[1:], comment, fields)
+        plan, declared, values, behind = parameters(arguments[1:len(arguments) - made], comment, fields)
         words = ", ".join(["self"] + declared + (["*"] + behind if behind else []))
         out.append('\n    def %s(%s) -> %s:\n        """%s"""\n        %s_call.layer(self._handle, _lib.%s, "%s", "%s", (%s), %s)\n' % (
-            name, words, "int" if made else "None", document(comment, ["out"]).replace("\n", "\n    "),
+            name, words, ("None", "int", "tuple[int, int]")[made], document(comment, ["out", "values", "indices"] if made == 2 else ["out"]).replace("\n", "\n    "),
             "return " if made else "", c_name, name, plan,
             "".join(v + ", " for v in values).strip(), made))
     head = '"""Models built step by step: each layer takes values, which are numbers, and gives one."""\nfrom __future__ import annotations\n\n' \

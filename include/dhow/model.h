@@ -789,5 +789,6 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_cancel(dhow_model *model);
 #endif
 
 #include "dhow/model_elementwise.h"
+#include "dhow/model_steps.h"
 
 #endif /* DHOW_MODEL_H_ */

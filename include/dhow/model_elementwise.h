@@ -277,6 +277,349 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_max_scalar(dhow_model *model, dho
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_min_scalar(dhow_model *model, dhow_model_value x,
                                                           dhow_scalar s, dhow_model_value *out);
 
+/**
+ * A step *out = dhow_erf(x): the error function.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_erf(dhow_model *model, dhow_model_value x,
+                                                   dhow_model_value *out);
+
+/**
+ * A step *out = dhow_reciprocal(x): 1 / x.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_reciprocal(dhow_model *model, dhow_model_value x,
+                                                          dhow_model_value *out);
+
+/**
+ * A step *out = dhow_square(x): x x.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_square(dhow_model *model, dhow_model_value x,
+                                                      dhow_model_value *out);
+
+/**
+ * A step *out = dhow_sign(x): -1, 0 or 1.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_sign(dhow_model *model, dhow_model_value x,
+                                                    dhow_model_value *out);
+
+/**
+ * A step *out = dhow_floor(x): the next integer below.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_floor(dhow_model *model, dhow_model_value x,
+                                                     dhow_model_value *out);
+
+/**
+ * A step *out = dhow_ceil(x): the next integer above.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_ceil(dhow_model *model, dhow_model_value x,
+                                                    dhow_model_value *out);
+
+/**
+ * A step *out = dhow_round(x): the nearest integer, the even one of two.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_round(dhow_model *model, dhow_model_value x,
+                                                     dhow_model_value *out);
+
+/**
+ * A step *out = dhow_sin(x): sin x.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_sin(dhow_model *model, dhow_model_value x,
+                                                   dhow_model_value *out);
+
+/**
+ * A step *out = dhow_cos(x): cos x.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_cos(dhow_model *model, dhow_model_value x,
+                                                   dhow_model_value *out);
+
+/**
+ * A step *out = dhow_tan(x): tan x.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_tan(dhow_model *model, dhow_model_value x,
+                                                   dhow_model_value *out);
+
+/**
+ * A step *out = dhow_asin(x): arcsin x; NaN outside -1..1.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_asin(dhow_model *model, dhow_model_value x,
+                                                    dhow_model_value *out);
+
+/**
+ * A step *out = dhow_acos(x): arccos x; NaN outside -1..1.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_acos(dhow_model *model, dhow_model_value x,
+                                                    dhow_model_value *out);
+
+/**
+ * A step *out = dhow_atan(x): arctan x.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_atan(dhow_model *model, dhow_model_value x,
+                                                    dhow_model_value *out);
+
+/**
+ * A step *out = dhow_sinh(x): sinh x.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_sinh(dhow_model *model, dhow_model_value x,
+                                                    dhow_model_value *out);
+
+/**
+ * A step *out = dhow_cosh(x): cosh x.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_cosh(dhow_model *model, dhow_model_value x,
+                                                    dhow_model_value *out);
+
+/**
+ * A step *out = dhow_asinh(x): arsinh x.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_asinh(dhow_model *model, dhow_model_value x,
+                                                     dhow_model_value *out);
+
+/**
+ * A step *out = dhow_acosh(x): arcosh x; NaN below 1.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_acosh(dhow_model *model, dhow_model_value x,
+                                                     dhow_model_value *out);
+
+/**
+ * A step *out = dhow_atanh(x): artanh x; NaN outside -1..1.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_atanh(dhow_model *model, dhow_model_value x,
+                                                     dhow_model_value *out);
+
+/**
+ * A step *out = dhow_softplus(x): log(1 + e^x).
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_softplus(dhow_model *model, dhow_model_value x,
+                                                        dhow_model_value *out);
+
+/**
+ * A step *out = dhow_softsign(x): x / (1 + |x|).
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_softsign(dhow_model *model, dhow_model_value x,
+                                                        dhow_model_value *out);
+
+/**
+ * A step *out = dhow_mish(x): x tanh(softplus(x)), Misra 2019.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_mish(dhow_model *model, dhow_model_value x,
+                                                    dhow_model_value *out);
+
+/**
+ * A step *out = dhow_hard_swish(x): x max(0, min(1, x/6 + 1/2)), Howard et al. 2019.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_hard_swish(dhow_model *model, dhow_model_value x,
+                                                          dhow_model_value *out);
+
+/**
+ * A step *out = dhow_pow(a, b): a^b.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_pow(dhow_model *model, dhow_model_value a,
+                                                   dhow_model_value b, dhow_model_value *out);
+
+/**
+ * A step *out = dhow_mod(a, b): the remainder with the sign of b, as in Python.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_mod(dhow_model *model, dhow_model_value a,
+                                                   dhow_model_value b, dhow_model_value *out);
+
+/**
+ * A step *out = dhow_fmod(a, b): the remainder with the sign of a, as in C.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_fmod(dhow_model *model, dhow_model_value a,
+                                                    dhow_model_value b, dhow_model_value *out);
+
+/**
+ * A step *out = dhow_equal(a, b): a == b.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_equal(dhow_model *model, dhow_model_value a,
+                                                     dhow_model_value b, dhow_model_value *out);
+
+/**
+ * A step *out = dhow_not_equal(a, b): a != b.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_not_equal(dhow_model *model, dhow_model_value a,
+                                                         dhow_model_value b, dhow_model_value *out);
+
+/**
+ * A step *out = dhow_less(a, b): a < b.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_less(dhow_model *model, dhow_model_value a,
+                                                    dhow_model_value b, dhow_model_value *out);
+
+/**
+ * A step *out = dhow_less_equal(a, b): a <= b.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_less_equal(dhow_model *model, dhow_model_value a,
+                                                          dhow_model_value b,
+                                                          dhow_model_value *out);
+
+/**
+ * A step *out = dhow_greater(a, b): a > b.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_greater(dhow_model *model, dhow_model_value a,
+                                                       dhow_model_value b, dhow_model_value *out);
+
+/**
+ * A step *out = dhow_greater_equal(a, b): a >= b.
+ *
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_greater_equal(dhow_model *model, dhow_model_value a,
+                                                             dhow_model_value b,
+                                                             dhow_model_value *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -507,6 +507,25 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_argmax(dhow_stream *stream, dhow_tensor
 DHOW_API DHOW_NODISCARD dhow_status dhow_gather(dhow_stream *stream, dhow_tensor *x,
                                                 dhow_tensor *index, dhow_tensor *y);
 
+/* ---- what eager functions and steps of models share ---- */
+
+/** What stands around a padded tensor, as PyTorch's F.pad() has it. */
+typedef enum dhow_pad_mode {
+    DHOW_PAD_CONSTANT = 0,  /**< a value */
+    DHOW_PAD_REFLECT = 1,   /**< the tensor mirrored at its first and last element */
+    DHOW_PAD_REPLICATE = 2, /**< its first and last element */
+    DHOW_PAD_CIRCULAR = 3   /**< the tensor from its other end */
+} dhow_pad_mode;
+
+/** What a scatter makes of the element that is there and the one that comes. */
+typedef enum dhow_scatter_mode {
+    DHOW_SCATTER_REPLACE = 0, /**< the one that comes; of several for one place, any */
+    DHOW_SCATTER_SUM = 1,
+    DHOW_SCATTER_PROD = 2,
+    DHOW_SCATTER_MAX = 3,
+    DHOW_SCATTER_MIN = 4
+} dhow_scatter_mode;
+
 #ifdef __cplusplus
 }
 #endif

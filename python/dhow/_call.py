@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Number = Union[int, float]
 _OUT = ffi.typeof("dhow_tensor **")
 REDUCTIONS = words("dhow_reduction", "DHOW_REDUCE_")
+PAD_MODES = words("dhow_pad_mode", "DHOW_PAD_")
+SCATTER_MODES = words("dhow_scatter_mode", "DHOW_SCATTER_")
 
 
 def is_number(value: object) -> bool:
@@ -96,6 +98,9 @@ def arguments(name: str, plan: str, values: Sequence[Any]) -> list[Any]:
         elif letter in "dv":
             listed = extents(value)
             given += [ffi.new("int32_t[]", listed), len(listed)]
+        elif letter == "e":
+            listed = extents(value)
+            given += [ffi.new("int64_t[]", listed), len(listed)]
         elif letter == "S":
             listed = extents(value)
             given += [len(listed), ffi.new("int64_t[]", listed)]
@@ -105,6 +110,10 @@ def arguments(name: str, plan: str, values: Sequence[Any]) -> list[Any]:
             given.append(scalar(value))
         elif letter == "r":
             given.append(one_of(REDUCTIONS, value, f"{name}: kind"))
+        elif letter == "p":
+            given.append(one_of(PAD_MODES, value, f"{name}: mode"))
+        elif letter == "c":
+            given.append(one_of(SCATTER_MODES, value, f"{name}: reduce"))
         elif letter == "y":
             given.append(dtype_number(value))
         elif letter == "n":
@@ -132,11 +141,11 @@ def operation(function: Callable[..., int], name: str, plan: str, values: Sequen
     return results[0] if len(results) == 1 else tuple(results)  # type: ignore[return-value]
 
 
-def layer(model: Any, function: Callable[..., int], name: str, plan: str, values: Sequence[Any], made: bool) -> int:
-    """Calls a function that adds to a model, and gives the value that it has made."""
-    out = ffi.new("dhow_model_value *")
-    called(name, function, model, *arguments(name, plan, values), *([out] if made else []))
-    return int(out[0]) if made else -1
+def layer(model: Any, function: Callable[..., int], name: str, plan: str, values: Sequence[Any], made: int) -> Any:
+    """Calls a function that adds to a model, and gives the values that it has made."""
+    out = ffi.new("dhow_model_value[2]")
+    called(name, function, model, *arguments(name, plan, values), *[out + i for i in range(made)])
+    return (int(out[0]), int(out[1])) if made == 2 else int(out[0])
 
 
 def tensor_from(function: Callable[..., int], *given: Any) -> Tensor:

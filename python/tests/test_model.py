@@ -67,6 +67,26 @@ def test_run_into_given_tensors_and_for_some_outputs(two, device):
         np.testing.assert_allclose(into.numpy(), session(two).run(["total"], {"a": a * factor, "b": b})[0], rtol=1e-5)
 
 
+def test_steps_of_a_model_that_is_built(device):
+    model = dhow.Model()
+    x, index = model.input("x", "f32", (-1, 3)), model.input("index", "i64", (2, 3))
+    padded = model.pad(model.permute(x, (1, 0)), (1, 0), value=7)
+    falling, places = model.sort(x, 1, descending=True)
+    for name, step in (("padded", padded), ("falling", falling), ("places", places), ("cast", model.cast(model.less(x, falling), "i32")),
+                       ("scattered", model.scatter(x, 1, index, model.narrow(x, 0, 0, 2), "sum"))):
+        model.output(name, step)
+    a, i = rng.standard_normal((4, 3)).astype(np.float32), np.array([[0, 0, 2], [1, 2, 2]])
+    scattered = a.copy()
+    np.add.at(scattered, (np.array([[0], [1]]), i), a[:2])
+    results = model.to(device).run({"x": a, "index": i})
+    order = np.argsort(-a, 1, kind="stable")
+    for name, right in (("padded", np.pad(a.T, ((0, 0), (1, 0)), constant_values=7)), ("falling", np.take_along_axis(a, order, 1)),
+                        ("places", order), ("cast", a < np.take_along_axis(a, order, 1)), ("scattered", scattered)):
+        np.testing.assert_allclose(results[name].numpy(), right, rtol=1e-6)
+    with pytest.raises(ValueError, match="mode"):
+        model.pad(x, (1, 0), "mirror")
+
+
 def test_results_stay_when_the_model_runs_again_or_ends(two):
     model = dhow.Model.load(two)
     first = model(np.ones((1, 4), np.float32), np.zeros((1, 3), np.float32))[0]

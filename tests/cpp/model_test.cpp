@@ -55,6 +55,32 @@ static void every_layer(const dhow::context &context, const dhow::device &device
     CHECK((y.at(0).shape() == dhow::shape{2, 3}));
 }
 
+/* Steps that arrange, choose and order, and the functions of one and two inputs. */
+static void every_step(const dhow::context &context, const dhow::device &device) {
+    dhow::model m(context);
+    const dhow::model_value x = m.input("x", {-1, 3}), i = m.input("i", {2}, DHOW_I64);
+    dhow::model_value y = m.permute(m.unsqueeze(x, 0), {2, 1, 0}); /* [3, n, 1] */
+    y = m.squeeze(m.select(m.slice(m.narrow(y, 0, 1, 2), 0, 0, 2), 0, 1), -1);
+    y = m.pad(m.expand(m.stack({y, y}), {2, -1}), {1, 0});
+    y = m.index_select(m.gather(y, i), 0, i);
+    const dhow::model_value zeros = m.mul_scalar(y, 0);
+    y = m.scatter(y, 0, m.cast(zeros, DHOW_I64), zeros, DHOW_SCATTER_SUM);
+    y = m.take_along_dim(y, m.sort(m.topk(y, 2, 0).values, 0).indices, 0);
+    y = m.elu(m.leaky_relu(m.log_softmax(m.cumsum(y, 0), 0)));
+#define ONE(name, ...) y = m.name(m.clip(y, 0.1, 0.9));
+    DHOW_FUNCTION_MAP(ONE)
+#undef ONE
+#define TWO(name, ...) y = m.cast(m.name(y, y), DHOW_F32);
+    DHOW_FURTHER_BINARY_MAP(TWO)
+    DHOW_COMPARE_MAP(TWO)
+#undef TWO
+    m.output("y", y).output("least", m.argmin(y, 0));
+    m.to(device);
+    const std::vector<dhow::tensor> r =
+        m.run({dhow::tensor::ones(device, {4, 3}), dhow::tensor::zeros(device, {2}, DHOW_I64)});
+    CHECK((r.at(0).shape() == dhow::shape{2, 5} && r.at(1).shape() == dhow::shape{5}));
+}
+
 static void running(const dhow::context &context, const dhow::device &device) {
     dhow::model m = network(context);
     for (const auto &[name, value] : m.parameters())
@@ -128,6 +154,7 @@ static void files_and_data(const dhow::context &context) {
 
 void test_models(const dhow::context &context, const dhow::device &device) {
     every_layer(context, device);
+    every_step(context, device);
     running(context, device);
     files_and_data(context);
 }

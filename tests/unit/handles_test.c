@@ -413,6 +413,28 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(model_where, MODEL, 0, dhow_model_where(B, 0, 0, 0, &out.value))                             \
     X(model_clip, MODEL, 0, dhow_model_clip(B, 0, 0, 1, &out.value))                               \
     X(model_reduce, MODEL, 0, dhow_model_reduce(B, DHOW_REDUCE_SUM, 0, NULL, 0, 0, &out.value))    \
+    X(model_permute, MODEL, 0, dhow_model_permute(B, 0, NULL, 0, &out.value))                      \
+    X(model_squeeze, MODEL, 0, dhow_model_squeeze(B, 0, 0, &out.value))                            \
+    X(model_unsqueeze, MODEL, 0, dhow_model_unsqueeze(B, 0, 0, &out.value))                        \
+    X(model_expand, MODEL, 0, dhow_model_expand(B, 0, 2, k_shape, &out.value))                     \
+    X(model_slice, MODEL, 0, dhow_model_slice(B, 0, 0, 0, 1, 1, &out.value))                       \
+    X(model_narrow, MODEL, 0, dhow_model_narrow(B, 0, 0, 0, 1, &out.value))                        \
+    X(model_select, MODEL, 0, dhow_model_select(B, 0, 0, 0, &out.value))                           \
+    X(model_stack, MODEL, 0, dhow_model_stack(B, NULL, 0, 0, &out.value))                          \
+    X(model_pad, MODEL, 0, dhow_model_pad(B, 0, NULL, 0, DHOW_PAD_CONSTANT, 0, &out.value))        \
+    X(model_gather, MODEL, 0, dhow_model_gather(B, 0, 0, &out.value))                              \
+    X(model_index_select, MODEL, 0, dhow_model_index_select(B, 0, 0, 0, &out.value))               \
+    X(model_take_along_dim, MODEL, 0, dhow_model_take_along_dim(B, 0, 0, 0, &out.value))           \
+    X(model_scatter, MODEL, 0,                                                                     \
+      dhow_model_scatter(B, 0, 0, 0, 0, DHOW_SCATTER_REPLACE, &out.value))                         \
+    X(model_cumsum, MODEL, 0, dhow_model_cumsum(B, 0, 0, &out.value))                              \
+    X(model_argmin, MODEL, 0, dhow_model_argmin(B, 0, 0, &out.value))                              \
+    X(model_topk, MODEL, 0, dhow_model_topk(B, 0, 1, 0, 1, &out.value, &out.value))                \
+    X(model_sort, MODEL, 0, dhow_model_sort(B, 0, 0, 0, &out.value, &out.value))                   \
+    X(model_leaky_relu, MODEL, 0, dhow_model_leaky_relu(B, 0, 0, &out.value))                      \
+    X(model_elu, MODEL, 0, dhow_model_elu(B, 0, 0, &out.value))                                    \
+    X(model_cast, MODEL, 0, dhow_model_cast(B, 0, DHOW_F32, &out.value))                           \
+    X(model_log_softmax, MODEL, 0, dhow_model_log_softmax(B, 0, 0, &out.value))                    \
     X(fill_scalar_y, TENSOR, 0, dhow_fill_scalar(NULL, B, DHOW_SCALAR(0)))                         \
     X(fill_scalar_stream, STREAM, 1, dhow_fill_scalar(B, T, DHOW_SCALAR(0)))                       \
     X(affine_x, TENSOR, 0, dhow_affine(NULL, B, DHOW_SCALAR(1), DHOW_SCALAR(1), T))                \
@@ -498,12 +520,14 @@ DHOW_UNARY_MAP(DEFINE_UNARY)
 DHOW_BINARY_MAP(DEFINE_BINARY)
 #define DEFINE_FUNCTION(name, map, formula)                                         \
     static dhow_status call_##name##_x(void *B) { return dhow_##name(NULL, B, T); } \
-    static dhow_status call_##name##_y(void *B) { return dhow_##name(NULL, T, B); }
+    static dhow_status call_##name##_y(void *B) { return dhow_##name(NULL, T, B); } \
+    static dhow_status call_model_##name(void *B) { return dhow_model_##name(B, 0, &out.value); }
 DHOW_FUNCTION_MAP(DEFINE_FUNCTION)
 #define DEFINE_FURTHER(name, map, formula)                                             \
     static dhow_status call_##name##_a(void *B) { return dhow_##name(NULL, B, T, T); } \
     static dhow_status call_##name##_b(void *B) { return dhow_##name(NULL, T, B, T); } \
-    static dhow_status call_##name##_c(void *B) { return dhow_##name(NULL, T, T, B); }
+    static dhow_status call_##name##_c(void *B) { return dhow_##name(NULL, T, T, B); } \
+    static dhow_status call_model_##name(void *B) { return dhow_model_##name(B, 0, 0, &out.value); }
 #define DEFINE_SCALAR(name, formula)                                         \
     static dhow_status call_##name##_scalar_x(void *B) {                     \
         return dhow_##name##_scalar(NULL, B, DHOW_SCALAR(1), T);             \
@@ -534,8 +558,9 @@ static const struct {
     {#name " a", call_##name##_a, TENSOR, 0}, {#name " b", call_##name##_b, TENSOR, 0}, \
         {#name " y", call_##name##_c, TENSOR, 0}, {"model " #name, call_model_##name, MODEL, 0},
             DHOW_BINARY_MAP(ROW_BINARY)
-#define ROW_FUNCTION(name, map, formula) \
-    {#name " x", call_##name##_x, TENSOR, 0}, {#name " y", call_##name##_y, TENSOR, 0},
+#define ROW_FUNCTION(name, map, formula)                                                \
+    {#name " x", call_##name##_x, TENSOR, 0}, {#name " y", call_##name##_y, TENSOR, 0}, \
+        {"model " #name, call_model_##name, MODEL, 0},
                 DHOW_FUNCTION_MAP(ROW_FUNCTION)
 #define ROW_SCALAR(name, formula)                               \
     {#name "_scalar x", call_##name##_scalar_x, TENSOR, 0},     \
@@ -544,7 +569,7 @@ static const struct {
                     DHOW_SCALAR_MAP(ROW_SCALAR)
 #define ROW_FURTHER(name, map, formula)                                                 \
     {#name " a", call_##name##_a, TENSOR, 0}, {#name " b", call_##name##_b, TENSOR, 0}, \
-        {#name " y", call_##name##_c, TENSOR, 0},
+        {#name " y", call_##name##_c, TENSOR, 0}, {"model " #name, call_model_##name, MODEL, 0},
                         DHOW_FURTHER_BINARY_MAP(ROW_FURTHER) DHOW_COMPARE_MAP(ROW_FURTHER)};
 
 enum { CALL_COUNT = sizeof k_calls / sizeof k_calls[0] };

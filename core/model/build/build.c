@@ -135,12 +135,13 @@ dhow_status dhow_model_parameter(dhow_model *m, const char *name, dhow_dtype dty
 
 /* A node of the operation table with its attributes. */
 static dhow_status new_node(dhow_model *m, dhowi_op_id id, const char *layer, const int32_t *in,
-                            uint32_t count, const dhowi_attrs *attrs, dhowi_node *node) {
+                            uint32_t count, uint32_t results, const dhowi_attrs *attrs,
+                            dhowi_node *node) {
     dhowi_attrs *kept = dhowi_arena_array(&m->arena, 1, sizeof *kept);
     char name[DHOWI_SCOPE + DHOWI_LAYER_NAME + 1];
     *node = (dhowi_node){.op = dhowi_operator_of_row(), .row = id, .attrs = kept};
     node->in = dhowi_arena_array(&m->arena, count, sizeof *node->in);
-    node->out = dhowi_arena_array(&m->arena, 1, sizeof *node->out);
+    node->out = dhowi_arena_array(&m->arena, results, sizeof *node->out);
     if (kept == NULL || node->in == NULL || node->out == NULL) return dhowi_fail_memory("model");
     if (layer != NULL) {
         (void)snprintf(name, sizeof name, "%s%s", m->scope, layer);
@@ -150,18 +151,19 @@ static dhow_status new_node(dhow_model *m, dhowi_op_id id, const char *layer, co
     if (attrs != NULL) *kept = *attrs;
     memcpy(node->in, in, count * sizeof *in);
     node->in_count = count;
-    node->out_count = 1;
+    node->out_count = results;
     return DHOW_OK;
 }
 
-static dhow_status keep_node(dhow_model *m, const dhowi_node *node, const dhowi_tensor_desc *result,
-                             dhow_model_value *out) {
+static dhow_status keep_node(dhow_model *m, const dhowi_node *node,
+                             const dhowi_tensor_desc *results, dhow_model_value *out) {
     dhowi_subgraph *g = &m->graph;
     if (!dhowi_room((void **)&g->nodes, g->node_count, &g->node_capacity, sizeof *g->nodes))
         return dhowi_fail_memory("model");
-    DHOWI_TRY(new_value(m, DHOWI_VALUE_RESULT, NULL, result, &node->out[0]));
+    for (uint32_t i = 0; i < node->out_count; i++)
+        DHOWI_TRY(new_value(m, DHOWI_VALUE_RESULT, NULL, &results[i], &node->out[i]));
     g->nodes[g->node_count++] = *node;
-    *out = node->out[0];
+    memcpy(out, node->out, node->out_count * sizeof *out);
     dhowi_model_forget(m);
     return DHOW_OK;
 }
@@ -184,7 +186,7 @@ static dhow_status add_step(dhow_model *m, dhowi_op_id id, const char *layer, co
     dhow_status status = dhowi_op_infer(op, descs, attrs != NULL ? attrs : &none, &result);
     if (status != DHOW_OK)
         return layer != NULL ? dhowi_fail_prefix(status, "layer '%.64s'", layer) : status;
-    DHOWI_TRY(new_node(m, id, layer, in, count, attrs, &node));
+    DHOWI_TRY(new_node(m, id, layer, in, count, 1, attrs, &node));
     node.operation = op->name;
     return keep_node(m, &node, &result, out);
 }
@@ -193,19 +195,47 @@ dhow_status dhowi_build_node(dhow_model *m, const dhowi_operator *op, const char
                              const int32_t *in, uint32_t count, const dhowi_attrs *attrs,
                              const dhowi_tensor_desc *result, dhow_model_value *out) {
     dhowi_node node;
-    DHOWI_TRY(new_node(m, DHOWI_OP_COUNT, layer, in, count, attrs, &node));
+    DHOWI_TRY(new_node(m, DHOWI_OP_COUNT, layer, in, count, 1, attrs, &node));
     node.op = op;
     node.operation = op->name;
     return keep_node(m, &node, result, out);
 }
 
+dhow_status dhowi_build_operator(dhow_model *m, const dhowi_build_step *s, const dhowi_operator *op,
+                                 const dhowi_onnx_node *source, dhow_model_value *out) {
+    dhowi_node node;
+    DHOWI_TRY(
+        new_node(m, DHOWI_OP_COUNT, s->layer, s->in, s->in_count, s->result_count, NULL, &node));
+    node.op = op;
+    node.operation = op->name;
+    node.source = source;
+    node.opset = op->until;
+    return keep_node(m, &node, s->result, out);
+}
+
+dhow_status dhowi_build_constant(dhow_model *m, dhow_dtype dtype, int32_t rank, int64_t count,
+                                 const void *data, int32_t *out) {
+    dhow_tensor *t;
+    const dhowi_tensor_desc desc = {.dtype = dtype, .rank = rank, .shape = {count}};
+    DHOWI_TRY(dhow_tensor_from_data(m->context->cpu, dtype, rank, &count, data, &t));
+    dhow_status status = new_value(m, DHOWI_VALUE_PARAMETER, NULL, &desc, out);
+    if (status == DHOW_OK) {
+        m->values[*out].tensor = t;
+        m->values[*out].known = true;
+    } else {
+        dhow_tensor_release(t);
+    }
+    return status;
+}
+
 dhowi_build_mark dhowi_build_here(const dhow_model *m) {
-    return (dhowi_build_mark){m->value_count, m->parameter_count};
+    return (dhowi_build_mark){m->value_count, m->parameter_count, m->graph.node_count};
 }
 
 dhow_status dhowi_build_undo(dhow_model *m, dhowi_build_mark mark, dhow_status status) {
     while (m->value_count > mark.values) dhow_tensor_release(m->values[--m->value_count].tensor);
     m->parameter_count = mark.parameters;
+    m->graph.node_count = mark.nodes;
     return status;
 }
 
@@ -250,6 +280,7 @@ dhow_status dhow_model_affine(dhow_model *model, dhow_model_value x, dhow_scalar
         return add_plain(model, DHOWI_OP_##name, &x, 1, &attrs, out);                 \
     }
 ALONG(softmax)
+ALONG(log_softmax)
 ALONG(argmax)
 ALONG(flatten)
 

@@ -189,14 +189,11 @@ dhow_status dhow_model_lstm(dhow_model *m, const char *name, dhow_model_value x,
                           (long long)hidden, layers);
     DHOWI_TRY(check_input(m, function, name, x, 3, 3, -1, in_features));
     const dhowi_build_mark mark = dhowi_build_here(m);
-    const uint32_t nodes = m->graph.node_count;
     for (int32_t i = 0; i < layers; i++) {
         dhow_status status =
             lstm_layer(m, function, name, i, i == 0 ? in_features : directions * hidden, hidden,
                        directions, bias != 0, x, &x);
-        if (status == DHOW_OK) continue;
-        m->graph.node_count = nodes;
-        return dhowi_build_undo(m, mark, status);
+        if (status != DHOW_OK) return dhowi_build_undo(m, mark, status);
     }
     *out = x;
     return DHOW_OK;
@@ -248,7 +245,6 @@ dhow_status dhow_model_sequential(dhow_model *m, const char *name, dhow_model_va
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: layers is NULL", function);
     const bool scoped = name != NULL && name[0] != '\0';
     const dhowi_build_mark mark = dhowi_build_here(m);
-    const uint32_t nodes = m->graph.node_count;
     dhow_status status = scoped ? dhow_model_begin_scope(m, name) : DHOW_OK;
     if (status != DHOW_OK) return status;
     for (uint32_t i = 0; i < count && status == DHOW_OK; i++) {
@@ -261,10 +257,7 @@ dhow_status dhow_model_sequential(dhow_model *m, const char *name, dhow_model_va
         if (status != DHOW_OK) status = dhowi_fail_prefix(status, "layer %s%u", m->scope, i);
     }
     if (scoped) leave_scope(m);
-    if (status != DHOW_OK) {
-        m->graph.node_count = nodes;
-        return dhowi_build_undo(m, mark, status);
-    }
+    if (status != DHOW_OK) return dhowi_build_undo(m, mark, status);
     *out = x;
     return DHOW_OK;
 }

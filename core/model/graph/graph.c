@@ -47,7 +47,7 @@ dhowi_value *dhowi_model_find_parameter(const dhow_model *m, const char *name) {
 }
 
 const char *dhowi_node_text(const dhowi_node *node, char *buffer, size_t capacity) {
-    if (node->source == NULL) {
+    if (node->source == NULL || node->source->op.length == 0) { /* made by the builder */
         (void)snprintf(buffer, capacity, "%s%s%s%s", node->operation,
                        node->name != NULL ? " (layer '" : "", node->name != NULL ? node->name : "",
                        node->name != NULL ? "')" : "");

@@ -46,7 +46,7 @@ dhow_status dhowi_pad_with(dhowi_lowering *b, int32_t x, const int64_t *before,
         if (kept < 0 || y.shape[i] < 0) DHOWI_REFUSE("the padding cuts away more than there is");
         if (kept != n) DHOWI_TRY(dhowi_narrow(b, part, i, cut, kept, 1, &part));
     }
-    const dhowi_attrs attrs = {.split = {.value = (float)value}};
+    const dhowi_attrs attrs = {.scalar = {dhow_scalar_f64(value)}};
     DHOWI_TRY(dhowi_blank_of(b, &y, &part, 1, out));
     DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_fill, NULL, 0, &attrs, *out));
     target = *out;

@@ -67,7 +67,7 @@ static dhow_status convert(dhowi_blocker *k, int32_t plain, int32_t blocks, bool
     int64_t whole = channels / block, rest = channels % block;
     int32_t p, q;
     if (rest != 0 && to_blocks) { /* the last block is padded with zeros */
-        const dhowi_attrs zero = {.split = {.value = 0}};
+        const dhowi_attrs zero = {.scalar = {dhow_scalar_f64(0)}};
         DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_fill, NULL, 0, &zero, blocks));
     }
     if (whole > 0) {

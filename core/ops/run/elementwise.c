@@ -122,7 +122,7 @@ dhow_status dhowi_run_copy(const dhowi_call *call) {
 
 dhow_status dhowi_run_fill(const dhowi_call *call) {
     return dhowi_fill_bits(call->stream, call->out,
-                           dhowi_dtype_encode(call->out->dtype, (double)call->attrs->split.value));
+                           dhowi_dtype_encode(call->out->dtype, call->attrs->scalar[0].value.f64));
 }
 
 static dhow_status cast_packed(dhow_stream *stream, dhow_tensor *x, dhow_tensor *y) {

@@ -79,6 +79,9 @@ class datum : public unique_handle<dhow_datum, dhow_datum_release> {
 
 /** A value inside a model that is being built. */
 using model_value = dhow_model_value;
+struct model_topk_result {
+    model_value values, indices;
+};
 
 class model : public unique_handle<dhow_model, dhow_model_release> {
    public:
@@ -167,10 +170,13 @@ class model : public unique_handle<dhow_model, dhow_model_release> {
 #define DHOW_HPP_UNARY_(name, ...) \
     model_value name(model_value x) { return add(dhow_model_##name, x); }
     DHOW_UNARY_MAP(DHOW_HPP_UNARY_)
+    DHOW_FUNCTION_MAP(DHOW_HPP_UNARY_)
 #undef DHOW_HPP_UNARY_
 #define DHOW_HPP_BINARY_(name, ...) \
     model_value name(model_value a, model_value b) { return add(dhow_model_##name, a, b); }
     DHOW_BINARY_MAP(DHOW_HPP_BINARY_)
+    DHOW_FURTHER_BINARY_MAP(DHOW_HPP_BINARY_)
+    DHOW_COMPARE_MAP(DHOW_HPP_BINARY_)
     DHOW_HPP_BINARY_(matmul, "a b")
 #undef DHOW_HPP_BINARY_
 #define DHOW_HPP_SCALAR_(name, ...)                         \
@@ -182,8 +188,12 @@ class model : public unique_handle<dhow_model, dhow_model_release> {
 #define DHOW_HPP_ALONG_(name) \
     model_value name(model_value x, int32_t dim) { return add(dhow_model_##name, x, dim); }
     DHOW_HPP_ALONG_(softmax)
+    DHOW_HPP_ALONG_(log_softmax)
     DHOW_HPP_ALONG_(argmax)
+    DHOW_HPP_ALONG_(argmin)
+    DHOW_HPP_ALONG_(cumsum)
     DHOW_HPP_ALONG_(flatten)
+    DHOW_HPP_ALONG_(unsqueeze)
 #undef DHOW_HPP_ALONG_
     model_value maxpool2d(model_value x, const window &w) {
         return add(dhow_model_maxpool2d, x, w.get());
@@ -203,6 +213,61 @@ class model : public unique_handle<dhow_model, dhow_model_release> {
     model_value where(model_value condition, model_value a, model_value b) {
         return add(dhow_model_where, condition, a, b);
     }
+    model_value permute(model_value x, const dims &order) {
+        return add(dhow_model_permute, x, order.data(), static_cast<uint32_t>(order.size()));
+    }
+    model_value squeeze(model_value x, int32_t dim = DHOW_ALL_DIMS) {
+        return add(dhow_model_squeeze, x, dim);
+    }
+    /** -1 keeps an extent. */
+    model_value expand(model_value x, const dhow::shape &s) {
+        return add(dhow_model_expand, x, s.rank(), s.data());
+    }
+    model_value slice(model_value x, int32_t dim, int64_t start, int64_t stop, int64_t step = 1) {
+        return add(dhow_model_slice, x, dim, start, stop, step);
+    }
+    model_value narrow(model_value x, int32_t dim, int64_t start, int64_t length) {
+        return add(dhow_model_narrow, x, dim, start, length);
+    }
+    model_value select(model_value x, int32_t dim, int64_t index) {
+        return add(dhow_model_select, x, dim, index);
+    }
+    model_value stack(const std::vector<model_value> &values, int32_t dim = 0) {
+        return add(dhow_model_stack, values.data(), static_cast<uint32_t>(values.size()), dim);
+    }
+    /** Pairs of pads from the last dimension on. */
+    model_value pad(model_value x, const std::vector<int64_t> &pads,
+                    dhow_pad_mode mode = DHOW_PAD_CONSTANT, double value = 0) {
+        return add(dhow_model_pad, x, pads.data(), static_cast<uint32_t>(pads.size()), mode, value);
+    }
+    model_value gather(model_value x, model_value index) {
+        return add(dhow_model_gather, x, index);
+    }
+    model_value index_select(model_value x, int32_t dim, model_value index) {
+        return add(dhow_model_index_select, x, dim, index);
+    }
+    model_value take_along_dim(model_value x, model_value index, int32_t dim) {
+        return add(dhow_model_take_along_dim, x, index, dim);
+    }
+    model_value scatter(model_value x, int32_t dim, model_value index, model_value source,
+                        dhow_scatter_mode reduce = DHOW_SCATTER_REPLACE) {
+        return add(dhow_model_scatter, x, dim, index, source, reduce);
+    }
+    model_topk_result topk(model_value x, int64_t k, int32_t dim = -1, bool largest = true) {
+        model_topk_result y{-1, -1};
+        check(dhow_model_topk(get(), x, k, dim, largest, &y.values, &y.indices));
+        return y;
+    }
+    model_topk_result sort(model_value x, int32_t dim = -1, bool descending = false) {
+        model_topk_result y{-1, -1};
+        check(dhow_model_sort(get(), x, dim, descending, &y.values, &y.indices));
+        return y;
+    }
+    model_value leaky_relu(model_value x, double alpha = 0.01) {
+        return add(dhow_model_leaky_relu, x, alpha);
+    }
+    model_value elu(model_value x, double alpha = 1) { return add(dhow_model_elu, x, alpha); }
+    model_value cast(model_value x, dhow_dtype dtype) { return add(dhow_model_cast, x, dtype); }
     model_value clip(model_value x, double low, double high) {
         return add(dhow_model_clip, x, low, high);
     }

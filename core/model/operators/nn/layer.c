@@ -67,6 +67,24 @@ static dhow_status lower_reduce(dhowi_lowering *b) {
     return dhowi_reshape(b, b->out[0], rank, shape, &b->out[0]);
 }
 
+static dhow_status lower_narrow(dhowi_lowering *b) {
+    const dhowi_attrs *a = b->node->attrs;
+    const int64_t extent = dhowi_desc_at(b, b->in[0])->shape[a->dim];
+    if (a->split.count > extent - a->split.n)
+        DHOWI_REFUSE("%lld indices from %lld on, of an extent of %lld", (long long)a->split.count,
+                     (long long)a->split.n, (long long)extent);
+    return dhowi_narrow(b, b->in[0], a->dim, a->split.n, a->split.count, 1, &b->out[0]);
+}
+
+static dhow_status lower_map(dhowi_lowering *b) {
+    DHOWI_TRY(dhowi_map(b, &b->node->attrs->program, b->in, b->in_count, &b->out[0]));
+    return dhowi_cast_to(b, b->out[0], (dhow_dtype)b->node->attrs->dim, &b->out[0]);
+}
+
+static dhow_status lower_cast(dhowi_lowering *b) {
+    return dhowi_cast_to(b, b->in[0], (dhow_dtype)b->node->attrs->dim, &b->out[0]);
+}
+
 /* ---- batch norm ---- */
 
 static dhow_status lower_batchnorm(dhowi_lowering *b) {
@@ -251,6 +269,22 @@ static const struct {
     [DHOWI_LAYER_REDUCE] =
         {{.name = "Reduce", .since = 1, .until = 1, .lower = lower_reduce, .least = 1, .most = 1},
          {DHOWI_OP_reduce_sum},
+         1},
+    [DHOWI_LAYER_NARROW] =
+        {{.name = "Narrow", .since = 1, .until = 1, .lower = lower_narrow, .least = 1, .most = 1},
+         {DHOWI_OP_copy},
+         1},
+    [DHOWI_LAYER_MAP] = {{.name = "Map",
+                          .since = 1,
+                          .until = 1,
+                          .lower = lower_map,
+                          .least = 1,
+                          .most = DHOWI_MAP_OPERANDS},
+                         {DHOWI_OP_map},
+                         1},
+    [DHOWI_LAYER_CAST] =
+        {{.name = "Cast", .since = 1, .until = 1, .lower = lower_cast, .least = 1, .most = 1},
+         {DHOWI_OP_copy},
          1},
     [DHOWI_LAYER_LSTM] = {
         {.name = "LSTM", .since = 1, .until = 1, .lower = lower_lstm, .least = 3, .most = 9},

@@ -19,6 +19,9 @@ typedef enum dhowi_layer_kind {
     DHOWI_LAYER_CLIP,      /* x; attrs.scalar: two f64 */
     DHOWI_LAYER_REDUCE,    /* x; attrs.split.strides marks the axes, .count is a kind of
                               dhowi_reduce(),    .rank and .shape are the result's */
+    DHOWI_LAYER_NARROW,    /* x; attrs.dim, .split.n is the first index, .split.count how many */
+    DHOWI_LAYER_MAP,       /* operands; attrs.program; attrs.dim is the dtype of the result */
+    DHOWI_LAYER_CAST,      /* x; attrs.dim is the dtype */
     DHOWI_LAYER_LSTM       /* x, then weight_ih, weight_hh, bias_ih, bias_hh of each direction */
 } dhowi_layer_kind;
 
