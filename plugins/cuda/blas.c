@@ -173,11 +173,11 @@ static int32_t open_cublas(dhowi_cuda_device *device, dhow_error *err) {
     return status;
 }
 
-void dhowi_cuda_blas_end(dhowi_cuda_device *device) {
+void dhowi_cuda_blas_end(dhowi_cuda_device *device, bool alive) {
     dhowi_cuda_blas_handles *handles = device->blas;
     if (handles == NULL) return;
-    if (handles->blas_handle != NULL) (void)handles->blas.destroy(handles->blas_handle);
-    (void)handles->lt.destroy(handles->lt_handle);
+    if (alive && handles->blas_handle != NULL) (void)handles->blas.destroy(handles->blas_handle);
+    if (alive) (void)handles->lt.destroy(handles->lt_handle);
     (void)pthread_mutex_destroy(&handles->lock);
     dhowi_cuda_delete(device->host, handles);
     device->blas = NULL;
@@ -473,14 +473,16 @@ static int32_t run(void *plan_pointer, void *stream_pointer, dhow_buffer a, dhow
                    dhow_error *err) {
     blas_plan *p = plan_pointer;
     dhowi_cuda_stream *stream = stream_pointer;
-    const bool entered = dhowi_cuda_enter(p->device);
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(p->device, &entered);
+    if (code != cudaSuccess) return dhowi_cuda_fail_on(stream, err, code, "a product by cuBLAS");
     const int result =
         p->by_cublas
             ? run_cublas(p, dhowi_cuda_target(stream), pointer_to(a), pointer_to(b), pointer_to(c),
                          pointer_to(workspace))
             : run_lt(p, dhowi_cuda_target(stream), pointer_to(a), pointer_to(b), pointer_to(c),
                      pointer_to(bias), pointer_to(residual), pointer_to(workspace));
-    const cudaError_t code = result != 0 ? fault_of(dhowi_cuda_target(stream)) : cudaSuccess;
+    code = result != 0 ? fault_of(dhowi_cuda_target(stream)) : cudaSuccess;
     dhowi_cuda_leave(entered);
     if (result == 0) return DHOW_OK;
     if (code != cudaSuccess) return dhowi_cuda_fail_on(stream, err, code, "a product by cuBLAS");
@@ -494,10 +496,7 @@ static int32_t run(void *plan_pointer, void *stream_pointer, dhow_buffer a, dhow
 }
 
 static void destroy(void *plan_pointer) {
-    blas_plan *p = plan_pointer;
-    const bool entered = dhowi_cuda_enter(p->device);
-    delete_plan(p);
-    dhowi_cuda_leave(entered);
+    delete_plan(plan_pointer); /* that is host memory alone */
 }
 
 const dhow_blas dhowi_cuda_blas = {.struct_size = (uint32_t)sizeof(dhow_blas),

@@ -77,8 +77,9 @@ static cudaError_t copy_box(const dhow_copy_rect *rect, cudaStream_t stream) {
 
 int32_t dhowi_cuda_copy(void *stream_pointer, const dhow_copy_rect *rect, dhow_error *err) {
     dhowi_cuda_stream *stream = stream_pointer;
-    const bool entered = dhowi_cuda_enter(stream->device);
-    const cudaError_t code = copy_box(rect, dhowi_cuda_target(stream));
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(stream->device, &entered);
+    if (code == cudaSuccess) code = copy_box(rect, dhowi_cuda_target(stream));
     dhowi_cuda_leave(entered);
     return code == cudaSuccess ? DHOW_OK : dhowi_cuda_fail_on(stream, err, code, "a copy");
 }
@@ -102,9 +103,11 @@ static cudaError_t fill_words(CUdeviceptr to, uint64_t bytes, uint64_t pattern,
 int32_t dhowi_cuda_fill(void *stream_pointer, uint64_t handle, uint64_t offset, uint64_t bytes,
                         uint64_t pattern, uint32_t pattern_bytes, dhow_error *err) {
     dhowi_cuda_stream *stream = stream_pointer;
-    const bool entered = dhowi_cuda_enter(stream->device);
-    const cudaError_t code = fill_words((CUdeviceptr)(handle + offset), bytes, pattern,
-                                        pattern_bytes, dhowi_cuda_target(stream));
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(stream->device, &entered);
+    if (code == cudaSuccess)
+        code = fill_words((CUdeviceptr)(handle + offset), bytes, pattern, pattern_bytes,
+                          dhowi_cuda_target(stream));
     dhowi_cuda_leave(entered);
     return code == cudaSuccess ? DHOW_OK : dhowi_cuda_fail_on(stream, err, code, "a fill");
 }

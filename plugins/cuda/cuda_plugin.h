@@ -30,6 +30,8 @@ void dhowi_cuda_delete(const dhow_host *host, void *memory);
 typedef struct dhowi_cuda_device dhowi_cuda_device;
 typedef struct dhowi_cuda_stream dhowi_cuda_stream;
 
+/* CUDA works in this process; it will not in a child of it. */
+void dhowi_cuda_started(void);
 /* Errors after which the context, and so the process' use of the device, is over. */
 bool dhowi_cuda_is_sticky(cudaError_t code);
 /* Fills err from a code of the runtime or the driver (their numbers agree) and clears the runtime's
@@ -81,7 +83,8 @@ typedef struct dhowi_cuda_backend {
     const dhow_host *host;
     uint32_t device_count;
     bool host_waits;                  /* asked for, see plugin.c */
-    struct dhowi_cuda_images *images; /* of built-in kernels, see module.c */
+    struct dhowi_cuda_images *images; /* of built-in kernels, see module.c; with the next */
+    uint32_t open_devices;
 } dhowi_cuda_backend;
 
 struct dhowi_cuda_event;
@@ -120,8 +123,8 @@ int32_t dhowi_cuda_device_describe(void *backend, uint32_t index, dhow_device_de
 int32_t dhowi_cuda_device_open(void *backend, uint32_t index, void **out_device, dhow_error *err);
 void dhowi_cuda_device_close(void *device);
 
-/* Makes the device's context current; *out_entered when leave() must put the former one back. Calls
- * that make something must not be made after a failure: they would make it on another device. */
+/* Makes the device's context current; *out_entered when leave() must put the former one back.
+ * Nothing may be called after a failure: it would work on another device. */
 static inline cudaError_t dhowi_cuda_require(const dhowi_cuda_device *device, bool *out_entered) {
     CUcontext current = NULL;
     *out_entered = false;
@@ -132,11 +135,10 @@ static inline cudaError_t dhowi_cuda_require(const dhowi_cuda_device *device, bo
     return (cudaError_t)code;
 }
 
-/* The same for calls on things that know their device. */
-static inline bool dhowi_cuda_enter(const dhowi_cuda_device *device) {
-    bool entered;
-    (void)dhowi_cuda_require(device, &entered);
-    return entered;
+/* The same for calls that end things: false where the context is gone, and they with it. */
+static inline bool dhowi_cuda_enter(const dhowi_cuda_device *device, bool *out_entered) {
+    const cudaError_t code = dhowi_cuda_require(device, out_entered);
+    return code != cudaErrorDeviceUninitialized && code != cudaErrorContextIsDestroyed;
 }
 
 static inline void dhowi_cuda_leave(bool entered) {
@@ -220,8 +222,8 @@ int32_t dhowi_cuda_event_query(void *event, dhow_error *err);
 int32_t dhowi_cuda_event_signal(void *event, dhow_error *err);
 int32_t dhowi_cuda_event_elapsed(void *start, void *end, int64_t *out_nanoseconds, dhow_error *err);
 int32_t dhowi_cuda_event_native(void *event, uint64_t *out_native, dhow_error *err);
-/* When the device closes. */
-void dhowi_cuda_events_end(dhowi_cuda_device *device);
+/* When the device closes; `alive`: its context is there. */
+void dhowi_cuda_events_end(dhowi_cuda_device *device, bool alive);
 
 /* ---- native.c ------------------------------------------------------------------------------- */
 
@@ -259,9 +261,9 @@ int32_t dhowi_cuda_module_kernel(void *module, const char *name, void **out_kern
                                  dhow_error *err);
 int32_t dhowi_cuda_builtin_kernel(void *device, const char *name, uint32_t index_bits,
                                   void **out_kernel, dhow_error *err);
-/* When the device or the backend closes. */
-void dhowi_cuda_builtins_end(dhowi_cuda_device *device);
-void dhowi_cuda_images_end(dhowi_cuda_backend *backend);
+/* When the device opens and closes; `alive`: its context is current. */
+void dhowi_cuda_builtins_begin(dhowi_cuda_device *device);
+void dhowi_cuda_builtins_end(dhowi_cuda_device *device, bool alive);
 
 /* Fills a new kernel from a loaded library. */
 int32_t dhowi_cuda_kernel_init(dhowi_cuda_device *device, cudaLibrary_t library, const char *name,
@@ -283,6 +285,6 @@ int32_t dhowi_cuda_compile(dhowi_cuda_device *device, const dhow_module_desc *de
 
 extern const dhow_blas dhowi_cuda_blas;
 extern const dhow_capture dhowi_cuda_capture;
-void dhowi_cuda_blas_end(dhowi_cuda_device *device);
+void dhowi_cuda_blas_end(dhowi_cuda_device *device, bool alive);
 
 #endif /* DHOW_CUDA_CUDA_PLUGIN_H_ */

@@ -117,12 +117,12 @@ int32_t dhowi_cuda_device_open(void *backend_pointer, uint32_t index, void **out
                                dhow_error *err) {
     dhowi_cuda_backend *backend = backend_pointer;
     *out_device = NULL;
-    /* Not earlier: asking the runtime for the driver's functions may start it on a device. */
-    const char *missing = dhowi_cu_driver_load();
-    if (missing != NULL)
-        return dhowi_cuda_refuse(err, DHOW_UNAVAILABLE,
-                                 "cuda:%u: the driver has no %s; update it to R525 or later", index,
-                                 missing);
+    char why[400];
+    CUresult code = dhowi_cu_driver_load(why, sizeof why);
+    if (code == CUDA_ERROR_NOT_FOUND)
+        return dhowi_cuda_refuse(err, DHOW_UNAVAILABLE, "cuda:%u: %s", index, why);
+    if (code != CUDA_SUCCESS)
+        return dhowi_cuda_fail(err, (cudaError_t)code, "cuda:%u: %s", index, why);
     dhowi_cuda_device *device = dhowi_cuda_new(backend->host, sizeof *device);
     if (device == NULL)
         return dhowi_cuda_refuse(err, DHOW_OUT_OF_MEMORY, "cuda:%u: no host memory", index);
@@ -130,7 +130,7 @@ int32_t dhowi_cuda_device_open(void *backend_pointer, uint32_t index, void **out
     device->backend = backend;
     device->ordinal = (int)index;
     (void)snprintf(device->name, sizeof device->name, "cuda:%u", index);
-    CUresult code = dhowi_cu.DeviceGet(&device->id, device->ordinal);
+    code = dhowi_cu.DeviceGet(&device->id, device->ordinal);
     if (code == CUDA_SUCCESS) code = dhowi_cu.DevicePrimaryCtxRetain(&device->context, device->id);
     if (code != CUDA_SUCCESS) {
         dhowi_cuda_delete(backend->host, device);
@@ -148,6 +148,7 @@ int32_t dhowi_cuda_device_open(void *backend_pointer, uint32_t index, void **out
     (void)pthread_mutex_init(&device->lock, NULL);
     (void)pthread_mutex_init(&device->blas_lock, NULL);
     (void)pthread_cond_init(&device->signalled, NULL);
+    dhowi_cuda_builtins_begin(device);
     *out_device = device;
     return DHOW_OK;
 }
@@ -155,10 +156,11 @@ int32_t dhowi_cuda_device_open(void *backend_pointer, uint32_t index, void **out
 void dhowi_cuda_device_close(void *device_pointer) {
     dhowi_cuda_device *device = device_pointer;
     const dhow_host *host = device->host;
-    const bool entered = dhowi_cuda_enter(device);
-    dhowi_cuda_blas_end(device);
-    dhowi_cuda_builtins_end(device);
-    dhowi_cuda_events_end(device);
+    bool entered;
+    const bool alive = dhowi_cuda_enter(device, &entered);
+    dhowi_cuda_blas_end(device, alive);
+    dhowi_cuda_builtins_end(device, alive);
+    dhowi_cuda_events_end(device, alive);
     dhowi_cuda_leave(entered);
     (void)dhowi_cu.DevicePrimaryCtxRelease(device->id);
     while (device->names != NULL) {

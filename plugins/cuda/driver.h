@@ -2,7 +2,8 @@
  *
  * The few functions of the CUDA driver that the runtime does not offer: contexts that are pushed
  * and popped, launches without a look-up, fills of wide words, waits for the host. Their pointers
- * come from the runtime, so nothing links libcuda. Calls read `dhowi_cu.CtxGetCurrent(&context)`.
+ * come from libcuda.so.1 at run time, so nothing links it. Calls read
+ * `dhowi_cu.CtxGetCurrent(&context)`.
  */
 #ifndef DHOW_CUDA_DRIVER_H_
 #define DHOW_CUDA_DRIVER_H_
@@ -30,10 +31,10 @@
 
 /* Without these, a feature is missing: host-signalled events, the check of argument layouts,
  * checks of the program's streams and memory. */
-#define DHOWI_CU_OPTIONAL(X)                           \
-    X(StreamGetCtx, "cuStreamGetCtx", 9020)            \
+#define DHOWI_CU_OPTIONAL(X)                            \
+    X(StreamGetCtx, "cuStreamGetCtx", 9020)             \
     X(MemGetAddressRange, "cuMemGetAddressRange", 3020) \
-    X(StreamWaitValue32, "cuStreamWaitValue32", 11070) \
+    X(StreamWaitValue32, "cuStreamWaitValue32", 11070)  \
     X(FuncGetParamInfo, "cuFuncGetParamInfo", 12040)
 
 /* The forms named above have versioned names in cuda.h, which its macros hide. */
@@ -67,8 +68,8 @@ typedef struct dhowi_cu_driver {
 /* Filled by dhowi_cu_driver_load(); never changes afterwards. */
 extern dhowi_cu_driver dhowi_cu;
 
-/* Finds the functions unless that has succeeded before. Returns the name of the first required one
- * that the driver lacks, else NULL. Any thread. */
-const char *dhowi_cu_driver_load(void);
+/* Finds the functions unless that has succeeded before. After a failure `why` says what is missing
+ * (CUDA_ERROR_NOT_FOUND) or was asked when the driver answered another code. Any thread. */
+CUresult dhowi_cu_driver_load(char *why, size_t why_bytes);
 
 #endif /* DHOW_CUDA_DRIVER_H_ */

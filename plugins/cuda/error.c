@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cuda_plugin.h"
 
@@ -18,8 +19,9 @@ typedef struct code_row {
 /* Codes that mean something other than INTERNAL. Those with DEVICE_LOST stick to the context. */
 static const code_row k_codes[] = {
     {cudaErrorMemoryAllocation, DHOW_OUT_OF_MEMORY, NULL},
-    {cudaErrorInitializationError, DHOW_FORKED,
-     "CUDA was initialised before fork(); use it in the parent, or exec the child"},
+    {cudaErrorInitializationError, DHOW_UNAVAILABLE,
+     "run nvidia-smi; a container or WSL needs the driver's files, and the child of a process that "
+     "used CUDA before fork() cannot use it"},
     {cudaErrorStubLibrary, DHOW_UNAVAILABLE,
      "the toolkit's stub of libcuda.so.1 was found; take its folder out of LD_LIBRARY_PATH"},
     {cudaErrorInsufficientDriver, DHOW_UNAVAILABLE, "update the NVIDIA driver"},
@@ -69,6 +71,9 @@ static const code_row k_codes[] = {
      "the kernel ran longer than the display's watchdog allows"},
     {cudaErrorContextIsDestroyed, DHOW_DEVICE_LOST,
      "something in this process destroyed the context, perhaps cudaDeviceReset()"},
+    {cudaErrorDeviceUninitialized, DHOW_DEVICE_LOST,
+     "something in this process destroyed the context, perhaps cudaDeviceReset()"},
+    {cudaErrorExternalDevice, DHOW_DEVICE_LOST, "a device that works with the GPU failed"},
     {cudaErrorAssert, DHOW_DEVICE_LOST, NULL},
     {cudaErrorHardwareStackError, DHOW_DEVICE_LOST, NULL},
     {cudaErrorIllegalInstruction, DHOW_DEVICE_LOST, NULL},
@@ -80,7 +85,18 @@ static const code_row k_codes[] = {
     {cudaErrorMpsRpcFailure, DHOW_DEVICE_LOST, "the MPS server failed"},
     {cudaErrorMpsClientTerminated, DHOW_DEVICE_LOST, "the MPS server ended this client"}};
 
+static const code_row k_forked = {
+    cudaErrorInitializationError, DHOW_FORKED,
+    "CUDA was initialised before fork(); use it in the parent, or exec the child"};
+
+static atomic_int g_process; /* that started CUDA; 0: none yet */
+
+void dhowi_cuda_started(void) { atomic_store(&g_process, (int)getpid()); }
+
 static const code_row *row_of(cudaError_t code) {
+    const int process = atomic_load(&g_process);
+    if (code == cudaErrorInitializationError && process != 0 && process != (int)getpid())
+        return &k_forked;
     for (size_t i = 0; i < sizeof k_codes / sizeof k_codes[0]; i++) {
         if (k_codes[i].code == (int)code) return &k_codes[i];
     }

@@ -170,17 +170,17 @@ void dhowi_cuda_event_destroy(void *event_pointer) {
     if (event->flag != NULL) dhowi_cuda_delete(device->host, event);
 }
 
-void dhowi_cuda_events_end(dhowi_cuda_device *device) {
+void dhowi_cuda_events_end(dhowi_cuda_device *device, bool alive) {
     while (device->spare_events != NULL) {
         dhowi_cuda_event *event = device->spare_events;
         device->spare_events = event->next_spare;
-        if (cudaEventDestroy(event->native) != cudaSuccess) (void)cudaGetLastError();
+        if (alive && cudaEventDestroy(event->native) != cudaSuccess) (void)cudaGetLastError();
         dhowi_cuda_delete(device->host, event);
     }
     while (device->flags != NULL) {
         dhowi_cuda_flag *flags = device->flags;
         device->flags = flags->next;
-        if (cudaFreeHost(flags->page) != cudaSuccess) (void)cudaGetLastError();
+        if (alive && cudaFreeHost(flags->page) != cudaSuccess) (void)cudaGetLastError();
         dhowi_cuda_delete(device->host, flags);
     }
 }
@@ -190,8 +190,9 @@ void dhowi_cuda_events_end(dhowi_cuda_device *device) {
 int32_t dhowi_cuda_event_record(void *event_pointer, void *stream_pointer, dhow_error *err) {
     dhowi_cuda_event *event = event_pointer;
     dhowi_cuda_stream *stream = stream_pointer;
-    const bool entered = dhowi_cuda_enter(event->device);
-    const cudaError_t code = cudaEventRecord(event->native, dhowi_cuda_target(stream));
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(event->device, &entered);
+    if (code == cudaSuccess) code = cudaEventRecord(event->native, dhowi_cuda_target(stream));
     dhowi_cuda_leave(entered);
     if (code != cudaSuccess) return dhowi_cuda_fail_on(stream, err, code, "recording an event");
     event->recorded = true;
@@ -201,10 +202,10 @@ int32_t dhowi_cuda_event_record(void *event_pointer, void *stream_pointer, dhow_
 int32_t dhowi_cuda_stream_wait(void *stream_pointer, void *event_pointer, dhow_error *err) {
     dhowi_cuda_stream *stream = stream_pointer;
     dhowi_cuda_event *event = event_pointer;
-    cudaError_t code = cudaSuccess;
+    bool entered;
     if (event->flag != NULL ? signal_reached(event) : !event->recorded) return DHOW_OK;
-    const bool entered = dhowi_cuda_enter(stream->device);
-    if (event->flag != NULL) {
+    cudaError_t code = dhowi_cuda_require(stream->device, &entered);
+    if (code == cudaSuccess && event->flag != NULL) {
         code =
             (cudaError_t)dhowi_cu.StreamWaitValue32(dhowi_cuda_target(stream), event->flag->address,
                                                     event->value, CU_STREAM_WAIT_VALUE_GEQ);
@@ -213,7 +214,7 @@ int32_t dhowi_cuda_stream_wait(void *stream_pointer, void *event_pointer, dhow_e
             dhowi_cuda_leave(entered);
             return dhowi_cuda_event_sync(event, err);
         }
-    } else {
+    } else if (code == cudaSuccess) {
         code = cudaStreamWaitEvent(dhowi_cuda_target(stream), event->native, 0);
     }
     dhowi_cuda_leave(entered);
@@ -231,9 +232,10 @@ int32_t dhowi_cuda_event_sync(void *event_pointer, dhow_error *err) {
         return DHOW_OK;
     }
     if (!event->recorded) return DHOW_OK;
-    const bool entered = dhowi_cuda_enter(device);
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(device, &entered);
     const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
-    const cudaError_t code = cudaEventSynchronize(event->native);
+    if (code == cudaSuccess) code = cudaEventSynchronize(event->native);
     dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     return code == cudaSuccess
@@ -245,9 +247,10 @@ int32_t dhowi_cuda_event_query(void *event_pointer, dhow_error *err) {
     dhowi_cuda_event *event = event_pointer;
     if (event->flag != NULL) return signal_reached(event) ? DHOW_OK : DHOW_NOT_READY;
     if (!event->recorded) return DHOW_OK;
-    const bool entered = dhowi_cuda_enter(event->device);
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(event->device, &entered);
     const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
-    const cudaError_t code = cudaEventQuery(event->native);
+    if (code == cudaSuccess) code = cudaEventQuery(event->native);
     dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     if (code == cudaSuccess) return DHOW_OK;
@@ -276,8 +279,9 @@ int32_t dhowi_cuda_event_elapsed(void *start_pointer, void *end_pointer, int64_t
     if (!start->recorded || !end->recorded)
         return dhowi_cuda_refuse(err, DHOW_INVALID_ARGUMENT, "%s: an event was never recorded",
                                  start->device->name);
-    const bool entered = dhowi_cuda_enter(start->device);
-    const cudaError_t code = cudaEventElapsedTime(&milliseconds, start->native, end->native);
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(start->device, &entered);
+    if (code == cudaSuccess) code = cudaEventElapsedTime(&milliseconds, start->native, end->native);
     dhowi_cuda_leave(entered);
     if (code != cudaSuccess)
         return dhowi_cuda_fail(err, code, "%s: the time between two events", start->device->name);

@@ -37,9 +37,10 @@ static int32_t end(void *stream_pointer, void **out_graph, dhow_error *err) {
         return dhowi_cuda_refuse(err, DHOW_INVALID_ARGUMENT, "%s: the stream records no graph",
                                  device->name);
     if (out_graph != NULL) recorded = dhowi_cuda_new(device->host, sizeof *recorded);
-    const bool entered = dhowi_cuda_enter(device);
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(device, &entered);
     const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
-    cudaError_t code = cudaStreamEndCapture(stream->recorder, &graph);
+    if (code == cudaSuccess) code = cudaStreamEndCapture(stream->recorder, &graph);
     if (code == cudaSuccess && recorded != NULL) code = cudaGraphInstantiate(&native, graph, 0);
     if (graph != NULL) (void)cudaGraphDestroy(graph);
     dhowi_cuda_unrelax(mode);
@@ -60,8 +61,9 @@ static int32_t end(void *stream_pointer, void **out_graph, dhow_error *err) {
 static int32_t launch(void *graph, void *stream_pointer, dhow_error *err) {
     const recorded_graph *recorded = graph;
     dhowi_cuda_stream *stream = stream_pointer;
-    const bool entered = dhowi_cuda_enter(stream->device);
-    const cudaError_t code = cudaGraphLaunch(recorded->native, stream->native);
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(stream->device, &entered);
+    if (code == cudaSuccess) code = cudaGraphLaunch(recorded->native, stream->native);
     dhowi_cuda_leave(entered);
     return code == cudaSuccess ? DHOW_OK
                                : dhowi_cuda_fail_on(stream, err, code, "replaying a graph");
@@ -69,8 +71,9 @@ static int32_t launch(void *graph, void *stream_pointer, dhow_error *err) {
 
 static void destroy(void *graph) {
     recorded_graph *recorded = graph;
-    const bool entered = dhowi_cuda_enter(recorded->device);
-    if (cudaGraphExecDestroy(recorded->native) != cudaSuccess) (void)cudaGetLastError();
+    bool entered;
+    const bool alive = dhowi_cuda_enter(recorded->device, &entered);
+    if (alive && cudaGraphExecDestroy(recorded->native) != cudaSuccess) (void)cudaGetLastError();
     dhowi_cuda_leave(entered);
     dhowi_cuda_delete(recorded->device->host, recorded);
 }

@@ -173,14 +173,15 @@ int32_t dhowi_cuda_launch(void *stream_pointer, void *kernel_pointer, const dhow
     }
     const bool native = geometry->native != 0;
     const uint32_t *grid = geometry->grid, *block = geometry->block;
-    const bool entered = dhowi_cuda_enter(stream->device);
-    const CUresult code =
-        native ? dhowi_cu.LaunchKernel(kernel->function, grid[0], grid[1], grid[2], block[0],
-                                       block[1], block[2], geometry->shared_bytes,
-                                       dhowi_cuda_target(stream), params, NULL)
-               : dhowi_cu.LaunchKernel(kernel->function, groups_of(kernel, geometry->work), 1, 1,
-                                       DHOWI_CUDA_GROUP, 1, 1, 0, dhowi_cuda_target(stream), params,
-                                       NULL);
+    bool entered;
+    CUresult code = (CUresult)dhowi_cuda_require(stream->device, &entered);
+    if (code == CUDA_SUCCESS)
+        code = native ? dhowi_cu.LaunchKernel(kernel->function, grid[0], grid[1], grid[2], block[0],
+                                              block[1], block[2], geometry->shared_bytes,
+                                              dhowi_cuda_target(stream), params, NULL)
+                      : dhowi_cu.LaunchKernel(kernel->function, groups_of(kernel, geometry->work),
+                                              1, 1, DHOWI_CUDA_GROUP, 1, 1, 0,
+                                              dhowi_cuda_target(stream), params, NULL);
     dhowi_cuda_leave(entered);
     if (code == CUDA_SUCCESS) {
         remember(stream, kernel->name);

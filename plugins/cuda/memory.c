@@ -22,7 +22,8 @@ int32_t dhowi_cuda_mem_alloc(void *device_pointer, uint64_t bytes, uint64_t *out
 
 void dhowi_cuda_mem_free(void *device_pointer, uint64_t handle) {
     dhowi_cuda_device *device = device_pointer;
-    const bool entered = dhowi_cuda_enter(device);
+    bool entered;
+    if (!dhowi_cuda_enter(device, &entered)) return;
     const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
     /* A lost device keeps its memory to the end of the process. */
     if (cudaFree((void *)(uintptr_t)handle) != cudaSuccess) (void)cudaGetLastError();
@@ -62,7 +63,8 @@ int32_t dhowi_cuda_host_alloc(void *device_pointer, uint64_t bytes, void **out_m
 }
 
 void dhowi_cuda_host_free(void *device_pointer, void *memory) {
-    const bool entered = dhowi_cuda_enter(device_pointer);
+    bool entered;
+    if (!dhowi_cuda_enter(device_pointer, &entered)) return;
     const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
     if (cudaFreeHost(memory) != cudaSuccess) (void)cudaGetLastError();
     dhowi_cuda_unrelax(mode);
@@ -92,9 +94,10 @@ int32_t dhowi_cuda_host_register(void *device_pointer, void *memory, uint64_t by
 
 int32_t dhowi_cuda_host_unregister(void *device_pointer, void *memory, dhow_error *err) {
     dhowi_cuda_device *device = device_pointer;
-    const bool entered = dhowi_cuda_enter(device);
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(device, &entered);
     const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
-    const cudaError_t code = cudaHostUnregister(memory);
+    if (code == cudaSuccess) code = cudaHostUnregister(memory);
     dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     return code == cudaSuccess ? DHOW_OK

@@ -30,11 +30,11 @@ static int compare_names(const void *name, const void *entry) {
     return strcmp(name, ((const dhowi_cuda_builtin_name *)entry)->name);
 }
 
-/* The lock of the images is made with the first device's first kernel, under the device's lock;
- * several devices may come at once. */
+/* Guards the images of a backend and the number of its open devices. */
+static pthread_mutex_t g_images = PTHREAD_MUTEX_INITIALIZER;
+
 static dhowi_cuda_images *images_of(dhowi_cuda_backend *backend) {
-    static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
-    (void)pthread_mutex_lock(&making);
+    (void)pthread_mutex_lock(&g_images);
     if (backend->images == NULL) {
         const size_t count = (size_t)dhowi_cuda_unit_count * 2;
         dhowi_cuda_images *images =
@@ -42,7 +42,7 @@ static dhowi_cuda_images *images_of(dhowi_cuda_backend *backend) {
         if (images != NULL) (void)pthread_mutex_init(&images->lock, NULL);
         backend->images = images;
     }
-    (void)pthread_mutex_unlock(&making);
+    (void)pthread_mutex_unlock(&g_images);
     return backend->images;
 }
 
@@ -145,21 +145,32 @@ static void delete_kernels(const dhow_host *host, dhowi_cuda_kernel *kernels) {
     }
 }
 
-void dhowi_cuda_builtins_end(dhowi_cuda_device *device) {
-    delete_kernels(device->host, device->builtin_kernels);
-    device->builtin_kernels = NULL;
+void dhowi_cuda_builtins_begin(dhowi_cuda_device *device) {
+    (void)pthread_mutex_lock(&g_images);
+    device->backend->open_devices++;
+    (void)pthread_mutex_unlock(&g_images);
 }
 
-void dhowi_cuda_images_end(dhowi_cuda_backend *backend) {
+static void unload_images(dhowi_cuda_backend *backend, bool alive) {
     dhowi_cuda_images *images = backend->images;
     if (images == NULL) return;
-    for (uint32_t i = 0; i < 2 * dhowi_cuda_unit_count; i++) {
+    for (uint32_t i = 0; i < 2 * dhowi_cuda_unit_count && alive; i++) {
         if (images->loaded[i] != NULL && cudaLibraryUnload(images->loaded[i]) != cudaSuccess)
             (void)cudaGetLastError();
     }
     (void)pthread_mutex_destroy(&images->lock);
     dhowi_cuda_delete(backend->host, images);
     backend->images = NULL;
+}
+
+/* With the last device, while its context is current: without one the runtime might make that of
+ * the first GPU. */
+void dhowi_cuda_builtins_end(dhowi_cuda_device *device, bool alive) {
+    delete_kernels(device->host, device->builtin_kernels);
+    device->builtin_kernels = NULL;
+    (void)pthread_mutex_lock(&g_images);
+    if (--device->backend->open_devices == 0) unload_images(device->backend, alive);
+    (void)pthread_mutex_unlock(&g_images);
 }
 
 /* ---- users' modules ------------------------------------------------------------------------- */
@@ -306,8 +317,9 @@ void dhowi_cuda_module_free(void *module_pointer) {
     dhowi_cuda_module *module = module_pointer;
     const dhow_host *host = module->device->host;
     delete_kernels(host, module->kernels);
-    const bool entered = dhowi_cuda_enter(module->device);
-    if (module->library != NULL && cudaLibraryUnload(module->library) != cudaSuccess)
+    bool entered;
+    const bool alive = dhowi_cuda_enter(module->device, &entered);
+    if (alive && module->library != NULL && cudaLibraryUnload(module->library) != cudaSuccess)
         (void)cudaGetLastError();
     dhowi_cuda_leave(entered);
     (void)pthread_mutex_destroy(&module->lock);

@@ -14,10 +14,11 @@ enum { BLOCK_ALIGN = 256 };
 static uint64_t base_of(const dhowi_cuda_device *device, uint64_t address, uint64_t *out_room) {
     CUdeviceptr base = 0;
     size_t bytes = 0;
-    CUresult code = CUDA_ERROR_NOT_SUPPORTED;
-    const bool entered = dhowi_cuda_enter(device);
-    if (dhowi_cu.MemGetAddressRange != NULL)
-        code = dhowi_cu.MemGetAddressRange(&base, &bytes, address);
+    bool entered;
+    CUresult code = (CUresult)dhowi_cuda_require(device, &entered);
+    if (code == CUDA_SUCCESS && dhowi_cu.MemGetAddressRange == NULL)
+        code = CUDA_ERROR_NOT_SUPPORTED;
+    if (code == CUDA_SUCCESS) code = dhowi_cu.MemGetAddressRange(&base, &bytes, address);
     dhowi_cuda_leave(entered);
     const bool found = code == CUDA_SUCCESS && base <= address && base % BLOCK_ALIGN == 0;
     *out_room = found ? base + bytes - address : UINT64_MAX;
@@ -30,17 +31,19 @@ static int32_t mem_wrap(void *device_pointer, uint64_t native, uint64_t bytes, u
     struct cudaPointerAttributes place = {.type = cudaMemoryTypeUnregistered};
     uint64_t room = 0;
     *out_handle = *out_offset = 0;
-    const bool entered = dhowi_cuda_enter(device);
-    const cudaError_t code = cudaPointerGetAttributes(&place, (const void *)(uintptr_t)native);
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(device, &entered);
+    if (code == cudaSuccess)
+        code = cudaPointerGetAttributes(&place, (const void *)(uintptr_t)native);
     dhowi_cuda_leave(entered);
     if (code != cudaSuccess)
         return dhowi_cuda_fail(err, code, "%s: asking whose memory %#llx is", device->name,
                                (unsigned long long)native);
     if (place.type != cudaMemoryTypeDevice && place.type != cudaMemoryTypeManaged)
-        return dhowi_cuda_refuse(err, DHOW_INVALID_ARGUMENT, "%s: %#llx is %s, no device memory",
-                                 device->name, (unsigned long long)native,
-                                 place.type == cudaMemoryTypeHost ? "pinned host memory"
-                                                                  : "memory CUDA does not know");
+        return dhowi_cuda_refuse(
+            err, DHOW_INVALID_ARGUMENT, "%s: %#llx is %s, no device memory", device->name,
+            (unsigned long long)native,
+            place.type == cudaMemoryTypeHost ? "pinned host memory" : "memory CUDA does not know");
     if (place.type == cudaMemoryTypeDevice && place.device != device->ordinal)
         return dhowi_cuda_refuse(err, DHOW_INVALID_ARGUMENT, "%s: %#llx is memory of cuda:%d",
                                  device->name, (unsigned long long)native, place.device);
@@ -118,9 +121,11 @@ static int32_t stream_native(void *stream, uint64_t *out_native, dhow_error *err
 
 static int32_t stream_wait_native(void *stream_pointer, uint64_t native_event, dhow_error *err) {
     dhowi_cuda_stream *stream = stream_pointer;
-    const bool entered = dhowi_cuda_enter(stream->device);
-    const cudaError_t code =
-        cudaStreamWaitEvent(dhowi_cuda_target(stream), (cudaEvent_t)(uintptr_t)native_event, 0);
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(stream->device, &entered);
+    if (code == cudaSuccess)
+        code =
+            cudaStreamWaitEvent(dhowi_cuda_target(stream), (cudaEvent_t)(uintptr_t)native_event, 0);
     dhowi_cuda_leave(entered);
     return code == cudaSuccess
                ? DHOW_OK

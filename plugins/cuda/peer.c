@@ -34,11 +34,13 @@ int32_t dhowi_cuda_peer_copy(void *stream_pointer, void *src_device, uint64_t sr
                              uint64_t bytes, dhow_error *err) {
     dhowi_cuda_stream *stream = stream_pointer;
     const dhowi_cuda_device *src = src_device;
-    const bool entered = dhowi_cuda_enter(stream->device);
-    const cudaError_t code =
-        cudaMemcpyPeerAsync((void *)(uintptr_t)(dst_handle + dst_offset), stream->device->ordinal,
-                            (const void *)(uintptr_t)(src_handle + src_offset), src->ordinal,
-                            (size_t)bytes, dhowi_cuda_target(stream));
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(stream->device, &entered);
+    if (code == cudaSuccess)
+        code = cudaMemcpyPeerAsync((void *)(uintptr_t)(dst_handle + dst_offset),
+                                   stream->device->ordinal,
+                                   (const void *)(uintptr_t)(src_handle + src_offset), src->ordinal,
+                                   (size_t)bytes, dhowi_cuda_target(stream));
     dhowi_cuda_leave(entered);
     return code == cudaSuccess ? DHOW_OK
                                : dhowi_cuda_fail_on(stream, err, code, "a copy between devices");

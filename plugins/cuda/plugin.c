@@ -27,6 +27,7 @@ static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_erro
     if (status != DHOW_OK) return status;
     const cudaError_t code = cudaGetDeviceCount(&count);
     if (code != cudaSuccess) return dhowi_cuda_fail(err, code, "cuda: cudaGetDeviceCount");
+    dhowi_cuda_started();
     dhowi_cuda_backend *backend = dhowi_cuda_new(host, sizeof *backend);
     if (backend == NULL) return dhowi_cuda_refuse(err, DHOW_OUT_OF_MEMORY, "cuda: no host memory");
     backend->host = host;
@@ -38,7 +39,6 @@ static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_erro
 
 static void close_backend(void *backend_pointer) {
     dhowi_cuda_backend *backend = backend_pointer;
-    dhowi_cuda_images_end(backend);
     dhowi_cuda_delete(backend->host, backend);
 }
 

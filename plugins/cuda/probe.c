@@ -110,8 +110,10 @@ static void answer_failure(const dhow_host *host, dhow_probe *out, cudaError_t c
             break;
         case cudaErrorInitializationError:
             answer(out, DHOW_PLUGIN_INIT_FAILED,
-                   "use CUDA in the parent process, or exec the child after fork()",
-                   "CUDA does not start: cudaErrorInitializationError (3), perhaps after fork()");
+                   "run nvidia-smi; a container needs --gpus all; after fork() use CUDA in the "
+                   "parent process, or exec the child",
+                   "CUDA does not start: cudaErrorInitializationError (3), as in a container "
+                   "without the driver's files, or after fork()");
             break;
         case cudaErrorSystemDriverMismatch:
             answer(out, DHOW_PLUGIN_INIT_FAILED, "reboot, or reload the nvidia kernel modules",

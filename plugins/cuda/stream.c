@@ -36,11 +36,12 @@ int32_t dhowi_cuda_stream_create(void *device_pointer, uint32_t flags, void **ou
 
 void dhowi_cuda_stream_destroy(void *stream_pointer) {
     dhowi_cuda_stream *stream = stream_pointer;
-    const bool entered = dhowi_cuda_enter(stream->device);
+    bool entered;
+    const bool alive = dhowi_cuda_enter(stream->device, &entered);
     const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
-    if (!stream->wrapped && cudaStreamDestroy(stream->native) != cudaSuccess)
+    if (alive && !stream->wrapped && cudaStreamDestroy(stream->native) != cudaSuccess)
         (void)cudaGetLastError();
-    if (stream->recorder != NULL && cudaStreamDestroy(stream->recorder) != cudaSuccess)
+    if (alive && stream->recorder != NULL && cudaStreamDestroy(stream->recorder) != cudaSuccess)
         (void)cudaGetLastError();
     dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
@@ -56,9 +57,10 @@ static cudaStream_t awaited(const dhowi_cuda_stream *stream) {
 
 int32_t dhowi_cuda_stream_sync(void *stream_pointer, dhow_error *err) {
     dhowi_cuda_stream *stream = stream_pointer;
-    const bool entered = dhowi_cuda_enter(stream->device);
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(stream->device, &entered);
     const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
-    const cudaError_t code = cudaStreamSynchronize(awaited(stream));
+    if (code == cudaSuccess) code = cudaStreamSynchronize(awaited(stream));
     dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     return code == cudaSuccess ? DHOW_OK
@@ -67,9 +69,10 @@ int32_t dhowi_cuda_stream_sync(void *stream_pointer, dhow_error *err) {
 
 int32_t dhowi_cuda_stream_query(void *stream_pointer, dhow_error *err) {
     dhowi_cuda_stream *stream = stream_pointer;
-    const bool entered = dhowi_cuda_enter(stream->device);
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(stream->device, &entered);
     const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
-    const cudaError_t code = cudaStreamQuery(awaited(stream));
+    if (code == cudaSuccess) code = cudaStreamQuery(awaited(stream));
     dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     if (code == cudaSuccess) return DHOW_OK;

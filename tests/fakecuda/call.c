@@ -51,7 +51,7 @@ void fake_counts_clear(void) {
 /* ---- errors that stick ---- */
 
 bool fake_is_sticky(int code) {
-    static const int codes[] = {214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719};
+    static const int codes[] = {214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 911};
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
         if (codes[i] == code) return true;
     }

@@ -51,15 +51,9 @@ static const entry k_entries[] = {
     ENTRY(cuGetErrorString, 6000),
 };
 
-cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned version,
-                                             unsigned long long flags,
-                                             enum cudaDriverEntryPointQueryResult *result) {
-    fake_call call;
-    cudaError_t code = fake_begin(&call, "cudaGetDriverEntryPointByVersion", FAKE_NOWHERE);
+static enum cudaDriverEntryPointQueryResult look_up(const char *symbol, unsigned version,
+                                                    void **function) {
     enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-    (void)flags;
-    if (code == cudaSuccess && (symbol == NULL || function == NULL)) code = cudaErrorInvalidValue;
-    if (code != cudaSuccess) return fake_end(&call, code);
     *function = NULL;
     for (size_t i = 0; i < sizeof k_entries / sizeof k_entries[0]; i++) {
         const entry *e = &k_entries[i];
@@ -72,10 +66,33 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function
         memcpy(function, &e->function, sizeof *function);
         found = cudaDriverEntryPointSuccess;
     }
+    return found;
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned version,
+                                             unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult *result) {
+    fake_call call;
+    cudaError_t code = fake_begin(&call, "cudaGetDriverEntryPointByVersion", FAKE_NOWHERE);
+    (void)flags;
+    if (code == cudaSuccess && (symbol == NULL || function == NULL)) code = cudaErrorInvalidValue;
+    if (code != cudaSuccess) return fake_end(&call, code);
+    if (fake.settings.eager) (void)fake_current_or_first();
+    const enum cudaDriverEntryPointQueryResult found = look_up(symbol, version, function);
     if (result != NULL) {
         *result = found;
     } else if (found != cudaDriverEntryPointSuccess) {
         code = cudaErrorInvalidValue;
     }
     return fake_end(&call, code);
+}
+
+/* The numbers of the driver's results are the runtime's. Asking needs no device. */
+CUresult fakecuda_look_up(const char *symbol, void **function, int version,
+                          CUdriverProcAddressQueryResult *result) {
+    fake_call call;
+    const cudaError_t code = fake_begin(&call, "cuGetProcAddress_v2", FAKE_ALWAYS);
+    if (code == cudaSuccess)
+        *result = (CUdriverProcAddressQueryResult)look_up(symbol, (unsigned)version, function);
+    return fake_driver_end(&call, code);
 }

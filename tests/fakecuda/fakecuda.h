@@ -17,6 +17,7 @@
  *   waits=0        streams cannot wait for a word in host memory
  *   quiesce=1      what frees, pins or unpins memory or loads code locks the driver meanwhile and
  *                  waits for the device
+ *   eager=1        functions that need no context make that of device 0 where none is current
  *   slow_ms=N      how long starting a library and pinning memory take
  *   nolt=1 nonvrtc=1 nonvml=1   the library does not start
  *   strict=1       a complaint aborts, as do objects that are left when the process ends
@@ -32,6 +33,7 @@
 #ifndef TESTS_FAKECUDA_FAKECUDA_H_
 #define TESTS_FAKECUDA_FAKECUDA_H_
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -79,6 +81,10 @@ typedef enum fakecuda_kind {
     FAKECUDA_PROGRAM,
     FAKECUDA_KINDS
 } fakecuda_kind;
+
+/* The driver's cuGetProcAddress_v2. */
+CUresult fakecuda_look_up(const char *symbol, void **function, int version,
+                          CUdriverProcAddressQueryResult *result);
 
 /* Zeroed objects that are counted. NULL when memory is short. */
 void *fakecuda_object_new(fakecuda_kind kind, size_t bytes);

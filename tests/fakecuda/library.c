@@ -89,6 +89,7 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *out, const void *code_bytes,
                                 unsigned count) {
     fake_call call;
     cudaError_t code = fake_begin(&call, "cudaLibraryLoadData", FAKE_NOWHERE);
+    if (fake.settings.eager) (void)fake_current_or_first();
     (void)options, (void)values, (void)count;
     if (code == cudaSuccess && code_bytes == NULL) code = cudaErrorInvalidValue;
     if (code != cudaSuccess) return fake_end(&call, code);
@@ -130,6 +131,7 @@ CUresult cuLibraryGetModule(CUmodule *out, CUlibrary library) {
 cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
     fake_call call;
     const cudaError_t code = fake_begin(&call, "cudaLibraryUnload", FAKE_NOWHERE);
+    if (fake.settings.eager) (void)fake_current_or_first();
     if (!fakecuda_object_is(library, FAKECUDA_LIBRARY))
         return fake_end(&call, code != cudaSuccess ? code : cudaErrorInvalidResourceHandle);
     for (int i = 0; i < SIMDEV_MAX_DEVICES; i++) { /* its kernels may still run */

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fake.h"
@@ -84,6 +85,24 @@ static void from_device(uint64_t handle, void *data, uint64_t bytes) {
     OK(cuda->stream_sync(stream, &err));
 }
 
+static int32_t build(uint32_t format, const char *text, const char *options, char *log,
+                     void **out) {
+    dhow_module_desc desc = {.struct_size = sizeof desc};
+    desc.format = format;
+    desc.name = "own.cu";
+    desc.text = text;
+    desc.text_bytes = strlen(text);
+    desc.options = options;
+    desc.index_bits = 64;
+    desc.log = log;
+    desc.log_bytes = 4096;
+    return cuda->module_build(device[0], &desc, out, &err);
+}
+
+static const char k_ptx[] =
+    ".version 8.0\n.target sm_75\n.address_size 64\n"
+    ".visible .entry scale(.param .u64 a)\n{\n ret;\n}\n";
+
 /* ---- states ---- */
 
 typedef struct state_row {
@@ -116,7 +135,7 @@ Test(cuda_probe, each_state_has_its_reason_and_remedy) {
         {"init=46", DHOW_PLUGIN_INIT_FAILED, "every GPU is busy or set to exclusive use",
          "nvidia-smi"},
         {"init=3", DHOW_PLUGIN_INIT_FAILED,
-         "CUDA does not start: cudaErrorInitializationError (3), perhaps after fork()", "parent"},
+         "CUDA does not start: cudaErrorInitializationError (3), as in a container", "parent"},
         {"init=800", DHOW_PLUGIN_NO_PERMISSION, "the NVIDIA driver refuses this user",
          "/dev/nvidia"},
         {"init=802", DHOW_PLUGIN_INIT_FAILED,
@@ -138,11 +157,15 @@ Test(cuda_probe, a_variable_that_hides_all_devices_is_named) {
 
 Test(cuda_plugin, a_driver_without_a_function_is_too_old_to_open_a_device) {
     void *opened = NULL;
-    load(NULL, "cudaGetDriverEntryPointByVersion@1=999");
+    load(NULL, "cuGetProcAddress_v2@1=500;cuGetProcAddress_v2@2=999");
     OK(cuda->open(&plugin_host, &backend, &err));
-    cr_assert_eq(cuda->device_open(backend, 0, &opened, &err), DHOW_UNAVAILABLE);
+    FAILS(DHOW_UNAVAILABLE, cuda->device_open(backend, 0, &opened, &err));
     cr_assert_null(opened);
-    cr_assert_not_null(strstr(err.message, "has no cuDeviceGet"), "%s", err.message);
+    SAYS("the driver has no cuDeviceGet; update it to R525 or later");
+    /* Whatever it was, an update was recommended. */
+    FAILS(DHOW_INTERNAL, cuda->device_open(backend, 0, &opened, &err));
+    cr_assert_null(opened);
+    SAYS("cudaErrorUnknown (999)");
     OK(cuda->device_open(backend, 0, &opened, &err)); /* it is asked again */
     cuda->device_close(opened);
     cuda->close(backend);
@@ -252,6 +275,79 @@ Test(cuda_plugin, the_context_of_the_caller_is_current_again_after_each_slot) {
     end();
 }
 
+/* Several hundred megabytes of a GPU that nobody asked for. */
+Test(cuda_plugin, the_second_gpu_alone_leaves_the_first_without_a_context) {
+    void *opened = NULL, *kernel = NULL, *module = NULL;
+    load("devices=2,eager=1", NULL);
+    OK(cuda->open(&plugin_host, &backend, &err));
+    OK(cuda->device_open(backend, 1, &opened, &err));
+    OK(cuda->builtin_kernel(opened, "relu_f32", 32, &kernel, &err));
+    cuda->device_close(opened);
+    OK(cuda->device_open(backend, 1, &opened, &err)); /* once more, with the images gone */
+    OK(cuda->builtin_kernel(opened, "relu_f32", 32, &kernel, &err));
+    device[0] = opened;
+    OK(build(DHOW_MODULE_PTX, k_ptx, "", NULL, &module));
+    cuda->module_free(module);
+    cuda->device_close(opened);
+    cuda->close(backend);
+    cr_assert_eq(fakecuda_contexts_made(), 2);
+    cr_assert_eq(fakecuda_live_objects(NULL), 0);
+}
+
+/* As after cudaDeviceReset() of somebody: calls went to whatever context was current, or brought
+ * that of the first GPU to life. */
+Test(cuda_plugin, a_context_that_is_gone_is_a_lost_device) {
+    CUresult (*retain)(CUcontext *, CUdevice) = NULL, (*release)(CUdevice) = NULL;
+    CUcontext context = NULL;
+    void *other = NULL, *event = NULL;
+    uint64_t memory = 0;
+    float value = 0;
+    begin("devices=2", NULL);
+    driver_function("cuDevicePrimaryCtxRetain", 7000, &retain);
+    driver_function("cuDevicePrimaryCtxRelease", 11000, &release);
+    OK(cuda->stream_create(device[1], 0, &other, &err));
+    OK(cuda->event_create(device[1], 0, &event, &err));
+    OK(cuda->event_record(event, other, &err));
+    OK(cuda->mem_alloc(device[1], 64, &memory, &err));
+    cr_assert_eq(release(1), CUDA_SUCCESS);
+    const uint64_t frees = fakecuda_call_count("cudaFree");
+    const dhow_copy_rect rect = {
+        .extent = {4, 1, 1},
+        .src = {.space = DHOW_SPACE_HOST, .handle = (uint64_t)(uintptr_t)&value},
+        .dst = {.handle = memory}};
+    FAILS(DHOW_DEVICE_LOST, cuda->stream_sync(other, &err));
+    SAYS("cudaErrorContextIsDestroyed (709)");
+    FAILS(DHOW_DEVICE_LOST, cuda->event_query(event, &err));
+    FAILS(DHOW_DEVICE_LOST, cuda->stream_wait(other, event, &err));
+    FAILS(DHOW_DEVICE_LOST, cuda->copy(other, &rect, &err));
+    FAILS(DHOW_DEVICE_LOST, cuda->fill(other, memory, 0, 4, 0, 4, &err));
+    FAILS(DHOW_DEVICE_LOST, cuda->mem_alloc(device[1], 64, &memory, &err));
+    cuda->mem_free(device[1], memory);
+    cr_assert_eq(fakecuda_call_count("cudaFree"), frees);
+    cr_assert_eq(retain(&context, 1), CUDA_SUCCESS);
+    cuda->mem_free(device[1], rect.dst.handle);
+    cuda->event_destroy(event);
+    cuda->stream_destroy(other);
+    end();
+}
+
+Test(cuda_plugin, a_driver_that_does_not_start_is_no_fork) {
+    load("init=3", NULL);
+    FAILS(DHOW_UNAVAILABLE, cuda->open(&plugin_host, &backend, &err));
+    SAYS("cudaErrorInitializationError (3)");
+    SAYS("container");
+    begin(NULL, NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        const int32_t status = cuda->stream_sync(stream, &err);
+        _exit(status == DHOW_FORKED && strstr(err.message, "before fork()") != NULL ? 7 : 8);
+    }
+    int how = 0;
+    cr_assert_eq(waitpid(child, &how, 0), child);
+    cr_assert(WIFEXITED(how) && WEXITSTATUS(how) == 7, "%d", WEXITSTATUS(how));
+    end();
+}
+
 /* ---- failures ---- */
 
 static void launch_relu(uint64_t memory, int64_t n) {
@@ -294,20 +390,6 @@ Test(cuda_plugin, short_memory_is_out_of_memory_with_the_code) {
 }
 
 /* ---- kernels ---- */
-
-static int32_t build(uint32_t format, const char *text, const char *options, char *log,
-                     void **out) {
-    dhow_module_desc desc = {.struct_size = sizeof desc};
-    desc.format = format;
-    desc.name = "own.cu";
-    desc.text = text;
-    desc.text_bytes = strlen(text);
-    desc.options = options;
-    desc.index_bits = 64;
-    desc.log = log;
-    desc.log_bytes = 4096;
-    return cuda->module_build(device[0], &desc, out, &err);
-}
 
 static const char k_native[] =
     "extern \"C\" __global__ void scale(float *x, const float *y, float factor, int n)\n"
@@ -420,11 +502,8 @@ Test(cuda_plugin, damaged_ptx_is_refused_when_the_module_is_built) {
 }
 
 static void *load_ptx_kernel(void **out_module) {
-    static const char ptx[] =
-        ".version 8.0\n.target sm_75\n.address_size 64\n"
-        ".visible .entry scale(.param .u64 a)\n{\n ret;\n}\n";
     void *kernel = NULL;
-    OK(build(DHOW_MODULE_PTX, ptx, "", NULL, out_module));
+    OK(build(DHOW_MODULE_PTX, k_ptx, "", NULL, out_module));
     OK(cuda->module_kernel(*out_module, "scale", &kernel, &err));
     return kernel;
 }

@@ -443,7 +443,7 @@ static const char *const k_not_called[] = {
     "cudaGetDevice", "cudaHostRegister", /* a slot that dhow has no use for yet */
     "cudaHostUnregister", "cudaKernelSetAttributeForDevice", "cudaLaunchHostFunc",
     "cudaLaunchKernelExC", "cudaLibraryGetKernelCount", "cudaMemset2DAsync",
-    "cudaPointerGetAttributes", "cudaSetDevice", "cudaDeviceGetStreamPriorityRange",
+    "cudaPointerGetAttributes", "cudaSetDevice", "cudaDeviceGetStreamPriorityRange", "cudaGetDriverEntryPointByVersion",
     "cudaStreamCreateWithPriority", "cudaStreamIsCapturing", "nvmlDeviceGetHandleByUUID",
     /* devices are described by dhow-probe, out of reach; plugin_test.c sweeps these */
     "cudaDeviceGetPCIBusId", "cudaDriverGetVersion", "cudaGetDeviceProperties",
