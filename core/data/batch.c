@@ -139,9 +139,9 @@ static dhow_status read_samples(const dhowi_batch_kind *kind, dhowi_batch_slot *
  * without retaining it is told that it is over, and does not see the next batch. */
 static dhow_status begin_of(const dhowi_batch_slot *slot, uint32_t c, dhow_tensor *whole,
                             dhow_tensor **out) {
-    int64_t shape[DHOW_MAX_RANK] = {slot->sample_count}, strides[DHOW_MAX_RANK], step = 1;
+    int64_t shape[DHOW_MAX_RANK] = {slot->sample_count}, strides[DHOW_MAX_RANK];
     memcpy(shape + 1, slot->extents[c], (size_t)(whole->rank - 1) * sizeof shape[0]);
-    for (int32_t k = whole->rank; k-- > 0; step *= shape[k]) strides[k] = step;
+    dhowi_shape_strides(whole->rank, shape, strides);
     return dhowi_tensor_view(whole->storage, whole->dtype, whole->rank, shape, strides, 0, out);
 }
 

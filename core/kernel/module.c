@@ -60,7 +60,7 @@ static dhow_status decl_of(const dhowi_found_kernel *kernel, kernel_decl *out) {
     DHOWI_TRY(dhowi_signature_parse(kernel->name, kernel->signature, &out->signature));
     for (uint32_t i = 0; i < out->signature.count; i++) {
         const dhowi_param *p = &out->signature.params[i];
-        out->params[i] = (dhow_kernel_param){(uint32_t)p->kind, p->type, p->name};
+        out->params[i] = (dhow_kernel_param){p->kind, p->type, p->name};
     }
     out->decl.params = out->params;
     out->decl.param_count = out->signature.count;
