@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Prints docs/operators.md: the operator table in words. `-` gives none of a column.
+ * Prints docs/operators.md: the operator table in words. `-` gives none of a column. With
+ * --attributes: of each row the operator, its first and last opset and the attributes, a line each.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,17 +15,29 @@ static int by_name(const void *a, const void *b) {
     return strcmp((*p)->name, (*q)->name);
 }
 
-int main(void) {
+static void print_attributes(const dhowi_operator *const *rows, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        printf("%s %d %d %s\n", rows[i]->name, rows[i]->since, rows[i]->until,
+               dhowi_operator_attributes(rows[i]));
+}
+
+int main(int argc, char **argv) {
     const dhowi_operator *rows[1024];
     const uint32_t count = dhowi_operator_count();
     if (count > DHOWI_COUNT(rows)) return 1;
     for (uint32_t i = 0; i < count; i++) rows[i] = dhowi_operator_at(i);
     qsort(rows, count, sizeof *rows, by_name);
-    printf("# Operators\n\n"
-           "The %u operators of ONNX that models may hold, from `core/model/operators/table.c`; the test `operators_documented` compares\n"
-           "this page with it, and `list_operators` prints it anew.\n\n"
-           "| operator | opsets | derivative | what it gives |\n|---|---|---|---|\n",
-           count);
+    if (argc > 1 && strcmp(argv[1], "--attributes") == 0) {
+        print_attributes(rows, count);
+        return 0;
+    }
+    printf(
+        "# Operators\n\n"
+        "The %u operators of ONNX that models may hold, from `core/model/operators/table.c`; the "
+        "test `operators_documented` compares\n"
+        "this page with it, and `list_operators` prints it anew.\n\n"
+        "| operator | opsets | derivative | what it gives |\n|---|---|---|---|\n",
+        count);
     for (uint32_t i = 0; i < count; i++)
         printf("| %s | %d to %d | %s | %s |\n", rows[i]->name, rows[i]->since, rows[i]->until,
                rows[i]->back != NULL ? "yes" : "-", rows[i]->meaning);

@@ -317,6 +317,10 @@ Test(onnx_bad_files, operators_with_impossible_operands_are_refused_by_their_nod
          "its attribute axis is of type STRING, not INT"},
         {"an integer where a float should be", "node LeakyRelu n x -> y alpha=3",
          "its attribute alpha is of type INT, not FLOAT"},
+        {"an attribute that no operator has", "node Softmax n x -> y axis=0 temperature=2.",
+         "unknown attribute 'temperature'; dhow knows axis"},
+        {"an attribute where there is none", "node Relu n x -> y slope=0.5",
+         "unknown attribute 'slope'; it has none"},
         {"an integer where a list should be", "floats w 2 2; node Transpose n w -> y perm=1",
          "its attribute perm is of type INT, not INTS"},
     };

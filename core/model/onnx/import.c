@@ -200,6 +200,18 @@ static dhow_status import_gradient(importer *im, const dhowi_scope *s, const dho
     return DHOW_OK;
 }
 
+/* Who wrote it meant something by it, so leaving it out would give another result. */
+static dhow_status refuse_unknown_attributes(const dhowi_operator *op, const dhowi_onnx_node *n) {
+    for (uint32_t i = 0; i < n->attribute_count; i++) {
+        if (dhowi_operator_takes_attribute(op, n->attributes[i].name)) continue;
+        const char *known = dhowi_operator_attributes(op);
+        return dhowi_fail(DHOW_UNSUPPORTED, "unknown attribute '%.*s'; %s%s",
+                          DHOWI_NAMED(n->attributes[i].name),
+                          *known != 0 ? "dhow knows " : "it has none", known);
+    }
+    return DHOW_OK;
+}
+
 static dhow_status import_node(importer *im, const dhowi_scope *s, const dhowi_onnx_node *n,
                                dhowi_node *node) {
     *node = (dhowi_node){.source = n, .opset = (int32_t)im->opset};
@@ -208,7 +220,8 @@ static dhow_status import_node(importer *im, const dhowi_scope *s, const dhowi_o
     node->name = dhowi_arena_text(&im->model->arena, n->name.data, n->name.length);
     if (node->name == NULL) return dhowi_fail_memory("model");
     char text[160];
-    dhow_status status = import_values(im, s, n, node);
+    dhow_status status = refuse_unknown_attributes(node->op, n);
+    if (status == DHOW_OK) status = import_values(im, s, n, node);
     if (status == DHOW_OK && dhowi_is_gradient(n)) status = import_gradient(im, s, n, node);
     if (status != DHOW_OK)
         return dhowi_fail_prefix(status, "%s", dhowi_node_text(node, text, sizeof text));

@@ -12,6 +12,9 @@ const dhowi_operator *dhowi_operator_find(const char *name, size_t length, int64
                                           const dhowi_operator **out_other);
 uint32_t dhowi_operator_count(void);
 const dhowi_operator *dhowi_operator_at(uint32_t index);
+/* The names of its attributes with blanks between them. */
+const char *dhowi_operator_attributes(const dhowi_operator *op);
+bool dhowi_operator_takes_attribute(const dhowi_operator *op, dhowi_slice name);
 /* A domain whose operators have it in their names. */
 #define DHOWI_TRAINING "ai.onnx.preview.training"
 #endif /* DHOWI_MODEL_OPERATORS_H_ */

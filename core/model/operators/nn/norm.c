@@ -136,6 +136,10 @@ dhow_status dhowi_lower_batch_norm(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_attr_flag(b, "training_mode", false, &training));
     if (training || (b->node->opset < 14 && b->out_count > 1))
         return dhowi_fail(DHOW_UNSUPPORTED, "training mode; export the model for inference");
+    if (dhowi_attr_int(b, "spatial", 1) == 0)
+        return dhowi_fail(DHOW_UNSUPPORTED,
+                          "unsupported spatial 0, statistics of each position; "
+                          "export the model with opset 9 or later");
     b->out_count = 1;
     return dhowi_batch_norm(b, (double)dhowi_attr_float(b, "epsilon", 1e-5f), &b->out[0]);
 }

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The attributes that ONNX gives the operators of the table, in all opsets that a row holds for;
+ * the test onnx_attributes compares them with ONNX's own schemas. An operator that is not here has
+ * none.
+ */
+#include <string.h>
+
+#include "base/memory/size.h"
+#include "model/operators/operators.h"
+
+/* clang-format off */
+static const struct {
+    const char *operation, *attributes;
+} k_attributes[] = {
+    {"Add", "axis broadcast"},
+    {"AffineGrid", "align_corners"},
+    {"And", "axis broadcast"},
+    {"ArgMax", "axis keepdims select_last_index"},
+    {"ArgMin", "axis keepdims select_last_index"},
+    {"AveragePool", "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides"},
+    {"BatchNormalization", "epsilon is_test momentum spatial training_mode"},
+    {"BitShift", "direction"},
+    {"BlackmanWindow", "output_datatype periodic"},
+    {"Cast", "round_mode saturate to"},
+    {"CastLike", "round_mode saturate"},
+    {"Celu", "alpha"},
+    {"CenterCropPad", "axes"},
+    {"Clip", "max min"},
+    {"Col2Im", "dilations pads strides"},
+    {"Compress", "axis"},
+    {"Concat", "axis"},
+    {"ConcatFromSequence", "axis new_axis"},
+    {"Constant", "sparse_value value value_float value_floats value_int value_ints value_string value_strings"},
+    {"ConstantOfShape", "value"},
+    {"Conv", "auto_pad dilations group kernel_shape pads strides"},
+    {"ConvInteger", "auto_pad dilations group kernel_shape pads strides"},
+    {"ConvTranspose", "auto_pad dilations group kernel_shape output_padding output_shape pads strides"},
+    {"CumSum", "exclusive reverse"},
+    {"DepthToSpace", "blocksize mode"},
+    {"DequantizeLinear", "axis block_size output_dtype"},
+    {"Div", "axis broadcast"},
+    {"Dropout", "is_test ratio seed"},
+    {"Einsum", "equation"},
+    {"Elu", "alpha"},
+    {"Equal", "axis broadcast"},
+    {"EyeLike", "dtype k"},
+    {"Flatten", "axis"},
+    {"GRU", "activation_alpha activation_beta activations clip direction hidden_size layout linear_before_reset output_sequence"},
+    {"Gather", "axis"},
+    {"GatherElements", "axis"},
+    {"GatherND", "batch_dims"},
+    {"Gelu", "approximate"},
+    {"Gemm", "alpha beta broadcast transA transB"},
+    {"GlobalLpPool", "p"},
+    {"Greater", "axis broadcast"},
+    {"GridSample", "align_corners mode padding_mode"},
+    {"GroupNormalization", "epsilon num_groups stash_type"},
+    {"HammingWindow", "output_datatype periodic"},
+    {"HannWindow", "output_datatype periodic"},
+    {"HardSigmoid", "alpha beta"},
+    {"Hardmax", "axis"},
+    {"If", "else_branch then_branch"},
+    {"InstanceNormalization", "epsilon"},
+    {"IsInf", "detect_negative detect_positive"},
+    {"LRN", "alpha beta bias size"},
+    {"LSTM", "activation_alpha activation_beta activations clip direction hidden_size input_forget layout output_sequence"},
+    {"LayerNormalization", "axis epsilon stash_type"},
+    {"LeakyRelu", "alpha"},
+    {"Less", "axis broadcast"},
+    {"LogSoftmax", "axis"},
+    {"Loop", "body"},
+    {"LpNormalization", "axis p"},
+    {"LpPool", "auto_pad ceil_mode dilations kernel_shape p pads strides"},
+    {"MaxPool", "auto_pad ceil_mode dilations kernel_shape pads storage_order strides"},
+    {"MeanVarianceNormalization", "axes"},
+    {"Mod", "fmod"},
+    {"Mul", "axis broadcast"},
+    {"NegativeLogLikelihoodLoss", "ignore_index reduction"},
+    {"NonMaxSuppression", "center_point_box"},
+    {"OneHot", "axis"},
+    {"Optional", "type"},
+    {"Or", "axis broadcast"},
+    {"Pad", "mode pads value"},
+    {"Pow", "axis broadcast"},
+    {"QLinearConv", "auto_pad dilations group kernel_shape pads strides"},
+    {"QuantizeLinear", "axis block_size output_dtype precision saturate"},
+    {"RMSNormalization", "axis epsilon stash_type"},
+    {"RNN", "activation_alpha activation_beta activations clip direction hidden_size layout output_sequence"},
+    {"ReduceL1", "axes keepdims noop_with_empty_axes"},
+    {"ReduceL2", "axes keepdims noop_with_empty_axes"},
+    {"ReduceLogSum", "axes keepdims noop_with_empty_axes"},
+    {"ReduceLogSumExp", "axes keepdims noop_with_empty_axes"},
+    {"ReduceMax", "axes keepdims noop_with_empty_axes"},
+    {"ReduceMean", "axes keepdims noop_with_empty_axes"},
+    {"ReduceMin", "axes keepdims noop_with_empty_axes"},
+    {"ReduceProd", "axes keepdims noop_with_empty_axes"},
+    {"ReduceSum", "axes keepdims noop_with_empty_axes"},
+    {"ReduceSumSquare", "axes keepdims noop_with_empty_axes"},
+    {"Reshape", "allowzero"},
+    {"Resize", "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value keep_aspect_ratio_policy mode nearest_mode"},
+    {"ReverseSequence", "batch_axis time_axis"},
+    {"RotaryEmbedding", "interleaved num_heads rotary_embedding_dim"},
+    {"Scatter", "axis"},
+    {"ScatterElements", "axis reduction"},
+    {"ScatterND", "reduction"},
+    {"Selu", "alpha gamma"},
+    {"SequenceEmpty", "dtype"},
+    {"SequenceMap", "body"},
+    {"Shape", "end start"},
+    {"Shrink", "bias lambd"},
+    {"Slice", "axes ends starts"},
+    {"Softmax", "axis"},
+    {"SoftmaxCrossEntropyLoss", "ignore_index reduction"},
+    {"SpaceToDepth", "blocksize"},
+    {"Split", "axis num_outputs split"},
+    {"SplitToSequence", "axis keepdims"},
+    {"Squeeze", "axes"},
+    {"StringNormalizer", "case_change_action is_case_sensitive locale stopwords"},
+    {"Sub", "axis broadcast"},
+    {"Swish", "alpha"},
+    {"ThresholdedRelu", "alpha"},
+    {"TopK", "axis k largest sorted"},
+    {"Transpose", "perm"},
+    {"Trilu", "upper"},
+    {"Unsqueeze", "axes"},
+    {"Upsample", "mode scales"},
+    {"Xor", "axis broadcast"},
+    {DHOWI_TRAINING "::Gradient", "xs y zs"},
+};
+/* clang-format on */
+
+static bool has_word(const char *words, dhowi_slice word) {
+    while (*words != 0) {
+        const size_t length = strcspn(words, " ");
+        if (length == word.length && memcmp(words, word.data, length) == 0) return true;
+        words += length + (words[length] == ' ');
+    }
+    return false;
+}
+
+const char *dhowi_operator_attributes(const dhowi_operator *op) {
+    for (size_t i = 0; i < DHOWI_COUNT(k_attributes); i++)
+        if (strcmp(op->name, k_attributes[i].operation) == 0) return k_attributes[i].attributes;
+    return "";
+}
+
+/* All take what opsets before 6 say of who may use an input's memory. */
+bool dhowi_operator_takes_attribute(const dhowi_operator *op, dhowi_slice name) {
+    return dhowi_slice_is(name, "consumed_inputs") || has_word(dhowi_operator_attributes(op), name);
+}
