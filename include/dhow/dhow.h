@@ -10,10 +10,10 @@
  *   Blocks: no                                 returns without waiting for devices or files
  *   Ownership: owned, borrowed, retained       release it, leave it, or it holds a reference itself
  *
- * Calls that follow one another - in a thread, or in several that the program synchronizes - and use
- * the same tensor are in order on all streams and devices. When one thread writes a tensor while
- * another uses it, nothing is lost or freed too early, but who is first is open, and what is read may
- * be a mixture, as in other libraries.
+ * Calls that follow one another - in a thread, or in several that the program synchronizes - and
+ * use the same tensor are in order on all streams and devices. When one thread writes a tensor
+ * while another uses it, nothing is lost or freed too early, but who is first is open, and what is
+ * read may be a mixture, as in other libraries.
  */
 #ifndef DHOW_H_
 #define DHOW_H_
