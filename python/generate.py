@@ -91,12 +91,15 @@ def window_fields(text):
 KINDS = {  # C type: letter of the plan that _call.py reads, Python type
     "dhow_tensor *": ("t", "Tensor | Number"), "double": ("f", "float"), "float": ("f", "float"), "int32_t": ("i", "int"),
     "int64_t": ("i", "int"), "dhow_scalar": ("s", "Number"), "dhow_reduction": ("r", "str"), "const char *": ("n", "str"),
-    "dhow_pad_mode": ("p", "str"), "dhow_scatter_mode": ("c", "str"), "dhow_model_value": ("i", "int"), "dhow_dtype": ("y", "str"), "const dhow_window *": ("w", "")}
+    "dhow_pad_mode": ("p", "str"), "dhow_interpolation": ("j", "str"), "dhow_scatter_mode": ("c", "str"), "dhow_model_value": ("i", "int"), "dhow_dtype": ("y", "str"), "const dhow_window *": ("w", "")}
 LISTS = {"dhow_tensor *const *": ("L", "Sequence[Tensor]"), "const int32_t *": ("d", "int | Sequence[int]"),
          "const int64_t *": ("e", "Sequence[int]"), "const dhow_model_value *": ("v", "Sequence[int]")}  # and a count behind
+OPTIONAL_LISTS = {"const int64_t *": ("z", "Sequence[int]"), "const double *": ("q", "Sequence[float]")}
+CONV_FIELDS = ("kernel", "stride", "padding", "dilation", "output_padding", "groups")
 DEFAULTS = {"dims": "()", "correction": "1", "largest": "True", "eps": "1e-5", "bias": "True", "mask": "-1", "keep_dims": "False",
-            "layers": "1", "bidirectional": "False", "mode": '"constant"', "value": "0", "reduce": '"replace"', "descending": "False"}
-FLAGS = {"bias", "largest", "keep_dims", "bidirectional", "descending"}
+            "layers": "1", "bidirectional": "False", "mode": '"constant"', "value": "0", "reduce": '"replace"', "descending": "False",
+            "is_causal": "False", "align_corners": "False", "scale": "0"}
+FLAGS = {"bias", "is_causal", "align_corners", "largest", "keep_dims", "bidirectional", "descending"}
 
 
 def parameters(arguments, comment, fields):
@@ -106,6 +109,16 @@ def parameters(arguments, comment, fields):
     for i, (kind, name) in enumerate(arguments):
         if skip:
             skip = False
+        elif kind in OPTIONAL_LISTS and (i + 1 == len(arguments) or arguments[i + 1][0] != "uint32_t"):
+            letter, python = OPTIONAL_LISTS[kind]
+            plan += letter
+            declared.append("%s: %s | None = None" % (name, python))
+            values.append(name)
+        elif kind == "const dhow_conv_options *":
+            plan += "k"
+            own = [field for field in CONV_FIELDS if field != "kernel" or {"in_channels"} & {n for _, n in arguments}]
+            behind = ["%s: int | Sequence[int] = %d" % (field, field == "kernel") for field in own]
+            values.append("dict(%s)" % ", ".join("%s=%s" % (field, field) for field in own))
         elif kind in LISTS:
             letter, python = LISTS[kind]
             plan, skip = plan + letter, True
@@ -123,9 +136,10 @@ def parameters(arguments, comment, fields):
             values.append("dict(%s)" % ", ".join("%s=%s" % (field, field) for field in fields))
         else:
             letter, python = KINDS[kind]
+            nearest = kind == "dhow_interpolation"
             if python == "Tensor | Number" and sum(k == kind for k, _ in arguments) == 1:
                 python = "Tensor"
-            default = DEFAULTS.get(name)
+            default = '"nearest"' if nearest else DEFAULTS.get(name) if name != "value" or kind == "double" else None
             if letter == "t" and re.search(r"@param [\w, ]*\b%s\b[^@]*or NULL" % name, comment):
                 letter, python, default = "o", "Tensor | None", "None"
             if letter == "i" and name in FLAGS:

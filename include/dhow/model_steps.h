@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Further steps of models that are built: those that arrange, choose and order elements. Where
- * there is an eager function of a step's name (dhow/ops.h, dhow/tensor.h) it does the same; extents
- * of -1 are open until the model runs.
+ * Further steps of models that are built: those that arrange, choose and order elements, and
+ * further layers. Where there is an eager function of a step's name (dhow/ops.h, dhow/tensor.h) it
+ * does the same; extents of -1 are open until the model runs.
  */
 #ifndef DHOW_MODEL_STEPS_H_
 #define DHOW_MODEL_STEPS_H_
@@ -322,6 +322,160 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_cast(dhow_model *model, dhow_mode
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_log_softmax(dhow_model *model, dhow_model_value x,
                                                            int32_t dim, dhow_model_value *out);
+
+/* ---- layers and what they are made of ---- */
+
+/**
+ * A convolution over one dimension with parameters "<name>.weight" [out_channels, in_channels /
+ * groups, ...] and, with bias != 0, "<name>.bias"; PyTorch's nn.Conv1d.
+ *
+ * @param x  [n, in_channels, l]; f32, f64, f16 or bf16
+ * @param options  with its kernel
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized per model. Blocks:
+ * no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_conv1d(dhow_model *model, const char *name,
+                                                      dhow_model_value x, int64_t in_channels,
+                                                      int64_t out_channels,
+                                                      const dhow_conv_options *options,
+                                                      int32_t bias, dhow_model_value *out);
+
+/**
+ * A convolution over three dimensions with parameters "<name>.weight" [out_channels, in_channels /
+ * groups, ...] and, with bias != 0, "<name>.bias"; PyTorch's nn.Conv3d.
+ *
+ * @param x  [n, in_channels, d, h, w]; f32, f64, f16 or bf16
+ * @param options  with its kernel
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized per model. Blocks:
+ * no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_conv3d(dhow_model *model, const char *name,
+                                                      dhow_model_value x, int64_t in_channels,
+                                                      int64_t out_channels,
+                                                      const dhow_conv_options *options,
+                                                      int32_t bias, dhow_model_value *out);
+
+/**
+ * A transposed convolution over one dimension with parameters "<name>.weight" [in_channels,
+ * out_channels / groups, ...] and, with bias != 0, "<name>.bias"; PyTorch's nn.ConvTranspose1d.
+ *
+ * @param x  [n, in_channels, l]; f32, f64, f16 or bf16
+ * @param options  with its kernel
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized per model. Blocks:
+ * no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_conv_transpose1d(
+    dhow_model *model, const char *name, dhow_model_value x, int64_t in_channels,
+    int64_t out_channels, const dhow_conv_options *options, int32_t bias, dhow_model_value *out);
+
+/**
+ * A transposed convolution over images with parameters "<name>.weight" [in_channels, out_channels /
+ * groups, ...] and, with bias != 0, "<name>.bias"; PyTorch's nn.ConvTranspose2d.
+ *
+ * @param x  [n, in_channels, h, w]; f32, f64, f16 or bf16
+ * @param options  with its kernel
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized per model. Blocks:
+ * no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_conv_transpose2d(
+    dhow_model *model, const char *name, dhow_model_value x, int64_t in_channels,
+    int64_t out_channels, const dhow_conv_options *options, int32_t bias, dhow_model_value *out);
+
+/**
+ * A transposed convolution over three dimensions with parameters "<name>.weight" [in_channels,
+ * out_channels / groups, ...] and, with bias != 0, "<name>.bias"; PyTorch's nn.ConvTranspose3d.
+ *
+ * @param x  [n, in_channels, d, h, w]; f32, f64, f16 or bf16
+ * @param options  with its kernel
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized per model. Blocks:
+ * no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_conv_transpose3d(
+    dhow_model *model, const char *name, dhow_model_value x, int64_t in_channels,
+    int64_t out_channels, const dhow_conv_options *options, int32_t bias, dhow_model_value *out);
+
+/**
+ * Groups of channels brought to mean 0 and variance 1, then scaled and shifted by "<name>.weight"
+ * and "<name>.bias" of each channel; Wu and He 2018, PyTorch's nn.GroupNorm.
+ *
+ * @param x  [n, channels, ...]; f32, f64, f16 or bf16
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized per model. Blocks:
+ * no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_groupnorm(dhow_model *model, const char *name,
+                                                         dhow_model_value x, int64_t groups,
+                                                         int64_t channels, float eps,
+                                                         dhow_model_value *out);
+
+/**
+ * x / sqrt(mean(x^2) + eps) over the last dimension, scaled by "<name>.weight"; Zhang and Sennrich
+ * 2019, PyTorch's nn.RMSNorm.
+ *
+ * @param x  [..., features]; f32, f64, f16 or bf16
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized per model. Blocks:
+ * no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_rmsnorm(dhow_model *model, const char *name,
+                                                       dhow_model_value x, int64_t features,
+                                                       float eps, dhow_model_value *out);
+
+/**
+ * softmax(scale query key^T + mask) value, Vaswani et al. 2017; PyTorch's function of that name.
+ *
+ * @param query, key, value  [..., l, e], [..., s, e], [..., s, v] with the same extents before;
+ * f32, f64, f16 or bf16
+ * @param mask  -1 for none; of their dtype it is added, of bool it keeps what it is true for; it
+ * broadcasts to [..., l, s]
+ * @param is_causal  not 0: row i sees columns up to i; no mask besides
+ * @param scale  0: 1 / sqrt(e)
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized per model. Blocks:
+ * no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_scaled_dot_product_attention(
+    dhow_model *model, dhow_model_value query, dhow_model_value key, dhow_model_value value,
+    dhow_model_value mask, int32_t is_causal, double scale, dhow_model_value *out);
+
+/**
+ * Images, rows or volumes of another size; PyTorch's F.interpolate().
+ *
+ * @param x  [n, c] and one to three dimensions; f32, f64, f16 or bf16
+ * @param size  the extent of each of these, or NULL
+ * @param scale_factor  what each is multiplied by, where size is NULL; else NULL
+ * @param align_corners  not 0: the first and last elements stay where they are; not of
+ * DHOW_INTERPOLATE_NEAREST
+ * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
+ * that are known do not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized per model. Blocks:
+ * no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_interpolate(
+    dhow_model *model, dhow_model_value x, const int64_t *size, const double *scale_factor,
+    dhow_interpolation mode, int32_t align_corners, dhow_model_value *out);
 
 #ifdef __cplusplus
 }

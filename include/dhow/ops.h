@@ -526,6 +526,26 @@ typedef enum dhow_scatter_mode {
     DHOW_SCATTER_MIN = 4
 } dhow_scatter_mode;
 
+/** A convolution over one to three dimensions, the outermost first, as PyTorch has its arguments.
+ * Zero fields take the defaults: strides and dilations 1, groups 1, no padding. Numbers of further
+ * dimensions than the function has are not looked at. */
+typedef struct dhow_conv_options {
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
+    int64_t kernel[3];    /**< of layers of models; else the weight has it */
+    int64_t stride[3];    /**< how far the window moves */
+    int64_t padding[3];   /**< zeros before and after x; of a transposed one, what is cut off */
+    int64_t dilation[3];  /**< how far the kernel's elements are apart */
+    int64_t output_padding[3]; /**< elements more after the result, of transposed ones */
+    int64_t groups;            /**< parts of the channels that do not see each other */
+} dhow_conv_options;
+
+/** How dhow_model_interpolate() finds values between those there are, as PyTorch. */
+typedef enum dhow_interpolation {
+    DHOW_INTERPOLATE_NEAREST = 0, /**< the one at floor(place) */
+    DHOW_INTERPOLATE_LINEAR = 1,  /**< linear, bilinear, trilinear */
+    DHOW_INTERPOLATE_CUBIC = 2    /**< by cubic convolution of four, with a = -0.75; Keys 1981 */
+} dhow_interpolation;
+
 #ifdef __cplusplus
 }
 #endif

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Number = Union[int, float]
 _OUT = ffi.typeof("dhow_tensor **")
 REDUCTIONS = words("dhow_reduction", "DHOW_REDUCE_")
+INTERPOLATIONS = words("dhow_interpolation", "DHOW_INTERPOLATE_")
 PAD_MODES = words("dhow_pad_mode", "DHOW_PAD_")
 SCATTER_MODES = words("dhow_scatter_mode", "DHOW_SCATTER_")
 
@@ -55,6 +56,20 @@ def window(fields: dict[str, Any]) -> Any:
         if len(given) != len(field):
             raise errors.InvalidArgument(f"{name} is {value!r}; one number or {len(field)} are wanted")
         setattr(made, name, given)
+    return made
+
+
+def conv_options(fields: dict[str, Any]) -> Any:
+    made = struct("dhow_conv_options")
+    for name, value in fields.items():
+        field = getattr(made, name)
+        if isinstance(field, int):
+            setattr(made, name, value)
+            continue
+        given = [value] * len(field) if isinstance(value, numbers.Integral) else list(value)
+        if len(given) > len(field):
+            raise errors.InvalidArgument(f"{name} is {value!r}; at most {len(field)} numbers are wanted")
+        setattr(made, name, given + [0] * (len(field) - len(given)))
     return made
 
 
@@ -110,6 +125,14 @@ def arguments(name: str, plan: str, values: Sequence[Any]) -> list[Any]:
             given.append(scalar(value))
         elif letter == "r":
             given.append(one_of(REDUCTIONS, value, f"{name}: kind"))
+        elif letter == "z":
+            given.append(ffi.NULL if value is None else ffi.new("int64_t[]", extents(value)))
+        elif letter == "q":
+            given.append(ffi.NULL if value is None else ffi.new("double[]", [float(factor) for factor in value]))
+        elif letter == "k":
+            given.append(conv_options(value))
+        elif letter == "j":
+            given.append(one_of(INTERPOLATIONS, value, f"{name}: mode"))
         elif letter == "p":
             given.append(one_of(PAD_MODES, value, f"{name}: mode"))
         elif letter == "c":

@@ -87,6 +87,21 @@ def test_steps_of_a_model_that_is_built(device):
         model.pad(x, (1, 0), "mirror")
 
 
+def test_further_layers_of_a_model_that_is_built(device):
+    model = dhow.Model()
+    x = model.input("x", "f32", (-1, 2, 6))
+    y = model.conv1d("conv", x, 2, 2, True, kernel=3, padding=1)
+    model.output("conv", y)
+    model.output("twice", model.interpolate(x, scale_factor=[2.0]))
+    model.output("seen", model.scaled_dot_product_attention(x, x, x, is_causal=True))
+    model.set_parameter("conv.bias", dhow.ones((2,), device="cpu"))
+    a = rng.standard_normal((3, 2, 6)).astype(np.float32)
+    results = model.to(device).run({"x": a})
+    np.testing.assert_array_equal(results["conv"].numpy(), np.ones((3, 2, 6), np.float32))
+    np.testing.assert_array_equal(results["twice"].numpy(), a.repeat(2, 2))
+    np.testing.assert_allclose(results["seen"].numpy()[:, 0], a[:, 0], rtol=1e-5)
+
+
 def test_results_stay_when_the_model_runs_again_or_ends(two):
     model = dhow.Model.load(two)
     first = model(np.ones((1, 4), np.float32), np.zeros((1, 3), np.float32))[0]

@@ -81,6 +81,24 @@ static void every_step(const dhow::context &context, const dhow::device &device)
     CHECK((r.at(0).shape() == dhow::shape{2, 5} && r.at(1).shape() == dhow::shape{5}));
 }
 
+/* Further layers, of one input of one channel. */
+static void further_layers(const dhow::context &context, const dhow::device &device) {
+    dhow::model m(context);
+    const dhow::conv_options three = dhow::conv_options().kernel({3}).padding({1});
+    const dhow::conv_options square = dhow::conv_options().kernel({1, 1, 1});
+    const dhow::model_value row = m.input("row", {2, 4, 6});
+    dhow::model_value x = m.conv_transpose1d("up", m.conv1d("down", row, 4, 2, three), 2, 4, three);
+    x = m.rmsnorm("rms", m.groupnorm("group", x, 2, 4), 6);
+    x = m.scaled_dot_product_attention(x, x, x, -1, true);
+    x = m.interpolate_by(m.interpolate(x, {12}), {0.5}, DHOW_INTERPOLATE_LINEAR);
+    x = m.conv_transpose2d("two", m.unsqueeze(x, -1), 4, 4, square);
+    x = m.conv_transpose3d("four", m.conv3d("three", m.unsqueeze(x, -1), 4, 4, square), 4, 1,
+                           square, false);
+    m.output("y", x).to(device);
+    CHECK((m.run({dhow::tensor::ones(device, {2, 4, 6})}).at(0).shape() ==
+           dhow::shape{2, 1, 6, 1, 1}));
+}
+
 static void running(const dhow::context &context, const dhow::device &device) {
     dhow::model m = network(context);
     for (const auto &[name, value] : m.parameters())
@@ -155,6 +173,7 @@ static void files_and_data(const dhow::context &context) {
 void test_models(const dhow::context &context, const dhow::device &device) {
     every_layer(context, device);
     every_step(context, device);
+    further_layers(context, device);
     running(context, device);
     files_and_data(context);
 }

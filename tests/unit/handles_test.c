@@ -187,6 +187,7 @@ static const int64_t k_shape[2] = {2, 3};
 static const int32_t k_order[2] = {1, 0};
 static const uint32_t k_grid[3] = {1, 1, 1};
 static const char *const k_names[] = {"t"};
+static const dhow_conv_options k_conv = DHOW_FIELDS(dhow_conv_options, .kernel = {1, 1, 1});
 static const dhow_window k_window = DHOW_FIELDS(dhow_window, .kernel = {1, 1});
 static const dhow_module_source k_source = DHOW_FIELDS(dhow_module_source, .text = k_text);
 static const dhow_value k_values[1];
@@ -435,6 +436,20 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(model_elu, MODEL, 0, dhow_model_elu(B, 0, 0, &out.value))                                    \
     X(model_cast, MODEL, 0, dhow_model_cast(B, 0, DHOW_F32, &out.value))                           \
     X(model_log_softmax, MODEL, 0, dhow_model_log_softmax(B, 0, 0, &out.value))                    \
+    X(model_conv1d, MODEL, 0, dhow_model_conv1d(B, "x", 0, 1, 1, &k_conv, 0, &out.value))          \
+    X(model_conv3d, MODEL, 0, dhow_model_conv3d(B, "x", 0, 1, 1, &k_conv, 0, &out.value))          \
+    X(model_conv_transpose1d, MODEL, 0,                                                            \
+      dhow_model_conv_transpose1d(B, "x", 0, 1, 1, &k_conv, 0, &out.value))                        \
+    X(model_conv_transpose2d, MODEL, 0,                                                            \
+      dhow_model_conv_transpose2d(B, "x", 0, 1, 1, &k_conv, 0, &out.value))                        \
+    X(model_conv_transpose3d, MODEL, 0,                                                            \
+      dhow_model_conv_transpose3d(B, "x", 0, 1, 1, &k_conv, 0, &out.value))                        \
+    X(model_groupnorm, MODEL, 0, dhow_model_groupnorm(B, "x", 0, 1, 1, 0, &out.value))             \
+    X(model_rmsnorm, MODEL, 0, dhow_model_rmsnorm(B, "x", 0, 1, 0, &out.value))                    \
+    X(model_dot_attention, MODEL, 0,                                                               \
+      dhow_model_scaled_dot_product_attention(B, 0, 0, 0, -1, 0, 0, &out.value))                   \
+    X(model_interpolate, MODEL, 0,                                                                 \
+      dhow_model_interpolate(B, 0, k_shape, NULL, DHOW_INTERPOLATE_NEAREST, 0, &out.value))        \
     X(fill_scalar_y, TENSOR, 0, dhow_fill_scalar(NULL, B, DHOW_SCALAR(0)))                         \
     X(fill_scalar_stream, STREAM, 1, dhow_fill_scalar(B, T, DHOW_SCALAR(0)))                       \
     X(affine_x, TENSOR, 0, dhow_affine(NULL, B, DHOW_SCALAR(1), DHOW_SCALAR(1), T))                \

@@ -42,6 +42,7 @@
     X(dhow_model_summary, plan_count)      \
     X(dhow_model_step_info, shape)         \
     X(dhow_window, groups)                 \
+    X(dhow_conv_options, groups)           \
     X(dhow_parallel_options, fixed_shares) \
     X(dhow_parallel_member, reason)        \
     X(dhow_tensor_info, pinned)            \

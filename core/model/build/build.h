@@ -77,5 +77,24 @@ dhow_status dhowi_build_scatter(dhow_model *m, const char *function, dhow_model_
 dhow_status dhowi_build_pad(dhow_model *m, const char *function, dhow_model_value x,
                             const int64_t *pads, uint32_t count, dhow_pad_mode mode, double value,
                             dhow_model_value *out);
+/* in: x, weight, bias or -1 */
+dhow_status dhowi_build_conv(dhow_model *m, const char *function, const char *layer,
+                             const int32_t in[3], int spatial, bool transposed,
+                             const dhow_conv_options *options, dhow_model_value *out);
+dhow_status dhowi_build_interpolate(dhow_model *m, const char *function, dhow_model_value x,
+                                    const int64_t *size, const double *scales,
+                                    dhow_interpolation mode, int32_t align_corners,
+                                    dhow_model_value *out);
+/* in: x, weight, bias, running mean, running variance */
+dhow_status dhowi_build_batchnorm(dhow_model *m, const char *function, const int32_t in[5],
+                                  float eps, dhow_model_value *out);
+dhow_status dhowi_build_groupnorm(dhow_model *m, const char *function, const char *layer,
+                                  const int32_t in[3], int64_t groups, float eps,
+                                  dhow_model_value *out);
+dhow_status dhowi_build_rmsnorm(dhow_model *m, const char *function, const char *layer,
+                                const int32_t in[2], float eps, dhow_model_value *out);
+/* in: query, key, value, mask or -1 */
+dhow_status dhowi_build_attention(dhow_model *m, const char *function, const int32_t in[4],
+                                  int32_t is_causal, double scale, dhow_model_value *out);
 
 #endif /* DHOWI_MODEL_BUILD_H_ */

@@ -263,6 +263,44 @@ class model : public unique_handle<dhow_model, dhow_model_release> {
         check(dhow_model_sort(get(), x, dim, descending, &y.values, &y.indices));
         return y;
     }
+#define DHOW_HPP_CONV_(name)                                                           \
+    model_value name(const std::string &layer, model_value x, int64_t in, int64_t out, \
+                     const conv_options &options, bool bias = true) {                  \
+        return add(dhow_model_##name, layer.c_str(), x, in, out, options.get(), bias); \
+    }
+    DHOW_HPP_CONV_(conv1d)
+    DHOW_HPP_CONV_(conv3d)
+    DHOW_HPP_CONV_(conv_transpose1d)
+    DHOW_HPP_CONV_(conv_transpose2d)
+    DHOW_HPP_CONV_(conv_transpose3d)
+#undef DHOW_HPP_CONV_
+    model_value groupnorm(const std::string &name, model_value x, int64_t groups, int64_t channels,
+                          float eps = 1e-5f) {
+        return add(dhow_model_groupnorm, name.c_str(), x, groups, channels, eps);
+    }
+    model_value rmsnorm(const std::string &name, model_value x, int64_t features,
+                        float eps = 1e-6f) {
+        return add(dhow_model_rmsnorm, name.c_str(), x, features, eps);
+    }
+    /** A mask of -1 is none; a scale of 0 is 1 / sqrt(e). */
+    model_value scaled_dot_product_attention(model_value query, model_value key, model_value value,
+                                             model_value mask = -1, bool is_causal = false,
+                                             double scale = 0) {
+        return add(dhow_model_scaled_dot_product_attention, query, key, value, mask, is_causal,
+                   scale);
+    }
+    /** To a size. */
+    model_value interpolate(model_value x, const std::vector<int64_t> &size,
+                            dhow_interpolation mode = DHOW_INTERPOLATE_NEAREST,
+                            bool align_corners = false) {
+        return add(dhow_model_interpolate, x, size.data(), nullptr, mode, align_corners);
+    }
+    /** By a factor for each dimension. */
+    model_value interpolate_by(model_value x, const std::vector<double> &scale_factor,
+                               dhow_interpolation mode = DHOW_INTERPOLATE_NEAREST,
+                               bool align_corners = false) {
+        return add(dhow_model_interpolate, x, nullptr, scale_factor.data(), mode, align_corners);
+    }
     model_value leaky_relu(model_value x, double alpha = 0.01) {
         return add(dhow_model_leaky_relu, x, alpha);
     }

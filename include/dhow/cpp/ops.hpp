@@ -196,6 +196,33 @@ class window {
     dhow_window value_ = DHOW_INIT(dhow_window);
 };
 
+/** Of a convolution over one to three dimensions, in its order. */
+class conv_options {
+   public:
+#define DHOW_HPP_NUMBERS_(name)                                                   \
+    conv_options &name(const std::vector<int64_t> &each) {                        \
+        if (each.size() > 3)                                                      \
+            throw error(DHOW_INVALID_ARGUMENT,                                    \
+                        "dhow::conv_options: " #name " has more than 3 numbers"); \
+        for (size_t i = 0; i < each.size(); i++) value_.name[i] = each[i];        \
+        return *this;                                                             \
+    }
+    DHOW_HPP_NUMBERS_(kernel)
+    DHOW_HPP_NUMBERS_(stride)
+    DHOW_HPP_NUMBERS_(padding)
+    DHOW_HPP_NUMBERS_(dilation)
+    DHOW_HPP_NUMBERS_(output_padding)
+#undef DHOW_HPP_NUMBERS_
+    conv_options &groups(int64_t count) {
+        value_.groups = count;
+        return *this;
+    }
+    const dhow_conv_options *get() const noexcept { return &value_; }
+
+   private:
+    dhow_conv_options value_ = DHOW_INIT(dhow_conv_options);
+};
+
 inline tensor conv2d(const tensor &x, const tensor &weight, const tensor &bias = tensor(),
                      const window &w = window(), const stream &s = stream()) {
     const shape y_shape{x.extent(0), weight.extent(0), w.result(0, x.extent(2), weight.extent(2)),

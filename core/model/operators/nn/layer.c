@@ -143,25 +143,72 @@ static dhow_status check_attention(dhowi_lowering *b, int64_t width) {
     return DHOW_OK;
 }
 
-/* softmax(q k^T / sqrt(depth) + mask) v, Vaswani et al. 2017 */
+/* x where the condition holds, else what softmax makes 0 of */
+static dhow_status keep_where(dhowi_lowering *b, int32_t condition, int32_t x, int32_t *out) {
+    const dhowi_tensor_desc one = {.dtype = dhowi_desc_at(b, x)->dtype};
+    int32_t least;
+    DHOWI_TRY(dhowi_filled(b, &one, -INFINITY, &least));
+    return dhowi_select(b, condition, x, least, out);
+}
+
+/* Each row of scores[..., l, s] up to its own number. */
+static dhow_status keep_causal(dhowi_lowering *b, int32_t scores, int32_t *out) {
+    const dhowi_tensor_desc s = *dhowi_desc_at(b, scores);
+    const int64_t down[] = {s.shape[s.rank - 2], 1}, across[] = {1, s.shape[s.rank - 1]};
+    int32_t row, column;
+    DHOWI_TRY(dhowi_numbers(b, DHOW_I64, 0, 1, down[0], &row));
+    DHOWI_TRY(dhowi_numbers(b, DHOW_I64, 0, 1, across[1], &column));
+    DHOWI_TRY(dhowi_reshape(b, row, 2, down, &row));
+    DHOWI_TRY(dhowi_reshape(b, column, 2, across, &column));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_GE, row, column, &row));
+    return keep_where(b, row, scores, out);
+}
+
+/* softmax(scale q kt + mask) v, Vaswani et al. 2017; a mask that is bool keeps what it is true for
+ */
+static dhow_status attend(dhowi_lowering *b, int32_t q, int32_t kt, int32_t v, int32_t mask,
+                          bool causal, double scale, int32_t *out) {
+    int32_t scores;
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, q, scale, &q));
+    DHOWI_TRY(dhowi_product(b, q, kt, -1, &scores));
+    if (causal) DHOWI_TRY(keep_causal(b, scores, &scores));
+    if (mask >= 0 && dhowi_desc_at(b, mask)->dtype == DHOW_BOOL) {
+        DHOWI_TRY(keep_where(b, mask, scores, &scores));
+    } else if (mask >= 0) {
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, scores, mask, &scores));
+    }
+    const dhowi_tensor_desc square = *dhowi_desc_at(b, scores);
+    const dhowi_attrs last = {.dim = square.rank - 1};
+    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_softmax, &scores, 1, &last, &square, &scores));
+    return dhowi_product(b, scores, v, -1, out);
+}
+
+static dhow_status lower_dot_attention(dhowi_lowering *b) {
+    const dhowi_attrs *a = b->node->attrs;
+    const dhowi_tensor_desc q = *dhowi_desc_at(b, b->in[0]), k = *dhowi_desc_at(b, b->in[1]);
+    const double given = a->scalar[0].value.f64, depth = (double)q.shape[q.rank - 1];
+    int32_t order[DHOW_MAX_RANK], kt;
+    for (int32_t i = 0; i < k.rank; i++) order[i] = i;
+    order[k.rank - 2] = k.rank - 1;
+    order[k.rank - 1] = k.rank - 2;
+    DHOWI_TRY(dhowi_permute(b, b->in[1], order, &kt));
+    return attend(b, b->in[0], kt, b->in[2], dhowi_given(b, 3) ? b->in[3] : -1, a->dim != 0,
+                  given != 0 ? given : 1 / sqrt(fmax(depth, 1)), &b->out[0]);
+}
+
 static dhow_status lower_attention(dhowi_lowering *b) {
     static const int32_t order[] = {0, 2, 1, 3};
     const int64_t width = dhowi_desc_at(b, b->in[6])->shape[1], heads = b->node->attrs->dim;
     const dhowi_tensor_desc y = *dhowi_desc_at(b, b->in[0]);
-    const dhowi_attrs last = {.dim = 3};
-    int32_t parts[3], q, k, v, scores;
+    int32_t parts[3], q, k, v;
     int64_t first[3];
     DHOWI_TRY(check_attention(b, width));
     DHOWI_TRY(projections(b, width, parts, first));
     DHOWI_TRY(heads_of(b, parts[0], first[0], width, heads, false, &q));
     DHOWI_TRY(heads_of(b, parts[1], first[1], width, heads, true, &k));
     DHOWI_TRY(heads_of(b, parts[2], first[2], width, heads, false, &v));
-    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, q, 1 / sqrt((double)(width / heads)), &q));
-    DHOWI_TRY(dhowi_product(b, q, k, -1, &scores));
-    if (dhowi_given(b, 3)) DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, scores, b->in[3], &scores));
-    const dhowi_tensor_desc square = *dhowi_desc_at(b, scores);
-    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_softmax, &scores, 1, &last, &square, &scores));
-    DHOWI_TRY(dhowi_product(b, scores, v, -1, &v));
+    DHOWI_TRY(attend(b, q, k, v, dhowi_given(b, 3) ? b->in[3] : -1, false,
+                     1 / sqrt((double)(width / heads)), &v));
     DHOWI_TRY(dhowi_permute(b, v, order, &v));
     DHOWI_TRY(dhowi_reshape(b, v, 3, y.shape, &v));
     return linear(b, v, b->in[6], b->in[7], &b->out[0]);
@@ -282,6 +329,14 @@ static const struct {
                           .most = DHOWI_MAP_OPERANDS},
                          {DHOWI_OP_map},
                          1},
+    [DHOWI_LAYER_DOT_ATTENTION] = {{.name = "ScaledDotProductAttention",
+                                    .since = 1,
+                                    .until = 1,
+                                    .lower = lower_dot_attention,
+                                    .least = 3,
+                                    .most = 4},
+                                   {DHOWI_OP_matmul, DHOWI_OP_map, DHOWI_OP_softmax},
+                                   3},
     [DHOWI_LAYER_CAST] =
         {{.name = "Cast", .since = 1, .until = 1, .lower = lower_cast, .least = 1, .most = 1},
          {DHOWI_OP_copy},

@@ -22,7 +22,9 @@ typedef enum dhowi_layer_kind {
     DHOWI_LAYER_NARROW,    /* x; attrs.dim, .split.n is the first index, .split.count how many */
     DHOWI_LAYER_MAP,       /* operands; attrs.program; attrs.dim is the dtype of the result */
     DHOWI_LAYER_CAST,      /* x; attrs.dim is the dtype */
-    DHOWI_LAYER_LSTM       /* x, then weight_ih, weight_hh, bias_ih, bias_hh of each direction */
+    DHOWI_LAYER_DOT_ATTENTION, /* query, key, value, mask; attrs.dim is 1 for a causal mask,
+                                  .scalar[0] the scale, 0 for 1 / sqrt(e) */
+    DHOWI_LAYER_LSTM /* x, then weight_ih, weight_hh, bias_ih, bias_hh of each direction */
 } dhowi_layer_kind;
 
 const dhowi_operator *dhowi_layer_operator(dhowi_layer_kind kind);
