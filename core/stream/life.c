@@ -62,7 +62,9 @@ dhow_status dhowi_stream_wait_held(dhow_stream *stream, uint64_t number) {
     /* The driver tells it once; whoever syncs the stream shall hear it, too. */
     if (status != DHOW_DEVICE_LOST) {
         dhowi_stream_fail(stream, &failure);
-        dhowi_timeline_complete(timeline, tail); /* failed work is over, too */
+        /* Failed work is over, too; but perhaps it was the wait that failed. */
+        if (stream->device->api->stream_query(stream->native, &err) == DHOW_OK)
+            dhowi_timeline_complete(timeline, tail);
     }
     return status;
 }

@@ -386,8 +386,8 @@ typedef struct dhow_blas_desc {
 typedef struct dhow_blas {
     uint32_t struct_size;
     uint32_t minor;
-    /* UNSUPPORTED makes the host use its portable kernel. packed_bytes is 0 when packing does not
-     * pay. */
+    /* UNSUPPORTED makes the host use its portable kernel from now on, UNAVAILABLE this time.
+     * packed_bytes is 0 when packing does not pay. */
     int32_t (*plan)(void *device, const dhow_blas_desc *desc, void **out_plan,
                     uint64_t *out_workspace_bytes, uint64_t *out_packed_bytes, dhow_error *err);
     int32_t (*pack)(void *plan, void *stream, dhow_buffer b, dhow_buffer packed, dhow_error *err);

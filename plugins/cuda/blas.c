@@ -122,10 +122,12 @@ static int32_t open_lt(dhowi_cuda_device *device, dhowi_cuda_blas_handles **out,
     return DHOW_OK;
 }
 
-/* Products without tensor cores take many times as long: nobody should have to guess why. */
-static void tell_of_no_lt(dhowi_cuda_device *device, const dhow_error *err) {
+/* Products without tensor cores take many times as long: nobody should have to guess why. Once for
+ * a device and a status of cuBLAS', or 0 where there is none. */
+static void tell_of_no_lt(dhowi_cuda_device *device, int result, const dhow_error *err) {
+    const unsigned bit = 1u << (result > 0 && result < 32 ? result : 0);
     char line[700];
-    if (atomic_exchange(&device->told_of_blas, true)) return;
+    if ((atomic_fetch_or(&device->told_of_blas, bit) & bit) != 0) return;
     (void)snprintf(line, sizeof line, "%s; products run on the slower portable kernels",
                    err->message);
     device->host->log(device->host->user, DHOW_LOG_WARN, line);
@@ -138,7 +140,7 @@ static int32_t handles_of(dhowi_cuda_device *device, dhowi_cuda_blas_handles **o
     int32_t status = open_lt(device, out, err);
     dhowi_cuda_unrelax(mode);
     (void)pthread_mutex_unlock(&device->blas_lock);
-    if (status == DHOW_UNSUPPORTED) tell_of_no_lt(device, err);
+    if (status == DHOW_UNSUPPORTED) tell_of_no_lt(device, 0, err);
     return status;
 }
 
@@ -336,6 +338,20 @@ static void delete_plan(blas_plan *p) {
     dhowi_cuda_delete(device->host, p);
 }
 
+/* What says nothing of the product: it may go another time. */
+static bool is_passing(int lt_result) {
+    return lt_result != LT_STATUS_NOT_SUPPORTED && lt_result != LT_STATUS_INVALID_VALUE &&
+           lt_result != LT_STATUS_ARCH_MISMATCH;
+}
+
+static int32_t refuse_now(dhowi_cuda_device *device, int lt_result, dhow_error *err) {
+    const int32_t status =
+        dhowi_cuda_refuse(err, DHOW_UNAVAILABLE, "%s: cuBLASLt fails to plan a product: %s (%d)",
+                          device->name, device->blas->lt.status_name(lt_result), lt_result);
+    tell_of_no_lt(device, lt_result, err);
+    return status;
+}
+
 /* cuBLAS takes what its own 32-bit sizes hold, without anything behind the product. */
 static int32_t plan_cublas(dhowi_cuda_device *device, blas_plan *p, int lt_result,
                            dhow_error *err) {
@@ -389,7 +405,9 @@ static int32_t plan(void *device_pointer, const dhow_blas_desc *desc, void **out
     int result = make_operation(&handles->lt, p);
     if (result == 0) result = make_layouts(&handles->lt, p);
     if (result == 0) result = find_algorithm(handles, p);
-    if (result != 0) status = plan_cublas(device, p, result, err);
+    if (result != 0)
+        status = is_passing(result) ? refuse_now(device, result, err)
+                                    : plan_cublas(device, p, result, err);
     dhowi_cuda_leave(entered);
     if (status != DHOW_OK) {
         delete_plan(p);

@@ -99,11 +99,12 @@ struct dhowi_cuda_device {
     CUcontext context;
     uint32_t arch; /* compute capability: 90 for 9.0 */
     uint32_t compute_units;
-    uint32_t shared_bytes;    /* of a group, with opt-in */
-    uint32_t group_items;     /* of a group, at most */
-    bool host_waits;          /* streams can wait for a word in host memory */
-    char name[16];            /* "cuda:0" */
-    atomic_bool told_of_blas; /* that there is no cuBLASLt */
+    uint32_t shared_bytes; /* of a group, with opt-in */
+    uint32_t group_items;  /* of a group, at most */
+    bool host_waits;       /* streams can wait for a word in host memory */
+    char name[16];         /* "cuda:0" */
+    atomic_uint
+        told_of_blas; /* that there is no cuBLASLt, or that it fails: a bit for each status */
     atomic_bool told_of_text; /* that built-in kernels are compiled at run time, see module.c */
 
     pthread_mutex_t blas_lock; /* blas while it is made, which takes half a second */

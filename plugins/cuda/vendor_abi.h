@@ -78,8 +78,14 @@ enum { /* cublasLtMatmulPreferenceAttributes_t */
        LT_PREFERENCE_MIN_ALIGNMENT_D = 8
 };
 enum { LT_REDUCE_IN_COMPUTE_TYPE = 2 }; /* cublasLtReductionScheme_t, a bit */
-enum { LT_STATUS_NOT_INITIALIZED = 1, LT_STATUS_NOT_SUPPORTED = 15 }; /* also cuBLAS' */
-enum { LT_OP_N = 0, LT_OP_T = 1 };                                    /* also cuBLAS' */
+enum {                                  /* also cuBLAS' */
+       LT_STATUS_NOT_INITIALIZED = 1,
+       LT_STATUS_ALLOC_FAILED = 3,
+       LT_STATUS_INVALID_VALUE = 7,
+       LT_STATUS_ARCH_MISMATCH = 8,
+       LT_STATUS_NOT_SUPPORTED = 15
+};
+enum { LT_OP_N = 0, LT_OP_T = 1 }; /* also cuBLAS' */
 
 typedef struct lt_algorithm {
     uint64_t data[8];

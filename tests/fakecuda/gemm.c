@@ -35,6 +35,8 @@ const char *fake_status_name(int status) {
             return "CUBLAS_STATUS_INVALID_VALUE";
         case FAKE_EXECUTION_FAILED:
             return "CUBLAS_STATUS_EXECUTION_FAILED";
+        case FAKE_INTERNAL_ERROR:
+            return "CUBLAS_STATUS_INTERNAL_ERROR";
         case FAKE_NOT_SUPPORTED:
             return "CUBLAS_STATUS_NOT_SUPPORTED";
         default:

@@ -40,6 +40,7 @@ enum { /* cublasStatus_t */
        FAKE_ALLOC_FAILED = 3,
        FAKE_INVALID_VALUE = 7,
        FAKE_EXECUTION_FAILED = 13,
+       FAKE_INTERNAL_ERROR = 14,
        FAKE_NOT_SUPPORTED = 15
 };
 const char *fake_status_name(int status);

@@ -194,6 +194,50 @@ Test(copies, of_pageable_memory_end_while_memory_is_freed, .timeout = 60) {
     cr_assert_eq(fakecuda_live_objects(NULL), 0, "objects of CUDA are left");
 }
 
+/* The first refusal was taken for good, and silently: the portable kernel served this shape for as
+ * long as the process lived. */
+Test(model, cublaslt_is_asked_again_after_a_failure_of_its_own) {
+    dhow_context *context;
+    dhow_device *device;
+    dhow_tensor *x, *y;
+    cr_assert(fakecuda_reset("devices=1", "cublasLtMatmulAlgoGetHeuristic@1=14", NULL, 0));
+    OK(dhow_context_create(NULL, &context));
+    OK(dhow_device_get(context, "cuda:0", &device));
+    OK(dhow_tensor_full(device, DHOW_F32, DHOW_SHAPE(8, 8), 1, &x));
+    OK(dhow_tensor_create(device, DHOW_F32, DHOW_SHAPE(8, 8), &y));
+    for (int i = 0; i < 3; i++) OK(dhow_matmul(NULL, x, x, y));
+    OK(dhow_device_sync(device));
+    cr_assert_eq(fakecuda_call_count("cublasLtMatmulAlgoGetHeuristic"), 2);
+    cr_assert_eq(fakecuda_call_count("cublasLtMatmul"), 2);
+    dhow_tensor_release(x);
+    dhow_tensor_release(y);
+    dhow_context_release(context);
+    cr_assert_eq(fakecuda_live_objects(NULL), 0, "objects of CUDA are left");
+}
+
+/* A wait that the driver refuses is no end of the work: whoever came next took what was not there. */
+Test(copies, that_nobody_could_wait_for_are_waited_for_again) {
+    enum { COUNT = 1 << 16 };
+    dhow_context *context;
+    dhow_device *device;
+    dhow_tensor *x, *pinned;
+    void *memory = NULL;
+    cr_assert(fakecuda_reset("devices=1,delay_us=100000", "cudaStreamSynchronize@1=900", NULL, 0));
+    OK(dhow_context_create(NULL, &context));
+    OK(dhow_device_get(context, "cuda:0", &device));
+    OK(dhow_tensor_create(device, DHOW_F32, DHOW_SHAPE(COUNT), &x));
+    OK(dhow_tensor_create_pinned(device, DHOW_F32, DHOW_SHAPE(COUNT), &pinned));
+    OK(dhow_fill(NULL, x, 3));
+    OK(dhow_copy_async(NULL, x, pinned, 0));
+    cr_assert_eq(dhow_tensor_host_ptr(pinned, &memory), DHOW_UNSUPPORTED, "%s", dhow_last_error());
+    OK(dhow_tensor_host_ptr(pinned, &memory));
+    cr_assert_eq(((float *)memory)[COUNT - 1], 3, "the copy has not ended");
+    dhow_tensor_release(x);
+    dhow_tensor_release(pinned);
+    dhow_context_release(context);
+    cr_assert_eq(fakecuda_live_objects(NULL), 0, "objects of CUDA are left");
+}
+
 /* No operation worked there. */
 Test(model, a_gpu_that_the_plugin_has_no_code_for_computes) {
     const float values[4] = {-1, 2, -3, 4};

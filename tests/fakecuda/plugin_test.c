@@ -509,10 +509,8 @@ static void *load_ptx_kernel(void **out_module) {
 }
 
 static int32_t launch_scale(void *kernel, uint32_t grid_y, uint32_t shared_bytes) {
-    const dhow_geometry geometry = {.native = 1,
-                                    .grid = {1, grid_y, 1},
-                                    .block = {32, 1, 1},
-                                    .shared_bytes = shared_bytes};
+    const dhow_geometry geometry = {
+        .native = 1, .grid = {1, grid_y, 1}, .block = {32, 1, 1}, .shared_bytes = shared_bytes};
     const dhow_arg arg = {DHOW_ARG_BUFFER, 3, {.buffer = {0, 0}}};
     return cuda->launch(stream, kernel, &geometry, &arg, 1, &err);
 }
@@ -734,7 +732,8 @@ static void delete_tiny_product(const tiny_product *p) {
     if (p->workspace.handle != 0) cuda->mem_free(device[0], p->workspace.handle);
 }
 
-/* cuBLASLt has a runtime of its own inside, so the last error of the plugin's was none: INTERNAL. */
+/* cuBLASLt has a runtime of its own inside, so the last error of the plugin's was none: INTERNAL.
+ */
 Test(cuda_plugin, a_fault_that_a_product_meets_first_is_a_lost_device) {
     begin(NULL, "kernel:relu_f32@1=719");
     const tiny_product product = plan_tiny_product();
@@ -840,6 +839,42 @@ Test(cuda_plugin, a_missing_cublaslt_is_warned_of_once_with_a_remedy) {
     cuda->close(own);
 }
 
+static int32_t plan_on(void *opened) {
+    const dhow_blas *blas = cuda->get_extension(opened, "dhow.blas/1");
+    dhow_blas_desc desc = {.struct_size = sizeof desc, .m = 1, .n = 1, .k = 1, .batch = 1};
+    uint64_t bytes, packed;
+    void *plan = NULL;
+    desc.dtype_a = desc.dtype_b = desc.dtype_c = desc.compute = DHOW_F32;
+    desc.lda = desc.ldb = desc.ldc = 1;
+    const int32_t status = blas->plan(opened, &desc, &plan, &bytes, &packed, &err);
+    if (status == DHOW_OK) blas->destroy(plan);
+    return status;
+}
+
+/* Memory that is short and faults of cuBLASLt are no answer for the shape, and each is told once.
+ */
+Test(cuda_plugin, a_product_that_cublaslt_cannot_plan_now_is_no_product_that_it_never_plans) {
+    dhow_host host = plugin_host;
+    void *own = NULL, *opened = NULL;
+    host.log = count_warnings;
+    load(NULL,
+         "cublasLtMatmulAlgoGetHeuristic@1=3;cublasLtMatmulAlgoGetHeuristic@2=3;"
+         "cublasLtMatmulAlgoGetHeuristic@3=14");
+    OK(cuda->open(&host, &own, &err));
+    OK(cuda->device_open(own, 0, &opened, &err));
+    FAILS(DHOW_UNAVAILABLE, plan_on(opened));
+    SAYS("CUBLAS_STATUS_ALLOC_FAILED");
+    FAILS(DHOW_UNAVAILABLE, plan_on(opened));
+    cr_assert_eq(warnings, 1);
+    FAILS(DHOW_UNAVAILABLE, plan_on(opened));
+    cr_assert_eq(warnings, 2);
+    cr_assert_not_null(strstr(warning, "cuda:0: cuBLASLt fails"), "%s", warning);
+    cr_assert_not_null(strstr(warning, "CUBLAS_STATUS_INTERNAL_ERROR"), "%s", warning);
+    OK(plan_on(opened));
+    cuda->device_close(opened);
+    cuda->close(own);
+}
+
 /* ---- dhow.graph/1 ---- */
 
 /* PyTorch records in this mode: each of these calls was refused with 900, and spoilt its graph. */
@@ -894,8 +929,8 @@ static void *wait_and_ask(void *statuses) {
     return NULL;
 }
 
-/* Both were refused with 900, and the recording was spoilt: the fourth run of a model while another thread read from
- * the same stream. */
+/* Both were refused with 900, and the recording was spoilt: the fourth run of a model while another
+ * thread read from the same stream. */
 Test(cuda_plugin, other_threads_wait_for_a_stream_that_records) {
     const float values[2] = {-1, 2};
     float back[2];

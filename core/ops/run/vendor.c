@@ -82,8 +82,10 @@ const dhow_conv *dhowi_conv_of(dhow_device *device) {
     return v != NULL ? v->conv : NULL;
 }
 
-/* Asks the extension; a refusal is remembered as a plan without native part. */
-static dhow_status make_plan(dhow_device *device, const vendor *v, dhowi_vendor_plan *p) {
+/* Asks the extension; a refusal is a plan without native part, to be remembered unless it is of the
+ * moment alone. */
+static dhow_status make_plan(dhow_device *device, const vendor *v, dhowi_vendor_plan *p,
+                             bool *out_lasting) {
     dhow_error err;
     dhowi_error_init(&err);
     void *native = dhowi_device_native(device);
@@ -99,6 +101,7 @@ static dhow_status make_plan(dhow_device *device, const vendor *v, dhowi_vendor_
         code = v->blas->plan(native, &p->desc.blas, &p->native, &p->workspace_bytes,
                              &p->packed_bytes, &err);
     }
+    *out_lasting = code != DHOW_UNAVAILABLE;
     if (code == DHOW_OK) return DHOW_OK;
     p->native = NULL;
     if (code == DHOW_UNSUPPORTED || code == DHOW_UNAVAILABLE) {
@@ -128,6 +131,7 @@ static dhow_status find_plan(dhow_device *device, const dhowi_vendor_plan *wante
     vendor *v = vendor_of(device);
     if (v == NULL) return DHOW_OUT_OF_MEMORY;
     dhow_status status = DHOW_OK;
+    bool lasting = true;
     dhowi_vendor_plan **bucket = &v->plans[wanted->hash % BUCKETS];
     pthread_mutex_lock(&v->mutex);
     dhowi_vendor_plan *p = *bucket;
@@ -144,19 +148,20 @@ static dhow_status find_plan(dhow_device *device, const dhowi_vendor_plan *wante
             p->serial = ++v->made;
             p->destroy = p->conv ? v->conv->destroy : v->blas->destroy;
             atomic_init(&p->users, 1);
-            status = make_plan(device, v, p);
+            status = make_plan(device, v, p, &lasting);
         }
-        if (status == DHOW_OK) {
+        if (status == DHOW_OK && lasting) {
             if (v->plan_count == MOST_PLANS) drop_oldest(v);
             v->plan_count++;
             p->next = *bucket;
             *bucket = p;
         } else {
             dhowi_free(p);
+            p = NULL;
         }
     }
-    if (status == DHOW_OK) p->used = ++v->lookups;
-    if (status == DHOW_OK && p->native != NULL) {
+    if (p != NULL) p->used = ++v->lookups;
+    if (p != NULL && p->native != NULL) {
         atomic_fetch_add(&p->users, 1);
         *out = p;
     }
