@@ -130,17 +130,30 @@ static void bench_across(bench *b) {
     raw_cuda_close(&down.raw);
 }
 
+/* Whole MiB, as many as are wanted or as fit `parts` times into the device. */
+static int64_t fitting(dhow_device *device, int64_t wanted, int64_t parts) {
+    dhow_device_info info = DHOW_INIT(dhow_device_info);
+    BENCH_OK(dhow_device_get_info(device, &info));
+    const uint64_t room = info.free_bytes != 0 ? info.free_bytes : info.memory_bytes / 2;
+    const int64_t most = (int64_t)(room >> 20) / parts;
+    return (most << 20) < wanted ? (most > 0 ? most : 1) << 20 : wanted;
+}
+
 static void bench_copies(bench *b) {
     bench_transfers(b);
     bench_across(b);
     dhow_device *device = bench_main_device(b);
-    const int64_t bytes = bench_is_small(b) ? INT64_C(16) << 20 : INT64_C(4) << 30;
+    const int64_t wanted = bench_is_small(b) ? INT64_C(16) << 20 : INT64_C(4) << 30;
+    const int64_t bytes = fitting(device, wanted, 6); /* four, and what is cached */
+    char name[64];
     transfer t = {.raw_bytes = (size_t)bytes};
+    (void)snprintf(name, sizeof name, "copy within cuda, %lld %s",
+                   (long long)(bytes >> (bytes % (1 << 30) == 0 ? 30 : 20)),
+                   bytes % (1 << 30) == 0 ? "GiB" : "MiB");
     raw_cuda_open((size_t)bytes, 2, 0, &t.raw);
     t.device[0] = blank(device, bytes / 4);
     t.device[1] = blank(device, bytes / 4);
-    bench_compare(b, "copy within cuda, 4 GiB", "cudaMemcpyAsync", 0.98, 2, on_device, raw_copy,
-                  &t);
+    bench_compare(b, name, "cudaMemcpyAsync", 0.98, 2, on_device, raw_copy, &t);
     end_transfer(&t);
     raw_cuda_close(&t.raw);
 }
@@ -169,8 +182,10 @@ static void run_copy(void *data) { raw_copy(&((stretch *)data)->copy); }
 /* The peer copies as many bytes as the operation reads and writes. */
 static void bench_bandwidth(bench *b) {
     dhow_device *device = bench_main_device(b);
-    const int64_t rows = bench_is_small(b) ? 64 : 65536, cols = 4096;
+    const int64_t cols = 4096;
+    const int64_t rows = fitting(device, bench_is_small(b) ? 1 << 20 : 1 << 30, 8) / (cols * 4);
     const size_t bytes = (size_t)(rows * cols) * 4;
+    char name[64];
     stretch s = {.device = device};
     raw_cuda_open(bytes + bytes / 2, 2, 0, &s.copy.raw);
     dhow_tensor **all[] = {&s.x, &s.z, &s.y};
@@ -179,16 +194,17 @@ static void bench_bandwidth(bench *b) {
     s.gamma = blank(device, cols);
     s.beta = blank(device, cols);
     s.copy.raw_bytes = bytes;
-    bench_compare(b, "relu, 256 M floats", "copy of the same bytes", 0.90, 2, run_relu, run_copy,
-                  &s);
-    bench_compare(b, "gelu, 256 M floats", "copy of the same bytes", 0.90, 2, run_gelu, run_copy,
-                  &s);
-    bench_compare(b, "softmax, 65536x4096", "copy of the same bytes", 0.90, 2, run_softmax,
-                  run_copy, &s);
-    bench_compare(b, "layernorm, 65536x4096", "copy of the same bytes", 0.90, 2, run_layernorm,
-                  run_copy, &s);
+    (void)snprintf(name, sizeof name, "relu, %lld M floats", (long long)(rows * cols >> 20));
+    bench_compare(b, name, "copy of the same bytes", 0.90, 2, run_relu, run_copy, &s);
+    (void)snprintf(name, sizeof name, "gelu, %lld M floats", (long long)(rows * cols >> 20));
+    bench_compare(b, name, "copy of the same bytes", 0.90, 2, run_gelu, run_copy, &s);
+    (void)snprintf(name, sizeof name, "softmax, %lldx4096", (long long)rows);
+    bench_compare(b, name, "copy of the same bytes", 0.90, 2, run_softmax, run_copy, &s);
+    (void)snprintf(name, sizeof name, "layernorm, %lldx4096", (long long)rows);
+    bench_compare(b, name, "copy of the same bytes", 0.90, 2, run_layernorm, run_copy, &s);
     s.copy.raw_bytes = bytes + bytes / 2;
-    bench_compare(b, "add, 256 M floats", "copy of the same bytes", 0.90, 2, run_add, run_copy, &s);
+    (void)snprintf(name, sizeof name, "add, %lld M floats", (long long)(rows * cols >> 20));
+    bench_compare(b, name, "copy of the same bytes", 0.90, 2, run_add, run_copy, &s);
     for (int i = 0; i < 3; i++) dhow_tensor_release(*all[i]);
     dhow_tensor_release(s.gamma);
     dhow_tensor_release(s.beta);

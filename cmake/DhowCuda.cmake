@@ -15,7 +15,12 @@ if(DHOW_CUDA STREQUAL "OFF")
   return()
 endif()
 
-file(GLOB wheels ${PROJECT_SOURCE_DIR}/build/deps/nvidia/cu[0-9]* ${PROJECT_BINARY_DIR}/deps/nvidia/cu[0-9]*)
+# Wheels of CUDA 13 share one folder; of those of CUDA 12 the runtime's has headers and libcudart_static.a, and no nvcc.
+set(wheels)
+foreach(deps ${PROJECT_SOURCE_DIR}/build/deps/nvidia ${PROJECT_BINARY_DIR}/deps/nvidia)
+  file(GLOB found ${deps}/cu[0-9]* ${deps}/cuda_runtime)
+  list(APPEND wheels ${found})
+endforeach()
 set(dhow_cuda_roots ${CUDAToolkit_ROOT})
 if(NOT dhow_cuda_roots)
   set(dhow_cuda_roots $ENV{CUDAToolkit_ROOT} $ENV{CUDA_HOME} $ENV{CUDA_PATH})
@@ -56,6 +61,16 @@ if(NOT DHOW_CUDA_MISSING AND DHOW_CUDA_NVCC AND NOT DEFINED DHOW_CUDA_NVCC_WORKS
     set(DHOW_CUDA_NVCC_WORKS ON CACHE INTERNAL "")
   endif()
 endif()
+
+# How nvcc compresses fat binaries: what it makes for "size" is read by drivers of CUDA 12.4 and later alone, and a plugin
+# built with CUDA 12 is to run on R525. One built with CUDA 13 needs R580 anyway.
+function(dhow_cuda_compression version out)
+  set(flags)
+  if(version GREATER_EQUAL 13000)
+    set(flags -compress-mode=size)
+  endif()
+  set(${out} ${flags} PARENT_SCOPE)
+endfunction()
 
 # Compute capabilities of the GPUs here that nvcc knows, in rising order; empty where there is none.
 function(dhow_cuda_native_architectures out)

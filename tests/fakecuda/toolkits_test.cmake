@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+# Which toolkit is found, how its nvcc is called, and which wheels are fetched for a driver. Run as a script with SOURCE.
+cmake_minimum_required(VERSION 3.18)
+
+function(expect value wanted what)
+  if(NOT value STREQUAL wanted)
+    message(FATAL_ERROR "${what}: '${value}', not '${wanted}'")
+  endif()
+endfunction()
+
+# The wheel of CUDA 12's runtime, which lies in a folder of another name than that of 13.
+set(PROJECT_SOURCE_DIR ${CMAKE_CURRENT_BINARY_DIR}/toolkits_test)
+set(PROJECT_BINARY_DIR ${PROJECT_SOURCE_DIR}/build)
+set(wheel ${PROJECT_BINARY_DIR}/deps/nvidia/cuda_runtime)
+file(REMOVE_RECURSE ${PROJECT_SOURCE_DIR})
+file(WRITE ${wheel}/include/cuda_runtime_api.h "#define CUDART_VERSION  12090\n")
+file(WRITE ${wheel}/lib/libcudart_static.a "")
+foreach(variable CUDAToolkit_ROOT CUDA_HOME CUDA_PATH)
+  unset(ENV{${variable}})
+endforeach()
+set(DHOW_CUDA_NVCC DHOW_CUDA_NVCC-NOTFOUND)
+include(${SOURCE}/cmake/DhowCuda.cmake)
+expect("${DHOW_CUDA_MISSING}" "" "what is missing")
+expect("${DHOW_CUDA_INCLUDE_DIR}" ${wheel}/include "the headers")
+expect("${DHOW_CUDA_VERSION_NUMBER}" 12090 "the version")
+file(REMOVE_RECURSE ${PROJECT_SOURCE_DIR})
+
+# Drivers before CUDA 12.4 do not read zstd.
+foreach(version 12080 12090)
+  dhow_cuda_compression(${version} flags)
+  expect("${flags}" "" "compression by nvcc ${version}")
+endforeach()
+dhow_cuda_compression(13000 flags)
+expect("${flags}" "-compress-mode=size" "compression by nvcc 13")
+
+function(expect_wheels version wanted)
+  execute_process(COMMAND ${SOURCE}/scripts/cuda-wheels ${version} OUTPUT_VARIABLE said RESULT_VARIABLE failed)
+  if(failed OR NOT said MATCHES "${wanted}")
+    message(FATAL_ERROR "scripts/cuda-wheels ${version} says '${said}', not '${wanted}'")
+  endif()
+endfunction()
+foreach(version 525.60.13 535.183.01 550.54.14 570.86.10 575.51.03)
+  expect_wheels(${version} "^nvidia-cuda-runtime-cu12==12.9.[*] nvidia-cuda-nvrtc-cu12==12.9.[*] nvidia-cublas-cu12==12.9.[*]\n$")
+endforeach()
+foreach(version 580.65.06 590.1 unknown)
+  expect_wheels(${version} "^nvidia-cuda-runtime==13.0.[*] .*nvidia-nvvm==13.0.[*] nvidia-cuda-nvrtc==13.0.[*] nvidia-cublas==13.0.[*]\n$")
+endforeach()
+expect_wheels(none "^nvidia-cuda-runtime==13.0.[*] .*nvidia-nvvm==13.0.[*]\n$")
