@@ -57,6 +57,7 @@ static struct cudaPitchedPtr pitched(const dhow_copy_end *end) {
 
 static cudaError_t copy_box(const dhow_copy_rect *rect, cudaStream_t stream) {
     const uint64_t *extent = rect->extent;
+    if (extent[0] == 0 || extent[1] == 0) return cudaSuccess;
     if (extent[2] > 1 && has_whole_planes(&rect->src, extent) &&
         has_whole_planes(&rect->dst, extent)) {
         struct cudaMemcpy3DParms box;

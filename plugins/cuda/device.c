@@ -86,8 +86,11 @@ int32_t dhowi_cuda_device_describe(void *backend_pointer, uint32_t index, dhow_d
     write_driver(backend, ordinal, &properties, out->driver, sizeof out->driver);
     write_uuid(&properties, out->uuid);
     pci_of(ordinal, out->pci, sizeof out->pci);
-    uint64_t total = 0;
-    (void)dhowi_cuda_nvml_memory(backend->host, out->pci, &out->free_bytes, &total);
+    uint64_t left = 0, total = 0;
+    (void)dhowi_cuda_nvml_memory(backend->host, out->pci, &left, &total);
+    /* Of a part of a GPU (MIG) NVML tells about the whole, which has the same place. */
+    const bool whole = total <= out->memory_bytes + out->memory_bytes / 4;
+    out->free_bytes = whole && left <= out->memory_bytes ? left : whole ? out->memory_bytes : 0;
     return DHOW_OK;
 }
 

@@ -124,7 +124,8 @@ void dhowi_cuda_library_file(dhowi_cuda_library_id id, char *out, size_t bytes) 
     (void)pthread_mutex_unlock(&g_lock);
 }
 
-/* What the loader would find, without opening it: the folders that it searches for this plugin. */
+/* What the loader would find, without opening it: in the folders that it searches for this plugin,
+ * and in those of its cache, whose libraries have to be there still. */
 static bool in_search_path(const dhow_host *host, const char *file, char *where,
                            size_t where_bytes) {
     Dl_info self;
@@ -143,7 +144,8 @@ static bool in_search_path(const dhow_host *host, const char *file, char *where,
     }
     dhowi_cuda_delete(host, list);
     (void)dlclose(own);
-    return found;
+    return found || (dhowi_cuda_in_loader_cache("/etc/ld.so.cache", file, where, where_bytes) &&
+                     access(where, R_OK) == 0);
 }
 
 bool dhowi_cuda_library_locate(const dhow_host *host, dhowi_cuda_library_id id, char *where,

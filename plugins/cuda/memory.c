@@ -79,6 +79,12 @@ int32_t dhowi_cuda_host_register(void *device_pointer, void *memory, uint64_t by
     const enum cudaStreamCaptureMode mode = dhowi_cuda_relax();
     if (code == cudaSuccess)
         code = cudaHostRegister(memory, (size_t)bytes, cudaHostRegisterPortable);
+    if (code == cudaErrorInvalidValue || code == cudaErrorNotSupported) {
+        /* Perhaps a file that is mapped to be read. */
+        (void)cudaGetLastError();
+        code = cudaHostRegister(memory, (size_t)bytes,
+                                cudaHostRegisterPortable | cudaHostRegisterReadOnly);
+    }
     dhowi_cuda_unrelax(mode);
     dhowi_cuda_leave(entered);
     if (code == cudaSuccess) return DHOW_OK;

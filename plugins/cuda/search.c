@@ -4,10 +4,13 @@
  */
 #include "search.h"
 
+#include <fcntl.h>
 #include <glob.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Left out are those that are cut short, are there already, or are too many. */
@@ -88,6 +91,41 @@ void dhowi_cuda_library_folders(const dhow_host *host, const char *beside,
     add(out, "/usr/local/cuda/lib64/");
     add_matching(out, "/usr/local/cuda-1[2-9]*/lib64");
     add(out, "/opt/cuda/lib64/");
+}
+
+/* ---- the loader's cache ---- */
+
+/* Among other things it has the paths of libraries, each ended by a 0. */
+static bool find_path(const char *text, size_t length, const char *library, char *out,
+                      size_t bytes) {
+    const size_t name = strlen(library) + 1; /* with the 0 */
+    const char *end = text + length;
+    for (const char *at = text; (at = memmem(at, (size_t)(end - at), library, name)) != NULL;
+         at++) {
+        const char *begin = at;
+        while (begin > text && begin[-1] != '\0') begin--;
+        if (*begin != '/' || at[-1] != '/') continue;
+        const int used = snprintf(out, bytes, "%s", begin);
+        if (used > 0 && (size_t)used < bytes) return true;
+    }
+    return false;
+}
+
+bool dhowi_cuda_in_loader_cache(const char *cache, const char *library, char *out, size_t bytes) {
+    struct stat file;
+    bool found = false;
+    const int fd = open(cache, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    if (fstat(fd, &file) == 0 && file.st_size > 0) {
+        const size_t length = (size_t)file.st_size;
+        void *text = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (text != MAP_FAILED) {
+            found = find_path(text, length, library, out, bytes);
+            (void)munmap(text, length);
+        }
+    }
+    (void)close(fd);
+    return found;
 }
 
 /* ---- headers -------------------------------------------------------------------------------- */

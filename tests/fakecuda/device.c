@@ -61,6 +61,7 @@ static int attribute(enum cudaDeviceAttr name) {
         case cudaDevAttrConcurrentKernels:
         case cudaDevAttrCanUseHostPointerForRegisteredMem:
         case cudaDevAttrHostRegisterSupported:
+        case cudaDevAttrHostRegisterReadOnlySupported:
         case cudaDevAttrStreamPrioritiesSupported:
             return 1;
         default:

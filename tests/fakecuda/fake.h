@@ -37,7 +37,7 @@ typedef struct fake_fault {
 typedef struct fake_settings {
     simdev_config machine;
     int driver, runtime, cc, sms, ecc, peer, init, code, slow_ms;
-    bool strict, stub, hidden, legacy, waits, quiesce, eager, nolt, noheuristic, nonvrtc, nonvml;
+    bool strict, stub, hidden, legacy, waits, quiesce, eager, mig, nolt, noheuristic, nonvrtc, nonvml;
 } fake_settings;
 
 typedef struct CUctx_st {

@@ -3,6 +3,8 @@
  * Device memory and pinned host memory. Functions that release do so whatever they answer: an error
  * there is news of earlier work.
  */
+#include <stdio.h>
+
 #include "fake.h"
 
 static void count(uint32_t *counter, int by) {
@@ -93,6 +95,20 @@ cudaError_t cudaFreeHost(void *memory) {
     return fake_end(&call, code == cudaSuccess ? fake_done(call.device, DHOW_OK) : code);
 }
 
+/* Whether the page at an address may not be written to. */
+static bool is_read_only(const void *memory) {
+    unsigned long long begin, end;
+    char line[512], rights[8];
+    bool found = false;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps != NULL && !found && fgets(line, sizeof line, maps) != NULL) {
+        if (sscanf(line, "%llx-%llx %7s", &begin, &end, rights) != 3) continue;
+        found = (uintptr_t)memory >= begin && (uintptr_t)memory < end;
+    }
+    if (maps != NULL) (void)fclose(maps);
+    return found && rights[1] != 'w';
+}
+
 cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags) {
     fake_call call;
     dhow_error err = {.struct_size = sizeof err};
@@ -104,6 +120,8 @@ cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags) {
     if (code == cudaSuccess && (simdev_find(fake.machine, (uintptr_t)memory, &place) ||
                                 simdev_find(fake.machine, (uintptr_t)memory + bytes - 1, &place)))
         code = cudaErrorHostMemoryAlreadyRegistered;
+    if (code == cudaSuccess && is_read_only(memory) && (flags & cudaHostRegisterReadOnly) == 0)
+        code = cudaErrorInvalidValue;
     if (code != cudaSuccess) return fake_end(&call, code);
     const int32_t status = simdev_host_register(fake.devices[call.device], memory, bytes, &err);
     code = fake_code(call.device, status);

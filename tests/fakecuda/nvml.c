@@ -78,6 +78,10 @@ int nvmlDeviceGetMemoryInfo(nvml_device device, nvml_memory *out) {
     if (code != 0) return code;
     if (g_started == 0) return UNINITIALIZED;
     if (!fakecuda_memory_info((int)((char *)device - g_devices), &left, &total)) return NOT_FOUND;
+    if (fakecuda_setting("mig")) {
+        left += 3 * total;
+        total *= 4;
+    }
     out->free = left;
     out->total = total;
     out->used = total - left;

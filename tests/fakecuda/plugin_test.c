@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -234,6 +235,46 @@ Test(cuda_plugin, streams_wait_for_the_host_only_where_that_is_asked_for) {
     load(NULL, NULL);
     FAILS(DHOW_INVALID_ARGUMENT, cuda->open(&plugin_host, &backend, &err));
     SAYS("DHOW_CUDA_HOST_WAITS is 'maybe'; it may be on or off");
+}
+
+/* NVML knows the whole GPU by its place: more was free than there is. */
+Test(cuda_plugin, free_memory_of_a_part_of_a_gpu_is_unknown) {
+    dhow_device_desc desc = {.struct_size = sizeof desc};
+    load("devices=1,memory=64M,mig=1", NULL);
+    OK(cuda->open(&plugin_host, &backend, &err));
+    OK(cuda->device_describe(backend, 0, &desc, &err));
+    cr_assert_eq(desc.memory_bytes, 64 << 20);
+    cr_assert_eq(desc.free_bytes, 0);
+    cuda->close(backend);
+}
+
+/* Files that are mapped to be read, as those of weights are. */
+Test(cuda_plugin, memory_that_is_only_read_is_pinned) {
+    float back[2] = {0};
+    begin(NULL, NULL);
+    float *file = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    cr_assert_neq(file, MAP_FAILED);
+    file[1] = 5;
+    cr_assert_eq(mprotect(file, 4096, PROT_READ), 0);
+    OK(cuda->host_register(device[0], file, 4096, &err));
+    const uint64_t memory = to_device(file, sizeof back);
+    from_device(memory, back, sizeof back);
+    cr_assert_eq(back[1], 5);
+    OK(cuda->host_unregister(device[0], file, &err));
+    cuda->mem_free(device[0], memory);
+    cr_assert_eq(munmap(file, 4096), 0);
+    end();
+}
+
+/* The number of rows in a plane was a division by zero. */
+Test(cuda_plugin, a_copy_of_nothing_does_nothing) {
+    begin(NULL, NULL);
+    const uint64_t memory = to_device(NULL, 64);
+    const dhow_copy_rect rect = {
+        .extent = {0, 1, 2}, .src = {.handle = memory}, .dst = {.handle = memory}};
+    OK(cuda->copy(stream, &rect, &err));
+    cuda->mem_free(device[0], memory);
+    end();
 }
 
 /* ---- living with others ---- */

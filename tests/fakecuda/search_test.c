@@ -102,6 +102,25 @@ Test(search, names_that_are_not_absolute_or_too_long_are_left_out, .init = begin
     cr_assert_eq(odd.count, plain.count);
 }
 
+/* Of libraries in folders that a file of /etc/ld.so.conf.d names, "not found" was said. */
+Test(search, what_the_loader_finds_by_its_cache_is_found, .init = begin, .fini = end) {
+    static const char cache[] =
+        "glibc-ld.so.cache1.1\0\0\0libnvidia-ml.so.1\0/usr/lib/wsl/lib/libnvidia-ml.so.1\0"
+        "libcublas.so.12\0/opt/x/libcublas.so.12\0/opt/x/libcublas.so.12.9\0";
+    char file[PATH_MAX], found[PATH_MAX];
+    (void)snprintf(file, sizeof file, "%s/cache", g_root);
+    FILE *out = fopen(file, "wb");
+    cr_assert_not_null(out);
+    cr_assert_eq(fwrite(cache, sizeof cache, 1, out), 1);
+    cr_assert_eq(fclose(out), 0);
+    cr_assert(dhowi_cuda_in_loader_cache(file, "libnvidia-ml.so.1", found, sizeof found));
+    cr_assert_str_eq(found, "/usr/lib/wsl/lib/libnvidia-ml.so.1");
+    cr_assert(dhowi_cuda_in_loader_cache(file, "libcublas.so.12", found, sizeof found));
+    cr_assert_str_eq(found, "/opt/x/libcublas.so.12");
+    cr_assert_not(dhowi_cuda_in_loader_cache(file, "libcublas.so.13", found, sizeof found));
+    cr_assert_not(dhowi_cuda_in_loader_cache("/nowhere", "libc.so.6", found, sizeof found));
+}
+
 static void expect_headers(const char *nvrtc, const char *folder) {
     char file[PATH_MAX], found[PATH_MAX], real[PATH_MAX], wanted[PATH_MAX];
     (void)snprintf(file, sizeof file, "%s/%s", g_root, nvrtc);

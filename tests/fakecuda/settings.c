@@ -38,6 +38,7 @@ static int set(fake_settings *to, const char *key, size_t key_length, const char
         {"strict", &to->strict}, {"stub", &to->stub},       {"hidden", &to->hidden},
         {"legacy", &to->legacy}, {"waits", &to->waits},     {"quiesce", &to->quiesce},
                     {"eager", &to->eager},
+                    {"mig", &to->mig},
         {"nolt", &to->nolt},     {"nonvrtc", &to->nonvrtc}, {"noheuristic", &to->noheuristic},
         {"nonvml", &to->nonvml}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {

@@ -256,6 +256,7 @@ bool fakecuda_setting(const char *name) {
         const char *name;
         bool value;
     } settings[] = {{"nolt", fake.settings.nolt},
+                    {"mig", fake.settings.mig},
                     {"nonvrtc", fake.settings.nonvrtc},
                     {"nonvml", fake.settings.nonvml},
                     {"noheuristic", fake.settings.noheuristic}};
