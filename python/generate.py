@@ -140,6 +140,7 @@ def parameters(arguments, comment, fields):
             if python == "Tensor | Number" and sum(k == kind for k, _ in arguments) == 1:
                 python = "Tensor"
             default = '"nearest"' if nearest else DEFAULTS.get(name) if name != "value" or kind == "double" else None
+            default = default if letter != "t" else None
             if letter == "t" and re.search(r"@param [\w, ]*\b%s\b[^@]*or NULL" % name, comment):
                 letter, python, default = "o", "Tensor | None", "None"
             if letter == "i" and name in FLAGS:
@@ -166,10 +167,10 @@ def write_ops(parts, fields):
     names, out = [], []
     for header, c_name, arguments, comment in functions(parts):
         name = c_name[len("dhow_"):]
-        if (header not in ("ops.h", "elementwise.h", "reduce.h", "copy.h") or arguments[0][0] != "dhow_stream *" or
+        if (header not in ("ops.h", "elementwise.h", "reduce.h", "copy.h", "nn.h") or arguments[0][0] != "dhow_stream *" or
                 arguments[-1][0] != "dhow_tensor *" or name.endswith("_scalar") or name == "cast"):
             continue
-        count = 2 if name == "topk" else 1
+        count = 2 if name in ("topk", "sort") else 1
         results = [n for _, n in arguments[-count:]]
         plan, declared, values, behind = parameters(arguments[1:-count], comment, fields)
         kind = "Tensor" if count == 1 else "tuple[Tensor, Tensor]"

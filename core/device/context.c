@@ -81,6 +81,7 @@ static void end_context(dhow_context *context) {
                 context->devices[0]->fork_generation == dhowi_fork_generation();
     /* In a forked child the drivers' state belongs to the parent: only our own memory is freed. */
     if (ours) end_attachment(&context->background_work, context);
+    if (ours) end_attachment(&context->steps, context);
     for (int id = DHOWI_ATTACHMENTS; ours && id-- > 0;) {
         for (uint32_t i = 0; i < context->device_count; i++) {
             end_attachment(&context->devices[i]->attachments[id], context->devices[i]);
@@ -142,12 +143,15 @@ static bool drop_user(dhow_context *context, uint32_t *out_left) {
     return seen > 0;
 }
 
-/* Background work holds the context: with the program's last reference it is awaited here, so that
- * the context ends on this thread. */
-static void drain(dhow_context *context) {
+/* Models of eager calls hold the context, and so does background work: with the program's last
+ * reference those are released and this is awaited here, so that the context ends on this thread.
+ */
+static void leave(dhow_context *context) {
     bool ours = context->device_count == 0 ||
                 context->devices[0]->fork_generation == dhowi_fork_generation();
+    void *steps = atomic_load_explicit(&context->steps.data, memory_order_acquire);
     void *work = atomic_load_explicit(&context->background_work.data, memory_order_acquire);
+    if (ours && steps != NULL) context->forget_steps(steps);
     if (ours && work != NULL) context->drain(work);
 }
 
@@ -156,7 +160,7 @@ void dhow_context_release(dhow_context *context) {
     uint32_t left;
     if (!dhowi_handle_is(context, DHOWI_CONTEXT) || !drop_user(context, &left)) return;
     if (left == 0) {
-        drain(context);
+        leave(context);
         if (atomic_load(&context->handle.references) > 1) dhowi_trace_at_release(context);
     }
     if (context->validate && atomic_load(&context->handle.references) > 1)
@@ -164,10 +168,10 @@ void dhow_context_release(dhow_context *context) {
     dhowi_context_drop(context);
 }
 
-void *dhowi_context_attach_work(dhow_context *context, void *(*make)(dhow_context *context),
-                                void (*end)(void *context, void *data),
-                                void (*drain_data)(void *data)) {
-    dhowi_attachment *slot = &context->background_work;
+/* `hook` becomes `work`, which is done with the program's last reference. */
+static void *attach(dhow_context *context, dhowi_attachment *slot,
+                    void *(*make)(dhow_context *context), void (*end)(void *context, void *data),
+                    void (**hook)(void *data), void (*work)(void *data)) {
     void *data = atomic_load_explicit(&slot->data, memory_order_acquire);
     if (data != NULL) return data;
     pthread_mutex_lock(&context->mutex);
@@ -175,9 +179,21 @@ void *dhowi_context_attach_work(dhow_context *context, void *(*make)(dhow_contex
     if (data == NULL) {
         data = make(context);
         slot->end = end;
-        context->drain = drain_data;
+        *hook = work;
         atomic_store_explicit(&slot->data, data, memory_order_release);
     }
     pthread_mutex_unlock(&context->mutex);
     return data;
+}
+
+void *dhowi_context_attach_work(dhow_context *context, void *(*make)(dhow_context *context),
+                                void (*end)(void *context, void *data),
+                                void (*drain_data)(void *data)) {
+    return attach(context, &context->background_work, make, end, &context->drain, drain_data);
+}
+
+void *dhowi_context_attach_steps(dhow_context *context, void *(*make)(dhow_context *context),
+                                 void (*end)(void *context, void *data),
+                                 void (*forget)(void *data)) {
+    return attach(context, &context->steps, make, end, &context->forget_steps, forget);
 }

@@ -92,6 +92,9 @@ struct dhow_context {
     pthread_mutex_t mutex;  /* attachments */
     dhowi_attachment background_work;
     void (*drain)(void *background_work); /* blocks until what it has now has ended */
+    dhowi_attachment steps;               /* models of eager calls */
+    void (*forget_steps)(
+        void *steps); /* with the program's last reference: they hold the context */
     dhowi_background background[DHOWI_BACKGROUND_TIMELINES];
 };
 
@@ -154,6 +157,10 @@ static inline void *dhowi_device_attached(dhow_device *device, dhowi_attachment_
 /* The same for what does background work for a context. */
 void *dhowi_context_attach_work(dhow_context *context, void *(*make)(dhow_context *context),
                                 void (*end)(void *context, void *data), void (*drain)(void *data));
+/* The same for the models of eager calls. */
+void *dhowi_context_attach_steps(dhow_context *context, void *(*make)(dhow_context *context),
+                                 void (*end)(void *context, void *data),
+                                 void (*forget)(void *data));
 
 /* Warns, once in a process, of variables DHOW_* in the environment that nobody reads. */
 void dhowi_warn_of_variables(const dhowi_registry *registry, const dhowi_log *log);

@@ -108,9 +108,8 @@ dhow_status dhow_cumsum(dhow_stream *stream, dhow_tensor *x, int32_t dim, dhow_t
     return y->count > 0 ? run_along(DHOWI_OP_cumsum, stream, x, &attrs, y, NULL) : DHOW_OK;
 }
 
-dhow_status dhow_topk(dhow_stream *stream, dhow_tensor *x, int64_t k, int32_t dim, int32_t largest,
-                      dhow_tensor *values, dhow_tensor *indices) {
-    static const char function[] = "dhow_topk";
+static dhow_status run_topk(const char *function, dhow_stream *stream, dhow_tensor *x, int64_t k,
+                            int32_t dim, bool largest, dhow_tensor *values, dhow_tensor *indices) {
     dhowi_attrs attrs = {0};
     DHOWI_TRY(check(function, x, &dim));
     if (k < 0 || k > x->shape[dim])
@@ -123,7 +122,18 @@ dhow_status dhow_topk(dhow_stream *stream, dhow_tensor *x, int64_t k, int32_t di
     DHOWI_TRY(dhowi_stream_resolve(stream, dhowi_tensor_device(values), function, &stream));
     extents(x, dim, &attrs.split);
     attrs.split.count = k;
-    attrs.split.flag[0] = largest != 0;
+    attrs.split.flag[0] = largest;
     if (values->count == 0) return DHOW_OK;
     return run_along(DHOWI_OP_topk, stream, x, &attrs, values, indices);
+}
+
+dhow_status dhow_topk(dhow_stream *stream, dhow_tensor *x, int64_t k, int32_t dim, int32_t largest,
+                      dhow_tensor *values, dhow_tensor *indices) {
+    return run_topk("dhow_topk", stream, x, k, dim, largest != 0, values, indices);
+}
+
+dhow_status dhow_sort(dhow_stream *stream, dhow_tensor *x, int32_t dim, int32_t descending,
+                      dhow_tensor *values, dhow_tensor *indices) {
+    DHOWI_TRY(check("dhow_sort", x, &dim));
+    return run_topk("dhow_sort", stream, x, x->shape[dim], dim, descending != 0, values, indices);
 }

@@ -29,6 +29,7 @@
 #include "dhow/kernel.h"
 #include "dhow/memory.h"
 #include "dhow/model.h"
+#include "dhow/nn.h"
 #include "dhow/ops.h"
 #include "dhow/parallel.h"
 #include "dhow/print.h"

@@ -20,6 +20,7 @@
 #include "dhow/cpp/handle.hpp"
 #include "dhow/cpp/kernel.hpp"
 #include "dhow/cpp/model.hpp"
+#include "dhow/cpp/nn.hpp"
 #include "dhow/cpp/ops.hpp"
 #include "dhow/cpp/tensor.hpp"
 

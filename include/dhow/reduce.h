@@ -133,6 +133,27 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_topk(dhow_stream *stream, dhow_tensor *
                                               int32_t dim, int32_t largest, dhow_tensor *values,
                                               dhow_tensor *indices);
 
+/**
+ * All elements along a dimension in order, and where they were; of equal ones the first come first,
+ * and NaN counts as largest. The time grows with the square of the extent.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x  f32, f64, i32 or i64
+ * @param descending  0: from the smallest up (PyTorch's default), 1: from the largest down
+ * @param values  the dtype of x, its shape
+ * @param indices  i64 of the same shape
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, a dimension is named twice, y is
+ * frozen or overlaps x), OUT_OF_RANGE (no such dimension), UNSUPPORTED (the device has no kernel
+ * for this dtype), OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed;
+ * dhow_last_native_code() is its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_sort(dhow_stream *stream, dhow_tensor *x, int32_t dim,
+                                              int32_t descending, dhow_tensor *values,
+                                              dhow_tensor *indices);
+
 #ifdef __cplusplus
 }
 #endif

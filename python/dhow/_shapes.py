@@ -2,7 +2,7 @@
 """What an operation gives: the dtype and shape of each result. Arguments that do not fit are left for the operation to refuse."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -73,6 +73,12 @@ def results(name: str, plan: str, values: Sequence[Any], dtype: str | None) -> t
     elif name.startswith(("reduce_", "arg")):
         shape = _without(shape, [values[1]])
         kind = "i64" if name.startswith("arg") else kind
+    elif name in NETWORKS:
+        if name == "embedding":
+            kind = rest[0].dtype
+        shape = NETWORKS[name](shape, *rest)
+    elif name == "sort":
+        return first.device, [(kind, shape), ("i64", shape)]
     elif name == "topk":
         shape = _with(shape, values[2], max(0, values[1]))
         return first.device, [(kind, shape), ("i64", shape)]
@@ -81,6 +87,43 @@ def results(name: str, plan: str, values: Sequence[Any], dtype: str | None) -> t
         shape = broadcast([one.shape for one in tensors])
         kind = dtype or (tensors[1].dtype if name == "where" else kind)
     return first.device, [(kind, shape)]
+
+
+def _padded(shape: Shape, pads: Any, *_: Any) -> Shape:
+    pairs = list(zip(pads[::2], pads[1::2]))[:len(shape)]
+    more = [0] * (len(shape) - len(pairs)) + [before + after for before, after in reversed(pairs)]
+    return tuple(max(0, extent + extra) for extent, extra in zip(shape, more))
+
+
+def _resized(shape: Shape, size: Any, scale_factor: Any, *_: Any) -> Shape:
+    if size is not None:
+        return shape[:2] + tuple(size)
+    return shape[:2] + tuple(int(extent * factor) for extent, factor in zip(shape[2:], scale_factor or ()))
+
+
+def _convolved(transposed: bool) -> Callable[..., Shape]:
+    def result(shape: Shape, weight: Tensor, bias: Any, fields: dict[str, Any]) -> Shape:
+        kernel, sides = weight.shape[2:], []
+        if len(kernel) + 2 != len(shape):
+            return shape
+        each = {name: [value] * 3 if isinstance(value, int) else list(value) + [0] * 3 for name, value in fields.items() if name != "groups"}
+        for i, side in enumerate(shape[2:]):
+            stride, spread = each["stride"][i] or 1, each["dilation"][i] or 1
+            reach, pads = spread * (kernel[i] - 1) + 1, 2 * each["padding"][i]
+            sides.append(stride * (side - 1) + reach + each["output_padding"][i] - pads if transposed else (side + pads - reach) // stride + 1)
+        channels = weight.shape[1] * (fields["groups"] or 1) if transposed else weight.shape[0]
+        return (shape[0], channels) + tuple(max(0, side) for side in sides)
+    return result
+
+
+NETWORKS: dict[str, Callable[..., Shape]] = {
+    "pad": _padded, "interpolate": _resized, "index_select": lambda shape, dim, index: _with(shape, dim, index.shape[0]),
+    "take_along_dim": lambda shape, index, dim: index.shape, "scatter": lambda shape, *_: shape,
+    "embedding": lambda shape, weight: shape + weight.shape[1:], "batchnorm": lambda shape, *_: shape,
+    "groupnorm": lambda shape, *_: shape, "rmsnorm": lambda shape, *_: shape,
+    "scaled_dot_product_attention": lambda shape, key, value, *_: shape[:-1] + value.shape[-1:],
+    "conv1d": _convolved(False), "conv3d": _convolved(False), "conv_transpose1d": _convolved(True),
+    "conv_transpose2d": _convolved(True), "conv_transpose3d": _convolved(True)}
 
 
 def _reduced(shape: Shape, dims: Any) -> Shape:

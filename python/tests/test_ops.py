@@ -78,7 +78,25 @@ OTHERS = {  # arguments, and what NumPy says
     "var": ((A, 1), {}, lambda: A.var(1, ddof=1)), "std": ((A,), {"correction": 0}, lambda: A.std()),
     "cumsum": ((A, 1), {}, lambda: A.cumsum(1)),
     "cat": (([A, B], 1), {}, lambda: np.concatenate([A, B], 1)), "stack": (([A, B], -1), {}, lambda: np.stack([A, B], -1)),
-    "topk": ((A, 2, 1), {}, None)}
+    "topk": ((A, 2, 1), {}, None), "sort": ((A, 1), {}, None),
+    "pad": ((A, (1, 2), "reflect"), {}, lambda: np.pad(A, ((0, 0), (1, 2)), "reflect")),
+    "index_select": ((A, 1, np.array([3, 0])), {}, lambda: A[:, [3, 0]]),
+    "take_along_dim": ((A, np.array([[0], [2], [1]]), 1), {}, lambda: A[[[0], [1], [2]], [[0], [2], [1]]]),
+    "scatter": ((A, 1, np.array([[0], [0], [0]]), B[:, :1], "sum"), {}, lambda: A + B[:, :1] * (np.arange(4) == 0)),
+    "embedding": ((np.array([[2, 0]]), A), {}, lambda: A[[[2, 0]]]),
+    "conv1d": ((IMAGE[:, :, 0], WEIGHT[:, :, 1], BIAS), {"padding": 1},
+               lambda: conv(IMAGE[:, :, :1], WEIGHT * (np.arange(3) == 1)[:, None], BIAS, 1, 1)[:, :, 0]),
+    "conv3d": ((IMAGE[:, :, None], WEIGHT[:, :, None], BIAS), {}, lambda: conv(IMAGE, WEIGHT, BIAS, 1, 0)[:, :, None]),
+    "conv_transpose1d": ((IMAGE[:, :, 0], WEIGHT[:3, :, 0, :1]), {}, lambda: np.einsum("ncl,ck->nkl", IMAGE[:, :, 0], WEIGHT[:3, :, 0, 0])),
+    "conv_transpose2d": ((IMAGE, WEIGHT[:3, :, :1, :1]), {}, lambda: np.einsum("nchw,ck->nkhw", IMAGE, WEIGHT[:3, :, 0, 0])),
+    "conv_transpose3d": ((IMAGE[:, :, None], WEIGHT[:3, :, None, :1, :1]), {},
+                         lambda: np.einsum("nchw,ck->nkhw", IMAGE, WEIGHT[:3, :, 0, 0])[:, :, None]),
+    "batchnorm": ((A, B[0], B[1], B[2], A[0], 1e-5), {}, lambda: (A - B[0]) / np.sqrt(B[1] + 1e-5) * B[2] + A[0]),
+    "groupnorm": ((A, 2, B[0], A[1], 1e-5), {}, lambda: (lambda p: ((p - p.mean(-1, keepdims=True)) / np.sqrt(
+        p.var(-1, keepdims=True) + 1e-5)).reshape(3, 4) * B[0] + A[1])(A.reshape(3, 2, 2))),
+    "rmsnorm": ((A, B[0], 1e-5), {}, lambda: A / np.sqrt((A * A).mean(-1, keepdims=True) + 1e-5) * B[0]),
+    "scaled_dot_product_attention": ((A, A, B), {}, lambda: softmax(A @ A.T / 2, -1) @ B),
+    "interpolate": ((IMAGE,), {"size": (12, 4)}, lambda: IMAGE.repeat(2, 2)[:, :, :, ::2])}
 
 
 def put(value, device):
@@ -113,10 +131,16 @@ def test_two_inputs_broadcast(name, device):
     close(getattr(dhow, name)(put(a, device), 2), compute(a, np.float32(2)))
 
 
-@pytest.mark.parametrize("name", [name for name in OTHERS if name != "topk"])
+@pytest.mark.parametrize("name", [name for name in OTHERS if name not in ("topk", "sort")])
 def test_others(name, device):
     given, named, wanted = OTHERS[name]
     close(getattr(dhow, name)(*[put(value, device) for value in given], **named), wanted())
+
+
+def test_sort(device):
+    values, indices = dhow.sort(put(A, device), 1, descending=True)
+    close(values, -np.sort(-A, 1))
+    np.testing.assert_array_equal(indices.numpy(), np.argsort(-A, 1, kind="stable"))
 
 
 def test_topk(device):

@@ -69,6 +69,38 @@ static void numbers(const dhow::device &d) {
     CHECK(throws(DHOW_INVALID_ARGUMENT, "0.5", [&] { x.to(DHOW_I32) + 0.5; }));
 }
 
+static void networks(const dhow::device &d) {
+    const dhow::tensor x = dhow::tensor::arange(d, 0, 6).reshape({1, 2, 3});
+    const dhow::tensor ones = dhow::tensor::ones(d, {2}), zeros = dhow::tensor::zeros(d, {2});
+    const dhow::tensor index = dhow::tensor::zeros(d, {2}, DHOW_I64);
+    const dhow::tensor places = dhow::tensor::zeros(d, {1, 2, 1}, DHOW_I64);
+    CHECK(near(dhow::pad(x, {1, 0}, DHOW_PAD_REPLICATE), {0, 0, 1, 2, 3, 3, 4, 5}));
+    CHECK(near(dhow::index_select(x, 2, index), {0, 0, 3, 3}));
+    CHECK(near(dhow::take_along_dim(x, places, 2), {0, 3}));
+    CHECK(
+        near(dhow::scatter(x, 2, places, dhow::tensor::full(d, {1, 2, 1}, 9)), {9, 1, 2, 9, 4, 5}));
+    CHECK(near(dhow::embedding(index, x.reshape({2, 3})), {0, 1, 2, 0, 1, 2}));
+    CHECK(near(dhow::sort(x, -1, true).values, {2, 1, 0, 5, 4, 3}));
+    const dhow::tensor line = dhow::tensor::ones(d, {1, 2, 2});
+    CHECK(near(dhow::conv1d(x, line), {8, 12}));
+    CHECK(near(dhow::conv_transpose1d(dhow::tensor::ones(d, {1, 1, 2}), line, dhow::tensor(),
+                                      dhow::conv_options().stride({2})),
+               {1, 1, 1, 1, 1, 1, 1, 1}));
+    const dhow::tensor dot = dhow::tensor::ones(d, {1, 2, 1, 1}),
+                       cube = dot.reshape({1, 2, 1, 1, 1});
+    CHECK(near(dhow::conv3d(x.reshape({1, 2, 3, 1, 1}), cube), {3, 5, 7}));
+    CHECK(near(dhow::conv_transpose2d(dot.reshape({1, 2, 1, 1}), dot.reshape({2, 1, 1, 1})), {2}));
+    CHECK(near(dhow::conv_transpose3d(cube, cube.reshape({2, 1, 1, 1, 1})), {2}));
+    CHECK(near(dhow::batchnorm(x, ones, ones, ones, zeros, 0), {-1, 0, 1, 2, 3, 4}));
+    CHECK(near(dhow::groupnorm(x, 2, zeros, ones), {1, 1, 1, 1, 1, 1}));
+    CHECK(near(dhow::rmsnorm(dhow::tensor::ones(d, {2, 2}), ones, 0), {1, 1, 1, 1}));
+    CHECK(near(
+        dhow::scaled_dot_product_attention(x, x, x, dhow::tensor(), true).narrow(1, 0, 1).clone(),
+        {0, 1, 2}));
+    CHECK(near(dhow::interpolate(x, {6}), {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5}));
+    CHECK(near(dhow::interpolate_by(x, {0.5}), {0, 3}));
+}
+
 static void products(const dhow::device &d) {
     const dhow::tensor x = dhow::tensor::arange(d, 0, 6).reshape({2, 3});
     const dhow::tensor batched = dhow::stack({x, x}), bias = dhow::tensor::ones(d, {2});
@@ -115,5 +147,6 @@ void test_operations(const dhow::device &device) {
     two_inputs(device);
     numbers(device);
     products(device);
+    networks(device);
     along(device);
 }

@@ -450,6 +450,35 @@ static dhow_tensor *g_in[1], *g_out[1];
       dhow_model_scaled_dot_product_attention(B, 0, 0, 0, -1, 0, 0, &out.value))                   \
     X(model_interpolate, MODEL, 0,                                                                 \
       dhow_model_interpolate(B, 0, k_shape, NULL, DHOW_INTERPOLATE_NEAREST, 0, &out.value))        \
+    X(pad_x, TENSOR, 0, dhow_pad(NULL, B, NULL, 0, DHOW_PAD_CONSTANT, 0, T))                       \
+    X(pad_y, TENSOR, 0, dhow_pad(NULL, T, NULL, 0, DHOW_PAD_CONSTANT, 0, B))                       \
+    X(index_select_x, TENSOR, 0, dhow_index_select(NULL, B, 0, T, T))                              \
+    X(index_select_i, TENSOR, 0, dhow_index_select(NULL, T, 0, B, T))                              \
+    X(take_along_x, TENSOR, 0, dhow_take_along_dim(NULL, B, T, 0, T))                              \
+    X(take_along_i, TENSOR, 0, dhow_take_along_dim(NULL, T, B, 0, T))                              \
+    X(scatter_x, TENSOR, 0, dhow_scatter(NULL, B, 0, T, T, DHOW_SCATTER_REPLACE, T))               \
+    X(scatter_s, TENSOR, 0, dhow_scatter(NULL, T, 0, T, B, DHOW_SCATTER_REPLACE, T))               \
+    X(embedding_i, TENSOR, 0, dhow_embedding(NULL, B, T, T))                                       \
+    X(embedding_w, TENSOR, 0, dhow_embedding(NULL, T, B, T))                                       \
+    X(conv1d_x, TENSOR, 0, dhow_conv1d(NULL, B, T, NULL, NULL, T))                                 \
+    X(conv1d_w, TENSOR, 0, dhow_conv1d(NULL, T, B, NULL, NULL, T))                                 \
+    X(conv1d_y, TENSOR, 0, dhow_conv1d(NULL, T, T, NULL, NULL, B))                                 \
+    X(conv3d_x, TENSOR, 0, dhow_conv3d(NULL, B, T, NULL, NULL, T))                                 \
+    X(conv_transpose1d_x, TENSOR, 0, dhow_conv_transpose1d(NULL, B, T, NULL, NULL, T))             \
+    X(conv_transpose2d_x, TENSOR, 0, dhow_conv_transpose2d(NULL, B, T, NULL, NULL, T))             \
+    X(conv_transpose3d_x, TENSOR, 0, dhow_conv_transpose3d(NULL, B, T, NULL, NULL, T))             \
+    X(batchnorm_x, TENSOR, 0, dhow_batchnorm(NULL, B, T, T, T, T, 0, T))                           \
+    X(batchnorm_m, TENSOR, 0, dhow_batchnorm(NULL, T, B, T, T, T, 0, T))                           \
+    X(groupnorm_x, TENSOR, 0, dhow_groupnorm(NULL, B, 1, T, T, 0, T))                              \
+    X(rmsnorm_x, TENSOR, 0, dhow_rmsnorm(NULL, B, T, 0, T))                                        \
+    X(rmsnorm_y, TENSOR, 0, dhow_rmsnorm(NULL, T, T, 0, B))                                        \
+    X(dot_attention_q, TENSOR, 0, dhow_scaled_dot_product_attention(NULL, B, T, T, NULL, 0, 0, T)) \
+    X(dot_attention_v, TENSOR, 0, dhow_scaled_dot_product_attention(NULL, T, T, B, NULL, 0, 0, T)) \
+    X(interpolate_x, TENSOR, 0,                                                                    \
+      dhow_interpolate(NULL, B, k_shape, NULL, DHOW_INTERPOLATE_NEAREST, 0, T))                    \
+    X(sort_x, TENSOR, 0, dhow_sort(NULL, B, 0, 0, T, T))                                           \
+    X(sort_values, TENSOR, 0, dhow_sort(NULL, T, 0, 0, B, T))                                      \
+    X(pad_stream, STREAM, 1, dhow_pad(B, T, NULL, 0, DHOW_PAD_CONSTANT, 0, T))                     \
     X(fill_scalar_y, TENSOR, 0, dhow_fill_scalar(NULL, B, DHOW_SCALAR(0)))                         \
     X(fill_scalar_stream, STREAM, 1, dhow_fill_scalar(B, T, DHOW_SCALAR(0)))                       \
     X(affine_x, TENSOR, 0, dhow_affine(NULL, B, DHOW_SCALAR(1), DHOW_SCALAR(1), T))                \

@@ -129,7 +129,15 @@ static dhow_status add_conv(const conv_case *c, built *b, int bias) {
                                                 &c->o, bias, &b->out[0]);
 }
 
-Test(network, convolutions_of_models) {
+static dhow_status run_conv(const conv_case *c, dhow_tensor **t, dhow_tensor *y) {
+    dhow_status (*const kinds[2][3])(dhow_stream *, dhow_tensor *, dhow_tensor *, dhow_tensor *,
+                                     const dhow_conv_options *, dhow_tensor *) = {
+        {dhow_conv1d, NULL, dhow_conv3d},
+        {dhow_conv_transpose1d, dhow_conv_transpose2d, dhow_conv_transpose3d}};
+    return kinds[c->transposed][c->spatial - 1](NULL, t[0], t[1], t[2], &c->o, y);
+}
+
+Test(network, convolutions) {
     for (int n = 0; n < CONVS * 4; n++) {
         const conv_case *c = &k_convs[n % CONVS];
         const dhow_dtype dtype = k_floats[n / CONVS];
@@ -144,6 +152,8 @@ Test(network, convolutions_of_models) {
         give(b.m, "weight", w);
         if (bias != NULL) give(b.m, "bias", bias);
         end_model(&b, in, want, 1, what);
+        array *all[] = {x, w, bias};
+        EAGER(all, 3, y, run_conv(c, t, into));
     }
 }
 
@@ -168,7 +178,22 @@ static array *normalized(const array *x, int64_t rows, int centred, double eps, 
     return y;
 }
 
-Test(network, group_and_rms_norm_of_models) {
+static void batchnorm(array *x, array *w, array *bias) {
+    array *mean = FILLED(33, x->dtype, 6), *var = FILLED(34, x->dtype, 6);
+    array *want = array_new(x->dtype, x->rank, x->shape), *all[] = {x, mean, var, w, bias};
+    for (int i = 0; i < 6; i++) var->v[i] = 0.5 + fabs(var->v[i]);
+    for (int64_t i = 0; i < x->count; i++) {
+        int64_t at[DHOW_MAX_RANK];
+        places(x, i, at);
+        const int64_t c = at[1];
+        want->v[i] =
+            (x->v[i] - mean->v[c]) / sqrt(var->v[c] + (double)1e-3f) * w->v[c] + bias->v[c];
+    }
+    if (x->dtype != DHOW_F32 && x->dtype != DHOW_F64) return; /* rounded on the way */
+    EAGER(all, 5, want, dhow_batchnorm(NULL, t[0], t[1], t[2], t[3], t[4], 1e-3f, into));
+}
+
+Test(network, norms) {
     static const int64_t shapes[][4] = {{2, 6, 3, 5}, {1, 6, 1, 1}, {0, 6, 2, 2}, {3, 6, 4, 1}};
     for (int n = 0; n < 16; n++) {
         const dhow_dtype dtype = k_floats[n / 4];
@@ -186,6 +211,10 @@ Test(network, group_and_rms_norm_of_models) {
         OK(dhow_model_rmsnorm(c.m, "layer", c.in[0], s[3], 1e-3f, &c.out[0]));
         give(c.m, "weight", row);
         end_model(&c, in, rms, 1, "rmsnorm");
+        array *all[] = {x, w, bias}, *scaled_by[] = {x, row};
+        EAGER(all, 3, group[0], dhow_groupnorm(NULL, t[0], groups, t[1], t[2], 1e-3f, into));
+        EAGER(scaled_by, 2, rms[0], dhow_rmsnorm(NULL, t[0], t[1], 1e-3f, into));
+        batchnorm(x, w, bias);
     }
 }
 
@@ -221,7 +250,7 @@ static array *attended(const array *q, const array *k, const array *v, const arr
     return y;
 }
 
-Test(network, attention_of_models) {
+Test(network, attention) {
     static const int64_t qs[][4] = {{2, 3, 4, 8}, {1, 2, 1, 4}, {0, 2, 3, 4}};
     for (int n = 0; n < 4 * 3 * 4; n++) {
         const dhow_dtype dtype = k_floats[n / 12];
@@ -245,6 +274,9 @@ Test(network, attention_of_models) {
                                                    mask != NULL ? b.in[3] : -1, kind == 3, scale,
                                                    &b.out[0]));
         end_model(&b, in, want, 1, "attention");
+        EAGER(in, 4, want[0],
+              dhow_scaled_dot_product_attention(NULL, t[0], t[1], t[2], t[3], kind == 3, scale,
+                                                into));
     }
 }
 
@@ -299,7 +331,7 @@ static array *interpolated(const array *x, const int64_t *size, const double *sc
     return y;
 }
 
-Test(network, interpolation_of_models) {
+Test(network, interpolation) {
     static const int64_t shapes[][5] = {{2, 3, 7}, {1, 2, 4, 6}, {2, 1, 3, 2, 4}, {1, 1, 1, 5}};
     static const int64_t sizes[][3] = {{11}, {7, 3}, {4, 4, 4}, {3, 1}};
     static const double scales[][3] = {{1.7}, {2, 0.5}, {1, 2, 1.5}, {2, 0.6}};
@@ -317,6 +349,7 @@ Test(network, interpolation_of_models) {
         built b = begin_model(in, 1, n % 2);
         OK(dhow_model_interpolate(b.m, b.in[0], size, factors, mode, corners, &b.out[0]));
         end_model(&b, in, want, 1, "interpolate");
+        EAGER(in, 1, want[0], dhow_interpolate(NULL, t[0], size, factors, mode, corners, into));
     }
 }
 
@@ -366,4 +399,68 @@ Test(network, bad_arguments_of_layers_are_refused_and_add_nothing) {
     cr_assert_eq(dhow_model_parameter_count(m), 0);
     OK(dhow_model_conv1d(m, "c", x, 3, 4, &three, 1, &v));
     dhow_model_release(m);
+}
+
+Test(network, embedding) {
+    array *index = NEW(DHOW_I64, 2, 3), *w = FILLED(35, DHOW_F16, 5, 4),
+          *want = NEW(DHOW_F16, 2, 3, 4);
+    array *in[] = {index, w};
+    for (int64_t i = 0; i < 6; i++) index->v[i] = (double)(i * 3 % 5);
+    for (int64_t i = 0; i < want->count; i++)
+        want->v[i] = w->v[(int64_t)index->v[i / 4] * 4 + i % 4];
+    EAGER(in, 2, want, dhow_embedding(NULL, t[0], t[1], into));
+}
+
+Test(network, bad_arguments_of_eager_calls_are_refused) {
+    static const int64_t pads[] = {1, 1}, size[] = {4};
+    const dhow_conv_options o = OPTIONS(.groups = 2);
+    dhow_tensor *x = tensor_of(FILLED(36, DHOW_F32, 2, 3, 5), 0),
+                *w = tensor_of(FILLED(37, DHOW_F32, 4, 3, 3), 0);
+    dhow_tensor *y = tensor_of(NEW(DHOW_F32, 2, 4, 3), 0),
+                *i = tensor_of(NEW(DHOW_I32, 2, 3, 1), 0), *far;
+    FAILS(DHOW_INVALID_ARGUMENT, "dhow_pad: x is NULL", dhow_pad(NULL, NULL, pads, 2, 0, 0, y));
+    FAILS(DHOW_INVALID_ARGUMENT, "y is f32[2, 4, 3]", dhow_pad(NULL, x, pads, 2, 0, 0, y));
+    FAILS(DHOW_INVALID_ARGUMENT, "pads is NULL", dhow_pad(NULL, x, NULL, 2, 0, 0, y));
+    FAILS(DHOW_INVALID_ARGUMENT, "at most", dhow_pad(NULL, x, pads, 99, 0, 0, y));
+    FAILS(DHOW_INVALID_ARGUMENT, "dhow_conv1d: x is", dhow_conv1d(NULL, x, w, NULL, &o, y));
+    FAILS(DHOW_INVALID_ARGUMENT, "weight is NULL", dhow_conv1d(NULL, x, NULL, NULL, NULL, y));
+    FAILS(DHOW_INVALID_ARGUMENT, "bias is f32", dhow_conv1d(NULL, x, w, y, NULL, y));
+    FAILS(DHOW_INVALID_ARGUMENT, "index is i32", dhow_take_along_dim(NULL, x, i, 2, y));
+    FAILS(DHOW_OUT_OF_RANGE, "dimension 3", dhow_index_select(NULL, x, 3, i, y));
+    FAILS(DHOW_INVALID_ARGUMENT, "index is i32", dhow_scatter(NULL, x, 0, i, x, 0, y));
+    FAILS(DHOW_INVALID_ARGUMENT, "one of them", dhow_interpolate(NULL, x, NULL, NULL, 0, 0, y));
+    FAILS(DHOW_INVALID_ARGUMENT, "y is f32[2, 4, 3]",
+          dhow_interpolate(NULL, x, size, NULL, 0, 0, y));
+    FAILS(DHOW_INVALID_ARGUMENT, "groups is 2",
+          dhow_groupnorm(NULL, x, 2, tensor_of(NEW(DHOW_F32, 3), 0), tensor_of(NEW(DHOW_F32, 3), 0),
+                         0, y));
+    FAILS(DHOW_INVALID_ARGUMENT, "dhow_sort: ", dhow_sort(NULL, i, 0, 0, y, y));
+    OK(dhow_conv1d(NULL, x, w, NULL, NULL, y));
+    if (g_cpu == g_device) return;
+    OK(dhow_tensor_to(w, g_cpu, &far));
+    FAILS(DHOW_INVALID_ARGUMENT, "on cpu:0", dhow_conv1d(NULL, x, far, NULL, NULL, y));
+}
+
+/* What is kept for later calls holds the context, and must not outlive what the program holds. */
+Test(network, calls_keep_few_models_and_end_with_the_context) {
+    dhow_memory_stats before = DHOW_INIT(dhow_memory_stats), after = before;
+    for (int64_t n = 1; n < 100; n++) {
+        array *x = array_new(DHOW_F32, 1, &n), *want = NEW(DHOW_F32, n + 2);
+        const int64_t pads[] = {1, 1};
+        for (int64_t i = 0; i < n; i++) want->v[i + 1] = x->v[i] = (double)i;
+        EAGER(&x, 1, want, dhow_pad(NULL, t[0], pads, 2, DHOW_PAD_CONSTANT, 0, into));
+        free(x), free(want);
+        if (n == 50) OK(dhow_memory_get_stats(g_device, &before));
+    }
+    OK(dhow_memory_get_stats(g_device, &after));
+    cr_assert_leq(after.live, before.live + 65536, "%u bytes, then %u", (unsigned)before.live,
+                  (unsigned)after.live);
+}
+
+Test(network, a_result_may_be_an_input) {
+    array *x = FILLED(38, DHOW_F32, 4, 6), *row = FILLED(39, DHOW_F32, 6);
+    array *want = normalized(x, 4, 0, (double)1e-3f, row, NULL, 1);
+    dhow_tensor *t = tensor_of(x, 0), *w = tensor_of(row, 0);
+    OK(dhow_rmsnorm(NULL, t, w, 1e-3f, t));
+    expect(t, want, "in place");
 }

@@ -22,7 +22,7 @@
                   text);                                                                         \
     } while (0)
 
-enum { MOST = 8192, FEW = 4 };
+enum { MOST = 8192, FEW = 5 };
 
 typedef struct array {
     dhow_dtype dtype;
@@ -133,6 +133,20 @@ static inline void expect(dhow_tensor *y, const array *want, const char *what) {
     dhow_tensor_release(home);
     dhow_tensor_release(wide);
 }
+
+/* An eager call on t[0], ... with the result `into`, with plain and strided tensors; `call` is
+ * repeated, so that the second one finds what the first one kept. */
+#define EAGER(in_, count_, want_, ...)                                          \
+    for (int pass_ = 0; pass_ < 5; pass_++) {                                   \
+        dhow_tensor *t[FEW] = {NULL}, *into = tensor_of(want_, pass_ & 2);      \
+        for (uint32_t i_ = 0; i_ < (count_); i_++)                              \
+            t[i_] = (in_)[i_] != NULL ? tensor_of((in_)[i_], pass_ & 1) : NULL; \
+        OK(dhow_fill(NULL, into, 77));                                          \
+        OK(__VA_ARGS__);                                                        \
+        expect(into, want_, #__VA_ARGS__);                                      \
+        for (uint32_t i_ = 0; i_ < (count_); i_++) dhow_tensor_release(t[i_]);  \
+        dhow_tensor_release(into);                                              \
+    }
 
 /* ---- models ---- */
 

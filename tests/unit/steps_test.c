@@ -124,6 +124,8 @@ Test(steps, pad_has_pytorchs_order_and_modes) {
             array *y = padded(x, pads, 4, mode, value), *z = padded(x, cut, 2, mode, value);
             STEP(x, y, dhow_model_pad(b.m, b.in[0], pads, 4, mode, value, &b.out[0]));
             STEP(x, z, dhow_model_pad(b.m, b.in[0], cut, 2, mode, value, &b.out[0]));
+            EAGER(&x, 1, y, dhow_pad(NULL, t[0], pads, 4, mode, value, into));
+            EAGER(&x, 1, z, dhow_pad(NULL, t[0], cut, 2, mode, value, into));
             free(y), free(z);
         }
         free(x);
@@ -174,6 +176,8 @@ Test(steps, gather_index_select_take_along_dim) {
             end_model(&b, in, want, 1, "index_select");
             OK(dhow_model_take_along_dim(c.m, c.in[0], c.in[1], -2, &c.out[0]));
             end_model(&c, both, wanted, 1, "take_along_dim");
+            EAGER(in, 2, y, dhow_index_select(NULL, t[0], 1, t[1], into));
+            EAGER(both, 2, taken, dhow_take_along_dim(NULL, t[0], t[1], 1, into));
         }
     }
     array *x = FILLED(8, DHOW_I32, 3, 2), *index = NEW(DHOW_I64, 2), *y = NEW(DHOW_I32, 2, 2);
@@ -221,6 +225,7 @@ Test(steps, scatter_replaces_and_reduces) {
                 built b = begin_model(in, 3, open);
                 OK(dhow_model_scatter(b.m, b.in[0], 1, b.in[1], b.in[2], mode, &b.out[0]));
                 end_model(&b, in, want, 1, "scatter");
+                EAGER(in, 3, y, dhow_scatter(NULL, t[0], 1, t[1], t[2], mode, into));
             }
         }
     }
@@ -263,6 +268,10 @@ Test(steps, sort_topk_cumsum_argmin) {
             end_model(&b, in, want, 2, "sort");
             OK(dhow_model_topk(c.m, c.in[0], n, 1, falling, &c.out[0], &c.out[1]));
             end_model(&c, in, want, 2, "topk");
+            dhow_tensor *places = tensor_of(index, 0);
+            EAGER(in, 1, sorted, dhow_sort(NULL, t[0], 1, falling, into, places));
+            expect(places, index, "places of sort");
+            dhow_tensor_release(places);
         }
         STEP(x, sum, dhow_model_cumsum(b.m, b.in[0], 1, &b.out[0]));
         if (n > 0) STEP(x, least, dhow_model_argmin(b.m, b.in[0], 1, &b.out[0]));

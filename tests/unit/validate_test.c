@@ -88,6 +88,24 @@ Test(validate, a_program_that_releases_everything_is_quiet) {
     cr_assert_str_empty(g_log, "%s", g_log);
 }
 
+/* Models that eager calls keep for later ones hold the context. */
+Test(validate, calls_that_keep_models_end_with_the_context) {
+    dhow_context *context = open_checking();
+    dhow_tensor *x, *row, *y;
+    OK(dhow_tensor_full(g_cpu, DHOW_F32, DHOW_SHAPE(2, 3), 1, &x));
+    OK(dhow_tensor_full(g_cpu, DHOW_F32, DHOW_SHAPE(3), 1, &row));
+    OK(dhow_tensor_empty_like(x, &y));
+    for (int i = 0; i < 2; i++) OK(dhow_rmsnorm(NULL, x, row, 0, y));
+    dhow_tensor_release(row);
+    dhow_context_release(context);
+    LOG_SAYS("2 of kind tensor"); /* and no model */
+    cr_assert_null(strstr(g_log, "of kind model"), "%s", g_log);
+    OK(dhow_pad(NULL, x, NULL, 0, DHOW_PAD_CONSTANT, 0, y)); /* what is left keeps nothing more */
+    dhow_tensor_release(x);
+    dhow_tensor_release(y);
+    cr_assert_eq(dhow_device_count(context), 0, "the context has ended");
+}
+
 Test(validate, use_after_release_is_told_with_both_places) {
     dhow_context *context = open_checking();
     dhow_tensor *t;

@@ -69,6 +69,8 @@ dhow_status dhowi_build_undo(dhow_model *m, dhowi_build_mark mark, dhow_status s
 /* Steps that eager functions are as well; `function` begins messages. */
 dhow_status dhowi_build_index_select(dhow_model *m, const char *function, dhow_model_value x,
                                      int32_t dim, dhow_model_value index, dhow_model_value *out);
+dhow_status dhowi_build_embedding(dhow_model *m, const char *function, dhow_model_value index,
+                                  dhow_model_value weight, dhow_model_value *out);
 dhow_status dhowi_build_take_along_dim(dhow_model *m, const char *function, dhow_model_value x,
                                        dhow_model_value index, int32_t dim, dhow_model_value *out);
 dhow_status dhowi_build_scatter(dhow_model *m, const char *function, dhow_model_value x,

@@ -41,6 +41,26 @@ dhow_status dhow_model_gather(dhow_model *m, dhow_model_value x, dhow_model_valu
     return dhowi_build_index_select(m, "dhow_model_gather", x, 0, index, out);
 }
 
+dhow_status dhowi_build_embedding(dhow_model *m, const char *function, dhow_model_value index,
+                                  dhow_model_value weight, dhow_model_value *out) {
+    const int32_t in[] = {weight, index};
+    dhowi_build_step s;
+    char a[160], b[160];
+    DHOWI_TRY(dhowi_step_begin(m, &s, function, "Gather", in, 2, out));
+    DHOWI_TRY(dhowi_build_value(m, function, index));
+    const dhowi_tensor_desc w = s.result[0], *i = &m->values[index].desc;
+    if (w.rank != 2 || i->dtype != DHOW_I64 || i->rank >= DHOW_MAX_RANK)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: index is %s, weight %s; it takes i64 of rank 0 to %d and a matrix",
+                          function, dhowi_desc_text(i, a, sizeof a),
+                          dhowi_desc_text(&w, b, sizeof b), DHOW_MAX_RANK - 1);
+    s.result[0] = *i;
+    s.result[0].dtype = w.dtype;
+    s.result[0].shape[s.result[0].rank++] = w.shape[1];
+    dhowi_step_int(&s, "axis", 0);
+    return dhowi_step_end(m, &s, out);
+}
+
 /* An index of x's rank that is larger nowhere but along dim. */
 static dhow_status check_inside(const dhow_model *m, const char *function, dhow_model_value x,
                                 int32_t dim, dhow_model_value index) {

@@ -218,6 +218,25 @@ class conv_options {
         return *this;
     }
     const dhow_conv_options *get() const noexcept { return &value_; }
+    /** The shape of a result; x's where they do not fit, which the operation then tells. */
+    shape result(const shape &x, const shape &weight, bool transposed) const {
+        const int32_t rank = x.rank();
+        if (rank < 3 || rank > 5 || weight.rank() != rank) return x;
+        const int64_t parts = value_.groups > 0 ? value_.groups : 1;
+        std::vector<int64_t> all{x.data()[0],
+                                 transposed ? weight.data()[1] * parts : weight.data()[0]};
+        for (int32_t i = 0; i + 2 < rank; i++) {
+            const int64_t step = value_.stride[i] > 0 ? value_.stride[i] : 1;
+            const int64_t spread = value_.dilation[i] > 0 ? value_.dilation[i] : 1;
+            const int64_t reach = spread * (weight.data()[i + 2] - 1) + 1;
+            const int64_t side = x.data()[i + 2], pads = 2 * value_.padding[i];
+            const int64_t extent = transposed
+                                       ? step * (side - 1) + reach + value_.output_padding[i] - pads
+                                       : (side + pads - reach) / step + 1;
+            all.push_back(extent > 0 ? extent : 0);
+        }
+        return shape(std::move(all));
+    }
 
    private:
     dhow_conv_options value_ = DHOW_INIT(dhow_conv_options);
@@ -313,6 +332,15 @@ inline topk_result topk(const tensor &x, int64_t k, int32_t dim = -1, bool large
     topk_result y{tensor::empty(x.device(), y_shape, x.dtype()),
                   tensor::empty(x.device(), y_shape, DHOW_I64)};
     check(dhow_topk(s.get(), x.get(), k, dim, largest, y.values.get(), y.indices.get()));
+    return y;
+}
+
+/** Values and indices, in order. */
+inline topk_result sort(const tensor &x, int32_t dim = -1, bool descending = false,
+                        const stream &s = stream()) {
+    topk_result y{tensor::empty(x.device(), x.shape(), x.dtype()),
+                  tensor::empty(x.device(), x.shape(), DHOW_I64)};
+    check(dhow_sort(s.get(), x.get(), dim, descending, y.values.get(), y.indices.get()));
     return y;
 }
 
