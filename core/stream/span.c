@@ -8,7 +8,10 @@
 
 #include "base/memory/alloc.h"
 
-enum { TIMERS = 1024 }; /* pieces of work of a device that may be under way */
+enum {
+    TIMERS = 1024, /* pieces of work of a device that may be under way */
+    MOST_SECONDS_SINCE_BASE = 4
+};
 
 /* Two events around a piece of work. */
 typedef struct dhowi_timer {
@@ -20,7 +23,8 @@ typedef struct dhowi_timer {
 /* Timers are used in turn, so the oldest is behind the newest. */
 typedef struct device_timers {
     pthread_mutex_t mutex;
-    void *base; /* an event, and when it was reached; NULL: the device measures no time */
+    bool measures; /* the device has a clock; what follows is under the mutex */
+    void *base;    /* an event, and when it was reached; moves on */
     int64_t base_time;
     dhowi_timer timers[TIMERS];
     uint64_t oldest, next;
@@ -56,6 +60,7 @@ static void find_base(dhow_device *device, device_timers *t) {
     }
     if (known) {
         t->base = event;
+        t->measures = true;
     } else {
         device->api->event_destroy(event);
     }
@@ -72,22 +77,28 @@ static void *make_timers(dhow_device *device) {
     return t;
 }
 
-static bool since_base(dhow_device *device, const device_timers *t, void *event, int64_t *out) {
+static bool between(dhow_device *device, void *earlier, void *later, int64_t *out) {
     dhow_error err;
-    int64_t nanoseconds = 0;
     dhowi_error_init(&err);
-    if (device->api->event_elapsed(t->base, event, &nanoseconds, &err) != DHOW_OK) return false;
-    *out = t->base_time + nanoseconds;
-    return true;
+    return device->api->event_elapsed(earlier, later, out, &err) == DHOW_OK;
 }
 
-/* Under the mutex: the timer's work is over. */
-static void read_timer(dhow_device *device, const device_timers *t, dhowi_timer *timer) {
+/* Under the mutex: the timer's work is over. CUDA tells times as floats, of fewer digits the longer
+ * they are, so that both times are short ones: of the work itself, and since a base that moves on
+ * with the work. */
+static void read_timer(dhow_device *device, device_timers *t, dhowi_timer *timer) {
     dhowi_trace_record *r = timer->record;
-    int64_t begin, end;
-    if (since_base(device, t, timer->begin, &begin) && since_base(device, t, timer->end, &end)) {
-        r->device_begin = begin;
-        r->device_end = end;
+    int64_t since_base, duration;
+    if (between(device, t->base, timer->begin, &since_base) &&
+        between(device, timer->begin, timer->end, &duration)) {
+        r->device_begin = t->base_time + since_base;
+        r->device_end = r->device_begin + duration;
+        if (since_base > INT64_C(1000000000) * MOST_SECONDS_SINCE_BASE) {
+            void *old = t->base;
+            t->base = timer->begin;
+            t->base_time = r->device_begin;
+            timer->begin = old;
+        }
     }
     dhowi_trace_done(r);
     timer->record = NULL;
@@ -170,7 +181,7 @@ void dhowi_span_open(dhow_stream *stream, dhowi_trace_kind kind, const char *nam
         dhow_error err;
         device_timers *t = timers_of(device);
         dhowi_error_init(&err);
-        if (t != NULL && t->base != NULL) stream->span.timer = take_timer(device, t, r);
+        if (t != NULL && t->measures) stream->span.timer = take_timer(device, t, r);
         if (stream->span.timer == NULL) {
             atomic_fetch_add_explicit(&trace->untimed, 1, memory_order_relaxed);
         } else {

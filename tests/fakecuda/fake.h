@@ -36,7 +36,7 @@ typedef struct fake_fault {
 
 typedef struct fake_settings {
     simdev_config machine;
-    int driver, runtime, cc, sms, ecc, peer, init, code, slow_ms;
+    int driver, runtime, cc, sms, ecc, peer, init, code, slow_ms, clock_s;
     bool strict, stub, hidden, legacy, waits, quiesce, eager, mig, nolt, noheuristic, nonvrtc, nonvml;
 } fake_settings;
 
@@ -69,7 +69,7 @@ typedef struct fake_state {
     bool peers[SIMDEV_MAX_DEVICES][SIMDEV_MAX_DEVICES];
     fake_object *objects[1024]; /* by address */
     uint32_t counts[FAKECUDA_KINDS], device_blocks, host_blocks, registrations;
-    uint32_t contexts_made;
+    uint32_t contexts_made, timed_records;
     struct fake_capture *captures;
 } fake_state;
 
@@ -145,7 +145,7 @@ void fake_stream_end_defaults(void);
 
 typedef struct CUevent_st {
     int device;
-    bool timed, captured;
+    bool timed, captured, early;
     simdev_event *native;
 } fake_event;
 

@@ -19,6 +19,7 @@
  *                  waits for the device
  *   eager=1        functions that need no context make that of device 0 where none is current
  *   mig=1          the devices are parts of GPUs, of whose whole memory NVML tells
+ *   clock_s=N      how long before the others the first two timed events were recorded
  *   slow_ms=N      how long starting a library and pinning memory take
  *   nolt=1 nonvrtc=1 nonvml=1   the library does not start
  *   strict=1       a complaint aborts, as do objects that are left when the process ends

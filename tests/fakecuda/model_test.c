@@ -3,7 +3,10 @@
  * Models on CUDA: runs that come again with the same tensors become graphs, and compute the same.
  */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "dhow/dhow.h"
 #include "fakecuda.h"
@@ -236,6 +239,43 @@ Test(copies, that_nobody_could_wait_for_are_waited_for_again) {
     dhow_tensor_release(pinned);
     dhow_context_release(context);
     cr_assert_eq(fakecuda_live_objects(NULL), 0, "objects of CUDA are left");
+}
+
+/* CUDA tells times between two events as floats: after ten minutes in steps of 62 us. */
+Test(traces, measure_microseconds_after_hours_too) {
+    enum { RUNS = 40 };
+    static char text[1 << 20];
+    char path[] = "/tmp/fakecuda-trace-XXXXXX";
+    int coarse = 0, fine = 0;
+    dhow_context *context;
+    dhow_device *device;
+    dhow_tensor *x;
+    cr_assert(fakecuda_reset("devices=1,launch_us=30,clock_s=600", NULL, NULL, 0));
+    cr_assert_eq(close(mkstemp(path)), 0);
+    OK(dhow_context_create(NULL, &context));
+    OK(dhow_device_get(context, "cuda:0", &device));
+    OK(dhow_tensor_full(device, DHOW_F32, DHOW_SHAPE(64), 1, &x));
+    OK(dhow_trace_start(context, 0));
+    for (int i = 0; i < RUNS; i++) OK(dhow_relu(NULL, x, x));
+    OK(dhow_device_sync(device));
+    OK(dhow_trace_stop(context));
+    OK(dhow_trace_save(context, path));
+    FILE *file = fopen(path, "r");
+    cr_assert_not_null(file);
+    cr_assert_gt(fread(text, 1, sizeof text - 1, file), 0);
+    (void)fclose(file);
+    for (const char *at = text; (at = strstr(at, "\"relu_f32\"")) != NULL; at++) {
+        const char *end = strchr(at, '}'), *duration = strstr(at, "\"dur\":");
+        if (duration == NULL || duration > end) continue;
+        const double steps = strtod(duration + 6, NULL) / 62.5;
+        const int whole = (int)(steps + 0.5);
+        *(steps - whole < 1e-3 && whole - steps < 1e-3 ? &coarse : &fine) += 1;
+    }
+    cr_assert_geq(coarse + fine, 2 * RUNS, "the host's and the device's");
+    cr_assert_lt(coarse, RUNS / 4, "%d durations are in steps of 62.5 us", coarse);
+    (void)unlink(path);
+    dhow_tensor_release(x);
+    dhow_context_release(context);
 }
 
 /* No operation worked there. */

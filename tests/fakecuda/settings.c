@@ -30,7 +30,8 @@ static int set(fake_settings *to, const char *key, size_t key_length, const char
                    {"cc", &to->cc, 999},           {"sms", &to->sms, 1024},
                    {"ecc", &to->ecc, 1},           {"peer", &to->peer, 2},
                    {"init", &to->init, 9999},      {"code", &to->code, 999},
-                   {"slow_ms", &to->slow_ms, 9999}};
+                   {"slow_ms", &to->slow_ms, 9999},
+                   {"clock_s", &to->clock_s, 99999}};
     const struct {
         const char *name;
         bool *target;

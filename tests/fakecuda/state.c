@@ -169,7 +169,8 @@ bool fakecuda_reset(const char *settings, const char *faults, char *why, size_t 
     if (fake.ready) release_everything();
     fake.ready = false;
     fake_counts_clear();
-    fake.device_blocks = fake.host_blocks = fake.registrations = fake.contexts_made = 0;
+    fake.device_blocks = fake.host_blocks = fake.registrations = 0;
+    fake.contexts_made = fake.timed_records = 0;
     memset(fake.peers, 0, sizeof fake.peers);
     fake_lock();
     const bool done = configure(settings, faults, why, why_bytes);
