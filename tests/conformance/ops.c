@@ -432,6 +432,7 @@ static const image k_images[] = {
     {1, 4, 8, 7, 6, WINDOW(.kernel = {3, 3}, .dilation = {2, 2}, .pad = {2, 2, 2, 2}, .groups = 2)},
     {2, 6, 6, 6, 6, WINDOW(.kernel = {1, 1}, .groups = 6)},
     {1, 8, 17, 13, 16, WINDOW(.kernel = {5, 5}, .stride = {3, 2}, .pad = {2, 2, 2, 2})},
+    {1, 1, 4, 4, 17, WINDOW(.kernel = {1, 3}, .stride = {1, 2})},
 };
 
 static int64_t extent_of(const dhow_window *w, int i, int64_t size) {

@@ -217,6 +217,8 @@ static const dhowi_operator k_operators[] = {
 
     /* matrices */
     ROW("RotaryEmbedding", 23, LATEST, rotary, 0, 3, 4, "pairs of elements rotated by their position"),
+    ROW("DFT", 17, LATEST, dft, 0, 1, 3, "the discrete Fourier transform along an axis, of any length, and its inverse"),
+    ROW("STFT", 17, LATEST, stft, 0, 2, 4, "the Fourier transforms of a signal's overlapping frames"),
     ROW("Einsum", 12, LATEST, einsum, 0, 1, MANY, "products and sums by an equation of letters"),
     ROW("Gemm", 1, LATEST, gemm, 0, 2, 3, "alpha a b + beta c for matrices, each perhaps transposed"),
     ROW("MatMul", 1, LATEST, matmul, 0, 2, 2, "matrix products with outer dimensions that broadcast", BACK(matmul)),

@@ -15,6 +15,8 @@ dhowi_lower_fn dhowi_lower_unary, dhowi_lower_binary, dhowi_lower_compare, dhowi
     dhowi_lower_shift, dhowi_lower_mod, dhowi_lower_pow, dhowi_lower_variadic, dhowi_lower_where,
     dhowi_lower_clip, dhowi_lower_prelu, dhowi_lower_cast, dhowi_lower_identity,
     dhowi_lower_dropout;
+/* fourier.c */
+dhowi_lower_fn dhowi_lower_dft, dhowi_lower_stft;
 /* gradient.c */
 dhowi_lower_fn dhowi_lower_gradient;
 /* matrix.c */
