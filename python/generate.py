@@ -196,10 +196,10 @@ def write_builder(parts, fields):
             continue
         plan, declared, values, behind = parameters(arguments[1:len(arguments) - made], comment, fields)
         words = ", ".join(["self"] + declared + (["*"] + behind if behind else []))
-        out.append('\n    def %s(%s) -> %s:\n        """%s"""\n        %s_call.layer(self._handle, _lib.%s, "%s", "%s", (%s), %s)\n' % (
+        out.append('\n    def %s(%s) -> %s:\n        """%s"""\n        %s(self._handle, _lib.%s, "%s", "%s", (%s))\n' % (
             name, words, ("None", "int", "tuple[int, int]")[made], document(comment, ["out", "values", "indices"] if made == 2 else ["out"]).replace("\n", "\n    "),
-            "return " if made else "", c_name, name, plan,
-            "".join(v + ", " for v in values).strip(), made))
+            ("_call.mark", "return _call.layer", "return _call.layer_of_two")[made], c_name, name, plan,
+            "".join(v + ", " for v in values).strip()))
     head = '"""Models built step by step: each layer takes values, which are numbers, and gives one."""\nfrom __future__ import annotations\n\n' \
         "from collections.abc import Sequence\nfrom typing import Any\n\nfrom . import _call\nfrom ._call import Number\n" \
         "from ._dhow import lib as _lib\n\n\nclass Builder:\n    _handle: Any\n"

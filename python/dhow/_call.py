@@ -164,11 +164,26 @@ def operation(function: Callable[..., int], name: str, plan: str, values: Sequen
     return results[0] if len(results) == 1 else tuple(results)  # type: ignore[return-value]
 
 
-def layer(model: Any, function: Callable[..., int], name: str, plan: str, values: Sequence[Any], made: int) -> Any:
-    """Calls a function that adds to a model, and gives the values that it has made."""
+def _add(model: Any, function: Callable[..., int], name: str, plan: str, values: Sequence[Any], made: int) -> Any:
     out = ffi.new("dhow_model_value[2]")
     called(name, function, model, *arguments(name, plan, values), *[out + i for i in range(made)])
-    return (int(out[0]), int(out[1])) if made == 2 else int(out[0])
+    return out
+
+
+def mark(model: Any, function: Callable[..., int], name: str, plan: str, values: Sequence[Any]) -> None:
+    """Calls a function of a model that makes no value."""
+    _add(model, function, name, plan, values, 0)
+
+
+def layer(model: Any, function: Callable[..., int], name: str, plan: str, values: Sequence[Any]) -> int:
+    """Calls a function that adds to a model, and gives the value that it has made."""
+    return int(_add(model, function, name, plan, values, 1)[0])
+
+
+def layer_of_two(model: Any, function: Callable[..., int], name: str, plan: str, values: Sequence[Any]) -> tuple[int, int]:
+    """The same where two values are made."""
+    out = _add(model, function, name, plan, values, 2)
+    return int(out[0]), int(out[1])
 
 
 def tensor_from(function: Callable[..., int], *given: Any) -> Tensor:
