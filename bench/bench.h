@@ -7,6 +7,8 @@
 #ifndef DHOW_BENCH_H_
 #define DHOW_BENCH_H_
 
+#include <stddef.h>
+
 #include "dhow/dhow.h"
 
 typedef struct bench bench;
