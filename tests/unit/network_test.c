@@ -92,7 +92,7 @@ static array *convolved(const conv_case *c, const array *x, const array *w, cons
     }
     array *y = array_new(x->dtype, x->rank, shape);
     for (int64_t i = 0; i < y->count && bias != NULL; i++) {
-        int64_t at[5];
+        int64_t at[5] = {0};
         places(y, i, at);
         y->v[i] = bias->v[at[1]];
     }
