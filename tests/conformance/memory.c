@@ -282,9 +282,10 @@ static conform_result host_pointers_are_for_the_cpu(conform_env *env) {
 static void count_release(void *user) { ++*(int *)user; }
 
 static conform_result wraps_host_memory(conform_env *env) {
-    int32_t memory[6] = {1, 2, 3, 4, 5, 6};
-    int released = 0;
+    static int32_t memory[6] = {1, 2, 3, 4, 5, 6}; /* a case that fails ends before its tensors */
+    static int released;
     dhow_tensor *t, *there;
+    released = 0;
     OWN(TENSOR, &t,
         dhow_tensor_wrap(env->context, DHOW_I32, DHOW_SHAPE(2, 3), memory, count_release, &released,
                          &t));

@@ -3,6 +3,8 @@
  * The driver's functions, handed out by name and version as the real driver does: the newest form
  * that is not newer than the version asked for.
  */
+#include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "fake.h"
@@ -95,4 +97,17 @@ CUresult fakecuda_look_up(const char *symbol, void **function, int version,
     if (code == cudaSuccess)
         *result = (CUdriverProcAddressQueryResult)look_up(symbol, (unsigned)version, function);
     return fake_driver_end(&call, code);
+}
+
+/* The plugin opens libcuda.so.1 by its name, and its RPATH leads here - but under sanitizers, which
+ * call dlopen() themselves. What is loaded is found by its name. */
+__attribute__((constructor)) static void load_driver(void) {
+    Dl_info here;
+    char path[4096];
+    if (dladdr(k_entries, &here) == 0) return;
+    const char *slash = strrchr(here.dli_fname, '/');
+    if (slash == NULL) return;
+    (void)snprintf(path, sizeof path, "%.*s/libcuda.so.1", (int)(slash - here.dli_fname),
+                   here.dli_fname);
+    (void)dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }

@@ -24,7 +24,9 @@
 
 enum { MOST = 8192, FEW = 5 };
 
+/* They live until the test ends. */
 typedef struct array {
+    struct array *next;
     dhow_dtype dtype;
     int32_t rank;
     int64_t shape[DHOW_MAX_RANK], count;
@@ -42,13 +44,23 @@ static inline void set_up(void) {
     OK(dhow_device_get(g_context, "cpu", &g_cpu));
     OK(dhow_device_get(g_context, device, &g_device));
 }
-static inline void tear_down(void) { dhow_context_release(g_context); }
+static array *g_arrays;
+static inline void tear_down(void) {
+    dhow_context_release(g_context);
+    while (g_arrays != NULL) {
+        array *next = g_arrays->next;
+        free(g_arrays);
+        g_arrays = next;
+    }
+}
 
 /* ---- arrays ---- */
 
 static inline array *array_new(dhow_dtype dtype, int32_t rank, const int64_t *shape) {
     array *a = calloc(1, sizeof *a);
     cr_assert(a != NULL);
+    a->next = g_arrays;
+    g_arrays = a;
     a->dtype = dtype;
     a->rank = rank;
     a->count = 1;

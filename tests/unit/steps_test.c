@@ -34,7 +34,6 @@ Test(steps, permute_and_the_dimensions_of_extent_1) {
         STEP(x, y, dhow_model_permute(b.m, b.in[0], order, 3, &b.out[0]));
         STEP(x, z, dhow_model_unsqueeze(b.m, b.in[0], -2, &b.out[0]));
         STEP(z, x, dhow_model_squeeze(b.m, b.in[0], 2, &b.out[0]));
-        free(x), free(y), free(z);
     }
     array *x = FILLED(2, DHOW_I64, 1, 3, 1), *y = NEW(DHOW_I64, 3);
     memcpy(y->v, x->v, sizeof y->v);
@@ -126,9 +125,7 @@ Test(steps, pad_has_pytorchs_order_and_modes) {
             STEP(x, z, dhow_model_pad(b.m, b.in[0], cut, 2, mode, value, &b.out[0]));
             EAGER(&x, 1, y, dhow_pad(NULL, t[0], pads, 4, mode, value, into));
             EAGER(&x, 1, z, dhow_pad(NULL, t[0], cut, 2, mode, value, into));
-            free(y), free(z);
         }
-        free(x);
     }
     array *x = NEW(DHOW_F32, 2, 0, 1), *y = padded(x, all, 6, DHOW_PAD_CONSTANT, -3);
     STEP(x, y, dhow_model_pad(b.m, b.in[0], all, 6, DHOW_PAD_CONSTANT, -3, &b.out[0]));
