@@ -162,6 +162,31 @@ static int reads_wrong_rows(const onednn_library *dnnl, dnnl_primitive_desc_t pd
            has_name(dnnl, pd, "brg");
 }
 
+/* Whether a row of the result (i = 0) or a column (1) sees nothing but padding. */
+static int sees_padding_alone(const dhow_conv_desc *d, int i, int64_t results) {
+    const int64_t extent = i == 0 ? d->h : d->w, kernel = i == 0 ? d->kh : d->kw;
+    for (int64_t r = 0; r < results; r++) {
+        int64_t t = 0, at = r * d->stride[i] - d->pad[i];
+        for (; t < kernel && (at < 0 || at >= extent); t++) at += d->dilation[i];
+        if (t == kernel) return 1;
+    }
+    return 0;
+}
+
+/* Convolutions by "brg" crash there where the activation needs constants: seen with oneDNN 2.6. */
+static int crashes_in_padding(const onednn_library *dnnl, dnnl_primitive_desc_t pd,
+                              const dhow_conv_desc *d, const conv_mds *mds) {
+    return d->activation != DHOW_ACTIVATION_NONE && d->activation != DHOW_ACTIVATION_RELU &&
+           has_name(dnnl, pd, "brg") &&
+           (sees_padding_alone(d, 0, mds->y_dims[2]) || sees_padding_alone(d, 1, mds->y_dims[3]));
+}
+
+static int is_unfit(const onednn_library *dnnl, dnnl_primitive_desc_t pd, const dhow_conv_desc *d,
+                    const conv_mds *mds) {
+    return is_reference(dnnl, pd) || reads_wrong_rows(dnnl, pd, d, mds) ||
+           crashes_in_padding(dnnl, pd, d, mds);
+}
+
 /* Replaces "any" by what the primitive chose. */
 static dnnl_status_t query(dnnl_primitive_desc_t pd, conv_mds *mds) {
     onednn_md_release(&mds->x);
@@ -252,7 +277,7 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
         status = describe_pd(plan, &mds, &shape, RESIDUAL_SUM, &residual_index, &pd);
         made->summed_bytes = dnnl->dnnl_memory_desc_get_size(MD(mds.y));
     }
-    if (status == dnnl_success && (is_reference(dnnl, pd) || reads_wrong_rows(dnnl, pd, d, &mds)))
+    if (status == dnnl_success && is_unfit(dnnl, pd, d, &mds))
         status = dnnl_unimplemented; /* ours then */
     if (status == dnnl_success) status = query(pd, &mds);
     if (status == dnnl_success && !plan->settled) status = settle(plan, &mds);
