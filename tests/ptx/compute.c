@@ -154,6 +154,8 @@ static uint64_t compute_integer(const ptx_instruction *i, const uint64_t *in) {
             return a ^ b;
         case PTX_NOT:
             return ~a & mask_of(type.bits);
+        case PTX_CLZ:
+            return a == 0 ? type.bits : (uint64_t)__builtin_clzll(a) - (64u - type.bits);
         case PTX_SHL:
             return (in[1] & 0xffffffff) >= type.bits ? 0 : a << (in[1] & 63);
         case PTX_SHR:

@@ -85,6 +85,7 @@ static void compute(const ptx_machine *m, const ptx_thread *t, const ptx_instruc
 static void step(ptx_machine *m, ptx_thread *t) {
     const ptx_instruction *i = &m->kernel->code[t->at];
     m->report->instructions++;
+    m->report->machine_instructions += (double)i->machine;
     t->at++;
     if (i->guard >= 0 && (t->registers[i->guard] != 0) == i->guard_negated) return;
     switch (i->code.op) {

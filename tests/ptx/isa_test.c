@@ -87,6 +87,8 @@ Test(ptx_isa, instructions_give_what_the_isa_says) {
         {"u32", "shl.b32 %r3, %r0, %r1;", 1, 32, 0, 0},
         {"u32", "shr.s32 %r3, %r0, %r1;", 0x80000000, 40, 0, 0xffffffff},
         {"u32", "shr.u32 %r3, %r0, %r1;", 0x80000000, 31, 0, 1},
+        {"u32", "clz.b32 %r3, %r0;", 0x10000, 0, 0, 15},
+        {"u32", "clz.b32 %r3, %r0;", 0, 0, 0, 32},
         {"u32", "min.s32 %r3, %r0, %r1;", 0xffffffff, 1, 0, 0xffffffff},
         {"u32", "min.u32 %r3, %r0, %r1;", 0xffffffff, 1, 0, 1},
         {"u32", "prmt.b32 %r3, %r0, %r1, 0x7531;", 0x33221100, 0x77665544, 0, 0x77553311},

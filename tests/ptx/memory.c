@@ -175,6 +175,8 @@ void *ptx_access(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i, 
             return within(m, t, i, address, bytes, m->params, m->kernel->param_bytes,
                           "the bytes of the parameters");
         default:
+            m->report->accesses[write]++;
+            m->report->bytes[write] += bytes;
             return global(m, t, i, address, bytes, write);
     }
 }

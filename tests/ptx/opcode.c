@@ -11,26 +11,21 @@ static const struct {
     const char *name;
     ptx_op op;
     const char *kinds;
-} k_names[] = {{"abs", PTX_ABS, "sf"},     {"add", PTX_ADD, "usf"},
-               {"and", PTX_AND, "bp"},     {"bar", PTX_BAR, ""},
-               {"bfe", PTX_BFE, "u"},      {"bfi", PTX_BFI, "b"},
-               {"bra", PTX_BRA, ""},       {"copysign", PTX_COPYSIGN, "f"},
-               {"cos", PTX_COS, "f"},      {"cvt", PTX_CVT, "usf"},
-               {"cvta", PTX_CVTA, "u"},    {"div", PTX_DIV, "usf"},
-               {"ex2", PTX_EX2, "f"},      {"exit", PTX_EXIT, ""},
-               {"fma", PTX_FMA, "f"},      {"ld", PTX_LD, "busf"},
-               {"lg2", PTX_LG2, "f"},      {"mad", PTX_MAD, "us"},
-               {"max", PTX_MAX, "usf"},    {"min", PTX_MIN, "usf"},
-               {"mov", PTX_MOV, "busfp"},  {"mul", PTX_MUL, "usf"},
-               {"neg", PTX_NEG, "sf"},     {"not", PTX_NOT, "bp"},
-               {"or", PTX_OR, "bp"},       {"prmt", PTX_PRMT, "b"},
-               {"rcp", PTX_RCP, "f"},      {"rem", PTX_REM, "us"},
-               {"ret", PTX_RET, ""},       {"rsqrt", PTX_RSQRT, "f"},
-               {"selp", PTX_SELP, "busf"}, {"setp", PTX_SETP, "busf"},
-               {"shfl", PTX_SHFL, "b"},    {"shl", PTX_SHL, "b"},
-               {"shr", PTX_SHR, "bus"},    {"sin", PTX_SIN, "f"},
-               {"sqrt", PTX_SQRT, "f"},    {"st", PTX_ST, "busf"},
-               {"sub", PTX_SUB, "usf"},    {"xor", PTX_XOR, "bp"}};
+} k_names[] = {
+    {"abs", PTX_ABS, "sf"},    {"add", PTX_ADD, "usf"},    {"and", PTX_AND, "bp"},
+    {"bar", PTX_BAR, ""},      {"bfe", PTX_BFE, "u"},      {"bfi", PTX_BFI, "b"},
+    {"bra", PTX_BRA, ""},      {"clz", PTX_CLZ, "b"},      {"copysign", PTX_COPYSIGN, "f"},
+    {"cos", PTX_COS, "f"},     {"cvt", PTX_CVT, "usf"},    {"cvta", PTX_CVTA, "u"},
+    {"div", PTX_DIV, "usf"},   {"ex2", PTX_EX2, "f"},      {"exit", PTX_EXIT, ""},
+    {"fma", PTX_FMA, "f"},     {"ld", PTX_LD, "busf"},     {"lg2", PTX_LG2, "f"},
+    {"mad", PTX_MAD, "us"},    {"max", PTX_MAX, "usf"},    {"min", PTX_MIN, "usf"},
+    {"mov", PTX_MOV, "busfp"}, {"mul", PTX_MUL, "usf"},    {"neg", PTX_NEG, "sf"},
+    {"not", PTX_NOT, "bp"},    {"or", PTX_OR, "bp"},       {"prmt", PTX_PRMT, "b"},
+    {"rcp", PTX_RCP, "f"},     {"rem", PTX_REM, "us"},     {"ret", PTX_RET, ""},
+    {"rsqrt", PTX_RSQRT, "f"}, {"selp", PTX_SELP, "busf"}, {"setp", PTX_SETP, "busf"},
+    {"shfl", PTX_SHFL, "b"},   {"shl", PTX_SHL, "b"},      {"shr", PTX_SHR, "bus"},
+    {"sin", PTX_SIN, "f"},     {"sqrt", PTX_SQRT, "f"},    {"st", PTX_ST, "busf"},
+    {"sub", PTX_SUB, "usf"},   {"xor", PTX_XOR, "bp"}};
 
 typedef struct word {
     const char *name;
@@ -162,4 +157,23 @@ const char *ptx_decode(const char *text, size_t length, ptx_opcode *opcode) {
         part += bytes;
     }
     return refuse(opcode, k_names[k].kinds, has_space);
+}
+
+float ptx_machine_instructions(const ptx_opcode *code) {
+    const bool is_float = code->type.kind == 'f', wide = code->type.bits == 64;
+    switch (code->op) {
+        case PTX_CVTA:
+            return 0;
+        case PTX_MOV:
+            return 0.35f;
+        case PTX_DIV:
+        case PTX_REM:
+            if (is_float) return wide ? 40 : code->approx ? 3 : 9;
+            return wide ? 70 : code->type.kind == 's' ? 29 : 18;
+        case PTX_SQRT:
+        case PTX_RCP:
+            return code->approx ? 1 : wide ? 30 : 8;
+        default:
+            return 1;
+    }
 }

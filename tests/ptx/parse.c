@@ -284,8 +284,9 @@ static bool guard(parser *p, ptx_instruction *i) {
 /* Whether an instruction has as many operands as it should. */
 static bool counts_fit(const ptx_instruction *i) {
     static const unsigned char ternary[] = {PTX_BFE, PTX_FMA, PTX_MAD, PTX_PRMT, PTX_SELP};
-    static const unsigned char unary[] = {PTX_ABS, PTX_COS, PTX_CVT, PTX_CVTA,  PTX_EX2, PTX_LG2,
-                                          PTX_NEG, PTX_NOT, PTX_RCP, PTX_RSQRT, PTX_SIN, PTX_SQRT};
+    static const unsigned char unary[] = {PTX_ABS,   PTX_CLZ, PTX_COS, PTX_CVT, PTX_CVTA,
+                                          PTX_EX2,   PTX_LG2, PTX_NEG, PTX_NOT, PTX_RCP,
+                                          PTX_RSQRT, PTX_SIN, PTX_SQRT};
     const ptx_op op = i->code.op;
     if (op == PTX_RET || op == PTX_EXIT) return i->in_count + i->out_count == 0;
     if (op == PTX_BRA) return true;
@@ -328,6 +329,7 @@ static bool instruction(parser *p) {
     const char *unknown = ptx_decode(opcode.text, opcode.length, &i.code);
     if (unknown != NULL)
         return fail(p, &opcode, "%s: %s is not executed by this interpreter", i.text, unknown);
+    i.machine = ptx_machine_instructions(&i.code);
     ptx_next(&p->scan);
     if (i.code.op == PTX_BRA) {
         target = p->scan.token;

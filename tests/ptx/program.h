@@ -15,6 +15,7 @@ typedef enum ptx_op {
     PTX_BFE,
     PTX_BFI,
     PTX_BRA,
+    PTX_CLZ,
     PTX_COPYSIGN,
     PTX_COS,
     PTX_CVT,
@@ -100,6 +101,10 @@ typedef struct ptx_opcode {
     unsigned vector;
 } ptx_opcode;
 
+/* How many instructions of the machine ptxas makes of one, as found in the code for sm_80 and
+ * sm_90: a division is a sequence, and most moves are nothing but another name for a register. */
+float ptx_machine_instructions(const ptx_opcode *code);
+
 /* NULL, or what is not known about "add.rn.f32". */
 const char *ptx_decode(const char *text, size_t length, ptx_opcode *opcode);
 
@@ -129,6 +134,7 @@ typedef struct ptx_instruction {
     int line, guard; /* guard: a predicate register, -1 without */
     bool guard_negated;
     unsigned out_count, in_count, target;
+    float machine; /* instructions of the machine for it */
     ptx_operand out[PTX_MAX_OUT], in[PTX_MAX_IN];
     char text[32]; /* the opcode as written */
 } ptx_instruction;

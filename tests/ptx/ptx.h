@@ -66,6 +66,9 @@ typedef struct ptx_report {
     ptx_finding findings[PTX_MAX_FINDINGS];
     size_t count;
     unsigned long long instructions; /* executed, summed over threads */
+    double machine_instructions;     /* what ptxas makes of these, by rule of thumb */
+    /* Accesses of global memory and their bytes: by loads, by stores. */
+    unsigned long long accesses[2], bytes[2];
 } ptx_report;
 
 /* Whether the launch ran without a finding. An access with a finding is left out; loads give 0. */

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the kernels' PTX executes for each byte that it has to move, and how wide its accesses are,
+ * against tests/kernels/budgets.txt. A GPU of 2020 to 2025 has 7 instructions for each byte of its
+ * memory's speed, so what stays below them is as fast as a copy.
+ */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support.h"
+
+static const double k_limit = 7, k_growth = 1.05;
+
+typedef struct real {
+    const char *name, *bits; /* of floats, and of what moves them as bits */
+    element type, type_bits;
+    double tolerance;
+} real;
+static const real k_reals[] = {{"f32", "u32", F32, U32, 1e-5}, {"f16", "u16", F16, U16, 4e-3}};
+enum { REALS = sizeof k_reals / sizeof k_reals[0] };
+
+/* MUST: the limit holds. */
+typedef enum demand { MAY, MUST } demand;
+
+typedef struct budgets {
+    FILE *file;  /* what is measured */
+    char *known; /* what is in the repository */
+    bool same_compiler;
+    unsigned wrong;
+} budgets;
+
+/* The bytes that somebody has to move: all of the inputs and outputs, once. */
+static size_t bytes_of(const arg *args, size_t count) {
+    static const size_t bytes[] = {4, 2, 2, 8, 1, 2, 4, 8, 4, 8};
+    size_t sum = 0;
+    for (size_t k = 0; k < count; k++)
+        if (args[k].role != VALUE) sum += args[k].count * bytes[args[k].type];
+    return sum;
+}
+
+static void complain(budgets *b, const char *line, const char *what) {
+    (void)fprintf(stderr, "%.*s: %s\n", (int)strcspn(line, "\n"), line, what);
+    b->wrong++;
+}
+
+/* A line is "kernel case instructions load store"; the same kernel and case has it in both files.
+ */
+static void check_line(budgets *b, const char *line, double each, double load, double store) {
+    char key[128], what[128];
+    double known[3];
+    const int length = (int)(strchr(strchr(line, ' ') + 1, ' ') - line);
+    (void)snprintf(key, sizeof key, "\n%.*s ", length, line);
+    const char *at = strstr(b->known, key);
+    if (at == NULL ||
+        sscanf(at + strlen(key), "%lf %lf %lf", &known[0], &known[1], &known[2]) != 3) {
+        complain(b, line, "it is not in tests/kernels/budgets.txt");
+        return;
+    }
+    if (!b->same_compiler) return;
+    (void)snprintf(what, sizeof what, "instructions for a byte were %.2f", known[0]);
+    if (each > known[0] * k_growth) complain(b, line, what);
+    (void)snprintf(what, sizeof what, "loads had %.1f bytes, stores %.1f", known[1], known[2]);
+    if (load * k_growth < known[1] || store * k_growth < known[2]) complain(b, line, what);
+}
+
+static void measure(budgets *b, demand d, const ptx_module *m, const char *kernel, const char *name,
+                    double tolerance, const arg *args, size_t count) {
+    ptx_report r;
+    char why[256] = "", line[128];
+    const bool same = compare_with_cpu(m, kernel, 2, tolerance, args, count, &r, why, sizeof why);
+    cr_assert_eq(r.count, 0, "%s", r.findings[0].text);
+    cr_assert(same, "%s", why);
+    const double each = r.machine_instructions / (double)bytes_of(args, count);
+    const double load = (double)r.bytes[0] / (double)r.accesses[0],
+                 store = (double)r.bytes[1] / (double)r.accesses[1];
+    (void)snprintf(line, sizeof line, "%s %s %.2f %.1f %.1f%s\n", kernel, name, each, load, store,
+                   d == MUST ? " *" : "");
+    cr_assert(fputs(line, b->file) >= 0);
+    check_line(b, line, each, load, store);
+    if (d == MUST && each > k_limit)
+        complain(b, line, "more than 7 instructions for a byte: slower than the memory");
+}
+
+#define MEASURE(b, d, module, kernel, name, tolerance, ...)                                    \
+    do {                                                                                       \
+        const arg args_[] = {__VA_ARGS__};                                                     \
+        measure(b, d, module, kernel, name, tolerance, args_, sizeof args_ / sizeof args_[0]); \
+    } while (0)
+
+static const char *named(char name[64], const char *operation, const char *type) {
+    (void)snprintf(name, 64, "%s_%s", operation, type);
+    return name;
+}
+
+/* ---- kernels ---- */
+
+enum { FLAT = 32768 };
+
+static void unary(budgets *b, const real *r) {
+    char name[64];
+    ptx_module *m = ptx_load("unary", r->name, 32, NULL);
+    MEASURE(b, MUST, m, named(name, "relu", r->name), "flat", r->tolerance, IN(x, r->type, FLAT, 0),
+            OUT(y, r->type, FLAT, 0), INT64(n, FLAT));
+    MEASURE(b, MAY, m, named(name, "gelu", r->name), "flat", r->tolerance, IN(x, r->type, FLAT, 0),
+            OUT(y, r->type, FLAT, 0), INT64(n, FLAT));
+    ptx_free(m);
+}
+
+static void binary(budgets *b, const real *r) {
+    char name[64];
+    ptx_module *m = ptx_load("binary", r->name, 32, NULL);
+    MEASURE(b, MUST, m, named(name, "add", r->name), "flat", r->tolerance, IN(a, r->type, FLAT, 0),
+            IN(b, r->type, FLAT, 0), OUT(y, r->type, FLAT, 0), INT64(n, FLAT));
+    named(name, "add_dims", r->name);
+    MEASURE(b, MAY, m, name, "bias_128x256", r->tolerance, IN(a, r->type, FLAT, 0),
+            IN(b, r->type, 256, 0), OUT(y, r->type, FLAT, 0),
+            DIMS(d, 2, {128, 256}, {{256, 1}, {0, 1}, {256, 1}}, {0}));
+    MEASURE(b, MAY, m, name, "mask_4x32x256", r->tolerance, IN(a, r->type, FLAT, 0),
+            IN(b, r->type, 4 * 256, 0), OUT(y, r->type, FLAT, 0),
+            DIMS(d, 3, {4, 32, 256}, {{8192, 256, 1}, {256, 0, 1}, {8192, 256, 1}}, {0}));
+    MEASURE(b, MAY, m, name, "channel_600x49", r->tolerance, IN(a, r->type, 600 * 49, 0),
+            IN(b, r->type, 600, 0), OUT(y, r->type, 600 * 49, 0),
+            DIMS(d, 2, {600, 49}, {{49, 1}, {1, 0}, {49, 1}}, {0}));
+    ptx_free(m);
+}
+
+static void cast(budgets *b) {
+    ptx_module *m = ptx_load("cast", "f32", 32, NULL);
+    MEASURE(b, MAY, m, "cast_f32_f16", "flat", 0, IN(x, F32, FLAT, 0), OUT(y, F16, FLAT, 0),
+            INT64(n, FLAT));
+    MEASURE(b, MAY, m, "cast_f32_i64", "flat", 0, IN(x, F32, FLAT, 0), OUT(y, I64, FLAT, 0),
+            INT64(n, FLAT));
+    ptx_free(m);
+    m = ptx_load("cast", "f16", 32, NULL);
+    MEASURE(b, MAY, m, "cast_f16_f32", "flat", 0, IN(x, F16, FLAT, 0), OUT(y, F32, FLAT, 0),
+            INT64(n, FLAT));
+    ptx_free(m);
+}
+
+static void rows(budgets *b, const real *r) {
+    static const struct {
+        size_t rows, columns;
+        const char *name;
+    } shapes[] = {{64, 128, "64x128"}, {16, 768, "16x768"}, {8, 4096, "8x4096"}};
+    char name[64];
+    ptx_module *m = ptx_load("rows", r->name, 32, NULL),
+               *sums = ptx_load("reduce", r->name, 32, NULL);
+    for (size_t s = 0; s < 3; s++) {
+        const size_t n = shapes[s].columns, all = n * shapes[s].rows;
+        const long long cols = (long long)n, count = (long long)shapes[s].rows;
+        MEASURE(b, MAY, m, named(name, "softmax", r->name), shapes[s].name, 10 * r->tolerance,
+                IN(x, r->type, all, 0), OUT(y, r->type, all, 0), INT64(rows, count),
+                INT64(cols, cols));
+        MEASURE(b, MAY, m, named(name, "layernorm", r->name), shapes[s].name, 10 * r->tolerance,
+                IN(x, r->type, all, 0), IN(gamma, r->type, n, 0), IN(beta, r->type, n, 0),
+                OUT(y, r->type, all, 0), INT64(rows, count), INT64(cols, cols),
+                FLOAT32(eps, 1e-5f));
+        MEASURE(b, MAY, sums, named(name, "reduce_sum", r->name), shapes[s].name, 10 * r->tolerance,
+                IN(x, r->type, all, 0), OUT(y, r->type, shapes[s].rows, 0), INT64(outer, count),
+                INT64(n, cols), INT64(inner, 1), FLOAT32(scale, 1));
+    }
+    ptx_free(m);
+    ptx_free(sums);
+}
+
+static void copies(budgets *b, const real *r) {
+    const element e = r->type_bits;
+    char name[64];
+    ptx_module *m = ptx_load("layout", r->bits, 32, NULL);
+    named(name, "copy_dims", r->bits);
+    MEASURE(b, MAY, m, name, "heads_16x8x4x64", 0, IN(x, e, FLAT, 0), OUT(y, e, FLAT, 0),
+            DIMS(d, 4, {16, 4, 8, 64}, {{2048, 64, 256, 1}, {2048, 512, 64, 1}}, {0}));
+    MEASURE(b, MAY, m, name, "part_128x255_of_256", 0, IN(x, e, FLAT, 0), OUT(y, e, 128 * 255, 0),
+            DIMS(d, 2, {128, 255}, {{256, 1}, {255, 1}}, {0}));
+    MEASURE(b, MAY, m, name, "transpose_4x64x128", 0, IN(x, e, FLAT, 0), OUT(y, e, FLAT, 0),
+            DIMS(d, 3, {4, 64, 128}, {{8192, 1, 64}, {8192, 128, 1}}, {0}));
+    named(name, "gather_rows", r->bits);
+    for (long long columns = 64; columns <= 768; columns += 704) {
+        char shape[32];
+        (void)snprintf(shape, sizeof shape, "8x%lld", columns);
+        MEASURE(b, MAY, m, name, shape, 0, IN(x, e, (size_t)(8 * columns), 0),
+                {"index", INPUT, I64, 8, 0, (const long long[]){5, 0, 3, 7, 1, 2, 6, 4}, 0},
+                OUT(y, e, (size_t)(8 * columns), 0), INT64(rows, 8), INT64(cols, columns),
+                INT64(count, 8));
+    }
+    ptx_free(m);
+}
+
+/* ---- programs ---- */
+
+enum {
+    LOAD = 1,
+    ADD = 2,
+    MUL = 5,
+    RELU = 40,
+    GELU = 41,
+    CLIP = 69,
+    NUMBER = 4 << 8,
+    SECOND = 1 << 8
+};
+
+static void maps(budgets *b, const real *r) {
+    const element e = r->type;
+    char name[64];
+    ptx_module *m = ptx_load("map", r->name, 32, NULL);
+    named(name, "map", r->name);
+#define MAP(demand, shape, second, d_, operands, program_)                                       \
+    MEASURE(b, demand, m, name, shape, 2 * r->tolerance, IN(a, e, FLAT, 0), IN(b, e, second, 0), \
+            IN(c, e, 1, 0), IN(e, e, 1, 0), OUT(y, e, FLAT, 0), d_,                              \
+            DIMS(f, operands, {0}, {{0}}, {0}), program_)
+#define FLAT_DIMS DIMS(d, 1, {FLAT}, {{1}, {1}, {1}}, {0})
+    MAP(MAY, "relu_flat", 1, FLAT_DIMS, 1, DIMS(program, 2, {LOAD, RELU}, {{0}}, {0}));
+    MAP(MAY, "clip_flat", 1, FLAT_DIMS, 1,
+        DIMS(program, 2, {LOAD, CLIP | NUMBER}, {{0x3f000000, 0x3f800000}}, {0}));
+    MAP(MAY, "add_relu_flat", FLAT, FLAT_DIMS, 2,
+        DIMS(program, 3, {LOAD, ADD | SECOND, RELU}, {{0}}, {0}));
+    MAP(MAY, "bias_gelu_128x256", 256, DIMS(d, 2, {128, 256}, {{256, 1}, {0, 1}, {256, 1}}, {0}), 2,
+        DIMS(program, 3, {LOAD, ADD | SECOND, GELU}, {{0}}, {0}));
+    MAP(MAY, "scale_mask_4x32x256", 4 * 256,
+        DIMS(d, 3, {4, 32, 256}, {{8192, 256, 1}, {256, 0, 1}, {8192, 256, 1}}, {0}), 2,
+        DIMS(program, 3, {LOAD, MUL | NUMBER, ADD | SECOND}, {{0x3f000000}}, {0}));
+    MAP(MAY, "channel_512x64", 512, DIMS(d, 2, {512, 64}, {{64, 1}, {1, 0}, {64, 1}}, {0}), 2,
+        DIMS(program, 2, {LOAD, MUL | SECOND}, {{0}}, {0}));
+    MAP(MAY, "odd_rows_4681x7", 4681, DIMS(d, 2, {4681, 7}, {{7, 1}, {1, 0}, {7, 1}}, {0}), 2,
+        DIMS(program, 2, {LOAD, MUL | SECOND}, {{0}}, {0}));
+#undef MAP
+    ptx_free(m);
+}
+
+/* ---- all ---- */
+
+static char *read_known(void) {
+    FILE *file = fopen(PTX_BUDGETS, "rb");
+    char *text = calloc(1, 1 << 16);
+    cr_assert_not_null(file, "%s", PTX_BUDGETS);
+    cr_assert_not_null(text);
+    cr_assert_gt(fread(text, 1, (1 << 16) - 1, file), 0);
+    (void)fclose(file);
+    return text;
+}
+
+Test(ptx_budgets, no_kernel_executes_more_than_its_budget) {
+    static const char head[] = "# nvcc " PTX_NVCC "\n";
+    budgets b = {fopen(PTX_BUDGETS_MEASURED, "wb"), read_known(), false, 0};
+    cr_assert_not_null(b.file);
+    b.same_compiler = strncmp(b.known, head, strlen(head)) == 0;
+    cr_assert(fprintf(b.file,
+                      "%s# Of a launch of two groups on the interpreter in tests/ptx: instructions "
+                      "for each byte moved, bytes of a load,\n# bytes of a store; * has to stay "
+                      "within %.0f instructions.\n",
+                      head, k_limit) > 0);
+    for (size_t t = 0; t < REALS; t++) {
+        unary(&b, &k_reals[t]);
+        binary(&b, &k_reals[t]);
+        rows(&b, &k_reals[t]);
+        copies(&b, &k_reals[t]);
+        maps(&b, &k_reals[t]);
+    }
+    cast(&b);
+    cr_assert_eq(fclose(b.file), 0);
+    free(b.known);
+    cr_assert_eq(b.wrong, 0, "%u budgets differ; where that is meant, copy %s over %s", b.wrong,
+                 PTX_BUDGETS_MEASURED, PTX_BUDGETS);
+}
