@@ -474,18 +474,6 @@ static int run_cublas(const blas_plan *p, cudaStream_t stream, void *a, void *b,
     return result;
 }
 
-/* What became of the stream. The libraries have runtimes of their own inside, so ours has not heard
- * of what they met. A stream that records must not be asked. */
-static cudaError_t fault_of(cudaStream_t stream) {
-    enum cudaStreamCaptureStatus recording = cudaStreamCaptureStatusNone;
-    cudaError_t code = cudaStreamIsCapturing(stream, &recording);
-    if (code == cudaSuccess && recording == cudaStreamCaptureStatusNone)
-        code = cudaStreamQuery(stream);
-    if (code != cudaErrorNotReady) return code;
-    (void)cudaGetLastError();
-    return cudaSuccess;
-}
-
 static int32_t run(void *plan_pointer, void *stream_pointer, dhow_buffer a, dhow_buffer b,
                    dhow_buffer c, dhow_buffer bias, dhow_buffer residual, dhow_buffer workspace,
                    dhow_error *err) {
@@ -500,7 +488,7 @@ static int32_t run(void *plan_pointer, void *stream_pointer, dhow_buffer a, dhow
                          pointer_to(workspace))
             : run_lt(p, dhowi_cuda_target(stream), pointer_to(a), pointer_to(b), pointer_to(c),
                      pointer_to(bias), pointer_to(residual), pointer_to(workspace));
-    code = result != 0 ? fault_of(dhowi_cuda_target(stream)) : cudaSuccess;
+    code = result != 0 ? dhowi_cuda_stream_fault(dhowi_cuda_target(stream)) : cudaSuccess;
     dhowi_cuda_leave(entered);
     if (result == 0) return DHOW_OK;
     if (code != cudaSuccess) return dhowi_cuda_fail_on(stream, err, code, "a product by cuBLAS");

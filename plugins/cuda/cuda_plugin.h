@@ -53,6 +53,7 @@ typedef enum dhowi_cuda_library_id {
     DHOWI_CUDA_CUBLAS,
     DHOWI_CUDA_NVRTC,
     DHOWI_CUDA_NVML,
+    DHOWI_CUDA_CUDNN,
     DHOWI_CUDA_LIBRARIES
 } dhowi_cuda_library_id;
 
@@ -79,10 +80,17 @@ int32_t dhowi_cuda_probe(const dhow_host *host, dhow_probe *out, dhow_error *err
 
 struct dhowi_cuda_images;
 
+typedef enum dhowi_cuda_conv_choice { /* DHOW_CUDA_CONV */
+                                      DHOWI_CUDA_CONV_OFF = 0,
+                                      DHOWI_CUDA_CONV_AUTO = 1 << 0,
+                                      DHOWI_CUDA_CONV_CUDNN = 1 << 1
+} dhowi_cuda_conv_choice;
+
 typedef struct dhowi_cuda_backend {
     const dhow_host *host;
     uint32_t device_count;
     bool host_waits;                  /* asked for, see plugin.c */
+    dhowi_cuda_conv_choice conv;      /* who may compute convolutions */
     struct dhowi_cuda_images *images; /* of built-in kernels, see module.c; with the next */
     uint32_t open_devices;
 } dhowi_cuda_backend;
@@ -90,6 +98,7 @@ typedef struct dhowi_cuda_backend {
 struct dhowi_cuda_event;
 struct dhowi_cuda_kernel;
 struct dhowi_cuda_blas_handles;
+struct dhowi_cuda_cudnn;
 
 struct dhowi_cuda_device {
     const dhow_host *host;
@@ -109,6 +118,9 @@ struct dhowi_cuda_device {
 
     pthread_mutex_t blas_lock; /* blas while it is made, which takes half a second */
     struct dhowi_cuda_blas_handles *blas;
+    pthread_mutex_t cudnn_lock; /* the next while it is made, which takes as long */
+    struct dhowi_cuda_cudnn *cudnn;
+    bool no_cudnn; /* it was looked for in vain */
 
     pthread_mutex_t lock; /* all below; held briefly, never during calls of CUDA */
     struct dhowi_cuda_event *spare_events;
@@ -207,6 +219,9 @@ static inline cudaStream_t dhowi_cuda_target(const dhowi_cuda_stream *stream) {
                                                                                : stream->native;
 }
 
+/* What became of the stream of a call of cuBLAS or cuDNN that failed: they have runtimes of their
+ * own inside, so ours has not heard of what they met. */
+cudaError_t dhowi_cuda_stream_fault(cudaStream_t stream);
 int32_t dhowi_cuda_stream_create(void *device, uint32_t flags, void **out_stream, dhow_error *err);
 void dhowi_cuda_stream_destroy(void *stream);
 int32_t dhowi_cuda_stream_sync(void *stream, dhow_error *err);
@@ -287,5 +302,12 @@ int32_t dhowi_cuda_compile(dhowi_cuda_device *device, const dhow_module_desc *de
 extern const dhow_blas dhowi_cuda_blas;
 extern const dhow_capture dhowi_cuda_capture;
 void dhowi_cuda_blas_end(dhowi_cuda_device *device, bool alive);
+
+/* ---- conv.c, cudnn.c ------------------------------------------------------------------------ */
+
+extern const dhow_conv dhowi_cuda_conv_table;
+int32_t dhowi_cuda_conv_read_choice(const dhow_host *host, dhowi_cuda_conv_choice *out,
+                                    dhow_error *err);
+void dhowi_cuda_cudnn_end(dhowi_cuda_device *device, bool alive);
 
 #endif /* DHOW_CUDA_CUDA_PLUGIN_H_ */

@@ -150,6 +150,7 @@ int32_t dhowi_cuda_device_open(void *backend_pointer, uint32_t index, void **out
     }
     (void)pthread_mutex_init(&device->lock, NULL);
     (void)pthread_mutex_init(&device->blas_lock, NULL);
+    (void)pthread_mutex_init(&device->cudnn_lock, NULL);
     (void)pthread_cond_init(&device->signalled, NULL);
     dhowi_cuda_builtins_begin(device);
     *out_device = device;
@@ -161,6 +162,7 @@ void dhowi_cuda_device_close(void *device_pointer) {
     const dhow_host *host = device->host;
     bool entered;
     const bool alive = dhowi_cuda_enter(device, &entered);
+    dhowi_cuda_cudnn_end(device, alive);
     dhowi_cuda_blas_end(device, alive);
     dhowi_cuda_builtins_end(device, alive);
     dhowi_cuda_events_end(device, alive);
@@ -174,5 +176,6 @@ void dhowi_cuda_device_close(void *device_pointer) {
     (void)pthread_cond_destroy(&device->signalled);
     (void)pthread_mutex_destroy(&device->lock);
     (void)pthread_mutex_destroy(&device->blas_lock);
+    (void)pthread_mutex_destroy(&device->cudnn_lock);
     dhowi_cuda_delete(host, device);
 }

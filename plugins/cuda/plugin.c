@@ -23,7 +23,9 @@ static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_erro
     int count = 0;
     bool host_waits;
     *out_backend = NULL;
-    const int32_t status = read_host_waits(host, &host_waits, err);
+    dhowi_cuda_conv_choice conv;
+    int32_t status = read_host_waits(host, &host_waits, err);
+    if (status == DHOW_OK) status = dhowi_cuda_conv_read_choice(host, &conv, err);
     if (status != DHOW_OK) return status;
     const cudaError_t code = cudaGetDeviceCount(&count);
     if (code != cudaSuccess) return dhowi_cuda_fail(err, code, "cuda: cudaGetDeviceCount");
@@ -33,6 +35,7 @@ static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_erro
     backend->host = host;
     backend->device_count = (uint32_t)count;
     backend->host_waits = host_waits;
+    backend->conv = conv;
     *out_backend = backend;
     return DHOW_OK;
 }
@@ -50,6 +53,7 @@ static int32_t component(void *backend_pointer, uint32_t index, dhow_component *
         const char *name, *purpose;
     } libraries[] = {{DHOWI_CUDA_CUBLASLT, "cuBLASLt", "matmul"},
                      {DHOWI_CUDA_CUBLAS, "cuBLAS", "matmul that cuBLASLt has no algorithm for"},
+                     {DHOWI_CUDA_CUDNN, "cuDNN", "convolution"},
                      {DHOWI_CUDA_NVRTC, "NVRTC", "kernels compiled at run time"},
                      {DHOWI_CUDA_NVML, "NVML", "free memory of devices nobody has opened"}};
     const uint32_t count = sizeof libraries / sizeof libraries[0];
@@ -78,8 +82,10 @@ static int32_t component(void *backend_pointer, uint32_t index, dhow_component *
 }
 
 static const void *get_extension(void *device, const char *id) {
-    (void)device;
+    const bool convolves =
+        ((const dhowi_cuda_device *)device)->backend->conv != DHOWI_CUDA_CONV_OFF;
     if (strcmp(id, "dhow.blas/1") == 0) return &dhowi_cuda_blas;
+    if (strcmp(id, "dhow.conv/1") == 0) return convolves ? &dhowi_cuda_conv_table : NULL;
     if (strcmp(id, "dhow.graph/1") == 0) return &dhowi_cuda_capture;
     if (strcmp(id, "dhow.native/1") == 0) return &dhowi_cuda_native;
     return NULL;

@@ -82,3 +82,14 @@ int32_t dhowi_cuda_stream_query(void *stream_pointer, dhow_error *err) {
     }
     return dhowi_cuda_fail_on(stream, err, code, "asking for a stream's state");
 }
+
+cudaError_t dhowi_cuda_stream_fault(cudaStream_t stream) {
+    enum cudaStreamCaptureStatus recording = cudaStreamCaptureStatusNone;
+    cudaError_t code = cudaStreamIsCapturing(stream, &recording);
+    if (code == cudaSuccess &&
+        recording == cudaStreamCaptureStatusNone) /* else it must not be asked */
+        code = cudaStreamQuery(stream);
+    if (code != cudaErrorNotReady) return code;
+    (void)cudaGetLastError();
+    return cudaSuccess;
+}

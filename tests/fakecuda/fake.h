@@ -37,7 +37,8 @@ typedef struct fake_fault {
 typedef struct fake_settings {
     simdev_config machine;
     int driver, runtime, cc, sms, ecc, peer, init, code, slow_ms, clock_s;
-    bool strict, stub, hidden, legacy, waits, quiesce, eager, mig, nolt, noheuristic, nonvrtc, nonvml;
+    bool strict, stub, hidden, legacy, waits, quiesce, eager, mig, nolt, noheuristic, nocudnn, nofused,
+        nonvrtc, nonvml;
 } fake_settings;
 
 typedef struct CUctx_st {

@@ -21,11 +21,12 @@
  *   mig=1          the devices are parts of GPUs, of whose whole memory NVML tells
  *   clock_s=N      how long before the others the first two timed events were recorded
  *   slow_ms=N      how long starting a library and pinning memory take
- *   nolt=1 nonvrtc=1 nonvml=1   the library does not start
+ *   nolt=1 nocudnn=1 nonvrtc=1 nonvml=1   the library does not start
  *   strict=1       a complaint aborts, as do objects that are left when the process ends
  *   legacy=1       the legacy and the per-thread stream may be used; they are one, and order nothing
  *                  else: a program's default stream
  *   noheuristic=1  cuBLASLt has no algorithm for anything
+ *   nofused=1      cuDNN does nothing else in the same call as a convolution
  *
  * FAKECUDA_FAULTS is a list of NAME[#DEVICE]@N[+]=[async:]CODE, separated by semicolons: the N-th
  * call of the function (with + all later ones too) answers CUDA's CODE. `kernel:NAME` fails the
@@ -47,7 +48,7 @@ bool fakecuda_reset(const char *settings, const char *faults, char *why, size_t 
 
 typedef struct fakecuda_objects {
     uint32_t device_blocks, host_blocks, registrations, streams, events, graphs, graph_execs,
-        libraries, contexts, blas_handles, lt_objects, programs;
+        libraries, contexts, blas_handles, lt_objects, cudnn_objects, programs;
 } fakecuda_objects;
 /* What was made and not given back; a release counts whatever it answered. `out` may be NULL.
  * Returns the sum. */
@@ -80,6 +81,7 @@ typedef enum fakecuda_kind {
     FAKECUDA_FUNCTION,
     FAKECUDA_BLAS,
     FAKECUDA_LT,
+    FAKECUDA_CUDNN,
     FAKECUDA_PROGRAM,
     FAKECUDA_KINDS
 } fakecuda_kind;

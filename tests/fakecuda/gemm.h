@@ -6,6 +6,7 @@
 #define TESTS_FAKECUDA_GEMM_H_
 
 #include "fakecuda.h"
+#include "numbers.h"
 #include "plugins/cuda/vendor_abi.h"
 
 typedef struct fake_matrix {
@@ -28,7 +29,6 @@ typedef struct fake_gemm {
     uint64_t workspace_bytes;
 } fake_gemm;
 
-int64_t fake_type_bytes(int32_t type); /* 0: no type of matrices */
 bool fake_matrix_is_valid(const fake_matrix *matrix);
 /* What makes no product at all: 0, or LT_STATUS_NOT_SUPPORTED or INVALID_VALUE. */
 int fake_gemm_check(const fake_gemm *gemm, int compute);

@@ -58,6 +58,7 @@ Test(search, libraries_of_pip_conda_and_toolkits_are_found_in_this_order, .init 
     char beside[PATH_MAX];
     make("venv/lib/python3.11/site-packages/nvidia/cublas/lib/libcublasLt.so.12");
     make("venv/lib/python3.11/site-packages/nvidia/cu13/lib/libcublasLt.so.13");
+    make("venv/lib/python3.11/site-packages/nvidia/cudnn/lib/libcudnn.so.9");
     make("own/lib/python3.12/site-packages/nvidia/cublas/lib/libcublasLt.so.12");
     make("venv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2");
     make("conda/lib/libcublasLt.so.12");
@@ -84,6 +85,7 @@ Test(search, libraries_of_pip_conda_and_toolkits_are_found_in_this_order, .init 
         last = place;
     }
     cr_assert_geq(place_of(beside, "venv/lib/python3.11/site-packages/nvidia/cu13/lib/"), 0);
+    cr_assert_geq(place_of(beside, "venv/lib/python3.11/site-packages/nvidia/cudnn/lib/"), 0);
     cr_assert_eq(place_of(NULL, order[3]), -1);
     cr_assert_eq(place_of(beside, "venv/lib/python3.11/site-packages/nvidia/nccl/lib/"), -1);
 }

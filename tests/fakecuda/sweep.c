@@ -121,6 +121,33 @@ static void fills(program *p) {
     }
 }
 
+/* A model's convolutions, whose weights are packed; one without bias, and what cuDNN refuses. */
+static void convolutions(program *p) {
+    const dhow_window window =
+        DHOW_INIT(dhow_window, .kernel = {3, 3}, .pad = {1, 1, 1, 1}, .stride = {1, 1});
+    dhow_model *model = NULL;
+    dhow_model_value v = 0;
+    dhow_tensor *x = NULL, *y = NULL;
+    TRY(dhow_model_create(p->context, &model));
+    TRY(dhow_model_input(model, "x", DHOW_F16, DHOW_SHAPE(1, 8, 4, 4), &v));
+    TRY(dhow_model_conv2d(model, "a", v, 8, 8, &window, 1, &v));
+    TRY(dhow_model_relu(model, v, &v));
+    TRY(dhow_model_conv2d(model, "b", v, 8, 8, &window, 0, &v));
+    TRY(dhow_model_output(model, "y", v));
+    TRY(dhow_model_to(model, p->first));
+    TRY(dhow_tensor_full(p->first, DHOW_F16, DHOW_SHAPE(1, 8, 4, 4), 1, &x));
+    TRY(dhow_model_run(model, NULL, &x, 1, &y, 1));
+    if (y != NULL) {
+        dhow_tensor *wide = NULL;
+        TRY(dhow_tensor_to_dtype(NULL, y, DHOW_F32, &wide));
+        if (wide != NULL) expect(p, wide, 8 * 4 * 4, 0, "a convolution");
+        dhow_tensor_release(wide);
+    }
+    dhow_tensor_release(x);
+    dhow_tensor_release(y);
+    dhow_model_release(model);
+}
+
 static void products(program *p) {
     dhow_tensor *x = NULL, *w = NULL, *bias = NULL, *y = NULL, *z = NULL;
     TRY(dhow_tensor_full(p->first, DHOW_F32, DHOW_SHAPE(16, 24), 1, &x));
@@ -302,6 +329,7 @@ static void run_program(program *p, const char *cache, bool fault_passes) {
         DHOW_INIT(dhow_context_options, .backends = "cpu,cuda", .cache_dir = cache,
                   .num_threads = 2, .log = quiet);
     static void (*const parts[])(program * p) = {copies,         boxes,    fills,  products,
+                                                 convolutions,
                                                  streams,        devices,  graphs, own_kernels,
                                                  native_kernels, questions};
     memset(p, 0, sizeof *p);
@@ -376,10 +404,10 @@ static bool run(const char *settings, const char *fault, const kind *k, const ch
     if (count > (is_locked_out ? left.contexts : 0))
         complain(
             "left: %u device blocks, %u host blocks, %u registrations, %u streams, %u events, "
-            "%u graphs, %u libraries, %u contexts, %u + %u of cuBLAS, %u programs",
+            "%u graphs, %u libraries, %u contexts, %u + %u of cuBLAS, %u of cuDNN, %u programs",
             left.device_blocks, left.host_blocks, left.registrations, left.streams, left.events,
             left.graphs + left.graph_execs, left.libraries, left.contexts, left.blas_handles,
-            left.lt_objects, left.programs);
+            left.lt_objects, left.cudnn_objects, left.programs);
     if (fakecuda_complaints() != 0) complain("%s", fakecuda_first_complaint());
     if (p.status != DHOW_OK && struck == 0) complain("nothing struck, yet: %s", p.message);
     /* Error 1 is how the driver says that a kernel has no more parameters. */
@@ -462,7 +490,7 @@ static void check_reach(const bool *called) {
 /* With peers and cuBLASLt, without either, a GPU that is newer than NVRTC, and streams that wait
  * for the host. */
 static const char *const k_settings[] = {"devices=2", "devices=2,peer=0,noheuristic=1",
-                                         "devices=2,cc=122", "devices=2,peer=0"};
+                                         "devices=2,cc=122,nofused=1", "devices=2,peer=0"};
 enum { HOST_WAITS = 3 };
 
 int main(int argc, char **argv) {

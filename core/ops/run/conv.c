@@ -186,6 +186,16 @@ static dhow_status run_portable(const dhowi_call *call, const dhow_window *w) {
     return dhowi_activate(call->stream, call->attrs->activation, y);
 }
 
+/* With all that follows the sums; else without the activation, which is a step of its own then, as
+ * d says afterwards. */
+static dhow_status find_plan(dhow_device *device, dhow_conv_desc *d,
+                             const dhowi_vendor_plan **out) {
+    DHOWI_TRY(dhowi_conv_plan(device, d, out));
+    if (*out != NULL || d->activation == DHOW_ACTIVATION_NONE) return DHOW_OK;
+    d->activation = DHOW_ACTIVATION_NONE;
+    return dhowi_conv_plan(device, d, out);
+}
+
 dhow_status dhowi_run_conv2d(const dhowi_call *call) {
     const dhow_tensor *weight = call->in[1];
     dhow_window window;
@@ -194,7 +204,7 @@ dhow_status dhowi_run_conv2d(const dhowi_call *call) {
     DHOWI_TRY(dhowi_window_check(call->op->name, &call->attrs->window, weight->shape[2],
                                  weight->shape[3], &window));
     describe(call, &window, &desc);
-    DHOWI_TRY(dhowi_conv_plan(call->stream->device, &desc, &plan));
+    DHOWI_TRY(find_plan(call->stream->device, &desc, &plan));
     bool blocks = call->in[0]->rank == 5 || call->out->rank == 5;
     if (plan == NULL && blocks)
         return dhowi_fail(DHOW_INTERNAL, "conv2d: a plan for blocks of channels is gone");
@@ -202,7 +212,8 @@ dhow_status dhowi_run_conv2d(const dhowi_call *call) {
     dhow_status status = dhowi_vendor_plan_run(call->stream, plan, call->in[0], call->in[1],
                                                call->out, call->in[2], call->in[3]);
     dhowi_vendor_plan_drop(plan);
-    return status;
+    if (status != DHOW_OK || desc.activation == call->attrs->activation) return status;
+    return dhowi_activate(call->stream, call->attrs->activation, call->out);
 }
 
 dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_tensor_desc *x,
@@ -229,7 +240,7 @@ dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_tensor_desc *x,
               (residual ? DHOW_EPILOGUE_RESIDUAL : 0u);
     d.activation = attrs->activation;
     *src = *dst = DHOW_LAYOUT_NCHW;
-    DHOWI_TRY(dhowi_conv_plan(device, &d, &plan));
+    DHOWI_TRY(find_plan(device, &d, &plan));
     if (plan == NULL) return DHOW_OK;
     *src = plan->src_layout;
     *dst = plan->dst_layout;

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolutions by cuDNN: bias, residual and ReLU in the same call, or behind it where cuDNN does
+ * not take them together.
+ *
+ * Only algorithms that add up products are taken: by Winograd's and by Fourier's transforms a NaN
+ * spreads over pixels that do not see it, and sums are less exact than f32 has them.
+ */
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "conv.h"
+#include "cudnn.h"
+
+enum { RANK = 4, SPATIAL = 2, WORKSPACE_BYTES = 256 << 20 };
+
+typedef struct cudnn_plan {
+    dhowi_cuda_conv conv;
+    dhowi_cuda_cudnn *dnn;
+    dnn_tensor x, y, bias;
+    dnn_filter weight;
+    dnn_conv operation;
+    dnn_activation activation;
+    int algorithm;
+    uint64_t algorithm_bytes; /* of the workspace; behind them, at a multiple of 256, a bias of 0 */
+    bool ends, lacks_bias; /* whether something follows the sums; but no bias, which cuDNN wants */
+    atomic_bool apart;     /* what follows the sums takes calls of its own */
+} cudnn_plan;
+
+/* ---- descriptions --------------------------------------------------------------------------- */
+
+static int data_type(int32_t dtype) {
+    return dtype == DHOW_F32 ? DNN_FLOAT : dtype == DHOW_F16 ? DNN_HALF : DNN_BFLOAT16;
+}
+
+/* The one padding that gives the same windows: cuDNN pads both sides alike, and a window that would
+ * begin behind the last is none. */
+static bool pads_alike(const dhowi_cuda_conv *conv) {
+    const dhow_conv_desc *d = &conv->desc;
+    for (int i = 0; i < SPATIAL; i++) {
+        const int64_t extent = i == 0 ? d->h : d->w, kernel = i == 0 ? d->kh : d->kw;
+        const int64_t reach = (kernel - 1) * d->dilation[i] + 1, padded = extent + 2 * d->pad[i];
+        if (padded < reach || (padded - reach) / d->stride[i] + 1 != conv->out[i]) return false;
+    }
+    return true;
+}
+
+/* cuDNN counts in ints, and elements of a tensor too. */
+static bool is_countable(const dhowi_cuda_conv *conv) {
+    const dhow_conv_desc *d = &conv->desc;
+    const double image = (double)d->n * (double)d->c * (double)d->h * (double)d->w;
+    const double result = (double)d->n * (double)d->k * (double)conv->out[0] * (double)conv->out[1];
+    const double weight = (double)d->k * (double)(d->c / d->groups) * (double)d->kh * (double)d->kw;
+    return image < INT_MAX && result < INT_MAX && weight < INT_MAX;
+}
+
+static int describe_image(const dhowi_cuda_cudnn *dnn, dnn_tensor *out, const dhow_conv_desc *d,
+                          int64_t channels, int64_t h, int64_t w) {
+    const bool last = d->src_layout == DHOW_LAYOUT_NHWC;
+    const int shape[RANK] = {(int)d->n, (int)channels, (int)h, (int)w};
+    const int strides[RANK] = {(int)(channels * h * w), last ? 1 : (int)(h * w),
+                               last ? (int)(w * channels) : (int)w, last ? (int)channels : 1};
+    const int result = dnn->tensor_create(out);
+    return result != 0 ? result : dnn->tensor_set(*out, data_type(d->dtype), RANK, shape, strides);
+}
+
+static int describe_bias(const dhowi_cuda_cudnn *dnn, dnn_tensor *out, const dhow_conv_desc *d) {
+    const int k = (int)d->k, shape[RANK] = {1, k, 1, 1}, strides[RANK] = {k, 1, 1, 1};
+    const int result = dnn->tensor_create(out);
+    return result != 0 ? result : dnn->tensor_set(*out, data_type(d->dtype), RANK, shape, strides);
+}
+
+static int describe_weight(const dhowi_cuda_cudnn *dnn, dnn_filter *out, const dhow_conv_desc *d) {
+    const int shape[RANK] = {(int)d->k, (int)(d->c / d->groups), (int)d->kh, (int)d->kw};
+    const int format = d->src_layout == DHOW_LAYOUT_NHWC ? DNN_NHWC : DNN_NCHW;
+    const int result = dnn->filter_create(out);
+    return result != 0 ? result : dnn->filter_set(*out, data_type(d->dtype), format, RANK, shape);
+}
+
+static int math_of(const dhow_conv_desc *d) {
+    if (d->dtype != DHOW_F32) return DNN_TENSOR_OP_MATH;
+    return dhowi_cuda_conv_is_relaxed(d) ? DNN_DEFAULT_MATH : DNN_FMA_MATH; /* the former: TF32 */
+}
+
+static int describe_operation(const dhowi_cuda_cudnn *dnn, dnn_conv *out, const dhow_conv_desc *d) {
+    const int pad[SPATIAL] = {(int)d->pad[0], (int)d->pad[1]};
+    const int stride[SPATIAL] = {(int)d->stride[0], (int)d->stride[1]};
+    const int dilation[SPATIAL] = {(int)d->dilation[0], (int)d->dilation[1]};
+    int result = dnn->conv_create(out);
+    if (result == 0)
+        result =
+            dnn->conv_set(*out, SPATIAL, pad, stride, dilation, DNN_CROSS_CORRELATION, DNN_FLOAT);
+    if (result == 0) result = dnn->conv_set_groups(*out, (int)d->groups);
+    if (result == 0) result = dnn->conv_set_math(*out, math_of(d));
+    return result;
+}
+
+/* cuDNN's ReLU keeps a NaN where it is told to. */
+static int describe_activation(const dhowi_cuda_cudnn *dnn, dnn_activation *out,
+                               const dhow_conv_desc *d) {
+    const int mode = d->activation == DHOW_ACTIVATION_RELU ? DNN_RELU : DNN_IDENTITY;
+    const int result = dnn->activation_create(out);
+    return result != 0 ? result : dnn->activation_set(*out, mode, DNN_PROPAGATE_NAN, 0.0);
+}
+
+static int describe(cudnn_plan *p) {
+    const dhowi_cuda_cudnn *dnn = p->dnn;
+    const dhow_conv_desc *d = &p->conv.desc;
+    int result = describe_image(dnn, &p->x, d, d->c, d->h, d->w);
+    if (result == 0) result = describe_image(dnn, &p->y, d, d->k, p->conv.out[0], p->conv.out[1]);
+    if (result == 0) result = describe_bias(dnn, &p->bias, d);
+    if (result == 0) result = describe_weight(dnn, &p->weight, d);
+    if (result == 0) result = describe_operation(dnn, &p->operation, d);
+    if (result == 0) result = describe_activation(dnn, &p->activation, d);
+    return result;
+}
+
+/* ---- algorithms ----------------------------------------------------------------------------- */
+
+static bool is_fit(const dnn_algorithm *a) {
+    return a->status == 0 && a->workspace_bytes <= WORKSPACE_BYTES &&
+           a->determinism == DNN_DETERMINISTIC && a->algorithm <= DNN_FWD_DIRECT;
+}
+
+/* Without an activation cuDNN adds a bias and a residual by this algorithm alone. */
+static bool ends_in_one(const cudnn_plan *p, int algorithm) {
+    return p->conv.desc.activation == DHOW_ACTIVATION_RELU ||
+           algorithm == DNN_FWD_IMPLICIT_PRECOMP_GEMM;
+}
+
+/* The first by cuDNN's heuristics, which need no run, that does all in one call; else the first. */
+static int find_algorithm(cudnn_plan *p) {
+    dnn_algorithm all[DNN_FWD_COUNT];
+    const dnn_algorithm *best = NULL;
+    int found = 0;
+    int result = p->dnn->algorithms(p->dnn->handle, p->x, p->weight, p->operation, p->y,
+                                    DNN_FWD_COUNT, &found, all);
+    if (result != 0) return result;
+    for (int i = 0; i < found && best == NULL; i++) {
+        if (is_fit(&all[i]) && (!p->ends || ends_in_one(p, all[i].algorithm))) best = &all[i];
+    }
+    atomic_init(&p->apart, best == NULL);
+    for (int i = 0; i < found && best == NULL; i++) {
+        if (is_fit(&all[i])) best = &all[i];
+    }
+    if (best == NULL) return DNN_NOT_SUPPORTED;
+    p->algorithm = best->algorithm;
+    p->algorithm_bytes = best->workspace_bytes;
+    /* What may be less exact than FMA stays as it was asked for. */
+    if (math_of(&p->conv.desc) == DNN_FMA_MATH) return 0;
+    return p->dnn->conv_set_math(p->operation, best->math);
+}
+
+/* ---- plans ---------------------------------------------------------------------------------- */
+
+/* Tensor cores like channels last; FMA does not care, and conversions are saved. */
+static uint32_t layout(const dhow_conv_desc *d) {
+    return math_of(d) == DNN_FMA_MATH ? DHOW_LAYOUT_NCHW : DHOW_LAYOUT_NHWC;
+}
+
+static void destroy(dhowi_cuda_conv *conv) {
+    cudnn_plan *p = (cudnn_plan *)conv;
+    const dhowi_cuda_cudnn *dnn = p->dnn;
+    if (p->x != NULL) (void)dnn->tensor_destroy(p->x);
+    if (p->y != NULL) (void)dnn->tensor_destroy(p->y);
+    if (p->bias != NULL) (void)dnn->tensor_destroy(p->bias);
+    if (p->weight != NULL) (void)dnn->filter_destroy(p->weight);
+    if (p->operation != NULL) (void)dnn->conv_destroy(p->operation);
+    if (p->activation != NULL) (void)dnn->activation_destroy(p->activation);
+    dhowi_cuda_delete(conv->device->host, p);
+}
+
+static int32_t check(const dhowi_cuda_conv *conv, dhow_error *err) {
+    const char *name = conv->device->name;
+    if (conv->desc.activation != DHOW_ACTIVATION_NONE &&
+        conv->desc.activation != DHOW_ACTIVATION_RELU)
+        return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED,
+                                 "%s: cuDNN has no such activation behind a convolution", name);
+    if (!is_countable(conv))
+        return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: an image too large for cuDNN", name);
+    if (!pads_alike(conv))
+        return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: cuDNN pads both sides alike", name);
+    return DHOW_OK;
+}
+
+static int32_t plan(const dhowi_cuda_conv *conv, dhowi_cuda_conv **out, dhow_error *err) {
+    dhowi_cuda_device *device = conv->device;
+    dhowi_cuda_cudnn *dnn = NULL;
+    int32_t status = check(conv, err);
+    if (status == DHOW_OK) status = dhowi_cuda_cudnn_of(device, &dnn, err);
+    if (status != DHOW_OK) return status;
+    cudnn_plan *p = dhowi_cuda_new(device->host, sizeof *p);
+    if (p == NULL)
+        return dhowi_cuda_refuse(err, DHOW_OUT_OF_MEMORY, "%s: no host memory", device->name);
+    p->conv = *conv;
+    p->dnn = dnn;
+    p->ends = dhowi_cuda_conv_has(conv, DHOW_EPILOGUE_BIAS | DHOW_EPILOGUE_RESIDUAL) ||
+              conv->desc.activation != DHOW_ACTIVATION_NONE;
+    p->lacks_bias = p->ends && !dhowi_cuda_conv_has(conv, DHOW_EPILOGUE_BIAS);
+    (void)pthread_mutex_lock(&dnn->lock);
+    int result = describe(p);
+    if (result == 0) result = find_algorithm(p);
+    (void)pthread_mutex_unlock(&dnn->lock);
+    if (result != 0) {
+        destroy(&p->conv);
+        return dhowi_cuda_refuse(err,
+                                 result >= DNN_INTERNAL_ERROR ? DHOW_UNAVAILABLE : DHOW_UNSUPPORTED,
+                                 "%s: cuDNN plans no such convolution: %s (%d)", device->name,
+                                 dnn->status_name(result), result);
+    }
+    p->conv.workspace_bytes = p->algorithm_bytes;
+    if (p->lacks_bias)
+        p->conv.workspace_bytes =
+            dhowi_cuda_align(p->algorithm_bytes) +
+            (uint64_t)conv->desc.k * dhowi_cuda_conv_element_bytes(&conv->desc);
+    *out = &p->conv;
+    return DHOW_OK;
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+static const float k_one = 1, k_zero = 0;
+
+static void *pointer_to(dhow_buffer buffer) {
+    return (void *)(uintptr_t)(buffer.handle + buffer.offset);
+}
+
+/* The bias of 0, which the workspace has room for. */
+static dhow_buffer zero_bias(const cudnn_plan *p, dhow_buffer workspace) {
+    workspace.offset += dhowi_cuda_align(p->algorithm_bytes);
+    return workspace;
+}
+
+/* What has to lie ready for the calls. */
+static int32_t prepare(const cudnn_plan *p, dhowi_cuda_stream *stream,
+                       const dhowi_cuda_conv_buffers *b, bool apart, dhow_error *err) {
+    const dhow_conv_desc *d = &p->conv.desc;
+    const uint64_t element = dhowi_cuda_conv_element_bytes(d), k = (uint64_t)d->k;
+    if (!apart && p->lacks_bias) {
+        const dhow_buffer bias = zero_bias(p, b->workspace);
+        return dhowi_cuda_fill(stream, bias.handle, bias.offset, k * element, 0, 1, err);
+    }
+    if (!apart || !dhowi_cuda_conv_has(&p->conv, DHOW_EPILOGUE_RESIDUAL) ||
+        pointer_to(b->residual) == pointer_to(b->y))
+        return DHOW_OK;
+    const uint64_t bytes = (uint64_t)(d->n * p->conv.out[0] * p->conv.out[1]) * k * element;
+    const dhow_copy_rect rect = {
+        .extent = {bytes, 1, 1},
+        .src = {.handle = b->residual.handle,
+                .offset = b->residual.offset,
+                .pitch = {bytes, bytes}},
+        .dst = {.handle = b->y.handle, .offset = b->y.offset, .pitch = {bytes, bytes}}};
+    return dhowi_cuda_copy(stream, &rect, err);
+}
+
+static int run_fused(const cudnn_plan *p, const dhowi_cuda_conv_buffers *b) {
+    const bool adds = dhowi_cuda_conv_has(&p->conv, DHOW_EPILOGUE_RESIDUAL);
+    const dhow_buffer bias = p->lacks_bias ? zero_bias(p, b->workspace) : b->bias;
+    return p->dnn->fused(p->dnn->handle, &k_one, p->x, pointer_to(b->x), p->weight,
+                         pointer_to(b->weight), p->operation, p->algorithm,
+                         pointer_to(b->workspace), p->algorithm_bytes, adds ? &k_one : &k_zero,
+                         p->y, pointer_to(adds ? b->residual : b->y), p->bias, pointer_to(bias),
+                         p->activation, p->y, pointer_to(b->y));
+}
+
+/* The residual is in y already. */
+static int run_apart(const cudnn_plan *p, const dhowi_cuda_conv_buffers *b) {
+    const dhowi_cuda_cudnn *dnn = p->dnn;
+    const bool adds = dhowi_cuda_conv_has(&p->conv, DHOW_EPILOGUE_RESIDUAL);
+    void *y = pointer_to(b->y);
+    int result =
+        dnn->forward(dnn->handle, &k_one, p->x, pointer_to(b->x), p->weight, pointer_to(b->weight),
+                     p->operation, p->algorithm, pointer_to(b->workspace), p->algorithm_bytes,
+                     adds ? &k_one : &k_zero, p->y, y);
+    if (result == 0 && dhowi_cuda_conv_has(&p->conv, DHOW_EPILOGUE_BIAS))
+        result = dnn->add(dnn->handle, &k_one, p->bias, pointer_to(b->bias), &k_one, p->y, y);
+    if (result == 0 && p->conv.desc.activation == DHOW_ACTIVATION_RELU)
+        result = dnn->activate(dnn->handle, p->activation, &k_one, p->y, y, &k_zero, p->y, y);
+    return result;
+}
+
+static int32_t run_one_way(const cudnn_plan *p, dhowi_cuda_stream *stream,
+                           const dhowi_cuda_conv_buffers *b, bool apart, int *out_result,
+                           dhow_error *err) {
+    const int32_t status = prepare(p, stream, b, apart, err);
+    if (status != DHOW_OK) return status;
+    bool entered;
+    cudaError_t code = dhowi_cuda_require(p->conv.device, &entered);
+    if (code != cudaSuccess) return dhowi_cuda_fail_on(stream, err, code, "a convolution by cuDNN");
+    (void)pthread_mutex_lock(&p->dnn->lock);
+    *out_result = p->dnn->set_stream(p->dnn->handle, dhowi_cuda_target(stream));
+    if (*out_result == 0) *out_result = apart || !p->ends ? run_apart(p, b) : run_fused(p, b);
+    (void)pthread_mutex_unlock(&p->dnn->lock);
+    if (*out_result != 0) code = dhowi_cuda_stream_fault(dhowi_cuda_target(stream));
+    dhowi_cuda_leave(entered);
+    return code == cudaSuccess ? DHOW_OK
+                               : dhowi_cuda_fail_on(stream, err, code, "a convolution by cuDNN");
+}
+
+/* Whether cuDNN takes all in one call comes out at the call alone. */
+static bool is_refused(int result) {
+    return result >= DNN_BAD_PARAM && result < DNN_INTERNAL_ERROR;
+}
+
+static void tell_of_apart(const dhowi_cuda_conv *conv, const char *why) {
+    char line[256];
+    (void)snprintf(line, sizeof line,
+                   "%s: cuDNN takes no bias, residual or activation with a convolution of %" PRId64
+                   " to %" PRId64 " channels (%s); they follow in calls of their own",
+                   conv->device->name, conv->desc.c, conv->desc.k, why);
+    conv->device->host->log(conv->device->host->user, DHOW_LOG_INFO, line);
+}
+
+static int32_t run(dhowi_cuda_conv *conv, dhowi_cuda_stream *stream,
+                   const dhowi_cuda_conv_buffers *buffers, dhow_error *err) {
+    cudnn_plan *p = (cudnn_plan *)conv;
+    const bool apart = atomic_load(&p->apart);
+    int result = 0;
+    int32_t status = run_one_way(p, stream, buffers, apart, &result, err);
+    if (status == DHOW_OK && is_refused(result) && p->ends && !apart) {
+        if (!atomic_exchange(&p->apart, true)) tell_of_apart(conv, p->dnn->status_name(result));
+        status = run_one_way(p, stream, buffers, true, &result, err);
+    }
+    if (status != DHOW_OK || result == 0) return status;
+    status = dhowi_cuda_refuse(err, DHOW_INTERNAL, "%s: a convolution by cuDNN: %s (%d)",
+                               conv->device->name, p->dnn->status_name(result), result);
+    err->native_code = result;
+    return status;
+}
+
+const dhowi_cuda_conv_engine dhowi_cuda_conv_by_cudnn = {
+    .layout = layout, .plan = plan, .run = run, .destroy = destroy};
