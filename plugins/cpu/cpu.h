@@ -22,11 +22,13 @@ typedef struct cpu_kernel_object cpu_kernel_object;
 
 /* The threads that parallel regions are spread over. */
 typedef struct cpu_team {
-    pthread_mutex_t region; /* one parallel region at a time; guards pause, and changes of level */
+    pthread_mutex_t region; /* one parallel region at a time; guards pause, saved, and changes of
+                               level */
     int threads;
     atomic_int level;       /* regions get threads >> level of them */
     _Atomic int64_t worked; /* nanoseconds in regions since the level changed */
     int64_t pause;          /* of work, from a late region to the next try with more threads */
+    int64_t saved;          /* nanoseconds, by the regions of late against half as many threads */
 } cpu_team;
 
 typedef struct cpu_device {

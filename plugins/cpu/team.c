@@ -2,9 +2,10 @@
  *
  * How many threads the next parallel region gets. OpenMP's regions end when the last of their
  * threads does, and where other programs use the cores too, that one waits for a core for
- * milliseconds: many times what the region saved. So each region is timed. One that took longer
- * than half as many threads would have needed halves the number for the regions to come, and the
- * next higher one is tried after so much work that another failure is a small part of it.
+ * milliseconds: many times what the region saved. So each region is timed against what half as many
+ * threads would have needed. Once late regions have cost more than the ones before them saved, the
+ * regions to come get half as many threads, and the next higher number is tried after so much work
+ * that another failure is a small part of it.
  */
 #include <time.h>
 
@@ -14,6 +15,8 @@
  * does by FIRST what only the first run does. */
 static const int64_t SLACK = 250 * 1000, FIRST = 1000 * 1000,
                      LONGEST_PAUSE = INT64_C(3000) * 1000 * 1000; /* nanoseconds */
+/* What regions in time saved is remembered up to here: so much is lost once a neighbour comes. */
+static const int64_t MOST_SAVED = 10 * 1000 * 1000;
 /* Of work that a try may cost a part: what was lost by the last one, times this, comes first. */
 enum { PAID_BACK = 10 };
 
@@ -29,6 +32,7 @@ void cpu_team_init(cpu_team *team, int threads) {
     atomic_init(&team->level, 0);
     atomic_init(&team->worked, 0);
     team->pause = 0;
+    team->saved = 0;
 }
 
 void cpu_team_destroy(cpu_team *team) { (void)pthread_mutex_destroy(&team->region); }
@@ -42,6 +46,7 @@ static int64_t worked_of(const cpu_team *team) {
 }
 
 static void set_level(cpu_team *team, int level) {
+    team->saved = 0;
     atomic_store_explicit(&team->level, level, memory_order_relaxed);
     atomic_store_explicit(&team->worked, 0, memory_order_relaxed);
 }
@@ -76,11 +81,18 @@ static void step_back(cpu_team *team, int64_t late) {
     set_level(team, level_of(team) + 1);
 }
 
+/* Whether the regions of late, this one last, were worse than half as many threads. */
+static int is_no_gain(cpu_team *team, int64_t took, int64_t expected) {
+    team->saved += 2 * expected - took;
+    if (team->saved > MOST_SAVED) team->saved = MOST_SAVED;
+    return team->saved < -SLACK;
+}
+
 /* Ends a region that took so long where `expected` was to be. */
 static void end_after(cpu_team *team, const cpu_region *region, int64_t took, int64_t expected) {
     (void)atomic_fetch_add_explicit(&team->worked, took, memory_order_relaxed);
     if (region->threads == 1) return;
-    if (took > 2 * expected + SLACK && !region->starts) step_back(team, took - expected);
+    if (!region->starts && is_no_gain(team, took, expected)) step_back(team, took - expected);
     (void)pthread_mutex_unlock(&team->region);
 }
 

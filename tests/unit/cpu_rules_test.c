@@ -100,6 +100,28 @@ Test(cpu_team, each_late_region_halves_the_threads_of_the_next) {
     cpu_team_destroy(&team);
 }
 
+/* Late by a millisecond; returns its threads. */
+static int late_region(cpu_team *team) {
+    cpu_region one = cpu_region_begin(team);
+    one.start = cpu_now() - 1000000;
+    cpu_region_end(team, &one, 0);
+    return one.threads;
+}
+
+/* One that the system held up once in a while left the next ones with a single thread. */
+Test(cpu_team, a_late_region_costs_no_threads_while_others_saved_more) {
+    cpu_team team;
+    start(&team, 2);
+    for (int i = 0; i < 5; i++) {
+        cr_assert_eq(region(&team, 1, k_forever), 2);
+        cr_assert_eq(late_region(&team), 2);
+    }
+    int lates = 0;
+    while (late_region(&team) == 2) lates++;
+    cr_assert(lates <= 12, "%d", lates);
+    cpu_team_destroy(&team);
+}
+
 Test(cpu_team, more_threads_are_tried_again_after_work_that_is_doubled_while_it_fails) {
     cpu_team team;
     start(&team, 2);
