@@ -34,10 +34,11 @@ static dnnl_format_tag_t tag_of(uint32_t layout) {
     return layout == DHOW_LAYOUT_ANY ? dnnl_format_tag_any : dnnl_format_tag_undef;
 }
 
-/* The number of a layout that oneDNN chose, or DHOW_LAYOUT_ANY for one that has none. */
+/* The number of the layout that was asked for or that oneDNN chose, DHOW_LAYOUT_ANY for one that has
+ * none. One channel lies alike in several: the one asked for is the answer then. */
 static uint32_t layout_of(const onednn_library *dnnl, onednn_md md, const dnnl_dims_t dims,
-                          dnnl_data_type_t type) {
-    uint32_t found = DHOW_LAYOUT_ANY;
+                          dnnl_data_type_t type, uint32_t asked) {
+    uint32_t found = asked;
     for (int i = 0; i < LAYOUTS && found == DHOW_LAYOUT_ANY; i++) {
         onednn_md candidate;
         memset(&candidate, 0, sizeof candidate);
@@ -205,8 +206,8 @@ static dnnl_status_t settle(conv_plan *plan, const conv_mds *mds) {
     const onednn_library *dnnl = plan->dnnl;
     const dnnl_data_type_t type = onednn_type(plan->desc.dtype);
     dhow_conv_plan_info *info = &plan->info;
-    info->src_layout = layout_of(dnnl, mds->x, mds->x_dims, type);
-    info->dst_layout = layout_of(dnnl, mds->y, mds->y_dims, type);
+    info->src_layout = layout_of(dnnl, mds->x, mds->x_dims, type, plan->desc.src_layout);
+    info->dst_layout = layout_of(dnnl, mds->y, mds->y_dims, type, plan->desc.dst_layout);
     if (info->src_layout == DHOW_LAYOUT_ANY || info->dst_layout == DHOW_LAYOUT_ANY)
         return dnnl_unimplemented;
     dnnl_status_t status = onednn_md_copy(&plan->plain_weight, mds->plain_weight);

@@ -99,13 +99,25 @@ dhow_status dhowi_write_plain(dhowi_blocker *k, int32_t ref) {
     return DHOW_OK;
 }
 
+/* Whether NHWC is the plain form under another name: images of one channel or of one pixel. */
+static bool lies_alike(const dhowi_blocker *k, const dhowi_tensor_desc *image) {
+    const int64_t *e = image->shape;
+    return k->layout == DHOW_LAYOUT_NHWC &&
+           DHOWI_GUARD(alike_though_channels_differ, e[1] == 1 || e[2] * e[3] == 1);
+}
+
 static dhow_status make_blocks(dhowi_blocker *k, int32_t ref) {
     dhowi_image_form *f;
     int32_t blocks;
     DHOWI_TRY(dhowi_want_plain(k, ref));
     const dhowi_tensor_desc desc = k->b->items[ref].desc;
-    DHOWI_TRY(dhowi_new_blocks(k, &desc, &blocks));
-    DHOWI_TRY(convert(k, ref, blocks, true));
+    if (lies_alike(k, &desc)) {
+        const int64_t shape[] = {desc.shape[0], 1, desc.shape[2], desc.shape[3], desc.shape[1]};
+        DHOWI_TRY(dhowi_reshape(k->b, ref, 5, shape, &blocks));
+    } else {
+        DHOWI_TRY(dhowi_new_blocks(k, &desc, &blocks));
+        DHOWI_TRY(convert(k, ref, blocks, true));
+    }
     DHOWI_TRY(dhowi_form_of(k, ref, &f)); /* the array may have moved */
     f->plain = ref;
     f->blocks = blocks;
