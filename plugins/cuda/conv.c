@@ -3,16 +3,18 @@
  * dhow.conv/1: of the engines that there are, the first that takes a convolution computes it.
  * Images lie in NCHW or NHWC, x and y in the same.
  */
-#include "conv.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "conv_kernels.h"
 
 static const struct {
     const char *name;
     dhowi_cuda_conv_choice choice;
-} k_choices[] = {
-    {"auto", DHOWI_CUDA_CONV_AUTO}, {"cudnn", DHOWI_CUDA_CONV_CUDNN}, {"off", DHOWI_CUDA_CONV_OFF}};
+} k_choices[] = {{"auto", DHOWI_CUDA_CONV_AUTO},
+                 {"cudnn", DHOWI_CUDA_CONV_CUDNN},
+                 {"cublas", DHOWI_CUDA_CONV_CUBLAS},
+                 {"off", DHOWI_CUDA_CONV_OFF}};
 
 int32_t dhowi_cuda_conv_read_choice(const dhow_host *host, dhowi_cuda_conv_choice *out,
                                     dhow_error *err) {
@@ -24,7 +26,8 @@ int32_t dhowi_cuda_conv_read_choice(const dhow_host *host, dhowi_cuda_conv_choic
         if (strcmp(word, k_choices[i].name) == 0) return DHOW_OK;
     }
     return dhowi_cuda_refuse(err, DHOW_INVALID_ARGUMENT,
-                             "DHOW_CUDA_CONV is '%.64s'; it may be auto, cudnn or off", word);
+                             "DHOW_CUDA_CONV is '%.64s'; it may be auto, cudnn, cublas or off",
+                             word);
 }
 
 /* ---- plans ---------------------------------------------------------------------------------- */
@@ -33,9 +36,12 @@ static bool is_plain(uint32_t layout) {
     return layout == DHOW_LAYOUT_NCHW || layout == DHOW_LAYOUT_NHWC || layout == DHOW_LAYOUT_ANY;
 }
 
+static bool is_convolved(int32_t dtype) {
+    return dtype == DHOW_F32 || dtype == DHOW_F16 || dtype == DHOW_BF16;
+}
+
 static int32_t check(const dhowi_cuda_device *device, const dhow_conv_desc *d, dhow_error *err) {
-    if ((d->dtype != DHOW_F32 && d->dtype != DHOW_F16 && d->dtype != DHOW_BF16) ||
-        d->weight_dtype != d->dtype)
+    if (!is_convolved(d->dtype) || d->weight_dtype != d->dtype)
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: convolves f32, f16 and bf16",
                                  device->name);
     if (!is_plain(d->src_layout) || !is_plain(d->dst_layout))
@@ -53,23 +59,15 @@ static int64_t output_extent(const dhow_conv_desc *d, int i) {
            1;
 }
 
-/* Both layouts become what is asked for, or what the engine likes best; the weight follows. */
+/* Both layouts become what is asked for, or what the engine likes best. */
 static int32_t settle(dhowi_cuda_conv *conv, uint32_t best, dhow_error *err) {
     dhow_conv_desc *d = &conv->desc;
-    const bool reordered = d->kh * d->kw > 1 && d->c > d->groups;
-    if (reordered && !dhowi_cuda_conv_has(conv, DHOW_BLAS_CONSTANT_B)) best = DHOW_LAYOUT_NCHW;
     if (d->src_layout == DHOW_LAYOUT_ANY) d->src_layout = d->dst_layout;
     if (d->src_layout == DHOW_LAYOUT_ANY) d->src_layout = best;
     if (d->dst_layout == DHOW_LAYOUT_ANY) d->dst_layout = d->src_layout;
-    conv->packed = d->src_layout == DHOW_LAYOUT_NHWC && reordered;
-    if (d->src_layout != d->dst_layout)
-        return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: x and y have one layout",
-                                 conv->device->name);
-    if (conv->packed && !dhowi_cuda_conv_has(conv, DHOW_BLAS_CONSTANT_B))
-        return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED,
-                                 "%s: in NHWC the weight is packed, and this one may change",
-                                 conv->device->name);
-    return DHOW_OK;
+    if (d->src_layout == d->dst_layout) return DHOW_OK;
+    return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: x and y have one layout",
+                             conv->device->name);
 }
 
 static int32_t plan_by(const dhowi_cuda_conv_engine *engine, dhowi_cuda_device *device,
@@ -91,16 +89,13 @@ static uint64_t image_bytes(const dhow_conv_desc *d, int64_t channels, int64_t h
     return (uint64_t)(d->n * channels * h * w) * dhowi_cuda_conv_element_bytes(d);
 }
 
-static uint64_t weight_bytes(const dhow_conv_desc *d) {
-    return (uint64_t)(d->k * (d->c / d->groups) * d->kh * d->kw) * dhowi_cuda_conv_element_bytes(d);
-}
-
 static int32_t plan(void *device_pointer, const dhow_conv_desc *desc, void **out_plan,
                     dhow_conv_plan_info *out_info, dhow_error *err) {
     static const struct {
         const dhowi_cuda_conv_engine *engine;
         uint32_t choices;
-    } engines[] = {{&dhowi_cuda_conv_by_cudnn, DHOWI_CUDA_CONV_AUTO | DHOWI_CUDA_CONV_CUDNN}};
+    } engines[] = {{&dhowi_cuda_conv_by_cudnn, DHOWI_CUDA_CONV_AUTO | DHOWI_CUDA_CONV_CUDNN},
+                   {&dhowi_cuda_conv_by_product, DHOWI_CUDA_CONV_AUTO | DHOWI_CUDA_CONV_CUBLAS}};
     dhowi_cuda_device *device = device_pointer;
     dhowi_cuda_conv *conv = NULL;
     *out_plan = NULL;
@@ -116,7 +111,7 @@ static int32_t plan(void *device_pointer, const dhow_conv_desc *desc, void **out
     out_info->src_layout = d->src_layout;
     out_info->dst_layout = d->dst_layout;
     out_info->workspace_bytes = conv->workspace_bytes;
-    out_info->packed_bytes = conv->packed ? weight_bytes(d) : 0;
+    out_info->packed_bytes = conv->packed_bytes;
     out_info->src_bytes = image_bytes(d, d->c, d->h, d->w);
     out_info->dst_bytes = image_bytes(d, d->k, conv->out[0], conv->out[1]);
     *out_plan = conv;
@@ -125,40 +120,27 @@ static int32_t plan(void *device_pointer, const dhow_conv_desc *desc, void **out
 
 /* ---- weights and layouts -------------------------------------------------------------------- */
 
-/* Turns count matrices [rows][cols] of elements around; a copy for each row. It is done once for a
- * weight, and needs no kernel of dhow's. */
-static int32_t transpose(dhowi_cuda_stream *stream, uint64_t element, int64_t count, int64_t rows,
-                         int64_t cols, dhow_buffer from, dhow_buffer to, dhow_error *err) {
-    const uint64_t r = (uint64_t)rows, c = (uint64_t)cols, plane = r * c * element;
-    int32_t status = DHOW_OK;
-    for (uint64_t col = 0; col < c && status == DHOW_OK; col++) {
-        const dhow_copy_rect rect = {.extent = {element, r, (uint64_t)count},
-                                     .src = {.handle = from.handle,
-                                             .offset = from.offset + col * element,
-                                             .pitch = {c * element, plane}},
-                                     .dst = {.handle = to.handle,
-                                             .offset = to.offset + col * r * element,
-                                             .pitch = {element, plane}}};
-        status = dhowi_cuda_copy(stream, &rect, err);
-    }
-    return status;
-}
-
-/* [k][c/groups][kh kw] becomes [k][kh kw][c/groups]. */
 static int32_t pack(void *plan_pointer, void *stream, dhow_buffer weight, dhow_buffer packed,
                     dhow_error *err) {
-    const dhow_conv_desc *d = &((dhowi_cuda_conv *)plan_pointer)->desc;
-    return transpose(stream, dhowi_cuda_conv_element_bytes(d), d->k, d->c / d->groups,
-                     d->kh * d->kw, weight, packed, err);
+    dhowi_cuda_conv *conv = plan_pointer;
+    return conv->engine->pack(conv, stream, weight, packed, err);
 }
 
-/* core makes images' layouts by copies of its own; this is for other hosts. */
-static int32_t reorder(void *device, void *stream, int32_t dtype, const int64_t *shape,
+static int32_t reorder(void *device_pointer, void *stream, int32_t dtype, const int64_t *shape,
                        uint32_t src_layout, dhow_buffer src, uint32_t dst_layout, dhow_buffer dst,
                        dhow_error *err) {
-    (void)stream, (void)dtype, (void)shape, (void)src, (void)dst;
-    return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: does not change layout %u to %u",
-                             ((dhowi_cuda_device *)device)->name, src_layout, dst_layout);
+    dhowi_cuda_device *device = device_pointer;
+    dhowi_cuda_conv_kernels kernels;
+    const int64_t n = shape[0], channels = shape[1], pixels = shape[2] * shape[3];
+    const bool to_last = dst_layout == DHOW_LAYOUT_NHWC;
+    if (!is_convolved(dtype) || src_layout + dst_layout != DHOW_LAYOUT_NCHW + DHOW_LAYOUT_NHWC)
+        return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: cannot change layout %u to %u",
+                                 device->name, src_layout, dst_layout);
+    const int32_t status =
+        dhowi_cuda_conv_kernels_of(device, dtype, n * channels * pixels, &kernels, err);
+    if (status != DHOW_OK) return status;
+    const dhowi_cuda_conv_box box = dhowi_cuda_conv_turned(n, channels, pixels, to_last);
+    return dhowi_cuda_conv_copy(&kernels, stream, &box, src, dst, err);
 }
 
 /* ---- running -------------------------------------------------------------------------------- */

@@ -15,8 +15,8 @@ typedef struct dhowi_cuda_conv {
     dhowi_cuda_device *device;
     dhow_conv_desc desc; /* its layouts are settled: both NCHW or both NHWC */
     int64_t out[2];      /* height and width of y */
-    bool packed;         /* the weight is given as [k][kh][kw][c/groups], for NHWC */
     uint64_t workspace_bytes;
+    uint64_t packed_bytes; /* of the weight as the engine wants it; 0: as it is */
 } dhowi_cuda_conv;
 
 typedef struct dhowi_cuda_conv_buffers {
@@ -26,15 +26,17 @@ typedef struct dhowi_cuda_conv_buffers {
 struct dhowi_cuda_conv_engine {
     /* The layout that it computes in most quickly. */
     uint32_t (*layout)(const dhow_conv_desc *desc);
-    /* Plans `conv`, which is all but engine and workspace. UNSUPPORTED leaves it to the next
-     * engine. The device's context is current. */
+    /* Plans `conv`, in which the bytes are still missing. UNSUPPORTED leaves it to the next engine.
+     * The device's context is current. */
     int32_t (*plan)(const dhowi_cuda_conv *conv, dhowi_cuda_conv **out, dhow_error *err);
+    int32_t (*pack)(dhowi_cuda_conv *conv, dhowi_cuda_stream *stream, dhow_buffer weight,
+                    dhow_buffer packed, dhow_error *err);
     int32_t (*run)(dhowi_cuda_conv *conv, dhowi_cuda_stream *stream,
                    const dhowi_cuda_conv_buffers *buffers, dhow_error *err);
     void (*destroy)(dhowi_cuda_conv *conv);
 };
 
-extern const dhowi_cuda_conv_engine dhowi_cuda_conv_by_cudnn;
+extern const dhowi_cuda_conv_engine dhowi_cuda_conv_by_cudnn, dhowi_cuda_conv_by_product;
 
 static inline bool dhowi_cuda_conv_has(const dhowi_cuda_conv *conv, uint32_t flag) {
     return (conv->desc.flags & flag) != 0;
@@ -47,6 +49,11 @@ static inline bool dhowi_cuda_conv_is_relaxed(const dhow_conv_desc *desc) {
 
 static inline uint64_t dhowi_cuda_conv_element_bytes(const dhow_conv_desc *desc) {
     return desc->dtype == DHOW_F32 ? 4 : 2;
+}
+
+static inline dhow_buffer dhowi_cuda_at(dhow_buffer buffer, uint64_t bytes) {
+    buffer.offset += bytes;
+    return buffer;
 }
 
 static inline uint64_t dhowi_cuda_align(uint64_t bytes) { return (bytes + 255) / 256 * 256; }

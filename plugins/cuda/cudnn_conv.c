@@ -155,9 +155,17 @@ static int find_algorithm(cudnn_plan *p) {
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
+/* Whether the weight lies otherwise in NHWC: as [k][kh][kw][c/groups]. */
+static bool is_turned(const dhow_conv_desc *d) { return d->kh * d->kw > 1 && d->c > d->groups; }
+
 /* Tensor cores like channels last; FMA does not care, and conversions are saved. */
 static uint32_t layout(const dhow_conv_desc *d) {
-    return math_of(d) == DNN_FMA_MATH ? DHOW_LAYOUT_NCHW : DHOW_LAYOUT_NHWC;
+    const bool varies = (d->flags & DHOW_BLAS_CONSTANT_B) == 0 && is_turned(d);
+    return math_of(d) == DNN_FMA_MATH || varies ? DHOW_LAYOUT_NCHW : DHOW_LAYOUT_NHWC;
+}
+
+static bool is_packed(const dhow_conv_desc *d) {
+    return d->src_layout == DHOW_LAYOUT_NHWC && is_turned(d);
 }
 
 static void destroy(dhowi_cuda_conv *conv) {
@@ -182,6 +190,9 @@ static int32_t check(const dhowi_cuda_conv *conv, dhow_error *err) {
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: an image too large for cuDNN", name);
     if (!pads_alike(conv))
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: cuDNN pads both sides alike", name);
+    if (is_packed(&conv->desc) && !dhowi_cuda_conv_has(conv, DHOW_BLAS_CONSTANT_B))
+        return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED,
+                                 "%s: in NHWC the weight is packed, and this one may change", name);
     return DHOW_OK;
 }
 
@@ -215,8 +226,32 @@ static int32_t plan(const dhowi_cuda_conv *conv, dhowi_cuda_conv **out, dhow_err
         p->conv.workspace_bytes =
             dhowi_cuda_align(p->algorithm_bytes) +
             (uint64_t)conv->desc.k * dhowi_cuda_conv_element_bytes(&conv->desc);
+    const dhow_conv_desc *d = &conv->desc;
+    if (is_packed(d))
+        p->conv.packed_bytes = (uint64_t)(d->k * (d->c / d->groups) * d->kh * d->kw) *
+                               dhowi_cuda_conv_element_bytes(d);
     *out = &p->conv;
     return DHOW_OK;
+}
+
+/* A copy for each tap: it is done once for a weight, and needs no kernel of dhow's. */
+static int32_t pack(dhowi_cuda_conv *conv, dhowi_cuda_stream *stream, dhow_buffer weight,
+                    dhow_buffer packed, dhow_error *err) {
+    const dhow_conv_desc *d = &conv->desc;
+    const uint64_t element = dhowi_cuda_conv_element_bytes(d), inner = (uint64_t)(d->c / d->groups);
+    const uint64_t taps = (uint64_t)(d->kh * d->kw), plane = inner * taps * element;
+    int32_t status = DHOW_OK;
+    for (uint64_t tap = 0; tap < taps && status == DHOW_OK; tap++) {
+        const dhow_copy_rect rect = {.extent = {element, inner, (uint64_t)d->k},
+                                     .src = {.handle = weight.handle,
+                                             .offset = weight.offset + tap * element,
+                                             .pitch = {taps * element, plane}},
+                                     .dst = {.handle = packed.handle,
+                                             .offset = packed.offset + tap * inner * element,
+                                             .pitch = {element, plane}}};
+        status = dhowi_cuda_copy(stream, &rect, err);
+    }
+    return status;
 }
 
 /* ---- running -------------------------------------------------------------------------------- */
@@ -229,8 +264,7 @@ static void *pointer_to(dhow_buffer buffer) {
 
 /* The bias of 0, which the workspace has room for. */
 static dhow_buffer zero_bias(const cudnn_plan *p, dhow_buffer workspace) {
-    workspace.offset += dhowi_cuda_align(p->algorithm_bytes);
-    return workspace;
+    return dhowi_cuda_at(workspace, dhowi_cuda_align(p->algorithm_bytes));
 }
 
 /* What has to lie ready for the calls. */
@@ -331,4 +365,4 @@ static int32_t run(dhowi_cuda_conv *conv, dhowi_cuda_stream *stream,
 }
 
 const dhowi_cuda_conv_engine dhowi_cuda_conv_by_cudnn = {
-    .layout = layout, .plan = plan, .run = run, .destroy = destroy};
+    .layout = layout, .plan = plan, .pack = pack, .run = run, .destroy = destroy};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolutions on CUDA, by cuDNN where it is: they compute what the CPU computes, in few calls, and
- * no image goes through the portable kernel.
+ * Convolutions on CUDA, by cuDNN and as products of cuBLASLt: they compute what the CPU computes,
+ * and no image of a model goes through the portable kernel.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -180,7 +180,9 @@ static void mobilenet_like(dhow_model *model, dhow_model_value x) {
         OK(dhow_model_clip(model, x, 0, 6, &x));
         x = conv(model, names[i][1], x, 16, 16, 1, 1, 1);
     }
-    finish(model, x, 16);
+    x = relu(model, conv(model, "d3", x, 16, 16, 3, 1, 16));
+    x = conv(model, "g", x, 16, 32, 1, 1, 4); /* groups of 8 bytes in f16 */
+    finish(model, x, 32);
 }
 
 /* ReLU without a bias, and activations that cuDNN has not. */
@@ -194,6 +196,14 @@ static void other_ends(dhow_model *model, dhow_model_value x) {
     finish(model, x, 8);
 }
 
+static void pointwise(dhow_model *model, dhow_model_value x) {
+    dhow_model_value h = conv(model, "a", x, 8, 16, 1, 1, 1);
+    h = conv(model, "b", relu(model, h), 16, 8, 1, 1, 1);
+    OK(dhow_model_add(model, h, x, &x));
+    x = conv(model, "c", relu(model, x), 8, 8, 1, 1, 1);
+    OK(dhow_model_output(model, "y", x));
+}
+
 static const struct {
     dhow_dtype dtype;
     dhow_precision precision;
@@ -205,14 +215,25 @@ static const struct {
                {DHOW_BF16, DHOW_PRECISION_F32, 8e-2, "bf16"}};
 enum { TYPES = sizeof k_types / sizeof k_types[0] };
 
+/* Memory that is given out next has NaN in it: nobody may read what was not written. */
+static void spoil_memory(void) {
+    dhow_tensor *t[24];
+    for (int i = 0; i < 24; i++)
+        OK(dhow_tensor_full(g_cuda, DHOW_F32, DHOW_SHAPE(INT64_C(64) << (i % 12)), NAN, &t[i]));
+    for (int i = 0; i < 24; i++) dhow_tensor_release(t[i]);
+}
+
 /* Images went through the portable kernel, at 1-2 % of what a GPU can do. */
 static void expect_no_portable_convolution(const char *settings) {
     static const int64_t shape[] = {2, 3, 20, 20};
     for (int i = 0; i < TYPES; i++) {
-        char faults[64];
-        (void)snprintf(faults, sizeof faults, "kernel:conv2d_%s@1+=719",
-                       i < 2 ? "f32" : k_types[i].name);
+        char faults[96];
+        const char *type = i < 2 ? "f32" : k_types[i].name;
+        /* Where tensor cores want NHWC, a pool between convolutions keeps it. */
+        (void)snprintf(faults, sizeof faults, "kernel:conv2d_%s@1+=719;kernel:%s_%s@1+=719", type,
+                       i == 0 ? "none" : "maxpool2d", type);
         begin(settings, faults);
+        spoil_memory();
         OK(dhow_device_set_precision(g_cuda, k_types[i].precision));
         expect_as_cpu(resnet_like, k_types[i].dtype, shape, 6, k_types[i].tolerance,
                       k_types[i].name);
@@ -227,6 +248,7 @@ static void expect_no_portable_convolution(const char *settings) {
 
 Test(conv, no_image_of_a_model_goes_through_the_portable_kernel) {
     expect_no_portable_convolution(NULL);
+    expect_no_portable_convolution("nocudnn=1");
 }
 
 /* ResNet's nine convolutions end in bias, ReLU and residual within one call. */
@@ -315,6 +337,40 @@ Test(conv, groups_strides_dilations_and_paddings_are_cudnns) {
     end();
 }
 
+/* Without cuDNN as products; a few, whose groups are too narrow for that, by the portable kernel.
+ */
+Test(conv, groups_strides_dilations_and_paddings_are_products) {
+    expect_convolutions_as_cpu("nocudnn=1", 400);
+    cr_assert_gt(calls("cublasLtMatmul"), 150);
+    cr_assert_eq(calls("cudnnConvolutionForward"), 0);
+    end();
+}
+
+/* An image's windows are laid out in parts: more pixels than 32 MiB hold. */
+static void large(dhow_model *model, dhow_model_value x) {
+    const dhow_window window =
+        DHOW_INIT(dhow_window, .kernel = {65, 65}, .pad = {32, 32, 32, 32}, .stride = {1, 1});
+    OK(dhow_model_conv2d(model, "a", x, 1, 2, &window, 1, &x));
+    OK(dhow_model_output(model, "y", x));
+}
+
+Test(conv, windows_are_laid_out_in_parts_of_the_image) {
+    static const int64_t shape[] = {1, 1, 60, 70}; /* 4200 pixels, 1984 at a time */
+    begin("nocudnn=1", NULL);
+    expect_as_cpu(large, DHOW_F32, shape, 1, 1e-5, "f32");
+    cr_assert_eq(calls("cublasLtMatmul"), 3);
+    end();
+}
+
+/* With its bias and residual, and no window laid out. */
+Test(conv, a_1x1_convolution_is_one_product_as_it_lies) {
+    static const int64_t shape[] = {1, 8, 6, 6};
+    begin("nocudnn=1", "kernel:im2col_f16@1+=719");
+    expect_as_cpu(pointwise, DHOW_F16, shape, 1, 1e-2, "f16");
+    cr_assert_eq(calls("cublasLtMatmul"), 3);
+    end();
+}
+
 /* A product of f32 keeps all 23 bits, whatever the heuristics say of an algorithm. */
 Test(conv, f32_is_not_rounded_to_tf32) {
     const float x = 1 + 1.0f / 4096, one = 1;
@@ -369,6 +425,7 @@ static void expect_nan_of_one_pixel(const char *settings) {
 Test(conv, a_nan_reaches_the_pixels_that_see_it_and_no_others) {
     expect_nan_of_one_pixel(NULL);
     expect_nan_of_one_pixel("nofused=1");
+    expect_nan_of_one_pixel("nocudnn=1");
 }
 
 /* ---- without cuDNN -------------------------------------------------------------------------- */
@@ -399,13 +456,21 @@ Test(conv, cudnn_is_asked_again_after_a_failure_of_its_own) {
     end();
 }
 
-Test(conv, can_be_switched_off) {
+static void expect_choice(const char *choice, bool by_cudnn, bool by_product) {
     static const int64_t shape[] = {1, 2, 5, 5};
-    (void)setenv("DHOW_CUDA_CONV", "off", 1);
+    (void)setenv("DHOW_CUDA_CONV", choice, 1);
     begin(NULL, NULL);
     expect_as_cpu(two_layers, DHOW_F32, shape, 1, 1e-5, "f32");
-    cr_assert_eq(calls("cudnnCreate"), 0);
+    cr_assert_eq(calls("cudnnCreate") != 0, by_cudnn, "%s", choice);
+    cr_assert_eq(calls("cublasLtMatmul") != 0, by_product, "%s", choice);
     end();
+}
+
+Test(conv, who_computes_can_be_chosen) {
+    expect_choice("auto", true, false);
+    expect_choice("cudnn", true, false);
+    expect_choice("cublas", false, true);
+    expect_choice("off", false, false);
 }
 
 Test(conv, a_switch_that_is_none_is_told) {
@@ -415,8 +480,8 @@ Test(conv, a_switch_that_is_none_is_told) {
     cr_assert(fakecuda_reset(NULL, NULL, NULL, 0));
     OK(dhow_context_create(NULL, &context));
     cr_assert_neq(dhow_device_get(context, "cuda:0", &device), DHOW_OK);
-    cr_assert_not_null(
-        strstr(dhow_last_error(), "DHOW_CUDA_CONV is 'cuddn'; it may be auto, cudnn or off"), "%s",
-        dhow_last_error());
+    cr_assert_not_null(strstr(dhow_last_error(),
+                              "DHOW_CUDA_CONV is 'cuddn'; it may be auto, cudnn, cublas or off"),
+                       "%s", dhow_last_error());
     dhow_context_release(context);
 }

@@ -52,6 +52,45 @@ Test(ptx_models, pooling_is_that_of_the_cpu) {
     }
 }
 
+/* Channels that fill 16 bytes and go as such, channels that do not, and images that lie elsewhere.
+ */
+Test(ptx_models, kernels_of_channels_innermost_are_those_of_the_cpu) {
+    static const struct {
+        int channels, groups, shift, bits;
+    } cases[] = {{32, 2, 0, 32}, {12, 3, 0, 32}, {32, 2, 1, 32}, {32, 1, 0, 64}};
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
+        const size_t t = i % 2, s = (size_t)cases[i / 2].shift;
+        const int c = cases[i / 2].channels, groups = cases[i / 2].groups;
+        const int row = c / groups * 6 + 8, pixels = 30, all = 2 * 5 * 6;
+        const element e = k_reals[t].type;
+        char name[64];
+        if (t == 0 && cases[i / 2].bits == 64) continue;
+        ptx_module *m = ptx_load("nhwc", k_reals[t].name, cases[i / 2].bits, NULL);
+        AS_CPU(m, named(name, sizeof name, "im2col", t), 2, 0,
+               IN(x, e, (size_t)(2 * 9 * 11 * c), s), OUT(y, e, (size_t)(pixels * groups * row), 0),
+               INT64(first, 17), INT64(pixels, pixels), INT64(c, c), INT64(h, 9), INT64(w_, 11),
+               INT64(oh, 5), INT64(ow, 6), INT64(groups, groups), INT64(kh, 3), INT64(kw, 2),
+               INT64(stride_h, 1), INT64(stride_w, 2), INT64(dil_h, 2), INT64(dil_w, 1),
+               INT64(pad_top, 0), INT64(pad_left, 1), INT64(row, row));
+        for (int mode = 0; mode < 2; mode++)
+            AS_CPU(m, named(name, sizeof name, "depthwise", t), 2, 10 * k_reals[t].tolerance,
+                   IN(x, e, (size_t)(2 * 9 * 11 * c), s), IN(weight, e, (size_t)(6 * c), 0),
+                   IN(bias, e, (size_t)c, 0), IN(residual, e, (size_t)(all * c), 0),
+                   OUT(y, e, (size_t)(all * c), 0), INT64(n, 2), INT64(c, c), INT64(h, 9),
+                   INT64(w_, 11), INT64(oh, 5), INT64(ow, 6), INT64(kh, 3), INT64(kw, 2),
+                   INT64(stride_h, 1), INT64(stride_w, 2), INT64(dil_h, 2), INT64(dil_w, 1),
+                   INT64(pad_top, 0), INT64(pad_left, 1), INT32(bias_mode, mode),
+                   INT32(residual_mode, 1 - mode), INT32(activation, mode));
+        for (int mode = 0; mode < 2; mode++)
+            AS_CPU(m, named(name, sizeof name, "pool_blocks", t), 2, k_reals[t].tolerance,
+                   IN(x, e, (size_t)(2 * 9 * 11 * c), s), OUT(y, e, (size_t)(2 * 5 * 6 * c), 0),
+                   INT64(planes, 2), INT64(block, c), INT64(h, 9), INT64(w, 11), INT64(oh, 5),
+                   INT64(ow, 6), INT64(kh, 3), INT64(kw, 3), INT64(stride_h, 2), INT64(stride_w, 2),
+                   INT64(pad_top, 1), INT64(pad_left, 1), INT32(mode, mode));
+        ptx_free(m);
+    }
+}
+
 /* Each instruction of the kernel's own interpreter, behind one that loads x and two that save it.
  */
 Test(ptx_models, maps_are_those_of_the_cpu) {

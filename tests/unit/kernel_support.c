@@ -6,6 +6,7 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -192,5 +193,24 @@ double activate(double x, int activation) {
             return x / (1 + exp(-x));
         default:
             return x;
+    }
+}
+
+void expect_all_builds(const char *name, element type, void **argv, int out, const double *want,
+                       size_t count, double tolerance) {
+    void **place = argv[out];
+    void *start = scratch(count * element_bytes(type));
+    memcpy(start, *place, count * element_bytes(type));
+    for (int build = 0; build < build_count(); build++) {
+        for (int groups = 1; groups <= 3; groups += 2) {
+            const k_info *kernel = build_of(name, build);
+            char what[96];
+            cr_assert(kernel != NULL, "no kernel %s", name);
+            (void)snprintf(what, sizeof what, "%s %s, %d groups", name, build_name(build), groups);
+            memcpy(*place, start, count * element_bytes(type));
+            run_kernel(kernel, groups, argv);
+            for (size_t i = 0; i < count; i++)
+                expect_near(type, element_get(type, *place, i), want[i], tolerance, what, i);
+        }
     }
 }

@@ -49,6 +49,11 @@ const char *build_name(int build);
 /* Runs a kernel as `groups` groups, the last one first. */
 void run_kernel(const k_info *kernel, int groups, void *const *argv);
 
+/* Runs a kernel in all builds with one and three groups and compares its output. argv[out] points
+ * to the output's pointer. */
+void expect_all_builds(const char *name, element type, void **argv, int out, const double *want,
+                       size_t count, double tolerance);
+
 /* Zeroed memory that the next release_all gives back. */
 void *scratch(size_t bytes);
 void *scratch_values(element type, size_t count, double low, double high);

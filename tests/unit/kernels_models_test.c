@@ -14,27 +14,6 @@ TestSuite(kernels_models, .fini = release_all, .timeout = 120);
 
 enum { MOST = 4096 };
 
-/* Runs a kernel in all builds with one and three groups and compares its output. argv[out] points
- * to the output's pointer. */
-static void expect_all(const char *name, element type, void **argv, int out, const double *want,
-                       size_t count, double tolerance) {
-    void **place = argv[out];
-    void *start = scratch(count * element_bytes(type));
-    memcpy(start, *place, count * element_bytes(type));
-    for (int build = 0; build < build_count(); build++) {
-        for (int groups = 1; groups <= 3; groups += 2) {
-            const k_info *kernel = build_of(name, build);
-            char what[96];
-            cr_assert(kernel != NULL, "no kernel %s", name);
-            (void)snprintf(what, sizeof what, "%s %s, %d groups", name, build_name(build), groups);
-            memcpy(*place, start, count * element_bytes(type));
-            run_kernel(kernel, groups, argv);
-            for (size_t i = 0; i < count; i++)
-                expect_near(type, element_get(type, *place, i), want[i], tolerance, what, i);
-        }
-    }
-}
-
 /* ---- elementwise programs ---- */
 
 /* v = a; v *= b; v += constant; saved = v; v = sigmoid(v); v *= saved  with b per column */
@@ -69,7 +48,7 @@ Test(kernels_models, a_program_of_several_instructions_is_one_pass) {
             want[i] = v / (1 + exp(-v));
         }
         void *argv[] = {&a, &b, &a, &a, &y, &d, &f, &p};
-        expect_all(name, type, argv, 4, want, ROWS * COLUMNS, 4e-6);
+        expect_all_builds(name, type, argv, 4, want, ROWS * COLUMNS, 4e-6);
         release_all();
     }
 }
@@ -97,7 +76,7 @@ Test(kernels_models, functions_of_programs_match_a_double_reference) {
         p.shape[1] = k_functions[k].op;
         for (size_t i = 0; i < N; i++) want[i] = k_functions[k].function((double)a[i]);
         void *argv[] = {&a, &a, &a, &a, &y, &d, &f, &p};
-        expect_all("map_f32", E_F32, argv, 4, want, N, 8e-6);
+        expect_all_builds("map_f32", E_F32, argv, 4, want, N, 8e-6);
         release_all();
     }
 }
@@ -120,7 +99,7 @@ Test(kernels_models, gather_and_scatter_place_by_index) {
     const int64_t *list = index;
     int64_t outer = OUTER, n = N, inner = INNER, count = COUNT;
     void *argv[] = {&x, &list, &y, &outer, &n, &inner, &count};
-    expect_all("gather_axis_u32", E_I32, argv, 2, want, OUTER * COUNT * INNER, 0);
+    expect_all_builds("gather_axis_u32", E_I32, argv, 2, want, OUTER * COUNT * INNER, 0);
     /* back to where they came from: row 9 is outside and goes nowhere */
     int32_t *rows = scratch_values(E_I32, COUNT * INNER, -900, 900),
             *target = scratch(N * INNER * sizeof *target);
@@ -132,7 +111,7 @@ Test(kernels_models, gather_and_scatter_place_by_index) {
             placed[unique[k] * INNER + i] = rows[k * INNER + i];
     }
     void *scatter[] = {&rows, &places, &target, &n, &inner, &count};
-    expect_all("scatter_rows_u32", E_I32, scatter, 2, placed, N * INNER, 0);
+    expect_all_builds("scatter_rows_u32", E_I32, scatter, 2, placed, N * INNER, 0);
 }
 
 /* ---- windows ---- */
@@ -177,7 +156,7 @@ Test(kernels_models, pooling_in_blocks_is_pooling) {
     for (int32_t mode = 0; mode < 2; mode++) {
         void *argv[] = {&x,  &y,  &planes, &block, &h,   &w,   &oh,  &ow,
                         &kh, &kw, &two,    &two,   &one, &one, &mode};
-        expect_all("pool_blocks_f32", E_F32, argv, 1, want[mode], OH * OW * BLOCK, 1e-6);
+        expect_all_builds("pool_blocks_f32", E_F32, argv, 1, want[mode], OH * OW * BLOCK, 1e-6);
     }
     /* the general kernel on the same image, one channel at a time */
     dhow_dims g, v;
@@ -189,7 +168,7 @@ Test(kernels_models, pooling_in_blocks_is_pooling) {
     image_dims(&g, &v);
     int32_t maximum = 0;
     void *argv[] = {&plane, &small, &planes, &g, &v, &maximum, &power};
-    expect_all("pool3d_f32", E_F32, argv, 1, one_channel, OH * OW, 1e-6);
+    expect_all_builds("pool3d_f32", E_F32, argv, 1, one_channel, OH * OW, 1e-6);
 }
 
 /* <conv(x), y> = <x, conv_transpose(y)>: one is the other's adjoint. */
@@ -247,10 +226,10 @@ Test(kernels_models, running_sums_and_the_largest_follow_their_axis) {
         }
     }
     void *cumsum[] = {&x, &y, &outer, &n, &inner, &yes, &yes};
-    expect_all("cumsum_f32", E_F32, cumsum, 1, sums, OUTER * N * INNER, 1e-5);
+    expect_all_builds("cumsum_f32", E_F32, cumsum, 1, sums, OUTER * N * INNER, 1e-5);
     int64_t *places = scratch(OUTER * TOP * INNER * sizeof *places);
     void *topk[] = {&x, &y, &places, &outer, &n, &inner, &k, &yes};
-    expect_all("topk_f32", E_F32, topk, 1, top, OUTER * TOP * INNER, 0);
+    expect_all_builds("topk_f32", E_F32, topk, 1, top, OUTER * TOP * INNER, 0);
     (void)no;
 }
 
@@ -267,9 +246,9 @@ Test(kernels_models, nan_is_the_largest_of_all_and_every_slot_is_written) {
     for (int32_t largest = 0; largest < 2; largest++) {
         void *topk[] = {&x, &y, &places, &one, &n, &one, &k, &largest};
         for (int i = 0; i < TOP; i++) y[i] = -77, places[i] = -77;
-        expect_all("topk_f32", E_F32, topk, 1, top[largest], TOP, 0);
+        expect_all_builds("topk_f32", E_F32, topk, 1, top[largest], TOP, 0);
         for (int i = 0; i < TOP; i++) places[i] = -77;
-        expect_all("topk_f32", E_I64, topk, 2, at[largest], TOP, 0);
+        expect_all_builds("topk_f32", E_I64, topk, 2, at[largest], TOP, 0);
     }
 }
 
@@ -286,7 +265,7 @@ Test(kernels_models, the_index_of_a_pool_is_that_of_its_first_nan) {
     for (int i = 0; i < 3; i++) g.stride[0][i] = 1, g.stride[1][i] = 1, g.stride[2][i] = 1;
     g.stride[1][2] = WIDTH;
     void *pool[] = {&x, &y, &planes, &g, &w, &column};
-    expect_all("maxpool3d_index_f32", E_I64, pool, 1, first, 3, 0);
+    expect_all_builds("maxpool3d_index_f32", E_I64, pool, 1, first, 3, 0);
 }
 
 Test(kernels_models, normalised_rows_have_mean_0_and_variance_1) {
@@ -307,5 +286,5 @@ Test(kernels_models, normalised_rows_have_mean_0_and_variance_1) {
                 ((double)x[r * COLUMNS + i] - mean) / sqrt(squares + (double)eps);
     }
     void *argv[] = {&x, &y, &rows, &columns, &eps, &centred};
-    expect_all("normalize_f32", E_F32, argv, 1, want, ROWS * COLUMNS, 5e-6);
+    expect_all_builds("normalize_f32", E_F32, argv, 1, want, ROWS * COLUMNS, 5e-6);
 }

@@ -165,7 +165,7 @@ static dhow_status block_pool(dhowi_blocker *k, const dhowi_step *s) {
     dhowi_step changed = *s;
     dhow_dtype dtype = b->items[s->out].desc.dtype;
     int32_t blocks;
-    if (!dhowi_is_blocked(k, s->in[0]) || !dhowi_is_image(b, s->out) || dtype != DHOW_F32)
+    if (!dhowi_is_blocked(k, s->in[0]) || !dhowi_is_image(b, s->out) || dtype == DHOW_F64)
         return keep(k, s);
     const dhowi_tensor_desc image = b->items[s->out].desc;
     changed.op = DHOWI_OP_pool_blocks;
