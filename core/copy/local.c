@@ -9,6 +9,7 @@
 #include "base/errors/planted.h"
 #include "base/memory/size.h"
 #include "copy/engine.h"
+#include "kernel/optimise.h"
 #include "memory/sink.h"
 #include "stream/span.h"
 
@@ -87,6 +88,19 @@ static int64_t span_of(const dhow_tensor *t) {
     return (int64_t)(end / dhowi_tensor_element_bytes(t));
 }
 
+/* How many bytes, of 8 or 16, both sides have side by side everywhere; 0 where it is fewer. */
+static int64_t pack_bytes(const dhowi_layout *l, const dhow_dims *d) {
+    const int64_t last = l->rank - 1;
+    const bool dense = d->stride[0][last] == 1 && d->stride[1][last] == 1;
+    for (int64_t bytes = 16; bytes >= 8 && dense; bytes /= 2) {
+        const int64_t count = bytes / l->element_bytes;
+        if (d->shape[last] % count == 0 && dhowi_has_shares(d, d->stride[0], count) &&
+            dhowi_has_shares(d, d->stride[1], count))
+            return dhowi_optimises(DHOWI_OPTIMISE_SHARES) ? bytes : 0;
+    }
+    return 0;
+}
+
 static dhow_status by_kernel(dhow_stream *stream, const dhowi_layout *l, dhow_tensor *src,
                              dhow_tensor *dst, bool ordered) {
     char name[32];
@@ -99,11 +113,13 @@ static dhow_status by_kernel(dhow_stream *stream, const dhowi_layout *l, dhow_te
         dims.stride[0][i] = l->src_stride[i];
         dims.stride[1][i] = l->dst_stride[i];
     }
+    dims.offset[2] = pack_bytes(l, &dims);
     const dhow_arg args[] = {dhowi_arg_buffer(src, DHOW_ACCESS_READ),
                              dhowi_arg_buffer(dst, DHOW_ACCESS_WRITE), dhowi_arg_dims(&dims)};
     dhowi_use uses[2];
     uses_of(src, dst, uses);
-    int64_t span = DHOWI_MAX(span_of(src), span_of(dst));
+    const int64_t span = dhowi_multipliers(stream->device, &dims,
+                                           DHOWI_MAX(span_of(src), span_of(dst)), dims.stride[2]);
     (void)ordered; /* a launch always orders itself: only boxes can be left unordered */
     return dhowi_launch(stream, kernel, src->count, span, args, 3, uses, 2);
 }
@@ -183,10 +199,11 @@ dhow_status dhowi_fill_bits(dhow_stream *stream, dhow_tensor *t, uint64_t bits) 
     dhow_dims dims = {.rank = t->rank};
     memcpy(dims.shape, t->shape, sizeof dims.shape);
     memcpy(dims.stride[0], t->strides, sizeof dims.stride[0]);
+    const int64_t span = dhowi_multipliers(stream->device, &dims, span_of(t), dims.stride[2]);
     const dhow_arg args[] = {dhowi_arg_buffer(t, DHOW_ACCESS_WRITE), dhowi_arg_i64((int64_t)bits),
                              dhowi_arg_dims(&dims)};
     dhowi_use use = {t->storage, DHOW_ACCESS_WRITE};
-    return dhowi_launch(stream, kernel, t->count, span_of(t), args, 3, &use, 1);
+    return dhowi_launch(stream, kernel, t->count, span, args, 3, &use, 1);
 }
 
 dhow_status dhow_tensor_contiguous(dhow_stream *stream, dhow_tensor *tensor, dhow_tensor **out) {

@@ -65,6 +65,20 @@ dhow_status dhowi_launch(dhow_stream *stream, dhow_kernel *kernel, int64_t work,
                          const dhow_arg *args, uint32_t arg_count, const dhowi_use *uses,
                          uint32_t use_count);
 
+/* ---- dims.c: extents and strides for the kernels of GPUs ---- */
+
+/* What kernels with indices of 32 bits divide by an extent with, see OVER() in kernel/k.h. */
+int64_t dhowi_multiplier(int64_t extent);
+/* Those of all extents, where a launch on the device needs them; the result is the launch's span.
+ */
+int64_t dhowi_multipliers(const dhow_device *device, const dhow_dims *dims, int64_t span,
+                          int64_t multipliers[DHOW_MAX_RANK]);
+/* How many elements of a type an item takes at once, as SHARE() in kernel/k.h. */
+int64_t dhowi_share_of(dhow_dtype dtype);
+/* Whether rows of these strides begin on multiples of `count` elements, of which as many lie side
+ * by side, or are one. */
+bool dhowi_has_shares(const dhow_dims *dims, const int64_t *strides, int64_t count);
+
 /* Arguments of dhowi_launch(). */
 static inline dhow_arg dhowi_arg_buffer(const dhow_tensor *t, uint32_t access) {
     return (dhow_arg){.kind = DHOW_ARG_BUFFER,

@@ -96,7 +96,7 @@ static conform_result launch_view(conform_env *env, void *stream, void *kernel, 
     dhow_dims *dims = conform_memory(env, sizeof *dims);
     *dims = (dhow_dims){.rank = 2, /* a transposed corner of 8 columns */
                         .shape = {5, 7},
-                        .stride = {{1, 8}, {7, 1}},
+                        .stride = {{1, 8}, {7, 1}, {2576980378, 613566757}}, /* OVER() of k.h */
                         .offset = {2, 0}};
     const dhow_arg args[] = {
         slot_buffer(x, 0, DHOW_ACCESS_READ),

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/run/optimise.h"
+#include "kernel/optimise.h"
 #include "tensor/tensor.h"
 
 enum { MAX_INPUTS = 256 };

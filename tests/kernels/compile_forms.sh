@@ -25,6 +25,17 @@ opencl() {
             -Wno-unused-variable -Wno-tautological-compare -Wno-pass-failed -I"$root/include" -DT="$2" $model -O1 \
             -S -emit-llvm -o /dev/null "$work/$1.cl"
     done
+    scratch "$1" "$2"
+}
+
+# On AMD's GPUs: a struct that is indexed at run time is copied to memory by each item. What calls of unknown functions may
+# want, 16384 bytes, is there in any case.
+scratch() {
+    "$cc" --print-targets | grep -q amdgcn || return 0
+    "$cc" -x cl -cl-std=CL1.2 -target amdgcn-amd-amdhsa -mcpu=gfx90a -nogpulib -w -Xclang -finclude-default-header \
+        -I"$root/include" -DT="$2" -O2 -S -o "$work/$1.s" "$work/$1.cl"
+    ! grep 'amdhsa_private_segment_fixed_size' "$work/$1.s" | grep -vE ' (0|16384)$' ||
+        { echo "items keep these bytes in memory, more than the 16384 that calls are given"; return 1; }
 }
 
 # One line per kernel: architecture, index bits, name, registers; spills and local memory go to "spilled".

@@ -47,6 +47,8 @@ static inline To emulate_cast(From from) {
     memcpy(&to, &from, sizeof to);
     return to;
 }
+#define __umulhi(a, b) ((unsigned)((unsigned long long)(a) * (b) >> 32))
+#define __clz(v) ((v) == 0 ? 32 : __builtin_clz((unsigned)(v)))
 #define __float_as_uint(v) emulate_cast<unsigned>((float)(v))
 #define __uint_as_float(v) emulate_cast<float>((unsigned)(v))
 #define __int_as_float(v) emulate_cast<float>((int)(v))

@@ -115,27 +115,30 @@ static void binary(budgets *b, const real *r) {
     MEASURE(b, MUST, m, named(name, "add", r->name), "flat", r->tolerance, IN(a, r->type, FLAT, 0),
             IN(b, r->type, FLAT, 0), OUT(y, r->type, FLAT, 0), INT64(n, FLAT));
     named(name, "add_dims", r->name);
-    MEASURE(b, MAY, m, name, "bias_128x256", r->tolerance, IN(a, r->type, FLAT, 0),
+    MEASURE(b, MUST, m, name, "bias_128x256", r->tolerance, IN(a, r->type, FLAT, 0),
             IN(b, r->type, 256, 0), OUT(y, r->type, FLAT, 0),
-            DIMS(d, 2, {128, 256}, {{256, 1}, {0, 1}, {256, 1}}, {0}));
-    MEASURE(b, MAY, m, name, "mask_4x32x256", r->tolerance, IN(a, r->type, FLAT, 0),
+            DIMS(d, 2, {128, 256}, {{256, 1}, {0, 1}, {256, 1}}, {0}),
+            DIMS(f, 0, {M(128), M(256)}, {{0}}, {1, 1, 1}));
+    MEASURE(b, MUST, m, name, "mask_4x32x256", r->tolerance, IN(a, r->type, FLAT, 0),
             IN(b, r->type, 4 * 256, 0), OUT(y, r->type, FLAT, 0),
-            DIMS(d, 3, {4, 32, 256}, {{8192, 256, 1}, {256, 0, 1}, {8192, 256, 1}}, {0}));
+            DIMS(d, 3, {4, 32, 256}, {{8192, 256, 1}, {256, 0, 1}, {8192, 256, 1}}, {0}),
+            DIMS(f, 0, {M(4), M(32), M(256)}, {{0}}, {1, 1, 1}));
     MEASURE(b, MAY, m, name, "channel_600x49", r->tolerance, IN(a, r->type, 600 * 49, 0),
             IN(b, r->type, 600, 0), OUT(y, r->type, 600 * 49, 0),
-            DIMS(d, 2, {600, 49}, {{49, 1}, {1, 0}, {49, 1}}, {0}));
+            DIMS(d, 2, {600, 49}, {{49, 1}, {1, 0}, {49, 1}}, {0}),
+            DIMS(f, 0, {M(600), M(49)}, {{0}}, {0}));
     ptx_free(m);
 }
 
 static void cast(budgets *b) {
     ptx_module *m = ptx_load("cast", "f32", 32, NULL);
-    MEASURE(b, MAY, m, "cast_f32_f16", "flat", 0, IN(x, F32, FLAT, 0), OUT(y, F16, FLAT, 0),
+    MEASURE(b, MUST, m, "cast_f32_f16", "flat", 0, IN(x, F32, FLAT, 0), OUT(y, F16, FLAT, 0),
             INT64(n, FLAT));
-    MEASURE(b, MAY, m, "cast_f32_i64", "flat", 0, IN(x, F32, FLAT, 0), OUT(y, I64, FLAT, 0),
+    MEASURE(b, MUST, m, "cast_f32_i64", "flat", 0, IN(x, F32, FLAT, 0), OUT(y, I64, FLAT, 0),
             INT64(n, FLAT));
     ptx_free(m);
     m = ptx_load("cast", "f16", 32, NULL);
-    MEASURE(b, MAY, m, "cast_f16_f32", "flat", 0, IN(x, F16, FLAT, 0), OUT(y, F32, FLAT, 0),
+    MEASURE(b, MUST, m, "cast_f16_f32", "flat", 0, IN(x, F16, FLAT, 0), OUT(y, F32, FLAT, 0),
             INT64(n, FLAT));
     ptx_free(m);
 }
@@ -171,12 +174,13 @@ static void copies(budgets *b, const real *r) {
     char name[64];
     ptx_module *m = ptx_load("layout", r->bits, 32, NULL);
     named(name, "copy_dims", r->bits);
-    MEASURE(b, MAY, m, name, "heads_16x8x4x64", 0, IN(x, e, FLAT, 0), OUT(y, e, FLAT, 0),
-            DIMS(d, 4, {16, 4, 8, 64}, {{2048, 64, 256, 1}, {2048, 512, 64, 1}}, {0}));
+    MEASURE(b, MUST, m, name, "heads_16x8x4x64", 0, IN(x, e, FLAT, 0), OUT(y, e, FLAT, 0),
+            DIMS(d, 4, {16, 4, 8, 64},
+                 {{2048, 64, 256, 1}, {2048, 512, 64, 1}, {M(16), M(4), M(8), M(64)}}, {0, 0, 16}));
     MEASURE(b, MAY, m, name, "part_128x255_of_256", 0, IN(x, e, FLAT, 0), OUT(y, e, 128 * 255, 0),
-            DIMS(d, 2, {128, 255}, {{256, 1}, {255, 1}}, {0}));
+            DIMS(d, 2, {128, 255}, {{256, 1}, {255, 1}, {M(128), M(255)}}, {0}));
     MEASURE(b, MAY, m, name, "transpose_4x64x128", 0, IN(x, e, FLAT, 0), OUT(y, e, FLAT, 0),
-            DIMS(d, 3, {4, 64, 128}, {{8192, 1, 64}, {8192, 128, 1}}, {0}));
+            DIMS(d, 3, {4, 64, 128}, {{8192, 1, 64}, {8192, 128, 1}, {M(4), M(64), M(128)}}, {0}));
     named(name, "gather_rows", r->bits);
     for (long long columns = 64; columns <= 768; columns += 704) {
         char shape[32];
@@ -206,27 +210,32 @@ static void maps(budgets *b, const real *r) {
     const element e = r->type;
     char name[64];
     ptx_module *m = ptx_load("map", r->name, 32, NULL);
+    const demand wide = e == F32 ? MUST : MAY;
     named(name, "map", r->name);
-#define MAP(demand, shape, second, d_, operands, program_)                                       \
-    MEASURE(b, demand, m, name, shape, 2 * r->tolerance, IN(a, e, FLAT, 0), IN(b, e, second, 0), \
-            IN(c, e, 1, 0), IN(e, e, 1, 0), OUT(y, e, FLAT, 0), d_,                              \
-            DIMS(f, operands, {0}, {{0}}, {0}), program_)
-#define FLAT_DIMS DIMS(d, 1, {FLAT}, {{1}, {1}, {1}}, {0})
-    MAP(MAY, "relu_flat", 1, FLAT_DIMS, 1, DIMS(program, 2, {LOAD, RELU}, {{0}}, {0}));
-    MAP(MAY, "clip_flat", 1, FLAT_DIMS, 1,
-        DIMS(program, 2, {LOAD, CLIP | NUMBER}, {{0x3f000000, 0x3f800000}}, {0}));
-    MAP(MAY, "add_relu_flat", FLAT, FLAT_DIMS, 2,
-        DIMS(program, 3, {LOAD, ADD | SECOND, RELU}, {{0}}, {0}));
-    MAP(MAY, "bias_gelu_128x256", 256, DIMS(d, 2, {128, 256}, {{256, 1}, {0, 1}, {256, 1}}, {0}), 2,
-        DIMS(program, 3, {LOAD, ADD | SECOND, GELU}, {{0}}, {0}));
-    MAP(MAY, "scale_mask_4x32x256", 4 * 256,
-        DIMS(d, 3, {4, 32, 256}, {{8192, 256, 1}, {256, 0, 1}, {8192, 256, 1}}, {0}), 2,
-        DIMS(program, 3, {LOAD, MUL | NUMBER, ADD | SECOND}, {{0x3f000000}}, {0}));
-    MAP(MAY, "channel_512x64", 512, DIMS(d, 2, {512, 64}, {{64, 1}, {1, 0}, {64, 1}}, {0}), 2,
-        DIMS(program, 2, {LOAD, MUL | SECOND}, {{0}}, {0}));
-    MAP(MAY, "odd_rows_4681x7", 4681, DIMS(d, 2, {4681, 7}, {{7, 1}, {1, 0}, {7, 1}}, {0}), 2,
-        DIMS(program, 2, {LOAD, MUL | SECOND}, {{0}}, {0}));
+    /* Of the operands' dims: how many there are, and multipliers of the extents. */
+#define MORE(operands, ...) DIMS(f, operands, {__VA_ARGS__}, {{0}}, {0})
+#define MAP(d, shape, second, d_, f_, ...)                                                  \
+    MEASURE(b, d, m, name, shape, 2 * r->tolerance, IN(a, e, FLAT, 0), IN(b, e, second, 0), \
+            IN(c, e, 1, 0), IN(e, e, 1, 0), OUT(y, e, FLAT, 0), d_, f_,                     \
+            DIMS(program, __VA_ARGS__))
+#define FLAT_DIMS DIMS(d, 1, {FLAT}, {{1}, {1}, {1}}, {1, 1, 1})
+    MAP(MUST, "relu_flat", 1, FLAT_DIMS, MORE(1, 0), 2, {LOAD, RELU}, {{0}}, {0});
+    MAP(wide, "clip_flat", 1, FLAT_DIMS, MORE(1, 0), 2, {LOAD, CLIP | NUMBER},
+        {{0x3f000000, 0x3f800000}}, {0});
+    MAP(MUST, "add_relu_flat", FLAT, FLAT_DIMS, MORE(2, 0), 3, {LOAD, ADD | SECOND, RELU}, {{0}},
+        {0});
+    MAP(MAY, "bias_gelu_128x256", 256,
+        DIMS(d, 2, {128, 256}, {{256, 1}, {0, 1}, {256, 1}}, {1, 1, 1}), MORE(2, M(128), M(256)), 3,
+        {LOAD, ADD | SECOND, GELU}, {{0}}, {0});
+    MAP(wide, "scale_mask_4x32x256", 4 * 256,
+        DIMS(d, 3, {4, 32, 256}, {{8192, 256, 1}, {256, 0, 1}, {8192, 256, 1}}, {1, 1, 1}),
+        MORE(2, M(4), M(32), M(256)), 3, {LOAD, MUL | NUMBER, ADD | SECOND}, {{0x3f000000}}, {0});
+    MAP(wide, "channel_512x64", 512, DIMS(d, 2, {512, 64}, {{64, 1}, {1, 0}, {64, 1}}, {1, 0, 1}),
+        MORE(2, M(512), M(64)), 2, {LOAD, MUL | SECOND}, {{0}}, {0});
+    MAP(MAY, "odd_rows_4681x7", 4681, DIMS(d, 2, {4681, 7}, {{7, 1}, {1, 0}, {7, 1}}, {0}),
+        MORE(2, M(4681), M(7)), 2, {LOAD, MUL | SECOND}, {{0}}, {0});
 #undef MAP
+#undef MORE
     ptx_free(m);
 }
 

@@ -73,7 +73,18 @@ Test(ptx, broadcasting_kernels_compute_what_the_cpu_does) {
             named(name, sizeof name, operation, r->name);
             AS_CPU(m, name, 2, r->tolerance, IN(a, r->type, 5 * 7 * 33, 0),
                    IN(b, r->type, 5 * 33, 0), OUT(y, r->type, 5 * 7 * 33, 0),
-                   DIMS(d, 3, {5, 7, 33}, {{231, 33, 1}, {33, 0, 1}, {231, 33, 1}}, {0}));
+                   DIMS(d, 3, {5, 7, 33}, {{231, 33, 1}, {33, 0, 1}, {231, 33, 1}}, {0}),
+                   DIMS(f, 0, {M(5), M(7), M(33)}, {{0}}, {0}));
+            for (size_t shift = 0; shift < 2;
+                 shift++) { /* shares of rows, and of one row with a tail */
+                AS_CPU(m, name, 2, r->tolerance, IN(a, r->type, 5 * 7 * 36, 0),
+                       IN(b, r->type, 5 * 36, shift), OUT(y, r->type, 5 * 7 * 36, 0),
+                       DIMS(d, 3, {5, 7, 36}, {{252, 36, 1}, {36, 0, 1}, {252, 36, 1}}, {0}),
+                       DIMS(f, 0, {M(5), M(7), M(36)}, {{0}}, {1, 1, 1}));
+                AS_CPU(m, name, 2, r->tolerance, IN(a, r->type, 2051, shift), IN(b, r->type, 1, 0),
+                       OUT(y, r->type, 2051, 0), DIMS(d, 1, {2051}, {{1}, {0}, {1}}, {0}),
+                       DIMS(f, 0, {M(2051)}, {{0}}, {1, 0, 1}));
+            }
         }
         ptx_free(m);
     }
@@ -105,8 +116,9 @@ Test(ptx, casts_give_what_the_cpu_gives) {
                  {"f16", "cast_f16_f64", F16, F64}};
     for (size_t k = 0; k < sizeof casts / sizeof casts[0]; k++) {
         ptx_module *m = ptx_load("cast", casts[k].from, 32, NULL);
-        AS_CPU(m, casts[k].name, 2, 0, IN(x, casts[k].x, 1031, 0), OUT(y, casts[k].y, 1031, 0),
-               INT64(n, 1031));
+        for (size_t shift = 0; shift < 3; shift++)
+            AS_CPU(m, casts[k].name, 2, 0, IN(x, casts[k].x, 1031, shift % 2),
+                   OUT(y, casts[k].y, 1031, shift / 2), INT64(n, 1031));
         ptx_free(m);
     }
 }
@@ -200,10 +212,18 @@ Test(ptx, layouts_are_those_of_the_cpu) {
         named(name, sizeof name, "copy_dims", types[t].type);
         AS_CPU(m, name, 2, 0, IN(x, e, 2 * 45 * 70, 0),
                OUT(y, e, 2 * 45 * 70, 0), /* transposes by tiles */
-               DIMS(d, 3, {2, 70, 45}, {{3150, 1, 70}, {3150, 45, 1}}, {0}));
+               DIMS(d, 3, {2, 70, 45}, {{3150, 1, 70}, {3150, 45, 1}, {M(2), M(70), M(45)}}, {0}));
         AS_CPU(m, name, 2, 0, IN(x, e, 4 * 3 * 5 * 8, 0),
                OUT(y, e, 4 * 3 * 5 * 8, 0), /* heads of attention */
-               DIMS(d, 4, {4, 5, 3, 8}, {{120, 8, 40, 1}, {120, 24, 8, 1}}, {0}));
+               DIMS(d, 4, {4, 5, 3, 8},
+                    {{120, 8, 40, 1}, {120, 24, 8, 1}, {M(4), M(5), M(3), M(8)}}, {0}));
+        for (size_t shift = 0; shift < 3; shift++) /* heads by 16 bytes, 8 and elements */
+            for (long long bytes = 8; bytes <= 16; bytes += 8)
+                AS_CPU(m, name, 2, 0, IN(x, e, 4 * 3 * 5 * 8, 2 * shift),
+                       OUT(y, e, 4 * 3 * 5 * 8, shift),
+                       DIMS(d, 4, {4, 5, 3, 8},
+                            {{120, 8, 40, 1}, {120, 24, 8, 1}, {M(4), M(5), M(3), M(8)}},
+                            {0, 0, bytes}));
         named(name, sizeof name, "gather_rows", types[t].type);
         AS_CPU(m, name, 2, 0, IN(x, e, 6 * 300, 0),
                {"index", INPUT, I64, 4, 0, (const long long[]){5, 0, 3, 3}, 0},

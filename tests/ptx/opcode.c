@@ -164,6 +164,8 @@ float ptx_machine_instructions(const ptx_opcode *code) {
     switch (code->op) {
         case PTX_CVTA:
             return 0;
+        case PTX_CVT: /* the low half of a pair of registers */
+            return !is_float && code->from.kind != 'f' && code->from.bits == 64 && !wide ? 0 : 1;
         case PTX_MOV:
             return 0.35f;
         case PTX_DIV:

@@ -37,6 +37,13 @@ typedef struct dims {
 #define DIMS(name, ...) \
     { #name, VALUE, I64, 0, 0, &(dims){__VA_ARGS__ }, sizeof(dims) }
 
+/* What kernels divide by an extent with, see OVER() in kernel/k.h. */
+static inline long long multiplier(unsigned long long extent) {
+    const int up = extent > 1 ? 64 - __builtin_clzll(extent - 1) : 0;
+    return (long long)((((1ull << up) << 32) + extent - 1) / extent - (1ull << 32));
+}
+#define M(extent) multiplier(extent)
+
 enum { MAX_ARGS = 24 };
 
 /* A mistake: the `nth` line (from 0) of a kernel that has both `opcode` and `from` gets `to`

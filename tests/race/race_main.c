@@ -31,14 +31,18 @@ typedef struct run {
     argument args[MOST_ARGS];
 } run;
 
-/* c[y][x] = a[x][y] + b[x], and a transposed copy */
+/* c[y][x] = a[x][y] + b[x] */
 static const dhow_dims k_dims = {
     .rank = 2, .shape = {37, 41}, .stride = {{1, 37}, {0, 1}, {41, 1}}, .offset = {0, 0, 0}};
 
 #define F32 "-DT=f32"
 static const run k_runs[] = {
     {"unary.k", "gelu_f32", F32, 300, {{IN, 300}, {OUT, 300}, {NUMBER, 300}}},
-    {"binary.k", "add_dims_f32", F32, 37 * 41, {{IN, 1517}, {IN, 41}, {OUT, 1517}, {DIMS, 0}}},
+    {"binary.k",
+     "add_dims_f32",
+     F32,
+     37 * 41,
+     {{IN, 1517}, {IN, 41}, {OUT, 1517}, {DIMS, 0}, {DIMS, 2}}},
     {"layout.k", "copy_dims_u32", "-DT=u32", 37 * 41, {{IN, 1517}, {OUT, 1517}, {DIMS, 1}}},
     {"layout.k",
      "gather_rows_u32",
@@ -159,7 +163,14 @@ static dhow_tensor *make(dhow_device *device, const run *r, const argument *a, u
 
 /* Launches the kernel and reads its output. */
 static void launch(dhow_device *device, dhow_kernel *kernel, const run *r, void *out) {
-    static const dhow_dims turned = {.rank = 2, .shape = {37, 41}, .stride = {{1, 37}, {41, 1}}};
+    /* A transposed copy, and what both divide by 37 and 41 with: OVER() of k.h. */
+    static const dhow_dims turned = {.rank = 2,
+                                     .shape = {37, 41},
+                                     .stride = {{1, 37},
+                                                {41, 1},
+                                                {INT64_C(3134165325), INT64_C(2409371898)}}},
+                           more = {.shape = {INT64_C(3134165325), INT64_C(2409371898)}};
+    const dhow_dims *const dims[] = {&k_dims, &turned, &more};
     dhow_value values[MOST_ARGS];
     dhow_tensor *tensors[MOST_ARGS] = {NULL}, *result = NULL;
     uint32_t count = 0;
@@ -170,7 +181,7 @@ static void launch(dhow_device *device, dhow_kernel *kernel, const run *r, void 
         } else if (a->kind == REAL) {
             values[count] = DHOW_ARG((double)a->n + 1e-5);
         } else if (a->kind == DIMS) {
-            values[count] = DHOW_ARG(a->n == 0 ? &k_dims : &turned);
+            values[count] = DHOW_ARG(dims[a->n]);
         } else {
             tensors[count] = make(device, r, a, count + 1);
             values[count] = DHOW_ARG(tensors[count]);

@@ -140,7 +140,8 @@ static void check_binary(int op, element type, int build, const dhow_dims *d) {
         const dhow_dims *from;
         void *to;
     } dims = {.from = d};
-    void *argv[] = {&a, &b, &y, d ? dims.to : (void *)&n};
+    dhow_dims more = {0}; /* of GPUs */
+    void *argv[] = {&a, &b, &y, d ? dims.to : (void *)&n, &more};
     run_kernel(build_of(name, build), 3, argv);
     if (!d) {
         for (size_t i = 0; i < ODD; i++) {

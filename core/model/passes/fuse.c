@@ -8,7 +8,7 @@
 
 #include "base/errors/planted.h"
 #include "base/memory/alloc.h"
-#include "ops/run/optimise.h"
+#include "kernel/optimise.h"
 
 /* ---- chains ---- */
 

@@ -6,8 +6,8 @@
 
 #include "base/memory/array.h"
 #include "base/memory/size.h"
+#include "kernel/optimise.h"
 #include "model/plan/maker.h"
-#include "ops/run/optimise.h"
 
 static dhow_status storage_of(dhowi_maker *k, dhowi_segment *seg, int32_t buffer,
                               dhowi_storage **out) {

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/memory/alloc.h"
+#include "kernel/optimise.h"
 #include "model/passes/passes.h"
 #include "model/plan/maker.h"
-#include "ops/run/optimise.h"
 
 /* ---- making ---- */
 

@@ -9,6 +9,7 @@
 #include "base/text/text.h"
 #include "copy/engine.h"
 #include "dhow/create.h"
+#include "kernel/optimise.h"
 #include "ops/run/rows.h"
 
 dhow_status dhowi_infer_same(const dhowi_op *op, const dhowi_tensor_desc *const *in,
@@ -51,14 +52,24 @@ static bool same_shape(const dhow_tensor *a, const dhow_tensor *b) {
     return a->contiguous && dhowi_shape_equal(a->rank, a->shape, b->rank, b->shape);
 }
 
+/* Says where items may take shares of rows instead of elements. */
+static void mark_shares(const dhow_dims *d, dhow_dtype dtype, dhow_dims *more) {
+    const int64_t share = dhowi_share_of(dtype), last = d->rank - 1;
+    bool fits = dhowi_optimises(DHOWI_OPTIMISE_SHARES) && d->stride[2][last] == 1;
+    for (int k = 0; k < 3; k++) fits = fits && dhowi_has_shares(d, d->stride[k], share);
+    if (!fits) return;
+    for (int k = 0; k < 3; k++) more->offset[k] = d->stride[k][last];
+}
+
 dhow_status dhowi_run_binary(const dhowi_call *call) {
     dhow_tensor *a = call->in[0], *b = call->in[1], *y = call->out;
     dhow_device *device = call->stream->device;
     dhow_kernel *kernel;
-    dhow_dims dims;
+    dhow_dims dims, more = {0};
     bool plain = y->contiguous && same_shape(a, y) && same_shape(b, y);
     dhow_arg args[] = {dhowi_arg_buffer(a, DHOW_ACCESS_READ), dhowi_arg_buffer(b, DHOW_ACCESS_READ),
-                       dhowi_arg_buffer(y, DHOW_ACCESS_WRITE), dhowi_arg_i64(y->count)};
+                       dhowi_arg_buffer(y, DHOW_ACCESS_WRITE), dhowi_arg_i64(y->count),
+                       dhowi_arg_dims(&more)};
     const dhowi_use uses[] = {{a->storage, DHOW_ACCESS_READ},
                               {b->storage, DHOW_ACCESS_READ},
                               {y->storage, DHOW_ACCESS_WRITE}};
@@ -72,8 +83,10 @@ dhow_status dhowi_run_binary(const dhowi_call *call) {
     dhow_tensor *const operands[] = {a, b, y};
     dhowi_dims_of(y->rank, y->shape, operands, 3, &dims);
     args[3] = dhowi_arg_dims(&dims);
+    mark_shares(&dims, y->dtype, &more);
     int64_t span = DHOWI_MAX(dhowi_span_of(y), DHOWI_MAX(dhowi_span_of(a), dhowi_span_of(b)));
-    return dhowi_launch(call->stream, kernel, y->count, span, args, 4, uses, 3);
+    span = dhowi_multipliers(device, &dims, span, more.shape);
+    return dhowi_launch(call->stream, kernel, y->count, span, args, 5, uses, 3);
 }
 
 /* ---- casts and fills: their dtypes do not fit the table's one-dtype rows ---- */

@@ -162,6 +162,7 @@ static dhow_status run_elements(const dhowi_call *call, const char *base, uint32
     add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
     add_tensor(&l, call->in[1], DHOW_ACCESS_READ);
     add_tensor(&l, call->out, access);
+    l.span = dhowi_multipliers(call->stream->device, &d, l.span, d.stride[2]);
     ADD_VALUES(&l, r->count, r->n, r->stride);
     l.args[l.arg_count++] = dhowi_arg_dims(&d);
     return run_kernel(call, &l, kernel, r->count);

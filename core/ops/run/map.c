@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory/size.h"
+#include "kernel/optimise.h"
 #include "ops/run/rows.h"
 
 uint32_t dhowi_map_constants(dhowi_map_op op) {
@@ -49,10 +50,59 @@ static void encode(const dhowi_program *p, dhow_dtype dtype, dhow_dims *out) {
     for (uint32_t i = 0; i < p->constants; i++) out->stride[0][i] = bits_of(dtype, p->constant[i]);
 }
 
+/* The operands as the kernel has them: strides of a, b and y in d, of c and e in f. */
+typedef struct map_dims {
+    dhow_dims d, f;
+} map_dims;
+
+static int64_t *strides_of(map_dims *m, uint32_t operand) {
+    return operand < 2                     ? m->d.stride[operand]
+           : operand == DHOWI_MAP_OPERANDS ? m->d.stride[2]
+                                           : m->f.stride[operand - 2];
+}
+
+/* Shape and strides, with dimensions merged. */
+static void lay_out(map_dims *m, dhow_tensor *const *operands) {
+    const dhow_tensor *y = operands[DHOWI_MAP_OPERANDS];
+    int64_t n = 0;
+    memset(m, 0, sizeof *m);
+    for (int32_t i = 0; i < y->rank; i++) {
+        if (y->shape[i] == 1) continue;
+        int64_t stride[DHOWI_MAP_OPERANDS + 1];
+        bool joins = n > 0;
+        for (uint32_t k = 0; k <= DHOWI_MAP_OPERANDS; k++) {
+            int32_t own = i - (y->rank - operands[k]->rank);
+            bool moves = own >= 0 && operands[k]->shape[own] != 1;
+            stride[k] = moves ? operands[k]->strides[own] : 0;
+            joins = joins && strides_of(m, k)[n - 1] == stride[k] * y->shape[i];
+        }
+        int64_t at = joins ? n - 1 : n++;
+        m->d.shape[at] = joins ? m->d.shape[at] * y->shape[i] : y->shape[i];
+        for (uint32_t k = 0; k <= DHOWI_MAP_OPERANDS; k++) strides_of(m, k)[at] = stride[k];
+    }
+    if (n == 0) m->d.shape[n++] = 1;
+    m->d.rank = n;
+}
+
+/* Says where items may take shares of rows instead of elements. */
+static void mark_shares(map_dims *m, dhow_dtype dtype) {
+    const int64_t share = dhowi_share_of(dtype), last = m->d.rank - 1;
+    bool packed = dhowi_optimises(DHOWI_OPTIMISE_SHARES) && m->d.stride[2][last] == 1;
+    for (uint32_t k = 0; k <= DHOWI_MAP_OPERANDS; k++)
+        packed = packed && dhowi_has_shares(&m->d, strides_of(m, k), share);
+    if (!packed) return;
+    m->d.offset[2] = 1;
+    for (int k = 0; k < 2; k++) {
+        m->d.offset[k] = m->d.stride[k][last];
+        m->f.offset[k] = m->f.stride[k][last];
+    }
+}
+
 dhow_status dhowi_run_map(const dhowi_call *call) {
     dhow_tensor *y = call->out, *operands[DHOWI_MAP_OPERANDS + 1];
-    dhow_dims shape = {0}, d, f, program;
-    int64_t n = 0, span = dhowi_span_of(y);
+    dhow_dims program;
+    map_dims m;
+    int64_t span = dhowi_span_of(y);
     uint32_t count = 0;
     while (count < DHOWI_MAP_OPERANDS && call->in[count] != NULL) count++;
     for (uint32_t i = 0; i < DHOWI_MAP_OPERANDS; i++) {
@@ -60,35 +110,11 @@ dhow_status dhowi_run_map(const dhowi_call *call) {
         span = DHOWI_MAX(span, dhowi_span_of(operands[i]));
     }
     operands[DHOWI_MAP_OPERANDS] = y;
-    memset(&d, 0, sizeof d);
-    memset(&f, 0, sizeof f);
-    (void)shape;
-    for (int32_t i = 0; i < y->rank; i++) {
-        if (y->shape[i] == 1) continue;
-        int64_t stride[DHOWI_MAP_OPERANDS + 1], last[DHOWI_MAP_OPERANDS + 1];
-        bool joins = n > 0;
-        for (uint32_t k = 0; k <= DHOWI_MAP_OPERANDS; k++) {
-            int32_t own = i - (y->rank - operands[k]->rank);
-            bool moves = own >= 0 && operands[k]->shape[own] != 1;
-            stride[k] = moves ? operands[k]->strides[own] : 0;
-            last[k] = n == 0                    ? 0
-                      : k < 2                   ? d.stride[k][n - 1]
-                      : k == DHOWI_MAP_OPERANDS ? d.stride[2][n - 1]
-                                                : f.stride[k - 2][n - 1];
-            joins = joins && last[k] == stride[k] * y->shape[i];
-        }
-        int64_t at = joins ? n - 1 : n++;
-        d.shape[at] = joins ? d.shape[at] * y->shape[i] : y->shape[i];
-        d.stride[0][at] = stride[0];
-        d.stride[1][at] = stride[1];
-        f.stride[0][at] = stride[2];
-        f.stride[1][at] = stride[3];
-        d.stride[2][at] = stride[DHOWI_MAP_OPERANDS];
-    }
-    if (n == 0) d.shape[n++] = 1;
-    d.rank = n;
-    f.rank = count;
     dhow_dtype dtype = y->dtype == DHOW_BOOL ? DHOW_U8 : y->dtype;
+    lay_out(&m, operands);
+    mark_shares(&m, dtype);
+    m.f.rank = count;
+    span = dhowi_multipliers(call->stream->device, &m.d, span, m.f.shape);
     encode(&call->attrs->program, dtype, &program);
     dhow_kernel *kernel;
     DHOWI_TRY(dhowi_op_kernel(call->op, dtype, call->stream->device, &kernel));
@@ -97,8 +123,8 @@ dhow_status dhowi_run_map(const dhowi_call *call) {
                              dhowi_arg_buffer(operands[2], DHOW_ACCESS_READ),
                              dhowi_arg_buffer(operands[3], DHOW_ACCESS_READ),
                              dhowi_arg_buffer(y, DHOW_ACCESS_WRITE),
-                             dhowi_arg_dims(&d),
-                             dhowi_arg_dims(&f),
+                             dhowi_arg_dims(&m.d),
+                             dhowi_arg_dims(&m.f),
                              dhowi_arg_dims(&program)};
     dhowi_use uses[DHOWI_MAP_OPERANDS + 1] = {{y->storage, DHOW_ACCESS_WRITE}};
     for (uint32_t i = 0; i < count; i++)

@@ -8,8 +8,8 @@
 
 #include "base/memory/alloc.h"
 #include "base/text/text.h"
+#include "kernel/optimise.h"
 #include "memory/sink.h"
-#include "ops/run/optimise.h"
 #include "stream/span.h"
 
 enum { BUCKETS = 64, MOST_PLANS = 512 };

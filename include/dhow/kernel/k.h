@@ -123,6 +123,15 @@ typedef struct k_dims {
     i64 offset[3];
 } dims;
 
+/* n / d for n from 0 to 2^31 - 1. A division takes a GPU some 30 instructions; with indices of 32 bits it is made of the
+ * multiplier that the host hands in beside d, 0 for powers of two: ceil(2^(32 + s) / d) - 2^32, where 2^s is the next
+ * power from d on. */
+#if defined(K_LOOPS) || defined(K_IDX64)
+#define OVER(n, d, multiplier) ((n) / (idx)(d))
+#else
+#define OVER(n, d, multiplier) k_over(n, (u32)(d), (u32)(multiplier))
+#endif
+
 #define REAL(T) K_CAT(K_REAL_, T)
 #define K_REAL_f32 f32
 #define K_REAL_f16 f32
@@ -184,6 +193,9 @@ typedef struct k_dims {
 #define GROUP_ID ((idx)get_group_id(0))
 #define N_GROUPS ((idx)get_num_groups(0))
 #define K_BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+#define K_MUL_HIGH(a, b) mul_hi(a, b)
+#define K_LEADING_ZEROS(u) ((int)clz(u))
+#define K_ALIGNED(bytes) __attribute__((aligned(bytes)))
 #define UNROLL _Pragma("unroll")
 #define K_INF INFINITY
 #define ATOMIC_ADD(p, v) atomic_add(p, v)
@@ -251,6 +263,9 @@ typedef struct k_dims {
 #define GROUP_ID ((idx)blockIdx.x)
 #define N_GROUPS ((idx)gridDim.x)
 #define K_BARRIER() __syncthreads()
+#define K_MUL_HIGH(a, b) __umulhi(a, b)
+#define K_LEADING_ZEROS(u) __clz((int)(u))
+#define K_ALIGNED(bytes) __align__(bytes)
 #define UNROLL _Pragma("unroll")
 #define K_INF __int_as_float(0x7f800000)
 #define K_INF64 __longlong_as_double(0x7ff0000000000000LL)
@@ -356,6 +371,17 @@ FN f64 K_U2D(u64 u)
     return b.f;
 }
 
+#endif
+
+#ifndef K_LOOPS
+/* n elements as one access, of a size that is a power of two and at most 16 bytes. A pack must lie on a multiple of its
+ * size, which LIES_ON asks of an address. */
+#define ELEMENTS(T, n) struct K_ALIGNED((n) * sizeof(T)) { T e[n]; }
+#define LIES_ON(p, bytes) (((u64)(p) & ((u64)(bytes) - 1)) == 0)
+FN idx k_over(const idx n, const u32 d, const u32 multiplier)
+{
+    return (idx)((K_MUL_HIGH((u32)n, multiplier) + (u32)n) >> (32 - K_LEADING_ZEROS(d - 1)));
+}
 #endif
 
 /* ---- functions of the LOOP model: free of branches, so that every compiler vectorises them ----------------------- */
@@ -636,6 +662,52 @@ K_ACTIVATIONS(f64)
 #define K_ID_MIN_i64 ((i64)0x7fffffffffffffff)
 
 #ifndef K_LOOPS
+/* SHARE(T) elements of a row, which an item takes at once: 16 bytes in the type to compute in. SHARE_ACCESS(T) defines, for
+ * the one T of a unit, load_share(p, x) and store_share(p, v) for p on a multiple of the share's size (LIES_ON_SHARE), and
+ * spread_share(p, moves, x), which takes the element at p for all of them where the row does not move. */
+#define SHARE(T) ((int)(16 / MAXOF(sizeof(REAL(T)), 4)))
+#define EACH_OF_SHARE(T, l) UNROLL for (int l = 0; l < SHARE(T); l++)
+#define LIES_ON_SHARE(T, p) LIES_ON(p, SHARE(T) * sizeof(T))
+#define SHARE_ACCESS(T)                                                                \
+    K_CAT(K_SHARE_, IS_WIDE(T))(T)                                                     \
+    FN void spread_share(GLOBAL const T *p, const int moves, REAL(T) x[SHARE(T)])      \
+    {                                                                                  \
+        if (moves) {                                                                   \
+            load_share(p, x);                                                          \
+        } else {                                                                       \
+            const REAL(T) only = LOAD(T, p, 0);                                        \
+            EACH_OF_SHARE(T, l) x[l] = only;                                           \
+        }                                                                              \
+    }
+#define K_SHARE_1(T)                                                                   \
+    typedef ELEMENTS(T, SHARE(T)) k_share;                                             \
+    FN void load_share(GLOBAL const T *p, REAL(T) x[SHARE(T)])                         \
+    {                                                                                  \
+        const k_share from = *(GLOBAL const k_share *)p;                               \
+        EACH_OF_SHARE(T, l) x[l] = LOAD(T, from.e, l);                                 \
+    }                                                                                  \
+    FN void store_share(GLOBAL T *p, const REAL(T) v[SHARE(T)])                        \
+    {                                                                                  \
+        k_share to;                                                                    \
+        EACH_OF_SHARE(T, l) STORE(T, to.e, l, v[l]);                                   \
+        *(GLOBAL k_share *)p = to;                                                     \
+    }
+#define K_SHARE_0(T) K_CAT(K_NARROW_SHARE_, T)(T)
+#define K_NARROW_SHARE_bf16(T) K_SHARE_1(T)
+#ifdef K_CUDA
+#define K_NARROW_SHARE_f16(T) K_SHARE_1(T)
+#else /* LOADH reads global memory alone */
+#define K_NARROW_SHARE_f16(T)                                                          \
+    FN void load_share(GLOBAL const T *p, f32 x[4])                                    \
+    {                                                                                  \
+        const float4 v = vloada_half4(0, (GLOBAL const half *)p);                      \
+        x[0] = v.x, x[1] = v.y, x[2] = v.z, x[3] = v.w;                                \
+    }                                                                                  \
+    FN void store_share(GLOBAL T *p, const f32 v[4])                                   \
+    {                                                                                  \
+        vstorea_half4_rte((float4)(v[0], v[1], v[2], v[3]), 0, (GLOBAL half *)p);      \
+    }
+#endif
 #define GRID_FOR(i, n) for (idx i = GROUP_ID * K_WG + LID; i < (idx)(n); i += N_GROUPS * K_WG)
 #define GRID_FOR2(i, I, j, J)                    \
     GRID_FOR(k_t, (idx)(I) * (idx)(J))           \

@@ -2,6 +2,6 @@
  *
  * See optimise.h.
  */
-#include "ops/run/optimise.h"
+#include "kernel/optimise.h"
 
 uint32_t dhowi_optimisations = DHOWI_OPTIMISE_ALL;
