@@ -364,7 +364,8 @@ enum {                                  /* dhow_blas_desc.flags, dhow_conv_desc.
        DHOW_EPILOGUE_BIAS =
            1u << 3, /* bias[n] is added to each row; for conv: bias[out_channels] */
        DHOW_EPILOGUE_RESIDUAL = 1u
-                                << 4 /* residual, laid out as c, is added before the activation */
+                                << 4, /* residual, laid out as c, is added before the activation */
+       DHOW_CONV_TRANSPOSED = 1u << 5 /* of conv, from minor 1 on: see depth */
 };
 
 /* c = activation(alpha op(a) op(b) + beta c + bias + residual), row-major, per batch entry. */
@@ -408,7 +409,10 @@ enum { /* layouts of an image tensor; larger numbers are a backend's own, made b
        DHOW_LAYOUT_PRIVATE = 256
 };
 
-/* 2-D convolution (cross-correlation) of x[n][c][h][w] with weight[k][c/groups][kh][kw]. */
+/* 2-D convolution (cross-correlation) of x[n][c][h][w] with weight[k][c/groups][kh][kw]. Tables of
+ * minor 1 are also asked, in plain layouts, for 3-D convolution of x[n][c][depth][h][w], and for
+ * the transpose of either: weight[c][k/groups][...], y has the extents `out`, and stride, dilation
+ * and padding are those of the convolution from y to x. */
 typedef struct dhow_conv_desc {
     uint32_t struct_size;
     uint32_t flags;
@@ -419,7 +423,9 @@ typedef struct dhow_conv_desc {
     int64_t n, c, h, w;
     int64_t k, kh, kw, groups;
     int64_t stride[2], dilation[2];
-    int64_t pad[4]; /* top, left, bottom, right */
+    int64_t pad[4];                                    /* top, left, bottom, right */
+    int64_t depth, kd, stride_d, dilation_d, pad_d[2]; /* 0: there is no third dimension */
+    int64_t out[3]; /* of a transposed convolution: depth, height, width of y; else 0 */
 } dhow_conv_desc;
 
 /* What a plan settled on. */
@@ -557,7 +563,7 @@ _Static_assert(offsetof(dhow_plugin, probe) == 32, "ABI");
 _Static_assert(offsetof(dhow_plugin, builtin_kernel) == 232, "ABI");
 _Static_assert(sizeof(dhow_plugin) == 344, "ABI");
 _Static_assert(sizeof(dhow_blas_desc) == 120, "ABI");
-_Static_assert(sizeof(dhow_conv_desc) == 160, "ABI");
+_Static_assert(sizeof(dhow_conv_desc) == 232, "ABI");
 #endif
 
 #ifdef __cplusplus

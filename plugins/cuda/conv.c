@@ -52,11 +52,30 @@ static int32_t check(const dhowi_cuda_device *device, const dhow_conv_desc *d, d
     return DHOW_OK;
 }
 
-static int64_t output_extent(const dhow_conv_desc *d, int i) {
-    const int64_t extent = i == 0 ? d->h : d->w, kernel = i == 0 ? d->kh : d->kw;
-    return (extent + d->pad[i] + d->pad[i + 2] - ((kernel - 1) * d->dilation[i] + 1)) /
-               d->stride[i] +
-           1;
+static int64_t output_extent(const dhowi_cuda_conv *conv, int i, int64_t pad_after) {
+    const int64_t reach = (conv->kernel[i] - 1) * conv->dilation[i] + 1;
+    return (conv->in[i] + conv->pad[i] + pad_after - reach) / conv->stride[i] + 1;
+}
+
+static void add_dimension(dhowi_cuda_conv *conv, int64_t in, int64_t kernel, int64_t stride,
+                          int64_t dilation, const int64_t pad[2], int64_t out) {
+    const int i = conv->spatial++;
+    conv->in[i] = in;
+    conv->kernel[i] = kernel;
+    conv->stride[i] = stride;
+    conv->dilation[i] = dilation;
+    conv->pad[i] = pad[0];
+    conv->out[i] =
+        dhowi_cuda_conv_has(conv, DHOW_CONV_TRANSPOSED) ? out : output_extent(conv, i, pad[1]);
+}
+
+static void measure(dhowi_cuda_conv *conv) {
+    const dhow_conv_desc *d = &conv->desc;
+    const int64_t rows[] = {d->pad[0], d->pad[2]}, columns[] = {d->pad[1], d->pad[3]};
+    if (d->depth > 0)
+        add_dimension(conv, d->depth, d->kd, d->stride_d, d->dilation_d, d->pad_d, d->out[0]);
+    add_dimension(conv, d->h, d->kh, d->stride[0], d->dilation[0], rows, d->out[1]);
+    add_dimension(conv, d->w, d->kw, d->stride[1], d->dilation[1], columns, d->out[2]);
 }
 
 /* Both layouts become what is asked for, or what the engine likes best. */
@@ -73,7 +92,7 @@ static int32_t settle(dhowi_cuda_conv *conv, uint32_t best, dhow_error *err) {
 static int32_t plan_by(const dhowi_cuda_conv_engine *engine, dhowi_cuda_device *device,
                        const dhow_conv_desc *desc, dhowi_cuda_conv **out, dhow_error *err) {
     dhowi_cuda_conv conv = {.engine = engine, .device = device, .desc = *desc};
-    for (int i = 0; i < 2; i++) conv.out[i] = output_extent(desc, i);
+    measure(&conv);
     int32_t status = settle(&conv, engine->layout(desc), err);
     if (status != DHOW_OK) return status;
     bool entered;
@@ -85,11 +104,13 @@ static int32_t plan_by(const dhowi_cuda_conv_engine *engine, dhowi_cuda_device *
     return status;
 }
 
-static uint64_t image_bytes(const dhow_conv_desc *d, int64_t channels, int64_t h, int64_t w) {
-    return (uint64_t)(d->n * channels * h * w) * dhowi_cuda_conv_element_bytes(d);
+static uint64_t image_bytes(const dhowi_cuda_conv *conv, int64_t channels, const int64_t *extents) {
+    int64_t count = conv->desc.n * channels;
+    for (int i = 0; i < conv->spatial; i++) count *= extents[i];
+    return (uint64_t)count * dhowi_cuda_conv_element_bytes(&conv->desc);
 }
 
-static int32_t plan(void *device_pointer, const dhow_conv_desc *desc, void **out_plan,
+static int32_t plan(void *device_pointer, const dhow_conv_desc *given, void **out_plan,
                     dhow_conv_plan_info *out_info, dhow_error *err) {
     static const struct {
         const dhowi_cuda_conv_engine *engine;
@@ -98,6 +119,9 @@ static int32_t plan(void *device_pointer, const dhow_conv_desc *desc, void **out
                    {&dhowi_cuda_conv_by_product, DHOWI_CUDA_CONV_AUTO | DHOWI_CUDA_CONV_CUBLAS}};
     dhowi_cuda_device *device = device_pointer;
     dhowi_cuda_conv *conv = NULL;
+    dhow_conv_desc own = {0}; /* an older host knows less of it */
+    const dhow_conv_desc *desc = &own;
+    memcpy(&own, given, given->struct_size < sizeof own ? given->struct_size : sizeof own);
     *out_plan = NULL;
     int32_t status = check(device, desc, err);
     if (status != DHOW_OK) return status;
@@ -112,8 +136,8 @@ static int32_t plan(void *device_pointer, const dhow_conv_desc *desc, void **out
     out_info->dst_layout = d->dst_layout;
     out_info->workspace_bytes = conv->workspace_bytes;
     out_info->packed_bytes = conv->packed_bytes;
-    out_info->src_bytes = image_bytes(d, d->c, d->h, d->w);
-    out_info->dst_bytes = image_bytes(d, d->k, conv->out[0], conv->out[1]);
+    out_info->src_bytes = image_bytes(conv, d->c, conv->in);
+    out_info->dst_bytes = image_bytes(conv, d->k, conv->out);
     *out_plan = conv;
     return DHOW_OK;
 }
@@ -159,7 +183,7 @@ static void destroy(void *plan_pointer) {
 }
 
 const dhow_conv dhowi_cuda_conv_table = {.struct_size = (uint32_t)sizeof(dhow_conv),
-                                         .minor = 0,
+                                         .minor = 1,
                                          .plan = plan,
                                          .pack = pack,
                                          .run = run,

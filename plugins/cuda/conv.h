@@ -14,7 +14,9 @@ typedef struct dhowi_cuda_conv {
     const dhowi_cuda_conv_engine *engine;
     dhowi_cuda_device *device;
     dhow_conv_desc desc; /* its layouts are settled: both NCHW or both NHWC */
-    int64_t out[2];      /* height and width of y */
+    /* Height and width, or depth, height and width; `pad` is that before the first element. */
+    int spatial;
+    int64_t in[3], out[3], kernel[3], stride[3], dilation[3], pad[3];
     uint64_t workspace_bytes;
     uint64_t packed_bytes; /* of the weight as the engine wants it; 0: as it is */
 } dhowi_cuda_conv;

@@ -82,6 +82,8 @@ static void shape(product_plan *p) {
 static int32_t check(const product_plan *p, dhow_error *err) {
     const dhow_conv_desc *d = &p->conv.desc;
     const char *name = p->conv.device->name;
+    if (p->conv.spatial != 2 || dhowi_cuda_conv_has(&p->conv, DHOW_CONV_TRANSPOSED))
+        return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: products convolve images alone", name);
     /* It follows then: where there is cuDNN, behind a faster convolution. */
     if (!p->depthwise && !p->direct && d->activation != DHOW_ACTIVATION_NONE)
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: a product has no such activation",

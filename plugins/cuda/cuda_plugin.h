@@ -84,7 +84,7 @@ typedef enum dhowi_cuda_conv_choice { /* DHOW_CUDA_CONV */
                                       DHOWI_CUDA_CONV_OFF = 0,
                                       DHOWI_CUDA_CONV_AUTO = 1 << 0,
                                       DHOWI_CUDA_CONV_CUDNN = 1 << 1,
-    DHOWI_CUDA_CONV_CUBLAS = 1 << 2
+                                      DHOWI_CUDA_CONV_CUBLAS = 1 << 2
 } dhowi_cuda_conv_choice;
 
 typedef struct dhowi_cuda_backend {

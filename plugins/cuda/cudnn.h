@@ -29,6 +29,9 @@
     X(dnn_activation_destroy_fn, activation_destroy, "cudnnDestroyActivationDescriptor") \
     X(dnn_activation_set_fn, activation_set, "cudnnSetActivationDescriptor")             \
     X(dnn_algorithms_fn, algorithms, "cudnnGetConvolutionForwardAlgorithm_v7")           \
+    X(dnn_backward_algorithms_fn, backward_algorithms,                                   \
+      "cudnnGetConvolutionBackwardDataAlgorithm_v7")                                     \
+    X(dnn_backward_fn, backward, "cudnnConvolutionBackwardData")                         \
     X(dnn_forward_fn, forward, "cudnnConvolutionForward")                                \
     X(dnn_fused_fn, fused, "cudnnConvolutionBiasActivationForward")                      \
     X(dnn_add_fn, add, "cudnnAddTensor")                                                 \

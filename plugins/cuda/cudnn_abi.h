@@ -35,7 +35,9 @@ enum {                                   /* cudnnConvolutionFwdAlgo_t */
        DNN_FWD_COUNT = 8
 };
 
-typedef struct dnn_algorithm { /* cudnnConvolutionFwdAlgoPerf_t */
+enum { DNN_BACKWARD_0 = 0, DNN_BACKWARD_1 = 1, DNN_BACKWARD_FFT = 2 }; /* ..BwdDataAlgo_t */
+
+typedef struct dnn_algorithm { /* cudnnConvolutionFwdAlgoPerf_t and ..BwdDataAlgoPerf_t */
     int algorithm, status;
     float time;
     size_t workspace_bytes;
@@ -75,6 +77,13 @@ typedef int dnn_forward_fn(dnn_handle handle, const void *alpha, dnn_tensor x_de
                            dnn_filter w_desc, const void *w, dnn_conv conv, int algorithm,
                            void *workspace, size_t workspace_bytes, const void *beta,
                            dnn_tensor y_desc, void *y);
+typedef int dnn_backward_algorithms_fn(dnn_handle handle, dnn_filter w, dnn_tensor dy,
+                                       dnn_conv conv, dnn_tensor dx, int asked, int *found,
+                                       dnn_algorithm *results);
+typedef int dnn_backward_fn(dnn_handle handle, const void *alpha, dnn_filter w_desc, const void *w,
+                            dnn_tensor dy_desc, const void *dy, dnn_conv conv, int algorithm,
+                            void *workspace, size_t workspace_bytes, const void *beta,
+                            dnn_tensor dx_desc, void *dx);
 typedef int dnn_fused_fn(dnn_handle handle, const void *alpha1, dnn_tensor x_desc, const void *x,
                          dnn_filter w_desc, const void *w, dnn_conv conv, int algorithm,
                          void *workspace, size_t workspace_bytes, const void *alpha2,

@@ -14,7 +14,7 @@
 #include "conv.h"
 #include "cudnn.h"
 
-enum { RANK = 4, SPATIAL = 2, WORKSPACE_BYTES = 256 << 20 };
+enum { MOST_RANK = 5, WORKSPACE_BYTES = 256 << 20 };
 
 typedef struct cudnn_plan {
     dhowi_cuda_conv conv;
@@ -35,48 +35,76 @@ static int data_type(int32_t dtype) {
     return dtype == DHOW_F32 ? DNN_FLOAT : dtype == DHOW_F16 ? DNN_HALF : DNN_BFLOAT16;
 }
 
-/* The one padding that gives the same windows: cuDNN pads both sides alike, and a window that would
- * begin behind the last is none. */
-static bool pads_alike(const dhowi_cuda_conv *conv) {
-    const dhow_conv_desc *d = &conv->desc;
-    for (int i = 0; i < SPATIAL; i++) {
-        const int64_t extent = i == 0 ? d->h : d->w, kernel = i == 0 ? d->kh : d->kw;
-        const int64_t reach = (kernel - 1) * d->dilation[i] + 1, padded = extent + 2 * d->pad[i];
-        if (padded < reach || (padded - reach) / d->stride[i] + 1 != conv->out[i]) return false;
+static bool is_transposed(const dhowi_cuda_conv *conv) {
+    return dhowi_cuda_conv_has(conv, DHOW_CONV_TRANSPOSED);
+}
+
+/* Whether the padding before the first element gives the same windows at both sides, as cuDNN pads:
+ * one that would begin behind the last is none. */
+static bool pads_alike(const dhowi_cuda_conv *c) {
+    const int64_t *image = is_transposed(c) ? c->out : c->in;
+    const int64_t *result = is_transposed(c) ? c->in : c->out;
+    for (int i = 0; i < c->spatial; i++) {
+        const int64_t reach = (c->kernel[i] - 1) * c->dilation[i] + 1;
+        const int64_t padded = image[i] + 2 * c->pad[i];
+        if (padded < reach || (padded - reach) / c->stride[i] + 1 != result[i]) return false;
     }
     return true;
+}
+
+static double count_of(const dhowi_cuda_conv *conv, int64_t outer, const int64_t *extents) {
+    double count = (double)outer;
+    for (int i = 0; i < conv->spatial; i++) count *= (double)extents[i];
+    return count;
 }
 
 /* cuDNN counts in ints, and elements of a tensor too. */
 static bool is_countable(const dhowi_cuda_conv *conv) {
     const dhow_conv_desc *d = &conv->desc;
-    const double image = (double)d->n * (double)d->c * (double)d->h * (double)d->w;
-    const double result = (double)d->n * (double)d->k * (double)conv->out[0] * (double)conv->out[1];
-    const double weight = (double)d->k * (double)(d->c / d->groups) * (double)d->kh * (double)d->kw;
-    return image < INT_MAX && result < INT_MAX && weight < INT_MAX;
+    return count_of(conv, d->n * d->c, conv->in) < INT_MAX &&
+           count_of(conv, d->n * d->k, conv->out) < INT_MAX &&
+           count_of(conv, d->k * d->c / d->groups, conv->kernel) < INT_MAX;
 }
 
-static int describe_image(const dhowi_cuda_cudnn *dnn, dnn_tensor *out, const dhow_conv_desc *d,
-                          int64_t channels, int64_t h, int64_t w) {
+static int describe_image(const cudnn_plan *p, dnn_tensor *out, int64_t channels,
+                          const int64_t *extents) {
+    const dhow_conv_desc *d = &p->conv.desc;
     const bool last = d->src_layout == DHOW_LAYOUT_NHWC;
-    const int shape[RANK] = {(int)d->n, (int)channels, (int)h, (int)w};
-    const int strides[RANK] = {(int)(channels * h * w), last ? 1 : (int)(h * w),
-                               last ? (int)(w * channels) : (int)w, last ? (int)channels : 1};
-    const int result = dnn->tensor_create(out);
-    return result != 0 ? result : dnn->tensor_set(*out, data_type(d->dtype), RANK, shape, strides);
+    const int rank = 2 + p->conv.spatial;
+    int shape[MOST_RANK] = {(int)d->n, (int)channels}, strides[MOST_RANK];
+    int step = last ? (int)channels : 1;
+    for (int i = rank - 1; i >= 2; i--) {
+        shape[i] = (int)extents[i - 2];
+        strides[i] = step;
+        step *= shape[i];
+    }
+    strides[1] = last ? 1 : step;
+    strides[0] = last ? step : step * (int)channels;
+    const int result = p->dnn->tensor_create(out);
+    return result != 0 ? result
+                       : p->dnn->tensor_set(*out, data_type(d->dtype), rank, shape, strides);
 }
 
-static int describe_bias(const dhowi_cuda_cudnn *dnn, dnn_tensor *out, const dhow_conv_desc *d) {
-    const int k = (int)d->k, shape[RANK] = {1, k, 1, 1}, strides[RANK] = {k, 1, 1, 1};
-    const int result = dnn->tensor_create(out);
-    return result != 0 ? result : dnn->tensor_set(*out, data_type(d->dtype), RANK, shape, strides);
+static int describe_bias(const cudnn_plan *p, dnn_tensor *out) {
+    const int k = (int)p->conv.desc.k;
+    const int shape[MOST_RANK] = {1, k, 1, 1, 1}, strides[MOST_RANK] = {k, 1, 1, 1, 1};
+    const int result = p->dnn->tensor_create(out);
+    return result != 0 ? result
+                       : p->dnn->tensor_set(*out, data_type(p->conv.desc.dtype),
+                                            2 + p->conv.spatial, shape, strides);
 }
 
-static int describe_weight(const dhowi_cuda_cudnn *dnn, dnn_filter *out, const dhow_conv_desc *d) {
-    const int shape[RANK] = {(int)d->k, (int)(d->c / d->groups), (int)d->kh, (int)d->kw};
+/* Of a transposed convolution it is that of the convolution from y to x. */
+static int describe_weight(const cudnn_plan *p, dnn_filter *out) {
+    const dhow_conv_desc *d = &p->conv.desc;
+    const bool turned = is_transposed(&p->conv);
     const int format = d->src_layout == DHOW_LAYOUT_NHWC ? DNN_NHWC : DNN_NCHW;
-    const int result = dnn->filter_create(out);
-    return result != 0 ? result : dnn->filter_set(*out, data_type(d->dtype), format, RANK, shape);
+    int shape[MOST_RANK] = {(int)(turned ? d->c : d->k), (int)((turned ? d->k : d->c) / d->groups)};
+    for (int i = 0; i < p->conv.spatial; i++) shape[2 + i] = (int)p->conv.kernel[i];
+    const int result = p->dnn->filter_create(out);
+    return result != 0
+               ? result
+               : p->dnn->filter_set(*out, data_type(d->dtype), format, 2 + p->conv.spatial, shape);
 }
 
 static int math_of(const dhow_conv_desc *d) {
@@ -84,50 +112,53 @@ static int math_of(const dhow_conv_desc *d) {
     return dhowi_cuda_conv_is_relaxed(d) ? DNN_DEFAULT_MATH : DNN_FMA_MATH; /* the former: TF32 */
 }
 
-static int describe_operation(const dhowi_cuda_cudnn *dnn, dnn_conv *out, const dhow_conv_desc *d) {
-    const int pad[SPATIAL] = {(int)d->pad[0], (int)d->pad[1]};
-    const int stride[SPATIAL] = {(int)d->stride[0], (int)d->stride[1]};
-    const int dilation[SPATIAL] = {(int)d->dilation[0], (int)d->dilation[1]};
+static int describe_operation(const cudnn_plan *p, dnn_conv *out) {
+    const dhowi_cuda_cudnn *dnn = p->dnn;
+    const dhowi_cuda_conv *c = &p->conv;
+    int pad[3], stride[3], dilation[3];
+    for (int i = 0; i < c->spatial; i++) {
+        pad[i] = (int)c->pad[i];
+        stride[i] = (int)c->stride[i];
+        dilation[i] = (int)c->dilation[i];
+    }
     int result = dnn->conv_create(out);
     if (result == 0)
-        result =
-            dnn->conv_set(*out, SPATIAL, pad, stride, dilation, DNN_CROSS_CORRELATION, DNN_FLOAT);
-    if (result == 0) result = dnn->conv_set_groups(*out, (int)d->groups);
-    if (result == 0) result = dnn->conv_set_math(*out, math_of(d));
+        result = dnn->conv_set(*out, c->spatial, pad, stride, dilation, DNN_CROSS_CORRELATION,
+                               DNN_FLOAT);
+    if (result == 0) result = dnn->conv_set_groups(*out, (int)c->desc.groups);
+    if (result == 0) result = dnn->conv_set_math(*out, math_of(&c->desc));
     return result;
 }
 
 /* cuDNN's ReLU keeps a NaN where it is told to. */
-static int describe_activation(const dhowi_cuda_cudnn *dnn, dnn_activation *out,
-                               const dhow_conv_desc *d) {
-    const int mode = d->activation == DHOW_ACTIVATION_RELU ? DNN_RELU : DNN_IDENTITY;
-    const int result = dnn->activation_create(out);
-    return result != 0 ? result : dnn->activation_set(*out, mode, DNN_PROPAGATE_NAN, 0.0);
+static int describe_activation(const cudnn_plan *p, dnn_activation *out) {
+    const int mode = p->conv.desc.activation == DHOW_ACTIVATION_RELU ? DNN_RELU : DNN_IDENTITY;
+    const int result = p->dnn->activation_create(out);
+    return result != 0 ? result : p->dnn->activation_set(*out, mode, DNN_PROPAGATE_NAN, 0.0);
 }
 
 static int describe(cudnn_plan *p) {
-    const dhowi_cuda_cudnn *dnn = p->dnn;
-    const dhow_conv_desc *d = &p->conv.desc;
-    int result = describe_image(dnn, &p->x, d, d->c, d->h, d->w);
-    if (result == 0) result = describe_image(dnn, &p->y, d, d->k, p->conv.out[0], p->conv.out[1]);
-    if (result == 0) result = describe_bias(dnn, &p->bias, d);
-    if (result == 0) result = describe_weight(dnn, &p->weight, d);
-    if (result == 0) result = describe_operation(dnn, &p->operation, d);
-    if (result == 0) result = describe_activation(dnn, &p->activation, d);
+    int result = describe_image(p, &p->x, p->conv.desc.c, p->conv.in);
+    if (result == 0) result = describe_image(p, &p->y, p->conv.desc.k, p->conv.out);
+    if (result == 0) result = describe_bias(p, &p->bias);
+    if (result == 0) result = describe_weight(p, &p->weight);
+    if (result == 0) result = describe_operation(p, &p->operation);
+    if (result == 0) result = describe_activation(p, &p->activation);
     return result;
 }
 
 /* ---- algorithms ----------------------------------------------------------------------------- */
 
-static bool is_fit(const dnn_algorithm *a) {
+static bool is_fit(const cudnn_plan *p, const dnn_algorithm *a) {
     return a->status == 0 && a->workspace_bytes <= WORKSPACE_BYTES &&
-           a->determinism == DNN_DETERMINISTIC && a->algorithm <= DNN_FWD_DIRECT;
+           a->determinism == DNN_DETERMINISTIC &&
+           a->algorithm <= (is_transposed(&p->conv) ? (int)DNN_BACKWARD_1 : (int)DNN_FWD_DIRECT);
 }
 
 /* Without an activation cuDNN adds a bias and a residual by this algorithm alone. */
 static bool ends_in_one(const cudnn_plan *p, int algorithm) {
-    return p->conv.desc.activation == DHOW_ACTIVATION_RELU ||
-           algorithm == DNN_FWD_IMPLICIT_PRECOMP_GEMM;
+    return !is_transposed(&p->conv) && (p->conv.desc.activation == DHOW_ACTIVATION_RELU ||
+                                        algorithm == DNN_FWD_IMPLICIT_PRECOMP_GEMM);
 }
 
 /* The first by cuDNN's heuristics, which need no run, that does all in one call; else the first. */
@@ -135,15 +166,19 @@ static int find_algorithm(cudnn_plan *p) {
     dnn_algorithm all[DNN_FWD_COUNT];
     const dnn_algorithm *best = NULL;
     int found = 0;
-    int result = p->dnn->algorithms(p->dnn->handle, p->x, p->weight, p->operation, p->y,
-                                    DNN_FWD_COUNT, &found, all);
+    const int result =
+        is_transposed(&p->conv)
+            ? p->dnn->backward_algorithms(p->dnn->handle, p->weight, p->x, p->operation, p->y,
+                                          DNN_FWD_COUNT, &found, all)
+            : p->dnn->algorithms(p->dnn->handle, p->x, p->weight, p->operation, p->y, DNN_FWD_COUNT,
+                                 &found, all);
     if (result != 0) return result;
     for (int i = 0; i < found && best == NULL; i++) {
-        if (is_fit(&all[i]) && (!p->ends || ends_in_one(p, all[i].algorithm))) best = &all[i];
+        if (is_fit(p, &all[i]) && (!p->ends || ends_in_one(p, all[i].algorithm))) best = &all[i];
     }
     atomic_init(&p->apart, best == NULL);
     for (int i = 0; i < found && best == NULL; i++) {
-        if (is_fit(&all[i])) best = &all[i];
+        if (is_fit(p, &all[i])) best = &all[i];
     }
     if (best == NULL) return DNN_NOT_SUPPORTED;
     p->algorithm = best->algorithm;
@@ -157,6 +192,10 @@ static int find_algorithm(cudnn_plan *p) {
 
 /* Whether the weight lies otherwise in NHWC: as [k][kh][kw][c/groups]. */
 static bool is_turned(const dhow_conv_desc *d) { return d->kh * d->kw > 1 && d->c > d->groups; }
+
+static bool is_plain(const dhowi_cuda_conv *conv) {
+    return conv->spatial == 2 && !is_transposed(conv);
+}
 
 /* Tensor cores like channels last; FMA does not care, and conversions are saved. */
 static uint32_t layout(const dhow_conv_desc *d) {
@@ -186,6 +225,8 @@ static int32_t check(const dhowi_cuda_conv *conv, dhow_error *err) {
         conv->desc.activation != DHOW_ACTIVATION_RELU)
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED,
                                  "%s: cuDNN has no such activation behind a convolution", name);
+    if (!is_plain(conv) && conv->desc.src_layout != DHOW_LAYOUT_NCHW)
+        return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: channels last are for images", name);
     if (!is_countable(conv))
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: an image too large for cuDNN", name);
     if (!pads_alike(conv))
@@ -279,7 +320,7 @@ static int32_t prepare(const cudnn_plan *p, dhowi_cuda_stream *stream,
     if (!apart || !dhowi_cuda_conv_has(&p->conv, DHOW_EPILOGUE_RESIDUAL) ||
         pointer_to(b->residual) == pointer_to(b->y))
         return DHOW_OK;
-    const uint64_t bytes = (uint64_t)(d->n * p->conv.out[0] * p->conv.out[1]) * k * element;
+    const uint64_t bytes = (uint64_t)count_of(&p->conv, d->n * d->k, p->conv.out) * element;
     const dhow_copy_rect rect = {
         .extent = {bytes, 1, 1},
         .src = {.handle = b->residual.handle,
@@ -304,10 +345,14 @@ static int run_apart(const cudnn_plan *p, const dhowi_cuda_conv_buffers *b) {
     const dhowi_cuda_cudnn *dnn = p->dnn;
     const bool adds = dhowi_cuda_conv_has(&p->conv, DHOW_EPILOGUE_RESIDUAL);
     void *y = pointer_to(b->y);
-    int result =
-        dnn->forward(dnn->handle, &k_one, p->x, pointer_to(b->x), p->weight, pointer_to(b->weight),
-                     p->operation, p->algorithm, pointer_to(b->workspace), p->algorithm_bytes,
-                     adds ? &k_one : &k_zero, p->y, y);
+    const float *scale = adds ? &k_one : &k_zero;
+    int result = is_transposed(&p->conv)
+                     ? dnn->backward(dnn->handle, &k_one, p->weight, pointer_to(b->weight), p->x,
+                                     pointer_to(b->x), p->operation, p->algorithm,
+                                     pointer_to(b->workspace), p->algorithm_bytes, scale, p->y, y)
+                     : dnn->forward(dnn->handle, &k_one, p->x, pointer_to(b->x), p->weight,
+                                    pointer_to(b->weight), p->operation, p->algorithm,
+                                    pointer_to(b->workspace), p->algorithm_bytes, scale, p->y, y);
     if (result == 0 && dhowi_cuda_conv_has(&p->conv, DHOW_EPILOGUE_BIAS))
         result = dnn->add(dnn->handle, &k_one, p->bias, pointer_to(b->bias), &k_one, p->y, y);
     if (result == 0 && p->conv.desc.activation == DHOW_ACTIVATION_RELU)

@@ -15,35 +15,47 @@ static double load_at(const fake_conv *c, const unsigned char *memory, int64_t a
     return c->tf32 ? fake_tf32(value) : value;
 }
 
-/* The place of a tap in x, -1 where it is padding. */
+/* The place in x that a tap of an element of y sees, -1 where there is none. */
 static int64_t place(const fake_conv *c, const int64_t *pixel, const int64_t *tap) {
     int64_t at = 0;
     for (int i = 0; i < 3; i++) {
-        const int64_t p = pixel[i] * c->stride[i] + tap[i] * c->dilation[i] - c->pad[i];
+        int64_t p = pixel[i] * c->stride[i] + tap[i] * c->dilation[i] - c->pad[i];
+        if (c->transposed) {
+            const int64_t reached = pixel[i] + c->pad[i] - tap[i] * c->dilation[i];
+            p = reached % c->stride[i] == 0 ? reached / c->stride[i] : -1;
+        }
         if (p < 0 || p >= c->in[i]) return -1;
         at += p * c->x_strides[2 + i];
     }
     return at;
 }
 
+/* The products of one tap. */
+static double tap_at(const fake_conv *c, unsigned char *const *memory, int64_t n, int64_t k,
+                     int64_t at, int64_t tap) {
+    const int64_t inner = c->c / c->groups, each = c->k / c->groups, first = k / each * inner;
+    double sum = 0;
+    for (int64_t i = 0; i < inner; i++) {
+        const int64_t w = c->transposed ? (first + i) * c->w_strides[0] + k % each * c->w_strides[1]
+                                        : k * c->w_strides[0] + i * c->w_strides[1];
+        sum += load_at(c, memory[X], n * c->x_strides[0] + (first + i) * c->x_strides[1] + at) *
+               load_at(c, memory[W], w + tap);
+    }
+    return sum;
+}
+
 static double sum_at(const fake_conv *c, unsigned char *const *memory, int64_t n, int64_t k,
                      const int64_t *pixel) {
-    const int64_t inner = c->c / c->groups, first = k / (c->k / c->groups) * inner;
     double sum = 0;
     int64_t tap[3];
     for (tap[0] = 0; tap[0] < c->kernel[0]; tap[0]++) {
         for (tap[1] = 0; tap[1] < c->kernel[1]; tap[1]++) {
             for (tap[2] = 0; tap[2] < c->kernel[2]; tap[2]++) {
                 const int64_t at = place(c, pixel, tap);
-                if (at < 0) continue;
-                for (int64_t i = 0; i < inner; i++) {
-                    const int64_t w = k * c->w_strides[0] + i * c->w_strides[1] +
-                                      tap[0] * c->w_strides[2] + tap[1] * c->w_strides[3] +
-                                      tap[2] * c->w_strides[4];
-                    sum += load_at(c, memory[X],
-                                   n * c->x_strides[0] + (first + i) * c->x_strides[1] + at) *
-                           load_at(c, memory[W], w);
-                }
+                const int64_t *step = c->w_strides + 2;
+                if (at >= 0)
+                    sum += tap_at(c, memory, n, k, at,
+                                  tap[0] * step[0] + tap[1] * step[1] + tap[2] * step[2]);
             }
         }
     }
@@ -103,7 +115,7 @@ bool fake_conv_submit(cudaStream_t stream, const fake_conv *c) {
     const int64_t taps = c->kernel[0] * c->kernel[1] * c->kernel[2];
     const fakecuda_range ranges[RANGES] = {
         [X] = range_of(c, c->x, x_count, false),
-        [W] = range_of(c, c->w, c->k * (c->c / c->groups) * taps, false),
+        [W] = range_of(c, c->w, c->k * c->c / c->groups * taps, false),
         [Z] = range_of(c, c->beta != 0 ? c->z : NULL, y_count, false),
         [BIAS] = range_of(c, c->bias, c->k, false),
         [Y] = range_of(c, c->y, y_count, true),

@@ -13,6 +13,7 @@
 typedef struct fake_conv {
     int32_t type;                           /* cudaDataType_t */
     bool tf32, relu, keeps_nan, transforms; /* transforms: a NaN spreads over its image */
+    bool transposed;                        /* w maps y to x: [c][k/groups] */
     int64_t n, c, k, groups;
     int64_t in[3], out[3], kernel[3], pad[3], stride[3], dilation[3];
     int64_t x_strides[5], y_strides[5], w_strides[5];

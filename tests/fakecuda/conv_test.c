@@ -14,7 +14,7 @@
 
 #define OK(call) cr_assert_eq((call), DHOW_OK, "%s: %s", #call, dhow_last_error())
 
-enum { MOST = 1 << 14 };
+enum { MOST = 1 << 16 };
 
 static dhow_context *g_context;
 static dhow_device *g_cpu, *g_cuda;
@@ -91,12 +91,7 @@ static void expect_close(const float *got, const float *want, size_t count, doub
 
 typedef void build_fn(dhow_model *model, dhow_model_value x);
 
-static dhow_model *make_model(build_fn *build, dhow_dtype dtype, const int64_t *shape) {
-    dhow_model *model;
-    dhow_model_value x;
-    OK(dhow_model_create(g_context, &model));
-    OK(dhow_model_input(model, "x", dtype, 4, shape, &x));
-    build(model, x);
+static void fill_parameters(dhow_model *model) {
     for (uint32_t i = 0; i < dhow_model_parameter_count(model); i++) {
         dhow_model_value_info info = DHOW_INIT(dhow_model_value_info);
         OK(dhow_model_parameter_describe(model, i, &info));
@@ -104,6 +99,15 @@ static dhow_model *make_model(build_fn *build, dhow_dtype dtype, const int64_t *
         OK(dhow_model_set_parameter(model, info.name, t));
         dhow_tensor_release(t);
     }
+}
+
+static dhow_model *make_model(build_fn *build, dhow_dtype dtype, const int64_t *shape) {
+    dhow_model *model;
+    dhow_model_value x;
+    OK(dhow_model_create(g_context, &model));
+    OK(dhow_model_input(model, "x", dtype, 4, shape, &x));
+    build(model, x);
+    fill_parameters(model);
     return model;
 }
 
@@ -368,6 +372,70 @@ Test(conv, a_1x1_convolution_is_one_product_as_it_lies) {
     begin("nocudnn=1", "kernel:im2col_f16@1+=719");
     expect_as_cpu(pointwise, DHOW_F16, shape, 1, 1e-2, "f16");
     cr_assert_eq(calls("cublasLtMatmul"), 3);
+    end();
+}
+
+/* ---- other dimensions, and the transpose ---------------------------------------------------- */
+
+typedef dhow_status step_fn(dhow_model *model, const char *name, dhow_model_value x,
+                            int64_t in_channels, int64_t out_channels,
+                            const dhow_conv_options *options, int32_t bias, dhow_model_value *out);
+
+static void expect_step_as_cpu(step_fn *step, int32_t spatial, bool transposed, int round) {
+    static float want[MOST], got[MOST];
+    const int64_t groups = pick(1, 2), from = 2 * groups, to = 3 * groups;
+    dhow_conv_options o = DHOW_INIT(dhow_conv_options, .groups = groups);
+    int64_t shape[5] = {2, from};
+    dhow_model *model;
+    dhow_model_value x;
+    dhow_tensor *in, *out;
+    char what[64];
+    for (int i = 0; i < spatial; i++) {
+        shape[2 + i] = pick(4, 6);
+        o.kernel[i] = pick(1, 3);
+        o.stride[i] = pick(1, 2);
+        o.dilation[i] = pick(1, 2);
+        o.padding[i] = pick(0, 1);
+        if (transposed) o.output_padding[i] = o.stride[i] - 1;
+    }
+    (void)snprintf(what, sizeof what, "round %d in %d dimensions", round, spatial);
+    OK(dhow_model_create(g_context, &model));
+    OK(dhow_model_input(model, "x", DHOW_F32, 2 + spatial, shape, &x));
+    OK(step(model, "a", x, from, to, &o, round % 2, &x));
+    OK(dhow_model_output(model, "y", x));
+    fill_parameters(model);
+    for (int d = 0; d < 2; d++) {
+        out = NULL;
+        in = random_tensor(d == 0 ? g_cpu : g_cuda, DHOW_F32, 2 + spatial, shape, 5);
+        OK(dhow_model_to(model, d == 0 ? g_cpu : g_cuda));
+        OK(dhow_model_run(model, NULL, &in, 1, &out, 1));
+        const size_t count = read_values(out, d == 0 ? want : got);
+        if (d == 1) expect_close(got, want, count, 1e-5, what);
+        dhow_tensor_release(in);
+        dhow_tensor_release(out);
+    }
+    dhow_model_release(model);
+}
+
+Test(conv, sequences_and_volumes_are_cudnns) {
+    begin(NULL, "kernel:conv2d_f32@1+=719;kernel:conv3d_f32@1+=719");
+    g_seed = 1;
+    for (int round = 0; round < 12; round++) {
+        expect_step_as_cpu(dhow_model_conv1d, 1, false, round);
+        expect_step_as_cpu(dhow_model_conv3d, 3, false, round);
+    }
+    end();
+}
+
+Test(conv, transposed_convolutions_are_cudnns) {
+    begin(NULL, "kernel:conv_transpose3d_f32@1+=719");
+    g_seed = 2;
+    for (int round = 0; round < 12; round++) {
+        expect_step_as_cpu(dhow_model_conv_transpose1d, 1, true, round);
+        expect_step_as_cpu(dhow_model_conv_transpose2d, 2, true, round);
+        expect_step_as_cpu(dhow_model_conv_transpose3d, 3, true, round);
+    }
+    cr_assert_eq(calls("cudnnConvolutionBackwardData"), 36);
     end();
 }
 

@@ -278,6 +278,20 @@ static size_t workspace_of(int algorithm) {
                                                       : 0;
 }
 
+/* Answers with the algorithms of `order`, the first of which cannot do it. */
+static int answer(const int *order, int count, dnn_conv conv, int asked, int *found,
+                  dnn_algorithm *results) {
+    memset(results, 0, (size_t)asked * sizeof *results);
+    for (; *found < count && *found < asked; ++*found) {
+        dnn_algorithm *a = &results[*found];
+        a->algorithm = order[*found];
+        a->status = *found == 0 ? DNN_NOT_SUPPORTED : 0;
+        a->determinism = DNN_DETERMINISTIC;
+        a->math = conv->math == DNN_TENSOR_OP_MATH ? DNN_TENSOR_OP_MATH : DNN_DEFAULT_MATH;
+    }
+    return 0;
+}
+
 int cudnnGetConvolutionForwardAlgorithm_v7(dnn_handle handle, dnn_tensor x, dnn_filter w,
                                            dnn_conv conv, dnn_tensor y, int asked, int *found,
                                            dnn_algorithm *results);
@@ -287,23 +301,36 @@ int cudnnGetConvolutionForwardAlgorithm_v7(dnn_handle handle, dnn_tensor x, dnn_
     static const int order[] = {DNN_FWD_DIRECT, DNN_FWD_WINOGRAD,
                                 DNN_FWD_GEMM,   DNN_FWD_IMPLICIT_GEMM,
                                 DNN_FWD_FFT,    DNN_FWD_IMPLICIT_PRECOMP_GEMM};
-    const int count = sizeof order / sizeof order[0];
     fake_conv c;
     int code = fakecuda_library_call("cudnnGetConvolutionForwardAlgorithm_v7");
     *found = 0;
     if (code == 0)
         code = is(handle, HANDLE) && asked > 0 ? describe(x, w, conv, y, &c) : DNN_BAD_PARAM;
-    if (code != 0) return code;
-    memset(results, 0, (size_t)asked * sizeof *results);
-    for (; *found < count && *found < asked; ++*found) {
-        dnn_algorithm *a = &results[*found];
-        a->algorithm = order[*found];
-        a->status = a->algorithm == DNN_FWD_DIRECT ? DNN_NOT_SUPPORTED : 0;
-        a->workspace_bytes = workspace_of(a->algorithm);
-        a->determinism = DNN_DETERMINISTIC;
-        a->math = conv->math == DNN_TENSOR_OP_MATH ? DNN_TENSOR_OP_MATH : DNN_DEFAULT_MATH;
+    if (code == 0) code = answer(order, 6, conv, asked, found, results);
+    for (int i = 0; i < *found; i++)
+        results[i].workspace_bytes = workspace_of(results[i].algorithm);
+    return code;
+}
+
+/* Its first algorithm adds up by atomics, in another order each time. */
+int cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn_handle handle, dnn_filter w, dnn_tensor dy,
+                                                dnn_conv conv, dnn_tensor dx, int asked, int *found,
+                                                dnn_algorithm *results);
+int cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn_handle handle, dnn_filter w, dnn_tensor dy,
+                                                dnn_conv conv, dnn_tensor dx, int asked, int *found,
+                                                dnn_algorithm *results) {
+    static const int order[] = {DNN_BACKWARD_FFT, DNN_BACKWARD_FFT, DNN_BACKWARD_0, DNN_BACKWARD_1};
+    fake_conv c;
+    int code = fakecuda_library_call("cudnnGetConvolutionBackwardDataAlgorithm_v7");
+    *found = 0;
+    if (code == 0)
+        code = is(handle, HANDLE) && asked > 0 ? describe(dx, w, conv, dy, &c) : DNN_BAD_PARAM;
+    if (code == 0) code = answer(order, 4, conv, asked, found, results);
+    for (int i = 0; i < *found; i++) {
+        if (results[i].algorithm == DNN_BACKWARD_0) results[i].determinism = 0;
+        if (results[i].algorithm == DNN_BACKWARD_1) results[i].workspace_bytes = WORKSPACE_BYTES;
     }
-    return 0;
+    return code;
 }
 
 /* ---- convolutions ---- */
@@ -311,22 +338,18 @@ int cudnnGetConvolutionForwardAlgorithm_v7(dnn_handle handle, dnn_tensor x, dnn_
 static bool is_aligned(const void *address) { return (uintptr_t)address % 16 == 0; }
 
 static int check_call(dnn_handle handle, fake_conv *c, const void *x, const void *w, const void *y,
-                      int algorithm, void *workspace, size_t workspace_bytes) {
-    const size_t needed = workspace_of(algorithm);
+                      size_t needed, void *workspace, size_t workspace_bytes) {
     if (!is(handle, HANDLE) || x == NULL || w == NULL || y == NULL || x == y) return DNN_BAD_PARAM;
     if (!is_aligned(x) || !is_aligned(w) || !is_aligned(y)) {
         fakecuda_complain("cuDNN is given less alignment than its algorithms were found for");
         return DNN_BAD_PARAM;
     }
-    if (algorithm < 0 || algorithm >= DNN_FWD_COUNT || algorithm == DNN_FWD_DIRECT)
-        return DNN_NOT_SUPPORTED;
     if (workspace_bytes < needed ||
         (needed > 0 && (workspace == NULL || (uintptr_t)workspace % 256 != 0)))
         return DNN_BAD_PARAM;
     c->x = x;
     c->w = w;
     c->y = y;
-    c->transforms = algorithm >= DNN_FWD_FFT;
     c->workspace = needed > 0 ? workspace : NULL;
     c->workspace_bytes = needed;
     return 0;
@@ -343,11 +366,44 @@ int cudnnConvolutionForward(dnn_handle handle, const void *alpha, dnn_tensor x_d
     fake_conv c;
     int code = fakecuda_library_call("cudnnConvolutionForward");
     if (code == 0) code = describe(x_desc, w_desc, conv, y_desc, &c);
-    if (code == 0) code = check_call(handle, &c, x, w, y, algorithm, workspace, workspace_bytes);
+    if (code == 0)
+        code = check_call(handle, &c, x, w, y, workspace_of(algorithm), workspace, workspace_bytes);
     if (code != 0) return code;
+    c.transforms = algorithm >= DNN_FWD_FFT;
     c.alpha = (double)*(const float *)alpha;
     c.beta = (double)*(const float *)beta;
     c.z = y;
+    return fake_conv_submit(handle->stream, &c) ? 0 : DNN_EXECUTION_FAILED;
+}
+
+int cudnnConvolutionBackwardData(dnn_handle handle, const void *alpha, dnn_filter w_desc,
+                                 const void *w, dnn_tensor dy_desc, const void *dy, dnn_conv conv,
+                                 int algorithm, void *workspace, size_t workspace_bytes,
+                                 const void *beta, dnn_tensor dx_desc, void *dx);
+int cudnnConvolutionBackwardData(dnn_handle handle, const void *alpha, dnn_filter w_desc,
+                                 const void *w, dnn_tensor dy_desc, const void *dy, dnn_conv conv,
+                                 int algorithm, void *workspace, size_t workspace_bytes,
+                                 const void *beta, dnn_tensor dx_desc, void *dx) {
+    const size_t needed = algorithm == DNN_BACKWARD_1 ? WORKSPACE_BYTES : 0;
+    fake_conv forward;
+    int code = fakecuda_library_call("cudnnConvolutionBackwardData");
+    if (code == 0) code = describe(dx_desc, w_desc, conv, dy_desc, &forward);
+    if (code != 0) return code;
+    fake_conv c = forward; /* from the place of y to that of x */
+    c.transposed = true;
+    c.c = forward.k;
+    c.k = forward.c;
+    memcpy(c.in, forward.out, sizeof c.in);
+    memcpy(c.out, forward.in, sizeof c.out);
+    memcpy(c.x_strides, forward.y_strides, sizeof c.x_strides);
+    memcpy(c.y_strides, forward.x_strides, sizeof c.y_strides);
+    code = check_call(handle, &c, dy, w, dx, needed, workspace, workspace_bytes);
+    if (code != 0) return code;
+    if (algorithm == DNN_BACKWARD_0) fakecuda_complain("cuDNN adds up in another order each time");
+    c.transforms = algorithm >= DNN_BACKWARD_FFT;
+    c.alpha = (double)*(const float *)alpha;
+    c.beta = (double)*(const float *)beta;
+    c.z = dx;
     return fake_conv_submit(handle->stream, &c) ? 0 : DNN_EXECUTION_FAILED;
 }
 
@@ -377,8 +433,10 @@ int cudnnConvolutionBiasActivationForward(dnn_handle handle, const void *alpha1,
     int code = fakecuda_library_call("cudnnConvolutionBiasActivationForward");
     if (code == 0 && fakecuda_setting("nofused")) code = DNN_NOT_SUPPORTED;
     if (code == 0) code = describe(x_desc, w_desc, conv, y_desc, &c);
-    if (code == 0) code = check_call(handle, &c, x, w, y, algorithm, workspace, workspace_bytes);
+    if (code == 0)
+        code = check_call(handle, &c, x, w, y, workspace_of(algorithm), workspace, workspace_bytes);
     if (code != 0) return code;
+    c.transforms = algorithm >= DNN_FWD_FFT;
     if (!is(z_desc, TENSOR) || !is(bias_desc, TENSOR) || !is(activation, ACTIVATION) || z == NULL ||
         bias == NULL || !are_same(z_desc, y_desc) || !is_bias_of(bias_desc, y_desc))
         return DNN_BAD_PARAM;

@@ -38,10 +38,17 @@ SAME(DNN_FWD_FFT, CUDNN_CONVOLUTION_FWD_ALGO_FFT);
 SAME(DNN_FWD_WINOGRAD, CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD);
 SAME(DNN_FWD_COUNT, CUDNN_CONVOLUTION_FWD_ALGO_COUNT);
 
-#define AT_SAME(ours, theirs) \
-    _Static_assert(           \
-        offsetof(dnn_algorithm, ours) == offsetof(cudnnConvolutionFwdAlgoPerf_t, theirs), #ours)
+SAME(DNN_BACKWARD_0, CUDNN_CONVOLUTION_BWD_DATA_ALGO_0);
+SAME(DNN_BACKWARD_1, CUDNN_CONVOLUTION_BWD_DATA_ALGO_1);
+SAME(DNN_BACKWARD_FFT, CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT);
+
+#define AT_SAME(ours, theirs)                                                                     \
+    _Static_assert(                                                                               \
+        offsetof(dnn_algorithm, ours) == offsetof(cudnnConvolutionFwdAlgoPerf_t, theirs) &&       \
+            offsetof(dnn_algorithm, ours) == offsetof(cudnnConvolutionBwdDataAlgoPerf_t, theirs), \
+        #ours)
 _Static_assert(sizeof(dnn_algorithm) == sizeof(cudnnConvolutionFwdAlgoPerf_t), "an algorithm");
+_Static_assert(sizeof(dnn_algorithm) == sizeof(cudnnConvolutionBwdDataAlgoPerf_t), "backward");
 AT_SAME(algorithm, algo);
 AT_SAME(status, status);
 AT_SAME(time, time);
@@ -76,6 +83,10 @@ TAKES(cudnnGetConvolutionForwardAlgorithm_v7, HANDLE, TENSOR, FILTER, CONV, TENS
       (cudnnConvolutionFwdAlgoPerf_t *)0)
 TAKES(cudnnConvolutionForward, HANDLE, FROM, TENSOR, FROM, FILTER, FROM, CONV,
       CUDNN_CONVOLUTION_FWD_ALGO_GEMM, TO, (size_t)0, FROM, TENSOR, TO)
+TAKES(cudnnGetConvolutionBackwardDataAlgorithm_v7, HANDLE, FILTER, TENSOR, CONV, TENSOR, 0,
+      (int *)0, (cudnnConvolutionBwdDataAlgoPerf_t *)0)
+TAKES(cudnnConvolutionBackwardData, HANDLE, FROM, FILTER, FROM, TENSOR, FROM, CONV,
+      CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, TO, (size_t)0, FROM, TENSOR, TO)
 TAKES(cudnnConvolutionBiasActivationForward, HANDLE, FROM, TENSOR, FROM, FILTER, FROM, CONV,
       CUDNN_CONVOLUTION_FWD_ALGO_GEMM, TO, (size_t)0, FROM, TENSOR, FROM, TENSOR, FROM, ACTIVATION,
       TENSOR, TO)
@@ -93,6 +104,8 @@ int main(void) {
     check_cudnnSetActivationDescriptor();
     check_cudnnGetConvolutionForwardAlgorithm_v7();
     check_cudnnConvolutionForward();
+    check_cudnnGetConvolutionBackwardDataAlgorithm_v7();
+    check_cudnnConvolutionBackwardData();
     check_cudnnConvolutionBiasActivationForward();
     check_cudnnAddTensor();
     check_cudnnActivationForward();

@@ -121,7 +121,25 @@ static void fills(program *p) {
     }
 }
 
-/* A model's convolutions, whose weights are packed; one without bias, and what cuDNN refuses. */
+static void transposed_convolution(program *p) {
+    const dhow_conv_options options = DHOW_INIT(dhow_conv_options, .kernel = {2, 2}, .groups = 1);
+    dhow_model *model = NULL;
+    dhow_model_value v = 0;
+    dhow_tensor *x = NULL, *y = NULL;
+    TRY(dhow_model_create(p->context, &model));
+    TRY(dhow_model_input(model, "x", DHOW_F32, DHOW_SHAPE(1, 2, 3, 3), &v));
+    TRY(dhow_model_conv_transpose2d(model, "a", v, 2, 2, &options, 1, &v));
+    TRY(dhow_model_output(model, "y", v));
+    TRY(dhow_model_to(model, p->first));
+    TRY(dhow_tensor_full(p->first, DHOW_F32, DHOW_SHAPE(1, 2, 3, 3), 1, &x));
+    TRY(dhow_model_run(model, NULL, &x, 1, &y, 1));
+    if (y != NULL) expect(p, y, 2 * 4 * 4, 0, "a transposed convolution");
+    dhow_tensor_release(x);
+    dhow_tensor_release(y);
+    dhow_model_release(model);
+}
+
+/* A model's convolutions, whose weights are packed; one without a bias. */
 static void convolutions(program *p) {
     const dhow_window window =
         DHOW_INIT(dhow_window, .kernel = {3, 3}, .pad = {1, 1, 1, 1}, .stride = {1, 1});
@@ -146,6 +164,7 @@ static void convolutions(program *p) {
     dhow_tensor_release(x);
     dhow_tensor_release(y);
     dhow_model_release(model);
+    transposed_convolution(p);
 }
 
 static void products(program *p) {

@@ -117,7 +117,8 @@ static uint32_t layout_of(const dhow_tensor *t, const dhowi_attrs *attrs) {
     return t->rank == 5 ? attrs->layout : DHOW_LAYOUT_NCHW;
 }
 
-static void describe(const dhowi_call *call, const dhow_window *w, dhow_conv_desc *d) {
+/* All but extents and windows. */
+static void describe(const dhowi_call *call, int64_t groups, dhow_conv_desc *d) {
     const dhow_tensor *x = call->in[0], *weight = call->in[1];
     memset(d, 0, sizeof *d);
     d->struct_size = (uint32_t)sizeof *d;
@@ -125,24 +126,29 @@ static void describe(const dhowi_call *call, const dhow_window *w, dhow_conv_des
     d->compute = (int32_t)(call->exact && x->dtype != DHOW_F64
                                ? DHOW_F32
                                : dhowi_device_compute(dhowi_tensor_device(x), x->dtype));
-    d->src_layout = layout_of(x, call->attrs);
-    d->dst_layout = layout_of(call->out, call->attrs);
-    d->h = x->shape[2];
-    d->w = x->shape[3];
     d->n = x->shape[0];
-    d->c = weight->shape[1] * w->groups;
-    d->k = weight->shape[0];
-    d->kh = weight->shape[2];
-    d->kw = weight->shape[3];
-    d->groups = w->groups;
-    memcpy(d->stride, w->stride, sizeof d->stride);
-    memcpy(d->dilation, w->dilation, sizeof d->dilation);
-    memcpy(d->pad, w->pad, sizeof d->pad);
+    d->groups = groups;
     bool frozen = atomic_load_explicit(&weight->storage->frozen, memory_order_relaxed);
     d->flags = (frozen ? DHOW_BLAS_CONSTANT_B : 0u) |
                (call->in[2] != NULL ? DHOW_EPILOGUE_BIAS : 0u) |
                (call->in[3] != NULL ? DHOW_EPILOGUE_RESIDUAL : 0u);
     d->activation = call->attrs->activation;
+}
+
+static void describe_image(const dhowi_call *call, const dhow_window *w, dhow_conv_desc *d) {
+    const dhow_tensor *x = call->in[0], *weight = call->in[1];
+    describe(call, w->groups, d);
+    d->src_layout = layout_of(x, call->attrs);
+    d->dst_layout = layout_of(call->out, call->attrs);
+    d->h = x->shape[2];
+    d->w = x->shape[3];
+    d->c = weight->shape[1] * w->groups;
+    d->k = weight->shape[0];
+    d->kh = weight->shape[2];
+    d->kw = weight->shape[3];
+    memcpy(d->stride, w->stride, sizeof d->stride);
+    memcpy(d->dilation, w->dilation, sizeof d->dilation);
+    memcpy(d->pad, w->pad, sizeof d->pad);
 }
 
 static dhow_status run_portable(const dhowi_call *call, const dhow_window *w) {
@@ -203,7 +209,7 @@ dhow_status dhowi_run_conv2d(const dhowi_call *call) {
     const dhowi_vendor_plan *plan;
     DHOWI_TRY(dhowi_window_check(call->op->name, &call->attrs->window, weight->shape[2],
                                  weight->shape[3], &window));
-    describe(call, &window, &desc);
+    describe_image(call, &window, &desc);
     DHOWI_TRY(find_plan(call->stream->device, &desc, &plan));
     bool blocks = call->in[0]->rank == 5 || call->out->rank == 5;
     if (plan == NULL && blocks)
@@ -246,6 +252,46 @@ dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_tensor_desc *x,
     *dst = plan->dst_layout;
     dhowi_vendor_plan_drop(plan);
     return DHOW_OK;
+}
+
+/* ---- volumes, and the transpose of a convolution ---- */
+
+static void describe_space(const dhowi_call *call, bool transposed, dhow_conv_desc *d) {
+    const dhowi_window3d *s = &call->attrs->space;
+    describe(call, s->groups, d); /* layouts are plain: 0 */
+    d->c = call->in[0]->shape[1], d->h = s->in[1], d->w = s->in[2];
+    d->k = call->out->shape[1], d->kh = s->kernel[1], d->kw = s->kernel[2];
+    for (int i = 0; i < 2; i++) {
+        d->stride[i] = s->stride[1 + i];
+        d->dilation[i] = s->dilation[1 + i];
+        d->pad[i] = s->before[1 + i];
+        d->pad[i + 2] = s->after[1 + i];
+    }
+    if (s->in[0] > 1 || s->kernel[0] > 1 || s->out[0] > 1) {
+        d->depth = s->in[0], d->kd = s->kernel[0];
+        d->stride_d = s->stride[0], d->dilation_d = s->dilation[0];
+        d->pad_d[0] = s->before[0], d->pad_d[1] = s->after[0];
+    }
+    if (!transposed) return;
+    d->flags |= DHOW_CONV_TRANSPOSED;
+    memcpy(d->out, s->out, sizeof d->out);
+}
+
+dhow_status dhowi_conv_in_space(const dhowi_call *call, bool transposed, bool *done) {
+    dhow_device *device = call->stream->device;
+    const dhow_conv *table = dhowi_conv_of(device);
+    const dhowi_vendor_plan *plan;
+    dhow_conv_desc d;
+    *done = false;
+    if (table == NULL || table->minor < 1) return DHOW_OK;
+    describe_space(call, transposed, &d);
+    DHOWI_TRY(dhowi_conv_plan(device, &d, &plan));
+    if (plan == NULL) return DHOW_OK;
+    *done = true;
+    dhow_status status = dhowi_vendor_plan_run(call->stream, plan, call->in[0], call->in[1],
+                                               call->out, call->in[2], NULL);
+    dhowi_vendor_plan_drop(plan);
+    return status;
 }
 
 /* ---- pooling ---- */

@@ -8,6 +8,7 @@
 
 #include "base/memory/size.h"
 #include "ops/run/rows.h"
+#include "ops/run/vendor.h"
 
 /* A launch of inputs, then outputs, then values. */
 typedef struct launch {
@@ -113,11 +114,15 @@ static dhow_status run_window(const dhowi_call *call, int64_t channels_per_outpu
 }
 
 dhow_status dhowi_run_conv3d(const dhowi_call *call) {
-    return run_window(call, call->in[1]->shape[1]);
+    bool done;
+    DHOWI_TRY(dhowi_conv_in_space(call, false, &done));
+    return done ? DHOW_OK : run_window(call, call->in[1]->shape[1]);
 }
 
 dhow_status dhowi_run_conv_transpose(const dhowi_call *call) {
-    return run_window(call, call->in[1]->shape[0] / call->attrs->space.groups);
+    bool done;
+    DHOWI_TRY(dhowi_conv_in_space(call, true, &done));
+    return done ? DHOW_OK : run_window(call, call->in[1]->shape[0] / call->attrs->space.groups);
 }
 
 dhow_status dhowi_run_resample(const dhowi_call *call) {

@@ -47,6 +47,9 @@ dhow_status dhowi_vendor_plan_run(dhow_stream *stream, const dhowi_vendor_plan *
                                   dhow_tensor *a, dhow_tensor *b, dhow_tensor *c, dhow_tensor *bias,
                                   dhow_tensor *residual);
 
+/* A convolution over attrs->space, or its transpose; *done says whether the vendor took it. */
+dhow_status dhowi_conv_in_space(const dhowi_call *call, bool transposed, bool *done);
+
 static inline dhow_buffer dhowi_buffer_of(const dhow_tensor *t) {
     if (t == NULL) return (dhow_buffer){0, 0};
     return (dhow_buffer){t->storage->native, dhowi_tensor_offset_bytes(t)};
