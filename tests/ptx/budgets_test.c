@@ -177,7 +177,7 @@ static void copies(budgets *b, const real *r) {
     MEASURE(b, MUST, m, name, "heads_16x8x4x64", 0, IN(x, e, FLAT, 0), OUT(y, e, FLAT, 0),
             DIMS(d, 4, {16, 4, 8, 64},
                  {{2048, 64, 256, 1}, {2048, 512, 64, 1}, {M(16), M(4), M(8), M(64)}}, {0, 0, 16}));
-    MEASURE(b, MAY, m, name, "part_128x255_of_256", 0, IN(x, e, FLAT, 0), OUT(y, e, 128 * 255, 0),
+    MEASURE(b, MUST, m, name, "part_128x255_of_256", 0, IN(x, e, FLAT, 0), OUT(y, e, 128 * 255, 0),
             DIMS(d, 2, {128, 255}, {{256, 1}, {255, 1}, {M(128), M(255)}}, {0}));
     MEASURE(b, MAY, m, name, "transpose_4x64x128", 0, IN(x, e, FLAT, 0), OUT(y, e, FLAT, 0),
             DIMS(d, 3, {4, 64, 128}, {{8192, 1, 64}, {8192, 128, 1}, {M(4), M(64), M(128)}}, {0}));

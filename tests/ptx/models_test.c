@@ -52,6 +52,36 @@ Test(ptx_models, pooling_is_that_of_the_cpu) {
     }
 }
 
+/* x [2][4][7][9][11] with a kernel of [2][3][3]: pooling, convolution in two groups, and its
+ * transpose from there. */
+Test(ptx_models, windows_in_three_dimensions_are_those_of_the_cpu) {
+    ptx_module *m = ptx_load("window", "f32", 32, NULL);
+#define G(d0, d1, d2, o0, o1, o2)            \
+    DIMS(g, 3, {d0, d1, d2},                 \
+         {{o0, o1, o2, M(o0), M(o1), M(o2)}, \
+          {2, 3, 3, M(2), M(3), M(3)},       \
+          {1, 2, 3, M(1), M(2), M(3)}},      \
+         {0})
+#define W DIMS(w, 3, {1, 2, 1}, {{0, 1, 1}, {1, 1, 1}}, {0})
+    for (int mode = 0; mode < 4; mode++)
+        AS_CPU(m, "pool3d_f32", 2, 1e-5, IN(x, F32, 8 * 7 * 9 * 11, 0),
+               OUT(y, F32, 8 * 7 * 4 * 4, 0), INT64(planes, 8), G(7, 9, 11, 7, 4, 4), W,
+               INT32(mode, mode), FLOAT32(p, 2));
+    AS_CPU(m, "maxpool3d_index_f32", 2, 0, IN(x, F32, 8 * 7 * 9 * 11, 0),
+           OUT(y, I64, 8 * 7 * 4 * 4, 0), INT64(planes, 8), G(7, 9, 11, 7, 4, 4), W,
+           INT32(column, 0));
+    AS_CPU(m, "conv3d_f32", 2, 1e-4, IN(x, F32, 8 * 7 * 9 * 11, 0), IN(weight, F32, 6 * 2 * 18, 0),
+           IN(bias, F32, 6, 0), OUT(y, F32, 12 * 6 * 4 * 4, 0), INT64(n, 2), INT64(c, 4),
+           INT64(k, 6), INT64(groups, 2), G(7, 9, 11, 6, 4, 4), W, INT32(bias_mode, 1));
+    AS_CPU(m, "conv_transpose3d_f32", 2, 1e-4, IN(x, F32, 12 * 6 * 4 * 4, 0),
+           IN(weight, F32, 6 * 2 * 18, 0), IN(bias, F32, 4, 0), OUT(y, F32, 8 * 7 * 9 * 11, 0),
+           INT64(n, 2), INT64(c, 6), INT64(k, 4), INT64(groups, 2), G(6, 4, 4, 7, 9, 11), W,
+           INT32(bias_mode, 1));
+#undef W
+#undef G
+    ptx_free(m);
+}
+
 /* Channels that fill 16 bytes and go as such, channels that do not, and images that lie elsewhere.
  */
 Test(ptx_models, kernels_of_channels_innermost_are_those_of_the_cpu) {

@@ -57,6 +57,7 @@ static void window_dims(const dhowi_window3d *s, dhow_dims *g, dhow_dims *w) {
         w->shape[i] = s->dilation[i];
         w->stride[0][i] = s->before[i];
         w->stride[1][i] = s->after[i];
+        for (int k = 0; k < 3; k++) g->stride[k][3 + i] = dhowi_multiplier(g->stride[k][i]);
     }
 }
 
