@@ -113,7 +113,7 @@ Test(ptx_mistakes, an_offset_that_is_one_element_too_large) {
 
 Test(ptx_mistakes, a_tile_row_with_another_stride) {
     FOUND("layout", "copy_dims_u32", 2, PTX_UNINITIALISED,
-          PLANT("copy_dims_u32", "mad.lo.s32", ", 132, ", ", 128, ", 3), TURN);
+          PLANT("copy_dims_u32", "mad.lo.s32", ", 132, ", ", 128, ", 1), TURN);
 }
 
 Test(ptx_mistakes, a_tile_that_is_read_before_it_is_full) {
