@@ -24,6 +24,7 @@ int32_t dhowi_cuda_conv_kernels_of(dhowi_cuda_device *device, int32_t dtype, int
     const char *type = dtype == DHOW_F32 ? "f32" : dtype == DHOW_F16 ? "f16" : "bf16";
     int32_t status =
         kernel_of(device, "copy_dims", dtype == DHOW_F32 ? "u32" : "u16", bits, &out->copy, err);
+    if (status == DHOW_OK) status = kernel_of(device, "add", type, bits, &out->add, err);
     if (status == DHOW_OK) status = kernel_of(device, "im2col", type, bits, &out->im2col, err);
     if (status == DHOW_OK)
         status = kernel_of(device, "depthwise", type, bits, &out->depthwise, err);
@@ -72,6 +73,12 @@ int32_t dhowi_cuda_conv_copy(const dhowi_cuda_conv_kernels *kernels, dhowi_cuda_
     memcpy(dims.stride[1], box->to, sizeof box->to);
     const dhow_arg args[] = {in(from), out(to), {.kind = DHOW_ARG_DIMS, .u.dims = &dims}};
     return LAUNCH(stream, kernels->copy, box->shape[0] * box->shape[1] * box->shape[2], args, err);
+}
+
+int32_t dhowi_cuda_conv_add(const dhowi_cuda_conv_kernels *kernels, dhowi_cuda_stream *stream,
+                            int64_t count, dhow_buffer x, dhow_buffer y, dhow_error *err) {
+    const dhow_arg args[] = {in(y), in(x), out(y), i64(count)};
+    return LAUNCH(stream, kernels->add, count, args, err);
 }
 
 /* A kernel gets as many groups as its items want: those of 16 bytes of channels. */

@@ -8,7 +8,7 @@
 #include "conv.h"
 
 typedef struct dhowi_cuda_conv_kernels {
-    void *copy, *im2col, *depthwise;
+    void *copy, *add, *im2col, *depthwise;
 } dhowi_cuda_conv_kernels;
 
 /* For buffers of at most `elements`. UNSUPPORTED where the plugin has no code for the device:
@@ -26,6 +26,10 @@ dhowi_cuda_conv_box dhowi_cuda_conv_turned(int64_t n, int64_t channels, int64_t 
 int32_t dhowi_cuda_conv_copy(const dhowi_cuda_conv_kernels *kernels, dhowi_cuda_stream *stream,
                              const dhowi_cuda_conv_box *box, dhow_buffer from, dhow_buffer to,
                              dhow_error *err);
+
+/* y += x, of `count` elements. */
+int32_t dhowi_cuda_conv_add(const dhowi_cuda_conv_kernels *kernels, dhowi_cuda_stream *stream,
+                            int64_t count, dhow_buffer x, dhow_buffer y, dhow_error *err);
 
 /* The pixels of y from `first` on as rows of a matrix, each group's part of a row `row` elements.
  */

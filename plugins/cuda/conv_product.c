@@ -21,6 +21,7 @@ typedef struct product_plan {
     dhowi_cuda_conv_kernels kernels;
     bool depthwise, direct; /* direct: x is the matrix */
     bool turns;             /* x and y are NCHW */
+    bool starts_biased;     /* y is bias and residual first, and the product is added to it */
     bool reorders;          /* the weight, to [k][row], or [kh][kw][c] where it is depthwise */
     int64_t row;            /* elements in a group's part of a row of the matrix */
     int64_t pixels, chunk;  /* of y; those laid out at once */
@@ -37,15 +38,9 @@ static int64_t taps_of(const dhow_conv_desc *d) { return d->kh * d->kw; }
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
-static bool is_aligned(const product_plan *p, int64_t elements) {
-    return bytes_of(p, elements) % ALIGN == 0;
-}
-
-static bool is_direct(const product_plan *p) {
-    const dhow_conv_desc *d = &p->conv.desc;
+static bool is_direct(const dhow_conv_desc *d) {
     return taps_of(d) == 1 && d->stride[0] == 1 && d->stride[1] == 1 && d->pad[0] == 0 &&
-           d->pad[1] == 0 && d->pad[2] == 0 && d->pad[3] == 0 &&
-           (d->groups == 1 || is_aligned(p, inner_of(d)));
+           d->pad[1] == 0 && d->pad[2] == 0 && d->pad[3] == 0;
 }
 
 /* Tensor cores want rows of whole 16 bytes. */
@@ -70,11 +65,13 @@ static int64_t chunk_of(const product_plan *p) {
 static void shape(product_plan *p) {
     const dhow_conv_desc *d = &p->conv.desc;
     p->depthwise = d->groups == d->c && d->k == d->c && d->c > 1;
-    p->direct = !p->depthwise && is_direct(p);
+    p->direct = !p->depthwise && is_direct(d);
     p->turns = d->src_layout == DHOW_LAYOUT_NCHW;
     p->row = p->depthwise ? taps_of(d) : row_of(p);
     p->pixels = d->n * p->conv.out[0] * p->conv.out[1];
     p->chunk = p->depthwise ? p->pixels : chunk_of(p);
+    p->starts_biased =
+        !p->depthwise && d->groups > 1 && dhowi_cuda_conv_has(&p->conv, DHOW_EPILOGUE_BIAS);
     const bool lies_so = taps_of(d) == 1 || (inner_of(d) == 1 && !p->depthwise);
     p->reorders = !lies_so || p->row != taps_of(d) * inner_of(d);
 }
@@ -88,9 +85,12 @@ static int32_t check(const product_plan *p, dhow_error *err) {
     if (!p->depthwise && !p->direct && d->activation != DHOW_ACTIVATION_NONE)
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: a product has no such activation",
                                  name);
-    if (!p->depthwise && d->groups > 1 && !is_aligned(p, d->k / d->groups))
+    if (p->starts_biased && p->turns && dhowi_cuda_conv_has(&p->conv, DHOW_EPILOGUE_RESIDUAL))
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED,
-                                 "%s: cuBLASLt wants channels of a group to fill 16 bytes", name);
+                                 "%s: products of groups add bias and residual in NHWC", name);
+    if (!p->depthwise && d->groups > 1 && inner_of(d) == 1)
+        return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED,
+                                 "%s: products of single channels are slower than a kernel", name);
     if (!p->depthwise && !p->direct &&
         bytes_of(p, p->chunk) > (uint64_t)MOST_MATRIX_BYTES / (uint64_t)(d->groups * p->row))
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: a window too large for a matrix",
@@ -98,25 +98,32 @@ static int32_t check(const product_plan *p, dhow_error *err) {
     return DHOW_OK;
 }
 
-/* One group's y[pixels][k/groups] = matrix[pixels][row] weight[k/groups][row]^T. */
+/* y[pixels][k/groups] = matrix[pixels][row] weight[k/groups][row]^T, with a group for each entry of
+ * the batch. cuBLASLt's bias would be the same for all of them. */
 static dhow_blas_desc describe(const product_plan *p, int64_t pixels) {
     const dhow_conv_desc *d = &p->conv.desc;
+    const int64_t each = d->k / d->groups;
+    const uint32_t ends = p->starts_biased
+                              ? DHOW_EPILOGUE_RESIDUAL
+                              : d->flags & (DHOW_EPILOGUE_BIAS | DHOW_EPILOGUE_RESIDUAL);
     return (dhow_blas_desc){
         .struct_size = (uint32_t)sizeof(dhow_blas_desc),
-        .flags = DHOW_BLAS_TRANSPOSE_B |
-                 (d->flags & (DHOW_BLAS_CONSTANT_B | DHOW_EPILOGUE_BIAS | DHOW_EPILOGUE_RESIDUAL)),
+        .flags = DHOW_BLAS_TRANSPOSE_B | (d->flags & DHOW_BLAS_CONSTANT_B) | ends,
         .dtype_a = d->dtype,
         .dtype_b = d->dtype,
         .dtype_c = d->dtype,
         .compute = d->compute,
         .activation = d->activation,
         .m = pixels,
-        .n = d->k / d->groups,
+        .n = each,
         .k = p->row,
-        .batch = 1,
+        .batch = d->groups,
         .lda = d->groups * p->row,
         .ldb = p->row,
         .ldc = d->k,
+        .stride_a = p->row,
+        .stride_b = each * p->row,
+        .stride_c = each,
         .alpha = 1};
 }
 
@@ -230,27 +237,29 @@ static int32_t pack(dhowi_cuda_conv *conv, dhowi_cuda_stream *stream, dhow_buffe
 static int32_t multiply(const product_plan *p, dhowi_cuda_stream *stream,
                         const dhowi_cuda_conv_buffers *b, dhow_buffer matrix, int64_t first,
                         void *product, dhow_error *err) {
-    const dhow_conv_desc *d = &p->conv.desc;
-    const dhow_buffer workspace = dhowi_cuda_at(b->workspace, p->product_at), none = {0, 0};
-    const bool biased = dhowi_cuda_conv_has(&p->conv, DHOW_EPILOGUE_BIAS);
-    const bool adds = dhowi_cuda_conv_has(&p->conv, DHOW_EPILOGUE_RESIDUAL);
-    const int64_t each = d->k / d->groups;
-    int32_t status = DHOW_OK;
-    for (int64_t g = 0; g < d->groups && status == DHOW_OK; g++) {
-        const uint64_t pixel = bytes_of(p, first * d->k + g * each);
-        status = dhowi_cuda_blas.run(
-            product, stream, dhowi_cuda_at(matrix, bytes_of(p, g * p->row)),
-            dhowi_cuda_at(b->weight, bytes_of(p, g * each * p->row)), dhowi_cuda_at(b->y, pixel),
-            biased ? dhowi_cuda_at(b->bias, bytes_of(p, g * each)) : none,
-            adds ? dhowi_cuda_at(b->residual, pixel) : none, workspace, err);
-    }
+    const uint64_t pixel = bytes_of(p, first * p->conv.desc.k);
+    const dhow_buffer y = dhowi_cuda_at(b->y, pixel);
+    const dhow_buffer residual = dhowi_cuda_at(b->residual, pixel); /* unused where there is none */
+    return dhowi_cuda_blas.run(product, stream, matrix, b->weight, y, b->bias,
+                               p->starts_biased ? y : residual,
+                               dhowi_cuda_at(b->workspace, p->product_at), err);
+}
+
+static int32_t start_biased(const product_plan *p, dhowi_cuda_stream *stream,
+                            const dhowi_cuda_conv_buffers *b, dhow_error *err) {
+    const int64_t k = p->conv.desc.k;
+    const dhowi_cuda_conv_box every_pixel = {
+        .shape = {1, p->pixels, k}, .from = {0, 0, 1}, .to = {0, k, 1}};
+    int32_t status = dhowi_cuda_conv_copy(&p->kernels, stream, &every_pixel, b->bias, b->y, err);
+    if (status == DHOW_OK && dhowi_cuda_conv_has(&p->conv, DHOW_EPILOGUE_RESIDUAL))
+        status = dhowi_cuda_conv_add(&p->kernels, stream, y_count(p), b->residual, b->y, err);
     return status;
 }
 
 static int32_t run_products(const product_plan *p, dhowi_cuda_stream *stream,
                             const dhowi_cuda_conv_buffers *b, dhow_error *err) {
     const dhow_buffer matrix = p->direct ? b->x : dhowi_cuda_at(b->workspace, p->matrix_at);
-    int32_t status = DHOW_OK;
+    int32_t status = p->starts_biased ? start_biased(p, stream, b, err) : DHOW_OK;
     for (int64_t first = 0; first < p->pixels && status == DHOW_OK; first += p->chunk) {
         const bool last = p->pixels - first < p->chunk;
         const int64_t count = last ? p->pixels - first : p->chunk;

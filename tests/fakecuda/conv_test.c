@@ -185,8 +185,20 @@ static void mobilenet_like(dhow_model *model, dhow_model_value x) {
         x = conv(model, names[i][1], x, 16, 16, 1, 1, 1);
     }
     x = relu(model, conv(model, "d3", x, 16, 16, 3, 1, 16));
-    x = conv(model, "g", x, 16, 32, 1, 1, 4); /* groups of 8 bytes in f16 */
-    finish(model, x, 32);
+    finish(model, x, 16);
+}
+
+/* Groups, with a residual and without. */
+static void shufflenet_like(dhow_model *model, dhow_model_value x) {
+    dhow_model_value h;
+    x = conv(model, "stem", x, 3, 16, 3, 2, 1);
+    OK(dhow_model_clip(model, x, 0, 1, &x));
+    h = conv(model, "a", x, 16, 16, 1, 1, 2);
+    OK(dhow_model_add(model, h, x, &x));
+    x = relu(model, x);
+    x = conv(model, "b", x, 16, 36, 3, 2, 4); /* 18 bytes of results to a group in f16 */
+    OK(dhow_model_clip(model, x, 0, 1, &x));
+    finish(model, x, 36);
 }
 
 /* ReLU without a bias, and activations that cuDNN has not. */
@@ -245,6 +257,8 @@ static void expect_no_portable_convolution(const char *settings) {
         expect_as_cpu(mobilenet_like, k_types[i].dtype, shape, 1, k_types[i].tolerance,
                       k_types[i].name);
         expect_as_cpu(other_ends, k_types[i].dtype, shape, 1, k_types[i].tolerance,
+                      k_types[i].name);
+        expect_as_cpu(shufflenet_like, k_types[i].dtype, shape, 1, k_types[i].tolerance,
                       k_types[i].name);
         end();
     }
@@ -341,8 +355,7 @@ Test(conv, groups_strides_dilations_and_paddings_are_cudnns) {
     end();
 }
 
-/* Without cuDNN as products; a few, whose groups are too narrow for that, by the portable kernel.
- */
+/* Without cuDNN as products; a few, whose groups are of one channel, by the portable kernel. */
 Test(conv, groups_strides_dilations_and_paddings_are_products) {
     expect_convolutions_as_cpu("nocudnn=1", 400);
     cr_assert_gt(calls("cublasLtMatmul"), 150);
