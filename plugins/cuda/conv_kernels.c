@@ -7,11 +7,16 @@
 #include <stdio.h>
 #include <string.h>
 
+/* `params`: of the kernel as it is launched here; the texts are written elsewhere. */
 static int32_t kernel_of(dhowi_cuda_device *device, const char *operation, const char *type,
-                         uint32_t index_bits, void **out, dhow_error *err) {
+                         uint32_t index_bits, int32_t params, void **out, dhow_error *err) {
     char name[32];
     (void)snprintf(name, sizeof name, "%s_%s", operation, type);
     const int32_t status = dhowi_cuda_builtin_kernel(device, name, index_bits, out, err);
+    const dhowi_cuda_kernel *kernel = *out;
+    if (status == DHOW_OK && kernel->param_count >= 0 && kernel->param_count != params)
+        return dhowi_cuda_refuse(err, DHOW_INTERNAL, "%s: kernel %s takes %d arguments, not %d",
+                                 device->name, name, kernel->param_count, params);
     if (status != DHOW_NOT_FOUND) return status;
     return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: the plugin has no code of %s for it",
                              device->name, name);
@@ -23,11 +28,11 @@ int32_t dhowi_cuda_conv_kernels_of(dhowi_cuda_device *device, int32_t dtype, int
     const uint32_t bits = elements < INT32_MAX - (1 << 24) ? 32 : 64;
     const char *type = dtype == DHOW_F32 ? "f32" : dtype == DHOW_F16 ? "f16" : "bf16";
     int32_t status =
-        kernel_of(device, "copy_dims", dtype == DHOW_F32 ? "u32" : "u16", bits, &out->copy, err);
-    if (status == DHOW_OK) status = kernel_of(device, "add", type, bits, &out->add, err);
-    if (status == DHOW_OK) status = kernel_of(device, "im2col", type, bits, &out->im2col, err);
+        kernel_of(device, "copy_dims", dtype == DHOW_F32 ? "u32" : "u16", bits, 3, &out->copy, err);
+    if (status == DHOW_OK) status = kernel_of(device, "add", type, bits, 4, &out->add, err);
+    if (status == DHOW_OK) status = kernel_of(device, "im2col", type, bits, 19, &out->im2col, err);
     if (status == DHOW_OK)
-        status = kernel_of(device, "depthwise", type, bits, &out->depthwise, err);
+        status = kernel_of(device, "depthwise", type, bits, 22, &out->depthwise, err);
     return status;
 }
 
@@ -64,6 +69,15 @@ dhowi_cuda_conv_box dhowi_cuda_conv_turned(int64_t n, int64_t channels, int64_t 
         .shape = {n, rows, cols}, .from = {rows * cols, 1, rows}, .to = {rows * cols, cols, 1}};
 }
 
+/* What k.h calls the multiplier of an extent: kernels of 32-bit indices divide by it. */
+static int64_t multiplier(int64_t extent) {
+    const uint64_t divisor = (uint64_t)extent, one = UINT64_C(1) << 32;
+    int up = 0;
+    if (extent > INT32_MAX) return 0;
+    while ((UINT64_C(1) << up) < divisor) up++;
+    return (int64_t)(((one << up) + divisor - 1) / divisor - one);
+}
+
 int32_t dhowi_cuda_conv_copy(const dhowi_cuda_conv_kernels *kernels, dhowi_cuda_stream *stream,
                              const dhowi_cuda_conv_box *box, dhow_buffer from, dhow_buffer to,
                              dhow_error *err) {
@@ -71,6 +85,7 @@ int32_t dhowi_cuda_conv_copy(const dhowi_cuda_conv_kernels *kernels, dhowi_cuda_
     memcpy(dims.shape, box->shape, sizeof box->shape);
     memcpy(dims.stride[0], box->from, sizeof box->from);
     memcpy(dims.stride[1], box->to, sizeof box->to);
+    for (int i = 0; i < 3; i++) dims.stride[2][i] = multiplier(box->shape[i]);
     const dhow_arg args[] = {in(from), out(to), {.kind = DHOW_ARG_DIMS, .u.dims = &dims}};
     return LAUNCH(stream, kernels->copy, box->shape[0] * box->shape[1] * box->shape[2], args, err);
 }
