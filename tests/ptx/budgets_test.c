@@ -193,6 +193,33 @@ static void copies(budgets *b, const real *r) {
     ptx_free(m);
 }
 
+/* Images of 16 x 16 pixels and 64 channels: windows of 3 x 3 laid out, depthwise, a pool. */
+static void images(budgets *b, const real *r) {
+    enum { H = 16, C = 64, PIXELS = H * H, ROW = 9 * C };
+    const element e = r->type;
+    char name[64];
+    ptx_module *m = ptx_load("nhwc", r->name, 32, NULL);
+    MEASURE(b, MUST, m, named(name, "im2col", r->name), "3x3_of_16x16x64", 0,
+            IN(x, e, PIXELS * C, 0), OUT(y, e, PIXELS * ROW, 0), INT64(first, 0),
+            INT64(pixels, PIXELS), INT64(c, C), INT64(h, H), INT64(w_, H), INT64(oh, H),
+            INT64(ow, H), INT64(groups, 1), INT64(kh, 3), INT64(kw, 3), INT64(stride_h, 1),
+            INT64(stride_w, 1), INT64(dil_h, 1), INT64(dil_w, 1), INT64(pad_top, 1),
+            INT64(pad_left, 1), INT64(row, ROW));
+    MEASURE(b, MAY, m, named(name, "depthwise", r->name), "3x3_of_16x16x64", 10 * r->tolerance,
+            IN(x, e, PIXELS * C, 0), IN(weight, e, 9 * C, 0), IN(bias, e, C, 0),
+            IN(residual, e, PIXELS * C, 0), OUT(y, e, PIXELS * C, 0), INT64(n, 1), INT64(c, C),
+            INT64(h, H), INT64(w_, H), INT64(oh, H), INT64(ow, H), INT64(kh, 3), INT64(kw, 3),
+            INT64(stride_h, 1), INT64(stride_w, 1), INT64(dil_h, 1), INT64(dil_w, 1),
+            INT64(pad_top, 1), INT64(pad_left, 1), INT32(bias_mode, 1), INT32(residual_mode, 1),
+            INT32(activation, 1));
+    MEASURE(b, MAY, m, named(name, "pool_blocks", r->name), "3x3_of_16x16x64", r->tolerance,
+            IN(x, e, PIXELS * C, 0), OUT(y, e, PIXELS / 4 * C, 0), INT64(planes, 1),
+            INT64(block, C), INT64(h, H), INT64(w, H), INT64(oh, H / 2), INT64(ow, H / 2),
+            INT64(kh, 3), INT64(kw, 3), INT64(stride_h, 2), INT64(stride_w, 2), INT64(pad_top, 1),
+            INT64(pad_left, 1), INT32(mode, 0));
+    ptx_free(m);
+}
+
 /* ---- programs ---- */
 
 enum {
@@ -266,6 +293,7 @@ Test(ptx_budgets, no_kernel_executes_more_than_its_budget) {
         binary(&b, &k_reals[t]);
         rows(&b, &k_reals[t]);
         copies(&b, &k_reals[t]);
+        images(&b, &k_reals[t]);
         maps(&b, &k_reals[t]);
     }
     cast(&b);
