@@ -25,8 +25,9 @@ int64_t dhowi_multipliers(const dhow_device *device, const dhow_dims *dims, int6
 int64_t dhowi_share_of(dhow_dtype dtype) { return dhow_dtype_bytes(dtype) == 8 ? 2 : 4; }
 
 bool dhowi_has_shares(const dhow_dims *dims, const int64_t *strides, int64_t count) {
-    const int64_t last = dims->rank - 1;
+    const int64_t last = dims->rank - 1, rest = count - 1;
     bool fits = strides[last] == 0 || strides[last] == 1;
-    for (int64_t k = 0; k < last && strides[last] == 1; k++) fits = fits && strides[k] % count == 0;
-    return fits && (last == 0 || dims->shape[last] % count == 0);
+    for (int64_t k = 0; k < last && strides[last] == 1; k++)
+        fits = fits && (strides[k] & rest) == 0;
+    return fits && (last == 0 || (dims->shape[last] & rest) == 0);
 }

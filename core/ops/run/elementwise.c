@@ -61,32 +61,42 @@ static void mark_shares(const dhow_dims *d, dhow_dtype dtype, dhow_dims *more) {
     for (int k = 0; k < 3; k++) more->offset[k] = d->stride[k][last];
 }
 
-dhow_status dhowi_run_binary(const dhowi_call *call) {
-    dhow_tensor *a = call->in[0], *b = call->in[1], *y = call->out;
+static dhow_status run_strided(const dhowi_call *call, dhow_arg *args, const dhowi_use *uses) {
+    static const dhow_dims none; /* what processors have no use for takes them time all the same */
+    dhow_tensor *const operands[] = {call->in[0], call->in[1], call->out}, *y = call->out;
     dhow_device *device = call->stream->device;
     dhow_kernel *kernel;
-    dhow_dims dims, more = {0};
-    bool plain = y->contiguous && same_shape(a, y) && same_shape(b, y);
-    dhow_arg args[] = {dhowi_arg_buffer(a, DHOW_ACCESS_READ), dhowi_arg_buffer(b, DHOW_ACCESS_READ),
-                       dhowi_arg_buffer(y, DHOW_ACCESS_WRITE), dhowi_arg_i64(y->count),
-                       dhowi_arg_dims(&more)};
-    const dhowi_use uses[] = {{a->storage, DHOW_ACCESS_READ},
-                              {b->storage, DHOW_ACCESS_READ},
-                              {y->storage, DHOW_ACCESS_WRITE}};
-    if (plain) {
-        DHOWI_TRY(dhowi_op_kernel(call->op, y->dtype, device, &kernel));
-        return dhowi_launch(call->stream, kernel, y->count, y->count, args, 4, uses, 3);
-    }
+    dhow_dims dims, more;
+    int64_t span = 0;
     char base[32];
     (void)snprintf(base, sizeof base, "%s_dims", call->op->kernel);
     DHOWI_TRY(dhowi_kernel_of(device, base, y->dtype, &kernel));
-    dhow_tensor *const operands[] = {a, b, y};
+    for (int i = 0; i < 3; i++) span = DHOWI_MAX(span, dhowi_span_of(operands[i]));
     dhowi_dims_of(y->rank, y->shape, operands, 3, &dims);
     args[3] = dhowi_arg_dims(&dims);
-    mark_shares(&dims, y->dtype, &more);
-    int64_t span = DHOWI_MAX(dhowi_span_of(y), DHOWI_MAX(dhowi_span_of(a), dhowi_span_of(b)));
-    span = dhowi_multipliers(device, &dims, span, more.shape);
+    args[4] = dhowi_arg_dims(&none);
+    if (dhowi_index_width(device, 0) == DHOWI_INDEX_32) {
+        memset(&more, 0, sizeof more);
+        mark_shares(&dims, y->dtype, &more);
+        span = dhowi_multipliers(device, &dims, span, more.shape);
+        args[4] = dhowi_arg_dims(&more);
+    }
     return dhowi_launch(call->stream, kernel, y->count, span, args, 5, uses, 3);
+}
+
+dhow_status dhowi_run_binary(const dhowi_call *call) {
+    dhow_tensor *a = call->in[0], *b = call->in[1], *y = call->out;
+    dhow_kernel *kernel;
+    dhow_arg args[5] = {dhowi_arg_buffer(a, DHOW_ACCESS_READ),
+                        dhowi_arg_buffer(b, DHOW_ACCESS_READ),
+                        dhowi_arg_buffer(y, DHOW_ACCESS_WRITE), dhowi_arg_i64(y->count)};
+    const dhowi_use uses[] = {{a->storage, DHOW_ACCESS_READ},
+                              {b->storage, DHOW_ACCESS_READ},
+                              {y->storage, DHOW_ACCESS_WRITE}};
+    if (!y->contiguous || !same_shape(a, y) || !same_shape(b, y))
+        return run_strided(call, args, uses);
+    DHOWI_TRY(dhowi_op_kernel(call->op, y->dtype, call->stream->device, &kernel));
+    return dhowi_launch(call->stream, kernel, y->count, y->count, args, 4, uses, 3);
 }
 
 /* ---- casts and fills: their dtypes do not fit the table's one-dtype rows ---- */
