@@ -43,6 +43,11 @@ static const run k_runs[] = {
      F32,
      37 * 41,
      {{IN, 1517}, {IN, 41}, {OUT, 1517}, {DIMS, 0}, {DIMS, 2}}},
+    {"map.k",
+     "map_f32",
+     F32,
+     37 * 41,
+     {{IN, 1517}, {IN, 41}, {IN, 1}, {IN, 1}, {OUT, 1517}, {DIMS, 0}, {DIMS, 2}, {DIMS, 3}}},
     {"layout.k", "copy_dims_u32", "-DT=u32", 37 * 41, {{IN, 1517}, {OUT, 1517}, {DIMS, 1}}},
     {"layout.k",
      "gather_rows_u32",
@@ -169,8 +174,9 @@ static void launch(dhow_device *device, dhow_kernel *kernel, const run *r, void 
                                      .stride = {{1, 37},
                                                 {41, 1},
                                                 {INT64_C(3134165325), INT64_C(2409371898)}}},
-                           more = {.shape = {INT64_C(3134165325), INT64_C(2409371898)}};
-    const dhow_dims *const dims[] = {&k_dims, &turned, &more};
+                           more = {.rank = 2, .shape = {INT64_C(3134165325), INT64_C(2409371898)}},
+                           program = {.rank = 3, .shape = {1, 2 | 1 << 8, 40}}; /* max(a + b, 0) */
+    const dhow_dims *const dims[] = {&k_dims, &turned, &more, &program};
     dhow_value values[MOST_ARGS];
     dhow_tensor *tensors[MOST_ARGS] = {NULL}, *result = NULL;
     uint32_t count = 0;
