@@ -97,9 +97,13 @@ static int32_t plan_by(const dhowi_cuda_conv_engine *engine, dhowi_cuda_device *
     if (status != DHOW_OK) return status;
     bool entered;
     const cudaError_t code = dhowi_cuda_require(device, &entered);
-    status = code == cudaSuccess
-                 ? engine->plan(&conv, out, err)
-                 : dhowi_cuda_fail(err, code, "%s: a plan of a convolution", device->name);
+    if (code == cudaSuccess) {
+        const enum cudaStreamCaptureMode mode = dhowi_cuda_relax(); /* heuristics may allocate */
+        status = engine->plan(&conv, out, err);
+        dhowi_cuda_unrelax(mode);
+    } else {
+        status = dhowi_cuda_fail(err, code, "%s: a plan of a convolution", device->name);
+    }
     dhowi_cuda_leave(entered);
     return status;
 }

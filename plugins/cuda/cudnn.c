@@ -61,9 +61,7 @@ static int32_t open_once(dhowi_cuda_device *device, dhow_error *err) {
 
 int32_t dhowi_cuda_cudnn_of(dhowi_cuda_device *device, dhowi_cuda_cudnn **out, dhow_error *err) {
     (void)pthread_mutex_lock(&device->cudnn_lock);
-    const enum cudaStreamCaptureMode mode = dhowi_cuda_relax(); /* handles allocate memory */
     const int32_t status = open_once(device, err);
-    dhowi_cuda_unrelax(mode);
     *out = device->cudnn;
     (void)pthread_mutex_unlock(&device->cudnn_lock);
     return status;

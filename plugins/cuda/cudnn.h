@@ -46,7 +46,8 @@ typedef struct dhowi_cuda_cudnn {
 } dhowi_cuda_cudnn;
 
 /* The device's cuDNN, started with the first call. UNSUPPORTED where there is none, which is logged
- * once; UNAVAILABLE where it may start another time. The device's context is current. */
+ * once; UNAVAILABLE where it may start another time. The device's context is current, and
+ * allocations disturb no recording. */
 int32_t dhowi_cuda_cudnn_of(dhowi_cuda_device *device, dhowi_cuda_cudnn **out, dhow_error *err);
 
 #endif /* DHOW_CUDA_CUDNN_H_ */

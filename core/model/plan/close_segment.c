@@ -92,6 +92,17 @@ dhow_status dhowi_plan_tensor(dhowi_maker *k, dhowi_segment *seg, int32_t ref, d
                              item->strides, item->offset + base, out);
 }
 
+/* Names a node in the message, and the device where the message does not begin with it. */
+static dhow_status blame(const dhow_device *device, const dhowi_node *node, dhow_status status) {
+    const size_t length = strlen(device->name);
+    const char *message = dhow_last_error();
+    char text[160];
+    (void)dhowi_node_text(node, text, sizeof text);
+    if (strncmp(message, device->name, length) == 0 && message[length] == ':')
+        return dhowi_fail_prefix(status, "%s", text);
+    return dhowi_fail_prefix(status, "%s on %s", text, device->name);
+}
+
 static dhow_status record_step(dhowi_maker *k, dhowi_segment *seg, dhowi_step *s) {
     dhowi_call call = {.op = dhowi_op_of(s->op), .stream = k->io->stream, .attrs = &s->attrs};
     dhow_tensor *out = NULL, *second = NULL;
@@ -120,9 +131,7 @@ static dhow_status record_step(dhowi_maker *k, dhowi_segment *seg, dhowi_step *s
     dhow_tensor_release(out);
     dhow_tensor_release(second);
     if (status == DHOW_OK || s->node == NULL) return status;
-    char text[160];
-    return dhowi_fail_prefix(status, "%s on %s", dhowi_node_text(s->node, text, sizeof text),
-                             k->m->device->name);
+    return blame(k->m->device, s->node, status);
 }
 
 dhow_status dhowi_check_steps(dhowi_lowering *b, uint32_t first_step) {
