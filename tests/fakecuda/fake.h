@@ -182,6 +182,7 @@ void fake_kernel_layout(fake_kernel *kernel);
 
 typedef struct CUlib_st {
     enum { FAKE_BUILTIN, FAKE_MODULE, FAKE_NATIVE } kind;
+    bool wide;    /* FAKE_BUILTIN: kernels of 64-bit indices */
     void *handle; /* dlopen's, of FAKE_MODULE */
     int fd;       /* what it was opened from, or -1 */
     fake_kernel *kernels;

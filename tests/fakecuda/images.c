@@ -7,7 +7,8 @@
 #include "fake.h"
 
 const void *dhowi_cuda_image(uint32_t unit, uint32_t index_bits) {
-    static const fake_fatbin image = FAKE_FATBIN_INIT;
-    (void)unit, (void)index_bits;
-    return &image;
+    static const fake_fatbin narrow = FAKE_FATBIN_INIT;
+    static const fake_fatbin wide = {FAKE_FATBIN_MAGIC, 1, 16, 16, FAKE_FATBIN_MARK "\0wide"};
+    (void)unit;
+    return index_bits == 64 ? &wide : &narrow;
 }

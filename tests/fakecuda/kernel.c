@@ -110,10 +110,10 @@ CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *offset, siz
 
 int fake_shared_limit(void) {
     const int cc = fake.settings.cc;
-    const int kilobytes = cc < 80                  ? 64
-                          : cc == 80 || cc == 87   ? 163
+    const int kilobytes = cc < 80                ? 64
+                          : cc == 80 || cc == 87 ? 163
                           : cc < 90 || cc >= 120 ? 99
-                                                   : 227;
+                                                 : 227;
     return kilobytes * 1024;
 }
 
@@ -195,7 +195,8 @@ cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t handle, enum cudaFuncAt
         code = cudaErrorInvalidResourceHandle;
     if (code == cudaSuccess && (device < 0 || device >= (int)fake.settings.machine.device_count))
         code = cudaErrorInvalidDevice;
-    if (code == cudaSuccess && (value < 0 || value > fake_shared_limit())) code = cudaErrorInvalidValue;
+    if (code == cudaSuccess && (value < 0 || value > fake_shared_limit()))
+        code = cudaErrorInvalidValue;
     if (code == cudaSuccess) code = fake_function_of(kernel, device, &function);
     if (code == cudaSuccess && attribute == cudaFuncAttributeMaxDynamicSharedMemorySize)
         function->max_shared = value;
@@ -219,6 +220,24 @@ static bool shape_fits(const launch_shape *shape) {
     return (uint64_t)shape->block[0] * shape->block[1] * shape->block[2] <= 1024;
 }
 
+/* Kernels of 32-bit indices divide by multipliers, which the machine's kernels do not read. */
+static void check_multipliers(const fake_kernel *kernel, const dhow_dims *dims) {
+    for (int64_t k = 0; k < dims->rank; k++) {
+        const uint64_t extent = (uint64_t)dims->shape[k], one = UINT64_C(1) << 32;
+        uint64_t power = 1;
+        if (extent == 0 || extent > INT32_MAX) continue;
+        while (power < extent) power *= 2;
+        if ((uint64_t)dims->stride[2][k] != (one * power + extent - 1) / extent - one)
+            fakecuda_complain("%s is given no multiplier for extent %lld", kernel->name,
+                              (long long)extent);
+    }
+}
+
+static bool divides_by_multipliers(const fake_kernel *kernel) {
+    return kernel->library->kind == FAKE_BUILTIN && !kernel->library->wide &&
+           strncmp(kernel->name, "copy_dims_", 10) == 0;
+}
+
 /* Arguments are read here and never again. `invalid`: what a bad shape is called. */
 static cudaError_t launch(fake_stream *stream, fake_function *function, const launch_shape *shape,
                           void **args, cudaError_t invalid) {
@@ -237,6 +256,7 @@ static cudaError_t launch(fake_stream *stream, fake_function *function, const la
             return cudaErrorInvalidValue;
         memcpy(command.u.params + kernel->param_offset[i], args[i], kernel->param_bytes[i]);
     }
+    if (divides_by_multipliers(kernel)) check_multipliers(kernel, args[2]);
     return fake_submit(stream, &command);
 }
 

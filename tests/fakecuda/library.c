@@ -61,6 +61,7 @@ static cudaError_t load(fake_library *library, const void *code) {
     memcpy(&magic, code, sizeof magic);
     if (magic == FAKE_FATBIN_MAGIC) {
         library->kind = FAKE_BUILTIN;
+        library->wide = ((const fake_fatbin *)code)->mark[sizeof FAKE_FATBIN_MARK] != '\0';
         return strcmp(((const fake_fatbin *)code)->mark, FAKE_FATBIN_MARK) == 0
                    ? cudaSuccess
                    : cudaErrorNoKernelImageForDevice;
