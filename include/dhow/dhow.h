@@ -39,5 +39,6 @@
 #include "dhow/stream.h"
 #include "dhow/tensor.h"
 #include "dhow/trace.h"
+#include "dhow/train.h"
 
 #endif /* DHOW_H_ */

@@ -32,7 +32,8 @@
     X(LOADER, "loader")                \
     X(SINK, "sink")                    \
     X(DATUM, "datum")                  \
-    X(PARALLEL, "parallel")
+    X(PARALLEL, "parallel")            \
+    X(TRAINER, "trainer")
 
 typedef enum dhowi_handle_kind {
 #define DHOWI_HANDLE_ENUM_(name, text) DHOWI_##name,

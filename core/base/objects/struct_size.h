@@ -46,7 +46,8 @@
     X(dhow_parallel_options, fixed_shares) \
     X(dhow_parallel_member, reason)        \
     X(dhow_tensor_info, pinned)            \
-    X(dhow_trace_stats, untimed)
+    X(dhow_trace_stats, untimed)           \
+    X(dhow_trainer_options, trainable)
 
 #define DHOWI_END_OF(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
 #define DHOWI_STRUCT_LEAST_(type, field) dhowi_least_##type = DHOWI_END_OF(type, field),

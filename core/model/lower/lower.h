@@ -44,7 +44,7 @@ typedef struct dhowi_step {
     dhowi_attrs attrs;
 } dhowi_step;
 
-enum { DHOWI_MAX_OUTPUTS_OF_NODE = 64 };
+enum { DHOWI_MAX_OUTPUTS_OF_NODE = 1024 };
 
 /* ONNX's AttributeProto.AttributeType. */
 typedef enum dhowi_attribute_type {
@@ -103,7 +103,7 @@ typedef struct dhowi_lowering {
     dhowi_misread *misread;
 } dhowi_lowering;
 
-/* A walk back over a graph for derivatives, see operators/math/gradient.h. */
+/* A walk back over a graph for derivatives, see operators/backward/backward.h. */
 struct dhowi_reverser;
 
 /* A row of the operator table. */

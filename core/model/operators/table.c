@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/memory/size.h"
-#include "model/operators/math/gradient.h"
+#include "model/operators/backward/backward.h"
 #include "model/operators/math/math.h"
 #include "model/operators/nn/nn.h"
 #include "model/operators/operators.h"
@@ -50,7 +50,7 @@ enum {
 /* clang-format off */
 static const dhowi_operator k_operators[] = {
     /* one input */
-    UNARY("Abs", 1, ABS, "the absolute value"),
+    UNARY("Abs", 1, ABS, "the absolute value", BACK(abs)),
     UNARY("Acos", 7, ACOS, "the arc cosine"),
     UNARY("Acosh", 9, ACOSH, "the inverse hyperbolic cosine"),
     UNARY("Asin", 7, ASIN, "the arc sine"),
@@ -60,32 +60,32 @@ static const dhowi_operator k_operators[] = {
     UNARY("BitwiseNot", 18, BIT_NOT, "all bits of an integer inverted"),
     UNARY("Ceil", 1, CEIL, "rounded up"),
     UNARY("Celu", 12, CELU, "max(0, x) + min(0, alpha (exp(x / alpha) - 1))"),
-    UNARY("Cos", 7, COS, "the cosine"),
+    UNARY("Cos", 7, COS, "the cosine", BACK(cos)),
     UNARY("Cosh", 9, COSH, "the hyperbolic cosine"),
-    UNARY("Elu", 1, ELU, "x, or alpha (exp(x) - 1) where x is negative"),
-    UNARY("Erf", 9, ERF, "the error function"),
+    UNARY("Elu", 1, ELU, "x, or alpha (exp(x) - 1) where x is negative", BACK(elu)),
+    UNARY("Erf", 9, ERF, "the error function", BACK(erf)),
     UNARY("Exp", 1, EXP, "e to the power of x", BACK(exp)),
     UNARY("Floor", 1, FLOOR, "rounded down"),
-    UNARY("Gelu", 20, GELU, "x times the normal distribution's integral up to x, or its approximation by tanh"),
-    UNARY("HardSigmoid", 1, HARD_SIGMOID, "alpha x + beta, clipped to 0 and 1"),
-    UNARY("HardSwish", 14, HARD_SWISH, "x times a hard sigmoid"),
+    UNARY("Gelu", 20, GELU, "x times the normal distribution's integral up to x, or its approximation by tanh", BACK(gelu_of_mode)),
+    UNARY("HardSigmoid", 1, HARD_SIGMOID, "alpha x + beta, clipped to 0 and 1", BACK(hard_sigmoid)),
+    UNARY("HardSwish", 14, HARD_SWISH, "x times a hard sigmoid", BACK(hard_swish)),
     UNARY("IsInf", 10, IS_INF, "whether x is infinite, of one sign or both"),
     UNARY("IsNaN", 9, IS_NAN, "whether x is NaN"),
-    UNARY("LeakyRelu", 1, LEAKY, "x, or alpha x where x is negative"),
+    UNARY("LeakyRelu", 1, LEAKY, "x, or alpha x where x is negative", BACK(leaky)),
     UNARY("Log", 1, LOG, "the natural logarithm", BACK(log)),
-    UNARY("Mish", 18, MISH, "x tanh(log(1 + exp(x)))"),
+    UNARY("Mish", 18, MISH, "x tanh(log(1 + exp(x)))", BACK(mish)),
     UNARY("Neg", 1, NEG, "the sign changed", BACK(neg)),
-    UNARY("Reciprocal", 1, RECIPROCAL, "1 / x"),
+    UNARY("Reciprocal", 1, RECIPROCAL, "1 / x", BACK(reciprocal)),
     UNARY("Relu", 1, RELU, "x, or 0 where x is negative", BACK(relu)),
     UNARY("Round", 11, ROUND, "rounded to the nearest integer, halves to the even one"),
     UNARY("Selu", 1, SELU, "Elu with two constants that keep mean and variance"),
     UNARY("Shrink", 9, SHRINK, "0 near 0, and x shifted by a bias elsewhere"),
     UNARY("Sigmoid", 1, SIGMOID, "1 / (1 + exp(-x))", BACK(sigmoid)),
     UNARY("Sign", 9, SIGN, "-1, 0 or 1"),
-    UNARY("Sin", 7, SIN, "the sine"),
+    UNARY("Sin", 7, SIN, "the sine", BACK(sin)),
     UNARY("Sinh", 9, SINH, "the hyperbolic sine"),
-    UNARY("Softplus", 1, SOFTPLUS, "log(1 + exp(x))"),
-    UNARY("Softsign", 1, SOFTSIGN, "x / (1 + abs(x))"),
+    UNARY("Softplus", 1, SOFTPLUS, "log(1 + exp(x))", BACK(softplus)),
+    UNARY("Softsign", 1, SOFTSIGN, "x / (1 + abs(x))", BACK(softsign)),
     UNARY("Sqrt", 1, SQRT, "the square root", BACK(sqrt)),
     UNARY("Swish", 22, SILU, "x sigmoid(alpha x), for an alpha of 1"),
     UNARY("Tan", 7, TAN, "the tangent"),
@@ -93,7 +93,7 @@ static const dhowi_operator k_operators[] = {
     UNARY("ThresholdedRelu", 10, THRESHOLD, "x, or 0 up to alpha"),
     ROW("Cast", 1, LATEST, cast, 0, 1, 1, "the elements as another type"),
     ROW("CastLike", 15, LATEST, cast, 1, 2, 2, "the elements as another tensor's type"),
-    ROW("Clip", 1, LATEST, clip, 0, 1, 3, "x limited from below and above"),
+    ROW("Clip", 1, LATEST, clip, 0, 1, 3, "x limited from below and above", BACK(clip)),
     ROW("Dropout", 1, LATEST, dropout, 0, 1, 3, "x itself: models run, they do not train"),
     WIDE("Identity", 1, identity, 0, 1, 1, ANY, "its input", BACK(identity)),
 
@@ -114,20 +114,20 @@ static const dhowi_operator k_operators[] = {
     LOGIC("Or", 2, OR, "whether one is true"),
     LOGIC("Xor", 2, XOR, "whether just one is true"),
     LOGIC("Not", 1, NOT, "whether it is false"),
-    VARIADIC("Max", MAX, "the largest of several tensors, element by element"),
-    VARIADIC("Min", MIN, "the least of several tensors, element by element"),
+    VARIADIC("Max", MAX, "the largest of several tensors, element by element", BACK(extreme)),
+    VARIADIC("Min", MIN, "the least of several tensors, element by element", BACK(extreme)),
     VARIADIC("Sum", ADD, "the sum of several tensors, element by element", BACK(sum)),
     VARIADIC("Mean", LINEAR, "the mean of several tensors, element by element"),
     ROW("BitShift", 11, LATEST, shift, 0, 2, 2, "integers shifted by bits to the left or right"),
     ROW("Mod", 10, LATEST, mod, 0, 2, 2, "the remainder, with the sign of the divisor or of the dividend"),
     ROW("Pow", 1, LATEST, pow, 0, 2, 2, "a to the power of b", BACK(pow)),
     ROW("PRelu", 1, LATEST, prelu, 0, 2, 2, "x, or slope x where x is negative"),
-    ROW("Where", 9, LATEST, where, 0, 3, 3, "elements of x where a condition holds, else of y"),
+    ROW("Where", 9, LATEST, where, 0, 3, 3, "elements of x where a condition holds, else of y", BACK(where)),
 
     /* shapes */
-    ROW("Concat", 1, LATEST, concat, 0, 1, MANY, "tensors joined along an axis"),
+    ROW("Concat", 1, LATEST, concat, 0, 1, MANY, "tensors joined along an axis", BACK(concat)),
     ROW("DepthToSpace", 1, LATEST, depth_to_space, 0, 1, 1, "blocks of channels as blocks of pixels"),
-    ROW("Expand", 8, LATEST, expand, 0, 2, 2, "x repeated to a shape"),
+    ROW("Expand", 8, LATEST, expand, 0, 2, 2, "x repeated to a shape", BACK(identity)),
     ROW("Flatten", 1, LATEST, flatten, 0, 1, 1, "a matrix of all dimensions before an axis and all others", BACK(reshape)),
     ROW("If", 1, LATEST, if, 0, 1, 1, "one of two graphs, chosen while the plan is made"),
     ROW("Reshape", 5, LATEST, reshape, 0, 2, 2, "the same elements in another shape", BACK(reshape)),
@@ -146,7 +146,7 @@ static const dhowi_operator k_operators[] = {
     ROW("ConstantOfShape", 9, LATEST, constant_of_shape, 0, 1, 1, "a tensor of one value"),
     ROW("CumSum", 11, LATEST, cumsum, 0, 2, 2, "running sums along an axis"),
     ROW("EyeLike", 9, LATEST, eye_like, 0, 1, 1, "a matrix with ones along a diagonal"),
-    ROW("Gather", 1, LATEST, gather, 0, 2, 2, "slices of an axis by index"),
+    ROW("Gather", 1, LATEST, gather, 0, 2, 2, "slices of an axis by index", BACK(gather)),
     ROW("GatherElements", 11, LATEST, gather_elements, 0, 2, 2, "elements by an index for each"),
     ROW("GatherND", 11, LATEST, gather_nd, 0, 2, 2, "slices by tuples of indices"),
     ROW("OneHot", 9, LATEST, one_hot, 0, 3, 3, "rows with one value at an index and another elsewhere"),
@@ -176,29 +176,29 @@ static const dhowi_operator k_operators[] = {
     ROW("ArgMax", 1, LATEST, arg, 0, 1, 1, "where the largest element of an axis is"),
     ROW("ArgMin", 1, LATEST, arg, 1, 1, 1, "where the least element of an axis is"),
     ROW("Hardmax", 1, LATEST, hardmax, 0, 1, 1, "1 at the first largest element of a row, 0 elsewhere"),
-    ROW("LogSoftmax", 1, LATEST, softmax, DHOWI_OP_log_softmax, 1, 1, "the logarithm of Softmax"),
-    ROW("Softmax", 1, LATEST, softmax, DHOWI_OP_softmax, 1, 1, "exponentials of rows, scaled to a sum of 1"),
+    ROW("LogSoftmax", 1, LATEST, softmax, DHOWI_OP_log_softmax, 1, 1, "the logarithm of Softmax", BACK(log_softmax)),
+    ROW("Softmax", 1, LATEST, softmax, DHOWI_OP_softmax, 1, 1, "exponentials of rows, scaled to a sum of 1", BACK(softmax)),
 
     /* normalisation */
     ROW("BatchNormalization", 1, LATEST, batch_norm, 0, 5, 5, "channels scaled and shifted by given statistics"),
     ROW("GroupNormalization", 18, LATEST, group_norm, 0, 3, 3, "groups of channels brought to mean 0 and variance 1, scaled and shifted"),
     ROW("InstanceNormalization", 1, LATEST, instance_norm, 0, 3, 3, "each channel brought to mean 0 and variance 1, scaled and shifted"),
-    ROW("LayerNormalization", 1, LATEST, layer_norm, 0, 2, 3, "rows brought to mean 0 and variance 1, scaled and shifted"),
+    ROW("LayerNormalization", 1, LATEST, layer_norm, 0, 2, 3, "rows brought to mean 0 and variance 1, scaled and shifted", BACK(layer_norm)),
     ROW("LpNormalization", 1, LATEST, lp_norm, 0, 1, 1, "rows divided by their p-norm"),
     ROW("LRN", 1, LATEST, lrn, 0, 1, 1, "elements divided by what nearby channels hold"),
     ROW("MeanVarianceNormalization", 9, LATEST, mvn, 0, 1, 1, "mean 0 and variance 1 over some axes"),
     ROW("RMSNormalization", 23, LATEST, rms_norm, 0, 2, 2, "rows divided by their root mean square, scaled"),
 
     /* windows */
-    ROW("AveragePool", 1, LATEST, pool, 1, 1, 1, "means of windows"),
-    ROW("Conv", 1, LATEST, conv, 0, 2, 3, "convolution of one to three dimensions"),
+    ROW("AveragePool", 1, LATEST, pool, 1, 1, 1, "means of windows", BACK(avgpool)),
+    ROW("Conv", 1, LATEST, conv, 0, 2, 3, "convolution of one to three dimensions", BACK(conv)),
     ROW("ConvTranspose", 1, LATEST, conv_transpose, 0, 2, 3, "transposed convolution of one to three dimensions"),
-    ROW("GlobalAveragePool", 1, LATEST, global_pool, DHOWI_MEAN, 1, 1, "the mean of each channel"),
+    ROW("GlobalAveragePool", 1, LATEST, global_pool, DHOWI_MEAN, 1, 1, "the mean of each channel", BACK(global_avgpool)),
     ROW("GlobalLpPool", 2, LATEST, global_pool, DHOWI_L2, 1, 1, "the p-norm of each channel"),
     ROW("GlobalMaxPool", 1, LATEST, global_pool, DHOWI_MAX_OF, 1, 1, "the largest element of each channel"),
     ROW("GridSample", 16, LATEST, grid_sample, 0, 2, 2, "images sampled at given places"),
     ROW("LpPool", 2, LATEST, pool, 3, 1, 1, "p-norms of windows"),
-    ROW("MaxPool", 1, LATEST, pool, 0, 1, 1, "the largest elements of windows, and where they were"),
+    ROW("MaxPool", 1, LATEST, pool, 0, 1, 1, "the largest elements of windows, and where they were", BACK(maxpool)),
     ROW("Pad", 1, LATEST, pad, 0, 1, 4, "x with a constant, its edge or a mirror image around it"),
     ROW("Resize", 10, LATEST, resize, 0, 1, 4, "images of another size, by the nearest pixel, linear or cubic"),
     ROW("Upsample", 7, 9, resize, 0, 1, 2, "Resize by its older name"),
@@ -212,15 +212,15 @@ static const dhowi_operator k_operators[] = {
     ROW("BlackmanWindow", 17, LATEST, window, 2, 1, 1, "the Blackman window of a length"),
 
     /* losses */
-    ROW("NegativeLogLikelihoodLoss", 12, LATEST, likelihood_loss, 0, 2, 3, "the loss of log-probabilities against classes"),
-    ROW("SoftmaxCrossEntropyLoss", 12, LATEST, entropy_loss, 0, 2, 3, "the loss of scores against classes"),
+    ROW("NegativeLogLikelihoodLoss", 12, LATEST, likelihood_loss, 0, 2, 3, "the loss of log-probabilities against classes", BACK(likelihood_loss)),
+    ROW("SoftmaxCrossEntropyLoss", 12, LATEST, entropy_loss, 0, 2, 3, "the loss of scores against classes", BACK(entropy_loss)),
 
     /* matrices */
     ROW("RotaryEmbedding", 23, LATEST, rotary, 0, 3, 4, "pairs of elements rotated by their position"),
     ROW("DFT", 17, LATEST, dft, 0, 1, 3, "the discrete Fourier transform along an axis, of any length, and its inverse"),
     ROW("STFT", 17, LATEST, stft, 0, 2, 4, "the Fourier transforms of a signal's overlapping frames"),
     ROW("Einsum", 12, LATEST, einsum, 0, 1, MANY, "products and sums by an equation of letters"),
-    ROW("Gemm", 1, LATEST, gemm, 0, 2, 3, "alpha a b + beta c for matrices, each perhaps transposed"),
+    ROW("Gemm", 1, LATEST, gemm, 0, 2, 3, "alpha a b + beta c for matrices, each perhaps transposed", BACK(gemm)),
     ROW("MatMul", 1, LATEST, matmul, 0, 2, 2, "matrix products with outer dimensions that broadcast", BACK(matmul)),
 
     /* quantised */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/memory/alloc.h"
-#include "model/graph/model.h"
+#include "model/run/run.h"
 
 static dhow_status copy_graph(dhow_model *m, const dhowi_subgraph *from, dhowi_subgraph *to) {
     *to = (dhowi_subgraph){.outputs = from->outputs,
@@ -62,9 +62,7 @@ static dhow_status copy_values(dhow_model *m, dhow_model *from) {
     return DHOW_OK;
 }
 
-static dhow_status copy_model(dhow_model *from, dhow_model **out) {
-    DHOWI_TRY(dhow_model_create(from->context, out));
-    dhow_model *m = *out;
+static dhow_status copy_into(dhow_model *m, dhow_model *from) {
     m->origin = from;
     dhowi_handle_retain(&from->handle);
     m->name = from->name;
@@ -93,6 +91,19 @@ static dhow_status copy_model(dhow_model *from, dhow_model **out) {
     return DHOW_OK;
 }
 
+dhow_status dhowi_model_copy(dhow_model *from, dhow_model **out) {
+    dhow_model *m;
+    *out = NULL;
+    DHOWI_TRY(dhow_model_create(from->context, &m));
+    dhow_status status = copy_into(m, from);
+    if (status == DHOW_OK) {
+        *out = m;
+    } else {
+        dhow_model_release(m);
+    }
+    return status;
+}
+
 dhow_status dhow_model_replicate(dhow_model *model, dhow_device *const *devices, uint32_t count,
                                  dhow_model **out) {
     static const char function[] = "dhow_model_replicate";
@@ -103,7 +114,7 @@ dhow_status dhow_model_replicate(dhow_model *model, dhow_device *const *devices,
     DHOWI_TRY(dhowi_model_check(model, function));
     dhow_status status = DHOW_OK;
     for (uint32_t i = 0; i < count && status == DHOW_OK; i++) {
-        status = copy_model(model, &out[i]);
+        status = dhowi_model_copy(model, &out[i]);
         if (status == DHOW_OK) status = dhow_model_place(out[i], devices[i], model->placement);
         if (status != DHOW_OK) status = dhowi_fail_prefix(status, "%s: copy %u", function, i);
     }

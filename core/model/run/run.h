@@ -11,6 +11,8 @@
 /* Makes the results of a run by a plan, see results.c. */
 dhow_status dhowi_give_results(const dhow_model *m, const dhowi_model_plan *plan,
                                const dhowi_run_io *io);
+/* A copy of a model on the CPU that shares its parameters, see replicate.c. */
+dhow_status dhowi_model_copy(dhow_model *from, dhow_model **out);
 /* Finds or makes a plan for the inputs that no other run uses, and runs it, see cache.c. */
 dhow_status dhowi_run_planned(dhow_model *m, dhowi_run_io *io);
 /* Whether a tensor is what the model wants as an input. */

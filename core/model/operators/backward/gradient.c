@@ -5,21 +5,23 @@
  * undone where it happened.
  */
 
-#include "model/operators/math/gradient.h"
-
 #include "base/memory/alloc.h"
+#include "model/operators/backward/backward.h"
 #include "model/operators/math/math.h"
 
 static dhow_status walk_node(dhowi_reverser *r, const dhowi_node *n) {
+    const dhowi_node *gradient = r->b->node;
+    dhowi_back_fn *back = dhowi_back_of(n);
     char text[160];
     if (n->out_count == 0 || n->out[0] < 0 || r->slope[n->out[0]] < 0 || !r->leads[n->out[0]])
         return DHOW_OK;
     r->node = n;
     r->dy = r->slope[n->out[0]];
     (void)dhowi_node_text(n, text, sizeof text);
-    if (n->op->back == NULL)
-        return dhowi_fail(DHOW_UNSUPPORTED, "dhow has no derivative of %s", text);
-    dhow_status status = n->op->back(r);
+    if (back == NULL) return dhowi_fail(DHOW_UNSUPPORTED, "dhow has no derivative of %s", text);
+    r->b->node = n;
+    dhow_status status = back(r);
+    r->b->node = gradient;
     if (status == DHOW_OK || status == DHOWI_NEEDS_VALUES) return status;
     return dhowi_fail_prefix(status, "the derivative of %s", text);
 }

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Derivatives: a walk back over the nodes of a graph, and a rule for each operator.
+ */
+#ifndef DHOWI_MODEL_OPERATORS_BACKWARD_H_
+#define DHOWI_MODEL_OPERATORS_BACKWARD_H_
+
+#include "model/lower/composite.h"
+#include "model/lower/lower.h"
+
+typedef struct dhowi_reverser {
+    dhowi_lowering *b;      /* b->node is the node being walked over, for its attributes */
+    const dhowi_node *node; /* the same */
+    bool *leads;            /* by value: it depends on one of xs */
+    int32_t *slope;         /* by value: the derivative of y, -1 when there is none yet */
+    int32_t dy;             /* of the node's first output */
+} dhowi_reverser;
+
+/* Adds to the derivatives of the node's inputs what its result's derivative gives. */
+typedef dhow_status dhowi_back_fn(dhowi_reverser *r);
+
+/* Named by the table of operators. */
+/* elementwise.c */
+dhowi_back_fn dhowi_back_abs, dhowi_back_clip, dhowi_back_cos, dhowi_back_div, dhowi_back_elu,
+    dhowi_back_erf, dhowi_back_exp, dhowi_back_extreme, dhowi_back_gelu, dhowi_back_gelu_tanh,
+    dhowi_back_gelu_of_mode, dhowi_back_hard_sigmoid, dhowi_back_hard_swish, dhowi_back_identity,
+    dhowi_back_leaky, dhowi_back_log, dhowi_back_mish, dhowi_back_mul, dhowi_back_neg,
+    dhowi_back_pow, dhowi_back_reciprocal, dhowi_back_relu, dhowi_back_sigmoid, dhowi_back_silu,
+    dhowi_back_sin, dhowi_back_softplus, dhowi_back_softsign, dhowi_back_sqrt, dhowi_back_square,
+    dhowi_back_sub, dhowi_back_sum, dhowi_back_tanh, dhowi_back_where;
+/* shapes.c */
+dhowi_back_fn dhowi_back_concat, dhowi_back_gather, dhowi_back_reshape, dhowi_back_slice,
+    dhowi_back_transpose;
+/* products.c */
+dhowi_back_fn dhowi_back_gemm, dhowi_back_linear, dhowi_back_matmul;
+/* reductions.c */
+dhowi_back_fn dhowi_back_layer_norm, dhowi_back_log_softmax, dhowi_back_reduce_mean,
+    dhowi_back_reduce_sum, dhowi_back_softmax;
+/* images.c */
+dhowi_back_fn dhowi_back_avgpool, dhowi_back_conv, dhowi_back_global_avgpool, dhowi_back_maxpool;
+/* losses.c */
+dhowi_back_fn dhowi_back_entropy_loss, dhowi_back_likelihood_loss;
+/* Whether the builder made it: its attributes are in `attrs`. */
+static inline bool dhowi_is_built(const dhowi_node *node) { return node->source == NULL; }
+/* The rule of a node; NULL where there is none. */
+dhowi_back_fn *dhowi_back_of(const dhowi_node *node);
+
+/* ---- for rules, see support.c ---- */
+
+/* What the node read and what it made. */
+dhow_status dhowi_back_input(dhowi_reverser *r, uint32_t i, int32_t *out);
+dhow_status dhowi_back_output(dhowi_reverser *r, int32_t *out);
+/* Whether the derivative by an input is asked for. */
+bool dhowi_back_wants(const dhowi_reverser *r, uint32_t i);
+/* Adds to the derivative by the node's input i; sums over what was repeated. */
+dhow_status dhowi_back_pass(dhowi_reverser *r, uint32_t i, int32_t d);
+/* The derivative of the result, times x. */
+dhow_status dhowi_back_times(dhowi_reverser *r, int32_t x, int32_t *out);
+/* Adds it, times x, to the derivative by the node's only input. */
+dhow_status dhowi_back_scaled(dhowi_reverser *r, int32_t x);
+/* x with its last two dimensions exchanged. */
+dhow_status dhowi_turned(dhowi_lowering *b, int32_t x, int32_t *out);
+/* The sum over one axis, which stays as an extent of 1. */
+dhow_status dhowi_sum_along(dhowi_lowering *b, int32_t x, int32_t axis, int32_t *out);
+/* The sum of all others: [n] of axis `axis`. */
+dhow_status dhowi_sum_but(dhowi_lowering *b, int32_t x, int32_t axis, int32_t *out);
+/* 1 where `classes` along `axis` (of extent 1) names the position, else 0; extent `count`. */
+dhow_status dhowi_one_hot(dhowi_lowering *b, int32_t classes, int32_t axis, int64_t count,
+                          dhow_dtype dtype, int32_t *out);
+
+#endif /* DHOWI_MODEL_OPERATORS_BACKWARD_H_ */

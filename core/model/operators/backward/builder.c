@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Derivatives of the nodes that the builder makes: rows of the operation table, and layers.
+ */
+#include "base/memory/size.h"
+#include "model/operators/backward/backward.h"
+#include "model/operators/nn/layer.h"
+
+/* ---- arithmetic with a number ---- */
+
+static dhow_status by_number(dhowi_reverser *r, dhowi_map_op op) {
+    int32_t d;
+    DHOWI_TRY(dhowi_map_number(r->b, op, r->dy, dhowi_scalar_float(r->node->attrs->scalar[0]), &d));
+    return dhowi_back_pass(r, 0, d);
+}
+
+static dhow_status back_mul_number(dhowi_reverser *r) { return by_number(r, DHOWI_MAP_MUL); }
+static dhow_status back_div_number(dhowi_reverser *r) { return by_number(r, DHOWI_MAP_DIV); }
+
+/* e x^(e - 1) */
+static dhow_status back_pow_number(dhowi_reverser *r) {
+    const double e = dhowi_scalar_float(r->node->attrs->scalar[0]);
+    int32_t x, d;
+    DHOWI_TRY(dhowi_back_input(r, 0, &x));
+    DHOWI_TRY(dhowi_map_number(r->b, DHOWI_MAP_POW, x, e - 1, &d));
+    DHOWI_TRY(dhowi_map_number(r->b, DHOWI_MAP_MUL, d, e, &d));
+    return dhowi_back_scaled(r, d);
+}
+
+/* Half where x is the number itself, as between two tensors. */
+static dhow_status by_comparison(dhowi_reverser *r, dhowi_map_op better) {
+    const double number = dhowi_scalar_float(r->node->attrs->scalar[0]);
+    int32_t x, equal, d;
+    DHOWI_TRY(dhowi_back_input(r, 0, &x));
+    DHOWI_TRY(dhowi_map_number(r->b, better, x, number, &d));
+    DHOWI_TRY(dhowi_map_number(r->b, DHOWI_MAP_EQ, x, number, &equal));
+    DHOWI_TRY(dhowi_map_number(r->b, DHOWI_MAP_MUL, equal, 0.5, &equal));
+    DHOWI_TRY(dhowi_map_two(r->b, DHOWI_MAP_ADD, d, equal, &d));
+    return dhowi_back_scaled(r, d);
+}
+static dhow_status back_max_number(dhowi_reverser *r) { return by_comparison(r, DHOWI_MAP_GT); }
+static dhow_status back_min_number(dhowi_reverser *r) { return by_comparison(r, DHOWI_MAP_LT); }
+
+/* ---- layers ---- */
+
+static dhow_status back_permute(dhowi_reverser *r) {
+    const int64_t *order = r->node->attrs->split.shape;
+    int32_t back[DHOW_MAX_RANK], d;
+    for (int32_t i = 0; i < dhowi_desc_at(r->b, r->dy)->rank; i++) back[order[i]] = i;
+    DHOWI_TRY(dhowi_permute(r->b, r->dy, back, &d));
+    return dhowi_back_pass(r, 0, d);
+}
+
+static dhow_status back_reduce(dhowi_reverser *r) {
+    switch (r->node->attrs->split.count) {
+        case DHOWI_SUM:
+            return dhowi_back_reduce_sum(r);
+        case DHOWI_MEAN:
+            return dhowi_back_reduce_mean(r);
+        default:
+            DHOWI_REFUSE("a reduction other than sum and mean");
+    }
+}
+
+static dhow_status back_cast(dhowi_reverser *r) {
+    int32_t x, d;
+    DHOWI_TRY(dhowi_back_input(r, 0, &x));
+    DHOWI_TRY(dhowi_cast_to(r->b, r->dy, dhowi_desc_at(r->b, x)->dtype, &d));
+    return dhowi_back_pass(r, 0, d);
+}
+
+static const struct {
+    dhowi_layer_kind kind;
+    dhowi_back_fn *back;
+} k_layers[] = {{DHOWI_LAYER_EMBEDDING, dhowi_back_gather},
+                {DHOWI_LAYER_RESHAPE, dhowi_back_reshape},
+                {DHOWI_LAYER_PERMUTE, back_permute},
+                {DHOWI_LAYER_CAT, dhowi_back_concat},
+                {DHOWI_LAYER_WHERE, dhowi_back_where},
+                {DHOWI_LAYER_CLIP, dhowi_back_clip},
+                {DHOWI_LAYER_REDUCE, back_reduce},
+                {DHOWI_LAYER_NARROW, dhowi_back_slice},
+                {DHOWI_LAYER_CAST, back_cast}};
+
+/* ---- rows ---- */
+
+static dhowi_back_fn *const k_rows[DHOWI_OP_COUNT] = {
+    [DHOWI_OP_relu] = dhowi_back_relu,
+    [DHOWI_OP_gelu] = dhowi_back_gelu,
+    [DHOWI_OP_gelu_tanh] = dhowi_back_gelu_tanh,
+    [DHOWI_OP_silu] = dhowi_back_silu,
+    [DHOWI_OP_sigmoid] = dhowi_back_sigmoid,
+    [DHOWI_OP_tanh] = dhowi_back_tanh,
+    [DHOWI_OP_exp] = dhowi_back_exp,
+    [DHOWI_OP_log] = dhowi_back_log,
+    [DHOWI_OP_sqrt] = dhowi_back_sqrt,
+    [DHOWI_OP_neg] = dhowi_back_neg,
+    [DHOWI_OP_abs] = dhowi_back_abs,
+    [DHOWI_OP_add] = dhowi_back_sum,
+    [DHOWI_OP_sub] = dhowi_back_sub,
+    [DHOWI_OP_mul] = dhowi_back_mul,
+    [DHOWI_OP_div] = dhowi_back_div,
+    [DHOWI_OP_max] = dhowi_back_extreme,
+    [DHOWI_OP_min] = dhowi_back_extreme,
+    [DHOWI_OP_add_scalar] = dhowi_back_identity,
+    [DHOWI_OP_sub_scalar] = dhowi_back_identity,
+    [DHOWI_OP_mul_scalar] = back_mul_number,
+    [DHOWI_OP_div_scalar] = back_div_number,
+    [DHOWI_OP_pow_scalar] = back_pow_number,
+    [DHOWI_OP_max_scalar] = back_max_number,
+    [DHOWI_OP_min_scalar] = back_min_number,
+    [DHOWI_OP_affine] = back_mul_number,
+    [DHOWI_OP_matmul] = dhowi_back_matmul,
+    [DHOWI_OP_linear] = dhowi_back_linear,
+    [DHOWI_OP_conv2d] = dhowi_back_conv,
+    [DHOWI_OP_maxpool2d] = dhowi_back_maxpool,
+    [DHOWI_OP_avgpool2d] = dhowi_back_avgpool,
+    [DHOWI_OP_softmax] = dhowi_back_softmax,
+    [DHOWI_OP_log_softmax] = dhowi_back_log_softmax,
+    [DHOWI_OP_layernorm] = dhowi_back_layer_norm,
+    [DHOWI_OP_flatten] = dhowi_back_reshape,
+};
+
+dhowi_back_fn *dhowi_back_of(const dhowi_node *node) {
+    if (dhowi_is_built(node) && node->row != DHOWI_OP_COUNT) return k_rows[node->row];
+    for (size_t i = 0; i < DHOWI_COUNT(k_layers); i++) {
+        if (node->op == dhowi_layer_operator(k_layers[i].kind)) return k_layers[i].back;
+    }
+    return node->op->back;
+}

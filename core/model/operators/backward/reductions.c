@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Derivatives of sums and means, and of what divides a row by one.
+ */
+#include "model/operators/backward/backward.h"
+
+/* The marked axes of a reduction, as its lowering reads them. */
+static dhow_status axes_of(dhowi_reverser *r, const dhowi_tensor_desc *x, bool *axes,
+                           double *elements) {
+    dhowi_lowering *b = r->b;
+    int32_t refs[2] = {-1, -1}, *in = b->in;
+    uint32_t in_count = b->in_count, count;
+    int64_t list[DHOW_MAX_RANK];
+    if (dhowi_is_built(r->node)) { /* the builder's: its marks */
+        *elements = 1;
+        for (int32_t i = 0; i < x->rank; i++) {
+            axes[i] = r->node->attrs->split.strides[i] != 0;
+            if (axes[i]) *elements *= (double)x->shape[i];
+        }
+        return DHOW_OK;
+    }
+    for (uint32_t i = 0; i < r->node->in_count && i < 2; i++)
+        if (r->node->in[i] >= 0) DHOWI_TRY(dhowi_back_input(r, i, &refs[i]));
+    b->in = refs;
+    b->in_count = r->node->in_count;
+    dhow_status status = dhowi_axes(b, 1, list, &count);
+    bool none = count == 0 && dhowi_attr_int(b, "noop_with_empty_axes", 0) != 0;
+    b->in = in;
+    b->in_count = in_count;
+    DHOWI_TRY(status);
+    for (uint32_t i = 0; i < count; i++) {
+        int32_t axis;
+        DHOWI_TRY(dhowi_axis(x, list[i], &axis));
+        axes[axis] = true;
+    }
+    *elements = 1;
+    for (int32_t i = 0; i < x->rank; i++) {
+        axes[i] = axes[i] || (count == 0 && !none);
+        if (axes[i]) *elements *= (double)x->shape[i];
+    }
+    return DHOW_OK;
+}
+
+static dhow_status of_reduction(dhowi_reverser *r, bool mean) {
+    bool axes[DHOW_MAX_RANK] = {false};
+    double elements;
+    int32_t x, d;
+    DHOWI_TRY(dhowi_back_input(r, 0, &x));
+    const dhowi_tensor_desc desc = *dhowi_desc_at(r->b, x);
+    DHOWI_TRY(axes_of(r, &desc, axes, &elements));
+    int64_t kept[DHOW_MAX_RANK];
+    for (int32_t i = 0; i < desc.rank; i++) kept[i] = axes[i] ? 1 : desc.shape[i];
+    DHOWI_TRY(dhowi_reshape(r->b, r->dy, desc.rank, kept, &d));
+    if (mean) DHOWI_TRY(dhowi_map_number(r->b, DHOWI_MAP_MUL, d, 1 / elements, &d));
+    DHOWI_TRY(dhowi_expand(r->b, d, desc.rank, desc.shape, &d));
+    return dhowi_back_pass(r, 0, d);
+}
+dhow_status dhowi_back_reduce_sum(dhowi_reverser *r) { return of_reduction(r, false); }
+dhow_status dhowi_back_reduce_mean(dhowi_reverser *r) { return of_reduction(r, true); }
+
+/* ---- rows ---- */
+
+/* The axis of a softmax; before opset 13 it meant all dimensions from there on. */
+static dhow_status axis_of_rows(dhowi_reverser *r, int32_t *out) {
+    const dhowi_tensor_desc y = *dhowi_desc_at(r->b, r->dy);
+    const bool old = r->node->source != NULL && r->node->opset < 13;
+    const int64_t axis =
+        dhowi_is_built(r->node) ? r->node->attrs->dim : dhowi_attr_int(r->b, "axis", old ? 1 : -1);
+    DHOWI_TRY(dhowi_axis(&y, axis, out));
+    if (old && *out != y.rank - 1) DHOWI_REFUSE("axis %d of opset %d", *out, r->node->opset);
+    return DHOW_OK;
+}
+
+/* y (dy - sum of dy y) */
+dhow_status dhowi_back_softmax(dhowi_reverser *r) {
+    int32_t y, axis, d, sum;
+    DHOWI_TRY(axis_of_rows(r, &axis));
+    DHOWI_TRY(dhowi_back_output(r, &y));
+    DHOWI_TRY(dhowi_back_times(r, y, &d));
+    DHOWI_TRY(dhowi_sum_along(r->b, d, axis, &sum));
+    DHOWI_TRY(dhowi_map_two(r->b, DHOWI_MAP_SUB, r->dy, sum, &d));
+    DHOWI_TRY(dhowi_map_two(r->b, DHOWI_MAP_MUL, d, y, &d));
+    return dhowi_back_pass(r, 0, d);
+}
+
+/* dy - e^y sum of dy */
+dhow_status dhowi_back_log_softmax(dhowi_reverser *r) {
+    int32_t y, axis, d, sum;
+    DHOWI_TRY(axis_of_rows(r, &axis));
+    DHOWI_TRY(dhowi_back_output(r, &y));
+    DHOWI_TRY(dhowi_sum_along(r->b, r->dy, axis, &sum));
+    DHOWI_TRY(dhowi_map_one(r->b, DHOWI_MAP_EXP, 0, 0, y, &d));
+    DHOWI_TRY(dhowi_map_two(r->b, DHOWI_MAP_MUL, d, sum, &d));
+    DHOWI_TRY(dhowi_map_two(r->b, DHOWI_MAP_SUB, r->dy, d, &d));
+    return dhowi_back_pass(r, 0, d);
+}
+
+static dhow_status mean_of_rows(dhowi_lowering *b, int32_t x, int32_t *out) {
+    bool axes[DHOW_MAX_RANK] = {false};
+    axes[dhowi_desc_at(b, x)->rank - 1] = true;
+    return dhowi_reduce(b, DHOWI_MEAN, x, axes, out);
+}
+
+/* (x - mean) / sqrt(variance + eps), and the divisor's reciprocal. */
+static dhow_status normalized(dhowi_lowering *b, int32_t x, double eps, int32_t *out,
+                              int32_t *scale) {
+    DHOWI_TRY(mean_of_rows(b, x, out));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, x, *out, out));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, *out, *out, scale));
+    DHOWI_TRY(mean_of_rows(b, *scale, scale));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_ADD, *scale, eps, scale));
+    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_SQRT, 0, 0, *scale, scale));
+    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_RECIPROCAL, 0, 0, *scale, scale));
+    return dhowi_map_two(b, DHOWI_MAP_MUL, *out, *scale, out);
+}
+
+/* Over the last dimension, with h = (x - mean) / sigma and g = dy weight:
+ * dx = (g - mean of g - h mean of (g h)) / sigma, dweight = sum of dy h, dbias = sum of dy */
+dhow_status dhowi_back_layer_norm(dhowi_reverser *r) {
+    dhowi_lowering *b = r->b;
+    int32_t x, h, scale, g, d, mean;
+    DHOWI_TRY(dhowi_back_input(r, 0, &x));
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
+    const double eps = dhowi_is_built(r->node) ? (double)r->node->attrs->eps
+                                               : (double)dhowi_attr_float(b, "epsilon", 1e-5f);
+    const int64_t axis = dhowi_is_built(r->node) ? -1 : dhowi_attr_int(b, "axis", -1);
+    if (axis != -1 && axis != own.rank - 1)
+        DHOWI_REFUSE("axis %lld; it has the last", (long long)axis);
+    DHOWI_TRY(normalized(b, x, eps, &h, &scale));
+    if (dhowi_back_wants(r, 1)) {
+        DHOWI_TRY(dhowi_back_times(r, h, &d));
+        DHOWI_TRY(dhowi_back_pass(r, 1, d));
+    }
+    if (dhowi_back_wants(r, 2)) DHOWI_TRY(dhowi_back_pass(r, 2, r->dy));
+    if (!dhowi_back_wants(r, 0)) return DHOW_OK;
+    DHOWI_TRY(dhowi_back_input(r, 1, &g));
+    DHOWI_TRY(dhowi_back_times(r, g, &g));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, g, h, &d));
+    DHOWI_TRY(mean_of_rows(b, d, &d));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, h, d, &d));
+    DHOWI_TRY(mean_of_rows(b, g, &mean));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, g, mean, &g));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, g, d, &d));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, d, scale, &d));
+    return dhowi_back_pass(r, 0, d);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The training graph: a copy of a model, in which parameters to train are inputs, with a loss and
+ * its derivatives behind it. It is planned, fused and replayed as any model.
+ */
+#include <string.h>
+
+#include "base/memory/alloc.h"
+#include "base/memory/array.h"
+#include "dhow/model_elementwise.h"
+#include "model/build/build.h"
+#include "model/operators/backward/backward.h"
+#include "model/operators/operators.h"
+#include "model/run/run.h"
+#include "train/train.h"
+
+static const char k_function[] = "dhow_trainer_create";
+enum { IGNORED_CLASS = -100 };
+
+/* ---- a copy that grows ---- */
+
+/* Parameters become inputs. */
+static dhow_status open_parameters(dhow_model *m, const int32_t *values, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        dhowi_value *v = &m->values[values[i]];
+        if (!dhowi_model_append(&m->inputs, m->input_count, values[i]))
+            return dhowi_fail_memory(k_function);
+        m->input_count++;
+        v->kind = DHOWI_VALUE_INPUT;
+        v->known = false;
+        dhow_tensor_release(v->tensor);
+        v->tensor = NULL;
+        uint32_t kept = 0;
+        for (uint32_t k = 0; k < m->parameter_count; k++)
+            if (m->parameters[k] != values[i]) m->parameters[kept++] = m->parameters[k];
+        m->parameter_count = kept;
+    }
+    return DHOW_OK;
+}
+
+/* Nodes move from the arena to an array that grows. */
+static dhow_status open_nodes(dhow_model *m) {
+    const uint32_t count = m->graph.node_count, room = count + 32;
+    dhowi_node *nodes = dhowi_alloc_array(room, sizeof *nodes);
+    if (nodes == NULL) return dhowi_fail_memory(k_function);
+    memcpy(nodes, m->graph.nodes, count * sizeof *nodes);
+    m->graph.nodes = nodes;
+    m->graph.node_capacity = room;
+    return DHOW_OK;
+}
+
+/* ---- losses ---- */
+
+static dhow_status loss_by_class(dhow_model *m, const char *op, int32_t y, dhow_model_value *out) {
+    const dhowi_tensor_desc own = m->values[y].desc;
+    dhowi_tensor_desc target = {.dtype = DHOW_I64, .rank = own.rank - 1};
+    dhowi_build_step s;
+    char text[160];
+    int32_t in[2] = {y, -1};
+    if (own.rank < 2 || !dhowi_is_float(own.dtype))
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: the output is %s; a loss by class takes floats [n, classes, ...]",
+                          k_function, dhowi_desc_text(&own, text, sizeof text));
+    target.shape[0] = own.shape[0];
+    for (int32_t i = 2; i < own.rank; i++) target.shape[i - 1] = own.shape[i];
+    DHOWI_TRY(dhow_model_input(m, "dhow.target", target.dtype, target.rank, target.shape, &in[1]));
+    DHOWI_TRY(dhowi_step_begin(m, &s, k_function, op, in, 2, out));
+    dhowi_step_text(&s, "reduction", "mean");
+    dhowi_step_int(&s, "ignore_index", IGNORED_CLASS);
+    s.result[0].rank = 0;
+    return dhowi_step_end(m, &s, out);
+}
+
+/* c (d - c / 2) with d = |y - t| and c = min(d, 1) */
+static dhow_status smooth(dhow_model *m, dhow_model_value d, dhow_model_value *out) {
+    dhow_model_value c, half;
+    DHOWI_TRY(dhow_model_min_scalar(m, d, dhow_scalar_f64(1), &c));
+    DHOWI_TRY(dhow_model_mul_scalar(m, c, dhow_scalar_f64(0.5), &half));
+    DHOWI_TRY(dhow_model_sub(m, d, half, &d));
+    return dhow_model_mul(m, c, d, out);
+}
+
+/* max(y, 0) - y t + log(1 + e^-|y|) */
+static dhow_status binary_entropy(dhow_model *m, dhow_model_value y, dhow_model_value t,
+                                  dhow_model_value *out) {
+    dhow_model_value part, rest;
+    DHOWI_TRY(dhow_model_relu(m, y, out));
+    DHOWI_TRY(dhow_model_mul(m, y, t, &part));
+    DHOWI_TRY(dhow_model_sub(m, *out, part, out));
+    DHOWI_TRY(dhow_model_abs(m, y, &rest));
+    DHOWI_TRY(dhow_model_neg(m, rest, &rest));
+    DHOWI_TRY(dhow_model_exp(m, rest, &rest));
+    DHOWI_TRY(dhow_model_add_scalar(m, rest, dhow_scalar_f64(1), &rest));
+    DHOWI_TRY(dhow_model_log(m, rest, &rest));
+    return dhow_model_add(m, *out, rest, out);
+}
+
+static dhow_status loss_by_element(dhow_model *m, dhow_loss loss, int32_t y,
+                                   dhow_model_value *out) {
+    const dhowi_tensor_desc own = m->values[y].desc;
+    dhow_model_value t, d;
+    if (own.rank < 0)
+        return dhowi_fail(DHOW_UNSUPPORTED, "%s: the shape of the output is not known", k_function);
+    DHOWI_TRY(dhow_model_input(m, "dhow.target", own.dtype, own.rank, own.shape, &t));
+    if (loss == DHOW_LOSS_BCE_WITH_LOGITS) {
+        DHOWI_TRY(binary_entropy(m, y, t, &d));
+    } else {
+        DHOWI_TRY(dhow_model_sub(m, y, t, &d));
+        if (loss == DHOW_LOSS_MSE) DHOWI_TRY(dhow_model_mul(m, d, d, &d));
+        if (loss == DHOW_LOSS_L1 || loss == DHOW_LOSS_SMOOTH_L1)
+            DHOWI_TRY(dhow_model_abs(m, d, &d));
+        if (loss == DHOW_LOSS_SMOOTH_L1) DHOWI_TRY(smooth(m, d, &d));
+    }
+    return dhow_model_reduce(m, DHOW_REDUCE_MEAN, d, NULL, 0, 0, out);
+}
+
+static dhow_status add_loss(dhow_model *m, dhow_loss loss, int32_t y, dhow_model_value *out) {
+    *out = y;
+    switch (loss) {
+        case DHOW_LOSS_OUTPUT:
+            return DHOW_OK;
+        case DHOW_LOSS_CROSS_ENTROPY:
+            return loss_by_class(m, "SoftmaxCrossEntropyLoss", y, out);
+        case DHOW_LOSS_NLL:
+            return loss_by_class(m, "NegativeLogLikelihoodLoss", y, out);
+        default:
+            return loss_by_element(m, loss, y, out);
+    }
+}
+
+/* ---- derivatives ---- */
+
+static bool is_marked(const bool *marks, const int32_t *values, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (values[i] >= 0 && marks[values[i]]) return true;
+    return false;
+}
+
+static void mark(bool *marks, const int32_t *values, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (values[i] >= 0) marks[values[i]] = true;
+}
+
+/* Every node between parameters and loss needs a derivative: said now, not when it runs. */
+static dhow_status check_derivatives(const dhow_model *m, const int32_t *values, uint32_t count,
+                                     int32_t loss) {
+    bool *leads = dhowi_alloc_array((size_t)m->value_count * 2, sizeof *leads);
+    bool *wanted = leads + m->value_count;
+    dhow_status status = DHOW_OK;
+    char text[160];
+    if (leads == NULL) return dhowi_fail_memory(k_function);
+    memset(leads, 0, (size_t)m->value_count * 2 * sizeof *leads);
+    mark(leads, values, count);
+    wanted[loss] = true;
+    const dhowi_node *nodes = m->graph.nodes;
+    for (uint32_t i = 0; i < m->graph.node_count; i++) {
+        if (nodes[i].branch[0] != NULL || is_marked(leads, nodes[i].in, nodes[i].in_count))
+            mark(leads, nodes[i].out, nodes[i].out_count);
+    }
+    for (uint32_t i = m->graph.node_count; i-- > 0 && status == DHOW_OK;) {
+        const dhowi_node *n = &nodes[i];
+        if (!is_marked(wanted, n->out, n->out_count)) continue;
+        mark(wanted, n->in, n->in_count);
+        if (is_marked(leads, n->out, n->out_count) && dhowi_back_of(n) == NULL)
+            status = dhowi_fail(DHOW_UNSUPPORTED,
+                                "%s: dhow has no derivative of %s; name the parameters behind it "
+                                "in `trainable`",
+                                k_function, dhowi_node_text(n, text, sizeof text));
+    }
+    if (status == DHOW_OK && !leads[loss])
+        status = dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the loss depends on no parameter to train",
+                            k_function);
+    dhowi_free(leads);
+    return status;
+}
+
+/* Nodes before the gradient's are walked back from `loss`. */
+static dhow_status add_gradient(dhow_model *m, const int32_t *values, uint32_t count,
+                                int32_t loss) {
+    static const char name[] = DHOWI_TRAINING "::Gradient";
+    const dhowi_operator *other, *op = dhowi_operator_find(name, sizeof name - 1, 1, &other);
+    dhowi_subgraph *g = &m->graph;
+    dhowi_node *node = &g->nodes[g->node_count];
+    *node = (dhowi_node){.op = op, .operation = "Gradient", .row = DHOWI_OP_COUNT, .opset = 1};
+    node->in = dhowi_arena_array(&m->arena, (size_t)count + 1, sizeof *node->in);
+    node->out = dhowi_arena_array(&m->arena, count, sizeof *node->out);
+    if (node->in == NULL || node->out == NULL) return dhowi_fail_memory(k_function);
+    memcpy(node->in, values, count * sizeof *values);
+    node->in[count] = loss;
+    node->in_count = count + 1;
+    node->out_count = count;
+    DHOWI_TRY(dhowi_model_add_output(m, "loss", loss));
+    for (uint32_t i = 0; i < count; i++) {
+        const dhowi_tensor_desc desc = m->values[values[i]].desc;
+        DHOWI_TRY(dhowi_model_new_value(m, DHOWI_VALUE_RESULT, NULL, &desc, &node->out[i]));
+        DHOWI_TRY(dhowi_model_add_output(m, m->values[values[i]].name, node->out[i]));
+    }
+    g->node_count++;
+    return DHOW_OK;
+}
+
+static dhow_status extend(dhow_model *m, dhow_loss loss, const int32_t *values, uint32_t count) {
+    dhow_model_value y;
+    if (m->output_count == 0 || m->values[m->outputs[0]].form != DHOW_DATUM_TENSOR)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the model has no output that is a tensor",
+                          k_function);
+    if (count >= DHOWI_MAX_OUTPUTS_OF_NODE)
+        return dhowi_fail(DHOW_UNSUPPORTED, "%s: %u parameters to train; it takes %d", k_function,
+                          count, DHOWI_MAX_OUTPUTS_OF_NODE - 1);
+    DHOWI_TRY(open_nodes(m));
+    DHOWI_TRY(open_parameters(m, values, count));
+    DHOWI_TRY(add_loss(m, loss, m->outputs[0], &y));
+    DHOWI_TRY(check_derivatives(m, values, count, y));
+    m->output_count = 0;
+    if (!dhowi_room((void **)&m->graph.nodes, m->graph.node_count, &m->graph.node_capacity,
+                    sizeof *m->graph.nodes))
+        return dhowi_fail_memory(k_function);
+    return add_gradient(m, values, count, y);
+}
+
+dhow_status dhowi_train_graph(dhow_model *model, dhow_loss loss, const int32_t *values,
+                              uint32_t count, dhow_model **out) {
+    dhow_model *m;
+    *out = NULL;
+    DHOWI_TRY(dhowi_model_copy(model, &m));
+    dhow_model *origin = m->origin;
+    dhowi_onnx_file *file = m->file;
+    m->origin = NULL; /* while it is built on */
+    m->file = NULL;
+    dhow_status status = extend(m, loss, values, count);
+    m->origin = origin;
+    m->file = file;
+    if (status == DHOW_OK) status = dhow_model_place(m, model->device, model->placement);
+    if (status == DHOW_OK) {
+        *out = m;
+    } else {
+        dhow_model_release(m);
+    }
+    return status;
+}

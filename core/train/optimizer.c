@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Optimisers: defaults, and one launch over all parameters a step (kernels/optimizer.k).
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/memory/size.h"
+#include "base/objects/struct_size.h"
+#include "dhow/model_elementwise.h"
+#include "ops/run/op.h"
+#include "train/train.h"
+
+static const char k_create[] = "dhow_trainer_create";
+
+/* ---- options ---- */
+
+static const struct {
+    const char *kernel;
+    double learning_rate, weight_decay, beta2;
+    uint32_t states;
+} k_optimizers[] = {[DHOW_OPTIMIZER_SGD] = {"sgd", 1e-3, 0, 0, 1},
+                    [DHOW_OPTIMIZER_ADAM] = {"adam", 1e-3, 0, 0.999, 2},
+                    [DHOW_OPTIMIZER_ADAMW] = {"adam", 1e-3, 0.01, 0.999, 2},
+                    [DHOW_OPTIMIZER_RMSPROP] = {"rmsprop", 1e-2, 0, 0, 2},
+                    [DHOW_OPTIMIZER_LION] = {"lion", 1e-4, 0, 0.99, 1}};
+
+static dhow_status check_number(const char *name, double value, double least, double below) {
+    if (isfinite(value) && value >= least && value < below) return DHOW_OK;
+    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is %g; it is %g or more, and below %g",
+                      k_create, name, value, least, below);
+}
+
+static void fill(double *number, double otherwise) {
+    if (*number == 0) *number = otherwise;
+}
+
+dhow_status dhowi_optimizer_options(const dhow_trainer_options *given, dhow_trainer_options *own) {
+    DHOWI_TRY(DHOWI_STRUCT_IN(dhow_trainer_options, given, own, k_create, "options"));
+    if (own->loss < DHOW_LOSS_OUTPUT || own->loss > DHOW_LOSS_BCE_WITH_LOGITS)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %d is no loss", k_create, (int)own->loss);
+    if ((size_t)own->optimizer >= DHOWI_COUNT(k_optimizers))
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %d is no optimizer", k_create,
+                          (int)own->optimizer);
+    fill(&own->learning_rate, k_optimizers[own->optimizer].learning_rate);
+    fill(&own->weight_decay, k_optimizers[own->optimizer].weight_decay);
+    if (own->weight_decay < 0) own->weight_decay = 0;
+    fill(&own->beta1, 0.9);
+    fill(&own->beta2, k_optimizers[own->optimizer].beta2);
+    fill(&own->alpha, 0.99);
+    fill(&own->eps, 1e-8);
+    if (own->nesterov != 0 && (own->momentum <= 0 || own->dampening != 0))
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: nesterov wants a momentum above 0 and no dampening", k_create);
+    DHOWI_TRY(check_number("learning_rate", own->learning_rate, 0, INFINITY));
+    DHOWI_TRY(check_number("momentum", own->momentum, 0, INFINITY));
+    DHOWI_TRY(check_number("weight_decay", own->weight_decay, 0, INFINITY));
+    DHOWI_TRY(check_number("beta1", own->beta1, 0, 1));
+    DHOWI_TRY(check_number("beta2", own->beta2, 0, 1));
+    DHOWI_TRY(check_number("alpha", own->alpha, 0, 1));
+    DHOWI_TRY(check_number("clip_norm", own->clip_norm, 0, INFINITY));
+    return check_number("eps", own->eps, 0, INFINITY);
+}
+
+uint32_t dhowi_optimizer_states(const dhow_trainer_options *options) {
+    return k_optimizers[options->optimizer].states;
+}
+
+/* ---- steps ---- */
+
+typedef struct step {
+    const dhow_trainer *t;
+    dhow_arg args[16];
+    dhowi_use uses[4];
+    uint32_t arg_count, use_count;
+} step;
+
+static void add_tensor(step *s, dhow_tensor *t, uint32_t access) {
+    s->args[s->arg_count++] = dhowi_arg_buffer(t, access);
+    s->uses[s->use_count++] = (dhowi_use){t->storage, access};
+}
+
+static void add_number(step *s, double number) {
+    s->args[s->arg_count++] =
+        dhowi_arg_i64((int64_t)dhowi_dtype_encode(s->t->dtype, number)); /* its bits */
+}
+
+static void add_sgd(step *s, const dhow_trainer_options *o) {
+    add_number(s, o->learning_rate);
+    add_number(s, o->momentum);
+    add_number(s, s->t->steps == 1 ? 1 : 1 - o->dampening); /* the first gradient as it is */
+    add_number(s, o->weight_decay);
+    s->args[s->arg_count++] = dhowi_arg_i32(o->nesterov);
+}
+
+static void add_adam(step *s, const dhow_trainer_options *o) {
+    const double n = (double)s->t->steps;
+    const bool apart = o->optimizer == DHOW_OPTIMIZER_ADAMW;
+    add_number(s, o->learning_rate / (1 - pow(o->beta1, n)));
+    add_number(s, o->beta1);
+    add_number(s, o->beta2);
+    add_number(s, o->eps);
+    add_number(s, apart ? 0 : o->weight_decay);
+    add_number(s, apart ? 1 - o->learning_rate * o->weight_decay : 1);
+    add_number(s, 1 / sqrt(1 - pow(o->beta2, n)));
+}
+
+static void add_rmsprop(step *s, const dhow_trainer_options *o) {
+    add_number(s, o->learning_rate);
+    add_number(s, o->alpha);
+    add_number(s, o->eps);
+    add_number(s, o->weight_decay);
+    add_number(s, o->momentum);
+}
+
+static void add_lion(step *s, const dhow_trainer_options *o) {
+    add_number(s, o->learning_rate);
+    add_number(s, o->beta1);
+    add_number(s, o->beta2);
+    add_number(s, 1 - o->learning_rate * o->weight_decay);
+}
+
+dhow_status dhowi_optimizer_run(dhow_trainer *t, dhow_stream *stream, dhow_tensor *gradients) {
+    static void (*const numbers[])(step *, const dhow_trainer_options *) = {
+        [DHOW_OPTIMIZER_SGD] = add_sgd,
+        [DHOW_OPTIMIZER_ADAM] = add_adam,
+        [DHOW_OPTIMIZER_ADAMW] = add_adam,
+        [DHOW_OPTIMIZER_RMSPROP] = add_rmsprop,
+        [DHOW_OPTIMIZER_LION] = add_lion};
+    const dhow_trainer_options *o = &t->options;
+    step s = {.t = t};
+    dhow_kernel *kernel;
+    DHOWI_TRY(
+        dhowi_kernel_of(stream->device, k_optimizers[o->optimizer].kernel, t->dtype, &kernel));
+    t->steps++;
+    add_tensor(&s, t->parameters, DHOW_ACCESS_READ | DHOW_ACCESS_WRITE);
+    add_tensor(&s, gradients, DHOW_ACCESS_READ);
+    for (uint32_t i = 0; i < dhowi_optimizer_states(o); i++)
+        add_tensor(&s, t->state[i], DHOW_ACCESS_READ | DHOW_ACCESS_WRITE);
+    s.args[s.arg_count++] = dhowi_arg_i64(t->count);
+    numbers[o->optimizer](&s, o);
+    return dhowi_launch(stream, kernel, t->count, t->count, s.args, s.arg_count, s.uses,
+                        s.use_count);
+}
+
+/* ---- clipping ---- */
+
+/* g min(1, norm / (|g| + 1e-6)), as torch.nn.utils.clip_grad_norm_ */
+static dhow_status build_clip(dhow_model *m, const dhow_trainer *t) {
+    dhow_model_value g, d;
+    DHOWI_TRY(dhow_model_input(m, "gradients", t->dtype, 1, &t->count, &g));
+    DHOWI_TRY(dhow_model_mul(m, g, g, &d));
+    DHOWI_TRY(dhow_model_reduce(m, DHOW_REDUCE_SUM, d, NULL, 0, 1, &d));
+    DHOWI_TRY(dhow_model_sqrt(m, d, &d));
+    DHOWI_TRY(dhow_model_add_scalar(m, d, dhow_scalar_f64(1e-6), &d));
+    DHOWI_TRY(dhow_model_pow_scalar(m, d, dhow_scalar_f64(-1), &d));
+    DHOWI_TRY(dhow_model_mul_scalar(m, d, dhow_scalar_f64(t->options.clip_norm), &d));
+    DHOWI_TRY(dhow_model_min_scalar(m, d, dhow_scalar_f64(1), &d));
+    DHOWI_TRY(dhow_model_mul(m, g, d, &d));
+    return dhow_model_output(m, "clipped", d);
+}
+
+dhow_status dhowi_clip_graph(const dhow_trainer *t, dhow_model **out) {
+    DHOWI_TRY(dhow_model_create(t->model->context, out));
+    DHOWI_TRY(build_clip(*out, t));
+    return dhow_model_to(*out, t->model->device);
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See dhow/train.h. Parameters lie side by side in one array, gradients and the optimiser's state
+ * in others of the same form: a step is one run of the training graph, whose gradients are written
+ * to their places, and one launch over everything.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
+#include "base/objects/struct_size.h"
+#include "dhow/copy.h"
+#include "dhow/create.h"
+#include "stream/stream.h"
+#include "tensor/tensor.h"
+#include "train/train.h"
+
+static const char k_create[] = "dhow_trainer_create";
+enum { APART = 64 }; /* bytes: where a parameter may begin */
+
+/* ---- which parameters ---- */
+
+/* Whether a name has the form of a pattern with * and ?. */
+static bool has_form(const char *name, const char *pattern) {
+    if (*pattern == '\0') return *name == '\0';
+    if (*pattern == '*')
+        return has_form(name, pattern + 1) || (*name && has_form(name + 1, pattern));
+    return *name != '\0' && (*pattern == '?' || *pattern == *name) &&
+           has_form(name + 1, pattern + 1);
+}
+
+static bool is_trained(const dhow_trainer *t, const dhowi_value *v) {
+    if (!dhowi_is_float(v->desc.dtype)) return false;
+    return t->options.trainable == NULL || has_form(v->name, t->options.trainable);
+}
+
+static dhow_status take(dhow_trainer *t, int32_t value) {
+    const dhowi_value *v = &t->model->values[value];
+    dhowi_trained *p = &t->trained[t->trained_count];
+    if (t->trained_count == 0) t->dtype = v->desc.dtype;
+    if (v->desc.dtype != t->dtype || (t->dtype != DHOW_F32 && t->dtype != DHOW_F64))
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: parameter '%.64s' is %s%s; all that are trained are f32, or all f64",
+                          k_create, v->name, dhow_dtype_name(v->desc.dtype),
+                          t->trained_count > 0 ? ", others are not" : "");
+    const int64_t apart = APART / (int64_t)dhow_dtype_bytes(t->dtype);
+    *p = (dhowi_trained){.value = value, .first = t->count};
+    t->count += dhowi_ceil_div(dhowi_count_of(&v->desc), apart) * apart;
+    t->trained_count++;
+    return DHOW_OK;
+}
+
+static dhow_status choose(dhow_trainer *t) {
+    const dhow_model *m = t->model;
+    t->trained = dhowi_alloc_array((size_t)m->parameter_count + 1, sizeof *t->trained);
+    if (t->trained == NULL) return dhowi_fail_memory(k_create);
+    for (uint32_t i = 0; i < m->parameter_count; i++) {
+        if (is_trained(t, &m->values[m->parameters[i]])) DHOWI_TRY(take(t, m->parameters[i]));
+    }
+    if (t->trained_count > 0) return DHOW_OK;
+    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: no floating parameter of the model is named '%s'",
+                      k_create, t->options.trainable != NULL ? t->options.trainable : "*");
+}
+
+/* ---- flat arrays ---- */
+
+static dhow_status flat(const dhow_trainer *t, dhow_tensor **out) {
+    DHOWI_TRY(dhowi_tensor_new(t->model->device, t->dtype, 1, &t->count, out));
+    return dhow_fill(NULL, *out, 0);
+}
+
+/* A parameter's part of a flat array, in its own shape. */
+static dhow_status part_of(const dhow_trainer *t, const dhowi_trained *p, dhow_tensor *whole,
+                           dhow_tensor **out) {
+    const dhowi_tensor_desc *desc = &t->model->values[p->value].desc;
+    dhow_tensor *line;
+    DHOWI_TRY(dhow_tensor_narrow(whole, 0, p->first, dhowi_count_of(desc), &line));
+    dhow_status status = dhow_tensor_reshape(line, desc->rank, desc->shape, out);
+    dhow_tensor_release(line);
+    return status;
+}
+
+static dhow_status copy_in(dhow_trainer *t, const dhowi_trained *p) {
+    dhow_tensor *host;
+    DHOWI_TRY(dhowi_model_tensor(t->model, &t->model->values[p->value], &host));
+    return host->count > 0 ? dhow_copy(host, p->parameter) : DHOW_OK;
+}
+
+static dhow_status allocate(dhow_trainer *t) {
+    DHOWI_TRY(flat(t, &t->parameters));
+    DHOWI_TRY(flat(t, &t->gradients));
+    for (uint32_t i = 0; i < dhowi_optimizer_states(&t->options); i++)
+        DHOWI_TRY(flat(t, &t->state[i]));
+    if (t->options.clip_norm > 0) DHOWI_TRY(flat(t, &t->clipped));
+    for (uint32_t i = 0; i < t->trained_count; i++) {
+        dhowi_trained *p = &t->trained[i];
+        DHOWI_TRY(part_of(t, p, t->parameters, &p->parameter));
+        DHOWI_TRY(part_of(t, p, t->gradients, &p->gradient));
+        DHOWI_TRY(copy_in(t, p));
+    }
+    return DHOW_OK;
+}
+
+/* ---- making and releasing ---- */
+
+static dhow_status make_graph(dhow_trainer *t) {
+    int32_t *values = dhowi_alloc_array(t->trained_count, sizeof *values);
+    if (values == NULL) return dhowi_fail_memory(k_create);
+    for (uint32_t i = 0; i < t->trained_count; i++) values[i] = t->trained[i].value;
+    dhow_status status =
+        dhowi_train_graph(t->model, t->options.loss, values, t->trained_count, &t->graph);
+    dhowi_free(values);
+    DHOWI_TRY(status);
+    t->has_target = t->options.loss != DHOW_LOSS_OUTPUT;
+    const dhowi_tensor_desc *loss = &t->graph->values[t->graph->outputs[0]].desc;
+    if (loss->dtype != t->dtype || (loss->rank >= 0 && dhowi_count_of(loss) != 1)) {
+        char text[160];
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the loss is %s; it is one number of type %s",
+                          k_create, dhowi_desc_text(loss, text, sizeof text),
+                          dhow_dtype_name(t->dtype));
+    }
+    t->run_inputs = dhowi_alloc_array(t->graph->input_count + 1, sizeof *t->run_inputs);
+    t->run_outputs = dhowi_alloc_array(t->graph->output_count, sizeof *t->run_outputs);
+    if (t->run_inputs == NULL || t->run_outputs == NULL) return dhowi_fail_memory(k_create);
+    return dhowi_tensor_new(t->model->device, t->dtype, loss->rank, loss->shape, &t->loss);
+}
+
+static dhow_status make(dhow_trainer *t, const dhow_trainer_options *options) {
+    DHOWI_TRY(dhowi_optimizer_options(options, &t->options));
+    DHOWI_TRY(choose(t));
+    DHOWI_TRY(make_graph(t));
+    DHOWI_TRY(allocate(t));
+    t->options.trainable = NULL; /* the caller's */
+    return t->options.clip_norm > 0 ? dhowi_clip_graph(t, &t->clip) : DHOW_OK;
+}
+
+dhow_status dhow_trainer_create(dhow_model *model, const dhow_trainer_options *options,
+                                dhow_trainer **out) {
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", k_create);
+    *out = NULL;
+    DHOWI_TRY(dhowi_model_check(model, k_create));
+    dhow_trainer *t = dhowi_handle_new(DHOWI_TRAINER, sizeof *t);
+    if (t == NULL) return dhowi_fail_memory(k_create);
+    t->model = model;
+    dhowi_handle_retain(&model->handle);
+    dhow_status status = make(t, options);
+    if (status == DHOW_OK) {
+        *out = t;
+    } else {
+        dhow_trainer_release(t);
+    }
+    return status;
+}
+
+static void end_trainer(dhow_trainer *t) {
+    for (uint32_t i = 0; i < t->trained_count; i++) {
+        dhow_tensor_release(t->trained[i].parameter);
+        dhow_tensor_release(t->trained[i].gradient);
+        dhow_tensor_release(t->trained[i].more);
+    }
+    dhow_tensor_release(t->parameters);
+    dhow_tensor_release(t->gradients);
+    dhow_tensor_release(t->more);
+    dhow_tensor_release(t->clipped);
+    for (int i = 0; i < DHOWI_TRAIN_STATES; i++) dhow_tensor_release(t->state[i]);
+    dhow_tensor_release(t->loss);
+    dhow_model_release(t->clip);
+    dhow_model_release(t->graph);
+    dhow_model_release(t->model);
+    dhowi_free(t->trained);
+    dhowi_free(t->run_inputs);
+    dhowi_free(t->run_outputs);
+    dhowi_handle_free(DHOWI_TRAINER, t);
+}
+
+void dhow_trainer_release(dhow_trainer *t) {
+    DHOWI_KEEP_ERROR;
+    if (dhowi_handle_is(t, DHOWI_TRAINER) && dhowi_handle_drop(&t->handle)) end_trainer(t);
+}
+
+/* ---- a step ---- */
+
+/* One call at a time: `body` between begin and end. */
+static dhow_status enter(const dhow_trainer *t, const char *function) {
+    DHOWI_TRY(dhowi_handle_check(t, DHOWI_TRAINER, function, "trainer"));
+    return dhowi_single_begin((dhowi_single *)(uintptr_t)&t->single, function, "trainer");
+}
+
+static dhow_status check_batch(const dhow_trainer *t, const char *function, uint32_t input_count,
+                               const dhow_tensor *target) {
+    if (input_count != t->model->input_count)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %u inputs given, the model has %u", function,
+                          input_count, t->model->input_count);
+    if ((target != NULL) == t->has_target) return DHOW_OK;
+    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s", function,
+                      t->has_target ? "a target is needed"
+                                    : "the loss is the model's output: it takes no target");
+}
+
+static dhow_status run_graph(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
+                             dhow_tensor *target, bool more) {
+    const uint32_t own = t->model->input_count;
+    memcpy(t->run_inputs, inputs, own * sizeof *inputs);
+    t->run_outputs[0] = t->loss;
+    for (uint32_t i = 0; i < t->trained_count; i++) {
+        t->run_inputs[own + i] = t->trained[i].parameter;
+        t->run_outputs[1 + i] = more ? t->trained[i].more : t->trained[i].gradient;
+    }
+    t->run_inputs[own + t->trained_count] = target;
+    return dhow_model_run_into(t->graph, stream, t->run_inputs, t->graph->input_count,
+                               t->run_outputs, t->graph->output_count);
+}
+
+/* The first gradients are written, further ones come by way of an array of their own. */
+static dhow_status make_more(dhow_trainer *t) {
+    if (t->more == NULL) DHOWI_TRY(flat(t, &t->more));
+    for (uint32_t i = 0; i < t->trained_count; i++) {
+        if (t->trained[i].more == NULL)
+            DHOWI_TRY(part_of(t, &t->trained[i], t->more, &t->trained[i].more));
+    }
+    return DHOW_OK;
+}
+
+static dhow_status read_loss(dhow_trainer *t, double *loss) {
+    float narrow;
+    if (loss == NULL) return DHOW_OK;
+    if (t->dtype == DHOW_F64) return dhow_tensor_read(t->loss, loss, sizeof *loss);
+    DHOWI_TRY(dhow_tensor_read(t->loss, &narrow, sizeof narrow));
+    *loss = (double)narrow;
+    return DHOW_OK;
+}
+
+static dhow_status backward(dhow_trainer *t, const char *function, dhow_stream *stream,
+                            dhow_tensor *const *inputs, uint32_t input_count, dhow_tensor *target) {
+    const bool more = t->has_gradients;
+    DHOWI_TRY(check_batch(t, function, input_count, target));
+    if (more) DHOWI_TRY(make_more(t));
+    dhow_status status = run_graph(t, stream, inputs, target, more);
+    if (status == DHOW_OK && more) status = dhow_add(stream, t->gradients, t->more, t->gradients);
+    if (status != DHOW_OK) return dhowi_fail_prefix(status, "%s", function);
+    t->has_gradients = true;
+    return DHOW_OK;
+}
+
+static dhow_status update(dhow_trainer *t, dhow_stream *given) {
+    static const char function[] = "dhow_trainer_update";
+    dhow_tensor *gradients = t->gradients;
+    dhow_stream *stream;
+    if (!t->has_gradients)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: there are no gradients; call dhow_trainer_backward() before it",
+                          function);
+    DHOWI_TRY(dhowi_stream_resolve(given, t->model->device, function, &stream));
+    if (t->clip != NULL) {
+        DHOWI_TRY(dhow_model_run_into(t->clip, stream, &t->gradients, 1, &t->clipped, 1));
+        gradients = t->clipped;
+    }
+    return dhowi_optimizer_run(t, stream, gradients);
+}
+
+dhow_status dhow_trainer_backward(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
+                                  uint32_t input_count, dhow_tensor *target, double *loss) {
+    static const char function[] = "dhow_trainer_backward";
+    DHOWI_TRY(enter(t, function));
+    dhow_status status = backward(t, function, stream, inputs, input_count, target);
+    if (status == DHOW_OK) status = read_loss(t, loss);
+    dhowi_single_end(&t->single);
+    return status;
+}
+
+dhow_status dhow_trainer_update(dhow_trainer *t, dhow_stream *stream) {
+    DHOWI_TRY(enter(t, "dhow_trainer_update"));
+    dhow_status status = update(t, stream);
+    dhowi_single_end(&t->single);
+    return status;
+}
+
+static dhow_status step(dhow_trainer *t, const char *function, const dhow_batch *given) {
+    dhow_batch batch;
+    DHOWI_TRY(DHOWI_STRUCT_IN(dhow_batch, given, &batch, function, "batch"));
+    const uint32_t targets = t->has_target ? 1 : 0, inputs = t->model->input_count;
+    if (batch.tensor_count < inputs + targets)
+        return dhowi_fail(
+            DHOW_INVALID_ARGUMENT, "%s: the batch has %u columns; the model takes %u inputs%s",
+            function, batch.tensor_count, inputs, t->has_target ? " and the loss a target" : "");
+    t->has_gradients = false;
+    DHOWI_TRY(backward(t, function, NULL, batch.tensors, inputs,
+                       t->has_target ? batch.tensors[inputs] : NULL));
+    return update(t, NULL);
+}
+
+dhow_status dhow_trainer_step(dhow_trainer *t, const dhow_batch *batch, double *loss) {
+    static const char function[] = "dhow_trainer_step";
+    DHOWI_TRY(enter(t, function));
+    dhow_status status = batch != NULL
+                             ? step(t, function, batch)
+                             : dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: batch is NULL", function);
+    if (status == DHOW_OK) status = read_loss(t, loss);
+    dhowi_single_end(&t->single);
+    return status;
+}
+
+dhow_status dhow_trainer_zero_gradients(dhow_trainer *t) {
+    DHOWI_TRY(enter(t, "dhow_trainer_zero_gradients"));
+    t->has_gradients = false;
+    dhowi_single_end(&t->single);
+    return DHOW_OK;
+}
+
+/* ---- looking, setting ---- */
+
+uint32_t dhow_trainer_parameter_count(const dhow_trainer *t) {
+    return dhowi_handle_is(t, DHOWI_TRAINER) ? t->trained_count : 0;
+}
+
+dhow_status dhow_trainer_parameter_at(const dhow_trainer *t, uint32_t index, const char **name,
+                                      dhow_tensor **parameter, dhow_tensor **gradient) {
+    static const char function[] = "dhow_trainer_parameter_at";
+    DHOWI_TRY(dhowi_handle_check(t, DHOWI_TRAINER, function, "trainer"));
+    if (index >= t->trained_count)
+        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u of %u", function, index,
+                          t->trained_count);
+    const dhowi_trained *p = &t->trained[index];
+    if (name != NULL) *name = t->model->values[p->value].name;
+    if (parameter != NULL) {
+        dhowi_handle_retain(&p->parameter->handle);
+        *parameter = p->parameter;
+    }
+    if (gradient != NULL) {
+        dhowi_handle_retain(&p->gradient->handle);
+        *gradient = p->gradient;
+    }
+    return DHOW_OK;
+}
+
+dhow_status dhow_trainer_set_learning_rate(dhow_trainer *t, double rate) {
+    static const char function[] = "dhow_trainer_set_learning_rate";
+    DHOWI_TRY(enter(t, function));
+    const bool fits = isfinite(rate) && rate >= 0;
+    if (fits) t->options.learning_rate = rate;
+    dhowi_single_end(&t->single);
+    if (fits) return DHOW_OK;
+    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %g is no learning rate", function, rate);
+}
+
+static dhow_status copy_out(const dhow_trainer *t) {
+    for (uint32_t i = 0; i < t->trained_count; i++) {
+        const dhowi_trained *p = &t->trained[i];
+        DHOWI_TRY(
+            dhow_model_set_parameter(t->model, t->model->values[p->value].name, p->parameter));
+    }
+    return DHOW_OK;
+}
+
+dhow_status dhow_trainer_update_model(dhow_trainer *t) {
+    DHOWI_TRY(enter(t, "dhow_trainer_update_model"));
+    dhow_status status = copy_out(t);
+    dhowi_single_end(&t->single);
+    return status;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Training: loss, backward and optimiser step of a model, planned once and replayed.
+ *
+ *     dhow_trainer *t;
+ *     dhow_trainer_create(model, &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_CROSS_ENTROPY,
+ *                                           .optimizer = DHOW_OPTIMIZER_ADAMW,
+ *                                           .learning_rate = 1e-3), &t);
+ *     double loss;
+ *     while ((status = dhow_loader_next(loader, &batch)) == DHOW_OK && batch.sample_count > 0)
+ *         if ((status = dhow_trainer_step(t, &batch, &loss)) != DHOW_OK) break;
+ *     if (status == DHOW_OK) status = dhow_trainer_update_model(t);
+ *
+ * The trainer has parameters, gradients and the optimiser's state of its own, each in one array on
+ * the model's device; the model stays as it is until dhow_trainer_update_model(). Names and
+ * defaults are PyTorch's.
+ */
+#ifndef DHOW_TRAIN_H_
+#define DHOW_TRAIN_H_
+
+#include "dhow/data.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct dhow_trainer dhow_trainer;
+
+/** What the model's first output is compared with, averaged over the batch. */
+typedef enum dhow_loss {
+    DHOW_LOSS_OUTPUT = 0,         /**< the output itself is the loss, one number; no target */
+    DHOW_LOSS_CROSS_ENTROPY = 1,  /**< scores [n, c, ...], classes i64[n, ...]; -100 is ignored */
+    DHOW_LOSS_NLL = 2,            /**< the same of log-probabilities */
+    DHOW_LOSS_MSE = 3,            /**< (y - t)^2; t is like the output, as of those below */
+    DHOW_LOSS_L1 = 4,             /**< |y - t| */
+    DHOW_LOSS_SMOOTH_L1 = 5,      /**< (y - t)^2 / 2 where |y - t| < 1, else |y - t| - 1/2 */
+    DHOW_LOSS_BCE_WITH_LOGITS = 6 /**< -t log s(y) - (1 - t) log(1 - s(y)), s being the sigmoid */
+} dhow_loss;
+
+/** How gradients change parameters; formulas as in PyTorch's torch.optim. */
+typedef enum dhow_optimizer {
+    DHOW_OPTIMIZER_SGD = 0, /**< momentum, Nesterov, weight decay */
+    DHOW_OPTIMIZER_ADAM = 1,
+    DHOW_OPTIMIZER_ADAMW = 2, /**< decay apart from the gradient (Loshchilov and Hutter, 2019) */
+    DHOW_OPTIMIZER_RMSPROP = 3,
+    DHOW_OPTIMIZER_LION = 4 /**< Chen et al., 2023 */
+} dhow_optimizer;
+
+/** Numbers that are 0 stand for the default of the optimiser, as PyTorch has it. */
+typedef struct dhow_trainer_options {
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
+    dhow_loss loss;
+    dhow_optimizer optimizer;
+    double learning_rate;  /**< 0: 1e-3; 1e-2 of RMSprop, 1e-4 of Lion */
+    double momentum;       /**< of SGD and RMSprop */
+    double dampening;      /**< of SGD */
+    int32_t nesterov;      /**< of SGD: 1 for Nesterov's form, which wants a momentum */
+    double weight_decay;   /**< 0: none, but 0.01 of AdamW; negative: none of that either */
+    double beta1;          /**< 0: 0.9 */
+    double beta2;          /**< 0: 0.999, 0.99 of Lion */
+    double alpha;          /**< of RMSprop; 0: 0.99 */
+    double eps;            /**< 0: 1e-8 */
+    double clip_norm;      /**< above 0: gradients are scaled down together to this norm */
+    const char *trainable; /**< names to train, with * and ?; NULL: every floating parameter */
+} dhow_trainer_options;
+
+/**
+ * Prepares training on the model's device, with the parameters as they are.
+ *
+ * @param model    any whose parameters to train are of one type, f32 or f64
+ * @param options  NULL for defaults: the output is the loss, SGD
+ * @return UNSUPPORTED (an operator between parameters and loss has no derivative, or a device no
+ * kernel; the message names the node), INVALID_ARGUMENT (no parameter matches, types differ,
+ * numbers that make no sense), OUT_OF_MEMORY, DEVICE_LOST
+ *
+ * Ownership: *out is owned; the model is retained. Threads: externally synchronized per model.
+ * Blocks: while parameters are copied.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_create(dhow_model *model,
+                                                        const dhow_trainer_options *options,
+                                                        dhow_trainer **out);
+
+/** Releases it; the model keeps its parameters. NULL is allowed. Threads: one, once. Blocks: no. */
+DHOW_API void dhow_trainer_release(dhow_trainer *trainer);
+
+/**
+ * Forward, loss, backward and the optimiser's step on a batch: its columns are the model's inputs
+ * in order, then the target.
+ *
+ * @param batch  on the model's device
+ * @param loss   of the batch before the step; NULL: nothing is waited for
+ * @return INVALID_ARGUMENT (columns do not fit; the message names the tensor), UNSUPPORTED,
+ * OUT_OF_MEMORY, DEVICE_LOST, INTERNAL; what a loss that is no number means is up to the caller
+ *
+ * Ownership: the batch stays the caller's. Threads: externally synchronized. Blocks: until the loss
+ * is there, if it is asked for; a CPU computes at once.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_step(dhow_trainer *trainer,
+                                                      const dhow_batch *batch, double *loss);
+
+/**
+ * Forward, loss and backward alone: gradients are added to those that are there, until
+ * dhow_trainer_zero_gradients().
+ *
+ * @param stream   of the model's device, or NULL for its default stream
+ * @param inputs   the model's, in order
+ * @param target   what the loss compares with; NULL for DHOW_LOSS_OUTPUT
+ * @param loss     NULL: nothing is waited for
+ * @return as dhow_trainer_step()
+ *
+ * Ownership: tensors live until the work has run. Threads: externally synchronized. Blocks: until
+ * the loss is there, if it is asked for; a CPU computes at once.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_backward(dhow_trainer *trainer,
+                                                          dhow_stream *stream,
+                                                          dhow_tensor *const *inputs,
+                                                          uint32_t input_count, dhow_tensor *target,
+                                                          double *loss);
+
+/**
+ * The optimiser's step with the gradients that are there, clipped if the options say so.
+ *
+ * @param stream  of the model's device, or NULL for its default stream
+ * @return INVALID_ARGUMENT, UNSUPPORTED (no kernel), OUT_OF_MEMORY, DEVICE_LOST, INTERNAL
+ *
+ * Threads: externally synchronized. Blocks: a CPU computes at once, others do not.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_update(dhow_trainer *trainer, dhow_stream *stream);
+
+/**
+ * The next backward begins with gradients of 0.
+ *
+ * @return INVALID_ARGUMENT (no trainer)
+ *
+ * Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_zero_gradients(dhow_trainer *trainer);
+
+/**
+ * How many parameters are trained.
+ *
+ * @return 0 for NULL or what is no trainer
+ *
+ * Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API uint32_t dhow_trainer_parameter_count(const dhow_trainer *trainer);
+
+/**
+ * A parameter as it is now and its gradient: views of the trainer's memory, which a step changes.
+ *
+ * @param index      below dhow_trainer_parameter_count(), in the model's order
+ * @param name       NULL, or set to its name, which the model keeps
+ * @param parameter  NULL, or set to a new tensor
+ * @param gradient   NULL, or set to a new tensor; before a backward it holds nothing of use
+ * @return OUT_OF_RANGE, INVALID_ARGUMENT, OUT_OF_MEMORY
+ *
+ * Ownership: both tensors are owned, release each. Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_parameter_at(const dhow_trainer *trainer,
+                                                              uint32_t index, const char **name,
+                                                              dhow_tensor **parameter,
+                                                              dhow_tensor **gradient);
+
+/**
+ * Sets the learning rate of the steps to come.
+ *
+ * @param rate  finite, not negative
+ * @return INVALID_ARGUMENT
+ *
+ * Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_set_learning_rate(dhow_trainer *trainer,
+                                                                   double rate);
+
+/**
+ * Copies the parameters into the model, for prediction and dhow_model_save_state().
+ *
+ * @return INVALID_ARGUMENT (another thread runs the model), OUT_OF_MEMORY, DEVICE_LOST
+ *
+ * Threads: externally synchronized per model and trainer. Blocks: until they are copied.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_update_model(dhow_trainer *trainer);
+
+/**
+ * Draws the parameters of a model's linear layers, convolutions and embeddings as PyTorch's layers
+ * begin: weights and biases uniform within 1 / sqrt(inputs of one output), embeddings normal. The
+ * numbers come from SplitMix64 (Steele et al., 2014) of the seed and the parameter's position, so
+ * they are the same everywhere. Other parameters stay as they are.
+ *
+ * @param seed  any
+ * @return INVALID_ARGUMENT (no model, or it is running), OUT_OF_MEMORY
+ *
+ * Threads: externally synchronized per model. Blocks: while the numbers are drawn.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_init_parameters(dhow_model *model, uint64_t seed);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DHOW_TRAIN_H_ */
