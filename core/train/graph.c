@@ -182,9 +182,11 @@ static dhow_status add_gradient(dhow_model *m, const int32_t *values, uint32_t c
     dhowi_subgraph *g = &m->graph;
     dhowi_node *node = &g->nodes[g->node_count];
     *node = (dhowi_node){.op = op, .operation = "Gradient", .row = DHOWI_OP_COUNT, .opset = 1};
+    node->source = dhowi_arena_array(&m->arena, 1, sizeof *node->source); /* without attributes */
     node->in = dhowi_arena_array(&m->arena, (size_t)count + 1, sizeof *node->in);
     node->out = dhowi_arena_array(&m->arena, count, sizeof *node->out);
-    if (node->in == NULL || node->out == NULL) return dhowi_fail_memory(k_function);
+    if (node->source == NULL || node->in == NULL || node->out == NULL)
+        return dhowi_fail_memory(k_function);
     memcpy(node->in, values, count * sizeof *values);
     node->in[count] = loss;
     node->in_count = count + 1;

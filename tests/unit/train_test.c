@@ -5,6 +5,7 @@
  */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "dhow/dhow.h"
@@ -39,7 +40,9 @@ static void parameter(dhow_model *m, const char *name, int32_t rank, const int64
     }
 ONE(relu)
 ONE(gelu)
-ONE(gelu_tanh) ONE(silu) ONE(sigmoid) ONE(tanh) ONE(exp) ONE(neg) ONE(abs)
+ONE(gelu_tanh)
+ONE(silu)
+ONE(sigmoid) ONE(tanh) ONE(exp) ONE(neg) ONE(abs)
 #define TWO(name, before)                                                            \
     static void net_##name(dhow_model *m, dhow_model_value x, dhow_model_value *y) { \
         dhow_model_value v, w;                                                       \
@@ -192,8 +195,11 @@ static dhow_context *g_context;
 static dhow_device *g_device, *g_cpu;
 
 static void set_up(void) {
+    const char *device = getenv("DHOW_DEVICE");
+    const int sim = device != NULL && strcmp(device, "sim") == 0;
+    (void)setenv("DHOW_PLUGIN_PATH", sim ? DHOW_TEST_SIM_DIR : DHOW_TEST_PLUGIN_DIR, 1);
     OK(dhow_context_create(NULL, &g_context));
-    OK(dhow_device_get(g_context, NULL, &g_device));
+    OK(dhow_device_get(g_context, device, &g_device));
     OK(dhow_device_get(g_context, "cpu", &g_cpu));
 }
 static void tear_down(void) { dhow_context_release(g_context); }
@@ -305,4 +311,215 @@ Test(train, every_derivative_is_what_central_differences_say) {
             check_parameter(&t, &k_nets[i], k);
         end(&t);
     }
+}
+
+/* ---- classes ---- */
+
+/* Pairs of words, classified: a word that comes often, and a class that is ignored. */
+static void build_words(dhow_model *m) {
+    dhow_model_value x, y;
+    OK(dhow_model_input(m, "pairs", DHOW_I64, SHAPE(-1, 2), &x));
+    OK(dhow_model_embedding(m, "words", x, 4, 3, DHOW_F64, &y));
+    OK(dhow_model_flatten(m, y, 1, &y));
+    OK(dhow_model_linear(m, "out", y, 6, 3, 1, &y));
+    OK(dhow_model_output(m, "scores", y));
+    OK(dhow_model_init_parameters(m, 5));
+}
+
+Test(train, classes_and_embeddings) {
+    static const int64_t words[] = {0, 3, 3, 1, 2, 3}, classes[] = {2, -100, 1};
+    trial t;
+    const net n = {.name = "words"};
+    OK(dhow_model_create(g_context, &t.model));
+    build_words(t.model);
+    OK(dhow_model_to(t.model, g_device));
+    OK(dhow_tensor_from_data(g_device, DHOW_I64, SHAPE(3, 2), words, &t.x));
+    OK(dhow_tensor_from_data(g_device, DHOW_I64, SHAPE(3), classes, &t.target));
+    OK(dhow_trainer_create(
+        t.model, &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_CROSS_ENTROPY), &t.trainer));
+    for (uint32_t k = 0; k < 3; k++) check_parameter(&t, &n, k);
+    end(&t);
+}
+
+/* ---- optimisers ---- */
+
+enum { WEIGHTS = 5, STEPS = 6 };
+
+static void net_squares(dhow_model *m, dhow_model_value x, dhow_model_value *y) {
+    dhow_model_value w;
+    parameter(m, "w", SHAPE(WEIGHTS), &w);
+    OK(dhow_model_mul(m, w, w, y));
+    OK(dhow_model_mul(m, *y, x, y));
+    OK(dhow_model_reduce(m, DHOW_REDUCE_SUM, *y, NULL, 0, 0, y));
+}
+
+/* torch.optim's pages, one number at a time. */
+static void step_of(const dhow_trainer_options *o, int n, double g, double *w, double s[2]) {
+    const double lr = o->learning_rate, decay = fmax(0, o->weight_decay);
+    switch (o->optimizer) {
+        case DHOW_OPTIMIZER_SGD:
+            g += decay * *w;
+            s[0] = n == 1 ? g : o->momentum * s[0] + (1 - o->dampening) * g;
+            *w -= lr * (o->nesterov ? g + o->momentum * s[0] : s[0]);
+            break;
+        case DHOW_OPTIMIZER_ADAM:
+        case DHOW_OPTIMIZER_ADAMW:
+            if (o->optimizer == DHOW_OPTIMIZER_ADAM)
+                g += decay * *w;
+            else
+                *w -= lr * decay * *w;
+            s[0] = 0.9 * s[0] + 0.1 * g;
+            s[1] = 0.999 * s[1] + 0.001 * g * g;
+            *w -= lr * (s[0] / (1 - pow(0.9, n))) / (sqrt(s[1] / (1 - pow(0.999, n))) + 1e-8);
+            break;
+        case DHOW_OPTIMIZER_RMSPROP:
+            g += decay * *w;
+            s[0] = 0.99 * s[0] + 0.01 * g * g;
+            s[1] = o->momentum * s[1] + g / (sqrt(s[0]) + 1e-8);
+            *w -= lr * s[1];
+            break;
+        default:
+            *w *= 1 - lr * decay;
+            const double u = 0.9 * s[0] + 0.1 * g;
+            *w -= lr * (u > 0 ? 1 : u < 0 ? -1 : 0);
+            s[0] = 0.99 * s[0] + 0.01 * g;
+            break;
+    }
+}
+
+static void check_optimizer(const dhow_trainer_options *options) {
+    double want[WEIGHTS], got[WEIGHTS], x[WEIGHTS], state[WEIGHTS][2] = {{0}};
+    const net n = {"squares", 1, {WEIGHTS}, net_squares, DHOW_LOSS_OUTPUT};
+    trial t = begin(&n, options->optimizer);
+    dhow_trainer_release(t.trainer);
+    OK(dhow_trainer_create(t.model, options, &t.trainer));
+    dhow_batch batch = DHOW_INIT(dhow_batch, .tensor_count = 1, .tensors = {t.x});
+    dhow_tensor *w;
+    OK(dhow_trainer_parameter_at(t.trainer, 0, NULL, &w, NULL));
+    OK(dhow_tensor_read(w, want, sizeof want));
+    OK(dhow_tensor_read(t.x, x, sizeof x));
+    for (int i = 1; i <= STEPS; i++) {
+        double loss, sum = 0, norm = 0, scale = 1;
+        for (int k = 0; k < WEIGHTS; k++) {
+            sum += want[k] * want[k] * x[k];
+            norm += 4 * want[k] * want[k] * x[k] * x[k];
+        }
+        if (options->clip_norm > 0) scale = fmin(1, options->clip_norm / (sqrt(norm) + 1e-6));
+        OK(dhow_trainer_step(t.trainer, &batch, &loss));
+        cr_expect_float_eq(loss, sum, 1e-12);
+        for (int k = 0; k < WEIGHTS; k++)
+            step_of(options, i, scale * 2 * want[k] * x[k], &want[k], state[k]);
+    }
+    OK(dhow_trainer_update_model(t.trainer));
+    dhow_model_parameter_info info = DHOW_INIT(dhow_model_parameter_info);
+    OK(dhow_model_parameter_at(t.model, 0, &info));
+    OK(dhow_tensor_read(info.tensor, got, sizeof got));
+    for (int k = 0; k < WEIGHTS; k++)
+        cr_expect_float_eq(got[k], want[k], 1e-12, "optimizer %d, weight %d: %.15g, not %.15g",
+                           (int)options->optimizer, k, got[k], want[k]);
+    dhow_tensor_release(w);
+    end(&t);
+}
+
+Test(train, optimisers_step_as_their_formulas_say) {
+    check_optimizer(&DHOW_INIT(dhow_trainer_options, .learning_rate = 0.1));
+    check_optimizer(&DHOW_INIT(dhow_trainer_options, .learning_rate = 0.1, .momentum = 0.9,
+                               .dampening = 0.2, .weight_decay = 0.01));
+    check_optimizer(&DHOW_INIT(dhow_trainer_options, .learning_rate = 0.1, .momentum = 0.9,
+                               .nesterov = 1, .clip_norm = 0.5));
+    for (int kind = DHOW_OPTIMIZER_ADAM; kind <= DHOW_OPTIMIZER_LION; kind++) {
+        check_optimizer(&DHOW_INIT(dhow_trainer_options, .optimizer = (dhow_optimizer)kind,
+                                   .learning_rate = 0.05, .weight_decay = 0.1));
+        check_optimizer(&DHOW_INIT(dhow_trainer_options, .optimizer = (dhow_optimizer)kind,
+                                   .learning_rate = 0.05, .weight_decay = -1, .clip_norm = 0.3,
+                                   .momentum = kind == DHOW_OPTIMIZER_RMSPROP ? 0.9 : 0));
+    }
+}
+
+/* ---- what a caller does ---- */
+
+Test(train, gradients_add_up_until_they_are_zeroed) {
+    const net n = {"linear", 2, {3, 4}, net_linear, DHOW_LOSS_MSE};
+    trial t = begin(&n, DHOW_OPTIMIZER_SGD);
+    dhow_tensor *g;
+    double once[20], twice[20];
+    OK(dhow_trainer_parameter_at(t.trainer, 0, NULL, NULL, &g));
+    (void)loss_of(&t);
+    OK(dhow_tensor_read(g, once, sizeof once));
+    OK(dhow_trainer_backward(t.trainer, NULL, &t.x, 1, t.target, NULL));
+    OK(dhow_tensor_read(g, twice, sizeof twice));
+    for (int i = 0; i < 20; i++) cr_expect_eq(twice[i], 2 * once[i]);
+    dhow_tensor_release(g);
+    end(&t);
+}
+
+Test(train, patterns_choose_what_is_trained) {
+    const net n = {"linear", 2, {3, 4}, net_linear, DHOW_LOSS_MSE};
+    trial t = begin(&n, DHOW_OPTIMIZER_SGD);
+    static const struct {
+        const char *pattern;
+        uint32_t count;
+    } cases[] = {{"*", 3}, {"second*", 1}, {"*.bias", 1}, {"f?rst.*", 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dhow_trainer *some;
+        OK(dhow_trainer_create(
+            t.model,
+            &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_MSE, .trainable = cases[i].pattern),
+            &some));
+        cr_expect_eq(dhow_trainer_parameter_count(some), cases[i].count, "%s", cases[i].pattern);
+        dhow_trainer_release(some);
+    }
+    end(&t);
+}
+
+static void refused(dhow_status status, dhow_status wanted, const char *part) {
+    cr_expect_eq(status, wanted, "%s", dhow_last_error());
+    cr_expect_not_null(strstr(dhow_last_error(), part), "'%s' is not in '%s'", part,
+                       dhow_last_error());
+}
+
+static void net_sorted(dhow_model *m, dhow_model_value x, dhow_model_value *y) {
+    dhow_model_value w, order;
+    parameter(m, "w", SHAPE(3, 4), &w);
+    OK(dhow_model_mul(m, x, w, y));
+    OK(dhow_model_sort(m, *y, 1, 0, y, &order));
+}
+
+Test(train, mistakes_are_named) {
+    const net n = {"linear", 2, {3, 4}, net_linear, DHOW_LOSS_MSE};
+    trial t = begin(&n, DHOW_OPTIMIZER_SGD);
+    dhow_trainer *none = t.trainer;
+    refused(dhow_trainer_create(NULL, NULL, &none), DHOW_INVALID_ARGUMENT, "model is NULL");
+    cr_expect_null(none);
+    refused(dhow_trainer_create(t.model, NULL, &none), DHOW_INVALID_ARGUMENT, "one number");
+    refused(dhow_trainer_create(t.model, &DHOW_INIT(dhow_trainer_options, .trainable = "third.*"),
+                                &none),
+            DHOW_INVALID_ARGUMENT, "'third.*'");
+    refused(dhow_trainer_create(t.model, &DHOW_INIT(dhow_trainer_options, .beta1 = 1), &none),
+            DHOW_INVALID_ARGUMENT, "beta1");
+    refused(dhow_trainer_create(t.model, &DHOW_INIT(dhow_trainer_options, .nesterov = 1), &none),
+            DHOW_INVALID_ARGUMENT, "momentum");
+    refused(
+        dhow_trainer_create(t.model, &DHOW_INIT(dhow_trainer_options, .learning_rate = NAN), &none),
+        DHOW_INVALID_ARGUMENT, "learning_rate");
+    refused(dhow_trainer_update(t.trainer, NULL), DHOW_INVALID_ARGUMENT, "dhow_trainer_backward");
+    refused(dhow_trainer_backward(t.trainer, NULL, &t.x, 1, NULL, NULL), DHOW_INVALID_ARGUMENT,
+            "a target is needed");
+    refused(dhow_trainer_backward(t.trainer, NULL, &t.x, 1, t.x, NULL), DHOW_INVALID_ARGUMENT,
+            "dhow.target");
+    refused(dhow_trainer_step(t.trainer,
+                              &DHOW_INIT(dhow_batch, .tensor_count = 1, .tensors = {t.x}), NULL),
+            DHOW_INVALID_ARGUMENT, "1 columns");
+    refused(dhow_trainer_set_learning_rate(t.trainer, -1), DHOW_INVALID_ARGUMENT, "-1");
+    refused(dhow_trainer_parameter_at(t.trainer, 3, NULL, NULL, NULL), DHOW_OUT_OF_RANGE, "3 of 3");
+    end(&t);
+    dhow_model *m;
+    dhow_model_value x, y;
+    OK(dhow_model_create(g_context, &m));
+    OK(dhow_model_input(m, "x", DHOW_F64, SHAPE(3, 4), &x));
+    net_sorted(m, x, &y);
+    OK(dhow_model_output(m, "y", y));
+    refused(dhow_trainer_create(m, &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_MSE), &none),
+            DHOW_UNSUPPORTED, "no derivative of");
+    dhow_model_release(m);
 }
