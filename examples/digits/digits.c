@@ -10,9 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "dhow/dhow.h"
+#include "network.h"
 
-enum { CLASSES = 10, SIDE = 8, ROUNDS = 20, MAX_DEVICES = 32, SHOWN = 6 };
+enum { CLASSES = DIGITS_CLASSES, SIDE = DIGITS_SIDE, ROUNDS = 20, MAX_DEVICES = 32, SHOWN = 6 };
 
 #define TRY(expression)                      \
     do {                                     \
@@ -40,29 +40,12 @@ static double now_ms(void) {
 /* ---- the network ---- */
 
 static dhow_status build(dhow_context *context, const char *weights, dhow_model **out) {
-    const dhow_window three = DHOW_INIT(dhow_window, .kernel = {3, 3}, .pad = {1, 1, 1, 1}),
-                      two = DHOW_INIT(dhow_window, .kernel = {2, 2}, .stride = {2, 2});
-    dhow_model *m = NULL;
-    dhow_model_value x, h;
-    dhow_status status;
-    TRY(dhow_model_create(context, &m));
-    TRY(dhow_model_input(m, "image", DHOW_F32, DHOW_SHAPE(-1, 1, SIDE, SIDE), &x));
-    TRY(dhow_model_conv2d(m, "conv1", x, 1, 16, &three, 1, &h));
-    TRY(dhow_model_relu(m, h, &h));
-    TRY(dhow_model_maxpool2d(m, h, &two, &h));
-    TRY(dhow_model_conv2d(m, "conv2", h, 16, 32, &three, 1, &h));
-    TRY(dhow_model_relu(m, h, &h));
-    TRY(dhow_model_maxpool2d(m, h, &two, &h));
-    TRY(dhow_model_flatten(m, h, 1, &h));
-    TRY(dhow_model_linear(m, "fc1", h, 128, 64, 1, &h));
-    TRY(dhow_model_relu(m, h, &h));
-    TRY(dhow_model_linear(m, "fc2", h, 64, CLASSES, 1, &h));
-    TRY(dhow_model_output(m, "logits", h));
-    TRY(dhow_model_load_state(m, weights));
-    *out = m;
-    return DHOW_OK;
-cleanup:
-    dhow_model_release(m);
+    dhow_status status = digits_network(context, out);
+    if (status != DHOW_OK) return status;
+    status = dhow_model_load_state(*out, weights);
+    if (status == DHOW_OK) return DHOW_OK;
+    dhow_model_release(*out);
+    *out = NULL;
     return status;
 }
 

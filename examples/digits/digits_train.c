@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Trains the digit classifier of this folder: batches from a loader, cross entropy, AdamW, one
+ * cycle of the learning rate; then reads the images that training did not see.
+ *
+ *     digits-train [--device SPEC] [--epochs N] [--seed N] [--output weights.safetensors]
+ */
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "network.h"
+
+enum { BATCH = 64 };
+static const double k_peak = 6e-3;
+
+#define TRY(expression)                      \
+    do {                                     \
+        status = (expression);               \
+        if (status != DHOW_OK) goto cleanup; \
+    } while (0)
+
+typedef struct settings {
+    const char *device, *output;
+    int epochs;
+    uint64_t seed;
+} settings;
+
+/* ---- data ---- */
+
+/* Grey values 0 to 16 become 0 to 1; the class stays. */
+static dhow_status scale(void *user, const dhow_sample *sample, const void *const *in,
+                         void *const *out) {
+    (void)user, (void)sample;
+    for (int i = 0; i < DIGITS_SIDE * DIGITS_SIDE; i++)
+        ((float *)out[0])[i] = (float)((const unsigned char *)in[0])[i] / 16;
+    *(int64_t *)out[1] = *(const int64_t *)in[1];
+    return DHOW_OK;
+}
+
+static dhow_status open_data(dhow_context *context, const char *images, const char *labels,
+                             dhow_dataset **out) {
+    const char *const paths[] = {images, labels};
+    const dhow_dataset_column columns[] = {
+        DHOW_INIT(dhow_dataset_column, .dtype = DHOW_F32, .rank = 3,
+                  .shape = {1, DIGITS_SIDE, DIGITS_SIDE}),
+        DHOW_INIT(dhow_dataset_column, .dtype = DHOW_I64)};
+    dhow_dataset *files;
+    dhow_status status = dhow_dataset_open_npy(context, paths, 2, &files);
+    if (status != DHOW_OK) return status;
+    status = dhow_dataset_map(
+        files,
+        &DHOW_INIT(dhow_dataset_mapping, .column_count = 2, .columns = columns, .map = scale), out);
+    dhow_dataset_release(files);
+    return status;
+}
+
+/* ---- training ---- */
+
+/* One cycle: up for 3 of 10 steps, then down to nearly nothing (Smith and Topin, 2018). */
+static double rate_at(double progress) {
+    const double up = 0.3;
+    const double part = progress < up ? 1 - progress / up : (progress - up) / (1 - up);
+    const double low = progress < up ? k_peak / 25 : k_peak / 1e4;
+    return low + (k_peak - low) * (1 + cos(acos(-1) * part)) / 2;
+}
+
+static dhow_status train_epoch(dhow_trainer *trainer, dhow_loader *loader, int epoch, int epochs,
+                               int64_t batches) {
+    dhow_batch batch = DHOW_INIT(dhow_batch);
+    double loss, sum = 0;
+    int64_t count = 0;
+    dhow_status status;
+    while ((status = dhow_loader_next(loader, &batch)) == DHOW_OK && batch.sample_count > 0) {
+        const double progress = (double)(epoch * batches + count++) / (double)(epochs * batches);
+        TRY(dhow_trainer_set_learning_rate(trainer, rate_at(progress)));
+        TRY(dhow_trainer_step(trainer, &batch, &loss));
+        sum += loss;
+    }
+    if (status == DHOW_OK && (epoch % 10 == 9 || epoch == 0))
+        printf("  epoch %3d  loss %.4f\n", epoch + 1, sum / (double)count);
+cleanup:
+    return status;
+}
+
+static dhow_status train(dhow_model *model, dhow_dataset *data, dhow_device *device,
+                         const settings *s) {
+    const int64_t batches = (dhow_dataset_sample_count(data) + BATCH - 1) / BATCH;
+    dhow_trainer *trainer = NULL;
+    dhow_loader *loader = NULL;
+    dhow_status status;
+    TRY(dhow_loader_create(data,
+                           &DHOW_INIT(dhow_loader_options, .batch_size = BATCH, .shuffle = 1,
+                                      .seed = s->seed, .device = device),
+                           &loader));
+    TRY(dhow_trainer_create(model,
+                            &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_CROSS_ENTROPY,
+                                       .optimizer = DHOW_OPTIMIZER_ADAMW),
+                            &trainer));
+    for (int epoch = 0; epoch < s->epochs; epoch++)
+        TRY(train_epoch(trainer, loader, epoch, s->epochs, batches));
+    TRY(dhow_trainer_update_model(trainer));
+cleanup:
+    dhow_loader_release(loader);
+    dhow_trainer_release(trainer);
+    return status;
+}
+
+/* ---- what it has learnt ---- */
+
+static dhow_status count_right(dhow_model *model, const dhow_batch *batch, int64_t *right) {
+    dhow_tensor *logits = NULL, *host = NULL, *labels = NULL;
+    void *scores, *classes;
+    dhow_device *cpu;
+    dhow_status status;
+    TRY(dhow_device_get(dhow_device_context(dhow_model_device(model)), "cpu", &cpu));
+    TRY(dhow_model_run(model, NULL, (dhow_tensor *const *)batch->tensors, 1, &logits, 1));
+    TRY(dhow_tensor_to(logits, cpu, &host));
+    TRY(dhow_tensor_to(batch->tensors[1], cpu, &labels));
+    TRY(dhow_tensor_host_ptr(host, &scores));
+    TRY(dhow_tensor_host_ptr(labels, &classes));
+    for (int64_t i = 0; i < batch->sample_count; i++) {
+        const float *row = (const float *)scores + i * DIGITS_CLASSES;
+        int best = 0;
+        for (int k = 1; k < DIGITS_CLASSES; k++) best = row[k] > row[best] ? k : best;
+        *right += best == ((const int64_t *)classes)[i];
+    }
+cleanup:
+    dhow_tensor_release(logits);
+    dhow_tensor_release(host);
+    dhow_tensor_release(labels);
+    return status;
+}
+
+static dhow_status test(dhow_model *model, dhow_dataset *data, dhow_device *device) {
+    dhow_loader *loader = NULL;
+    dhow_batch batch = DHOW_INIT(dhow_batch);
+    int64_t right = 0;
+    dhow_status status;
+    TRY(dhow_loader_create(
+        data, &DHOW_INIT(dhow_loader_options, .batch_size = BATCH, .device = device), &loader));
+    while ((status = dhow_loader_next(loader, &batch)) == DHOW_OK && batch.sample_count > 0)
+        TRY(count_right(model, &batch, &right));
+    if (status == DHOW_OK)
+        printf("  %lld of %lld images that it has not seen are read right (%.2f %%)\n",
+               (long long)right, (long long)dhow_dataset_sample_count(data),
+               100 * (double)right / (double)dhow_dataset_sample_count(data));
+cleanup:
+    dhow_loader_release(loader);
+    return status;
+}
+
+/* ---- the program ---- */
+
+static double seconds(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static dhow_status run(const settings *s) {
+    dhow_context *context = NULL;
+    dhow_device *device;
+    dhow_model *model = NULL;
+    dhow_dataset *train_data = NULL, *test_data = NULL;
+    dhow_device_info info = DHOW_INIT(dhow_device_info);
+    const double start = seconds();
+    dhow_status status;
+    TRY(dhow_context_create(NULL, &context));
+    TRY(dhow_device_get(context, s->device, &device));
+    TRY(dhow_device_get_info(device, &info));
+    printf("Training on %s\n", info.name);
+    TRY(open_data(context, DIGITS_FOLDER "/train_images.npy", DIGITS_FOLDER "/train_labels.npy",
+                  &train_data));
+    TRY(open_data(context, DIGITS_FOLDER "/images.npy", DIGITS_FOLDER "/labels.npy", &test_data));
+    TRY(digits_network(context, &model));
+    TRY(dhow_model_init_parameters(model, s->seed));
+    TRY(dhow_model_to(model, device));
+    TRY(train(model, train_data, device, s));
+    TRY(test(model, test_data, device));
+    if (s->output != NULL) TRY(dhow_model_save_state(model, s->output));
+    printf("  %.1f s\n", seconds() - start);
+cleanup:
+    dhow_dataset_release(train_data);
+    dhow_dataset_release(test_data);
+    dhow_model_release(model);
+    dhow_context_release(context);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                            {"epochs", required_argument, NULL, 'e'},
+                                            {"seed", required_argument, NULL, 's'},
+                                            {"output", required_argument, NULL, 'o'},
+                                            {NULL, 0, NULL, 0}};
+    settings s = {.epochs = 40, .seed = 1};
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (c == 'd') s.device = optarg;
+        if (c == 'e') s.epochs = atoi(optarg);
+        if (c == 's') s.seed = strtoull(optarg, NULL, 10);
+        if (c == 'o') s.output = optarg;
+        if (c == '?') return 2;
+    }
+    if (s.epochs < 1) {
+        fprintf(stderr, "digits-train: --epochs is 1 or more\n");
+        return 2;
+    }
+    if (run(&s) == DHOW_OK) return 0;
+    fprintf(stderr, "digits-train: %s\n", dhow_last_error());
+    return 1;
+}
