@@ -23,5 +23,6 @@
 #include "dhow/cpp/nn.hpp"
 #include "dhow/cpp/ops.hpp"
 #include "dhow/cpp/tensor.hpp"
+#include "dhow/cpp/train.hpp"
 
 #endif /* DHOW_DHOW_HPP_ */

@@ -100,9 +100,34 @@ static void several_devices(const dhow::context &context) {
     CHECK(kept.tensor().count() == 20);
 }
 
+/* The mean of (w - 1)^2 goes down, and the model is told. */
+static void training(const dhow::context &context) {
+    dhow::model m(context);
+    const auto x = m.input("x", {-1, 1});
+    m.output("y", m.linear("w", x, 1, 1));
+    m.init_parameters(1);
+    const dhow::device cpu = context.device("cpu");
+    const dhow::tensor one = dhow::tensor::from(cpu, {2, 1}, floats{1, 2}),
+                       target = dhow::tensor::from(cpu, {2, 1}, floats{3, 5});
+    dhow_trainer_options options = DHOW_INIT(dhow_trainer_options);
+    options.loss = DHOW_LOSS_MSE;
+    const dhow::trainer t(m, options);
+    t.set_learning_rate(0.1);
+    double loss = 0;
+    for (int i = 0; i < 200; i++) loss = t.step({one, target});
+    CHECK(loss < 1e-3 && t.parameters().size() == 2 && t.parameters().at(0).name == "w.weight");
+    CHECK(t.backward({one}, target) < 1e-3);
+    t.update();
+    t.zero_gradients();
+    CHECK(throws(DHOW_INVALID_ARGUMENT, "backward", [&] { t.update(); }));
+    t.update_model();
+    CHECK(std::fabs(m.run({one}).at(0).read<float>().at(0) - 3) < 0.1f);
+}
+
 void test_data(const dhow::context &context) {
     loaders(context);
     composed(context);
     predictions(context);
     several_devices(context);
+    training(context);
 }

@@ -60,6 +60,34 @@ static void example_parallel(void) {
     dhow_tensor_release(y);
 }
 
+static void example_train(void) {
+    dhow_model *model;
+    dhow_loader *loader;
+    dhow_dataset *rows;
+    dhow_batch batch = DHOW_INIT(dhow_batch);
+    dhow_model_value h;
+    dhow_status status;
+    int64_t classes[100] = {0};
+    dhow_tensor *x = rows_of(NULL, 64), *labels, *columns[2];
+    dhow_tensor_from_data(device, DHOW_I64, DHOW_SHAPE(100), classes, &labels);
+    columns[0] = x;
+    columns[1] = labels;
+    dhow_dataset_from_tensors(columns, 2, &rows);
+    dhow_loader_create(rows, &DHOW_INIT(dhow_loader_options, .batch_size = 30), &loader);
+    dhow_model_create(dhow_device_context(device), &model);
+    dhow_model_input(model, "x", DHOW_F32, DHOW_SHAPE(-1, 64), &h);
+    dhow_model_linear(model, "fc", h, 64, 3, 1, &h);
+    dhow_model_output(model, "scores", h);
+#include "train.inc"
+    if (status != DHOW_OK || loss > 1.1) exit(1);
+    dhow_trainer_release(t);
+    dhow_model_release(model);
+    dhow_loader_release(loader);
+    dhow_dataset_release(rows);
+    dhow_tensor_release(x);
+    dhow_tensor_release(labels);
+}
+
 static void example_kernel(void) {
     const int64_t n = 100;
     dhow_tensor *x = rows_of(NULL, 1), *y = rows_of(NULL, 1);
@@ -90,6 +118,7 @@ int main(int argc, char **argv) {
     example_dataset();
     example_data();
     example_parallel();
+    example_train();
     example_kernel();
     if (argc > 1) example_datum(model);
     return 0;

@@ -30,6 +30,7 @@ typedef enum kind {
     SINK,
     DATUM,
     PARALLEL,
+    TRAINER,
     KINDS
 } kind;
 
@@ -79,6 +80,8 @@ static objects make_objects(void) {
     dhow_sink *sink;
     dhow_datum *datum;
     dhow_parallel *parallel;
+    dhow_model *learner;
+    dhow_trainer *trainer;
     dhow_model_value x;
     OK(dhow_context_create(&options, &context));
     OK(dhow_device_get(context, "cpu", &device));
@@ -98,13 +101,21 @@ static objects make_objects(void) {
     OK(dhow_model_relu(model, x, &x));
     OK(dhow_model_output(model, "y", x));
     OK(dhow_parallel_create(model, &device, 1, NULL, &parallel));
+    OK(dhow_model_create(context, &learner));
+    OK(dhow_model_input(learner, "x", DHOW_F32, DHOW_SHAPE(2, 3), &x));
+    OK(dhow_model_linear(learner, "fc", x, 3, 3, 1, &x));
+    OK(dhow_model_output(learner, "y", x));
+    OK(dhow_trainer_create(learner, &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_MSE),
+                           &trainer));
+    dhow_model_release(learner); /* the trainer holds it */
     /* No module: building one takes a compiler. Its place is filled by a tensor for the living
      * ones, which no function gets to see, and its released one by a released tensor. */
     return (objects){{context, device, stream, event, graph, tensor, tensor, kernel, model, file,
-                      dataset, loader, sink, datum, parallel}};
+                      dataset, loader, sink, datum, parallel, trainer}};
 }
 
 static void release_objects(const objects *o) {
+    dhow_trainer_release(o->of[TRAINER]);
     dhow_parallel_release(o->of[PARALLEL]);
     dhow_sink_release(o->of[SINK]);
     dhow_loader_release(o->of[LOADER]);
@@ -161,6 +172,7 @@ static struct {
     dhow_sink *sink;
     dhow_parallel *parallel;
     dhow_parallel_member member;
+    dhow_trainer *trainer;
     dhow_trace_stats trace;
     DLManagedTensorVersioned managed, *exported;
     DLManagedTensor old_managed, *old_exported;
@@ -546,7 +558,23 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(parallel_member, PARALLEL, 0, dhow_parallel_member_at(B, 0, &out.member))                    \
     X(parallel_predict, PARALLEL, 0, dhow_parallel_predict(B, g.of[LOADER], g.of[SINK]))           \
     X(parallel_loader, LOADER, 0, dhow_parallel_predict(g.of[PARALLEL], B, g.of[SINK]))            \
-    X(parallel_sink, SINK, 0, dhow_parallel_predict(g.of[PARALLEL], g.of[LOADER], B))
+    X(parallel_sink, SINK, 0, dhow_parallel_predict(g.of[PARALLEL], g.of[LOADER], B))              \
+    X(init_parameters, MODEL, 0, dhow_model_init_parameters(B, 0))                                 \
+    X(trainer_create, MODEL, 0, dhow_trainer_create(B, NULL, &out.trainer))                        \
+    X(trainer_step, TRAINER, 0, dhow_trainer_step(B, &out.batch, NULL))                            \
+    X(trainer_backward, TRAINER, 0,                                                                \
+      (g_in[0] = T, dhow_trainer_backward(B, NULL, g_in, 1, T, NULL)))                             \
+    X(trainer_input, TENSOR, 0,                                                                    \
+      (g_in[0] = B, dhow_trainer_backward(g.of[TRAINER], NULL, g_in, 1, T, NULL)))                 \
+    X(trainer_target, TENSOR, 0,                                                                   \
+      (g_in[0] = T, dhow_trainer_backward(g.of[TRAINER], NULL, g_in, 1, B, NULL)))                 \
+    X(trainer_stream, STREAM, 1,                                                                   \
+      (g_in[0] = T, dhow_trainer_backward(g.of[TRAINER], B, g_in, 1, T, NULL)))                    \
+    X(trainer_update, TRAINER, 0, dhow_trainer_update(B, NULL))                                    \
+    X(trainer_zero, TRAINER, 0, dhow_trainer_zero_gradients(B))                                    \
+    X(trainer_parameter, TRAINER, 0, dhow_trainer_parameter_at(B, 0, NULL, NULL, NULL))            \
+    X(trainer_rate, TRAINER, 0, dhow_trainer_set_learning_rate(B, 1))                              \
+    X(trainer_model, TRAINER, 0, dhow_trainer_update_model(B))
 
 #define DEFINE(name, kind, null_ok, call) \
     static dhow_status call_##name(void *B) { return call; }
@@ -704,6 +732,7 @@ Test(handles, functions_without_a_status_answer_for_bad_handles) {
         cr_assert_eq(dhow_dataset_column_count(bad), 0);
         cr_assert_eq(dhow_loader_batch_count(bad), -1);
         cr_assert_eq(dhow_parallel_member_count(bad), 0);
+        cr_assert_eq(dhow_trainer_parameter_count(bad), 0);
         cr_assert_eq(dhow_loader_sample_at(bad, 0, 0), -1);
         dhow_context_release(bad);
         dhow_stream_release(bad);
@@ -719,6 +748,7 @@ Test(handles, functions_without_a_status_answer_for_bad_handles) {
         dhow_sink_release(bad);
         dhow_datum_release(bad);
         dhow_parallel_release(bad);
+        dhow_trainer_release(bad);
     }
     cr_assert_eq(dhow_datum_of_texts(1, NULL, NULL, &out.datum), DHOW_INVALID_ARGUMENT);
     cr_assert_str_empty(dhow_module_log());

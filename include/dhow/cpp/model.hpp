@@ -447,6 +447,11 @@ class model : public unique_handle<dhow_model, dhow_model_release> {
                 [&](dhow_model_step_info *out) { return dhow_model_step_at(get(), i, out); }));
         return all;
     }
+    /** As PyTorch's layers begin, see dhow/train.h. */
+    model &init_parameters(uint64_t seed) {
+        check(dhow_model_init_parameters(get(), seed));
+        return *this;
+    }
     model &profile(bool on = true) {
         check(dhow_model_set_profiling(get(), on));
         return *this;

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Training, see dhow/train.h.
+ */
+#ifndef DHOW_CPP_TRAIN_HPP_
+#define DHOW_CPP_TRAIN_HPP_
+
+#include "dhow/cpp/data.hpp"
+#include "dhow/train.h"
+
+namespace dhow {
+
+/** Trains a model: loss, backward and optimiser step of each batch. */
+class trainer : public unique_handle<dhow_trainer, dhow_trainer_release> {
+   public:
+    /** A parameter that is trained and its gradient: views of the trainer's memory. */
+    struct parameter {
+        std::string name;
+        tensor value, gradient;
+    };
+    trainer(const model &m, const dhow_trainer_options &options)
+        : unique_handle(made<dhow_trainer>(
+              [&](dhow_trainer **out) { return dhow_trainer_create(m.get(), &options, out); })) {}
+    /** The loss before the step; columns are the model's inputs, then the target. */
+    double step(const std::vector<tensor> &columns) const {
+        dhow_batch batch = DHOW_INIT(dhow_batch);
+        double loss = 0;
+        if (columns.size() > DHOW_MAX_COLUMNS)
+            check(dhow_set_error(DHOW_INVALID_ARGUMENT, "trainer::step: too many columns"));
+        for (const tensor &column : columns) batch.tensors[batch.tensor_count++] = column.get();
+        check(dhow_trainer_step(get(), &batch, &loss));
+        return loss;
+    }
+    double backward(const std::vector<tensor> &inputs, const tensor &target,
+                    const stream &s = stream()) const {
+        const auto in = handles(inputs);
+        double loss = 0;
+        check(dhow_trainer_backward(get(), s.get(), in.data(), static_cast<uint32_t>(in.size()),
+                                    target.get(), &loss));
+        return loss;
+    }
+    void update(const stream &s = stream()) const { check(dhow_trainer_update(get(), s.get())); }
+    void zero_gradients() const { check(dhow_trainer_zero_gradients(get())); }
+    void set_learning_rate(double rate) const {
+        check(dhow_trainer_set_learning_rate(get(), rate));
+    }
+    void update_model() const { check(dhow_trainer_update_model(get())); }
+    std::vector<parameter> parameters() const {
+        std::vector<parameter> all;
+        for (uint32_t i = 0; i < dhow_trainer_parameter_count(get()); i++) {
+            const char *name = nullptr;
+            dhow_tensor *value = nullptr, *gradient = nullptr;
+            check(dhow_trainer_parameter_at(get(), i, &name, &value, &gradient));
+            all.push_back({name, tensor(value), tensor(gradient)});
+        }
+        return all;
+    }
+};
+
+}  // namespace dhow
+
+#endif /* DHOW_CPP_TRAIN_HPP_ */
