@@ -195,7 +195,7 @@ static dhow_status check_batch(const dhow_trainer *t, const char *function, uint
                           input_count, t->model->input_count);
     if ((target != NULL) == t->has_target) return DHOW_OK;
     return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s", function,
-                      t->has_target ? "a target is needed"
+                      t->has_target ? "target is NULL, the loss compares the output with one"
                                     : "the loss is the model's output: it takes no target");
 }
 

@@ -42,7 +42,8 @@ ONE(relu)
 ONE(gelu)
 ONE(gelu_tanh)
 ONE(silu)
-ONE(sigmoid) ONE(tanh) ONE(exp) ONE(neg) ONE(abs)
+ONE(sigmoid)
+ONE(tanh) ONE(exp) ONE(neg) ONE(abs)
 #define TWO(name, before)                                                            \
     static void net_##name(dhow_model *m, dhow_model_value x, dhow_model_value *y) { \
         dhow_model_value v, w;                                                       \
@@ -504,7 +505,7 @@ Test(train, mistakes_are_named) {
         DHOW_INVALID_ARGUMENT, "learning_rate");
     refused(dhow_trainer_update(t.trainer, NULL), DHOW_INVALID_ARGUMENT, "dhow_trainer_backward");
     refused(dhow_trainer_backward(t.trainer, NULL, &t.x, 1, NULL, NULL), DHOW_INVALID_ARGUMENT,
-            "a target is needed");
+            "target is NULL");
     refused(dhow_trainer_backward(t.trainer, NULL, &t.x, 1, t.x, NULL), DHOW_INVALID_ARGUMENT,
             "dhow.target");
     refused(dhow_trainer_step(t.trainer,
