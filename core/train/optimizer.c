@@ -54,6 +54,7 @@ dhow_status dhowi_optimizer_options(const dhow_trainer_options *given, dhow_trai
                           "%s: nesterov wants a momentum above 0 and no dampening", k_create);
     DHOWI_TRY(check_number("learning_rate", own->learning_rate, 0, INFINITY));
     DHOWI_TRY(check_number("momentum", own->momentum, 0, INFINITY));
+    DHOWI_TRY(check_number("dampening", own->dampening, -INFINITY, INFINITY));
     DHOWI_TRY(check_number("weight_decay", own->weight_decay, 0, INFINITY));
     DHOWI_TRY(check_number("beta1", own->beta1, 0, 1));
     DHOWI_TRY(check_number("beta2", own->beta2, 0, 1));

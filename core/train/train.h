@@ -29,7 +29,7 @@ struct dhow_trainer {
     dhow_trainer_options options; /* defaults filled in */
     dhow_dtype dtype;
     int64_t count; /* elements of each flat array, gaps between parameters included */
-    uint32_t trained_count;
+    uint32_t trained_count, input_count; /* the latter of the model */
     dhowi_trained *trained;
     dhow_tensor *parameters, *gradients, *more, *clipped, *state[DHOWI_TRAIN_STATES];
     dhow_tensor *loss;

@@ -67,7 +67,7 @@ static dhow_status choose(dhow_trainer *t) {
 /* ---- flat arrays ---- */
 
 static dhow_status flat(const dhow_trainer *t, dhow_tensor **out) {
-    DHOWI_TRY(dhowi_tensor_new(t->model->device, t->dtype, 1, &t->count, out));
+    DHOWI_TRY(dhowi_tensor_new(t->graph->device, t->dtype, 1, &t->count, out));
     return dhow_fill(NULL, *out, 0);
 }
 
@@ -113,9 +113,10 @@ static dhow_status make_graph(dhow_trainer *t) {
         dhowi_train_graph(t->model, t->options.loss, values, t->trained_count, &t->graph);
     dhowi_free(values);
     DHOWI_TRY(status);
+    t->input_count = t->model->input_count; /* more may be built */
     t->has_target = t->options.loss != DHOW_LOSS_OUTPUT;
     const dhowi_tensor_desc *loss = &t->graph->values[t->graph->outputs[0]].desc;
-    if (loss->dtype != t->dtype || (loss->rank >= 0 && dhowi_count_of(loss) != 1)) {
+    if (loss->dtype != t->dtype || loss->rank < 0 || dhowi_count_of(loss) != 1) {
         char text[160];
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the loss is %s; it is one number of type %s",
                           k_create, dhowi_desc_text(loss, text, sizeof text),
@@ -124,7 +125,7 @@ static dhow_status make_graph(dhow_trainer *t) {
     t->run_inputs = dhowi_alloc_array(t->graph->input_count + 1, sizeof *t->run_inputs);
     t->run_outputs = dhowi_alloc_array(t->graph->output_count, sizeof *t->run_outputs);
     if (t->run_inputs == NULL || t->run_outputs == NULL) return dhowi_fail_memory(k_create);
-    return dhowi_tensor_new(t->model->device, t->dtype, loss->rank, loss->shape, &t->loss);
+    return dhowi_tensor_new(t->graph->device, t->dtype, loss->rank, loss->shape, &t->loss);
 }
 
 static dhow_status make(dhow_trainer *t, const dhow_trainer_options *options) {
@@ -188,11 +189,14 @@ static dhow_status enter(const dhow_trainer *t, const char *function) {
     return dhowi_single_begin((dhowi_single *)(uintptr_t)&t->single, function, "trainer");
 }
 
-static dhow_status check_batch(const dhow_trainer *t, const char *function, uint32_t input_count,
+static dhow_status check_batch(const dhow_trainer *t, const char *function,
+                               dhow_tensor *const *inputs, uint32_t input_count,
                                const dhow_tensor *target) {
-    if (input_count != t->model->input_count)
+    if (input_count != t->input_count)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %u inputs given, the model has %u", function,
-                          input_count, t->model->input_count);
+                          input_count, t->input_count);
+    if (inputs == NULL && input_count > 0)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: inputs is NULL", function);
     if ((target != NULL) == t->has_target) return DHOW_OK;
     return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s", function,
                       t->has_target ? "target is NULL, the loss compares the output with one"
@@ -201,8 +205,8 @@ static dhow_status check_batch(const dhow_trainer *t, const char *function, uint
 
 static dhow_status run_graph(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
                              dhow_tensor *target, bool more) {
-    const uint32_t own = t->model->input_count;
-    memcpy(t->run_inputs, inputs, own * sizeof *inputs);
+    const uint32_t own = t->input_count;
+    if (own > 0) memcpy(t->run_inputs, inputs, own * sizeof *inputs);
     t->run_outputs[0] = t->loss;
     for (uint32_t i = 0; i < t->trained_count; i++) {
         t->run_inputs[own + i] = t->trained[i].parameter;
@@ -235,7 +239,7 @@ static dhow_status read_loss(dhow_trainer *t, double *loss) {
 static dhow_status backward(dhow_trainer *t, const char *function, dhow_stream *stream,
                             dhow_tensor *const *inputs, uint32_t input_count, dhow_tensor *target) {
     const bool more = t->has_gradients;
-    DHOWI_TRY(check_batch(t, function, input_count, target));
+    DHOWI_TRY(check_batch(t, function, inputs, input_count, target));
     if (more) DHOWI_TRY(make_more(t));
     dhow_status status = run_graph(t, stream, inputs, target, more);
     if (status == DHOW_OK && more) status = dhow_add(stream, t->gradients, t->more, t->gradients);
@@ -252,7 +256,7 @@ static dhow_status update(dhow_trainer *t, dhow_stream *given) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "%s: there are no gradients; call dhow_trainer_backward() before it",
                           function);
-    DHOWI_TRY(dhowi_stream_resolve(given, t->model->device, function, &stream));
+    DHOWI_TRY(dhowi_stream_resolve(given, t->graph->device, function, &stream));
     if (t->clip != NULL) {
         DHOWI_TRY(dhow_model_run_into(t->clip, stream, &t->gradients, 1, &t->clipped, 1));
         gradients = t->clipped;
@@ -280,7 +284,7 @@ dhow_status dhow_trainer_update(dhow_trainer *t, dhow_stream *stream) {
 static dhow_status step(dhow_trainer *t, const char *function, const dhow_batch *given) {
     dhow_batch batch;
     DHOWI_TRY(DHOWI_STRUCT_IN(dhow_batch, given, &batch, function, "batch"));
-    const uint32_t targets = t->has_target ? 1 : 0, inputs = t->model->input_count;
+    const uint32_t targets = t->has_target ? 1 : 0, inputs = t->input_count;
     if (batch.tensor_count < inputs + targets)
         return dhowi_fail(
             DHOW_INVALID_ARGUMENT, "%s: the batch has %u columns; the model takes %u inputs%s",

@@ -36,8 +36,10 @@ static dhow_status add_map(dhow_model *m, const char *name, const int32_t *in, u
     }
     if (dtype != 0) y.dtype = dtype;
     attrs->dim = (int32_t)y.dtype;
-    return dhowi_build_node(m, dhowi_layer_operator(DHOWI_LAYER_MAP), NULL, in, count, attrs, &y,
-                            out);
+    DHOWI_TRY(dhowi_build_node(m, dhowi_layer_operator(DHOWI_LAYER_MAP), NULL, in, count, attrs, &y,
+                               out));
+    m->graph.nodes[m->graph.node_count - 1].operation = name; /* for messages */
+    return DHOW_OK;
 }
 
 static dhow_status add_one(dhow_model *m, const char *name, dhow_model_value x, dhowi_map_op op,

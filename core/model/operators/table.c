@@ -27,8 +27,9 @@ enum { LATEST = 25, MANY = DHOWI_MAX_OUTPUTS_OF_NODE };
     FIELDS(name, since, LATEST, dhowi_lower_unary, DHOWI_MAP_##op, 1, 1, 0, __VA_ARGS__)
 #define BINARY(name, since, op, ...) \
     FIELDS(name, since, LATEST, dhowi_lower_binary, DHOWI_MAP_##op, 2, 2, 0, __VA_ARGS__)
-#define COMPARE(name, since, op, ...) \
-    FIELDS(name, since, LATEST, dhowi_lower_compare, DHOWI_MAP_##op, 2, 2, 0, __VA_ARGS__)
+#define COMPARE(name, since, op, ...)                                                      \
+    FIELDS(name, since, LATEST, dhowi_lower_compare, DHOWI_MAP_##op, 2, 2, 0, __VA_ARGS__, \
+           BACK(none))
 #define LOGIC(name, count, op, ...) \
     FIELDS(name, 1, LATEST, dhowi_lower_logic, DHOWI_MAP_##op, count, count, 0, __VA_ARGS__)
 #define VARIADIC(name, op, ...) \
@@ -58,14 +59,14 @@ static const dhowi_operator k_operators[] = {
     UNARY("Atan", 7, ATAN, "the arc tangent"),
     UNARY("Atanh", 9, ATANH, "the inverse hyperbolic tangent"),
     UNARY("BitwiseNot", 18, BIT_NOT, "all bits of an integer inverted"),
-    UNARY("Ceil", 1, CEIL, "rounded up"),
+    UNARY("Ceil", 1, CEIL, "rounded up", BACK(none)),
     UNARY("Celu", 12, CELU, "max(0, x) + min(0, alpha (exp(x / alpha) - 1))"),
     UNARY("Cos", 7, COS, "the cosine", BACK(cos)),
     UNARY("Cosh", 9, COSH, "the hyperbolic cosine"),
     UNARY("Elu", 1, ELU, "x, or alpha (exp(x) - 1) where x is negative", BACK(elu)),
     UNARY("Erf", 9, ERF, "the error function", BACK(erf)),
     UNARY("Exp", 1, EXP, "e to the power of x", BACK(exp)),
-    UNARY("Floor", 1, FLOOR, "rounded down"),
+    UNARY("Floor", 1, FLOOR, "rounded down", BACK(none)),
     UNARY("Gelu", 20, GELU, "x times the normal distribution's integral up to x, or its approximation by tanh", BACK(gelu_of_mode)),
     UNARY("HardSigmoid", 1, HARD_SIGMOID, "alpha x + beta, clipped to 0 and 1", BACK(hard_sigmoid)),
     UNARY("HardSwish", 14, HARD_SWISH, "x times a hard sigmoid", BACK(hard_swish)),
@@ -77,11 +78,11 @@ static const dhowi_operator k_operators[] = {
     UNARY("Neg", 1, NEG, "the sign changed", BACK(neg)),
     UNARY("Reciprocal", 1, RECIPROCAL, "1 / x", BACK(reciprocal)),
     UNARY("Relu", 1, RELU, "x, or 0 where x is negative", BACK(relu)),
-    UNARY("Round", 11, ROUND, "rounded to the nearest integer, halves to the even one"),
+    UNARY("Round", 11, ROUND, "rounded to the nearest integer, halves to the even one", BACK(none)),
     UNARY("Selu", 1, SELU, "Elu with two constants that keep mean and variance"),
     UNARY("Shrink", 9, SHRINK, "0 near 0, and x shifted by a bias elsewhere"),
     UNARY("Sigmoid", 1, SIGMOID, "1 / (1 + exp(-x))", BACK(sigmoid)),
-    UNARY("Sign", 9, SIGN, "-1, 0 or 1"),
+    UNARY("Sign", 9, SIGN, "-1, 0 or 1", BACK(none)),
     UNARY("Sin", 7, SIN, "the sine", BACK(sin)),
     UNARY("Sinh", 9, SINH, "the hyperbolic sine"),
     UNARY("Softplus", 1, SOFTPLUS, "log(1 + exp(x))", BACK(softplus)),

@@ -25,9 +25,9 @@ dhowi_back_fn dhowi_back_abs, dhowi_back_clip, dhowi_back_cos, dhowi_back_div, d
     dhowi_back_erf, dhowi_back_exp, dhowi_back_extreme, dhowi_back_gelu, dhowi_back_gelu_tanh,
     dhowi_back_gelu_of_mode, dhowi_back_hard_sigmoid, dhowi_back_hard_swish, dhowi_back_identity,
     dhowi_back_leaky, dhowi_back_log, dhowi_back_mish, dhowi_back_mul, dhowi_back_neg,
-    dhowi_back_pow, dhowi_back_reciprocal, dhowi_back_relu, dhowi_back_sigmoid, dhowi_back_silu,
-    dhowi_back_sin, dhowi_back_softplus, dhowi_back_softsign, dhowi_back_sqrt, dhowi_back_square,
-    dhowi_back_sub, dhowi_back_sum, dhowi_back_tanh, dhowi_back_where;
+    dhowi_back_none, dhowi_back_pow, dhowi_back_reciprocal, dhowi_back_relu, dhowi_back_sigmoid,
+    dhowi_back_silu, dhowi_back_sin, dhowi_back_softplus, dhowi_back_softsign, dhowi_back_sqrt,
+    dhowi_back_square, dhowi_back_sub, dhowi_back_sum, dhowi_back_tanh, dhowi_back_where;
 /* shapes.c */
 dhowi_back_fn dhowi_back_concat, dhowi_back_gather, dhowi_back_reshape, dhowi_back_slice,
     dhowi_back_transpose;
@@ -58,6 +58,8 @@ dhow_status dhowi_back_pass(dhowi_reverser *r, uint32_t i, int32_t d);
 dhow_status dhowi_back_times(dhowi_reverser *r, int32_t x, int32_t *out);
 /* Adds it, times x, to the derivative by the node's only input. */
 dhow_status dhowi_back_scaled(dhowi_reverser *r, int32_t x);
+/* Passes on the derivative of x^e. */
+dhow_status dhowi_back_power(dhowi_reverser *r, double e);
 /* x with its last two dimensions exchanged. */
 dhow_status dhowi_turned(dhowi_lowering *b, int32_t x, int32_t *out);
 /* The sum over one axis, which stays as an extent of 1. */

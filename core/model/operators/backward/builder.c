@@ -17,14 +17,8 @@ static dhow_status by_number(dhowi_reverser *r, dhowi_map_op op) {
 static dhow_status back_mul_number(dhowi_reverser *r) { return by_number(r, DHOWI_MAP_MUL); }
 static dhow_status back_div_number(dhowi_reverser *r) { return by_number(r, DHOWI_MAP_DIV); }
 
-/* e x^(e - 1) */
 static dhow_status back_pow_number(dhowi_reverser *r) {
-    const double e = dhowi_scalar_float(r->node->attrs->scalar[0]);
-    int32_t x, d;
-    DHOWI_TRY(dhowi_back_input(r, 0, &x));
-    DHOWI_TRY(dhowi_map_number(r->b, DHOWI_MAP_POW, x, e - 1, &d));
-    DHOWI_TRY(dhowi_map_number(r->b, DHOWI_MAP_MUL, d, e, &d));
-    return dhowi_back_scaled(r, d);
+    return dhowi_back_power(r, dhowi_scalar_float(r->node->attrs->scalar[0]));
 }
 
 /* Half where x is the number itself, as between two tensors. */
@@ -82,6 +76,36 @@ static const struct {
                 {DHOWI_LAYER_NARROW, dhowi_back_slice},
                 {DHOWI_LAYER_CAST, back_cast}};
 
+/* ---- functions ---- */
+
+static dhowi_back_fn *const k_functions[] = {[DHOWI_MAP_ERF] = dhowi_back_erf,
+                                             [DHOWI_MAP_RECIPROCAL] = dhowi_back_reciprocal,
+                                             [DHOWI_MAP_SQUARE] = dhowi_back_square,
+                                             [DHOWI_MAP_SIGN] = dhowi_back_none,
+                                             [DHOWI_MAP_FLOOR] = dhowi_back_none,
+                                             [DHOWI_MAP_CEIL] = dhowi_back_none,
+                                             [DHOWI_MAP_ROUND] = dhowi_back_none,
+                                             [DHOWI_MAP_SIN] = dhowi_back_sin,
+                                             [DHOWI_MAP_COS] = dhowi_back_cos,
+                                             [DHOWI_MAP_SOFTPLUS] = dhowi_back_softplus,
+                                             [DHOWI_MAP_SOFTSIGN] = dhowi_back_softsign,
+                                             [DHOWI_MAP_MISH] = dhowi_back_mish,
+                                             [DHOWI_MAP_HARD_SWISH] = dhowi_back_hard_swish,
+                                             [DHOWI_MAP_LEAKY] = dhowi_back_leaky,
+                                             [DHOWI_MAP_ELU] = dhowi_back_elu,
+                                             [DHOWI_MAP_EQ] = dhowi_back_none,
+                                             [DHOWI_MAP_NE] = dhowi_back_none,
+                                             [DHOWI_MAP_LT] = dhowi_back_none,
+                                             [DHOWI_MAP_LE] = dhowi_back_none,
+                                             [DHOWI_MAP_GT] = dhowi_back_none,
+                                             [DHOWI_MAP_GE] = dhowi_back_none};
+
+/* The builder's programs load x and do one operation. */
+static dhowi_back_fn *back_of_map(const dhowi_program *p) {
+    const uint32_t op = p->word[1] & 0xff;
+    return p->words == 2 && op < DHOWI_COUNT(k_functions) ? k_functions[op] : NULL;
+}
+
 /* ---- rows ---- */
 
 static dhowi_back_fn *const k_rows[DHOWI_OP_COUNT] = {
@@ -123,6 +147,8 @@ static dhowi_back_fn *const k_rows[DHOWI_OP_COUNT] = {
 
 dhowi_back_fn *dhowi_back_of(const dhowi_node *node) {
     if (dhowi_is_built(node) && node->row != DHOWI_OP_COUNT) return k_rows[node->row];
+    if (node->op == dhowi_layer_operator(DHOWI_LAYER_MAP))
+        return back_of_map(&node->attrs->program);
     for (size_t i = 0; i < DHOWI_COUNT(k_layers); i++) {
         if (node->op == dhowi_layer_operator(k_layers[i].kind)) return k_layers[i].back;
     }

@@ -117,25 +117,35 @@ dhow_status dhowi_back_tanh(dhowi_reverser *r) {
     return dhowi_back_pass(r, 0, d);
 }
 
-/* By a constant: e x^(e - 1) */
-dhow_status dhowi_back_pow(dhowi_reverser *r) {
-    int32_t x, y, d;
-    double e;
-    uint32_t count;
+/* x^e: e x^(e - 1), 0 for an e of 0 no matter what x is */
+dhow_status dhowi_back_power(dhowi_reverser *r, double e) {
+    int32_t x, d;
     DHOWI_TRY(dhowi_back_input(r, 0, &x));
-    DHOWI_TRY(dhowi_back_input(r, 1, &y));
-    if (dhowi_back_wants(r, 1) || !dhowi_is_known(r->b, y) ||
-        dhowi_count_of(dhowi_desc_at(r->b, y)) != 1)
-        DHOWI_REFUSE("an exponent that is no constant number");
-    DHOWI_TRY(dhowi_floats(r->b, y, &e, 1, &count));
-    if (e == 0) { /* no matter what x is */
+    if (e == 0) {
         DHOWI_TRY(dhowi_map_number(r->b, DHOWI_MAP_MUL, r->dy, 0, &d));
         return dhowi_back_pass(r, 0, d);
     }
     DHOWI_TRY(dhowi_map_number(r->b, DHOWI_MAP_POW, x, e - 1, &d));
     DHOWI_TRY(dhowi_map_number(r->b, DHOWI_MAP_MUL, d, e, &d));
-    DHOWI_TRY(dhowi_back_times(r, d, &d));
-    return dhowi_back_pass(r, 0, d);
+    return dhowi_back_scaled(r, d);
+}
+
+dhow_status dhowi_back_pow(dhowi_reverser *r) {
+    int32_t y;
+    double e;
+    uint32_t count;
+    DHOWI_TRY(dhowi_back_input(r, 1, &y));
+    if (dhowi_back_wants(r, 1) || !dhowi_is_known(r->b, y) ||
+        dhowi_count_of(dhowi_desc_at(r->b, y)) != 1)
+        DHOWI_REFUSE("an exponent that is no constant number");
+    DHOWI_TRY(dhowi_floats(r->b, y, &e, 1, &count));
+    return dhowi_back_power(r, e);
+}
+
+/* Comparisons and rounding: 0 wherever there is a derivative, as in PyTorch. */
+dhow_status dhowi_back_none(dhowi_reverser *r) {
+    (void)r;
+    return DHOW_OK;
 }
 
 /* ---- functions of one number ---- */
@@ -271,11 +281,17 @@ static dhow_status two_slopes(dhowi_reverser *r, int32_t x, int32_t below) {
     return dhowi_back_scaled(r, d);
 }
 
+/* The builder has its number in a program. */
+static double alpha_of(const dhowi_reverser *r, float otherwise) {
+    if (dhowi_is_built(r->node)) return r->node->attrs->program.constant[0];
+    return (double)dhowi_attr_float(r->b, "alpha", otherwise);
+}
+
 dhow_status dhowi_back_leaky(dhowi_reverser *r) {
     int32_t x, below;
     DHOWI_TRY(dhowi_back_input(r, 0, &x));
     const dhowi_tensor_desc desc = *dhowi_desc_at(r->b, x);
-    DHOWI_TRY(dhowi_filled(r->b, &desc, (double)dhowi_attr_float(r->b, "alpha", 0.01f), &below));
+    DHOWI_TRY(dhowi_filled(r->b, &desc, alpha_of(r, 0.01f), &below));
     return two_slopes(r, x, below);
 }
 
@@ -284,8 +300,7 @@ dhow_status dhowi_back_elu(dhowi_reverser *r) {
     int32_t x, y, below;
     DHOWI_TRY(dhowi_back_input(r, 0, &x));
     DHOWI_TRY(dhowi_back_output(r, &y));
-    DHOWI_TRY(dhowi_map_number(r->b, DHOWI_MAP_ADD, y, (double)dhowi_attr_float(r->b, "alpha", 1),
-                               &below));
+    DHOWI_TRY(dhowi_map_number(r->b, DHOWI_MAP_ADD, y, alpha_of(r, 1), &below));
     return two_slopes(r, x, below);
 }
 

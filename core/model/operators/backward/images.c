@@ -247,7 +247,8 @@ static dhow_status weight_back(dhowi_lowering *b, int32_t w, int64_t groups, int
 }
 
 /* dy with stride - 1 zeros between pixels, and so many around it that a convolution of stride 1
- * gives the image; negative ones are cut off. */
+ * gives the image; negative ones are cut off. *out is -1 where nothing is left: windows that see
+ * nothing but padding. */
 static dhow_status widen(dhowi_lowering *b, int32_t dy, const frame *f, int32_t *out,
                          int64_t pad[4]) {
     dhowi_tensor_desc desc = *dhowi_desc_at(b, dy);
@@ -265,6 +266,10 @@ static dhow_status widen(dhowi_lowering *b, int32_t dy, const frame *f, int32_t 
         int64_t before = reach(f, i) - 1 - f->before[i],
                 after = f->in[i] + reach(f, i) - 1 - desc.shape[2 + i] - before;
         const int64_t cut = DHOWI_MAX(-before, (int64_t)0) + DHOWI_MAX(-after, (int64_t)0);
+        if (cut >= desc.shape[2 + i]) {
+            *out = -1;
+            return DHOW_OK;
+        }
         if (cut > 0)
             DHOWI_TRY(dhowi_narrow(b, *out, 2 + i, DHOWI_MAX(-before, (int64_t)0),
                                    desc.shape[2 + i] - cut, 1, out));
@@ -279,6 +284,10 @@ static dhow_status by_image(dhowi_reverser *r, int32_t w, int32_t dy, const fram
     int64_t pad[4];
     int32_t in[3] = {-1, -1, -1}, d;
     DHOWI_TRY(widen(r->b, dy, f, &in[0], pad));
+    if (in[0] < 0) {
+        DHOWI_TRY(zeros(r->b, &image, &d));
+        return pass_image(r, 0, d);
+    }
     DHOWI_TRY(weight_back(r->b, w, f->groups, &in[1]));
     const dhowi_attrs attrs = {
         .window = DHOW_INIT(dhow_window, .kernel = {f->kernel[0], f->kernel[1]}, .stride = {1, 1},
