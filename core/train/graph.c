@@ -8,6 +8,7 @@
 #include "base/memory/alloc.h"
 #include "base/memory/array.h"
 #include "dhow/model_elementwise.h"
+#include "dhow/model_steps.h"
 #include "model/build/build.h"
 #include "model/operators/backward/backward.h"
 #include "model/operators/operators.h"
@@ -51,6 +52,24 @@ static dhow_status open_nodes(dhow_model *m) {
 
 /* ---- losses ---- */
 
+/* The loss becomes NaN where a class is none: with e = t - clip(t), which is t itself below 0, only
+ * e (e - ignored) = 0 is right. */
+static dhow_status tell_classes(dhow_model *m, dhow_model_value t, int64_t count, dhow_dtype dtype,
+                                dhow_model_value *loss) {
+    dhow_model_value inside, apart;
+    if (count < 1) return DHOW_OK; /* not known */
+    DHOWI_TRY(dhow_model_cast(m, t, dtype, &t));
+    DHOWI_TRY(dhow_model_clip(m, t, 0, (double)(count - 1), &inside));
+    DHOWI_TRY(dhow_model_sub(m, t, inside, &t));
+    DHOWI_TRY(dhow_model_sub_scalar(m, t, dhow_scalar_f64(IGNORED_CLASS), &apart));
+    DHOWI_TRY(dhow_model_mul(m, t, apart, &t));
+    DHOWI_TRY(dhow_model_abs(m, t, &t));
+    DHOWI_TRY(dhow_model_reduce(m, DHOW_REDUCE_SUM, t, NULL, 0, 0, &t));
+    DHOWI_TRY(dhow_model_neg(m, t, &t));
+    DHOWI_TRY(dhow_model_sqrt(m, t, &t));
+    return dhow_model_add(m, *loss, t, loss);
+}
+
 static dhow_status loss_by_class(dhow_model *m, const char *op, int32_t y, dhow_model_value *out) {
     const dhowi_tensor_desc own = m->values[y].desc;
     dhowi_tensor_desc target = {.dtype = DHOW_I64, .rank = own.rank - 1};
@@ -68,7 +87,8 @@ static dhow_status loss_by_class(dhow_model *m, const char *op, int32_t y, dhow_
     dhowi_step_text(&s, "reduction", "mean");
     dhowi_step_int(&s, "ignore_index", IGNORED_CLASS);
     s.result[0].rank = 0;
-    return dhowi_step_end(m, &s, out);
+    DHOWI_TRY(dhowi_step_end(m, &s, out));
+    return tell_classes(m, in[1], own.shape[1], own.dtype, out);
 }
 
 /* c (d - c / 2) with d = |y - t| and c = min(d, 1) */
@@ -207,8 +227,9 @@ static dhow_status extend(dhow_model *m, dhow_loss loss, const int32_t *values, 
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the model has no output that is a tensor",
                           k_function);
     if (count >= DHOWI_MAX_OUTPUTS_OF_NODE)
-        return dhowi_fail(DHOW_UNSUPPORTED, "%s: %u parameters to train; it takes %d", k_function,
-                          count, DHOWI_MAX_OUTPUTS_OF_NODE - 1);
+        return dhowi_fail(DHOW_UNSUPPORTED,
+                          "%s: %u parameters to train; it takes %d, choose some with `trainable`",
+                          k_function, count, DHOWI_MAX_OUTPUTS_OF_NODE - 1);
     DHOWI_TRY(open_nodes(m));
     DHOWI_TRY(open_parameters(m, values, count));
     DHOWI_TRY(add_loss(m, loss, m->outputs[0], &y));

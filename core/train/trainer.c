@@ -197,6 +197,11 @@ static dhow_status check_batch(const dhow_trainer *t, const char *function,
                           input_count, t->input_count);
     if (inputs == NULL && input_count > 0)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: inputs is NULL", function);
+    if (t->has_target && target != NULL && target->count == 0)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: the target has no elements, and a loss is their mean; leave out "
+                          "batches without samples",
+                          function);
     if ((target != NULL) == t->has_target) return DHOW_OK;
     return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s", function,
                       t->has_target ? "target is NULL, the loss compares the output with one"

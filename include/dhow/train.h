@@ -29,7 +29,8 @@ typedef struct dhow_trainer dhow_trainer;
 /** What the model's first output is compared with, averaged over the batch. */
 typedef enum dhow_loss {
     DHOW_LOSS_OUTPUT = 0,         /**< the output itself is the loss, one number; no target */
-    DHOW_LOSS_CROSS_ENTROPY = 1,  /**< scores [n, c, ...], classes i64[n, ...]; -100 is ignored */
+    DHOW_LOSS_CROSS_ENTROPY = 1,  /**< scores [n, c, ...], classes i64[n, ...]; -100 is ignored,
+                                       others outside 0 .. c - 1 make the loss NaN */
     DHOW_LOSS_NLL = 2,            /**< the same of log-probabilities */
     DHOW_LOSS_MSE = 3,            /**< (y - t)^2; t is like the output, as of those below */
     DHOW_LOSS_L1 = 4,             /**< |y - t| */

@@ -45,7 +45,8 @@ ONE(gelu_tanh)
 ONE(silu)
 ONE(sigmoid)
 ONE(tanh)
-ONE(exp) ONE(neg) ONE(abs)
+ONE(exp)
+ONE(neg) ONE(abs)
 #define TWO(name, before)                                                            \
     static void net_##name(dhow_model *m, dhow_model_value x, dhow_model_value *y) { \
         dhow_model_value v, w;                                                       \
@@ -366,6 +367,13 @@ Test(train, classes_and_embeddings) {
     OK(dhow_trainer_create(
         t.model, &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_CROSS_ENTROPY), &t.trainer));
     for (uint32_t k = 0; k < 3; k++) check_parameter(&t, &n, k);
+    const int64_t wrong[] = {3, -1, -99, -101};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        OK(dhow_tensor_write(t.target, (int64_t[]){2, wrong[i], 1}, sizeof classes));
+        cr_expect(isnan(loss_of(&t)), "class %lld of 3", (long long)wrong[i]);
+    }
+    OK(dhow_tensor_write(t.target, classes, sizeof classes));
+    cr_expect(isfinite(loss_of(&t)));
     end(&t);
 }
 
@@ -554,6 +562,11 @@ Test(train, mistakes_are_named) {
             DHOW_INVALID_ARGUMENT, "dampening");
     refused(dhow_trainer_backward(t.trainer, NULL, NULL, 1, t.target, NULL), DHOW_INVALID_ARGUMENT,
             "inputs is NULL");
+    dhow_tensor *empty;
+    OK(dhow_tensor_create(g_device, DHOW_F64, SHAPE(0, 3), &empty));
+    refused(dhow_trainer_backward(t.trainer, NULL, &t.x, 1, empty, NULL), DHOW_INVALID_ARGUMENT,
+            "batches without samples");
+    dhow_tensor_release(empty);
     refused(dhow_trainer_update(t.trainer, NULL), DHOW_INVALID_ARGUMENT, "dhow_trainer_backward");
     refused(dhow_trainer_backward(t.trainer, NULL, &t.x, 1, NULL, NULL), DHOW_INVALID_ARGUMENT,
             "target is NULL");
