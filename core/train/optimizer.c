@@ -140,8 +140,10 @@ dhow_status dhowi_optimizer_run(dhow_trainer *t, dhow_stream *stream, dhow_tenso
         add_tensor(&s, t->state[i], DHOW_ACCESS_READ | DHOW_ACCESS_WRITE);
     s.args[s.arg_count++] = dhowi_arg_i64(t->count);
     numbers[o->optimizer](&s, o);
-    return dhowi_launch(stream, kernel, t->count, t->count, s.args, s.arg_count, s.uses,
-                        s.use_count);
+    dhow_status status =
+        dhowi_launch(stream, kernel, t->count, t->count, s.args, s.arg_count, s.uses, s.use_count);
+    if (status != DHOW_OK) t->steps--; /* it was not made */
+    return status;
 }
 
 /* ---- clipping ---- */
