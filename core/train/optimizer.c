@@ -86,6 +86,12 @@ static void add_number(step *s, double number) {
         dhowi_arg_i64((int64_t)dhowi_dtype_encode(s->t->dtype, number)); /* its bits */
 }
 
+/* A weight of running means and what it leaves. */
+static void add_weight(step *s, double weight) {
+    add_number(s, weight);
+    add_number(s, 1 - weight);
+}
+
 static void add_sgd(step *s, const dhow_trainer_options *o) {
     add_number(s, o->learning_rate);
     add_number(s, o->momentum);
@@ -98,8 +104,8 @@ static void add_adam(step *s, const dhow_trainer_options *o) {
     const double n = (double)s->t->steps;
     const bool apart = o->optimizer == DHOW_OPTIMIZER_ADAMW;
     add_number(s, o->learning_rate / (1 - pow(o->beta1, n)));
-    add_number(s, o->beta1);
-    add_number(s, o->beta2);
+    add_weight(s, o->beta1);
+    add_weight(s, o->beta2);
     add_number(s, o->eps);
     add_number(s, apart ? 0 : o->weight_decay);
     add_number(s, apart ? 1 - o->learning_rate * o->weight_decay : 1);
@@ -108,7 +114,7 @@ static void add_adam(step *s, const dhow_trainer_options *o) {
 
 static void add_rmsprop(step *s, const dhow_trainer_options *o) {
     add_number(s, o->learning_rate);
-    add_number(s, o->alpha);
+    add_weight(s, o->alpha);
     add_number(s, o->eps);
     add_number(s, o->weight_decay);
     add_number(s, o->momentum);
@@ -116,8 +122,8 @@ static void add_rmsprop(step *s, const dhow_trainer_options *o) {
 
 static void add_lion(step *s, const dhow_trainer_options *o) {
     add_number(s, o->learning_rate);
-    add_number(s, o->beta1);
-    add_number(s, o->beta2);
+    add_weight(s, o->beta1);
+    add_weight(s, o->beta2);
     add_number(s, 1 - o->learning_rate * o->weight_decay);
 }
 
