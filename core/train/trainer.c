@@ -197,7 +197,7 @@ static dhow_status check_batch(const dhow_trainer *t, const char *function,
                           input_count, t->input_count);
     if (inputs == NULL && input_count > 0)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: inputs is NULL", function);
-    if (t->has_target && target != NULL && target->count == 0)
+    if (t->has_target && dhowi_handle_is(target, DHOWI_TENSOR) && target->count == 0)
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "%s: the target has no elements, and a loss is their mean; leave out "
                           "batches without samples",
@@ -290,7 +290,7 @@ static dhow_status step(dhow_trainer *t, const char *function, const dhow_batch 
     dhow_batch batch;
     DHOWI_TRY(DHOWI_STRUCT_IN(dhow_batch, given, &batch, function, "batch"));
     const uint32_t targets = t->has_target ? 1 : 0, inputs = t->input_count;
-    if (batch.tensor_count < inputs + targets)
+    if (batch.tensor_count < inputs + targets || batch.tensor_count > DHOW_MAX_COLUMNS)
         return dhowi_fail(
             DHOW_INVALID_ARGUMENT, "%s: the batch has %u columns; the model takes %u inputs%s",
             function, batch.tensor_count, inputs, t->has_target ? " and the loss a target" : "");
