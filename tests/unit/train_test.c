@@ -226,7 +226,7 @@ static dhow_device *g_device, *g_cpu;
 static void set_up(void) {
     const char *device = getenv("DHOW_DEVICE");
     const int sim = device != NULL && strcmp(device, "sim") == 0;
-    (void)setenv("DHOW_PLUGIN_PATH", sim ? DHOW_TEST_SIM_DIR : DHOW_TEST_PLUGIN_DIR, 1);
+    (void)setenv("DHOW_PLUGIN_PATH", sim ? DHOW_TEST_SIM_DIR : DHOW_TEST_PLUGIN_DIR, 0);
     OK(dhow_context_create(NULL, &g_context));
     OK(dhow_device_get(g_context, device, &g_device));
     OK(dhow_device_get(g_context, "cpu", &g_cpu));
