@@ -46,7 +46,8 @@ ONE(silu)
 ONE(sigmoid)
 ONE(tanh)
 ONE(exp)
-ONE(neg) ONE(abs)
+ONE(neg)
+ONE(abs)
 #define TWO(name, before)                                                            \
     static void net_##name(dhow_model *m, dhow_model_value x, dhow_model_value *y) { \
         dhow_model_value v, w;                                                       \
@@ -539,6 +540,34 @@ static void net_sorted(dhow_model *m, dhow_model_value x, dhow_model_value *y) {
     parameter(m, "w", SHAPE(3, 4), &w);
     OK(dhow_model_mul(m, x, w, y));
     OK(dhow_model_sort(m, *y, 1, 0, y, &order));
+}
+
+/* Each place of a window is some steps of the plan: a few bytes of a file could ask for millions.
+ */
+Test(train, a_window_with_too_many_places_is_refused) {
+    const dhow_window wide = DHOW_INIT(dhow_window, .kernel = {70, 70}, .stride = {1, 1});
+    const int64_t shape[] = {1, 1, 70, 70};
+    dhow_model *m;
+    dhow_model_value x, y;
+    dhow_trainer *t;
+    OK(dhow_model_create(g_context, &m));
+    OK(dhow_model_input(m, "x", DHOW_F64, 4, shape, &x));
+    parameter(m, "w", 4, shape, &y);
+    OK(dhow_model_mul(m, x, y, &y));
+    OK(dhow_model_avgpool2d(m, y, &wide, &y));
+    OK(dhow_model_reduce(m, DHOW_REDUCE_SUM, y, NULL, 0, 0, &y));
+    OK(dhow_model_output(m, "y", y));
+    OK(dhow_model_to(m, g_device));
+    dhow_status status = dhow_trainer_create(m, NULL, &t);
+    if (status == DHOW_OK) { /* said when the shapes are known */
+        dhow_tensor *image;
+        OK(dhow_tensor_zeros(g_device, DHOW_F64, 4, shape, &image));
+        status = dhow_trainer_backward(t, NULL, &image, 1, NULL, NULL);
+        dhow_tensor_release(image);
+        dhow_trainer_release(t);
+    }
+    refused(status, DHOW_INVALID_ARGUMENT, "70 x 70");
+    dhow_model_release(m);
 }
 
 Test(train, mistakes_are_named) {

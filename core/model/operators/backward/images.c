@@ -9,6 +9,8 @@
 #include "model/operators/backward/backward.h"
 #include "model/operators/nn/nn.h"
 
+enum { MOST_TAPS = 4096 }; /* each is a few steps of the plan */
+
 /* A window over height and width. */
 typedef struct frame {
     int64_t in[2], out[2], kernel[2], stride[2], dilation[2], before[2], after[2], groups;
@@ -51,6 +53,9 @@ static dhow_status frame_of(dhowi_reverser *r, int32_t x, const int64_t *kernel,
         *f = frame_of_space(&s);
         DHOWI_TRY(dhowi_attr_flag(r->b, "count_include_pad", false, &f->counts_padding));
     }
+    if (f->kernel[0] > MOST_TAPS / f->kernel[1])
+        DHOWI_REFUSE("a window of %lld x %lld; it has steps for up to %d places",
+                     (long long)f->kernel[0], (long long)f->kernel[1], MOST_TAPS);
     for (int i = 0; i < 2; i++) {
         const bool flat = image.rank == 3 && i == 0;
         f->in[i] = flat ? 1 : image.shape[image.rank - 2 + i];
