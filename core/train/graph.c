@@ -165,18 +165,14 @@ static void mark(bool *marks, const int32_t *values, uint32_t count) {
 static dhow_status check_derivatives(const dhow_model *m, const int32_t *values, uint32_t count,
                                      int32_t loss) {
     bool *leads = dhowi_alloc_array((size_t)m->value_count * 2, sizeof *leads);
-    bool *wanted = leads + m->value_count;
     dhow_status status = DHOW_OK;
     char text[160];
     if (leads == NULL) return dhowi_fail_memory(k_function);
-    memset(leads, 0, (size_t)m->value_count * 2 * sizeof *leads);
+    bool *wanted = leads + m->value_count;
     mark(leads, values, count);
     wanted[loss] = true;
     const dhowi_node *nodes = m->graph.nodes;
-    for (uint32_t i = 0; i < m->graph.node_count; i++) {
-        if (nodes[i].branch[0] != NULL || is_marked(leads, nodes[i].in, nodes[i].in_count))
-            mark(leads, nodes[i].out, nodes[i].out_count);
-    }
+    dhowi_find_leads(nodes, m->graph.node_count, leads);
     for (uint32_t i = m->graph.node_count; i-- > 0 && status == DHOW_OK;) {
         const dhowi_node *n = &nodes[i];
         if (!is_marked(wanted, n->out, n->out_count)) continue;

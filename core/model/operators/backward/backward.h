@@ -42,6 +42,8 @@ dhowi_back_fn dhowi_back_avgpool, dhowi_back_conv, dhowi_back_global_avgpool, dh
 dhowi_back_fn dhowi_back_entropy_loss, dhowi_back_likelihood_loss;
 /* Whether the builder made it: its attributes are in `attrs`. */
 static inline bool dhowi_is_built(const dhowi_node *node) { return node->source == NULL; }
+/* Marks, by value, what depends on the values that are marked already. */
+void dhowi_find_leads(const dhowi_node *nodes, uint32_t count, bool *leads);
 /* The rule of a node; NULL where there is none. */
 dhowi_back_fn *dhowi_back_of(const dhowi_node *node);
 

@@ -32,13 +32,13 @@ static dhow_status walk_node(dhowi_reverser *r, const dhowi_node *n) {
     return dhowi_fail_prefix(status, "the derivative of %s", text);
 }
 
-static void find_leads(dhowi_reverser *r, const dhowi_node *nodes, uint32_t count) {
+void dhowi_find_leads(const dhowi_node *nodes, uint32_t count, bool *leads) {
     for (uint32_t i = 0; i < count; i++) {
-        bool leads = nodes[i].branch[0] != NULL; /* what branches read is not among the inputs */
+        bool found = nodes[i].branch[0] != NULL; /* what branches read is not among the inputs */
         for (uint32_t k = 0; k < nodes[i].in_count; k++)
-            leads = leads || (nodes[i].in[k] >= 0 && r->leads[nodes[i].in[k]]);
-        for (uint32_t k = 0; k < nodes[i].out_count && leads; k++)
-            if (nodes[i].out[k] >= 0) r->leads[nodes[i].out[k]] = true;
+            found = found || (nodes[i].in[k] >= 0 && leads[nodes[i].in[k]]);
+        for (uint32_t k = 0; k < nodes[i].out_count && found; k++)
+            if (nodes[i].out[k] >= 0) leads[nodes[i].out[k]] = true;
     }
 }
 
@@ -50,7 +50,7 @@ static dhow_status reverse(dhowi_reverser *r, const dhowi_subgraph *graph, int32
     if (!dhowi_is_float(desc.dtype)) DHOWI_REFUSE("y is %s", dhow_dtype_name(desc.dtype));
     for (uint32_t i = 0; i < b->model->value_count; i++) r->slope[i] = -1;
     for (uint32_t i = 0; i < xs; i++) r->leads[self->in[i]] = true;
-    find_leads(r, graph->nodes, at);
+    dhowi_find_leads(graph->nodes, at, r->leads);
     DHOWI_TRY(dhowi_filled(b, &desc, 1, &r->slope[self->in[xs]]));
     /* Nodes of xs themselves are passed over: xs are what is varied. */
     for (uint32_t i = at; i-- > 0;) {
