@@ -100,19 +100,13 @@ static dhow_status smooth(dhow_model *m, dhow_model_value d, dhow_model_value *o
     return dhow_model_mul(m, c, d, out);
 }
 
-/* max(y, 0) - y t + log(1 + e^-|y|) */
+/* softplus(y) - y t */
 static dhow_status binary_entropy(dhow_model *m, dhow_model_value y, dhow_model_value t,
                                   dhow_model_value *out) {
-    dhow_model_value part, rest;
-    DHOWI_TRY(dhow_model_relu(m, y, out));
+    dhow_model_value part;
+    DHOWI_TRY(dhow_model_softplus(m, y, out));
     DHOWI_TRY(dhow_model_mul(m, y, t, &part));
-    DHOWI_TRY(dhow_model_sub(m, *out, part, out));
-    DHOWI_TRY(dhow_model_abs(m, y, &rest));
-    DHOWI_TRY(dhow_model_neg(m, rest, &rest));
-    DHOWI_TRY(dhow_model_exp(m, rest, &rest));
-    DHOWI_TRY(dhow_model_add_scalar(m, rest, dhow_scalar_f64(1), &rest));
-    DHOWI_TRY(dhow_model_log(m, rest, &rest));
-    return dhow_model_add(m, *out, rest, out);
+    return dhow_model_sub(m, *out, part, out);
 }
 
 static dhow_status loss_by_element(dhow_model *m, dhow_loss loss, int32_t y,

@@ -57,9 +57,10 @@ ONE(abs)
         OK(dhow_model_##before(m, w, &w));                                           \
         OK(dhow_model_##name(m, *y, w, y));                                          \
     }
-    TWO(add, neg) TWO(sub, tanh) TWO(mul, tanh) TWO(div, exp) TWO(max, neg) TWO(min, neg)
+TWO(add, neg)
+TWO(sub, tanh) TWO(mul, tanh) TWO(div, exp) TWO(max, neg) TWO(min, neg)
 
-        static void net_numbers(dhow_model *m, dhow_model_value x, dhow_model_value *y) {
+    static void net_numbers(dhow_model *m, dhow_model_value x, dhow_model_value *y) {
     parameter(m, "w", SHAPE(3, 4), y);
     OK(dhow_model_mul(m, x, *y, y));
     OK(dhow_model_mul_scalar(m, *y, dhow_scalar_f64(1.5), y));
@@ -375,6 +376,30 @@ Test(train, classes_and_embeddings) {
     }
     OK(dhow_tensor_write(t.target, classes, sizeof classes));
     cr_expect(isfinite(loss_of(&t)));
+    end(&t);
+}
+
+/* Layers that begin with zeros give logits of 0, where relu and |y| have corners: s(0) - 1. */
+Test(train, the_binary_entropy_has_no_corner_at_0) {
+    const double ones[] = {1, 1};
+    double slope;
+    trial t;
+    dhow_model_value x, y;
+    dhow_tensor *g;
+    OK(dhow_model_create(g_context, &t.model));
+    OK(dhow_model_input(t.model, "x", DHOW_F64, SHAPE(2, 1), &x));
+    OK(dhow_model_linear(t.model, "fc", x, 1, 1, 1, &y));
+    OK(dhow_model_output(t.model, "y", y));
+    OK(dhow_model_to(t.model, g_device));
+    OK(dhow_tensor_from_data(g_device, DHOW_F64, SHAPE(2, 1), ones, &t.x));
+    OK(dhow_tensor_from_data(g_device, DHOW_F64, SHAPE(2, 1), ones, &t.target));
+    OK(dhow_trainer_create(
+        t.model, &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_BCE_WITH_LOGITS), &t.trainer));
+    cr_expect_float_eq(loss_of(&t), log(2), 1e-12);
+    OK(dhow_trainer_parameter_at(t.trainer, 1, NULL, NULL, &g));
+    OK(dhow_tensor_read(g, &slope, sizeof slope));
+    cr_expect_float_eq(slope, -0.5, 1e-12, "%g", slope);
+    dhow_tensor_release(g);
     end(&t);
 }
 
