@@ -157,7 +157,7 @@ typedef struct dhow_arg {
     uint32_t bytes; /* VALUE: 4 or 8; BUFFER: its DHOW_ACCESS bits */
     union {
         struct {
-            uint64_t handle, offset;
+            uint64_t handle, offset; /* that of an empty tensor may be the end of the memory */
         } buffer;
         uint64_t value; /* VALUE: the bytes, lowest address first */
         const dhow_dims *dims;
@@ -171,7 +171,9 @@ typedef struct dhow_geometry {
     uint32_t grid[3];      /* native kernels: groups */
     uint32_t block[3];     /* native kernels: items of a group */
     uint32_t shared_bytes; /* native kernels: dynamic shared memory */
-    uint32_t native;       /* 1: grid, block and shared_bytes count, work does not */
+    uint32_t native;       /* 1: grid, block and shared_bytes count, work does not. For native
+                            * kernels alone: a portable one refuses it, UNSUPPORTED or
+                            * INVALID_ARGUMENT. */
 } dhow_geometry;
 
 /* How a kernel uses a parameter. Buffers of IN and OUT overlap no other, ALIAS and ALIAS_OUT may be
@@ -279,7 +281,8 @@ typedef struct dhow_plugin {
      * source is there when it is handed in. All other sources are read when the copy runs. An
      * extent of 0 copies nothing. */
     int32_t (*copy)(void *stream, const dhow_copy_rect *rect, dhow_error *err);
-    /* Repeats the first pattern_bytes (1, 2, 4 or 8) of `pattern` over bytes of memory. */
+    /* Repeats the first pattern_bytes (1, 2, 4 or 8) of `pattern` over bytes of memory, and writes
+     * no byte more. `offset` and `bytes` are multiples of pattern_bytes. */
     int32_t (*fill)(void *stream, uint64_t handle, uint64_t offset, uint64_t bytes,
                     uint64_t pattern, uint32_t pattern_bytes, dhow_error *err);
 

@@ -167,11 +167,15 @@ int32_t dhowi_cuda_launch(void *stream_pointer, void *kernel_pointer, const dhow
                 params[i] = (void *)(uintptr_t)&args[i].u.value;
         }
     }
-    if (geometry->native != 0 && !kernel->portable) {
+    const bool native = geometry->native != 0;
+    if (native == kernel->portable)
+        return dhowi_cuda_refuse(
+            err, DHOW_INVALID_ARGUMENT, "kernel %s is %s and was launched with %s", kernel->name,
+            kernel->portable ? "portable" : "native CUDA", native ? "a grid" : "an amount of work");
+    if (native) {
         int32_t status = check_native(kernel, geometry, args, arg_count, err);
         if (status != DHOW_OK) return status;
     }
-    const bool native = geometry->native != 0;
     const uint32_t *grid = geometry->grid, *block = geometry->block;
     bool entered;
     CUresult code = (CUresult)dhowi_cuda_require(stream->device, &entered);

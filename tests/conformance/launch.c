@@ -175,31 +175,23 @@ static conform_result takes_offsets(conform_env *env) {
     return CONFORM_PASS;
 }
 
-/* A buffer with handle 0 is one that the kernel does not look at. */
-static conform_result takes_no_buffer(conform_env *env) {
-    enum { M = 3, N = 5, K = 4 };
-    void *stream, *kernel;
-    uint64_t a, b, c;
-    float in_a[M * K], in_b[K * N], out[M * N];
-    TRY(slot_stream(env, &stream));
+enum { M = 3, N = 5, K = 4 };
+
+/* c = a b, without a bias: a[M][k] and b[k][N] begin at byte `at` of their memory. */
+static conform_result launch_product(conform_env *env, void *stream, uint64_t a, uint64_t b,
+                                     uint64_t at, uint64_t c, int64_t k) {
+    void *kernel;
     TRY(slot_kernel(env, "matmul_f32", &kernel));
-    TRY(slot_memory(env, sizeof in_a, &a));
-    TRY(slot_memory(env, sizeof in_b, &b));
-    TRY(slot_memory(env, sizeof out, &c));
-    for (int i = 0; i < M * K; i++) in_a[i] = (float)(i - 5);
-    for (int i = 0; i < K * N; i++) in_b[i] = (float)(i % 7);
-    TRY(slot_write(env, stream, a, 0, in_a, sizeof in_a));
-    TRY(slot_write(env, stream, b, 0, in_b, sizeof in_b));
     const dhow_geometry geometry = {.work = M * N * K};
-    const dhow_arg args[] = {slot_buffer(a, 0, DHOW_ACCESS_READ),
-                             slot_buffer(b, 0, DHOW_ACCESS_READ),
+    const dhow_arg args[] = {slot_buffer(a, at, DHOW_ACCESS_READ),
+                             slot_buffer(b, at, DHOW_ACCESS_READ),
                              slot_buffer(0, 0, DHOW_ACCESS_READ),
                              slot_buffer(c, 0, DHOW_ACCESS_WRITE),
                              slot_i64(M),
                              slot_i64(N),
-                             slot_i64(K),
+                             slot_i64(k),
                              slot_i64(1),
-                             slot_i64(K),
+                             slot_i64(k),
                              slot_i64(1),
                              slot_i64(N),
                              slot_i64(1),
@@ -208,6 +200,23 @@ static conform_result takes_no_buffer(conform_env *env) {
                              slot_i32(0),
                              slot_i32(DHOW_ACTIVATION_NONE)};
     SLOT(API->launch(stream, kernel, &geometry, args, 16, ERR));
+    return CONFORM_PASS;
+}
+
+/* A buffer with handle 0 is one that the kernel does not look at. */
+static conform_result takes_no_buffer(conform_env *env) {
+    void *stream;
+    uint64_t a, b, c;
+    float in_a[M * K], in_b[K * N], out[M * N];
+    TRY(slot_stream(env, &stream));
+    TRY(slot_memory(env, sizeof in_a, &a));
+    TRY(slot_memory(env, sizeof in_b, &b));
+    TRY(slot_memory(env, sizeof out, &c));
+    for (int i = 0; i < M * K; i++) in_a[i] = (float)(i - 5);
+    for (int i = 0; i < K * N; i++) in_b[i] = (float)(i % 7);
+    TRY(slot_write(env, stream, a, 0, in_a, sizeof in_a));
+    TRY(slot_write(env, stream, b, 0, in_b, sizeof in_b));
+    TRY(launch_product(env, stream, a, b, 0, c, K));
     TRY(slot_read(env, stream, c, 0, out, sizeof out));
     for (int i = 0; i < M * N; i++) {
         float want = 0;
@@ -217,32 +226,53 @@ static conform_result takes_no_buffer(conform_env *env) {
     return CONFORM_PASS;
 }
 
+/* A buffer of no bytes has a handle all the same, and may begin where its memory ends. */
+static conform_result takes_empty_buffers(conform_env *env) {
+    void *stream;
+    uint64_t a, b, c;
+    float out[M * N];
+    const uint64_t bytes = env->slots->desc.offset_align;
+    TRY(slot_stream(env, &stream));
+    TRY(slot_memory(env, bytes, &a));
+    TRY(slot_memory(env, bytes, &b));
+    TRY(slot_memory(env, sizeof out, &c));
+    for (uint64_t at = 0; at <= bytes; at += bytes) {
+        memset(out, 0xEE, sizeof out);
+        TRY(slot_write(env, stream, c, 0, out, sizeof out));
+        TRY(launch_product(env, stream, a, b, at, c, 0));
+        TRY(slot_read(env, stream, c, 0, out, sizeof out));
+        for (int i = 0; i < M * N; i++)
+            CHECK(out[i] == 0, "element %d of a sum of nothing is %g", i, (double)out[i]);
+    }
+    return CONFORM_PASS;
+}
+
 /* A value of 8 bytes arrives whole: x + 2^40 + 3 and x * -(2^33 + 1) in i64. */
 static conform_result passes_whole_values(conform_env *env) {
-    enum { N = 5, ADD = 1, MULTIPLY = 3 };
+    enum { COUNT = 5, ADD = 1, MULTIPLY = 3 };
     static const struct {
         int32_t form;
         int64_t number;
     } tries[] = {{ADD, (INT64_C(1) << 40) + 3}, {MULTIPLY, -((INT64_C(1) << 33) + 1)}};
     void *stream, *kernel;
     uint64_t x, y;
-    int64_t in[N] = {0, 1, -1, 12345, -7}, out[N];
+    int64_t in[COUNT] = {0, 1, -1, 12345, -7}, out[COUNT];
     TRY(slot_stream(env, &stream));
     TRY(slot_kernel(env, "scalar_i64", &kernel));
     TRY(slot_memory(env, sizeof in, &x));
     TRY(slot_memory(env, sizeof out, &y));
     TRY(slot_write(env, stream, x, 0, in, sizeof in));
     for (int t = 0; t < 2; t++) {
-        const dhow_geometry geometry = {.work = N};
+        const dhow_geometry geometry = {.work = COUNT};
         const dhow_arg args[] = {slot_buffer(x, 0, DHOW_ACCESS_READ),
                                  slot_buffer(y, 0, DHOW_ACCESS_WRITE),
-                                 slot_i64(N),
+                                 slot_i64(COUNT),
                                  slot_i32(tries[t].form),
                                  slot_i64(tries[t].number),
                                  slot_i64(0)};
         SLOT(API->launch(stream, kernel, &geometry, args, 6, ERR));
         TRY(slot_read(env, stream, y, 0, out, sizeof out));
-        for (int i = 0; i < N; i++) {
+        for (int i = 0; i < COUNT; i++) {
             const int64_t want =
                 tries[t].form == ADD ? in[i] + tries[t].number : in[i] * tries[t].number;
             CHECK(out[i] == want,
@@ -262,6 +292,30 @@ static conform_result knows_no_such_kernel(conform_env *env) {
     SLOT_IS(DHOW_NOT_FOUND, API->builtin_kernel(DEVICE, "no_such_kernel_f32", 64, &kernel, ERR),
             "a kernel that nobody has");
     CHECK(kernel == NULL, "a kernel came out of a failure");
+    return CONFORM_PASS;
+}
+
+/* A grid is for native kernels: a portable one would take it for advice, or for nothing. */
+static conform_result refuses_a_grid(conform_env *env) {
+    const dhow_geometry geometry = {.grid = {1, 1, 1}, .block = {32, 1, 1}, .native = 1};
+    sum s;
+    TRY(make_sum(env, &s, 1000));
+    const dhow_arg args[] = {slot_buffer(s.a, 0, DHOW_ACCESS_READ),
+                             slot_buffer(s.b, 0, DHOW_ACCESS_READ),
+                             slot_buffer(s.y, 0, DHOW_ACCESS_WRITE), slot_i64(s.n)};
+    int32_t code = API->launch(s.stream, s.kernel, &geometry, args, 4, ERR);
+    CHECK(code == DHOW_UNSUPPORTED || code == DHOW_INVALID_ARGUMENT,
+          "a portable kernel launched with a grid: %s", slot_status(code));
+    return slot_refusal(env, "launch", code);
+}
+
+/* The host divides larger work, or refuses it, by what index_bits says. */
+static conform_result tells_its_widths(conform_env *env) {
+    void *kernel = NULL;
+    NEEDS_SLOT(builtin_kernel);
+    if ((env->slots->desc.index_bits & 64u) != 0) return CONFORM_PASS;
+    SLOT_IS(DHOW_NOT_FOUND, API->builtin_kernel(DEVICE, "add_f32", 64, &kernel, ERR),
+            "a kernel with indices of 64 bits, of which index_bits says nothing");
     return CONFORM_PASS;
 }
 
@@ -293,8 +347,7 @@ static conform_result refuses_text(conform_env *env, uint32_t format, const char
           env->slots->err.message);
     CHECK(module == NULL, "a module came out of a failure");
     CHECK(memchr(log, '\0', sizeof log) != NULL, "the log is not terminated");
-    CHECK(env->slots->err.message[0] != '\0', "%s without a message", slot_status(code));
-    return CONFORM_PASS;
+    return slot_refusal(env, "module_build", code);
 }
 
 static conform_result refuses_wrong_text(conform_env *env) {
@@ -319,9 +372,12 @@ const conform_case conform_launch_cases[] = {
     CASE("launch/arguments", copies_its_arguments, "kernel"),
     CASE("launch/offsets", takes_offsets, "kernel"),
     CASE("launch/no_buffer", takes_no_buffer, "kernel"),
+    CASE("launch/empty_buffer", takes_empty_buffers, "kernel"),
     CASE("launch/values", passes_whole_values, "kernel"),
     CASE("launch/unknown_in_module", knows_no_kernel_of_another_text, "kernel,compiler,error"),
     CASE("launch/unknown", knows_no_such_kernel, "kernel,error"),
+    CASE("launch/index_bits", tells_its_widths, "kernel"),
+    CASE("launch/grid", refuses_a_grid, "kernel,error"),
     CASE("launch/wrong_text", refuses_wrong_text, "kernel,compiler,error"),
 };
 CASES_END(conform_launch);

@@ -60,8 +60,20 @@ const char *slot_status(int32_t code) {
 
 dhow_error *slot_err(conform_slots *s) {
     memset(&s->err, 0, sizeof s->err);
+    memset(s->err.message, '?', sizeof s->err.message);
+    s->err.message[0] = '\0';
     s->err.struct_size = (uint32_t)sizeof s->err;
     return &s->err;
+}
+
+conform_result slot_refusal(conform_env *env, const char *call, int32_t code) {
+    const dhow_error *err = &env->slots->err;
+    CHECK(err->code == code, "%s returns %s and says %s in err->code", call, slot_status(code),
+          slot_status(err->code));
+    CHECK(err->message[0] != '\0', "%s: %s without a message", call, slot_status(code));
+    CHECK(memchr(err->message, '\0', sizeof err->message) != NULL, "%s: the message has no end",
+          call);
+    return CONFORM_PASS;
 }
 
 conform_result slot_failed(conform_env *env, const char *file, int line, const char *call,

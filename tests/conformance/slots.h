@@ -60,8 +60,10 @@ void conform_slots_close(conform_slots *s);
 /* Takes down what a case left: waits for its streams first. */
 void conform_slots_release(conform_slots *s);
 
-/* An error struct to pass, empty. */
+/* An error struct to pass: no message, and behind it no zeros that would end one. */
 dhow_error *slot_err(conform_slots *s);
+/* What a refusal left in it: the status that was returned, and a message with an end. */
+conform_result slot_refusal(conform_env *env, const char *call, int32_t code);
 conform_result slot_failed(conform_env *env, const char *file, int line, const char *call,
                            int32_t code, const dhow_error *err);
 

@@ -15,6 +15,7 @@ typedef struct worker {
     void *kernel, *shared; /* shared: a stream, or NULL */
     uint32_t number;
     atomic_bool *stop;
+    void *data; /* what the threads of a case share */
     char message[700];
 } worker;
 
@@ -149,26 +150,161 @@ static void *launches(void *data) {
     return NULL;
 }
 
+/* ---- allocations ---- */
+
+enum { ALLOCATORS = 8, KEPT = 8, ALLOCATIONS = 20000, ALLOCATION_MS = 500 };
+
+typedef struct allocations {
+    atomic_uint_least64_t live[ALLOCATORS][KEPT]; /* handles; 0: none */
+    int64_t until;                                /* a time of now_ms() */
+} allocations;
+
+static int64_t now_ms(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Every thread writes its handle down before it looks for it: of two with the same, one sees it. */
+static bool is_mine(worker *w, allocations *all, uint64_t handle) {
+    for (uint32_t t = 0; t < ALLOCATORS; t++) {
+        for (uint32_t k = 0; k < KEPT; k++) {
+            if (t == w->number || atomic_load(&all->live[t][k]) != handle) continue;
+            (void)snprintf(w->message, sizeof w->message,
+                           "threads %u and %u were both given handle 0x%" PRIx64
+                           ": is the allocator without a lock?",
+                           t, w->number, handle);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool allocate_once(worker *w, allocations *all, uint32_t round) {
+    atomic_uint_least64_t *place = &all->live[w->number][round % KEPT];
+    const uint64_t before = atomic_exchange(place, 0);
+    uint64_t handle = 0;
+    dhow_error err;
+    if (before != 0) w->s->api.mem_free(w->s->device, before);
+    DO(w->s->api.mem_alloc(w->s->device, 4096, &handle, &err));
+    atomic_store(place, handle);
+    return is_mine(w, all, handle);
+}
+
+/* Of one size, so that what one thread has freed serves the next. */
+static void *allocates(void *data) {
+    worker *w = data;
+    allocations *all = w->data;
+    for (uint32_t i = 0; i < ALLOCATIONS && w->message[0] == '\0' && now_ms() < all->until; i++)
+        if (!allocate_once(w, all, i)) break;
+    return NULL;
+}
+
+/* ---- a queue that several threads feed, one at a time ---- */
+
+enum { FEEDERS = 4, WORDS = 500, FEEDING_MS = 500 };
+
+typedef struct queue {
+    pthread_mutex_t one_at_a_time;
+    uint64_t handle; /* FEEDERS * WORDS words, of which each thread writes its own twice a round */
+    uint32_t round;
+} queue;
+
+static bool feed_word(worker *w, queue *q, uint32_t at) {
+    dhow_error err;
+    uint64_t other = 0;
+    for (uint32_t again = 0; again < 2; again++) {
+        const uint64_t value = again ? at + q->round : ~(uint64_t)at;
+        (void)pthread_mutex_lock(&q->one_at_a_time);
+        memset(&err, 0, sizeof err);
+        err.struct_size = (uint32_t)sizeof err;
+        int32_t code =
+            w->s->api.fill(w->shared, q->handle, (uint64_t)at * 4, 4, value & UINT32_MAX, 4, &err);
+        (void)pthread_mutex_unlock(&q->one_at_a_time);
+        if (code != DHOW_OK) return say(w, "fill", code, &err);
+    }
+    if (at % 16 != 0) return true;
+    DO(w->s->api.mem_alloc(w->s->device, 4096, &other, &err));
+    w->s->api.mem_free(w->s->device, other);
+    return true;
+}
+
+static void *feeds(void *data) {
+    worker *w = data;
+    queue *q = w->data;
+    for (uint32_t i = 0; i < WORDS; i++)
+        if (!feed_word(w, q, w->number * WORDS + i)) break;
+    return NULL;
+}
+
 /* ---- cases ---- */
 
-static conform_result run_threads(conform_env *env, void *(*run)(void *), void *kernel) {
-    worker w[THREADS];
-    pthread_t threads[THREADS];
-    for (uint32_t i = 0; i < THREADS; i++) {
-        w[i] = (worker){.s = env->slots, .kernel = kernel, .number = i};
+static conform_result run_threads(conform_env *env, uint32_t count, void *(*run)(void *),
+                                  const worker *like) {
+    worker w[ALLOCATORS];
+    pthread_t threads[ALLOCATORS];
+    for (uint32_t i = 0; i < count; i++) {
+        w[i] = *like;
+        w[i].s = env->slots;
+        w[i].number = i;
         if (pthread_create(&threads[i], NULL, run, &w[i]) != 0) abort();
     }
-    for (uint32_t i = 0; i < THREADS; i++) (void)pthread_join(threads[i], NULL);
-    for (uint32_t i = 0; i < THREADS; i++) CHECK(w[i].message[0] == '\0', "%s", w[i].message);
+    for (uint32_t i = 0; i < count; i++) (void)pthread_join(threads[i], NULL);
+    for (uint32_t i = 0; i < count; i++) CHECK(w[i].message[0] == '\0', "%s", w[i].message);
     return CONFORM_PASS;
 }
 
-static conform_result copy_at_once(conform_env *env) { return run_threads(env, copies, NULL); }
+static conform_result copy_at_once(conform_env *env) {
+    return run_threads(env, THREADS, copies, &(worker){0});
+}
 
 static conform_result launch_at_once(conform_env *env) {
-    void *kernel;
-    TRY(slot_kernel(env, "add_f32", &kernel));
-    return run_threads(env, launches, kernel);
+    worker like = {0};
+    TRY(slot_kernel(env, "add_f32", &like.kernel));
+    return run_threads(env, THREADS, launches, &like);
+}
+
+static conform_result allocate_at_once(conform_env *env) {
+    allocations all = {.until = now_ms() + ALLOCATION_MS};
+    conform_result result = run_threads(env, ALLOCATORS, allocates, &(worker){.data = &all});
+    for (uint32_t i = 0; i < ALLOCATORS * KEPT; i++) {
+        const uint64_t handle = all.live[i / KEPT][i % KEPT];
+        if (handle != 0 && result == CONFORM_PASS) API->mem_free(DEVICE, handle);
+    }
+    return result;
+}
+
+static conform_result feed_round(conform_env *env, worker *like) {
+    uint32_t got[FEEDERS * WORDS];
+    queue *q = like->data;
+    TRY(run_threads(env, FEEDERS, feeds, like));
+    TRY(slot_read(env, like->shared, q->handle, 0, got, sizeof got));
+    for (uint32_t i = 0; i < FEEDERS * WORDS; i++)
+        CHECK(got[i] == i + q->round,
+              "round %u: word %u is %u, not %u: a fill was lost or came too late; is the queue "
+              "without a lock?",
+              q->round, i, got[i], i + q->round);
+    return CONFORM_PASS;
+}
+
+static conform_result feed_one_queue(conform_env *env) {
+    queue q = {.one_at_a_time = PTHREAD_MUTEX_INITIALIZER};
+    atomic_bool stop = false;
+    worker like = {.data = &q}, watcher = {.s = env->slots, .number = FEEDERS, .stop = &stop};
+    pthread_t thread;
+    TRY(slot_stream(env, &like.shared));
+    TRY(slot_memory(env, FEEDERS * WORDS * sizeof(uint32_t), &q.handle));
+    watcher.shared = like.shared;
+    if (pthread_create(&thread, NULL, watches, &watcher) != 0) abort();
+    const int64_t until = now_ms() + FEEDING_MS;
+    conform_result result = CONFORM_PASS;
+    for (; result == CONFORM_PASS && (q.round == 0 || now_ms() < until); q.round++)
+        result = feed_round(env, &like);
+    atomic_store(&stop, true);
+    (void)pthread_join(thread, NULL);
+    TRY(result);
+    CHECK(watcher.message[0] == '\0', "%s", watcher.message);
+    return CONFORM_PASS;
 }
 
 static conform_result sync_while_submitting(conform_env *env) {
@@ -207,6 +343,8 @@ static conform_result sync_while_submitting(conform_env *env) {
 const conform_case conform_threads_cases[] = {
     CASE("threads/copies", copy_at_once, "threads,copy"),
     CASE("threads/launches", launch_at_once, "threads,kernel"),
+    CASE("threads/allocations", allocate_at_once, "threads,alloc"),
+    CASE("threads/queue", feed_one_queue, "threads,stream"),
     CASE("threads/sync", sync_while_submitting, "threads,stream"),
 };
 CASES_END(conform_threads);

@@ -239,26 +239,28 @@ static conform_result copies_large_odd_sizes(conform_env *env) {
 
 /* ---- fills ---- */
 
+/* The allocation ends `behind` bytes after what is filled. */
 static conform_result fill_once(conform_env *env, void *stream, uint64_t offset, uint64_t count,
-                                uint32_t width) {
-    enum { BYTES = 6000 };
+                                uint32_t width, uint64_t behind) {
+    enum { MOST = 6000 };
     const uint64_t pattern = UINT64_C(0x8877665544332211), bytes = count * width;
-    unsigned char want[BYTES], got[BYTES];
+    const uint64_t total = offset + bytes + behind;
+    unsigned char want[MOST], got[MOST];
     uint64_t handle;
     char what[120];
     memset(want, GUARD, sizeof want);
-    TRY(slot_memory(env, BYTES, &handle));
-    TRY(slot_write(env, stream, handle, 0, want, BYTES));
+    TRY(slot_memory(env, total, &handle));
+    TRY(slot_write(env, stream, handle, 0, want, total));
     (void)snprintf(what, sizeof what,
                    "fill of %" PRIu64 " bytes at %" PRIu64 " with a pattern of %u", bytes, offset,
                    width);
     int32_t code = API->fill(stream, handle, offset, bytes, pattern, width, ERR);
     CHECK(code == DHOW_OK, "%s: %s: %.300s", what, slot_status(code), env->slots->err.message);
     for (uint64_t i = 0; i < bytes; i++) want[offset + i] = (unsigned char)(0x11 * (i % width + 1));
-    TRY(slot_read(env, stream, handle, 0, got, BYTES));
+    TRY(slot_read(env, stream, handle, 0, got, total));
     API->mem_free(DEVICE, handle);
     slot_disown(env, NULL, handle);
-    return slot_same_bytes(env, got, want, BYTES, what);
+    return slot_same_bytes(env, got, want, total, what);
 }
 
 static conform_result fills_patterns(conform_env *env) {
@@ -268,8 +270,9 @@ static conform_result fills_patterns(conform_env *env) {
     TRY(slot_stream(env, &stream));
     for (int w = 0; w < 4; w++) {
         for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
-            TRY(fill_once(env, stream, 0, counts[c], widths[w]));
-            TRY(fill_once(env, stream, 3 * widths[w], counts[c], widths[w]));
+            TRY(fill_once(env, stream, 0, counts[c], widths[w], 1000));
+            TRY(fill_once(env, stream, 3 * widths[w], counts[c], widths[w], 1000));
+            TRY(fill_once(env, stream, 3 * widths[w], counts[c], widths[w], 0));
         }
     }
     return CONFORM_PASS;
@@ -278,8 +281,8 @@ static conform_result fills_patterns(conform_env *env) {
 static conform_result fills_nothing(conform_env *env) {
     void *stream;
     TRY(slot_stream(env, &stream));
-    TRY(fill_once(env, stream, 0, 0, 4));
-    return fill_once(env, stream, 16, 0, 1);
+    TRY(fill_once(env, stream, 0, 0, 4, 1000));
+    return fill_once(env, stream, 16, 0, 1, 1000);
 }
 
 /* ---- between two devices ---- */

@@ -173,9 +173,9 @@ static void prepare(simdev_stream *stream, simdev_op *op, call *c, simdev_failur
         } else {
             c->argv[i] = &c->buffers[i];
             if (arg->u.buffer.handle == 0) continue;
+            /* Of 0 bytes: an empty tensor may begin where its memory ends. */
             (void)simdev_use_begin(stream->device->machine, stream->device, arg->u.buffer.handle,
-                                   arg->u.buffer.offset, kernel->bytes[i], &c->blocks[i],
-                                   &c->buffers[i], why);
+                                   arg->u.buffer.offset, 0, &c->blocks[i], &c->buffers[i], why);
         }
     }
 }

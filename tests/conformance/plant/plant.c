@@ -6,7 +6,9 @@
  * sim_unplanted.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +61,13 @@ extern const dhow_plugin sim_unplanted;
     X(mask_changed, "open changes the umask")                        \
     X(signal_ignored, "open ignores SIGPIPE")                        \
     X(child_left, "close leaves a dead child")                       \
+    X(alloc_unlocked, "blocks that are used again have no lock")     \
+    X(queue_unlocked, "fills wait in a queue without a lock")        \
+    X(fill_rounded, "fills end at a multiple of 8 bytes")            \
+    X(grid_taken, "a grid for a portable kernel is ignored")         \
+    X(empty_refused, "a buffer of no bytes is refused")              \
+    X(index_narrow, "index_bits leaves 64 out")                      \
+    X(message_endless, "the message of a failure has no end")        \
     X(crash, "a copy of planes dies of SIGSEGV")                     \
     X(hang, "event_sync never returns for events with time stamps")
 
@@ -141,6 +150,7 @@ static int32_t device_describe(void *backend, uint32_t index, dhow_device_desc *
                                dhow_error *err) {
     int32_t status = sim_device_describe(backend, index, out, err);
     if (planted == PLANT_align_wrong) out->offset_align = 4;
+    if (planted == PLANT_index_narrow) out->index_bits = 32;
     if (planted == PLANT_memory_absurd) out->memory_bytes = UINT64_MAX;
     if (planted == PLANT_name_escape)
         (void)snprintf(out->name, sizeof out->name, "\033[31mfast device\033[0m");
@@ -150,8 +160,58 @@ static int32_t device_describe(void *backend, uint32_t index, dhow_device_desc *
 
 /* ---- memory ---- */
 
+enum { SHELF = 64, SHELF_BYTES = 4096 };
+static struct {
+    uint64_t handles[SHELF];
+    atomic_uint count; /* each access by itself is defined, all of them together are not */
+} shelf;
+
+/* The time in between is what a longer search would take. */
+static bool take_from_shelf(uint64_t *out_handle) {
+    const unsigned count = atomic_load(&shelf.count);
+    if (count == 0) return false;
+    *out_handle = shelf.handles[count - 1];
+    (void)sched_yield();
+    atomic_store(&shelf.count, count - 1);
+    return true;
+}
+
+static bool put_on_shelf(uint64_t handle) {
+    const unsigned count = atomic_load(&shelf.count);
+    if (count == SHELF) return false;
+    shelf.handles[count] = handle;
+    atomic_store(&shelf.count, count + 1);
+    return true;
+}
+
+/* The latest allocations. */
+static struct { uint64_t handle, bytes; } blocks[64];
+static unsigned block_count;
+
+static void note_block(uint64_t handle, uint64_t bytes) {
+    pthread_mutex_lock(&lock);
+    blocks[block_count % 64].handle = handle;
+    blocks[block_count++ % 64].bytes = bytes;
+    pthread_mutex_unlock(&lock);
+}
+
+static bool is_empty(const dhow_arg *arg) {
+    bool empty = false;
+    pthread_mutex_lock(&lock);
+    for (unsigned i = 0; i < 64 && arg->kind == DHOW_ARG_BUFFER; i++)
+        empty = empty || (blocks[i].handle == arg->u.buffer.handle && blocks[i].handle != 0 &&
+                          blocks[i].bytes == arg->u.buffer.offset);
+    pthread_mutex_unlock(&lock);
+    return empty;
+}
+
 static int32_t mem_alloc(void *device, uint64_t bytes, uint64_t *out_handle, dhow_error *err) {
+    if (planted == PLANT_alloc_unlocked && bytes == SHELF_BYTES && take_from_shelf(out_handle))
+        return DHOW_OK;
     int32_t status = sim_mem_alloc(device, bytes, out_handle, err);
+    if (planted == PLANT_empty_refused && status == DHOW_OK) note_block(*out_handle, bytes);
+    if (planted == PLANT_message_endless && status != DHOW_OK)
+        memset(err->message, '!', sizeof err->message);
     if (planted == PLANT_oom_internal && status == DHOW_OUT_OF_MEMORY)
         err->code = status = DHOW_INTERNAL;
     if (planted == PLANT_err_code && status != DHOW_OK) err->code = DHOW_IO_ERROR;
@@ -159,6 +219,7 @@ static int32_t mem_alloc(void *device, uint64_t bytes, uint64_t *out_handle, dho
 }
 
 static void mem_free(void *device, uint64_t handle) {
+    if (planted == PLANT_alloc_unlocked && put_on_shelf(handle)) return;
     if (planted != PLANT_memory_kept) sim_mem_free(device, handle);
 }
 
@@ -199,9 +260,44 @@ static struct {
     const dhow_copy_rect *rect;
 } later;
 
+typedef struct waiting_fill {
+    void *stream;
+    uint64_t handle, offset, bytes, pattern;
+    uint32_t pattern_bytes;
+} waiting_fill;
+
+static struct {
+    waiting_fill fills[4096];
+    atomic_uint count;
+} waiting;
+
+/* By whoever comes: what others put in meanwhile is lost. */
+static int32_t flush(dhow_error *err) {
+    const unsigned count = atomic_load(&waiting.count);
+    int32_t status = DHOW_OK;
+    for (unsigned i = 0; i < count && status == DHOW_OK; i++) {
+        const waiting_fill f = waiting.fills[i];
+        status = sim_fill(f.stream, f.handle, f.offset, f.bytes, f.pattern, f.pattern_bytes, err);
+    }
+    if (count != 0) atomic_store(&waiting.count, 0);
+    return status;
+}
+
+static int32_t put_off(const waiting_fill *fill, dhow_error *err) {
+    if (atomic_load(&waiting.count) == 4096) {
+        int32_t status = flush(err);
+        if (status != DHOW_OK) return status;
+    }
+    const unsigned count = atomic_load(&waiting.count);
+    waiting.fills[count < 4096 ? count : 0] = *fill;
+    atomic_store(&waiting.count, count < 4096 ? count + 1 : 1);
+    return DHOW_OK;
+}
+
 /* Hands over what the stream was given last, from where the caller had it. */
 static int32_t hand_over(void *stream, dhow_error *err) {
-    int32_t status = DHOW_OK;
+    int32_t status = planted == PLANT_queue_unlocked ? flush(err) : DHOW_OK;
+    if (status != DHOW_OK) return status;
     pthread_mutex_lock(&lock);
     if (later.stream == stream) {
         if (later.rect != NULL)
@@ -277,6 +373,9 @@ static int32_t copy(void *stream, const dhow_copy_rect *given, dhow_error *err) 
 static int32_t fill(void *stream, uint64_t handle, uint64_t offset, uint64_t bytes,
                     uint64_t pattern, uint32_t pattern_bytes, dhow_error *err) {
     if (planted == PLANT_fill_cut && pattern_bytes == 8) pattern_bytes = 4;
+    if (planted == PLANT_fill_rounded) bytes = (bytes + 7) / 8 * 8;
+    if (planted == PLANT_queue_unlocked)
+        return put_off(&(waiting_fill){stream, handle, offset, bytes, pattern, pattern_bytes}, err);
     return sim_fill(stream, handle, offset, bytes, pattern, pattern_bytes, err);
 }
 
@@ -375,6 +474,11 @@ static int32_t launch(void *stream, void *kernel, const dhow_geometry *geometry,
         last->u.value &= ~UINT64_C(1);
     for (uint32_t i = 0; i < arg_count && planted == PLANT_value_cut; i++)
         if (own[i].kind == DHOW_ARG_VALUE) own[i].u.value &= UINT32_MAX;
+    for (uint32_t i = 0; i < arg_count && planted == PLANT_empty_refused; i++)
+        if (is_empty(&own[i]))
+            return sim_fail(err, DHOW_INVALID_ARGUMENT, "argument %u has no bytes", i + 1);
+    const dhow_geometry advice = {.work = 1};
+    if (planted == PLANT_grid_taken && geometry->native) geometry = &advice;
     if (planted != PLANT_dims_kept || !takes_dims(args, arg_count))
         return sim_launch(stream, kernel, geometry, own, arg_count, err);
     pthread_mutex_lock(&lock);
