@@ -9,14 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _shapes, errors
-from ._core import DTYPES, check, dtype_number, ffi, lib, one_of, struct, words
+from ._core import DTYPES, check, dtype_number, ffi, lib, made, one_of, struct, words
 
 if TYPE_CHECKING:
     from ._device import Stream
     from ._tensor import Tensor
 
 Number = Union[int, float]
-_OUT = ffi.typeof("dhow_tensor **")
 REDUCTIONS = words("dhow_reduction", "DHOW_REDUCE_")
 INTERPOLATIONS = words("dhow_interpolation", "DHOW_INTERPOLATE_")
 PAD_MODES = words("dhow_pad_mode", "DHOW_PAD_")
@@ -43,34 +42,24 @@ def extents(shape: Any) -> list[int]:
     return [int(shape)] if isinstance(shape, numbers.Integral) else [int(extent) for extent in shape]
 
 
-def window(fields: dict[str, Any]) -> Any:
-    made = struct("dhow_window")
+def _options(kind: str, fields: dict[str, Any]) -> Any:
+    """A struct of options, of which some are arrays: given by one number, by one for each dimension, or in full."""
+    options = struct(kind)
     for name, value in fields.items():
-        field = getattr(made, name)
+        field = getattr(options, name)
         if isinstance(field, int):
-            setattr(made, name, value)
+            setattr(options, name, value)
             continue
         given = [value] * len(field) if isinstance(value, numbers.Integral) else list(value)
-        if len(given) * 2 == len(field):  # rows, columns: the same on both sides
+        if kind == "dhow_conv_options":  # of up to three dimensions
+            given += [0] * (len(field) - len(given))
+        elif len(given) * 2 == len(field):  # rows, columns: the same on both sides
             given *= 2
         if len(given) != len(field):
-            raise errors.InvalidArgument(f"{name} is {value!r}; one number or {len(field)} are wanted")
-        setattr(made, name, given)
-    return made
-
-
-def conv_options(fields: dict[str, Any]) -> Any:
-    made = struct("dhow_conv_options")
-    for name, value in fields.items():
-        field = getattr(made, name)
-        if isinstance(field, int):
-            setattr(made, name, value)
-            continue
-        given = [value] * len(field) if isinstance(value, numbers.Integral) else list(value)
-        if len(given) > len(field):
-            raise errors.InvalidArgument(f"{name} is {value!r}; at most {len(field)} numbers are wanted")
-        setattr(made, name, given + [0] * (len(field) - len(given)))
-    return made
+            most = "at most " if kind == "dhow_conv_options" else ""
+            raise errors.InvalidArgument(f"{name} is {value!r}; one number or {most}{len(field)} are wanted")
+        setattr(options, name, given)
+    return options
 
 
 def stream_of(stream: Stream | None) -> Any:
@@ -100,49 +89,51 @@ def called(name: str, function: Callable[..., int], *given: Any) -> None:
     check(status)
 
 
+def _tensors(values: Any, name: str) -> list[Any]:
+    if not isinstance(values, (list, tuple)):
+        raise TypeError(f"{name}: the tensors are a {type(values).__name__}, not a list of them")
+    return [ffi.new("dhow_tensor *[]", [handle(one, name, "one of the tensors") for one in values]), len(values)]
+
+
+def _counted(kind: str, values: Any) -> list[Any]:
+    """Integers as C takes them: an array and a count."""
+    listed = extents(values)
+    return [ffi.new(kind, listed), len(listed)]
+
+
+def shaped(shape: Any) -> list[Any]:
+    """The rank and extents of a shape, as C takes them."""
+    return _counted("int64_t[]", shape)[::-1]
+
+
+_LETTERS: dict[str, Callable[[Any, str], list[Any]]] = {
+    "L": _tensors,
+    "d": lambda value, name: _counted("int32_t[]", value),
+    "v": lambda value, name: _counted("int32_t[]", value),
+    "e": lambda value, name: _counted("int64_t[]", value),
+    "S": lambda value, name: shaped(value),
+    "z": lambda value, name: [ffi.NULL if value is None else ffi.new("int64_t[]", extents(value))],
+    "q": lambda value, name: [ffi.NULL if value is None else ffi.new("double[]", [float(factor) for factor in value])],
+    "w": lambda value, name: [_options("dhow_window", value)],
+    "k": lambda value, name: [_options("dhow_conv_options", value)],
+    "s": lambda value, name: [scalar(value)],
+    "r": lambda value, name: [one_of(REDUCTIONS, value, f"{name}: kind")],
+    "j": lambda value, name: [one_of(INTERPOLATIONS, value, f"{name}: mode")],
+    "p": lambda value, name: [one_of(PAD_MODES, value, f"{name}: mode")],
+    "c": lambda value, name: [one_of(SCATTER_MODES, value, f"{name}: reduce")],
+    "y": lambda value, name: [dtype_number(value)],
+    "n": lambda value, name: [ffi.new("char[]", value.encode())],
+}
+
+
 def arguments(name: str, plan: str, values: Sequence[Any]) -> list[Any]:
     """What C takes. Arrays live as long as the list."""
     given: list[Any] = []
     for i, (letter, value) in enumerate(zip(plan, values)):
         if letter in "to":
             given.append(ffi.NULL if value is None and letter == "o" else handle(value, name, i))
-        elif letter == "L":
-            if not isinstance(value, (list, tuple)):
-                raise TypeError(f"{name}: the tensors are a {type(value).__name__}, not a list of them")
-            given += [ffi.new("dhow_tensor *[]", [handle(one, name, "one of the tensors") for one in value]), len(value)]
-        elif letter in "dv":
-            listed = extents(value)
-            given += [ffi.new("int32_t[]", listed), len(listed)]
-        elif letter == "e":
-            listed = extents(value)
-            given += [ffi.new("int64_t[]", listed), len(listed)]
-        elif letter == "S":
-            listed = extents(value)
-            given += [len(listed), ffi.new("int64_t[]", listed)]
-        elif letter == "w":
-            given.append(window(value))
-        elif letter == "s":
-            given.append(scalar(value))
-        elif letter == "r":
-            given.append(one_of(REDUCTIONS, value, f"{name}: kind"))
-        elif letter == "z":
-            given.append(ffi.NULL if value is None else ffi.new("int64_t[]", extents(value)))
-        elif letter == "q":
-            given.append(ffi.NULL if value is None else ffi.new("double[]", [float(factor) for factor in value]))
-        elif letter == "k":
-            given.append(conv_options(value))
-        elif letter == "j":
-            given.append(one_of(INTERPOLATIONS, value, f"{name}: mode"))
-        elif letter == "p":
-            given.append(one_of(PAD_MODES, value, f"{name}: mode"))
-        elif letter == "c":
-            given.append(one_of(SCATTER_MODES, value, f"{name}: reduce"))
-        elif letter == "y":
-            given.append(dtype_number(value))
-        elif letter == "n":
-            given.append(ffi.new("char[]", value.encode()))
         else:
-            given.append(value)
+            given += _LETTERS[letter](value, name) if letter in _LETTERS else [value]
     return given
 
 
@@ -164,9 +155,9 @@ def operation(function: Callable[..., int], name: str, plan: str, values: Sequen
     return results[0] if len(results) == 1 else tuple(results)  # type: ignore[return-value]
 
 
-def _add(model: Any, function: Callable[..., int], name: str, plan: str, values: Sequence[Any], made: int) -> Any:
+def _add(model: Any, function: Callable[..., int], name: str, plan: str, values: Sequence[Any], count: int) -> Any:
     out = ffi.new("dhow_model_value[2]")
-    called(name, function, model, *arguments(name, plan, values), *[out + i for i in range(made)])
+    called(name, function, model, *arguments(name, plan, values), *[out + i for i in range(count)])
     return out
 
 
@@ -188,9 +179,7 @@ def layer_of_two(model: Any, function: Callable[..., int], name: str, plan: str,
 
 def tensor_from(function: Callable[..., int], *given: Any) -> Tensor:
     """Calls a function whose last argument is the new tensor."""
-    out = ffi.new(_OUT)
-    check(function(*given, out))
-    return _tensor.Tensor._own(ffi.gc(out[0], lib.dhow_tensor_release))
+    return _tensor.Tensor._own(made("dhow_tensor", function, *given))
 
 
 from . import _device, _tensor  # noqa: E402 - they use what is above

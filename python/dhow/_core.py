@@ -52,12 +52,11 @@ def start(device: str | None = None, *, backends: str | None = None, plugin_path
                 for value in (device, backends, plugin_path, cache_dir)]
         options = struct("dhow_context_options", device=kept[0], backends=kept[1], plugin_path=kept[2], cache_dir=kept[3],
                          num_threads=num_threads, isolate_probes=isolate_probes)
-        out = ffi.new("dhow_context **")
-        check(lib.dhow_context_create(options, out))
-        _context = out[0]
+        _context = pointed("dhow_context **", lib.dhow_context_create, options)
 
 
 _structs: dict[str, tuple[Any, int]] = {}
+_handles: dict[str, tuple[Any, Any]] = {}  # by their types: what releases them, and a pointer to one
 
 
 def struct(name: str, **fields: Any) -> Any:
@@ -65,14 +64,30 @@ def struct(name: str, **fields: Any) -> Any:
     known = _structs.get(name)
     if known is None:
         known = _structs[name] = (ffi.typeof(name + " *"), ffi.sizeof(name))
-    made = ffi.new(known[0], fields) if fields else ffi.new(known[0])
-    made.struct_size = known[1]
-    return made
+    new = ffi.new(known[0], fields) if fields else ffi.new(known[0])
+    new.struct_size = known[1]
+    return new
 
 
-def owned(out: Any, release: Any) -> Any:
-    """The handle that a call has made, released when Python has no more use for it."""
-    return ffi.gc(out[0], release)
+def filled(kind: str, function: Any, *given: Any) -> Any:
+    """A struct of dhow that a call has filled."""
+    out = struct(kind)
+    check(function(*given, out))
+    return out
+
+
+def pointed(kind: str, function: Any, *given: Any, path: str | None = None) -> Any:
+    """The pointer that a call gives by its last argument, for a type such as "dhow_device **"."""
+    out = ffi.new(kind)
+    check(function(*given, out), path)
+    return out[0]
+
+
+def made(kind: str, function: Any, *given: Any, path: str | None = None) -> Any:
+    """The new handle that a call gives, released when Python has no more use for it."""
+    release, pointer = _handles.get(kind) or _handles.setdefault(kind, (
+        getattr(lib, kind + ("_close" if kind == "dhow_safetensors" else "_release")), ffi.typeof(kind + " **")))
+    return ffi.gc(pointed(pointer, function, *given, path=path), release)
 
 
 def words(kind: str, prefix: str) -> dict[str, int]:

@@ -8,54 +8,39 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ._call import stream_of
-from ._core import check, ffi, lib, owned, struct, text
+from ._core import check, ffi, filled, lib, made, pointed, text
 from ._tensor import Tensor
 
 if TYPE_CHECKING:
     from ._device import Stream
 
 
-def _made(function: Any, *given: Any) -> Any:
-    out = ffi.new("dhow_datum **")
-    check(function(*given, out))
-    return owned(out, lib.dhow_datum_release)
-
-
 def _datum(value: Any) -> Any:
     if value is None:
-        return _made(lib.dhow_datum_of_nothing)
+        return made("dhow_datum", lib.dhow_datum_of_nothing)
     if isinstance(value, Tensor):
-        return _made(lib.dhow_datum_of_tensor, value._handle)
+        return made("dhow_datum", lib.dhow_datum_of_tensor, value._handle)
     if isinstance(value, (list, tuple)) and not any(isinstance(one, (str, list)) for one in value):
         items = [_datum(one) for one in value]
-        return _made(lib.dhow_datum_of_sequence, ffi.new("dhow_datum *[]", items), len(items))
+        return made("dhow_datum", lib.dhow_datum_of_sequence, ffi.new("dhow_datum *[]", items), len(items))
     texts = numpy.asarray(value)
     if texts.dtype.kind not in "UO" or not all(isinstance(one, str) for one in texts.flat):
         raise TypeError(f"an input is a {type(value).__name__}; a tensor, texts, or a list of tensors is wanted")
     kept = [ffi.new("char[]", one.encode()) for one in texts.flat]
-    return _made(lib.dhow_datum_of_texts, texts.ndim, ffi.new("int64_t[]", list(texts.shape)), ffi.new("char *[]", kept))
+    return made("dhow_datum", lib.dhow_datum_of_texts, texts.ndim, ffi.new("int64_t[]", list(texts.shape)), ffi.new("char *[]", kept))
 
 
 def _value(datum: Any) -> Any:
-    info = struct("dhow_datum_info")
-    check(lib.dhow_datum_get_info(datum, info))
+    info = filled("dhow_datum_info", lib.dhow_datum_get_info, datum)
     if info.kind == lib.DHOW_DATUM_TENSOR:
-        tensor = ffi.new("dhow_tensor **")
-        check(lib.dhow_datum_tensor(datum, tensor))
-        check(lib.dhow_tensor_retain(tensor[0]))
-        return Tensor._own(owned(tensor, lib.dhow_tensor_release))
+        tensor = pointed("dhow_tensor **", lib.dhow_datum_tensor, datum)
+        check(lib.dhow_tensor_retain(tensor))
+        return Tensor._own(ffi.gc(tensor, lib.dhow_tensor_release))
     if info.kind == lib.DHOW_DATUM_TEXTS:
-        found, out = [], ffi.new("char **")
-        for i in range(info.count):
-            check(lib.dhow_datum_text(datum, i, out))
-            found.append(text(out[0]))
+        found = [text(pointed("char **", lib.dhow_datum_text, datum, i)) for i in range(info.count)]
         return numpy.array(found, dtype=object).reshape(tuple(info.shape[0:info.rank])).tolist()
     if info.kind == lib.DHOW_DATUM_SEQUENCE:
-        items, item = [], ffi.new("dhow_datum **")
-        for i in range(info.count):
-            check(lib.dhow_datum_item(datum, i, item))
-            items.append(_value(item[0]))
-        return items
+        return [_value(pointed("dhow_datum **", lib.dhow_datum_item, datum, i)) for i in range(info.count)]
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Union
 
-from ._core import DTYPE_NAMES, check, context, ffi, lib, one_of, owned, struct, text, words
+from ._core import DTYPE_NAMES, check, context, ffi, filled, lib, made, one_of, pointed, text, words
 from ._structs import MemoryStats as MemoryStats
 
 _KINDS = {number: name for name, number in words("dhow_device_kind", "DHOW_DEVICE_").items()}
@@ -34,9 +34,7 @@ class Device:
         return hash(self.name)
 
     def _info(self) -> Any:
-        info = struct("dhow_device_info")
-        check(lib.dhow_device_get_info(self._handle, info))
-        return info
+        return filled("dhow_device_info", lib.dhow_device_get_info, self._handle)
 
     @property
     def backend(self) -> str:
@@ -91,8 +89,7 @@ class Device:
         check(lib.dhow_device_sync(self._handle))
 
     def memory(self) -> MemoryStats:
-        stats = struct("dhow_memory_stats")
-        check(lib.dhow_memory_get_stats(self._handle, stats))
+        stats = filled("dhow_memory_stats", lib.dhow_memory_get_stats, self._handle)
         return MemoryStats(**{name: int(getattr(stats, name)) for name in MemoryStats.__dataclass_fields__})
 
     def trim(self) -> None:
@@ -120,19 +117,12 @@ def device(spec: str | Device | None = None) -> Device:
         return spec
     if spec is not None and not isinstance(spec, str):
         raise TypeError(f"a device is a {type(spec).__name__}, not a name such as 'cpu' or a dhow.Device")
-    out = ffi.new("dhow_device **")
-    check(lib.dhow_device_get(context(), ffi.NULL if spec is None else spec.encode(), out))
-    return Device(out[0])
+    return Device(pointed("dhow_device **", lib.dhow_device_get, context(), ffi.NULL if spec is None else spec.encode()))
 
 
 def devices() -> list[Device]:
     """All devices of the machine."""
-    found = []
-    for i in range(lib.dhow_device_count(context())):
-        out = ffi.new("dhow_device **")
-        check(lib.dhow_device_at(context(), i, out))
-        found.append(Device(out[0]))
-    return found
+    return [Device(pointed("dhow_device **", lib.dhow_device_at, context(), i)) for i in range(lib.dhow_device_count(context()))]
 
 
 class Stream:
@@ -141,9 +131,7 @@ class Stream:
 
     def __init__(self, on: DeviceLike = None) -> None:
         self.device = device(on)
-        out = ffi.new("dhow_stream **")
-        check(lib.dhow_stream_create(self.device._handle, out))
-        self._handle = owned(out, lib.dhow_stream_release)
+        self._handle = made("dhow_stream", lib.dhow_stream_create, self.device._handle)
 
     def sync(self) -> None:
         """Waits for the stream's work, and raises what failed."""
@@ -165,8 +153,7 @@ def plugins() -> list[Plugin]:
     """All plugin files that were found, and why those that give no device do not."""
     found = []
     for i in range(lib.dhow_plugin_count(context())):
-        record = struct("dhow_plugin_record")
-        check(lib.dhow_plugin_at(context(), i, record))
+        record = filled("dhow_plugin_record", lib.dhow_plugin_at, context(), i)
         found.append(Plugin(text(record.backend), _STATES[record.state].upper(), text(record.path), text(record.reason), text(record.hint),
                             record.device_count))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any
 
-from ._core import check, context, ffi, lib, owned
+from ._core import context, ffi, lib, made, pointed
 from ._device import device
 from .errors import Error
 
@@ -35,10 +35,9 @@ def device_of(tensor: Tensor) -> tuple[int, int]:
 
 
 def _shown(tensor: Tensor, versioned: bool, stream: Any) -> Any:
-    out = ffi.new("DLManagedTensorVersioned **" if versioned else "DLManagedTensor **")
+    kind = "DLManagedTensorVersioned **" if versioned else "DLManagedTensor **"
     show = lib.dhow_tensor_to_dlpack if versioned else lib.dhow_tensor_to_dlpack_unversioned
-    check(show(tensor._handle, ffi.cast("void *", 0 if stream is None else stream), out))
-    return out[0]
+    return pointed(kind, show, tensor._handle, ffi.cast("void *", 0 if stream is None else stream))
 
 
 def read_only(tensor: Tensor) -> bool:
@@ -74,10 +73,8 @@ def _stream_for(producer: Any) -> dict[str, Any]:
     kind, index = producer.__dlpack_device__()
     if _BACKENDS.get(kind, "cpu") == "cpu":
         return {}
-    stream, number = ffi.new("dhow_stream **"), ffi.new("uint64_t *")
-    check(lib.dhow_stream_default(device(f"{_BACKENDS[kind]}:{index}")._handle, stream))
-    check(lib.dhow_stream_native(stream[0], number))
-    return {"stream": number[0]}
+    stream = pointed("dhow_stream **", lib.dhow_stream_default, device(f"{_BACKENDS[kind]}:{index}")._handle)
+    return {"stream": pointed("uint64_t *", lib.dhow_stream_native, stream)}
 
 
 def take(producer: Any) -> Any:
@@ -92,7 +89,7 @@ def take(producer: Any) -> Any:
     name = _NEW if _api.PyCapsule_IsValid(capsule, _NEW) else _OLD
     kind = "DLManagedTensorVersioned *" if name == _NEW else "DLManagedTensor *"
     managed = ffi.cast(kind, _api.PyCapsule_GetPointer(capsule, name))
-    out = ffi.new("dhow_tensor **")
-    check((lib.dhow_tensor_from_dlpack if name == _NEW else lib.dhow_tensor_from_dlpack_unversioned)(context(), managed, out))
+    taking = lib.dhow_tensor_from_dlpack if name == _NEW else lib.dhow_tensor_from_dlpack_unversioned
+    tensor = made("dhow_tensor", taking, context(), managed)
     _api.PyCapsule_SetName(capsule, _USED[name])
-    return owned(out, lib.dhow_tensor_release)
+    return tensor

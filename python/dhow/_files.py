@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from ._call import handle, tensor_from
-from ._core import check, context, ffi, lib, owned, struct, text
+from ._core import check, context, ffi, filled, lib, made, text
 from ._device import DeviceLike, device
 from ._model import Path, path_bytes
 from ._tensor import Tensor
@@ -15,13 +15,10 @@ from ._tensor import Tensor
 def load_safetensors(path: Path, where: DeviceLike = "cpu") -> dict[str, Tensor]:
     """All tensors of a safetensors file, by name, on a device."""
     name, shown = path_bytes(path)
-    out = ffi.new("dhow_safetensors **")
-    check(lib.dhow_safetensors_open(context(), name, out), shown)
-    file, on = owned(out, lib.dhow_safetensors_close), device(where)
+    file, on = made("dhow_safetensors", lib.dhow_safetensors_open, context(), name, path=shown), device(where)
     found = {}
     for i in range(lib.dhow_safetensors_count(file)):
-        entry = struct("dhow_safetensors_entry")
-        check(lib.dhow_safetensors_at(file, i, entry))
+        entry = filled("dhow_safetensors_entry", lib.dhow_safetensors_at, file, i)
         found[text(entry.name)] = tensor_from(lib.dhow_safetensors_load, file, entry.name, on._handle)
     return found
 
@@ -35,9 +32,7 @@ def save_safetensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 def load_npy(path: Path, where: DeviceLike = None) -> Tensor:
     name, shown = path_bytes(path)
-    out = ffi.new("dhow_tensor **")
-    check(lib.dhow_npy_load(device(where)._handle, name, out), shown)
-    return Tensor._own(owned(out, lib.dhow_tensor_release))
+    return Tensor._own(made("dhow_tensor", lib.dhow_npy_load, device(where)._handle, name, path=shown))
 
 
 def save_npy(path: Path, tensor: Tensor) -> None:

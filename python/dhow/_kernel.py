@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from ._call import handle, scalar, stream_of
-from ._core import check, ffi, lib, one_of, owned, struct, text, words
+from ._core import check, ffi, lib, made, one_of, struct, text, words
 from ._device import DeviceLike, Stream, device
 from ._tensor import Tensor
 from .errors import InvalidArgument
@@ -26,15 +26,11 @@ class Kernel:
         kept = [ffi.NULL if value is None else ffi.new("char[]", value.encode()) for value in (source, options, signatures)]
         form = struct("dhow_module_source", text=kept[0], options=kept[1], signatures=kept[2],
                       format=one_of(_FORMATS, language, "language"))
-        out = ffi.new("dhow_module **")
-        check(lib.dhow_module_build(self.device._handle, form, out))
-        module = owned(out, lib.dhow_module_release)
+        module = made("dhow_module", lib.dhow_module_build, self.device._handle, form)
         names = re.findall(r"\bKERNEL\s*\(\s*(\w+)", source) if name is None else [name]
         if len(names) != 1:
             raise InvalidArgument(f"the text has {len(names)} kernels; say which: {', '.join(names) or 'its name'}")
-        found = ffi.new("dhow_kernel **")
-        check(lib.dhow_module_kernel(module, names[0].encode(), found))
-        self._handle = owned(found, lib.dhow_kernel_release)
+        self._handle = made("dhow_kernel", lib.dhow_module_kernel, module, names[0].encode())
         self.signature = text(lib.dhow_kernel_signature(self._handle))
         self._numbers = [kind if word == "VAL" else "" for word, kind in re.findall(r"(\w+)\(\s*(\w+)", self.signature)]
 

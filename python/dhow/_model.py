@@ -9,7 +9,7 @@ from typing import Any, Union
 
 from . import _call, _datum
 from ._builder import Builder
-from ._core import DTYPE_NAMES, check, context, ffi, lib, owned, struct, text
+from ._core import DTYPE_NAMES, check, context, ffi, filled, lib, made, text
 from ._device import Device, DeviceLike, Stream, device
 from ._structs import Summary as Summary
 from ._tensor import Tensor, tensor
@@ -45,8 +45,7 @@ def path_bytes(path: Path) -> tuple[bytes, str]:
 
 
 def _value(function: Any, model: Any, index: int) -> Value:
-    info = struct("dhow_model_value_info")
-    check(function(model, index, info))
+    info = filled("dhow_model_value_info", function, model, index)
     kind = "tensor" if info.kind == lib.DHOW_DATUM_TENSOR else "texts" if info.kind == lib.DHOW_DATUM_TEXTS else "sequence"
     shape = None if info.rank < 0 else tuple(info.shape[0:info.rank])
     return Value(text(info.name), DTYPE_NAMES.get(info.dtype, "?"), shape, kind, bool(info.optional))
@@ -56,24 +55,20 @@ class Model(Builder):
     """dhow.Model.load("x.onnx") for a file; dhow.Model() to build one by input(), linear(), relu(), ..., output()."""
 
     def __init__(self) -> None:
-        out = ffi.new("dhow_model **")
-        check(lib.dhow_model_create(context(), out))
-        self._take(out, None)
+        self._take(made("dhow_model", lib.dhow_model_create, context()), None)
 
-    def _take(self, out: Any, keep: object) -> Model:
-        self._handle, self._keep = owned(out, lib.dhow_model_release), keep
+    def _take(self, handle: Any, keep: object) -> Model:
+        self._handle, self._keep = handle, keep
         return self
 
     @classmethod
     def load(cls, file: Path | bytes) -> Model:
         """From an ONNX file, which stays open and must not change, or from its bytes; onto the CPU."""
-        out = ffi.new("dhow_model **")
         if isinstance(file, bytes):
-            check(lib.dhow_model_load_memory(context(), ffi.from_buffer(file), len(file), out))
-            return cls.__new__(cls)._take(out, file)
+            handle = made("dhow_model", lib.dhow_model_load_memory, context(), ffi.from_buffer(file), len(file))
+            return cls.__new__(cls)._take(handle, file)
         name, shown = path_bytes(file)
-        check(lib.dhow_model_load(context(), name, out), shown)
-        return cls.__new__(cls)._take(out, None)
+        return cls.__new__(cls)._take(made("dhow_model", lib.dhow_model_load, context(), name, path=shown), None)
 
     # ---- what it is ----
 
@@ -93,8 +88,7 @@ class Model(Builder):
         """The weights by name; models freeze them."""
         found = {}
         for i in range(lib.dhow_model_parameter_count(self._handle)):
-            info = struct("dhow_model_parameter_info")
-            check(lib.dhow_model_parameter_at(self._handle, i, info))
+            info = filled("dhow_model_parameter_info", lib.dhow_model_parameter_at, self._handle, i)
             check(lib.dhow_tensor_retain(info.tensor))
             found[text(info.name)] = Tensor._own(ffi.gc(info.tensor, lib.dhow_tensor_release), self)
         return found
@@ -181,16 +175,14 @@ class Model(Builder):
     # ---- looking at runs ----
 
     def summary(self) -> Summary:
-        found = struct("dhow_model_summary")
-        check(lib.dhow_model_get_summary(self._handle, found))
+        found = filled("dhow_model_summary", lib.dhow_model_get_summary, self._handle)
         return Summary(**{name: int(getattr(found, name)) for name in Summary.__dataclass_fields__})
 
     def steps(self) -> list[Step]:
         """The steps of the latest plan."""
         found = []
         for i in range(self.summary().step_count):
-            info = struct("dhow_model_step_info")
-            check(lib.dhow_model_step_at(self._handle, i, info))
+            info = filled("dhow_model_step_info", lib.dhow_model_step_at, self._handle, i)
             found.append(Step(text(info.operation), text(info.node), text(info.kernel), DTYPE_NAMES.get(info.dtype, "?"),
                               text(lib.dhow_device_name(info.device)), info.nanoseconds, tuple(info.shape[0:info.rank])))
         return found

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from . import _dlpack
-from ._call import REDUCTIONS, Number, extents, is_number, operation, scalar, stream_of, tensor_from
-from ._core import DTYPE_NAMES, NUMPY_NAMES, check, dtype_number, ffi, lib, struct
+from ._call import REDUCTIONS, Number, extents, is_number, operation, scalar, shaped, stream_of, tensor_from
+from ._core import DTYPE_NAMES, NUMPY_NAMES, check, dtype_number, ffi, filled, lib, pointed
 from ._device import Device, DeviceLike, device, known
 
 if TYPE_CHECKING:
@@ -80,8 +80,7 @@ class Tensor:
     @classmethod
     def _own(cls, handle: Any, keep: object = None) -> Tensor:
         self = cls.__new__(cls)
-        info = struct("dhow_tensor_info")
-        check(lib.dhow_tensor_get_info(handle, info))
+        info = filled("dhow_tensor_info", lib.dhow_tensor_get_info, handle)
         self._handle, self._keep = handle, keep
         rank = info.rank
         self.shape, self.strides = tuple(ffi.unpack(info.shape, rank)), tuple(ffi.unpack(info.strides, rank))
@@ -120,14 +119,11 @@ class Tensor:
     def item(self) -> Any:
         """The value of a tensor with one element."""
         if self.dtype in ("f32", "f64", "f16", "bf16", "bool"):
-            number = ffi.new("double *")
-            check(lib.dhow_tensor_item(self._handle, number))
-            return bool(number[0]) if self.dtype == "bool" else number[0]
+            number = pointed("double *", lib.dhow_tensor_item, self._handle)
+            return bool(number) if self.dtype == "bool" else number
         if self.dtype == "u64" and self.size == 1:
             return int(self.numpy().reshape(()))
-        whole = ffi.new("int64_t *")
-        check(lib.dhow_tensor_item_i64(self._handle, whole))
-        return whole[0]
+        return pointed("int64_t *", lib.dhow_tensor_item_i64, self._handle)
 
     def __bool__(self) -> bool:
         return bool(self.item())
@@ -150,12 +146,11 @@ class Tensor:
             array = numpy.empty(self.shape, numpy.uint16 if self.dtype == "bf16" else kind)
             check(lib.dhow_tensor_read(self._handle, ffi.from_buffer(array), array.nbytes))
             return array.view(kind)
-        address = ffi.new("void **")
-        check(lib.dhow_tensor_host_ptr(self._handle, address))
+        address = pointed("void **", lib.dhow_tensor_host_ptr, self._handle)
         strides = tuple(stride * kind.itemsize for stride in self.strides)
         plain = numpy.dtype(numpy.uint16) if self.dtype == "bf16" else kind
         return numpy.asarray(_Memory(self, {"version": 3, "shape": self.shape, "strides": strides, "typestr": plain.str, "data": (
-            int(ffi.cast("uintptr_t", address[0])), _dlpack.read_only(self))})).view(kind)
+            int(ffi.cast("uintptr_t", address)), _dlpack.read_only(self))})).view(kind)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         shares = self.device.backend == "cpu" and (dtype is None or numpy.dtype(dtype) == numpy_dtype(self.dtype))
@@ -200,13 +195,11 @@ class Tensor:
 
     def reshape(self, *shape: Any) -> Tensor:
         """The same elements in another shape, without a copy; one extent may be -1."""
-        listed = extents(shape[0] if len(shape) == 1 else shape)
-        return self._view(lib.dhow_tensor_reshape, len(listed), ffi.new("int64_t[]", listed))
+        return self._view(lib.dhow_tensor_reshape, *shaped(shape[0] if len(shape) == 1 else shape))
 
     def expand(self, *shape: Any) -> Tensor:
         """Extents of 1 repeated, without a copy; the result is read-only."""
-        listed = extents(shape[0] if len(shape) == 1 else shape)
-        return self._view(lib.dhow_tensor_expand, len(listed), ffi.new("int64_t[]", listed))
+        return self._view(lib.dhow_tensor_expand, *shaped(shape[0] if len(shape) == 1 else shape))
 
     def permute(self, *order: Any) -> Tensor:
         listed = extents(order[0] if len(order) == 1 else order)
@@ -327,9 +320,8 @@ def _on(where: DeviceLike) -> Any:
     return device(where)._handle
 
 
-def _like(shape: Any, dtype: Any, where: DeviceLike) -> tuple[Any, int, int, Any]:
-    listed = extents(shape)
-    return _on(where), dtype_number(dtype), len(listed), ffi.new("int64_t[]", listed)
+def _like(shape: Any, dtype: Any, where: DeviceLike) -> tuple[Any, ...]:
+    return _on(where), dtype_number(dtype), *shaped(shape)
 
 
 def empty(shape: Any, *, dtype: Any = "f32", device: DeviceLike = None) -> Tensor:
