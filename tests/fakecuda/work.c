@@ -138,14 +138,18 @@ static cudaError_t perform_copy(fake_stream *stream, const fake_command *command
 
 /* ---- kernels ---- */
 
-/* A pointer as block and offset, so that the machine can check its alignment. */
+/* A pointer as block and offset, so that the machine can check its alignment. An empty tensor may
+ * begin where its memory ends. */
 static bool take_pointer(const unsigned char *param, dhow_arg *out) {
     uint64_t address;
     simdev_place place;
     memcpy(&address, param, sizeof address);
     *out = (dhow_arg){.kind = DHOW_ARG_BUFFER, .bytes = DHOW_ACCESS_READ | DHOW_ACCESS_WRITE};
     if (address == 0) return true;
-    if (!simdev_find(fake.machine, address, &place) || place.pinned) return false;
+    if (!simdev_find(fake.machine, address, &place) &&
+        !simdev_find(fake.machine, address - 1, &place))
+        return false;
+    if (place.pinned) return false;
     out->u.buffer.handle = place.start;
     out->u.buffer.offset = address - place.start;
     return true;
