@@ -18,8 +18,7 @@ dhow_status mpi_check(const dhow_mpi *m, const char *function) {
 /* ---- making ---- */
 
 enum {
-    dhowi_least_dhow_mpi_options = DHOWI_END_OF(dhow_mpi_options, timeout_s),
-    dhowi_least_dhow_mpi_member = DHOWI_END_OF(dhow_mpi_member, reason)
+    DHOWI_STRUCT_LEAST(dhow_mpi_options, timeout_s) DHOWI_STRUCT_LEAST(dhow_mpi_member, reason)
 };
 
 static dhow_status start(dhow_mpi *m, dhow_model *model, const dhow_mpi_options *o) {

@@ -92,10 +92,7 @@ static dhow_status collate(const dhowi_batch_kind *kind, dhowi_batch_slot *slot,
                                  (uint64_t)slot->first_sample),
         .columns = columns,
         .extents = slot->extents};
-    dhow_status status = kind->collate(kind->collate_user, &batch);
-    if (status != DHOW_OK && dhow_last_error()[0] == '\0')
-        return dhowi_fail(status, "the loader's collate returned %s", dhow_status_name(status));
-    DHOWI_TRY(status);
+    DHOWI_TRY(dhowi_answer_of("the loader's collate", kind->collate(kind->collate_user, &batch)));
     for (uint32_t c = 0; c < source->column_count; c++) {
         const dhow_dataset_column *column = &source->columns[c];
         bool whole = true;

@@ -4,9 +4,11 @@
  * other indices, or changes what that has read.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory/alloc.h"
+#include "base/memory/array.h"
 #include "base/memory/size.h"
 #include "base/memory/splitmix64.h"
 #include "base/objects/struct_size.h"
@@ -176,15 +178,9 @@ typedef struct row_of_parts {
 } row_of_parts;
 
 static uint32_t part_of(const row_of_parts *all, int64_t index) {
-    uint32_t low = 0, high = all->count - 1;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (index < all->ends[middle])
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
+    uint64_t part;
+    DHOWI_FIRST_ABOVE(part, all->ends, all->count, index);
+    return (uint32_t)part;
 }
 
 /* Samples of one part that follow one another in the batch are read together. */
@@ -306,10 +302,11 @@ static dhow_status map_samples(const mapped *m, const int64_t *indices, int64_t 
         for (uint32_t c = 0; c < m->column_count; c++)
             to[c] = (char *)out[c] + (uint64_t)i * m->sample_bytes[c];
         dhow_status status = m->mapping.map(m->mapping.user, &sample, from, to);
-        if (status != DHOW_OK && dhow_last_error()[0] == '\0')
-            return dhowi_fail(status, "the dataset's map of sample %" PRId64 " returned %s",
-                              indices[i], dhow_status_name(status));
-        DHOWI_TRY(status);
+        if (status != DHOW_OK) {
+            char who[64];
+            (void)snprintf(who, sizeof who, "the dataset's map of sample %" PRId64, indices[i]);
+            return dhowi_answer_of(who, status);
+        }
     }
     return DHOW_OK;
 }

@@ -102,13 +102,17 @@ static _Thread_local dhowi_sampling g_sampling;
 const dhowi_sampling *dhowi_sampling_now(void) { return &g_sampling; }
 void dhowi_sampling_set(const dhowi_sampling *sampling) { g_sampling = *sampling; }
 
+dhow_status dhowi_answer_of(const char *who, dhow_status status) {
+    if (status == DHOW_OK || dhow_last_error()[0] != '\0') return status;
+    return dhowi_fail(status, "%s returned %s", who, dhow_status_name(status));
+}
+
 dhow_status dhowi_dataset_read(dhow_dataset *dataset, const int64_t *indices, int64_t count,
                                void *const *columns) {
     const dhow_dataset_source *source = &dataset->source;
     dhowi_error_clear();
-    dhow_status status = source->read(source->user, indices, count, columns);
-    if (status == DHOW_OK || dhow_last_error()[0] != '\0') return status;
-    return dhowi_fail(status, "the dataset's read returned %s", dhow_status_name(status));
+    return dhowi_answer_of("the dataset's read",
+                           source->read(source->user, indices, count, columns));
 }
 
 void dhowi_rows_gather(const dhowi_rows *rows, const int64_t *indices, int64_t count, void *to) {

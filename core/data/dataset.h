@@ -16,6 +16,10 @@ struct dhow_dataset {
     uint64_t sample_bytes[DHOW_MAX_COLUMNS];
 };
 
+/* What a function of the program's has returned; a failure without a message gets one. `who` as in
+ * "the dataset's read". Before the call: dhowi_error_clear(). */
+dhow_status dhowi_answer_of(const char *who, dhow_status status);
+
 /* Reads samples; a failure without a message gets one. */
 dhow_status dhowi_dataset_read(dhow_dataset *dataset, const int64_t *indices, int64_t count,
                                void *const *columns);

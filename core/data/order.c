@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 
+#include "base/memory/array.h"
 #include "base/memory/splitmix64.h"
 
 /* Over fewer elements the network's permutations are far from equally likely. */
@@ -46,15 +47,9 @@ static uint64_t draw(const dhowi_order *order, uint64_t position) {
     const dhowi_odds *odds = order->odds;
     const uint64_t bits = dhowi_splitmix64(order->keys[0] + position * DHOWI_SPLITMIX64_STEP);
     const double point = (double)(bits >> 11) * 0x1p-53 * odds->sums[odds->count - 1];
-    uint64_t low = 0, high = odds->count - 1;
-    while (low < high) {
-        const uint64_t middle = low + (high - low) / 2;
-        if (point < odds->sums[middle])
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
+    uint64_t sample;
+    DHOWI_FIRST_ABOVE(sample, odds->sums, odds->count, point);
+    return sample;
 }
 
 uint64_t dhowi_order_at(const dhowi_order *order, uint64_t position) {

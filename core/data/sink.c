@@ -364,9 +364,7 @@ typedef struct function_call {
 static dhow_status take_by_function(void *state, const dhow_batch *results) {
     const function_call *call = state;
     dhowi_error_clear();
-    dhow_status status = call->take(call->user, results);
-    if (status == DHOW_OK || dhow_last_error()[0] != '\0') return status;
-    return dhowi_fail(status, "the sink's function returned %s", dhow_status_name(status));
+    return dhowi_answer_of("the sink's function", call->take(call->user, results));
 }
 
 static void end_function(void *state) { (void)state; }

@@ -28,6 +28,7 @@ struct dhowi_storage;
 dhow_status dhowi_origins_add(dhowi_origins *origins, dhowi_timepoint point);
 dhow_status dhowi_origins_add_storage(dhowi_origins *origins, struct dhowi_storage *storage);
 
+dhowi_origins dhowi_storage_origins(struct dhowi_storage *storage);
 /* Of all that is written from now on. */
 void dhowi_storage_set_origins(struct dhowi_storage *storage, const dhowi_origins *origins);
 

@@ -92,7 +92,6 @@ static inline dhow_status dhowi_storage_readable(dhowi_storage *storage, bool en
         atomic_load_explicit(&storage->origin_count, memory_order_acquire) != 0;
     return failed || comes_from_others ? dhowi_storage_ask(storage, ended) : DHOW_OK;
 }
-dhowi_origins dhowi_storage_origins(dhowi_storage *storage);
 
 /* Counts pinned memory that copies use, see dhow_memory_stats. */
 void dhowi_memory_count_staging(dhow_device *device, int64_t bytes);

@@ -22,13 +22,26 @@ enum { APART = 64 }; /* bytes: where a parameter may begin */
 
 /* ---- which parameters ---- */
 
-/* Whether a name has the form of a pattern with * and ?. */
+/* Whether a name has the form of a pattern with * and ?. What the last * stands for grows until the
+ * rest fits: those before it need not be looked at again. */
 static bool has_form(const char *name, const char *pattern) {
-    if (*pattern == '\0') return *name == '\0';
-    if (*pattern == '*')
-        return has_form(name, pattern + 1) || (*name && has_form(name + 1, pattern));
-    return *name != '\0' && (*pattern == '?' || *pattern == *name) &&
-           has_form(name + 1, pattern + 1);
+    const char *star = NULL, *behind = NULL; /* the last *, and what it stands for ends here */
+    while (*name != '\0') {
+        if (*pattern == '*') {
+            star = pattern++;
+            behind = name;
+        } else if (*pattern == '?' || *pattern == *name) {
+            pattern++;
+            name++;
+        } else if (star != NULL) {
+            pattern = star + 1;
+            name = ++behind;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*') pattern++;
+    return *pattern == '\0';
 }
 
 static bool is_trained(const dhow_trainer *t, const dhowi_value *v) {

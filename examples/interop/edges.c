@@ -23,7 +23,8 @@ static int set_kernel(dhow_device *device, dhow_model *model) {
     return good;
 }
 
-int make_edges(dhow_device *device, dhow_model **out) {
+/* y[1, 1, HEIGHT, WIDTH] = relu(conv2d(x)), with a kernel that answers where x changes. */
+static int make_edges(dhow_device *device, dhow_model **out) {
     const dhow_window window = DHOW_INIT(dhow_window, .kernel = {3, 3}, .stride = {1, 1},
                                          .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 1);
     dhow_model_value v;
@@ -36,10 +37,31 @@ int make_edges(dhow_device *device, dhow_model **out) {
     return good || give_up("the model");
 }
 
-int show_picture(dhow_device *device, uint64_t native, dhow_tensor **out) {
+static int show_picture(dhow_device *device, uint64_t native, dhow_tensor **out) {
     return dhow_tensor_wrap_device(device, DHOW_F32, DHOW_SHAPE(1, 1, HEIGHT, WIDTH), NULL, native,
                                    0, PICTURE_BYTES, NULL, NULL, out) == DHOW_OK ||
            give_up("wrapping the program's memory");
+}
+
+int wrap_program(dhow_device *device, uint64_t stream, uint64_t picture, uint64_t edges,
+                 wrapped *out) {
+    *out = (wrapped){0};
+    return (dhow_stream_wrap(device, stream, &out->stream) == DHOW_OK ||
+            give_up("wrapping the program's stream")) &&
+           make_edges(device, &out->model) && show_picture(device, picture, &out->picture) &&
+           show_picture(device, edges, &out->edges);
+}
+
+int find_edges(wrapped *w) {
+    return dhow_model_run_into(w->model, w->stream, &w->picture, 1, &w->edges, 1) == DHOW_OK ||
+           give_up("the model's run");
+}
+
+void unwrap_program(wrapped *w) {
+    dhow_tensor_release(w->picture);
+    dhow_tensor_release(w->edges);
+    dhow_model_release(w->model);
+    dhow_stream_release(w->stream);
 }
 
 static int compare(const float *got, const float *wanted) {

@@ -13,11 +13,20 @@ enum { WIDTH = 256, HEIGHT = 192, PIXELS = WIDTH * HEIGHT, PICTURE_BYTES = PIXEL
 /* Prints "interop: <what>: <dhow's message>" and returns 0. */
 int give_up(const char *what);
 
-/* y[1, 1, HEIGHT, WIDTH] = relu(conv2d(x)), with a kernel that answers where x changes. */
-int make_edges(dhow_device *device, dhow_model **out);
+/* What dhow knows of the program: its stream or queue, its two pictures, and the model. */
+typedef struct wrapped {
+    dhow_stream *stream;
+    dhow_model *model;
+    dhow_tensor *picture, *edges; /* [1, 1, HEIGHT, WIDTH] over the program's device memory */
+} wrapped;
 
-/* A tensor [1, 1, HEIGHT, WIDTH] over the program's device memory. */
-int show_picture(dhow_device *device, uint64_t native, dhow_tensor **out);
+/* Numbers are the vendor's own handles of the program's objects, which stay the program's. */
+int wrap_program(dhow_device *device, uint64_t stream, uint64_t picture, uint64_t edges,
+                 wrapped *out);
+/* Submits the model behind what the program has submitted; nobody waits. */
+int find_edges(wrapped *w);
+/* Also of one that could not be wrapped. */
+void unwrap_program(wrapped *w);
 
 /* Computes the picture's edges on the CPU, compares and prints the result. */
 int check_edges(dhow_context *context, const float *picture, const float *edges);

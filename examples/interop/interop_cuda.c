@@ -52,27 +52,18 @@ static void draw(program *p) {
 
 /* dhow's work goes into the program's stream, between the program's own. */
 static int work(dhow_device *device, program *p, float *picture, float *edges) {
-    dhow_stream *stream = NULL;
-    dhow_model *model = NULL;
-    dhow_tensor *x = NULL, *y = NULL;
-    int good = (dhow_stream_wrap(device, (uint64_t)(uintptr_t)p->stream, &stream) == DHOW_OK ||
-                give_up("wrapping the stream")) &&
-               make_edges(device, &model) &&
-               show_picture(device, (uint64_t)(uintptr_t)p->picture, &x) &&
-               show_picture(device, (uint64_t)(uintptr_t)p->edges, &y);
+    wrapped w;
+    int good = wrap_program(device, (uint64_t)(uintptr_t)p->stream, (uint64_t)(uintptr_t)p->picture,
+                            (uint64_t)(uintptr_t)p->edges, &w);
     if (good) {
         draw(p);
-        good = dhow_model_run_into(model, stream, &x, 1, &y, 1) == DHOW_OK ||
-               give_up("the model's run");
+        good = find_edges(&w);
         note(p, cudaMemcpyAsync(picture, p->picture, PICTURE_BYTES, cudaMemcpyDeviceToHost,
                                 p->stream));
         note(p, cudaMemcpyAsync(edges, p->edges, PICTURE_BYTES, cudaMemcpyDeviceToHost, p->stream));
         note(p, cudaStreamSynchronize(p->stream));
     }
-    dhow_tensor_release(x);
-    dhow_tensor_release(y);
-    dhow_model_release(model);
-    dhow_stream_release(stream);
+    unwrap_program(&w);
     return good && p->code == cudaSuccess;
 }
 

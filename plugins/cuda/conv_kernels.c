@@ -52,6 +52,11 @@ static dhow_arg i32(uint32_t value) {
     return (dhow_arg){.kind = DHOW_ARG_VALUE, .bytes = 4, .u.value = value};
 }
 
+/* How kernels of convolutions take their window. */
+#define WINDOW(d)                                                                                \
+    i64((d)->kh), i64((d)->kw), i64((d)->stride[0]), i64((d)->stride[1]), i64((d)->dilation[0]), \
+        i64((d)->dilation[1]), i64((d)->pad[0]), i64((d)->pad[1])
+
 static int32_t launch(dhowi_cuda_stream *stream, void *kernel, int64_t work, const dhow_arg *args,
                       size_t count, dhow_error *err) {
     const dhow_geometry geometry = {.work = (uint64_t)work};
@@ -106,25 +111,9 @@ int32_t dhowi_cuda_conv_im2col(const dhowi_cuda_conv_kernels *kernels, dhowi_cud
                                const dhowi_cuda_conv *conv, dhow_buffer x, dhow_buffer matrix,
                                int64_t first, int64_t pixels, int64_t row, dhow_error *err) {
     const dhow_conv_desc *d = &conv->desc;
-    const dhow_arg args[] = {in(x),
-                             out(matrix),
-                             i64(first),
-                             i64(pixels),
-                             i64(d->c),
-                             i64(d->h),
-                             i64(d->w),
-                             i64(conv->out[0]),
-                             i64(conv->out[1]),
-                             i64(d->groups),
-                             i64(d->kh),
-                             i64(d->kw),
-                             i64(d->stride[0]),
-                             i64(d->stride[1]),
-                             i64(d->dilation[0]),
-                             i64(d->dilation[1]),
-                             i64(d->pad[0]),
-                             i64(d->pad[1]),
-                             i64(row)};
+    const dhow_arg args[] = {
+        in(x),     out(matrix),       i64(first),        i64(pixels),    i64(d->c), i64(d->h),
+        i64(d->w), i64(conv->out[0]), i64(conv->out[1]), i64(d->groups), WINDOW(d), i64(row)};
     const int64_t items = items_of(d, pixels * d->groups, d->c / d->groups);
     return LAUNCH(stream, kernels->im2col, items, args, err);
 }
@@ -146,14 +135,7 @@ int32_t dhowi_cuda_conv_depthwise(const dhowi_cuda_conv_kernels *kernels, dhowi_
                              i64(d->w),
                              i64(conv->out[0]),
                              i64(conv->out[1]),
-                             i64(d->kh),
-                             i64(d->kw),
-                             i64(d->stride[0]),
-                             i64(d->stride[1]),
-                             i64(d->dilation[0]),
-                             i64(d->dilation[1]),
-                             i64(d->pad[0]),
-                             i64(d->pad[1]),
+                             WINDOW(d),
                              i32(biased),
                              i32(adds),
                              i32(d->activation)};

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "../float_bits.h"
 #include "machine.h"
 
 /* ---- bits ---- */
@@ -22,52 +23,6 @@ static int64_t signed_of(uint64_t v, unsigned bits) {
 /* An integer of a type, extended to 64 bits. */
 static uint64_t extend(uint64_t v, ptx_type type) {
     return type.kind == 's' ? (uint64_t)signed_of(v, type.bits) : v & mask_of(type.bits);
-}
-
-static float to_f32(uint64_t v) {
-    const uint32_t bits = (uint32_t)v;
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-static double to_f64(uint64_t v) {
-    double d;
-    memcpy(&d, &v, sizeof d);
-    return d;
-}
-
-static uint64_t of_f32(float f) {
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
-}
-
-static uint64_t of_f64(double d) {
-    uint64_t bits;
-    memcpy(&bits, &d, sizeof bits);
-    return bits;
-}
-
-static float of_half(uint64_t v) {
-    const unsigned exponent = v >> 10 & 31, fraction = v & 1023;
-    const float size = exponent == 31  ? (fraction != 0 ? NAN : INFINITY)
-                       : exponent == 0 ? ldexpf((float)fraction, -24)
-                                       : ldexpf((float)(fraction + 1024), (int)exponent - 25);
-    return v & 0x8000 ? -size : size;
-}
-
-/* Rounded to nearest even. */
-static uint64_t to_half(float f) {
-    const uint64_t sign = signbit(f) ? 0x8000 : 0;
-    const float size = fabsf(f);
-    int exponent = 0;
-    if (isnan(f)) return 0x7fff;
-    if (size >= 65520) return sign | 0x7c00;
-    if (size < 0x1p-14f) return sign | (uint64_t)nearbyintf(size * 0x1p24f);
-    const float fraction = frexpf(size, &exponent); /* 0.5 to 1 */
-    return sign |
-           (((uint64_t)(exponent + 14) << 10) + (uint64_t)nearbyintf(fraction * 2048) - 1024);
 }
 
 /* ---- integers ---- */
@@ -237,17 +192,19 @@ ARITHMETIC(arithmetic_f64, double, )
 
 static uint64_t compute_f32(const ptx_instruction *i, const uint64_t *in) {
     float v[3];
-    for (int k = 0; k < 3; k++) v[k] = i->code.ftz ? flush(to_f32(in[k])) : to_f32(in[k]);
+    for (int k = 0; k < 3; k++)
+        v[k] = i->code.ftz ? flush(f32_of_bits((uint32_t)in[k])) : f32_of_bits((uint32_t)in[k]);
     float y = arithmetic_f32(i->code.op, v[0], v[1], v[2]);
     if (i->code.ftz) y = flush(y);
     if (i->code.sat) y = y > 0 ? fminf(y, 1) : 0;
-    return of_f32(y);
+    return bits_of_f32(y);
 }
 
 static uint64_t compute_f64(const ptx_instruction *i, const uint64_t *in) {
-    const double y = arithmetic_f64(i->code.op, to_f64(in[0]), to_f64(in[1]), to_f64(in[2]));
+    const double y =
+        arithmetic_f64(i->code.op, f64_of_bits(in[0]), f64_of_bits(in[1]), f64_of_bits(in[2]));
     /* The approximations in f64 give the upper half of the bits. */
-    return i->code.approx ? of_f64(y) & ~0xffffffffull : of_f64(y);
+    return i->code.approx ? bits_of_f64(y) & ~0xffffffffull : bits_of_f64(y);
 }
 
 /* ---- conversions ---- */
@@ -263,22 +220,25 @@ static uint64_t float_to_integer(double v, ptx_type from, ptx_type to) {
 }
 
 static uint64_t of_real(double v, ptx_type to) {
-    return to.bits == 64 ? of_f64(v) : to.bits == 32 ? of_f32((float)v) : to_half((float)v);
+    return to.bits == 64   ? bits_of_f64(v)
+           : to.bits == 32 ? bits_of_f32((float)v)
+                           : half_of_double((double)(float)v);
 }
 
 static uint64_t integer_to_float(uint64_t v, ptx_type from, ptx_type to) {
     const uint64_t wide = extend(v, from);
     if (from.kind == 's')
-        return to.bits == 64 ? of_f64((double)(int64_t)wide) : of_f32((float)(int64_t)wide);
-    return to.bits == 64 ? of_f64((double)wide) : of_f32((float)wide);
+        return to.bits == 64 ? bits_of_f64((double)(int64_t)wide)
+                             : bits_of_f32((float)(int64_t)wide);
+    return to.bits == 64 ? bits_of_f64((double)wide) : bits_of_f32((float)wide);
 }
 
 static uint64_t convert(const ptx_instruction *i, uint64_t v) {
     const ptx_type to = i->code.type, from = i->code.from;
     if (from.kind != 'f') return to.kind == 'f' ? integer_to_float(v, from, to) : extend(v, from);
-    double real = from.bits == 64   ? to_f64(v)
-                  : from.bits == 32 ? (double)to_f32(v)
-                                    : (double)of_half(v);
+    double real = from.bits == 64   ? f64_of_bits(v)
+                  : from.bits == 32 ? (double)f32_of_bits((uint32_t)v)
+                                    : double_of_half((uint16_t)v);
     if (i->code.ftz && from.bits == 32) real = (double)flush((float)real);
     if (to.kind != 'f') return float_to_integer(real, from, to);
     if (i->code.round >= PTX_RNI) real = nearbyint(real);
@@ -325,8 +285,8 @@ static uint64_t compare(const ptx_instruction *i, const uint64_t *in) {
     const ptx_type type = i->code.type;
     bool result = false;
     if (type.kind == 'f') {
-        double a = type.bits == 64 ? to_f64(in[0]) : (double)to_f32(in[0]);
-        double b = type.bits == 64 ? to_f64(in[1]) : (double)to_f32(in[1]);
+        double a = type.bits == 64 ? f64_of_bits(in[0]) : (double)f32_of_bits((uint32_t)in[0]);
+        double b = type.bits == 64 ? f64_of_bits(in[1]) : (double)f32_of_bits((uint32_t)in[1]);
         if (i->code.ftz && type.bits == 32) {
             a = (double)flush((float)a);
             b = (double)flush((float)b);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../float_bits.h"
 #include "ptx.h"
 
 static const char k_head[] =
@@ -55,18 +56,8 @@ static uint64_t result_of(const char *type, const char *instruction, uint64_t a,
     return out;
 }
 
-static uint64_t F(float v) {
-    uint32_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    return bits;
-}
-
-static uint64_t D(double v) {
-    uint64_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    return bits;
-}
-
+#define F bits_of_f32
+#define D bits_of_f64
 #define NAN32 0x7fc00000u
 
 Test(ptx_isa, instructions_give_what_the_isa_says) {

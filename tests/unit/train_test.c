@@ -58,7 +58,10 @@ ONE(abs)
         OK(dhow_model_##name(m, *y, w, y));                                          \
     }
 TWO(add, neg)
-TWO(sub, tanh) TWO(mul, tanh) TWO(div, exp) TWO(max, neg) TWO(min, neg)
+TWO(sub, tanh)
+TWO(mul, tanh)
+TWO(div, exp)
+TWO(max, neg) TWO(min, neg)
 
     static void net_numbers(dhow_model *m, dhow_model_value x, dhow_model_value *y) {
     parameter(m, "w", SHAPE(3, 4), y);
@@ -541,7 +544,8 @@ Test(train, patterns_choose_what_is_trained) {
     static const struct {
         const char *pattern;
         uint32_t count;
-    } cases[] = {{"*", 3}, {"second*", 1}, {"*.bias", 1}, {"f?rst.*", 2}};
+    } cases[] = {{"*", 3},        {"second*", 1}, {"*.bias", 1}, {"f?rst.*", 2},
+                 {"*s*t*t**", 1}, {"**.b*s", 1},  {"*d.w?*", 1}, {"*.weight", 2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dhow_trainer *some;
         OK(dhow_trainer_create(
@@ -565,6 +569,23 @@ static void net_sorted(dhow_model *m, dhow_model_value x, dhow_model_value *y) {
     parameter(m, "w", SHAPE(3, 4), &w);
     OK(dhow_model_mul(m, x, w, y));
     OK(dhow_model_sort(m, *y, 1, 0, y, &order));
+}
+
+static void net_long_name(dhow_model *m, dhow_model_value x, dhow_model_value *y) {
+    OK(dhow_model_linear(m, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", x, 4, 3, 0, y));
+}
+
+/* Each star took as many tries as the name has letters, for every try of those before it. */
+Test(train, a_pattern_of_many_stars_takes_no_longer, .timeout = 30) {
+    const net n = {"long name", 2, {3, 4}, net_long_name, DHOW_LOSS_MSE};
+    trial t = begin(&n, DHOW_OPTIMIZER_SGD);
+    dhow_trainer *some;
+    refused(dhow_trainer_create(t.model,
+                                &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_MSE,
+                                           .trainable = "*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b"),
+                                &some),
+            DHOW_INVALID_ARGUMENT, "*b'");
+    end(&t);
 }
 
 /* Each place of a window is some steps of the plan: a few bytes of a file could ask for millions.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arrays that grow.
+ * Arrays that grow, and the search in sorted ones.
  */
 #ifndef DHOWI_BASE_ARRAY_H_
 #define DHOWI_BASE_ARRAY_H_
@@ -22,5 +22,20 @@ static inline bool dhowi_room(void **array, uint32_t count, uint32_t *capacity,
     *capacity = larger;
     return true;
 }
+
+/* Sets `at` to the first of ascending numbers that lies above `value`, to the last where none does.
+ * A macro, for numbers of any type; there is at least one. */
+#define DHOWI_FIRST_ABOVE(at, numbers, count, value)     \
+    do {                                                 \
+        uint64_t low_ = 0, high_ = (uint64_t)(count)-1;  \
+        while (low_ < high_) {                           \
+            const uint64_t middle_ = (low_ + high_) / 2; \
+            if ((value) < (numbers)[middle_])            \
+                high_ = middle_;                         \
+            else                                         \
+                low_ = middle_ + 1;                      \
+        }                                                \
+        (at) = low_;                                     \
+    } while (0)
 
 #endif /* DHOWI_BASE_ARRAY_H_ */

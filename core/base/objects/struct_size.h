@@ -50,8 +50,8 @@
     X(dhow_trainer_options, trainable)
 
 #define DHOWI_END_OF(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
-#define DHOWI_STRUCT_LEAST_(type, field) dhowi_least_##type = DHOWI_END_OF(type, field),
-enum { DHOWI_STRUCT_MAP(DHOWI_STRUCT_LEAST_) };
+#define DHOWI_STRUCT_LEAST(type, field) dhowi_least_##type = DHOWI_END_OF(type, field),
+enum { DHOWI_STRUCT_MAP(DHOWI_STRUCT_LEAST) };
 
 enum { DHOWI_STRUCT_MOST = 1 << 20 }; /* what is larger was never set */
 typedef char dhowi_struct_problem[192];

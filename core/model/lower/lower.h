@@ -10,7 +10,8 @@
 #include "model/graph/model.h"
 #include "ops/run/map.h"
 
-/* A status of our own: the lowering needs the values of `wanted`, which are on the device. */
+/* A status of our own: the lowering needs the values of `wanted`, which are on the device. Not one
+ * of dhow_status, so that what a lowering calls, down to the plugin, cannot have it by chance. */
 #define DHOWI_NEEDS_VALUES ((dhow_status)1000)
 
 /* A tensor inside a plan: known values, or a view of a buffer. Refs are numbers, -1 is none. */
