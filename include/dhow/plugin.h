@@ -350,14 +350,18 @@ typedef struct dhow_buffer {
     uint64_t handle, offset;
 } dhow_buffer;
 
-enum { /* activation of blas and conv */
+enum { /* activation of blas and conv, with activation_alpha and activation_beta */
        DHOW_ACTIVATION_NONE = 0,
        DHOW_ACTIVATION_RELU = 1,
        DHOW_ACTIVATION_GELU = 2,      /* x/2 (1 + erf(x/sqrt 2)) */
        DHOW_ACTIVATION_GELU_TANH = 3, /* its tanh approximation */
        DHOW_ACTIVATION_SIGMOID = 4,
        DHOW_ACTIVATION_TANH = 5,
-       DHOW_ACTIVATION_SILU = 6 /* x sigmoid(x) */
+       DHOW_ACTIVATION_SILU = 6, /* x sigmoid(x); the host's own kernels know those up to here */
+       DHOW_ACTIVATION_HARD_SWISH = 7, /* x max(0, min(1, x/6 + 1/2)) */
+       DHOW_ACTIVATION_MISH = 8,       /* x tanh(log(1 + e^x)) */
+       DHOW_ACTIVATION_LEAKY_RELU = 9, /* alpha x below 0 */
+       DHOW_ACTIVATION_CLIP = 10       /* x held between alpha and beta */
 };
 
 enum {                                  /* dhow_blas_desc.flags, dhow_conv_desc.flags */
@@ -384,13 +388,15 @@ typedef struct dhow_blas_desc {
     int64_t lda, ldb, ldc;                /* elements from row to row, as stored */
     int64_t stride_a, stride_b, stride_c; /* elements from batch entry to entry; 0 shares one */
     float alpha, beta;
+    float activation_alpha, activation_beta;
 } dhow_blas_desc;
 
 /* "dhow.blas/1". Plans may be used by several threads at once. */
 typedef struct dhow_blas {
     uint32_t struct_size;
     uint32_t minor;
-    /* UNSUPPORTED makes the host use its portable kernel from now on, UNAVAILABLE this time.
+    /* UNSUPPORTED, as for an activation that the table does not know, makes the host use its
+     * portable kernel from now on, UNAVAILABLE this time.
      * packed_bytes is 0 when packing does not pay. */
     int32_t (*plan)(void *device, const dhow_blas_desc *desc, void **out_plan,
                     uint64_t *out_workspace_bytes, uint64_t *out_packed_bytes, dhow_error *err);
@@ -429,6 +435,7 @@ typedef struct dhow_conv_desc {
     int64_t pad[4];                                    /* top, left, bottom, right */
     int64_t depth, kd, stride_d, dilation_d, pad_d[2]; /* 0: there is no third dimension */
     int64_t out[3]; /* of a transposed convolution: depth, height, width of y; else 0 */
+    float activation_alpha, activation_beta;
 } dhow_conv_desc;
 
 /* What a plan settled on. */
@@ -565,8 +572,8 @@ _Static_assert(offsetof(dhow_plugin, name) == 16, "ABI");
 _Static_assert(offsetof(dhow_plugin, probe) == 32, "ABI");
 _Static_assert(offsetof(dhow_plugin, builtin_kernel) == 232, "ABI");
 _Static_assert(sizeof(dhow_plugin) == 344, "ABI");
-_Static_assert(sizeof(dhow_blas_desc) == 120, "ABI");
-_Static_assert(sizeof(dhow_conv_desc) == 232, "ABI");
+_Static_assert(sizeof(dhow_blas_desc) == 128, "ABI");
+_Static_assert(sizeof(dhow_conv_desc) == 240, "ABI");
 #endif
 
 #ifdef __cplusplus

@@ -165,8 +165,9 @@ dnnl_status_t onednn_conv_pd(dnnl_primitive_desc_t *pd, onednn_md x, onednn_md w
     return onednn_loaded.dnnl_primitive_desc_create(pd, &desc, attr, onednn_loaded.engine, NULL);
 }
 
-static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, float alpha) {
-    return onednn_loaded.dnnl_post_ops_append_eltwise(ops, 1.0f, kind, alpha, 0.0f);
+static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, float alpha,
+                                    float beta) {
+    return onednn_loaded.dnnl_post_ops_append_eltwise(ops, 1.0f, kind, alpha, beta);
 }
 
 static dnnl_status_t append_sum(dnnl_post_ops_t ops, float scale, dnnl_data_type_t type) {
@@ -214,8 +215,9 @@ dnnl_status_t onednn_conv_pd(dnnl_primitive_desc_t *pd, onednn_md x, onednn_md w
         shape->strides, shape->dilates, shape->pad_begin, shape->pad_end, attr);
 }
 
-static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, float alpha) {
-    return onednn_loaded.dnnl_post_ops_append_eltwise(ops, kind, alpha, 0.0f);
+static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, float alpha,
+                                    float beta) {
+    return onednn_loaded.dnnl_post_ops_append_eltwise(ops, kind, alpha, beta);
 }
 
 static dnnl_status_t append_sum(dnnl_post_ops_t ops, float scale, dnnl_data_type_t type) {
@@ -227,30 +229,38 @@ static dnnl_status_t append_sum(dnnl_post_ops_t ops, float scale, dnnl_data_type
 /* ---- attributes, primitives
  * -------------------------------------------------------------------------------------- */
 
-static dnnl_status_t append_activation(dnnl_post_ops_t ops, uint32_t activation) {
-    switch (activation) {
+static dnnl_status_t append_activation(dnnl_post_ops_t ops, const onednn_activation *a) {
+    switch (a->kind) {
         case DHOW_ACTIVATION_NONE:
             return dnnl_success;
         case DHOW_ACTIVATION_RELU:
-            return append_eltwise(ops, dnnl_eltwise_relu, 0.0f);
+            return append_eltwise(ops, dnnl_eltwise_relu, 0.0f, 0.0f);
         case DHOW_ACTIVATION_GELU:
-            return append_eltwise(ops, dnnl_eltwise_gelu_erf, 0.0f);
+            return append_eltwise(ops, dnnl_eltwise_gelu_erf, 0.0f, 0.0f);
         case DHOW_ACTIVATION_GELU_TANH:
-            return append_eltwise(ops, dnnl_eltwise_gelu_tanh, 0.0f);
+            return append_eltwise(ops, dnnl_eltwise_gelu_tanh, 0.0f, 0.0f);
         case DHOW_ACTIVATION_SIGMOID:
-            return append_eltwise(ops, dnnl_eltwise_logistic, 0.0f);
+            return append_eltwise(ops, dnnl_eltwise_logistic, 0.0f, 0.0f);
         case DHOW_ACTIVATION_TANH:
-            return append_eltwise(ops, dnnl_eltwise_tanh, 0.0f);
+            return append_eltwise(ops, dnnl_eltwise_tanh, 0.0f, 0.0f);
         case DHOW_ACTIVATION_SILU:
-            return append_eltwise(ops, dnnl_eltwise_swish, 1.0f);
+            return append_eltwise(ops, dnnl_eltwise_swish, 1.0f, 0.0f);
+        case DHOW_ACTIVATION_HARD_SWISH: /* version 2 has these numbers built in */
+            return append_eltwise(ops, dnnl_eltwise_hardswish, 1.0f / 6, 0.5f);
+        case DHOW_ACTIVATION_MISH:
+            return append_eltwise(ops, dnnl_eltwise_mish, 0.0f, 0.0f);
+        case DHOW_ACTIVATION_LEAKY_RELU:
+            return append_eltwise(ops, dnnl_eltwise_relu, a->alpha, 0.0f);
+        case DHOW_ACTIVATION_CLIP:
+            return append_eltwise(ops, dnnl_eltwise_clip, a->alpha, a->beta);
         default:
             return dnnl_unimplemented;
     }
 }
 
 dnnl_status_t onednn_attributes(dnnl_primitive_attr_t *attr, float beta, dnnl_data_type_t type_c,
-                                const onednn_md *residual, uint32_t activation, int32_t compute,
-                                int *out_residual_index) {
+                                const onednn_md *residual, const onednn_activation *activation,
+                                int32_t compute, int *out_residual_index) {
     dnnl_post_ops_t ops = NULL;
     int index = 0;
     *attr = NULL;

@@ -97,10 +97,16 @@ dnnl_status_t onednn_conv_pd(dnnl_primitive_desc_t *pd, onednn_md x, onednn_md w
                              onednn_md y, const onednn_conv_shape *shape,
                              dnnl_primitive_attr_t attr);
 
+/* DHOW_ACTIVATION_... with its numbers. */
+typedef struct onednn_activation {
+    uint32_t kind;
+    float alpha, beta;
+} onednn_activation;
+
 /* Attributes: scratchpad by the caller, then + beta c, + residual, activation. */
 dnnl_status_t onednn_attributes(dnnl_primitive_attr_t *attr, float beta, dnnl_data_type_t type_c,
-                                const onednn_md *residual, uint32_t activation, int32_t compute,
-                                int *out_residual_index);
+                                const onednn_md *residual, const onednn_activation *activation,
+                                int32_t compute, int *out_residual_index);
 
 /* One operand of an execution. */
 typedef struct onednn_operand {

@@ -4,8 +4,8 @@
  * through the matmul primitive. dnnl_sgemm beats that on plain layouts when there is nothing to
  * add, and by up to two times for a few rows whatever there is: what has to be added to so little
  * is added afterwards. Where bf16 is asked for inside f32 and the processor multiplies it, a
- * constant b is packed as bf16, once, and a becomes bf16 in the workspace. ReLU is left to the host:
- * oneDNN's loses NaN.
+ * constant b is packed as bf16, once, and a becomes bf16 in the workspace. ReLU is left to the
+ * host: oneDNN's loses NaN.
  */
 #include <string.h>
 
@@ -155,6 +155,8 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
     const dhow_blas_desc *desc = &plan->desc;
     const onednn_library *dnnl = plan->dnnl;
     const int chosen = plan->settled || (desc->flags & DHOW_BLAS_CONSTANT_B) != 0;
+    const onednn_activation activation = {desc->activation, desc->activation_alpha,
+                                          desc->activation_beta};
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
     int residual_index = -1;
@@ -164,7 +166,7 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
     if (status == dnnl_success) {
         status = onednn_attributes(&attr, desc->beta, onednn_type(desc->dtype_c),
                                    desc->flags & DHOW_EPILOGUE_RESIDUAL ? &mds.c : NULL,
-                                   desc->activation, desc->compute, &residual_index);
+                                   &activation, desc->compute, &residual_index);
     }
     if (status == dnnl_success)
         status = onednn_matmul_pd(&pd, mds.a, chosen ? mds.b : mds.plain_b, mds.bias, mds.c, attr);
@@ -217,12 +219,14 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
         return cpu_fail(err, DHOW_UNSUPPORTED, 0, "oneDNN multiplies f32, bf16 and f16 only");
     }
     const int sgemm = fits_sgemm(desc);
-    if (desc->activation > DHOW_ACTIVATION_SILU) {
-        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "activation %u is unknown", desc->activation);
+    if (desc->activation > (sgemm ? DHOW_ACTIVATION_SILU : DHOW_ACTIVATION_CLIP)) {
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "activation %u follows a product",
+                        desc->activation);
     }
-    if (desc->activation == DHOW_ACTIVATION_RELU && !sgemm) {
+    if ((desc->activation == DHOW_ACTIVATION_RELU || desc->activation == DHOW_ACTIVATION_CLIP) &&
+        !sgemm) {
         return cpu_fail(err, DHOW_UNSUPPORTED, 0,
-                        "oneDNN's ReLU is max(x, 0), which makes 0 of a NaN");
+                        "oneDNN's ReLU is max(x, 0), which makes 0 of a NaN, as clip does");
     }
     if (desc->m == 0 || desc->n == 0 || desc->k == 0 || desc->batch == 0 ||
         (desc->alpha != 1.0f && !sgemm)) {

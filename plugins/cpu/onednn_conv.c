@@ -234,11 +234,12 @@ static dnnl_status_t describe_pd(const conv_plan *plan, const conv_mds *mds,
                                  int *residual_index, dnnl_primitive_desc_t *pd) {
     const dhow_conv_desc *d = &plan->desc;
     const int residual = (d->flags & DHOW_EPILOGUE_RESIDUAL) != 0;
+    const onednn_activation activation = {d->activation, d->activation_alpha, d->activation_beta};
     dnnl_primitive_attr_t attr = NULL;
     dnnl_status_t status = onednn_attributes(&attr, residual && form == RESIDUAL_SUM ? 1.0f : 0.0f,
                                              onednn_type(d->dtype),
                                              residual && form == RESIDUAL_BINARY ? &mds->y : NULL,
-                                             d->activation, d->compute, residual_index);
+                                             &activation, d->compute, residual_index);
     if (status == dnnl_success)
         status = onednn_conv_pd(pd, mds->x, mds->weight, mds->bias, mds->y, shape, attr);
     if (attr) (void)plan->dnnl->dnnl_primitive_attr_destroy(attr);

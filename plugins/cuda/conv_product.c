@@ -82,7 +82,7 @@ static int32_t check(const product_plan *p, dhow_error *err) {
     if (p->conv.spatial != 2 || dhowi_cuda_conv_has(&p->conv, DHOW_CONV_TRANSPOSED))
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: products convolve images alone", name);
     /* It follows then: where there is cuDNN, behind a faster convolution. */
-    if (!p->depthwise && !p->direct && d->activation != DHOW_ACTIVATION_NONE)
+    if (d->activation > (p->depthwise || p->direct ? DHOW_ACTIVATION_SILU : DHOW_ACTIVATION_NONE))
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: a product has no such activation",
                                  name);
     if (p->starts_biased && p->turns && dhowi_cuda_conv_has(&p->conv, DHOW_EPILOGUE_RESIDUAL))

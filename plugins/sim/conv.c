@@ -62,8 +62,9 @@ static void put(void *memory, int32_t dtype, int64_t at, double value) {
     }
 }
 
-static double activate(uint32_t activation, double x) {
-    switch (activation) {
+static double activate(const dhow_conv_desc *d, double x) {
+    const double low = (double)d->activation_alpha, high = (double)d->activation_beta;
+    switch (d->activation) {
         case DHOW_ACTIVATION_RELU:
             return x < 0 ? 0 : x;
         case DHOW_ACTIVATION_GELU:
@@ -77,6 +78,14 @@ static double activate(uint32_t activation, double x) {
             return tanh(x);
         case DHOW_ACTIVATION_SILU:
             return x / (1 + exp(-x));
+        case DHOW_ACTIVATION_HARD_SWISH:
+            return x * (x < -3 ? 0 : x > 3 ? 1 : x / 6 + 0.5);
+        case DHOW_ACTIVATION_MISH:
+            return x * tanh(x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)));
+        case DHOW_ACTIVATION_LEAKY_RELU:
+            return x < 0 ? low * x : x;
+        case DHOW_ACTIVATION_CLIP:
+            return x < low ? low : x > high ? high : x;
         default:
             return x;
     }
@@ -119,7 +128,7 @@ static int32_t convolve(simdev_stream *stream, void *data, unsigned char *const 
                     value = sum_at(p, memory[X], memory[WEIGHT], n, k, pixel / y->w, pixel % y->w);
                     if (memory[BIAS] != NULL) value += get(memory[BIAS], d->dtype, k);
                     if (memory[RESIDUAL] != NULL) value += get(memory[RESIDUAL], d->dtype, at);
-                    value = activate(d->activation, value);
+                    value = activate(d, value);
                 }
                 put(memory[Y], d->dtype, at, value);
             }

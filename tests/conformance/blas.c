@@ -53,7 +53,8 @@ static double wanted(const product *p, int64_t batch, int64_t row, int64_t col, 
     if (d->beta != 0) sum += (double)d->beta * p->c.value[at];
     if ((d->flags & DHOW_EPILOGUE_BIAS) != 0) sum += p->bias.value[col];
     if ((d->flags & DHOW_EPILOGUE_RESIDUAL) != 0) sum += p->residual.value[at];
-    return vendor_activate(d->activation, sum);
+    return vendor_activate(d->activation, (double)d->activation_alpha, (double)d->activation_beta,
+                           sum);
 }
 
 static conform_result make_operands(conform_env *env, product *p) {
@@ -212,13 +213,15 @@ static conform_result products_bf16(conform_env *env) { return products(env, DHO
 static conform_result activate(conform_env *env, bool with_nan) {
     tally t = {.with_nan = with_nan};
     NEEDS_BLAS;
-    for (uint32_t a = DHOW_ACTIVATION_RELU; a <= DHOW_ACTIVATION_SILU; a++) {
+    for (uint32_t a = DHOW_ACTIVATION_RELU; a <= DHOW_ACTIVATION_CLIP; a++) {
         static const uint32_t flags[] = {0, DHOW_EPILOGUE_BIAS,
                                          DHOW_EPILOGUE_BIAS | DHOW_EPILOGUE_RESIDUAL,
                                          DHOW_BLAS_CONSTANT_B | DHOW_EPILOGUE_BIAS};
         for (int f = 0; f < 4; f++) {
             dhow_blas_desc d = plain(DHOW_F32, 21, 37, 18, flags[f]);
             d.activation = a;
+            d.activation_alpha = -0.25f;
+            d.activation_beta = 0.5f;
             TRY(check_product(env, &d, &t));
         }
     }

@@ -43,7 +43,8 @@ static double wanted(const convolution *c, int64_t n, int64_t k, int64_t oy, int
     if ((d->flags & DHOW_EPILOGUE_BIAS) != 0) sum += c->bias.value[k];
     if ((d->flags & DHOW_EPILOGUE_RESIDUAL) != 0)
         sum += c->residual.value[((n * d->k + k) * c->oh + oy) * c->ow + ox];
-    return vendor_activate(d->activation, sum);
+    return vendor_activate(d->activation, (double)d->activation_alpha, (double)d->activation_beta,
+                           sum);
 }
 
 static conform_result make_operands(conform_env *env, convolution *c) {
@@ -245,10 +246,12 @@ static conform_result convolutions_activated(conform_env *env) {
                                      DHOW_EPILOGUE_RESIDUAL};
     tally t = {0};
     NEEDS_CONV;
-    for (uint32_t a = DHOW_ACTIVATION_NONE; a <= DHOW_ACTIVATION_SILU; a++) {
+    for (uint32_t a = DHOW_ACTIVATION_NONE; a <= DHOW_ACTIVATION_CLIP; a++) {
         for (int f = 0; f < 4; f++) {
             dhow_conv_desc d = plain(DHOW_F32, 5, 7, 7, 6, 3);
             d.activation = a;
+            d.activation_alpha = -0.25f;
+            d.activation_beta = 0.5f;
             d.flags = flags[f];
             TRY(check_convolution(env, &d, &t));
         }

@@ -27,7 +27,7 @@ conform_result vendor_array_read(conform_env *env, void *stream, const vendor_ar
     return CONFORM_PASS;
 }
 
-double vendor_activate(uint32_t activation, double x) {
+double vendor_activate(uint32_t activation, double alpha, double beta, double x) {
     switch (activation) {
         case DHOW_ACTIVATION_RELU:
             return x < 0 ? 0 : x; /* NaN stays */
@@ -41,6 +41,14 @@ double vendor_activate(uint32_t activation, double x) {
             return tanh(x);
         case DHOW_ACTIVATION_SILU:
             return x / (1 + exp(-x));
+        case DHOW_ACTIVATION_HARD_SWISH:
+            return x * (x < -3 ? 0 : x > 3 ? 1 : x / 6 + 0.5);
+        case DHOW_ACTIVATION_MISH:
+            return x * tanh(log1p(exp(x))); /* of small x */
+        case DHOW_ACTIVATION_LEAKY_RELU:
+            return x < 0 ? alpha * x : x;
+        case DHOW_ACTIVATION_CLIP:
+            return x < alpha ? alpha : x > beta ? beta : x;
         default:
             return x;
     }

@@ -20,7 +20,8 @@ conform_result vendor_array_new(conform_env *env, void *stream, dhow_dtype dtype
                                 uint64_t seed, vendor_array *out);
 conform_result vendor_array_read(conform_env *env, void *stream, const vendor_array *a,
                                  double *out);
-double vendor_activate(uint32_t activation, double x);
+/* With alpha and beta of the activation. */
+double vendor_activate(uint32_t activation, double alpha, double beta, double x);
 /* How far a sum of terms may be off whose sizes add up to `size`. */
 double vendor_tolerance(dhow_dtype dtype, double want, double size);
 /* Puts what was asked for in front of the message. */

@@ -159,14 +159,15 @@ int gemm(gen *g) {
 
 /* A product with what follows it in networks. */
 int linear_block(gen *g) {
-    static const char *const ends[] = {"Relu", "Sigmoid", "Tanh", "Gelu", "HardSwish"};
+    static const char *const ends[] = {"Relu",      "Sigmoid", "Tanh",     "Gelu",
+                                       "HardSwish", "Mish",    "LeakyRelu"};
     int x = pick(g, 2, 4), y = -1;
     for (int i = 1 + below(g, 2); i > 0 && x >= 0; i--) {
         const int64_t w[] = {val(g, x)->shape[val(g, x)->rank - 1], extent(g)};
         y = product(g, x, one_in(g, 8) ? new_input(g, 2, w) : new_constant(g, 2, w));
         for (int k = below(g, 4); k > 0 && y >= 0; k--) {
             const int row = new_constant(g, 1, &w[1]);
-            switch (below(g, 6)) {
+            switch (below(g, 7)) {
                 case 0:
                     y = binary(g, "Add", y, row);
                     break;
@@ -174,7 +175,10 @@ int linear_block(gen *g) {
                     y = binary(g, one_in(g, 2) ? "Add" : "Mul", row, y);
                     break;
                 case 2:
-                    y = unary(g, ends[below(g, 5)], y, 0);
+                    y = unary(g, ends[below(g, 7)], y, 0);
+                    break;
+                case 5:
+                    y = one_in(g, 2) ? clip_to(g, y) : hard_swish_of(g, y);
                     break;
                 case 3:
                     y = binary(g, "Mul", y, unary(g, "Sigmoid", y, 0));

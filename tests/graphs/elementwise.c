@@ -257,6 +257,26 @@ int cast_chain(gen *g) {
     return result(g, n, g->m->dtype, val(g, i)->rank, val(g, i)->shape, bits);
 }
 
+static int bound(gen *g, double number) {
+    const int64_t one = 1;
+    const int b = add_value(g->m, VALUE_CONSTANT, g->m->dtype, 0, &one, g->at);
+    if (b >= 0) val(g, b)->data[0] = number;
+    return b;
+}
+
+static int clip_between(gen *g, int v, int low, int high) {
+    const int in[] = {v, low, high};
+    return v < 0 ? -1
+                 : result(g, put(g, "Clip", 3, in), g->m->dtype, val(g, v)->rank, val(g, v)->shape,
+                          val(g, v)->bits);
+}
+
+int clip_to(gen *g, int v) {
+    const int low = one_in(g, 3) ? -1 : bound(g, -0.5);
+    const int high = one_in(g, 3) ? -1 : bound(g, one_in(g, 2) ? 0.75 : 6);
+    return clip_between(g, v, low, high);
+}
+
 int clip_shrink(gen *g) {
     const int v = pick(g, 0, 6);
     if (v < 0) return -1;
@@ -266,16 +286,7 @@ int clip_shrink(gen *g) {
         if (y >= 0) set_float(&g->m->nodes[g->m->node_count - 1], "lambd", 0.5);
         return y;
     }
-    const int64_t one = 1;
-    const int low =
-        one_in(g, 3) ? -1 : add_value(g->m, VALUE_CONSTANT, g->m->dtype, 0, &one, g->at);
-    const int high =
-        one_in(g, 3) ? -1 : add_value(g->m, VALUE_CONSTANT, g->m->dtype, 0, &one, g->at);
-    if (low >= 0) val(g, low)->data[0] = -0.5;
-    if (high >= 0) val(g, high)->data[0] = one_in(g, 2) ? 0.75 : 6;
-    const int in[] = {v, low, high};
-    return result(g, put(g, "Clip", 3, in), g->m->dtype, val(g, v)->rank, val(g, v)->shape,
-                  val(g, v)->bits);
+    return clip_to(g, v);
 }
 
 /* ---- functions spelt in single nodes ---- */
@@ -319,3 +330,22 @@ int silu_written(gen *g) {
     const int s = unary(g, one_in(g, 3) ? "HardSigmoid" : "Sigmoid", x, 0);
     return one_in(g, 2) ? binary(g, "Mul", x, s) : binary(g, "Mul", s, x);
 }
+
+/* x max(0, min(1, x/6 + 1/2)) in one of its spellings, or something that is nearly that. */
+int hard_swish_of(gen *g, int x) {
+    const double off = one_in(g, 5) ? 0.5 : 0;
+    int u;
+    if (x < 0) return -1;
+    if (one_in(g, 2)) {
+        u = clip_between(g, binary(g, "Add", x, new_number(g, 3 + off)), bound(g, 0),
+                         bound(g, one_in(g, 6) ? 5 : 6));
+        if (one_in(g, 2)) return binary(g, "Div", binary(g, "Mul", x, u), new_number(g, 6));
+        u = binary(g, "Div", u, new_number(g, 6));
+    } else {
+        u = binary(g, "Add", binary(g, "Div", x, new_number(g, 6)), new_number(g, 0.5 + off));
+        u = clip_between(g, u, bound(g, one_in(g, 6) ? 0.125 : 0), bound(g, 1));
+    }
+    return binary(g, "Mul", one_in(g, 6) ? pick_like(g, x) : x, u);
+}
+
+int hard_swish_written(gen *g) { return hard_swish_of(g, pick(g, 1, 4)); }

@@ -59,6 +59,10 @@ bool broadcast(const value *a, const value *b, int32_t *rank, int64_t *shape);
 
 /* ---- families ---- */
 
+/* One value held between numbers, and the written-out HardSwish of one. */
+int clip_to(gen *g, int v);
+int hard_swish_of(gen *g, int x);
+
 family elementwise, chain, squares, beside_views, loop_conv, square_image, written_image,
     compare_select, cast_chain, clip_shrink;
 family transpose, reshape, slice, squeeze, unsqueeze, flatten, expand, concat, split, tile, pad,
@@ -67,7 +71,7 @@ family conv, conv_line, conv_volume, conv_transpose, pool, global_pool, resize, 
 family reduce, softmax, cumsum, topk, arg;
 family matmul, gemm, einsum, linear_block, attention;
 family layer_norm, instance_norm, batch_norm, group_norm, norm_written, lrn, lp_norm;
-family gelu_written, silu_written;
+family gelu_written, silu_written, hard_swish_written;
 family shape_arithmetic, range_fill, gather_elements, scatter_elements, gather_nd, one_hot,
     non_zero, where_mask;
 family if_node, loop_node, lstm, quantise;

@@ -19,6 +19,7 @@ static const struct {
                   {clip_shrink, 3},
                   {gelu_written, 7},
                   {silu_written, 4},
+                  {hard_swish_written, 4},
                   {transpose, 5},
                   {reshape, 5},
                   {flatten, 1},

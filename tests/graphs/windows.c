@@ -101,12 +101,15 @@ int conv_transpose(gen *g) {
 static int follow(gen *g, int y, int before) {
     if (y < 0) return -1;
     const int64_t c = val(g, y)->shape[1], row[] = {c, 1, 1}, full[] = {1, c, 1, 1};
-    static const char *const ends[] = {"Relu", "Sigmoid", "Tanh",     "HardSwish",
-                                       "Gelu", "Elu",     "LeakyRelu"};
+    static const char *const ends[] = {"Relu", "Sigmoid", "Tanh",      "HardSwish",
+                                       "Gelu", "Elu",     "LeakyRelu", "Mish"};
     for (int i = 1 + below(g, 3); i > 0 && y >= 0; i--) {
-        switch (below(g, 8)) {
+        switch (below(g, 9)) {
             case 0:
-                y = unary(g, ends[below(g, 7)], y, 0);
+                y = unary(g, ends[below(g, 8)], y, 0);
+                break;
+            case 7:
+                y = one_in(g, 2) ? clip_to(g, y) : hard_swish_of(g, y);
                 break;
             case 1:
                 y = binary(g, one_in(g, 2) ? "Mul" : "Add", y,

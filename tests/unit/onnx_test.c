@@ -162,28 +162,30 @@ static bytes scalar_of(const char *name, float value) {
     return t;
 }
 
-/* y = gelu(bias + x w), as PyTorch's exporter writes it. */
-static bytes gelu_model(void) {
-    static const char *const nodes[][3] = {{"MatMul", "x w", "p"},    {"Add", "b p", "h"},
-                                           {"Div", "h root", "q"},    {"Erf", "q", "e"},
-                                           {"Add", "e one", "e1"},    {"Mul", "h e1", "twice"},
-                                           {"Mul", "twice half", "y"}};
-    bytes g = {0}, t;
+typedef struct number {
+    const char *name;
+    float value;
+} number;
+
+/* y[2][3] of x[2][4] by nodes {type, inputs, output} with the product p = x w, a bias b and
+ * numbers. */
+static bytes ended_product(size_t nodes, const char *const (*node)[3], size_t numbers,
+                           const number *known) {
+    bytes g = {0}, t = node_of("MatMul", "", "x w", "p");
     const int64_t in[] = {2, 4}, out[] = {2, 3};
-    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
-        t = node_of(nodes[i][0], "", nodes[i][1], nodes[i][2]);
+    put_message(&g, GRAPH_NODE, &t);
+    for (size_t i = 0; i < nodes; i++) {
+        t = node_of(node[i][0], "", node[i][1], node[i][2]);
         put_message(&g, GRAPH_NODE, &t);
     }
     t = floats_of("w", 4, 3);
     put_message(&g, GRAPH_INITIALIZER, &t);
     t = floats_of("b", 3, 0);
     put_message(&g, GRAPH_INITIALIZER, &t);
-    t = scalar_of("root", 1.41421354f);
-    put_message(&g, GRAPH_INITIALIZER, &t);
-    t = scalar_of("one", 1);
-    put_message(&g, GRAPH_INITIALIZER, &t);
-    t = scalar_of("half", 0.5f);
-    put_message(&g, GRAPH_INITIALIZER, &t);
+    for (size_t i = 0; i < numbers; i++) {
+        t = scalar_of(known[i].name, known[i].value);
+        put_message(&g, GRAPH_INITIALIZER, &t);
+    }
     t = value_of("x", 2, in);
     put_message(&g, GRAPH_INPUT, &t);
     t = value_of("y", 2, out);
@@ -191,23 +193,57 @@ static bytes gelu_model(void) {
     return model_of(13, &g);
 }
 
-Test(onnx, a_bias_and_a_gelu_in_five_nodes_are_the_end_of_a_product) {
-    bytes file = gelu_model();
+/* x is -0.5: columns of w sum to 2.2, 2.6, 3.0. */
+static double product_of(int column) { return -0.5 * (2.2 + 0.4 * column); }
+
+static void expect_steps(bytes *file, const float *want, uint32_t steps) {
     const int64_t shape[] = {2, 4};
     dhow_model *model;
     dhow_model_summary summary = DHOW_INIT(dhow_model_summary);
-    float want[6];
-    for (int i = 0; i < 6; i++) { /* x is -0.5: columns of w sum to 2.2, 2.6, 3.0 */
-        double h = -0.5 * (2.2 + 0.4 * (i % 3)) + 0.1 * (i % 3 + 1);
-        want[i] = (float)(h / 2 * (1 + erf(h / sqrt(2))));
-    }
-    expect_output(&file, 2, shape, -0.5, want, 6);
-    cr_assert_eq(load(&file, &model), DHOW_OK, "%s", dhow_last_error());
+    expect_output(file, 2, shape, -0.5, want, 6);
+    cr_assert_eq(load(file, &model), DHOW_OK, "%s", dhow_last_error());
     try_to_run(model, 2, shape);
     cr_assert_eq(dhow_model_get_summary(model, &summary), DHOW_OK);
-    cr_assert_eq(summary.step_count, 1, "%u steps", summary.step_count);
+    cr_assert_eq(summary.step_count, steps, "%u steps", summary.step_count);
     dhow_model_release(model);
-    bytes_free(&file);
+    bytes_free(file);
+}
+
+/* As PyTorch's exporter writes them. */
+Test(onnx, a_bias_and_a_gelu_in_five_nodes_are_the_end_of_a_product) {
+    static const char *const nodes[][3] = {{"Add", "b p", "h"},      {"Div", "h root", "q"},
+                                           {"Erf", "q", "e"},        {"Add", "e one", "e1"},
+                                           {"Mul", "h e1", "twice"}, {"Mul", "twice half", "y"}};
+    static const number known[] = {{"root", 1.41421354f}, {"one", 1}, {"half", 0.5f}};
+    bytes file = ended_product(6, nodes, 3, known);
+    float want[6];
+    for (int i = 0; i < 6; i++) {
+        double h = product_of(i % 3) + 0.1 * (i % 3 + 1);
+        want[i] = (float)(h / 2 * (1 + erf(h / sqrt(2))));
+    }
+    expect_steps(&file, want, 1);
+}
+
+/* As PaddlePaddle's exporter writes them: scales of one number before and after. */
+Test(onnx, a_scale_and_a_hard_swish_in_four_nodes_are_the_end_of_a_product) {
+    static const char *const nodes[][3] = {
+        {"Mul", "two p", "s"},        {"Add", "s one", "h"},     {"Add", "h three", "h3"},
+        {"Clip", "h3 none six", "c"}, {"Mul", "h c", "hc"},      {"Div", "hc six", "y"},
+        {"Mul", "half y", "scaled"},  {"Add", "scaled one", "z"}};
+    static const number known[] = {{"two", 2},  {"one", 1}, {"three", 3},
+                                   {"none", 0}, {"six", 6}, {"half", 0.5f}};
+    for (int scaled = 0; scaled < 2; scaled++) {
+        const char *node[8][3];
+        float want[6];
+        memcpy(node, nodes, sizeof node);
+        if (scaled) node[5][2] = "swish", node[6][1] = "half swish", node[7][2] = "y";
+        bytes file = ended_product(scaled ? 8 : 6, (const char *const(*)[3])node, 6, known);
+        for (int i = 0; i < 6; i++) {
+            double h = 2 * product_of(i % 3) + 1, y = h * fmin(fmax(h + 3, 0), 6) / 6;
+            want[i] = (float)(scaled ? y / 2 + 1 : y);
+        }
+        expect_steps(&file, want, scaled ? 2 : 1);
+    }
 }
 
 static bytes ints_of(const char *name, uint32_t count, const int64_t *values) {

@@ -20,9 +20,44 @@ static bool is_per_channel(const dhowi_lowering *b, int32_t ref, int32_t rank, i
     return dhowi_count_of(&item->desc) == n;
 }
 
-static dhow_status as_row(dhowi_lowering *b, int32_t ref, int32_t *out) {
-    const int64_t n = dhowi_count_of(&b->items[ref].desc);
-    DHOWI_TRY(dhowi_reshape(b, ref, 1, &n, out));
+/* What an instruction does to all elements of a channel: known numbers, one for each or the same.
+ */
+typedef struct by_channel {
+    bool found;
+    int32_t ref; /* -1: all have `number` */
+    double number;
+} by_channel;
+
+static by_channel by_channel_at(const dhowi_lowering *b, const dhowi_step *q, uint32_t word,
+                                dhowi_map_op op, int32_t axis, int64_t n) {
+    const dhowi_program *p = &q->attrs.program;
+    if (word >= p->words || dhowi_word_op(p->word[word]) != op) return (by_channel){0};
+    const uint32_t source = dhowi_word_source(p->word[word]);
+    if (source == DHOWI_MAP_CONSTANT)
+        return (by_channel){true, -1, p->constant[dhowi_word_constant(p->word[word])]};
+    if (source > DHOWI_MAP_CONSTANT) return (by_channel){0};
+    const dhowi_item *item = &b->items[q->in[source]];
+    const int32_t rank = b->items[q->out].desc.rank;
+    const bool one =
+        item->tensor != NULL && item->desc.rank <= rank && dhowi_count_of(&item->desc) == 1;
+    return (by_channel){one || is_per_channel(b, q->in[source], rank, axis, n), q->in[source], 0};
+}
+
+/* The numbers as a row of n; -1 where there are none. */
+static dhow_status as_row(dhowi_lowering *b, const by_channel *c, dhow_dtype dtype, int64_t n,
+                          int32_t *out) {
+    const int64_t one = 1;
+    *out = -1;
+    if (!c->found) return DHOW_OK;
+    if (c->ref < 0)
+        return dhowi_filled(b, &(const dhowi_tensor_desc){.dtype = dtype, .rank = 1, .shape = {n}},
+                            c->number, out);
+    if (dhowi_count_of(&b->items[c->ref].desc) == n) {
+        DHOWI_TRY(dhowi_reshape(b, c->ref, 1, &n, out));
+    } else {
+        DHOWI_TRY(dhowi_reshape(b, c->ref, 1, &one, out));
+        DHOWI_TRY(dhowi_expand(b, *out, 1, &n, out));
+    }
     return dhowi_dense(b, *out, out);
 }
 
@@ -106,8 +141,6 @@ static dhow_status scaled_weights(dhowi_lowering *b, dhowi_step *s, int32_t scal
 static dhow_status fold_rows(dhowi_lowering *b, dhowi_step *s, int32_t scale, int32_t shift) {
     const dhowi_step before = *s;
     bool taken;
-    if (scale >= 0) DHOWI_TRY(as_row(b, scale, &scale));
-    if (shift >= 0) DHOWI_TRY(as_row(b, shift, &shift));
     DHOWI_TRY(take_folding(b, s, scale, shift, &taken));
     if (taken) return DHOW_OK;
     DHOWI_TRY(scaled_weights(b, s, scale, shift));
@@ -149,21 +182,18 @@ dhowi_step *dhowi_take_over(dhowi_step *s, dhowi_step *q) {
     return q;
 }
 
-static uint32_t per_channel_source(const dhowi_lowering *b, const dhowi_step *q, uint32_t word,
-                                   uint32_t op, int32_t axis, int64_t n) {
-    uint32_t source = dhowi_word_source(q->attrs.program.word[word]);
-    if (word >= q->attrs.program.words || dhowi_word_op(q->attrs.program.word[word]) != op ||
-        source >= DHOWI_MAP_CONSTANT ||
-        !is_per_channel(b, q->in[source], b->items[q->out].desc.rank, axis, n))
-        return UINT32_MAX;
-    return source;
-}
-
 /* What comes of it is as large as the weights, which are there already. */
-static dhow_status fold_freely(dhowi_lowering *b, dhowi_step *s, int32_t scale, int32_t shift) {
+static dhow_status fold_freely(dhowi_lowering *b, dhowi_step *s, const by_channel *scale,
+                               const by_channel *shift, int64_t n) {
+    const dhow_dtype dtype = b->items[s->out].desc.dtype;
+    int32_t scales, shifts;
     b->free_of_limit = true;
-    dhow_status status = s->op == DHOWI_OP_conv2d || scale >= 0 ? fold_rows(b, s, scale, shift)
-                                                                : as_row(b, shift, &s->in[2]);
+    dhow_status status = as_row(b, scale, dtype, n, &scales);
+    if (status == DHOW_OK) status = as_row(b, shift, dtype, n, &shifts);
+    if (status == DHOW_OK && (s->op == DHOWI_OP_conv2d || scale->found))
+        status = fold_rows(b, s, scales, shifts);
+    else if (status == DHOW_OK)
+        s->in[2] = shifts;
     b->free_of_limit = false;
     return status;
 }
@@ -172,26 +202,26 @@ dhow_status dhowi_fold_into_weights(dhowi_fuser *f, dhowi_step *s, bool *changed
     dhowi_lowering *b = f->b;
     dhowi_step *q = dhowi_next_map(f, s);
     *changed = false;
-    if (q == NULL || b->items[s->in[1]].tensor == NULL || s->attrs.activation != 0 ||
-        s->in[3] >= 0 || (s->in[2] >= 0 && b->items[s->in[2]].tensor == NULL))
+    if (q == NULL || b->items[s->in[1]].tensor == NULL ||
+        s->attrs.activation.kind != DHOW_ACTIVATION_NONE || s->in[3] >= 0 ||
+        (s->in[2] >= 0 && b->items[s->in[2]].tensor == NULL))
         return DHOW_OK;
     bool conv = s->op == DHOWI_OP_conv2d, scalable = conv || b->items[s->in[1]].desc.rank == 2;
     const dhowi_tensor_desc *y = &b->items[s->out].desc;
     int32_t axis = conv ? 1 : y->rank - 1;
     int64_t n = y->shape[axis];
     uint32_t own = dhowi_word_source(q->attrs.program.word[0]), words = 0;
-    uint32_t scale = scalable ? per_channel_source(b, q, 1, DHOWI_MAP_MUL, axis, n) : UINT32_MAX;
-    if (scale != UINT32_MAX) words++;
-    uint32_t shift = per_channel_source(b, q, 1 + words, DHOWI_MAP_ADD, axis, n);
-    if (shift != UINT32_MAX) words++;
-    const bool weights = conv || scale != UINT32_MAX; /* else a bias where there is none */
+    const by_channel scale =
+        scalable ? by_channel_at(b, q, 1, DHOWI_MAP_MUL, axis, n) : (by_channel){0};
+    if (scale.found) words++;
+    const by_channel shift = by_channel_at(b, q, 1 + words, DHOWI_MAP_ADD, axis, n);
+    if (shift.found) words++;
+    const bool weights = conv || scale.found; /* else a bias where there is none */
     if (words == 0 ||
         !DHOWI_GUARD(folded_and_read_again, !dhowi_is_used(&q->attrs.program, 1, own)) ||
         (!weights && s->in[2] >= 0))
         return DHOW_OK;
-    int32_t scale_ref = scale != UINT32_MAX ? q->in[scale] : -1;
-    int32_t shift_ref = shift != UINT32_MAX ? q->in[shift] : -1;
-    DHOWI_TRY(fold_freely(b, s, scale_ref, shift_ref));
+    DHOWI_TRY(fold_freely(b, s, &scale, &shift, n));
     take_words(q, words);
     if (q->attrs.program.words == 1) (void)dhowi_take_over(s, q);
     *changed = true;

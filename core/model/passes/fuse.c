@@ -34,7 +34,7 @@ static bool join_chain(dhowi_fuser *f, dhowi_step *p) {
 
 /* ---- the end of a product ---- */
 
-static uint32_t activation_of(uint32_t op) {
+static uint32_t activation_of(dhowi_map_op op) {
     switch (op) {
         case DHOWI_MAP_RELU:
             return DHOW_ACTIVATION_RELU;
@@ -48,9 +48,38 @@ static uint32_t activation_of(uint32_t op) {
             return DHOW_ACTIVATION_TANH;
         case DHOWI_MAP_SILU:
             return DHOW_ACTIVATION_SILU;
+        case DHOWI_MAP_HARD_SWISH:
+            return DHOW_ACTIVATION_HARD_SWISH;
+        case DHOWI_MAP_MISH:
+            return DHOW_ACTIVATION_MISH;
+        case DHOWI_MAP_LEAKY:
+            return DHOW_ACTIVATION_LEAKY_RELU;
+        case DHOWI_MAP_CLIP:
+            return DHOW_ACTIVATION_CLIP;
         default:
             return DHOW_ACTIVATION_NONE;
     }
+}
+
+/* The activation that a program is, behind the load of its operand; kind NONE for any other. */
+static dhowi_activation read_activation(const dhowi_step *q) {
+    const dhowi_program *p = &q->attrs.program;
+    const uint32_t own = dhowi_word_source(p->word[0]);
+    dhowi_activation a = {0};
+    if (p->words == 2) {
+        const dhowi_map_op op = (dhowi_map_op)dhowi_word_op(p->word[1]);
+        const double *numbers = &p->constant[dhowi_word_constant(p->word[1])];
+        const uint32_t count = dhowi_map_constants(op);
+        a.kind = activation_of(op);
+        if (count > 0) a.alpha = (float)numbers[0];
+        if (count > 1) a.beta = (float)numbers[1];
+    }
+    if (p->words == 3 && dhowi_word_op(p->word[1]) == DHOWI_MAP_SIGMOID &&
+        dhowi_word_op(p->word[2]) == DHOWI_MAP_MUL &&
+        DHOWI_GUARD(silu_of_another_value,
+                    dhowi_operands_of(q) == 1 && dhowi_word_source(p->word[2]) == own))
+        a.kind = DHOW_ACTIVATION_SILU;
+    return a;
 }
 
 static bool takes_activation(const dhowi_lowering *b, const dhowi_step *s) {
@@ -61,7 +90,7 @@ static bool takes_activation(const dhowi_lowering *b, const dhowi_step *s) {
 /* Adds another operand of the same shape, then perhaps a ReLU. */
 static bool absorb_residual(dhowi_fuser *f, dhowi_step *s) {
     dhowi_lowering *b = f->b;
-    if (!dhowi_is_whole(b, s->out) || s->in[3] >= 0 || s->attrs.activation != 0) return false;
+    if (!dhowi_is_whole(b, s->out) || s->in[3] >= 0 || s->attrs.activation.kind != 0) return false;
     const dhowi_readers *r = &f->readers[b->items[s->out].buffer];
     if (r->step < 0 || r->count != 1 || b->steps[r->step].op != DHOWI_OP_map) return false;
     dhowi_step *q = &b->steps[r->step];
@@ -81,25 +110,18 @@ static bool absorb_residual(dhowi_fuser *f, dhowi_step *s) {
         !DHOWI_GUARD(residual_and_anything, dhowi_word_op(p->word[2]) == DHOWI_MAP_RELU))
         return false;
     s->in[3] = other;
-    if (p->words == 3) s->attrs.activation = DHOW_ACTIVATION_RELU;
+    if (p->words == 3) s->attrs.activation.kind = DHOW_ACTIVATION_RELU;
     (void)dhowi_take_over(s, q);
     return true;
 }
 
 static bool absorb_activation(dhowi_fuser *f, dhowi_step *s) {
     dhowi_step *q = dhowi_next_map(f, s);
-    if (q == NULL || !DHOWI_GUARD(two_activations, s->attrs.activation == 0) ||
+    if (q == NULL || !DHOWI_GUARD(two_activations, s->attrs.activation.kind == 0) ||
         !takes_activation(f->b, s))
         return false;
-    const dhowi_program *p = &q->attrs.program;
-    uint32_t own = dhowi_word_source(p->word[0]);
-    uint32_t activation = p->words == 2 ? activation_of(dhowi_word_op(p->word[1])) : 0;
-    if (p->words == 3 && dhowi_word_op(p->word[1]) == DHOWI_MAP_SIGMOID &&
-        dhowi_word_op(p->word[2]) == DHOWI_MAP_MUL &&
-        DHOWI_GUARD(silu_of_another_value,
-                    dhowi_operands_of(q) == 1 && dhowi_word_source(p->word[2]) == own))
-        activation = DHOW_ACTIVATION_SILU;
-    if (activation == 0) return false;
+    const dhowi_activation activation = read_activation(q);
+    if (activation.kind == DHOW_ACTIVATION_NONE) return false;
     s->attrs.activation = activation;
     (void)dhowi_take_over(s, q);
     return true;

@@ -23,6 +23,8 @@ static inline bool dhowi_is_removed(const dhowi_step *s) { return s->op == DHOWI
 static inline void dhowi_remove_step(dhowi_step *s) { s->op = DHOWI_OP_COUNT; }
 static inline uint32_t dhowi_word_op(uint32_t word) { return word & 255; }
 static inline uint32_t dhowi_word_source(uint32_t word) { return word >> 8 & 255; }
+/* The number of an instruction's first constant. */
+static inline uint32_t dhowi_word_constant(uint32_t word) { return word >> 16 & 255; }
 static inline uint32_t dhowi_word_with_source(uint32_t word, uint32_t source) {
     return (word & ~UINT32_C(0xff00)) | source << 8;
 }

@@ -2,14 +2,14 @@
  *
  * Programs that spell an activation in single operations. Exporters write the same function in many
  * orders, so a program is brought into one form first: p(x) + q(x) u with polynomials p and q and
- * one u = erf(r(x)) or tanh(r(x)). Two programs of one form compute the same.
+ * one u = erf(r(x)), tanh(r(x)) or max(0, min(1, r(x))). Two programs of one form compute the same.
  */
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/errors/planted.h"
-#include "model/passes/passes.h"
+#include "model/passes/fuse.h"
 
 enum { DEGREES = 4 }; /* x^0 to x^3, which the argument of tanh has */
 
@@ -84,7 +84,8 @@ static bool divide(form *v, const form *w) {
 /* erf and tanh are odd: the argument's sign goes out. */
 static bool apply_inner(form *v, dhowi_map_op op, inner *u) {
     inner met = {op, v->plain};
-    const double sign = met.argument.of[1] < 0 ? -1 : 1;
+    const bool odd = op == DHOWI_MAP_ERF || op == DHOWI_MAP_TANH;
+    const double sign = odd && met.argument.of[1] < 0 ? -1 : 1;
     if (!is_zero(&v->times)) return false;
     for (int i = 0; i < DEGREES; i++) met.argument.of[i] *= sign;
     if (u->op == 0) *u = met;
@@ -93,7 +94,19 @@ static bool apply_inner(form *v, dhowi_map_op op, inner *u) {
     return true;
 }
 
-static bool apply(dhowi_map_op op, form *v, const form *w, inner *u) {
+/* v held between two numbers is low + (high - low) u. */
+static bool hold(form *v, double low, double high, inner *u) {
+    const form width = constant(high - low);
+    const polynomial down = {{-low}};
+    if (!(high > low) || isinf(high - low)) return false;
+    add(&v->plain, &down);
+    if (!divide(v, &width) || !apply_inner(v, DHOWI_MAP_HARD_SIGMOID, u)) return false;
+    v->plain.of[0] = low;
+    v->times.of[0] = high - low;
+    return true;
+}
+
+static bool apply(dhowi_map_op op, const double *numbers, form *v, const form *w, inner *u) {
     switch (op) {
         case DHOWI_MAP_LOAD:
             *v = *w;
@@ -111,6 +124,8 @@ static bool apply(dhowi_map_op op, form *v, const form *w, inner *u) {
         case DHOWI_MAP_ERF:
         case DHOWI_MAP_TANH:
             return apply_inner(v, op, u);
+        case DHOWI_MAP_CLIP:
+            return hold(v, numbers[0], numbers[1], u);
         default:
             return false;
     }
@@ -120,9 +135,10 @@ static bool apply(dhowi_map_op op, form *v, const form *w, inner *u) {
 static bool form_of(const dhowi_program *p, const form *operands, inner *u, form *out) {
     form v = {{{0}}, {{0}}}, saved[2] = {{{{0}}, {{0}}}};
     for (uint32_t i = 0; i < p->words; i++) {
-        const uint32_t source = p->word[i] >> 8 & 255;
-        const dhowi_map_op op = (dhowi_map_op)(p->word[i] & 255);
-        const form w = source == DHOWI_MAP_CONSTANT ? constant(p->constant[p->word[i] >> 16 & 255])
+        const uint32_t source = dhowi_word_source(p->word[i]);
+        const dhowi_map_op op = (dhowi_map_op)dhowi_word_op(p->word[i]);
+        const form w = source == DHOWI_MAP_CONSTANT
+                           ? constant(p->constant[dhowi_word_constant(p->word[i])])
                        : source == DHOWI_MAP_SAVED  ? saved[0]
                        : source == DHOWI_MAP_SAVED2 ? saved[1]
                                                     : operands[source];
@@ -130,7 +146,7 @@ static bool form_of(const dhowi_program *p, const form *operands, inner *u, form
             saved[0] = v;
         else if (op == DHOWI_MAP_SAVE2)
             saved[1] = v;
-        else if (!apply(op, &v, &w, u))
+        else if (!apply(op, &p->constant[dhowi_word_constant(p->word[i])], &v, &w, u))
             return false;
     }
     *out = v;
@@ -163,46 +179,78 @@ static double rounding_of(dhow_dtype dtype) {
     }
 }
 
-/* The one operation that does the same; 0 when there is none. GELU is x/2 (1 + erf(x / sqrt(2))),
- * by tanh x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). */
-static dhowi_map_op operation_of(const composed *c, dhow_dtype dtype) {
-    const double k = sqrt(2 / acos(-1.0)), tolerance = 1.5 * rounding_of(dtype);
+/* GELU is x/2 (1 + erf(x / sqrt(2))), by tanh x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). */
+static bool is_gelu(const form *y, const inner *u, double tolerance) {
+    const double k = sqrt(2 / acos(-1.0));
     const polynomial half = {{0, 0.5}}, by_erf = {{0, sqrt(0.5)}},
                      by_tanh = {{0, k, 0, k * 0.044715}};
+    return is_polynomial(&y->plain, &half, tolerance) &&
+           is_polynomial(&y->times, &half, tolerance) &&
+           is_polynomial(&u->argument, u->op == DHOWI_MAP_ERF ? &by_erf : &by_tanh, tolerance);
+}
+
+/* scale x max(0, min(1, x/6 + 1/2)) + shift */
+static bool is_hard_swish(const form *y, const inner *u, double tolerance) {
+    const polynomial shift = {{y->plain.of[0]}}, scale = {{0, y->times.of[1]}},
+                     sixth = {{0.5, 1.0 / 6}};
+    return scale.of[1] != 0 && is_polynomial(&y->plain, &shift, 0) &&
+           is_polynomial(&y->times, &scale, 0) && is_polynomial(&u->argument, &sixth, tolerance);
+}
+
+/* What a program is: scale op(x) + shift. */
+typedef struct activation {
+    dhowi_map_op op;
+    double scale, shift;
+} activation;
+
+static activation hard_swish_of(const form *y, double tolerance) {
+    const double scale = y->times.of[1];
+    return (activation){DHOWI_MAP_HARD_SWISH, fabs(scale - 1) <= tolerance ? 1 : scale,
+                        y->plain.of[0]};
+}
+
+/* The one operation that does the same; op 0 when there is none. */
+static activation operation_of(const composed *c, dhow_dtype dtype) {
+    const double tolerance = 1.5 * rounding_of(dtype);
+    const activation none = {0};
     const form x = {.plain.of = {0, 1}};
     form operands[DHOWI_MAP_OPERANDS] = {x, x, x, x}, first, y;
     inner u = {0};
-    if (c->first != NULL && !form_of(c->first, operands, &u, &first)) return (dhowi_map_op)0;
+    if (c->first != NULL && !form_of(c->first, operands, &u, &first)) return none;
     for (uint32_t i = 0; i < DHOWI_MAP_OPERANDS; i++)
         if ((c->of_first >> i & 1) != 0) operands[i] = first;
-    if (!form_of(c->then, operands, &u, &y) || u.op == 0) return (dhowi_map_op)0;
-    const bool is_gelu =
-        is_polynomial(&y.plain, &half, tolerance) && is_polynomial(&y.times, &half, tolerance) &&
-        is_polynomial(&u.argument, u.op == DHOWI_MAP_ERF ? &by_erf : &by_tanh, tolerance);
-    if (!DHOWI_GUARD(gelu_with_other_numbers, is_gelu)) return (dhowi_map_op)0;
-    return u.op == DHOWI_MAP_ERF ? DHOWI_MAP_GELU : DHOWI_MAP_GELU_TANH;
+    if (!form_of(c->then, operands, &u, &y) || u.op == 0) return none;
+    if (u.op == DHOWI_MAP_HARD_SIGMOID) {
+        const bool same = is_hard_swish(&y, &u, tolerance);
+        return DHOWI_GUARD(hard_swish_with_other_numbers, same) ? hard_swish_of(&y, tolerance)
+                                                                : none;
+    }
+    if (!DHOWI_GUARD(gelu_with_other_numbers, is_gelu(&y, &u, tolerance))) return none;
+    return (activation){u.op == DHOWI_MAP_ERF ? DHOWI_MAP_GELU : DHOWI_MAP_GELU_TANH, 1, 0};
 }
 
-static void become(dhowi_step *s, dhowi_map_op op) {
+static void become(dhowi_step *s, const activation *a) {
     dhowi_program *p = &s->attrs.program;
     *p = (dhowi_program){0};
     (void)dhowi_program_add(p, DHOWI_MAP_LOAD, 0);
-    (void)dhowi_program_constants(p, op, 0, 0, 0);
+    (void)dhowi_program_constants(p, a->op, 0, 0, 0);
+    if (a->scale != 1 || a->shift != 0)
+        (void)dhowi_program_constants(p, DHOWI_MAP_LINEAR, 2, a->scale, a->shift);
 }
 
 void dhowi_recognise(dhowi_step *s, dhow_dtype dtype) {
     const composed c = {.then = &s->attrs.program};
     if (s->attrs.program.words < 4 || s->in[1] >= 0) return;
-    dhowi_map_op op = operation_of(&c, dtype);
-    if (op != 0) become(s, op);
+    const activation a = operation_of(&c, dtype);
+    if (a.op != 0) become(s, &a);
 }
 
 bool dhowi_recognise_pair(const dhowi_step *first, dhowi_step *s, uint32_t of_first,
                           dhow_dtype dtype) {
     const composed c = {&first->attrs.program, &s->attrs.program, of_first};
-    dhowi_map_op op = operation_of(&c, dtype);
-    if (op == 0) return false;
-    become(s, op);
+    const activation a = operation_of(&c, dtype);
+    if (a.op == 0) return false;
+    become(s, &a);
     s->in[0] = first->in[0];
     for (int i = 1; i < DHOWI_MAP_OPERANDS; i++) s->in[i] = -1;
     return true;

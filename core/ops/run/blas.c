@@ -91,7 +91,9 @@ static bool describe(const dhowi_gemm *g, dhow_blas_desc *d) {
     d->stride_b = g->b_batch;
     d->stride_c = g->batch > 1 ? g->m * g->n : 0;
     d->alpha = 1;
-    d->activation = g->activation;
+    d->activation = g->activation.kind;
+    d->activation_alpha = g->activation.alpha;
+    d->activation_beta = g->activation.beta;
     if (!stored_rows(g->m, g->k, g->a_row, g->a_col, &d->lda, &ta)) return false;
     if (!stored_rows(g->k, g->n, g->b_row, g->b_col, &d->ldb, &tb)) return false;
     d->flags =
@@ -105,7 +107,7 @@ static bool describe(const dhowi_gemm *g, dhow_blas_desc *d) {
 
 /* What a product lacks, done after it. */
 static dhow_status finish(dhow_stream *stream, const dhowi_gemm *g, uint32_t done_flags,
-                          uint32_t activation) {
+                          const dhowi_activation *activation) {
     if (g->bias != NULL && (done_flags & DHOW_EPILOGUE_BIAS) == 0)
         DHOWI_TRY(dhowi_add_to(stream, g->c, g->bias));
     if (g->residual != NULL && (done_flags & DHOW_EPILOGUE_RESIDUAL) == 0)
@@ -119,6 +121,7 @@ static dhow_status run_vendor(dhow_stream *stream, const dhowi_gemm *g, bool *do
     dhow_blas_desc desc;
     *done = false;
     if (!describe(g, &desc)) return DHOW_OK;
+    const dhowi_activation none = {0};
     const uint32_t extras = DHOW_EPILOGUE_BIAS | DHOW_EPILOGUE_RESIDUAL, asked = desc.flags;
     const struct {
         uint32_t flags, activation;
@@ -143,8 +146,7 @@ static dhow_status run_vendor(dhow_stream *stream, const dhowi_gemm *g, bool *do
             (desc.flags & DHOW_EPILOGUE_RESIDUAL) != 0 ? g->residual : NULL);
         dhowi_vendor_plan_drop(plan);
         DHOWI_TRY(status);
-        return finish(stream, g, desc.flags,
-                      i == 0 ? (uint32_t)DHOW_ACTIVATION_NONE : g->activation);
+        return finish(stream, g, desc.flags, i == 0 ? &none : &g->activation);
     }
     return DHOW_OK;
 }
@@ -156,6 +158,7 @@ static dhow_status run_portable(dhow_stream *stream, const dhowi_gemm *g) {
     DHOWI_TRY(dhowi_op_kernel(g->op, g->a->dtype, stream->device, &kernel));
     dhow_tensor *bias =
         g->bias != NULL ? g->bias : g->a; /* something readable when there is none */
+    const bool whole = g->residual == NULL && dhowi_kernels_end_with(&g->activation);
     const dhow_arg args[] = {
         dhowi_arg_buffer(g->a, DHOW_ACCESS_READ),
         dhowi_arg_buffer(g->b, DHOW_ACCESS_READ),
@@ -172,7 +175,7 @@ static dhow_status run_portable(dhow_stream *stream, const dhowi_gemm *g) {
         dhowi_arg_i64(g->a_batch),
         dhowi_arg_i64(g->b_batch),
         dhowi_arg_i32(g->bias != NULL),
-        dhowi_arg_i32((int32_t)(g->residual == NULL ? g->activation : DHOW_ACTIVATION_NONE))};
+        dhowi_arg_i32(whole ? (int32_t)g->activation.kind : (int32_t)DHOW_ACTIVATION_NONE)};
     const dhowi_use uses[] = {{g->a->storage, DHOW_ACCESS_READ},
                               {g->b->storage, DHOW_ACCESS_READ},
                               {bias->storage, DHOW_ACCESS_READ},
@@ -182,7 +185,7 @@ static dhow_status run_portable(dhow_stream *stream, const dhowi_gemm *g) {
     int64_t work;
     if (!dhowi_mul_i64(g->c->count, DHOWI_MAX(g->k, 1), &work)) work = INT64_MAX;
     DHOWI_TRY(dhowi_launch(stream, kernel, work, span, args, 16, uses, 4));
-    return g->residual != NULL ? finish(stream, g, DHOW_EPILOGUE_BIAS, g->activation) : DHOW_OK;
+    return whole ? DHOW_OK : finish(stream, g, DHOW_EPILOGUE_BIAS, &g->activation);
 }
 
 dhow_status dhowi_gemm_run(dhow_stream *stream, const dhowi_gemm *g) {

@@ -117,6 +117,12 @@ static uint32_t layout_of(const dhow_tensor *t, const dhowi_attrs *attrs) {
     return t->rank == 5 ? attrs->layout : DHOW_LAYOUT_NCHW;
 }
 
+static void end_with(const dhowi_activation *activation, dhow_conv_desc *d) {
+    d->activation = activation->kind;
+    d->activation_alpha = activation->alpha;
+    d->activation_beta = activation->beta;
+}
+
 /* All but extents and windows. */
 static void describe(const dhowi_call *call, int64_t groups, dhow_conv_desc *d) {
     const dhow_tensor *x = call->in[0], *weight = call->in[1];
@@ -132,7 +138,7 @@ static void describe(const dhowi_call *call, int64_t groups, dhow_conv_desc *d) 
     d->flags = (frozen ? DHOW_BLAS_CONSTANT_B : 0u) |
                (call->in[2] != NULL ? DHOW_EPILOGUE_BIAS : 0u) |
                (call->in[3] != NULL ? DHOW_EPILOGUE_RESIDUAL : 0u);
-    d->activation = call->attrs->activation;
+    end_with(&call->attrs->activation, d);
 }
 
 static void describe_image(const dhowi_call *call, const dhow_window *w, dhow_conv_desc *d) {
@@ -154,31 +160,33 @@ static void describe_image(const dhowi_call *call, const dhow_window *w, dhow_co
 static dhow_status run_portable(const dhowi_call *call, const dhow_window *w) {
     dhow_tensor *x = call->in[0], *weight = call->in[1], *y = call->out;
     dhow_tensor *bias = call->in[2] != NULL ? call->in[2] : weight;
+    const dhowi_activation *activation = &call->attrs->activation;
+    const bool whole = call->in[3] == NULL && dhowi_kernels_end_with(activation);
     dhow_kernel *kernel;
     DHOWI_TRY(dhowi_op_kernel(call->op, x->dtype, call->stream->device, &kernel));
-    const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
-                             dhowi_arg_buffer(weight, DHOW_ACCESS_READ),
-                             dhowi_arg_buffer(bias, DHOW_ACCESS_READ),
-                             dhowi_arg_buffer(y, DHOW_ACCESS_WRITE),
-                             dhowi_arg_i64(x->shape[0]),
-                             dhowi_arg_i64(x->shape[1]),
-                             dhowi_arg_i64(x->shape[2]),
-                             dhowi_arg_i64(x->shape[3]),
-                             dhowi_arg_i64(weight->shape[0]),
-                             dhowi_arg_i64(weight->shape[2]),
-                             dhowi_arg_i64(weight->shape[3]),
-                             dhowi_arg_i64(y->shape[2]),
-                             dhowi_arg_i64(y->shape[3]),
-                             dhowi_arg_i64(w->groups),
-                             dhowi_arg_i64(w->stride[0]),
-                             dhowi_arg_i64(w->stride[1]),
-                             dhowi_arg_i64(w->dilation[0]),
-                             dhowi_arg_i64(w->dilation[1]),
-                             dhowi_arg_i64(w->pad[0]),
-                             dhowi_arg_i64(w->pad[1]),
-                             dhowi_arg_i32(call->in[2] != NULL),
-                             dhowi_arg_i32((int32_t)(call->in[3] == NULL ? call->attrs->activation
-                                                                         : DHOW_ACTIVATION_NONE))};
+    const dhow_arg args[] = {
+        dhowi_arg_buffer(x, DHOW_ACCESS_READ),
+        dhowi_arg_buffer(weight, DHOW_ACCESS_READ),
+        dhowi_arg_buffer(bias, DHOW_ACCESS_READ),
+        dhowi_arg_buffer(y, DHOW_ACCESS_WRITE),
+        dhowi_arg_i64(x->shape[0]),
+        dhowi_arg_i64(x->shape[1]),
+        dhowi_arg_i64(x->shape[2]),
+        dhowi_arg_i64(x->shape[3]),
+        dhowi_arg_i64(weight->shape[0]),
+        dhowi_arg_i64(weight->shape[2]),
+        dhowi_arg_i64(weight->shape[3]),
+        dhowi_arg_i64(y->shape[2]),
+        dhowi_arg_i64(y->shape[3]),
+        dhowi_arg_i64(w->groups),
+        dhowi_arg_i64(w->stride[0]),
+        dhowi_arg_i64(w->stride[1]),
+        dhowi_arg_i64(w->dilation[0]),
+        dhowi_arg_i64(w->dilation[1]),
+        dhowi_arg_i64(w->pad[0]),
+        dhowi_arg_i64(w->pad[1]),
+        dhowi_arg_i32(call->in[2] != NULL),
+        dhowi_arg_i32(whole ? (int32_t)activation->kind : (int32_t)DHOW_ACTIVATION_NONE)};
     const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ},
                               {weight->storage, DHOW_ACCESS_READ},
                               {bias->storage, DHOW_ACCESS_READ},
@@ -187,9 +195,9 @@ static dhow_status run_portable(const dhowi_call *call, const dhow_window *w) {
     if (!dhowi_mul_i64(y->count, DHOWI_MAX(taps, 1), &work)) work = INT64_MAX;
     DHOWI_TRY(dhowi_launch(call->stream, kernel, work, DHOWI_MAX(x->count, y->count), args,
                            (uint32_t)DHOWI_COUNT(args), uses, 4));
-    if (call->in[3] == NULL) return DHOW_OK;
-    DHOWI_TRY(dhowi_add_to(call->stream, y, call->in[3]));
-    return dhowi_activate(call->stream, call->attrs->activation, y);
+    if (whole) return DHOW_OK;
+    if (call->in[3] != NULL) DHOWI_TRY(dhowi_add_to(call->stream, y, call->in[3]));
+    return dhowi_activate(call->stream, activation, y);
 }
 
 /* With all that follows the sums; else without the activation, which is a step of its own then, as
@@ -198,7 +206,7 @@ static dhow_status find_plan(dhow_device *device, dhow_conv_desc *d,
                              const dhowi_vendor_plan **out) {
     DHOWI_TRY(dhowi_conv_plan(device, d, out));
     if (*out != NULL || d->activation == DHOW_ACTIVATION_NONE) return DHOW_OK;
-    d->activation = DHOW_ACTIVATION_NONE;
+    end_with(&(const dhowi_activation){0}, d);
     return dhowi_conv_plan(device, d, out);
 }
 
@@ -218,8 +226,8 @@ dhow_status dhowi_run_conv2d(const dhowi_call *call) {
     dhow_status status = dhowi_vendor_plan_run(call->stream, plan, call->in[0], call->in[1],
                                                call->out, call->in[2], call->in[3]);
     dhowi_vendor_plan_drop(plan);
-    if (status != DHOW_OK || desc.activation == call->attrs->activation) return status;
-    return dhowi_activate(call->stream, call->attrs->activation, call->out);
+    if (status != DHOW_OK || desc.activation == call->attrs->activation.kind) return status;
+    return dhowi_activate(call->stream, &call->attrs->activation, call->out);
 }
 
 dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_tensor_desc *x,
@@ -244,7 +252,7 @@ dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_tensor_desc *x,
     memcpy(d.pad, window.pad, sizeof d.pad);
     d.flags = DHOW_BLAS_CONSTANT_B | (bias ? DHOW_EPILOGUE_BIAS : 0u) |
               (residual ? DHOW_EPILOGUE_RESIDUAL : 0u);
-    d.activation = attrs->activation;
+    end_with(&attrs->activation, &d);
     *src = *dst = DHOW_LAYOUT_NCHW;
     DHOWI_TRY(find_plan(device, &d, &plan));
     if (plan == NULL) return DHOW_OK;

@@ -43,12 +43,18 @@ typedef struct dhowi_axis_split {
     int32_t rank;
 } dhowi_axis_split;
 
+/* What ends a product or a convolution, as dhow_blas_desc has it. */
+typedef struct dhowi_activation {
+    uint32_t kind; /* DHOW_ACTIVATION_... */
+    float alpha, beta;
+} dhowi_activation;
+
 /* Attributes; each operation reads those it has. */
 typedef struct dhowi_attrs {
     int32_t dim;
     float eps;
-    uint32_t activation; /* DHOW_ACTIVATION_..., of matmul, linear and conv2d */
-    uint32_t layout;     /* DHOW_LAYOUT_... of images of rank 5, of conv2d */
+    dhowi_activation activation; /* of matmul, linear and conv2d */
+    uint32_t layout;             /* DHOW_LAYOUT_... of images of rank 5, of conv2d */
     union {
         dhow_window window;
         dhowi_program program;
@@ -163,7 +169,7 @@ typedef struct dhowi_gemm {
     int64_t m, n, k, batch;
     int64_t a_row, a_col, a_batch, b_row, b_col, b_batch;
     dhow_tensor *a, *b, *bias, *residual, *c;
-    uint32_t activation;
+    dhowi_activation activation;
     bool exact; /* as dhowi_call.exact */
 } dhowi_gemm;
 /* The layouts a convolution's plan settles on when asked for *src and *dst (DHOW_LAYOUT_ANY: for

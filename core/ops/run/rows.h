@@ -27,7 +27,9 @@ dhowi_run_fn dhowi_run_unary, dhowi_run_binary, dhowi_run_matmul, dhowi_run_line
  */
 dhow_status dhowi_add_to(dhow_stream *stream, dhow_tensor *y, dhow_tensor *x);
 dhow_status dhowi_divide_by(dhow_stream *stream, dhow_tensor *y, dhow_tensor *x);
-dhow_status dhowi_activate(dhow_stream *stream, uint32_t activation, dhow_tensor *y);
+dhow_status dhowi_activate(dhow_stream *stream, const dhowi_activation *activation, dhow_tensor *y);
+/* Whether matmul's and conv2d's own kernels end with it; else it follows them. */
+bool dhowi_kernels_end_with(const dhowi_activation *activation);
 
 /* The window with its defaults filled in; INVALID_ARGUMENT for negative or absurd fields. */
 dhow_status dhowi_window_check(const char *op, const dhow_window *window, int64_t kernel_h,
