@@ -191,7 +191,7 @@ def write_builder(parts, fields):
     for header, c_name, arguments, comment in functions(parts):
         name = c_name[len("dhow_model_"):]
         made = sum(kind == "dhow_model_value *" for kind, _ in arguments)
-        if (not header.startswith("model") or arguments[0] != ("dhow_model *", "model") or name == "sequential" or
+        if (not header.startswith("model") or arguments[0] != ("dhow_model *", "model") or name in ("sequential", "split", "chunk") or
                 not (made or name in ("output", "begin_scope", "end_scope"))):
             continue
         plan, declared, values, behind = parameters(arguments[1:len(arguments) - made], comment, fields)

@@ -98,6 +98,13 @@ static inline dhow_arg dhowi_arg_f32(float value) {
     } bits = {value};
     return (dhow_arg){.kind = DHOW_ARG_VALUE, .bytes = 4, .u.value = bits.u};
 }
+static inline dhow_arg dhowi_arg_f64(double value) {
+    union {
+        double f;
+        uint64_t u;
+    } bits = {value};
+    return (dhow_arg){.kind = DHOW_ARG_VALUE, .bytes = 8, .u.value = bits.u};
+}
 static inline dhow_arg dhowi_arg_dims(const dhow_dims *dims) {
     return (dhow_arg){.kind = DHOW_ARG_DIMS, .bytes = (uint32_t)sizeof *dims, .u.dims = dims};
 }

@@ -36,7 +36,10 @@ dhow_status dhow_argmin(dhow_stream *stream, dhow_tensor *x, int32_t dim, dhow_t
 
 static dhow_status check(const char *function, dhow_tensor *x, int32_t *dim) {
     DHOWI_TRY(dhowi_tensor_check_read(x, function, "x"));
-    DHOWI_TRY(dhowi_dim_check(function, x->rank, *dim, dim));
+    return dhowi_dim_check(function, x->rank, *dim, dim);
+}
+
+static dhow_status check_wide(const char *function, const dhow_tensor *x) {
     if ((DHOWI_WIDE & DHOW_DTYPE_BIT(x->dtype)) != 0) return DHOW_OK;
     return dhowi_fail(DHOW_INVALID_ARGUMENT,
                       "%s: x is %s, which it does not take; dhow_cast() it to f32, f64, i32 or i64",
@@ -102,6 +105,7 @@ dhow_status dhow_cumsum(dhow_stream *stream, dhow_tensor *x, int32_t dim, dhow_t
     static const char function[] = "dhow_cumsum";
     dhowi_attrs attrs = {0};
     DHOWI_TRY(check(function, x, &dim));
+    DHOWI_TRY(check_wide(function, x));
     DHOWI_TRY(check_out(function, "y", x, x->dtype, dim, x->shape[dim], y));
     DHOWI_TRY(dhowi_stream_resolve(stream, dhowi_tensor_device(y), function, &stream));
     extents(x, dim, &attrs.split);

@@ -79,7 +79,8 @@ static const dhowi_op k_ops[] = {
     INNER(lrn,              "lrn",              1, DHOWI_WIDE_FLOATS, 0),
     INNER(lstm_cell,        "lstm_cell",        4, DHOWI_WIDE_FLOATS, 0),
     INNER(cumsum,           "cumsum",           1, DHOWI_WIDE,        0),
-    INNER(topk,             "topk",             1, DHOWI_WIDE,        0),
+    INNER(dropout,          "dropout",          2, DHOWI_FLOATS,      0),
+    INNER(topk,             NULL,               1, DHOWI_ANY,         0),
 };
 /* clang-format on */
 

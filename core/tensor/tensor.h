@@ -31,6 +31,9 @@ bool dhowi_shape_equal(int32_t rank_a, const int64_t *a, int32_t rank_b, const i
 /* NumPy's broadcasting of two shapes; false when they do not fit. */
 bool dhowi_shape_broadcast(int32_t rank_a, const int64_t *a, int32_t rank_b, const int64_t *b,
                            int32_t *out_rank, int64_t *out);
+/* Refuses sizes that do not come to an extent. */
+dhow_status dhowi_parts_check(const char *function, int64_t extent, const int64_t *sizes,
+                              uint32_t count);
 /* Turns a dimension that may be negative into 0 .. rank-1: OUT_OF_RANGE. */
 dhow_status dhowi_dim_check(const char *function, int32_t rank, int32_t dim, int32_t *out);
 

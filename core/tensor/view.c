@@ -59,18 +59,15 @@ dhow_status dhow_tensor_narrow(dhow_tensor *t, int32_t dim, int64_t start, int64
     return dhow_tensor_slice(t, dim, start, start + length, 1, out);
 }
 
-dhow_status dhow_tensor_chunk(dhow_tensor *t, int32_t dim, uint32_t count, dhow_tensor **out) {
-    static const char function[] = "dhow_tensor_chunk";
-    if (out == NULL || count == 0)
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s", function,
-                          out == NULL ? "out is NULL" : "0 chunks");
-    for (uint32_t i = 0; i < count; i++) out[i] = NULL;
-    DHOWI_TRY(dhowi_tensor_check(t, function, "tensor"));
-    DHOWI_TRY(dhowi_dim_check(function, t->rank, dim, &dim));
-    int64_t extent = t->shape[dim], each = dhowi_ceil_div(extent, count);
+/* Parts of a dimension one after the other: of these sizes, or with NULL of `each`, the last ones
+ * of what is left. */
+static dhow_status make_parts(dhow_tensor *t, int32_t dim, const int64_t *sizes, int64_t each,
+                              uint32_t count, dhow_tensor **out) {
+    int64_t start = 0;
     for (uint32_t i = 0; i < count; i++) {
-        int64_t start = DHOWI_MIN(each * i, extent), stop = DHOWI_MIN(start + each, extent);
-        dhow_status status = dhow_tensor_slice(t, dim, start, stop, 1, &out[i]);
+        const int64_t size = sizes != NULL ? sizes[i] : DHOWI_MIN(each, t->shape[dim] - start);
+        dhow_status status = dhow_tensor_slice(t, dim, start, start + size, 1, &out[i]);
+        start += size;
         if (status == DHOW_OK) continue;
         for (uint32_t k = 0; k < i; k++) {
             dhow_tensor_release(out[k]);
@@ -79,6 +76,47 @@ dhow_status dhow_tensor_chunk(dhow_tensor *t, int32_t dim, uint32_t count, dhow_
         return status;
     }
     return DHOW_OK;
+}
+
+static dhow_status begin_parts(const char *function, const dhow_tensor *t, int32_t *dim,
+                               uint32_t count, dhow_tensor **out) {
+    if (out == NULL || count == 0)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s", function,
+                          out == NULL ? "out is NULL" : "0 parts");
+    for (uint32_t i = 0; i < count; i++) out[i] = NULL;
+    DHOWI_TRY(dhowi_tensor_check(t, function, "tensor"));
+    return dhowi_dim_check(function, t->rank, *dim, dim);
+}
+
+dhow_status dhowi_parts_check(const char *function, int64_t extent, const int64_t *sizes,
+                              uint32_t count) {
+    int64_t left = extent;
+    if (sizes == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: sizes is NULL", function);
+    for (uint32_t i = 0; i < count; i++) {
+        if (sizes[i] < 0 || sizes[i] > left)
+            return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                              "%s: size %u is %" PRId64 ", of the extent %" PRId64
+                              " there are %" PRId64 " left",
+                              function, i, sizes[i], extent, left);
+        left -= sizes[i];
+    }
+    if (left == 0) return DHOW_OK;
+    return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                      "%s: the sizes come to %" PRId64 " of the extent %" PRId64, function,
+                      extent - left, extent);
+}
+
+dhow_status dhow_tensor_split(dhow_tensor *t, int32_t dim, const int64_t *sizes, uint32_t count,
+                              dhow_tensor **out) {
+    static const char function[] = "dhow_tensor_split";
+    DHOWI_TRY(begin_parts(function, t, &dim, count, out));
+    DHOWI_TRY(dhowi_parts_check(function, t->shape[dim], sizes, count));
+    return make_parts(t, dim, sizes, 0, count, out);
+}
+
+dhow_status dhow_tensor_chunk(dhow_tensor *t, int32_t dim, uint32_t count, dhow_tensor **out) {
+    DHOWI_TRY(begin_parts("dhow_tensor_chunk", t, &dim, count, out));
+    return make_parts(t, dim, NULL, dhowi_ceil_div(t->shape[dim], count), count, out);
 }
 
 dhow_status dhow_tensor_select(dhow_tensor *t, int32_t dim, int64_t index, dhow_tensor **out) {

@@ -50,6 +50,24 @@ static dhow_status open_nodes(dhow_model *m) {
     return DHOW_OK;
 }
 
+/* Dropout layers read the key of a step, a further input. */
+static dhow_status open_dropouts(dhow_model *m) {
+    const dhowi_operator *op = dhowi_layer_operator(DHOWI_LAYER_DROPOUT);
+    dhow_model_value key = -1;
+    for (uint32_t i = 0; i < m->graph.node_count; i++) {
+        dhowi_node *n = &m->graph.nodes[i];
+        if (n->op != op) continue;
+        int32_t *in = dhowi_arena_array(&m->arena, 2, sizeof *in);
+        if (in == NULL) return dhowi_fail_memory(k_function);
+        if (key < 0) DHOWI_TRY(dhow_model_input(m, "dhow.dropout", DHOW_I64, DHOW_SHAPE(1), &key));
+        in[0] = n->in[0];
+        in[1] = key;
+        n->in = in;
+        n->in_count = 2;
+    }
+    return DHOW_OK;
+}
+
 /* ---- losses ---- */
 
 /* The loss becomes NaN where a class is none: with e = t - clip(t), which is t itself below 0, only
@@ -223,6 +241,7 @@ static dhow_status extend(dhow_model *m, dhow_loss loss, const int32_t *values, 
     DHOWI_TRY(open_nodes(m));
     DHOWI_TRY(open_parameters(m, values, count));
     DHOWI_TRY(add_loss(m, loss, m->outputs[0], &y));
+    DHOWI_TRY(open_dropouts(m));
     DHOWI_TRY(check_derivatives(m, values, count, y));
     m->output_count = 0;
     if (!dhowi_room((void **)&m->graph.nodes, m->graph.node_count, &m->graph.node_capacity,

@@ -24,7 +24,8 @@ struct dhow_trainer {
     dhowi_single single;
     dhow_model *model;
     dhow_model *graph; /* a copy of the model with loss and derivatives: its inputs are the model's,
-                          the parameters to train and the target; its outputs loss and gradients */
+                          the parameters to train, the target and the key of dropouts, where there
+                          are such; its outputs loss and gradients */
     dhow_model *clip;  /* gradients to scaled gradients; NULL: not wanted */
     dhow_trainer_options options; /* defaults filled in */
     dhow_dtype dtype;
@@ -32,9 +33,9 @@ struct dhow_trainer {
     uint32_t trained_count, input_count; /* the latter of the model */
     dhowi_trained *trained;
     dhow_tensor *parameters, *gradients, *more, *clipped, *state[DHOWI_TRAIN_STATES];
-    dhow_tensor *loss;
+    dhow_tensor *loss, *key; /* key: of dropouts, NULL where there are none */
     bool has_target, has_gradients;
-    uint64_t steps;
+    uint64_t steps, backwards;               /* the latter begun */
     dhow_tensor **run_inputs, **run_outputs; /* of `graph`, filled for each run */
 };
 

@@ -10,6 +10,7 @@
 
 #include "base/memory/alloc.h"
 #include "base/memory/size.h"
+#include "base/memory/splitmix64.h"
 #include "base/objects/struct_size.h"
 #include "dhow/copy.h"
 #include "dhow/create.h"
@@ -138,7 +139,11 @@ static dhow_status make_graph(dhow_trainer *t) {
     t->run_inputs = dhowi_alloc_array(t->graph->input_count + 1, sizeof *t->run_inputs);
     t->run_outputs = dhowi_alloc_array(t->graph->output_count, sizeof *t->run_outputs);
     if (t->run_inputs == NULL || t->run_outputs == NULL) return dhowi_fail_memory(k_create);
-    return dhowi_tensor_new(t->graph->device, t->dtype, loss->rank, loss->shape, &t->loss);
+    DHOWI_TRY(dhowi_tensor_new(t->graph->device, t->dtype, loss->rank, loss->shape, &t->loss));
+    const uint32_t others = t->input_count + t->trained_count + (t->has_target ? 1 : 0);
+    const int64_t one = 1;
+    if (t->graph->input_count == others) return DHOW_OK;
+    return dhowi_tensor_new(t->graph->device, DHOW_I64, 1, &one, &t->key);
 }
 
 static dhow_status make(dhow_trainer *t, const dhow_trainer_options *options) {
@@ -180,6 +185,7 @@ static void end_trainer(dhow_trainer *t) {
     dhow_tensor_release(t->clipped);
     for (int i = 0; i < DHOWI_TRAIN_STATES; i++) dhow_tensor_release(t->state[i]);
     dhow_tensor_release(t->loss);
+    dhow_tensor_release(t->key);
     dhow_model_release(t->clip);
     dhow_model_release(t->graph);
     dhow_model_release(t->model);
@@ -221,6 +227,13 @@ static dhow_status check_batch(const dhow_trainer *t, const char *function,
                                     : "the loss is the model's output: it takes no target");
 }
 
+/* Masks differ from one backward to the next; the kernel mixes in the layer. */
+static dhow_status draw_key(dhow_trainer *t, dhow_stream *stream) {
+    const uint64_t seed = dhowi_splitmix64(t->options.seed + DHOWI_SPLITMIX64_STEP),
+                   key = dhowi_splitmix64(seed + ++t->backwards * DHOWI_SPLITMIX64_STEP);
+    return dhow_fill_scalar(stream, t->key, dhow_scalar_i64((int64_t)key));
+}
+
 static dhow_status run_graph(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
                              dhow_tensor *target, bool more) {
     const uint32_t own = t->input_count;
@@ -230,7 +243,12 @@ static dhow_status run_graph(dhow_trainer *t, dhow_stream *stream, dhow_tensor *
         t->run_inputs[own + i] = t->trained[i].parameter;
         t->run_outputs[1 + i] = more ? t->trained[i].more : t->trained[i].gradient;
     }
-    t->run_inputs[own + t->trained_count] = target;
+    uint32_t count = own + t->trained_count;
+    if (t->has_target) t->run_inputs[count++] = target;
+    if (t->key != NULL) {
+        t->run_inputs[count++] = t->key;
+        DHOWI_TRY(draw_key(t, stream));
+    }
     return dhow_model_run_into(t->graph, stream, t->run_inputs, t->graph->input_count,
                                t->run_outputs, t->graph->output_count);
 }

@@ -243,14 +243,26 @@ typedef enum dhow_layer_kind {
     DHOW_LAYER_CONV2D = 2,      /**< in, out, window */
     DHOW_LAYER_BATCHNORM = 3,   /**< in, eps */
     DHOW_LAYER_LAYERNORM = 4,   /**< in, eps */
-    DHOW_LAYER_EMBEDDING = 5,   /**< in rows of out f32 features */
+    DHOW_LAYER_EMBEDDING = 5,   /**< in rows of out features of dtype */
     DHOW_LAYER_MAXPOOL2D = 6,   /**< window */
     DHOW_LAYER_AVGPOOL2D = 7,   /**< window */
     DHOW_LAYER_FLATTEN = 8,     /**< all dimensions after the first become one */
     DHOW_LAYER_SOFTMAX = 9,     /**< over the last dimension */
     DHOW_LAYER_ACTIVATION = 10, /**< activation */
-    DHOW_LAYER_DROPOUT = 11,    /**< nothing, but it has a number */
-    DHOW_LAYER_SEQUENTIAL = 12  /**< layers */
+    DHOW_LAYER_DROPOUT = 11,    /**< p; with 0 nothing, but it has a number */
+    DHOW_LAYER_SEQUENTIAL = 12, /**< layers */
+    DHOW_LAYER_CONV1D = 13,     /**< in, out, conv */
+    DHOW_LAYER_CONV3D = 14,
+    DHOW_LAYER_CONV_TRANSPOSE1D = 15, /**< in, out, conv, as the next two */
+    DHOW_LAYER_CONV_TRANSPOSE2D = 16,
+    DHOW_LAYER_CONV_TRANSPOSE3D = 17,
+    DHOW_LAYER_GROUPNORM = 18,   /**< groups, in, eps */
+    DHOW_LAYER_RMSNORM = 19,     /**< in, eps */
+    DHOW_LAYER_LOG_SOFTMAX = 20, /**< over the last dimension */
+    DHOW_LAYER_LEAKY_RELU = 21,  /**< alpha */
+    DHOW_LAYER_ELU = 22,         /**< alpha */
+    DHOW_LAYER_UPSAMPLE = 23,    /**< scale, mode */
+    DHOW_LAYER_LSTM = 24         /**< in, out hidden features */
 } dhow_layer_kind;
 
 /** A row of a sequential network; fields that its kind does not name are zero. */
@@ -258,13 +270,20 @@ typedef struct dhow_layer {
     uint32_t struct_size; /**< DHOW_INIT() sets it */
     dhow_layer_kind kind;
     int64_t in, out;           /**< features or channels */
-    float eps;                 /**< 0: 1e-5 */
-    int32_t no_bias;           /**< linear and conv2d */
+    float eps;                 /**< 0: 1e-5, of an RMS norm 1e-6 */
+    int32_t no_bias;           /**< linear, convolutions and LSTM */
     const dhow_window *window; /**< conv2d and pools; NULL: all defaults */
     dhow_status (*activation)(dhow_model *model, dhow_model_value x,
                               dhow_model_value *out); /**< dhow_model_relu, ... */
     const struct dhow_layer *layers;
     uint32_t layer_count;
+    dhow_dtype dtype;              /**< of an embedding; 0: f32 */
+    const dhow_conv_options *conv; /**< with its kernel */
+    int64_t groups;                /**< of a group norm */
+    double alpha;                  /**< of leaky_relu, 0: 0.01; of elu, 0: 1 */
+    double scale;                  /**< by which all dimensions from the third on grow */
+    dhow_interpolation mode;
+    double p; /**< of a dropout: the share of zeros while it is trained */
 } dhow_layer;
 
 /**

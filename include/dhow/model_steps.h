@@ -130,6 +130,36 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_stack(dhow_model *model,
                                                      int32_t dim, dhow_model_value *out);
 
 /**
+ * Parts of a dimension of given extents, as dhow_tensor_split().
+ *
+ * @param sizes, count  extents that come to that of the dimension, which has to be known
+ * @param out  `count` values, all or none
+ * @return INVALID_ARGUMENT (a value is none of this model, or the sizes do not come to the extent),
+ * OUT_OF_RANGE (no such dimension), UNSUPPORTED (the extent is open), OUT_OF_MEMORY
+ *
+ * Ownership: the values belong to the model. Threads: externally synchronized per model. Blocks:
+ * no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_split(dhow_model *model, dhow_model_value x,
+                                                     int32_t dim, const int64_t *sizes,
+                                                     uint32_t count, dhow_model_value *out);
+
+/**
+ * `count` parts of a dimension of equal extents, the last ones shorter or of extent 0 where it does
+ * not come out even, as dhow_tensor_chunk().
+ *
+ * @param out  `count` values, all or none
+ * @return INVALID_ARGUMENT (a value is none of this model, or count is 0), OUT_OF_RANGE (no such
+ * dimension), UNSUPPORTED (the extent is open), OUT_OF_MEMORY
+ *
+ * Ownership: the values belong to the model. Threads: externally synchronized per model. Blocks:
+ * no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_chunk(dhow_model *model, dhow_model_value x,
+                                                     int32_t dim, uint32_t count,
+                                                     dhow_model_value *out);
+
+/**
  * x with elements around it, as PyTorch's F.pad().
  *
  * @param pads, count  how many before and after the last dimension, then the one before it, and so
@@ -243,7 +273,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_argmin(dhow_model *model, dhow_mo
  * dhow_topk(): the k largest elements along a dimension in falling order, or the smallest in rising
  * order with largest = 0; equal ones as they come.
  *
- * @param x  f32, f64, f16, bf16, i32 or i64
+ * @param x  any dtype
  * @param values, indices  written by it: of x's dtype, and i64
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_RANGE (no such dimension, or k is more than its extent), OUT_OF_MEMORY
@@ -260,7 +290,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_topk(dhow_model *model, dhow_mode
  * All elements along a dimension in rising order, or in falling order with descending != 0; equal
  * ones as they come. The extent there has to be known.
  *
- * @param x  f32, f64, f16, bf16, i32 or i64
+ * @param x  any dtype
  * @param values, indices  written by it: of x's dtype, and i64
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_RANGE (no such dimension), UNSUPPORTED (the extent is open), OUT_OF_MEMORY
@@ -272,6 +302,41 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_sort(dhow_model *model, dhow_mode
                                                     int32_t dim, int32_t descending,
                                                     dhow_model_value *values,
                                                     dhow_model_value *indices);
+
+/* ---- reduced, besides dhow_model_reduce() ---- */
+
+/**
+ * dhow_var(): the sum of (x - mean)^2 / max(0, n - correction) over dimensions of n elements.
+ *
+ * @param x  f32, f64, f16 or bf16
+ * @param dims, count, keep_dims  as for dhow_model_reduce()
+ * @param correction  1 for a sample (PyTorch's default), 0 for a population
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized per model. Blocks:
+ * no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_var(dhow_model *model, dhow_model_value x,
+                                                   const int32_t *dims, uint32_t count,
+                                                   double correction, int32_t keep_dims,
+                                                   dhow_model_value *out);
+
+/**
+ * dhow_std(): the square root of dhow_model_var().
+ *
+ * @param x  f32, f64, f16 or bf16
+ * @param dims, count, correction, keep_dims  as for dhow_model_var()
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized per model. Blocks:
+ * no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_std(dhow_model *model, dhow_model_value x,
+                                                   const int32_t *dims, uint32_t count,
+                                                   double correction, int32_t keep_dims,
+                                                   dhow_model_value *out);
 
 /* ---- element by element, besides dhow/model_elementwise.h ---- */
 
@@ -441,10 +506,28 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_rmsnorm(dhow_model *model, const 
                                                        float eps, dhow_model_value *out);
 
 /**
+ * x itself when the model runs; while a dhow_trainer trains it, x / (1 - p) with elements replaced
+ * by 0 that are drawn with probability p, anew in each step; Srivastava et al. 2014, PyTorch's
+ * nn.Dropout. Which elements these are follows from dhow_trainer_options.seed, the number of the
+ * step, the layer and the element's position, and is the same on every device.
+ *
+ * @param x  f32, f64, f16 or bf16
+ * @param p  0 to 1
+ * @return INVALID_ARGUMENT (a value is none of this model, x is no float, or p is not a
+ * probability), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized per model. Blocks:
+ * no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_dropout(dhow_model *model, dhow_model_value x,
+                                                       double p, dhow_model_value *out);
+
+/**
  * softmax(scale query key^T + mask) value, Vaswani et al. 2017; PyTorch's function of that name.
  *
- * @param query, key, value  [..., l, e], [..., s, e], [..., s, v] with the same extents before;
- * f32, f64, f16 or bf16
+ * @param query, key, value  [..., l, e], [..., s, e], [..., s, v] with the same extents before, but
+ * that the heads of query, the extent before l, may be a multiple of the others': each of those
+ * serves as many in a row; f32, f64, f16 or bf16
  * @param mask  -1 for none; of their dtype it is added, of bool it keeps what it is true for; it
  * broadcasts to [..., l, s]
  * @param is_causal  not 0: row i sees columns up to i; no mask besides
@@ -465,8 +548,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_scaled_dot_product_attention(
  * @param x  [n, c] and one to three dimensions; f32, f64, f16 or bf16
  * @param size  the extent of each of these, or NULL
  * @param scale_factor  what each is multiplied by, where size is NULL; else NULL
- * @param align_corners  not 0: the first and last elements stay where they are; not of
- * DHOW_INTERPOLATE_NEAREST
+ * @param align_corners  not 0: the first and last elements stay where they are; of
+ * DHOW_INTERPOLATE_LINEAR and DHOW_INTERPOLATE_CUBIC
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *

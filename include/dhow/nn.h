@@ -5,6 +5,12 @@
  * that need little memory - until the program releases its last reference of the context. As in
  * dhow/ops.h: inputs first, destination last, all on one device, strides as they are. The steps of
  * models by the same names stand in dhow/model_steps.h.
+ *
+ * Weights are inputs here like any others. Where a vendor's library wants them in an order of its
+ * own, as oneDNN does for convolutions on the CPU, each call brings them into it: a program may
+ * write to a tensor by its host pointer between two calls, of which nothing is noted. Layers of
+ * models keep their parameters in that order, dhow_conv2d() and dhow_linear() weights that
+ * dhow_tensor_freeze() was called for.
  */
 #ifndef DHOW_NN_H_
 #define DHOW_NN_H_
@@ -282,8 +288,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_rmsnorm(dhow_stream *stream, dhow_tenso
  * name.
  *
  * @param stream  of the tensors' device, or NULL for its default stream
- * @param query, key, value  [..., l, e], [..., s, e], [..., s, v] with the same extents before;
- * f32, f64, f16 or bf16
+ * @param query, key, value  [..., l, e], [..., s, e], [..., s, v] with the same extents before, but
+ * that the heads of query, the extent before l, may be a multiple of the others': each of those
+ * serves as many in a row; f32, f64, f16 or bf16
  * @param mask  of their dtype it is added, of bool it keeps what it is true for; it broadcasts to
  * [..., l, s]; or NULL
  * @param is_causal  not 0: row i sees columns up to i; no mask besides
@@ -307,8 +314,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_scaled_dot_product_attention(
  * @param x  [n, c] and one to three dimensions; f32, f64, f16 or bf16
  * @param size  the extent of each of these, or NULL
  * @param scale_factor  what each is multiplied by, where size is NULL; else NULL
- * @param align_corners  not 0: the first and last elements stay where they are; not of
- * DHOW_INTERPOLATE_NEAREST
+ * @param align_corners  not 0: the first and last elements stay where they are; of
+ * DHOW_INTERPOLATE_LINEAR and DHOW_INTERPOLATE_CUBIC
  * @param y  [n, c] and the size, or floor(extent scale_factor)
  * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen; the message names
  * the tensor), UNSUPPORTED (the device has no kernel for this dtype), OUT_OF_MEMORY (workspace),

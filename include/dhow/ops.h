@@ -543,7 +543,9 @@ typedef struct dhow_conv_options {
 typedef enum dhow_interpolation {
     DHOW_INTERPOLATE_NEAREST = 0, /**< the one at floor(place) */
     DHOW_INTERPOLATE_LINEAR = 1,  /**< linear, bilinear, trilinear */
-    DHOW_INTERPOLATE_CUBIC = 2    /**< by cubic convolution of four, with a = -0.75; Keys 1981 */
+    DHOW_INTERPOLATE_CUBIC = 2,   /**< by cubic convolution of four, with a = -0.75; Keys 1981 */
+    DHOW_INTERPOLATE_NEAREST_EXACT = 3, /**< the one whose middle is nearest */
+    DHOW_INTERPOLATE_AREA = 4 /**< means of what each new element covers, as adaptive pooling */
 } dhow_interpolation;
 
 #ifdef __cplusplus

@@ -112,18 +112,17 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_cumsum(dhow_stream *stream, dhow_tensor
 
 /**
  * The k largest or smallest elements along a dimension, in order, and where they were; of equal
- * ones the first come first, and NaN counts as largest. The time grows with the square of the
- * extent.
+ * ones the first come first, 0 and -0 are equal, and NaN counts as largest.
  *
  * @param stream  of the tensors' device, or NULL for its default stream
- * @param x  f32, f64, i32 or i64
+ * @param x  any dtype; false comes before true
  * @param k  0 to the extent of `dim`; the extent sorts
  * @param largest  1: from the largest down (PyTorch's default), 0: from the smallest up
  * @param values  the dtype of x, its shape with extent k at `dim`
  * @param indices  i64 of the same shape
  * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, a dimension is named twice, y is
- * frozen or overlaps x), OUT_OF_RANGE (no such dimension), UNSUPPORTED (the device has no kernel
- * for this dtype), OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed;
+ * frozen or overlaps x), OUT_OF_RANGE (no such dimension), UNSUPPORTED (the extent is
+ * above 2^31 - 1), OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed;
  * dhow_last_native_code() is its number)
  *
  * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
@@ -135,16 +134,16 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_topk(dhow_stream *stream, dhow_tensor *
 
 /**
  * All elements along a dimension in order, and where they were; of equal ones the first come first,
- * and NaN counts as largest. The time grows with the square of the extent.
+ * 0 and -0 are equal, and NaN counts as largest. The time grows with n log(n) of the extent n.
  *
  * @param stream  of the tensors' device, or NULL for its default stream
- * @param x  f32, f64, i32 or i64
+ * @param x  any dtype; false comes before true
  * @param descending  0: from the smallest up (PyTorch's default), 1: from the largest down
  * @param values  the dtype of x, its shape
  * @param indices  i64 of the same shape
  * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, a dimension is named twice, y is
- * frozen or overlaps x), OUT_OF_RANGE (no such dimension), UNSUPPORTED (the device has no kernel
- * for this dtype), OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed;
+ * frozen or overlaps x), OUT_OF_RANGE (no such dimension), UNSUPPORTED (the extent is
+ * above 2^31 - 1), OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed;
  * dhow_last_native_code() is its number)
  *
  * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at

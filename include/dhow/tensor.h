@@ -323,6 +323,20 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_chunk(dhow_tensor *tensor, int32
                                                       uint32_t count, dhow_tensor **out);
 
 /**
+ * Divides a dimension into `count` views of given extents, as PyTorch's split().
+ *
+ * @param sizes  `count` extents, which come to that of the dimension
+ * @param out  `count` tensors, all or none
+ * @return INVALID_ARGUMENT (the sizes do not come to the extent), OUT_OF_RANGE (no such dimension),
+ * OUT_OF_MEMORY
+ *
+ * Ownership: the views are owned. Threads: any. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_split(dhow_tensor *tensor, int32_t dim,
+                                                      const int64_t *sizes, uint32_t count,
+                                                      dhow_tensor **out);
+
+/**
  * One index of a dimension; the dimension disappears.
  *
  * @return INVALID_ARGUMENT, OUT_OF_RANGE, OUT_OF_MEMORY

@@ -63,6 +63,7 @@ typedef struct dhow_trainer_options {
     double eps;            /**< 0: 1e-8 */
     double clip_norm;      /**< above 0: gradients are scaled down together to this norm */
     const char *trainable; /**< names to train, with * and ?; NULL: every floating parameter */
+    uint64_t seed;         /**< of the masks of dropout layers */
 } dhow_trainer_options;
 
 /**

@@ -61,6 +61,18 @@ class Model(Builder):
         self._handle, self._keep = handle, keep
         return self
 
+    def split(self, x: int, dim: int, sizes: Sequence[int]) -> list[int]:
+        """Parts of a dimension of extents that come to its own."""
+        out = ffi.new("dhow_model_value[]", max(1, len(sizes)))
+        check(lib.dhow_model_split(self._handle, x, dim, sizes, len(sizes), out))
+        return list(out)
+
+    def chunk(self, x: int, dim: int, count: int) -> list[int]:
+        """`count` parts of a dimension, the last ones shorter or empty where it does not come out even."""
+        out = ffi.new("dhow_model_value[]", max(1, count))
+        check(lib.dhow_model_chunk(self._handle, x, dim, max(0, count), out))
+        return list(out)
+
     @classmethod
     def load(cls, file: Path | bytes) -> Model:
         """From an ONNX file, which stays open and must not change, or from its bytes; onto the CPU."""

@@ -189,6 +189,36 @@ static conform_result along(conform_env *env, dhow_dtype dtype, int32_t dim) {
     }
 TYPES(ALONG)
 
+/* Rows beyond the runs that are sorted by counting, which are merged then; equal elements stay in
+ * order. */
+static conform_result sorted(conform_env *env, dhow_dtype dtype) {
+    enum { ROWS = 2, N = 300 };
+    static const int64_t shape[] = {ROWS, N};
+    NEEDS_DTYPE(dtype);
+    conform_array x = conform_array_random(env, dtype, 2, shape, -9, 9, 11);
+    conform_array y = conform_array_new(env, dtype, 2, shape),
+                  where = conform_array_new(env, DHOW_I64, 2, shape);
+    for (int64_t i = 0; i < ROWS * N; i++) {
+        const double *row = x.value + i / N * N;
+        int64_t rank = 0;
+        for (int64_t q = 0; q < N; q++)
+            rank += row[q] < row[i % N] || (q < i % N && row[q] == row[i % N]);
+        y.value[i / N * N + rank] = row[i % N];
+        where.value[i / N * N + rank] = (double)(i % N);
+    }
+    dhow_tensor *tx, *ty, *tw;
+    TRY(conform_upload(env, &x, LAYOUT_STEPPED, &tx));
+    TRY(conform_blank(env, &y, LAYOUT_PLAIN, &ty));
+    TRY(conform_blank(env, &where, LAYOUT_PLAIN, &tw));
+    OK(dhow_sort(NULL, tx, 1, 0, ty, tw));
+    TRY(conform_expect(env, ty, &y, (conform_tolerance){0, 0}, "sort"));
+    return conform_expect(env, tw, &where, (conform_tolerance){0, 0}, "sort's indices");
+}
+
+#define SORTED(TYPE, type) \
+    static conform_result sorted_##type(conform_env *env) { return sorted(env, DHOW_##TYPE); }
+TYPES(SORTED)
+
 static conform_result least_integer(conform_env *env) {
     const int32_t x[] = {3, INT32_MAX, INT32_MIN, -5};
     const int64_t want = 2;
@@ -200,9 +230,10 @@ static conform_result least_integer(conform_env *env) {
 }
 
 const conform_case conform_reduction_cases[] = {
-#define ROWS(TYPE, type)                                    \
-    CASE("reductions/" #type, reduce_##type, "ops," #type), \
-        CASE("reductions/along_" #type, along_##type, "ops," #type),
+#define ROWS(TYPE, type)                                             \
+    CASE("reductions/" #type, reduce_##type, "ops," #type),          \
+        CASE("reductions/along_" #type, along_##type, "ops," #type), \
+        CASE("reductions/sort_" #type, sorted_##type, "ops," #type),
     TYPES(ROWS) CASE("reductions/refusals", refusals, "ops"),
     CASE("reductions/least_integer", least_integer, "ops,i32"),
 };

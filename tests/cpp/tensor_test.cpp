@@ -52,6 +52,7 @@ static void views(const dhow::device &d) {
     CHECK((x.flatten().read<float>() == floats{0, 1, 2, 3, 4, 5}));
     CHECK((x.narrow(0, 0, 1).expand({2, 3}).read<float>() == floats{0, 1, 2, 0, 1, 2}));
     CHECK((x.chunk(2, 1).at(1).read<float>() == floats{2, 5}));
+    CHECK((x.split({2, 1}, 1).at(1).read<float>() == floats{2, 5}));
     CHECK(throws(DHOW_INVALID_ARGUMENT, "rank 2", [&] { return x.permute({0}); }));
 }
 

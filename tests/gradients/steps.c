@@ -242,6 +242,22 @@ static void step_reduce(graph *g) {
     keep(g, mean ? "mean" : "sum", &y);
 }
 
+/* Over the last dimension, of x beside x + 1: a root is steep at 0. */
+static void step_spread(graph *g) {
+    value x = any(g), y = x;
+    if (x.rank == 0) return;
+    const int stays = random_below(g, 2) == 0, root = random_below(g, 2) == 0;
+    const int32_t last = -1;
+    const double correction = (double)random_below(g, 3) / 2;
+    dhow_model_value both[2] = {x.v, x.v}, wide;
+    OK(dhow_model_affine(g->model, x.v, dhow_scalar_f64(1), dhow_scalar_f64(1), &both[1]));
+    OK(dhow_model_cat(g->model, both, 2, -1, &wide));
+    OK((root ? dhow_model_std : dhow_model_var)(g->model, wide, &last, 1, correction, stays, &y.v));
+    y.shape[--y.rank] = 1;
+    y.rank += stays;
+    keep(g, root ? "std" : "var", &y);
+}
+
 static void step_rows(graph *g) {
     value y = any(g);
     char name[16];
@@ -328,6 +344,6 @@ void add_step(graph *g) {
     static void (*const steps[])(graph *) = {step_unary,   step_unary,  step_number, step_binary,
                                              step_binary,  step_binary, step_where,  step_permute,
                                              step_reshape, step_narrow, step_cat,    step_reduce,
-                                             step_rows,    step_matmul, step_image};
+                                             step_spread,  step_rows,   step_matmul, step_image};
     if (g->count < MOST_VALUES - 4) steps[random_below(g, sizeof steps / sizeof *steps)](g);
 }

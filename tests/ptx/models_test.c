@@ -185,9 +185,6 @@ Test(ptx_models, sequences_are_those_of_the_cpu) {
         AS_CPU(m, "cumsum_f32", 2, 1e-5, IN(x, F32, 3 * 40 * 7, 0), OUT(y, F32, 3 * 40 * 7, 0),
                INT64(outer, 3), INT64(n, 40), INT64(inner, 7), INT32(exclusive, flag),
                INT32(reverse, flag));
-        AS_CPU(m, "topk_f32", 2, 0, IN(x, F32, 3 * 40 * 2, 0), OUT(y, F32, 3 * 5 * 2, 0),
-               OUT(index, I64, 3 * 5 * 2, 0), INT64(outer, 3), INT64(n, 40), INT64(inner, 2),
-               INT64(k, 5), INT32(largest, flag));
     }
     AS_CPU(m, "lrn_f32", 2, 1e-5, IN(x, F32, 2 * 8 * 30, 0), OUT(y, F32, 2 * 8 * 30, 0),
            INT64(n, 2), INT64(c, 8), INT64(inner, 30), INT64(size, 5), FLOAT32(alpha, 1e-2f),
@@ -195,5 +192,31 @@ Test(ptx_models, sequences_are_those_of_the_cpu) {
     AS_CPU(m, "lstm_cell_f32", 2, 1e-5, IN(x, F32, 3 * 4 * 20, 0), IN(h, F32, 3 * 4 * 20, 0),
            IN(c, F32, 3 * 20, 0), IN(p, F32, 3 * 20, 0), OUT(h_out, F32, 3 * 20, 0),
            OUT(c_out, F32, 3 * 20, 0), INT64(batch, 3), INT64(hidden, 20), INT32(peep, 1));
+    ptx_free(m);
+}
+
+/* Keys of any bits; two rows of 100 keys in sorted runs of 32, whose pairs items share. */
+Test(ptx_models, sorting_is_that_of_the_cpu) {
+    static unsigned keys[2 * 100], places[2 * 100];
+    for (unsigned i = 0; i < 200; i++) {
+        places[i] = i % 100;
+        keys[i] = i % 100 % 32 * 7 / 3 + i / 100;
+    }
+    ptx_module *m = ptx_load("keys", "f32", 32, NULL);
+    for (int falling = 0; falling < 2; falling++)
+        AS_CPU(m, "sort_keys_f32", 2, 0, IN(x, U32, 3 * 40 * 2, 0), OUT(key, U32, 3 * 40 * 2, 0),
+               INT64(outer, 3), INT64(n, 40), INT64(inner, 2), INT32(falling, falling));
+    ptx_free(m);
+    m = ptx_load("sort", "u32", 32, NULL);
+    AS_CPU(m, "sort_runs_u32", 2, 0, IN(key, U32, 200, 0), OUT(to, U32, 200, 0),
+           OUT(place, U32, 200, 0), INT64(rows, 2), INT64(n, 100));
+    AS_CPU(m, "sort_merge_u32", 2, 0, {"key", INPUT, U32, 200, 0, keys, 0},
+           {"place", INPUT, U32, 200, 0, places, 0}, OUT(to, U32, 200, 0),
+           OUT(to_place, U32, 200, 0), INT64(rows, 2), INT64(n, 100), INT64(run, 32));
+    ptx_free(m);
+    m = ptx_load("index", "u32", 32, NULL);
+    AS_CPU(m, "sort_take_u32", 2, 0, IN(x, U32, 2 * 100, 0),
+           {"place", INPUT, U32, 200, 0, places, 0}, OUT(y, U32, 2 * 7, 0),
+           OUT(index, I64, 2 * 7, 0), INT64(outer, 2), INT64(n, 100), INT64(inner, 1), INT64(k, 7));
     ptx_free(m);
 }

@@ -434,6 +434,10 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(model_narrow, MODEL, 0, dhow_model_narrow(B, 0, 0, 0, 1, &out.value))                        \
     X(model_select, MODEL, 0, dhow_model_select(B, 0, 0, 0, &out.value))                           \
     X(model_stack, MODEL, 0, dhow_model_stack(B, NULL, 0, 0, &out.value))                          \
+    X(model_split, MODEL, 0, dhow_model_split(B, 0, 0, k_shape, 1, &out.value))                    \
+    X(model_chunk, MODEL, 0, dhow_model_chunk(B, 0, 0, 1, &out.value))                             \
+    X(model_var, MODEL, 0, dhow_model_var(B, 0, NULL, 0, 1, 0, &out.value))                        \
+    X(model_std, MODEL, 0, dhow_model_std(B, 0, NULL, 0, 1, 0, &out.value))                        \
     X(model_pad, MODEL, 0, dhow_model_pad(B, 0, NULL, 0, DHOW_PAD_CONSTANT, 0, &out.value))        \
     X(model_gather, MODEL, 0, dhow_model_gather(B, 0, 0, &out.value))                              \
     X(model_index_select, MODEL, 0, dhow_model_index_select(B, 0, 0, 0, &out.value))               \
@@ -460,6 +464,7 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(model_rmsnorm, MODEL, 0, dhow_model_rmsnorm(B, "x", 0, 1, 0, &out.value))                    \
     X(model_dot_attention, MODEL, 0,                                                               \
       dhow_model_scaled_dot_product_attention(B, 0, 0, 0, -1, 0, 0, &out.value))                   \
+    X(model_dropout, MODEL, 0, dhow_model_dropout(B, 0, 0, &out.value))                            \
     X(model_interpolate, MODEL, 0,                                                                 \
       dhow_model_interpolate(B, 0, k_shape, NULL, DHOW_INTERPOLATE_NEAREST, 0, &out.value))        \
     X(pad_x, TENSOR, 0, dhow_pad(NULL, B, NULL, 0, DHOW_PAD_CONSTANT, 0, T))                       \
@@ -535,6 +540,7 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(predict_loader, LOADER, 0, dhow_predict(g.of[MODEL], B, g.of[SINK]))                         \
     X(predict_sink, SINK, 0, dhow_predict(g.of[MODEL], g.of[LOADER], B))                           \
     X(narrow, TENSOR, 0, dhow_tensor_narrow(B, 0, 0, 1, &out.t))                                   \
+    X(split, TENSOR, 0, dhow_tensor_split(B, 0, k_shape, 1, &out.t))                               \
     X(chunk, TENSOR, 0, dhow_tensor_chunk(B, 0, 1, &out.t))                                        \
     X(pin, TENSOR, 0, dhow_tensor_pin(B, g.of[DEVICE]))                                            \
     X(pin_device, DEVICE, 0, dhow_tensor_pin(T, B))                                                \

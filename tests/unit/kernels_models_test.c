@@ -200,13 +200,13 @@ Test(kernels_models, a_transposed_convolution_is_the_adjoint_of_the_convolution)
 
 /* ---- sequences ---- */
 
-Test(kernels_models, running_sums_and_the_largest_follow_their_axis) {
-    enum { OUTER = 2, N = 11, INNER = 5, TOP = 4 };
+Test(kernels_models, running_sums_follow_their_axis) {
+    enum { OUTER = 2, N = 11, INNER = 5 };
     float *x = scratch_values(E_F32, OUTER * N * INNER, -5, 5),
           *y = scratch(OUTER * N * INNER * sizeof *y);
-    double sums[OUTER * N * INNER], top[OUTER * TOP * INNER];
-    int64_t outer = OUTER, n = N, inner = INNER, k = TOP;
-    int32_t no = 0, yes = 1;
+    double sums[OUTER * N * INNER];
+    int64_t outer = OUTER, n = N, inner = INNER;
+    int32_t yes = 1;
     for (int o = 0; o < OUTER; o++) {
         for (int i = 0; i < INNER; i++) {
             double run = 0;
@@ -214,41 +214,52 @@ Test(kernels_models, running_sums_and_the_largest_follow_their_axis) {
                 sums[(o * N + j) * INNER + i] = run;
                 run += (double)x[(o * N + j) * INNER + i];
             }
-            for (int r = 0; r < TOP; r++) {
-                double best = -INFINITY,
-                       above = r > 0 ? top[(o * TOP + r - 1) * INNER + i] : INFINITY;
-                for (int j = 0; j < N; j++) {
-                    double v = (double)x[(o * N + j) * INNER + i];
-                    if (v < above && v > best) best = v;
-                }
-                top[(o * TOP + r) * INNER + i] = best;
-            }
         }
     }
     void *cumsum[] = {&x, &y, &outer, &n, &inner, &yes, &yes};
     expect_all_builds("cumsum_f32", E_F32, cumsum, 1, sums, OUTER * N * INNER, 1e-5);
-    int64_t *places = scratch(OUTER * TOP * INNER * sizeof *places);
-    void *topk[] = {&x, &y, &places, &outer, &n, &inner, &k, &yes};
-    expect_all_builds("topk_f32", E_F32, topk, 1, top, OUTER * TOP * INNER, 0);
-    (void)no;
 }
 
-/* A comparison with NaN is false both ways: without a rank of its own it took the rank of the
- * largest, and the slots after it were never written. */
-Test(kernels_models, nan_is_the_largest_of_all_and_every_slot_is_written) {
-    enum { N = 5, TOP = 4 };
-    const float values[N] = {1, NAN, 3, NAN, -INFINITY};
-    const double top[2][TOP] = {{-INFINITY, 1, 3, NAN}, {NAN, NAN, 3, 1}};
-    const double at[2][TOP] = {{4, 0, 2, 1}, {1, 3, 2, 0}};
-    float *x = scratch(N * sizeof *x), *y = scratch(TOP * sizeof *y);
-    int64_t *places = scratch(TOP * sizeof *places), one = 1, n = N, k = TOP;
+/* Comparisons with NaN are false both ways, and -0 is 0: keys tell. */
+Test(kernels_models, keys_are_in_the_order_of_their_elements) {
+    enum { N = 8 };
+    const float values[N] = {-INFINITY, -2, -1e-40f, -0.0f, 0, 1e-40f, INFINITY, NAN};
+    float *x = scratch(N * sizeof *x);
+    uint32_t *keys = scratch(N * sizeof *keys);
+    int64_t one = 1, n = N;
     memcpy(x, values, sizeof values);
-    for (int32_t largest = 0; largest < 2; largest++) {
-        void *topk[] = {&x, &y, &places, &one, &n, &one, &k, &largest};
-        for (int i = 0; i < TOP; i++) y[i] = -77, places[i] = -77;
-        expect_all_builds("topk_f32", E_F32, topk, 1, top[largest], TOP, 0);
-        for (int i = 0; i < TOP; i++) places[i] = -77;
-        expect_all_builds("topk_f32", E_I64, topk, 2, at[largest], TOP, 0);
+    for (int32_t falling = 0; falling < 2; falling++) {
+        void *args[] = {&x, &keys, &one, &n, &one, &falling};
+        for (int build = 0; build < build_count(); build++) {
+            memset(keys, 0, N * sizeof *keys);
+            run_kernel(build_of("sort_keys_f32", build), 1, args);
+            cr_assert_eq(keys[3], keys[4]);
+            for (int i = 1; i < N; i++)
+                cr_assert(i == 4 || (falling ? keys[i - 1] > keys[i] : keys[i - 1] < keys[i]),
+                          "%s: key %d", build_name(build), i);
+        }
+    }
+}
+
+/* 70 keys with ties: runs of 32 by counting, two of them merged, the third copied. */
+Test(kernels_models, runs_are_sorted_and_merged_in_a_stable_way) {
+    enum { N = 70 };
+    uint32_t *x = scratch(N * sizeof *x), *key = scratch(N * sizeof *key),
+             *to = scratch(N * sizeof *to), *place = scratch(N * sizeof *place),
+             *to_place = scratch(N * sizeof *to_place);
+    int64_t one = 1, n = N, run = 32;
+    for (uint32_t i = 0; i < N; i++) x[i] = i * 2654435761u >> 28;
+    void *runs[] = {&x, &key, &place, &one, &n};
+    void *merge[] = {&key, &place, &to, &to_place, &one, &n, &run};
+    for (int build = 0; build < build_count(); build++) {
+        run_kernel(build_of("sort_runs_u32", build), 1, runs);
+        run_kernel(build_of("sort_merge_u32", build), 1, merge);
+        for (uint32_t i = 0; i < N; i++) {
+            cr_assert_eq(to[i], x[to_place[i]], "%s: place %u", build_name(build), i);
+            if (i == 0 || i == 64) continue;
+            cr_assert(to[i - 1] < to[i] || (to[i - 1] == to[i] && to_place[i - 1] < to_place[i]),
+                      "%s: element %u", build_name(build), i);
+        }
     }
 }
 

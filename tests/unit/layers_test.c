@@ -453,6 +453,134 @@ Test(layers, a_table_is_named_and_computed_as_pytorch_s_sequential) {
     dhow_model_release(m);
 }
 
+#define LAYER(...) DHOW_FIELDS(dhow_layer, __VA_ARGS__)
+static const dhow_conv_options k_three =
+                                   DHOW_FIELDS(dhow_conv_options, .kernel = {3}, .padding = {1}),
+                               k_twice =
+                                   DHOW_FIELDS(dhow_conv_options, .kernel = {2}, .stride = {2}),
+                               k_square = DHOW_FIELDS(dhow_conv_options, .kernel = {2, 2}),
+                               k_cube = DHOW_FIELDS(dhow_conv_options, .kernel = {2, 1, 2});
+
+/* Two models with the same parameters give the same. */
+static void expect_same(dhow_model *a, dhow_model *b, dhow_tensor *x, int64_t count) {
+    float *is[2];
+    dhow_model *models[] = {a, b};
+    for (int i = 0; i < 2; i++) {
+        dhow_tensor *y, *home;
+        is[i] = malloc((size_t)count * sizeof(float));
+        fill(models[i]);
+        OK(dhow_model_to(models[i], g_device));
+        OK(dhow_model_run(models[i], NULL, &x, 1, &y, 1));
+        OK(dhow_tensor_to_dtype(NULL, y, DHOW_F32, &home));
+        OK(dhow_tensor_read(home, is[i], (uint64_t)count * sizeof(float)));
+        dhow_tensor_release(y), dhow_tensor_release(home);
+    }
+    for (int64_t i = 0; i < count; i++) cr_assert_eq(is[0][i], is[1][i], "element %d", (int)i);
+    free(is[0]), free(is[1]);
+}
+
+Test(layers, a_table_has_convolutions_norms_and_functions_of_one_dimension) {
+    static const char *const names[] = {"0.weight", "0.bias",   "1.weight",
+                                        "1.bias",   "3.weight", "6.weight"};
+    const int64_t shape[] = {2, 3, 9};
+    static const dhow_layer layers[] = {
+        LAYER(.kind = DHOW_LAYER_CONV1D, .in = 3, .out = 4, .conv = &k_three),
+        LAYER(.kind = DHOW_LAYER_GROUPNORM, .groups = 2, .in = 4, .eps = 0.5f),
+        LAYER(.kind = DHOW_LAYER_LEAKY_RELU, .alpha = 0.3),
+        LAYER(.kind = DHOW_LAYER_CONV_TRANSPOSE1D, .in = 4, .out = 2, .conv = &k_twice,
+              .no_bias = 1),
+        LAYER(.kind = DHOW_LAYER_ELU, .alpha = 0.7),
+        LAYER(.kind = DHOW_LAYER_UPSAMPLE, .scale = 2, .mode = DHOW_INTERPOLATE_LINEAR),
+        LAYER(.kind = DHOW_LAYER_RMSNORM, .in = 36, .eps = 0.25f),
+        LAYER(.kind = DHOW_LAYER_LOG_SOFTMAX)};
+    const double twice = 2;
+    double x[54];
+    dhow_model_value v, u;
+    dhow_model *m = model_of(3, shape, &v), *by_hand = model_of(3, shape, &u);
+    dhow_tensor *t = input(3, shape, x);
+    OK(dhow_model_sequential(m, NULL, v, layers, 8, &v));
+    OK(dhow_model_output(m, "y", v));
+    OK(dhow_model_conv1d(by_hand, "0", u, 3, 4, &k_three, 1, &u));
+    OK(dhow_model_groupnorm(by_hand, "1", u, 2, 4, 0.5f, &u));
+    OK(dhow_model_leaky_relu(by_hand, u, 0.3, &u));
+    OK(dhow_model_conv_transpose1d(by_hand, "3", u, 4, 2, &k_twice, 0, &u));
+    OK(dhow_model_elu(by_hand, u, 0.7, &u));
+    OK(dhow_model_interpolate(by_hand, u, NULL, &twice, DHOW_INTERPOLATE_LINEAR, 0, &u));
+    OK(dhow_model_rmsnorm(by_hand, "6", u, 36, 0.25f, &u));
+    OK(dhow_model_log_softmax(by_hand, u, -1, &u));
+    OK(dhow_model_output(by_hand, "y", u));
+    expect_names(m, names, 6);
+    expect_same(m, by_hand, t, 2 * 2 * 36);
+    dhow_tensor_release(t);
+    dhow_model_release(m), dhow_model_release(by_hand);
+}
+
+Test(layers, a_table_has_convolutions_of_two_and_three_dimensions) {
+    static const char *const names[] = {"0.weight", "0.bias", "1.weight", "1.bias"};
+    const int64_t volume[] = {1, 2, 3, 4, 3}, image[] = {1, 2, 3, 4};
+    static const dhow_layer three[] = {
+        LAYER(.kind = DHOW_LAYER_CONV3D, .in = 2, .out = 3, .conv = &k_cube),
+        LAYER(.kind = DHOW_LAYER_CONV_TRANSPOSE3D, .in = 3, .out = 2, .conv = &k_cube)};
+    static const dhow_layer two[] = {
+        LAYER(.kind = DHOW_LAYER_CONV_TRANSPOSE2D, .in = 2, .out = 3, .conv = &k_square)};
+    double x[72];
+    dhow_model_value v, u;
+    dhow_model *m = model_of(5, volume, &v), *by_hand = model_of(5, volume, &u);
+    dhow_tensor *t = input(5, volume, x);
+    OK(dhow_model_sequential(m, "", v, three, 2, &v));
+    OK(dhow_model_output(m, "y", v));
+    OK(dhow_model_conv3d(by_hand, "0", u, 2, 3, &k_cube, 1, &u));
+    OK(dhow_model_conv_transpose3d(by_hand, "1", u, 3, 2, &k_cube, 1, &u));
+    OK(dhow_model_output(by_hand, "y", u));
+    expect_names(m, names, 4);
+    expect_same(m, by_hand, t, 72);
+    dhow_tensor_release(t);
+    dhow_model_release(m), dhow_model_release(by_hand);
+    m = model_of(4, image, &v), by_hand = model_of(4, image, &u);
+    t = input(4, image, x);
+    OK(dhow_model_sequential(m, "", v, two, 1, &v));
+    OK(dhow_model_output(m, "y", v));
+    OK(dhow_model_conv_transpose2d(by_hand, "0", u, 2, 3, &k_square, 1, &u));
+    OK(dhow_model_output(by_hand, "y", u));
+    expect_names(m, names, 2);
+    expect_same(m, by_hand, t, 3 * 4 * 5);
+    dhow_tensor_release(t);
+    dhow_model_release(m), dhow_model_release(by_hand);
+}
+
+Test(layers, a_table_has_embeddings_of_a_type_and_lstm) {
+    static const char *const names[] = {"rnn.0.weight", "rnn.1.weight_ih_l0", "rnn.1.weight_hh_l0",
+                                        "rnn.1.bias_ih_l0", "rnn.1.bias_hh_l0"};
+    static const dhow_layer layers[] = {
+        LAYER(.kind = DHOW_LAYER_EMBEDDING, .in = 7, .out = 4, .dtype = DHOW_F64),
+        LAYER(.kind = DHOW_LAYER_LSTM, .in = 4, .out = 3)};
+    dhow_model_value v;
+    dhow_model *m;
+    OK(dhow_model_create(g_context, &m));
+    OK(dhow_model_input(m, "x", DHOW_I64, DHOW_SHAPE(-1, 5), &v));
+    OK(dhow_model_sequential(m, "rnn", v, layers, 2, &v));
+    OK(dhow_model_output(m, "y", v));
+    expect_names(m, names, 5);
+    dhow_model_value_info info = DHOW_INIT(dhow_model_value_info);
+    OK(dhow_model_output_at(m, 0, &info));
+    cr_assert(info.dtype == DHOW_F64 && info.rank == 3 && info.shape[2] == 3);
+    dhow_model_release(m);
+    /* A convolution without its kernel, a scale that makes nothing, and what is no layer. */
+    static const dhow_layer wrong[] = {LAYER(.kind = DHOW_LAYER_CONV1D, .in = 3, .out = 4),
+                                       LAYER(.kind = DHOW_LAYER_UPSAMPLE),
+                                       LAYER(.kind = (dhow_layer_kind)99)};
+    static const char *const said[] = {"its kernel is needed", "scale factor 0 is 0",
+                                       "99 is no kind of layer"};
+    const int64_t shape[] = {2, 3, 9};
+    m = model_of(3, shape, &v);
+    for (int i = 0; i < 3; i++) {
+        dhow_model_value y;
+        cr_assert_eq(dhow_model_sequential(m, NULL, v, &wrong[i], 1, &y), DHOW_INVALID_ARGUMENT);
+        cr_assert_not_null(strstr(dhow_last_error(), said[i]), "%s", dhow_last_error());
+    }
+    dhow_model_release(m);
+}
+
 Test(layers, scopes_nest_and_end) {
     static const char *const names[] = {"layers.0.self_attn.in_proj_weight",
                                         "layers.0.self_attn.out_proj.weight",

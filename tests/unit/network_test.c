@@ -220,17 +220,18 @@ Test(network, norms) {
 
 /* ---- attention ---- */
 
-/* mask of [l, s] or NULL; all extents before are one */
+/* mask of [l, s] or NULL; all extents before are one, and those of k and v may divide them */
 static array *attended(const array *q, const array *k, const array *v, const array *mask,
                        int causal, double scale) {
     int64_t shape[DHOW_MAX_RANK];
     const int64_t l = q->shape[q->rank - 2], e = q->shape[q->rank - 1], s = k->shape[q->rank - 2];
-    const int64_t d = v->shape[q->rank - 1], heads = l * e > 0 ? q->count / (l * e) : 0;
+    const int64_t d = v->shape[q->rank - 1], heads = l * e > 0 ? q->count / (l * e) : 0,
+                  each = heads > 0 ? heads / (k->count / (s * e)) : 1;
     memcpy(shape, q->shape, sizeof shape);
     shape[q->rank - 1] = d;
     array *y = array_new(q->dtype, q->rank, shape);
     for (int64_t i = 0; i < heads * l; i++) {
-        const int64_t h = i / l;
+        const int64_t h = i / l / each;
         double score[64], sum = 0, most = -INFINITY;
         for (int64_t j = 0; j < s; j++) {
             const double *m = mask != NULL ? &mask->v[i % l * s + j] : NULL;
@@ -251,13 +252,14 @@ static array *attended(const array *q, const array *k, const array *v, const arr
 }
 
 Test(network, attention) {
-    static const int64_t qs[][4] = {{2, 3, 4, 8}, {1, 2, 1, 4}, {0, 2, 3, 4}};
-    for (int n = 0; n < 4 * 3 * 4; n++) {
-        const dhow_dtype dtype = k_floats[n / 12];
-        const int64_t *qshape = qs[n % 3], s = 5;
-        const int kind = n / 3 % 4; /* nothing, bool, floats, causal */
-        const int64_t kshape[] = {qshape[0], qshape[1], s, qshape[3]};
-        const int64_t vshape[] = {qshape[0], qshape[1], s, 3};
+    static const int64_t qs[][5] = {
+        {2, 3, 4, 8, 3}, {1, 2, 1, 4, 2}, {0, 2, 3, 4, 2}, {2, 6, 4, 8, 2}, {1, 4, 3, 4, 1}};
+    for (int n = 0; n < 4 * 5 * 4; n++) {
+        const dhow_dtype dtype = k_floats[n / 20];
+        const int64_t *qshape = qs[n % 5], s = 5, shared = qs[n % 5][4]; /* heads of k and v */
+        const int kind = n / 5 % 4; /* nothing, bool, floats, causal */
+        const int64_t kshape[] = {qshape[0], shared, s, qshape[3]};
+        const int64_t vshape[] = {qshape[0], shared, s, 3};
         array *q = scaled(array_filled(27, array_new(dtype, 4, qshape)), 0.25);
         array *k = scaled(array_filled(28, array_new(dtype, 4, kshape)), 0.25);
         array *v = array_filled(29, array_new(dtype, 4, vshape));
@@ -295,6 +297,12 @@ static double weight(int64_t i, int64_t j, int64_t n, int64_t m, double scale,
                      dhow_interpolation mode, int corners) {
     double x = ((double)i + 0.5) / scale - 0.5, sum = 0;
     if (corners) x = m == 1 ? 0 : (double)i * (double)(n - 1) / (double)(m - 1);
+    if (mode == DHOW_INTERPOLATE_NEAREST_EXACT)
+        return j == (int64_t)fmin(floor(((double)i + 0.5) / scale), (double)n - 1);
+    if (mode == DHOW_INTERPOLATE_AREA) { /* as adaptive_avg_pool's windows */
+        const int64_t first = i * n / m, end = ((i + 1) * n + m - 1) / m;
+        return j >= first && j < end ? 1 / (double)(end - first) : 0;
+    }
     if (mode == DHOW_INTERPOLATE_NEAREST)
         return j == (int64_t)fmin(floor((double)i / scale), (double)n - 1);
     for (int64_t tap = (int64_t)floor(x) - 1; tap <= (int64_t)floor(x) + 2; tap++) {
@@ -317,7 +325,7 @@ static array *interpolated(const array *x, const int64_t *size, const double *sc
         y = array_new(x->dtype, x->rank, shape);
         const double scale = scales != NULL ? scales[dim - 2] : (double)shape[dim] / (double)n;
         for (int64_t i = 0; i < y->count; i++) {
-            int64_t at[DHOW_MAX_RANK];
+            int64_t at[DHOW_MAX_RANK] = {0};
             places(y, i, at);
             const int64_t own = at[dim];
             for (int64_t j = 0; j < n; j++) {
@@ -335,12 +343,15 @@ Test(network, interpolation) {
     static const int64_t shapes[][5] = {{2, 3, 7}, {1, 2, 4, 6}, {2, 1, 3, 2, 4}, {1, 1, 1, 5}};
     static const int64_t sizes[][3] = {{11}, {7, 3}, {4, 4, 4}, {3, 1}};
     static const double scales[][3] = {{1.7}, {2, 0.5}, {1, 2, 1.5}, {2, 0.6}};
-    for (int n = 0; n < 4 * 5 * 2; n++) {
-        const int k = n % 4, by_scale = n / 20,
-                  how = n / 4 % 5; /* nearest, linear, cubic, ... corners */
+    static const dhow_interpolation modes[] = {
+        DHOW_INTERPOLATE_NEAREST, DHOW_INTERPOLATE_LINEAR,        DHOW_INTERPOLATE_CUBIC,
+        DHOW_INTERPOLATE_AREA,    DHOW_INTERPOLATE_NEAREST_EXACT, DHOW_INTERPOLATE_LINEAR,
+        DHOW_INTERPOLATE_CUBIC};
+    for (int n = 0; n < 4 * 7 * 2; n++) {
+        const int k = n % 4, by_scale = n / 28, how = n / 4 % 7;
         const int32_t rank = k == 0 ? 3 : k == 2 ? 5 : 4;
-        const dhow_interpolation mode = (dhow_interpolation)(how == 0 ? 0 : 1 + (how - 1) % 2);
-        const int corners = how > 2;
+        const dhow_interpolation mode = modes[how];
+        const int corners = how > 4;
         array *x = array_filled(32, array_new(n % 3 ? DHOW_F32 : DHOW_F64, rank, shapes[k])),
               *in[] = {x};
         const int64_t *size = by_scale ? NULL : sizes[k];

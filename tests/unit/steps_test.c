@@ -275,6 +275,186 @@ Test(steps, sort_topk_cumsum_argmin) {
     }
 }
 
+/* ---- sorting ---- */
+
+/* Few different values, so that many are equal; of floats NaN, both zeros and infinities too. */
+static array *with_ties(array *a) {
+    const dhow_dtype d = a->dtype;
+    const int is_float = d == DHOW_F32 || d == DHOW_F64 || d == DHOW_F16 || d == DHOW_BF16;
+    const int is_signed =
+        is_float || d == DHOW_I8 || d == DHOW_I16 || d == DHOW_I32 || d == DHOW_I64;
+    static const double odd[] = {NAN, -0.0, 0.0, INFINITY, -INFINITY};
+    for (int64_t i = 0; i < a->count; i++) {
+        const unsigned n = ((unsigned)i * 2654435761u) >> 7;
+        a->v[i] = d == DHOW_BOOL ? n % 2 : is_signed ? (double)(n % 251) - 125 : n % 251;
+        if (is_float && n % 17 < 5) a->v[i] = odd[n % 17];
+    }
+    return a;
+}
+
+/* Whether a comes before b, at places i and k. */
+static int precedes(double a, double b, int64_t i, int64_t k, int falling) {
+    const int level = a == b || (isnan(a) && isnan(b));
+    const int above = a > b || (isnan(a) && !isnan(b));
+    return level ? i < k : falling ? above : !above;
+}
+
+/* The first k of x[o][n][i] in order, and where they were. */
+static void ordered(const array *x, int64_t k, int falling, array *values, array *where) {
+    const int64_t n = x->shape[1], inner = x->shape[2];
+    for (int64_t r = 0; r < x->shape[0] * inner; r++) {
+        const double *row = x->v + r / inner * n * inner + r % inner;
+        for (int64_t i = 0; i < n; i++) {
+            int64_t rank = 0;
+            for (int64_t q = 0; q < n; q++)
+                rank += precedes(row[q * inner], row[i * inner], q, i, falling);
+            if (rank >= k) continue;
+            const int64_t to = (r / inner * k + rank) * inner + r % inner;
+            values->v[to] = row[i * inner];
+            where->v[to] = (double)i;
+        }
+    }
+}
+
+Test(steps, sort_and_topk_of_all_types_and_lengths_are_stable_with_nan_last) {
+    static const int64_t shapes[][3] = {{2, 31, 1},   {1, 33, 3},   {3, 64, 1},
+                                        {1, 1000, 2}, {1, 4500, 1}, {1, 1, 4}};
+    for (dhow_dtype dtype = DHOW_F32; dtype <= DHOW_BOOL; dtype++) {
+        if (dhow_dtype_bytes(dtype) == 0) continue;
+        for (int c = 0; c < 6; c++) {
+            const int falling = c % 2;
+            array *x = with_ties(array_new(dtype, 3, shapes[c]));
+            const int64_t n = shapes[c][1], k = n / 3;
+            const int64_t some[] = {shapes[c][0], k, shapes[c][2]};
+            array *values = array_new(dtype, 3, shapes[c]),
+                  *where = array_new(DHOW_I64, 3, shapes[c]);
+            array *first = array_new(dtype, 3, some), *at = array_new(DHOW_I64, 3, some);
+            ordered(x, n, falling, values, where);
+            ordered(x, k, falling, first, at);
+            dhow_tensor *t = tensor_of(x, c == 3), *y = tensor_of(values, 0),
+                        *i = tensor_of(where, 0);
+            dhow_tensor *z = tensor_of(first, c == 1), *j = tensor_of(at, 0);
+            OK(dhow_fill(NULL, i, 99));
+            OK(dhow_sort(NULL, t, 1, falling, y, i));
+            expect(y, values, dhow_dtype_name(dtype));
+            expect(i, where, dhow_dtype_name(dtype));
+            OK(dhow_fill(NULL, j, 99));
+            OK(dhow_topk(NULL, t, k, 1, falling, z, j));
+            expect(z, first, "topk");
+            expect(j, at, "places of topk");
+            dhow_tensor_release(t), dhow_tensor_release(y), dhow_tensor_release(i);
+            dhow_tensor_release(z), dhow_tensor_release(j);
+            array *in[] = {x}, *want[] = {first, at};
+            built b = begin_model(in, 1, 0);
+            OK(dhow_model_topk(b.m, b.in[0], k, 1, falling, &b.out[0], &b.out[1]));
+            end_model(&b, in, want, 2, "topk of a model");
+        }
+    }
+}
+
+Test(steps, integers_of_64_bits_are_sorted_exactly) {
+    static const int64_t x[] = {INT64_MAX, 0, INT64_MIN, -1, INT64_MAX - 1, INT64_MIN + 1};
+    static const int64_t places_rising[] = {2, 5, 3, 1, 4, 0}, places_as_u64[] = {1, 4, 0, 2, 5, 3};
+    for (int k = 0; k < 2; k++) {
+        const dhow_dtype dtype = k == 0 ? DHOW_I64 : DHOW_U64;
+        dhow_tensor *home, *t, *y, *i;
+        int64_t is[6];
+        OK(dhow_tensor_from_data(g_cpu, dtype, DHOW_SHAPE(6), x, &home));
+        OK(dhow_tensor_to(home, g_device, &t));
+        OK(dhow_tensor_create(g_device, dtype, DHOW_SHAPE(6), &y));
+        OK(dhow_tensor_create(g_device, DHOW_I64, DHOW_SHAPE(6), &i));
+        OK(dhow_sort(NULL, t, 0, 0, y, i));
+        OK(dhow_tensor_read(i, is, sizeof is));
+        cr_assert_arr_eq(is, k == 0 ? places_rising : places_as_u64, sizeof is);
+        OK(dhow_tensor_read(y, is, sizeof is));
+        for (int n = 0; n < 6; n++)
+            cr_assert_eq(is[n], x[(k == 0 ? places_rising : places_as_u64)[n]]);
+        dhow_tensor_release(home), dhow_tensor_release(t);
+        dhow_tensor_release(y), dhow_tensor_release(i);
+    }
+}
+
+/* ---- reduced, divided ---- */
+
+/* The variance over the dimensions that are marked, with extents of 1 for them. */
+static array *variance(const array *x, const int *marked, double correction, int root) {
+    int64_t shape[DHOW_MAX_RANK], n = 1;
+    for (int32_t i = 0; i < x->rank; i++) {
+        shape[i] = marked[i] ? 1 : x->shape[i];
+        n *= marked[i] ? x->shape[i] : 1;
+    }
+    array *mean = array_new(x->dtype, x->rank, shape), *y = array_new(x->dtype, x->rank, shape);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t i = 0; i < x->count; i++) {
+            int64_t at[DHOW_MAX_RANK];
+            places(x, i, at);
+            for (int32_t k = 0; k < x->rank; k++) at[k] = marked[k] ? 0 : at[k];
+            const int64_t to = place(y, at);
+            if (pass == 0) mean->v[to] += x->v[i] / (double)n;
+            if (pass == 1) y->v[to] += (x->v[i] - mean->v[to]) * (x->v[i] - mean->v[to]);
+        }
+    }
+    for (int64_t i = 0; i < y->count; i++) {
+        y->v[i] /= fmax(0, (double)n - correction);
+        if (root) y->v[i] = sqrt(y->v[i]);
+    }
+    return y;
+}
+
+Test(steps, var_and_std_over_any_dimensions) {
+    static const dhow_dtype dtypes[] = {DHOW_F32, DHOW_F64, DHOW_F16, DHOW_BF16};
+    static const int32_t dims[][3] = {{1}, {0, -1}, {2, 1, 0}, {-2, 2}};
+    static const uint32_t counts[] = {1, 2, 3, 2};
+    static const int marks[][3] = {{0, 1, 0}, {1, 0, 1}, {1, 1, 1}, {0, 1, 1}};
+    for (int k = 0; k < SHAPES; k++) {
+        for (int d = 0; d < 4; d++) {
+            array *x = array_filled(17, array_new(dtypes[d], 3, k_shapes[k]));
+            const double correction = d == 3 ? 0.5 : d;
+            array *var = variance(x, marks[d], correction, 0),
+                  *root = variance(x, marks[d], correction, 1);
+            STEP(x, var,
+                 dhow_model_var(b.m, b.in[0], dims[d], counts[d], correction, 1, &b.out[0]));
+            STEP(x, root,
+                 dhow_model_std(b.m, b.in[0], dims[d], counts[d], correction, 1, &b.out[0]));
+            if (k > 2) continue;
+            EAGER(&x, 1, var, dhow_var(NULL, t[0], dims[d], counts[d], correction, into));
+            EAGER(&x, 1, root, dhow_std(NULL, t[0], dims[d], counts[d], correction, into));
+        }
+    }
+    array *x = FILLED(18, DHOW_F32, 4, 6), *all = NEW(DHOW_F32, 1), *one = NEW(DHOW_F32, 4);
+    all->rank = 0;
+    all->v[0] = variance(x, (const int[]){1, 1}, 1, 1)->v[0];
+    memcpy(one->v, variance(x, (const int[]){0, 1}, 1, 0)->v, 4 * sizeof *one->v);
+    STEP(x, all, dhow_model_std(b.m, b.in[0], NULL, 0, 1, 0, &b.out[0]));
+    STEP(x, one, dhow_model_var(b.m, b.in[0], (const int32_t[]){-1}, 1, 1, 0, &b.out[0]));
+}
+
+Test(steps, split_and_chunk) {
+    static const int64_t sizes[] = {2, 0, 3};
+    array *x = FILLED(19, DHOW_I32, 3, 5), *p = NEW(DHOW_I32, 3, 2), *q = NEW(DHOW_I32, 3, 3);
+    array *r = NEW(DHOW_I32, 3, 1), *none = NEW(DHOW_I32, 3, 0);
+    for (int64_t i = 0; i < 15; i++) {
+        if (i % 5 < 2) p->v[i / 5 * 2 + i % 5] = x->v[i];
+        if (i % 5 > 1) q->v[i / 5 * 3 + i % 5 - 2] = x->v[i];
+        if (i % 5 == 4) r->v[i / 5] = x->v[i];
+    }
+    for (int open = 0; open < 2; open++) {
+        array *in[] = {x}, *both[] = {p, q}, *ends[] = {p, r}, *left[] = {r, none};
+        dhow_model_value part[4];
+        built b = begin_model(in, 1, open), c = begin_model(in, 1, open),
+              d = begin_model(in, 1, open);
+        OK(dhow_model_split(b.m, b.in[0], -1, sizes, 3, part));
+        b.out[0] = part[0], b.out[1] = part[2];
+        end_model(&b, in, both, 2, "split");
+        OK(dhow_model_chunk(c.m, c.in[0], 1, 3, part));
+        c.out[0] = part[0], c.out[1] = part[2];
+        end_model(&c, in, ends, 2, "chunk");
+        OK(dhow_model_chunk(d.m, d.in[0], 1, 4, part)); /* 2, 2, 1 and none */
+        d.out[0] = part[2], d.out[1] = part[3];
+        end_model(&d, in, left, 2, "chunk that comes out short");
+    }
+}
+
 Test(steps, functions_compare_cast) {
     array *x = FILLED(12, DHOW_F32, 3, 4), *q = FILLED(13, DHOW_F32, 1, 4);
     array *sine = NEW(DHOW_F32, 3, 4), *leaky = NEW(DHOW_F32, 3, 4), *below = NEW(DHOW_BOOL, 3, 4);
@@ -345,9 +525,16 @@ Test(steps, bad_arguments_are_refused_and_add_nothing) {
     FAILS(DHOW_INVALID_ARGUMENT, "extent 4 at dimension 1",
           dhow_model_take_along_dim(m, x, i, 0, &v));
     FAILS(DHOW_INVALID_ARGUMENT, "source is bool", dhow_model_scatter(m, x, 1, i, f, 0, &v));
+    FAILS(DHOW_INVALID_ARGUMENT, "the sizes come to 1 of the extent 3",
+          dhow_model_split(m, x, 1, three, 1, &v));
+    FAILS(DHOW_INVALID_ARGUMENT, "0 parts", dhow_model_chunk(m, x, 1, 0, &v));
+    FAILS(DHOW_UNSUPPORTED, "is open", dhow_model_chunk(m, x, 0, 2, both));
+    FAILS(DHOW_INVALID_ARGUMENT, "does not take", dhow_model_var(m, i, NULL, 0, 1, 0, &v));
+    FAILS(DHOW_INVALID_ARGUMENT, "named twice", dhow_model_std(m, x, twice, 2, 1, 0, &v));
     FAILS(DHOW_UNSUPPORTED, "is open", dhow_model_sort(m, x, 0, 0, &v, &w));
     FAILS(DHOW_OUT_OF_RANGE, "k is 4", dhow_model_topk(m, x, 4, 1, 1, &v, &w));
     FAILS(DHOW_INVALID_ARGUMENT, "bool", dhow_model_cumsum(m, f, 1, &v));
+    FAILS(DHOW_INVALID_ARGUMENT, "bool", dhow_model_argmin(m, f, 1, &v));
     FAILS(DHOW_INVALID_ARGUMENT, "does not take", dhow_model_erf(m, i, &v));
     FAILS(DHOW_INVALID_ARGUMENT, "does not take", dhow_model_equal(m, f, f, &v));
     FAILS(DHOW_INVALID_ARGUMENT, "no dtype", dhow_model_cast(m, i, (dhow_dtype)99, &v));

@@ -62,6 +62,8 @@ Test(parts, extents_of_chunks_are_those_of_pytorch) {
     }
 }
 
+#define TWO(...) (const int64_t[]){__VA_ARGS__}, 2
+
 Test(parts, what_does_not_fit_is_refused) {
     dhow_tensor *t = counting(g_cpu, 4, 5), *other = counting(g_cpu, 4, 4), *out, *parts[2];
     FAILS(DHOW_OUT_OF_RANGE, dhow_tensor_narrow(t, 0, 2, 3, &out));
@@ -70,6 +72,14 @@ Test(parts, what_does_not_fit_is_refused) {
     FAILS(DHOW_OUT_OF_RANGE, dhow_tensor_chunk(t, 2, 2, parts));
     cr_assert(parts[0] == NULL && parts[1] == NULL);
     FAILS(DHOW_INVALID_ARGUMENT, dhow_tensor_chunk(t, 0, 0, parts));
+    FAILS(DHOW_INVALID_ARGUMENT, dhow_tensor_split(t, 1, TWO(2, 4), parts));
+    SAYS("size 1 is 4, of the extent 5 there are 3 left");
+    cr_assert(parts[0] == NULL && parts[1] == NULL);
+    FAILS(DHOW_INVALID_ARGUMENT, dhow_tensor_split(t, 1, TWO(2, 2), parts));
+    SAYS("the sizes come to 4 of the extent 5");
+    OK(dhow_tensor_split(t, 1, TWO(4, 1), parts));
+    cr_assert_eq(dhow_tensor_extent(parts[1], 1), 1);
+    for (int i = 0; i < 2; i++) dhow_tensor_release(parts[i]);
     OK(dhow_tensor_narrow(t, 1, 1, 3, &out));
     cr_assert_eq(dhow_tensor_extent(out, 1), 3);
     dhow_tensor *pair[2] = {out, other};

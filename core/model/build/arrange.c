@@ -169,31 +169,65 @@ static dhow_status check_reduction(const char *function, dhow_reduction kind, dh
                       dhow_dtype_name(dtype));
 }
 
+/* Marks the dimensions to reduce, all where count is 0, and tells the result. */
+static dhow_status mark_dims(const char *function, const dhowi_tensor_desc *x, const int32_t *dims,
+                             uint32_t count, int32_t keep_dims, dhowi_attrs *attrs,
+                             dhowi_tensor_desc *result) {
+    *result = (dhowi_tensor_desc){.dtype = x->dtype};
+    if (count > 0 && dims == NULL)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: dims is NULL", function);
+    for (uint32_t i = 0; i < count; i++) {
+        int32_t dim;
+        DHOWI_TRY(dhowi_dim_check(function, x->rank, dims[i], &dim));
+        if (attrs->split.strides[dim] != 0)
+            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: dimension %d is named twice", function,
+                              dim);
+        attrs->split.strides[dim] = 1;
+    }
+    for (int32_t i = 0; i < x->rank; i++) {
+        if (count == 0) attrs->split.strides[i] = 1;
+        const bool marked = attrs->split.strides[i] != 0;
+        if (!marked || keep_dims != 0) result->shape[result->rank++] = marked ? 1 : x->shape[i];
+    }
+    attrs->split.flag[0] = keep_dims != 0;
+    return DHOW_OK;
+}
+
 dhow_status dhow_model_reduce(dhow_model *m, dhow_reduction kind, dhow_model_value x,
                               const int32_t *dims, uint32_t count, int32_t keep_dims,
                               dhow_model_value *out) {
     static const char function[] = "dhow_model_reduce";
     DHOWI_TRY(begin(m, function, x, out));
     const dhowi_tensor_desc own = m->values[x].desc;
-    dhowi_tensor_desc result = {.dtype = own.dtype};
+    dhowi_tensor_desc result;
     dhowi_attrs attrs = {0};
     DHOWI_TRY(check_reduction(function, kind, own.dtype));
-    if (count > 0 && dims == NULL)
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: dims is NULL", function);
-    for (uint32_t i = 0; i < count; i++) {
-        int32_t dim;
-        DHOWI_TRY(dhowi_dim_check(function, own.rank, dims[i], &dim));
-        if (attrs.split.strides[dim] != 0)
-            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: dimension %d is named twice", function,
-                              dim);
-        attrs.split.strides[dim] = 1;
-    }
-    for (int32_t i = 0; i < own.rank; i++) {
-        if (count == 0) attrs.split.strides[i] = 1;
-        const bool marked = attrs.split.strides[i] != 0;
-        if (!marked || keep_dims != 0) result.shape[result.rank++] = marked ? 1 : own.shape[i];
-    }
+    DHOWI_TRY(mark_dims(function, &own, dims, count, keep_dims, &attrs, &result));
     attrs.split.count = kind_of(kind);
-    attrs.split.flag[0] = keep_dims != 0;
     return finish(m, DHOWI_LAYER_REDUCE, &x, 1, &attrs, &result, out);
+}
+
+static dhow_status add_spread(dhow_model *m, const char *function, dhow_model_value x,
+                              const int32_t *dims, uint32_t count, double correction,
+                              int32_t keep_dims, bool root, dhow_model_value *out) {
+    DHOWI_TRY(begin(m, function, x, out));
+    const dhowi_tensor_desc own = m->values[x].desc;
+    dhowi_tensor_desc result;
+    dhowi_attrs attrs = {.number = correction};
+    if (!dhowi_is_float(own.dtype))
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: x is %s, which it does not take", function,
+                          dhow_dtype_name(own.dtype));
+    DHOWI_TRY(mark_dims(function, &own, dims, count, keep_dims, &attrs, &result));
+    attrs.split.count = root;
+    return finish(m, DHOWI_LAYER_SPREAD, &x, 1, &attrs, &result, out);
+}
+
+dhow_status dhow_model_var(dhow_model *m, dhow_model_value x, const int32_t *dims, uint32_t count,
+                           double correction, int32_t keep_dims, dhow_model_value *out) {
+    return add_spread(m, "dhow_model_var", x, dims, count, correction, keep_dims, false, out);
+}
+
+dhow_status dhow_model_std(dhow_model *m, dhow_model_value x, const int32_t *dims, uint32_t count,
+                           double correction, int32_t keep_dims, dhow_model_value *out) {
+    return add_spread(m, "dhow_model_std", x, dims, count, correction, keep_dims, true, out);
 }

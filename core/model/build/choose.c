@@ -146,7 +146,10 @@ static dhow_status begin_ordered(dhow_model *m, dhowi_build_step *s, const char 
                                  const char *op, dhow_model_value x, int32_t *dim,
                                  dhow_model_value *out) {
     DHOWI_TRY(dhowi_step_begin(m, s, function, op, &x, 1, out));
-    DHOWI_TRY(dhowi_dim_check(function, s->result[0].rank, *dim, dim));
+    return dhowi_dim_check(function, s->result[0].rank, *dim, dim);
+}
+
+static dhow_status check_reducible(const dhowi_build_step *s, const char *function) {
     const dhow_dtype dtype = s->result[0].dtype;
     if ((DHOWI_REDUCIBLE & DHOW_DTYPE_BIT(dtype)) != 0) return DHOW_OK;
     return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: x is %s, which it does not take", function,
@@ -157,6 +160,7 @@ dhow_status dhow_model_cumsum(dhow_model *m, dhow_model_value x, int32_t dim,
                               dhow_model_value *out) {
     dhowi_build_step s;
     DHOWI_TRY(begin_ordered(m, &s, "dhow_model_cumsum", "CumSum", x, &dim, out));
+    DHOWI_TRY(check_reducible(&s, "dhow_model_cumsum"));
     const int64_t axis = dim;
     dhowi_step_constant(m, &s, DHOW_I64, 0, 0, &axis);
     return dhowi_step_end(m, &s, out);
@@ -166,6 +170,7 @@ dhow_status dhow_model_argmin(dhow_model *m, dhow_model_value x, int32_t dim,
                               dhow_model_value *out) {
     dhowi_build_step s;
     DHOWI_TRY(begin_ordered(m, &s, "dhow_model_argmin", "ArgMin", x, &dim, out));
+    DHOWI_TRY(check_reducible(&s, "dhow_model_argmin"));
     dhowi_tensor_desc *y = &s.result[0];
     for (int32_t i = dim; i + 1 < y->rank; i++) y->shape[i] = y->shape[i + 1];
     y->rank--;

@@ -201,20 +201,24 @@ dhow_status dhow_model_lstm(dhow_model *m, const char *name, dhow_model_value x,
 
 /* ---- networks that are a table ---- */
 
-static dhow_status one_layer(dhow_model *m, const char *name, const dhow_layer *l,
-                             dhow_model_value x, dhow_model_value *out) {
-    const int32_t bias = l->no_bias == 0;
+typedef dhow_status conv_layer(dhow_model *, const char *, dhow_model_value, int64_t, int64_t,
+                               const dhow_conv_options *, int32_t, dhow_model_value *);
+static conv_layer *const k_convs[] = {[DHOW_LAYER_CONV1D] = dhow_model_conv1d,
+                                      [DHOW_LAYER_CONV3D] = dhow_model_conv3d,
+                                      [DHOW_LAYER_CONV_TRANSPOSE1D] = dhow_model_conv_transpose1d,
+                                      [DHOW_LAYER_CONV_TRANSPOSE2D] = dhow_model_conv_transpose2d,
+                                      [DHOW_LAYER_CONV_TRANSPOSE3D] = dhow_model_conv_transpose3d};
+
+static dhow_status add_upsample(dhow_model *m, const dhow_layer *l, dhow_model_value x,
+                                dhow_model_value *out) {
+    const double scales[] = {l->scale, l->scale, l->scale};
+    return dhow_model_interpolate(m, x, NULL, scales, l->mode, 0, out);
+}
+
+/* What computes without being told about parameters. */
+static dhow_status add_function(dhow_model *m, const dhow_layer *l, dhow_model_value x,
+                                dhow_model_value *out) {
     switch (l->kind) {
-        case DHOW_LAYER_LINEAR:
-            return dhow_model_linear(m, name, x, l->in, l->out, bias, out);
-        case DHOW_LAYER_CONV2D:
-            return dhow_model_conv2d(m, name, x, l->in, l->out, l->window, bias, out);
-        case DHOW_LAYER_BATCHNORM:
-            return dhow_model_batchnorm(m, name, x, l->in, l->eps > 0 ? l->eps : 1e-5f, out);
-        case DHOW_LAYER_LAYERNORM:
-            return dhow_model_layernorm(m, name, x, l->in, l->eps > 0 ? l->eps : 1e-5f, out);
-        case DHOW_LAYER_EMBEDDING:
-            return dhow_model_embedding(m, name, x, l->in, l->out, DHOW_F32, out);
         case DHOW_LAYER_MAXPOOL2D:
             return dhow_model_maxpool2d(m, x, l->window, out);
         case DHOW_LAYER_AVGPOOL2D:
@@ -223,16 +227,57 @@ static dhow_status one_layer(dhow_model *m, const char *name, const dhow_layer *
             return dhow_model_flatten(m, x, 1, out);
         case DHOW_LAYER_SOFTMAX:
             return dhow_model_softmax(m, x, -1, out);
+        case DHOW_LAYER_LOG_SOFTMAX:
+            return dhow_model_log_softmax(m, x, -1, out);
+        case DHOW_LAYER_LEAKY_RELU:
+            return dhow_model_leaky_relu(m, x, l->alpha != 0 ? l->alpha : 0.01, out);
+        case DHOW_LAYER_ELU:
+            return dhow_model_elu(m, x, l->alpha != 0 ? l->alpha : 1, out);
+        case DHOW_LAYER_UPSAMPLE:
+            return add_upsample(m, l, x, out);
         case DHOW_LAYER_ACTIVATION:
             if (l->activation != NULL) return l->activation(m, x, out);
             return dhowi_fail(DHOW_INVALID_ARGUMENT, "its activation is NULL");
         case DHOW_LAYER_DROPOUT:
             *out = x;
-            return DHOW_OK;
+            return l->p != 0 ? dhow_model_dropout(m, x, l->p, out) : DHOW_OK;
+        default:
+            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%d is no kind of layer", (int)l->kind);
+    }
+}
+
+static dhow_status one_layer(dhow_model *m, const char *name, const dhow_layer *l,
+                             dhow_model_value x, dhow_model_value *out) {
+    const int32_t bias = l->no_bias == 0;
+    const float eps = l->eps > 0 ? l->eps : 1e-5f;
+    switch (l->kind) {
+        case DHOW_LAYER_LINEAR:
+            return dhow_model_linear(m, name, x, l->in, l->out, bias, out);
+        case DHOW_LAYER_CONV2D:
+            return dhow_model_conv2d(m, name, x, l->in, l->out, l->window, bias, out);
+        case DHOW_LAYER_CONV1D:
+        case DHOW_LAYER_CONV3D:
+        case DHOW_LAYER_CONV_TRANSPOSE1D:
+        case DHOW_LAYER_CONV_TRANSPOSE2D:
+        case DHOW_LAYER_CONV_TRANSPOSE3D:
+            return k_convs[l->kind](m, name, x, l->in, l->out, l->conv, bias, out);
+        case DHOW_LAYER_BATCHNORM:
+            return dhow_model_batchnorm(m, name, x, l->in, eps, out);
+        case DHOW_LAYER_LAYERNORM:
+            return dhow_model_layernorm(m, name, x, l->in, eps, out);
+        case DHOW_LAYER_GROUPNORM:
+            return dhow_model_groupnorm(m, name, x, l->groups, l->in, eps, out);
+        case DHOW_LAYER_RMSNORM:
+            return dhow_model_rmsnorm(m, name, x, l->in, l->eps > 0 ? l->eps : 1e-6f, out);
+        case DHOW_LAYER_EMBEDDING:
+            return dhow_model_embedding(m, name, x, l->in, l->out,
+                                        l->dtype != 0 ? l->dtype : DHOW_F32, out);
+        case DHOW_LAYER_LSTM:
+            return dhow_model_lstm(m, name, x, l->in, l->out, 1, 0, bias, out);
         case DHOW_LAYER_SEQUENTIAL:
             return dhow_model_sequential(m, name, x, l->layers, l->layer_count, out);
         default:
-            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%d is no kind of layer", (int)l->kind);
+            return add_function(m, l, x, out);
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Group and RMS norm, and attention without parameters, in models.
+ * Group and RMS norm, dropout, and attention without parameters, in models.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -104,9 +104,30 @@ dhow_status dhow_model_rmsnorm(dhow_model *m, const char *name, dhow_model_value
     return status == DHOW_OK ? DHOW_OK : dhowi_build_undo(m, mark, status);
 }
 
+/* ---- dropout ---- */
+
+dhow_status dhow_model_dropout(dhow_model *m, dhow_model_value x, double p, dhow_model_value *out) {
+    static const char function[] = "dhow_model_dropout";
+    const dhowi_operator *op = dhowi_layer_operator(DHOWI_LAYER_DROPOUT);
+    dhowi_attrs attrs = {.number = p};
+    DHOWI_TRY(dhowi_build_begin(m, function, out));
+    DHOWI_TRY(dhowi_build_value(m, function, x));
+    const dhowi_tensor_desc y = m->values[x].desc;
+    if (!dhowi_is_float(y.dtype))
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: x is %s, which it does not take", function,
+                          dhow_dtype_name(y.dtype));
+    if (!(p >= 0 && p <= 1))
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: p is %g; 0 to 1 is allowed", function, p);
+    for (uint32_t i = 0; i < m->graph.node_count; i++) attrs.split.n += m->graph.nodes[i].op == op;
+    return dhowi_build_node(m, op, NULL, &x, 1, &attrs, &y, out);
+}
+
 /* ---- attention ---- */
 
 static bool same(int64_t a, int64_t b) { return a == b || a < 0 || b < 0; }
+
+/* Whether each of b heads serves as many of a. */
+static bool shares(int64_t a, int64_t b) { return same(a, b) || (b > 0 && a % b == 0); }
 
 /* query[..., l, e], key[..., s, e], value[..., s, v], mask that broadcasts to [..., l, s] */
 static dhow_status attention_shape(const dhow_model *m, const char *function, const int32_t in[4],
@@ -118,11 +139,13 @@ static dhow_status attention_shape(const dhow_model *m, const char *function, co
     bool fits = r >= 2 && k->rank == r && v->rank == r && dhowi_is_float(q->dtype) &&
                 k->dtype == q->dtype && v->dtype == q->dtype;
     for (int32_t i = 0; fits && i < r - 2; i++)
-        fits = same(q->shape[i], k->shape[i]) && same(k->shape[i], v->shape[i]);
+        fits = same(k->shape[i], v->shape[i]) &&
+               (i < r - 3 ? same(q->shape[i], k->shape[i]) : shares(q->shape[i], k->shape[i]));
     if (!fits || !same(q->shape[r - 1], k->shape[r - 1]) || !same(k->shape[r - 2], v->shape[r - 2]))
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "%s: query is %s, key %s, value %s; it takes floats [..., l, e], "
-                          "[..., s, e] and [..., s, v] with the same extents before",
+                          "[..., s, e] and [..., s, v] with the same extents before; heads of "
+                          "query, the extent before l, may be a multiple of those of key and value",
                           function, dhowi_desc_text(q, a, sizeof a),
                           dhowi_desc_text(k, b, sizeof b), dhowi_desc_text(v, c, sizeof c));
     *y = *q;

@@ -195,3 +195,53 @@ dhow_status dhow_model_stack(dhow_model *m, const dhow_model_value *values, uint
     *out = y;
     return DHOW_OK;
 }
+
+/* Parts of a dimension one after the other: of these sizes, or with NULL of `each`, the last ones
+ * of what is left. */
+static dhow_status add_parts(dhow_model *m, dhow_model_value x, int32_t dim, const int64_t *sizes,
+                             int64_t each, uint32_t count, dhow_model_value *out) {
+    const int64_t extent = m->values[x].desc.shape[dim];
+    const dhowi_build_mark mark = dhowi_build_here(m);
+    int64_t start = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const int64_t size = sizes != NULL ? sizes[i] : DHOWI_MIN(each, extent - start);
+        const dhow_status status = dhow_model_narrow(m, x, dim, start, size, &out[i]);
+        if (status != DHOW_OK) {
+            for (uint32_t k = 0; k < i; k++) out[k] = -1;
+            return dhowi_build_undo(m, mark, status);
+        }
+        start += size;
+    }
+    return DHOW_OK;
+}
+
+static dhow_status begin_parts(dhow_model *m, const char *function, dhow_model_value x,
+                               int32_t *dim, uint32_t count, dhow_model_value *out) {
+    if (out == NULL || count == 0)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s", function,
+                          out == NULL ? "out is NULL" : "0 parts");
+    for (uint32_t i = 0; i < count; i++) out[i] = -1;
+    DHOWI_TRY(dhowi_build_begin(m, function, out));
+    DHOWI_TRY(dhowi_build_value(m, function, x));
+    DHOWI_TRY(dhowi_dim_check(function, m->values[x].desc.rank, *dim, dim));
+    if (m->values[x].desc.shape[*dim] >= 0) return DHOW_OK;
+    return dhowi_fail(DHOW_UNSUPPORTED,
+                      "%s: the extent of dimension %d is open; give dhow_model_input() the extent "
+                      "that it divides",
+                      function, *dim);
+}
+
+dhow_status dhow_model_split(dhow_model *m, dhow_model_value x, int32_t dim, const int64_t *sizes,
+                             uint32_t count, dhow_model_value *out) {
+    static const char function[] = "dhow_model_split";
+    DHOWI_TRY(begin_parts(m, function, x, &dim, count, out));
+    DHOWI_TRY(dhowi_parts_check(function, m->values[x].desc.shape[dim], sizes, count));
+    return add_parts(m, x, dim, sizes, 0, count, out);
+}
+
+dhow_status dhow_model_chunk(dhow_model *m, dhow_model_value x, int32_t dim, uint32_t count,
+                             dhow_model_value *out) {
+    DHOWI_TRY(begin_parts(m, "dhow_model_chunk", x, &dim, count, out));
+    return add_parts(m, x, dim, NULL, dhowi_ceil_div(m->values[x].desc.shape[dim], count), count,
+                     out);
+}

@@ -185,31 +185,34 @@ dhow_status dhowi_build_interpolate(dhow_model *m, const char *function, dhow_mo
                                     dhow_model_value *out) {
     static const char *const names[] = {[DHOW_INTERPOLATE_NEAREST] = "nearest",
                                         [DHOW_INTERPOLATE_LINEAR] = "linear",
-                                        [DHOW_INTERPOLATE_CUBIC] = "cubic"};
+                                        [DHOW_INTERPOLATE_CUBIC] = "cubic",
+                                        [DHOW_INTERPOLATE_NEAREST_EXACT] = "nearest",
+                                        [DHOW_INTERPOLATE_AREA] = "area"};
     static const int64_t axes[] = {2, 3, 4};
     dhowi_build_step s;
     char text[160];
     DHOWI_TRY(dhowi_step_begin(m, &s, function, "Resize", &x, 1, out));
     dhowi_tensor_desc *y = &s.result[0];
-    if (mode < DHOW_INTERPOLATE_NEAREST || mode > DHOW_INTERPOLATE_CUBIC)
+    if (mode < DHOW_INTERPOLATE_NEAREST || mode > DHOW_INTERPOLATE_AREA)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: mode is %d; DHOW_INTERPOLATE_... are allowed",
                           function, (int)mode);
     if (y->rank < 3 || y->rank > 5 || !dhowi_is_float(y->dtype))
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "%s: x is %s; it takes floats x[n, c] and one to three dimensions",
                           function, dhowi_desc_text(y, text, sizeof text));
-    const bool nearest = mode == DHOW_INTERPOLATE_NEAREST;
-    if (nearest && align_corners != 0)
+    const bool takes_corners = mode == DHOW_INTERPOLATE_LINEAR || mode == DHOW_INTERPOLATE_CUBIC;
+    if (!takes_corners && align_corners != 0)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: align_corners is for linear and cubic",
                           function);
     DHOWI_TRY(read_extents(function, size, scales, y));
     const int64_t count = y->rank - 2;
     dhowi_step_text(&s, "mode", names[mode]);
     dhowi_step_text(&s, "coordinate_transformation_mode",
-                    nearest              ? "asymmetric"
-                    : align_corners != 0 ? "align_corners"
-                                         : "half_pixel");
-    dhowi_step_text(&s, "nearest_mode", "floor");
+                    mode == DHOW_INTERPOLATE_NEAREST ? "asymmetric"
+                    : align_corners != 0             ? "align_corners"
+                                                     : "half_pixel");
+    dhowi_step_text(&s, "nearest_mode",
+                    mode == DHOW_INTERPOLATE_NEAREST ? "floor" : "round_prefer_ceil");
     dhowi_step_ints(m, &s, "axes", axes, (uint32_t)count);
     s.in[s.in_count++] = -1; /* a region */
     if (scales != NULL) dhowi_step_constant(m, &s, DHOW_F64, 1, count, scales);

@@ -69,3 +69,9 @@ dhow_status dhowi_select(dhowi_lowering *b, int32_t condition, int32_t x, int32_
     (void)dhowi_program_add(&p, DHOWI_MAP_SELECT, 2);
     return dhowi_map(b, &p, in, 3, out);
 }
+
+dhow_status dhowi_dropout(dhowi_lowering *b, int32_t x, int32_t key, int32_t *out) {
+    const dhowi_tensor_desc y = *dhowi_desc_at(b, x);
+    const int32_t in[] = {x, key};
+    return dhowi_emit(b, DHOWI_OP_dropout, in, 2, b->node->attrs, &y, out);
+}

@@ -95,7 +95,7 @@ static const dhowi_operator k_operators[] = {
     ROW("Cast", 1, LATEST, cast, 0, 1, 1, "the elements as another type"),
     ROW("CastLike", 15, LATEST, cast, 1, 2, 2, "the elements as another tensor's type"),
     ROW("Clip", 1, LATEST, clip, 0, 1, 3, "x limited from below and above", BACK(clip)),
-    ROW("Dropout", 1, LATEST, dropout, 0, 1, 3, "x itself, as in evaluation"),
+    ROW("Dropout", 1, LATEST, dropout, 0, 1, 3, "x itself, as in evaluation", BACK(identity)),
     WIDE("Identity", 1, identity, 0, 1, 1, ANY, "its input", BACK(identity)),
 
     /* several inputs, element by element */

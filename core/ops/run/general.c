@@ -3,6 +3,7 @@
  * Rows over kernels that take extents around an axis, or a window in three dimensions: their
  * attributes are already what the kernel wants.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -243,13 +244,15 @@ dhow_status dhowi_run_cumsum(const dhowi_call *call) {
     return run_own(call, &l, call->out->count);
 }
 
-dhow_status dhowi_run_topk(const dhowi_call *call) {
-    const dhowi_axis_split *r = &call->attrs->split;
+dhow_status dhowi_run_dropout(const dhowi_call *call) {
+    const dhowi_attrs *a = call->attrs;
+    const double zeros = a->number, scale = zeros < 1 ? 1 / (1 - zeros) : 0;
     launch l = {0};
     add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
+    add_tensor(&l, call->in[1], DHOW_ACCESS_READ);
     add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
-    add_tensor(&l, call->second, DHOW_ACCESS_WRITE);
-    ADD_VALUES(&l, r->outer, r->n, r->inner, r->count);
-    l.args[l.arg_count++] = dhowi_arg_i32(r->flag[0]);
-    return run_own(call, &l, call->in[0]->count * r->n);
+    ADD_VALUES(&l, call->out->count, a->split.n, (int64_t)ldexp(zeros, 32));
+    l.args[l.arg_count++] =
+        call->out->dtype == DHOW_F64 ? dhowi_arg_f64(scale) : dhowi_arg_f32((float)scale);
+    return run_own(call, &l, call->out->count * 4);
 }

@@ -54,6 +54,7 @@ typedef struct dhowi_attrs {
     int32_t dim;
     float eps;
     dhowi_activation activation; /* of matmul, linear and conv2d */
+    double number;               /* of a dropout the share of zeros, of a variance the correction */
     uint32_t layout;             /* DHOW_LAYOUT_... of images of rank 5, of conv2d */
     union {
         dhow_window window;
@@ -125,7 +126,7 @@ struct dhowi_op {
     X(gather_axis) X(gather_elements) X(scatter_elements) X(scatter_rows)                        \
     X(normalize) X(lrn) X(lstm_cell) X(cumsum) X(topk)                                           \
     X(affine) X(add_scalar) X(sub_scalar) X(mul_scalar) X(div_scalar) X(pow_scalar)              \
-    X(max_scalar) X(min_scalar)
+    X(max_scalar) X(min_scalar) X(dropout)
 /* clang-format on */
 
 typedef enum dhowi_op_id {

@@ -282,6 +282,8 @@ class model : public unique_handle<dhow_model, dhow_model_release> {
                         float eps = 1e-6f) {
         return add(dhow_model_rmsnorm, name.c_str(), x, features, eps);
     }
+    /** x itself, but in training. */
+    model_value dropout(model_value x, double p = 0.5) { return add(dhow_model_dropout, x, p); }
     /** A mask of -1 is none; a scale of 0 is 1 / sqrt(e). */
     model_value scaled_dot_product_attention(model_value query, model_value key, model_value value,
                                              model_value mask = -1, bool is_causal = false,
@@ -316,6 +318,29 @@ class model : public unique_handle<dhow_model, dhow_model_release> {
                        bool keep_dims = false) {
         return add(dhow_model_reduce, kind, x, over.data(), static_cast<uint32_t>(over.size()),
                    keep_dims);
+    }
+    model_value var(model_value x, const dims &over = {}, double correction = 1,
+                    bool keep_dims = false) {
+        return add(dhow_model_var, x, over.data(), static_cast<uint32_t>(over.size()), correction,
+                   keep_dims);
+    }
+    model_value std(model_value x, const dims &over = {}, double correction = 1,
+                    bool keep_dims = false) {
+        return add(dhow_model_std, x, over.data(), static_cast<uint32_t>(over.size()), correction,
+                   keep_dims);
+    }
+    /** Parts of a dimension of extents that come to its own. */
+    std::vector<model_value> split(model_value x, const std::vector<int64_t> &sizes,
+                                   int32_t dim = 0) {
+        std::vector<model_value> parts(sizes.size(), -1);
+        check(dhow_model_split(get(), x, dim, sizes.data(), static_cast<uint32_t>(sizes.size()),
+                               parts.data()));
+        return parts;
+    }
+    std::vector<model_value> chunk(model_value x, uint32_t count, int32_t dim = 0) {
+        std::vector<model_value> parts(count, -1);
+        check(dhow_model_chunk(get(), x, dim, count, parts.data()));
+        return parts;
     }
 
     /* ---- parameters and places ---- */

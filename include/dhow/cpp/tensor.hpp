@@ -302,6 +302,13 @@ class tensor : public shared_handle<dhow_tensor, dhow_tensor_retain, dhow_tensor
         check(dhow_tensor_chunk(get(), dim, count, parts.data()));
         return std::vector<tensor>(parts.begin(), parts.end());
     }
+    /** Parts of a dimension of extents that come to its own. */
+    std::vector<tensor> split(const std::vector<int64_t> &sizes, int32_t dim = 0) const {
+        std::vector<dhow_tensor *> parts(sizes.size(), nullptr);
+        check(dhow_tensor_split(get(), dim, sizes.data(), static_cast<uint32_t>(sizes.size()),
+                                parts.data()));
+        return std::vector<tensor>(parts.begin(), parts.end());
+    }
 
    private:
     template <typename Make>

@@ -35,7 +35,7 @@ dhowi_back_fn dhowi_back_concat, dhowi_back_gather, dhowi_back_reshape, dhowi_ba
 dhowi_back_fn dhowi_back_gemm, dhowi_back_linear, dhowi_back_matmul;
 /* reductions.c */
 dhowi_back_fn dhowi_back_layer_norm, dhowi_back_log_softmax, dhowi_back_reduce_mean,
-    dhowi_back_reduce_sum, dhowi_back_softmax;
+    dhowi_back_reduce_sum, dhowi_back_softmax, dhowi_back_spread;
 /* images.c */
 dhowi_back_fn dhowi_back_avgpool, dhowi_back_conv, dhowi_back_global_avgpool, dhowi_back_maxpool;
 /* losses.c */

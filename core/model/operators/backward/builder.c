@@ -63,6 +63,16 @@ static dhow_status back_cast(dhowi_reverser *r) {
     return dhowi_back_pass(r, 0, d);
 }
 
+/* With the mask that the node had, made again. */
+static dhow_status back_dropout(dhowi_reverser *r) {
+    int32_t key, d = r->dy;
+    if (r->node->in_count > 1) {
+        DHOWI_TRY(dhowi_back_input(r, 1, &key));
+        DHOWI_TRY(dhowi_dropout(r->b, r->dy, key, &d));
+    }
+    return dhowi_back_pass(r, 0, d);
+}
+
 static const struct {
     dhowi_layer_kind kind;
     dhowi_back_fn *back;
@@ -73,6 +83,8 @@ static const struct {
                 {DHOWI_LAYER_WHERE, dhowi_back_where},
                 {DHOWI_LAYER_CLIP, dhowi_back_clip},
                 {DHOWI_LAYER_REDUCE, back_reduce},
+                {DHOWI_LAYER_SPREAD, dhowi_back_spread},
+                {DHOWI_LAYER_DROPOUT, back_dropout},
                 {DHOWI_LAYER_NARROW, dhowi_back_slice},
                 {DHOWI_LAYER_CAST, back_cast}};
 

@@ -2,6 +2,8 @@
  *
  * Derivatives of sums and means, and of what divides a row by one.
  */
+#include <math.h>
+
 #include "model/operators/backward/backward.h"
 
 /* The marked axes of a reduction, as its lowering reads them. */
@@ -57,6 +59,32 @@ static dhow_status of_reduction(dhowi_reverser *r, bool mean) {
 }
 dhow_status dhowi_back_reduce_sum(dhowi_reverser *r) { return of_reduction(r, false); }
 dhow_status dhowi_back_reduce_mean(dhowi_reverser *r) { return of_reduction(r, true); }
+
+/* Of a variance 2 (x - mean) / divisor, of its root y (x - mean) / (divisor y). */
+dhow_status dhowi_back_spread(dhowi_reverser *r) {
+    dhowi_lowering *b = r->b;
+    const dhowi_attrs *a = r->node->attrs;
+    const bool root = a->split.count != 0;
+    bool axes[DHOW_MAX_RANK] = {false};
+    int64_t kept[DHOW_MAX_RANK];
+    double elements;
+    int32_t x, y, mean, d;
+    DHOWI_TRY(dhowi_back_input(r, 0, &x));
+    const dhowi_tensor_desc desc = *dhowi_desc_at(b, x);
+    DHOWI_TRY(axes_of(r, &desc, axes, &elements));
+    for (int32_t i = 0; i < desc.rank; i++) kept[i] = axes[i] ? 1 : desc.shape[i];
+    const double divisor = fmax(0, elements - a->number);
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, r->dy, (root ? 1 : 2) / divisor, &d));
+    if (root) {
+        DHOWI_TRY(dhowi_back_output(r, &y));
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_DIV, d, y, &d));
+    }
+    DHOWI_TRY(dhowi_reshape(b, d, desc.rank, kept, &d));
+    DHOWI_TRY(dhowi_reduce(b, DHOWI_MEAN, x, axes, &mean));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, x, mean, &x));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, x, d, &d));
+    return dhowi_back_pass(r, 0, d);
+}
 
 /* ---- rows ---- */
 

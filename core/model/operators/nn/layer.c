@@ -53,18 +53,45 @@ static dhow_status lower_clip(dhowi_lowering *b) {
                          &b->out[0]);
 }
 
-static dhow_status lower_reduce(dhowi_lowering *b) {
+/* The marked axes of a node's input, and its result. */
+static dhowi_tensor_desc reduced(const dhowi_lowering *b, bool *axes) {
     const dhowi_axis_split *r = &b->node->attrs->split;
-    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
-    int64_t shape[DHOW_MAX_RANK];
-    int32_t rank = 0;
-    bool axes[DHOW_MAX_RANK];
-    for (int32_t i = 0; i < x.rank; i++) {
+    const dhowi_tensor_desc *x = dhowi_desc_at(b, b->in[0]);
+    dhowi_tensor_desc y = {.dtype = x->dtype};
+    for (int32_t i = 0; i < x->rank; i++) {
         axes[i] = r->strides[i] != 0;
-        if (!axes[i] || r->flag[0] != 0) shape[rank++] = axes[i] ? 1 : x.shape[i];
+        if (!axes[i] || r->flag[0] != 0) y.shape[y.rank++] = axes[i] ? 1 : x->shape[i];
     }
-    DHOWI_TRY(dhowi_reduce(b, (int)r->count, b->in[0], axes, &b->out[0]));
-    return dhowi_reshape(b, b->out[0], rank, shape, &b->out[0]);
+    return y;
+}
+
+static dhow_status lower_reduce(dhowi_lowering *b) {
+    bool axes[DHOW_MAX_RANK];
+    const dhowi_tensor_desc y = reduced(b, axes);
+    DHOWI_TRY(dhowi_reduce(b, (int)b->node->attrs->split.count, b->in[0], axes, &b->out[0]));
+    return dhowi_reshape(b, b->out[0], y.rank, y.shape, &b->out[0]);
+}
+
+/* sum of (x - mean)^2 / max(0, n - correction), in two passes; f16 and bf16 in f32 */
+static dhow_status lower_spread(dhowi_lowering *b) {
+    const dhowi_attrs *a = b->node->attrs;
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
+    bool axes[DHOW_MAX_RANK];
+    const dhowi_tensor_desc y = reduced(b, axes);
+    double n = 1;
+    int32_t apart, mean;
+    for (int32_t i = 0; i < x.rank; i++) n *= axes[i] ? (double)x.shape[i] : 1;
+    if (n == 0) return dhowi_filled(b, &y, (double)NAN, &b->out[0]);
+    const double divisor = fmax(0, n - a->number);
+    DHOWI_TRY(dhowi_cast_to(b, b->in[0], x.dtype == DHOW_F64 ? DHOW_F64 : DHOW_F32, &apart));
+    DHOWI_TRY(dhowi_reduce(b, DHOWI_MEAN, apart, axes, &mean));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, apart, mean, &apart));
+    DHOWI_TRY(dhowi_reduce(b, DHOWI_SUM_SQUARE, apart, axes, &b->out[0]));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_DIV, b->out[0], divisor, &b->out[0]));
+    if (a->split.count != 0)
+        DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_SQRT, 0, 0, b->out[0], &b->out[0]));
+    DHOWI_TRY(dhowi_reshape(b, b->out[0], y.rank, y.shape, &b->out[0]));
+    return dhowi_cast_to(b, b->out[0], x.dtype, &b->out[0]);
 }
 
 static dhow_status lower_narrow(dhowi_lowering *b) {
@@ -83,6 +110,11 @@ static dhow_status lower_map(dhowi_lowering *b) {
 
 static dhow_status lower_cast(dhowi_lowering *b) {
     return dhowi_cast_to(b, b->in[0], (dhow_dtype)b->node->attrs->dim, &b->out[0]);
+}
+
+static dhow_status lower_dropout(dhowi_lowering *b) {
+    b->out[0] = b->in[0];
+    return dhowi_given(b, 1) ? dhowi_dropout(b, b->in[0], b->in[1], &b->out[0]) : DHOW_OK;
 }
 
 /* ---- batch norm ---- */
@@ -164,13 +196,31 @@ static dhow_status keep_causal(dhowi_lowering *b, int32_t scores, int32_t *out) 
     return keep_where(b, row, scores, out);
 }
 
-/* softmax(scale q kt + mask) v, Vaswani et al. 2017; a mask that is bool keeps what it is true for
- */
+/* x[..., heads, l, e] with other heads: those that share a key and a value are rows of one. */
+static dhow_status with_heads(dhowi_lowering *b, int32_t x, int64_t heads, int32_t *out) {
+    dhowi_tensor_desc y = *dhowi_desc_at(b, x);
+    *out = x;
+    if (y.rank < 3 || y.shape[y.rank - 3] == heads) return DHOW_OK;
+    y.shape[y.rank - 2] = y.shape[y.rank - 3] * y.shape[y.rank - 2] / heads;
+    y.shape[y.rank - 3] = heads;
+    return dhowi_reshape(b, x, y.rank, y.shape, out);
+}
+
+/* softmax(scale q kt + mask) v, Vaswani et al. 2017; a mask that is bool keeps what it is true for.
+ * Several heads of q may share one of kt and v, Ainslie et al. 2023. */
 static dhow_status attend(dhowi_lowering *b, int32_t q, int32_t kt, int32_t v, int32_t mask,
                           bool causal, double scale, int32_t *out) {
+    const dhowi_tensor_desc *own = dhowi_desc_at(b, q), *keys = dhowi_desc_at(b, kt);
+    const int64_t heads = own->rank > 2 ? own->shape[own->rank - 3] : 1,
+                  shared = keys->rank > 2 ? keys->shape[keys->rank - 3] : 1;
     int32_t scores;
+    if (heads != shared && (shared == 0 || heads % shared != 0))
+        DHOWI_REFUSE("%lld heads of query do not share %lld of key", (long long)heads,
+                     (long long)shared);
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, q, scale, &q));
+    DHOWI_TRY(with_heads(b, q, shared, &q));
     DHOWI_TRY(dhowi_product(b, q, kt, -1, &scores));
+    DHOWI_TRY(with_heads(b, scores, heads, &scores));
     if (causal) DHOWI_TRY(keep_causal(b, scores, &scores));
     if (mask >= 0 && dhowi_desc_at(b, mask)->dtype == DHOW_BOOL) {
         DHOWI_TRY(keep_where(b, mask, scores, &scores));
@@ -180,7 +230,9 @@ static dhow_status attend(dhowi_lowering *b, int32_t q, int32_t kt, int32_t v, i
     const dhowi_tensor_desc square = *dhowi_desc_at(b, scores);
     const dhowi_attrs last = {.dim = square.rank - 1};
     DHOWI_TRY(dhowi_emit(b, DHOWI_OP_softmax, &scores, 1, &last, &square, &scores));
-    return dhowi_product(b, scores, v, -1, out);
+    DHOWI_TRY(with_heads(b, scores, shared, &scores));
+    DHOWI_TRY(dhowi_product(b, scores, v, -1, out));
+    return with_heads(b, *out, heads, out);
 }
 
 static dhow_status lower_dot_attention(dhowi_lowering *b) {
@@ -317,6 +369,10 @@ static const struct {
         {{.name = "Reduce", .since = 1, .until = 1, .lower = lower_reduce, .least = 1, .most = 1},
          {DHOWI_OP_reduce_sum},
          1},
+    [DHOWI_LAYER_SPREAD] =
+        {{.name = "Variance", .since = 1, .until = 1, .lower = lower_spread, .least = 1, .most = 1},
+         {DHOWI_OP_reduce_mean, DHOWI_OP_reduce_sum, DHOWI_OP_map},
+         3},
     [DHOWI_LAYER_NARROW] =
         {{.name = "Narrow", .since = 1, .until = 1, .lower = lower_narrow, .least = 1, .most = 1},
          {DHOWI_OP_copy},
@@ -340,6 +396,10 @@ static const struct {
     [DHOWI_LAYER_CAST] =
         {{.name = "Cast", .since = 1, .until = 1, .lower = lower_cast, .least = 1, .most = 1},
          {DHOWI_OP_copy},
+         1},
+    [DHOWI_LAYER_DROPOUT] =
+        {{.name = "Dropout", .since = 1, .until = 1, .lower = lower_dropout, .least = 1, .most = 2},
+         {DHOWI_OP_dropout},
          1},
     [DHOWI_LAYER_LSTM] = {
         {.name = "LSTM", .since = 1, .until = 1, .lower = lower_lstm, .least = 3, .most = 9},

@@ -18,12 +18,16 @@ typedef enum dhowi_layer_kind {
     DHOWI_LAYER_WHERE,     /* condition, a, b */
     DHOWI_LAYER_CLIP,      /* x; attrs.scalar: two f64 */
     DHOWI_LAYER_REDUCE,    /* x; attrs.split.strides marks the axes, .count is a kind of
-                              dhowi_reduce(),    .rank and .shape are the result's */
+                              dhowi_reduce(), .flag[0] keeps them */
+    DHOWI_LAYER_SPREAD,    /* x; attrs.split as a reduction's, .count is 0 for the variance, 1 for
+                              its root; attrs.number the correction */
     DHOWI_LAYER_NARROW,    /* x; attrs.dim, .split.n is the first index, .split.count how many */
     DHOWI_LAYER_MAP,       /* operands; attrs.program; attrs.dim is the dtype of the result */
     DHOWI_LAYER_CAST,      /* x; attrs.dim is the dtype */
     DHOWI_LAYER_DOT_ATTENTION, /* query, key, value, mask; attrs.dim is 1 for a causal mask,
                                   .scalar[0] the scale, 0 for 1 / sqrt(e) */
+    DHOWI_LAYER_DROPOUT,       /* x, and in training the key of a step; attrs.number is the share of
+                                  zeros, .split.n tells layers apart */
     DHOWI_LAYER_LSTM /* x, then weight_ih, weight_hh, bias_ih, bias_hh of each direction */
 } dhowi_layer_kind;
 

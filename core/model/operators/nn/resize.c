@@ -3,6 +3,7 @@
  * Resize and Upsample: one axis after the other, each a list of source indices and weights that is
  * made here, once per plan.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@ typedef struct resize {
     int taps;      /* 1 nearest, 2 linear, 4 cubic */
     char rounding; /* of nearest: f floor, c ceil, d half down, u half up */
     double cubic;
-    bool exclude_outside;
+    bool exclude_outside, area;
     float extrapolation;
 } resize;
 
@@ -77,6 +78,17 @@ static int64_t nearest_of(const resize *r, double x) {
     }
 }
 
+/* The mean of what output element i covers, in part or as a whole. */
+static void area_of(const resize *r, const axis_plan *a, int64_t i, int64_t *index,
+                    double *weight) {
+    const int64_t first = i * a->from / a->to, end = dhowi_ceil_div((i + 1) * a->from, a->to);
+    for (int t = 0; t < r->taps; t++) {
+        const bool inside = first + t < end;
+        index[t] = inside ? first + t : -1;
+        weight[t] = inside ? 1 / (double)(end - first) : 0;
+    }
+}
+
 /* Indices and weights of output element i. */
 static void taps_of(const resize *r, const axis_plan *a, int64_t i, int64_t *index,
                     double *weight) {
@@ -120,8 +132,15 @@ static dhow_status emit_axis(dhowi_lowering *b, const resize *r, const axis_plan
     return dhowi_emit(b, DHOWI_OP_resample, in, 3, &attrs, &y, x);
 }
 
-static dhow_status resize_axis(dhowi_lowering *b, const resize *r, const axis_plan *a, int32_t axis,
-                               int32_t *x) {
+static dhow_status resize_axis(dhowi_lowering *b, const resize *given, const axis_plan *a,
+                               int32_t axis, int32_t *x) {
+    resize own = *given, *r = &own;
+    if (r->area) { /* one of them may be cut at both ends */
+        if (a->from / a->to > INT16_MAX)
+            DHOWI_REFUSE("axis %d of %" PRId64 " becomes %" PRId64 " elements", axis, a->from,
+                         a->to);
+        r->taps = (int)(a->from / a->to) + 2;
+    }
     DHOWI_TRY(dhowi_host_room(b, a->to, (size_t)r->taps * sizeof(double)));
     size_t count = (size_t)a->to * (size_t)r->taps;
     int64_t *index = dhowi_alloc_array(count + 1, sizeof *index);
@@ -129,7 +148,7 @@ static dhow_status resize_axis(dhowi_lowering *b, const resize *r, const axis_pl
     dhow_status status = DHOW_OK;
     if (index == NULL || weight == NULL) status = dhowi_fail_memory("plan");
     for (int64_t i = 0; status == DHOW_OK && i < a->to; i++)
-        taps_of(r, a, i, index + i * r->taps, weight + i * r->taps);
+        (r->area ? area_of : taps_of)(r, a, i, index + i * r->taps, weight + i * r->taps);
     if (status == DHOW_OK) status = emit_axis(b, r, a, axis, index, weight, x);
     dhowi_free(index);
     dhowi_free(weight);
@@ -159,6 +178,8 @@ static dhow_status modes_of(const dhowi_lowering *b, resize *r) {
     DHOWI_TRY(dhowi_attr_flag(b, "antialias", false, &antialias));
     DHOWI_TRY(dhowi_attr_flag(b, "exclude_outside", false, &r->exclude_outside));
     if (found == DHOWI_COUNT(names)) return dhowi_refuse_text(b, "coordinate_transformation_mode");
+    r->area = b->node->source->op.length == 0 && dhowi_attr_is(b, "mode", "area", "nearest");
+    if (r->area) r->taps = 2; /* at least; only the builder has it */
     if (r->taps == 1 && !dhowi_attr_is(b, "mode", "nearest", "nearest"))
         return dhowi_refuse_text(b, "mode");
     if (antialias) return dhowi_fail(DHOW_UNSUPPORTED, "unsupported antialias of 1");

@@ -25,14 +25,13 @@ dhow_status dhowi_lower_cumsum(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_topk(dhowi_lowering *b) {
-    int32_t x = b->in[0], axis;
+    const int32_t x = b->in[0];
+    int32_t axis;
     int64_t k = dhowi_attr_int(b, "k", 0);
     bool largest;
-    const dhow_dtype dtype = dhowi_desc_at(b, x)->dtype;
     if (dhowi_given(b, 1)) DHOWI_TRY(dhowi_one_int(b, b->in[1], "k", &k));
     DHOWI_TRY(dhowi_attr_flag(b, "largest", true, &largest));
     DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, x), dhowi_attr_int(b, "axis", -1), &axis));
-    DHOWI_TRY(dhowi_widened(b, DHOWI_OP_topk, x, &x));
     dhowi_tensor_desc desc = *dhowi_desc_at(b, x), index;
     dhowi_attrs attrs = {.split = dhowi_split_along(&desc, axis)};
     if (k < 0 || k > desc.shape[axis])
@@ -41,7 +40,5 @@ dhow_status dhowi_lower_topk(dhowi_lowering *b) {
     attrs.split.flag[0] = largest;
     index = desc;
     index.dtype = DHOW_I64;
-    DHOWI_TRY(
-        dhowi_emit_two(b, DHOWI_OP_topk, &x, 1, &attrs, &desc, &index, &b->out[0], &b->out[1]));
-    return dhowi_cast_to(b, b->out[0], dtype, &b->out[0]);
+    return dhowi_emit_two(b, DHOWI_OP_topk, &x, 1, &attrs, &desc, &index, &b->out[0], &b->out[1]);
 }
