@@ -10,8 +10,6 @@
 #include "base/memory/size.h"
 #include "copy/engine.h"
 #include "kernel/optimise.h"
-#include "memory/sink.h"
-#include "stream/span.h"
 
 void dhowi_copy_end_of(const dhow_tensor *t, const dhow_device *executor, dhow_copy_end *end) {
     const dhowi_storage *s = t->storage;
@@ -33,7 +31,7 @@ static dhow_status await_source(const dhow_stream *stream, const dhow_copy_rect 
                                 dhowi_storage *src) {
     const bool read_later =
         rect->src.space == DHOW_SPACE_DEVICE || dhowi_can_dma(stream->device, src);
-    return read_later || stream->recording != NULL
+    return read_later || dhowi_thread_sink != NULL || stream->recording != NULL
                ? DHOW_OK
                : dhowi_hazard_wait(&src->hazard, DHOW_ACCESS_READ);
 }
@@ -58,19 +56,15 @@ dhow_status dhowi_copy_note_unordered(dhow_stream *stream, const dhowi_use uses[
 
 dhow_status dhowi_copy_submit(dhow_stream *stream, const dhow_copy_rect *rect,
                               const dhowi_use uses[2], bool ordered) {
-    dhow_error err;
-    dhow_device *device = stream->device;
-    if (dhowi_thread_sink != NULL) return dhowi_thread_sink->copy(dhowi_thread_sink, rect);
+    const dhowi_work work = {.kind = DHOWI_WORK_COPY,
+                             .traced = DHOWI_TRACE_COPY,
+                             .name = "copy",
+                             .what = "copy",
+                             .bytes = rect->extent[0] * rect->extent[1] * rect->extent[2],
+                             .path = path_of(rect),
+                             .u.copy = rect};
     DHOWI_TRY(await_source(stream, rect, uses[0].storage));
-    if (stream->recording != NULL) ordered = true; /* a graph knows the order by itself */
-    DHOWI_TRY(dhowi_stream_begin(stream, uses, ordered ? 2 : 0));
-    dhowi_error_init(&err);
-    dhowi_span_begin(stream, DHOWI_TRACE_COPY, "copy",
-                     rect->extent[0] * rect->extent[1] * rect->extent[2], path_of(rect));
-    int32_t code = device->api->copy(stream->native, rect, &err);
-    (void)dhowi_stream_end(stream, uses, ordered ? 2 : 0, (dhow_status)code);
-    if (code != DHOW_OK) return dhowi_device_failed(device, &err, code, "copy");
-    return ordered ? DHOW_OK : dhowi_copy_note_unordered(stream, uses);
+    return dhowi_copy_submit_work(stream, &work, uses, ordered);
 }
 
 static void uses_of(const dhow_tensor *src, const dhow_tensor *dst, dhowi_use uses[2]) {
@@ -171,22 +165,18 @@ dhow_status dhowi_copy_local(dhow_stream *stream, dhow_tensor *src, dhow_tensor 
 /* ---- fills ---- */
 
 static dhow_status fill_run(dhow_stream *stream, dhow_tensor *t, uint64_t bits) {
-    dhow_error err;
-    dhow_device *device = stream->device;
-    dhowi_use use = {t->storage, DHOW_ACCESS_WRITE};
-    if (dhowi_thread_sink != NULL) {
-        const dhow_buffer to = {t->storage->native, dhowi_tensor_offset_bytes(t)};
-        return dhowi_thread_sink->fill(dhowi_thread_sink, to, dhowi_tensor_bytes(t), bits,
-                                       dhowi_tensor_element_bytes(t));
-    }
-    DHOWI_TRY(dhowi_stream_begin(stream, &use, 1));
-    dhowi_error_init(&err);
-    dhowi_span_begin(stream, DHOWI_TRACE_FILL, "fill", dhowi_tensor_bytes(t), NULL);
-    int32_t code =
-        device->api->fill(stream->native, t->storage->native, dhowi_tensor_offset_bytes(t),
-                          dhowi_tensor_bytes(t), bits, dhowi_tensor_element_bytes(t), &err);
-    (void)dhowi_stream_end(stream, &use, 1, (dhow_status)code);
-    return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(device, &err, code, "fill");
+    const dhowi_use use = {t->storage, DHOW_ACCESS_WRITE};
+    const uint64_t bytes = dhowi_tensor_bytes(t);
+    const dhowi_work work = {.kind = DHOWI_WORK_FILL,
+                             .traced = DHOWI_TRACE_FILL,
+                             .name = "fill",
+                             .what = "fill",
+                             .bytes = bytes,
+                             .u.fill = {{t->storage->native, dhowi_tensor_offset_bytes(t)},
+                                        bytes,
+                                        bits,
+                                        dhowi_tensor_element_bytes(t)}};
+    return dhowi_submit(stream, &work, &use, 1);
 }
 
 dhow_status dhowi_fill_bits(dhow_stream *stream, dhow_tensor *t, uint64_t bits) {

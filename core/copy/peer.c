@@ -7,30 +7,32 @@
 
 #include "base/text/text.h"
 #include "copy/staging.h"
-#include "stream/span.h"
 
 enum { TRIAL_BYTES = 4096 };
 
-static dhow_status submit_peer(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst,
-                               bool ordered) {
-    dhow_error err;
-    dhow_device *device = stream->device;
-    const dhowi_use uses[] = {{src->storage, DHOW_ACCESS_READ}, {dst->storage, DHOW_ACCESS_WRITE}};
-    if (stream->recording != NULL) ordered = true; /* a graph knows the order by itself */
-    DHOWI_TRY(dhowi_stream_begin(stream, uses, ordered ? 2 : 0));
-    dhowi_error_init(&err);
-    dhowi_span_begin(stream, DHOWI_TRACE_COPY, "copy", dhowi_tensor_bytes(src), "peer to peer");
-    int32_t code = device->api->peer_copy(
-        stream->native, dhowi_device_native(dhowi_tensor_device(src)), src->storage->native,
-        dhowi_tensor_offset_bytes(src), dst->storage->native, dhowi_tensor_offset_bytes(dst),
-        dhowi_tensor_bytes(src), &err);
-    (void)dhowi_stream_end(stream, uses, ordered ? 2 : 0, dhowi_error_take(&err, code));
-    if (code != DHOW_OK) return dhowi_device_failed(device, &err, code, "peer copy");
-    return ordered ? DHOW_OK : dhowi_copy_note_unordered(stream, uses);
+typedef struct peers {
+    const dhow_tensor *src, *dst;
+} peers;
+
+static int32_t run_peer(const void *user, dhow_device *device, void *stream, dhow_error *err) {
+    const dhow_tensor *src = ((const peers *)user)->src, *dst = ((const peers *)user)->dst;
+    return device->api->peer_copy(stream, dhowi_device_native(dhowi_tensor_device(src)),
+                                  src->storage->native, dhowi_tensor_offset_bytes(src),
+                                  dst->storage->native, dhowi_tensor_offset_bytes(dst),
+                                  dhowi_tensor_bytes(src), err);
 }
 
 dhow_status dhowi_copy_peer(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst, bool ordered) {
-    return submit_peer(stream, src, dst, ordered);
+    const dhowi_use uses[] = {{src->storage, DHOW_ACCESS_READ}, {dst->storage, DHOW_ACCESS_WRITE}};
+    const peers both = {src, dst};
+    const dhowi_work work = {.kind = DHOWI_WORK_CALL,
+                             .traced = DHOWI_TRACE_COPY,
+                             .name = "copy",
+                             .what = "peer copy",
+                             .bytes = dhowi_tensor_bytes(src),
+                             .path = "peer to peer",
+                             .u.call = {run_peer, &both}};
+    return dhowi_copy_submit_work(stream, &work, uses, ordered);
 }
 
 /* By the host queue to and from the pair, for the functions that choose a way ask this file. */
@@ -50,7 +52,7 @@ static dhow_status send_trial(dhow_device *dst, dhow_device *src, unsigned char 
     if (status == DHOW_OK) status = dhow_tensor_host_ptr(t[HOST], &bytes);
     if (status == DHOW_OK) memcpy(bytes, sent, TRIAL_BYTES);
     if (status == DHOW_OK) status = dhowi_copy_queue(to_src, t[HOST], t[FROM], true);
-    if (status == DHOW_OK) status = submit_peer(to_dst, t[FROM], t[TO], true);
+    if (status == DHOW_OK) status = dhowi_copy_peer(to_dst, t[FROM], t[TO], true);
     if (status == DHOW_OK) status = dhowi_copy_queue(to_dst, t[TO], t[BACK], true);
     if (status == DHOW_OK) status = dhow_tensor_host_ptr(t[BACK], &bytes); /* waits for it */
     if (status == DHOW_OK) memcpy(got, bytes, TRIAL_BYTES);

@@ -10,22 +10,7 @@
 #include "base/memory/size.h"
 #include "kernel/guard.h"
 #include "kernel/kernel.h"
-#include "memory/sink.h"
-#include "stream/span.h"
-
-static inline dhow_status submit(dhow_stream *stream, dhow_kernel *kernel, void *native,
-                                 const dhow_geometry *geometry, const dhow_arg *args,
-                                 uint32_t arg_count, const dhowi_use *uses, uint32_t use_count) {
-    dhow_error err;
-    DHOWI_TRY(dhowi_stream_begin(stream, uses, use_count));
-    dhowi_error_init(&err);
-    dhowi_span_begin(stream, DHOWI_TRACE_KERNEL, kernel->name, 0, NULL);
-    int32_t code =
-        kernel->device->api->launch(stream->native, native, geometry, args, arg_count, &err);
-    (void)dhowi_stream_end(stream, uses, use_count, (dhow_status)code);
-    if (code == DHOW_OK) return DHOW_OK;
-    return dhowi_device_failed(kernel->device, &err, code, kernel->name);
-}
+#include "stream/submit.h"
 
 dhow_status dhowi_launch(dhow_stream *stream, dhow_kernel *kernel, int64_t work, int64_t span,
                          const dhow_arg *args, uint32_t arg_count, const dhowi_use *uses,
@@ -33,9 +18,8 @@ dhow_status dhowi_launch(dhow_stream *stream, dhow_kernel *kernel, int64_t work,
     void *native;
     DHOWI_TRY(dhowi_kernel_native(kernel, dhowi_index_width(kernel->device, span), &native));
     dhow_geometry geometry = {.work = (uint64_t)DHOWI_MAX(work, 1)};
-    if (dhowi_thread_sink != NULL)
-        return dhowi_thread_sink->launch(dhowi_thread_sink, native, &geometry, args, arg_count);
-    return submit(stream, kernel, native, &geometry, args, arg_count, uses, use_count);
+    return dhowi_submit_launch(stream, kernel->name, native, &geometry, args, arg_count, uses,
+                               use_count);
 }
 
 /* ---- checking users' arguments ---- */
@@ -272,12 +256,14 @@ static bool is_portable(const dhow_kernel *kernel) {
 /* In the checking mode the launch is waited for, and what it may write is looked at. */
 static dhow_status launch(dhow_stream *stream, const checked *c, void *native,
                           const dhow_geometry *geometry, uint32_t count) {
+    const char *name = c->kernel->name;
     if (!stream->device->context->validate || stream->recording != NULL)
-        return submit(stream, c->kernel, native, geometry, c->args, count, c->uses, c->use_count);
-    dhowi_guarded g = {stream, c->kernel->name, c->tensors, c->args, count, {{0}}, {{0}}, 0};
+        return dhowi_submit_launch(stream, name, native, geometry, c->args, count, c->uses,
+                                   c->use_count);
+    dhowi_guarded g = {stream, name, c->tensors, c->args, count, {{0}}, {{0}}, 0};
     DHOWI_TRY(dhowi_guards_set(&g));
-    return dhowi_guards_check(
-        &g, submit(stream, c->kernel, native, geometry, g.args, count, c->uses, c->use_count));
+    return dhowi_guards_check(&g, dhowi_submit_launch(stream, name, native, geometry, g.args, count,
+                                                      c->uses, c->use_count));
 }
 
 dhow_status dhow_launch_values(dhow_stream *stream, dhow_kernel *kernel, int64_t work,

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Handing work in: the waits that its storages ask for before it, the timepoints for those who
+ * See submit.h: the waits that the storages ask for before the work, the timepoints for those who
  * follow after it; and what a submission uses while a graph is recorded.
  */
+#include "stream/submit.h"
+
 #include <string.h>
 
 #include "base/errors/planted.h"
 #include "base/memory/alloc.h"
 #include "stream/span.h"
-#include "stream/stream.h"
 
 /* Whose values the work reads that the thread is handing in, see memory/origins.h. */
 static _Thread_local dhowi_origins g_origins;
@@ -105,4 +106,18 @@ dhow_status dhowi_stream_refuse_recording(const dhow_stream *stream, const char 
     if (stream->recording == NULL) return DHOW_OK;
     return dhowi_fail(DHOW_UNSUPPORTED, "%s: %s cannot be recorded in a graph",
                       stream->device->name, what);
+}
+
+dhow_status dhowi_submit_to_sink(dhowi_work work) {
+    return dhowi_thread_sink->take(dhowi_thread_sink, &work);
+}
+
+dhow_status dhowi_launch_to_sink(const char *name, void *native, const dhow_geometry *geometry,
+                                 const dhow_arg *args, uint32_t arg_count) {
+    const dhowi_work work = {.kind = DHOWI_WORK_LAUNCH,
+                             .traced = DHOWI_TRACE_KERNEL,
+                             .name = name,
+                             .what = name,
+                             .u.launch = {native, geometry, args, arg_count}};
+    return dhowi_thread_sink->take(dhowi_thread_sink, &work);
 }

@@ -36,7 +36,7 @@ static const dhow_capture *capture_of(dhow_device *device, dhowi_segment *seg) {
     if (seg->capture_known) return seg->capture;
     seg->capture_known = true;
     for (uint32_t i = 0; i < seg->recorder.command_count; i++)
-        if (seg->recorder.commands[i]->kind == DHOWI_COMMAND_HOST) return NULL;
+        if (seg->recorder.commands[i]->host != NULL) return NULL;
     if (seg->recorder.command_count < 2) return NULL; /* nothing to save */
     seg->capture = dhowi_capture_of(device);
     return seg->capture;

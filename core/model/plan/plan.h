@@ -90,7 +90,7 @@ static inline int32_t dhowi_segment_command(dhow_device *device, const dhowi_seg
                                             dhow_error *err) {
     const dhow_status stopped = dhowi_stop_check_run(stop);
     if (stopped != DHOW_OK) return dhowi_segment_stopped(stopped, err);
-    return dhowi_command_run(seg->recorder.commands[at], device, stream, err);
+    return dhowi_work_run(&seg->recorder.commands[at]->work, device, stream, err);
 }
 /* Whether it runs as a graph, sooner or later. */
 bool dhowi_segment_replays(dhow_device *device, dhowi_segment *seg);

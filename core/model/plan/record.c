@@ -42,76 +42,60 @@ int32_t dhowi_record_place(const dhowi_recorder *r, uint64_t handle) {
 
 /* ---- commands ---- */
 
-static dhow_status add(dhowi_recorder *r, const dhowi_command *command) {
-    if (!dhowi_room((void **)&r->commands, r->command_count, &r->command_capacity, sizeof(void *)))
-        return dhowi_fail_memory("plan");
-    dhowi_command *kept = dhowi_arena_array(&r->memory, 1, sizeof *kept);
-    if (kept == NULL) return dhowi_fail_memory("plan");
-    *kept = *command;
-    kept->step = r->step;
-    r->commands[r->command_count++] = kept;
+/* The command of a piece of work, which points to what the caller fills in; NULL without memory. */
+static dhowi_command *add(dhowi_recorder *r, const dhowi_work *work) {
+    dhowi_command *c = NULL;
+    if (dhowi_room((void **)&r->commands, r->command_count, &r->command_capacity, sizeof(void *)))
+        c = dhowi_arena_array(&r->memory, 1, sizeof *c);
+    if (c == NULL) {
+        (void)dhowi_fail_memory("plan");
+        return NULL;
+    }
+    *c = (dhowi_command){.work = *work, .step = r->step};
+    c->work.name = c->work.what = NULL; /* the caller's; a plan names its steps */
+    r->commands[r->command_count++] = c;
+    return c;
+}
+
+static dhow_status keep_arguments(dhowi_recorder *r, dhowi_command *c) {
+    const uint32_t count = c->work.u.launch.count;
+    c->args = dhowi_arena_array(&r->memory, count, sizeof *c->args);
+    if (c->args == NULL) return dhowi_fail_memory("plan");
+    memcpy(c->args, c->work.u.launch.args, count * sizeof *c->args);
+    for (uint32_t i = 0; i < count; i++) {
+        if (c->args[i].kind != DHOW_ARG_DIMS) continue;
+        dhow_dims *dims = dhowi_arena_array(&r->memory, 1, sizeof *dims);
+        if (dims == NULL) return dhowi_fail_memory("plan");
+        *dims = *c->args[i].u.dims;
+        c->args[i].u.dims = dims;
+    }
+    c->geometry = *c->work.u.launch.geometry;
+    c->work.u.launch.args = c->args;
+    c->work.u.launch.geometry = &c->geometry;
     return DHOW_OK;
 }
 
-static dhow_status record_launch(dhowi_sink *sink, void *native, const dhow_geometry *geometry,
-                                 const dhow_arg *args, uint32_t count) {
+static dhow_status record_work(dhowi_sink *sink, const dhowi_work *work) {
     dhowi_recorder *r = (dhowi_recorder *)sink;
-    dhow_arg *kept = dhowi_arena_array(&r->memory, count, sizeof *kept);
-    if (kept == NULL) return dhowi_fail_memory("plan");
-    memcpy(kept, args, count * sizeof *kept);
-    for (uint32_t i = 0; i < count; i++) {
-        if (args[i].kind != DHOW_ARG_DIMS) continue;
-        dhow_dims *dims = dhowi_arena_array(&r->memory, 1, sizeof *dims);
-        if (dims == NULL) return dhowi_fail_memory("plan");
-        *dims = *args[i].u.dims;
-        kept[i].u.dims = dims;
+    if (work->kind == DHOWI_WORK_CALL)
+        return dhowi_fail(DHOW_UNSUPPORTED, "%s: %s cannot be part of a plan", sink->device->name,
+                          work->what);
+    dhowi_command *c = add(r, work);
+    if (c == NULL) return DHOW_OUT_OF_MEMORY;
+    switch (work->kind) {
+        case DHOWI_WORK_LAUNCH:
+            return keep_arguments(r, c);
+        case DHOWI_WORK_COPY:
+            c->rect = *work->u.copy;
+            c->work.u.copy = &c->rect;
+            return DHOW_OK;
+        case DHOWI_WORK_VENDOR:
+            memcpy(c->buffers, work->u.vendor.buffers, sizeof c->buffers);
+            c->work.u.vendor.buffers = c->buffers;
+            return work->u.vendor.keep(work->u.vendor.user, &c->owner);
+        default:
+            return DHOW_OK;
     }
-    return add(r, &(dhowi_command){.kind = DHOWI_COMMAND_LAUNCH,
-                                   .native = native,
-                                   .geometry = *geometry,
-                                   .args = kept,
-                                   .arg_count = count});
-}
-
-static dhow_status record_copy(dhowi_sink *sink, const dhow_copy_rect *rect) {
-    return add((dhowi_recorder *)sink, &(dhowi_command){.kind = DHOWI_COMMAND_COPY, .rect = *rect});
-}
-
-static dhow_status record_fill(dhowi_sink *sink, dhow_buffer to, uint64_t bytes, uint64_t pattern,
-                               uint32_t pattern_bytes) {
-    return add((dhowi_recorder *)sink, &(dhowi_command){.kind = DHOWI_COMMAND_FILL,
-                                                        .buffers = {to},
-                                                        .bytes = bytes,
-                                                        .pattern = pattern,
-                                                        .pattern_bytes = pattern_bytes});
-}
-
-static dhow_status record_vendor(dhowi_sink *sink, dhowi_vendor_run_fn *run, void *plan,
-                                 const dhow_buffer buffers[6], void *owner,
-                                 void (*drop)(void *owner)) {
-    dhowi_command c = {
-        .kind = DHOWI_COMMAND_VENDOR, .run = run, .native = plan, .owner = owner, .drop = drop};
-    memcpy(c.buffers, buffers, sizeof c.buffers);
-    return add((dhowi_recorder *)sink, &c);
-}
-
-dhow_status dhowi_record_host(dhowi_recorder *r, const dhowi_host_work *work,
-                              const dhow_buffer buffers[6]) {
-    dhowi_command c = {.kind = DHOWI_COMMAND_HOST, .host = work};
-    memcpy(c.buffers, buffers, sizeof c.buffers);
-    return add(r, &c);
-}
-
-void dhowi_command_buffers(dhowi_command *c, dhowi_buffer_fn *fn, void *user) {
-    for (uint32_t i = 0; i < c->arg_count; i++) {
-        if (c->args[i].kind == DHOW_ARG_BUFFER)
-            fn(user, &c->args[i].u.buffer.handle, &c->args[i].u.buffer.offset);
-    }
-    if (c->kind == DHOWI_COMMAND_COPY) {
-        fn(user, &c->rect.src.handle, &c->rect.src.offset);
-        fn(user, &c->rect.dst.handle, &c->rect.dst.offset);
-    }
-    for (int i = 0; i < 6; i++) fn(user, &c->buffers[i].handle, &c->buffers[i].offset);
 }
 
 static int32_t copy_host(const dhowi_command *c, dhow_device *device, void *stream, uint32_t access,
@@ -136,47 +120,57 @@ static int32_t copy_host(const dhowi_command *c, dhow_device *device, void *stre
 }
 
 /* The device waits for the host here: a step on the wrong side is not free. */
-static int32_t run_host(const dhowi_command *c, dhow_device *device, void *stream,
-                        dhow_error *err) {
+static int32_t run_host(const void *user, dhow_device *device, void *stream, dhow_error *err) {
+    const dhowi_command *c = user;
     int32_t code = copy_host(c, device, stream, DHOW_ACCESS_READ, err);
     if (code == DHOW_OK) code = device->api->stream_sync(stream, err);
     if (code == DHOW_OK) code = (int32_t)c->host->run(c->host->user);
     return code == DHOW_OK ? copy_host(c, device, stream, DHOW_ACCESS_WRITE, err) : code;
 }
 
-int32_t dhowi_command_run(const dhowi_command *c, dhow_device *device, void *stream,
-                          dhow_error *err) {
-    switch (c->kind) {
-        case DHOWI_COMMAND_LAUNCH:
-            return device->api->launch(stream, c->native, &c->geometry, c->args, c->arg_count, err);
-        case DHOWI_COMMAND_VENDOR:
-            return c->run(c->native, stream, c->buffers[0], c->buffers[1], c->buffers[2],
-                          c->buffers[3], c->buffers[4], c->buffers[5], err);
-        case DHOWI_COMMAND_COPY:
-            return device->api->copy(stream, &c->rect, err);
-        case DHOWI_COMMAND_FILL:
-            return device->api->fill(stream, c->buffers[0].handle, c->buffers[0].offset, c->bytes,
-                                     c->pattern, c->pattern_bytes, err);
+dhow_status dhowi_record_host(dhowi_recorder *r, const dhowi_host_work *work,
+                              const dhow_buffer buffers[6]) {
+    dhowi_command *c = add(r, &(dhowi_work){.kind = DHOWI_WORK_CALL, .u.call.run = run_host});
+    if (c == NULL) return DHOW_OUT_OF_MEMORY;
+    memcpy(c->buffers, buffers, sizeof c->buffers);
+    c->host = work;
+    c->work.u.call.user = c;
+    return DHOW_OK;
+}
+
+void dhowi_command_buffers(dhowi_command *c, dhowi_buffer_fn *fn, void *user) {
+    dhow_buffer *to = &c->work.u.fill.to;
+    switch (c->work.kind) {
+        case DHOWI_WORK_LAUNCH:
+            for (uint32_t i = 0; i < c->work.u.launch.count; i++) {
+                if (c->args[i].kind == DHOW_ARG_BUFFER)
+                    fn(user, &c->args[i].u.buffer.handle, &c->args[i].u.buffer.offset);
+            }
+            return;
+        case DHOWI_WORK_COPY:
+            fn(user, &c->rect.src.handle, &c->rect.src.offset);
+            fn(user, &c->rect.dst.handle, &c->rect.dst.offset);
+            return;
+        case DHOWI_WORK_FILL:
+            fn(user, &to->handle, &to->offset);
+            return;
         default:
-            return run_host(c, device, stream, err);
+            for (int i = 0; i < 6; i++) fn(user, &c->buffers[i].handle, &c->buffers[i].offset);
     }
 }
 
 /* ---- beginning and ending ---- */
 
 void dhowi_recorder_init(dhowi_recorder *r, dhow_device *device) {
-    *r = (dhowi_recorder){.sink = {.device = device,
-                                   .storage = record_storage,
-                                   .launch = record_launch,
-                                   .copy = record_copy,
-                                   .fill = record_fill,
-                                   .vendor = record_vendor}};
+    *r = (dhowi_recorder){
+        .sink = {.device = device, .storage = record_storage, .take = record_work}};
 }
 
 void dhowi_recorder_end(dhowi_recorder *r) {
     for (uint32_t i = 0; i < r->place_count; i++) dhowi_storage_release(r->places[i].storage);
     for (uint32_t i = 0; i < r->command_count; i++)
-        if (r->commands[i]->drop != NULL) r->commands[i]->drop(r->commands[i]->owner);
+        if (r->commands[i]->owner != NULL)
+            r->commands[i]->work.u.vendor.drop(r->commands[i]->owner);
     dhowi_free(r->places);
     dhowi_free(r->commands);
     dhowi_arena_end(&r->memory);

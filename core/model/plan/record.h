@@ -8,15 +8,7 @@
 #define DHOWI_MODEL_PLAN_RECORD_H_
 
 #include "base/memory/arena.h"
-#include "memory/sink.h"
-
-typedef enum dhowi_command_kind {
-    DHOWI_COMMAND_LAUNCH,
-    DHOWI_COMMAND_COPY,
-    DHOWI_COMMAND_FILL,
-    DHOWI_COMMAND_VENDOR,
-    DHOWI_COMMAND_HOST
-} dhowi_command_kind;
+#include "stream/submit.h"
 
 /* Work of the host between a device's commands: what the buffers hold is copied to it before, and
  * back after. Buffers of 0 bytes are not there; memory is the host's. */
@@ -28,21 +20,17 @@ typedef struct dhowi_host_work {
     uint32_t access[6];
 } dhowi_host_work;
 
+/* Work, and what it points to: addresses are put in there once the arena has its places. Work of
+ * the host is a CALL. */
 typedef struct dhowi_command {
-    dhowi_command_kind kind;
-    uint32_t step;      /* of the plan, for messages and timing */
-    uint32_t arg_count; /* LAUNCH */
-    void *native;       /* kernel, or the vendor's plan */
+    dhowi_work work;
+    uint32_t step; /* of the plan, for messages and timing */
     dhow_arg *args;
     dhow_geometry geometry;
-    dhow_copy_rect rect;    /* COPY */
-    dhow_buffer buffers[6]; /* FILL: the first; VENDOR: as run() */
-    uint64_t bytes, pattern;
-    uint32_t pattern_bytes;
-    dhowi_vendor_run_fn *run;
-    const dhowi_host_work *host; /* HOST */
+    dhow_copy_rect rect;
+    dhow_buffer buffers[6];      /* VENDOR: as run(); of the host: as its memory */
+    const dhowi_host_work *host; /* NULL: it is not the host's */
     void *owner;                 /* of what the command uses, dropped with it */
-    void (*drop)(void *owner);
 } dhowi_command;
 
 /* A storage that has no memory yet. */
@@ -81,8 +69,6 @@ dhow_status dhowi_record_lay_out(dhowi_recorder *r, uint64_t align, uint64_t *ou
 /* Calls fn for each buffer of a command. */
 typedef void dhowi_buffer_fn(void *user, uint64_t *handle, uint64_t *offset);
 void dhowi_command_buffers(dhowi_command *command, dhowi_buffer_fn *fn, void *user);
-int32_t dhowi_command_run(const dhowi_command *command, dhow_device *device, void *stream,
-                          dhow_error *err);
 
 /* Ends everything; storages must not be used any more. */
 void dhowi_recorder_end(dhowi_recorder *r);

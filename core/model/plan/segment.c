@@ -59,7 +59,7 @@ static const char *role_of(const dhowi_model_plan *plan, const dhowi_step *step,
     const bool first = step + 1 < end && step[1].node == step->node;
     if (step->node == NULL) return "";
     if (step->op == DHOWI_OP_copy && first) return "reorder for ";
-    return c->kind == DHOWI_COMMAND_COPY && step->op != DHOWI_OP_copy ? "copy for " : "";
+    return c->work.kind == DHOWI_WORK_COPY && step->op != DHOWI_OP_copy ? "copy for " : "";
 }
 
 static void trace_command(const dhowi_model_plan *plan, const dhowi_segment *seg,

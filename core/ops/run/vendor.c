@@ -9,8 +9,7 @@
 #include "base/memory/alloc.h"
 #include "base/text/text.h"
 #include "kernel/optimise.h"
-#include "memory/sink.h"
-#include "stream/span.h"
+#include "stream/submit.h"
 
 enum { BUCKETS = 64, MOST_PLANS = 512 };
 
@@ -194,21 +193,28 @@ dhow_status dhowi_conv_plan(dhow_device *device, const dhow_conv_desc *desc,
 
 /* ---- packed weights ---- */
 
+typedef struct packing {
+    const dhowi_vendor_plan *plan;
+    dhow_buffer from, to;
+} packing;
+
+static int32_t run_packing(const void *user, dhow_device *device, void *stream, dhow_error *err) {
+    const packing *p = user;
+    return p->plan->conv
+               ? dhowi_conv_of(device)->pack(p->plan->native, stream, p->from, p->to, err)
+               : dhowi_blas_of(device)->pack(p->plan->native, stream, p->from, p->to, err);
+}
+
 static dhow_status fill_packed(dhow_stream *stream, const dhowi_vendor_plan *plan,
                                dhow_tensor *weight, dhowi_storage *storage) {
-    dhow_device *device = stream->device;
     const dhowi_use uses[] = {{weight->storage, DHOW_ACCESS_READ}, {storage, DHOW_ACCESS_WRITE}};
-    dhow_buffer to = {storage->native, 0};
-    dhow_error err;
-    dhowi_error_init(&err);
-    DHOWI_TRY(dhowi_stream_begin(stream, uses, 2));
-    dhowi_span_begin(stream, DHOWI_TRACE_KERNEL, "pack a weight", 0, NULL);
-    int32_t code = plan->conv ? dhowi_conv_of(device)->pack(plan->native, stream->native,
-                                                            dhowi_buffer_of(weight), to, &err)
-                              : dhowi_blas_of(device)->pack(plan->native, stream->native,
-                                                            dhowi_buffer_of(weight), to, &err);
-    (void)dhowi_stream_end(stream, uses, 2, (dhow_status)code);
-    return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(device, &err, code, "packing a weight");
+    const packing p = {plan, dhowi_buffer_of(weight), {storage->native, 0}};
+    const dhowi_work work = {.kind = DHOWI_WORK_CALL,
+                             .traced = DHOWI_TRACE_KERNEL,
+                             .name = "pack a weight",
+                             .what = "packing a weight",
+                             .u.call = {run_packing, &p}};
+    return dhowi_submit(stream, &work, uses, 2);
 }
 
 static dhow_status make_packed(dhow_stream *stream, const dhowi_vendor_plan *plan,
@@ -250,32 +256,27 @@ static void drop_owner(void *data) {
     dhowi_free(o);
 }
 
-static dhow_status record(dhowi_sink *sink, const dhowi_vendor_plan *plan, dhowi_vendor_run_fn *run,
-                          dhowi_storage *packed, const dhow_buffer buffers[6]) {
+static dhow_status keep_owner(const void *user, void **out_owner) {
     owner *o = dhowi_alloc(sizeof *o);
     if (o == NULL) return dhowi_fail_memory("plan");
-    *o = (owner){plan, packed};
-    atomic_fetch_add(&((dhowi_vendor_plan *)(uintptr_t)plan)->users, 1);
-    if (packed != NULL) dhowi_storage_retain(packed);
-    dhow_status status = sink->vendor(sink, run, plan->native, buffers, o, drop_owner);
-    if (status != DHOW_OK) drop_owner(o);
-    return status;
+    *o = *(const owner *)user;
+    atomic_fetch_add(&((dhowi_vendor_plan *)(uintptr_t)o->plan)->users, 1);
+    if (o->packed != NULL) dhowi_storage_retain(o->packed);
+    *out_owner = o;
+    return DHOW_OK;
 }
 
 static dhow_status submit(dhow_stream *stream, const dhowi_vendor_plan *plan, dhowi_storage *packed,
                           const dhowi_use *uses, uint32_t count, const dhow_buffer buffers[6]) {
-    dhowi_vendor_run_fn *run =
-        plan->conv ? dhowi_conv_of(stream->device)->run : dhowi_blas_of(stream->device)->run;
-    dhow_error err;
-    if (dhowi_thread_sink != NULL) return record(dhowi_thread_sink, plan, run, packed, buffers);
-    dhowi_error_init(&err);
-    DHOWI_TRY(dhowi_stream_begin(stream, uses, count));
-    dhowi_span_begin(stream, DHOWI_TRACE_KERNEL, plan->conv ? "convolution" : "matmul", 0, NULL);
-    int32_t code = run(plan->native, stream->native, buffers[0], buffers[1], buffers[2], buffers[3],
-                       buffers[4], buffers[5], &err);
-    (void)dhowi_stream_end(stream, uses, count, (dhow_status)code);
-    if (code == DHOW_OK) return DHOW_OK;
-    return dhowi_device_failed(stream->device, &err, code, plan->conv ? "conv2d" : "matmul");
+    const owner used = {plan, packed};
+    const dhowi_work work = {.kind = DHOWI_WORK_VENDOR,
+                             .traced = DHOWI_TRACE_KERNEL,
+                             .name = plan->conv ? "convolution" : "matmul",
+                             .what = plan->conv ? "conv2d" : "matmul",
+                             .u.vendor = {plan->conv ? dhowi_conv_of(stream->device)->run
+                                                     : dhowi_blas_of(stream->device)->run,
+                                          plan->native, buffers, keep_owner, drop_owner, &used}};
+    return dhowi_submit(stream, &work, uses, count);
 }
 
 dhow_status dhowi_vendor_plan_run(dhow_stream *stream, const dhowi_vendor_plan *plan,
