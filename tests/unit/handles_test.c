@@ -702,6 +702,20 @@ Test(handles, a_released_handle_is_refused_everywhere) {
     }
 }
 
+/* The next tensor had the memory of the last that was released, and its handle. */
+Test(handles, a_released_tensor_is_told_after_others_were_made) {
+    enum { LATER = 16 };
+    dhow_tensor *old, *later[LATER];
+    float value = 0;
+    dhow_device *device = g.of[DEVICE];
+    OK(dhow_tensor_zeros(device, DHOW_F32, 0, NULL, &old));
+    dhow_tensor_release(old);
+    for (int i = 0; i < LATER; i++) OK(dhow_tensor_zeros(device, DHOW_F32, 0, NULL, &later[i]));
+    cr_expect_eq(dhow_tensor_read(old, &value, sizeof value), DHOW_INVALID_ARGUMENT);
+    cr_expect_not_null(strstr(dhow_last_error(), "no live tensor"), "%s", dhow_last_error());
+    for (int i = 0; i < LATER; i++) dhow_tensor_release(later[i]);
+}
+
 Test(handles, a_handle_of_another_kind_is_refused_everywhere) {
     for (size_t i = 0; i < CALL_COUNT; i++) {
         expect_refusal(i, g.of[k_calls[i].kind == CONTEXT ? DEVICE : CONTEXT], "another kind");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See handle.h. One pool per kind: a list of slabs that only grows and a list of free objects. The
- * one released last is taken first, whose memory is in the cache; where the places of handles are
- * kept, a released one rests until QUARANTINE others were released after it, so that its use is
- * told and does not reach a newer object.
+ * See handle.h. One pool per kind: a list of slabs that only grows and a list of free objects, of
+ * which the one that rests for longest is taken: a released one rests while RESTING others do, so
+ * that its use is told and does not reach a newer object. Where the places of handles are kept,
+ * more of them rest.
  */
 #include "base/objects/handle.h"
 
@@ -14,7 +14,7 @@
 #include "base/memory/size.h"
 #include "base/objects/call_sites.h"
 
-enum { SLAB_OBJECTS = 64, QUARANTINE = 256 };
+enum { SLAB_OBJECTS = 64, RESTING = 32, RESTING_WITH_PLACES = 256 };
 
 typedef struct free_object {
     dhowi_handle handle;
@@ -59,7 +59,8 @@ static bool grow(pool *p, size_t bytes) {
 
 /* Under the mutex. Slabs that are added lie before what was released. */
 static free_object *take(pool *p, size_t bytes) {
-    if (dhowi_call_sites_kept() && p->free_count < QUARANTINE) (void)grow(p, bytes);
+    const int64_t resting = dhowi_call_sites_kept() ? RESTING_WITH_PLACES : RESTING;
+    if (p->free_count < resting) (void)grow(p, bytes);
     if (p->free == NULL && !grow(p, bytes)) return NULL;
     free_object *object = p->free;
     p->free = object->next;
@@ -73,15 +74,13 @@ static free_object *take(pool *p, size_t bytes) {
 static void give(pool *p, free_object *object) {
     p->live--;
     p->free_count++;
-    if (!dhowi_call_sites_kept() || p->free == NULL) {
-        object->next = p->free;
-        p->free = object;
-        p->last = NULL;
+    object->next = NULL;
+    if (p->free == NULL) {
+        p->free = p->last = object;
         return;
     }
     if (p->last == NULL)
         for (p->last = p->free; p->last->next != NULL;) p->last = p->last->next;
-    object->next = NULL;
     p->last->next = object;
     p->last = object;
 }
