@@ -710,3 +710,36 @@ Test(onnx, external_data_lies_beneath_the_model_s_folder) {
     cr_assert_eq(mkfifo(path, 0600), 0);
     cr_assert_neq(open_external("pipe"), DHOW_OK, "a pipe opens");
 }
+
+/* A model with it could not be trained: its derivative was missing. */
+Test(onnx, dropout_is_trained_as_it_is_evaluated) {
+    bytes g = {0}, t = node_of("Mul", "scale", "x w", "a"), v = value_of("x", 1, k_vector);
+    dhow_model *model = NULL;
+    dhow_trainer *trainer;
+    dhow_tensor *x, *slope;
+    float slopes[4];
+    put_message(&g, GRAPH_NODE, &t);
+    t = node_of("Dropout", "drop", "a", "b");
+    put_message(&g, GRAPH_NODE, &t);
+    t = node_of("ReduceSum", "sum", "b", "y");
+    put_message(&g, GRAPH_NODE, &t);
+    t = floats_of("w", 4, 0);
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    put_message(&g, GRAPH_INPUT, &v);
+    v = value_of("y", 1, (const int64_t[]){1});
+    put_message(&g, GRAPH_OUTPUT, &v);
+    bytes file = model_of(13, &g);
+    cr_assert_eq(load(&file, &model), DHOW_OK, "%s", dhow_last_error());
+    cr_assert_eq(dhow_trainer_create(model, NULL, &trainer), DHOW_OK, "%s", dhow_last_error());
+    cr_assert_eq(dhow_tensor_full(dhow_model_device(model), DHOW_F32, 1, k_vector, 3, &x), DHOW_OK);
+    cr_assert_eq(dhow_trainer_backward(trainer, NULL, &x, 1, NULL, NULL), DHOW_OK, "%s",
+                 dhow_last_error());
+    cr_assert_eq(dhow_trainer_parameter_at(trainer, 0, NULL, NULL, &slope), DHOW_OK);
+    cr_assert_eq(dhow_tensor_read(slope, slopes, sizeof slopes), DHOW_OK);
+    for (int i = 0; i < 4; i++) cr_assert_eq(slopes[i], 3);
+    dhow_tensor_release(x);
+    dhow_tensor_release(slope);
+    dhow_trainer_release(trainer);
+    dhow_model_release(model);
+    bytes_free(&file);
+}
