@@ -79,6 +79,7 @@ CONFORM_TABLE(copy);
 CONFORM_TABLE(stream);
 CONFORM_TABLE(graph);
 CONFORM_TABLE(kernel);
+CONFORM_TABLE(elementwise);
 CONFORM_TABLE(op);
 CONFORM_TABLE(function);
 CONFORM_TABLE(scalar);
