@@ -50,4 +50,17 @@ dhow_status dhowi_safetensors_parse(const char *path, const char *header, size_t
                                     uint32_t *out_count);
 void dhowi_safetensors_free(dhowi_safetensors_item *items, uint32_t count);
 
+/* A pair of texts in a file's __metadata__. */
+typedef struct dhowi_safetensors_note {
+    const char *name;
+    char value[32];
+} dhowi_safetensors_note;
+
+/* The text that a file has under this name; NULL where it has none. It lives as long as `file`. */
+const char *dhowi_safetensors_note_of(const dhow_safetensors *file, const char *name);
+/* dhow_safetensors_save() with notes. */
+dhow_status dhowi_safetensors_write(const char *path, uint32_t count, const char *const *names,
+                                    dhow_tensor *const *tensors,
+                                    const dhowi_safetensors_note *notes, uint32_t note_count);
+
 #endif /* DHOWI_FORMATS_FILES_H_ */

@@ -23,6 +23,7 @@ struct dhow_safetensors {
     uint64_t data_offset;
     dhowi_safetensors_item *items;
     uint32_t count;
+    json_t *notes; /* __metadata__; NULL: the file has none */
 };
 
 static const struct {
@@ -32,6 +33,8 @@ static const struct {
                {"I8", DHOW_I8},    {"U8", DHOW_U8},   {"I16", DHOW_I16}, {"U16", DHOW_U16},
                {"I32", DHOW_I32},  {"U32", DHOW_U32}, {"I64", DHOW_I64}, {"U64", DHOW_U64},
                {"BOOL", DHOW_BOOL}};
+
+static const char k_notes[] = "__metadata__";
 
 /* ---- the header ---- */
 
@@ -134,7 +137,7 @@ static dhow_status parse_items(const char *path, json_t *root, uint64_t data_byt
     const char *name;
     json_t *value;
     json_object_foreach(root, name, value) {
-        if (strcmp(name, "__metadata__") == 0) {
+        if (strcmp(name, k_notes) == 0) {
             if (!json_is_object(value))
                 return dhowi_fail(DHOW_CORRUPT, "%s: __metadata__ is no object", path);
             continue;
@@ -153,9 +156,9 @@ void dhowi_safetensors_free(dhowi_safetensors_item *items, uint32_t count) {
     dhowi_free(items);
 }
 
-dhow_status dhowi_safetensors_parse(const char *path, const char *header, size_t bytes,
-                                    uint64_t data_bytes, dhowi_safetensors_item **out,
-                                    uint32_t *out_count) {
+/* `notes` is set to a reference of __metadata__, where the header has it. */
+static dhow_status parse(const char *path, const char *header, size_t bytes, uint64_t data_bytes,
+                         dhowi_safetensors_item **out, uint32_t *out_count, json_t **notes) {
     json_error_t error;
     *out = NULL;
     *out_count = 0;
@@ -173,14 +176,24 @@ dhow_status dhowi_safetensors_parse(const char *path, const char *header, size_t
     dhowi_safetensors_item *items = dhowi_alloc_array(json_object_size(root), sizeof *items);
     dhow_status status = items == NULL ? dhowi_fail_memory(path)
                                        : parse_items(path, root, data_bytes, items, &count);
-    json_decref(root);
-    if (status != DHOW_OK) {
+    if (status == DHOW_OK) {
+        *out = items;
+        *out_count = count;
+        *notes = json_incref(json_object_get(root, k_notes));
+    } else {
         dhowi_safetensors_free(items, count);
-        return status;
     }
-    *out = items;
-    *out_count = count;
-    return DHOW_OK;
+    json_decref(root);
+    return status;
+}
+
+dhow_status dhowi_safetensors_parse(const char *path, const char *header, size_t bytes,
+                                    uint64_t data_bytes, dhowi_safetensors_item **out,
+                                    uint32_t *out_count) {
+    json_t *notes = NULL;
+    dhow_status status = parse(path, header, bytes, data_bytes, out, out_count, &notes);
+    json_decref(notes);
+    return status;
 }
 
 /* ---- files ---- */
@@ -206,8 +219,8 @@ static dhow_status read_header(dhow_safetensors *f, uint64_t file_bytes) {
     dhow_status status = dhowi_file_read(f->fd, f->path, sizeof prefix, header, (size_t)bytes);
     f->data_offset = sizeof prefix + bytes;
     if (status == DHOW_OK) {
-        status = dhowi_safetensors_parse(f->path, header, (size_t)bytes,
-                                         file_bytes - f->data_offset, &f->items, &f->count);
+        status = parse(f->path, header, (size_t)bytes, file_bytes - f->data_offset, &f->items,
+                       &f->count, &f->notes);
     }
     dhowi_free(header);
     return status;
@@ -217,6 +230,7 @@ static void end_file(dhow_safetensors *f) {
     dhow_context *context = f->context;
     if (f->fd >= 0) (void)close(f->fd);
     dhowi_safetensors_free(f->items, f->count);
+    json_decref(f->notes);
     dhowi_free(f->path);
     dhowi_handle_free(DHOWI_SAFETENSORS, f);
     dhowi_context_drop(context);
@@ -273,6 +287,10 @@ dhow_status dhow_safetensors_at(const dhow_safetensors *file, uint32_t index,
     memcpy(out->shape, item->shape, sizeof out->shape);
     DHOWI_STRUCT_GIVE(given, out);
     return DHOW_OK;
+}
+
+const char *dhowi_safetensors_note_of(const dhow_safetensors *f, const char *name) {
+    return json_string_value(json_object_get(f->notes, name));
 }
 
 static dhow_status say_not_found(const dhow_safetensors *f, const char *name) {
@@ -334,18 +352,32 @@ static json_t *describe(const dhow_tensor *t, uint64_t begin) {
                      (json_int_t)(begin + dhowi_tensor_bytes(t)));
 }
 
+static bool add_notes(json_t *root, const dhowi_safetensors_note *notes, uint32_t count) {
+    json_t *all = json_object();
+    for (uint32_t i = 0; i < count; i++) {
+        if (json_object_set_new(all, notes[i].name, json_string(notes[i].value)) != 0) {
+            json_decref(all);
+            return false;
+        }
+    }
+    return json_object_set_new(root, k_notes, all) == 0;
+}
+
 static dhow_status build_header(uint32_t count, const char *const *names,
-                                dhow_tensor *const *tensors, char **out) {
+                                dhow_tensor *const *tensors, const dhowi_safetensors_note *notes,
+                                uint32_t note_count, char **out) {
     static const char function[] = "dhow_safetensors_save";
     json_t *root = json_object();
     uint64_t at = 0;
-    dhow_status status = root == NULL ? dhowi_fail_memory(function) : DHOW_OK;
+    dhow_status status = root == NULL || (note_count > 0 && !add_notes(root, notes, note_count))
+                             ? dhowi_fail_memory(function)
+                             : DHOW_OK;
     for (uint32_t i = 0; i < count && status == DHOW_OK; i++) {
         status = names[i] == NULL
                      ? dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: name %u is NULL", function, i)
                      : dhowi_tensor_check_read(tensors[i], function, names[i]);
         if (status != DHOW_OK) break;
-        if (strcmp(names[i], "__metadata__") == 0 || json_object_get(root, names[i]) != NULL) {
+        if (strcmp(names[i], k_notes) == 0 || json_object_get(root, names[i]) != NULL) {
             status =
                 dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the name '%.64s' is there twice or reserved",
                            function, names[i]);
@@ -387,14 +419,12 @@ static dhow_status write_tensor(dhowi_file_writer *writer, dhow_tensor *tensor) 
     return status;
 }
 
-dhow_status dhow_safetensors_save(const char *path, uint32_t count, const char *const *names,
-                                  dhow_tensor *const *tensors) {
-    if (path == NULL || (count > 0 && (names == NULL || tensors == NULL))) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_safetensors_save: an argument is NULL");
-    }
+dhow_status dhowi_safetensors_write(const char *path, uint32_t count, const char *const *names,
+                                    dhow_tensor *const *tensors,
+                                    const dhowi_safetensors_note *notes, uint32_t note_count) {
     char *header;
     dhowi_file_writer writer = {0};
-    DHOWI_TRY(build_header(count, names, tensors, &header));
+    DHOWI_TRY(build_header(count, names, tensors, notes, note_count, &header));
     dhow_status status = dhowi_file_begin(path, &writer);
     if (status == DHOW_OK) status = write_header(&writer, header);
     for (uint32_t i = 0; i < count && status == DHOW_OK; i++)
@@ -406,4 +436,12 @@ dhow_status dhow_safetensors_save(const char *path, uint32_t count, const char *
     }
     (free)(header); /* jansson's own memory */
     return status;
+}
+
+dhow_status dhow_safetensors_save(const char *path, uint32_t count, const char *const *names,
+                                  dhow_tensor *const *tensors) {
+    if (path == NULL || (count > 0 && (names == NULL || tensors == NULL))) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_safetensors_save: an argument is NULL");
+    }
+    return dhowi_safetensors_write(path, count, names, tensors, NULL, 0);
 }

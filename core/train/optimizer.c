@@ -18,12 +18,14 @@ static const char k_create[] = "dhow_trainer_create";
 static const struct {
     const char *kernel;
     double learning_rate, weight_decay, beta2;
-    uint32_t states;
-} k_optimizers[] = {[DHOW_OPTIMIZER_SGD] = {"sgd", 1e-3, 0, 0, 1},
-                    [DHOW_OPTIMIZER_ADAM] = {"adam", 1e-3, 0, 0.999, 2},
-                    [DHOW_OPTIMIZER_ADAMW] = {"adam", 1e-3, 0.01, 0.999, 2},
-                    [DHOW_OPTIMIZER_RMSPROP] = {"rmsprop", 1e-2, 0, 0, 2},
-                    [DHOW_OPTIMIZER_LION] = {"lion", 1e-4, 0, 0.99, 1}};
+    const char *name, *states[DHOWI_TRAIN_STATES];
+} k_optimizers[] = {
+    [DHOW_OPTIMIZER_SGD] = {"sgd", 1e-3, 0, 0, "sgd", {"momentum_buffer"}},
+    [DHOW_OPTIMIZER_ADAM] = {"adam", 1e-3, 0, 0.999, "adam", {"exp_avg", "exp_avg_sq"}},
+    [DHOW_OPTIMIZER_ADAMW] = {"adam", 1e-3, 0.01, 0.999, "adamw", {"exp_avg", "exp_avg_sq"}},
+    [DHOW_OPTIMIZER_RMSPROP] =
+        {"rmsprop", 1e-2, 0, 0, "rmsprop", {"square_avg", "momentum_buffer"}},
+    [DHOW_OPTIMIZER_LION] = {"lion", 1e-4, 0, 0.99, "lion", {"exp_avg"}}};
 
 static dhow_status check_number(const char *name, double value, double least, double below) {
     if (isfinite(value) && value >= least && value < below) return DHOW_OK;
@@ -64,7 +66,18 @@ dhow_status dhowi_optimizer_options(const dhow_trainer_options *given, dhow_trai
 }
 
 uint32_t dhowi_optimizer_states(const dhow_trainer_options *options) {
-    return k_optimizers[options->optimizer].states;
+    uint32_t count = 0;
+    while (count < DHOWI_TRAIN_STATES && k_optimizers[options->optimizer].states[count] != NULL)
+        count++;
+    return count;
+}
+
+const char *dhowi_optimizer_name(const dhow_trainer_options *options) {
+    return k_optimizers[options->optimizer].name;
+}
+
+const char *dhowi_optimizer_state_name(const dhow_trainer_options *options, uint32_t index) {
+    return k_optimizers[options->optimizer].states[index];
 }
 
 /* ---- steps ---- */

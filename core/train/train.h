@@ -39,12 +39,20 @@ struct dhow_trainer {
     dhow_tensor **run_inputs, **run_outputs; /* of `graph`, filled for each run */
 };
 
+/* trainer.c: one call at a time, between this and dhowi_single_end(). */
+dhow_status dhowi_trainer_enter(const dhow_trainer *t, const char *function);
+/* A parameter's part of a flat array, in its own shape. */
+dhow_status dhowi_trained_part(const dhow_trainer *t, const dhowi_trained *p, dhow_tensor *whole,
+                               dhow_tensor **out);
 /* graph.c: the training graph. `values` are the parameters to train. */
 dhow_status dhowi_train_graph(dhow_model *model, dhow_loss loss, const int32_t *values,
                               uint32_t count, dhow_model **out);
 /* optimizer.c */
 dhow_status dhowi_optimizer_options(const dhow_trainer_options *given, dhow_trainer_options *own);
 uint32_t dhowi_optimizer_states(const dhow_trainer_options *options);
+/* Words of files: PyTorch's. */
+const char *dhowi_optimizer_name(const dhow_trainer_options *options);
+const char *dhowi_optimizer_state_name(const dhow_trainer_options *options, uint32_t index);
 dhow_status dhowi_optimizer_run(dhow_trainer *t, dhow_stream *stream, dhow_tensor *gradients);
 /* A model that scales gradients down to a norm. */
 dhow_status dhowi_clip_graph(const dhow_trainer *t, dhow_model **out);

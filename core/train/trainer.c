@@ -85,9 +85,8 @@ static dhow_status flat(const dhow_trainer *t, dhow_tensor **out) {
     return dhow_fill(NULL, *out, 0);
 }
 
-/* A parameter's part of a flat array, in its own shape. */
-static dhow_status part_of(const dhow_trainer *t, const dhowi_trained *p, dhow_tensor *whole,
-                           dhow_tensor **out) {
+dhow_status dhowi_trained_part(const dhow_trainer *t, const dhowi_trained *p, dhow_tensor *whole,
+                               dhow_tensor **out) {
     const dhowi_tensor_desc *desc = &t->model->values[p->value].desc;
     dhow_tensor *line;
     DHOWI_TRY(dhow_tensor_narrow(whole, 0, p->first, dhowi_count_of(desc), &line));
@@ -110,8 +109,8 @@ static dhow_status allocate(dhow_trainer *t) {
     if (t->options.clip_norm > 0) DHOWI_TRY(flat(t, &t->clipped));
     for (uint32_t i = 0; i < t->trained_count; i++) {
         dhowi_trained *p = &t->trained[i];
-        DHOWI_TRY(part_of(t, p, t->parameters, &p->parameter));
-        DHOWI_TRY(part_of(t, p, t->gradients, &p->gradient));
+        DHOWI_TRY(dhowi_trained_part(t, p, t->parameters, &p->parameter));
+        DHOWI_TRY(dhowi_trained_part(t, p, t->gradients, &p->gradient));
         DHOWI_TRY(copy_in(t, p));
     }
     return DHOW_OK;
@@ -202,8 +201,7 @@ void dhow_trainer_release(dhow_trainer *t) {
 
 /* ---- a step ---- */
 
-/* One call at a time: `body` between begin and end. */
-static dhow_status enter(const dhow_trainer *t, const char *function) {
+dhow_status dhowi_trainer_enter(const dhow_trainer *t, const char *function) {
     DHOWI_TRY(dhowi_handle_check(t, DHOWI_TRAINER, function, "trainer"));
     return dhowi_single_begin((dhowi_single *)(uintptr_t)&t->single, function, "trainer");
 }
@@ -258,7 +256,7 @@ static dhow_status make_more(dhow_trainer *t) {
     if (t->more == NULL) DHOWI_TRY(flat(t, &t->more));
     for (uint32_t i = 0; i < t->trained_count; i++) {
         if (t->trained[i].more == NULL)
-            DHOWI_TRY(part_of(t, &t->trained[i], t->more, &t->trained[i].more));
+            DHOWI_TRY(dhowi_trained_part(t, &t->trained[i], t->more, &t->trained[i].more));
     }
     return DHOW_OK;
 }
@@ -303,7 +301,7 @@ static dhow_status update(dhow_trainer *t, dhow_stream *given) {
 dhow_status dhow_trainer_backward(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
                                   uint32_t input_count, dhow_tensor *target, double *loss) {
     static const char function[] = "dhow_trainer_backward";
-    DHOWI_TRY(enter(t, function));
+    DHOWI_TRY(dhowi_trainer_enter(t, function));
     dhow_status status = backward(t, function, stream, inputs, input_count, target);
     if (status == DHOW_OK) status = read_loss(t, loss);
     dhowi_single_end(&t->single);
@@ -311,7 +309,7 @@ dhow_status dhow_trainer_backward(dhow_trainer *t, dhow_stream *stream, dhow_ten
 }
 
 dhow_status dhow_trainer_update(dhow_trainer *t, dhow_stream *stream) {
-    DHOWI_TRY(enter(t, "dhow_trainer_update"));
+    DHOWI_TRY(dhowi_trainer_enter(t, "dhow_trainer_update"));
     dhow_status status = update(t, stream);
     dhowi_single_end(&t->single);
     return status;
@@ -333,7 +331,7 @@ static dhow_status step(dhow_trainer *t, const char *function, const dhow_batch 
 
 dhow_status dhow_trainer_step(dhow_trainer *t, const dhow_batch *batch, double *loss) {
     static const char function[] = "dhow_trainer_step";
-    DHOWI_TRY(enter(t, function));
+    DHOWI_TRY(dhowi_trainer_enter(t, function));
     dhow_status status = batch != NULL
                              ? step(t, function, batch)
                              : dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: batch is NULL", function);
@@ -343,7 +341,7 @@ dhow_status dhow_trainer_step(dhow_trainer *t, const dhow_batch *batch, double *
 }
 
 dhow_status dhow_trainer_zero_gradients(dhow_trainer *t) {
-    DHOWI_TRY(enter(t, "dhow_trainer_zero_gradients"));
+    DHOWI_TRY(dhowi_trainer_enter(t, "dhow_trainer_zero_gradients"));
     t->has_gradients = false;
     dhowi_single_end(&t->single);
     return DHOW_OK;
@@ -377,7 +375,7 @@ dhow_status dhow_trainer_parameter_at(const dhow_trainer *t, uint32_t index, con
 
 dhow_status dhow_trainer_set_learning_rate(dhow_trainer *t, double rate) {
     static const char function[] = "dhow_trainer_set_learning_rate";
-    DHOWI_TRY(enter(t, function));
+    DHOWI_TRY(dhowi_trainer_enter(t, function));
     const bool fits = isfinite(rate) && rate >= 0;
     if (fits) t->options.learning_rate = rate;
     dhowi_single_end(&t->single);
@@ -395,7 +393,7 @@ static dhow_status copy_out(const dhow_trainer *t) {
 }
 
 dhow_status dhow_trainer_update_model(dhow_trainer *t) {
-    DHOWI_TRY(enter(t, "dhow_trainer_update_model"));
+    DHOWI_TRY(dhowi_trainer_enter(t, "dhow_trainer_update_model"));
     dhow_status status = copy_out(t);
     dhowi_single_end(&t->single);
     return status;

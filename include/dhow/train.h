@@ -184,6 +184,33 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_set_learning_rate(dhow_trainer 
 DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_update_model(dhow_trainer *trainer);
 
 /**
+ * Saves what a training goes on with as one safetensors file, which appears whole or not at all:
+ * the parameters under their own names, the optimiser's state as "optimizer.exp_avg.NAME" (words of
+ * PyTorch's optimisers), and the count of steps, the learning rate and the state of dropout in
+ * `__metadata__`. Gradients that were not yet used are not saved.
+ *
+ * @param path  of the file, which is replaced
+ * @return INVALID_ARGUMENT, IO_ERROR, OUT_OF_MEMORY, DEVICE_LOST
+ *
+ * Threads: externally synchronized. Blocks: until the steps have run and the file is on the disk.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_save(dhow_trainer *trainer, const char *path);
+
+/**
+ * Goes on where dhow_trainer_save() was, on this or another device: on the same kind of device,
+ * with the same options and batches, the steps to come give the same bits. The learning rate and
+ * the seed become those of the file; the other options stay the trainer's.
+ *
+ * @return INVALID_ARGUMENT (no checkpoint, another optimiser, a tensor of another shape or type,
+ * one that is not trained here; the message names it), NOT_FOUND (no file, or a tensor it lacks),
+ * IO_ERROR, CORRUPT, UNSUPPORTED, OUT_OF_MEMORY, DEVICE_LOST; a file that does not fit changes
+ * nothing
+ *
+ * Threads: externally synchronized. Blocks: while it reads.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_load(dhow_trainer *trainer, const char *path);
+
+/**
  * Draws the parameters of a model's linear layers, convolutions and embeddings as PyTorch's layers
  * begin: weights and biases uniform within 1 / sqrt(inputs of one output), embeddings normal. The
  * numbers come from SplitMix64 (Steele et al., 2014) of the seed and the parameter's position, so

@@ -120,6 +120,8 @@ static void training(const dhow::context &context) {
     t.update();
     t.zero_gradients();
     CHECK(throws(DHOW_INVALID_ARGUMENT, "backward", [&] { t.update(); }));
+    CHECK(throws(DHOW_IO_ERROR, "/nowhere", [&] { t.save("/nowhere/training"); }));
+    CHECK(throws(DHOW_NOT_FOUND, "/nowhere", [&] { t.load("/nowhere/training"); }));
     t.update_model();
     CHECK(std::fabs(m.run({one}).at(0).read<float>().at(0) - 3) < 0.1f);
 }

@@ -580,6 +580,8 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(trainer_zero, TRAINER, 0, dhow_trainer_zero_gradients(B))                                    \
     X(trainer_parameter, TRAINER, 0, dhow_trainer_parameter_at(B, 0, NULL, NULL, NULL))            \
     X(trainer_rate, TRAINER, 0, dhow_trainer_set_learning_rate(B, 1))                              \
+    X(trainer_save, TRAINER, 0, dhow_trainer_save(B, "/nowhere/file"))                             \
+    X(trainer_load, TRAINER, 0, dhow_trainer_load(B, "/nowhere/file"))                             \
     X(trainer_model, TRAINER, 0, dhow_trainer_update_model(B))
 
 #define DEFINE(name, kind, null_ok, call) \

@@ -44,6 +44,8 @@ class trainer : public unique_handle<dhow_trainer, dhow_trainer_release> {
     void set_learning_rate(double rate) const {
         check(dhow_trainer_set_learning_rate(get(), rate));
     }
+    void save(const std::string &path) const { check(dhow_trainer_save(get(), path.c_str())); }
+    void load(const std::string &path) const { check(dhow_trainer_load(get(), path.c_str())); }
     void update_model() const { check(dhow_trainer_update_model(get())); }
     std::vector<parameter> parameters() const {
         std::vector<parameter> all;

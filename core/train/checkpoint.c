@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checkpoints: a safetensors file with the parameters under their own names, the optimiser's state
+ * under PyTorch's words for it before them, and everything else as texts in __metadata__.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory/alloc.h"
+#include "base/text/text.h"
+#include "dhow/copy.h"
+#include "formats/files.h"
+#include "train/train.h"
+
+static const char k_save[] = "dhow_trainer_save", k_load[] = "dhow_trainer_load";
+
+/* ---- tensors ---- */
+
+typedef struct listing {
+    uint32_t count;
+    char **names;
+    dhow_tensor **tensors; /* views of the trainer's */
+    dhow_tensor **loaded;  /* what a file has for them, on the host; NULL before */
+} listing;
+
+static void end_listing(listing *l) {
+    for (uint32_t i = 0; i < l->count; i++) {
+        dhowi_free(l->names[i]);
+        dhow_tensor_release(l->tensors[i]);
+        dhow_tensor_release(l->loaded[i]);
+    }
+    dhowi_free(l->names);
+    dhowi_free(l->tensors);
+    dhowi_free(l->loaded);
+}
+
+/* `kind`: a word for the optimiser's array; "" for the parameters. */
+static dhow_status list_array(const dhow_trainer *t, const char *function, const char *kind,
+                              dhow_tensor *whole, listing *l) {
+    for (uint32_t i = 0; i < t->trained_count; i++) {
+        const char *own = t->model->values[t->trained[i].value].name;
+        const size_t room = strlen(own) + 48;
+        char *name = dhowi_alloc(room);
+        const uint32_t at = l->count++;
+        l->names[at] = name;
+        if (name == NULL) return dhowi_fail_memory(function);
+        (void)snprintf(name, room, "%s%s%s%s", kind[0] != 0 ? "optimizer." : "", kind,
+                       kind[0] != 0 ? "." : "", own);
+        DHOWI_TRY(dhowi_trained_part(t, &t->trained[i], whole, &l->tensors[at]));
+    }
+    return DHOW_OK;
+}
+
+static dhow_status list_all(const dhow_trainer *t, const char *function, listing *l) {
+    const uint32_t states = dhowi_optimizer_states(&t->options);
+    const size_t count = (size_t)t->trained_count * (1 + states);
+    l->names = dhowi_alloc_array(count, sizeof *l->names);
+    l->tensors = dhowi_alloc_array(count, sizeof(dhow_tensor *));
+    l->loaded = dhowi_alloc_array(count, sizeof(dhow_tensor *));
+    if (l->names == NULL || l->tensors == NULL || l->loaded == NULL)
+        return dhowi_fail_memory(function);
+    DHOWI_TRY(list_array(t, function, "", t->parameters, l));
+    for (uint32_t i = 0; i < states; i++)
+        DHOWI_TRY(
+            list_array(t, function, dhowi_optimizer_state_name(&t->options, i), t->state[i], l));
+    return DHOW_OK;
+}
+
+/* ---- numbers ---- */
+
+enum { VERSION, OPTIMIZER, STEPS, BACKWARDS, SEED, RATE, NOTES };
+static const char *const k_notes[NOTES] = {
+    [VERSION] = "dhow.trainer", [OPTIMIZER] = "optimizer", [STEPS] = "steps",
+    [BACKWARDS] = "backwards",  [SEED] = "seed",           [RATE] = "learning_rate_bits"};
+static const char k_version[] = "1";
+
+static int64_t bits_of(double number) {
+    int64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return bits;
+}
+
+static void describe(const dhow_trainer *t, dhowi_safetensors_note *notes) {
+    const int64_t numbers[NOTES] = {[STEPS] = (int64_t)t->steps,
+                                    [BACKWARDS] = (int64_t)t->backwards,
+                                    [SEED] = (int64_t)t->options.seed,
+                                    [RATE] = bits_of(t->options.learning_rate)};
+    for (int i = 0; i < NOTES; i++) {
+        notes[i].name = k_notes[i];
+        (void)snprintf(notes[i].value, sizeof notes[i].value, "%" PRId64, numbers[i]);
+    }
+    (void)dhowi_copy_text(notes[VERSION].value, sizeof notes->value, k_version);
+    (void)dhowi_copy_text(notes[OPTIMIZER].value, sizeof notes->value,
+                          dhowi_optimizer_name(&t->options));
+}
+
+static dhow_status read_notes(const dhow_trainer *t, const dhow_safetensors *file, const char *path,
+                              int64_t *numbers) {
+    const char *own = dhowi_optimizer_name(&t->options), *text[NOTES];
+    for (int i = 0; i < NOTES; i++) text[i] = dhowi_safetensors_note_of(file, k_notes[i]);
+    if (text[VERSION] == NULL)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: %s is no checkpoint of a trainer; dhow_model_load_state() reads "
+                          "parameters alone",
+                          k_load, path);
+    if (strcmp(text[VERSION], k_version) != 0)
+        return dhowi_fail(DHOW_UNSUPPORTED, "%s: %s has version %.16s of checkpoints, not %s",
+                          k_load, path, text[VERSION], k_version);
+    if (text[OPTIMIZER] == NULL || strcmp(text[OPTIMIZER], own) != 0)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: %s was saved with the optimizer %.16s, the trainer has %s", k_load,
+                          path, text[OPTIMIZER] != NULL ? text[OPTIMIZER] : "of no name", own);
+    for (int i = STEPS; i < NOTES; i++) {
+        const int64_t least = i == SEED ? INT64_MIN : 0;
+        if (text[i] == NULL ||
+            !dhowi_parse_i64(text[i], strlen(text[i]), least, INT64_MAX, &numbers[i]))
+            return dhowi_fail(DHOW_CORRUPT, "%s: %s: '%s' in __metadata__ is no number", k_load,
+                              path, k_notes[i]);
+    }
+    return DHOW_OK;
+}
+
+static dhow_status rate_of(int64_t bits, const char *path, double *out) {
+    memcpy(out, &bits, sizeof *out);
+    if (isfinite(*out) && *out >= 0) return DHOW_OK;
+    return dhowi_fail(DHOW_CORRUPT, "%s: %s: the learning rate is %g", k_load, path, *out);
+}
+
+/* ---- saving ---- */
+
+static dhow_status save(const dhow_trainer *t, const char *path) {
+    dhowi_safetensors_note notes[NOTES];
+    listing l = {0};
+    dhow_status status = list_all(t, k_save, &l);
+    describe(t, notes);
+    if (status == DHOW_OK)
+        status = dhowi_safetensors_write(path, l.count, (const char *const *)l.names, l.tensors,
+                                         notes, NOTES);
+    end_listing(&l);
+    return status != DHOW_OK ? dhowi_fail_prefix(status, "%s", k_save) : DHOW_OK;
+}
+
+dhow_status dhow_trainer_save(dhow_trainer *t, const char *path) {
+    DHOWI_TRY(dhowi_trainer_enter(t, k_save));
+    dhow_status status = path != NULL
+                             ? save(t, path)
+                             : dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: path is NULL", k_save);
+    dhowi_single_end(&t->single);
+    return status;
+}
+
+/* ---- loading ---- */
+
+static dhow_status check_entry(const dhow_trainer *t, const char *path, const listing *l,
+                               const dhow_safetensors_entry *entry) {
+    char has[96], wants[96];
+    for (uint32_t i = 0; i < l->count; i++) {
+        const dhow_tensor *own = l->tensors[i];
+        if (strcmp(entry->name, l->names[i]) != 0) continue;
+        if (entry->dtype == t->dtype &&
+            dhowi_shape_equal(entry->rank, entry->shape, own->rank, own->shape))
+            return DHOW_OK;
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s: '%.64s' is %s%s, the trainer has %s%s",
+                          k_load, path, entry->name, dhow_dtype_name(entry->dtype),
+                          dhowi_shape_text(entry->rank, entry->shape, has, sizeof has),
+                          dhow_dtype_name(t->dtype),
+                          dhowi_shape_text(own->rank, own->shape, wants, sizeof wants));
+    }
+    return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                      "%s: %s has '%.64s', which the trainer does not train; create it with the "
+                      "model and the `trainable` that were saved",
+                      k_load, path, entry->name);
+}
+
+/* Everything fits, and all of it is read, before anything changes. */
+static dhow_status read_all(dhow_trainer *t, dhow_safetensors *file, const char *path, listing *l) {
+    dhow_safetensors_entry entry = DHOW_INIT(dhow_safetensors_entry);
+    DHOWI_TRY(list_all(t, k_load, l));
+    for (uint32_t i = 0; i < dhow_safetensors_count(file); i++) {
+        DHOWI_TRY(dhow_safetensors_at(file, i, &entry));
+        DHOWI_TRY(check_entry(t, path, l, &entry));
+    }
+    for (uint32_t i = 0; i < l->count; i++)
+        DHOWI_TRY(dhow_safetensors_load(file, l->names[i], t->model->context->cpu, &l->loaded[i]));
+    return DHOW_OK;
+}
+
+static dhow_status load(dhow_trainer *t, dhow_safetensors *file, const char *path, listing *l) {
+    int64_t numbers[NOTES];
+    double rate;
+    DHOWI_TRY(read_notes(t, file, path, numbers));
+    DHOWI_TRY(rate_of(numbers[RATE], path, &rate));
+    DHOWI_TRY(read_all(t, file, path, l));
+    for (uint32_t i = 0; i < l->count; i++)
+        if (l->loaded[i]->count > 0) DHOWI_TRY(dhow_copy(l->loaded[i], l->tensors[i]));
+    t->steps = (uint64_t)numbers[STEPS];
+    t->backwards = (uint64_t)numbers[BACKWARDS];
+    t->options.seed = (uint64_t)numbers[SEED];
+    t->options.learning_rate = rate;
+    t->has_gradients = false;
+    return DHOW_OK;
+}
+
+static dhow_status open_and_load(dhow_trainer *t, const char *path) {
+    listing l = {0};
+    dhow_safetensors *file;
+    DHOWI_TRY(dhow_safetensors_open(t->model->context, path, &file));
+    dhow_status status = load(t, file, path, &l);
+    end_listing(&l);
+    dhow_safetensors_close(file);
+    return status;
+}
+
+dhow_status dhow_trainer_load(dhow_trainer *t, const char *path) {
+    DHOWI_TRY(dhowi_trainer_enter(t, k_load));
+    dhow_status status = path != NULL
+                             ? open_and_load(t, path)
+                             : dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: path is NULL", k_load);
+    dhowi_single_end(&t->single);
+    return status;
+}
