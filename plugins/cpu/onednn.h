@@ -159,6 +159,13 @@ int32_t onednn_work_run(onednn_work *work, cpu_region *region, void *const *addr
 void onednn_work_end(onednn_work *work, const cpu_region *region);
 void onednn_work_release(onednn_work *work);
 
+/* The slots for transposed convolutions; plans of "dhow.conv/1" begin with a pointer to theirs. */
+extern const dhow_conv onednn_transposed;
+
+static inline void *onednn_address(dhow_buffer buffer) {
+    return (void *)(uintptr_t)(buffer.handle + buffer.offset);
+}
+
 /* Runs a reorder once. */
 int32_t onednn_reorder(cpu_device *device, onednn_md from, const void *src, onednn_md to, void *dst,
                        dhow_error *err);

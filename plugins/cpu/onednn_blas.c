@@ -258,16 +258,12 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
     return DHOW_OK;
 }
 
-static void *address(dhow_buffer buffer) {
-    return (void *)(uintptr_t)(buffer.handle + buffer.offset);
-}
-
 static int32_t blas_pack(void *handle, void *stream, dhow_buffer b, dhow_buffer packed,
                          dhow_error *err) {
     blas_plan *plan = handle;
     (void)stream;
-    return onednn_reorder(plan->device, plan->plain_b, address(b), plan->packed_b, address(packed),
-                          err);
+    return onednn_reorder(plan->device, plan->plain_b, onednn_address(b), plan->packed_b,
+                          onednn_address(packed), err);
 }
 
 /* Bias, residual and activation of a few rows. */
@@ -329,22 +325,25 @@ static int32_t blas_run(void *handle, void *stream, dhow_buffer a, dhow_buffer b
     blas_plan *plan = handle;
     (void)stream;
     if (plan->sgemm) {
-        const int32_t status = run_sgemm(plan, address(a), address(b), address(c), err);
+        const int32_t status =
+            run_sgemm(plan, onednn_address(a), onednn_address(b), onednn_address(c), err);
         if (status == DHOW_OK) {
-            finish_rows(plan, address(c),
-                        plan->desc.flags & DHOW_EPILOGUE_BIAS ? address(bias) : NULL,
-                        plan->desc.flags & DHOW_EPILOGUE_RESIDUAL ? address(residual) : NULL);
+            finish_rows(
+                plan, onednn_address(c),
+                plan->desc.flags & DHOW_EPILOGUE_BIAS ? onednn_address(bias) : NULL,
+                plan->desc.flags & DHOW_EPILOGUE_RESIDUAL ? onednn_address(residual) : NULL);
         }
         return status;
     }
-    void *addresses[ONEDNN_OPERANDS] = {address(a), address(b), address(c), address(workspace)};
+    void *addresses[ONEDNN_OPERANDS] = {onednn_address(a), onednn_address(b), onednn_address(c),
+                                        onednn_address(workspace)};
     int count = 4;
-    if (plan->desc.flags & DHOW_EPILOGUE_BIAS) addresses[count++] = address(bias);
-    if (plan->residual_index >= 0) addresses[count++] = address(residual);
+    if (plan->desc.flags & DHOW_EPILOGUE_BIAS) addresses[count++] = onednn_address(bias);
+    if (plan->residual_index >= 0) addresses[count++] = onednn_address(residual);
     cpu_region region = onednn_work_begin(&plan->work);
     if (plan->narrow) {
-        char *room = address(workspace);
-        narrow_rows(plan, region.threads, address(a),
+        char *room = onednn_address(workspace);
+        narrow_rows(plan, region.threads, onednn_address(a),
                     (uint16_t *)(void *)(room + plan->narrow_offset));
         addresses[0] = room + plan->narrow_offset;
     }

@@ -18,6 +18,7 @@ static const struct {
 enum { LAYOUTS = sizeof layouts / sizeof layouts[0] };
 
 typedef struct conv_plan {
+    const dhow_conv *table;
     cpu_device *device;
     const onednn_library *dnnl;
     dhow_conv_desc desc;
@@ -53,7 +54,6 @@ static uint32_t layout_of(const onednn_library *dnnl, onednn_md md, const dnnl_d
 
 static void conv_destroy(void *handle) {
     conv_plan *plan = handle;
-    if (!plan) return;
     const dhow_host *host = plan->device->backend->host;
     onednn_work_release(&plan->work);
     onednn_md_release(&plan->x);
@@ -290,6 +290,8 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
     return status;
 }
 
+static const dhow_conv convolution;
+
 static int32_t conv_plan_make(void *handle, const dhow_conv_desc *d, void **out_plan,
                               dhow_conv_plan_info *out_info, dhow_error *err) {
     cpu_device *device = handle;
@@ -304,9 +306,12 @@ static int32_t conv_plan_make(void *handle, const dhow_conv_desc *d, void **out_
         return cpu_fail(err, DHOW_UNSUPPORTED, 0,
                         "oneDNN convolves f32, bf16 and f16 in its own layouts only");
     }
+    if (d->depth != 0)
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "volumes are not convolved by oneDNN");
     conv_plan *plan = host->alloc(host->user, sizeof *plan, 64);
     if (!plan) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a convolution plan");
     memset(plan, 0, sizeof *plan);
+    plan->table = &convolution;
     plan->device = device;
     plan->dnnl = dnnl;
     plan->desc = *d;
@@ -327,28 +332,24 @@ static int32_t conv_plan_make(void *handle, const dhow_conv_desc *d, void **out_
     return DHOW_OK;
 }
 
-static void *address(dhow_buffer buffer) {
-    return (void *)(uintptr_t)(buffer.handle + buffer.offset);
-}
-
 static int32_t conv_pack(void *handle, void *stream, dhow_buffer weight, dhow_buffer packed,
                          dhow_error *err) {
     conv_plan *plan = handle;
     (void)stream;
-    return onednn_reorder(plan->device, plan->plain_weight, address(weight), plan->packed_weight,
-                          address(packed), err);
+    return onednn_reorder(plan->device, plan->plain_weight, onednn_address(weight),
+                          plan->packed_weight, onednn_address(packed), err);
 }
 
 static int32_t conv_run(void *handle, void *stream, dhow_buffer x, dhow_buffer weight,
                         dhow_buffer y, dhow_buffer bias, dhow_buffer residual,
                         dhow_buffer workspace, dhow_error *err) {
     conv_plan *plan = handle;
-    void *addresses[ONEDNN_OPERANDS] = {address(x), address(weight), address(y),
-                                        address(workspace)};
+    void *addresses[ONEDNN_OPERANDS] = {onednn_address(x), onednn_address(weight),
+                                        onednn_address(y), onednn_address(workspace)};
     int count = 4;
     (void)stream;
-    if (plan->desc.flags & DHOW_EPILOGUE_BIAS) addresses[count++] = address(bias);
-    if (plan->desc.flags & DHOW_EPILOGUE_RESIDUAL) addresses[count++] = address(residual);
+    if (plan->desc.flags & DHOW_EPILOGUE_BIAS) addresses[count++] = onednn_address(bias);
+    if (plan->desc.flags & DHOW_EPILOGUE_RESIDUAL) addresses[count++] = onednn_address(residual);
     cpu_region region = onednn_work_begin(&plan->work);
     const int32_t status = onednn_work_run(&plan->work, &region, addresses, err);
     onednn_work_end(&plan->work, &region);
@@ -374,20 +375,50 @@ static int32_t conv_reorder(void *handle, void *stream, int32_t dtype, const int
     memset(&to, 0, sizeof to);
     dnnl_status_t status = onednn_md_tagged(&from, 4, dims, type, from_tag);
     if (status == dnnl_success) status = onednn_md_tagged(&to, 4, dims, type, to_tag);
-    const int32_t result = status == dnnl_success
-                               ? onednn_reorder(handle, from, address(src), to, address(dst), err)
-                               : onednn_fail(err, "describing an image", status);
+    const int32_t result =
+        status == dnnl_success
+            ? onednn_reorder(handle, from, onednn_address(src), to, onednn_address(dst), err)
+            : onednn_fail(err, "describing an image", status);
     onednn_md_release(&from);
     onednn_md_release(&to);
     return result;
 }
 
+static const dhow_conv convolution = {.struct_size = (uint32_t)sizeof(dhow_conv),
+                                      .minor = 1,
+                                      .plan = conv_plan_make,
+                                      .pack = conv_pack,
+                                      .run = conv_run,
+                                      .destroy = conv_destroy,
+                                      .reorder = conv_reorder};
+
+/* ---- the table ---- */
+
+static const dhow_conv *table_of(const void *plan) { return *(const dhow_conv *const *)plan; }
+
+static int32_t plan_any(void *device, const dhow_conv_desc *desc, void **out_plan,
+                        dhow_conv_plan_info *out_info, dhow_error *err) {
+    const dhow_conv *table = desc->flags & DHOW_CONV_TRANSPOSED ? &onednn_transposed : &convolution;
+    return table->plan(device, desc, out_plan, out_info, err);
+}
+
+static int32_t run_any(void *plan, void *stream, dhow_buffer x, dhow_buffer weight, dhow_buffer y,
+                       dhow_buffer bias, dhow_buffer residual, dhow_buffer workspace,
+                       dhow_error *err) {
+    return table_of(plan)->run(plan, stream, x, weight, y, bias, residual, workspace, err);
+}
+
+static void destroy_any(void *plan) {
+    if (plan) table_of(plan)->destroy(plan);
+}
+
+/* Of the plans only those of convolutions pack. */
 static const dhow_conv table = {.struct_size = (uint32_t)sizeof(dhow_conv),
-                                .minor = 0,
-                                .plan = conv_plan_make,
+                                .minor = 1,
+                                .plan = plan_any,
                                 .pack = conv_pack,
-                                .run = conv_run,
-                                .destroy = conv_destroy,
+                                .run = run_any,
+                                .destroy = destroy_any,
                                 .reorder = conv_reorder};
 
 const dhow_conv *cpu_conv(void) { return &table; }

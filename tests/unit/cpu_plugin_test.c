@@ -591,3 +591,126 @@ Test(cpu_plugin, oneDNN_convolves_as_the_portable_kernel_does) {
     }
     cr_assert_geq(planned, 9, "only %d of 12 convolutions have a plan", planned);
 }
+
+/* ---- transposed convolutions ---- */
+
+static uint32_t draw(uint32_t below) {
+    static uint32_t state = 7;
+    state = state * 1664525u + 1013904223u;
+    return (state >> 8) % below;
+}
+
+/* A description that varies in all that a transposed convolution has. */
+static dhow_conv_desc drawn_transposed(void) {
+    const int64_t groups = 1 + draw(2) * draw(3);
+    dhow_conv_desc d = {.struct_size = (uint32_t)sizeof d,
+                        .flags = DHOW_CONV_TRANSPOSED | (draw(2) ? DHOW_BLAS_CONSTANT_B : 0u) |
+                                 (draw(2) ? DHOW_EPILOGUE_BIAS : 0u),
+                        .dtype = DHOW_F32,
+                        .weight_dtype = DHOW_F32,
+                        .compute = DHOW_F32,
+                        .n = 1 + draw(2),
+                        .c = groups * (1 + draw(9)),
+                        .h = draw(4) ? 1 + draw(40) : 1,
+                        .w = 1 + draw(50),
+                        .k = groups * (1 + draw(20)),
+                        .kh = 1 + draw(5),
+                        .kw = 1 + draw(5),
+                        .groups = groups};
+    for (int i = 0; i < 2; i++) {
+        const int64_t in = i ? d.w : d.h, kernel = i ? d.kw : d.kh;
+        d.stride[i] = 1 + draw(4);
+        d.dilation[i] = 1 + draw(3);
+        const int64_t full = (in - 1) * d.stride[i] + (kernel - 1) * d.dilation[i] + 1;
+        d.pad[i] = full > 6 ? draw(4) : 0;
+        d.pad[i + 2] = full > 6 ? draw(3) : 0;
+        d.out[1 + i] = full - d.pad[i] - d.pad[i + 2] + draw(3);
+    }
+    d.out[0] = 1;
+    return d;
+}
+
+/* Each pixel of x reaches pixels of y. */
+static void transposed_loops(const dhow_conv_desc *d, const float *x, const float *w,
+                             const float *bias, double *y) {
+    const int64_t inputs = d->c / d->groups, outputs = d->k / d->groups, taps = d->kh * d->kw;
+    const int64_t image = d->h * d->w, result = d->out[1] * d->out[2];
+    for (int64_t i = 0; i < d->n * d->k * result; i++)
+        y[i] = d->flags & DHOW_EPILOGUE_BIAS ? (double)bias[i / result % d->k] : 0;
+    for (int64_t i = 0; i < d->n * d->c * outputs * taps; i++) {
+        const int64_t t = i % taps, k = i / taps % outputs, c = i / taps / outputs;
+        const int64_t group = c % d->c / inputs, n = c / d->c;
+        double *plane = y + (n * d->k + group * outputs + k) * result;
+        for (int64_t p = 0; p < image; p++) {
+            const int64_t oy = p / d->w * d->stride[0] + t / d->kw * d->dilation[0] - d->pad[0];
+            const int64_t ox = p % d->w * d->stride[1] + t % d->kw * d->dilation[1] - d->pad[1];
+            if (oy < 0 || oy >= d->out[1] || ox < 0 || ox >= d->out[2]) continue;
+            plane[oy * d->out[2] + ox] +=
+                (double)x[c * image + p] * (double)w[(c % d->c * outputs + k) * taps + t];
+        }
+    }
+}
+
+static void check_transposed(const dhow_conv *conv, const dhow_conv_desc *d) {
+    const int64_t count = d->n * d->k * d->out[1] * d->out[2], pixels = d->n * d->c * d->h * d->w;
+    const int64_t weights = d->c * d->k / d->groups * d->kh * d->kw;
+    dhow_conv_plan_info info = {.struct_size = (uint32_t)sizeof info};
+    void *plan = NULL;
+    OK(conv->plan(device, d, &plan, &info, &err));
+    cr_assert(info.packed_bytes == 0 && info.dst_bytes == (uint64_t)count * 4);
+    float *x = allocate((uint64_t)pixels * 4), *w = allocate((uint64_t)weights * 4);
+    float *bias = allocate((uint64_t)d->k * 4), *y = allocate((uint64_t)count * 4);
+    double *want = allocate((uint64_t)count * 8);
+    void *workspace = allocate(info.workspace_bytes);
+    for (int64_t i = 0; i < pixels; i++) x[i] = value_at((size_t)i);
+    for (int64_t i = 0; i < weights; i++) w[i] = value_at((size_t)i + 3) / 4;
+    for (int64_t i = 0; i < d->k; i++) bias[i] = value_at((size_t)i + 11);
+    for (int64_t i = 0; i < count; i++) y[i] = NAN;
+    memset(workspace, 0xff, info.workspace_bytes); /* NaN, too */
+    const dhow_buffer none = {0, 0};
+    OK(conv->run(plan, stream, buffer_of(x), buffer_of(w), buffer_of(y),
+                 d->flags & DHOW_EPILOGUE_BIAS ? buffer_of(bias) : none, none, buffer_of(workspace),
+                 &err));
+    transposed_loops(d, x, w, bias, want);
+    for (int64_t i = 0; i < count; i++) {
+        cr_assert(fabs((double)y[i] - want[i]) < 1e-4 * (1 + fabs(want[i])),
+                  "x[%lld, %lld, %lld, %lld] w[%lld, %lld] stride %lld, %lld groups %lld: element "
+                  "%lld is %g, not %g",
+                  (long long)d->n, (long long)d->c, (long long)d->h, (long long)d->w,
+                  (long long)d->kh, (long long)d->kw, (long long)d->stride[0],
+                  (long long)d->stride[1], (long long)d->groups, (long long)i, (double)y[i],
+                  want[i]);
+    }
+    conv->destroy(plan);
+    release(x), release(w), release(bias), release(y), release(want), release(workspace);
+}
+
+Test(cpu_plugin, transposed_convolutions_are_those_of_plain_loops) {
+    const dhow_conv *conv = plugin->get_extension(device, "dhow.conv/1");
+    dhow_component component = {.struct_size = (uint32_t)sizeof component};
+    OK(plugin->component(backend, 0, &component, &err));
+    if (!conv || !component.present) cr_skip_test("%s", component.detail);
+    const char *count = getenv("CPU_PLUGIN_CASES");
+    for (int i = count ? atoi(count) : 300; i > 0; i--) {
+        const dhow_conv_desc d = drawn_transposed();
+        check_transposed(conv, &d);
+    }
+    const dhow_conv_desc high = {.struct_size = (uint32_t)sizeof high, /* in many parts */
+                                 .flags = DHOW_CONV_TRANSPOSED,
+                                 .dtype = DHOW_F32,
+                                 .weight_dtype = DHOW_F32,
+                                 .compute = DHOW_F32,
+                                 .n = 1,
+                                 .c = 5,
+                                 .h = 301,
+                                 .w = 150,
+                                 .k = 30,
+                                 .kh = 3,
+                                 .kw = 3,
+                                 .groups = 1,
+                                 .stride = {2, 2},
+                                 .dilation = {1, 1},
+                                 .pad = {1, 1, 1, 1},
+                                 .out = {1, 602, 300}};
+    check_transposed(conv, &high);
+}
