@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Transposed convolutions of images: a product of weight and image, whose rows are then added up to
- * rows of y. oneDNN's deconvolution has the same product behind it, but adds the bias element by
- * element and needs 50 times as long where an activation follows (2.6).
+ * rows of y. oneDNN's own (2.6) takes twice the time for its bias and ten times for an activation.
  */
 #include <omp.h>
 #include <string.h>
