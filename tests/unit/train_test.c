@@ -61,7 +61,8 @@ TWO(add, neg)
 TWO(sub, tanh)
 TWO(mul, tanh)
 TWO(div, exp)
-TWO(max, neg) TWO(min, neg)
+TWO(max, neg)
+TWO(min, neg)
 
     static void net_numbers(dhow_model *m, dhow_model_value x, dhow_model_value *y) {
     parameter(m, "w", SHAPE(3, 4), y);
@@ -83,6 +84,23 @@ static void net_roots(dhow_model *m, dhow_model_value x, dhow_model_value *y) {
     OK(dhow_model_add_scalar(m, *y, dhow_scalar_f64(0.5), y));
     OK(dhow_model_sqrt(m, *y, y));
     OK(dhow_model_log(m, *y, y));
+}
+/* Within -0.8 .. 0.8, and from 1.2 on for the inverse of cosh. */
+static void net_circular(dhow_model *m, dhow_model_value x, dhow_model_value *y) {
+    static dhow_status (*const inside[])(dhow_model *, dhow_model_value, dhow_model_value *) = {
+        dhow_model_tan,   dhow_model_asin, dhow_model_acos,  dhow_model_atan,
+        dhow_model_asinh, dhow_model_sinh, dhow_model_atanh, dhow_model_cosh};
+    dhow_model_value part, w;
+    parameter(m, "w", SHAPE(3, 4), &w);
+    OK(dhow_model_mul(m, x, w, &w));
+    OK(dhow_model_mul_scalar(m, w, dhow_scalar_f64(0.8), &w));
+    OK(dhow_model_affine(m, w, dhow_scalar_f64(0.5), dhow_scalar_f64(1.6), y));
+    OK(dhow_model_acosh(m, *y, y));
+    for (int i = 0; i < 8; i++) { /* weighed, lest a fault of one stays small beside the others */
+        OK(inside[i](m, w, &part));
+        OK(dhow_model_mul_scalar(m, part, dhow_scalar_f64(0.7 + 0.1 * i), &part));
+        OK(dhow_model_add(m, *y, part, y));
+    }
 }
 /* x^0 where x is 0: random graphs found its derivative to be NaN. */
 static void net_zero_power(dhow_model *m, dhow_model_value x, dhow_model_value *y) {
@@ -203,6 +221,7 @@ static const net k_nets[] = {
     ONE(min),
     ONE(numbers),
     ONE(roots),
+    ONE(circular),
     ONE(zero_power),
     ONE(where),
     ONE(linear),

@@ -90,27 +90,22 @@ static const struct {
 
 /* ---- functions ---- */
 
-static dhowi_back_fn *const k_functions[] = {[DHOWI_MAP_ERF] = dhowi_back_erf,
-                                             [DHOWI_MAP_RECIPROCAL] = dhowi_back_reciprocal,
-                                             [DHOWI_MAP_SQUARE] = dhowi_back_square,
-                                             [DHOWI_MAP_SIGN] = dhowi_back_none,
-                                             [DHOWI_MAP_FLOOR] = dhowi_back_none,
-                                             [DHOWI_MAP_CEIL] = dhowi_back_none,
-                                             [DHOWI_MAP_ROUND] = dhowi_back_none,
-                                             [DHOWI_MAP_SIN] = dhowi_back_sin,
-                                             [DHOWI_MAP_COS] = dhowi_back_cos,
-                                             [DHOWI_MAP_SOFTPLUS] = dhowi_back_softplus,
-                                             [DHOWI_MAP_SOFTSIGN] = dhowi_back_softsign,
-                                             [DHOWI_MAP_MISH] = dhowi_back_mish,
-                                             [DHOWI_MAP_HARD_SWISH] = dhowi_back_hard_swish,
-                                             [DHOWI_MAP_LEAKY] = dhowi_back_leaky,
-                                             [DHOWI_MAP_ELU] = dhowi_back_elu,
-                                             [DHOWI_MAP_EQ] = dhowi_back_none,
-                                             [DHOWI_MAP_NE] = dhowi_back_none,
-                                             [DHOWI_MAP_LT] = dhowi_back_none,
-                                             [DHOWI_MAP_LE] = dhowi_back_none,
-                                             [DHOWI_MAP_GT] = dhowi_back_none,
-                                             [DHOWI_MAP_GE] = dhowi_back_none};
+static dhowi_back_fn *const k_functions[] = {
+    [DHOWI_MAP_ERF] = dhowi_back_erf,           [DHOWI_MAP_RECIPROCAL] = dhowi_back_reciprocal,
+    [DHOWI_MAP_SQUARE] = dhowi_back_square,     [DHOWI_MAP_SIGN] = dhowi_back_none,
+    [DHOWI_MAP_FLOOR] = dhowi_back_none,        [DHOWI_MAP_CEIL] = dhowi_back_none,
+    [DHOWI_MAP_ROUND] = dhowi_back_none,        [DHOWI_MAP_SIN] = dhowi_back_sin,
+    [DHOWI_MAP_COS] = dhowi_back_cos,           [DHOWI_MAP_ACOS] = dhowi_back_acos,
+    [DHOWI_MAP_ACOSH] = dhowi_back_acosh,       [DHOWI_MAP_ASIN] = dhowi_back_asin,
+    [DHOWI_MAP_ASINH] = dhowi_back_asinh,       [DHOWI_MAP_ATAN] = dhowi_back_atan,
+    [DHOWI_MAP_ATANH] = dhowi_back_atanh,       [DHOWI_MAP_SINH] = dhowi_back_sinh,
+    [DHOWI_MAP_COSH] = dhowi_back_cosh,         [DHOWI_MAP_TAN] = dhowi_back_tan,
+    [DHOWI_MAP_SOFTPLUS] = dhowi_back_softplus, [DHOWI_MAP_SOFTSIGN] = dhowi_back_softsign,
+    [DHOWI_MAP_MISH] = dhowi_back_mish,         [DHOWI_MAP_HARD_SWISH] = dhowi_back_hard_swish,
+    [DHOWI_MAP_LEAKY] = dhowi_back_leaky,       [DHOWI_MAP_ELU] = dhowi_back_elu,
+    [DHOWI_MAP_EQ] = dhowi_back_none,           [DHOWI_MAP_NE] = dhowi_back_none,
+    [DHOWI_MAP_LT] = dhowi_back_none,           [DHOWI_MAP_LE] = dhowi_back_none,
+    [DHOWI_MAP_GT] = dhowi_back_none,           [DHOWI_MAP_GE] = dhowi_back_none};
 
 /* The builder's programs load x and do one operation. */
 static dhowi_back_fn *back_of_map(const dhowi_program *p) {

@@ -271,6 +271,40 @@ dhow_status dhowi_back_softsign(dhowi_reverser *r) {
     return dhowi_back_scaled(r, d);
 }
 
+/* dx = dy / (a x^2 + b), or by its root: the inverses of circular and hyperbolic functions. */
+static dhow_status by_square(dhowi_reverser *r, double a, double b, bool root) {
+    int32_t x, d;
+    DHOWI_TRY(dhowi_back_input(r, 0, &x));
+    DHOWI_TRY(dhowi_map_two(r->b, DHOWI_MAP_MUL, x, x, &d));
+    DHOWI_TRY(dhowi_map_one(r->b, DHOWI_MAP_LINEAR, a, b, d, &d));
+    if (root) DHOWI_TRY(dhowi_map_one(r->b, DHOWI_MAP_SQRT, 0, 0, d, &d));
+    DHOWI_TRY(dhowi_map_one(r->b, DHOWI_MAP_RECIPROCAL, 0, 0, d, &d));
+    return dhowi_back_scaled(r, d);
+}
+
+dhow_status dhowi_back_asin(dhowi_reverser *r) { return by_square(r, -1, 1, true); }
+dhow_status dhowi_back_asinh(dhowi_reverser *r) { return by_square(r, 1, 1, true); }
+dhow_status dhowi_back_acosh(dhowi_reverser *r) { return by_square(r, 1, -1, true); }
+dhow_status dhowi_back_atan(dhowi_reverser *r) { return by_square(r, 1, 1, false); }
+dhow_status dhowi_back_atanh(dhowi_reverser *r) { return by_square(r, -1, 1, false); }
+dhow_status dhowi_back_sinh(dhowi_reverser *r) { return by_map(r, DHOWI_MAP_COSH, 0, 0); }
+dhow_status dhowi_back_cosh(dhowi_reverser *r) { return by_map(r, DHOWI_MAP_SINH, 0, 0); }
+
+/* Minus the arc sine's. */
+dhow_status dhowi_back_acos(dhowi_reverser *r) {
+    DHOWI_TRY(dhowi_map_one(r->b, DHOWI_MAP_NEG, 0, 0, r->dy, &r->dy));
+    return dhowi_back_asin(r);
+}
+
+/* 1 + y^2 */
+dhow_status dhowi_back_tan(dhowi_reverser *r) {
+    int32_t y, d;
+    DHOWI_TRY(dhowi_back_output(r, &y));
+    DHOWI_TRY(dhowi_map_two(r->b, DHOWI_MAP_MUL, y, y, &d));
+    DHOWI_TRY(dhowi_map_number(r->b, DHOWI_MAP_ADD, d, 1, &d));
+    return dhowi_back_scaled(r, d);
+}
+
 /* One slope above 0 and another, of c below it: x > 0, else `below`. */
 static dhow_status two_slopes(dhowi_reverser *r, int32_t x, int32_t below) {
     const dhowi_tensor_desc desc = *dhowi_desc_at(r->b, x);
