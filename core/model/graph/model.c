@@ -41,6 +41,8 @@ static void forget_nodes(dhowi_subgraph *g) {
 
 void dhowi_model_forget(dhow_model *m) {
     if (m->plans != NULL) m->end_plans(m);
+    if (!m->keeps_results) return; /* building a model forgets once a step */
+    m->keeps_results = false;
     for (uint32_t i = 0; i < m->value_count; i++) {
         dhowi_value *v = &m->values[i];
         if (v->kind != DHOWI_VALUE_RESULT || !v->known) continue;

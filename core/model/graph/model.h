@@ -87,6 +87,7 @@ struct dhow_model {
     uint32_t input_count, output_count, parameter_count;
     bool profiling;
     bool parameters_given; /* one was loaded or set */
+    bool keeps_results;    /* the making of a plan left known results or foldings */
     uint64_t memory_limit; /* 0: by the sizes of the file and the inputs */
     dhow_placement placement;
     _Atomic int64_t time_limit; /* of each run in nanoseconds; 0: none */

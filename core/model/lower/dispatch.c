@@ -32,6 +32,7 @@ static void keep_known(dhowi_lowering *b, const dhowi_node *node) {
         dhowi_value *v = &b->model->values[node->out[i]];
         dhowi_item *item = &b->items[b->out[i]];
         if (item->tensor == NULL || v->known) continue;
+        b->model->keeps_results = true;
         v->known = true;
         v->tensor = item->tensor;
         item->value = node->out[i];

@@ -94,6 +94,7 @@ static void keep_folding(const dhowi_lowering *b, const dhowi_step *before, int3
     dhowi_node *node = (dhowi_node *)(uintptr_t)before->node;
     int32_t weight, bias;
     if (!folds_values(b, before, &weight, &bias) || node->folding.weight != NULL) return;
+    b->model->keeps_results = true;
     node->folding = (dhowi_folding){.of_weight = weight,
                                     .of_bias = bias,
                                     .scale = kept(tensor_at(b, scale)),
