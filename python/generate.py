@@ -90,7 +90,7 @@ def window_fields(text):
 
 KINDS = {  # C type: letter of the plan that _call.py reads, Python type
     "dhow_tensor *": ("t", "Tensor | Number"), "double": ("f", "float"), "float": ("f", "float"), "int32_t": ("i", "int"),
-    "int64_t": ("i", "int"), "dhow_scalar": ("s", "Number"), "dhow_reduction": ("r", "str"), "const char *": ("n", "str"),
+    "int64_t": ("i", "int"), "uint64_t": ("i", "int"), "dhow_scalar": ("s", "Number"), "dhow_reduction": ("r", "str"), "const char *": ("n", "str"),
     "dhow_pad_mode": ("p", "str"), "dhow_interpolation": ("j", "str"), "dhow_scatter_mode": ("c", "str"), "dhow_model_value": ("i", "int"), "dhow_dtype": ("y", "str"), "const dhow_window *": ("w", "")}
 LISTS = {"dhow_tensor *const *": ("L", "Sequence[Tensor]"), "const int32_t *": ("d", "int | Sequence[int]"),
          "const int64_t *": ("e", "Sequence[int]"), "const dhow_model_value *": ("v", "Sequence[int]")}  # and a count behind

@@ -284,6 +284,28 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_rmsnorm(dhow_stream *stream, dhow_tenso
                                                  dhow_tensor *weight, float eps, dhow_tensor *y);
 
 /**
+ * y = x / (1 - p) with elements replaced by 0 that are drawn with probability p; Srivastava et al.
+ * 2014, PyTorch's F.dropout of a model in training. The same seed draws the same elements on every
+ * device: the gradient of x is dhow_dropout() of that of y.
+ *
+ * @param stream  of the tensors' device, or NULL for its default stream
+ * @param x  f32, f64, f16 or bf16
+ * @param p  0 to 1
+ * @param seed  element i is 0 where the upper half of the i-th number of SplitMix64 (Steele, Lea
+ * and Flood 2014) from mix(seed + 0x9e3779b97f4a7c15) lies below p 2^32
+ * @param y  the shape and dtype of x
+ * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, p is no probability, y is frozen;
+ * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
+ * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
+ * its number)
+ *
+ * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
+ * once, others do not.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_dropout(dhow_stream *stream, dhow_tensor *x, double p,
+                                                 uint64_t seed, dhow_tensor *y);
+
+/**
  * y = softmax(scale query key^T + mask) value, Vaswani et al. 2017; PyTorch's function of that
  * name.
  *

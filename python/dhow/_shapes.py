@@ -120,7 +120,7 @@ NETWORKS: dict[str, Callable[..., Shape]] = {
     "pad": _padded, "interpolate": _resized, "index_select": lambda shape, dim, index: _with(shape, dim, index.shape[0]),
     "take_along_dim": lambda shape, index, dim: index.shape, "scatter": lambda shape, *_: shape,
     "embedding": lambda shape, weight: shape + weight.shape[1:], "batchnorm": lambda shape, *_: shape,
-    "groupnorm": lambda shape, *_: shape, "rmsnorm": lambda shape, *_: shape,
+    "groupnorm": lambda shape, *_: shape, "rmsnorm": lambda shape, *_: shape, "dropout": lambda shape, *_: shape,
     "scaled_dot_product_attention": lambda shape, key, value, *_: shape[:-1] + value.shape[-1:],
     "conv1d": _convolved(False), "conv3d": _convolved(False), "conv_transpose1d": _convolved(True),
     "conv_transpose2d": _convolved(True), "conv_transpose3d": _convolved(True)}

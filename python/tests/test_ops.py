@@ -95,6 +95,7 @@ OTHERS = {  # arguments, and what NumPy says
     "groupnorm": ((A, 2, B[0], A[1], 1e-5), {}, lambda: (lambda p: ((p - p.mean(-1, keepdims=True)) / np.sqrt(
         p.var(-1, keepdims=True) + 1e-5)).reshape(3, 4) * B[0] + A[1])(A.reshape(3, 2, 2))),
     "rmsnorm": ((A, B[0], 1e-5), {}, lambda: A / np.sqrt((A * A).mean(-1, keepdims=True) + 1e-5) * B[0]),
+    "dropout": ((A, 1.0, 7), {}, lambda: A * 0),
     "scaled_dot_product_attention": ((A, A, B), {}, lambda: softmax(A @ A.T / 2, -1) @ B),
     "interpolate": ((IMAGE,), {"size": (12, 4)}, lambda: IMAGE.repeat(2, 2)[:, :, :, ::2])}
 

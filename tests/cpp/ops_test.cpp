@@ -94,6 +94,7 @@ static void networks(const dhow::device &d) {
     CHECK(near(dhow::batchnorm(x, ones, ones, ones, zeros, 0), {-1, 0, 1, 2, 3, 4}));
     CHECK(near(dhow::groupnorm(x, 2, zeros, ones), {1, 1, 1, 1, 1, 1}));
     CHECK(near(dhow::rmsnorm(dhow::tensor::ones(d, {2, 2}), ones, 0), {1, 1, 1, 1}));
+    CHECK(near(dhow::dropout(dhow::tensor::ones(d, {2, 2}), 0, 1), {1, 1, 1, 1}));
     CHECK(near(
         dhow::scaled_dot_product_attention(x, x, x, dhow::tensor(), true).narrow(1, 0, 1).clone(),
         {0, 1, 2}));

@@ -489,6 +489,8 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(groupnorm_x, TENSOR, 0, dhow_groupnorm(NULL, B, 1, T, T, 0, T))                              \
     X(rmsnorm_x, TENSOR, 0, dhow_rmsnorm(NULL, B, T, 0, T))                                        \
     X(rmsnorm_y, TENSOR, 0, dhow_rmsnorm(NULL, T, T, 0, B))                                        \
+    X(dropout_x, TENSOR, 0, dhow_dropout(NULL, B, 0.5, 1, T))                                      \
+    X(dropout_y, TENSOR, 0, dhow_dropout(NULL, T, 0.5, 1, B))                                      \
     X(dot_attention_q, TENSOR, 0, dhow_scaled_dot_product_attention(NULL, B, T, T, NULL, 0, 0, T)) \
     X(dot_attention_v, TENSOR, 0, dhow_scaled_dot_product_attention(NULL, T, T, B, NULL, 0, 0, T)) \
     X(interpolate_x, TENSOR, 0,                                                                    \

@@ -452,6 +452,34 @@ Test(network, bad_arguments_of_eager_calls_are_refused) {
     FAILS(DHOW_INVALID_ARGUMENT, "on cpu:0", dhow_conv1d(NULL, x, far, NULL, NULL, y));
 }
 
+static uint64_t mixed(uint64_t x) {
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+/* The elements that the formula of dhow/nn.h says, on every device. */
+Test(network, dropout_draws_by_its_seed) {
+    const uint64_t step = UINT64_C(0x9e3779b97f4a7c15);
+    for (uint64_t seed = 1; seed < 4; seed++) {
+        array *x = FILLED(40, DHOW_F32, 10, 37), *want = NEW(DHOW_F32, 10, 37);
+        const uint64_t state = mixed(seed + step);
+        const double p = 0.25 * (double)(seed - 1);
+        int zeros = 0;
+        for (uint64_t i = 0; i < 370; i++) {
+            const bool drop = (double)(mixed(state + (i + 1) * step) >> 32) < ldexp(p, 32);
+            want->v[i] = drop ? 0 : (double)((float)x->v[i] * (float)(1 / (1 - p)));
+            zeros += drop;
+        }
+        cr_assert(fabs(zeros - 370 * p) < 40, "%d zeros of 370, p %g", zeros, p);
+        EAGER(&x, 1, want, dhow_dropout(NULL, t[0], p, seed, into));
+    }
+    array *x = FILLED(41, DHOW_F32, 5);
+    dhow_tensor *t = tensor_of(x, 0);
+    FAILS(DHOW_INVALID_ARGUMENT, "p is 1.5", dhow_dropout(NULL, t, 1.5, 1, t));
+    FAILS(DHOW_INVALID_ARGUMENT, "x is NULL", dhow_dropout(NULL, NULL, 0.5, 1, t));
+}
+
 /* What is kept for later calls holds the context, and must not outlive what the program holds. */
 Test(network, calls_keep_few_models_and_end_with_the_context) {
     dhow_memory_stats before = DHOW_INIT(dhow_memory_stats), after = before;

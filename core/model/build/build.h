@@ -93,6 +93,9 @@ dhow_status dhowi_build_batchnorm(dhow_model *m, const char *function, const int
 dhow_status dhowi_build_groupnorm(dhow_model *m, const char *function, const char *layer,
                                   const int32_t in[3], int64_t groups, float eps,
                                   dhow_model_value *out);
+/* x and the key of the mask; -1: x itself until it is trained */
+dhow_status dhowi_build_dropout(dhow_model *m, const char *function, const int32_t in[2], double p,
+                                dhow_model_value *out);
 dhow_status dhowi_build_rmsnorm(dhow_model *m, const char *function, const char *layer,
                                 const int32_t in[2], float eps, dhow_model_value *out);
 /* in: query, key, value, mask or -1 */

@@ -106,8 +106,9 @@ dhow_status dhow_model_rmsnorm(dhow_model *m, const char *name, dhow_model_value
 
 /* ---- dropout ---- */
 
-dhow_status dhow_model_dropout(dhow_model *m, dhow_model_value x, double p, dhow_model_value *out) {
-    static const char function[] = "dhow_model_dropout";
+dhow_status dhowi_build_dropout(dhow_model *m, const char *function, const int32_t in[2], double p,
+                                dhow_model_value *out) {
+    const dhow_model_value x = in[0];
     const dhowi_operator *op = dhowi_layer_operator(DHOWI_LAYER_DROPOUT);
     dhowi_attrs attrs = {.number = p};
     DHOWI_TRY(dhowi_build_begin(m, function, out));
@@ -119,7 +120,12 @@ dhow_status dhow_model_dropout(dhow_model *m, dhow_model_value x, double p, dhow
     if (!(p >= 0 && p <= 1))
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: p is %g; 0 to 1 is allowed", function, p);
     for (uint32_t i = 0; i < m->graph.node_count; i++) attrs.split.n += m->graph.nodes[i].op == op;
-    return dhowi_build_node(m, op, NULL, &x, 1, &attrs, &y, out);
+    return dhowi_build_node(m, op, NULL, in, in[1] >= 0 ? 2 : 1, &attrs, &y, out);
+}
+
+dhow_status dhow_model_dropout(dhow_model *m, dhow_model_value x, double p, dhow_model_value *out) {
+    const int32_t in[] = {x, -1};
+    return dhowi_build_dropout(m, "dhow_model_dropout", in, p, out);
 }
 
 /* ---- attention ---- */

@@ -227,6 +227,27 @@ dhow_status dhow_rmsnorm(dhow_stream *stream, dhow_tensor *x, dhow_tensor *weigh
     return CALL(2, .names = {"x", "weight"}, .in = {x, weight}, .build = build_rmsnorm, WITH(&a));
 }
 
+/* ---- dropout ---- */
+
+static dhow_status build_dropout(dhow_model *m, const char *function, const int32_t *in,
+                                 const void *arguments, dhow_model_value *out) {
+    return dhowi_build_dropout(m, function, in, *(const double *)arguments, out);
+}
+
+dhow_status dhow_dropout(dhow_stream *stream, dhow_tensor *x, double p, uint64_t seed,
+                         dhow_tensor *y) {
+    static const char function[] = "dhow_dropout";
+    const int64_t one = 1;
+    dhow_tensor *key;
+    DHOWI_TRY(dhowi_tensor_check(x, function, "x"));
+    DHOWI_TRY(dhowi_tensor_new(dhowi_tensor_device(x), DHOW_I64, 1, &one, &key));
+    dhow_status status = dhow_fill_scalar(stream, key, dhow_scalar_i64((int64_t)seed));
+    if (status == DHOW_OK)
+        status = CALL(2, .names = {"x", "key"}, .in = {x, key}, .build = build_dropout, WITH(&p));
+    dhow_tensor_release(key);
+    return status;
+}
+
 /* ---- attention ---- */
 
 typedef struct attention_arguments {

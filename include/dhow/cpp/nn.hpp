@@ -105,6 +105,12 @@ inline tensor rmsnorm(const tensor &x, const tensor &weight, float eps = 1e-6f,
     return y;
 }
 
+inline tensor dropout(const tensor &x, double p, std::uint64_t seed, const stream &s = stream()) {
+    tensor y = tensor::empty(x.device(), x.shape(), x.dtype());
+    check(dhow_dropout(s.get(), x.get(), p, seed, y.get()));
+    return y;
+}
+
 /** An empty mask is none; a scale of 0 is 1 / sqrt(e). */
 inline tensor scaled_dot_product_attention(const tensor &query, const tensor &key,
                                            const tensor &value, const tensor &mask = tensor(),
