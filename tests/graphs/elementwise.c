@@ -167,10 +167,11 @@ int squares(gen *g) {
     return one_in(g, 2) ? u : binary(g, ops[below(g, 5)], u, pick_like(g, u));
 }
 
-/* A value beside another view of its elements: its transpose, itself backwards. */
+/* A value beside another view of its elements: its transpose, itself backwards. Some are larger
+ * than what maps take at once. */
 int beside_views(gen *g) {
     static const char *const ops[] = {"Add", "Mul", "Sub", "Max"};
-    const int64_t n = 2 + below(g, 4), square[] = {n, n}, order[] = {1, 0};
+    const int64_t n = (one_in(g, 2) ? 2 : 17) + below(g, 4), square[] = {n, n}, order[] = {1, 0};
     int v = new_input(g, 2, square);
     if (v < 0) return -1;
     for (int32_t i = 0; i < 2; i++) val(g, v)->open[i] = false;

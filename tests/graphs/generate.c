@@ -65,7 +65,7 @@ static const struct {
                   {layer_norm, 3},
                   {instance_norm, 1},
                   {group_norm, 1},
-                  {norm_written, 8},
+                  {norm_written, 11},
                   {lrn, 1},
                   {lp_norm, 1},
                   {if_node, 2},
