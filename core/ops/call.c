@@ -109,6 +109,16 @@ static bool all_plain(const dhowi_call *call, uint32_t count) {
     return is_plain(call->out, device);
 }
 
+dhow_status dhowi_op_run(const dhowi_call *call) {
+    const bool strided = (call->op->flags & DHOWI_OP_STRIDED) != 0;
+    for (uint32_t i = 0; i < DHOWI_OP_MAX_INPUTS && !strided; i++) {
+        if (call->in[i] != NULL && !call->in[i]->contiguous)
+            return dhowi_fail(DHOW_INTERNAL, "%s: input %u of a planned step is strided",
+                              call->op->name, i);
+    }
+    return call->op->run(call);
+}
+
 dhow_status dhowi_op_call(dhowi_op_id id, dhow_stream *stream, dhow_tensor *const *in,
                           uint32_t count, const dhowi_attrs *attrs, dhow_tensor *out) {
     static const dhowi_attrs none;

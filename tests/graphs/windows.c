@@ -113,7 +113,9 @@ static int follow(gen *g, int y, int before) {
                 break;
             case 1:
                 y = binary(g, one_in(g, 2) ? "Mul" : "Add", y,
-                           one_in(g, 2) ? new_constant(g, 3, row) : new_constant(g, 4, full));
+                           one_in(g, 3)   ? new_number(g, 0.5)
+                           : one_in(g, 2) ? new_constant(g, 3, row)
+                                          : new_constant(g, 4, full));
                 break;
             case 2:
                 y = binary(g, "Add", one_in(g, 2) ? new_constant(g, 3, row) : new_number(g, 0.25),

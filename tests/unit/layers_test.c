@@ -114,6 +114,14 @@ static uint32_t steps_of(dhow_model *m) {
     return summary.step_count;
 }
 
+static void no_map_steps(dhow_model *m) {
+    for (uint32_t i = 0; i < steps_of(m); i++) {
+        dhow_model_step_info step = DHOW_INIT(dhow_model_step_info);
+        OK(dhow_model_step_at(m, i, &step));
+        cr_assert_str_neq(step.kernel, "map");
+    }
+}
+
 static dhow_model *model_of(int32_t rank, const int64_t *shape, dhow_model_value *x) {
     dhow_model *m;
     OK(dhow_model_create(g_context, &m));
@@ -210,11 +218,7 @@ Test(layers, batchnorm_goes_into_the_convolution_before_it) {
         want[i] = normalized(m, "bn", sum, i / 9);
     }
     expect(m, t, want, 36);
-    for (uint32_t i = 0; i < steps_of(m); i++) {
-        dhow_model_step_info step = DHOW_INIT(dhow_model_step_info);
-        OK(dhow_model_step_at(m, i, &step));
-        cr_assert_str_neq(step.kernel, "map");
-    }
+    no_map_steps(m);
     dhow_tensor_release(t);
     dhow_model_release(m);
 }
@@ -239,6 +243,35 @@ Test(layers, two_batchnorms_after_a_convolution_are_both_applied) {
     expect(m, t, want, 12);
     dhow_tensor_release(t);
     dhow_model_release(m);
+}
+
+/* 17 channels: numbers beyond the one that is repeated would be read. */
+Test(layers, a_number_goes_into_the_convolution_before_it_with_and_without_a_bias) {
+    enum { CHANNELS = 17, COUNT = CHANNELS * 4 };
+    const int64_t shape[] = {1, 1, 2, 2};
+    const dhow_window window = DHOW_INIT(dhow_window, .kernel = {1, 1});
+    for (int32_t bias = 0; bias < 2; bias++) {
+        double x[4], want[COUNT];
+        dhow_model_value v;
+        dhow_model *m = model_of(4, shape, &v);
+        OK(dhow_model_conv2d(m, "conv", v, 1, CHANNELS, &window, bias, &v));
+        OK(dhow_model_mul_scalar(m, v, DHOW_SCALAR(-1.5), &v));
+        OK(dhow_model_add_scalar(m, v, DHOW_SCALAR(2.5), &v));
+        OK(dhow_model_output(m, "y", v));
+        fill(m);
+        dhow_tensor *t = input(4, shape, x);
+        const double *w = values_of(m, "conv.weight"),
+                     *b = bias ? values_of(m, "conv.bias") : NULL;
+        for (int i = 0; i < COUNT; i++)
+            want[i] = -1.5 * (x[i % 4] * w[i / 4] + (b != NULL ? b[i / 4] : 0)) + 2.5;
+        for (int run = 0; run < 2; run++) { /* the second has the weights of the first */
+            expect(m, t, want, COUNT);
+            no_map_steps(m);
+            OK(dhow_model_to(m, g_cpu));
+        }
+        dhow_tensor_release(t);
+        dhow_model_release(m);
+    }
 }
 
 /* ---- attention ---- */

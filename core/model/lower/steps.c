@@ -42,7 +42,7 @@ static dhow_status run_now(dhowi_lowering *b, const dhowi_step *s) {
         call.in[i] = s->in[i] >= 0 ? b->items[s->in[i]].tensor : NULL;
     call.out = b->items[s->out].tensor;
     call.second = s->second >= 0 ? b->items[s->second].tensor : NULL;
-    return call.op->run(&call);
+    return dhowi_op_run(&call);
 }
 
 static dhow_status add_step(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,

@@ -49,15 +49,17 @@ static dhow_status as_row(dhowi_lowering *b, const by_channel *c, dhow_dtype dty
     const int64_t one = 1;
     *out = -1;
     if (!c->found) return DHOW_OK;
-    if (c->ref < 0)
-        return dhowi_filled(b, &(const dhowi_tensor_desc){.dtype = dtype, .rank = 1, .shape = {n}},
-                            c->number, out);
-    if (dhowi_count_of(&b->items[c->ref].desc) == n) {
+    if (c->ref < 0) {
+        DHOWI_TRY(dhowi_filled(b,
+                               &(const dhowi_tensor_desc){.dtype = dtype, .rank = 1, .shape = {n}},
+                               c->number, out));
+    } else if (dhowi_count_of(&b->items[c->ref].desc) == n) {
         DHOWI_TRY(dhowi_reshape(b, c->ref, 1, &n, out));
     } else {
         DHOWI_TRY(dhowi_reshape(b, c->ref, 1, &one, out));
         DHOWI_TRY(dhowi_expand(b, *out, 1, &n, out));
     }
+    if (DHOWI_GUARD(row_of_one_number, false)) return DHOW_OK;
     return dhowi_dense(b, *out, out);
 }
 

@@ -124,7 +124,7 @@ static dhow_status record_step(dhowi_maker *k, dhowi_segment *seg, dhowi_step *s
         (void)dhowi_sink_set(&seg->recorder.sink);
         status = s->on_host ? dhowi_record_on_host(seg, k->io->stream, k->b, s, &call,
                                                    &k->plan->copied_bytes)
-                            : call.op->run(&call);
+                            : dhowi_op_run(&call);
         (void)dhowi_sink_set(NULL);
     }
     for (int i = 0; i < DHOWI_OP_MAX_INPUTS; i++) dhow_tensor_release(call.in[i]);

@@ -18,7 +18,7 @@ typedef struct host_step {
 
 static dhow_status run_on_host(void *user) {
     host_step *h = user;
-    return h->call.op->run(&h->call);
+    return dhowi_op_run(&h->call);
 }
 
 /* A host tensor for one of the device, kept by the lowering. */

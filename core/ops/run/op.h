@@ -140,6 +140,9 @@ const dhowi_op *dhowi_op_of(dhowi_op_id id);
 /* Checks tensors against the row and submits it: what every eager function does. */
 dhow_status dhowi_op_call(dhowi_op_id id, dhow_stream *stream, dhow_tensor *const *in,
                           uint32_t count, const dhowi_attrs *attrs, dhow_tensor *out);
+/* Runs a call that a planner made: INTERNAL where it breaks what dhowi_call promises, which would
+ * be wrong numbers. */
+dhow_status dhowi_op_run(const dhowi_call *call);
 /* The result's dtype and shape. */
 dhow_status dhowi_op_infer(const dhowi_op *op, const dhowi_tensor_desc *const *in,
                            const dhowi_attrs *attrs, dhowi_tensor_desc *out);
