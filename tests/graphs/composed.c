@@ -264,6 +264,63 @@ int attention(gen *g) {
     return one_in(g, 2) ? binary(g, "Add", out, x) : out;
 }
 
+static int random_mask(gen *g, int64_t batch, int64_t heads, int64_t l, int64_t s) {
+    const int64_t full[] = {one_in(g, 2) ? 1 : batch, one_in(g, 2) ? 1 : heads,
+                            one_in(g, 3) ? 1 : l, s > 1 && one_in(g, 4) ? s - 1 : s};
+    const int32_t rank = 2 + below(g, 3);
+    if (one_in(g, 2)) return new_constant(g, rank, full + 4 - rank);
+    const int m = add_value(g->m, VALUE_CONSTANT, DHOW_BOOL, rank, full + 4 - rank, g->at);
+    for (int64_t i = 0; m >= 0 && i < value_count(val(g, m)); i++)
+        val(g, m)->data[i] = one_in(g, 2);
+    return m;
+}
+
+/* Attention as a node of its own: its heads apart or side by side, with a past, masks, a cap. */
+int attention_node(gen *g) {
+    static const int64_t apart[] = {0, 1, 2, 3}, beside[] = {0, 2, 1, 3};
+    const int64_t b = g->batch, shared = 1 + below(g, 2), heads = shared * (1 + below(g, 2)),
+                  l = 1 + below(g, 4), s = one_in(g, 2) ? l : 1 + below(g, 5), e = 1 + below(g, 4),
+                  f = one_in(g, 2) ? e : 1 + below(g, 4), past = one_in(g, 3) ? below(g, 3) : -1;
+    const bool together = one_in(g, 2);
+    const int64_t *order = together ? beside : apart, all = s + (past > 0 ? past : 0);
+    const int64_t dims[3][4] = {{b, heads, l, e}, {b, shared, s, e}, {b, shared, s, f}};
+    const int64_t y[] = {b, heads, l, f}, scores[] = {b, heads, l, all};
+    const int64_t keys[] = {b, shared, past, e}, values[] = {b, shared, past, f};
+    int in[7] = {-1, -1, -1, -1, -1, -1, -1};
+    for (int i = 0; i < 3; i++) {
+        const int64_t *d = dims[i], shape[] = {d[0], d[order[1]], d[order[2]], d[3]};
+        const int64_t flat[] = {d[0], d[2], d[1] * d[3]};
+        in[i] = together ? new_input(g, 3, flat) : new_input(g, 4, shape);
+        if (in[i] < 0) return -1;
+    }
+    if (one_in(g, 2)) in[3] = random_mask(g, b, heads, l, all);
+    if (past >= 0) in[4] = new_input(g, 4, keys);
+    if (past >= 0) in[5] = new_input(g, 4, values);
+    if (past < 0 && one_in(g, 4)) in[6] = add_value(g->m, VALUE_CONSTANT, DHOW_I64, 1, &b, g->at);
+    for (int64_t i = 0; in[6] >= 0 && i < b; i++) val(g, in[6])->data[i] = below(g, (int)s + 1);
+    node *n = put(g, "Attention", 7, in);
+    if (together || one_in(g, 3)) set_int(n, "q_num_heads", heads);
+    if (together || one_in(g, 3)) set_int(n, "kv_num_heads", shared);
+    if (one_in(g, 2)) set_int(n, "is_causal", 1);
+    if (one_in(g, 4)) set_int(n, "left_window_size", below(g, 3));
+    if (one_in(g, 4)) set_int(n, "right_window_size", below(g, 3));
+    if (one_in(g, 3)) set_float(n, "scale", 0.25);
+    if (one_in(g, 4)) set_float(n, "softcap", 2);
+    if (one_in(g, 4)) set_int(n, "softmax_precision", 11);
+    const int mode = below(g, 4);
+    set_int(n, "qk_matmul_output_mode", mode);
+    const int64_t flat[] = {b, l, heads * f}, after[] = {b, shared, all, e},
+                  weighed[] = {b, shared, all, f};
+    const int out =
+        together ? result(g, n, g->m->dtype, 3, flat, 0) : result(g, n, g->m->dtype, 4, y, 0);
+    if (result(g, n, g->m->dtype, 4, after, 4) < 0 || result(g, n, g->m->dtype, 4, weighed, 4) < 0)
+        return -1;
+    /* Masked scores are infinite. */
+    if (mode != 2) (void)result(g, n, g->m->dtype, 4, scores, 0);
+    if (out >= 0) g->last = out;
+    return out;
+}
+
 /* ---- norms ---- */
 
 int layer_norm(gen *g) {

@@ -62,6 +62,7 @@ static const struct {
                   {linear_block, 10},
                   {einsum, 2},
                   {attention, 5},
+                  {attention_node, 4},
                   {layer_norm, 3},
                   {instance_norm, 1},
                   {group_norm, 1},

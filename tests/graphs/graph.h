@@ -19,7 +19,7 @@ enum {
     MAX_GRAPHS = 12, /* number 0 is the model's; the others are branches and bodies */
     MAX_IN = 8,
     MAX_OUT = 4,
-    MAX_ATTRIBUTES = 8,
+    MAX_ATTRIBUTES = 10,
     MAX_LIST = 16,
     MAX_OUTPUTS = 64,
     MAX_ELEMENTS = 1 << 14 /* of a value */

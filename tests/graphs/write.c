@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Models as ONNX files (onnx.proto, opset 21).
+ * Models as ONNX files (onnx.proto, opset 25).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "graph.h"
 #include "tensor/tensor.h"
 
-enum { OPSET = 21, GRAPH_NAME = 2 };
+enum { OPSET = 25, GRAPH_NAME = 2 };
 
 static uint32_t onnx_type(dhow_dtype dtype) {
     switch (dtype) {

@@ -388,3 +388,151 @@ Test(onnx_strict, elements_of_another_type_are_told) {
     cr_assert_not_null(strstr(dhow_last_error(), "tensor 'w' has other elements than its type"),
                        "%s", dhow_last_error());
 }
+
+/* ---- attention ---- */
+
+/* q [2, 3, 8], k and v [2, 3, 4] beside others that do not fit them */
+static bytes with_attention(void) {
+    static const struct {
+        const char *name;
+        uint32_t rank;
+        int64_t shape[4];
+    } zeros[] = {{"q", 3, {2, 3, 8}},       {"k", 3, {2, 3, 4}},     {"q4", 4, {2, 2, 3, 4}},
+                 {"k4", 4, {2, 1, 3, 4}},   {"v4", 4, {2, 1, 2, 4}}, {"k0", 4, {2, 2, 3, 4}},
+                 {"q0", 4, {2, 0, 3, 4}},   {"p4", 4, {2, 1, 5, 4}}, {"wide", 4, {2, 1, 5, 3}},
+                 {"mask", 2, {3, 4}},       {"short", 2, {3, 2}},    {"many", 3, {3, 3, 3}},
+                 {"five", 4, {2, 1, 5, 4}}, {"q3", 4, {2, 3, 3, 4}}};
+    const int64_t lengths[] = {3, 2, 1};
+    bytes g = {0};
+    for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++)
+        put_zeros(&g, zeros[i].name, zeros[i].rank, zeros[i].shape);
+    put_ints(&g, "two", 2, lengths);
+    put_ints(&g, "three", 3, lengths);
+    return g;
+}
+
+Test(onnx_strict, attention_that_does_not_fit_is_told) {
+    static const struct {
+        const char *inputs, *why;
+        int64_t opset, q_heads, kv_heads;
+    } cases[] = {
+        {"q k k", "q_num_heads is 0 for 8 features", 24, 0, 1},
+        {"q k k", "q_num_heads is 3 for 8 features", 24, 3, 1},
+        {"q k k", "kv_num_heads is 0 for 4 features", 24, 2, 0},
+        {"q k k", "query f32[2, 2, 3, 4], key f32[2, 2, 3, 2] and value f32[2, 2, 3, 2] do not", 24,
+         2, 2},
+        {"q4 k4 k4", "q_num_heads is 3, the input has 2 heads", 24, 3, 0},
+        {"q4 k4 v4", "do not fit one another", 24, 0, 0},
+        {"q3 k0 k0", "3 heads of query do not share 2 of key", 24, 0, 0},
+        {"q0 k0 k0", "0 heads of query do not share 2 of key", 24, 0, 0},
+        {"q4 k k", "input 1 has 3 dimensions", 24, 0, 0},
+        {"mask mask mask", "input 0 has 2 dimensions", 24, 0, 0},
+        {"two two two", "query is i64", 24, 0, 0},
+        {"q4 two k4", "input 1 is i64, query is f32", 24, 0, 0},
+        {"q4 k4 k4 two", "input 3 is i64, query is f32", 24, 0, 0},
+        {"q4 k4 k4 mask", "attn_mask f32[3, 4] does not fit scores [2, 2, 3, 3]", 24, 0, 0},
+        {"q4 k4 k4 many", "attn_mask f32[3, 3, 3] does not fit scores [2, 2, 3, 3]", 24, 0, 0},
+        {"q4 k4 k4 short", "attn_mask f32[3, 2] does not fit scores [2, 2, 3, 3]", 23, 0, 0},
+        {"q4 k4 k4  p4", "past_key and past_value are given together or not at all", 24, 0, 0},
+        {"q4 k4 k4  p4 wide", "input 5 is f32[2, 1, 5, 3], what follows it f32[2, 1, 3, 4]", 24, 0,
+         0},
+        {"q4 k4 k4  k p4", "input 4 has 3 dimensions", 24, 0, 0},
+        {"q4 k4 k4    two", "nonpad_kv_seqlen is an input since opset 24", 23, 0, 0},
+        {"q4 k4 k4    three", "does not have one number for each of 2 sequences", 24, 0, 0},
+        {"q4 k4 k4    k4", "does not have one number for each of 2 sequences", 24, 0, 0},
+        {"q4 k4 k4  p4 five two", "nonpad_kv_seqlen beside past_key", 24, 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bytes n = node_of("Attention", "n", cases[i].inputs, "y"), g = with_attention();
+        if (cases[i].q_heads > 0) add_int(&n, "q_num_heads", cases[i].q_heads);
+        if (cases[i].kv_heads > 0) add_int(&n, "kv_num_heads", cases[i].kv_heads);
+        refused(cases[i].opset, &g, n, cases[i].why);
+    }
+}
+
+Test(onnx_strict, attention_takes_numbers_that_mean_something) {
+    static const struct {
+        const char *name, *why;
+        int64_t i;
+        float f;
+    } cases[] = {{"is_causal", "is_causal is 2, not 0 or 1", 2, 0},
+                 {"qk_matmul_output_mode", "qk_matmul_output_mode is 4, not 0 to 3", 4, 0},
+                 {"qk_matmul_output_mode", "qk_matmul_output_mode is -1, not 0 to 3", -1, 0},
+                 {"left_window_size", "left_window_size is -2, not -1 for none", -2, 0},
+                 {"right_window_size", "right_window_size is 4294967296, not -1", 4294967296, 0},
+                 {"softmax_precision", "softmax_precision is 7, no type of floats", 7, 0},
+                 {"softmax_precision", "softmax_precision is 4294967297", 4294967297, 0},
+                 {"scale", "scale is -1", 0, -1},
+                 {"scale", "scale is nan", 0, NAN},
+                 {"softcap", "softcap is -2", 0, -2},
+                 {"softcap", "softcap is inf", 0, INFINITY}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bytes n = node_of("Attention", "n", "q4 k4 k4", "y"), g = with_attention();
+        if (cases[i].i != 0) add_int(&n, cases[i].name, cases[i].i);
+        if (cases[i].i == 0) add_float(&n, cases[i].name, cases[i].f);
+        refused(24, &g, n, cases[i].why);
+    }
+}
+
+/* As ONNX Runtime has it, and the standard since onnx 1.21: scores that are masked away stay so
+ * behind a cap, and a query that sees nothing gets zeros. */
+Test(onnx_strict, attention_caps_before_it_masks) {
+    static const float own[] = {0.1f, 0.2f, 0, 0, 0.1f, 0.2f};
+    const int64_t shape[] = {1, 1, 3, 2}, square[] = {3, 3}, keep[] = {1, 0, 0, 0, 0, 0, 1, 0, 0};
+    bytes g = {0}, t = floats_of("x", 3, 2), n = node_of("Attention", "n", "x4 x4 x4 mask", "y");
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    put_ints(&g, "shape", 4, shape);
+    put_ints(&g, "square", 2, square);
+    put_ints(&g, "keep", 9, keep);
+    t = node_of("Reshape", "r", "x shape", "x4");
+    put_message(&g, GRAPH_NODE, &t);
+    t = node_of("Reshape", "s", "keep square", "rows");
+    put_message(&g, GRAPH_NODE, &t);
+    t = node_of("Cast", "c", "rows", "mask");
+    add_int(&t, "to", 9);
+    put_message(&g, GRAPH_NODE, &t);
+    add_float(&n, "softcap", 2);
+    expect(23, &g, n, 6, own);
+}
+
+/* A scale of 0 is one: all keys weigh the same. */
+Test(onnx_strict, attention_of_scale_0_is_the_mean) {
+    static const float means[] = {0.3f, 0.4f, 0.3f, 0.4f, 0.3f, 0.4f};
+    const int64_t shape[] = {1, 1, 3, 2};
+    bytes g = {0}, t = floats_of("x", 3, 2), n = node_of("Attention", "n", "x4 x4 x4", "y");
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    put_ints(&g, "shape", 4, shape);
+    t = node_of("Reshape", "r", "x shape", "x4");
+    put_message(&g, GRAPH_NODE, &t);
+    add_float(&n, "scale", 0);
+    expect(23, &g, n, 6, means);
+}
+
+Test(onnx_strict, caches_are_written_inside) {
+    static const struct {
+        const char *inputs, *mode, *why;
+        int64_t axis, first;
+    } cases[] = {{"x u first", "linear", "index 4 of an extent of 4", -2, 3},
+                 {"x u first", "linear", "index -5 of an extent of 4", -2, -1},
+                 {"x u first", "square", "unsupported mode 'square'", -2, 0},
+                 {"x u first", "linear", "axis 0 is the batch", 0, 0},
+                 {"x u first", "linear", "axis 3 of a tensor with 3 dimensions", 3, 0},
+                 {"x u first", "linear",
+                  "update f32[1, 2, 3] does not fit past_cache f32[1, 4, 3] along axis 2", 2, 0},
+                 {"u x first", "linear",
+                  "update f32[1, 4, 3] does not fit past_cache f32[1, 2, 3] along axis 1", 1, 0},
+                 {"x first", "linear", "update i64[1] does not fit", -2, 0},
+                 {"x u pair", "linear",
+                  "write_indices does not have one number for each of 1 sequences", -2, 0},
+                 {"x u u", "linear", "write_indices does not have one number", -2, 0}};
+    const int64_t x[] = {1, 4, 3}, u[] = {1, 2, 3}, pair[] = {0, 0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bytes n = node_of("TensorScatter", "n", cases[i].inputs, "y"), g = {0};
+        put_zeros(&g, "x", 3, x);
+        put_zeros(&g, "u", 3, u);
+        put_ints(&g, "first", 1, &cases[i].first);
+        put_ints(&g, "pair", 2, pair);
+        add_int(&n, "axis", cases[i].axis);
+        add_text(&n, "mode", cases[i].mode);
+        refused(24, &g, n, cases[i].why);
+    }
+}

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory/size.h"
+#include "model/operators/attention/attention.h"
 #include "model/operators/backward/backward.h"
 #include "model/operators/math/math.h"
 #include "model/operators/nn/nn.h"
@@ -155,6 +156,7 @@ static const dhowi_operator k_operators[] = {
     ROW("Scatter", 9, LATEST, scatter_elements, 0, 3, 3, "ScatterElements by its older name"),
     ROW("ScatterElements", 11, LATEST, scatter_elements, 0, 3, 3, "x with some elements replaced, or reduced into, by index"),
     ROW("ScatterND", 11, LATEST, scatter_nd, 0, 3, 3, "x with some slices replaced, or reduced into, by tuples of indices"),
+    ROW("TensorScatter", 24, LATEST, tensor_scatter, 0, 2, 3, "x with elements of an axis replaced, for each sequence from a place of its own on"),
     ROW("TopK", 1, LATEST, topk, 0, 1, 2, "the largest or least k elements along an axis, and where they were"),
     ROW("Trilu", 14, LATEST, trilu, 0, 1, 2, "the upper or lower triangle of matrices"),
 
@@ -217,6 +219,7 @@ static const dhowi_operator k_operators[] = {
     ROW("SoftmaxCrossEntropyLoss", 12, LATEST, entropy_loss, 0, 2, 3, "the loss of scores against classes", BACK(entropy_loss)),
 
     /* matrices */
+    ROW("Attention", 23, LATEST, attention, 0, 3, 7, "values weighed by the softmax of scaled products of queries and keys"),
     ROW("RotaryEmbedding", 23, LATEST, rotary, 0, 3, 4, "pairs of elements rotated by their position"),
     ROW("DFT", 17, LATEST, dft, 0, 1, 3, "the discrete Fourier transform along an axis, of any length, and its inverse"),
     ROW("STFT", 17, LATEST, stft, 0, 2, 4, "the Fourier transforms of a signal's overlapping frames"),

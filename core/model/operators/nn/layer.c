@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "base/memory/size.h"
+#include "model/operators/attention/attention.h"
 #include "model/operators/nn/nn.h"
 
 /* ---- embedding ---- */
@@ -134,14 +135,14 @@ static dhow_status linear(dhowi_lowering *b, int32_t x, int32_t w, int32_t bias,
     return dhowi_emit(b, DHOWI_OP_linear, in, 3, &none, &desc, out);
 }
 
-/* Columns first .. first + width - 1 of rows x[batch, steps, ...], as heads. `turned`: [batch,
- * head, depth, step] in place of [batch, head, step, depth]. */
+/* Columns first .. first + width - 1 of rows x[batch, steps, ...], as [batch, head, step, depth].
+ */
 static dhow_status heads_of(dhowi_lowering *b, int32_t x, int64_t first, int64_t width,
-                            int64_t heads, bool turned, int32_t *out) {
+                            int64_t heads, int32_t *out) {
     const dhowi_item item = b->items[x];
     const int64_t *e = item.desc.shape, row = e[2], depth = width / heads;
-    const int64_t shape[] = {e[0], heads, turned ? depth : e[1], turned ? e[1] : depth};
-    const int64_t strides[] = {e[1] * row, depth, turned ? 1 : row, turned ? row : 1};
+    const int64_t shape[] = {e[0], heads, e[1], depth};
+    const int64_t strides[] = {e[1] * row, depth, row, 1};
     return dhowi_view(b, x, 4, shape, strides, item.offset + first, out);
 }
 
@@ -175,92 +176,38 @@ static dhow_status check_attention(dhowi_lowering *b, int64_t width) {
     return DHOW_OK;
 }
 
-/* x where the condition holds, else what softmax makes 0 of */
-static dhow_status keep_where(dhowi_lowering *b, int32_t condition, int32_t x, int32_t *out) {
-    const dhowi_tensor_desc one = {.dtype = dhowi_desc_at(b, x)->dtype};
-    int32_t least;
-    DHOWI_TRY(dhowi_filled(b, &one, -INFINITY, &least));
-    return dhowi_select(b, condition, x, least, out);
-}
-
-/* Each row of scores[..., l, s] up to its own number. */
-static dhow_status keep_causal(dhowi_lowering *b, int32_t scores, int32_t *out) {
-    const dhowi_tensor_desc s = *dhowi_desc_at(b, scores);
-    const int64_t down[] = {s.shape[s.rank - 2], 1}, across[] = {1, s.shape[s.rank - 1]};
-    int32_t row, column;
-    DHOWI_TRY(dhowi_numbers(b, DHOW_I64, 0, 1, down[0], &row));
-    DHOWI_TRY(dhowi_numbers(b, DHOW_I64, 0, 1, across[1], &column));
-    DHOWI_TRY(dhowi_reshape(b, row, 2, down, &row));
-    DHOWI_TRY(dhowi_reshape(b, column, 2, across, &column));
-    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_GE, row, column, &row));
-    return keep_where(b, row, scores, out);
-}
-
-/* x[..., heads, l, e] with other heads: those that share a key and a value are rows of one. */
-static dhow_status with_heads(dhowi_lowering *b, int32_t x, int64_t heads, int32_t *out) {
-    dhowi_tensor_desc y = *dhowi_desc_at(b, x);
-    *out = x;
-    if (y.rank < 3 || y.shape[y.rank - 3] == heads) return DHOW_OK;
-    y.shape[y.rank - 2] = y.shape[y.rank - 3] * y.shape[y.rank - 2] / heads;
-    y.shape[y.rank - 3] = heads;
-    return dhowi_reshape(b, x, y.rank, y.shape, out);
-}
-
-/* softmax(scale q kt + mask) v, Vaswani et al. 2017; a mask that is bool keeps what it is true for.
- * Several heads of q may share one of kt and v, Ainslie et al. 2023. */
-static dhow_status attend(dhowi_lowering *b, int32_t q, int32_t kt, int32_t v, int32_t mask,
-                          bool causal, double scale, int32_t *out) {
-    const dhowi_tensor_desc *own = dhowi_desc_at(b, q), *keys = dhowi_desc_at(b, kt);
-    const int64_t heads = own->rank > 2 ? own->shape[own->rank - 3] : 1,
-                  shared = keys->rank > 2 ? keys->shape[keys->rank - 3] : 1;
-    int32_t scores;
-    if (heads != shared && (shared == 0 || heads % shared != 0))
-        DHOWI_REFUSE("%lld heads of query do not share %lld of key", (long long)heads,
-                     (long long)shared);
-    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, q, scale, &q));
-    DHOWI_TRY(with_heads(b, q, shared, &q));
-    DHOWI_TRY(dhowi_product(b, q, kt, -1, &scores));
-    DHOWI_TRY(with_heads(b, scores, heads, &scores));
-    if (causal) DHOWI_TRY(keep_causal(b, scores, &scores));
-    if (mask >= 0 && dhowi_desc_at(b, mask)->dtype == DHOW_BOOL) {
-        DHOWI_TRY(keep_where(b, mask, scores, &scores));
-    } else if (mask >= 0) {
-        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, scores, mask, &scores));
-    }
-    const dhowi_tensor_desc square = *dhowi_desc_at(b, scores);
-    const dhowi_attrs last = {.dim = square.rank - 1};
-    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_softmax, &scores, 1, &last, &square, &scores));
-    DHOWI_TRY(with_heads(b, scores, shared, &scores));
-    DHOWI_TRY(dhowi_product(b, scores, v, -1, out));
-    return with_heads(b, *out, heads, out);
-}
-
 static dhow_status lower_dot_attention(dhowi_lowering *b) {
-    const dhowi_attrs *a = b->node->attrs;
-    const dhowi_tensor_desc q = *dhowi_desc_at(b, b->in[0]), k = *dhowi_desc_at(b, b->in[1]);
-    const double given = a->scalar[0].value.f64, depth = (double)q.shape[q.rank - 1];
-    int32_t order[DHOW_MAX_RANK], kt;
-    for (int32_t i = 0; i < k.rank; i++) order[i] = i;
-    order[k.rank - 2] = k.rank - 1;
-    order[k.rank - 1] = k.rank - 2;
-    DHOWI_TRY(dhowi_permute(b, b->in[1], order, &kt));
-    return attend(b, b->in[0], kt, b->in[2], dhowi_given(b, 3) ? b->in[3] : -1, a->dim != 0,
-                  given != 0 ? given : 1 / sqrt(fmax(depth, 1)), &b->out[0]);
+    const dhowi_attrs *n = b->node->attrs;
+    const dhowi_tensor_desc q = *dhowi_desc_at(b, b->in[0]);
+    const double given = n->scalar[0].value.f64, depth = (double)q.shape[q.rank - 1];
+    dhowi_attention a = {.q = b->in[0],
+                         .k = b->in[1],
+                         .v = b->in[2],
+                         .scale = given != 0 ? given : 1 / sqrt(fmax(depth, 1))};
+    if (n->dim != 0) {
+        const dhowi_tensor_desc k = *dhowi_desc_at(b, a.k);
+        DHOWI_TRY(dhowi_rows(b, 0, q.shape[q.rank - 2], &a.masks[0]));
+        DHOWI_TRY(dhowi_window(b, a.masks[0], k.shape[k.rank - 2], -1, 0, &a.masks[0]));
+        a.mask_count = 1;
+    }
+    if (dhowi_given(b, 3)) a.masks[a.mask_count++] = b->in[3];
+    return dhowi_attend(b, &a, &b->out[0]);
 }
 
 static dhow_status lower_attention(dhowi_lowering *b) {
     static const int32_t order[] = {0, 2, 1, 3};
     const int64_t width = dhowi_desc_at(b, b->in[6])->shape[1], heads = b->node->attrs->dim;
     const dhowi_tensor_desc y = *dhowi_desc_at(b, b->in[0]);
-    int32_t parts[3], q, k, v;
+    dhowi_attention a = {.scale = 1 / sqrt((double)(width / heads))};
+    int32_t parts[3], v;
     int64_t first[3];
     DHOWI_TRY(check_attention(b, width));
     DHOWI_TRY(projections(b, width, parts, first));
-    DHOWI_TRY(heads_of(b, parts[0], first[0], width, heads, false, &q));
-    DHOWI_TRY(heads_of(b, parts[1], first[1], width, heads, true, &k));
-    DHOWI_TRY(heads_of(b, parts[2], first[2], width, heads, false, &v));
-    DHOWI_TRY(attend(b, q, k, v, dhowi_given(b, 3) ? b->in[3] : -1, false,
-                     1 / sqrt((double)(width / heads)), &v));
+    DHOWI_TRY(heads_of(b, parts[0], first[0], width, heads, &a.q));
+    DHOWI_TRY(heads_of(b, parts[1], first[1], width, heads, &a.k));
+    DHOWI_TRY(heads_of(b, parts[2], first[2], width, heads, &a.v));
+    if (dhowi_given(b, 3)) a.masks[a.mask_count++] = b->in[3];
+    DHOWI_TRY(dhowi_attend(b, &a, &v));
     DHOWI_TRY(dhowi_permute(b, v, order, &v));
     DHOWI_TRY(dhowi_reshape(b, v, 3, y.shape, &v));
     return linear(b, v, b->in[6], b->in[7], &b->out[0]);

@@ -30,8 +30,6 @@ dhowi_lower_fn dhowi_lower_quantize, dhowi_lower_dequantize, dhowi_lower_dynamic
 dhowi_lower_fn dhowi_lower_lstm, dhowi_lower_gru, dhowi_lower_rnn;
 /* resize.c */
 dhowi_lower_fn dhowi_lower_resize;
-/* rotary.c */
-dhowi_lower_fn dhowi_lower_rotary;
 /* softmax.c */
 dhowi_lower_fn dhowi_lower_softmax, dhowi_lower_hardmax;
 /* A convolution by the attributes of the node. */

@@ -68,18 +68,24 @@ dhow_status dhowi_lower_gather(dhowi_lowering *b) {
 }
 
 /* The attributes of an element-by-element gather or scatter of an index's shape in x. */
+static dhowi_attrs elements_along(const dhowi_tensor_desc *x, const dhowi_tensor_desc *index,
+                                  int32_t axis) {
+    dhowi_attrs attrs = {
+        .split = {.n = x->shape[axis], .count = dhowi_count_of(index), .rank = x->rank}};
+    dhowi_axis_split *r = &attrs.split;
+    memcpy(r->shape, index->shape, sizeof r->shape);
+    dhowi_shape_strides(x->rank, x->shape, r->strides);
+    r->stride = r->strides[axis];
+    r->strides[axis] = 0;
+    return attrs;
+}
+
 static dhow_status elements(dhowi_lowering *b, int32_t x, int32_t index, dhowi_attrs *attrs) {
     const dhowi_tensor_desc *own = dhowi_desc_at(b, x), *chosen = dhowi_desc_at(b, index);
     int32_t axis;
     DHOWI_TRY(dhowi_axis(own, dhowi_attr_int(b, "axis", 0), &axis));
     if (own->rank != chosen->rank) DHOWI_REFUSE("index has another number of dimensions than x");
-    dhowi_axis_split *r = &attrs->split;
-    *r = (dhowi_axis_split){
-        .n = own->shape[axis], .count = dhowi_count_of(chosen), .rank = own->rank};
-    memcpy(r->shape, chosen->shape, sizeof r->shape);
-    dhowi_shape_strides(own->rank, own->shape, r->strides);
-    r->stride = r->strides[axis];
-    r->strides[axis] = 0;
+    *attrs = elements_along(own, chosen, axis);
     for (int32_t i = 0; i < own->rank; i++) {
         if (i != axis && chosen->shape[i] > own->shape[i])
             DHOWI_REFUSE("index is larger than x in dimension %d", i);
@@ -231,4 +237,64 @@ dhow_status dhowi_lower_scatter_nd(dhowi_lowering *b) {
     }
     DHOWI_TRY(writable_copy(b, b->in[0], in, &b->out[0]));
     return dhowi_emit_into(b, DHOWI_OP_scatter_rows, in, 2, &attrs, b->out[0]);
+}
+
+/* ---- caches of keys and values ---- */
+
+static dhow_status check_cache(const dhowi_lowering *b, int32_t axis) {
+    const dhowi_tensor_desc *x = dhowi_desc_at(b, b->in[0]), *u = dhowi_desc_at(b, b->in[1]);
+    bool fits = u->rank == x->rank && u->dtype == x->dtype;
+    for (int32_t i = 0; fits && i < x->rank; i++)
+        fits = i == axis ? u->shape[i] <= x->shape[i] : u->shape[i] == x->shape[i];
+    char s[160], t[160];
+    if (axis == 0) DHOWI_REFUSE("axis 0 is the batch");
+    if (!fits)
+        DHOWI_REFUSE("update %s does not fit past_cache %s along axis %d",
+                     dhowi_desc_text(u, s, sizeof s), dhowi_desc_text(x, t, sizeof t), axis);
+    if (!dhowi_given(b, 2)) return DHOW_OK;
+    const dhowi_tensor_desc *first = dhowi_desc_at(b, b->in[2]);
+    if (first->rank != 1 || first->shape[0] != x->shape[0])
+        DHOWI_REFUSE("write_indices does not have one number for each of %" PRId64 " sequences",
+                     x->shape[0]);
+    return DHOW_OK;
+}
+
+/* Places in the cache [batch or 1, steps]. A negative one does not count from the end: it is no
+ * place at all, as one beyond the end; what the device finds there writes nothing. */
+static dhow_status places(dhowi_lowering *b, bool circular, int64_t extent, int64_t steps,
+                          int32_t *out) {
+    const dhowi_tensor_desc one = {.dtype = DHOW_I64};
+    const int64_t column[] = {dhowi_desc_at(b, b->in[0])->shape[0], 1};
+    int32_t first, inside, nowhere;
+    DHOWI_TRY(dhowi_numbers(b, DHOW_I64, 0, 1, steps, out));
+    if (!dhowi_given(b, 2)) return DHOW_OK;
+    DHOWI_TRY(dhowi_as_index(b, b->in[2], &first));
+    DHOWI_TRY(dhowi_reshape(b, first, 2, column, &first));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, first, *out, out));
+    if (circular) return dhowi_map_number(b, DHOWI_MAP_MOD, *out, (double)extent, out);
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_GE, *out, 0, &inside));
+    DHOWI_TRY(dhowi_filled(b, &one, -1 - (double)extent, &nowhere));
+    DHOWI_TRY(dhowi_select(b, inside, *out, nowhere, out));
+    return check_known(b, *out, &extent, 1);
+}
+
+dhow_status dhowi_lower_tensor_scatter(dhowi_lowering *b) {
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]), u = *dhowi_desc_at(b, b->in[1]);
+    const bool circular = dhowi_attr_is(b, "mode", "circular", "linear");
+    int32_t axis, in[] = {b->in[1], -1};
+    if (!circular && !dhowi_attr_is(b, "mode", "linear", "linear"))
+        return dhowi_refuse_text(b, "mode");
+    DHOWI_TRY(dhowi_axis(&x, dhowi_attr_int(b, "axis", -2), &axis));
+    DHOWI_TRY(check_cache(b, axis));
+    b->out[0] = b->in[0];
+    if (dhowi_count_of(&u) == 0) return DHOW_OK;
+    DHOWI_TRY(places(b, circular, x.shape[axis], u.shape[axis], &in[1]));
+    int64_t shape[DHOW_MAX_RANK];
+    for (int32_t i = 0; i < x.rank; i++) shape[i] = i == axis ? u.shape[i] : 1;
+    if (dhowi_given(b, 2)) shape[0] = x.shape[0];
+    DHOWI_TRY(dhowi_reshape(b, in[1], x.rank, shape, &in[1]));
+    DHOWI_TRY(dhowi_expand(b, in[1], u.rank, u.shape, &in[1]));
+    const dhowi_attrs attrs = elements_along(&x, &u, axis);
+    DHOWI_TRY(writable_copy(b, b->in[0], in, &b->out[0]));
+    return dhowi_emit_into(b, DHOWI_OP_scatter_elements, in, 2, &attrs, b->out[0]);
 }

@@ -18,7 +18,7 @@ dhowi_lower_fn dhowi_lower_loop, dhowi_lower_sequence_map, dhowi_lower_if;
 dhowi_lower_fn dhowi_lower_non_zero, dhowi_lower_compress, dhowi_lower_non_max_suppression;
 /* index.c */
 dhowi_lower_fn dhowi_lower_gather, dhowi_lower_gather_elements, dhowi_lower_scatter_elements,
-    dhowi_lower_gather_nd, dhowi_lower_scatter_nd;
+    dhowi_lower_gather_nd, dhowi_lower_scatter_nd, dhowi_lower_tensor_scatter;
 /* numbers.c */
 dhowi_lower_fn dhowi_lower_window, dhowi_lower_affine_grid;
 /* order.c */

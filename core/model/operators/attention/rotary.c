@@ -4,7 +4,7 @@
  */
 #include <inttypes.h>
 
-#include "model/operators/nn/nn.h"
+#include "model/operators/attention/attention.h"
 
 /* x as [batch, steps, heads, features], a view. */
 static dhow_status by_heads(dhowi_lowering *b, int32_t *x) {
@@ -13,10 +13,7 @@ static dhow_status by_heads(dhowi_lowering *b, int32_t *x) {
     const int64_t heads = dhowi_attr_int(b, "num_heads", 0);
     if (own.rank == 4) return dhowi_permute(b, *x, order, x);
     if (own.rank != 3) DHOWI_REFUSE("x has %d dimensions, not 3 or 4", own.rank);
-    if (heads < 1 || own.shape[2] % heads != 0)
-        DHOWI_REFUSE("num_heads is %" PRId64 " for %" PRId64 " features", heads, own.shape[2]);
-    const int64_t shape[] = {own.shape[0], own.shape[1], heads, own.shape[2] / heads};
-    return dhowi_reshape(b, *x, 4, shape, x);
+    return dhowi_by_heads(b, "num_heads", heads, x);
 }
 
 /* A cache by positions, or one that has a row for each step: [batch, steps, 1, half]. */

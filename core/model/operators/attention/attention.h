@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention: softmax of scaled scores, as layers of the builder and operators of files share it,
+ * and what turns or keeps keys and values before it.
+ */
+#ifndef DHOWI_MODEL_OPERATORS_ATTENTION_H_
+#define DHOWI_MODEL_OPERATORS_ATTENTION_H_
+
+#include "model/lower/composite.h"
+#include "model/lower/lower.h"
+
+/* What has become of the scores. */
+typedef enum dhowi_score_stage {
+    DHOWI_SCORES_SCALED,
+    DHOWI_SCORES_CAPPED,
+    DHOWI_SCORES_MASKED,
+    DHOWI_SCORES_WEIGHTS,
+    DHOWI_SCORE_STAGES
+} dhowi_score_stage;
+
+enum { DHOWI_MOST_MASKS = 3 };
+
+typedef struct dhowi_attention {
+    int32_t q, k, v;       /* [..., heads, l, e], [..., shared, s, e], [..., shared, s, f] */
+    double scale, softcap; /* softcap tanh(score / softcap); 0: no cap */
+    int32_t masks[DHOWI_MOST_MASKS]; /* They broadcast to [..., heads, l, s]: one that is bool keeps
+                                        what it is true for, another is added. */
+    uint32_t mask_count;
+    bool empty_is_zero;   /* rows that keep nothing weigh nothing, else they are NaN */
+    dhow_dtype precision; /* of the softmax; 0: the type of q */
+    int32_t scores[DHOWI_SCORE_STAGES]; /* a result: [..., heads, l, s] */
+} dhowi_attention;
+
+/* dot.c */
+/* x[batch, steps, heads features] as [batch, steps, heads, features]; `name` is what the number of
+ * heads is called. */
+dhow_status dhowi_by_heads(dhowi_lowering *b, const char *name, int64_t heads, int32_t *x);
+/* A mask: a query at a place, row[..., l, 1] of i64, sees keys from place - left to place + right;
+ * -1 is no bound. */
+dhow_status dhowi_window(dhowi_lowering *b, int32_t row, int64_t keys, int64_t left, int64_t right,
+                         int32_t *out);
+/* Places of l queries, the first one at `first`: [l, 1]. */
+dhow_status dhowi_rows(dhowi_lowering *b, int64_t first, int64_t l, int32_t *out);
+/* softmax(scale q kt + mask) v, Vaswani et al. 2017; several heads of q may share one of k and v,
+ * Ainslie et al. 2023. */
+dhow_status dhowi_attend(dhowi_lowering *b, dhowi_attention *a, int32_t *out);
+/* onnx.c */
+dhowi_lower_fn dhowi_lower_attention;
+/* rotary.c */
+dhowi_lower_fn dhowi_lower_rotary;
+
+#endif /* DHOWI_MODEL_OPERATORS_ATTENTION_H_ */

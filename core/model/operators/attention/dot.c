@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scaled dot products of queries and keys that weigh values.
+ */
+#include <inttypes.h>
+#include <math.h>
+
+#include "model/operators/attention/attention.h"
+
+dhow_status dhowi_by_heads(dhowi_lowering *b, const char *name, int64_t heads, int32_t *x) {
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, *x);
+    if (heads < 1 || own.shape[2] % heads != 0)
+        DHOWI_REFUSE("%s is %" PRId64 " for %" PRId64 " features", name, heads, own.shape[2]);
+    const int64_t shape[] = {own.shape[0], own.shape[1], heads, own.shape[2] / heads};
+    return dhowi_regroup(b, *x, 4, shape, x);
+}
+
+/* ---- masks ---- */
+
+/* x where the condition holds, else what softmax makes 0 of */
+static dhow_status keep_where(dhowi_lowering *b, int32_t condition, int32_t x, int32_t *out) {
+    const dhowi_tensor_desc one = {.dtype = dhowi_desc_at(b, x)->dtype};
+    int32_t least;
+    DHOWI_TRY(dhowi_filled(b, &one, -INFINITY, &least));
+    return dhowi_select(b, condition, x, least, out);
+}
+
+dhow_status dhowi_rows(dhowi_lowering *b, int64_t first, int64_t l, int32_t *out) {
+    const int64_t down[] = {l, 1};
+    DHOWI_TRY(dhowi_numbers(b, DHOW_I64, (double)first, 1, l, out));
+    return dhowi_reshape(b, *out, 2, down, out);
+}
+
+dhow_status dhowi_window(dhowi_lowering *b, int32_t row, int64_t keys, int64_t left, int64_t right,
+                         int32_t *out) {
+    int32_t column, before, after;
+    DHOWI_TRY(dhowi_numbers(b, DHOW_I64, 0, 1, keys, &column));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, row, column, &column));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_LE, column, (double)left, &before));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_GE, column, -(double)right, &after));
+    if (left >= 0 && right >= 0) DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_AND, before, after, &after));
+    return dhowi_cast_to(b, right >= 0 ? after : before, DHOW_BOOL, out);
+}
+
+static dhow_status apply_masks(dhowi_lowering *b, const dhowi_attention *a, int32_t scores,
+                               int32_t *out) {
+    *out = scores;
+    for (uint32_t i = 0; i < a->mask_count; i++) {
+        const bool keeps = dhowi_desc_at(b, a->masks[i])->dtype == DHOW_BOOL;
+        DHOWI_TRY(keeps ? keep_where(b, a->masks[i], *out, out)
+                        : dhowi_map_two(b, DHOWI_MAP_ADD, *out, a->masks[i], out));
+    }
+    return DHOW_OK;
+}
+
+/* ---- scores and weights ---- */
+
+/* x[..., heads, l, e] with other heads: those that share a key and a value are rows of one. */
+static dhow_status with_heads(dhowi_lowering *b, int32_t x, int64_t heads, int32_t *out) {
+    dhowi_tensor_desc y = *dhowi_desc_at(b, x);
+    *out = x;
+    if (y.rank < 3 || y.shape[y.rank - 3] == heads) return DHOW_OK;
+    y.shape[y.rank - 2] = y.shape[y.rank - 3] * y.shape[y.rank - 2] / heads;
+    y.shape[y.rank - 3] = heads;
+    return dhowi_reshape(b, x, y.rank, y.shape, out);
+}
+
+static dhow_status scaled_scores(dhowi_lowering *b, const dhowi_attention *a, int64_t heads,
+                                 int64_t shared, int32_t *out) {
+    const dhowi_tensor_desc k = *dhowi_desc_at(b, a->k);
+    int32_t order[DHOW_MAX_RANK], q, kt;
+    for (int32_t i = 0; i < k.rank; i++) order[i] = i;
+    order[k.rank - 2] = k.rank - 1;
+    order[k.rank - 1] = k.rank - 2;
+    DHOWI_TRY(dhowi_permute(b, a->k, order, &kt));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, a->q, a->scale, &q));
+    DHOWI_TRY(with_heads(b, q, shared, &q));
+    DHOWI_TRY(dhowi_product(b, q, kt, -1, out));
+    return with_heads(b, *out, heads, out);
+}
+
+/* cap tanh(x / cap) */
+static dhow_status capped(dhowi_lowering *b, double cap, int32_t x, int32_t *out) {
+    dhowi_program p = {0};
+    *out = x;
+    if (cap == 0) return DHOW_OK;
+    (void)dhowi_program_add(&p, DHOWI_MAP_LOAD, 0);
+    (void)dhowi_program_constants(&p, DHOWI_MAP_DIV, 1, cap, 0);
+    (void)dhowi_program_add(&p, DHOWI_MAP_TANH, 0);
+    (void)dhowi_program_constants(&p, DHOWI_MAP_MUL, 1, cap, 0);
+    return dhowi_map(b, &p, &x, 1, out);
+}
+
+/* Rows of scores that keep nothing have weights of 0. */
+static dhow_status zero_empty(dhowi_lowering *b, int32_t scores, int32_t *weights) {
+    const dhowi_tensor_desc one = {.dtype = dhowi_desc_at(b, scores)->dtype};
+    bool last[DHOW_MAX_RANK] = {false};
+    int32_t most, zero;
+    last[dhowi_desc_at(b, scores)->rank - 1] = true;
+    DHOWI_TRY(dhowi_reduce(b, DHOWI_MAX_OF, scores, last, &most));
+    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_IS_INF, 1, 0, most, &most));
+    DHOWI_TRY(dhowi_filled(b, &one, 0, &zero));
+    return dhowi_select(b, most, zero, *weights, weights);
+}
+
+static dhow_status weights(dhowi_lowering *b, const dhowi_attention *a, int32_t scores,
+                           int32_t *out) {
+    const dhow_dtype own = dhowi_desc_at(b, scores)->dtype;
+    DHOWI_TRY(dhowi_cast_to(b, scores, a->precision != 0 ? a->precision : own, out));
+    const dhowi_tensor_desc square = *dhowi_desc_at(b, *out);
+    const dhowi_attrs last = {.dim = square.rank - 1};
+    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_softmax, out, 1, &last, &square, out));
+    DHOWI_TRY(dhowi_cast_to(b, *out, own, out));
+    return a->empty_is_zero && a->mask_count > 0 ? zero_empty(b, scores, out) : DHOW_OK;
+}
+
+dhow_status dhowi_attend(dhowi_lowering *b, dhowi_attention *a, int32_t *out) {
+    const dhowi_tensor_desc *q = dhowi_desc_at(b, a->q), *k = dhowi_desc_at(b, a->k);
+    const int64_t heads = q->rank > 2 ? q->shape[q->rank - 3] : 1,
+                  shared = k->rank > 2 ? k->shape[k->rank - 3] : 1;
+    int32_t *s = a->scores, p;
+    if (heads != shared && (heads < 1 || shared < 1 || heads % shared != 0))
+        DHOWI_REFUSE("%" PRId64 " heads of query do not share %" PRId64 " of key", heads, shared);
+    DHOWI_TRY(scaled_scores(b, a, heads, shared, &s[DHOWI_SCORES_SCALED]));
+    DHOWI_TRY(capped(b, a->softcap, s[DHOWI_SCORES_SCALED], &s[DHOWI_SCORES_CAPPED]));
+    DHOWI_TRY(apply_masks(b, a, s[DHOWI_SCORES_CAPPED], &s[DHOWI_SCORES_MASKED]));
+    DHOWI_TRY(weights(b, a, s[DHOWI_SCORES_MASKED], &s[DHOWI_SCORES_WEIGHTS]));
+    DHOWI_TRY(with_heads(b, s[DHOWI_SCORES_WEIGHTS], shared, &p));
+    DHOWI_TRY(dhowi_product(b, p, a->v, -1, out));
+    return with_heads(b, *out, heads, out);
+}
