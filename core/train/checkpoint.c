@@ -71,10 +71,11 @@ static dhow_status list_all(const dhow_trainer *t, const char *function, listing
 /* ---- numbers ---- */
 
 enum { VERSION, OPTIMIZER, STEPS, BACKWARDS, SEED, RATE, NOTES };
+enum { ALL_NOTES = NOTES + 1 + DHOWI_SCHEDULE_FIELDS }; /* with a schedule and its kind */
 static const char *const k_notes[NOTES] = {
     [VERSION] = "dhow.trainer", [OPTIMIZER] = "optimizer", [STEPS] = "steps",
     [BACKWARDS] = "backwards",  [SEED] = "seed",           [RATE] = "learning_rate_bits"};
-static const char k_version[] = "1";
+static const char k_version[] = "1", k_schedule[] = "schedule";
 
 static int64_t bits_of(double number) {
     int64_t bits;
@@ -82,18 +83,59 @@ static int64_t bits_of(double number) {
     return bits;
 }
 
-static void describe(const dhow_trainer *t, dhowi_safetensors_note *notes) {
+static void set_note(dhowi_safetensors_note *note, const char *name, int64_t number) {
+    note->name = name;
+    (void)snprintf(note->value, sizeof note->value, "%" PRId64, number);
+}
+
+static uint32_t describe_schedule(const dhow_schedule *s, dhowi_safetensors_note *notes) {
+    set_note(&notes[0], k_schedule, s->kind);
+    for (int i = 0; i < DHOWI_SCHEDULE_FIELDS; i++) {
+        int64_t number;
+        const char *name = dhowi_schedule_field(s, i, &number);
+        set_note(&notes[1 + i], name, number);
+    }
+    return 1 + DHOWI_SCHEDULE_FIELDS;
+}
+
+/* Returns how many. */
+static uint32_t describe(const dhow_trainer *t, dhowi_safetensors_note *notes) {
     const int64_t numbers[NOTES] = {[STEPS] = (int64_t)t->steps,
                                     [BACKWARDS] = (int64_t)t->backwards,
                                     [SEED] = (int64_t)t->options.seed,
                                     [RATE] = bits_of(t->options.learning_rate)};
-    for (int i = 0; i < NOTES; i++) {
-        notes[i].name = k_notes[i];
-        (void)snprintf(notes[i].value, sizeof notes[i].value, "%" PRId64, numbers[i]);
-    }
+    for (int i = 0; i < NOTES; i++) set_note(&notes[i], k_notes[i], numbers[i]);
     (void)dhowi_copy_text(notes[VERSION].value, sizeof notes->value, k_version);
     (void)dhowi_copy_text(notes[OPTIMIZER].value, sizeof notes->value,
                           dhowi_optimizer_name(&t->options));
+    return NOTES + (t->has_schedule ? describe_schedule(&t->schedule, &notes[NOTES]) : 0);
+}
+
+static dhow_status read_number(const char *path, const char *name, const char *text, int64_t least,
+                               int64_t *out) {
+    if (text != NULL && dhowi_parse_i64(text, strlen(text), least, INT64_MAX, out)) return DHOW_OK;
+    return dhowi_fail(DHOW_CORRUPT, "%s: %s: '%s' in __metadata__ is no number", k_load, path,
+                      name);
+}
+
+/* A file without one leaves what is there. */
+static dhow_status read_schedule(const dhow_safetensors *file, const char *path, bool *has,
+                                 dhow_schedule *out) {
+    dhow_schedule raw = DHOW_INIT(dhow_schedule);
+    const char *text = dhowi_safetensors_note_of(file, k_schedule);
+    int64_t number;
+    if (text == NULL) return DHOW_OK;
+    DHOWI_TRY(read_number(path, k_schedule, text, 0, &number));
+    raw.kind = (dhow_schedule_kind)(number <= INT8_MAX ? number : INT8_MAX);
+    for (int i = 0; i < DHOWI_SCHEDULE_FIELDS; i++) {
+        const char *name = dhowi_schedule_field(&raw, i, &number);
+        DHOWI_TRY(
+            read_number(path, name, dhowi_safetensors_note_of(file, name), INT64_MIN, &number));
+        dhowi_schedule_set_field(&raw, i, number);
+    }
+    *has = true;
+    if (dhowi_schedule_take(&raw, k_load, out) == DHOW_OK) return DHOW_OK;
+    return dhowi_fail_prefix(DHOW_CORRUPT, "%s", path);
 }
 
 static dhow_status read_notes(const dhow_trainer *t, const dhow_safetensors *file, const char *path,
@@ -112,13 +154,8 @@ static dhow_status read_notes(const dhow_trainer *t, const dhow_safetensors *fil
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "%s: %s was saved with the optimizer %.16s, the trainer has %s", k_load,
                           path, text[OPTIMIZER] != NULL ? text[OPTIMIZER] : "of no name", own);
-    for (int i = STEPS; i < NOTES; i++) {
-        const int64_t least = i == SEED ? INT64_MIN : 0;
-        if (text[i] == NULL ||
-            !dhowi_parse_i64(text[i], strlen(text[i]), least, INT64_MAX, &numbers[i]))
-            return dhowi_fail(DHOW_CORRUPT, "%s: %s: '%s' in __metadata__ is no number", k_load,
-                              path, k_notes[i]);
-    }
+    for (int i = STEPS; i < NOTES; i++)
+        DHOWI_TRY(read_number(path, k_notes[i], text[i], i == SEED ? INT64_MIN : 0, &numbers[i]));
     return DHOW_OK;
 }
 
@@ -131,13 +168,13 @@ static dhow_status rate_of(int64_t bits, const char *path, double *out) {
 /* ---- saving ---- */
 
 static dhow_status save(const dhow_trainer *t, const char *path) {
-    dhowi_safetensors_note notes[NOTES];
+    dhowi_safetensors_note notes[ALL_NOTES];
     listing l = {0};
     dhow_status status = list_all(t, k_save, &l);
-    describe(t, notes);
+    const uint32_t note_count = describe(t, notes);
     if (status == DHOW_OK)
         status = dhowi_safetensors_write(path, l.count, (const char *const *)l.names, l.tensors,
-                                         notes, NOTES);
+                                         notes, note_count);
     end_listing(&l);
     return status != DHOW_OK ? dhowi_fail_prefix(status, "%s", k_save) : DHOW_OK;
 }
@@ -190,7 +227,10 @@ static dhow_status read_all(dhow_trainer *t, dhow_safetensors *file, const char 
 static dhow_status load(dhow_trainer *t, dhow_safetensors *file, const char *path, listing *l) {
     int64_t numbers[NOTES];
     double rate;
+    dhow_schedule schedule = t->schedule;
+    bool has_schedule = t->has_schedule;
     DHOWI_TRY(read_notes(t, file, path, numbers));
+    DHOWI_TRY(read_schedule(file, path, &has_schedule, &schedule));
     DHOWI_TRY(rate_of(numbers[RATE], path, &rate));
     DHOWI_TRY(read_all(t, file, path, l));
     for (uint32_t i = 0; i < l->count; i++)
@@ -199,6 +239,8 @@ static dhow_status load(dhow_trainer *t, dhow_safetensors *file, const char *pat
     t->backwards = (uint64_t)numbers[BACKWARDS];
     t->options.seed = (uint64_t)numbers[SEED];
     t->options.learning_rate = rate;
+    t->schedule = schedule;
+    t->has_schedule = has_schedule;
     t->has_gradients = false;
     return DHOW_OK;
 }

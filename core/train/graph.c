@@ -7,8 +7,6 @@
 
 #include "base/memory/alloc.h"
 #include "base/memory/array.h"
-#include "dhow/model_elementwise.h"
-#include "dhow/model_steps.h"
 #include "model/build/build.h"
 #include "model/operators/backward/backward.h"
 #include "model/operators/operators.h"
@@ -16,7 +14,6 @@
 #include "train/train.h"
 
 static const char k_function[] = "dhow_trainer_create";
-enum { IGNORED_CLASS = -100 };
 
 /* ---- a copy that grows ---- */
 
@@ -66,98 +63,6 @@ static dhow_status open_dropouts(dhow_model *m) {
         n->in_count = 2;
     }
     return DHOW_OK;
-}
-
-/* ---- losses ---- */
-
-/* The loss becomes NaN where a class is none: with e = t - clip(t), which is t itself below 0, only
- * e (e - ignored) = 0 is right. */
-static dhow_status tell_classes(dhow_model *m, dhow_model_value t, int64_t count, dhow_dtype dtype,
-                                dhow_model_value *loss) {
-    dhow_model_value inside, apart;
-    if (count < 1) return DHOW_OK; /* not known */
-    DHOWI_TRY(dhow_model_cast(m, t, dtype, &t));
-    DHOWI_TRY(dhow_model_clip(m, t, 0, (double)(count - 1), &inside));
-    DHOWI_TRY(dhow_model_sub(m, t, inside, &t));
-    DHOWI_TRY(dhow_model_sub_scalar(m, t, dhow_scalar_f64(IGNORED_CLASS), &apart));
-    DHOWI_TRY(dhow_model_mul(m, t, apart, &t));
-    DHOWI_TRY(dhow_model_abs(m, t, &t));
-    DHOWI_TRY(dhow_model_reduce(m, DHOW_REDUCE_SUM, t, NULL, 0, 0, &t));
-    DHOWI_TRY(dhow_model_neg(m, t, &t));
-    DHOWI_TRY(dhow_model_sqrt(m, t, &t));
-    return dhow_model_add(m, *loss, t, loss);
-}
-
-static dhow_status loss_by_class(dhow_model *m, const char *op, int32_t y, dhow_model_value *out) {
-    const dhowi_tensor_desc own = m->values[y].desc;
-    dhowi_tensor_desc target = {.dtype = DHOW_I64, .rank = own.rank - 1};
-    dhowi_build_step s;
-    char text[160];
-    int32_t in[2] = {y, -1};
-    if (own.rank < 2 || !dhowi_is_float(own.dtype))
-        return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "%s: the output is %s; a loss by class takes floats [n, classes, ...]",
-                          k_function, dhowi_desc_text(&own, text, sizeof text));
-    target.shape[0] = own.shape[0];
-    for (int32_t i = 2; i < own.rank; i++) target.shape[i - 1] = own.shape[i];
-    DHOWI_TRY(dhow_model_input(m, "dhow.target", target.dtype, target.rank, target.shape, &in[1]));
-    DHOWI_TRY(dhowi_step_begin(m, &s, k_function, op, in, 2, out));
-    dhowi_step_text(&s, "reduction", "mean");
-    dhowi_step_int(&s, "ignore_index", IGNORED_CLASS);
-    s.result[0].rank = 0;
-    DHOWI_TRY(dhowi_step_end(m, &s, out));
-    return tell_classes(m, in[1], own.shape[1], own.dtype, out);
-}
-
-/* c (d - c / 2) with d = |y - t| and c = min(d, 1) */
-static dhow_status smooth(dhow_model *m, dhow_model_value d, dhow_model_value *out) {
-    dhow_model_value c, half;
-    DHOWI_TRY(dhow_model_min_scalar(m, d, dhow_scalar_f64(1), &c));
-    DHOWI_TRY(dhow_model_mul_scalar(m, c, dhow_scalar_f64(0.5), &half));
-    DHOWI_TRY(dhow_model_sub(m, d, half, &d));
-    return dhow_model_mul(m, c, d, out);
-}
-
-/* softplus(y) - y t */
-static dhow_status binary_entropy(dhow_model *m, dhow_model_value y, dhow_model_value t,
-                                  dhow_model_value *out) {
-    dhow_model_value part;
-    DHOWI_TRY(dhow_model_softplus(m, y, out));
-    DHOWI_TRY(dhow_model_mul(m, y, t, &part));
-    return dhow_model_sub(m, *out, part, out);
-}
-
-static dhow_status loss_by_element(dhow_model *m, dhow_loss loss, int32_t y,
-                                   dhow_model_value *out) {
-    const dhowi_tensor_desc own = m->values[y].desc;
-    dhow_model_value t, d;
-    if (own.rank < 0)
-        return dhowi_fail(DHOW_UNSUPPORTED, "%s: the shape of the output is not known", k_function);
-    DHOWI_TRY(dhow_model_input(m, "dhow.target", own.dtype, own.rank, own.shape, &t));
-    if (loss == DHOW_LOSS_BCE_WITH_LOGITS) {
-        DHOWI_TRY(binary_entropy(m, y, t, &d));
-    } else {
-        DHOWI_TRY(dhow_model_sub(m, y, t, &d));
-        if (loss == DHOW_LOSS_MSE) DHOWI_TRY(dhow_model_mul(m, d, d, &d));
-        if (loss == DHOW_LOSS_L1 || loss == DHOW_LOSS_SMOOTH_L1)
-            DHOWI_TRY(dhow_model_abs(m, d, &d));
-        if (loss == DHOW_LOSS_SMOOTH_L1) DHOWI_TRY(smooth(m, d, &d));
-    }
-    return dhow_model_reduce(m, DHOW_REDUCE_MEAN, d, NULL, 0, 0, out);
-}
-
-static dhow_status add_loss(dhow_model *m, dhow_loss loss, int32_t y, dhow_model_value *out) {
-    *out = y;
-    switch (loss) {
-        case DHOW_LOSS_OUTPUT:
-            return DHOW_OK;
-        case DHOW_LOSS_CROSS_ENTROPY:
-            return loss_by_class(m, "SoftmaxCrossEntropyLoss", y, out);
-        case DHOW_LOSS_NLL:
-            return loss_by_class(m, "NegativeLogLikelihoodLoss", y, out);
-        default:
-            return loss_by_element(m, loss, y, out);
-    }
 }
 
 /* ---- derivatives ---- */
@@ -229,7 +134,8 @@ static dhow_status add_gradient(dhow_model *m, const int32_t *values, uint32_t c
     return DHOW_OK;
 }
 
-static dhow_status extend(dhow_model *m, dhow_loss loss, const int32_t *values, uint32_t count) {
+static dhow_status extend(dhow_model *m, const dhow_trainer_options *o, const int32_t *values,
+                          uint32_t count) {
     dhow_model_value y;
     if (m->output_count == 0 || m->values[m->outputs[0]].form != DHOW_DATUM_TENSOR)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the model has no output that is a tensor",
@@ -240,7 +146,7 @@ static dhow_status extend(dhow_model *m, dhow_loss loss, const int32_t *values, 
                           k_function, count, DHOWI_MAX_OUTPUTS_OF_NODE - 1);
     DHOWI_TRY(open_nodes(m));
     DHOWI_TRY(open_parameters(m, values, count));
-    DHOWI_TRY(add_loss(m, loss, m->outputs[0], &y));
+    DHOWI_TRY(dhowi_add_loss(m, o, m->outputs[0], &y));
     DHOWI_TRY(open_dropouts(m));
     DHOWI_TRY(check_derivatives(m, values, count, y));
     m->output_count = 0;
@@ -250,8 +156,8 @@ static dhow_status extend(dhow_model *m, dhow_loss loss, const int32_t *values, 
     return add_gradient(m, values, count, y);
 }
 
-dhow_status dhowi_train_graph(dhow_model *model, dhow_loss loss, const int32_t *values,
-                              uint32_t count, dhow_model **out) {
+dhow_status dhowi_train_graph(dhow_model *model, const dhow_trainer_options *o,
+                              const int32_t *values, uint32_t count, dhow_model **out) {
     dhow_model *m;
     *out = NULL;
     DHOWI_TRY(dhowi_model_copy(model, &m));
@@ -259,7 +165,7 @@ dhow_status dhowi_train_graph(dhow_model *model, dhow_loss loss, const int32_t *
     dhowi_onnx_file *file = m->file;
     m->origin = NULL; /* while it is built on */
     m->file = NULL;
-    dhow_status status = extend(m, loss, values, count);
+    dhow_status status = extend(m, o, values, count);
     m->origin = origin;
     m->file = file;
     if (status == DHOW_OK) status = dhow_model_place(m, model->device, model->placement);

@@ -39,8 +39,7 @@ static void fill(double *number, double otherwise) {
 
 dhow_status dhowi_optimizer_options(const dhow_trainer_options *given, dhow_trainer_options *own) {
     DHOWI_TRY(DHOWI_STRUCT_IN(dhow_trainer_options, given, own, k_create, "options"));
-    if (own->loss < DHOW_LOSS_OUTPUT || own->loss > DHOW_LOSS_BCE_WITH_LOGITS)
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %d is no loss", k_create, (int)own->loss);
+    DHOWI_TRY(dhowi_loss_options(own));
     if ((size_t)own->optimizer >= DHOWI_COUNT(k_optimizers))
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %d is no optimizer", k_create,
                           (int)own->optimizer);
@@ -62,6 +61,10 @@ dhow_status dhowi_optimizer_options(const dhow_trainer_options *given, dhow_trai
     DHOWI_TRY(check_number("beta2", own->beta2, 0, 1));
     DHOWI_TRY(check_number("alpha", own->alpha, 0, 1));
     DHOWI_TRY(check_number("clip_norm", own->clip_norm, 0, INFINITY));
+    DHOWI_TRY(check_number("clip_value", own->clip_value, 0, INFINITY));
+    if (own->clip_norm > 0 && own->clip_value > 0)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: clip_norm and clip_value are both given; choose one", k_create);
     return check_number("eps", own->eps, 0, INFINITY);
 }
 
@@ -81,6 +84,11 @@ const char *dhowi_optimizer_state_name(const dhow_trainer_options *options, uint
 }
 
 /* ---- steps ---- */
+
+double dhowi_trainer_rate(const dhow_trainer *t) {
+    const double rate = t->options.learning_rate;
+    return t->has_schedule ? dhowi_schedule_rate(&t->schedule, rate, t->steps) : rate;
+}
 
 typedef struct step {
     const dhow_trainer *t;
@@ -147,11 +155,13 @@ dhow_status dhowi_optimizer_run(dhow_trainer *t, dhow_stream *stream, dhow_tenso
         [DHOW_OPTIMIZER_ADAMW] = add_adam,
         [DHOW_OPTIMIZER_RMSPROP] = add_rmsprop,
         [DHOW_OPTIMIZER_LION] = add_lion};
-    const dhow_trainer_options *o = &t->options;
+    dhow_trainer_options now = t->options;
+    const dhow_trainer_options *o = &now;
     step s = {.t = t};
     dhow_kernel *kernel;
     DHOWI_TRY(
         dhowi_kernel_of(stream->device, k_optimizers[o->optimizer].kernel, t->dtype, &kernel));
+    now.learning_rate = dhowi_trainer_rate(t);
     t->steps++;
     add_tensor(&s, t->parameters, DHOW_ACCESS_READ | DHOW_ACCESS_WRITE);
     add_tensor(&s, gradients, DHOW_ACCESS_READ);
@@ -168,19 +178,28 @@ dhow_status dhowi_optimizer_run(dhow_trainer *t, dhow_stream *stream, dhow_tenso
 /* ---- clipping ---- */
 
 /* g min(1, norm / (|g| + 1e-6)), as torch.nn.utils.clip_grad_norm_ */
-static dhow_status build_clip(dhow_model *m, const dhow_trainer *t) {
-    dhow_model_value g, d;
-    DHOWI_TRY(dhow_model_input(m, "gradients", t->dtype, 1, &t->count, &g));
+static dhow_status by_norm(dhow_model *m, double norm, dhow_model_value g, dhow_model_value *out) {
+    dhow_model_value d;
     DHOWI_TRY(dhow_model_mul(m, g, g, &d));
     DHOWI_TRY(dhow_model_reduce(m, DHOW_REDUCE_SUM, d, NULL, 0, 1, &d));
     DHOWI_TRY(dhow_model_sqrt(m, d, &d));
     DHOWI_TRY(dhow_model_add_scalar(m, d, dhow_scalar_f64(1e-6), &d));
     DHOWI_TRY(dhow_model_pow_scalar(m, d, dhow_scalar_f64(-1), &d));
-    DHOWI_TRY(dhow_model_mul_scalar(m, d, dhow_scalar_f64(t->options.clip_norm), &d));
+    DHOWI_TRY(dhow_model_mul_scalar(m, d, dhow_scalar_f64(norm), &d));
     DHOWI_TRY(dhow_model_min_scalar(m, d, dhow_scalar_f64(1), &d));
-    DHOWI_TRY(dhow_model_mul(m, g, d, &d));
-    return dhow_model_output(m, "clipped", d);
+    return dhow_model_mul(m, g, d, out);
 }
+
+static dhow_status build_clip(dhow_model *m, const dhow_trainer *t) {
+    const dhow_trainer_options *o = &t->options;
+    dhow_model_value g;
+    DHOWI_TRY(dhow_model_input(m, "gradients", t->dtype, 1, &t->count, &g));
+    if (o->clip_norm > 0) DHOWI_TRY(by_norm(m, o->clip_norm, g, &g));
+    if (o->clip_value > 0) DHOWI_TRY(dhow_model_clip(m, g, -o->clip_value, o->clip_value, &g));
+    return dhow_model_output(m, "clipped", g);
+}
+
+bool dhowi_clips(const dhow_trainer_options *o) { return o->clip_norm > 0 || o->clip_value > 0; }
 
 dhow_status dhowi_clip_graph(const dhow_trainer *t, dhow_model **out) {
     DHOWI_TRY(dhow_model_create(t->model->context, out));

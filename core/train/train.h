@@ -9,6 +9,7 @@
 #include "base/threads/single.h"
 #include "dhow/train.h"
 #include "model/lower/lower.h"
+#include "train/schedule.h"
 
 enum { DHOWI_TRAIN_STATES = 2 }; /* arrays that an optimiser keeps */
 
@@ -27,7 +28,9 @@ struct dhow_trainer {
                           the parameters to train, the target and the key of dropouts, where there
                           are such; its outputs loss and gradients */
     dhow_model *clip;  /* gradients to scaled gradients; NULL: not wanted */
-    dhow_trainer_options options; /* defaults filled in */
+    dhow_trainer_options options; /* defaults filled in, pointers NULL */
+    dhow_schedule schedule;       /* of options.learning_rate */
+    bool has_schedule;
     dhow_dtype dtype;
     int64_t count; /* elements of each flat array, gaps between parameters included */
     uint32_t trained_count, input_count; /* the latter of the model */
@@ -45,8 +48,12 @@ dhow_status dhowi_trainer_enter(const dhow_trainer *t, const char *function);
 dhow_status dhowi_trained_part(const dhow_trainer *t, const dhowi_trained *p, dhow_tensor *whole,
                                dhow_tensor **out);
 /* graph.c: the training graph. `values` are the parameters to train. */
-dhow_status dhowi_train_graph(dhow_model *model, dhow_loss loss, const int32_t *values,
-                              uint32_t count, dhow_model **out);
+dhow_status dhowi_train_graph(dhow_model *model, const dhow_trainer_options *o,
+                              const int32_t *values, uint32_t count, dhow_model **out);
+/* loss.c: checks what belongs to losses and fills in its defaults; adds the loss of an output. */
+dhow_status dhowi_loss_options(dhow_trainer_options *o);
+dhow_status dhowi_add_loss(dhow_model *m, const dhow_trainer_options *o, int32_t y,
+                           dhow_model_value *out);
 /* optimizer.c */
 dhow_status dhowi_optimizer_options(const dhow_trainer_options *given, dhow_trainer_options *own);
 uint32_t dhowi_optimizer_states(const dhow_trainer_options *options);
@@ -54,7 +61,10 @@ uint32_t dhowi_optimizer_states(const dhow_trainer_options *options);
 const char *dhowi_optimizer_name(const dhow_trainer_options *options);
 const char *dhowi_optimizer_state_name(const dhow_trainer_options *options, uint32_t index);
 dhow_status dhowi_optimizer_run(dhow_trainer *t, dhow_stream *stream, dhow_tensor *gradients);
-/* A model that scales gradients down to a norm. */
+/* The learning rate of the next step. */
+double dhowi_trainer_rate(const dhow_trainer *t);
+/* A model that scales gradients down to a norm, or cuts each; whether it is wanted. */
+bool dhowi_clips(const dhow_trainer_options *options);
 dhow_status dhowi_clip_graph(const dhow_trainer *t, dhow_model **out);
 
 #endif /* DHOWI_TRAIN_H_ */

@@ -106,7 +106,7 @@ static dhow_status allocate(dhow_trainer *t) {
     DHOWI_TRY(flat(t, &t->gradients));
     for (uint32_t i = 0; i < dhowi_optimizer_states(&t->options); i++)
         DHOWI_TRY(flat(t, &t->state[i]));
-    if (t->options.clip_norm > 0) DHOWI_TRY(flat(t, &t->clipped));
+    if (dhowi_clips(&t->options)) DHOWI_TRY(flat(t, &t->clipped));
     for (uint32_t i = 0; i < t->trained_count; i++) {
         dhowi_trained *p = &t->trained[i];
         DHOWI_TRY(dhowi_trained_part(t, p, t->parameters, &p->parameter));
@@ -123,7 +123,7 @@ static dhow_status make_graph(dhow_trainer *t) {
     if (values == NULL) return dhowi_fail_memory(k_create);
     for (uint32_t i = 0; i < t->trained_count; i++) values[i] = t->trained[i].value;
     dhow_status status =
-        dhowi_train_graph(t->model, t->options.loss, values, t->trained_count, &t->graph);
+        dhowi_train_graph(t->model, &t->options, values, t->trained_count, &t->graph);
     dhowi_free(values);
     DHOWI_TRY(status);
     t->input_count = t->model->input_count; /* more may be built */
@@ -150,8 +150,10 @@ static dhow_status make(dhow_trainer *t, const dhow_trainer_options *options) {
     DHOWI_TRY(choose(t));
     DHOWI_TRY(make_graph(t));
     DHOWI_TRY(allocate(t));
-    t->options.trainable = NULL; /* the caller's */
-    return t->options.clip_norm > 0 ? dhowi_clip_graph(t, &t->clip) : DHOW_OK;
+    t->options.trainable = NULL; /* the caller's, as the others */
+    t->options.ignore_index = NULL;
+    t->options.weight = t->options.pos_weight = NULL;
+    return dhowi_clips(&t->options) ? dhowi_clip_graph(t, &t->clip) : DHOW_OK;
 }
 
 dhow_status dhow_trainer_create(dhow_model *model, const dhow_trainer_options *options,
@@ -345,56 +347,4 @@ dhow_status dhow_trainer_zero_gradients(dhow_trainer *t) {
     t->has_gradients = false;
     dhowi_single_end(&t->single);
     return DHOW_OK;
-}
-
-/* ---- looking, setting ---- */
-
-uint32_t dhow_trainer_parameter_count(const dhow_trainer *t) {
-    return dhowi_handle_is(t, DHOWI_TRAINER) ? t->trained_count : 0;
-}
-
-dhow_status dhow_trainer_parameter_at(const dhow_trainer *t, uint32_t index, const char **name,
-                                      dhow_tensor **parameter, dhow_tensor **gradient) {
-    static const char function[] = "dhow_trainer_parameter_at";
-    DHOWI_TRY(dhowi_handle_check(t, DHOWI_TRAINER, function, "trainer"));
-    if (index >= t->trained_count)
-        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u of %u", function, index,
-                          t->trained_count);
-    const dhowi_trained *p = &t->trained[index];
-    if (name != NULL) *name = t->model->values[p->value].name;
-    if (parameter != NULL) {
-        dhowi_handle_retain(&p->parameter->handle);
-        *parameter = p->parameter;
-    }
-    if (gradient != NULL) {
-        dhowi_handle_retain(&p->gradient->handle);
-        *gradient = p->gradient;
-    }
-    return DHOW_OK;
-}
-
-dhow_status dhow_trainer_set_learning_rate(dhow_trainer *t, double rate) {
-    static const char function[] = "dhow_trainer_set_learning_rate";
-    DHOWI_TRY(dhowi_trainer_enter(t, function));
-    const bool fits = isfinite(rate) && rate >= 0;
-    if (fits) t->options.learning_rate = rate;
-    dhowi_single_end(&t->single);
-    if (fits) return DHOW_OK;
-    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %g is no learning rate", function, rate);
-}
-
-static dhow_status copy_out(const dhow_trainer *t) {
-    for (uint32_t i = 0; i < t->trained_count; i++) {
-        const dhowi_trained *p = &t->trained[i];
-        DHOWI_TRY(
-            dhow_model_set_parameter(t->model, t->model->values[p->value].name, p->parameter));
-    }
-    return DHOW_OK;
-}
-
-dhow_status dhow_trainer_update_model(dhow_trainer *t) {
-    DHOWI_TRY(dhowi_trainer_enter(t, "dhow_trainer_update_model"));
-    dhow_status status = copy_out(t);
-    dhowi_single_end(&t->single);
-    return status;
 }

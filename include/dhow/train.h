@@ -28,14 +28,23 @@ typedef struct dhow_trainer dhow_trainer;
 
 /** What the model's first output is compared with, averaged over the batch. */
 typedef enum dhow_loss {
-    DHOW_LOSS_OUTPUT = 0,         /**< the output itself is the loss, one number; no target */
-    DHOW_LOSS_CROSS_ENTROPY = 1,  /**< scores [n, c, ...], classes i64[n, ...]; -100 is ignored,
-                                       others outside 0 .. c - 1 make the loss NaN */
-    DHOW_LOSS_NLL = 2,            /**< the same of log-probabilities */
-    DHOW_LOSS_MSE = 3,            /**< (y - t)^2; t is like the output, as of those below */
-    DHOW_LOSS_L1 = 4,             /**< |y - t| */
-    DHOW_LOSS_SMOOTH_L1 = 5,      /**< (y - t)^2 / 2 where |y - t| < 1, else |y - t| - 1/2 */
-    DHOW_LOSS_BCE_WITH_LOGITS = 6 /**< -t log s(y) - (1 - t) log(1 - s(y)), s being the sigmoid */
+    DHOW_LOSS_OUTPUT = 0,          /**< the output itself is the loss, one number; no target */
+    DHOW_LOSS_CROSS_ENTROPY = 1,   /**< scores [n, c, ...], classes i64[n, ...]; one of
+                                        `ignore_index` is left out, others outside 0 .. c - 1 make
+                                        the loss NaN */
+    DHOW_LOSS_NLL = 2,             /**< the same of log-probabilities */
+    DHOW_LOSS_MSE = 3,             /**< (y - t)^2; t is like the output, as of those below */
+    DHOW_LOSS_L1 = 4,              /**< |y - t| */
+    DHOW_LOSS_SMOOTH_L1 = 5,       /**< (y - t)^2 / (2 b) where |y - t| < b, else |y - t| - b/2;
+                                        b is `smooth_l1_beta` */
+    DHOW_LOSS_BCE_WITH_LOGITS = 6, /**< -p t log s(y) - (1 - t) log(1 - s(y)), s being the sigmoid
+                                        and p `pos_weight` */
+    DHOW_LOSS_HUBER = 7,           /**< (y - t)^2 / 2 where |y - t| < d, else d (|y - t| - d/2);
+                                        d is `huber_delta` */
+    DHOW_LOSS_KL_DIV = 8,          /**< t (log t - y) of log-probabilities y[n, ...]: the sum over
+                                        all elements divided by n, PyTorch's "batchmean" */
+    DHOW_LOSS_CROSS_ENTROPY_PROBABILITIES = 9 /**< cross entropy of scores [n, c, ...] whose target
+                                                   has a probability for each class */
 } dhow_loss;
 
 /** How gradients change parameters; formulas as in PyTorch's torch.optim. */
@@ -52,19 +61,57 @@ typedef struct dhow_trainer_options {
     uint32_t struct_size; /**< DHOW_INIT() sets it */
     dhow_loss loss;
     dhow_optimizer optimizer;
-    double learning_rate;  /**< 0: 1e-3; 1e-2 of RMSprop, 1e-4 of Lion */
-    double momentum;       /**< of SGD and RMSprop */
-    double dampening;      /**< of SGD */
-    int32_t nesterov;      /**< of SGD: 1 for Nesterov's form, which wants a momentum */
-    double weight_decay;   /**< 0: none, but 0.01 of AdamW; negative: none of that either */
-    double beta1;          /**< 0: 0.9 */
-    double beta2;          /**< 0: 0.999, 0.99 of Lion */
-    double alpha;          /**< of RMSprop; 0: 0.99 */
-    double eps;            /**< 0: 1e-8 */
-    double clip_norm;      /**< above 0: gradients are scaled down together to this norm */
-    const char *trainable; /**< names to train, with * and ?; NULL: every floating parameter */
-    uint64_t seed;         /**< of the masks of dropout layers */
+    double learning_rate;   /**< 0: 1e-3; 1e-2 of RMSprop, 1e-4 of Lion */
+    double momentum;        /**< of SGD and RMSprop */
+    double dampening;       /**< of SGD */
+    int32_t nesterov;       /**< of SGD: 1 for Nesterov's form, which wants a momentum */
+    double weight_decay;    /**< 0: none, but 0.01 of AdamW; negative: none of that either */
+    double beta1;           /**< 0: 0.9 */
+    double beta2;           /**< 0: 0.999, 0.99 of Lion */
+    double alpha;           /**< of RMSprop; 0: 0.99 */
+    double eps;             /**< 0: 1e-8 */
+    double clip_norm;       /**< above 0: gradients are scaled down together to this norm */
+    const char *trainable;  /**< names to train, with * and ?; NULL: every floating parameter */
+    uint64_t seed;          /**< of the masks of dropout layers */
+    double clip_value;      /**< above 0: each gradient is cut to -clip_value .. clip_value */
+    double label_smoothing; /**< of cross entropy, 0 to 1: the share of a target that all classes
+                                 have alike (Szegedy et al., 2016) */
+    const int64_t *ignore_index; /**< the class that losses by class leave out; NULL: -100 */
+    dhow_tensor *weight;         /**< f[c], of losses by class and of cross entropy; copied */
+    dhow_tensor *pos_weight;     /**< of BCE with logits, broadcasts to the output; copied */
+    double smooth_l1_beta;       /**< 0: 1 */
+    double huber_delta;          /**< 0: 1 */
 } dhow_trainer_options;
+
+/** How the learning rate goes on from step to step, n being the steps that were made before. */
+typedef enum dhow_schedule_kind {
+    DHOW_SCHEDULE_CONSTANT = 0,    /**< r */
+    DHOW_SCHEDULE_STEP = 1,        /**< r gamma^floor(n / step_size), as StepLR */
+    DHOW_SCHEDULE_EXPONENTIAL = 2, /**< r gamma^n, as ExponentialLR */
+    DHOW_SCHEDULE_COSINE = 3,      /**< e + (r - e) (1 + cos(pi n / total_steps)) / 2 with e
+                                        `eta_min`, as CosineAnnealingLR (Loshchilov and Hutter,
+                                        2017); behind total_steps it rises again */
+    DHOW_SCHEDULE_ONE_CYCLE = 4    /**< by cosines from r / div_factor up to r in step
+                                        pct_start total_steps - 1, and down to r / (div_factor
+                                        final_div_factor) in the last, where it stays: OneCycleLR
+                                        (Smith and Topin, 2018), which leaves momenta alone */
+} dhow_schedule_kind;
+
+/** Names and formulas of PyTorch's torch.optim.lr_scheduler; r is the trainer's learning_rate. */
+typedef struct dhow_schedule {
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
+    dhow_schedule_kind kind;
+    double gamma;            /**< 0: 0.1 of STEP; EXPONENTIAL wants one */
+    uint64_t step_size;      /**< of STEP */
+    uint64_t total_steps;    /**< of COSINE (there T_max) and ONE_CYCLE, without a warm-up */
+    double eta_min;          /**< of COSINE */
+    double pct_start;        /**< of ONE_CYCLE; 0: 0.3 */
+    double div_factor;       /**< of ONE_CYCLE; 0: 25 */
+    double final_div_factor; /**< of ONE_CYCLE; 0: 1e4 */
+    uint64_t warmup_steps;   /**< that come before: its first rate, times start_factor + (1 -
+                                  start_factor) n / warmup_steps, as LinearLR in a SequentialLR */
+    double start_factor;     /**< 0: 1/3 */
+} dhow_schedule;
 
 /**
  * Prepares training on the model's device, with the parameters as they are.
@@ -175,6 +222,40 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_set_learning_rate(dhow_trainer 
                                                                    double rate);
 
 /**
+ * The learning rate that the next step has.
+ *
+ * @return 0 for NULL or what is no trainer
+ *
+ * Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API double dhow_trainer_learning_rate(const dhow_trainer *trainer);
+
+/**
+ * Lets the learning rate follow a schedule. Steps are counted from the trainer's first one, those
+ * of a checkpoint that it loaded included; dhow_trainer_set_learning_rate() changes the rate that
+ * the schedule begins from.
+ *
+ * @param schedule  copied; NULL for none
+ * @return INVALID_ARGUMENT (numbers that make no sense; the message names the field)
+ *
+ * Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_set_schedule(dhow_trainer *trainer,
+                                                              const dhow_schedule *schedule);
+
+/**
+ * The learning rate of a step by itself, to look at a schedule before it is used.
+ *
+ * @param learning_rate  that it begins from, the trainer's
+ * @param step           from 0 on
+ * @return NaN where numbers make no sense: dhow_last_error() names the field
+ *
+ * Threads: any. Blocks: no.
+ */
+DHOW_API double dhow_schedule_rate(const dhow_schedule *schedule, double learning_rate,
+                                   uint64_t step);
+
+/**
  * Copies the parameters into the model, for prediction and dhow_model_save_state().
  *
  * @return INVALID_ARGUMENT (another thread runs the model), OUT_OF_MEMORY, DEVICE_LOST
@@ -186,8 +267,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_update_model(dhow_trainer *trai
 /**
  * Saves what a training goes on with as one safetensors file, which appears whole or not at all:
  * the parameters under their own names, the optimiser's state as "optimizer.exp_avg.NAME" (words of
- * PyTorch's optimisers), and the count of steps, the learning rate and the state of dropout in
- * `__metadata__`. Gradients that were not yet used are not saved.
+ * PyTorch's optimisers), and the count of steps, the learning rate, its schedule and the state of
+ * dropout in `__metadata__`. Gradients that were not yet used are not saved.
  *
  * @param path  of the file, which is replaced
  * @return INVALID_ARGUMENT, IO_ERROR, OUT_OF_MEMORY, DEVICE_LOST
@@ -198,8 +279,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_save(dhow_trainer *trainer, con
 
 /**
  * Goes on where dhow_trainer_save() was, on this or another device: on the same kind of device,
- * with the same options and batches, the steps to come give the same bits. The learning rate and
- * the seed become those of the file; the other options stay the trainer's.
+ * with the same options and batches, the steps to come give the same bits. The learning rate, the
+ * seed and the schedule become those of the file, and a schedule stays where the file has none; the
+ * other options stay the trainer's.
  *
  * @return INVALID_ARGUMENT (no checkpoint, another optimiser, a tensor of another shape or type,
  * one that is not trained here; the message names it), NOT_FOUND (no file, or a tensor it lacks),

@@ -112,7 +112,14 @@ static void training(const dhow::context &context) {
     dhow_trainer_options options = DHOW_INIT(dhow_trainer_options);
     options.loss = DHOW_LOSS_MSE;
     const dhow::trainer t(m, options);
+    dhow_schedule schedule = DHOW_INIT(dhow_schedule);
+    CHECK(dhow::schedule_rate(schedule, 0.1, 5) == 0.1);
+    t.set_schedule(schedule);
+    schedule.kind = DHOW_SCHEDULE_STEP;
+    CHECK(throws(DHOW_INVALID_ARGUMENT, "step_size",
+                 [&] { return dhow::schedule_rate(schedule, 0.1, 5); }));
     t.set_learning_rate(0.1);
+    CHECK(t.learning_rate() == 0.1);
     double loss = 0;
     for (int i = 0; i < 200; i++) loss = t.step({one, target});
     CHECK(loss < 1e-3 && t.parameters().size() == 2 && t.parameters().at(0).name == "w.weight");

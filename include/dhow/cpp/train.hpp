@@ -44,6 +44,10 @@ class trainer : public unique_handle<dhow_trainer, dhow_trainer_release> {
     void set_learning_rate(double rate) const {
         check(dhow_trainer_set_learning_rate(get(), rate));
     }
+    double learning_rate() const { return dhow_trainer_learning_rate(get()); }
+    void set_schedule(const dhow_schedule &schedule) const {
+        check(dhow_trainer_set_schedule(get(), &schedule));
+    }
     void save(const std::string &path) const { check(dhow_trainer_save(get(), path.c_str())); }
     void load(const std::string &path) const { check(dhow_trainer_load(get(), path.c_str())); }
     void update_model() const { check(dhow_trainer_update_model(get())); }
@@ -58,6 +62,13 @@ class trainer : public unique_handle<dhow_trainer, dhow_trainer_release> {
         return all;
     }
 };
+
+/** The learning rate of a step, from 0 on; throws where the schedule makes no sense. */
+inline double schedule_rate(const dhow_schedule &schedule, double learning_rate, uint64_t step) {
+    const double rate = dhow_schedule_rate(&schedule, learning_rate, step);
+    if (!(rate >= 0)) check(DHOW_INVALID_ARGUMENT);
+    return rate;
+}
 
 }  // namespace dhow
 
