@@ -63,6 +63,10 @@ static dhow_status copy_out(const dhow_trainer *t) {
         DHOWI_TRY(
             dhow_model_set_parameter(t->model, t->model->values[p->value].name, p->parameter));
     }
+    for (uint32_t i = 0; i < t->statistic_count; i++) {
+        const dhowi_statistic *s = &t->statistics[i];
+        DHOWI_TRY(dhow_model_set_parameter(t->model, t->model->values[s->value].name, s->running));
+    }
     return DHOW_OK;
 }
 

@@ -36,32 +36,40 @@ static void end_listing(listing *l) {
     dhowi_free(l->loaded);
 }
 
-/* `kind`: a word for the optimiser's array; "" for the parameters. */
+/* `kind`: a word for the optimiser's array; "" for the model's own. */
+static dhow_status list_part(const dhow_trainer *t, const char *function, const char *kind,
+                             int32_t value, int64_t first, dhow_tensor *whole, listing *l) {
+    const char *own = t->model->values[value].name;
+    const size_t room = strlen(own) + 48;
+    char *name = dhowi_alloc(room);
+    const uint32_t at = l->count++;
+    l->names[at] = name;
+    if (name == NULL) return dhowi_fail_memory(function);
+    (void)snprintf(name, room, "%s%s%s%s", kind[0] != 0 ? "optimizer." : "", kind,
+                   kind[0] != 0 ? "." : "", own);
+    return dhowi_flat_part(t, value, first, whole, &l->tensors[at]);
+}
+
 static dhow_status list_array(const dhow_trainer *t, const char *function, const char *kind,
                               dhow_tensor *whole, listing *l) {
-    for (uint32_t i = 0; i < t->trained_count; i++) {
-        const char *own = t->model->values[t->trained[i].value].name;
-        const size_t room = strlen(own) + 48;
-        char *name = dhowi_alloc(room);
-        const uint32_t at = l->count++;
-        l->names[at] = name;
-        if (name == NULL) return dhowi_fail_memory(function);
-        (void)snprintf(name, room, "%s%s%s%s", kind[0] != 0 ? "optimizer." : "", kind,
-                       kind[0] != 0 ? "." : "", own);
-        DHOWI_TRY(dhowi_trained_part(t, &t->trained[i], whole, &l->tensors[at]));
-    }
+    for (uint32_t i = 0; i < t->trained_count; i++)
+        DHOWI_TRY(list_part(t, function, kind, t->trained[i].value, t->trained[i].first, whole, l));
     return DHOW_OK;
 }
 
 static dhow_status list_all(const dhow_trainer *t, const char *function, listing *l) {
     const uint32_t states = dhowi_optimizer_states(&t->options);
-    const size_t count = (size_t)t->trained_count * (1 + states);
+    const size_t count = (size_t)t->trained_count * (1 + states) + t->statistic_count;
     l->names = dhowi_alloc_array(count, sizeof *l->names);
     l->tensors = dhowi_alloc_array(count, sizeof(dhow_tensor *));
     l->loaded = dhowi_alloc_array(count, sizeof(dhow_tensor *));
     if (l->names == NULL || l->tensors == NULL || l->loaded == NULL)
         return dhowi_fail_memory(function);
     DHOWI_TRY(list_array(t, function, "", t->parameters, l));
+    for (uint32_t i = 0; i < t->statistic_count; i++) {
+        const dhowi_statistic *s = &t->statistics[i];
+        DHOWI_TRY(list_part(t, function, "", s->value, s->first, t->running, l));
+    }
     for (uint32_t i = 0; i < states; i++)
         DHOWI_TRY(
             list_array(t, function, dhowi_optimizer_state_name(&t->options, i), t->state[i], l));

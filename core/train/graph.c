@@ -65,6 +65,33 @@ static dhow_status open_dropouts(dhow_model *m) {
     return DHOW_OK;
 }
 
+/* Batch norms, whose statistics are inputs already, make the next ones. */
+static dhow_status open_batch_norms(dhow_model *m, const dhow_trainer *t, int32_t *next) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < m->graph.node_count && t->statistic_count > 0; i++) {
+        dhowi_node *n = &m->graph.nodes[i];
+        if (!dhowi_is_batch_norm(n)) continue;
+        const double given = t->options.batchnorm_momentum, otherwise = n->source == NULL ? 0.1 : 0;
+        dhowi_attrs *attrs = dhowi_arena_array(&m->arena, 1, sizeof *attrs);
+        int32_t *out = dhowi_arena_array(&m->arena, 3, sizeof *out);
+        if (attrs == NULL || out == NULL) return dhowi_fail_memory(k_function);
+        *attrs = (dhowi_attrs){.eps = n->source == NULL ? n->attrs->eps : 0,
+                               .number = given > 0 ? given : otherwise};
+        out[0] = n->out[0];
+        for (int k = 1; k < 3; k++) {
+            const dhowi_tensor_desc desc = m->values[n->in[2 + k]].desc;
+            DHOWI_TRY(dhowi_model_new_value(m, DHOWI_VALUE_RESULT, NULL, &desc, &out[k]));
+            next[count++] = out[k];
+        }
+        n->op = dhowi_layer_operator(DHOWI_LAYER_BATCHNORM_TRAINING);
+        n->attrs = attrs;
+        n->out = out;
+        n->out_count = 3;
+        n->in_count = 5;
+    }
+    return DHOW_OK;
+}
+
 /* ---- derivatives ---- */
 
 static bool is_marked(const bool *marks, const int32_t *values, uint32_t count) {
@@ -134,8 +161,10 @@ static dhow_status add_gradient(dhow_model *m, const int32_t *values, uint32_t c
     return DHOW_OK;
 }
 
-static dhow_status extend(dhow_model *m, const dhow_trainer_options *o, const int32_t *values,
-                          uint32_t count) {
+/* `values`: the parameters to train, then statistics; `next` has room for the latter. */
+static dhow_status extend(dhow_model *m, const dhow_trainer *t, const int32_t *values,
+                          int32_t *next) {
+    const uint32_t count = t->trained_count;
     dhow_model_value y;
     if (m->output_count == 0 || m->values[m->outputs[0]].form != DHOW_DATUM_TENSOR)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the model has no output that is a tensor",
@@ -145,27 +174,42 @@ static dhow_status extend(dhow_model *m, const dhow_trainer_options *o, const in
                           "%s: %u parameters to train; it takes %d, choose some with `trainable`",
                           k_function, count, DHOWI_MAX_OUTPUTS_OF_NODE - 1);
     DHOWI_TRY(open_nodes(m));
-    DHOWI_TRY(open_parameters(m, values, count));
-    DHOWI_TRY(dhowi_add_loss(m, o, m->outputs[0], &y));
+    DHOWI_TRY(open_parameters(m, values, count + t->statistic_count));
+    DHOWI_TRY(dhowi_add_loss(m, &t->options, m->outputs[0], &y));
     DHOWI_TRY(open_dropouts(m));
+    DHOWI_TRY(open_batch_norms(m, t, next));
     DHOWI_TRY(check_derivatives(m, values, count, y));
     m->output_count = 0;
     if (!dhowi_room((void **)&m->graph.nodes, m->graph.node_count, &m->graph.node_capacity,
                     sizeof *m->graph.nodes))
         return dhowi_fail_memory(k_function);
-    return add_gradient(m, values, count, y);
+    DHOWI_TRY(add_gradient(m, values, count, y));
+    for (uint32_t i = 0; i < t->statistic_count; i++)
+        DHOWI_TRY(dhowi_model_add_output(m, m->values[values[count + i]].name, next[i]));
+    return DHOW_OK;
 }
 
-dhow_status dhowi_train_graph(dhow_model *model, const dhow_trainer_options *o,
-                              const int32_t *values, uint32_t count, dhow_model **out) {
-    dhow_model *m;
+static dhow_status extend_by_values(dhow_model *m, const dhow_trainer *t) {
+    const uint32_t count = t->trained_count + t->statistic_count;
+    int32_t *values = dhowi_alloc_array((size_t)count + t->statistic_count, sizeof *values);
+    if (values == NULL) return dhowi_fail_memory(k_function);
+    for (uint32_t i = 0; i < count; i++)
+        values[i] =
+            i < t->trained_count ? t->trained[i].value : t->statistics[i - t->trained_count].value;
+    dhow_status status = extend(m, t, values, values + count);
+    dhowi_free(values);
+    return status;
+}
+
+dhow_status dhowi_train_graph(const dhow_trainer *t, dhow_model **out) {
+    dhow_model *m, *model = t->model;
     *out = NULL;
     DHOWI_TRY(dhowi_model_copy(model, &m));
     dhow_model *origin = m->origin;
     dhowi_onnx_file *file = m->file;
     m->origin = NULL; /* while it is built on */
     m->file = NULL;
-    dhow_status status = extend(m, o, values, count);
+    dhow_status status = extend_by_values(m, t);
     m->origin = origin;
     m->file = file;
     if (status == DHOW_OK) status = dhow_model_place(m, model->device, model->placement);

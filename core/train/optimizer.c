@@ -60,6 +60,7 @@ dhow_status dhowi_optimizer_options(const dhow_trainer_options *given, dhow_trai
     DHOWI_TRY(check_number("beta1", own->beta1, 0, 1));
     DHOWI_TRY(check_number("beta2", own->beta2, 0, 1));
     DHOWI_TRY(check_number("alpha", own->alpha, 0, 1));
+    DHOWI_TRY(check_number("batchnorm_momentum", own->batchnorm_momentum, 0, 1));
     DHOWI_TRY(check_number("clip_norm", own->clip_norm, 0, INFINITY));
     DHOWI_TRY(check_number("clip_value", own->clip_value, 0, INFINITY));
     if (own->clip_norm > 0 && own->clip_value > 0)

@@ -20,13 +20,21 @@ typedef struct dhowi_trained {
     dhow_tensor *parameter, *gradient, *more; /* views; `more` of what is to be added */
 } dhowi_trained;
 
+/* A running mean or variance that a batch norm changes: an extent of two arrays. */
+typedef struct dhowi_statistic {
+    int32_t value; /* of the model */
+    int64_t first;
+    dhow_tensor *running, *next; /* views */
+} dhowi_statistic;
+
 struct dhow_trainer {
     dhowi_handle handle;
     dhowi_single single;
     dhow_model *model;
     dhow_model *graph; /* a copy of the model with loss and derivatives: its inputs are the model's,
-                          the parameters to train, the target and the key of dropouts, where there
-                          are such; its outputs loss and gradients */
+                          the parameters to train, running statistics, the target and the key of
+                          dropouts, where there are such; its outputs loss, gradients and the next
+                          statistics */
     dhow_model *clip;  /* gradients to scaled gradients; NULL: not wanted */
     dhow_trainer_options options; /* defaults filled in, pointers NULL */
     dhow_schedule schedule;       /* of options.learning_rate */
@@ -36,7 +44,11 @@ struct dhow_trainer {
     uint32_t trained_count, input_count; /* the latter of the model */
     dhowi_trained *trained;
     dhow_tensor *parameters, *gradients, *more, *clipped, *state[DHOWI_TRAIN_STATES];
-    dhow_tensor *loss, *key; /* key: of dropouts, NULL where there are none */
+    dhowi_statistic *statistics;
+    uint32_t statistic_count;
+    int64_t statistic_elements;
+    dhow_tensor *running, *next; /* of all statistics; NULL without */
+    dhow_tensor *loss, *key;     /* key: of dropouts, NULL where there are none */
     bool has_target, has_gradients;
     uint64_t steps, backwards;               /* the latter begun */
     dhow_tensor **run_inputs, **run_outputs; /* of `graph`, filled for each run */
@@ -44,12 +56,22 @@ struct dhow_trainer {
 
 /* trainer.c: one call at a time, between this and dhowi_single_end(). */
 dhow_status dhowi_trainer_enter(const dhow_trainer *t, const char *function);
-/* A parameter's part of a flat array, in its own shape. */
-dhow_status dhowi_trained_part(const dhow_trainer *t, const dhowi_trained *p, dhow_tensor *whole,
-                               dhow_tensor **out);
-/* graph.c: the training graph. `values` are the parameters to train. */
-dhow_status dhowi_train_graph(dhow_model *model, const dhow_trainer_options *o,
-                              const int32_t *values, uint32_t count, dhow_model **out);
+/* flat.c: the place of a tensor in a flat array that has *count elements so far; an array of zeros;
+ * a value's part of it, in its own shape; the value as the model has it, into that. */
+int64_t dhowi_flat_take(dhow_dtype dtype, const dhowi_tensor_desc *desc, int64_t *count);
+dhow_status dhowi_flat(const dhow_trainer *t, int64_t count, dhow_tensor **out);
+dhow_status dhowi_flat_part(const dhow_trainer *t, int32_t value, int64_t first, dhow_tensor *whole,
+                            dhow_tensor **out);
+dhow_status dhowi_flat_copy_in(const dhow_trainer *t, int32_t value, dhow_tensor *part);
+/* statistics.c: of batch norms; none when they are frozen. A statistic is not trained. */
+bool dhowi_is_batch_norm(const dhowi_node *n);
+bool dhowi_is_statistic(const dhow_model *m, int32_t value);
+dhow_status dhowi_statistics_choose(dhow_trainer *t);
+dhow_status dhowi_statistics_allocate(dhow_trainer *t);
+dhow_status dhowi_statistics_follow(const dhow_trainer *t, dhow_stream *stream);
+void dhowi_statistics_end(dhow_trainer *t);
+/* graph.c: the training graph of what the trainer has chosen. */
+dhow_status dhowi_train_graph(const dhow_trainer *t, dhow_model **out);
 /* loss.c: checks what belongs to losses and fills in its defaults; adds the loss of an output. */
 dhow_status dhowi_loss_options(dhow_trainer_options *o);
 dhow_status dhowi_add_loss(dhow_model *m, const dhow_trainer_options *o, int32_t y,

@@ -19,7 +19,6 @@
 #include "train/train.h"
 
 static const char k_create[] = "dhow_trainer_create";
-enum { APART = 64 }; /* bytes: where a parameter may begin */
 
 /* ---- which parameters ---- */
 
@@ -59,9 +58,7 @@ static dhow_status take(dhow_trainer *t, int32_t value) {
                           "%s: parameter '%.64s' is %s%s; all that are trained are f32, or all f64",
                           k_create, v->name, dhow_dtype_name(v->desc.dtype),
                           t->trained_count > 0 ? ", others are not" : "");
-    const int64_t apart = APART / (int64_t)dhow_dtype_bytes(t->dtype);
-    *p = (dhowi_trained){.value = value, .first = t->count};
-    t->count += dhowi_ceil_div(dhowi_count_of(&v->desc), apart) * apart;
+    *p = (dhowi_trained){.value = value, .first = dhowi_flat_take(t->dtype, &v->desc, &t->count)};
     t->trained_count++;
     return DHOW_OK;
 }
@@ -71,7 +68,9 @@ static dhow_status choose(dhow_trainer *t) {
     t->trained = dhowi_alloc_array((size_t)m->parameter_count + 1, sizeof *t->trained);
     if (t->trained == NULL) return dhowi_fail_memory(k_create);
     for (uint32_t i = 0; i < m->parameter_count; i++) {
-        if (is_trained(t, &m->values[m->parameters[i]])) DHOWI_TRY(take(t, m->parameters[i]));
+        const int32_t value = m->parameters[i];
+        if (is_trained(t, &m->values[value]) && !dhowi_is_statistic(m, value))
+            DHOWI_TRY(take(t, value));
     }
     if (t->trained_count > 0) return DHOW_OK;
     return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: no floating parameter of the model is named '%s'",
@@ -80,38 +79,17 @@ static dhow_status choose(dhow_trainer *t) {
 
 /* ---- flat arrays ---- */
 
-static dhow_status flat(const dhow_trainer *t, dhow_tensor **out) {
-    DHOWI_TRY(dhowi_tensor_new(t->graph->device, t->dtype, 1, &t->count, out));
-    return dhow_fill(NULL, *out, 0);
-}
-
-dhow_status dhowi_trained_part(const dhow_trainer *t, const dhowi_trained *p, dhow_tensor *whole,
-                               dhow_tensor **out) {
-    const dhowi_tensor_desc *desc = &t->model->values[p->value].desc;
-    dhow_tensor *line;
-    DHOWI_TRY(dhow_tensor_narrow(whole, 0, p->first, dhowi_count_of(desc), &line));
-    dhow_status status = dhow_tensor_reshape(line, desc->rank, desc->shape, out);
-    dhow_tensor_release(line);
-    return status;
-}
-
-static dhow_status copy_in(dhow_trainer *t, const dhowi_trained *p) {
-    dhow_tensor *host;
-    DHOWI_TRY(dhowi_model_tensor(t->model, &t->model->values[p->value], &host));
-    return host->count > 0 ? dhow_copy(host, p->parameter) : DHOW_OK;
-}
-
 static dhow_status allocate(dhow_trainer *t) {
-    DHOWI_TRY(flat(t, &t->parameters));
-    DHOWI_TRY(flat(t, &t->gradients));
+    DHOWI_TRY(dhowi_flat(t, t->count, &t->parameters));
+    DHOWI_TRY(dhowi_flat(t, t->count, &t->gradients));
     for (uint32_t i = 0; i < dhowi_optimizer_states(&t->options); i++)
-        DHOWI_TRY(flat(t, &t->state[i]));
-    if (dhowi_clips(&t->options)) DHOWI_TRY(flat(t, &t->clipped));
+        DHOWI_TRY(dhowi_flat(t, t->count, &t->state[i]));
+    if (dhowi_clips(&t->options)) DHOWI_TRY(dhowi_flat(t, t->count, &t->clipped));
     for (uint32_t i = 0; i < t->trained_count; i++) {
         dhowi_trained *p = &t->trained[i];
-        DHOWI_TRY(dhowi_trained_part(t, p, t->parameters, &p->parameter));
-        DHOWI_TRY(dhowi_trained_part(t, p, t->gradients, &p->gradient));
-        DHOWI_TRY(copy_in(t, p));
+        DHOWI_TRY(dhowi_flat_part(t, p->value, p->first, t->parameters, &p->parameter));
+        DHOWI_TRY(dhowi_flat_part(t, p->value, p->first, t->gradients, &p->gradient));
+        DHOWI_TRY(dhowi_flat_copy_in(t, p->value, p->parameter));
     }
     return DHOW_OK;
 }
@@ -119,13 +97,7 @@ static dhow_status allocate(dhow_trainer *t) {
 /* ---- making and releasing ---- */
 
 static dhow_status make_graph(dhow_trainer *t) {
-    int32_t *values = dhowi_alloc_array(t->trained_count, sizeof *values);
-    if (values == NULL) return dhowi_fail_memory(k_create);
-    for (uint32_t i = 0; i < t->trained_count; i++) values[i] = t->trained[i].value;
-    dhow_status status =
-        dhowi_train_graph(t->model, &t->options, values, t->trained_count, &t->graph);
-    dhowi_free(values);
-    DHOWI_TRY(status);
+    DHOWI_TRY(dhowi_train_graph(t, &t->graph));
     t->input_count = t->model->input_count; /* more may be built */
     t->has_target = t->options.loss != DHOW_LOSS_OUTPUT;
     const dhowi_tensor_desc *loss = &t->graph->values[t->graph->outputs[0]].desc;
@@ -139,7 +111,8 @@ static dhow_status make_graph(dhow_trainer *t) {
     t->run_outputs = dhowi_alloc_array(t->graph->output_count, sizeof *t->run_outputs);
     if (t->run_inputs == NULL || t->run_outputs == NULL) return dhowi_fail_memory(k_create);
     DHOWI_TRY(dhowi_tensor_new(t->graph->device, t->dtype, loss->rank, loss->shape, &t->loss));
-    const uint32_t others = t->input_count + t->trained_count + (t->has_target ? 1 : 0);
+    const uint32_t others =
+        t->input_count + t->trained_count + t->statistic_count + (t->has_target ? 1 : 0);
     const int64_t one = 1;
     if (t->graph->input_count == others) return DHOW_OK;
     return dhowi_tensor_new(t->graph->device, DHOW_I64, 1, &one, &t->key);
@@ -148,8 +121,10 @@ static dhow_status make_graph(dhow_trainer *t) {
 static dhow_status make(dhow_trainer *t, const dhow_trainer_options *options) {
     DHOWI_TRY(dhowi_optimizer_options(options, &t->options));
     DHOWI_TRY(choose(t));
+    DHOWI_TRY(dhowi_statistics_choose(t));
     DHOWI_TRY(make_graph(t));
     DHOWI_TRY(allocate(t));
+    DHOWI_TRY(dhowi_statistics_allocate(t));
     t->options.trainable = NULL; /* the caller's, as the others */
     t->options.ignore_index = NULL;
     t->options.weight = t->options.pos_weight = NULL;
@@ -185,6 +160,7 @@ static void end_trainer(dhow_trainer *t) {
     dhow_tensor_release(t->more);
     dhow_tensor_release(t->clipped);
     for (int i = 0; i < DHOWI_TRAIN_STATES; i++) dhow_tensor_release(t->state[i]);
+    dhowi_statistics_end(t);
     dhow_tensor_release(t->loss);
     dhow_tensor_release(t->key);
     dhow_model_release(t->clip);
@@ -244,21 +220,26 @@ static dhow_status run_graph(dhow_trainer *t, dhow_stream *stream, dhow_tensor *
         t->run_outputs[1 + i] = more ? t->trained[i].more : t->trained[i].gradient;
     }
     uint32_t count = own + t->trained_count;
+    for (uint32_t i = 0; i < t->statistic_count; i++) {
+        t->run_inputs[count++] = t->statistics[i].running;
+        t->run_outputs[1 + t->trained_count + i] = t->statistics[i].next;
+    }
     if (t->has_target) t->run_inputs[count++] = target;
     if (t->key != NULL) {
         t->run_inputs[count++] = t->key;
         DHOWI_TRY(draw_key(t, stream));
     }
-    return dhow_model_run_into(t->graph, stream, t->run_inputs, t->graph->input_count,
-                               t->run_outputs, t->graph->output_count);
+    DHOWI_TRY(dhow_model_run_into(t->graph, stream, t->run_inputs, t->graph->input_count,
+                                  t->run_outputs, t->graph->output_count));
+    return dhowi_statistics_follow(t, stream);
 }
 
 /* The first gradients are written, further ones come by way of an array of their own. */
 static dhow_status make_more(dhow_trainer *t) {
-    if (t->more == NULL) DHOWI_TRY(flat(t, &t->more));
+    if (t->more == NULL) DHOWI_TRY(dhowi_flat(t, t->count, &t->more));
     for (uint32_t i = 0; i < t->trained_count; i++) {
-        if (t->trained[i].more == NULL)
-            DHOWI_TRY(dhowi_trained_part(t, &t->trained[i], t->more, &t->trained[i].more));
+        dhowi_trained *p = &t->trained[i];
+        if (p->more == NULL) DHOWI_TRY(dhowi_flat_part(t, p->value, p->first, t->more, &p->more));
     }
     return DHOW_OK;
 }

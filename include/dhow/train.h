@@ -81,6 +81,10 @@ typedef struct dhow_trainer_options {
     dhow_tensor *pos_weight;     /**< of BCE with logits, broadcasts to the output; copied */
     double smooth_l1_beta;       /**< 0: 1 */
     double huber_delta;          /**< 0: 1 */
+    double batchnorm_momentum;   /**< what a batch counts in running statistics; 0: 0.1, of an ONNX
+                                      node 1 - its `momentum` */
+    int32_t freeze_batchnorm; /**< 1: batch norms take their running statistics, as when the model
+                                   runs, and leave them */
 } dhow_trainer_options;
 
 /** How the learning rate goes on from step to step, n being the steps that were made before. */
@@ -256,7 +260,8 @@ DHOW_API double dhow_schedule_rate(const dhow_schedule *schedule, double learnin
                                    uint64_t step);
 
 /**
- * Copies the parameters into the model, for prediction and dhow_model_save_state().
+ * Copies the parameters into the model, and the running statistics of its batch norms, for
+ * prediction and dhow_model_save_state().
  *
  * @return INVALID_ARGUMENT (another thread runs the model), OUT_OF_MEMORY, DEVICE_LOST
  *
@@ -266,9 +271,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_update_model(dhow_trainer *trai
 
 /**
  * Saves what a training goes on with as one safetensors file, which appears whole or not at all:
- * the parameters under their own names, the optimiser's state as "optimizer.exp_avg.NAME" (words of
- * PyTorch's optimisers), and the count of steps, the learning rate, its schedule and the state of
- * dropout in `__metadata__`. Gradients that were not yet used are not saved.
+ * the parameters and running statistics under their own names, the optimiser's state as
+ * "optimizer.exp_avg.NAME" (words of PyTorch's optimisers), and the count of steps, the learning
+ * rate, its schedule and the state of dropout in `__metadata__`. Gradients that were not yet used
+ * are not saved.
  *
  * @param path  of the file, which is replaced
  * @return INVALID_ARGUMENT, IO_ERROR, OUT_OF_MEMORY, DEVICE_LOST

@@ -743,3 +743,60 @@ Test(onnx, dropout_is_trained_as_it_is_evaluated) {
     dhow_model_release(model);
     bytes_free(&file);
 }
+
+static double parameter_of(const dhow_model *m, const char *name) {
+    dhow_model_parameter_info info = DHOW_INIT(dhow_model_parameter_info);
+    float found = 0;
+    for (uint32_t i = 0; i < dhow_model_parameter_count(m); i++) {
+        cr_assert_eq(dhow_model_parameter_at(m, i, &info), DHOW_OK);
+        if (strcmp(info.name, name) == 0)
+            cr_assert_eq(dhow_tensor_read(info.tensor, &found, sizeof found), DHOW_OK);
+    }
+    return (double)found;
+}
+
+/* One channel of 1, 2, 3, 6: mean 3, variance 3.5, unbiased 14/3. The momentum of a file is what
+ * the running statistics keep, 0.75 here; that of the options is what the batch counts. */
+Test(onnx, batch_norms_are_trained_with_their_momentum) {
+    static const float values[] = {1, 2, 3, 6};
+    static const char *const names[] = {"s", "b", "m", "v"};
+    static const double options[] = {0, 0.5};
+    static const int64_t shape[] = {4, 1};
+    for (int i = 0; i < 2; i++) {
+        const double counts = i == 0 ? 0.25 : options[i];
+        bytes g = {0}, t = node_of("BatchNormalization", "norm", "x s b m v", "y"),
+              v = value_of("x", 2, shape);
+        dhow_model *model = NULL;
+        dhow_trainer *trainer;
+        dhow_tensor *x;
+        add_float(&t, "momentum", 0.75f);
+        put_message(&g, GRAPH_NODE, &t);
+        for (int k = 0; k < 4; k++) {
+            t = floats_of(names[k], 1, 0);
+            put_message(&g, GRAPH_INITIALIZER, &t);
+        }
+        put_message(&g, GRAPH_INPUT, &v);
+        v = value_of("y", 2, shape);
+        put_message(&g, GRAPH_OUTPUT, &v);
+        bytes file = model_of(13, &g);
+        cr_assert_eq(load(&file, &model), DHOW_OK, "%s", dhow_last_error());
+        cr_assert_eq(
+            dhow_tensor_from_data(dhow_model_device(model), DHOW_F32, 2, shape, values, &x),
+            DHOW_OK);
+        cr_assert_eq(dhow_trainer_create(model,
+                                         &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_MSE,
+                                                    .batchnorm_momentum = options[i]),
+                                         &trainer),
+                     DHOW_OK, "%s", dhow_last_error());
+        cr_assert_eq(dhow_trainer_parameter_count(trainer), 2);
+        cr_assert_eq(dhow_trainer_backward(trainer, NULL, &x, 1, x, NULL), DHOW_OK, "%s",
+                     dhow_last_error());
+        cr_assert_eq(dhow_trainer_update_model(trainer), DHOW_OK);
+        cr_expect_float_eq(parameter_of(model, "m"), 0.1 * (1 - counts) + 3 * counts, 1e-6);
+        cr_expect_float_eq(parameter_of(model, "v"), 0.1 * (1 - counts) + 14 * counts / 3, 1e-6);
+        dhow_tensor_release(x);
+        dhow_trainer_release(trainer);
+        dhow_model_release(model);
+        bytes_free(&file);
+    }
+}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from functools import partial
 from typing import Callable, Iterator
 
 import torch
@@ -50,13 +51,13 @@ def by_class() -> Iterator[tuple[str, int, Loss]]:
                 index = -100 if ignored is None else ignored
                 t = torch.tensor([1, index, 3] if rank == 2 else [[2, index], [1, 0]])
                 text = f"rank {rank}, weight {int(weighed)}, ignored {index}"
-                yield f"nll, {text}", rank, lambda y, t=t, w=w, i=index: F.nll_loss(y, t, w, ignore_index=i)
+                yield f"nll, {text}", rank, partial(F.nll_loss, target=t, weight=w, ignore_index=index)
                 for e in (0, 0.1, 1):
-                    yield f"entropy, {text}, smoothing {e:g}", rank, lambda y, t=t, w=w, i=index, e=e: F.cross_entropy(
-                        y, t, w, ignore_index=i, label_smoothing=e)
+                    yield f"entropy, {text}, smoothing {e:g}", rank, partial(
+                        F.cross_entropy, target=t, weight=w, ignore_index=index, label_smoothing=e)
             for e in (0, 0.1):
-                yield f"probabilities, rank {rank}, weight {int(weighed)}, smoothing {e:g}", rank, lambda y, w=w, e=e: F.cross_entropy(
-                    y, probabilities(tuple(y.shape)), w, label_smoothing=e)
+                yield f"probabilities, rank {rank}, weight {int(weighed)}, smoothing {e:g}", rank, partial(
+                    F.cross_entropy, target=probabilities(shape), weight=w, label_smoothing=e)
 
 
 def by_element() -> Iterator[tuple[str, int, Loss]]:
@@ -64,11 +65,11 @@ def by_element() -> Iterator[tuple[str, int, Loss]]:
         target = row(90, COUNT, 2).reshape(shape)
         half = row(80, COUNT, 1, 0).reshape(shape)
         for width in (0.5, 1.0, 2.0):
-            yield f"smooth l1, rank {rank}, width {width:g}", rank, lambda y, t=target, b=width: F.smooth_l1_loss(y, t, beta=b)
-            yield f"huber, rank {rank}, width {width:g}", rank, lambda y, t=target, d=width: F.huber_loss(y, t, delta=d)
+            yield f"smooth l1, rank {rank}, width {width:g}", rank, partial(F.smooth_l1_loss, target=target, beta=width)
+            yield f"huber, rank {rank}, width {width:g}", rank, partial(F.huber_loss, target=target, delta=width)
         for form, p in enumerate((None, row(60, shape[-1], 2, 0.25), row(60, 1, 2, 0.25).reshape(()))):
-            yield f"binary, rank {rank}, weight {form}", rank, lambda y, t=half, p=p: F.binary_cross_entropy_with_logits(y, t, pos_weight=p)
-        yield f"divergence, rank {rank}", rank, lambda y: F.kl_div(y, probabilities(tuple(y.shape)), reduction="batchmean")
+            yield f"binary, rank {rank}, weight {form}", rank, partial(F.binary_cross_entropy_with_logits, target=half, pos_weight=p)
+        yield f"divergence, rank {rank}", rank, partial(F.kl_div, target=probabilities(shape), reduction="batchmean")
 
 
 def losses() -> None:
@@ -81,12 +82,11 @@ def losses() -> None:
             print(f'{{"{name}",\n {{' + ", ".join(f"{x:.16g}" for x in [value.item(), *y.grad.flatten().tolist()]) + "}},")
 
 
-Optimizer = torch.optim.Optimizer
-Schedule = Callable[[Optimizer], "schedulers._LRScheduler"]
+Schedule = Callable[[torch.optim.Optimizer], schedulers._LRScheduler]
 
 
 def warmed(main: Schedule) -> Schedule:
-    def both(o: Optimizer) -> schedulers._LRScheduler:
+    def both(o: torch.optim.Optimizer) -> schedulers._LRScheduler:
         return schedulers.SequentialLR(o, [schedulers.LinearLR(o, 0.1, total_iters=7), main(o)], [7])
 
     return both

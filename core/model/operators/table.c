@@ -183,7 +183,7 @@ static const dhowi_operator k_operators[] = {
     ROW("Softmax", 1, LATEST, softmax, DHOWI_OP_softmax, 1, 1, "exponentials of rows, scaled to a sum of 1", BACK(softmax)),
 
     /* normalisation */
-    ROW("BatchNormalization", 1, LATEST, batch_norm, 0, 5, 5, "channels scaled and shifted by given statistics"),
+    ROW("BatchNormalization", 1, LATEST, batch_norm, 0, 5, 5, "channels scaled and shifted by given statistics", BACK(batch_norm)),
     ROW("GroupNormalization", 18, LATEST, group_norm, 0, 3, 3, "groups of channels brought to mean 0 and variance 1, scaled and shifted"),
     ROW("InstanceNormalization", 1, LATEST, instance_norm, 0, 3, 3, "each channel brought to mean 0 and variance 1, scaled and shifted"),
     ROW("LayerNormalization", 1, LATEST, layer_norm, 0, 2, 3, "rows brought to mean 0 and variance 1, scaled and shifted", BACK(layer_norm)),

@@ -35,9 +35,11 @@ dhowi_back_fn dhowi_back_concat, dhowi_back_gather, dhowi_back_reshape, dhowi_ba
     dhowi_back_transpose;
 /* products.c */
 dhowi_back_fn dhowi_back_gemm, dhowi_back_linear, dhowi_back_matmul;
+/* norms.c */
+dhowi_back_fn dhowi_back_batch_norm, dhowi_back_batch_norm_training, dhowi_back_layer_norm;
 /* reductions.c */
-dhowi_back_fn dhowi_back_layer_norm, dhowi_back_log_softmax, dhowi_back_reduce_mean,
-    dhowi_back_reduce_sum, dhowi_back_softmax, dhowi_back_spread;
+dhowi_back_fn dhowi_back_log_softmax, dhowi_back_reduce_mean, dhowi_back_reduce_sum,
+    dhowi_back_softmax, dhowi_back_spread;
 /* images.c */
 dhowi_back_fn dhowi_back_avgpool, dhowi_back_conv, dhowi_back_global_avgpool, dhowi_back_maxpool;
 /* losses.c */

@@ -77,6 +77,8 @@ static const struct {
     dhowi_layer_kind kind;
     dhowi_back_fn *back;
 } k_layers[] = {{DHOWI_LAYER_EMBEDDING, dhowi_back_gather},
+                {DHOWI_LAYER_BATCHNORM, dhowi_back_batch_norm},
+                {DHOWI_LAYER_BATCHNORM_TRAINING, dhowi_back_batch_norm_training},
                 {DHOWI_LAYER_RESHAPE, dhowi_back_reshape},
                 {DHOWI_LAYER_PERMUTE, back_permute},
                 {DHOWI_LAYER_CAT, dhowi_back_concat},

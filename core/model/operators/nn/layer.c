@@ -121,7 +121,7 @@ static dhow_status lower_dropout(dhowi_lowering *b) {
 /* ---- batch norm ---- */
 
 static dhow_status lower_batchnorm(dhowi_lowering *b) {
-    return dhowi_batch_norm(b, (double)b->node->attrs->eps, &b->out[0]);
+    return dhowi_batch_norm(b, dhowi_batch_norm_eps(b), &b->out[0]);
 }
 
 /* ---- attention ---- */
@@ -284,6 +284,14 @@ static const struct {
                                 .most = 5},
                                {DHOWI_OP_map},
                                1},
+    [DHOWI_LAYER_BATCHNORM_TRAINING] = {{.name = "BatchNorm",
+                                         .since = 1,
+                                         .until = 1,
+                                         .lower = dhowi_lower_batch_norm_training,
+                                         .least = 5,
+                                         .most = 5},
+                                        {DHOWI_OP_reduce_mean, DHOWI_OP_map},
+                                        2},
     [DHOWI_LAYER_ATTENTION] = {{.name = "MultiheadAttention",
                                 .since = 1,
                                 .until = 1,

@@ -42,6 +42,12 @@ static dhow_status scale_shift(dhowi_lowering *b, int32_t x, int32_t scale, int3
     return DHOW_OK;
 }
 
+dhow_status dhowi_inverse_root(dhowi_lowering *b, int32_t x, double eps, int32_t *out) {
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_ADD, x, eps, out));
+    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_SQRT, 0, 0, *out, out));
+    return dhowi_map_one(b, DHOWI_MAP_RECIPROCAL, 0, 0, *out, out);
+}
+
 /* The mean and 1 / sqrt(variance + eps) of rows, which are the second and third output. */
 static dhow_status row_statistics(dhowi_lowering *b, int32_t x, double eps, const bool *axes,
                                   int32_t *mean, int32_t *inverse) {
@@ -50,9 +56,7 @@ static dhow_status row_statistics(dhowi_lowering *b, int32_t x, double eps, cons
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, x, *mean, &d));
     DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_SQUARE, 0, 0, d, &d));
     DHOWI_TRY(dhowi_reduce(b, DHOWI_MEAN, d, axes, &d));
-    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_ADD, d, eps, &d));
-    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_SQRT, 0, 0, d, &d));
-    return dhowi_map_one(b, DHOWI_MAP_RECIPROCAL, 0, 0, d, inverse);
+    return dhowi_inverse_root(b, d, eps, inverse);
 }
 
 static dhow_status layer_norm_row(dhowi_lowering *b, const dhowi_tensor_desc *x, int64_t rows,
@@ -131,6 +135,58 @@ dhow_status dhowi_batch_norm(dhowi_lowering *b, double eps, int32_t *out) {
     return scale_shift(b, b->in[0], scale, shift, out);
 }
 
+double dhowi_batch_norm_eps(const dhowi_lowering *b) {
+    if (b->node->source == NULL) return (double)b->node->attrs->eps;
+    return (double)dhowi_attr_float(b, "epsilon", 1e-5f);
+}
+
+dhow_status dhowi_batch_statistics(dhowi_lowering *b, int32_t x, int32_t *mean, int32_t *apart,
+                                   int32_t *variance) {
+    const int32_t rank = dhowi_desc_at(b, x)->rank;
+    bool axes[DHOW_MAX_RANK];
+    for (int32_t i = 0; i < rank; i++) axes[i] = i != 1;
+    DHOWI_TRY(dhowi_reduce(b, DHOWI_MEAN, x, axes, mean));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, x, *mean, apart));
+    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_SQUARE, 0, 0, *apart, variance));
+    return dhowi_reduce(b, DHOWI_MEAN, *variance, axes, variance);
+}
+
+/* running (1 - momentum) + batch momentum */
+static dhow_status follow(dhowi_lowering *b, int32_t running, double momentum, int32_t batch,
+                          double scale, int32_t *out) {
+    const dhowi_tensor_desc desc = *dhowi_desc_at(b, running);
+    DHOWI_TRY(dhowi_reshape(b, batch, desc.rank, desc.shape, &batch));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, batch, momentum * scale, &batch));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, running, 1 - momentum, out));
+    return dhowi_map_two(b, DHOWI_MAP_ADD, *out, batch, out);
+}
+
+/* y = (x - mean) weight / sqrt(variance + eps) + bias; the running variance follows the unbiased
+ * one, as in PyTorch. */
+dhow_status dhowi_lower_batch_norm_training(dhowi_lowering *b) {
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
+    double momentum = b->node->attrs->number;
+    int32_t mean, apart, variance, scale, shift;
+    if (x.rank < 2) DHOWI_REFUSE("x has %d dimensions", x.rank);
+    if (b->node->source != NULL && dhowi_attr_int(b, "spatial", 1) == 0)
+        DHOWI_REFUSE("spatial 0, statistics of each position");
+    for (uint32_t i = 1; i < 5; i++) DHOWI_TRY(one_for_each(b, i, x.shape[1]));
+    const double n = (double)dhowi_count_of(&x) / (double)x.shape[1];
+    if (!(n > 1))
+        DHOWI_REFUSE(
+            "one value for each channel has no variance; give larger batches, or set "
+            "freeze_batchnorm");
+    if (momentum == 0) momentum = 1 - (double)dhowi_attr_float(b, "momentum", 0.9f);
+    DHOWI_TRY(dhowi_batch_statistics(b, b->in[0], &mean, &apart, &variance));
+    DHOWI_TRY(follow(b, b->in[3], momentum, mean, 1, &b->out[1]));
+    DHOWI_TRY(follow(b, b->in[4], momentum, variance, n / (n - 1), &b->out[2]));
+    DHOWI_TRY(dhowi_inverse_root(b, variance, dhowi_batch_norm_eps(b), &scale));
+    DHOWI_TRY(dhowi_along(b, b->in[1], x.rank, 1, &shift));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, scale, shift, &scale));
+    DHOWI_TRY(dhowi_along(b, b->in[2], x.rank, 1, &shift));
+    return scale_shift(b, apart, scale, shift, &b->out[0]);
+}
+
 dhow_status dhowi_lower_batch_norm(dhowi_lowering *b) {
     bool training;
     DHOWI_TRY(dhowi_attr_flag(b, "training_mode", false, &training));
@@ -141,7 +197,7 @@ dhow_status dhowi_lower_batch_norm(dhowi_lowering *b) {
                           "unsupported spatial 0, statistics of each position; "
                           "export the model with opset 9 or later");
     b->out_count = 1;
-    return dhowi_batch_norm(b, (double)dhowi_attr_float(b, "epsilon", 1e-5f), &b->out[0]);
+    return dhowi_batch_norm(b, dhowi_batch_norm_eps(b), &b->out[0]);
 }
 
 dhow_status dhowi_lower_instance_norm(dhowi_lowering *b) {
