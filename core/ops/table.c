@@ -75,7 +75,7 @@ static const dhowi_op k_ops[] = {
     INNER(gather_elements,  NULL,               2, DHOWI_ANY,         0),
     INNER(scatter_elements, NULL,               2, DHOWI_ANY,         0),
     INNER(scatter_rows,     NULL,               2, DHOWI_ANY,         0),
-    INNER(normalize,        "normalize",        1, DHOWI_WIDE_FLOATS, 0),
+    INNER(normalize,        "normalize",        2, DHOWI_FLOATS,      0),
     INNER(lrn,              "lrn",              1, DHOWI_WIDE_FLOATS, 0),
     INNER(lstm_cell,        "lstm_cell",        4, DHOWI_WIDE_FLOATS, 0),
     INNER(cumsum,           "cumsum",           1, DHOWI_WIDE,        0),

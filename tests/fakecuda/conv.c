@@ -133,5 +133,12 @@ bool fake_conv_submit(cudaStream_t stream, const fake_conv *c) {
         [BIAS] = range_of(c, c->bias, c->k, false),
         [Y] = range_of(c, c->y, y_count, true),
         [WORKSPACE] = {c->workspace, c->workspace_bytes, true}};
+    fakecuda_log("cuDNN %s [%lld,%lld,%lld,%lld,%lld] by [%lld,%lld,%lld,%lld,%lld]%s%s%s %s",
+                 c->transposed ? "backward data" : "forward", (long long)c->n, (long long)c->c,
+                 (long long)c->in[0], (long long)c->in[1], (long long)c->in[2], (long long)c->k,
+                 (long long)(c->c / c->groups), (long long)c->kernel[0], (long long)c->kernel[1],
+                 (long long)c->kernel[2], c->bias != NULL ? " + bias" : "",
+                 c->beta != 0 ? " + residual" : "", c->relu ? ", relu" : "",
+                 fake_type_name(c->type));
     return fakecuda_work(stream, run, c, sizeof *c, ranges, RANGES) == cudaSuccess;
 }

@@ -198,6 +198,8 @@ static cudaError_t submit_fill(cudaStream_t handle, uint64_t address, const fill
     if (!is_device_end(&to) || to.place.device != fake.devices[handle->device] ||
         span > to.place.bytes - (address - to.place.start))
         return cudaErrorInvalidValue;
+    fakecuda_log("fill %llu x %llu", (unsigned long long)(what->width * what->unit),
+                 (unsigned long long)what->height);
     return fakecuda_work(handle, fill, what, sizeof *what, &range, 1);
 }
 

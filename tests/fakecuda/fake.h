@@ -38,7 +38,7 @@ typedef struct fake_settings {
     simdev_config machine;
     int driver, runtime, cc, sms, ecc, peer, init, code, slow_ms, clock_s;
     bool strict, stub, hidden, legacy, waits, quiesce, eager, mig, nolt, noheuristic, nocudnn, nofused,
-        nonvrtc, nonvml;
+        nonvrtc, nonvml, log, idle;
 } fake_settings;
 
 typedef struct CUctx_st {
@@ -57,6 +57,7 @@ typedef struct fake_state {
     pid_t process;       /* that began; CUDA does not survive a fork */
     uint64_t generation; /* counts resets; threads' contexts of earlier ones are void */
     fake_settings settings;
+    FILE *log; /* NULL: where the settings say */
     fake_fault faults[FAKE_MAX_FAULTS];
     uint32_t fault_count;
     atomic_uint struck, complaints;
@@ -270,6 +271,10 @@ cudaError_t fake_submit(fake_stream *stream, const fake_command *command);
 cudaError_t fake_perform(fake_stream *stream, const fake_command *command);
 /* Work that fails with a code when its turn comes. */
 cudaError_t fake_perform_failure(fake_stream *stream, int code);
+
+/* ---- log.c ---- */
+
+void fake_log_command(const fake_command *command);
 
 /* ---- graph.c ---- */
 

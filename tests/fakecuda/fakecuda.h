@@ -27,6 +27,9 @@
  *                  else: a program's default stream
  *   noheuristic=1  cuBLASLt has no algorithm for anything
  *   nofused=1      cuDNN does nothing else in the same call as a convolution
+ *   log=1          writes what streams are given to stderr, a line each: kernels, calls of
+ *                  libraries with what they compute, copies, waits
+ *   idle=1         kernels and libraries compute nothing, so that large models can be looked at
  *
  * FAKECUDA_FAULTS is a list of NAME[#DEVICE]@N[+]=[async:]CODE, separated by semicolons: the N-th
  * call of the function (with + all later ones too) answers CUDA's CODE. `kernel:NAME` fails the
@@ -41,6 +44,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Begins anew with other settings (NULL: none), releasing whatever is left. Nobody may be in a call
  * or keep an object. False for a word that is no setting, which *why names then. */
@@ -67,6 +71,9 @@ uint32_t fakecuda_contexts_made(void);
 int fakecuda_device_error(int device);
 /* Faults that struck since the last reset. */
 uint32_t fakecuda_faults_struck(void);
+
+/* Writes what streams are given there, whatever FAKECUDA says; NULL: as FAKECUDA says. */
+void fakecuda_log_to(FILE *out);
 
 /* ---- for the fake libraries ---- */
 
@@ -103,6 +110,9 @@ bool fakecuda_memory_info(int device, uint64_t *out_free, uint64_t *out_total);
 int fakecuda_device_count(void);
 int fakecuda_driver(void); /* 13000 */
 void fakecuda_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* A line of the log, for what fakecuda_work() queues. */
+void fakecuda_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 typedef struct fakecuda_range {
     const void *address; /* NULL: not given */

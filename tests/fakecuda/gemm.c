@@ -159,6 +159,9 @@ int fake_gemm_submit(cudaStream_t stream, const fake_gemm *g) {
                                     (uint64_t)(g->m * fake_type_bytes(g->bias_type)), false};
     ranges[WORKSPACE] = (fakecuda_range){g->workspace, g->workspace_bytes, true};
     if (adds_bias(g) && g->bias == NULL) return FAKE_INVALID_VALUE;
+    fakecuda_log("cuBLAS %lld x %lld x %lld, batch %lld, epilogue %d%s %s", (long long)g->m,
+                 (long long)g->n, (long long)g->k, (long long)g->batch, g->epilogue,
+                 g->beta != 0 ? " + c" : "", fake_type_name(g->a.type));
     return fakecuda_work(stream, run, g, sizeof *g, ranges, RANGES) == cudaSuccess
                ? 0
                : FAKE_EXECUTION_FAILED;

@@ -22,6 +22,21 @@ int64_t fake_type_bytes(int32_t type) {
     }
 }
 
+const char *fake_type_name(int32_t type) {
+    switch (type) {
+        case CUDA_R_32F:
+            return "f32";
+        case CUDA_R_64F:
+            return "f64";
+        case CUDA_R_16F:
+            return "f16";
+        case CUDA_R_16BF:
+            return "bf16";
+        default:
+            return "another type";
+    }
+}
+
 /* Keeps `kept` of the 23 bits of the fraction, to the nearest, ties to even. */
 static uint32_t round_bits(float value, unsigned kept) {
     const uint32_t bits = bits_of_f32(value), drop = 23 - kept;

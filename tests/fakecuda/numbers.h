@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 int64_t fake_type_bytes(int32_t type); /* 0: no type of matrices */
+const char *fake_type_name(int32_t type);
 double fake_load(const unsigned char *p, int32_t type);
 void fake_store(unsigned char *p, int32_t type, double value); /* rounded to the nearest */
 double fake_tf32(double value);                                /* as tensor cores read an f32 */

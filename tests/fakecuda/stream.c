@@ -205,6 +205,7 @@ CUresult cuStreamWriteValue32(CUstream handle, CUdeviceptr address, cuuint32_t v
         uint32_t *word;
         uint32_t value;
     } what = {(uint32_t *)(uintptr_t)address, value};
+    fakecuda_log("write a word");
     if (code == cudaSuccess) code = fakecuda_work(handle, write_word, &what, sizeof what, NULL, 0);
     return fake_driver_end(&call, code);
 }

@@ -187,6 +187,8 @@ static cudaError_t perform_launch(fake_stream *stream, const fake_command *comma
 cudaError_t fake_perform(fake_stream *stream, const fake_command *command) {
     dhow_error err = {.struct_size = sizeof err};
     simdev_job job = {0};
+    const bool computes = command->kind == FAKE_LAUNCH || command->kind == FAKE_WORK;
+    if (fake.settings.idle && computes) return cudaSuccess;
     switch (command->kind) {
         case FAKE_COPY:
             return perform_copy(stream, command);
@@ -229,6 +231,7 @@ cudaError_t fake_submit(fake_stream *stream, const fake_command *command) {
         simdev_lock(&fake.driver);
         simdev_unlock(&fake.driver);
     }
+    fake_log_command(command);
     const cudaError_t code = fake_record(stream, command, &recorded);
     return code != cudaSuccess || recorded ? code : fake_perform(stream, command);
 }

@@ -161,6 +161,10 @@ static void rows(budgets *b, const real *r) {
                 IN(x, r->type, all, 0), IN(gamma, r->type, n, 0), IN(beta, r->type, n, 0),
                 OUT(y, r->type, all, 0), INT64(rows, count), INT64(cols, cols),
                 FLOAT32(eps, 1e-5f));
+        MEASURE(b, MAY, m, named(name, "normalize", r->name), shapes[s].name, 10 * r->tolerance,
+                IN(x, r->type, all, 0), IN(gamma, r->type, n, 0), OUT(y, r->type, all, 0),
+                INT64(rows, count), INT64(cols, cols), FLOAT32(eps, 1e-5f), INT32(centred, 0),
+                INT32(scaled, 1));
         MEASURE(b, MAY, sums, named(name, "reduce_sum", r->name), shapes[s].name, 10 * r->tolerance,
                 IN(x, r->type, all, 0), OUT(y, r->type, shapes[s].rows, 0), INT64(outer, count),
                 INT64(n, cols), INT64(inner, 1), FLOAT32(scale, 1));

@@ -140,6 +140,11 @@ static void check_rows(const real *r, int bits) {
         AS_CPU(m, name, 2, 10 * r->tolerance, IN(x, r->type, all, 0), IN(gamma, r->type, n, 0),
                IN(beta, r->type, n, 0), OUT(y, r->type, all, 0), INT64(rows, count),
                INT64(cols, cols), FLOAT32(eps, 1e-5f));
+        named(name, sizeof name, "normalize", r->name);
+        for (int k = 0; k < 4; k++)
+            AS_CPU(m, name, 2, 10 * r->tolerance, IN(x, r->type, all, 0), IN(gamma, r->type, n, 0),
+                   OUT(y, r->type, all, 0), INT64(rows, count), INT64(cols, cols),
+                   FLOAT32(eps, 1e-5f), INT32(centred, k % 2), INT32(scaled, k / 2));
     }
     ptx_free(m);
 }

@@ -20,6 +20,7 @@ TestSuite(norm, .init = set_up, .fini = tear_down, .timeout = 60);
 
 enum { POWER, PRODUCT };             /* how the square is spelt */
 enum { QUOTIENT, INVERSE, DIVIDED }; /* x / s, x (1 / s) by Reciprocal, and by Div */
+enum { BARE, AFFINE, SCALED };       /* what follows: nothing, scale and shift, a scale */
 enum { NOTHING, CENTRE, MEAN, FIRST_AXIS };
 
 typedef struct spelling {
@@ -65,8 +66,9 @@ static bytes norm_model(const spelling *s) {
     if (s->root == DIVIDED) put_node(&g, "Div", "one r", "i");
     put_node(&g, s->root == QUOTIENT ? "Div" : "Mul", in, s->affine ? "z" : "y");
     if (s->affine) {
-        put_node(&g, "Mul", s->square == POWER ? "z gamma" : "gamma z", "w");
-        put_node(&g, "Add", "w beta", "y");
+        put_node(&g, "Mul", s->square == POWER ? "z gamma" : "gamma z",
+                 s->affine == AFFINE ? "w" : "y");
+        if (s->affine == AFFINE) put_node(&g, "Add", "w beta", "y");
         bytes t = floats_of("gamma", N, 0);
         put_message(&g, GRAPH_INITIALIZER, &t);
         t = floats_of("beta", N, 0);
@@ -99,7 +101,8 @@ static void expect_rows(const float *x, const float *y, const spelling *s) {
         for (int i = 0; i < N; i++) square += pow((double)x[r * N + i] - mean, 2) / N;
         for (int i = 0; i < N; i++) {
             double want = ((double)x[r * N + i] - mean) / sqrt(square + 0.01);
-            if (s->affine) want = want * 0.1 * (i + 1) + 0.1 * (i + 1);
+            if (s->affine != BARE) want *= 0.1 * (i + 1);
+            if (s->affine == AFFINE) want += 0.1 * (i + 1);
             cr_assert_float_eq(y[r * N + i], want, 1e-4, "row %d, column %d: %g, not %g", r, i,
                                (double)y[r * N + i], want);
         }
@@ -140,24 +143,28 @@ Test(norm, a_layernorm_in_single_nodes_is_one_step_however_it_is_spelt) {
     char kernel[64];
     for (int square = POWER; square <= PRODUCT; square++) {
         for (int root = QUOTIENT; root <= DIVIDED; root++) {
-            for (int affine = 0; affine < 2; affine++) {
+            for (int affine = 0; affine <= SCALED; affine++) {
                 const spelling s = {1, square, root, affine, NOTHING};
                 cr_assert_eq(run(&s, kernel, sizeof kernel, 1), 1, "%d %d %d", square, root,
                              affine);
-                cr_assert_str_eq(kernel, affine ? "layernorm" : "normalize");
+                cr_assert_str_eq(kernel, affine == AFFINE ? "layernorm" : "normalize");
             }
         }
     }
 }
 
-Test(norm, an_rmsnorm_in_single_nodes_is_one_step_and_its_scale) {
+Test(norm, an_rmsnorm_in_single_nodes_is_one_step_with_its_scale_but_not_its_shift) {
     char kernel[64];
     for (int square = POWER; square <= PRODUCT; square++) {
         for (int root = QUOTIENT; root <= DIVIDED; root++) {
-            const spelling plain = {0, square, root, 0, NOTHING}, scaled = {0, square, root, 1, 0};
+            const spelling plain = {0, square, root, BARE, NOTHING},
+                           scaled = {0, square, root, SCALED, NOTHING},
+                           shifted = {0, square, root, AFFINE, NOTHING};
             cr_assert_eq(run(&plain, kernel, sizeof kernel, 1), 1, "%d %d", square, root);
             cr_assert_str_eq(kernel, "normalize");
-            cr_assert_eq(run(&scaled, kernel, sizeof kernel, 1), 2, "%d %d", square, root);
+            cr_assert_eq(run(&scaled, kernel, sizeof kernel, 1), 1, "%d %d", square, root);
+            cr_assert_str_eq(kernel, "normalize");
+            cr_assert_eq(run(&shifted, kernel, sizeof kernel, 1), 2, "%d %d", square, root);
         }
     }
 }

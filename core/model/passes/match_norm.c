@@ -193,7 +193,7 @@ static void find_centre(const finder *f, norm *k, int32_t d) {
     k->x = g.x;
 }
 
-/* Scale and shift by constants of the last dimension. */
+/* Scale, and perhaps shift, by constants of the last dimension. */
 static void find_affine(const finder *f, norm *k) {
     form g;
     k->scale = k->shift = -1;
@@ -201,14 +201,14 @@ static void find_affine(const finder *f, norm *k) {
     if (!read_form(f, scale, &g) || g.op != DHOWI_MAP_MUL || g.y < 0 || !is_row(f->b, g.y, k->n) ||
         !is_whole(f->b, f->b->steps[scale].out))
         return;
+    k->scale = scale;
+    k->gamma = g.y;
     const int32_t shift = only_reader(f, scale);
     form h;
     if (!read_form(f, shift, &h) || h.op != DHOWI_MAP_ADD || h.y < 0 || !is_row(f->b, h.y, k->n) ||
         !is_whole(f->b, f->b->steps[shift].out))
         return;
-    k->scale = scale;
     k->shift = shift;
-    k->gamma = g.y;
     k->beta = h.y;
 }
 
@@ -241,7 +241,7 @@ static dhow_status row_of(dhowi_lowering *b, int32_t ref, int64_t n, int32_t *ou
 /* One step in the place of the last one, whose result it has. */
 static dhow_status replace(dhowi_lowering *b, const norm *k) {
     const bool affine = k->shift >= 0 && k->centre >= 0;
-    const int32_t last = affine ? k->shift : k->quotient;
+    const int32_t last = affine ? k->shift : k->scale >= 0 ? k->scale : k->quotient;
     const dhow_dtype dtype = b->items[k->x].desc.dtype;
     if (!affine && (dhowi_op_of(DHOWI_OP_normalize)->dtypes & DHOW_DTYPE_BIT(dtype)) == 0)
         return DHOW_OK;
@@ -258,10 +258,10 @@ static dhow_status replace(dhowi_lowering *b, const norm *k) {
     }
     DHOWI_TRY(dhowi_reshape(b, k->x, 2, flat, &s.in[0]));
     DHOWI_TRY(dhowi_reshape(b, b->steps[last].out, 2, flat, &s.out));
-    if (affine) DHOWI_TRY(row_of(b, k->gamma, k->n, &s.in[1]));
+    if (k->scale >= 0) DHOWI_TRY(row_of(b, k->gamma, k->n, &s.in[1]));
     if (affine) DHOWI_TRY(row_of(b, k->beta, k->n, &s.in[2]));
-    const int32_t gone[] = {k->mean, k->centre,  k->square,   k->variance,           k->eps_step,
-                            k->root, k->inverse, k->quotient, affine ? k->scale : -1};
+    const int32_t gone[] = {k->mean, k->centre,  k->square,   k->variance, k->eps_step,
+                            k->root, k->inverse, k->quotient, k->scale};
     for (size_t i = 0; i < DHOWI_COUNT(gone); i++) remove_step(b, gone[i]);
     b->steps[last] = s;
     return DHOW_OK;

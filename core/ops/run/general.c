@@ -199,12 +199,15 @@ dhow_status dhowi_run_scatter_rows(const dhowi_call *call) {
 
 dhow_status dhowi_run_normalize(const dhowi_call *call) {
     const dhowi_axis_split *r = &call->attrs->split;
+    const bool scaled = call->in[1] != NULL;
     launch l = {0};
     add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
+    add_tensor(&l, call->in[scaled ? 1 : 0], DHOW_ACCESS_READ);
     add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
     ADD_VALUES(&l, r->outer, r->n);
     l.args[l.arg_count++] = dhowi_arg_f32(call->attrs->eps);
     l.args[l.arg_count++] = dhowi_arg_i32(r->flag[0]);
+    l.args[l.arg_count++] = dhowi_arg_i32(scaled);
     return run_own(call, &l, call->out->count);
 }
 

@@ -6,17 +6,17 @@
 
 #include "model/operators/nn/nn.h"
 
-static dhow_status normalize_rows(dhowi_lowering *b, int32_t x, int64_t rows, int64_t cols,
-                                  double eps, bool centred, int32_t *out) {
+/* Times `gamma`, one number a column, where that is not -1. */
+static dhow_status normalize_rows(dhowi_lowering *b, int32_t x, int32_t gamma, int64_t rows,
+                                  int64_t cols, double eps, bool centred, int32_t *out) {
     const int64_t flat[] = {rows, cols};
     const dhowi_attrs attrs = {.eps = (float)eps,
                                .split = {.outer = rows, .n = cols, .flag = {centred}}};
-    const dhow_dtype dtype = dhowi_desc_at(b, x)->dtype;
-    DHOWI_TRY(dhowi_widened(b, DHOWI_OP_normalize, x, &x));
-    DHOWI_TRY(dhowi_reshape(b, x, 2, flat, &x));
-    const dhowi_tensor_desc desc = *dhowi_desc_at(b, x);
-    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_normalize, &x, 1, &attrs, &desc, out));
-    return dhowi_cast_to(b, *out, dtype, out);
+    int32_t in[] = {-1, -1};
+    DHOWI_TRY(dhowi_reshape(b, x, 2, flat, &in[0]));
+    if (gamma >= 0) DHOWI_TRY(dhowi_reshape(b, gamma, 1, &cols, &in[1]));
+    const dhowi_tensor_desc desc = *dhowi_desc_at(b, in[0]);
+    return dhowi_emit(b, DHOWI_OP_normalize, in, gamma >= 0 ? 2 : 1, &attrs, &desc, out);
 }
 
 /* v * scale + shift, each -1 for none */
@@ -87,8 +87,8 @@ dhow_status dhowi_lower_layer_norm(dhowi_lowering *b) {
     if (dhowi_count_of(dhowi_desc_at(b, b->in[1])) == cols) {
         DHOWI_TRY(layer_norm_row(b, &x, dhowi_extent(&x, 0, axis), cols, eps));
     } else { /* the scale broadcasts */
-        DHOWI_TRY(
-            normalize_rows(b, b->in[0], dhowi_extent(&x, 0, axis), cols, eps, true, &b->out[0]));
+        DHOWI_TRY(normalize_rows(b, b->in[0], -1, dhowi_extent(&x, 0, axis), cols, eps, true,
+                                 &b->out[0]));
         DHOWI_TRY(dhowi_reshape(b, b->out[0], x.rank, x.shape, &b->out[0]));
         DHOWI_TRY(
             scale_shift(b, b->out[0], b->in[1], dhowi_given(b, 2) ? b->in[2] : -1, &b->out[0]));
@@ -102,10 +102,12 @@ dhow_status dhowi_lower_rms_norm(dhowi_lowering *b) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     int32_t axis;
     DHOWI_TRY(dhowi_axis(&x, dhowi_attr_int(b, "axis", -1), &axis));
-    DHOWI_TRY(normalize_rows(b, b->in[0], dhowi_extent(&x, 0, axis), dhowi_extent(&x, axis, x.rank),
+    const int64_t cols = dhowi_extent(&x, axis, x.rank);
+    const bool whole = dhowi_count_of(dhowi_desc_at(b, b->in[1])) == cols; /* else it broadcasts */
+    DHOWI_TRY(normalize_rows(b, b->in[0], whole ? b->in[1] : -1, dhowi_extent(&x, 0, axis), cols,
                              (double)dhowi_attr_float(b, "epsilon", 1e-5f), false, &b->out[0]));
     DHOWI_TRY(dhowi_reshape(b, b->out[0], x.rank, x.shape, &b->out[0]));
-    return scale_shift(b, b->out[0], b->in[1], -1, &b->out[0]);
+    return whole ? DHOW_OK : scale_shift(b, b->out[0], b->in[1], -1, &b->out[0]);
 }
 
 static dhow_status one_for_each(const dhowi_lowering *b, uint32_t input, int64_t channels) {
@@ -205,7 +207,7 @@ dhow_status dhowi_lower_instance_norm(dhowi_lowering *b) {
     int32_t scale, shift;
     if (x.rank < 3) DHOWI_REFUSE("x has %d dimensions", x.rank);
     for (uint32_t i = 1; i < 3; i++) DHOWI_TRY(one_for_each(b, i, x.shape[1]));
-    DHOWI_TRY(normalize_rows(b, b->in[0], dhowi_extent(&x, 0, 2), dhowi_extent(&x, 2, x.rank),
+    DHOWI_TRY(normalize_rows(b, b->in[0], -1, dhowi_extent(&x, 0, 2), dhowi_extent(&x, 2, x.rank),
                              (double)dhowi_attr_float(b, "epsilon", 1e-5f), true, &b->out[0]));
     DHOWI_TRY(dhowi_reshape(b, b->out[0], x.rank, x.shape, &b->out[0]));
     DHOWI_TRY(dhowi_along(b, b->in[1], x.rank, 1, &scale));
@@ -222,7 +224,7 @@ dhow_status dhowi_lower_group_norm(dhowi_lowering *b) {
     if (groups < 1 || x.shape[1] < 1 || x.shape[1] % groups != 0)
         DHOWI_REFUSE("%" PRId64 " groups do not divide %" PRId64 " channels", groups, x.shape[1]);
     int64_t cols = dhowi_extent(&x, 1, x.rank) / groups;
-    DHOWI_TRY(normalize_rows(b, b->in[0], x.shape[0] * groups, cols,
+    DHOWI_TRY(normalize_rows(b, b->in[0], -1, x.shape[0] * groups, cols,
                              (double)dhowi_attr_float(b, "epsilon", 1e-5f), true, &b->out[0]));
     bool per_group = dhowi_count_of(dhowi_desc_at(b, scale)) == groups;
     const int64_t channels = per_group ? groups : x.shape[1];
