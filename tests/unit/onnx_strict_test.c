@@ -5,6 +5,7 @@
  * what is wrong, and odd ones that mean something give what ONNX Runtime gives.
  */
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -534,5 +535,129 @@ Test(onnx_strict, caches_are_written_inside) {
         add_int(&n, "axis", cases[i].axis);
         add_text(&n, "mode", cases[i].mode);
         refused(24, &g, n, cases[i].why);
+    }
+}
+
+/* ---- com.microsoft ---- */
+
+static bytes with_microsoft(void) {
+    static const struct {
+        const char *name;
+        uint32_t rank;
+        int64_t shape[5];
+    } zeros[] = {{"x", 3, {2, 3, 8}},
+                 {"k", 3, {2, 4, 8}},
+                 {"v", 3, {2, 5, 8}},
+                 {"a", 4, {2, 2, 4, 4}},
+                 {"p", 4, {2, 2, 1, 4}},
+                 {"p3", 4, {2, 2, 1, 3}},
+                 {"w", 2, {8, 24}},
+                 {"w23", 2, {8, 23}},
+                 {"w7", 2, {7, 24}},
+                 {"row", 1, {8}},
+                 {"row24", 1, {24}},
+                 {"past", 5, {2, 2, 2, 1, 4}},
+                 {"past3", 5, {2, 2, 2, 1, 3}},
+                 {"cache", 2, {6, 2}},
+                 {"cache3", 2, {6, 3}},
+                 {"x34", 4, {1, 2, 3, 4}},
+                 {"big", 4, {3, 2, 3, 4}},
+                 {"words", 2, {5, 8}},
+                 {"words2", 2, {2, 8}},
+                 {"narrow", 2, {5, 7}},
+                 {"more", 3, {4, 3, 8}}};
+    const int64_t lengths[] = {3, 2, 1}, ids[] = {2, 3}, flat[] = {0, 1, 2, 0, 1, 2};
+    bytes g = {0}, t = node_of("Reshape", "r", "flat shape", "ids");
+    for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++)
+        put_zeros(&g, zeros[i].name, zeros[i].rank, zeros[i].shape);
+    put_ints(&g, "three", 3, lengths);
+    put_ints(&g, "two", 2, lengths);
+    put_ints(&g, "flat", 6, flat);
+    put_ints(&g, "shape", 2, ids);
+    put_message(&g, GRAPH_NODE, &t);
+    return g;
+}
+
+Test(onnx_strict, microsofts_operators_tell_what_does_not_fit) {
+    static const struct {
+        const char *op, *inputs, *why, *name;
+        int64_t value;
+    } cases[] = {
+        {"FusedMatMul", "row w", "input 0 has 1 dimensions", NULL, 0},
+        {"FusedMatMul", "w w", "do not fit", NULL, 0},
+        {"FusedMatMul", "w w", "transA is 2, not 0 or 1", "transA", 2},
+        {"FusedMatMul", "w w", "transBatchB is 3, not 0 or 1", "transBatchB", 3},
+        {"BiasGelu", "x row24", "the bias is f32[24] for f32[2, 3, 8]", NULL, 0},
+        {"FastGelu", "x w", "the bias is f32[8, 24]", NULL, 0},
+        {"SkipLayerNormalization", "a a row", "input 0 has 4 dimensions", NULL, 0},
+        {"SkipLayerNormalization", "x x row24", "input 2 is f32[24] for rows of 8", NULL, 0},
+        {"SkipLayerNormalization", "x x row row24", "input 3 is f32[24] for rows of 8", NULL, 0},
+        {"SkipLayerNormalization", "x x row row row24", "input 4 is f32[24] for rows of 8", NULL,
+         0},
+        {"SkipSimplifiedLayerNormalization", "w words row24", "do not broadcast", NULL, 0},
+        {"SkipSimplifiedLayerNormalization", "words more row", "do not broadcast", NULL, 0},
+        {"EmbedLayerNormalization", "ids  words words  row", "its input 6 is missing", NULL, 0},
+        {"EmbedLayerNormalization", "two  words words  row row", "input_ids has 1 dimensions", NULL,
+         0},
+        {"EmbedLayerNormalization", "ids ids words words  row row",
+         "segment_ids and segment_embedding", NULL, 0},
+        {"EmbedLayerNormalization", "ids  words narrow  row row", "input 3 is no table", NULL, 0},
+        {"EmbedLayerNormalization", "ids  words words2  row row",
+         "3 steps, position_embedding has 2 rows", NULL, 0},
+        {"EmbedLayerNormalization", "ids two words words words row row",
+         "input 1 does not have a number for each", NULL, 0},
+        {"EmbedLayerNormalization", "ids  words words  row24 row",
+         "input 5 is f32[24] for rows of 8", NULL, 0},
+        {"RotaryEmbedding", "w two cache cache", "input has 2 dimensions", NULL, 0},
+        {"RotaryEmbedding", "x three cache cache", "position_ids are i64[3] for 2 sequences of 3",
+         NULL, 0},
+        {"RotaryEmbedding", "x ids cache cache3", "input 3 is f32[6, 3]", NULL, 0},
+        {"RotaryEmbedding", "x ids cache cache", "num_heads is 3 for 8 features", "num_heads", 3},
+        {"RotaryEmbedding", "x ids cache cache",
+         "the caches turn 4 features, rotary_embedding_dim is 0, heads have 8", "num_heads", 1},
+        {"RotaryEmbedding", "x ids cache cache", "is_packed_batching", "is_packed_batching", 1},
+        {"MultiHeadAttention", "x k k", "num_heads is 0", NULL, 0},
+        {"MultiHeadAttention", "x k k", "num_heads is 3 for 8 features", "num_heads", 3},
+        {"MultiHeadAttention", "x", "key or value is packed", "num_heads", 2},
+        {"MultiHeadAttention", "x k v", "do not fit one another", "num_heads", 2},
+        {"MultiHeadAttention", "x k a", "different numbers of dimensions", "num_heads", 2},
+        {"MultiHeadAttention", "x a a row24", "a bias beside keys", "num_heads", 2},
+        {"MultiHeadAttention", "x k k row", "bias has 8 numbers for 24 columns", "num_heads", 2},
+        {"MultiHeadAttention", "x k k  three",
+         "key_padding_mask is i64[3] for 2 sequences of 4 keys", "num_heads", 2},
+        {"MultiHeadAttention", "x k k  x", "key_padding_mask is f32", "num_heads", 2},
+        {"MultiHeadAttention", "x k k   x", "attention_bias is f32 with 3 dimensions", "num_heads",
+         2},
+        {"MultiHeadAttention", "x k k   big",
+         "attention_bias f32[3, 2, 3, 4] does not fit scores [2, 2, 3, 4]", "num_heads", 2},
+        {"MultiHeadAttention", "x k k    p", "past_key and past_value are given together",
+         "num_heads", 2},
+        {"MultiHeadAttention", "x k k    p3 p", "input 6 is f32[2, 2, 1, 3], what follows it",
+         "num_heads", 2},
+        {"MultiHeadAttention", "x k k    p p two", "past_sequence_length and cache_indirection",
+         "num_heads", 2},
+        {"MultiHeadAttention", "x two k", "input 1 is i64, query is f32", "num_heads", 2},
+        {"MultiHeadAttention", "x k k", "unidirectional is 2, not 0 or 1", "unidirectional", 2},
+        {"Attention", "x w", "num_heads is 0", NULL, 0},
+        {"Attention", "x w", "num_heads is 3 for 8 features", "num_heads", 3},
+        {"Attention", "x w7", "input f32[2, 3, 8] and weights f32[7, 24] do not fit", "num_heads",
+         2},
+        {"Attention", "x w23",
+         "23 columns of weights are not 7 of queries, 7 of keys and 7 of values", "num_heads", 2},
+        {"Attention", "x w row", "bias is f32[8] for 24 columns", "num_heads", 2},
+        {"Attention", "x w  three", "mask_index is i64[3] for 2 sequences of 3 keys", "num_heads",
+         2},
+        {"Attention", "x w   past3", "past is f32[2, 2, 2, 1, 3], what follows it", "num_heads", 2},
+        {"Attention", "x w    big", "attention_bias f32[3, 2, 3, 4] does not fit", "num_heads", 2},
+        {"Attention", "x w     two", "a cache that past and present share", "num_heads", 2},
+        {"Attention", "x w", "do_rotary", "do_rotary", 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bytes n = node_of(cases[i].op, "n", cases[i].inputs, "y"), g = with_microsoft();
+        put_text(&n, 7, "com.microsoft");
+        if (cases[i].name != NULL) add_int(&n, cases[i].name, cases[i].value);
+        const bool heads = cases[i].name != NULL && strcmp(cases[i].name, "num_heads") != 0 &&
+                           strstr(cases[i].op, "Attention") != NULL;
+        if (heads) add_int(&n, "num_heads", 2);
+        refused(17, &g, n, cases[i].why);
     }
 }

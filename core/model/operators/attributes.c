@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory/size.h"
+#include "model/operators/microsoft/microsoft.h"
 #include "model/operators/operators.h"
 
 /* clang-format off */
@@ -112,6 +113,7 @@ static const struct {
     {"SequenceMap", "body"},
     {"Shape", "end start"},
     {"Shrink", "bias lambd"},
+    {"SimplifiedLayerNormalization", "axis epsilon stash_type"},
     {"Slice", "axes ends starts"},
     {"Softmax", "axis"},
     {"SoftmaxCrossEntropyLoss", "ignore_index reduction"},
@@ -131,6 +133,14 @@ static const struct {
     {"Upsample", "mode scales"},
     {"Xor", "axis broadcast"},
     {DHOWI_TRAINING "::Gradient", "xs y zs"},
+    {DHOWI_MICROSOFT "::Attention", "do_rotary mask_filter_value num_heads past_present_share_buffer qkv_hidden_sizes rotary_embedding_dim scale unidirectional"},
+    {DHOWI_MICROSOFT "::EmbedLayerNormalization", "epsilon mask_index_type"},
+    {DHOWI_MICROSOFT "::FusedMatMul", "alpha transA transB transBatchA transBatchB"},
+    {DHOWI_MICROSOFT "::MultiHeadAttention", "mask_filter_value num_heads scale unidirectional"},
+    {DHOWI_MICROSOFT "::QuickGelu", "alpha"},
+    {DHOWI_MICROSOFT "::RotaryEmbedding", "interleaved is_packed_batching num_heads rotary_embedding_dim scale"},
+    {DHOWI_MICROSOFT "::SkipLayerNormalization", "epsilon"},
+    {DHOWI_MICROSOFT "::SkipSimplifiedLayerNormalization", "epsilon"},
 };
 /* clang-format on */
 

@@ -10,6 +10,7 @@
 #include "model/operators/attention/attention.h"
 #include "model/operators/backward/backward.h"
 #include "model/operators/math/math.h"
+#include "model/operators/microsoft/microsoft.h"
 #include "model/operators/nn/nn.h"
 #include "model/operators/operators.h"
 #include "model/operators/row.h"
@@ -191,6 +192,7 @@ static const dhowi_operator k_operators[] = {
     ROW("LRN", 1, LATEST, lrn, 0, 1, 1, "elements divided by what nearby channels hold"),
     ROW("MeanVarianceNormalization", 9, LATEST, mvn, 0, 1, 1, "mean 0 and variance 1 over some axes"),
     ROW("RMSNormalization", 23, LATEST, rms_norm, 0, 2, 2, "rows divided by their root mean square, scaled"),
+    ROW("SimplifiedLayerNormalization", 1, LATEST, rms_norm, 0, 2, 2, "RMSNormalization as ONNX Runtime calls it"),
 
     /* windows */
     ROW("AveragePool", 1, LATEST, pool, 1, 1, 1, "means of windows", BACK(avgpool)),
@@ -254,6 +256,18 @@ static const dhowi_operator k_operators[] = {
 
     /* of other domains */
     ROW(DHOWI_TRAINING "::Gradient", 1, LATEST, gradient, 0, 2, MANY, "derivatives of one value by others"),
+
+    ROW(DHOWI_MICROSOFT "::Attention", 1, LATEST, ms_attention, 0, 2, 7, "attention with the projections before it"),
+    ROW(DHOWI_MICROSOFT "::BiasGelu", 1, LATEST, ms_gelu, DHOWI_MAP_GELU, 2, 2, "Gelu of a sum"),
+    ROW(DHOWI_MICROSOFT "::EmbedLayerNormalization", 1, LATEST, ms_embed_norm, 0, 1, 9, "LayerNormalization of embedded words, positions and segments"),
+    ROW(DHOWI_MICROSOFT "::FastGelu", 1, LATEST, ms_gelu, DHOWI_MAP_GELU_TANH, 1, 2, "Gelu by tanh, perhaps of a sum"),
+    ROW(DHOWI_MICROSOFT "::FusedMatMul", 1, LATEST, ms_matmul, 0, 2, 2, "alpha a b for matrices, each perhaps transposed"),
+    ROW(DHOWI_MICROSOFT "::Gelu", 1, LATEST, ms_gelu, DHOWI_MAP_GELU, 1, 1, "Gelu"),
+    ROW(DHOWI_MICROSOFT "::MultiHeadAttention", 1, LATEST, ms_multi_head, 0, 1, 10, "attention with biases, masks and a past"),
+    ROW(DHOWI_MICROSOFT "::QuickGelu", 1, LATEST, ms_gelu, DHOWI_MAP_SILU, 1, 1, "x sigmoid(alpha x)"),
+    ROW(DHOWI_MICROSOFT "::RotaryEmbedding", 1, LATEST, ms_rotary, 0, 4, 4, "pairs of elements rotated by their position"),
+    ROW(DHOWI_MICROSOFT "::SkipLayerNormalization", 1, LATEST, ms_skip_norm, 1, 3, 5, "LayerNormalization of a sum, and the sum"),
+    ROW(DHOWI_MICROSOFT "::SkipSimplifiedLayerNormalization", 1, LATEST, ms_skip_norm, 0, 3, 4, "RMSNormalization of a sum, and the sum"),
 
     /* recurrent */
     ROW("GRU", 3, LATEST, gru, 0, 3, 6, "gated recurrent units"),

@@ -31,10 +31,20 @@ typedef struct dhowi_attention {
     int32_t scores[DHOWI_SCORE_STAGES]; /* a result: [..., heads, l, s] */
 } dhowi_attention;
 
-/* dot.c */
+/* heads.c */
 /* x[batch, steps, heads features] as [batch, steps, heads, features]; `name` is what the number of
  * heads is called. */
 dhow_status dhowi_by_heads(dhowi_lowering *b, const char *name, int64_t heads, int32_t *x);
+/* x[batch, heads, steps, features] as [batch, steps, heads features] */
+dhow_status dhowi_heads_together(dhowi_lowering *b, int32_t x, int32_t *out);
+/* Keys or values [batch, heads, steps, features] behind those of earlier calls, the input `past`
+ * where it is given. */
+dhow_status dhowi_after_past(dhowi_lowering *b, uint32_t past, int32_t *x);
+/* Refuses q, k and v [batch, heads, steps, features] that do not fit one another. */
+dhow_status dhowi_check_heads(const dhowi_lowering *b, const dhowi_attention *a);
+/* Adds an input `name` to the masks; more than the scores' elements are refused. */
+dhow_status dhowi_add_mask(dhowi_lowering *b, const char *name, int32_t mask, dhowi_attention *a);
+/* dot.c */
 /* A mask: a query at a place, row[..., l, 1] of i64, sees keys from place - left to place + right;
  * -1 is no bound. */
 dhow_status dhowi_window(dhowi_lowering *b, int32_t row, int64_t keys, int64_t left, int64_t right,
@@ -48,5 +58,9 @@ dhow_status dhowi_attend(dhowi_lowering *b, dhowi_attention *a, int32_t *out);
 dhowi_lower_fn dhowi_lower_attention;
 /* rotary.c */
 dhowi_lower_fn dhowi_lower_rotary;
+/* x[batch, steps, heads, features] turned by angles[batch, steps, 1, half]; batch and steps may be
+ * 1 */
+dhow_status dhowi_turn(dhowi_lowering *b, int32_t x, int32_t cosine, int32_t sine, bool interleaved,
+                       int32_t *out);
 
 #endif /* DHOWI_MODEL_OPERATORS_ATTENTION_H_ */

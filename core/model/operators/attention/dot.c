@@ -7,14 +7,6 @@
 
 #include "model/operators/attention/attention.h"
 
-dhow_status dhowi_by_heads(dhowi_lowering *b, const char *name, int64_t heads, int32_t *x) {
-    const dhowi_tensor_desc own = *dhowi_desc_at(b, *x);
-    if (heads < 1 || own.shape[2] % heads != 0)
-        DHOWI_REFUSE("%s is %" PRId64 " for %" PRId64 " features", name, heads, own.shape[2]);
-    const int64_t shape[] = {own.shape[0], own.shape[1], heads, own.shape[2] / heads};
-    return dhowi_regroup(b, *x, 4, shape, x);
-}
-
 /* ---- masks ---- */
 
 /* x where the condition holds, else what softmax makes 0 of */

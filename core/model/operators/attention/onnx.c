@@ -47,31 +47,6 @@ static dhow_status check_types(const dhowi_lowering *b) {
     return DHOW_OK;
 }
 
-/* What was kept before what is new, along the steps. */
-static dhow_status after_past(dhowi_lowering *b, uint32_t past, int32_t *x) {
-    if (!dhowi_given(b, past)) return DHOW_OK;
-    const dhowi_tensor_desc p = *dhowi_desc_at(b, b->in[past]), own = *dhowi_desc_at(b, *x);
-    const int32_t in[] = {b->in[past], *x};
-    if (p.shape[0] != own.shape[0] || p.shape[1] != own.shape[1] || p.shape[3] != own.shape[3]) {
-        char s[160], t[160];
-        DHOWI_REFUSE("input %u is %s, what follows it %s", past, dhowi_desc_text(&p, s, sizeof s),
-                     dhowi_desc_text(&own, t, sizeof t));
-    }
-    return dhowi_concat(b, in, 2, 2, x);
-}
-
-static dhow_status check_shapes(const dhowi_lowering *b, const dhowi_attention *a) {
-    const dhowi_tensor_desc *q = dhowi_desc_at(b, a->q), *k = dhowi_desc_at(b, a->k),
-                            *v = dhowi_desc_at(b, a->v);
-    char s[160], t[160], u[160];
-    if (q->shape[0] == k->shape[0] && q->shape[3] == k->shape[3] && k->shape[0] == v->shape[0] &&
-        k->shape[1] == v->shape[1] && k->shape[2] == v->shape[2])
-        return DHOW_OK;
-    DHOWI_REFUSE("query %s, key %s and value %s do not fit one another",
-                 dhowi_desc_text(q, s, sizeof s), dhowi_desc_text(k, t, sizeof t),
-                 dhowi_desc_text(v, u, sizeof u));
-}
-
 static dhow_status queries_keys_values(dhowi_lowering *b, dhowi_attention *a) {
     if (dhowi_given(b, PAST_KEY) != dhowi_given(b, PAST_VALUE))
         DHOWI_REFUSE("past_key and past_value are given together or not at all");
@@ -79,9 +54,9 @@ static dhow_status queries_keys_values(dhowi_lowering *b, dhowi_attention *a) {
     DHOWI_TRY(with_heads_apart(b, b->in[QUERY], "q_num_heads", &a->q));
     DHOWI_TRY(with_heads_apart(b, b->in[KEY], "kv_num_heads", &a->k));
     DHOWI_TRY(with_heads_apart(b, b->in[VALUE], "kv_num_heads", &a->v));
-    DHOWI_TRY(after_past(b, PAST_KEY, &a->k));
-    DHOWI_TRY(after_past(b, PAST_VALUE, &a->v));
-    return check_shapes(b, a);
+    DHOWI_TRY(dhowi_after_past(b, PAST_KEY, &a->k));
+    DHOWI_TRY(dhowi_after_past(b, PAST_VALUE, &a->v));
+    return dhowi_check_heads(b, a);
 }
 
 /* ---- masks ---- */
@@ -94,26 +69,6 @@ static dhow_status widen_mask(dhowi_lowering *b, int64_t keys, int32_t *mask) {
     if (b->node->opset < SINCE_VALID || missing <= 0) return DHOW_OK;
     after[m.rank - 1] = missing;
     return dhowi_pad_with(b, *mask, none, after, m.dtype == DHOW_BOOL ? 0 : -INFINITY, mask);
-}
-
-static dhow_status mask_of(dhowi_lowering *b, dhowi_attention *a) {
-    const dhowi_tensor_desc q = *dhowi_desc_at(b, a->q), k = *dhowi_desc_at(b, a->k);
-    const int64_t scores[] = {q.shape[0], q.shape[1], q.shape[2], k.shape[2]};
-    int64_t together[DHOW_MAX_RANK];
-    int32_t rank;
-    int32_t mask;
-    if (!dhowi_given(b, MASK)) return DHOW_OK;
-    mask = b->in[MASK];
-    DHOWI_TRY(widen_mask(b, k.shape[2], &mask));
-    a->masks[a->mask_count++] = mask;
-    const dhowi_tensor_desc *m = dhowi_desc_at(b, mask);
-    char s[160];
-    if (!dhowi_shape_broadcast(4, scores, m->rank, m->shape, &rank, together) ||
-        !dhowi_shape_equal(4, scores, rank, together))
-        DHOWI_REFUSE("attn_mask %s does not fit scores [%" PRId64 ", %" PRId64 ", %" PRId64
-                     ", %" PRId64 "]",
-                     dhowi_desc_text(m, s, sizeof s), scores[0], scores[1], scores[2], scores[3]);
-    return DHOW_OK;
 }
 
 /* The number of keys of each sequence that are there: [batch, 1, 1, 1]; -1 where all are. */
@@ -182,14 +137,6 @@ static dhow_status softmax_precision(const dhowi_lowering *b, dhow_dtype *out) {
     return DHOW_OK;
 }
 
-static dhow_status heads_together(dhowi_lowering *b, int32_t x, int32_t *out) {
-    static const int32_t order[] = {0, 2, 1, 3};
-    const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
-    const int64_t shape[] = {own.shape[0], own.shape[2], own.shape[1] * own.shape[3]};
-    DHOWI_TRY(dhowi_permute(b, x, order, out));
-    return dhowi_reshape(b, *out, 3, shape, out);
-}
-
 dhow_status dhowi_lower_attention(dhowi_lowering *b) {
     const int64_t mode = dhowi_attr_int(b, "qk_matmul_output_mode", DHOWI_SCORES_SCALED);
     const bool together = dhowi_desc_at(b, b->in[QUERY])->rank == 3;
@@ -201,10 +148,14 @@ dhow_status dhowi_lower_attention(dhowi_lowering *b) {
     DHOWI_TRY(softmax_precision(b, &a.precision));
     if (mode < 0 || mode >= DHOWI_SCORE_STAGES)
         DHOWI_REFUSE("qk_matmul_output_mode is %" PRId64 ", not 0 to 3", mode);
-    DHOWI_TRY(mask_of(b, &a));
+    if (dhowi_given(b, MASK)) {
+        int32_t mask = b->in[MASK];
+        DHOWI_TRY(widen_mask(b, dhowi_desc_at(b, a.k)->shape[2], &mask));
+        DHOWI_TRY(dhowi_add_mask(b, "attn_mask", mask, &a));
+    }
     DHOWI_TRY(masks_by_place(b, &a));
     DHOWI_TRY(dhowi_attend(b, &a, &b->out[0]));
-    if (together) DHOWI_TRY(heads_together(b, b->out[0], &b->out[0]));
+    if (together) DHOWI_TRY(dhowi_heads_together(b, b->out[0], &b->out[0]));
     b->out[PRESENT_KEY] = a.k;
     b->out[PRESENT_VALUE] = a.v;
     b->out[SCORES] = a.scores[mode];

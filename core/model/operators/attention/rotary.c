@@ -41,19 +41,18 @@ static dhow_status blend(dhowi_lowering *b, int32_t p, int32_t f, dhowi_map_op o
     return dhowi_map_two(b, op, *out, other, out);
 }
 
-static dhow_status turn(dhowi_lowering *b, int32_t x, int64_t half, bool interleaved,
-                        int32_t *out) {
+dhow_status dhowi_turn(dhowi_lowering *b, int32_t x, int32_t cosine, int32_t sine, bool interleaved,
+                       int32_t *out) {
     const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
-    const int64_t second = interleaved ? 1 : half, step = interleaved ? 2 : 1,
-                  rest = own.shape[3] - 2 * half;
-    int32_t cosine, sine, p, q, to, turned[2];
-    DHOWI_TRY(angles(b, 1, &own, half, &cosine));
-    DHOWI_TRY(angles(b, 2, &own, half, &sine));
+    const int64_t half = dhowi_desc_at(b, cosine)->shape[3], second = interleaved ? 1 : half,
+                  step = interleaved ? 2 : 1, rest = own.shape[3] - 2 * half;
+    const int32_t all[] = {x, cosine, sine};
+    int32_t p, q, to, turned[2];
     DHOWI_TRY(dhowi_narrow(b, x, 3, 0, half, step, &p));
     DHOWI_TRY(dhowi_narrow(b, x, 3, second, half, step, &q));
     DHOWI_TRY(blend(b, p, cosine, DHOWI_MAP_SUB, q, sine, &turned[0]));
     DHOWI_TRY(blend(b, p, sine, DHOWI_MAP_ADD, q, cosine, &turned[1]));
-    DHOWI_TRY(dhowi_blank_of(b, &own, b->in, b->in_count, out));
+    DHOWI_TRY(dhowi_blank_of(b, &own, all, 3, out));
     for (int i = 0; i < 2; i++) {
         DHOWI_TRY(dhowi_narrow(b, *out, 3, i * second, half, step, &to));
         DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_copy, &turned[i], 1, NULL, to));
@@ -69,7 +68,7 @@ dhow_status dhowi_lower_rotary(dhowi_lowering *b) {
     const dhowi_tensor_desc own = *dhowi_desc_at(b, b->in[0]);
     int64_t part = dhowi_attr_int(b, "rotary_embedding_dim", 0);
     bool interleaved;
-    int32_t x = b->in[0];
+    int32_t x = b->in[0], cosine, sine;
     DHOWI_TRY(dhowi_attr_flag(b, "interleaved", false, &interleaved));
     DHOWI_TRY(by_heads(b, &x));
     const int64_t features = dhowi_desc_at(b, x)->shape[3];
@@ -77,7 +76,10 @@ dhow_status dhowi_lower_rotary(dhowi_lowering *b) {
     if (part < 2 || part % 2 != 0 || part > features)
         DHOWI_REFUSE("%" PRId64 " of %" PRId64 " features cannot be turned in pairs", part,
                      features);
-    DHOWI_TRY(turn(b, x, part / 2, interleaved, &b->out[0]));
+    const dhowi_tensor_desc apart = *dhowi_desc_at(b, x);
+    DHOWI_TRY(angles(b, 1, &apart, part / 2, &cosine));
+    DHOWI_TRY(angles(b, 2, &apart, part / 2, &sine));
+    DHOWI_TRY(dhowi_turn(b, x, cosine, sine, interleaved, &b->out[0]));
     if (own.rank == 4) return dhowi_permute(b, b->out[0], order, &b->out[0]);
     return dhowi_reshape(b, b->out[0], 3, own.shape, &b->out[0]);
 }

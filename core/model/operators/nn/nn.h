@@ -32,6 +32,10 @@ dhowi_lower_fn dhowi_lower_lstm, dhowi_lower_gru, dhowi_lower_rnn;
 dhowi_lower_fn dhowi_lower_resize;
 /* softmax.c */
 dhowi_lower_fn dhowi_lower_softmax, dhowi_lower_hardmax;
+/* Rows of the last dimension brought to a root mean square of 1, `centred` ones to mean 0 before;
+ * shift may be -1. */
+dhow_status dhowi_norm(dhowi_lowering *b, int32_t x, int32_t scale, int32_t shift, double eps,
+                       bool centred, int32_t *out);
 /* A convolution by the attributes of the node. */
 dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
                            int32_t *out);

@@ -59,11 +59,13 @@ static dhow_status row_statistics(dhowi_lowering *b, int32_t x, double eps, cons
     return dhowi_inverse_root(b, d, eps, inverse);
 }
 
-static dhow_status layer_norm_row(dhowi_lowering *b, const dhowi_tensor_desc *x, int64_t rows,
-                                  int64_t cols, double eps) {
-    const int64_t flat[] = {rows, cols};
-    int32_t in[3] = {b->in[0], b->in[1], dhowi_given(b, 2) ? b->in[2] : -1};
-    dhowi_tensor_desc line = {.dtype = x->dtype, .rank = 1, .shape = {cols}};
+/* Rows of `cols` elements; `shift` may be -1. */
+static dhow_status layer_norm_row(dhowi_lowering *b, int32_t x, int32_t scale, int32_t shift,
+                                  int64_t cols, double eps, int32_t *out) {
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
+    const int64_t count = dhowi_count_of(&own), flat[] = {cols > 0 ? count / cols : 0, cols};
+    int32_t in[3] = {x, scale, shift};
+    dhowi_tensor_desc line = {.dtype = own.dtype, .rank = 1, .shape = {cols}};
     DHOWI_TRY(dhowi_reshape(b, in[0], 2, flat, &in[0]));
     DHOWI_TRY(dhowi_reshape(b, in[1], 1, &cols, &in[1]));
     if (in[2] >= 0) {
@@ -73,8 +75,19 @@ static dhow_status layer_norm_row(dhowi_lowering *b, const dhowi_tensor_desc *x,
     }
     const dhowi_attrs attrs = {.eps = (float)eps};
     const dhowi_tensor_desc desc = *dhowi_desc_at(b, in[0]);
-    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_layernorm, in, 3, &attrs, &desc, &b->out[0]));
-    return dhowi_reshape(b, b->out[0], x->rank, x->shape, &b->out[0]);
+    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_layernorm, in, 3, &attrs, &desc, out));
+    return dhowi_reshape(b, *out, own.rank, own.shape, out);
+}
+
+/* The last dimension is a row. */
+dhow_status dhowi_norm(dhowi_lowering *b, int32_t x, int32_t scale, int32_t shift, double eps,
+                       bool centred, int32_t *out) {
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
+    const int64_t cols = own.shape[own.rank - 1];
+    if (centred) return layer_norm_row(b, x, scale, shift, cols, eps, out);
+    DHOWI_TRY(normalize_rows(b, x, dhowi_extent(&own, 0, own.rank - 1), cols, eps, false, out));
+    DHOWI_TRY(dhowi_reshape(b, *out, own.rank, own.shape, out));
+    return scale_shift(b, *out, scale, shift, out);
 }
 
 dhow_status dhowi_lower_layer_norm(dhowi_lowering *b) {
@@ -85,7 +98,8 @@ dhow_status dhowi_lower_layer_norm(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_axis(&x, dhowi_attr_int(b, "axis", -1), &axis));
     int64_t cols = dhowi_extent(&x, axis, x.rank);
     if (dhowi_count_of(dhowi_desc_at(b, b->in[1])) == cols) {
-        DHOWI_TRY(layer_norm_row(b, &x, dhowi_extent(&x, 0, axis), cols, eps));
+        DHOWI_TRY(layer_norm_row(b, b->in[0], b->in[1], dhowi_given(b, 2) ? b->in[2] : -1, cols,
+                                 eps, &b->out[0]));
     } else { /* the scale broadcasts */
         DHOWI_TRY(normalize_rows(b, b->in[0], -1, dhowi_extent(&x, 0, axis), cols, eps, true,
                                  &b->out[0]));

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * RotaryEmbedding of com.microsoft: positions stand before the caches, and may be one offset.
+ */
+#include <inttypes.h>
+
+#include "model/operators/attention/attention.h"
+#include "model/operators/microsoft/microsoft.h"
+
+enum { INPUT, POSITIONS, COSINES, SINES };
+
+/* x as [batch, steps, heads, features]; heads are as wide as the caches where nothing says more. */
+static dhow_status by_heads(dhowi_lowering *b, int64_t half, int32_t *x) {
+    static const int32_t order[] = {0, 2, 1, 3};
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, *x);
+    const int64_t told = dhowi_attr_int(b, "num_heads", 0),
+                  part = dhowi_attr_int(b, "rotary_embedding_dim", 0);
+    int64_t heads = told;
+    if (own.rank != 3 && own.rank != 4) DHOWI_REFUSE("input has %d dimensions", own.rank);
+    if (own.rank == 4) DHOWI_TRY(dhowi_permute(b, *x, order, x));
+    if (own.rank == 3 && told == 0 && part == 0 && half > 0) heads = own.shape[2] / (2 * half);
+    if (own.rank == 3) DHOWI_TRY(dhowi_by_heads(b, "num_heads", heads, x));
+    const int64_t features = dhowi_desc_at(b, *x)->shape[3];
+    if (half < 1 || 2 * half != (part != 0 ? part : features) || 2 * half > features)
+        DHOWI_REFUSE("the caches turn %" PRId64 " features, rotary_embedding_dim is %" PRId64
+                     ", heads have %" PRId64,
+                     2 * half, part, features);
+    return DHOW_OK;
+}
+
+/* Rows of a cache by position: [batch or 1, steps, 1, half]. */
+static dhow_status angles(dhowi_lowering *b, uint32_t cache, int32_t places, int32_t *out) {
+    const dhowi_tensor_desc p = *dhowi_desc_at(b, places);
+    const int64_t shape[] = {p.shape[0], p.shape[1], 1, dhowi_desc_at(b, b->in[cache])->shape[1]};
+    DHOWI_TRY(dhowi_gather_along(b, b->in[cache], 0, places, out));
+    return dhowi_reshape(b, *out, 4, shape, out);
+}
+
+/* [batch, steps], or [1, steps] from one offset on. */
+static dhow_status places_of(dhowi_lowering *b, int64_t batch, int64_t steps, int32_t *out) {
+    const dhowi_tensor_desc p = *dhowi_desc_at(b, b->in[POSITIONS]);
+    const int64_t row[] = {1, steps}, one[] = {1, 1};
+    char s[160];
+    int32_t first;
+    DHOWI_TRY(dhowi_as_index(b, b->in[POSITIONS], &first));
+    *out = first;
+    if (p.rank == 2 && p.shape[0] == batch && p.shape[1] == steps) return DHOW_OK;
+    if (p.rank > 1 || dhowi_count_of(&p) != 1)
+        DHOWI_REFUSE("position_ids are %s for %" PRId64 " sequences of %" PRId64,
+                     dhowi_desc_text(&p, s, sizeof s), batch, steps);
+    DHOWI_TRY(dhowi_numbers(b, DHOW_I64, 0, 1, steps, out));
+    DHOWI_TRY(dhowi_reshape(b, *out, 2, row, out));
+    DHOWI_TRY(dhowi_reshape(b, first, 2, one, &first));
+    return dhowi_map_two(b, DHOWI_MAP_ADD, *out, first, out);
+}
+
+static dhow_status check_caches(const dhowi_lowering *b) {
+    const dhowi_tensor_desc *x = dhowi_desc_at(b, b->in[INPUT]);
+    for (uint32_t i = COSINES; i <= SINES; i++) {
+        const dhowi_tensor_desc *c = dhowi_desc_at(b, b->in[i]);
+        char s[160];
+        if (c->rank != 2 || c->dtype != x->dtype ||
+            c->shape[1] != dhowi_desc_at(b, b->in[COSINES])->shape[1])
+            DHOWI_REFUSE("input %u is %s, no table of %s", i, dhowi_desc_text(c, s, sizeof s),
+                         dhow_dtype_name(x->dtype));
+    }
+    if (dhowi_attr_int(b, "is_packed_batching", 0) != 0)
+        return dhowi_fail(DHOW_UNSUPPORTED, "is_packed_batching");
+    if (dhowi_attr_float(b, "scale", 1) != 1) return dhowi_fail(DHOW_UNSUPPORTED, "a scale");
+    return DHOW_OK;
+}
+
+dhow_status dhowi_lower_ms_rotary(dhowi_lowering *b) {
+    static const int32_t order[] = {0, 2, 1, 3};
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, b->in[INPUT]);
+    int32_t x = b->in[INPUT], places, cosine, sine;
+    bool interleaved;
+    DHOWI_TRY(dhowi_attr_flag(b, "interleaved", false, &interleaved));
+    DHOWI_TRY(check_caches(b));
+    DHOWI_TRY(by_heads(b, dhowi_desc_at(b, b->in[COSINES])->shape[1], &x));
+    const dhowi_tensor_desc apart = *dhowi_desc_at(b, x);
+    DHOWI_TRY(places_of(b, apart.shape[0], apart.shape[1], &places));
+    DHOWI_TRY(angles(b, COSINES, places, &cosine));
+    DHOWI_TRY(angles(b, SINES, places, &sine));
+    DHOWI_TRY(dhowi_turn(b, x, cosine, sine, interleaved, &b->out[0]));
+    if (own.rank == 4) return dhowi_permute(b, b->out[0], order, &b->out[0]);
+    return dhowi_reshape(b, b->out[0], 3, own.shape, &b->out[0]);
+}

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes microsoft.tar.gz beside this file: nodes of the domain com.microsoft, with what ONNX Runtime makes of them.
+
+microsoft.py [FOLDER]: with a folder, the tests are written there as well. It needs onnx and onnxruntime. A test is a folder as ONNX's own:
+model.onnx, test_data_set_0/input_0.pb, output_0.pb. Outputs that ONNX Runtime does not compute are not asked for.
+"""
+import gzip
+import io
+import pathlib
+import sys
+import tarfile
+from typing import Any, Mapping, Sequence
+
+import numpy as np
+import onnx
+import onnxruntime  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+Array = NDArray[Any]
+Attributes = Mapping[str, Any]
+DOMAIN = "com.microsoft"
+
+
+class Suite:
+    """Files of tests by their paths."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.dice = np.random.RandomState(1)
+
+    def numbers(self, *shape: int, dtype: Any = np.float32) -> Array:
+        """Multiples of 1/8 between -1 and 1."""
+        return (self.dice.randint(-8, 9, size=shape) / 8).astype(dtype)
+
+    def add(self, name: str, op: str, inputs: Sequence[Array | None], outputs: int = 1, keep: Sequence[int] | None = None,
+            domain: str = DOMAIN, **attributes: Any) -> None:
+        """`keep` names the outputs that are asked for, where they are not the first ones."""
+        kept = list(range(outputs)) if keep is None else list(keep)
+        names = [f"i{i}" if x is not None else "" for i, x in enumerate(inputs)]
+        given = [(n, x) for n, x in zip(names, inputs) if x is not None]
+        results = [f"o{i}" if i in kept else "" for i in range(max(kept) + 1)]
+        node = helper.make_node(op, names, results, domain=domain, **attributes)
+        told = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape) for n, x in given]
+
+        def model(shapes: Mapping[str, Array]) -> bytes:
+            after = [helper.make_tensor_value_info(f"o{i}", helper.np_dtype_to_tensor_dtype(shapes[f"o{i}"].dtype), None)
+                     if f"o{i}" in shapes else onnx.ValueInfoProto(name=f"o{i}") for i in kept]
+            graph = helper.make_graph([node], name, told, after)
+            opsets = [helper.make_opsetid("", 17), helper.make_opsetid(DOMAIN, 1)]
+            return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        session = onnxruntime.InferenceSession(model({}), options, providers=["CPUExecutionProvider"])
+        made = session.run([f"o{i}" for i in kept], dict(given))
+        wanted = {f"o{i}": np.asarray(x) for i, x in zip(kept, made)}
+        folder = f"test_{name}"
+        self.files[f"{folder}/model.onnx"] = model(wanted)
+        for kind, arrays in (("input", [x for _, x in given]), ("output", list(wanted.values()))):
+            for i, x in enumerate(arrays):
+                tensor = numpy_helper.from_array(np.ascontiguousarray(x))
+                self.files[f"{folder}/test_data_set_0/{kind}_{i}.pb"] = tensor.SerializeToString()
+
+
+def products(s: Suite) -> None:
+    a, b = s.numbers(2, 3, 4), s.numbers(2, 4, 5)
+    s.add("fused_matmul", "FusedMatMul", [a, b])
+    s.add("fused_matmul_alpha", "FusedMatMul", [a, b], alpha=0.25)
+    s.add("fused_matmul_trans_a", "FusedMatMul", [s.numbers(2, 4, 3), b], transA=1)
+    s.add("fused_matmul_trans_b", "FusedMatMul", [a, s.numbers(5, 4)], transB=1, alpha=2.0)
+    s.add("fused_matmul_batch_a", "FusedMatMul", [s.numbers(3, 2, 4), b], transBatchA=1)
+    s.add("fused_matmul_batch_a_trans_a", "FusedMatMul", [s.numbers(4, 2, 3), b], transBatchA=1, transA=1)
+    s.add("fused_matmul_batch_b", "FusedMatMul", [a, s.numbers(4, 2, 5)], transBatchB=1)
+    s.add("fused_matmul_batch_both", "FusedMatMul", [s.numbers(3, 2, 2, 4), s.numbers(5, 2, 2, 4)], transBatchA=1, transBatchB=1, transB=1)
+
+
+def activations(s: Suite) -> None:
+    x, bias = s.numbers(2, 3, 8) * 4, s.numbers(8)
+    s.add("gelu", "Gelu", [x])
+    s.add("bias_gelu", "BiasGelu", [x, bias])
+    s.add("fast_gelu", "FastGelu", [x])
+    s.add("fast_gelu_bias", "FastGelu", [x, bias])
+    s.add("quick_gelu", "QuickGelu", [x])
+    s.add("quick_gelu_alpha", "QuickGelu", [x], alpha=0.5)
+
+
+def norms(s: Suite) -> None:
+    x, y, gamma, beta, bias = s.numbers(2, 3, 8), s.numbers(2, 3, 8), s.numbers(8), s.numbers(8), s.numbers(8)
+    s.add("skip_norm", "SkipLayerNormalization", [x, y, gamma, beta, bias], keep=[0, 3], epsilon=0.01)
+    s.add("skip_norm_plain", "SkipLayerNormalization", [x, y, gamma])
+    s.add("skip_norm_bias", "SkipLayerNormalization", [x, y, gamma, None, bias], keep=[0, 3])
+    s.add("skip_norm_broadcast", "SkipLayerNormalization", [x, s.numbers(1, 3, 8), gamma, beta], epsilon=0.01)
+    s.add("skip_norm_broadcast_2d", "SkipLayerNormalization", [x, s.numbers(3, 8), gamma, beta], epsilon=0.01)
+    s.add("skip_norm_2d", "SkipLayerNormalization", [x[0], y[0], gamma, beta], epsilon=0.01)
+    s.add("skip_rms", "SkipSimplifiedLayerNormalization", [x, y, gamma, bias], keep=[0, 3], epsilon=0.01)
+    s.add("skip_rms_plain", "SkipSimplifiedLayerNormalization", [x, y, gamma])
+    s.add("rms", "SimplifiedLayerNormalization", [x, gamma], domain="", epsilon=0.01)
+    s.add("rms_axis", "SimplifiedLayerNormalization", [x, s.numbers(3, 8)], domain="", axis=-2)
+    ids = np.array([[1, 5, 0], [2, 2, 6]], np.int32)
+    segments, mask = np.array([[0, 1, 1], [1, 0, 0]], np.int32), np.array([[1, 1, 0], [1, 0, 0]], np.int32)
+    words, places, parts = s.numbers(7, 8), s.numbers(4, 8), s.numbers(2, 8)
+    s.add("embed", "EmbedLayerNormalization", [ids, segments, words, places, parts, gamma, beta, mask], 3, epsilon=0.01)
+    s.add("embed_plain", "EmbedLayerNormalization", [ids, None, words, places, None, gamma, beta], 2)
+    s.add("embed_places", "EmbedLayerNormalization", [ids, segments, words, places, parts, gamma, beta, None, np.array([[3, 0, 1], [2, 2, 0]], np.int32)], 2)
+    s.add("embed_places_one", "EmbedLayerNormalization", [ids, segments, words, places, parts, gamma, beta, mask, np.array([[3, 0, 1]], np.int32)], 3)
+
+
+def masks_of(batch: int, steps: int, keys: int) -> dict[str, Array]:
+    """Forms of a mask that hides some keys of the second sequence."""
+    flags = np.ones((batch, keys), np.int32)
+    flags[-1, keys - 2:] = 0
+    square = np.ones((batch, steps, keys), np.int32)
+    square[0, 0, 1] = square[-1, -1, 0] = 0
+    square[-1, 0, :] = 0
+    return {"ends": np.array([keys] * (batch - 1) + [keys - 2], np.int32), "flags": flags, "square": square}
+
+
+def rotary(s: Suite) -> None:
+    angles = np.arange(6)[:, None] * np.array([[1.0, 0.5]])
+    cosine, sine = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    places, first = np.array([[3, 0, 1], [2, 2, 5]], np.int64), np.array([2], np.int64)
+    x, apart = s.numbers(2, 3, 8), s.numbers(2, 2, 3, 4)
+    s.add("rotary", "RotaryEmbedding", [x, places, cosine, sine])
+    s.add("rotary_from", "RotaryEmbedding", [x, first, cosine, sine], num_heads=2)
+    s.add("rotary_interleaved", "RotaryEmbedding", [apart, places, cosine, sine], interleaved=1)
+    s.add("rotary_apart", "RotaryEmbedding", [apart, first, cosine, sine])
+    s.add("rotary_part", "RotaryEmbedding", [s.numbers(2, 3, 12), places, cosine, sine], num_heads=2, rotary_embedding_dim=4)
+
+
+def multi_head(s: Suite) -> None:
+    b, l, k, h, e, f = 2, 3, 4, 2, 4, 3
+    q, key, value = s.numbers(b, l, h * e), s.numbers(b, k, h * e), s.numbers(b, k, h * f)
+    bias = s.numbers(h * (2 * e + f))
+    add: Any = lambda name, inputs, outputs=1, **kw: s.add(f"mha_{name}", "MultiHeadAttention", inputs, outputs, num_heads=h, **kw)
+    add("plain", [q, key, value])
+    add("bias", [q, key, value, bias], scale=0.25)
+    for name, mask in masks_of(b, l, k).items():
+        add(f"mask_{name}", [q, key, value, None, mask])
+        add(f"mask_{name}_filter", [q, key, value, bias, mask], mask_filter_value=-2.0)
+    add("score_bias", [q, key, value, None, None, s.numbers(b, h, l, k)])
+    add("score_bias_one", [q, key, value, None, masks_of(b, l, k)["flags"], s.numbers(1, 1, l, k)])
+    add("apart", [q, s.numbers(b, h, k, e), s.numbers(b, h, k, e)])
+    past_k, past_v = s.numbers(b, h, 2, e), s.numbers(b, h, 2, e)
+    add("past", [q, s.numbers(b, l, h * e), s.numbers(b, l, h * e), None, None, None, past_k, past_v], 3)
+    add("past_causal", [q, s.numbers(b, l, h * e), s.numbers(b, l, h * e), s.numbers(3 * h * e), None, None, past_k, past_v], 3, unidirectional=1)
+    add("causal", [q, s.numbers(b, l, h * e), s.numbers(b, l, h * f)], unidirectional=1)
+    add("causal_mask", [q, s.numbers(b, l, h * e), s.numbers(b, l, h * f), None, np.array([[0, 1, 1], [1, 1, 0]], np.int32)], unidirectional=1)
+
+
+def attention(s: Suite) -> None:
+    b, l, d, h, e = 2, 3, 6, 2, 4
+    x, w, bias = s.numbers(b, l, d), s.numbers(d, 3 * h * e), s.numbers(3 * h * e)
+    add: Any = lambda name, inputs, outputs=1, **kw: s.add(f"attention_{name}", "Attention", inputs, outputs, num_heads=h, **kw)
+    add("plain", [x, w, bias])
+    add("no_bias", [x, w], scale=0.5)
+    add("causal", [x, w, bias], unidirectional=1)
+    for name, mask in masks_of(b, l, l).items():
+        add(f"mask_{name}", [x, w, bias, mask])
+        add(f"mask_{name}_causal", [x, w, bias, mask], unidirectional=1, mask_filter_value=-50.0)
+    add("mask_ends_begins", [x, w, bias, np.array([3, 2, 1, 0], np.int32)])
+    add("sizes", [x, s.numbers(d, h * (2 * e + 3)), s.numbers(h * (2 * e + 3))], qkv_hidden_sizes=[h * e, h * e, h * 3])
+    add("score_bias", [x, w, bias, None, None, s.numbers(b, h, l, l)])
+    past = s.numbers(2, b, h, 2, e)
+    add("past", [x, w, bias, None, past], 2)
+    add("past_causal", [x, w, bias, None, past], 2, unidirectional=1)
+    add("past_mask", [x, w, bias, masks_of(b, l, l + 2)["flags"], past], 2)
+
+
+def main() -> None:
+    s = Suite()
+    for part in (products, activations, norms, rotary, multi_head, attention):
+        part(s)
+    folder = pathlib.Path(__file__).parent
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for path, data in sorted(s.files.items()):
+            info = tarfile.TarInfo(path)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+            if len(sys.argv) > 1:
+                target = pathlib.Path(sys.argv[1]) / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(data)
+    with open(folder / "microsoft.tar.gz", "wb") as out:
+        with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=out, mtime=0) as file:
+            file.write(packed.getvalue())
+    names = sorted({path.split("/")[0] for path in s.files})
+    with open(folder / "lists" / "microsoft.txt", "w", encoding="utf-8") as out_list:
+        out_list.write(f"# com.microsoft by ONNX Runtime {onnxruntime.__version__}, see microsoft.py: names that pass.\n")
+        out_list.writelines(f"{name}\n" for name in names)
+    print(f"{len(names)} tests")
+
+
+main()
