@@ -85,9 +85,10 @@ dhow_status dhowi_norm(dhowi_lowering *b, int32_t x, int32_t scale, int32_t shif
     const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
     const int64_t cols = own.shape[own.rank - 1];
     if (centred) return layer_norm_row(b, x, scale, shift, cols, eps, out);
-    DHOWI_TRY(normalize_rows(b, x, dhowi_extent(&own, 0, own.rank - 1), cols, eps, false, out));
+    DHOWI_TRY(
+        normalize_rows(b, x, scale, dhowi_extent(&own, 0, own.rank - 1), cols, eps, false, out));
     DHOWI_TRY(dhowi_reshape(b, *out, own.rank, own.shape, out));
-    return scale_shift(b, *out, scale, shift, out);
+    return shift < 0 ? DHOW_OK : scale_shift(b, *out, -1, shift, out);
 }
 
 dhow_status dhowi_lower_layer_norm(dhowi_lowering *b) {
