@@ -260,8 +260,7 @@ Test(layers, a_number_goes_into_the_convolution_before_it_with_and_without_a_bia
         OK(dhow_model_output(m, "y", v));
         fill(m);
         dhow_tensor *t = input(4, shape, x);
-        const double *w = values_of(m, "conv.weight"),
-                     *b = bias ? values_of(m, "conv.bias") : NULL;
+        const double *w = values_of(m, "conv.weight"), *b = bias ? values_of(m, "conv.bias") : NULL;
         for (int i = 0; i < COUNT; i++)
             want[i] = -1.5 * (x[i % 4] * w[i / 4] + (b != NULL ? b[i / 4] : 0)) + 2.5;
         for (int run = 0; run < 2; run++) { /* the second has the weights of the first */
@@ -272,6 +271,70 @@ Test(layers, a_number_goes_into_the_convolution_before_it_with_and_without_a_bia
         dhow_tensor_release(t);
         dhow_model_release(m);
     }
+}
+
+/* Rows and columns of the result that see padding alone, where oneDNN 2.6 may crash. */
+Test(layers, a_convolution_may_see_nothing_but_padding) {
+    enum {
+        CHANNELS = 16,
+        SIDE = 3,
+        PAD = 4,
+        OUT = SIDE + 2 * PAD - 2,
+        COUNT = CHANNELS * OUT * OUT
+    };
+    const int64_t shape[] = {1, CHANNELS, SIDE, SIDE};
+    const dhow_window window =
+        DHOW_INIT(dhow_window, .kernel = {3, 3}, .pad = {PAD, PAD, PAD, PAD});
+    static double x[CHANNELS * SIDE * SIDE], want[COUNT];
+    dhow_model_value v;
+    dhow_model *m = model_of(4, shape, &v);
+    OK(dhow_model_conv2d(m, "conv", v, CHANNELS, CHANNELS, &window, 1, &v));
+    OK(dhow_model_sigmoid(m, v, &v));
+    OK(dhow_model_output(m, "y", v));
+    fill(m);
+    dhow_tensor *t = input(4, shape, x);
+    const double *w = values_of(m, "conv.weight"), *bias = values_of(m, "conv.bias");
+    for (int i = 0; i < COUNT; i++) {
+        const int k = i / OUT / OUT, row = i / OUT % OUT - PAD, column = i % OUT - PAD;
+        double sum = bias[k];
+        for (int j = 0; j < CHANNELS * 9; j++) {
+            const int c = j / 9, r = row + j / 3 % 3, q = column + j % 3;
+            if (r >= 0 && r < SIDE && q >= 0 && q < SIDE)
+                sum += x[(c * SIDE + r) * SIDE + q] * w[k * CHANNELS * 9 + j];
+        }
+        want[i] = 1 / (1 + exp(-sum));
+    }
+    expect(m, t, want, COUNT);
+    dhow_tensor_release(t);
+    dhow_model_release(m);
+}
+
+/* What a step makes of nothing lies somewhere, too. */
+Test(layers, a_product_of_no_columns_is_zeros) {
+    const int64_t none[] = {0, 3};
+    const double want[6] = {0};
+    dhow_model_value x, y;
+    dhow_tensor *in[2], *out;
+    float is[6];
+    dhow_model *m = model_of(2, none, &x);
+    OK(dhow_model_input(m, "z", DHOW_F32, DHOW_SHAPE(0, 2), &y));
+    OK(dhow_model_sigmoid(m, x, &x));
+    OK(dhow_model_permute(m, x, (const int32_t[]){1, 0}, 2, &x));
+    OK(dhow_model_sigmoid(m, x, &x));
+    OK(dhow_model_matmul(m, x, y, &y));
+    OK(dhow_model_output(m, "y", y));
+    OK(dhow_model_to(m, g_device));
+    OK(dhow_tensor_create(g_device, DHOW_F32, 2, none, &in[0]));
+    OK(dhow_tensor_create(g_device, DHOW_F32, DHOW_SHAPE(0, 2), &in[1]));
+    for (int run = 0; run < 2; run++) {
+        OK(dhow_model_run(m, NULL, in, 2, &out, 1));
+        OK(dhow_tensor_read(out, is, sizeof is));
+        for (int i = 0; i < 6; i++) cr_assert_float_eq((double)is[i], want[i], 0);
+        dhow_tensor_release(out);
+    }
+    dhow_tensor_release(in[0]);
+    dhow_tensor_release(in[1]);
+    dhow_model_release(m);
 }
 
 /* ---- attention ---- */
