@@ -60,7 +60,7 @@ class Suite:
         self.files[f"{folder}/model.onnx"] = model(wanted)
         for kind, arrays in (("input", [x for _, x in given]), ("output", list(wanted.values()))):
             for i, x in enumerate(arrays):
-                tensor = numpy_helper.from_array(np.ascontiguousarray(x))
+                tensor = numpy_helper.from_array(np.asarray(x, order="C"))
                 self.files[f"{folder}/test_data_set_0/{kind}_{i}.pb"] = tensor.SerializeToString()
 
 
@@ -149,6 +149,47 @@ def multi_head(s: Suite) -> None:
     add("causal_mask", [q, s.numbers(b, l, h * e), s.numbers(b, l, h * f), None, np.array([[0, 1, 1], [1, 1, 0]], np.int32)], unidirectional=1)
 
 
+def group_query(s: Suite) -> None:
+    """Both sequences are as long, or the second one is shorter in a cache with room."""
+    h, g, e = 4, 2, 16
+    angles = np.arange(10)[:, None] * 0.5 ** np.arange(8)[None, :]
+    cosine, sine = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+
+    def add(name: str, steps: int, before: int, cache: int | None, lengths: Sequence[int], packed: bool = False, rotary: bool = False,
+            bias: bool = False, **attributes: Any) -> None:
+        b = len(lengths)
+        q, k, v = s.numbers(b, steps, h * e), s.numbers(b, steps, g * e), s.numbers(b, steps, g * e)
+        total = steps + before
+        past: list[Array | None] = [None, None] if cache is None else [s.numbers(b, g, cache, e), s.numbers(b, g, cache, e)]
+        for x in past:
+            for i in range(b):  # what a cache holds behind a sequence, ONNX Runtime makes zeros
+                if x is not None:
+                    x[i, :, lengths[i] - steps:] = 0
+        inputs: list[Array | None] = [np.concatenate([q, k, v], 2), None, None] if packed else [q, k, v]
+        inputs += past + [np.array(lengths, np.int32) - 1, np.array(total, np.int32)]
+        inputs += [cosine, sine] if rotary else [None, None]
+        inputs += [None, s.numbers(b, 1, steps, total)] if bias else []
+        while inputs[-1] is None:
+            inputs.pop()
+        s.add(f"gqa_{name}", "GroupQueryAttention", inputs, keep=[0, 1, 2], num_heads=h, kv_num_heads=g, do_rotary=int(rotary), **attributes)
+
+    add("first", 3, 0, None, [3, 3])
+    add("first_packed", 3, 0, None, [3, 3], packed=True, scale=0.25)
+    add("first_rotary", 3, 0, None, [3, 3], rotary=True)
+    add("first_window", 5, 0, None, [5, 5], local_window_size=2)
+    add("first_cap", 3, 0, None, [3, 3], softcap=2.0)
+    add("first_bias", 3, 0, None, [3, 3], bias=True, softcap=2.0)
+    add("next", 1, 3, 3, [4, 4])
+    add("next_rotary", 1, 3, 3, [4, 4], rotary=True, packed=True)
+    add("next_interleaved", 1, 3, 3, [4, 4], rotary=True, rotary_interleaved=1)
+    add("next_window", 1, 5, 5, [6, 6], local_window_size=3)
+    add("next_shorter", 1, 4, 4, [5, 3], rotary=True)
+    add("next_room", 1, 4, 7, [5, 3], rotary=True)
+    add("first_room", 3, 0, 6, [3, 3], rotary=True)
+    add("next_bias", 1, 3, 3, [4, 4], bias=True)
+    add("several", 3, 3, 3, [6], rotary=True)
+
+
 def attention(s: Suite) -> None:
     b, l, d, h, e = 2, 3, 6, 2, 4
     x, w, bias = s.numbers(b, l, d), s.numbers(d, 3 * h * e), s.numbers(3 * h * e)
@@ -170,7 +211,7 @@ def attention(s: Suite) -> None:
 
 def main() -> None:
     s = Suite()
-    for part in (products, activations, norms, rotary, multi_head, attention):
+    for part in (products, activations, norms, rotary, multi_head, group_query, attention):
         part(s)
     folder = pathlib.Path(__file__).parent
     packed = io.BytesIO()

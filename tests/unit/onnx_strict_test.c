@@ -545,33 +545,27 @@ static bytes with_microsoft(void) {
         const char *name;
         uint32_t rank;
         int64_t shape[5];
-    } zeros[] = {{"x", 3, {2, 3, 8}},
-                 {"k", 3, {2, 4, 8}},
-                 {"v", 3, {2, 5, 8}},
-                 {"a", 4, {2, 2, 4, 4}},
-                 {"p", 4, {2, 2, 1, 4}},
-                 {"p3", 4, {2, 2, 1, 3}},
-                 {"w", 2, {8, 24}},
-                 {"w23", 2, {8, 23}},
-                 {"w7", 2, {7, 24}},
-                 {"row", 1, {8}},
-                 {"row24", 1, {24}},
-                 {"past", 5, {2, 2, 2, 1, 4}},
-                 {"past3", 5, {2, 2, 2, 1, 3}},
-                 {"cache", 2, {6, 2}},
-                 {"cache3", 2, {6, 3}},
-                 {"x34", 4, {1, 2, 3, 4}},
-                 {"big", 4, {3, 2, 3, 4}},
-                 {"words", 2, {5, 8}},
-                 {"words2", 2, {2, 8}},
-                 {"narrow", 2, {5, 7}},
-                 {"more", 3, {4, 3, 8}}};
-    const int64_t lengths[] = {3, 2, 1}, ids[] = {2, 3}, flat[] = {0, 1, 2, 0, 1, 2};
+    } zeros[] = {
+        {"x", 3, {2, 3, 8}},      {"k", 3, {2, 4, 8}},          {"v", 3, {2, 5, 8}},
+        {"a", 4, {2, 2, 4, 4}},   {"p", 4, {2, 2, 1, 4}},       {"p3", 4, {2, 2, 1, 3}},
+        {"k4", 3, {2, 3, 4}},     {"g", 4, {2, 1, 2, 4}},       {"w", 2, {8, 24}},
+        {"w23", 2, {8, 23}},      {"w7", 2, {7, 24}},           {"row", 1, {8}},
+        {"row24", 1, {24}},       {"past", 5, {2, 2, 2, 1, 4}}, {"past3", 5, {2, 2, 2, 1, 3}},
+        {"cache", 2, {6, 2}},     {"cache3", 2, {6, 3}},        {"x34", 4, {1, 2, 3, 4}},
+        {"big", 4, {3, 2, 3, 4}}, {"words", 2, {5, 8}},         {"words2", 2, {2, 8}},
+        {"narrow", 2, {5, 7}},    {"more", 3, {4, 3, 8}}};
+    const int64_t lengths[] = {3, 2, 1}, ids[] = {2, 3}, flat[] = {0, 1, 2, 0, 1, 2}, total = 3,
+                  one = 1, five = 5, far[] = {4, 6}, low[] = {1, 4};
     bytes g = {0}, t = node_of("Reshape", "r", "flat shape", "ids");
     for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++)
         put_zeros(&g, zeros[i].name, zeros[i].rank, zeros[i].shape);
     put_ints(&g, "three", 3, lengths);
     put_ints(&g, "two", 2, lengths);
+    put_ints(&g, "total", 0, &total);
+    put_ints(&g, "one", 0, &one);
+    put_ints(&g, "five", 0, &five);
+    put_ints(&g, "far", 2, far);
+    put_ints(&g, "low", 2, low);
     put_ints(&g, "flat", 6, flat);
     put_ints(&g, "shape", 2, ids);
     put_message(&g, GRAPH_NODE, &t);
@@ -638,6 +632,48 @@ Test(onnx_strict, microsofts_operators_tell_what_does_not_fit) {
          "num_heads", 2},
         {"MultiHeadAttention", "x two k", "input 1 is i64, query is f32", "num_heads", 2},
         {"MultiHeadAttention", "x k k", "unidirectional is 2, not 0 or 1", "unidirectional", 2},
+        {"GroupQueryAttention", "x k4 k4   two", "its input 6 is missing", NULL, 0},
+        {"GroupQueryAttention", "x k4    two total", "one of key and value", NULL, 0},
+        {"GroupQueryAttention", "x   p  two total", "one of key and value", NULL, 0},
+        {"GroupQueryAttention", "x k k   two total", "key and value do not have 3 steps of 4", NULL,
+         0},
+        {"GroupQueryAttention", "x k4 k4   three total", "seqlens_k does not have one number", NULL,
+         0},
+        {"GroupQueryAttention", "x k4 k4   two two", "total_sequence_length has 2 numbers, not one",
+         NULL, 0},
+        {"GroupQueryAttention", "x k4 k4   two one",
+         "total_sequence_length is 1, the new steps are 3", NULL, 0},
+        {"GroupQueryAttention", "x k4 k4   two five", "of which 3 are new, and past_key is missing",
+         NULL, 0},
+        {"GroupQueryAttention", "x k4 k4 p p two five",
+         "input 3 is f32[2, 2, 1, 4], what follows it", NULL, 0},
+        {"GroupQueryAttention", "x k4 k4 g g far five", "index 5 of an extent of 5", NULL, 0},
+        {"GroupQueryAttention", "x k4 k4 g g low five", "index -6 of an extent of 5", NULL, 0},
+        {"GroupQueryAttention", "x k4 k4 x x two five", "input 3 is f32 with 3 dimensions", NULL,
+         0},
+        {"GroupQueryAttention", "x k4 two   two total", "input 2 is i64 with 1 dimensions", NULL,
+         0},
+        {"GroupQueryAttention", "k     two five", "query has 8 features for 5 heads", "num_heads",
+         3},
+        {"GroupQueryAttention", "x k4 k4   two total", "num_heads is 3, kv_num_heads 2",
+         "kv_num_heads", 2},
+        {"GroupQueryAttention", "x k4 k4   two total", "do_rotary without cos_cache", "do_rotary",
+         1},
+        {"GroupQueryAttention", "x k4 k4   two total cache3 cache3",
+         "input 7 is f32[6, 3] for heads of 4", "do_rotary", 1},
+        {"GroupQueryAttention", "x k4 k4   two total cache cache two",
+         "position_ids are not one number", "do_rotary", 1},
+        {"GroupQueryAttention", "x k4 k4   two total    x", "attention_bias is f32 with 3", NULL,
+         0},
+        {"GroupQueryAttention", "x k4 k4   two total    big",
+         "attention_bias f32[3, 2, 3, 4] does not fit", NULL, 0},
+        {"GroupQueryAttention", "x k4 k4   two total     row",
+         "its input 11 (sinks, scales or norms)", NULL, 0},
+        {"GroupQueryAttention", "x k4 k4   two total", "local_window_size is 0",
+         "local_window_size", 0},
+        {"GroupQueryAttention", "x k4 k4   two total", "smooth_softmax is 1", "smooth_softmax", 1},
+        {"GroupQueryAttention", "x k4 k4   two total", "causal is 0", "causal", 0},
+        {"GroupQueryAttention", "x k4 k4   two total", "qk_output is 1", "qk_output", 1},
         {"Attention", "x w", "num_heads is 0", NULL, 0},
         {"Attention", "x w", "num_heads is 3 for 8 features", "num_heads", 3},
         {"Attention", "x w7", "input f32[2, 3, 8] and weights f32[7, 24] do not fit", "num_heads",
@@ -657,7 +693,12 @@ Test(onnx_strict, microsofts_operators_tell_what_does_not_fit) {
         if (cases[i].name != NULL) add_int(&n, cases[i].name, cases[i].value);
         const bool heads = cases[i].name != NULL && strcmp(cases[i].name, "num_heads") != 0 &&
                            strstr(cases[i].op, "Attention") != NULL;
-        if (heads) add_int(&n, "num_heads", 2);
+        if (heads) add_int(&n, "num_heads", strstr(cases[i].why, "num_heads") == NULL ? 2 : 3);
+        if (strcmp(cases[i].op, "GroupQueryAttention") == 0 &&
+            (cases[i].name == NULL || strcmp(cases[i].name, "kv_num_heads") != 0))
+            add_int(&n, "kv_num_heads", 1);
+        if (strcmp(cases[i].op, "GroupQueryAttention") == 0 && cases[i].name == NULL)
+            add_int(&n, "num_heads", 2);
         refused(17, &g, n, cases[i].why);
     }
 }

@@ -12,6 +12,8 @@
 
 /* attention.c */
 dhowi_lower_fn dhowi_lower_ms_attention, dhowi_lower_ms_multi_head;
+/* group_query.c */
+dhowi_lower_fn dhowi_lower_ms_group_query;
 /* norm.c */
 dhowi_lower_fn dhowi_lower_ms_skip_norm, dhowi_lower_ms_embed_norm;
 /* product.c */

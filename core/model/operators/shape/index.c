@@ -259,42 +259,49 @@ static dhow_status check_cache(const dhowi_lowering *b, int32_t axis) {
     return DHOW_OK;
 }
 
-/* Places in the cache [batch or 1, steps]. A negative one does not count from the end: it is no
- * place at all, as one beyond the end; what the device finds there writes nothing. */
+/* Places in the cache: [batch or 1, steps]. */
 static dhow_status places(dhowi_lowering *b, bool circular, int64_t extent, int64_t steps,
                           int32_t *out) {
-    const dhowi_tensor_desc one = {.dtype = DHOW_I64};
     const int64_t column[] = {dhowi_desc_at(b, b->in[0])->shape[0], 1};
-    int32_t first, inside, nowhere;
+    int32_t first;
     DHOWI_TRY(dhowi_numbers(b, DHOW_I64, 0, 1, steps, out));
     if (!dhowi_given(b, 2)) return DHOW_OK;
     DHOWI_TRY(dhowi_as_index(b, b->in[2], &first));
     DHOWI_TRY(dhowi_reshape(b, first, 2, column, &first));
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, first, *out, out));
-    if (circular) return dhowi_map_number(b, DHOWI_MAP_MOD, *out, (double)extent, out);
-    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_GE, *out, 0, &inside));
-    DHOWI_TRY(dhowi_filled(b, &one, -1 - (double)extent, &nowhere));
-    DHOWI_TRY(dhowi_select(b, inside, *out, nowhere, out));
-    return check_known(b, *out, &extent, 1);
+    return circular ? dhowi_map_number(b, DHOWI_MAP_MOD, *out, (double)extent, out) : DHOW_OK;
+}
+
+dhow_status dhowi_scatter_along(dhowi_lowering *b, int32_t x, int32_t updates, int32_t index,
+                                int32_t axis, int32_t *out) {
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, x), u = *dhowi_desc_at(b, updates);
+    const dhowi_tensor_desc one = {.dtype = DHOW_I64};
+    int32_t in[] = {updates, -1}, inside, nowhere;
+    /* A negative place does not count from the end. */
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_GE, index, 0, &inside));
+    DHOWI_TRY(dhowi_filled(b, &one, -1 - (double)own.shape[axis], &nowhere));
+    DHOWI_TRY(dhowi_select(b, inside, index, nowhere, &index));
+    DHOWI_TRY(check_known(b, index, &own.shape[axis], 1));
+    DHOWI_TRY(dhowi_expand(b, index, u.rank, u.shape, &in[1]));
+    const dhowi_attrs attrs = elements_along(&own, &u, axis);
+    DHOWI_TRY(writable_copy(b, x, in, out));
+    return dhowi_emit_into(b, DHOWI_OP_scatter_elements, in, 2, &attrs, *out);
 }
 
 dhow_status dhowi_lower_tensor_scatter(dhowi_lowering *b) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]), u = *dhowi_desc_at(b, b->in[1]);
     const bool circular = dhowi_attr_is(b, "mode", "circular", "linear");
-    int32_t axis, in[] = {b->in[1], -1};
+    int32_t axis, index;
     if (!circular && !dhowi_attr_is(b, "mode", "linear", "linear"))
         return dhowi_refuse_text(b, "mode");
     DHOWI_TRY(dhowi_axis(&x, dhowi_attr_int(b, "axis", -2), &axis));
     DHOWI_TRY(check_cache(b, axis));
     b->out[0] = b->in[0];
     if (dhowi_count_of(&u) == 0) return DHOW_OK;
-    DHOWI_TRY(places(b, circular, x.shape[axis], u.shape[axis], &in[1]));
+    DHOWI_TRY(places(b, circular, x.shape[axis], u.shape[axis], &index));
     int64_t shape[DHOW_MAX_RANK];
     for (int32_t i = 0; i < x.rank; i++) shape[i] = i == axis ? u.shape[i] : 1;
     if (dhowi_given(b, 2)) shape[0] = x.shape[0];
-    DHOWI_TRY(dhowi_reshape(b, in[1], x.rank, shape, &in[1]));
-    DHOWI_TRY(dhowi_expand(b, in[1], u.rank, u.shape, &in[1]));
-    const dhowi_attrs attrs = elements_along(&x, &u, axis);
-    DHOWI_TRY(writable_copy(b, b->in[0], in, &b->out[0]));
-    return dhowi_emit_into(b, DHOWI_OP_scatter_elements, in, 2, &attrs, b->out[0]);
+    DHOWI_TRY(dhowi_reshape(b, index, x.rank, shape, &index));
+    return dhowi_scatter_along(b, b->in[0], b->in[1], index, axis, &b->out[0]);
 }

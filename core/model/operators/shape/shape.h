@@ -39,6 +39,10 @@ dhowi_lower_fn dhowi_lower_shape, dhowi_lower_size, dhowi_lower_reshape, dhowi_l
     dhowi_lower_depth_to_space, dhowi_lower_space_to_depth;
 /* string.c */
 dhowi_lower_fn dhowi_lower_string_normalizer;
+/* x with the updates along `axis` at places index[...] of i64, which broadcasts to them. Known
+ * places outside are refused, those on the device write nothing. */
+dhow_status dhowi_scatter_along(dhowi_lowering *b, int32_t x, int32_t updates, int32_t index,
+                                int32_t axis, int32_t *out);
 /* The reduction of a Scatter node; 0: none. */
 dhow_status dhowi_scatter_kind(const dhowi_lowering *b, dhowi_map_op *op);
 /* x, seen as [rows, inner], with updates [count, inner] reduced into the rows `targets`. */
