@@ -263,10 +263,12 @@ static void step_spread(graph *g) {
 }
 
 static void step_rows(graph *g) {
+    static const char *const names[] = {"softmax", "log_softmax", "norm",
+                                        "linear",  "rms norm",    "group norm"};
     value y = any(g);
     char name[16];
     if (y.rank == 0) return;
-    const uint64_t kind = random_below(g, 4);
+    const uint64_t kind = random_below(g, 6);
     const int32_t dim = (int32_t)random_below(g, 2 * (uint64_t)y.rank) - y.rank;
     const int64_t wide = y.shape[y.rank - 1], out = 1 + (int64_t)random_below(g, 4);
     (void)snprintf(name, sizeof name, "p%u", g->parameters);
@@ -277,8 +279,14 @@ static void step_rows(graph *g) {
         OK(dhow_model_linear(g->model, name, y.v, wide, out, random_below(g, 2) == 0, &y.v));
         y.shape[y.rank - 1] = out;
     }
+    if (kind == 4) OK(dhow_model_rmsnorm(g->model, name, y.v, wide, 0.1f, &y.v));
+    if (kind == 5) {
+        if (y.rank < 2) return;
+        const int64_t channels = y.shape[1], groups = random_below(g, 2) == 0 ? channels : 1;
+        OK(dhow_model_groupnorm(g->model, name, y.v, groups, channels, 0.1f, &y.v));
+    }
     g->parameters += kind >= 2;
-    keep(g, kind == 0 ? "softmax" : kind == 1 ? "log_softmax" : kind == 2 ? "norm" : "linear", &y);
+    keep(g, names[kind], &y);
 }
 
 /* ---- products ---- */
@@ -303,6 +311,23 @@ static void step_matmul(graph *g) {
         OK(dhow_model_matmul(g->model, x.v, w.v, &y.v));
     }
     keep(g, "matmul", &y);
+}
+
+/* A value and itself, or parameters beside it, by one of its dimensions as heads. */
+static void step_attention(graph *g) {
+    value x = any(g), k = x, v = x, y = x;
+    if (x.rank < 2) return;
+    const int causal = random_below(g, 3) == 0;
+    if (random_below(g, 2) == 0) {
+        int64_t shape[MOST_RANK];
+        memcpy(shape, x.shape, sizeof shape);
+        shape[x.rank - 2] = 1 + (int64_t)random_below(g, 4);
+        k = add_parameter(g, x.rank, shape);
+        shape[x.rank - 1] = y.shape[x.rank - 1] = 1 + (int64_t)random_below(g, 3);
+        v = add_parameter(g, x.rank, shape);
+    }
+    OK(dhow_model_scaled_dot_product_attention(g->model, x.v, k.v, v.v, -1, causal, 0, &y.v));
+    keep(g, "attention", &y);
 }
 
 static dhow_window random_window(graph *g, const value *x, value *y, int pool) {
@@ -345,9 +370,9 @@ static void step_image(graph *g) {
 }
 
 void add_step(graph *g) {
-    static void (*const steps[])(graph *) = {step_unary,   step_unary,  step_number, step_binary,
-                                             step_binary,  step_binary, step_where,  step_permute,
-                                             step_reshape, step_narrow, step_cat,    step_reduce,
-                                             step_spread,  step_rows,   step_matmul, step_image};
+    static void (*const steps[])(graph *) = {
+        step_unary,  step_unary,   step_number,  step_binary,    step_binary, step_binary,
+        step_where,  step_permute, step_reshape, step_narrow,    step_cat,    step_reduce,
+        step_spread, step_rows,    step_matmul,  step_attention, step_image};
     if (g->count < MOST_VALUES - 4) steps[random_below(g, sizeof steps / sizeof *steps)](g);
 }

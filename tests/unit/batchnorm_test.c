@@ -13,10 +13,9 @@
 
 #include "dhow/dhow.h"
 #include "dhow/model_steps.h"
+#include "train_fixture.h"
 
-#define OK(expression) cr_assert_eq((expression), DHOW_OK, "%s: %s", #expression, dhow_last_error())
-
-enum { STEPS = 50, SIZE = 16, CLASSES = 5, PIXELS = 72, NUMBERS = 36, MOST = 2048 };
+enum { STEPS = 50, SIZE = 16, CLASSES = 5, PIXELS = 72, NUMBERS = 36 };
 
 static const struct {
     double losses[STEPS], statistics[NUMBERS], scores[SIZE * CLASSES];
@@ -216,47 +215,6 @@ Test(batchnorm, a_checkpoint_has_the_running_statistics) {
 
 /* ---- derivatives ---- */
 
-typedef struct trial {
-    dhow_trainer *trainer;
-    dhow_tensor *x, *target;
-} trial;
-
-static double loss_of(const trial *t) {
-    double loss;
-    OK(dhow_trainer_zero_gradients(t->trainer));
-    OK(dhow_trainer_backward(t->trainer, NULL, &t->x, 1, t->target, &loss));
-    return loss;
-}
-
-static void check_parameter(const trial *t, uint32_t index) {
-    static const double width = 1e-5;
-    double values[MOST], gradients[MOST];
-    dhow_tensor *w, *g;
-    const char *name;
-    (void)loss_of(t);
-    OK(dhow_trainer_parameter_at(t->trainer, index, &name, &w, &g));
-    const size_t count = (size_t)dhow_tensor_count(w), bytes = count * sizeof *values;
-    OK(dhow_tensor_read(w, values, bytes));
-    OK(dhow_tensor_read(g, gradients, bytes));
-    for (size_t i = 0; i < count; i += 1 + count / 8) {
-        const double kept = values[i];
-        double losses[2];
-        for (int k = 0; k < 2; k++) {
-            values[i] = kept + (k == 0 ? -width : width);
-            OK(dhow_tensor_write(w, values, bytes));
-            losses[k] = loss_of(t);
-        }
-        values[i] = kept;
-        const double slope = (losses[1] - losses[0]) / (2 * width);
-        cr_expect(fabs(slope - gradients[i]) <= 1e-6 * fmax(fabs(slope), 1e-2),
-                  "%s[%zu]: derivative %.12g, central difference %.12g", name, i, gradients[i],
-                  slope);
-    }
-    OK(dhow_tensor_write(w, values, bytes));
-    dhow_tensor_release(w);
-    dhow_tensor_release(g);
-}
-
 static void check_derivatives(int32_t freeze) {
     dhow_model *m = network(DHOW_F64, 1);
     trial t = {.x = images(DHOW_F64, 0), .target = classes(0)};
@@ -270,7 +228,7 @@ static void check_derivatives(int32_t freeze) {
                                       .freeze_batchnorm = freeze),
                            &t.trainer));
     cr_assert_eq(dhow_trainer_parameter_count(t.trainer), TRAINED);
-    for (uint32_t i = 0; i < TRAINED; i++) check_parameter(&t, i);
+    for (uint32_t i = 0; i < TRAINED; i++) check_parameter(&t, freeze ? "frozen" : "training", i);
     dhow_trainer_release(t.trainer);
     dhow_tensor_release(t.x);
     dhow_tensor_release(t.target);

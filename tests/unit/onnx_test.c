@@ -800,3 +800,60 @@ Test(onnx, batch_norms_are_trained_with_their_momentum) {
         bytes_free(&file);
     }
 }
+
+/* What a norm of x[2, 3, 4] gives its scale, its bias and x, which is scaled by w before. */
+static void slopes_of_norm(bytes *node, float slopes[10]) {
+    static const char *const names[] = {"w", "s", "b"};
+    static const int64_t shape[] = {2, 3, 4};
+    bytes g = {0}, t = node_of("Mul", "scale", "x w", "a"), v = value_of("x", 3, shape);
+    dhow_model *model = NULL;
+    dhow_trainer *trainer;
+    float values[24];
+    dhow_tensor *x, *slope;
+    for (int i = 0; i < 24; i++) values[i] = (float)(i * 7 % 24) / 8;
+    put_message(&g, GRAPH_NODE, &t);
+    put_message(&g, GRAPH_NODE, node);
+    for (int k = 0; k < 3; k++) {
+        t = floats_of(names[k], k == 0 ? 4 : 3, 0);
+        put_message(&g, GRAPH_INITIALIZER, &t);
+    }
+    put_message(&g, GRAPH_INPUT, &v);
+    v = value_of("y", 3, shape);
+    put_message(&g, GRAPH_OUTPUT, &v);
+    bytes file = model_of(21, &g);
+    cr_assert_eq(load(&file, &model), DHOW_OK, "%s", dhow_last_error());
+    cr_assert_eq(dhow_tensor_from_data(dhow_model_device(model), DHOW_F32, 3, shape, values, &x),
+                 DHOW_OK);
+    cr_assert_eq(dhow_trainer_create(model, &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_MSE),
+                                     &trainer),
+                 DHOW_OK, "%s", dhow_last_error());
+    cr_assert_eq(dhow_trainer_backward(trainer, NULL, &x, 1, x, NULL), DHOW_OK, "%s",
+                 dhow_last_error());
+    for (uint32_t k = 0; k < 3; k++) {
+        cr_assert_eq(dhow_trainer_parameter_at(trainer, k, NULL, NULL, &slope), DHOW_OK);
+        const size_t count = (size_t)dhow_tensor_count(slope);
+        cr_assert_eq(dhow_tensor_read(slope, slopes, count * sizeof *slopes), DHOW_OK);
+        dhow_tensor_release(slope);
+        slopes += count;
+    }
+    dhow_tensor_release(x);
+    dhow_trainer_release(trainer);
+    dhow_model_release(model);
+    bytes_free(&file);
+}
+
+/* An instance norm is a group norm of as many groups as channels, whose derivative is compared with
+ * differences in train_layers_test.c. */
+Test(onnx, an_instance_norm_has_the_derivative_of_a_group_norm) {
+    float one[10], other[10];
+    bytes node = node_of("InstanceNormalization", "norm", "a s b", "y");
+    slopes_of_norm(&node, one);
+    node = node_of("GroupNormalization", "norm", "a s b", "y");
+    add_int(&node, "num_groups", 3);
+    slopes_of_norm(&node, other);
+    for (int i = 0; i < 10; i++) {
+        cr_expect(fabsf(one[i]) > 1e-6f, "%d: %g", i, (double)one[i]);
+        cr_expect_float_eq(one[i], other[i], 1e-6f, "%d: %g, %g", i, (double)one[i],
+                           (double)other[i]);
+    }
+}

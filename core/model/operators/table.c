@@ -185,14 +185,14 @@ static const dhowi_operator k_operators[] = {
 
     /* normalisation */
     ROW("BatchNormalization", 1, LATEST, batch_norm, 0, 5, 5, "channels scaled and shifted by given statistics", BACK(batch_norm)),
-    ROW("GroupNormalization", 18, LATEST, group_norm, 0, 3, 3, "groups of channels brought to mean 0 and variance 1, scaled and shifted"),
-    ROW("InstanceNormalization", 1, LATEST, instance_norm, 0, 3, 3, "each channel brought to mean 0 and variance 1, scaled and shifted"),
+    ROW("GroupNormalization", 18, LATEST, group_norm, 0, 3, 3, "groups of channels brought to mean 0 and variance 1, scaled and shifted", BACK(group_norm)),
+    ROW("InstanceNormalization", 1, LATEST, instance_norm, 0, 3, 3, "each channel brought to mean 0 and variance 1, scaled and shifted", BACK(instance_norm)),
     ROW("LayerNormalization", 1, LATEST, layer_norm, 0, 2, 3, "rows brought to mean 0 and variance 1, scaled and shifted", BACK(layer_norm)),
     ROW("LpNormalization", 1, LATEST, lp_norm, 0, 1, 1, "rows divided by their p-norm"),
     ROW("LRN", 1, LATEST, lrn, 0, 1, 1, "elements divided by what nearby channels hold"),
     ROW("MeanVarianceNormalization", 9, LATEST, mvn, 0, 1, 1, "mean 0 and variance 1 over some axes"),
-    ROW("RMSNormalization", 23, LATEST, rms_norm, 0, 2, 2, "rows divided by their root mean square, scaled"),
-    ROW("SimplifiedLayerNormalization", 1, LATEST, rms_norm, 0, 2, 2, "RMSNormalization as ONNX Runtime calls it"),
+    ROW("RMSNormalization", 23, LATEST, rms_norm, 0, 2, 2, "rows divided by their root mean square, scaled", BACK(rms_norm)),
+    ROW("SimplifiedLayerNormalization", 1, LATEST, rms_norm, 0, 2, 2, "RMSNormalization as ONNX Runtime calls it", BACK(rms_norm)),
 
     /* windows */
     ROW("AveragePool", 1, LATEST, pool, 1, 1, 1, "means of windows", BACK(avgpool)),

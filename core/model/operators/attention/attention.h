@@ -51,6 +51,13 @@ dhow_status dhowi_window(dhowi_lowering *b, int32_t row, int64_t keys, int64_t l
                          int32_t *out);
 /* Places of l queries, the first one at `first`: [l, 1]. */
 dhow_status dhowi_rows(dhowi_lowering *b, int64_t first, int64_t l, int32_t *out);
+/* x[..., heads, l, e] with other heads: those that share a key and a value are rows of one. */
+dhow_status dhowi_with_heads(dhowi_lowering *b, int32_t x, int64_t heads, int32_t *out);
+/* How many heads there are, of query and of key. */
+dhow_status dhowi_heads_of(dhowi_lowering *b, const dhowi_attention *a, int64_t *heads,
+                           int64_t *shared);
+/* Fills in the scores, whose last stage are the weights. */
+dhow_status dhowi_attend_scores(dhowi_lowering *b, dhowi_attention *a);
 /* softmax(scale q kt + mask) v, Vaswani et al. 2017; several heads of q may share one of k and v,
  * Ainslie et al. 2023. */
 dhow_status dhowi_attend(dhowi_lowering *b, dhowi_attention *a, int32_t *out);

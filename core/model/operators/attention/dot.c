@@ -47,8 +47,7 @@ static dhow_status apply_masks(dhowi_lowering *b, const dhowi_attention *a, int3
 
 /* ---- scores and weights ---- */
 
-/* x[..., heads, l, e] with other heads: those that share a key and a value are rows of one. */
-static dhow_status with_heads(dhowi_lowering *b, int32_t x, int64_t heads, int32_t *out) {
+dhow_status dhowi_with_heads(dhowi_lowering *b, int32_t x, int64_t heads, int32_t *out) {
     dhowi_tensor_desc y = *dhowi_desc_at(b, x);
     *out = x;
     if (y.rank < 3 || y.shape[y.rank - 3] == heads) return DHOW_OK;
@@ -66,9 +65,9 @@ static dhow_status scaled_scores(dhowi_lowering *b, const dhowi_attention *a, in
     order[k.rank - 1] = k.rank - 2;
     DHOWI_TRY(dhowi_permute(b, a->k, order, &kt));
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, a->q, a->scale, &q));
-    DHOWI_TRY(with_heads(b, q, shared, &q));
+    DHOWI_TRY(dhowi_with_heads(b, q, shared, &q));
     DHOWI_TRY(dhowi_product(b, q, kt, -1, out));
-    return with_heads(b, *out, heads, out);
+    return dhowi_with_heads(b, *out, heads, out);
 }
 
 /* cap tanh(x / cap) */
@@ -106,18 +105,31 @@ static dhow_status weights(dhowi_lowering *b, const dhowi_attention *a, int32_t 
     return a->empty_is_zero && a->mask_count > 0 ? zero_empty(b, scores, out) : DHOW_OK;
 }
 
-dhow_status dhowi_attend(dhowi_lowering *b, dhowi_attention *a, int32_t *out) {
+dhow_status dhowi_heads_of(dhowi_lowering *b, const dhowi_attention *a, int64_t *heads,
+                           int64_t *shared) {
     const dhowi_tensor_desc *q = dhowi_desc_at(b, a->q), *k = dhowi_desc_at(b, a->k);
-    const int64_t heads = q->rank > 2 ? q->shape[q->rank - 3] : 1,
-                  shared = k->rank > 2 ? k->shape[k->rank - 3] : 1;
-    int32_t *s = a->scores, p;
-    if (heads != shared && (heads < 1 || shared < 1 || heads % shared != 0))
-        DHOWI_REFUSE("%" PRId64 " heads of query do not share %" PRId64 " of key", heads, shared);
+    *heads = q->rank > 2 ? q->shape[q->rank - 3] : 1;
+    *shared = k->rank > 2 ? k->shape[k->rank - 3] : 1;
+    if (*heads == *shared || (*heads > 0 && *shared > 0 && *heads % *shared == 0)) return DHOW_OK;
+    DHOWI_REFUSE("%" PRId64 " heads of query do not share %" PRId64 " of key", *heads, *shared);
+}
+
+dhow_status dhowi_attend_scores(dhowi_lowering *b, dhowi_attention *a) {
+    int64_t heads, shared;
+    int32_t *s = a->scores;
+    DHOWI_TRY(dhowi_heads_of(b, a, &heads, &shared));
     DHOWI_TRY(scaled_scores(b, a, heads, shared, &s[DHOWI_SCORES_SCALED]));
     DHOWI_TRY(capped(b, a->softcap, s[DHOWI_SCORES_SCALED], &s[DHOWI_SCORES_CAPPED]));
     DHOWI_TRY(apply_masks(b, a, s[DHOWI_SCORES_CAPPED], &s[DHOWI_SCORES_MASKED]));
-    DHOWI_TRY(weights(b, a, s[DHOWI_SCORES_MASKED], &s[DHOWI_SCORES_WEIGHTS]));
-    DHOWI_TRY(with_heads(b, s[DHOWI_SCORES_WEIGHTS], shared, &p));
+    return weights(b, a, s[DHOWI_SCORES_MASKED], &s[DHOWI_SCORES_WEIGHTS]);
+}
+
+dhow_status dhowi_attend(dhowi_lowering *b, dhowi_attention *a, int32_t *out) {
+    int64_t heads, shared;
+    int32_t p;
+    DHOWI_TRY(dhowi_heads_of(b, a, &heads, &shared));
+    DHOWI_TRY(dhowi_attend_scores(b, a));
+    DHOWI_TRY(dhowi_with_heads(b, a->scores[DHOWI_SCORES_WEIGHTS], shared, &p));
     DHOWI_TRY(dhowi_product(b, p, a->v, -1, out));
-    return with_heads(b, *out, heads, out);
+    return dhowi_with_heads(b, *out, heads, out);
 }

@@ -35,8 +35,11 @@ dhowi_back_fn dhowi_back_concat, dhowi_back_gather, dhowi_back_reshape, dhowi_ba
     dhowi_back_transpose;
 /* products.c */
 dhowi_back_fn dhowi_back_gemm, dhowi_back_linear, dhowi_back_matmul;
+/* attention.c */
+dhowi_back_fn dhowi_back_attention, dhowi_back_dot_attention;
 /* norms.c */
-dhowi_back_fn dhowi_back_batch_norm, dhowi_back_batch_norm_training, dhowi_back_layer_norm;
+dhowi_back_fn dhowi_back_batch_norm, dhowi_back_batch_norm_training, dhowi_back_group_norm,
+    dhowi_back_instance_norm, dhowi_back_layer_norm, dhowi_back_rms_norm;
 /* reductions.c */
 dhowi_back_fn dhowi_back_log_softmax, dhowi_back_reduce_mean, dhowi_back_reduce_sum,
     dhowi_back_softmax, dhowi_back_spread;
@@ -68,6 +71,8 @@ dhow_status dhowi_back_scaled(dhowi_reverser *r, int32_t x);
 dhow_status dhowi_back_power(dhowi_reverser *r, double e);
 /* x with its last two dimensions exchanged. */
 dhow_status dhowi_turned(dhowi_lowering *b, int32_t x, int32_t *out);
+/* Rows of all but the last dimension. */
+dhow_status dhowi_as_matrix(dhowi_lowering *b, int32_t x, int32_t *out);
 /* The sum over one axis, which stays as an extent of 1. */
 dhow_status dhowi_sum_along(dhowi_lowering *b, int32_t x, int32_t axis, int32_t *out);
 /* The sum of all others: [n] of axis `axis`. */

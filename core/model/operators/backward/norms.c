@@ -13,48 +13,116 @@ static dhow_status mean_of_rows(dhowi_lowering *b, int32_t x, int32_t *out) {
     return dhowi_reduce(b, DHOWI_MEAN, x, axes, out);
 }
 
-/* (x - mean) / sqrt(variance + eps), and the divisor's reciprocal. */
-static dhow_status normalized(dhowi_lowering *b, int32_t x, double eps, int32_t *out,
-                              int32_t *scale) {
-    DHOWI_TRY(mean_of_rows(b, x, out));
-    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, x, *out, out));
-    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, *out, *out, scale));
-    DHOWI_TRY(mean_of_rows(b, *scale, scale));
-    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_ADD, *scale, eps, scale));
-    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_SQRT, 0, 0, *scale, scale));
-    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_RECIPROCAL, 0, 0, *scale, scale));
-    return dhowi_map_two(b, DHOWI_MAP_MUL, *out, *scale, out);
+typedef struct rows {
+    bool centred;
+    int32_t h;     /* (x - mean) / sqrt(variance + eps) along the last dimension; without the mean,
+                      x / sqrt(mean of squares + eps) */
+    int32_t scale; /* the divisor's reciprocal */
+} rows;
+
+static dhow_status normalized(dhowi_lowering *b, int32_t x, double eps, rows *n) {
+    n->h = x;
+    if (n->centred) {
+        DHOWI_TRY(mean_of_rows(b, x, &n->h));
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, x, n->h, &n->h));
+    }
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, n->h, n->h, &n->scale));
+    DHOWI_TRY(mean_of_rows(b, n->scale, &n->scale));
+    DHOWI_TRY(dhowi_inverse_root(b, n->scale, eps, &n->scale));
+    return dhowi_map_two(b, DHOWI_MAP_MUL, n->h, n->scale, &n->h);
 }
 
-/* Over the last dimension, with h = (x - mean) / sigma and g = dy weight:
- * dx = (g - mean of g - h mean of (g h)) / sigma, dweight = sum of dy h, dbias = sum of dy */
-dhow_status dhowi_back_layer_norm(dhowi_reverser *r) {
+/* With g the derivative by h, that by x: (g - mean of g - h mean of (g h)) scale. */
+static dhow_status of_rows(dhowi_lowering *b, const rows *n, int32_t g, int32_t *out) {
+    int32_t d, mean;
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, g, n->h, &d));
+    DHOWI_TRY(mean_of_rows(b, d, &d));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, n->h, d, &d));
+    if (n->centred) {
+        DHOWI_TRY(mean_of_rows(b, g, &mean));
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, g, mean, &g));
+    }
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, g, d, &d));
+    return dhowi_map_two(b, DHOWI_MAP_MUL, d, n->scale, out);
+}
+
+/* Over the last dimension: dweight is the sum of dy h, dbias that of dy. */
+static dhow_status back_rows(dhowi_reverser *r, bool centred, double eps) {
     dhowi_lowering *b = r->b;
-    int32_t x, h, scale, g, d, mean;
+    rows n = {.centred = centred};
+    int32_t x, w, d;
     DHOWI_TRY(dhowi_back_input(r, 0, &x));
-    const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
-    const double eps = dhowi_is_built(r->node) ? (double)r->node->attrs->eps
-                                               : (double)dhowi_attr_float(b, "epsilon", 1e-5f);
+    const int32_t rank = dhowi_desc_at(b, x)->rank;
     const int64_t axis = dhowi_is_built(r->node) ? -1 : dhowi_attr_int(b, "axis", -1);
-    if (axis != -1 && axis != own.rank - 1)
-        DHOWI_REFUSE("axis %lld; it has the last", (long long)axis);
-    DHOWI_TRY(normalized(b, x, eps, &h, &scale));
+    if (axis != -1 && axis != rank - 1) DHOWI_REFUSE("axis %lld; it has the last", (long long)axis);
+    DHOWI_TRY(normalized(b, x, eps, &n));
     if (dhowi_back_wants(r, 1)) {
-        DHOWI_TRY(dhowi_back_times(r, h, &d));
+        DHOWI_TRY(dhowi_back_times(r, n.h, &d));
         DHOWI_TRY(dhowi_back_pass(r, 1, d));
     }
     if (dhowi_back_wants(r, 2)) DHOWI_TRY(dhowi_back_pass(r, 2, r->dy));
     if (!dhowi_back_wants(r, 0)) return DHOW_OK;
-    DHOWI_TRY(dhowi_back_input(r, 1, &g));
-    DHOWI_TRY(dhowi_back_times(r, g, &g));
-    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, g, h, &d));
-    DHOWI_TRY(mean_of_rows(b, d, &d));
-    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, h, d, &d));
-    DHOWI_TRY(mean_of_rows(b, g, &mean));
-    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, g, mean, &g));
-    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, g, d, &d));
-    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, d, scale, &d));
+    DHOWI_TRY(dhowi_back_input(r, 1, &w));
+    DHOWI_TRY(dhowi_back_times(r, w, &d));
+    DHOWI_TRY(of_rows(b, &n, d, &d));
     return dhowi_back_pass(r, 0, d);
+}
+
+dhow_status dhowi_back_layer_norm(dhowi_reverser *r) {
+    return back_rows(r, true, dhowi_norm_eps(r->b));
+}
+dhow_status dhowi_back_rms_norm(dhowi_reverser *r) {
+    return back_rows(r, false, dhowi_norm_eps(r->b));
+}
+
+/* ---- groups of channels ---- */
+
+/* x[n, c, ...] as rows of `groups` of each sample; weight and bias are of `channels`. */
+static dhow_status back_groups(dhowi_reverser *r, int64_t groups, int64_t channels) {
+    dhowi_lowering *b = r->b;
+    rows n = {.centred = true};
+    int32_t x, w, dy, h, d;
+    DHOWI_TRY(dhowi_back_input(r, 0, &x));
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
+    const int64_t count = dhowi_extent(&own, 1, own.rank), samples = own.shape[0],
+                  flat[] = {samples * groups, count / groups},
+                  parts[] = {samples, channels, count / channels};
+    DHOWI_TRY(dhowi_reshape(b, x, 2, flat, &x));
+    DHOWI_TRY(normalized(b, x, dhowi_norm_eps(b), &n));
+    DHOWI_TRY(dhowi_reshape(b, n.h, 3, parts, &h));
+    DHOWI_TRY(dhowi_reshape(b, r->dy, 3, parts, &dy));
+    if (dhowi_back_wants(r, 1)) {
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, dy, h, &d));
+        DHOWI_TRY(dhowi_sum_but(b, d, 1, &d));
+        DHOWI_TRY(dhowi_back_pass(r, 1, d));
+    }
+    if (dhowi_back_wants(r, 2)) {
+        DHOWI_TRY(dhowi_sum_but(b, dy, 1, &d));
+        DHOWI_TRY(dhowi_back_pass(r, 2, d));
+    }
+    if (!dhowi_back_wants(r, 0)) return DHOW_OK;
+    DHOWI_TRY(dhowi_back_input(r, 1, &w));
+    DHOWI_TRY(dhowi_along(b, w, 3, 1, &w));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, dy, w, &d));
+    DHOWI_TRY(dhowi_reshape(b, d, 2, flat, &d));
+    DHOWI_TRY(of_rows(b, &n, d, &d));
+    DHOWI_TRY(dhowi_reshape(b, d, own.rank, own.shape, &d));
+    return dhowi_back_pass(r, 0, d);
+}
+
+/* Opset 18 has weight and bias per group, 21 per channel. */
+dhow_status dhowi_back_group_norm(dhowi_reverser *r) {
+    int32_t w;
+    DHOWI_TRY(dhowi_back_input(r, 1, &w));
+    return back_groups(r, dhowi_attr_int(r->b, "num_groups", 1),
+                       dhowi_count_of(dhowi_desc_at(r->b, w)));
+}
+
+dhow_status dhowi_back_instance_norm(dhowi_reverser *r) {
+    int32_t x;
+    DHOWI_TRY(dhowi_back_input(r, 0, &x));
+    const int64_t channels = dhowi_desc_at(r->b, x)->shape[1];
+    return back_groups(r, channels, channels);
 }
 
 /* ---- batches ---- */
@@ -104,7 +172,7 @@ static dhow_status without_means(dhowi_lowering *b, int32_t h, int32_t *d) {
 
 static dhow_status back_batch_norm(dhowi_reverser *r, bool training) {
     dhowi_lowering *b = r->b;
-    const double eps = dhowi_batch_norm_eps(b);
+    const double eps = dhowi_norm_eps(b);
     batch_norm n;
     int32_t x, w, d = r->dy, mean;
     if (!training && (dhowi_back_wants(r, 3) || dhowi_back_wants(r, 4)))

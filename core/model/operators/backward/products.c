@@ -21,25 +21,18 @@ dhow_status dhowi_back_matmul(dhowi_reverser *r) {
     return dhowi_back_pass(r, 1, d);
 }
 
-/* Rows of all but the last dimension. */
-static dhow_status as_matrix(dhowi_lowering *b, int32_t x, int32_t *out) {
-    const dhowi_tensor_desc desc = *dhowi_desc_at(b, x);
-    const int64_t shape[] = {dhowi_extent(&desc, 0, desc.rank - 1), desc.shape[desc.rank - 1]};
-    return dhowi_reshape(b, x, 2, shape, out);
-}
-
 /* y = x w^T + bias */
 dhow_status dhowi_back_linear(dhowi_reverser *r) {
     int32_t x, w, rows, t, d;
     DHOWI_TRY(dhowi_back_input(r, 0, &x));
     DHOWI_TRY(dhowi_back_input(r, 1, &w));
-    DHOWI_TRY(as_matrix(r->b, r->dy, &rows));
+    DHOWI_TRY(dhowi_as_matrix(r->b, r->dy, &rows));
     if (dhowi_back_wants(r, 2)) {
         DHOWI_TRY(dhowi_sum_but(r->b, rows, 1, &d));
         DHOWI_TRY(dhowi_back_pass(r, 2, d));
     }
     if (dhowi_back_wants(r, 1)) {
-        DHOWI_TRY(as_matrix(r->b, x, &d));
+        DHOWI_TRY(dhowi_as_matrix(r->b, x, &d));
         DHOWI_TRY(dhowi_turned(r->b, rows, &t));
         DHOWI_TRY(dhowi_product(r->b, t, d, -1, &d));
         DHOWI_TRY(dhowi_back_pass(r, 1, d));

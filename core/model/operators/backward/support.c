@@ -61,6 +61,12 @@ dhow_status dhowi_turned(dhowi_lowering *b, int32_t x, int32_t *out) {
     return dhowi_permute(b, x, order, out);
 }
 
+dhow_status dhowi_as_matrix(dhowi_lowering *b, int32_t x, int32_t *out) {
+    const dhowi_tensor_desc desc = *dhowi_desc_at(b, x);
+    const int64_t shape[] = {dhowi_extent(&desc, 0, desc.rank - 1), desc.shape[desc.rank - 1]};
+    return dhowi_reshape(b, x, 2, shape, out);
+}
+
 dhow_status dhowi_sum_along(dhowi_lowering *b, int32_t x, int32_t axis, int32_t *out) {
     bool axes[DHOW_MAX_RANK] = {false};
     axes[axis] = true;

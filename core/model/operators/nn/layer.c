@@ -121,7 +121,7 @@ static dhow_status lower_dropout(dhowi_lowering *b) {
 /* ---- batch norm ---- */
 
 static dhow_status lower_batchnorm(dhowi_lowering *b) {
-    return dhowi_batch_norm(b, dhowi_batch_norm_eps(b), &b->out[0]);
+    return dhowi_batch_norm(b, dhowi_norm_eps(b), &b->out[0]);
 }
 
 /* ---- attention ---- */
@@ -147,21 +147,22 @@ static dhow_status heads_of(dhowi_lowering *b, int32_t x, int64_t first, int64_t
 }
 
 /* One of the three projections by its rows of in_proj_weight. */
-static dhow_status project(dhowi_lowering *b, int32_t x, int part, int64_t width, int32_t *out) {
-    int32_t w, bias = b->in[5];
-    DHOWI_TRY(dhowi_narrow(b, b->in[4], 0, part * width, width, 1, &w));
+static dhow_status project(dhowi_lowering *b, const int32_t *in, int part, int64_t width,
+                           int32_t *out) {
+    int32_t w, bias = in[5];
+    DHOWI_TRY(dhowi_narrow(b, in[4], 0, part * width, width, 1, &w));
     if (bias >= 0) DHOWI_TRY(dhowi_narrow(b, bias, 0, part * width, width, 1, &bias));
-    return linear(b, x, w, bias, out);
+    return linear(b, in[part], w, bias, out);
 }
 
-static dhow_status projections(dhowi_lowering *b, int64_t width, int32_t parts[3],
-                               int64_t first[3]) {
-    bool same = b->in[0] == b->in[1] && b->in[0] == b->in[2];
-    if (same) DHOWI_TRY(linear(b, b->in[0], b->in[4], b->in[5], &parts[0]));
+static dhow_status projections(dhowi_lowering *b, const int32_t *in, int64_t width,
+                               int32_t parts[3], int64_t first[3]) {
+    bool same = in[0] == in[1] && in[0] == in[2];
+    if (same) DHOWI_TRY(linear(b, in[0], in[4], in[5], &parts[0]));
     for (int i = 0; i < 3; i++) {
         first[i] = same ? i * width : 0;
         if (same) parts[i] = parts[0];
-        if (!same) DHOWI_TRY(project(b, b->in[i], i, width, &parts[i]));
+        if (!same) DHOWI_TRY(project(b, in, i, width, &parts[i]));
     }
     return DHOW_OK;
 }
@@ -176,40 +177,48 @@ static dhow_status check_attention(dhowi_lowering *b, int64_t width) {
     return DHOW_OK;
 }
 
-static dhow_status lower_dot_attention(dhowi_lowering *b) {
+dhow_status dhowi_dot_attention_of(dhowi_lowering *b, const int32_t in[4], dhowi_attention *a) {
     const dhowi_attrs *n = b->node->attrs;
-    const dhowi_tensor_desc q = *dhowi_desc_at(b, b->in[0]);
+    const dhowi_tensor_desc q = *dhowi_desc_at(b, in[0]), k = *dhowi_desc_at(b, in[1]);
     const double given = n->scalar[0].value.f64, depth = (double)q.shape[q.rank - 1];
-    dhowi_attention a = {.q = b->in[0],
-                         .k = b->in[1],
-                         .v = b->in[2],
-                         .scale = given != 0 ? given : 1 / sqrt(fmax(depth, 1))};
+    *a = (dhowi_attention){
+        .q = in[0], .k = in[1], .v = in[2], .scale = given != 0 ? given : 1 / sqrt(fmax(depth, 1))};
     if (n->dim != 0) {
-        const dhowi_tensor_desc k = *dhowi_desc_at(b, a.k);
-        DHOWI_TRY(dhowi_rows(b, 0, q.shape[q.rank - 2], &a.masks[0]));
-        DHOWI_TRY(dhowi_window(b, a.masks[0], k.shape[k.rank - 2], -1, 0, &a.masks[0]));
-        a.mask_count = 1;
+        DHOWI_TRY(dhowi_rows(b, 0, q.shape[q.rank - 2], &a->masks[0]));
+        DHOWI_TRY(dhowi_window(b, a->masks[0], k.shape[k.rank - 2], -1, 0, &a->masks[0]));
+        a->mask_count = 1;
     }
-    if (dhowi_given(b, 3)) a.masks[a.mask_count++] = b->in[3];
+    if (in[3] >= 0) a->masks[a->mask_count++] = in[3];
+    return DHOW_OK;
+}
+
+static dhow_status lower_dot_attention(dhowi_lowering *b) {
+    const int32_t in[] = {b->in[0], b->in[1], b->in[2], dhowi_given(b, 3) ? b->in[3] : -1};
+    dhowi_attention a;
+    DHOWI_TRY(dhowi_dot_attention_of(b, in, &a));
     return dhowi_attend(b, &a, &b->out[0]);
 }
 
-static dhow_status lower_attention(dhowi_lowering *b) {
-    static const int32_t order[] = {0, 2, 1, 3};
-    const int64_t width = dhowi_desc_at(b, b->in[6])->shape[1], heads = b->node->attrs->dim;
-    const dhowi_tensor_desc y = *dhowi_desc_at(b, b->in[0]);
-    dhowi_attention a = {.scale = 1 / sqrt((double)(width / heads))};
-    int32_t parts[3], v;
+dhow_status dhowi_attention_of(dhowi_lowering *b, const int32_t in[8], dhowi_attention *a) {
+    const int64_t width = dhowi_desc_at(b, in[6])->shape[1], heads = b->node->attrs->dim;
+    int32_t parts[3];
     int64_t first[3];
-    DHOWI_TRY(check_attention(b, width));
-    DHOWI_TRY(projections(b, width, parts, first));
-    DHOWI_TRY(heads_of(b, parts[0], first[0], width, heads, &a.q));
-    DHOWI_TRY(heads_of(b, parts[1], first[1], width, heads, &a.k));
-    DHOWI_TRY(heads_of(b, parts[2], first[2], width, heads, &a.v));
-    if (dhowi_given(b, 3)) a.masks[a.mask_count++] = b->in[3];
+    *a = (dhowi_attention){.scale = 1 / sqrt((double)(width / heads))};
+    DHOWI_TRY(projections(b, in, width, parts, first));
+    DHOWI_TRY(heads_of(b, parts[0], first[0], width, heads, &a->q));
+    DHOWI_TRY(heads_of(b, parts[1], first[1], width, heads, &a->k));
+    DHOWI_TRY(heads_of(b, parts[2], first[2], width, heads, &a->v));
+    if (in[3] >= 0) a->masks[a->mask_count++] = in[3];
+    return DHOW_OK;
+}
+
+static dhow_status lower_attention(dhowi_lowering *b) {
+    dhowi_attention a;
+    int32_t v;
+    DHOWI_TRY(check_attention(b, dhowi_desc_at(b, b->in[6])->shape[1]));
+    DHOWI_TRY(dhowi_attention_of(b, b->in, &a));
     DHOWI_TRY(dhowi_attend(b, &a, &v));
-    DHOWI_TRY(dhowi_permute(b, v, order, &v));
-    DHOWI_TRY(dhowi_reshape(b, v, 3, y.shape, &v));
+    DHOWI_TRY(dhowi_heads_together(b, v, &v));
     return linear(b, v, b->in[6], b->in[7], &b->out[0]);
 }
 

@@ -6,6 +6,7 @@
 #define DHOWI_MODEL_OPERATORS_LAYER_H_
 
 #include "model/lower/lower.h"
+#include "model/operators/attention/attention.h"
 
 typedef enum dhowi_layer_kind {
     DHOWI_LAYER_EMBEDDING,          /* weight, index */
@@ -37,5 +38,9 @@ typedef enum dhowi_layer_kind {
 const dhowi_operator *dhowi_layer_operator(dhowi_layer_kind kind);
 /* The rows that a node of the builder runs; *count of them. */
 const dhowi_op_id *dhowi_node_rows(const dhowi_node *node, uint32_t *count);
+
+/* The node's attention by its inputs, without the last product and projection; -1 is no mask. */
+dhow_status dhowi_dot_attention_of(dhowi_lowering *b, const int32_t in[4], dhowi_attention *a);
+dhow_status dhowi_attention_of(dhowi_lowering *b, const int32_t in[8], dhowi_attention *a);
 
 #endif /* DHOWI_MODEL_OPERATORS_LAYER_H_ */

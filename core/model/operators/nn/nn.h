@@ -44,8 +44,8 @@ dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t
 dhow_status dhowi_batch_norm(dhowi_lowering *b, double eps, int32_t *out);
 /* By the batch's own statistics, which the second and third output, the running ones, follow. */
 dhowi_lower_fn dhowi_lower_batch_norm_training;
-/* Of the node of a batch norm, from a file or from the builder. */
-double dhowi_batch_norm_eps(const dhowi_lowering *b);
+/* Of the node of a norm, from a file or from the builder. */
+double dhowi_norm_eps(const dhowi_lowering *b);
 /* The mean of channels, [1, c, 1, ...], x without it, and the mean of the squares of that. */
 dhow_status dhowi_batch_statistics(dhowi_lowering *b, int32_t x, int32_t *mean, int32_t *apart,
                                    int32_t *variance);

@@ -152,7 +152,7 @@ dhow_status dhowi_batch_norm(dhowi_lowering *b, double eps, int32_t *out) {
     return scale_shift(b, b->in[0], scale, shift, out);
 }
 
-double dhowi_batch_norm_eps(const dhowi_lowering *b) {
+double dhowi_norm_eps(const dhowi_lowering *b) {
     if (b->node->source == NULL) return (double)b->node->attrs->eps;
     return (double)dhowi_attr_float(b, "epsilon", 1e-5f);
 }
@@ -197,7 +197,7 @@ dhow_status dhowi_lower_batch_norm_training(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_batch_statistics(b, b->in[0], &mean, &apart, &variance));
     DHOWI_TRY(follow(b, b->in[3], momentum, mean, 1, &b->out[1]));
     DHOWI_TRY(follow(b, b->in[4], momentum, variance, n / (n - 1), &b->out[2]));
-    DHOWI_TRY(dhowi_inverse_root(b, variance, dhowi_batch_norm_eps(b), &scale));
+    DHOWI_TRY(dhowi_inverse_root(b, variance, dhowi_norm_eps(b), &scale));
     DHOWI_TRY(dhowi_along(b, b->in[1], x.rank, 1, &shift));
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, scale, shift, &scale));
     DHOWI_TRY(dhowi_along(b, b->in[2], x.rank, 1, &shift));
@@ -214,7 +214,7 @@ dhow_status dhowi_lower_batch_norm(dhowi_lowering *b) {
                           "unsupported spatial 0, statistics of each position; "
                           "export the model with opset 9 or later");
     b->out_count = 1;
-    return dhowi_batch_norm(b, dhowi_batch_norm_eps(b), &b->out[0]);
+    return dhowi_batch_norm(b, dhowi_norm_eps(b), &b->out[0]);
 }
 
 dhow_status dhowi_lower_instance_norm(dhowi_lowering *b) {
