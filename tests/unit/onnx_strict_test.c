@@ -702,3 +702,22 @@ Test(onnx_strict, microsofts_operators_tell_what_does_not_fit) {
         refused(17, &g, n, cases[i].why);
     }
 }
+
+Test(onnx_strict, blocks_have_a_scale_each) {
+    static const struct {
+        int64_t block, axis;
+        const char *why;
+    } cases[] = {{-1, 1, "block_size is -1"},
+                 {1, 1, "a scale or zero point is f32[2, 2], blocks of 1 want f32[2, 3]"},
+                 {INT64_MAX, 1, "a scale or zero point is f32[2, 2], blocks of"},
+                 {2, 0, "a scale or zero point is f32[2, 2], blocks of 2 want f32[1, 3]"},
+                 {2, 2, "axis 2 of a tensor with 2 dimensions"}};
+    const int64_t square[] = {2, 2};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bytes g = with_x(), n = node_of("QuantizeLinear", "n", "x s", "y");
+        put_zeros(&g, "s", 2, square);
+        add_int(&n, "block_size", cases[i].block);
+        add_int(&n, "axis", cases[i].axis);
+        refused(21, &g, n, cases[i].why);
+    }
+}

@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 
+#include "base/memory/size.h"
 #include "model/operators/nn/nn.h"
 
 /* A scale or zero point: one number, or one per element of an axis of x. */
@@ -13,6 +14,36 @@ static dhow_status per_axis(dhowi_lowering *b, int32_t v, int32_t rank, int64_t 
     if (dhowi_count_of(dhowi_desc_at(b, v)) == 1 || rank == dhowi_desc_at(b, v)->rank)
         return DHOW_OK;
     return dhowi_along(b, v, rank, (int32_t)(axis < 0 ? axis + rank : axis), out);
+}
+
+/* A scale or zero point of a node that quantises x: also one for each block of an axis. */
+static dhow_status per_block(dhowi_lowering *b, int32_t v, const dhowi_tensor_desc *x,
+                             int32_t *out) {
+    const int64_t block = dhowi_attr_int(b, "block_size", 0), at = dhowi_attr_int(b, "axis", 1);
+    dhowi_tensor_desc wanted = *x;
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, v);
+    int32_t axis;
+    if (block == 0) return per_axis(b, v, x->rank, at, out);
+    DHOWI_TRY(dhowi_axis(x, at, &axis));
+    if (block < 0) DHOWI_REFUSE("block_size is %" PRId64, block);
+    const int64_t extent = x->shape[axis], size = DHOWI_MIN(block, DHOWI_MAX(extent, (int64_t)1));
+    wanted.dtype = own.dtype;
+    wanted.shape[axis] = dhowi_ceil_div(extent, size);
+    if (!dhowi_shape_equal(own.rank, own.shape, wanted.rank, wanted.shape)) {
+        char s[160], t[160];
+        DHOWI_REFUSE("a scale or zero point is %s, blocks of %" PRId64 " want %s",
+                     dhowi_desc_text(&own, s, sizeof s), block,
+                     dhowi_desc_text(&wanted, t, sizeof t));
+    }
+    const int64_t outer = dhowi_extent(&own, 0, axis), n = own.shape[axis],
+                  inner = dhowi_extent(&own, axis + 1, own.rank);
+    const int64_t one[] = {outer * n, 1, inner}, each[] = {outer * n, size, inner},
+                  whole[] = {outer, n * size, inner};
+    DHOWI_TRY(dhowi_reshape(b, v, 3, one, out));
+    DHOWI_TRY(dhowi_expand(b, *out, 3, each, out));
+    DHOWI_TRY(dhowi_reshape(b, *out, 3, whole, out));
+    DHOWI_TRY(dhowi_narrow(b, *out, 1, 0, extent, 1, out));
+    return dhowi_reshape(b, *out, x->rank, x->shape, out);
 }
 
 static dhow_status limits_of(dhow_dtype dtype, double *low, double *high) {
@@ -35,11 +66,8 @@ static dhow_status limits_of(dhow_dtype dtype, double *low, double *high) {
     }
 }
 
-/* What a quantisation may ask for beyond scales along one axis. */
+/* What a quantisation may ask for beyond scales along one axis or for blocks. */
 static dhow_status refuse_options(const dhowi_lowering *b) {
-    if (dhowi_attr_int(b, "block_size", 0) != 0)
-        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported block_size %" PRId64,
-                          dhowi_attr_int(b, "block_size", 0));
     const int64_t precision = dhowi_attr_int(b, "precision", 0);
     if (precision != 0 && precision != 1)
         return dhowi_fail(DHOW_UNSUPPORTED, "unsupported precision %s",
@@ -76,8 +104,7 @@ static dhow_status centred(dhowi_lowering *b, int32_t x, int32_t zero, int32_t *
 }
 
 dhow_status dhowi_lower_quantize(dhowi_lowering *b) {
-    const int32_t rank = dhowi_desc_at(b, b->in[0])->rank;
-    int64_t axis = dhowi_attr_int(b, "axis", 1);
+    const dhowi_tensor_desc from = *dhowi_desc_at(b, b->in[0]);
     int32_t scale, zero = -1;
     const int64_t wanted = dhowi_attr_int(b, "output_dtype", 0);
     dhow_dtype dtype = wanted != 0 ? dhowi_onnx_dtype((int32_t)wanted) : DHOW_U8;
@@ -85,17 +112,16 @@ dhow_status dhowi_lower_quantize(dhowi_lowering *b) {
         return dhowi_fail(DHOW_UNSUPPORTED, "unsupported output_dtype %s",
                           dhowi_onnx_type_name((int32_t)wanted));
     DHOWI_TRY(refuse_options(b));
-    DHOWI_TRY(per_axis(b, b->in[1], rank, axis, &scale));
+    DHOWI_TRY(per_block(b, b->in[1], &from, &scale));
     if (dhowi_given(b, 2)) {
         dtype = dhowi_desc_at(b, b->in[2])->dtype;
-        DHOWI_TRY(per_axis(b, b->in[2], rank, axis, &zero));
+        DHOWI_TRY(per_block(b, b->in[2], &from, &zero));
     }
     return quantized(b, b->in[0], scale, zero, dtype, &b->out[0]);
 }
 
 dhow_status dhowi_lower_dequantize(dhowi_lowering *b) {
-    const int32_t rank = dhowi_desc_at(b, b->in[0])->rank;
-    int64_t axis = dhowi_attr_int(b, "axis", 1);
+    const dhowi_tensor_desc from = *dhowi_desc_at(b, b->in[0]);
     int32_t scale, zero = -1, x;
     DHOWI_TRY(refuse_options(b));
     const int64_t wanted = dhowi_attr_int(b, "output_dtype", 0);
@@ -104,8 +130,8 @@ dhow_status dhowi_lower_dequantize(dhowi_lowering *b) {
     if (dtype == 0)
         return dhowi_fail(DHOW_UNSUPPORTED, "unsupported output_dtype %s",
                           dhowi_onnx_type_name((int32_t)wanted));
-    DHOWI_TRY(per_axis(b, b->in[1], rank, axis, &scale));
-    if (dhowi_given(b, 2)) DHOWI_TRY(per_axis(b, b->in[2], rank, axis, &zero));
+    DHOWI_TRY(per_block(b, b->in[1], &from, &scale));
+    if (dhowi_given(b, 2)) DHOWI_TRY(per_block(b, b->in[2], &from, &zero));
     DHOWI_TRY(centred(b, b->in[0], zero, &x));
     DHOWI_TRY(dhowi_cast_to(b, scale, DHOW_F32, &scale));
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, x, scale, &b->out[0]));
@@ -175,6 +201,7 @@ static dhow_status real_of(dhowi_lowering *b, uint32_t i, int64_t axis, int32_t 
     DHOWI_TRY(per_axis(b, b->in[i + 1], rank, axis, &scale));
     DHOWI_TRY(per_axis(b, b->in[i + 2], rank, axis, &zero));
     DHOWI_TRY(centred(b, b->in[i], zero, out));
+    DHOWI_TRY(dhowi_cast_to(b, scale, DHOW_F32, &scale));
     return dhowi_map_two(b, DHOWI_MAP_MUL, *out, scale, out);
 }
 
