@@ -721,3 +721,29 @@ Test(onnx_strict, blocks_have_a_scale_each) {
         refused(21, &g, n, cases[i].why);
     }
 }
+
+Test(onnx_strict, what_is_unpooled_fits) {
+    static const struct {
+        const char *inputs, *why;
+        int64_t kernel;
+    } cases[] = {{"x4 i4", "kernel_shape holds 0", 0},
+                 {"x4 x4", "it does not have one index of i64 for each element of x", 2},
+                 {"x4 flat", "it does not have one index of i64 for each element of x", 2},
+                 {"x i4", "[n, c] and one to three dimensions fit", 2},
+                 {"x4 i4", "index 6 of an extent of 6", 2},
+                 {"x4 i4 less", "output_shape is less than f32[1, 1, 4, 5]", 4},
+                 {"x4 i4 shape", "output_shape is less than f32[1, 1, 4, 5]", 4}};
+    const int64_t indices[] = {0, 1, 2, 6}, shape[] = {1, 1, 1, 2}, less[] = {1, 1, 4, 4, 1};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int64_t kernel[] = {cases[i].kernel, cases[i].kernel};
+        bytes g = with_x(), n = node_of("MaxUnpool", "n", cases[i].inputs, "y"), t;
+        put_zeros(&g, "x4", 4, shape);
+        put_ints(&g, "shape", 4, shape);
+        put_ints(&g, "less", 4, less);
+        put_ints(&g, "flat", 2, indices + 2);
+        t = node_of("Reshape", "r", "flat shape", "i4");
+        put_message(&g, GRAPH_NODE, &t);
+        add_ints(&n, "kernel_shape", 2, kernel);
+        refused(11, &g, n, cases[i].why);
+    }
+}

@@ -76,6 +76,7 @@ static const struct {
     {"LpNormalization", "axis p"},
     {"LpPool", "auto_pad ceil_mode dilations kernel_shape p pads strides"},
     {"MaxPool", "auto_pad ceil_mode dilations kernel_shape pads storage_order strides"},
+    {"MaxUnpool", "kernel_shape pads strides"},
     {"MeanVarianceNormalization", "axes"},
     {"Mod", "fmod"},
     {"Mul", "axis broadcast"},

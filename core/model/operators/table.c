@@ -204,6 +204,7 @@ static const dhowi_operator k_operators[] = {
     ROW("GridSample", 16, LATEST, grid_sample, 0, 2, 2, "images sampled at given places"),
     ROW("LpPool", 2, LATEST, pool, 3, 1, 1, "p-norms of windows"),
     ROW("MaxPool", 1, LATEST, pool, 0, 1, 1, "the largest elements of windows, and where they were", BACK(maxpool)),
+    ROW("MaxUnpool", 9, LATEST, max_unpool, 0, 2, 3, "elements put back where MaxPool took them, among zeros"),
     ROW("Pad", 1, LATEST, pad, 0, 1, 4, "x with a constant, its edge or a mirror image around it"),
     ROW("Resize", 10, LATEST, resize, 0, 1, 4, "images of another size, by the nearest pixel, linear or cubic"),
     ROW("Upsample", 7, 9, resize, 0, 1, 2, "Resize by its older name"),

@@ -21,7 +21,7 @@ dhowi_lower_fn dhowi_lower_layer_norm, dhowi_lower_rms_norm, dhowi_lower_batch_n
     dhowi_lower_instance_norm, dhowi_lower_group_norm, dhowi_lower_lp_norm, dhowi_lower_mvn,
     dhowi_lower_lrn;
 /* pool.c */
-dhowi_lower_fn dhowi_lower_pool, dhowi_lower_global_pool;
+dhowi_lower_fn dhowi_lower_pool, dhowi_lower_global_pool, dhowi_lower_max_unpool;
 /* quantize.c */
 dhowi_lower_fn dhowi_lower_quantize, dhowi_lower_dequantize, dhowi_lower_dynamic_quantize,
     dhowi_lower_matmul_integer, dhowi_lower_conv_integer, dhowi_lower_qlinear_matmul,

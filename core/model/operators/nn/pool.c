@@ -5,7 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/memory/size.h"
 #include "model/operators/nn/nn.h"
+#include "model/operators/shape/shape.h"
 
 /* Those that the kernels for images do. */
 static bool is_plain_pool(const dhowi_window3d *s, int32_t rank, int mode) {
@@ -62,6 +64,61 @@ dhow_status dhowi_lower_pool(dhowi_lowering *b) {
     y.dtype = DHOW_I64;
     s->mode = columns;
     return dhowi_emit(b, DHOWI_OP_pool_index, &x, 1, &attrs, &y, &b->out[1]);
+}
+
+/* The image that MaxPool's indices count in. */
+static dhow_status unpooled(const dhowi_lowering *b, dhowi_tensor_desc *y) {
+    dhowi_window3d s = {0};
+    DHOWI_TRY(dhowi_window_list(b, "kernel_shape", y->rank - 2, 0, 1, s.kernel));
+    DHOWI_TRY(dhowi_window_of(b, y, &s));
+    for (int32_t i = 2; i < y->rank; i++) {
+        const int32_t k = i + 3 - y->rank;
+        int64_t last;
+        if (!dhowi_mul_i64(y->shape[i] - 1, s.stride[k], &last) ||
+            !dhowi_add_i64(last, s.kernel[k] - s.before[k] - s.after[k], &y->shape[i]) ||
+            y->shape[i] < 1)
+            DHOWI_REFUSE("axis %d of the result has no extent", i);
+    }
+    return DHOW_OK;
+}
+
+/* Larger by output_shape: zeros follow. */
+static dhow_status widen_to(dhowi_lowering *b, int32_t shape, int32_t *x) {
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, *x);
+    const int64_t none[DHOW_MAX_RANK] = {0};
+    int64_t wanted[DHOW_MAX_RANK];
+    uint32_t count;
+    char text[160];
+    DHOWI_TRY(dhowi_shape_values(b, shape, "output_shape", wanted, &count));
+    bool fits = count == (uint32_t)own.rank;
+    for (int32_t i = 0; fits && i < own.rank; i++) {
+        fits = i < 2 ? wanted[i] == own.shape[i] : wanted[i] >= own.shape[i];
+        wanted[i] -= own.shape[i];
+    }
+    if (!fits)
+        DHOWI_REFUSE("output_shape is less than %s", dhowi_desc_text(&own, text, sizeof text));
+    return dhowi_pad_with(b, *x, none, wanted, 0, x);
+}
+
+dhow_status dhowi_lower_max_unpool(dhowi_lowering *b) {
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]), at = *dhowi_desc_at(b, b->in[1]);
+    const int64_t each = dhowi_count_of(&x);
+    dhowi_tensor_desc y = x;
+    int64_t all;
+    uint64_t bytes;
+    int32_t flat, index;
+    DHOWI_TRY(dhowi_check_images(&x));
+    if (at.dtype != DHOW_I64 || !dhowi_shape_equal(x.rank, x.shape, at.rank, at.shape))
+        DHOWI_REFUSE("it does not have one index of i64 for each element of x");
+    DHOWI_TRY(unpooled(b, &y));
+    DHOWI_TRY(dhowi_shape_check("result", y.dtype, y.rank, y.shape, &all, &bytes));
+    const dhowi_tensor_desc line = {.dtype = x.dtype, .rank = 1, .shape = {all}};
+    DHOWI_TRY(dhowi_filled(b, &line, 0, &b->out[0]));
+    DHOWI_TRY(dhowi_reshape(b, b->in[0], 1, &each, &flat));
+    DHOWI_TRY(dhowi_reshape(b, b->in[1], 1, &each, &index));
+    DHOWI_TRY(dhowi_scatter_along(b, b->out[0], flat, index, 0, &b->out[0]));
+    DHOWI_TRY(dhowi_reshape(b, b->out[0], y.rank, y.shape, &b->out[0]));
+    return dhowi_given(b, 2) ? widen_to(b, b->in[2], &b->out[0]) : DHOW_OK;
 }
 
 /* arg: as of dhowi_reduce(), L2 standing for the p-norm */
