@@ -101,8 +101,7 @@ static dhow_status block_conv(dhowi_blocker *k, const dhowi_step *s) {
     }
     if (s->in[3] >= 0) DHOWI_TRY(dhowi_want_blocks(k, s->in[3], &changed.in[3]));
     changed.attrs.layout = k->layout;
-    const dhowi_tensor_desc image = b->items[s->out].desc;
-    DHOWI_TRY(dhowi_new_blocks(k, &image, &blocks));
+    DHOWI_TRY(dhowi_new_blocks(k, s->out, &blocks));
     return put(k, &changed, s->out, blocks);
 }
 
@@ -154,9 +153,8 @@ static dhow_status block_map(dhowi_blocker *k, const dhowi_step *s) {
     if (!fits || !any) return keep(k, s);
     for (int i = 0; i < DHOWI_MAP_OPERANDS && s->in[i] >= 0; i++)
         DHOWI_TRY(map_operand(k, s->in[i], s->out, &changed.in[i]));
-    const dhowi_tensor_desc image = b->items[s->out].desc;
     int32_t blocks;
-    DHOWI_TRY(dhowi_new_blocks(k, &image, &blocks));
+    DHOWI_TRY(dhowi_new_blocks(k, s->out, &blocks));
     return put(k, &changed, s->out, blocks);
 }
 
@@ -167,14 +165,13 @@ static dhow_status block_pool(dhowi_blocker *k, const dhowi_step *s) {
     int32_t blocks;
     if (!dhowi_is_blocked(k, s->in[0]) || !dhowi_is_image(b, s->out) || dtype == DHOW_F64)
         return keep(k, s);
-    const dhowi_tensor_desc image = b->items[s->out].desc;
     changed.op = DHOWI_OP_pool_blocks;
     changed.attrs.dim = s->op == DHOWI_OP_maxpool2d ? 0 : 1;
     for (int i = 0; i < 2; i++) {
         if (changed.attrs.window.stride[i] == 0) changed.attrs.window.stride[i] = 1;
     }
     DHOWI_TRY(dhowi_want_blocks(k, s->in[0], &changed.in[0]));
-    DHOWI_TRY(dhowi_new_blocks(k, &image, &blocks));
+    DHOWI_TRY(dhowi_new_blocks(k, s->out, &blocks));
     return put(k, &changed, s->out, blocks);
 }
 
@@ -202,9 +199,8 @@ static dhow_status block_resize(dhowi_blocker *k, const dhowi_step *s) {
     if (!dhowi_is_blocked(k, s->in[0]) || !dhowi_is_image(b, s->out) ||
         !blocked_run(k, &b->items[s->in[0]].desc, &changed.attrs.split))
         return keep(k, s);
-    const dhowi_tensor_desc image = b->items[s->out].desc;
     DHOWI_TRY(dhowi_want_blocks(k, s->in[0], &changed.in[0]));
-    DHOWI_TRY(dhowi_new_blocks(k, &image, &blocks));
+    DHOWI_TRY(dhowi_new_blocks(k, s->out, &blocks));
     return put(k, &changed, s->out, blocks);
 }
 
@@ -278,8 +274,7 @@ static dhow_status block_concat(dhowi_blocker *k, uint32_t at, uint32_t *used) {
         any = any || dhowi_is_blocked(k, k->old[i].in[0]);
     *used = 1;
     if (j.whole < 0 || !any) return keep(k, &k->old[at]);
-    const dhowi_tensor_desc image = b->items[j.whole].desc;
-    DHOWI_TRY(dhowi_new_blocks(k, &image, &blocks));
+    DHOWI_TRY(dhowi_new_blocks(k, j.whole, &blocks));
     for (uint32_t i = at; i < at + j.count; i++) {
         int32_t from;
         DHOWI_TRY(dhowi_want_blocks(k, k->old[i].in[0], &from));

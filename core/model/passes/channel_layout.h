@@ -28,7 +28,8 @@ typedef struct dhowi_blocker {
 int64_t dhowi_block_of(const dhowi_blocker *k, int64_t channels);
 bool dhowi_is_image(const dhowi_lowering *b, int32_t ref);
 dhow_status dhowi_form_of(dhowi_blocker *k, int32_t ref, dhowi_image_form **out);
-dhow_status dhowi_new_blocks(dhowi_blocker *k, const dhowi_tensor_desc *image, int32_t *out);
+/* For the image `ref`: a buffer of its own, or a view of the plain one where both lie alike. */
+dhow_status dhowi_new_blocks(dhowi_blocker *k, int32_t ref, int32_t *out);
 /* Any view of the buffer may be read afterwards. */
 dhow_status dhowi_want_plain(dhowi_blocker *k, int32_t ref);
 /* A step writes to some view of the buffer, and perhaps to a part of it alone. */

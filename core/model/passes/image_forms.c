@@ -39,14 +39,24 @@ static bool dhowi_same_blocks(const dhowi_lowering *b, int32_t x, int32_t y) {
                            p->shape[2] * p->shape[3] == q->shape[2] * q->shape[3]);
 }
 
-dhow_status dhowi_new_blocks(dhowi_blocker *k, const dhowi_tensor_desc *image, int32_t *out) {
-    int64_t block = dhowi_block_of(k, image->shape[1]);
-    const dhowi_tensor_desc desc = {
-        .dtype = image->dtype,
-        .rank = 5,
-        .shape = {image->shape[0], dhowi_ceil_div(image->shape[1], block), image->shape[2],
-                  image->shape[3], block}};
-    return dhowi_blank(k->b, &desc, out);
+/* Whether blocks are the plain form under another name: images of one pixel, and in NHWC those of
+ * one channel. */
+static bool lies_alike(const dhowi_blocker *k, const dhowi_tensor_desc *image) {
+    const int64_t *e = image->shape;
+    const bool whole = e[1] % dhowi_block_of(k, e[1]) == 0;
+    return DHOWI_GUARD(alike_though_channels_differ,
+                       (e[2] * e[3] == 1 && whole) || (k->layout == DHOW_LAYOUT_NHWC && e[1] == 1));
+}
+
+dhow_status dhowi_new_blocks(dhowi_blocker *k, int32_t ref, int32_t *out) {
+    const dhowi_tensor_desc image = k->b->items[ref].desc;
+    const int64_t block = dhowi_block_of(k, image.shape[1]);
+    const dhowi_tensor_desc desc = {.dtype = image.dtype,
+                                    .rank = 5,
+                                    .shape = {image.shape[0], dhowi_ceil_div(image.shape[1], block),
+                                              image.shape[2], image.shape[3], block}};
+    return lies_alike(k, &image) ? dhowi_reshape(k->b, ref, 5, desc.shape, out)
+                                 : dhowi_blank(k->b, &desc, out);
 }
 
 /* Channels first .. first+count-1 of both forms as [n, parts, h w, b], in step with each other. */
@@ -99,25 +109,13 @@ dhow_status dhowi_write_plain(dhowi_blocker *k, int32_t ref) {
     return DHOW_OK;
 }
 
-/* Whether NHWC is the plain form under another name: images of one channel or of one pixel. */
-static bool lies_alike(const dhowi_blocker *k, const dhowi_tensor_desc *image) {
-    const int64_t *e = image->shape;
-    return k->layout == DHOW_LAYOUT_NHWC &&
-           DHOWI_GUARD(alike_though_channels_differ, e[1] == 1 || e[2] * e[3] == 1);
-}
-
 static dhow_status make_blocks(dhowi_blocker *k, int32_t ref) {
     dhowi_image_form *f;
     int32_t blocks;
     DHOWI_TRY(dhowi_want_plain(k, ref));
-    const dhowi_tensor_desc desc = k->b->items[ref].desc;
-    if (lies_alike(k, &desc)) {
-        const int64_t shape[] = {desc.shape[0], 1, desc.shape[2], desc.shape[3], desc.shape[1]};
-        DHOWI_TRY(dhowi_reshape(k->b, ref, 5, shape, &blocks));
-    } else {
-        DHOWI_TRY(dhowi_new_blocks(k, &desc, &blocks));
+    DHOWI_TRY(dhowi_new_blocks(k, ref, &blocks));
+    if (k->b->items[blocks].buffer != k->b->items[ref].buffer)
         DHOWI_TRY(convert(k, ref, blocks, true));
-    }
     DHOWI_TRY(dhowi_form_of(k, ref, &f)); /* the array may have moved */
     f->plain = ref;
     f->blocks = blocks;
@@ -144,7 +142,7 @@ dhow_status dhowi_have_blocks(dhowi_blocker *k, int32_t ref, int32_t blocks) {
     DHOWI_TRY(dhowi_form_of(k, ref, &f));
     f->plain = ref;
     f->blocks = blocks;
-    f->has_plain = false;
+    f->has_plain = k->b->items[blocks].buffer == k->b->items[ref].buffer;
     return DHOW_OK;
 }
 
