@@ -301,5 +301,5 @@ Test(kernels_models, normalised_rows_have_mean_0_and_variance_1) {
     expect_all_builds("normalize_f32", E_F32, argv, 2, want, ROWS * COLUMNS, 5e-6);
     scaled = 1;
     for (int i = 0; i < ROWS * COLUMNS; i++) want[i] *= (double)gamma[i % COLUMNS];
-    expect_all_builds("normalize_f32", E_F32, argv, 2, want, ROWS * COLUMNS, 5e-6);
+    expect_all_builds("normalize_f32", E_F32, argv, 2, want, ROWS * COLUMNS, 5e-5); /* gamma is up to 9 */
 }
