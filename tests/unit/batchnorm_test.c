@@ -13,6 +13,7 @@
 
 #include "dhow/dhow.h"
 #include "dhow/model_steps.h"
+#include "hash_fixture.h"
 #include "train_fixture.h"
 
 enum { STEPS = 50, SIZE = 16, CLASSES = 5, PIXELS = 72, NUMBERS = 36 };
@@ -29,33 +30,9 @@ static const dhow_trainer_options k_optimizers[] = {
                 .optimizer = DHOW_OPTIMIZER_ADAMW, .learning_rate = 1e-2,
                 .batchnorm_momentum = 0.3)};
 
-static dhow_context *g_context;
-static dhow_device *g_device;
-
-static void set_up(void) {
-    const char *device = getenv("DHOW_DEVICE");
-    const int sim = device != NULL && strcmp(device, "sim") == 0;
-    (void)setenv("DHOW_PLUGIN_PATH", sim ? DHOW_TEST_SIM_DIR : DHOW_TEST_PLUGIN_DIR, 0);
-    OK(dhow_context_create(NULL, &g_context));
-    OK(dhow_device_get(g_context, device, &g_device));
-}
-static void tear_down(void) { dhow_context_release(g_context); }
-
-TestSuite(batchnorm, .init = set_up, .fini = tear_down, .timeout = 300);
+TestSuite(batchnorm, .init = open_device, .fini = close_device, .timeout = 300);
 
 /* ---- numbers ---- */
-
-/* The finalizer of MurmurHash3 */
-static uint32_t mix(uint32_t x) {
-    x = (x ^ x >> 16) * UINT32_C(0x85ebca6b);
-    x = (x ^ x >> 13) * UINT32_C(0xc2b2ae35);
-    return x ^ x >> 16;
-}
-
-/* -1 <= x < 1, a multiple of 2^-23 */
-static double number(uint32_t series, uint32_t i) {
-    return (mix(i + (series << 20)) >> 8) * 0x1p-23 - 1;
-}
 
 /* scale x + shift */
 static dhow_tensor *numbers(dhow_dtype dtype, int32_t rank, const int64_t *shape, uint32_t series,

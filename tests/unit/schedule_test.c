@@ -10,9 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "device_fixture.h"
 #include "dhow/dhow.h"
-
-#define OK(expression) cr_assert_eq((expression), DHOW_OK, "%s: %s", #expression, dhow_last_error())
 
 enum { STEPS = 100 };
 
@@ -38,19 +37,8 @@ static const dhow_schedule k_schedules[] = {
 enum { KINDS = sizeof k_schedules / sizeof *k_schedules };
 
 static const double k_rate = 0.05;
-static dhow_context *g_context;
-static dhow_device *g_device;
 
-static void set_up(void) {
-    const char *device = getenv("DHOW_DEVICE");
-    const int sim = device != NULL && strcmp(device, "sim") == 0;
-    (void)setenv("DHOW_PLUGIN_PATH", sim ? DHOW_TEST_SIM_DIR : DHOW_TEST_PLUGIN_DIR, 0);
-    OK(dhow_context_create(NULL, &g_context));
-    OK(dhow_device_get(g_context, device, &g_device));
-}
-static void tear_down(void) { dhow_context_release(g_context); }
-
-TestSuite(schedule, .init = set_up, .fini = tear_down, .timeout = 300);
+TestSuite(schedule, .init = open_device, .fini = close_device, .timeout = 300);
 
 Test(schedule, rates_of_100_steps_are_those_of_pytorch) {
     cr_assert_eq(sizeof k_wanted / sizeof *k_wanted, KINDS);

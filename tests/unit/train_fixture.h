@@ -9,9 +9,8 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
+#include "device_fixture.h"
 #include "dhow/dhow.h"
-
-#define OK(expression) cr_assert_eq((expression), DHOW_OK, "%s: %s", #expression, dhow_last_error())
 
 enum { MOST = 4096 }; /* elements of a tensor */
 

@@ -12,20 +12,14 @@
 #include "dhow/model_steps.h"
 #include "train_fixture.h"
 
-static dhow_context *g_context;
-static dhow_device *g_device, *g_cpu;
+static dhow_device *g_cpu;
 
 static void set_up(void) {
-    const char *device = getenv("DHOW_DEVICE");
-    const int sim = device != NULL && strcmp(device, "sim") == 0;
-    (void)setenv("DHOW_PLUGIN_PATH", sim ? DHOW_TEST_SIM_DIR : DHOW_TEST_PLUGIN_DIR, 0);
-    OK(dhow_context_create(NULL, &g_context));
-    OK(dhow_device_get(g_context, device, &g_device));
+    open_device();
     OK(dhow_device_get(g_context, "cpu", &g_cpu));
 }
-static void tear_down(void) { dhow_context_release(g_context); }
 
-TestSuite(train_layers, .init = set_up, .fini = tear_down, .timeout = 300);
+TestSuite(train_layers, .init = set_up, .fini = close_device, .timeout = 300);
 
 /* ---- layers ---- */
 

@@ -11,6 +11,7 @@
 
 #include "dhow/dhow.h"
 #include "dhow/model_steps.h"
+#include "hash_fixture.h"
 
 #define OK(expression) cr_assert_eq((expression), DHOW_OK, "%s: %s", #expression, dhow_last_error())
 
@@ -43,18 +44,6 @@ static void tear_down(void) {
 TestSuite(train_losses, .init = set_up, .fini = tear_down, .timeout = 300);
 
 /* ---- numbers ---- */
-
-/* The finalizer of MurmurHash3 */
-static uint32_t mix(uint32_t x) {
-    x = (x ^ x >> 16) * UINT32_C(0x85ebca6b);
-    x = (x ^ x >> 13) * UINT32_C(0xc2b2ae35);
-    return x ^ x >> 16;
-}
-
-/* -1 <= x < 1, a multiple of 2^-23 */
-static double number(uint32_t series, uint32_t i) {
-    return (mix(i + (series << 20)) >> 8) * 0x1p-23 - 1;
-}
 
 /* Matrices uniform within 1 / sqrt(inputs), scales 1, biases 0 */
 static void begin(dhow_model *m) {

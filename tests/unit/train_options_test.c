@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device_fixture.h"
 #include "dhow/dhow.h"
 
-#define OK(expression) cr_assert_eq((expression), DHOW_OK, "%s: %s", #expression, dhow_last_error())
 #define OPTIONS(...) &DHOW_INIT(dhow_trainer_options, __VA_ARGS__)
 
 enum { COUNT = 12 };
@@ -23,21 +23,14 @@ static const struct {
 #include "train_options.inc"
 };
 
-static dhow_context *g_context;
-static dhow_device *g_device;
 static size_t g_case; /* of k_wanted */
 
 static void set_up(void) {
-    const char *device = getenv("DHOW_DEVICE");
-    const int sim = device != NULL && strcmp(device, "sim") == 0;
-    (void)setenv("DHOW_PLUGIN_PATH", sim ? DHOW_TEST_SIM_DIR : DHOW_TEST_PLUGIN_DIR, 0);
-    OK(dhow_context_create(NULL, &g_context));
-    OK(dhow_device_get(g_context, device, &g_device));
+    open_device();
     g_case = 0;
 }
-static void tear_down(void) { dhow_context_release(g_context); }
 
-TestSuite(train_options, .init = set_up, .fini = tear_down, .timeout = 300);
+TestSuite(train_options, .init = set_up, .fini = close_device, .timeout = 300);
 
 /* ---- numbers ---- */
 
