@@ -89,7 +89,8 @@ static void track(void *data) {
     for (int i = 0; i < BATCH; i++) {
         uint32_t count = 0;
         for (int k = 0; k < 3; k++)
-            count += dhowi_hazard_pending(&hazards[k], access[k], self, pending);
+            if (!dhowi_hazard_is_quiet(&hazards[k], self)) /* as core/stream/submit.c does */
+                count += dhowi_hazard_pending(&hazards[k], access[k], self, pending);
         uint64_t number =
             atomic_fetch_add_explicit(&self->submitted, 1, memory_order_relaxed) + 1 + count;
         for (int k = 0; k < 3; k++) dhowi_hazard_note(&hazards[k], access[k], self, number);

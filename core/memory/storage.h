@@ -117,6 +117,13 @@ typedef struct dhowi_use {
     uint32_t access;
 } dhowi_use;
 
+/* Whether nobody but `self` works with the storage: notes of another thread that come later come
+ * after this work. */
+static inline bool dhowi_hazard_is_quiet(const dhowi_hazard *hazard, const dhowi_timeline *self) {
+    const dhowi_timeline *sole_user =
+        atomic_load_explicit(&hazard->sole_user, memory_order_acquire);
+    return sole_user == NULL || sole_user == self;
+}
 /* The timepoints that work of `self` with this access must wait for; at most DHOWI_MAX_PENDING.
  * `self` is NULL for the host. */
 uint32_t dhowi_hazard_pending(dhowi_hazard *hazard, uint32_t access, const dhowi_timeline *self,

@@ -14,7 +14,9 @@
 /* Whose values the work reads that the thread is handing in, see memory/origins.h. */
 static _Thread_local dhowi_origins g_origins;
 
-static dhow_status wait_for_use(dhow_stream *stream, const dhowi_use *use) {
+/* Before work that uses what others work with; apart, since most work does not. */
+__attribute__((noinline)) static dhow_status wait_for_others(dhow_stream *stream,
+                                                             const dhowi_use *use) {
     const bool reads = (use->access & DHOW_ACCESS_READ) != 0;
     dhowi_hazard *hazard = &use->storage->hazard;
     dhowi_timepoint pending[DHOWI_MAX_PENDING];
@@ -31,11 +33,17 @@ static dhow_status wait_for_use(dhow_stream *stream, const dhowi_use *use) {
         if (reads && others && !dhowi_device_is_host(stream->device)) /* the host has waited */
             DHOWI_TRY(dhowi_origins_add(&g_origins, pending[i]));
     }
-    if (!reads) return DHOW_OK;
-    DHOWI_TRY(dhowi_storage_readable(use->storage, dhowi_device_is_host(stream->device)));
-    if (atomic_load_explicit(&use->storage->origin_count, memory_order_acquire) == 0)
-        return DHOW_OK;
-    return dhowi_origins_add_storage(&g_origins, use->storage);
+    return DHOW_OK;
+}
+
+static dhow_status wait_for_use(dhow_stream *stream, const dhowi_use *use) {
+    dhowi_storage *storage = use->storage;
+    if (!dhowi_hazard_is_quiet(&storage->hazard, &stream->timeline))
+        DHOWI_TRY(wait_for_others(stream, use));
+    if ((use->access & DHOW_ACCESS_READ) == 0) return DHOW_OK;
+    DHOWI_TRY(dhowi_storage_readable(storage, dhowi_device_is_host(stream->device)));
+    if (atomic_load_explicit(&storage->origin_count, memory_order_acquire) == 0) return DHOW_OK;
+    return dhowi_origins_add_storage(&g_origins, storage);
 }
 
 static dhow_status wait_for_uses(dhow_stream *stream, const dhowi_use *uses, uint32_t count) {

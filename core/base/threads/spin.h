@@ -23,9 +23,14 @@ static inline void dhowi_spin_pause(unsigned tries) {
 #endif
 }
 
-static inline void dhowi_spin_lock(atomic_flag *lock) {
+/* Apart, so that those who find the lock free save no registers for it. */
+__attribute__((noinline, unused)) static void dhowi_spin_lock_taken(atomic_flag *lock) {
     for (unsigned tries = 0; atomic_flag_test_and_set_explicit(lock, memory_order_acquire); tries++)
         dhowi_spin_pause(tries);
+}
+
+static inline void dhowi_spin_lock(atomic_flag *lock) {
+    if (atomic_flag_test_and_set_explicit(lock, memory_order_acquire)) dhowi_spin_lock_taken(lock);
 }
 
 static inline void dhowi_spin_unlock(atomic_flag *lock) {
