@@ -31,6 +31,8 @@ def main():
         repeat = 20 if m * n * k < 5e7 else 4 if m * n * k < 5e8 else 1
         rows["matmul %dx%dx%d, constant weight, cpu" % (m, k, n)] = median(lambda: torch.mm(x, w, out=out), repeat)
     x, z, out = torch.rand(4096, 4096) * 2 - 1, torch.rand(4096, 4096), torch.empty(4096, 4096)
+    few, scaled = torch.rand(4 << 20), torch.empty(4 << 20)
+    rows["multiply 4 M floats by a number, cpu"] = median(lambda: torch.mul(few, 1.5, out=scaled), 4)
     g, h = torch.rand(4096), torch.rand(4096)
     rows["relu, 16 M floats, cpu"] = median(lambda: torch.clamp_min(x, 0, out=out), 1)
     rows["add, 16 M floats, cpu"] = median(lambda: torch.add(x, z, out=out), 1)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Elementwise and row operations on 16 M floats: the CPU against hand-written loops, OpenCL against
- * the CPU.
+ * the CPU; products with a number.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "bench.h"
 #include "hand.h"
 
-enum { ROWS = 4096, COLS = 4096 };
+enum { ROWS = 4096, COLS = 4096, SCALED = 4 << 20 };
 
 typedef struct big {
     dhow_tensor *x, *z, *y, *gamma, *beta;
@@ -68,6 +68,27 @@ static void other_gelu(void *data) { ours_gelu(((big *)data)->other); }
 static void other_softmax(void *data) { ours_softmax(((big *)data)->other); }
 static void other_layernorm(void *data) { ours_layernorm(((big *)data)->other); }
 
+/* A number in place of a full tensor: a third of the bytes less. */
+static void mul_scalar(void *data) {
+    big *s = data;
+    BENCH_OK(dhow_mul_scalar(NULL, s->x, DHOW_SCALAR(1.5f), s->y));
+}
+static void mul_full(void *data) {
+    big *s = data;
+    BENCH_OK(dhow_mul(NULL, s->x, s->z, s->y));
+}
+static void bench_scalar(bench *b, dhow_device *cpu) {
+    const int64_t shape[] = {SCALED};
+    big s = {.x = bench_tensor(cpu, 1, shape),
+             .z = bench_tensor(cpu, 1, shape),
+             .y = bench_tensor(cpu, 1, shape)};
+    bench_compare(b, "multiply 4 M floats by a number, cpu", "by a full tensor", 0.95, 4,
+                  mul_scalar, mul_full, &s);
+    dhow_tensor_release(s.x);
+    dhow_tensor_release(s.z);
+    dhow_tensor_release(s.y);
+}
+
 static float *host_copy(dhow_tensor *t) {
     size_t bytes = (size_t)dhow_tensor_count(t) * sizeof(float);
     float *data = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
@@ -95,6 +116,7 @@ void bench_rows(bench *b) {
     bench_compare(b, "softmax, 4096x4096, cpu", hand, 0.95, 1, ours_softmax, theirs_softmax, &s);
     bench_compare(b, "layernorm, 4096x4096, cpu", hand, 0.95, 1, ours_layernorm, theirs_layernorm,
                   &s);
+    bench_scalar(b, cpu);
     if (opencl != NULL) {
         const char peer[] = "the CPU plugin";
         make(opencl, &c);

@@ -19,7 +19,7 @@ enum {
     STREAM_AHEAD = 4,               /* blocks from the one in work to the one being fetched */
     STREAM_ROW_LIMIT = 131072       /* longest row that goes through a block, in bytes */
 };
-static const uint64_t STREAM_FROM = UINT64_C(24) << 20; /* result bytes */
+static const uint64_t STREAM_FROM = UINT64_C(12) << 20; /* result bytes */
 
 static uint8_t type_bytes(const char *type) {
     static const struct {
@@ -317,7 +317,7 @@ int32_t cpu_launch(void *stream, void *handle, const dhow_geometry *geometry, co
                 break;
         }
     }
-    if (device->team.threads == 1 || is_small(kernel, geometry, args)) {
+    if (is_small(kernel, geometry, args)) {
         kernel->info->run(0, 1, c.argv);
     } else {
         launch_large(device, &c, args);
