@@ -25,6 +25,8 @@ static json_t *describe(const dhow_model_value_info *info) {
     if (rank < 0) json_decref(extents);
     if (info->kind != DHOW_DATUM_TENSOR)
         (void)json_object_set_new(entry, "kind", json_string(kinds[info->kind]));
+    if (info->encoding != NULL)
+        (void)json_object_set_new(entry, "encoding", json_string(info->encoding));
     if (info->optional) (void)json_object_set_new(entry, "optional", json_true());
     return entry;
 }
@@ -128,10 +130,12 @@ static void print_shape(const json_t *entry) {
     const json_t *shape = json_object_get(entry, "shape");
     const char *dtype = json_string_value(json_object_get(entry, "dtype"));
     const char *kind = json_string_value(json_object_get(entry, "kind"));
+    const char *encoding = json_string_value(json_object_get(entry, "encoding"));
     bool texts = kind != NULL && strcmp(kind, "texts") == 0;
     printf("%s%s", json_is_true(json_object_get(entry, "optional")) ? "optional " : "",
            kind != NULL && !texts ? "sequence of " : "");
     printf("%s", texts ? "texts" : dtype != NULL ? dtype : "?");
+    if (encoding != NULL) printf(" (%s)", encoding);
     if (!json_is_array(shape)) {
         printf("[?]");
         return;

@@ -116,9 +116,14 @@ dhow_status dhowi_onnx_parse_tensor(const char *name, const void *data, size_t b
 enum { DHOWI_ONNX_STRING = 8 };
 /* The dtype of an ONNX number; 0 for one that dhow has not. */
 dhow_dtype dhowi_onnx_dtype(int32_t type);
+/* The same with small types, of which dhow has no dtype: float8 and float4 are held as u8 that are
+ * codes, integers of fewer than 8 bits as i8 or u8, one element in each byte. */
+dhow_dtype dhowi_onnx_held(int32_t type);
+/* The number itself where it is that of a small type, else 0. */
+int32_t dhowi_onnx_encoding(int32_t type);
 /* "float8e4m3fn": what a file's element type is called. */
 const char *dhowi_onnx_type_name(int32_t type);
-/* dtype, shape and size of a tensor, checked: CORRUPT, UNSUPPORTED. */
+/* dtype, as held(), shape and size of a tensor, checked: CORRUPT, UNSUPPORTED. */
 dhow_status dhowi_onnx_tensor_check(const dhowi_onnx_tensor *t, dhow_dtype *out_dtype,
                                     int64_t *out_count, uint64_t *out_bytes);
 /* Whether the other file that holds a tensor's elements is there and large enough, which is asked

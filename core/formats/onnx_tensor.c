@@ -13,38 +13,50 @@
 #include "formats/onnx_wire.h"
 #include "tensor/tensor.h"
 
-/* ONNX's numbers; `field` is that of the typed data and `width` its bytes, 0 for varints. */
+/* ONNX's numbers; `field` is that of the typed data and `width` its bytes, 0 for varints. Elements
+ * of `bits` lie in bytes, the first one lowest; dhow holds each in a byte of its own. */
 static const struct {
     const char *name;
     dhow_dtype dtype;
-    uint32_t field, width;
-} k_types[] = {{"undefined", 0, 0, 0},
-               {"float", DHOW_F32, 4, 4},
-               {"uint8", DHOW_U8, 5, 0},
-               {"int8", DHOW_I8, 5, 0},
-               {"uint16", DHOW_U16, 5, 0},
-               {"int16", DHOW_I16, 5, 0},
-               {"int32", DHOW_I32, 5, 0},
-               {"int64", DHOW_I64, 7, 0},
-               {"string", 0, 0, 0},
-               {"bool", DHOW_BOOL, 5, 0},
-               {"float16", DHOW_F16, 5, 0},
-               {"double", DHOW_F64, 10, 8},
-               {"uint32", DHOW_U32, 11, 0},
-               {"uint64", DHOW_U64, 11, 0},
-               {"complex64", 0, 0, 0},
-               {"complex128", 0, 0, 0},
-               {"bfloat16", DHOW_BF16, 5, 0},
-               {"float8e4m3fn", 0, 0, 0},
-               {"float8e4m3fnuz", 0, 0, 0},
-               {"float8e5m2", 0, 0, 0},
-               {"float8e5m2fnuz", 0, 0, 0},
-               {"uint4", 0, 0, 0},
-               {"int4", 0, 0, 0},
-               {"float4e2m1", 0, 0, 0}};
+    uint32_t field, width, bits;
+} k_types[] = {{"undefined", 0, 0, 0, 0},
+               {"float", DHOW_F32, 4, 4, 0},
+               {"uint8", DHOW_U8, 5, 0, 0},
+               {"int8", DHOW_I8, 5, 0, 0},
+               {"uint16", DHOW_U16, 5, 0, 0},
+               {"int16", DHOW_I16, 5, 0, 0},
+               {"int32", DHOW_I32, 5, 0, 0},
+               {"int64", DHOW_I64, 7, 0, 0},
+               {"string", 0, 0, 0, 0},
+               {"bool", DHOW_BOOL, 5, 0, 0},
+               {"float16", DHOW_F16, 5, 0, 0},
+               {"double", DHOW_F64, 10, 8, 0},
+               {"uint32", DHOW_U32, 11, 0, 0},
+               {"uint64", DHOW_U64, 11, 0, 0},
+               {"complex64", 0, 0, 0, 0},
+               {"complex128", 0, 0, 0, 0},
+               {"bfloat16", DHOW_BF16, 5, 0, 0},
+               {"float8e4m3fn", DHOW_U8, 5, 0, 8},
+               {"float8e4m3fnuz", DHOW_U8, 5, 0, 8},
+               {"float8e5m2", DHOW_U8, 5, 0, 8},
+               {"float8e5m2fnuz", DHOW_U8, 5, 0, 8},
+               {"uint4", DHOW_U8, 5, 0, 4},
+               {"int4", DHOW_I8, 5, 0, 4},
+               {"float4e2m1", DHOW_U8, 5, 0, 4},
+               {"float8e8m0", DHOW_U8, 5, 0, 8},
+               {"uint2", DHOW_U8, 5, 0, 2},
+               {"int2", DHOW_I8, 5, 0, 2}};
+
+dhow_dtype dhowi_onnx_held(int32_t type) {
+    return type > 0 && (size_t)type < DHOWI_COUNT(k_types) ? k_types[type].dtype : 0;
+}
+
+int32_t dhowi_onnx_encoding(int32_t type) {
+    return dhowi_onnx_held(type) != 0 && k_types[type].bits != 0 ? type : 0;
+}
 
 dhow_dtype dhowi_onnx_dtype(int32_t type) {
-    return type > 0 && (size_t)type < DHOWI_COUNT(k_types) ? k_types[type].dtype : 0;
+    return dhowi_onnx_encoding(type) == 0 ? dhowi_onnx_held(type) : 0;
 }
 
 const char *dhowi_onnx_type_name(int32_t type) {
@@ -58,9 +70,29 @@ bool dhowi_slice_equal(dhowi_slice a, dhowi_slice b) {
 #define NAMED(slice) \
     (int)DHOWI_MIN((slice).length, (size_t)64), (slice).data != NULL ? (slice).data : ""
 
+/* Words are elements, or bytes that hold several small ones. */
+static int64_t word_count(int32_t type, int64_t count) {
+    const uint32_t bits = k_types[type].bits;
+    return bits == 0 ? count : dhowi_ceil_div(count, 8 / bits);
+}
+static uint64_t stored_bytes(int32_t type, int64_t count) {
+    return (uint64_t)word_count(type, count) * dhow_dtype_bytes(k_types[type].dtype);
+}
+
+/* In place, where the words are at the front. */
+static void unpack(int32_t type, int64_t count, uint8_t *to) {
+    const uint32_t bits = k_types[type].bits, per_word = bits == 0 ? 1 : 8 / bits;
+    const uint32_t sign = k_types[type].dtype == DHOW_I8 ? 1u << (bits - 1) : 0;
+    if (per_word == 1) return;
+    for (int64_t i = count - 1; i >= 0; i--) {
+        const uint32_t value = (uint32_t)to[i / per_word] >> (bits * (uint32_t)(i % per_word));
+        to[i] = (uint8_t)(((value & ((1u << bits) - 1)) ^ sign) - sign);
+    }
+}
+
 dhow_status dhowi_onnx_tensor_check(const dhowi_onnx_tensor *t, dhow_dtype *out_dtype,
                                     int64_t *out_count, uint64_t *out_bytes) {
-    *out_dtype = dhowi_onnx_dtype(t->type);
+    *out_dtype = dhowi_onnx_held(t->type);
     if (*out_dtype == 0) {
         return dhowi_fail(DHOW_UNSUPPORTED,
                           "tensor '%.*s' has elements of type %s, which dhow has not",
@@ -73,9 +105,10 @@ dhow_status dhowi_onnx_tensor_check(const dhowi_onnx_tensor *t, dhow_dtype *out_
     dhow_status status =
         dhowi_shape_check("shape", *out_dtype, t->rank, t->shape, out_count, out_bytes);
     if (status != DHOW_OK) return dhowi_fail_prefix(DHOW_CORRUPT, "tensor '%.*s'", NAMED(t->name));
-    /* No tensor is larger than its data: an element takes at least a byte of the message. */
+    /* No tensor is larger than its data: what is not raw takes at least a byte of the message. */
     uint64_t there = t->raw.data != NULL ? t->raw.length : t->message.length;
-    uint64_t least = t->raw.data != NULL ? *out_bytes : (uint64_t)*out_count;
+    uint64_t least = t->raw.data != NULL ? stored_bytes(t->type, *out_count)
+                                         : (uint64_t)word_count(t->type, *out_count);
     if (t->external || least <= there) return DHOW_OK;
     return dhowi_fail(DHOW_CORRUPT,
                       "tensor '%.*s' needs %" PRIu64 " bytes by its shape, the file has %" PRIu64,
@@ -192,9 +225,23 @@ dhow_status dhowi_onnx_tensor_find(const dhowi_onnx_file *file, const dhowi_onnx
     int fd;
     DHOWI_TRY(dhowi_onnx_tensor_check(t, &dtype, &count, &bytes));
     if (!t->external || bytes == 0) return DHOW_OK;
-    DHOWI_TRY(open_external(file, t, bytes, &fd));
+    DHOWI_TRY(open_external(file, t, stored_bytes(t->type, count), &fd));
     (void)close(fd);
     return DHOW_OK;
+}
+
+/* The elements as the file has them. */
+static dhow_status read_words(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t,
+                              dhow_dtype dtype, int64_t count, void *to) {
+    const uint64_t bytes = stored_bytes(t->type, count);
+    if (t->external) return read_external(file, t, bytes, to);
+    if (t->raw.data == NULL) return read_typed(t, dtype, word_count(t->type, count), to);
+    if (t->raw.length != bytes) {
+        return dhowi_fail(DHOW_CORRUPT,
+                          "tensor '%.*s' needs %" PRIu64 " bytes by its shape, the file has %zu",
+                          NAMED(t->name), bytes, t->raw.length);
+    }
+    return read_raw(file, t, to);
 }
 
 dhow_status dhowi_onnx_tensor_read(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t,
@@ -204,14 +251,8 @@ dhow_status dhowi_onnx_tensor_read(const dhowi_onnx_file *file, const dhowi_onnx
     uint64_t bytes;
     DHOWI_TRY(dhowi_onnx_tensor_check(t, &dtype, &count, &bytes));
     if (bytes == 0) return DHOW_OK;
-    if (t->external) return read_external(file, t, bytes, to);
-    if (t->raw.data == NULL) return read_typed(t, dtype, count, to);
-    if (t->raw.length != bytes) {
-        return dhowi_fail(DHOW_CORRUPT,
-                          "tensor '%.*s' needs %" PRIu64 " bytes by its shape, the file has %zu",
-                          NAMED(t->name), bytes, t->raw.length);
-    }
-    DHOWI_TRY(read_raw(file, t, to));
+    DHOWI_TRY(read_words(file, t, dtype, count, to));
+    unpack(t->type, count, to);
     if (dtype == DHOW_BOOL) {
         for (int64_t i = 0; i < count; i++) ((uint8_t *)to)[i] = ((uint8_t *)to)[i] != 0;
     }

@@ -35,6 +35,8 @@ static _Atomic int32_t g_kernel_index[DHOWI_OP_COUNT][DHOW_BOOL + 1];
 #define INNER(id, kernel_, most, types, flags_) \
     ROW(id, kernel_, IN("x"), 1, most, types, flags_, NULL, dhowi_run_##id)
 
+enum { F32 = DHOW_DTYPE_BIT(DHOW_F32) };
+
 /* clang-format off */
 static const dhowi_op k_ops[] = {
     DHOW_UNARY_MAP(UNARY)
@@ -81,6 +83,8 @@ static const dhowi_op k_ops[] = {
     INNER(cumsum,           "cumsum",           1, DHOWI_WIDE,        0),
     INNER(dropout,          "dropout",          2, DHOWI_FLOATS,      0),
     INNER(topk,             NULL,               1, DHOWI_ANY,         0),
+    INNER(decode,           "decode",           2, F32,               0),
+    INNER(encode,           "encode",           3, F32,               0),
 };
 /* clang-format on */
 

@@ -463,6 +463,10 @@ typedef struct dhow_model_value_info {
     int64_t shape[DHOW_MAX_RANK]; /**< -1: open */
     dhow_datum_kind kind;         /**< of a sequence, dtype, rank and shape are its tensors' */
     int32_t optional;             /**< 1: DHOW_DATUM_NONE may be given instead */
+    /** NULL, or the small type of ONNX that the elements stand for, "float8e4m3fn": dtype is what
+     * they are held as. Floats of 8 or 4 bits are u8 that are their bits; integers of 4 or 2 bits,
+     * "int4", are i8 or u8 within their range, one in each byte. */
+    const char *encoding;
 } dhow_model_value_info;
 
 /** How many inputs there are. Threads: any. Blocks: no. */

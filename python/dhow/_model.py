@@ -26,6 +26,7 @@ class Value:
     shape: tuple[int, ...] | None
     kind: str = "tensor"
     optional: bool = False
+    encoding: str | None = None  # "int4": the small type of ONNX that the elements stand for
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ def _value(function: Any, model: Any, index: int) -> Value:
     info = filled("dhow_model_value_info", function, model, index)
     kind = "tensor" if info.kind == lib.DHOW_DATUM_TENSOR else "texts" if info.kind == lib.DHOW_DATUM_TEXTS else "sequence"
     shape = None if info.rank < 0 else tuple(info.shape[0:info.rank])
-    return Value(text(info.name), DTYPE_NAMES.get(info.dtype, "?"), shape, kind, bool(info.optional))
+    return Value(text(info.name), DTYPE_NAMES.get(info.dtype, "?"), shape, kind, bool(info.optional),
+                 text(info.encoding) if info.encoding else None)
 
 
 class Model(Builder):

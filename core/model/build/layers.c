@@ -97,7 +97,7 @@ dhow_status dhow_model_embedding(dhow_model *m, const char *name, dhow_model_val
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "%s: layer '%.64s': indices are i64 of rank 0 to %d, weights are floats",
                           function, name != NULL ? name : "", DHOW_MAX_RANK - 1);
-    const dhowi_tensor_desc weight = {dtype, 2, {count, features}};
+    const dhowi_tensor_desc weight = {dtype, 2, {count, features}, 0};
     const dhowi_build_mark mark = dhowi_build_here(m);
     result.dtype = dtype;
     result.shape[result.rank++] = features;
@@ -115,8 +115,8 @@ dhow_status dhow_model_batchnorm(dhow_model *m, const char *name, dhow_model_val
     DHOWI_TRY(dhowi_build_begin(m, function, out));
     DHOWI_TRY(dhowi_build_extent(function, "features", features));
     DHOWI_TRY(check_input(m, function, name, x, 2, DHOW_MAX_RANK, 1, features));
-    const dhowi_tensor_desc desc = m->values[x].desc, row = {desc.dtype, 1, {features}},
-                            number = {DHOW_I64, 0, {0}};
+    const dhowi_tensor_desc desc = m->values[x].desc, row = {desc.dtype, 1, {features}, 0},
+                            number = {DHOW_I64, 0, {0}, 0};
     const part parts[] = {
         {"weight", row, 1}, {"bias", row, 0}, {"running_mean", row, 0}, {"running_var", row, 1}};
     const dhowi_attrs attrs = {.eps = eps};
@@ -146,10 +146,10 @@ dhow_status dhow_model_multihead_attention(dhow_model *m, const char *name, dhow
     if (mask >= 0) DHOWI_TRY(dhowi_build_value(m, function, mask));
     const dhowi_tensor_desc result = m->values[query].desc;
     const dhow_dtype t = result.dtype;
-    const part parts[] = {{"in_proj_weight", {t, 2, {3 * features, features}}, 0},
-                          {bias != 0 ? "in_proj_bias" : NULL, {t, 1, {3 * features}}, 0},
-                          {"out_proj.weight", {t, 2, {features, features}}, 0},
-                          {bias != 0 ? "out_proj.bias" : NULL, {t, 1, {features}}, 0}};
+    const part parts[] = {{"in_proj_weight", {t, 2, {3 * features, features}, 0}, 0},
+                          {bias != 0 ? "in_proj_bias" : NULL, {t, 1, {3 * features}, 0}, 0},
+                          {"out_proj.weight", {t, 2, {features, features}, 0}, 0},
+                          {bias != 0 ? "out_proj.bias" : NULL, {t, 1, {features}, 0}, 0}};
     const dhowi_attrs attrs = {.dim = heads};
     return add(m, function, name, DHOWI_LAYER_ATTENTION, in, 4, parts, 4, &attrs, &result, out);
 }
@@ -167,7 +167,7 @@ static dhow_status lstm_layer(dhow_model *m, const char *function, const char *n
         (void)snprintf(names[i], sizeof names[i], "%s_l%d%s", kinds[i % 4], layer,
                        i < 4 ? "" : "_reverse");
         const int64_t columns = i % 4 == 0 ? inputs : hidden;
-        parts[i] = (part){names[i], {result.dtype, i % 4 < 2 ? 2 : 1, {4 * hidden, columns}}, 0};
+        parts[i] = (part){names[i], {result.dtype, i % 4 < 2 ? 2 : 1, {4 * hidden, columns}, 0}, 0};
         if (i % 4 >= 2 && !bias) parts[i].name = NULL;
     }
     result.shape[2] = directions * hidden;

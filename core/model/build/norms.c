@@ -81,7 +81,7 @@ dhow_status dhow_model_groupnorm(dhow_model *m, const char *name, dhow_model_val
     DHOWI_TRY(dhowi_build_value(m, function, x));
     DHOWI_TRY(dhowi_build_extent(function, "groups", groups));
     DHOWI_TRY(dhowi_build_extent(function, "channels", channels));
-    const dhowi_tensor_desc row = {m->values[x].desc.dtype, 1, {channels}};
+    const dhowi_tensor_desc row = {m->values[x].desc.dtype, 1, {channels}, 0};
     const dhowi_build_mark mark = dhowi_build_here(m);
     dhow_status status = dhowi_build_parameter(m, function, name, "weight", &row, 1, &in[1]);
     if (status == DHOW_OK)
@@ -97,7 +97,7 @@ dhow_status dhow_model_rmsnorm(dhow_model *m, const char *name, dhow_model_value
     DHOWI_TRY(dhowi_build_begin(m, function, out));
     DHOWI_TRY(dhowi_build_value(m, function, x));
     DHOWI_TRY(dhowi_build_extent(function, "features", features));
-    const dhowi_tensor_desc row = {m->values[x].desc.dtype, 1, {features}};
+    const dhowi_tensor_desc row = {m->values[x].desc.dtype, 1, {features}, 0};
     const dhowi_build_mark mark = dhowi_build_here(m);
     dhow_status status = dhowi_build_parameter(m, function, name, "weight", &row, 1, &in[1]);
     if (status == DHOW_OK) status = dhowi_build_rmsnorm(m, function, name, in, eps, out);

@@ -124,11 +124,12 @@ static dhow_status add_conv(dhow_model *m, const char *function, const char *nam
                           " channels",
                           function, o.groups, in_channels, out_channels);
     const dhow_dtype dtype = m->values[x].desc.dtype;
-    const dhowi_tensor_desc row = {dtype, 1, {out_channels}};
+    const dhowi_tensor_desc row = {dtype, 1, {out_channels}, 0};
     dhowi_tensor_desc weight = {dtype,
                                 2 + spatial,
                                 {transposed ? in_channels : out_channels,
-                                 transposed ? out_channels / o.groups : in_channels / o.groups}};
+                                 transposed ? out_channels / o.groups : in_channels / o.groups},
+                                0};
     for (int i = 0; i < spatial; i++) {
         DHOWI_TRY(dhowi_build_extent(function, "options->kernel", o.kernel[i]));
         weight.shape[2 + i] = o.kernel[i];

@@ -48,4 +48,22 @@ dhow_status dhowi_along(dhowi_lowering *b, int32_t v, int32_t rank, int32_t axis
 /* x with the marked axes side by side, as [outer][n][inner]. */
 dhow_status dhowi_group_axes(dhowi_lowering *b, const bool *axes, int32_t *x, int64_t parts[3]);
 
+/* ---- small types of ONNX, see codes.c ---- */
+
+typedef enum dhowi_rounding {
+    DHOWI_ROUND_NEAREST,
+    DHOWI_ROUND_UP,
+    DHOWI_ROUND_DOWN
+} dhowi_rounding;
+/* x as numbers of a dtype, whatever it is held as. */
+dhow_status dhowi_decoded(dhowi_lowering *b, int32_t x, dhow_dtype dtype, int32_t *out);
+/* Numbers as a small type. Floats are rounded to the nearest, halves to the even one; `rounding` is
+ * for float8e8m0, whose halves go up. Integers keep their lowest bits. */
+dhow_status dhowi_encoded(dhowi_lowering *b, int32_t x, int32_t encoding, bool saturates,
+                          dhowi_rounding rounding, int32_t *out);
+/* The range of a small integer; false for other types. Numbers within it, of another type than that
+ * which holds it, as such. */
+bool dhowi_integer_range(int32_t encoding, double *low, double *high);
+dhow_status dhowi_integers_of(dhowi_lowering *b, int32_t x, int32_t encoding, int32_t *out);
+
 #endif /* DHOWI_MODEL_LOWER_COMPOSITE_H_ */

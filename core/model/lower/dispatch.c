@@ -14,6 +14,7 @@ dhow_status dhowi_ref_of(dhowi_lowering *b, int32_t value, int32_t *out) {
         dhow_tensor *t;
         DHOWI_TRY(dhowi_model_tensor(b->model, v, &t));
         DHOWI_TRY(dhowi_known(b, t, value, &b->refs[value]));
+        b->items[b->refs[value]].desc.encoding = v->desc.encoding;
     }
     *out = b->refs[value];
     if (*out >= 0) return DHOW_OK;
@@ -35,6 +36,7 @@ static void keep_known(dhowi_lowering *b, const dhowi_node *node) {
         b->model->keeps_results = true;
         v->known = true;
         v->tensor = item->tensor;
+        v->desc.encoding = item->desc.encoding;
         item->value = node->out[i];
         dhowi_handle_retain(&v->tensor->handle);
         atomic_store_explicit(&v->tensor->storage->frozen, true, memory_order_relaxed);
@@ -50,6 +52,17 @@ static bool is_kept(const dhowi_lowering *b, const dhowi_node *node) {
 
 /* ---- nodes ---- */
 
+/* Their codes would be taken for numbers. */
+static dhow_status refuse_small(const dhowi_lowering *b, const dhowi_node *node, uint32_t i,
+                                int32_t ref) {
+    const int32_t encoding = ref >= 0 ? dhowi_desc_at(b, ref)->encoding : 0;
+    if (encoding == 0 || (node->op->takes & DHOWI_TAKES_SMALL) != 0) return DHOW_OK;
+    return dhowi_fail(DHOW_UNSUPPORTED,
+                      "its input %u is of type %s, which dhow converts and moves but does not "
+                      "compute with: put a Cast or DequantizeLinear before it",
+                      i, dhowi_onnx_type_name(encoding));
+}
+
 static dhow_status call_operator(dhowi_lowering *b, const dhowi_node *node) {
     int32_t refs[DHOWI_MAX_OUTPUTS_OF_NODE];
     if (node->in_count < node->op->least || node->in_count > node->op->most) {
@@ -64,7 +77,10 @@ static dhow_status call_operator(dhowi_lowering *b, const dhowi_node *node) {
         if (kind != DHOW_DATUM_TENSOR && (node->op->takes & 1u << kind) == 0)
             return dhowi_fail(DHOW_UNSUPPORTED, "its input %u is %s; dhow has it for tensors%s", i,
                               dhowi_datum_kind_text(kind),
-                              node->op->takes != 0 ? " and some others" : " only");
+                              (node->op->takes & ~(uint32_t)DHOWI_TAKES_SMALL) != 0
+                                  ? " and some others"
+                                  : " only");
+        DHOWI_TRY(refuse_small(b, node, i, refs[i]));
     }
     b->node = node;
     b->in = refs;

@@ -13,6 +13,9 @@ static dhow_status host_values(dhowi_lowering *b, int32_t ref, dhow_dtype dtype,
     DHOWI_TRY(dhowi_need(b, ref));
     dhow_tensor *t = b->items[ref].tensor;
     *count = 0;
+    if (b->items[ref].desc.encoding != 0)
+        DHOWI_REFUSE("numbers of type %s where plain ones are expected",
+                     dhowi_onnx_type_name(b->items[ref].desc.encoding));
     if (t->count > (int64_t)most) {
         DHOWI_REFUSE("%" PRId64 " numbers where at most %u are expected", t->count, most);
     }

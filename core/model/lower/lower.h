@@ -122,7 +122,8 @@ struct dhowi_operator {
 enum {
     DHOWI_TAKES_TEXTS = 1 << DHOW_DATUM_TEXTS,
     DHOWI_TAKES_SEQUENCES = 1 << DHOW_DATUM_SEQUENCE,
-    DHOWI_TAKES_NOTHING = 1 << DHOW_DATUM_NONE
+    DHOWI_TAKES_NOTHING = 1 << DHOW_DATUM_NONE,
+    DHOWI_TAKES_SMALL = 1 << 16 /* small types, see codes.c */
 };
 
 /* ---- the node's attributes ---- */

@@ -114,6 +114,7 @@ dhow_status dhowi_cast_to(dhowi_lowering *b, int32_t x, dhow_dtype dtype, int32_
     *out = x;
     if (desc.dtype == dtype) return DHOW_OK;
     desc.dtype = dtype;
+    desc.encoding = 0;
     return dhowi_emit(b, DHOWI_OP_cast, &x, 1, NULL, &desc, out);
 }
 

@@ -19,7 +19,8 @@ static bool is_dense(const dhowi_tensor_desc *desc, const int64_t *strides) {
 
 dhow_status dhowi_view(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t *shape,
                        const int64_t *strides, int64_t offset, int32_t *out) {
-    dhowi_tensor_desc desc = {.dtype = b->items[x].desc.dtype, .rank = rank};
+    dhowi_tensor_desc desc = {
+        .dtype = b->items[x].desc.dtype, .rank = rank, .encoding = b->items[x].desc.encoding};
     if (rank > 0) memcpy(desc.shape, shape, (size_t)rank * sizeof *shape);
     DHOWI_TRY(dhowi_item_new(b, &desc, out));
     dhowi_item *item = &b->items[*out], *from = &b->items[x];

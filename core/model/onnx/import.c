@@ -43,6 +43,7 @@ static dhow_status add_initializer(importer *im, dhowi_scope *s, const dhowi_onn
     int32_t value;
     DHOWI_TRY(dhowi_onnx_tensor_check(t, &desc.dtype, &count, &bytes));
     desc.rank = t->rank;
+    desc.encoding = dhowi_onnx_encoding(t->type);
     if (t->rank > 0) memcpy(desc.shape, t->shape, (size_t)t->rank * sizeof *t->shape);
     if (t->name.length == 0) return dhowi_fail(DHOW_CORRUPT, "an initializer has no name");
     DHOWI_TRY(new_name(im, s, t->name, DHOWI_VALUE_PARAMETER, &desc, -1, &value));
@@ -60,8 +61,15 @@ static dhow_datum_kind form_of(const dhowi_onnx_value *v) {
     return v->type == DHOWI_ONNX_STRING ? DHOW_DATUM_TEXTS : DHOW_DATUM_TENSOR;
 }
 
+/* dtype and rank; the extents do not follow before the rank is looked at. */
+static dhowi_tensor_desc desc_of(const dhowi_onnx_value *v) {
+    return (dhowi_tensor_desc){.dtype = dhowi_onnx_held(v->type),
+                               .rank = v->rank,
+                               .encoding = dhowi_onnx_encoding(v->type)};
+}
+
 static dhow_status add_input(importer *im, dhowi_scope *s, const dhowi_onnx_value *v) {
-    dhowi_tensor_desc desc = {.dtype = dhowi_onnx_dtype(v->type), .rank = v->rank};
+    dhowi_tensor_desc desc = desc_of(v);
     int32_t value;
     const dhowi_name_entry *there = dhowi_scope_slot(s, v->name);
     if (there->name.data != NULL && im->model->values[there->value].kind == DHOWI_VALUE_PARAMETER)
@@ -101,7 +109,7 @@ static dhow_status add_results(importer *im, dhowi_scope *s) {
     for (uint32_t i = 0; i < s->graph->node_count; i++) {
         const dhowi_onnx_node *n = &s->graph->nodes[i];
         const dhowi_onnx_tensor *t = constant_of(n);
-        if (t != NULL && dhowi_onnx_dtype(t->type) != 0) {
+        if (t != NULL && dhowi_onnx_held(t->type) != 0) {
             dhowi_onnx_tensor *named = dhowi_arena_array(&im->model->arena, 1, sizeof *named);
             if (named == NULL) return dhowi_fail_memory("model");
             *named = *t;
@@ -243,7 +251,7 @@ static dhow_status import_nodes(importer *im, dhowi_scope *s, dhowi_subgraph *gr
     for (uint32_t i = 0; i < s->graph->node_count && status == DHOW_OK; i++) {
         const dhowi_onnx_node *n = &s->graph->nodes[order[i]];
         const dhowi_onnx_tensor *t = constant_of(n);
-        if (t != NULL && dhowi_onnx_dtype(t->type) != 0) continue;
+        if (t != NULL && dhowi_onnx_held(t->type) != 0) continue;
         /* A node that nobody wants is looked at like the others, and then forgotten. */
         status = import_node(im, s, n, &graph->nodes[graph->node_count]);
         graph->node_count += i < wanted;
@@ -255,7 +263,7 @@ static dhow_status import_nodes(importer *im, dhowi_scope *s, dhowi_subgraph *gr
 /* What a file says of a result, for those who list outputs; runs tell what it is. */
 static void declare(dhowi_value *v, const dhowi_onnx_value *output) {
     if (v->kind != DHOWI_VALUE_RESULT || v->desc.dtype != 0 || output->rank > DHOW_MAX_RANK) return;
-    v->desc = (dhowi_tensor_desc){.dtype = dhowi_onnx_dtype(output->type), .rank = output->rank};
+    v->desc = desc_of(output);
     for (int32_t i = 0; i < output->rank; i++) v->desc.shape[i] = output->shape[i];
 }
 

@@ -47,6 +47,7 @@ enum { LATEST = 25, MANY = DHOWI_MAX_OUTPUTS_OF_NODE };
 enum {
     TEXTS = DHOWI_TAKES_TEXTS,
     LISTS = DHOWI_TAKES_SEQUENCES,
+    SMALL = DHOWI_TAKES_SMALL,
     ANY = DHOWI_TAKES_TEXTS | DHOWI_TAKES_SEQUENCES | DHOWI_TAKES_NOTHING
 };
 
@@ -94,11 +95,11 @@ static const dhowi_operator k_operators[] = {
     UNARY("Tan", 7, TAN, "the tangent", BACK(tan)),
     UNARY("Tanh", 1, TANH, "the hyperbolic tangent", BACK(tanh)),
     UNARY("ThresholdedRelu", 10, THRESHOLD, "x, or 0 up to alpha"),
-    ROW("Cast", 1, LATEST, cast, 0, 1, 1, "the elements as another type"),
-    ROW("CastLike", 15, LATEST, cast, 1, 2, 2, "the elements as another tensor's type"),
+    WIDE("Cast", 1, cast, 0, 1, 1, SMALL, "the elements as another type"),
+    WIDE("CastLike", 15, cast, 1, 2, 2, SMALL, "the elements as another tensor's type"),
     ROW("Clip", 1, LATEST, clip, 0, 1, 3, "x limited from below and above", BACK(clip)),
     ROW("Dropout", 1, LATEST, dropout, 0, 1, 3, "x itself, as in evaluation", BACK(identity)),
-    WIDE("Identity", 1, identity, 0, 1, 1, ANY, "its input", BACK(identity)),
+    WIDE("Identity", 1, identity, 0, 1, 1, ANY | SMALL, "its input", BACK(identity)),
 
     /* several inputs, element by element */
     BINARY("Add", 1, ADD, "a + b with broadcasting", BACK(sum)),
@@ -131,18 +132,18 @@ static const dhowi_operator k_operators[] = {
     ROW("Concat", 1, LATEST, concat, 0, 1, MANY, "tensors joined along an axis", BACK(concat)),
     ROW("DepthToSpace", 1, LATEST, depth_to_space, 0, 1, 1, "blocks of channels as blocks of pixels"),
     ROW("Expand", 8, LATEST, expand, 0, 2, 2, "x repeated to a shape", BACK(identity)),
-    ROW("Flatten", 1, LATEST, flatten, 0, 1, 1, "a matrix of all dimensions before an axis and all others", BACK(reshape)),
+    WIDE("Flatten", 1, flatten, 0, 1, 1, SMALL, "a matrix of all dimensions before an axis and all others", BACK(reshape)),
     ROW("If", 1, LATEST, if, 0, 1, 1, "one of two graphs, chosen while the plan is made"),
-    ROW("Reshape", 5, LATEST, reshape, 0, 2, 2, "the same elements in another shape", BACK(reshape)),
-    ROW("Shape", 1, LATEST, shape, 0, 1, 1, "the extents of x"),
-    ROW("Size", 1, LATEST, size, 0, 1, 1, "the number of elements of x"),
+    WIDE("Reshape", 5, reshape, 0, 2, 2, SMALL, "the same elements in another shape", BACK(reshape)),
+    WIDE("Shape", 1, shape, 0, 1, 1, SMALL, "the extents of x"),
+    WIDE("Size", 1, size, 0, 1, 1, SMALL, "the number of elements of x"),
     ROW("Slice", 1, LATEST, slice, 0, 1, 5, "every so many elements of some axes"),
     ROW("SpaceToDepth", 1, LATEST, space_to_depth, 0, 1, 1, "blocks of pixels as blocks of channels"),
     ROW("Split", 1, LATEST, split, 0, 1, 2, "parts of x along an axis"),
-    ROW("Squeeze", 1, LATEST, squeeze, 0, 1, 2, "x without dimensions of extent 1", BACK(reshape)),
+    WIDE("Squeeze", 1, squeeze, 0, 1, 2, SMALL, "x without dimensions of extent 1", BACK(reshape)),
     ROW("Tile", 6, LATEST, tile, 0, 2, 2, "x repeated along each axis"),
-    ROW("Transpose", 1, LATEST, transpose, 0, 1, 1, "the dimensions in another order", BACK(transpose)),
-    ROW("Unsqueeze", 1, LATEST, unsqueeze, 0, 1, 2, "x with further dimensions of extent 1", BACK(reshape)),
+    WIDE("Transpose", 1, transpose, 0, 1, 1, SMALL, "the dimensions in another order", BACK(transpose)),
+    WIDE("Unsqueeze", 1, unsqueeze, 0, 1, 2, SMALL, "x with further dimensions of extent 1", BACK(reshape)),
 
     /* index and numbers */
     ROW("Constant", 1, LATEST, constant, 0, 0, 0, "a value of the file"),
@@ -232,12 +233,12 @@ static const dhowi_operator k_operators[] = {
 
     /* quantised */
     ROW("ConvInteger", 10, LATEST, conv_integer, 0, 2, 4, "convolution of 8-bit integers"),
-    ROW("DequantizeLinear", 10, LATEST, dequantize, 0, 2, 3, "integers as numbers, by scale and zero point"),
+    WIDE("DequantizeLinear", 10, dequantize, 0, 2, 3, SMALL, "integers as numbers, by scale and zero point"),
     ROW("DynamicQuantizeLinear", 11, LATEST, dynamic_quantize, 0, 1, 1, "numbers as bytes, with the scale and zero point that fit them"),
     ROW("MatMulInteger", 10, LATEST, matmul_integer, 0, 2, 4, "matrix products of 8-bit integers"),
     ROW("QLinearConv", 10, LATEST, qlinear_conv, 0, 8, 9, "convolution of quantised images"),
     ROW("QLinearMatMul", 10, LATEST, qlinear_matmul, 0, 8, 8, "matrix products of quantised matrices"),
-    ROW("QuantizeLinear", 10, LATEST, quantize, 0, 2, 3, "numbers as integers, by scale and zero point"),
+    WIDE("QuantizeLinear", 10, quantize, 0, 2, 3, SMALL, "numbers as integers, by scale and zero point"),
 
     /* loops, sequences, optional values, texts */
     WIDE("ConcatFromSequence", 11, concat_from_sequence, 0, 1, 1, LISTS, "the tensors of a sequence, joined or stacked"),

@@ -21,10 +21,12 @@ static dhow_status begin_tensor(dhowi_maker *k, uint32_t slot, bool keyed,
     dhowi_tensor_desc desc = *declared;
     dhow_tensor *host;
     if (k->io != NULL) dhowi_desc_of(k->io->inputs[slot], &desc);
+    desc.encoding = declared->encoding;
     if (keyed && k->io != NULL) {
         DHOWI_TRY(dhowi_host_copy(k->io->inputs[slot], &host));
         dhow_status status = dhowi_known(k->b, host, -1, ref);
         dhow_tensor_release(host);
+        if (status == DHOW_OK) k->b->items[*ref].desc.encoding = desc.encoding;
         return status;
     }
     DHOWI_TRY(dhowi_blank(k->b, &desc, ref));

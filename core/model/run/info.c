@@ -30,6 +30,7 @@ static dhow_status value_at(const dhow_model *m, const char *function, const int
     out->rank = v->desc.rank;
     out->kind = v->form;
     out->optional = v->optional;
+    out->encoding = v->desc.encoding != 0 ? dhowi_onnx_type_name(v->desc.encoding) : NULL;
     memcpy(out->shape, v->desc.shape, sizeof out->shape);
     DHOWI_STRUCT_GIVE(given, out);
     return DHOW_OK;

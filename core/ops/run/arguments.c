@@ -12,6 +12,7 @@
 void dhowi_desc_of(const dhow_tensor *t, dhowi_tensor_desc *desc) {
     desc->dtype = t->dtype;
     desc->rank = t->rank;
+    desc->encoding = 0;
     memcpy(desc->shape, t->shape, sizeof desc->shape);
 }
 

@@ -259,3 +259,18 @@ dhow_status dhowi_run_dropout(const dhowi_call *call) {
         call->out->dtype == DHOW_F64 ? dhowi_arg_f64(scale) : dhowi_arg_f32((float)scale);
     return run_own(call, &l, call->out->count * 4);
 }
+
+/* ---- codes ---- */
+
+/* Inputs are what the kernel takes, in its order. */
+static dhow_status run_codes(const dhowi_call *call, uint32_t inputs) {
+    launch l = {0};
+    for (uint32_t i = 0; i < inputs; i++) add_tensor(&l, call->in[i], DHOW_ACCESS_READ);
+    add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    ADD_VALUES(&l, call->out->count);
+    return run_own(call, &l, call->out->count);
+}
+
+dhow_status dhowi_run_decode(const dhowi_call *call) { return run_codes(call, 2); }
+
+dhow_status dhowi_run_encode(const dhowi_call *call) { return run_codes(call, 3); }

@@ -16,6 +16,7 @@ typedef struct dhowi_tensor_desc {
     dhow_dtype dtype;
     int32_t rank;
     int64_t shape[DHOW_MAX_RANK];
+    int32_t encoding; /* in models: a small type that dtype holds, see model/lower/codes.c; 0 */
 } dhowi_tensor_desc;
 
 /* An elementwise program, see kernels/map.k and map.h. */
@@ -126,7 +127,7 @@ struct dhowi_op {
     X(gather_axis) X(gather_elements) X(scatter_elements) X(scatter_rows)                        \
     X(normalize) X(lrn) X(lstm_cell) X(cumsum) X(topk)                                           \
     X(affine) X(add_scalar) X(sub_scalar) X(mul_scalar) X(div_scalar) X(pow_scalar)              \
-    X(max_scalar) X(min_scalar) X(dropout)
+    X(max_scalar) X(min_scalar) X(dropout) X(decode) X(encode)
 /* clang-format on */
 
 typedef enum dhowi_op_id {

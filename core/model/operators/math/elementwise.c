@@ -224,15 +224,37 @@ dhow_status dhowi_lower_prelu(dhowi_lowering *b) {
     return dhowi_map_two(b, DHOWI_MAP_PRELU, b->in[0], slope, &b->out[0]);
 }
 
+static dhow_status rounding_of(const dhowi_lowering *b, dhowi_rounding *out) {
+    const bool nearest = dhowi_attr_is(b, "round_mode", "nearest", "up");
+    *out = nearest ? DHOWI_ROUND_NEAREST : DHOWI_ROUND_UP;
+    if (nearest || dhowi_attr_is(b, "round_mode", "up", "up")) return DHOW_OK;
+    *out = DHOWI_ROUND_DOWN;
+    return dhowi_attr_is(b, "round_mode", "down", "up") ? DHOW_OK
+                                                        : dhowi_refuse_text(b, "round_mode");
+}
+
+/* A small type as itself stays what it is; all others go by way of numbers. */
 dhow_status dhowi_lower_cast(dhowi_lowering *b) {
-    if (b->node->op->arg != 0) /* CastLike */
-        return dhowi_cast_to(b, b->in[0], dhowi_desc_at(b, b->in[1])->dtype, &b->out[0]);
-    int32_t type = (int32_t)dhowi_attr_int(b, "to", 0);
-    dhow_dtype dtype = dhowi_onnx_dtype(type);
+    const dhowi_tensor_desc from = *dhowi_desc_at(b, b->in[0]);
+    const bool like = b->node->op->arg != 0; /* CastLike */
+    const int64_t to = like ? 0 : dhowi_attr_int(b, "to", 0);
+    const int32_t type = to > 0 && to <= INT32_MAX ? (int32_t)to : 0;
+    const int32_t encoding =
+        like ? dhowi_desc_at(b, b->in[1])->encoding : dhowi_onnx_encoding(type);
+    const dhow_dtype dtype = like ? dhowi_desc_at(b, b->in[1])->dtype : dhowi_onnx_held(type);
+    dhowi_rounding rounding;
+    bool saturates;
+    int32_t x = b->in[0];
     if (dtype == 0)
         return dhowi_fail(DHOW_UNSUPPORTED, "type %s, which dhow has not",
                           dhowi_onnx_type_name(type));
-    return dhowi_cast_to(b, b->in[0], dtype, &b->out[0]);
+    DHOWI_TRY(dhowi_attr_flag(b, "saturate", true, &saturates));
+    DHOWI_TRY(rounding_of(b, &rounding));
+    b->out[0] = x;
+    if (from.encoding != 0 && from.encoding == encoding) return DHOW_OK;
+    if (encoding == 0) return dhowi_decoded(b, x, dtype, &b->out[0]);
+    if (from.encoding != 0) DHOWI_TRY(dhowi_decoded(b, x, DHOW_F32, &x));
+    return dhowi_encoded(b, x, encoding, saturates, rounding, &b->out[0]);
 }
 
 dhow_status dhowi_lower_identity(dhowi_lowering *b) {

@@ -46,7 +46,8 @@ static dhow_status per_block(dhowi_lowering *b, int32_t v, const dhowi_tensor_de
     return dhowi_reshape(b, *out, x->rank, x->shape, out);
 }
 
-static dhow_status limits_of(dhow_dtype dtype, double *low, double *high) {
+static dhow_status limits_of(dhow_dtype dtype, int32_t encoding, double *low, double *high) {
+    if (dhowi_integer_range(encoding, low, high)) return DHOW_OK;
     switch (dtype) {
         case DHOW_U8:
             *low = 0, *high = 255;
@@ -75,31 +76,57 @@ static dhow_status refuse_options(const dhowi_lowering *b) {
     return DHOW_OK;
 }
 
+/* A type to quantise to: an integer, or a float where it is an encoding. */
+typedef struct quantized_type {
+    dhow_dtype dtype;
+    int32_t encoding;
+} quantized_type;
+
+static quantized_type type_of(const dhowi_tensor_desc *desc) {
+    return (quantized_type){desc->dtype, desc->encoding};
+}
+
 /* saturate(round(x / scale) + zero); zero may be -1 */
 static dhow_status quantized(dhowi_lowering *b, int32_t x, int32_t scale, int32_t zero,
-                             dhow_dtype dtype, int32_t *out) {
+                             quantized_type to, int32_t *out) {
     double low = 0, high = 0;
     int32_t in[] = {x, scale, zero};
     dhowi_program p = {0};
-    DHOWI_TRY(limits_of(dtype, &low, &high));
-    if (zero >= 0) DHOWI_TRY(dhowi_cast_to(b, zero, DHOW_F32, &in[2]));
+    DHOWI_TRY(limits_of(to.dtype, to.encoding, &low, &high));
+    if (zero >= 0) DHOWI_TRY(dhowi_decoded(b, zero, DHOW_F32, &in[2]));
     DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, &in[0]));
-    DHOWI_TRY(dhowi_cast_to(b, scale, DHOW_F32, &in[1]));
+    DHOWI_TRY(dhowi_decoded(b, scale, DHOW_F32, &in[1]));
     (void)dhowi_program_add(&p, DHOWI_MAP_LOAD, 0);
     (void)dhowi_program_add(&p, DHOWI_MAP_DIV, 1);
     (void)dhowi_program_constants(&p, DHOWI_MAP_ROUND, 0, 0, 0);
     if (zero >= 0) (void)dhowi_program_add(&p, DHOWI_MAP_ADD, 2);
     (void)dhowi_program_constants(&p, DHOWI_MAP_CLIP, 2, low, high);
     DHOWI_TRY(dhowi_map(b, &p, in, zero >= 0 ? 3 : 2, out));
-    return dhowi_cast_to(b, *out, dtype, out);
+    if (to.encoding != 0) return dhowi_integers_of(b, *out, to.encoding, out);
+    return dhowi_cast_to(b, *out, to.dtype, out);
+}
+
+/* saturate(x / scale + zero) as float8 or float4, whose zero points are 0 and tell the type */
+static dhow_status quantized_float(dhowi_lowering *b, int32_t x, int32_t scale, int32_t zero,
+                                   int32_t encoding, int32_t *out) {
+    bool saturates;
+    DHOWI_TRY(dhowi_attr_flag(b, "saturate", true, &saturates));
+    DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, &x));
+    DHOWI_TRY(dhowi_decoded(b, scale, DHOW_F32, &scale));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_DIV, x, scale, out));
+    if (zero >= 0) {
+        DHOWI_TRY(dhowi_decoded(b, zero, DHOW_F32, &zero));
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, *out, zero, out));
+    }
+    return dhowi_encoded(b, *out, encoding, saturates, DHOWI_ROUND_UP, out);
 }
 
 /* (x - zero) as f32; zero may be -1 */
 static dhow_status centred(dhowi_lowering *b, int32_t x, int32_t zero, int32_t *out) {
-    DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, &x));
+    DHOWI_TRY(dhowi_decoded(b, x, DHOW_F32, &x));
     *out = x;
     if (zero < 0) return DHOW_OK;
-    DHOWI_TRY(dhowi_cast_to(b, zero, DHOW_F32, &zero));
+    DHOWI_TRY(dhowi_decoded(b, zero, DHOW_F32, &zero));
     return dhowi_map_two(b, DHOWI_MAP_SUB, x, zero, out);
 }
 
@@ -107,33 +134,41 @@ dhow_status dhowi_lower_quantize(dhowi_lowering *b) {
     const dhowi_tensor_desc from = *dhowi_desc_at(b, b->in[0]);
     int32_t scale, zero = -1;
     const int64_t wanted = dhowi_attr_int(b, "output_dtype", 0);
-    dhow_dtype dtype = wanted != 0 ? dhowi_onnx_dtype((int32_t)wanted) : DHOW_U8;
-    if (dtype == 0)
+    const int32_t type = wanted == (int32_t)wanted ? (int32_t)wanted : -1;
+    quantized_type to = {DHOW_U8, 0};
+    double low, high;
+    if (wanted != 0) to = (quantized_type){dhowi_onnx_held(type), dhowi_onnx_encoding(type)};
+    if (to.dtype == 0)
         return dhowi_fail(DHOW_UNSUPPORTED, "unsupported output_dtype %s",
-                          dhowi_onnx_type_name((int32_t)wanted));
+                          dhowi_onnx_type_name(type));
+    if (from.encoding != 0)
+        return dhowi_fail(DHOW_UNSUPPORTED, "x is %s", dhowi_onnx_type_name(from.encoding));
     DHOWI_TRY(refuse_options(b));
     DHOWI_TRY(per_block(b, b->in[1], &from, &scale));
     if (dhowi_given(b, 2)) {
-        dtype = dhowi_desc_at(b, b->in[2])->dtype;
+        to = type_of(dhowi_desc_at(b, b->in[2]));
         DHOWI_TRY(per_block(b, b->in[2], &from, &zero));
     }
-    return quantized(b, b->in[0], scale, zero, dtype, &b->out[0]);
+    if (to.encoding != 0 && !dhowi_integer_range(to.encoding, &low, &high))
+        return quantized_float(b, b->in[0], scale, zero, to.encoding, &b->out[0]);
+    return quantized(b, b->in[0], scale, zero, to, &b->out[0]);
 }
 
 dhow_status dhowi_lower_dequantize(dhowi_lowering *b) {
-    const dhowi_tensor_desc from = *dhowi_desc_at(b, b->in[0]);
+    const dhowi_tensor_desc from = *dhowi_desc_at(b, b->in[0]), by = *dhowi_desc_at(b, b->in[1]);
     int32_t scale, zero = -1, x;
     DHOWI_TRY(refuse_options(b));
     const int64_t wanted = dhowi_attr_int(b, "output_dtype", 0);
-    const dhow_dtype dtype =
-        wanted != 0 ? dhowi_onnx_dtype((int32_t)wanted) : dhowi_desc_at(b, b->in[1])->dtype;
+    const dhow_dtype dtype = wanted != 0        ? dhowi_onnx_dtype((int32_t)wanted)
+                             : by.encoding == 0 ? by.dtype
+                                                : 0;
     if (dtype == 0)
         return dhowi_fail(DHOW_UNSUPPORTED, "unsupported output_dtype %s",
-                          dhowi_onnx_type_name((int32_t)wanted));
+                          dhowi_onnx_type_name(wanted != 0 ? (int32_t)wanted : by.encoding));
     DHOWI_TRY(per_block(b, b->in[1], &from, &scale));
     if (dhowi_given(b, 2)) DHOWI_TRY(per_block(b, b->in[2], &from, &zero));
     DHOWI_TRY(centred(b, b->in[0], zero, &x));
-    DHOWI_TRY(dhowi_cast_to(b, scale, DHOW_F32, &scale));
+    DHOWI_TRY(dhowi_decoded(b, scale, DHOW_F32, &scale));
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, x, scale, &b->out[0]));
     return dhowi_cast_to(b, b->out[0], dtype, &b->out[0]);
 }
@@ -141,6 +176,7 @@ dhow_status dhowi_lower_dequantize(dhowi_lowering *b) {
 /* scale = (max(x, 0) - min(x, 0)) / 255, zero = saturate(round(-min / scale)) */
 dhow_status dhowi_lower_dynamic_quantize(dhowi_lowering *b) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
+    const quantized_type bytes = {DHOW_U8, 0};
     const int32_t rank = x.rank;
     bool axes[DHOW_MAX_RANK] = {false};
     int32_t low, high, scale, zero, nothing;
@@ -164,8 +200,8 @@ dhow_status dhowi_lower_dynamic_quantize(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_EQ, scale, 0, &nothing));
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, scale, nothing, &scale));
     DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_NEG, 0, 0, low, &low));
-    DHOWI_TRY(quantized(b, low, scale, -1, DHOW_U8, &zero));
-    DHOWI_TRY(quantized(b, b->in[0], scale, zero, DHOW_U8, &b->out[0]));
+    DHOWI_TRY(quantized(b, low, scale, -1, bytes, &zero));
+    DHOWI_TRY(quantized(b, b->in[0], scale, zero, bytes, &b->out[0]));
     b->out[1] = scale;
     b->out[2] = zero;
     return DHOW_OK;
@@ -210,7 +246,7 @@ dhow_status dhowi_lower_qlinear_matmul(dhowi_lowering *b) {
     DHOWI_TRY(real_of(b, 0, -2, &x));
     DHOWI_TRY(real_of(b, 3, -1, &y));
     DHOWI_TRY(dhowi_product(b, x, y, -1, &x));
-    return quantized(b, x, b->in[6], b->in[7], dhowi_desc_at(b, b->in[7])->dtype, &b->out[0]);
+    return quantized(b, x, b->in[6], b->in[7], type_of(dhowi_desc_at(b, b->in[7])), &b->out[0]);
 }
 
 dhow_status dhowi_lower_qlinear_conv(dhowi_lowering *b) {
@@ -224,5 +260,5 @@ dhow_status dhowi_lower_qlinear_conv(dhowi_lowering *b) {
         DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, bias, scale, &bias));
     }
     DHOWI_TRY(dhowi_convolve(b, x, w, bias, &x));
-    return quantized(b, x, b->in[6], b->in[7], dhowi_desc_at(b, b->in[7])->dtype, &b->out[0]);
+    return quantized(b, x, b->in[6], b->in[7], type_of(dhowi_desc_at(b, b->in[7])), &b->out[0]);
 }
