@@ -447,6 +447,31 @@ Test(model_data, a_gradient_by_what_does_not_matter_is_zero) {
     dhow_model_release(model);
 }
 
+/* The batch's own mean follows each of its elements, so the sum of all never changes. */
+Test(model_data, a_gradient_through_a_batch_norm_in_training_mode_is_by_its_batch) {
+    bytes g = {0}, w = floats_of("w", 1, 0), flat = node_of("Flatten", "flat", "x", "f"),
+          norm = node_of("BatchNormalization", "norm", "f w w w w", "n"),
+          sum = node_of("ReduceSum", "sum", "n", "y");
+    const int64_t three[] = {3};
+    add_int(&flat, "axis", 1);
+    add_int(&norm, "training_mode", 1);
+    add_int(&sum, "keepdims", 0);
+    put_message(&g, GRAPH_INITIALIZER, &w);
+    put_node(&g, flat);
+    put_node(&g, norm);
+    put_node(&g, sum);
+    add_gradient(&g, "x", "y", "dx");
+    put_float(&g, GRAPH_INPUT, "x", 1, three);
+    put_float(&g, GRAPH_OUTPUT, "dx", 1, three);
+    dhow_model *model = load(&g, 15);
+    dhow_datum *in = vector_of(3, 1), *out;
+    OK(dhow_model_run_data(model, NULL, &in, 1, &out, 1));
+    cr_assert_float_eq(first_of(out), 0, 1e-6);
+    dhow_datum_release(in);
+    dhow_datum_release(out);
+    dhow_model_release(model);
+}
+
 /* ---- memory ---- */
 
 static int64_t g_allocations_left;

@@ -185,7 +185,7 @@ static const dhowi_operator k_operators[] = {
     ROW("Softmax", 1, LATEST, softmax, DHOWI_OP_softmax, 1, 1, "exponentials of rows, scaled to a sum of 1", BACK(softmax)),
 
     /* normalisation */
-    ROW("BatchNormalization", 1, LATEST, batch_norm, 0, 5, 5, "channels scaled and shifted by given statistics", BACK(batch_norm)),
+    ROW("BatchNormalization", 1, LATEST, batch_norm, 0, 5, 5, "channels scaled and shifted by given statistics, or by the batch's own", BACK(batch_norm)),
     ROW("GroupNormalization", 18, LATEST, group_norm, 0, 3, 3, "groups of channels brought to mean 0 and variance 1, scaled and shifted", BACK(group_norm)),
     ROW("InstanceNormalization", 1, LATEST, instance_norm, 0, 3, 3, "each channel brought to mean 0 and variance 1, scaled and shifted", BACK(instance_norm)),
     ROW("LayerNormalization", 1, LATEST, layer_norm, 0, 2, 3, "rows brought to mean 0 and variance 1, scaled and shifted", BACK(layer_norm)),
@@ -202,12 +202,12 @@ static const dhowi_operator k_operators[] = {
     ROW("GlobalAveragePool", 1, LATEST, global_pool, DHOWI_MEAN, 1, 1, "the mean of each channel", BACK(global_avgpool)),
     ROW("GlobalLpPool", 2, LATEST, global_pool, DHOWI_L2, 1, 1, "the p-norm of each channel"),
     ROW("GlobalMaxPool", 1, LATEST, global_pool, DHOWI_MAX_OF, 1, 1, "the largest element of each channel"),
-    ROW("GridSample", 16, LATEST, grid_sample, 0, 2, 2, "images sampled at given places"),
+    ROW("GridSample", 16, LATEST, grid_sample, 0, 2, 2, "images and volumes sampled at given places"),
     ROW("LpPool", 2, LATEST, pool, 3, 1, 1, "p-norms of windows"),
     ROW("MaxPool", 1, LATEST, pool, 0, 1, 1, "the largest elements of windows, and where they were", BACK(maxpool)),
     ROW("MaxUnpool", 9, LATEST, max_unpool, 0, 2, 3, "elements put back where MaxPool took them, among zeros"),
     ROW("Pad", 1, LATEST, pad, 0, 1, 4, "x with a constant, its edge or a mirror image around it"),
-    ROW("Resize", 10, LATEST, resize, 0, 1, 4, "images of another size, by the nearest pixel, linear or cubic"),
+    ROW("Resize", 10, LATEST, resize, 0, 1, 4, "images of another size, by the nearest pixel, linear or cubic, with antialiasing"),
     ROW("Upsample", 7, 9, resize, 0, 1, 2, "Resize by its older name"),
 
     ROW("CenterCropPad", 18, LATEST, center_crop_pad, 0, 2, 2, "cut or padded to a shape around the middle"),

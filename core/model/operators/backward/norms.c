@@ -195,5 +195,8 @@ static dhow_status back_batch_norm(dhowi_reverser *r, bool training) {
     return dhowi_back_pass(r, 0, d);
 }
 
-dhow_status dhowi_back_batch_norm(dhowi_reverser *r) { return back_batch_norm(r, false); }
+dhow_status dhowi_back_batch_norm(dhowi_reverser *r) {
+    const bool from_file = r->b->node->source != NULL;
+    return back_batch_norm(r, from_file && dhowi_attr_int(r->b, "training_mode", 0) != 0);
+}
 dhow_status dhowi_back_batch_norm_training(dhowi_reverser *r) { return back_batch_norm(r, true); }

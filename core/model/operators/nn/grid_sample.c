@@ -15,7 +15,7 @@ typedef struct sampling {
     bool align;
 } sampling;
 
-/* Items of shape [n, h, w, 1]; weights are -1 where they are 1. */
+/* Items of the grid's shape, with 1 for its last extent; weights are -1 where they are 1. */
 typedef struct axis_taps {
     int32_t place[4], weight[4];
 } axis_taps;
@@ -70,7 +70,8 @@ static dhow_status taps_of_axis(dhowi_lowering *b, const sampling *s, int32_t gr
                                 int64_t n, axis_taps *out) {
     const double last = (double)(n - 1), scale = s->align ? last / 2 : (double)n / 2;
     int32_t at, base, f;
-    DHOWI_TRY(dhowi_narrow(b, grid, 3, which, 1, 1, &at));
+    const int32_t dim = dhowi_desc_at(b, grid)->rank - 1;
+    DHOWI_TRY(dhowi_narrow(b, grid, dim, which, 1, 1, &at));
     DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_LINEAR, scale, last / 2, at, &at));
     DHOWI_TRY(dhowi_map_one(b, s->taps == 1 ? DHOWI_MAP_ROUND : DHOWI_MAP_FLOOR, 0, 0, at, &base));
     out->weight[0] = -1;
@@ -134,40 +135,60 @@ static dhow_status sampling_of(const dhowi_lowering *b, const dhowi_tensor_desc 
                                                                            : -1;
     if (s->taps == 0) return dhowi_refuse_text(b, "mode");
     if (s->padding < 0) return dhowi_refuse_text(b, "padding_mode");
-    if (x->rank != 4 || grid->rank != 4)
-        return dhowi_fail(DHOW_UNSUPPORTED, "%d dimensions; dhow samples images [n, c, h, w]",
-                          x->rank);
-    if (grid->shape[3] != 2 || grid->shape[0] != x->shape[0])
-        DHOWI_REFUSE("the grid is no [n, h, w, 2] of the images' n");
+    if (x->rank != 4 && x->rank != 5)
+        return dhowi_fail(DHOW_UNSUPPORTED,
+                          "%d dimensions; dhow samples [n, c, h, w] and [n, c, d, h, w]", x->rank);
+    if (x->rank == 5 && s->taps == 4)
+        return dhowi_fail(DHOW_UNSUPPORTED, "cubic mode is for images [n, c, h, w] only");
+    if (grid->rank != x->rank || grid->shape[x->rank - 1] != x->rank - 2 ||
+        grid->shape[0] != x->shape[0])
+        DHOWI_REFUSE("the grid is no [n, ..., %d] of the images' n and rank", x->rank - 2);
     if (!dhowi_is_float(grid->dtype) || (s->taps > 1 && !dhowi_is_float(x->dtype)))
         DHOWI_REFUSE("elements of type %s", dhow_dtype_name(x->dtype));
     if (dhowi_count_of(x) == 0) DHOWI_REFUSE("the images are empty");
     return DHOW_OK;
 }
 
+/* All taps of a place, one axis after the other. */
+typedef struct tap_walk {
+    int taps, dims;
+    axis_taps axis[3];
+    int64_t extent[3], points;
+    int32_t image, sum;
+} tap_walk;
+
+static dhow_status walk_axis(dhowi_lowering *b, tap_walk *w, int axis, int32_t place,
+                             int32_t weight) {
+    if (axis == w->dims) return add_tap(b, w->image, place, weight, w->points, &w->sum);
+    if (axis > 0)
+        DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, place, (double)w->extent[axis], &place));
+    for (int k = 0; k < w->taps; k++) {
+        int32_t at = w->axis[axis].place[k], share = w->axis[axis].weight[k];
+        if (axis > 0) DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, place, at, &at));
+        if (axis > 0 && share >= 0)
+            DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, weight, share, &share));
+        DHOWI_TRY(walk_axis(b, w, axis + 1, at, share));
+    }
+    return DHOW_OK;
+}
+
 dhow_status dhowi_lower_grid_sample(dhowi_lowering *b) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]), grid = *dhowi_desc_at(b, b->in[1]);
-    const int64_t h = x.shape[2], w = x.shape[3], points = grid.shape[1] * grid.shape[2];
-    const int64_t flat[] = {x.shape[0], x.shape[1], h * w};
+    tap_walk w = {.dims = x.rank - 2, .sum = -1};
     sampling s;
-    axis_taps down, across;
-    int32_t image, places = b->in[1], sum = -1;
+    int32_t places = b->in[1];
     DHOWI_TRY(sampling_of(b, &x, &grid, &s));
+    const int64_t flat[] = {x.shape[0], x.shape[1], dhowi_extent(&x, 2, x.rank)};
+    w.taps = s.taps;
+    w.points = dhowi_extent(&grid, 1, grid.rank - 1);
     if (grid.dtype != DHOW_F64) DHOWI_TRY(dhowi_cast_to(b, places, DHOW_F32, &places));
-    DHOWI_TRY(dhowi_reshape(b, b->in[0], 3, flat, &image));
-    DHOWI_TRY(taps_of_axis(b, &s, places, 0, w, &across));
-    DHOWI_TRY(taps_of_axis(b, &s, places, 1, h, &down));
-    for (int i = 0; i < s.taps; i++) {
-        int32_t row, place, weight;
-        DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, down.place[i], (double)w, &row));
-        for (int k = 0; k < s.taps; k++) {
-            DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, row, across.place[k], &place));
-            weight = across.weight[k];
-            if (weight >= 0)
-                DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, weight, down.weight[i], &weight));
-            DHOWI_TRY(add_tap(b, image, place, weight, points, &sum));
-        }
+    DHOWI_TRY(dhowi_reshape(b, b->in[0], 3, flat, &w.image));
+    for (int i = w.dims - 1; i >= 0; i--) { /* the grid begins with the innermost axis */
+        w.extent[i] = x.shape[2 + i];
+        DHOWI_TRY(taps_of_axis(b, &s, places, w.dims - 1 - i, w.extent[i], &w.axis[i]));
     }
-    const int64_t shape[] = {x.shape[0], x.shape[1], grid.shape[1], grid.shape[2]};
-    return dhowi_reshape(b, sum, 4, shape, &b->out[0]);
+    DHOWI_TRY(walk_axis(b, &w, 0, -1, -1));
+    int64_t shape[DHOW_MAX_RANK] = {x.shape[0], x.shape[1]};
+    for (int i = 0; i < w.dims; i++) shape[2 + i] = grid.shape[1 + i];
+    return dhowi_reshape(b, w.sum, x.rank, shape, &b->out[0]);
 }

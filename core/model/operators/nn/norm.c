@@ -178,25 +178,23 @@ static dhow_status follow(dhowi_lowering *b, int32_t running, double momentum, i
     return dhowi_map_two(b, DHOWI_MAP_ADD, *out, batch, out);
 }
 
-/* y = (x - mean) weight / sqrt(variance + eps) + bias; the running variance follows the unbiased
- * one, as in PyTorch. */
-dhow_status dhowi_lower_batch_norm_training(dhowi_lowering *b) {
+/* y = (x - mean) weight / sqrt(variance + eps) + bias. Running statistics follow by `momentum`; the
+ * variance may be the unbiased one, which a single value has not. */
+static dhow_status by_batch(dhowi_lowering *b, double momentum, bool unbiased) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
-    double momentum = b->node->attrs->number;
     int32_t mean, apart, variance, scale, shift;
     if (x.rank < 2) DHOWI_REFUSE("x has %d dimensions", x.rank);
     if (b->node->source != NULL && dhowi_attr_int(b, "spatial", 1) == 0)
         DHOWI_REFUSE("spatial 0, statistics of each position");
     for (uint32_t i = 1; i < 5; i++) DHOWI_TRY(one_for_each(b, i, x.shape[1]));
     const double n = (double)dhowi_count_of(&x) / (double)x.shape[1];
-    if (!(n > 1))
+    if (!(n >= 1) || (unbiased && n == 1))
         DHOWI_REFUSE(
             "one value for each channel has no variance; give larger batches, or set "
             "freeze_batchnorm");
-    if (momentum == 0) momentum = 1 - (double)dhowi_attr_float(b, "momentum", 0.9f);
     DHOWI_TRY(dhowi_batch_statistics(b, b->in[0], &mean, &apart, &variance));
     DHOWI_TRY(follow(b, b->in[3], momentum, mean, 1, &b->out[1]));
-    DHOWI_TRY(follow(b, b->in[4], momentum, variance, n / (n - 1), &b->out[2]));
+    DHOWI_TRY(follow(b, b->in[4], momentum, variance, unbiased ? n / (n - 1) : 1, &b->out[2]));
     DHOWI_TRY(dhowi_inverse_root(b, variance, dhowi_norm_eps(b), &scale));
     DHOWI_TRY(dhowi_along(b, b->in[1], x.rank, 1, &shift));
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, scale, shift, &scale));
@@ -204,10 +202,19 @@ dhow_status dhowi_lower_batch_norm_training(dhowi_lowering *b) {
     return scale_shift(b, apart, scale, shift, &b->out[0]);
 }
 
+/* Of a trainer, as PyTorch does it. */
+dhow_status dhowi_lower_batch_norm_training(dhowi_lowering *b) {
+    double momentum = b->node->attrs->number;
+    if (momentum == 0) momentum = 1 - (double)dhowi_attr_float(b, "momentum", 0.9f);
+    return by_batch(b, momentum, true);
+}
+
+/* From opset 14 on, ONNX's training mode is by the batch's own variance. */
 dhow_status dhowi_lower_batch_norm(dhowi_lowering *b) {
     bool training;
     DHOWI_TRY(dhowi_attr_flag(b, "training_mode", false, &training));
-    if (training || (b->node->opset < 14 && b->out_count > 1))
+    if (training) return by_batch(b, 1 - (double)dhowi_attr_float(b, "momentum", 0.9f), false);
+    if (b->node->opset < 14 && b->out_count > 1)
         return dhowi_fail(DHOW_UNSUPPORTED, "training mode; export the model for inference");
     if (dhowi_attr_int(b, "spatial", 1) == 0)
         return dhowi_fail(DHOW_UNSUPPORTED,

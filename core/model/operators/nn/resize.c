@@ -23,10 +23,12 @@ typedef enum coordinates {
 
 typedef struct resize {
     coordinates mode;
-    int taps;      /* 1 nearest, 2 linear, 4 cubic */
-    char rounding; /* of nearest: f floor, c ceil, d half down, u half up */
+    int reach;      /* 0 nearest, 1 linear, 2 cubic: pixels to each side that have a weight */
+    int taps;       /* of an output element */
+    double stretch; /* of the weights over more pixels, where antialiasing shrinks an axis; 1 */
+    char rounding;  /* of nearest: f floor, c ceil, d half down, u half up */
     double cubic;
-    bool exclude_outside, area;
+    bool exclude_outside, antialias, area;
     float extrapolation;
 } resize;
 
@@ -65,6 +67,14 @@ static double cubic_weight(double a, double d) {
     return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
 }
 
+static double weight_of(const resize *r, double distance) {
+    const double d = distance * r->stretch;
+    return r->reach == 2 ? cubic_weight(r->cubic, d) : fmax(1 - fabs(d), 0);
+}
+
+/* Of the taps to each side the last one before what has no weight. */
+static int64_t first_tap(const resize *r) { return (int64_t)floor(-r->reach / r->stretch) + 1; }
+
 static int64_t nearest_of(const resize *r, double x) {
     switch (r->rounding) {
         case 'f':
@@ -96,20 +106,19 @@ static void taps_of(const resize *r, const axis_plan *a, int64_t i, int64_t *ind
     /* Further out than a window nothing changes, and every whole number has an int64_t. */
     const double n = (double)a->from;
     const double x = fmin(fmax(source_of(r, a, i), -n - 8), 2 * n + 8);
-    const int64_t first = (int64_t)floor(x) - (r->taps == 4);
+    const int64_t first = (int64_t)floor(x) + first_tap(r);
     double sum = 0;
     const bool outside = r->mode == TF_CROP && (x < 0 || x > (double)last);
     for (int t = 0; t < r->taps; t++) {
-        int64_t at = r->taps == 1 ? nearest_of(r, x) : first + t;
-        double w = r->taps == 1   ? 1
-                   : r->taps == 2 ? 1 - fabs(x - (double)at)
-                                  : cubic_weight(r->cubic, x - (double)at);
+        int64_t at = r->reach == 0 ? nearest_of(r, x) : first + t;
+        double w = r->reach == 0 ? 1 : weight_of(r, x - (double)at);
         if (r->exclude_outside && (at < 0 || at > last)) w = 0;
         index[t] = outside ? -1 : at < 0 ? 0 : at > last ? last : at;
         weight[t] = outside ? (t == 0) : w;
         sum += weight[t];
     }
-    for (int t = 0; t < r->taps && r->exclude_outside && sum != 0; t++) weight[t] /= sum;
+    const bool scaled = (r->exclude_outside || r->antialias) && sum != 0;
+    for (int t = 0; t < r->taps && scaled; t++) weight[t] /= sum;
 }
 
 static dhow_status emit_axis(dhowi_lowering *b, const resize *r, const axis_plan *a, int32_t axis,
@@ -135,6 +144,10 @@ static dhow_status emit_axis(dhowi_lowering *b, const resize *r, const axis_plan
 static dhow_status resize_axis(dhowi_lowering *b, const resize *given, const axis_plan *a,
                                int32_t axis, int32_t *x) {
     resize own = *given, *r = &own;
+    if (r->antialias) r->stretch = fmin(a->scale, 1);
+    if (r->reach / r->stretch > INT16_MAX)
+        DHOWI_REFUSE("the scale of axis %d is %g", axis, a->scale);
+    r->taps = r->reach == 0 ? 1 : (int)(2 - 2 * first_tap(r));
     if (r->area) { /* one of them may be cut at both ends */
         if (a->from / a->to > INT16_MAX)
             DHOWI_REFUSE("axis %d of %" PRId64 " becomes %" PRId64 " elements", axis, a->from,
@@ -169,20 +182,21 @@ static dhow_status modes_of(const dhowi_lowering *b, resize *r) {
     for (size_t i = 0; i < DHOWI_COUNT(names); i++) {
         if (dhowi_attr_is(b, "coordinate_transformation_mode", names[i], standard)) found = i;
     }
-    r->taps = dhowi_attr_is(b, "mode", "cubic", "nearest") ? 4
-              : dhowi_attr_is(b, "mode", "linear", "nearest") ||
-                      dhowi_attr_is(b, "mode", "bilinear", "nearest")
-                  ? 2
-                  : 1;
-    bool antialias;
-    DHOWI_TRY(dhowi_attr_flag(b, "antialias", false, &antialias));
+    r->stretch = 1;
+    r->reach = dhowi_attr_is(b, "mode", "cubic", "nearest") ? 2
+               : dhowi_attr_is(b, "mode", "linear", "nearest") ||
+                       dhowi_attr_is(b, "mode", "bilinear", "nearest")
+                   ? 1
+                   : 0;
+    DHOWI_TRY(dhowi_attr_flag(b, "antialias", false, &r->antialias));
     DHOWI_TRY(dhowi_attr_flag(b, "exclude_outside", false, &r->exclude_outside));
     if (found == DHOWI_COUNT(names)) return dhowi_refuse_text(b, "coordinate_transformation_mode");
     r->area = b->node->source->op.length == 0 && dhowi_attr_is(b, "mode", "area", "nearest");
-    if (r->area) r->taps = 2; /* at least; only the builder has it */
-    if (r->taps == 1 && !dhowi_attr_is(b, "mode", "nearest", "nearest"))
+    if (r->area) r->reach = 1; /* at least; only the builder has it */
+    if (r->reach == 0 && !dhowi_attr_is(b, "mode", "nearest", "nearest"))
         return dhowi_refuse_text(b, "mode");
-    if (antialias) return dhowi_fail(DHOW_UNSUPPORTED, "unsupported antialias of 1");
+    if (r->antialias && r->reach == 0)
+        return dhowi_fail(DHOW_UNSUPPORTED, "antialias of the nearest pixel");
     const char *half_down = old ? "floor" : "round_prefer_floor";
     r->mode = (coordinates)found;
     r->rounding = dhowi_attr_is(b, "nearest_mode", "floor", half_down)               ? 'f'
@@ -272,7 +286,7 @@ dhow_status dhowi_lower_resize(dhowi_lowering *b) {
     DHOWI_TRY(modes_of(b, &r));
     DHOWI_TRY(extents_of(b, &x, plans));
     b->out[0] = b->in[0];
-    if (r.taps > 1 || r.mode == TF_CROP)
+    if (r.reach > 0 || r.mode == TF_CROP)
         DHOWI_TRY(dhowi_widened(b, DHOWI_OP_resample, b->out[0], &b->out[0]));
     for (int32_t i = x.rank - 1; i >= 0; i--) {
         bool same = plans[i].to == plans[i].from && plans[i].scale == 1 && plans[i].begin == 0 &&
