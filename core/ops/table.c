@@ -85,6 +85,8 @@ static const dhowi_op k_ops[] = {
     INNER(topk,             NULL,               1, DHOWI_ANY,         0),
     INNER(decode,           "decode",           2, F32,               0),
     INNER(encode,           "encode",           3, F32,               0),
+    INNER(roi_align,        "roi_align",        3, DHOWI_WIDE_FLOATS, 0),
+    INNER(determinant,      "determinant",      1, DHOWI_WIDE_FLOATS, 0),
 };
 /* clang-format on */
 

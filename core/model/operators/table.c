@@ -202,12 +202,14 @@ static const dhowi_operator k_operators[] = {
     ROW("GlobalAveragePool", 1, LATEST, global_pool, DHOWI_MEAN, 1, 1, "the mean of each channel", BACK(global_avgpool)),
     ROW("GlobalLpPool", 2, LATEST, global_pool, DHOWI_L2, 1, 1, "the p-norm of each channel"),
     ROW("GlobalMaxPool", 1, LATEST, global_pool, DHOWI_MAX_OF, 1, 1, "the largest element of each channel"),
+    ROW("DeformConv", 19, LATEST, deform_conv, 0, 3, 5, "convolution whose taps lie where an input says"),
     ROW("GridSample", 16, LATEST, grid_sample, 0, 2, 2, "images and volumes sampled at given places"),
     ROW("LpPool", 2, LATEST, pool, 3, 1, 1, "p-norms of windows"),
     ROW("MaxPool", 1, LATEST, pool, 0, 1, 1, "the largest elements of windows, and where they were", BACK(maxpool)),
     ROW("MaxUnpool", 9, LATEST, max_unpool, 0, 2, 3, "elements put back where MaxPool took them, among zeros"),
     ROW("Pad", 1, LATEST, pad, 0, 1, 4, "x with a constant, its edge or a mirror image around it"),
     ROW("Resize", 10, LATEST, resize, 0, 1, 4, "images of another size, by the nearest pixel, linear or cubic, with antialiasing"),
+    ROW("RoiAlign", 10, LATEST, roi_align, 0, 3, 3, "bins of regions of images, sampled between pixels"),
     ROW("Upsample", 7, 9, resize, 0, 1, 2, "Resize by its older name"),
 
     ROW("CenterCropPad", 18, LATEST, center_crop_pad, 0, 2, 2, "cut or padded to a shape around the middle"),
@@ -216,6 +218,7 @@ static const dhowi_operator k_operators[] = {
     ROW("ReverseSequence", 10, LATEST, reverse_sequence, 0, 2, 2, "the first elements of rows in reverse"),
     ROW("HannWindow", 17, LATEST, window, 0, 1, 1, "the Hann window of a length"),
     ROW("HammingWindow", 17, LATEST, window, 1, 1, 1, "the Hamming window of a length"),
+    ROW("MelWeightMatrix", 17, LATEST, mel_weights, 0, 5, 5, "triangles over the frequencies of a spectrum, evenly spaced in mel"),
     ROW("BlackmanWindow", 17, LATEST, window, 2, 1, 1, "the Blackman window of a length"),
 
     /* losses */
@@ -227,6 +230,7 @@ static const dhowi_operator k_operators[] = {
     ROW("RotaryEmbedding", 23, LATEST, rotary, 0, 3, 4, "pairs of elements rotated by their position"),
     ROW("DFT", 17, LATEST, dft, 0, 1, 3, "the discrete Fourier transform along an axis, of any length, and its inverse"),
     ROW("STFT", 17, LATEST, stft, 0, 2, 4, "the Fourier transforms of a signal's overlapping frames"),
+    ROW("Det", 11, LATEST, det, 0, 1, 1, "determinants"),
     ROW("Einsum", 12, LATEST, einsum, 0, 1, MANY, "products and sums by an equation of letters"),
     ROW("Gemm", 1, LATEST, gemm, 0, 2, 3, "alpha a b + beta c for matrices, each perhaps transposed", BACK(gemm)),
     ROW("MatMul", 1, LATEST, matmul, 0, 2, 2, "matrix products with outer dimensions that broadcast", BACK(matmul)),

@@ -137,6 +137,21 @@ dhow_status dhowi_run_resample(const dhowi_call *call) {
     return run_own(call, &l, call->out->count * r->taps);
 }
 
+/* attrs->split: `count` bins down and `inner` across of `taps` samples, at the scale alpha; flags
+ * are half pixels and the largest. */
+dhow_status dhowi_run_roi_align(const dhowi_call *call) {
+    const dhowi_axis_split *r = &call->attrs->split;
+    const int64_t *x = call->in[0]->shape;
+    launch l = {0};
+    for (int i = 0; i < 3; i++) add_tensor(&l, call->in[i], DHOW_ACCESS_READ);
+    add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    ADD_VALUES(&l, call->in[2]->count, x[0], x[1], x[2], x[3], r->count, r->inner, r->taps);
+    l.args[l.arg_count++] = dhowi_arg_f32(r->alpha);
+    l.args[l.arg_count++] = dhowi_arg_i32(r->flag[0]);
+    l.args[l.arg_count++] = dhowi_arg_i32(r->flag[1]);
+    return run_own(call, &l, call->out->count * 16);
+}
+
 /* ---- index ---- */
 
 /* Elements are moved by their width, whatever they mean. */
@@ -258,6 +273,16 @@ dhow_status dhowi_run_dropout(const dhowi_call *call) {
     l.args[l.arg_count++] =
         call->out->dtype == DHOW_F64 ? dhowi_arg_f64(scale) : dhowi_arg_f32((float)scale);
     return run_own(call, &l, call->out->count * 4);
+}
+
+dhow_status dhowi_run_determinant(const dhowi_call *call) {
+    const dhow_tensor *x = call->in[0];
+    launch l = {0};
+    add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
+    add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    add_tensor(&l, call->second, DHOW_ACCESS_WRITE);
+    ADD_VALUES(&l, call->out->count, x->shape[x->rank - 1]);
+    return run_own(call, &l, x->count);
 }
 
 /* ---- codes ---- */

@@ -127,7 +127,8 @@ struct dhowi_op {
     X(gather_axis) X(gather_elements) X(scatter_elements) X(scatter_rows)                        \
     X(normalize) X(lrn) X(lstm_cell) X(cumsum) X(topk)                                           \
     X(affine) X(add_scalar) X(sub_scalar) X(mul_scalar) X(div_scalar) X(pow_scalar)              \
-    X(max_scalar) X(min_scalar) X(dropout) X(decode) X(encode)
+    X(max_scalar) X(min_scalar) X(dropout) X(decode) X(encode)         \
+    X(roi_align) X(determinant)
 /* clang-format on */
 
 typedef enum dhowi_op_id {

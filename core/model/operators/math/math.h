@@ -20,7 +20,7 @@ dhowi_lower_fn dhowi_lower_dft, dhowi_lower_stft;
 /* gradient.c */
 dhowi_lower_fn dhowi_lower_gradient;
 /* matrix.c */
-dhowi_lower_fn dhowi_lower_matmul, dhowi_lower_gemm;
+dhowi_lower_fn dhowi_lower_matmul, dhowi_lower_gemm, dhowi_lower_det;
 /* reduce.c */
 dhowi_lower_fn dhowi_lower_reduce, dhowi_lower_arg;
 

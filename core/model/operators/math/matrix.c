@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MatMul and Gemm.
+ * MatMul, Gemm and Det.
  */
 #include "model/operators/math/math.h"
 
@@ -62,4 +62,21 @@ dhow_status dhowi_lower_gemm(dhowi_lowering *b) {
     char p[160], q[160];
     DHOWI_REFUSE("C is %s, the product %s", dhowi_desc_text(dhowi_desc_at(b, c), p, sizeof p),
                  dhowi_desc_text(&product, q, sizeof q));
+}
+
+dhow_status dhowi_lower_det(dhowi_lowering *b) {
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, b->in[0]);
+    char text[160];
+    int32_t x;
+    if (own.rank < 2 || own.shape[own.rank - 1] != own.shape[own.rank - 2])
+        DHOWI_REFUSE("x is %s, no square matrices", dhowi_desc_text(&own, text, sizeof text));
+    if (!dhowi_is_float(own.dtype)) DHOWI_REFUSE("x is %s", dhow_dtype_name(own.dtype));
+    dhowi_tensor_desc y = own;
+    y.rank -= 2;
+    if (own.shape[own.rank - 1] == 0) return dhowi_filled(b, &y, 1, &b->out[0]);
+    DHOWI_TRY(dhowi_widened(b, DHOWI_OP_determinant, b->in[0], &x));
+    const dhowi_tensor_desc work = *dhowi_desc_at(b, x);
+    y.dtype = work.dtype;
+    DHOWI_TRY(dhowi_emit_two(b, DHOWI_OP_determinant, &x, 1, NULL, &y, &work, &b->out[0], NULL));
+    return dhowi_cast_to(b, b->out[0], own.dtype, &b->out[0]);
 }

@@ -12,8 +12,6 @@
 
 /* conv.c */
 dhowi_lower_fn dhowi_lower_conv, dhowi_lower_conv_transpose;
-/* grid_sample.c */
-dhowi_lower_fn dhowi_lower_grid_sample;
 /* loss.c */
 dhowi_lower_fn dhowi_lower_likelihood_loss, dhowi_lower_entropy_loss;
 /* norm.c */
@@ -30,6 +28,8 @@ dhowi_lower_fn dhowi_lower_quantize, dhowi_lower_dequantize, dhowi_lower_dynamic
 dhowi_lower_fn dhowi_lower_lstm, dhowi_lower_gru, dhowi_lower_rnn;
 /* resize.c */
 dhowi_lower_fn dhowi_lower_resize;
+/* sample.c */
+dhowi_lower_fn dhowi_lower_grid_sample, dhowi_lower_deform_conv, dhowi_lower_roi_align;
 /* softmax.c */
 dhowi_lower_fn dhowi_lower_softmax, dhowi_lower_hardmax;
 /* Rows of the last dimension brought to a root mean square of 1, `centred` ones to mean 0 before;

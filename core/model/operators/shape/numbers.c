@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers that a size alone gives: windows of signals, and the places of AffineGrid.
+ * Numbers that a size alone gives: windows of signals, the places of AffineGrid, MelWeightMatrix.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -92,4 +92,58 @@ dhow_status dhowi_lower_affine_grid(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_permute(b, b->in[0], turned, &matrix));
     DHOWI_TRY(dhowi_product(b, grid, matrix, -1, &b->out[0]));
     return dhowi_reshape(b, b->out[0], spatial + 2, shape, &b->out[0]);
+}
+
+/* ---- MelWeightMatrix ---- */
+
+static double mel_of(double hertz) { return 2595 * log10(1 + hertz / 700); }
+
+/* The bin of the spectrum at which triangle i begins, its top is at i + 1 and its end at i + 2. */
+static double mel_bin(int64_t i, const double *edges, int64_t count, double length, double rate) {
+    const double low = mel_of(edges[0]), step = (mel_of(edges[1]) - low) / (double)(count + 2);
+    const double hertz = 700 * (pow(10, (low + (double)i * step) / 2595) - 1);
+    return floor((length + 1) * hertz / rate);
+}
+
+static double mel_weight(double bin, const double corner[3]) {
+    if (bin == corner[1]) return 1;
+    if (bin < corner[1]) return fmax((bin - corner[0]) / (corner[1] - corner[0]), 0);
+    return fmax((corner[2] - bin) / (corner[2] - corner[1]), 0);
+}
+
+/* weights[bin of the spectrum][triangle] */
+dhow_status dhowi_lower_mel_weights(dhowi_lowering *b) {
+    const int64_t type = dhowi_attr_int(b, "output_datatype", 1);
+    const dhow_dtype dtype = dhowi_onnx_dtype((int32_t)type);
+    int64_t count, length, rate, cells;
+    double edges[2];
+    if (dtype == 0)
+        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported output_datatype %s",
+                          dhowi_onnx_type_name((int32_t)type));
+    DHOWI_TRY(dhowi_one_int(b, b->in[0], "num_mel_bins", &count));
+    DHOWI_TRY(dhowi_one_int(b, b->in[1], "dft_length", &length));
+    DHOWI_TRY(dhowi_one_int(b, b->in[2], "sample_rate", &rate));
+    DHOWI_TRY(dhowi_one_float(b, b->in[3], "lower_edge_hertz", &edges[0]));
+    DHOWI_TRY(dhowi_one_float(b, b->in[4], "upper_edge_hertz", &edges[1]));
+    const int64_t shape[] = {length / 2 + 1, count};
+    if (count < 1 || count > INT32_MAX || length < 1 || length > INT32_MAX || rate < 1 ||
+        !(edges[0] >= 0 && edges[1] >= edges[0] && edges[1] <= (double)rate) ||
+        !dhowi_mul_i64(shape[0], shape[1], &cells))
+        DHOWI_REFUSE("%" PRId64 " bins of %g to %g Hz, a length of %" PRId64 " at %" PRId64 " Hz",
+                     count, edges[0], edges[1], length, rate);
+    if (mel_bin(count + 1, edges, count, (double)length, (double)rate) > (double)shape[0])
+        DHOWI_REFUSE("triangles up to %g Hz, the spectrum ends before", edges[1]);
+    DHOWI_TRY(dhowi_host_room(b, cells, sizeof(double)));
+    double *list = dhowi_alloc_array((size_t)cells + 1, sizeof *list);
+    if (list == NULL) return dhowi_fail_memory("plan");
+    for (int64_t i = 0; i < count; i++) {
+        double corner[3];
+        for (int k = 0; k < 3; k++)
+            corner[k] = mel_bin(i + k, edges, count, (double)length, (double)rate);
+        for (int64_t bin = 0; bin < shape[0]; bin++)
+            list[bin * count + i] = mel_weight((double)bin, corner);
+    }
+    dhow_status status = dhowi_constant(b, DHOW_F64, 2, shape, list, &b->out[0]);
+    dhowi_free(list);
+    return status == DHOW_OK ? dhowi_cast_to(b, b->out[0], dtype, &b->out[0]) : status;
 }

@@ -20,7 +20,7 @@ dhowi_lower_fn dhowi_lower_non_zero, dhowi_lower_compress, dhowi_lower_non_max_s
 dhowi_lower_fn dhowi_lower_gather, dhowi_lower_gather_elements, dhowi_lower_scatter_elements,
     dhowi_lower_gather_nd, dhowi_lower_scatter_nd, dhowi_lower_tensor_scatter;
 /* numbers.c */
-dhowi_lower_fn dhowi_lower_window, dhowi_lower_affine_grid;
+dhowi_lower_fn dhowi_lower_window, dhowi_lower_affine_grid, dhowi_lower_mel_weights;
 /* order.c */
 dhowi_lower_fn dhowi_lower_cumsum, dhowi_lower_topk;
 /* pad.c */
