@@ -326,6 +326,48 @@ int gelu_written(gen *g) {
     return y;
 }
 
+static int part_of(gen *g, int v, int64_t from, int64_t to, int64_t axis) {
+    if (v < 0) return -1;
+    int64_t shape[DHOW_MAX_RANK];
+    memcpy(shape, val(g, v)->shape, sizeof shape);
+    shape[axis] = to - from;
+    const int in[] = {v, new_ints(g, 1, &from), new_ints(g, 1, &to), new_ints(g, 1, &axis)};
+    return result(g, put(g, "Slice", 4, in), g->m->dtype, val(g, v)->rank, shape, val(g, v)->bits);
+}
+
+/* x cos + (-right half, left half) sin, as rotary embeddings have it, and not quite. */
+int halves_turned(gen *g) {
+    const int64_t own[] = {1 + below(g, 3), 2 * extent(g)};
+    const int x = one_in(g, 2) ? new_input(g, 2, own) : pick(g, 1, 4);
+    if (x < 0) return -1;
+    const int32_t rank = val(g, x)->rank;
+    const int64_t axis = one_in(g, 4) ? 0 : rank - 1, n = val(g, x)->shape[axis], half = n / 2;
+    if (n < 2 || value_count(val(g, x)) == 0) return -1;
+    const int left = part_of(g, x, 0, half, axis);
+    int right = part_of(g, x, half, n, axis), bits = val(g, x)->bits;
+    if (!one_in(g, 4)) right = unary(g, "Neg", right, bits);
+    const int in[] = {right, left};
+    if (left < 0 || right < 0) return -1;
+    node *joined = put(g, "Concat", 2, in);
+    set_int(joined, "axis", axis);
+    const int turned = result(g, joined, g->m->dtype, rank, val(g, x)->shape, bits);
+    if (turned < 0) return -1;
+    const int64_t row = val(g, x)->shape[rank - 1];
+    const bool first = one_in(g, 2);
+    int s = -1;
+    if (first) s = binary(g, "Mul", turned, new_constant(g, 1, &row));
+    int c = -1;
+    if (one_in(g, 3)) {
+        c = unary(g, "Tanh", x, 0);
+        c = binary(g, "Mul", c, c);
+    } else {
+        c = binary(g, "Mul", x, one_in(g, 2) ? new_constant(g, 1, &row) : pick_like(g, x));
+    }
+    if (!first) s = binary(g, "Mul", turned, new_input(g, 1, &row));
+    const int y = one_in(g, 2) ? binary(g, "Add", c, s) : binary(g, "Add", s, c);
+    return one_in(g, 6) ? binary(g, "Add", y, turned) : y;
+}
+
 int silu_written(gen *g) {
     const int x = pick(g, 1, 4);
     const int s = unary(g, one_in(g, 3) ? "HardSigmoid" : "Sigmoid", x, 0);

@@ -20,6 +20,7 @@ static const struct {
                   {gelu_written, 7},
                   {silu_written, 4},
                   {hard_swish_written, 4},
+                  {halves_turned, 6},
                   {transpose, 5},
                   {reshape, 5},
                   {flatten, 1},

@@ -198,18 +198,27 @@ static void recognise_activations(dhowi_fuser *f) {
     recognise_halves(f);
 }
 
-static dhow_status join_all(dhowi_fuser *f) {
+static dhow_status walk_all(dhowi_fuser *f) {
     enum { MAX_WALKS = 6 };
+    for (int i = 0; i < MAX_WALKS; i++) {
+        bool changed = false;
+        DHOWI_TRY(walk(f, &changed));
+        if (!changed) break;
+    }
+    return DHOW_OK;
+}
+
+static dhow_status join_all(dhowi_fuser *f) {
     dhowi_lowering *b = f->b;
     for (uint32_t i = f->first; i < b->step_count; i++) {
         if (b->steps[i].op != DHOWI_OP_map) continue;
         dhowi_merge_operands(b, &b->steps[i]);
         dhowi_load_result_first(b, &b->steps[i]);
     }
-    for (int i = 0; i < MAX_WALKS; i++) {
-        bool changed = false;
-        DHOWI_TRY(walk(f, &changed));
-        if (!changed) break;
+    DHOWI_TRY(walk_all(f));
+    if (dhowi_optimises(DHOWI_OPTIMISE_PARTS)) {
+        DHOWI_TRY(dhowi_map_parts(f));
+        DHOWI_TRY(walk_all(f));
     }
     if (dhowi_optimises(DHOWI_OPTIMISE_ACTIVATIONS)) recognise_activations(f);
     for (int i = 0; i < 2 && dhowi_optimises(DHOWI_OPTIMISE_ENDS) && end_products(f); i++) continue;

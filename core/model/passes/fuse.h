@@ -57,6 +57,14 @@ void dhowi_load_result_first(const dhowi_lowering *b, dhowi_step *s);
 /* p's program, then q's with p's result where q loaded it; false where that is not possible. */
 bool dhowi_join_programs(const dhowi_lowering *b, const dhowi_step *p, const dhowi_step *q,
                          dhowi_step *out);
+/* The same where q reads p's result behind other instructions: v op p becomes p op' saved v. */
+bool dhowi_join_within(const dhowi_lowering *b, const dhowi_step *p, const dhowi_step *q,
+                       dhowi_step *out);
+
+/* ---- joint.c ---- */
+
+/* Maps over values side by side go part by part. */
+dhow_status dhowi_map_parts(dhowi_fuser *f);
 
 /* ---- fold.c ---- */
 

@@ -204,3 +204,42 @@ bool dhowi_join_programs(const dhowi_lowering *b, const dhowi_step *p, const dho
     }
     return true;
 }
+
+/* The only instruction that reads an operand, 0 for none or several. */
+static uint32_t only_reader(const dhowi_program *p, uint32_t source) {
+    uint32_t at = 0;
+    for (uint32_t i = p->words; i-- > 0;) {
+        if (!dhowi_reads_operand(p->word[i]) || dhowi_word_source(p->word[i]) != source) continue;
+        if (at != 0) return 0;
+        at = i;
+    }
+    return at;
+}
+
+static bool append_words(const dhowi_lowering *b, dhowi_step *to, const dhowi_step *from,
+                         uint32_t first, uint32_t last) {
+    for (uint32_t i = first; i < last; i++)
+        if (!append_word(b, to, from, from->attrs.program.word[i])) return false;
+    return true;
+}
+
+bool dhowi_join_within(const dhowi_lowering *b, const dhowi_step *p, const dhowi_step *q,
+                       dhowi_step *out) {
+    const dhowi_program *program = &q->attrs.program;
+    uint32_t result = 0;
+    while (result < dhowi_operands_of(q) && !dhowi_same_item(b, q->in[result], p->out)) result++;
+    const uint32_t at = only_reader(program, result);
+    const dhowi_map_op op = exchanged(dhowi_word_op(program->word[at]));
+    if (at == 0 || op == 0 ||
+        !DHOWI_GUARD(saved_by_both,
+                     !saves(program, DHOWI_MAP_SAVE) && !saves(&p->attrs.program, DHOWI_MAP_SAVE)))
+        return false;
+    *out = *q;
+    memset(&out->attrs.program, 0, sizeof out->attrs.program);
+    for (int i = 0; i < DHOWI_OP_MAX_INPUTS; i++) out->in[i] = -1;
+    return append_words(b, out, q, 0, at) &&
+           dhowi_program_add(&out->attrs.program, DHOWI_MAP_SAVE, 0) &&
+           append_words(b, out, p, 0, p->attrs.program.words) &&
+           dhowi_program_add(&out->attrs.program, op, DHOWI_MAP_SAVED) &&
+           append_words(b, out, q, at + 1, program->words);
+}
