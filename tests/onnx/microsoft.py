@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes microsoft.tar.gz beside this file: nodes of the domain com.microsoft, with what ONNX Runtime makes of them.
+"""Writes microsoft.tar.gz beside this file: nodes of the domain com.microsoft, with what ONNX Runtime makes of them, and
+some of ONNX's own of which its data say little.
 
 microsoft.py [FOLDER]: with a folder, the tests are written there as well. It needs onnx and onnxruntime. A test is a folder as ONNX's own:
 model.onnx, test_data_set_0/input_0.pb, output_0.pb. Outputs that ONNX Runtime does not compute are not asked for.
@@ -34,7 +35,7 @@ class Suite:
         return (self.dice.randint(-8, 9, size=shape) / 8).astype(dtype)
 
     def add(self, name: str, op: str, inputs: Sequence[Array | None], outputs: int = 1, keep: Sequence[int] | None = None,
-            domain: str = DOMAIN, **attributes: Any) -> None:
+            domain: str = DOMAIN, opset: int = 17, **attributes: Any) -> None:
         """`keep` names the outputs that are asked for, where they are not the first ones."""
         kept = list(range(outputs)) if keep is None else list(keep)
         names = [f"i{i}" if x is not None else "" for i, x in enumerate(inputs)]
@@ -47,7 +48,7 @@ class Suite:
             after = [helper.make_tensor_value_info(f"o{i}", helper.np_dtype_to_tensor_dtype(shapes[f"o{i}"].dtype), None)
                      if f"o{i}" in shapes else onnx.ValueInfoProto(name=f"o{i}") for i in kept]
             graph = helper.make_graph([node], name, told, after)
-            opsets = [helper.make_opsetid("", 17), helper.make_opsetid(DOMAIN, 1)]
+            opsets = [helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 1)]
             return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
 
         options = onnxruntime.SessionOptions()
@@ -209,9 +210,33 @@ def attention(s: Suite) -> None:
     add("past_mask", [x, w, bias, masks_of(b, l, l + 2)["flags"], past], 2)
 
 
+def samples(s: Suite) -> None:
+    x = s.numbers(2, 3, 6, 7)
+    regions = np.array([[0, 0, 5, 5], [1, 2, 4.5, 5], [-3, -2, 9, 12], [4, 4, 4, 4], [5, 5, 2, 1], [-30, -30, -20, -20], [6, 4, 40, 40]], np.float32)
+    batch = np.array([0, 1, 0, 1, 1, 0, 1], np.int64)
+    for mode, ratio, pixel in (("avg", 0, "half_pixel"), ("avg", 2, "half_pixel"), ("avg", 0, "output_half_pixel"), ("max", 0, "half_pixel"),
+                               ("max", 2, "output_half_pixel")):
+        s.add(f"roi_align_{mode}_{ratio}_{pixel}", "RoiAlign", [x, regions, batch], domain="", mode=mode, sampling_ratio=ratio,
+              coordinate_transformation_mode=pixel, output_height=2, output_width=3, spatial_scale=0.75)
+    for groups, offsets, strides, pads in ((1, 2, [1, 1], [1, 0, 0, 1]), (2, 1, [2, 1], [0, 0, 0, 0]), (2, 2, [1, 2], [1, 1, 1, 1])):
+        h, w = (6 + pads[0] + pads[2] - 3) // strides[0] + 1, (7 + pads[1] + pads[3] - 2) // strides[1] + 1
+        parts = [s.numbers(2, 4, 6, 7), s.numbers(2, 4 // groups, 3, 2), s.numbers(2, 12 * offsets, h, w) * 3, s.numbers(2), s.numbers(2, 6 * offsets, h, w)]
+        s.add(f"deform_conv_{groups}_{offsets}", "DeformConv", parts, domain="", opset=22, group=groups, offset_group=offsets, strides=strides, pads=pads)
+    volume, grid = s.numbers(1, 2, 3, 4, 5), s.numbers(1, 2, 3, 2, 3) * 1.5
+    for mode in ("linear", "nearest"):
+        for padding in ("border", "reflection"):
+            s.add(f"grid_sample_{mode}_{padding}", "GridSample", [volume, grid], domain="", opset=20, mode=mode, padding_mode=padding)
+    scales = np.array([1, 1, 0.625, 0.375], np.float32)
+    for mode in ("linear", "cubic"):
+        for outside in (0, 1):
+            s.add(f"resize_antialias_{mode}_{outside}", "Resize", [x, None, scales], domain="", opset=19, mode=mode, exclude_outside=outside, antialias=1,
+                  coordinate_transformation_mode="align_corners")
+    s.add("det", "Det", [s.numbers(2, 5, 5)], domain="")
+
+
 def main() -> None:
     s = Suite()
-    for part in (products, activations, norms, rotary, multi_head, group_query, attention):
+    for part in (products, activations, norms, rotary, multi_head, group_query, attention, samples):
         part(s)
     folder = pathlib.Path(__file__).parent
     packed = io.BytesIO()
@@ -229,7 +254,7 @@ def main() -> None:
             file.write(packed.getvalue())
     names = sorted({path.split("/")[0] for path in s.files})
     with open(folder / "lists" / "microsoft.txt", "w", encoding="utf-8") as out_list:
-        out_list.write(f"# com.microsoft by ONNX Runtime {onnxruntime.__version__}, see microsoft.py: names that pass.\n")
+        out_list.write(f"# com.microsoft, and some of ONNX, by ONNX Runtime {onnxruntime.__version__}, see microsoft.py: names that pass.\n")
         out_list.writelines(f"{name}\n" for name in names)
     print(f"{len(names)} tests")
 

@@ -266,7 +266,7 @@ Test(onnx_strict, resizing_takes_what_is_finite) {
 
 Test(onnx_strict, unknown_words_are_told) {
     const int64_t image[] = {1, 4, 2, 2}, sizes[] = {1, 4, 4, 4}, pads[] = {0, 0, 0, 0, 0, 0, 1, 1},
-                  grid[] = {1, 2, 2, 2}, kernel[] = {1, 1};
+                  grid[] = {1, 2, 2, 2}, kernel[] = {1, 1}, rois[] = {1, 4};
     static const struct {
         const char *op, *inputs, *name, *why;
     } cases[] = {{"Resize", "x   sizes", "mode", "unsupported mode 'area'"},
@@ -277,17 +277,47 @@ Test(onnx_strict, unknown_words_are_told) {
                  {"DepthToSpace", "x", "mode", "unsupported mode 'area'"},
                  {"GridSample", "x grid", "mode", "unsupported mode 'area'"},
                  {"GridSample", "x grid", "padding_mode", "unsupported padding_mode 'area'"},
-                 {"MaxPool", "x", "auto_pad", "unsupported auto_pad 'area'"}};
+                 {"MaxPool", "x", "auto_pad", "unsupported auto_pad 'area'"},
+                 {"RoiAlign", "x rois one", "mode", "unsupported mode 'area'"},
+                 {"RoiAlign", "x rois one", "coordinate_transformation_mode", "_mode 'area'"},
+                 {"Cast", "x", "round_mode", "unsupported round_mode 'area'"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bytes g = {0}, n = node_of(cases[i].op, "n", cases[i].inputs, "y");
         put_zeros(&g, "x", 4, image);
         put_zeros(&g, "grid", 4, grid);
         put_ints(&g, "sizes", 4, sizes);
         put_ints(&g, "pads", 8, pads);
+        put_zeros(&g, "rois", 2, rois);
+        put_ints(&g, "one", 1, rois);
         add_text(&n, cases[i].name, "area");
         if (i == 5) add_int(&n, "blocksize", 2);
         if (i == 8) add_ints(&n, "kernel_shape", 2, kernel);
+        if (i == 11) add_int(&n, "to", 1);
         refused(18, &g, n, cases[i].why);
+    }
+}
+
+/* Offsets are pairs for each tap of each output pixel; groups divide the channels. */
+Test(onnx_strict, what_is_deformed_fits) {
+    const int64_t image[] = {1, 2, 3, 3}, weight[] = {2, 2, 2, 2};
+    static const struct {
+        int64_t offset[4], mask[4], groups, offset_groups;
+        const char *why;
+    } cases[] = {{{1, 8, 3, 3}, {1, 4, 2, 2}, 1, 1, "offset is f32[1, 8, 3, 3], not [1, 8, 2, 2]"},
+                 {{1, 4, 2, 2}, {1, 4, 2, 2}, 1, 1, "offset is f32[1, 4, 2, 2]"},
+                 {{1, 8, 2, 2}, {1, 8, 2, 2}, 1, 1, "mask is f32[1, 8, 2, 2], not [1, 4, 2, 2]"},
+                 {{1, 8, 2, 2}, {1, 4, 2, 2}, 2, 1, "2 groups"},
+                 {{1, 8, 2, 2}, {1, 4, 2, 2}, 1, 3, "3 of offsets"},
+                 {{1, 8, 2, 2}, {1, 4, 2, 2}, 1, 0, "0 of offsets"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bytes g = {0}, n = node_of("DeformConv", "n", "x w offset  mask", "y");
+        put_zeros(&g, "x", 4, image);
+        put_zeros(&g, "w", 4, weight);
+        put_zeros(&g, "offset", 4, cases[i].offset);
+        put_zeros(&g, "mask", 4, cases[i].mask);
+        add_int(&n, "group", cases[i].groups);
+        add_int(&n, "offset_group", cases[i].offset_groups);
+        refused(22, &g, n, cases[i].why);
     }
 }
 

@@ -165,6 +165,7 @@ static const dhowi_operator k_operators[] = {
     /* as many elements as the values say */
     ROW("Compress", 9, LATEST, compress, 0, 2, 2, "the slices whose condition holds"),
     ROW("NonMaxSuppression", 10, LATEST, non_max_suppression, 0, 2, 5, "boxes of high scores that overlap no better one by much"),
+    ROW("Unique", 11, LATEST, unique, 0, 1, 1, "the slices that differ, where they are, and how many of each"),
     ROW("NonZero", 9, LATEST, non_zero, 0, 1, 1, "the indices of all elements that are not 0"),
 
     /* reductions */
@@ -258,7 +259,9 @@ static const dhowi_operator k_operators[] = {
     WIDE("SequenceLength", 11, sequence_length, 0, 1, 1, LISTS, "the number of values of a sequence"),
     WIDE("SequenceMap", 17, sequence_map, 0, 1, MANY, LISTS | TEXTS, "a graph run for each value of a sequence"),
     WIDE("SplitToSequence", 11, split_to_sequence, 0, 1, 2, 0, "the parts of a tensor as a sequence"),
+    WIDE("StringConcat", 20, string_concat, 0, 2, 2, TEXTS, "texts joined in pairs, with broadcasting"),
     WIDE("StringNormalizer", 10, string_normalizer, 0, 1, 1, TEXTS, "texts in one case, without stop words"),
+    WIDE("StringSplit", 20, string_split, 0, 1, 1, TEXTS, "the parts of texts between delimiters, and how many there are"),
 
     /* of other domains */
     ROW(DHOWI_TRAINING "::Gradient", 1, LATEST, gradient, 0, 2, MANY, "derivatives of one value by others"),

@@ -38,7 +38,9 @@ dhowi_lower_fn dhowi_lower_shape, dhowi_lower_size, dhowi_lower_reshape, dhowi_l
     dhowi_lower_split, dhowi_lower_slice, dhowi_lower_expand, dhowi_lower_tile,
     dhowi_lower_depth_to_space, dhowi_lower_space_to_depth;
 /* string.c */
-dhowi_lower_fn dhowi_lower_string_normalizer;
+dhowi_lower_fn dhowi_lower_string_normalizer, dhowi_lower_string_concat, dhowi_lower_string_split;
+/* unique.c */
+dhowi_lower_fn dhowi_lower_unique;
 /* x with the updates along `axis` at places index[...] of i64, which broadcasts to them. Known
  * places outside are refused, those on the device write nothing. */
 dhow_status dhowi_scatter_along(dhowi_lowering *b, int32_t x, int32_t updates, int32_t index,

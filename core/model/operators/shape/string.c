@@ -2,6 +2,7 @@
  *
  * Operators of texts: computed on the host while the plan is made.
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/memory/alloc.h"
@@ -135,5 +136,183 @@ dhow_status dhowi_lower_string_normalizer(dhowi_lowering *b) {
     dhow_datum_release(y);
     for (int64_t i = 0; i < kept; i++) dhowi_free(texts[i]);
     dhowi_free(texts);
+    return status;
+}
+
+/* ---- results ---- */
+
+static dhow_status texts_at(const dhowi_lowering *b, uint32_t input, const dhow_datum **out) {
+    *out = b->items[b->in[input]].texts;
+    if (dhowi_kind_of(b, b->in[input]) != DHOW_DATUM_TEXTS)
+        DHOWI_REFUSE("its input %u is no text", input);
+    return DHOW_OK;
+}
+
+/* Gives texts, which are the caller's. */
+static dhow_status give_texts(dhowi_lowering *b, int32_t rank, const int64_t *shape,
+                              const char *const *texts, int32_t *out) {
+    dhow_datum *y = NULL;
+    dhow_status status = dhow_datum_of_texts(rank, shape, texts, &y);
+    if (status == DHOW_OK) status = dhowi_texts(b, y, out);
+    dhow_datum_release(y);
+    return status;
+}
+
+static void free_texts(char **texts, int64_t count) {
+    for (int64_t i = 0; texts != NULL && i < count; i++) dhowi_free(texts[i]);
+    dhowi_free(texts);
+}
+
+/* Pointers that are NULL at first. */
+static dhow_status text_room(const dhowi_lowering *b, int64_t count, char ***out) {
+    DHOWI_TRY(dhowi_host_room(b, count, sizeof **out));
+    *out = dhowi_alloc_array((size_t)count + 1, sizeof **out);
+    if (*out == NULL) return dhowi_fail_memory("plan");
+    memset(*out, 0, ((size_t)count + 1) * sizeof **out);
+    return DHOW_OK;
+}
+
+/* Two pieces as one text, within what a file may ask for. */
+static dhow_status join(dhowi_lowering *b, const char *p, size_t p_length, const char *q,
+                        size_t q_length, char **out) {
+    DHOWI_TRY(dhowi_fix(b, (uint64_t)p_length + q_length + 1));
+    *out = dhowi_alloc(p_length + q_length + 1);
+    if (*out == NULL) return dhowi_fail_memory("plan");
+    memcpy(*out, p, p_length);
+    memcpy(*out + p_length, q, q_length);
+    (*out)[p_length + q_length] = '\0';
+    return DHOW_OK;
+}
+
+/* ---- StringConcat ---- */
+
+/* The text that stands at place i of a shape, to which x broadcasts. */
+static const char *text_of(const dhow_datum *x, int32_t rank, const int64_t *shape, int64_t i) {
+    int64_t at = 0, step = 1;
+    for (int32_t k = rank - 1; k >= rank - x->rank; k--) {
+        const int64_t extent = x->shape[k - (rank - x->rank)];
+        if (extent > 1) at += i % shape[k] * step;
+        i /= shape[k];
+        step *= extent;
+    }
+    return x->texts[at];
+}
+
+dhow_status dhowi_lower_string_concat(dhowi_lowering *b) {
+    const dhow_datum *x, *y;
+    int64_t shape[DHOW_MAX_RANK], count = 1;
+    int32_t rank;
+    char **texts;
+    DHOWI_TRY(texts_at(b, 0, &x));
+    DHOWI_TRY(texts_at(b, 1, &y));
+    if (!dhowi_shape_broadcast(x->rank, x->shape, y->rank, y->shape, &rank, shape))
+        DHOWI_REFUSE("the shapes of its texts do not broadcast");
+    for (int32_t i = 0; i < rank; i++)
+        if (!dhowi_mul_i64(count, shape[i], &count)) DHOWI_REFUSE("too many texts");
+    DHOWI_TRY(text_room(b, count, &texts));
+    dhow_status status = DHOW_OK;
+    for (int64_t i = 0; i < count && status == DHOW_OK; i++) {
+        const char *p = text_of(x, rank, shape, i), *q = text_of(y, rank, shape, i);
+        status = join(b, p, strlen(p), q, strlen(q), &texts[i]);
+    }
+    if (status == DHOW_OK)
+        status = give_texts(b, rank, shape, (const char *const *)texts, &b->out[0]);
+    free_texts(texts, count);
+    return status;
+}
+
+/* ---- StringSplit ---- */
+
+static const char k_spaces[] = " \t\n\v\f\r";
+
+typedef struct splitter {
+    const char *at, *delimiter; /* "": any white space */
+    int64_t left;               /* cuts */
+    bool done;
+} splitter;
+
+/* A text without letters has no parts, as in ONNX Runtime. */
+static bool next_part(splitter *s, const char **begin, size_t *length) {
+    const size_t width = strlen(s->delimiter);
+    if (width == 0) s->at += strspn(s->at, k_spaces);
+    if (s->done || (width == 0 && *s->at == '\0')) return false;
+    const char *end = s->left == 0 ? NULL
+                      : width == 0 ? s->at + strcspn(s->at, k_spaces)
+                                   : strstr(s->at, s->delimiter);
+    s->done = end == NULL;
+    *begin = s->at;
+    *length = s->done ? strlen(s->at) : (size_t)(end - s->at);
+    while (width == 0 && strchr(k_spaces, s->at[*length - 1]) != NULL) --*length;
+    s->at += *length + (s->done ? 0 : width);
+    s->left--;
+    return true;
+}
+
+static dhow_status split_all(dhowi_lowering *b, const dhow_datum *x, const splitter *by,
+                             int64_t most, char **texts) {
+    for (int64_t i = 0; i < x->count; i++) {
+        splitter s = *by;
+        const char *begin;
+        size_t length;
+        int64_t k = 0;
+        s.at = x->texts[i];
+        s.done = *s.at == '\0';
+        while (next_part(&s, &begin, &length))
+            DHOWI_TRY(join(b, begin, length, "", 0, &texts[i * most + k++]));
+        for (; k < most; k++) DHOWI_TRY(join(b, "", 0, "", 0, &texts[i * most + k]));
+    }
+    return DHOW_OK;
+}
+
+static int64_t count_parts(const dhow_datum *x, const splitter *by, int64_t *counts) {
+    int64_t most = 0;
+    for (int64_t i = 0; i < x->count; i++) {
+        splitter s = *by;
+        const char *begin;
+        size_t length;
+        s.at = x->texts[i];
+        s.done = *s.at == '\0';
+        for (counts[i] = 0; next_part(&s, &begin, &length);) counts[i]++;
+        most = DHOWI_MAX(most, counts[i]);
+    }
+    return most;
+}
+
+static dhow_status split_by(dhowi_lowering *b, const dhow_datum *x, const splitter *by,
+                            int64_t *counts) {
+    const int64_t most = count_parts(x, by, counts);
+    int64_t shape[DHOW_MAX_RANK], cells;
+    char **texts;
+    if (x->rank > 0) memcpy(shape, x->shape, (size_t)x->rank * sizeof *shape);
+    shape[x->rank] = most;
+    if (!dhowi_mul_i64(x->count, most, &cells)) DHOWI_REFUSE("too many texts");
+    DHOWI_TRY(text_room(b, cells, &texts));
+    dhow_status status = split_all(b, x, by, most, texts);
+    if (status == DHOW_OK)
+        status = give_texts(b, x->rank + 1, shape, (const char *const *)texts, &b->out[0]);
+    free_texts(texts, cells);
+    if (status != DHOW_OK) return status;
+    return dhowi_constant(b, DHOW_I64, x->rank, x->shape, counts, &b->out[1]);
+}
+
+dhow_status dhowi_lower_string_split(dhowi_lowering *b) {
+    const dhowi_onnx_attribute *given = dhowi_attr(b, "delimiter", DHOWI_ATTRIBUTE_STRING);
+    splitter by = {.left = dhowi_attr_int(b, "maxsplit", INT64_MAX)};
+    const dhow_datum *x;
+    char *delimiter;
+    DHOWI_TRY(texts_at(b, 0, &x));
+    if (x->rank == DHOW_MAX_RANK) DHOWI_REFUSE("texts of %d dimensions", x->rank);
+    if (by.left < 0) DHOWI_REFUSE("maxsplit is %" PRId64, by.left);
+    DHOWI_TRY(dhowi_host_room(b, x->count, sizeof(int64_t)));
+    int64_t *counts = dhowi_alloc_array((size_t)x->count + 1, sizeof *counts);
+    if (counts == NULL) return dhowi_fail_memory("plan");
+    dhow_status status = join(b, given != NULL ? given->s.data : "",
+                              given != NULL ? given->s.length : 0, "", 0, &delimiter);
+    if (status == DHOW_OK) {
+        by.delimiter = delimiter;
+        status = split_by(b, x, &by, counts);
+        dhowi_free(delimiter);
+    }
+    dhowi_free(counts);
     return status;
 }
