@@ -48,6 +48,16 @@ dhow_status dhowi_along(dhowi_lowering *b, int32_t v, int32_t rank, int32_t axis
 /* x with the marked axes side by side, as [outer][n][inner]. */
 dhow_status dhowi_group_axes(dhowi_lowering *b, const bool *axes, int32_t *x, int64_t parts[3]);
 
+/* The node's two inputs, which are texts, side by side: their shapes broadcast to this one. */
+typedef struct dhowi_text_pairs {
+    const dhow_datum *of[2];
+    int32_t rank;
+    int64_t shape[DHOW_MAX_RANK], count;
+} dhowi_text_pairs;
+dhow_status dhowi_pair_texts(const dhowi_lowering *b, dhowi_text_pairs *out);
+/* Of input 0 or 1 at a place of that shape. */
+const char *dhowi_paired_text(const dhowi_text_pairs *pairs, int which, int64_t place);
+
 /* ---- small types of ONNX, see codes.c ---- */
 
 typedef enum dhowi_rounding {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elementwise steps with operands that broadcast, and items of one value.
+ * Elementwise steps with operands that broadcast, items of one value, and pairs of texts.
  */
-#include "model/lower/lower.h"
+#include "base/memory/size.h"
+#include "model/lower/composite.h"
 
 dhow_status dhowi_filled(dhowi_lowering *b, const dhowi_tensor_desc *desc, double value,
                          int32_t *out) {
@@ -74,4 +75,30 @@ dhow_status dhowi_dropout(dhowi_lowering *b, int32_t x, int32_t key, int32_t *ou
     const dhowi_tensor_desc y = *dhowi_desc_at(b, x);
     const int32_t in[] = {x, key};
     return dhowi_emit(b, DHOWI_OP_dropout, in, 2, b->node->attrs, &y, out);
+}
+
+dhow_status dhowi_pair_texts(const dhowi_lowering *b, dhowi_text_pairs *out) {
+    for (int i = 0; i < 2; i++) {
+        if (dhowi_kind_of(b, b->in[i]) != DHOW_DATUM_TEXTS)
+            DHOWI_REFUSE("its input %d is no text, the other one is", i);
+        out->of[i] = b->items[b->in[i]].texts;
+    }
+    if (!dhowi_shape_broadcast(out->of[0]->rank, out->of[0]->shape, out->of[1]->rank,
+                               out->of[1]->shape, &out->rank, out->shape))
+        DHOWI_REFUSE("the shapes of its texts do not broadcast");
+    out->count = 1;
+    for (int32_t i = 0; i < out->rank; i++)
+        if (!dhowi_mul_i64(out->count, out->shape[i], &out->count)) DHOWI_REFUSE("too many texts");
+    return DHOW_OK;
+}
+
+const char *dhowi_paired_text(const dhowi_text_pairs *pairs, int which, int64_t place) {
+    const dhow_datum *x = pairs->of[which];
+    int64_t at = 0, step = 1;
+    for (int32_t own = x->rank - 1, k = pairs->rank - 1; own >= 0; own--, k--) {
+        if (x->shape[own] > 1) at += place % pairs->shape[k] * step;
+        place /= pairs->shape[k];
+        step *= x->shape[own];
+    }
+    return x->texts[at];
 }

@@ -109,7 +109,7 @@ static const dhowi_operator k_operators[] = {
     BINARY("BitwiseAnd", 18, BIT_AND, "the bits that both integers have"),
     BINARY("BitwiseOr", 18, BIT_OR, "the bits that either integer has"),
     BINARY("BitwiseXor", 18, BIT_XOR, "the bits in which two integers differ"),
-    COMPARE("Equal", 1, EQ, "a = b"),
+    WIDE("Equal", 1, compare, DHOWI_MAP_EQ, 2, 2, TEXTS, "a = b", BACK(none)),
     COMPARE("Greater", 1, GT, "a > b"),
     COMPARE("GreaterOrEqual", 12, GE, "a >= b"),
     COMPARE("Less", 1, LT, "a < b"),

@@ -3,7 +3,9 @@
  * Elementwise operators.
  */
 #include <math.h>
+#include <string.h>
 
+#include "base/memory/alloc.h"
 #include "model/operators/math/math.h"
 
 /* The constants that an operator takes from its attributes. */
@@ -106,7 +108,23 @@ dhow_status dhowi_lower_binary(dhowi_lowering *b) {
     return dhowi_map_two(b, (dhowi_map_op)b->node->op->arg, b->in[0], y, &b->out[0]);
 }
 
+static dhow_status equal_texts(dhowi_lowering *b) {
+    dhowi_text_pairs pairs;
+    DHOWI_TRY(dhowi_pair_texts(b, &pairs));
+    DHOWI_TRY(dhowi_host_room(b, pairs.count, sizeof(bool)));
+    bool *equal = dhowi_alloc_array((size_t)pairs.count + 1, sizeof *equal);
+    if (equal == NULL) return dhowi_fail_memory("plan");
+    for (int64_t i = 0; i < pairs.count; i++)
+        equal[i] = strcmp(dhowi_paired_text(&pairs, 0, i), dhowi_paired_text(&pairs, 1, i)) == 0;
+    dhow_status status = dhowi_constant(b, DHOW_BOOL, pairs.rank, pairs.shape, equal, &b->out[0]);
+    dhowi_free(equal);
+    return status;
+}
+
+/* Equal takes texts as well. */
 dhow_status dhowi_lower_compare(dhowi_lowering *b) {
+    for (int i = 0; i < 2; i++)
+        if (dhowi_kind_of(b, b->in[i]) == DHOW_DATUM_TEXTS) return equal_texts(b);
     DHOWI_TRY(dhowi_lower_binary(b));
     return dhowi_cast_to(b, b->out[0], DHOW_BOOL, &b->out[0]);
 }

@@ -141,13 +141,6 @@ dhow_status dhowi_lower_string_normalizer(dhowi_lowering *b) {
 
 /* ---- results ---- */
 
-static dhow_status texts_at(const dhowi_lowering *b, uint32_t input, const dhow_datum **out) {
-    *out = b->items[b->in[input]].texts;
-    if (dhowi_kind_of(b, b->in[input]) != DHOW_DATUM_TEXTS)
-        DHOWI_REFUSE("its input %u is no text", input);
-    return DHOW_OK;
-}
-
 /* Gives texts, which are the caller's. */
 static dhow_status give_texts(dhowi_lowering *b, int32_t rank, const int64_t *shape,
                               const char *const *texts, int32_t *out) {
@@ -186,38 +179,19 @@ static dhow_status join(dhowi_lowering *b, const char *p, size_t p_length, const
 
 /* ---- StringConcat ---- */
 
-/* The text that stands at place i of a shape, to which x broadcasts. */
-static const char *text_of(const dhow_datum *x, int32_t rank, const int64_t *shape, int64_t i) {
-    int64_t at = 0, step = 1;
-    for (int32_t k = rank - 1; k >= rank - x->rank; k--) {
-        const int64_t extent = x->shape[k - (rank - x->rank)];
-        if (extent > 1) at += i % shape[k] * step;
-        i /= shape[k];
-        step *= extent;
-    }
-    return x->texts[at];
-}
-
 dhow_status dhowi_lower_string_concat(dhowi_lowering *b) {
-    const dhow_datum *x, *y;
-    int64_t shape[DHOW_MAX_RANK], count = 1;
-    int32_t rank;
+    dhowi_text_pairs pairs;
     char **texts;
-    DHOWI_TRY(texts_at(b, 0, &x));
-    DHOWI_TRY(texts_at(b, 1, &y));
-    if (!dhowi_shape_broadcast(x->rank, x->shape, y->rank, y->shape, &rank, shape))
-        DHOWI_REFUSE("the shapes of its texts do not broadcast");
-    for (int32_t i = 0; i < rank; i++)
-        if (!dhowi_mul_i64(count, shape[i], &count)) DHOWI_REFUSE("too many texts");
-    DHOWI_TRY(text_room(b, count, &texts));
+    DHOWI_TRY(dhowi_pair_texts(b, &pairs));
+    DHOWI_TRY(text_room(b, pairs.count, &texts));
     dhow_status status = DHOW_OK;
-    for (int64_t i = 0; i < count && status == DHOW_OK; i++) {
-        const char *p = text_of(x, rank, shape, i), *q = text_of(y, rank, shape, i);
+    for (int64_t i = 0; i < pairs.count && status == DHOW_OK; i++) {
+        const char *p = dhowi_paired_text(&pairs, 0, i), *q = dhowi_paired_text(&pairs, 1, i);
         status = join(b, p, strlen(p), q, strlen(q), &texts[i]);
     }
     if (status == DHOW_OK)
-        status = give_texts(b, rank, shape, (const char *const *)texts, &b->out[0]);
-    free_texts(texts, count);
+        status = give_texts(b, pairs.rank, pairs.shape, (const char *const *)texts, &b->out[0]);
+    free_texts(texts, pairs.count);
     return status;
 }
 
@@ -298,9 +272,9 @@ static dhow_status split_by(dhowi_lowering *b, const dhow_datum *x, const splitt
 dhow_status dhowi_lower_string_split(dhowi_lowering *b) {
     const dhowi_onnx_attribute *given = dhowi_attr(b, "delimiter", DHOWI_ATTRIBUTE_STRING);
     splitter by = {.left = dhowi_attr_int(b, "maxsplit", INT64_MAX)};
-    const dhow_datum *x;
+    const dhow_datum *x = b->items[b->in[0]].texts;
     char *delimiter;
-    DHOWI_TRY(texts_at(b, 0, &x));
+    if (dhowi_kind_of(b, b->in[0]) != DHOW_DATUM_TEXTS) DHOWI_REFUSE("its input is no text");
     if (x->rank == DHOW_MAX_RANK) DHOWI_REFUSE("texts of %d dimensions", x->rank);
     if (by.left < 0) DHOWI_REFUSE("maxsplit is %" PRId64, by.left);
     DHOWI_TRY(dhowi_host_room(b, x->count, sizeof(int64_t)));
