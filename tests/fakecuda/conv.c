@@ -6,6 +6,7 @@
 
 #include <library_types.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { X, W, Z, BIAS, Y, WORKSPACE, RANGES };
@@ -30,49 +31,55 @@ static int64_t place(const fake_conv *c, const int64_t *pixel, const int64_t *ta
     return at;
 }
 
-/* The same as below for plain floats, without a look at the type of each: models take minutes
- * else. Four sums, for one waits for itself. */
-static double products(const float *x, int64_t x_step, const float *w, int64_t w_step,
-                       int64_t count) {
-    double sum[4] = {0};
-    for (int64_t i = 0; i < count; i++) sum[i & 3] += (double)x[i * x_step] * (double)w[i * w_step];
-    return sum[0] + sum[1] + sum[2] + sum[3];
+/* Sums of that many neighbouring pixels grow at once: models take minutes one by one. */
+enum { PIXELS = 16 };
+typedef double pixels __attribute__((vector_size(PIXELS * sizeof(double))));
+
+static int64_t taps_of(const fake_conv *c) { return c->kernel[0] * c->kernel[1] * c->kernel[2]; }
+static int64_t pixels_of(const fake_conv *c) { return c->out[0] * c->out[1] * c->out[2]; }
+
+/* The index in three dimensions, the last one fastest. */
+static void unflatten(const int64_t *shape, int64_t at, int64_t *index) {
+    for (int i = 2; i >= 0; i--) {
+        index[i] = at % shape[i];
+        at /= shape[i];
+    }
 }
 
-/* The products of one tap. */
-static double tap_at(const fake_conv *c, unsigned char *const *memory, int64_t n, int64_t k,
-                     int64_t at, int64_t tap) {
-    const int64_t inner = c->c / c->groups, each = c->k / c->groups, first = k / each * inner;
-    const int64_t w_step = c->w_strides[c->transposed ? 0 : 1];
-    const int64_t w_at = c->transposed ? first * w_step + k % each * c->w_strides[1] + tap
-                                       : k * c->w_strides[0] + tap;
-    const int64_t x_at = n * c->x_strides[0] + first * c->x_strides[1] + at;
-    double sum = 0;
-    if (c->type == CUDA_R_32F && !c->tf32)
-        return products((const float *)(const void *)memory[X] + x_at, c->x_strides[1],
-                        (const float *)(const void *)memory[W] + w_at, w_step, inner);
-    for (int64_t i = 0; i < inner; i++)
-        sum += load_at(c, memory[X], x_at + i * c->x_strides[1]) *
-               load_at(c, memory[W], w_at + i * w_step);
-    return sum;
-}
-
-static double sum_at(const fake_conv *c, unsigned char *const *memory, int64_t n, int64_t k,
-                     const int64_t *pixel) {
-    double sum = 0;
+/* w as [k][c / groups][taps]. */
+static void gather_weights(const fake_conv *c, const unsigned char *w, double *to) {
+    const int64_t inner = c->c / c->groups, each = c->k / c->groups, taps = taps_of(c);
     int64_t tap[3];
-    for (tap[0] = 0; tap[0] < c->kernel[0]; tap[0]++) {
-        for (tap[1] = 0; tap[1] < c->kernel[1]; tap[1]++) {
-            for (tap[2] = 0; tap[2] < c->kernel[2]; tap[2]++) {
-                const int64_t at = place(c, pixel, tap);
-                const int64_t *step = c->w_strides + 2;
-                if (at >= 0)
-                    sum += tap_at(c, memory, n, k, at,
-                                  tap[0] * step[0] + tap[1] * step[1] + tap[2] * step[2]);
+    for (int64_t k = 0; k < c->k; k++) {
+        for (int64_t i = 0; i < inner; i++) {
+            const int64_t first = c->transposed ? (k / each * inner + i) * c->w_strides[0] +
+                                                      k % each * c->w_strides[1]
+                                                : k * c->w_strides[0] + i * c->w_strides[1];
+            for (int64_t t = 0; t < taps; t++) {
+                unflatten(c->kernel, t, tap);
+                *to++ = load_at(c, w,
+                                first + tap[0] * c->w_strides[2] + tap[1] * c->w_strides[3] +
+                                    tap[2] * c->w_strides[4]);
             }
         }
     }
-    return sum;
+}
+
+/* What the pixels from `first` on see of image n, as [c][taps]; 0 where that is padding. */
+static void gather_pixels(const fake_conv *c, const unsigned char *x, int64_t n, int64_t first,
+                          pixels *to) {
+    const int64_t taps = taps_of(c), count = pixels_of(c);
+    int64_t pixel[3], tap[3];
+    memset(to, 0, (size_t)(c->c * taps) * sizeof *to);
+    for (int p = 0; p < PIXELS && first + p < count; p++) {
+        unflatten(c->out, first + p, pixel);
+        for (int64_t t = 0; t < taps; t++) {
+            unflatten(c->kernel, t, tap);
+            const int64_t at = place(c, pixel, tap);
+            for (int64_t i = 0; at >= 0 && i < c->c; i++)
+                to[i * taps + t][p] = load_at(c, x, n * c->x_strides[0] + i * c->x_strides[1] + at);
+        }
+    }
 }
 
 static double relu(const fake_conv *c, double value) {
@@ -80,15 +87,30 @@ static double relu(const fake_conv *c, double value) {
     return value > 0 ? value : 0;
 }
 
-static void compute(const fake_conv *c, unsigned char *const *memory, int64_t n, int64_t k,
-                    const int64_t *pixel, bool spoilt) {
+static void finish(const fake_conv *c, unsigned char *const *memory, int64_t n, int64_t k,
+                   int64_t at_pixel, double sum) {
     const int64_t bytes = fake_type_bytes(c->type);
+    int64_t pixel[3];
+    unflatten(c->out, at_pixel, pixel);
     const int64_t at = n * c->y_strides[0] + k * c->y_strides[1] + pixel[0] * c->y_strides[2] +
                        pixel[1] * c->y_strides[3] + pixel[2] * c->y_strides[4];
-    double value = spoilt ? NAN : c->alpha != 0 ? c->alpha * sum_at(c, memory, n, k, pixel) : 0;
+    double value = c->alpha != 0 ? c->alpha * sum : 0;
     if (c->beta != 0) value += c->beta * fake_load(memory[Z] + at * bytes, c->type);
     if (c->bias != NULL) value += fake_load(memory[BIAS] + k * bytes, c->type);
     fake_store(memory[Y] + at * bytes, c->type, c->relu ? relu(c, value) : value);
+}
+
+/* All channels of the pixels from `first` on. */
+static void compute(const fake_conv *c, unsigned char *const *memory, int64_t n, int64_t first,
+                    const double *w, const pixels *seen, bool spoilt) {
+    const int64_t products = c->c / c->groups * taps_of(c), each = c->k / c->groups;
+    for (int64_t k = 0; k < c->k; k++) {
+        const pixels *x = seen + k / each * products;
+        pixels sum = {0};
+        for (int64_t i = 0; i < products; i++) sum += w[k * products + i] * x[i];
+        for (int p = 0; p < PIXELS && first + p < pixels_of(c); p++)
+            finish(c, memory, n, k, first + p, spoilt ? NAN : sum[p]);
+    }
 }
 
 static bool has_nan(const fake_conv *c, const unsigned char *x) {
@@ -101,19 +123,22 @@ static bool has_nan(const fake_conv *c, const unsigned char *x) {
 
 static void run(void *data, unsigned char *const *memory) {
     fake_conv c;
-    int64_t p[3];
     memcpy(&c, data, sizeof c);
     if (memory[WORKSPACE] != NULL) memset(memory[WORKSPACE], 0xEE, (size_t)c.workspace_bytes);
     const bool spoilt = c.transforms && has_nan(&c, memory[X]);
+    const size_t taps = (size_t)taps_of(&c);
+    double *w = malloc((size_t)(c.k * (c.c / c.groups)) * taps * sizeof *w);
+    pixels *seen = aligned_alloc(sizeof *seen, (size_t)c.c * taps * sizeof *seen);
+    if (w == NULL || seen == NULL) abort();
+    gather_weights(&c, memory[W], w);
     for (int64_t n = 0; n < c.n; n++) {
-        for (int64_t k = 0; k < c.k; k++) {
-            for (p[0] = 0; p[0] < c.out[0]; p[0]++) {
-                for (p[1] = 0; p[1] < c.out[1]; p[1]++) {
-                    for (p[2] = 0; p[2] < c.out[2]; p[2]++) compute(&c, memory, n, k, p, spoilt);
-                }
-            }
+        for (int64_t first = 0; first < pixels_of(&c); first += PIXELS) {
+            gather_pixels(&c, memory[X], n, first, seen);
+            compute(&c, memory, n, first, w, seen, spoilt);
         }
     }
+    free(seen);
+    free(w);
 }
 
 static fakecuda_range range_of(const fake_conv *c, const void *address, int64_t count,
@@ -125,10 +150,9 @@ bool fake_conv_submit(cudaStream_t stream, const fake_conv *c) {
     _Static_assert(sizeof *c <= FAKECUDA_MAX_DATA, "a convolution is too large a description");
     const int64_t y_count = c->n * c->k * c->out[0] * c->out[1] * c->out[2];
     const int64_t x_count = c->n * c->c * c->in[0] * c->in[1] * c->in[2];
-    const int64_t taps = c->kernel[0] * c->kernel[1] * c->kernel[2];
     const fakecuda_range ranges[RANGES] = {
         [X] = range_of(c, c->x, x_count, false),
-        [W] = range_of(c, c->w, c->k * c->c / c->groups * taps, false),
+        [W] = range_of(c, c->w, c->k * c->c / c->groups * taps_of(c), false),
         [Z] = range_of(c, c->beta != 0 ? c->z : NULL, y_count, false),
         [BIAS] = range_of(c, c->bias, c->k, false),
         [Y] = range_of(c, c->y, y_count, true),
