@@ -161,6 +161,8 @@ static dhowi_timer *take_timer(dhow_device *device, device_timers *t, dhowi_trac
 
 /* ---- spans ---- */
 
+_Thread_local dhowi_span dhowi_host_span;
+
 static dhowi_trace *trace_of(dhow_context *context) {
     return atomic_load_explicit(&context->trace, memory_order_acquire);
 }
@@ -176,16 +178,17 @@ void dhowi_span_open(dhow_stream *stream, dhowi_trace_kind kind, const char *nam
     r->stream = stream->number;
     r->bytes = bytes;
     r->path = path;
-    stream->span = (dhowi_span){.record = r};
+    dhowi_span *span = dhowi_stream_span(stream);
+    *span = (dhowi_span){.record = r};
     if (!dhowi_device_is_host(device)) {
         dhow_error err;
         device_timers *t = timers_of(device);
         dhowi_error_init(&err);
-        if (t != NULL && t->measures) stream->span.timer = take_timer(device, t, r);
-        if (stream->span.timer == NULL) {
+        if (t != NULL && t->measures) span->timer = take_timer(device, t, r);
+        if (span->timer == NULL) {
             atomic_fetch_add_explicit(&trace->untimed, 1, memory_order_relaxed);
         } else {
-            (void)device->api->event_record(stream->span.timer->begin, stream->native, &err);
+            (void)device->api->event_record(span->timer->begin, stream->native, &err);
         }
     }
     r->begin = dhowi_trace_now();
@@ -193,10 +196,11 @@ void dhowi_span_open(dhow_stream *stream, dhowi_trace_kind kind, const char *nam
 
 void dhowi_span_close(dhow_stream *stream) {
     dhow_device *device = stream->device;
-    dhowi_trace_record *r = stream->span.record;
-    dhowi_timer *timer = stream->span.timer;
+    dhowi_span *span = dhowi_stream_span(stream);
+    dhowi_trace_record *r = span->record;
+    dhowi_timer *timer = span->timer;
     r->end = dhowi_trace_now();
-    stream->span = (dhowi_span){0};
+    *span = (dhowi_span){0};
     if (timer == NULL) {
         dhowi_trace_done(r);
         return;

@@ -11,6 +11,12 @@
 
 /* ---- work of a stream, under its mutex ---- */
 
+/* Of the piece of work that the thread has handed to a stream of the host, which has no lock. */
+extern _Thread_local dhowi_span dhowi_host_span;
+static inline dhowi_span *dhowi_stream_span(dhow_stream *stream) {
+    return dhowi_device_is_host(stream->device) ? &dhowi_host_span : &stream->span;
+}
+
 void dhowi_span_open(dhow_stream *stream, dhowi_trace_kind kind, const char *name, uint64_t bytes,
                      const char *path);
 void dhowi_span_close(dhow_stream *stream);
@@ -22,7 +28,7 @@ static inline void dhowi_span_begin(dhow_stream *stream, dhowi_trace_kind kind, 
     if (dhowi_tracing(stream->device->context)) dhowi_span_open(stream, kind, name, bytes, path);
 }
 static inline void dhowi_span_end(dhow_stream *stream) {
-    if (DHOWI_TRACE_HOOKS && __builtin_expect(stream->span.record != NULL, 0))
+    if (DHOWI_TRACE_HOOKS && __builtin_expect(dhowi_stream_span(stream)->record != NULL, 0))
         dhowi_span_close(stream);
 }
 

@@ -39,7 +39,7 @@ struct dhow_stream {
     uint32_t number;       /* within the device, in the order of making */
     _Atomic uint32_t lane; /* of the host queue, + 1; 0: none yet */
     pthread_mutex_t mutex; /* one submission at a time */
-    dhowi_span span;
+    dhowi_span span; /* not of the host, see dhowi_stream_span() */
     dhowi_stream_event events[DHOWI_STREAM_EVENTS]; /* the latest ones; change under the mutex */
     pthread_mutex_t
         state; /* attached timepoints and failure; never held during a call of the plugin */
@@ -81,8 +81,9 @@ dhow_status dhowi_stream_default(dhow_device *device, dhow_stream **out);
 /* A stream of copies that the device owns and ends: for the copy engine. */
 dhow_status dhowi_stream_create_owned(dhow_device *device, dhow_stream **out);
 
-/* Waits for what the uses ask for and locks the stream. After OK, dhowi_stream_end() must follow.
- */
+/* Waits for what the uses ask for and locks the stream, but for a stream of the host: what it was
+ * handed is done when the call returns, so threads that share it need not wait for each other.
+ * After OK, dhowi_stream_end() must follow. */
 dhow_status dhowi_stream_begin(dhow_stream *stream, const dhowi_use *uses, uint32_t count);
 /* Notes the work, if it was handed in, and unlocks. Returns `submitted`. */
 dhow_status dhowi_stream_end(dhow_stream *stream, const dhowi_use *uses, uint32_t count,

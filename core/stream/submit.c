@@ -58,8 +58,12 @@ dhow_status dhowi_stream_begin(dhow_stream *stream, const dhowi_use *uses, uint3
         DHOWI_TRY(dhowi_stream_wait_attached(stream));
         DHOWI_TRY(wait_for_uses(stream, uses, count));
     }
-    pthread_mutex_lock(&stream->mutex);
+    if (!dhowi_device_is_host(stream->device)) pthread_mutex_lock(&stream->mutex);
     return DHOW_OK;
+}
+
+static void unlock(dhow_stream *stream) {
+    if (!dhowi_device_is_host(stream->device)) pthread_mutex_unlock(&stream->mutex);
 }
 
 dhow_status dhowi_stream_end(dhow_stream *stream, const dhowi_use *uses, uint32_t count,
@@ -67,7 +71,7 @@ dhow_status dhowi_stream_end(dhow_stream *stream, const dhowi_use *uses, uint32_
     dhowi_timeline *timeline = &stream->timeline;
     dhowi_span_end(stream);
     if (dhowi_stream_note_uses(stream, uses, count)) {
-        pthread_mutex_unlock(&stream->mutex);
+        unlock(stream);
         return submitted;
     }
     for (uint32_t i = 0; i < count && submitted == DHOW_OK; i++) {
@@ -83,7 +87,7 @@ dhow_status dhowi_stream_end(dhow_stream *stream, const dhowi_use *uses, uint32_
                 dhowi_storage_set_origins(uses[i].storage, &g_origins);
         }
     }
-    pthread_mutex_unlock(&stream->mutex);
+    unlock(stream);
     return submitted;
 }
 

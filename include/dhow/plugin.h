@@ -26,7 +26,8 @@
  *
  * Threads: probe, open, close, device_open and device_close are called by one thread at a time.
  * Slots that take a stream, except stream_sync and stream_query, are called by one thread at a time
- * per stream. All others may be called by any thread at any time.
+ * per stream, but for devices with DHOW_DEVICE_HOST_INLINE, whose work is done when the call
+ * returns. All others may be called by any thread at any time.
  */
 #ifndef DHOW_PLUGIN_H_
 #define DHOW_PLUGIN_H_
@@ -93,7 +94,7 @@ typedef struct dhow_component {
 
 enum { /* dhow_device_desc.flags */
        /* Handles are host pointers and every slot that takes a stream has finished its work when it
-          returns. */
+          returns; several threads may be in such slots with one stream. */
        DHOW_DEVICE_HOST_INLINE = 1u << 0,
        /* map() gives the host a view of device memory without copying it. */
        DHOW_DEVICE_HOST_VISIBLE = 1u << 1,

@@ -503,3 +503,39 @@ Test(async, a_plugin_s_devices_are_opened_and_closed_by_one_thread_at_a_time) {
     for (int i = 0; i < 4; i++) (void)pthread_join(threads[i], NULL);
     cr_assert_eq(atomic_load(&g_together), 0);
 }
+
+/* ---- two threads on the CPU's default stream ---- */
+
+/* Lasts until another thread's launch has begun as well. */
+static int32_t meet_in_launch(void *stream, void *kernel, const dhow_geometry *geometry,
+                              const dhow_arg *args, uint32_t arg_count, dhow_error *err) {
+    atomic_fetch_add(&g_inside, 1);
+    for (int ms = 0; ms < 5000 && atomic_load(&g_inside) < 2; ms++)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    if (atomic_load(&g_inside) == 2) atomic_fetch_add(&g_together, 1);
+    return g_real->launch(stream, kernel, geometry, args, arg_count, err);
+}
+
+static void *double_it(void *tensor) {
+    return dhow_add(NULL, tensor, tensor, tensor) == DHOW_OK ? NULL : tensor;
+}
+
+Test(async, threads_that_share_a_stream_of_the_cpu_do_not_wait_for_each_other) {
+    pthread_t thread;
+    void *failed;
+    open_machine("", "");
+    dhow_tensor *mine = full(g_cpu, 16, 1), *theirs = full(g_cpu, 16, 1);
+    g_real = g_cpu->api;
+    g_patched = *g_real;
+    g_patched.launch = meet_in_launch;
+    g_cpu->api = &g_patched;
+    cr_assert_eq(pthread_create(&thread, NULL, double_it, theirs), 0);
+    cr_assert_null(double_it(mine), "%s", dhow_last_error());
+    cr_assert_eq(pthread_join(thread, &failed), 0);
+    g_cpu->api = g_real;
+    g_real = g_sim[0]->api;
+    cr_assert_null(failed);
+    cr_assert_eq(g_together, 2, "one launch waited for the other to end");
+    dhow_tensor_release(mine);
+    dhow_tensor_release(theirs);
+}

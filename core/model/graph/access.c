@@ -6,22 +6,11 @@
 
 #include <string.h>
 
-/* A stream of the CPU for a run beside others: one stream would let them wait for each other,
- * though each is done when it returns. */
-static dhow_status spare_stream(dhow_model *m, dhowi_run_stream *run) {
-    pthread_mutex_lock(&m->mutex);
-    if (m->spare_count > 0) run->spare = m->spares[--m->spare_count];
-    pthread_mutex_unlock(&m->mutex);
-    if (run->spare == NULL) DHOWI_TRY(dhow_stream_create(m->device, &run->spare));
-    run->stream = run->spare;
-    return DHOW_OK;
-}
-
 dhow_status dhowi_model_begin_run(dhow_model *m, const char *function, dhow_stream *stream,
                                   dhowi_run_stream *run) {
     *run = (dhowi_run_stream){0};
     pthread_mutex_lock(&m->mutex);
-    const bool changing = m->changing, alone = m->running == 0;
+    const bool changing = m->changing;
     if (!changing) m->running++;
     pthread_mutex_unlock(&m->mutex);
     if (changing)
@@ -31,25 +20,16 @@ dhow_status dhowi_model_begin_run(dhow_model *m, const char *function, dhow_stre
             "after",
             function, m->name);
     dhow_status status = dhowi_stream_resolve(stream, m->device, function, &run->stream);
-    const bool apart = status == DHOW_OK && stream == NULL && !alone &&
-                       m->device == m->context->cpu && run->stream->recording == NULL;
     dhowi_stop_begin(&run->stop, m);
-    if (apart) status = spare_stream(m, run);
     if (status != DHOW_OK) dhowi_model_end_run(m, run);
     return status;
 }
 
 void dhowi_model_end_run(dhow_model *m, dhowi_run_stream *run) {
-    dhow_stream *left = run->spare;
     dhowi_stop_end(&run->stop);
     pthread_mutex_lock(&m->mutex);
     m->running--;
-    if (left != NULL && m->spare_count < DHOWI_SPARE_STREAMS) {
-        m->spares[m->spare_count++] = left;
-        left = NULL;
-    }
     pthread_mutex_unlock(&m->mutex);
-    dhow_stream_release(left);
 }
 
 static dhow_status refuse_busy(const dhow_model *m, const char *function) {

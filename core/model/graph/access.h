@@ -8,9 +8,9 @@
 #include "model/graph/model.h"
 #include "model/graph/stop.h"
 
-/* The stream of a run; the caller's, or one of the model's own. */
+/* The stream of a run: the caller's, or the device's default one. */
 typedef struct dhowi_run_stream {
-    dhow_stream *stream, *spare;
+    dhow_stream *stream;
     dhowi_stop stop;
 } dhowi_run_stream;
 /* Around each run. */

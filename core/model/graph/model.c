@@ -70,7 +70,6 @@ void dhow_model_release(dhow_model *m) {
     dhowi_free(m->parameters);
     dhowi_free(m->output_names);
     dhowi_arena_end(&m->arena);
-    for (uint32_t i = 0; i < m->spare_count; i++) dhow_stream_release(m->spares[i]);
     pthread_mutex_destroy(&m->making);
     pthread_mutex_destroy(&m->mutex);
     dhow_model *origin = m->origin;

@@ -66,7 +66,7 @@ struct dhowi_subgraph {
     uint32_t node_count, node_capacity, input_count, output_count;
 };
 
-enum { DHOWI_SCOPE = 256, DHOWI_SCOPES = 16, DHOWI_SPARE_STREAMS = 16 };
+enum { DHOWI_SCOPE = 256, DHOWI_SCOPES = 16 };
 
 struct dhow_model {
     dhowi_handle handle;
@@ -99,8 +99,6 @@ struct dhow_model {
     void (*end_plans)(dhow_model *m);
     uint32_t running;
     bool changing, warned;
-    dhow_stream *spares[DHOWI_SPARE_STREAMS];
-    uint32_t spare_count;
 };
 
 dhow_status dhowi_model_check(const dhow_model *model, const char *function);

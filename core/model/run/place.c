@@ -48,10 +48,6 @@ static void drop_residents(dhow_model *m, dhow_tensor **kept) {
     }
 }
 
-static void drop_spares(dhow_model *m) {
-    while (m->spare_count > 0) dhow_stream_release(m->spares[--m->spare_count]);
-}
-
 static dhow_status move(dhow_model *m, const char *function, dhow_device *device,
                         dhow_placement placement) {
     if (device == m->device && placement == m->placement) return DHOW_OK;
@@ -63,7 +59,6 @@ static dhow_status move(dhow_model *m, const char *function, dhow_device *device
         before[i] = m->values[m->parameters[i]].resident;
         m->values[m->parameters[i]].resident = NULL;
     }
-    drop_spares(m);
     dhow_device *old = m->device;
     dhow_placement old_placement = m->placement;
     m->device = device;
