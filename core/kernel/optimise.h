@@ -23,13 +23,14 @@
     X(ARENA, 9, "buffers that do not live at once share memory")        \
     X(SHARES, 10, "items of GPUs take several elements of a row")       \
     X(MULTIPLIERS, 11, "GPUs divide by extents by multiplying")         \
-    X(PARTS, 12, "maps of values side by side go part by part")
+    X(PARTS, 12, "maps of values side by side go part by part")         \
+    X(PRODUCTS, 13, "products of one value with weights side by side become one")
 
 enum {
 #define DHOWI_OPTIMISATION_ENUM_(name, bit, text) DHOWI_OPTIMISE_##name = 1 << bit,
     DHOWI_OPTIMISATIONS(DHOWI_OPTIMISATION_ENUM_)
 #undef DHOWI_OPTIMISATION_ENUM_
-        DHOWI_OPTIMISE_ALL = (1 << 13) - 1
+        DHOWI_OPTIMISE_ALL = (1 << 14) - 1
 };
 
 /* What is switched on. Set by tests alone, while nothing else uses the library; plans that exist

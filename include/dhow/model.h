@@ -500,7 +500,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_output_at(const dhow_model *model
 typedef struct dhow_model_parameter_info {
     uint32_t struct_size; /**< DHOW_INIT() sets it */
     const char *name;
-    dhow_tensor *tensor; /**< borrowed */
+    dhow_tensor *tensor; /**< borrowed; perhaps strided, a part of what several share */
 } dhow_model_parameter_info;
 
 /** How many parameters there are. Threads: any. Blocks: no. */

@@ -196,6 +196,26 @@ int linear_block(gen *g) {
     return y;
 }
 
+/* Products of one value, as queries, keys and values have them. */
+int siblings(gen *g) {
+    static const char *const ends[] = {"Relu", "Sigmoid", "Tanh"};
+    const int64_t own[] = {1, one_in(g, 4) ? 2 : 1, extent(g)};
+    const int x = one_in(g, 4) ? pick(g, 2, 4) : new_input(g, 3, own);
+    if (x < 0) return -1;
+    const bool biased = one_in(g, 2);
+    int y = -1;
+    for (int i = 2 + below(g, 2); i > 0; i--) {
+        const int64_t w[] = {val(g, x)->shape[val(g, x)->rank - 1], one_in(g, 4) ? 8 : 4};
+        int p = product(g, x, new_constant(g, 2, w));
+        if (biased != one_in(g, 6)) p = binary(g, "Add", p, new_constant(g, 1, &w[1]));
+        if (one_in(g, 6)) p = binary(g, "Mul", p, new_number(g, 0.5));
+        if (one_in(g, 4)) p = unary(g, ends[below(g, 3)], p, 0);
+        y = y < 0 ? p : binary(g, one_in(g, 2) ? "Add" : "Mul", y, p);
+        if (y < 0) y = p;
+    }
+    return y;
+}
+
 int einsum(gen *g) {
     static const struct {
         const char *text;

@@ -71,3 +71,109 @@ Test(transformer_steps, a_padded_value_keeps_its_padding) {
     OK(dhow_model_exp(b.m, b.out[0], &b.out[0]));
     cr_assert_eq(steps_of(&b, in, want, 1, "pad"), 3, "a fill, a copy, a map");
 }
+
+/* ---- products of one value ---- */
+
+enum { IN = 8, WIDE = 16 };
+enum { PLAIN, WITH_BIAS, ROWS, AN_OUTPUT, OTHER_END, SET_AGAIN };
+
+static const char *const k_names[] = {"q", "k", "v"};
+
+static void set_parameter(dhow_model *m, const char *name, const array *a) {
+    dhow_tensor *t = tensor_of(a, 0);
+    OK(dhow_model_set_parameter(m, name, t));
+    dhow_tensor_release(t);
+}
+
+static void expect_parameter(const dhow_model *m, const char *name, const array *want) {
+    dhow_model_parameter_info info = DHOW_INIT(dhow_model_parameter_info);
+    for (uint32_t i = 0; i < dhow_model_parameter_count(m); i++) {
+        OK(dhow_model_parameter_at(m, i, &info));
+        if (strcmp(info.name, name) == 0) expect(info.tensor, want, name);
+    }
+}
+
+static array *softmax_of(const array *x) {
+    array *y = array_new(x->dtype, x->rank, x->shape);
+    double sum = 0;
+    for (int64_t i = 0; i < x->count; i++) sum += exp(x->v[i]);
+    for (int64_t i = 0; i < x->count; i++) y->v[i] = exp(x->v[i]) / sum;
+    return y;
+}
+
+/* relu(q k) + v, where q, k and v are products of x. */
+static uint32_t product_steps(dhow_dtype dtype, int how) {
+    const int64_t rows = how == ROWS ? 3 : 1;
+    array *x = FILLED(7, dtype, 1, rows, IN), *y = NEW(dtype, 1, rows, WIDE), *parts[3], *w[3],
+          *bias[3];
+    dhow_model_value p[3];
+    array *in[] = {x}, *want[2] = {y, NULL};
+    built b = begin_model(in, 1, 0);
+    for (int i = 0; i < 3; i++) {
+        w[i] = FILLED(10u + (unsigned)i, dtype, WIDE, IN);
+        bias[i] = FILLED(20u + (unsigned)i, dtype, WIDE);
+        parts[i] = NEW(dtype, 1, rows, WIDE);
+        for (int64_t k = 0; k < parts[i]->count; k++) {
+            double *sum = &parts[i]->v[k];
+            *sum = how == WITH_BIAS ? bias[i]->v[k % WIDE] : 0;
+            for (int64_t j = 0; j < IN; j++)
+                *sum += x->v[k / WIDE * IN + j] * w[i]->v[k % WIDE * IN + j];
+            if (how == OTHER_END && i == 1) *sum = fmax(*sum, 0);
+        }
+        OK(dhow_model_linear(b.m, k_names[i], b.in[0], IN, WIDE, how == WITH_BIAS, &p[i]));
+    }
+    if (how == OTHER_END) OK(dhow_model_relu(b.m, p[1], &p[1]));
+    for (int64_t k = 0; k < y->count; k++)
+        y->v[k] = fmax(parts[0]->v[k] * parts[1]->v[k], 0) + parts[2]->v[k];
+    b.out[1] = p[1];
+    want[1] = parts[1];
+    if (how == OTHER_END) { /* who reads it besides keeps it out of the map */
+        OK(dhow_model_softmax(b.m, p[1], -1, &b.out[1]));
+        want[1] = softmax_of(parts[1]);
+    }
+    OK(dhow_model_mul(b.m, p[0], p[1], &p[0]));
+    OK(dhow_model_relu(b.m, p[0], &p[0]));
+    OK(dhow_model_add(b.m, p[0], p[2], &b.out[0]));
+    for (int i = 0; i < 3; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "%s.weight", k_names[i]);
+        if (how != SET_AGAIN) set_parameter(b.m, name, w[i]);
+        (void)snprintf(name, sizeof name, "%s.bias", k_names[i]);
+        if (how == WITH_BIAS) set_parameter(b.m, name, bias[i]);
+    }
+    if (how == SET_AGAIN) {
+        OK(dhow_model_to(b.m, g_device));
+        for (int i = 0; i < 3; i++) {
+            char name[16];
+            (void)snprintf(name, sizeof name, "%s.weight", k_names[i]);
+            set_parameter(b.m, name, w[i]);
+        }
+    }
+    dhow_model_summary summary = DHOW_INIT(dhow_model_summary);
+    check_model(&b, in, want, how == AN_OUTPUT || how == OTHER_END ? 2 : 1, "products");
+    for (int i = 0; i < 3; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "%s.weight", k_names[i]);
+        expect_parameter(b.m, name, w[i]);
+    }
+    OK(dhow_model_get_summary(b.m, &summary));
+    dhow_model_release(b.m);
+    return summary.step_count;
+}
+
+Test(transformer_steps, products_of_one_row_with_one_value_are_one_on_devices) {
+    const uint32_t joined = g_device == g_cpu ? 4 : 2; /* and the map behind them */
+    cr_assert_eq(product_steps(DHOW_F32, PLAIN), joined);
+    cr_assert_eq(product_steps(DHOW_F16, PLAIN), joined);
+    cr_assert_eq(product_steps(DHOW_F32, WITH_BIAS), joined);
+}
+
+Test(transformer_steps, products_that_differ_or_are_looked_at_stay_apart) {
+    cr_assert_eq(product_steps(DHOW_F32, ROWS), 4);
+    cr_assert_eq(product_steps(DHOW_F32, AN_OUTPUT), 4);
+    cr_assert_eq(product_steps(DHOW_F32, OTHER_END), 5);
+}
+
+Test(transformer_steps, weights_that_are_set_later_are_those_of_the_products) {
+    cr_assert_eq(product_steps(DHOW_F32, SET_AGAIN), 4);
+}

@@ -20,7 +20,7 @@ typedef struct dhowi_item {
     int64_t strides[DHOW_MAX_RANK], offset; /* elements, in the buffer */
     bool contiguous;
     int32_t buffer;        /* -1: known */
-    dhow_tensor *tensor;   /* known values, on the CPU */
+    dhow_tensor *tensor;   /* known values, on the CPU; joined weights have theirs on the device */
     dhow_tensor *resident; /* on the device, once a step needed them there */
     int32_t value;         /* of the model, whose resident copy it shares; -1 */
     bool fixed;            /* made of constants alone, but too large to be made by the host */

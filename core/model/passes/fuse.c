@@ -222,7 +222,7 @@ static dhow_status join_all(dhowi_fuser *f) {
     }
     if (dhowi_optimises(DHOWI_OPTIMISE_ACTIVATIONS)) recognise_activations(f);
     for (int i = 0; i < 2 && dhowi_optimises(DHOWI_OPTIMISE_ENDS) && end_products(f); i++) continue;
-    return DHOW_OK;
+    return dhowi_optimises(DHOWI_OPTIMISE_PRODUCTS) ? dhowi_merge_products(f) : DHOW_OK;
 }
 
 static void compact(dhowi_lowering *b, uint32_t first) {

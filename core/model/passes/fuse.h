@@ -66,6 +66,11 @@ bool dhowi_join_within(const dhowi_lowering *b, const dhowi_step *p, const dhowi
 /* Maps over values side by side go part by part. */
 dhow_status dhowi_map_parts(dhowi_fuser *f);
 
+/* ---- merge_products.c ---- */
+
+/* Products of one row with weights side by side, see run/join_weights.c, become one. */
+dhow_status dhowi_merge_products(dhowi_fuser *f);
+
 /* ---- fold.c ---- */
 
 /* The map that alone reads a step's result, loading it first. */

@@ -32,6 +32,7 @@ static dhow_status check_rows(const dhow_model *m, const char *function, dhow_de
 }
 
 static dhow_status move_parameters(dhow_model *m) {
+    DHOWI_TRY(dhowi_join_weights(m));
     for (uint32_t i = 0; i < m->parameter_count; i++) {
         dhow_tensor *t;
         dhowi_value *v = &m->values[m->parameters[i]];

@@ -13,6 +13,9 @@ dhow_status dhowi_give_results(const dhow_model *m, const dhowi_model_plan *plan
                                const dhowi_run_io *io);
 /* A copy of a model on the CPU that shares its parameters, see replicate.c. */
 dhow_status dhowi_model_copy(dhow_model *from, dhow_model **out);
+/* Puts weights of products that read one value side by side on the model's device, while none is
+ * there yet, see join_weights.c. */
+dhow_status dhowi_join_weights(dhow_model *m);
 /* Finds or makes a plan for the inputs that no other run uses, and runs it, see cache.c. */
 dhow_status dhowi_run_planned(dhow_model *m, dhowi_run_io *io);
 /* Whether a tensor is what the model wants as an input. */
