@@ -81,9 +81,10 @@ static uint64_t stored_bytes(int32_t type, int64_t count) {
 
 /* In place, where the words are at the front. */
 static void unpack(int32_t type, int64_t count, uint8_t *to) {
-    const uint32_t bits = k_types[type].bits, per_word = bits == 0 ? 1 : 8 / bits;
-    const uint32_t sign = k_types[type].dtype == DHOW_I8 ? 1u << (bits - 1) : 0;
-    if (per_word == 1) return;
+    const uint32_t bits = k_types[type].bits;
+    if (bits == 0 || bits == 8) return;
+    const uint32_t per_word = 8 / bits,
+                   sign = k_types[type].dtype == DHOW_I8 ? 1u << (bits - 1) : 0;
     for (int64_t i = count - 1; i >= 0; i--) {
         const uint32_t value = (uint32_t)to[i / per_word] >> (bits * (uint32_t)(i % per_word));
         to[i] = (uint8_t)(((value & ((1u << bits) - 1)) ^ sign) - sign);
