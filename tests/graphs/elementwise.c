@@ -241,10 +241,26 @@ int where_mask(gen *g) {
     return binary(g, "Mul", v, f);
 }
 
+/* To float8, float4 or an integer of 4 bits and back. What is rounded to it has one bit more. */
+static int by_small_type(gen *g, int v) {
+    enum { E4M3FN = 17, UINT4 = 21, INT4 = 22, TYPES = 7 };
+    const int type = E4M3FN + below(g, TYPES), bits = bits_fit(g, val(g, v)->bits + 1);
+    node *n = put(g, "Cast", 1, &v);
+    set_int(n, "to", SMALL_TYPES + type);
+    if (type < UINT4 && one_in(g, 2)) set_int(n, "saturate", 1);
+    const int i =
+        result(g, n, type == INT4 ? DHOW_I8 : DHOW_U8, val(g, v)->rank, val(g, v)->shape, bits);
+    if (i < 0) return -1;
+    n = put(g, "Cast", 1, &i);
+    set_int(n, "to", (int64_t)g->m->dtype);
+    return result(g, n, g->m->dtype, val(g, i)->rank, val(g, i)->shape, bits);
+}
+
 int cast_chain(gen *g) {
     const dhow_dtype types[] = {DHOW_I64, DHOW_I32, DHOW_BOOL};
     int v = pick(g, 0, 5);
     if (v < 0 || val(g, v)->bits == 0 || val(g, v)->bits > 10) return -1;
+    if (one_in(g, 4)) return by_small_type(g, v);
     const dhow_dtype to = types[below(g, 3)];
     node *n = put(g, "Cast", 1, &v);
     set_int(n, "to", (int64_t)to);

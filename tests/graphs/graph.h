@@ -22,7 +22,8 @@ enum {
     MAX_ATTRIBUTES = 10,
     MAX_LIST = 16,
     MAX_OUTPUTS = 64,
-    MAX_ELEMENTS = 1 << 14 /* of a value */
+    MAX_ELEMENTS = 1 << 14, /* of a value */
+    SMALL_TYPES = 100       /* and ONNX's number: of a Cast to a type that is no dtype */
 };
 
 typedef enum value_kind { VALUE_INPUT, VALUE_CONSTANT, VALUE_RESULT, VALUE_LOCAL } value_kind;

@@ -121,7 +121,9 @@ static bytes node_bytes(const model *m, const node *n, int number, dhow_dtype dt
         attribute a = n->attributes[k];
         /* Cast to the model's floats follows them. */
         if (strcmp(a.name, "to") == 0 && a.ints[0] == (int64_t)m->dtype) a.ints[0] = (int64_t)dtype;
-        if (strcmp(a.name, "to") == 0) a.ints[0] = (int64_t)onnx_type((dhow_dtype)a.ints[0]);
+        if (strcmp(a.name, "to") == 0)
+            a.ints[0] = a.ints[0] > SMALL_TYPES ? a.ints[0] - SMALL_TYPES
+                                                : (int64_t)onnx_type((dhow_dtype)a.ints[0]);
         put_attribute(m, &b, &a, dtype, fed);
     }
     return b;
