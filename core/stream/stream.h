@@ -36,10 +36,10 @@ struct dhow_stream {
     dhowi_timeline timeline; /* numbers change under the mutex */
     dhow_device *device;
     void *native;
-    uint32_t number;       /* within the device, in the order of making */
-    _Atomic uint32_t lane; /* of the host queue, + 1; 0: none yet */
-    pthread_mutex_t mutex; /* one submission at a time */
-    dhowi_span span; /* not of the host, see dhowi_stream_span() */
+    uint32_t number;                                /* within the device, in the order of making */
+    _Atomic uint32_t lane;                          /* of the host queue, + 1; 0: none yet */
+    pthread_mutex_t mutex;                          /* one submission at a time */
+    dhowi_span span;                                /* not of the host, see dhowi_stream_span() */
     dhowi_stream_event events[DHOWI_STREAM_EVENTS]; /* the latest ones; change under the mutex */
     pthread_mutex_t
         state; /* attached timepoints and failure; never held during a call of the plugin */
