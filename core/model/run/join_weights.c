@@ -27,6 +27,12 @@ static int32_t axis_of(const dhowi_node *n) {
     return strcmp(n->op->name, "MatMul") == 0 ? 1 : -1;
 }
 
+static uint32_t reads_of(const dhowi_node *n, int32_t value) {
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < n->in_count; k++) count += n->in[k] == value;
+    return count;
+}
+
 /* How many nodes read each value, those of branches and outputs included. */
 static void count_uses(const dhowi_subgraph *g, uint32_t *uses) {
     for (uint32_t i = 0; i < g->node_count; i++) {
@@ -99,8 +105,11 @@ static dhow_status place_from(dhow_model *m, uint32_t first, const uint32_t *use
     if (g.axis < 0 || uses[n->in[0]] < 2 || !is_own_weight(m, n, uses)) return DHOW_OK;
     g.weight[g.count++] = &m->values[n->in[1]];
     if (!fits(m, &g, g.weight[0])) return DHOW_OK;
-    for (uint32_t i = first + 1; i < nodes->node_count && g.count < MOST_TOGETHER; i++) {
+    uint32_t left = uses[n->in[0]] - reads_of(n, n->in[0]);
+    for (uint32_t i = first + 1; left > 0 && i < nodes->node_count && g.count < MOST_TOGETHER;
+         i++) {
         const dhowi_node *other = &nodes->nodes[i];
+        left -= reads_of(other, n->in[0]);
         if (axis_of(other) == g.axis && other->in[0] == n->in[0] && is_own_weight(m, other, uses) &&
             fits(m, &g, &m->values[other->in[1]]))
             g.weight[g.count++] = &m->values[other->in[1]];
