@@ -460,7 +460,7 @@ Test(onnx_bad_files, initializers_that_lie_are_refused_by_their_names) {
          9,
          eight,
          4,
-         "tensor 'w' has elements of type int4, which dhow has not"},
+         "its input 1 is of type int4, which dhow converts and moves but does not compute with"},
         {"a tensor of nine dimensions",
          1,
          9,
