@@ -359,8 +359,8 @@ dhow_status dhow_model_linear(dhow_model *m, const char *name, dhow_model_value 
                      .name = name,
                      .op = DHOWI_OP_linear,
                      .x = x,
-                     .weight = {dtype, 2, {out_features, in_features}},
-                     .bias = {dtype, 1, {out_features}},
+                     .weight = {.dtype = dtype, .rank = 2, .shape = {out_features, in_features}},
+                     .bias = {.dtype = dtype, .rank = 1, .shape = {out_features}},
                      .has_bias = bias != 0};
     return add_layer(m, &l, out);
 }
@@ -386,17 +386,17 @@ dhow_status dhow_model_conv2d(dhow_model *m, const char *name, dhow_model_value 
     }
     dhow_dtype dtype = dtype_of(m, x);
     const dhowi_attrs attrs = {.window = *window};
-    const layer l = {
-        .function = function,
-        .name = name,
-        .op = DHOWI_OP_conv2d,
-        .x = x,
-        .weight = {dtype,
-                   4,
-                   {out_channels, in_channels / groups, window->kernel[0], window->kernel[1]}},
-        .bias = {dtype, 1, {out_channels}},
-        .has_bias = bias != 0,
-        .attrs = &attrs};
+    const layer l = {.function = function,
+                     .name = name,
+                     .op = DHOWI_OP_conv2d,
+                     .x = x,
+                     .weight = {.dtype = dtype,
+                                .rank = 4,
+                                .shape = {out_channels, in_channels / groups, window->kernel[0],
+                                          window->kernel[1]}},
+                     .bias = {.dtype = dtype, .rank = 1, .shape = {out_channels}},
+                     .has_bias = bias != 0,
+                     .attrs = &attrs};
     return add_layer(m, &l, out);
 }
 
@@ -411,8 +411,8 @@ dhow_status dhow_model_layernorm(dhow_model *m, const char *name, dhow_model_val
                      .name = name,
                      .op = DHOWI_OP_layernorm,
                      .x = x,
-                     .weight = {dtype, 1, {features}},
-                     .bias = {dtype, 1, {features}},
+                     .weight = {.dtype = dtype, .rank = 1, .shape = {features}},
+                     .bias = {.dtype = dtype, .rank = 1, .shape = {features}},
                      .has_bias = true,
                      .attrs = &attrs};
     return add_layer(m, &l, out);

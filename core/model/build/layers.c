@@ -97,7 +97,7 @@ dhow_status dhow_model_embedding(dhow_model *m, const char *name, dhow_model_val
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "%s: layer '%.64s': indices are i64 of rank 0 to %d, weights are floats",
                           function, name != NULL ? name : "", DHOW_MAX_RANK - 1);
-    const dhowi_tensor_desc weight = {dtype, 2, {count, features}, 0};
+    const dhowi_tensor_desc weight = {.dtype = dtype, .rank = 2, .shape = {count, features}};
     const dhowi_build_mark mark = dhowi_build_here(m);
     result.dtype = dtype;
     result.shape[result.rank++] = features;

@@ -124,7 +124,7 @@ static dhow_status add_conv(dhow_model *m, const char *function, const char *nam
                           " channels",
                           function, o.groups, in_channels, out_channels);
     const dhow_dtype dtype = m->values[x].desc.dtype;
-    const dhowi_tensor_desc row = {dtype, 1, {out_channels}, 0};
+    const dhowi_tensor_desc row = {.dtype = dtype, .rank = 1, .shape = {out_channels}};
     dhowi_tensor_desc weight = {dtype,
                                 2 + spatial,
                                 {transposed ? in_channels : out_channels,
