@@ -87,6 +87,7 @@ static const dhowi_op k_ops[] = {
     INNER(encode,           "encode",           3, F32,               0),
     INNER(roi_align,        "roi_align",        3, DHOWI_WIDE_FLOATS, 0),
     INNER(determinant,      "determinant",      1, DHOWI_WIDE_FLOATS, 0),
+    INNER(matmul_nbits,     "matmul",           6, DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64), 0),
 };
 /* clang-format on */
 

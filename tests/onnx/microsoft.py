@@ -35,11 +35,12 @@ class Suite:
         return (self.dice.randint(-8, 9, size=shape) / 8).astype(dtype)
 
     def add(self, name: str, op: str, inputs: Sequence[Array | None], outputs: int = 1, keep: Sequence[int] | None = None,
-            domain: str = DOMAIN, opset: int = 17, **attributes: Any) -> None:
-        """`keep` names the outputs that are asked for, where they are not the first ones."""
+            domain: str = DOMAIN, opset: int = 17, fixed: Sequence[int] = (), **attributes: Any) -> None:
+        """`keep` names the outputs that are asked for, where they are not the first ones, `fixed` the inputs that are constants."""
         kept = list(range(outputs)) if keep is None else list(keep)
         names = [f"i{i}" if x is not None else "" for i, x in enumerate(inputs)]
-        given = [(n, x) for n, x in zip(names, inputs) if x is not None]
+        given = [(n, x) for i, (n, x) in enumerate(zip(names, inputs)) if x is not None and i not in fixed]
+        constants = [numpy_helper.from_array(x, n) for i, (n, x) in enumerate(zip(names, inputs)) if x is not None and i in fixed]
         results = [f"o{i}" if i in kept else "" for i in range(max(kept) + 1)]
         node = helper.make_node(op, names, results, domain=domain, **attributes)
         told = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape) for n, x in given]
@@ -47,7 +48,7 @@ class Suite:
         def model(shapes: Mapping[str, Array]) -> bytes:
             after = [helper.make_tensor_value_info(f"o{i}", helper.np_dtype_to_tensor_dtype(shapes[f"o{i}"].dtype), None)
                      if f"o{i}" in shapes else onnx.ValueInfoProto(name=f"o{i}") for i in kept]
-            graph = helper.make_graph([node], name, told, after)
+            graph = helper.make_graph([node], name, told, after, constants)
             opsets = [helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 1)]
             return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
 
@@ -210,6 +211,55 @@ def attention(s: Suite) -> None:
     add("past_mask", [x, w, bias, masks_of(b, l, l + 2)["flags"], past], 2)
 
 
+def pairs_of(codes: Array, bits: int) -> Array:
+    """Codes of 4 bits in pairs, the first one low."""
+    if bits == 8:
+        return codes
+    codes = np.concatenate([codes, np.zeros((codes.shape[0], codes.shape[1] % 2), np.uint8)], 1)
+    return (codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8)
+
+
+def nbits(s: Suite) -> None:
+    """Weights of 4 and 8 bits: K that fill their blocks or not, blocks shorter and longer than vectors, few rows and many."""
+    def add(name: str, shape: Sequence[int], n: int, block: int, bits: int = 4, zeros: str = "", bias: bool = False,
+            dtype: Any = np.float32, groups: bool = False) -> None:
+        k = shape[-1]
+        blocks = (k + block - 1) // block
+        codes = s.dice.randint(0, 1 << bits, size=(n, blocks * block)).astype(np.uint8)
+        weight = pairs_of(codes, bits).reshape(n, blocks, block * bits // 8)
+        scales = (s.dice.randint(1, 9, size=(n * blocks)) / 64).astype(dtype)
+        points: Array | None = None
+        if zeros == "packed":
+            points = pairs_of(s.dice.randint(0, 1 << bits, size=(n, blocks)).astype(np.uint8), bits).reshape(-1)
+        elif zeros == "plain":
+            points = (s.dice.randint(0, 1 << bits, size=(n * blocks)) / 2).astype(dtype)
+        group = (np.arange(k) // block).astype(np.int32) if groups else None
+        inputs: list[Array | None] = [s.numbers(*shape, dtype=dtype), weight, scales, points, group, s.numbers(n, dtype=dtype) if bias else None]
+        while inputs[-1] is None:
+            inputs.pop()
+        s.add(f"matmul_nbits_{name}", "MatMulNBits", inputs, fixed=(1, 2, 3, 4) if groups else (1, 2, 3), K=k, N=n, bits=bits, block_size=block,
+              accuracy_level=1 if dtype == np.float32 else 0)
+
+    add("plain", (1, 64), 24, 32)
+    add("rows", (2, 3, 128), 10, 32, zeros="packed")
+    add("rest", (2, 80), 9, 32, zeros="packed", bias=True)
+    add("short", (1, 100), 17, 16, zeros="packed")
+    add("long", (3, 384), 8, 256, bias=True)
+    add("long_rest", (5, 300), 7, 128, zeros="packed")
+    add("many_rows", (2, 20, 96), 33, 32, zeros="packed", bias=True)
+    add("wide", (1, 2112), 10, 64, zeros="packed")
+    add("deep", (4, 2112), 5, 64, bias=True)
+    add("half", (2, 64), 12, 32, dtype=np.float16)
+    add("half_zeros", (1, 160), 12, 64, zeros="packed", bias=True, dtype=np.float16)
+    add("half_many_rows", (24, 64), 12, 32, zeros="packed", dtype=np.float16)
+    add("zeros", (2, 96), 11, 32, zeros="plain")
+    add("8bits", (1, 64), 24, 32, bits=8)
+    add("8bits_rows", (6, 200), 9, 64, bits=8, zeros="packed", bias=True)
+    add("8bits_short", (4, 48), 9, 16, bits=8, zeros="packed")
+    add("8bits_many_rows", (40, 128), 9, 128, bits=8, zeros="packed")
+    add("groups", (2, 128), 6, 32, groups=True)
+
+
 def samples(s: Suite) -> None:
     x = s.numbers(2, 3, 6, 7)
     regions = np.array([[0, 0, 5, 5], [1, 2, 4.5, 5], [-3, -2, 9, 12], [4, 4, 4, 4], [5, 5, 2, 1], [-30, -30, -20, -20], [6, 4, 40, 40]], np.float32)
@@ -236,7 +286,7 @@ def samples(s: Suite) -> None:
 
 def main() -> None:
     s = Suite()
-    for part in (products, activations, norms, rotary, multi_head, group_query, attention, samples):
+    for part in (products, activations, norms, rotary, multi_head, group_query, attention, samples, nbits):
         part(s)
     folder = pathlib.Path(__file__).parent
     packed = io.BytesIO()

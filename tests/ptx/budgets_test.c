@@ -224,6 +224,26 @@ static void images(budgets *b, const real *r) {
     ptx_free(m);
 }
 
+/* One row and four by 64 rows of 1024 codes of 4 bits in blocks of 32: an element is two codes. */
+static void nbits(budgets *b, const real *r) {
+    enum { N = 64, K = 1024, BLOCKS = K / 32 };
+    const element e = r->type;
+    char name[64];
+    ptx_module *m = ptx_load("nbits", r->name, 32, NULL);
+    named(name, "matmul_nbits", r->name);
+#define NBITS(rows, shape)                                                                       \
+    MEASURE(b, MAY, m, name, shape, 20 * r->tolerance, IN(a, e, (rows)*K, 0),                    \
+            IN(w, U8, N * K / 2, 0), IN(scales, e, N * BLOCKS, 0),                               \
+            IN(zeros, U8, N * BLOCKS / 2, 0), IN(zero_numbers, e, N * BLOCKS, 0),                \
+            IN(bias, e, N, 0), OUT(c, e, (rows)*N, 0), INT64(m, rows), INT64(n, N), INT64(k, K), \
+            INT64(blocks, BLOCKS), INT32(shift, 5), INT32(bits, 4), INT32(zero_mode, 1),         \
+            INT32(bias_mode, 1))
+    NBITS(1, "1x64x1024");
+    NBITS(4, "4x64x1024");
+#undef NBITS
+    ptx_free(m);
+}
+
 /* ---- programs ---- */
 
 enum {
@@ -298,6 +318,7 @@ Test(ptx_budgets, no_kernel_executes_more_than_its_budget) {
         rows(&b, &k_reals[t]);
         copies(&b, &k_reals[t]);
         images(&b, &k_reals[t]);
+        nbits(&b, &k_reals[t]);
         maps(&b, &k_reals[t]);
     }
     cast(&b);

@@ -143,6 +143,7 @@ static const struct {
     {DHOWI_MICROSOFT "::EmbedLayerNormalization", "epsilon mask_index_type"},
     {DHOWI_MICROSOFT "::FusedMatMul", "alpha transA transB transBatchA transBatchB"},
     {DHOWI_MICROSOFT "::GroupQueryAttention", "causal do_rotary k_norm_epsilon k_quant_type kv_cache_bit_width kv_num_heads local_window_size num_heads q_norm_epsilon qk_norm_epsilon qk_output rotary_interleaved scale sliding_window_cache smooth_softmax softcap v_quant_type"},
+    {DHOWI_MICROSOFT "::MatMulNBits", "K N accuracy_level bits block_size weight_prepacked"},
     {DHOWI_MICROSOFT "::MultiHeadAttention", "mask_filter_value num_heads scale unidirectional"},
     {DHOWI_MICROSOFT "::QuickGelu", "alpha"},
     {DHOWI_MICROSOFT "::RotaryEmbedding", "interleaved is_packed_batching num_heads rotary_embedding_dim scale"},

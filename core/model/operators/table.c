@@ -273,6 +273,7 @@ static const dhowi_operator k_operators[] = {
     ROW(DHOWI_MICROSOFT "::FusedMatMul", 1, LATEST, ms_matmul, 0, 2, 2, "alpha a b for matrices, each perhaps transposed"),
     ROW(DHOWI_MICROSOFT "::Gelu", 1, LATEST, ms_gelu, DHOWI_MAP_GELU, 1, 1, "Gelu"),
     ROW(DHOWI_MICROSOFT "::GroupQueryAttention", 1, LATEST, ms_group_query, 0, 1, 17, "attention whose queries share keys, kept in caches, turned by their position"),
+    ROW(DHOWI_MICROSOFT "::MatMulNBits", 1, LATEST, ms_matmul_nbits, 0, 3, 6, "matrix products with weights of 4 or 8 bits in blocks, each with a scale and a zero point"),
     ROW(DHOWI_MICROSOFT "::MultiHeadAttention", 1, LATEST, ms_multi_head, 0, 1, 10, "attention with biases, masks and a past"),
     ROW(DHOWI_MICROSOFT "::QuickGelu", 1, LATEST, ms_gelu, DHOWI_MAP_SILU, 1, 1, "x sigmoid(alpha x)"),
     ROW(DHOWI_MICROSOFT "::RotaryEmbedding", 1, LATEST, ms_rotary, 0, 4, 4, "pairs of elements rotated by their position"),

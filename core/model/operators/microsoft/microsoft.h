@@ -14,6 +14,8 @@
 dhowi_lower_fn dhowi_lower_ms_attention, dhowi_lower_ms_multi_head;
 /* group_query.c */
 dhowi_lower_fn dhowi_lower_ms_group_query;
+/* nbits.c */
+dhowi_lower_fn dhowi_lower_ms_matmul_nbits;
 /* norm.c */
 dhowi_lower_fn dhowi_lower_ms_skip_norm, dhowi_lower_ms_embed_norm;
 /* product.c */

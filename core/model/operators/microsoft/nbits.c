@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * MatMulNBits: products with weights of 4 or 8 bits, which stay packed on the device.
+ */
+#include <inttypes.h>
+
+#include "base/memory/size.h"
+#include "model/lower/composite.h"
+#include "model/operators/microsoft/microsoft.h"
+
+enum { A, WEIGHT, SCALES, ZEROS, G_IDX, BIAS };
+enum { LEAST_BLOCK = 16, MOST_BLOCK = 2048 }; /* kernels/nbits.k has room for these */
+
+/* Up to so many rows are multiplied as the weights are unpacked; more by a product of the weights
+ * written down, which takes as long as unpacking them for so many rows. Never more than so many
+ * bytes are written down at once. */
+enum { FEW_ROWS = 16 };
+static const int64_t k_most_unpacked_bytes = INT64_C(256) << 20;
+
+typedef struct weights {
+    int64_t n, k, bits, block, blocks;
+    int32_t shift; /* log2(block) */
+    int32_t item, scales, packed_zeros, zeros, bias;
+} weights;
+
+/* A whole number of bytes for a row of zero points. */
+static int64_t zero_bytes(const weights *w) { return dhowi_ceil_div(w->blocks * w->bits, 8); }
+
+static dhow_status read_attributes(const dhowi_lowering *b, weights *w) {
+    w->n = dhowi_attr_int(b, "N", 0);
+    w->k = dhowi_attr_int(b, "K", 0);
+    w->bits = dhowi_attr_int(b, "bits", 4);
+    w->block = dhowi_attr_int(b, "block_size", 0);
+    if (w->n < 1 || w->k < 1 || w->n > INT32_MAX || w->k > INT32_MAX)
+        DHOWI_REFUSE("N is %" PRId64 " and K is %" PRId64 ": both must be from 1 to %d", w->n, w->k,
+                     INT32_MAX);
+    if (w->bits != 4 && w->bits != 8)
+        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported bits %" PRId64 ": dhow has 4 and 8",
+                          w->bits);
+    if (w->block < LEAST_BLOCK || w->block > MOST_BLOCK || (w->block & (w->block - 1)) != 0)
+        DHOWI_REFUSE("block_size is %" PRId64 ": it must be a power of two from %d to %d", w->block,
+                     LEAST_BLOCK, MOST_BLOCK);
+    if (dhowi_attr_int(b, "weight_prepacked", 0) != 0)
+        return dhowi_fail(DHOW_UNSUPPORTED,
+                          "unsupported weight_prepacked: export the model without packing weights "
+                          "for one kind of GPU");
+    while (INT64_C(1) << w->shift < w->block) w->shift++;
+    w->blocks = w->k / w->block + (w->k % w->block != 0);
+    return DHOW_OK;
+}
+
+/* An input with `each` elements for each of the N columns, in whatever dimensions: as [N, each]. */
+static dhow_status columns_of(dhowi_lowering *b, const weights *w, uint32_t input, const char *name,
+                              int64_t each, int32_t *out) {
+    const int64_t shape[] = {w->n, each};
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[input]);
+    char s[160];
+    int64_t count;
+    if (!dhowi_mul_i64(w->n, each, &count) || dhowi_count_of(&x) != count)
+        DHOWI_REFUSE("%s is %s: N = %" PRId64 " columns of K = %" PRId64 " in blocks of %" PRId64
+                     " want %" PRId64 " elements for each column",
+                     name, dhowi_desc_text(&x, s, sizeof s), w->n, w->k, w->block, each);
+    return dhowi_reshape(b, b->in[input], 2, shape, out);
+}
+
+/* Only groups of neighbours, as the blocks are. */
+static dhow_status check_groups(dhowi_lowering *b, const weights *w) {
+    if (!dhowi_given(b, G_IDX)) return DHOW_OK;
+    const int64_t count = dhowi_count_of(dhowi_desc_at(b, b->in[G_IDX]));
+    bool same = dhowi_is_known(b, b->in[G_IDX]) && count >= w->k && count <= w->blocks * w->block;
+    for (int64_t at = 0; same && at < count;) {
+        int64_t group[64];
+        uint32_t got;
+        int32_t part;
+        const int64_t flat = count, some = DHOWI_MIN(count - at, (int64_t)DHOWI_COUNT(group));
+        DHOWI_TRY(dhowi_reshape(b, b->in[G_IDX], 1, &flat, &part));
+        DHOWI_TRY(dhowi_narrow(b, part, 0, at, some, 1, &part));
+        DHOWI_TRY(dhowi_ints(b, part, group, DHOWI_COUNT(group), &got));
+        for (uint32_t i = 0; i < got && same; i++) same = group[i] == (at + i) / w->block;
+        at += some;
+    }
+    if (same) return DHOW_OK;
+    return dhowi_fail(DHOW_UNSUPPORTED,
+                      "unsupported g_idx, which puts K in another order than blocks of "
+                      "neighbours: export the model without reordering (desc_act=False)");
+}
+
+static dhow_status read_weights(dhowi_lowering *b, dhow_dtype dtype, weights *w) {
+    const dhow_dtype packed = dhowi_desc_at(b, b->in[WEIGHT])->dtype;
+    char s[160];
+    if (packed != DHOW_U8) DHOWI_REFUSE("B is %s, packed weights are u8", dhow_dtype_name(packed));
+    DHOWI_TRY(columns_of(b, w, WEIGHT, "B", w->blocks * (w->block * w->bits / 8), &w->item));
+    DHOWI_TRY(columns_of(b, w, SCALES, "scales", w->blocks, &w->scales));
+    if (!dhowi_is_float(dhowi_desc_at(b, w->scales)->dtype))
+        DHOWI_REFUSE("scales is %s: it must be of the type of A",
+                     dhow_dtype_name(dhowi_desc_at(b, w->scales)->dtype));
+    DHOWI_TRY(dhowi_cast_to(b, w->scales, dtype, &w->scales));
+    w->packed_zeros = w->zeros = w->bias = -1;
+    if (dhowi_given(b, ZEROS)) {
+        const bool plain = dhowi_desc_at(b, b->in[ZEROS])->dtype != DHOW_U8;
+        int32_t zeros;
+        DHOWI_TRY(
+            columns_of(b, w, ZEROS, "zero_points", plain ? w->blocks : zero_bytes(w), &zeros));
+        if (plain) DHOWI_TRY(dhowi_cast_to(b, zeros, dtype, &w->zeros));
+        if (!plain) w->packed_zeros = zeros;
+    }
+    if (!dhowi_given(b, BIAS)) return DHOW_OK;
+    const dhowi_tensor_desc bias = *dhowi_desc_at(b, b->in[BIAS]);
+    if (bias.rank != 1 || bias.shape[0] != w->n)
+        DHOWI_REFUSE("bias is %s for N = %" PRId64, dhowi_desc_text(&bias, s, sizeof s), w->n);
+    return dhowi_cast_to(b, b->in[BIAS], dtype, &w->bias);
+}
+
+/* The columns from `first` on. */
+static dhow_status narrowed(dhowi_lowering *b, const weights *w, int64_t first, int64_t count,
+                            weights *out) {
+    int32_t *items[] = {&out->item, &out->scales, &out->packed_zeros, &out->zeros, &out->bias};
+    *out = *w;
+    out->n = count;
+    for (size_t i = 0; i < DHOWI_COUNT(items); i++)
+        if (*items[i] >= 0 && count < w->n)
+            DHOWI_TRY(dhowi_narrow(b, *items[i], 0, first, count, 1, items[i]));
+    return DHOW_OK;
+}
+
+static dhow_status multiply(dhowi_lowering *b, int32_t x, const weights *w, bool unpacked,
+                            int32_t *out) {
+    const int32_t in[] = {x, w->item, w->scales, w->packed_zeros, w->zeros, w->bias};
+    const dhowi_attrs attrs = {
+        .split = {
+            .n = w->n, .inner = w->k, .count = w->blocks, .stride = w->shift, .taps = w->bits}};
+    dhowi_tensor_desc y = *dhowi_desc_at(b, x);
+    const dhowi_tensor_desc written = {.dtype = y.dtype, .rank = 2, .shape = {w->n, w->k}};
+    y.shape[y.rank - 1] = w->n;
+    return dhowi_emit_two(b, DHOWI_OP_matmul_nbits, in, DHOWI_COUNT(in), &attrs, &y,
+                          unpacked ? &written : NULL, out, NULL);
+}
+
+/* Many rows: a part of the columns after the other, so that little is written down at once. */
+static dhow_status multiply_parts(dhowi_lowering *b, int32_t x, const weights *w, int32_t *out) {
+    const dhowi_tensor_desc a = *dhowi_desc_at(b, x);
+    const int64_t row_bytes = w->k * (int64_t)dhow_dtype_bytes(a.dtype);
+    int64_t each = DHOWI_MAX(k_most_unpacked_bytes / row_bytes, (int64_t)1);
+    int32_t parts[DHOWI_MAX_OUTPUTS_OF_NODE];
+    uint32_t count = 0;
+    each = DHOWI_MAX(each, dhowi_ceil_div(w->n, (int64_t)DHOWI_COUNT(parts)));
+    for (int64_t first = 0; first < w->n; first += each) {
+        weights part;
+        DHOWI_TRY(narrowed(b, w, first, DHOWI_MIN(each, w->n - first), &part));
+        DHOWI_TRY(multiply(b, x, &part, true, &parts[count++]));
+    }
+    *out = parts[0];
+    return count == 1 ? DHOW_OK : dhowi_concat(b, parts, count, a.rank - 1, out);
+}
+
+dhow_status dhowi_lower_ms_matmul_nbits(dhowi_lowering *b) {
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, b->in[A]);
+    const dhow_dtype scales = dhowi_desc_at(b, b->in[SCALES])->dtype;
+    const dhow_dtype dtype = scales == own.dtype ? own.dtype : DHOW_F32;
+    weights w = {0};
+    char s[160];
+    int32_t x;
+    DHOWI_TRY(read_attributes(b, &w));
+    if (!dhowi_is_float(own.dtype) || own.dtype == DHOW_F64 || own.rank < 1 ||
+        own.shape[own.rank - 1] != w.k)
+        DHOWI_REFUSE("A is %s: it must be of f32, f16 or bf16, and its last dimension K = %" PRId64,
+                     dhowi_desc_text(&own, s, sizeof s), w.k);
+    DHOWI_TRY(check_groups(b, &w));
+    DHOWI_TRY(read_weights(b, dtype, &w));
+    DHOWI_TRY(dhowi_cast_to(b, b->in[A], dtype, &x));
+    if (dhowi_count_of(&own) / w.k <= FEW_ROWS)
+        DHOWI_TRY(multiply(b, x, &w, false, &b->out[0]));
+    else
+        DHOWI_TRY(multiply_parts(b, x, &w, &b->out[0]));
+    return dhowi_cast_to(b, b->out[0], own.dtype, &b->out[0]);
+}
