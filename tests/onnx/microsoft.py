@@ -42,7 +42,8 @@ class Suite:
         given = [(n, x) for i, (n, x) in enumerate(zip(names, inputs)) if x is not None and i not in fixed]
         constants = [numpy_helper.from_array(x, n) for i, (n, x) in enumerate(zip(names, inputs)) if x is not None and i in fixed]
         results = [f"o{i}" if i in kept else "" for i in range(max(kept) + 1)]
-        node = helper.make_node(op, names, results, domain=domain, **attributes)
+        given_opset = {"opset": attributes.pop("opset_")} if "opset_" in attributes else {}
+        node = helper.make_node(op, names, results, domain=domain, **attributes, **given_opset)
         told = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape) for n, x in given]
 
         def model(shapes: Mapping[str, Array]) -> bytes:
@@ -260,6 +261,73 @@ def nbits(s: Suite) -> None:
     add("groups", (2, 128), 6, 32, groups=True)
 
 
+def scale_of(value: float) -> Array:
+    return np.array(value, np.float32)
+
+
+def quantised(s: Suite) -> None:
+    """Scales whose quotients leave no halves, where ONNX Runtime's order of operations decides."""
+    def codes(*shape: int, dtype: Any = np.uint8) -> Array:
+        limits = np.iinfo(dtype)
+        return s.dice.randint(limits.min, limits.max + 1, size=shape).astype(dtype)
+
+    for dtype, name in ((np.uint8, "u8"), (np.int8, "i8")):
+        def zero(value: int) -> Array:
+            return np.array(value, dtype)
+
+        def to(value: float, point: int) -> list[Array | None]:
+            return [scale_of(value), zero(point)]
+
+        a, b, row = codes(2, 3, 4, dtype=dtype), codes(2, 3, 4, dtype=dtype), codes(4, dtype=dtype)
+        for op in ("Add", "Mul"):
+            s.add(f"qlinear_{op.lower()}_{name}", f"QLinear{op}", [a, *to(0.037, 7), b, *to(0.0213, 3), *to(0.043, 11)])
+            s.add(f"qlinear_{op.lower()}_row_{name}", f"QLinear{op}", [a, *to(0.037, 7), row, *to(0.0213, 3), *to(0.0093, 11)])
+        s.add(f"qlinear_sigmoid_{name}", "QLinearSigmoid", [a, *to(0.037, 7), *to(0.00387, 0)])
+        s.add(f"qlinear_sigmoid_no_zero_{name}", "QLinearSigmoid", [a, scale_of(0.037), None, *to(0.00387, 2)])
+        s.add(f"qlinear_leaky_{name}", "QLinearLeakyRelu", [a, *to(0.037, 7), *to(0.0293, 5)], alpha=0.13)
+        s.add(f"qlinear_concat_{name}", "QLinearConcat", [*to(0.043, 11), a, *to(0.037, 7), codes(2, 2, 4, dtype=dtype), *to(0.0213, 3)], axis=1)
+        image, last = codes(2, 3, 5, 6, dtype=dtype), codes(2, 5, 6, 3, dtype=dtype)
+        s.add(f"qlinear_global_{name}", "QLinearGlobalAveragePool", [image, *to(0.037, 7), *to(0.0213, 3)])
+        s.add(f"qlinear_global_last_{name}", "QLinearGlobalAveragePool", [last, *to(0.037, 7), *to(0.0213, 3)], channels_last=1)
+        s.add(f"qlinear_softmax_{name}", "QLinearSoftmax", [a, *to(0.037, 7), *to(1 / 256, min(0, int(np.iinfo(dtype).min)))], axis=-1,
+              opset_=13)  # ONNX Runtime rounds the quotient of 1 and another scale down
+        s.add(f"qlinear_where_{name}", "QLinearWhere", [b > 3, a, *to(0.037, 7), b, *to(0.0213, 3), *to(0.043, 11)])
+        s.add(f"nhwc_max_pool_{name}", "NhwcMaxPool", [last], kernel_shape=[2, 3], strides=[1, 2], pads=[1, 0, 0, 1])
+    s.add("qlinear_average_pool", "QLinearAveragePool", [codes(2, 3, 5, 6), scale_of(0.037), np.array(7, np.uint8), scale_of(0.0293), np.array(3, np.uint8)],
+          kernel_shape=[2, 3], strides=[1, 2], pads=[1, 0, 0, 1])
+    s.add("qlinear_average_pool_last", "QLinearAveragePool",
+          [codes(2, 5, 6, 3), scale_of(0.037), np.array(7, np.uint8), scale_of(0.0293), np.array(3, np.uint8)],
+          kernel_shape=[2, 3], strides=[1, 2], pads=[1, 0, 0, 1], count_include_pad=1, channels_last=1)
+    left, right, bias = codes(2, 3, 8), codes(8, 5, dtype=np.int8), s.numbers(5)
+    columns, points = np.array([0.013, 0.02, 0.031, 0.007, 0.011], np.float32), codes(5, dtype=np.int8)
+    s.add("integer_to_float", "MatMulIntegerToFloat", [left, right, scale_of(0.037), scale_of(0.0213)])
+    s.add("integer_to_float_columns", "MatMulIntegerToFloat", [left, right, scale_of(0.037), columns, np.array(7, np.uint8), points, bias])
+    s.add("dynamic_matmul", "DynamicQuantizeMatMul", [s.numbers(2, 3, 8), right, scale_of(0.0213)])
+    s.add("dynamic_matmul_columns", "DynamicQuantizeMatMul", [s.numbers(2, 3, 8), right, columns, points, bias])
+    x = s.numbers(2, 3, 4) * 4
+    for kind in (np.uint8, np.int8, np.uint16, np.int16):
+        held = np.dtype(kind).name
+        s.add(f"ms_quantize_{held}", "QuantizeLinear", [x, scale_of(0.0313), np.array(5, kind)])
+        s.add(f"ms_dequantize_{held}", "DequantizeLinear", [codes(2, 3, 4, dtype=kind), scale_of(0.0313), np.array(5, kind)])
+    s.add("ms_quantize_axis", "QuantizeLinear", [x, np.array([0.031, 0.05, 0.07], np.float32), np.array([3, 0, 9], np.uint8)], axis=1)
+    signed, offset = codes(5, 8, dtype=np.int8), s.dice.randint(-90, 90, size=(1, 5)).astype(np.int32)
+    pair: list[Array | None] = [codes(3, 8), scale_of(0.037), np.array(7, np.uint8)]
+    s.add("qgemm", "QGemm", [*pair, signed, scale_of(0.0213), np.array(3, np.int8), offset, scale_of(0.93), np.array(101, np.uint8)], transB=1)
+    s.add("qgemm_float", "QGemm", [*pair, right, columns, points, offset], alpha=0.5)
+    picture, kernel, more = s.numbers(1, 2, 5, 5), s.numbers(3, 2, 3, 3), s.numbers(1, 3, 3, 3)
+    s.add("fused_conv", "FusedConv", [picture, kernel], activation="Relu")
+    s.add("fused_conv_sum", "FusedConv", [picture, kernel, s.numbers(3), more], activation="Relu")
+    s.add("fused_conv_leaky", "FusedConv", [picture, kernel, s.numbers(3)], activation="LeakyRelu", activation_params=[0.2])
+    s.add("fused_conv_clip", "FusedConv", [picture, kernel], activation="Clip", activation_params=[-0.5, 1.5], pads=[1, 1, 1, 1])
+    s.add("fused_conv_hard", "FusedConv", [picture, kernel], activation="HardSigmoid", activation_params=[0.3, 0.4])
+    for act in ("Sigmoid", "Tanh", "LeakyRelu", "Relu"):
+        own: dict[str, Any] = {"activation_alpha": 0.2} if act == "LeakyRelu" else {}
+        s.add(f"fused_gemm_{act.lower()}", "FusedGemm", [s.numbers(3, 8), s.numbers(5, 8), s.numbers(5)], transB=1, alpha=0.5, activation=act, **own)
+    s.add("ms_gather_nd", "GatherND", [s.numbers(2, 3, 4), np.array([[0, 1], [1, 2]], np.int64)])
+    s.add("ms_trilu", "Trilu", [s.numbers(2, 4, 5)], upper=0)
+    s.add("transpose_matmul", "TransposeMatMul", [s.numbers(2, 4, 3), s.numbers(2, 4, 5)], transA=1, alpha=0.5)
+
+
 def samples(s: Suite) -> None:
     x = s.numbers(2, 3, 6, 7)
     regions = np.array([[0, 0, 5, 5], [1, 2, 4.5, 5], [-3, -2, 9, 12], [4, 4, 4, 4], [5, 5, 2, 1], [-30, -30, -20, -20], [6, 4, 40, 40]], np.float32)
@@ -286,7 +354,7 @@ def samples(s: Suite) -> None:
 
 def main() -> None:
     s = Suite()
-    for part in (products, activations, norms, rotary, multi_head, group_query, attention, samples, nbits):
+    for part in (products, activations, norms, rotary, multi_head, group_query, attention, samples, nbits, quantised):
         part(s)
     folder = pathlib.Path(__file__).parent
     packed = io.BytesIO()

@@ -10,6 +10,8 @@
 
 #define DHOWI_MICROSOFT "com.microsoft"
 
+/* activated.c */
+dhowi_lower_fn dhowi_lower_ms_fused_gemm, dhowi_lower_ms_fused_conv;
 /* attention.c */
 dhowi_lower_fn dhowi_lower_ms_attention, dhowi_lower_ms_multi_head;
 /* group_query.c */
@@ -20,6 +22,11 @@ dhowi_lower_fn dhowi_lower_ms_matmul_nbits;
 dhowi_lower_fn dhowi_lower_ms_skip_norm, dhowi_lower_ms_embed_norm;
 /* product.c */
 dhowi_lower_fn dhowi_lower_ms_matmul, dhowi_lower_ms_gelu;
+/* quantized.c */
+dhowi_lower_fn dhowi_lower_ms_qlinear_binary, dhowi_lower_ms_qlinear_unary,
+    dhowi_lower_ms_qlinear_concat, dhowi_lower_ms_qlinear_pool, dhowi_lower_ms_qlinear_global_pool,
+    dhowi_lower_ms_nhwc_pool, dhowi_lower_ms_qlinear_where, dhowi_lower_ms_qlinear_softmax,
+    dhowi_lower_ms_matmul_integer_to_float, dhowi_lower_ms_dynamic_matmul, dhowi_lower_ms_qgemm;
 /* rotary.c */
 dhowi_lower_fn dhowi_lower_ms_rotary;
 

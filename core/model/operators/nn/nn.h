@@ -36,6 +36,13 @@ dhowi_lower_fn dhowi_lower_softmax, dhowi_lower_hardmax;
  * shift may be -1. */
 dhow_status dhowi_norm(dhowi_lowering *b, int32_t x, int32_t scale, int32_t shift, double eps,
                        bool centred, int32_t *out);
+/* What the quantised input i stands for: scale[axis] (x - zero), by inputs i + 1 and i + 2, which
+ * may be missing. */
+dhow_status dhowi_real_of(dhowi_lowering *b, uint32_t i, int64_t axis, int32_t *out);
+/* x as integers, by the scale that input i is and the zero point that i + 1 is: of the latter's
+ * type, or of `dtype` where it is missing. */
+dhow_status dhowi_quantized_by(dhowi_lowering *b, int32_t x, uint32_t i, dhow_dtype dtype,
+                               int32_t *out);
 /* A convolution by the attributes of the node. */
 dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
                            int32_t *out);

@@ -230,29 +230,35 @@ dhow_status dhowi_lower_conv_integer(dhowi_lowering *b) {
     return dhowi_cast_to(b, b->out[0], DHOW_I32, &b->out[0]);
 }
 
-/* x scaled: what a quantised operand stands for, scale[axis] (x - zero) */
-static dhow_status real_of(dhowi_lowering *b, uint32_t i, int64_t axis, int32_t *out) {
+dhow_status dhowi_real_of(dhowi_lowering *b, uint32_t i, int64_t axis, int32_t *out) {
     const int32_t rank = dhowi_desc_at(b, b->in[i])->rank;
-    int32_t scale, zero;
+    int32_t scale, zero = -1;
     DHOWI_TRY(per_axis(b, b->in[i + 1], rank, axis, &scale));
-    DHOWI_TRY(per_axis(b, b->in[i + 2], rank, axis, &zero));
+    if (dhowi_given(b, i + 2)) DHOWI_TRY(per_axis(b, b->in[i + 2], rank, axis, &zero));
     DHOWI_TRY(centred(b, b->in[i], zero, out));
     DHOWI_TRY(dhowi_cast_to(b, scale, DHOW_F32, &scale));
     return dhowi_map_two(b, DHOWI_MAP_MUL, *out, scale, out);
 }
 
+dhow_status dhowi_quantized_by(dhowi_lowering *b, int32_t x, uint32_t i, dhow_dtype dtype,
+                               int32_t *out) {
+    const int32_t zero = dhowi_given(b, i + 1) ? b->in[i + 1] : -1;
+    const dhow_dtype given = zero >= 0 ? dhowi_desc_at(b, zero)->dtype : dtype;
+    return quantized(b, x, b->in[i], zero, (quantized_type){given, 0}, out);
+}
+
 dhow_status dhowi_lower_qlinear_matmul(dhowi_lowering *b) {
     int32_t x, y;
-    DHOWI_TRY(real_of(b, 0, -2, &x));
-    DHOWI_TRY(real_of(b, 3, -1, &y));
+    DHOWI_TRY(dhowi_real_of(b, 0, -2, &x));
+    DHOWI_TRY(dhowi_real_of(b, 3, -1, &y));
     DHOWI_TRY(dhowi_product(b, x, y, -1, &x));
     return quantized(b, x, b->in[6], b->in[7], type_of(dhowi_desc_at(b, b->in[7])), &b->out[0]);
 }
 
 dhow_status dhowi_lower_qlinear_conv(dhowi_lowering *b) {
     int32_t x, w, bias = -1;
-    DHOWI_TRY(real_of(b, 0, 1, &x));
-    DHOWI_TRY(real_of(b, 3, 0, &w));
+    DHOWI_TRY(dhowi_real_of(b, 0, 1, &x));
+    DHOWI_TRY(dhowi_real_of(b, 3, 0, &w));
     if (dhowi_given(b, 8)) { /* an integer of scale x_scale w_scale */
         int32_t scale;
         DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, b->in[4], b->in[1], &scale));
