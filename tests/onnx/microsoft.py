@@ -217,7 +217,7 @@ def pairs_of(codes: Array, bits: int) -> Array:
     if bits == 8:
         return codes
     codes = np.concatenate([codes, np.zeros((codes.shape[0], codes.shape[1] % 2), np.uint8)], 1)
-    return (codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8)
+    return np.asarray(codes[:, ::2] | codes[:, 1::2] << 4, np.uint8)
 
 
 def nbits(s: Suite) -> None:
