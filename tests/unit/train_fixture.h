@@ -20,7 +20,7 @@ typedef struct trial {
     dhow_tensor *x, *target;
 } trial;
 
-static double loss_of(const trial *t) {
+static inline double loss_of(const trial *t) {
     double loss;
     OK(dhow_trainer_zero_gradients(t->trainer));
     OK(dhow_trainer_backward(t->trainer, NULL, &t->x, 1, t->target, &loss));
@@ -28,7 +28,7 @@ static double loss_of(const trial *t) {
 }
 
 /* f64: central differences of the loss are good to some 1e-9. */
-static void check_parameter(const trial *t, const char *what, uint32_t index) {
+static inline void check_parameter(const trial *t, const char *what, uint32_t index) {
     static const double step = 1e-5;
     double values[MOST], gradients[MOST];
     dhow_tensor *w, *g;
