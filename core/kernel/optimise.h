@@ -10,27 +10,28 @@
 #include <stdint.h>
 
 /* X(NAME, bit, what it does) */
-#define DHOWI_OPTIMISATIONS(X)                                          \
-    X(VENDOR, 0, "products and convolutions by vendor libraries")       \
-    X(NORMS, 1, "a normalisation in single nodes becomes one step")     \
-    X(WEIGHTS, 2, "scales and biases go into the weights before them")  \
-    X(NUMBERS, 3, "known single numbers become constants of a program") \
-    X(CHAINS, 4, "elementwise steps become one")                        \
-    X(ACTIVATIONS, 5, "GELU spelt in single operations becomes one")    \
-    X(ENDS, 6, "activations and residuals become the end of a product") \
-    X(LAYOUTS, 7, "images keep the layout that convolutions like")      \
-    X(IN_PLACE, 8, "elementwise steps write over an input")             \
-    X(ARENA, 9, "buffers that do not live at once share memory")        \
-    X(SHARES, 10, "items of GPUs take several elements of a row")       \
-    X(MULTIPLIERS, 11, "GPUs divide by extents by multiplying")         \
-    X(PARTS, 12, "maps of values side by side go part by part")         \
-    X(PRODUCTS, 13, "products of one value with weights side by side become one")
+#define DHOWI_OPTIMISATIONS(X)                                                    \
+    X(VENDOR, 0, "products and convolutions by vendor libraries")                 \
+    X(NORMS, 1, "a normalisation in single nodes becomes one step")               \
+    X(WEIGHTS, 2, "scales and biases go into the weights before them")            \
+    X(NUMBERS, 3, "known single numbers become constants of a program")           \
+    X(CHAINS, 4, "elementwise steps become one")                                  \
+    X(ACTIVATIONS, 5, "GELU spelt in single operations becomes one")              \
+    X(ENDS, 6, "activations and residuals become the end of a product")           \
+    X(LAYOUTS, 7, "images keep the layout that convolutions like")                \
+    X(IN_PLACE, 8, "elementwise steps write over an input")                       \
+    X(ARENA, 9, "buffers that do not live at once share memory")                  \
+    X(SHARES, 10, "items of GPUs take several elements of a row")                 \
+    X(MULTIPLIERS, 11, "GPUs divide by extents by multiplying")                   \
+    X(PARTS, 12, "maps of values side by side go part by part")                   \
+    X(PRODUCTS, 13, "products of one value with weights side by side become one") \
+    X(ATTENTION, 14, "attention is one step, without scores in memory")
 
 enum {
 #define DHOWI_OPTIMISATION_ENUM_(name, bit, text) DHOWI_OPTIMISE_##name = 1 << bit,
     DHOWI_OPTIMISATIONS(DHOWI_OPTIMISATION_ENUM_)
 #undef DHOWI_OPTIMISATION_ENUM_
-        DHOWI_OPTIMISE_ALL = (1 << 14) - 1
+        DHOWI_OPTIMISE_ALL = (1 << 15) - 1
 };
 
 /* What is switched on. Set by tests alone, while nothing else uses the library; plans that exist

@@ -299,8 +299,9 @@ static int random_mask(gen *g, int64_t batch, int64_t heads, int64_t l, int64_t 
 int attention_node(gen *g) {
     static const int64_t apart[] = {0, 1, 2, 3}, beside[] = {0, 2, 1, 3};
     const int64_t b = g->batch, shared = 1 + below(g, 2), heads = shared * (1 + below(g, 2)),
-                  l = 1 + below(g, 4), s = one_in(g, 2) ? l : 1 + below(g, 5), e = 1 + below(g, 4),
-                  f = one_in(g, 2) ? e : 1 + below(g, 4), past = one_in(g, 3) ? below(g, 3) : -1;
+                  l = 1 + below(g, one_in(g, 3) ? 40 : 4), s = one_in(g, 2) ? l : 1 + below(g, 5),
+                  e = 1 + below(g, 4), f = one_in(g, 2) ? e : 1 + below(g, 4),
+                  past = one_in(g, 3) ? below(g, 3) : -1;
     const bool together = one_in(g, 2);
     const int64_t *order = together ? beside : apart, all = s + (past > 0 ? past : 0);
     const int64_t dims[3][4] = {{b, heads, l, e}, {b, shared, s, e}, {b, shared, s, f}};
@@ -328,7 +329,8 @@ int attention_node(gen *g) {
     if (one_in(g, 4)) set_float(n, "softcap", 2);
     if (one_in(g, 4)) set_int(n, "softmax_precision", 11);
     const int mode = below(g, 4);
-    set_int(n, "qk_matmul_output_mode", mode);
+    const bool scored = one_in(g, 2);
+    if (scored) set_int(n, "qk_matmul_output_mode", mode);
     const int64_t flat[] = {b, l, heads * f}, after[] = {b, shared, all, e},
                   weighed[] = {b, shared, all, f};
     const int out =
@@ -336,7 +338,7 @@ int attention_node(gen *g) {
     if (result(g, n, g->m->dtype, 4, after, 4) < 0 || result(g, n, g->m->dtype, 4, weighed, 4) < 0)
         return -1;
     /* Masked scores are infinite. */
-    if (mode != 2) (void)result(g, n, g->m->dtype, 4, scores, 0);
+    if (scored && mode != 2) (void)result(g, n, g->m->dtype, 4, scores, 0);
     if (out >= 0) g->last = out;
     return out;
 }

@@ -205,6 +205,29 @@ Test(ptx, products_of_matrices_are_those_of_the_cpu) {
     }
 }
 
+/* Two heads share a key; rows and keys are no multiples of what a group takes. */
+Test(ptx, attention_is_that_of_the_cpu) {
+    enum { B = 2, H = 4, SHARING = 2, L = 7, S = 70, E = 9, F = 5 };
+    for (size_t t = 0; t < REALS; t++) {
+        char name[64];
+        const element e = k_reals[t].type;
+        ptx_module *m = ptx_load("matmul", k_reals[t].name, 32, NULL);
+        named(name, sizeof name, "attention", k_reals[t].name);
+        for (int masked = 0; masked < 2; masked++)
+            AS_CPU(m, name, 3, k_reals[t].tolerance, IN(q, e, B *H *L *E, 0),
+                   IN(k, e, B *H / SHARING * S * E, 0), IN(v, e, B *H / SHARING * S * F, 0),
+                   IN(mask, e, L *S, 0), OUT(y, e, B *L *H *F, 0),
+                   DIMS(from, 4, {B, H, SHARING, L, S, E, F},
+                        {{H * L * E, L *E, E, 1},
+                         {H / SHARING * S * E, S *E, E, 1},
+                         {H / SHARING * S * F, S *F, F, 1}},
+                        {0}),
+                   DIMS(to, 4, {0}, {{L * H * F, F, H *F, 1}, {0, 0, S, 1}}, {0}),
+                   FLOAT32(scale, 0.25f), INT32(masked, masked), INT32(empty_is_zero, 1));
+        ptx_free(m);
+    }
+}
+
 Test(ptx, layouts_are_those_of_the_cpu) {
     static const struct {
         const char *type;

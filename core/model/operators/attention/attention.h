@@ -27,6 +27,7 @@ typedef struct dhowi_attention {
                                         what it is true for, another is added. */
     uint32_t mask_count;
     bool empty_is_zero;   /* rows that keep nothing weigh nothing, else they are NaN */
+    bool wants_scores;    /* the caller reads them */
     dhow_dtype precision; /* of the softmax; 0: the type of q */
     int32_t scores[DHOWI_SCORE_STAGES]; /* a result: [..., heads, l, s] */
 } dhowi_attention;
@@ -59,7 +60,8 @@ dhow_status dhowi_heads_of(dhowi_lowering *b, const dhowi_attention *a, int64_t 
 /* Fills in the scores, whose last stage are the weights. */
 dhow_status dhowi_attend_scores(dhowi_lowering *b, dhowi_attention *a);
 /* softmax(scale q kt + mask) v, Vaswani et al. 2017; several heads of q may share one of k and v,
- * Ainslie et al. 2023. */
+ * Ainslie et al. 2023. One step on CPUs where that is possible; there are scores where they are
+ * wanted. */
 dhow_status dhowi_attend(dhowi_lowering *b, dhowi_attention *a, int32_t *out);
 /* onnx.c */
 dhowi_lower_fn dhowi_lower_attention;

@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/errors/planted.h"
+#include "kernel/optimise.h"
 #include "model/operators/attention/attention.h"
 
 /* ---- masks ---- */
@@ -124,10 +126,61 @@ dhow_status dhowi_attend_scores(dhowi_lowering *b, dhowi_attention *a) {
     return weights(b, a, s[DHOWI_SCORES_MASKED], &s[DHOWI_SCORES_WEIGHTS]);
 }
 
+/* ---- in one step ---- */
+
+/* ATTENTION_MOST of kernels/matmul.k; fewer rows than the least do not fill the kernel's vectors.
+ */
+enum { MOST_FEATURES = 256, LEAST_ROWS = 8 };
+
+/* GPUs keep the products of their vendor's library, which know tensor cores. */
+static bool is_one_step(const dhowi_lowering *b, const dhowi_attention *a) {
+    const dhowi_tensor_desc *q = dhowi_desc_at(b, a->q), *k = dhowi_desc_at(b, a->k),
+                            *v = dhowi_desc_at(b, a->v);
+    if (!dhowi_optimises(DHOWI_OPTIMISE_ATTENTION) || b->device->desc.kind != DHOW_DEVICE_CPU ||
+        a->wants_scores || !DHOWI_GUARD(attention_capped, a->softcap == 0) ||
+        q->dtype == DHOW_F64 || (a->precision != 0 && a->precision != DHOW_F32) || q->rank != 4 ||
+        k->rank != 4 || v->rank != 4 || k->dtype != q->dtype || v->dtype != q->dtype ||
+        k->shape[0] != q->shape[0] || v->shape[0] != q->shape[0] || v->shape[1] != k->shape[1])
+        return false;
+    for (uint32_t i = 0; i < a->mask_count; i++)
+        if (dhowi_desc_at(b, a->masks[i])->dtype != DHOW_BOOL &&
+            dhowi_desc_at(b, a->masks[i])->dtype != q->dtype)
+            return false;
+    return q->shape[2] >= LEAST_ROWS && k->shape[2] > 0 && q->shape[3] >= 1 && v->shape[3] >= 1 &&
+           q->shape[3] <= MOST_FEATURES && v->shape[3] <= MOST_FEATURES &&
+           dhowi_op_supported(dhowi_op_of(DHOWI_OP_attention), q->dtype, b->device) == DHOW_OK;
+}
+
+/* All masks as one that is added; -1 without any. */
+static dhow_status added_mask(dhowi_lowering *b, const dhowi_attention *a, int32_t *out) {
+    const dhowi_tensor_desc one = {.dtype = dhowi_desc_at(b, a->q)->dtype};
+    int32_t zero;
+    *out = -1;
+    if (a->mask_count == 0) return DHOW_OK;
+    DHOWI_TRY(dhowi_filled(b, &one, 0, &zero));
+    *out = zero;
+    return apply_masks(b, a, zero, out);
+}
+
+/* The kernel writes heads of a row side by side. */
+static dhow_status attend_at_once(dhowi_lowering *b, const dhowi_attention *a, int32_t *out) {
+    static const int32_t by_heads[] = {0, 2, 1, 3};
+    const dhowi_attrs attrs = {.split = {.alpha = (float)a->scale, .flag = {a->empty_is_zero}}};
+    const dhowi_tensor_desc *q = dhowi_desc_at(b, a->q), *v = dhowi_desc_at(b, a->v);
+    const dhowi_tensor_desc y = {.dtype = q->dtype,
+                                 .rank = 4,
+                                 .shape = {q->shape[0], q->shape[2], q->shape[1], v->shape[3]}};
+    int32_t in[] = {a->q, a->k, a->v, -1};
+    DHOWI_TRY(added_mask(b, a, &in[3]));
+    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_attention, in, 4, &attrs, &y, out));
+    return dhowi_permute(b, *out, by_heads, out);
+}
+
 dhow_status dhowi_attend(dhowi_lowering *b, dhowi_attention *a, int32_t *out) {
     int64_t heads, shared;
     int32_t p;
     DHOWI_TRY(dhowi_heads_of(b, a, &heads, &shared));
+    if (is_one_step(b, a)) return attend_at_once(b, a, out);
     DHOWI_TRY(dhowi_attend_scores(b, a));
     DHOWI_TRY(dhowi_with_heads(b, a->scores[DHOWI_SCORES_WEIGHTS], shared, &p));
     DHOWI_TRY(dhowi_product(b, p, a->v, -1, out));

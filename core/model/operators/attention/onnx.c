@@ -154,10 +154,11 @@ dhow_status dhowi_lower_attention(dhowi_lowering *b) {
         DHOWI_TRY(dhowi_add_mask(b, "attn_mask", mask, &a));
     }
     DHOWI_TRY(masks_by_place(b, &a));
+    a.wants_scores = b->out_count > SCORES;
     DHOWI_TRY(dhowi_attend(b, &a, &b->out[0]));
     if (together) DHOWI_TRY(dhowi_heads_together(b, b->out[0], &b->out[0]));
     b->out[PRESENT_KEY] = a.k;
     b->out[PRESENT_VALUE] = a.v;
-    b->out[SCORES] = a.scores[mode];
+    if (a.wants_scores) b->out[SCORES] = a.scores[mode];
     return DHOW_OK;
 }
