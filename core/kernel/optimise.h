@@ -31,7 +31,9 @@ enum {
 #define DHOWI_OPTIMISATION_ENUM_(name, bit, text) DHOWI_OPTIMISE_##name = 1 << bit,
     DHOWI_OPTIMISATIONS(DHOWI_OPTIMISATION_ENUM_)
 #undef DHOWI_OPTIMISATION_ENUM_
-        DHOWI_OPTIMISE_ALL = (1 << 15) - 1
+#define DHOWI_OPTIMISATION_BIT_(name, bit, text) | 1 << bit
+        DHOWI_OPTIMISE_ALL = 0 DHOWI_OPTIMISATIONS(DHOWI_OPTIMISATION_BIT_)
+#undef DHOWI_OPTIMISATION_BIT_
 };
 
 /* What is switched on. Set by tests alone, while nothing else uses the library; plans that exist

@@ -39,7 +39,7 @@ static dhow_status run(const char *equation, const operand *in, uint32_t count, 
     put_message(&g, GRAPH_OUTPUT, &n);
     bytes_free(&file);
     file = model_of(13, &g);
-    OK(dhow_model_load_memory(g_context, file.data, file.length, &model));
+    OK(load_bytes(&file, &model));
     *out = NULL;
     dhow_status status = dhow_model_run(model, NULL, tensors, count, out, 1);
     for (uint32_t i = 0; i < count; i++) dhow_tensor_release(tensors[i]);
@@ -146,7 +146,7 @@ Test(einsum, elements_that_come_thrice_are_reduced_in_order) {
         n = value_of("y", 1, three);
         put_message(&g, GRAPH_OUTPUT, &n);
         bytes file = model_of(18, &g);
-        OK(dhow_model_load_memory(g_context, file.data, file.length, &model));
+        OK(load_bytes(&file, &model));
         OK(dhow_tensor_from_data(g_cpu, DHOW_F32, 1, three, ones, &in[0]));
         OK(dhow_tensor_from_data(g_cpu, DHOW_F32, 1, four, updates, &in[1]));
         OK(dhow_model_run(model, NULL, in, 2, &out, 1));

@@ -58,7 +58,7 @@ static dhow_model *load(bytes *g) {
     dhow_model *model;
     bytes_free(&file);
     file = model_of(13, g);
-    OK(dhow_model_load_memory(g_context, file.data, file.length, &model));
+    OK(load_bytes(&file, &model));
     return model;
 }
 

@@ -41,7 +41,7 @@ static dhow_model *load(bytes *graph, int64_t opset) {
     dhow_model *model;
     bytes_free(&file);
     file = model_of(opset, graph);
-    OK(dhow_model_load_memory(g_context, file.data, file.length, &model));
+    OK(load_bytes(&file, &model));
     return model;
 }
 

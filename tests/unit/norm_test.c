@@ -119,7 +119,7 @@ static uint32_t run(const spelling *s, char *kernel, size_t capacity, int compar
     float x[ROWS * N];
     void *y;
     fill(x);
-    OK(dhow_model_load_memory(g_context, file.data, file.length, &model));
+    OK(load_bytes(&file, &model));
     OK(dhow_tensor_from_data(g_cpu, DHOW_F32, 3, k_shape, x, &in));
     for (int again = 0; again < 2; again++) {
         OK(dhow_model_run(model, NULL, &in, 1, out, dhow_model_output_count(model)));
@@ -231,7 +231,7 @@ Test(norm, a_gelu_is_one_step_however_it_is_spelt) {
         float x[ROWS * N];
         void *y;
         fill(x);
-        OK(dhow_model_load_memory(g_context, file.data, file.length, &model));
+        OK(load_bytes(&file, &model));
         OK(dhow_tensor_from_data(g_cpu, DHOW_F32, 3, k_shape, x, &in));
         OK(dhow_model_run(model, NULL, &in, 1, &out, 1));
         OK(dhow_tensor_host_ptr(out, &y));

@@ -2,28 +2,8 @@
  *
  * Where the external data of a model may lie.
  */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "dhow/dhow.h"
+#include "files_fixture.h"
 #include "formats/onnx.h"
-
-static char g_folder[64];
-
-static void set_up(void) {
-    (void)snprintf(g_folder, sizeof g_folder, "/tmp/dhow-onnx-XXXXXX");
-    cr_assert_not_null(mkdtemp(g_folder));
-}
-
-static void tear_down(void) {
-    char command[128];
-    (void)snprintf(command, sizeof command, "rm -rf %s", g_folder);
-    cr_assert_eq(system(command), 0);
-}
 
 TestSuite(onnx_external, .init = set_up, .fini = tear_down, .timeout = 60);
 

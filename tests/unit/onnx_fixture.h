@@ -25,4 +25,8 @@ static void set_up(void) {
 }
 static void tear_down(void) { dhow_context_release(g_context); }
 
+static inline dhow_status load_bytes(const bytes *file, dhow_model **model) {
+    return dhow_model_load_memory(g_context, file->data, file->length, model);
+}
+
 #endif /* TESTS_UNIT_ONNX_FIXTURE_H_ */

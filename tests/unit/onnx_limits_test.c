@@ -43,7 +43,7 @@ static dhow_status run(bytes *g, dhow_tensor **out, dhow_model_summary *summary)
     *out = NULL;
     g_asked = 0;
     dhowi_alloc_set_hook(count_bytes);
-    dhow_status status = dhow_model_load_memory(g_context, file.data, file.length, &model);
+    dhow_status status = load_bytes(&file, &model);
     if (status == DHOW_OK) status = dhow_model_run(model, NULL, NULL, 0, out, 1);
     dhowi_alloc_set_hook(NULL);
     if (status == DHOW_OK && summary != NULL) OK(dhow_model_get_summary(model, summary));
@@ -216,7 +216,7 @@ static dhow_status run_large(const char *op, const char *inputs, int64_t extent,
     bytes file = model_of(13, &g);
     dhow_model *model;
     dhow_tensor *in, *out = NULL;
-    OK(dhow_model_load_memory(g_context, file.data, file.length, &model));
+    OK(load_bytes(&file, &model));
     OK(dhow_model_set_memory_limit(model, limit));
     OK(dhow_tensor_from_data(g_cpu, DHOW_F32, 1, some, x, &in));
     g_asked = 0;
@@ -347,7 +347,7 @@ Test(onnx_limits, large_weights_of_a_file_are_those_of_the_same_bytes_in_memory)
     OK(dhow_model_load(g_context, g_path, &model));
     OK(run_product(model, from_file));
     dhow_model_release(model);
-    OK(dhow_model_load_memory(g_context, file.data, file.length, &model));
+    OK(load_bytes(&file, &model));
     OK(run_product(model, from_memory));
     dhow_model_release(model);
     cr_assert_gt(from_file[0], 1);

@@ -33,7 +33,7 @@ static dhow_status run(const char *text, uint64_t limit, uint32_t outputs) {
     OK(dhow_tensor_from_data(g_cpu, DHOW_F32, 1, eight, values, &x));
     g_asked = 0;
     dhowi_alloc_set_hook(count_bytes);
-    dhow_status status = dhow_model_load_memory(g_context, file.data, file.length, &model);
+    dhow_status status = load_bytes(&file, &model);
     if (status == DHOW_OK && limit > 0) status = dhow_model_set_memory_limit(model, limit);
     if (status == DHOW_OK) status = dhow_model_run(model, NULL, &x, 1, out, outputs);
     dhowi_alloc_set_hook(NULL);

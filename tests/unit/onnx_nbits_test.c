@@ -79,7 +79,7 @@ static dhow_status run(const product *p, uint64_t limit, dhow_tensor **out) {
     dhow_tensor *a;
     *out = NULL;
     OK(dhow_tensor_full(g_cpu, DHOW_F32, 2, shape, 1, &a));
-    dhow_status status = dhow_model_load_memory(g_context, file.data, file.length, &model);
+    dhow_status status = load_bytes(&file, &model);
     if (status == DHOW_OK && limit > 0) status = dhow_model_set_memory_limit(model, limit);
     if (status == DHOW_OK) status = dhow_model_run(model, NULL, &a, 1, out, 1);
     dhow_tensor_release(a);

@@ -57,7 +57,7 @@ static bytes g_file;
 static dhow_model *load(bytes *g) {
     dhow_model *model = NULL;
     g_file = model_of(25, g);
-    OK(dhow_model_load_memory(g_context, g_file.data, g_file.length, &model));
+    OK(load_bytes(&g_file, &model));
     return model;
 }
 static void end(dhow_model *model) {
@@ -263,7 +263,7 @@ Test(onnx_small, data_of_another_length_than_the_shape_are_refused) {
         put_cast(&g, "w", "y", FLOAT, -1);
         put_value(&g, GRAPH_OUTPUT, "y", FLOAT, -1);
         bytes file = model_of(25, &g);
-        dhow_status status = dhow_model_load_memory(g_context, file.data, file.length, &model);
+        dhow_status status = load_bytes(&file, &model);
         if (status == DHOW_OK) status = dhow_model_run(model, NULL, NULL, 0, &y, 1);
         cr_expect_eq(status, DHOW_CORRUPT, "%zu bytes: %s", length, dhow_last_error());
         dhow_model_release(model);
@@ -324,7 +324,7 @@ Test(onnx_small, computing_with_codes_is_refused_by_the_name_of_the_type) {
     bytes file = model_of(25, &g);
     dhow_model *model = NULL;
     OK(dhow_tensor_from_data(g_cpu, DHOW_U8, 1, &count, codes, &x));
-    dhow_status status = dhow_model_load_memory(g_context, file.data, file.length, &model);
+    dhow_status status = load_bytes(&file, &model);
     if (status == DHOW_OK) status = dhow_model_run(model, NULL, &x, 1, &y, 1);
     cr_expect_eq(status, DHOW_UNSUPPORTED);
     cr_expect_not_null(strstr(dhow_last_error(), "float8e4m3fn"), "%s", dhow_last_error());

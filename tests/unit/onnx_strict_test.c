@@ -49,7 +49,7 @@ static dhow_status run(int64_t opset, bytes *g, bytes node, dhow_tensor **out) {
     bytes file = model_of(opset, g);
     dhow_model *model = NULL;
     *out = NULL;
-    dhow_status status = dhow_model_load_memory(g_context, file.data, file.length, &model);
+    dhow_status status = load_bytes(&file, &model);
     if (status == DHOW_OK) status = dhow_model_run(model, NULL, NULL, 0, out, 1);
     dhow_model_release(model);
     bytes_free(&file);

@@ -88,10 +88,6 @@ static bytes unsorted_model(void) {
     return model_of(13, &g);
 }
 
-static dhow_status load(const bytes *file, dhow_model **model) {
-    return dhow_model_load_memory(g_context, file->data, file->length, model);
-}
-
 /* Whatever loads either runs or says why not. */
 static void try_to_run(dhow_model *model, int32_t rank, const int64_t *shape) {
     dhow_device *cpu = dhow_model_device(model);
@@ -112,7 +108,7 @@ static void expect_output(const bytes *file, int32_t rank, const int64_t *shape,
     dhow_model *model;
     dhow_tensor *in, *out = NULL;
     void *data;
-    cr_assert_eq(load(file, &model), DHOW_OK, "%s", dhow_last_error());
+    cr_assert_eq(load_bytes(file, &model), DHOW_OK, "%s", dhow_last_error());
     cr_assert_eq(dhow_tensor_full(dhow_model_device(model), DHOW_F32, rank, shape, value, &in),
                  DHOW_OK);
     cr_assert_eq(dhow_model_run(model, NULL, &in, 1, &out, 1), DHOW_OK, "%s", dhow_last_error());
@@ -174,7 +170,7 @@ static void expect_steps(bytes *file, const float *want, uint32_t steps) {
     dhow_model *model;
     dhow_model_summary summary = DHOW_INIT(dhow_model_summary);
     expect_output(file, 2, shape, -0.5, want, 6);
-    cr_assert_eq(load(file, &model), DHOW_OK, "%s", dhow_last_error());
+    cr_assert_eq(load_bytes(file, &model), DHOW_OK, "%s", dhow_last_error());
     try_to_run(model, 2, shape);
     cr_assert_eq(dhow_model_get_summary(model, &summary), DHOW_OK);
     cr_assert_eq(summary.step_count, steps, "%u steps", summary.step_count);
@@ -270,7 +266,7 @@ Test(onnx, a_reshaped_view_keeps_the_order_of_its_elements) {
         dhow_model_summary summary = DHOW_INIT(dhow_model_summary);
         void *data;
         for (int i = 0; i < 24; i++) x[i] = (float)i;
-        cr_assert_eq(load(&file, &model), DHOW_OK, "%s", dhow_last_error());
+        cr_assert_eq(load_bytes(&file, &model), DHOW_OK, "%s", dhow_last_error());
         cr_assert_eq(
             dhow_tensor_from_data(dhow_model_device(model), DHOW_F32, DHOW_SHAPE(6, 4), x, &in),
             DHOW_OK);
@@ -301,7 +297,7 @@ Test(onnx, a_model_in_memory_runs) {
 Test(onnx, nothing_is_added_to_a_loaded_model_or_a_copy) {
     bytes file = dense_model();
     dhow_model *models[2];
-    cr_assert_eq(load(&file, &models[0]), DHOW_OK);
+    cr_assert_eq(load_bytes(&file, &models[0]), DHOW_OK);
     dhow_device *cpu;
     cr_assert_eq(dhow_device_get(g_context, "cpu", &cpu), DHOW_OK);
     cr_assert_eq(dhow_model_replicate(models[0], &cpu, 1, &models[1]), DHOW_OK);
@@ -326,7 +322,7 @@ Test(onnx, a_branch_is_chosen_by_a_computed_value_and_may_hide_outer_names) {
 Test(onnx, one_model_takes_both_branches_in_turn) {
     bytes file = branch_model();
     dhow_model *model;
-    cr_assert_eq(load(&file, &model), DHOW_OK);
+    cr_assert_eq(load_bytes(&file, &model), DHOW_OK);
     for (int i = 0; i < 4; i++) {
         dhow_tensor *in, *out = NULL;
         void *data;
@@ -359,7 +355,7 @@ Test(onnx, every_truncation_is_a_status) {
         for (size_t length = 1; length < file.length; length++) {
             dhow_model *model;
             bytes cut = {file.data, length, 0};
-            dhow_status status = load(&cut, &model);
+            dhow_status status = load_bytes(&cut, &model);
             cr_assert_neq(status, DHOW_OK, "model %d loads with %zu of %zu bytes", m, length,
                           file.length);
             cr_assert_neq(dhow_last_error()[0], '\0');
@@ -378,7 +374,7 @@ Test(onnx, every_flipped_bit_is_a_status_or_another_model) {
         for (size_t bit = 0; bit < file.length * 8; bit++) {
             dhow_model *model;
             file.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
-            if (load(&file, &model) == DHOW_OK) try_to_run(model, ranks[m], shapes[m]);
+            if (load_bytes(&file, &model) == DHOW_OK) try_to_run(model, ranks[m], shapes[m]);
             dhow_model_release(model);
             file.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
         }
@@ -388,7 +384,7 @@ Test(onnx, every_flipped_bit_is_a_status_or_another_model) {
 
 static void expect_refusal(bytes *file, dhow_status status, const char *text) {
     dhow_model *model;
-    dhow_status got = load(file, &model);
+    dhow_status got = load_bytes(file, &model);
     cr_assert_eq(got, status, "%s: %s", dhow_status_name(got), dhow_last_error());
     cr_assert_not_null(strstr(dhow_last_error(), text), "'%s' does not say '%s'", dhow_last_error(),
                        text);
@@ -499,7 +495,7 @@ Test(onnx, wrong_groups_are_told_in_words) {
     bytes file = model_of(11, &g);
     dhow_model *model;
     dhow_tensor *in, *out = NULL;
-    cr_assert_eq(load(&file, &model), DHOW_OK, "%s", dhow_last_error());
+    cr_assert_eq(load_bytes(&file, &model), DHOW_OK, "%s", dhow_last_error());
     cr_assert_eq(dhow_tensor_full(dhow_model_device(model), DHOW_F32, 4, image, 0, &in), DHOW_OK);
     cr_assert_eq(dhow_model_run(model, NULL, &in, 1, &out, 1), DHOW_INVALID_ARGUMENT);
     cr_assert_not_null(strstr(dhow_last_error(),
@@ -528,7 +524,7 @@ static bool run_short_of_memory(const bytes *file, int32_t rank, const int64_t *
     cr_assert_eq(dhow_tensor_full(cpu, DHOW_F32, rank, shape, 0.5, &in), DHOW_OK);
     g_allocations_left = n;
     dhowi_alloc_set_hook(fail_after);
-    dhow_status status = load(file, &model);
+    dhow_status status = load_bytes(file, &model);
     if (status == DHOW_OK) status = dhow_model_run(model, NULL, &in, 1, &out, 1);
     dhowi_alloc_set_hook(NULL);
     cr_assert(status == DHOW_OK || status == DHOW_OUT_OF_MEMORY, "allocation %d: %s: %s", (int)n,
@@ -558,7 +554,7 @@ static void expect_node_refusal(bytes *node, uint32_t count, const char *const *
     v = value_of("y", 1, any);
     put_message(&g, GRAPH_OUTPUT, &v);
     bytes file = model_of(8, &g);
-    dhow_status status = load(&file, &model);
+    dhow_status status = load_bytes(&file, &model);
     for (uint32_t i = 0; status == DHOW_OK && i < count; i++)
         cr_assert_eq(dhow_tensor_full(dhow_model_device(model), DHOW_F32, (int32_t)shapes[i][0],
                                       shapes[i] + 1, 0.5, &in[i]),

@@ -10,18 +10,42 @@
 
 TestSuite(onnx_train, .init = set_up, .fini = tear_down, .timeout = 120);
 
-static const int64_t k_four[] = {4};
+/* A model of one input x and one output y of the same rank, and what trains it. */
+typedef struct trained {
+    bytes file;
+    dhow_model *model;
+    dhow_trainer *trainer;
+    dhow_tensor *x;
+} trained;
 
-static dhow_status load(const bytes *file, dhow_model **model) {
-    return dhow_model_load_memory(g_context, file->data, file->length, model);
+static trained trained_of(int opset, bytes *graph, int32_t rank, const int64_t *shape,
+                          const int64_t *y_shape, const float *values,
+                          const dhow_trainer_options *options) {
+    trained t = {0};
+    bytes v = value_of("x", (uint32_t)rank, shape);
+    put_message(graph, GRAPH_INPUT, &v);
+    v = value_of("y", (uint32_t)rank, y_shape);
+    put_message(graph, GRAPH_OUTPUT, &v);
+    t.file = model_of(opset, graph);
+    OK(load_bytes(&t.file, &t.model));
+    OK(dhow_tensor_from_data(dhow_model_device(t.model), DHOW_F32, rank, shape, values, &t.x));
+    OK(dhow_trainer_create(t.model, options, &t.trainer));
+    return t;
+}
+
+static void free_trained(trained *t) {
+    dhow_tensor_release(t->x);
+    dhow_trainer_release(t->trainer);
+    dhow_model_release(t->model);
+    bytes_free(&t->file);
 }
 
 /* A model with it could not be trained: its derivative was missing. */
 Test(onnx_train, dropout_is_trained_as_it_is_evaluated) {
-    bytes g = {0}, t = node_of("Mul", "scale", "x w", "a"), v = value_of("x", 1, k_four);
-    dhow_model *model = NULL;
-    dhow_trainer *trainer;
-    dhow_tensor *x, *slope;
+    static const int64_t shape[] = {4}, one[] = {1};
+    static const float threes[] = {3, 3, 3, 3};
+    bytes g = {0}, t = node_of("Mul", "scale", "x w", "a");
+    dhow_tensor *slope;
     float slopes[4];
     put_message(&g, GRAPH_NODE, &t);
     t = node_of("Dropout", "drop", "a", "b");
@@ -30,23 +54,13 @@ Test(onnx_train, dropout_is_trained_as_it_is_evaluated) {
     put_message(&g, GRAPH_NODE, &t);
     t = floats_of("w", 4, 0);
     put_message(&g, GRAPH_INITIALIZER, &t);
-    put_message(&g, GRAPH_INPUT, &v);
-    v = value_of("y", 1, (const int64_t[]){1});
-    put_message(&g, GRAPH_OUTPUT, &v);
-    bytes file = model_of(13, &g);
-    cr_assert_eq(load(&file, &model), DHOW_OK, "%s", dhow_last_error());
-    cr_assert_eq(dhow_trainer_create(model, NULL, &trainer), DHOW_OK, "%s", dhow_last_error());
-    cr_assert_eq(dhow_tensor_full(dhow_model_device(model), DHOW_F32, 1, k_four, 3, &x), DHOW_OK);
-    cr_assert_eq(dhow_trainer_backward(trainer, NULL, &x, 1, NULL, NULL), DHOW_OK, "%s",
-                 dhow_last_error());
-    cr_assert_eq(dhow_trainer_parameter_at(trainer, 0, NULL, NULL, &slope), DHOW_OK);
-    cr_assert_eq(dhow_tensor_read(slope, slopes, sizeof slopes), DHOW_OK);
+    trained m = trained_of(13, &g, 1, shape, one, threes, NULL);
+    OK(dhow_trainer_backward(m.trainer, NULL, &m.x, 1, NULL, NULL));
+    OK(dhow_trainer_parameter_at(m.trainer, 0, NULL, NULL, &slope));
+    OK(dhow_tensor_read(slope, slopes, sizeof slopes));
     for (int i = 0; i < 4; i++) cr_assert_eq(slopes[i], 3);
-    dhow_tensor_release(x);
     dhow_tensor_release(slope);
-    dhow_trainer_release(trainer);
-    dhow_model_release(model);
-    bytes_free(&file);
+    free_trained(&m);
 }
 
 static double parameter_of(const dhow_model *m, const char *name) {
@@ -69,40 +83,22 @@ Test(onnx_train, batch_norms_are_trained_with_their_momentum) {
     static const int64_t shape[] = {4, 1};
     for (int i = 0; i < 2; i++) {
         const double counts = i == 0 ? 0.25 : options[i];
-        bytes g = {0}, t = node_of("BatchNormalization", "norm", "x s b m v", "y"),
-              v = value_of("x", 2, shape);
-        dhow_model *model = NULL;
-        dhow_trainer *trainer;
-        dhow_tensor *x;
+        bytes g = {0}, t = node_of("BatchNormalization", "norm", "x s b m v", "y");
         add_float(&t, "momentum", 0.75f);
         put_message(&g, GRAPH_NODE, &t);
         for (int k = 0; k < 4; k++) {
             t = floats_of(names[k], 1, 0);
             put_message(&g, GRAPH_INITIALIZER, &t);
         }
-        put_message(&g, GRAPH_INPUT, &v);
-        v = value_of("y", 2, shape);
-        put_message(&g, GRAPH_OUTPUT, &v);
-        bytes file = model_of(13, &g);
-        cr_assert_eq(load(&file, &model), DHOW_OK, "%s", dhow_last_error());
-        cr_assert_eq(
-            dhow_tensor_from_data(dhow_model_device(model), DHOW_F32, 2, shape, values, &x),
-            DHOW_OK);
-        cr_assert_eq(dhow_trainer_create(model,
-                                         &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_MSE,
-                                                    .batchnorm_momentum = options[i]),
-                                         &trainer),
-                     DHOW_OK, "%s", dhow_last_error());
-        cr_assert_eq(dhow_trainer_parameter_count(trainer), 2);
-        cr_assert_eq(dhow_trainer_backward(trainer, NULL, &x, 1, x, NULL), DHOW_OK, "%s",
-                     dhow_last_error());
-        cr_assert_eq(dhow_trainer_update_model(trainer), DHOW_OK);
-        cr_expect_float_eq(parameter_of(model, "m"), 0.1 * (1 - counts) + 3 * counts, 1e-6);
-        cr_expect_float_eq(parameter_of(model, "v"), 0.1 * (1 - counts) + 14 * counts / 3, 1e-6);
-        dhow_tensor_release(x);
-        dhow_trainer_release(trainer);
-        dhow_model_release(model);
-        bytes_free(&file);
+        trained m = trained_of(13, &g, 2, shape, shape, values,
+                               &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_MSE,
+                                          .batchnorm_momentum = options[i]));
+        cr_assert_eq(dhow_trainer_parameter_count(m.trainer), 2);
+        OK(dhow_trainer_backward(m.trainer, NULL, &m.x, 1, m.x, NULL));
+        OK(dhow_trainer_update_model(m.trainer));
+        cr_expect_float_eq(parameter_of(m.model, "m"), 0.1 * (1 - counts) + 3 * counts, 1e-6);
+        cr_expect_float_eq(parameter_of(m.model, "v"), 0.1 * (1 - counts) + 14 * counts / 3, 1e-6);
+        free_trained(&m);
     }
 }
 
@@ -110,11 +106,9 @@ Test(onnx_train, batch_norms_are_trained_with_their_momentum) {
 static void slopes_of_norm(bytes *node, float slopes[10]) {
     static const char *const names[] = {"w", "s", "b"};
     static const int64_t shape[] = {2, 3, 4};
-    bytes g = {0}, t = node_of("Mul", "scale", "x w", "a"), v = value_of("x", 3, shape);
-    dhow_model *model = NULL;
-    dhow_trainer *trainer;
+    bytes g = {0}, t = node_of("Mul", "scale", "x w", "a");
     float values[24];
-    dhow_tensor *x, *slope;
+    dhow_tensor *slope;
     for (int i = 0; i < 24; i++) values[i] = (float)(i * 7 % 24) / 8;
     put_message(&g, GRAPH_NODE, &t);
     put_message(&g, GRAPH_NODE, node);
@@ -122,29 +116,17 @@ static void slopes_of_norm(bytes *node, float slopes[10]) {
         t = floats_of(names[k], k == 0 ? 4 : 3, 0);
         put_message(&g, GRAPH_INITIALIZER, &t);
     }
-    put_message(&g, GRAPH_INPUT, &v);
-    v = value_of("y", 3, shape);
-    put_message(&g, GRAPH_OUTPUT, &v);
-    bytes file = model_of(21, &g);
-    cr_assert_eq(load(&file, &model), DHOW_OK, "%s", dhow_last_error());
-    cr_assert_eq(dhow_tensor_from_data(dhow_model_device(model), DHOW_F32, 3, shape, values, &x),
-                 DHOW_OK);
-    cr_assert_eq(dhow_trainer_create(model, &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_MSE),
-                                     &trainer),
-                 DHOW_OK, "%s", dhow_last_error());
-    cr_assert_eq(dhow_trainer_backward(trainer, NULL, &x, 1, x, NULL), DHOW_OK, "%s",
-                 dhow_last_error());
+    trained m = trained_of(21, &g, 3, shape, shape, values,
+                           &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_MSE));
+    OK(dhow_trainer_backward(m.trainer, NULL, &m.x, 1, m.x, NULL));
     for (uint32_t k = 0; k < 3; k++) {
-        cr_assert_eq(dhow_trainer_parameter_at(trainer, k, NULL, NULL, &slope), DHOW_OK);
+        OK(dhow_trainer_parameter_at(m.trainer, k, NULL, NULL, &slope));
         const size_t count = (size_t)dhow_tensor_count(slope);
-        cr_assert_eq(dhow_tensor_read(slope, slopes, count * sizeof *slopes), DHOW_OK);
+        OK(dhow_tensor_read(slope, slopes, count * sizeof *slopes));
         dhow_tensor_release(slope);
         slopes += count;
     }
-    dhow_tensor_release(x);
-    dhow_trainer_release(trainer);
-    dhow_model_release(model);
-    bytes_free(&file);
+    free_trained(&m);
 }
 
 /* An instance norm is a group norm of as many groups as channels, whose derivative is compared with

@@ -22,7 +22,7 @@ typedef struct launch {
 static void add_tensor(launch *l, dhow_tensor *t, uint32_t access) {
     l->args[l->arg_count++] = dhowi_arg_buffer(t, access);
     l->uses[l->use_count++] = (dhowi_use){t->storage, access};
-    l->span = DHOWI_MAX(l->span, t->count);
+    l->span = DHOWI_MAX(l->span, dhowi_span_of(t));
 }
 
 static void add_values(launch *l, uint32_t count, const int64_t *values) {
@@ -42,6 +42,12 @@ static dhow_status run_own(const dhowi_call *call, const launch *l, int64_t work
     dhow_kernel *kernel;
     DHOWI_TRY(dhowi_op_kernel(call->op, call->in[0]->dtype, call->stream->device, &kernel));
     return run_kernel(call, l, kernel, work);
+}
+
+/* elements x each */
+static int64_t work_of(int64_t elements, int64_t each) {
+    int64_t work;
+    return dhowi_mul_i64(elements, each, &work) ? work : INT64_MAX;
 }
 
 /* ---- windows ---- */
@@ -64,10 +70,8 @@ static void window_dims(const dhowi_window3d *s, dhow_dims *g, dhow_dims *w) {
 
 static int64_t window_work(const dhowi_call *call, int64_t channels) {
     const dhowi_window3d *s = &call->attrs->space;
-    int64_t taps = s->kernel[0] * s->kernel[1] * s->kernel[2], work;
-    if (!dhowi_mul_i64(call->out->count, taps, &work) || !dhowi_mul_i64(work, channels, &work))
-        return INT64_MAX;
-    return work;
+    const int64_t taps = s->kernel[0] * s->kernel[1] * s->kernel[2];
+    return work_of(work_of(call->out->count, taps), channels);
 }
 
 dhow_status dhowi_run_pool(const dhowi_call *call) {
@@ -285,6 +289,46 @@ dhow_status dhowi_run_determinant(const dhowi_call *call) {
     return run_own(call, &l, x->count);
 }
 
+/* ---- attention ---- */
+
+/* Strides of a tensor of up to four dimensions over a larger shape. */
+static void broadcast_strides(const dhow_tensor *t, int64_t strides[4]) {
+    const int32_t missing = 4 - t->rank;
+    for (int32_t i = missing; i < 4; i++)
+        strides[i] = t->shape[i - missing] == 1 ? 0 : t->strides[i - missing];
+}
+
+/* q[batch, heads, rows, depth], k[batch, shared, keys, depth], v[batch, shared, keys, features] and
+ * a mask that broadcasts to [batch, heads, rows, keys], or none; the result is [batch, rows, heads,
+ * features]. attrs->split: alpha scales, flag[0] makes rows that see nothing 0. */
+dhow_status dhowi_run_attention(const dhowi_call *call) {
+    enum { BATCH, HEAD, ROW, ELEMENT, RANK };
+    const dhow_tensor *q = call->in[0], *k = call->in[1], *v = call->in[2], *y = call->out;
+    const bool masked = call->in[3] != NULL;
+    const int64_t heads = q->shape[HEAD], keys = k->shape[ROW];
+    const int64_t shape[] = {q->shape[BATCH],  heads, heads / k->shape[HEAD],
+                             q->shape[ROW],    keys,  q->shape[ELEMENT],
+                             v->shape[ELEMENT]};
+    const int64_t y_strides[] = {y->strides[0], y->strides[2], y->strides[1], y->strides[3]};
+    dhow_dims from = {.rank = RANK}, to = {.rank = RANK};
+    launch l = {0};
+    memcpy(from.shape, shape, sizeof shape);
+    for (int i = 0; i < 3; i++) {
+        memcpy(from.stride[i], call->in[i]->strides, RANK * sizeof(int64_t));
+        add_tensor(&l, call->in[i], DHOW_ACCESS_READ);
+    }
+    memcpy(to.stride[0], y_strides, sizeof y_strides);
+    if (masked) broadcast_strides(call->in[3], to.stride[1]);
+    add_tensor(&l, call->in[masked ? 3 : 0], DHOW_ACCESS_READ);
+    add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    l.args[l.arg_count++] = dhowi_arg_dims(&from);
+    l.args[l.arg_count++] = dhowi_arg_dims(&to);
+    l.args[l.arg_count++] = dhowi_arg_f32(call->attrs->split.alpha);
+    l.args[l.arg_count++] = dhowi_arg_i32(masked);
+    l.args[l.arg_count++] = dhowi_arg_i32(call->attrs->split.flag[0]);
+    return run_own(call, &l, work_of(y->count, keys));
+}
+
 /* ---- weights of 4 or 8 bits ---- */
 
 /* Inputs are a, w, scales and, if given, zero points as packed bytes, zero points as numbers, bias.
@@ -337,7 +381,6 @@ dhow_status dhowi_run_matmul_nbits(const dhowi_call *call) {
     const int64_t n = call->attrs->split.n, rows = call->out->count / n;
     dhow_kernel *kernel;
     launch l = {0};
-    int64_t work;
     if (call->second != NULL) return run_unpacked(call, rows);
     add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
     add_nbits(&l, call);
@@ -346,9 +389,8 @@ dhow_status dhowi_run_matmul_nbits(const dhowi_call *call) {
     ADD_VALUES(&l, rows);
     add_nbits_values(&l, call);
     l.args[l.arg_count++] = dhowi_arg_i32(call->in[5] != NULL);
-    if (!dhowi_mul_i64(call->out->count, call->attrs->split.inner, &work)) work = INT64_MAX;
     DHOWI_TRY(dhowi_kernel_of(call->stream->device, "matmul_nbits", call->in[0]->dtype, &kernel));
-    return run_kernel(call, &l, kernel, work);
+    return run_kernel(call, &l, kernel, work_of(call->out->count, call->attrs->split.inner));
 }
 
 /* ---- codes ---- */

@@ -197,6 +197,7 @@ typedef struct k_dims {
 #define K_LEADING_ZEROS(u) ((int)clz(u))
 #define K_ALIGNED(bytes) __attribute__((aligned(bytes)))
 #define UNROLL _Pragma("unroll")
+#define ROLLED
 #define K_INF INFINITY
 #define ATOMIC_ADD(p, v) atomic_add(p, v)
 #define K_F2U(f) as_uint((f32)(f))
@@ -267,6 +268,7 @@ typedef struct k_dims {
 #define K_LEADING_ZEROS(u) __clz((int)(u))
 #define K_ALIGNED(bytes) __align__(bytes)
 #define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("unroll 1")
 #define K_INF __int_as_float(0x7f800000)
 #define K_INF64 __longlong_as_double(0x7ff0000000000000LL)
 #define ATOMIC_ADD(p, v) atomicAdd(p, v)
@@ -322,6 +324,7 @@ typedef struct __align__(16) {
 #else
 #define UNROLL _Pragma("GCC unroll 128")
 #endif
+#define ROLLED
 #ifdef K_REVERSE
 #define K_SIMD
 #else

@@ -132,31 +132,40 @@ dhow_status dhowi_attend_scores(dhowi_lowering *b, dhowi_attention *a) {
  */
 enum { MOST_FEATURES = 256, LEAST_ROWS = 8 };
 
-/* GPUs keep the products of their vendor's library, which know tensor cores. */
-static bool is_one_step(const dhowi_lowering *b, const dhowi_attention *a) {
+static bool has_types_of_step(const dhowi_lowering *b, const dhowi_attention *a) {
+    const dhow_dtype dtype = dhowi_desc_at(b, a->q)->dtype;
+    for (uint32_t i = 0; i < a->mask_count; i++) {
+        const dhow_dtype mask = dhowi_desc_at(b, a->masks[i])->dtype;
+        if (mask != DHOW_BOOL && mask != dtype) return false;
+    }
+    return dhowi_desc_at(b, a->k)->dtype == dtype && dhowi_desc_at(b, a->v)->dtype == dtype &&
+           dtype != DHOW_F64 && (a->precision == 0 || a->precision == DHOW_F32) &&
+           dhowi_op_supported(dhowi_op_of(DHOWI_OP_attention), dtype, b->device) == DHOW_OK;
+}
+
+static bool has_extents_of_step(const dhowi_lowering *b, const dhowi_attention *a) {
     const dhowi_tensor_desc *q = dhowi_desc_at(b, a->q), *k = dhowi_desc_at(b, a->k),
                             *v = dhowi_desc_at(b, a->v);
-    if (!dhowi_optimises(DHOWI_OPTIMISE_ATTENTION) || b->device->desc.kind != DHOW_DEVICE_CPU ||
-        a->wants_scores || !DHOWI_GUARD(attention_capped, a->softcap == 0) ||
-        q->dtype == DHOW_F64 || (a->precision != 0 && a->precision != DHOW_F32) || q->rank != 4 ||
-        k->rank != 4 || v->rank != 4 || k->dtype != q->dtype || v->dtype != q->dtype ||
-        k->shape[0] != q->shape[0] || v->shape[0] != q->shape[0] || v->shape[1] != k->shape[1])
-        return false;
-    for (uint32_t i = 0; i < a->mask_count; i++)
-        if (dhowi_desc_at(b, a->masks[i])->dtype != DHOW_BOOL &&
-            dhowi_desc_at(b, a->masks[i])->dtype != q->dtype)
-            return false;
-    return q->shape[2] >= LEAST_ROWS && k->shape[2] > 0 && q->shape[3] >= 1 && v->shape[3] >= 1 &&
-           q->shape[3] <= MOST_FEATURES && v->shape[3] <= MOST_FEATURES &&
-           dhowi_op_supported(dhowi_op_of(DHOWI_OP_attention), q->dtype, b->device) == DHOW_OK;
+    if (q->rank != 4 || k->rank != 4 || v->rank != 4) return false;
+    return k->shape[0] == q->shape[0] && v->shape[0] == q->shape[0] && v->shape[1] == k->shape[1] &&
+           q->shape[2] >= LEAST_ROWS && k->shape[2] > 0 && q->shape[3] > 0 && v->shape[3] > 0 &&
+           q->shape[3] <= MOST_FEATURES && v->shape[3] <= MOST_FEATURES;
+}
+
+/* GPUs keep the products of their vendor's library, which know tensor cores. */
+static bool is_one_step(const dhowi_lowering *b, const dhowi_attention *a) {
+    return dhowi_optimises(DHOWI_OPTIMISE_ATTENTION) && b->device->desc.kind == DHOW_DEVICE_CPU &&
+           !a->wants_scores && DHOWI_GUARD(attention_capped, a->softcap == 0) &&
+           has_extents_of_step(b, a) && has_types_of_step(b, a);
 }
 
 /* All masks as one that is added; -1 without any. */
 static dhow_status added_mask(dhowi_lowering *b, const dhowi_attention *a, int32_t *out) {
     const dhowi_tensor_desc one = {.dtype = dhowi_desc_at(b, a->q)->dtype};
     int32_t zero;
-    *out = -1;
-    if (a->mask_count == 0) return DHOW_OK;
+    *out = a->mask_count == 1 ? a->masks[0] : -1;
+    if (a->mask_count == 0 || (*out >= 0 && dhowi_desc_at(b, *out)->dtype == one.dtype))
+        return DHOW_OK;
     DHOWI_TRY(dhowi_filled(b, &one, 0, &zero));
     *out = zero;
     return apply_masks(b, a, zero, out);

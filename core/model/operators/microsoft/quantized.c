@@ -26,7 +26,6 @@ dhow_status dhowi_lower_ms_qlinear_binary(dhowi_lowering *b) {
 dhow_status dhowi_lower_ms_qlinear_unary(dhowi_lowering *b) {
     const double alpha = (double)dhowi_attr_float(b, "alpha", 0.01f);
     int32_t x;
-    if (!dhowi_given(b, 3)) DHOWI_REFUSE("the scale of the result is missing");
     DHOWI_TRY(dhowi_real_of(b, 0, 1, &x));
     DHOWI_TRY(dhowi_map_one(b, (dhowi_map_op)b->node->op->arg, alpha, 0, x, &x));
     return dhowi_quantized_by(b, x, 3, type_of(b, 0), &b->out[0]);
@@ -74,7 +73,6 @@ static dhow_status qlinear_pool(dhowi_lowering *b, dhowi_lower_fn *pool) {
     const dhow_dtype dtype = type_of(b, 0);
     bool last;
     int32_t x;
-    if (!dhowi_given(b, 3)) DHOWI_REFUSE("the scale of the result is missing");
     DHOWI_TRY(dhowi_attr_flag(b, "channels_last", false, &last));
     DHOWI_TRY(dhowi_real_of(b, 0, 1, &x));
     DHOWI_TRY(pooled(b, x, last, pool, &x));
@@ -103,28 +101,11 @@ dhow_status dhowi_lower_ms_qlinear_where(dhowi_lowering *b) {
 }
 
 /* Rows are the axis, or for models of before opset 13 all from it on. */
-static dhow_status softmax_from(dhowi_lowering *b, int32_t x, int64_t axis, bool flat,
-                                int32_t *out) {
-    const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
-    dhowi_attrs attrs = {0};
-    DHOWI_TRY(dhowi_axis(&own, axis, &attrs.dim));
-    if (flat) {
-        const int64_t rows[] = {dhowi_extent(&own, 0, attrs.dim),
-                                dhowi_extent(&own, attrs.dim, own.rank)};
-        attrs.dim = 1;
-        DHOWI_TRY(dhowi_reshape(b, x, 2, rows, &x));
-    }
-    const dhowi_tensor_desc desc = *dhowi_desc_at(b, x);
-    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_softmax, &x, 1, &attrs, &desc, out));
-    return dhowi_reshape(b, *out, own.rank, own.shape, out);
-}
-
 dhow_status dhowi_lower_ms_qlinear_softmax(dhowi_lowering *b) {
     const bool flat = dhowi_attr_int(b, "opset", 0) < 13;
     int32_t x;
-    if (!dhowi_given(b, 3)) DHOWI_REFUSE("the scale of the result is missing");
     DHOWI_TRY(dhowi_real_of(b, 0, 1, &x));
-    DHOWI_TRY(softmax_from(b, x, dhowi_attr_int(b, "axis", -1), flat, &x));
+    DHOWI_TRY(dhowi_softmax_along(b, DHOWI_OP_softmax, x, dhowi_attr_int(b, "axis", -1), flat, &x));
     return dhowi_quantized_by(b, x, 3, type_of(b, 0), &b->out[0]);
 }
 
@@ -145,11 +126,9 @@ static dhow_status times(dhowi_lowering *b, int32_t x, int32_t scale, int32_t *o
 
 /* (x - zero) as f32; zero, input i, may be missing. */
 static dhow_status centred(dhowi_lowering *b, uint32_t x, uint32_t i, int32_t *out) {
-    int32_t zero;
-    DHOWI_TRY(dhowi_cast_to(b, b->in[x], DHOW_F32, out));
-    if (!dhowi_given(b, i)) return DHOW_OK;
-    DHOWI_TRY(across(b, b->in[i], dhowi_desc_at(b, *out)->rank, &zero));
-    return dhowi_map_two(b, DHOWI_MAP_SUB, *out, zero, out);
+    int32_t zero = -1;
+    if (dhowi_given(b, i)) DHOWI_TRY(across(b, b->in[i], dhowi_desc_at(b, b->in[x])->rank, &zero));
+    return dhowi_centred(b, b->in[x], zero, out);
 }
 
 /* A, B, scales of A and B, zero points of A and B, bias. */
@@ -173,9 +152,7 @@ dhow_status dhowi_lower_ms_dynamic_matmul(dhowi_lowering *b) {
     int32_t x, y;
     DHOWI_TRY(dhowi_lower_dynamic_quantize(b)); /* codes, scale and zero point */
     const int32_t codes = b->out[0], scale = b->out[1], zero = b->out[2];
-    DHOWI_TRY(dhowi_cast_to(b, codes, DHOW_F32, &x));
-    DHOWI_TRY(dhowi_cast_to(b, zero, DHOW_F32, &y));
-    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, x, y, &x));
+    DHOWI_TRY(dhowi_centred(b, codes, zero, &x));
     DHOWI_TRY(centred(b, 1, 3, &y));
     DHOWI_TRY(dhowi_product(b, x, y, -1, &x));
     DHOWI_TRY(times(b, x, scale, &x));

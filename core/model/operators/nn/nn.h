@@ -36,6 +36,11 @@ dhowi_lower_fn dhowi_lower_softmax, dhowi_lower_hardmax;
  * shift may be -1. */
 dhow_status dhowi_norm(dhowi_lowering *b, int32_t x, int32_t scale, int32_t shift, double eps,
                        bool centred, int32_t *out);
+/* Softmax or log-softmax of x along an axis, or, `flat`, of everything from it on. */
+dhow_status dhowi_softmax_along(dhowi_lowering *b, dhowi_op_id op, int32_t x, int64_t axis,
+                                bool flat, int32_t *out);
+/* (x - zero) as f32, of codes; zero may be -1. */
+dhow_status dhowi_centred(dhowi_lowering *b, int32_t x, int32_t zero, int32_t *out);
 /* What the quantised input i stands for: scale[axis] (x - zero), by inputs i + 1 and i + 2, which
  * may be missing. */
 dhow_status dhowi_real_of(dhowi_lowering *b, uint32_t i, int64_t axis, int32_t *out);

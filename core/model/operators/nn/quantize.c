@@ -121,8 +121,7 @@ static dhow_status quantized_float(dhowi_lowering *b, int32_t x, int32_t scale, 
     return dhowi_encoded(b, *out, encoding, saturates, DHOWI_ROUND_UP, out);
 }
 
-/* (x - zero) as f32; zero may be -1 */
-static dhow_status centred(dhowi_lowering *b, int32_t x, int32_t zero, int32_t *out) {
+dhow_status dhowi_centred(dhowi_lowering *b, int32_t x, int32_t zero, int32_t *out) {
     DHOWI_TRY(dhowi_decoded(b, x, DHOW_F32, &x));
     *out = x;
     if (zero < 0) return DHOW_OK;
@@ -167,7 +166,7 @@ dhow_status dhowi_lower_dequantize(dhowi_lowering *b) {
                           dhowi_onnx_type_name(wanted != 0 ? (int32_t)wanted : by.encoding));
     DHOWI_TRY(per_block(b, b->in[1], &from, &scale));
     if (dhowi_given(b, 2)) DHOWI_TRY(per_block(b, b->in[2], &from, &zero));
-    DHOWI_TRY(centred(b, b->in[0], zero, &x));
+    DHOWI_TRY(dhowi_centred(b, b->in[0], zero, &x));
     DHOWI_TRY(dhowi_decoded(b, scale, DHOW_F32, &scale));
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, x, scale, &b->out[0]));
     return dhowi_cast_to(b, b->out[0], dtype, &b->out[0]);
@@ -213,8 +212,8 @@ dhow_status dhowi_lower_matmul_integer(dhowi_lowering *b) {
     const dhowi_tensor_desc p = *dhowi_desc_at(b, b->in[0]);
     if (zx >= 0 && dhowi_count_of(dhowi_desc_at(b, zx)) > 1) /* one per row */
         DHOWI_TRY(dhowi_along(b, zx, p.rank, p.rank - 2, &zx));
-    DHOWI_TRY(centred(b, b->in[0], zx, &x));
-    DHOWI_TRY(centred(b, b->in[1], zy, &y));
+    DHOWI_TRY(dhowi_centred(b, b->in[0], zx, &x));
+    DHOWI_TRY(dhowi_centred(b, b->in[1], zy, &y));
     if (p.rank == 1 || dhowi_desc_at(b, y)->rank == 1)
         return dhowi_fail(DHOW_UNSUPPORTED, "vectors");
     DHOWI_TRY(dhowi_product(b, x, y, -1, &b->out[0]));
@@ -223,9 +222,9 @@ dhow_status dhowi_lower_matmul_integer(dhowi_lowering *b) {
 
 dhow_status dhowi_lower_conv_integer(dhowi_lowering *b) {
     int32_t x, w, zw = dhowi_given(b, 3) ? b->in[3] : -1;
-    DHOWI_TRY(centred(b, b->in[0], dhowi_given(b, 2) ? b->in[2] : -1, &x));
+    DHOWI_TRY(dhowi_centred(b, b->in[0], dhowi_given(b, 2) ? b->in[2] : -1, &x));
     if (zw >= 0) DHOWI_TRY(per_axis(b, zw, dhowi_desc_at(b, b->in[1])->rank, 0, &zw));
-    DHOWI_TRY(centred(b, b->in[1], zw, &w));
+    DHOWI_TRY(dhowi_centred(b, b->in[1], zw, &w));
     DHOWI_TRY(dhowi_convolve(b, x, w, -1, &b->out[0]));
     return dhowi_cast_to(b, b->out[0], DHOW_I32, &b->out[0]);
 }
@@ -235,13 +234,14 @@ dhow_status dhowi_real_of(dhowi_lowering *b, uint32_t i, int64_t axis, int32_t *
     int32_t scale, zero = -1;
     DHOWI_TRY(per_axis(b, b->in[i + 1], rank, axis, &scale));
     if (dhowi_given(b, i + 2)) DHOWI_TRY(per_axis(b, b->in[i + 2], rank, axis, &zero));
-    DHOWI_TRY(centred(b, b->in[i], zero, out));
+    DHOWI_TRY(dhowi_centred(b, b->in[i], zero, out));
     DHOWI_TRY(dhowi_cast_to(b, scale, DHOW_F32, &scale));
     return dhowi_map_two(b, DHOWI_MAP_MUL, *out, scale, out);
 }
 
 dhow_status dhowi_quantized_by(dhowi_lowering *b, int32_t x, uint32_t i, dhow_dtype dtype,
                                int32_t *out) {
+    if (!dhowi_given(b, i)) DHOWI_REFUSE("the scale of the result is missing");
     const int32_t zero = dhowi_given(b, i + 1) ? b->in[i + 1] : -1;
     const dhow_dtype given = zero >= 0 ? dhowi_desc_at(b, zero)->dtype : dtype;
     return quantized(b, x, b->in[i], zero, (quantized_type){given, 0}, out);
