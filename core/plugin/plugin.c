@@ -30,10 +30,15 @@ __attribute__((constructor)) static void guard(void) {
 void dhowi_plugins_lock(void) { pthread_mutex_lock(&g_mutex); }
 void dhowi_plugins_unlock(void) { pthread_mutex_unlock(&g_mutex); }
 
-/* Texts of plugins are shown, and passed on by dhow-probe, as one line each. */
+/* Texts of plugins are shown, and passed on by dhow-probe, as one line each: without what moves a
+ * terminal's cursor, and as UTF-8, which JSON is. */
 static void make_one_line(char *text) {
+    enum { DELETE = 0x7f };
+    const bool utf8 = dhowi_is_utf8(text);
     for (char *c = text; *c != '\0'; c++) {
-        if ((unsigned char)*c < ' ') *c = ' ';
+        const unsigned char byte = (unsigned char)*c;
+        if (byte < ' ' || byte == DELETE) *c = ' ';
+        if (byte > DELETE && !utf8) *c = '?';
     }
 }
 
@@ -228,6 +233,8 @@ void dhowi_plugin_describe(const dhowi_plugin *plugin, uint32_t index, dhow_devi
     }
     d->name[sizeof d->name - 1] = d->driver[sizeof d->driver - 1] = '\0';
     d->uuid[sizeof d->uuid - 1] = d->pci[sizeof d->pci - 1] = '\0';
+    char *const texts[] = {d->name, d->driver, d->uuid, d->pci};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) make_one_line(texts[i]);
     bool power_of_two = d->offset_align != 0 && (d->offset_align & (d->offset_align - 1)) == 0;
     if (!power_of_two || d->offset_align > 4096) d->offset_align = 256;
     if ((d->index_bits & 96u) == 0) d->index_bits = 64;
@@ -247,6 +254,9 @@ void dhowi_plugin_list_components(dhowi_plugin *plugin) {
         if (plugin->api.component(plugin->self, i, c, &err) != DHOW_OK) break;
         c->name[sizeof c->name - 1] = c->purpose[sizeof c->purpose - 1] = '\0';
         c->detail[sizeof c->detail - 1] = '\0';
+        make_one_line(c->name);
+        make_one_line(c->purpose);
+        make_one_line(c->detail);
         plugin->component_count = i + 1;
     }
 }

@@ -139,6 +139,18 @@ Test(loader, a_device_that_cannot_be_described_is_listed_with_the_reason) {
     dhow_context_release(context);
 }
 
+/* They went to the terminal of who listed devices, and into texts that have to be UTF-8. */
+Test(loader, texts_of_a_device_are_one_plain_line) {
+    dhow_context *context = open_beside(DHOW_TEST_BAD_DIR "/coloured_texts", NULL);
+    dhow_device *device;
+    dhow_device_info info = DHOW_INIT(dhow_device_info);
+    OK(dhow_device_get(context, "plain:0", &device));
+    OK(dhow_device_get_info(device, &info));
+    cr_assert_str_eq(info.description, " [31mfast device  ?");
+    cr_assert_str_eq(info.driver, "made in K\303\266ln 1.0");
+    dhow_context_release(context);
+}
+
 /* Starting a driver can take longer than all the rest, and whoever lists devices uses none. */
 Test(loader, a_backend_described_by_another_process_is_opened_with_its_first_device) {
     dhow_context *context = open_beside(DHOW_TEST_BAD_DIR "/open_fails_in_programs", NULL);
