@@ -74,10 +74,10 @@ static dhow_status take_value(checked *c, uint32_t i, const dhow_value *v) {
         type == DHOW_I32 || type == DHOW_U32 || type == DHOW_I64 || type == DHOW_U64;
     if (wants_integer && is_integer) {
         if (!fits) {
-            return dhowi_fail(DHOW_OUT_OF_RANGE,
-                              "%s: argument %u '%s' is %s, %" PRId64 " does not fit",
-                              c->kernel->name, i + 1, c->kernel->signature.params[i].name,
-                              dhowi_type_name(type), v->u.i);
+            return dhowi_fail(
+                DHOW_OUT_OF_RANGE, "%s: argument %u '%s' is %s, %s%" PRIu64 " does not fit",
+                c->kernel->name, i + 1, c->kernel->signature.params[i].name, dhowi_type_name(type),
+                negative ? "-" : "", negative ? 0 - v->u.u : v->u.u);
         }
         c->args[i] = type == DHOW_I32 || type == DHOW_U32 ? dhowi_arg_i32((int32_t)v->u.u)
                                                           : dhowi_arg_i64(v->u.i);

@@ -81,3 +81,29 @@ Test(portable, bools_and_foreign_formats_are_named) {
         refuses(g_devices[d], DHOW_MODULE_CUDA_C, "int x;", DHOW_UNSUPPORTED, "not CUDA C");
     }
 }
+
+/* UINT64_MAX was told as -1. */
+Test(portable, a_number_that_a_parameter_cannot_hold_is_told) {
+    static const char text[] =
+        "KERNEL(f, (OUT(f64,y), VAL(i32,a), VAL(u32,b), VAL(i64,c)))\n"
+        "{ GRID_FOR(i, 1) { y[i] = (f64)a + (f64)b + (f64)c; } }\n";
+    for (int d = 0; d < g_count; d++) {
+        dhow_module *m;
+        dhow_kernel *f;
+        dhow_tensor *y;
+        OK(dhow_module_build(g_devices[d],
+                             &DHOW_INIT(dhow_module_source, .text = text, .name = "own.k"), &m));
+        OK(dhow_module_kernel(m, "f", &f));
+        OK(dhow_tensor_create(g_devices[d], DHOW_F64, DHOW_SHAPE(1), &y));
+        cr_assert_eq(dhow_launch(NULL, f, 1, y, 1, 2, UINT64_MAX), DHOW_OUT_OF_RANGE);
+        SAYS(dhow_last_error(), "argument 4 'c' is i64, 18446744073709551615 does not fit");
+        cr_assert_eq(dhow_launch(NULL, f, 1, y, 1, -2, 3), DHOW_OUT_OF_RANGE);
+        SAYS(dhow_last_error(), "argument 3 'b' is u32, -2 does not fit");
+        cr_assert_eq(dhow_launch(NULL, f, 1, y, INT64_MIN, 2, 3), DHOW_OUT_OF_RANGE);
+        SAYS(dhow_last_error(), "argument 2 'a' is i32, -9223372036854775808 does not fit");
+        OK(dhow_launch(NULL, f, 1, y, 1, 2, (uint64_t)INT64_MAX));
+        dhow_tensor_release(y);
+        dhow_kernel_release(f);
+        dhow_module_release(m);
+    }
+}
