@@ -18,6 +18,20 @@ static void expect_names(dhow_model *m, const char *const *names, uint32_t count
     }
 }
 
+/* Who asked for the second by its name got the first. */
+Test(layers, outputs_have_names_of_their_own) {
+    const int64_t shape[] = {2, 3};
+    dhow_model_value v, y;
+    dhow_model *m = model_of(2, shape, &v);
+    OK(dhow_model_relu(m, v, &y));
+    OK(dhow_model_output(m, "y", y));
+    cr_assert_eq(dhow_model_output(m, "y", y), DHOW_INVALID_ARGUMENT);
+    cr_assert_str_eq(dhow_last_error(), "dhow_model_output: there is an output 'y' already");
+    OK(dhow_model_output(m, "z", y));
+    cr_assert_eq(dhow_model_output_count(m), 2);
+    dhow_model_release(m);
+}
+
 Test(layers, a_table_is_named_and_computed_as_pytorch_s_sequential) {
     static const char *const names[] = {"0.weight", "0.bias", "2.0.weight", "2.2.weight",
                                         "2.2.bias"};

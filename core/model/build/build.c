@@ -84,6 +84,11 @@ dhow_status dhow_model_output(dhow_model *m, const char *name, dhow_model_value 
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: '%.64s' is no result of a step", function,
                           name);
     }
+    for (uint32_t i = 0; i < m->output_count; i++) {
+        if (strcmp(m->output_names[i], name) == 0)
+            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: there is an output '%.64s' already",
+                              function, name);
+    }
     char *kept = dhowi_arena_text(&m->arena, name, strlen(name));
     if (kept == NULL) return dhowi_fail_memory(function);
     return dhowi_model_add_output(m, kept, value);
