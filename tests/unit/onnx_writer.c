@@ -124,6 +124,10 @@ bytes floats_of(const char *name, int64_t rows, int64_t columns) {
 }
 
 bytes value_of(const char *name, uint32_t rank, const int64_t *shape) {
+    return typed_value_of(name, 1, rank, shape);
+}
+
+bytes typed_value_of(const char *name, int64_t dtype, uint32_t rank, const int64_t *shape) {
     bytes v = {0}, type = {0}, tensor = {0}, extents = {0};
     for (uint32_t i = 0; i < rank; i++) {
         bytes dim = {0};
@@ -131,7 +135,7 @@ bytes value_of(const char *name, uint32_t rank, const int64_t *shape) {
         if (shape[i] < 0) put_text(&dim, 2, "n");
         put_message(&extents, 1, &dim);
     }
-    put_number(&tensor, 1, 1);
+    put_number(&tensor, 1, (uint64_t)dtype);
     put_message(&tensor, 2, &extents);
     put_message(&type, 1, &tensor);
     put_text(&v, 1, name);

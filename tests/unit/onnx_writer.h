@@ -32,6 +32,8 @@ void add_graph(bytes *node, const char *name, bytes *graph);
 bytes floats_of(const char *name, int64_t rows, int64_t columns);
 /* A float value of a graph: rank extents, -1 for an open one. */
 bytes value_of(const char *name, uint32_t rank, const int64_t *shape);
+/* Of another element type of ONNX. */
+bytes typed_value_of(const char *name, int64_t dtype, uint32_t rank, const int64_t *shape);
 /* The whole file; the graph is freed. */
 bytes model_of(int64_t opset, bytes *graph);
 

@@ -3,6 +3,7 @@
  * Quantised arithmetic.
  */
 #include <inttypes.h>
+#include <math.h>
 
 #include "base/memory/size.h"
 #include "model/operators/nn/nn.h"
@@ -206,7 +207,88 @@ dhow_status dhowi_lower_dynamic_quantize(dhowi_lowering *b) {
     return DHOW_OK;
 }
 
-/* Integer products are computed in f32, which is exact below 2^24. */
+/* ---- sums of integer products ---- */
+
+/* f32 adds up integers exactly below 2^24, and no product of two numbers of 8 bits less a zero
+ * point exceeds 255 * 255. */
+enum { MOST_CENTRED = 255, EXACT_PRODUCTS = (1 << 24) / (MOST_CENTRED * MOST_CENTRED) };
+
+/* Whether weights that are known are so small that sums of any values with them are exact: `each`
+ * of them belong to a sum, `outer` such blocks of `inner` sums side by side follow each other. */
+static dhow_status are_small(dhowi_lowering *b, int32_t w, int64_t outer, int64_t each,
+                             int64_t inner, bool *out) {
+    void *data;
+    *out = each <= EXACT_PRODUCTS;
+    if (*out || !dhowi_is_known(b, w) || !b->items[w].contiguous) return DHOW_OK;
+    DHOWI_TRY(dhow_tensor_host_ptr(b->items[w].tensor, &data));
+    for (int64_t i = 0; i < outer * inner; i++) {
+        const float *first = (const float *)data + i / inner * each * inner + i % inner;
+        double sum = 0;
+        for (int64_t k = 0; k < each; k++) sum += fabs((double)first[k * inner]);
+        if (sum * MOST_CENTRED >= 1 << 24) return DHOW_OK;
+    }
+    *out = true;
+    return DHOW_OK;
+}
+
+/* *sum += x, as integers; *sum is -1 at first. */
+static dhow_status add_integers(dhowi_lowering *b, int32_t x, int32_t *sum) {
+    DHOWI_TRY(dhowi_cast_to(b, x, DHOW_I32, &x));
+    if (*sum < 0) {
+        *sum = x;
+        return DHOW_OK;
+    }
+    return dhowi_map_two(b, DHOWI_MAP_ADD, *sum, x, sum);
+}
+
+static dhow_status integer_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t *out) {
+    const dhowi_tensor_desc p = *dhowi_desc_at(b, x), q = *dhowi_desc_at(b, y);
+    const int64_t k = p.shape[p.rank - 1];
+    bool exact = true;
+    if (q.shape[q.rank - 2] == k) /* else the product refuses them */
+        DHOWI_TRY(are_small(b, y, dhowi_extent(&q, 0, q.rank - 2), k, q.shape[q.rank - 1], &exact));
+    const int64_t most = exact ? DHOWI_MAX(k, (int64_t)1) : EXACT_PRODUCTS;
+    *out = -1;
+    for (int64_t first = 0; first < k || *out < 0; first += most) {
+        const int64_t count = DHOWI_MIN(k - first, most);
+        int32_t left = x, right = y;
+        if (count < k) DHOWI_TRY(dhowi_narrow(b, x, p.rank - 1, first, count, 1, &left));
+        if (count < k) DHOWI_TRY(dhowi_narrow(b, y, q.rank - 2, first, count, 1, &right));
+        DHOWI_TRY(dhowi_product(b, left, right, -1, &left));
+        DHOWI_TRY(add_integers(b, left, out));
+    }
+    return DHOW_OK;
+}
+
+/* Some channels after the others. Where a group or the window of one channel is too large for that,
+ * sums are those of f64. */
+static dhow_status integer_convolution(dhowi_lowering *b, int32_t x, int32_t w, int32_t *out) {
+    const dhowi_tensor_desc p = *dhowi_desc_at(b, x), q = *dhowi_desc_at(b, w);
+    const int64_t channels = q.rank > 1 ? q.shape[1] : 0, window = dhowi_extent(&q, 2, q.rank);
+    bool exact;
+    DHOWI_TRY(are_small(b, w, q.rank > 0 ? q.shape[0] : 0, channels * window, 1, &exact));
+    const bool apart = !exact && window <= EXACT_PRODUCTS && p.rank == q.rank && p.rank > 1 &&
+                       p.shape[1] == channels;
+    if (!apart) {
+        const dhow_dtype dtype = exact ? DHOW_F32 : DHOW_F64;
+        DHOWI_TRY(dhowi_cast_to(b, x, dtype, &x));
+        DHOWI_TRY(dhowi_cast_to(b, w, dtype, &w));
+        DHOWI_TRY(dhowi_convolve(b, x, w, -1, &x));
+        return dhowi_cast_to(b, x, DHOW_I32, out);
+    }
+    const int64_t most = EXACT_PRODUCTS / window;
+    *out = -1;
+    for (int64_t first = 0; first < channels; first += most) {
+        const int64_t count = DHOWI_MIN(channels - first, most);
+        int32_t some, weights;
+        DHOWI_TRY(dhowi_narrow(b, x, 1, first, count, 1, &some));
+        DHOWI_TRY(dhowi_narrow(b, w, 1, first, count, 1, &weights));
+        DHOWI_TRY(dhowi_convolve(b, some, weights, -1, &some));
+        DHOWI_TRY(add_integers(b, some, out));
+    }
+    return DHOW_OK;
+}
+
 dhow_status dhowi_lower_matmul_integer(dhowi_lowering *b) {
     int32_t x, y, zx = dhowi_given(b, 2) ? b->in[2] : -1, zy = dhowi_given(b, 3) ? b->in[3] : -1;
     const dhowi_tensor_desc p = *dhowi_desc_at(b, b->in[0]);
@@ -214,10 +296,8 @@ dhow_status dhowi_lower_matmul_integer(dhowi_lowering *b) {
         DHOWI_TRY(dhowi_along(b, zx, p.rank, p.rank - 2, &zx));
     DHOWI_TRY(dhowi_centred(b, b->in[0], zx, &x));
     DHOWI_TRY(dhowi_centred(b, b->in[1], zy, &y));
-    if (p.rank == 1 || dhowi_desc_at(b, y)->rank == 1)
-        return dhowi_fail(DHOW_UNSUPPORTED, "vectors");
-    DHOWI_TRY(dhowi_product(b, x, y, -1, &b->out[0]));
-    return dhowi_cast_to(b, b->out[0], DHOW_I32, &b->out[0]);
+    if (p.rank < 2 || dhowi_desc_at(b, y)->rank < 2) return dhowi_fail(DHOW_UNSUPPORTED, "vectors");
+    return integer_product(b, x, y, &b->out[0]);
 }
 
 dhow_status dhowi_lower_conv_integer(dhowi_lowering *b) {
@@ -225,8 +305,7 @@ dhow_status dhowi_lower_conv_integer(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_centred(b, b->in[0], dhowi_given(b, 2) ? b->in[2] : -1, &x));
     if (zw >= 0) DHOWI_TRY(per_axis(b, zw, dhowi_desc_at(b, b->in[1])->rank, 0, &zw));
     DHOWI_TRY(dhowi_centred(b, b->in[1], zw, &w));
-    DHOWI_TRY(dhowi_convolve(b, x, w, -1, &b->out[0]));
-    return dhowi_cast_to(b, b->out[0], DHOW_I32, &b->out[0]);
+    return integer_convolution(b, x, w, &b->out[0]);
 }
 
 dhow_status dhowi_real_of(dhowi_lowering *b, uint32_t i, int64_t axis, int32_t *out) {

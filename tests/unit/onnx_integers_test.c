@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Products of integers of 8 bits are sums without rounding, however long: they are computed in
+ * f32, which adds up 258 of the largest exactly.
+ */
+#include <stdio.h>
+
+#include "onnx_fixture.h"
+
+TestSuite(onnx_integers, .init = set_up, .fini = tear_down, .timeout = 60);
+
+enum { U8 = 2, I8 = 3, CHANNELS = 1500, PIXELS = 6, OUT = 4 };
+
+/* Large and odd, so that no sum of many is a multiple of a power of two. */
+static int value_at(int64_t type, int64_t i) {
+    return type == U8 ? 255 - (int)(i * 7 % 5) : (int)(i * 3 % 4) - 128;
+}
+
+static void put_bytes(bytes *g, const char *name, int64_t type, uint32_t rank, const int64_t *shape,
+                      int fill) {
+    bytes t = {0};
+    int64_t count = 1;
+    for (uint32_t i = 0; i < rank; i++) {
+        put_number(&t, 1, (uint64_t)shape[i]);
+        count *= shape[i];
+    }
+    char *data = malloc((size_t)count);
+    cr_assert_not_null(data);
+    for (int64_t i = 0; i < count; i++)
+        data[i] = (char)(unsigned char)(fill >= 0 ? fill : value_at(type, i));
+    put_number(&t, 2, (uint64_t)type);
+    put_text(&t, 8, name);
+    put_varint(&t, 9 << 3 | 2);
+    put_varint(&t, (uint64_t)count);
+    put_raw(&t, data, (size_t)count);
+    put_message(g, GRAPH_INITIALIZER, &t);
+    free(data);
+}
+
+/* Either an input of the graph, with the same values, or a constant of the file. */
+static void put_operand(bytes *g, const char *name, int64_t type, uint32_t rank, const int64_t *shape,
+                        dhow_tensor **input) {
+    int64_t count = 1;
+    if (input == NULL) {
+        put_bytes(g, name, type, rank, shape, -1);
+        return;
+    }
+    bytes v = typed_value_of(name, type, rank, shape);
+    put_message(g, GRAPH_INPUT, &v);
+    for (uint32_t i = 0; i < rank; i++) count *= shape[i];
+    char *data = malloc((size_t)count);
+    cr_assert_not_null(data);
+    for (int64_t i = 0; i < count; i++) data[i] = (char)value_at(type, i);
+    OK(dhow_tensor_from_data(g_cpu, type == U8 ? DHOW_U8 : DHOW_I8, (int32_t)rank, shape, data, input));
+    free(data);
+}
+
+static void run(bytes *g, bytes node, dhow_tensor **in, uint32_t in_count, int64_t count,
+                const int32_t *want, const char *what) {
+    static const int64_t any[] = {-1};
+    dhow_model *model;
+    dhow_tensor *out;
+    void *got;
+    put_message(g, GRAPH_NODE, &node);
+    bytes y = typed_value_of("y", 6, 1, any);
+    put_message(g, GRAPH_OUTPUT, &y);
+    bytes file = model_of(13, g);
+    OK(dhow_model_load_memory(g_context, file.data, file.length, &model));
+    OK(dhow_model_run(model, NULL, in, in_count, &out, 1));
+    OK(dhow_tensor_host_ptr(out, &got));
+    for (int64_t i = 0; i < count; i++)
+        cr_assert_eq(((int32_t *)got)[i], want[i], "%s: element %d is %d, not %d", what, (int)i,
+                     ((int32_t *)got)[i], want[i]);
+    dhow_tensor_release(out);
+    for (uint32_t i = 0; i < in_count; i++) dhow_tensor_release(in[i]);
+    dhow_model_release(model);
+    bytes_free(&file);
+}
+
+/* Weights that are known beforehand, and those that are an input. */
+Test(onnx_integers, sums_of_a_product_are_exact) {
+    static const int64_t x_shape[] = {PIXELS, CHANNELS}, w_shape[] = {CHANNELS, OUT};
+    int32_t want[PIXELS * OUT];
+    for (int m = 0; m < PIXELS; m++) {
+        for (int n = 0; n < OUT; n++) {
+            want[m * OUT + n] = 0;
+            for (int k = 0; k < CHANNELS; k++)
+                want[m * OUT + n] += (value_at(U8, m * CHANNELS + k) - 3) *
+                                     value_at(I8, k * OUT + n);
+        }
+    }
+    for (int known = 0; known < 2; known++) {
+        bytes g = {0};
+        dhow_tensor *in[2];
+        put_operand(&g, "x", U8, 2, x_shape, &in[0]);
+        put_operand(&g, "w", I8, 2, w_shape, known ? NULL : &in[1]);
+        put_bytes(&g, "zero", U8, 0, NULL, 3);
+        run(&g, node_of("MatMulInteger", "n", "x w zero", "y"), in, known ? 1 : 2, PIXELS * OUT,
+            want, known ? "known weights" : "weights of an input");
+    }
+}
+
+/* In groups, too. */
+Test(onnx_integers, sums_of_a_convolution_are_exact) {
+    for (int variant = 0; variant < 4; variant++) {
+        const int groups = variant % 2 == 0 ? 1 : 2, known = variant / 2, each = CHANNELS / groups;
+        const int64_t x_shape[] = {1, CHANNELS, PIXELS, 1}, w_shape[] = {OUT, each, 1, 1};
+        int32_t want[OUT * PIXELS];
+        char what[64];
+        for (int n = 0; n < OUT; n++) {
+            const int first = n / (OUT / groups) * each;
+            for (int p = 0; p < PIXELS; p++) {
+                want[n * PIXELS + p] = 0;
+                for (int c = 0; c < each; c++)
+                    want[n * PIXELS + p] += value_at(U8, (first + c) * PIXELS + p) *
+                                            value_at(I8, n * each + c);
+            }
+        }
+        bytes g = {0}, node = node_of("ConvInteger", "n", "x w", "y");
+        dhow_tensor *in[2];
+        put_operand(&g, "x", U8, 4, x_shape, &in[0]);
+        put_operand(&g, "w", I8, 4, w_shape, known ? NULL : &in[1]);
+        add_int(&node, "group", groups);
+        (void)snprintf(what, sizeof what, "%d groups, %s", groups, known ? "known" : "an input");
+        run(&g, node, in, known ? 1 : 2, OUT * PIXELS, want, what);
+    }
+}
