@@ -3,6 +3,7 @@
  * Bad plugins: each leaves a record with a state and a reason, and the good ones beside it work.
  * Plugins of a foreign folder are probed in a process of their own, so that even a crash is one.
  */
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -333,6 +334,44 @@ static void expect_product(const char *folder) {
 }
 
 Test(loader, a_blas_table_serves_products) { expect_product(DHOW_TEST_BAD_DIR "/blas_same"); }
+
+typedef struct multiplication {
+    dhow_device *device;
+    int64_t n;
+    dhow_status status;
+    char message[256];
+} multiplication;
+
+static void *multiply(void *given) {
+    multiplication *m = given;
+    dhow_tensor *x = NULL, *y = NULL;
+    m->status = dhow_tensor_full(m->device, DHOW_F32, DHOW_SHAPE(m->n, m->n), 1, &x);
+    if (m->status == DHOW_OK)
+        m->status = dhow_tensor_create(m->device, DHOW_F32, DHOW_SHAPE(m->n, m->n), &y);
+    if (m->status == DHOW_OK) m->status = dhow_matmul(NULL, x, x, y);
+    (void)snprintf(m->message, sizeof m->message, "%s", dhow_last_error());
+    dhow_tensor_release(x);
+    dhow_tensor_release(y);
+    return NULL;
+}
+
+/* A lock was held while the library planned, and whoever multiplied anything waited for it. */
+Test(loader, a_table_plans_for_several_threads_at_once) {
+    dhow_context *context = open_beside(DHOW_TEST_BAD_DIR "/blas_in_pairs", NULL);
+    multiplication m[4] = {{.n = 2}, {.n = 3}, {.n = 4}, {.n = 4}}; /* also twice the same */
+    for (int pair = 0; pair < 2; pair++) {
+        pthread_t threads[2];
+        for (int i = 0; i < 2; i++) {
+            multiplication *one = &m[2 * pair + i];
+            OK(dhow_device_get(context, "plain", &one->device));
+            cr_assert_eq(pthread_create(&threads[i], NULL, multiply, one), 0);
+        }
+        for (int i = 0; i < 2; i++) (void)pthread_join(threads[i], NULL);
+    }
+    for (int i = 0; i < 4; i++)
+        cr_assert_eq(m[i].status, DHOW_OK, "%d: %s", i, m[i].message);
+    dhow_context_release(context);
+}
 
 Test(loader, a_longer_blas_table_serves_as_well) {
     expect_product(DHOW_TEST_BAD_DIR "/blas_longer");

@@ -125,47 +125,64 @@ static void drop_oldest(vendor *v) {
     dhowi_vendor_plan_drop(plan);
 }
 
-static dhow_status find_plan(dhow_device *device, const dhowi_vendor_plan *wanted,
-                             const dhowi_vendor_plan **out) {
-    vendor *v = vendor_of(device);
-    if (v == NULL) return DHOW_OUT_OF_MEMORY;
-    dhow_status status = DHOW_OK;
-    bool lasting = true;
-    dhowi_vendor_plan **bucket = &v->plans[wanted->hash % BUCKETS];
-    pthread_mutex_lock(&v->mutex);
-    dhowi_vendor_plan *p = *bucket;
+/* Under the mutex: whether the device has the plan. *out holds it, or NULL for a refusal. */
+static bool look_up(vendor *v, const dhowi_vendor_plan *wanted, const dhowi_vendor_plan **out) {
+    dhowi_vendor_plan *p = v->plans[wanted->hash % BUCKETS];
     while (p != NULL && (p->hash != wanted->hash || p->conv != wanted->conv ||
                          memcmp(&p->desc, &wanted->desc, sizeof p->desc) != 0)) {
         p = p->next;
     }
-    if (p == NULL) {
-        p = dhowi_alloc(sizeof *p);
-        if (p == NULL) {
-            status = dhowi_fail_memory("plan");
-        } else {
-            *p = *wanted;
-            p->serial = ++v->made;
-            p->destroy = p->conv ? v->conv->destroy : v->blas->destroy;
-            atomic_init(&p->users, 1);
-            status = make_plan(device, v, p, &lasting);
-        }
-        if (status == DHOW_OK && lasting) {
-            if (v->plan_count == MOST_PLANS) drop_oldest(v);
-            v->plan_count++;
-            p->next = *bucket;
-            *bucket = p;
-        } else {
-            dhowi_free(p);
-            p = NULL;
-        }
-    }
-    if (p != NULL) p->used = ++v->lookups;
-    if (p != NULL && p->native != NULL) {
+    if (p == NULL) return false;
+    p->used = ++v->lookups;
+    if (p->native != NULL) {
         atomic_fetch_add(&p->users, 1);
         *out = p;
     }
-    pthread_mutex_unlock(&v->mutex);
+    return true;
+}
+
+/* Under the mutex. */
+static void insert(vendor *v, dhowi_vendor_plan *p) {
+    if (v->plan_count == MOST_PLANS) drop_oldest(v);
+    v->plan_count++;
+    dhowi_vendor_plan **bucket = &v->plans[p->hash % BUCKETS];
+    p->next = *bucket;
+    *bucket = p;
+}
+
+/* The library may think for long, and other threads go on meanwhile. Where two of them make the
+ * same plan, the first that is ready serves both. */
+static dhow_status add_plan(dhow_device *device, vendor *v, const dhowi_vendor_plan *wanted,
+                            const dhowi_vendor_plan **out) {
+    bool lasting;
+    dhowi_vendor_plan *p = dhowi_alloc(sizeof *p);
+    if (p == NULL) return dhowi_fail_memory("plan");
+    *p = *wanted;
+    p->destroy = p->conv ? v->conv->destroy : v->blas->destroy;
+    atomic_init(&p->users, 1);
+    dhow_status status = make_plan(device, v, p, &lasting);
+    if (status == DHOW_OK && lasting) {
+        pthread_mutex_lock(&v->mutex);
+        if (!look_up(v, wanted, out)) {
+            p->serial = ++v->made;
+            insert(v, p);
+            (void)look_up(v, wanted, out);
+            p = NULL;
+        }
+        pthread_mutex_unlock(&v->mutex);
+    }
+    dhowi_vendor_plan_drop(p);
     return status;
+}
+
+static dhow_status find_plan(dhow_device *device, const dhowi_vendor_plan *wanted,
+                             const dhowi_vendor_plan **out) {
+    vendor *v = vendor_of(device);
+    if (v == NULL) return DHOW_OUT_OF_MEMORY;
+    pthread_mutex_lock(&v->mutex);
+    const bool found = look_up(v, wanted, out);
+    pthread_mutex_unlock(&v->mutex);
+    return found ? DHOW_OK : add_plan(device, v, wanted, out);
 }
 
 dhow_status dhowi_blas_plan(dhow_device *device, const dhow_blas_desc *desc,
