@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "opencl.h"
+#include "module.h"
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
@@ -68,7 +68,7 @@ int32_t dhowi_cl_kernel_create(dhowi_cl_device *device, struct dhowi_cl_module *
     kernel->name = own_name;
     kernel->portable = portable;
     pthread_mutex_init(&kernel->lock, NULL);
-    int32_t status = make_form(kernel, DHOWI_CL_PLAIN, err);
+    int32_t status = make_form(kernel, module->first_form, err);
     if (status != DHOW_OK) {
         dhowi_cl_kernel_destroy(kernel);
         return status;
@@ -80,7 +80,7 @@ int32_t dhowi_cl_kernel_create(dhowi_cl_device *device, struct dhowi_cl_module *
 /* The form for these arguments, made on first use. Under the kernel's lock. */
 static int32_t form_for(dhowi_cl_kernel *kernel, const dhow_arg *args, uint32_t count,
                         dhowi_cl_form **out, dhow_error *err) {
-    int which = DHOWI_CL_PLAIN;
+    int which = kernel->module->first_form;
     for (uint32_t i = 0; kernel->portable && i < count; i++)
         if (args[i].kind == DHOW_ARG_BUFFER && args[i].u.buffer.offset != 0)
             which = DHOWI_CL_OFFSETS;
@@ -202,11 +202,17 @@ static int32_t fail_argument(const dhowi_cl_kernel *kernel, const dhow_arg *arg,
     return dhowi_cl_fail(err, code, "kernel '%.200s', argument %u", kernel->name, index + 1);
 }
 
-/* Arguments the compiled kernel must have for these. */
-static uint32_t count_native(const dhowi_cl_kernel *kernel, const dhowi_cl_form *form,
-                             const dhow_geometry *geometry, uint32_t count) {
-    if (!kernel->portable) return count + (geometry->shared_bytes > 0);
-    return count + (form == &kernel->forms[DHOWI_CL_OFFSETS]);
+static bool takes_buffers(const dhow_arg *args, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (args[i].kind == DHOW_ARG_BUFFER) return true;
+    return false;
+}
+
+/* Arguments the compiled kernel has besides these: offsets of buffers, or local memory. */
+static uint32_t count_added(const dhowi_cl_kernel *kernel, const dhowi_cl_form *form,
+                            const dhow_geometry *geometry, const dhow_arg *args, uint32_t count) {
+    if (!kernel->portable) return geometry->shared_bytes > 0;
+    return form == &kernel->forms[DHOWI_CL_OFFSETS] && takes_buffers(args, count);
 }
 
 static int32_t set_arguments(dhowi_cl_kernel *kernel, dhowi_cl_form *form,
@@ -225,7 +231,7 @@ static int32_t set_arguments(dhowi_cl_kernel *kernel, dhowi_cl_form *form,
             code = set_native_buffer(kernel, slot, i, &args[i]);
         if (code != CL_SUCCESS) return fail_argument(kernel, &args[i], i, code, err);
     }
-    if (form == &kernel->forms[DHOWI_CL_OFFSETS])
+    if (kernel->portable && count_added(kernel, form, geometry, args, count) > 0)
         code = set_offsets(form, count, args, count);
     else if (geometry->shared_bytes > 0)
         code = dhowi_cl.SetKernelArg(form->kernel, count, geometry->shared_bytes, NULL);
@@ -288,13 +294,14 @@ static int32_t check_call(const dhowi_cl_kernel *kernel, const dhow_geometry *ge
 }
 
 static int32_t check_count(const dhowi_cl_kernel *kernel, const dhowi_cl_form *form,
-                           const dhow_geometry *geometry, uint32_t count, dhow_error *err) {
-    uint32_t native = count_native(kernel, form, geometry, count);
-    if (native == form->native_args) return DHOW_OK;
-    return dhowi_cl_refuse(
-        err, DHOW_INVALID_ARGUMENT,
-        "kernel '%.200s' has %u OpenCL parameters, the %u arguments given make %u", kernel->name,
-        form->native_args, count, native);
+                           const dhow_geometry *geometry, const dhow_arg *args, uint32_t count,
+                           dhow_error *err) {
+    const uint32_t added = count_added(kernel, form, geometry, args, count);
+    if (form->native_args == count + added) return DHOW_OK;
+    return dhowi_cl_refuse(err, DHOW_INVALID_ARGUMENT,
+                           "kernel '%.200s' takes %u arguments%s, not %u", kernel->name,
+                           form->native_args > added ? form->native_args - added : 0,
+                           kernel->portable || added == 0 ? "" : " besides local memory", count);
 }
 
 /* Under the kernel's lock. *code is what the runtime said of the launch. */
@@ -304,7 +311,7 @@ static int32_t launch_once(dhowi_cl_stream *stream, dhowi_cl_kernel *kernel,
     dhowi_cl_form *form;
     *code = CL_SUCCESS;
     int32_t status = form_for(kernel, args, count, &form, err);
-    if (status == DHOW_OK) status = check_count(kernel, form, geometry, count, err);
+    if (status == DHOW_OK) status = check_count(kernel, form, geometry, args, count, err);
     if (status != DHOW_OK) return status;
     *group_items = form->group_items;
     status = set_arguments(kernel, form, geometry, args, count, err);

@@ -3,10 +3,10 @@
  * Modules: a text is brought into OpenCL C, compiled or taken from the cache, and its kernels are
  * handed out by name.
  */
+#include "module.h"
+
 #include <stdio.h>
 #include <string.h>
-
-#include "module.h"
 
 int32_t dhowi_cl_module_build(void *device_pointer, const dhow_module_desc *desc, void **out_module,
                               dhow_error *err) {
@@ -16,8 +16,8 @@ int32_t dhowi_cl_module_build(void *device_pointer, const dhow_module_desc *desc
     if (desc->format != DHOW_MODULE_PORTABLE && desc->format != DHOW_MODULE_OPENCL_C)
         return dhowi_cl_refuse(
             err, DHOW_UNSUPPORTED,
-            "'%.200s': OpenCL devices take portable kernels and OpenCL C, not %s",
-            desc->name, formats[desc->format <= DHOW_MODULE_CUBIN ? desc->format : 0]);
+            "'%.200s': OpenCL devices take portable kernels and OpenCL C, not %s", desc->name,
+            formats[desc->format <= DHOW_MODULE_CUBIN ? desc->format : 0]);
     dhowi_cl_module *module = dhowi_cl_new(device->host, sizeof *module);
     if (module == NULL)
         return dhowi_cl_refuse(err, DHOW_OUT_OF_MEMORY, "%s: no host memory", device->name);
@@ -27,7 +27,8 @@ int32_t dhowi_cl_module_build(void *device_pointer, const dhow_module_desc *desc
     pthread_mutex_init(&module->lock, NULL);
     pthread_mutex_init(&module->build_lock, NULL);
     int32_t status = dhowi_cl_module_make_texts(module, desc, err);
-    if (status == DHOW_OK) status = dhowi_cl_module_build_form(module, desc, DHOWI_CL_PLAIN, err);
+    if (status == DHOW_OK)
+        status = dhowi_cl_module_build_form(module, desc, module->first_form, err);
     if (status != DHOW_OK) {
         dhowi_cl_module_free(module);
         return status;

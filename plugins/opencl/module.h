@@ -13,6 +13,7 @@ typedef struct dhowi_cl_module {
     dhowi_cl_text source, options; /* kept for the other form */
     cl_program programs[DHOWI_CL_FORMS];
     bool portable;
+    int first_form; /* of launches whose buffers begin where their memory does */
     uint32_t group_items; /* K_WG; 0 where it is not ours to choose. Under the build lock */
     char name[128];
     pthread_mutex_t lock;       /* kernels */

@@ -197,7 +197,9 @@ typedef struct dhowi_cl_slot {
     dhow_dims *dims;    /* made with the first dims argument */
 } dhowi_cl_slot;
 
-/* Portable kernels are compiled in two forms, see source.h; native ones have the first alone. */
+/* Portable kernels are compiled in two forms, see source.h; native ones have the first alone. In
+ * the form of processors, where adding an offset costs nothing and compiling does, portable ones
+ * have the second alone. */
 enum { DHOWI_CL_PLAIN = 0, DHOWI_CL_OFFSETS = 1, DHOWI_CL_FORMS = 2 };
 
 typedef struct dhowi_cl_form {

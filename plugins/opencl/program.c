@@ -21,10 +21,12 @@ static void add_options(dhowi_cl_module *module, const dhow_module_desc *desc) {
         /* Neither infinities nor NaN are assumed away. */
         dhowi_cl_text_print(out, "-cl-mad-enable -cl-no-signed-zeros ");
         if (strstr(desc->options, "-DK_WG=") == NULL) {
-            if (device->is_cpu)
+            if (device->is_cpu) {
                 dhowi_cl_text_print(out, "-DK_LOOPS ");
-            else
+                module->first_form = DHOWI_CL_OFFSETS;
+            } else {
                 module->group_items = device->group_items; /* see dhowi_cl_module_build_form() */
+            }
         }
         if (desc->index_bits == 64 && strstr(desc->options, "-DK_IDX64") == NULL)
             dhowi_cl_text_print(out, "-DK_IDX64 ");
@@ -131,7 +133,7 @@ static bool halve(dhowi_cl_module *module, const char *why) {
 }
 
 int32_t dhowi_cl_module_build_form(dhowi_cl_module *module, const dhow_module_desc *desc, int form,
-                          dhow_error *err) {
+                                   dhow_error *err) {
     int32_t status;
     do status = build_sized(module, desc, form, err);
     while (status != DHOW_OK && lacks_resources(err) && halve(module, err->message));
@@ -155,7 +157,8 @@ bool dhowi_cl_module_halve(dhowi_cl_module *module, size_t from, cl_int why) {
     return halved;
 }
 
-int32_t dhowi_cl_module_make_texts(dhowi_cl_module *module, const dhow_module_desc *desc, dhow_error *err) {
+int32_t dhowi_cl_module_make_texts(dhowi_cl_module *module, const dhow_module_desc *desc,
+                                   dhow_error *err) {
     module->source.host = module->options.host = module->device->host;
     if (desc->log != NULL && desc->log_bytes > 0) desc->log[0] = '\0';
     add_options(module, desc);
@@ -171,7 +174,8 @@ int32_t dhowi_cl_module_program(dhowi_cl_module *module, int form, cl_program *o
     const dhow_module_desc desc = {.name = module->name};
     int32_t status = DHOW_OK;
     pthread_mutex_lock(&module->build_lock);
-    if (module->programs[form] == NULL) status = dhowi_cl_module_build_form(module, &desc, form, err);
+    if (module->programs[form] == NULL)
+        status = dhowi_cl_module_build_form(module, &desc, form, err);
     *out = module->programs[form];
     pthread_mutex_unlock(&module->build_lock);
     return status;

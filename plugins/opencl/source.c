@@ -84,9 +84,10 @@ static const struct {
     [DHOW_PARAM_ALIAS_OUT] = {"GLOBAL ", " *"},
 };
 
-/* Most launches have buffers that all begin at their start, and a plain pointer is the cheapest
+/* Many launches have buffers that all begin at their start, and a plain pointer is the cheapest
  * argument there is; so a text compiles in two forms. With K_PLAIN buffers are pointers; without it
- * one last argument has the offsets of all. */
+ * one last argument has the offsets of all. What is restricted is the parameter, since compilers
+ * look at nothing else. */
 static const char both_forms[] =
     "#undef K_HEAD\n"
     "#ifdef K_PLAIN\n"
@@ -99,7 +100,9 @@ static const char both_forms[] =
     "#define K_HEAD(name)\n"
     "#define K_TAIL(name)\n"
     "#else\n"
-    "#undef K_BUFFER\n"
+    "#undef IN\n#undef OUT\n#undef K_BUFFER\n"
+    "#define IN(T, x) __global uchar *RESTRICT x##_p\n"
+    "#define OUT(T, x) __global uchar *RESTRICT x##_p\n"
     "#define K_BUFFER(x) __global uchar *x##_p\n"
     "#define K_HEAD(name) K_CAT(K_HEAD_, name)\n"
     "#define K_TAIL(name) K_CAT(K_TAIL_, name)\n"

@@ -4,7 +4,8 @@
  * at multiples of 128 bytes or so; therefore a buffer argument x of the portable dialect becomes
  * the parameter x_p, and all byte offsets together a last parameter k_offsets. Each kernel's body
  * gets a first line that declares the typed pointer x from both. Nothing else is rewritten.
- * Compiled with -DK_PLAIN the same text has plain pointers instead, for launches without offsets.
+ * Compiled with -DK_PLAIN the same text has plain pointers instead, for launches without offsets on
+ * devices where that is faster.
  */
 #ifndef DHOW_OPENCL_SOURCE_H_
 #define DHOW_OPENCL_SOURCE_H_

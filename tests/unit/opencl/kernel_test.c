@@ -91,7 +91,7 @@ Test(opencl_plugin, launches_that_do_not_fit_the_kernel_are_refused) {
     dhow_geometry work = work_of(1), grid = {.native = 1, .grid = {1, 1, 1}, .block = {1, 1, 1}};
     dhow_arg args[] = {buffer_arg(a, 0), buffer_arg(a, 0), i64_arg(1), i64_arg(1)};
     FAILS(DHOW_INVALID_ARGUMENT, plugin->launch(stream, kernel, &work, args, 3, &err));
-    SAYS("has 4 OpenCL parameters");
+    SAYS("'scale' takes 4 arguments, not 3");
     FAILS(DHOW_INVALID_ARGUMENT, plugin->launch(stream, kernel, &grid, args, 4, &err));
     SAYS("is portable and was launched with a grid");
     plugin->mem_free(device, a);
