@@ -38,8 +38,8 @@ static void put_bytes(bytes *g, const char *name, int64_t type, uint32_t rank, c
 }
 
 /* Either an input of the graph, with the same values, or a constant of the file. */
-static void put_operand(bytes *g, const char *name, int64_t type, uint32_t rank, const int64_t *shape,
-                        dhow_tensor **input) {
+static void put_operand(bytes *g, const char *name, int64_t type, uint32_t rank,
+                        const int64_t *shape, dhow_tensor **input) {
     int64_t count = 1;
     if (input == NULL) {
         put_bytes(g, name, type, rank, shape, -1);
@@ -51,7 +51,8 @@ static void put_operand(bytes *g, const char *name, int64_t type, uint32_t rank,
     char *data = malloc((size_t)count);
     cr_assert_not_null(data);
     for (int64_t i = 0; i < count; i++) data[i] = (char)value_at(type, i);
-    OK(dhow_tensor_from_data(g_cpu, type == U8 ? DHOW_U8 : DHOW_I8, (int32_t)rank, shape, data, input));
+    OK(dhow_tensor_from_data(g_cpu, type == U8 ? DHOW_U8 : DHOW_I8, (int32_t)rank, shape, data,
+                             input));
     free(data);
 }
 
@@ -65,7 +66,7 @@ static void run(bytes *g, bytes node, dhow_tensor **in, uint32_t in_count, int64
     bytes y = typed_value_of("y", 6, 1, any);
     put_message(g, GRAPH_OUTPUT, &y);
     bytes file = model_of(13, g);
-    OK(dhow_model_load_memory(g_context, file.data, file.length, &model));
+    OK(load_bytes(&file, &model));
     OK(dhow_model_run(model, NULL, in, in_count, &out, 1));
     OK(dhow_tensor_host_ptr(out, &got));
     for (int64_t i = 0; i < count; i++)
@@ -85,8 +86,8 @@ Test(onnx_integers, sums_of_a_product_are_exact) {
         for (int n = 0; n < OUT; n++) {
             want[m * OUT + n] = 0;
             for (int k = 0; k < CHANNELS; k++)
-                want[m * OUT + n] += (value_at(U8, m * CHANNELS + k) - 3) *
-                                     value_at(I8, k * OUT + n);
+                want[m * OUT + n] +=
+                    (value_at(U8, m * CHANNELS + k) - 3) * value_at(I8, k * OUT + n);
         }
     }
     for (int known = 0; known < 2; known++) {
@@ -112,8 +113,8 @@ Test(onnx_integers, sums_of_a_convolution_are_exact) {
             for (int p = 0; p < PIXELS; p++) {
                 want[n * PIXELS + p] = 0;
                 for (int c = 0; c < each; c++)
-                    want[n * PIXELS + p] += value_at(U8, (first + c) * PIXELS + p) *
-                                            value_at(I8, n * each + c);
+                    want[n * PIXELS + p] +=
+                        value_at(U8, (first + c) * PIXELS + p) * value_at(I8, n * each + c);
             }
         }
         bytes g = {0}, node = node_of("ConvInteger", "n", "x w", "y");

@@ -4,7 +4,9 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
+#include "base/memory/alloc.h"
 #include "base/memory/size.h"
 #include "model/operators/nn/nn.h"
 
@@ -213,21 +215,46 @@ dhow_status dhowi_lower_dynamic_quantize(dhowi_lowering *b) {
  * point exceeds 255 * 255. */
 enum { MOST_CENTRED = 255, EXACT_PRODUCTS = (1 << 24) / (MOST_CENTRED * MOST_CENTRED) };
 
-/* Whether weights that are known are so small that sums of any values with them are exact: `each`
- * of them belong to a sum, `outer` such blocks of `inner` sums side by side follow each other. */
-static dhow_status are_small(dhowi_lowering *b, int32_t w, int64_t outer, int64_t each,
-                             int64_t inner, bool *out) {
-    void *data;
-    *out = each <= EXACT_PRODUCTS;
-    if (*out || !dhowi_is_known(b, w) || !b->items[w].contiguous) return DHOW_OK;
-    DHOWI_TRY(dhow_tensor_host_ptr(b->items[w].tensor, &data));
-    for (int64_t i = 0; i < outer * inner; i++) {
-        const float *first = (const float *)data + i / inner * each * inner + i % inner;
-        double sum = 0;
-        for (int64_t k = 0; k < each; k++) sum += fabs((double)first[k * inner]);
-        if (sum * MOST_CENTRED >= 1 << 24) return DHOW_OK;
+/* Weights of sums of integer products: blocks of `each` rows of `inner` sums side by side. */
+typedef struct summed {
+    int64_t blocks, each, inner;
+} summed;
+
+/* Whether sums of any values with `run` rows of these weights after another are exact. */
+static bool runs_are_exact(const float *weights, const summed *s, int64_t run, double *sums) {
+    bool exact = true;
+    for (int64_t row = 0; row < s->blocks * s->each && exact; row++) {
+        const float *w = weights + row * s->inner;
+        if (row % s->each % run == 0) memset(sums, 0, (size_t)s->inner * sizeof *sums);
+        for (int64_t i = 0; i < s->inner; i++) {
+            sums[i] += fabs((double)w[i]);
+            exact &= sums[i] * MOST_CENTRED < 1 << 24;
+        }
     }
-    *out = true;
+    return exact;
+}
+
+/* How many rows are summed at a time, multiples of `unit` from the first one on, so that sums are
+ * exact: all, or as many as weights that are known allow; 0 where one unit is too much. */
+static dhow_status exact_run(dhowi_lowering *b, int32_t w, const summed *s, int64_t unit,
+                             int64_t *run) {
+    const bool known = dhowi_is_known(b, w) && b->items[w].contiguous;
+    const int64_t units = s->each / DHOWI_MAX(unit, (int64_t)1);
+    void *weights;
+    *run = s->each;
+    if (s->each <= EXACT_PRODUCTS) return DHOW_OK;
+    if (known) {
+        DHOWI_TRY(dhow_tensor_host_ptr(b->items[w].tensor, &weights));
+        double *sums = dhowi_alloc_array((size_t)s->inner, sizeof *sums);
+        if (sums == NULL) return dhowi_fail_memory("sums of weights");
+        int64_t parts = 1;
+        while (*run > EXACT_PRODUCTS && !runs_are_exact(weights, s, *run, sums)) {
+            parts *= 2;
+            *run = parts < units ? dhowi_ceil_div(units, parts) * unit : 0;
+        }
+        dhowi_free(sums);
+    }
+    if (!known || *run < EXACT_PRODUCTS) *run = EXACT_PRODUCTS / unit * unit;
     return DHOW_OK;
 }
 
@@ -244,13 +271,16 @@ static dhow_status add_integers(dhowi_lowering *b, int32_t x, int32_t *sum) {
 static dhow_status integer_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t *out) {
     const dhowi_tensor_desc p = *dhowi_desc_at(b, x), q = *dhowi_desc_at(b, y);
     const int64_t k = p.shape[p.rank - 1];
-    bool exact = true;
-    if (q.shape[q.rank - 2] == k) /* else the product refuses them */
-        DHOWI_TRY(are_small(b, y, dhowi_extent(&q, 0, q.rank - 2), k, q.shape[q.rank - 1], &exact));
-    const int64_t most = exact ? DHOWI_MAX(k, (int64_t)1) : EXACT_PRODUCTS;
+    const summed s = {dhowi_extent(&q, 0, q.rank - 2), q.shape[q.rank - 2], q.shape[q.rank - 1]};
+    int64_t run = 1;
+    if (s.each != k || k == 0) { /* the product refuses it, or is zeros */
+        DHOWI_TRY(dhowi_product(b, x, y, -1, out));
+        return dhowi_cast_to(b, *out, DHOW_I32, out);
+    }
+    DHOWI_TRY(exact_run(b, y, &s, 1, &run));
     *out = -1;
-    for (int64_t first = 0; first < k || *out < 0; first += most) {
-        const int64_t count = DHOWI_MIN(k - first, most);
+    for (int64_t first = 0; first < k; first += run) {
+        const int64_t count = DHOWI_MIN(k - first, run);
         int32_t left = x, right = y;
         if (count < k) DHOWI_TRY(dhowi_narrow(b, x, p.rank - 1, first, count, 1, &left));
         if (count < k) DHOWI_TRY(dhowi_narrow(b, y, q.rank - 2, first, count, 1, &right));
@@ -260,26 +290,25 @@ static dhow_status integer_product(dhowi_lowering *b, int32_t x, int32_t y, int3
     return DHOW_OK;
 }
 
-/* Some channels after the others. Where a group or the window of one channel is too large for that,
- * sums are those of f64. */
+/* Some channels after the others. Where groups of channels or the window of one channel are too
+ * large for that, sums are those of f64. */
 static dhow_status integer_convolution(dhowi_lowering *b, int32_t x, int32_t w, int32_t *out) {
     const dhowi_tensor_desc p = *dhowi_desc_at(b, x), q = *dhowi_desc_at(b, w);
-    const int64_t channels = q.rank > 1 ? q.shape[1] : 0, window = dhowi_extent(&q, 2, q.rank);
-    bool exact;
-    DHOWI_TRY(are_small(b, w, q.rank > 0 ? q.shape[0] : 0, channels * window, 1, &exact));
-    const bool apart = !exact && window <= EXACT_PRODUCTS && p.rank == q.rank && p.rank > 1 &&
-                       p.shape[1] == channels;
-    if (!apart) {
-        const dhow_dtype dtype = exact ? DHOW_F32 : DHOW_F64;
+    const bool images = q.rank > 1 && p.rank == q.rank; /* else the convolution refuses them */
+    const int64_t channels = images ? q.shape[1] : 0, window = dhowi_extent(&q, 2, q.rank);
+    const summed s = {images ? q.shape[0] : 0, channels * window, 1};
+    int64_t run;
+    DHOWI_TRY(exact_run(b, w, &s, DHOWI_MAX(window, (int64_t)1), &run));
+    if (run == s.each || run == 0 || p.shape[1] != channels) {
+        const dhow_dtype dtype = run == s.each ? DHOW_F32 : DHOW_F64;
         DHOWI_TRY(dhowi_cast_to(b, x, dtype, &x));
         DHOWI_TRY(dhowi_cast_to(b, w, dtype, &w));
         DHOWI_TRY(dhowi_convolve(b, x, w, -1, &x));
         return dhowi_cast_to(b, x, DHOW_I32, out);
     }
-    const int64_t most = EXACT_PRODUCTS / window;
     *out = -1;
-    for (int64_t first = 0; first < channels; first += most) {
-        const int64_t count = DHOWI_MIN(channels - first, most);
+    for (int64_t first = 0; first < channels; first += run / window) {
+        const int64_t count = DHOWI_MIN(channels - first, run / window);
         int32_t some, weights;
         DHOWI_TRY(dhowi_narrow(b, x, 1, first, count, 1, &some));
         DHOWI_TRY(dhowi_narrow(b, w, 1, first, count, 1, &weights));
