@@ -583,7 +583,7 @@ static bytes with_microsoft(void) {
         {"row24", 1, {24}},       {"past", 5, {2, 2, 2, 1, 4}}, {"past3", 5, {2, 2, 2, 1, 3}},
         {"cache", 2, {6, 2}},     {"cache3", 2, {6, 3}},        {"x34", 4, {1, 2, 3, 4}},
         {"big", 4, {3, 2, 3, 4}}, {"words", 2, {5, 8}},         {"words2", 2, {2, 8}},
-        {"narrow", 2, {5, 7}},    {"more", 3, {4, 3, 8}}};
+        {"narrow", 2, {5, 7}},    {"more", 3, {4, 3, 8}},       {"cache2", 2, {2, 2}}};
     const int64_t lengths[] = {3, 2, 1}, ids[] = {2, 3}, flat[] = {0, 1, 2, 0, 1, 2}, total = 3,
                   one = 1, five = 5, far[] = {4, 6}, low[] = {1, 4};
     bytes g = {0}, t = node_of("Reshape", "r", "flat shape", "ids");
@@ -623,6 +623,8 @@ Test(onnx_strict, microsofts_operators_tell_what_does_not_fit) {
         {"QLinearGlobalAveragePool", "row one one row one", "images of 1 dim", "channels_last", 1},
         {"NhwcMaxPool", "row", "images of 1 dimensions", NULL, 0},
         {"MatMulIntegerToFloat", "w w one one", "do not fit", NULL, 0},
+        {"MatMulIntegerToFloat", "cache words2 one row24", "is f32[24] for 8 columns", NULL, 0},
+        {"MatMulIntegerToFloat", "cache words2 one one  row24", "is f32[24] for 8 columns", NULL, 0},
         {"DynamicQuantizeMatMul", "two w one", "x is i64", NULL, 0},
         {"QGemm", "x one one w one one", "A or B is no matrix", NULL, 0},
         {"FusedGemm", "x w", "its operands are no matrices", NULL, 0},
@@ -651,6 +653,8 @@ Test(onnx_strict, microsofts_operators_tell_what_does_not_fit) {
         {"RotaryEmbedding", "x three cache cache", "position_ids are i64[3] for 2 sequences of 3",
          NULL, 0},
         {"RotaryEmbedding", "x ids cache cache3", "input 3 is f32[6, 3]", NULL, 0},
+        {"RotaryEmbedding", "x ids cache cache2", "input 3 is f32[2, 2], input 2 is f32[6, 2]",
+         NULL, 0},
         {"RotaryEmbedding", "x ids cache cache", "num_heads is 3 for 8 features", "num_heads", 3},
         {"RotaryEmbedding", "x ids cache cache",
          "the caches turn 4 features, rotary_embedding_dim is 0, heads have 8", "num_heads", 1},

@@ -64,6 +64,13 @@ static dhow_status check_caches(const dhowi_lowering *b) {
             DHOWI_REFUSE("input %u is %s, no table of %s", i, dhowi_desc_text(c, s, sizeof s),
                          dhow_dtype_name(x->dtype));
     }
+    const dhowi_tensor_desc *c = dhowi_desc_at(b, b->in[COSINES]),
+                            *s = dhowi_desc_at(b, b->in[SINES]);
+    if (c->shape[0] != s->shape[0]) {
+        char of_c[160], of_s[160];
+        DHOWI_REFUSE("input %u is %s, input %u is %s", SINES, dhowi_desc_text(s, of_s, sizeof of_s),
+                     COSINES, dhowi_desc_text(c, of_c, sizeof of_c));
+    }
     if (dhowi_attr_int(b, "is_packed_batching", 0) != 0)
         return dhowi_fail(DHOW_UNSUPPORTED, "is_packed_batching");
     if (dhowi_attr_float(b, "scale", 1) != 1) return dhowi_fail(DHOW_UNSUPPORTED, "a scale");
