@@ -7,6 +7,7 @@
 
 #include "base/memory/size.h"
 #include "copy/engine.h"
+#include "memory/origins.h"
 
 static dhow_status check_parts(const char *function, dhow_tensor *const *tensors, uint32_t count,
                                int32_t dim, const dhow_tensor *y) {
@@ -34,6 +35,37 @@ static dhow_status check_parts(const char *function, dhow_tensor *const *tensors
                       dim, extent, dhowi_tensor_text(y, a, sizeof a));
 }
 
+/* The work of others, besides the device's own, that the values of a storage come from. */
+static dhow_status values_of(dhowi_storage *storage, dhowi_origins *out) {
+    dhowi_timepoint pending[DHOWI_MAX_PENDING];
+    DHOWI_TRY(dhowi_storage_readable(storage, false));
+    *out = dhowi_storage_origins(storage);
+    const uint32_t count = dhowi_hazard_pending(&storage->hazard, DHOW_ACCESS_READ, NULL, pending);
+    for (uint32_t i = 0; i < count; i++)
+        if (pending[i].timeline->lost != &storage->device->lost)
+            DHOWI_TRY(dhowi_origins_add(out, pending[i]));
+    return DHOW_OK;
+}
+
+/* Copies one part beside others: what a lost device was to write there stays missing, though this
+ * copy writes to the same storage. */
+static dhow_status copy_beside(dhow_stream *stream, dhow_tensor *part, dhow_tensor *place) {
+    dhowi_origins values, own;
+    DHOWI_TRY(values_of(place->storage, &values));
+    DHOWI_TRY(dhow_copy_async(stream, part, place, 0));
+    if (values.count == 0) return DHOW_OK;
+    own = dhowi_storage_origins(place->storage);
+    for (uint32_t i = 0; i < own.count; i++) DHOWI_TRY(dhowi_origins_add(&values, own.points[i]));
+    dhowi_storage_set_origins(place->storage, &values);
+    return DHOW_OK;
+}
+
+static dhow_status copy_part(dhow_stream *stream, dhow_tensor *const *parts, uint32_t i,
+                             dhow_tensor *place) {
+    return i == 0 ? dhow_copy_async(stream, parts[0], place, 0)
+                  : copy_beside(stream, parts[i], place);
+}
+
 dhow_status dhow_cat(dhow_stream *stream, dhow_tensor *const *tensors, uint32_t count, int32_t dim,
                      dhow_tensor *y) {
     static const char function[] = "dhow_cat";
@@ -48,7 +80,7 @@ dhow_status dhow_cat(dhow_stream *stream, dhow_tensor *const *tensors, uint32_t 
         int64_t next = at + tensors[i]->shape[dim];
         dhow_tensor *place;
         DHOWI_TRY(dhow_tensor_slice(y, dim, at, next, 1, &place));
-        dhow_status status = dhow_copy_async(stream, tensors[i], place, 0);
+        dhow_status status = copy_part(stream, tensors, i, place);
         dhow_tensor_release(place);
         DHOWI_TRY(status);
         at = next;
@@ -93,7 +125,7 @@ dhow_status dhow_stack(dhow_stream *stream, dhow_tensor *const *tensors, uint32_
     for (uint32_t i = 0; i < count; i++) {
         dhow_tensor *place;
         DHOWI_TRY(dhow_tensor_select(y, dim, i, &place));
-        dhow_status status = dhow_copy_async(stream, tensors[i], place, 0);
+        dhow_status status = copy_part(stream, tensors, i, place);
         dhow_tensor_release(place);
         DHOWI_TRY(status);
     }
