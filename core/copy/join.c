@@ -50,12 +50,11 @@ static dhow_status values_of(dhowi_storage *storage, dhowi_origins *out) {
 /* Copies one part beside others: what a lost device was to write there stays missing, though this
  * copy writes to the same storage. */
 static dhow_status copy_beside(dhow_stream *stream, dhow_tensor *part, dhow_tensor *place) {
-    dhowi_origins values, own;
+    dhowi_origins values;
     DHOWI_TRY(values_of(place->storage, &values));
     DHOWI_TRY(dhow_copy_async(stream, part, place, 0));
     if (values.count == 0) return DHOW_OK;
-    own = dhowi_storage_origins(place->storage);
-    for (uint32_t i = 0; i < own.count; i++) DHOWI_TRY(dhowi_origins_add(&values, own.points[i]));
+    DHOWI_TRY(dhowi_origins_add_storage(&values, place->storage));
     dhowi_storage_set_origins(place->storage, &values);
     return DHOW_OK;
 }

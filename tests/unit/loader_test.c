@@ -130,12 +130,17 @@ Test(loader, a_version_of_two_lines_does_not_mix_up_the_answer) {
     dhow_context_release(context);
 }
 
-Test(loader, a_device_that_cannot_be_described_is_listed_with_the_reason) {
-    dhow_context *context = open_beside(DHOW_TEST_BAD_DIR "/describe_fails", NULL);
+static dhow_device_info info_of_plain(dhow_context *context) {
     dhow_device *device;
     dhow_device_info info = DHOW_INIT(dhow_device_info);
     OK(dhow_device_get(context, "plain:0", &device));
     OK(dhow_device_get_info(device, &info));
+    return info;
+}
+
+Test(loader, a_device_that_cannot_be_described_is_listed_with_the_reason) {
+    dhow_context *context = open_beside(DHOW_TEST_BAD_DIR "/describe_fails", NULL);
+    const dhow_device_info info = info_of_plain(context);
     SAYS(info.description, "the device is shy");
     dhow_context_release(context);
 }
@@ -143,10 +148,7 @@ Test(loader, a_device_that_cannot_be_described_is_listed_with_the_reason) {
 /* They went to the terminal of who listed devices, and into texts that have to be UTF-8. */
 Test(loader, texts_of_a_device_are_one_plain_line) {
     dhow_context *context = open_beside(DHOW_TEST_BAD_DIR "/coloured_texts", NULL);
-    dhow_device *device;
-    dhow_device_info info = DHOW_INIT(dhow_device_info);
-    OK(dhow_device_get(context, "plain:0", &device));
-    OK(dhow_device_get_info(device, &info));
+    const dhow_device_info info = info_of_plain(context);
     cr_assert_str_eq(info.description, " [31mfast device  ?");
     cr_assert_str_eq(info.driver, "made in K\303\266ln 1.0");
     dhow_context_release(context);
