@@ -36,16 +36,16 @@ static inline void check_parameter(const trial *t, const char *what, uint32_t in
     (void)loss_of(t);
     OK(dhow_trainer_parameter_at(t->trainer, index, &name, &w, &g));
     const int64_t count = dhow_tensor_count(w);
-    const uint64_t bytes = (uint64_t)count * sizeof(double);
+    const uint64_t data_bytes = (uint64_t)count * sizeof(double);
     cr_assert_leq(count, MOST);
-    OK(dhow_tensor_read(w, values, bytes));
-    OK(dhow_tensor_read(g, gradients, bytes));
+    OK(dhow_tensor_read(w, values, data_bytes));
+    OK(dhow_tensor_read(g, gradients, data_bytes));
     for (int64_t i = 0; i < count; i += 1 + count / 12) {
         const double kept = values[i];
         double losses[2];
         for (int k = 0; k < 2; k++) {
             values[i] = kept + (k == 0 ? -step : step);
-            OK(dhow_tensor_write(w, values, bytes));
+            OK(dhow_tensor_write(w, values, data_bytes));
             losses[k] = loss_of(t);
         }
         values[i] = kept;
@@ -54,7 +54,7 @@ static inline void check_parameter(const trial *t, const char *what, uint32_t in
                   "%s: %s[%lld]: derivative %.12g, central difference %.12g", what, name,
                   (long long)i, gradients[i], slope);
     }
-    OK(dhow_tensor_write(w, values, bytes));
+    OK(dhow_tensor_write(w, values, data_bytes));
     dhow_tensor_release(w);
     dhow_tensor_release(g);
 }

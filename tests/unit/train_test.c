@@ -85,6 +85,20 @@ static void net_circular(dhow_model *m, dhow_model_value x, dhow_model_value *y)
         OK(dhow_model_add(m, *y, part, y));
     }
 }
+/* Powers and remainders between tensors, and an order that follows the values. */
+static void net_two(dhow_model *m, dhow_model_value x, dhow_model_value *y) {
+    dhow_model_value v, w, part;
+    parameter(m, "v", SHAPE(3, 1), &v);
+    parameter(m, "w", SHAPE(3, 4), &w);
+    OK(dhow_model_mul(m, x, w, y));
+    OK(dhow_model_exp(m, *y, &part));
+    OK(dhow_model_pow(m, part, v, &part));
+    OK(dhow_model_fmod(m, *y, v, &v));
+    OK(dhow_model_add(m, part, v, &part));
+    OK(dhow_model_mod(m, *y, part, &w));
+    OK(dhow_model_sort(m, *y, 1, 0, y, &v));
+    OK(dhow_model_add(m, *y, w, y));
+}
 /* x^0 where x is 0: random graphs found its derivative to be NaN. */
 static void net_zero_power(dhow_model *m, dhow_model_value x, dhow_model_value *y) {
     dhow_model_value w, zero;
@@ -200,6 +214,7 @@ static const net k_nets[] = {
     ONE(numbers),
     ONE(roots),
     ONE(circular),
+    ONE(two),
     ONE(zero_power),
     ONE(where),
     ONE(linear),

@@ -171,13 +171,6 @@ static void refused(dhow_status status, dhow_status wanted, const char *part) {
                        dhow_last_error());
 }
 
-static void net_sorted(dhow_model *m, dhow_model_value x, dhow_model_value *y) {
-    dhow_model_value w, order;
-    parameter(m, "w", SHAPE(3, 4), &w);
-    OK(dhow_model_mul(m, x, w, y));
-    OK(dhow_model_sort(m, *y, 1, 0, y, &order));
-}
-
 static void net_long_name(dhow_model *m, dhow_model_value x, dhow_model_value *y) {
     OK(dhow_model_linear(m, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", x, 4, 3, 0, y));
 }
@@ -260,13 +253,4 @@ Test(trainer, mistakes_are_named) {
     refused(dhow_trainer_set_learning_rate(t.trainer, -1), DHOW_INVALID_ARGUMENT, "-1");
     refused(dhow_trainer_parameter_at(t.trainer, 3, NULL, NULL, NULL), DHOW_OUT_OF_RANGE, "3 of 3");
     end(&t);
-    dhow_model *m;
-    dhow_model_value x, y;
-    OK(dhow_model_create(g_context, &m));
-    OK(dhow_model_input(m, "x", DHOW_F64, SHAPE(3, 4), &x));
-    net_sorted(m, x, &y);
-    OK(dhow_model_output(m, "y", y));
-    refused(dhow_trainer_create(m, &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_MSE), &none),
-            DHOW_UNSUPPORTED, "no derivative of");
-    dhow_model_release(m);
 }

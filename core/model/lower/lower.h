@@ -118,6 +118,7 @@ struct dhowi_operator {
     uint32_t takes;       /* DHOWI_TAKES_..., besides tensors */
     const char *meaning;  /* for docs/operators.md; NULL for what only the builder makes */
     dhow_status (*back)(struct dhowi_reverser *r); /* its derivative; NULL: dhow has none */
+    bool back_all; /* it takes those of all outputs, not of the first alone */
 };
 enum {
     DHOWI_TAKES_TEXTS = 1 << DHOW_DATUM_TEXTS,

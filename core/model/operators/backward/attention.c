@@ -44,20 +44,11 @@ static dhow_status pass_wanted(dhowi_reverser *r, uint32_t i, int32_t d) {
     return dhowi_back_wants(r, i) ? dhowi_back_pass(r, i, d) : DHOW_OK;
 }
 
-/* The node's inputs, -1 for one that is not given. */
-static dhow_status inputs_of(dhowi_reverser *r, uint32_t count, int32_t *in) {
-    for (uint32_t i = 0; i < count; i++) {
-        in[i] = -1;
-        if (i < r->node->in_count && r->node->in[i] >= 0) DHOWI_TRY(dhowi_back_input(r, i, &in[i]));
-    }
-    return DHOW_OK;
-}
-
 dhow_status dhowi_back_dot_attention(dhowi_reverser *r) {
     int32_t in[4];
     dhowi_attention a;
     slopes d;
-    DHOWI_TRY(inputs_of(r, 4, in));
+    DHOWI_TRY(dhowi_back_inputs(r, 4, in));
     DHOWI_TRY(dhowi_dot_attention_of(r->b, in, &a));
     DHOWI_TRY(back_attend(r->b, &a, r->dy, &d));
     DHOWI_TRY(pass_wanted(r, 0, d.q));
@@ -125,7 +116,7 @@ dhow_status dhowi_back_attention(dhowi_reverser *r) {
     int32_t in[8], dy, weights[3], biases[3], all;
     dhowi_attention a;
     slopes d;
-    DHOWI_TRY(inputs_of(r, 8, in));
+    DHOWI_TRY(dhowi_back_inputs(r, 8, in));
     DHOWI_TRY(dhowi_attention_of(b, in, &a));
     DHOWI_TRY(back_output(r, in, &a, &dy));
     DHOWI_TRY(back_attend(b, &a, dy, &d));

@@ -45,24 +45,6 @@ static dhow_status back_permute(dhowi_reverser *r) {
     return dhowi_back_pass(r, 0, d);
 }
 
-static dhow_status back_reduce(dhowi_reverser *r) {
-    switch (r->node->attrs->split.count) {
-        case DHOWI_SUM:
-            return dhowi_back_reduce_sum(r);
-        case DHOWI_MEAN:
-            return dhowi_back_reduce_mean(r);
-        default:
-            DHOWI_REFUSE("a reduction other than sum and mean");
-    }
-}
-
-static dhow_status back_cast(dhowi_reverser *r) {
-    int32_t x, d;
-    DHOWI_TRY(dhowi_back_input(r, 0, &x));
-    DHOWI_TRY(dhowi_cast_to(r->b, r->dy, dhowi_desc_at(r->b, x)->dtype, &d));
-    return dhowi_back_pass(r, 0, d);
-}
-
 /* With the mask that the node had, made again. */
 static dhow_status back_dropout(dhowi_reverser *r) {
     int32_t key, d = r->dy;
@@ -86,30 +68,47 @@ static const struct {
                 {DHOWI_LAYER_CAT, dhowi_back_concat},
                 {DHOWI_LAYER_WHERE, dhowi_back_where},
                 {DHOWI_LAYER_CLIP, dhowi_back_clip},
-                {DHOWI_LAYER_REDUCE, back_reduce},
+                {DHOWI_LAYER_REDUCE, dhowi_back_reduce},
                 {DHOWI_LAYER_SPREAD, dhowi_back_spread},
                 {DHOWI_LAYER_DROPOUT, back_dropout},
-                {DHOWI_LAYER_NARROW, dhowi_back_slice},
-                {DHOWI_LAYER_CAST, back_cast}};
+                {DHOWI_LAYER_NARROW, dhowi_back_narrow},
+                {DHOWI_LAYER_CAST, dhowi_back_cast}};
 
 /* ---- functions ---- */
 
-static dhowi_back_fn *const k_functions[] = {
-    [DHOWI_MAP_ERF] = dhowi_back_erf,           [DHOWI_MAP_RECIPROCAL] = dhowi_back_reciprocal,
-    [DHOWI_MAP_SQUARE] = dhowi_back_square,     [DHOWI_MAP_SIGN] = dhowi_back_none,
-    [DHOWI_MAP_FLOOR] = dhowi_back_none,        [DHOWI_MAP_CEIL] = dhowi_back_none,
-    [DHOWI_MAP_ROUND] = dhowi_back_none,        [DHOWI_MAP_SIN] = dhowi_back_sin,
-    [DHOWI_MAP_COS] = dhowi_back_cos,           [DHOWI_MAP_ACOS] = dhowi_back_acos,
-    [DHOWI_MAP_ACOSH] = dhowi_back_acosh,       [DHOWI_MAP_ASIN] = dhowi_back_asin,
-    [DHOWI_MAP_ASINH] = dhowi_back_asinh,       [DHOWI_MAP_ATAN] = dhowi_back_atan,
-    [DHOWI_MAP_ATANH] = dhowi_back_atanh,       [DHOWI_MAP_SINH] = dhowi_back_sinh,
-    [DHOWI_MAP_COSH] = dhowi_back_cosh,         [DHOWI_MAP_TAN] = dhowi_back_tan,
-    [DHOWI_MAP_SOFTPLUS] = dhowi_back_softplus, [DHOWI_MAP_SOFTSIGN] = dhowi_back_softsign,
-    [DHOWI_MAP_MISH] = dhowi_back_mish,         [DHOWI_MAP_HARD_SWISH] = dhowi_back_hard_swish,
-    [DHOWI_MAP_LEAKY] = dhowi_back_leaky,       [DHOWI_MAP_ELU] = dhowi_back_elu,
-    [DHOWI_MAP_EQ] = dhowi_back_none,           [DHOWI_MAP_NE] = dhowi_back_none,
-    [DHOWI_MAP_LT] = dhowi_back_none,           [DHOWI_MAP_LE] = dhowi_back_none,
-    [DHOWI_MAP_GT] = dhowi_back_none,           [DHOWI_MAP_GE] = dhowi_back_none};
+static dhowi_back_fn *const k_functions[] = {[DHOWI_MAP_ERF] = dhowi_back_erf,
+                                             [DHOWI_MAP_RECIPROCAL] = dhowi_back_reciprocal,
+                                             [DHOWI_MAP_SQUARE] = dhowi_back_square,
+                                             [DHOWI_MAP_SIGN] = dhowi_back_none,
+                                             [DHOWI_MAP_FLOOR] = dhowi_back_none,
+                                             [DHOWI_MAP_CEIL] = dhowi_back_none,
+                                             [DHOWI_MAP_ROUND] = dhowi_back_none,
+                                             [DHOWI_MAP_SIN] = dhowi_back_sin,
+                                             [DHOWI_MAP_COS] = dhowi_back_cos,
+                                             [DHOWI_MAP_ACOS] = dhowi_back_acos,
+                                             [DHOWI_MAP_ACOSH] = dhowi_back_acosh,
+                                             [DHOWI_MAP_ASIN] = dhowi_back_asin,
+                                             [DHOWI_MAP_ASINH] = dhowi_back_asinh,
+                                             [DHOWI_MAP_ATAN] = dhowi_back_atan,
+                                             [DHOWI_MAP_ATANH] = dhowi_back_atanh,
+                                             [DHOWI_MAP_SINH] = dhowi_back_sinh,
+                                             [DHOWI_MAP_COSH] = dhowi_back_cosh,
+                                             [DHOWI_MAP_TAN] = dhowi_back_tan,
+                                             [DHOWI_MAP_SOFTPLUS] = dhowi_back_softplus,
+                                             [DHOWI_MAP_SOFTSIGN] = dhowi_back_softsign,
+                                             [DHOWI_MAP_MISH] = dhowi_back_mish,
+                                             [DHOWI_MAP_HARD_SWISH] = dhowi_back_hard_swish,
+                                             [DHOWI_MAP_LEAKY] = dhowi_back_leaky,
+                                             [DHOWI_MAP_ELU] = dhowi_back_elu,
+                                             [DHOWI_MAP_POW] = dhowi_back_pow,
+                                             [DHOWI_MAP_FMOD] = dhowi_back_mod,
+                                             [DHOWI_MAP_MOD] = dhowi_back_mod,
+                                             [DHOWI_MAP_EQ] = dhowi_back_none,
+                                             [DHOWI_MAP_NE] = dhowi_back_none,
+                                             [DHOWI_MAP_LT] = dhowi_back_none,
+                                             [DHOWI_MAP_LE] = dhowi_back_none,
+                                             [DHOWI_MAP_GT] = dhowi_back_none,
+                                             [DHOWI_MAP_GE] = dhowi_back_none};
 
 /* The builder's programs load x and do one operation. */
 static dhowi_back_fn *back_of_map(const dhowi_program *p) {

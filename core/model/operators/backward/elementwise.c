@@ -130,14 +130,41 @@ dhow_status dhowi_back_power(dhowi_reverser *r, double e) {
     return dhowi_back_scaled(r, d);
 }
 
+/* z = x^y: dx = dz y x^(y - 1), dy = dz z log x, 0 where x is 0, as in PyTorch. */
+static dhow_status power_of_two(dhowi_reverser *r, int32_t x, int32_t y) {
+    dhowi_lowering *b = r->b;
+    int32_t z, d, zero;
+    if (dhowi_back_wants(r, 0)) {
+        DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_SUB, y, 1, &d));
+        DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_EQ, y, 0, &zero));
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, d, zero, &d)); /* 0^-1 times 0 is no number */
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_POW, x, d, &d));
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, d, y, &d));
+        DHOWI_TRY(dhowi_back_times(r, d, &d));
+        DHOWI_TRY(dhowi_back_pass(r, 0, d));
+    }
+    if (!dhowi_back_wants(r, 1)) return DHOW_OK;
+    DHOWI_TRY(dhowi_back_output(r, &z));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_EQ, x, 0, &zero));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, x, zero, &d));
+    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_LOG, 0, 0, d, &d));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, d, z, &d));
+    DHOWI_TRY(dhowi_back_times(r, d, &d));
+    return dhowi_back_pass(r, 1, d);
+}
+
 dhow_status dhowi_back_pow(dhowi_reverser *r) {
-    int32_t y;
+    int32_t x, y;
     double e;
     uint32_t count;
+    DHOWI_TRY(dhowi_back_input(r, 0, &x));
     DHOWI_TRY(dhowi_back_input(r, 1, &y));
+    DHOWI_TRY(check_broadcast(r));
     if (dhowi_back_wants(r, 1) || !dhowi_is_known(r->b, y) ||
-        dhowi_count_of(dhowi_desc_at(r->b, y)) != 1)
-        DHOWI_REFUSE("an exponent that is no constant number");
+        dhowi_count_of(dhowi_desc_at(r->b, y)) != 1) {
+        DHOWI_TRY(dhowi_cast_to(r->b, y, dhowi_desc_at(r->b, x)->dtype, &y));
+        return power_of_two(r, x, y);
+    }
     DHOWI_TRY(dhowi_floats(r->b, y, &e, 1, &count));
     return dhowi_back_power(r, e);
 }

@@ -13,16 +13,19 @@ static dhow_status walk_node(dhowi_reverser *r, const dhowi_node *n) {
     const dhowi_node *gradient = r->b->node;
     dhowi_back_fn *back = dhowi_back_of(n);
     char text[160];
-    /* Rules take the derivative of the first output: that of another is not to be lost. */
-    for (uint32_t i = 1; i < n->out_count; i++) {
-        if (n->out[i] >= 0 && r->leads[n->out[i]] && r->slope[n->out[i]] >= 0)
-            return dhowi_fail(DHOW_UNSUPPORTED, "dhow has no derivative of output %u of %s", i,
-                              dhowi_node_text(n, text, sizeof text));
+    int32_t first = -1, reached = -1; /* the last output that has a derivative */
+    for (uint32_t i = 0; i < n->out_count; i++) {
+        if (n->out[i] < 0 || !r->leads[n->out[i]] || r->slope[n->out[i]] < 0) continue;
+        if (i == 0) first = r->slope[n->out[i]];
+        reached = (int32_t)i;
     }
-    if (n->out_count == 0 || n->out[0] < 0 || r->slope[n->out[0]] < 0 || !r->leads[n->out[0]])
-        return DHOW_OK;
+    if (reached < 0) return DHOW_OK;
+    /* Most rules take the derivative of the first output: that of another is not to be lost. */
+    if (reached > 0 && !n->op->back_all)
+        return dhowi_fail(DHOW_UNSUPPORTED, "dhow has no derivative of output %d of %s", reached,
+                          dhowi_node_text(n, text, sizeof text));
+    r->dy = first;
     r->node = n;
-    r->dy = r->slope[n->out[0]];
     (void)dhowi_node_text(n, text, sizeof text);
     if (back == NULL) return dhowi_fail(DHOW_UNSUPPORTED, "dhow has no derivative of %s", text);
     r->b->node = n;

@@ -200,3 +200,104 @@ dhow_status dhowi_back_batch_norm(dhowi_reverser *r) {
     return back_batch_norm(r, from_file && dhowi_attr_int(r->b, "training_mode", 0) != 0);
 }
 dhow_status dhowi_back_batch_norm_training(dhowi_reverser *r) { return back_batch_norm(r, true); }
+
+/* ---- norms without parameters ---- */
+
+/* y = x / n along an axis: (dy - y sum of (dy y)) / n of the 2-norm, with sign(x) in the place of
+ * the second y of the 1-norm. */
+dhow_status dhowi_back_lp_norm(dhowi_reverser *r) {
+    dhowi_lowering *b = r->b;
+    const bool first = dhowi_attr_int(b, "p", 2) == 1;
+    bool axes[DHOW_MAX_RANK] = {false};
+    int32_t x, y, axis, size, d;
+    DHOWI_TRY(dhowi_back_input(r, 0, &x));
+    DHOWI_TRY(dhowi_back_output(r, &y));
+    DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, x), dhowi_attr_int(b, "axis", -1), &axis));
+    axes[axis] = true;
+    DHOWI_TRY(dhowi_reduce(b, first ? DHOWI_L1 : DHOWI_L2, x, axes, &size));
+    DHOWI_TRY(dhowi_back_times(r, y, &d));
+    DHOWI_TRY(dhowi_sum_along(b, d, axis, &d));
+    if (first) DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_SIGN, 0, 0, x, &y));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, y, d, &d));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, r->dy, d, &d));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_DIV, d, size, &d));
+    return dhowi_back_pass(r, 0, d);
+}
+
+/* y = (x - mean) / (s + 1e-9) with s the root of the variance: with g = dy / (s + 1e-9),
+ * g - mean of g - (x - mean) mean of (g y) / s. */
+dhow_status dhowi_back_mvn(dhowi_reverser *r) {
+    static const int64_t standard[] = {0, 2, 3};
+    dhowi_lowering *b = r->b;
+    bool axes[DHOW_MAX_RANK] = {false};
+    uint32_t count;
+    int32_t x, y, apart, s, g, mean, d;
+    const int64_t *given = dhowi_attr_ints(b, "axes", &count);
+    DHOWI_TRY(dhowi_back_input(r, 0, &x));
+    DHOWI_TRY(dhowi_back_output(r, &y));
+    if (given == NULL) count = 3;
+    for (uint32_t i = 0; i < count; i++) {
+        int32_t axis;
+        DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, x), given != NULL ? given[i] : standard[i], &axis));
+        axes[axis] = true;
+    }
+    DHOWI_TRY(dhowi_reduce(b, DHOWI_MEAN, x, axes, &mean));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, x, mean, &apart));
+    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_SQUARE, 0, 0, apart, &s));
+    DHOWI_TRY(dhowi_reduce(b, DHOWI_MEAN, s, axes, &s));
+    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_SQRT, 0, 0, s, &s));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_ADD, s, 1e-9, &s));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_DIV, r->dy, s, &g));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, g, y, &d));
+    DHOWI_TRY(dhowi_reduce(b, DHOWI_MEAN, d, axes, &d));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, d, y, &d));
+    DHOWI_TRY(dhowi_reduce(b, DHOWI_MEAN, g, axes, &mean));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, g, mean, &g));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, g, d, &d));
+    return dhowi_back_pass(r, 0, d);
+}
+
+/* The sum over channels c - low .. c + high of each c. */
+static dhow_status sum_nearby(dhowi_lowering *b, int32_t x, int64_t low, int64_t high,
+                              int32_t *out) {
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
+    int64_t before[DHOW_MAX_RANK] = {0}, after[DHOW_MAX_RANK] = {0};
+    int32_t wide, part;
+    before[1] = low;
+    after[1] = high;
+    DHOWI_TRY(dhowi_pad_with(b, x, before, after, 0, &wide));
+    for (int64_t i = 0; i <= low + high; i++) {
+        DHOWI_TRY(dhowi_narrow(b, wide, 1, i, own.shape[1], 1, &part));
+        if (i > 0) DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, *out, part, &part));
+        *out = part;
+    }
+    return DHOW_OK;
+}
+
+/* y = x s^-beta, s = bias + alpha / size the sum of nearby x^2:
+ * dy s^-beta - 2 alpha beta / size x, times the sum of dy y / s of those that x is near to. */
+dhow_status dhowi_back_lrn(dhowi_reverser *r) {
+    enum { MOST_CHANNELS = 1024 }; /* each is a few steps of the plan */
+    dhowi_lowering *b = r->b;
+    const double alpha = (double)dhowi_attr_float(b, "alpha", 1e-4f),
+                 beta = (double)dhowi_attr_float(b, "beta", 0.75f),
+                 bias = (double)dhowi_attr_float(b, "bias", 1);
+    const int64_t size = dhowi_attr_int(b, "size", 1), low = (size - 1) / 2, high = size - 1 - low;
+    int32_t x, y, s, own, d;
+    if (size > MOST_CHANNELS)
+        DHOWI_REFUSE("size %lld; it has steps for up to %d", (long long)size, MOST_CHANNELS);
+    DHOWI_TRY(dhowi_back_input(r, 0, &x));
+    DHOWI_TRY(dhowi_back_output(r, &y));
+    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_SQUARE, 0, 0, x, &s));
+    DHOWI_TRY(sum_nearby(b, s, low, high, &s));
+    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_LINEAR, alpha / (double)size, bias, s, &s));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_POW, s, -beta, &own));
+    DHOWI_TRY(dhowi_back_times(r, own, &own));
+    DHOWI_TRY(dhowi_back_times(r, y, &d));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_DIV, d, s, &d));
+    DHOWI_TRY(sum_nearby(b, d, high, low, &d));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, d, x, &d));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, d, 2 * alpha * beta / (double)size, &d));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, own, d, &d));
+    return dhowi_back_pass(r, 0, d);
+}

@@ -13,6 +13,39 @@ dhow_status dhowi_back_output(dhowi_reverser *r, int32_t *out) {
     return dhowi_ref_of(r->b, r->node->out[0], out);
 }
 
+dhow_status dhowi_back_inputs(dhowi_reverser *r, uint32_t count, int32_t *in) {
+    for (uint32_t i = 0; i < count; i++) {
+        in[i] = -1;
+        if (i < r->node->in_count && r->node->in[i] >= 0) DHOWI_TRY(dhowi_back_input(r, i, &in[i]));
+    }
+    return DHOW_OK;
+}
+
+dhowi_back_scope dhowi_back_enter(dhowi_reverser *r, int32_t *in, uint32_t count) {
+    dhowi_lowering *b = r->b;
+    const dhowi_back_scope scope = {b->in, b->in_count, b->out_count};
+    b->in = in;
+    b->in_count = count;
+    b->out_count = r->node->out_count;
+    return scope;
+}
+
+void dhowi_back_leave(dhowi_reverser *r, dhowi_back_scope scope) {
+    r->b->in = scope.in;
+    r->b->in_count = scope.in_count;
+    r->b->out_count = scope.out_count;
+}
+
+dhow_status dhowi_back_lower(dhowi_reverser *r, dhowi_lower_fn *lower, int32_t *in, uint32_t count,
+                             int32_t *out) {
+    const dhowi_back_scope scope = dhowi_back_enter(r, in, count);
+    r->b->out_count = 1;
+    dhow_status status = lower(r->b);
+    *out = r->b->out[0];
+    dhowi_back_leave(r, scope);
+    return status;
+}
+
 bool dhowi_back_wants(const dhowi_reverser *r, uint32_t i) {
     return i < r->node->in_count && r->node->in[i] >= 0 && r->leads[r->node->in[i]];
 }

@@ -143,15 +143,21 @@ static dhow_status transposed_result(const dhowi_lowering *b, int spatial, dhowi
     return DHOW_OK;
 }
 
+dhow_status dhowi_transposed_window(const dhowi_lowering *b, int32_t x, int32_t weight,
+                                    dhowi_window3d *s) {
+    const dhowi_tensor_desc *own = dhowi_desc_at(b, x), *w = dhowi_desc_at(b, weight);
+    DHOWI_TRY(dhowi_check_images(own));
+    DHOWI_TRY(check_convolution(own, w, dhowi_attr_int(b, "group", 1), true));
+    DHOWI_TRY(kernel_of_weight(b, w, s));
+    DHOWI_TRY(dhowi_window_of(b, own, s));
+    return transposed_result(b, own->rank - 2, s);
+}
+
 dhow_status dhowi_lower_conv_transpose(dhowi_lowering *b) {
     const dhowi_tensor_desc own = *dhowi_desc_at(b, b->in[0]), w = *dhowi_desc_at(b, b->in[1]);
     dhowi_attrs attrs = {0};
     int32_t in[] = {b->in[0], b->in[1], dhowi_given(b, 2) ? b->in[2] : -1};
-    DHOWI_TRY(dhowi_check_images(&own));
-    DHOWI_TRY(check_convolution(&own, &w, dhowi_attr_int(b, "group", 1), true));
-    DHOWI_TRY(kernel_of_weight(b, &w, &attrs.space));
-    DHOWI_TRY(dhowi_window_of(b, &own, &attrs.space));
-    DHOWI_TRY(transposed_result(b, own.rank - 2, &attrs.space));
+    DHOWI_TRY(dhowi_transposed_window(b, in[0], in[1], &attrs.space));
     for (int i = 0; i < 3; i++) {
         if (in[i] >= 0) DHOWI_TRY(dhowi_widened(b, DHOWI_OP_conv_transpose, in[i], &in[i]));
     }

@@ -12,6 +12,9 @@
 
 /* conv.c */
 dhowi_lower_fn dhowi_lower_conv, dhowi_lower_conv_transpose;
+/* The window of a transposed convolution by the attributes of the node, with its extents. */
+dhow_status dhowi_transposed_window(const dhowi_lowering *b, int32_t x, int32_t weight,
+                                    dhowi_window3d *s);
 /* loss.c */
 dhowi_lower_fn dhowi_lower_likelihood_loss, dhowi_lower_entropy_loss;
 /* norm.c */
@@ -28,6 +31,8 @@ dhowi_lower_fn dhowi_lower_quantize, dhowi_lower_dequantize, dhowi_lower_dynamic
 dhowi_lower_fn dhowi_lower_lstm, dhowi_lower_gru, dhowi_lower_rnn;
 /* resize.c */
 dhowi_lower_fn dhowi_lower_resize;
+/* The derivative by a Resize node's x, from that of its result. */
+dhow_status dhowi_resize_back(dhowi_lowering *b, int32_t dy, int32_t *out);
 /* sample.c */
 dhowi_lower_fn dhowi_lower_grid_sample, dhowi_lower_deform_conv, dhowi_lower_roi_align;
 /* softmax.c */

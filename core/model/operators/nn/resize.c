@@ -30,6 +30,7 @@ typedef struct resize {
     double cubic;
     bool exclude_outside, antialias, area;
     float extrapolation;
+    bool backwards; /* for the derivative */
 } resize;
 
 /* One axis. */
@@ -121,12 +122,42 @@ static void taps_of(const resize *r, const axis_plan *a, int64_t i, int64_t *ind
     for (int t = 0; t < r->taps && scaled; t++) weight[t] /= sum;
 }
 
+/* The derivative along an axis: a product with the weights as a matrix [from, to]. */
+static dhow_status emit_back(dhowi_lowering *b, const resize *r, const axis_plan *a, int32_t axis,
+                             const int64_t *index, const double *weight, int32_t *x) {
+    dhowi_tensor_desc own = *dhowi_desc_at(b, *x);
+    const int64_t shape[] = {a->from, a->to};
+    const int64_t parts[] = {dhowi_extent(&own, 0, axis), a->to,
+                             dhowi_extent(&own, axis + 1, own.rank)};
+    int32_t matrix, d;
+    if (a->from > INT32_MAX / a->to)
+        DHOWI_REFUSE("axis %d of %" PRId64 " elements made of %" PRId64, axis, a->to, a->from);
+    const size_t count = (size_t)(a->from * a->to);
+    DHOWI_TRY(dhowi_host_room(b, a->from * a->to, sizeof(double)));
+    double *m = dhowi_alloc_array(count + 1, sizeof *m);
+    if (m == NULL) return dhowi_fail_memory("plan");
+    memset(m, 0, count * sizeof *m);
+    for (int64_t i = 0; i < a->to * r->taps; i++) {
+        const bool picks = r->taps == 1 && r->mode != TF_CROP;
+        if (index[i] >= 0) m[index[i] * a->to + i / r->taps] += picks ? 1 : weight[i];
+    }
+    dhow_status status = dhowi_constant(b, DHOW_F64, 2, shape, m, &matrix);
+    dhowi_free(m);
+    DHOWI_TRY(status);
+    DHOWI_TRY(dhowi_cast_to(b, matrix, own.dtype, &matrix));
+    DHOWI_TRY(dhowi_reshape(b, *x, 3, parts, &d));
+    DHOWI_TRY(dhowi_product(b, matrix, d, -1, &d));
+    own.shape[axis] = a->from;
+    return dhowi_reshape(b, d, own.rank, own.shape, x);
+}
+
 static dhow_status emit_axis(dhowi_lowering *b, const resize *r, const axis_plan *a, int32_t axis,
                              const int64_t *index, const double *weight, int32_t *x) {
     const dhowi_tensor_desc own = *dhowi_desc_at(b, *x);
     const int64_t shape[] = {a->to, r->taps};
     dhowi_tensor_desc y = own;
     int32_t in[] = {*x, -1, -1};
+    if (r->backwards) return emit_back(b, r, a, axis, index, weight, x);
     y.shape[axis] = a->to;
     if (r->taps == 1 && r->mode != TF_CROP) return dhowi_pick(b, *x, axis, index, a->to, x);
     const dhowi_attrs attrs = {.split = {.outer = dhowi_extent(&own, 0, axis),
@@ -277,22 +308,30 @@ static dhow_status extents_of(dhowi_lowering *b, const dhowi_tensor_desc *x, axi
     return DHOW_OK;
 }
 
-dhow_status dhowi_lower_resize(dhowi_lowering *b) {
+/* x by the node's attributes, or a derivative of its result. */
+static dhow_status resize_by_axes(dhowi_lowering *b, int32_t from, bool backwards, int32_t *out) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     axis_plan plans[DHOW_MAX_RANK];
-    resize r = {0};
+    resize r = {.backwards = backwards};
     for (int32_t i = 0; i < x.rank; i++)
         plans[i] = (axis_plan){.from = x.shape[i], .to = x.shape[i], .scale = 1, .end = 1};
     DHOWI_TRY(modes_of(b, &r));
     DHOWI_TRY(extents_of(b, &x, plans));
-    b->out[0] = b->in[0];
-    if (r.reach > 0 || r.mode == TF_CROP)
-        DHOWI_TRY(dhowi_widened(b, DHOWI_OP_resample, b->out[0], &b->out[0]));
+    *out = from;
+    if (r.reach > 0 || r.mode == TF_CROP) DHOWI_TRY(dhowi_widened(b, DHOWI_OP_resample, *out, out));
     for (int32_t i = x.rank - 1; i >= 0; i--) {
         bool same = plans[i].to == plans[i].from && plans[i].scale == 1 && plans[i].begin == 0 &&
                     plans[i].end == 1;
         if (plans[i].from < 1 && !same) DHOWI_REFUSE("axis %d has no elements", i);
-        if (!same) DHOWI_TRY(resize_axis(b, &r, &plans[i], i, &b->out[0]));
+        if (!same) DHOWI_TRY(resize_axis(b, &r, &plans[i], i, out));
     }
-    return dhowi_cast_to(b, b->out[0], x.dtype, &b->out[0]);
+    return dhowi_cast_to(b, *out, x.dtype, out);
+}
+
+dhow_status dhowi_lower_resize(dhowi_lowering *b) {
+    return resize_by_axes(b, b->in[0], false, &b->out[0]);
+}
+
+dhow_status dhowi_resize_back(dhowi_lowering *b, int32_t dy, int32_t *out) {
+    return resize_by_axes(b, dy, true, out);
 }

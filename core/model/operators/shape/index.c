@@ -178,11 +178,11 @@ static dhow_status check_tuples(dhowi_lowering *b, const dhowi_tensor_desc *x,
     return check_known(b, b->in[1], x->shape + batch, t->shape[t->rank - 1]);
 }
 
-dhow_status dhowi_lower_gather_nd(dhowi_lowering *b) {
+dhow_status dhowi_nd_rows(dhowi_lowering *b, dhowi_nd *out) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]), t = *dhowi_desc_at(b, b->in[1]);
     int64_t batch = dhowi_attr_int(b, "batch_dims", 0);
     DHOWI_TRY(check_tuples(b, &x, &t, batch));
-    int32_t k = (int32_t)t.shape[t.rank - 1], d = (int32_t)batch, index, flat;
+    int32_t k = (int32_t)t.shape[t.rank - 1], d = (int32_t)batch, index;
     int64_t rows = dhowi_extent(&x, 0, d), per = dhowi_extent(&x, d, d + k);
     int64_t inner = dhowi_extent(&x, d + k, x.rank), each = dhowi_extent(&t, d, t.rank - 1);
     if (rows != dhowi_extent(&t, 0, d)) DHOWI_REFUSE("the batch dimensions differ");
@@ -200,14 +200,23 @@ dhow_status dhowi_lower_gather_nd(dhowi_lowering *b) {
         DHOWI_TRY(dhowi_reshape(b, index, 2, shape, &index));
         DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, index, bases, &index));
     }
-    const int64_t flat_shape[] = {rows * per, inner}, count[] = {rows * each};
+    const int64_t count = rows * each;
+    *out = (dhowi_nd){.rows = rows * per, .count = count, .inner = inner, .dims = d + k};
+    return dhowi_reshape(b, index, 1, &count, &out->index);
+}
+
+dhow_status dhowi_lower_gather_nd(dhowi_lowering *b) {
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]), t = *dhowi_desc_at(b, b->in[1]);
+    dhowi_nd n;
+    int32_t flat;
+    DHOWI_TRY(dhowi_nd_rows(b, &n));
+    const int64_t flat_shape[] = {n.rows, n.inner};
     DHOWI_TRY(dhowi_reshape(b, b->in[0], 2, flat_shape, &flat));
-    DHOWI_TRY(dhowi_reshape(b, index, 1, count, &index));
-    DHOWI_TRY(dhowi_gather_along(b, flat, 0, index, &flat));
-    dhowi_tensor_desc y = {.rank = t.rank - 1 + x.rank - d - k};
+    DHOWI_TRY(dhowi_gather_along(b, flat, 0, n.index, &flat));
+    dhowi_tensor_desc y = {.rank = t.rank - 1 + x.rank - n.dims};
     if (y.rank > DHOW_MAX_RANK) DHOWI_REFUSE("%d dimensions", y.rank);
     for (int32_t i = 0; i < t.rank - 1; i++) y.shape[i] = t.shape[i];
-    for (int32_t i = d + k; i < x.rank; i++) y.shape[t.rank - 1 + i - d - k] = x.shape[i];
+    for (int32_t i = n.dims; i < x.rank; i++) y.shape[t.rank - 1 + i - n.dims] = x.shape[i];
     return dhowi_reshape(b, flat, y.rank, y.shape, &b->out[0]);
 }
 

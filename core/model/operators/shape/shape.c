@@ -136,12 +136,11 @@ dhow_status dhowi_lower_concat(dhowi_lowering *b) {
     return dhowi_concat(b, b->in, b->in_count, axis, &b->out[0]);
 }
 
-dhow_status dhowi_lower_split(dhowi_lowering *b) {
-    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
-    int64_t sizes[DHOWI_MAX_OUTPUTS_OF_NODE], at = 0;
-    int32_t axis;
-    uint32_t count;
-    DHOWI_TRY(dhowi_axis(&x, dhowi_attr_int(b, "axis", 0), &axis));
+/* Extents of the parts, as many as the node has outputs or more. */
+static dhow_status split_sizes(dhowi_lowering *b, const dhowi_tensor_desc *x, int32_t axis,
+                               int64_t *sizes, uint32_t *out_count) {
+    const int64_t extent = x->shape[axis];
+    uint32_t count = 0;
     const int64_t *split = dhowi_attr_ints(b, "split", &count);
     if (split != NULL && count <= DHOWI_MAX_OUTPUTS_OF_NODE)
         memcpy(sizes, split, count * sizeof *sizes);
@@ -152,14 +151,25 @@ dhow_status dhowi_lower_split(dhowi_lowering *b) {
         const int64_t parts = dhowi_attr_int(b, "num_outputs", b->out_count);
         if (parts < b->out_count || parts > DHOWI_MAX_OUTPUTS_OF_NODE)
             DHOWI_REFUSE("num_outputs is %" PRId64 ", it has %u", parts, b->out_count);
-        if (b->node->opset < 18 && x.shape[axis] % parts != 0)
-            DHOWI_REFUSE("%" PRId64 " elements do not split into %" PRId64 " equal parts",
-                         x.shape[axis], parts);
-        int64_t part = dhowi_ceil_div(x.shape[axis], parts), left = x.shape[axis];
+        if (b->node->opset < 18 && extent % parts != 0)
+            DHOWI_REFUSE("%" PRId64 " elements do not split into %" PRId64 " equal parts", extent,
+                         parts);
+        int64_t part = dhowi_ceil_div(extent, parts), left = extent;
         for (; count < parts; count++, left -= sizes[count - 1])
             sizes[count] = left < part ? left : part;
     }
     if (count < b->out_count) DHOWI_REFUSE("%u sizes for %u outputs", count, b->out_count);
+    *out_count = count;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_lower_split(dhowi_lowering *b) {
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
+    int64_t sizes[DHOWI_MAX_OUTPUTS_OF_NODE], at = 0;
+    int32_t axis;
+    uint32_t count = 0;
+    DHOWI_TRY(dhowi_axis(&x, dhowi_attr_int(b, "axis", 0), &axis));
+    DHOWI_TRY(split_sizes(b, &x, axis, sizes, &count));
     for (uint32_t i = 0; i < count; i++) {
         if (sizes[i] < 0 || sizes[i] > x.shape[axis] - at)
             DHOWI_REFUSE("the parts exceed the extent %" PRId64, x.shape[axis]);
@@ -172,32 +182,33 @@ dhow_status dhowi_lower_split(dhowi_lowering *b) {
     return DHOW_OK;
 }
 
-/* start, end and step of one axis as Python means them: a view; a negative step picks. */
-static dhow_status slice_axis(dhowi_lowering *b, int32_t axis, int64_t start, int64_t end,
-                              int64_t step, int32_t *x) {
-    const int64_t n = dhowi_desc_at(b, *x)->shape[axis];
+/* start, end and step of one axis as Python means them. */
+static dhow_status range_of(int64_t n, int64_t start, int64_t end, int64_t step, dhowi_range *out) {
     if (step == 0) DHOWI_REFUSE("a step of 0");
     step = clamp(step, -n - 1, n + 1); /* what goes further leaves one element */
     if (start < 0) start += n;
     if (end < 0) end += n;
-    if (step > 0) {
-        start = clamp(start, 0, n);
-        end = clamp(end, start, n);
-        return dhowi_narrow(b, *x, axis, start, dhowi_ceil_div(end - start, step), step, x);
-    }
-    start = clamp(start, -1, n - 1);
-    end = clamp(end, -1, start);
-    int64_t count = dhowi_ceil_div(start - end, -step);
-    DHOWI_TRY(dhowi_host_room(b, count, sizeof(int64_t)));
-    int64_t *numbers = dhowi_alloc_array((size_t)count + 1, sizeof *numbers);
+    start = step > 0 ? clamp(start, 0, n) : clamp(start, -1, n - 1);
+    end = step > 0 ? clamp(end, start, n) : clamp(end, -1, start);
+    const int64_t way = step > 0 ? end - start : start - end;
+    *out = (dhowi_range){start, dhowi_ceil_div(way, step > 0 ? step : -step), step};
+    return DHOW_OK;
+}
+
+/* A view; a negative step picks. */
+static dhow_status slice_axis(dhowi_lowering *b, int32_t axis, const dhowi_range *of, int32_t *x) {
+    if (of->step > 0) return dhowi_narrow(b, *x, axis, of->start, of->count, of->step, x);
+    DHOWI_TRY(dhowi_host_room(b, of->count, sizeof(int64_t)));
+    int64_t *numbers = dhowi_alloc_array((size_t)of->count + 1, sizeof *numbers);
     if (numbers == NULL) return dhowi_fail_memory("plan");
-    for (int64_t i = 0; i < count; i++) numbers[i] = start + i * step;
-    dhow_status status = dhowi_pick(b, *x, axis, numbers, count, x);
+    for (int64_t i = 0; i < of->count; i++) numbers[i] = of->start + i * of->step;
+    dhow_status status = dhowi_pick(b, *x, axis, numbers, of->count, x);
     dhowi_free(numbers);
     return status;
 }
 
-dhow_status dhowi_lower_slice(dhowi_lowering *b) {
+dhow_status dhowi_slice_ranges(dhowi_lowering *b, dhowi_range *out) {
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     int64_t starts[DHOW_MAX_RANK], ends[DHOW_MAX_RANK], axes[DHOW_MAX_RANK], steps[DHOW_MAX_RANK];
     uint32_t count, other;
     if (b->in_count == 1) { /* opset 1 */
@@ -224,14 +235,26 @@ dhow_status dhowi_lower_slice(dhowi_lowering *b) {
         DHOWI_TRY(dhowi_ints(b, b->in[4], steps, DHOW_MAX_RANK, &other));
         if (other != count) DHOWI_REFUSE("steps and starts differ in length");
     }
-    b->out[0] = b->in[0];
     bool seen[DHOW_MAX_RANK] = {false};
+    for (int32_t i = 0; i < x.rank; i++) out[i] = (dhowi_range){0, x.shape[i], 1};
     for (uint32_t i = 0; i < count; i++) {
         int32_t axis;
-        DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, b->in[0]), axes[i], &axis));
+        DHOWI_TRY(dhowi_axis(&x, axes[i], &axis));
         if (seen[axis]) DHOWI_REFUSE("axis %d is there twice", axis);
         seen[axis] = true;
-        DHOWI_TRY(slice_axis(b, axis, starts[i], ends[i], steps[i], &b->out[0]));
+        DHOWI_TRY(range_of(x.shape[axis], starts[i], ends[i], steps[i], &out[axis]));
+    }
+    return DHOW_OK;
+}
+
+dhow_status dhowi_lower_slice(dhowi_lowering *b) {
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
+    dhowi_range ranges[DHOW_MAX_RANK];
+    DHOWI_TRY(dhowi_slice_ranges(b, ranges));
+    b->out[0] = b->in[0];
+    for (int32_t i = 0; i < x.rank; i++) {
+        if (ranges[i].step != 1 || ranges[i].count != x.shape[i])
+            DHOWI_TRY(slice_axis(b, i, &ranges[i], &b->out[0]));
     }
     return DHOW_OK;
 }

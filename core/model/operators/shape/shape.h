@@ -52,4 +52,30 @@ dhow_status dhowi_scatter_reduced(dhowi_lowering *b, dhowi_map_op op, int32_t x,
                                   int64_t *targets, int64_t count, int64_t rows, int64_t inner,
                                   int32_t *out);
 
+/* ---- for derivatives, from the attributes and inputs of the node ---- */
+
+/* start, start + step, ... of an axis */
+typedef struct dhowi_range {
+    int64_t start, count, step;
+} dhowi_range;
+/* What Slice takes of each axis. */
+dhow_status dhowi_slice_ranges(dhowi_lowering *b, dhowi_range *out);
+
+typedef struct dhowi_pads {
+    int64_t before[DHOW_MAX_RANK], after[DHOW_MAX_RANK];
+    double value;
+    char mode; /* 'c' constant, 'e' edge, 'r' reflect, 'w' wrap */
+} dhowi_pads;
+dhow_status dhowi_pads_of(dhowi_lowering *b, dhowi_pads *p);
+/* Where the elements along an axis of extent n come from, of modes that repeat: i64. */
+dhow_status dhowi_pad_indices(dhowi_lowering *b, const dhowi_pads *p, int32_t axis, int64_t n,
+                              int32_t *out);
+
+/* GatherND as rows of x: x[rows, inner], of which index[count] are taken. */
+typedef struct dhowi_nd {
+    int64_t rows, count, inner;
+    int32_t dims, index; /* dimensions of x that are rows */
+} dhowi_nd;
+dhow_status dhowi_nd_rows(dhowi_lowering *b, dhowi_nd *out);
+
 #endif /* DHOWI_MODEL_OPERATORS_SHAPE_H_ */
