@@ -197,6 +197,60 @@ static const graph k_windows[] = {
     {22, "2 2 6", "node LpPool n v -> y kernel_shape=3, p=3", D3},
 };
 
+/* Sums over the steps, times the last states. */
+#define LAST "ints q 0; node ReduceSum g o q -> e keepdims=0; node Mul j e s -> "
+static const graph k_recurrent[] = {
+    {22, "4 2 3", "doubles a 1 8 3; doubles r 1 8 2; node LSTM n v a r -> y hidden_size=2", D4},
+    {22, "4 2 3",
+     "doubles a 1 8 3; doubles r 1 8 2; doubles b 1 16; doubles h 1 2 2;"
+     "doubles c 1 2 2; node LSTM n v a r b - h c -> o s t hidden_size=2 "
+     "direction='reverse';" LAST "u; node Mul k u t -> y",
+     D3},
+    {22, "3 2 3",
+     "doubles a 2 8 3; doubles r 2 8 2; doubles b 2 16; doubles h 2 2 2;"
+     "doubles c 2 2 2; doubles p 2 6; node LSTM n v a r b - h c p -> o s t "
+     "direction='bidirectional';" LAST "u; node Mul k u t -> y",
+     D3},
+    {22, "4 3 2",
+     "doubles a 1 8 2; doubles r 1 8 2; doubles b 1 16; doubles h 1 3 2; ints l 4 2 3;"
+     "doubles c 1 3 2; doubles p 1 6; node LSTM n v a r b l h c p -> o s t;" LAST
+     "u; node Mul k u t -> y",
+     D3},
+    {22, "2 4 3",
+     "doubles a 1 8 3; doubles r 1 8 2; doubles h 2 1 2; node LSTM n v a r - - h -> "
+     "o s t layout=1; node Sigmoid k t -> y",
+     D3},
+    {22, "1 2 3", "doubles a 1 8 3; doubles r 1 8 2; doubles h 1 2 2; node LSTM n v a r - - h -> y",
+     D4},
+    {22, "4 2 3", "doubles a 1 6 3; doubles r 1 6 2; node GRU n v a r -> y hidden_size=2", D4},
+    {22, "4 2 3",
+     "doubles a 1 6 3; doubles r 1 6 2; doubles b 1 12; doubles h 1 2 2;"
+     "node GRU n v a r b - h -> o s direction='reverse';" LAST "y",
+     D3},
+    {22, "4 2 3",
+     "doubles a 2 6 3; doubles r 2 6 2; doubles b 2 12; doubles h 2 2 2;"
+     "node GRU n v a r b - h -> o s direction='bidirectional' linear_before_reset=1;" LAST "y",
+     D3},
+    {22, "4 3 2",
+     "doubles a 1 6 2; doubles r 1 6 2; doubles b 1 12; doubles h 1 3 2; ints l 4 2 3;"
+     "node GRU n v a r b l h -> o s linear_before_reset=1;" LAST "y",
+     D3},
+    {22, "2 4 3",
+     "doubles a 1 6 3; doubles r 1 6 2; doubles b 1 12; node GRU n v a r b -> y "
+     "layout=1",
+     D4},
+    {22, "4 2 3", "doubles a 1 6 3; doubles r 1 6 2; doubles b 1 12; node GRU n v a r b -> - y",
+     D3},
+    {22, "4 3 2",
+     "doubles a 1 2 2; doubles r 1 2 2; doubles b 1 4; doubles h 1 3 2; ints l 4 2 3;"
+     "node RNN n v a r b l h -> o s;" LAST "y",
+     D3},
+    {22, "4 2 3",
+     "doubles a 2 2 3; doubles r 2 2 2; node RNN n v a r -> y "
+     "direction='bidirectional'",
+     D4},
+};
+
 /* ---- a graph as a model that is trained ---- */
 
 static bytes file_of(const graph *g) {
@@ -261,6 +315,7 @@ ALL(what_works_by_element_is_what_central_differences_say, k_elementwise)
 ALL(what_moves_elements_is_what_central_differences_say, k_shapes)
 ALL(what_takes_elements_by_index_is_what_central_differences_say, k_index)
 ALL(reductions_and_norms_are_what_central_differences_say, k_reductions)
+ALL(networks_through_time_are_what_central_differences_say, k_recurrent)
 ALL(convolutions_and_pools_are_what_central_differences_say, k_windows)
 
 /* ---- what has none ---- */

@@ -82,6 +82,13 @@ static void without_bias(dhow_model *m, dhow_model_value x, dhow_model_value *y)
     OK(dhow_model_multihead_attention(m, "attention", x, k, k, -1, 6, 2, 0, y));
 }
 
+static void lstm(dhow_model *m, dhow_model_value x, dhow_model_value *y) {
+    OK(dhow_model_lstm(m, "lstm", x, 6, 3, 1, 0, 1, y));
+}
+static void lstm_both_ways(dhow_model *m, dhow_model_value x, dhow_model_value *y) {
+    OK(dhow_model_lstm(m, "lstm", x, 6, 3, 2, 1, 0, y));
+}
+
 static const struct {
     const char *name;
     layer *build;
@@ -93,6 +100,8 @@ static const struct {
                 {"causal", causal, 3},
                 {"shared heads", shared_heads, 4},
                 {"mask of bool", chosen, 3},
+                {"lstm", lstm, 5},
+                {"lstm both ways", lstm_both_ways, 9},
                 {"self-attention", self_attention, 5},
                 {"cross attention", cross_attention, 8},
                 {"attention without bias", without_bias, 4}};

@@ -302,9 +302,9 @@ static const dhowi_operator k_operators[] = {
     ROW(DHOWI_MICROSOFT "::Trilu", 1, LATEST, trilu, 0, 1, 2, "the upper or lower triangle of matrices"),
 
     /* recurrent */
-    ROW("GRU", 3, LATEST, gru, 0, 3, 6, "gated recurrent units"),
-    ROW("LSTM", 1, LATEST, lstm, 0, 3, 8, "long short-term memory"),
-    ROW("RNN", 1, LATEST, rnn, 0, 3, 6, "the simple recurrent network"),
+    ROW("GRU", 3, LATEST, gru, 0, 3, 6, "gated recurrent units", BACK_ALL(gru)),
+    ROW("LSTM", 1, LATEST, lstm, 0, 3, 8, "long short-term memory", BACK_ALL(lstm)),
+    ROW("RNN", 1, LATEST, rnn, 0, 3, 6, "the simple recurrent network", BACK_ALL(rnn)),
 };
 /* clang-format on */
 

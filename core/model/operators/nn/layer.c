@@ -246,19 +246,25 @@ static dhow_status stacked(dhowi_lowering *b, int first, int directions, int32_t
     return dhowi_concat(b, parts, (uint32_t)directions, 0, out);
 }
 
-static dhow_status lower_lstm(dhowi_lowering *b) {
-    static const int32_t steps_first[] = {1, 0, 2}, batch_first[] = {2, 0, 1, 3};
+dhow_status dhowi_lstm_of_layer(dhowi_lowering *b, int32_t out[4]) {
+    static const int32_t steps_first[] = {1, 0, 2};
     const int directions = b->in_count > 5 ? 2 : 1;
-    int32_t in[4] = {-1, -1, -1, -1}, bias[2], *own = b->in, y;
-    if (dhowi_desc_at(b, own[0])->rank != 3) DHOWI_REFUSE("x does not have three dimensions");
-    DHOWI_TRY(dhowi_permute(b, own[0], steps_first, &in[0]));
-    DHOWI_TRY(stacked(b, 1, directions, &in[1]));
-    DHOWI_TRY(stacked(b, 2, directions, &in[2]));
-    if (own[3] >= 0) {
-        DHOWI_TRY(stacked(b, 3, directions, &bias[0]));
-        DHOWI_TRY(stacked(b, 4, directions, &bias[1]));
-        DHOWI_TRY(dhowi_concat(b, bias, 2, 1, &in[3]));
-    }
+    int32_t bias[2];
+    out[3] = -1;
+    if (dhowi_desc_at(b, b->in[0])->rank != 3) DHOWI_REFUSE("x does not have three dimensions");
+    DHOWI_TRY(dhowi_permute(b, b->in[0], steps_first, &out[0]));
+    DHOWI_TRY(stacked(b, 1, directions, &out[1]));
+    DHOWI_TRY(stacked(b, 2, directions, &out[2]));
+    if (b->in[3] < 0) return DHOW_OK;
+    DHOWI_TRY(stacked(b, 3, directions, &bias[0]));
+    DHOWI_TRY(stacked(b, 4, directions, &bias[1]));
+    return dhowi_concat(b, bias, 2, 1, &out[3]);
+}
+
+static dhow_status lower_lstm(dhowi_lowering *b) {
+    static const int32_t batch_first[] = {2, 0, 1, 3};
+    int32_t in[4], *own = b->in, y;
+    DHOWI_TRY(dhowi_lstm_of_layer(b, in));
     b->in = in;
     b->in_count = 4;
     dhow_status status = dhowi_lower_lstm(b); /* y[steps, directions, batch, hidden] */

@@ -43,4 +43,8 @@ const dhowi_op_id *dhowi_node_rows(const dhowi_node *node, uint32_t *count);
 dhow_status dhowi_dot_attention_of(dhowi_lowering *b, const int32_t in[4], dhowi_attention *a);
 dhow_status dhowi_attention_of(dhowi_lowering *b, const int32_t in[8], dhowi_attention *a);
 
+/* An LSTM layer's inputs, b->in, as those of ONNX's LSTM: x, W, R and B, which is -1 without
+ * biases. */
+dhow_status dhowi_lstm_of_layer(dhowi_lowering *b, int32_t out[4]);
+
 #endif /* DHOWI_MODEL_OPERATORS_LAYER_H_ */

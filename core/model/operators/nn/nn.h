@@ -29,6 +29,8 @@ dhowi_lower_fn dhowi_lower_quantize, dhowi_lower_dequantize, dhowi_lower_dynamic
     dhowi_lower_qlinear_conv;
 /* recurrent.c */
 dhowi_lower_fn dhowi_lower_lstm, dhowi_lower_gru, dhowi_lower_rnn;
+/* x at an index of an axis, without the axis: a view. */
+dhow_status dhowi_part_of(dhowi_lowering *b, int32_t x, int32_t axis, int64_t index, int32_t *out);
 /* resize.c */
 dhowi_lower_fn dhowi_lower_resize;
 /* The derivative by a Resize node's x, from that of its result. */

@@ -29,8 +29,7 @@ typedef dhow_status step_fn(dhowi_lowering *b, recurrence *n, int32_t gx);
 
 /* ---- small helpers ---- */
 
-static dhow_status part_of(dhowi_lowering *b, int32_t x, int32_t axis, int64_t index,
-                           int32_t *out) { /* without the axis */
+dhow_status dhowi_part_of(dhowi_lowering *b, int32_t x, int32_t axis, int64_t index, int32_t *out) {
     DHOWI_TRY(dhowi_narrow(b, x, axis, index, 1, 1, out));
     dhowi_tensor_desc desc = *dhowi_desc_at(b, *out);
     for (int32_t i = axis; i + 1 < desc.rank; i++) desc.shape[i] = desc.shape[i + 1];
@@ -84,13 +83,13 @@ static dhow_status prepare(dhowi_lowering *b, recurrence *n, int32_t d, bool spl
     int64_t rows = n->gates * n->hidden;
     const int64_t flat[] = {n->steps * n->batch, n->inputs}, wide[] = {n->steps, n->batch, rows};
     int32_t w, x, bias = -1, wb;
-    DHOWI_TRY(part_of(b, b->in[1], 0, d, &w));
-    DHOWI_TRY(part_of(b, b->in[2], 0, d, &n->r));
+    DHOWI_TRY(dhowi_part_of(b, b->in[1], 0, d, &w));
+    DHOWI_TRY(dhowi_part_of(b, b->in[2], 0, d, &n->r));
     DHOWI_TRY(transposed(b, w, &w));
     DHOWI_TRY(transposed(b, n->r, &n->r));
     n->rb = -1;
     if (dhowi_given(b, 3)) {
-        DHOWI_TRY(part_of(b, b->in[3], 0, d, &bias));
+        DHOWI_TRY(dhowi_part_of(b, b->in[3], 0, d, &bias));
         DHOWI_TRY(dhowi_narrow(b, bias, 0, 0, rows, 1, &wb));
         DHOWI_TRY(dhowi_narrow(b, bias, 0, rows, rows, 1, &n->rb));
         if (split_bias) {
@@ -121,11 +120,11 @@ static dhow_status run_direction(dhowi_lowering *b, recurrence *n, step_fn *step
     for (int64_t i = 0; i < n->steps; i++) {
         int64_t t = n->reverse ? n->steps - 1 - i : i;
         int32_t gx, to, old_h = n->h, old_c = n->c, y;
-        DHOWI_TRY(part_of(b, n->gx, 0, t, &gx));
+        DHOWI_TRY(dhowi_part_of(b, n->gx, 0, t, &gx));
         DHOWI_TRY(step(b, n, gx));
         y = n->h;
         DHOWI_TRY(hold_ended(b, n, t, old_h, old_c, &y));
-        DHOWI_TRY(part_of(b, n->y, 0, t, &to));
+        DHOWI_TRY(dhowi_part_of(b, n->y, 0, t, &to));
         DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_copy, &y, 1, NULL, to));
     }
     return DHOW_OK;
@@ -138,7 +137,7 @@ static dhow_status state_of(dhowi_lowering *b, const recurrence *n, uint32_t inp
     const dhowi_tensor_desc zero = {
         .dtype = dhowi_desc_at(b, n->x)->dtype, .rank = 2, .shape = {n->batch, n->hidden}};
     if (!dhowi_given(b, input)) return dhowi_filled(b, &zero, 0, out);
-    return part_of(b, b->in[input], batchwise ? 1 : 0, d, out);
+    return dhowi_part_of(b, b->in[input], batchwise ? 1 : 0, d, out);
 }
 
 /* Whether every sequence has all steps; refuses lengths that are none. */
@@ -261,8 +260,9 @@ static dhow_status recurrent(dhowi_lowering *b, int gates, bool split_bias, bool
         DHOWI_TRY(prepare(b, &n, d, split_bias));
         DHOWI_TRY(state_of(b, &n, 5, batchwise, d, &n.h));
         if (has_cell) DHOWI_TRY(state_of(b, &n, 6, batchwise, d, &n.c));
-        if (has_cell && dhowi_given(b, 7)) DHOWI_TRY(part_of(b, b->in[7], 0, d, &n.peepholes));
-        DHOWI_TRY(part_of(b, all, 1, d, &n.y));
+        if (has_cell && dhowi_given(b, 7))
+            DHOWI_TRY(dhowi_part_of(b, b->in[7], 0, d, &n.peepholes));
+        DHOWI_TRY(dhowi_part_of(b, all, 1, d, &n.y));
         DHOWI_TRY(run_direction(b, &n, step));
         h[d] = n.h;
         c[d] = n.c;
