@@ -42,7 +42,7 @@ static dhow_status check_width(const char *option, double *width) {
 
 dhow_status dhowi_loss_options(dhow_trainer_options *o) {
     const dhow_loss l = o->loss;
-    if (l < DHOW_LOSS_OUTPUT || l > DHOW_LOSS_CROSS_ENTROPY_PROBABILITIES)
+    if (l < DHOW_LOSS_OUTPUT || l > DHOW_LOSS_CTC)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %d is no loss", k_function, (int)l);
     DHOWI_TRY(check_belongs("label_smoothing", o->label_smoothing != 0, is_entropy(l),
                             "DHOW_LOSS_CROSS_ENTROPY and DHOW_LOSS_CROSS_ENTROPY_PROBABILITIES"));
@@ -57,6 +57,11 @@ dhow_status dhowi_loss_options(dhow_trainer_options *o) {
                             "DHOW_LOSS_SMOOTH_L1"));
     DHOWI_TRY(
         check_belongs("huber_delta", o->huber_delta != 0, l == DHOW_LOSS_HUBER, "DHOW_LOSS_HUBER"));
+    DHOWI_TRY(check_belongs("ctc_zero_infinity", o->ctc_zero_infinity != 0, l == DHOW_LOSS_CTC,
+                            "DHOW_LOSS_CTC"));
+    if (o->ctc_zero_infinity != 0 && o->ctc_zero_infinity != 1)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: ctc_zero_infinity is %d; it is 0 or 1",
+                          k_function, o->ctc_zero_infinity);
     DHOWI_TRY(check_width("smooth_l1_beta", &o->smooth_l1_beta));
     DHOWI_TRY(check_width("huber_delta", &o->huber_delta));
     if (o->label_smoothing >= 0 && o->label_smoothing <= 1) return DHOW_OK;
@@ -340,9 +345,30 @@ static dhow_status loss_by_element(dhow_model *m, const dhow_trainer_options *o,
     return dhow_model_reduce(m, DHOW_REDUCE_MEAN, d, NULL, 0, 0, out);
 }
 
+/* ---- of sequences ---- */
+
+/* A target has two lengths before its classes. */
+static dhow_status loss_of_sequences(dhow_model *m, const dhow_trainer_options *o, int32_t y,
+                                     dhow_model_value *out) {
+    const dhowi_tensor_desc own = m->values[y].desc, one = {.dtype = own.dtype};
+    const dhowi_attrs attrs = {.dim = o->ctc_zero_infinity};
+    char text[160];
+    int32_t in[2] = {y, -1};
+    if (own.rank != 3 || (own.dtype != DHOW_F32 && own.dtype != DHOW_F64))
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: the output is %s; DHOW_LOSS_CTC takes log-probabilities f32 or f64 "
+                          "[steps, n, classes]",
+                          k_function, dhowi_desc_text(&own, text, sizeof text));
+    const int64_t shape[] = {own.shape[1], -1};
+    DHOWI_TRY(dhow_model_input(m, "dhow.target", DHOW_I64, 2, shape, &in[1]));
+    return dhowi_build_node(m, dhowi_layer_operator(DHOWI_LAYER_CTC), "ctc", in, 2, &attrs, &one,
+                            out);
+}
+
 dhow_status dhowi_add_loss(dhow_model *m, const dhow_trainer_options *o, int32_t y,
                            dhow_model_value *out) {
     *out = y;
     if (o->loss == DHOW_LOSS_OUTPUT) return DHOW_OK;
+    if (o->loss == DHOW_LOSS_CTC) return loss_of_sequences(m, o, y, out);
     return (is_by_class(o->loss) ? loss_by_class : loss_by_element)(m, o, y, out);
 }

@@ -43,8 +43,16 @@ typedef enum dhow_loss {
                                         d is `huber_delta` */
     DHOW_LOSS_KL_DIV = 8,          /**< t (log t - y) of log-probabilities y[n, ...]: the sum over
                                         all elements divided by n, PyTorch's "batchmean" */
-    DHOW_LOSS_CROSS_ENTROPY_PROBABILITIES = 9 /**< cross entropy of scores [n, c, ...] whose target
-                                                   has a probability for each class */
+    DHOW_LOSS_CROSS_ENTROPY_PROBABILITIES = 9, /**< cross entropy of scores [n, c, ...] whose target
+                                                    has a probability for each class */
+    DHOW_LOSS_CTC = 10 /**< connectionist temporal classification (Graves et al., 2006) of
+                            log-probabilities [t, n, c], blank being class 0. The target is
+                            i64[n, 2 + s]: of each sequence the steps of its input, 1 to t, the
+                            classes of its target, 0 to s, and those classes, 1 .. c - 1, with
+                            anything behind them. Each loss is divided by the length of its target,
+                            as PyTorch's "mean". Lengths and classes that are none make the loss
+                            NaN; a target that its input is too short for makes it infinite, see
+                            `ctc_zero_infinity`, and has a derivative of 0 */
 } dhow_loss;
 
 /** How gradients change parameters; formulas as in PyTorch's torch.optim. */
@@ -83,8 +91,9 @@ typedef struct dhow_trainer_options {
     double huber_delta;          /**< 0: 1 */
     double batchnorm_momentum;   /**< what a batch counts in running statistics; 0: 0.1, of an ONNX
                                       node 1 - its `momentum` */
-    int32_t freeze_batchnorm; /**< 1: batch norms take their running statistics, as when the model
-                                   runs, and leave them */
+    int32_t freeze_batchnorm;  /**< 1: batch norms take their running statistics, as when the model
+                                    runs, and leave them */
+    int32_t ctc_zero_infinity; /**< of CTC, 1: sequences whose loss is infinite count 0 */
 } dhow_trainer_options;
 
 /** How the learning rate goes on from step to step, n being the steps that were made before. */

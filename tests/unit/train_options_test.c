@@ -274,7 +274,7 @@ Test(train_options, mistakes_are_named) {
     dhow_tensor *many = row(0, 1, &five, 1, -1), *narrow,
                 *square = row(0, 2, (int64_t[]){4, 1}, 1, -1);
     OK(dhow_tensor_zeros(g_device, DHOW_F32, 1, &one, &narrow));
-    refused(m, OPTIONS(.loss = (dhow_loss)10), "10 is no loss");
+    refused(m, OPTIONS(.loss = (dhow_loss)11), "11 is no loss");
     refused(m, OPTIONS(.loss = DHOW_LOSS_MSE, .label_smoothing = 0.1), "label_smoothing is of");
     refused(m, OPTIONS(.loss = DHOW_LOSS_NLL, .label_smoothing = 0.1), "label_smoothing is of");
     refused(m, OPTIONS(.loss = DHOW_LOSS_CROSS_ENTROPY, .label_smoothing = 1.5), "it is 0 to 1");

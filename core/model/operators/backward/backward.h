@@ -56,6 +56,8 @@ dhowi_back_fn dhowi_back_global_pool, dhowi_back_log_softmax, dhowi_back_reduce,
 dhowi_back_fn dhowi_back_avgpool, dhowi_back_lp_pool, dhowi_back_maxpool;
 /* nn/convolutions.c */
 dhowi_back_fn dhowi_back_conv, dhowi_back_conv_transpose;
+/* nn/ctc.c */
+dhowi_back_fn dhowi_back_ctc;
 /* nn/recurrent.c */
 dhowi_back_fn dhowi_back_gru, dhowi_back_lstm, dhowi_back_lstm_layer, dhowi_back_rnn;
 /* losses.c */

@@ -64,6 +64,7 @@ static const struct {
                 {DHOWI_LAYER_ATTENTION, dhowi_back_attention},
                 {DHOWI_LAYER_DOT_ATTENTION, dhowi_back_dot_attention},
                 {DHOWI_LAYER_LSTM, dhowi_back_lstm_layer},
+                {DHOWI_LAYER_CTC, dhowi_back_ctc},
                 {DHOWI_LAYER_RESHAPE, dhowi_back_reshape},
                 {DHOWI_LAYER_PERMUTE, back_permute},
                 {DHOWI_LAYER_CAT, dhowi_back_concat},

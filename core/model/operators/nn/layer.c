@@ -371,10 +371,18 @@ static const struct {
         {{.name = "Dropout", .since = 1, .until = 1, .lower = lower_dropout, .least = 1, .most = 2},
          {DHOWI_OP_dropout},
          1},
-    [DHOWI_LAYER_LSTM] = {
-        {.name = "LSTM", .since = 1, .until = 1, .lower = lower_lstm, .least = 3, .most = 9},
-        {DHOWI_OP_matmul, DHOWI_OP_copy, DHOWI_OP_lstm_cell},
-        3}};
+    [DHOWI_LAYER_LSTM] =
+        {{.name = "LSTM", .since = 1, .until = 1, .lower = lower_lstm, .least = 3, .most = 9},
+         {DHOWI_OP_matmul, DHOWI_OP_copy, DHOWI_OP_lstm_cell},
+         3},
+    [DHOWI_LAYER_CTC] = {{.name = "CTCLoss",
+                          .since = 1,
+                          .until = 1,
+                          .lower = dhowi_lower_ctc,
+                          .least = 2,
+                          .most = 2},
+                         {DHOWI_OP_map, DHOWI_OP_copy, DHOWI_OP_gather_elements},
+                         3}};
 
 const dhowi_operator *dhowi_layer_operator(dhowi_layer_kind kind) { return &k_layers[kind].op; }
 

@@ -32,7 +32,8 @@ typedef enum dhowi_layer_kind {
                                   .scalar[0] the scale, 0 for 1 / sqrt(e) */
     DHOWI_LAYER_DROPOUT,       /* x, and in training the key of a step; attrs.number is the share of
                                   zeros, .split.n tells layers apart */
-    DHOWI_LAYER_LSTM /* x, then weight_ih, weight_hh, bias_ih, bias_hh of each direction */
+    DHOWI_LAYER_LSTM, /* x, then weight_ih, weight_hh, bias_ih, bias_hh of each direction */
+    DHOWI_LAYER_CTC   /* log-probabilities, target, see ctc.c; attrs.dim is 1 for zero_infinity */
 } dhowi_layer_kind;
 
 const dhowi_operator *dhowi_layer_operator(dhowi_layer_kind kind);
