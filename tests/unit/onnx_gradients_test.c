@@ -52,6 +52,21 @@ static const graph k_elementwise[] = {
      D2},
     {22, "3 4", "doubles s 12; node Shape g v -> a; node Reshape n s a -> b; node Mul m2 b v -> y",
      D2},
+    {22, "3 4",
+     "node Shape g v -> a; node ConstantOfShape c a -> z; node Cast q z -> u to=11;"
+     "node Sub n u v -> y",
+     D2},
+    {22, "3 4",
+     "node Shape g v -> a; node Size z v -> b; number k 0; number d 1;"
+     "node Range r k b d -> e; node Cast q e -> f to=11; node Reshape p f a -> h;"
+     "node Mul n v h -> y",
+     D2},
+    {23, "2 2 3 4",
+     "ints l 5 2; number k 0; number b 10; number d 1; node Range o k b d -> e;"
+     "node Cast q e -> f to=11; node Reshape p f l -> a; node Cos t a -> c;"
+     "node Sin u a -> s; ints j 0 1 2 4 1 3; ints h 2 3; node Reshape r j h -> i;"
+     "node RotaryEmbedding n v c s i -> y interleaved=1",
+     D4},
 };
 
 static const graph k_shapes[] = {

@@ -148,14 +148,14 @@ static const dhowi_operator k_operators[] = {
 
     /* index and numbers */
     ROW("Constant", 1, LATEST, constant, 0, 0, 0, "a value of the file"),
-    ROW("ConstantOfShape", 9, LATEST, constant_of_shape, 0, 1, 1, "a tensor of one value"),
+    ROW("ConstantOfShape", 9, LATEST, constant_of_shape, 0, 1, 1, "a tensor of one value", BACK(none)),
     ROW("CumSum", 11, LATEST, cumsum, 0, 2, 2, "running sums along an axis", BACK(cumsum)),
     ROW("EyeLike", 9, LATEST, eye_like, 0, 1, 1, "a matrix with ones along a diagonal", BACK(none)),
     ROW("Gather", 1, LATEST, gather, 0, 2, 2, "slices of an axis by index", BACK(gather)),
     ROW("GatherElements", 11, LATEST, gather_elements, 0, 2, 2, "elements by an index for each", BACK(gather_elements)),
     ROW("GatherND", 11, LATEST, gather_nd, 0, 2, 2, "slices by tuples of indices", BACK(gather_nd)),
     ROW("OneHot", 9, LATEST, one_hot, 0, 3, 3, "rows with one value at an index and another elsewhere", BACK(one_hot)),
-    ROW("Range", 11, LATEST, range, 0, 3, 3, "numbers from a start in steps up to a limit"),
+    ROW("Range", 11, LATEST, range, 0, 3, 3, "numbers from a start in steps up to a limit", BACK(range)),
     ROW("Scatter", 9, LATEST, scatter_elements, 0, 3, 3, "ScatterElements by its older name", BACK(scatter_elements)),
     ROW("ScatterElements", 11, LATEST, scatter_elements, 0, 3, 3, "x with some elements replaced, or reduced into, by index", BACK(scatter_elements)),
     ROW("ScatterND", 11, LATEST, scatter_nd, 0, 3, 3, "x with some slices replaced, or reduced into, by tuples of indices", BACK(scatter_nd)),
@@ -229,7 +229,7 @@ static const dhowi_operator k_operators[] = {
 
     /* matrices */
     ROW("Attention", 23, LATEST, attention, 0, 3, 7, "values weighed by the softmax of scaled products of queries and keys"),
-    ROW("RotaryEmbedding", 23, LATEST, rotary, 0, 3, 4, "pairs of elements rotated by their position"),
+    ROW("RotaryEmbedding", 23, LATEST, rotary, 0, 3, 4, "pairs of elements rotated by their position", BACK(rotary)),
     ROW("DFT", 17, LATEST, dft, 0, 1, 3, "the discrete Fourier transform along an axis, of any length, and its inverse"),
     ROW("STFT", 17, LATEST, stft, 0, 2, 4, "the Fourier transforms of a signal's overlapping frames"),
     ROW("Det", 11, LATEST, det, 0, 1, 1, "determinants"),
@@ -276,8 +276,8 @@ static const dhowi_operator k_operators[] = {
     ROW(DHOWI_MICROSOFT "::FusedConv", 1, LATEST, ms_fused_conv, 0, 2, 4, "convolution, a sum and an activation"),
     ROW(DHOWI_MICROSOFT "::FusedGemm", 1, LATEST, ms_fused_gemm, 0, 2, 3, "Gemm and an activation"),
     ROW(DHOWI_MICROSOFT "::FusedMatMul", 1, LATEST, ms_matmul, 0, 2, 2, "alpha a b for matrices, each perhaps transposed"),
-    ROW(DHOWI_MICROSOFT "::GatherND", 1, LATEST, gather_nd, 0, 2, 2, "slices by tuples of indices"),
-    ROW(DHOWI_MICROSOFT "::Gelu", 1, LATEST, ms_gelu, DHOWI_MAP_GELU, 1, 1, "Gelu"),
+    ROW(DHOWI_MICROSOFT "::GatherND", 1, LATEST, gather_nd, 0, 2, 2, "slices by tuples of indices", BACK(gather_nd)),
+    ROW(DHOWI_MICROSOFT "::Gelu", 1, LATEST, ms_gelu, DHOWI_MAP_GELU, 1, 1, "Gelu", BACK(gelu)),
     ROW(DHOWI_MICROSOFT "::GroupQueryAttention", 1, LATEST, ms_group_query, 0, 1, 17, "attention whose queries share keys, kept in caches, turned by their position"),
     ROW(DHOWI_MICROSOFT "::MatMulIntegerToFloat", 1, LATEST, ms_matmul_integer_to_float, 0, 4, 7, "matrix products of 8-bit integers, scaled to numbers"),
     ROW(DHOWI_MICROSOFT "::MatMulNBits", 1, LATEST, ms_matmul_nbits, 0, 3, 6, "matrix products with weights of 4 or 8 bits in blocks, each with a scale and a zero point"),
@@ -299,7 +299,7 @@ static const dhowi_operator k_operators[] = {
     ROW(DHOWI_MICROSOFT "::SkipLayerNormalization", 1, LATEST, ms_skip_norm, 1, 3, 5, "LayerNormalization of a sum, and the sum"),
     ROW(DHOWI_MICROSOFT "::SkipSimplifiedLayerNormalization", 1, LATEST, ms_skip_norm, 0, 3, 4, "RMSNormalization of a sum, and the sum"),
     ROW(DHOWI_MICROSOFT "::TransposeMatMul", 1, LATEST, ms_matmul, 0, 2, 2, "alpha a b for matrices, each perhaps transposed"),
-    ROW(DHOWI_MICROSOFT "::Trilu", 1, LATEST, trilu, 0, 1, 2, "the upper or lower triangle of matrices"),
+    ROW(DHOWI_MICROSOFT "::Trilu", 1, LATEST, trilu, 0, 1, 2, "the upper or lower triangle of matrices", BACK(trilu)),
 
     /* recurrent */
     ROW("GRU", 3, LATEST, gru, 0, 3, 6, "gated recurrent units", BACK_ALL(gru)),

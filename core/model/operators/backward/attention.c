@@ -2,6 +2,8 @@
  *
  * Derivatives of attention: its scores are computed again.
  */
+#include "model/operators/attention/attention.h"
+
 #include "model/operators/backward/backward.h"
 #include "model/operators/nn/layer.h"
 
@@ -131,4 +133,16 @@ dhow_status dhowi_back_attention(dhowi_reverser *r) {
     if (!dhowi_back_wants(r, 5)) return DHOW_OK;
     DHOWI_TRY(dhowi_concat(b, biases, 3, 0, &all));
     return dhowi_back_pass(r, 5, all);
+}
+
+/* Turned back: by the same cosines, and sines of the other sign. */
+dhow_status dhowi_back_rotary(dhowi_reverser *r) {
+    int32_t in[4], d;
+    if (dhowi_back_wants(r, 1) || dhowi_back_wants(r, 2))
+        DHOWI_REFUSE("its angles depend on parameters");
+    DHOWI_TRY(dhowi_back_inputs(r, 4, in));
+    in[0] = r->dy;
+    DHOWI_TRY(dhowi_map_one(r->b, DHOWI_MAP_NEG, 0, 0, in[2], &in[2]));
+    DHOWI_TRY(dhowi_back_lower(r, dhowi_lower_rotary, in, r->node->in_count, &d));
+    return dhowi_back_pass(r, 0, d);
 }

@@ -40,11 +40,12 @@ dhowi_back_fn dhowi_back_center_crop_pad, dhowi_back_concat, dhowi_back_cumsum,
     dhowi_back_split, dhowi_back_tile, dhowi_back_transpose, dhowi_back_trilu;
 /* index.c */
 dhowi_back_fn dhowi_back_gather, dhowi_back_gather_elements, dhowi_back_gather_nd,
-    dhowi_back_one_hot, dhowi_back_scatter_elements, dhowi_back_scatter_nd, dhowi_back_topk;
+    dhowi_back_one_hot, dhowi_back_range, dhowi_back_scatter_elements, dhowi_back_scatter_nd,
+    dhowi_back_topk;
 /* products.c */
 dhowi_back_fn dhowi_back_gemm, dhowi_back_linear, dhowi_back_matmul;
 /* attention.c */
-dhowi_back_fn dhowi_back_attention, dhowi_back_dot_attention;
+dhowi_back_fn dhowi_back_attention, dhowi_back_dot_attention, dhowi_back_rotary;
 /* norms.c */
 dhowi_back_fn dhowi_back_batch_norm, dhowi_back_batch_norm_training, dhowi_back_group_norm,
     dhowi_back_instance_norm, dhowi_back_layer_norm, dhowi_back_lp_norm, dhowi_back_lrn,

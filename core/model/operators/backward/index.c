@@ -147,3 +147,14 @@ dhow_status dhowi_back_one_hot(dhowi_reverser *r) {
     if (dhowi_back_wants(r, 2)) DHOWI_REFUSE("its values depend on parameters");
     return DHOW_OK;
 }
+
+/* start + i delta; the limit only counts. */
+dhow_status dhowi_back_range(dhowi_reverser *r) {
+    const dhowi_tensor_desc y = *dhowi_desc_at(r->b, r->dy);
+    int32_t d;
+    if (dhowi_back_wants(r, 0)) DHOWI_TRY(dhowi_back_pass(r, 0, r->dy));
+    if (!dhowi_back_wants(r, 2)) return DHOW_OK;
+    DHOWI_TRY(dhowi_numbers(r->b, y.dtype, 0, 1, y.shape[0], &d));
+    DHOWI_TRY(dhowi_back_times(r, d, &d));
+    return dhowi_back_pass(r, 2, d);
+}
