@@ -202,16 +202,23 @@ static void bench_bf16(bench *b, texts *t, const char *parent) {
     }
 }
 
-/* The names of oneDNN's library in the releases that dhow is measured on. */
-static const char *const k_onednn[] = {"libdnnl.so.2", "libdnnl.so.3", "libdnnl.so.3.6"};
-enum { ONEDNN_NAMES = sizeof k_onednn / sizeof *k_onednn };
+/* What the plugin calls oneDNN's library: libdnnl.so.3 or, on some releases, libdnnl.so.3.6. */
+enum { ONEDNN_MAJORS = 2, ONEDNN_MINORS = 24, ONEDNN_NAMES = ONEDNN_MAJORS * (1 + ONEDNN_MINORS) };
 
-/* An unreadable library of oneDNN's name comes first. */
+static void onednn_path(const char *folder, int i, char *path, size_t bytes) {
+    const int major = 2 + i % ONEDNN_MAJORS, minor = i / ONEDNN_MAJORS;
+    if (minor == 0)
+        (void)snprintf(path, bytes, "%s/libdnnl.so.%d", folder, major);
+    else
+        (void)snprintf(path, bytes, "%s/libdnnl.so.%d.%d", folder, major, minor - 1);
+}
+
+/* Unreadable libraries of oneDNN's names come first. */
 static int hide_onednn(texts *t, char *folder) {
     char path[600];
     if (mkdtemp(folder) == NULL) return 0;
     for (int i = 0; i < ONEDNN_NAMES; i++) {
-        (void)snprintf(path, sizeof path, "%s/%s", folder, k_onednn[i]);
+        onednn_path(folder, i, path, sizeof path);
         FILE *f = fopen(path, "w");
         if (f != NULL) (void)fclose(f);
     }
@@ -222,7 +229,7 @@ static int hide_onednn(texts *t, char *folder) {
 static void show_onednn(const char *folder) {
     char path[600];
     for (int i = 0; i < ONEDNN_NAMES; i++) {
-        (void)snprintf(path, sizeof path, "%s/%s", folder, k_onednn[i]);
+        onednn_path(folder, i, path, sizeof path);
         (void)unlink(path);
     }
     (void)rmdir(folder);

@@ -25,7 +25,8 @@
     X(MULTIPLIERS, 11, "GPUs divide by extents by multiplying")                   \
     X(PARTS, 12, "maps of values side by side go part by part")                   \
     X(PRODUCTS, 13, "products of one value with weights side by side become one") \
-    X(ATTENTION, 14, "attention is one step, without scores in memory")
+    X(ATTENTION, 14, "attention is one step, without scores in memory")           \
+    X(TILED_CONV, 15, "convolution without a library is a product of tiles")
 
 enum {
 #define DHOWI_OPTIMISATION_ENUM_(name, bit, text) DHOWI_OPTIMISE_##name = 1 << bit,

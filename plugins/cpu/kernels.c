@@ -69,10 +69,10 @@ int32_t cpu_kernel_init(cpu_kernel_object *kernel, const k_info *info, const cha
         kernel->unit = CPU_UNIT_FLAT;
     } else if (strcmp(unit, "rows") == 0) {
         kernel->unit = CPU_UNIT_ROWS;
+    } else if (strncmp(info->name, "conv2d", 6) == 0) {
+        kernel->unit = CPU_UNIT_CONV;
     } else if (strcmp(unit, "matmul") == 0) {
         kernel->unit = CPU_UNIT_MATMUL;
-    } else if (strcmp(unit, "conv") == 0 && strncmp(info->name, "conv2d", 6) == 0) {
-        kernel->unit = CPU_UNIT_CONV;
     }
     return DHOW_OK;
 }

@@ -109,7 +109,7 @@ DHOW_PLUGIN_EXPORT extern const dhow_plugin dhow_plugin_v1;
 const dhow_plugin dhow_plugin_v1 = {
     DHOW_PLUGIN_HEADER,
     .name = "cpu",
-    .version = "1.0",
+    .version = DHOW_CPU_VERSION,
     .probe = probe,
     .open = open_backend,
     .close = close_backend,

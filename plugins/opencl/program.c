@@ -18,8 +18,9 @@ static void add_options(dhowi_cl_module *module, const dhow_module_desc *desc) {
     dhowi_cl_text *out = &module->options;
     if (strstr(desc->options, "-cl-std") == NULL) dhowi_cl_text_print(out, "-cl-std=CL1.2 ");
     if (desc->format == DHOW_MODULE_PORTABLE) {
-        /* Neither infinities nor NaN are assumed away. */
-        dhowi_cl_text_print(out, "-cl-mad-enable -cl-no-signed-zeros ");
+        /* Neither infinities nor NaN are assumed away. PoCL counts warnings on stderr, and those of
+         * a portable text are about what it makes of one for other languages. */
+        dhowi_cl_text_print(out, "-cl-mad-enable -cl-no-signed-zeros -w ");
         if (strstr(desc->options, "-DK_WG=") == NULL) {
             if (device->is_cpu) {
                 dhowi_cl_text_print(out, "-DK_LOOPS ");

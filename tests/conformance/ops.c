@@ -133,6 +133,8 @@ static const image k_images[] = {
     {2, 6, 6, 6, 6, WINDOW(.kernel = {1, 1}, .groups = 6)},
     {1, 8, 17, 13, 16, WINDOW(.kernel = {5, 5}, .stride = {3, 2}, .pad = {2, 2, 2, 2})},
     {1, 1, 4, 4, 17, WINDOW(.kernel = {1, 3}, .stride = {1, 2})},
+    {3, 6, 7, 7, 70, WINDOW(.kernel = {3, 3}, .pad = {1, 1, 1, 1})},
+    {2, 9, 5, 90, 27, WINDOW(.kernel = {3, 3}, .pad = {1, 1, 1, 1}, .groups = 3)},
 };
 
 static int64_t extent_of(const dhow_window *w, int i, int64_t size) {

@@ -18,21 +18,28 @@ static const char *named(char *name, size_t bytes, const char *operation, size_t
     return name;
 }
 
+/* y [2][outputs][5][11] */
+static void check_convolution(const char *unit, const char *operation, size_t t, int64_t outputs) {
+    const element e = k_reals[t].type;
+    ptx_module *m = ptx_load(unit, k_reals[t].name, 32, NULL);
+    for (int groups = 1; groups <= 2; groups++) {
+        char name[64];
+        AS_CPU(m, named(name, sizeof name, operation, t), 2, 10 * k_reals[t].tolerance,
+               IN(x, e, 2 * 4 * 9 * 11, 0), IN(w, e, (size_t)(outputs * 4 / groups * 9), 0),
+               IN(bias, e, (size_t)outputs, 0), OUT(y, e, (size_t)(2 * outputs * 5 * 11), 0),
+               INT64(n, 2), INT64(c, 4), INT64(h, 9), INT64(w_, 11), INT64(k, outputs),
+               INT64(kh, 3), INT64(kw, 3), INT64(oh, 5), INT64(ow, 11), INT64(groups, groups),
+               INT64(stride_h, 2), INT64(stride_w, 1), INT64(dil_h, 1), INT64(dil_w, 1),
+               INT64(pad_top, 1), INT64(pad_left, 1), INT32(bias_mode, 1), INT32(activation, 1));
+    }
+    ptx_free(m);
+}
+
 Test(ptx_models, convolutions_are_those_of_the_cpu) {
     for (size_t t = 0; t < 2; t++) {
-        const element e = k_reals[t].type;
-        ptx_module *m = ptx_load("conv", k_reals[t].name, 32, NULL);
-        for (int groups = 1; groups <= 2; groups++) {
-            char name[64];
-            AS_CPU(m, named(name, sizeof name, "conv2d", t), 2, 10 * k_reals[t].tolerance,
-                   IN(x, e, 2 * 4 * 9 * 11, 0), IN(w, e, (size_t)(6 * 4 / groups * 9), 0),
-                   IN(bias, e, 6, 0), OUT(y, e, 2 * 6 * 5 * 11, 0), INT64(n, 2), INT64(c, 4),
-                   INT64(h, 9), INT64(w_, 11), INT64(k, 6), INT64(kh, 3), INT64(kw, 3),
-                   INT64(oh, 5), INT64(ow, 11), INT64(groups, groups), INT64(stride_h, 2),
-                   INT64(stride_w, 1), INT64(dil_h, 1), INT64(dil_w, 1), INT64(pad_top, 1),
-                   INT64(pad_left, 1), INT32(bias_mode, 1), INT32(activation, 1));
-        }
-        ptx_free(m);
+        check_convolution("conv", "conv2d", t, 6);
+        check_convolution("matmul", "conv2d_tiled", t, 6);
+        check_convolution("matmul", "conv2d_tiled", t, 140);
     }
 }
 

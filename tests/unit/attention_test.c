@@ -90,7 +90,8 @@ static dhow_tensor *values_of(const trial *t, dhow_tensor **in, uint32_t optimis
 }
 
 static void compare(const trial *t) {
-    const float most = t->dtype == DHOW_F32 ? 2e-6f : t->dtype == DHOW_F16 ? 4e-3f : 3e-2f;
+    /* scores are sums of up to 256 products, in another order with another tile */
+    const float most = t->dtype == DHOW_F32 ? 4e-6f : t->dtype == DHOW_F16 ? 4e-3f : 3e-2f;
     uint32_t inputs, steps, more;
     dhow_model *m = attending(t, &inputs);
     dhow_tensor *in[4];

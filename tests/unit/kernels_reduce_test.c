@@ -293,10 +293,10 @@ static double convolve(const image *p, element type, const void *x, const void *
     return sum;
 }
 
-static void check_conv(element type, int build, const image *shape) {
+static void check_conv(const char *name, element type, int build, const image *shape) {
     char what[96];
     image p = *shape;
-    const k_info *kernel = find("conv2d", type, build, what, sizeof what);
+    const k_info *kernel = find(name, type, build, what, sizeof what);
     const size_t outputs = (size_t)(p.n * p.k * p.oh * p.ow);
     void *x = scratch_values(type, (size_t)(p.n * p.c * p.h * p.w), -1, 1);
     void *w = scratch_values(type, (size_t)(p.k * p.c / p.groups * p.kh * p.kw), -1, 1);
@@ -311,7 +311,8 @@ static void check_conv(element type, int build, const image *shape) {
         const int64_t channel = (int64_t)i / (p.oh * p.ow) % p.k;
         const double sum = convolve(&p, type, x, w, (int64_t)i) +
                            (p.bias ? element_get(type, bias, (size_t)channel) : 0);
-        expect_near(type, element_get(type, y, i), activate(sum, p.activation), 1e-5, what, i);
+        expect_near(type, element_get(type, y, i), activate(sum, p.activation),
+                    2e-6 * sqrt((double)(p.c / p.groups * p.kh * p.kw)) + 1e-5, what, i);
     }
     release_all();
 }
@@ -323,11 +324,17 @@ Test(kernels_reduce, convolution_matches_a_double_reference) {
         {1, 3, 10, 300, 5, 2, 3, 1, 1, 1, 2, 2, 0, 0, 8, 296, 0, 2},
         {1, 4, 7, 7, 4, 3, 3, 4, 1, 3, 1, 1, 0, 2, 5, 3, 1, 6},
         {1, 2, 3, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0, 0, 3, 3, 0, 0},
+        {3, 8, 7, 7, 26, 3, 3, 2, 1, 1, 1, 1, 1, 1, 7, 7, 1, 1},
+        {1, 29, 5, 120, 130, 3, 3, 1, 1, 1, 1, 1, 1, 1, 5, 120, 1, 0},
+        {2, 12, 31, 33, 24, 5, 3, 1, 2, 2, 3, 2, 4, 3, 14, 18, 0, 3},
+        {5, 40, 1, 1, 9, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 5},
     };
     for (int type = 0; type < E_FLOATS; type++) {
         for (int build = 0; build < build_count(); build++) {
             for (size_t i = 0; i < sizeof images / sizeof images[0]; i++)
-                check_conv((element)type, build, &images[i]);
+                check_conv("conv2d", (element)type, build, &images[i]);
+            for (size_t i = 0; i < sizeof images / sizeof images[0]; i++)
+                check_conv("conv2d_tiled", (element)type, build, &images[i]);
         }
     }
 }

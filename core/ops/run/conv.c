@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory/size.h"
+#include "kernel/optimise.h"
 #include "ops/run/rows.h"
 #include "ops/run/vendor.h"
 
@@ -157,13 +158,30 @@ static void describe_image(const dhowi_call *call, const dhow_window *w, dhow_co
     memcpy(d->pad, w->pad, sizeof d->pad);
 }
 
+/* As a product, if the tiles of one are filled: a few channels each, as in depthwise convolution,
+ * are faster without. Places in the image must fit the kernel's 32 bits. */
+static bool is_tiled(const dhowi_call *call, int64_t groups) {
+    enum { LEAST_CHANNELS = 8, MOST_EXTENT = 1 << 24 };
+    const dhow_tensor *x = call->in[0], *y = call->out;
+    return dhowi_optimises(DHOWI_OPTIMISE_TILED_CONV) && y->count > 0 &&
+           y->shape[1] / groups >= LEAST_CHANNELS && x->shape[2] < MOST_EXTENT &&
+           x->shape[3] < MOST_EXTENT;
+}
+
+static dhow_status portable_kernel(const dhowi_call *call, int64_t groups, dhow_kernel **out) {
+    const dhow_dtype dtype = call->in[0]->dtype;
+    dhow_device *device = call->stream->device;
+    return is_tiled(call, groups) ? dhowi_kernel_of(device, "conv2d_tiled", dtype, out)
+                                  : dhowi_op_kernel(call->op, dtype, device, out);
+}
+
 static dhow_status run_portable(const dhowi_call *call, const dhow_window *w) {
     dhow_tensor *x = call->in[0], *weight = call->in[1], *y = call->out;
     dhow_tensor *bias = call->in[2] != NULL ? call->in[2] : weight;
     const dhowi_activation *activation = &call->attrs->activation;
     const bool whole = call->in[3] == NULL && dhowi_kernels_end_with(activation);
     dhow_kernel *kernel;
-    DHOWI_TRY(dhowi_op_kernel(call->op, x->dtype, call->stream->device, &kernel));
+    DHOWI_TRY(portable_kernel(call, w->groups, &kernel));
     const dhow_arg args[] = {
         dhowi_arg_buffer(x, DHOW_ACCESS_READ),
         dhowi_arg_buffer(weight, DHOW_ACCESS_READ),

@@ -902,6 +902,18 @@ FN f64 k_unkey_f64(i64 k)
 #define VLOAD(R, p) K_CAT(K_VLOAD_, R)(p)
 #define VSTORE(R, p, v) K_CAT(K_VSTORE_, R)(p, v)
 #ifdef K_OPENCL
+#if defined(__AVX__) && !defined(__AVX512F__) /* twice as wide, the 16 registers would not hold a tile */
+#define K_LANES_f32 8
+#define K_LANES_f64 4
+typedef float8 k_vec_f32;
+#define K_VLOAD_f32(p) vload8(0, p)
+#define K_VSTORE_f32(p, v) vstore8(v, 0, p)
+#ifdef K_F64
+typedef double4 k_vec_f64;
+#define K_VLOAD_f64(p) vload4(0, p)
+#define K_VSTORE_f64(p, v) vstore4(v, 0, p)
+#endif
+#else
 #define K_LANES_f32 16
 #define K_LANES_f64 8
 typedef float16 k_vec_f32;
@@ -911,6 +923,7 @@ typedef float16 k_vec_f32;
 typedef double8 k_vec_f64;
 #define K_VLOAD_f64(p) vload8(0, p)
 #define K_VSTORE_f64(p, v) vstore8(v, 0, p)
+#endif
 #endif
 #else
 #if defined(__AVX512F__)
