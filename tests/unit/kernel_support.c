@@ -7,8 +7,9 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 const cpu_kernel *dhow_reverse_kernel_entry(const char *name);
 
@@ -152,19 +153,33 @@ void run_kernel(const k_info *kernel, int groups, void *const *argv) {
  * ------------------------------------------------------------------------------------------------------
  */
 
-static void *blocks[256];
-static size_t block_count;
+/* A block begins behind a page or ends before one that nothing may touch, in turn from check to
+ * check: what a kernel reads or writes beside it crashes. */
+typedef struct block {
+    void *map;
+    size_t bytes;
+} block;
+static block blocks[256];
+static size_t block_count, check_count;
 
 void *scratch(size_t bytes) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), inside = (bytes + page - 1) / page * page;
     cr_assert(block_count < sizeof blocks / sizeof blocks[0]);
-    void *block = calloc(bytes + 64, 1);
-    cr_assert(block != NULL);
-    blocks[block_count++] = block;
-    return block;
+    block *b = &blocks[block_count++];
+    b->bytes = inside + 2 * page;
+    b->map = mmap(NULL, b->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    cr_assert(b->map != MAP_FAILED);
+    unsigned char *first = (unsigned char *)b->map + page;
+    cr_assert_eq(mprotect(first, inside, PROT_READ | PROT_WRITE), 0);
+    return check_count % 2 == 0 ? first + inside - bytes : first;
 }
 
 void release_all(void) {
-    while (block_count > 0) free(blocks[--block_count]);
+    check_count++;
+    while (block_count > 0) {
+        const block *b = &blocks[--block_count];
+        cr_assert_eq(munmap(b->map, b->bytes), 0);
+    }
 }
 
 void *scratch_values(element type, size_t count, double low, double high) {
