@@ -201,8 +201,8 @@ static int run(conform_options *o, const command *c) {
     conform_run_device(o, -1);
     const uint32_t count = conform_run_load(o);
     if (count > 0 && !all && (uint32_t)device >= count) {
-        (void)fprintf(stderr, "dhow-conform: %s has %u devices, --device %d is none of them\n",
-                      o->backend, count, device);
+        (void)fprintf(stderr, "dhow-conform: %s has %u device%s, --device %d is none of them\n",
+                      o->backend, count, count == 1 ? "" : "s", device);
         return 2;
     }
     for (uint32_t i = 0; i < count; i++) {
