@@ -6,17 +6,22 @@
 
 #include "model/operators/backward/nn/taps.h"
 
+/* The windows of a pool, and its input, result and the result's derivative as volumes. */
+static dhow_status pool_of(dhowi_reverser *r, dhowi_taps *f, int32_t *x, int32_t *y, int32_t *dy) {
+    DHOWI_TRY(dhowi_back_input(r, 0, x));
+    DHOWI_TRY(dhowi_back_output(r, y));
+    DHOWI_TRY(dhowi_taps_of(r, NULL, f));
+    DHOWI_TRY(dhowi_as_volume(r->b, *x, x));
+    DHOWI_TRY(dhowi_as_volume(r->b, *y, y));
+    return dhowi_as_volume(r->b, r->dy, dy);
+}
+
 /* Each window's derivative goes to its largest pixel, the first of several. */
 dhow_status dhowi_back_maxpool(dhowi_reverser *r) {
     dhowi_lowering *b = r->b;
     int32_t x, y, dy, left = -1, hit, d;
     dhowi_taps f;
-    DHOWI_TRY(dhowi_back_input(r, 0, &x));
-    DHOWI_TRY(dhowi_back_output(r, &y));
-    DHOWI_TRY(dhowi_taps_of(r, NULL, &f));
-    DHOWI_TRY(dhowi_as_volume(b, x, &x));
-    DHOWI_TRY(dhowi_as_volume(b, y, &y));
-    DHOWI_TRY(dhowi_as_volume(b, r->dy, &dy));
+    DHOWI_TRY(pool_of(r, &f, &x, &y, &dy));
     const dhowi_tensor_desc volume = *dhowi_desc_at(b, x);
     dhowi_spread s = dhowi_spread_of(&f, &volume);
     DHOWI_TRY(dhowi_pad_volume(b, x, &f, -(double)INFINITY, &x));
@@ -85,12 +90,7 @@ dhow_status dhowi_back_lp_pool(dhowi_reverser *r) {
     const double p = (double)dhowi_attr_int(b, "p", 2);
     int32_t x, y, dy, d, share;
     dhowi_taps f;
-    DHOWI_TRY(dhowi_back_input(r, 0, &x));
-    DHOWI_TRY(dhowi_back_output(r, &y));
-    DHOWI_TRY(dhowi_taps_of(r, NULL, &f));
-    DHOWI_TRY(dhowi_as_volume(b, x, &x));
-    DHOWI_TRY(dhowi_as_volume(b, y, &y));
-    DHOWI_TRY(dhowi_as_volume(b, r->dy, &dy));
+    DHOWI_TRY(pool_of(r, &f, &x, &y, &dy));
     const dhowi_tensor_desc volume = *dhowi_desc_at(b, x);
     dhowi_spread s = dhowi_spread_of(&f, &volume);
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_EQ, y, 0, &d));
