@@ -18,14 +18,20 @@ lint() {
 }
 
 opencl() {
-    sh "$here/opencl_text.sh" cc "$root/include" "$root/kernels/$1.k" -DT="$2" >"$work/$1.cl"
-    for model in "" "-DK_IDX64" "-DK_LOOPS -DK_IDX64"; do
+    sh "$here/opencl_text.sh" cc "$root/include" "$root/kernels/$1.k" -DT="$2" >"$work/$1.cl" || return 1
+    set -- "$1" "$2" "" "-DK_IDX64" "-DK_LOOPS -DK_IDX64"
+    # Vectors are as wide as the processor's, which PoCL's compiler says by its macros.
+    grep -qw LANES "$root/kernels/$1.k" &&
+        set -- "$@" "-DK_LOOPS -DK_IDX64 -D__AVX__" "-DK_LOOPS -DK_IDX64 -D__AVX__ -D__AVX512F__"
+    unit=$1 type=$2
+    shift 2
+    for model; do
         # shellcheck disable=SC2086
-        "$cc" -x cl -cl-std=CL1.2 -target spir64 -Xclang -finclude-default-header -Wall -Werror -Wno-unused-function \
-            -Wno-unused-variable -Wno-tautological-compare -Wno-pass-failed -I"$root/include" -DT="$2" $model -O1 \
-            -S -emit-llvm -o /dev/null "$work/$1.cl"
+        "$cc" -x cl -cl-std=CL1.2 -target spir64 -Xclang -finclude-default-header -Xclang -fdeclare-opencl-builtins -Wall -Werror -Wno-unused-function \
+            -Wno-unused-variable -Wno-tautological-compare -Wno-pass-failed -I"$root/include" -DT="$type" $model -O1 \
+            -S -emit-llvm -o /dev/null "$work/$unit.cl" || return 1
     done
-    scratch "$1" "$2"
+    scratch "$unit" "$type"
 }
 
 # On AMD's GPUs: a struct that is indexed at run time is copied to memory by each item. What calls of unknown functions may
@@ -33,8 +39,8 @@ opencl() {
 # registers went to lanes of a vector register.
 scratch() {
     "$cc" --print-targets | grep -q amdgcn || return 0
-    "$cc" -x cl -cl-std=CL1.2 -target amdgcn-amd-amdhsa -mcpu=gfx90a -nogpulib -w -Xclang -finclude-default-header \
-        -I"$root/include" -DT="$2" -O2 -S -o "$work/$1.s" "$work/$1.cl"
+    "$cc" -x cl -cl-std=CL1.2 -target amdgcn-amd-amdhsa -mcpu=gfx90a -nogpulib -w -Xclang -finclude-default-header -Xclang -fdeclare-opencl-builtins \
+        -I"$root/include" -DT="$2" -O2 -S -o "$work/$1.s" "$work/$1.cl" || return 1
     awk '/\t(scratch|buffer)_(load|store)_.*/ && (/\tscratch_/ || /s\[0:3\]/) { used = 1 }
         /\.amdhsa_kernel/ { name = $2 }
         /amdhsa_private_segment_fixed_size/ && used && $2 != 0 && $2 != 16384 {
@@ -88,7 +94,7 @@ if [ "$form" = cuda ]; then
 fi
 for entry in "$@"; do
     unit=${entry%%:*} rest=${entry#*:}
-    "$form" "$unit" "${rest%%:*}" || { echo "FAILED: $form $unit ${rest%%:*}"; failed=1; }
+    "$form" "$unit" "${rest%%:*}" || { echo "FAILED: $form ${entry%%:*} ${rest%%:*}"; failed=1; }
 done
 [ "$form" = cuda ] || exit $failed
 

@@ -267,6 +267,35 @@ Test(copy_failures, an_early_one_among_many_is_not_forgotten) {
     dhow_stream_release(other);
 }
 
+/* Its values have gone on over two other devices before the device that makes them is lost. */
+Test(copy_failures, values_of_a_lost_device_are_missing_two_devices_on) {
+    open_machine("devices=3", "launch#0@1=async:DEVICE_LOST!");
+    dhow_error err = {.struct_size = sizeof err};
+    dhow_stream *first, *second;
+    dhow_device *third;
+    dhow_tensor *x = tensor_of(g_sim[0], 3), *y = tensor_of(g_sim[0], 1);
+    dhow_tensor *there = tensor_of(g_sim[1], 1), *on = tensor_of(g_sim[1], 1), *last;
+    static float got[COUNT];
+    void *gate;
+    OK(dhow_stream_create(g_sim[0], &first));
+    OK(dhow_stream_create(g_sim[1], &second));
+    OK(dhow_device_get(g_context, "sim:2", &third));
+    OK(dhow_device_sync(g_sim[0]));
+    OK(g_sim[0]->api->event_create(dhowi_device_native(g_sim[0]), DHOW_EVENT_HOST, &gate, &err));
+    OK(g_sim[0]->api->stream_wait(first->native, gate, &err));
+    OK(dhow_relu(first, x, y));
+    OK(dhow_copy_async(second, y, there, 0));
+    OK(dhow_relu(second, there, on));
+    OK(dhow_tensor_to_async(second, on, third, &last));
+    OK(g_sim[0]->api->event_signal(gate, &err));
+    cr_assert_eq(dhow_tensor_read(last, got, sizeof got), DHOW_DEVICE_LOST, "%g", (double)got[0]);
+    dhow_tensor *all[] = {x, y, there, on, last};
+    for (int i = 0; i < 5; i++) dhow_tensor_release(all[i]);
+    dhow_stream_release(first);
+    dhow_stream_release(second);
+    g_sim[0]->api->event_destroy(gate);
+}
+
 /* More of its streams read the source than are told apart, and none of them will ever be done. */
 Test(copy_failures, readers_on_a_lost_device_keep_nobody_waiting) {
     enum { READERS = 6, FEW = 1000 };

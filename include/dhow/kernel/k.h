@@ -905,25 +905,19 @@ FN f64 k_unkey_f64(i64 k)
 #if defined(__AVX__) && !defined(__AVX512F__) /* twice as wide, the 16 registers would not hold a tile */
 #define K_LANES_f32 8
 #define K_LANES_f64 4
-typedef float8 k_vec_f32;
-#define K_VLOAD_f32(p) vload8(0, p)
-#define K_VSTORE_f32(p, v) vstore8(v, 0, p)
-#ifdef K_F64
-typedef double4 k_vec_f64;
-#define K_VLOAD_f64(p) vload4(0, p)
-#define K_VSTORE_f64(p, v) vstore4(v, 0, p)
-#endif
 #else
 #define K_LANES_f32 16
 #define K_LANES_f64 8
-typedef float16 k_vec_f32;
-#define K_VLOAD_f32(p) vload16(0, p)
-#define K_VSTORE_f32(p, v) vstore16(v, 0, p)
-#ifdef K_F64
-typedef double8 k_vec_f64;
-#define K_VLOAD_f64(p) vload8(0, p)
-#define K_VSTORE_f64(p, v) vstore8(v, 0, p)
 #endif
+typedef K_CAT(float, K_LANES_f32) k_vec_f32;
+typedef K_CAT(int, K_LANES_f32) k_vec_i32;
+#define K_VLOAD_f32(p) K_CAT(vload, K_LANES_f32)(0, p)
+#define K_VLOAD_i32(p) K_CAT(vload, K_LANES_f32)(0, p)
+#define K_VSTORE_f32(p, v) K_CAT(vstore, K_LANES_f32)(v, 0, p)
+#ifdef K_F64
+typedef K_CAT(double, K_LANES_f64) k_vec_f64;
+#define K_VLOAD_f64(p) K_CAT(vload, K_LANES_f64)(0, p)
+#define K_VSTORE_f64(p, v) K_CAT(vstore, K_LANES_f64)(v, 0, p)
 #endif
 #else
 #if defined(__AVX512F__)
