@@ -126,6 +126,56 @@ Test(onnx_bad_files, graphs_that_do_not_hang_together_are_refused) {
     EXPECT_ALL(bad);
 }
 
+Test(onnx_bad_files, what_a_node_cannot_do_without_is_asked_for) {
+    static const bad_graph bad[] = {
+        {"a sum of nothing", "node Sum n x - x -> y", "input 1 is missing"},
+        {"the largest of nothing", "node Max n x - x -> y", "input 1 is missing"},
+        {"joining nothing", "node Concat n x - x -> y axis=0", "input 1 is missing"},
+        {"a join without an axis", "node Concat n x x -> y", "attribute axis is missing"},
+        {"blocks without a size", "node DepthToSpace n x -> y", "attribute blocksize is missing"},
+        {"space without a size", "node SpaceToDepth n x -> y", "attribute blocksize is missing"},
+        {"groups without a number",
+         "ints s 1 4 2; floats w 4; node Reshape r x s -> z; node GroupNormalization n z w w -> y",
+         "attribute num_groups is missing"},
+        {"how many of the largest", "node TopK n x -> y i", "attribute k is missing"},
+        {"dimensions without a place", "node Unsqueeze n x -> y", "it has no axes"},
+        {"an attribute twice", "node Softmax n x -> y axis=0 axis=0", "'axis' is there twice"},
+        {"a direction nobody knows", "node LSTM n x x x -> y direction='sideways'",
+         "unsupported direction 'sideways'"},
+    };
+    EXPECT_ALL(bad);
+}
+
+Test(onnx_bad_files, shapes_that_only_count_right_are_refused) {
+    static const bad_graph bad[] = {
+        {"updates of another rank",
+         "ints i 2 0; ints h 2 1; floats u 1 2; node Reshape r i h -> j; node ScatterND n x j u -> "
+         "y",
+         "updates do not fit"},
+        {"a scale that lies across",
+         "floats z 2 3; floats s 3 2; node LayerNormalization n z s -> y axis=0",
+         "do not broadcast"},
+        {"a bias that lies across",
+         "floats z 2 3; floats s 3 2; node LayerNormalization n z z s -> y axis=0",
+         "do not broadcast"},
+        {"a root mean square's scale",
+         "floats z 2 3; floats s 3 2; node SimplifiedLayerNormalization n z s -> y axis=0",
+         "do not broadcast"},
+        {"more scales than rows", "floats z 1 2; floats s 3; node QuantizeLinear n z s -> y axis=0",
+         "f32[3], which does not fit f32[1, 2]"},
+        {"scales of more rows", "floats z 1 2; floats s 3 2; node QuantizeLinear n z s -> y axis=0",
+         "f32[3, 2], which does not fit f32[1, 2]"},
+        {"scales along no axis",
+         "floats z 2 2; floats s 2; node QuantizeLinear n z s -> y axis=4294967296",
+         "axis 4294967296 of a tensor with 2 dimensions"},
+        {"a region of another rank",
+         "floats r 3; floats s 1; node Resize n x r s -> y mode='linear' "
+         "coordinate_transformation_mode='tf_crop_and_resize'",
+         "roi has 3 numbers for 1 axes"},
+    };
+    EXPECT_ALL(bad);
+}
+
 /* Each iteration is laid out; the plan ends at so many nodes. */
 Test(onnx_bad_files, a_loop_without_an_end_is_refused) {
     bytes graph = graph_of_text(

@@ -380,6 +380,108 @@ Test(onnx_strict, odd_values_mean_what_they_mean_elsewhere) {
     expect(13, &g, node_of("DynamicQuantizeLinear", "n", "x", "q y z"), 1, scale);
 }
 
+/* Over no axes nothing is summed up, but squares are squares. */
+Test(onnx_strict, reductions_over_no_axes_keep_their_functions) {
+    static const float x[] = {0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f};
+    static const struct {
+        const char *op;
+        float (*of)(float);
+    } cases[] = {{"ReduceLogSum", logf}, {"ReduceL1", fabsf}, {"ReduceL2", fabsf}};
+    float y[6];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bytes g = with_x(), n = node_of(cases[i].op, "n", "x", "y");
+        add_int(&n, "noop_with_empty_axes", 1);
+        for (int k = 0; k < 6; k++) y[k] = cases[i].of(x[k]);
+        expect(18, &g, n, 6, y);
+    }
+    bytes g = with_x(), n = node_of("ReduceSumSquare", "n", "x", "y");
+    add_int(&n, "noop_with_empty_axes", 1);
+    for (int k = 0; k < 6; k++) y[k] = x[k] * x[k];
+    expect(18, &g, n, 6, y);
+    g = with_x();
+    n = node_of("ReduceSum", "n", "x", "y");
+    add_int(&n, "noop_with_empty_axes", 1);
+    expect(18, &g, n, 6, x);
+}
+
+Test(onnx_strict, rows_of_zeros_have_no_direction) {
+    static const float zeros[6] = {0};
+    const int64_t shape[] = {2, 3};
+    for (int64_t p = 1; p < 3; p++) {
+        bytes g = {0}, n = node_of("LpNormalization", "n", "x", "y");
+        put_zeros(&g, "x", 2, shape);
+        add_int(&n, "p", p);
+        expect(18, &g, n, 6, zeros);
+    }
+}
+
+/* roi cuts images only where coordinates say so. */
+Test(onnx_strict, regions_count_where_images_are_cropped) {
+    static const float y[] = {0.1f, 0.1f, 0.2f, 0.2f};
+    bytes g = {0}, t = floats_of("x", 2, 0), n = node_of("Resize", "n", "x roi  sizes", "y");
+    const int64_t two = 2, four = 4;
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    put_zeros(&g, "roi", 1, &two);
+    put_ints(&g, "sizes", 1, &four);
+    add_text(&n, "coordinate_transformation_mode", "asymmetric");
+    expect(13, &g, n, 4, y);
+    g = (bytes){0};
+    t = floats_of("x", 2, 0);
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    put_zeros(&g, "roi", 1, &two);
+    t = floats_of("scales", 1, 0); /* 0.1 twenty times is 2 */
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    const float twenty[] = {20};
+    t = (bytes){0};
+    put_number(&t, 1, 1);
+    put_number(&t, 2, 1);
+    put_text(&t, 8, "twenty");
+    put_varint(&t, 9 << 3 | 2);
+    put_varint(&t, sizeof twenty);
+    put_raw(&t, twenty, sizeof twenty);
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    t = node_of("Mul", "two", "scales twenty", "s");
+    put_message(&g, GRAPH_NODE, &t);
+    n = node_of("Resize", "n", "x roi s", "y");
+    add_text(&n, "coordinate_transformation_mode", "asymmetric");
+    add_text(&n, "nearest_mode", "floor");
+    expect(13, &g, n, 4, y);
+}
+
+/* Eight from the input and eight from the attribute are more than there are dimensions. */
+Test(onnx_strict, scales_are_given_once) {
+    static const float ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+    const int64_t shape[] = {1, 1, 1, 1, 1, 1, 1, 2}, eight = 8;
+    bytes g = {0}, n = node_of("Upsample", "n", "x scales", "y"), a = {0};
+    put_zeros(&g, "x", 8, shape);
+    put_zeros(&g, "scales", 1, &eight);
+    put_text(&a, 1, "scales");
+    put_varint(&a, 7 << 3 | 2);
+    put_varint(&a, sizeof ones);
+    put_raw(&a, ones, sizeof ones);
+    put_number(&a, 20, 6);
+    put_message(&n, 5, &a);
+    refused(9, &g, n, "it has scales twice");
+}
+
+Test(onnx_strict, axes_of_slices_are_as_many_as_starts) {
+    const int64_t one = 1, two = 2, zero = 0;
+    bytes g = with_x(), none = {0};
+    put_ints(&g, "s", 1, &one);
+    put_ints(&g, "e", 1, &two);
+    put_number(&none, 1, (uint64_t)zero);
+    put_number(&none, 2, 7);
+    put_text(&none, 8, "none");
+    put_message(&g, GRAPH_INITIALIZER, &none);
+    refused(13, &g, node_of("Slice", "n", "x s e none", "y"), "axes and starts differ in length");
+}
+
+Test(onnx_strict, approximations_are_known) {
+    bytes g = with_x(), n = node_of("Gelu", "n", "x", "y");
+    add_text(&n, "approximate", "tahn");
+    refused(20, &g, n, "unsupported approximate 'tahn'");
+}
+
 /* A wrong number of lengths, and lengths that are none. */
 static bytes recurrent_of(int64_t batch, uint32_t count, const int64_t *lengths) {
     const int64_t x[] = {2, batch, 1}, w[] = {1, 4, 1};
@@ -617,14 +719,17 @@ Test(onnx_strict, microsofts_operators_tell_what_does_not_fit) {
         {"QLinearConcat", "one one x one ", "it has 4 inputs", NULL, 0},
         {"QLinearConcat", "row one x row one", "axis 7 of a tensor with 3 dim", "axis", 7},
         {"QLinearSoftmax", "x one one row one", "axis 7 of a tensor with 3 dim", "axis", 7},
+        {"QLinearConcat", "one one x one one", "its attribute axis is missing", NULL, 0},
+        {"QLinearSoftmax", "x one one one one", "its attribute opset is missing", NULL, 0},
         {"QLinearSigmoid", "x one", "the scale of the result is missing", NULL, 0},
-        {"QLinearSoftmax", "x one one", "the scale of the result is missing", NULL, 0},
+        {"QLinearSoftmax", "x one one", "the scale of the result is missing", "opset", 13},
         {"QLinearSigmoid", "x one one row row", "quantised values of type f32", NULL, 0},
         {"QLinearGlobalAveragePool", "row one one row one", "images of 1 dim", "channels_last", 1},
         {"NhwcMaxPool", "row", "images of 1 dimensions", NULL, 0},
         {"MatMulIntegerToFloat", "w w one one", "do not fit", NULL, 0},
         {"MatMulIntegerToFloat", "cache words2 one row24", "is f32[24] for 8 columns", NULL, 0},
-        {"MatMulIntegerToFloat", "cache words2 one one  row24", "is f32[24] for 8 columns", NULL, 0},
+        {"MatMulIntegerToFloat", "cache words2 one one  row24", "is f32[24] for 8 columns", NULL,
+         0},
         {"DynamicQuantizeMatMul", "two w one", "x is i64", NULL, 0},
         {"QGemm", "x one one w one one", "A or B is no matrix", NULL, 0},
         {"FusedGemm", "x w", "its operands are no matrices", NULL, 0},

@@ -44,6 +44,13 @@ int64_t dhowi_attr_int(const dhowi_lowering *b, const char *name, int64_t otherw
     return a != NULL ? a->i : otherwise;
 }
 
+dhow_status dhowi_attr_needed(const dhowi_lowering *b, const char *name, int64_t *out) {
+    const dhowi_onnx_attribute *a = dhowi_attr(b, name, DHOWI_ATTRIBUTE_INT);
+    if (a == NULL) DHOWI_REFUSE("its attribute %s is missing", name);
+    *out = a->i;
+    return DHOW_OK;
+}
+
 dhow_status dhowi_attr_flag(const dhowi_lowering *b, const char *name, bool otherwise, bool *out) {
     const int64_t value = dhowi_attr_int(b, name, otherwise);
     *out = value != 0;

@@ -69,9 +69,12 @@ static dhow_status call_operator(dhowi_lowering *b, const dhowi_node *node) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "it has %u inputs, the operator takes %u to %u",
                           node->in_count, node->op->least, node->op->most);
     }
+    /* Operators of any number of inputs have none that may be left out, but those of no least
+     * number, which look themselves. */
+    const bool all = node->op->least > 0 && node->op->most == DHOWI_MAX_OUTPUTS_OF_NODE;
     for (uint32_t i = 0; i < node->in_count; i++) {
         DHOWI_TRY(dhowi_ref_of(b, node->in[i], &refs[i]));
-        if (refs[i] < 0 && i < node->op->least)
+        if (refs[i] < 0 && (all || i < node->op->least))
             return dhowi_fail(DHOW_INVALID_ARGUMENT, "its input %u is missing", i);
         dhow_datum_kind kind = refs[i] >= 0 ? dhowi_kind_of(b, refs[i]) : DHOW_DATUM_TENSOR;
         if (kind != DHOW_DATUM_TENSOR && (node->op->takes & 1u << kind) == 0)

@@ -134,6 +134,8 @@ const dhowi_onnx_attribute *dhowi_attr(const dhowi_lowering *b, const char *name
                                        dhowi_attribute_type type);
 dhow_status dhowi_refuse_misread(const dhowi_misread *m);
 int64_t dhowi_attr_int(const dhowi_lowering *b, const char *name, int64_t otherwise);
+/* One that ONNX has no default for: a node without it is refused. */
+dhow_status dhowi_attr_needed(const dhowi_lowering *b, const char *name, int64_t *out);
 /* An integer that is 0 or 1; another is refused by its name. */
 dhow_status dhowi_attr_flag(const dhowi_lowering *b, const char *name, bool otherwise, bool *out);
 /* Refuses a text attribute by its name and value: "unsupported mode 'area'". */

@@ -208,9 +208,15 @@ static dhow_status import_gradient(importer *im, const dhowi_scope *s, const dho
     return DHOW_OK;
 }
 
-/* Who wrote it meant something by it, so leaving it out would give another result. */
-static dhow_status refuse_unknown_attributes(const dhowi_operator *op, const dhowi_onnx_node *n) {
+/* Who wrote it meant something by it, so leaving it out would give another result; so would one of
+ * two that have one name. */
+static dhow_status refuse_odd_attributes(const dhowi_operator *op, const dhowi_onnx_node *n) {
     for (uint32_t i = 0; i < n->attribute_count; i++) {
+        for (uint32_t k = 0; k < i; k++) {
+            if (dhowi_slice_equal(n->attributes[k].name, n->attributes[i].name))
+                return dhowi_fail(DHOW_CORRUPT, "its attribute '%.*s' is there twice",
+                                  DHOWI_NAMED(n->attributes[i].name));
+        }
         if (dhowi_operator_takes_attribute(op, n->attributes[i].name)) continue;
         const char *known = dhowi_operator_attributes(op);
         return dhowi_fail(DHOW_UNSUPPORTED, "unknown attribute '%.*s'; %s%s",
@@ -228,7 +234,7 @@ static dhow_status import_node(importer *im, const dhowi_scope *s, const dhowi_o
     node->name = dhowi_arena_text(&im->model->arena, n->name.data, n->name.length);
     if (node->name == NULL) return dhowi_fail_memory("model");
     char text[160];
-    dhow_status status = refuse_unknown_attributes(node->op, n);
+    dhow_status status = refuse_odd_attributes(node->op, n);
     if (status == DHOW_OK) status = import_values(im, s, n, node);
     if (status == DHOW_OK && dhowi_is_gradient(n)) status = import_gradient(im, s, n, node);
     if (status != DHOW_OK)

@@ -214,7 +214,7 @@ dhow_status dhowi_back_lp_norm(dhowi_reverser *r) {
     DHOWI_TRY(dhowi_back_output(r, &y));
     DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, x), dhowi_attr_int(b, "axis", -1), &axis));
     axes[axis] = true;
-    DHOWI_TRY(dhowi_reduce(b, first ? DHOWI_L1 : DHOWI_L2, x, axes, &size));
+    DHOWI_TRY(dhowi_norm_to_divide_by(b, first ? DHOWI_L1 : DHOWI_L2, x, axes, &size));
     DHOWI_TRY(dhowi_back_times(r, y, &d));
     DHOWI_TRY(dhowi_sum_along(b, d, axis, &d));
     if (first) DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_SIGN, 0, 0, x, &y));

@@ -132,10 +132,6 @@ dhow_status dhowi_back_reduce(dhowi_reverser *r) {
     DHOWI_TRY(dhowi_back_input(r, 0, &x));
     const dhowi_tensor_desc desc = *dhowi_desc_at(r->b, x);
     DHOWI_TRY(axes_of(r, &desc, axes, &elements));
-    bool any = false;
-    for (int32_t i = 0; i < desc.rank; i++) any = any || axes[i];
-    if (!any && !dhowi_is_built(r->node) && desc.rank > 0) /* noop_with_empty_axes */
-        return dhowi_back_pass(r, 0, r->dy);
     return back_marked(r, kind, axes);
 }
 

@@ -72,6 +72,8 @@ dhow_status dhowi_lower_unary(dhowi_lowering *b) {
     DHOWI_TRY(constants_of(b, op, &c, &q));
     if (op == DHOWI_MAP_GELU && dhowi_attr_is(b, "approximate", "tanh", "none"))
         op = DHOWI_MAP_GELU_TANH;
+    if (op == DHOWI_MAP_GELU && !dhowi_attr_is(b, "approximate", "none", "none"))
+        return dhowi_refuse_text(b, "approximate");
     if (op == DHOWI_MAP_SILU && dhowi_attr_float(b, "alpha", 1.0f) != 1.0f)
         return dhowi_fail(DHOW_UNSUPPORTED, "alpha other than 1");
     bool whole = !dhowi_is_float(dtype);

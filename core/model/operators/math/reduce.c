@@ -24,11 +24,8 @@ dhow_status dhowi_lower_reduce(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_axes(b, 1, given, &count));
     DHOWI_TRY(dhowi_attr_flag(b, "noop_with_empty_axes", false, &noop));
     DHOWI_TRY(dhowi_attr_flag(b, "keepdims", true, &keep));
-    if (count == 0 && noop) {
-        b->out[0] = b->in[0];
-        return DHOW_OK;
-    }
-    for (int32_t i = 0; count == 0 && i < x.rank; i++) axes[i] = true;
+    /* Over no axes nothing is summed up, but a logarithm or square is taken all the same. */
+    for (int32_t i = 0; count == 0 && !noop && i < x.rank; i++) axes[i] = true;
     for (uint32_t i = 0; i < count; i++) {
         int32_t axis;
         DHOWI_TRY(dhowi_axis(&x, given[i], &axis));

@@ -37,9 +37,9 @@ dhow_status dhowi_lower_ms_qlinear_concat(dhowi_lowering *b) {
     const uint32_t count = (b->in_count - 2) / 3;
     if ((b->in_count - 2) % 3 != 0)
         DHOWI_REFUSE("it has %u inputs: two, and three for each part", b->in_count);
-    for (uint32_t i = 2; i < b->in_count; i++)
-        if (b->in[i] < 0) DHOWI_REFUSE("its input %u is missing", i);
-    DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, b->in[2]), dhowi_attr_int(b, "axis", 1), &axis));
+    int64_t along;
+    DHOWI_TRY(dhowi_attr_needed(b, "axis", &along));
+    DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, b->in[2]), along, &axis));
     for (uint32_t i = 0; i < count; i++) {
         DHOWI_TRY(dhowi_real_of(b, 2 + 3 * i, 1, &parts[i]));
         DHOWI_TRY(dhowi_quantized_by(b, parts[i], 0, DHOW_U8, &parts[i]));
@@ -102,10 +102,12 @@ dhow_status dhowi_lower_ms_qlinear_where(dhowi_lowering *b) {
 
 /* Rows are the axis, or for models of before opset 13 all from it on. */
 dhow_status dhowi_lower_ms_qlinear_softmax(dhowi_lowering *b) {
-    const bool flat = dhowi_attr_int(b, "opset", 0) < 13;
-    int32_t x;
+    int64_t opset;
+    int32_t x, axis;
+    DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, b->in[0]), dhowi_attr_int(b, "axis", -1), &axis));
+    DHOWI_TRY(dhowi_attr_needed(b, "opset", &opset));
     DHOWI_TRY(dhowi_real_of(b, 0, 1, &x));
-    DHOWI_TRY(dhowi_softmax_along(b, DHOWI_OP_softmax, x, dhowi_attr_int(b, "axis", -1), flat, &x));
+    DHOWI_TRY(dhowi_softmax_along(b, DHOWI_OP_softmax, x, axis, opset < 13, &x));
     return dhowi_quantized_by(b, x, 3, type_of(b, 0), &b->out[0]);
 }
 

@@ -43,6 +43,9 @@ dhowi_lower_fn dhowi_lower_softmax, dhowi_lower_hardmax;
  * shift may be -1. */
 dhow_status dhowi_norm(dhowi_lowering *b, int32_t x, int32_t scale, int32_t shift, double eps,
                        bool centred, int32_t *out);
+/* A norm along the marked axes, and 1 where it is 0: zeros stay zeros. */
+dhow_status dhowi_norm_to_divide_by(dhowi_lowering *b, int kind, int32_t x, const bool *axes,
+                                    int32_t *out);
 /* Softmax or log-softmax of x along an axis, or, `flat`, of everything from it on. */
 dhow_status dhowi_softmax_along(dhowi_lowering *b, dhowi_op_id op, int32_t x, int64_t axis,
                                 bool flat, int32_t *out);

@@ -91,6 +91,18 @@ dhow_status dhowi_norm(dhowi_lowering *b, int32_t x, int32_t scale, int32_t shif
     return shift < 0 ? DHOW_OK : scale_shift(b, *out, -1, shift, out);
 }
 
+/* Whether an input has an element for each of a row, in the row's own shape; one that is left out
+ * does as well. */
+static bool is_row(const dhowi_lowering *b, uint32_t input, const dhowi_tensor_desc *x,
+                   int32_t axis) {
+    if (!dhowi_given(b, input)) return true;
+    const dhowi_tensor_desc *v = dhowi_desc_at(b, b->in[input]);
+    for (int32_t i = 0, at = x->rank - v->rank; i < v->rank; i++, at++) {
+        if (v->shape[i] != (at >= axis ? x->shape[at] : 1)) return false;
+    }
+    return dhowi_count_of(v) == dhowi_extent(x, axis, x->rank);
+}
+
 dhow_status dhowi_lower_layer_norm(dhowi_lowering *b) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     double eps = (double)dhowi_attr_float(b, "epsilon", 1e-5f);
@@ -98,10 +110,10 @@ dhow_status dhowi_lower_layer_norm(dhowi_lowering *b) {
     int32_t axis;
     DHOWI_TRY(dhowi_axis(&x, dhowi_attr_int(b, "axis", -1), &axis));
     int64_t cols = dhowi_extent(&x, axis, x.rank);
-    if (dhowi_count_of(dhowi_desc_at(b, b->in[1])) == cols) {
+    if (is_row(b, 1, &x, axis) && is_row(b, 2, &x, axis)) {
         DHOWI_TRY(layer_norm_row(b, b->in[0], b->in[1], dhowi_given(b, 2) ? b->in[2] : -1, cols,
                                  eps, &b->out[0]));
-    } else { /* the scale broadcasts */
+    } else { /* the scale or bias broadcasts */
         DHOWI_TRY(normalize_rows(b, b->in[0], -1, dhowi_extent(&x, 0, axis), cols, eps, true,
                                  &b->out[0]));
         DHOWI_TRY(dhowi_reshape(b, b->out[0], x.rank, x.shape, &b->out[0]));
@@ -118,7 +130,7 @@ dhow_status dhowi_lower_rms_norm(dhowi_lowering *b) {
     int32_t axis;
     DHOWI_TRY(dhowi_axis(&x, dhowi_attr_int(b, "axis", -1), &axis));
     const int64_t cols = dhowi_extent(&x, axis, x.rank);
-    const bool whole = dhowi_count_of(dhowi_desc_at(b, b->in[1])) == cols; /* else it broadcasts */
+    const bool whole = is_row(b, 1, &x, axis); /* else it broadcasts */
     DHOWI_TRY(normalize_rows(b, b->in[0], whole ? b->in[1] : -1, dhowi_extent(&x, 0, axis), cols,
                              (double)dhowi_attr_float(b, "epsilon", 1e-5f), false, &b->out[0]));
     DHOWI_TRY(dhowi_reshape(b, b->out[0], x.rank, x.shape, &b->out[0]));
@@ -240,9 +252,10 @@ dhow_status dhowi_lower_instance_norm(dhowi_lowering *b) {
 /* Opset 18 has scale and bias per group, 21 per channel. */
 dhow_status dhowi_lower_group_norm(dhowi_lowering *b) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
-    int64_t groups = dhowi_attr_int(b, "num_groups", 1);
+    int64_t groups;
     int32_t scale = b->in[1], shift = b->in[2];
     if (x.rank < 2) DHOWI_REFUSE("x has %d dimensions", x.rank);
+    DHOWI_TRY(dhowi_attr_needed(b, "num_groups", &groups));
     if (groups < 1 || x.shape[1] < 1 || x.shape[1] % groups != 0)
         DHOWI_REFUSE("%" PRId64 " groups do not divide %" PRId64 " channels", groups, x.shape[1]);
     int64_t cols = dhowi_extent(&x, 1, x.rank) / groups;
@@ -259,6 +272,14 @@ dhow_status dhowi_lower_group_norm(dhowi_lowering *b) {
     return dhowi_reshape(b, b->out[0], x.rank, x.shape, &b->out[0]);
 }
 
+dhow_status dhowi_norm_to_divide_by(dhowi_lowering *b, int kind, int32_t x, const bool *axes,
+                                    int32_t *out) {
+    int32_t zero;
+    DHOWI_TRY(dhowi_reduce(b, kind, x, axes, out));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_EQ, *out, 0, &zero));
+    return dhowi_map_two(b, DHOWI_MAP_ADD, *out, zero, out);
+}
+
 dhow_status dhowi_lower_lp_norm(dhowi_lowering *b) {
     int32_t axis, size;
     bool axes[DHOW_MAX_RANK] = {false};
@@ -266,7 +287,7 @@ dhow_status dhowi_lower_lp_norm(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, b->in[0]), dhowi_attr_int(b, "axis", -1), &axis));
     if (p != 1 && p != 2) DHOWI_REFUSE("p is %" PRId64 ", not 1 or 2", p);
     axes[axis] = true;
-    DHOWI_TRY(dhowi_reduce(b, p == 1 ? DHOWI_L1 : DHOWI_L2, b->in[0], axes, &size));
+    DHOWI_TRY(dhowi_norm_to_divide_by(b, p == 1 ? DHOWI_L1 : DHOWI_L2, b->in[0], axes, &size));
     return dhowi_map_two(b, DHOWI_MAP_DIV, b->in[0], size, &b->out[0]);
 }
 

@@ -10,13 +10,25 @@
 #include "base/memory/size.h"
 #include "model/operators/nn/nn.h"
 
-/* A scale or zero point: one number, or one per element of an axis of x. */
-static dhow_status per_axis(dhowi_lowering *b, int32_t v, int32_t rank, int64_t axis,
+/* A scale or zero point of x: one number, one per element of an axis, or what broadcasts to x. */
+static dhow_status per_axis(dhowi_lowering *b, int32_t v, const dhowi_tensor_desc *x, int64_t axis,
                             int32_t *out) {
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, v);
+    int32_t at = 0;
+    char s[160], t[160];
     *out = v;
-    if (dhowi_count_of(dhowi_desc_at(b, v)) == 1 || rank == dhowi_desc_at(b, v)->rank)
-        return DHOW_OK;
-    return dhowi_along(b, v, rank, (int32_t)(axis < 0 ? axis + rank : axis), out);
+    if (dhowi_count_of(&own) == 1)
+        return own.rank <= x->rank ? DHOW_OK : dhowi_reshape(b, v, 0, NULL, out);
+    const bool alike = own.rank == x->rank;
+    bool fits = true;
+    if (!alike) DHOWI_TRY(dhowi_axis(x, axis, &at));
+    if (!alike) fits = dhowi_count_of(&own) == x->shape[at];
+    for (int32_t i = 0; alike && i < own.rank; i++)
+        fits = fits && (own.shape[i] == 1 || own.shape[i] == x->shape[i]);
+    if (!fits)
+        DHOWI_REFUSE("a scale or zero point is %s, which does not fit %s",
+                     dhowi_desc_text(&own, s, sizeof s), dhowi_desc_text(x, t, sizeof t));
+    return alike ? DHOW_OK : dhowi_along(b, v, x->rank, at, out);
 }
 
 /* A scale or zero point of a node that quantises x: also one for each block of an axis. */
@@ -26,7 +38,7 @@ static dhow_status per_block(dhowi_lowering *b, int32_t v, const dhowi_tensor_de
     dhowi_tensor_desc wanted = *x;
     const dhowi_tensor_desc own = *dhowi_desc_at(b, v);
     int32_t axis;
-    if (block == 0) return per_axis(b, v, x->rank, at, out);
+    if (block == 0) return per_axis(b, v, x, at, out);
     DHOWI_TRY(dhowi_axis(x, at, &axis));
     if (block < 0) DHOWI_REFUSE("block_size is %" PRId64, block);
     const int64_t extent = x->shape[axis], size = DHOWI_MIN(block, DHOWI_MAX(extent, (int64_t)1));
@@ -332,16 +344,17 @@ dhow_status dhowi_lower_matmul_integer(dhowi_lowering *b) {
 dhow_status dhowi_lower_conv_integer(dhowi_lowering *b) {
     int32_t x, w, zw = dhowi_given(b, 3) ? b->in[3] : -1;
     DHOWI_TRY(dhowi_centred(b, b->in[0], dhowi_given(b, 2) ? b->in[2] : -1, &x));
-    if (zw >= 0) DHOWI_TRY(per_axis(b, zw, dhowi_desc_at(b, b->in[1])->rank, 0, &zw));
+    const dhowi_tensor_desc weights = *dhowi_desc_at(b, b->in[1]);
+    if (zw >= 0) DHOWI_TRY(per_axis(b, zw, &weights, 0, &zw));
     DHOWI_TRY(dhowi_centred(b, b->in[1], zw, &w));
     return integer_convolution(b, x, w, &b->out[0]);
 }
 
 dhow_status dhowi_real_of(dhowi_lowering *b, uint32_t i, int64_t axis, int32_t *out) {
-    const int32_t rank = dhowi_desc_at(b, b->in[i])->rank;
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[i]);
     int32_t scale, zero = -1;
-    DHOWI_TRY(per_axis(b, b->in[i + 1], rank, axis, &scale));
-    if (dhowi_given(b, i + 2)) DHOWI_TRY(per_axis(b, b->in[i + 2], rank, axis, &zero));
+    DHOWI_TRY(per_axis(b, b->in[i + 1], &x, axis, &scale));
+    if (dhowi_given(b, i + 2)) DHOWI_TRY(per_axis(b, b->in[i + 2], &x, axis, &zero));
     DHOWI_TRY(dhowi_centred(b, b->in[i], zero, out));
     DHOWI_TRY(dhowi_cast_to(b, scale, DHOW_F32, &scale));
     return dhowi_map_two(b, DHOWI_MAP_MUL, *out, scale, out);
@@ -352,7 +365,12 @@ dhow_status dhowi_quantized_by(dhowi_lowering *b, int32_t x, uint32_t i, dhow_dt
     if (!dhowi_given(b, i)) DHOWI_REFUSE("the scale of the result is missing");
     const int32_t zero = dhowi_given(b, i + 1) ? b->in[i + 1] : -1;
     const dhow_dtype given = zero >= 0 ? dhowi_desc_at(b, zero)->dtype : dtype;
-    return quantized(b, x, b->in[i], zero, (quantized_type){given, 0}, out);
+    const dhowi_tensor_desc real = *dhowi_desc_at(b, x);
+    DHOWI_TRY(quantized(b, x, b->in[i], zero, (quantized_type){given, 0}, out));
+    const dhowi_tensor_desc *made = dhowi_desc_at(b, *out);
+    if (!dhowi_shape_equal(real.rank, real.shape, made->rank, made->shape))
+        DHOWI_REFUSE("the scale or zero point of the result has more elements than the result");
+    return DHOW_OK;
 }
 
 dhow_status dhowi_lower_qlinear_matmul(dhowi_lowering *b) {

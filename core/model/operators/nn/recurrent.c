@@ -243,6 +243,9 @@ static dhow_status recurrent(dhowi_lowering *b, int gates, bool split_bias, bool
     bool both = b->node->source == NULL ? dhowi_desc_at(b, b->in[1])->shape[0] == 2
                                         : dhowi_attr_is(b, "direction", "bidirectional", "forward");
     int32_t directions = both ? 2 : 1, h[2], c[2], all;
+    if (!both && !dhowi_attr_is(b, "direction", "forward", "forward") &&
+        !dhowi_attr_is(b, "direction", "reverse", "forward"))
+        return dhowi_refuse_text(b, "direction");
     DHOWI_TRY(measure(b, &n, batchwise));
     if (dhowi_desc_at(b, b->in[1])->shape[0] != directions ||
         dhowi_desc_at(b, b->in[2])->shape[0] != directions)

@@ -263,8 +263,10 @@ static dhow_status common_scale(const dhowi_lowering *b, const dhowi_tensor_desc
     return DHOW_OK;
 }
 
-/* Scales or sizes, whichever the node gives, for all axes or those of `axes`. */
-static dhow_status extents_of(dhowi_lowering *b, const dhowi_tensor_desc *x, axis_plan plans[]) {
+/* Scales or sizes, whichever the node gives, for all axes or those of `axes`. What roi says counts
+ * where the node `crops`. */
+static dhow_status extents_of(dhowi_lowering *b, const dhowi_tensor_desc *x, bool crops,
+                              axis_plan plans[]) {
     double scales[DHOW_MAX_RANK], roi[2 * DHOW_MAX_RANK];
     int64_t sizes[DHOW_MAX_RANK], axes[DHOW_MAX_RANK];
     uint32_t scale_count = 0, size_count = 0, roi_count = 0, count;
@@ -275,14 +277,17 @@ static dhow_status extents_of(dhowi_lowering *b, const dhowi_tensor_desc *x, axi
     uint32_t at = old ? 1 : 2;
     if (size_count == 0 && dhowi_given(b, at))
         DHOWI_TRY(dhowi_floats(b, b->in[at], scales, DHOW_MAX_RANK, &scale_count));
+    if (listed != NULL && scale_count > 0) DHOWI_REFUSE("it has scales twice");
     for (uint32_t i = 0; listed != NULL && i < listed->float_count && i < DHOW_MAX_RANK; i++)
         scales[scale_count++] = (double)listed->floats[i];
-    if (!old && dhowi_given(b, 1) && dhowi_count_of(dhowi_desc_at(b, b->in[1])) > 0)
+    if (!old && crops && dhowi_given(b, 1) && dhowi_count_of(dhowi_desc_at(b, b->in[1])) > 0)
         DHOWI_TRY(dhowi_floats(b, b->in[1], roi, 2 * DHOW_MAX_RANK, &roi_count));
     const int64_t *given = dhowi_attr_ints(b, "axes", &count);
     if (given == NULL) count = (uint32_t)x->rank;
     if (count > DHOW_MAX_RANK || (size_count != count && scale_count != count))
         DHOWI_REFUSE("%u sizes or scales for %u axes", DHOWI_MAX(size_count, scale_count), count);
+    if (roi_count != 0 && roi_count != 2 * count)
+        DHOWI_REFUSE("roi has %u numbers for %u axes", roi_count, count);
     for (uint32_t i = 0; i < count; i++) axes[i] = given != NULL ? given[i] : (int64_t)i;
     double common = 0;
     if (size_count > 0) DHOWI_TRY(common_scale(b, x, sizes, axes, count, &common));
@@ -290,8 +295,8 @@ static dhow_status extents_of(dhowi_lowering *b, const dhowi_tensor_desc *x, axi
         int32_t axis;
         DHOWI_TRY(dhowi_axis(x, axes[i], &axis));
         axis_plan *a = &plans[axis];
-        a->begin = roi_count == 2 * count ? roi[i] : 0;
-        a->end = roi_count == 2 * count ? roi[count + i] : 1;
+        a->begin = roi_count != 0 ? roi[i] : 0;
+        a->end = roi_count != 0 ? roi[count + i] : 1;
         if (!isfinite(a->begin) || !isfinite(a->end))
             DHOWI_REFUSE("roi of axis %d is not finite", axis);
         if (size_count == 0 && !(scales[i] > 0 && isfinite(scales[i])))
@@ -316,7 +321,7 @@ static dhow_status resize_by_axes(dhowi_lowering *b, int32_t from, bool backward
     for (int32_t i = 0; i < x.rank; i++)
         plans[i] = (axis_plan){.from = x.shape[i], .to = x.shape[i], .scale = 1, .end = 1};
     DHOWI_TRY(modes_of(b, &r));
-    DHOWI_TRY(extents_of(b, &x, plans));
+    DHOWI_TRY(extents_of(b, &x, r.mode == TF_CROP, plans));
     *out = from;
     if (r.reach > 0 || r.mode == TF_CROP) DHOWI_TRY(dhowi_widened(b, DHOWI_OP_resample, *out, out));
     for (int32_t i = x.rank - 1; i >= 0; i--) {

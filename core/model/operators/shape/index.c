@@ -230,8 +230,11 @@ dhow_status dhowi_lower_scatter_nd(dhowi_lowering *b) {
                                    .inner = dhowi_extent(&x, k, x.rank),
                                    .count = dhowi_extent(&t, 0, t.rank - 1)}};
     const dhowi_tensor_desc *u = dhowi_desc_at(b, b->in[2]);
-    if (dhowi_count_of(u) != attrs.split.count * attrs.split.inner || u->dtype != x.dtype)
-        DHOWI_REFUSE("updates do not fit the index or x");
+    const int32_t tuples = t.rank - 1; /* dimensions that say which one */
+    bool fits = u->rank == tuples + x.rank - k && u->dtype == x.dtype;
+    for (int32_t i = 0; fits && i < u->rank; i++)
+        fits = u->shape[i] == (i < tuples ? t.shape[i] : x.shape[i - tuples + k]);
+    if (!fits) DHOWI_REFUSE("updates do not fit the index or x");
     int32_t in[] = {b->in[2], -1};
     if (op != 0) DHOWI_TRY(dhowi_need(b, b->in[1]));
     DHOWI_TRY(linear_index(b, b->in[1], &x, 0, &in[1]));

@@ -27,9 +27,13 @@ dhow_status dhowi_lower_cumsum(dhowi_lowering *b) {
 dhow_status dhowi_lower_topk(dhowi_lowering *b) {
     const int32_t x = b->in[0];
     int32_t axis;
-    int64_t k = dhowi_attr_int(b, "k", 0);
+    int64_t k;
     bool largest;
-    if (dhowi_given(b, 1)) DHOWI_TRY(dhowi_one_int(b, b->in[1], "k", &k));
+    if (dhowi_given(b, 1)) {
+        DHOWI_TRY(dhowi_one_int(b, b->in[1], "k", &k));
+    } else { /* before opset 10 */
+        DHOWI_TRY(dhowi_attr_needed(b, "k", &k));
+    }
     DHOWI_TRY(dhowi_attr_flag(b, "largest", true, &largest));
     DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, x), dhowi_attr_int(b, "axis", -1), &axis));
     dhowi_tensor_desc desc = *dhowi_desc_at(b, x), index;

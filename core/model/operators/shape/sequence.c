@@ -199,7 +199,9 @@ dhow_status dhowi_lower_concat_from_sequence(dhowi_lowering *b) {
     first.rank += stacked;
     if (first.rank > DHOW_MAX_RANK)
         DHOWI_REFUSE("%d dimensions, dhow takes %d", first.rank, DHOW_MAX_RANK);
-    DHOWI_TRY(dhowi_axis(&first, dhowi_attr_int(b, "axis", 0), &axis));
+    int64_t along;
+    DHOWI_TRY(dhowi_attr_needed(b, "axis", &along));
+    DHOWI_TRY(dhowi_axis(&first, along, &axis));
     int32_t *parts = dhowi_alloc_array(count, sizeof *parts);
     if (parts == NULL) return dhowi_fail_memory("plan");
     dhow_status status = DHOW_OK;

@@ -92,6 +92,8 @@ dhow_status dhowi_lower_unsqueeze(dhowi_lowering *b) {
     int64_t axes[DHOW_MAX_RANK];
     bool added[DHOW_MAX_RANK] = {false};
     uint32_t count;
+    if (!dhowi_given(b, 1) && dhowi_attr(b, "axes", DHOWI_ATTRIBUTE_INTS) == NULL)
+        DHOWI_REFUSE("it has no axes");
     DHOWI_TRY(dhowi_axes(b, 1, axes, &count));
     y.rank = x.rank + (int32_t)count;
     if (y.rank > DHOW_MAX_RANK) DHOWI_REFUSE("%d dimensions, dhow takes %d", y.rank, DHOW_MAX_RANK);
@@ -125,10 +127,10 @@ dhow_status dhowi_lower_transpose(dhowi_lowering *b) {
 
 dhow_status dhowi_lower_concat(dhowi_lowering *b) {
     int32_t axis;
-    DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, b->in[0]), dhowi_attr_int(b, "axis", 1), &axis));
-    for (uint32_t i = 0; i < b->in_count; i++) {
-        if (b->in[i] < 0) DHOWI_REFUSE("input %u is missing", i);
-    }
+    int64_t along = 1; /* the default before opset 4 */
+    if (b->node->opset >= 4) DHOWI_TRY(dhowi_attr_needed(b, "axis", &along));
+    if (b->node->opset < 4) along = dhowi_attr_int(b, "axis", 1);
+    DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, b->in[0]), along, &axis));
     if (b->in_count == 1) {
         b->out[0] = b->in[0];
         return DHOW_OK;
@@ -230,7 +232,8 @@ dhow_status dhowi_slice_ranges(dhowi_lowering *b, dhowi_range *out) {
         steps[i] = 1;
     }
     DHOWI_TRY(dhowi_axes(b, 3, axes, &other));
-    if (other != 0 && other != count) DHOWI_REFUSE("axes and starts differ in length");
+    const bool named = dhowi_given(b, 3) || dhowi_attr(b, "axes", DHOWI_ATTRIBUTE_INTS) != NULL;
+    if (named && other != count) DHOWI_REFUSE("axes and starts differ in length");
     if (dhowi_given(b, 4)) {
         DHOWI_TRY(dhowi_ints(b, b->in[4], steps, DHOW_MAX_RANK, &other));
         if (other != count) DHOWI_REFUSE("steps and starts differ in length");
@@ -296,7 +299,7 @@ dhow_status dhowi_lower_tile(dhowi_lowering *b) {
 
 static dhow_status block_of(dhowi_lowering *b, int64_t *block) {
     const dhowi_tensor_desc *x = dhowi_desc_at(b, b->in[0]);
-    *block = dhowi_attr_int(b, "blocksize", 1);
+    DHOWI_TRY(dhowi_attr_needed(b, "blocksize", block));
     if (x->rank != 4 || *block < 1) DHOWI_REFUSE("it takes images [n, c, h, w] and a blocksize");
     if (*block > INT16_MAX) DHOWI_REFUSE("blocksize %" PRId64, *block);
     return DHOW_OK;
