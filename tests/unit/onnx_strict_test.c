@@ -786,6 +786,8 @@ Test(onnx_strict, microsofts_operators_tell_what_does_not_fit) {
          "num_heads", 2},
         {"MultiHeadAttention", "x two k", "input 1 is i64, query is f32", "num_heads", 2},
         {"MultiHeadAttention", "x k k", "unidirectional is 2, not 0 or 1", "unidirectional", 2},
+        {"MultiHeadAttention", "x k k", "unidirectional for 3 queries and 4 keys of their own",
+         "unidirectional", 1},
         {"GroupQueryAttention", "x k4 k4   two", "its input 6 is missing", NULL, 0},
         {"GroupQueryAttention", "x k4    two total", "one of key and value", NULL, 0},
         {"GroupQueryAttention", "x   p  two total", "one of key and value", NULL, 0},

@@ -165,6 +165,15 @@ static dhow_status biased_heads(dhowi_lowering *b, uint32_t input, int64_t heads
     return heads_of(b, *out, 0, x.shape[2], heads, out);
 }
 
+/* What a query sees of more or fewer keys than there are queries, nothing says. */
+static dhow_status check_causal(const dhowi_lowering *b, const dhowi_attention *a) {
+    const int64_t steps = dhowi_desc_at(b, a->q)->shape[2], keys = dhowi_desc_at(b, a->k)->shape[2];
+    if (dhowi_attr_int(b, "unidirectional", 0) != 1 || steps == 1 || steps == keys) return DHOW_OK;
+    return dhowi_fail(DHOW_UNSUPPORTED,
+                      "unidirectional for %" PRId64 " queries and %" PRId64 " keys of their own",
+                      steps, keys);
+}
+
 dhow_status dhowi_lower_ms_multi_head(dhowi_lowering *b) {
     dhowi_attention a = {0};
     int64_t heads, at = 0;
@@ -174,6 +183,7 @@ dhow_status dhowi_lower_ms_multi_head(dhowi_lowering *b) {
     DHOWI_TRY(biased_heads(b, QUERY, heads, &at, &a.q));
     DHOWI_TRY(biased_heads(b, KEY, heads, &at, &a.k));
     DHOWI_TRY(biased_heads(b, VALUE, heads, &at, &a.v));
+    DHOWI_TRY(check_causal(b, &a));
     DHOWI_TRY(dhowi_after_past(b, PAST_KEY, &a.k));
     DHOWI_TRY(dhowi_after_past(b, PAST_VALUE, &a.v));
     DHOWI_TRY(dhowi_check_heads(b, &a));
