@@ -176,6 +176,23 @@ Test(onnx_bad_files, shapes_that_only_count_right_are_refused) {
     EXPECT_ALL(bad);
 }
 
+/* Kernels would read the bytes of one type as another, and past their end. */
+Test(onnx_bad_files, weights_of_another_type_are_refused) {
+    static const bad_graph bad[] = {
+        {"a scale of f64", "doubles s 8; node LayerNormalization n x s -> y", "types f32 and f64"},
+        {"a bias of f64", "floats s 8; doubles c 8; node LayerNormalization n x s c -> y",
+         "types f32 and f64"},
+        {"a root mean square's scale", "doubles s 8; node SimplifiedLayerNormalization n x s -> y",
+         "types f32 and f64"},
+        {"a convolution's bias",
+         "ints h 1 1 8; ints g 1 1 1; floats q 1; ints c 1; node Reshape r x h -> z; node Reshape "
+         "e q "
+         "g -> w; node Conv n z w c -> y",
+         "types f32 and i64"},
+    };
+    EXPECT_ALL(bad);
+}
+
 /* Each iteration is laid out; the plan ends at so many nodes. */
 Test(onnx_bad_files, a_loop_without_an_end_is_refused) {
     bytes graph = graph_of_text(

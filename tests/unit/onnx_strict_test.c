@@ -476,6 +476,17 @@ Test(onnx_strict, axes_of_slices_are_as_many_as_starts) {
     refused(13, &g, node_of("Slice", "n", "x s e none", "y"), "axes and starts differ in length");
 }
 
+/* Bins of any extent would be sampled for any time. */
+Test(onnx_strict, scales_of_regions_are_finite) {
+    const int64_t image[] = {1, 1, 2, 2}, one[] = {1, 4}, zero = 0;
+    bytes g = {0}, n = node_of("RoiAlign", "n", "x rois batch", "y");
+    put_zeros(&g, "x", 4, image);
+    put_zeros(&g, "rois", 2, one);
+    put_ints(&g, "batch", 1, &zero);
+    add_float(&n, "spatial_scale", INFINITY);
+    refused(16, &g, n, "spatial_scale is inf");
+}
+
 Test(onnx_strict, approximations_are_known) {
     bytes g = with_x(), n = node_of("Gelu", "n", "x", "y");
     add_text(&n, "approximate", "tahn");

@@ -45,11 +45,27 @@ static dhow_status run_now(dhowi_lowering *b, const dhowi_step *s) {
     return dhowi_op_run(&call);
 }
 
+/* The kernels of these read all inputs as the type of the first. */
+static dhow_status check_types(const dhowi_lowering *b, dhowi_op_id op, const int32_t *in,
+                               uint32_t count) {
+    if (op != DHOWI_OP_conv2d && op != DHOWI_OP_conv3d && op != DHOWI_OP_conv_transpose &&
+        op != DHOWI_OP_matmul && op != DHOWI_OP_layernorm && op != DHOWI_OP_normalize)
+        return DHOW_OK;
+    const dhow_dtype dtype = b->items[in[0]].desc.dtype;
+    for (uint32_t i = 1; i < count; i++) {
+        if (in[i] >= 0 && b->items[in[i]].desc.dtype != dtype)
+            DHOWI_REFUSE("inputs of types %s and %s", dhow_dtype_name(dtype),
+                         dhow_dtype_name(b->items[in[i]].desc.dtype));
+    }
+    return DHOW_OK;
+}
+
 static dhow_status add_step(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,
                             const dhowi_attrs *attrs, int32_t out, int32_t second) {
     dhowi_step step = {.op = op, .out = out, .second = second, .node = b->node};
     bool strided = (dhowi_op_of(op)->flags & DHOWI_OP_STRIDED) != 0;
     if (attrs != NULL) step.attrs = *attrs;
+    DHOWI_TRY(check_types(b, op, in, count));
     if (dhowi_count_of(&b->items[out].desc) == 0) return DHOW_OK;
     for (uint32_t i = 0; i < DHOWI_OP_MAX_INPUTS; i++) {
         step.in[i] = i < count ? in[i] : -1;

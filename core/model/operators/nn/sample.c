@@ -5,6 +5,7 @@
  * one for each tap: 1 of the nearest pixel, 2 between two, 4 of a cubic.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "model/operators/nn/nn.h"
@@ -316,6 +317,7 @@ static dhow_status roi_options(const dhowi_lowering *b, dhowi_axis_split *r) {
     if (!r->flag[0] && !dhowi_attr_is(b, mode, "output_half_pixel", otherwise))
         return dhowi_refuse_text(b, mode);
     if (!r->flag[1] && !dhowi_attr_is(b, "mode", "avg", "avg")) return dhowi_refuse_text(b, "mode");
+    if (!isfinite(r->alpha)) DHOWI_REFUSE("spatial_scale is %g", (double)r->alpha);
     if (r->count < 1 || r->count > DHOWI_MAX_WINDOW || r->inner < 1 ||
         r->inner > DHOWI_MAX_WINDOW || r->taps < 0 || r->taps > INT16_MAX)
         DHOWI_REFUSE("%" PRId64 " x %" PRId64 " bins of %" PRId64 " samples", r->count, r->inner,
