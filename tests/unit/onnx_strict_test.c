@@ -487,6 +487,21 @@ Test(onnx_strict, scales_of_regions_are_finite) {
     refused(16, &g, n, "spatial_scale is inf");
 }
 
+Test(onnx_strict, any_number_can_be_the_class_to_ignore) {
+    static const struct {
+        int64_t ignored;
+        float loss;
+    } cases[] = {{INT64_MIN, -0.7f}, {INT64_MAX, -0.7f}, {-1, -0.7f}, {0, -0.6f}, {2, -0.1f}};
+    const int64_t classes[] = {0, 2};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bytes g = with_x(), n = node_of("NegativeLogLikelihoodLoss", "n", "x t", "y");
+        put_ints(&g, "t", 2, classes);
+        add_text(&n, "reduction", "sum");
+        add_int(&n, "ignore_index", cases[i].ignored);
+        expect(13, &g, n, 1, &cases[i].loss);
+    }
+}
+
 Test(onnx_strict, approximations_are_known) {
     bytes g = with_x(), n = node_of("Gelu", "n", "x", "y");
     add_text(&n, "approximate", "tahn");

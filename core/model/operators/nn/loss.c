@@ -16,9 +16,7 @@ static dhow_status skip_ignored(dhowi_lowering *b, dhow_dtype dtype, loss *l) {
     int32_t kept;
     if (dhowi_attr(b, "ignore_index", DHOWI_ATTRIBUTE_INT) == NULL) return DHOW_OK;
     const int64_t ignored = dhowi_attr_int(b, "ignore_index", 0);
-    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_SUB, l->classes, (double)ignored, &kept));
-    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_ABS, 0, 0, kept, &kept));
-    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MIN, kept, 1, &kept));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_NE, l->classes, (double)ignored, &kept));
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, l->classes, kept, &l->classes));
     DHOWI_TRY(dhowi_cast_to(b, kept, dtype, &kept));
     l->weight = kept;
