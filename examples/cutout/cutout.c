@@ -124,8 +124,9 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--device") == 0 && i + 1 < argc) {
             spec = argv[++i];
-        } else if (given < 3) {
-            paths[given++] = argv[i];
+        } else {
+            if (given < 3) paths[given] = argv[i];
+            given = argv[i][0] == '-' ? 4 : given + 1;
         }
     }
     if (given != 3) {

@@ -251,10 +251,11 @@ int main(int argc, char **argv) {
     while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
         if (c == 'd') spec = optarg;
         if (c == 'f') folder = optarg;
-        if (c == '?') {
-            (void)fprintf(stderr, "usage: digits [--device SPEC] [--data FOLDER]\n");
-            return 2;
-        }
+        if (c == '?') break;
+    }
+    if (c == '?' || optind < argc) {
+        (void)fprintf(stderr, "usage: digits [--device SPEC] [--data FOLDER]\n");
+        return 2;
     }
     dhow_context *context;
     dhow_device *devices[MAX_DEVICES];

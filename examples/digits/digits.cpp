@@ -46,6 +46,10 @@ static bool predict(const dhow::context &context, const dhow::device &device,
 }
 
 int main(int argc, char **argv) try {
+    if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
+        std::fprintf(stderr, "usage: digits_cpp [FOLDER]\n");
+        return 2;
+    }
     const dhow::context context;
     bool good = true;
     for (const dhow::device &device : context.devices())

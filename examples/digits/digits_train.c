@@ -5,8 +5,10 @@
  *
  *     digits-train [--device SPEC] [--epochs N] [--seed N] [--output weights.safetensors]
  */
+#include <errno.h>
 #include <getopt.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -190,24 +192,38 @@ cleanup:
     return status;
 }
 
+static int complain(void) {
+    fprintf(stderr,
+            "usage: digits-train [--device SPEC] [--epochs 1..1000] [--seed N] "
+            "[--output FILE.safetensors]\n");
+    return 2;
+}
+
+static bool parse_number(const char *text, unsigned long long most, unsigned long long *out) {
+    char *end;
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && *out <= most;
+}
+
 int main(int argc, char **argv) {
     static const struct option options[] = {{"device", required_argument, NULL, 'd'},
                                             {"epochs", required_argument, NULL, 'e'},
                                             {"seed", required_argument, NULL, 's'},
                                             {"output", required_argument, NULL, 'o'},
                                             {NULL, 0, NULL, 0}};
-    settings s = {.epochs = 40, .seed = 1};
+    settings s = {.output = NULL};
+    unsigned long long epochs = 40, seed = 1;
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (c == 'd') s.device = optarg;
-        if (c == 'e') s.epochs = atoi(optarg);
-        if (c == 's') s.seed = strtoull(optarg, NULL, 10);
         if (c == 'o') s.output = optarg;
-        if (c == '?') return 2;
+        if (c == '?' || (c == 'e' && (!parse_number(optarg, 1000, &epochs) || epochs == 0)) ||
+            (c == 's' && !parse_number(optarg, UINT64_MAX, &seed)))
+            return complain();
     }
-    if (s.epochs < 1) {
-        fprintf(stderr, "digits-train: --epochs is 1 or more\n");
-        return 2;
-    }
+    if (optind < argc) return complain();
+    s.epochs = (int)epochs;
+    s.seed = seed;
     if (run(&s) == DHOW_OK) return 0;
     fprintf(stderr, "digits-train: %s\n", dhow_last_error());
     return 1;

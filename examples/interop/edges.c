@@ -7,6 +7,14 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+const char *device_named(int argc, char **argv, const char *usual) {
+    if (argc == 1) return usual;
+    if (argc == 3 && strcmp(argv[1], "--device") == 0) return argv[2];
+    (void)fprintf(stderr, "usage: %s [--device %s]\n", argv[0], usual);
+    return NULL;
+}
 
 int give_up(const char *what) {
     (void)fprintf(stderr, "interop: %s: %s\n", what, dhow_last_error());

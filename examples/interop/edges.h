@@ -10,6 +10,9 @@
 
 enum { WIDTH = 256, HEIGHT = 192, PIXELS = WIDTH * HEIGHT, PICTURE_BYTES = PIXELS * 4 };
 
+/* The device that --device names, else `usual`; NULL after a word on how the program is called. */
+const char *device_named(int argc, char **argv, const char *usual);
+
 /* Prints "interop: <what>: <dhow's message>" and returns 0. */
 int give_up(const char *what);
 

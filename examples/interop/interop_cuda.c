@@ -68,7 +68,8 @@ static int work(dhow_device *device, program *p, float *picture, float *edges) {
 }
 
 int main(int argc, char **argv) {
-    const char *spec = argc == 3 && strcmp(argv[1], "--device") == 0 ? argv[2] : "cuda:0";
+    const char *spec = device_named(argc, argv, "cuda:0");
+    if (spec == NULL) return 2;
     dhow_context *context = NULL;
     dhow_device *device;
     program p = {0};

@@ -10,7 +10,6 @@
 #include <CL/cl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "edges.h"
 
@@ -123,7 +122,8 @@ static int read_and_check(dhow_context *context, program *p) {
 }
 
 int main(int argc, char **argv) {
-    const char *spec = argc == 3 && strcmp(argv[1], "--device") == 0 ? argv[2] : "opencl:0";
+    const char *spec = device_named(argc, argv, "opencl:0");
+    if (spec == NULL) return 2;
     dhow_context *context = NULL;
     dhow_device *device;
     cl_device_id id = NULL;

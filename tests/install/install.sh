@@ -27,6 +27,14 @@ cp -r "$source/tests/install/program" "$source/tests/install/plugin" "$work"
     -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >"$work/cmake.log" || { cat "$work/cmake.log"; exit 1; }
 "$cmake" --build "$work/outside" >"$work/cmake.log" || { cat "$work/cmake.log"; exit 1; }
 ! grep -q "$source" "$work/outside/compile_commands.json" || die "the outside project sees the source tree"
+
+# The examples as they are installed.
+"$cmake" -S "$prefix/share/doc/dhow/examples" -B "$work/examples" -G "$generator" -DCMAKE_C_COMPILER="$cc" \
+    -DCMAKE_PREFIX_PATH="$prefix" >"$work/cmake.log" && "$cmake" --build "$work/examples" >"$work/cmake.log" ||
+    { cat "$work/cmake.log"; die "the installed examples do not build"; }
+(cd "$work/examples" && DHOW_BACKENDS=cpu ./digits) >"$work/digits" || { cat "$work/digits"; die "the installed digits fail"; }
+grep -q '99\.17' "$work/digits" || { cat "$work/digits"; die "the installed digits tell other digits"; }
+
 [ "$(nm -D --defined-only "$work/outside/libdhow_toy.so" | awk '{print $3}')" = dhow_plugin_v1 ] ||
     die "the outside plugin exports more than dhow_plugin_v1"
 
