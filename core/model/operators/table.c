@@ -211,7 +211,7 @@ static const dhowi_operator k_operators[] = {
     ROW("MaxUnpool", 9, LATEST, max_unpool, 0, 2, 3, "elements put back where MaxPool took them, among zeros"),
     ROW("Pad", 1, LATEST, pad, 0, 1, 4, "x with a constant, its edge or a mirror image around it", BACK(pad)),
     ROW("Resize", 10, LATEST, resize, 0, 1, 4, "images of another size, by the nearest pixel, linear or cubic, with antialiasing", BACK(resize)),
-    ROW("RoiAlign", 10, LATEST, roi_align, 0, 3, 3, "bins of regions of images, sampled between pixels"),
+    ROW("RoiAlign", 10, LATEST, roi_align, 0, 3, 3, "bins of regions of images, sampled between pixels; NaN for a region that is not finite"),
     ROW("Upsample", 7, 9, resize, 0, 1, 2, "Resize by its older name", BACK(resize)),
 
     ROW("CenterCropPad", 18, LATEST, center_crop_pad, 0, 2, 2, "cut or padded to a shape around the middle", BACK(center_crop_pad)),

@@ -11,6 +11,7 @@
 #include "model/operators/nn/nn.h"
 
 enum { ZEROS, BORDER, REFLECTION };
+enum { MAX_SAMPLES = 1024 }; /* along an axis of a bin of a region */
 
 typedef struct sampling {
     int taps, padding;
@@ -319,7 +320,7 @@ static dhow_status roi_options(const dhowi_lowering *b, dhowi_axis_split *r) {
     if (!r->flag[1] && !dhowi_attr_is(b, "mode", "avg", "avg")) return dhowi_refuse_text(b, "mode");
     if (!isfinite(r->alpha)) DHOWI_REFUSE("spatial_scale is %g", (double)r->alpha);
     if (r->count < 1 || r->count > DHOWI_MAX_WINDOW || r->inner < 1 ||
-        r->inner > DHOWI_MAX_WINDOW || r->taps < 0 || r->taps > INT16_MAX)
+        r->inner > DHOWI_MAX_WINDOW || r->taps < 0 || r->taps > MAX_SAMPLES)
         DHOWI_REFUSE("%" PRId64 " x %" PRId64 " bins of %" PRId64 " samples", r->count, r->inner,
                      r->taps);
     return DHOW_OK;
