@@ -126,6 +126,7 @@ static dhow_status check_derivatives(const dhow_model *m, const int32_t *values,
                                 "%s: dhow has no derivative of %s; name the parameters behind it "
                                 "in `trainable`",
                                 k_function, dhowi_node_text(n, text, sizeof text));
+        if (status == DHOW_OK) status = dhowi_back_check(m, n, leads);
     }
     if (status == DHOW_OK && !leads[loss])
         status = dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the loss depends on no parameter to train",

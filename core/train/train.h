@@ -56,6 +56,8 @@ struct dhow_trainer {
 
 /* trainer.c: one call at a time, between this and dhowi_single_end(). */
 dhow_status dhowi_trainer_enter(const dhow_trainer *t, const char *function);
+/* choose.c: the parameters to train, by the options. */
+dhow_status dhowi_choose(dhow_trainer *t);
 /* flat.c: the place of a tensor in a flat array that has *count elements so far; an array of zeros;
  * a value's part of it, in its own shape; the value as the model has it, into that. */
 int64_t dhowi_flat_take(dhow_dtype dtype, const dhowi_tensor_desc *desc, int64_t *count);

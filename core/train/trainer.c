@@ -20,63 +20,6 @@
 
 static const char k_create[] = "dhow_trainer_create";
 
-/* ---- which parameters ---- */
-
-/* Whether a name has the form of a pattern with * and ?. What the last * stands for grows until the
- * rest fits: those before it need not be looked at again. */
-static bool has_form(const char *name, const char *pattern) {
-    const char *star = NULL, *behind = NULL; /* the last *, and what it stands for ends here */
-    while (*name != '\0') {
-        if (*pattern == '*') {
-            star = pattern++;
-            behind = name;
-        } else if (*pattern == '?' || *pattern == *name) {
-            pattern++;
-            name++;
-        } else if (star != NULL) {
-            pattern = star + 1;
-            name = ++behind;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*') pattern++;
-    return *pattern == '\0';
-}
-
-static bool is_trained(const dhow_trainer *t, const dhowi_value *v) {
-    if (!dhowi_is_float(v->desc.dtype)) return false;
-    return t->options.trainable == NULL || has_form(v->name, t->options.trainable);
-}
-
-static dhow_status take(dhow_trainer *t, int32_t value) {
-    const dhowi_value *v = &t->model->values[value];
-    dhowi_trained *p = &t->trained[t->trained_count];
-    if (t->trained_count == 0) t->dtype = v->desc.dtype;
-    if (v->desc.dtype != t->dtype || (t->dtype != DHOW_F32 && t->dtype != DHOW_F64))
-        return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "%s: parameter '%.64s' is %s%s; all that are trained are f32, or all f64",
-                          k_create, v->name, dhow_dtype_name(v->desc.dtype),
-                          t->trained_count > 0 ? ", others are not" : "");
-    *p = (dhowi_trained){.value = value, .first = dhowi_flat_take(t->dtype, &v->desc, &t->count)};
-    t->trained_count++;
-    return DHOW_OK;
-}
-
-static dhow_status choose(dhow_trainer *t) {
-    const dhow_model *m = t->model;
-    t->trained = dhowi_alloc_array((size_t)m->parameter_count + 1, sizeof *t->trained);
-    if (t->trained == NULL) return dhowi_fail_memory(k_create);
-    for (uint32_t i = 0; i < m->parameter_count; i++) {
-        const int32_t value = m->parameters[i];
-        if (is_trained(t, &m->values[value]) && !dhowi_is_statistic(m, value))
-            DHOWI_TRY(take(t, value));
-    }
-    if (t->trained_count > 0) return DHOW_OK;
-    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: no floating parameter of the model is named '%s'",
-                      k_create, t->options.trainable != NULL ? t->options.trainable : "*");
-}
-
 /* ---- flat arrays ---- */
 
 static dhow_status allocate(dhow_trainer *t) {
@@ -120,7 +63,7 @@ static dhow_status make_graph(dhow_trainer *t) {
 
 static dhow_status make(dhow_trainer *t, const dhow_trainer_options *options) {
     DHOWI_TRY(dhowi_optimizer_options(options, &t->options));
-    DHOWI_TRY(choose(t));
+    DHOWI_TRY(dhowi_choose(t));
     DHOWI_TRY(dhowi_statistics_choose(t));
     DHOWI_TRY(make_graph(t));
     DHOWI_TRY(allocate(t));

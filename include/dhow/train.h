@@ -79,7 +79,8 @@ typedef struct dhow_trainer_options {
     double alpha;           /**< of RMSprop; 0: 0.99 */
     double eps;             /**< 0: 1e-8 */
     double clip_norm;       /**< above 0: gradients are scaled down together to this norm */
-    const char *trainable;  /**< names to train, with * and ?; NULL: every floating parameter */
+    const char *trainable;  /**< names to train, with * and ?; NULL: every floating parameter.
+                                 Never those that no derivative goes by, as bounds of Clip */
     uint64_t seed;          /**< of the masks of dropout layers */
     double clip_value;      /**< above 0: each gradient is cut to -clip_value .. clip_value */
     double label_smoothing; /**< of cross entropy, 0 to 1: the share of a target that all classes

@@ -4,9 +4,11 @@
  * whose derivative is another node's.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "onnx_fixture.h"
+#include "onnx_text.h"
 
 TestSuite(onnx_train, .init = set_up, .fini = tear_down, .timeout = 120);
 
@@ -142,5 +144,80 @@ Test(onnx_train, an_instance_norm_has_the_derivative_of_a_group_norm) {
         cr_expect(fabsf(one[i]) > 1e-6f, "%d: %g", i, (double)one[i]);
         cr_expect_float_eq(one[i], other[i], 1e-6f, "%d: %g, %g", i, (double)one[i],
                            (double)other[i]);
+    }
+}
+
+/* ---- what no derivative goes by ---- */
+
+/* Trains what the nodes make of a[4] = x w, summed up; both are double. */
+static dhow_status trainer_of(const char *nodes, bytes *file, dhow_model **model,
+                              dhow_trainer **trainer) {
+    char text[768];
+    (void)snprintf(text, sizeof text,
+                   "double x 4; doubles w 4; result y 1; node Mul m x w -> a; %s; "
+                   "node Flatten f b -> c axis=0; node ReduceSum s c k -> d; ints k 1; ints o 1; "
+                   "node Reshape t d o -> y",
+                   nodes);
+    bytes graph = graph_of_text(text);
+    *file = model_of(23, &graph);
+    OK(load_bytes(file, model));
+    return dhow_trainer_create(*model, NULL, trainer);
+}
+
+/* Their derivative was 0, and AdamW shrank them. */
+Test(onnx_train, constants_of_nodes_are_not_trained) {
+    static const char *const cases[] = {
+        "doubles lo; doubles hi; node Clip n a lo hi -> b",
+        "doubles lo; node Identity i lo -> l; node Clip n a l -> b",
+        "doubles v; ints p 0 1; node Pad n a p v -> b",
+        "doubles like 1; node CastLike n a like -> b",
+        "doubles q 1; node Greater g x q -> z; node Where n z a x -> b",
+        "doubles q 1; node Floor g q -> z; node Add n a z -> b",
+        "doubles v 2; ints i 2; number e 4; node OneHot h i e v -> z; node Mul n a z -> b",
+        "doubles q 2; ints h 2 2; ints g 0 1; node Reshape r a h -> z; "
+        "node SoftmaxCrossEntropyLoss n z g q -> b",
+        "doubles q 2; ints h 2 2; ints g 0 1; node Reshape r a h -> z; "
+        "node NegativeLogLikelihoodLoss n z g q -> b",
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bytes file;
+        dhow_model *model;
+        dhow_trainer *trainer;
+        const char *name = NULL;
+        cr_assert_eq(trainer_of(cases[i], &file, &model, &trainer), DHOW_OK, "%s: %s", cases[i],
+                     dhow_last_error());
+        cr_expect_eq(dhow_trainer_parameter_count(trainer), 1, "%s: %u", cases[i],
+                     dhow_trainer_parameter_count(trainer));
+        OK(dhow_trainer_parameter_at(trainer, 0, &name, NULL, NULL));
+        cr_expect_str_eq(name, "w", "%s: %s", cases[i], name);
+        dhow_trainer_release(trainer);
+        dhow_model_release(model);
+        bytes_free(&file);
+    }
+}
+
+Test(onnx_train, constants_that_depend_on_what_is_trained_are_refused) {
+    static const struct {
+        const char *nodes, *input;
+    } cases[] = {
+        {"doubles v; node Mul u a v -> q; node Clip n q v -> b", "1, 'v'"},
+        {"ints k2 0; node ReduceMax g a k2 -> q keepdims=0; node Clip n a - q -> b", "2, 'q'"},
+        {"doubles v; node Mul u a v -> q; ints p 0 1; node Pad n q p v -> b", "2, 'v'"},
+        {"ints h 2 2; ints g 0 1; node Reshape r a h -> z; ints i 0 1; node Gather j a i -> q; "
+         "node NegativeLogLikelihoodLoss n z g q -> b",
+         "2, 'q'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bytes file;
+        dhow_model *model;
+        dhow_trainer *trainer;
+        dhow_status status = trainer_of(cases[i].nodes, &file, &model, &trainer);
+        cr_expect_eq(status, DHOW_UNSUPPORTED, "%s: %s: %s", cases[i].nodes,
+                     dhow_status_name(status), dhow_last_error());
+        cr_expect_not_null(strstr(dhow_last_error(), "(node 'n'"), "%s", dhow_last_error());
+        cr_expect_not_null(strstr(dhow_last_error(), cases[i].input), "%s", dhow_last_error());
+        dhow_trainer_release(trainer);
+        dhow_model_release(model);
+        bytes_free(&file);
     }
 }

@@ -119,6 +119,8 @@ struct dhowi_operator {
     const char *meaning;  /* for docs/operators.md; NULL for what only the builder makes */
     dhow_status (*back)(struct dhowi_reverser *r); /* its derivative; NULL: dhow has none */
     bool back_all; /* it takes those of all outputs, not of the first alone */
+    /* Bits of inputs: those that the derivative takes for constants, and those by which it is 0. */
+    uint32_t constants, flat;
 };
 enum {
     DHOWI_TAKES_TEXTS = 1 << DHOW_DATUM_TEXTS,

@@ -45,6 +45,7 @@ enum { LATEST = 25, MANY = DHOWI_MAX_OUTPUTS_OF_NODE };
     FIELDS(name, since, LATEST, dhowi_lower_##function, arg, least, most, takes, __VA_ARGS__)
 #define BACK(rule) .back = dhowi_back_##rule
 #define BACK_ALL(rule) BACK(rule), .back_all = true
+#define INPUT(i) (UINT32_C(1) << (i))
 enum {
     TEXTS = DHOWI_TAKES_TEXTS,
     LISTS = DHOWI_TAKES_SEQUENCES,
@@ -97,9 +98,9 @@ static const dhowi_operator k_operators[] = {
     UNARY("Tanh", 1, TANH, "the hyperbolic tangent", BACK(tanh)),
     UNARY("ThresholdedRelu", 10, THRESHOLD, "x, or 0 up to alpha", BACK(threshold)),
     WIDE("Cast", 1, cast, 0, 1, 1, SMALL, "the elements as another type", BACK(cast)),
-    WIDE("CastLike", 15, cast, 1, 2, 2, SMALL, "the elements as another tensor's type", BACK(cast)),
-    ROW("Clip", 1, LATEST, clip, 0, 1, 3, "x limited from below and above", BACK(clip)),
-    ROW("Dropout", 1, LATEST, dropout, 0, 1, 3, "x itself, as in evaluation", BACK(identity)),
+    WIDE("CastLike", 15, cast, 1, 2, 2, SMALL, "the elements as another tensor's type", BACK(cast), .flat = INPUT(1)),
+    ROW("Clip", 1, LATEST, clip, 0, 1, 3, "x limited from below and above", BACK(clip), .constants = INPUT(1) | INPUT(2)),
+    ROW("Dropout", 1, LATEST, dropout, 0, 1, 3, "x itself, as in evaluation", BACK(identity), .flat = INPUT(1)),
     WIDE("Identity", 1, identity, 0, 1, 1, ANY | SMALL, "its input", BACK(identity)),
 
     /* several inputs, element by element */
@@ -154,8 +155,8 @@ static const dhowi_operator k_operators[] = {
     ROW("Gather", 1, LATEST, gather, 0, 2, 2, "slices of an axis by index", BACK(gather)),
     ROW("GatherElements", 11, LATEST, gather_elements, 0, 2, 2, "elements by an index for each", BACK(gather_elements)),
     ROW("GatherND", 11, LATEST, gather_nd, 0, 2, 2, "slices by tuples of indices", BACK(gather_nd)),
-    ROW("OneHot", 9, LATEST, one_hot, 0, 3, 3, "rows with one value at an index and another elsewhere", BACK(one_hot)),
-    ROW("Range", 11, LATEST, range, 0, 3, 3, "numbers from a start in steps up to a limit", BACK(range)),
+    ROW("OneHot", 9, LATEST, one_hot, 0, 3, 3, "rows with one value at an index and another elsewhere", BACK(one_hot), .constants = INPUT(2), .flat = INPUT(0) | INPUT(1)),
+    ROW("Range", 11, LATEST, range, 0, 3, 3, "numbers from a start in steps up to a limit", BACK(range), .flat = INPUT(1)),
     ROW("Scatter", 9, LATEST, scatter_elements, 0, 3, 3, "ScatterElements by its older name", BACK(scatter_elements)),
     ROW("ScatterElements", 11, LATEST, scatter_elements, 0, 3, 3, "x with some elements replaced, or reduced into, by index", BACK(scatter_elements)),
     ROW("ScatterND", 11, LATEST, scatter_nd, 0, 3, 3, "x with some slices replaced, or reduced into, by tuples of indices", BACK(scatter_nd)),
@@ -209,10 +210,10 @@ static const dhowi_operator k_operators[] = {
     ROW("LpPool", 2, LATEST, pool, 3, 1, 1, "p-norms of windows", BACK(lp_pool)),
     ROW("MaxPool", 1, LATEST, pool, 0, 1, 1, "the largest elements of windows, and where they were", BACK(maxpool)),
     ROW("MaxUnpool", 9, LATEST, max_unpool, 0, 2, 3, "elements put back where MaxPool took them, among zeros"),
-    ROW("Pad", 1, LATEST, pad, 0, 1, 4, "x with a constant, its edge or a mirror image around it", BACK(pad)),
-    ROW("Resize", 10, LATEST, resize, 0, 1, 4, "images of another size, by the nearest pixel, linear or cubic, with antialiasing", BACK(resize)),
+    ROW("Pad", 1, LATEST, pad, 0, 1, 4, "x with a constant, its edge or a mirror image around it", BACK(pad), .constants = INPUT(2)),
+    ROW("Resize", 10, LATEST, resize, 0, 1, 4, "images of another size, by the nearest pixel, linear or cubic, with antialiasing", BACK(resize), .constants = INPUT(1) | INPUT(2)),
     ROW("RoiAlign", 10, LATEST, roi_align, 0, 3, 3, "bins of regions of images, sampled between pixels; NaN for a region that is not finite"),
-    ROW("Upsample", 7, 9, resize, 0, 1, 2, "Resize by its older name", BACK(resize)),
+    ROW("Upsample", 7, 9, resize, 0, 1, 2, "Resize by its older name", BACK(resize), .constants = INPUT(1)),
 
     ROW("CenterCropPad", 18, LATEST, center_crop_pad, 0, 2, 2, "cut or padded to a shape around the middle", BACK(center_crop_pad)),
     ROW("Col2Im", 18, LATEST, col2im, 0, 3, 3, "an image as the sum of its windows"),
@@ -224,12 +225,12 @@ static const dhowi_operator k_operators[] = {
     ROW("BlackmanWindow", 17, LATEST, window, 2, 1, 1, "the Blackman window of a length"),
 
     /* losses */
-    ROW("NegativeLogLikelihoodLoss", 12, LATEST, likelihood_loss, 0, 2, 3, "the loss of log-probabilities against classes", BACK(likelihood_loss)),
-    ROW("SoftmaxCrossEntropyLoss", 12, LATEST, entropy_loss, 0, 2, 3, "the loss of scores against classes", BACK(entropy_loss)),
+    ROW("NegativeLogLikelihoodLoss", 12, LATEST, likelihood_loss, 0, 2, 3, "the loss of log-probabilities against classes", BACK(likelihood_loss), .constants = INPUT(2)),
+    ROW("SoftmaxCrossEntropyLoss", 12, LATEST, entropy_loss, 0, 2, 3, "the loss of scores against classes", BACK(entropy_loss), .constants = INPUT(2)),
 
     /* matrices */
     ROW("Attention", 23, LATEST, attention, 0, 3, 7, "values weighed by the softmax of scaled products of queries and keys"),
-    ROW("RotaryEmbedding", 23, LATEST, rotary, 0, 3, 4, "pairs of elements rotated by their position", BACK(rotary)),
+    ROW("RotaryEmbedding", 23, LATEST, rotary, 0, 3, 4, "pairs of elements rotated by their position", BACK(rotary), .constants = INPUT(1) | INPUT(2)),
     ROW("DFT", 17, LATEST, dft, 0, 1, 3, "the discrete Fourier transform along an axis, of any length, and its inverse"),
     ROW("STFT", 17, LATEST, stft, 0, 2, 4, "the Fourier transforms of a signal's overlapping frames"),
     ROW("Det", 11, LATEST, det, 0, 1, 1, "determinants"),

@@ -138,8 +138,6 @@ dhow_status dhowi_back_attention(dhowi_reverser *r) {
 /* Turned back: by the same cosines, and sines of the other sign. */
 dhow_status dhowi_back_rotary(dhowi_reverser *r) {
     int32_t in[4], d;
-    if (dhowi_back_wants(r, 1) || dhowi_back_wants(r, 2))
-        DHOWI_REFUSE("its angles depend on parameters");
     DHOWI_TRY(dhowi_back_inputs(r, 4, in));
     in[0] = r->dy;
     DHOWI_TRY(dhowi_map_one(r->b, DHOWI_MAP_NEG, 0, 0, in[2], &in[2]));

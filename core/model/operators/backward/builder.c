@@ -166,3 +166,26 @@ dhowi_back_fn *dhowi_back_of(const dhowi_node *node) {
     }
     return node->op->back;
 }
+
+dhowi_by dhowi_back_by(const dhowi_node *node, uint32_t i) {
+    const uint32_t bit = i < 32 ? UINT32_C(1) << i : 0;
+    if (dhowi_back_of(node) == dhowi_back_none) return DHOWI_BY_NOTHING;
+    return node->op->constants & bit ? DHOWI_BY_CONSTANT
+           : node->op->flat & bit    ? DHOWI_BY_NOTHING
+                                     : DHOWI_BY_VALUE;
+}
+
+dhow_status dhowi_back_check(const dhow_model *m, const dhowi_node *node, const bool *leads) {
+    char text[160];
+    for (uint32_t i = 0; i < node->in_count; i++) {
+        if (node->in[i] < 0 || !leads[node->in[i]]) continue;
+        const char *name = m->values[node->in[i]].name;
+        if (dhowi_back_by(node, i) == DHOWI_BY_CONSTANT)
+            return dhowi_fail(DHOW_UNSUPPORTED,
+                              "dhow has no derivative of %s by its input %u, '%.64s', which depends "
+                              "on what is trained; leave that out of `trainable`",
+                              dhowi_node_text(node, text, sizeof text), i,
+                              name != NULL ? name : "");
+    }
+    return DHOW_OK;
+}

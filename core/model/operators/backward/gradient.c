@@ -28,6 +28,7 @@ static dhow_status walk_node(dhowi_reverser *r, const dhowi_node *n) {
     r->node = n;
     (void)dhowi_node_text(n, text, sizeof text);
     if (back == NULL) return dhowi_fail(DHOW_UNSUPPORTED, "dhow has no derivative of %s", text);
+    DHOWI_TRY(dhowi_back_check(r->b->model, n, r->leads));
     r->b->node = n;
     dhow_status status = back(r);
     r->b->node = gradient;
