@@ -181,11 +181,11 @@ dhow_status dhowi_back_check(const dhow_model *m, const dhowi_node *node, const 
         if (node->in[i] < 0 || !leads[node->in[i]]) continue;
         const char *name = m->values[node->in[i]].name;
         if (dhowi_back_by(node, i) == DHOWI_BY_CONSTANT)
-            return dhowi_fail(DHOW_UNSUPPORTED,
-                              "dhow has no derivative of %s by its input %u, '%.64s', which depends "
-                              "on what is trained; leave that out of `trainable`",
-                              dhowi_node_text(node, text, sizeof text), i,
-                              name != NULL ? name : "");
+            return dhowi_fail(
+                DHOW_UNSUPPORTED,
+                "dhow has no derivative of %s by its input %u, '%.64s', which depends "
+                "on what is trained; leave that out of `trainable`",
+                dhowi_node_text(node, text, sizeof text), i, name != NULL ? name : "");
     }
     return DHOW_OK;
 }
