@@ -172,7 +172,10 @@ void dhowi_module_end(dhow_module *m) {
 
 static dhow_status declare(dhow_module *m, const dhow_module_source *source) {
     if (m->format == DHOW_MODULE_PORTABLE) {
-        return dhowi_find_kernels(m->name, m->text, m->options, &m->kernels, &m->kernel_count);
+        DHOWI_TRY(dhowi_find_kernels(m->name, m->text, m->options, &m->kernels, &m->kernel_count));
+        for (uint32_t i = 0; i < m->kernel_count; i++)
+            DHOWI_TRY(dhowi_portable_name(m->name, m->kernels[i].name));
+        return DHOW_OK;
     }
     if (source->signatures == NULL) return DHOW_OK;
     return dhowi_parse_declarations(m->name, source->signatures, &m->kernels, &m->kernel_count);

@@ -15,6 +15,9 @@ void dhowi_module_end(dhow_module *module);
 /* The plugin's module for an index width, built on first use. */
 dhow_status dhowi_module_native(dhow_module *module, int width, void **out);
 
+/* INVALID_ARGUMENT for a kernel with a name that a language has for itself, so that its text would
+ * compile in others alone. */
+dhow_status dhowi_portable_name(const char *module, const char *kernel);
 /* This thread's COMPILE_ERROR, with the portable name of a function that it complains of. */
 dhow_status dhowi_portable_hint(dhow_status status);
 

@@ -102,8 +102,11 @@ static const char *read_param(const char *kernel, const char *p, dhowi_param *pa
     }
     if (param->type == 0 || (param->kind == DHOW_PARAM_VALUE ? !value_type_allowed(param->type)
                                                              : param->type == DHOW_PARAM_DIMS)) {
-        (void)dhowi_fail(DHOW_INVALID_ARGUMENT, "kernel %s: argument '%s' cannot have the type %s",
-                         kernel, param->name, type);
+        (void)dhowi_fail(
+            DHOW_INVALID_ARGUMENT, "kernel %s: argument '%s' cannot have the type %s; %s", kernel,
+            param->name, type,
+            param->kind == DHOW_PARAM_VALUE ? "values are i32, u32, i64, u64, f32, f64 or dims"
+                                            : "buffers are f32, f64, f16, bf16, or i8 to u64");
         return NULL;
     }
     return p;

@@ -53,7 +53,8 @@ typedef struct dhow_module_source {
 /**
  * Builds a module for a device, or takes it from the disk cache.
  *
- * @return INVALID_ARGUMENT (no kernel in the text), COMPILE_ERROR (the compiler's log is in
+ * @return INVALID_ARGUMENT (no kernel in the text, or a portable one with a name that OpenCL C or
+ * CUDA has for itself, as step or min), COMPILE_ERROR (the compiler's log is in
  * dhow_module_log() of this thread and its first lines are in the message), UNSUPPORTED (no
  * compiler here: the message says what to install)
  *

@@ -50,6 +50,27 @@ Test(portable, names_that_only_some_compilers_have_are_refused_with_the_portable
     }
 }
 
+/* The CPU compiled a kernel named 'step'; OpenCL said "expected ')'" of it, CUDA something else. */
+Test(portable, names_of_kernels_that_a_language_has_for_itself_are_refused) {
+    static const char *const bad[] = {"step", "dot", "min", "norm", "kernel", "abs", "yn", "f32"};
+    static const char *const good[] = {"steps", "ste", "dots", "axpy", "scale", "my_step"};
+    for (int d = 0; d < g_count; d++) {
+        char text[160];
+        for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+            (void)snprintf(text, sizeof text, "KERNEL(%s, (OUT(f32,y))) { GRID_FOR(i, 1) y[i] = 1; }",
+                           bad[i]);
+            refuses(g_devices[d], 0, text, DHOW_INVALID_ARGUMENT, "call it 'my_");
+        }
+        for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+            dhow_module *m;
+            (void)snprintf(text, sizeof text, "KERNEL(%s, (OUT(f32,y))) { GRID_FOR(i, 1) y[i] = 1; }",
+                           good[i]);
+            OK(dhow_module_build(g_devices[d], &DHOW_INIT(dhow_module_source, .text = text), &m));
+            dhow_module_release(m);
+        }
+    }
+}
+
 Test(portable, names_that_all_have_compile) {
     static const char text[] =
         "KERNEL(f, (OUT(f32,y), OUT(i32,z), VAL(i64,n)))\n"
@@ -78,6 +99,10 @@ Test(portable, bools_and_foreign_formats_are_named) {
     for (int d = 0; d < g_count; d++) {
         refuses(g_devices[d], 0, "KERNEL(f, (OUT(bool,y))) {}", DHOW_INVALID_ARGUMENT,
                 "cannot have the type bool; u8 takes bool tensors");
+        refuses(g_devices[d], 0, "KERNEL(f, (OUT(float,y))) {}", DHOW_INVALID_ARGUMENT,
+                "cannot have the type float; buffers are f32");
+        refuses(g_devices[d], 0, "KERNEL(f, (VAL(f16,y))) {}", DHOW_INVALID_ARGUMENT,
+                "cannot have the type f16; values are i32");
         refuses(g_devices[d], DHOW_MODULE_CUDA_C, "int x;", DHOW_UNSUPPORTED, "not CUDA C");
     }
 }

@@ -7,6 +7,19 @@
  *       GRID_FOR(i, n) y[i] = factor * x[i];
  *   }
  *
+ *   KERNEL(sum_rows_f32, (IN(f32,x), OUT(f32,y), VAL(i64,rows), VAL(i64,n)))
+ *   {
+ *       REDUCE_SPACE(f32);
+ *       GROUP_FOR(r, rows) {
+ *           GLOBAL const f32 *row = x + r * n;
+ *           REDUCE(SUM, f32, sum, j, n, row[j]);
+ *           ONCE y[r] = sum;
+ *       }
+ *   }
+ *
+ * The `work` of their launches is n, and rows * n: the elements in all. A kernel's name is none that OpenCL C, CUDA or this
+ * file has for itself: step, mix, dot, length, min and the like are refused.
+ *
  * Arguments
  *   IN(T,x) OUT(T,x) INOUT(T,x)     buffers: read, written, both; they overlap no other buffer
  *   ALIAS(T,x) ALIAS_OUT(T,y)       read and written buffers that may be exactly the same one

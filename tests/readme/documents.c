@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The C blocks of documents, as documents.sh cuts them out, each in a function with what it takes as
+ * given. Calls that fail end the test, as in docs/from-pytorch.md.
+ */
+#define SNIPPET_DOCUMENT "tests/readme/documents.c"
+#include "dhow/dlpack.h"
+#include "prologue.h"
+#include "wrap.h"
+
+static void fail(const char *what) {
+    (void)fprintf(stderr, "%s\n", what);
+    exit(1);
+}
+
+static dhow_tensor *full(int64_t rows, int64_t columns, double value) {
+    dhow_tensor *t;
+    dhow_tensor_full(cpu, DHOW_F32, DHOW_SHAPE(rows, columns), value, &t);
+    return t;
+}
+
+static float first_of(dhow_tensor *t) {
+    double value;
+    dhow_tensor *flat, *one;
+    dhow_tensor_flatten(t, 0, -1, &flat);
+    dhow_tensor_narrow(flat, 0, 0, 1, &one);
+    dhow_tensor_item(one, &value);
+    dhow_tensor_release(one);
+    dhow_tensor_release(flat);
+    return (float)value;
+}
+
+static void readme_kernel(void) {
+    const int64_t n = 100;
+    dhow_tensor *x = full(1, n, 1), *y = full(1, n, 3);
+    dhow_module *module;
+    dhow_kernel *axpy;
+#include "readme_2.inc"
+    if (first_of(y) != 5) fail("README.md: axpy computes something else");
+    dhow_kernel_release(axpy);
+    dhow_module_release(module);
+    dhow_tensor_release(x);
+    dhow_tensor_release(y);
+}
+
+static void models_file(void) {
+    dhow_model *model;
+    dhow_tensor *input, *output;
+    dhow_tensor_full(device, DHOW_F32, DHOW_SHAPE(2, 3, 4), 7, &input);
+#include "models_1.inc"
+    if (first_of(output) != -7) fail("docs/models.md: model.onnx computes something else");
+    dhow_tensor_release(input);
+    dhow_tensor_release(output);
+    dhow_model_release(model);
+}
+
+static void models_builder(void) {
+    dhow_model *trained;
+    dhow_model_value x, y;
+    dhow_model_create(context, &trained);
+    dhow_model_input(trained, "x", DHOW_F32, DHOW_SHAPE(-1, 784), &x);
+    dhow_model_linear(trained, "0", x, 784, 256, 1, &y);
+    dhow_model_linear(trained, "2", y, 256, 10, 1, &y);
+    dhow_model_save_state(trained, "weights.safetensors");
+    dhow_model_release(trained);
+#include "models_2.inc"
+    dhow_model_release(model);
+}
+
+static void models_texts(void) {
+    dhow_model *model;
+    dhow_datum *in, *out;
+    const char *text;
+    dhow_model_load(context, "text.onnx", &model);
+#include "models_3.inc"
+    dhow_datum_text(out, 1, &text);
+    if (strcmp(text, "tuesday") != 0) fail("docs/models.md: the texts are others");
+    dhow_datum_release(in);
+    dhow_datum_release(out);
+    dhow_model_release(model);
+}
+
+static float g_seen;
+static void consume(const void *data) { g_seen = *(const float *)data; }
+
+static void interop_dlpack(void) {
+    DLManagedTensorVersioned *theirs;
+    dhow_tensor *mine = full(2, 3, 4), *tensor = full(2, 3, 5);
+    dhow_tensor *const exported = tensor;
+    dhow_tensor_to_dlpack(mine, NULL, &theirs);
+#include "interop_1.inc"
+    if (g_seen != 5 || first_of(tensor) != 4) fail("docs/interop.md: the tensors are others");
+    dhow_tensor_release(exported);
+    dhow_tensor_release(tensor);
+    dhow_tensor_release(mine);
+}
+
+static int g_given_back;
+static void give_back(void *user) { *(int *)user = 1; }
+
+static void interop_wrap(void) {
+    const uint64_t bytes = sizeof(float) * 480 * 640 * 4;
+    float *const buffer = calloc(1, bytes);
+    void *const user = &g_given_back;
+    dhow_tensor *tensor;
+    if (buffer == NULL) fail("no memory");
+#include "interop_2.inc"
+    dhow_tensor_release(tensor);
+    if (!g_given_back) fail("docs/interop.md: the memory is not given back");
+    free(buffer);
+}
+
+static void kernel_dialect(void) {
+    static const char text[] =
+#include "k_1.inc"
+        ;
+    const int64_t rows = 3, n = 1000;
+    dhow_module *module;
+    dhow_kernel *scale, *sums;
+    dhow_tensor *x = full(rows, n, 0.5), *y = full(rows, n, 0), *z = full(1, rows, 0);
+    dhow_module_build(device, &DHOW_INIT(dhow_module_source, .text = text), &module);
+    dhow_module_kernel(module, "scale_f32", &scale);
+    dhow_module_kernel(module, "sum_rows_f32", &sums);
+    dhow_launch(NULL, scale, rows * n, x, y, rows * n, 4.0f);
+    dhow_launch(NULL, sums, rows * n, y, z, rows, n);
+    if (first_of(z) != 2000) fail("dhow/kernel/k.h: the kernels compute something else");
+    dhow_kernel_release(scale);
+    dhow_kernel_release(sums);
+    dhow_module_release(module);
+    dhow_tensor_release(x);
+    dhow_tensor_release(y);
+    dhow_tensor_release(z);
+}
+
+int main(void) {
+    snippet_begin();
+    readme_kernel();
+    models_file();
+    models_builder();
+    models_texts();
+    interop_dlpack();
+    interop_wrap();
+    kernel_dialect();
+    puts("all blocks of the documents run");
+    return 0;
+}
