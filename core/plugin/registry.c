@@ -138,23 +138,23 @@ static int by_name(const struct dirent **a, const struct dirent **b) {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* A folder is searched once, under whatever paths it is named. */
-static dhow_status search_folder(dhowi_registry *registry, const char *folder, bool must_exist) {
+/* A folder is searched once, under whatever paths it is named. `what` asks for it: NULL where it
+ * need not be there. */
+static dhow_status search_folder(dhowi_registry *registry, const char *folder, const char *what) {
     struct dirent **entries = NULL;
     struct stat info = {0};
     if (stat(folder, &info) == 0 && folder_known(registry, &info)) return DHOW_OK;
     int count = scandir(folder, &entries, is_plugin_file, by_name);
     if (count < 0) {
-        if (must_exist) {
-            dhowi_log_line(registry->log, DHOW_LOG_WARN, "plugin folder %s: %s", folder,
+        if (what != NULL)
+            dhowi_log_line(registry->log, DHOW_LOG_WARN, "%s: plugin folder %s: %s", what, folder,
                            strerror(errno));
-        }
         return DHOW_OK;
     }
     dhow_status status = DHOW_OK;
-    if (count == 0 && must_exist)
-        dhowi_log_line(registry->log, DHOW_LOG_WARN, "plugin folder %s: no libdhow_*.so in it",
-                       folder);
+    if (count == 0 && what != NULL)
+        dhowi_log_line(registry->log, DHOW_LOG_WARN, "%s: plugin folder %s: no libdhow_*.so in it",
+                       what, folder);
     for (int i = 0; i < count; i++) {
         const char *file = entries[i]->d_name;
         if (status == DHOW_OK) {
@@ -187,7 +187,7 @@ static dhow_status search_path(dhowi_registry *registry, const char *path, const
         if (length > 0) {
             memcpy(folder, path, length);
             folder[length] = '\0';
-            DHOWI_TRY(search_folder(registry, folder, true));
+            DHOWI_TRY(search_folder(registry, folder, what));
         }
         path = *end == ':' ? end + 1 : end;
     }
@@ -302,9 +302,9 @@ dhow_status dhowi_registry_init(dhowi_registry *registry, const dhowi_discovery 
     } else {
         if (has_own) {
             (void)snprintf(folder, sizeof folder, "%s/dhow/plugins", own);
-            DHOWI_TRY(search_folder(registry, folder, false));
+            DHOWI_TRY(search_folder(registry, folder, NULL));
         }
-        DHOWI_TRY(search_folder(registry, DHOWI_PLUGIN_DIR, false));
+        DHOWI_TRY(search_folder(registry, DHOWI_PLUGIN_DIR, NULL));
     }
     DHOWI_TRY(dhowi_backends_check(how->backends, registry));
     registry->isolate = how->isolate;

@@ -58,12 +58,18 @@ static int find_program(const char *search, const char *name, size_t length, cha
     return 0;
 }
 
-/* $CC counts by its first word, so that "ccache gcc" or flags in it do no harm. */
-static int find_compiler(const dhow_host *host, char *out, struct stat *info) {
+/* $CC counts by its first word, so that "ccache gcc" or flags in it do no harm; `out_ignored` is
+ * what it holds where that is no program. */
+static int find_compiler(const dhow_host *host, char *out, struct stat *info,
+                         const char **out_ignored) {
     static const char *const names[] = {"cc", "gcc", "clang"};
     const char *search = host->env(host->user, "PATH"), *wish = host->env(host->user, "CC");
+    *out_ignored = NULL;
     if (!search) search = "/usr/local/bin:/usr/bin:/bin";
-    if (wish && *wish && find_program(search, wish, strcspn(wish, " \t"), out, info)) return 1;
+    if (wish && *wish) {
+        if (find_program(search, wish, strcspn(wish, " \t"), out, info)) return 1;
+        *out_ignored = wish;
+    }
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (find_program(search, names[i], strlen(names[i]), out, info)) return 1;
     }
@@ -417,11 +423,12 @@ static int32_t compile_or_load(cpu_module *module, const dhow_module_desc *desc,
     cpu_device *device = module->device;
     const dhow_host *host = device->backend->host;
     char compiler[PATH_BYTES], key[64];
+    const char *ignored;
     struct stat info;
     void *blob = NULL;
     uint64_t bytes = 0;
     int32_t status = DHOW_OK;
-    if (!find_compiler(host, compiler, &info)) {
+    if (!find_compiler(host, compiler, &info, &ignored)) {
         return cpu_fail(err, DHOW_UNSUPPORTED, 0,
                         "building a kernel for the CPU needs a C compiler and there is none in "
                         "PATH; install gcc or "
@@ -435,6 +442,13 @@ static int32_t compile_or_load(cpu_module *module, const dhow_module_desc *desc,
         if (module->file >= 0) close(module->file);
         module->file = -1;
         blob = NULL;
+        if (ignored) {
+            char line[PATH_BYTES + 200];
+            (void)snprintf(line, sizeof line,
+                           "CC is '%.100s', which is no program; %s compiles kernels for the CPU",
+                           ignored, compiler);
+            host->log(host->user, DHOW_LOG_WARN, line);
+        }
         status = compile_to_blob(device, desc, compiler, &blob, &bytes, err);
         if (status == DHOW_OK) status = load_blob(module, blob, bytes, err);
         if (status == DHOW_OK)

@@ -122,6 +122,18 @@ Test(context, an_empty_element_of_the_plugin_path_is_not_the_current_folder) {
     dhow_context_release(context);
 }
 
+/* The folder alone was named, not who asks for it. */
+Test(context, a_plugin_folder_that_is_missing_is_told_with_the_variable) {
+    static log_text log;
+    setenv("DHOW_PLUGIN_PATH", "/nowhere/to/be/found", 1);
+    const dhow_context_options options =
+        DHOW_INIT(dhow_context_options, .backends = "cpu", .log = keep_log, .log_user = &log);
+    dhow_context *context;
+    OK(dhow_context_create(&options, &context));
+    SAYS(log.text, "DHOW_PLUGIN_PATH: plugin folder /nowhere/to/be/found: No such file");
+    dhow_context_release(context);
+}
+
 Test(context, a_backend_that_does_not_exist_is_named) {
     refuses("DHOW_BACKENDS", "cpu,nope", "'nope'", "plugins found: cpu, ");
     refuses("DHOW_BACKENDS", "-nope,cpu", "'nope'", "plugins found: cpu");

@@ -344,6 +344,31 @@ Test(cpu_plugin, a_users_kernel_is_compiled_once_and_then_cached) {
     plugin->module_free(anew);
 }
 
+static char g_logged[512];
+static void keep_log(void *user, int32_t level, const char *message) {
+    (void)user;
+    if (level <= DHOW_LOG_WARN) (void)snprintf(g_logged, sizeof g_logged, "%s", message);
+}
+
+/* Another compiler served, and nothing was said. */
+Test(cpu_plugin, a_CC_that_is_no_program_is_told) {
+    char log[4096] = "";
+    void *module = NULL;
+    host.log = keep_log;
+    fake_cc = "no-such-compiler -O2";
+    OK(build(scale_text, "-DPLUS=3.0f", log, &module));
+    cr_assert_not_null(strstr(g_logged, "'no-such-compiler -O2', which is no program"), "%s",
+                       g_logged);
+    plugin->module_free(module);
+    g_logged[0] = '\0';
+    fake_cc = "cc -O2";
+    OK(build(scale_text, "-DPLUS=4.0f", log, &module));
+    cr_assert_str_empty(g_logged);
+    plugin->module_free(module);
+    fake_cc = NULL;
+    host.log = plugin_host_log;
+}
+
 Test(cpu_plugin, compiler_messages_name_the_users_line) {
     char log[4096] = "";
     void *module = &module;

@@ -338,6 +338,10 @@ Test(layers, every_difference_is_told_and_nothing_is_loaded) {
     cr_assert_eq(g_told[DHOW_STATE_MISMATCHED], 2);
     cr_assert_not_null(strstr(dhow_last_error(), "40 missing, 40 unexpected, 2 differ"), "%s",
                        dhow_last_error());
+    /* The list ended in the middle of a name, and nothing said what can be done. */
+    cr_assert_not_null(strstr(dhow_last_error(), "takes what fits with DHOW_STATE_PARTIAL"));
+    cr_assert_not_null(strstr(dhow_last_error(), " more"), "%s", dhow_last_error());
+    cr_assert_eq(strcmp(strrchr(dhow_last_error(), ' '), " more"), 0, "%s", dhow_last_error());
     cr_assert_eq(memcmp(before, values_of(m, "a_rather_long_name_25.weight"), sizeof before), 0);
     cr_assert_eq(dhow_model_load_state(m, g_path), DHOW_INVALID_ARGUMENT);
     cr_assert_eq(dhow_model_load_state_with(m, g_path, 8, NULL, NULL), DHOW_INVALID_ARGUMENT);

@@ -189,6 +189,18 @@ Test(cache, a_folder_that_is_missing_is_made) {
     cr_assert_eq(entries(entry, sizeof entry), 1); /* "made" */
 }
 
+/* Each process compiled its kernels, and nothing said why. */
+Test(cache, a_process_without_a_home_is_told_once) {
+    for (int i = 0; i < 2; i++) {
+        unsetenv("DHOW_CACHE_DIR");
+        unsetenv("XDG_CACHE_HOME");
+        unsetenv("HOME");
+        build_and_run(i == 0 ? NULL : "off");
+        cr_assert_eq(g_log.warnings, i == 0 ? 1 : 0, "%s", g_log.text);
+        if (i == 0) SAYS(g_log.text, "kernel cache: there is no HOME");
+    }
+}
+
 Test(cache, an_entry_is_used_again) {
     char entry[512];
     struct stat before, after;

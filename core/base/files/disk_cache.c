@@ -29,6 +29,7 @@ static const char k_magic[8] = {'d', 'h', 'o', 'w', 'c', 'a', '0', '1'};
 dhow_status dhowi_disk_cache_init(dhowi_disk_cache *cache, const char *folder,
                                   const dhowi_log *log) {
     cache->folder[0] = '\0';
+    cache->homeless = false;
     cache->log = log;
     atomic_init(&cache->warned, false);
     if (folder != NULL) {
@@ -49,6 +50,8 @@ dhow_status dhowi_disk_cache_init(dhowi_disk_cache *cache, const char *folder,
         dhowi_text_add(&text, "%s/dhow", base);
     } else if (home != NULL && home[0] == '/') {
         dhowi_text_add(&text, "%s/.cache/dhow", home);
+    } else {
+        cache->homeless = true;
     }
     if (text.length + 1 >= text.capacity) cache->folder[0] = '\0'; /* cut: another folder */
     return DHOW_OK;
@@ -216,6 +219,10 @@ static void trim(const dhowi_disk_cache *cache, const char *stored) {
 
 dhow_status dhowi_disk_cache_store(dhowi_disk_cache *cache, const char *key, const void *blob,
                                    uint64_t bytes) {
+    if (cache->homeless && !atomic_exchange(&cache->warned, true))
+        dhowi_log_line(cache->log, DHOW_LOG_WARN,
+                       "kernel cache: there is no HOME, so each process compiles its kernels anew "
+                       "(set DHOW_CACHE_DIR to a folder, or to 'off')");
     if (cache->folder[0] == '\0') return DHOW_OK;
     struct stat info;
     const char *obstacle = NULL;

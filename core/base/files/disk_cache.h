@@ -9,6 +9,7 @@
 #define DHOWI_BASE_DISK_CACHE_H_
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "base/errors/error.h"
 #include "base/errors/log.h"
@@ -17,6 +18,7 @@
 
 typedef struct dhowi_disk_cache {
     char folder[3072]; /* "" when switched off */
+    bool homeless;     /* "" because nothing says where it is to be */
     const dhowi_log *log;
     atomic_bool warned;
 } dhowi_disk_cache;

@@ -116,16 +116,24 @@ typedef struct comparison {
     void *user;
     uint32_t flags;
     dhowi_text text;
-    char buffer[700];
+    char buffer[600];
+    uint32_t unnamed; /* found no room */
     uint32_t count[DHOW_STATE_MISMATCHED + 1];
 } comparison;
 
 static void note(comparison *s, dhow_state_difference difference, const char *name,
                  const char *detail) {
     static const char *const words[] = {"", "missing: ", "unexpected: ", ""};
+    char line[560];
+    dhowi_text one = DHOWI_TEXT(line);
     s->count[difference]++;
-    dhowi_text_add(&s->text, "; %s%.100s%s%s", words[difference], name,
-                   detail[0] != '\0' ? " is " : "", detail);
+    dhowi_text_add(&one, "; %s%.100s%s%s", words[difference], name, detail[0] != '\0' ? " is " : "",
+                   detail);
+    if (s->unnamed == 0 && s->text.length + one.length < sizeof s->buffer) {
+        dhowi_text_add(&s->text, "%s", line);
+    } else {
+        s->unnamed++;
+    }
     if (s->report != NULL) s->report(s->user, difference, name, detail);
 }
 
@@ -166,10 +174,16 @@ static void compare(const dhow_model *m, const dhow_safetensors *file, compariso
 }
 
 static dhow_status refuse(const comparison *s, const char *path) {
-    return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                      "%s does not fit the model (%u missing, %u unexpected, %u differ)%s", path,
-                      s->count[DHOW_STATE_MISSING], s->count[DHOW_STATE_UNEXPECTED],
-                      s->count[DHOW_STATE_MISMATCHED], s->buffer);
+    char more[32] = "";
+    if (s->unnamed > 0) (void)snprintf(more, sizeof more, "; and %u more", s->unnamed);
+    return dhowi_fail(
+        DHOW_INVALID_ARGUMENT,
+        "%.200s does not fit the model (%u missing, %u unexpected, %u differ); "
+        "dhow_model_load_state_with() takes what fits with DHOW_STATE_PARTIAL%s%s%s",
+        path, s->count[DHOW_STATE_MISSING], s->count[DHOW_STATE_UNEXPECTED],
+        s->count[DHOW_STATE_MISMATCHED],
+        s->count[DHOW_STATE_MISMATCHED] > 0 ? ", and other dtypes with DHOW_STATE_CONVERT" : "",
+        s->buffer, more);
 }
 
 /* Puts the same values in another dtype in its place. */
