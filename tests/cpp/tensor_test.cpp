@@ -32,6 +32,7 @@ static void looking(const dhow::device &d) {
     out << x;
     CHECK(out.str().rfind("tensor([[ 0.5000, -1.2500],\n        [ 3.0000,  4.0000]], f32[2, 2] on ",
                           0) == 0);
+    CHECK(out.str().back() == ')'); /* a newline of its own made two of `out << x << "\n"` */
     CHECK((x.strides() == integers{2, 1}) && x.extent(1) == 2);
     CHECK(x.select(0, 1).select(0, 0).item<float>() == 3);
     CHECK(throws(DHOW_INVALID_ARGUMENT, "one element", [&] { return x.item<double>(); }));

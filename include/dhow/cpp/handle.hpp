@@ -5,6 +5,10 @@
 #ifndef DHOW_CPP_HANDLE_HPP_
 #define DHOW_CPP_HANDLE_HPP_
 
+#if __cplusplus < 201703L
+#error "dhow/dhow.hpp is C++17: compile with -std=c++17 or later; CMake: target_compile_features(program PRIVATE cxx_std_17)"
+#endif
+
 #include <cstdint>
 #include <initializer_list>
 #include <stdexcept>

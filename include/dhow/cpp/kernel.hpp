@@ -54,10 +54,10 @@ inline dhow_value value_of(const tensor &t) {
     v.u.tensor = t.get();
     return v;
 }
-inline dhow_value value_of(const dhow_dims &dims) {
+inline dhow_value value_of(const dhow_dims &d) {
     dhow_value v = {};
     v.kind = DHOW_VALUE_DIMS;
-    v.u.dims = &dims;
+    v.u.dims = &d;
     return v;
 }
 template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>

@@ -161,7 +161,7 @@ class tensor : public shared_handle<dhow_tensor, dhow_tensor_retain, dhow_tensor
     void write(const std::vector<T> &values) const {
         check(dhow_tensor_write(get(), values.data(), values.size() * sizeof(T)));
     }
-    /** As dhow_tensor_print() shows it. */
+    /** As dhow_tensor_print() shows it, without a newline at the end; `out << x` writes it. */
     std::string text() const {
         std::string all;
         check(dhow_tensor_print(
@@ -170,6 +170,7 @@ class tensor : public shared_handle<dhow_tensor, dhow_tensor_retain, dhow_tensor
                 static_cast<std::string *>(user)->append(piece, bytes);
             },
             &all));
+        if (!all.empty() && all.back() == '\n') all.pop_back();
         return all;
     }
     friend std::ostream &operator<<(std::ostream &out, const tensor &t) { return out << t.text(); }
