@@ -66,7 +66,7 @@ def stream_of(stream: Stream | None) -> Any:
     if stream is None:
         return ffi.NULL
     if not isinstance(stream, _device.Stream):
-        raise TypeError(f"stream is a {type(stream).__name__}, not a dhow.Stream")
+        raise TypeError(f"stream is of type {type(stream).__name__}, not a dhow.Stream")
     return stream._handle
 
 
@@ -76,7 +76,7 @@ def handle(value: Any, name: str, place: int | str) -> Any:
         from . import ops
         if isinstance(place, int) and hasattr(ops, name):
             place = list(inspect.signature(getattr(ops, name)).parameters)[place]
-        raise TypeError(f"{name}: {place} is a {type(value).__name__}, not a dhow.Tensor; dhow.tensor() makes one")
+        raise TypeError(f"{name}: {place} is of type {type(value).__name__}, not a dhow.Tensor; dhow.tensor() makes one")
     return value._handle
 
 

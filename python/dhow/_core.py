@@ -41,7 +41,7 @@ def context() -> Any:
 
 def start(device: str | None = None, *, backends: str | None = None, plugin_path: str | None = None, cache_dir: str | None = None,
           num_threads: int = 0, isolate_probes: bool = False) -> None:
-    """Says before anything else what else the environment says: DHOW_DEVICE, DHOW_BACKENDS and so on."""
+    """Sets, before any other call, what the environment would: DHOW_DEVICE, DHOW_BACKENDS and so on."""
     global _context
     with _lock:
         if _context is not None:

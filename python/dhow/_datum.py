@@ -25,7 +25,7 @@ def _datum(value: Any) -> Any:
         return made("dhow_datum", lib.dhow_datum_of_sequence, ffi.new("dhow_datum *[]", items), len(items))
     texts = numpy.asarray(value)
     if texts.dtype.kind not in "UO" or not all(isinstance(one, str) for one in texts.flat):
-        raise TypeError(f"an input is a {type(value).__name__}; a tensor, texts, or a list of tensors is wanted")
+        raise TypeError(f"an input is of type {type(value).__name__}; a tensor, texts, or a list of tensors is wanted")
     kept = [ffi.new("char[]", one.encode()) for one in texts.flat]
     return made("dhow_datum", lib.dhow_datum_of_texts, texts.ndim, ffi.new("int64_t[]", list(texts.shape)), ffi.new("char *[]", kept))
 

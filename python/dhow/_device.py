@@ -116,7 +116,7 @@ def device(spec: str | Device | None = None) -> Device:
     if isinstance(spec, Device):
         return spec
     if spec is not None and not isinstance(spec, str):
-        raise TypeError(f"a device is a {type(spec).__name__}, not a name such as 'cpu' or a dhow.Device")
+        raise TypeError(f"a device is of type {type(spec).__name__}, not a name such as 'cpu' or a dhow.Device")
     return Device(pointed("dhow_device **", lib.dhow_device_get, context(), ffi.NULL if spec is None else spec.encode()))
 
 

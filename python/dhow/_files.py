@@ -25,6 +25,8 @@ def load_safetensors(path: Path, where: DeviceLike = "cpu") -> dict[str, Tensor]
 
 def save_safetensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Writes tensors of any devices into one file, which appears whole or not at all."""
+    if not isinstance(tensors, Mapping):
+        raise TypeError(f"save_safetensors: the tensors are of type {type(tensors).__name__}, not a dict of them; the path comes first")
     names = [ffi.new("char[]", name.encode()) for name in tensors]
     handles = [handle(value, "save_safetensors", name) for name, value in tensors.items()]
     check(lib.dhow_safetensors_save(path_bytes(path)[0], len(names), ffi.new("char *[]", names), ffi.new("dhow_tensor *[]", handles)))
@@ -36,6 +38,8 @@ def load_npy(path: Path, where: DeviceLike = None) -> Tensor:
 
 
 def save_npy(path: Path, tensor: Tensor) -> None:
+    if isinstance(path, Tensor):
+        raise TypeError("save_npy: the path comes first, then the tensor")
     check(lib.dhow_npy_save(handle(tensor, "save_npy", "tensor"), path_bytes(path)[0]))
 
 

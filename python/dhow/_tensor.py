@@ -45,7 +45,7 @@ def _operator(name: str, number: str | None = None, turned: bool = False, into: 
             return operation(getattr(lib, "dhow_" + number), number, "ts", (self, other), None, self if into else None, None)
         if not isinstance(other, Tensor) and not is_number(other):
             if hasattr(other, "__array__"):
-                raise TypeError(f"{name}: one side is a {type(other).__name__}; dhow.tensor() makes a tensor of it, .numpy() an array of the other")
+                raise TypeError(f"{name}: one side is of type {type(other).__name__}; dhow.tensor() makes a tensor of it, .numpy() an array of the other")
             return NotImplemented
         pair = (other, self) if turned else (self, other)
         return getattr(ops, name)(*pair, out=self if into else None)
@@ -256,7 +256,7 @@ class Tensor:
                     start, stop = 0 if k.start is None else k.start, view.shape[dim] if k.stop is None else k.stop
                     view = view._view(lib.dhow_tensor_slice, dim, start, stop, 1 if k.step is None else k.step)
             elif isinstance(k, bool) or not hasattr(k, "__index__") or getattr(k, "ndim", 0) > 0:
-                raise TypeError(f"an index is a {type(k).__name__}; integers, slices, None and ... are taken; dhow.gather() picks rows")
+                raise TypeError(f"an index is of type {type(k).__name__}; integers, slices, None and ... are taken; dhow.gather() picks rows")
             else:
                 view = view.select(dim, operator.index(k))
                 continue

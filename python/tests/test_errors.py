@@ -10,8 +10,8 @@ import dhow
 
 X = dhow.tensor([[1.0, 2], [3, 4]], device="cpu")
 MISTAKES = [
-    (lambda: dhow.relu(np.ones(3)), TypeError, "relu: x is a ndarray.*dhow.tensor"),
-    (lambda: dhow.add(X, "1"), TypeError, "add: b is a str"),
+    (lambda: dhow.relu(np.ones(3)), TypeError, "relu: x is of type ndarray.*dhow.tensor"),
+    (lambda: dhow.add(X, "1"), TypeError, "add: b is of type str"),
     (lambda: X + np.ones(2), TypeError, "ndarray.*dhow.tensor"),
     (lambda: np.ones(2) * X, TypeError, "ndarray.*dhow.tensor"),
     (lambda: X + dhow.ones(3, device="cpu"), ValueError, r"f32\[2, 2\].*f32\[3\].*broadcast"),

@@ -2,11 +2,14 @@
 """dlpack_test.py LIBDHOW: NumPy's and PyTorch's tensors in dhow and dhow's in theirs, with real capsules.
 
 Exit status 77: NumPy 2 is not here. PyTorch is tried where it is installed."""
+import ctypes
 import gc
+import re
 import sys
 import threading
+from pathlib import Path
 
-from dhow_dlpack import OLD, VERSIONED, Dhow, api
+from dhow_dlpack import OLD, VERSIONED, Dhow, Tensor, api, end_capsule
 
 ROUNDS = 10000
 F32, F64, F16, BF16, I8, U8, I16, U16, I32, U32, I64, U64, BOOL = range(1, 14)
@@ -85,6 +88,25 @@ def refuses(what, call):
             raise AssertionError(f"'{failure}' does not say '{what}'") from failure
         return
     raise AssertionError(f"nothing was refused that should say '{what}'")
+
+
+def test_the_document(lib):
+    """What docs/interop.md shows; numbers without a type of ctypes would be cut to 32 bits."""
+    text = (Path(__file__).parents[2] / "docs" / "interop.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+    same(len(blocks), 2, "blocks")
+    mine = dhow.full(F32, (2, 3), 4)
+    names = {"ctypes": ctypes, "dhow": dhow.lib, "check": dhow.check, "destructor": ctypes.cast(end_capsule, ctypes.c_void_p),
+             "numpy": lib.module, "torch": lib.module, "handle": mine.handle, "context": dhow.context,
+             "PyCapsule_New": api.PyCapsule_New, "PyCapsule_GetPointer": lambda capsule, name: api.PyCapsule_GetPointer(id(capsule), name),
+             "PyCapsule_SetName": lambda capsule, name: api.PyCapsule_SetName(id(capsule), name)}
+    exec(blocks[0], names)
+    again = lib.module.from_dlpack(names["Tensor"](mine.handle))
+    same((lib.pointer(again), again.tolist()), (mine.pointer(), [[4.0] * 3] * 2), "the document's export")
+    array = lib.arange(6)
+    names.update(array=array, tensor=ctypes.c_void_p())
+    exec(blocks[1], names)
+    same(Tensor(dhow, names["tensor"]).pointer(), lib.pointer(array), "the document's import")
 
 
 def test_dtypes_of_dhow(lib):
