@@ -166,8 +166,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_embedding(dhow_model *model, cons
                                                          dhow_model_value *out);
 
 /**
- * (x - running_mean) / sqrt(running_var + eps) weight + bias by channel, for inference, Ioffe and
- * Szegedy 2015; it goes into a convolution or linear layer just before it. Parameters
+ * (x - running_mean) / sqrt(running_var + eps) weight + bias by channel, Ioffe and Szegedy 2015; it
+ * goes into a convolution or linear layer just before it. A dhow_trainer takes the batch's own mean
+ * and variance, and the running ones follow. Parameters
  * <name>.weight, .bias, .running_mean and .running_var[features], and .num_batches_tracked (i64),
  * which PyTorch saves too. Weights and variances begin as 1.
  *
@@ -230,8 +231,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_begin_scope(dhow_model *model, co
 /**
  * Ends the scope begun last.
  *
- * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
- * that are known do not fit), OUT_OF_MEMORY
+ * @return INVALID_ARGUMENT (no scope is open)
  *
  * Threads: externally synchronized per model. Blocks: no.
  */
