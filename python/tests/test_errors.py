@@ -38,6 +38,8 @@ MISTAKES = [
     (lambda: dhow.softmax(X, 2), IndexError, "2"),
     (lambda: dhow.reduce("total", X), ValueError, "'total'.*sum"),
     (lambda: dhow.conv2d(X, X), ValueError, ""),
+    (lambda: dhow.save_safetensors({"x": X}, "x.safetensors"), TypeError, "path comes first"),
+    (lambda: dhow.save_npy(X, "x.npy"), TypeError, "path comes first"),
     (lambda: dhow.conv2d(X, X, stride=(1, 2, 3)), ValueError, r"stride is \(1, 2, 3\)"),
     (lambda: dhow.add(X, 1, stream="s"), TypeError, "str, not a dhow.Stream"),
     (lambda: dhow.softmax(X, "last"), TypeError, "softmax: .*integer"),

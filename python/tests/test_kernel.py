@@ -36,7 +36,7 @@ def test_mistakes_are_told(device):
     with pytest.raises(LookupError, match="axpy"):
         dhow.Kernel(AXPY, "axpi", device=device)
     axpy, x = dhow.Kernel(AXPY, device=device), dhow.ones(4, device=device)
-    with pytest.raises(TypeError, match="argument 0 is a list"):
+    with pytest.raises(TypeError, match="argument 0 is of type list"):
         axpy([1], x, 1, 4, work=4)
     with pytest.raises(dhow.errors.InvalidArgument, match="4"):
         axpy(x, x.clone(), 1, work=4)
