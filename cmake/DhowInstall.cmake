@@ -29,6 +29,9 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/CHANGELOG.md $
   DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT development
   FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN man EXCLUDE PATTERN reference EXCLUDE)
+# What documents link to.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/bench/results DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench COMPONENT development)
+install(FILES ${PROJECT_SOURCE_DIR}/tests/python/dhow_dlpack.py DESTINATION ${CMAKE_INSTALL_DOCDIR}/tests/python COMPONENT development)
 # The reference is made on request: cmake --build build --target reference, before the installation.
 if(DHOW_DOXYGEN)
   add_custom_target(reference COMMAND sh ${PROJECT_SOURCE_DIR}/docs/reference/make.sh ${PROJECT_SOURCE_DIR} ${PROJECT_VERSION}

@@ -1,10 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-# Removes what the last installation listed in MANIFEST.
+# Removes what the last installation listed in MANIFEST, and the folders of dhow that are empty then.
 if(NOT EXISTS ${MANIFEST})
   message(FATAL_ERROR "there is no ${MANIFEST}: nothing was installed from this build")
 endif()
 file(STRINGS ${MANIFEST} files)
+set(folders)
 foreach(file ${files})
   message(STATUS "removing $ENV{DESTDIR}${file}")
   file(REMOVE "$ENV{DESTDIR}${file}")
+  get_filename_component(folder "$ENV{DESTDIR}${file}" DIRECTORY)
+  list(APPEND folders "${folder}")
+endforeach()
+list(REMOVE_DUPLICATES folders)
+foreach(folder ${folders})
+  # include/dhow, lib/dhow, lib/cmake/dhow, share/doc/dhow and what is in them; never a folder that others use.
+  while(folder MATCHES "/(include|lib|lib64|share)(/[^/]+)*/dhow(/|$)" AND IS_DIRECTORY "${folder}")
+    file(GLOB rest "${folder}/*" "${folder}/.[!.]*")
+    if(rest)
+      break()
+    endif()
+    file(REMOVE_RECURSE "${folder}")
+    get_filename_component(folder "${folder}" DIRECTORY)
+  endwhile()
 endforeach()

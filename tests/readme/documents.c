@@ -132,7 +132,35 @@ static void kernel_dialect(void) {
     dhow_tensor_release(z);
 }
 
-int main(void) {
+/* The calls in cells of tables, with the types that they mean; compiled alone. */
+static void cells_of_tensors(void) {
+    static dhow_tensor *t, *x, *y, *w, *b, *i, *q, *k, *v, *src, *mean, *var, *values, *indices;
+    static dhow_tensor *parts[4];
+    static dhow_device *devices[2];
+    static dhow_stream *stream;
+    static dhow_dataset *dataset;
+    static dhow_loader *loader;
+    static dhow_trainer *trainer;
+    static dhow_parallel *parallel;
+    static dhow_batch batch;
+    static const char *path;
+    static int32_t dim, dims[2];
+    static int64_t sizes[2], size[2], pads[2];
+    static uint32_t count;
+    static uint64_t seed;
+    static double value, loss;
+#include "cells_2.inc"
+}
+
+static void cells_of_models(void) {
+    static dhow_model *m;
+    static dhow_model_value x, y;
+    static dhow_conv_options options;
+#include "cells_1.inc"
+}
+
+int main(int argc, char **argv) {
+    (void)argv;
     snippet_begin();
     readme_kernel();
     models_file();
@@ -141,6 +169,10 @@ int main(void) {
     interop_dlpack();
     interop_wrap();
     kernel_dialect();
+    if (argc > 1) {
+        cells_of_tensors();
+        cells_of_models();
+    }
     puts("all blocks of the documents run");
     return 0;
 }

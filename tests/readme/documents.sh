@@ -20,6 +20,11 @@ rm -f "$work/readme_1.inc"
 # As a string of C: the kernels are texts that are built when they are needed.
 awk '/^ \*\// {exit} /^ \*   KERNEL\(/ {on = 1} on {line = $0; sub(/^ \*   /, "", line); print "\"" line "\\n\""} /^ \*   }/ {on = 0}' \
     "$source/include/dhow/kernel/k.h" >"$work/k_1.inc"
+# Calls in the cells of tables, compiled alone: those of values of a model, which begin dhow_model_NAME(m, and the others.
+cat "$source/README.md" "$source"/docs/*.md | sed -n '/^|/p' | grep -oE '`dhow_[a-z0-9_]+\([^`]+\)`' | tr -d '`' | sort -u >"$work/cells"
+[ "$(wc -l <"$work/cells")" -ge 40 ] || { echo "tables of the documents have few calls: $(wc -l <"$work/cells")"; exit 1; }
+grep -E '^dhow_model_[a-z0-9_]+\(m,' "$work/cells" | sed 's/$/;/' >"$work/cells_1.inc"
+grep -vE '^dhow_model_[a-z0-9_]+\(m,' "$work/cells" | sed 's/$/;/' >"$work/cells_2.inc"
 cd "$work"
 for file in *.inc; do
     [ -s "$file" ] || { echo "$file is empty"; exit 1; }
