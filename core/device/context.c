@@ -143,15 +143,19 @@ static bool drop_user(dhow_context *context, uint32_t *out_left) {
     return seen > 0;
 }
 
+void dhowi_context_forget_steps(dhow_context *context) {
+    void *steps = atomic_load_explicit(&context->steps.data, memory_order_acquire);
+    if (steps != NULL) context->forget_steps(steps);
+}
+
 /* Models of eager calls hold the context, and so does background work: with the program's last
  * reference those are released and this is awaited here, so that the context ends on this thread.
  */
 static void leave(dhow_context *context) {
     bool ours = context->device_count == 0 ||
                 context->devices[0]->fork_generation == dhowi_fork_generation();
-    void *steps = atomic_load_explicit(&context->steps.data, memory_order_acquire);
     void *work = atomic_load_explicit(&context->background_work.data, memory_order_acquire);
-    if (ours && steps != NULL) context->forget_steps(steps);
+    if (ours) dhowi_context_forget_steps(context);
     if (ours && work != NULL) context->drain(work);
 }
 

@@ -161,6 +161,8 @@ void *dhowi_context_attach_work(dhow_context *context, void *(*make)(dhow_contex
 void *dhowi_context_attach_steps(dhow_context *context, void *(*make)(dhow_context *context),
                                  void (*end)(void *context, void *data),
                                  void (*forget)(void *data));
+/* Releases them; later calls make new ones. */
+void dhowi_context_forget_steps(dhow_context *context);
 
 /* Warns, once in a process, of variables DHOW_* in the environment that nobody reads. */
 void dhowi_warn_of_variables(const dhowi_registry *registry, const dhowi_log *log);

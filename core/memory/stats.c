@@ -53,6 +53,7 @@ dhow_status dhow_memory_trim(dhow_device *device) {
     DHOWI_TRY(dhowi_device_usable(device));
     dhowi_device_memory *m = dhowi_memory_of(device);
     if (m == NULL) return DHOW_OUT_OF_MEMORY;
+    dhowi_context_forget_steps(device->context);
     dhowi_pool_trim(&m->memory);
     dhowi_pool_trim(&m->pinned);
     return DHOW_OK;

@@ -48,7 +48,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_memory_get_stats(dhow_device *device,
 DHOW_API DHOW_NODISCARD dhow_status dhow_memory_reset_peaks(dhow_device *device);
 
 /**
- * Gives cached blocks back to the driver.
+ * Gives cached blocks back to the driver, those that eager calls keep for the next ones alike them
+ * included.
  *
  * @return INVALID_ARGUMENT, or what the device reports while its work is awaited
  *

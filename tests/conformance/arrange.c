@@ -85,6 +85,27 @@ static conform_result reductions(conform_env *env) {
     return CONFORM_PASS;
 }
 
+/* A tensor of the device, a view of another, and one of the host. */
+static conform_result joined(conform_env *env) {
+    enum { ROWS = 3, COLS = 12 };
+    static const int64_t parts[] = {5, 1, 6}, all[] = {ROWS, COLS};
+    conform_array want = conform_array_random(env, DHOW_F32, 2, all, -4, 4, 8);
+    dhow_tensor *t[3], *y, *host;
+    dhow_device *cpu;
+    for (int64_t k = 0, at = 0; k < 3; at += parts[k++]) {
+        conform_array part = conform_array_new(env, DHOW_F32, 2, (const int64_t[]){ROWS, parts[k]});
+        for (int64_t i = 0; i < part.count; i++)
+            part.value[i] = want.value[i / parts[k] * COLS + at + i % parts[k]];
+        TRY(conform_upload(env, &part, k == 1 ? LAYOUT_OFFSET : LAYOUT_TRANSPOSED, &t[k]));
+    }
+    OK(dhow_device_get(env->context, "cpu", &cpu));
+    OWN(TENSOR, &host, dhow_tensor_to(t[2], cpu, &host));
+    t[2] = host;
+    TRY(conform_blank(env, &want, LAYOUT_PLAIN, &y));
+    OK(dhow_cat(NULL, t, 3, 1, y));
+    return conform_expect(env, y, &want, conform_tolerance_of(DHOW_F32), "cat");
+}
+
 static conform_result refusals(conform_env *env) {
     static const int32_t twice[] = {0, -2};
     dhow_model *m;
@@ -110,9 +131,8 @@ static conform_result refusals(conform_env *env) {
 }
 
 const conform_case conform_arrange_cases[] = {
-    CASE("arrange/f32", arranged_f32, "ops,f32"),
-    CASE("arrange/i32", arranged_i32, "ops,i32"),
-    CASE("arrange/reductions", reductions, "ops,f32"),
+    CASE("arrange/f32", arranged_f32, "ops,f32"),      CASE("arrange/i32", arranged_i32, "ops,i32"),
+    CASE("arrange/reductions", reductions, "ops,f32"), CASE("arrange/cat", joined, "ops,f32"),
     CASE("arrange/refusals", refusals, "ops"),
 };
 CASES_END(conform_arrange);

@@ -86,6 +86,7 @@ CONFORM_TABLE(scalar);
 CONFORM_TABLE(arrange);
 CONFORM_TABLE(reduction);
 CONFORM_TABLE(create);
+CONFORM_TABLE(layer);
 CONFORM_TABLE(error);
 CONFORM_TABLE(huge);
 

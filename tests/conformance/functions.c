@@ -138,6 +138,15 @@ static conform_result powers_and_remainders(conform_env *env) {
     for (int64_t i = 0; i < a.count; i++) want.value[i] = fmax(1, fmin(2, a.value[i]));
     OK(dhow_clip(NULL, ta, 1, 2, ty));
     TRY(conform_expect(env, ty, &want, conform_tolerance_of(DHOW_F32), "clip"));
+    for (int64_t i = 0; i < a.count; i++)
+        want.value[i] = a.value[i] - 2 < 0 ? (a.value[i] - 2) / 8 : a.value[i] - 2;
+    OK(dhow_sub_scalar(NULL, ta, DHOW_SCALAR(2), ta));
+    OK(dhow_leaky_relu(NULL, ta, 0.125, ty));
+    TRY(conform_expect(env, ty, &want, conform_tolerance_of(DHOW_F32), "leaky_relu"));
+    for (int64_t i = 0; i < a.count; i++)
+        want.value[i] = want.value[i] < 0 ? 2 * expm1(8 * want.value[i]) : want.value[i];
+    OK(dhow_elu(NULL, ta, 2, ty));
+    TRY(conform_expect(env, ty, &want, conform_tolerance_of(DHOW_F32), "elu"));
     FAILS(DHOW_INVALID_ARGUMENT, "f32", dhow_pow(NULL, ta, ta, tw));
     return CONFORM_PASS;
 }
