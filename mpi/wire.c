@@ -77,8 +77,11 @@ static void *keep_beating(void *argument) {
 static atomic_int g_open;
 
 static dhow_status check_threads(void) {
-    int provided = MPI_THREAD_SINGLE, initialized = 0;
+    int provided = MPI_THREAD_SINGLE, initialized = 0, finalized = 0;
     (void)MPI_Initialized(&initialized);
+    (void)MPI_Finalized(&finalized);
+    if (finalized != 0)
+        return dhow_set_error(DHOW_UNAVAILABLE, "dhow_mpi_create: MPI was ended by MPI_Finalize()");
     if (initialized != 0) (void)MPI_Query_thread(&provided);
     if (initialized != 0 && provided >= MPI_THREAD_MULTIPLE) return DHOW_OK;
     if (initialized != 0 && provided == MPI_THREAD_SERIALIZED)
@@ -94,6 +97,21 @@ static dhow_status check_threads(void) {
         "dhow_mpi_create: %s; start with MPI_Init_thread(&argc, &argv, "
         "MPI_THREAD_SERIALIZED, &provided)",
         initialized == 0 ? "MPI is not started" : "MPI allows calls from the main thread only");
+}
+
+/* MPI ends the program where it is given one of these, as ranks that MPI_Comm_split() leaves out.
+ */
+static dhow_status check_communicator(MPI_Comm comm) {
+    int between = 0;
+    if (comm == MPI_COMM_NULL)
+        return dhow_set_error(DHOW_INVALID_ARGUMENT,
+                              "dhow_mpi_create: comm is MPI_COMM_NULL; ranks that are in no "
+                              "communicator do not call it");
+    if (MPI_Comm_test_inter(comm, &between) == MPI_SUCCESS && between != 0)
+        return dhow_set_error(DHOW_INVALID_ARGUMENT,
+                              "dhow_mpi_create: comm is between two groups; MPI_Intercomm_merge() "
+                              "makes one group of them");
+    return DHOW_OK;
 }
 
 static dhow_status open_parts(wire *w) {
@@ -130,6 +148,7 @@ static dhow_status open_parts(wire *w) {
 dhow_status wire_open(MPI_Comm comm, double timeout, wire *out) {
     *out = (wire){.timeout = timeout, .comm = MPI_COMM_NULL};
     dhow_status status = check_threads();
+    if (status == DHOW_OK) status = check_communicator(comm);
     if (status != DHOW_OK) return status;
     atomic_fetch_add(&g_open, 1);
     out->counted = true;

@@ -57,9 +57,10 @@ typedef struct dhow_mpi_member {
  * models must have the same ones.
  *
  * @param options  NULL for defaults; each rank has its own
- * @return INVALID_ARGUMENT (also: parameters differ, the message names the first), UNAVAILABLE (MPI
- * was not started with MPI_THREAD_SERIALIZED, or with no more and another dhow_mpi lives),
- * TIMED_OUT (a rank is silent), or as dhow_parallel_create()
+ * @return INVALID_ARGUMENT (also: MPI_COMM_NULL or a communicator between groups; parameters
+ * differ, the message names the first), UNAVAILABLE (MPI has ended, was not started with
+ * MPI_THREAD_SERIALIZED, or with no more and another dhow_mpi lives), TIMED_OUT (a rank is silent),
+ * or as dhow_parallel_create()
  *
  * Ownership: *out is owned; the communicator is duplicated. Threads: externally synchronized.
  * Blocks: until all ranks have called it.

@@ -270,6 +270,24 @@ static void threads(void) {
     dhow_model_release(m);
 }
 
+/* MPI ended the program. */
+static void communicators(void) {
+    dhow_model *m = network(HIDDEN);
+    dhow_mpi *mpi;
+    MPI_Comm half, between;
+    FAILS(DHOW_INVALID_ARGUMENT, "MPI_COMM_NULL", dhow_mpi_create(MPI_COMM_NULL, m, NULL, &mpi));
+    CHECK(mpi == NULL, "a handle");
+    (void)MPI_Comm_split(MPI_COMM_WORLD, g_rank % 2, g_rank, &half);
+    (void)MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - g_rank % 2, 1, &between);
+    FAILS(DHOW_INVALID_ARGUMENT, "between two groups", dhow_mpi_create(between, m, NULL, &mpi));
+    (void)MPI_Comm_free(&between);
+    OK(dhow_mpi_create(half, m, NULL, &mpi));
+    dhow_mpi_release(mpi);
+    (void)MPI_Comm_free(&half);
+    if (g_rank == 0) printf("communicators: told\n");
+    dhow_model_release(m);
+}
+
 /* Two handles have two threads, whose calls of MPI nobody kept apart. */
 static void second(int provided) {
     dhow_model *m = network(HIDDEN);
@@ -289,6 +307,18 @@ static void second(int provided) {
     dhow_model_release(m);
 }
 
+static int finalized(void) {
+    dhow_model *m = network(HIDDEN);
+    dhow_mpi *mpi;
+    (void)MPI_Finalize();
+    if (dhow_mpi_create(MPI_COMM_WORLD, m, NULL, &mpi) == DHOW_UNAVAILABLE &&
+        strstr(dhow_last_error(), "ended by MPI_Finalize()") != NULL && g_rank == 0)
+        printf("finalized: told\n");
+    dhow_model_release(m);
+    dhow_context_release(g_context);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     int provided;
     const char *mode = argc > 1 ? argv[1] : "results";
@@ -297,11 +327,13 @@ int main(int argc, char **argv) {
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &g_rank);
     (void)MPI_Comm_size(MPI_COMM_WORLD, &g_size);
     OK(dhow_context_create(NULL, &g_context));
+    if (strcmp(mode, "finalized") == 0) return finalized();
     if (strcmp(mode, "results") == 0) results();
     if (strcmp(mode, "device_fails") == 0) device_fails();
     if (strcmp(mode, "mismatch") == 0) mismatch();
     if (strcmp(mode, "one_mistake") == 0) one_mistake();
     if (strcmp(mode, "threads") == 0) threads();
+    if (strcmp(mode, "communicators") == 0) communicators();
     if (strcmp(mode, "second") == 0) second(provided);
     if (strcmp(mode, "killed") == 0) killed(0);
     if (strcmp(mode, "killed_going_on") == 0) killed(1);

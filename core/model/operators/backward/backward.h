@@ -67,8 +67,8 @@ dhowi_back_fn dhowi_back_entropy_loss, dhowi_back_likelihood_loss;
 static inline bool dhowi_is_built(const dhowi_node *node) { return node->source == NULL; }
 /* Marks, by value, what depends on the values that are marked already. */
 void dhowi_find_leads(const dhowi_node *nodes, uint32_t count, bool *leads);
-/* What the rule of a node knows of its input i: a constant has a derivative that it does not make, by
- * others it is 0. */
+/* What the rule of a node knows of its input i: a constant has a derivative that it does not make,
+ * by others it is 0. */
 typedef enum dhowi_by { DHOWI_BY_VALUE, DHOWI_BY_CONSTANT, DHOWI_BY_NOTHING } dhowi_by;
 dhowi_by dhowi_back_by(const dhowi_node *node, uint32_t i);
 /* Refuses by name the first constant of a node that depends on one of xs, as `leads` says. */
