@@ -23,8 +23,9 @@ static void put_ints(bytes *g, const char *name, uint32_t count, const int64_t *
     put_message(g, GRAPH_INITIALIZER, &t);
 }
 
-/* An initializer of float zeros, of any shape. */
-static void put_zeros(bytes *g, const char *name, uint32_t rank, const int64_t *shape) {
+/* An initializer of zeros of a type of ONNX, of any shape. */
+static void put_zeros_of(bytes *g, const char *name, uint64_t type, size_t width, uint32_t rank,
+                         const int64_t *shape) {
     static const char zeros[4096];
     bytes t = {0};
     size_t count = 1;
@@ -32,13 +33,21 @@ static void put_zeros(bytes *g, const char *name, uint32_t rank, const int64_t *
         put_number(&t, 1, (uint64_t)shape[i]);
         count *= (size_t)shape[i];
     }
-    cr_assert_leq(count * 4, sizeof zeros);
-    put_number(&t, 2, 1);
+    cr_assert_leq(count * width, sizeof zeros);
+    put_number(&t, 2, type);
     put_text(&t, 8, name);
     put_varint(&t, 9 << 3 | 2);
-    put_varint(&t, count * 4);
-    put_raw(&t, zeros, count * 4);
+    put_varint(&t, count * width);
+    put_raw(&t, zeros, count * width);
     put_message(g, GRAPH_INITIALIZER, &t);
+}
+
+static void put_zeros(bytes *g, const char *name, uint32_t rank, const int64_t *shape) {
+    put_zeros_of(g, name, 1, 4, rank, shape);
+}
+
+static void put_bytes(bytes *g, const char *name, uint32_t rank, const int64_t *shape) {
+    put_zeros_of(g, name, 2, 1, rank, shape);
 }
 
 static dhow_status run(int64_t opset, bytes *g, bytes node, dhow_tensor **out) {
@@ -696,6 +705,48 @@ Test(onnx_strict, caches_are_written_inside) {
     }
 }
 
+Test(onnx_strict, what_is_quantised_is_an_integer) {
+    static const struct {
+        const char *op, *inputs, *why;
+    } cases[] = {
+        {"DequantizeLinear", "x s", "input 0 is f32, a quantised one is an integer"},
+        {"DequantizeLinear", "u s i", "input 2 is i64; a zero point of input 0 is u8 as well"},
+        {"QLinearMatMul", "u s z x s z s z", "input 3 is f32, a quantised one is an integer"},
+        {"QLinearConv", "image s z codes s z s z", "input 0 is f32, a quantised one is"},
+        {"QLinearConv", "codes s z codes s i s z", "input 5 is i64; a zero point of input 3"},
+        {"ConvInteger", "codes image", "input 1 is f32, a quantised one is an integer"},
+        {"MatMulInteger", "u u i", "input 2 is i64; a zero point of input 0 is u8 as well"}};
+    const int64_t square[] = {2, 2}, image[] = {1, 1, 2, 2}, zero = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bytes g = with_x();
+        put_ints(&g, "i", 0, &zero);
+        put_zeros(&g, "s", 0, NULL);
+        put_zeros(&g, "image", 4, image);
+        put_bytes(&g, "z", 0, NULL);
+        put_bytes(&g, "u", 2, square);
+        put_bytes(&g, "codes", 4, image);
+        refused(13, &g, node_of(cases[i].op, "n", cases[i].inputs, "y"), cases[i].why);
+    }
+}
+
+Test(onnx_strict, deformed_convolutions_have_one_type_and_one_kernel) {
+    static const struct {
+        const char *inputs, *why;
+        int64_t kernel[2];
+    } cases[] = {{"image w offset", "kernel_shape is not that of the weight", {2, 1}},
+                 {"image w offset i", "input 3 is i64, x is f32", {1, 1}}};
+    const int64_t image[] = {1, 1, 2, 2}, w[] = {1, 1, 1, 1}, offset[] = {1, 2, 2, 2}, zero = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bytes g = with_x(), n = node_of("DeformConv", "n", cases[i].inputs, "y");
+        put_ints(&g, "i", 1, &zero);
+        put_zeros(&g, "image", 4, image);
+        put_zeros(&g, "w", 4, w);
+        put_zeros(&g, "offset", 4, offset);
+        add_ints(&n, "kernel_shape", 2, cases[i].kernel);
+        refused(19, &g, n, cases[i].why);
+    }
+}
+
 /* ---- com.microsoft ---- */
 
 static bytes with_microsoft(void) {
@@ -712,11 +763,21 @@ static bytes with_microsoft(void) {
         {"cache", 2, {6, 2}},     {"cache3", 2, {6, 3}},        {"x34", 4, {1, 2, 3, 4}},
         {"big", 4, {3, 2, 3, 4}}, {"words", 2, {5, 8}},         {"words2", 2, {2, 8}},
         {"narrow", 2, {5, 7}},    {"more", 3, {4, 3, 8}},       {"cache2", 2, {2, 2}}};
+    static const struct {
+        const char *name;
+        uint32_t rank;
+        int64_t shape[3];
+    } codes[] = {{"z", 0, {0}},          {"u", 3, {2, 3, 8}},   {"u_w", 2, {8, 24}},
+                 {"u_w7", 2, {7, 24}},   {"u_row", 1, {8}},     {"u_row24", 1, {24}},
+                 {"u_words", 2, {2, 8}}, {"u_cache", 2, {6, 2}}};
     const int64_t lengths[] = {3, 2, 1}, ids[] = {2, 3}, flat[] = {0, 1, 2, 0, 1, 2}, total = 3,
                   one = 1, five = 5, far[] = {4, 6}, low[] = {1, 4};
     bytes g = {0}, t = node_of("Reshape", "r", "flat shape", "ids");
     for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++)
         put_zeros(&g, zeros[i].name, zeros[i].rank, zeros[i].shape);
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        put_bytes(&g, codes[i].name, codes[i].rank, codes[i].shape);
+    put_zeros(&g, "s", 0, NULL);
     put_ints(&g, "three", 3, lengths);
     put_ints(&g, "two", 2, lengths);
     put_ints(&g, "total", 0, &total);
@@ -739,25 +800,30 @@ Test(onnx_strict, microsofts_operators_tell_what_does_not_fit) {
         {"FusedMatMul", "w w", "do not fit", NULL, 0},
         {"FusedMatMul", "w w", "transA is 2, not 0 or 1", "transA", 2},
         {"FusedMatMul", "w w", "transBatchB is 3, not 0 or 1", "transBatchB", 3},
-        {"QLinearAdd", "x one one  one one one", "its input 3 is missing", NULL, 0},
-        {"QLinearMul", "w one one w7 one one one", "f32[8, 24] and f32[7, 24] do not", NULL, 0},
-        {"QLinearConcat", "one one x one", "it has 4 inputs", NULL, 0},
-        {"QLinearConcat", "one one x one ", "it has 4 inputs", NULL, 0},
-        {"QLinearConcat", "row one x row one", "axis 7 of a tensor with 3 dim", "axis", 7},
-        {"QLinearSoftmax", "x one one row one", "axis 7 of a tensor with 3 dim", "axis", 7},
-        {"QLinearConcat", "one one x one one", "its attribute axis is missing", NULL, 0},
-        {"QLinearSoftmax", "x one one one one", "its attribute opset is missing", NULL, 0},
-        {"QLinearSigmoid", "x one", "the scale of the result is missing", NULL, 0},
-        {"QLinearSoftmax", "x one one", "the scale of the result is missing", "opset", 13},
-        {"QLinearSigmoid", "x one one row row", "quantised values of type f32", NULL, 0},
-        {"QLinearGlobalAveragePool", "row one one row one", "images of 1 dim", "channels_last", 1},
+        {"QLinearAdd", "u s z  s s z", "its input 3 is missing", NULL, 0},
+        {"QLinearMul", "u_w s z u_w7 s z s", "f32[8, 24] and f32[7, 24] do not", NULL, 0},
+        {"QLinearConcat", "s z u s", "it has 4 inputs", NULL, 0},
+        {"QLinearConcat", "s z u s ", "it has 4 inputs", NULL, 0},
+        {"QLinearConcat", "s z u row z", "axis 7 of a tensor with 3 dim", "axis", 7},
+        {"QLinearSoftmax", "u s z row z", "axis 7 of a tensor with 3 dim", "axis", 7},
+        {"QLinearConcat", "s z u s z", "its attribute axis is missing", NULL, 0},
+        {"QLinearSoftmax", "u s z s z", "its attribute opset is missing", NULL, 0},
+        {"QLinearSigmoid", "u s", "the scale of the result is missing", NULL, 0},
+        {"QLinearSoftmax", "u s z", "the scale of the result is missing", "opset", 13},
+        {"QLinearSigmoid", "u s z row row", "quantised values of type f32", NULL, 0},
+        {"QLinearGlobalAveragePool", "u_row s z row z", "images of 1 dim", "channels_last", 1},
+        {"QLinearSigmoid", "x s z s z", "input 0 is f32, a quantised one is an integer", NULL, 0},
+        {"QLinearSigmoid", "u s one s z", "input 2 is i64; a zero point of input 0 is u8", NULL, 0},
+        {"QLinearAdd", "u s z x s z s z", "input 3 is f32, a quantised one is", NULL, 0},
+        {"MatMulIntegerToFloat", "u_cache words2 s s", "input 1 is f32, a quantised", NULL, 0},
+        {"QGemm", "w s z u_w s z", "input 0 is f32, a quantised one is an integer", NULL, 0},
         {"NhwcMaxPool", "row", "images of 1 dimensions", NULL, 0},
-        {"MatMulIntegerToFloat", "w w one one", "do not fit", NULL, 0},
-        {"MatMulIntegerToFloat", "cache words2 one row24", "is f32[24] for 8 columns", NULL, 0},
-        {"MatMulIntegerToFloat", "cache words2 one one  row24", "is f32[24] for 8 columns", NULL,
+        {"MatMulIntegerToFloat", "u_w u_w s s", "do not fit", NULL, 0},
+        {"MatMulIntegerToFloat", "u_cache u_words s row24", "is f32[24] for 8 columns", NULL, 0},
+        {"MatMulIntegerToFloat", "u_cache u_words s s  u_row24", "is u8[24] for 8 columns", NULL,
          0},
         {"DynamicQuantizeMatMul", "two w one", "x is i64", NULL, 0},
-        {"QGemm", "x one one w one one", "A or B is no matrix", NULL, 0},
+        {"QGemm", "u s z u_w s z", "A or B is no matrix", NULL, 0},
         {"FusedGemm", "x w", "its operands are no matrices", NULL, 0},
         {"BiasGelu", "x row24", "the bias is f32[24] for f32[2, 3, 8]", NULL, 0},
         {"FastGelu", "x w", "the bias is f32[8, 24]", NULL, 0},

@@ -134,6 +134,7 @@ static dhow_status times(dhowi_lowering *b, int32_t x, int32_t scale, int32_t *o
 /* (x - zero) as f32; zero, input i, may be missing. */
 static dhow_status centred(dhowi_lowering *b, uint32_t x, uint32_t i, int32_t *out) {
     int32_t zero = -1;
+    DHOWI_TRY(dhowi_check_quantised(b, x, i));
     if (dhowi_given(b, i)) DHOWI_TRY(across(b, b->in[i], b->in[x], &zero));
     return dhowi_centred(b, b->in[x], zero, out);
 }

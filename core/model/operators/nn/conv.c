@@ -27,8 +27,8 @@ static dhow_status check_convolution(const dhowi_tensor_desc *x, const dhowi_ten
     return DHOW_OK;
 }
 
-static dhow_status kernel_of_weight(const dhowi_lowering *b, const dhowi_tensor_desc *w,
-                                    dhowi_window3d *s) {
+dhow_status dhowi_kernel_of_weight(const dhowi_lowering *b, const dhowi_tensor_desc *w,
+                                   dhowi_window3d *s) {
     uint32_t count;
     const int64_t *given = dhowi_attr_ints(b, "kernel_shape", &count);
     for (int i = 0; i < 3; i++) s->kernel[i] = i < 5 - w->rank ? 1 : w->shape[w->rank - 3 + i];
@@ -75,7 +75,7 @@ dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t
     dhowi_window3d s;
     DHOWI_TRY(dhowi_check_images(&own));
     DHOWI_TRY(check_convolution(&own, &w, dhowi_attr_int(b, "group", 1), false));
-    DHOWI_TRY(kernel_of_weight(b, &w, &s));
+    DHOWI_TRY(dhowi_kernel_of_weight(b, &w, &s));
     DHOWI_TRY(dhowi_window_of(b, &own, &s));
     DHOWI_TRY(dhowi_window_result(&s, false));
     if (bias >= 0 && dhowi_count_of(dhowi_desc_at(b, bias)) != w.shape[0])
@@ -148,7 +148,7 @@ dhow_status dhowi_transposed_window(const dhowi_lowering *b, int32_t x, int32_t 
     const dhowi_tensor_desc *own = dhowi_desc_at(b, x), *w = dhowi_desc_at(b, weight);
     DHOWI_TRY(dhowi_check_images(own));
     DHOWI_TRY(check_convolution(own, w, dhowi_attr_int(b, "group", 1), true));
-    DHOWI_TRY(kernel_of_weight(b, w, s));
+    DHOWI_TRY(dhowi_kernel_of_weight(b, w, s));
     DHOWI_TRY(dhowi_window_of(b, own, s));
     return transposed_result(b, own->rank - 2, s);
 }

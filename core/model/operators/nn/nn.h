@@ -49,6 +49,12 @@ dhow_status dhowi_norm_to_divide_by(dhowi_lowering *b, int kind, int32_t x, cons
 /* Softmax or log-softmax of x along an axis, or, `flat`, of everything from it on. */
 dhow_status dhowi_softmax_along(dhowi_lowering *b, dhowi_op_id op, int32_t x, int64_t axis,
                                 bool flat, int32_t *out);
+/* The kernel's extents, which the node's kernel_shape repeats if it is there. */
+dhow_status dhowi_kernel_of_weight(const dhowi_lowering *b, const dhowi_tensor_desc *w,
+                                   dhowi_window3d *s);
+/* Refuses an input x that is not quantised, and a zero point, where it is given, of another type
+ * than x has. */
+dhow_status dhowi_check_quantised(const dhowi_lowering *b, uint32_t x, uint32_t zero);
 /* (x - zero) as f32, of codes; zero may be -1. */
 dhow_status dhowi_centred(dhowi_lowering *b, int32_t x, int32_t zero, int32_t *out);
 /* What the quantised input i stands for: scale[axis] (x - zero), by inputs i + 1 and i + 2, which

@@ -101,6 +101,10 @@ static quantized_type type_of(const dhowi_tensor_desc *desc) {
     return (quantized_type){desc->dtype, desc->encoding};
 }
 
+static const char *type_name(quantized_type type) {
+    return type.encoding != 0 ? dhowi_onnx_type_name(type.encoding) : dhow_dtype_name(type.dtype);
+}
+
 /* saturate(round(x / scale) + zero); zero may be -1 */
 static dhow_status quantized(dhowi_lowering *b, int32_t x, int32_t scale, int32_t zero,
                              quantized_type to, int32_t *out) {
@@ -134,6 +138,18 @@ static dhow_status quantized_float(dhowi_lowering *b, int32_t x, int32_t scale, 
         DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, *out, zero, out));
     }
     return dhowi_encoded(b, *out, encoding, saturates, DHOWI_ROUND_UP, out);
+}
+
+dhow_status dhowi_check_quantised(const dhowi_lowering *b, uint32_t x, uint32_t zero) {
+    const quantized_type type = type_of(dhowi_desc_at(b, b->in[x]));
+    if (type.encoding == 0 && dhowi_is_float(type.dtype))
+        DHOWI_REFUSE("input %u is %s, a quantised one is an integer", x,
+                     dhow_dtype_name(type.dtype));
+    if (!dhowi_given(b, zero)) return DHOW_OK;
+    const quantized_type own = type_of(dhowi_desc_at(b, b->in[zero]));
+    if (own.dtype == type.dtype && own.encoding == type.encoding) return DHOW_OK;
+    DHOWI_REFUSE("input %u is %s; a zero point of input %u is %s as well", zero, type_name(own), x,
+                 type_name(type));
 }
 
 dhow_status dhowi_centred(dhowi_lowering *b, int32_t x, int32_t zero, int32_t *out) {
@@ -172,6 +188,7 @@ dhow_status dhowi_lower_dequantize(dhowi_lowering *b) {
     const dhowi_tensor_desc from = *dhowi_desc_at(b, b->in[0]), by = *dhowi_desc_at(b, b->in[1]);
     int32_t scale, zero = -1, x;
     DHOWI_TRY(refuse_options(b));
+    DHOWI_TRY(dhowi_check_quantised(b, 0, 2));
     const int64_t wanted = dhowi_attr_int(b, "output_dtype", 0);
     const dhow_dtype dtype = wanted != 0        ? dhowi_onnx_dtype((int32_t)wanted)
                              : by.encoding == 0 ? by.dtype
@@ -333,6 +350,8 @@ static dhow_status integer_convolution(dhowi_lowering *b, int32_t x, int32_t w, 
 dhow_status dhowi_lower_matmul_integer(dhowi_lowering *b) {
     int32_t x, y, zx = dhowi_given(b, 2) ? b->in[2] : -1, zy = dhowi_given(b, 3) ? b->in[3] : -1;
     const dhowi_tensor_desc p = *dhowi_desc_at(b, b->in[0]);
+    DHOWI_TRY(dhowi_check_quantised(b, 0, 2));
+    DHOWI_TRY(dhowi_check_quantised(b, 1, 3));
     if (zx >= 0 && dhowi_count_of(dhowi_desc_at(b, zx)) > 1) /* one per row */
         DHOWI_TRY(dhowi_along(b, zx, p.rank, p.rank - 2, &zx));
     DHOWI_TRY(dhowi_centred(b, b->in[0], zx, &x));
@@ -343,6 +362,8 @@ dhow_status dhowi_lower_matmul_integer(dhowi_lowering *b) {
 
 dhow_status dhowi_lower_conv_integer(dhowi_lowering *b) {
     int32_t x, w, zw = dhowi_given(b, 3) ? b->in[3] : -1;
+    DHOWI_TRY(dhowi_check_quantised(b, 0, 2));
+    DHOWI_TRY(dhowi_check_quantised(b, 1, 3));
     DHOWI_TRY(dhowi_centred(b, b->in[0], dhowi_given(b, 2) ? b->in[2] : -1, &x));
     const dhowi_tensor_desc weights = *dhowi_desc_at(b, b->in[1]);
     if (zw >= 0) DHOWI_TRY(per_axis(b, zw, &weights, 0, &zw));
@@ -353,6 +374,7 @@ dhow_status dhowi_lower_conv_integer(dhowi_lowering *b) {
 dhow_status dhowi_real_of(dhowi_lowering *b, uint32_t i, int64_t axis, int32_t *out) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[i]);
     int32_t scale, zero = -1;
+    DHOWI_TRY(dhowi_check_quantised(b, i, i + 2));
     DHOWI_TRY(per_axis(b, b->in[i + 1], &x, axis, &scale));
     if (dhowi_given(b, i + 2)) DHOWI_TRY(per_axis(b, b->in[i + 2], &x, axis, &zero));
     DHOWI_TRY(dhowi_centred(b, b->in[i], zero, out));

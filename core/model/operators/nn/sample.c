@@ -239,9 +239,14 @@ static dhow_status deform_window(dhowi_lowering *b, int64_t groups, dhowi_window
         return dhowi_fail(DHOW_UNSUPPORTED, "%d dimensions; dhow deforms images [n, c, h, w]",
                           x.rank);
     if (!dhowi_is_float(x.dtype)) DHOWI_REFUSE("x is %s", dhow_dtype_name(x.dtype));
+    for (uint32_t i = 1; i < 5; i++) {
+        const dhow_dtype own = dhowi_given(b, i) ? dhowi_desc_at(b, b->in[i])->dtype : x.dtype;
+        if (own != x.dtype)
+            DHOWI_REFUSE("input %u is %s, x is %s", i, dhow_dtype_name(own),
+                         dhow_dtype_name(x.dtype));
+    }
     if (dhowi_count_of(&x) == 0 || dhowi_count_of(&w) == 0) DHOWI_REFUSE("x or W is empty");
-    s->kernel[0] = 1;
-    for (int i = 1; i < 3; i++) s->kernel[i] = w.shape[1 + i];
+    DHOWI_TRY(dhowi_kernel_of_weight(b, &w, s));
     DHOWI_TRY(dhowi_window_of(b, &x, s));
     DHOWI_TRY(dhowi_window_result(s, false));
     if (s->groups < 1 || groups < 1 || x.shape[1] % s->groups != 0 || x.shape[1] % groups != 0 ||
