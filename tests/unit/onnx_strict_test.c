@@ -145,6 +145,41 @@ Test(onnx_strict, flags_are_0_or_1) {
     }
 }
 
+/* x is [1, 1, 2, 3], 0.1 to 0.6; the window k high and one wide. As ONNX Runtime 1.32. */
+Test(onnx_strict, pools_larger_than_their_image_take_what_is_there) {
+    static const struct {
+        const char *op;
+        int64_t k, stride, count;
+        float y[3];
+    } cases[] = {{"MaxPool", 3, 2, 3, {0.4f, 0.5f, 0.6f}},
+                 {"MaxPool", 5, 5, 3, {0.4f, 0.5f, 0.6f}},
+                 {"AveragePool", 3, 2, 3, {0.25f, 0.35f, 0.45f}},
+                 {"AveragePool", 5, 5, 3, {0.25f, 0.35f, 0.45f}},
+                 {"LpPool", 3, 2, 3, {0.41231056f, 0.53851648f, 0.67082039f}},
+                 {"MaxPool", 4, 2, 0, {0}},
+                 {"AveragePool", 3, 1, 0, {0}},
+                 {"LpPool", 4, 2, 0, {0}},
+                 {"MaxPool", 4, 1, -1, {0}},
+                 {"AveragePool", 9, 2, -1, {0}}};
+    const int64_t shape[] = {1, 1, 2, 3};
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        const size_t c = i / 2;
+        const int64_t kernel[] = {cases[c].k, 1}, stride[] = {cases[c].stride, 1};
+        bytes g = with_x(), reshape = node_of("Reshape", "r", "x shape", "image"),
+              n = node_of(cases[c].op, "n", "image", "y");
+        put_ints(&g, "shape", 4, shape);
+        put_message(&g, GRAPH_NODE, &reshape);
+        add_ints(&n, "kernel_shape", 2, kernel);
+        add_ints(&n, "strides", 2, stride);
+        add_int(&n, "ceil_mode", i % 2);
+        if (cases[c].count < 0) {
+            refused(18, &g, n, "the window is larger than the image and its padding");
+        } else {
+            expect(18, &g, n, cases[c].count, cases[c].y);
+        }
+    }
+}
+
 Test(onnx_strict, what_is_one_number_is_exactly_one) {
     const int64_t pair[] = {0, 1};
     static const struct {

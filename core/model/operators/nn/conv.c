@@ -77,7 +77,7 @@ dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t
     DHOWI_TRY(check_convolution(&own, &w, dhowi_attr_int(b, "group", 1), false));
     DHOWI_TRY(dhowi_kernel_of_weight(b, &w, &s));
     DHOWI_TRY(dhowi_window_of(b, &own, &s));
-    DHOWI_TRY(dhowi_window_result(&s, false));
+    DHOWI_TRY(dhowi_window_result(&s));
     if (bias >= 0 && dhowi_count_of(dhowi_desc_at(b, bias)) != w.shape[0])
         DHOWI_REFUSE("the bias does not have %" PRId64 " elements", w.shape[0]);
     dhowi_tensor_desc y = own;

@@ -43,7 +43,7 @@ dhow_status dhowi_lower_pool(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_attr_flag(b, "ceil_mode", false, &ceil_mode));
     DHOWI_TRY(dhowi_attr_flag(b, "count_include_pad", false, &count_pads));
     DHOWI_TRY(dhowi_attr_flag(b, "storage_order", false, &columns));
-    DHOWI_TRY(dhowi_window_result(s, ceil_mode));
+    DHOWI_TRY(dhowi_pool_result(s, ceil_mode));
     if (mode == 1 && count_pads) mode = 2;
     s->mode = mode;
     s->p = (float)dhowi_attr_int(b, "p", 2);

@@ -248,7 +248,7 @@ static dhow_status deform_window(dhowi_lowering *b, int64_t groups, dhowi_window
     if (dhowi_count_of(&x) == 0 || dhowi_count_of(&w) == 0) DHOWI_REFUSE("x or W is empty");
     DHOWI_TRY(dhowi_kernel_of_weight(b, &w, s));
     DHOWI_TRY(dhowi_window_of(b, &x, s));
-    DHOWI_TRY(dhowi_window_result(s, false));
+    DHOWI_TRY(dhowi_window_result(s));
     if (s->groups < 1 || groups < 1 || x.shape[1] % s->groups != 0 || x.shape[1] % groups != 0 ||
         w.shape[0] % s->groups != 0 || w.shape[1] != x.shape[1] / s->groups)
         DHOWI_REFUSE("%" PRId64 " groups, %" PRId64 " of offsets, do not fit the channels",

@@ -66,12 +66,29 @@ dhow_status dhowi_window_of(const dhowi_lowering *b, const dhowi_tensor_desc *x,
     return DHOW_OK;
 }
 
-dhow_status dhowi_window_result(dhowi_window3d *s, bool ceil_mode) {
+/* How far a window can be moved; negative: it is larger than the image and its padding. */
+static int64_t room_of(const dhowi_window3d *s, int i) {
+    return s->in[i] + s->before[i] + s->after[i] - s->dilation[i] * (s->kernel[i] - 1) - 1;
+}
+
+static dhow_status refuse_window(void) {
+    DHOWI_REFUSE("the window is larger than the image and its padding");
+}
+
+dhow_status dhowi_window_result(dhowi_window3d *s) {
     for (int i = 0; i < 3; i++) {
-        int64_t room = s->in[i] + s->before[i] + s->after[i];
-        room -= s->dilation[i] * (s->kernel[i] - 1) + 1;
-        if (room < 0) DHOWI_REFUSE("the window is larger than the image and its padding");
-        s->out[i] = (ceil_mode ? dhowi_ceil_div(room, s->stride[i]) : room / s->stride[i]) + 1;
+        const int64_t room = room_of(s, i);
+        if (room < 0) return refuse_window();
+        s->out[i] = room / s->stride[i] + 1;
+    }
+    return DHOW_OK;
+}
+
+dhow_status dhowi_pool_result(dhowi_window3d *s, bool ceil_mode) {
+    for (int i = 0; i < 3; i++) {
+        const int64_t room = room_of(s, i), stride = s->stride[i];
+        s->out[i] = (ceil_mode && room > 0 ? dhowi_ceil_div(room, stride) : room / stride) + 1;
+        if (s->out[i] < 0) return refuse_window();
         /* A window that begins past the image and its padding before is none. */
         if (ceil_mode && (s->out[i] - 1) * s->stride[i] >= s->in[i] + s->before[i]) s->out[i]--;
     }

@@ -15,7 +15,11 @@ dhow_status dhowi_window_list(const dhowi_lowering *b, const char *name, int spa
 /* Everything but the kernel, which is set before. */
 dhow_status dhowi_window_of(const dhowi_lowering *b, const dhowi_tensor_desc *x, dhowi_window3d *s);
 /* The extents that the window gives. */
-dhow_status dhowi_window_result(dhowi_window3d *s, bool ceil_mode);
+dhow_status dhowi_window_result(dhowi_window3d *s);
+/* Those of a pool. As in ONNX Runtime, which divides towards 0, a window that is larger than the
+ * image and its padding by less than its stride gives one element, of what is there; by less than
+ * two strides none. */
+dhow_status dhowi_pool_result(dhowi_window3d *s, bool ceil_mode);
 void dhowi_window_shape(const dhowi_window3d *s, int32_t rank, dhowi_tensor_desc *y);
 /* Refuses what is no image of one to three dimensions. */
 dhow_status dhowi_check_images(const dhowi_tensor_desc *x);
