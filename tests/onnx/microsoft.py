@@ -2,7 +2,8 @@
 """Writes microsoft.tar.gz beside this file: nodes of the domain com.microsoft, with what ONNX Runtime makes of them, and
 some of ONNX's own of which its data say little.
 
-microsoft.py [FOLDER]: with a folder, the tests are written there as well. It needs onnx and onnxruntime. A test is a folder as ONNX's own:
+microsoft.py [FOLDER]: with a folder, the tests are written there as well. It needs onnx, onnxruntime and a processor with VNNI:
+without, ONNX Runtime's sums of products of u8 and s8 saturate at 16 bits. A test is a folder as ONNX's own:
 model.onnx, test_data_set_0/input_0.pb, output_0.pb. Outputs that ONNX Runtime does not compute are not asked for.
 """
 import gzip
@@ -328,6 +329,24 @@ def quantised(s: Suite) -> None:
     s.add("transpose_matmul", "TransposeMatMul", [s.numbers(2, 4, 3), s.numbers(2, 4, 5)], transA=1, alpha=0.5)
 
 
+def quantised_lstm(s: Suite) -> None:
+    def weights(directions: int, rows: int, hidden: int, kind: Any) -> Array:
+        low, high = (-60, 61) if kind == np.int8 else (0, 256)  # sums of two products fit 16 bits
+        return s.dice.randint(low, high, size=(directions, rows, 4 * hidden)).astype(kind)
+
+    for name, directions, columns, kind in (("forward", 1, 1, np.int8), ("reverse", 1, 12, np.uint8), ("bidirectional", 2, 1, np.uint8),
+                                            ("bidirectional", 2, 12, np.int8)):
+        x, hidden = s.numbers(4, 1, 5), 3
+        state = (directions, 1, hidden)
+        each = (directions,) if columns == 1 else (directions, columns)
+        scales = [(s.dice.randint(8, 17, size=each) / 1024).astype(np.float32) for _ in range(2)]
+        zeros = [np.full(each, 0 if kind == np.int8 else s.dice.randint(120, 140), kind) for _ in range(2)]  # ONNX Runtime takes these alone
+        rest: list[Array | None] = [None] * 5 if columns == 1 else [s.numbers(directions, 24), None, s.numbers(*state), s.numbers(*state), None]
+        parts: list[Array | None] = [x, weights(directions, 5, hidden, kind), weights(directions, hidden, hidden, kind), *rest]
+        s.add(f"dynamic_lstm_{name}_{columns}", "DynamicQuantizeLSTM", [*parts, scales[0], zeros[0], scales[1], zeros[1]], outputs=3,
+              fixed=(1, 2, 8, 9, 10, 11), direction=name, hidden_size=hidden)
+
+
 def samples(s: Suite) -> None:
     x = s.numbers(2, 3, 6, 7)
     regions = np.array([[0, 0, 5, 5], [1, 2, 4.5, 5], [-3, -2, 9, 12], [4, 4, 4, 4], [5, 5, 2, 1], [-30, -30, -20, -20], [6, 4, 40, 40]], np.float32)
@@ -354,7 +373,7 @@ def samples(s: Suite) -> None:
 
 def main() -> None:
     s = Suite()
-    for part in (products, activations, norms, rotary, multi_head, group_query, attention, samples, nbits, quantised):
+    for part in (products, activations, norms, rotary, multi_head, group_query, attention, samples, nbits, quantised, quantised_lstm):
         part(s)
     folder = pathlib.Path(__file__).parent
     packed = io.BytesIO()

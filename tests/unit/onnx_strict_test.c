@@ -797,14 +797,16 @@ static bytes with_microsoft(void) {
         {"row24", 1, {24}},       {"past", 5, {2, 2, 2, 1, 4}}, {"past3", 5, {2, 2, 2, 1, 3}},
         {"cache", 2, {6, 2}},     {"cache3", 2, {6, 3}},        {"x34", 4, {1, 2, 3, 4}},
         {"big", 4, {3, 2, 3, 4}}, {"words", 2, {5, 8}},         {"words2", 2, {2, 8}},
-        {"narrow", 2, {5, 7}},    {"more", 3, {4, 3, 8}},       {"cache2", 2, {2, 2}}};
+        {"narrow", 2, {5, 7}},    {"more", 3, {4, 3, 8}},       {"cache2", 2, {2, 2}},
+        {"one1", 1, {1}}};
     static const struct {
         const char *name;
         uint32_t rank;
         int64_t shape[3];
     } codes[] = {{"z", 0, {0}},          {"u", 3, {2, 3, 8}},   {"u_w", 2, {8, 24}},
                  {"u_w7", 2, {7, 24}},   {"u_row", 1, {8}},     {"u_row24", 1, {24}},
-                 {"u_words", 2, {2, 8}}, {"u_cache", 2, {6, 2}}};
+                 {"u_words", 2, {2, 8}}, {"u_cache", 2, {6, 2}},
+                 {"u_w3", 3, {1, 8, 8}}, {"u_r", 3, {1, 2, 8}}};
     const int64_t lengths[] = {3, 2, 1}, ids[] = {2, 3}, flat[] = {0, 1, 2, 0, 1, 2}, total = 3,
                   one = 1, five = 5, far[] = {4, 6}, low[] = {1, 4};
     bytes g = {0}, t = node_of("Reshape", "r", "flat shape", "ids");
@@ -858,6 +860,21 @@ Test(onnx_strict, microsofts_operators_tell_what_does_not_fit) {
         {"MatMulIntegerToFloat", "u_cache u_words s s  u_row24", "is u8[24] for 8 columns", NULL,
          0},
         {"DynamicQuantizeMatMul", "two w one", "x is i64", NULL, 0},
+        {"DynamicQuantizeLSTM", "k u_w3 u_r      row24  row24", "input 8 is f32[24], no scale or",
+         "hidden_size", 2},
+        {"DynamicQuantizeLSTM", "k u_w3 u_r      s  row24", "input 8 is f32[], no scale or",
+         "hidden_size", 2},
+        {"DynamicQuantizeLSTM", "k u_w3 u_r      one1 u_row one1",
+         "input 9 is u8[8], no scale or zero point of 1 directions with 8 columns", "hidden_size",
+         2},
+        {"DynamicQuantizeLSTM", "k u_w3 u_r      one1", "its input 10 is missing", "hidden_size",
+         2},
+        {"DynamicQuantizeLSTM", "k u_r u_r      one1  one1", "W or R does not fit x",
+         "hidden_size", 2},
+        {"DynamicQuantizeLSTM", "k u_w3 k      one1  one1", "W or R does not fit x",
+         "hidden_size", 2},
+        {"DynamicQuantizeLSTM", "two u_w3 u_r      one1  one1", "x is i64, not f32",
+         "hidden_size", 2},
         {"QGemm", "u s z u_w s z", "A or B is no matrix", NULL, 0},
         {"FusedGemm", "x w", "its operands are no matrices", NULL, 0},
         {"BiasGelu", "x row24", "the bias is f32[24] for f32[2, 3, 8]", NULL, 0},

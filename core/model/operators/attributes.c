@@ -141,6 +141,7 @@ static const struct {
     {DHOWI_TRAINING "::Gradient", "xs y zs"},
     {DHOWI_MICROSOFT "::Attention", "do_rotary mask_filter_value num_heads past_present_share_buffer qkv_hidden_sizes rotary_embedding_dim scale unidirectional"},
     {DHOWI_MICROSOFT "::DequantizeLinear", "axis"},
+    {DHOWI_MICROSOFT "::DynamicQuantizeLSTM", "activation_alpha activation_beta activations clip direction hidden_size input_forget"},
     {DHOWI_MICROSOFT "::EmbedLayerNormalization", "epsilon mask_index_type"},
     {DHOWI_MICROSOFT "::FusedConv", "activation activation_params auto_pad dilations group kernel_shape pads strides"},
     {DHOWI_MICROSOFT "::FusedGemm", "activation activation_alpha activation_beta activation_gamma alpha beta transA transB"},

@@ -271,6 +271,7 @@ static const dhowi_operator k_operators[] = {
     ROW(DHOWI_MICROSOFT "::Attention", 1, LATEST, ms_attention, 0, 2, 7, "attention with the projections before it"),
     ROW(DHOWI_MICROSOFT "::BiasGelu", 1, LATEST, ms_gelu, DHOWI_MAP_GELU, 2, 2, "Gelu of a sum"),
     WIDE(DHOWI_MICROSOFT "::DequantizeLinear", 1, dequantize, 0, 2, 3, SMALL, "integers as numbers, by scale and zero point"),
+    ROW(DHOWI_MICROSOFT "::DynamicQuantizeLSTM", 1, LATEST, ms_dynamic_lstm, 0, 3, 12, "LSTM with quantised weights; what they are multiplied with is quantised by its range"),
     ROW(DHOWI_MICROSOFT "::DynamicQuantizeMatMul", 1, LATEST, ms_dynamic_matmul, 0, 3, 5, "products of numbers, quantised by their range, with quantised weights"),
     ROW(DHOWI_MICROSOFT "::EmbedLayerNormalization", 1, LATEST, ms_embed_norm, 0, 1, 9, "LayerNormalization of embedded words, positions and segments"),
     ROW(DHOWI_MICROSOFT "::FastGelu", 1, LATEST, ms_gelu, DHOWI_MAP_GELU_TANH, 1, 2, "Gelu by tanh, perhaps of a sum"),

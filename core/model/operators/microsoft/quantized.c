@@ -157,16 +157,14 @@ dhow_status dhowi_lower_ms_matmul_integer_to_float(dhowi_lowering *b) {
 
 /* A of floats, B, its scale and zero point, bias. A is quantised by its own range. */
 dhow_status dhowi_lower_ms_dynamic_matmul(dhowi_lowering *b) {
-    int32_t x, y;
-    DHOWI_TRY(dhowi_lower_dynamic_quantize(b)); /* codes, scale and zero point */
-    const int32_t codes = b->out[0], scale = b->out[1], zero = b->out[2];
-    DHOWI_TRY(dhowi_centred(b, codes, zero, &x));
+    int32_t x, y, range[3];
+    DHOWI_TRY(dhowi_quantised_by_range(b, b->in[0], range));
+    DHOWI_TRY(dhowi_centred(b, range[0], range[2], &x));
     DHOWI_TRY(centred(b, 1, 3, &y));
     DHOWI_TRY(dhowi_product(b, x, y, -1, &x));
-    DHOWI_TRY(times(b, x, scale, &x));
+    DHOWI_TRY(times(b, x, range[1], &x));
     DHOWI_TRY(times(b, x, b->in[2], &x));
     b->out[0] = x;
-    b->out[1] = b->out[2] = -1;
     if (!dhowi_given(b, 4)) return DHOW_OK;
     return dhowi_map_two(b, DHOWI_MAP_ADD, x, b->in[4], &b->out[0]);
 }

@@ -28,7 +28,7 @@ dhowi_lower_fn dhowi_lower_quantize, dhowi_lower_dequantize, dhowi_lower_dynamic
     dhowi_lower_matmul_integer, dhowi_lower_conv_integer, dhowi_lower_qlinear_matmul,
     dhowi_lower_qlinear_conv;
 /* recurrent.c */
-dhowi_lower_fn dhowi_lower_lstm, dhowi_lower_gru, dhowi_lower_rnn;
+dhowi_lower_fn dhowi_lower_lstm, dhowi_lower_gru, dhowi_lower_rnn, dhowi_lower_ms_dynamic_lstm;
 /* x at an index of an axis, without the axis: a view. */
 dhow_status dhowi_part_of(dhowi_lowering *b, int32_t x, int32_t axis, int64_t index, int32_t *out);
 /* resize.c */
@@ -55,6 +55,9 @@ dhow_status dhowi_kernel_of_weight(const dhowi_lowering *b, const dhowi_tensor_d
 /* Refuses an input x that is not quantised, and a zero point, where it is given, of another type
  * than x has. */
 dhow_status dhowi_check_quantised(const dhowi_lowering *b, uint32_t x, uint32_t zero);
+/* x in bytes: the codes, scale = (max(x, 0) - min(x, 0)) / 255, and zero = saturate(round(-min /
+ * scale)), as DynamicQuantizeLinear. */
+dhow_status dhowi_quantised_by_range(dhowi_lowering *b, int32_t x, int32_t out[3]);
 /* (x - zero) as f32, of codes; zero may be -1. */
 dhow_status dhowi_centred(dhowi_lowering *b, int32_t x, int32_t zero, int32_t *out);
 /* What the quantised input i stands for: scale[axis] (x - zero), by inputs i + 1 and i + 2, which

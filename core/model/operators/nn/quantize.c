@@ -204,9 +204,8 @@ dhow_status dhowi_lower_dequantize(dhowi_lowering *b) {
     return dhowi_cast_to(b, b->out[0], dtype, &b->out[0]);
 }
 
-/* scale = (max(x, 0) - min(x, 0)) / 255, zero = saturate(round(-min / scale)) */
-dhow_status dhowi_lower_dynamic_quantize(dhowi_lowering *b) {
-    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
+dhow_status dhowi_quantised_by_range(dhowi_lowering *b, int32_t v, int32_t out[3]) {
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, v);
     const quantized_type bytes = {DHOW_U8, 0};
     const int32_t rank = x.rank;
     bool axes[DHOW_MAX_RANK] = {false};
@@ -218,8 +217,8 @@ dhow_status dhowi_lower_dynamic_quantize(dhowi_lowering *b) {
         DHOWI_TRY(dhowi_filled(b, &number, 0, &low));
         high = low;
     } else {
-        DHOWI_TRY(dhowi_reduce(b, DHOWI_MIN_OF, b->in[0], axes, &low));
-        DHOWI_TRY(dhowi_reduce(b, DHOWI_MAX_OF, b->in[0], axes, &high));
+        DHOWI_TRY(dhowi_reduce(b, DHOWI_MIN_OF, v, axes, &low));
+        DHOWI_TRY(dhowi_reduce(b, DHOWI_MAX_OF, v, axes, &high));
         DHOWI_TRY(dhowi_reshape(b, low, 0, NULL, &low));
         DHOWI_TRY(dhowi_reshape(b, high, 0, NULL, &high));
     }
@@ -232,10 +231,14 @@ dhow_status dhowi_lower_dynamic_quantize(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, scale, nothing, &scale));
     DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_NEG, 0, 0, low, &low));
     DHOWI_TRY(quantized(b, low, scale, -1, bytes, &zero));
-    DHOWI_TRY(quantized(b, b->in[0], scale, zero, bytes, &b->out[0]));
-    b->out[1] = scale;
-    b->out[2] = zero;
+    DHOWI_TRY(quantized(b, v, scale, zero, bytes, &out[0]));
+    out[1] = scale;
+    out[2] = zero;
     return DHOW_OK;
+}
+
+dhow_status dhowi_lower_dynamic_quantize(dhowi_lowering *b) {
+    return dhowi_quantised_by_range(b, b->in[0], b->out);
 }
 
 /* ---- sums of integer products ---- */

@@ -11,14 +11,17 @@
 #include "model/operators/nn/nn.h"
 
 enum { MAX_STEPS = 1 << 16 };
+enum { W_SCALE = 8, R_SCALE = 10 }; /* inputs of DynamicQuantizeLSTM, zero points behind them */
 
 /* One direction of a network with `gates` gates. */
 typedef struct recurrence {
     int gates;
     int64_t steps, batch, inputs, hidden;
-    int32_t x;     /* [steps, batch, inputs] */
-    int32_t gx;    /* [steps, batch, gates hidden]: the input's share, biases added */
-    int32_t r, rb; /* transposed recurrent weights [hidden, gates hidden], their bias or -1 */
+    int32_t x;      /* [steps, batch, inputs] */
+    int32_t gx;     /* [steps, batch, gates hidden]: the input's share, biases added */
+    int32_t r, rb;  /* transposed recurrent weights [hidden, gates hidden], their bias or -1 */
+    bool quantised; /* weights are integers less their zero points, [1, 1] or [1, gates hidden] */
+    int32_t w_scale, r_scale;
     int32_t h, c, peepholes; /* state [batch, hidden]; -1 where there is none */
     int32_t lengths;         /* of each sequence [batch, 1], -1 when all are full */
     int32_t y;               /* [steps, batch, hidden] of this direction, to be written */
@@ -77,16 +80,64 @@ static dhow_status refuse_options(const dhowi_lowering *b, const char *const *st
 
 /* ---- one direction ---- */
 
+/* x weight + bias; with quantised weights of this scale, x is quantised by its range as well, as a
+ * whole, as ONNX Runtime does it. */
+static dhow_status weighed(dhowi_lowering *b, const recurrence *n, int32_t x, int32_t weight,
+                           int32_t scale, int32_t bias, int32_t *out) {
+    int32_t range[3];
+    if (!n->quantised) return dhowi_product(b, x, weight, bias, out);
+    DHOWI_TRY(dhowi_quantised_by_range(b, x, range));
+    DHOWI_TRY(dhowi_centred(b, range[0], range[2], &x));
+    DHOWI_TRY(dhowi_product(b, x, weight, -1, out));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, *out, range[1], out));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, *out, scale, out));
+    return bias < 0 ? DHOW_OK : dhowi_map_two(b, DHOWI_MAP_ADD, *out, bias, out);
+}
+
+/* Weights [k, gates hidden] of direction d from input `codes`, quantised by the two inputs at
+ * `scale`: one number, or one for each column. */
+static dhow_status quantised_weights(dhowi_lowering *b, const recurrence *n, int32_t d,
+                                     uint32_t codes, uint32_t at, int32_t *weights,
+                                     int32_t *scale) {
+    int32_t both[] = {-1, -1};
+    DHOWI_TRY(dhowi_check_quantised(b, codes, at + 1));
+    for (uint32_t i = 0; i < 2; i++) {
+        if (i == 1 && !dhowi_given(b, at + 1)) break;
+        const dhowi_tensor_desc own = *dhowi_desc_at(b, b->in[at + i]);
+        const int64_t directions = dhowi_desc_at(b, b->in[codes])->shape[0];
+        const int64_t each =
+            own.rank > 0 && own.shape[0] == directions ? dhowi_extent(&own, 1, own.rank) : 0;
+        const int64_t rows[] = {directions, each}, row[] = {1, each};
+        char s[160];
+        if (own.rank > 2 || (each != 1 && each != n->gates * n->hidden))
+            DHOWI_REFUSE("input %u is %s, no scale or zero point of %" PRId64
+                         " directions with %" PRId64 " columns",
+                         at + i, dhowi_desc_text(&own, s, sizeof s), directions,
+                         n->gates * n->hidden);
+        DHOWI_TRY(dhowi_reshape(b, b->in[at + i], 2, rows, &both[i]));
+        DHOWI_TRY(dhowi_part_of(b, both[i], 0, d, &both[i]));
+        DHOWI_TRY(dhowi_reshape(b, both[i], 2, row, &both[i]));
+    }
+    *scale = both[0];
+    DHOWI_TRY(dhowi_part_of(b, b->in[codes], 0, d, weights));
+    return dhowi_centred(b, *weights, both[1], weights);
+}
+
 /* W [gates hidden, inputs], R [gates hidden, hidden], B [2 gates hidden] of direction d.
  * `split_bias`: the recurrent bias is not the same as the input's (GRU). */
 static dhow_status prepare(dhowi_lowering *b, recurrence *n, int32_t d, bool split_bias) {
     int64_t rows = n->gates * n->hidden;
     const int64_t flat[] = {n->steps * n->batch, n->inputs}, wide[] = {n->steps, n->batch, rows};
     int32_t w, x, bias = -1, wb;
-    DHOWI_TRY(dhowi_part_of(b, b->in[1], 0, d, &w));
-    DHOWI_TRY(dhowi_part_of(b, b->in[2], 0, d, &n->r));
-    DHOWI_TRY(transposed(b, w, &w));
-    DHOWI_TRY(transposed(b, n->r, &n->r));
+    if (n->quantised) {
+        DHOWI_TRY(quantised_weights(b, n, d, 1, W_SCALE, &w, &n->w_scale));
+        DHOWI_TRY(quantised_weights(b, n, d, 2, R_SCALE, &n->r, &n->r_scale));
+    } else {
+        DHOWI_TRY(dhowi_part_of(b, b->in[1], 0, d, &w));
+        DHOWI_TRY(dhowi_part_of(b, b->in[2], 0, d, &n->r));
+        DHOWI_TRY(transposed(b, w, &w));
+        DHOWI_TRY(transposed(b, n->r, &n->r));
+    }
     n->rb = -1;
     if (dhowi_given(b, 3)) {
         DHOWI_TRY(dhowi_part_of(b, b->in[3], 0, d, &bias));
@@ -101,7 +152,7 @@ static dhow_status prepare(dhowi_lowering *b, recurrence *n, int32_t d, bool spl
         DHOWI_TRY(dhowi_dense(b, bias, &bias));
     }
     DHOWI_TRY(dhowi_reshape(b, n->x, 2, flat, &x));
-    DHOWI_TRY(dhowi_product(b, x, w, bias, &n->gx));
+    DHOWI_TRY(weighed(b, n, x, w, n->w_scale, bias, &n->gx));
     return dhowi_reshape(b, n->gx, 3, wide, &n->gx);
 }
 
@@ -184,13 +235,14 @@ static dhow_status measure(dhowi_lowering *b, recurrence *n, bool batchwise) {
     if (batchwise) DHOWI_TRY(dhowi_permute(b, n->x, swapped, &n->x));
     const dhowi_tensor_desc *x = dhowi_desc_at(b, n->x), *r = dhowi_desc_at(b, b->in[2]);
     const dhowi_tensor_desc *w = dhowi_desc_at(b, b->in[1]);
+    const int k = n->quantised ? 1 : 2, columns = n->quantised ? 2 : 1; /* of W and R */
     n->steps = x->shape[0];
     n->batch = x->shape[1];
     n->inputs = x->shape[2];
-    if (r->rank != 3 || w->rank != 3 || w->shape[2] != n->inputs ||
-        r->shape[1] != n->gates * r->shape[2] || w->shape[1] != r->shape[1])
+    if (r->rank != 3 || w->rank != 3 || w->shape[k] != n->inputs ||
+        r->shape[columns] != n->gates * r->shape[k] || w->shape[columns] != r->shape[columns])
         DHOWI_REFUSE("W or R does not fit x");
-    n->hidden = r->shape[2];
+    n->hidden = r->shape[k];
     if (hidden != 0 && hidden != n->hidden) DHOWI_REFUSE("hidden_size is not that of R");
     if (n->steps > MAX_STEPS) DHOWI_REFUSE("%" PRId64 " steps", n->steps);
     return DHOW_OK;
@@ -234,9 +286,9 @@ static dhow_status check_optional(dhowi_lowering *b, const recurrence *n, int32_
 }
 
 static dhow_status recurrent(dhowi_lowering *b, int gates, bool split_bias, bool has_cell,
-                             step_fn *step) {
+                             bool quantised, step_fn *step) {
     static const int32_t batch_first[] = {2, 0, 1, 3};
-    recurrence n = {.gates = gates, .c = -1, .peepholes = -1};
+    recurrence n = {.gates = gates, .quantised = quantised, .c = -1, .peepholes = -1};
     bool batchwise;
     DHOWI_TRY(dhowi_attr_flag(b, "layout", false, &batchwise));
     /* A layer of the builder has no attributes: its weights tell. */
@@ -282,7 +334,7 @@ static dhow_status recurrent(dhowi_lowering *b, int gates, bool split_bias, bool
 static dhow_status lstm_step(dhowi_lowering *b, recurrence *n, int32_t gx) {
     int32_t gh, in[4];
     dhowi_tensor_desc state = *dhowi_desc_at(b, n->h);
-    DHOWI_TRY(dhowi_product(b, n->h, n->r, -1, &gh));
+    DHOWI_TRY(weighed(b, n, n->h, n->r, n->r_scale, -1, &gh));
     in[0] = gx, in[1] = gh, in[2] = n->c, in[3] = n->peepholes;
     const dhow_dtype dtype = state.dtype;
     for (int i = 0; i < 4; i++) {
@@ -294,10 +346,20 @@ static dhow_status lstm_step(dhowi_lowering *b, recurrence *n, int32_t gx) {
     return dhowi_cast_to(b, n->c, dtype, &n->c);
 }
 
-dhow_status dhowi_lower_lstm(dhowi_lowering *b) {
+static dhow_status lstm(dhowi_lowering *b, bool quantised) {
     static const char *const standard[] = {"Sigmoid", "Tanh", "Tanh"};
     DHOWI_TRY(refuse_options(b, standard, 3));
-    return recurrent(b, 4, false, true, lstm_step);
+    return recurrent(b, 4, false, true, quantised, lstm_step);
+}
+
+dhow_status dhowi_lower_lstm(dhowi_lowering *b) { return lstm(b, false); }
+
+dhow_status dhowi_lower_ms_dynamic_lstm(dhowi_lowering *b) {
+    const dhow_dtype dtype = dhowi_desc_at(b, b->in[0])->dtype;
+    if (dtype != DHOW_F32) DHOWI_REFUSE("x is %s, not f32", dhow_dtype_name(dtype));
+    for (uint32_t i = W_SCALE; i <= R_SCALE; i += R_SCALE - W_SCALE)
+        if (!dhowi_given(b, i)) DHOWI_REFUSE("its input %u is missing", i);
+    return lstm(b, true);
 }
 
 /* z, r, h: h' = (1 - z) tanh(..) + z h */
@@ -343,7 +405,7 @@ static dhow_status gru_step(dhowi_lowering *b, recurrence *n, int32_t gx) {
 dhow_status dhowi_lower_gru(dhowi_lowering *b) {
     static const char *const standard[] = {"Sigmoid", "Tanh"};
     DHOWI_TRY(refuse_options(b, standard, 2));
-    return recurrent(b, 3, true, false, gru_step);
+    return recurrent(b, 3, true, false, false, gru_step);
 }
 
 static dhow_status rnn_step(dhowi_lowering *b, recurrence *n, int32_t gx) {
@@ -355,5 +417,5 @@ static dhow_status rnn_step(dhowi_lowering *b, recurrence *n, int32_t gx) {
 dhow_status dhowi_lower_rnn(dhowi_lowering *b) {
     static const char *const standard[] = {"Tanh"};
     DHOWI_TRY(refuse_options(b, standard, 1));
-    return recurrent(b, 1, false, false, rnn_step);
+    return recurrent(b, 1, false, false, false, rnn_step);
 }
