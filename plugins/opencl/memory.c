@@ -38,13 +38,13 @@ static size_t bytes_of_pages(uint64_t bytes) {
 /* Large buffers of a processor lie on huge pages, which runtimes do not ask for: rows and elementwise
  * kernels gain a tenth to a third. NULL leaves the allocation to the runtime. */
 static void *huge_pages(uint64_t bytes) {
-    if (bytes < HUGE_PAGE_BYTES || bytes > SIZE_MAX - HUGE_PAGE_BYTES) return NULL;
-    const size_t room = (size_t)bytes + HUGE_PAGE_BYTES;
+    if (bytes < HUGE_PAGE_BYTES || bytes > SIZE_MAX - 2 * HUGE_PAGE_BYTES) return NULL;
+    const size_t kept = bytes_of_pages(bytes), room = kept + HUGE_PAGE_BYTES;
     char *start = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED) return NULL;
     const size_t before = -(uintptr_t)start & (HUGE_PAGE_BYTES - 1);
     if (before > 0) (void)munmap(start, before);
-    (void)munmap(start + before + bytes_of_pages(bytes), room - before - bytes_of_pages(bytes));
+    (void)munmap(start + before + kept, room - before - kept);
     (void)madvise(start + before, (size_t)bytes, MADV_HUGEPAGE);
     return start + before;
 }

@@ -4,6 +4,7 @@
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,13 +31,23 @@ __attribute__((visibility("default"))) long sysconf(int name) {
     return name == _SC_PAGESIZE && atomic_load(&g_large_pages) ? 65536 : real(name);
 }
 
+/* As far before the next huge page as it can be: all of the room is needed. */
+__attribute__((visibility("default"))) void *mmap(void *at, size_t bytes, int protection, int flags,
+                                                  int file, off_t offset) {
+    const bool early = atomic_load(&g_large_pages) && bytes > (4u << 20);
+    const size_t room = early ? bytes + (2u << 20) : bytes;
+    char *p = (char *)syscall(SYS_mmap, at, room, protection, flags, file, offset);
+    return early && p != MAP_FAILED ? p + (4096 - (uintptr_t)p) % (2u << 20) : p;
+}
+
 /* Such a machine refuses what begins inside of a page. What lies before the first huge page begins
  * where mmap() put it. */
 __attribute__((visibility("default"))) int munmap(void *at, size_t bytes) {
     if (atomic_load(&g_large_pages)) {
         atomic_fetch_add(&g_unmapped, 1);
         const uintptr_t begin = (uintptr_t)at;
-        if (begin % 65536 != 0 && (begin + bytes) % (2u << 20) != 0) atomic_fetch_add(&g_odd, 1);
+        const bool inside = begin % 65536 != 0 && (begin + bytes) % (2u << 20) != 0;
+        if (inside || bytes > (4u << 20)) atomic_fetch_add(&g_odd, 1);
     }
     return (int)syscall(SYS_munmap, at, bytes);
 }
