@@ -208,19 +208,17 @@ static int is_group(const char *name) {
     return 0;
 }
 
-static int usage(const char *program) {
-    (void)fprintf(stderr,
-                  "usage: %s [--json FILE] [--device SPEC] [--small] [GROUP...]\ngroups:", program);
-    for (size_t i = 0; i < bench_group_count; i++)
-        (void)fprintf(stderr, " %s", bench_groups[i].name);
-    (void)fputs("\n", stderr);
-    return 2;
+static void usage(FILE *to, const char *program) {
+    (void)fprintf(to, "usage: %s [--json FILE] [--device SPEC] [--small] [GROUP...]\ngroups:", program);
+    for (size_t i = 0; i < bench_group_count; i++) (void)fprintf(to, " %s", bench_groups[i].name);
+    (void)fputs("\n", to);
 }
 
 int main(int argc, char **argv) {
     static const struct option names[] = {{"json", required_argument, NULL, 'j'},
                                           {"device", required_argument, NULL, 'd'},
                                           {"small", no_argument, NULL, 's'},
+                                          {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     const char *json = NULL, *spec = bench_default_device;
     int c, failed = 0;
@@ -229,12 +227,17 @@ int main(int argc, char **argv) {
         if (c == 'j') json = optarg;
         if (c == 'd') spec = optarg;
         if (c == 's') b.small = 1;
-        if (c == '?') {
-            return usage(argv[0]);
+        if (c == 'h' || c == '?') {
+            usage(c == 'h' ? stdout : stderr, argv[0]);
+            return c == 'h' ? 0 : 2;
         }
     }
     for (int i = optind; i < argc; i++) {
-        if (!is_group(argv[i])) return usage(argv[0]);
+        if (!is_group(argv[i])) {
+            (void)fprintf(stderr, "%s: there is no group '%s'\n", argv[0], argv[i]);
+            usage(stderr, argv[0]);
+            return 2;
+        }
     }
     dhow_device_info info = DHOW_INIT(dhow_device_info);
     BENCH_OK(dhow_context_create(NULL, &b.context));

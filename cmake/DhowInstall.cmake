@@ -10,7 +10,8 @@ install(EXPORT dhow-targets NAMESPACE dhow:: DESTINATION ${CMAKE_INSTALL_LIBDIR}
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/dhow-config.cmake.in ${PROJECT_BINARY_DIR}/dhow-config.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/dhow
   PATH_VARS CMAKE_INSTALL_INCLUDEDIR DHOW_PLUGIN_INSTALL_DIR)
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/dhow-config-version.cmake COMPATIBILITY SameMajorVersion)
+# Before 1.0 each minor version may change what programs see.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/dhow-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/dhow-config.cmake ${PROJECT_BINARY_DIR}/dhow-config-version.cmake
   ${PROJECT_SOURCE_DIR}/cmake/DhowAddKernels.cmake ${PROJECT_SOURCE_DIR}/cmake/DhowKernels.cmake
   ${PROJECT_SOURCE_DIR}/cmake/add_kernels.sh

@@ -2,6 +2,7 @@
 """The one context of a process, failures as exceptions, and small helpers around cffi."""
 from __future__ import annotations
 
+import re
 import threading
 from typing import Any
 
@@ -10,21 +11,33 @@ from ._dhow import ffi as ffi, lib as lib
 
 _lock = threading.Lock()
 _context: Any = None
+_NAMES = {"cast": "Tensor.to_dtype", "npy_load": "load_npy", "tensor_read": "Tensor.numpy", "launch": "Kernel",
+          "launch_grid": "Kernel.launch_grid", "model_set_time_limit": "Model.limit_time", "model_set_memory_limit": "Model.limit_memory"}
 
 
-def fail(status: int, path: str | None = None) -> None:
-    """Raises what the calling thread's last call reported."""
-    kind = errors.BY_STATUS.get(status, errors.Error)
-    if kind is errors.NotFound and path is not None:
-        kind = errors.FileMissing
-    error = kind(text(lib.dhow_last_error()))
-    error.native_code = lib.dhow_last_native_code()
-    raise error
+def _in_python(message: str) -> str:
+    """With the remedies it names as Python has them: Tensor.contiguous() for dhow_tensor_contiguous()."""
+    import dhow
+
+    def name(found: re.Match[str]) -> str:
+        word = found[1]
+        owner, _, method = word.partition("_")
+        there = method and hasattr(getattr(dhow, owner.title(), None), method)
+        python = _NAMES.get(word) or (f"{owner.title()}.{method}" if there else word if hasattr(dhow, word) else "")
+        return f"{python}()" if python else found[0]
+    return re.sub(r"\bdhow_(\w+)\(\)", name, message)
 
 
 def check(status: int, path: str | None = None) -> None:
-    if status != 0:
-        fail(status, path)
+    """Raises what the calling thread's last call reported, unless it is a success."""
+    if status == 0:
+        return
+    kind = errors.BY_STATUS.get(status, errors.Error)
+    if kind is errors.NotFound and path is not None:
+        kind = errors.FileMissing
+    error = kind(_in_python(text(lib.dhow_last_error())))
+    error.native_code = lib.dhow_last_native_code()
+    raise error
 
 
 def text(pointer: Any) -> str:

@@ -102,10 +102,7 @@ _known: dict[Any, Device] = {}
 
 def known(handle: Any) -> Device:
     """The device of a handle that C gives; devices live as long as the process."""
-    found = _known.get(handle)
-    if found is None:
-        found = _known[handle] = Device(handle)
-    return found
+    return _known.get(handle) or _known.setdefault(handle, Device(handle))
 
 
 DeviceLike = Union[Device, str, None]

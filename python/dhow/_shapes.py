@@ -23,7 +23,8 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
     return tuple(extents)
 
 
-def _without(shape: Shape, dims: Sequence[int]) -> Shape:
+def _without(shape: Shape, dims: Any) -> Shape:
+    dims = [dims] if isinstance(dims, int) else list(dims)
     dropped = {dim % len(shape) for dim in dims} if shape else set()
     return tuple(extent for i, extent in enumerate(shape) if i not in dropped) if dims else ()
 
@@ -58,29 +59,26 @@ def results(name: str, plan: str, values: Sequence[Any], dtype: str | None) -> t
     rest = values[1:]
     if name in ("matmul", "linear", "gather") or name.endswith(("conv2d", "pool2d")):
         shape = _product(name, first, rest)
-    elif name in ("cat", "stack"):
-        dim = values[1]
-        at = dim % (len(shape) + (name == "stack")) if shape or name == "stack" else 0
-        if name == "stack":
-            shape = shape[:at] + (len(values[0]),) + shape[at:]
-        else:
-            shape = _with(shape, at, sum(one.shape[at] if at < len(one.shape) else 0 for one in values[0]))
+    elif name == "stack":
+        at = values[1] % (len(shape) + 1)
+        shape = shape[:at] + (len(values[0]),) + shape[at:]
+    elif name == "cat":
+        at = values[1] % len(shape) if shape else 0
+        shape = _with(shape, at, sum(one.shape[at] if at < len(one.shape) else 0 for one in values[0]))
     elif name == "reduce":
         first = values[1]
-        kind, shape = first.dtype, _reduced(first.shape, values[2])
+        kind, shape = first.dtype, _without(first.shape, values[2])
     elif name in ("var", "std"):
-        shape = _reduced(shape, values[1])
+        shape = _without(shape, values[1])
     elif name.startswith(("reduce_", "arg")):
-        shape = _without(shape, [values[1]])
+        shape = _without(shape, values[1])
         kind = "i64" if name.startswith("arg") else kind
     elif name in NETWORKS:
         if name == "embedding":
             kind = rest[0].dtype
         shape = NETWORKS[name](shape, *rest)
-    elif name == "sort":
-        return first.device, [(kind, shape), ("i64", shape)]
-    elif name == "topk":
-        shape = _with(shape, values[2], max(0, values[1]))
+    elif name in ("sort", "topk"):
+        shape = shape if name == "sort" else _with(shape, values[2], max(0, values[1]))
         return first.device, [(kind, shape), ("i64", shape)]
     elif "d" not in plan and "i" not in plan and name != "layernorm":
         tensors = [value for value, letter in zip(values, plan) if letter == "t"]
@@ -126,26 +124,18 @@ NETWORKS: dict[str, Callable[..., Shape]] = {
     "conv_transpose2d": _convolved(True), "conv_transpose3d": _convolved(True)}
 
 
-def _reduced(shape: Shape, dims: Any) -> Shape:
-    return _without(shape, [dims] if isinstance(dims, int) else list(dims))
-
-
-def _shape(tensor: Tensor) -> Shape:
-    return tensor.shape
-
-
 def _product(name: str, x: Tensor, rest: Sequence[Any]) -> Shape:
+    second: Shape = getattr(rest[0], "shape", ())
     if name == "matmul":
-        outer = broadcast([x.shape[:-2], rest[0].shape[:-2]])
-        return outer + x.shape[-2:-1] + _shape(rest[0])[-1:]
+        outer = broadcast([x.shape[:-2], second[:-2]])
+        return outer + x.shape[-2:-1] + second[-1:]
     if name == "linear":
-        return x.shape[:-1] + _shape(rest[0])[:1]
+        return x.shape[:-1] + second[:1]
     if name == "gather":
-        return _shape(rest[0]) + x.shape[1:]
+        return second + x.shape[1:]
     fields = rest[-1]
     if len(x.shape) != 4:
         return x.shape
     if name == "conv2d":
-        weight = _shape(rest[0])
-        return x.shape[:1] + weight[:1] + _windows(x.shape[2:], weight[2:], fields, True) if len(weight) == 4 else x.shape
+        return x.shape[:1] + second[:1] + _windows(x.shape[2:], second[2:], fields, True) if len(second) == 4 else x.shape
     return x.shape[:2] + _windows(x.shape[2:], _pair(fields["kernel"]), fields, False)

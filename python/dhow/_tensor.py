@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -20,13 +21,6 @@ if TYPE_CHECKING:
 @ffi.def_extern()  # type: ignore[untyped-decorator, unused-ignore]
 def dhow_py_take_text(user: Any, text: Any, count: int) -> None:
     ffi.from_handle(user).append(ffi.unpack(text, count))
-
-
-class _Memory:
-    """What NumPy looks at, and holds while it does."""
-
-    def __init__(self, tensor: Tensor, interface: dict[str, Any]) -> None:
-        self.tensor, self.__array_interface__ = tensor, interface
 
 
 def numpy_dtype(name: str) -> Any:
@@ -149,8 +143,9 @@ class Tensor:
         address = pointed("void **", lib.dhow_tensor_host_ptr, self._handle)
         strides = tuple(stride * kind.itemsize for stride in self.strides)
         plain = numpy.dtype(numpy.uint16) if self.dtype == "bf16" else kind
-        return numpy.asarray(_Memory(self, {"version": 3, "shape": self.shape, "strides": strides, "typestr": plain.str, "data": (
-            int(ffi.cast("uintptr_t", address)), _dlpack.read_only(self))})).view(kind)
+        looked_at = {"version": 3, "shape": self.shape, "strides": strides, "typestr": plain.str,
+                     "data": (int(ffi.cast("uintptr_t", address)), _dlpack.read_only(self))}
+        return numpy.asarray(SimpleNamespace(tensor=self, __array_interface__=looked_at)).view(kind)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         shares = self.device.backend == "cpu" and (dtype is None or numpy.dtype(dtype) == numpy_dtype(self.dtype))

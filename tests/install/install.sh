@@ -28,6 +28,17 @@ cp -r "$source/tests/install/program" "$source/tests/install/plugin" "$work"
 "$cmake" --build "$work/outside" >"$work/cmake.log" || { cat "$work/cmake.log"; exit 1; }
 ! grep -q "$source" "$work/outside/compile_commands.json" || die "the outside project sees the source tree"
 
+# refused WANTED TEXT: find_package(dhow WANTED) fails with that text.
+refused() {
+    mkdir -p "$work/refused"
+    printf 'cmake_minimum_required(VERSION 3.20)\nproject(refused LANGUAGES C)\nfind_package(dhow %s REQUIRED)\n' "$1" >"$work/refused/CMakeLists.txt"
+    ! "$cmake" -S "$work/refused" -B "$work/refused/build" -G "$generator" -DCMAKE_C_COMPILER="$cc" \
+        -DCMAKE_PREFIX_PATH="$prefix" >"$work/cmake.log" 2>&1 || die "find_package(dhow $1) succeeds"
+    tr -s ' \n' ' ' <"$work/cmake.log" | grep -q "$2" || { cat "$work/cmake.log"; die "find_package(dhow $1) does not say: $2"; }
+}
+refused 0.1 'requested version "0.1"'
+refused 'COMPONENTS cuda' 'component'
+
 # The examples as they are installed.
 "$cmake" -S "$prefix/share/doc/dhow/examples" -B "$work/examples" -G "$generator" -DCMAKE_C_COMPILER="$cc" \
     -DCMAKE_PREFIX_PATH="$prefix" >"$work/cmake.log" && "$cmake" --build "$work/examples" >"$work/cmake.log" ||

@@ -60,7 +60,7 @@ says 1 "2 inputs are given, the model has 1" "$open" --input "$folder/y.npy" --i
 
 # Time.
 says 0 "f32[2, 3, 5]" "$open" --random --shape x=2x3x5 --time-limit 60
-says 1 "the run takes longer than the 1e-09 s of dhow_model_set_time_limit()" "$open" --random --time-limit 1e-9
+says 1 "the run takes longer than its limit of 1e-09 s, which dhow_model_set_time_limit(), or dhow-run --time-limit, set" "$open" --random --time-limit 1e-9
 
 # Files.
 printf '\223NUMPY\001\000v\000%-117s\n%080d' "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3, 1), }" 0 >"$folder/wide.npy"
