@@ -66,11 +66,13 @@ function(dhow_compile_kernel out file type isa)
   set(object ${CMAKE_CURRENT_BINARY_DIR}/kernels/${name}.${isa}.o)
   file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/kernels)
   dhow_kernel_isa_flags(${isa} "${type}" isa_flags)
+  get_filename_component(folder ${file} DIRECTORY)
+  file(GLOB beside ${folder}/*.h) # what the text may include
   add_custom_command(
     OUTPUT ${object}
     COMMAND ${DHOW_KERNEL_CC} ${DHOW_KERNEL_FLAGS} ${isa_flags} ${type_flag} ${arg_UNPARSED_ARGUMENTS}
             ${DHOW_KERNEL_EXTRA_FLAGS} -include ${DHOW_KERNEL_INCLUDE}/dhow/kernel/k.h -c ${file} -o ${object}
-    DEPENDS ${file} ${DHOW_KERNEL_INCLUDE}/dhow/kernel/k.h
+    DEPENDS ${file} ${DHOW_KERNEL_INCLUDE}/dhow/kernel/k.h ${beside}
     COMMENT "kernels: ${name} ${isa}"
     VERBATIM)
   set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
@@ -79,7 +81,7 @@ endfunction()
 
 # dhow_kernel_table(<out.c> core|isas [argument...]) generates a table of the built-in units.
 function(dhow_kernel_table out mode)
-  file(GLOB texts CONFIGURE_DEPENDS ${DHOW_KERNEL_ROOT}/kernels/*.k)
+  file(GLOB texts CONFIGURE_DEPENDS ${DHOW_KERNEL_ROOT}/kernels/*.k ${DHOW_KERNEL_ROOT}/kernels/*.h)
   add_custom_command(
     OUTPUT ${out}
     COMMAND sh ${DHOW_KERNEL_TABLE_SCRIPT} ${mode} ${out} ${CMAKE_C_COMPILER} ${DHOW_KERNEL_ROOT}/include

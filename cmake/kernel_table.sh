@@ -24,9 +24,12 @@ list=$out.list
 done | LC_ALL=C sort -t '|' -k 1,1 >"$list"
 
 # A text as an array of numbers, since string literals have a length limit; the include of k.h is blanked, because the
-# header goes in front.
+# header goes in front, and a header that lies beside the text takes the place of its include.
 bytes() {
-    sed 's/^#include "dhow\/kernel\/k.h"$//' "$1" | od -An -v -tu1 | sed 's/\([0-9][0-9]*\)/\1,/g'
+    awk -v folder="$(dirname "$1")" '
+        $0 == "#include \"dhow/kernel/k.h\"" { print ""; next }
+        /^#include "[a-z_]+\.h"$/ { split($0, part, "\""); while ((getline line <(folder "/" part[2])) > 0) print line; next }
+        { print }' "$1" | od -An -v -tu1 | sed 's/\([0-9][0-9]*\)/\1,/g'
     echo 0
 }
 

@@ -88,7 +88,7 @@ static const dhowi_op k_ops[] = {
     INNER(roi_align,        "roi_align",        3, DHOWI_WIDE_FLOATS, 0),
     INNER(determinant,      "determinant",      1, DHOWI_WIDE_FLOATS, 0),
     INNER(matmul_nbits,     "matmul",           6, DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64), 0),
-    INNER(attention,        "attention",        4, DHOWI_FLOATS,      DHOWI_OP_STRIDED),
+    INNER(attention,        "attention",        4, DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64), DHOWI_OP_STRIDED),
 };
 /* clang-format on */
 

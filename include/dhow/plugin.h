@@ -100,7 +100,11 @@ enum { /* dhow_device_desc.flags */
        DHOW_DEVICE_HOST_VISIBLE = 1u << 1,
        /* copy() takes host memory that is not pinned, at full speed and without blocking, and reads
           it when the copy runs. */
-       DHOW_DEVICE_PAGEABLE_ASYNC = 1u << 2
+       DHOW_DEVICE_PAGEABLE_ASYNC = 1u << 2,
+       /* dhow's kernels for f16 and bf16 compute products with the device's tensor cores:
+          attention of up to 128 features is one of them, not the library's products and a softmax.
+        */
+       DHOW_DEVICE_TENSOR_CORES = 1u << 3
 };
 
 enum { /* dhow_device_desc.priority of a device that states none */

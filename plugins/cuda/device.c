@@ -74,7 +74,7 @@ int32_t dhowi_cuda_device_describe(void *backend_pointer, uint32_t index, dhow_d
     const cudaError_t code = cudaGetDeviceProperties(&properties, ordinal);
     if (code != cudaSuccess) return dhowi_cuda_fail(err, code, "cuda:%d: its properties", ordinal);
     out->kind = DHOW_DEVICE_GPU;
-    out->flags = 0;
+    out->flags = properties.major >= 8 ? DHOW_DEVICE_TENSOR_CORES : 0; /* mma.m16n8k16 */
     out->compute_units = (uint32_t)properties.multiProcessorCount;
     out->offset_align = DHOWI_CUDA_OFFSET_ALIGN;
     out->index_bits = 32 | 64;

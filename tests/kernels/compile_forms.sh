@@ -21,14 +21,14 @@ opencl() {
     sh "$here/opencl_text.sh" cc "$root/include" "$root/kernels/$1.k" -DT="$2" >"$work/$1.cl" || return 1
     set -- "$1" "$2" "" "-DK_IDX64" "-DK_LOOPS -DK_IDX64"
     # Vectors are as wide as the processor's, which PoCL's compiler says by its macros.
-    grep -qw LANES "$root/kernels/$1.k" &&
+    grep -qw -e LANES -e panels "$root/kernels/$1.k" &&
         set -- "$@" "-DK_LOOPS -DK_IDX64 -D__AVX__" "-DK_LOOPS -DK_IDX64 -D__AVX__ -D__AVX512F__"
     unit=$1 type=$2
     shift 2
     for model; do
         # shellcheck disable=SC2086
         "$cc" -x cl -cl-std=CL1.2 -target spir64 -Xclang -finclude-default-header -Xclang -fdeclare-opencl-builtins -Wall -Werror -Wno-unused-function \
-            -Wno-unused-variable -Wno-tautological-compare -Wno-pass-failed -I"$root/include" -DT="$type" $model -O1 \
+            -Wno-unused-variable -Wno-tautological-compare -Wno-pass-failed -I"$root/include" -I"$root/kernels" -DT="$type" $model -O1 \
             -S -emit-llvm -o /dev/null "$work/$unit.cl" || return 1
     done
     scratch "$unit" "$type"
@@ -40,7 +40,7 @@ opencl() {
 scratch() {
     "$cc" --print-targets | grep -q amdgcn || return 0
     "$cc" -x cl -cl-std=CL1.2 -target amdgcn-amd-amdhsa -mcpu=gfx90a -nogpulib -w -Xclang -finclude-default-header -Xclang -fdeclare-opencl-builtins \
-        -I"$root/include" -DT="$2" -O2 -S -o "$work/$1.s" "$work/$1.cl" || return 1
+        -I"$root/include" -I"$root/kernels" -DT="$2" -O2 -S -o "$work/$1.s" "$work/$1.cl" || return 1
     awk '/\t(scratch|buffer)_(load|store)_.*/ && (/\tscratch_/ || /s\[0:3\]/) { used = 1 }
         /\.amdhsa_kernel/ { name = $2 }
         /amdhsa_private_segment_fixed_size/ && used && $2 != 0 && $2 != 16384 {
@@ -68,9 +68,9 @@ cuda_arch() {
     done
 }
 
-cuda() { # all architectures for one type of each unit, the oldest for all types
+cuda() { # all architectures for one type of each unit, and where tensor cores make another form; the oldest for all types
     case $1:$2 in
-    *:f32 | layout:u32) for arch in 75 80 86 89 90 100 120; do cuda_arch "$1" "$2" "$arch" || return 1; done ;;
+    *:f32 | layout:u32 | attention:f16) for arch in 75 80 86 89 90 100 120; do cuda_arch "$1" "$2" "$arch" || return 1; done ;;
     *) cuda_arch "$1" "$2" 75 ;;
     esac
 }

@@ -290,6 +290,20 @@ static void maps(budgets *b, const real *r) {
     ptx_free(m);
 }
 
+/* Two heads of 128 rows and 512 keys: a group for each, on tensor cores. */
+static void heads(budgets *b) {
+    enum { H = 2, L = 128, S = 512, E = 64 };
+    ptx_module *m = ptx_load("attention", "f16", 32, NULL);
+    MEASURE(b, MAY, m, "attention_f16", "128x512x64", 1e-2, IN(q, F16, H *L *E, 0),
+            IN(k, F16, H *S *E, 0), IN(v, F16, H *S *E, 0), IN(mask, F16, 1, 0),
+            OUT(y, F16, H *L *E, 0),
+            DIMS(from, 4, {1, H, 1, L, S, E, E},
+                 {{0, L * E, E, 1}, {0, S * E, E, 1}, {0, S * E, E, 1}}, {0}),
+            DIMS(to, 4, {0}, {{0, E, H * E, 1}}, {0}), FLOAT32(scale, 0.125f), INT32(masked, 0),
+            INT32(empty_is_zero, 0));
+    ptx_free(m);
+}
+
 /* ---- all ---- */
 
 static char *read_known(void) {
@@ -322,6 +336,7 @@ Test(ptx_budgets, no_kernel_executes_more_than_its_budget) {
         maps(&b, &k_reals[t]);
     }
     cast(&b);
+    heads(&b);
     cr_assert_eq(fclose(b.file), 0);
     free(b.known);
     cr_assert_eq(b.wrong, 0, "%u budgets differ; where that is meant, copy %s over %s", b.wrong,

@@ -233,6 +233,22 @@ static uint64_t integer_to_float(uint64_t v, ptx_type from, ptx_type to) {
     return to.bits == 64 ? bits_of_f64((double)wide) : bits_of_f32((float)wide);
 }
 
+static uint64_t brain_of_f32(uint32_t bits) { /* to the nearest, ties to even */
+    if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fff;
+    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+/* cvt.rn.f16x2.f32 d, a, b: b is the low half. */
+static uint64_t convert_pair(const ptx_instruction *i, const uint64_t *in) {
+    uint64_t pair = 0;
+    for (int k = 0; k < 2; k++) {
+        const uint32_t v = (uint32_t)in[k];
+        pair = pair << 16 | (i->code.type.kind == 'g' ? brain_of_f32(v)
+                                                      : half_of_double((double)f32_of_bits(v)));
+    }
+    return pair;
+}
+
 static uint64_t convert(const ptx_instruction *i, uint64_t v) {
     const ptx_type to = i->code.type, from = i->code.from;
     if (from.kind != 'f') return to.kind == 'f' ? integer_to_float(v, from, to) : extend(v, from);
@@ -309,7 +325,7 @@ static uint64_t compute(const ptx_instruction *i, const uint64_t *in) {
         case PTX_SELP:
             return in[2] ? in[0] : in[1];
         case PTX_CVT:
-            return convert(i, in[0]);
+            return i->code.pair ? convert_pair(i, in) : convert(i, in[0]);
         case PTX_MOV:
             return in[0];
         default:

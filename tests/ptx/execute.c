@@ -14,7 +14,7 @@ static const unsigned long long k_budget = 100000000ull;
 
 /* ---- registers ---- */
 
-static uint64_t read_operand(const ptx_machine *m, const ptx_thread *t, const ptx_operand *o) {
+uint64_t ptx_read(const ptx_machine *m, const ptx_thread *t, const ptx_operand *o) {
     switch (o->kind) {
         case PTX_REGISTER:
             return t->registers[o->reg];
@@ -35,7 +35,7 @@ static uint64_t read_operand(const ptx_machine *m, const ptx_thread *t, const pt
     }
 }
 
-static void write_register(const ptx_thread *t, const ptx_operand *o, uint64_t value) {
+void ptx_write(const ptx_thread *t, const ptx_operand *o, uint64_t value) {
     if (o->kind != PTX_REGISTER) return;
     t->registers[o->reg] = o->bits < 64 ? value & ((1ull << o->bits) - 1) : value;
 }
@@ -45,7 +45,7 @@ static void write_register(const ptx_thread *t, const ptx_operand *o, uint64_t v
 static void load(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i) {
     const size_t each = i->code.type.bits / 8u;
     const unsigned char *from =
-        ptx_access(m, t, i, read_operand(m, t, &i->in[0]), each * i->code.vector, false);
+        ptx_access(m, t, i, i->code.space, ptx_read(m, t, &i->in[0]), each * i->code.vector, false);
     for (unsigned k = 0; k < i->out_count; k++) {
         uint64_t value = 0;
         if (from != NULL) memcpy(&value, from + k * each, each);
@@ -53,18 +53,56 @@ static void load(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i) 
             const unsigned up = 64u - i->code.type.bits;
             value = (uint64_t)((int64_t)(value << up) >> up);
         }
-        write_register(t, &i->out[k], value);
+        ptx_write(t, &i->out[k], value);
     }
 }
 
 static void store(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i) {
     const size_t each = i->code.type.bits / 8u;
     unsigned char *to =
-        ptx_access(m, t, i, read_operand(m, t, &i->in[0]), each * i->code.vector, true);
+        ptx_access(m, t, i, i->code.space, ptx_read(m, t, &i->in[0]), each * i->code.vector, true);
     for (unsigned k = 0; to != NULL && k < i->code.vector; k++) {
-        const uint64_t value = read_operand(m, t, &i->in[1 + k]);
+        const uint64_t value = ptx_read(m, t, &i->in[1 + k]);
         memcpy(to + k * each, &value, each);
     }
+}
+
+/* cp.async: what is read is there after a wait only; until then the place holds NaN. */
+static void copy_async(ptx_machine *m, ptx_thread *t, const ptx_instruction *i) {
+    const size_t bytes = (size_t)ptx_read(m, t, &i->in[3]);
+    ptx_copy copy = {.to = ptx_read(m, t, &i->in[0]), .group = t->group};
+    unsigned char *to = ptx_access(m, t, i, PTX_SHARED, copy.to, sizeof copy.bytes, true);
+    const void *from =
+        bytes > 0 ? ptx_access(m, t, i, PTX_GLOBAL, ptx_read(m, t, &i->in[1]), bytes, false) : NULL;
+    if (to == NULL) return;
+    if (t->copy_count == PTX_MAX_COPIES) {
+        ptx_find_fault(m, t, i, PTX_NO_MEMORY, 0, "more than %d copies at once", PTX_MAX_COPIES);
+        return;
+    }
+    if (from != NULL) memcpy(copy.bytes, from, bytes);
+    memset(to, 0xff, sizeof copy.bytes);
+    t->copies[t->copy_count++] = copy;
+}
+
+/* Ends copies of all groups but the latest `most`. */
+static void await_copies(ptx_machine *m, ptx_thread *t, const ptx_instruction *i, unsigned most) {
+    unsigned left = 0;
+    for (unsigned k = 0; k < t->copy_count; k++) {
+        const ptx_copy copy = t->copies[k];
+        if (copy.group + most >= t->group) {
+            t->copies[left++] = copy;
+            continue;
+        }
+        void *to = ptx_access(m, t, i, PTX_SHARED, copy.to, sizeof copy.bytes, true);
+        if (to != NULL) memcpy(to, copy.bytes, sizeof copy.bytes);
+    }
+    t->copy_count = left;
+}
+
+static void copy(ptx_machine *m, ptx_thread *t, const ptx_instruction *i) {
+    if (i->code.async == PTX_COPY) copy_async(m, t, i);
+    if (i->code.async == PTX_COMMIT) t->group++;
+    if (i->code.async == PTX_WAIT) await_copies(m, t, i, (unsigned)i->in[0].value);
 }
 
 /* mov.b64 %rd, {%r1, %r2} and mov.b64 {%r1, %r2}, %rd: parts from the low end up. */
@@ -72,14 +110,14 @@ static void move(const ptx_machine *m, const ptx_thread *t, const ptx_instructio
     uint64_t value = 0;
     const unsigned part =
         i->code.type.bits / (i->in_count > i->out_count ? i->in_count : i->out_count);
-    for (unsigned k = 0; k < i->in_count; k++) value |= read_operand(m, t, &i->in[k]) << k * part;
-    for (unsigned k = 0; k < i->out_count; k++) write_register(t, &i->out[k], value >> k * part);
+    for (unsigned k = 0; k < i->in_count; k++) value |= ptx_read(m, t, &i->in[k]) << k * part;
+    for (unsigned k = 0; k < i->out_count; k++) ptx_write(t, &i->out[k], value >> k * part);
 }
 
 static void compute(const ptx_machine *m, const ptx_thread *t, const ptx_instruction *i) {
     uint64_t in[PTX_MAX_IN] = {0};
-    for (unsigned k = 0; k < i->in_count; k++) in[k] = read_operand(m, t, &i->in[k]);
-    write_register(t, &i->out[0], ptx_compute(i, in));
+    for (unsigned k = 0; k < i->in_count; k++) in[k] = ptx_read(m, t, &i->in[k]);
+    ptx_write(t, &i->out[0], ptx_compute(i, in));
 }
 
 static void step(ptx_machine *m, ptx_thread *t) {
@@ -100,7 +138,12 @@ static void step(ptx_machine *m, ptx_thread *t) {
             t->state = PTX_AT_BARRIER;
             break;
         case PTX_SHFL:
+        case PTX_LDMATRIX:
+        case PTX_MMA:
             t->state = PTX_AT_SHUFFLE;
+            break;
+        case PTX_CP:
+            copy(m, t, i);
             break;
         case PTX_LD:
             load(m, t, i);
@@ -131,10 +174,16 @@ static void run_thread(ptx_machine *m, ptx_thread *t) {
     }
 }
 
-/* ---- shuffles ---- */
+/* ---- what lanes of a warp do together: shuffles and matrices ---- */
 
 static const ptx_instruction *waits_at(const ptx_machine *m, const ptx_thread *t) {
     return &m->kernel->code[t->at - 1];
+}
+
+/* The lanes that are to come to where a thread waits: all of them for a matrix. */
+static unsigned mask_at(const ptx_machine *m, const ptx_thread *t) {
+    const ptx_instruction *i = waits_at(m, t);
+    return i->code.op == PTX_SHFL ? (unsigned)ptx_read(m, t, &i->in[3]) : 0xffffffff;
 }
 
 /* The lanes of a warp that wait at the shuffle where `t` waits. */
@@ -180,15 +229,15 @@ static void shuffle(ptx_machine *m, const ptx_thread *t, unsigned lanes) {
     ptx_thread *warp = &m->threads[t->index / WARP * WARP];
     uint64_t given[WARP] = {0};
     for (unsigned lane = 0; lane < WARP; lane++)
-        if (lanes >> lane & 1) given[lane] = read_operand(m, &warp[lane], &i->in[0]);
+        if (lanes >> lane & 1) given[lane] = ptx_read(m, &warp[lane], &i->in[0]);
     for (unsigned lane = 0; lane < WARP; lane++) {
         ptx_thread *self = &warp[lane];
         unsigned from = 0;
         if (!(lanes >> lane & 1)) continue;
-        const unsigned mask = (unsigned)read_operand(m, self, &i->in[3]);
+        const unsigned mask = (unsigned)ptx_read(m, self, &i->in[3]);
         const bool inside =
-            source_lane(i->code.lane, lane, (unsigned)read_operand(m, self, &i->in[1]),
-                        (unsigned)read_operand(m, self, &i->in[2]), &from);
+            source_lane(i->code.lane, lane, (unsigned)ptx_read(m, self, &i->in[1]),
+                        (unsigned)ptx_read(m, self, &i->in[2]), &from);
         if (!(mask >> lane & 1))
             ptx_find_fault(m, self, i, PTX_BAD_SHUFFLE, mask,
                            "the mask 0x%x leaves out lane %u, which runs it", mask, lane);
@@ -199,10 +248,30 @@ static void shuffle(ptx_machine *m, const ptx_thread *t, unsigned lanes) {
         else if (!((mask & lanes) >> from & 1))
             ptx_find_fault(m, self, i, PTX_BAD_SHUFFLE, mask,
                            "reads lane %u, which takes no part (mask 0x%x)", from, mask);
-        write_register(self, &i->out[0], given[from]);
-        if (i->out_count > 1) write_register(self, &i->out[1], inside);
+        ptx_write(self, &i->out[0], given[from]);
+        if (i->out_count > 1) ptx_write(self, &i->out[1], inside);
         self->state = PTX_RUNNING;
     }
+}
+
+static void matrices(ptx_machine *m, const ptx_thread *t, unsigned lanes) {
+    const ptx_instruction *i = waits_at(m, t);
+    ptx_thread *warp = &m->threads[t->index / WARP * WARP];
+    if (lanes != 0xffffffff)
+        ptx_find_fault(m, t, i, PTX_BAD_SHUFFLE, lanes, "lanes 0x%x do not come", ~lanes);
+    else if (i->code.op == PTX_MMA)
+        ptx_multiply_matrices(m, warp, i);
+    else
+        ptx_load_matrices(m, warp, i);
+    for (unsigned lane = 0; lane < WARP; lane++)
+        if (lanes >> lane & 1) warp[lane].state = PTX_RUNNING;
+}
+
+static void together(ptx_machine *m, const ptx_thread *t, unsigned lanes) {
+    if (waits_at(m, t)->code.op == PTX_SHFL)
+        shuffle(m, t, lanes);
+    else
+        matrices(m, t, lanes);
 }
 
 /* Lets one shuffle of a warp happen, one that all its lanes have reached where there is one. */
@@ -212,13 +281,12 @@ static bool shuffle_warp(ptx_machine *m, unsigned first) {
         const ptx_thread *t = &m->threads[k];
         if (t->state != PTX_AT_SHUFFLE) continue;
         const unsigned lanes = lanes_at(m, t);
-        const unsigned mask = (unsigned)read_operand(m, t, &waits_at(m, t)->in[3]);
         if (any == NULL) any = t;
-        if ((mask & ~lanes) != 0) continue;
-        shuffle(m, t, lanes);
+        if ((mask_at(m, t) & ~lanes) != 0) continue;
+        together(m, t, lanes);
         return true;
     }
-    if (any != NULL) shuffle(m, any, lanes_at(m, any));
+    if (any != NULL) together(m, any, lanes_at(m, any));
     return any != NULL;
 }
 
@@ -266,8 +334,9 @@ static void run_block(ptx_machine *m, unsigned block) {
     memset(m->shared, 0, kernel->shared_bytes);
     memset(m->shadow, 0, kernel->shared_bytes * sizeof *m->shadow);
     for (unsigned k = 0; k < threads; k++)
-        m->threads[k] = (ptx_thread){m->registers + k * (size_t)kernel->registers,
-                                     m->local + k * kernel->local_bytes, k, 0, PTX_RUNNING};
+        m->threads[k] = (ptx_thread){.registers = m->registers + k * (size_t)kernel->registers,
+                                     .local = m->local + k * kernel->local_bytes,
+                                     .index = k};
     do {
         for (unsigned first = 0; first < threads; first += WARP) run_warp(m, first);
     } while (pass_barrier(m));

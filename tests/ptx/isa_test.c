@@ -105,6 +105,8 @@ Test(ptx_isa, instructions_give_what_the_isa_says) {
         {"u16", "cvt.rn.f16.f32 %rs3, %f0;", F(65520.0f), 0, 0, 0x7c00},
         {"u16", "cvt.rn.f16.f32 %rs3, %f0;", F(65519.0f), 0, 0, 0x7bff},
         {"u16", "cvt.rn.f16.f32 %rs3, %f0;", F(-0x1p-24f), 0, 0, 0x8001},
+        {"u32", "cvt.rn.f16x2.f32 %r3, %f0, %f1;", F(1.0f), F(65520.0f), 0, 0x3c007c00},
+        {"u32", "cvt.rn.bf16x2.f32 %r3, %f0, %f1;", F(1.0f + 0x1p-8f), F(-2.0f), 0, 0x3f80c000},
         {"f32", "cvt.f32.f16 %f3, %rs0;", 0x0001, 0, 0, F(0x1p-24f)},
         {"f32", "cvt.f32.f16 %f3, %rs0;", 0xfc00, 0, 0, 0xff800000},
         {"f32", "fma.rn.f32 %f3, %f0, %f1, %f2;", F(1.0f + 0x1p-12f), F(1.0f + 0x1p-12f),
@@ -155,6 +157,11 @@ Test(ptx_isa, faults_are_named) {
     expect_fault(
         "setp.gt.u32 %p0, %r0, 15;\n@%p0 ret;\nshfl.sync.bfly.b32 %r1|%p1, %r0, 16, 31, 65535;", 32,
         PTX_BAD_SHUFFLE, "reads lane 16");
+    expect_fault("setp.eq.s32 %p0, %r0, 5;\n@%p0 ret;\n"
+                 "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1, %r2, %r3, %r4}, [area];",
+                 32, PTX_BAD_SHUFFLE, "lanes 0x20 do not come");
+    expect_fault("cp.async.cg.shared.global [area+8], [%rd6], 16, 16;", 1, PTX_MISALIGNED,
+                 "16 bytes");
     expect_fault("A: bra A;", 1, PTX_ENDLESS, "does not end");
     expect_fault("st.shared.u32 [area+256], %r0;", 1, PTX_OUT_OF_BOUNDS, "shared memory");
     expect_fault("st.shared.u32 [area], %r0;", 2, PTX_RACE, "writes byte 0 of area");
@@ -167,7 +174,10 @@ Test(ptx_isa, faults_are_named) {
 Test(ptx_isa, what_is_not_executed_is_refused_by_line_and_name) {
     static const struct {
         const char *body, *words;
-    } k[] = {{"atom.global.add.u32 %r1, [%rd6], 1;", "line 15: atom.global.add.u32"},
+    } k[] = {{"mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1}, "
+              "{%r2}, {%f0, %f1, %f2, %f3};",
+              "m16n8k8.row.col.f32.f16.f16.f32: a part"},
+             {"atom.global.add.u32 %r1, [%rd6], 1;", "line 15: atom.global.add.u32"},
              {"add.cc.u32 %r1, %r0, 1;", "add.cc.u32: a part"},
              {"ld.u32 %r1, [%rd6];", "generic addresses"},
              {"add.u32 %r1, %r0;", "operands"},

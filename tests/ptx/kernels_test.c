@@ -205,25 +205,66 @@ Test(ptx, products_of_matrices_are_those_of_the_cpu) {
     }
 }
 
-/* Two heads share a key; rows and keys are no multiples of what a group takes. */
+/* Extents of attention; `apart`: elements between one row and the next, more than it has. */
+typedef struct attention_case {
+    long long batch, heads, sharing, rows, keys, depth, features, apart;
+} attention_case;
+
+static void check_attention(const real *r, const attention_case *c) {
+    const long long B = c->batch, H = c->heads, G = H / c->sharing, L = c->rows, S = c->keys;
+    const long long E = c->depth + c->apart, F = c->features + c->apart, V = c->features;
+    const element e = r->type;
+    /* weights of 16 bits before the second product */
+    const double tolerance = e == F32 ? r->tolerance : 2 * r->tolerance;
+    char name[64];
+    ptx_module *m = ptx_load("attention", r->name, 32, NULL);
+    named(name, sizeof name, "attention", r->name);
+    for (int masked = 0; masked < 2; masked++)
+        AS_CPU(m, name, 3, tolerance, IN(q, e, (size_t)(B * H * L * E), 0),
+               IN(k, e, (size_t)(B * G * S * E), 0), IN(v, e, (size_t)(B * G * S * F), 0),
+               IN(mask, e, (size_t)(L * S), 0), OUT(y, e, (size_t)(B * L * H * V), 0),
+               DIMS(from, 4, {B, H, c->sharing, L, S, c->depth, V},
+                    {{H * L * E, L * E, E, 1}, {G * S * E, E, G * E, 1}, {G * S * F, S * F, F, 1}},
+                    {0}),
+               DIMS(to, 4, {0}, {{L * H * V, V, H * V, 1}, {0, 0, S, 1}}, {0}),
+               FLOAT32(scale, 0.25f), INT32(masked, masked), INT32(empty_is_zero, 1));
+    ptx_free(m);
+}
+
+/* Heads that share a key; rows and keys are no multiples of what a group takes; tensor cores have
+ * a form for each of three widths, and pieces of 16 bytes or single elements. */
 Test(ptx, attention_is_that_of_the_cpu) {
-    enum { B = 2, H = 4, SHARING = 2, L = 7, S = 70, E = 9, F = 5 };
+    static const attention_case cases[] = {
+        {2, 4, 2, 7, 70, 9, 5, 0},     {1, 2, 1, 40, 33, 32, 16, 0}, {1, 2, 2, 130, 64, 64, 64, 0},
+        {1, 1, 1, 17, 129, 64, 40, 8}, {1, 1, 1, 20, 65, 128, 8, 0}, {1, 1, 1, 9, 70, 72, 128, 3},
+        {1, 1, 1, 128, 1, 31, 33, 1}};
     for (size_t t = 0; t < REALS; t++) {
+        if (k_reals[t].type == F64) continue; /* the scale is f32 */
+        for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
+            check_attention(&k_reals[t], &cases[c]);
+    }
+}
+
+/* Scores of -inf: a row that sees nothing, and keys that only some rows see. */
+Test(ptx, attention_of_nothing_is_that_of_the_cpu) {
+    enum { L = 3, S = 66, E = 16 };
+    static const uint16_t none[2] = {0xfc00, 0xff80};
+    static const element types[2] = {F16, BF16};
+    for (int t = 0; t < 2; t++) {
+        uint16_t mask[L * S] = {0};
         char name[64];
-        const element e = k_reals[t].type;
-        ptx_module *m = ptx_load("matmul", k_reals[t].name, 32, NULL);
-        named(name, sizeof name, "attention", k_reals[t].name);
-        for (int masked = 0; masked < 2; masked++)
-            AS_CPU(m, name, 3, k_reals[t].tolerance, IN(q, e, B *H *L *E, 0),
-                   IN(k, e, B *H / SHARING * S * E, 0), IN(v, e, B *H / SHARING * S * F, 0),
-                   IN(mask, e, L *S, 0), OUT(y, e, B *L *H *F, 0),
-                   DIMS(from, 4, {B, H, SHARING, L, S, E, F},
-                        {{H * L * E, L *E, E, 1},
-                         {H / SHARING * S * E, S *E, E, 1},
-                         {H / SHARING * S * F, S *F, F, 1}},
+        const element e = types[t];
+        ptx_module *m = ptx_load("attention", t == 0 ? "f16" : "bf16", 32, NULL);
+        named(name, sizeof name, "attention", t == 0 ? "f16" : "bf16");
+        for (int j = 0; j < S; j++) mask[S + j] = none[t];
+        for (int j = 0; j < 64; j++) mask[2 * S + j] = none[t];
+        for (int empty_is_zero = 0; empty_is_zero < 2; empty_is_zero++)
+            AS_CPU(m, name, 1, 0.02, IN(q, e, L *E, 0), IN(k, e, S *E, 0), IN(v, e, S *E, 0),
+                   {"mask", INPUT, e, L * S, 0, mask, 0}, OUT(y, e, L *E, 0),
+                   DIMS(from, 4, {1, 1, 1, L, S, E, E}, {{0, 0, E, 1}, {0, 0, E, 1}, {0, 0, E, 1}},
                         {0}),
-                   DIMS(to, 4, {0}, {{L * H * F, F, H *F, 1}, {0, 0, S, 1}}, {0}),
-                   FLOAT32(scale, 0.25f), INT32(masked, masked), INT32(empty_is_zero, 1));
+                   DIMS(to, 4, {0}, {{0, 0, E, 1}, {0, 0, S, 1}}, {0}), FLOAT32(scale, 0.25f),
+                   INT32(masked, 1), INT32(empty_is_zero, empty_is_zero));
         ptx_free(m);
     }
 }

@@ -9,10 +9,19 @@
 
 typedef enum ptx_thread_state {
     PTX_RUNNING,
-    PTX_AT_SHUFFLE,
+    PTX_AT_SHUFFLE, /* or another instruction of a whole warp */
     PTX_AT_BARRIER,
     PTX_ENDED
 } ptx_thread_state;
+
+/* A copy on its way to shared memory, by cp.async. */
+typedef struct ptx_copy {
+    uint64_t to;
+    unsigned group;
+    unsigned char bytes[16];
+} ptx_copy;
+
+enum { PTX_MAX_COPIES = 32 };
 
 typedef struct ptx_thread {
     uint64_t *registers;
@@ -20,6 +29,8 @@ typedef struct ptx_thread {
     unsigned index;
     size_t at; /* the next instruction */
     ptx_thread_state state;
+    ptx_copy copies[PTX_MAX_COPIES];
+    unsigned copy_count, group; /* group: of the next copy */
 } ptx_thread;
 
 /* Who touched a byte of shared memory since which barrier: thread + 1, 0 for nobody. */
@@ -44,9 +55,16 @@ typedef struct ptx_machine {
 /* The result of an instruction without side effects; `in` are its operands' bits. */
 uint64_t ptx_compute(const ptx_instruction *i, const uint64_t *in);
 
-/* Where `bytes` at an address lie, or NULL after a finding. */
-void *ptx_access(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i, uint64_t address,
-                 size_t bytes, bool write);
+/* Where `bytes` at an address of a space lie, or NULL after a finding. */
+void *ptx_access(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i, ptx_space space,
+                 uint64_t address, size_t bytes, bool write);
+
+uint64_t ptx_read(const ptx_machine *m, const ptx_thread *t, const ptx_operand *o);
+void ptx_write(const ptx_thread *t, const ptx_operand *o, uint64_t value);
+
+/* matrix.c: what a whole warp does together, `warp` being its first thread. */
+void ptx_load_matrices(ptx_machine *m, ptx_thread *warp, const ptx_instruction *i);
+void ptx_multiply_matrices(const ptx_machine *m, ptx_thread *warp, const ptx_instruction *i);
 
 void ptx_find_fault(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i, ptx_fault fault,
                     uint64_t address, const char *format, ...)

@@ -158,14 +158,14 @@ static void *within(ptx_machine *m, const ptx_thread *t, const ptx_instruction *
     return NULL;
 }
 
-void *ptx_access(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i, uint64_t address,
-                 size_t bytes, bool write) {
+void *ptx_access(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i, ptx_space space,
+                 uint64_t address, size_t bytes, bool write) {
     if (address % bytes != 0) {
         ptx_find_fault(m, t, i, PTX_MISALIGNED, address,
                        "%zu bytes at 0x%" PRIx64 " are misaligned", bytes, address);
         return NULL;
     }
-    switch (i->code.space) {
+    switch (space) {
         case PTX_SHARED:
             return shared(m, t, i, address, bytes, write);
         case PTX_LOCAL:

@@ -4,6 +4,7 @@
  * same launches without them are clean.
  */
 #include <criterion/criterion.h>
+#include <string.h>
 
 #include "support.h"
 
@@ -24,15 +25,16 @@ static bool has(const ptx_report *report, ptx_fault fault) {
 }
 
 static void expect_found(const setting *s, const plant *p, int expected) {
-    const char *type = s->unit[0] == 'l' ? "u32" : "f32"; /* layout */
+    const char *type = s->unit[0] == 'l' ? "u32" : s->unit[0] == 'a' ? "f16" : "f32";
     char why[256] = "";
     ptx_report report;
     ptx_module *m = ptx_load(s->unit, type, 32, NULL);
-    expect_as_cpu(m, s->kernel, s->groups, 1e-5, s->args, s->count);
+    const double tolerance = strcmp(type, "f16") == 0 ? 1e-2 : 1e-5;
+    expect_as_cpu(m, s->kernel, s->groups, tolerance, s->args, s->count);
     ptx_free(m);
     m = ptx_load(s->unit, type, 32, p);
-    const bool same = compare_with_cpu(m, s->kernel, s->groups, 1e-5, s->args, s->count, &report,
-                                       why, sizeof why);
+    const bool same = compare_with_cpu(m, s->kernel, s->groups, tolerance, s->args, s->count,
+                                       &report, why, sizeof why);
     ptx_free(m);
     if (expected == WRONG_RESULTS)
         cr_assert(!same && report.count == 0, "no wrong results, %s", report.findings[0].text);
@@ -130,4 +132,23 @@ Test(ptx_mistakes, a_tile_that_is_read_before_it_is_full) {
 Test(ptx_mistakes, a_matmul_that_overwrites_the_patch_in_use) {
     FOUND("matmul", "matmul_f32", 1, PTX_RACE, PLANT("matmul_f32", "bar.sync", "bar.sync", NULL, 3),
           PRODUCT);
+}
+
+/* Two parts of keys, 64 features: the copies of one part run while the other is computed with. */
+#define HEADS                                                                                     \
+    IN(q, F16, 20 * 64, 0), IN(k, F16, 100 * 64, 0), IN(v, F16, 100 * 64, 0), IN(mask, F16, 1, 0), \
+        OUT(y, F16, 20 * 64, 0),                                                                   \
+        DIMS(from, 4, {1, 1, 1, 20, 100, 64, 64}, {{0, 0, 64, 1}, {0, 0, 64, 1}, {0, 0, 64, 1}},   \
+             {0}),                                                                                 \
+        DIMS(to, 4, {0}, {{0, 0, 64, 1}}, {0}), FLOAT32(scale, 0.125f), INT32(masked, 0),          \
+        INT32(empty_is_zero, 0)
+#define ATTENTION(expected, ...) \
+    FOUND("attention", "attention_f16", 1, expected, PLANT("attention_f16", __VA_ARGS__), HEADS)
+
+Test(ptx_mistakes, attention_that_does_not_wait_for_keys) {
+    ATTENTION(WRONG_RESULTS, "cp.async.wait_group", "wait_group 1", "wait_group 2", 2);
+}
+
+Test(ptx_mistakes, attention_that_fetches_keys_over_those_in_use) {
+    ATTENTION(PTX_RACE, "bar.sync", "bar.sync", NULL, 11);
 }

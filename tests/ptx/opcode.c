@@ -15,7 +15,8 @@ static const struct {
     {"abs", PTX_ABS, "sf"},    {"add", PTX_ADD, "usf"},    {"and", PTX_AND, "bp"},
     {"bar", PTX_BAR, ""},      {"bfe", PTX_BFE, "u"},      {"bfi", PTX_BFI, "b"},
     {"bra", PTX_BRA, ""},      {"clz", PTX_CLZ, "b"},      {"copysign", PTX_COPYSIGN, "f"},
-    {"cos", PTX_COS, "f"},     {"cvt", PTX_CVT, "usf"},    {"cvta", PTX_CVTA, "u"},
+    {"cos", PTX_COS, "f"},     {"cp", PTX_CP, ""},         {"cvt", PTX_CVT, "usfg"},
+    {"cvta", PTX_CVTA, "u"},   {"ldmatrix", PTX_LDMATRIX, "b"}, {"mma", PTX_MMA, "f"},
     {"div", PTX_DIV, "usf"},   {"ex2", PTX_EX2, "f"},      {"exit", PTX_EXIT, ""},
     {"fma", PTX_FMA, "f"},     {"ld", PTX_LD, "busf"},     {"lg2", PTX_LG2, "f"},
     {"mad", PTX_MAD, "us"},    {"max", PTX_MAX, "usf"},    {"min", PTX_MIN, "usf"},
@@ -48,6 +49,9 @@ static const word k_types[] = {{"pred", 'p' << 8 | 1},
                                {"f16", 'f' << 8 | 16},
                                {"f32", 'f' << 8 | 32},
                                {"f64", 'f' << 8 | 64},
+                               {"bf16", 'g' << 8 | 16},
+                               {"f16x2", 'f' << 8 | 16},
+                               {"bf16x2", 'g' << 8 | 16},
                                {NULL, 0}};
 static const word k_rounds[] = {{"rn", PTX_RN},   {"rz", PTX_RZ},   {"rm", PTX_RM},
                                 {"rp", PTX_RP},   {"rni", PTX_RNI}, {"rzi", PTX_RZI},
@@ -67,6 +71,9 @@ static const word k_spaces[] = {{"global", PTX_GLOBAL},
 static const word k_lanes[] = {
     {"bfly", PTX_BFLY}, {"idx", PTX_IDX}, {"up", PTX_UP}, {"down", PTX_DOWN}, {NULL, 0}};
 
+static const word k_asyncs[] = {
+    {"async", PTX_COPY}, {"commit_group", PTX_COMMIT}, {"wait_group", PTX_WAIT}, {NULL, 0}};
+
 static bool look_up(const word *words, const char *text, size_t length, int *value) {
     for (; words->name != NULL; words++) {
         if (strlen(words->name) != length || memcmp(words->name, text, length) != 0) continue;
@@ -80,12 +87,28 @@ static bool is(const char *name, const char *text, size_t length) {
     return strlen(name) == length && memcmp(name, text, length) == 0;
 }
 
+static bool same_type(ptx_type a, ptx_type b) { return a.kind == b.kind && a.bits == b.bits; }
+
+/* Parts of the instructions of tensor cores: the one shape of each that is executed. */
+static bool matrix_modifier(ptx_opcode *code, const char *part, size_t length) {
+    if (is("trans", part, length) && code->op == PTX_LDMATRIX) return code->turned = true;
+    if (is("sync", part, length) || is("aligned", part, length)) return true;
+    return code->op == PTX_MMA ? is("m16n8k16", part, length) || is("row", part, length) ||
+                                     is("col", part, length)
+                               : is("m8n8", part, length) || is("x4", part, length);
+}
+
 /* One part between dots. */
 static bool modifier(ptx_opcode *code, const char *part, size_t length) {
     int value = 0;
     if (look_up(k_types, part, length, &value)) {
         const ptx_type type = {(char)(value >> 8), (unsigned char)(value & 255)};
-        if (code->type.kind != 0 && (code->op != PTX_CVT || code->from.kind != 0)) return false;
+        if (code->op == PTX_MMA && code->from.kind != 0) /* .f32.f16.f16.f32 */
+            return same_type(type, code->from) || same_type(type, code->type);
+        if (code->type.kind != 0 && code->op != PTX_MMA &&
+            (code->op != PTX_CVT || code->from.kind != 0))
+            return false;
+        code->pair = code->pair || part[length - 2] == 'x';
         *(code->type.kind == 0 ? &code->type : &code->from) = type;
     } else if (code->op == PTX_SETP && look_up(k_compares, part, length, &value)) {
         code->compare = (ptx_compare)value;
@@ -94,6 +117,8 @@ static bool modifier(ptx_opcode *code, const char *part, size_t length) {
     } else if ((code->op == PTX_MUL || code->op == PTX_MAD) &&
                look_up(k_modes, part, length, &value)) {
         code->mode = (ptx_mode)value;
+    } else if (code->op == PTX_CP && look_up(k_asyncs, part, length, &value)) {
+        code->async = (ptx_async)value;
     } else if (look_up(k_rounds, part, length, &value)) {
         code->round = (ptx_round)value;
     } else if (look_up(k_spaces, part, length, &value)) {
@@ -108,6 +133,10 @@ static bool modifier(ptx_opcode *code, const char *part, size_t length) {
         code->sat = true;
     } else if (is("approx", part, length)) {
         code->approx = true;
+    } else if (is("cg", part, length)) {
+        return code->op == PTX_CP;
+    } else if (code->op == PTX_MMA || code->op == PTX_LDMATRIX) {
+        return matrix_modifier(code, part, length);
     } else if (is("sync", part, length)) {
         return code->op == PTX_BAR || code->op == PTX_SHFL;
     } else if (is("uni", part, length)) {
@@ -131,6 +160,11 @@ static const char *refuse(const ptx_opcode *code, const char *kinds, bool has_sp
         return "f16 other than from and to f32";
     if (code->from.kind == 'f' && code->from.bits == 16 && code->type.bits != 32)
         return "f16 other than from and to f32";
+    if (code->type.kind == 'g' && !code->pair) return "bf16 other than pairs of f32";
+    if (code->pair && !same_type(code->from, (ptx_type){'f', 32})) return "its type";
+    if (code->op == PTX_MMA &&
+        (code->type.bits != 32 || code->from.bits != 16 || code->from.kind == 'b'))
+        return "its type";
     if (is_memory && !has_space) return "generic addresses";
     if (code->sat && code->type.kind != 'f') return "sat of integers";
     if (code->op == PTX_SHFL && code->type.bits != 32) return "its type";

@@ -284,7 +284,7 @@ static bool guard(parser *p, ptx_instruction *i) {
 /* Whether an instruction has as many operands as it should. */
 static bool counts_fit(const ptx_instruction *i) {
     static const unsigned char ternary[] = {PTX_BFE, PTX_FMA, PTX_MAD, PTX_PRMT, PTX_SELP};
-    static const unsigned char unary[] = {PTX_ABS,   PTX_CLZ, PTX_COS, PTX_CVT, PTX_CVTA,
+    static const unsigned char unary[] = {PTX_ABS,   PTX_CLZ, PTX_COS, PTX_CVTA,
                                           PTX_EX2,   PTX_LG2, PTX_NEG, PTX_NOT, PTX_RCP,
                                           PTX_RSQRT, PTX_SIN, PTX_SQRT};
     const ptx_op op = i->code.op;
@@ -292,6 +292,10 @@ static bool counts_fit(const ptx_instruction *i) {
     if (op == PTX_BRA) return true;
     if (op == PTX_BAR)
         return i->in_count == 1 && i->in[0].kind == PTX_CONSTANT && i->in[0].value == 0;
+    if (op == PTX_CP)
+        return i->in_count == (i->code.async == PTX_COPY ? 4u : i->code.async == PTX_WAIT ? 1u : 0u);
+    if (op == PTX_MMA) return i->out_count == 4 && i->in_count == 10;
+    if (op == PTX_LDMATRIX) return i->out_count == 4 && i->in_count == 1;
     if (op == PTX_LD) return i->out_count == i->code.vector && i->in_count == 1;
     if (op == PTX_ST) return i->out_count == 0 && i->in_count == 1 + i->code.vector;
     if (op == PTX_MOV)
@@ -299,13 +303,14 @@ static bool counts_fit(const ptx_instruction *i) {
     if (op == PTX_SHFL) return i->out_count <= 2 && i->in_count == 4;
     if (i->out_count != 1) return false;
     if (op == PTX_BFI) return i->in_count == 4;
+    if (op == PTX_CVT) return i->in_count == (i->code.pair ? 2u : 1u);
     if (op == PTX_SETP) return i->in_count == (i->code.logic != 0 ? 3u : 2u);
     if (memchr(ternary, (int)op, sizeof ternary) != NULL) return i->in_count == 3;
     return i->in_count == (memchr(unary, (int)op, sizeof unary) != NULL ? 1u : 2u);
 }
 
 static bool operands(parser *p, ptx_instruction *i) {
-    const bool has_out = i->code.op != PTX_ST && i->code.op != PTX_BAR;
+    const bool has_out = i->code.op != PTX_ST && i->code.op != PTX_BAR && i->code.op != PTX_CP;
     for (unsigned n = 0; !at(p, ";"); n++) {
         if (n > 0 && !expect(p, ",")) return false;
         const bool out = n == 0 && has_out;

@@ -18,6 +18,7 @@ typedef enum ptx_op {
     PTX_CLZ,
     PTX_COPYSIGN,
     PTX_COS,
+    PTX_CP,
     PTX_CVT,
     PTX_CVTA,
     PTX_DIV,
@@ -25,10 +26,12 @@ typedef enum ptx_op {
     PTX_EXIT,
     PTX_FMA,
     PTX_LD,
+    PTX_LDMATRIX,
     PTX_LG2,
     PTX_MAD,
     PTX_MAX,
     PTX_MIN,
+    PTX_MMA,
     PTX_MOV,
     PTX_MUL,
     PTX_NEG,
@@ -51,7 +54,7 @@ typedef enum ptx_op {
     PTX_XOR
 } ptx_op;
 
-/* kind: b u s f, or p for predicates of one bit; 0 where an instruction has no type */
+/* kind: b u s f, g for bf16, or p for predicates of one bit; 0 where an instruction has no type */
 typedef struct ptx_type {
     char kind;
     unsigned char bits;
@@ -85,19 +88,23 @@ typedef enum ptx_compare {
 } ptx_compare;
 typedef enum ptx_mode { PTX_WHOLE, PTX_LO, PTX_HI, PTX_WIDE } ptx_mode;
 typedef enum ptx_space { PTX_GLOBAL, PTX_SHARED, PTX_LOCAL, PTX_PARAM } ptx_space;
+typedef enum ptx_async { PTX_COPY, PTX_COMMIT, PTX_WAIT } ptx_async;
 typedef enum ptx_lane { PTX_BFLY, PTX_IDX, PTX_UP, PTX_DOWN } ptx_lane;
 
 /* What the parts of an opcode after its name say. */
 typedef struct ptx_opcode {
     ptx_op op;
-    ptx_type type, from; /* from: the source of cvt */
+    ptx_type type, from; /* from: the source of cvt, the factors of mma */
     ptx_round round;
     ptx_compare compare;
     char logic; /* & | ^ of setp, 0 without */
     ptx_mode mode;
     ptx_space space;
     ptx_lane lane;
+    ptx_async async;
     bool ftz, sat, approx;
+    bool pair;   /* cvt makes two */
+    bool turned; /* ldmatrix.trans */
     unsigned vector;
 } ptx_opcode;
 
@@ -127,7 +134,7 @@ typedef struct ptx_operand {
     uint64_t value;
 } ptx_operand;
 
-enum { PTX_MAX_OUT = 4, PTX_MAX_IN = 6 };
+enum { PTX_MAX_OUT = 4, PTX_MAX_IN = 10 };
 
 typedef struct ptx_instruction {
     ptx_opcode code;
@@ -136,7 +143,7 @@ typedef struct ptx_instruction {
     unsigned out_count, in_count, target;
     float machine; /* instructions of the machine for it */
     ptx_operand out[PTX_MAX_OUT], in[PTX_MAX_IN];
-    char text[32]; /* the opcode as written */
+    char text[64]; /* the opcode as written */
 } ptx_instruction;
 
 /* offset: in its space; for global variables the host's address */

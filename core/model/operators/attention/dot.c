@@ -128,9 +128,17 @@ dhow_status dhowi_attend_scores(dhowi_lowering *b, dhowi_attention *a) {
 
 /* ---- in one step ---- */
 
-/* ATTENTION_MOST of kernels/matmul.k; fewer rows than the least do not fill the kernel's vectors.
- */
-enum { MOST_FEATURES = 256, LEAST_ROWS = 8 };
+/* Fewer rows do not fill the kernels' vectors and tiles. */
+enum { LEAST_ROWS = 8 };
+
+/* ATTENTION_MOST of kernels/attention.k, 0 where the device's library is faster: on GPUs, but with
+ * tensor cores. */
+static int64_t most_features(const dhowi_lowering *b, dhow_dtype dtype) {
+    const dhow_device_desc *device = &b->device->desc;
+    const bool half = dtype == DHOW_F16 || dtype == DHOW_BF16;
+    if (device->kind == DHOW_DEVICE_CPU) return 256;
+    return half && (device->flags & DHOW_DEVICE_TENSOR_CORES) != 0 ? 128 : 0;
+}
 
 static bool has_types_of_step(const dhowi_lowering *b, const dhowi_attention *a) {
     const dhow_dtype dtype = dhowi_desc_at(b, a->q)->dtype;
@@ -139,24 +147,24 @@ static bool has_types_of_step(const dhowi_lowering *b, const dhowi_attention *a)
         if (mask != DHOW_BOOL && mask != dtype) return false;
     }
     return dhowi_desc_at(b, a->k)->dtype == dtype && dhowi_desc_at(b, a->v)->dtype == dtype &&
-           dtype != DHOW_F64 && (a->precision == 0 || a->precision == DHOW_F32) &&
+           (a->precision == 0 || a->precision == DHOW_F32) &&
            dhowi_op_supported(dhowi_op_of(DHOWI_OP_attention), dtype, b->device) == DHOW_OK;
 }
 
 static bool has_extents_of_step(const dhowi_lowering *b, const dhowi_attention *a) {
     const dhowi_tensor_desc *q = dhowi_desc_at(b, a->q), *k = dhowi_desc_at(b, a->k),
                             *v = dhowi_desc_at(b, a->v);
+    const int64_t most = most_features(b, q->dtype);
     if (q->rank != 4 || k->rank != 4 || v->rank != 4) return false;
     return k->shape[0] == q->shape[0] && v->shape[0] == q->shape[0] && v->shape[1] == k->shape[1] &&
            q->shape[2] >= LEAST_ROWS && k->shape[2] > 0 && q->shape[3] > 0 && v->shape[3] > 0 &&
-           q->shape[3] <= MOST_FEATURES && v->shape[3] <= MOST_FEATURES;
+           q->shape[3] <= most && v->shape[3] <= most;
 }
 
-/* GPUs keep the products of their vendor's library, which know tensor cores. */
 static bool is_one_step(const dhowi_lowering *b, const dhowi_attention *a) {
-    return dhowi_optimises(DHOWI_OPTIMISE_ATTENTION) && b->device->desc.kind == DHOW_DEVICE_CPU &&
-           !a->wants_scores && DHOWI_GUARD(attention_capped, a->softcap == 0) &&
-           has_extents_of_step(b, a) && has_types_of_step(b, a);
+    return dhowi_optimises(DHOWI_OPTIMISE_ATTENTION) && !a->wants_scores &&
+           DHOWI_GUARD(attention_capped, a->softcap == 0) && has_extents_of_step(b, a) &&
+           has_types_of_step(b, a);
 }
 
 /* All masks as one that is added; -1 without any. */
