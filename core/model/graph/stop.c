@@ -33,10 +33,11 @@ dhow_status dhowi_stop_ask(const dhowi_stop *s) {
     if (atomic_load_explicit(&s->model->cancels, memory_order_relaxed) != s->cancels)
         return dhowi_fail(DHOW_CANCELLED, "dhow_model_cancel() was called during the run");
     if (s->deadline == 0 || now() < s->deadline) return DHOW_OK;
-    return dhowi_fail(DHOW_TIMED_OUT,
-                      "the run takes longer than its limit of %g s, which dhow_model_set_time_limit(), "
-                      "or dhow-run --time-limit, set",
-                      (double)atomic_load(&s->model->time_limit) / SECOND);
+    return dhowi_fail(
+        DHOW_TIMED_OUT,
+        "the run takes longer than its limit of %g s, which dhow_model_set_time_limit(), "
+        "or dhow-run --time-limit, set",
+        (double)atomic_load(&s->model->time_limit) / SECOND);
 }
 
 /* ---- the public side ---- */

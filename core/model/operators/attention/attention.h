@@ -60,8 +60,8 @@ dhow_status dhowi_heads_of(dhowi_lowering *b, const dhowi_attention *a, int64_t 
 /* Fills in the scores, whose last stage are the weights. */
 dhow_status dhowi_attend_scores(dhowi_lowering *b, dhowi_attention *a);
 /* softmax(scale q kt + mask) v, Vaswani et al. 2017; several heads of q may share one of k and v,
- * Ainslie et al. 2023. One step where the device has a kernel for it; there are scores where they are
- * wanted. */
+ * Ainslie et al. 2023. One step where the device has a kernel for it; there are scores where they
+ * are wanted. */
 dhow_status dhowi_attend(dhowi_lowering *b, dhowi_attention *a, int32_t *out);
 /* onnx.c */
 dhowi_lower_fn dhowi_lower_attention;
