@@ -36,10 +36,11 @@ static int convolve(gen *g, int x, int32_t axes) {
     for (int32_t i = 0; i < axes; i++) {
         const int64_t n = val(g, x)->shape[2 + i];
         kernel[i] = one_in(g, 2) ? 1 : 1 + below(g, 3);
-        stride[i] = one_in(g, 4) ? 2 : 1;
+        stride[i] = one_in(g, 3) ? 2 + below(g, 2) : 1;
         dilation[i] = one_in(g, 6) ? 2 : 1;
-        pads[i] = one_in(g, 2) ? below(g, (int)kernel[i]) : 0;
-        pads[axes + i] = one_in(g, 2) ? below(g, (int)kernel[i]) : pads[i];
+        const int most = (int)kernel[i] + (one_in(g, 3) ? 2 : 0); /* windows in the padding alone */
+        pads[i] = one_in(g, 2) ? below(g, most) : 0;
+        pads[axes + i] = one_in(g, 2) ? below(g, most) : one_in(g, 2) ? 0 : pads[i];
         const int64_t reach = dilation[i] * (kernel[i] - 1) + 1;
         if (n + pads[i] + pads[axes + i] < reach) kernel[i] = 1;
         shape[2 + i] =
@@ -175,7 +176,8 @@ int square_image(gen *g) {
     return one_in(g, 2) ? unary(g, "Relu", y, 0) : y;
 }
 
-/* An image between two convolutions of which a part is written by something else. */
+/* An image between two convolutions of which a part is written by something else, or which is cut
+ * into other channels. */
 int written_image(gen *g) {
     const int64_t c = 4 * (1 + below(g, 2)), h = 2 + below(g, 3), n = g->batch > 0 ? g->batch : 1;
     int64_t shape[] = {n, c, h, h}, pads[8] = {0};
@@ -184,21 +186,30 @@ int written_image(gen *g) {
     if (in[0] < 0) return -1;
     val(g, in[0])->open[0] = false;
     int y = result(g, put(g, "Conv", 2, in), g->m->dtype, 4, shape, 0);
+    int64_t seen = c; /* channels of the second convolution's image */
+    const int how = below(g, 3);
     if (y < 0) return -1;
-    if (one_in(g, 2)) {
+    if (how == 0) {
         const int row = add_value(g->m, VALUE_CONSTANT, DHOW_I64, 4, part, g->at);
         const int to[] = {y, row, new_constant(g, 4, part)};
         if (to[2] < 0 || row < 0) return -1;
         node *s = put(g, "ScatterElements", 3, to);
         set_int(s, "axis", 2);
         y = result(g, s, g->m->dtype, 4, shape, 0);
+    } else if (how == 1) {
+        shape[1] = seen = c / 2;
+        shape[2] *= 2;
+        const int to[] = {y, new_ints(g, 4, shape)};
+        y = result(g, put(g, "Reshape", 2, to), g->m->dtype, 4, shape, 0);
     } else { /* another image behind those that are there */
         pads[4] = 1;
         shape[0]++;
         const int to[] = {y, new_ints(g, 8, pads)};
         y = result(g, put(g, "Pad", 2, to), g->m->dtype, 4, shape, 0);
     }
-    const int again[] = {y, new_constant(g, 4, w)};
+    const int64_t second[] = {c, seen, 1, 1};
+    const int again[] = {y, new_constant(g, 4, second)};
+    shape[1] = c;
     return result(g, put(g, "Conv", 2, again), g->m->dtype, 4, shape, 0);
 }
 

@@ -371,9 +371,18 @@ def samples(s: Suite) -> None:
     s.add("det", "Det", [s.numbers(2, 5, 5)], domain="")
 
 
+def windows(s: Suite) -> None:
+    # What one plane, row or place of the result sees is the padding before the image alone.
+    for axes, pads in ((3, [1, 0, 0, 0, 0, 0]), (2, [2, 0, 0, 0]), (1, [1, 0])):
+        image, kernel = s.numbers(1, 3, 1, *[4] * (axes - 1)), s.numbers(4, 3, *[1] * axes)
+        s.add(f"conv_of_padding_{axes}", "Conv", [image, kernel, s.numbers(4)], domain="", fixed=(1, 2), pads=pads, strides=[3] + [1] * (axes - 1))
+    s.add("conv_transpose_of_padding", "ConvTranspose", [s.numbers(1, 3, 1, 4, 4), s.numbers(3, 2, 1, 1, 1)], domain="", fixed=(1,),
+          pads=[1, 0, 0, 0, 0, 0], strides=[2, 1, 1], output_padding=[1, 0, 0])
+
+
 def main() -> None:
     s = Suite()
-    for part in (products, activations, norms, rotary, multi_head, group_query, attention, samples, nbits, quantised, quantised_lstm):
+    for part in (products, activations, norms, rotary, multi_head, group_query, attention, samples, nbits, quantised, quantised_lstm, windows):
         part(s)
     folder = pathlib.Path(__file__).parent
     packed = io.BytesIO()

@@ -293,7 +293,8 @@ static void describe_space(const dhowi_call *call, bool transposed, dhow_conv_de
         d->pad[i] = s->before[1 + i];
         d->pad[i + 2] = s->after[1 + i];
     }
-    if (s->in[0] > 1 || s->kernel[0] > 1 || s->out[0] > 1) {
+    /* One plane from one plane is an image, but where the result lies in the padding before it. */
+    if (s->in[0] > 1 || s->kernel[0] > 1 || s->out[0] > 1 || s->before[0] > 0) {
         d->depth = s->in[0], d->kd = s->kernel[0];
         d->stride_d = s->stride[0], d->dilation_d = s->dilation[0];
         d->pad_d[0] = s->before[0], d->pad_d[1] = s->after[0];
