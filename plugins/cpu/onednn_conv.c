@@ -182,9 +182,15 @@ static int stumbles_over_padding(const onednn_library *dnnl, dnnl_primitive_desc
            (sees_padding_alone(d, 0, mds->y_dims[2]) || sees_padding_alone(d, 1, mds->y_dims[3]));
 }
 
+/* Products of one channel's windows are too narrow for "gemm": with oneDNN 2.6 and AVX2 they take
+ * four to six times as long as dhow's own kernel. */
+static int is_slow(const onednn_library *dnnl, dnnl_primitive_desc_t pd, const dhow_conv_desc *d) {
+    return d->c == 1 && d->kh * d->kw > 1 && has_name(dnnl, pd, "gemm");
+}
+
 static int is_unfit(const onednn_library *dnnl, dnnl_primitive_desc_t pd, const dhow_conv_desc *d,
                     const conv_mds *mds) {
-    return is_reference(dnnl, pd) || reads_wrong_rows(dnnl, pd, d, mds) ||
+    return is_reference(dnnl, pd) || is_slow(dnnl, pd, d) || reads_wrong_rows(dnnl, pd, d, mds) ||
            stumbles_over_padding(dnnl, pd, d, mds);
 }
 
