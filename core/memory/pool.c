@@ -112,37 +112,49 @@ static dhowi_storage *choose_cached(const dhowi_pool *pool, uint32_t size_class)
     return pool->cached[size_class];
 }
 
-static dhow_status allocate(dhowi_pool *pool, uint64_t bytes, dhowi_storage **out) {
-    uint32_t size_class = 0;
-    uint64_t block = 0;
-    const uint64_t guard = pool->device->context->validate ? DHOWI_GUARD_BYTES : 0;
-    if (bytes > UINT64_MAX - guard || !classify(bytes + guard, &size_class, &block))
-        return dhowi_pool_exhausted(pool, bytes, "more than 64 TiB");
+/* Under the mutex; the bytes that are live now. */
+static uint64_t make_live(dhowi_pool *pool, dhowi_storage *s, uint64_t bytes) {
+    s->bytes = bytes;
+    dhowi_pool_push(&pool->live, s);
+    pool->allocations++;
+    pool->live_bytes += bytes;
+    pool->live_peak = DHOWI_MAX(pool->live_peak, pool->live_bytes);
+    return pool->live_bytes;
+}
+
+/* A cached block of a class, or NULL. */
+static dhowi_storage *reuse(dhowi_pool *pool, uint32_t size_class, uint64_t block, uint64_t bytes,
+                            uint64_t *live) {
     pthread_mutex_lock(&pool->mutex);
     dhowi_storage *s = choose_cached(pool, size_class);
     if (s != NULL) {
         dhowi_pool_take(&pool->cached[size_class], s);
         pool->cached_bytes -= block;
+        atomic_store_explicit(&s->handle.references, 1, memory_order_relaxed);
+        *live = make_live(pool, s, bytes);
     }
     pthread_mutex_unlock(&pool->mutex);
+    if (s != NULL && dhowi_planted("a cached block is free at once")) {
+        s->hazard.user_count = 0;
+        atomic_store(&s->hazard.sole_user, NULL);
+    }
+    return s;
+}
+
+static dhow_status allocate(dhowi_pool *pool, uint64_t bytes, dhowi_storage **out) {
+    uint32_t size_class = 0;
+    uint64_t block = 0, live = 0;
+    const uint64_t guard = pool->device->context->validate ? DHOWI_GUARD_BYTES : 0;
+    if (bytes > UINT64_MAX - guard || !classify(bytes + guard, &size_class, &block))
+        return dhowi_pool_exhausted(pool, bytes, "more than 64 TiB");
+    dhowi_storage *s = reuse(pool, size_class, block, bytes, &live);
     if (s == NULL) {
         DHOWI_TRY(new_block(pool, bytes, block, &s));
-    } else {
-        atomic_store_explicit(&s->handle.references, 1, memory_order_relaxed);
-        if (dhowi_planted("a cached block is free at once")) {
-            s->hazard.user_count = 0;
-            atomic_store(&s->hazard.sole_user, NULL);
-        }
+        pthread_mutex_lock(&pool->mutex);
+        live = make_live(pool, s, bytes);
+        pthread_mutex_unlock(&pool->mutex);
     }
-    s->bytes = bytes;
     dhowi_handle_retain(&pool->device->context->handle);
-    pthread_mutex_lock(&pool->mutex);
-    dhowi_pool_push(&pool->live, s);
-    pool->allocations++;
-    pool->live_bytes += bytes;
-    pool->live_peak = DHOWI_MAX(pool->live_peak, pool->live_bytes);
-    uint64_t live = pool->live_bytes;
-    pthread_mutex_unlock(&pool->mutex);
     dhowi_pool_trace(pool, live);
     *out = s;
     return DHOW_OK;
