@@ -10,15 +10,8 @@ trap 'rm -rf "$work"' EXIT
 export OCL_ICD_VENDORS="$icd" OCLGRIND_DATA_RACES=1 OCLGRIND_UNIFORM_WRITES=1 OCLGRIND_LOG="$work/log" DHOW_CACHE_DIR=off
 export DHOW_BACKENDS=cpu,opencl
 
-# Texts with the headers that lie beside them, as dhow has them.
-for text in "$2"/*.k; do
-    awk -v folder="$2" '
-        /^#include "[a-z_]+\.h"$/ { split($0, part, "\""); while ((getline line <(folder "/" part[2])) > 0) print line; next }
-        { print }' "$text" >"$work/${text##*/}"
-done
-
 : >"$OCLGRIND_LOG"
-"$1" "$work" 64 matmul_f32=128 matmul_f32=256 conv2d_f32=256
+"$1" "$2" 64 matmul_f32=128 matmul_f32=256 conv2d_f32=256
 if [ -s "$OCLGRIND_LOG" ]; then
     head -n 40 "$OCLGRIND_LOG" >&2
     echo "race: oclgrind reports the above" >&2

@@ -133,7 +133,7 @@ static const char k_planted[] =
     "    }\n"
     "}\n";
 
-static char *read_text(const char *folder, const char *file) {
+static char *read_file(const char *folder, const char *file) {
     char path[1024];
     (void)snprintf(path, sizeof path, "%s/%s", folder, file);
     FILE *f = fopen(path, "rb");
@@ -144,6 +144,20 @@ static char *read_text(const char *folder, const char *file) {
     }
     (void)fclose(f);
     return text;
+}
+
+/* The header that lies beside a text in the place of its include, as dhow has it. */
+static char *read_text(const char *folder, const char *file) {
+    static const char include[] = "#include \"panels.h\"";
+    char *text = read_file(folder, file), *at = strstr(text, include);
+    if (at == NULL) return text;
+    char *header = read_file(folder, "panels.h"), *whole = calloc(2, 1 << 18);
+    if (whole == NULL) exit(1);
+    (void)snprintf(whole, 2 << 18, "%.*s%s%s", (int)(at - text), text, header,
+                   at + sizeof include - 1);
+    free(header);
+    free(text);
+    return whole;
 }
 
 /* The dtype of a tensor argument, as the kernel's name ends. */
