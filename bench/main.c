@@ -209,7 +209,8 @@ static int is_group(const char *name) {
 }
 
 static void usage(FILE *to, const char *program) {
-    (void)fprintf(to, "usage: %s [--json FILE] [--device SPEC] [--small] [GROUP...]\ngroups:", program);
+    (void)fprintf(to,
+                  "usage: %s [--json FILE] [--device SPEC] [--small] [GROUP...]\ngroups:", program);
     for (size_t i = 0; i < bench_group_count; i++) (void)fprintf(to, " %s", bench_groups[i].name);
     (void)fputs("\n", to);
 }

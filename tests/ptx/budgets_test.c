@@ -294,9 +294,9 @@ static void maps(budgets *b, const real *r) {
 static void heads(budgets *b) {
     enum { H = 2, L = 128, S = 512, E = 64 };
     ptx_module *m = ptx_load("attention", "f16", 32, NULL);
-    MEASURE(b, MAY, m, "attention_f16", "128x512x64", 1e-2, IN(q, F16, H *L *E, 0),
-            IN(k, F16, H *S *E, 0), IN(v, F16, H *S *E, 0), IN(mask, F16, 1, 0),
-            OUT(y, F16, H *L *E, 0),
+    MEASURE(b, MAY, m, "attention_f16", "128x512x64", 1e-2, IN(q, F16, H * L * E, 0),
+            IN(k, F16, H * S * E, 0), IN(v, F16, H * S * E, 0), IN(mask, F16, 1, 0),
+            OUT(y, F16, H * L * E, 0),
             DIMS(from, 4, {1, H, 1, L, S, E, E},
                  {{0, L * E, E, 1}, {0, S * E, E, 1}, {0, S * E, E, 1}}, {0}),
             DIMS(to, 4, {0}, {{0, E, H * E, 1}}, {0}), FLOAT32(scale, 0.125f), INT32(masked, 0),

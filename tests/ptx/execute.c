@@ -235,9 +235,8 @@ static void shuffle(ptx_machine *m, const ptx_thread *t, unsigned lanes) {
         unsigned from = 0;
         if (!(lanes >> lane & 1)) continue;
         const unsigned mask = (unsigned)ptx_read(m, self, &i->in[3]);
-        const bool inside =
-            source_lane(i->code.lane, lane, (unsigned)ptx_read(m, self, &i->in[1]),
-                        (unsigned)ptx_read(m, self, &i->in[2]), &from);
+        const bool inside = source_lane(i->code.lane, lane, (unsigned)ptx_read(m, self, &i->in[1]),
+                                        (unsigned)ptx_read(m, self, &i->in[2]), &from);
         if (!(mask >> lane & 1))
             ptx_find_fault(m, self, i, PTX_BAD_SHUFFLE, mask,
                            "the mask 0x%x leaves out lane %u, which runs it", mask, lane);

@@ -157,9 +157,10 @@ Test(ptx_isa, faults_are_named) {
     expect_fault(
         "setp.gt.u32 %p0, %r0, 15;\n@%p0 ret;\nshfl.sync.bfly.b32 %r1|%p1, %r0, 16, 31, 65535;", 32,
         PTX_BAD_SHUFFLE, "reads lane 16");
-    expect_fault("setp.eq.s32 %p0, %r0, 5;\n@%p0 ret;\n"
-                 "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1, %r2, %r3, %r4}, [area];",
-                 32, PTX_BAD_SHUFFLE, "lanes 0x20 do not come");
+    expect_fault(
+        "setp.eq.s32 %p0, %r0, 5;\n@%p0 ret;\n"
+        "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1, %r2, %r3, %r4}, [area];",
+        32, PTX_BAD_SHUFFLE, "lanes 0x20 do not come");
     expect_fault("cp.async.cg.shared.global [area+8], [%rd6], 16, 16;", 1, PTX_MISALIGNED,
                  "16 bytes");
     expect_fault("A: bra A;", 1, PTX_ENDLESS, "does not end");

@@ -259,8 +259,8 @@ Test(ptx, attention_of_nothing_is_that_of_the_cpu) {
         for (int j = 0; j < S; j++) mask[S + j] = none[t];
         for (int j = 0; j < 64; j++) mask[2 * S + j] = none[t];
         for (int empty_is_zero = 0; empty_is_zero < 2; empty_is_zero++)
-            AS_CPU(m, name, 1, 0.02, IN(q, e, L *E, 0), IN(k, e, S *E, 0), IN(v, e, S *E, 0),
-                   {"mask", INPUT, e, L * S, 0, mask, 0}, OUT(y, e, L *E, 0),
+            AS_CPU(m, name, 1, 0.02, IN(q, e, L * E, 0), IN(k, e, S * E, 0), IN(v, e, S * E, 0),
+                   {"mask", INPUT, e, L * S, 0, mask, 0}, OUT(y, e, L * E, 0),
                    DIMS(from, 4, {1, 1, 1, L, S, E, E}, {{0, 0, E, 1}, {0, 0, E, 1}, {0, 0, E, 1}},
                         {0}),
                    DIMS(to, 4, {0}, {{0, 0, E, 1}, {0, 0, S, 1}}, {0}), FLOAT32(scale, 0.25f),

@@ -45,20 +45,17 @@ void ptx_multiply_matrices(const ptx_machine *m, ptx_thread *warp, const ptx_ins
                 a[row + r % 2 * 8][column + r / 2 * 8 + e] =
                     factor(i, ptx_read(m, &warp[lane], &i->in[r]), e);
             for (unsigned r = 0; r < 2; r++)
-                b[column + r * 8 + e][row] =
-                    factor(i, ptx_read(m, &warp[lane], &i->in[4 + r]), e);
+                b[column + r * 8 + e][row] = factor(i, ptx_read(m, &warp[lane], &i->in[4 + r]), e);
         }
     }
     for (unsigned lane = 0; lane < LANES; lane++) {
         float d[4];
         for (unsigned r = 0; r < 4; r++) {
             const unsigned row = lane / 4 + r / 2 * 8, column = lane % 4 * 2 + r % 2;
-            double sum =
-                (double)f32_of_bits((uint32_t)ptx_read(m, &warp[lane], &i->in[6 + r]));
+            double sum = (double)f32_of_bits((uint32_t)ptx_read(m, &warp[lane], &i->in[6 + r]));
             for (unsigned k = 0; k < K; k++) sum += a[row][k] * b[k][column];
             d[r] = (float)sum;
         }
-        for (unsigned r = 0; r < 4; r++)
-            ptx_write(&warp[lane], &i->out[r], bits_of_f32(d[r]));
+        for (unsigned r = 0; r < 4; r++) ptx_write(&warp[lane], &i->out[r], bits_of_f32(d[r]));
     }
 }

@@ -135,7 +135,7 @@ Test(ptx_mistakes, a_matmul_that_overwrites_the_patch_in_use) {
 }
 
 /* Two parts of keys, 64 features: the copies of one part run while the other is computed with. */
-#define HEADS                                                                                     \
+#define HEADS                                                                                      \
     IN(q, F16, 20 * 64, 0), IN(k, F16, 100 * 64, 0), IN(v, F16, 100 * 64, 0), IN(mask, F16, 1, 0), \
         OUT(y, F16, 20 * 64, 0),                                                                   \
         DIMS(from, 4, {1, 1, 1, 20, 100, 64, 64}, {{0, 0, 64, 1}, {0, 0, 64, 1}, {0, 0, 64, 1}},   \

@@ -11,48 +11,66 @@ static const struct {
     const char *name;
     ptx_op op;
     const char *kinds;
-} k_names[] = {
-    {"abs", PTX_ABS, "sf"},    {"add", PTX_ADD, "usf"},    {"and", PTX_AND, "bp"},
-    {"bar", PTX_BAR, ""},      {"bfe", PTX_BFE, "u"},      {"bfi", PTX_BFI, "b"},
-    {"bra", PTX_BRA, ""},      {"clz", PTX_CLZ, "b"},      {"copysign", PTX_COPYSIGN, "f"},
-    {"cos", PTX_COS, "f"},     {"cp", PTX_CP, ""},         {"cvt", PTX_CVT, "usfg"},
-    {"cvta", PTX_CVTA, "u"},   {"ldmatrix", PTX_LDMATRIX, "b"}, {"mma", PTX_MMA, "f"},
-    {"div", PTX_DIV, "usf"},   {"ex2", PTX_EX2, "f"},      {"exit", PTX_EXIT, ""},
-    {"fma", PTX_FMA, "f"},     {"ld", PTX_LD, "busf"},     {"lg2", PTX_LG2, "f"},
-    {"mad", PTX_MAD, "us"},    {"max", PTX_MAX, "usf"},    {"min", PTX_MIN, "usf"},
-    {"mov", PTX_MOV, "busfp"}, {"mul", PTX_MUL, "usf"},    {"neg", PTX_NEG, "sf"},
-    {"not", PTX_NOT, "bp"},    {"or", PTX_OR, "bp"},       {"prmt", PTX_PRMT, "b"},
-    {"rcp", PTX_RCP, "f"},     {"rem", PTX_REM, "us"},     {"ret", PTX_RET, ""},
-    {"rsqrt", PTX_RSQRT, "f"}, {"selp", PTX_SELP, "busf"}, {"setp", PTX_SETP, "busf"},
-    {"shfl", PTX_SHFL, "b"},   {"shl", PTX_SHL, "b"},      {"shr", PTX_SHR, "bus"},
-    {"sin", PTX_SIN, "f"},     {"sqrt", PTX_SQRT, "f"},    {"st", PTX_ST, "busf"},
-    {"sub", PTX_SUB, "usf"},   {"xor", PTX_XOR, "bp"}};
+} k_names[] = {{"abs", PTX_ABS, "sf"},
+               {"add", PTX_ADD, "usf"},
+               {"and", PTX_AND, "bp"},
+               {"bar", PTX_BAR, ""},
+               {"bfe", PTX_BFE, "u"},
+               {"bfi", PTX_BFI, "b"},
+               {"bra", PTX_BRA, ""},
+               {"clz", PTX_CLZ, "b"},
+               {"copysign", PTX_COPYSIGN, "f"},
+               {"cos", PTX_COS, "f"},
+               {"cp", PTX_CP, ""},
+               {"cvt", PTX_CVT, "usfg"},
+               {"cvta", PTX_CVTA, "u"},
+               {"ldmatrix", PTX_LDMATRIX, "b"},
+               {"mma", PTX_MMA, "f"},
+               {"div", PTX_DIV, "usf"},
+               {"ex2", PTX_EX2, "f"},
+               {"exit", PTX_EXIT, ""},
+               {"fma", PTX_FMA, "f"},
+               {"ld", PTX_LD, "busf"},
+               {"lg2", PTX_LG2, "f"},
+               {"mad", PTX_MAD, "us"},
+               {"max", PTX_MAX, "usf"},
+               {"min", PTX_MIN, "usf"},
+               {"mov", PTX_MOV, "busfp"},
+               {"mul", PTX_MUL, "usf"},
+               {"neg", PTX_NEG, "sf"},
+               {"not", PTX_NOT, "bp"},
+               {"or", PTX_OR, "bp"},
+               {"prmt", PTX_PRMT, "b"},
+               {"rcp", PTX_RCP, "f"},
+               {"rem", PTX_REM, "us"},
+               {"ret", PTX_RET, ""},
+               {"rsqrt", PTX_RSQRT, "f"},
+               {"selp", PTX_SELP, "busf"},
+               {"setp", PTX_SETP, "busf"},
+               {"shfl", PTX_SHFL, "b"},
+               {"shl", PTX_SHL, "b"},
+               {"shr", PTX_SHR, "bus"},
+               {"sin", PTX_SIN, "f"},
+               {"sqrt", PTX_SQRT, "f"},
+               {"st", PTX_ST, "busf"},
+               {"sub", PTX_SUB, "usf"},
+               {"xor", PTX_XOR, "bp"}};
 
 typedef struct word {
     const char *name;
     int value;
 } word;
 
-static const word k_types[] = {{"pred", 'p' << 8 | 1},
-                               {"b8", 'b' << 8 | 8},
-                               {"b16", 'b' << 8 | 16},
-                               {"b32", 'b' << 8 | 32},
-                               {"b64", 'b' << 8 | 64},
-                               {"u8", 'u' << 8 | 8},
-                               {"u16", 'u' << 8 | 16},
-                               {"u32", 'u' << 8 | 32},
-                               {"u64", 'u' << 8 | 64},
-                               {"s8", 's' << 8 | 8},
-                               {"s16", 's' << 8 | 16},
-                               {"s32", 's' << 8 | 32},
-                               {"s64", 's' << 8 | 64},
-                               {"f16", 'f' << 8 | 16},
-                               {"f32", 'f' << 8 | 32},
-                               {"f64", 'f' << 8 | 64},
-                               {"bf16", 'g' << 8 | 16},
-                               {"f16x2", 'f' << 8 | 16},
-                               {"bf16x2", 'g' << 8 | 16},
-                               {NULL, 0}};
+static const word k_types[] = {{"pred", 'p' << 8 | 1},    {"b8", 'b' << 8 | 8},
+                               {"b16", 'b' << 8 | 16},    {"b32", 'b' << 8 | 32},
+                               {"b64", 'b' << 8 | 64},    {"u8", 'u' << 8 | 8},
+                               {"u16", 'u' << 8 | 16},    {"u32", 'u' << 8 | 32},
+                               {"u64", 'u' << 8 | 64},    {"s8", 's' << 8 | 8},
+                               {"s16", 's' << 8 | 16},    {"s32", 's' << 8 | 32},
+                               {"s64", 's' << 8 | 64},    {"f16", 'f' << 8 | 16},
+                               {"f32", 'f' << 8 | 32},    {"f64", 'f' << 8 | 64},
+                               {"bf16", 'g' << 8 | 16},   {"f16x2", 'f' << 8 | 16},
+                               {"bf16x2", 'g' << 8 | 16}, {NULL, 0}};
 static const word k_rounds[] = {{"rn", PTX_RN},   {"rz", PTX_RZ},   {"rm", PTX_RM},
                                 {"rp", PTX_RP},   {"rni", PTX_RNI}, {"rzi", PTX_RZI},
                                 {"rmi", PTX_RMI}, {"rpi", PTX_RPI}, {NULL, 0}};
@@ -93,9 +111,9 @@ static bool same_type(ptx_type a, ptx_type b) { return a.kind == b.kind && a.bit
 static bool matrix_modifier(ptx_opcode *code, const char *part, size_t length) {
     if (is("trans", part, length) && code->op == PTX_LDMATRIX) return code->turned = true;
     if (is("sync", part, length) || is("aligned", part, length)) return true;
-    return code->op == PTX_MMA ? is("m16n8k16", part, length) || is("row", part, length) ||
-                                     is("col", part, length)
-                               : is("m8n8", part, length) || is("x4", part, length);
+    return code->op == PTX_MMA
+               ? is("m16n8k16", part, length) || is("row", part, length) || is("col", part, length)
+               : is("m8n8", part, length) || is("x4", part, length);
 }
 
 /* One part between dots. */

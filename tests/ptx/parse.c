@@ -284,16 +284,17 @@ static bool guard(parser *p, ptx_instruction *i) {
 /* Whether an instruction has as many operands as it should. */
 static bool counts_fit(const ptx_instruction *i) {
     static const unsigned char ternary[] = {PTX_BFE, PTX_FMA, PTX_MAD, PTX_PRMT, PTX_SELP};
-    static const unsigned char unary[] = {PTX_ABS,   PTX_CLZ, PTX_COS, PTX_CVTA,
-                                          PTX_EX2,   PTX_LG2, PTX_NEG, PTX_NOT, PTX_RCP,
-                                          PTX_RSQRT, PTX_SIN, PTX_SQRT};
+    static const unsigned char unary[] = {PTX_ABS, PTX_CLZ, PTX_COS, PTX_CVTA,  PTX_EX2, PTX_LG2,
+                                          PTX_NEG, PTX_NOT, PTX_RCP, PTX_RSQRT, PTX_SIN, PTX_SQRT};
     const ptx_op op = i->code.op;
     if (op == PTX_RET || op == PTX_EXIT) return i->in_count + i->out_count == 0;
     if (op == PTX_BRA) return true;
     if (op == PTX_BAR)
         return i->in_count == 1 && i->in[0].kind == PTX_CONSTANT && i->in[0].value == 0;
     if (op == PTX_CP)
-        return i->in_count == (i->code.async == PTX_COPY ? 4u : i->code.async == PTX_WAIT ? 1u : 0u);
+        return i->in_count == (i->code.async == PTX_COPY   ? 4u
+                               : i->code.async == PTX_WAIT ? 1u
+                                                           : 0u);
     if (op == PTX_MMA) return i->out_count == 4 && i->in_count == 10;
     if (op == PTX_LDMATRIX) return i->out_count == 4 && i->in_count == 1;
     if (op == PTX_LD) return i->out_count == i->code.vector && i->in_count == 1;
