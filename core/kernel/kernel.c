@@ -116,6 +116,7 @@ static dhow_status unit_of(device_kernels *k, dhow_device *device, const dhowi_b
     dhow_status status = dhowi_module_new(device, DHOW_MODULE_PORTABLE, b->unit, text, strlen(text),
                                           b->options, &u->module);
     if (status == DHOW_OK) {
+        u->module->builtin = true;
         status = declare_unit(u->module, b);
         if (status != DHOW_OK) dhowi_module_end(u->module);
     }

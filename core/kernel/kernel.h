@@ -24,6 +24,7 @@ struct dhow_module {
     uint64_t image_count;
     dhowi_found_kernel *kernels;
     uint32_t kernel_count;
+    bool builtin;          /* a text of dhow's own */
     pthread_mutex_t mutex; /* building */
     _Atomic(void *) native[DHOWI_INDEX_WIDTHS];
 };

@@ -84,7 +84,8 @@ static dhow_status build_declared(dhow_module *m, int width, const dhow_kernel_d
                              .log = log,
                              .log_bytes = log != NULL ? LOG_BYTES : 0,
                              .images = m->images,
-                             .image_count = m->image_count};
+                             .image_count = m->image_count,
+                             .flags = m->builtin ? DHOW_MODULE_BUILTIN : 0};
     dhow_error err;
     dhowi_error_init(&err);
     *out_native = NULL;

@@ -43,9 +43,9 @@ dhow_status dhowi_storage_pin(dhowi_storage *s, dhow_device *device) {
 }
 
 void dhowi_storage_unpin(dhowi_storage *s) {
+    if (!s->registered) return;
     dhow_error err;
     dhowi_error_init(&err);
-    if (!s->registered) return;
     DHOWI_KEEP_ERROR;
     (void)dhowi_hazard_wait(&s->hazard, DHOW_ACCESS_WRITE);
     int32_t code =

@@ -222,8 +222,9 @@ static void back_to_pool(dhowi_storage *s) {
     uint64_t block = 0;
     (void)classify(s->block_bytes, &size_class, &block);
     s->label[0] = '\0';
-    atomic_store(&s->frozen, false);
-    atomic_store(&s->exported, false);
+    /* The next one to see the block takes it under the pool's mutex. */
+    atomic_store_explicit(&s->frozen, false, memory_order_relaxed);
+    atomic_store_explicit(&s->exported, false, memory_order_relaxed);
     dhowi_storage_written(s); /* whatever was missing there */
     pthread_mutex_lock(&pool->mutex);
     dhowi_pool_take(&pool->live, s);

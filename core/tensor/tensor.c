@@ -14,12 +14,12 @@
 
 /* ---- making ---- */
 
-dhow_status dhowi_tensor_view(dhowi_storage *storage, dhow_dtype dtype, int32_t rank,
-                              const int64_t *shape, const int64_t *strides, int64_t offset,
-                              dhow_tensor **out) {
+/* Takes over a reference to the storage; without memory for the tensor the caller keeps it. */
+static dhow_status make_view(dhowi_storage *storage, dhow_dtype dtype, int32_t rank,
+                             const int64_t *shape, const int64_t *strides, int64_t offset,
+                             dhow_tensor **out) {
     dhow_tensor *t = dhowi_handle_new(DHOWI_TENSOR, sizeof *t);
     if (t == NULL) return dhowi_fail_memory("tensor");
-    dhowi_storage_retain(storage);
     t->storage = storage;
     t->dtype = dtype;
     t->rank = rank;
@@ -42,13 +42,21 @@ dhow_status dhowi_tensor_view(dhowi_storage *storage, dhow_dtype dtype, int32_t 
     return DHOW_OK;
 }
 
-/* A row-major tensor over a storage whose reference it takes over. */
+dhow_status dhowi_tensor_view(dhowi_storage *storage, dhow_dtype dtype, int32_t rank,
+                              const int64_t *shape, const int64_t *strides, int64_t offset,
+                              dhow_tensor **out) {
+    DHOWI_TRY(make_view(storage, dtype, rank, shape, strides, offset, out));
+    dhowi_storage_retain(storage);
+    return DHOW_OK;
+}
+
+/* A row-major tensor over a storage whose reference it takes over, or releases. */
 static dhow_status over_storage(dhowi_storage *storage, dhow_dtype dtype, int32_t rank,
                                 const int64_t *shape, dhow_tensor **out) {
     int64_t strides[DHOW_MAX_RANK];
     dhowi_shape_strides(rank, shape, strides);
-    dhow_status status = dhowi_tensor_view(storage, dtype, rank, shape, strides, 0, out);
-    dhowi_storage_release(storage);
+    dhow_status status = make_view(storage, dtype, rank, shape, strides, 0, out);
+    if (status != DHOW_OK) dhowi_storage_release(storage);
     return status;
 }
 

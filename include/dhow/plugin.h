@@ -208,6 +208,11 @@ typedef struct dhow_kernel_decl {
     uint32_t param_count, reserved;  /* reserved: 0 */
 } dhow_kernel_decl;
 
+/* dhow_module_desc.flags. BUILTIN: a text of dhow's own, of many kernels, whose launches in a model
+ * are given parts of its arena. A plugin that compiles forms of a kernel for whole allocations and
+ * for parts begins with the one for parts; for a program's text with the other, as it likes. */
+enum { DHOW_MODULE_BUILTIN = 1 };
+
 /* What module_build compiles or loads. */
 typedef struct dhow_module_desc {
     uint32_t struct_size;
@@ -224,6 +229,8 @@ typedef struct dhow_module_desc {
     uint64_t log_bytes;
     const dhow_module_image *images; /* PORTABLE: ready-made forms, any number of them */
     uint64_t image_count;
+    uint32_t flags; /* DHOW_MODULE_... */
+    uint32_t reserved;
 } dhow_module_desc;
 
 enum { DHOW_STREAM_COPIES_ONLY = 1u << 0 };                      /* stream_create */
@@ -570,7 +577,7 @@ _Static_assert(sizeof(dhow_copy_rect) == 104, "ABI");
 _Static_assert(sizeof(dhow_dims) == 288, "ABI");
 _Static_assert(sizeof(dhow_arg) == 24, "ABI");
 _Static_assert(sizeof(dhow_geometry) == 40, "ABI");
-_Static_assert(sizeof(dhow_module_desc) == 96, "ABI");
+_Static_assert(sizeof(dhow_module_desc) == 104, "ABI");
 _Static_assert(sizeof(dhow_module_image) == 24, "ABI");
 _Static_assert(sizeof(dhow_ready_kernel) == 32, "ABI");
 _Static_assert(offsetof(dhow_plugin, name) == 16, "ABI");

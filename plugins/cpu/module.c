@@ -401,7 +401,7 @@ static const dhow_ready_kernel *find_ready(const dhow_ready_kernel *table, size_
 
 /* Takes the table that holds every kernel of the text. */
 static bool use_ready(cpu_module *module, const dhow_module_desc *desc) {
-    if (desc->struct_size < sizeof *desc) return false; /* an older host knows of no images */
+    if (desc->struct_size < offsetof(dhow_module_desc, flags)) return false; /* no images then */
     for (uint64_t i = 0; i < desc->image_count; i++) {
         const dhow_module_image *image = &desc->images[i];
         const dhow_ready_kernel *table = image->data;

@@ -289,11 +289,14 @@ static int32_t build(dhowi_cuda_device *device, const dhow_module_desc *desc, bo
 /* The fat binary that was compiled with the program for this index width, as a description of its
  * own; false where there is none. */
 static bool find_ready(const dhow_module_desc *desc, dhow_module_desc *out) {
-    if (desc->format != DHOW_MODULE_PORTABLE || desc->struct_size < sizeof *desc) return false;
+    if (desc->format != DHOW_MODULE_PORTABLE ||
+        desc->struct_size < offsetof(dhow_module_desc, flags))
+        return false;
     for (uint64_t i = 0; i < desc->image_count; i++) {
         const dhow_module_image *image = &desc->images[i];
         if (image->kind != DHOW_IMAGE_CUDA || image->index_bits != desc->index_bits) continue;
-        *out = *desc;
+        memset(out, 0, sizeof *out);
+        memcpy(out, desc, desc->struct_size < sizeof *out ? desc->struct_size : sizeof *out);
         out->format = DHOW_MODULE_CUBIN;
         out->text = image->data;
         out->text_bytes = image->bytes;

@@ -9,6 +9,13 @@
 #include "cache.h"
 #include "module.h"
 
+/* dhow's own texts are compiled once, in the form that takes every launch; a program's in the one
+ * whose launches are cheaper by an argument, and again for the first launch with a part. */
+static bool is_builtin(const dhow_module_desc *desc) {
+    return desc->struct_size >= offsetof(dhow_module_desc, reserved) &&
+           (desc->flags & DHOW_MODULE_BUILTIN) != 0;
+}
+
 /* Processors get the loop form, in which a group is one thread and its items are a loop that the
  * compiler vectorises; a group of items with barriers is 3 to 60 times slower there. A group size
  * among the module's own options asks for items and barriers everywhere, which is how that form is
@@ -24,7 +31,7 @@ static void add_options(dhowi_cl_module *module, const dhow_module_desc *desc) {
         if (strstr(desc->options, "-DK_WG=") == NULL) {
             if (device->is_cpu) {
                 dhowi_cl_text_print(out, "-DK_LOOPS ");
-                module->first_form = DHOWI_CL_OFFSETS;
+                if (is_builtin(desc)) module->first_form = DHOWI_CL_OFFSETS;
             } else {
                 module->group_items = device->group_items; /* see dhowi_cl_module_build_form() */
             }

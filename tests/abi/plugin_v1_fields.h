@@ -124,6 +124,8 @@ FIELD(dhow_module_desc, log, char *)
 FIELD(dhow_module_desc, log_bytes, uint64_t)
 FIELD(dhow_module_desc, images, const dhow_module_image *)
 FIELD(dhow_module_desc, image_count, uint64_t)
+FIELD(dhow_module_desc, flags, uint32_t)
+FIELD(dhow_module_desc, reserved, uint32_t)
 END(dhow_module_desc)
 
 STRUCT(dhow_module_image)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Devices that take no groups of the size that a kernel was built for: it is built anew for half of
- * them, and computes the same. PoCL plays a GPU, and two of its functions refuse large groups.
+ * How often a module is built. Devices that take no groups of the size that a kernel was built for:
+ * it is built anew for half of them, and computes the same. PoCL plays a GPU, and two of its
+ * functions refuse large groups. And which forms of a text a processor gets.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ static char *header;
 static dhowi_cl_symbols real;
 static size_t most_to_build = 256, most_to_launch = 256;
 static int builds, launches;
+static uint32_t module_flags; /* DHOW_MODULE_... */
 
 #define OK(call) cr_assert_eq((call), DHOW_OK, "%s: %s", #call, err.message)
 
@@ -98,7 +100,8 @@ static int32_t try_build(void **module, void **kernel) {
                                    .options = "",
                                    .kernels = &decl,
                                    .kernel_count = 1,
-                                   .index_bits = 32};
+                                   .index_bits = 32,
+                                   .flags = module_flags};
     const int32_t status = plugin->module_build(device, &desc, module, &err);
     return status == DHOW_OK ? plugin->module_kernel(*module, "sums", kernel, &err) : status;
 }
@@ -175,5 +178,23 @@ Test(opencl_groups, one_that_fails_at_every_size_fails_with_the_runtimes_reason)
     most_to_launch = 1;
     cr_assert_neq(sum_rows(kernel, 0), DHOW_OK);
     cr_assert_not_null(strstr(err.message, "CL_INVALID_WORK_GROUP_SIZE"), "%s", err.message);
+    plugin->module_free(module);
+}
+
+Test(opencl_groups, on_a_processor_texts_of_dhow_are_built_once_and_a_programs_for_parts_as_well) {
+    void *module = NULL, *kernel = NULL;
+    ((dhowi_cl_device *)device)->is_cpu = true;
+    module_flags = DHOW_MODULE_BUILTIN;
+    OK(try_build(&module, &kernel));
+    OK(sum_rows(kernel, 0));
+    OK(sum_rows(kernel, 16));
+    cr_assert_eq(builds, 1);
+    plugin->module_free(module);
+    module_flags = 0; /* its launches with whole tensors have an argument less */
+    OK(try_build(&module, &kernel));
+    OK(sum_rows(kernel, 0));
+    cr_assert_eq(builds, 2);
+    OK(sum_rows(kernel, 16));
+    cr_assert_eq(builds, 3);
     plugin->module_free(module);
 }

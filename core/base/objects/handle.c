@@ -106,7 +106,9 @@ void *dhowi_handle_new_keeping(dhowi_handle_kind kind, size_t bytes, size_t kept
 
 void dhowi_handle_end(void *memory) {
     free_object *object = memory;
-    if (atomic_exchange_explicit(&object->handle.magic, 0, memory_order_relaxed) == 0) return;
+    /* Only who took the last reference ends the object: a load and a store, no exchange. */
+    if (atomic_load_explicit(&object->handle.magic, memory_order_relaxed) == 0) return;
+    atomic_store_explicit(&object->handle.magic, 0, memory_order_relaxed);
     if (dhowi_call_sites_kept()) dhowi_call_site_released(object);
 }
 
