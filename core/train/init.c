@@ -53,19 +53,53 @@ static bool is_parameter(const dhow_model *m, int32_t value) {
            m->values[value].name != NULL && dhowi_is_float(m->values[value].desc.dtype);
 }
 
-static dhow_status begin_layer(dhow_model *m, const dhowi_node *n, uint64_t seed) {
-    const bool product =
-        n->source == NULL && (n->row == DHOWI_OP_linear || n->row == DHOWI_OP_conv2d);
-    if (n->op == dhowi_layer_operator(DHOWI_LAYER_EMBEDDING) && is_parameter(m, n->in[0]))
-        return draw(m, n->in[0], 0, seed);
-    if (!product || !is_parameter(m, n->in[1])) return DHOW_OK;
+/* Draws some of a node's inputs, as far as they are parameters. */
+static dhow_status draw_inputs(dhow_model *m, const dhowi_node *n, uint32_t from, uint32_t to,
+                               double bound, uint64_t seed) {
+    for (uint32_t i = from; i < n->in_count && i < to; i++) {
+        if (is_parameter(m, n->in[i])) DHOWI_TRY(draw(m, n->in[i], bound, seed));
+    }
+    return DHOW_OK;
+}
+
+/* The extent of an input, or 1. */
+static double extent_of(const dhow_model *m, int32_t value, int32_t dim) {
+    const dhowi_tensor_desc *desc = &m->values[value].desc;
+    return desc->rank > dim ? fmax((double)desc->shape[dim], 1) : 1;
+}
+
+/* The weights of all heads by Glorot and Bengio, 2010, those of the last product as of a linear
+ * layer; biases stay 0. */
+static dhow_status begin_attention(dhow_model *m, const dhowi_node *n, uint64_t seed) {
+    enum { IN_PROJ = 4, OUT_PROJ = 6 };
+    const double features = extent_of(m, n->in[OUT_PROJ], 1);
+    DHOWI_TRY(draw_inputs(m, n, IN_PROJ, IN_PROJ + 1, sqrt(6 / (4 * features)), seed));
+    return draw_inputs(m, n, OUT_PROJ, OUT_PROJ + 1, 1 / sqrt(features), seed);
+}
+
+/* Linear layers and convolutions: what one output has as inputs; of transposed convolutions what
+ * their transpose has. */
+static dhow_status begin_product(dhow_model *m, const dhowi_node *n, uint64_t seed) {
     const dhowi_tensor_desc *w = &m->values[n->in[1]].desc;
     double inputs = 1;
     for (int32_t i = 1; i < w->rank; i++) inputs *= (double)w->shape[i];
-    for (uint32_t i = 1; i < n->in_count && i < 3; i++) {
-        if (is_parameter(m, n->in[i]))
-            DHOWI_TRY(draw(m, n->in[i], 1 / sqrt(fmax(inputs, 1)), seed));
-    }
+    return draw_inputs(m, n, 1, 3, 1 / sqrt(fmax(inputs, 1)), seed);
+}
+
+/* Of the builder, not of a file. */
+static bool is_convolution(const dhowi_node *n) {
+    return n->source != NULL && n->source->op.length == 0 &&
+           (strcmp(n->operation, "Conv") == 0 || strcmp(n->operation, "ConvTranspose") == 0);
+}
+
+static dhow_status begin_layer(dhow_model *m, const dhowi_node *n, uint64_t seed) {
+    const bool row = n->source == NULL && (n->row == DHOWI_OP_linear || n->row == DHOWI_OP_conv2d);
+    if (n->op == dhowi_layer_operator(DHOWI_LAYER_EMBEDDING))
+        return draw_inputs(m, n, 0, 1, 0, seed);
+    if (n->op == dhowi_layer_operator(DHOWI_LAYER_ATTENTION)) return begin_attention(m, n, seed);
+    if (n->op == dhowi_layer_operator(DHOWI_LAYER_LSTM))
+        return draw_inputs(m, n, 1, n->in_count, 1 / sqrt(extent_of(m, n->in[2], 1)), seed);
+    if ((row || is_convolution(n)) && is_parameter(m, n->in[1])) return begin_product(m, n, seed);
     return DHOW_OK;
 }
 

@@ -139,7 +139,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_conv2d(dhow_model *model, const c
                                                       dhow_model_value *out);
 
 /**
- * dhow_layernorm() with parameters <name>.weight[features] and <name>.bias[features].
+ * dhow_layernorm() with parameters <name>.weight[features], which begins as 1, and
+ * <name>.bias[features].
  *
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY

@@ -309,10 +309,13 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_save(dhow_trainer *trainer, con
 DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_load(dhow_trainer *trainer, const char *path);
 
 /**
- * Draws the parameters of a model's linear layers, convolutions and embeddings as PyTorch's layers
- * begin: weights and biases uniform within 1 / sqrt(inputs of one output), embeddings normal. The
- * numbers come from SplitMix64 (Steele et al., 2014) of the seed and the parameter's position, so
- * they are the same everywhere. Other parameters stay as they are.
+ * Draws the parameters of the layers of a model that was built in C as PyTorch's layers begin:
+ * linear layers and all convolutions uniform within 1 / sqrt(inputs of one output), biases too;
+ * LSTMs within 1 / sqrt(hidden); the weights of attention's heads within sqrt(6 / (4 features))
+ * (Glorot and Bengio, 2010), its last product as a linear layer without a bias; embeddings normal.
+ * The numbers come from SplitMix64 (Steele et al., 2014) of the seed and the parameter's position,
+ * so they are the same everywhere. Other parameters stay as they are; norms begin with weights of
+ * 1.
  *
  * @param seed  any
  * @return INVALID_ARGUMENT (no model, or it is running), OUT_OF_MEMORY

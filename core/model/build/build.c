@@ -313,6 +313,7 @@ typedef struct layer {
     dhowi_op_id op;
     dhow_model_value x;
     dhowi_tensor_desc weight, bias;
+    double scale; /* what the weight holds at first */
     bool has_bias;
     const dhowi_attrs *attrs;
 } layer;
@@ -334,7 +335,7 @@ static dhow_status add_layer(dhow_model *m, const layer *l, dhow_model_value *ou
     int32_t in[] = {l->x, -1, -1};
     DHOWI_TRY(dhowi_build_value(m, l->function, l->x));
     dhow_status status =
-        dhowi_build_parameter(m, l->function, l->name, "weight", &l->weight, 0, &in[1]);
+        dhowi_build_parameter(m, l->function, l->name, "weight", &l->weight, l->scale, &in[1]);
     if (status == DHOW_OK && l->has_bias)
         status = dhowi_build_parameter(m, l->function, l->name, "bias", &l->bias, 0, &in[2]);
     if (status == DHOW_OK) status = add_step(m, l->op, l->name, in, 3, l->attrs, out);
@@ -416,6 +417,7 @@ dhow_status dhow_model_layernorm(dhow_model *m, const char *name, dhow_model_val
                      .name = name,
                      .op = DHOWI_OP_layernorm,
                      .x = x,
+                     .scale = 1,
                      .weight = {.dtype = dtype, .rank = 1, .shape = {features}},
                      .bias = {.dtype = dtype, .rank = 1, .shape = {features}},
                      .has_bias = true,
