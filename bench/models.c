@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "process.h"
+#include "peers.h"
 
-enum { ROUNDS = 7, MODELS = 64, PEERS = 3, MOST_RUNS = 2000 };
+enum { MODELS = 64, PEERS = 3 };
 
 void bench_models(bench *b);
 
@@ -28,13 +28,6 @@ typedef struct texts {
     char folder[512], threads[2][4], env[2][32], no_onednn[600];
     const char *library, *python;
 } texts;
-
-static double seconds_per_round(const bench *b) { return bench_is_small(b) ? 0.002 : 0.15; }
-
-static void rest(void) {
-    const struct timespec pause = {.tv_nsec = 20000000};
-    (void)nanosleep(&pause, NULL);
-}
 
 /* ---- the processes ---- */
 
@@ -74,80 +67,6 @@ static process torch_process(const texts *t, const char *precision, int threads)
     return p;
 }
 
-/* ---- measuring ---- */
-
-/* The largest difference, against the largest output. */
-static double difference(process *p, process *q) {
-    size_t n, m;
-    float *x = process_outputs(p, &n), *y = process_outputs(q, &m);
-    double most = 0, scale = 1e-30;
-    for (size_t i = 0; i < n && n == m; i++) {
-        most = fmax(most, fabs((double)x[i] - (double)y[i]));
-        scale = fmax(scale, fabs((double)y[i]));
-    }
-    free(x);
-    free(y);
-    return n == m ? most / scale : INFINITY;
-}
-
-static int agree(const char *what, process *ours, process *theirs, double tolerance) {
-    double d = difference(ours, theirs);
-    if (d <= tolerance) return 1;
-    printf("%-44s differs from %s by %.1e: not measured\n", what, theirs->name, d);
-    return 0;
-}
-
-/* All in turns, so that what else the machine does falls on everyone. */
-static void measure(const bench *b, process **all, int count) {
-    unsigned runs[PEERS + 1];
-    for (int i = 0; i < count; i++) {
-        double once = process_run(all[i], 1);
-        runs[i] = (unsigned)fmin(MOST_RUNS, fmax(1, seconds_per_round(b) / once));
-    }
-    for (int round = 0; round < (bench_is_small(b) ? 1 : ROUNDS); round++) {
-        for (int i = 0; i < count; i++) {
-            if (!bench_is_small(b)) rest();
-            (void)process_run(all[i], runs[i]);
-        }
-    }
-}
-
-/* Starts dhow and those peers that are there and agree; returns how many run. */
-static int gather(const char *what, process *ours, process *peers, int count, double tolerance,
-                  process **all) {
-    int found = 0;
-    if (!process_start(ours)) {
-        printf("%-44s dhow does not run it\n", what);
-        return 0;
-    }
-    all[found++] = ours;
-    for (int i = 0; i < count; i++) {
-        if (!process_start(&peers[i])) {
-            if (peers[i].args[0] != NULL) printf("%-44s %s does not run it\n", what, peers[i].name);
-        } else if (agree(what, ours, &peers[i], tolerance)) {
-            all[found++] = &peers[i];
-        }
-    }
-    return found;
-}
-
-/* dhow against the fastest of its peers; returns the ratio, 0 when there was none. */
-static double compare(bench *b, const char *what, double bar, double tolerance, process *ours,
-                      process *peers, int count) {
-    process *all[PEERS + 1];
-    int found = gather(what, ours, peers, count, tolerance, all), best = 1;
-    double ratio = 0;
-    if (found > 1) {
-        measure(b, all, found);
-        for (int i = 2; i < found; i++) best = all[i]->best < all[best]->best ? i : best;
-        ratio = all[best]->best / ours->best;
-        bench_report(b, what, all[best]->name, bar, ours->best, all[best]->best);
-    }
-    process_end(ours);
-    for (int i = 0; i < count; i++) process_end(&peers[i]);
-    return ratio;
-}
-
 /* ---- networks of make_models.py ---- */
 
 static const char *const k_networks[] = {"mlp-1", "mlp-32", "mlp-1024", "encoder-1", "encoder-8"};
@@ -170,7 +89,7 @@ static void bench_networks(bench *b, texts *t, const char *parent) {
             process ours = dhow_process(t, "cpu", "f32", threads);
             process peers[] = {torch_process(t, "f32", threads), onnxruntime_process(t, threads),
                                ggml_process(t, threads)};
-            (void)compare(b, what, 1.0, 1e-4, &ours, peers, PEERS);
+            (void)bench_compare_peers(b, what, 1.0, 1e-4, &ours, peers, PEERS);
         }
     }
 }
@@ -194,11 +113,11 @@ static void bench_bf16(bench *b, texts *t, const char *parent) {
         (void)snprintf(what, sizeof what, "%s, cpu, bf16%s", k_networks[i],
                        amx ? "" : ", no AMX here");
         process ours = dhow_process(t, "cpu", "bf16", 2), torch = torch_process(t, "bf16", 2);
-        (void)compare(b, what, amx ? 1.5 : 0, 0.1, &ours, &torch, 1);
+        (void)bench_compare_peers(b, what, amx ? 1.5 : 0, 0.1, &ours, &torch, 1);
         process own = dhow_process(t, "cpu", "f32", 2);
         own.name = "dhow, f32";
         ours = dhow_process(t, "cpu", "bf16", 2);
-        (void)compare(b, what, amx ? 2 : 0, 0.1, &ours, &own, 1);
+        (void)bench_compare_peers(b, what, amx ? 2 : 0, 0.1, &ours, &own, 1);
     }
 }
 
@@ -245,7 +164,7 @@ static void bench_opencl(bench *b, texts *t, const char *parent) {
         process own = dhow_process(t, "cpu", "f32", 2);
         own.name = "the CPU plugin without oneDNN";
         own.env[1] = t->no_onednn;
-        (void)compare(b, what, 0.5, 1e-4, &ours, &own, 1);
+        (void)bench_compare_peers(b, what, 0.5, 1e-4, &ours, &own, 1);
     }
     show_onednn(folder);
 }
@@ -299,7 +218,7 @@ static void bench_folder(bench *b, texts *t, const char *parent) {
             (void)snprintf(what, sizeof what, "%.40s, cpu, threads: %d", names[i], threads);
             process ours = dhow_process(t, "cpu", "f32", threads);
             process peer = onnxruntime_process(t, threads);
-            double ratio = compare(b, what, 0.5, 1e-2, &ours, &peer, 1);
+            double ratio = bench_compare_peers(b, what, 0.5, 1e-2, &ours, &peer, 1);
             if (ratio <= 0) continue;
             sum += log(ratio);
             measured++;

@@ -89,6 +89,7 @@ static const dhowi_op k_ops[] = {
     INNER(determinant,      "determinant",      1, DHOWI_WIDE_FLOATS, 0),
     INNER(matmul_nbits,     "matmul",           6, DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64), 0),
     INNER(attention,        "attention",        4, DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64), DHOWI_OP_STRIDED),
+    INNER(conv_weight_gradient, NULL,           2, DHOWI_FLOATS,      0), /* of a vendor alone */
 };
 /* clang-format on */
 

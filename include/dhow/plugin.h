@@ -383,8 +383,9 @@ enum {                                  /* dhow_blas_desc.flags, dhow_conv_desc.
        DHOW_EPILOGUE_BIAS =
            1u << 3, /* bias[n] is added to each row; for conv: bias[out_channels] */
        DHOW_EPILOGUE_RESIDUAL = 1u
-                                << 4, /* residual, laid out as c, is added before the activation */
-       DHOW_CONV_TRANSPOSED = 1u << 5 /* of conv, from minor 1 on: see depth */
+                                << 4,  /* residual, laid out as c, is added before the activation */
+       DHOW_CONV_TRANSPOSED = 1u << 5, /* of conv, from minor 1 on: see depth */
+       DHOW_CONV_WEIGHT_GRADIENT = 1u << 6 /* of conv, from minor 2 on: see dhow_conv_desc */
 };
 
 /* c = activation(alpha op(a) op(b) + beta c + bias + residual), row-major, per batch entry. */
@@ -433,7 +434,9 @@ enum { /* layouts of an image tensor; larger numbers are a backend's own, made b
 /* 2-D convolution (cross-correlation) of x[n][c][h][w] with weight[k][c/groups][kh][kw]. Tables of
  * minor 1 are also asked, in plain layouts, for 3-D convolution of x[n][c][depth][h][w], and for
  * the transpose of either: weight[c][k/groups][...], y has the extents `out`, and stride, dilation
- * and padding are those of the convolution from y to x. */
+ * and padding are those of the convolution from y to x. Tables of minor 2 are also asked, in plain
+ * layouts and without an epilogue, for the derivative of a convolution by its weight: `weight` is
+ * then dy[n][k][...], what its result has as derivative, and y is dw[k][c/groups][...]. */
 typedef struct dhow_conv_desc {
     uint32_t struct_size;
     uint32_t flags;

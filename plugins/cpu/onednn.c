@@ -165,6 +165,39 @@ dnnl_status_t onednn_conv_pd(dnnl_primitive_desc_t *pd, onednn_md x, onednn_md w
     return onednn_loaded.dnnl_primitive_desc_create(pd, &desc, attr, onednn_loaded.engine, NULL);
 }
 
+/* What the forward convolution would be; derivatives want to see it. */
+static dnnl_status_t forward_hint(dnnl_primitive_desc_t *hint, onednn_md x, onednn_md w,
+                                  onednn_md y, const onednn_conv_shape *shape) {
+    dnnl_convolution_desc_t desc;
+    const dnnl_status_t status = onednn_loaded.dnnl_dilated_convolution_forward_desc_init(
+        &desc, dnnl_forward_training, dnnl_convolution_direct, &x, &w, NULL, &y, shape->strides,
+        shape->dilates, shape->pad_begin, shape->pad_end);
+    if (status != dnnl_success) return status;
+    return onednn_loaded.dnnl_primitive_desc_create(hint, &desc, NULL, onednn_loaded.engine, NULL);
+}
+
+static dnnl_status_t image_pd(dnnl_primitive_desc_t *pd, onednn_md dx, onednn_md w, onednn_md dy,
+                              const onednn_conv_shape *shape, dnnl_primitive_attr_t attr,
+                              dnnl_primitive_desc_t hint) {
+    dnnl_convolution_desc_t desc;
+    const dnnl_status_t status = onednn_loaded.dnnl_dilated_convolution_backward_data_desc_init(
+        &desc, dnnl_convolution_direct, &dx, &w, &dy, shape->strides, shape->dilates,
+        shape->pad_begin, shape->pad_end);
+    if (status != dnnl_success) return status;
+    return onednn_loaded.dnnl_primitive_desc_create(pd, &desc, attr, onednn_loaded.engine, hint);
+}
+
+static dnnl_status_t weight_pd(dnnl_primitive_desc_t *pd, onednn_md x, onednn_md dw, onednn_md dy,
+                               const onednn_conv_shape *shape, dnnl_primitive_attr_t attr,
+                               dnnl_primitive_desc_t hint) {
+    dnnl_convolution_desc_t desc;
+    const dnnl_status_t status = onednn_loaded.dnnl_dilated_convolution_backward_weights_desc_init(
+        &desc, dnnl_convolution_direct, &x, &dw, NULL, &dy, shape->strides, shape->dilates,
+        shape->pad_begin, shape->pad_end);
+    if (status != dnnl_success) return status;
+    return onednn_loaded.dnnl_primitive_desc_create(pd, &desc, attr, onednn_loaded.engine, hint);
+}
+
 static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, float alpha,
                                     float beta) {
     return onednn_loaded.dnnl_post_ops_append_eltwise(ops, 1.0f, kind, alpha, beta);
@@ -215,6 +248,30 @@ dnnl_status_t onednn_conv_pd(dnnl_primitive_desc_t *pd, onednn_md x, onednn_md w
         shape->strides, shape->dilates, shape->pad_begin, shape->pad_end, attr);
 }
 
+/* What the forward convolution would be; derivatives want to see it. */
+static dnnl_status_t forward_hint(dnnl_primitive_desc_t *hint, onednn_md x, onednn_md w,
+                                  onednn_md y, const onednn_conv_shape *shape) {
+    return onednn_loaded.dnnl_convolution_forward_primitive_desc_create(
+        hint, onednn_loaded.engine, dnnl_forward_training, dnnl_convolution_direct, x, w, NULL, y,
+        shape->strides, shape->dilates, shape->pad_begin, shape->pad_end, NULL);
+}
+
+static dnnl_status_t image_pd(dnnl_primitive_desc_t *pd, onednn_md dx, onednn_md w, onednn_md dy,
+                              const onednn_conv_shape *shape, dnnl_primitive_attr_t attr,
+                              dnnl_primitive_desc_t hint) {
+    return onednn_loaded.dnnl_convolution_backward_data_primitive_desc_create(
+        pd, onednn_loaded.engine, dnnl_convolution_direct, dx, w, dy, shape->strides,
+        shape->dilates, shape->pad_begin, shape->pad_end, hint, attr);
+}
+
+static dnnl_status_t weight_pd(dnnl_primitive_desc_t *pd, onednn_md x, onednn_md dw, onednn_md dy,
+                               const onednn_conv_shape *shape, dnnl_primitive_attr_t attr,
+                               dnnl_primitive_desc_t hint) {
+    return onednn_loaded.dnnl_convolution_backward_weights_primitive_desc_create(
+        pd, onednn_loaded.engine, dnnl_convolution_direct, x, dw, NULL, dy, shape->strides,
+        shape->dilates, shape->pad_begin, shape->pad_end, hint, attr);
+}
+
 static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, float alpha,
                                     float beta) {
     return onednn_loaded.dnnl_post_ops_append_eltwise(ops, kind, alpha, beta);
@@ -225,6 +282,26 @@ static dnnl_status_t append_sum(dnnl_post_ops_t ops, float scale, dnnl_data_type
 }
 
 #endif
+
+dnnl_status_t onednn_conv_back_image_pd(dnnl_primitive_desc_t *pd, onednn_md dx, onednn_md w,
+                                        onednn_md dy, const onednn_conv_shape *shape,
+                                        dnnl_primitive_attr_t attr) {
+    dnnl_primitive_desc_t hint = NULL;
+    dnnl_status_t status = forward_hint(&hint, dx, w, dy, shape);
+    if (status == dnnl_success) status = image_pd(pd, dx, w, dy, shape, attr, hint);
+    if (hint) (void)onednn_loaded.dnnl_primitive_desc_destroy(hint);
+    return status;
+}
+
+dnnl_status_t onednn_conv_back_weight_pd(dnnl_primitive_desc_t *pd, onednn_md x, onednn_md dw,
+                                         onednn_md dy, const onednn_conv_shape *shape,
+                                         dnnl_primitive_attr_t attr) {
+    dnnl_primitive_desc_t hint = NULL;
+    dnnl_status_t status = forward_hint(&hint, x, dw, dy, shape);
+    if (status == dnnl_success) status = weight_pd(pd, x, dw, dy, shape, attr, hint);
+    if (hint) (void)onednn_loaded.dnnl_primitive_desc_destroy(hint);
+    return status;
+}
 
 /* ---- attributes, primitives
  * -------------------------------------------------------------------------------------- */

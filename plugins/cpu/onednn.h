@@ -13,22 +13,26 @@
 #include "cpu.h"
 
 #if DNNL_VERSION_MAJOR == 2
-#define ONEDNN_VERSION_FUNCTIONS(X)               \
-    X(dnnl_memory_desc_init_by_strides)           \
-    X(dnnl_memory_desc_init_by_tag)               \
-    X(dnnl_matmul_desc_init)                      \
-    X(dnnl_dilated_convolution_forward_desc_init) \
+#define ONEDNN_VERSION_FUNCTIONS(X)                        \
+    X(dnnl_memory_desc_init_by_strides)                    \
+    X(dnnl_memory_desc_init_by_tag)                        \
+    X(dnnl_matmul_desc_init)                               \
+    X(dnnl_dilated_convolution_forward_desc_init)          \
+    X(dnnl_dilated_convolution_backward_data_desc_init)    \
+    X(dnnl_dilated_convolution_backward_weights_desc_init) \
     X(dnnl_primitive_desc_create)
 typedef dnnl_memory_desc_t onednn_md; /* a value; ndims 0 is "none" */
 #define MD(md) (&(md))
 #elif DNNL_VERSION_MAJOR == 3
-#define ONEDNN_VERSION_FUNCTIONS(X)         \
-    X(dnnl_memory_desc_create_with_strides) \
-    X(dnnl_memory_desc_create_with_tag)     \
-    X(dnnl_memory_desc_clone)               \
-    X(dnnl_memory_desc_destroy)             \
-    X(dnnl_matmul_primitive_desc_create)    \
-    X(dnnl_convolution_forward_primitive_desc_create)
+#define ONEDNN_VERSION_FUNCTIONS(X)                         \
+    X(dnnl_memory_desc_create_with_strides)                 \
+    X(dnnl_memory_desc_create_with_tag)                     \
+    X(dnnl_memory_desc_clone)                               \
+    X(dnnl_memory_desc_destroy)                             \
+    X(dnnl_matmul_primitive_desc_create)                    \
+    X(dnnl_convolution_forward_primitive_desc_create)       \
+    X(dnnl_convolution_backward_data_primitive_desc_create) \
+    X(dnnl_convolution_backward_weights_primitive_desc_create)
 typedef dnnl_memory_desc_t onednn_md; /* a pointer; NULL is "none" */
 #define MD(md) (md)
 #else
@@ -96,6 +100,13 @@ dnnl_status_t onednn_matmul_pd(dnnl_primitive_desc_t *pd, onednn_md a, onednn_md
 dnnl_status_t onednn_conv_pd(dnnl_primitive_desc_t *pd, onednn_md x, onednn_md w, onednn_md bias,
                              onednn_md y, const onednn_conv_shape *shape,
                              dnnl_primitive_attr_t attr);
+/* Derivatives of a convolution from x to y: dx of w and dy, dw of x and dy. */
+dnnl_status_t onednn_conv_back_image_pd(dnnl_primitive_desc_t *pd, onednn_md dx, onednn_md w,
+                                        onednn_md dy, const onednn_conv_shape *shape,
+                                        dnnl_primitive_attr_t attr);
+dnnl_status_t onednn_conv_back_weight_pd(dnnl_primitive_desc_t *pd, onednn_md x, onednn_md dw,
+                                         onednn_md dy, const onednn_conv_shape *shape,
+                                         dnnl_primitive_attr_t attr);
 
 /* DHOW_ACTIVATION_... with its numbers. */
 typedef struct onednn_activation {
@@ -159,11 +170,20 @@ int32_t onednn_work_run(onednn_work *work, cpu_region *region, void *const *addr
 void onednn_work_end(onednn_work *work, const cpu_region *region);
 void onednn_work_release(onednn_work *work);
 
-/* The slots for transposed convolutions; plans of "dhow.conv/1" begin with a pointer to theirs. */
-extern const dhow_conv onednn_transposed;
+/* Slots of "dhow.conv/1", whose plans begin with a pointer to theirs: for transposed convolutions,
+ * and for those of training, see onednn_training.c. */
+extern const dhow_conv onednn_transposed, onednn_training;
 
 static inline void *onednn_address(dhow_buffer buffer) {
     return (void *)(uintptr_t)(buffer.handle + buffer.offset);
+}
+
+/* The extent of a convolution's result in one direction. */
+static inline int64_t onednn_extent(const dhow_conv_desc *d, int i) {
+    const int64_t extent = i == 0 ? d->h : d->w, kernel = i == 0 ? d->kh : d->kw;
+    return (extent + d->pad[i] + d->pad[i + 2] - ((kernel - 1) * d->dilation[i] + 1)) /
+               d->stride[i] +
+           1;
 }
 
 /* Runs a reorder once. */

@@ -63,11 +63,6 @@ static void conv_destroy(void *handle) {
     host->free(host->user, plan);
 }
 
-static int64_t output_extent(int64_t extent, int64_t kernel, int64_t stride, int64_t dilation,
-                             int64_t before, int64_t after) {
-    return (extent + before + after - ((kernel - 1) * dilation + 1)) / stride + 1;
-}
-
 typedef struct conv_mds {
     onednn_md x, y, plain_weight, weight, packed_weight, bias, scratch;
     dnnl_dims_t x_dims, y_dims;
@@ -88,9 +83,7 @@ static dnnl_status_t describe(const conv_plan *plan, conv_mds *mds, onednn_conv_
     const dnnl_dims_t flat = {d->k, d->c, d->kh, d->kw};
     const dnnl_dims_t grouped = {d->groups, d->k / d->groups, d->c / d->groups, d->kh, d->kw};
     const dnnl_dims_t x_dims = {d->n, d->c, d->h, d->w}, bias_dims = {d->k};
-    const dnnl_dims_t y_dims = {
-        d->n, d->k, output_extent(d->h, d->kh, d->stride[0], d->dilation[0], d->pad[0], d->pad[2]),
-        output_extent(d->w, d->kw, d->stride[1], d->dilation[1], d->pad[1], d->pad[3])};
+    const dnnl_dims_t y_dims = {d->n, d->k, onednn_extent(d, 0), onednn_extent(d, 1)};
     memcpy(mds->x_dims, x_dims, sizeof x_dims);
     memcpy(mds->y_dims, y_dims, sizeof y_dims);
     for (int i = 0; i < 2; i++) {
@@ -405,6 +398,8 @@ static const dhow_conv *table_of(const void *plan) { return *(const dhow_conv *c
 static int32_t plan_any(void *device, const dhow_conv_desc *desc, void **out_plan,
                         dhow_conv_plan_info *out_info, dhow_error *err) {
     const dhow_conv *table = desc->flags & DHOW_CONV_TRANSPOSED ? &onednn_transposed : &convolution;
+    const int32_t status = onednn_training.plan(device, desc, out_plan, out_info, err);
+    if (status != DHOW_UNSUPPORTED || (desc->flags & DHOW_CONV_WEIGHT_GRADIENT)) return status;
     return table->plan(device, desc, out_plan, out_info, err);
 }
 
@@ -420,7 +415,7 @@ static void destroy_any(void *plan) {
 
 /* Of the plans only those of convolutions pack. */
 static const dhow_conv table = {.struct_size = (uint32_t)sizeof(dhow_conv),
-                                .minor = 1,
+                                .minor = 2,
                                 .plan = plan_any,
                                 .pack = conv_pack,
                                 .run = run_any,

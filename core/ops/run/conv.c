@@ -280,47 +280,6 @@ dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_tensor_desc *x,
     return DHOW_OK;
 }
 
-/* ---- volumes, and the transpose of a convolution ---- */
-
-static void describe_space(const dhowi_call *call, bool transposed, dhow_conv_desc *d) {
-    const dhowi_window3d *s = &call->attrs->space;
-    describe(call, s->groups, d); /* layouts are plain: 0 */
-    d->c = call->in[0]->shape[1], d->h = s->in[1], d->w = s->in[2];
-    d->k = call->out->shape[1], d->kh = s->kernel[1], d->kw = s->kernel[2];
-    for (int i = 0; i < 2; i++) {
-        d->stride[i] = s->stride[1 + i];
-        d->dilation[i] = s->dilation[1 + i];
-        d->pad[i] = s->before[1 + i];
-        d->pad[i + 2] = s->after[1 + i];
-    }
-    /* One plane from one plane is an image, but where the result lies in the padding before it. */
-    if (s->in[0] > 1 || s->kernel[0] > 1 || s->out[0] > 1 || s->before[0] > 0) {
-        d->depth = s->in[0], d->kd = s->kernel[0];
-        d->stride_d = s->stride[0], d->dilation_d = s->dilation[0];
-        d->pad_d[0] = s->before[0], d->pad_d[1] = s->after[0];
-    }
-    if (!transposed) return;
-    d->flags |= DHOW_CONV_TRANSPOSED;
-    memcpy(d->out, s->out, sizeof d->out);
-}
-
-dhow_status dhowi_conv_in_space(const dhowi_call *call, bool transposed, bool *done) {
-    dhow_device *device = call->stream->device;
-    const dhow_conv *table = dhowi_conv_of(device);
-    const dhowi_vendor_plan *plan;
-    dhow_conv_desc d;
-    *done = false;
-    if (table == NULL || table->minor < 1) return DHOW_OK;
-    describe_space(call, transposed, &d);
-    DHOWI_TRY(dhowi_conv_plan(device, &d, &plan));
-    if (plan == NULL) return DHOW_OK;
-    *done = true;
-    dhow_status status = dhowi_vendor_plan_run(call->stream, plan, call->in[0], call->in[1],
-                                               call->out, call->in[2], NULL);
-    dhowi_vendor_plan_drop(plan);
-    return status;
-}
-
 /* ---- pooling ---- */
 
 /* x and y are [n, c/b, h, w, b]. */

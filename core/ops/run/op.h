@@ -128,7 +128,7 @@ struct dhowi_op {
     X(normalize) X(lrn) X(lstm_cell) X(cumsum) X(topk)                                           \
     X(affine) X(add_scalar) X(sub_scalar) X(mul_scalar) X(div_scalar) X(pow_scalar)              \
     X(max_scalar) X(min_scalar) X(dropout) X(decode) X(encode)         \
-    X(roi_align) X(determinant) X(matmul_nbits) X(attention)
+    X(roi_align) X(determinant) X(matmul_nbits) X(attention) X(conv_weight_gradient)
 /* clang-format on */
 
 typedef enum dhowi_op_id {
@@ -184,5 +184,13 @@ dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_tensor_desc *x,
                                const dhowi_tensor_desc *weight, const dhowi_attrs *attrs, bool bias,
                                bool residual, uint32_t *src, uint32_t *dst);
 dhow_status dhowi_gemm_run(dhow_stream *stream, const dhowi_gemm *gemm);
+/* Whether a vendor's library has the transposed convolution of x[n, channels, ...] to `results`
+ * channels, and the derivative by its weight of the convolution from `channels` to `results`. */
+dhow_status dhowi_conv_takes_transposed(dhow_device *device, const dhowi_window3d *space, int64_t n,
+                                        int64_t channels, int64_t results, dhow_dtype dtype,
+                                        bool *out);
+dhow_status dhowi_conv_takes_weight_gradient(dhow_device *device, const dhowi_window3d *space,
+                                             int64_t n, int64_t channels, int64_t results,
+                                             dhow_dtype dtype, bool *out);
 
 #endif /* DHOWI_OPS_OP_H_ */

@@ -4,6 +4,8 @@
  * derivative of a convolution y = conv(x, w), that by x is the transposed convolution of v by w,
  * and the other way round; that by w is a product of v with what the taps see of x, for both.
  */
+#include <string.h>
+
 #include "base/memory/size.h"
 #include "model/operators/backward/nn/taps.h"
 #include "model/operators/nn/nn.h"
@@ -87,22 +89,40 @@ static dhow_status image_back(dhowi_lowering *b, int32_t w, int32_t v, const dho
     return dhowi_emit(b, DHOWI_OP_conv2d, in, 3, &attrs, &desc, out);
 }
 
-/* Of volumes: the transposed convolution itself. */
+/* The transposed convolution that gives the image; where the last windows end before it does,
+ * `after` is negative. */
+static dhowi_window3d space_back(const dhowi_taps *f) {
+    dhowi_window3d s = {.groups = f->groups};
+    for (int i = 0; i < 3; i++) {
+        s.in[i] = f->out[i];
+        s.out[i] = f->in[i];
+        s.kernel[i] = f->kernel[i];
+        s.stride[i] = f->stride[i];
+        s.dilation[i] = f->dilation[i];
+        s.before[i] = f->before[i];
+        s.after[i] =
+            (f->out[i] - 1) * f->stride[i] + dhowi_taps_reach(f, i) - f->in[i] - f->before[i];
+    }
+    return s;
+}
+
+/* Of volumes, and where a library takes it: the transposed convolution itself. */
 static dhow_status volume_back(dhowi_lowering *b, int32_t w, int32_t v, const dhowi_taps *f,
                                const dhowi_tensor_desc *volume, int32_t *out) {
     const int32_t in[] = {v, w, -1};
-    dhowi_attrs attrs = {.space = {.groups = f->groups}};
-    for (int i = 0; i < 3; i++) {
-        attrs.space.in[i] = f->out[i];
-        attrs.space.out[i] = f->in[i];
-        attrs.space.kernel[i] = f->kernel[i];
-        attrs.space.stride[i] = f->stride[i];
-        attrs.space.dilation[i] = f->dilation[i];
-        attrs.space.before[i] = f->before[i];
-        attrs.space.after[i] =
-            (f->out[i] - 1) * f->stride[i] + dhowi_taps_reach(f, i) - f->in[i] - f->before[i];
-    }
+    const dhowi_attrs attrs = {.space = space_back(f)};
     return dhowi_emit(b, DHOWI_OP_conv_transpose, in, 3, &attrs, volume, out);
+}
+
+static dhow_status by_image(dhowi_lowering *b, int32_t w, int32_t v, const dhowi_taps *f,
+                            const dhowi_tensor_desc *x, bool volumes, int32_t *out) {
+    const dhowi_tensor_desc dy = *dhowi_desc_at(b, v);
+    const dhowi_window3d space = space_back(f);
+    bool taken = volumes;
+    if (!volumes)
+        DHOWI_TRY(dhowi_conv_takes_transposed(b->device, &space, dy.shape[0], dy.shape[1],
+                                              x->shape[1], x->dtype, &taken));
+    return (taken ? volume_back : image_back)(b, w, v, f, x, out);
 }
 
 /* ---- by the weight ---- */
@@ -114,8 +134,8 @@ static dhow_status channels_first(dhowi_lowering *b, int32_t x, int32_t *out) {
 }
 
 /* A product of v as [k, n pixels] with what the taps see of x, as [c taps, n pixels]: im2col. */
-static dhow_status weight_of(dhowi_lowering *b, int32_t x, int32_t v, const dhowi_taps *f,
-                             int32_t *out) {
+static dhow_status weight_by_product(dhowi_lowering *b, int32_t x, int32_t v, const dhowi_taps *f,
+                                     int32_t *out) {
     const dhowi_tensor_desc volume = *dhowi_desc_at(b, x), result = *dhowi_desc_at(b, v);
     const int64_t taps = dhowi_taps_count(f), g = f->groups, n = volume.shape[0],
                   c = volume.shape[1], each = f->out[0] * f->out[1] * f->out[2], pixels = n * each;
@@ -140,6 +160,26 @@ static dhow_status weight_of(dhowi_lowering *b, int32_t x, int32_t v, const dhow
     return dhowi_product(b, v, all, -1, out);
 }
 
+/* By a library where it takes it. */
+static dhow_status by_weight(dhowi_lowering *b, int32_t x, int32_t v, const dhowi_taps *f,
+                             int32_t *out) {
+    const dhowi_tensor_desc in = *dhowi_desc_at(b, x), result = *dhowi_desc_at(b, v);
+    const int32_t operands[] = {x, v};
+    dhowi_window3d s = space_back(f); /* the same, seen from the other side */
+    memcpy(s.in, f->in, sizeof s.in);
+    memcpy(s.out, f->out, sizeof s.out);
+    const dhowi_attrs attrs = {.space = s};
+    const dhowi_tensor_desc weight = {.dtype = in.dtype,
+                                      .rank = 5,
+                                      .shape = {result.shape[1], in.shape[1] / f->groups,
+                                                f->kernel[0], f->kernel[1], f->kernel[2]}};
+    bool taken;
+    DHOWI_TRY(dhowi_conv_takes_weight_gradient(b->device, &s, in.shape[0], in.shape[1],
+                                               result.shape[1], in.dtype, &taken));
+    if (!taken) return weight_by_product(b, x, v, f, out);
+    return dhowi_emit(b, DHOWI_OP_conv_weight_gradient, operands, 2, &attrs, &weight, out);
+}
+
 /* ---- the operators ---- */
 
 static dhow_status by_bias(dhowi_reverser *r) {
@@ -162,12 +202,12 @@ dhow_status dhowi_back_conv(dhowi_reverser *r) {
     DHOWI_TRY(dhowi_as_volume(b, r->dy, &v));
     DHOWI_TRY(by_bias(r));
     if (dhowi_back_wants(r, 1)) {
-        DHOWI_TRY(weight_of(b, x, v, &f, &d));
+        DHOWI_TRY(by_weight(b, x, v, &f, &d));
         DHOWI_TRY(dhowi_pass_volume(r, 1, d));
     }
     if (!dhowi_back_wants(r, 0)) return DHOW_OK;
     const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
-    DHOWI_TRY((volumes ? volume_back : image_back)(b, w, v, &f, &own, &d));
+    DHOWI_TRY(by_image(b, w, v, &f, &own, volumes, &d));
     return dhowi_pass_volume(r, 0, d);
 }
 
@@ -233,7 +273,7 @@ dhow_status dhowi_back_conv_transpose(dhowi_reverser *r) {
     DHOWI_TRY(dhowi_as_volume(b, r->dy, &v));
     DHOWI_TRY(by_bias(r));
     if (dhowi_back_wants(r, 1)) {
-        DHOWI_TRY(weight_of(b, v, x, &f, &d));
+        DHOWI_TRY(by_weight(b, v, x, &f, &d));
         DHOWI_TRY(dhowi_pass_volume(r, 1, d));
     }
     if (!dhowi_back_wants(r, 0)) return DHOW_OK;

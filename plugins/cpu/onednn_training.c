@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolutions of images whose weights change from run to run, and their derivatives: as oneDNN
+ * likes all three tensors, with changes of layout before and after, since there is nothing that
+ * could be packed beforehand.
+ */
+#include <string.h>
+
+#include "onednn.h"
+
+/* The tensors of a convolution, or their derivatives. */
+enum { X, WEIGHT, Y, TENSORS };
+enum { LINE = 64 };
+
+typedef enum direction { FORWARD, BACK_IMAGE, BACK_WEIGHT, DIRECTIONS } direction;
+
+/* Which tensor each operand of the slots is, and what oneDNN calls the tensors; the last one is the
+ * result. */
+static const struct {
+    int operands[TENSORS];
+    int ids[TENSORS];
+    dnnl_query_t queries[TENSORS];
+} k_roles[DIRECTIONS] = {{{X, WEIGHT, Y},
+                          {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+                          {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md}},
+                         {{Y, WEIGHT, X},
+                          {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
+                          {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md}},
+                         {{X, Y, WEIGHT},
+                          {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST},
+                          {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md}}};
+
+typedef struct training_plan training_plan;
+
+/* A tensor as it lies, and as the primitive likes it. */
+typedef struct operand {
+    training_plan *plan;
+    onednn_md plain, liked;
+    int is_changed;
+    uint64_t at;      /* of the liked form in the workspace */
+    onednn_work work; /* changes the layout, before the primitive or behind it */
+} operand;
+
+struct training_plan {
+    const dhow_conv *table;
+    const onednn_library *dnnl;
+    dhow_conv_desc desc;
+    direction direction;
+    int settled; /* the liked forms are what the first primitive chose */
+    operand tensors[TENSORS];
+    onednn_md bias;
+    onednn_work work;
+    uint64_t scratch_bytes, workspace_bytes;
+};
+
+/* ---- descriptions ---- */
+
+static dnnl_status_t describe(training_plan *plan, onednn_conv_shape *window) {
+    const dhow_conv_desc *d = &plan->desc;
+    const int back = plan->direction == BACK_IMAGE;
+    const int64_t in = back ? d->k : d->c, out = back ? d->c : d->k;
+    const dnnl_dims_t flat = {out, in, d->kh, d->kw}, bias = {d->k};
+    const dnnl_dims_t grouped = {d->groups, out / d->groups, in / d->groups, d->kh, d->kw};
+    const dnnl_dims_t given = {d->n, d->c, d->h, d->w};
+    const dnnl_dims_t made = {d->n, d->k, back ? d->out[1] : onednn_extent(d, 0),
+                              back ? d->out[2] : onednn_extent(d, 1)};
+    const dnnl_data_type_t type = onednn_type(d->dtype);
+    const int groups = d->groups > 1;
+    operand *t = plan->tensors;
+    memset(window, 0, sizeof *window);
+    for (int i = 0; i < 2; i++) {
+        window->strides[i] = d->stride[i];
+        window->dilates[i] = d->dilation[i] - 1; /* oneDNN counts the gaps */
+        window->pad_begin[i] = d->pad[i];
+        window->pad_end[i] = d->pad[i + 2];
+    }
+    if (plan->settled) return dnnl_success;
+    dnnl_status_t status = onednn_md_tagged(&t[X].plain, 4, back ? made : given, type, dnnl_nchw);
+    if (status == dnnl_success)
+        status = onednn_md_tagged(&t[Y].plain, 4, back ? given : made, type, dnnl_nchw);
+    if (status == dnnl_success)
+        status = onednn_md_tagged(&t[WEIGHT].plain, groups ? 5 : 4, groups ? grouped : flat, type,
+                                  groups ? dnnl_goihw : dnnl_oihw);
+    if (status == dnnl_success)
+        status = onednn_md_tagged(&t[X].liked, 4, back ? made : given, type, dnnl_format_tag_any);
+    if (status == dnnl_success)
+        status = onednn_md_tagged(&t[Y].liked, 4, back ? given : made, type, dnnl_format_tag_any);
+    if (status == dnnl_success)
+        status = onednn_md_tagged(&t[WEIGHT].liked, groups ? 5 : 4, groups ? grouped : flat, type,
+                                  dnnl_format_tag_any);
+    if (status == dnnl_success && (d->flags & DHOW_EPILOGUE_BIAS))
+        status = onednn_md_tagged(&plan->bias, 1, bias, type, dnnl_a);
+    return status;
+}
+
+static dnnl_status_t describe_pd(const training_plan *plan, const onednn_conv_shape *window,
+                                 dnnl_primitive_desc_t *pd) {
+    const dhow_conv_desc *d = &plan->desc;
+    const onednn_activation activation = {d->activation, d->activation_alpha, d->activation_beta};
+    const operand *t = plan->tensors;
+    dnnl_primitive_attr_t attr = NULL;
+    int no_residual;
+    dnnl_status_t status = onednn_attributes(&attr, 0.0f, onednn_type(d->dtype), NULL, &activation,
+                                             d->compute, &no_residual);
+    if (status != dnnl_success) return status;
+    if (plan->direction == FORWARD)
+        status =
+            onednn_conv_pd(pd, t[X].liked, t[WEIGHT].liked, plan->bias, t[Y].liked, window, attr);
+    else if (plan->direction == BACK_IMAGE)
+        status =
+            onednn_conv_back_image_pd(pd, t[X].liked, t[WEIGHT].liked, t[Y].liked, window, attr);
+    else
+        status =
+            onednn_conv_back_weight_pd(pd, t[X].liked, t[WEIGHT].liked, t[Y].liked, window, attr);
+    (void)plan->dnnl->dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+/* ---- primitives ---- */
+
+/* Its reference loops are slower than dhow's own way, and "gemm" works on what lies plain: other
+ * plans have it without a change of layout. */
+static int is_unfit(const onednn_library *dnnl, dnnl_primitive_desc_t pd) {
+    const char *name = NULL;
+    return dnnl->dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) !=
+               dnnl_success ||
+           !name || strstr(name, "ref") || strstr(name, "gemm");
+}
+
+static uint64_t whole_lines(uint64_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
+
+/* What the first primitive chose holds for all. */
+static dnnl_status_t settle(training_plan *plan, dnnl_primitive_desc_t pd) {
+    const onednn_library *dnnl = plan->dnnl;
+    uint64_t at = whole_lines(plan->scratch_bytes);
+    for (int i = 0; i < TENSORS; i++) {
+        operand *t = &plan->tensors[i];
+        onednn_md_release(&t->liked);
+        const dnnl_status_t status =
+            onednn_md_query(&t->liked, pd, k_roles[plan->direction].queries[i]);
+        if (status != dnnl_success) return status;
+        t->is_changed = !dnnl->dnnl_memory_desc_equal(MD(t->plain), MD(t->liked));
+        t->at = at;
+        if (t->is_changed) at += whole_lines(dnnl->dnnl_memory_desc_get_size(MD(t->liked)));
+    }
+    plan->workspace_bytes = at;
+    plan->settled = 1;
+    return dnnl_success;
+}
+
+static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
+    training_plan *plan = handle;
+    const onednn_library *dnnl = plan->dnnl;
+    dnnl_primitive_desc_t pd = NULL;
+    onednn_conv_shape window;
+    onednn_md scratch;
+    memset(&scratch, 0, sizeof scratch);
+    dnnl_status_t status = describe(plan, &window);
+    if (status == dnnl_success) status = describe_pd(plan, &window, &pd);
+    if (status == dnnl_success && is_unfit(dnnl, pd)) status = dnnl_unimplemented;
+    if (status == dnnl_success) status = onednn_md_query(&scratch, pd, dnnl_query_scratchpad_md);
+    if (status == dnnl_success && !plan->settled) {
+        plan->scratch_bytes = dnnl->dnnl_memory_desc_get_size(MD(scratch));
+        status = settle(plan, pd);
+    }
+    if (status == dnnl_success) status = onednn_primitive_make(made, pd);
+    for (int i = 0; i < TENSORS && status == dnnl_success; i++)
+        status =
+            onednn_primitive_operand(made, k_roles[plan->direction].ids[i], plan->tensors[i].liked);
+    if (status == dnnl_success)
+        status = onednn_primitive_operand(made, DNNL_ARG_SCRATCHPAD, scratch);
+    if (status == dnnl_success && (plan->desc.flags & DHOW_EPILOGUE_BIAS))
+        status = onednn_primitive_operand(made, DNNL_ARG_BIAS, plan->bias);
+    if (pd) (void)dnnl->dnnl_primitive_desc_destroy(pd);
+    onednn_md_release(&scratch);
+    return status;
+}
+
+static int is_result(const operand *t) {
+    return t == &t->plan->tensors[k_roles[t->plan->direction].operands[TENSORS - 1]];
+}
+
+static dnnl_status_t make_change(void *handle, onednn_primitive *made) {
+    const operand *t = handle;
+    const onednn_library *dnnl = t->plan->dnnl;
+    const onednn_md from = is_result(t) ? t->liked : t->plain,
+                    to = is_result(t) ? t->plain : t->liked;
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_status_t status = dnnl->dnnl_reorder_primitive_desc_create(&pd, MD(from), dnnl->engine,
+                                                                    MD(to), dnnl->engine, NULL);
+    if (status == dnnl_success) status = onednn_primitive_make(made, pd);
+    if (status == dnnl_success) status = onednn_primitive_operand(made, DNNL_ARG_FROM, from);
+    if (status == dnnl_success) status = onednn_primitive_operand(made, DNNL_ARG_TO, to);
+    if (pd) (void)dnnl->dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
+/* ---- the slots ---- */
+
+static void training_destroy(void *handle) {
+    training_plan *plan = handle;
+    const dhow_host *host = plan->work.device->backend->host;
+    onednn_work_release(&plan->work);
+    for (int i = 0; i < TENSORS; i++) {
+        onednn_work_release(&plan->tensors[i].work);
+        onednn_md_release(&plan->tensors[i].plain);
+        onednn_md_release(&plan->tensors[i].liked);
+    }
+    onednn_md_release(&plan->bias);
+    host->free(host->user, plan);
+}
+
+static int is_fit(const dhow_conv_desc *d) {
+    const uint32_t back = DHOW_CONV_TRANSPOSED | DHOW_CONV_WEIGHT_GRADIENT;
+    return d->dtype == DHOW_F32 && d->weight_dtype == DHOW_F32 && d->depth == 0 &&
+           d->src_layout == DHOW_LAYOUT_NCHW && d->dst_layout == DHOW_LAYOUT_NCHW &&
+           !(d->flags & (DHOW_EPILOGUE_RESIDUAL | DHOW_BLAS_CONSTANT_B)) &&
+           (!(d->flags & back) ||
+            (d->activation == DHOW_ACTIVATION_NONE && !(d->flags & DHOW_EPILOGUE_BIAS)));
+}
+
+static double products_of(const dhow_conv_desc *d) {
+    const int back = (d->flags & DHOW_CONV_TRANSPOSED) != 0;
+    const double pixels = back ? (double)d->h * (double)d->w
+                               : (double)onednn_extent(d, 0) * (double)onednn_extent(d, 1);
+    return (double)d->n * (double)d->k * (double)d->c / (double)d->groups * (double)d->kh *
+           (double)d->kw * pixels;
+}
+
+static int32_t prepare(training_plan *plan, dhow_error *err) {
+    int32_t status = onednn_work_prepare(&plan->work, err);
+    for (int i = 0; i < TENSORS && status == DHOW_OK; i++)
+        if (plan->tensors[i].is_changed) status = onednn_work_prepare(&plan->tensors[i].work, err);
+    return status;
+}
+
+static int32_t training_plan_make(void *handle, const dhow_conv_desc *d, void **out_plan,
+                                  dhow_conv_plan_info *out_info, dhow_error *err) {
+    cpu_device *device = handle;
+    const dhow_host *host = device->backend->host;
+    *out_plan = NULL;
+    const onednn_library *dnnl = onednn_open(err);
+    if (!dnnl) return DHOW_UNSUPPORTED;
+    if (!is_fit(d) || products_of(d) < 1)
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0,
+                        "weights that change are convolved as f32 images in NCHW, and their "
+                        "derivatives without anything behind");
+    training_plan *plan = host->alloc(host->user, sizeof *plan, 64);
+    if (!plan) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a convolution plan");
+    memset(plan, 0, sizeof *plan);
+    plan->table = &onednn_training;
+    plan->dnnl = dnnl;
+    plan->desc = *d;
+    plan->direction = d->flags & DHOW_CONV_WEIGHT_GRADIENT ? BACK_WEIGHT
+                      : d->flags & DHOW_CONV_TRANSPOSED    ? BACK_IMAGE
+                                                           : FORWARD;
+    onednn_work_init(&plan->work, device, products_of(d));
+    plan->work.make = make_primitive;
+    plan->work.plan = plan;
+    for (int i = 0; i < TENSORS; i++) {
+        operand *t = &plan->tensors[i];
+        t->plan = plan;
+        onednn_work_init(&t->work, device, products_of(d)); /* divided as the primitive is */
+        t->work.make = make_change;
+        t->work.plan = t;
+    }
+    const int32_t status = prepare(plan, err);
+    if (status != DHOW_OK) {
+        training_destroy(plan);
+        return status;
+    }
+    const operand *x = &plan->tensors[k_roles[plan->direction].operands[0]],
+                  *y = &plan->tensors[k_roles[plan->direction].operands[TENSORS - 1]];
+    *out_info = (dhow_conv_plan_info){.struct_size = out_info->struct_size,
+                                      .src_layout = DHOW_LAYOUT_NCHW,
+                                      .dst_layout = DHOW_LAYOUT_NCHW,
+                                      .workspace_bytes = plan->workspace_bytes,
+                                      .src_bytes = dnnl->dnnl_memory_desc_get_size(MD(x->plain)),
+                                      .dst_bytes = dnnl->dnnl_memory_desc_get_size(MD(y->plain))};
+    *out_plan = plan;
+    return DHOW_OK;
+}
+
+static int32_t change_layout(operand *t, cpu_region *region, void *plain, void *liked,
+                             dhow_error *err) {
+    void *addresses[] = {is_result(t) ? liked : plain, is_result(t) ? plain : liked};
+    return t->is_changed ? onednn_work_run(&t->work, region, addresses, err) : DHOW_OK;
+}
+
+static int32_t training_run(void *handle, void *stream, dhow_buffer x, dhow_buffer weight,
+                            dhow_buffer y, dhow_buffer bias, dhow_buffer residual,
+                            dhow_buffer workspace, dhow_error *err) {
+    training_plan *plan = handle;
+    const int *operands = k_roles[plan->direction].operands;
+    char *room = onednn_address(workspace);
+    void *plain[TENSORS], *addresses[ONEDNN_OPERANDS];
+    (void)stream, (void)residual;
+    plain[operands[0]] = onednn_address(x);
+    plain[operands[1]] = onednn_address(weight);
+    plain[operands[2]] = onednn_address(y);
+    for (int i = 0; i < TENSORS; i++)
+        addresses[i] =
+            plan->tensors[i].is_changed ? (void *)(room + plan->tensors[i].at) : plain[i];
+    addresses[TENSORS] = room;
+    addresses[TENSORS + 1] = plan->desc.flags & DHOW_EPILOGUE_BIAS ? onednn_address(bias) : NULL;
+    cpu_region region = onednn_work_begin(&plan->work);
+    const int64_t start = cpu_now();
+    int32_t status = DHOW_OK;
+    for (int i = 0; i < TENSORS - 1 && status == DHOW_OK; i++)
+        status = change_layout(&plan->tensors[operands[i]], &region, plain[operands[i]],
+                               addresses[operands[i]], err);
+    if (status == DHOW_OK) status = onednn_work_run(&plan->work, &region, addresses, err);
+    if (status == DHOW_OK)
+        status = change_layout(&plan->tensors[operands[2]], &region, plain[operands[2]],
+                               addresses[operands[2]], err);
+    region.start = start;
+    onednn_work_end(&plan->work, &region);
+    return status;
+}
+
+const dhow_conv onednn_training = {.struct_size = (uint32_t)sizeof(dhow_conv),
+                                   .minor = 2,
+                                   .plan = training_plan_make,
+                                   .run = training_run,
+                                   .destroy = training_destroy};
