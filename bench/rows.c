@@ -77,13 +77,31 @@ static void mul_full(void *data) {
     big *s = data;
     BENCH_OK(dhow_mul(NULL, s->x, s->z, s->y));
 }
-static void bench_scalar(bench *b, dhow_device *cpu) {
-    const int64_t shape[] = {SCALED};
-    big s = {.x = bench_tensor(cpu, 1, shape),
-             .z = bench_tensor(cpu, 1, shape),
-             .y = bench_tensor(cpu, 1, shape)};
-    bench_compare(b, "multiply 4 M floats by a number, cpu", "by a full tensor", 0.95, 4,
-                  mul_scalar, mul_full, &s);
+static void mul_one(void *data) { /* the number in a tensor */
+    big *s = data;
+    BENCH_OK(dhow_mul(NULL, s->x, s->gamma, s->y));
+}
+#define AND_WAIT(name)                    \
+    static void name##_done(void *data) { \
+        name(data);                       \
+        wait(data);                       \
+    }
+AND_WAIT(mul_scalar)
+AND_WAIT(mul_one)
+AND_WAIT(mul_full)
+
+static void bench_scalar(bench *b, dhow_device *device, const char *name) {
+    const int64_t shape[] = {SCALED}, one[] = {1};
+    char row[80];
+    big s = {.x = bench_tensor(device, 1, shape),
+             .z = bench_tensor(device, 1, shape),
+             .y = bench_tensor(device, 1, shape),
+             .gamma = bench_tensor(device, 1, one)};
+    (void)snprintf(row, sizeof row, "multiply 4 M floats by a number, %s", name);
+    bench_compare(b, row, "by a full tensor", 0.95, 4, mul_scalar_done, mul_full_done, &s);
+    (void)snprintf(row, sizeof row, "multiply 4 M floats by a tensor of one element, %s", name);
+    bench_compare(b, row, "by a full tensor", 0.95, 4, mul_one_done, mul_full_done, &s);
+    dhow_tensor_release(s.gamma);
     dhow_tensor_release(s.x);
     dhow_tensor_release(s.z);
     dhow_tensor_release(s.y);
@@ -116,9 +134,10 @@ void bench_rows(bench *b) {
     bench_compare(b, "softmax, 4096x4096, cpu", hand, 0.95, 1, ours_softmax, theirs_softmax, &s);
     bench_compare(b, "layernorm, 4096x4096, cpu", hand, 0.95, 1, ours_layernorm, theirs_layernorm,
                   &s);
-    bench_scalar(b, cpu);
+    bench_scalar(b, cpu, "cpu");
     if (opencl != NULL) {
         const char peer[] = "the CPU plugin";
+        bench_scalar(b, opencl, "opencl");
         make(opencl, &c);
         c.other = &s;
         bench_compare(b, "relu, 16 M floats, opencl", peer, 0.6, 1, ours_relu, other_relu, &c);
