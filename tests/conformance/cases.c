@@ -20,5 +20,6 @@ const conform_group conform_groups[] = {
     GROUP("functions", function, CONFORM_API), GROUP("reductions", reduction, CONFORM_API),
     GROUP("arrange", arrange, CONFORM_API),    GROUP("create", create, CONFORM_API),
     GROUP("scalars", scalar, CONFORM_API),     GROUP("layers", layer, CONFORM_API),
+    GROUP("models", model, CONFORM_API),       GROUP("training", training, CONFORM_API),
     GROUP("error", error, CONFORM_API),        GROUP("huge", huge, CONFORM_HUGE)};
 const uint32_t conform_group_count = sizeof conform_groups / sizeof conform_groups[0];

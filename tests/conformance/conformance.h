@@ -87,6 +87,8 @@ CONFORM_TABLE(arrange);
 CONFORM_TABLE(reduction);
 CONFORM_TABLE(create);
 CONFORM_TABLE(layer);
+CONFORM_TABLE(model);
+CONFORM_TABLE(training);
 CONFORM_TABLE(error);
 CONFORM_TABLE(huge);
 

@@ -89,7 +89,8 @@ static conform_result comparisons(conform_env *env) {
     } all[] = {{dhow_equal, ref_equal},     {dhow_not_equal, ref_not_equal},
                {dhow_less, ref_less},       {dhow_less_equal, ref_less_equal},
                {dhow_greater, ref_greater}, {dhow_greater_equal, ref_greater_equal}};
-    static const dhow_dtype types[] = {DHOW_F32, DHOW_F16, DHOW_I64, DHOW_I32, DHOW_U8, DHOW_BOOL};
+    static const dhow_dtype types[] = {DHOW_F32, DHOW_F16, DHOW_I64, DHOW_I32, DHOW_U8, DHOW_BOOL,
+                                       DHOW_I8,  DHOW_I16, DHOW_U16, DHOW_U32, DHOW_U64};
     static const int64_t shape[] = {4, 33}, row[] = {33};
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
         conform_array a = conform_array_random(env, types[t], 2, shape, 0, 3, t + 1);

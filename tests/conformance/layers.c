@@ -329,7 +329,7 @@ static double scattered(dhow_scatter_mode mode, double there, double comes) {
 
 static conform_result scatter(conform_env *env) {
     enum { ROWS = 3, COLS = 5, COMING = 4 };
-    static const dhow_dtype types[] = {DHOW_F32, DHOW_F64, DHOW_BF16, DHOW_I32};
+    static const dhow_dtype types[] = {DHOW_F32, DHOW_F64, DHOW_BF16, DHOW_I32, DHOW_I8};
     static const int64_t shape[] = {ROWS, COLS}, coming[] = {ROWS, COMING};
     /* No place twice where elements are replaced. */
     static const double apart[] = {4, 0, 1, -2}, together[] = {2, 2, -3, 0};
@@ -484,18 +484,20 @@ static conform_result dropout(conform_env *env, dhow_dtype dtype) {
     return conform_expect(env, ty, &want, conform_tolerance_of(dtype), "dropout");
 }
 
-static conform_result attention(conform_env *env, dhow_dtype dtype) {
+static conform_result attention_of(conform_env *env, dhow_dtype dtype, int32_t rank) {
     enum { HEADS = 3, L = 9, S = 11, E = 8, V = 5 };
-    static const int64_t q_shape[] = {HEADS, L, E}, k_shape[] = {HEADS, S, E};
-    static const int64_t v_shape[] = {HEADS, S, V}, y_shape[] = {HEADS, L, V};
+    static const int64_t q_shape[] = {1, HEADS, L, E}, k_shape[] = {1, HEADS, S, E};
+    static const int64_t v_shape[] = {1, HEADS, S, V}, y_shape[] = {1, HEADS, L, V};
     NEEDS_DTYPE(dtype);
-    conform_array arrays[] = {conform_array_random(env, dtype, 3, q_shape, -1, 1, 1),
-                              conform_array_random(env, dtype, 3, k_shape, -1, 1, 2),
-                              conform_array_random(env, dtype, 3, v_shape, -1, 1, 3)};
+    /* A batch of heads may have a kernel of its own. */
+    const int32_t batched = rank == 4 ? 0 : 1;
+    conform_array arrays[] = {conform_array_random(env, dtype, rank, q_shape + batched, -1, 1, 1),
+                              conform_array_random(env, dtype, rank, k_shape + batched, -1, 1, 2),
+                              conform_array_random(env, dtype, rank, v_shape + batched, -1, 1, 3)};
     dhow_tensor *in[3], *ty;
     TRY(upload_all(env, arrays, 3, in));
     for (int causal = 0; causal < 2; causal++) {
-        conform_array want = conform_array_new(env, dtype, 3, y_shape);
+        conform_array want = conform_array_new(env, dtype, rank, y_shape + batched);
         for (int64_t row = 0; row < HEADS * L; row++) {
             const int64_t head = row / L, seen = causal ? row % L + 1 : S;
             double weight[S], sum = 0;
@@ -517,6 +519,11 @@ static conform_result attention(conform_env *env, dhow_dtype dtype) {
         TRY(conform_expect(env, ty, &want, t, causal ? "causal attention" : "attention"));
     }
     return CONFORM_PASS;
+}
+
+static conform_result attention(conform_env *env, dhow_dtype dtype) {
+    TRY(attention_of(env, dtype, 3));
+    return attention_of(env, dtype, 4);
 }
 
 /* ---- the table ---- */

@@ -81,7 +81,8 @@ static conform_result reduce_case(conform_env *env, dhow_dtype dtype, uint32_t m
     for (dhow_reduction kind = DHOW_REDUCE_SUM; kind <= DHOW_REDUCE_PROD; kind++) {
         const conform_layout at = (conform_layout)((mask + kind) % LAYOUT_COUNT);
         if (kind == DHOW_REDUCE_MEAN && !real) continue;
-        if (kind == DHOW_REDUCE_PROD && !real) continue; /* the reference does not wrap */
+        if (kind == DHOW_REDUCE_PROD && !real && x.count / want.count > 6)
+            continue; /* the reference does not wrap */
         reduce_ref(kind, &x, mask, &want);
         TRY(conform_upload(env, &x, at, &tx));
         TRY(conform_blank(env, &want, (conform_layout)(LAYOUT_COUNT - 1 - at), &ty));
@@ -195,7 +196,9 @@ static conform_result sorted(conform_env *env, dhow_dtype dtype) {
     enum { ROWS = 2, N = 300 };
     static const int64_t shape[] = {ROWS, N};
     NEEDS_DTYPE(dtype);
-    conform_array x = conform_array_random(env, dtype, 2, shape, -9, 9, 11);
+    const double low =
+        dtype == DHOW_U8 || dtype == DHOW_U16 || dtype == DHOW_U32 || dtype == DHOW_U64 ? 0 : -9;
+    conform_array x = conform_array_random(env, dtype, 2, shape, low, 9, 11);
     conform_array y = conform_array_new(env, dtype, 2, shape),
                   where = conform_array_new(env, DHOW_I64, 2, shape);
     for (int64_t i = 0; i < ROWS * N; i++) {
@@ -217,7 +220,8 @@ static conform_result sorted(conform_env *env, dhow_dtype dtype) {
 
 #define SORTED(TYPE, type) \
     static conform_result sorted_##type(conform_env *env) { return sorted(env, DHOW_##TYPE); }
-TYPES(SORTED)
+#define SORTABLE(X) TYPES(X) X(I8, i8) X(I16, i16) X(U8, u8) X(U16, u16) X(U32, u32) X(U64, u64)
+SORTABLE(SORTED)
 
 static conform_result least_integer(conform_env *env) {
     const int32_t x[] = {3, INT32_MAX, INT32_MIN, -5};
@@ -230,11 +234,11 @@ static conform_result least_integer(conform_env *env) {
 }
 
 const conform_case conform_reduction_cases[] = {
-#define ROWS(TYPE, type)                                             \
-    CASE("reductions/" #type, reduce_##type, "ops," #type),          \
-        CASE("reductions/along_" #type, along_##type, "ops," #type), \
-        CASE("reductions/sort_" #type, sorted_##type, "ops," #type),
-    TYPES(ROWS) CASE("reductions/refusals", refusals, "ops"),
+#define ROWS(TYPE, type)                                    \
+    CASE("reductions/" #type, reduce_##type, "ops," #type), \
+        CASE("reductions/along_" #type, along_##type, "ops," #type),
+#define SORTS(TYPE, type) CASE("reductions/sort_" #type, sorted_##type, "ops," #type),
+    TYPES(ROWS) SORTABLE(SORTS) CASE("reductions/refusals", refusals, "ops"),
     CASE("reductions/least_integer", least_integer, "ops,i32"),
 };
 CASES_END(conform_reduction);

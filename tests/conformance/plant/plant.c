@@ -78,6 +78,7 @@ typedef enum plant {
 } plant;
 
 static plant planted;
+static char launched_file[1024]; /* "": none */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int32_t choose(const dhow_host *host, dhow_error *err) {
@@ -87,6 +88,8 @@ static int32_t choose(const dhow_host *host, dhow_error *err) {
 #undef PLANT_NAME
     };
     const char *wanted = host->env(host->user, "DHOW_SIM_PLANT");
+    const char *file = host->env(host->user, "DHOW_SIM_LAUNCHED");
+    if (file != NULL) (void)snprintf(launched_file, sizeof launched_file, "%s", file);
     planted = PLANT_none;
     if (wanted == NULL) return DHOW_OK;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -155,6 +158,7 @@ static int32_t device_describe(void *backend, uint32_t index, dhow_device_desc *
     if (planted == PLANT_name_escape)
         (void)snprintf(out->name, sizeof out->name, "\033[31mfast device\033[0m");
     if (planted == PLANT_map_stale) out->flags |= DHOW_DEVICE_HOST_VISIBLE;
+    if (launched_file[0] != '\0') out->kind = DHOW_DEVICE_CPU; /* attention has its kernel there */
     return status;
 }
 
@@ -464,10 +468,48 @@ static int32_t event_elapsed(void *start, void *end, int64_t *out_nanoseconds, d
 
 /* ---- kernels ---- */
 
+/* The names of kernels by their handles, where DHOW_SIM_LAUNCHED names the file of those that are
+ * launched: see kernels.sh. */
+static struct {
+    const void *kernel;
+    char name[60];
+    bool launched;
+} named[4096];
+static size_t named_count;
+
+static void name_kernel(const void *kernel, const char *name) {
+    pthread_mutex_lock(&lock);
+    size_t i = 0;
+    while (i < named_count && named[i].kernel != kernel) i++;
+    if (i == named_count && i < sizeof named / sizeof named[0]) named_count++;
+    if (i < named_count &&
+        strcmp(named[i].name, name) != 0) { /* handles of closed devices come again */
+        named[i].kernel = kernel;
+        named[i].launched = false;
+        (void)snprintf(named[i].name, sizeof named[i].name, "%s", name);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* A case runs in a process of its own: all write to one file. */
+static void note_launch(const void *kernel) {
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < named_count; i++) {
+        if (named[i].kernel != kernel || named[i].launched) continue;
+        FILE *file = fopen(launched_file, "a");
+        if (file == NULL) continue;
+        (void)fprintf(file, "%s\n", named[i].name);
+        (void)fclose(file);
+        named[i].launched = true;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 static int32_t launch(void *stream, void *kernel, const dhow_geometry *geometry,
                       const dhow_arg *args, uint32_t arg_count, dhow_error *err) {
     dhow_arg own[DHOW_MAX_KERNEL_ARGS];
     memcpy(own, args, arg_count * sizeof *own);
+    if (launched_file[0] != '\0') note_launch(kernel);
     dhow_arg *last = &own[arg_count - 1];
     if (planted == PLANT_odd_sizes && last->kind == DHOW_ARG_VALUE && last->bytes == 8 &&
         last->u.value > 1)
@@ -496,6 +538,7 @@ static int32_t builtin_kernel(void *device, const char *name, uint32_t index_bit
     int32_t status = sim_builtin_kernel(device, name, index_bits, out_kernel, err);
     if (planted == PLANT_any_kernel && status == DHOW_NOT_FOUND)
         status = sim_builtin_kernel(device, "add_f32", index_bits, out_kernel, err);
+    if (launched_file[0] != '\0' && status == DHOW_OK) name_kernel(*out_kernel, name);
     return status;
 }
 

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cases of kernels that only models reach: operators of ONNX files, which are written here field by
+ * field, and an LSTM.
+ */
+#include "../unit/onnx_writer.h"
+#include "ops.h"
+
+enum { ONNX_U8 = 2, ONNX_I64 = 7, ONNX_E4M3 = 17, MOST = 4 };
+
+static int64_t onnx_type(dhow_dtype dtype) {
+    switch (dtype) {
+        case DHOW_F32:
+            return 1;
+        case DHOW_F64:
+            return 11;
+        case DHOW_F16:
+            return 10;
+        case DHOW_BF16:
+            return 16;
+        case DHOW_U8:
+            return ONNX_U8;
+        default:
+            return ONNX_I64;
+    }
+}
+
+/* A model of one node: its inputs "a b c ...", its outputs "y z" as the node names them. */
+typedef struct one_node {
+    conform_array *in[MOST];
+    const conform_array *want[2]; /* the second may be NULL */
+    conform_tolerance tolerance;
+    const char *what;
+} one_node;
+
+static void put_values(bytes *graph, uint32_t field, const char *name, const conform_array *a) {
+    bytes value = typed_value_of(name, onnx_type(a->dtype), (uint32_t)a->rank, a->shape);
+    put_message(graph, field, &value);
+}
+
+/* The node and the graph are freed. */
+static conform_result run_graph(conform_env *env, bytes *graph, const one_node *n) {
+    static const char *const in_names[MOST] = {"a", "b", "c", "d"}, *const out_names[] = {"y", "z"};
+    dhow_tensor *in[MOST], *out[2] = {NULL, NULL};
+    uint32_t in_count = 0, out_count = 0;
+    dhow_model *m;
+    for (; in_count < MOST && n->in[in_count] != NULL; in_count++)
+        put_values(graph, GRAPH_INPUT, in_names[in_count], n->in[in_count]);
+    for (; out_count < 2 && n->want[out_count] != NULL; out_count++)
+        put_values(graph, GRAPH_OUTPUT, out_names[out_count], n->want[out_count]);
+    bytes file = model_of(21, graph);
+    conform_own(env, CONFORM_MEMORY, file.data); /* the model reads in it as long as it lives */
+    OWN(MODEL, &m, dhow_model_load_memory(env->context, file.data, file.length, &m));
+    for (uint32_t i = 0; i < in_count; i++)
+        TRY(conform_upload(env, n->in[i], LAYOUT_PLAIN, &in[i]));
+    OK(dhow_model_to(m, env->device));
+    OK(dhow_model_run(m, NULL, in, in_count, out, out_count));
+    for (uint32_t i = 0; i < out_count; i++) conform_own(env, CONFORM_TENSOR, out[i]);
+    for (uint32_t i = 0; i < out_count; i++)
+        TRY(conform_expect(env, out[i], n->want[i], n->tolerance, n->what));
+    return CONFORM_PASS;
+}
+
+static conform_result run_node(conform_env *env, bytes *node, const one_node *n) {
+    bytes graph = {0};
+    put_message(&graph, GRAPH_NODE, node);
+    return run_graph(env, &graph, n);
+}
+
+static conform_tolerance near(dhow_dtype dtype) {
+    conform_tolerance t = conform_tolerance_of(dtype);
+    t.absolute += dtype == DHOW_F64 ? 1e-13 : 1e-5;
+    return t;
+}
+
+/* ---- local response normalisation, determinants ---- */
+
+static conform_result lrn(conform_env *env, dhow_dtype dtype) {
+    enum { N = 2, C = 7, PIXELS = 15, SIZE = 4 };
+    static const int64_t shape[] = {N, C, 3, 5};
+    NEEDS_DTYPE(dtype);
+    conform_array x = conform_array_random(env, dtype, 4, shape, -3, 3, 1);
+    conform_array want = conform_array_new(env, dtype, 4, shape);
+    for (int64_t i = 0; i < x.count; i++) {
+        const int64_t c = i / PIXELS % C;
+        double sum = 0;
+        for (int64_t k = c - (SIZE - 1) / 2; k <= c + SIZE / 2; k++) {
+            const double e = k < 0 || k >= C ? 0 : x.value[i + (k - c) * PIXELS];
+            sum += e * e;
+        }
+        want.value[i] = x.value[i] / pow(2 + 0.5 / SIZE * sum, 0.75);
+    }
+    bytes node = node_of("LRN", "lrn", "a", "y");
+    add_int(&node, "size", SIZE);
+    add_float(&node, "alpha", 0.5F);
+    add_float(&node, "beta", 0.75F);
+    add_float(&node, "bias", 2);
+    return run_node(env, &node, &(one_node){{&x}, {&want}, near(dtype), "LRN"});
+}
+
+static conform_result determinants(conform_env *env, dhow_dtype dtype) {
+    static const int64_t shape[] = {5, 3, 3}, result[] = {5};
+    NEEDS_DTYPE(dtype);
+    conform_array x = conform_array_random(env, dtype, 3, shape, -2, 2, 2);
+    conform_array want = conform_array_new(env, dtype, 1, result);
+    for (int64_t i = 0; i < 3; i++) x.value[i] = i == 1 ? 1 : 0; /* wants another row first */
+    for (int64_t i = 0; i < 5; i++) {
+        const double *m = &x.value[9 * i];
+        want.value[i] = m[0] * (m[4] * m[8] - m[5] * m[7]) - m[1] * (m[3] * m[8] - m[5] * m[6]) +
+                        m[2] * (m[3] * m[7] - m[4] * m[6]);
+    }
+    bytes node = node_of("Det", "det", "a", "y");
+    conform_tolerance t = near(dtype);
+    t.absolute *= 4;
+    return run_node(env, &node, &(one_node){{&x}, {&want}, t, "Det"});
+}
+
+/* ---- regions of an image ---- */
+
+/* On a plane a mean of interpolated samples is the plane's value in the middle of the bin. */
+static conform_result regions(conform_env *env, dhow_dtype dtype) {
+    enum { IMAGES = 2, C = 2, SIDE = 12, ROIS = 3, OUT = 2 };
+    static const int64_t shape[] = {IMAGES, C, SIDE, SIDE}, corners[] = {ROIS, 4}, which[] = {ROIS};
+    static const int64_t result[] = {ROIS, C, OUT, OUT};
+    static const double boxes[ROIS][4] = {{1, 2, 9, 10}, {2, 2, 4, 8}, {3, 1, 10, 3}};
+    static const double images[ROIS] = {1, 0, 1};
+    NEEDS_DTYPE(dtype);
+    conform_array x = conform_array_new(env, dtype, 4, shape);
+    conform_array rois = conform_array_new(env, dtype, 2, corners);
+    conform_array index = conform_array_new(env, DHOW_I64, 1, which);
+    conform_array want = conform_array_new(env, dtype, 4, result);
+    for (int64_t i = 0; i < x.count; i++)
+        x.value[i] = (double)(i / (SIDE * SIDE)) + 0.25 * (double)(i / SIDE % SIDE) -
+                     0.5 * (double)(i % SIDE);
+    memcpy(rois.value, boxes, sizeof boxes);
+    memcpy(index.value, images, sizeof images);
+    for (int64_t i = 0; i < want.count; i++) {
+        const int64_t roi = i / (C * OUT * OUT);
+        const double *box = boxes[roi], width = (box[2] - box[0]) / OUT,
+                     height = (box[3] - box[1]) / OUT;
+        const double column = box[0] - 0.5 + width * ((double)(i % OUT) + 0.5);
+        const double row = box[1] - 0.5 + height * ((double)(i / OUT % OUT) + 0.5);
+        want.value[i] = images[roi] * C + (double)(i / (OUT * OUT) % C) + 0.25 * row - 0.5 * column;
+    }
+    bytes node = node_of("RoiAlign", "roi", "a b c", "y");
+    add_int(&node, "output_height", OUT);
+    add_int(&node, "output_width", OUT);
+    add_int(&node, "sampling_ratio", 2);
+    return run_node(env, &node, &(one_node){{&x, &rois, &index}, {&want}, near(dtype), "RoiAlign"});
+}
+
+/* ---- pools of volumes ---- */
+
+static conform_result pools(conform_env *env, dhow_dtype dtype) {
+    enum { N = 2, D = 4, H = 6, W = 2 };
+    static const int64_t shape[] = {1, N, D, H, W}, result[] = {1, N, 2, 2, 1},
+                         kernel[] = {2, 3, 2};
+    NEEDS_DTYPE(dtype);
+    conform_array x = conform_array_random(env, dtype, 5, shape, -4, 4, 3);
+    conform_array most = conform_array_new(env, dtype, 5, result);
+    conform_array mean = conform_array_new(env, dtype, 5, result);
+    conform_array where = conform_array_new(env, DHOW_I64, 5, result);
+    for (int64_t i = 0; i < most.count; i++) most.value[i] = -(double)INFINITY;
+    for (int64_t i = 0; i < x.count; i++) {
+        const int64_t to = i / (D * H * W) * 4 + i / (H * W) % D / 2 * 2 + i / W % H / 3;
+        mean.value[to] += x.value[i] / 12;
+        if (x.value[i] <= most.value[to]) continue; /* of two the first */
+        most.value[to] = x.value[i];
+        where.value[to] = (double)i;
+    }
+    bytes largest = node_of("MaxPool", "max", "a", "y"),
+          found = node_of("MaxPool", "at", "a", "y z"),
+          average = node_of("AveragePool", "mean", "a", "y");
+    bytes *const all[] = {&largest, &found, &average};
+    for (int i = 0; i < 3; i++) {
+        add_ints(all[i], "kernel_shape", 3, kernel);
+        add_ints(all[i], "strides", 3, kernel);
+    }
+    conform_result r =
+        run_node(env, &largest, &(one_node){{&x}, {&most}, {0, 0}, "MaxPool of volumes"});
+    if (r != CONFORM_PASS) bytes_free(&found);
+    if (r == CONFORM_PASS)
+        r = run_node(env, &found, &(one_node){{&x}, {&most, &where}, {0, 0}, "MaxPool's indices"});
+    if (r != CONFORM_PASS) {
+        bytes_free(&average);
+        return r;
+    }
+    return run_node(env, &average, &(one_node){{&x}, {&mean}, near(dtype), "AveragePool"});
+}
+
+/* ---- weights of 4 bits ---- */
+
+/* Codes of a column by its blocks of 16, two a byte, and a scale each; the zero point is 8. */
+static conform_result nbits(conform_env *env, dhow_dtype dtype) {
+    enum { K = 48, COLUMNS = 37, BLOCK = 16, BLOCKS = K / BLOCK };
+    static const int64_t rows[] = {1, 5, 130}, codes[] = {COLUMNS, BLOCKS, BLOCK / 2};
+    static const int64_t scales[] = {COLUMNS * BLOCKS};
+    NEEDS_DTYPE(dtype);
+    conform_array b = conform_array_random(env, DHOW_U8, 3, codes, 0, 255, 5);
+    conform_array s = conform_array_random(env, dtype, 1, scales, 0.25, 1, 6);
+    for (int i = 0; i < 3; i++) {
+        conform_array a = conform_array_random(env, dtype, 2, (int64_t[]){rows[i], K}, -1, 1, 4);
+        conform_array want = conform_array_new(env, dtype, 2, (int64_t[]){rows[i], COLUMNS});
+        for (int64_t y = 0; y < want.count; y++) {
+            for (int64_t k = 0; k < K; k++) {
+                const int64_t column = y % COLUMNS;
+                const int byte = (int)b.value[(column * K + k) / 2];
+                want.value[y] += a.value[y / COLUMNS * K + k] * s.value[(column * K + k) / BLOCK] *
+                                 (double)((k % 2 != 0 ? byte >> 4 : byte & 15) - 8);
+            }
+        }
+        bytes node = node_of("MatMulNBits", "product", "a b c", "y");
+        put_text(&node, 7, "com.microsoft");
+        add_int(&node, "K", K);
+        add_int(&node, "N", COLUMNS);
+        add_int(&node, "bits", 4);
+        add_int(&node, "block_size", BLOCK);
+        conform_tolerance t = near(dtype);
+        t.absolute += t.relative * 64 + 1e-3;
+        TRY(run_node(env, &node, &(one_node){{&a, &b, &s}, {&want}, t, "MatMulNBits"}));
+    }
+    return CONFORM_PASS;
+}
+
+/* ---- float8 ---- */
+
+/* The nearest with three bits behind the first, halves to the even one; 448 is the largest. */
+static double as_e4m3(double v) {
+    int exponent;
+    (void)frexp(v, &exponent);
+    const double step = ldexp(1, (exponent < -5 ? -5 : exponent) - 4);
+    return fmax(-448, fmin(448, step * rint(v / step)));
+}
+
+static conform_result codes(conform_env *env) {
+    static const int64_t shape[] = {3, 211};
+    conform_array x = conform_array_random(env, DHOW_F32, 2, shape, -500, 500, 7);
+    conform_array want = conform_array_new(env, DHOW_F32, 2, shape);
+    for (int64_t i = 0; i < x.count; i++) {
+        if (i % 3 == 1) x.value[i] = (double)(float)ldexp(x.value[i], -12);
+        if (i % 3 == 2) x.value[i] = (double)(i % 29) * 0.5; /* halves */
+        want.value[i] = as_e4m3(x.value[i]);
+    }
+    bytes graph = {0}, to = node_of("Cast", "to", "a", "t"),
+          back = node_of("Cast", "back", "t", "y");
+    add_int(&to, "to", ONNX_E4M3);
+    add_int(&back, "to", 1);
+    put_message(&graph, GRAPH_NODE, &to);
+    put_message(&graph, GRAPH_NODE, &back);
+    return run_graph(env, &graph, &(one_node){{&x}, {&want}, {0, 0}, "float8e4m3fn"});
+}
+
+/* ---- LSTM ---- */
+
+enum { STEPS = 3, WIDE = 4, HIDDEN = 5, GATES = 4 * HIDDEN };
+
+static double sigmoid(double v) { return 1 / (1 + exp(-v)); }
+
+/* One step of one sequence; gates in PyTorch's order: input, forget, cell, output. */
+static void lstm_step(const double *x, const conform_array p[4], double h[HIDDEN],
+                      double c[HIDDEN]) {
+    double gate[GATES];
+    for (int g = 0; g < GATES; g++) {
+        gate[g] = p[2].value[g] + p[3].value[g];
+        for (int i = 0; i < WIDE; i++) gate[g] += p[0].value[g * WIDE + i] * x[i];
+        for (int i = 0; i < HIDDEN; i++) gate[g] += p[1].value[g * HIDDEN + i] * h[i];
+    }
+    for (int i = 0; i < HIDDEN; i++) {
+        c[i] = sigmoid(gate[HIDDEN + i]) * c[i] + sigmoid(gate[i]) * tanh(gate[2 * HIDDEN + i]);
+        h[i] = sigmoid(gate[3 * HIDDEN + i]) * tanh(c[i]);
+    }
+}
+
+static conform_result lstm(conform_env *env, dhow_dtype dtype) {
+    enum { BATCH = 2 };
+    static const char *const names[] = {"l.weight_ih_l0", "l.weight_hh_l0", "l.bias_ih_l0",
+                                        "l.bias_hh_l0"};
+    static const int64_t shapes[][2] = {{GATES, WIDE}, {GATES, HIDDEN}, {GATES}, {GATES}};
+    static const int64_t shape[] = {BATCH, STEPS, WIDE}, result[] = {BATCH, STEPS, HIDDEN};
+    NEEDS_DTYPE(dtype);
+    conform_array x = conform_array_random(env, dtype, 3, shape, -1, 1, 8), p[4];
+    conform_array want = conform_array_new(env, dtype, 3, result);
+    dhow_tensor *tx, *tp, *ty;
+    dhow_model *m;
+    dhow_model_value v;
+    OWN(MODEL, &m, dhow_model_create(env->context, &m));
+    OK(dhow_model_input(m, "x", dtype, 3, shape, &v));
+    OK(dhow_model_lstm(m, "l", v, WIDE, HIDDEN, 1, 0, 1, &v));
+    OK(dhow_model_output(m, "y", v));
+    OK(dhow_model_to(m, env->device));
+    for (int i = 0; i < 4; i++) {
+        p[i] = conform_array_random(env, dtype, i < 2 ? 2 : 1, shapes[i], -1, 1, 9 + (uint64_t)i);
+        TRY(conform_upload(env, &p[i], LAYOUT_PLAIN, &tp));
+        OK(dhow_model_set_parameter(m, names[i], tp));
+    }
+    for (int b = 0; b < BATCH; b++) {
+        double h[HIDDEN] = {0}, c[HIDDEN] = {0};
+        for (int s = 0; s < STEPS; s++) {
+            lstm_step(&x.value[(b * STEPS + s) * WIDE], p, h, c);
+            memcpy(&want.value[(b * STEPS + s) * HIDDEN], h, sizeof h);
+        }
+    }
+    TRY(conform_upload(env, &x, LAYOUT_PLAIN, &tx));
+    TRY(conform_blank(env, &want, LAYOUT_PLAIN, &ty));
+    OK(dhow_model_run_into(m, NULL, &tx, 1, &ty, 1));
+    return conform_expect(env, ty, &want, near(dtype), "LSTM");
+}
+
+/* ---- the table ---- */
+
+#define OF(name, TYPE, type) \
+    static conform_result name##_##type(conform_env *env) { return name(env, DHOW_##TYPE); }
+#define WIDE_FLOATS(X, name) X(name, F32, f32) X(name, F64, f64)
+#define UP_TO_F32(X, name) X(name, F32, f32) X(name, F16, f16) X(name, BF16, bf16)
+WIDE_FLOATS(OF, lrn)
+WIDE_FLOATS(OF, determinants)
+WIDE_FLOATS(OF, regions)
+WIDE_FLOATS(OF, pools)
+WIDE_FLOATS(OF, lstm)
+UP_TO_F32(OF, nbits)
+
+#define CASE_OF(name, TYPE, type) CASE("models/" #name "_" #type, name##_##type, "ops," #type),
+const conform_case conform_model_cases[] = {
+    WIDE_FLOATS(CASE_OF, lrn) WIDE_FLOATS(CASE_OF, determinants) WIDE_FLOATS(CASE_OF, regions)
+        WIDE_FLOATS(CASE_OF, pools) WIDE_FLOATS(CASE_OF, lstm) UP_TO_F32(CASE_OF, nbits)
+            CASE("models/codes", codes, "ops"),
+};
+CASES_END(conform_model);
