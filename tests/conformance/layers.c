@@ -206,6 +206,39 @@ static void moments(const double *x, int64_t cells, double *mean, double *var) {
     for (int64_t i = 0; i < cells; i++) *var += (x[i] - *mean) * (x[i] - *mean) / (double)cells;
 }
 
+/* Values of 16 bits far from 0: what channels are scaled and shifted by keeps its digits, as in
+ * PyTorch. Also of rows, where a channel is one element. */
+static conform_result far_channels(conform_env *env, dhow_dtype dtype) {
+    enum { N = 70, C = 6, CELLS = 301 };
+    static const int64_t shapes[2][3] = {{2, C, CELLS}, {N, C, 1}}, channels[] = {C};
+    for (int k = 0; k < 2; k++) {
+        const int32_t rank = k == 0 ? 3 : 2;
+        conform_array arrays[] = {conform_array_random(env, dtype, rank, shapes[k], 96, 104, 1),
+                                  conform_array_random(env, dtype, 1, channels, 99, 101, 2),
+                                  conform_array_random(env, dtype, 1, channels, 3, 5, 3),
+                                  conform_array_random(env, dtype, 1, channels, -2, 2, 4),
+                                  conform_array_random(env, dtype, 1, channels, -1, 1, 5)};
+        const double *const p[] = {arrays[1].value, arrays[2].value, arrays[3].value,
+                                   arrays[4].value};
+        conform_array want = conform_array_new(env, dtype, rank, shapes[k]);
+        conform_tolerance t = conform_tolerance_of(dtype);
+        dhow_tensor *in[5], *y;
+        for (int64_t i = 0; i < want.count; i++) {
+            const int64_t c = i / shapes[k][2] % C;
+            want.value[i] =
+                (arrays[0].value[i] - p[0][c]) / sqrt(p[1][c] + (double)1e-3f) * p[2][c] + p[3][c];
+        }
+        t.absolute += dtype == DHOW_F64 ? 1e-12 : 1e-4;
+        TRY(upload_all(env, arrays, 5, in));
+        TRY(conform_blank(env, &want, LAYOUT_PLAIN, &y));
+        OK(dhow_batchnorm(NULL, in[0], in[1], in[2], in[3], in[4], 1e-3f, y));
+        TRY(conform_expect(env, y, &want, t, "batchnorm far from 0"));
+        OK(dhow_batchnorm(NULL, in[0], in[1], in[2], in[3], in[4], 1e-3f, in[0]));
+        TRY(conform_expect(env, in[0], &want, t, "batchnorm in place"));
+    }
+    return CONFORM_PASS;
+}
+
 static conform_result norms(conform_env *env, dhow_dtype dtype) {
     enum { N = 2, C = 6, CELLS = 15, GROUPS = 3, PART = C / GROUPS * CELLS };
     static const int64_t shape[] = {N, C, 3, 5}, channels[] = {C}, rows[] = {N * C, CELLS};
@@ -236,6 +269,7 @@ static conform_result norms(conform_env *env, dhow_dtype dtype) {
         want.value[i] = want.value[i] * weight[i / CELLS % C] + bias[i / CELLS % C];
     OK(dhow_batchnorm(NULL, in[0], in[1], in[2], in[3], in[4], 1e-3f, y));
     TRY(conform_expect(env, y, &want, t, "batchnorm"));
+    TRY(far_channels(env, dtype));
 
     for (int64_t i = 0; i < N * GROUPS; i++) {
         double mean, var;

@@ -48,6 +48,28 @@ dhow_status dhowi_run_unary(const dhowi_call *call) {
     return dhowi_launch(call->stream, kernel, y->count, y->count, args, 3, uses, 2);
 }
 
+/* x[o][c][...], and f32 for each channel. */
+dhow_status dhowi_run_scale_channels(const dhowi_call *call) {
+    dhow_tensor *x = call->in[0], *scale = call->in[1], *shift = call->in[2], *y = call->out;
+    int64_t inner = 1;
+    dhow_kernel *kernel;
+    for (int32_t i = 2; i < x->rank; i++) inner *= x->shape[i];
+    DHOWI_TRY(dhowi_op_kernel(call->op, x->dtype, call->stream->device, &kernel));
+    const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
+                             dhowi_arg_buffer(y, DHOW_ACCESS_WRITE),
+                             dhowi_arg_buffer(scale, DHOW_ACCESS_READ),
+                             dhowi_arg_buffer(shift, DHOW_ACCESS_READ),
+                             dhowi_arg_i64(y->count),
+                             dhowi_arg_i64(x->shape[1]),
+                             dhowi_arg_i64(inner)};
+    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ},
+                              {y->storage, DHOW_ACCESS_WRITE},
+                              {scale->storage, DHOW_ACCESS_READ},
+                              {shift->storage, DHOW_ACCESS_READ}};
+    return dhowi_launch(call->stream, kernel, y->count, y->count, args, (uint32_t)DHOWI_COUNT(args),
+                        uses, 4);
+}
+
 static bool same_shape(const dhow_tensor *a, const dhow_tensor *b) {
     return a->contiguous && dhowi_shape_equal(a->rank, a->shape, b->rank, b->shape);
 }

@@ -128,7 +128,8 @@ struct dhowi_op {
     X(normalize) X(lrn) X(lstm_cell) X(cumsum) X(topk)                                           \
     X(affine) X(add_scalar) X(sub_scalar) X(mul_scalar) X(div_scalar) X(pow_scalar)              \
     X(max_scalar) X(min_scalar) X(dropout) X(decode) X(encode)         \
-    X(roi_align) X(determinant) X(matmul_nbits) X(attention) X(conv_weight_gradient)
+    X(roi_align) X(determinant) X(matmul_nbits) X(attention) X(conv_weight_gradient) \
+    X(scale_channels)
 /* clang-format on */
 
 typedef enum dhowi_op_id {

@@ -958,6 +958,9 @@ typedef f64 k_vec_f64 __attribute__((vector_size(4 * K_LANES_f32), may_alias));
     {                                                                                                     \
         if (stride == 1) {                                                                                \
             K_LOAD_DENSE_##T(to, from, n);                                                                \
+        } else if (stride == 0 && n > 0) { /* of an operand that is spread over the row */                \
+            const R v = LOAD(T, from, 0);                                                                 \
+            K_SIMD K_LOOP(j, 0, n) to[j] = v;                                                             \
         } else {                                                                                          \
             for (idx j = 0; j < n; j++) to[j] = LOAD(T, from, j * stride);                                \
         }                                                                                                 \

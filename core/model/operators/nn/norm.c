@@ -144,19 +144,45 @@ static dhow_status one_for_each(const dhowi_lowering *b, uint32_t input, int64_t
                  channels);
 }
 
-/* y = x scale' + shift' with scale' = scale / sqrt(variance + eps), shift' = bias - mean scale' */
+static dhow_status scale_channels(dhowi_lowering *b, int32_t x, int32_t scale, int32_t shift,
+                                  int32_t *out) {
+    static const dhowi_attrs none;
+    const dhowi_tensor_desc desc = *dhowi_desc_at(b, x);
+    int32_t in[] = {x, scale, shift};
+    for (int i = 1; i < 3; i++) {
+        DHOWI_TRY(dhowi_cast_to(b, in[i], DHOW_F32, &in[i]));
+        DHOWI_TRY(dhowi_reshape(b, in[i], 1, &desc.shape[1], &in[i]));
+    }
+    return dhowi_emit(b, DHOWI_OP_scale_channels, in, 3, &none, &desc, out);
+}
+
+/* Known numbers go into the weights of a convolution before it; others keep their digits. */
+static bool keeps_digits(const dhowi_lowering *b) {
+    const dhow_dtype dtype = dhowi_desc_at(b, b->in[0])->dtype;
+    bool known = true;
+    for (uint32_t i = 1; i < 5; i++) known = known && dhowi_is_known(b, b->in[i]);
+    return (dtype == DHOW_F16 || dtype == DHOW_BF16) && !known;
+}
+
+/* y = x scale' + shift' with scale' = scale / sqrt(variance + eps), shift' = bias - mean scale',
+ * which are f32 where x has 16 bits. */
 dhow_status dhowi_batch_norm(dhowi_lowering *b, double eps, int32_t *out) {
     const int32_t rank = dhowi_desc_at(b, b->in[0])->rank;
-    int32_t scale, shift;
+    int32_t scale, shift, in[5];
     if (rank < 2) DHOWI_REFUSE("x has %d dimensions", rank);
     const int64_t channels = dhowi_desc_at(b, b->in[0])->shape[1];
     for (uint32_t i = 1; i < 5; i++) DHOWI_TRY(one_for_each(b, i, channels));
-    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_ADD, b->in[4], eps, &scale));
+    const dhow_dtype dtype = dhowi_desc_at(b, b->in[0])->dtype;
+    for (uint32_t i = 1; i < 5; i++) {
+        const dhow_dtype own = dhowi_desc_at(b, b->in[i])->dtype;
+        DHOWI_TRY(dhowi_cast_to(b, b->in[i], own == DHOW_F64 ? own : DHOW_F32, &in[i]));
+    }
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_ADD, in[4], eps, &scale));
     DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_SQRT, 0, 0, scale, &scale));
-    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_DIV, b->in[1], scale, &scale));
-    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, b->in[3], scale, &shift));
-    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, b->in[2], shift, &shift));
-    dhow_dtype dtype = dhowi_desc_at(b, b->in[0])->dtype;
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_DIV, in[1], scale, &scale));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, in[3], scale, &shift));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, in[2], shift, &shift));
+    if (keeps_digits(b)) return scale_channels(b, b->in[0], scale, shift, out);
     DHOWI_TRY(dhowi_cast_to(b, scale, dtype, &scale));
     DHOWI_TRY(dhowi_cast_to(b, shift, dtype, &shift));
     DHOWI_TRY(dhowi_along(b, scale, rank, 1, &scale));
