@@ -89,8 +89,9 @@ static conform_result check_description(conform_env *env, uint32_t i, const dhow
           "device %u: memory_bytes is %" PRIu64 ", more than a PiB", i, d->memory_bytes);
     CHECK(d->free_bytes <= d->memory_bytes, "device %u: more memory is free than there is", i);
     CHECK((d->dtypes & DHOW_DTYPE_BIT(DHOW_F32)) != 0, "device %u: dtypes has no f32", i);
-    const uint32_t flags = DHOW_DEVICE_HOST_INLINE | DHOW_DEVICE_HOST_VISIBLE |
-                           DHOW_DEVICE_PAGEABLE_ASYNC | DHOW_DEVICE_TENSOR_CORES;
+    const uint32_t flags =
+        DHOW_DEVICE_HOST_INLINE | DHOW_DEVICE_HOST_VISIBLE | DHOW_DEVICE_PAGEABLE_ASYNC |
+        DHOW_DEVICE_TENSOR_CORES;
     CHECK((d->flags & ~flags) == 0, "device %u: flags 0x%x, of which dhow knows 0x%x", i, d->flags,
           flags);
     CHECK((d->flags & DHOW_DEVICE_HOST_VISIBLE) == 0 || API->map != NULL,

@@ -160,17 +160,14 @@ static conform_result own_text_in_two_forms(conform_env *env) {
 }
 
 /* x MATH(name) and the C library's; the second argument is 2 - x, the third 0.5. */
-#define FUNCTIONS(X1, X2, X3)                                                                  \
-    X1(exp)                                                                                    \
-    X1(exp2)                                                                                   \
-    X1(expm1)                                                                                  \
-    X1(log)                                                                                    \
-    X1(log2)                                                                                   \
-    X1(log10)                                                                                  \
-    X1(log1p) X1(sqrt) X1(cbrt) X1(sin) X1(cos) X1(tan) X1(asin) X1(acos) X1(atan) X1(sinh)    \
-        X1(cosh) X1(tanh) X1(asinh) X1(atanh) X1(erf) X1(erfc) X1(floor) X1(ceil) X1(round)    \
-            X1(trunc) X1(rint) X1(fabs) X2(pow) X2(atan2) X2(fmod) X2(fmin) X2(fmax) X2(hypot) \
-                X2(copysign) X3(fma)
+#define FUNCTIONS(X1, X2, X3)                                                                   \
+    X1(exp)                                                                                     \
+    X1(exp2)                                                                                    \
+    X1(expm1)                                                                                   \
+    X1(log) X1(log2) X1(log10) X1(log1p) X1(sqrt) X1(cbrt) X1(sin) X1(cos) X1(tan) X1(asin)     \
+        X1(acos) X1(atan) X1(sinh) X1(cosh) X1(tanh) X1(asinh) X1(atanh) X1(erf) X1(erfc)       \
+            X1(floor) X1(ceil) X1(round) X1(trunc) X1(rint) X1(fabs) X2(pow) X2(atan2) X2(fmod) \
+                X2(fmin) X2(fmax) X2(hypot) X2(copysign) X3(fma)
 
 static conform_result functions(conform_env *env) {
 #define TEXT1(f) "y[k++ * n + i] = MATH(f32, " #f ")(v);\n"

@@ -98,12 +98,12 @@ static conform_result affine(conform_env *env, dhow_dtype dtype) {
     return conform_expect(env, ty, &want, conform_tolerance_of(dtype), "affine");
 }
 
-#define TYPES(X)  \
-    X(F32, f32)   \
-    X(F64, f64)   \
-    X(F16, f16)   \
-    X(BF16, bf16) \
-    X(I8, i8) X(U8, u8) X(I16, i16) X(U16, u16) X(I32, i32) X(U32, u32) X(I64, i64) X(U64, u64)
+#define TYPES(X)                                                                                  \
+    X(F32, f32)                                                                                   \
+    X(F64, f64)                                                                                   \
+    X(F16, f16)                                                                                   \
+    X(BF16, bf16) X(I8, i8) X(U8, u8) X(I16, i16) X(U16, u16) X(I32, i32) X(U32, u32) X(I64, i64) \
+        X(U64, u64)
 #define ARITHMETIC(TYPE, type)                                  \
     static conform_result arithmetic_##type(conform_env *env) { \
         TRY(arithmetic(env, DHOW_##TYPE));                      \
