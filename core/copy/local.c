@@ -45,7 +45,7 @@ uint32_t dhowi_copy_pending(const dhowi_use uses[2], const dhowi_timeline *self,
 dhow_status dhowi_copy_note_unordered(dhow_stream *stream, const dhowi_use uses[2]) {
     dhowi_timepoint pending[DHOWI_COPY_PENDING];
     uint32_t n = dhowi_copy_pending(uses, &stream->timeline, pending);
-    for (uint32_t i = 0; i < n; i++) { /* how they end is told where they are synced */
+    for (uint32_t i = 0; i < n; i++) { /* syncing them reports their failures */
         if (dhowi_stream_wait_timepoint(stream, pending[i]) != DHOW_OK)
             (void)pending[i].timeline->wait(pending[i].timeline, pending[i].number);
     }

@@ -343,9 +343,9 @@ static dhow_status add_pending(copy_job *c, const dhow_tensor *t, uint32_t acces
     return DHOW_OK;
 }
 
-/* Copies in the same lane come one after the other anyway; of those that src waits for only their
- * success is asked. What else used dst must be over, however it went, but for a writer of other
- * elements of dst: whoever reads dst hears of its failure by this copy. */
+/* Pending writers of src must succeed. Pending users of dst must only finish, except writers of
+ * other elements of dst: whoever reads dst inherits their failure by this copy. Copies in the same
+ * lane run in order and need no fence. */
 static dhow_status add_fences(copy_job *c, const dhowi_timeline *lane, bool ordered) {
     dhowi_timepoint attached[DHOWI_MAX_ATTACHED];
     uint32_t n = dhowi_stream_attached(c->stream, attached);
@@ -386,8 +386,8 @@ static void end_join(dhowi_job *job) {
     dhowi_free(j);
 }
 
-/* A copy that has waited for nobody is noted together with all it has not waited for: behind it the
- * lane waits for them, and who comes later waits for the lane. */
+/* An unordered copy is registered with the work that it skipped: the lane waits for that work after
+ * the copy, so that later users, who wait for the lane, wait for both. */
 static dhow_status join_others(dhowi_host_lane *lane, const dhowi_use uses[2],
                                dhowi_timepoint *point) {
     dhowi_timepoint pending[DHOWI_COPY_PENDING];

@@ -9,7 +9,7 @@
 #include "base/objects/struct_size.h"
 #include "device/trace.h"
 
-/* A plugin may name its device itself, at the begin of its message. */
+/* A plugin may name its device itself, at the beginning of its message. */
 static const char *without_name(const dhow_device *device, const char *message) {
     size_t name = strlen(device->name);
     bool named = strncmp(message, device->name, name) == 0 && strncmp(message + name, ": ", 2) == 0;

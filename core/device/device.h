@@ -47,7 +47,7 @@ struct dhow_device {
     _Atomic(void *) native;    /* the plugin's device once it is open */
     _Atomic int32_t precision; /* of f32 products: DHOW_BF16, or 0 for DHOW_F32 */
     atomic_bool computes;      /* a kernel of dhow's was found for it, see dhowi_device_ask_by() */
-    atomic_bool passed;        /* or none was, which the log told */
+    atomic_bool passed;        /* or none was found, and the log has a line */
     atomic_bool lost;
     dhowi_saved_error loss; /* the first failure, fixed once `lost` is set */
     dhowi_attachment attachments[DHOWI_ATTACHMENTS];
@@ -72,7 +72,7 @@ struct dhow_context {
     dhowi_log log;
     dhowi_disk_cache cache;
     dhowi_registry registry;
-    _Atomic(const dhow_device *) last_choice; /* the choice that the log told of last */
+    _Atomic(const dhow_device *) last_choice; /* last device choice written to the log */
     char *device_choice;   /* preference list of the options or the environment, may be NULL */
     dhow_device **devices; /* cpu:0 alone until dhowi_context_complete() */
     uint32_t device_count;

@@ -59,9 +59,9 @@ void dhowi_device_ask_by(dhow_status (*ask)(dhow_device *device)) { g_ask = ask;
 /* The plugin's record tells it too, for devinfo. */
 static void pass_over(dhow_device *d, const char *why) {
     if (atomic_exchange(&d->passed, true)) return;
-    dhowi_plugin_say(d->plugin, d->plugin->state,
-                     "give the plugin kernels or a compiler for dhow's texts (module_build)",
-                     "auto passes over %s: %s", d->name, why);
+    dhowi_plugin_set_state(d->plugin, d->plugin->state,
+                           "give the plugin kernels or a compiler for dhow's texts (module_build)",
+                           "auto passes over %s: %s", d->name, why);
     dhowi_log_line(&d->context->log, DHOW_LOG_WARN, "%s", d->plugin->reason);
 }
 

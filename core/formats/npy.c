@@ -98,7 +98,7 @@ static dhow_status set_dtype(const cursor *c, const char *text, size_t length, d
             return DHOW_OK;
         }
     }
-    return dhowi_fail(DHOW_UNSUPPORTED, "%s: element type '%.*s' is none that dhow has", c->path,
+    return dhowi_fail(DHOW_UNSUPPORTED, "%s: unsupported element type '%.*s'", c->path,
                       (int)DHOWI_MIN(length, 24), text);
 }
 

@@ -114,7 +114,7 @@ dhow_status dhowi_onnx_parse_tensor(const char *name, const void *data, size_t b
                                     dhowi_arena *arena, dhowi_onnx_tensor *out);
 
 enum { DHOWI_ONNX_STRING = 8 };
-/* The dtype of an ONNX number; 0 for one that dhow has not. */
+/* The dtype of an ONNX number; 0 for an unsupported one. */
 dhow_dtype dhowi_onnx_dtype(int32_t type);
 /* The same with small types, of which dhow has no dtype: float8 and float4 are held as u8 that are
  * codes, integers of fewer than 8 bits as i8 or u8, one element in each byte. */
@@ -129,8 +129,8 @@ dhow_status dhowi_onnx_tensor_check(const dhowi_onnx_tensor *t, dhow_dtype *out_
 /* Whether the other file that holds a tensor's elements is there and large enough, which is asked
  * before memory is taken for them. */
 dhow_status dhowi_onnx_tensor_find(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t);
-/* Copies the elements to `to`, which holds the bytes that check() told. `file` may be NULL for
- * tensors that have no external data. */
+/* Copies the elements to `to`, which holds as many bytes as check() returned. `file` may be NULL
+ * for tensors that have no external data. */
 dhow_status dhowi_onnx_tensor_read(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t,
                                    void *to);
 

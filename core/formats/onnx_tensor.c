@@ -95,8 +95,7 @@ dhow_status dhowi_onnx_tensor_check(const dhowi_onnx_tensor *t, dhow_dtype *out_
                                     int64_t *out_count, uint64_t *out_bytes) {
     *out_dtype = dhowi_onnx_held(t->type);
     if (*out_dtype == 0) {
-        return dhowi_fail(DHOW_UNSUPPORTED,
-                          "tensor '%.*s' has elements of type %s, which dhow has not",
+        return dhowi_fail(DHOW_UNSUPPORTED, "tensor '%.*s' has elements of the unsupported type %s",
                           NAMED(t->name), dhowi_onnx_type_name(t->type));
     }
     if (t->rank > DHOW_MAX_RANK) {

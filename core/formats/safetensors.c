@@ -49,8 +49,8 @@ static dhow_status parse_dtype(const char *path, const char *name, const json_t 
     }
     if (text == NULL)
         return dhowi_fail(DHOW_CORRUPT, "%s: tensor '%.64s' has no dtype", path, name);
-    return dhowi_fail(DHOW_UNSUPPORTED, "%s: tensor '%.64s' has dtype %.24s, which dhow has not",
-                      path, name, text);
+    return dhowi_fail(DHOW_UNSUPPORTED, "%s: tensor '%.64s' has the unsupported dtype %.24s", path,
+                      name, text);
 }
 
 static dhow_status parse_shape(const char *path, const json_t *json, dhowi_safetensors_item *item) {
@@ -293,7 +293,7 @@ const char *dhowi_safetensors_note_of(const dhow_safetensors *f, const char *nam
     return json_string_value(json_object_get(f->notes, name));
 }
 
-static dhow_status say_not_found(const dhow_safetensors *f, const char *name) {
+static dhow_status fail_not_found(const dhow_safetensors *f, const char *name) {
     char names[400];
     dhowi_text text = DHOWI_TEXT(names);
     names[0] = '\0';
@@ -314,7 +314,7 @@ dhow_status dhow_safetensors_load(const dhow_safetensors *file, const char *name
     if (name == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: name is NULL", function);
     const dhowi_safetensors_item *item = file->items;
     while (item < file->items + file->count && strcmp(item->name, name) != 0) item++;
-    if (item == file->items + file->count) return say_not_found(file, name);
+    if (item == file->items + file->count) return fail_not_found(file, name);
     dhow_tensor *host;
     void *data;
     DHOWI_TRY(dhowi_tensor_new(file->context->cpu, item->dtype, item->rank, item->shape, &host));

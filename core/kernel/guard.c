@@ -19,7 +19,7 @@ static bool is_guarded(const dhowi_guarded *g, uint32_t i) {
     return t != NULL && (g->given[i].bytes & DHOW_ACCESS_WRITE) != 0 && t->storage->pool != NULL;
 }
 
-/* Before the tensor's bytes in the copy: what kernels take as the begin of a buffer. */
+/* Before the tensor's bytes in the copy: what kernels take as the beginning of a buffer. */
 static uint64_t front_of(const dhowi_guarded *g) {
     return DHOWI_MAX((uint64_t)g->stream->device->desc.offset_align, (uint64_t)DHOWI_GUARD_BYTES);
 }

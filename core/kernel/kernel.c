@@ -254,7 +254,7 @@ static const dhowi_found_kernel *find_declared(const dhow_module *m, const char 
     return NULL;
 }
 
-static dhow_status say_no_kernel(const dhow_module *m, const char *name) {
+static dhow_status fail_no_kernel(const dhow_module *m, const char *name) {
     char names[512];
     dhowi_text text = DHOWI_TEXT(names);
     for (uint32_t i = 0; i < m->kernel_count; i++) {
@@ -270,7 +270,7 @@ dhow_status dhow_module_kernel(dhow_module *module, const char *name, dhow_kerne
     DHOWI_TRY(dhowi_handle_check(module, DHOWI_MODULE, function, "module"));
     if (name == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: name is NULL", function);
     const dhowi_found_kernel *declared = find_declared(module, name);
-    if (declared == NULL && module->kernel_count > 0) return say_no_kernel(module, name);
+    if (declared == NULL && module->kernel_count > 0) return fail_no_kernel(module, name);
     dhow_kernel *kernel = dhowi_handle_new(DHOWI_KERNEL, sizeof *kernel);
     if (kernel == NULL) return dhowi_fail_memory("kernel");
     dhow_status status = DHOW_OK;

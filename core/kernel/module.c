@@ -47,7 +47,7 @@ const char *dhow_module_log(void) {
 
 /* ---- building ---- */
 
-/* What a module's kernels take, as the plugin is told. */
+/* The parameters of a module's kernels, as handed to the plugin. */
 typedef struct kernel_decl {
     dhow_kernel_decl decl;
     dhowi_signature signature; /* whose names the params borrow */

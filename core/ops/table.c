@@ -31,7 +31,7 @@ static _Atomic int32_t g_kernel_index[DHOWI_OP_COUNT][DHOW_BOOL + 1];
     ROW(id, "scalar", IN("x"), 1, 1, DHOWI_ANY & ~DHOW_DTYPE_BIT(DHOW_BOOL), \
         DHOWI_OP_ELEMENTWISE | form << DHOWI_FORM_SHIFT, dhowi_infer_scalar, dhowi_run_scalar),
 #define WITH_SCALAR(id, formula) SCALAR(id##_scalar, DHOWI_FORM_##id)
-/* Rows without a rule for their result: models use them, which know it. */
+/* Operations without shape inference: only models use them, and they supply the shape. */
 #define INNER(id, kernel_, most, types, flags_) \
     ROW(id, kernel_, IN("x"), 1, most, types, flags_, NULL, dhowi_run_##id)
 

@@ -199,7 +199,7 @@ static bool take_answer(dhowi_plugin *plugin, const char *answer, size_t length)
     take_line(&head, 3, plugin->version, sizeof plugin->version);
     take_line(&head, 4, reason, sizeof reason);
     take_line(&head, 5, hint, sizeof hint);
-    dhowi_plugin_say(plugin, (dhow_plugin_state)state, hint, "%s", reason);
+    dhowi_plugin_set_state(plugin, (dhow_plugin_state)state, hint, "%s", reason);
     if (state != DHOW_PLUGIN_READY || head.devices == 0) return true;
     plugin->descs = dhowi_alloc_array((size_t)head.devices, sizeof *plugin->descs);
     plugin->components = dhowi_alloc_array((size_t)head.components, sizeof *plugin->components);
@@ -241,18 +241,19 @@ void dhowi_plugin_probe_isolated(dhowi_plugin *plugin, const char *probe_program
     (void)close(fd);
     bool ended = reap(pid, answered ? deadline : 0, &exit_status);
     if (!answered || !ended) {
-        dhowi_plugin_say(plugin, DHOW_PLUGIN_TIMED_OUT,
-                         "the plugin or its driver hangs; remove it or mend it",
-                         "no answer within %d seconds", PROBE_SECONDS);
+        dhowi_plugin_set_state(plugin, DHOW_PLUGIN_TIMED_OUT,
+                               "the plugin or its driver hangs; remove or reinstall it",
+                               "no answer within %d seconds", PROBE_SECONDS);
     } else if (WIFSIGNALED(exit_status)) {
-        dhowi_plugin_say(plugin, DHOW_PLUGIN_CRASHED,
-                         "the plugin or its driver is broken; remove it or mend it",
-                         "died of signal %d (%s) while it was loaded and probed",
-                         WTERMSIG(exit_status), strsignal(WTERMSIG(exit_status)));
+        dhowi_plugin_set_state(plugin, DHOW_PLUGIN_CRASHED,
+                               "the plugin or its driver is broken; remove or reinstall it",
+                               "died of signal %d (%s) while it was loaded and probed",
+                               WTERMSIG(exit_status), strsignal(WTERMSIG(exit_status)));
     } else if (!take_answer(plugin, answer, length)) {
-        dhowi_plugin_say(
-            plugin, DHOW_PLUGIN_CRASHED, "a plugin must not end its process; remove it or mend it",
-            "ended its process with status %d instead of answering", WEXITSTATUS(exit_status));
+        dhowi_plugin_set_state(plugin, DHOW_PLUGIN_CRASHED,
+                               "a plugin must not end its process; remove or reinstall it",
+                               "ended its process with status %d instead of answering",
+                               WEXITSTATUS(exit_status));
     } else if (plugin->state == DHOW_PLUGIN_READY) {
         dhowi_plugin_load(plugin);
     }

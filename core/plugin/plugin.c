@@ -42,8 +42,8 @@ static void make_one_line(char *text) {
     }
 }
 
-void dhowi_plugin_say(dhowi_plugin *plugin, dhow_plugin_state state, const char *hint,
-                      const char *format, ...) {
+void dhowi_plugin_set_state(dhowi_plugin *plugin, dhow_plugin_state state, const char *hint,
+                            const char *format, ...) {
     va_list args;
     va_start(args, format);
     (void)vsnprintf(plugin->reason, sizeof plugin->reason, format, args);
@@ -56,17 +56,20 @@ void dhowi_plugin_say(dhowi_plugin *plugin, dhow_plugin_state state, const char 
 
 static const char *const k_rebuild = "rebuild the plugin against this version of dhow/plugin.h";
 
-static void say_dlopen_failed(dhowi_plugin *plugin, const char *text) {
+static void set_dlopen_failed(dhowi_plugin *plugin, const char *text) {
     if (strstr(text, "undefined symbol") != NULL) {
-        dhowi_plugin_say(plugin, DHOW_PLUGIN_MISSING_SYMBOL,
-                         "link the plugin with -Wl,-z,defs to find what it lacks", "%s", text);
+        dhowi_plugin_set_state(plugin, DHOW_PLUGIN_MISSING_SYMBOL,
+                               "link the plugin with -Wl,-z,defs to find what it lacks", "%s",
+                               text);
     } else if (strstr(text, "cannot open shared object file") != NULL) {
-        dhowi_plugin_say(plugin, DHOW_PLUGIN_MISSING_DEPENDENCY,
-                         "install the library named in the reason", "%s", text);
+        dhowi_plugin_set_state(plugin, DHOW_PLUGIN_MISSING_DEPENDENCY,
+                               "install the library named in the reason", "%s", text);
     } else if (strstr(text, "file too short") != NULL) {
-        dhowi_plugin_say(plugin, DHOW_PLUGIN_TRUNCATED, "install the plugin again", "%s", text);
+        dhowi_plugin_set_state(plugin, DHOW_PLUGIN_TRUNCATED, "install the plugin again", "%s",
+                               text);
     } else {
-        dhowi_plugin_say(plugin, DHOW_PLUGIN_INIT_FAILED, "install the plugin again", "%s", text);
+        dhowi_plugin_set_state(plugin, DHOW_PLUGIN_INIT_FAILED, "install the plugin again", "%s",
+                               text);
     }
 }
 
@@ -83,26 +86,26 @@ static const dhow_plugin *load_file(dhowi_plugin *plugin, void **out_library) {
     char reason[sizeof plugin->reason];
     dhow_plugin_state state = dhowi_elf_check(plugin->path, reason, sizeof reason);
     if (state != DHOW_PLUGIN_READY) {
-        dhowi_plugin_say(plugin, state,
-                         state == DHOW_PLUGIN_WRONG_ARCH ? "install the plugin for this machine"
-                         : state == DHOW_PLUGIN_NO_PERMISSION
-                             ? "make the file readable"
-                             : "install the plugin again, or remove the file",
-                         "%s", reason);
+        dhowi_plugin_set_state(
+            plugin, state,
+            state == DHOW_PLUGIN_WRONG_ARCH      ? "install the plugin for this machine"
+            : state == DHOW_PLUGIN_NO_PERMISSION ? "make the file readable"
+                                                 : "install the plugin again, or remove the file",
+            "%s", reason);
         return NULL;
     }
     (void)dlerror();
     void *library = dlopen(plugin->path, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         const char *text = dlerror();
-        say_dlopen_failed(plugin, text != NULL ? text : "dlopen failed without a reason");
+        set_dlopen_failed(plugin, text != NULL ? text : "dlopen failed without a reason");
         return NULL;
     }
     const dhow_plugin *table = dlsym(library, DHOW_PLUGIN_SYMBOL);
     if (table == NULL) {
-        dhowi_plugin_say(plugin, DHOW_PLUGIN_MISSING_SYMBOL,
-                         "it is no dhow plugin, or one for another major version",
-                         "it exports no '%s'", DHOW_PLUGIN_SYMBOL);
+        dhowi_plugin_set_state(plugin, DHOW_PLUGIN_MISSING_SYMBOL,
+                               "it is no dhow plugin, or one for another major version",
+                               "it exports no '%s'", DHOW_PLUGIN_SYMBOL);
         (void)dlclose(library); /* none of its functions has run */
     }
     *out_library = library;
@@ -117,7 +120,7 @@ void dhowi_plugin_load(dhowi_plugin *plugin) {
     if (table == NULL) return;
     uint64_t bytes = plugin->built_in != NULL ? sizeof *table : symbol_bytes(table);
     if (!dhowi_plugin_take_table(table, bytes, &plugin->api, reason, sizeof reason)) {
-        dhowi_plugin_say(
+        dhowi_plugin_set_state(
             plugin, DHOW_PLUGIN_ABI_MISMATCH,
             strstr(reason, "is NULL") != NULL
                 ? "give the slot a function and rebuild; docs/write-a-backend.md tells what it does"
@@ -143,13 +146,15 @@ void dhowi_plugin_probe(dhowi_plugin *plugin, const dhow_host *host) {
     answer.reason[sizeof answer.reason - 1] = answer.hint[sizeof answer.hint - 1] = '\0';
     if (code != DHOW_OK) {
         dhow_status status = dhowi_error_take(&err, code);
-        dhowi_plugin_say(plugin, DHOW_PLUGIN_INIT_FAILED, "", "probe failed: %s: %s",
-                         dhow_status_name(status), err.message);
+        dhowi_plugin_set_state(plugin, DHOW_PLUGIN_INIT_FAILED, "", "probe failed: %s: %s",
+                               dhow_status_name(status), err.message);
     } else if (answer.state < DHOW_PLUGIN_READY || answer.state > DHOW_PLUGIN_INIT_FAILED) {
-        dhowi_plugin_say(plugin, DHOW_PLUGIN_ABI_MISMATCH, k_rebuild,
-                         "its probe answers with state %d, which does not exist", answer.state);
+        dhowi_plugin_set_state(plugin, DHOW_PLUGIN_ABI_MISMATCH, k_rebuild,
+                               "its probe answers with state %d, which does not exist",
+                               answer.state);
     } else {
-        dhowi_plugin_say(plugin, (dhow_plugin_state)answer.state, answer.hint, "%s", answer.reason);
+        dhowi_plugin_set_state(plugin, (dhow_plugin_state)answer.state, answer.hint, "%s",
+                               answer.reason);
     }
 }
 
@@ -191,10 +196,11 @@ bool dhowi_plugin_forked(dhowi_plugin *plugin) {
     }
     dhowi_plugins_unlock();
     if (forked) {
-        dhowi_plugin_say(plugin, DHOW_PLUGIN_INIT_FAILED,
-                         "fork before the first use of its devices, or call exec after fork()",
-                         "the backend was opened before fork(), and its driver's threads stayed in "
-                         "the parent");
+        dhowi_plugin_set_state(
+            plugin, DHOW_PLUGIN_INIT_FAILED,
+            "fork before the first use of its devices, or call exec after fork()",
+            "the backend was opened before fork(), and its driver's threads stayed in "
+            "the parent");
     }
     return forked;
 }
@@ -273,17 +279,17 @@ void dhowi_plugin_open(dhowi_plugin *plugin, const dhow_host *host) {
         code = plugin->api.device_count(plugin->self, &devices, &err);
     if (code != DHOW_OK) {
         dhow_status status = dhowi_error_take(&err, code);
-        dhowi_plugin_say(plugin, DHOW_PLUGIN_INIT_FAILED, "", "open failed: %s: %s",
-                         dhow_status_name(status), err.message);
+        dhowi_plugin_set_state(plugin, DHOW_PLUGIN_INIT_FAILED, "", "open failed: %s: %s",
+                               dhow_status_name(status), err.message);
     } else if (plugin->self == NULL) {
-        dhowi_plugin_say(plugin, DHOW_PLUGIN_INIT_FAILED, "",
-                         "open failed: it reported success and gave nothing");
+        dhowi_plugin_set_state(plugin, DHOW_PLUGIN_INIT_FAILED, "",
+                               "open failed: it reported success and gave nothing");
     } else if (devices > MAX_DEVICES) {
-        dhowi_plugin_say(plugin, DHOW_PLUGIN_ABI_MISMATCH, k_rebuild,
-                         "it has %u devices; %d are the most", devices, MAX_DEVICES);
+        dhowi_plugin_set_state(plugin, DHOW_PLUGIN_ABI_MISMATCH, k_rebuild,
+                               "it has %u devices; %d are the most", devices, MAX_DEVICES);
     } else if (devices == 0) {
-        dhowi_plugin_say(plugin, DHOW_PLUGIN_NO_DEVICE, "",
-                         "the backend opened and shows no device");
+        dhowi_plugin_set_state(plugin, DHOW_PLUGIN_NO_DEVICE, "",
+                               "the backend opened and shows no device");
     }
     plugin->device_count = plugin->state == DHOW_PLUGIN_READY ? devices : 0;
     if (plugin->state != DHOW_PLUGIN_READY) dhowi_plugin_close(plugin);

@@ -47,8 +47,8 @@ void dhowi_plugins_lock(void);
 void dhowi_plugins_unlock(void);
 
 /* Sets state, reason and hint. */
-void dhowi_plugin_say(dhowi_plugin *plugin, dhow_plugin_state state, const char *hint,
-                      const char *format, ...) __attribute__((format(printf, 4, 5)));
+void dhowi_plugin_set_state(dhowi_plugin *plugin, dhow_plugin_state state, const char *hint,
+                            const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* Takes the file in: ELF check, dlopen, symbol, checks of the table; of a built-in one the table.
  * READY, or the record says why not. */
@@ -70,7 +70,7 @@ void dhowi_plugin_describe(const dhowi_plugin *plugin, uint32_t index, dhow_devi
 void dhowi_plugin_list_components(dhowi_plugin *plugin);
 /* Ends the backend. The library stays: code that ran is never unloaded. */
 void dhowi_plugin_close(dhowi_plugin *plugin);
-/* Takes back what an isolated probe told of a plugin that is not to serve. */
+/* Drops the devices that an isolated probe reported for a plugin that is not to serve. */
 void dhowi_plugin_forget_devices(dhowi_plugin *plugin);
 
 /* Checks a table of `available` bytes (0: unknown) and copies it into *api, stubs included. False

@@ -117,8 +117,8 @@ static dhow_status add_candidate(dhowi_registry *registry, const char *folder,
     struct stat info = {0};
     if (stat(p->path, &info) == 0) {
         if (same_file_known(registry, &info)) {
-            dhowi_plugin_say(p, DHOW_PLUGIN_DUPLICATE, "",
-                             "the same file was found before under another path");
+            dhowi_plugin_set_state(p, DHOW_PLUGIN_DUPLICATE, "",
+                                   "the same file was found before under another path");
         }
         p->device_id = info.st_dev;
         p->inode = info.st_ino;
@@ -236,9 +236,9 @@ static const dhowi_plugin *backend_taken(const dhowi_registry *registry,
 static bool is_duplicate(const dhowi_registry *registry, dhowi_plugin *p) {
     const dhowi_plugin *first = backend_taken(registry, p);
     if (first == NULL) return false;
-    dhowi_plugin_say(p, DHOW_PLUGIN_DUPLICATE,
-                     "remove one of the two, or name its folder first in DHOW_PLUGIN_PATH",
-                     "an earlier plugin is the backend '%s': %s", p->backend, first->path);
+    dhowi_plugin_set_state(p, DHOW_PLUGIN_DUPLICATE,
+                           "remove one of the two, or name its folder first in DHOW_PLUGIN_PATH",
+                           "an earlier plugin is the backend '%s': %s", p->backend, first->path);
     return true;
 }
 
@@ -249,8 +249,8 @@ static void take_in(dhowi_registry *registry, dhowi_plugin *p) {
     p->taken = true;
     if (p->state == DHOW_PLUGIN_DUPLICATE) return;
     if (!dhowi_backends_keep(filter, p->backend)) {
-        dhowi_plugin_say(p, DHOW_PLUGIN_DISABLED, "change DHOW_BACKENDS to use it",
-                         "DHOW_BACKENDS=%s leaves it out", filter);
+        dhowi_plugin_set_state(p, DHOW_PLUGIN_DISABLED, "change DHOW_BACKENDS to use it",
+                               "DHOW_BACKENDS=%s leaves it out", filter);
         return;
     }
     if (is_duplicate(registry, p) || dhowi_plugin_forked(p)) return;
@@ -262,13 +262,13 @@ static void take_in(dhowi_registry *registry, dhowi_plugin *p) {
     }
     if (p->state == DHOW_PLUGIN_READY) (void)is_duplicate(registry, p);
     if (p->state == DHOW_PLUGIN_READY && !dhowi_backends_keep(filter, p->backend)) {
-        dhowi_plugin_say(p, DHOW_PLUGIN_DISABLED, "change DHOW_BACKENDS to use it",
-                         "DHOW_BACKENDS=%s leaves the backend '%s' out", filter, p->backend);
+        dhowi_plugin_set_state(p, DHOW_PLUGIN_DISABLED, "change DHOW_BACKENDS to use it",
+                               "DHOW_BACKENDS=%s leaves the backend '%s' out", filter, p->backend);
     }
     if (p->state == DHOW_PLUGIN_READY) {
         dhowi_plugin_open(p, &registry->host);
     } else {
-        dhowi_plugin_forget_devices(p); /* that an isolated probe told */
+        dhowi_plugin_forget_devices(p); /* reported by an isolated probe */
     }
     dhowi_log_line(registry->log, DHOW_LOG_DEBUG, "plugin %s: %s", p->path,
                    p->state == DHOW_PLUGIN_READY ? "ready" : p->reason);

@@ -25,8 +25,8 @@ static record latest(dhow_event *event) {
     return r;
 }
 
-/* What came before a reached event is done: nobody needs to wait for it again. Unless the event was
- * recorded anew since `before` was looked up: then it is not known which of the two was reached. */
+/* A reached event completes its timeline up to the recorded point. An event that was recorded again
+ * since `before` was looked up completes nothing: either record may be the one that was reached. */
 static dhow_status reached(dhow_event *event, record before) {
     record now = latest(event);
     const bool same = now.number == before.number || dhowi_planted("a new record is not noticed");

@@ -63,8 +63,8 @@ static dhow_status run_recorded(dhow_graph *g) {
     return g->used.short_of_memory ? dhowi_fail_memory("graph") : DHOW_OK;
 }
 
-/* A graph is an offer: where it cannot be had, the work is submitted each time, and it is said why.
- */
+/* Capture is best effort: if it fails, each launch resubmits the work, and dhow_graph_reason() says
+ * why. */
 static dhow_status make_native(dhow_graph *g) {
     dhow_device *device = g->stream->device;
     g->api = dhowi_capture_of(device);

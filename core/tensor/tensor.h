@@ -75,7 +75,7 @@ typedef struct dhowi_wrapped_memory {
     int32_t rank;
     const int64_t *shape, *strides; /* strides NULL: row-major */
     uint64_t native, offset_bytes;
-    uint64_t bytes; /* of the memory, from its begin */
+    uint64_t bytes; /* of the memory, from its beginning */
     bool frozen;
     dhow_device *pinned_by; /* host memory that this device copies fast, or NULL */
     void (*release)(void *user);

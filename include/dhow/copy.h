@@ -63,7 +63,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_copy(dhow_tensor *src, dhow_tensor *dst
  *
  * Threads: any. Blocks: no, except that a CPU stream computes at once, that a device without
  * host-signalled events waits for a staged copy before it takes work that depends on it, and that
- * up to 64 KiB in memory that is not pinned are awaited when another copy is still filling them.
+ * a copy of at most 64 KiB from unpinned memory blocks until earlier copies into that memory
+ * finish.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_copy_async(dhow_stream *stream, dhow_tensor *src,
                                                     dhow_tensor *dst, uint32_t flags);

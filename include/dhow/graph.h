@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Graphs: work that is submitted again and again with the same tensors, recorded once and replayed
- * as one piece. A replay costs about one launch, however many launches it stands for. Devices that
- * record nothing, and work that cannot be recorded, are submitted anew at every replay; the results
- * are the same, and dhow_graph_reason() says why.
+ * as one piece. A replay costs about one launch, however many launches it stands for. Work
+ * that cannot be captured, or whose device captures nothing, is resubmitted at every replay; the
+ * results are the same, and dhow_graph_reason() says why.
  */
 #ifndef DHOW_GRAPH_H_
 #define DHOW_GRAPH_H_

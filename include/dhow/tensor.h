@@ -153,7 +153,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_wrap(dhow_context *context, dhow
  * dhow_stream_native() shows, a host address for the CPU; as a number
  * @param offset_bytes where the first element lies in the memory; a multiple of the element's size,
  * as the memory's own address is
- * @param bytes        of the memory, from its begin: the tensor must lie inside
+ * @param bytes        of the memory, from its beginning: the tensor must lie inside
  * @param release      called with `user` when the storage ends, after all work of dhow that uses
  * it; may be NULL
  * @return INVALID_ARGUMENT (also: memory of another device, strides that are negative or overlap),

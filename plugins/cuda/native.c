@@ -8,7 +8,7 @@
 /* What cudaMalloc aligns to. */
 enum { BLOCK_ALIGN = 256 };
 
-/* The begin of the allocation that an address lies in, and the bytes from the address on. Kernels
+/* The beginning of the allocation that an address lies in, and the bytes from the address on. Kernels
  * look at offsets to tell what is aligned and take handles for aligned ones; and ranges of one
  * allocation are known to overlap by their handle. */
 static uint64_t base_of(const dhowi_cuda_device *device, uint64_t address, uint64_t *out_room) {

@@ -22,7 +22,7 @@ void dhowi_log_line(const dhowi_log *log, dhow_log_level level, const char *form
     (void)vsnprintf(line, sizeof line, format, args);
     va_end(args);
     if (log->fn != NULL) {
-        /* It may call us back, and the failure that is told now must still be this thread's. */
+        /* It may call us back, and the failure being reported must still be this thread's. */
         char message[1024];
         const int64_t native_code = dhow_last_native_code();
         struct dhowi_sink *sink = dhowi_thread_sink;

@@ -20,7 +20,7 @@ enum { DHOWI_CALL_SITE_BYTES = 160 };
 
 void dhowi_call_site_made(const void *object);
 void dhowi_call_site_released(const void *object);
-/* Of an object that is dhow's own. */
+/* Marks an object as internal: it has no call site. */
 void dhowi_call_site_forget(const void *object);
 /* " (made at ...)" or " (made at ..., released at ...)"; "" when nothing is known. */
 const char *dhowi_call_site_text(const void *object, char *buffer, size_t capacity);

@@ -215,7 +215,7 @@ static dhow_status add_upsample(dhow_model *m, const dhow_layer *l, dhow_model_v
     return dhow_model_interpolate(m, x, NULL, scales, l->mode, 0, out);
 }
 
-/* What computes without being told about parameters. */
+/* Layers without parameters. */
 static dhow_status add_function(dhow_model *m, const dhow_layer *l, dhow_model_value x,
                                 dhow_model_value *out) {
     switch (l->kind) {

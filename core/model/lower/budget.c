@@ -9,8 +9,8 @@
  *
  * What a plan takes on the device - a single result; the arenas of its segments, the outputs that
  * it makes and the copies it keeps, together - is at most 1 GiB, 64 times the file or 64 times the
- * run's inputs, whichever is most, or what dhow_model_set_memory_limit() says. A model built in C
- * is its program's own affair until it says so.
+ * run's inputs, whichever is most, or what dhow_model_set_memory_limit() says. Models
+ * built through the C API are trusted and have no limit until one is set.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -185,7 +185,8 @@ dhowi_step *dhowi_take_over(dhowi_step *s, dhowi_step *q) {
     return q;
 }
 
-/* What comes of it is as large as the weights, which are there already. */
+/* The folded tensors are as large as the weights they replace, so the limit of host memory does not
+ * count them. */
 static dhow_status fold_freely(dhowi_lowering *b, dhowi_step *s, const by_channel *scale,
                                const by_channel *shift, int64_t n) {
     const dhow_dtype dtype = b->items[s->out].desc.dtype;

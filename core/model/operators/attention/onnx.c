@@ -133,7 +133,7 @@ static dhow_status softmax_precision(const dhowi_lowering *b, dhow_dtype *out) {
     const int64_t type = dhowi_attr_int(b, "softmax_precision", 0);
     *out = type > 0 && type <= INT32_MAX ? dhowi_onnx_dtype((int32_t)type) : 0;
     if (type != 0 && !dhowi_is_float(*out))
-        DHOWI_REFUSE("softmax_precision is %" PRId64 ", no type of floats that dhow has", type);
+        DHOWI_REFUSE("unsupported softmax_precision %" PRId64 ", not a type of floats", type);
     return DHOW_OK;
 }
 

@@ -266,8 +266,7 @@ dhow_status dhowi_lower_cast(dhowi_lowering *b) {
     bool saturates;
     int32_t x = b->in[0];
     if (dtype == 0)
-        return dhowi_fail(DHOW_UNSUPPORTED, "type %s, which dhow has not",
-                          dhowi_onnx_type_name(type));
+        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported type %s", dhowi_onnx_type_name(type));
     DHOWI_TRY(dhowi_attr_flag(b, "saturate", true, &saturates));
     DHOWI_TRY(rounding_of(b, &rounding));
     b->out[0] = x;
