@@ -80,8 +80,13 @@ bool dhowi_shape_broadcast(int32_t rank_a, const int64_t *a, int32_t rank_b, con
 
 dhow_status dhowi_dim_check(const char *function, int32_t rank, int32_t dim, int32_t *out) {
     if (dim < -rank || dim >= rank) {
-        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: dimension %d of a tensor of rank %d", function,
-                          dim, rank);
+        if (rank == 0)
+            return dhowi_fail(DHOW_OUT_OF_RANGE,
+                              "%s: dimension %d of a tensor of rank 0, which has none", function,
+                              dim);
+        return dhowi_fail(DHOW_OUT_OF_RANGE,
+                          "%s: dimension %d of a tensor of rank %d; %d to %d are allowed", function,
+                          dim, rank, -rank, rank - 1);
     }
     *out = dim < 0 ? dim + rank : dim;
     return DHOW_OK;

@@ -159,6 +159,25 @@ static conform_result own_text_in_two_forms(conform_env *env) {
     return CONFORM_PASS;
 }
 
+static conform_result own_text_with_bool(conform_env *env) {
+    static const char text[] =
+        "KERNEL(odd, (IN(u8,x), OUT(u8,y), VAL(i64,n)))\n{\n"
+        "    GRID_FOR(i, n) {\n"
+        "        const bool odd = (i & 1) != 0, given = x[i];\n"
+        "        y[i] = odd == true && given != false;\n"
+        "    }\n}\n";
+    const uint8_t x[] = {1, 1, 0, 0, 1, 1}, want[] = {0, 1, 0, 0, 0, 1};
+    dhow_module *m;
+    dhow_kernel *k;
+    dhow_tensor *tx, *ty;
+    TRY(build(env, text, &m));
+    OWN(KERNEL, &k, dhow_module_kernel(m, "odd", &k));
+    OWN(TENSOR, &tx, dhow_tensor_from_data(env->device, DHOW_BOOL, DHOW_SHAPE(6), x, &tx));
+    OWN(TENSOR, &ty, dhow_tensor_create(env->device, DHOW_BOOL, DHOW_SHAPE(6), &ty));
+    OK(dhow_launch(NULL, k, 6, tx, ty, 6));
+    return conform_expect_bytes(env, ty, want, sizeof want, "a kernel with bool");
+}
+
 /* x MATH(name) and the C library's; the second argument is 2 - x, the third 0.5. */
 #define FUNCTIONS(X1, X2, X3)                                                                   \
     X1(exp)                                                                                     \
@@ -359,6 +378,7 @@ const conform_case conform_kernel_cases[] = {
     CASE("kernel/text_offset", own_text_on_offset_views, "kernel,compiler"),
     CASE("kernel/text_phases", own_text_with_phases, "kernel,compiler"),
     CASE("kernel/text_forms", own_text_in_two_forms, "kernel,compiler"),
+    CASE("kernel/text_bool", own_text_with_bool, "kernel,compiler"),
     CASE("kernel/text_functions", functions, "kernel,compiler"),
     CASE("kernel/text_errors", module_errors, "kernel,compiler,error"),
     CASE("kernel/lifetime", kernels_keep_their_module, "kernel,compiler"),

@@ -26,7 +26,8 @@
  *   VAL(T,v)                        a value: i32 u32 i64 u64 f32 f64, or `dims`
  *   The element types of buffers are f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64. f16 and bf16 are storage only:
  *   LOAD(T,p,i) and STORE(T,p,i,v) convert, REAL(T) is the type to compute in (f64 for f64, f32 for the other
- *   floats, T for integers), LIT(T,1.5) a literal of it and MATH(T,exp) the function for it. There is no bool: u8.
+ *   floats, T for integers), LIT(T,1.5) a literal of it and MATH(T,exp) the function for it. Tensors of bool are u8 here;
+ *   inside of a kernel there are bool, true and false.
  *
  * Functions that exist in every language, as MATH(T,name)(x), computed in f32 or f64 as REAL(T) says:
  *   one argument     exp exp2 expm1 log log2 log10 log1p sqrt cbrt sin cos tan asin acos atan sinh cosh tanh
@@ -120,6 +121,12 @@ typedef double f64;
 #endif
 typedef u16 f16;
 typedef u16 bf16;
+
+#if defined(K_C) && !defined(__cplusplus) && (!defined(__STDC_VERSION__) || __STDC_VERSION__ < 202311L) && !defined(bool)
+typedef _Bool bool; /* no macro: it is a part of kernels' names */
+#define true 1
+#define false 0
+#endif
 
 /* i64 where it is free; on GPUs the host asks for it when 2^31 does not suffice. */
 #if defined(K_IDX64) || defined(K_C)
