@@ -130,6 +130,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_plugin_at(const dhow_context *context, 
 /**
  * An optional library of a plugin.
  *
+ * @param plugin  its index, below dhow_plugin_count()
+ * @param index   of the component, below the record's component_count
+ * @param out     filled in; begin with DHOW_INIT()
  * @return INVALID_ARGUMENT, OUT_OF_RANGE
  *
  * Ownership: strings are borrowed until the context ends. Threads: any. Blocks: no.

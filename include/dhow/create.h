@@ -14,6 +14,10 @@ extern "C" {
 /**
  * Creates a tensor of zeros.
  *
+ * @param device  where it lies
+ * @param dtype   of its elements
+ * @param rank    0 to 8
+ * @param shape   `rank` extents, 0 or more; DHOW_SHAPE(2, 3) writes both
  * @return as dhow_tensor_create()
  *
  * Ownership: *out is owned. Threads: any. Blocks: no.
@@ -25,6 +29,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_zeros(dhow_device *device, dhow_
 /**
  * Creates a tensor of ones.
  *
+ * @param device  where it lies
+ * @param dtype   of its elements
+ * @param rank    0 to 8
+ * @param shape   `rank` extents, 0 or more; DHOW_SHAPE(2, 3) writes both
  * @return as dhow_tensor_create()
  *
  * Ownership: *out is owned. Threads: any. Blocks: no.

@@ -177,6 +177,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_sink_to_npy(dhow_context *context,
  * Results go to a function, as CPU tensors that are borrowed for the call. Anything but DHOW_OK
  * ends the prediction and is its status.
  *
+ * @param take  called with each batch of results, in order
+ * @param user  handed to it
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
  * Ownership: *out is owned. Threads: any. Blocks: no.

@@ -80,6 +80,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_safetensors_at(const dhow_safetensors *
 /**
  * Reads one tensor onto a device of the file's context.
  *
+ * @param file    an open file
+ * @param name    of the tensor in it
+ * @param device  where the tensor is to lie
  * @return INVALID_ARGUMENT, NOT_FOUND (the message lists the nearest names), IO_ERROR,
  * OUT_OF_MEMORY
  *

@@ -60,6 +60,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_load(dhow_context *context, const
 /**
  * The same from memory, which must live and stay as it is as long as the model.
  *
+ * @param data   the bytes of an ONNX file
+ * @param bytes  how many
  * @return as dhow_model_load()
  *
  * Ownership: *out is owned; data is borrowed until the model ends. Threads: any. Blocks: no.
@@ -77,6 +79,10 @@ DHOW_API void dhow_model_release(dhow_model *model);
 /**
  * An input; extents of -1 are open until the model runs.
  *
+ * @param name   by which runs name it, unique among the inputs
+ * @param dtype  of its elements
+ * @param rank   0 to 8
+ * @param shape  `rank` extents, -1 where any will do
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -100,6 +106,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_output(dhow_model *model, const c
 /**
  * A parameter of zeros, to be loaded or set.
  *
+ * @param name   unique among the parameters
+ * @param dtype  of its elements
+ * @param rank   0 to 8
+ * @param shape  `rank` extents
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -113,6 +123,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_parameter(dhow_model *model, cons
 /**
  * dhow_linear() with parameters <name>.weight[out, in] and, with bias != 0, <name>.bias[out].
  *
+ * @param name  of the layer, before its parameters' names
+ * @param x     [..., in_features]
+ * @param bias  1 for one, 0 for none
+ * @param out   [..., out_features]
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -127,6 +141,11 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_linear(dhow_model *model, const c
  * dhow_conv2d() with parameters <name>.weight[k, c/groups, kh, kw] (window->kernel) and, with bias
  * != 0, <name>.bias[k].
  *
+ * @param name    of the layer, before its parameters' names
+ * @param x       [n, in_channels, h, w]
+ * @param window  its kernel, stride, pad, dilation and groups
+ * @param bias    1 for one, 0 for none
+ * @param out     [n, out_channels, h, w] with the window's extents
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -142,6 +161,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_conv2d(dhow_model *model, const c
  * dhow_layernorm() with parameters <name>.weight[features], which begins as 1, and
  * <name>.bias[features].
  *
+ * @param name  of the layer, before its parameters' names
+ * @param x     [..., features]
+ * @param eps   added to the variance
+ * @param out   the shape of x
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -306,6 +329,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_sequential(dhow_model *model, con
  * The same elements in another shape; one extent may be -1 and is worked out, with open extents
  * when the model runs.
  *
+ * @param x      any value
+ * @param rank   0 to 8, of the result
+ * @param shape  `rank` extents, one of which may be -1
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes do not fit),
  * OUT_OF_MEMORY
  *
@@ -318,6 +344,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_reshape(dhow_model *model, dhow_m
 /**
  * Swaps two dimensions.
  *
+ * @param x           any value
+ * @param dim0, dim1  the two that change places; -1 is the last
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes do not fit),
  * OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
@@ -330,6 +358,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_transpose(dhow_model *model, dhow
 /**
  * Joins `count` values of one dtype along a dimension; the other extents are equal.
  *
+ * @param values  `count` of them, of one dtype and, but for `dim`, one shape
+ * @param dim     along which they are joined; -1 is the last
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes do not fit),
  * OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
@@ -342,6 +372,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_cat(dhow_model *model,
 /**
  * dhow_where(): a where the condition (bool) is true, else b; all three broadcast.
  *
+ * @param condition  bool
+ * @param a, b       of one dtype; all three broadcast as in NumPy
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes do not fit),
  * OUT_OF_MEMORY
  *
@@ -354,6 +386,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_where(dhow_model *model, dhow_mod
 /**
  * dhow_clip(): x held between low and high; any dtype but bool.
  *
+ * @param x          any shape, any dtype but bool
+ * @param low, high  the least and the largest value of the result
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes do not fit),
  * OUT_OF_MEMORY
  *
@@ -367,6 +401,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_clip(dhow_model *model, dhow_mode
  * extent
  * 1. f32, f64, f16, bf16, i32 or i64; a mean of floats only.
  *
+ * @param kind       sum, mean, maximum, minimum or product
+ * @param x          any shape; floats, i32 or i64
+ * @param dims       `count` dimensions, negative ones from the end; NULL: all
+ * @param keep_dims  1: they stay as extents of 1
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes do not fit),
  * OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
@@ -380,6 +418,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_reduce(dhow_model *model, dhow_re
 /**
  * A step *out = dhow_affine(x, a, b): a x + b.
  *
+ * @param x     any shape, any dtype but bool
+ * @param a, b  DHOW_SCALAR(...)
+ * @param out   the shape and dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or a number is not whole that must be),
  * OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), OUT_OF_MEMORY
  *
@@ -393,6 +434,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_affine(dhow_model *model, dhow_mo
 /**
  * dhow_matmul().
  *
+ * @param a    [..., m, k]; f32, f64, f16 or bf16
+ * @param b    [..., k, n] of a's dtype
+ * @param out  [..., m, n]
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -403,6 +447,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_matmul(dhow_model *model, dhow_mo
 /**
  * dhow_softmax().
  *
+ * @param x    any shape; f32, f64, f16 or bf16
+ * @param dim  along which sums are 1; -1 is the last
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -413,6 +459,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_softmax(dhow_model *model, dhow_m
 /**
  * dhow_argmax(); the result lacks that dimension.
  *
+ * @param x    any shape; floats, i32 or i64
+ * @param dim  that is reduced; -1 is the last
+ * @param out  i64, without that dimension
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -423,6 +472,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_argmax(dhow_model *model, dhow_mo
 /**
  * dhow_maxpool2d().
  *
+ * @param x       [n, c, h, w]; f32, f64, f16 or bf16
+ * @param window  its kernel, stride and pad
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -434,6 +485,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_maxpool2d(dhow_model *model, dhow
 /**
  * dhow_avgpool2d().
  *
+ * @param x       [n, c, h, w]; f32, f64, f16 or bf16
+ * @param window  its kernel, stride and pad
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -445,6 +498,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_avgpool2d(dhow_model *model, dhow
 /**
  * Joins all dimensions from `dim` on into one.
  *
+ * @param x    any value
+ * @param dim  the first of those that become one
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -686,6 +741,9 @@ typedef struct dhow_named_tensor {
  * dhow_model_run() with names, in any order. All inputs are given; of the outputs those that are
  * wanted, each with a tensor to write to or NULL, which is filled with a new one.
  *
+ * @param stream   of the model's device, or NULL for its default stream
+ * @param inputs   `input_count` of them, by name in any order
+ * @param outputs  `output_count` names; the tensors are filled in
  * @return as dhow_model_run(), NOT_FOUND (the model has no such name)
  *
  * Ownership: new outputs are owned. Threads: as dhow_model_run(). Blocks: as dhow_model_run().

@@ -15,6 +15,8 @@ extern "C" {
 /**
  * A step *out = dhow_relu(x): max(x, 0).
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -26,6 +28,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_relu(dhow_model *model, dhow_mode
 /**
  * A step *out = dhow_gelu(x): x/2 (1 + erf(x / sqrt 2)), Hendrycks and Gimpel 2016.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -38,6 +42,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_gelu(dhow_model *model, dhow_mode
  * A step *out = dhow_gelu_tanh(x): x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), Hendrycks and
  * Gimpel 2016.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -49,6 +55,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_gelu_tanh(dhow_model *model, dhow
 /**
  * A step *out = dhow_silu(x): x / (1 + exp(-x)).
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -60,6 +68,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_silu(dhow_model *model, dhow_mode
 /**
  * A step *out = dhow_sigmoid(x): 1 / (1 + exp(-x)).
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -71,6 +81,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_sigmoid(dhow_model *model, dhow_m
 /**
  * A step *out = dhow_tanh(x): tanh x.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -82,6 +94,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_tanh(dhow_model *model, dhow_mode
 /**
  * A step *out = dhow_exp(x): e^x.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -93,6 +107,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_exp(dhow_model *model, dhow_model
 /**
  * A step *out = dhow_log(x): natural logarithm; NaN below 0.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -104,6 +120,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_log(dhow_model *model, dhow_model
 /**
  * A step *out = dhow_sqrt(x): square root; NaN below 0.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -115,6 +133,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_sqrt(dhow_model *model, dhow_mode
 /**
  * A step *out = dhow_neg(x): -x.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -126,6 +146,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_neg(dhow_model *model, dhow_model
 /**
  * A step *out = dhow_abs(x): |x|.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -137,6 +159,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_abs(dhow_model *model, dhow_model
 /**
  * A step *out = dhow_add(a, b): a + b.
  *
+ * @param a, b f32, f64, f16, bf16, i32, i64, i8 or u8, both the same; shapes broadcast as in NumPy
+ * @param out the result; the dtype of a
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -148,6 +172,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_add(dhow_model *model, dhow_model
 /**
  * A step *out = dhow_sub(a, b): a - b.
  *
+ * @param a, b f32, f64, f16, bf16, i32, i64, i8 or u8, both the same; shapes broadcast as in NumPy
+ * @param out the result; the dtype of a
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -159,6 +185,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_sub(dhow_model *model, dhow_model
 /**
  * A step *out = dhow_mul(a, b): a b.
  *
+ * @param a, b f32, f64, f16, bf16, i32, i64, i8 or u8, both the same; shapes broadcast as in NumPy
+ * @param out the result; the dtype of a
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -170,6 +198,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_mul(dhow_model *model, dhow_model
 /**
  * A step *out = dhow_div(a, b): a / b.
  *
+ * @param a, b f32, f64, f16, bf16, i32, i64, i8 or u8, both the same; shapes broadcast as in NumPy
+ * @param out the result; the dtype of a
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -181,6 +211,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_div(dhow_model *model, dhow_model
 /**
  * A step *out = dhow_max(a, b): the larger one, NaN if either is.
  *
+ * @param a, b f32, f64, f16, bf16, i32, i64, i8 or u8, both the same; shapes broadcast as in NumPy
+ * @param out the result; the dtype of a
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -192,6 +224,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_max(dhow_model *model, dhow_model
 /**
  * A step *out = dhow_min(a, b): the smaller one, NaN if either is.
  *
+ * @param a, b f32, f64, f16, bf16, i32, i64, i8 or u8, both the same; shapes broadcast as in NumPy
+ * @param out the result; the dtype of a
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -203,6 +237,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_min(dhow_model *model, dhow_model
 /**
  * A step *out = dhow_add_scalar(x, s): x + s.
  *
+ * @param x any shape; any dtype but bool
+ * @param s DHOW_SCALAR(...)
+ * @param out the result; the dtype of x
  * @return OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), INVALID_ARGUMENT (a
  * value is none of this model, or shapes or dtypes that are known do not fit), OUT_OF_MEMORY
  *
@@ -214,6 +251,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_add_scalar(dhow_model *model, dho
 /**
  * A step *out = dhow_sub_scalar(x, s): x - s.
  *
+ * @param x any shape; any dtype but bool
+ * @param s DHOW_SCALAR(...)
+ * @param out the result; the dtype of x
  * @return OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), INVALID_ARGUMENT (a
  * value is none of this model, or shapes or dtypes that are known do not fit), OUT_OF_MEMORY
  *
@@ -225,6 +265,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_sub_scalar(dhow_model *model, dho
 /**
  * A step *out = dhow_mul_scalar(x, s): x s.
  *
+ * @param x any shape; any dtype but bool
+ * @param s DHOW_SCALAR(...)
+ * @param out the result; the dtype of x
  * @return OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), INVALID_ARGUMENT (a
  * value is none of this model, or shapes or dtypes that are known do not fit), OUT_OF_MEMORY
  *
@@ -236,6 +279,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_mul_scalar(dhow_model *model, dho
 /**
  * A step *out = dhow_div_scalar(x, s): x / s; of integers truncated, 0 where s is 0.
  *
+ * @param x any shape; any dtype but bool
+ * @param s DHOW_SCALAR(...)
+ * @param out the result; the dtype of x
  * @return OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), INVALID_ARGUMENT (a
  * value is none of this model, or shapes or dtypes that are known do not fit), OUT_OF_MEMORY
  *
@@ -247,6 +293,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_div_scalar(dhow_model *model, dho
 /**
  * A step *out = dhow_pow_scalar(x, s): x^s; of integers 0, 1 or -1 where s is negative.
  *
+ * @param x any shape; any dtype but bool
+ * @param s DHOW_SCALAR(...)
+ * @param out the result; the dtype of x
  * @return OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), INVALID_ARGUMENT (a
  * value is none of this model, or shapes or dtypes that are known do not fit), OUT_OF_MEMORY
  *
@@ -258,6 +307,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_pow_scalar(dhow_model *model, dho
 /**
  * A step *out = dhow_max_scalar(x, s): the larger of x and s, NaN if either is.
  *
+ * @param x any shape; any dtype but bool
+ * @param s DHOW_SCALAR(...)
+ * @param out the result; the dtype of x
  * @return OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), INVALID_ARGUMENT (a
  * value is none of this model, or shapes or dtypes that are known do not fit), OUT_OF_MEMORY
  *
@@ -269,6 +321,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_max_scalar(dhow_model *model, dho
 /**
  * A step *out = dhow_min_scalar(x, s): the smaller of x and s, NaN if either is.
  *
+ * @param x any shape; any dtype but bool
+ * @param s DHOW_SCALAR(...)
+ * @param out the result; the dtype of x
  * @return OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), INVALID_ARGUMENT (a
  * value is none of this model, or shapes or dtypes that are known do not fit), OUT_OF_MEMORY
  *
@@ -280,6 +335,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_min_scalar(dhow_model *model, dho
 /**
  * A step *out = dhow_erf(x): the error function.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -291,6 +348,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_erf(dhow_model *model, dhow_model
 /**
  * A step *out = dhow_reciprocal(x): 1 / x.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -302,6 +361,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_reciprocal(dhow_model *model, dho
 /**
  * A step *out = dhow_square(x): x x.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -313,6 +374,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_square(dhow_model *model, dhow_mo
 /**
  * A step *out = dhow_sign(x): -1, 0 or 1.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -324,6 +387,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_sign(dhow_model *model, dhow_mode
 /**
  * A step *out = dhow_floor(x): the next integer below.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -335,6 +400,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_floor(dhow_model *model, dhow_mod
 /**
  * A step *out = dhow_ceil(x): the next integer above.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -346,6 +413,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_ceil(dhow_model *model, dhow_mode
 /**
  * A step *out = dhow_round(x): the nearest integer, the even one of two.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -357,6 +426,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_round(dhow_model *model, dhow_mod
 /**
  * A step *out = dhow_sin(x): sin x.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -368,6 +439,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_sin(dhow_model *model, dhow_model
 /**
  * A step *out = dhow_cos(x): cos x.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -379,6 +452,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_cos(dhow_model *model, dhow_model
 /**
  * A step *out = dhow_tan(x): tan x.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -390,6 +465,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_tan(dhow_model *model, dhow_model
 /**
  * A step *out = dhow_asin(x): arcsin x; NaN outside -1..1.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -401,6 +478,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_asin(dhow_model *model, dhow_mode
 /**
  * A step *out = dhow_acos(x): arccos x; NaN outside -1..1.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -412,6 +491,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_acos(dhow_model *model, dhow_mode
 /**
  * A step *out = dhow_atan(x): arctan x.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -423,6 +504,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_atan(dhow_model *model, dhow_mode
 /**
  * A step *out = dhow_sinh(x): sinh x.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -434,6 +517,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_sinh(dhow_model *model, dhow_mode
 /**
  * A step *out = dhow_cosh(x): cosh x.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -445,6 +530,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_cosh(dhow_model *model, dhow_mode
 /**
  * A step *out = dhow_asinh(x): arsinh x.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -456,6 +543,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_asinh(dhow_model *model, dhow_mod
 /**
  * A step *out = dhow_acosh(x): arcosh x; NaN below 1.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -467,6 +556,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_acosh(dhow_model *model, dhow_mod
 /**
  * A step *out = dhow_atanh(x): artanh x; NaN outside -1..1.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -478,6 +569,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_atanh(dhow_model *model, dhow_mod
 /**
  * A step *out = dhow_softplus(x): log(1 + e^x).
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -489,6 +582,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_softplus(dhow_model *model, dhow_
 /**
  * A step *out = dhow_softsign(x): x / (1 + |x|).
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -500,6 +595,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_softsign(dhow_model *model, dhow_
 /**
  * A step *out = dhow_mish(x): x tanh(softplus(x)), Misra 2019.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -511,6 +608,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_mish(dhow_model *model, dhow_mode
 /**
  * A step *out = dhow_hard_swish(x): x max(0, min(1, x/6 + 1/2)), Howard et al. 2019.
  *
+ * @param x any shape; f32, f64, f16 or bf16
+ * @param out the result; the dtype of x
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -522,6 +621,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_hard_swish(dhow_model *model, dho
 /**
  * A step *out = dhow_pow(a, b): a^b.
  *
+ * @param a, b any dtype but bool, both the same; shapes broadcast as in NumPy
+ * @param out the result; the dtype of a
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -533,6 +634,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_pow(dhow_model *model, dhow_model
 /**
  * A step *out = dhow_mod(a, b): the remainder with the sign of b, as in Python.
  *
+ * @param a, b any dtype but bool, both the same; shapes broadcast as in NumPy
+ * @param out the result; the dtype of a
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -544,6 +647,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_mod(dhow_model *model, dhow_model
 /**
  * A step *out = dhow_fmod(a, b): the remainder with the sign of a, as in C.
  *
+ * @param a, b any dtype but bool, both the same; shapes broadcast as in NumPy
+ * @param out the result; the dtype of a
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -555,6 +660,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_fmod(dhow_model *model, dhow_mode
 /**
  * A step *out = dhow_equal(a, b): a == b.
  *
+ * @param a, b any dtype but bool, both the same; shapes broadcast as in NumPy
+ * @param out the result; bool
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -566,6 +673,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_equal(dhow_model *model, dhow_mod
 /**
  * A step *out = dhow_not_equal(a, b): a != b.
  *
+ * @param a, b any dtype but bool, both the same; shapes broadcast as in NumPy
+ * @param out the result; bool
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -577,6 +686,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_not_equal(dhow_model *model, dhow
 /**
  * A step *out = dhow_less(a, b): a < b.
  *
+ * @param a, b any dtype but bool, both the same; shapes broadcast as in NumPy
+ * @param out the result; bool
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -588,6 +699,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_less(dhow_model *model, dhow_mode
 /**
  * A step *out = dhow_less_equal(a, b): a <= b.
  *
+ * @param a, b any dtype but bool, both the same; shapes broadcast as in NumPy
+ * @param out the result; bool
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -600,6 +713,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_less_equal(dhow_model *model, dho
 /**
  * A step *out = dhow_greater(a, b): a > b.
  *
+ * @param a, b any dtype but bool, both the same; shapes broadcast as in NumPy
+ * @param out the result; bool
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -611,6 +726,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_greater(dhow_model *model, dhow_m
 /**
  * A step *out = dhow_greater_equal(a, b): a >= b.
  *
+ * @param a, b any dtype but bool, both the same; shapes broadcast as in NumPy
+ * @param out the result; bool
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *

@@ -91,6 +91,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_slice(dhow_model *model, dhow_mod
  * `length` indices of a dimension from `start` on, as dhow_tensor_narrow(). Of an open extent they
  * have to be there when the model runs.
  *
+ * @param x       any value
+ * @param dim     that is cut; -1 is the last
+ * @param start   the first index that stays
+ * @param length  how many stay
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_RANGE (no such dimension, or indices that are not there), OUT_OF_MEMORY
  *
@@ -343,6 +347,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_std(dhow_model *model, dhow_model
 /**
  * dhow_leaky_relu(): x, alpha x below 0; floats.
  *
+ * @param x      any shape; f32, f64, f16 or bf16
+ * @param alpha  the slope below 0
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -355,6 +361,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_leaky_relu(dhow_model *model, dho
 /**
  * dhow_elu(): x, alpha (e^x - 1) below 0; floats.
  *
+ * @param x      any shape; f32, f64, f16 or bf16
+ * @param alpha  the bound below 0, with its sign turned
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -367,6 +375,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_elu(dhow_model *model, dhow_model
 /**
  * dhow_cast(): x as another dtype.
  *
+ * @param x      any shape and dtype
+ * @param dtype  of the result
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -379,6 +389,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_cast(dhow_model *model, dhow_mode
 /**
  * dhow_log_softmax().
  *
+ * @param x    any shape; f32, f64, f16 or bf16
+ * @param dim  along which it goes; -1 is the last
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *

@@ -58,6 +58,11 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_create(dhow_device *device, dhow
 /**
  * Creates a tensor from `count` contiguous elements in host memory.
  *
+ * @param device  where it lies
+ * @param dtype   of its elements
+ * @param rank    0 to 8
+ * @param shape   `rank` extents, 0 or more; DHOW_SHAPE(2, 3) writes both
+ * @param data    dense elements in row-major order; copied
  * @return as dhow_tensor_create()
  *
  * Ownership: *out is owned; data is copied. Threads: any. Blocks: until the data is read.
@@ -70,6 +75,11 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_from_data(dhow_device *device, d
  * Creates a tensor whose elements all have one value; integers take it truncated, bool as value !=
  * 0.
  *
+ * @param device  where it lies
+ * @param dtype   of its elements
+ * @param rank    0 to 8
+ * @param shape   `rank` extents, 0 or more; DHOW_SHAPE(2, 3) writes both
+ * @param value   of every element
  * @return as dhow_tensor_create()
  *
  * Ownership: *out is owned. Threads: any. Blocks: no.
@@ -81,6 +91,11 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_full(dhow_device *device, dhow_d
 /**
  * The same with a number that keeps its kind, exact for integers of 64 bits.
  *
+ * @param device  where it lies
+ * @param dtype   of its elements
+ * @param rank    0 to 8
+ * @param shape   `rank` extents, 0 or more; DHOW_SHAPE(2, 3) writes both
+ * @param value   of every element, exactly
  * @return as dhow_tensor_create(); OUT_OF_RANGE, INVALID_ARGUMENT for a number that the dtype has
  * not, see dhow/scalar.h
  *
@@ -95,6 +110,13 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_full_scalar(dhow_device *device,
  * take them rounded down, others rounded to what the dtype has. An element depends on its place and
  * the seed alone: it is the same on every device.
  *
+ * @param device  where it lies
+ * @param dtype   of its elements
+ * @param rank    0 to 8
+ * @param shape   `rank` extents, 0 or more; DHOW_SHAPE(2, 3) writes both
+ * @param low     the least value
+ * @param high    above all values
+ * @param seed    the same numbers for the same seed
  * @return as dhow_tensor_create(), or what the copy to the device says
  *
  * Ownership: *out is owned. Threads: any. Blocks: until the values are there.
@@ -107,6 +129,12 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_uniform(dhow_device *device, dho
 /**
  * The same with normally distributed values.
  *
+ * @param device  where it lies
+ * @param dtype   of its elements
+ * @param rank    0 to 8
+ * @param shape   `rank` extents, 0 or more; DHOW_SHAPE(2, 3) writes both
+ * @param mean, deviation  of the distribution
+ * @param seed    the same numbers for the same seed
  * @return as dhow_tensor_uniform()
  *
  * Ownership: *out is owned. Threads: any. Blocks: until the values are there.
@@ -119,6 +147,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_normal(dhow_device *device, dhow
 /**
  * Creates a CPU tensor in host memory that `device` copies from and to at full speed.
  *
+ * @param device  that copies it at full speed; the tensor lies on the host
+ * @param dtype   of its elements
+ * @param rank    0 to 8
+ * @param shape   `rank` extents, 0 or more; DHOW_SHAPE(2, 3) writes both
  * @return as dhow_tensor_create(); UNSUPPORTED where the device has no such memory
  *
  * Ownership: *out is owned. Threads: any. Blocks: while the memory is pinned.
@@ -301,6 +333,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_slice(dhow_tensor *tensor, int32
 /**
  * `length` indices of a dimension from `start` on.
  *
+ * @param dim     that is cut; -1 is the last
+ * @param start   the first index that stays
+ * @param length  how many stay
  * @return INVALID_ARGUMENT, OUT_OF_RANGE (no such dimension, or indices that are not there),
  * OUT_OF_MEMORY
  *
@@ -339,6 +374,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_split(dhow_tensor *tensor, int32
 /**
  * One index of a dimension; the dimension disappears.
  *
+ * @param dim    that the view lacks; -1 is the last
+ * @param index  in it, negative from the end
  * @return INVALID_ARGUMENT, OUT_OF_RANGE, OUT_OF_MEMORY
  *
  * Ownership: *out is owned. Threads: any. Blocks: no.
@@ -360,6 +397,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_permute(dhow_tensor *tensor, con
 /**
  * Swaps two dimensions.
  *
+ * @param dim0, dim1  the two that change places; -1 is the last
  * @return INVALID_ARGUMENT, OUT_OF_RANGE, OUT_OF_MEMORY
  *
  * Ownership: *out is owned. Threads: any. Blocks: no.
@@ -370,6 +408,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_transpose(dhow_tensor *tensor, i
 /**
  * The same elements in another shape; one extent may be -1 and is worked out.
  *
+ * @param rank   0 to 8, of the view
+ * @param shape  `rank` extents, one of which may be -1
  * @return INVALID_ARGUMENT (counts differ, or the strides do not allow a view: make it contiguous
  * first), OUT_OF_MEMORY
  *
@@ -404,6 +444,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_unsqueeze(dhow_tensor *tensor, i
 /**
  * Joins the dimensions from `first` to `last` into one; a tensor of rank 0 gets one of extent 1.
  *
+ * @param first, last  dimensions that become one, both included; -1 is the last
  * @return INVALID_ARGUMENT (last is before first, or the strides do not allow a view: make it
  * contiguous first), OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
@@ -416,6 +457,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_flatten(dhow_tensor *tensor, int
  * Repeats extents of 1 (and missing outer dimensions) to `shape` without copying, by strides of 0.
  * The result is read-only.
  *
+ * @param rank   0 to 8, of the view
+ * @param shape  `rank` extents that the tensor broadcasts to
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
  * Ownership: *out is owned. Threads: any. Blocks: no.
