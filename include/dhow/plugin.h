@@ -388,7 +388,9 @@ enum {                                  /* dhow_blas_desc.flags, dhow_conv_desc.
        DHOW_CONV_WEIGHT_GRADIENT = 1u << 6 /* of conv, from minor 2 on: see dhow_conv_desc */
 };
 
-/* c = activation(alpha op(a) op(b) + beta c + bias + residual), row-major, per batch entry. */
+/* c = activation(alpha op(a) op(b) + beta c + bias + residual), row-major, per batch entry. Tables
+ * of minor 1 are also asked for a of u8 or i8, b of i8 and c of i32, `compute` being i32 and with
+ * nothing behind the product: sums are exact modulo 2^32. */
 typedef struct dhow_blas_desc {
     uint32_t struct_size;
     uint32_t flags;

@@ -54,6 +54,26 @@ static int64_t batch_of(const dhow_blas_desc *desc, int64_t stride) {
     return stride == 0 ? 1 : desc->batch;
 }
 
+/* Sums of bytes are exact on processors that add them up as 32 bits; on older ones oneDNN adds
+ * pairs of products as 16 bits, which saturate. */
+static int adds_bytes(const onednn_library *dnnl) {
+    const dnnl_cpu_isa_t isa = dnnl->dnnl_get_effective_cpu_isa();
+    return (isa & dnnl_cpu_isa_avx512_core_vnni) == dnnl_cpu_isa_avx512_core_vnni ||
+           (isa & dnnl_cpu_isa_avx2_vnni) == dnnl_cpu_isa_avx2_vnni;
+}
+
+static int is_integer(const dhow_blas_desc *desc) {
+    return (desc->dtype_a == DHOW_U8 || desc->dtype_a == DHOW_I8) && desc->dtype_b == DHOW_I8 &&
+           desc->dtype_c == DHOW_I32;
+}
+
+static dnnl_data_type_t type_of(int32_t dtype) {
+    return dtype == DHOW_U8    ? dnnl_u8
+           : dtype == DHOW_I8  ? dnnl_s8
+           : dtype == DHOW_I32 ? dnnl_s32
+                               : onednn_type(dtype);
+}
+
 enum { FEW_ROWS = 2 };
 
 static int fits_sgemm(const dhow_blas_desc *desc) {
@@ -71,8 +91,8 @@ typedef struct blas_mds {
 
 static dnnl_status_t describe(const dhow_blas_desc *desc, const blas_plan *plan, blas_mds *mds) {
     const int64_t m = desc->m, n = desc->n, k = desc->k;
-    const dnnl_data_type_t type_b = onednn_type(desc->dtype_b), type_c = onednn_type(desc->dtype_c);
-    const dnnl_data_type_t type_a = plan->narrow ? dnnl_bf16 : onednn_type(desc->dtype_a);
+    const dnnl_data_type_t type_b = type_of(desc->dtype_b), type_c = type_of(desc->dtype_c);
+    const dnnl_data_type_t type_a = plan->narrow ? dnnl_bf16 : type_of(desc->dtype_a);
     const int64_t batch_b = batch_of(desc, desc->stride_b);
     const int rank = desc->batch == 1 ? 2 : 3;
     dnnl_status_t status =
@@ -164,7 +184,7 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
     memset(&mds, 0, sizeof mds);
     dnnl_status_t status = describe(desc, plan, &mds);
     if (status == dnnl_success) {
-        status = onednn_attributes(&attr, desc->beta, onednn_type(desc->dtype_c),
+        status = onednn_attributes(&attr, desc->beta, type_of(desc->dtype_c),
                                    desc->flags & DHOW_EPILOGUE_RESIDUAL ? &mds.c : NULL,
                                    &activation, desc->compute, &residual_index);
     }
@@ -214,9 +234,11 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
     const onednn_library *dnnl = onednn_open(err);
     if (!dnnl) return DHOW_UNSUPPORTED;
     const dnnl_data_type_t undef = dnnl_data_type_undef;
-    if (onednn_type(desc->dtype_a) == undef || onednn_type(desc->dtype_b) == undef ||
-        onednn_type(desc->dtype_c) == undef) {
-        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "oneDNN multiplies f32, bf16 and f16 only");
+    if (!(is_integer(desc) && adds_bytes(dnnl)) &&
+        (onednn_type(desc->dtype_a) == undef || onednn_type(desc->dtype_b) == undef ||
+         onednn_type(desc->dtype_c) == undef)) {
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0,
+                        "oneDNN multiplies f32, bf16 and f16, and bytes with VNNI");
     }
     const int sgemm = fits_sgemm(desc);
     if (desc->activation > (sgemm ? DHOW_ACTIVATION_SILU : DHOW_ACTIVATION_CLIP)) {
@@ -353,7 +375,7 @@ static int32_t blas_run(void *handle, void *stream, dhow_buffer a, dhow_buffer b
 }
 
 static const dhow_blas table = {.struct_size = (uint32_t)sizeof(dhow_blas),
-                                .minor = 0,
+                                .minor = 1,
                                 .plan = blas_plan_make,
                                 .pack = blas_pack,
                                 .run = blas_run,

@@ -192,3 +192,63 @@ int quantise(gen *g) {
     return result(g, put(g, "DequantizeLinear", 3, back), g->m->dtype, val(g, v)->rank,
                   val(g, v)->shape, 8);
 }
+
+/* Constant codes of eight bits around a zero point, for each column or for all. */
+static int weight_codes(gen *g, bool is_signed, int64_t k, int64_t n, int64_t zeros, int *zero) {
+    const int64_t shape[] = {k, n};
+    const dhow_dtype type = is_signed ? DHOW_I8 : DHOW_U8;
+    const int w = add_value(g->m, VALUE_CONSTANT, type, 2, shape, g->at);
+    *zero = add_value(g->m, VALUE_CONSTANT, type, zeros > 1, &n, g->at);
+    if (w < 0 || *zero < 0) return -1;
+    for (int64_t i = 0; i < zeros; i++)
+        val(g, *zero)->data[i] = is_signed ? below(g, 3) - 1 : 120 + below(g, 16);
+    for (int64_t i = 0; i < k * n; i++)
+        val(g, w)->data[i] = val(g, *zero)->data[zeros > 1 ? i % n : 0] + below(g, 25) - 12;
+    return w;
+}
+
+/* A product of values that were quantised with weights that are: as integers, or between
+ * DequantizeLinear nodes. */
+int quantised_product(gen *g) {
+    const int v = pick(g, 2, 4);
+    const int64_t none = 0, n = extent(g);
+    if (v < 0 || val(g, v)->bits == 0 || g->m->dtype != DHOW_F32) return -1;
+    const int32_t rank = val(g, v)->rank;
+    const int64_t k = val(g, v)->shape[rank - 1];
+    if (val(g, v)->open[rank - 1] || k == 0) return -1;
+    int zw;
+    const int64_t zeros = one_in(g, 3) ? n : 1;
+    const int scale = add_value(g->m, VALUE_CONSTANT, DHOW_F32, 0, &none, g->at),
+              zero = add_value(g->m, VALUE_CONSTANT, one_in(g, 2) ? DHOW_U8 : DHOW_I8, 0, &none,
+                               g->at),
+              columns = add_value(g->m, VALUE_CONSTANT, DHOW_F32, zeros > 1, &n, g->at),
+              w = weight_codes(g, one_in(g, 2), k, n, zeros, &zw);
+    if (scale < 0 || zero < 0 || columns < 0 || w < 0) return -1;
+    val(g, scale)->data[0] = 0.25;
+    val(g, zero)->data[0] = one_in(g, 3) ? 0 : 3;
+    for (int64_t i = 0; i < zeros; i++) val(g, columns)->data[i] = one_in(g, 2) ? 0.5 : 0.125;
+    int64_t shape[DHOW_MAX_RANK];
+    for (int32_t i = 0; i < rank; i++) shape[i] = val(g, v)->shape[i];
+    const int in[] = {v, scale, zero};
+    const int q = result(g, put(g, "QuantizeLinear", 3, in), val(g, zero)->dtype, rank, shape, 8);
+    if (q < 0) return -1;
+    if (one_in(g, 2)) {
+        const int integers[] = {q, w, zero, zw};
+        shape[rank - 1] = n;
+        const int sums = result(g, put(g, "MatMulInteger", 4, integers), DHOW_I32, rank, shape, 0);
+        if (sums < 0) return -1;
+        node *cast = put(g, "Cast", 1, &sums);
+        set_int(cast, "to", 1);
+        return result(g, cast, DHOW_F32, rank, shape, 0);
+    }
+    const int left[] = {q, scale, zero}, right[] = {w, columns, zw};
+    const int64_t weight[] = {k, n};
+    const int x = result(g, put(g, "DequantizeLinear", 3, left), DHOW_F32, rank, shape, 8);
+    node *dequantised = put(g, "DequantizeLinear", 3, right);
+    set_int(dequantised, "axis", 1);
+    const int y = result(g, dequantised, DHOW_F32, 2, weight, 0);
+    if (x < 0 || y < 0) return -1;
+    const int pair[] = {x, y};
+    shape[rank - 1] = n;
+    return result(g, put(g, "MatMul", 2, pair), DHOW_F32, rank, shape, 0);
+}

@@ -75,7 +75,8 @@ static const struct {
                   {loop_node, 2},
                   {loop_conv, 1},
                   {lstm, 2},
-                  {quantise, 1}};
+                  {quantise, 1},
+                  {quantised_product, 2}};
 enum { FAMILIES = sizeof k_families / sizeof k_families[0] };
 
 static family *choose(gen *g) {

@@ -38,6 +38,13 @@ enum {
     DHOWI_SUM_SQUARE
 };
 /* Reduces the marked axes, which stay as extents of 1. */
+/* The sums of integers of a product whose operands are known to be quantised, as i32: without the
+ * scales that they may have. *out is -1 where the device or the operands have no such product. */
+dhow_status dhowi_integer_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t *out);
+/* The transpose of a matrix, which stays known to be quantised. */
+dhow_status dhowi_turn_quantised(dhowi_lowering *b, int32_t x, int32_t *out);
+/* Says of an item what it is made of, see dhowi_item; -1 for a zero point or scale it lacks. */
+void dhowi_note_codes(dhowi_lowering *b, int32_t item, int32_t codes, int32_t zero, int32_t scale);
 dhow_status dhowi_reduce(dhowi_lowering *b, int kind, int32_t x, const bool *axes, int32_t *out);
 /* a[..., m, k] b[..., k, n] with outer extents that broadcast; bias may be -1 */
 dhow_status dhowi_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t bias, int32_t *out);

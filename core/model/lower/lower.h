@@ -24,6 +24,9 @@ typedef struct dhowi_item {
     dhow_tensor *resident; /* on the device, once a step needed them there */
     int32_t value;         /* of the model, whose resident copy it shares; -1 */
     bool fixed;            /* made of constants alone, but too large to be made by the host */
+    /* Of f32 that is (codes - zero) scale with codes of 8 bits: one more than these items, 0 for
+     * one that there is not. Products then add up integers, see product.c. */
+    int32_t codes, zero, scale;
     dhow_datum_kind kind;  /* what is no tensor has none of the above */
     uint32_t first, count; /* of a sequence: its items, in `elements` */
     dhow_datum *texts;

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix products with outer extents that broadcast.
+ * Matrix products with outer extents that broadcast, and of quantised values. With x = (p - z) s
+ * and weights y = (q - w) t that are known, a sum of products x y is s t (sum of p r - z sum of r),
+ * where r = q - w are bytes as well: integers, whose sums are exact (Jacob et al., 2018).
  */
 #include <string.h>
 
+#include "base/errors/planted.h"
+#include "kernel/optimise.h"
 #include "model/lower/composite.h"
 
 /* The outer extents of both operands, broadcast; then each operand repeated to them. */
@@ -26,6 +30,155 @@ static dhow_status broadcast_outer(dhowi_lowering *b, int32_t *x, int32_t *y) {
     return dhowi_expand(b, *y, rank + 2, shape, y);
 }
 
+/* ---- quantised values ---- */
+
+void dhowi_note_codes(dhowi_lowering *b, int32_t item, int32_t codes, int32_t zero, int32_t scale) {
+    const dhowi_tensor_desc *from = dhowi_desc_at(b, codes);
+    dhowi_item *to = &b->items[item];
+    if ((from->dtype != DHOW_U8 && from->dtype != DHOW_I8) || from->encoding != 0 ||
+        to->desc.dtype != DHOW_F32 ||
+        !dhowi_shape_equal(from->rank, from->shape, to->desc.rank, to->desc.shape))
+        return;
+    to->codes = codes + 1;
+    to->zero = zero + 1;
+    to->scale = scale + 1;
+}
+
+static dhow_status turn(dhowi_lowering *b, int32_t x, int32_t *out) {
+    static const int32_t swapped[] = {1, 0};
+    *out = x;
+    return x < 0 || dhowi_desc_at(b, x)->rank < 2 ? DHOW_OK : dhowi_permute(b, x, swapped, out);
+}
+
+dhow_status dhowi_turn_quantised(dhowi_lowering *b, int32_t x, int32_t *out) {
+    const int32_t codes = b->items[x].codes - 1;
+    int32_t zero = b->items[x].zero - 1, scale = b->items[x].scale - 1, turned;
+    DHOWI_TRY(turn(b, x, out));
+    if (codes < 0) return DHOW_OK;
+    DHOWI_TRY(turn(b, codes, &turned));
+    DHOWI_TRY(turn(b, zero, &zero));
+    DHOWI_TRY(turn(b, scale, &scale));
+    dhowi_note_codes(b, *out, turned, zero, scale);
+    return DHOW_OK;
+}
+
+/* Whether an item that is not there, or broadcasts to `rank` dimensions, is the same along one of
+ * them, counted from the end. */
+static bool is_even(const dhowi_lowering *b, int32_t item, int32_t rank, int32_t from_end) {
+    if (item < 0) return true;
+    const dhowi_tensor_desc *desc = dhowi_desc_at(b, item);
+    if (desc->rank > rank) return false;
+    return desc->rank < from_end || desc->shape[desc->rank - from_end] == 1;
+}
+
+typedef struct operands {
+    int32_t x, x_zero, y, y_zero; /* codes and zero points; -1: none */
+    dhowi_tensor_desc p, q;
+} operands;
+
+static bool find_codes(const dhowi_lowering *b, int32_t x, int32_t y, operands *o) {
+    const dhowi_item *left = &b->items[x], *right = &b->items[y];
+    if (left->codes == 0 || right->codes == 0) return false;
+    *o = (operands){left->codes - 1, left->zero - 1, right->codes - 1,
+                    right->zero - 1, left->desc,     right->desc};
+    return o->p.rank >= 2 && o->q.rank == 2 && o->p.shape[o->p.rank - 1] == o->q.shape[0] &&
+           dhowi_is_known(b, o->y) && (o->y_zero < 0 || dhowi_is_known(b, o->y_zero)) &&
+           is_even(b, o->x_zero, o->p.rank, 1) && is_even(b, left->scale - 1, o->p.rank, 1) &&
+           is_even(b, o->y_zero, 2, 2) && is_even(b, right->scale - 1, 2, 2);
+}
+
+/* Known bytes without gaps. */
+static dhow_status bytes_of(dhowi_lowering *b, int32_t item, const void **out) {
+    void *data;
+    DHOWI_TRY(dhowi_dense(b, item, &item));
+    DHOWI_TRY(dhow_tensor_host_ptr(b->items[item].tensor, &data));
+    *out = data;
+    return DHOW_OK;
+}
+
+static int32_t byte_at(dhow_dtype dtype, const void *bytes, int64_t i) {
+    return dtype == DHOW_I8 ? ((const int8_t *)bytes)[i] : ((const uint8_t *)bytes)[i];
+}
+
+/* The weights less their zero points as i8[k, n], and the sums of their columns as i32[1, n]; *out
+ * is -1 where one does not fit. */
+static dhow_status centre_weights(dhowi_lowering *b, const operands *o, int32_t *out,
+                                  int32_t *out_sums) {
+    const int64_t k = o->q.shape[0], n = o->q.shape[1];
+    const dhow_dtype dtype = dhowi_desc_at(b, o->y)->dtype;
+    const dhowi_tensor_desc weights = {.dtype = DHOW_I8, .rank = 2, .shape = {k, n}},
+                            row = {.dtype = DHOW_I32, .rank = 2, .shape = {1, n}};
+    const void *codes, *zeros = NULL;
+    void *bytes, *numbers;
+    int64_t zero_count = 0;
+    *out = -1;
+    if (!dhowi_fold(b, (uint64_t)(k * n) + 4 * (uint64_t)n)) return DHOW_OK;
+    DHOWI_TRY(bytes_of(b, o->y, &codes));
+    if (o->y_zero >= 0) {
+        zero_count = dhowi_count_of(dhowi_desc_at(b, o->y_zero));
+        DHOWI_TRY(bytes_of(b, o->y_zero, &zeros));
+    }
+    int32_t made, sums;
+    DHOWI_TRY(dhowi_item_known(b, &weights, &made));
+    DHOWI_TRY(dhowi_item_known(b, &row, &sums));
+    DHOWI_TRY(dhow_tensor_host_ptr(b->items[made].tensor, &bytes));
+    DHOWI_TRY(dhow_tensor_host_ptr(b->items[sums].tensor, &numbers));
+    memset(numbers, 0, (size_t)n * sizeof(int32_t));
+    for (int64_t i = 0; i < k; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            const int32_t zero =
+                zero_count == 0 ? 0 : byte_at(dtype, zeros, zero_count == 1 ? 0 : j);
+            const int32_t value = byte_at(dtype, codes, i * n + j) - zero;
+            if (value < INT8_MIN || value > INT8_MAX) return DHOW_OK;
+            ((int8_t *)bytes)[i * n + j] = (int8_t)value;
+            ((int32_t *)numbers)[j] += value;
+        }
+    }
+    *out = made;
+    *out_sums = sums;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_integer_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t *out) {
+    /* Larger sums would not fit 32 bits, whose wrapped values the f32 of a scaled product has not.
+     */
+    enum { MOST_ROWS = 1 << 16 };
+    operands o;
+    bool taken = false;
+    int32_t weights, columns, zero;
+    *out = -1;
+    if (!dhowi_optimises(DHOWI_OPTIMISE_INTEGERS) || !find_codes(b, x, y, &o)) return DHOW_OK;
+    const int64_t k = o.q.shape[0], n = o.q.shape[1];
+    if (k == 0 || n == 0 || k > MOST_ROWS) return DHOW_OK;
+    DHOWI_TRY(dhowi_takes_integers(b->device, dhowi_desc_at(b, o.x)->dtype,
+                                   dhowi_count_of(&o.p) / k, k, n, &taken));
+    if (!taken) return DHOW_OK;
+    DHOWI_TRY(centre_weights(b, &o, &weights, &columns));
+    if (weights < 0) return DHOW_OK;
+    dhowi_tensor_desc desc = o.p;
+    desc.dtype = DHOW_I32;
+    desc.shape[desc.rank - 1] = n;
+    const int32_t in[] = {o.x, weights};
+    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_matmul_integer, in, 2, NULL, &desc, out));
+    if (DHOWI_GUARD(codes_without_zero, o.x_zero < 0)) return DHOW_OK;
+    DHOWI_TRY(dhowi_cast_to(b, o.x_zero, DHOW_I32, &zero));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, zero, columns, &zero));
+    return dhowi_map_two(b, DHOWI_MAP_SUB, *out, zero, out);
+}
+
+/* Sums of integers as the product of x and y, with a bias. */
+static dhow_status scaled_sums(dhowi_lowering *b, int32_t x, int32_t y, int32_t sums, int32_t bias,
+                               int32_t *out) {
+    const int32_t s = b->items[x].scale - 1, t = b->items[y].scale - 1;
+    int32_t scale = s >= 0 ? s : t;
+    DHOWI_TRY(dhowi_cast_to(b, sums, DHOW_F32, out));
+    if (s >= 0 && t >= 0) DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, s, t, &scale));
+    if (scale >= 0) DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, *out, scale, out));
+    return bias < 0 ? DHOW_OK : dhowi_map_two(b, DHOWI_MAP_ADD, *out, bias, out);
+}
+
+/* ---- products ---- */
+
 dhow_status dhowi_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t bias, int32_t *out) {
     const dhowi_tensor_desc p = *dhowi_desc_at(b, x), q = *dhowi_desc_at(b, y);
     char s[160], t[160];
@@ -34,6 +187,9 @@ dhow_status dhowi_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t bias,
         DHOWI_REFUSE("%s and %s do not fit", dhowi_desc_text(&p, s, sizeof s),
                      dhowi_desc_text(&q, t, sizeof t));
     }
+    int32_t sums;
+    DHOWI_TRY(dhowi_integer_product(b, x, y, &sums));
+    if (sums >= 0) return scaled_sums(b, x, y, sums, bias, out);
     DHOWI_TRY(broadcast_outer(b, &x, &y));
     dhowi_tensor_desc desc = *dhowi_desc_at(b, x);
     desc.shape[desc.rank - 1] = q.shape[q.rank - 1];

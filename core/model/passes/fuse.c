@@ -240,6 +240,7 @@ dhow_status dhowi_fuse(dhowi_lowering *b, uint32_t first_step) {
     f.readers = dhowi_alloc_array((size_t)b->buffer_count + 1, sizeof *f.readers);
     if (f.readers == NULL) return dhowi_fail_memory("plan");
     b->node = NULL;
+    if (dhowi_optimises(DHOWI_OPTIMISE_INTEGERS)) dhowi_remove_unread(&f);
     dhow_status status = join_all(&f);
     dhowi_free(f.readers);
     if (status == DHOW_OK) compact(b, first_step);

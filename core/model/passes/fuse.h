@@ -33,6 +33,9 @@ static inline uint32_t dhowi_word_with_source(uint32_t word, uint32_t source) {
 
 /* Counts the readers of all buffers anew. */
 void dhowi_count_readers(dhowi_fuser *f);
+/* Removes steps whose results nobody reads, as the f32 of quantised values that a product takes as
+ * integers. */
+void dhowi_remove_unread(dhowi_fuser *f);
 /* The item covers its buffer, in order. */
 bool dhowi_is_whole(const dhowi_lowering *b, int32_t ref);
 bool dhowi_same_shape(const dhowi_lowering *b, int32_t x, int32_t y);

@@ -28,6 +28,24 @@ void dhowi_count_readers(dhowi_fuser *f) {
     }
 }
 
+static bool is_unread(const dhowi_fuser *f, int32_t ref) {
+    return ref < 0 || DHOWI_GUARD(unread, f->readers[f->b->items[ref].buffer].count == 0);
+}
+
+void dhowi_remove_unread(dhowi_fuser *f) {
+    dhowi_lowering *b = f->b;
+    dhowi_count_readers(f);
+    for (uint32_t i = b->step_count; i-- > f->first;) {
+        dhowi_step *s = &b->steps[i];
+        if (dhowi_is_removed(s) || !is_unread(f, s->out) || !is_unread(f, s->second)) continue;
+        for (int k = 0; k < DHOWI_OP_MAX_INPUTS; k++) {
+            const int32_t ref = s->in[k];
+            if (ref >= 0 && b->items[ref].tensor == NULL) f->readers[b->items[ref].buffer].count--;
+        }
+        dhowi_remove_step(s);
+    }
+}
+
 bool dhowi_is_whole(const dhowi_lowering *b, int32_t ref) {
     const dhowi_item *item = &b->items[ref];
     return item->tensor == NULL &&

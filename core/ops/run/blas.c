@@ -362,3 +362,48 @@ dhow_status dhowi_run_linear(const dhowi_call *call) {
                     .c = call->out};
     return dhowi_gemm_run(call->stream, &g);
 }
+
+/* ---- integers ---- */
+
+/* Row-major, one matrix each. */
+static dhow_status plan_integers(dhow_device *device, dhow_dtype dtype, int64_t m, int64_t k,
+                                 int64_t n, bool constant, const dhowi_vendor_plan **out) {
+    const dhow_blas *table = dhowi_blas_of(device);
+    dhow_blas_desc d;
+    *out = NULL;
+    if (table == NULL || table->minor < 1 || m == 0 || k == 0 || n == 0) return DHOW_OK;
+    memset(&d, 0, sizeof d);
+    d.struct_size = (uint32_t)sizeof d;
+    d.flags = constant ? DHOW_BLAS_CONSTANT_B : 0u;
+    d.dtype_a = (int32_t)dtype;
+    d.dtype_b = DHOW_I8;
+    d.dtype_c = DHOW_I32;
+    d.compute = DHOW_I32;
+    d.m = m, d.n = n, d.k = k, d.batch = 1;
+    d.lda = k, d.ldb = n, d.ldc = n;
+    d.alpha = 1;
+    return dhowi_blas_plan(device, &d, out);
+}
+
+dhow_status dhowi_takes_integers(dhow_device *device, dhow_dtype dtype, int64_t m, int64_t k,
+                                 int64_t n, bool *out) {
+    const dhowi_vendor_plan *plan;
+    DHOWI_TRY(plan_integers(device, dtype, m, k, n, true, &plan));
+    *out = plan != NULL;
+    if (plan != NULL) dhowi_vendor_plan_drop(plan);
+    return DHOW_OK;
+}
+
+dhow_status dhowi_run_matmul_integer(const dhowi_call *call) {
+    dhow_tensor *x = call->in[0], *w = call->in[1];
+    const int64_t k = w->shape[0];
+    const dhowi_vendor_plan *plan;
+    DHOWI_TRY(plan_integers(call->stream->device, x->dtype, x->count / k, k, w->shape[1],
+                            atomic_load_explicit(&w->storage->frozen, memory_order_relaxed),
+                            &plan));
+    if (plan == NULL)
+        return dhowi_fail(DHOW_INTERNAL, "matmul: the plan for sums of integers is gone");
+    dhow_status status = dhowi_vendor_plan_run(call->stream, plan, x, w, call->out, NULL, NULL);
+    dhowi_vendor_plan_drop(plan);
+    return status;
+}

@@ -128,8 +128,8 @@ struct dhowi_op {
     X(normalize) X(lrn) X(lstm_cell) X(cumsum) X(topk)                                           \
     X(affine) X(add_scalar) X(sub_scalar) X(mul_scalar) X(div_scalar) X(pow_scalar)              \
     X(max_scalar) X(min_scalar) X(dropout) X(decode) X(encode)         \
-    X(roi_align) X(determinant) X(matmul_nbits) X(attention) X(conv_weight_gradient) \
-    X(scale_channels)
+    X(roi_align) X(determinant) X(matmul_nbits) X(attention) X(conv_weight_gradient)         \
+    X(scale_channels) X(matmul_integer)
 /* clang-format on */
 
 typedef enum dhowi_op_id {
@@ -185,6 +185,10 @@ dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_tensor_desc *x,
                                const dhowi_tensor_desc *weight, const dhowi_attrs *attrs, bool bias,
                                bool residual, uint32_t *src, uint32_t *dst);
 dhow_status dhowi_gemm_run(dhow_stream *stream, const dhowi_gemm *gemm);
+/* Whether a vendor's library adds up products of bytes: x[m, k] of u8 or i8 with constant weights
+ * i8[k, n], to i32. */
+dhow_status dhowi_takes_integers(dhow_device *device, dhow_dtype dtype, int64_t m, int64_t k,
+                                 int64_t n, bool *out);
 /* Whether a vendor's library has the transposed convolution of x[n, channels, ...] to `results`
  * channels, and the derivative by its weight of the convolution from `channels` to `results`. */
 dhow_status dhowi_conv_takes_transposed(dhow_device *device, const dhowi_window3d *space, int64_t n,

@@ -39,7 +39,7 @@ dhow_status dhowi_lower_gemm(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_attr_flag(b, "transA", false, &down));
     DHOWI_TRY(dhowi_attr_flag(b, "transB", false, &across));
     if (down) DHOWI_TRY(dhowi_permute(b, x, swapped, &x));
-    if (across) DHOWI_TRY(dhowi_permute(b, y, swapped, &y));
+    if (across) DHOWI_TRY(dhowi_turn_quantised(b, y, &y));
     int64_t n = dhowi_desc_at(b, y)->shape[1];
     bool added = dhowi_given(b, 2) && beta != 0;
     if (added && alpha == 1 && beta == 1) { /* a row for all rows goes into the product */

@@ -153,11 +153,14 @@ dhow_status dhowi_check_quantised(const dhowi_lowering *b, uint32_t x, uint32_t 
 }
 
 dhow_status dhowi_centred(dhowi_lowering *b, int32_t x, int32_t zero, int32_t *out) {
-    DHOWI_TRY(dhowi_decoded(b, x, DHOW_F32, &x));
-    *out = x;
-    if (zero < 0) return DHOW_OK;
-    DHOWI_TRY(dhowi_decoded(b, zero, DHOW_F32, &zero));
-    return dhowi_map_two(b, DHOWI_MAP_SUB, x, zero, out);
+    const int32_t codes = x, point = zero;
+    DHOWI_TRY(dhowi_decoded(b, x, DHOW_F32, out));
+    if (zero >= 0) {
+        DHOWI_TRY(dhowi_decoded(b, zero, DHOW_F32, &zero));
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, *out, zero, out));
+    }
+    dhowi_note_codes(b, *out, codes, point, -1);
+    return DHOW_OK;
 }
 
 dhow_status dhowi_lower_quantize(dhowi_lowering *b) {
@@ -201,6 +204,7 @@ dhow_status dhowi_lower_dequantize(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_centred(b, b->in[0], zero, &x));
     DHOWI_TRY(dhowi_decoded(b, scale, DHOW_F32, &scale));
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, x, scale, &b->out[0]));
+    dhowi_note_codes(b, b->out[0], b->in[0], zero, scale);
     return dhowi_cast_to(b, b->out[0], dtype, &b->out[0]);
 }
 
@@ -305,6 +309,8 @@ static dhow_status integer_product(dhowi_lowering *b, int32_t x, int32_t y, int3
     const int64_t k = p.shape[p.rank - 1];
     const summed s = {dhowi_extent(&q, 0, q.rank - 2), q.shape[q.rank - 2], q.shape[q.rank - 1]};
     int64_t run = 1;
+    DHOWI_TRY(dhowi_integer_product(b, x, y, out));
+    if (*out >= 0) return DHOW_OK;
     if (s.each != k || k == 0) { /* the product refuses it, or is zeros */
         DHOWI_TRY(dhowi_product(b, x, y, -1, out));
         return dhowi_cast_to(b, *out, DHOW_I32, out);
@@ -382,7 +388,9 @@ dhow_status dhowi_real_of(dhowi_lowering *b, uint32_t i, int64_t axis, int32_t *
     if (dhowi_given(b, i + 2)) DHOWI_TRY(per_axis(b, b->in[i + 2], &x, axis, &zero));
     DHOWI_TRY(dhowi_centred(b, b->in[i], zero, out));
     DHOWI_TRY(dhowi_cast_to(b, scale, DHOW_F32, &scale));
-    return dhowi_map_two(b, DHOWI_MAP_MUL, *out, scale, out);
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, *out, scale, out));
+    dhowi_note_codes(b, *out, b->in[i], zero, scale);
+    return DHOW_OK;
 }
 
 dhow_status dhowi_quantized_by(dhowi_lowering *b, int32_t x, uint32_t i, dhow_dtype dtype,
