@@ -23,7 +23,13 @@ static const char k_usage[] =
     "  --random                random values for inputs that are not given\n"
     "  --shape NAME=1x3x48x320 shape of a random input; open extents are 1 otherwise, which is "
     "told\n"
-    "  --compare SPEC          runs on a second device too and tells the largest differences\n"
+    "  --compare SPEC          runs on a second device too, with no --precision, and tells the "
+    "largest\n"
+    "                          differences\n"
+    "  --precision WORD        what a model of f32 computes in: f32, tf32 (where products are "
+    "faster "
+    "so),\n"
+    "                          bf16 or f16; default: what the device is set to, f32\n"
     "  --fallback              lets the CPU compute what a device has no kernel for; --report "
     "tells what\n"
     "  --memory 8G             what a result, and all that a run of these shapes takes, may take "
@@ -96,6 +102,22 @@ static bool take_memory(run_request *r, const char *text) {
     return good || run_fail("--memory %s: write it as --memory 8G, 512M or a count of bytes", text);
 }
 
+static bool take_precision(run_request *r, const char *text) {
+    static const struct {
+        const char *word;
+        dhow_precision precision;
+    } words[] = {{"f32", DHOW_PRECISION_F32},
+                 {"tf32", DHOW_PRECISION_REDUCED},
+                 {"bf16", DHOW_PRECISION_BF16},
+                 {"f16", DHOW_PRECISION_F16}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(words[i].word, text) != 0) continue;
+        r->precision = words[i].precision;
+        return true;
+    }
+    return run_fail("--precision %s: it is f32, tf32, bf16 or f16", text);
+}
+
 static bool take_option(run_request *r, int option) {
     char *end;
     long runs;
@@ -112,6 +134,8 @@ static bool take_option(run_request *r, int option) {
         case 'c':
             r->compare = optarg;
             return true;
+        case 'P':
+            return take_precision(r, optarg);
         case 't':
             r->trace = optarg;
             return true;
@@ -155,6 +179,7 @@ static int parse(int argc, char **argv, run_request *r) {
                                             {"shape", required_argument, NULL, 's'},
                                             {"compare", required_argument, NULL, 'c'},
                                             {"bench", required_argument, NULL, 'b'},
+                                            {"precision", required_argument, NULL, 'P'},
                                             {"memory", required_argument, NULL, 'm'},
                                             {"time-limit", required_argument, NULL, 'T'},
                                             {"trace", required_argument, NULL, 't'},
@@ -313,9 +338,9 @@ static bool run_on(run_request *r, dhow_context *context, dhow_model *model, dho
     double begun = run_seconds();
     bool good = run_check_names(r, model) && run_make_inputs(r, model, device, &in);
     if (good)
-        good =
-            (set_limits(r, model) && dhow_model_place(model, device, placement_of(r)) == DHOW_OK) ||
-            run_fail_last();
+        good = (set_limits(r, model) && dhow_model_set_precision(model, r->precision) == DHOW_OK &&
+                dhow_model_place(model, device, placement_of(r)) == DHOW_OK) ||
+               run_fail_last();
     if (good) good = run_show_inputs(&in, json_object_get(all, "inputs"));
     if (good) good = run_once(model, &in, &out);
     (void)json_object_set_new(all, "first_run_ms", json_real((run_seconds() - begun) * 1e3));
@@ -390,7 +415,7 @@ static bool end_trace(const run_request *r, dhow_context *context, json_t *all) 
 }
 
 int main(int argc, char **argv) {
-    run_request r = {0};
+    run_request r = {.precision = DHOW_PRECISION_DEVICE};
     dhow_context *context = NULL;
     dhow_model *model = NULL;
     dhow_device *device = NULL;

@@ -26,6 +26,7 @@ typedef struct run_request {
     uint64_t memory;   /* 0: the default */
     double time_limit; /* seconds; 0: none */
     bool random, report, list, json, fallback;
+    dhow_precision precision; /* of the run, not of what it is compared with */
 } run_request;
 
 /* All zero: none. */

@@ -131,6 +131,14 @@ dhow_status dhow_device_open(dhow_device *device) {
 dhow_status dhow_device_set_precision(dhow_device *device, dhow_precision precision) {
     static const char function[] = "dhow_device_set_precision";
     DHOWI_TRY(dhowi_device_check(device, function));
+    if (precision == DHOW_PRECISION_BF16 || precision == DHOW_PRECISION_F16 ||
+        precision == DHOW_PRECISION_DEVICE)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: %s is no precision of devices; dhow_model_set_precision() takes it",
+                          function,
+                          precision == DHOW_PRECISION_BF16  ? "DHOW_PRECISION_BF16"
+                          : precision == DHOW_PRECISION_F16 ? "DHOW_PRECISION_F16"
+                                                            : "DHOW_PRECISION_DEVICE");
     if (precision != DHOW_PRECISION_F32 && precision != DHOW_PRECISION_REDUCED)
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "%s: %d is no precision; DHOW_PRECISION_F32 and DHOW_PRECISION_REDUCED "

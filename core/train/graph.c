@@ -206,6 +206,8 @@ dhow_status dhowi_train_graph(const dhow_trainer *t, dhow_model **out) {
     dhow_model *m, *model = t->model;
     *out = NULL;
     DHOWI_TRY(dhowi_model_copy(model, &m));
+    m->precision = DHOW_PRECISION_DEVICE; /* 16-bit derivatives would want scaled losses */
+    dhowi_model_drop_halves(m);
     dhow_model *origin = m->origin;
     dhowi_onnx_file *file = m->file;
     m->origin = NULL; /* while it is built on */

@@ -98,18 +98,22 @@ DHOW_API dhow_context *dhow_device_context(const dhow_device *device);
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_device_open(dhow_device *device);
 
-/** What products and convolutions of f32 tensors compute in. */
+/** What f32 computes in: products and convolutions on a device, or models of f32 as a whole. */
 typedef enum dhow_precision {
-    DHOW_PRECISION_F32 = 0,    /**< f32 throughout, the default */
-    DHOW_PRECISION_REDUCED = 1 /**< where it is faster: TF32 on CUDA (about 3e-4 relative), bf16 on
-                                  processors that have it (about 3e-3); sums stay in f32 */
+    DHOW_PRECISION_F32 = 0,     /**< f32 throughout, the default; PyTorch's "highest" */
+    DHOW_PRECISION_REDUCED = 1, /**< products and convolutions where it is faster: TF32 on CUDA
+                                   (about 3e-4 relative; PyTorch's "high"), bf16 on processors that
+                                   have it (about 3e-3; "medium"); sums stay in f32 */
+    DHOW_PRECISION_BF16 = 2,    /**< of models alone: bf16, see dhow_model_set_precision() */
+    DHOW_PRECISION_F16 = 3,     /**< of models alone: f16 */
+    DHOW_PRECISION_DEVICE = 4   /**< of models alone, their default: what the device is set to */
 } dhow_precision;
 
 /**
  * Allows products and convolutions of f32 tensors on this device to compute less precisely inside.
- * Operations submitted later follow it.
+ * Operations submitted later follow it, and models that have no precision of their own.
  *
- * @return INVALID_ARGUMENT
+ * @return INVALID_ARGUMENT (also for what is of models alone)
  *
  * Threads: any. Blocks: no.
  */

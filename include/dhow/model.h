@@ -656,6 +656,27 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_save_state(dhow_model *model, con
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_to(dhow_model *model, dhow_device *device);
 
+/**
+ * Chooses what a model of f32 computes in. With DHOW_PRECISION_BF16 or _F16 products, convolutions
+ * and what lies between them compute on 16-bit floats with sums in f32, everything else in f32;
+ * docs/models.md lists which. Weights are cast once and held on the device as 16 bits alone;
+ * inputs, outputs and parameters stay what they are, as do models of other types. With
+ * DHOW_PRECISION_F32 and _REDUCED the model's products and convolutions compute so whatever its
+ * device is set to; DHOW_PRECISION_DEVICE, the default, follows the device. Plans are made anew.
+ * Copies by dhow_model_replicate() compute in the same; trainers of the model do not.
+ *
+ * @return INVALID_ARGUMENT (no precision; the model runs on another thread), UNSUPPORTED (the
+ * device does not compute in the type), OUT_OF_MEMORY, or what a device says; on failure the model
+ * computes as before
+ *
+ * Threads: externally synchronized per model. Blocks: while weights are cast.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_precision(dhow_model *model,
+                                                             dhow_precision precision);
+
+/** What dhow_model_set_precision() has set. Threads: any. Blocks: no. */
+DHOW_API dhow_precision dhow_model_precision(const dhow_model *model);
+
 /** Where the steps of a model may run. */
 typedef enum dhow_placement {
     DHOW_PLACEMENT_STRICT = 0, /**< on the model's device alone */

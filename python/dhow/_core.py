@@ -117,6 +117,7 @@ def one_of(table: dict[str, int], word: object, what: str) -> int:
 
 
 DTYPES = words("dhow_dtype", "DHOW_")
+PRECISIONS = words("dhow_precision", "DHOW_PRECISION_")
 DTYPE_NAMES = {number: name for name, number in DTYPES.items()}
 NUMPY_NAMES = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "i8": "int8", "u8": "uint8", "i16": "int16",
                "u16": "uint16", "i32": "int32", "u32": "uint32", "i64": "int64", "u64": "uint64", "bool": "bool"}

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Union
 
-from ._core import DTYPE_NAMES, check, context, ffi, filled, lib, made, one_of, pointed, text, words
+from ._core import DTYPE_NAMES, PRECISIONS, check, context, ffi, filled, lib, made, one_of, pointed, text
 from ._structs import MemoryStats as MemoryStats
 
 _KINDS = {number: name for name, number in words("dhow_device_kind", "DHOW_DEVICE_").items()}
-_PRECISIONS = words("dhow_precision", "DHOW_PRECISION_")
 _STATES = {number: name for name, number in words("dhow_plugin_state", "DHOW_PLUGIN_").items()}
 
 
@@ -78,11 +77,11 @@ class Device:
     @property
     def precision(self) -> str:
         """"f32", or "reduced": TF32 or bf16 inside of products of f32."""
-        return next(name for name, number in _PRECISIONS.items() if number == lib.dhow_device_precision(self._handle))
+        return next(name for name, number in PRECISIONS.items() if number == lib.dhow_device_precision(self._handle))
 
     @precision.setter
     def precision(self, value: str) -> None:
-        check(lib.dhow_device_set_precision(self._handle, one_of(_PRECISIONS, value, "precision")))
+        check(lib.dhow_device_set_precision(self._handle, one_of(PRECISIONS, value, "precision")))
 
     def sync(self) -> None:
         """Waits for all work on the device, and raises what failed."""

@@ -9,7 +9,7 @@ from typing import Any, Union
 
 from . import _call, _datum
 from ._builder import Builder
-from ._core import DTYPE_NAMES, check, context, ffi, filled, lib, made, text
+from ._core import DTYPE_NAMES, PRECISIONS, check, context, ffi, filled, lib, made, one_of, text
 from ._device import Device, DeviceLike, Stream, device
 from ._structs import Summary as Summary
 from ._tensor import Tensor, tensor
@@ -124,6 +124,15 @@ class Model(Builder):
         placement = lib.DHOW_PLACEMENT_FALLBACK if fallback else lib.DHOW_PLACEMENT_STRICT
         check(lib.dhow_model_place(self._handle, device(where)._handle, placement))
         return self
+
+    @property
+    def precision(self) -> str:
+        """What an f32 model computes in: "bf16" or "f16" with sums in f32; "f32", "reduced" (TF32); "device", what its device is set to."""
+        return next(name for name, number in PRECISIONS.items() if number == lib.dhow_model_precision(self._handle))
+
+    @precision.setter
+    def precision(self, value: str) -> None:
+        check(lib.dhow_model_set_precision(self._handle, one_of(PRECISIONS, value, "precision")))
 
     # ---- running ----
 

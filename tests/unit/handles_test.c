@@ -384,6 +384,7 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(datum_text, DATUM, 0, dhow_datum_text(B, 0, &out.text))                                      \
     X(datum_item, DATUM, 0, dhow_datum_item(B, 0, &out.datum))                                     \
     X(model_to_model, MODEL, 0, dhow_model_to(B, g.of[DEVICE]))                                    \
+    X(model_set_precision, MODEL, 0, dhow_model_set_precision(B, DHOW_PRECISION_BF16))             \
     X(model_place, MODEL, 0, dhow_model_place(B, g.of[DEVICE], DHOW_PLACEMENT_STRICT))             \
     X(model_place_on, DEVICE, 0, dhow_model_place(g.of[MODEL], B, DHOW_PLACEMENT_STRICT))          \
     X(full_scalar, DEVICE, 0,                                                                      \
@@ -742,6 +743,7 @@ Test(handles, functions_without_a_status_answer_for_bad_handles) {
         cr_assert_str_eq(dhow_device_name(bad), "(invalid device)");
         cr_assert_null(dhow_device_context(bad));
         cr_assert_eq(dhow_device_precision(bad), DHOW_PRECISION_F32);
+        cr_assert_eq(dhow_model_precision(bad), DHOW_PRECISION_DEVICE);
         cr_assert_null(dhow_stream_device(bad));
         cr_assert_null(dhow_tensor_device(bad));
         cr_assert_eq(dhow_tensor_count(bad), -1);

@@ -19,6 +19,7 @@ dhow_status dhow_model_create(dhow_context *context, dhow_model **out) {
     m->context = context;
     m->device = context->cpu;
     m->name = "model";
+    m->precision = DHOW_PRECISION_DEVICE;
     pthread_mutex_init(&m->making, NULL);
     pthread_mutex_init(&m->mutex, NULL);
     dhowi_handle_retain(&context->handle);
@@ -50,6 +51,7 @@ void dhowi_model_forget(dhow_model *m) {
         dhow_tensor_release(v->tensor);
         dhow_tensor_release(v->resident);
         v->tensor = v->resident = NULL;
+        dhowi_value_drop_half(v);
     }
     forget_nodes(&m->graph);
 }
@@ -62,6 +64,7 @@ void dhow_model_release(dhow_model *m) {
     for (uint32_t i = 0; i < m->value_count; i++) {
         dhow_tensor_release(m->values[i].tensor);
         dhow_tensor_release(m->values[i].resident);
+        dhowi_value_drop_half(&m->values[i]);
     }
     if (m->graph.node_capacity > 0) dhowi_free(m->graph.nodes);
     dhowi_free(m->values);

@@ -34,6 +34,9 @@ typedef struct dhowi_value {
     const dhowi_onnx_tensor *source; /* in the file, until it is read */
     dhow_tensor *tensor;             /* on the CPU */
     dhow_tensor *resident;           /* on the model's device, where that is another */
+    /* The same as 16-bit floats, of a model that computes in them, see dhowi_model_half(). */
+    dhow_tensor *half, *half_resident;
+    bool half_tried; /* no `half` then: its numbers exceed the type */
 } dhowi_value;
 
 typedef struct dhowi_subgraph dhowi_subgraph;
@@ -90,6 +93,7 @@ struct dhow_model {
     bool keeps_results;    /* the making of a plan left known results or foldings */
     uint64_t memory_limit; /* 0: by the sizes of the file and the inputs */
     dhow_placement placement;
+    dhow_precision precision;
     _Atomic int64_t time_limit; /* of each run in nanoseconds; 0: none */
     _Atomic uint64_t cancels;   /* calls of dhow_model_cancel() */
     /* Runs of several threads, see access.c and run/cache.c: `mutex` guards what follows, `making`
@@ -117,6 +121,29 @@ dhow_status dhowi_model_check_idle(const dhow_model *model, const char *function
 /* Between these a model is changed: refused while it runs on another thread. */
 dhow_status dhowi_model_begin_change(dhow_model *model, const char *function);
 void dhowi_model_end_change(dhow_model *model);
+/* A value of f32 as the 16-bit floats that the model computes in, made once; borrowed. NULL where
+ * its numbers exceed the type, see dhowi_fits_half(). */
+dhow_status dhowi_model_half(dhow_model *model, dhowi_value *value, dhow_tensor **out);
+/* The same on the model's device. */
+dhow_status dhowi_model_half_resident(dhow_model *model, dhowi_value *value, dhow_tensor **out);
+void dhowi_value_drop_half(dhowi_value *value);
+/* Those of all values. */
+void dhowi_model_drop_halves(dhow_model *model);
+/* Whether numbers of f32 on the CPU survive as floats of 16 bits: none overflows, and they do not
+ * all vanish, as an epsilon does in f16. Infinities stay what they are. */
+dhow_status dhowi_fits_half(dhow_tensor *t, dhow_dtype half, bool *fits);
+/* The 16-bit floats that a model of f32 computes in; 0 for none. */
+static inline dhow_dtype dhowi_model_half_type(const dhow_model *m) {
+    return m->precision == DHOW_PRECISION_BF16  ? DHOW_BF16
+           : m->precision == DHOW_PRECISION_F16 ? DHOW_F16
+                                                : (dhow_dtype)0;
+}
+/* What its products and convolutions of f32 compute in. */
+static inline dhowi_inside dhowi_model_inside(const dhow_model *m) {
+    return m->precision == DHOW_PRECISION_DEVICE    ? DHOWI_AS_DEVICE
+           : m->precision == DHOW_PRECISION_REDUCED ? DHOWI_REDUCED
+                                                    : DHOWI_EXACT;
+}
 /* Forgets plans and everything computed from parameters. */
 void dhowi_model_forget(dhow_model *model);
 

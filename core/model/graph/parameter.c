@@ -3,6 +3,8 @@
  * The values of parameters: read from the file when they are first needed, and moved to the
  * model's device.
  */
+#include <math.h>
+
 #include "base/text/text.h"
 #include "model/graph/model.h"
 
@@ -43,4 +45,88 @@ dhow_status dhowi_model_resident(dhow_model *m, dhowi_value *v, dhow_tensor **ou
     }
     *out = v->resident;
     return DHOW_OK;
+}
+
+/* ---- as 16-bit floats ---- */
+
+static dhow_status find_range(dhow_tensor *t, float *largest, bool *nonzero) {
+    void *data;
+    DHOWI_TRY(dhow_tensor_host_ptr(t, &data));
+    const float *x = data;
+    for (int64_t i = 0; i < t->count; i++) {
+        const float size = fabsf(x[i]);
+        *nonzero = *nonzero || size != 0;
+        if (isfinite(size) && size > *largest) *largest = size;
+    }
+    return DHOW_OK;
+}
+
+dhow_status dhowi_fits_half(dhow_tensor *t, dhow_dtype half, bool *fits) {
+    const float most = half == DHOW_F16 ? 65504.0f : 0x1.fep127f;
+    const float least = half == DHOW_F16 ? 0x1p-14f : 0x1p-126f; /* the smallest normal ones */
+    dhow_tensor *dense = t;
+    float largest = 0;
+    bool nonzero = false;
+    if (!t->contiguous) {
+        DHOWI_TRY(dhowi_tensor_new(dhowi_tensor_device(t), t->dtype, t->rank, t->shape, &dense));
+        dhow_status status = t->count > 0 ? dhow_copy(t, dense) : DHOW_OK;
+        if (status != DHOW_OK) {
+            dhow_tensor_release(dense);
+            return status;
+        }
+    }
+    dhow_status status = find_range(dense, &largest, &nonzero);
+    if (dense != t) dhow_tensor_release(dense);
+    *fits = largest <= most && (!nonzero || largest == 0 || largest >= least);
+    return status;
+}
+
+dhow_status dhowi_model_half(dhow_model *m, dhowi_value *v, dhow_tensor **out) {
+    const dhow_dtype half = dhowi_model_half_type(m);
+    dhow_tensor *host, *made;
+    bool fits;
+    *out = v->half;
+    if (v->half_tried) return DHOW_OK;
+    DHOWI_TRY(dhowi_model_tensor(m, v, &host));
+    DHOWI_TRY(dhowi_fits_half(host, half, &fits));
+    v->half_tried = true;
+    if (!fits) return DHOW_OK;
+    dhow_status status = dhowi_tensor_new(m->context->cpu, half, host->rank, host->shape, &made);
+    if (status == DHOW_OK && host->count > 0) {
+        status = dhow_cast(NULL, host, made);
+        if (status != DHOW_OK) dhow_tensor_release(made);
+    }
+    if (status != DHOW_OK) {
+        v->half_tried = false;
+        return dhowi_fail_prefix(status, "parameter '%.64s'", v->name != NULL ? v->name : "");
+    }
+    atomic_store_explicit(&made->storage->frozen, true, memory_order_relaxed);
+    (void)dhowi_copy_text(made->storage->label, sizeof made->storage->label,
+                          v->name != NULL ? v->name : "");
+    *out = v->half = made;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_model_half_resident(dhow_model *m, dhowi_value *v, dhow_tensor **out) {
+    *out = v->half;
+    if (m->device == m->context->cpu) return DHOW_OK;
+    if (v->half_resident == NULL) {
+        dhow_status status = dhow_tensor_to(v->half, m->device, &v->half_resident);
+        if (status != DHOW_OK)
+            return dhowi_fail_prefix(status, "parameter '%.64s'", v->name != NULL ? v->name : "");
+        atomic_store_explicit(&v->half_resident->storage->frozen, true, memory_order_relaxed);
+    }
+    *out = v->half_resident;
+    return DHOW_OK;
+}
+
+void dhowi_value_drop_half(dhowi_value *v) {
+    dhow_tensor_release(v->half);
+    dhow_tensor_release(v->half_resident);
+    v->half = v->half_resident = NULL;
+    v->half_tried = false;
+}
+
+void dhowi_model_drop_halves(dhow_model *m) {
+    for (uint32_t i = 0; i < m->value_count; i++) dhowi_value_drop_half(&m->values[i]);
 }

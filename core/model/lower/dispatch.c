@@ -63,8 +63,7 @@ static dhow_status refuse_small(const dhowi_lowering *b, const dhowi_node *node,
                       i, dhowi_onnx_type_name(encoding));
 }
 
-static dhow_status call_operator(dhowi_lowering *b, const dhowi_node *node) {
-    int32_t refs[DHOWI_MAX_OUTPUTS_OF_NODE];
+static dhow_status find_inputs(dhowi_lowering *b, const dhowi_node *node, int32_t *refs) {
     if (node->in_count < node->op->least || node->in_count > node->op->most) {
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "it has %u inputs, the operator takes %u to %u",
                           node->in_count, node->op->least, node->op->most);
@@ -85,6 +84,10 @@ static dhow_status call_operator(dhowi_lowering *b, const dhowi_node *node) {
                                   : " only");
         DHOWI_TRY(refuse_small(b, node, i, refs[i]));
     }
+    return DHOW_OK;
+}
+
+static dhow_status call_operator(dhowi_lowering *b, const dhowi_node *node, int32_t *refs) {
     b->node = node;
     b->in = refs;
     b->in_count = node->in_count;
@@ -102,8 +105,13 @@ dhow_status dhowi_lower_node(dhowi_lowering *b, const dhowi_node *node) {
     char text[160];
     if (is_kept(b, node)) return DHOW_OK; /* its readers make items of the values */
     DHOWI_TRY(dhowi_stop_check());
-    uint32_t steps = b->step_count, buffers = b->buffer_count;
-    dhow_status status = call_operator(b, node);
+    int32_t refs[DHOWI_MAX_OUTPUTS_OF_NODE];
+    bool half = false;
+    dhow_status status = find_inputs(b, node, refs);
+    /* Casts come before the mark: a node that is lowered again finds them. */
+    if (status == DHOW_OK) status = dhowi_take_half(b, node, refs, &half);
+    const uint32_t steps = b->step_count, buffers = b->buffer_count;
+    if (status == DHOW_OK) status = call_operator(b, node, refs);
     if (status == DHOWI_NEEDS_VALUES && node->branch[0] != NULL) return status;
     if (status == DHOWI_NEEDS_VALUES) { /* it is lowered again, from the start */
         b->step_count = steps;
@@ -112,6 +120,7 @@ dhow_status dhowi_lower_node(dhowi_lowering *b, const dhowi_node *node) {
     }
     if (status != DHOW_OK)
         return dhowi_fail_prefix(status, "%s", dhowi_node_text(node, text, sizeof text));
+    if (half) dhowi_mark_half(b);
     for (uint32_t i = 0; i < node->out_count; i++) {
         if (node->out[i] < 0) continue;
         if (i >= b->out_count || b->out[i] < 0) {
@@ -136,5 +145,7 @@ dhow_status dhowi_lower_branch(dhowi_lowering *b, const dhowi_subgraph *graph) {
     for (uint32_t i = 0; i < graph->node_count; i++) {
         if (!is_lowered(b, &graph->nodes[i])) DHOWI_TRY(dhowi_lower_node(b, &graph->nodes[i]));
     }
+    for (uint32_t i = 0; b->half != 0 && i < graph->output_count; i++)
+        DHOWI_TRY(dhowi_end_half(b, graph->outputs[i]));
     return DHOW_OK;
 }

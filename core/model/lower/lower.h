@@ -27,6 +27,8 @@ typedef struct dhowi_item {
     /* Of f32 that is (codes - zero) scale with codes of 8 bits: one more than these items, 0 for
      * one that there is not. Products then add up integers, see product.c. */
     int32_t codes, zero, scale;
+    bool half;             /* 16-bit floats in place of f32, see precision.c */
+    int32_t twin;          /* 1 + the item of the same values as f32 or 16-bit floats; 0: none */
     dhow_datum_kind kind;  /* what is no tensor has none of the above */
     uint32_t first, count; /* of a sequence: its items, in `elements` */
     dhow_datum *texts;
@@ -99,7 +101,8 @@ typedef struct dhowi_lowering {
     dhowi_frame *frames; /* the innermost first */
     uint32_t looped_nodes;
     int32_t wanted;
-    bool dry; /* no values of inputs are at hand */
+    bool dry;        /* no values of inputs are at hand */
+    dhow_dtype half; /* 16-bit floats that f32 is computed in, see precision.c; 0: none */
     /* the node being lowered */
     const dhowi_node *node;
     int32_t *in, out[DHOWI_MAX_OUTPUTS_OF_NODE];
@@ -109,6 +112,13 @@ typedef struct dhowi_lowering {
 
 /* A walk back over a graph for derivatives, see operators/backward/backward.h. */
 struct dhowi_reverser;
+
+/* What an operator of f32 does in a model that computes in 16-bit floats, see precision.c. */
+typedef enum dhowi_half {
+    DHOWI_HALF_NOT,     /* it computes in f32 */
+    DHOWI_HALF_FOLLOWS, /* in 16 bits where all that it is given has been computed in them */
+    DHOWI_HALF_COMPUTES /* in 16 bits, whatever it is given */
+} dhowi_half;
 
 /* A row of the operator table. */
 typedef dhow_status dhowi_lower_fn(dhowi_lowering *b);
@@ -124,6 +134,10 @@ struct dhowi_operator {
     bool back_all; /* it takes those of all outputs, not of the first alone */
     /* Bits of inputs: those that the derivative takes for constants, and those by which it is 0. */
     uint32_t constants, flat;
+    dhowi_half half;
+    int32_t half_rank; /* the largest rank of input 0 that has kernels of 16 bits; 0: any */
+    /* Bits of inputs: those that stay f32 beside 16 bits, and additive masks. */
+    uint32_t whole, masks;
 };
 enum {
     DHOWI_TAKES_TEXTS = 1 << DHOW_DATUM_TEXTS,
@@ -276,6 +290,15 @@ dhow_status dhowi_map_number(dhowi_lowering *b, dhowi_map_op op, int32_t x, doub
                              int32_t *out);
 /* where(condition, x, y) */
 dhow_status dhowi_select(dhowi_lowering *b, int32_t condition, int32_t x, int32_t y, int32_t *out);
+
+/* ---- 16-bit floats in models of f32, see precision.c ---- */
+
+/* The inputs of a node in the types that it computes in; *half says that these are 16 bits. */
+dhow_status dhowi_take_half(dhowi_lowering *b, const dhowi_node *node, int32_t *refs, bool *half);
+/* Marks the results of a node that computed in 16 bits. */
+void dhowi_mark_half(dhowi_lowering *b);
+/* A value that leaves the model or a branch of it: f32 again. */
+dhow_status dhowi_end_half(dhowi_lowering *b, int32_t value);
 
 /* Lowers one node, whose inputs have items; then a whole graph. */
 dhow_status dhowi_lower_node(dhowi_lowering *b, const dhowi_node *node);

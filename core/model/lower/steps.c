@@ -36,7 +36,7 @@ static bool all_fixed(const dhowi_lowering *b, const int32_t *in, uint32_t count
 }
 
 static dhow_status run_now(dhowi_lowering *b, const dhowi_step *s) {
-    dhowi_call call = {.op = dhowi_op_of(s->op), .attrs = &s->attrs, .exact = true};
+    dhowi_call call = {.op = dhowi_op_of(s->op), .attrs = &s->attrs, .inside = DHOWI_EXACT};
     DHOWI_TRY(dhowi_stream_default(b->model->context->cpu, &call.stream));
     for (uint32_t i = 0; i < DHOWI_OP_MAX_INPUTS; i++)
         call.in[i] = s->in[i] >= 0 ? b->items[s->in[i]].tensor : NULL;

@@ -48,14 +48,16 @@ static dhow_status layouts_of(dhowi_blocker *k, const dhowi_step *s, uint32_t *s
     const dhowi_lowering *b = k->b;
     const dhowi_tensor_desc *x = &b->items[s->in[0]].desc, *w = &b->items[s->in[1]].desc;
     *src = *dst = DHOW_LAYOUT_ANY;
-    DHOWI_TRY(dhowi_conv_layouts(b->device, x, w, &s->attrs, s->in[2] >= 0, false, src, dst));
+    DHOWI_TRY(dhowi_conv_layouts(b->device, x, w, &s->attrs, s->in[2] >= 0, false,
+                                 dhowi_model_inside(b->model), src, dst));
     if (k->layout == 0 && is_blocked_layout(*dst)) k->layout = *dst;
     if (k->layout == 0 || (*dst == k->layout && *src == k->layout)) return DHOW_OK;
     /* One channel lies the same way in several layouts, and the plan may have meant another: ask
      * for the model's form by its name before anything else. */
     const uint32_t best_src = *src, best_dst = *dst;
     *src = *dst = k->layout;
-    DHOWI_TRY(dhowi_conv_layouts(b->device, x, w, &s->attrs, s->in[2] >= 0, false, src, dst));
+    DHOWI_TRY(dhowi_conv_layouts(b->device, x, w, &s->attrs, s->in[2] >= 0, false,
+                                 dhowi_model_inside(b->model), src, dst));
     bool images = x->shape[2] * x->shape[3] > 1;
     if (*dst == k->layout || (*dst == DHOW_LAYOUT_NCHW && *src == DHOW_LAYOUT_NCHW && !images)) {
         *src = *dst == k->layout ? k->layout : DHOW_LAYOUT_NCHW;
@@ -75,7 +77,8 @@ static dhow_status is_planned(const dhowi_blocker *k, const dhowi_step *s, uint3
     const dhowi_lowering *b = k->b;
     const uint32_t own_src = src, own_dst = dst;
     DHOWI_TRY(dhowi_conv_layouts(b->device, &b->items[s->in[0]].desc, &b->items[s->in[1]].desc,
-                                 &s->attrs, s->in[2] >= 0, s->in[3] >= 0, &src, &dst));
+                                 &s->attrs, s->in[2] >= 0, s->in[3] >= 0,
+                                 dhowi_model_inside(b->model), &src, &dst));
     *planned = src == own_src && dst == own_dst;
     return DHOW_OK;
 }

@@ -17,8 +17,10 @@ typedef struct products {
 } products;
 
 static dhow_tensor *weight_of(const dhowi_lowering *b, const dhowi_step *s) {
-    const int32_t value = s->in[1] >= 0 ? b->items[s->in[1]].value : -1;
-    return value >= 0 ? b->model->values[value].resident : NULL;
+    const dhowi_item *item = s->in[1] >= 0 ? &b->items[s->in[1]] : NULL;
+    if (item == NULL || item->value < 0) return NULL;
+    const dhowi_value *v = &b->model->values[item->value];
+    return item->half ? v->half_resident : v->resident;
 }
 
 static bool same_input(const dhowi_lowering *b, int32_t x, int32_t y) {

@@ -65,7 +65,11 @@ static dhow_status move_known(dhowi_item *item, dhow_device *device) {
 static dhow_status resident_of(dhowi_maker *k, dhowi_item *item, dhow_tensor **out) {
     *out = item->tensor;
     if (k->m->device == k->m->context->cpu) return DHOW_OK;
-    if (item->value >= 0) return dhowi_model_resident(k->m, &k->m->values[item->value], out);
+    if (item->value >= 0) {
+        dhowi_value *v = &k->m->values[item->value];
+        return item->half ? dhowi_model_half_resident(k->m, v, out)
+                          : dhowi_model_resident(k->m, v, out);
+    }
     if (item->resident == NULL) {
         dhowi_sink *sink = dhowi_sink_set(NULL);
         dhow_status status = move_known(item, k->m->device);
@@ -104,7 +108,10 @@ static dhow_status blame(const dhow_device *device, const dhowi_node *node, dhow
 }
 
 static dhow_status record_step(dhowi_maker *k, dhowi_segment *seg, dhowi_step *s) {
-    dhowi_call call = {.op = dhowi_op_of(s->op), .stream = k->io->stream, .attrs = &s->attrs};
+    dhowi_call call = {.op = dhowi_op_of(s->op),
+                       .stream = k->io->stream,
+                       .attrs = &s->attrs,
+                       .inside = dhowi_model_inside(k->m)};
     dhow_tensor *out = NULL, *second = NULL;
     dhow_status status = DHOW_OK;
     for (int i = 0; i < DHOWI_OP_MAX_INPUTS && status == DHOW_OK; i++) {

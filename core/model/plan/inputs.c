@@ -58,6 +58,7 @@ dhow_status dhowi_plan_inputs(dhowi_maker *k) {
     dhow_model *m = k->m;
     k->b->model = m;
     k->b->device = m->device;
+    k->b->half = dhowi_model_half_type(m);
     k->b->refs = dhowi_alloc_array((size_t)m->value_count + 1, sizeof *k->b->refs);
     if (k->b->refs == NULL) return dhowi_fail_memory("plan");
     memset(k->b->refs, 0xff, ((size_t)m->value_count + 1) * sizeof *k->b->refs);

@@ -71,10 +71,10 @@ static void keep_plan(dhow_model *m, dhowi_model_plan *plan) {
 
 /* ---- running ---- */
 
-/* Whether the device is still set to the precision that the key holds: a plan made while another
- * thread changed it is of no use to anyone. */
+/* Whether the precision that the key holds still is the device's, where the model follows it: a
+ * plan made while another thread changed it is of no use to anyone. */
 static bool is_of_now(const dhow_model *m, const dhowi_run_key *key) {
-    return key->words[0] == (int64_t)dhowi_device_compute(m->device, DHOW_F32);
+    return key->words[0] == (int64_t)dhowi_compute_in(dhowi_model_inside(m), m->device, DHOW_F32);
 }
 
 static dhow_status make_plan(dhow_model *m, dhowi_run_io *io, const dhowi_run_key *key) {

@@ -49,27 +49,42 @@ static void count_uses(const dhowi_subgraph *g, uint32_t *uses) {
 static bool is_own_weight(const dhow_model *m, const dhowi_node *n, const uint32_t *uses) {
     const dhowi_value *w = &m->values[n->in[1]];
     return w->kind == DHOWI_VALUE_PARAMETER && dhowi_is_float(w->desc.dtype) && w->desc.rank == 2 &&
-           w->resident == NULL && uses[n->in[1]] == 1;
+           w->resident == NULL && w->half_resident == NULL && uses[n->in[1]] == 1;
+}
+
+/* What products read of it: 16-bit floats where the model computes in them. */
+static dhow_status held_of(dhow_model *m, dhowi_value *w, dhow_tensor **out) {
+    const bool half = dhowi_model_half_type(m) != 0 && w->desc.dtype == DHOW_F32;
+    *out = NULL;
+    if (half) DHOWI_TRY(dhowi_model_half(m, w, out));
+    return *out != NULL ? DHOW_OK : dhowi_model_tensor(m, w, out);
 }
 
 /* Where each part begins, of weights and of results, suits the device's kernels and libraries. */
-static bool is_aligned(const dhow_model *m, const dhowi_value *w, int32_t axis) {
+static bool is_aligned(const dhow_model *m, const dhowi_value *w, const dhow_tensor *held,
+                       int32_t axis) {
     const uint64_t align = DHOWI_MAX((uint64_t)m->device->desc.offset_align, (uint64_t)16);
     return w->desc.shape[0] > 0 && w->desc.shape[1] > 0 &&
-           (uint64_t)w->desc.shape[axis] * dhow_dtype_bytes(w->desc.dtype) % align == 0;
+           (uint64_t)w->desc.shape[axis] * dhow_dtype_bytes(held->dtype) % align == 0;
 }
 
-static bool fits(const dhow_model *m, const group *g, const dhowi_value *w) {
+static dhow_status fits(dhow_model *m, const group *g, dhowi_value *w, bool *out) {
     const dhowi_tensor_desc *first = &g->weight[0]->desc, *own = &w->desc;
-    return own->dtype == first->dtype && own->shape[1 - g->axis] == first->shape[1 - g->axis] &&
-           is_aligned(m, w, g->axis);
+    dhow_tensor *held, *leader;
+    *out = false;
+    if (own->dtype != first->dtype || own->shape[1 - g->axis] != first->shape[1 - g->axis])
+        return DHOW_OK;
+    DHOWI_TRY(held_of(m, w, &held));
+    DHOWI_TRY(held_of(m, g->weight[0], &leader));
+    *out = held->dtype == leader->dtype && is_aligned(m, w, held, g->axis);
+    return DHOW_OK;
 }
 
 /* ---- on the device ---- */
 
 static dhow_status place_part(dhow_model *m, dhowi_value *w, dhow_tensor *joined, int64_t offset) {
     dhow_tensor *host, *part;
-    DHOWI_TRY(dhowi_model_tensor(m, w, &host));
+    DHOWI_TRY(held_of(m, w, &host));
     DHOWI_TRY(dhowi_tensor_view(joined->storage, joined->dtype, 2, w->desc.shape, joined->strides,
                                 offset, &part));
     dhow_status status = dhow_copy(host, part);
@@ -77,18 +92,19 @@ static dhow_status place_part(dhow_model *m, dhowi_value *w, dhow_tensor *joined
         dhow_tensor_release(part);
         return dhowi_fail_prefix(status, "parameter '%.64s'", w->name != NULL ? w->name : "");
     }
-    w->resident = part;
+    *(host == w->half ? &w->half_resident : &w->resident) = part;
     return DHOW_OK;
 }
 
 static dhow_status place_group(dhow_model *m, const group *g) {
     dhowi_tensor_desc desc = g->weight[0]->desc;
-    dhow_tensor *joined;
+    dhow_tensor *joined, *held;
     dhow_status status = DHOW_OK;
     int64_t at = 0;
     for (uint32_t i = 1; i < g->count; i++)
         desc.shape[g->axis] += g->weight[i]->desc.shape[g->axis];
-    DHOWI_TRY(dhowi_tensor_new(m->device, desc.dtype, 2, desc.shape, &joined));
+    DHOWI_TRY(held_of(m, g->weight[0], &held));
+    DHOWI_TRY(dhowi_tensor_new(m->device, held->dtype, 2, desc.shape, &joined));
     for (uint32_t i = 0; i < g->count && status == DHOW_OK; i++) {
         status = place_part(m, g->weight[i], joined, at * joined->strides[g->axis]);
         at += g->weight[i]->desc.shape[g->axis];
@@ -104,15 +120,18 @@ static dhow_status place_from(dhow_model *m, uint32_t first, const uint32_t *use
     group g = {.axis = axis_of(n)};
     if (g.axis < 0 || uses[n->in[0]] < 2 || !is_own_weight(m, n, uses)) return DHOW_OK;
     g.weight[g.count++] = &m->values[n->in[1]];
-    if (!fits(m, &g, g.weight[0])) return DHOW_OK;
+    bool suits;
+    DHOWI_TRY(fits(m, &g, g.weight[0], &suits));
+    if (!suits) return DHOW_OK;
     uint32_t left = uses[n->in[0]] - reads_of(n, n->in[0]);
     for (uint32_t i = first + 1; left > 0 && i < nodes->node_count && g.count < MOST_TOGETHER;
          i++) {
         const dhowi_node *other = &nodes->nodes[i];
         left -= reads_of(other, n->in[0]);
-        if (axis_of(other) == g.axis && other->in[0] == n->in[0] && is_own_weight(m, other, uses) &&
-            fits(m, &g, &m->values[other->in[1]]))
-            g.weight[g.count++] = &m->values[other->in[1]];
+        if (axis_of(other) != g.axis || other->in[0] != n->in[0] || !is_own_weight(m, other, uses))
+            continue;
+        DHOWI_TRY(fits(m, &g, &m->values[other->in[1]], &suits));
+        if (suits) g.weight[g.count++] = &m->values[other->in[1]];
     }
     return g.count > 1 ? place_group(m, &g) : DHOW_OK;
 }

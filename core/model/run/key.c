@@ -74,7 +74,7 @@ dhow_status dhowi_run_key_make(const dhow_model *m, const dhowi_run_io *io, dhow
     key->words = key->room;
     key->capacity = DHOWI_KEY_ROOM;
     key->length = 0;
-    (void)add_word(key, (int64_t)dhowi_device_compute(m->device, DHOW_F32));
+    (void)add_word(key, (int64_t)dhowi_compute_in(dhowi_model_inside(m), m->device, DHOW_F32));
     for (uint32_t i = 0, slot = 0; i < m->input_count; i++) {
         bool keyed = atomic_load_explicit(&m->values[m->inputs[i]].keyed, memory_order_relaxed);
         DHOWI_TRY(io->values != NULL ? add_given(key, io, io->values[i], keyed, &slot)

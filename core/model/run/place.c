@@ -31,21 +31,27 @@ static dhow_status check_rows(const dhow_model *m, const char *function, dhow_de
     return DHOW_OK;
 }
 
-static dhow_status move_parameters(dhow_model *m) {
+/* Of a model that computes in 16 bits those of f32 go there as what the plans want them. */
+dhow_status dhowi_place_parameters(dhow_model *m) {
     DHOWI_TRY(dhowi_join_weights(m));
     for (uint32_t i = 0; i < m->parameter_count; i++) {
         dhow_tensor *t;
         dhowi_value *v = &m->values[m->parameters[i]];
-        DHOWI_TRY(dhowi_model_resident(m, v, &t));
+        if (v->half != NULL) {
+            DHOWI_TRY(dhowi_model_half_resident(m, v, &t));
+        } else if (dhowi_model_half_type(m) == 0 || v->desc.dtype != DHOW_F32) {
+            DHOWI_TRY(dhowi_model_resident(m, v, &t));
+        }
     }
     return DHOW_OK;
 }
 
-static void drop_residents(dhow_model *m, dhow_tensor **kept) {
+void dhowi_model_drop_residents(dhow_model *m) {
     for (uint32_t i = 0; i < m->parameter_count; i++) {
         dhowi_value *v = &m->values[m->parameters[i]];
         dhow_tensor_release(v->resident);
-        v->resident = kept != NULL ? kept[i] : NULL;
+        dhow_tensor_release(v->half_resident);
+        v->resident = v->half_resident = NULL;
     }
 }
 
@@ -53,6 +59,8 @@ static dhow_status move(dhow_model *m, const char *function, dhow_device *device
                         dhow_placement placement) {
     if (device == m->device && placement == m->placement) return DHOW_OK;
     if (placement == DHOW_PLACEMENT_STRICT) DHOWI_TRY(check_rows(m, function, device));
+    dhow_status half = dhowi_check_precision(device, m->precision);
+    if (half != DHOW_OK) return dhowi_fail_prefix(half, "%s", function);
     dhow_tensor **before = dhowi_alloc_array((size_t)m->parameter_count + 1, sizeof *before);
     if (before == NULL) return dhowi_fail_memory(function);
     dhowi_model_forget(m);
@@ -60,19 +68,22 @@ static dhow_status move(dhow_model *m, const char *function, dhow_device *device
         before[i] = m->values[m->parameters[i]].resident;
         m->values[m->parameters[i]].resident = NULL;
     }
+    dhowi_model_drop_residents(m);
     dhow_device *old = m->device;
     dhow_placement old_placement = m->placement;
     m->device = device;
     m->placement = placement;
     dhow_status status = dhowi_plan_trial(m);
-    if (status == DHOW_OK) status = move_parameters(m);
+    if (status == DHOW_OK) status = dhowi_place_parameters(m);
     if (status == DHOW_OK) {
         for (uint32_t i = 0; i < m->parameter_count; i++) dhow_tensor_release(before[i]);
     } else {
         dhowi_model_forget(m);
         m->device = old;
         m->placement = old_placement;
-        drop_residents(m, before);
+        dhowi_model_drop_residents(m);
+        for (uint32_t i = 0; i < m->parameter_count; i++)
+            m->values[m->parameters[i]].resident = before[i];
         status = dhowi_fail_prefix(status, "%s: %s", function, device->name);
     }
     dhowi_free(before);

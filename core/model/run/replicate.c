@@ -52,11 +52,12 @@ static dhow_status copy_values(dhow_model *m, dhow_model *from) {
     for (uint32_t i = 0; i < from->value_count; i++) {
         dhowi_value *v = &m->values[i];
         *v = from->values[i];
-        v->resident = NULL;
+        v->resident = v->half_resident = NULL;
         if (v->kind == DHOWI_VALUE_RESULT) {
-            v->known = false;
-            v->tensor = NULL;
+            v->known = v->half_tried = false;
+            v->tensor = v->half = NULL;
         }
+        if (v->half != NULL) dhowi_handle_retain(&v->half->handle);
         if (v->tensor != NULL) dhowi_handle_retain(&v->tensor->handle);
     }
     return DHOW_OK;
@@ -67,6 +68,7 @@ static dhow_status copy_into(dhow_model *m, dhow_model *from) {
     dhowi_handle_retain(&from->handle);
     m->name = from->name;
     m->placement = from->placement;
+    m->precision = from->precision;
     pthread_mutex_lock(&from->making); /* a run may be making a plan */
     dhow_status status = copy_values(m, from);
     pthread_mutex_unlock(&from->making);

@@ -16,6 +16,11 @@ dhow_status dhowi_model_copy(dhow_model *from, dhow_model **out);
 /* Puts weights of products that read one value side by side on the model's device, while none is
  * there yet, see join_weights.c. */
 dhow_status dhowi_join_weights(dhow_model *m);
+/* Parameters to the model's device, and away from it; see place.c. */
+dhow_status dhowi_place_parameters(dhow_model *m);
+void dhowi_model_drop_residents(dhow_model *m);
+/* UNSUPPORTED where a device does not compute in what a model is set to. */
+dhow_status dhowi_check_precision(dhow_device *device, dhow_precision precision);
 /* Finds or makes a plan for the inputs that no other run uses, and runs it, see cache.c. */
 dhow_status dhowi_run_planned(dhow_model *m, dhowi_run_io *io);
 /* Whether a tensor is what the model wants as an input. */

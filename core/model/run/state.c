@@ -45,6 +45,7 @@ static void replace(dhow_model *m, dhowi_value *v, dhow_tensor *tensor) {
     v->tensor = tensor;
     v->resident = NULL;
     v->source = NULL;
+    dhowi_value_drop_half(v);
     (void)dhowi_copy_text(tensor->storage->label, sizeof tensor->storage->label, v->name);
 }
 

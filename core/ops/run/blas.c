@@ -78,10 +78,7 @@ static bool describe(const dhowi_gemm *g, dhow_blas_desc *d) {
     memset(d, 0, sizeof *d);
     d->struct_size = (uint32_t)sizeof *d;
     d->dtype_a = d->dtype_b = d->dtype_c = (int32_t)g->a->dtype;
-    if (!g->exact || g->a->dtype == DHOW_F64)
-        d->compute = (int32_t)dhowi_device_compute(dhowi_tensor_device(g->a), g->a->dtype);
-    else
-        d->compute = DHOW_F32;
+    d->compute = (int32_t)dhowi_compute_in(g->inside, dhowi_tensor_device(g->a), g->a->dtype);
     d->m = g->m;
     d->n = g->n;
     d->k = g->k;
@@ -246,7 +243,7 @@ static dhow_status product(const dhowi_call *call, dhow_tensor *a, dhow_tensor *
                     .bias = call->in[2],
                     .residual = call->in[3],
                     .activation = call->attrs->activation,
-                    .exact = call->exact,
+                    .inside = call->inside,
                     .c = c};
     for (int32_t i = 0; i < r; i++) g.batch *= a->shape[i];
     g.a_row = a->strides[r];
@@ -358,7 +355,7 @@ dhow_status dhowi_run_linear(const dhowi_call *call) {
                     .bias = call->in[2],
                     .residual = call->in[3],
                     .activation = call->attrs->activation,
-                    .exact = call->exact,
+                    .inside = call->inside,
                     .c = call->out};
     return dhowi_gemm_run(call->stream, &g);
 }

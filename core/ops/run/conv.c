@@ -130,9 +130,7 @@ static void describe(const dhowi_call *call, int64_t groups, dhow_conv_desc *d) 
     memset(d, 0, sizeof *d);
     d->struct_size = (uint32_t)sizeof *d;
     d->dtype = d->weight_dtype = (int32_t)x->dtype;
-    d->compute = (int32_t)(call->exact && x->dtype != DHOW_F64
-                               ? DHOW_F32
-                               : dhowi_device_compute(dhowi_tensor_device(x), x->dtype));
+    d->compute = (int32_t)dhowi_compute_in(call->inside, dhowi_tensor_device(x), x->dtype);
     d->n = x->shape[0];
     d->groups = groups;
     bool frozen = atomic_load_explicit(&weight->storage->frozen, memory_order_relaxed);
@@ -250,7 +248,7 @@ dhow_status dhowi_run_conv2d(const dhowi_call *call) {
 
 dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_tensor_desc *x,
                                const dhowi_tensor_desc *weight, const dhowi_attrs *attrs, bool bias,
-                               bool residual, uint32_t *src, uint32_t *dst) {
+                               bool residual, dhowi_inside inside, uint32_t *src, uint32_t *dst) {
     dhow_window window;
     dhow_conv_desc d;
     const dhowi_vendor_plan *plan;
@@ -259,7 +257,7 @@ dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_tensor_desc *x,
     memset(&d, 0, sizeof d);
     d.struct_size = (uint32_t)sizeof d;
     d.dtype = d.weight_dtype = (int32_t)x->dtype;
-    d.compute = (int32_t)dhowi_device_compute(device, x->dtype);
+    d.compute = (int32_t)dhowi_compute_in(inside, device, x->dtype);
     d.src_layout = *src;
     d.dst_layout = *dst;
     d.n = x->shape[0], d.c = x->shape[1], d.h = x->shape[2], d.w = x->shape[3];

@@ -37,9 +37,7 @@ static void transpose(const dhowi_window3d *s, dhow_conv_desc *d) {
 }
 
 static dhow_dtype compute_of(const dhowi_call *call) {
-    const dhow_dtype dtype = call->in[0]->dtype;
-    return call->exact && dtype != DHOW_F64 ? DHOW_F32
-                                            : dhowi_device_compute(call->stream->device, dtype);
+    return dhowi_compute_in(call->inside, call->stream->device, call->in[0]->dtype);
 }
 
 /* What tables of the device's minor are asked for; *out is NULL otherwise as well. */
@@ -81,18 +79,18 @@ static dhow_status takes(dhow_device *device, uint32_t minor, const dhow_conv_de
 
 dhow_status dhowi_conv_takes_transposed(dhow_device *device, const dhowi_window3d *space, int64_t n,
                                         int64_t channels, int64_t results, dhow_dtype dtype,
-                                        bool *out) {
+                                        dhowi_inside inside, bool *out) {
     dhow_conv_desc d;
-    describe(space, n, channels, results, dtype, dhowi_device_compute(device, dtype), &d);
+    describe(space, n, channels, results, dtype, dhowi_compute_in(inside, device, dtype), &d);
     transpose(space, &d);
     return takes(device, 1, &d, out);
 }
 
 dhow_status dhowi_conv_takes_weight_gradient(dhow_device *device, const dhowi_window3d *space,
                                              int64_t n, int64_t channels, int64_t results,
-                                             dhow_dtype dtype, bool *out) {
+                                             dhow_dtype dtype, dhowi_inside inside, bool *out) {
     dhow_conv_desc d;
-    describe(space, n, channels, results, dtype, dhowi_device_compute(device, dtype), &d);
+    describe(space, n, channels, results, dtype, dhowi_compute_in(inside, device, dtype), &d);
     d.flags = DHOW_CONV_WEIGHT_GRADIENT;
     return takes(device, 2, &d, out);
 }

@@ -372,7 +372,7 @@ static dhow_status run_unpacked(const dhowi_call *call, int64_t rows) {
                           .a = call->in[0],
                           .b = call->second,
                           .bias = call->in[5],
-                          .exact = call->exact,
+                          .inside = call->inside,
                           .c = call->out};
     return dhowi_gemm_run(call->stream, &g);
 }

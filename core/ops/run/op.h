@@ -68,6 +68,13 @@ typedef struct dhowi_attrs {
 
 typedef struct dhowi_op dhowi_op;
 
+/* What products and convolutions of f32 compute in. */
+typedef enum dhowi_inside {
+    DHOWI_AS_DEVICE, /* as it is set */
+    DHOWI_EXACT,     /* f32: the result outlives the setting, or a model wants it */
+    DHOWI_REDUCED    /* DHOW_PRECISION_REDUCED, for a model */
+} dhowi_inside;
+
 /* A call whose tensors are checked; strided ones are already made contiguous for operations without
  * STRIDED. */
 typedef struct dhowi_call {
@@ -77,8 +84,15 @@ typedef struct dhowi_call {
     dhow_tensor *out;
     dhow_tensor *second; /* a further result, of operations that have one */
     const dhowi_attrs *attrs;
-    bool exact; /* whatever precision the device is set to: the result outlives the setting */
+    dhowi_inside inside;
 } dhowi_call;
+
+/* The type that a call's products and convolutions of a dtype compute in. */
+static inline dhow_dtype dhowi_compute_in(dhowi_inside inside, const dhow_device *device,
+                                          dhow_dtype dtype) {
+    if (inside == DHOWI_AS_DEVICE || dtype == DHOW_F64) return dhowi_device_compute(device, dtype);
+    return inside == DHOWI_REDUCED && dtype == DHOW_F32 ? DHOW_BF16 : DHOW_F32;
+}
 
 enum {
     DHOWI_OP_STRIDED = 1u << 0,     /* run() takes strided tensors */
@@ -177,13 +191,13 @@ typedef struct dhowi_gemm {
     int64_t a_row, a_col, a_batch, b_row, b_col, b_batch;
     dhow_tensor *a, *b, *bias, *residual, *c;
     dhowi_activation activation;
-    bool exact; /* as dhowi_call.exact */
+    dhowi_inside inside;
 } dhowi_gemm;
 /* The layouts a convolution's plan settles on when asked for *src and *dst (DHOW_LAYOUT_ANY: for
  * the best); NCHW for both where there is no such plan. */
 dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_tensor_desc *x,
                                const dhowi_tensor_desc *weight, const dhowi_attrs *attrs, bool bias,
-                               bool residual, uint32_t *src, uint32_t *dst);
+                               bool residual, dhowi_inside inside, uint32_t *src, uint32_t *dst);
 dhow_status dhowi_gemm_run(dhow_stream *stream, const dhowi_gemm *gemm);
 /* Whether a vendor's library adds up products of bytes: x[m, k] of u8 or i8 with constant weights
  * i8[k, n], to i32. */
@@ -193,9 +207,9 @@ dhow_status dhowi_takes_integers(dhow_device *device, dhow_dtype dtype, int64_t 
  * channels, and the derivative by its weight of the convolution from `channels` to `results`. */
 dhow_status dhowi_conv_takes_transposed(dhow_device *device, const dhowi_window3d *space, int64_t n,
                                         int64_t channels, int64_t results, dhow_dtype dtype,
-                                        bool *out);
+                                        dhowi_inside inside, bool *out);
 dhow_status dhowi_conv_takes_weight_gradient(dhow_device *device, const dhowi_window3d *space,
                                              int64_t n, int64_t channels, int64_t results,
-                                             dhow_dtype dtype, bool *out);
+                                             dhow_dtype dtype, dhowi_inside inside, bool *out);
 
 #endif /* DHOWI_OPS_OP_H_ */

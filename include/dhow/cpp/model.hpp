@@ -402,6 +402,12 @@ class model : public unique_handle<dhow_model, dhow_model_release> {
         check(dhow_model_place(get(), d.get(), placement));
         return *this;
     }
+    /** What a model of f32 computes in. */
+    dhow_precision precision() const noexcept { return dhow_model_precision(get()); }
+    model &set_precision(dhow_precision precision) {
+        check(dhow_model_set_precision(get(), precision));
+        return *this;
+    }
     /** Copies on other devices. */
     std::vector<model> replicate(const std::vector<dhow::device> &devices) const {
         const auto where = handles(devices);

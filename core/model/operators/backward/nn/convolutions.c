@@ -121,7 +121,8 @@ static dhow_status by_image(dhowi_lowering *b, int32_t w, int32_t v, const dhowi
     bool taken = volumes;
     if (!volumes)
         DHOWI_TRY(dhowi_conv_takes_transposed(b->device, &space, dy.shape[0], dy.shape[1],
-                                              x->shape[1], x->dtype, &taken));
+                                              x->shape[1], x->dtype, dhowi_model_inside(b->model),
+                                              &taken));
     return (taken ? volume_back : image_back)(b, w, v, f, x, out);
 }
 
@@ -175,7 +176,8 @@ static dhow_status by_weight(dhowi_lowering *b, int32_t x, int32_t v, const dhow
                                                 f->kernel[0], f->kernel[1], f->kernel[2]}};
     bool taken;
     DHOWI_TRY(dhowi_conv_takes_weight_gradient(b->device, &s, in.shape[0], in.shape[1],
-                                               result.shape[1], in.dtype, &taken));
+                                               result.shape[1], in.dtype,
+                                               dhowi_model_inside(b->model), &taken));
     if (!taken) return weight_by_product(b, x, v, f, out);
     return dhowi_emit(b, DHOWI_OP_conv_weight_gradient, operands, 2, &attrs, &weight, out);
 }

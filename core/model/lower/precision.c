@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Models of f32 that compute in 16-bit floats, see dhow_model_set_precision(). Each operator says
+ * in its row what becomes of it (dhowi_half): products and convolutions take their inputs as 16
+ * bits, what lies between them follows, everything else gets f32. An item of 16 bits that stands
+ * for f32 is marked, so that each reader gets what it wants, by a cast that all readers share, and
+ * what leaves the model is f32 again. Weights are cast once for all plans, see dhowi_model_half().
+ * What is computed from constants alone, shapes above all, stays f32, and so does an operator with
+ * constants that 16 bits cannot hold: the -1e30 of a mask, the 1e-12 of a division.
+ */
+#include <math.h>
+
+#include "model/lower/lower.h"
+
+/* ---- what becomes of a node ---- */
+
+static bool number_fits(dhow_dtype half, double x) {
+    const double size = fabs(x);
+    const double most = half == DHOW_F16 ? 65504 : 0x1.fep127;
+    return !isfinite(x) || (size <= most && (size == 0 || half != DHOW_F16 || size >= 0x1p-14));
+}
+
+/* Of the builder's nodes, by their rows. */
+static dhowi_half half_of_row(dhow_dtype half, const dhowi_node *node) {
+    switch (node->row) {
+        case DHOWI_OP_linear:
+        case DHOWI_OP_matmul:
+        case DHOWI_OP_conv2d:
+            return DHOWI_HALF_COMPUTES;
+        case DHOWI_OP_add_scalar:
+        case DHOWI_OP_sub_scalar:
+        case DHOWI_OP_mul_scalar:
+        case DHOWI_OP_div_scalar:
+        case DHOWI_OP_max_scalar:
+        case DHOWI_OP_min_scalar:
+            return number_fits(half, dhowi_scalar_float(node->attrs->scalar[0]))
+                       ? DHOWI_HALF_FOLLOWS
+                       : DHOWI_HALF_NOT;
+        case DHOWI_OP_affine:
+            return number_fits(half, dhowi_scalar_float(node->attrs->scalar[0])) &&
+                           number_fits(half, dhowi_scalar_float(node->attrs->scalar[1]))
+                       ? DHOWI_HALF_FOLLOWS
+                       : DHOWI_HALF_NOT;
+        case DHOWI_OP_relu:
+        case DHOWI_OP_gelu:
+        case DHOWI_OP_gelu_tanh:
+        case DHOWI_OP_silu:
+        case DHOWI_OP_sigmoid:
+        case DHOWI_OP_tanh:
+        case DHOWI_OP_neg:
+        case DHOWI_OP_abs:
+        case DHOWI_OP_add:
+        case DHOWI_OP_sub:
+        case DHOWI_OP_mul:
+        case DHOWI_OP_div:
+        case DHOWI_OP_max:
+        case DHOWI_OP_min:
+        case DHOWI_OP_softmax:
+        case DHOWI_OP_layernorm:
+        case DHOWI_OP_maxpool2d:
+        case DHOWI_OP_avgpool2d:
+        case DHOWI_OP_flatten:
+            return DHOWI_HALF_FOLLOWS;
+        default:
+            return DHOWI_HALF_NOT;
+    }
+}
+
+static bool is_row(const dhowi_node *node) {
+    return node->source == NULL && node->row != DHOWI_OP_COUNT;
+}
+
+static bool is_f32(const dhowi_item *item) {
+    return item->kind == DHOW_DATUM_TENSOR && item->desc.dtype == DHOW_F32 &&
+           item->desc.encoding == 0;
+}
+
+/* ---- forms of an item ---- */
+
+static dhow_status make_twin(dhowi_lowering *b, int32_t ref, int32_t *out) {
+    const dhowi_item *item = &b->items[ref];
+    const bool known = item->tensor != NULL, widens = item->half;
+    if (known && !widens && item->value >= 0) {
+        dhow_tensor *half;
+        const int32_t value = item->value;
+        DHOWI_TRY(dhowi_model_half(b->model, &b->model->values[value], &half));
+        return dhowi_known(b, half, value, out);
+    }
+    /* Constants are there already: their casts take nothing from what a file may ask for. */
+    const bool before = b->free_of_limit;
+    b->free_of_limit = before || known;
+    dhow_status status = dhowi_cast_to(b, ref, widens ? DHOW_F32 : b->half, out);
+    b->free_of_limit = before;
+    return status;
+}
+
+/* f32 of 16 bits, or the other way round; one for all readers. */
+static dhow_status twin_of(dhowi_lowering *b, int32_t *ref) {
+    const int32_t own = *ref;
+    int32_t twin = b->items[own].twin - 1;
+    if (twin < 0) {
+        DHOWI_TRY(make_twin(b, own, &twin));
+        b->items[twin].half = !b->items[own].half;
+        b->items[twin].twin = own + 1;
+        b->items[own].twin = twin + 1;
+    }
+    *ref = twin;
+    return DHOW_OK;
+}
+
+static dhow_status constant_fits(dhowi_lowering *b, int32_t ref, bool *fits) {
+    const dhowi_item *item = &b->items[ref];
+    if (item->value < 0) return dhowi_fits_half(item->tensor, b->half, fits);
+    dhow_tensor *half;
+    DHOWI_TRY(dhowi_model_half(b->model, &b->model->values[item->value], &half));
+    *fits = half != NULL;
+    return DHOW_OK;
+}
+
+/* ---- the inputs of a node ---- */
+
+/* Whether the node computes in 16 bits. One that has such floats of its own stays as it is written.
+ */
+static dhow_status decide(dhowi_lowering *b, const dhowi_node *node, const int32_t *refs,
+                          bool *half) {
+    const dhowi_half kind = is_row(node) ? half_of_row(b->half, node) : node->op->half;
+    uint32_t halves = 0, floats = 0;
+    bool fits = true;
+    *half = false;
+    if (kind == DHOWI_HALF_NOT || node->branch[0] != NULL) return DHOW_OK;
+    if (node->op->half_rank > 0 && refs[0] >= 0 &&
+        b->items[refs[0]].desc.rank > node->op->half_rank)
+        return DHOW_OK;
+    for (uint32_t i = 0; i < node->in_count; i++) {
+        if (refs[i] < 0 || (node->op->whole >> (i & 31) & 1) != 0) continue;
+        const dhowi_item *item = &b->items[refs[i]];
+        const bool masks = (node->op->masks >> (i & 31) & 1) != 0;
+        if (item->kind != DHOW_DATUM_TENSOR) return DHOW_OK;
+        if (!item->half && !is_f32(item) && dhowi_is_float(item->desc.dtype)) return DHOW_OK;
+        if (item->half && item->tensor == NULL) halves++;
+        if (!is_f32(item) || item->tensor != NULL) continue;
+        floats++;
+        /* What a mask takes for minus infinity is no number of f16. */
+        if (masks && b->half == DHOW_F16) return DHOW_OK;
+    }
+    if (halves + floats == 0 || (kind == DHOWI_HALF_FOLLOWS && floats > 0)) return DHOW_OK;
+    for (uint32_t i = 0; i < node->in_count && fits; i++) {
+        if (refs[i] < 0 || (node->op->whole >> (i & 31) & 1) != 0) continue;
+        const dhowi_item *item = &b->items[refs[i]];
+        if (is_f32(item) && item->tensor != NULL) DHOWI_TRY(constant_fits(b, refs[i], &fits));
+    }
+    *half = fits;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_take_half(dhowi_lowering *b, const dhowi_node *node, int32_t *refs, bool *half) {
+    *half = false;
+    if (b->half == 0) return DHOW_OK;
+    DHOWI_TRY(decide(b, node, refs, half));
+    b->node = node;
+    for (uint32_t i = 0; i < node->in_count; i++) {
+        if (refs[i] < 0) continue;
+        const dhowi_item *item = &b->items[refs[i]];
+        const bool wanted = *half && (node->op->whole >> (i & 31) & 1) == 0;
+        if (wanted ? is_f32(item) : item->half) DHOWI_TRY(twin_of(b, &refs[i]));
+    }
+    return DHOW_OK;
+}
+
+void dhowi_mark_half(dhowi_lowering *b) {
+    for (uint32_t i = 0; i < b->out_count; i++) {
+        if (b->out[i] < 0) continue;
+        dhowi_item *item = &b->items[b->out[i]];
+        if (item->kind == DHOW_DATUM_TENSOR && item->desc.dtype == b->half) item->half = true;
+    }
+}
+
+dhow_status dhowi_end_half(dhowi_lowering *b, int32_t value) {
+    int32_t ref;
+    if (b->half == 0) return DHOW_OK;
+    DHOWI_TRY(dhowi_ref_of(b, value, &ref));
+    if (ref < 0 || !b->items[ref].half) return DHOW_OK;
+    return twin_of(b, &b->refs[value]);
+}
