@@ -3,7 +3,9 @@
  * launches FOLDER [--write]: what the stream of a GPU is given for one run of five models: kernels,
  * calls of libraries with all they do in one, copies, waits. Compared with FOLDER/<model>.txt, line
  * by line: a fusion that is lost, or a copy that is new, fails. With --write the lists are made
- * anew. Nothing is computed; sizes are those of real models.
+ * anew. Nothing is computed; sizes are those of real models. Where a model is of f16, one of f32
+ * that computes in f16 gives the same list but for a cast of each input, first, and of each output,
+ * last.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,6 +22,8 @@
     } while (0)
 
 /* ---- the models ---- */
+
+static dhow_dtype g_dtype = DHOW_F16; /* of all but the digits */
 
 static dhow_status conv(dhow_model *m, const char *name, dhow_model_value x, int64_t in,
                         int64_t out, int64_t kernel, int64_t stride, int64_t groups,
@@ -66,7 +70,7 @@ static dhow_status resnet50(dhow_model *m) {
     dhow_model_value x;
     dhow_status status;
     int64_t in = 64;
-    TRY(dhow_model_input(m, "x", DHOW_F16, DHOW_SHAPE(32, 3, 224, 224), &x));
+    TRY(dhow_model_input(m, "x", g_dtype, DHOW_SHAPE(32, 3, 224, 224), &x));
     TRY(conv(m, "stem", x, 3, in, 7, 2, 1, &x));
     TRY(dhow_model_relu(m, x, &x));
     TRY(dhow_model_maxpool2d(m, x, &pool, &x));
@@ -107,7 +111,7 @@ static dhow_status mobilenet_v2(dhow_model *m) {
     dhow_model_value x;
     dhow_status status;
     int64_t in = 32;
-    TRY(dhow_model_input(m, "x", DHOW_F16, DHOW_SHAPE(32, 3, 224, 224), &x));
+    TRY(dhow_model_input(m, "x", g_dtype, DHOW_SHAPE(32, 3, 224, 224), &x));
     TRY(conv(m, "stem", x, 3, in, 3, 2, 1, &x));
     TRY(dhow_model_clip(m, x, 0, 6, &x));
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
@@ -130,7 +134,7 @@ static dhow_status bert_layer(dhow_model *m) {
     enum { WIDTH = 768, HEADS = 12 };
     dhow_model_value x, y;
     dhow_status status;
-    TRY(dhow_model_input(m, "x", DHOW_F16, DHOW_SHAPE(32, 128, WIDTH), &x));
+    TRY(dhow_model_input(m, "x", g_dtype, DHOW_SHAPE(32, 128, WIDTH), &x));
     TRY(dhow_model_multihead_attention(m, "attention", x, x, x, -1, WIDTH, HEADS, 1, &y));
     TRY(dhow_model_add(m, x, y, &x));
     TRY(dhow_model_layernorm(m, "norm1", x, WIDTH, 1e-12f, &x));
@@ -169,10 +173,10 @@ static dhow_status heads_of(dhow_model *m, const char *name, dhow_model_value x,
 static dhow_status llama_attention(dhow_model *m, dhow_model_value x, dhow_model_value *y) {
     dhow_model_value q, k, v, cosine, sine, keys, values;
     dhow_status status;
-    TRY(dhow_model_input(m, "cos", DHOW_F16, DHOW_SHAPE(1, 1, 1, LENGTH), &cosine));
-    TRY(dhow_model_input(m, "sin", DHOW_F16, DHOW_SHAPE(1, 1, 1, LENGTH), &sine));
-    TRY(dhow_model_input(m, "keys", DHOW_F16, DHOW_SHAPE(1, KEYS, PAST, LENGTH), &keys));
-    TRY(dhow_model_input(m, "values", DHOW_F16, DHOW_SHAPE(1, KEYS, PAST, LENGTH), &values));
+    TRY(dhow_model_input(m, "cos", g_dtype, DHOW_SHAPE(1, 1, 1, LENGTH), &cosine));
+    TRY(dhow_model_input(m, "sin", g_dtype, DHOW_SHAPE(1, 1, 1, LENGTH), &sine));
+    TRY(dhow_model_input(m, "keys", g_dtype, DHOW_SHAPE(1, KEYS, PAST, LENGTH), &keys));
+    TRY(dhow_model_input(m, "values", g_dtype, DHOW_SHAPE(1, KEYS, PAST, LENGTH), &values));
     TRY(heads_of(m, "q", x, QUERIES, &q));
     TRY(heads_of(m, "k", x, KEYS, &k));
     TRY(heads_of(m, "v", x, KEYS, &v));
@@ -192,7 +196,7 @@ static dhow_status llama_decode(dhow_model *m) {
     enum { HIDDEN = 5632 };
     dhow_model_value x, y, gate, up;
     dhow_status status;
-    TRY(dhow_model_input(m, "x", DHOW_F16, DHOW_SHAPE(1, 1, STATE), &x));
+    TRY(dhow_model_input(m, "x", g_dtype, DHOW_SHAPE(1, 1, STATE), &x));
     TRY(dhow_model_rmsnorm(m, "norm1", x, STATE, 1e-5f, &y));
     TRY(llama_attention(m, y, &y));
     TRY(dhow_model_add(m, x, y, &x));
@@ -271,6 +275,8 @@ static dhow_status list(dhow_status (*build)(dhow_model *m), FILE *log) {
     if (status == DHOW_OK) status = dhow_device_get(context, "cuda", &device);
     if (status == DHOW_OK) status = dhow_model_create(context, &m);
     if (status == DHOW_OK) status = build(m);
+    if (status == DHOW_OK && g_dtype == DHOW_F32)
+        status = dhow_model_set_precision(m, DHOW_PRECISION_F16);
     if (status == DHOW_OK) status = dhow_model_to(m, device);
     if (status == DHOW_OK) status = log_run(m, device, log);
     dhow_model_release(m);
@@ -301,15 +307,59 @@ static int compare(const char *path, FILE *is) {
     return 0;
 }
 
+/* The casts at the border are taken out of a list and counted; *casts is -1 for one elsewhere. */
+static FILE *without_casts(FILE *log, int *casts) {
+    char line[256];
+    int outputs = 0;
+    FILE *rest = tmpfile();
+    *casts = 0;
+    while (rest != NULL && fgets(line, sizeof line, log) != NULL) {
+        const int in = strcmp(line, "kernel cast_f32_f16\n") == 0;
+        const int out = strcmp(line, "kernel cast_f16_f32\n") == 0;
+        if (!in && !out) (void)fputs(line, rest);
+        outputs += out;
+        *casts = *casts < 0 || (!out && outputs > 0) ? -1 : *casts + in + out;
+    }
+    if (rest != NULL) rewind(rest);
+    return rest;
+}
+
+/* A model of f32 that computes in f16, with one input and one output. */
+static int compare_half(const char *path, dhow_status (*build)(dhow_model *m)) {
+    FILE *log = tmpfile(), *rest = NULL;
+    int casts = 0, failed = 1;
+    if (log == NULL) return 1;
+    g_dtype = DHOW_F32;
+    const dhow_status status = list(build, log);
+    g_dtype = DHOW_F16;
+    rewind(log);
+    if (status != DHOW_OK) {
+        fprintf(stderr, "launches: %s of f32 in f16: %s\n", path, dhow_last_error());
+    } else if ((rest = without_casts(log, &casts)) != NULL) {
+        failed = compare(path, rest);
+        (void)fclose(rest);
+    }
+    if (failed == 0 && casts != 2) {
+        fprintf(stderr,
+                "launches: %s of f32 in f16: %d casts where one of the input and one of the "
+                "output are expected\n",
+                path, casts);
+        failed = 1;
+    }
+    (void)fclose(log);
+    return failed;
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
         dhow_status (*build)(dhow_model *m);
-    } models[] = {{"resnet50", resnet50},
-                  {"mobilenet_v2", mobilenet_v2},
-                  {"bert_layer", bert_layer},
-                  {"llama_decode", llama_decode},
-                  {"digits", digits}};
+        int half; /* as well from f32; the decode step has a norm before its first product */
+    } models[] = {{"resnet50", resnet50, 1},
+                  {"mobilenet_v2", mobilenet_v2, 1},
+                  {"bert_layer", bert_layer, 1},
+                  {"llama_decode", llama_decode, 0},
+                  {"digits", digits, 0}};
     int failed = 0;
     if (argc < 2) {
         fprintf(stderr, "usage: launches FOLDER [--write]\n");
@@ -330,9 +380,10 @@ int main(int argc, char **argv) {
         } else if (!writes) {
             rewind(log);
             failed += compare(path, log);
+            if (models[i].half) failed += compare_half(path, models[i].build);
         }
         (void)fclose(log);
     }
-    if (failed == 0 && !writes) printf("launches: 5 models as listed\n");
+    if (failed == 0 && !writes) printf("launches: 5 models as listed, 3 from f32 as well\n");
     return failed != 0;
 }

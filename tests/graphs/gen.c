@@ -98,7 +98,8 @@ int pick_like(gen *g, int v) {
 /* ---- bits ---- */
 
 int bits_fit(const gen *g, int bits) {
-    const int most = g->m->dtype == DHOW_F16 ? 10 : g->m->dtype == DHOW_BF16 ? 7 : 22;
+    const dhow_dtype dtype = g->m->half != 0 ? g->m->half : g->m->dtype;
+    const int most = dtype == DHOW_F16 ? 10 : dtype == DHOW_BF16 ? 7 : 22;
     return bits <= most ? bits : 0;
 }
 int bits_sum(const gen *g, int a, int b) {

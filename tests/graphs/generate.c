@@ -106,11 +106,13 @@ static void choose_outputs(gen *g) {
     }
 }
 
-model *model_generate(uint64_t seed, int nodes) {
+model *model_generate(uint64_t seed, int nodes, dhow_dtype half) {
     static const dhow_dtype floats[] = {DHOW_F32, DHOW_F32, DHOW_F32, DHOW_F32, DHOW_F32,
                                         DHOW_F32, DHOW_F32, DHOW_F64, DHOW_F16};
     gen g = {.d = {seed}, .last = -1};
     g.m = model_new(seed, floats[below(&g, 9)]);
+    if (half != 0) g.m->dtype = DHOW_F32;
+    g.m->half = half;
     g.batch = one_in(&g, 25) ? 0 : 1 + below(&g, 4);
     for (int tries = 0; g.m->node_count < nodes && tries < 10 * nodes; tries++) {
         /* A family that does not fit leaves nothing: what it made has no reader. */

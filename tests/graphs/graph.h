@@ -75,6 +75,7 @@ typedef struct graph {
 typedef struct model {
     uint64_t seed;
     dhow_dtype dtype; /* of its floats */
+    dhow_dtype half;  /* that it computes in, of f32: dhow_model_set_precision(); 0 for none */
     value values[MAX_VALUES];
     node nodes[MAX_NODES];
     graph graphs[MAX_GRAPHS];
@@ -113,6 +114,7 @@ bytes model_write(const model *m, dhow_dtype dtype, bool fed);
 
 /* ---- random ones, see generate.c ---- */
 
-model *model_generate(uint64_t seed, int nodes);
+/* `half` is what it computes in, of f32; 0 for none. */
+model *model_generate(uint64_t seed, int nodes, dhow_dtype half);
 
 #endif /* TESTS_GRAPHS_GRAPH_H_ */

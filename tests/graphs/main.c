@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * graphs COUNT [FIRST SEED] [--nodes N] [--device SPEC]... [--save FOLDER] [--print]
+ * graphs COUNT [FIRST SEED] [--nodes N] [--half bf16|f16] [--device SPEC]... [--save FOLDER]
+ * [--print]
  *
  * Runs COUNT random models in all ways on the CPU and the devices named. A model that goes wrong is
  * made small and printed. Exit status 1 when one did.
@@ -14,6 +15,7 @@
 typedef struct request {
     uint64_t count, seed;
     int nodes;
+    dhow_dtype half; /* models of f32 that compute in it */
     const char *folder;
     bool print, refusals;
 } request;
@@ -74,7 +76,7 @@ static void save(const request *r, const machine *on, const model *m) {
 
 static bool run_seed(const request *r, machine *on, uint64_t seed) {
     char story[STORY] = "";
-    model *m = model_generate(seed, r->nodes);
+    model *m = model_generate(seed, r->nodes, r->half);
     if (r->print) model_print(m, stdout);
     if (r->folder != NULL) save(r, on, m);
     const verdict v = run_all_ways(m, on, story);
@@ -102,6 +104,8 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--nodes") == 0 && i + 1 < argc) {
             r.nodes = atoi(argv[++i]);
+        } else if (strcmp(argv[i], "--half") == 0 && i + 1 < argc) {
+            r.half = strcmp(argv[++i], "f16") == 0 ? DHOW_F16 : DHOW_BF16;
         } else if (strcmp(argv[i], "--device") == 0 && i + 1 < argc && devices < MAX_DEVICES) {
             specs[devices++] = argv[++i];
         } else if (strcmp(argv[i], "--save") == 0 && i + 1 < argc) {
@@ -118,8 +122,9 @@ int main(int argc, char **argv) {
     }
     if (r.count == 0) {
         fprintf(stderr,
-                "usage: graphs COUNT [FIRST SEED] [--nodes N] [--device SPEC]... [--save FOLDER] "
-                "[--print] [--refusals]\n");
+                "usage: graphs COUNT [FIRST SEED] [--nodes N] [--half bf16|f16] [--device SPEC]... "
+                "[--save "
+                "FOLDER] [--print] [--refusals]\n");
         return 2;
     }
     if (!open_devices(&on, specs, devices)) {
@@ -131,6 +136,11 @@ int main(int argc, char **argv) {
     printf("%" PRIu64 " models, %" PRIu64 " refused by all ways, %" PRIu64 " wrong\n", r.count,
            on.refused, wrong);
     dhow_context_release(on.context);
+    if (r.half != 0) printf("%" PRIu64 " far from f32\n", on.far);
+    if (on.far > r.count / 10) { /* not those few alone whose sums cancel */
+        fprintf(stderr, "graphs: too many are far from f32\n");
+        return 1;
+    }
     if (on.refused > r.count / 10) { /* a refusal compares nothing */
         fprintf(stderr, "graphs: too many are refused: --refusals says why\n");
         return 1;

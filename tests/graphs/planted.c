@@ -50,7 +50,7 @@ static int hunt(const char *plant, const struct setting *setting, uint64_t most,
     for (uint64_t i = 0; i < most; i++) {
         (void)!pwrite(count, &i, sizeof i, 0);
         g_planted = "";
-        model *m = model_generate(i + 1, 12);
+        model *m = model_generate(i + 1, 12, 0);
         g_planted = plant;
         const verdict v = run_all_ways(m, &on, story);
         model_free(m);

@@ -146,6 +146,9 @@ void run_one_way(const model *m, const way *w, outcome *o) {
     o->status =
         dhow_model_load_memory(dhow_device_context(w->device), file.data, file.length, &loaded);
     if (o->status == DHOW_OK) o->status = dhow_model_to(loaded, w->device);
+    if (o->status == DHOW_OK && m->half != 0 && !w->whole)
+        o->status = dhow_model_set_precision(
+            loaded, m->half == DHOW_F16 ? DHOW_PRECISION_F16 : DHOW_PRECISION_BF16);
     if (o->status == DHOW_OK) {
         o->status = run_loaded(loaded, m, w, o);
     } else {

@@ -15,6 +15,7 @@ typedef struct machine {
     dhow_device *cpu, *devices[MAX_DEVICES]; /* the others */
     int device_count;
     uint64_t refused; /* models that every way refuses */
+    uint64_t far;     /* that 16 bits lead astray, see is_far() in compare.c */
 } machine;
 
 typedef enum verdict { VERDICT_SAME, VERDICT_REFUSED, VERDICT_WRONG } verdict;
@@ -32,6 +33,7 @@ typedef struct way {
     dhow_device *device;
     uint32_t optimisations;
     dhow_dtype dtype;
+    bool whole;          /* without the model's 16-bit floats */
     bool fed;            /* constants are inputs */
     int runs;            /* one after the other; the last one counts, all must be the same */
     int64_t batch;       /* of open extents; -1: as they are */

@@ -119,12 +119,19 @@ static dhow_status constant_fits(dhowi_lowering *b, int32_t ref, bool *fits) {
 
 /* ---- the inputs of a node ---- */
 
+/* f32 that lies beside 16 bits as if it were such: an input of the model, and what a product has
+ * taken as 16 bits already. Other f32 was computed so with reason, and what it meets is f32, too.
+ */
+static bool is_as_good(const dhowi_lowering *b, const dhowi_item *item) {
+    return item->twin != 0 || (item->buffer >= 0 && b->buffers[item->buffer].external > 0);
+}
+
 /* Whether the node computes in 16 bits. One that has such floats of its own stays as it is written.
  */
 static dhow_status decide(dhowi_lowering *b, const dhowi_node *node, const int32_t *refs,
                           bool *half) {
     const dhowi_half kind = is_row(node) ? half_of_row(b->half, node) : node->op->half;
-    uint32_t halves = 0, floats = 0;
+    uint32_t halves = 0, floats = 0, wide = 0;
     bool fits = true;
     *half = false;
     if (kind == DHOWI_HALF_NOT || node->branch[0] != NULL) return DHOW_OK;
@@ -140,10 +147,12 @@ static dhow_status decide(dhowi_lowering *b, const dhowi_node *node, const int32
         if (item->half && item->tensor == NULL) halves++;
         if (!is_f32(item) || item->tensor != NULL) continue;
         floats++;
+        wide += !is_as_good(b, item);
         /* What a mask takes for minus infinity is no number of f16. */
         if (masks && b->half == DHOW_F16) return DHOW_OK;
     }
-    if (halves + floats == 0 || (kind == DHOWI_HALF_FOLLOWS && floats > 0)) return DHOW_OK;
+    if (kind == DHOWI_HALF_COMPUTES ? halves + floats == 0 : halves == 0 || wide > 0)
+        return DHOW_OK;
     for (uint32_t i = 0; i < node->in_count && fits; i++) {
         if (refs[i] < 0 || (node->op->whole >> (i & 31) & 1) != 0) continue;
         const dhowi_item *item = &b->items[refs[i]];
