@@ -56,6 +56,20 @@ def test_inputs_by_place_name_and_dict(two, device):
             np.testing.assert_allclose(got.numpy(), right, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("precision, share", [("bf16", 2e-2), ("f16", 3e-3), ("reduced", 2e-2), ("f32", 1e-5)])
+def test_precision(two, device, precision, share):
+    a, b = rng.standard_normal((5, 4)).astype(np.float32), rng.standard_normal((5, 3)).astype(np.float32)
+    wanted = session(two).run(None, {"a": a, "b": b})
+    model = dhow.Model.load(two).to(device)
+    assert model.precision == "device"
+    model.precision = precision
+    assert model.precision == precision
+    for got, right in zip(model(a, b), wanted):
+        assert got.dtype == "f32" and np.abs(got.numpy() - right).max() <= share * np.abs(right).max()
+    with pytest.raises(dhow.errors.InvalidArgument, match="bf16"):
+        model.precision = "bf8"
+
+
 def test_run_into_given_tensors_and_for_some_outputs(two, device):
     a, b = np.ones((2, 4), np.float32), np.zeros((2, 3), np.float32)
     model = dhow.Model.load(two).to(device)

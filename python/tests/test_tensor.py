@@ -124,6 +124,8 @@ def test_devices_tell_what_they_are(device):
     assert d.precision == "f32"
     d.precision = "reduced"
     assert d.precision == "reduced"
+    with pytest.raises(dhow.errors.InvalidArgument, match="no precision of devices"):
+        d.precision = "bf16"
     d.precision = "f32"
     d.sync()
     d.trim()

@@ -115,6 +115,9 @@ static void running(const dhow::context &context, const dhow::device &device) {
             "hpp_test_model.safetensors", DHOW_STATE_PARTIAL,
             [&](dhow_state_difference, const std::string &, const std::string &) { told++; });
     CHECK(told == 0 && again.parameters().size() == 5 && again.parameter_infos().size() == 5);
+    CHECK(again.precision() == DHOW_PRECISION_DEVICE &&
+          again.set_precision(DHOW_PRECISION_BF16).precision() == DHOW_PRECISION_BF16);
+    again.set_precision(DHOW_PRECISION_DEVICE);
     again.place(device, DHOW_PLACEMENT_FALLBACK).limit_memory(0).limit_time(100).profile();
     CHECK(again.inputs().size() == 1 && again.outputs().at(1).name == std::string("double"));
     const dhow::tensor x = dhow::tensor::uniform(device, {3, 4}, -1, 1, 1);

@@ -22,6 +22,9 @@ static void print_attributes(const dhowi_operator *const *rows, uint32_t count) 
 }
 
 int main(int argc, char **argv) {
+    static const char *const halves[] = {[DHOWI_HALF_NOT] = "-",
+                                         [DHOWI_HALF_FOLLOWS] = "follows",
+                                         [DHOWI_HALF_COMPUTES] = "computes"};
     const dhowi_operator *rows[1024];
     const uint32_t count = dhowi_operator_count();
     if (count > DHOWI_COUNT(rows)) return 1;
@@ -36,10 +39,14 @@ int main(int argc, char **argv) {
         "The %u operators of ONNX that models may hold, from `core/model/operators/table.c`; the "
         "test `operators_documented` compares\n"
         "this page with it, and `list_operators` prints it anew.\n\n"
-        "| operator | opsets | derivative | what it gives |\n|---|---|---|---|\n",
+        "What an operator of f32 does in a model that computes in 16-bit floats stands under "
+        "*16 bits*: it computes in them,\n"
+        "it follows what it is given, or, with `-`, it computes in f32; see "
+        "[models.md](models.md#in-16-bits).\n\n"
+        "| operator | opsets | derivative | 16 bits | what it gives |\n|---|---|---|---|---|\n",
         count);
     for (uint32_t i = 0; i < count; i++)
-        printf("| %s | %d to %d | %s | %s |\n", rows[i]->name, rows[i]->since, rows[i]->until,
-               rows[i]->back != NULL ? "yes" : "-", rows[i]->meaning);
+        printf("| %s | %d to %d | %s | %s | %s |\n", rows[i]->name, rows[i]->since, rows[i]->until,
+               rows[i]->back != NULL ? "yes" : "-", halves[rows[i]->half], rows[i]->meaning);
     return 0;
 }

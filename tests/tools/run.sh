@@ -82,6 +82,12 @@ says 0 "f32[1, 3, 1]" "$open" --random --report
 says 0 '"by_step"' "$open" --random --report --json
 "$run" --device cpu "$folder/text.onnx" --list --json | grep -q load_ms || { echo "no load_ms"; failed=1; }
 
+# In 16 bits.
+says 0 "f32[1, 3, 1]" "$open" --random --precision bf16
+says 0 "largest difference" "$open" --random --precision f16 --compare cpu
+says 0 "f32[1, 3, 1]" "$open" --random --precision tf32
+says 2 "--precision f8: it is f32, tf32, bf16 or f16" "$open" --random --precision f8
+
 # Measuring.
 says 0 "one more untimed, then" "$open" --random --bench 2
 says 0 '"untimed_runs": 1' "$open" --random --bench 2 --json

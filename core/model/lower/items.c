@@ -79,6 +79,22 @@ dhow_status dhowi_known(dhowi_lowering *b, dhow_tensor *tensor, int32_t value, i
     return DHOW_OK;
 }
 
+dhow_status dhowi_ref_of(dhowi_lowering *b, int32_t value, int32_t *out) {
+    *out = -1;
+    if (value < 0) return DHOW_OK;
+    dhowi_value *v = &b->model->values[value];
+    if (b->refs[value] < 0 && v->known) {
+        dhow_tensor *t;
+        DHOWI_TRY(dhowi_model_tensor(b->model, v, &t));
+        DHOWI_TRY(dhowi_known(b, t, value, &b->refs[value]));
+        b->items[b->refs[value]].desc.encoding = v->desc.encoding;
+    }
+    *out = b->refs[value];
+    if (*out >= 0) return DHOW_OK;
+    return dhowi_fail(DHOW_CORRUPT, "its input '%.64s' is computed by no node before it",
+                      v->name != NULL ? v->name : "?");
+}
+
 static uint64_t bytes_of(const dhowi_tensor_desc *desc) {
     return (uint64_t)dhowi_count_of(desc) * dhow_dtype_bytes(desc->dtype);
 }

@@ -31,6 +31,16 @@ static dhow_status check_rows(const dhow_model *m, const char *function, dhow_de
     return DHOW_OK;
 }
 
+dhow_status dhowi_check_precision(dhow_device *device, dhow_precision precision) {
+    const dhow_model wanted = {.precision = precision};
+    const dhow_dtype half = dhowi_model_half_type(&wanted);
+    if (half == 0) return DHOW_OK;
+    /* What it is for; a trial plan asks for the rest. */
+    const dhow_status status = dhowi_op_supported(dhowi_op_of(DHOWI_OP_matmul), half, device);
+    if (status == DHOW_OK) return DHOW_OK;
+    return dhowi_fail_prefix(status, "DHOW_PRECISION_%s", half == DHOW_BF16 ? "BF16" : "F16");
+}
+
 /* Of a model that computes in 16 bits those of f32 go there as what the plans want them. */
 dhow_status dhowi_place_parameters(dhow_model *m) {
     DHOWI_TRY(dhowi_join_weights(m));

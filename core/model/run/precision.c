@@ -17,15 +17,6 @@ dhow_precision dhow_model_precision(const dhow_model *m) {
     return dhowi_handle_is(m, DHOWI_MODEL) ? m->precision : DHOW_PRECISION_DEVICE;
 }
 
-dhow_status dhowi_check_precision(dhow_device *device, dhow_precision precision) {
-    const dhow_model wanted = {.precision = precision};
-    const dhow_dtype half = dhowi_model_half_type(&wanted);
-    if (half == 0) return DHOW_OK;
-    /* What it is for; a trial plan asks for the rest. */
-    const dhow_status status = dhowi_op_supported(dhowi_op_of(DHOWI_OP_matmul), half, device);
-    return status == DHOW_OK ? DHOW_OK : dhowi_fail_prefix(status, "%s", name_of(precision));
-}
-
 static dhow_status change(dhow_model *m, const char *function, dhow_precision precision) {
     const dhow_precision before = m->precision;
     if (precision == before) return DHOW_OK;
