@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Union
 
-from ._core import DTYPE_NAMES, PRECISIONS, check, context, ffi, filled, lib, made, one_of, pointed, text
+from ._core import DTYPE_NAMES, PRECISIONS, check, context, ffi, filled, lib, made, one_of, pointed, text, words
 from ._structs import MemoryStats as MemoryStats
 
 _KINDS = {number: name for name, number in words("dhow_device_kind", "DHOW_DEVICE_").items()}
