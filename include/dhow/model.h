@@ -674,7 +674,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_to(dhow_model *model, dhow_device
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_precision(dhow_model *model,
                                                              dhow_precision precision);
 
-/** What dhow_model_set_precision() has set. Threads: any. Blocks: no. */
+/** What dhow_model_set_precision() has set. Threads: externally synchronized per model. Blocks: no.
+ */
 DHOW_API dhow_precision dhow_model_precision(const dhow_model *model);
 
 /** Where the steps of a model may run. */

@@ -298,6 +298,33 @@ Test(model_precision, indices_and_exponentials_are_those_of_f32) {
     dhow_model_release(m);
 }
 
+/* A single number in a shape of 32 MiB, which is laid out for its way to the device alone. */
+Test(model_precision, a_huge_constant_that_is_one_number_is_cast_as_one_number) {
+    dhow_memory_stats stats = DHOW_INIT(dhow_memory_stats);
+    dhow_model *m;
+    dhow_model_value x, c;
+    dhow_tensor *in = numbers(g_device, DHOW_SHAPE(1, 24), 5, 2), *out = NULL;
+    if (g_device == g_cpu) cr_skip_test("the result is on the CPU, too");
+    OK(dhow_model_create(g_context, &m));
+    OK(dhow_model_input(m, "x", DHOW_F32, DHOW_SHAPE(1, 24), &x));
+    OK(dhow_model_linear(m, "fc1", x, 24, 1, 0, &x));
+    OK(dhow_model_parameter(m, "c", DHOW_F32, DHOW_SHAPE(1, 1), &c));
+    OK(dhow_model_expand(m, c, DHOW_SHAPE(INT64_C(1) << 14, INT64_C(1) << 10), &c));
+    OK(dhow_model_add(m, x, c, &x));
+    OK(dhow_model_output(m, "y", x));
+    give_parameters(m);
+    OK(dhow_model_set_precision(m, DHOW_PRECISION_F16));
+    OK(dhow_memory_reset_peaks(g_cpu));
+    OK(dhow_model_to(m, g_device));
+    OK(dhow_model_run(m, NULL, &in, 1, &out, 1));
+    OK(dhow_memory_get_stats(g_cpu, &stats));
+    cr_assert_lt(stats.live_peak, UINT64_C(40) << 20, "%llu bytes",
+                 (unsigned long long)stats.live_peak);
+    dhow_tensor_release(out);
+    dhow_model_release(m);
+    dhow_tensor_release(in);
+}
+
 /* ---- parameters ---- */
 
 static dhow_model_value wide(dhow_model *m, dhow_model_value x) {

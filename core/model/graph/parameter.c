@@ -61,23 +61,61 @@ static dhow_status find_range(dhow_tensor *t, float *largest, bool *nonzero) {
     return DHOW_OK;
 }
 
+/* A view without repetitions: a constant of a huge shape may be a single number. */
+static dhow_status once_of(dhow_tensor *t, dhow_tensor **out) {
+    int64_t shape[DHOW_MAX_RANK];
+    for (int32_t i = 0; i < t->rank; i++)
+        shape[i] = t->strides[i] == 0 && t->shape[i] > 1 ? 1 : t->shape[i];
+    return dhowi_tensor_view(t->storage, t->dtype, t->rank, shape, t->strides, t->offset, out);
+}
+
+/* The same elements one after another. */
+static dhow_status dense_of(dhow_tensor *t, dhow_tensor **out) {
+    dhow_tensor *once;
+    DHOWI_TRY(once_of(t, &once));
+    if (once->contiguous) {
+        *out = once;
+        return DHOW_OK;
+    }
+    dhow_status status =
+        dhowi_tensor_new(dhowi_tensor_device(t), t->dtype, t->rank, once->shape, out);
+    if (status == DHOW_OK && once->count > 0) {
+        status = dhow_copy(once, *out);
+        if (status != DHOW_OK) dhow_tensor_release(*out);
+    }
+    dhow_tensor_release(once);
+    return status;
+}
+
 dhow_status dhowi_fits_half(dhow_tensor *t, dhow_dtype half, bool *fits) {
     const float most = half == DHOW_F16 ? 65504.0f : 0x1.fep127f;
     const float least = half == DHOW_F16 ? 0x1p-14f : 0x1p-126f; /* the smallest normal ones */
-    dhow_tensor *dense = t;
+    dhow_tensor *dense;
     float largest = 0;
     bool nonzero = false;
-    if (!t->contiguous) {
-        DHOWI_TRY(dhowi_tensor_new(dhowi_tensor_device(t), t->dtype, t->rank, t->shape, &dense));
-        dhow_status status = t->count > 0 ? dhow_copy(t, dense) : DHOW_OK;
-        if (status != DHOW_OK) {
-            dhow_tensor_release(dense);
-            return status;
-        }
-    }
+    DHOWI_TRY(dense_of(t, &dense));
     dhow_status status = find_range(dense, &largest, &nonzero);
-    if (dense != t) dhow_tensor_release(dense);
+    dhow_tensor_release(dense);
     *fits = largest <= most && (!nonzero || largest == 0 || largest >= least);
+    return status;
+}
+
+/* In the shape of t, with its repetitions. */
+static dhow_status cast_of(dhow_tensor *t, dhow_dtype half, dhow_tensor **out) {
+    dhow_tensor *once, *made;
+    int64_t strides[DHOW_MAX_RANK];
+    DHOWI_TRY(once_of(t, &once));
+    dhow_status status =
+        dhowi_tensor_new(dhowi_tensor_device(t), half, t->rank, once->shape, &made);
+    if (status == DHOW_OK) {
+        if (t->count > 0) status = dhow_cast(NULL, once, made);
+        for (int32_t i = 0; i < t->rank; i++)
+            strides[i] = once->shape[i] == t->shape[i] ? made->strides[i] : 0;
+        if (status == DHOW_OK)
+            status = dhowi_tensor_view(made->storage, half, t->rank, t->shape, strides, 0, out);
+        dhow_tensor_release(made);
+    }
+    dhow_tensor_release(once);
     return status;
 }
 
@@ -89,21 +127,16 @@ dhow_status dhowi_model_half(dhow_model *m, dhowi_value *v, dhow_tensor **out) {
     if (v->half_tried) return DHOW_OK;
     DHOWI_TRY(dhowi_model_tensor(m, v, &host));
     DHOWI_TRY(dhowi_fits_half(host, half, &fits));
+    if (fits) {
+        dhow_status status = cast_of(host, half, &made);
+        if (status != DHOW_OK)
+            return dhowi_fail_prefix(status, "parameter '%.64s'", v->name != NULL ? v->name : "");
+        atomic_store_explicit(&made->storage->frozen, true, memory_order_relaxed);
+        (void)dhowi_copy_text(made->storage->label, sizeof made->storage->label,
+                              v->name != NULL ? v->name : "");
+        *out = v->half = made;
+    }
     v->half_tried = true;
-    if (!fits) return DHOW_OK;
-    dhow_status status = dhowi_tensor_new(m->context->cpu, half, host->rank, host->shape, &made);
-    if (status == DHOW_OK && host->count > 0) {
-        status = dhow_cast(NULL, host, made);
-        if (status != DHOW_OK) dhow_tensor_release(made);
-    }
-    if (status != DHOW_OK) {
-        v->half_tried = false;
-        return dhowi_fail_prefix(status, "parameter '%.64s'", v->name != NULL ? v->name : "");
-    }
-    atomic_store_explicit(&made->storage->frozen, true, memory_order_relaxed);
-    (void)dhowi_copy_text(made->storage->label, sizeof made->storage->label,
-                          v->name != NULL ? v->name : "");
-    *out = v->half = made;
     return DHOW_OK;
 }
 

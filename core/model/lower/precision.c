@@ -77,6 +77,28 @@ static bool is_f32(const dhowi_item *item) {
 
 /* ---- forms of an item ---- */
 
+/* A constant without its repetitions: one of a huge shape may be a single number. */
+static dhow_status once_of(dhowi_lowering *b, int32_t ref, int32_t *out) {
+    const dhowi_tensor_desc desc = b->items[ref].desc;
+    *out = ref;
+    for (int32_t i = 0; i < desc.rank; i++) {
+        if (desc.shape[i] > 1 && b->items[*out].strides[i] == 0)
+            DHOWI_TRY(dhowi_narrow(b, *out, i, 0, 1, 1, out));
+    }
+    return DHOW_OK;
+}
+
+/* Constants are there already: their casts take nothing from what a file may ask for. */
+static dhow_status cast_known(dhowi_lowering *b, int32_t ref, dhow_dtype dtype, int32_t *out) {
+    const dhowi_tensor_desc desc = b->items[ref].desc;
+    const bool before = b->free_of_limit;
+    DHOWI_TRY(once_of(b, ref, out));
+    b->free_of_limit = true;
+    dhow_status status = dhowi_cast_to(b, *out, dtype, out);
+    b->free_of_limit = before;
+    return status == DHOW_OK ? dhowi_expand(b, *out, desc.rank, desc.shape, out) : status;
+}
+
 static dhow_status make_twin(dhowi_lowering *b, int32_t ref, int32_t *out) {
     const dhowi_item *item = &b->items[ref];
     const bool known = item->tensor != NULL, widens = item->half;
@@ -86,12 +108,8 @@ static dhow_status make_twin(dhowi_lowering *b, int32_t ref, int32_t *out) {
         DHOWI_TRY(dhowi_model_half(b->model, &b->model->values[value], &half));
         return dhowi_known(b, half, value, out);
     }
-    /* Constants are there already: their casts take nothing from what a file may ask for. */
-    const bool before = b->free_of_limit;
-    b->free_of_limit = before || known;
-    dhow_status status = dhowi_cast_to(b, ref, widens ? DHOW_F32 : b->half, out);
-    b->free_of_limit = before;
-    return status;
+    const dhow_dtype dtype = widens ? DHOW_F32 : b->half;
+    return known ? cast_known(b, ref, dtype, out) : dhowi_cast_to(b, ref, dtype, out);
 }
 
 /* f32 of 16 bits, or the other way round; one for all readers. */
@@ -109,10 +127,10 @@ static dhow_status twin_of(dhowi_lowering *b, int32_t *ref) {
 }
 
 static dhow_status constant_fits(dhowi_lowering *b, int32_t ref, bool *fits) {
-    const dhowi_item *item = &b->items[ref];
-    if (item->value < 0) return dhowi_fits_half(item->tensor, b->half, fits);
+    const int32_t value = b->items[ref].value;
     dhow_tensor *half;
-    DHOWI_TRY(dhowi_model_half(b->model, &b->model->values[item->value], &half));
+    if (value < 0) return dhowi_fits_half(b->items[ref].tensor, b->half, fits);
+    DHOWI_TRY(dhowi_model_half(b->model, &b->model->values[value], &half));
     *fits = half != NULL;
     return DHOW_OK;
 }
