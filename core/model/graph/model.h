@@ -133,10 +133,13 @@ void dhowi_model_drop_halves(dhow_model *model);
  * all vanish, as an epsilon does in f16. Infinities stay what they are. */
 dhow_status dhowi_fits_half(dhow_tensor *t, dhow_dtype half, bool *fits);
 /* The 16-bit floats that a model of f32 computes in; 0 for none. */
+static inline dhow_dtype dhowi_half_of(dhow_precision precision) {
+    return precision == DHOW_PRECISION_BF16  ? DHOW_BF16
+           : precision == DHOW_PRECISION_F16 ? DHOW_F16
+                                             : (dhow_dtype)0;
+}
 static inline dhow_dtype dhowi_model_half_type(const dhow_model *m) {
-    return m->precision == DHOW_PRECISION_BF16  ? DHOW_BF16
-           : m->precision == DHOW_PRECISION_F16 ? DHOW_F16
-                                                : (dhow_dtype)0;
+    return dhowi_half_of(m->precision);
 }
 /* What its products and convolutions of f32 compute in. */
 static inline dhowi_inside dhowi_model_inside(const dhow_model *m) {

@@ -32,8 +32,7 @@ static dhow_status check_rows(const dhow_model *m, const char *function, dhow_de
 }
 
 dhow_status dhowi_check_precision(dhow_device *device, dhow_precision precision) {
-    const dhow_model wanted = {.precision = precision};
-    const dhow_dtype half = dhowi_model_half_type(&wanted);
+    const dhow_dtype half = dhowi_half_of(precision);
     if (half == 0) return DHOW_OK;
     /* What it is for; a trial plan asks for the rest. */
     const dhow_status status = dhowi_op_supported(dhowi_op_of(DHOWI_OP_matmul), half, device);

@@ -18,10 +18,9 @@ dhow_precision dhow_model_precision(const dhow_model *m) {
 }
 
 static dhow_status change(dhow_model *m, const char *function, dhow_precision precision) {
-    const dhow_model wanted = {.precision = precision};
     const dhow_precision before = m->precision;
     if (precision == before) return DHOW_OK;
-    if (dhowi_model_half_type(m) == 0 && dhowi_model_half_type(&wanted) == 0) {
+    if (dhowi_half_of(before) == 0 && dhowi_half_of(precision) == 0) {
         m->precision = precision; /* it is part of the key of plans */
         return DHOW_OK;
     }
