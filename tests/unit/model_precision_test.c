@@ -274,6 +274,35 @@ Test(model_precision, constants_that_16_bits_cannot_hold_are_computed_with_in_f3
     dhow_model_release(m);
 }
 
+/* A row that is masked as a whole is an average in f32; of minus infinities it would be NaN. */
+Test(model_precision, a_mask_that_is_an_input_is_not_cast_to_f16) {
+    enum { ROWS = 4, COLUMNS = 8 };
+    float masks[COLUMNS], y[ROWS * COLUMNS];
+    dhow_model *m;
+    dhow_model_value x, mask;
+    OK(dhow_model_create(g_context, &m));
+    OK(dhow_model_input(m, "x", DHOW_F32, DHOW_SHAPE(ROWS, 24), &x));
+    OK(dhow_model_input(m, "mask", DHOW_F32, DHOW_SHAPE(1, COLUMNS), &mask));
+    OK(dhow_model_linear(m, "fc1", x, 24, COLUMNS, 0, &x));
+    OK(dhow_model_add(m, x, mask, &x));
+    OK(dhow_model_softmax(m, x, -1, &x));
+    OK(dhow_model_output(m, "y", x));
+    give_parameters(m);
+    OK(dhow_model_to(m, g_device));
+    OK(dhow_model_set_precision(m, DHOW_PRECISION_F16));
+    for (int i = 0; i < COLUMNS; i++) masks[i] = -1e9f;
+    dhow_tensor *in[] = {numbers(g_device, DHOW_SHAPE(ROWS, 24), 5, 2), NULL}, *out = NULL;
+    OK(dhow_tensor_from_data(g_device, DHOW_F32, DHOW_SHAPE(1, COLUMNS), masks, &in[1]));
+    OK(dhow_model_run(m, NULL, in, 2, &out, 1));
+    OK(dhow_tensor_read(out, y, sizeof y));
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        cr_assert(fabsf(y[i] - 1.0f / COLUMNS) < 1e-3f, "%g", (double)y[i]);
+    cr_assert_eq(steps_in(m, "linear", DHOW_F16), 1);
+    for (int i = 0; i < 2; i++) dhow_tensor_release(in[i]);
+    dhow_tensor_release(out);
+    dhow_model_release(m);
+}
+
 static dhow_model_value places(dhow_model *m, dhow_model_value x) {
     dhow_model_value largest, sum;
     OK(dhow_model_linear(m, "fc1", x, 24, 24, 1, &x));

@@ -136,7 +136,7 @@ struct dhowi_operator {
     uint32_t constants, flat;
     dhowi_half half;
     int32_t half_rank; /* the largest rank of input 0 that has kernels of 16 bits; 0: any */
-    /* Bits of inputs: those that stay f32 beside 16 bits, and additive masks. */
+    /* Bits of inputs: those that stay f32 beside 16 bits, and what may be an additive mask. */
     uint32_t whole, masks;
 };
 enum {

@@ -144,6 +144,21 @@ static bool is_as_good(const dhowi_lowering *b, const dhowi_item *item) {
     return item->twin != 0 || (item->buffer >= 0 && b->buffers[item->buffer].external > 0);
 }
 
+/* What is added to scores as minus infinity, as -1e9, is no number of f16: a mask of attention, or
+ * an input of the model that is added to a larger tensor. */
+static bool may_mask(const dhowi_lowering *b, const dhowi_node *node, const int32_t *refs,
+                     uint32_t i) {
+    const bool adds =
+        is_row(node) ? node->row == DHOWI_OP_add : node->op->half == DHOWI_HALF_FOLLOWS;
+    if (b->half != DHOW_F16 || b->items[refs[i]].twin != 0) return false;
+    if (!is_row(node) && (node->op->masks >> (i & 31) & 1) == 0) return false;
+    if (!adds) return !is_row(node);
+    const int64_t own = dhowi_count_of(&b->items[refs[i]].desc);
+    for (uint32_t k = 0; k < node->in_count; k++)
+        if (refs[k] >= 0 && dhowi_count_of(&b->items[refs[k]].desc) > own) return true;
+    return false;
+}
+
 /* Whether the node computes in 16 bits. One that has such floats of its own stays as it is written.
  */
 static dhow_status decide(dhowi_lowering *b, const dhowi_node *node, const int32_t *refs,
@@ -159,15 +174,13 @@ static dhow_status decide(dhowi_lowering *b, const dhowi_node *node, const int32
     for (uint32_t i = 0; i < node->in_count; i++) {
         if (refs[i] < 0 || (node->op->whole >> (i & 31) & 1) != 0) continue;
         const dhowi_item *item = &b->items[refs[i]];
-        const bool masks = (node->op->masks >> (i & 31) & 1) != 0;
         if (item->kind != DHOW_DATUM_TENSOR) return DHOW_OK;
         if (!item->half && !is_f32(item) && dhowi_is_float(item->desc.dtype)) return DHOW_OK;
         if (item->half && item->tensor == NULL) halves++;
         if (!is_f32(item) || item->tensor != NULL) continue;
         floats++;
         wide += !is_as_good(b, item);
-        /* What a mask takes for minus infinity is no number of f16. */
-        if (masks && b->half == DHOW_F16) return DHOW_OK;
+        if (may_mask(b, node, refs, i)) return DHOW_OK;
     }
     if (kind == DHOWI_HALF_COMPUTES ? halves + floats == 0 : halves == 0 || wide > 0)
         return DHOW_OK;

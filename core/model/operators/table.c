@@ -106,7 +106,7 @@ static const dhowi_operator k_operators[] = {
     WIDE("Identity", 1, identity, 0, 1, 1, ANY | SMALL, "its input", BACK(identity), HALF(FOLLOWS)),
 
     /* several inputs, element by element */
-    BINARY("Add", 1, ADD, "a + b with broadcasting", BACK(sum), HALF(FOLLOWS)),
+    BINARY("Add", 1, ADD, "a + b with broadcasting", BACK(sum), HALF(FOLLOWS), .masks = INPUT(0) | INPUT(1)),
     BINARY("Sub", 1, SUB, "a - b with broadcasting", BACK(sub), HALF(FOLLOWS)),
     BINARY("Mul", 1, MUL, "a b with broadcasting", BACK(mul), HALF(FOLLOWS)),
     BINARY("Div", 1, DIV, "a / b with broadcasting", BACK(div), HALF(FOLLOWS)),
