@@ -151,13 +151,14 @@ static int adds_wrong(const onednn_library *dnnl, dnnl_primitive_desc_t pd) {
 /* Convolutions by "brg" of one channel read other rows where those of the result hold one element
  * and the two strides differ: in 382 of 101,940 shapes with oneDNN 3.7. */
 static int reads_wrong_rows(const onednn_library *dnnl, dnnl_primitive_desc_t pd,
-                            const dhow_conv_desc *d, const conv_mds *mds) {
-    return d->c == 1 && mds->y_dims[3] == 1 && d->stride[0] != d->stride[1] &&
+                            const dhow_conv_desc *d) {
+    return d->c == 1 && onednn_extent(d, 1) == 1 && d->stride[0] != d->stride[1] &&
            has_name(dnnl, pd, "brg");
 }
 
 /* Whether a row of the result (i = 0) or a column (1) sees nothing but padding. */
-static int sees_padding_alone(const dhow_conv_desc *d, int i, int64_t results) {
+static int sees_padding_alone(const dhow_conv_desc *d, int i) {
+    const int64_t results = onednn_extent(d, i);
     const int64_t extent = i == 0 ? d->h : d->w, kernel = i == 0 ? d->kh : d->kw;
     for (int64_t r = 0; r < results; r++) {
         int64_t t = 0, at = r * d->stride[i] - d->pad[i];
@@ -170,9 +171,12 @@ static int sees_padding_alone(const dhow_conv_desc *d, int i, int64_t results) {
 /* Convolutions by "brg" go wrong there: with oneDNN 2.6 they crash where the activation needs
  * constants, and add other elements of a sum. */
 static int stumbles_over_padding(const onednn_library *dnnl, dnnl_primitive_desc_t pd,
-                                 const dhow_conv_desc *d, const conv_mds *mds) {
-    return has_name(dnnl, pd, "brg") &&
-           (sees_padding_alone(d, 0, mds->y_dims[2]) || sees_padding_alone(d, 1, mds->y_dims[3]));
+                                 const dhow_conv_desc *d) {
+    return has_name(dnnl, pd, "brg") && (sees_padding_alone(d, 0) || sees_padding_alone(d, 1));
+}
+
+int onednn_conv_is_wrong(dnnl_primitive_desc_t pd, const dhow_conv_desc *d) {
+    return reads_wrong_rows(&onednn_loaded, pd, d) || stumbles_over_padding(&onednn_loaded, pd, d);
 }
 
 /* Products of one channel's windows are too narrow for "gemm": with oneDNN 2.6 and AVX2 they take
@@ -181,10 +185,8 @@ static int is_slow(const onednn_library *dnnl, dnnl_primitive_desc_t pd, const d
     return d->c == 1 && d->kh * d->kw > 1 && has_name(dnnl, pd, "gemm");
 }
 
-static int is_unfit(const onednn_library *dnnl, dnnl_primitive_desc_t pd, const dhow_conv_desc *d,
-                    const conv_mds *mds) {
-    return is_reference(dnnl, pd) || is_slow(dnnl, pd, d) || reads_wrong_rows(dnnl, pd, d, mds) ||
-           stumbles_over_padding(dnnl, pd, d, mds);
+static int is_unfit(const onednn_library *dnnl, dnnl_primitive_desc_t pd, const dhow_conv_desc *d) {
+    return is_reference(dnnl, pd) || is_slow(dnnl, pd, d) || onednn_conv_is_wrong(pd, d);
 }
 
 /* Replaces "any" by what the primitive chose. */
@@ -278,7 +280,7 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
         status = describe_pd(plan, &mds, &shape, RESIDUAL_SUM, &residual_index, &pd);
         made->summed_bytes = dnnl->dnnl_memory_desc_get_size(MD(mds.y));
     }
-    if (status == dnnl_success && is_unfit(dnnl, pd, d, &mds))
+    if (status == dnnl_success && is_unfit(dnnl, pd, d))
         status = dnnl_unimplemented; /* ours then */
     if (status == dnnl_success) status = query(pd, &mds);
     if (status == dnnl_success && !plan->settled) status = settle(plan, &mds);

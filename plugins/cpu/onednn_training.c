@@ -157,7 +157,9 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
     memset(&scratch, 0, sizeof scratch);
     dnnl_status_t status = describe(plan, &window);
     if (status == dnnl_success) status = describe_pd(plan, &window, &pd);
-    if (status == dnnl_success && is_unfit(dnnl, pd)) status = dnnl_unimplemented;
+    if (status == dnnl_success && (is_unfit(dnnl, pd) || (plan->direction == FORWARD &&
+                                                          onednn_conv_is_wrong(pd, &plan->desc))))
+        status = dnnl_unimplemented;
     if (status == dnnl_success) status = onednn_md_query(&scratch, pd, dnnl_query_scratchpad_md);
     if (status == dnnl_success && !plan->settled) {
         plan->scratch_bytes = dnnl->dnnl_memory_desc_get_size(MD(scratch));

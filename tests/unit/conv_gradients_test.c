@@ -43,7 +43,7 @@ static shape draw_shape(uint32_t seed) {
     s.transposed = draw(&at, 0, 3) == 0;
     s.groups = groups[draw(&at, 0, 5)];
     s.n = draw(&at, 1, 3);
-    s.in = s.groups * draw(&at, 1, draw(&at, 0, 1) ? 3 : 24);
+    s.in = s.groups * draw(&at, 1, draw(&at, 0, 1) ? 1 + (int64_t)(seed % 3) : 24);
     s.out = s.groups * draw(&at, 1, draw(&at, 0, 1) ? 3 : 24);
     if (draw(&at, 0, 5) == 0) s.groups = s.in = s.out; /* depthwise */
     for (int i = 0; i < 2; i++) {
@@ -54,7 +54,9 @@ static shape draw_shape(uint32_t seed) {
         s.pad[i] = draw(&at, 0, reach - 1);
         s.pad[2 + i] = draw(&at, 0, 3) == 0 ? draw(&at, 0, reach - 1) : s.pad[i];
         *(i == 0 ? &s.h : &s.w) =
-            draw(&at, s.transposed ? 1 + 2 * reach : reach, reach + draw(&at, 0, 1) * 12 + 12);
+            draw(&at, s.transposed ? 1 + 2 * reach : reach,
+                 draw(&at, 0, 2) == 0 ? (s.transposed ? 1 + 2 * reach : reach) + 1
+                                      : reach + draw(&at, 0, 1) * 12 + 12);
     }
     (void)snprintf(s.text, sizeof s.text,
                    "%s %lld x %lldx%lldx%lld to %lld, groups %lld, window %lldx%lld, stride "
