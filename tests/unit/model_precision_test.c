@@ -274,6 +274,35 @@ Test(model_precision, constants_that_16_bits_cannot_hold_are_computed_with_in_f3
     dhow_model_release(m);
 }
 
+static dhow_model_value written_out_norm(dhow_model *m, dhow_model_value x) {
+    const int32_t last = -1;
+    dhow_model_value square, mean;
+    OK(dhow_model_linear(m, "fc1", x, 24, 24, 0, &x));
+    OK(dhow_model_mul(m, x, x, &square)); /* beyond f16 where x is beyond 256 */
+    OK(dhow_model_reduce(m, DHOW_REDUCE_MEAN, square, &last, 1, 1, &mean));
+    OK(dhow_model_add_scalar(m, mean, DHOW_SCALAR(1e-6), &mean));
+    OK(dhow_model_sqrt(m, mean, &mean));
+    OK(dhow_model_div(m, x, mean, &x));
+    OK(dhow_model_linear(m, "fc2", x, 24, 16, 1, &x));
+    return x;
+}
+
+Test(model_precision, the_squares_of_a_norm_that_is_written_out_are_f32) {
+    static const network n = {"norm", written_out_norm, 2, {5, 24}};
+    static float f32[MOST], half[MOST];
+    dhow_model *m = made(&n);
+    OK(dhow_model_to(m, g_device));
+    const int64_t count = run_scaled(m, &n, 4000, f32);
+    for (int p = 0; p < 2; p++) {
+        OK(dhow_model_set_precision(m, k_halves[p]));
+        run_scaled(m, &n, 4000, half);
+        const double far = apart(half, f32, count);
+        cr_assert(far > 0 && far <= k_bounds[p], "%s: %g apart", dhow_dtype_name(k_dtypes[p]), far);
+        cr_assert_eq(steps_in(m, "linear", k_dtypes[p]), 2);
+    }
+    dhow_model_release(m);
+}
+
 /* A row that is masked as a whole is an average in f32; of minus infinities it would be NaN. */
 Test(model_precision, a_mask_that_is_an_input_is_not_cast_to_f16) {
     enum { ROWS = 4, COLUMNS = 8 };

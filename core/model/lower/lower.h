@@ -135,6 +135,7 @@ struct dhowi_operator {
     /* Bits of inputs: those that the derivative takes for constants, and those by which it is 0. */
     uint32_t constants, flat;
     dhowi_half half;
+    bool squares;      /* of a value with itself, which are f32 as other powers are */
     int32_t half_rank; /* the largest rank of input 0 that has kernels of 16 bits; 0: any */
     /* Bits of inputs: those that stay f32 beside 16 bits, and what may be an additive mask. */
     uint32_t whole, masks;

@@ -159,6 +159,13 @@ static bool may_mask(const dhowi_lowering *b, const dhowi_node *node, const int3
     return false;
 }
 
+/* A value times itself is a power, which f32 computes: the squares of a normalisation that is
+ * written out leave f16 from 256 on. */
+static bool is_square(const dhowi_node *node, const int32_t *refs) {
+    const bool multiplies = is_row(node) ? node->row == DHOWI_OP_mul : node->op->squares;
+    return multiplies && node->in_count == 2 && refs[0] == refs[1];
+}
+
 /* Whether the node computes in 16 bits. One that has such floats of its own stays as it is written.
  */
 static dhow_status decide(dhowi_lowering *b, const dhowi_node *node, const int32_t *refs,
@@ -167,7 +174,7 @@ static dhow_status decide(dhowi_lowering *b, const dhowi_node *node, const int32
     uint32_t halves = 0, floats = 0, wide = 0;
     bool fits = true;
     *half = false;
-    if (kind == DHOWI_HALF_NOT || node->branch[0] != NULL) return DHOW_OK;
+    if (kind == DHOWI_HALF_NOT || node->branch[0] != NULL || is_square(node, refs)) return DHOW_OK;
     if (node->op->half_rank > 0 && refs[0] >= 0 &&
         b->items[refs[0]].desc.rank > node->op->half_rank)
         return DHOW_OK;

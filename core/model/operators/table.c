@@ -108,7 +108,8 @@ static const dhowi_operator k_operators[] = {
     /* several inputs, element by element */
     BINARY("Add", 1, ADD, "a + b with broadcasting", BACK(sum), HALF(FOLLOWS), .masks = INPUT(0) | INPUT(1)),
     BINARY("Sub", 1, SUB, "a - b with broadcasting", BACK(sub), HALF(FOLLOWS)),
-    BINARY("Mul", 1, MUL, "a b with broadcasting", BACK(mul), HALF(FOLLOWS)),
+    BINARY("Mul", 1, MUL, "a b with broadcasting", BACK(mul), HALF(FOLLOWS),
+           .squares = true),
     BINARY("Div", 1, DIV, "a / b with broadcasting", BACK(div), HALF(FOLLOWS)),
     BINARY("BitwiseAnd", 18, BIT_AND, "the bits that both integers have", BACK(none)),
     BINARY("BitwiseOr", 18, BIT_OR, "the bits that either integer has", BACK(none)),
