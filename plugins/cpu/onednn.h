@@ -101,6 +101,8 @@ dnnl_status_t onednn_matmul_pd(dnnl_primitive_desc_t *pd, onednn_md a, onednn_md
 dnnl_status_t onednn_conv_pd(dnnl_primitive_desc_t *pd, onednn_md x, onednn_md w, onednn_md bias,
                              onednn_md y, const onednn_conv_shape *shape,
                              dnnl_primitive_attr_t attr);
+/* Whether the name of the implementation has that part. */
+int onednn_is_called(dnnl_primitive_desc_t pd, const char *part);
 /* Whether what oneDNN would compute is wrong for such a shape. */
 int onednn_conv_is_wrong(dnnl_primitive_desc_t pd, const dhow_conv_desc *d);
 /* Derivatives of a convolution from x to y: dx of w and dy, dw of x and dy. */

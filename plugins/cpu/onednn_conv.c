@@ -130,63 +130,21 @@ static dnnl_status_t make_operands(const conv_plan *plan, int residual_index, co
     return status;
 }
 
-static int has_name(const onednn_library *dnnl, dnnl_primitive_desc_t pd, const char *part) {
-    const char *name = NULL;
-    return dnnl->dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) ==
-               dnnl_success &&
-           name != NULL && strstr(name, part) != NULL;
-}
-
 /* Whether oneDNN has nothing better than its reference loops: ours are faster. */
-static int is_reference(const onednn_library *dnnl, dnnl_primitive_desc_t pd) {
-    return has_name(dnnl, pd, "ref");
-}
+static int is_reference(dnnl_primitive_desc_t pd) { return onednn_is_called(pd, "ref"); }
 
 /* Convolutions by "gemm" add wrong elements of a binary post-op to images that are not NCHW, and to
  * single pixels that are: seen in 467 of 4116 shapes with oneDNN 2.6. Sums are right. */
-static int adds_wrong(const onednn_library *dnnl, dnnl_primitive_desc_t pd) {
-    return has_name(dnnl, pd, "gemm");
-}
-
-/* Convolutions by "brg" of one channel read other rows where those of the result hold one element
- * and the two strides differ: in 382 of 101,940 shapes with oneDNN 3.7. */
-static int reads_wrong_rows(const onednn_library *dnnl, dnnl_primitive_desc_t pd,
-                            const dhow_conv_desc *d) {
-    return d->c == 1 && onednn_extent(d, 1) == 1 && d->stride[0] != d->stride[1] &&
-           has_name(dnnl, pd, "brg");
-}
-
-/* Whether a row of the result (i = 0) or a column (1) sees nothing but padding. */
-static int sees_padding_alone(const dhow_conv_desc *d, int i) {
-    const int64_t results = onednn_extent(d, i);
-    const int64_t extent = i == 0 ? d->h : d->w, kernel = i == 0 ? d->kh : d->kw;
-    for (int64_t r = 0; r < results; r++) {
-        int64_t t = 0, at = r * d->stride[i] - d->pad[i];
-        for (; t < kernel && (at < 0 || at >= extent); t++) at += d->dilation[i];
-        if (t == kernel) return 1;
-    }
-    return 0;
-}
-
-/* Convolutions by "brg" go wrong there: with oneDNN 2.6 they crash where the activation needs
- * constants, and add other elements of a sum. */
-static int stumbles_over_padding(const onednn_library *dnnl, dnnl_primitive_desc_t pd,
-                                 const dhow_conv_desc *d) {
-    return has_name(dnnl, pd, "brg") && (sees_padding_alone(d, 0) || sees_padding_alone(d, 1));
-}
-
-int onednn_conv_is_wrong(dnnl_primitive_desc_t pd, const dhow_conv_desc *d) {
-    return reads_wrong_rows(&onednn_loaded, pd, d) || stumbles_over_padding(&onednn_loaded, pd, d);
-}
+static int adds_wrong(dnnl_primitive_desc_t pd) { return onednn_is_called(pd, "gemm"); }
 
 /* Products of one channel's windows are too narrow for "gemm": with oneDNN 2.6 and AVX2 they take
  * four to six times as long as dhow's own kernel. */
-static int is_slow(const onednn_library *dnnl, dnnl_primitive_desc_t pd, const dhow_conv_desc *d) {
-    return d->c == 1 && d->kh * d->kw > 1 && has_name(dnnl, pd, "gemm");
+static int is_slow(dnnl_primitive_desc_t pd, const dhow_conv_desc *d) {
+    return d->c == 1 && d->kh * d->kw > 1 && onednn_is_called(pd, "gemm");
 }
 
-static int is_unfit(const onednn_library *dnnl, dnnl_primitive_desc_t pd, const dhow_conv_desc *d) {
-    return is_reference(dnnl, pd) || is_slow(dnnl, pd, d) || onednn_conv_is_wrong(pd, d);
+static int is_unfit(dnnl_primitive_desc_t pd, const dhow_conv_desc *d) {
+    return is_reference(pd) || is_slow(pd, d) || onednn_conv_is_wrong(pd, d);
 }
 
 /* Replaces "any" by what the primitive chose. */
@@ -274,14 +232,13 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
     }
     if (status == dnnl_success)
         status = describe_pd(plan, &mds, &shape, RESIDUAL_BINARY, &residual_index, &pd);
-    if (status == dnnl_success && residual_index >= 0 && adds_wrong(dnnl, pd)) {
+    if (status == dnnl_success && residual_index >= 0 && adds_wrong(pd)) {
         (void)dnnl->dnnl_primitive_desc_destroy(pd);
         pd = NULL;
         status = describe_pd(plan, &mds, &shape, RESIDUAL_SUM, &residual_index, &pd);
         made->summed_bytes = dnnl->dnnl_memory_desc_get_size(MD(mds.y));
     }
-    if (status == dnnl_success && is_unfit(dnnl, pd, d))
-        status = dnnl_unimplemented; /* ours then */
+    if (status == dnnl_success && is_unfit(pd, d)) status = dnnl_unimplemented; /* ours then */
     if (status == dnnl_success) status = query(pd, &mds);
     if (status == dnnl_success && !plan->settled) status = settle(plan, &mds);
     if (status == dnnl_success) status = onednn_primitive_make(made, pd);

@@ -120,11 +120,9 @@ static dnnl_status_t describe_pd(const training_plan *plan, const onednn_conv_sh
 
 /* Its reference loops are slower than dhow's own way, and "gemm" works on what lies plain: other
  * plans have it without a change of layout. */
-static int is_unfit(const onednn_library *dnnl, dnnl_primitive_desc_t pd) {
-    const char *name = NULL;
-    return dnnl->dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) !=
-               dnnl_success ||
-           !name || strstr(name, "ref") || strstr(name, "gemm");
+static int is_unfit(const training_plan *plan, dnnl_primitive_desc_t pd) {
+    return onednn_is_called(pd, "ref") || onednn_is_called(pd, "gemm") ||
+           (plan->direction == FORWARD && onednn_conv_is_wrong(pd, &plan->desc));
 }
 
 static uint64_t whole_lines(uint64_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
@@ -157,9 +155,7 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
     memset(&scratch, 0, sizeof scratch);
     dnnl_status_t status = describe(plan, &window);
     if (status == dnnl_success) status = describe_pd(plan, &window, &pd);
-    if (status == dnnl_success && (is_unfit(dnnl, pd) || (plan->direction == FORWARD &&
-                                                          onednn_conv_is_wrong(pd, &plan->desc))))
-        status = dnnl_unimplemented;
+    if (status == dnnl_success && is_unfit(plan, pd)) status = dnnl_unimplemented;
     if (status == dnnl_success) status = onednn_md_query(&scratch, pd, dnnl_query_scratchpad_md);
     if (status == dnnl_success && !plan->settled) {
         plan->scratch_bytes = dnnl->dnnl_memory_desc_get_size(MD(scratch));
