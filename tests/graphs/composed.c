@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions, products, norms and attention, as one node and spelt in many.
+ * Reductions, products and norms, as one node and spelt in many.
  */
 #include <math.h>
 #include <string.h>
@@ -100,7 +100,7 @@ int arg(gen *g) {
 
 /* ---- products ---- */
 
-static int product(gen *g, int a, int b) {
+int product(gen *g, int a, int b) {
     if (a < 0 || b < 0) return -1;
     const value *x = val(g, a), *y = val(g, b);
     value p = *x, q = *y;
@@ -241,108 +241,6 @@ int einsum(gen *g) {
     return result(g, n, g->m->dtype, ranks[which], shapes[which][2], 0);
 }
 
-static int permuted(gen *g, int v, const int64_t *order) {
-    if (v < 0) return -1;
-    int64_t shape[4];
-    for (int i = 0; i < 4; i++) shape[i] = val(g, v)->shape[order[i]];
-    node *n = put(g, "Transpose", 1, &v);
-    set_ints(n, "perm", 4, order);
-    return result(g, n, g->m->dtype, 4, shape, val(g, v)->bits);
-}
-
-static int to_shape(gen *g, int v, int32_t rank, const int64_t *shape, bool open) {
-    if (v < 0) return -1;
-    int64_t told[DHOW_MAX_RANK];
-    memcpy(told, shape, (size_t)rank * sizeof *shape);
-    if (open) told[0] = -1;
-    const int in[] = {v, new_ints(g, rank, told)};
-    return result(g, put(g, "Reshape", 2, in), g->m->dtype, rank, shape, val(g, v)->bits);
-}
-
-/* Softmax of scaled scores with a mask, heads by reshape and transpose. */
-int attention(gen *g) {
-    const int64_t heads = 1 + below(g, 3), d = 1 + below(g, 4), s = 2 + below(g, 5), e = heads * d;
-    const int64_t full[] = {g->batch, s, e}, w[] = {e, e}, split[] = {g->batch, s, heads, d};
-    const int64_t to_heads[] = {0, 2, 1, 3}, to_keys[] = {0, 2, 3, 1}, mask[] = {1, 1, s, s};
-    const int x = new_input(g, 3, full);
-    int q = product(g, x, new_constant(g, 2, w)), k = product(g, x, new_constant(g, 2, w)),
-        v = product(g, x, new_constant(g, 2, w));
-    if (q < 0 || k < 0 || v < 0) return -1;
-    if (one_in(g, 2)) q = binary(g, "Add", q, new_constant(g, 1, &e));
-    q = permuted(g, to_shape(g, q, 4, split, true), to_heads);
-    k = permuted(g, to_shape(g, k, 4, split, true), to_keys);
-    v = permuted(g, to_shape(g, v, 4, split, true), to_heads);
-    int scores = product(g, q, k);
-    scores = binary(g, one_in(g, 2) ? "Mul" : "Div", scores,
-                    new_number(g, one_in(g, 2) ? sqrt((double)d) : 4));
-    if (one_in(g, 2)) scores = binary(g, "Add", scores, new_constant(g, 4, mask));
-    int p = unary(g, "Softmax", scores, 0);
-    if (p >= 0) set_int(&g->m->nodes[g->m->node_count - 1], "axis", -1);
-    const int y = permuted(g, product(g, p, v), to_heads);
-    int out = to_shape(g, y, 3, full, true);
-    if (one_in(g, 2)) out = product(g, out, new_constant(g, 2, w));
-    return one_in(g, 2) ? binary(g, "Add", out, x) : out;
-}
-
-static int random_mask(gen *g, int64_t batch, int64_t heads, int64_t l, int64_t s) {
-    const int64_t full[] = {one_in(g, 2) ? 1 : batch, one_in(g, 2) ? 1 : heads,
-                            one_in(g, 3) ? 1 : l, s > 1 && one_in(g, 4) ? s - 1 : s};
-    const int32_t rank = 2 + below(g, 3);
-    if (one_in(g, 2)) return new_constant(g, rank, full + 4 - rank);
-    const int m = add_value(g->m, VALUE_CONSTANT, DHOW_BOOL, rank, full + 4 - rank, g->at);
-    for (int64_t i = 0; m >= 0 && i < value_count(val(g, m)); i++)
-        val(g, m)->data[i] = one_in(g, 2);
-    return m;
-}
-
-/* Attention as a node of its own: its heads apart or side by side, with a past, masks, a cap. */
-int attention_node(gen *g) {
-    static const int64_t apart[] = {0, 1, 2, 3}, beside[] = {0, 2, 1, 3};
-    const int64_t b = g->batch, shared = 1 + below(g, 2), heads = shared * (1 + below(g, 2)),
-                  l = 1 + below(g, one_in(g, 3) ? 40 : 4), s = one_in(g, 2) ? l : 1 + below(g, 5),
-                  e = 1 + below(g, 4), f = one_in(g, 2) ? e : 1 + below(g, 4),
-                  past = one_in(g, 3) ? below(g, 3) : -1;
-    const bool together = one_in(g, 2);
-    const int64_t *order = together ? beside : apart, all = s + (past > 0 ? past : 0);
-    const int64_t dims[3][4] = {{b, heads, l, e}, {b, shared, s, e}, {b, shared, s, f}};
-    const int64_t y[] = {b, heads, l, f}, scores[] = {b, heads, l, all};
-    const int64_t keys[] = {b, shared, past, e}, values[] = {b, shared, past, f};
-    int in[7] = {-1, -1, -1, -1, -1, -1, -1};
-    for (int i = 0; i < 3; i++) {
-        const int64_t *d = dims[i], shape[] = {d[0], d[order[1]], d[order[2]], d[3]};
-        const int64_t flat[] = {d[0], d[2], d[1] * d[3]};
-        in[i] = together ? new_input(g, 3, flat) : new_input(g, 4, shape);
-        if (in[i] < 0) return -1;
-    }
-    if (one_in(g, 2)) in[3] = random_mask(g, b, heads, l, all);
-    if (past >= 0) in[4] = new_input(g, 4, keys);
-    if (past >= 0) in[5] = new_input(g, 4, values);
-    if (past < 0 && one_in(g, 4)) in[6] = add_value(g->m, VALUE_CONSTANT, DHOW_I64, 1, &b, g->at);
-    for (int64_t i = 0; in[6] >= 0 && i < b; i++) val(g, in[6])->data[i] = below(g, (int)s + 1);
-    node *n = put(g, "Attention", 7, in);
-    if (together || one_in(g, 3)) set_int(n, "q_num_heads", heads);
-    if (together || one_in(g, 3)) set_int(n, "kv_num_heads", shared);
-    if (one_in(g, 2)) set_int(n, "is_causal", 1);
-    if (one_in(g, 4)) set_int(n, "left_window_size", below(g, 3));
-    if (one_in(g, 4)) set_int(n, "right_window_size", below(g, 3));
-    if (one_in(g, 3)) set_float(n, "scale", 0.25);
-    if (one_in(g, 4)) set_float(n, "softcap", 2);
-    if (one_in(g, 4)) set_int(n, "softmax_precision", 11);
-    const int mode = below(g, 4);
-    const bool scored = one_in(g, 2);
-    if (scored) set_int(n, "qk_matmul_output_mode", mode);
-    const int64_t flat[] = {b, l, heads * f}, after[] = {b, shared, all, e},
-                  weighed[] = {b, shared, all, f};
-    const int out =
-        together ? result(g, n, g->m->dtype, 3, flat, 0) : result(g, n, g->m->dtype, 4, y, 0);
-    if (result(g, n, g->m->dtype, 4, after, 4) < 0 || result(g, n, g->m->dtype, 4, weighed, 4) < 0)
-        return -1;
-    /* Masked scores are infinite. */
-    if (scored && mode != 2) (void)result(g, n, g->m->dtype, 4, scores, 0);
-    if (out >= 0) g->last = out;
-    return out;
-}
-
 /* ---- norms ---- */
 
 int layer_norm(gen *g) {
@@ -401,7 +299,7 @@ int lp_norm(gen *g) {
     return result(g, n, g->m->dtype, val(g, v)->rank, val(g, v)->shape, 0);
 }
 
-static int mean_of(gen *g, int v, int64_t axis) {
+int mean_of(gen *g, int v, int64_t axis) {
     if (v < 0) return -1;
     int64_t shape[DHOW_MAX_RANK];
     memcpy(shape, val(g, v)->shape, sizeof shape);

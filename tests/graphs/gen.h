@@ -57,6 +57,10 @@ int bits_product(const gen *g, int a, int b, int64_t terms);
 /* The shape of two operands together; false when they do not broadcast. */
 bool broadcast(const value *a, const value *b, int32_t *rank, int64_t *shape);
 
+/* MatMul; the mean along an axis, which stays. */
+int product(gen *g, int a, int b);
+int mean_of(gen *g, int v, int64_t axis);
+
 /* ---- families ---- */
 
 /* One value held between numbers, and the written-out HardSwish of one. */
@@ -69,7 +73,8 @@ family transpose, reshape, slice, squeeze, unsqueeze, flatten, expand, concat, s
     depth_space, gather, trilu;
 family conv, conv_line, conv_volume, conv_transpose, pool, global_pool, resize, conv_block;
 family reduce, softmax, cumsum, topk, arg;
-family matmul, gemm, einsum, linear_block, siblings, attention, attention_node;
+family matmul, gemm, einsum, linear_block, siblings, attention, attention_of_batches,
+    attention_node;
 family layer_norm, instance_norm, batch_norm, group_norm, norm_written, lrn, lp_norm;
 family gelu_written, silu_written, hard_swish_written, halves_turned;
 family shape_arithmetic, range_fill, gather_elements, scatter_elements, gather_nd, one_hot,

@@ -64,6 +64,7 @@ static const struct {
                   {siblings, 4},
                   {einsum, 2},
                   {attention, 5},
+                  {attention_of_batches, 3},
                   {attention_node, 4},
                   {layer_norm, 3},
                   {instance_norm, 1},

@@ -236,6 +236,8 @@ static void compact(dhowi_lowering *b, uint32_t first) {
 dhow_status dhowi_fuse(dhowi_lowering *b, uint32_t first_step) {
     /* Folding weights adds items, never buffers: what is known is computed at once. */
     if (dhowi_optimises(DHOWI_OPTIMISE_NORMS)) DHOWI_TRY(dhowi_recognise_norms(b, first_step));
+    if (dhowi_optimises(DHOWI_OPTIMISE_ATTENTION))
+        DHOWI_TRY(dhowi_recognise_attention(b, first_step));
     dhowi_fuser f = {.b = b, .first = first_step};
     f.readers = dhowi_alloc_array((size_t)b->buffer_count + 1, sizeof *f.readers);
     if (f.readers == NULL) return dhowi_fail_memory("plan");

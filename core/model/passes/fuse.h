@@ -42,6 +42,38 @@ bool dhowi_same_shape(const dhowi_lowering *b, int32_t x, int32_t y);
 /* Two views of the same elements in the same shape. */
 bool dhowi_same_item(const dhowi_lowering *b, int32_t x, int32_t y);
 
+/* ---- forms.c ---- */
+
+/* Who writes and who reads a buffer. */
+typedef struct dhowi_traffic {
+    uint32_t reads, writes; /* operands; outputs are reads that no step does */
+    int32_t writer, reader; /* the latest */
+} dhowi_traffic;
+
+typedef struct dhowi_finder {
+    dhowi_lowering *b;
+    dhowi_traffic *of; /* by buffer */
+} dhowi_finder;
+
+/* A map of one operation: op(x), op(x, y) or op(x, number). */
+typedef struct dhowi_form {
+    uint32_t op;
+    int32_t x, y; /* items; y is -1 for one without, or with a number */
+    double number;
+} dhowi_form;
+
+/* Counts the traffic of all buffers. */
+dhow_status dhowi_finder_begin(dhowi_finder *f, dhowi_lowering *b, uint32_t first_step);
+void dhowi_finder_end(dhowi_finder *f);
+/* Whether a step is such a map, with what is known second where the operands may change places. */
+bool dhowi_read_form(const dhowi_finder *f, int32_t step, dhowi_form *out);
+/* The step that alone writes what an item is of, -1 for none. */
+int32_t dhowi_writer_of(const dhowi_finder *f, int32_t ref);
+/* Two views of the same elements in the same order. */
+bool dhowi_same_elements(const dhowi_lowering *b, int32_t x, int32_t y);
+/* A known single number. */
+bool dhowi_number_of(dhowi_lowering *b, int32_t ref, double *out);
+
 /* ---- program.c ---- */
 
 uint32_t dhowi_operands_of(const dhowi_step *s);

@@ -5,30 +5,9 @@
  * their steps, so that it does not matter how a file writes a square or a quotient, and only where
  * nothing else reads what they compute in between.
  */
-#include <string.h>
-
 #include "base/errors/planted.h"
-#include "base/memory/alloc.h"
 #include "base/memory/size.h"
-#include "model/passes/passes.h"
-
-/* Who writes and who reads a buffer. */
-typedef struct traffic {
-    uint32_t reads, writes; /* operands; outputs are reads that no step does */
-    int32_t writer, reader; /* the latest */
-} traffic;
-
-typedef struct finder {
-    dhowi_lowering *b;
-    traffic *of; /* by buffer */
-} finder;
-
-/* A map of one operation: op(x), op(x, y) or op(x, number). */
-typedef struct form {
-    uint32_t op;
-    int32_t x, y; /* items; y is -1 for one without, or with a number */
-    double number;
-} form;
+#include "model/passes/fuse.h"
 
 /* What was found; steps, -1 for one that is not there. */
 typedef struct norm {
@@ -40,75 +19,11 @@ typedef struct norm {
 
 /* ---- reading steps ---- */
 
-static bool is_whole(const dhowi_lowering *b, int32_t ref) {
-    const dhowi_item *item = &b->items[ref];
-    return item->tensor == NULL && item->contiguous && item->offset == 0 &&
-           b->buffers[item->buffer].bytes ==
-               (uint64_t)dhowi_count_of(&item->desc) * dhow_dtype_bytes(item->desc.dtype);
-}
-
-/* Two views of the same elements in the same order. */
-static bool same_elements(const dhowi_lowering *b, int32_t x, int32_t y) {
-    const dhowi_item *p = &b->items[x], *q = &b->items[y];
-    return p->tensor == NULL && q->tensor == NULL && p->buffer == q->buffer &&
-           p->offset == q->offset && p->contiguous && q->contiguous &&
-           p->desc.dtype == q->desc.dtype && dhowi_count_of(&p->desc) == dhowi_count_of(&q->desc);
-}
-
-static bool number_of(dhowi_lowering *b, int32_t ref, double *out) {
-    uint32_t count;
-    return b->items[ref].tensor != NULL && dhowi_count_of(&b->items[ref].desc) == 1 &&
-           dhowi_floats(b, ref, out, 1, &count) == DHOW_OK;
-}
-
-static bool read_form(const finder *f, int32_t step, form *out) {
-    if (step < 0 || f->b->steps[step].op != DHOWI_OP_map) return false;
-    const dhowi_step *s = &f->b->steps[step];
-    const dhowi_program *p = &s->attrs.program;
-    const uint32_t first = p->word[0] >> 8 & 255, second = p->word[1] >> 8 & 255;
-    if (p->words != 2 || (p->word[0] & 255) != DHOWI_MAP_LOAD || first >= DHOWI_MAP_CONSTANT)
-        return false;
-    *out = (form){.op = p->word[1] & 255, .x = s->in[first], .y = -1};
-    switch ((dhowi_map_op)out->op) {
-        case DHOWI_MAP_SQUARE:
-        case DHOWI_MAP_SQRT:
-        case DHOWI_MAP_RECIPROCAL:
-            return true;
-        case DHOWI_MAP_ADD:
-        case DHOWI_MAP_MUL:
-        case DHOWI_MAP_SUB:
-        case DHOWI_MAP_DIV:
-            break;
-        default:
-            return false;
-    }
-    if (second == DHOWI_MAP_CONSTANT) {
-        out->number = p->constant[p->word[1] >> 16 & 255];
-        return true;
-    }
-    if (second > DHOWI_MAP_CONSTANT) return false;
-    out->y = s->in[second];
-    bool turns = out->op == DHOWI_MAP_ADD || out->op == DHOWI_MAP_MUL;
-    if (turns && f->b->items[out->x].tensor != NULL) { /* what is known comes second */
-        out->y = out->x;
-        out->x = s->in[second];
-    }
-    if (turns && number_of(f->b, out->y, &out->number)) out->y = -1;
-    return true;
-}
-
-static int32_t writer_of(const finder *f, int32_t ref) {
-    const dhowi_item *item = &f->b->items[ref];
-    if (item->tensor != NULL) return -1;
-    const traffic *t = &f->of[item->buffer];
-    return t->writes == 1 && f->b->buffers[item->buffer].external == 0 ? t->writer : -1;
-}
-
 /* The step that alone reads a result, once. */
-static int32_t only_reader(const finder *f, int32_t step) {
+static int32_t only_reader(const dhowi_finder *f, int32_t step) {
     const int32_t out = f->b->steps[step].out;
-    if (!is_whole(f->b, out)) return -1;
-    const traffic *t = &f->of[f->b->items[out].buffer];
+    if (!dhowi_is_whole(f->b, out)) return -1;
+    const dhowi_traffic *t = &f->of[f->b->items[out].buffer];
     return DHOWI_GUARD(norm_read_in_between, t->reads == 1) && t->writes == 1 ? t->reader : -1;
 }
 
@@ -116,7 +31,8 @@ static int32_t only_reader(const finder *f, int32_t step) {
 static bool is_column(const dhowi_lowering *b, int32_t column, int32_t x) {
     const dhowi_tensor_desc *p = &b->items[column].desc, *q = &b->items[x].desc;
     return p->rank == q->rank && p->rank > 0 && p->shape[p->rank - 1] == 1 &&
-           dhowi_shape_equal(p->rank - 1, p->shape, q->rank - 1, q->shape) && is_whole(b, column);
+           dhowi_shape_equal(p->rank - 1, p->shape, q->rank - 1, q->shape) &&
+           dhowi_is_whole(b, column);
 }
 
 static bool is_row(const dhowi_lowering *b, int32_t ref, int64_t n) {
@@ -136,31 +52,32 @@ static bool is_mean_of_rows(const dhowi_lowering *b, int32_t step) {
 /* ---- finding ---- */
 
 /* square, variance, eps, root and quotient around the mean of a square */
-static bool find_root(const finder *f, norm *k, int32_t *d) {
+static bool find_root(const dhowi_finder *f, norm *k, int32_t *d) {
     dhowi_lowering *b = f->b;
-    form g;
-    k->square = writer_of(f, b->steps[k->variance].in[0]);
-    if (!read_form(f, k->square, &g) || only_reader(f, k->square) != k->variance) return false;
+    dhowi_form g;
+    k->square = dhowi_writer_of(f, b->steps[k->variance].in[0]);
+    if (!dhowi_read_form(f, k->square, &g) || only_reader(f, k->square) != k->variance)
+        return false;
     if (g.op != DHOWI_MAP_SQUARE &&
         !(g.op == DHOWI_MAP_MUL && g.y >= 0 &&
-          DHOWI_GUARD(square_of_two_values, same_elements(b, g.x, g.y))))
+          DHOWI_GUARD(square_of_two_values, dhowi_same_elements(b, g.x, g.y))))
         return false;
     *d = g.x;
     k->eps_step = only_reader(f, k->variance);
-    if (!read_form(f, k->eps_step, &g) || g.op != DHOWI_MAP_ADD || g.y >= 0) return false;
+    if (!dhowi_read_form(f, k->eps_step, &g) || g.op != DHOWI_MAP_ADD || g.y >= 0) return false;
     k->eps = g.number;
     k->root = only_reader(f, k->eps_step);
-    if (!read_form(f, k->root, &g) || g.op != DHOWI_MAP_SQRT) return false;
+    if (!dhowi_read_form(f, k->root, &g) || g.op != DHOWI_MAP_SQRT) return false;
     k->inverse = -1;
     k->quotient = only_reader(f, k->root);
-    if (!read_form(f, k->quotient, &g)) return false;
+    if (!dhowi_read_form(f, k->quotient, &g)) return false;
     double one;
     if (g.op == DHOWI_MAP_RECIPROCAL ||
-        (g.op == DHOWI_MAP_DIV && number_of(b, g.x, &one) && one == 1)) {
+        (g.op == DHOWI_MAP_DIV && dhowi_number_of(b, g.x, &one) && one == 1)) {
         k->inverse = k->quotient;
         k->quotient = only_reader(f, k->inverse);
-        if (!read_form(f, k->quotient, &g) || g.op != DHOWI_MAP_MUL || g.y < 0) return false;
-        if (same_elements(b, g.y, *d)) {
+        if (!dhowi_read_form(f, k->quotient, &g) || g.op != DHOWI_MAP_MUL || g.y < 0) return false;
+        if (dhowi_same_elements(b, g.y, *d)) {
             int32_t first = g.x;
             g.x = g.y;
             g.y = first;
@@ -169,24 +86,27 @@ static bool find_root(const finder *f, norm *k, int32_t *d) {
         return false;
     }
     const int32_t last = k->inverse >= 0 ? k->inverse : k->root;
-    return DHOWI_GUARD(quotient_of_another_value, same_elements(b, g.x, *d)) &&
+    return DHOWI_GUARD(quotient_of_another_value, dhowi_same_elements(b, g.x, *d)) &&
            is_column(b, g.y, g.x) && b->items[g.y].buffer == b->items[b->steps[last].out].buffer &&
-           is_whole(b, b->steps[k->quotient].out);
+           dhowi_is_whole(b, b->steps[k->quotient].out);
 }
 
 /* d = x - mean(x), read by its square and its quotient alone */
-static void find_centre(const finder *f, norm *k, int32_t d) {
+static void find_centre(const dhowi_finder *f, norm *k, int32_t d) {
     dhowi_lowering *b = f->b;
-    form g, q;
+    dhowi_form g, q;
     k->mean = k->centre = -1;
     k->x = d;
-    const int32_t centre = writer_of(f, d);
-    if (!is_whole(b, d) || !read_form(f, centre, &g) || g.op != DHOWI_MAP_SUB || g.y < 0) return;
-    const int32_t mean = writer_of(f, g.y);
-    (void)read_form(f, k->square, &q);
+    const int32_t centre = dhowi_writer_of(f, d);
+    if (!dhowi_is_whole(b, d) || !dhowi_read_form(f, centre, &g) || g.op != DHOWI_MAP_SUB ||
+        g.y < 0)
+        return;
+    const int32_t mean = dhowi_writer_of(f, g.y);
+    (void)dhowi_read_form(f, k->square, &q);
     const uint32_t reads = q.y >= 0 && b->steps[k->square].in[1] >= 0 ? 3 : 2;
     if (!is_mean_of_rows(b, mean) || only_reader(f, mean) != centre || !is_column(b, g.y, g.x) ||
-        !same_elements(b, b->steps[mean].in[0], g.x) || f->of[b->items[d].buffer].reads != reads)
+        !dhowi_same_elements(b, b->steps[mean].in[0], g.x) ||
+        f->of[b->items[d].buffer].reads != reads)
         return;
     k->mean = mean;
     k->centre = centre;
@@ -194,25 +114,25 @@ static void find_centre(const finder *f, norm *k, int32_t d) {
 }
 
 /* Scale, and perhaps shift, by constants of the last dimension. */
-static void find_affine(const finder *f, norm *k) {
-    form g;
+static void find_affine(const dhowi_finder *f, norm *k) {
+    dhowi_form g;
     k->scale = k->shift = -1;
     const int32_t scale = only_reader(f, k->quotient);
-    if (!read_form(f, scale, &g) || g.op != DHOWI_MAP_MUL || g.y < 0 || !is_row(f->b, g.y, k->n) ||
-        !is_whole(f->b, f->b->steps[scale].out))
+    if (!dhowi_read_form(f, scale, &g) || g.op != DHOWI_MAP_MUL || g.y < 0 ||
+        !is_row(f->b, g.y, k->n) || !dhowi_is_whole(f->b, f->b->steps[scale].out))
         return;
     k->scale = scale;
     k->gamma = g.y;
     const int32_t shift = only_reader(f, scale);
-    form h;
-    if (!read_form(f, shift, &h) || h.op != DHOWI_MAP_ADD || h.y < 0 || !is_row(f->b, h.y, k->n) ||
-        !is_whole(f->b, f->b->steps[shift].out))
+    dhowi_form h;
+    if (!dhowi_read_form(f, shift, &h) || h.op != DHOWI_MAP_ADD || h.y < 0 ||
+        !is_row(f->b, h.y, k->n) || !dhowi_is_whole(f->b, f->b->steps[shift].out))
         return;
     k->shift = shift;
     k->beta = h.y;
 }
 
-static bool find_norm(const finder *f, int32_t variance, norm *k) {
+static bool find_norm(const dhowi_finder *f, int32_t variance, norm *k) {
     int32_t d;
     *k = (norm){.variance = variance};
     if (!is_mean_of_rows(f->b, variance) || !find_root(f, k, &d)) return false;
@@ -269,39 +189,10 @@ static dhow_status replace(dhowi_lowering *b, const norm *k) {
 
 /* ---- all of it ---- */
 
-static void count_traffic(finder *f, uint32_t first_step) {
-    dhowi_lowering *b = f->b;
-    for (uint32_t i = first_step; i < b->step_count; i++) {
-        const dhowi_step *s = &b->steps[i];
-        const int32_t outs[] = {s->out, s->second};
-        for (int k = 0; k < DHOWI_OP_MAX_INPUTS; k++) {
-            if (s->in[k] < 0 || b->items[s->in[k]].tensor != NULL) continue;
-            traffic *t = &f->of[b->items[s->in[k]].buffer];
-            t->reads++;
-            t->reader = (int32_t)i;
-        }
-        for (int k = 0; k < 2; k++) {
-            if (outs[k] < 0 || b->items[outs[k]].tensor != NULL) continue;
-            traffic *t = &f->of[b->items[outs[k]].buffer];
-            t->writes++;
-            t->writer = (int32_t)i;
-        }
-    }
-    for (uint32_t i = 0; i < b->result_count; i++) {
-        const dhowi_item *item = &b->items[b->results[i]];
-        if (item->tensor == NULL) f->of[item->buffer].reads += 2; /* no step's alone */
-    }
-    for (uint32_t i = 0; i < b->buffer_count; i++) {
-        if (b->buffers[i].kept) f->of[i].reads += 2;
-    }
-}
-
 dhow_status dhowi_recognise_norms(dhowi_lowering *b, uint32_t first_step) {
-    finder f = {.b = b};
+    dhowi_finder f;
+    DHOWI_TRY(dhowi_finder_begin(&f, b, first_step));
     dhow_status status = DHOW_OK;
-    f.of = dhowi_alloc_array((size_t)b->buffer_count + 1, sizeof *f.of);
-    if (f.of == NULL) return dhowi_fail_memory("plan");
-    count_traffic(&f, first_step);
     b->free_of_limit = true; /* rows of constants that are there */
     for (uint32_t i = first_step; i < b->step_count && status == DHOW_OK; i++) {
         norm k;
@@ -309,6 +200,6 @@ dhow_status dhowi_recognise_norms(dhowi_lowering *b, uint32_t first_step) {
             status = replace(b, &k);
     }
     b->free_of_limit = false;
-    dhowi_free(f.of);
+    dhowi_finder_end(&f);
     return status;
 }

@@ -16,6 +16,8 @@ bool dhowi_recognise_pair(const dhowi_step *first, dhowi_step *s, uint32_t of_fi
                           dhow_dtype dtype);
 /* Makes one step of a normalisation spelt in several, see match_norm.c. */
 dhow_status dhowi_recognise_norms(dhowi_lowering *b, uint32_t first_step);
+/* The same for attention, see match_attention.c. */
+dhow_status dhowi_recognise_attention(dhowi_lowering *b, uint32_t first_step);
 /* Joins steps, see fuse.c. */
 dhow_status dhowi_fuse(dhowi_lowering *b, uint32_t first_step);
 

@@ -63,6 +63,8 @@ dhow_status dhowi_attend_scores(dhowi_lowering *b, dhowi_attention *a);
  * Ainslie et al. 2023. One step where the device has a kernel for it; there are scores where they
  * are wanted. */
 dhow_status dhowi_attend(dhowi_lowering *b, dhowi_attention *a, int32_t *out);
+/* Whether the device has a kernel for all of it that pays, DHOWI_OP_attention. */
+bool dhowi_attends_at_once(const dhowi_lowering *b, const dhowi_attention *a);
 /* onnx.c */
 dhowi_lower_fn dhowi_lower_attention;
 /* rotary.c */

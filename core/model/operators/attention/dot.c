@@ -161,10 +161,21 @@ static bool has_extents_of_step(const dhowi_lowering *b, const dhowi_attention *
            q->shape[3] <= most && v->shape[3] <= most;
 }
 
-static bool is_one_step(const dhowi_lowering *b, const dhowi_attention *a) {
+/* Tensor cores' tiles are filled with pieces of rows; elements that lie apart come one by one. */
+static bool lies_as_step_likes(const dhowi_lowering *b, const dhowi_attention *a) {
+    const int32_t refs[] = {a->q, a->k, a->v};
+    if (b->device->desc.kind == DHOW_DEVICE_CPU) return true;
+    for (int i = 0; i < 3; i++) {
+        const dhowi_item *item = &b->items[refs[i]];
+        if (item->desc.shape[3] > 1 && item->strides[3] != 1) return false;
+    }
+    return true;
+}
+
+bool dhowi_attends_at_once(const dhowi_lowering *b, const dhowi_attention *a) {
     return dhowi_optimises(DHOWI_OPTIMISE_ATTENTION) && !a->wants_scores &&
            DHOWI_GUARD(attention_capped, a->softcap == 0) && has_extents_of_step(b, a) &&
-           has_types_of_step(b, a);
+           has_types_of_step(b, a) && lies_as_step_likes(b, a);
 }
 
 /* All masks as one that is added; -1 without any. */
@@ -197,7 +208,7 @@ dhow_status dhowi_attend(dhowi_lowering *b, dhowi_attention *a, int32_t *out) {
     int64_t heads, shared;
     int32_t p;
     DHOWI_TRY(dhowi_heads_of(b, a, &heads, &shared));
-    if (is_one_step(b, a)) return attend_at_once(b, a, out);
+    if (dhowi_attends_at_once(b, a)) return attend_at_once(b, a, out);
     DHOWI_TRY(dhowi_attend_scores(b, a));
     DHOWI_TRY(dhowi_with_heads(b, a->scores[DHOWI_SCORES_WEIGHTS], shared, &p));
     DHOWI_TRY(dhowi_product(b, p, a->v, -1, out));
