@@ -177,3 +177,84 @@ Test(transformer_steps, products_that_differ_or_are_looked_at_stay_apart) {
 Test(transformer_steps, weights_that_are_set_later_are_those_of_the_products) {
     cr_assert_eq(product_steps(DHOW_F32, SET_AGAIN), 4);
 }
+
+/* ---- attention, softmax(q kt / 2 + mask) v with heads turned before and after ---- */
+
+enum { BATCH = 2, ROWS_OF_HEAD = 16, DEPTH = 4 };
+
+typedef enum spelling { AS_EXPORTED, MASK_SCALED, SCORES_READ, SCALE_OF_INPUT } spelling;
+
+static double score_at(array *const *in, spelling how, int64_t b, int64_t h, int64_t i, int64_t j) {
+    const double mask = in[3]->v[b * ROWS_OF_HEAD + j], scale = how == SCALE_OF_INPUT ? 0 : 0.5;
+    double sum = 0;
+    for (int64_t d = 0; d < DEPTH; d++)
+        sum += in[0]->v[((b * ROWS_OF_HEAD + i) * HEADS + h) * DEPTH + d] *
+               in[1]->v[((b * ROWS_OF_HEAD + j) * HEADS + h) * DEPTH + d];
+    if (how == SCALE_OF_INPUT) return sum * in[4]->v[0] + mask;
+    return how == MASK_SCALED ? (sum + mask) * scale : sum * scale + mask;
+}
+
+static void attend_row(array *const *in, spelling how, int64_t b, int64_t h, int64_t i, double *y) {
+    double power[ROWS_OF_HEAD], total = 0;
+    for (int64_t j = 0; j < ROWS_OF_HEAD; j++)
+        total += power[j] = exp(score_at(in, how, b, h, i, j));
+    for (int64_t d = 0; d < DEPTH; d++) {
+        y[d] = 0;
+        for (int64_t j = 0; j < ROWS_OF_HEAD; j++)
+            y[d] += power[j] / total * in[2]->v[((b * ROWS_OF_HEAD + j) * HEADS + h) * DEPTH + d];
+    }
+}
+
+static void write_attention(built *b, spelling how) {
+    dhow_model_value q, k, v, s;
+    OK(dhow_model_permute(b->m, b->in[0], (int32_t[]){0, 2, 1, 3}, 4, &q));
+    OK(dhow_model_permute(b->m, b->in[1], (int32_t[]){0, 2, 3, 1}, 4, &k));
+    OK(dhow_model_permute(b->m, b->in[2], (int32_t[]){0, 2, 1, 3}, 4, &v));
+    OK(dhow_model_matmul(b->m, q, k, &s));
+    b->out[1] = s;
+    if (how == SCALE_OF_INPUT) OK(dhow_model_mul(b->m, s, b->in[4], &s));
+    if (how == AS_EXPORTED || how == SCORES_READ)
+        OK(dhow_model_mul_scalar(b->m, s, DHOW_SCALAR(0.5), &s));
+    OK(dhow_model_add(b->m, s, b->in[3], &s));
+    if (how == MASK_SCALED) OK(dhow_model_mul_scalar(b->m, s, DHOW_SCALAR(0.5), &s));
+    OK(dhow_model_softmax(b->m, s, -1, &s));
+    OK(dhow_model_matmul(b->m, s, v, &s));
+    OK(dhow_model_permute(b->m, s, (int32_t[]){0, 2, 1, 3}, 4, &s));
+    OK(dhow_model_reshape(b->m, s, DHOW_SHAPE(BATCH, ROWS_OF_HEAD, HEADS * DEPTH), &b->out[0]));
+}
+
+static uint32_t attention_steps(dhow_dtype dtype, spelling how) {
+    array *in[5], *y = NEW(dtype, BATCH, ROWS_OF_HEAD, HEADS * DEPTH),
+                  *scores = NEW(dtype, BATCH, HEADS, ROWS_OF_HEAD, ROWS_OF_HEAD),
+                  *want[] = {y, scores};
+    for (unsigned i = 0; i < 3; i++)
+        in[i] = FILLED(30 + i, dtype, BATCH, ROWS_OF_HEAD, HEADS, DEPTH);
+    in[3] = FILLED(33, dtype, BATCH, 1, 1, ROWS_OF_HEAD);
+    in[4] = FILLED(34, dtype, 1);
+    for (int64_t r = 0; r < BATCH * ROWS_OF_HEAD * HEADS; r++)
+        attend_row(in, how, r / HEADS / ROWS_OF_HEAD, r % HEADS, r / HEADS % ROWS_OF_HEAD,
+                   y->v + r * DEPTH);
+    for (int64_t i = 0; i < scores->count; i++) {
+        const int64_t head = i / ROWS_OF_HEAD / ROWS_OF_HEAD;
+        scores->v[i] = (score_at(in, AS_EXPORTED, head / HEADS, head % HEADS,
+                                 i / ROWS_OF_HEAD % ROWS_OF_HEAD, i % ROWS_OF_HEAD) -
+                        in[3]->v[head / HEADS * ROWS_OF_HEAD + i % ROWS_OF_HEAD]) *
+                       2;
+    }
+    built b = begin_model(in, how == SCALE_OF_INPUT ? 5 : 4, 0);
+    write_attention(&b, how);
+    return steps_of(&b, in, want, how == SCORES_READ ? 2 : 1, "attention");
+}
+
+Test(transformer_steps, attention_in_single_nodes_is_one_step_where_its_kernel_pays) {
+    if (g_device != g_cpu) return;
+    cr_assert_eq(attention_steps(DHOW_F32, AS_EXPORTED), 1);
+    cr_assert_eq(attention_steps(DHOW_F16, AS_EXPORTED), 1);
+    cr_assert_eq(attention_steps(DHOW_BF16, AS_EXPORTED), 1);
+}
+
+Test(transformer_steps, attention_that_is_something_else_stays_as_it_is_written) {
+    cr_assert_gt(attention_steps(DHOW_F32, MASK_SCALED), 3);
+    cr_assert_gt(attention_steps(DHOW_F32, SCORES_READ), 3);
+    cr_assert_gt(attention_steps(DHOW_F32, SCALE_OF_INPUT), 3);
+}

@@ -230,13 +230,16 @@ static bool find_weights(const dhowi_finder *f, int32_t weigh, written *k, int32
     const dhowi_tensor_desc *x = &b->items[*scores].desc;
     k->keys = p->shape[p->rank - 1];
     k->a.precision = x->dtype == p->dtype ? (dhow_dtype)0 : x->dtype;
+    const int32_t dim = b->steps[step].attrs.dim; /* models made in C may say -1 */
     return DHOWI_GUARD(softmax_of_other_rows,
-                       b->steps[step].attrs.dim == x->rank - 1 && x->shape[x->rank - 1] == k->keys);
+                       (dim == -1 || dim == x->rank - 1) && x->shape[x->rank - 1] == k->keys);
 }
 
-/* Whether the step is faster than oneDNN's products, which pack less where there are few rows: with
- * heads of 64 features it takes 2.2 times as long for 8 rows and keys, 1.8 for 16, 1.2 for 32 and
- * 64, and 0.8 to 0.95 from 384 on; 0.8 and 0.93 of it for 64 of 16 features and 128 of 32. */
+/* Whether the step is faster than oneDNN's products, which does not pay where rows and keys are few
+ * beside the features. Measured with AVX-512 on one thread, of their time: with heads of 64
+ * features 2.2 for 8 rows and keys, 1.8 for 16, 1.1 to 1.2 for 32 to 128, 1.02 for 197, 0.95 for
+ * 384; 0.75 for 64 rows of 16 features, 0.92 for 128 of 32, 0.93 for 1024 of 128, and 1.25 for 512
+ * of 200. */
 static bool pays(const dhowi_lowering *b, const dhowi_attention *a) {
     enum { LEAST_ROWS_PER_FEATURE = 4 };
     const dhowi_tensor_desc *q = &b->items[a->q].desc, *k = &b->items[a->k].desc;
