@@ -245,28 +245,31 @@ Test(ptx, attention_is_that_of_the_cpu) {
     }
 }
 
-/* Scores of -inf: a row that sees nothing, and keys that only some rows see. */
-Test(ptx, attention_of_nothing_is_that_of_the_cpu) {
+/* Scores of -inf or the lowest number: a row that sees nothing, and keys that only some rows see.
+ */
+static void check_unseen(const char *type, element e, uint16_t unseen) {
     enum { L = 3, S = 66, E = 16 };
-    static const uint16_t none[2] = {0xfc00, 0xff80};
-    static const element types[2] = {F16, BF16};
-    for (int t = 0; t < 2; t++) {
-        uint16_t mask[L * S] = {0};
-        char name[64];
-        const element e = types[t];
-        ptx_module *m = ptx_load("attention", t == 0 ? "f16" : "bf16", 32, NULL);
-        named(name, sizeof name, "attention", t == 0 ? "f16" : "bf16");
-        for (int j = 0; j < S; j++) mask[S + j] = none[t];
-        for (int j = 0; j < 64; j++) mask[2 * S + j] = none[t];
-        for (int empty_is_zero = 0; empty_is_zero < 2; empty_is_zero++)
-            AS_CPU(m, name, 1, 0.02, IN(q, e, L * E, 0), IN(k, e, S * E, 0), IN(v, e, S * E, 0),
-                   {"mask", INPUT, e, L * S, 0, mask, 0}, OUT(y, e, L * E, 0),
-                   DIMS(from, 4, {1, 1, 1, L, S, E, E}, {{0, 0, E, 1}, {0, 0, E, 1}, {0, 0, E, 1}},
-                        {0}),
-                   DIMS(to, 4, {0}, {{0, 0, E, 1}, {0, 0, S, 1}}, {0}), FLOAT32(scale, 0.25f),
-                   INT32(masked, 1), INT32(empty_is_zero, empty_is_zero));
-        ptx_free(m);
-    }
+    uint16_t mask[L * S] = {0};
+    char name[64];
+    ptx_module *m = ptx_load("attention", type, 32, NULL);
+    named(name, sizeof name, "attention", type);
+    for (int j = 0; j < S; j++) mask[S + j] = unseen;
+    for (int j = 0; j < 64; j++) mask[2 * S + j] = unseen;
+    for (int empty_is_zero = 0; empty_is_zero < 2; empty_is_zero++)
+        AS_CPU(
+            m, name, 1, 0.02, IN(q, e, L * E, 0), IN(k, e, S * E, 0), IN(v, e, S * E, 0),
+            {"mask", INPUT, e, L * S, 0, mask, 0}, OUT(y, e, L * E, 0),
+            DIMS(from, 4, {1, 1, 1, L, S, E, E}, {{0, 0, E, 1}, {0, 0, E, 1}, {0, 0, E, 1}}, {0}),
+            DIMS(to, 4, {0}, {{0, 0, E, 1}, {0, 0, S, 1}}, {0}), FLOAT32(scale, 0.25f),
+            INT32(masked, 1), INT32(empty_is_zero, empty_is_zero));
+    ptx_free(m);
+}
+
+Test(ptx, attention_of_nothing_is_that_of_the_cpu) {
+    check_unseen("f16", F16, 0xfc00);
+    check_unseen("f16", F16, 0xfbff);
+    check_unseen("bf16", BF16, 0xff80);
+    check_unseen("bf16", BF16, 0xff7f);
 }
 
 Test(ptx, layouts_are_those_of_the_cpu) {
