@@ -65,10 +65,10 @@ static void pass_over(dhow_device *d, const char *why) {
     dhowi_log_line(&d->context->log, DHOW_LOG_WARN, "%s", d->plugin->reason);
 }
 
-/* Dhow's own backends have its kernels; a foreign device may have none, and would fail with the
- * program's first operation. */
+/* A device that does not say so may have no kernels, and would fail with the program's first
+ * operation. */
 static bool can_compute(dhow_device *d) {
-    if (dhowi_backend_is_own(d->api->name) || atomic_load(&d->computes)) return true;
+    if ((d->desc.flags & DHOW_DEVICE_RUNS_KERNELS) != 0 || atomic_load(&d->computes)) return true;
     if (atomic_load(&d->passed)) return false;
     DHOWI_KEEP_ERROR;
     if (g_ask(d) == DHOW_OK) {

@@ -68,11 +68,6 @@ dhow_status dhowi_dlpack_dtype_of(const char *function, DLDataType type, dhow_dt
 
 /* ---- devices ---- */
 
-static const struct {
-    const char *backend;
-    DLDeviceType device, host; /* host: memory that it pinned */
-} k_backends[] = {{"cuda", kDLCUDA, kDLCUDAHost}, {"opencl", kDLOpenCL, kDLCPU}};
-
 static const char *const k_device_types[] = {
     [1] = "CPU",        [2] = "CUDA",          [3] = "CUDA pinned host",
     [4] = "OpenCL",     [7] = "Vulkan",        [8] = "Metal",
@@ -80,38 +75,34 @@ static const char *const k_device_types[] = {
     [12] = "extension", [13] = "CUDA managed", [14] = "oneAPI",
     [15] = "WebGPU",    [16] = "Hexagon",      [17] = "MAIA"};
 
-/* The row of a device's backend, or -1. */
-static int row_of(const dhow_device *device) {
-    for (size_t i = 0; i < DHOWI_COUNT(k_backends); i++)
-        if (strcmp(device->api->name, k_backends[i].backend) == 0) return (int)i;
-    return -1;
-}
-
 dhow_status dhowi_dlpack_device(const char *function, const dhow_tensor *tensor, DLDevice *out) {
     const dhowi_storage *s = tensor->storage;
     *out = (DLDevice){kDLCPU, 0};
     if (s->host != NULL) {
-        const int row = s->pinned_by != NULL ? row_of(s->pinned_by) : -1;
-        if (row >= 0 && k_backends[row].host != kDLCPU)
-            *out = (DLDevice){k_backends[row].host, (int32_t)s->pinned_by->index};
+        const dhow_device *d = s->pinned_by;
+        if (d != NULL && d->desc.dlpack_host_type != 0)
+            *out = (DLDevice){(DLDeviceType)d->desc.dlpack_host_type, (int32_t)d->index};
         return DHOW_OK;
     }
-    const int row = row_of(s->device);
-    if (row < 0) {
+    const dhow_device *d = s->device;
+    if (d->desc.dlpack_type == 0) {
         return dhowi_fail(DHOW_UNSUPPORTED,
                           "%s: DLPack has no device type for %s; copy the tensor to the CPU with "
                           "dhow_tensor_to()",
-                          function, s->device->name);
+                          function, d->name);
     }
-    *out = (DLDevice){k_backends[row].device, (int32_t)s->device->index};
+    *out = (DLDevice){(DLDeviceType)d->desc.dlpack_type, (int32_t)d->index};
     return DHOW_OK;
 }
 
-static dhow_status find_device(dhow_context *context, const char *backend, int32_t index,
-                               dhow_device **out) {
-    char spec[48];
-    (void)snprintf(spec, sizeof spec, "%s:%d", backend, index);
-    return dhowi_device_select(context, spec, out);
+/* The device whose memory, or whose pinned host memory, is of a DLPack type; NULL for none. */
+static dhow_device *find_device(const dhow_context *context, DLDevice place, bool pinned) {
+    for (uint32_t i = 0; i < context->device_count; i++) {
+        dhow_device *d = context->devices[i];
+        const unsigned type = pinned ? d->desc.dlpack_host_type : d->desc.dlpack_type;
+        if (type == (unsigned)place.device_type && d->index == (uint32_t)place.device_id) return d;
+    }
+    return NULL;
 }
 
 dhow_status dhowi_dlpack_device_of(const char *function, dhow_context *context, DLDevice place,
@@ -120,18 +111,19 @@ dhow_status dhowi_dlpack_device_of(const char *function, dhow_context *context, 
     *out = *out_pinned_by = NULL;
     if (place.device_id < 0)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: device_id is %d", function, place.device_id);
-    if (type == kDLCPU || type == kDLCUDAHost) *out = context->cpu;
-    for (size_t i = 0; i < DHOWI_COUNT(k_backends); i++) {
-        if (type == (int)k_backends[i].device)
-            return find_device(context, k_backends[i].backend, place.device_id, out);
-        /* Without that device it is host memory like any other. */
-        if (type != kDLCPU && type == (int)k_backends[i].host)
-            (void)find_device(context, k_backends[i].backend, place.device_id, out_pinned_by);
-    }
+    *out = find_device(context, place, false);
     if (*out != NULL) return DHOW_OK;
+    *out_pinned_by = find_device(context, place, true);
+    /* Pinned memory of a device that is not here is host memory like any other. */
+    if (type == kDLCPU || type == kDLCUDAHost || type == kDLROCMHost || *out_pinned_by != NULL) {
+        *out = context->cpu;
+        return DHOW_OK;
+    }
     const bool known = type > 0 && type < (int)DHOWI_COUNT(k_device_types);
-    return dhowi_fail(
-        DHOW_UNSUPPORTED,
-        "%s: device type %d (%s); dhow takes CPU, CUDA, CUDA pinned host and OpenCL memory",
-        function, type, known && k_device_types[type] != NULL ? k_device_types[type] : "unknown");
+    return dhowi_fail(DHOW_NOT_FOUND,
+                      "%s: no device of DLPack's type %d (%s) with device_id %d is here; devinfo "
+                      "lists devices and why others are missing",
+                      function, type,
+                      known && k_device_types[type] != NULL ? k_device_types[type] : "unknown",
+                      place.device_id);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The backends that come with dhow, and the filter of DHOW_BACKENDS: "cuda,cpu" keeps those,
- * "-opencl" drops one. The CPU always stays.
+ * The filter of DHOW_BACKENDS: "cuda,cpu" keeps those, "-opencl" drops one. The CPU always stays.
  */
 #include <string.h>
 
@@ -17,14 +16,6 @@ static bool next_word(const char **list, const char **word, size_t *length) {
     *length = (size_t)(end - *list);
     *list = *end == ',' ? end + 1 : end;
     return true;
-}
-
-bool dhowi_backend_is_own(const char *backend) {
-    static const char *const own[] = {"cpu", "cuda", "opencl", "sim"};
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
-        if (strcmp(backend, own[i]) == 0) return true;
-    }
-    return false;
 }
 
 bool dhowi_backends_keep(const char *filter, const char *backend) {

@@ -44,9 +44,6 @@ const dhowi_plugin *dhowi_registry_find(const dhowi_registry *registry, const ch
 
 /* ---- DHOW_BACKENDS ---- */
 
-/* Whether a backend of that name comes with dhow, which tests all of its kernels on it. */
-bool dhowi_backend_is_own(const char *backend);
-
 /* Whether the filter keeps a backend. */
 bool dhowi_backends_keep(const char *filter, const char *backend);
 /* INVALID_ARGUMENT when a word is malformed or names no backend among the plugins found. */

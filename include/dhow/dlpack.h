@@ -176,8 +176,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_to_dlpack_unversioned(dhow_tenso
  *
  * @return INVALID_ARGUMENT (what dhow has not: the message names the value - lanes, a type, a
  * negative stride, strides that overlap, memory that is not aligned for its type, memory of another
- * device), UNSUPPORTED (device types that dhow has not), INCOMPATIBLE (another major version),
- * NOT_FOUND (no such device in the context), OUT_OF_RANGE, OUT_OF_MEMORY, DEVICE_LOST. Then
+ * device), INCOMPATIBLE (another major version), NOT_FOUND (no device of the context has that
+ * device type and device_id), OUT_OF_RANGE, OUT_OF_MEMORY, DEVICE_LOST. Then
  * `managed` stays the caller's, whose deleter is not called
  *
  * Ownership: on success managed is transferred: its deleter is called once, after all work of dhow

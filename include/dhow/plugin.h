@@ -104,7 +104,9 @@ enum { /* dhow_device_desc.flags */
        /* dhow's kernels for f16 and bf16 compute products with the device's tensor cores:
           attention of up to 128 features is one of them, not the library's products and a softmax.
         */
-       DHOW_DEVICE_TENSOR_CORES = 1u << 3
+       DHOW_DEVICE_TENSOR_CORES = 1u << 3,
+       /* dhow's kernels are known to run: "auto" takes the device without building one first. */
+       DHOW_DEVICE_RUNS_KERNELS = 1u << 4
 };
 
 enum { /* dhow_device_desc.priority of a device that states none */
@@ -133,7 +135,11 @@ typedef struct dhow_device_desc {
      * for the default of its kind, DHOW_PRIORITY_*. Simulated devices are never taken. Missing in
      * hosts whose struct_size ends before it. */
     uint32_t priority;
-    uint32_t reserved0;
+    /* DLPack's device types of its memory and of host memory that it pinned (a DLDeviceType; the
+     * device_id is the device's index in its backend). 0: DLPack has none, and pinned memory is
+     * host memory like any other. */
+    uint16_t dlpack_type;
+    uint16_t dlpack_host_type;
 } dhow_device_desc;
 
 enum { DHOW_SPACE_DEVICE = 0, DHOW_SPACE_HOST = 1 };

@@ -49,7 +49,8 @@ static int32_t device_describe(void *backend, uint32_t index, dhow_device_desc *
         return cpu_fail(err, DHOW_OUT_OF_RANGE, 0, "there is one CPU device, asked for number %u",
                         index);
     out->kind = DHOW_DEVICE_CPU;
-    out->flags = DHOW_DEVICE_HOST_INLINE | DHOW_DEVICE_HOST_VISIBLE | DHOW_DEVICE_PAGEABLE_ASYNC;
+    out->flags = DHOW_DEVICE_HOST_INLINE | DHOW_DEVICE_HOST_VISIBLE | DHOW_DEVICE_PAGEABLE_ASYNC |
+                 DHOW_DEVICE_RUNS_KERNELS;
     out->compute_units = host->cpu_threads;
     out->offset_align =
         8; /* the widest element; matmul's panels are copies, so nothing wants more */

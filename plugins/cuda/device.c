@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dhow/dlpack.h"
+
 #include "cuda_plugin.h"
 
 int32_t dhowi_cuda_device_count(void *backend, uint32_t *out_count, dhow_error *err) {
@@ -74,7 +76,10 @@ int32_t dhowi_cuda_device_describe(void *backend_pointer, uint32_t index, dhow_d
     const cudaError_t code = cudaGetDeviceProperties(&properties, ordinal);
     if (code != cudaSuccess) return dhowi_cuda_fail(err, code, "cuda:%d: its properties", ordinal);
     out->kind = DHOW_DEVICE_GPU;
-    out->flags = properties.major >= 8 ? DHOW_DEVICE_TENSOR_CORES : 0; /* mma.m16n8k16 */
+    out->flags = DHOW_DEVICE_RUNS_KERNELS;
+    if (properties.major >= 8) out->flags |= DHOW_DEVICE_TENSOR_CORES; /* mma.m16n8k16 */
+    out->dlpack_type = kDLCUDA;
+    out->dlpack_host_type = kDLCUDAHost;
     out->compute_units = (uint32_t)properties.multiProcessorCount;
     out->offset_align = DHOWI_CUDA_OFFSET_ALIGN;
     out->index_bits = 32 | 64;

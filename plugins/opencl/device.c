@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dhow/dlpack.h"
+
 #include "opencl.h"
 
 enum { MAX_PLATFORMS = 32, MAX_PLATFORM_DEVICES = 64 };
@@ -230,7 +232,8 @@ int32_t dhowi_cl_device_describe(void *backend_pointer, uint32_t index, dhow_dev
     out->kind = class == 0   ? DHOW_DEVICE_GPU
                 : class == 2 ? DHOW_DEVICE_CPU
                              : DHOW_DEVICE_ACCELERATOR;
-    out->flags = is_host_visible(listed) ? DHOW_DEVICE_HOST_VISIBLE : 0u;
+    out->flags = DHOW_DEVICE_RUNS_KERNELS;
+    if (is_host_visible(listed)) out->flags |= DHOW_DEVICE_HOST_VISIBLE;
     if (class == 2) out->flags |= DHOW_DEVICE_PAGEABLE_ASYNC;
     out->compute_units = device_uint(listed->id, CL_DEVICE_MAX_COMPUTE_UNITS);
     /* Kernels take a buffer and a byte offset, so any naturally aligned element is reachable; 16
@@ -249,7 +252,10 @@ int32_t dhowi_cl_device_describe(void *backend_pointer, uint32_t index, dhow_dev
     out->uuid[0] = out->pci[0] = '\0';
     describe_uuid(listed->id, out->uuid, sizeof out->uuid);
     describe_pci(listed->id, out->pci, sizeof out->pci);
-    if (out->struct_size >= offsetof(dhow_device_desc, reserved0)) out->priority = priority_of(class);
+    if (out->struct_size >= sizeof *out) {
+        out->priority = priority_of(class);
+        out->dlpack_type = kDLOpenCL;
+    }
     return DHOW_OK;
 }
 

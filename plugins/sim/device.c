@@ -25,8 +25,8 @@ int32_t sim_device_describe(void *handle, uint32_t index, dhow_device_desc *out,
                         index);
     }
     out->kind = DHOW_DEVICE_SIMULATED;
-    out->flags =
-        0; /* handles are no pointers, nothing is mapped, memory not pinned makes copies block */
+    /* Handles are no pointers, nothing is mapped, memory not pinned makes copies block. */
+    out->flags = DHOW_DEVICE_RUNS_KERNELS;
     out->compute_units = 1;
     out->offset_align = config->offset_align;
     out->index_bits = 64;

@@ -91,11 +91,13 @@ static conform_result check_description(conform_env *env, uint32_t i, const dhow
     CHECK((d->dtypes & DHOW_DTYPE_BIT(DHOW_F32)) != 0, "device %u: dtypes has no f32", i);
     const uint32_t flags =
         DHOW_DEVICE_HOST_INLINE | DHOW_DEVICE_HOST_VISIBLE | DHOW_DEVICE_PAGEABLE_ASYNC |
-        DHOW_DEVICE_TENSOR_CORES;
+        DHOW_DEVICE_TENSOR_CORES | DHOW_DEVICE_RUNS_KERNELS;
     CHECK((d->flags & ~flags) == 0, "device %u: flags 0x%x, of which dhow knows 0x%x", i, d->flags,
           flags);
     CHECK((d->flags & DHOW_DEVICE_HOST_VISIBLE) == 0 || API->map != NULL,
           "device %u: HOST_VISIBLE without the slot map", i);
+    CHECK(d->dlpack_type != 1 && d->dlpack_host_type != 1,
+          "device %u: DLPack's type 1 is plain host memory; leave it 0", i);
     return CONFORM_PASS;
 }
 

@@ -323,9 +323,9 @@ Test(dlpack, shapes_strides_and_places_that_dhow_has_not_are_refused_by_their_va
     refuse(&p, DHOW_INVALID_ARGUMENT, "NULL");
     produce(&p);
     p.versioned.dl_tensor.device.device_type = kDLMetal;
-    refuse(&p, DHOW_UNSUPPORTED, "device type 8 (Metal)");
+    refuse(&p, DHOW_NOT_FOUND, "type 8 (Metal) with device_id 0");
     p.versioned.dl_tensor.device.device_type = kDLCUDA;
-    refuse(&p, DHOW_NOT_FOUND, "cuda");
+    refuse(&p, DHOW_NOT_FOUND, "type 2 (CUDA) with device_id 0");
     p.versioned.dl_tensor.device = (DLDevice){kDLCPU, -2};
     refuse(&p, DHOW_INVALID_ARGUMENT, "device_id is -2");
     produce(&p);

@@ -30,7 +30,7 @@ Test(sim_plugin, two_simulated_devices_are_described_without_opening_them) {
     dhow_device_desc desc = {.struct_size = sizeof desc};
     OK(sim->device_describe(backend, 1, &desc, &err));
     cr_assert_eq(desc.kind, DHOW_DEVICE_SIMULATED);
-    cr_assert_eq(desc.flags, 0);
+    cr_assert_eq(desc.flags, DHOW_DEVICE_RUNS_KERNELS);
     cr_assert_str_eq(desc.name, "simulated device 1");
     FAILS(DHOW_OUT_OF_RANGE, sim->device_describe(backend, 2, &desc, &err));
     sim->close(backend);
