@@ -24,6 +24,11 @@ for program; do
             for number in 0 -1 1001 ten 99999999999999999999; do refused "$program" --epochs "$number"; done
             refused "$program" --seed 18446744073709551616
             ;;
+        generate)
+            for number in 0 -1 ten 1000001; do refused "$program" --train --steps "$number"; done
+            refused "$program" --train --width 33
+            refused "$program" --train --temperature -1
+            ;;
         cutout) refused "$program" one two ;;
     esac
 done
