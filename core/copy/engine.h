@@ -37,16 +37,16 @@ static inline bool dhowi_can_dma(const dhow_device *device, const dhowi_storage 
 enum { DHOWI_COPY_PENDING = 2 * DHOWI_MAX_PENDING };
 uint32_t dhowi_copy_pending(const dhowi_use uses[2], const dhowi_timeline *self,
                             dhowi_timepoint pending[DHOWI_COPY_PENDING]);
-/* Notes a copy that was handed in without waiting for anybody, together with all it has not waited
- * for: the stream waits for them behind it, and who comes later waits for the stream. */
-dhow_status dhowi_copy_note_unordered(dhow_stream *stream, const dhowi_use uses[2]);
+/* Hands in a copy that waits for nobody; who comes later waits for it and for what it skipped. */
+dhow_status dhowi_copy_submit_unordered(dhow_stream *stream, const dhowi_work *work,
+                                        const dhowi_use uses[2]);
 /* Submits work that copies from the storage of one use to that of the other. */
 static inline dhow_status dhowi_copy_submit_work(dhow_stream *stream, const dhowi_work *work,
                                                  const dhowi_use uses[2], bool ordered) {
     /* A sink and a graph know the order by themselves. */
     if (dhowi_thread_sink != NULL || stream->recording != NULL) ordered = true;
-    DHOWI_TRY(dhowi_submit(stream, work, uses, ordered ? 2 : 0));
-    return ordered ? DHOW_OK : dhowi_copy_note_unordered(stream, uses);
+    return ordered ? dhowi_submit(stream, work, uses, 2)
+                   : dhowi_copy_submit_unordered(stream, work, uses);
 }
 /* Submits a rect to a stream. */
 dhow_status dhowi_copy_submit(dhow_stream *stream, const dhow_copy_rect *rect,

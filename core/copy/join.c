@@ -35,23 +35,11 @@ static dhow_status check_parts(const char *function, dhow_tensor *const *tensors
                       dim, extent, dhowi_tensor_text(y, a, sizeof a));
 }
 
-/* The work of others, besides the device's own, that the values of a storage come from. */
-static dhow_status values_of(dhowi_storage *storage, dhowi_origins *out) {
-    dhowi_timepoint pending[DHOWI_MAX_PENDING];
-    DHOWI_TRY(dhowi_storage_readable(storage, false));
-    *out = dhowi_storage_origins(storage);
-    const uint32_t count = dhowi_hazard_pending(&storage->hazard, DHOW_ACCESS_READ, NULL, pending);
-    for (uint32_t i = 0; i < count; i++)
-        if (pending[i].timeline->lost != &storage->device->lost)
-            DHOWI_TRY(dhowi_origins_add(out, pending[i]));
-    return DHOW_OK;
-}
-
 /* Copies one part beside others: what a lost device was to write there stays missing, though this
  * copy writes to the same storage. */
 static dhow_status copy_beside(dhow_stream *stream, dhow_tensor *part, dhow_tensor *place) {
     dhowi_origins values;
-    DHOWI_TRY(values_of(place->storage, &values));
+    DHOWI_TRY(dhowi_origins_of(place->storage, place->storage->device, &values));
     DHOWI_TRY(dhow_copy_async(stream, part, place, 0));
     if (values.count == 0) return DHOW_OK;
     DHOWI_TRY(dhowi_origins_add_storage(&values, place->storage));

@@ -42,7 +42,9 @@ uint32_t dhowi_copy_pending(const dhowi_use uses[2], const dhowi_timeline *self,
     return n + dhowi_hazard_pending(&uses[1].storage->hazard, uses[1].access, self, pending + n);
 }
 
-dhow_status dhowi_copy_note_unordered(dhow_stream *stream, const dhowi_use uses[2]) {
+/* Notes a copy that was handed in without waiting for anybody, together with all it has not waited
+ * for: the stream waits for them behind it, and who comes later waits for the stream. */
+static dhow_status note_unordered(dhow_stream *stream, const dhowi_use uses[2]) {
     dhowi_timepoint pending[DHOWI_COPY_PENDING];
     uint32_t n = dhowi_copy_pending(uses, &stream->timeline, pending);
     for (uint32_t i = 0; i < n; i++) { /* syncing them reports their failures */
@@ -52,6 +54,16 @@ dhow_status dhowi_copy_note_unordered(dhow_stream *stream, const dhowi_use uses[
     if (dhowi_planted("an unordered copy is not noted")) return DHOW_OK;
     DHOWI_TRY(dhowi_stream_begin(stream, NULL, 0));
     return dhowi_stream_end(stream, uses, 2, DHOW_OK);
+}
+
+dhow_status dhowi_copy_submit_unordered(dhow_stream *stream, const dhowi_work *work,
+                                        const dhowi_use uses[2]) {
+    dhowi_origins values;
+    DHOWI_TRY(dhowi_origins_of(uses[0].storage, stream->device, &values));
+    DHOWI_TRY(dhowi_submit(stream, work, uses, 0));
+    DHOWI_TRY(note_unordered(stream, uses));
+    dhowi_storage_set_origins(uses[1].storage, &values);
+    return DHOW_OK;
 }
 
 dhow_status dhowi_copy_submit(dhow_stream *stream, const dhow_copy_rect *rect,

@@ -417,7 +417,10 @@ static dhow_status hand_in(dhowi_host_lane *lane, copy_job *c, bool ordered) {
     dhow_stream *stream = c->stream;
     const dhowi_use uses[2] = {{c->src->storage, DHOW_ACCESS_READ},
                                {c->dst->storage, DHOW_ACCESS_WRITE}};
-    dhow_status status = add_fences(c, lane->timeline, ordered);
+    const bool covers = dhowi_tensor_bytes(c->dst) == c->dst->storage->bytes;
+    dhowi_origins values = {.count = 0}; /* of an ordered copy: the job asks before it runs */
+    dhow_status status = ordered ? DHOW_OK : dhowi_origins_of(c->src->storage, NULL, &values);
+    if (status == DHOW_OK) status = add_fences(c, lane->timeline, ordered);
     if (status != DHOW_OK) {
         end_fences(c->fences, c->fence_count);
         dhowi_free(c);
@@ -435,6 +438,7 @@ static dhow_status hand_in(dhowi_host_lane *lane, copy_job *c, bool ordered) {
     if (status != DHOW_OK) /* then nothing is left to be joined */
         for (int i = 0; i < 2; i++)
             (void)dhowi_hazard_wait(&uses[i].storage->hazard, uses[i].access);
+    if (covers || values.count > 0) dhowi_storage_set_origins(uses[1].storage, &values);
     for (int i = 0; i < 2; i++) {
         if (!dhowi_planted("a staged copy is not noted"))
             dhowi_hazard_note(&uses[i].storage->hazard, uses[i].access, point.timeline,

@@ -72,6 +72,17 @@ dhowi_origins dhowi_storage_origins(dhowi_storage *storage) {
     return all;
 }
 
+dhow_status dhowi_origins_of(dhowi_storage *storage, const dhow_device *own, dhowi_origins *out) {
+    dhowi_timepoint pending[DHOWI_MAX_PENDING];
+    DHOWI_TRY(dhowi_storage_readable(storage, false));
+    *out = dhowi_storage_origins(storage);
+    const uint32_t count = dhowi_hazard_pending(&storage->hazard, DHOW_ACCESS_READ, NULL, pending);
+    for (uint32_t i = 0; i < count; i++)
+        if (own == NULL || pending[i].timeline->lost != &own->lost)
+            DHOWI_TRY(dhowi_origins_add(out, pending[i]));
+    return DHOW_OK;
+}
+
 static bool holds(const dhowi_origins *origins, dhowi_timepoint point) {
     for (uint32_t i = 0; i < origins->count; i++)
         if (origins->points[i].timeline == point.timeline &&

@@ -22,6 +22,7 @@ typedef struct dhowi_origins {
 } dhowi_origins;
 
 struct dhowi_storage;
+struct dhow_device;
 
 /* Adds a timepoint, or those of a storage that is read. Where there is no room for one more, the
  * work is waited for, and its failure returned. */
@@ -29,6 +30,10 @@ dhow_status dhowi_origins_add(dhowi_origins *origins, dhowi_timepoint point);
 dhow_status dhowi_origins_add_storage(dhowi_origins *origins, struct dhowi_storage *storage);
 
 dhowi_origins dhowi_storage_origins(struct dhowi_storage *storage);
+/* The work of others than `own`, which may be NULL, that the values of a storage come from; fails
+ * where it is known to have failed. */
+dhow_status dhowi_origins_of(struct dhowi_storage *storage, const struct dhow_device *own,
+                             dhowi_origins *out);
 /* Of all that is written from now on. */
 void dhowi_storage_set_origins(struct dhowi_storage *storage, const dhowi_origins *origins);
 
