@@ -35,22 +35,9 @@ static dhow_status check_parts(const char *function, dhow_tensor *const *tensors
                       dim, extent, dhowi_tensor_text(y, a, sizeof a));
 }
 
-/* Copies one part beside others: what a lost device was to write there stays missing, though this
- * copy writes to the same storage. */
-static dhow_status copy_beside(dhow_stream *stream, dhow_tensor *part, dhow_tensor *place) {
-    dhowi_origins values;
-    DHOWI_TRY(dhowi_origins_of(place->storage, place->storage->device, &values));
-    DHOWI_TRY(dhow_copy_async(stream, part, place, 0));
-    if (values.count == 0) return DHOW_OK;
-    DHOWI_TRY(dhowi_origins_add_storage(&values, place->storage));
-    dhowi_storage_set_origins(place->storage, &values);
-    return DHOW_OK;
-}
-
-static dhow_status copy_part(dhow_stream *stream, dhow_tensor *const *parts, uint32_t i,
-                             dhow_tensor *place) {
-    return i == 0 ? dhow_copy_async(stream, parts[0], place, 0)
-                  : copy_beside(stream, parts[i], place);
+/* All of y is written, part by part: what was to be there before is of no matter any more. */
+static void begin_anew(dhow_tensor *y) {
+    if (dhowi_tensor_bytes(y) == y->storage->bytes) dhowi_storage_written(y->storage);
 }
 
 dhow_status dhow_cat(dhow_stream *stream, dhow_tensor *const *tensors, uint32_t count, int32_t dim,
@@ -62,12 +49,13 @@ dhow_status dhow_cat(dhow_stream *stream, dhow_tensor *const *tensors, uint32_t 
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: there are no tensors", function);
     if (stream != NULL) DHOWI_TRY(dhowi_handle_check(stream, DHOWI_STREAM, function, "stream"));
     DHOWI_TRY(check_parts(function, tensors, count, dim, y));
+    begin_anew(y);
     int64_t at = 0;
     for (uint32_t i = 0; i < count; i++) {
         int64_t next = at + tensors[i]->shape[dim];
         dhow_tensor *place;
         DHOWI_TRY(dhow_tensor_slice(y, dim, at, next, 1, &place));
-        dhow_status status = copy_part(stream, tensors, i, place);
+        dhow_status status = dhow_copy_async(stream, tensors[i], place, 0);
         dhow_tensor_release(place);
         DHOWI_TRY(status);
         at = next;
@@ -109,10 +97,11 @@ dhow_status dhow_stack(dhow_stream *stream, dhow_tensor *const *tensors, uint32_
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: there are no tensors", function);
     if (stream != NULL) DHOWI_TRY(dhowi_handle_check(stream, DHOWI_STREAM, function, "stream"));
     DHOWI_TRY(check_layers(function, tensors, count, dim, y));
+    begin_anew(y);
     for (uint32_t i = 0; i < count; i++) {
         dhow_tensor *place;
         DHOWI_TRY(dhow_tensor_select(y, dim, i, &place));
-        dhow_status status = copy_part(stream, tensors, i, place);
+        dhow_status status = dhow_copy_async(stream, tensors[i], place, 0);
         dhow_tensor_release(place);
         DHOWI_TRY(status);
     }

@@ -58,8 +58,8 @@ static dhow_status note_unordered(dhow_stream *stream, const dhowi_use uses[2]) 
 
 dhow_status dhowi_copy_submit_unordered(dhow_stream *stream, const dhowi_work *work,
                                         const dhowi_use uses[2]) {
-    dhowi_origins values;
-    DHOWI_TRY(dhowi_origins_of(uses[0].storage, stream->device, &values));
+    dhowi_origins values = {.count = 0};
+    DHOWI_TRY(dhowi_origins_add_values(&values, uses[0].storage, stream->device));
     DHOWI_TRY(dhowi_submit(stream, work, uses, 0));
     DHOWI_TRY(note_unordered(stream, uses));
     dhowi_storage_set_origins(uses[1].storage, &values);
@@ -81,7 +81,7 @@ dhow_status dhowi_copy_submit(dhow_stream *stream, const dhow_copy_rect *rect,
 
 static void uses_of(const dhow_tensor *src, const dhow_tensor *dst, dhowi_use uses[2]) {
     uses[0] = (dhowi_use){src->storage, DHOW_ACCESS_READ};
-    uses[1] = (dhowi_use){dst->storage, DHOW_ACCESS_WRITE};
+    uses[1] = dhowi_use_of(dst, DHOW_ACCESS_WRITE);
 }
 
 static const char *width_name(uint32_t bytes) {
@@ -177,7 +177,7 @@ dhow_status dhowi_copy_local(dhow_stream *stream, dhow_tensor *src, dhow_tensor 
 /* ---- fills ---- */
 
 static dhow_status fill_run(dhow_stream *stream, dhow_tensor *t, uint64_t bits) {
-    const dhowi_use use = {t->storage, DHOW_ACCESS_WRITE};
+    const dhowi_use use = dhowi_use_of(t, DHOW_ACCESS_WRITE);
     const uint64_t bytes = dhowi_tensor_bytes(t);
     const dhowi_work work = {.kind = DHOWI_WORK_FILL,
                              .traced = DHOWI_TRACE_FILL,
@@ -204,7 +204,7 @@ dhow_status dhowi_fill_bits(dhow_stream *stream, dhow_tensor *t, uint64_t bits) 
     const int64_t span = dhowi_multipliers(stream->device, &dims, span_of(t), dims.stride[2]);
     const dhow_arg args[] = {dhowi_arg_buffer(t, DHOW_ACCESS_WRITE), dhowi_arg_i64((int64_t)bits),
                              dhowi_arg_dims(&dims)};
-    dhowi_use use = {t->storage, DHOW_ACCESS_WRITE};
+    dhowi_use use = dhowi_use_of(t, DHOW_ACCESS_WRITE);
     return dhowi_launch(stream, kernel, t->count, span, args, 3, &use, 1);
 }
 

@@ -23,7 +23,8 @@ static int32_t run_peer(const void *user, dhow_device *device, void *stream, dho
 }
 
 dhow_status dhowi_copy_peer(dhow_stream *stream, dhow_tensor *src, dhow_tensor *dst, bool ordered) {
-    const dhowi_use uses[] = {{src->storage, DHOW_ACCESS_READ}, {dst->storage, DHOW_ACCESS_WRITE}};
+    const dhowi_use uses[] = {{src->storage, DHOW_ACCESS_READ},
+                              dhowi_use_of(dst, DHOW_ACCESS_WRITE)};
     const peers both = {src, dst};
     const dhowi_work work = {.kind = DHOWI_WORK_CALL,
                              .traced = DHOWI_TRACE_COPY,

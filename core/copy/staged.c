@@ -343,9 +343,20 @@ static dhow_status add_pending(copy_job *c, const dhow_tensor *t, uint32_t acces
     return DHOW_OK;
 }
 
-/* Pending writers of src must succeed. Pending users of dst must only finish, except writers of
- * other elements of dst: whoever reads dst inherits their failure by this copy. Copies in the same
- * lane run in order and need no fence. */
+/* What wrote other elements of dst before: whoever reads dst inherits its failure by this copy.
+ * Other lanes and streams are waited for; the last copy of this one, in which those before it are
+ * inherited, has run by then. */
+static dhow_status add_writers_beside(copy_job *c, const dhowi_timeline *lane) {
+    dhowi_storage *s = c->dst->storage;
+    DHOWI_TRY(dhowi_storage_readable(s, false));
+    const uint64_t word = atomic_load(&s->staged_write);
+    if (word != 0)
+        DHOWI_TRY(dhowi_origins_add(&c->origins, dhowi_ticket_mark(s->device->context, word)));
+    return add_pending(c, c->dst, DHOW_ACCESS_READ, lane);
+}
+
+/* Pending writers of src must succeed. Pending users of dst must only finish, except writers
+ * beside. Copies in the same lane run in order and need no fence. */
 static dhow_status add_fences(copy_job *c, const dhowi_timeline *lane, bool ordered) {
     dhowi_timepoint attached[DHOWI_MAX_ATTACHED];
     uint32_t n = dhowi_stream_attached(c->stream, attached);
@@ -359,8 +370,7 @@ static dhow_status add_fences(copy_job *c, const dhowi_timeline *lane, bool orde
         DHOWI_TRY(add_pending(c, c->src, DHOW_ACCESS_READ, NULL));
     DHOWI_TRY(dhowi_storage_readable(c->src->storage, false));
     c->origins = dhowi_storage_origins(c->src->storage);
-    if (dhowi_tensor_bytes(c->dst) < c->dst->storage->bytes)
-        DHOWI_TRY(add_pending(c, c->dst, DHOW_ACCESS_READ, lane));
+    if (dhowi_tensor_bytes(c->dst) < c->dst->storage->bytes) DHOWI_TRY(add_writers_beside(c, lane));
     c->needed = c->fence_count;
     if (dhowi_planted("a staged copy writes at once")) return DHOW_OK;
     return add_pending(c, c->dst, DHOW_ACCESS_WRITE, lane);
@@ -419,7 +429,8 @@ static dhow_status hand_in(dhowi_host_lane *lane, copy_job *c, bool ordered) {
                                {c->dst->storage, DHOW_ACCESS_WRITE}};
     const bool covers = dhowi_tensor_bytes(c->dst) == c->dst->storage->bytes;
     dhowi_origins values = {.count = 0}; /* of an ordered copy: the job asks before it runs */
-    dhow_status status = ordered ? DHOW_OK : dhowi_origins_of(c->src->storage, NULL, &values);
+    dhow_status status =
+        ordered ? DHOW_OK : dhowi_origins_add_values(&values, c->src->storage, NULL);
     if (status == DHOW_OK) status = add_fences(c, lane->timeline, ordered);
     if (status != DHOW_OK) {
         end_fences(c->fences, c->fence_count);

@@ -145,7 +145,7 @@ static dhow_status take_tensor(checked *c, uint32_t i, const dhow_value *v, uint
     if (!accepts(c, i, v, access)) return refuse_tensor(c, i, v, access);
     c->tensors[i] = t;
     c->args[i] = dhowi_arg_buffer(t, access);
-    c->uses[c->use_count++] = (dhowi_use){t->storage, access};
+    c->uses[c->use_count++] = dhowi_use_of(t, access);
     c->elements = DHOWI_MAX(c->elements, t->count);
     return DHOW_OK;
 }

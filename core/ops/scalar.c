@@ -45,6 +45,6 @@ dhow_status dhowi_run_scalar(const dhowi_call *call) {
                              dhowi_arg_i32(form_of(call)),
                              dhowi_arg_i64((int64_t)c),
                              dhowi_arg_i64((int64_t)q)};
-    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, {y->storage, DHOW_ACCESS_WRITE}};
+    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, dhowi_use_of(y, DHOW_ACCESS_WRITE)};
     return dhowi_launch(call->stream, kernel, y->count, y->count, args, 6, uses, 2);
 }

@@ -100,7 +100,7 @@ typedef struct step {
 
 static void add_tensor(step *s, dhow_tensor *t, uint32_t access) {
     s->args[s->arg_count++] = dhowi_arg_buffer(t, access);
-    s->uses[s->use_count++] = (dhowi_use){t->storage, access};
+    s->uses[s->use_count++] = dhowi_use_of(t, access);
 }
 
 static void add_number(step *s, double number) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What threads, streams and lost devices must not do to each other, one story after the other. Where
- * two threads have to meet at one place, a slot of the backend that the test has put its own function
- * into makes them.
+ * What threads, streams and lost devices must not do to each other, one story after the other.
+ * Where two threads have to meet at one place, a slot of the backend that the test has put its own
+ * function into makes them.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -141,8 +141,8 @@ Test(async, an_unordered_copy_waits_for_what_it_packs_itself) {
     dhow_stream_release(stream);
 }
 
-/* Two threads write the halves of a tensor, each on its own stream, and have looked for others before
- * either was noted. */
+/* Two threads write the halves of a tensor, each on its own stream, and have looked for others
+ * before either was noted. */
 static dhow_tensor *g_halves[2];
 static dhow_stream *g_streams[2];
 static pthread_barrier_t g_meeting;
@@ -179,8 +179,7 @@ Test(async, writers_of_two_threads_are_both_waited_for) {
     (void)pthread_join(thread, NULL);
     g_sim[0]->api = g_real;
     dhowi_timepoint pending[DHOWI_MAX_PENDING];
-    cr_assert_eq(
-        dhowi_hazard_pending(&whole->storage->hazard, DHOW_ACCESS_READ, NULL, pending), 2);
+    cr_assert_eq(dhowi_hazard_pending(&whole->storage->hazard, DHOW_ACCESS_READ, NULL, pending), 2);
     for (int i = 0; i < 2; i++) open_gate(g_sim[0], gates[i]);
     for (int i = 0; i < 2; i++) {
         cr_assert_eq(first_of(g_halves[i]), 7);
@@ -245,8 +244,7 @@ Test(async, what_a_lost_device_was_to_read_is_written_by_others) {
     float values[1000] = {3};
     OK(dhow_tensor_create_pinned(g_sim[1], DHOW_F32, DHOW_SHAPE(1000), &x));
     OK(dhow_tensor_write(x, values, sizeof values));
-    for (int i = 0; i < 2; i++)
-        OK(dhow_tensor_create(g_sim[1], DHOW_F32, DHOW_SHAPE(1000), &y[i]));
+    for (int i = 0; i < 2; i++) OK(dhow_tensor_create(g_sim[1], DHOW_F32, DHOW_SHAPE(1000), &y[i]));
     for (int i = 0; i < 2; i++) OK(dhow_copy_async(NULL, x, y[i], 0));
     lose(g_sim[1]);
     for (int i = 0; i < 3; i++) {
@@ -272,14 +270,43 @@ Test(async, what_a_lost_device_was_to_write_is_missing_until_it_is_written) {
     OK(dhow_tensor_write(x, values, sizeof values));
     OK(dhow_copy_async(NULL, source, x, 0));
     lose(g_sim[1]);
-    for (int i = 0; i < 3; i++)
-        FAILS(DHOW_DEVICE_LOST, dhow_tensor_read(x, values, sizeof values));
+    for (int i = 0; i < 3; i++) FAILS(DHOW_DEVICE_LOST, dhow_tensor_read(x, values, sizeof values));
     OK(dhow_tensor_write(x, values, sizeof values));
     OK(dhow_tensor_read(x, values, sizeof values));
     cr_assert_eq(values[0], 3);
     dhow_tensor_release(source);
     dhow_tensor_release(x);
 }
+
+/* What comes to one part of a tensor from a device that is being lost stays missing, though other
+ * parts are written after it; written as a whole, the tensor is what was written. */
+static void lose_a_part(bool stacked) {
+    open_machine("devices=2,delay_us=20000", "launch#0@1=async:DEVICE_LOST!");
+    dhow_tensor *x = full(g_sim[0], 8, 1), *g = full(g_sim[1], 8, 5), *y, *part[2];
+    dhow_tensor *const parts[] = {x, g};
+    float values[16];
+    OK(dhow_tensor_full(g_sim[1], DHOW_F32, DHOW_SHAPE(2, 8), 7, &y));
+    for (int i = 0; i < 2; i++) OK(dhow_tensor_select(y, 0, i, &part[i]));
+    OK(dhow_copy(x, part[0])); /* the first copy between two devices tries the way */
+    OK(dhow_relu(NULL, x, x));
+    if (stacked) {
+        OK(dhow_stack(NULL, parts, 2, 0, y));
+    } else {
+        OK(dhow_copy_async(NULL, x, part[0], 0));
+        OK(dhow_copy_async(NULL, g, part[1], 0));
+    }
+    for (int i = 0; i < 2; i++) FAILS(DHOW_DEVICE_LOST, dhow_tensor_read(y, values, sizeof values));
+    OK(dhow_fill(NULL, y, 3));
+    OK(dhow_tensor_read(y, values, sizeof values));
+    cr_assert_eq(values[0], 3);
+    for (int i = 0; i < 2; i++) dhow_tensor_release(part[i]);
+    dhow_tensor_release(x);
+    dhow_tensor_release(g);
+    dhow_tensor_release(y);
+}
+
+Test(async, a_part_that_a_lost_device_was_to_write_is_missing) { lose_a_part(false); }
+Test(async, a_part_of_a_stack_that_a_lost_device_was_to_make_is_missing) { lose_a_part(true); }
 
 /* The same block serves again: a loss of before is none of its business. */
 Test(async, memory_that_a_lost_device_was_to_write_is_used_again) {

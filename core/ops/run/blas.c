@@ -176,7 +176,7 @@ static dhow_status run_portable(dhow_stream *stream, const dhowi_gemm *g) {
     const dhowi_use uses[] = {{g->a->storage, DHOW_ACCESS_READ},
                               {g->b->storage, DHOW_ACCESS_READ},
                               {bias->storage, DHOW_ACCESS_READ},
-                              {g->c->storage, DHOW_ACCESS_WRITE}};
+                              dhowi_use_of(g->c, DHOW_ACCESS_WRITE)};
     int64_t span =
         DHOWI_MAX(dhowi_span_of(g->c), DHOWI_MAX(dhowi_span_of(g->a), dhowi_span_of(g->b)));
     int64_t work;

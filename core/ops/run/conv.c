@@ -206,7 +206,7 @@ static dhow_status run_portable(const dhowi_call *call, const dhow_window *w) {
     const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ},
                               {weight->storage, DHOW_ACCESS_READ},
                               {bias->storage, DHOW_ACCESS_READ},
-                              {y->storage, DHOW_ACCESS_WRITE}};
+                              dhowi_use_of(y, DHOW_ACCESS_WRITE)};
     int64_t taps = weight->count / weight->shape[0], work;
     if (!dhowi_mul_i64(y->count, DHOWI_MAX(taps, 1), &work)) work = INT64_MAX;
     DHOWI_TRY(dhowi_launch(call->stream, kernel, work, DHOWI_MAX(x->count, y->count), args,
@@ -301,7 +301,7 @@ dhow_status dhowi_run_pool_blocks(const dhowi_call *call) {
                              dhowi_arg_i64(w->pad[0]),
                              dhowi_arg_i64(w->pad[1]),
                              dhowi_arg_i32(call->attrs->dim)};
-    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, {y->storage, DHOW_ACCESS_WRITE}};
+    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, dhowi_use_of(y, DHOW_ACCESS_WRITE)};
     return dhowi_launch(call->stream, kernel, y->count * w->kernel[0] * w->kernel[1],
                         DHOWI_MAX(x->count, y->count), args, (uint32_t)DHOWI_COUNT(args), uses, 2);
 }
@@ -326,7 +326,7 @@ dhow_status dhowi_run_pool2d(const dhowi_call *call) {
                              dhowi_arg_i64(w.stride[1]),
                              dhowi_arg_i64(w.pad[0]),
                              dhowi_arg_i64(w.pad[1])};
-    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, {y->storage, DHOW_ACCESS_WRITE}};
+    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, dhowi_use_of(y, DHOW_ACCESS_WRITE)};
     int64_t work;
     if (!dhowi_mul_i64(y->count, w.kernel[0] * w.kernel[1], &work)) work = INT64_MAX;
     return dhowi_launch(call->stream, kernel, work, DHOWI_MAX(x->count, y->count), args,

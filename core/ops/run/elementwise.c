@@ -44,7 +44,7 @@ dhow_status dhowi_run_unary(const dhowi_call *call) {
     DHOWI_TRY(dhowi_op_kernel(call->op, x->dtype, call->stream->device, &kernel));
     const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
                              dhowi_arg_buffer(y, DHOW_ACCESS_WRITE), dhowi_arg_i64(y->count)};
-    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, {y->storage, DHOW_ACCESS_WRITE}};
+    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, dhowi_use_of(y, DHOW_ACCESS_WRITE)};
     return dhowi_launch(call->stream, kernel, y->count, y->count, args, 3, uses, 2);
 }
 
@@ -63,7 +63,7 @@ dhow_status dhowi_run_scale_channels(const dhowi_call *call) {
                              dhowi_arg_i64(x->shape[1]),
                              dhowi_arg_i64(inner)};
     const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ},
-                              {y->storage, DHOW_ACCESS_WRITE},
+                              dhowi_use_of(y, DHOW_ACCESS_WRITE),
                               {scale->storage, DHOW_ACCESS_READ},
                               {shift->storage, DHOW_ACCESS_READ}};
     return dhowi_launch(call->stream, kernel, y->count, y->count, args, (uint32_t)DHOWI_COUNT(args),
@@ -114,7 +114,7 @@ dhow_status dhowi_run_binary(const dhowi_call *call) {
                         dhowi_arg_buffer(y, DHOW_ACCESS_WRITE), dhowi_arg_i64(y->count)};
     const dhowi_use uses[] = {{a->storage, DHOW_ACCESS_READ},
                               {b->storage, DHOW_ACCESS_READ},
-                              {y->storage, DHOW_ACCESS_WRITE}};
+                              dhowi_use_of(y, DHOW_ACCESS_WRITE)};
     if (!y->contiguous || !same_shape(a, y) || !same_shape(b, y))
         return run_strided(call, args, uses);
     DHOWI_TRY(dhowi_op_kernel(call->op, y->dtype, call->stream->device, &kernel));
@@ -132,7 +132,7 @@ static dhow_status cast_plain(dhow_stream *stream, dhow_tensor *x, dhow_tensor *
     DHOWI_TRY(dhowi_builtin_kernel_named(stream->device, name, &kernel));
     const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
                              dhowi_arg_buffer(y, DHOW_ACCESS_WRITE), dhowi_arg_i64(y->count)};
-    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, {y->storage, DHOW_ACCESS_WRITE}};
+    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, dhowi_use_of(y, DHOW_ACCESS_WRITE)};
     return dhowi_launch(stream, kernel, y->count, y->count, args, 3, uses, 2);
 }
 

@@ -21,7 +21,7 @@ typedef struct launch {
 
 static void add_tensor(launch *l, dhow_tensor *t, uint32_t access) {
     l->args[l->arg_count++] = dhowi_arg_buffer(t, access);
-    l->uses[l->use_count++] = (dhowi_use){t->storage, access};
+    l->uses[l->use_count++] = dhowi_use_of(t, access);
     l->span = DHOWI_MAX(l->span, dhowi_span_of(t));
 }
 

@@ -126,7 +126,7 @@ dhow_status dhowi_run_map(const dhowi_call *call) {
                              dhowi_arg_dims(&m.d),
                              dhowi_arg_dims(&m.f),
                              dhowi_arg_dims(&program)};
-    dhowi_use uses[DHOWI_MAP_OPERANDS + 1] = {{y->storage, DHOW_ACCESS_WRITE}};
+    dhowi_use uses[DHOWI_MAP_OPERANDS + 1] = {dhowi_use_of(y, DHOW_ACCESS_WRITE)};
     for (uint32_t i = 0; i < count; i++)
         uses[1 + i] = (dhowi_use){operands[i]->storage, DHOW_ACCESS_READ};
     return dhowi_launch(call->stream, kernel, y->count, span, args, 8, uses, 1 + count);

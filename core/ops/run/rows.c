@@ -101,7 +101,7 @@ static dhow_status run_rows(const dhowi_call *call, dhow_tensor *x, dhow_tensor 
     const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
                              dhowi_arg_buffer(y, DHOW_ACCESS_WRITE), dhowi_arg_i64(x->count / cols),
                              dhowi_arg_i64(cols)};
-    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, {y->storage, DHOW_ACCESS_WRITE}};
+    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, dhowi_use_of(y, DHOW_ACCESS_WRITE)};
     return dhowi_launch(call->stream, kernel, x->count, x->count, args, 4, uses, 2);
 }
 
@@ -142,7 +142,7 @@ dhow_status dhowi_run_layernorm(const dhowi_call *call) {
     const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ},
                               {gamma->storage, DHOW_ACCESS_READ},
                               {beta->storage, DHOW_ACCESS_READ},
-                              {y->storage, DHOW_ACCESS_WRITE}};
+                              dhowi_use_of(y, DHOW_ACCESS_WRITE)};
     return dhowi_launch(call->stream, kernel, x->count, x->count, args, 7, uses, 4);
 }
 
@@ -174,7 +174,7 @@ static dhow_status launch_reduction(const dhowi_call *call, bool scaled, float s
                              dhowi_arg_i64(s.n),
                              dhowi_arg_i64(s.inner),
                              dhowi_arg_f32(scale)};
-    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, {y->storage, DHOW_ACCESS_WRITE}};
+    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, dhowi_use_of(y, DHOW_ACCESS_WRITE)};
     int64_t work = DHOWI_MAX(x->count, y->count);
     return dhowi_launch(call->stream, kernel, work, work, args, scaled ? 6 : 5, uses, 2);
 }
@@ -218,7 +218,7 @@ dhow_status dhowi_run_gather(const dhowi_call *call) {
                              dhowi_arg_i64(y->shape[0])};
     const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ},
                               {index->storage, DHOW_ACCESS_READ},
-                              {y->storage, DHOW_ACCESS_WRITE}};
+                              dhowi_use_of(y, DHOW_ACCESS_WRITE)};
     return dhowi_launch(call->stream, kernel, y->count, DHOWI_MAX(x->count, y->count), args, 6,
                         uses, 3);
 }

@@ -20,7 +20,7 @@ typedef struct sorting {
 static void add_buffer(dhow_arg *args, dhowi_use *uses, uint32_t i, dhow_tensor *t,
                        uint32_t access) {
     args[i] = dhowi_arg_buffer(t, access);
-    uses[i] = (dhowi_use){t->storage, access};
+    uses[i] = dhowi_use_of(t, access);
 }
 
 static dhow_status make_keys(const sorting *s) {

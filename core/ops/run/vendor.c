@@ -306,7 +306,7 @@ dhow_status dhowi_vendor_plan_run(dhow_stream *stream, const dhowi_vendor_plan *
         status = dhowi_storage_create(stream->device, plan->workspace_bytes, &workspace);
     dhowi_use uses[7] = {{a->storage, DHOW_ACCESS_READ},
                          {b->storage, DHOW_ACCESS_READ},
-                         {c->storage, DHOW_ACCESS_WRITE}};
+                         dhowi_use_of(c, DHOW_ACCESS_WRITE)};
     uint32_t count = 3;
     if (bias != NULL) uses[count++] = (dhowi_use){bias->storage, DHOW_ACCESS_READ};
     if (residual != NULL) uses[count++] = (dhowi_use){residual->storage, DHOW_ACCESS_READ};
