@@ -37,6 +37,10 @@ static inline bool dhowi_can_dma(const dhow_device *device, const dhowi_storage 
 enum { DHOWI_COPY_PENDING = 2 * DHOWI_MAX_PENDING };
 uint32_t dhowi_copy_pending(const dhowi_use uses[2], const dhowi_timeline *self,
                             dhowi_timepoint pending[DHOWI_COPY_PENDING]);
+/* Adds the work of others than `own`, or of all, that the values of a storage come from, what is
+ * pending with it; fails where it is known to have failed. */
+dhow_status dhowi_copy_add_values(dhowi_origins *origins, dhowi_storage *storage,
+                                  const dhow_device *own);
 /* Hands in a copy that waits for nobody; who comes later waits for it and for what it skipped. */
 dhow_status dhowi_copy_submit_unordered(dhow_stream *stream, const dhowi_work *work,
                                         const dhowi_use uses[2]);

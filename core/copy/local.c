@@ -42,6 +42,18 @@ uint32_t dhowi_copy_pending(const dhowi_use uses[2], const dhowi_timeline *self,
     return n + dhowi_hazard_pending(&uses[1].storage->hazard, uses[1].access, self, pending + n);
 }
 
+dhow_status dhowi_copy_add_values(dhowi_origins *origins, dhowi_storage *storage,
+                                  const dhow_device *own) {
+    dhowi_timepoint pending[DHOWI_MAX_PENDING];
+    DHOWI_TRY(dhowi_storage_readable(storage, false));
+    DHOWI_TRY(dhowi_origins_add_storage(origins, storage));
+    const uint32_t count = dhowi_hazard_pending(&storage->hazard, DHOW_ACCESS_READ, NULL, pending);
+    for (uint32_t i = 0; i < count; i++)
+        if (own == NULL || pending[i].timeline->lost != &own->lost)
+            DHOWI_TRY(dhowi_origins_add(origins, pending[i]));
+    return DHOW_OK;
+}
+
 /* Notes a copy that was handed in without waiting for anybody, together with all it has not waited
  * for: the stream waits for them behind it, and who comes later waits for the stream. */
 static dhow_status note_unordered(dhow_stream *stream, const dhowi_use uses[2]) {
@@ -59,7 +71,7 @@ static dhow_status note_unordered(dhow_stream *stream, const dhowi_use uses[2]) 
 dhow_status dhowi_copy_submit_unordered(dhow_stream *stream, const dhowi_work *work,
                                         const dhowi_use uses[2]) {
     dhowi_origins values = {.count = 0};
-    DHOWI_TRY(dhowi_origins_add_values(&values, uses[0].storage, stream->device));
+    DHOWI_TRY(dhowi_copy_add_values(&values, uses[0].storage, stream->device));
     DHOWI_TRY(dhowi_submit(stream, work, uses, 0));
     DHOWI_TRY(note_unordered(stream, uses));
     dhowi_storage_set_origins(uses[1].storage, &values);

@@ -429,8 +429,7 @@ static dhow_status hand_in(dhowi_host_lane *lane, copy_job *c, bool ordered) {
                                {c->dst->storage, DHOW_ACCESS_WRITE}};
     const bool covers = dhowi_tensor_bytes(c->dst) == c->dst->storage->bytes;
     dhowi_origins values = {.count = 0}; /* of an ordered copy: the job asks before it runs */
-    dhow_status status =
-        ordered ? DHOW_OK : dhowi_origins_add_values(&values, c->src->storage, NULL);
+    dhow_status status = ordered ? DHOW_OK : dhowi_copy_add_values(&values, c->src->storage, NULL);
     if (status == DHOW_OK) status = add_fences(c, lane->timeline, ordered);
     if (status != DHOW_OK) {
         end_fences(c->fences, c->fence_count);

@@ -72,18 +72,6 @@ dhowi_origins dhowi_storage_origins(dhowi_storage *storage) {
     return all;
 }
 
-dhow_status dhowi_origins_add_values(dhowi_origins *origins, dhowi_storage *storage,
-                                     const dhow_device *own) {
-    dhowi_timepoint pending[DHOWI_MAX_PENDING];
-    DHOWI_TRY(dhowi_storage_readable(storage, false));
-    DHOWI_TRY(dhowi_origins_add_storage(origins, storage));
-    const uint32_t count = dhowi_hazard_pending(&storage->hazard, DHOW_ACCESS_READ, NULL, pending);
-    for (uint32_t i = 0; i < count; i++)
-        if (own == NULL || pending[i].timeline->lost != &own->lost)
-            DHOWI_TRY(dhowi_origins_add(origins, pending[i]));
-    return DHOW_OK;
-}
-
 static bool holds(const dhowi_origins *origins, dhowi_timepoint point) {
     for (uint32_t i = 0; i < origins->count; i++)
         if (origins->points[i].timeline == point.timeline &&

@@ -22,7 +22,6 @@ typedef struct dhowi_origins {
 } dhowi_origins;
 
 struct dhowi_storage;
-struct dhow_device;
 
 /* Adds a timepoint, or those of a storage that is read. Where there is no room for one more, the
  * work is waited for, and its failure returned. */
@@ -30,10 +29,6 @@ dhow_status dhowi_origins_add(dhowi_origins *origins, dhowi_timepoint point);
 dhow_status dhowi_origins_add_storage(dhowi_origins *origins, struct dhowi_storage *storage);
 
 dhowi_origins dhowi_storage_origins(struct dhowi_storage *storage);
-/* Adds the work of others than `own`, or of all, that the values of a storage come from, what is
- * pending with it; fails where it is known to have failed. */
-dhow_status dhowi_origins_add_values(dhowi_origins *origins, struct dhowi_storage *storage,
-                                     const struct dhow_device *own);
 /* Of all that is written from now on. */
 void dhowi_storage_set_origins(struct dhowi_storage *storage, const dhowi_origins *origins);
 
