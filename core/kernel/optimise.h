@@ -27,7 +27,8 @@
     X(PRODUCTS, 13, "products of one value with weights side by side become one") \
     X(ATTENTION, 14, "attention is one step, without scores in memory")           \
     X(TILED_CONV, 15, "convolution without a library is a product of tiles")      \
-    X(INTEGERS, 16, "products of quantised values add up integers")
+    X(INTEGERS, 16, "products of quantised values add up integers")               \
+    X(CACHES, 17, "caches that an output shares with an input are written in place")
 
 enum {
 #define DHOWI_OPTIMISATION_ENUM_(name, bit, text) DHOWI_OPTIMISE_##name = 1 << bit,

@@ -89,6 +89,8 @@ static const dhowi_op k_ops[] = {
     INNER(determinant,      "determinant",      1, DHOWI_WIDE_FLOATS, 0),
     INNER(matmul_nbits,     "matmul",           6, DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64), 0),
     INNER(attention,        "attention",        4, DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64), DHOWI_OP_STRIDED),
+    INNER(attention_cache,  "attention_cache",  5, DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64), DHOWI_OP_STRIDED),
+    INNER(write_steps,      NULL,               2, DHOWI_ANY,         DHOWI_OP_STRIDED),
     /* of a vendor alone */
     INNER(conv_weight_gradient, NULL,           2, DHOWI_FLOATS,      0),
     INNER(matmul_integer,   NULL,               2, DHOW_DTYPE_BIT(DHOW_U8) | DHOW_DTYPE_BIT(DHOW_I8), 0),

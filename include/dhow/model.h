@@ -724,7 +724,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_run(dhow_model *model, dhow_strea
  * allocates nothing.
  *
  * @param outputs  in the order they were named: tensors of the results' shapes and dtypes on the
- * model's device, none sharing memory with another; views are written through
+ * model's device, none sharing memory with another; views are written through. One that is the very
+ * tensor of an input is written in place where the model changes parts of that input, as a cache of
+ * keys and values, and reads it no more afterwards
  * @return as dhow_model_run(); INVALID_ARGUMENT (the message names the output and the result)
  *
  * Threads: as dhow_model_run(). Blocks: as dhow_model_run().

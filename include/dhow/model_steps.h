@@ -554,6 +554,56 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_scaled_dot_product_attention(
     dhow_model *model, dhow_model_value query, dhow_model_value key, dhow_model_value value,
     dhow_model_value mask, int32_t is_causal, double scale, dhow_model_value *out);
 
+/* ---- caches: what a model keeps of earlier steps, as an input with room and an output ---- */
+
+/**
+ * A cache with new steps written into it: those of sequence b go to start[b], start[b] + 1, ... of
+ * dimension -2. Make the cache an input and the result an output, and run the model with
+ * dhow_model_run_into() and one tensor for both: then nothing but the new steps is written, and one
+ * plan serves all lengths.
+ *
+ * @param cache   [batch, ..., room, features] of any dtype
+ * @param update  the same with no more steps than there is room for
+ * @param start   i64[batch]; a run with one below 0 or beyond room - steps is INVALID_ARGUMENT
+ * where it is an input and the model is on the CPU, or DHOW_VALIDATE is set; else nothing is
+ * written for that sequence
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized per model. Blocks:
+ * no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_model_update_cache(dhow_model *model,
+                                                            dhow_model_value cache,
+                                                            dhow_model_value update,
+                                                            dhow_model_value start,
+                                                            dhow_model_value *out);
+
+/**
+ * dhow_model_scaled_dot_product_attention() to keys and values in caches, of which the first
+ * lengths[b] steps of sequence b are there; no others are read.
+ *
+ * @param query    [batch, heads, l, e], f32, f64, f16 or bf16
+ * @param key      [batch, h, room, e]; heads is a multiple of h
+ * @param value    [batch, h, room, v]
+ * @param lengths  i64[batch], with the steps of the query; a run with one below 0 or beyond the
+ * room is INVALID_ARGUMENT where it is an input and the model is on the CPU, or DHOW_VALIDATE is
+ * set; else the results of that sequence are NaN
+ * @param is_causal  not 0: the queries are the last steps, and see none behind their own
+ * @param scale    0: 1 / sqrt(e)
+ * @param softcap  scores become softcap tanh(score / softcap); 0: they stay
+ * @param out      [batch, heads, l, v]
+ * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
+ * not fit), OUT_OF_MEMORY
+ *
+ * Ownership: the value belongs to the model. Threads: externally synchronized per model. Blocks:
+ * no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status
+dhow_model_cached_attention(dhow_model *model, dhow_model_value query, dhow_model_value key,
+                            dhow_model_value value, dhow_model_value lengths, int32_t is_causal,
+                            double scale, double softcap, dhow_model_value *out);
+
 /**
  * Images, rows or volumes of another size; PyTorch's F.interpolate().
  *

@@ -306,6 +306,100 @@ static conform_result lstm(conform_env *env, dhow_dtype dtype) {
     return conform_expect(env, ty, &want, near(dtype), "LSTM");
 }
 
+/* ---- caches ---- */
+
+enum { ROOM = 40, NEW = 3, E = 6, SHARED = 2, SHARING = 2 };
+
+/* Steps written from start[b] on into cache[2, SHARED, ROOM, E]. */
+static void put_steps(conform_array *cache, const conform_array *x, const int64_t *start) {
+    for (int64_t i = 0; i < x->count; i++) {
+        const int64_t head = i / (NEW * E);
+        cache->value[(head * ROOM + start[head / SHARED]) * E + i % (NEW * E)] = x->value[i];
+    }
+}
+
+static conform_result upload_numbers(conform_env *env, const int64_t numbers[2],
+                                     dhow_tensor **out) {
+    OWN(TENSOR, out, dhow_tensor_from_data(env->device, DHOW_I64, DHOW_SHAPE(2), numbers, out));
+    return CONFORM_PASS;
+}
+
+/* In the memory of the cache itself, twice. */
+static conform_result cache(conform_env *env, dhow_dtype dtype) {
+    static const int64_t room[] = {2, SHARED, ROOM, E}, fresh[] = {2, SHARED, NEW, E};
+    NEEDS_DTYPE(dtype);
+    conform_array held = conform_array_random(env, dtype, 4, room, 0, 100, 1);
+    dhow_tensor *in[3];
+    dhow_model *m;
+    dhow_model_value c, x, at;
+    OWN(MODEL, &m, dhow_model_create(env->context, &m));
+    OK(dhow_model_input(m, "cache", dtype, 4, room, &c));
+    OK(dhow_model_input(m, "x", dtype, 4, fresh, &x));
+    OK(dhow_model_input(m, "at", DHOW_I64, DHOW_SHAPE(2), &at));
+    OK(dhow_model_update_cache(m, c, x, at, &c));
+    OK(dhow_model_output(m, "new", c));
+    OK(dhow_model_to(m, env->device));
+    TRY(conform_upload(env, &held, LAYOUT_PLAIN, &in[0]));
+    for (int k = 0; k < 2; k++) {
+        const int64_t start[] = {5 * k, ROOM - NEW - k};
+        conform_array y = conform_array_random(env, dtype, 4, fresh, 0, 100, 2 + (uint64_t)k);
+        TRY(conform_upload(env, &y, LAYOUT_PLAIN, &in[1]));
+        TRY(upload_numbers(env, start, &in[2]));
+        OK(dhow_model_run_into(m, NULL, in, 3, in, 1));
+        put_steps(&held, &y, start);
+    }
+    return conform_expect(env, in[0], &held, conform_tolerance_of(dtype), "a cache");
+}
+
+/* Row r of head h of batch b, of the last `rows` of `length` keys. */
+static void attend_row(double *y, const double *q, const double *k, const double *v, int64_t seen) {
+    double weight[ROOM], sum = 0;
+    for (int64_t j = 0; j < seen; j++) {
+        double score = 0;
+        for (int64_t e = 0; e < E; e++) score += q[e] * k[j * E + e] / 2;
+        sum += weight[j] = exp(3 * tanh(score / 3));
+    }
+    for (int64_t i = 0; i < seen * E; i++) y[i % E] += weight[i / E] / sum * v[i];
+}
+
+static conform_result cached_attention(conform_env *env, dhow_dtype dtype) {
+    static const int64_t room[] = {2, SHARED, ROOM, E}, rows[] = {2, SHARED * SHARING, NEW, E};
+    static const int64_t lengths[] = {ROOM, 7};
+    NEEDS_DTYPE(dtype);
+    conform_array a[] = {conform_array_random(env, dtype, 4, rows, -1, 1, 1),
+                         conform_array_random(env, dtype, 4, room, -1, 1, 2),
+                         conform_array_random(env, dtype, 4, room, -1, 1, 3)};
+    dhow_tensor *in[4], *y;
+    TRY(upload_numbers(env, lengths, &in[3]));
+    for (int i = 0; i < 3; i++) TRY(conform_upload(env, &a[i], LAYOUT_PLAIN, &in[i]));
+    for (int causal = 0; causal < 2; causal++) {
+        conform_array want = conform_array_new(env, dtype, 4, rows);
+        dhow_model *m;
+        dhow_model_value v[4];
+        OWN(MODEL, &m, dhow_model_create(env->context, &m));
+        OK(dhow_model_input(m, "q", dtype, 4, rows, &v[0]));
+        OK(dhow_model_input(m, "k", dtype, 4, room, &v[1]));
+        OK(dhow_model_input(m, "v", dtype, 4, room, &v[2]));
+        OK(dhow_model_input(m, "n", DHOW_I64, DHOW_SHAPE(2), &v[3]));
+        OK(dhow_model_cached_attention(m, v[0], v[1], v[2], v[3], causal, 0.5, 3, &v[0]));
+        OK(dhow_model_output(m, "y", v[0]));
+        OK(dhow_model_to(m, env->device));
+        for (int64_t i = 0; i < want.count / E; i++) {
+            const int64_t own = i / NEW / SHARING * ROOM * E,
+                          n = lengths[i / NEW / SHARING / SHARED];
+            attend_row(&want.value[i * E], &a[0].value[i * E], &a[1].value[own], &a[2].value[own],
+                       causal ? n - NEW + i % NEW + 1 : n);
+        }
+        TRY(conform_blank(env, &want, LAYOUT_PLAIN, &y));
+        OK(dhow_model_run_into(m, NULL, in, 4, &y, 1));
+        conform_tolerance t = near(dtype);
+        if (dtype == DHOW_F16 || dtype == DHOW_BF16) t.absolute += 4 * t.relative;
+        TRY(conform_expect(env, y, &want, t,
+                           causal ? "causal attention to a cache" : "attention to a cache"));
+    }
+    return CONFORM_PASS;
+}
+
 /* ---- the table ---- */
 
 #define OF(name, TYPE, type) \
@@ -318,11 +412,14 @@ WIDE_FLOATS(OF, regions)
 WIDE_FLOATS(OF, pools)
 WIDE_FLOATS(OF, lstm)
 UP_TO_F32(OF, nbits)
+#define WITH_BYTES(X, name) WIDE_FLOATS(X, name) X(name, F16, f16) X(name, U8, u8)
+WITH_BYTES(OF, cache)
+UP_TO_F32(OF, cached_attention)
 
 #define CASE_OF(name, TYPE, type) CASE("models/" #name "_" #type, name##_##type, "ops," #type),
 const conform_case conform_model_cases[] = {
     WIDE_FLOATS(CASE_OF, lrn) WIDE_FLOATS(CASE_OF, determinants) WIDE_FLOATS(CASE_OF, regions)
-        WIDE_FLOATS(CASE_OF, pools) WIDE_FLOATS(CASE_OF, lstm) UP_TO_F32(CASE_OF, nbits)
-            CASE("models/codes", codes, "ops"),
+        WIDE_FLOATS(CASE_OF, pools) WIDE_FLOATS(CASE_OF, lstm) UP_TO_F32(CASE_OF, nbits) WITH_BYTES(
+            CASE_OF, cache) UP_TO_F32(CASE_OF, cached_attention) CASE("models/codes", codes, "ops"),
 };
 CASES_END(conform_model);

@@ -84,6 +84,23 @@ static void every_step(const dhow::context &context, const dhow::device &device)
     CHECK((r.at(0).shape() == dhow::shape{3, 5} && r.at(1).shape() == dhow::shape{5}));
 }
 
+/* A step that is written to caches and looks at them, which hold zeros. */
+static void caches(const dhow::context &context, const dhow::device &device) {
+    dhow::model m(context);
+    const dhow::model_value x = m.input("x", {1, 1, 1, 2});
+    const dhow::model_value start = m.input("start", {1}, DHOW_I64);
+    const dhow::model_value length = m.input("length", {1}, DHOW_I64);
+    const dhow::model_value cache = m.update_cache(m.input("cache", {1, 1, 4, 2}), x, start);
+    m.output("cache", cache)
+        .output("y", m.cached_attention(x, cache, cache, length, true))
+        .to(device);
+    const std::vector<dhow::tensor> y = m.run(
+        {dhow::tensor::ones(device, {1, 1, 1, 2}), dhow::tensor::full(device, {1}, 1, DHOW_I64),
+         dhow::tensor::full(device, {1}, 2, DHOW_I64), dhow::tensor::zeros(device, {1, 1, 4, 2})});
+    CHECK((y.at(0).read<float>() == floats{0, 0, 1, 1, 0, 0, 0, 0}));
+    CHECK(y.at(1).read<float>()[0] > 0.5F);
+}
+
 /* Further layers, of one input of one channel. */
 static void further_layers(const dhow::context &context, const dhow::device &device) {
     dhow::model m(context);
@@ -179,6 +196,7 @@ static void files_and_data(const dhow::context &context) {
 void test_models(const dhow::context &context, const dhow::device &device) {
     every_layer(context, device);
     every_step(context, device);
+    caches(context, device);
     further_layers(context, device);
     running(context, device);
     files_and_data(context);

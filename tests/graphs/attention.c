@@ -236,3 +236,40 @@ int attention_node(gen *g) {
     if (out >= 0) g->last = out;
     return out;
 }
+
+/* One number below `most` for each sequence, known or not. */
+static int numbers(gen *g, int most) {
+    const value_kind kind = one_in(g, 2) ? VALUE_CONSTANT : VALUE_INPUT;
+    const int v = add_value(g->m, kind, DHOW_I64, 1, &g->batch, 0);
+    for (int64_t i = 0; v >= 0 && i < g->batch; i++) val(g, v)->data[i] = below(g, most);
+    return v;
+}
+
+/* A cache, which is an input, with new steps in it and attention to it; its old contents are read
+ * as well, or given as they were. */
+int cache(gen *g) {
+    const int64_t heads = 1 + below(g, 2), room = 4 + below(g, 5), steps = 1 + below(g, 3),
+                  e = 1 + below(g, 4);
+    const int64_t whole[] = {g->batch, heads, room, e}, fresh[] = {g->batch, heads, steps, e};
+    const int old = new_input(g, 4, whole), x = new_input(g, 4, fresh);
+    const int at = numbers(g, (int)(room - steps) + 1);
+    if (old < 0 || x < 0 || at < 0) return -1;
+    const int first = one_in(g, 3) ? unary(g, "Abs", old, 0) : -1;
+    if (one_in(g, 4)) (void)unary(g, "Identity", old, 4);
+    const int in[] = {old, x, at};
+    node *n = put(g, "TensorScatter", 3, in);
+    if (one_in(g, 3)) set_int(n, "axis", 2);
+    if (one_in(g, 4)) set_text(n, "mode", "circular");
+    const int new = result(g, n, g->m->dtype, 4, whole, 4);
+    if (new < 0) return -1;
+    if (one_in(g, 3)) (void)unary(g, "Exp", old, 0);
+    if (first >= 0 && one_in(g, 2)) (void)binary(g, "Add", first, x);
+    if (one_in(g, 2)) return new;
+    const int valid = numbers(g, (int)room + 1);
+    const int attends[] = {x, new, new, -1, -1, -1, valid};
+    if (valid < 0) return -1;
+    n = put(g, "Attention", 7, attends);
+    if (one_in(g, 2)) set_int(n, "is_causal", 1);
+    (void)result(g, n, g->m->dtype, 4, fresh, 0);
+    return one_in(g, 2) ? unary(g, "Abs", new, 0) : -1; /* which may leave it an output */
+}

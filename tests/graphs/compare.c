@@ -219,6 +219,9 @@ static bool check_cpu(const yardstick *y, const model *m, machine *on, char *sto
     if (!check_way(y, m, &w, NULL, "with some optimisations", story)) return false;
     w.optimisations = DHOWI_OPTIMISE_ALL;
     if (!check_further(y, m, &w, story)) return false;
+    w.shared = true;
+    if (!check_way(y, m, &w, NULL, "with outputs in the memory of inputs", story)) return false;
+    w.shared = false;
     w.fed = true;
     if (!check_way(y, m, &w, NULL, "with constants fed", story)) return false;
     w.fed = false;
@@ -283,6 +286,9 @@ verdict run_all_ways(const model *m, machine *on, char *story) {
         w.optimisations &= ~(uint32_t)(DHOWI_OPTIMISE_SHARES | DHOWI_OPTIMISE_MULTIPLIERS);
         w.runs = 1;
         same = same && check_way(&y, m, &w, NULL, "element by element", story);
+        w.shared = true;
+        same = same && check_way(&y, m, &w, NULL, "with outputs in the memory of inputs", story);
+        w.shared = false;
     }
     outcome_free(&y.plain);
     return same ? VERDICT_SAME : VERDICT_WRONG;

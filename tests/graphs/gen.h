@@ -74,7 +74,7 @@ family transpose, reshape, slice, squeeze, unsqueeze, flatten, expand, concat, s
 family conv, conv_line, conv_volume, conv_transpose, pool, global_pool, resize, conv_block;
 family reduce, softmax, cumsum, topk, arg;
 family matmul, gemm, einsum, linear_block, siblings, attention, attention_of_batches,
-    attention_node;
+    attention_node, cache;
 family layer_norm, instance_norm, batch_norm, group_norm, norm_written, lrn, lp_norm;
 family gelu_written, silu_written, hard_swish_written, halves_turned;
 family shape_arithmetic, range_fill, gather_elements, scatter_elements, gather_nd, one_hot,

@@ -66,6 +66,7 @@ static const struct {
                   {attention, 5},
                   {attention_of_batches, 3},
                   {attention_node, 4},
+                  {cache, 4},
                   {layer_norm, 3},
                   {instance_norm, 1},
                   {group_norm, 1},

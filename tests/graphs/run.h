@@ -35,6 +35,7 @@ typedef struct way {
     dhow_dtype dtype;
     bool whole;          /* without the model's 16-bit floats */
     bool fed;            /* constants are inputs */
+    bool shared;         /* outputs are given the memory of inputs that look like them */
     int runs;            /* one after the other; the last one counts, all must be the same */
     int64_t batch;       /* of open extents; -1: as they are */
     bool there_and_back; /* other extents first, then these */

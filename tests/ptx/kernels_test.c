@@ -272,6 +272,39 @@ Test(ptx, attention_of_nothing_is_that_of_the_cpu) {
     check_unseen("bf16", BF16, 0xff7f);
 }
 
+/* Caches of which the second is shorter than its room, the third empty, the fourth has a length
+ * that is none. */
+static void check_cache(const real *r, const attention_case *c) {
+    const long long B = 4, H = c->heads, G = H / c->sharing, L = c->rows, S = c->keys;
+    const long long E = c->depth, F = c->features, lengths[] = {S, S > L ? S - 1 : S, 0, S + 1};
+    const element e = r->type;
+    char name[64];
+    ptx_module *m = ptx_load("cache", r->name, 32, NULL);
+    named(name, sizeof name, "attention_cache", r->name);
+    for (int way = 0; way < 8; way++)
+        AS_CPU(m, name, 3, r->tolerance, IN(q, e, (size_t)(B * H * L * E), 0),
+               IN(k, e, (size_t)(B * G * S * E), 0), IN(v, e, (size_t)(B * G * S * F), 0),
+               IN(mask, e, (size_t)(L * S), 0), {"lengths", INPUT, I64, 4, 0, lengths, 0},
+               OUT(y, e, (size_t)(B * L * H * F), 0),
+               DIMS(from, 4, {B, H, c->sharing, L, S, E, F},
+                    {{H * L * E, L * E, E, 1}, {G * S * E, S * E, E, 1}, {G * S * F, S * F, F, 1}},
+                    {0}),
+               DIMS(to, 4, {0}, {{L * H * F, F, H * F, 1}, {0, 0, S, 1}}, {0}),
+               FLOAT32(scale, 0.25f), FLOAT32(cap, way & 4 ? 2.0f : 0.0f), INT32(masked, way & 1),
+               INT32(causal, way >> 1 & 1), INT32(empty_is_zero, 1));
+    ptx_free(m);
+}
+
+Test(ptx, attention_to_caches_is_that_of_the_cpu) {
+    static const attention_case cases[] = {
+        {4, 2, 1, 1, 300, 64, 64, 0}, {4, 6, 3, 1, 40, 9, 17, 0}, {4, 2, 2, 5, 257, 16, 8, 0}};
+    for (size_t t = 0; t < REALS; t++) {
+        if (k_reals[t].type == F64) continue; /* the scale is f32 */
+        for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
+            check_cache(&k_reals[t], &cases[c]);
+    }
+}
+
 Test(ptx, layouts_are_those_of_the_cpu) {
     static const struct {
         const char *type;

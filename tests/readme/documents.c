@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The C blocks of documents, as documents.sh cuts them out, each in a function with what it takes as
- * given. Calls that fail end the test, as in docs/from-pytorch.md.
+ * The C blocks of documents, as documents.sh cuts them out, each in a function with what it takes
+ * as given. Calls that fail end the test, as in docs/from-pytorch.md.
  */
 #define SNIPPET_DOCUMENT "tests/readme/documents.c"
 #include "dhow/dlpack.h"
@@ -67,12 +67,30 @@ static void models_builder(void) {
     dhow_model_release(model);
 }
 
+static void models_caches(void) {
+    const int64_t heads = 2, room = 4, e = 3, own[] = {1, heads, 1, e};
+    dhow_model *m;
+    dhow_model_value keys, values, q, k, start, length, y;
+    dhow_model_create(context, &m);
+    dhow_model_input(m, "q", DHOW_F32, 4, own, &q);
+    dhow_model_input(m, "k", DHOW_F32, 4, own, &k);
+    dhow_model_input(m, "values", DHOW_F32, DHOW_SHAPE(1, heads, room, e), &values);
+    dhow_model_input(m, "start", DHOW_I64, DHOW_SHAPE(1), &start);
+    dhow_model_input(m, "length", DHOW_I64, DHOW_SHAPE(1), &length);
+#include "models_3.inc"
+    dhow_model_value_info out = DHOW_INIT(dhow_model_value_info);
+    dhow_model_output(m, "y", y);
+    if (dhow_model_output_at(m, 1, &out) != DHOW_OK || out.rank != 4 || out.shape[3] != e)
+        fail("docs/models.md: attention to a cache is something else");
+    dhow_model_release(m);
+}
+
 static void models_texts(void) {
     dhow_model *model;
     dhow_datum *in, *out;
     const char *text;
     dhow_model_load(context, "text.onnx", &model);
-#include "models_3.inc"
+#include "models_4.inc"
     dhow_datum_text(out, 1, &text);
     if (strcmp(text, "tuesday") != 0) fail("docs/models.md: the texts are others");
     dhow_datum_release(in);
@@ -165,6 +183,7 @@ int main(int argc, char **argv) {
     readme_kernel();
     models_file();
     models_builder();
+    models_caches();
     models_texts();
     interop_dlpack();
     interop_wrap();

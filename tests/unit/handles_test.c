@@ -465,6 +465,9 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(model_rmsnorm, MODEL, 0, dhow_model_rmsnorm(B, "x", 0, 1, 0, &out.value))                    \
     X(model_dot_attention, MODEL, 0,                                                               \
       dhow_model_scaled_dot_product_attention(B, 0, 0, 0, -1, 0, 0, &out.value))                   \
+    X(model_update_cache, MODEL, 0, dhow_model_update_cache(B, 0, 0, 0, &out.value))               \
+    X(model_cached_attention, MODEL, 0,                                                            \
+      dhow_model_cached_attention(B, 0, 0, 0, 0, 0, 0, 0, &out.value))                             \
     X(model_dropout, MODEL, 0, dhow_model_dropout(B, 0, 0, &out.value))                            \
     X(model_interpolate, MODEL, 0,                                                                 \
       dhow_model_interpolate(B, 0, k_shape, NULL, DHOW_INTERPOLATE_NEAREST, 0, &out.value))        \

@@ -714,8 +714,8 @@ Test(onnx_strict, caches_are_written_inside) {
     static const struct {
         const char *inputs, *mode, *why;
         int64_t axis, first;
-    } cases[] = {{"x u first", "linear", "index 4 of an extent of 4", -2, 3},
-                 {"x u first", "linear", "index -5 of an extent of 4", -2, -1},
+    } cases[] = {{"x u first", "linear", "write_indices is 3 for sequence 0; it is 0 to 2", -2, 3},
+                 {"x u first", "linear", "write_indices is -1 for sequence 0", -2, -1},
                  {"x u first", "square", "unsupported mode 'square'", -2, 0},
                  {"x u first", "linear", "axis 0 is the batch", 0, 0},
                  {"x u first", "linear", "axis 3 of a tensor with 3 dimensions", 3, 0},

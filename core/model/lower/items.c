@@ -22,6 +22,7 @@ void dhowi_lowering_end(dhowi_lowering *b) {
     dhowi_free(b->refs);
     dhowi_free(b->elements);
     dhowi_free(b->results);
+    dhowi_free(b->bounds);
     memset(b, 0, sizeof *b);
 }
 
@@ -166,6 +167,15 @@ dhow_status dhowi_sequence(dhowi_lowering *b, uint32_t count, int32_t *out, int3
     *elements = b->elements + b->element_count;
     b->element_count += count;
     return DHOW_OK;
+}
+
+bool dhowi_is_shared(const dhowi_lowering *b, int32_t ref) {
+    const dhowi_item *item = &b->items[ref];
+    if (item->tensor != NULL || item->buffer < 0) return false;
+    const int32_t external = b->buffers[item->buffer].external;
+    for (uint32_t i = 0; external > 0 && i < b->share_count; i++)
+        if (b->shares[i] == (uint32_t)external) return true;
+    return false;
 }
 
 dhow_status dhowi_need(dhowi_lowering *b, int32_t ref) {

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/memory/array.h"
 #include "model/lower/lower.h"
 
 /* A dense host array of a known item's elements in another dtype; release the tensor. */
@@ -71,4 +72,39 @@ dhow_status dhowi_one_float(dhowi_lowering *b, int32_t ref, const char *name, do
     uint32_t count;
     DHOWI_TRY(expect_one(b, ref, name));
     return dhowi_floats(b, ref, out, 1, &count);
+}
+
+/* ---- numbers that only a run knows ---- */
+
+dhow_status dhowi_check_bounds(const int64_t *values, uint32_t count, const dhowi_bounds *r) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (values[i] >= r->least && values[i] <= r->most) continue;
+        DHOWI_REFUSE("%s is %" PRId64 " for sequence %u; it is %" PRId64 " to %" PRId64
+                     ", what there is room for",
+                     r->name, values[i], i, r->least, r->most);
+    }
+    return DHOW_OK;
+}
+
+dhow_status dhowi_keep_within(dhowi_lowering *b, int32_t ref, const char *name, int64_t least,
+                              int64_t most) {
+    const dhowi_item *item = &b->items[ref];
+    const dhowi_bounds range = {
+        .node = b->node, .name = name, .least = least, .most = most, .slot = -1};
+    uint32_t count;
+    void *data;
+    dhow_tensor *t;
+    if (dhowi_is_known(b, ref)) {
+        DHOWI_TRY(host_values(b, ref, DHOW_I64, UINT32_MAX, &t, &count));
+        dhow_status status = dhow_tensor_host_ptr(t, &data);
+        if (status == DHOW_OK) status = dhowi_check_bounds(data, count, &range);
+        dhow_tensor_release(t);
+        return status;
+    }
+    if (b->buffers[item->buffer].external <= 0) return DHOW_OK; /* the kernel looks */
+    if (!dhowi_room((void **)&b->bounds, b->bound_count, &b->bound_capacity, sizeof *b->bounds))
+        return dhowi_fail_memory("plan");
+    b->bounds[b->bound_count] = range;
+    b->bounds[b->bound_count++].slot = b->buffers[item->buffer].external - 1;
+    return DHOW_OK;
 }

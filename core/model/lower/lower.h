@@ -71,6 +71,14 @@ typedef struct dhowi_misread {
     dhowi_attribute_type wanted;
 } dhowi_misread;
 
+/* Numbers of an input that no run may leave: lengths of caches and places in them. */
+typedef struct dhowi_bounds {
+    const dhowi_node *node;
+    const char *name; /* for messages */
+    int64_t least, most;
+    int32_t slot; /* of the run's inputs */
+} dhowi_bounds;
+
 /* A loop that a plan is in the middle of, see operators/shape/control.c. */
 typedef struct dhowi_frame {
     struct dhowi_frame *outer;
@@ -96,6 +104,10 @@ typedef struct dhowi_lowering {
     uint32_t element_count, element_capacity;
     int32_t *results; /* the tensors of all outputs in order, those of sequences included */
     uint32_t result_count, result_capacity;
+    const uint32_t *shares; /* while a plan is made: as in dhowi_run_io, or NULL */
+    uint32_t share_count;
+    dhowi_bounds *bounds;
+    uint32_t bound_count, bound_capacity;
     uint64_t host_limit, input_limit, folded_bytes, fixed_bytes, taken_bytes; /* see budget.c */
     bool free_of_limit;
     dhowi_frame *frames; /* the innermost first */
@@ -213,6 +225,9 @@ dhow_status dhowi_take_memory(dhowi_lowering *b, uint64_t bytes, const char *wha
 /* Refuses a passing array that exceeds the budget by itself. */
 dhow_status dhowi_host_room(const dhowi_lowering *b, int64_t count, size_t element_bytes);
 
+/* Whether it is an input whose memory the run has given for an output, too. */
+bool dhowi_is_shared(const dhowi_lowering *b, int32_t ref);
+
 /* The host's numbers of a known item; DHOWI_NEEDS_VALUES when it is not known. */
 dhow_status dhowi_ints(dhowi_lowering *b, int32_t ref, int64_t *out, uint32_t most,
                        uint32_t *count);
@@ -222,6 +237,11 @@ dhow_status dhowi_floats(dhowi_lowering *b, int32_t ref, double *out, uint32_t m
 dhow_status dhowi_one_int(dhowi_lowering *b, int32_t ref, const char *name, int64_t *out);
 dhow_status dhowi_one_float(dhowi_lowering *b, int32_t ref, const char *name, double *out);
 dhow_status dhowi_need(dhowi_lowering *b, int32_t ref);
+/* Refuses numbers of an item below `least` or beyond `most`, now where they are known, and of an
+ * input in each run; kernels see to what is computed. */
+dhow_status dhowi_keep_within(dhowi_lowering *b, int32_t ref, const char *name, int64_t least,
+                              int64_t most);
+dhow_status dhowi_check_bounds(const int64_t *values, uint32_t count, const dhowi_bounds *range);
 /* A known item from host data. */
 dhow_status dhowi_constant(dhowi_lowering *b, dhow_dtype dtype, int32_t rank, const int64_t *shape,
                            const void *data, int32_t *out);

@@ -59,6 +59,10 @@ dhow_status dhowi_plan_inputs(dhowi_maker *k) {
     k->b->model = m;
     k->b->device = m->device;
     k->b->half = dhowi_model_half_type(m);
+    if (k->io != NULL && k->io->shares != NULL) {
+        k->b->shares = k->io->shares;
+        k->b->share_count = k->io->output_count;
+    }
     k->b->refs = dhowi_alloc_array((size_t)m->value_count + 1, sizeof *k->b->refs);
     if (k->b->refs == NULL) return dhowi_fail_memory("plan");
     memset(k->b->refs, 0xff, ((size_t)m->value_count + 1) * sizeof *k->b->refs);

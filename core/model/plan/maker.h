@@ -34,6 +34,11 @@ dhow_status dhowi_close_segment(dhowi_maker *k, uint32_t first_step, dhowi_segme
 /* A tensor for an item; release it. */
 dhow_status dhowi_plan_tensor(dhowi_maker *k, dhowi_segment *seg, int32_t ref, dhow_tensor **out);
 
+/* Writes outputs in place that share an input's memory, where that is right; once steps stand. */
+void dhowi_write_caches(dhowi_maker *k, uint32_t first_step);
+/* Refuses lengths of caches and places in them that lead out, as far as the host has them. */
+dhow_status dhowi_check_lengths(const dhowi_maker *k);
+
 /* The items of all outputs, in order. */
 dhow_status dhowi_find_results(dhowi_maker *k);
 /* The buffer of an output becomes the caller's tensor where it is that and nothing else. */

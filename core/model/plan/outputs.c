@@ -34,8 +34,11 @@ dhow_status dhowi_find_results(dhowi_maker *k) {
         }
         DHOWI_TRY(add_result(k->b, ref));
     }
-    k->plan->outputs = dhowi_alloc_array((size_t)k->b->result_count + 1, sizeof(dhowi_tensor_desc));
-    return k->plan->outputs != NULL ? DHOW_OK : dhowi_fail_memory("plan");
+    const size_t count = (size_t)k->b->result_count + 1;
+    k->plan->outputs = dhowi_alloc_array(count, sizeof(dhowi_tensor_desc));
+    k->plan->in_place = dhowi_alloc_array(count, sizeof(bool));
+    return k->plan->outputs != NULL && k->plan->in_place != NULL ? DHOW_OK
+                                                                 : dhowi_fail_memory("plan");
 }
 
 static const dhowi_node *node_of(const dhowi_lowering *b, const dhowi_subgraph *g, int32_t ref) {
@@ -47,11 +50,17 @@ static const dhowi_node *node_of(const dhowi_lowering *b, const dhowi_subgraph *
     return NULL;
 }
 
+/* The caller's tensor holds an input that is read while the result is made: it is copied there in
+ * the end. */
+static bool is_busy(const dhowi_maker *k, uint32_t i) {
+    return k->io->shares != NULL && k->io->shares[i] != 0 && !k->plan->in_place[i];
+}
+
 /* Counts the memory of a result that the caller has brought no tensor for. */
 static dhow_status take_output(dhowi_maker *k, uint32_t i) {
     dhowi_lowering *b = k->b;
     const dhowi_tensor_desc *desc = &b->items[b->results[i]].desc;
-    if (i < k->io->output_count && k->io->outputs[i] != NULL) return DHOW_OK;
+    if (i < k->io->output_count && k->io->outputs[i] != NULL && !is_busy(k, i)) return DHOW_OK;
     const uint64_t bytes = (uint64_t)dhowi_count_of(desc) * dhow_dtype_bytes(desc->dtype);
     return dhowi_take_memory(b, bytes, "an output");
 }
@@ -61,6 +70,7 @@ static dhow_status bind_output(dhowi_maker *k, uint32_t i, uint32_t first_step) 
     int32_t ref = b->results[i], copy;
     k->plan->outputs[i] = b->items[ref].desc;
     DHOWI_TRY(take_output(k, i));
+    if (k->plan->in_place[i]) return DHOW_OK;
     int64_t count = dhowi_count_of(&b->items[ref].desc);
     const dhowi_item *item = &b->items[ref];
     bool own =
@@ -114,6 +124,10 @@ dhow_status dhowi_new_outputs(dhowi_maker *k) {
     for (uint32_t i = 0; i < k->b->result_count; i++) {
         const dhowi_tensor_desc *desc = &k->plan->outputs[i];
         dhow_tensor **out = &k->io->outputs[i];
+        if (is_busy(k, i)) {
+            dhow_tensor_release(*out);
+            *out = NULL;
+        }
         if (*out == NULL) {
             DHOWI_TRY(dhowi_tensor_new(k->m->device, desc->dtype, desc->rank, desc->shape, out));
             continue;

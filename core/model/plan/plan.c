@@ -30,17 +30,18 @@ static dhow_status look_at_values(dhowi_maker *k, uint32_t *first_step) {
     dhowi_item *item = &b->items[b->wanted];
     dhowi_segment *seg;
     int32_t external = b->buffers[item->buffer].external;
+    if (k->io == NULL) return DHOWI_NEEDS_VALUES; /* a run may bind its tensors otherwise */
     if (external > 0) { /* an input: it becomes part of the key, and the plan is made anew */
         uint32_t input = (uint32_t)external - 1;
-        if (k->io != NULL && k->io->values != NULL) input = k->io->owners[input];
+        if (k->io->values != NULL) input = k->io->owners[input];
         atomic_store_explicit(&k->m->values[k->m->inputs[input]].keyed, true, memory_order_relaxed);
         return DHOWI_NEEDS_VALUES;
     }
-    if (k->io == NULL) return DHOWI_NEEDS_VALUES;
     DHOWI_TRY(take_values(b, item));
     for (uint32_t i = 0; i < b->buffer_count; i++) b->buffers[i].kept = true;
     DHOWI_TRY(dhowi_close_segment(k, *first_step, &seg));
     *first_step = b->step_count;
+    DHOWI_TRY(dhowi_check_lengths(k));
     DHOWI_TRY(dhowi_segment_run(k->m, k->plan, k->plan->segment_count - 1, k->io));
     DHOWI_TRY(dhowi_plan_tensor(k, seg, b->wanted, &seg->guard));
     DHOWI_TRY(dhowi_host_copy(seg->guard, &seg->guard_host));
@@ -74,14 +75,18 @@ static dhow_status make(dhowi_maker *k) {
     DHOWI_TRY(dhowi_find_results(k));
     DHOWI_TRY(dhowi_fuse(k->b, first_step));
     if (dhowi_optimises(DHOWI_OPTIMISE_LAYOUTS)) DHOWI_TRY(dhowi_use_blocks(k->b, first_step));
+    dhowi_write_caches(k, first_step);
     for (uint32_t i = 0; i < k->b->result_count; i++)
         DHOWI_TRY(dhowi_bind_output(k, i, first_step));
+    DHOWI_TRY(dhowi_check_lengths(k));
     DHOWI_TRY(dhowi_new_outputs(k));
     DHOWI_TRY(dhowi_close_segment(k, first_step, &seg));
     return dhowi_segment_run(k->m, k->plan, k->plan->segment_count - 1, k->io);
 }
 
 static void end_maker(dhowi_maker *k) {
+    k->b->shares = NULL; /* of the run */
+    k->b->share_count = 0;
     dhowi_free(k->storages);
     dhowi_free(k->offsets);
 }
@@ -124,8 +129,8 @@ dhow_status dhowi_plan_trial(dhow_model *m) {
     dhow_status status = dhowi_plan_inputs(&k);
     if (status == DHOW_OK) status = lower_all(&k, &first_step);
     if (status == DHOW_OK) status = dhowi_check_steps(&b, 0);
-    dhowi_lowering_end(&b);
     end_maker(&k);
+    dhowi_lowering_end(&b);
     return status == DHOWI_NEEDS_VALUES ? DHOW_OK : status;
 }
 
@@ -147,6 +152,7 @@ dhow_status dhowi_plan_replay(dhow_model *m, dhowi_model_plan *plan, dhowi_run_i
                               bool *stale) {
     dhowi_maker k = {.m = m, .io = io, .plan = plan, .b = &plan->lowering};
     *stale = false;
+    DHOWI_TRY(dhowi_check_lengths(&k));
     for (uint32_t i = 0; i < plan->segment_count; i++) {
         if (i + 1 == plan->segment_count) DHOWI_TRY(dhowi_new_outputs(&k));
         DHOWI_TRY(dhowi_segment_run(m, plan, i, io));
@@ -178,6 +184,7 @@ void dhowi_plan_end(dhowi_model_plan *plan) {
     dhowi_lowering_end(&plan->lowering);
     dhowi_free(plan->segments);
     dhowi_free(plan->outputs);
+    dhowi_free(plan->in_place);
     dhowi_free(plan->key);
     dhowi_free(plan);
 }

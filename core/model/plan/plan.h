@@ -54,6 +54,7 @@ struct dhowi_model_plan {
     dhowi_segment *segments;
     uint32_t segment_count, segment_capacity;
     dhowi_tensor_desc *outputs; /* of the lowering's results */
+    bool *in_place;             /* of each: it is written where the input is that it shares */
     uint64_t runs, copied_bytes;
     bool taken; /* by a run; under the model's mutex */
 };
@@ -68,6 +69,7 @@ typedef struct dhowi_run_io {
     dhow_datum *const *values; /* the inputs as they are given; NULL when all are tensors */
     uint32_t *owners;          /* with values: the model's input of each tensor */
     dhow_datum **results;      /* made of the outputs, whose number the plan tells; or NULL */
+    uint32_t *shares; /* of each output: 1 + the input whose very memory it is, 0; NULL: none is */
 } dhowi_run_io;
 
 /* Makes a plan and runs it while doing so. */

@@ -75,6 +75,12 @@ dhow_status dhowi_run_key_make(const dhow_model *m, const dhowi_run_io *io, dhow
     key->capacity = DHOWI_KEY_ROOM;
     key->length = 0;
     (void)add_word(key, (int64_t)dhowi_compute_in(dhowi_model_inside(m), m->device, DHOW_F32));
+    /* First, and none instead of zeros: what follows is of any length. */
+    for (uint32_t i = 0; io->shares != NULL && i < io->output_count; i++) {
+        if (io->shares[i] != 0 && (!add_word(key, i) || !add_word(key, io->shares[i])))
+            return dhowi_fail_memory("dhow_model_run");
+    }
+    if (!add_word(key, -1)) return dhowi_fail_memory("dhow_model_run");
     for (uint32_t i = 0, slot = 0; i < m->input_count; i++) {
         bool keyed = atomic_load_explicit(&m->values[m->inputs[i]].keyed, memory_order_relaxed);
         DHOWI_TRY(io->values != NULL ? add_given(key, io, io->values[i], keyed, &slot)

@@ -77,6 +77,18 @@ static bool is_given(const dhowi_tensor_run *run, uint32_t i) {
     return run->given != NULL && (run->made == NULL || run->given[i] != NULL);
 }
 
+/* The input that an output has been given the very memory of, and of no other one. */
+static bool find_shared(const dhow_model *m, const dhowi_run_io *io, const dhow_tensor *given,
+                        uint32_t *out) {
+    uint32_t overlaps = 0;
+    for (uint32_t k = 0; k < m->input_count; k++) {
+        if (!dhowi_tensor_overlap(given, io->inputs[k])) continue;
+        overlaps++;
+        *out = k;
+    }
+    return overlaps == 1 && dhowi_tensor_same(given, io->inputs[*out]);
+}
+
 /* What the plan can write to directly; other results get a tensor of their own and are copied. */
 static dhow_status bind_output(const dhow_model *m, dhowi_run_io *io, const dhowi_tensor_run *run,
                                uint32_t i) {
@@ -93,8 +105,13 @@ static dhow_status bind_output(const dhow_model *m, dhowi_run_io *io, const dhow
                               run->function, what, m->output_names[k]);
     }
     bool apart = is_plain(given);
-    for (uint32_t k = 0; k < m->input_count; k++)
-        apart = apart && !dhowi_tensor_overlap(given, io->inputs[k]);
+    uint32_t input;
+    if (apart && find_shared(m, io, given, &input)) {
+        io->shares[i] = 1 + input;
+    } else {
+        for (uint32_t k = 0; k < m->input_count; k++)
+            apart = apart && !dhowi_tensor_overlap(given, io->inputs[k]);
+    }
     if (!apart) return DHOW_OK;
     dhowi_handle_retain(&given->handle);
     io->outputs[i] = given;
@@ -133,6 +150,9 @@ static dhow_status run_bound(dhow_model *m, dhowi_run_io *io, const dhowi_tensor
     for (uint32_t i = 0; i < m->output_count; i++) {
         if (is_given(run, i)) DHOWI_TRY(bind_output(m, io, run, i));
     }
+    bool shared = false;
+    for (uint32_t i = 0; i < m->output_count; i++) shared = shared || io->shares[i] != 0;
+    if (!shared) io->shares = NULL;
     DHOWI_TRY(dhowi_run_planned(m, io));
     return hand_out(m, io, run);
 }
@@ -140,11 +160,17 @@ static dhow_status run_bound(dhow_model *m, dhowi_run_io *io, const dhowi_tensor
 static dhow_status run_on(dhow_model *m, dhow_stream *stream, const dhowi_tensor_run *run) {
     dhowi_run_io io = {.stream = stream};
     dhow_tensor *few[FEW_TENSORS] = {NULL};
+    uint32_t few_shares[FEW_TENSORS] = {0}, *shares = few_shares;
     uint32_t tensors = m->input_count + m->output_count;
     io.inputs = few;
-    if (tensors > FEW_TENSORS) io.inputs = dhowi_alloc_array(tensors, sizeof(dhow_tensor *));
-    if (io.inputs == NULL) return dhowi_fail_memory(run->function);
+    if (tensors > FEW_TENSORS) {
+        const size_t each = sizeof(dhow_tensor *) + sizeof(uint32_t);
+        io.inputs = dhowi_alloc_array(tensors, each);
+        if (io.inputs == NULL) return dhowi_fail_memory(run->function);
+        shares = (uint32_t *)(io.inputs + tensors);
+    }
     io.outputs = io.inputs + m->input_count;
+    io.shares = shares;
     io.input_count = m->input_count;
     io.output_count = m->output_count;
     dhow_status status = run_bound(m, &io, run);

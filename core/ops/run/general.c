@@ -298,35 +298,78 @@ static void broadcast_strides(const dhow_tensor *t, int64_t strides[4]) {
         strides[i] = t->shape[i - missing] == 1 ? 0 : t->strides[i - missing];
 }
 
-/* q[batch, heads, rows, depth], k[batch, shared, keys, depth], v[batch, shared, keys, features] and
- * a mask that broadcasts to [batch, heads, rows, keys], or none; the result is [batch, rows, heads,
- * features]. attrs->split: alpha scales, flag[0] makes rows that see nothing 0. */
-dhow_status dhowi_run_attention(const dhowi_call *call) {
+/* q[batch, heads, rows, depth], k[batch, shared, keys, depth], v[batch, shared, keys, features], a
+ * mask that broadcasts to [batch, heads, rows, keys], or none, and of a cache the numbers of keys
+ * [batch]; the result is [batch, rows, heads, features]. `dims` stay as long as the launch. */
+static void add_attention(launch *l, const dhowi_call *call, dhow_dims dims[2]) {
     enum { BATCH, HEAD, ROW, ELEMENT, RANK };
     const dhow_tensor *q = call->in[0], *k = call->in[1], *v = call->in[2], *y = call->out;
     const bool masked = call->in[3] != NULL;
-    const int64_t heads = q->shape[HEAD], keys = k->shape[ROW];
-    const int64_t shape[] = {q->shape[BATCH],  heads, heads / k->shape[HEAD],
-                             q->shape[ROW],    keys,  q->shape[ELEMENT],
+    const int64_t heads = q->shape[HEAD];
+    const int64_t shape[] = {q->shape[BATCH],  heads,         heads / k->shape[HEAD],
+                             q->shape[ROW],    k->shape[ROW], q->shape[ELEMENT],
                              v->shape[ELEMENT]};
     const int64_t y_strides[] = {y->strides[0], y->strides[2], y->strides[1], y->strides[3]};
-    dhow_dims from = {.rank = RANK}, to = {.rank = RANK};
-    launch l = {0};
-    memcpy(from.shape, shape, sizeof shape);
+    dhow_dims *from = &dims[0], *to = &dims[1];
+    *from = *to = (dhow_dims){.rank = RANK};
+    memcpy(from->shape, shape, sizeof shape);
     for (int i = 0; i < 3; i++) {
-        memcpy(from.stride[i], call->in[i]->strides, RANK * sizeof(int64_t));
-        add_tensor(&l, call->in[i], DHOW_ACCESS_READ);
+        memcpy(from->stride[i], call->in[i]->strides, RANK * sizeof(int64_t));
+        add_tensor(l, call->in[i], DHOW_ACCESS_READ);
     }
-    memcpy(to.stride[0], y_strides, sizeof y_strides);
-    if (masked) broadcast_strides(call->in[3], to.stride[1]);
-    add_tensor(&l, call->in[masked ? 3 : 0], DHOW_ACCESS_READ);
-    add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
-    l.args[l.arg_count++] = dhowi_arg_dims(&from);
-    l.args[l.arg_count++] = dhowi_arg_dims(&to);
-    l.args[l.arg_count++] = dhowi_arg_f32(call->attrs->split.alpha);
-    l.args[l.arg_count++] = dhowi_arg_i32(masked);
+    memcpy(to->stride[0], y_strides, sizeof y_strides);
+    if (masked) broadcast_strides(call->in[3], to->stride[1]);
+    add_tensor(l, call->in[masked ? 3 : 0], DHOW_ACCESS_READ);
+    if (call->in[4] != NULL) add_tensor(l, call->in[4], DHOW_ACCESS_READ);
+    add_tensor(l, call->out, DHOW_ACCESS_WRITE);
+    l->args[l->arg_count++] = dhowi_arg_dims(from);
+    l->args[l->arg_count++] = dhowi_arg_dims(to);
+}
+
+/* attrs->split: alpha scales, flag[0] makes rows that see nothing 0. */
+dhow_status dhowi_run_attention(const dhowi_call *call) {
+    const dhowi_axis_split *r = &call->attrs->split;
+    dhow_dims dims[2];
+    launch l = {0};
+    add_attention(&l, call, dims);
+    l.args[l.arg_count++] = dhowi_arg_f32(r->alpha);
+    l.args[l.arg_count++] = dhowi_arg_i32(call->in[3] != NULL);
+    l.args[l.arg_count++] = dhowi_arg_i32(r->flag[0]);
+    return run_own(call, &l, work_of(call->out->count, call->in[1]->shape[2]));
+}
+
+/* Further, beta caps scores and flag[1] lets rows see no later keys. */
+dhow_status dhowi_run_attention_cache(const dhowi_call *call) {
+    const dhowi_axis_split *r = &call->attrs->split;
+    dhow_dims dims[2];
+    launch l = {0};
+    add_attention(&l, call, dims);
+    l.args[l.arg_count++] = dhowi_arg_f32(r->alpha);
+    l.args[l.arg_count++] = dhowi_arg_f32(r->beta);
+    l.args[l.arg_count++] = dhowi_arg_i32(call->in[3] != NULL);
+    l.args[l.arg_count++] = dhowi_arg_i32(r->flag[1]);
+    l.args[l.arg_count++] = dhowi_arg_i32(r->flag[0]);
+    return run_own(call, &l, work_of(call->out->count, call->in[1]->shape[2]));
+}
+
+/* x[batch, c, steps, inner] into out[batch, c, places, inner], from a place of each batch on;
+ * attrs->split: flag[0] goes round. */
+dhow_status dhowi_run_write_steps(const dhowi_call *call) {
+    const dhow_tensor *x = call->in[0], *y = call->out;
+    dhow_dims d = {.rank = 4};
+    dhow_kernel *kernel;
+    launch l = {0};
+    DHOWI_TRY(width_kernel(call, "write_steps", &kernel));
+    memcpy(d.shape, x->shape, 4 * sizeof *d.shape);
+    memcpy(d.stride[0], x->strides, 4 * sizeof *d.shape);
+    memcpy(d.stride[1], y->strides, 4 * sizeof *d.shape);
+    add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
+    add_tensor(&l, call->in[1], DHOW_ACCESS_READ);
+    add_tensor(&l, call->out, DHOW_ACCESS_READ | DHOW_ACCESS_WRITE);
+    ADD_VALUES(&l, x->count / x->shape[3], y->shape[2]);
     l.args[l.arg_count++] = dhowi_arg_i32(call->attrs->split.flag[0]);
-    return run_own(call, &l, work_of(y->count, keys));
+    l.args[l.arg_count++] = dhowi_arg_dims(&d);
+    return run_kernel(call, &l, kernel, x->count);
 }
 
 /* ---- weights of 4 or 8 bits ---- */

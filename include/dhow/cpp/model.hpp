@@ -291,6 +291,17 @@ class model : public unique_handle<dhow_model, dhow_model_release> {
         return add(dhow_model_scaled_dot_product_attention, query, key, value, mask, is_causal,
                    scale);
     }
+    /** A cache with new steps written into it, from a place of each sequence on. */
+    model_value update_cache(model_value cache, model_value update, model_value start) {
+        return add(dhow_model_update_cache, cache, update, start);
+    }
+    /** Attention to what there is in caches; a scale of 0 is 1 / sqrt(e), a softcap of 0 none. */
+    model_value cached_attention(model_value query, model_value key, model_value value,
+                                 model_value lengths, bool is_causal = false, double scale = 0,
+                                 double softcap = 0) {
+        return add(dhow_model_cached_attention, query, key, value, lengths, is_causal, scale,
+                   softcap);
+    }
     /** To a size. */
     model_value interpolate(model_value x, const std::vector<int64_t> &size,
                             dhow_interpolation mode = DHOW_INTERPOLATE_NEAREST,

@@ -26,6 +26,10 @@ typedef struct dhowi_attention {
     int32_t masks[DHOWI_MOST_MASKS]; /* They broadcast to [..., heads, l, s]: one that is bool keeps
                                         what it is true for, another is added. */
     uint32_t mask_count;
+    /* 1 + an item i64[batch]: how many of the keys of a cache are there; 0: all are. Then `causal`
+     * lets the queries, which are the last of them, see no later ones. */
+    int32_t lengths;
+    bool causal;
     bool empty_is_zero;   /* rows that keep nothing weigh nothing, else they are NaN */
     bool wants_scores;    /* the caller reads them */
     dhow_dtype precision; /* of the softmax; 0: the type of q */

@@ -140,7 +140,7 @@ static int64_t most_features(const dhowi_lowering *b, dhow_dtype dtype) {
     return half && (device->flags & DHOW_DEVICE_TENSOR_CORES) != 0 ? 128 : 0;
 }
 
-static bool has_types_of_step(const dhowi_lowering *b, const dhowi_attention *a) {
+static bool has_types_of_step(const dhowi_lowering *b, const dhowi_attention *a, dhowi_op_id op) {
     const dhow_dtype dtype = dhowi_desc_at(b, a->q)->dtype;
     for (uint32_t i = 0; i < a->mask_count; i++) {
         const dhow_dtype mask = dhowi_desc_at(b, a->masks[i])->dtype;
@@ -148,7 +148,7 @@ static bool has_types_of_step(const dhowi_lowering *b, const dhowi_attention *a)
     }
     return dhowi_desc_at(b, a->k)->dtype == dtype && dhowi_desc_at(b, a->v)->dtype == dtype &&
            (a->precision == 0 || a->precision == DHOW_F32) &&
-           dhowi_op_supported(dhowi_op_of(DHOWI_OP_attention), dtype, b->device) == DHOW_OK;
+           dhowi_op_supported(dhowi_op_of(op), dtype, b->device) == DHOW_OK;
 }
 
 static bool has_extents_of_step(const dhowi_lowering *b, const dhowi_attention *a) {
@@ -175,7 +175,7 @@ static bool lies_as_step_likes(const dhowi_lowering *b, const dhowi_attention *a
 bool dhowi_attends_at_once(const dhowi_lowering *b, const dhowi_attention *a) {
     return dhowi_optimises(DHOWI_OPTIMISE_ATTENTION) && !a->wants_scores &&
            DHOWI_GUARD(attention_capped, a->softcap == 0) && has_extents_of_step(b, a) &&
-           has_types_of_step(b, a) && lies_as_step_likes(b, a);
+           has_types_of_step(b, a, DHOWI_OP_attention) && lies_as_step_likes(b, a);
 }
 
 /* All masks as one that is added; -1 without any. */
@@ -190,25 +190,82 @@ static dhow_status added_mask(dhowi_lowering *b, const dhowi_attention *a, int32
     return apply_masks(b, a, zero, out);
 }
 
-/* The kernel writes heads of a row side by side. */
-static dhow_status attend_at_once(dhowi_lowering *b, const dhowi_attention *a, int32_t *out) {
+/* The kernels write heads of a row side by side. */
+static dhow_status in_one_step(dhowi_lowering *b, const dhowi_attention *a, dhowi_op_id op,
+                               int32_t *out) {
     static const int32_t by_heads[] = {0, 2, 1, 3};
-    const dhowi_attrs attrs = {.split = {.alpha = (float)a->scale, .flag = {a->empty_is_zero}}};
+    const dhowi_attrs attrs = {.split = {.alpha = (float)a->scale,
+                                         .beta = (float)a->softcap,
+                                         .flag = {a->empty_is_zero, a->causal}}};
     const dhowi_tensor_desc *q = dhowi_desc_at(b, a->q), *v = dhowi_desc_at(b, a->v);
     const dhowi_tensor_desc y = {.dtype = q->dtype,
                                  .rank = 4,
                                  .shape = {q->shape[0], q->shape[2], q->shape[1], v->shape[3]}};
-    int32_t in[] = {a->q, a->k, a->v, -1};
+    int32_t in[] = {a->q, a->k, a->v, -1, -1};
     DHOWI_TRY(added_mask(b, a, &in[3]));
-    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_attention, in, 4, &attrs, &y, out));
+    if (a->lengths > 0) DHOWI_TRY(dhowi_dense(b, a->lengths - 1, &in[4]));
+    DHOWI_TRY(dhowi_emit(b, op, in, a->lengths > 0 ? 5 : 4, &attrs, &y, out));
     return dhowi_permute(b, *out, by_heads, out);
 }
+
+/* ---- caches ---- */
+
+enum {
+    MOST_CACHE_FEATURES = 256, /* MOST of kernels/cache.k */
+    MOST_CACHE_ROWS = 8,       /* on GPUs: of more, products and a softmax are faster */
+    FEW_CACHE_ROWS = 32 /* of more, tiles are three times as fast on CPUs: for long prompts */
+};
+
+/* The first call, a prompt, usually has all the keys that there are: tiles look at the whole room.
+ */
+static bool has_rows_of_cache(const dhowi_lowering *b, int64_t steps, int64_t sharing,
+                              int64_t room) {
+    if (b->device->desc.kind != DHOW_DEVICE_CPU) return steps * sharing <= MOST_CACHE_ROWS;
+    return steps <= FEW_CACHE_ROWS || steps <= room / 2;
+}
+
+static bool has_extents_of_cache(const dhowi_lowering *b, const dhowi_attention *a) {
+    const dhowi_tensor_desc *q = dhowi_desc_at(b, a->q), *k = dhowi_desc_at(b, a->k),
+                            *v = dhowi_desc_at(b, a->v);
+    if (q->rank != 4 || k->rank != 4 || v->rank != 4 || k->shape[1] < 1 || k->shape[2] < 1)
+        return false;
+    return q->shape[3] > 0 && q->shape[3] <= MOST_CACHE_FEATURES &&
+           v->shape[3] <= MOST_CACHE_FEATURES && b->items[a->k].strides[3] == 1 &&
+           b->items[a->v].strides[3] == 1 &&
+           has_rows_of_cache(b, q->shape[2], q->shape[1] / k->shape[1], k->shape[2]);
+}
+
+static bool attends_to_cache(const dhowi_lowering *b, const dhowi_attention *a) {
+    return dhowi_optimises(DHOWI_OPTIMISE_ATTENTION) && a->lengths > 0 && !a->wants_scores &&
+           has_extents_of_cache(b, a) && has_types_of_step(b, a, DHOWI_OP_attention_cache);
+}
+
+/* What the lengths say, as a mask. */
+static dhow_status mask_lengths(dhowi_lowering *b, dhowi_attention *a) {
+    const int64_t column[] = {dhowi_desc_at(b, a->q)->shape[0], 1, 1, 1},
+                  steps = dhowi_desc_at(b, a->q)->shape[2], keys = dhowi_desc_at(b, a->k)->shape[2];
+    int32_t length, place, *mask = &a->masks[a->mask_count++];
+    DHOWI_TRY(dhowi_reshape(b, a->lengths - 1, 4, column, &length));
+    if (a->causal) { /* which goes no further than the length */
+        DHOWI_TRY(dhowi_rows(b, -steps, steps, &place));
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, place, length, &place));
+        return dhowi_window(b, place, keys, -1, 0, mask);
+    }
+    DHOWI_TRY(dhowi_numbers(b, DHOW_I64, 0, 1, keys, &place));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_GT, length, place, &place));
+    return dhowi_cast_to(b, place, DHOW_BOOL, mask);
+}
+
+/* ---- all of it ---- */
 
 dhow_status dhowi_attend(dhowi_lowering *b, dhowi_attention *a, int32_t *out) {
     int64_t heads, shared;
     int32_t p;
     DHOWI_TRY(dhowi_heads_of(b, a, &heads, &shared));
-    if (dhowi_attends_at_once(b, a)) return attend_at_once(b, a, out);
+    if (attends_to_cache(b, a)) return in_one_step(b, a, DHOWI_OP_attention_cache, out);
+    if (a->lengths > 0) DHOWI_TRY(mask_lengths(b, a));
+    a->lengths = 0;
+    if (dhowi_attends_at_once(b, a)) return in_one_step(b, a, DHOWI_OP_attention, out);
     DHOWI_TRY(dhowi_attend_scores(b, a));
     DHOWI_TRY(dhowi_with_heads(b, a->scores[DHOWI_SCORES_WEIGHTS], shared, &p));
     DHOWI_TRY(dhowi_product(b, p, a->v, -1, out));

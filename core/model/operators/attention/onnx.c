@@ -71,10 +71,9 @@ static dhow_status widen_mask(dhowi_lowering *b, int64_t keys, int32_t *mask) {
     return dhowi_pad_with(b, *mask, none, after, m.dtype == DHOW_BOOL ? 0 : -INFINITY, mask);
 }
 
-/* The number of keys of each sequence that are there: [batch, 1, 1, 1]; -1 where all are. */
-static dhow_status valid_count(dhowi_lowering *b, int64_t batch, int32_t *out) {
-    const int64_t column[] = {batch, 1, 1, 1};
-    *out = -1;
+/* The numbers of keys of the sequences that are there. */
+static dhow_status take_lengths(dhowi_lowering *b, dhowi_attention *a) {
+    const int64_t batch = dhowi_desc_at(b, a->q)->shape[0];
     if (!dhowi_given(b, VALID)) return DHOW_OK;
     if (b->node->opset < SINCE_VALID)
         DHOWI_REFUSE("nonpad_kv_seqlen is an input since opset %d", SINCE_VALID);
@@ -83,8 +82,11 @@ static dhow_status valid_count(dhowi_lowering *b, int64_t batch, int32_t *out) {
     if (n->rank != 1 || n->shape[0] != batch)
         DHOWI_REFUSE("nonpad_kv_seqlen does not have one number for each of %" PRId64 " sequences",
                      batch);
-    DHOWI_TRY(dhowi_as_index(b, b->in[VALID], out));
-    return dhowi_reshape(b, *out, 4, column, out);
+    DHOWI_TRY(dhowi_keep_within(b, b->in[VALID], "nonpad_kv_seqlen", 0,
+                                dhowi_desc_at(b, a->k)->shape[2]));
+    DHOWI_TRY(dhowi_as_index(b, b->in[VALID], &a->lengths));
+    a->lengths++;
+    return DHOW_OK;
 }
 
 static dhow_status window_size(const dhowi_lowering *b, const char *name, int64_t *out) {
@@ -99,22 +101,23 @@ static dhow_status window_size(const dhowi_lowering *b, const char *name, int64_
 static dhow_status masks_by_place(dhowi_lowering *b, dhowi_attention *a) {
     const dhowi_tensor_desc q = *dhowi_desc_at(b, a->q), k = *dhowi_desc_at(b, a->k);
     const int64_t past = dhowi_given(b, PAST_KEY) ? dhowi_desc_at(b, b->in[PAST_KEY])->shape[2] : 0;
+    const int64_t column[] = {q.shape[0], 1, 1, 1};
     int64_t left, right;
-    int32_t count, row, number;
+    int32_t row, length;
     bool causal;
     DHOWI_TRY(dhowi_attr_flag(b, "is_causal", false, &causal));
     DHOWI_TRY(window_size(b, "left_window_size", &left));
     DHOWI_TRY(window_size(b, "right_window_size", &right));
-    DHOWI_TRY(valid_count(b, q.shape[0], &count));
-    if (count >= 0) {
-        DHOWI_TRY(dhowi_numbers(b, DHOW_I64, 0, 1, k.shape[2], &number));
-        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_GT, count, number, &number));
-        DHOWI_TRY(dhowi_cast_to(b, number, DHOW_BOOL, &a->masks[a->mask_count++]));
-    }
+    DHOWI_TRY(take_lengths(b, a));
     if (causal) right = 0;
+    a->causal = a->lengths > 0 && right == 0;
+    if (a->causal) right = -1; /* said already */
     if (left < 0 && right < 0) return DHOW_OK;
-    DHOWI_TRY(dhowi_rows(b, count >= 0 ? -q.shape[2] : past, q.shape[2], &row));
-    if (count >= 0) DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, row, count, &row));
+    DHOWI_TRY(dhowi_rows(b, a->lengths > 0 ? -q.shape[2] : past, q.shape[2], &row));
+    if (a->lengths > 0) {
+        DHOWI_TRY(dhowi_reshape(b, a->lengths - 1, 4, column, &length));
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, row, length, &row));
+    }
     return dhowi_window(b, row, k.shape[2], left, right, &a->masks[a->mask_count++]);
 }
 

@@ -15,8 +15,10 @@ enum { QUERY, KEY, VALUE, PAST_KEY, PAST_VALUE, LENGTHS, TOTAL, COSINES, SINES, 
 typedef struct group_query {
     int64_t heads, shared; /* of queries; of keys and values */
     int64_t steps, total;
+    bool joint;      /* past and present are one memory: how long they are is data */
     int32_t q, k, v; /* [batch, steps, heads, features] */
     int32_t row;     /* [batch or 1, steps]: the place of each new key */
+    int32_t first;   /* of shared memory: [batch, 1], that of the first one */
 } group_query;
 
 static dhow_status check_inputs(const dhowi_lowering *b) {
@@ -100,10 +102,32 @@ static dhow_status take_apart(dhowi_lowering *b, group_query *g) {
     return DHOW_OK;
 }
 
+/* Past and present in one memory have the room that they have, and no number decides a shape. */
+static dhow_status rows_in_shared(dhowi_lowering *b, group_query *g) {
+    const int64_t column[] = {dhowi_desc_at(b, b->in[QUERY])->shape[0], 1}, row[] = {1, g->steps};
+    const int64_t room = dhowi_desc_at(b, b->in[PAST_KEY])->shape[2];
+    int32_t first, number;
+    if (room < g->steps || dhowi_desc_at(b, b->in[PAST_VALUE])->shape[2] != room)
+        DHOWI_REFUSE("past_key and past_value do not have room for %" PRId64 " steps", g->steps);
+    DHOWI_TRY(dhowi_keep_within(b, b->in[LENGTHS], "seqlens_k", 0, room - 1));
+    DHOWI_TRY(dhowi_as_index(b, b->in[LENGTHS], &first));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_ADD, first, 1 - (double)g->steps, &first));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MAX, first, 0, &first)); /* the first call, padded */
+    DHOWI_TRY(dhowi_reshape(b, first, 2, column, &first));
+    DHOWI_TRY(dhowi_numbers(b, DHOW_I64, 0, 1, g->steps, &number));
+    DHOWI_TRY(dhowi_reshape(b, number, 2, row, &number));
+    g->total = room;
+    g->first = first;
+    return dhowi_map_two(b, DHOWI_MAP_ADD, first, number, &g->row);
+}
+
 /* The first call begins at 0; later ones at the length of the sequence less what is new. */
 static dhow_status rows_of(dhowi_lowering *b, group_query *g) {
     const int64_t column[] = {dhowi_desc_at(b, b->in[QUERY])->shape[0], 1}, row[] = {1, g->steps};
     int32_t length;
+    g->joint = dhowi_given(b, PAST_KEY) && dhowi_is_shared(b, b->in[PAST_KEY]) &&
+               dhowi_is_shared(b, b->in[PAST_VALUE]);
+    if (g->joint) return rows_in_shared(b, g);
     DHOWI_TRY(dhowi_one_int(b, b->in[TOTAL], "total_sequence_length", &g->total));
     if (g->total < g->steps || g->total > INT32_MAX)
         DHOWI_REFUSE("total_sequence_length is %" PRId64 ", the new steps are %" PRId64, g->total,
@@ -182,6 +206,7 @@ static dhow_status cached(dhowi_lowering *b, const group_query *g, uint32_t past
         DHOWI_REFUSE("input %u is %s, what follows it %s", past, dhowi_desc_text(&p, s, sizeof s),
                      dhowi_desc_text(&own, t, sizeof t));
     }
+    if (g->joint) return dhowi_write_steps(b, b->in[past], x, g->first, 2, false, out);
     const int64_t after[] = {0, 0, g->total > p.shape[2] ? g->total - p.shape[2] : 0, 0};
     DHOWI_TRY(dhowi_pad_with(b, b->in[past], none, after, 0, &cache));
     DHOWI_TRY(dhowi_reshape(b, g->row, 4, index, &row));
@@ -195,8 +220,16 @@ static dhow_status score_masks(dhowi_lowering *b, const group_query *g, dhowi_at
     if (window == 0 || window < -1 || window > INT32_MAX)
         DHOWI_REFUSE("local_window_size is %" PRId64, window);
     DHOWI_TRY(dhowi_reshape(b, g->row, 4, shape, &row));
-    DHOWI_TRY(dhowi_window(b, row, g->total, window < 0 ? -1 : window - 1, 0,
-                           &a->masks[a->mask_count++]));
+    if (g->joint) { /* the queries are the last of the keys, and what follows does not count */
+        const int64_t flat = dhowi_desc_at(b, a->q)->shape[0];
+        DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_ADD, g->first, (double)g->steps, &a->lengths));
+        DHOWI_TRY(dhowi_reshape(b, a->lengths, 1, &flat, &a->lengths));
+        a->lengths++;
+        a->causal = true;
+    }
+    if (!g->joint || window >= 0)
+        DHOWI_TRY(dhowi_window(b, row, g->total, window < 0 ? -1 : window - 1, g->joint ? -1 : 0,
+                               &a->masks[a->mask_count++]));
     if (!dhowi_given(b, BIAS)) return DHOW_OK;
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[BIAS]);
     if (x.rank != 4 || x.dtype != dhowi_desc_at(b, a->q)->dtype)

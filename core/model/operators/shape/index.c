@@ -271,19 +271,6 @@ static dhow_status check_cache(const dhowi_lowering *b, int32_t axis) {
     return DHOW_OK;
 }
 
-/* Places in the cache: [batch or 1, steps]. */
-static dhow_status places(dhowi_lowering *b, bool circular, int64_t extent, int64_t steps,
-                          int32_t *out) {
-    const int64_t column[] = {dhowi_desc_at(b, b->in[0])->shape[0], 1};
-    int32_t first;
-    DHOWI_TRY(dhowi_numbers(b, DHOW_I64, 0, 1, steps, out));
-    if (!dhowi_given(b, 2)) return DHOW_OK;
-    DHOWI_TRY(dhowi_as_index(b, b->in[2], &first));
-    DHOWI_TRY(dhowi_reshape(b, first, 2, column, &first));
-    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, first, *out, out));
-    return circular ? dhowi_map_number(b, DHOWI_MAP_MOD, *out, (double)extent, out) : DHOW_OK;
-}
-
 dhow_status dhowi_scatter_along(dhowi_lowering *b, int32_t x, int32_t updates, int32_t index,
                                 int32_t axis, int32_t *out) {
     const dhowi_tensor_desc own = *dhowi_desc_at(b, x), u = *dhowi_desc_at(b, updates);
@@ -300,20 +287,41 @@ dhow_status dhowi_scatter_along(dhowi_lowering *b, int32_t x, int32_t updates, i
     return dhowi_emit_into(b, DHOWI_OP_scatter_elements, in, 2, &attrs, *out);
 }
 
+/* Steps `x` of a cache with others from a place of each sequence on: in four dimensions, [batch,
+ * ..., steps, ...]. */
+dhow_status dhowi_write_steps(dhowi_lowering *b, int32_t cache, int32_t x, int32_t first,
+                              int32_t axis, bool circular, int32_t *out) {
+    const dhowi_attrs attrs = {.split = {.flag = {circular}}};
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, cache), u = *dhowi_desc_at(b, x);
+    const int64_t before = dhowi_extent(&own, 1, axis),
+                  behind = dhowi_extent(&own, axis + 1, own.rank),
+                  room[] = {own.shape[0], before, own.shape[axis], behind},
+                  shape[] = {own.shape[0], before, u.shape[axis], behind};
+    int32_t in[] = {-1, -1}, to;
+    DHOWI_TRY(dhowi_regroup(b, x, 4, shape, &in[0]));
+    DHOWI_TRY(dhowi_dense(b, first, &in[1]));
+    DHOWI_TRY(writable_copy(b, cache, in, out));
+    DHOWI_TRY(dhowi_reshape(b, *out, 4, room, &to));
+    return dhowi_emit_into(b, DHOWI_OP_write_steps, in, 2, &attrs, to);
+}
+
 dhow_status dhowi_lower_tensor_scatter(dhowi_lowering *b) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]), u = *dhowi_desc_at(b, b->in[1]);
     const bool circular = dhowi_attr_is(b, "mode", "circular", "linear");
-    int32_t axis, index;
+    int32_t axis, first;
     if (!circular && !dhowi_attr_is(b, "mode", "linear", "linear"))
         return dhowi_refuse_text(b, "mode");
     DHOWI_TRY(dhowi_axis(&x, dhowi_attr_int(b, "axis", -2), &axis));
     DHOWI_TRY(check_cache(b, axis));
     b->out[0] = b->in[0];
     if (dhowi_count_of(&u) == 0) return DHOW_OK;
-    DHOWI_TRY(places(b, circular, x.shape[axis], u.shape[axis], &index));
-    int64_t shape[DHOW_MAX_RANK];
-    for (int32_t i = 0; i < x.rank; i++) shape[i] = i == axis ? u.shape[i] : 1;
-    if (dhowi_given(b, 2)) shape[0] = x.shape[0];
-    DHOWI_TRY(dhowi_reshape(b, index, x.rank, shape, &index));
-    return dhowi_scatter_along(b, b->in[0], b->in[1], index, axis, &b->out[0]);
+    if (!dhowi_given(b, 2)) {
+        DHOWI_TRY(dhowi_numbers(b, DHOW_I64, 0, 0, x.shape[0], &first));
+    } else {
+        if (!circular)
+            DHOWI_TRY(
+                dhowi_keep_within(b, b->in[2], "write_indices", 0, x.shape[axis] - u.shape[axis]));
+        DHOWI_TRY(dhowi_as_index(b, b->in[2], &first));
+    }
+    return dhowi_write_steps(b, b->in[0], b->in[1], first, axis, circular, &b->out[0]);
 }

@@ -45,6 +45,10 @@ dhowi_lower_fn dhowi_lower_unique;
  * places outside are refused, those on the device write nothing. */
 dhow_status dhowi_scatter_along(dhowi_lowering *b, int32_t x, int32_t updates, int32_t index,
                                 int32_t axis, int32_t *out);
+/* A cache with steps along `axis` replaced by those of x from first[batch] of i64 on, or round and
+ * round; the batch is dimension 0. */
+dhow_status dhowi_write_steps(dhowi_lowering *b, int32_t cache, int32_t x, int32_t first,
+                              int32_t axis, bool circular, int32_t *out);
 /* The reduction of a Scatter node; 0: none. */
 dhow_status dhowi_scatter_kind(const dhowi_lowering *b, dhowi_map_op *op);
 /* x, seen as [rows, inner], with updates [count, inner] reduced into the rows `targets`. */
