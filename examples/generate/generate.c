@@ -70,7 +70,7 @@ static bool parse(int c, const char *value, generate_settings *s) {
         case 'n':
             return parse_extent(value, 1, 1000000, &s->tokens);
         case 'l':
-            return parse_extent(value, 1, 64, &s->size.layers);
+            return parse_extent(value, 1, GENERATE_MAX_LAYERS, &s->size.layers);
         case 'c':
             return parse_extent(value, 2, 65536, &s->size.context);
         case 'x':

@@ -10,8 +10,9 @@
 #include "dhow/dhow.h"
 
 enum {
-    GENERATE_BYTES = 256,       /* what a token may be */
-    GENERATE_HEAD_FEATURES = 32 /* of each head of attention */
+    GENERATE_BYTES = 256,        /* what a token may be */
+    GENERATE_HEAD_FEATURES = 32, /* of each head of attention */
+    GENERATE_MAX_LAYERS = 64
 };
 
 /* What a network is made for; its weights tell it. */
@@ -23,8 +24,11 @@ typedef struct generate_size {
 dhow_status generate_network_to_train(dhow_context *context, const generate_size *size,
                                       dhow_model **out);
 
-/* tokens i64[1, context] and last i64[1], the place of the last one that counts, to logits
- * f32[1, 256] of the byte that follows it. */
+/* tokens i64[1, n] with places i64[1, n] in the text, of which the first is start i64[1] and one
+ * more than the last length i64[1], then keys.0, values.0, ... f32[1, heads, context, 32] of what
+ * was read before; to new_keys.0, new_values.0, ..., and in the end logits f32[1, 256] of the byte
+ * that follows. A run gives one tensor for keys.0 and new_keys.0, and so on: it writes n rows of
+ * each, and nothing depends on how many there are but the numbers. */
 dhow_status generate_network_to_run(dhow_context *context, const generate_size *size,
                                     dhow_model **out);
 

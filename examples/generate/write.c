@@ -9,6 +9,8 @@
 
 #include "generate.h"
 
+enum { MAX_CACHES = 2 * GENERATE_MAX_LAYERS };
+
 /* ---- drawing a byte ---- */
 
 /* Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014. */
@@ -38,16 +40,21 @@ static int draw(const float *logits, double temperature, uint64_t *state) {
 
 typedef struct writer {
     dhow_model *model;
-    dhow_tensor *tokens, *last, *logits;
-    int64_t context, count; /* of bytes that it reads at a time; of those in `read` */
+    dhow_device *device;
+    uint32_t cache_count;
+    dhow_tensor **caches; /* keys and values of each layer */
+    dhow_tensor *token, *place, *start, *length, *logits;
+    int64_t context, count, seen; /* bytes that there is room for, in `read`, and in the caches */
     int64_t *read;
 } writer;
 
 static void writer_end(writer *w) {
-    dhow_tensor_release(w->tokens);
-    dhow_tensor_release(w->last);
-    dhow_tensor_release(w->logits);
+    dhow_tensor *const all[] = {w->token, w->place, w->start, w->length, w->logits};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) dhow_tensor_release(all[i]);
+    for (uint32_t i = 0; w->caches != NULL && i < w->cache_count; i++)
+        dhow_tensor_release(w->caches[i]);
     dhow_model_release(w->model);
+    free(w->caches);
     free(w->read);
 }
 
@@ -73,31 +80,71 @@ static dhow_status writer_begin(writer *w, dhow_context *context, dhow_device *d
     TRY(trained != NULL ? take_weights(w->model, trained)
                         : dhow_model_load_state(w->model, s->weights));
     TRY(dhow_model_to(w->model, device));
+    w->device = device;
     w->context = size.context;
+    w->cache_count = 2 * (uint32_t)size.layers;
+    w->caches = calloc(w->cache_count, sizeof(dhow_tensor *));
     w->read = calloc((size_t)size.context, sizeof *w->read);
-    if (w->read == NULL) TRY(dhow_set_error(DHOW_OUT_OF_MEMORY, "no memory"));
-    TRY(dhow_tensor_create(device, DHOW_I64, DHOW_SHAPE(1, size.context), &w->tokens));
-    TRY(dhow_tensor_create(device, DHOW_I64, DHOW_SHAPE(1), &w->last));
+    if (w->read == NULL || w->caches == NULL) TRY(dhow_set_error(DHOW_OUT_OF_MEMORY, "no memory"));
+    for (uint32_t i = 0; i < w->cache_count; i++)
+        TRY(dhow_tensor_zeros(device, DHOW_F32,
+                              DHOW_SHAPE(1, size.width / GENERATE_HEAD_FEATURES, size.context,
+                                         GENERATE_HEAD_FEATURES),
+                              &w->caches[i]));
+    TRY(dhow_tensor_create(device, DHOW_I64, DHOW_SHAPE(1, 1), &w->token));
+    TRY(dhow_tensor_create(device, DHOW_I64, DHOW_SHAPE(1, 1), &w->place));
+    TRY(dhow_tensor_create(device, DHOW_I64, DHOW_SHAPE(1), &w->start));
+    TRY(dhow_tensor_create(device, DHOW_I64, DHOW_SHAPE(1), &w->length));
     TRY(dhow_tensor_create(device, DHOW_F32, DHOW_SHAPE(1, GENERATE_BYTES), &w->logits));
 cleanup:
     return status;
 }
 
-/* One more byte; the first is forgotten where there is no room. */
+/* One more byte. Where there is no room, the network reads the latter half of the text anew. */
 static void writer_read(writer *w, unsigned char byte) {
-    if (w->count == w->context) memmove(w->read, w->read + 1, (size_t)--w->count * sizeof *w->read);
+    if (w->count == w->context) {
+        const int64_t kept = w->context / 2;
+        memmove(w->read, w->read + w->count - kept, (size_t)kept * sizeof *w->read);
+        w->count = kept;
+        w->seen = 0;
+    }
     w->read[w->count++] = byte;
 }
 
+static dhow_status writer_run(writer *w, dhow_tensor *tokens, dhow_tensor *places) {
+    dhow_tensor *in[4 + MAX_CACHES] = {tokens, places, w->start, w->length}, *out[MAX_CACHES + 1];
+    for (uint32_t i = 0; i < w->cache_count; i++) in[4 + i] = out[i] = w->caches[i];
+    out[w->cache_count] = w->logits;
+    return dhow_model_run_into(w->model, NULL, in, 4 + w->cache_count, out, w->cache_count + 1);
+}
+
+/* Reads what is new: the prompt at once, then byte after byte with the same tensors. */
 static dhow_status writer_next(writer *w, float *logits) {
-    const int64_t last = w->count - 1;
+    const int64_t fresh = w->count - w->seen;
+    const uint64_t bytes = (uint64_t)fresh * sizeof *w->read;
+    dhow_tensor *tokens = w->token, *places = w->place;
+    int64_t *numbers = calloc((size_t)fresh, sizeof *numbers);
     dhow_status status;
-    TRY(dhow_tensor_write(w->tokens, w->read, (uint64_t)w->context * sizeof *w->read));
-    TRY(dhow_tensor_write(w->last, &last, sizeof last));
-    TRY(dhow_model_run_into(w->model, NULL, (dhow_tensor *const[]){w->tokens, w->last}, 2,
-                            &w->logits, 1));
+    if (numbers == NULL) return dhow_set_error(DHOW_OUT_OF_MEMORY, "no memory");
+    for (int64_t i = 0; i < fresh; i++) numbers[i] = w->seen + i;
+    if (fresh > 1) {
+        tokens = places = NULL;
+        TRY(dhow_tensor_create(w->device, DHOW_I64, DHOW_SHAPE(1, fresh), &tokens));
+        TRY(dhow_tensor_create(w->device, DHOW_I64, DHOW_SHAPE(1, fresh), &places));
+    }
+    TRY(dhow_tensor_write(tokens, w->read + w->seen, bytes));
+    TRY(dhow_tensor_write(places, numbers, bytes));
+    TRY(dhow_tensor_write(w->start, &w->seen, sizeof w->seen));
+    TRY(dhow_tensor_write(w->length, &w->count, sizeof w->count));
+    TRY(writer_run(w, tokens, places));
     TRY(dhow_tensor_read(w->logits, logits, GENERATE_BYTES * sizeof *logits));
+    w->seen = w->count;
 cleanup:
+    if (fresh > 1) {
+        dhow_tensor_release(tokens);
+        dhow_tensor_release(places);
+    }
+    free(numbers);
     return status;
 }
 
@@ -115,9 +162,11 @@ static dhow_status print_costs(const writer *w, dhow_device *device, int64_t tok
     fprintf(stderr, "%s: prompt %.1f ms", dhow_device_name(device), 1e3 * first);
     if (tokens > 1)
         fprintf(stderr, ", then %.0f tokens per second", (double)(tokens - 1) / (all - first));
-    fprintf(stderr, "; weights %.2f MiB, between the layers %.2f MiB, at most %.2f MiB together\n",
-            (double)summary.parameter_bytes / 0x1p20, (double)summary.arena_bytes / 0x1p20,
-            (double)memory.live_peak / 0x1p20);
+    fprintf(stderr,
+            "; %u plans; weights %.2f MiB, between the layers %.2f MiB, at most %.2f MiB "
+            "together\n",
+            summary.plan_count, (double)summary.parameter_bytes / 0x1p20,
+            (double)summary.arena_bytes / 0x1p20, (double)memory.live_peak / 0x1p20);
 cleanup:
     return status;
 }
