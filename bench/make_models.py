@@ -2,7 +2,8 @@
 """Writes the networks that dhow-bench measures: make_models.py FOLDER makes FOLDER/<name>/model.onnx, in0.npy, weights/*.npy.
 
 An MLP 784-512-256-10 for batches of 1, 32 and 1024, an encoder of six layers (384 wide, 12 heads, 1536 within, a sequence of 128)
-for batches of 1 and 8, both with random weights, and an MLP whose file has 5 MB. Weights have PyTorch's names and shapes; the graphs
+for batches of 1 and 8, both with random weights, an MLP whose file has 5 MB, and a token of a decoder of six layers (384 wide, 6 heads)
+behind 64, 1024 and 2000 others, whose caches (GroupQueryAttention) are inputs and outputs. Weights have PyTorch's names and shapes; the graphs
 are what PyTorch's exporter makes of such modules.
 """
 import os
@@ -108,6 +109,38 @@ def encoder(folder, batch):
     g.save(folder, value, random.standard_normal(shape).astype(numpy.float32), shape)
 
 
+def value(name, dtype, shape):
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(numpy.dtype(dtype)), shape)
+
+
+def decoder(folder, before, heads=6, room=2048):
+    """One token; "present..." of an output and "past..." of an input are one tensor where the program that runs it says so."""
+    g, depth = Graph(), WIDTH // heads
+    inputs = [("x", random.standard_normal((1, 1, WIDTH)).astype(numpy.float32)), ("seqlens_k", numpy.array([before], numpy.int32)),
+              ("total", numpy.array([before + 1], numpy.int32))]
+    outputs, hidden = [value("y", numpy.float32, (1, 1, WIDTH))], "x"
+    for i in range(LAYERS):
+        name = "layers.%d" % i
+        normed, caches = g.norm(name + ".norm1", hidden), ["%s.%d" % (what, i) for what in ("key", "value")]
+        for cache in caches:
+            inputs.append(("past_" + cache, random.standard_normal((1, heads, room, depth)).astype(numpy.float32)))
+            outputs.append(value("present_" + cache, numpy.float32, (1, heads, room, depth)))
+        q, k, v = (g.linear("%s.%s" % (name, part), normed, WIDTH, WIDTH) for part in ("q", "k", "v"))
+        g.nodes.append(helper.make_node("GroupQueryAttention", [q, k, v] + ["past_" + c for c in caches] + ["seqlens_k", "total"],
+                                        [name + ".seen"] + ["present_" + c for c in caches], domain="com.microsoft", num_heads=heads,
+                                        kv_num_heads=heads))
+        hidden = g.node("Add", [hidden, g.linear(name + ".out", name + ".seen", WIDTH, WIDTH)])
+        within = gelu(g, name + ".gelu", g.linear(name + ".linear1", g.norm(name + ".norm2", hidden), WIDTH, WITHIN))
+        hidden = g.node("Add", [hidden, g.linear(name + ".linear2", within, WITHIN, WIDTH)])
+    g.nodes.append(helper.make_node("Identity", [hidden], ["y"]))
+    graph = helper.make_graph(g.nodes, "bench", [value(name, x.dtype, x.shape) for name, x in inputs], outputs, g.constants)
+    os.makedirs(folder, exist_ok=True)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)], ir_version=8),
+              os.path.join(folder, "model.onnx"))
+    for i, (_, x) in enumerate(inputs):
+        numpy.save(os.path.join(folder, "in%d.npy" % i), x)
+
+
 def main():
     root = sys.argv[1]
     for batch in (1, 32, 1024):
@@ -115,6 +148,8 @@ def main():
     for batch in (1, 8):
         encoder(os.path.join(root, "encoder-%d" % batch), batch)
     mlp(os.path.join(root, "mlp-5mb"), 1, (784, 1000, 500, 10))
+    for before in (64, 1024, 2000):
+        decoder(os.path.join(root, "decoder-%d" % before), before)
 
 
 main()

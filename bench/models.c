@@ -94,6 +94,21 @@ static void bench_networks(bench *b, texts *t, const char *parent) {
     }
 }
 
+/* A token behind others, whose caches are written in place by both. */
+static void bench_decoders(bench *b, texts *t, const char *parent) {
+    static const char *const names[] = {"decoder-64", "decoder-1024", "decoder-2000"};
+    char what[80];
+    for (int threads = 1; threads <= 2; threads++) {
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            if (!set_folder(t, parent, names[i])) continue;
+            (void)snprintf(what, sizeof what, "%s, cpu, threads: %d", names[i], threads);
+            process ours = dhow_process(t, "cpu", "f32", threads);
+            process peer = onnxruntime_process(t, threads);
+            (void)bench_compare_peers(b, what, 1.0, 1e-4, &ours, &peer, 1);
+        }
+    }
+}
+
 static int has_amx(void) {
     char line[8192];
     int found = 0;
@@ -280,6 +295,7 @@ void bench_models(bench *b) {
         bench_whole(b, &t, networks, "mlp-5mb", 3);
         bench_whole(b, &t, models, "u2netp", 0); /* 5 MB that compute for long */
         bench_networks(b, &t, networks);
+        bench_decoders(b, &t, networks);
         bench_bf16(b, &t, networks);
         bench_opencl(b, &t, networks);
     }

@@ -30,6 +30,8 @@ typedef struct serve_work {
 /* An .npy file, out->data to be freed; returns 0 when there is none. Ends the program when it is
  * broken. */
 int serve_read_array(const char *path, serve_input *out);
+/* Whether an output, "present..." of its name, is to be the very memory of an input, "past...". */
+int serve_is_one_memory(const char *input, const char *output);
 /* FOLDER/in<i>.npy */
 int serve_read(const char *folder, uint32_t i, serve_input *out);
 /* FOLDER/model.onnx */

@@ -15,7 +15,7 @@
 
 #include "serve.h"
 
-enum { MOST = 16, API_VERSION = 1, LOG_ERRORS = 3, ARENA = 1, DEFAULT_MEMORY = 0 };
+enum { MOST = 32, API_VERSION = 1, LOG_ERRORS = 3, ARENA = 1, DEFAULT_MEMORY = 0 };
 
 /* X(place in the table, name, arguments); all return a status, NULL for success */
 #define FUNCTIONS(X)                                                                              \
@@ -76,6 +76,7 @@ typedef struct session {
     void *session, *inputs[MOST], *outputs[MOST];
     char *input_names[MOST], *output_names[MOST];
     size_t input_count, output_count;
+    int shared[MOST]; /* an output that is an input, a cache */
 } session;
 
 static int type_of(const char *text) {
@@ -93,6 +94,7 @@ static int type_of(const char *text) {
 static void run(void *data) {
     session *s = data;
     for (size_t i = 0; i < s->output_count; i++) {
+        if (s->shared[i]) continue;
         if (s->outputs[i] != NULL) api.release_value(s->outputs[i]);
         s->outputs[i] = NULL;
     }
@@ -134,8 +136,14 @@ static void open_session(const char *folder, const char *threads, session *s) {
         OK(tensor_of(memory, in.data, in.bytes, in.shape, (size_t)in.rank, type_of(in.dtype),
                      &s->inputs[i]));
     }
-    for (size_t i = 0; i < s->output_count; i++)
+    for (size_t i = 0; i < s->output_count; i++) {
         OK(output_name(s->session, i, allocator, &s->output_names[i]));
+        for (size_t k = 0; k < s->input_count; k++) {
+            if (!serve_is_one_memory(s->input_names[k], s->output_names[i])) continue;
+            s->shared[i] = 1;
+            s->outputs[i] = s->inputs[k];
+        }
+    }
 }
 
 int main(int argc, char **argv) {
