@@ -4,7 +4,6 @@
  * outputs.
  */
 #include <inttypes.h>
-#include <pthread.h>
 #include <string.h>
 #include <time.h>
 
@@ -49,13 +48,13 @@ static dhow_status whole_output(dhow_parallel *p, uint32_t i, const dhow_tensor 
     }
     memcpy(shape, part->shape, sizeof shape);
     shape[0] = p->job.rows;
-    pthread_mutex_lock(&p->mutex);
+    pthread_mutex_lock(&p->team.mutex);
     if (p->job.outputs[i] == NULL) {
         status =
             dhow_tensor_create(p->context->cpu, part->dtype, part->rank, shape, &p->job.outputs[i]);
     }
     *out = p->job.outputs[i];
-    pthread_mutex_unlock(&p->mutex);
+    pthread_mutex_unlock(&p->team.mutex);
     return status;
 }
 
@@ -90,8 +89,10 @@ static dhow_status compute(const dhowi_member *m) {
     return status;
 }
 
-static void do_part(dhowi_member *m) {
-    double start = now();
+void dhowi_member_work(void *parallel, uint32_t index) {
+    dhowi_member *m = &((dhow_parallel *)parallel)->members[index];
+    if (m->rows == 0) return;
+    const double start = now();
     m->status = compute(m);
     m->seconds = now() - start;
     if (m->status == DHOW_OK) return;
@@ -99,25 +100,4 @@ static void do_part(dhowi_member *m) {
         dhowi_fail_prefix(m->status, "dhow_parallel_run: rows %" PRId64 " to %" PRId64 " on %s",
                           m->begin, m->begin + m->rows - 1, m->device->name);
     dhowi_error_save(&m->error, m->status);
-}
-
-void *dhowi_member_work(void *argument) {
-    dhowi_member *m = argument;
-    dhow_parallel *p = m->owner;
-    uint64_t seen = 0;
-    pthread_mutex_lock(&p->mutex);
-    while (!p->stopping) {
-        if (p->round == seen) {
-            pthread_cond_wait(&p->work, &p->mutex);
-            continue;
-        }
-        seen = p->round;
-        if (m->rows == 0) continue;
-        pthread_mutex_unlock(&p->mutex);
-        do_part(m);
-        pthread_mutex_lock(&p->mutex);
-        if (--p->busy == 0) pthread_cond_signal(&p->done);
-    }
-    pthread_mutex_unlock(&p->mutex);
-    return NULL;
 }

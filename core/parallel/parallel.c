@@ -7,7 +7,6 @@
 #include "parallel/parallel.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -15,7 +14,6 @@
 #include "base/memory/alloc.h"
 #include "base/objects/struct_size.h"
 #include "base/text/text.h"
-#include "base/threads/thread.h"
 #include "data/loader.h"
 #include "data/sink.h"
 
@@ -25,19 +23,15 @@
 static void run_round(dhow_parallel *p, int64_t begin, int64_t rows) {
     int64_t parts[DHOWI_MAX_MEMBERS];
     dhowi_shares_split(&p->shares, rows, parts);
-    pthread_mutex_lock(&p->mutex);
     for (uint32_t i = 0; i < p->member_count; i++) {
         dhowi_member *m = &p->members[i];
         m->begin = begin;
         m->rows = parts[i];
         m->status = DHOW_OK;
         begin += parts[i];
-        p->busy += parts[i] > 0;
     }
-    p->round++;
-    pthread_cond_broadcast(&p->work);
-    while (p->busy > 0) pthread_cond_wait(&p->done, &p->mutex);
-    pthread_mutex_unlock(&p->mutex);
+    dhowi_team_begin(&p->team);
+    dhowi_team_wait(&p->team);
 }
 
 /* A mistake of the caller would be the same on every device. */
@@ -116,35 +110,16 @@ static dhow_status start_members(dhow_parallel *p, dhow_model *model, dhow_devic
         p->shares.live[i] = true;
         p->shares.share[i] /= sum;
     }
-    int error = 0;
-    for (uint32_t i = 0; i < p->member_count && error == 0; i++) {
-        error = dhowi_thread_start(&p->members[i].thread, dhowi_member_work, &p->members[i]);
-        p->members[i].started = error == 0;
-    }
-    if (error == 0) return DHOW_OK;
-    return dhowi_fail(DHOW_OUT_OF_MEMORY, "dhow_parallel_create: cannot start a thread: %s",
-                      strerror(error));
+    return dhowi_team_start(&p->team, "dhow_parallel_create", p->member_count, dhowi_member_work,
+                            p);
 }
 
 static void end_parallel(dhow_parallel *p) {
-    bool forked = p->context->cpu->fork_generation != dhowi_fork_generation();
     dhow_context *context = p->context;
-    if (!forked) { /* in a child the threads are not there, and their locks may be held */
-        pthread_mutex_lock(&p->mutex);
-        p->stopping = true;
-        pthread_cond_broadcast(&p->work);
-        pthread_mutex_unlock(&p->mutex);
-    }
-    for (uint32_t i = 0; p->members != NULL && i < p->member_count; i++) {
-        if (p->members[i].started && !forked) (void)pthread_join(p->members[i].thread, NULL);
+    dhowi_team_end(&p->team);
+    for (uint32_t i = 0; p->members != NULL && i < p->member_count; i++)
         dhow_model_release(p->members[i].model);
-    }
     dhowi_free(p->members);
-    if (!forked) {
-        pthread_mutex_destroy(&p->mutex);
-        pthread_cond_destroy(&p->work);
-        pthread_cond_destroy(&p->done);
-    }
     dhowi_handle_free(DHOWI_PARALLEL, p);
     dhowi_context_drop(context);
 }
@@ -183,9 +158,6 @@ dhow_status dhow_parallel_create(dhow_model *model, dhow_device *const *devices,
     p->output_count = dhow_model_output_count(model);
     p->skip_failed_devices = o->skip_failed_devices != 0;
     p->fixed_shares = o->fixed_shares != 0;
-    pthread_mutex_init(&p->mutex, NULL);
-    pthread_cond_init(&p->work, NULL);
-    pthread_cond_init(&p->done, NULL);
     p->members = dhowi_alloc_array(count, sizeof p->members[0]);
     dhow_status status =
         p->members != NULL ? start_members(p, model, devices, o) : dhowi_fail_memory(function);

@@ -5,20 +5,17 @@
 #ifndef DHOWI_PARALLEL_PARALLEL_H_
 #define DHOWI_PARALLEL_PARALLEL_H_
 
-#include <pthread.h>
-
 #include "base/objects/handle.h"
 #include "base/threads/single.h"
 #include "dhow/parallel.h"
 #include "parallel/shares.h"
+#include "parallel/team.h"
 
 typedef struct dhowi_member {
     dhow_parallel *owner;
     uint32_t index;
     dhow_device *device;
     dhow_model *model;
-    pthread_t thread;
-    bool started;
     int64_t begin, rows; /* its part of the round */
     dhow_status status;  /* of the part */
     dhowi_saved_error error;
@@ -41,17 +38,12 @@ struct dhow_parallel {
     dhowi_member *members;
     dhowi_shares shares;
     bool skip_failed_devices, fixed_shares;
-
-    pthread_mutex_t mutex;
-    pthread_cond_t work, done;
-    uint64_t round; /* counts up when there is work */
-    uint32_t busy;
-    bool stopping;
+    dhowi_team team;
     dhowi_parallel_job job;
 };
 
-/* The thread of a member: does its part of each round. */
-void *dhowi_member_work(void *member);
+/* The part of a member in a round, on its thread. */
+void dhowi_member_work(void *parallel, uint32_t index);
 void dhowi_drop_tensors(dhow_tensor **tensors, uint32_t count);
 
 #endif /* DHOWI_PARALLEL_PARALLEL_H_ */

@@ -276,6 +276,7 @@ dhow_status dhowi_run_dropout(const dhowi_call *call) {
     ADD_VALUES(&l, call->out->count, a->split.n, (int64_t)ldexp(zeros, 32));
     l.args[l.arg_count++] =
         call->out->dtype == DHOW_F64 ? dhowi_arg_f64(scale) : dhowi_arg_f32((float)scale);
+    ADD_VALUES(&l, call->in[1]->count > 1);
     return run_own(call, &l, call->out->count * 4);
 }
 
