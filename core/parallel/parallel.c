@@ -83,18 +83,18 @@ static dhow_status run_rows(dhow_parallel *p, int64_t rows) {
 
 /* ---- making ---- */
 
-static dhow_status check_shares(const dhow_parallel_options *o, uint32_t count) {
+dhow_status dhowi_parallel_check_shares(const char *function, const double *shares,
+                                        uint32_t count) {
     double sum = 0;
-    for (uint32_t i = 0; i < count && o->shares != NULL; i++) {
-        if (!(o->shares[i] >= 0 && o->shares[i] <= 1e9)) {
-            return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                              "dhow_parallel_create: share %u is %g; 0 or more is needed", i,
-                              o->shares[i]);
+    for (uint32_t i = 0; i < count && shares != NULL; i++) {
+        if (!(shares[i] >= 0 && shares[i] <= 1e9)) {
+            return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: share %u is %g; 0 or more is needed",
+                              function, i, shares[i]);
         }
-        sum += o->shares[i];
+        sum += shares[i];
     }
-    if (o->shares == NULL || sum > 0) return DHOW_OK;
-    return dhowi_fail(DHOW_INVALID_ARGUMENT, "dhow_parallel_create: all shares are 0");
+    if (shares == NULL || sum > 0) return DHOW_OK;
+    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: all shares are 0", function);
 }
 
 static dhow_status start_members(dhow_parallel *p, dhow_model *model, dhow_device *const *devices,
@@ -148,7 +148,7 @@ dhow_status dhow_parallel_create(dhow_model *model, dhow_device *const *devices,
                           devices == NULL ? 0 : count, DHOWI_MAX_MEMBERS);
     }
     for (uint32_t i = 0; i < count; i++) DHOWI_TRY(dhowi_device_check(devices[i], function));
-    DHOWI_TRY(check_shares(o, count));
+    DHOWI_TRY(dhowi_parallel_check_shares(function, o->shares, count));
     dhow_parallel *p = dhowi_handle_new(DHOWI_PARALLEL, sizeof *p);
     if (p == NULL) return dhowi_fail_memory(function);
     p->context = devices[0]->context;

@@ -44,6 +44,8 @@ struct dhow_parallel {
 
 /* The part of a member in a round, on its thread. */
 void dhowi_member_work(void *parallel, uint32_t index);
+/* Numbers of 0 or more whose sum is above; NULL stands for equal ones. */
+dhow_status dhowi_parallel_check_shares(const char *function, const double *shares, uint32_t count);
 void dhowi_drop_tensors(dhow_tensor **tensors, uint32_t count);
 
 #endif /* DHOWI_PARALLEL_PARALLEL_H_ */

@@ -4,6 +4,7 @@
  */
 #include <math.h>
 
+#include "base/objects/struct_size.h"
 #include "train/train.h"
 
 uint32_t dhow_trainer_parameter_count(const dhow_trainer *t) {
@@ -75,4 +76,28 @@ dhow_status dhow_trainer_update_model(dhow_trainer *t) {
     dhow_status status = copy_out(t);
     dhowi_single_end(&t->single);
     return status;
+}
+
+uint32_t dhow_trainer_member_count(const dhow_trainer *t) {
+    if (!dhowi_handle_is(t, DHOWI_TRAINER)) return 0;
+    return t->division != NULL ? dhowi_division_count(t->division) : 1;
+}
+
+dhow_status dhow_trainer_member_at(const dhow_trainer *t, uint32_t index,
+                                   dhow_parallel_member *given) {
+    static const char function[] = "dhow_trainer_member_at";
+    dhow_parallel_member own, *out = &own;
+    DHOWI_TRY(DHOWI_STRUCT_OUT(dhow_parallel_member, given, &own, function));
+    DHOWI_TRY(dhowi_handle_check(t, DHOWI_TRAINER, function, "trainer"));
+    if (index >= dhow_trainer_member_count(t))
+        return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, there are %u devices", function, index,
+                          dhow_trainer_member_count(t));
+    if (t->division != NULL) {
+        dhowi_division_at(t->division, index, out);
+    } else {
+        out->device = t->graph->device;
+        out->share = 1;
+    }
+    DHOWI_STRUCT_GIVE(given, out);
+    return DHOW_OK;
 }

@@ -48,7 +48,8 @@ static dhow_status open_nodes(dhow_model *m) {
 }
 
 /* Dropout layers read the key of a step, a further input. */
-static dhow_status open_dropouts(dhow_model *m) {
+static dhow_status open_dropouts(dhow_model *m, const dhow_trainer *t) {
+    const int64_t count = dhowi_divides(&t->options) ? 3 : 1; /* with first sample and samples */
     const dhowi_operator *op = dhowi_layer_operator(DHOWI_LAYER_DROPOUT);
     dhow_model_value key = -1;
     for (uint32_t i = 0; i < m->graph.node_count; i++) {
@@ -56,7 +57,7 @@ static dhow_status open_dropouts(dhow_model *m) {
         if (n->op != op) continue;
         int32_t *in = dhowi_arena_array(&m->arena, 2, sizeof *in);
         if (in == NULL) return dhowi_fail_memory(k_function);
-        if (key < 0) DHOWI_TRY(dhow_model_input(m, "dhow.dropout", DHOW_I64, DHOW_SHAPE(1), &key));
+        if (key < 0) DHOWI_TRY(dhow_model_input(m, "dhow.dropout", DHOW_I64, 1, &count, &key));
         in[0] = n->in[0];
         in[1] = key;
         n->in = in;
@@ -177,7 +178,12 @@ static dhow_status extend(dhow_model *m, const dhow_trainer *t, const int32_t *v
     DHOWI_TRY(open_nodes(m));
     DHOWI_TRY(open_parameters(m, values, count + t->statistic_count));
     DHOWI_TRY(dhowi_add_loss(m, &t->options, m->outputs[0], &y));
-    DHOWI_TRY(open_dropouts(m));
+    if (dhowi_divides(&t->options)) {
+        dhow_model_value share;
+        DHOWI_TRY(dhow_model_input(m, "dhow.share", t->dtype, 0, NULL, &share));
+        DHOWI_TRY(dhow_model_mul(m, y, share, &y));
+    }
+    DHOWI_TRY(open_dropouts(m, t));
     DHOWI_TRY(open_batch_norms(m, t, next));
     DHOWI_TRY(check_derivatives(m, values, count, y));
     m->output_count = 0;

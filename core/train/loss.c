@@ -6,6 +6,7 @@
 
 #include "base/memory/alloc.h"
 #include "dhow/copy.h"
+#include "dhow/create.h"
 #include "dhow/model_elementwise.h"
 #include "dhow/model_steps.h"
 #include "model/build/build.h"
@@ -135,7 +136,7 @@ static dhow_status picked(dhow_model *m, const dhow_trainer_options *o, const in
         m, &s, k_function,
         o->loss == DHOW_LOSS_NLL ? "NegativeLogLikelihoodLoss" : "SoftmaxCrossEntropyLoss", in,
         in[2] >= 0 ? 3 : 2, out));
-    dhowi_step_text(&s, "reduction", "mean");
+    dhowi_step_text(&s, "reduction", dhowi_divides(o) ? "sum" : "mean");
     dhowi_step_int(&s, "ignore_index", ignored_of(o));
     s.result[0].rank = 0;
     return dhowi_step_end(m, &s, out);
@@ -214,6 +215,7 @@ static dhow_status smooth_by_class(dhow_model *m, const dhow_trainer_options *o,
     DHOWI_TRY(entropies(m, in[0], t, w, out));
     DHOWI_TRY(dhow_model_mul(m, *out, kept, out));
     DHOWI_TRY(dhow_model_reduce(m, DHOW_REDUCE_SUM, *out, NULL, 0, 0, out));
+    if (dhowi_divides(o)) return DHOW_OK;
     DHOWI_TRY(dhow_model_reduce(m, DHOW_REDUCE_SUM, counts, NULL, 0, 0, &counts));
     return dhow_model_div(m, *out, counts, out);
 }
@@ -371,4 +373,61 @@ dhow_status dhowi_add_loss(dhow_model *m, const dhow_trainer_options *o, int32_t
     if (o->loss == DHOW_LOSS_OUTPUT) return DHOW_OK;
     if (o->loss == DHOW_LOSS_CTC) return loss_of_sequences(m, o, y, out);
     return (is_by_class(o->loss) ? loss_by_class : loss_by_element)(m, o, y, out);
+}
+
+/* ---- of divided batches ---- */
+
+bool dhowi_divides(const dhow_trainer_options *o) {
+    return o->device_count > 1 || o->process_group != NULL;
+}
+
+bool dhowi_loss_sums(const dhow_trainer_options *o) { return is_by_class(o->loss); }
+
+dhow_status dhowi_loss_keep(dhow_trainer *t) {
+    const dhow_trainer_options *o = &t->options;
+    dhow_tensor *wide, *home;
+    t->ignored = ignored_of(o);
+    if (!dhowi_loss_sums(o) || o->weight == NULL) return DHOW_OK;
+    t->class_count = o->weight->count;
+    t->class_weights = dhowi_alloc_array((size_t)t->class_count + 1, sizeof *t->class_weights);
+    if (t->class_weights == NULL) return dhowi_fail_memory(k_function);
+    DHOWI_TRY(dhow_tensor_to(o->weight, t->model->context->cpu, &home));
+    dhow_status status = dhow_tensor_to_dtype(NULL, home, DHOW_F64, &wide);
+    dhow_tensor_release(home);
+    DHOWI_TRY(status);
+    status = dhow_tensor_read(wide, t->class_weights,
+                              (uint64_t)t->class_count * sizeof *t->class_weights);
+    dhow_tensor_release(wide);
+    return status;
+}
+
+static double sum_of_weights(const dhow_trainer *t, const int64_t *classes, int64_t count) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (classes[i] == t->ignored) continue;
+        if (t->class_weights == NULL)
+            sum += 1;
+        else if (classes[i] >= 0 && classes[i] < t->class_count)
+            sum += t->class_weights[classes[i]];
+    }
+    return sum;
+}
+
+dhow_status dhowi_loss_count(const dhow_trainer *t, dhow_tensor *target, int64_t rows,
+                             double *out) {
+    void *data;
+    *out = (double)rows;
+    if (!dhowi_loss_sums(&t->options) || rows == 0 || target->dtype != DHOW_I64) return DHOW_OK;
+    if (target->storage->host != NULL && target->contiguous) {
+        DHOWI_TRY(dhow_tensor_host_ptr(target, &data));
+        *out = sum_of_weights(t, data, target->count);
+        return DHOW_OK;
+    }
+    const uint64_t bytes = (uint64_t)target->count * sizeof(int64_t);
+    int64_t *classes = dhowi_alloc(bytes + 1);
+    if (classes == NULL) return dhowi_fail_memory(k_function);
+    dhow_status status = dhow_tensor_read(target, classes, bytes);
+    if (status == DHOW_OK) *out = sum_of_weights(t, classes, target->count);
+    dhowi_free(classes);
+    return status;
 }

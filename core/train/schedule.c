@@ -3,13 +3,12 @@
  * Schedules of the learning rate: each a formula of the step, so that nothing is kept but the
  * count of steps.
  */
-#include "train/schedule.h"
-
 #include <math.h>
 #include <string.h>
 
 #include "base/memory/size.h"
 #include "base/objects/struct_size.h"
+#include "train/train.h"
 
 /* ---- checks ---- */
 

@@ -9,9 +9,11 @@
 #include "base/threads/single.h"
 #include "dhow/train.h"
 #include "model/lower/lower.h"
-#include "train/schedule.h"
 
-enum { DHOWI_TRAIN_STATES = 2 }; /* arrays that an optimiser keeps */
+enum {
+    DHOWI_TRAIN_STATES = 2,   /* arrays that an optimiser keeps */
+    DHOWI_SCHEDULE_FIELDS = 9 /* besides the kind */
+};
 
 /* A parameter that is trained: an extent of the flat arrays. */
 typedef struct dhowi_trained {
@@ -26,6 +28,8 @@ typedef struct dhowi_statistic {
     int64_t first;
     dhow_tensor *running, *next; /* views */
 } dhowi_statistic;
+
+typedef struct dhowi_division dhowi_division;
 
 struct dhow_trainer {
     dhowi_handle handle;
@@ -49,13 +53,69 @@ struct dhow_trainer {
     int64_t statistic_elements;
     dhow_tensor *running, *next; /* of all statistics; NULL without */
     dhow_tensor *loss, *key;     /* key: of dropouts, NULL where there are none */
+    dhow_tensor *share;          /* what the loss is multiplied by; NULL: nothing */
     bool has_target, has_gradients;
     uint64_t steps, backwards;               /* the latter begun */
     dhow_tensor **run_inputs, **run_outputs; /* of `graph`, filled for each run */
+    dhowi_division *division;                /* NULL: one device of one process */
+    dhow_process_group group;                /* of size 0: none */
+    int64_t ignored;                         /* of a divided loss by class, as the weights */
+    double *class_weights;                   /* NULL: ones */
+    int64_t class_count;                     /* that have weights */
 };
+
+/* What a run of the training graph is given beside tensors. */
+typedef struct dhowi_piece {
+    uint64_t key;        /* of dropouts */
+    int64_t first, rows; /* of the whole batch; looked at when that is divided */
+    double share;        /* the same: what the loss is multiplied by */
+} dhowi_piece;
+
+/* Samples of a process in the batch of all, and what divides the loss of that. */
+typedef struct dhowi_place {
+    double count;
+    int64_t first, rows;
+} dhowi_place;
 
 /* trainer.c: one call at a time, between this and dhowi_single_end(). */
 dhow_status dhowi_trainer_enter(const dhow_trainer *t, const char *function);
+/* Whether batches are divided among devices or processes. */
+bool dhowi_divides(const dhow_trainer_options *options);
+/* replica.c: what one device has of a trainer: arrays, views of them, what its graph runs with. */
+dhow_status dhowi_replica_make(dhow_trainer *t);
+/* One on another device, with a copy of the graph that becomes its own; the optimiser's state stays
+ * with `t`. */
+dhow_status dhowi_replica_of(const dhow_trainer *t, dhow_device *device, dhow_trainer **out);
+void dhowi_replica_end(dhow_trainer *t);
+/* Gradients go to their array, or to the one of `more`, which is made when it is needed. */
+dhow_status dhowi_replica_more(dhow_trainer *t);
+dhow_status dhowi_replica_run(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
+                              dhow_tensor *target, bool more, const dhowi_piece *piece);
+dhow_status dhowi_replica_loss(const dhow_trainer *t, double *loss);
+/* division.c: several devices and processes. One backward of all, whose gradients end in the
+ * trainer's array, or in that of `more`. */
+dhow_status dhowi_division_check(const dhow_trainer *t, const dhow_trainer_options *options);
+dhow_status dhowi_division_make(dhow_trainer *t, const dhow_trainer_options *options);
+void dhowi_division_end(dhowi_division *division);
+/* `checked`: what the trainer found of its arguments, which other processes hear of. */
+dhow_status dhowi_division_run(dhowi_division *division, dhow_status checked, dhow_stream *stream,
+                               dhow_tensor *const *inputs, dhow_tensor *target, bool more,
+                               uint64_t key);
+double dhowi_division_loss(const dhowi_division *division);
+uint32_t dhowi_division_count(const dhowi_division *division);
+void dhowi_division_at(const dhowi_division *division, uint32_t index, dhow_parallel_member *out);
+/* process_group.c. A group that a program gave. */
+dhow_status dhowi_group_take(const dhow_process_group *given, const char *function,
+                             dhow_process_group *out);
+/* Where the samples of this process are among those of all; fails everywhere if `own` does. */
+dhow_status dhowi_group_place(const dhow_process_group *g, dhow_status own, uint64_t steps,
+                              double count, int64_t rows, dhowi_place *out);
+/* Whether all are well, and the sum of losses. */
+dhow_status dhowi_group_agree(const dhow_process_group *g, dhow_status own, double *loss);
+/* The sum of all processes' arrays, or the first process's array, in each. */
+dhow_status dhowi_group_sum(const dhow_process_group *g, dhow_stream *stream, dhow_tensor *array);
+dhow_status dhowi_group_take_first(const dhow_process_group *g, dhow_stream *stream,
+                                   dhow_tensor *array);
 /* choose.c: the parameters to train, by the options. */
 dhow_status dhowi_choose(dhow_trainer *t);
 /* flat.c: the place of a tensor in a flat array that has *count elements so far; an array of zeros;
@@ -72,12 +132,25 @@ dhow_status dhowi_statistics_choose(dhow_trainer *t);
 dhow_status dhowi_statistics_allocate(dhow_trainer *t);
 dhow_status dhowi_statistics_follow(const dhow_trainer *t, dhow_stream *stream);
 void dhowi_statistics_end(dhow_trainer *t);
+/* schedule.c: checks what a program gave, NULL for all zeros, and fills in defaults. */
+dhow_status dhowi_schedule_take(const dhow_schedule *given, const char *function,
+                                dhow_schedule *own);
+/* Of a schedule that was taken. */
+double dhowi_schedule_rate(const dhow_schedule *s, double rate, uint64_t step);
+/* Names and numbers of a file. */
+const char *dhowi_schedule_field(const dhow_schedule *s, int i, int64_t *number);
+void dhowi_schedule_set_field(dhow_schedule *s, int i, int64_t number);
 /* graph.c: the training graph of what the trainer has chosen. */
 dhow_status dhowi_train_graph(const dhow_trainer *t, dhow_model **out);
 /* loss.c: checks what belongs to losses and fills in its defaults; adds the loss of an output. */
 dhow_status dhowi_loss_options(dhow_trainer_options *o);
 dhow_status dhowi_add_loss(dhow_model *m, const dhow_trainer_options *o, int32_t y,
                            dhow_model_value *out);
+/* A divided loss by class is a sum; what divides it, of the targets of a batch. Others are means,
+ * of that many samples. */
+bool dhowi_loss_sums(const dhow_trainer_options *o);
+dhow_status dhowi_loss_keep(dhow_trainer *t);
+dhow_status dhowi_loss_count(const dhow_trainer *t, dhow_tensor *target, int64_t rows, double *out);
 /* optimizer.c */
 dhow_status dhowi_optimizer_options(const dhow_trainer_options *given, dhow_trainer_options *own);
 uint32_t dhowi_optimizer_states(const dhow_trainer_options *options);

@@ -20,23 +20,6 @@
 
 static const char k_create[] = "dhow_trainer_create";
 
-/* ---- flat arrays ---- */
-
-static dhow_status allocate(dhow_trainer *t) {
-    DHOWI_TRY(dhowi_flat(t, t->count, &t->parameters));
-    DHOWI_TRY(dhowi_flat(t, t->count, &t->gradients));
-    for (uint32_t i = 0; i < dhowi_optimizer_states(&t->options); i++)
-        DHOWI_TRY(dhowi_flat(t, t->count, &t->state[i]));
-    if (dhowi_clips(&t->options)) DHOWI_TRY(dhowi_flat(t, t->count, &t->clipped));
-    for (uint32_t i = 0; i < t->trained_count; i++) {
-        dhowi_trained *p = &t->trained[i];
-        DHOWI_TRY(dhowi_flat_part(t, p->value, p->first, t->parameters, &p->parameter));
-        DHOWI_TRY(dhowi_flat_part(t, p->value, p->first, t->gradients, &p->gradient));
-        DHOWI_TRY(dhowi_flat_copy_in(t, p->value, p->parameter));
-    }
-    return DHOW_OK;
-}
-
 /* ---- making and releasing ---- */
 
 static dhow_status make_graph(dhow_trainer *t) {
@@ -44,34 +27,49 @@ static dhow_status make_graph(dhow_trainer *t) {
     t->input_count = t->model->input_count; /* more may be built */
     t->has_target = t->options.loss != DHOW_LOSS_OUTPUT;
     const dhowi_tensor_desc *loss = &t->graph->values[t->graph->outputs[0]].desc;
-    if (loss->dtype != t->dtype || loss->rank < 0 || dhowi_count_of(loss) != 1) {
-        char text[160];
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the loss is %s; it is one number of type %s",
-                          k_create, dhowi_desc_text(loss, text, sizeof text),
-                          dhow_dtype_name(t->dtype));
-    }
-    t->run_inputs = dhowi_alloc_array(t->graph->input_count + 1, sizeof *t->run_inputs);
-    t->run_outputs = dhowi_alloc_array(t->graph->output_count, sizeof *t->run_outputs);
-    if (t->run_inputs == NULL || t->run_outputs == NULL) return dhowi_fail_memory(k_create);
-    DHOWI_TRY(dhowi_tensor_new(t->graph->device, t->dtype, loss->rank, loss->shape, &t->loss));
-    const uint32_t others =
-        t->input_count + t->trained_count + t->statistic_count + (t->has_target ? 1 : 0);
-    const int64_t one = 1;
-    if (t->graph->input_count == others) return DHOW_OK;
-    return dhowi_tensor_new(t->graph->device, DHOW_I64, 1, &one, &t->key);
+    if (loss->dtype == t->dtype && loss->rank >= 0 && dhowi_count_of(loss) == 1) return DHOW_OK;
+    char text[160];
+    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the loss is %s; it is one number of type %s",
+                      k_create, dhowi_desc_text(loss, text, sizeof text),
+                      dhow_dtype_name(t->dtype));
+}
+
+static dhow_status make_division(dhow_trainer *t) {
+    const dhow_trainer_options given = t->options;
+    t->options.devices = NULL; /* the caller's, as the others */
+    t->options.shares = NULL;
+    DHOWI_TRY(dhowi_division_check(t, &given));
+    if (!dhowi_divides(&given)) return DHOW_OK;
+    DHOWI_TRY(dhowi_loss_keep(t));
+    return dhowi_division_make(t, &given);
 }
 
 static dhow_status make(dhow_trainer *t, const dhow_trainer_options *options) {
     DHOWI_TRY(dhowi_optimizer_options(options, &t->options));
+    if (t->options.process_group != NULL)
+        DHOWI_TRY(dhowi_group_take(t->options.process_group, k_create, &t->group));
     DHOWI_TRY(dhowi_choose(t));
     DHOWI_TRY(dhowi_statistics_choose(t));
     DHOWI_TRY(make_graph(t));
-    DHOWI_TRY(allocate(t));
-    DHOWI_TRY(dhowi_statistics_allocate(t));
-    t->options.trainable = NULL; /* the caller's, as the others */
+    DHOWI_TRY(dhowi_replica_make(t));
+    for (uint32_t i = 0; i < dhowi_optimizer_states(&t->options); i++)
+        DHOWI_TRY(dhowi_flat(t, t->count, &t->state[i]));
+    if (dhowi_clips(&t->options)) DHOWI_TRY(dhowi_flat(t, t->count, &t->clipped));
+    DHOWI_TRY(make_division(t));
+    t->options.trainable = NULL;
     t->options.ignore_index = NULL;
     t->options.weight = t->options.pos_weight = NULL;
     return dhowi_clips(&t->options) ? dhowi_clip_graph(t, &t->clip) : DHOW_OK;
+}
+
+/* All processes have a trainer, which begins from the first one's parameters, or none has. */
+static dhow_status join(dhow_trainer *t, dhow_status own) {
+    double nothing = 0;
+    if (t->group.size == 0) return own;
+    dhow_status status = dhowi_group_agree(&t->group, own, &nothing);
+    if (status == DHOW_OK) status = dhowi_group_take_first(&t->group, NULL, t->parameters);
+    if (status == DHOW_OK) status = dhowi_group_take_first(&t->group, NULL, t->running);
+    return status != DHOW_OK ? dhowi_fail_prefix(status, "%s", k_create) : DHOW_OK;
 }
 
 dhow_status dhow_trainer_create(dhow_model *model, const dhow_trainer_options *options,
@@ -83,7 +81,8 @@ dhow_status dhow_trainer_create(dhow_model *model, const dhow_trainer_options *o
     if (t == NULL) return dhowi_fail_memory(k_create);
     t->model = model;
     dhowi_handle_retain(&model->handle);
-    dhow_status status = make(t, options);
+    dhow_status status = join(t, make(t, options));
+    t->options.process_group = NULL;
     if (status == DHOW_OK) {
         *out = t;
     } else {
@@ -92,32 +91,12 @@ dhow_status dhow_trainer_create(dhow_model *model, const dhow_trainer_options *o
     return status;
 }
 
-static void end_trainer(dhow_trainer *t) {
-    for (uint32_t i = 0; i < t->trained_count; i++) {
-        dhow_tensor_release(t->trained[i].parameter);
-        dhow_tensor_release(t->trained[i].gradient);
-        dhow_tensor_release(t->trained[i].more);
-    }
-    dhow_tensor_release(t->parameters);
-    dhow_tensor_release(t->gradients);
-    dhow_tensor_release(t->more);
-    dhow_tensor_release(t->clipped);
-    for (int i = 0; i < DHOWI_TRAIN_STATES; i++) dhow_tensor_release(t->state[i]);
-    dhowi_statistics_end(t);
-    dhow_tensor_release(t->loss);
-    dhow_tensor_release(t->key);
-    dhow_model_release(t->clip);
-    dhow_model_release(t->graph);
-    dhow_model_release(t->model);
-    dhowi_free(t->trained);
-    dhowi_free(t->run_inputs);
-    dhowi_free(t->run_outputs);
-    dhowi_handle_free(DHOWI_TRAINER, t);
-}
-
 void dhow_trainer_release(dhow_trainer *t) {
     DHOWI_KEEP_ERROR;
-    if (dhowi_handle_is(t, DHOWI_TRAINER) && dhowi_handle_drop(&t->handle)) end_trainer(t);
+    if (dhowi_handle_is(t, DHOWI_TRAINER) && dhowi_handle_drop(&t->handle)) {
+        dhowi_division_end(t->division);
+        dhowi_replica_end(t);
+    }
 }
 
 /* ---- a step ---- */
@@ -135,7 +114,8 @@ static dhow_status check_batch(const dhow_trainer *t, const char *function,
                           input_count, t->input_count);
     if (inputs == NULL && input_count > 0)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: inputs is NULL", function);
-    if (t->has_target && dhowi_handle_is(target, DHOWI_TENSOR) && target->count == 0)
+    if (t->has_target && t->division == NULL && dhowi_handle_is(target, DHOWI_TENSOR) &&
+        target->count == 0)
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "%s: the target has no elements, and a loss is their mean; leave out "
                           "batches without samples",
@@ -146,62 +126,34 @@ static dhow_status check_batch(const dhow_trainer *t, const char *function,
                                     : "the loss is the model's output: it takes no target");
 }
 
-/* Masks differ from one backward to the next; the kernel mixes in the layer. */
-static dhow_status draw_key(dhow_trainer *t, dhow_stream *stream) {
-    const uint64_t seed = dhowi_splitmix64(t->options.seed + DHOWI_SPLITMIX64_STEP),
-                   key = dhowi_splitmix64(seed + ++t->backwards * DHOWI_SPLITMIX64_STEP);
-    return dhow_fill_scalar(stream, t->key, dhow_scalar_i64((int64_t)key));
+static uint64_t next_key(dhow_trainer *t) {
+    const uint64_t seed = dhowi_splitmix64(t->options.seed + DHOWI_SPLITMIX64_STEP);
+    return dhowi_splitmix64(seed + ++t->backwards * DHOWI_SPLITMIX64_STEP);
 }
 
-static dhow_status run_graph(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
-                             dhow_tensor *target, bool more) {
-    const uint32_t own = t->input_count;
-    if (own > 0) memcpy(t->run_inputs, inputs, own * sizeof *inputs);
-    t->run_outputs[0] = t->loss;
-    for (uint32_t i = 0; i < t->trained_count; i++) {
-        t->run_inputs[own + i] = t->trained[i].parameter;
-        t->run_outputs[1 + i] = more ? t->trained[i].more : t->trained[i].gradient;
-    }
-    uint32_t count = own + t->trained_count;
-    for (uint32_t i = 0; i < t->statistic_count; i++) {
-        t->run_inputs[count++] = t->statistics[i].running;
-        t->run_outputs[1 + t->trained_count + i] = t->statistics[i].next;
-    }
-    if (t->has_target) t->run_inputs[count++] = target;
-    if (t->key != NULL) {
-        t->run_inputs[count++] = t->key;
-        DHOWI_TRY(draw_key(t, stream));
-    }
-    DHOWI_TRY(dhow_model_run_into(t->graph, stream, t->run_inputs, t->graph->input_count,
-                                  t->run_outputs, t->graph->output_count));
+static dhow_status run(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
+                       dhow_tensor *target, bool more) {
+    const dhowi_piece piece = {.key = next_key(t)};
+    DHOWI_TRY(dhowi_replica_run(t, stream, inputs, target, more, &piece));
     return dhowi_statistics_follow(t, stream);
 }
 
-/* The first gradients are written, further ones come by way of an array of their own. */
-static dhow_status make_more(dhow_trainer *t) {
-    if (t->more == NULL) DHOWI_TRY(dhowi_flat(t, t->count, &t->more));
-    for (uint32_t i = 0; i < t->trained_count; i++) {
-        dhowi_trained *p = &t->trained[i];
-        if (p->more == NULL) DHOWI_TRY(dhowi_flat_part(t, p->value, p->first, t->more, &p->more));
-    }
-    return DHOW_OK;
-}
-
-static dhow_status read_loss(dhow_trainer *t, double *loss) {
-    float narrow;
+static dhow_status read_loss(const dhow_trainer *t, double *loss) {
     if (loss == NULL) return DHOW_OK;
-    if (t->dtype == DHOW_F64) return dhow_tensor_read(t->loss, loss, sizeof *loss);
-    DHOWI_TRY(dhow_tensor_read(t->loss, &narrow, sizeof narrow));
-    *loss = (double)narrow;
+    if (t->division == NULL) return dhowi_replica_loss(t, loss);
+    *loss = dhowi_division_loss(t->division);
     return DHOW_OK;
 }
 
 static dhow_status backward(dhow_trainer *t, const char *function, dhow_stream *stream,
                             dhow_tensor *const *inputs, uint32_t input_count, dhow_tensor *target) {
     const bool more = t->has_gradients;
-    DHOWI_TRY(check_batch(t, function, inputs, input_count, target));
-    if (more) DHOWI_TRY(make_more(t));
-    dhow_status status = run_graph(t, stream, inputs, target, more);
+    dhow_status status = check_batch(t, function, inputs, input_count, target);
+    if (status == DHOW_OK && more) status = dhowi_replica_more(t);
+    if (t->division != NULL) /* others hear of a failure */
+        status = dhowi_division_run(t->division, status, stream, inputs, target, more, next_key(t));
+    else if (status == DHOW_OK)
+        status = run(t, stream, inputs, target, more);
     if (status == DHOW_OK && more) status = dhow_add(stream, t->gradients, t->more, t->gradients);
     if (status != DHOW_OK) return dhowi_fail_prefix(status, "%s", function);
     t->has_gradients = true;

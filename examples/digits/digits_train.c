@@ -3,7 +3,9 @@
  * Trains the digit classifier of this folder: batches from a loader, cross entropy, AdamW, one
  * cycle of the learning rate; then reads the images that training did not see.
  *
- *     digits-train [--device SPEC] [--epochs N] [--seed N] [--output weights.safetensors]
+ *     digits-train [--device SPEC]... [--epochs N] [--seed N] [--output weights.safetensors]
+ *
+ * Several devices share each batch.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -15,7 +17,7 @@
 
 #include "network.h"
 
-enum { BATCH = 64 };
+enum { BATCH = 64, MOST_DEVICES = 8 };
 static const double k_peak = 6e-3;
 
 #define TRY(expression)                      \
@@ -25,7 +27,8 @@ static const double k_peak = 6e-3;
     } while (0)
 
 typedef struct settings {
-    const char *device, *output;
+    const char *devices[MOST_DEVICES], *output;
+    uint32_t device_count;
     int epochs;
     uint64_t seed;
 } settings;
@@ -87,19 +90,22 @@ cleanup:
     return status;
 }
 
-static dhow_status train(dhow_model *model, dhow_dataset *data, dhow_device *device,
+/* Batches that devices share come from the CPU. */
+static dhow_status train(dhow_model *model, dhow_dataset *data, dhow_device *const *devices,
                          const settings *s) {
     const int64_t batches = (dhow_dataset_sample_count(data) + BATCH - 1) / BATCH;
     dhow_trainer *trainer = NULL;
     dhow_loader *loader = NULL;
     dhow_status status;
-    TRY(dhow_loader_create(data,
-                           &DHOW_INIT(dhow_loader_options, .batch_size = BATCH, .shuffle = 1,
-                                      .seed = s->seed, .device = device),
-                           &loader));
+    TRY(dhow_loader_create(
+        data,
+        &DHOW_INIT(dhow_loader_options, .batch_size = BATCH, .shuffle = 1, .seed = s->seed,
+                   .device = s->device_count == 1 ? devices[0] : NULL),
+        &loader));
     TRY(dhow_trainer_create(model,
                             &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_CROSS_ENTROPY,
-                                       .optimizer = DHOW_OPTIMIZER_ADAMW),
+                                       .optimizer = DHOW_OPTIMIZER_ADAMW, .devices = devices,
+                                       .device_count = s->device_count),
                             &trainer));
     for (int epoch = 0; epoch < s->epochs; epoch++)
         TRY(train_epoch(trainer, loader, epoch, s->epochs, batches));
@@ -164,24 +170,26 @@ static double seconds(void) {
 
 static dhow_status run(const settings *s) {
     dhow_context *context = NULL;
-    dhow_device *device;
+    dhow_device *devices[MOST_DEVICES];
     dhow_model *model = NULL;
     dhow_dataset *train_data = NULL, *test_data = NULL;
     dhow_device_info info = DHOW_INIT(dhow_device_info);
     const double start = seconds();
     dhow_status status;
     TRY(dhow_context_create(NULL, &context));
-    TRY(dhow_device_get(context, s->device, &device));
-    TRY(dhow_device_get_info(device, &info));
-    printf("Training on %s\n", info.name);
+    for (uint32_t i = 0; i < s->device_count; i++) {
+        TRY(dhow_device_get(context, s->devices[i], &devices[i]));
+        TRY(dhow_device_get_info(devices[i], &info));
+        printf("%s %s\n", i == 0 ? "Training on" : "and on", info.name);
+    }
     TRY(open_data(context, DIGITS_FOLDER "/train_images.npy", DIGITS_FOLDER "/train_labels.npy",
                   &train_data));
     TRY(open_data(context, DIGITS_FOLDER "/images.npy", DIGITS_FOLDER "/labels.npy", &test_data));
     TRY(digits_network(context, &model));
     TRY(dhow_model_init_parameters(model, s->seed));
-    TRY(dhow_model_to(model, device));
-    TRY(train(model, train_data, device, s));
-    TRY(test(model, test_data, device));
+    TRY(dhow_model_to(model, devices[0]));
+    TRY(train(model, train_data, devices, s));
+    TRY(test(model, test_data, devices[0]));
     if (s->output != NULL) TRY(dhow_model_save_state(model, s->output));
     printf("  %.1f s\n", seconds() - start);
 cleanup:
@@ -194,7 +202,7 @@ cleanup:
 
 static int complain(void) {
     fprintf(stderr,
-            "usage: digits-train [--device SPEC] [--epochs 1..1000] [--seed N] "
+            "usage: digits-train [--device SPEC]... [--epochs 1..1000] [--seed N] "
             "[--output FILE.safetensors]\n");
     return 2;
 }
@@ -215,13 +223,14 @@ int main(int argc, char **argv) {
     settings s = {.output = NULL};
     unsigned long long epochs = 40, seed = 1;
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (c == 'd') s.device = optarg;
+        if (c == 'd' && s.device_count < MOST_DEVICES) s.devices[s.device_count++] = optarg;
         if (c == 'o') s.output = optarg;
         if (c == '?' || (c == 'e' && (!parse_number(optarg, 1000, &epochs) || epochs == 0)) ||
             (c == 's' && !parse_number(optarg, UINT64_MAX, &seed)))
             return complain();
     }
     if (optind < argc) return complain();
+    if (s.device_count == 0) s.device_count = 1; /* NULL: the one that dhow picks */
     s.epochs = (int)epochs;
     s.seed = seed;
     if (run(&s) == DHOW_OK) return 0;

@@ -19,6 +19,7 @@
 #define DHOW_TRAIN_H_
 
 #include "dhow/data.h"
+#include "dhow/parallel.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -64,6 +65,22 @@ typedef enum dhow_optimizer {
     DHOW_OPTIMIZER_LION = 4 /**< Chen et al., 2023 */
 } dhow_optimizer;
 
+/**
+ * Processes that train the same model together, each on its part of every batch, as PyTorch's
+ * DistributedDataParallel: MPI's are dhow_mpi_process_group().
+ */
+typedef struct dhow_process_group {
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
+    uint32_t rank, size;  /**< this process, and how many there are */
+    /**
+     * Adds up `count` numbers, f32 or f64 in host memory, over all processes: each gets the sums in
+     * their place, the same bits. All processes call it in the same order with the same counts.
+     * Anything but DHOW_OK comes out of the trainer's call, with what dhow_set_error() was told.
+     */
+    dhow_status (*all_reduce)(void *user, dhow_dtype dtype, void *data, int64_t count);
+    void *user; /**< handed to it */
+} dhow_process_group;
+
 /** Numbers that are 0 stand for the default of the optimiser, as PyTorch has it. */
 typedef struct dhow_trainer_options {
     uint32_t struct_size; /**< DHOW_INIT() sets it */
@@ -95,6 +112,15 @@ typedef struct dhow_trainer_options {
     int32_t freeze_batchnorm;  /**< 1: batch norms take their running statistics, as when the model
                                     runs, and leave them */
     int32_t ctc_zero_infinity; /**< of CTC, 1: sequences whose loss is infinite count 0 */
+    dhow_device *const *devices; /**< that share each batch by its samples, the model's first, of
+                                      any backends; NULL: the model's alone */
+    uint32_t device_count;       /**< of `devices`, at most 64; one may be named twice */
+    const double *shares;        /**< of each device, of any sum; NULL: equal ones to begin with */
+    int32_t fixed_shares;        /**< 1: shares stay as they are; 0: they follow what is measured */
+    int32_t
+        skip_failed_devices; /**< 1: a device but the first that fails is left out from then on,
+                                  and the step is made without it; 0: its failure is the step's */
+    const dhow_process_group *process_group; /**< other processes; NULL: this one alone */
 } dhow_trainer_options;
 
 /** How the learning rate goes on from step to step, n being the steps that were made before. */
@@ -134,10 +160,11 @@ typedef struct dhow_schedule {
  * @param options  NULL for defaults: the output is the loss, SGD
  * @return UNSUPPORTED (an operator between parameters and loss has no derivative, or a device no
  * kernel; the message names the node), INVALID_ARGUMENT (no parameter matches, types differ,
- * numbers that make no sense), OUT_OF_MEMORY, DEVICE_LOST
+ * numbers that make no sense, the model is not on the first of `devices` or leaves no extent open
+ * to divide), OUT_OF_MEMORY, DEVICE_LOST, or what the process group says
  *
  * Ownership: *out is owned; the model is retained. Threads: externally synchronized per model.
- * Blocks: while parameters are copied.
+ * Blocks: while parameters are copied; until all processes of the group have called it.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_create(dhow_model *model,
                                                         const dhow_trainer_options *options,
@@ -150,13 +177,17 @@ DHOW_API void dhow_trainer_release(dhow_trainer *trainer);
  * Forward, loss, backward and the optimiser's step on a batch: its columns are the model's inputs
  * in order, then the target.
  *
- * @param batch  on the model's device
- * @param loss   of the batch before the step; NULL: nothing is waited for
+ * @param batch  on the model's device; with dhow_trainer_options.devices on any, and best on the
+ * CPU
+ * @param loss   of the batch before the step, of all processes; NULL: nothing is waited for
  * @return INVALID_ARGUMENT (columns do not fit; the message names the tensor), UNSUPPORTED,
- * OUT_OF_MEMORY, DEVICE_LOST, INTERNAL; what a loss that is no number means is up to the caller
+ * OUT_OF_MEMORY, DEVICE_LOST, INTERNAL, of several devices with the name of the one that failed,
+ * or what the process group says; parameters are then those before. What a loss that is no number
+ * means is up to the caller
  *
  * Ownership: the batch stays the caller's. Threads: externally synchronized. Blocks: until the loss
- * is there, if it is asked for; a CPU computes at once.
+ * is there, if it is asked for; a CPU computes at once. With several devices or processes until
+ * gradients are there.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_step(dhow_trainer *trainer,
                                                       const dhow_batch *batch, double *loss);
@@ -166,13 +197,13 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_step(dhow_trainer *trainer,
  * dhow_trainer_zero_gradients().
  *
  * @param stream   of the model's device, or NULL for its default stream
- * @param inputs   the model's, in order
+ * @param inputs   the model's, in order, where dhow_trainer_step() takes them
  * @param target   what the loss compares with; NULL for DHOW_LOSS_OUTPUT
  * @param loss     NULL: nothing is waited for
  * @return as dhow_trainer_step()
  *
- * Ownership: tensors live until the work has run. Threads: externally synchronized. Blocks: until
- * the loss is there, if it is asked for; a CPU computes at once.
+ * Ownership: tensors live until the work has run. Threads: externally synchronized. Blocks: as
+ * dhow_trainer_step().
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_backward(dhow_trainer *trainer,
                                                           dhow_stream *stream,
@@ -268,6 +299,29 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_set_schedule(dhow_trainer *trai
  */
 DHOW_API double dhow_schedule_rate(const dhow_schedule *schedule, double learning_rate,
                                    uint64_t step);
+
+/**
+ * How many devices share the batches of a trainer, failed ones included; 1 without
+ * dhow_trainer_options.devices.
+ *
+ * @return 0 for NULL or what is no trainer
+ *
+ * Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API uint32_t dhow_trainer_member_count(const dhow_trainer *trainer);
+
+/**
+ * One of the devices that share the batches of a trainer: its share, how fast it was, whether it
+ * is left out.
+ *
+ * @param index  below dhow_trainer_member_count(), in the order of dhow_trainer_options.devices
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE
+ *
+ * Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_member_at(const dhow_trainer *trainer,
+                                                           uint32_t index,
+                                                           dhow_parallel_member *out);
 
 /**
  * Copies the parameters into the model, and the running statistics of its batch norms, for

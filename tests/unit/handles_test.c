@@ -585,6 +585,7 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(trainer_update, TRAINER, 0, dhow_trainer_update(B, NULL))                                    \
     X(trainer_zero, TRAINER, 0, dhow_trainer_zero_gradients(B))                                    \
     X(trainer_parameter, TRAINER, 0, dhow_trainer_parameter_at(B, 0, NULL, NULL, NULL))            \
+    X(trainer_member, TRAINER, 0, dhow_trainer_member_at(B, 0, &out.member))                       \
     X(trainer_rate, TRAINER, 0, dhow_trainer_set_learning_rate(B, 1))                              \
     X(trainer_schedule, TRAINER, 0, dhow_trainer_set_schedule(B, NULL))                            \
     X(trainer_save, TRAINER, 0, dhow_trainer_save(B, "/nowhere/file"))                             \
@@ -763,6 +764,7 @@ Test(handles, functions_without_a_status_answer_for_bad_handles) {
         cr_assert_eq(dhow_loader_batch_count(bad), -1);
         cr_assert_eq(dhow_parallel_member_count(bad), 0);
         cr_assert_eq(dhow_trainer_parameter_count(bad), 0);
+        cr_assert_eq(dhow_trainer_member_count(bad), 0);
         cr_assert_eq(dhow_trainer_learning_rate(bad), 0);
         cr_assert_neq(dhow_schedule_rate(NULL, 1, 0), 0);
         cr_assert_eq(dhow_loader_sample_at(bad, 0, 0), -1);
