@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the parts of libdhow_mpi share: mpi.c makes and releases handles, parameters.c shares what
- * models hold, run.c is rank 0, serve.c all others. Functions take handles that were checked.
+ * models hold, run.c is rank 0, serve.c all others, reduce.c sums for trainers. Functions take
+ * handles that were checked.
  */
 #ifndef DHOW_MPI_ENGINE_H_
 #define DHOW_MPI_ENGINE_H_
@@ -44,6 +45,12 @@ struct dhow_mpi {
     dhow_tensor *const *inputs; /* of the run: contiguous, on the CPU */
     dhow_tensor *outputs[DHOW_MAX_COLUMNS];
     int64_t rows;
+    /* of process groups */
+    bool trains; /* nobody serves */
+    dhow_status broken;
+    char broken_text[512];
+    unsigned char *room; /* of rank 0, for what arrives */
+    size_t room_bytes;
 };
 
 enum { HANDLE_MAGIC = 0x6d706921 };

@@ -106,7 +106,7 @@ dhow_status dhow_mpi_create(MPI_Comm comm, dhow_model *model, const dhow_mpi_opt
 void dhow_mpi_release(dhow_mpi *m) {
     if (m == NULL || m->magic != HANDLE_MAGIC) return;
     const message end = {.magic = MESSAGE_MAGIC, .kind = MESSAGE_END};
-    for (int peer = 1; m->wire.rank == 0 && peer < (int)m->shares.count; peer++) {
+    for (int peer = 1; m->wire.rank == 0 && !m->trains && peer < (int)m->shares.count; peer++) {
         wire_transfer t = {.wire = &m->wire, .peer = peer};
         if (wire_is_lost(&m->wire, peer)) continue;
         if (wire_send(&t, WIRE_TAG_HEADER, &end, sizeof end) != DHOW_TIMED_OUT) (void)wire_wait(&t);
@@ -116,6 +116,7 @@ void dhow_mpi_release(dhow_mpi *m) {
     dhow_parallel_release(m->parallel);
     wire_close(&m->wire);
     free(m->members);
+    free(m->room);
     free(m);
 }
 

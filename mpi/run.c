@@ -286,6 +286,11 @@ static dhow_status begin_run(const dhow_mpi *m, const char *function) {
     TRY(mpi_check(m, function));
     if (m->wire.rank != 0)
         return dhow_set_error(DHOW_INVALID_ARGUMENT, "%s: rank 0 runs, others serve", function);
+    if (m->trains)
+        return dhow_set_error(DHOW_INVALID_ARGUMENT,
+                              "%s: the ranks train with dhow_mpi_process_group(), nobody serves; "
+                              "make another dhow_mpi",
+                              function);
     if (any_live(m)) return DHOW_OK;
     return dhow_set_error(m->members[0].gone, "%s: every rank has failed: %s", function,
                           m->members[0].reason);

@@ -202,7 +202,8 @@ static void do_part(void *division, uint32_t index) {
 static dhow_status count_rows(dhowi_division *d) {
     const dhow_trainer *t = d->t;
     char text[160];
-    d->rows = -1;
+    d->rows = t->group.size > 1 && t->input_count > 0 && d->inputs[0] == NULL ? 0 : -1;
+    if (d->rows == 0) return DHOW_OK;
     for (uint32_t i = 0; i <= t->input_count; i++) {
         const dhow_tensor *x = i < t->input_count ? d->inputs[i] : d->target;
         if (i == t->input_count && !t->has_target) break;
@@ -228,7 +229,9 @@ static dhow_status find_place(dhowi_division *d, dhow_status own) {
     if (own == DHOW_OK) own = dhowi_loss_count(t, d->target, d->rows, &count);
     d->place = (dhowi_place){.count = count, .rows = d->rows};
     if (t->group.size == 0) return own;
-    return dhowi_group_place(&t->group, own, t->steps, count, d->rows, &d->place);
+    DHOWI_TRY(dhowi_group_place(&t->group, own, t->steps, count, d->rows, &d->place));
+    if (d->place.rows > 0) return DHOW_OK;
+    return dhowi_fail(DHOW_INVALID_ARGUMENT, "no process has samples");
 }
 
 /* The parameters as they are now, for the program may have written them too. */

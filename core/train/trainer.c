@@ -109,6 +109,9 @@ dhow_status dhowi_trainer_enter(const dhow_trainer *t, const char *function) {
 static dhow_status check_batch(const dhow_trainer *t, const char *function,
                                dhow_tensor *const *inputs, uint32_t input_count,
                                const dhow_tensor *target) {
+    if (t->group.size > 1 && target == NULL && input_count > 0 && inputs != NULL &&
+        inputs[0] == NULL)
+        return DHOW_OK; /* no samples for this process */
     if (input_count != t->input_count)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %u inputs given, the model has %u", function,
                           input_count, t->input_count);

@@ -23,7 +23,7 @@
 
 #include <mpi.h>
 
-#include "dhow/parallel.h"
+#include "dhow/train.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -106,6 +106,27 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_run_into(dhow_mpi *mpi, dhow_tensor
  * Threads: externally synchronized. Blocks: until then.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_serve(dhow_mpi *mpi);
+
+/**
+ * The ranks as processes that train the model together; a dhow_mpi serves either this or
+ * dhow_mpi_run(). Every rank makes its trainer with it and steps with its own part of each batch,
+ * which may be of any size, also without samples:
+ *
+ *     dhow_mpi_create(MPI_COMM_WORLD, model, NULL, &m);
+ *     dhow_mpi_process_group(m, &group);
+ *     dhow_trainer_create(model, &DHOW_INIT(dhow_trainer_options, .process_group = &group), &t);
+ *
+ * Sums go by way of rank 0. A rank that is silent is told to all others as TIMED_OUT, with its
+ * number and machine; the sums are at an end then, and the program goes on from its last checkpoint
+ * with the ranks that are left, or with none.
+ *
+ * @return INVALID_ARGUMENT
+ *
+ * Ownership: the group is used while the trainer lives, and the dhow_mpi lives longer. Threads:
+ * externally synchronized. Blocks: no; steps until all ranks make them, for a silent rank no longer
+ * than the timeout.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_process_group(dhow_mpi *mpi, dhow_process_group *out);
 
 /** Releases the handle; rank 0's ends the service of all others. NULL is allowed. Threads: one,
  * once. Blocks: until what was sent has arrived, for a silent rank no longer than the timeout. */

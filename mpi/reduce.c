@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sums over the ranks, for trainers: all send what they have to rank 0, which adds it up in the
+ * order of ranks and sends the sums back, the same bits to everyone. Rank 0 hears each rank's
+ * pulse, so it notices one that died and tells the others, which would wait for it otherwise.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/objects/struct_size.h"
+#include "engine.h"
+
+typedef struct reduce_header {
+    uint32_t magic;
+    int32_t status, dtype; /* status: of an answer */
+    int64_t count;
+    char text[256]; /* of a failure */
+} reduce_header;
+
+/* A rank's numbers on their way to rank 0. */
+typedef struct arrival {
+    reduce_header header;
+    wire_transfer transfer;
+    bool has_header, done;
+} arrival;
+
+static size_t bytes_of(dhow_dtype dtype, int64_t count) {
+    return (size_t)count * (dtype == DHOW_F64 ? sizeof(double) : sizeof(float));
+}
+
+/* ---- rank 0 ---- */
+
+static dhow_status check_header(const dhow_mpi *m, const reduce_header *got, int rank,
+                                const reduce_header *own) {
+    if (got->magic != MESSAGE_MAGIC)
+        return dhow_set_error(DHOW_INCOMPATIBLE,
+                              "rank %d (%s): an unexpected message; do all ranks run the same "
+                              "program and version of dhow?",
+                              rank, m->wire.hosts[rank]);
+    if (got->count == own->count && got->dtype == own->dtype) return DHOW_OK;
+    return dhow_set_error(DHOW_INVALID_ARGUMENT,
+                          "rank %d (%s) adds up %" PRId64 " numbers and rank 0 %" PRId64
+                          ", or others; all ranks need the same model, options and steps",
+                          rank, m->wire.hosts[rank], got->count, own->count);
+}
+
+static dhow_status advance(dhow_mpi *m, int rank, const reduce_header *own, void *room,
+                           arrival *a) {
+    dhow_status status = wire_poll(&a->transfer);
+    if (status != DHOW_OK) return status;
+    if (a->has_header) {
+        a->done = true;
+        return DHOW_OK;
+    }
+    a->has_header = true;
+    TRY(check_header(m, &a->header, rank, own));
+    TRY(wire_receive(&a->transfer, WIRE_TAG_DATA, room,
+                     bytes_of((dhow_dtype)own->dtype, own->count)));
+    return DHOW_NOT_READY;
+}
+
+static dhow_status gather(dhow_mpi *m, const reduce_header *own, arrival *arrivals) {
+    const size_t bytes = bytes_of((dhow_dtype)own->dtype, own->count);
+    uint32_t polls = 0;
+    for (int rank = 1; rank < m->wire.size; rank++) {
+        arrival *a = &arrivals[rank];
+        a->transfer = (wire_transfer){.wire = &m->wire, .peer = rank};
+        TRY(wire_receive(&a->transfer, WIRE_TAG_HEADER, &a->header, sizeof a->header));
+    }
+    for (bool waiting = true; waiting; wire_pause(&polls)) {
+        waiting = false;
+        for (int rank = 1; rank < m->wire.size; rank++) {
+            if (arrivals[rank].done) continue;
+            const dhow_status status =
+                advance(m, rank, own, m->room + bytes * (size_t)(rank - 1), &arrivals[rank]);
+            if (status != DHOW_OK && status != DHOW_NOT_READY) return status;
+            waiting = waiting || status == DHOW_NOT_READY;
+        }
+    }
+    return DHOW_OK;
+}
+
+static void add(dhow_dtype dtype, void *restrict sums, const void *restrict more, int64_t count) {
+    float *narrow = sums;
+    double *wide = sums;
+    for (int64_t i = 0; dtype == DHOW_F32 && i < count; i++) narrow[i] += ((const float *)more)[i];
+    for (int64_t i = 0; dtype == DHOW_F64 && i < count; i++) wide[i] += ((const double *)more)[i];
+}
+
+/* To all that are there; data follow a header that says OK. */
+static dhow_status answer(dhow_mpi *m, const reduce_header *header, const void *data,
+                          arrival *arrivals) {
+    dhow_status first = DHOW_OK;
+    for (int rank = 1; rank < m->wire.size; rank++) {
+        wire_transfer *t = &arrivals[rank].transfer;
+        wire_end(t);
+        *t = (wire_transfer){.wire = &m->wire, .peer = rank};
+        if (wire_is_lost(&m->wire, rank)) continue;
+        dhow_status status = wire_send(t, WIRE_TAG_HEADER, header, sizeof *header);
+        if (status == DHOW_OK && header->status == DHOW_OK)
+            status = wire_send(t, WIRE_TAG_DATA, data,
+                               bytes_of((dhow_dtype)header->dtype, header->count));
+        if (status != DHOW_OK && first == DHOW_OK) first = status;
+    }
+    for (int rank = 1; rank < m->wire.size; rank++) {
+        if (wire_is_lost(&m->wire, rank)) continue;
+        const dhow_status status = wire_wait(&arrivals[rank].transfer);
+        if (status != DHOW_OK && first == DHOW_OK) first = status;
+    }
+    return first;
+}
+
+static dhow_status make_room(dhow_mpi *m, size_t bytes) {
+    if (m->room_bytes >= bytes) return DHOW_OK;
+    free(m->room);
+    m->room_bytes = 0;
+    m->room = malloc(bytes);
+    if (m->room == NULL)
+        return dhow_set_error(DHOW_OUT_OF_MEMORY, "rank 0: host memory is exhausted");
+    m->room_bytes = bytes;
+    return DHOW_OK;
+}
+
+static dhow_status reduce_all(dhow_mpi *m, reduce_header *header, void *data) {
+    const size_t bytes = bytes_of((dhow_dtype)header->dtype, header->count),
+                 others = (size_t)m->wire.size - 1;
+    arrival *arrivals = calloc((size_t)m->wire.size, sizeof *arrivals);
+    if (arrivals == NULL)
+        return dhow_set_error(DHOW_OUT_OF_MEMORY, "rank 0: host memory is exhausted");
+    dhow_status status = make_room(m, bytes * others), sent;
+    if (status == DHOW_OK) status = gather(m, header, arrivals);
+    for (size_t i = 0; i < others && status == DHOW_OK; i++)
+        add((dhow_dtype)header->dtype, data, m->room + bytes * i, header->count);
+    header->status = (int32_t)status;
+    if (status != DHOW_OK)
+        (void)snprintf(header->text, sizeof header->text, "%s", dhow_last_error());
+    sent = answer(m, header, data, arrivals);
+    for (int rank = 1; rank < m->wire.size; rank++) wire_end(&arrivals[rank].transfer);
+    free(arrivals);
+    return status != DHOW_OK ? dhow_set_error(status, "%s", header->text) : sent;
+}
+
+/* ---- other ranks ---- */
+
+static dhow_status reduce_own(dhow_mpi *m, reduce_header *header, void *data, wire_transfer *sent,
+                              wire_transfer *received) {
+    const size_t bytes = bytes_of((dhow_dtype)header->dtype, header->count);
+    reduce_header got = {0};
+    TRY(wire_send(sent, WIRE_TAG_HEADER, header, sizeof *header));
+    TRY(wire_send(sent, WIRE_TAG_DATA, data, bytes));
+    TRY(wire_receive(received, WIRE_TAG_HEADER, &got, sizeof got));
+    TRY(wire_wait(received));
+    TRY(check_header(m, &got, 0, header));
+    got.text[sizeof got.text - 1] = '\0';
+    if (got.status != DHOW_OK) return dhow_set_error((dhow_status)got.status, "%s", got.text);
+    TRY(wire_wait(sent)); /* the sums take its place */
+    TRY(wire_receive(received, WIRE_TAG_DATA, data, bytes));
+    return wire_wait(received);
+}
+
+static dhow_status reduce_with_root(dhow_mpi *m, reduce_header *header, void *data) {
+    wire_transfer sent = {.wire = &m->wire, .peer = 0}, received = sent;
+    const dhow_status status = reduce_own(m, header, data, &sent, &received);
+    wire_end(&sent);
+    wire_end(&received);
+    return status;
+}
+
+/* ---- a process group ---- */
+
+/* After a failure the ranks are no longer in step: it is said again. */
+static dhow_status all_reduce(void *user, dhow_dtype dtype, void *data, int64_t count) {
+    dhow_mpi *m = user;
+    reduce_header header = {.magic = MESSAGE_MAGIC, .dtype = (int32_t)dtype, .count = count};
+    if (m->wire.size == 1) return DHOW_OK;
+    if (m->broken != DHOW_OK) return dhow_set_error(m->broken, "%s", m->broken_text);
+    m->broken =
+        m->wire.rank == 0 ? reduce_all(m, &header, data) : reduce_with_root(m, &header, data);
+    if (m->broken != DHOW_OK)
+        (void)snprintf(m->broken_text, sizeof m->broken_text, "%s", dhow_last_error());
+    return m->broken;
+}
+
+dhow_status dhow_mpi_process_group(dhow_mpi *m, dhow_process_group *given) {
+    static const char function[] = "dhow_mpi_process_group";
+    dhow_process_group own, *out = &own;
+    TRY(DHOWI_STRUCT_OUT(dhow_process_group, given, out, function));
+    TRY(mpi_check(m, function));
+    m->trains = true;
+    out->rank = (uint32_t)m->wire.rank;
+    out->size = (uint32_t)m->wire.size;
+    out->all_reduce = all_reduce;
+    out->user = m;
+    DHOWI_STRUCT_GIVE(given, out);
+    return DHOW_OK;
+}

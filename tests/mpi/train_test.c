@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * train_test MODE [CHECKPOINT], started by mpirun on some ranks, which train one model together:
+ * losses and parameters are those of one process. A rank that meets what it should not says so and
+ * aborts the job.
+ */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "dhow/dhow.h"
+#include "dhow/model_steps.h"
+#include "dhow/mpi.h"
+
+enum { IN = 12, HIDDEN = 16, CLASSES = 4, MOST = 14, STEPS = 12, DIES = 5 };
+
+static int g_rank, g_size;
+static dhow_context *g_context;
+
+static void fail(const char *what, const char *why) {
+    (void)fprintf(stderr, "rank %d: %s: %s\n", g_rank, what, why);
+    (void)fflush(stderr);
+    (void)MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+#define OK(call)                                               \
+    do {                                                       \
+        if ((call) != DHOW_OK) fail(#call, dhow_last_error()); \
+    } while (0)
+#define CHECK(condition, why)                    \
+    do {                                         \
+        if (!(condition)) fail(#condition, why); \
+    } while (0)
+
+static double now(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static dhow_device *device_of(const char *spec) {
+    dhow_device *device;
+    OK(dhow_device_get(g_context, spec, &device));
+    return device;
+}
+
+/* ---- a network and its batches ---- */
+
+static dhow_model *network(uint64_t seed) {
+    dhow_model *m;
+    dhow_model_value x;
+    OK(dhow_model_create(g_context, &m));
+    OK(dhow_model_input(m, "x", DHOW_F32, DHOW_SHAPE(-1, IN), &x));
+    OK(dhow_model_linear(m, "first", x, IN, HIDDEN, 1, &x));
+    OK(dhow_model_gelu(m, x, &x));
+    OK(dhow_model_dropout(m, x, 0.2, &x));
+    OK(dhow_model_linear(m, "second", x, HIDDEN, CLASSES, 1, &x));
+    OK(dhow_model_output(m, "y", x));
+    OK(dhow_model_init_parameters(m, seed));
+    OK(dhow_model_to(m, device_of("cpu")));
+    return m;
+}
+
+/* Samples `begin` to `end` of a step's batch; each fourth is a short one, with no samples for some
+ * ranks. */
+static int64_t rows_of(int step) { return step % 4 == 3 ? 2 : 11 + step % 3; }
+
+static void batch_of(int step, int64_t begin, int64_t end, dhow_batch *out) {
+    float x[MOST * IN];
+    int64_t classes[MOST];
+    for (int64_t i = 0; i < (end - begin) * IN; i++) {
+        const uint64_t at = (uint64_t)(i + begin * IN + step * 1009 + 1);
+        x[i] = (float)(at * UINT64_C(2654435761) >> 7 & 1023) / 512 - 1;
+    }
+    for (int64_t i = begin; i < end; i++) classes[i - begin] = (i * i + step) % (CLASSES + 1);
+    *out = DHOW_INIT(dhow_batch, .tensor_count = 2);
+    OK(dhow_tensor_from_data(device_of("cpu"), DHOW_F32, DHOW_SHAPE(end - begin, IN), x,
+                             &out->tensors[0]));
+    OK(dhow_tensor_from_data(device_of("cpu"), DHOW_I64, DHOW_SHAPE(end - begin), classes,
+                             &out->tensors[1]));
+}
+
+/* Class 4 is ignored, so that targets of ranks count differently. */
+static dhow_trainer *trainer_of(dhow_model *m, const dhow_process_group *group) {
+    const int64_t ignored = CLASSES;
+    dhow_device *devices[] = {device_of("cpu"), device_of("sim:0")};
+    dhow_trainer *t;
+    OK(dhow_trainer_create(
+        m,
+        &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_CROSS_ENTROPY,
+                   .optimizer = DHOW_OPTIMIZER_ADAMW, .learning_rate = 0.01, .seed = 3,
+                   .clip_norm = 1, .ignore_index = &ignored, .process_group = group,
+                   .devices = devices, .device_count = group != NULL && g_rank % 2 == 1 ? 2 : 1),
+        &t));
+    return t;
+}
+
+static dhow_status step_of(dhow_trainer *t, int step, int rank, int size, double *loss) {
+    const int64_t rows = rows_of(step), begin = rows * rank / size, end = rows * (rank + 1) / size;
+    dhow_batch batch = DHOW_INIT(dhow_batch, .tensor_count = 2); /* as a loader's last */
+    if (begin < end || step < STEPS / 2) batch_of(step, begin, end, &batch);
+    const dhow_status status = dhow_trainer_step(t, &batch, loss);
+    dhow_tensor_release(batch.tensors[0]);
+    dhow_tensor_release(batch.tensors[1]);
+    return status;
+}
+
+/* What one process has, trained from the beginning. */
+static void train_alone(double losses[STEPS]) {
+    dhow_model *m = network(1);
+    dhow_trainer *t = trainer_of(m, NULL);
+    for (int step = 0; step < STEPS; step++) OK(step_of(t, step, 0, 1, &losses[step]));
+    dhow_trainer_release(t);
+    dhow_model_release(m);
+}
+
+static void check_loss(int step, double got, double wanted) {
+    char text[128];
+    (void)snprintf(text, sizeof text, "loss %d is %.9g, alone %.9g", step, got, wanted);
+    CHECK(fabs(got - wanted) <= 5e-6 * fabs(wanted), text);
+}
+
+/* ---- together ---- */
+
+typedef struct ranks {
+    dhow_model *model;
+    dhow_mpi *mpi;
+    dhow_trainer *trainer;
+} ranks;
+
+/* Only rank 0's parameters count. */
+static ranks begin(void) {
+    ranks r = {.model = network(g_rank == 0 ? 1 : 50)};
+    dhow_process_group group = DHOW_INIT(dhow_process_group);
+    OK(dhow_mpi_create(MPI_COMM_WORLD, r.model, NULL, &r.mpi));
+    OK(dhow_mpi_process_group(r.mpi, &group));
+    CHECK(group.rank == (uint32_t)g_rank && group.size == (uint32_t)g_size, "the group");
+    r.trainer = trainer_of(r.model, &group);
+    return r;
+}
+
+static void end(ranks *r) {
+    dhow_trainer_release(r->trainer);
+    dhow_mpi_release(r->mpi);
+    dhow_model_release(r->model);
+}
+
+static void learns(void) {
+    double alone[STEPS], together;
+    train_alone(alone);
+    ranks r = begin();
+    for (int step = 0; step < STEPS; step++) {
+        OK(step_of(r.trainer, step, g_rank, g_size, &together));
+        check_loss(step, together, alone[step]);
+    }
+    CHECK(dhow_trainer_step(r.trainer, &DHOW_INIT(dhow_batch, .tensor_count = 2), NULL) ==
+                  DHOW_INVALID_ARGUMENT &&
+              (g_size == 1 || strstr(dhow_last_error(), "no process has samples") != NULL),
+          dhow_last_error());
+    if (g_rank == 0) {
+        dhow_tensor *none = NULL;
+        CHECK(dhow_mpi_run(r.mpi, &none, 1, &none, 1) == DHOW_INVALID_ARGUMENT &&
+                  strstr(dhow_last_error(), "the ranks train") != NULL,
+              dhow_last_error());
+    }
+    end(&r);
+    if (g_rank == 0) printf("learns: %d ranks as one\n", g_size);
+}
+
+/* A rank whose trainer is another one's tells all, and nobody waits. */
+static void mistake(void) {
+    dhow_process_group group = DHOW_INIT(dhow_process_group);
+    dhow_model *m = network(1);
+    dhow_mpi *mpi;
+    dhow_trainer *t;
+    OK(dhow_mpi_create(MPI_COMM_WORLD, m, NULL, &mpi));
+    OK(dhow_mpi_process_group(mpi, &group));
+    const dhow_status status = dhow_trainer_create(
+        m,
+        &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_CROSS_ENTROPY, .process_group = &group,
+                   .trainable = g_rank == 1 ? "third*" : NULL),
+        &t);
+    CHECK(status == (g_rank == 1 ? DHOW_INVALID_ARGUMENT : DHOW_UNAVAILABLE), dhow_last_error());
+    CHECK(strstr(dhow_last_error(), g_rank == 1 ? "is named 'third*'" : "of the others failed") !=
+              NULL,
+          dhow_last_error());
+    const dhow_status again = dhow_trainer_create(
+        m,
+        &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_CROSS_ENTROPY, .process_group = &group,
+                   .trainable = g_rank == 1 ? "second*" : NULL),
+        &t);
+    CHECK(again == DHOW_INVALID_ARGUMENT, dhow_last_error());
+    CHECK(strstr(dhow_last_error(), "all ranks need the same model") != NULL, dhow_last_error());
+    dhow_mpi_release(mpi);
+    dhow_model_release(m);
+    if (g_rank == 0) printf("mistake: told everywhere\n");
+}
+
+/* A rank dies in the middle of the training. */
+static void killed(const char *checkpoint, int dies) {
+    double alone[STEPS], loss, start = now();
+    train_alone(alone);
+    ranks r = begin();
+    dhow_status status = DHOW_OK;
+    for (int step = 0; step < STEPS && status == DHOW_OK; step++) {
+        if (g_rank == 0) OK(dhow_trainer_save(r.trainer, checkpoint));
+        if (step == DIES && g_rank == dies) (void)kill(getpid(), SIGKILL);
+        start = now();
+        status = step_of(r.trainer, step, g_rank, g_size, &loss);
+        if (status == DHOW_OK) check_loss(step, loss, alone[step]);
+        CHECK(status == DHOW_OK || step == DIES, dhow_last_error());
+    }
+    char lost[32];
+    (void)snprintf(lost, sizeof lost, "rank %d (", dies);
+    CHECK(status == DHOW_TIMED_OUT, dhow_last_error());
+    CHECK(strstr(dhow_last_error(), lost) != NULL && strstr(dhow_last_error(), "is lost") != NULL,
+          dhow_last_error());
+    const double took = now() - start;
+    CHECK(took < 5, "it took too long");
+    CHECK(step_of(r.trainer, DIES, g_rank, g_size, &loss) == DHOW_TIMED_OUT, dhow_last_error());
+    start = now();
+    end(&r);
+    CHECK(now() - start < 5, "releasing took too long");
+    printf("killed: rank %d told after %.1f s\n", g_rank, took);
+    (void)fflush(stdout);
+    _exit(0);
+}
+
+/* With fewer ranks from the last checkpoint: as if nothing had been. */
+static void resumed(const char *checkpoint) {
+    double alone[STEPS], loss;
+    train_alone(alone);
+    ranks r = begin();
+    OK(dhow_trainer_load(r.trainer, checkpoint));
+    for (int step = DIES; step < STEPS; step++) {
+        OK(step_of(r.trainer, step, g_rank, g_size, &loss));
+        check_loss(step, loss, alone[step]);
+    }
+    end(&r);
+    if (g_rank == 0) printf("resumed: %d ranks go on\n", g_size);
+}
+
+/* Ranks that load different checkpoints are told. */
+static void apart(const char *checkpoint) {
+    double loss;
+    ranks r = begin();
+    OK(step_of(r.trainer, 0, g_rank, g_size, &loss));
+    if (g_rank == 0) OK(dhow_trainer_load(r.trainer, checkpoint));
+    CHECK(step_of(r.trainer, 1, g_rank, g_size, &loss) == DHOW_INVALID_ARGUMENT, dhow_last_error());
+    CHECK(strstr(dhow_last_error(), "let all load the same checkpoint") != NULL, dhow_last_error());
+    end(&r);
+    if (g_rank == 0) printf("apart: told everywhere\n");
+}
+
+int main(int argc, char **argv) {
+    int provided;
+    (void)MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
+    (void)MPI_Comm_rank(MPI_COMM_WORLD, &g_rank);
+    (void)MPI_Comm_size(MPI_COMM_WORLD, &g_size);
+    const char *mode = argc > 1 ? argv[1] : "learns", *checkpoint = argc > 2 ? argv[2] : "";
+    OK(dhow_context_create(NULL, &g_context));
+    if (strcmp(mode, "learns") == 0) learns();
+    if (strcmp(mode, "mistake") == 0) mistake();
+    if (strcmp(mode, "killed") == 0) killed(checkpoint, g_size - 1);
+    if (strcmp(mode, "root_killed") == 0) killed(checkpoint, 0);
+    if (strcmp(mode, "resumed") == 0) resumed(checkpoint);
+    if (strcmp(mode, "apart") == 0) apart(checkpoint);
+    dhow_context_release(g_context);
+    (void)MPI_Finalize();
+    return 0;
+}
