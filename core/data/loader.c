@@ -422,3 +422,15 @@ int64_t dhowi_loader_rest(const dhow_loader *l) {
     if (l->drop_last) all = l->batch_count * l->kind.batch_size;
     return l->over ? all : DHOWI_MAX(all - l->next_given * l->kind.batch_size, (int64_t)0);
 }
+
+dhowi_loader_place dhowi_loader_place_of(const dhow_loader *l) {
+    return (dhowi_loader_place){.epoch = l->over ? l->epoch + 1 : l->epoch,
+                                .batch = l->over ? 0 : l->next_given,
+                                .samples = l->samples,
+                                .batch_size = l->kind.batch_size,
+                                .seed = (int64_t)l->seed,
+                                .order = l->odds != NULL ? 2
+                                         : l->shuffle    ? 1
+                                                         : 0,
+                                .drop_last = l->drop_last};
+}

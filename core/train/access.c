@@ -58,6 +58,20 @@ dhow_status dhow_trainer_set_schedule(dhow_trainer *t, const dhow_schedule *sche
     return status;
 }
 
+dhow_status dhow_trainer_set_loader(dhow_trainer *t, dhow_loader *loader) {
+    static const char function[] = "dhow_trainer_set_loader";
+    DHOWI_TRY(dhowi_trainer_enter(t, function));
+    dhow_status status =
+        loader == NULL ? DHOW_OK : dhowi_handle_check(loader, DHOWI_LOADER, function, "loader");
+    if (status == DHOW_OK) {
+        if (loader != NULL) dhowi_handle_retain((dhowi_handle *)loader);
+        dhow_loader_release(t->loader);
+        t->loader = loader;
+    }
+    dhowi_single_end(&t->single);
+    return status;
+}
+
 static dhow_status copy_out(const dhow_trainer *t) {
     for (uint32_t i = 0; i < t->trained_count; i++) {
         const dhowi_trained *p = &t->trained[i];

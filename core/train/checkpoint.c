@@ -10,6 +10,7 @@
 
 #include "base/memory/alloc.h"
 #include "base/text/text.h"
+#include "data/loader.h"
 #include "dhow/copy.h"
 #include "formats/files.h"
 #include "train/train.h"
@@ -79,10 +80,22 @@ static dhow_status list_all(const dhow_trainer *t, const char *function, listing
 /* ---- numbers ---- */
 
 enum { VERSION, OPTIMIZER, STEPS, BACKWARDS, SEED, RATE, NOTES };
-enum { ALL_NOTES = NOTES + 1 + DHOWI_SCHEDULE_FIELDS }; /* with a schedule and its kind */
+enum { PLACES = 7 }; /* of a loader; the first two are where it stands */
+enum { ALL_NOTES = NOTES + 1 + DHOWI_SCHEDULE_FIELDS + PLACES }; /* with a schedule and its kind */
 static const char *const k_notes[NOTES] = {
     [VERSION] = "dhow.trainer", [OPTIMIZER] = "optimizer", [STEPS] = "steps",
     [BACKWARDS] = "backwards",  [SEED] = "seed",           [RATE] = "learning_rate_bits"};
+static const struct {
+    const char *name;
+    size_t offset; /* of an int64_t */
+} k_places[PLACES] = {{"loader.epoch", offsetof(dhowi_loader_place, epoch)},
+                      {"loader.batch", offsetof(dhowi_loader_place, batch)},
+                      {"loader.seed", offsetof(dhowi_loader_place, seed)},
+                      {"loader.order", offsetof(dhowi_loader_place, order)},
+                      {"loader.drop_last", offsetof(dhowi_loader_place, drop_last)},
+                      {"loader.batch_size", offsetof(dhowi_loader_place, batch_size)},
+                      {"loader.samples", offsetof(dhowi_loader_place, samples)}};
+enum { STANDS = 2, SAMPLES = PLACES - 1 };
 static const char k_version[] = "1", k_schedule[] = "schedule";
 
 static int64_t bits_of(double number) {
@@ -106,6 +119,16 @@ static uint32_t describe_schedule(const dhow_schedule *s, dhowi_safetensors_note
     return 1 + DHOWI_SCHEDULE_FIELDS;
 }
 
+static int64_t *place_field(dhowi_loader_place *p, int i) {
+    return (int64_t *)(void *)((char *)p + k_places[i].offset);
+}
+
+static uint32_t describe_loader(const dhow_loader *l, dhowi_safetensors_note *notes) {
+    dhowi_loader_place own = dhowi_loader_place_of(l);
+    for (int i = 0; i < PLACES; i++) set_note(&notes[i], k_places[i].name, *place_field(&own, i));
+    return PLACES;
+}
+
 /* Returns how many. */
 static uint32_t describe(const dhow_trainer *t, dhowi_safetensors_note *notes) {
     const int64_t numbers[NOTES] = {[STEPS] = (int64_t)t->steps,
@@ -116,7 +139,10 @@ static uint32_t describe(const dhow_trainer *t, dhowi_safetensors_note *notes) {
     (void)dhowi_copy_text(notes[VERSION].value, sizeof notes->value, k_version);
     (void)dhowi_copy_text(notes[OPTIMIZER].value, sizeof notes->value,
                           dhowi_optimizer_name(&t->options));
-    return NOTES + (t->has_schedule ? describe_schedule(&t->schedule, &notes[NOTES]) : 0);
+    uint32_t count = NOTES;
+    if (t->has_schedule) count += describe_schedule(&t->schedule, &notes[count]);
+    if (t->loader != NULL) count += describe_loader(t->loader, &notes[count]);
+    return count;
 }
 
 static dhow_status read_number(const char *path, const char *name, const char *text, int64_t least,
@@ -144,6 +170,45 @@ static dhow_status read_schedule(const dhow_safetensors *file, const char *path,
     *has = true;
     if (dhowi_schedule_take(&raw, k_load, out) == DHOW_OK) return DHOW_OK;
     return dhowi_fail_prefix(DHOW_CORRUPT, "%s", path);
+}
+
+/* Batches are the same ones only if the loader is. Parts of processes may differ in a sample, and
+ * so in a batch. */
+static dhow_status check_place(const dhow_trainer *t, const char *path, dhowi_loader_place *got) {
+    dhowi_loader_place own = dhowi_loader_place_of(t->loader);
+    const int64_t batches = dhow_loader_batch_count(t->loader);
+    for (int i = STANDS; i < PLACES; i++) {
+        const int64_t has = *place_field(got, i), wants = *place_field(&own, i);
+        if (has == wants || (i == SAMPLES && t->group.size > 1)) continue;
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: %s: %s is %" PRId64 ", the loader has %" PRId64
+                          "; create it as the one that was saved, or load without "
+                          "dhow_trainer_set_loader()",
+                          k_load, path, k_places[i].name, has, wants);
+    }
+    if (t->group.size > 1 && got->batch > batches) got->batch = batches;
+    if (got->batch <= batches && got->epoch < INT64_MAX) return DHOW_OK;
+    return dhowi_fail(DHOW_CORRUPT,
+                      "%s: %s: batch %" PRId64 " of epoch %" PRId64 ", the loader has %" PRId64
+                      " an epoch",
+                      k_load, path, got->batch, got->epoch, batches);
+}
+
+static dhow_status read_place(const dhow_trainer *t, const dhow_safetensors *file, const char *path,
+                              dhowi_loader_place *out) {
+    if (t->loader == NULL) return DHOW_OK;
+    if (dhowi_safetensors_note_of(file, k_places[0].name) == NULL)
+        return dhowi_fail(DHOW_NOT_FOUND,
+                          "%s: %s does not say where a loader stood, as it was saved without "
+                          "dhow_trainer_set_loader(); load it without as well",
+                          k_load, path);
+    for (int i = 0; i < PLACES; i++) {
+        const char *name = k_places[i].name;
+        const int64_t least = strcmp(name, "loader.seed") == 0 ? INT64_MIN : 0;
+        DHOWI_TRY(read_number(path, name, dhowi_safetensors_note_of(file, name), least,
+                              place_field(out, i)));
+    }
+    return check_place(t, path, out);
 }
 
 static dhow_status read_notes(const dhow_trainer *t, const dhow_safetensors *file, const char *path,
@@ -235,12 +300,18 @@ static dhow_status read_all(dhow_trainer *t, dhow_safetensors *file, const char 
 static dhow_status load(dhow_trainer *t, dhow_safetensors *file, const char *path, listing *l) {
     int64_t numbers[NOTES];
     double rate;
+    dhowi_loader_place place = {0};
     dhow_schedule schedule = t->schedule;
     bool has_schedule = t->has_schedule;
     DHOWI_TRY(read_notes(t, file, path, numbers));
     DHOWI_TRY(read_schedule(file, path, &has_schedule, &schedule));
     DHOWI_TRY(rate_of(numbers[RATE], path, &rate));
+    DHOWI_TRY(read_place(t, file, path, &place));
     DHOWI_TRY(read_all(t, file, path, l));
+    if (t->loader != NULL) {
+        dhow_status status = dhow_loader_restart(t->loader, place.epoch, place.batch);
+        if (status != DHOW_OK) return dhowi_fail_prefix(status, "%s", k_load);
+    }
     for (uint32_t i = 0; i < l->count; i++)
         if (l->loaded[i]->count > 0) DHOWI_TRY(dhow_copy(l->loaded[i], l->tensors[i]));
     t->steps = (uint64_t)numbers[STEPS];

@@ -100,6 +100,7 @@ void dhowi_replica_end(dhow_trainer *t) {
     dhow_tensor_release(t->loss);
     dhow_tensor_release(t->key);
     dhow_tensor_release(t->share);
+    dhow_loader_release(t->loader);
     dhow_model_release(t->clip);
     dhow_model_release(t->graph);
     dhow_model_release(t->model);

@@ -58,6 +58,7 @@ struct dhow_trainer {
     uint64_t steps, backwards;               /* the latter begun */
     dhow_tensor **run_inputs, **run_outputs; /* of `graph`, filled for each run */
     dhowi_division *division;                /* NULL: one device of one process */
+    dhow_loader *loader;                     /* of checkpoints; NULL: none */
     dhow_process_group group;                /* of size 0: none */
     int64_t ignored;                         /* of a divided loss by class, as the weights */
     double *class_weights;                   /* NULL: ones */

@@ -334,11 +334,27 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_member_at(const dhow_trainer *t
 DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_update_model(dhow_trainer *trainer);
 
 /**
+ * Lets checkpoints hold where a loader stands: dhow_trainer_save() notes its epoch and its next
+ * batch, and dhow_trainer_load() goes there, so that the batches to come are those that would have
+ * come. The loader of a training that goes on is made with the seed, order, batch size and dataset
+ * of the one that was saved.
+ *
+ * @param loader  whose batches are given to dhow_trainer_step(); NULL: none any more
+ * @return INVALID_ARGUMENT
+ *
+ * Ownership: the loader is retained. Threads: externally synchronized per trainer; saving and
+ * loading also per loader. Blocks: no.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_set_loader(dhow_trainer *trainer,
+                                                            dhow_loader *loader);
+
+/**
  * Saves what a training goes on with as one safetensors file, which appears whole or not at all:
  * the parameters and running statistics under their own names, the optimiser's state as
  * "optimizer.exp_avg.NAME" (words of PyTorch's optimisers), and the count of steps, the learning
- * rate, its schedule and the state of dropout in `__metadata__`. Gradients that were not yet used
- * are not saved.
+ * rate, its schedule, the state of dropout and where the loader of dhow_trainer_set_loader() stands
+ * in `__metadata__`: behind the batch that it gave last, whose step was made. Gradients that were
+ * not yet used are not saved.
  *
  * @param path  of the file, which is replaced
  * @return INVALID_ARGUMENT, IO_ERROR, OUT_OF_MEMORY, DEVICE_LOST
@@ -351,10 +367,11 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_save(dhow_trainer *trainer, con
  * Goes on where dhow_trainer_save() was, on this or another device: on the same kind of device,
  * with the same options and batches, the steps to come give the same bits. The learning rate, the
  * seed and the schedule become those of the file, and a schedule stays where the file has none; the
- * other options stay the trainer's.
+ * other options stay the trainer's. A loader of dhow_trainer_set_loader() goes to its batch.
  *
  * @return INVALID_ARGUMENT (no checkpoint, another optimiser, a tensor of another shape or type,
- * one that is not trained here; the message names it), NOT_FOUND (no file, or a tensor it lacks),
+ * one that is not trained here, a loader that gives other batches; the message names it), NOT_FOUND
+ * (no file, or a tensor or the place of a loader that it lacks),
  * IO_ERROR, CORRUPT, UNSUPPORTED, OUT_OF_MEMORY, DEVICE_LOST; a file that does not fit changes
  * nothing
  *

@@ -588,6 +588,8 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(trainer_member, TRAINER, 0, dhow_trainer_member_at(B, 0, &out.member))                       \
     X(trainer_rate, TRAINER, 0, dhow_trainer_set_learning_rate(B, 1))                              \
     X(trainer_schedule, TRAINER, 0, dhow_trainer_set_schedule(B, NULL))                            \
+    X(trainer_loader, TRAINER, 0, dhow_trainer_set_loader(B, g.of[LOADER]))                        \
+    X(trainer_loader_loader, LOADER, 1, dhow_trainer_set_loader(g.of[TRAINER], B))                 \
     X(trainer_save, TRAINER, 0, dhow_trainer_save(B, "/nowhere/file"))                             \
     X(trainer_load, TRAINER, 0, dhow_trainer_load(B, "/nowhere/file"))                             \
     X(trainer_model, TRAINER, 0, dhow_trainer_update_model(B))
