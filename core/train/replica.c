@@ -120,8 +120,8 @@ static dhow_status write_key(const dhow_trainer *t, dhow_stream *stream, const d
     return dhow_fill_scalar(stream, t->key, dhow_scalar_i64(numbers[0]));
 }
 
-dhow_status dhowi_replica_run(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
-                              dhow_tensor *target, bool more, const dhowi_piece *piece) {
+dhow_status dhowi_replica_bind(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
+                               dhow_tensor *target, bool more, const dhowi_piece *piece) {
     const uint32_t own = t->input_count;
     if (own > 0) memcpy(t->run_inputs, inputs, own * sizeof *inputs);
     t->run_outputs[0] = t->loss;
@@ -143,6 +143,12 @@ dhow_status dhowi_replica_run(dhow_trainer *t, dhow_stream *stream, dhow_tensor 
         t->run_inputs[count++] = t->key;
         DHOWI_TRY(write_key(t, stream, piece));
     }
+    return DHOW_OK;
+}
+
+dhow_status dhowi_replica_run(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
+                              dhow_tensor *target, bool more, const dhowi_piece *piece) {
+    DHOWI_TRY(dhowi_replica_bind(t, stream, inputs, target, more, piece));
     return dhow_model_run_into(t->graph, stream, t->run_inputs, t->graph->input_count,
                                t->run_outputs, t->graph->output_count);
 }

@@ -90,6 +90,9 @@ dhow_status dhowi_replica_of(const dhow_trainer *t, dhow_device *device, dhow_tr
 void dhowi_replica_end(dhow_trainer *t);
 /* Gradients go to their array, or to the one of `more`, which is made when it is needed. */
 dhow_status dhowi_replica_more(dhow_trainer *t);
+/* What a run is given: in run_inputs and run_outputs. */
+dhow_status dhowi_replica_bind(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
+                               dhow_tensor *target, bool more, const dhowi_piece *piece);
 dhow_status dhowi_replica_run(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
                               dhow_tensor *target, bool more, const dhowi_piece *piece);
 dhow_status dhowi_replica_loss(const dhow_trainer *t, double *loss);
@@ -105,6 +108,9 @@ dhow_status dhowi_division_run(dhowi_division *division, dhow_status checked, dh
 double dhowi_division_loss(const dhowi_division *division);
 uint32_t dhowi_division_count(const dhowi_division *division);
 void dhowi_division_at(const dhowi_division *division, uint32_t index, dhow_parallel_member *out);
+/* anomaly.c: fails, with the first value that is not finite, where the loss is not. */
+dhow_status dhowi_anomaly_tell(dhow_trainer *t, dhow_tensor *const *inputs, dhow_tensor *target,
+                               uint64_t key, double loss);
 /* process_group.c. A group that a program gave. */
 dhow_status dhowi_group_take(const dhow_process_group *given, const char *function,
                              dhow_process_group *out);

@@ -135,8 +135,8 @@ static uint64_t next_key(dhow_trainer *t) {
 }
 
 static dhow_status run(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
-                       dhow_tensor *target, bool more) {
-    const dhowi_piece piece = {.key = next_key(t)};
+                       dhow_tensor *target, bool more, uint64_t key) {
+    const dhowi_piece piece = {.key = key};
     DHOWI_TRY(dhowi_replica_run(t, stream, inputs, target, more, &piece));
     return dhowi_statistics_follow(t, stream);
 }
@@ -151,16 +151,23 @@ static dhow_status read_loss(const dhow_trainer *t, double *loss) {
 static dhow_status backward(dhow_trainer *t, const char *function, dhow_stream *stream,
                             dhow_tensor *const *inputs, uint32_t input_count, dhow_tensor *target) {
     const bool more = t->has_gradients;
+    const uint64_t key = next_key(t);
     dhow_status status = check_batch(t, function, inputs, input_count, target);
     if (status == DHOW_OK && more) status = dhowi_replica_more(t);
     if (t->division != NULL) /* others hear of a failure */
-        status = dhowi_division_run(t->division, status, stream, inputs, target, more, next_key(t));
+        status = dhowi_division_run(t->division, status, stream, inputs, target, more, key);
     else if (status == DHOW_OK)
-        status = run(t, stream, inputs, target, more);
+        status = run(t, stream, inputs, target, more, key);
     if (status == DHOW_OK && more) status = dhow_add(stream, t->gradients, t->more, t->gradients);
     if (status != DHOW_OK) return dhowi_fail_prefix(status, "%s", function);
     t->has_gradients = true;
-    return DHOW_OK;
+    if (t->options.detect_anomaly == 0) return DHOW_OK;
+    double loss;
+    DHOWI_TRY(read_loss(t, &loss));
+    status = dhowi_anomaly_tell(t, inputs, target, key, loss);
+    if (status == DHOW_OK) return DHOW_OK;
+    t->has_gradients = false;
+    return dhowi_fail_prefix(status, "%s", function);
 }
 
 static dhow_status update(dhow_trainer *t, dhow_stream *given) {

@@ -121,6 +121,10 @@ typedef struct dhow_trainer_options {
         skip_failed_devices; /**< 1: a device but the first that fails is left out from then on,
                                   and the step is made without it; 0: its failure is the step's */
     const dhow_process_group *process_group; /**< other processes; NULL: this one alone */
+    int32_t detect_anomaly; /**< 1: a loss that is not finite fails the backward, before parameters
+                                 change; the message names the step and the first tensor that is
+                                 not, as torch.autograd.detect_anomaly. Gradients are dropped then.
+                                 Each loss is waited for */
 } dhow_trainer_options;
 
 /** How the learning rate goes on from step to step, n being the steps that were made before. */
@@ -183,7 +187,7 @@ DHOW_API void dhow_trainer_release(dhow_trainer *trainer);
  * @return INVALID_ARGUMENT (columns do not fit; the message names the tensor), UNSUPPORTED,
  * OUT_OF_MEMORY, DEVICE_LOST, INTERNAL, of several devices with the name of the one that failed,
  * or what the process group says; parameters are then those before. What a loss that is no number
- * means is up to the caller
+ * means is up to the caller; with dhow_trainer_options.detect_anomaly it is INVALID_ARGUMENT
  *
  * Ownership: the batch stays the caller's. Threads: externally synchronized. Blocks: until the loss
  * is there, if it is asked for; a CPU computes at once. With several devices or processes until

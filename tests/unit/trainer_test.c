@@ -254,3 +254,55 @@ Test(trainer, mistakes_are_named) {
     refused(dhow_trainer_parameter_at(t.trainer, 3, NULL, NULL, NULL), DHOW_OUT_OF_RANGE, "3 of 3");
     end(&t);
 }
+
+/* ---- losses that are not finite ---- */
+
+/* log(x w + v): where the product is 0 or below it is -inf or NaN. */
+static void net_log(dhow_model *m, dhow_model_value x, dhow_model_value *y) {
+    dhow_model_value w;
+    parameter(m, "w", SHAPE(3), &w);
+    OK(dhow_model_mul(m, x, w, y));
+    OK(dhow_model_log(m, *y, y));
+    OK(dhow_model_tanh(m, *y, y));
+    OK(dhow_model_log(m, *y, y));
+    OK(dhow_model_reduce(m, DHOW_REDUCE_SUM, *y, NULL, 0, 0, y));
+}
+
+static void find_anomaly(const double x[3], const double w[3], const char *says) {
+    const net n = {"log", 1, {3}, net_log, DHOW_LOSS_OUTPUT};
+    trial t = begin(&n, DHOW_OPTIMIZER_SGD);
+    double loss, after[3];
+    dhow_tensor *parameter;
+    dhow_trainer_release(t.trainer);
+    OK(dhow_trainer_create(
+        t.model, &DHOW_INIT(dhow_trainer_options, .learning_rate = 0.1, .detect_anomaly = 1),
+        &t.trainer));
+    OK(dhow_trainer_parameter_at(t.trainer, 0, NULL, &parameter, NULL));
+    OK(dhow_tensor_write(parameter, w, 3 * sizeof *w));
+    OK(dhow_tensor_write(t.x, x, 3 * sizeof *x));
+    dhow_batch batch = DHOW_INIT(dhow_batch, .tensor_count = 1, .tensors = {t.x});
+    dhow_status status = dhow_trainer_step(t.trainer, &batch, &loss);
+    if (says == NULL) {
+        OK(status);
+    } else {
+        cr_expect_eq(status, DHOW_INVALID_ARGUMENT);
+        cr_expect_not_null(strstr(dhow_last_error(), says), "'%s' does not say '%s'",
+                           dhow_last_error(), says);
+        OK(dhow_tensor_read(parameter, after, sizeof after));
+        cr_expect_arr_eq(after, w, sizeof after);
+    }
+    dhow_tensor_release(parameter);
+    end(&t);
+}
+
+Test(trainer, a_loss_that_is_not_finite_names_its_origin) {
+    const double fine[3] = {3, 4, 5}, ones[3] = {1, 1, 1}, zero[3] = {3, 0, 5};
+    const double less[3] = {3, 4, 0.5}, bad[3] = {3, 4, NAN};
+    find_anomaly(fine, ones, NULL);
+    find_anomaly(bad, ones,
+                 "step 1: the loss is nan; the first tensor that is not finite is "
+                 "input 'x' of the batch: its element 2 is nan");
+    find_anomaly(fine, bad, "is parameter 'w', by a step before: its element 2 is nan");
+    find_anomaly(zero, ones, "is the result of node 1, log: its element 1 is -inf");
+    find_anomaly(less, ones, "is the result of node 3, log: its element 2 is nan");
+}

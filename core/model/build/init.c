@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "dhow/create.h"
+#include "dhow/train.h"
+#include "model/build/build.h"
 #include "model/operators/nn/layer.h"
-#include "train/train.h"
 
 static const char k_function[] = "dhow_model_init_parameters";
 
