@@ -23,6 +23,10 @@ set(DHOW_KERNEL_FLAGS -x c -std=c11 -fPIC -fvisibility=hidden -fno-math-errno -f
 if(dhow_kernel_cc_version MATCHES "clang")
   # Vectorised epilogues add a third to the code and nothing to long rows.
   list(APPEND DHOW_KERNEL_FLAGS -fno-unroll-loops -Wno-pass-failed -mllvm -enable-epilogue-vectorization=false)
+  if(CMAKE_CROSSCOMPILING AND NOT DHOW_KERNEL_CC STREQUAL CMAKE_C_COMPILER) # clang compiles for every machine
+    execute_process(COMMAND ${CMAKE_C_COMPILER} -dumpmachine OUTPUT_VARIABLE machine OUTPUT_STRIP_TRAILING_WHITESPACE)
+    list(APPEND DHOW_KERNEL_FLAGS --target=${machine})
+  endif()
 endif()
 set(DHOW_KERNEL_EXTRA_FLAGS "" CACHE STRING "more flags for the portable kernels, e.g. a sanitizer")
 

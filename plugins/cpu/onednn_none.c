@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stands in for onednn*.c where oneDNN's headers were not found at build time.
+ * Stands in for onednn*.c where oneDNN's headers were not found at build time, and on processors
+ * that are not x86-64.
  */
 #include <stdio.h>
 
@@ -9,9 +10,14 @@
 int32_t cpu_onednn_component(dhow_component *out) {
     (void)snprintf(out->name, sizeof out->name, "oneDNN");
     (void)snprintf(out->purpose, sizeof out->purpose, "matmul and convolution");
+#if defined(__x86_64__)
     (void)snprintf(
         out->detail, sizeof out->detail,
         "not built in: oneDNN's headers were missing; install libdnnl-dev and build again");
+#else
+    (void)snprintf(out->detail, sizeof out->detail,
+                   "used on x86-64 only; here dhow's own kernels do its work");
+#endif
     return DHOW_OK;
 }
 

@@ -82,7 +82,9 @@ void conform_encode(dhow_dtype dtype, double value, void *out) {
             memcpy(out, &wide, sizeof wide);
             break;
         case DHOW_U64: /* 2^64 likewise */
-            word = value >= 0x1p64 ? UINT64_MAX : (uint64_t)value;
+            word = value >= 0x1p64 ? UINT64_MAX
+                   : value < 0     ? (uint64_t)(int64_t)value
+                                   : (uint64_t)value;
             memcpy(out, &word, sizeof word);
             break;
         case DHOW_F16:
