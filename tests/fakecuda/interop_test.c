@@ -262,7 +262,7 @@ Test(interop, memory_of_others_is_refused_and_stays_theirs) {
     produce(&p, kDLCUDA, 7, memory, COUNT);
     FAILS(DHOW_NOT_FOUND, dhow_tensor_from_dlpack(g_context, &p.managed, &t));
     produce(&p, kDLCUDAManaged, 0, memory, COUNT);
-    FAILS(DHOW_UNSUPPORTED, dhow_tensor_from_dlpack(g_context, &p.managed, &t));
+    FAILS(DHOW_NOT_FOUND, dhow_tensor_from_dlpack(g_context, &p.managed, &t));
     SAYS("CUDA managed");
     cr_assert_eq(p.deleted, 0);
     CUDA(cudaFreeHost(pinned));
