@@ -129,6 +129,8 @@ static void training(const dhow::context &context) {
     CHECK(throws(DHOW_INVALID_ARGUMENT, "backward", [&] { t.update(); }));
     CHECK(throws(DHOW_IO_ERROR, "/nowhere", [&] { t.save("/nowhere/training"); }));
     CHECK(throws(DHOW_NOT_FOUND, "/nowhere", [&] { t.load("/nowhere/training"); }));
+    CHECK(t.members().size() == 1 && t.members().at(0).device == cpu.get());
+    t.set_loader(dhow::loader(dhow::dataset::from({one, target})));
     t.update_model();
     CHECK(std::fabs(m.run({one}).at(0).read<float>().at(0) - 3) < 0.1f);
 }

@@ -48,6 +48,16 @@ class trainer : public unique_handle<dhow_trainer, dhow_trainer_release> {
     void set_schedule(const dhow_schedule &schedule) const {
         check(dhow_trainer_set_schedule(get(), &schedule));
     }
+    /** Checkpoints hold where it stands. */
+    void set_loader(const loader &l) const { check(dhow_trainer_set_loader(get(), l.get())); }
+    /** The devices that share the batches, one without dhow_trainer_options.devices. */
+    std::vector<dhow_parallel_member> members() const {
+        std::vector<dhow_parallel_member> all;
+        for (uint32_t i = 0; i < dhow_trainer_member_count(get()); i++)
+            all.push_back(filled<dhow_parallel_member>(
+                [&](dhow_parallel_member *out) { return dhow_trainer_member_at(get(), i, out); }));
+        return all;
+    }
     void save(const std::string &path) const { check(dhow_trainer_save(get(), path.c_str())); }
     void load(const std::string &path) const { check(dhow_trainer_load(get(), path.c_str())); }
     void update_model() const { check(dhow_trainer_update_model(get())); }
