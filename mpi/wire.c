@@ -9,14 +9,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/threads/clock.h"
+
 static const double k_beat_seconds = 0.25;
 enum { MAX_MESSAGE_BYTES = 1 << 28, SPINS = 100 };
 
-double wire_now(void) {
-    struct timespec t = {0, 0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
+double wire_now(void) { return dhowi_seconds(); }
 
 static void sleep_for(double seconds) {
     struct timespec t = {0, (long)(seconds * 1e9)};

@@ -5,17 +5,11 @@
  */
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/threads/clock.h"
 #include "dhow/copy.h"
 #include "parallel/parallel.h"
 #include "tensor/tensor.h"
-
-static double now(void) {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 void dhowi_drop_tensors(dhow_tensor **tensors, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) dhow_tensor_release(tensors[i]);
@@ -92,9 +86,9 @@ static dhow_status compute(const dhowi_member *m) {
 void dhowi_member_work(void *parallel, uint32_t index) {
     dhowi_member *m = &((dhow_parallel *)parallel)->members[index];
     if (m->rows == 0) return;
-    const double start = now();
+    const double start = dhowi_seconds();
     m->status = compute(m);
-    m->seconds = now() - start;
+    m->seconds = dhowi_seconds() - start;
     if (m->status == DHOW_OK) return;
     m->status =
         dhowi_fail_prefix(m->status, "dhow_parallel_run: rows %" PRId64 " to %" PRId64 " on %s",

@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/memory/alloc.h"
 #include "base/memory/size.h"
 #include "base/text/text.h"
+#include "base/threads/clock.h"
 #include "plugin/elf_check.h"
 #include "plugin/plugin.h"
 
@@ -68,11 +68,7 @@ void dhowi_plugin_print_answer(dhowi_plugin *plugin, int fd) {
 
 /* ---- the side that asks ---- */
 
-static int64_t now_ms(void) {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
+static int64_t now_ms(void) { return dhowi_nanoseconds() / 1000000; }
 
 /* The lines of an answer, as far as they have come. */
 typedef struct answer_head {

@@ -7,10 +7,10 @@
  */
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/memory/alloc.h"
 #include "base/text/text.h"
+#include "base/threads/clock.h"
 #include "dhow/copy.h"
 #include "dhow/create.h"
 #include "parallel/parallel.h"
@@ -139,12 +139,6 @@ void dhowi_division_end(dhowi_division *d) {
 
 /* ---- the part of a device, on its thread ---- */
 
-static double now(void) {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static dhow_status bring(const part *p, dhow_tensor *whole, dhow_stream *stream,
                          dhow_tensor **out) {
     dhow_tensor *rows;
@@ -184,7 +178,7 @@ static void work(const dhowi_division *d, part *p, dhow_stream *given) {
         dhow_tensor_release(p->columns[i]);
         p->columns[i] = NULL;
     }
-    p->seconds = now() - d->began;
+    p->seconds = dhowi_seconds() - d->began;
     if (p->status == DHOW_OK) return;
     p->status = dhowi_fail_prefix(p->status, "samples %" PRId64 " to %" PRId64 " on %s", p->begin,
                                   p->begin + p->rows - 1, p->device->name);
@@ -250,7 +244,7 @@ static dhow_status follow(const dhow_trainer *t, const part *p) {
 static void run_round(dhowi_division *d) {
     int64_t rows[DHOWI_MAX_MEMBERS], begin = 0;
     dhowi_shares_split(&d->shares, d->rows, rows);
-    d->began = now();
+    d->began = dhowi_seconds();
     for (uint32_t i = 0; i < d->shares.count; i++) {
         part *p = &d->parts[i];
         p->begin = begin;

@@ -11,20 +11,16 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/files/file.h"
 #include "base/memory/alloc.h"
 #include "base/memory/size.h"
 #include "base/text/text.h"
+#include "base/threads/clock.h"
 #include "base/threads/spin.h"
 
-int64_t dhowi_trace_now(void) {
-    struct timespec now = {0, 0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
+int64_t dhowi_trace_now(void) { return dhowi_nanoseconds(); }
 
 /* Large pages where the system has them: the first touch of a small one costs as much as a few
  * records. */

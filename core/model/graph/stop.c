@@ -4,23 +4,17 @@
  */
 #include "model/graph/stop.h"
 
-#include <time.h>
+#include "base/threads/clock.h"
 
 enum { SECOND = 1000000000 };
 
 static _Thread_local dhowi_stop *t_stop;
 
-static int64_t now(void) {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * SECOND + t.tv_nsec;
-}
-
 void dhowi_stop_begin(dhowi_stop *stop, const dhow_model *model) {
     const int64_t limit = atomic_load(&model->time_limit);
     *stop = (dhowi_stop){.model = model,
                          .cancels = atomic_load(&model->cancels),
-                         .deadline = limit > 0 ? now() + limit : 0,
+                         .deadline = limit > 0 ? dhowi_nanoseconds() + limit : 0,
                          .outer = t_stop};
     t_stop = stop;
 }
@@ -32,7 +26,7 @@ const dhowi_stop *dhowi_stop_current(void) { return t_stop; }
 dhow_status dhowi_stop_ask(const dhowi_stop *s) {
     if (atomic_load_explicit(&s->model->cancels, memory_order_relaxed) != s->cancels)
         return dhowi_fail(DHOW_CANCELLED, "dhow_model_cancel() was called during the run");
-    if (s->deadline == 0 || now() < s->deadline) return DHOW_OK;
+    if (s->deadline == 0 || dhowi_nanoseconds() < s->deadline) return DHOW_OK;
     return dhowi_fail(
         DHOW_TIMED_OUT,
         "the run takes longer than its limit of %g s, which dhow_model_set_time_limit(), "

@@ -4,10 +4,10 @@
  * one unit of work, or timed or traced one by one.
  */
 #include <stdio.h>
-#include <time.h>
 
 #include "base/memory/alloc.h"
 #include "base/memory/size.h"
+#include "base/threads/clock.h"
 #include "model/plan/plan.h"
 #include "stream/span.h"
 
@@ -32,21 +32,19 @@ static dhow_status failed(dhow_model *m, dhowi_model_plan *plan, const dhowi_seg
 /* With a look at the clock after each command. */
 static int32_t run_timed(dhow_model *m, dhowi_segment *seg, void *stream, uint32_t *at,
                          dhow_error *err) {
-    struct timespec t0, t1;
     int32_t code = DHOW_OK;
     if (seg->nanoseconds == NULL)
         seg->nanoseconds = dhowi_alloc_array((size_t)seg->step_count + 1, sizeof(int64_t));
     const dhowi_stop *stop = dhowi_stop_current();
     for (uint32_t i = 0; i < seg->recorder.command_count && code == DHOW_OK; i++) {
         const dhowi_command *c = seg->recorder.commands[i];
-        (void)clock_gettime(CLOCK_MONOTONIC, &t0);
+        const int64_t begin = dhowi_nanoseconds();
         code = dhowi_segment_command(m->device, seg, i, stream, stop, err);
         if (code == DHOW_OK) code = m->device->api->stream_sync(stream, err);
-        (void)clock_gettime(CLOCK_MONOTONIC, &t1);
+        const int64_t end = dhowi_nanoseconds();
         *at = i;
         if (seg->nanoseconds == NULL) continue;
-        seg->nanoseconds[c->step] +=
-            (t1.tv_sec - t0.tv_sec) * INT64_C(1000000000) + (t1.tv_nsec - t0.tv_nsec);
+        seg->nanoseconds[c->step] += end - begin;
     }
     return code;
 }
