@@ -9,44 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "dhow/dhow.h"
 #include "dhow/model_steps.h"
-#include "dhow/mpi.h"
+#include "ranks.h"
 
 enum { IN = 12, HIDDEN = 16, CLASSES = 4, MOST = 14, STEPS = 12, DIES = 5 };
-
-static int g_rank, g_size;
-static dhow_context *g_context;
-
-static void fail(const char *what, const char *why) {
-    (void)fprintf(stderr, "rank %d: %s: %s\n", g_rank, what, why);
-    (void)fflush(stderr);
-    (void)MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-#define OK(call)                                               \
-    do {                                                       \
-        if ((call) != DHOW_OK) fail(#call, dhow_last_error()); \
-    } while (0)
-#define CHECK(condition, why)                    \
-    do {                                         \
-        if (!(condition)) fail(#condition, why); \
-    } while (0)
-
-static double now(void) {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static dhow_device *device_of(const char *spec) {
-    dhow_device *device;
-    OK(dhow_device_get(g_context, spec, &device));
-    return device;
-}
 
 /* ---- a network and its batches ---- */
 
