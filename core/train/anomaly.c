@@ -22,26 +22,18 @@ typedef struct finding {
     int64_t element;
 } finding;
 
-static dhow_status look_at(const dhow_trainer *t, dhow_tensor *x, finding *f, bool *bad) {
-    dhow_tensor *home, *wide;
+static dhow_status look_at(dhow_tensor *x, finding *f, bool *bad) {
+    double *numbers;
     *bad = false;
     if (!dhowi_is_float(x->dtype) || x->count == 0) return DHOW_OK;
-    DHOWI_TRY(dhow_tensor_to(x, t->model->context->cpu, &home));
-    dhow_status status = dhow_tensor_to_dtype(NULL, home, DHOW_F64, &wide);
-    dhow_tensor_release(home);
-    DHOWI_TRY(status);
-    double *numbers = dhowi_alloc_array((size_t)x->count, sizeof *numbers);
-    status = numbers == NULL
-                 ? dhowi_fail_memory("detect_anomaly")
-                 : dhow_tensor_read(wide, numbers, (uint64_t)x->count * sizeof *numbers);
-    for (int64_t i = 0; i < x->count && status == DHOW_OK && !*bad; i++) {
+    DHOWI_TRY(dhowi_read_numbers("detect_anomaly", x, &numbers));
+    for (int64_t i = 0; i < x->count && !*bad; i++) {
         *bad = !isfinite(numbers[i]);
         f->number = isnan(numbers[i]) ? NAN : numbers[i]; /* of no sign */
         f->element = i;
     }
     dhowi_free(numbers);
-    dhow_tensor_release(wide);
-    return status;
+    return DHOW_OK;
 }
 
 /* ---- what goes in ---- */
@@ -50,19 +42,19 @@ static dhow_status look_at_inputs(const dhow_trainer *t, dhow_tensor *const *inp
                                   dhow_tensor *target, finding *f) {
     bool bad;
     for (uint32_t i = 0; i < t->input_count; i++) {
-        DHOWI_TRY(look_at(t, inputs[i], f, &bad));
+        DHOWI_TRY(look_at(inputs[i], f, &bad));
         if (!bad) continue;
         (void)snprintf(f->what, sizeof f->what, "input '%.64s' of the batch",
                        t->model->values[t->model->inputs[i]].name);
         return DHOW_OK;
     }
     if (target != NULL) {
-        DHOWI_TRY(look_at(t, target, f, &bad));
+        DHOWI_TRY(look_at(target, f, &bad));
         if (bad) (void)snprintf(f->what, sizeof f->what, "the target");
         if (bad) return DHOW_OK;
     }
     for (uint32_t i = 0; i < t->trained_count; i++) {
-        DHOWI_TRY(look_at(t, t->trained[i].parameter, f, &bad));
+        DHOWI_TRY(look_at(t->trained[i].parameter, f, &bad));
         if (!bad) continue;
         (void)snprintf(f->what, sizeof f->what, "parameter '%.64s', by a step before",
                        t->model->values[t->trained[i].value].name);
@@ -90,8 +82,7 @@ static dhow_status open_values(dhow_model *m) {
     return DHOW_OK;
 }
 
-static dhow_status look_at_values(const dhow_trainer *t, const dhow_model *m,
-                                  dhow_tensor *const *values, finding *f) {
+static dhow_status look_at_values(const dhow_model *m, dhow_tensor *const *values, finding *f) {
     uint32_t at = 0;
     char text[160];
     bool bad = false;
@@ -99,7 +90,7 @@ static dhow_status look_at_values(const dhow_trainer *t, const dhow_model *m,
         const dhowi_node *n = &m->graph.nodes[i];
         for (uint32_t k = 0; k < n->out_count && !bad; k++) {
             if (!is_watched(m, n->out[k])) continue;
-            DHOWI_TRY(look_at(t, values[at++], f, &bad));
+            DHOWI_TRY(look_at(values[at++], f, &bad));
             if (bad)
                 (void)snprintf(f->what, sizeof f->what, "the result of node %u, %s", i,
                                dhowi_node_text(n, text, sizeof text));
@@ -115,7 +106,7 @@ static dhow_status run_again(dhow_trainer *t, dhow_model *m, dhow_tensor *const 
     DHOWI_TRY(dhow_model_place(m, t->graph->device, t->graph->placement));
     DHOWI_TRY(dhowi_replica_bind(t, NULL, inputs, target, false, &piece));
     DHOWI_TRY(dhow_model_run(m, NULL, t->run_inputs, m->input_count, values, m->output_count));
-    return look_at_values(t, m, values, f);
+    return look_at_values(m, values, f);
 }
 
 static dhow_status watch(dhow_trainer *t, dhow_tensor *const *inputs, dhow_tensor *target,

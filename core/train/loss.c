@@ -383,22 +383,31 @@ bool dhowi_divides(const dhow_trainer_options *o) {
 
 bool dhowi_loss_sums(const dhow_trainer_options *o) { return is_by_class(o->loss); }
 
-dhow_status dhowi_loss_keep(dhow_trainer *t) {
-    const dhow_trainer_options *o = &t->options;
-    dhow_tensor *wide, *home;
-    t->ignored = ignored_of(o);
-    if (!dhowi_loss_sums(o) || o->weight == NULL) return DHOW_OK;
-    t->class_count = o->weight->count;
-    t->class_weights = dhowi_alloc_array((size_t)t->class_count + 1, sizeof *t->class_weights);
-    if (t->class_weights == NULL) return dhowi_fail_memory(k_function);
-    DHOWI_TRY(dhow_tensor_to(o->weight, t->model->context->cpu, &home));
+dhow_status dhowi_read_numbers(const char *function, dhow_tensor *x, double **out) {
+    dhow_tensor *home, *wide;
+    *out = NULL;
+    DHOWI_TRY(dhow_tensor_to(x, x->storage->device->context->cpu, &home));
     dhow_status status = dhow_tensor_to_dtype(NULL, home, DHOW_F64, &wide);
     dhow_tensor_release(home);
     DHOWI_TRY(status);
-    status = dhow_tensor_read(wide, t->class_weights,
-                              (uint64_t)t->class_count * sizeof *t->class_weights);
+    double *numbers = dhowi_alloc_array((size_t)x->count + 1, sizeof *numbers);
+    status = numbers == NULL
+                 ? dhowi_fail_memory(function)
+                 : dhow_tensor_read(wide, numbers, (uint64_t)x->count * sizeof *numbers);
     dhow_tensor_release(wide);
+    if (status == DHOW_OK)
+        *out = numbers;
+    else
+        dhowi_free(numbers);
     return status;
+}
+
+dhow_status dhowi_loss_keep(dhow_trainer *t) {
+    const dhow_trainer_options *o = &t->options;
+    t->ignored = ignored_of(o);
+    if (!dhowi_loss_sums(o) || o->weight == NULL) return DHOW_OK;
+    t->class_count = o->weight->count;
+    return dhowi_read_numbers(k_function, o->weight, &t->class_weights);
 }
 
 static double sum_of_weights(const dhow_trainer *t, const int64_t *classes, int64_t count) {

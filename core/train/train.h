@@ -157,6 +157,8 @@ dhow_status dhowi_add_loss(dhow_model *m, const dhow_trainer_options *o, int32_t
  * of that many samples. */
 bool dhowi_loss_sums(const dhow_trainer_options *o);
 dhow_status dhowi_loss_keep(dhow_trainer *t);
+/* The elements of a tensor on any device, in f64; free them. */
+dhow_status dhowi_read_numbers(const char *function, dhow_tensor *x, double **out);
 dhow_status dhowi_loss_count(const dhow_trainer *t, dhow_tensor *target, int64_t rows, double *out);
 /* optimizer.c */
 dhow_status dhowi_optimizer_options(const dhow_trainer_options *given, dhow_trainer_options *own);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/memory/splitmix64.h"
 #include "dhow/create.h"
 #include "dhow/train.h"
 #include "model/build/build.h"
@@ -12,16 +13,11 @@
 
 static const char k_function[] = "dhow_model_init_parameters";
 
-/* Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014. */
-static uint64_t split_mix(uint64_t *state) {
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
 /* 0 <= u < 1 */
-static double uniform(uint64_t *state) { return (double)(split_mix(state) >> 11) * 0x1p-53; }
+static double uniform(uint64_t *state) {
+    *state += DHOWI_SPLITMIX64_STEP;
+    return (double)(dhowi_splitmix64(*state) >> 11) * 0x1p-53;
+}
 
 /* Box and Muller, 1958 */
 static double normal(uint64_t *state) {
