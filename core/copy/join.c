@@ -37,7 +37,7 @@ static dhow_status check_parts(const char *function, dhow_tensor *const *tensors
 
 /* All of y is written, part by part: what was to be there before is of no matter any more. */
 static void begin_anew(dhow_tensor *y) {
-    if (dhowi_tensor_bytes(y) == y->storage->bytes) dhowi_storage_written(y->storage);
+    if (dhowi_tensor_covers(y)) dhowi_storage_written(y->storage);
 }
 
 dhow_status dhow_cat(dhow_stream *stream, dhow_tensor *const *tensors, uint32_t count, int32_t dim,

@@ -370,7 +370,7 @@ static dhow_status add_fences(copy_job *c, const dhowi_timeline *lane, bool orde
         DHOWI_TRY(add_pending(c, c->src, DHOW_ACCESS_READ, NULL));
     DHOWI_TRY(dhowi_storage_readable(c->src->storage, false));
     c->origins = dhowi_storage_origins(c->src->storage);
-    if (dhowi_tensor_bytes(c->dst) < c->dst->storage->bytes) DHOWI_TRY(add_writers_beside(c, lane));
+    if (!dhowi_tensor_covers(c->dst)) DHOWI_TRY(add_writers_beside(c, lane));
     c->needed = c->fence_count;
     if (dhowi_planted("a staged copy writes at once")) return DHOW_OK;
     return add_pending(c, c->dst, DHOW_ACCESS_WRITE, lane);
@@ -427,7 +427,7 @@ static dhow_status hand_in(dhowi_host_lane *lane, copy_job *c, bool ordered) {
     dhow_stream *stream = c->stream;
     const dhowi_use uses[2] = {{c->src->storage, DHOW_ACCESS_READ},
                                {c->dst->storage, DHOW_ACCESS_WRITE}};
-    const bool covers = dhowi_tensor_bytes(c->dst) == c->dst->storage->bytes;
+    const bool covers = dhowi_tensor_covers(c->dst);
     dhowi_origins values = {.count = 0}; /* of an ordered copy: the job asks before it runs */
     dhow_status status = ordered ? DHOW_OK : dhowi_copy_add_values(&values, c->src->storage, NULL);
     if (status == DHOW_OK) status = add_fences(c, lane->timeline, ordered);

@@ -69,11 +69,14 @@ static inline uint64_t dhowi_tensor_offset_bytes(const dhow_tensor *t) {
 static inline uint64_t dhowi_tensor_bytes(const dhow_tensor *t) {
     return (uint64_t)t->count * dhowi_tensor_element_bytes(t);
 }
+/* Whether there is nothing else in its storage. */
+static inline bool dhowi_tensor_covers(const dhow_tensor *t) {
+    return dhowi_tensor_bytes(t) >= t->storage->bytes;
+}
 /* What work does with a tensor. A write that leaves other elements of the storage as they are
  * passes on whether those were ever made, as work that reads them does. */
 static inline dhowi_use dhowi_use_of(const dhow_tensor *t, uint32_t access) {
-    const bool part =
-        (access & DHOW_ACCESS_WRITE) != 0 && dhowi_tensor_bytes(t) < t->storage->bytes;
+    const bool part = (access & DHOW_ACCESS_WRITE) != 0 && !dhowi_tensor_covers(t);
     return (dhowi_use){t->storage, part ? access | DHOW_ACCESS_READ : access};
 }
 /* What a tensor is over memory that dhow did not make. */

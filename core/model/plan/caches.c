@@ -64,23 +64,13 @@ static bool is_read_later(const dhowi_lowering *b, int32_t copy, int32_t from, i
     return false;
 }
 
-static bool is_result(const dhowi_lowering *b, int32_t buffer) {
-    for (uint32_t i = 0; i < b->result_count; i++) {
-        const dhowi_item *item = &b->items[b->results[i]];
-        if (item->kind == DHOW_DATUM_TENSOR && item->tensor == NULL && item->buffer == buffer)
-            return true;
-    }
-    return false;
-}
-
-/* The other results that are of the buffer too would be views of what the caller has. */
-static bool is_result_once(const dhowi_lowering *b, int32_t buffer) {
+static int results_of(const dhowi_lowering *b, int32_t buffer) {
     int count = 0;
     for (uint32_t i = 0; i < b->result_count; i++) {
         const dhowi_item *item = &b->items[b->results[i]];
         count += item->kind == DHOW_DATUM_TENSOR && item->tensor == NULL && item->buffer == buffer;
     }
-    return count == 1;
+    return count;
 }
 
 static bool write_in_place(dhowi_lowering *b, uint32_t first_step, uint32_t output,
@@ -92,8 +82,8 @@ static bool write_in_place(dhowi_lowering *b, uint32_t first_step, uint32_t outp
         return false;
     const int32_t copy = copy_between(b, first_step, from, to);
     if (copy < 0 || !DHOWI_GUARD(cache_read_after_writing, !is_read_later(b, copy, from, to)) ||
-        !DHOWI_GUARD(cache_given_as_it_was, !is_result(b, from)) || !is_result_once(b, to))
-        return false;
+        !DHOWI_GUARD(cache_given_as_it_was, results_of(b, from) == 0) || results_of(b, to) != 1)
+        return false; /* further results of `to` would be views of what the caller has */
     for (uint32_t i = 0; i < b->item_count; i++)
         if (b->items[i].tensor == NULL && b->items[i].buffer == to) b->items[i].buffer = from;
     b->step_count--;

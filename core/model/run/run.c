@@ -77,16 +77,16 @@ static bool is_given(const dhowi_tensor_run *run, uint32_t i) {
     return run->given != NULL && (run->made == NULL || run->given[i] != NULL);
 }
 
-/* The input that an output has been given the very memory of, and of no other one. */
-static bool find_shared(const dhow_model *m, const dhowi_run_io *io, const dhow_tensor *given,
-                        uint32_t *out) {
+/* How many inputs a given tensor shares memory with; *out is the last of them. */
+static uint32_t find_overlaps(const dhow_model *m, const dhowi_run_io *io, const dhow_tensor *given,
+                              uint32_t *out) {
     uint32_t overlaps = 0;
     for (uint32_t k = 0; k < m->input_count; k++) {
         if (!dhowi_tensor_overlap(given, io->inputs[k])) continue;
         overlaps++;
         *out = k;
     }
-    return overlaps == 1 && dhowi_tensor_same(given, io->inputs[*out]);
+    return overlaps;
 }
 
 /* What the plan can write to directly; other results get a tensor of their own and are copied. */
@@ -104,15 +104,13 @@ static dhow_status bind_output(const dhow_model *m, dhowi_run_io *io, const dhow
             return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s shares memory with output '%.64s'",
                               run->function, what, m->output_names[k]);
     }
-    bool apart = is_plain(given);
-    uint32_t input;
-    if (apart && find_shared(m, io, given, &input)) {
+    if (!is_plain(given)) return DHOW_OK;
+    uint32_t input = 0;
+    const uint32_t overlaps = find_overlaps(m, io, given, &input);
+    if (overlaps == 1 && dhowi_tensor_same(given, io->inputs[input]))
         io->shares[i] = 1 + input;
-    } else {
-        for (uint32_t k = 0; k < m->input_count; k++)
-            apart = apart && !dhowi_tensor_overlap(given, io->inputs[k]);
-    }
-    if (!apart) return DHOW_OK;
+    else if (overlaps > 0)
+        return DHOW_OK;
     dhowi_handle_retain(&given->handle);
     io->outputs[i] = given;
     return DHOW_OK;
