@@ -155,10 +155,21 @@ dhow_status dhow_tensor_arange(dhow_device *device, dhow_dtype dtype, dhow_scala
     if (dtype == DHOW_BOOL) return refuse(&s, "bool has no numbers in a row");
     DHOWI_TRY(s.real ? count_reals(&s, end) : count_integers(&s, start, end, step));
     DHOWI_TRY(dhowi_shape_check(s.function, dtype, DHOW_SHAPE(s.count), &count, &bytes));
+    /* The tensor first: the device's limit is asked before the host's memory. */
+    dhow_tensor *tensor;
+    DHOWI_TRY(dhow_tensor_create(device, dtype, DHOW_SHAPE(s.count), &tensor));
     char *values = dhowi_alloc(bytes > 0 ? bytes : 1);
-    if (values == NULL) return dhowi_fail_memory(s.function);
-    write_series(&s, values);
-    dhow_status status = dhow_tensor_from_data(device, dtype, DHOW_SHAPE(s.count), values, out);
+    dhow_status status = DHOW_OK;
+    if (values == NULL)
+        status = dhowi_fail_memory(s.function);
+    else
+        write_series(&s, values);
+    if (status == DHOW_OK) status = dhow_tensor_write(tensor, values, bytes);
     dhowi_free(values);
-    return status;
+    if (status != DHOW_OK) {
+        dhow_tensor_release(tensor);
+        return status;
+    }
+    *out = tensor;
+    return DHOW_OK;
 }

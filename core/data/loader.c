@@ -378,7 +378,8 @@ static void forget_failures(dhow_loader *l) {
 dhow_status dhow_loader_restart(dhow_loader *l, int64_t epoch, int64_t batch) {
     static const char function[] = "dhow_loader_restart";
     DHOWI_TRY(dhowi_handle_check(l, DHOWI_LOADER, function, "loader"));
-    if (epoch < 0 || epoch == INT64_MAX || batch < 0 || batch > l->batch_count) {
+    /* Half of what an epoch can be: none that follows leaves its range. */
+    if (epoch < 0 || epoch > INT64_MAX / 2 || batch < 0 || batch > l->batch_count) {
         return dhowi_fail(DHOW_OUT_OF_RANGE,
                           "%s: batch %" PRId64 " of epoch %" PRId64 "; an epoch has %" PRId64
                           " batch%s",

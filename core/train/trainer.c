@@ -106,25 +106,24 @@ dhow_status dhowi_trainer_enter(const dhow_trainer *t, const char *function) {
     return dhowi_single_begin((dhowi_single *)(uintptr_t)&t->single, function, "trainer");
 }
 
-static dhow_status check_batch(const dhow_trainer *t, const char *function,
-                               dhow_tensor *const *inputs, uint32_t input_count,
-                               const dhow_tensor *target) {
+/* Messages without the function, which backward() puts before what fails. */
+static dhow_status check_batch(const dhow_trainer *t, dhow_tensor *const *inputs,
+                               uint32_t input_count, const dhow_tensor *target) {
     if (t->group.size > 1 && target == NULL && input_count > 0 && inputs != NULL &&
         inputs[0] == NULL)
         return DHOW_OK; /* no samples for this process */
     if (input_count != t->input_count)
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %u inputs given, the model has %u", function,
-                          input_count, t->input_count);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%u inputs given, the model has %u", input_count,
+                          t->input_count);
     if (inputs == NULL && input_count > 0)
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: inputs is NULL", function);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "inputs is NULL");
     if (t->has_target && t->division == NULL && dhowi_handle_is(target, DHOWI_TENSOR) &&
         target->count == 0)
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "%s: the target has no elements, and a loss is their mean; leave out "
-                          "batches without samples",
-                          function);
+                          "the target has no elements, and a loss is their mean; leave out batches "
+                          "without samples");
     if ((target != NULL) == t->has_target) return DHOW_OK;
-    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s", function,
+    return dhowi_fail(DHOW_INVALID_ARGUMENT,
                       t->has_target ? "target is NULL, the loss compares the output with one"
                                     : "the loss is the model's output: it takes no target");
 }
@@ -152,7 +151,7 @@ static dhow_status backward(dhow_trainer *t, const char *function, dhow_stream *
                             dhow_tensor *const *inputs, uint32_t input_count, dhow_tensor *target) {
     const bool more = t->has_gradients;
     const uint64_t key = next_key(t);
-    dhow_status status = check_batch(t, function, inputs, input_count, target);
+    dhow_status status = check_batch(t, inputs, input_count, target);
     if (status == DHOW_OK && more) status = dhowi_replica_more(t);
     if (t->division != NULL) /* others hear of a failure */
         status = dhowi_division_run(t->division, status, stream, inputs, target, more, key);

@@ -190,6 +190,7 @@ Test(loader_data, restart_goes_to_any_batch) {
         cr_assert_eq(batch.sample_count, 0);
         FAILS(DHOW_OUT_OF_RANGE, dhow_loader_restart(loader, 0, 13));
         FAILS(DHOW_OUT_OF_RANGE, dhow_loader_restart(loader, INT64_MAX, 0)); /* none comes after */
+        FAILS(DHOW_OUT_OF_RANGE, dhow_loader_restart(loader, INT64_MAX - 1, 0)); /* one does */
         SAYS("an epoch has 12 batches");
         dhow_loader_release(loader);
     }
