@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * calls SEED CALLS [--trace]: random calls of every public function in one process, with arguments
+ * calls SEED CALLS [THREADS [--trace]]: random calls of every public function, with arguments
  * that fit and arguments that do not. None may crash, hang or leave its caller without a message;
  * sanitizers see what else they do. --trace prints each call before it is made, and what it was
  * refused with.
  */
 #include <inttypes.h>
-#include <signal.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 
 #include "dhow/dlpack.h"
 #include "draw.h"
@@ -45,11 +46,6 @@ static dhow_status map_rows(void *user, const dhow_sample *sample, const void *c
                             void *const *out) {
     (void)user, (void)in, (void)out;
     return sample->index == 3 ? dhow_set_error(DHOW_IO_ERROR, "a row of a test") : DHOW_OK;
-}
-
-static dhow_status reduce_nothing(void *user, dhow_dtype dtype, void *data, int64_t count) {
-    (void)user, (void)dtype, (void)data, (void)count;
-    return DHOW_OK;
 }
 
 static dhow_status graph_work(void *user, dhow_stream *stream) {
@@ -96,6 +92,7 @@ static dhow_status call_dhow_context_release(void) {
 }
 
 static dhow_status call_dhow_tensor_retain(void) {
+    draw_sharing(1);
     dhow_tensor *tensor = draw_handle(TENSOR);
     begin_call("dhow_tensor_retain");
     const dhow_status s = dhow_tensor_retain(tensor);
@@ -136,6 +133,7 @@ static dhow_value *draw_arguments(void) {
 }
 
 static dhow_status call_dhow_launch_values(void) {
+    draw_sharing(1);
     dhow_stream *stream = draw_handle(STREAM);
     dhow_kernel *kernel = draw_handle(KERNEL);
     const int64_t work = draw_i64("work");
@@ -146,6 +144,7 @@ static dhow_status call_dhow_launch_values(void) {
 }
 
 static dhow_status call_dhow_launch_grid_values(void) {
+    draw_sharing(1);
     dhow_stream *stream = draw_handle(STREAM);
     dhow_kernel *kernel = draw_handle(KERNEL);
     uint32_t grid[3], block[3];
@@ -160,6 +159,7 @@ static dhow_status call_dhow_launch_grid_values(void) {
 }
 
 static dhow_status call_dhow_tensor_to_dlpack(void) {
+    draw_sharing(1);
     dhow_tensor *tensor = draw_handle(TENSOR);
     DLManagedTensorVersioned *managed = NULL;
     begin_call("dhow_tensor_to_dlpack");
@@ -169,6 +169,7 @@ static dhow_status call_dhow_tensor_to_dlpack(void) {
 }
 
 static dhow_status call_dhow_tensor_to_dlpack_unversioned(void) {
+    draw_sharing(1);
     dhow_tensor *tensor = draw_handle(TENSOR);
     DLManagedTensor *managed = NULL;
     begin_call("dhow_tensor_to_dlpack_unversioned");
@@ -188,6 +189,7 @@ static dhow_status call_dhow_context_create(void) {
 }
 
 static dhow_status call_dhow_model_run_named(void) {
+    draw_sharing(1);
     dhow_model *model = draw_handle(MODEL);
     dhow_stream *stream = draw_handle(STREAM);
     const dhow_named_tensor *inputs = draw_dhow_named_tensor();
@@ -260,22 +262,28 @@ static void copy_file(const char *folder, const char *corpus, int index) {
     fclose(file);
 }
 
-/* linear(4, 3) and a relu, on the CPU */
-static void keep_network(dhow_device *device) {
-    dhow_context *context = dhow_device_context(device);
-    dhow_model *model;
+static dhow_status build_network(dhow_model *model, dhow_device *device) {
     dhow_model_value x, y;
-    need(dhow_model_create(context, &model), "a model");
-    need(dhow_model_input(model, "x", DHOW_F32, 2, (const int64_t[]){-1, 4}, &x), "an input");
-    need(dhow_model_linear(model, "w", x, 4, 3, 1, &y), "a layer");
-    need(dhow_model_relu(model, y, &y), "a step");
-    need(dhow_model_output(model, "y", y), "an output");
-    need(dhow_model_init_parameters(model, 1), "parameters");
-    need(dhow_model_to(model, device), "a model's device");
-    keep(MODEL, model);
-    dhow_trainer *trainer;
+    dhow_status s = dhow_model_input(model, "x", DHOW_F32, 2, (const int64_t[]){-1, 4}, &x);
+    if (s == DHOW_OK) s = dhow_model_linear(model, "w", x, 4, 3, 1, &y);
+    if (s == DHOW_OK) s = dhow_model_relu(model, y, &y);
+    if (s == DHOW_OK) s = dhow_model_output(model, "y", y);
+    if (s == DHOW_OK) s = dhow_model_init_parameters(model, 1);
+    return s == DHOW_OK ? dhow_model_to(model, device) : s;
+}
+
+/* linear(4, 3), a relu and its trainer, where the memory that calls have left is enough for them */
+static void keep_network(dhow_device *device) {
     const dhow_trainer_options options =
         DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_MSE, .learning_rate = 0.1);
+    dhow_model *model;
+    dhow_trainer *trainer;
+    if (dhow_model_create(dhow_device_context(device), &model) != DHOW_OK) return;
+    if (build_network(model, device) != DHOW_OK) {
+        dhow_model_release(model);
+        return;
+    }
+    keep(MODEL, model);
     if (dhow_trainer_create(model, &options, &trainer) == DHOW_OK) keep(TRAINER, trainer);
 }
 
@@ -292,17 +300,23 @@ static void start(const char *folder) {
     }
     for (int i = 0; i < 600; i++) draw_next(), need(restock(), "a tensor");
     for (int i = 0; i < 3; i++) copy_file(folder, DHOW_TEST_CORPUS, i);
+    share_all();
 }
 
 /* ---- the run ---- */
 
-static const char *g_call;
+enum { FUNCTIONS = sizeof k_calls / sizeof k_calls[0], MOST_THREADS = 16 };
 
-static void stuck(int signal) {
-    (void)signal;
-    fprintf(stderr, "calls: %s(%s) does not come back\n", g_call, draw_told());
-    abort();
-}
+typedef struct caller {
+    pthread_t thread;
+    uint64_t seed, calls;
+    const char *folder, *name; /* of the call */
+    const char *told;          /* what it was given */
+    uint64_t right[FUNCTIONS];
+    _Atomic uint64_t made;
+} caller;
+
+static caller g_callers[MOST_THREADS];
 
 static int says_twice(const char *message, const char *name) {
     const size_t length = strlen(name);
@@ -311,52 +325,86 @@ static int says_twice(const char *message, const char *name) {
 }
 
 /* Errors have a message that says once where, and none is a mistake of dhow itself. */
-static void check(dhow_status s) {
+static void check(const caller *c, dhow_status s) {
     if (s == NO_STATUS || s == DHOW_OK || s == DHOW_NOT_READY) return;
     if (g_trace) fprintf(stderr, "    %s\n", dhow_last_error());
     if (dhow_last_error()[0] != '\0' && s != DHOW_INTERNAL &&
-        !says_twice(dhow_last_error(), g_call))
+        !says_twice(dhow_last_error(), c->name))
         return;
-    fprintf(stderr, "calls: %s(%s) is %s: '%s'\n", g_call, draw_told(), dhow_status_name(s),
+    fprintf(stderr, "calls: %s(%s) is %s: '%s'\n", c->name, c->told, dhow_status_name(s),
             dhow_last_error());
     abort();
 }
 
-int main(int argc, char **argv) {
-    const uint64_t functions = sizeof k_calls / sizeof k_calls[0];
-    static uint64_t right[sizeof k_calls / sizeof k_calls[0]];
-    if (argc < 3) {
-        fprintf(stderr, "usage: %s SEED CALLS [--trace]\n", argv[0]);
-        return 2;
-    }
-    char folder[] = "/tmp/dhow-calls-XXXXXX";
-    if (mkdtemp(folder) == NULL) return 2;
-    g_trace = argc > 3 && strcmp(argv[3], "--trace") == 0;
-    signal(SIGALRM, stuck);
-    draw_begin(strtoull(argv[1], NULL, 10), folder);
-    start(folder);
-    const uint64_t count = strtoull(argv[2], NULL, 10);
-    for (uint64_t i = 0; i < count; i++) {
-        const uint64_t which = draw_below(functions);
+static void *call_on(void *at) {
+    caller *c = at;
+    draw_begin(c->seed, c->folder);
+    for (uint64_t i = 0; i < c->calls; i++) {
+        const uint64_t which = draw_below(FUNCTIONS);
         draw_next();
+        draw_sharing(0);
         if (i % 16 == 0) (void)restock();
         if (i % 64 == 0) keep_network(draw_device());
-        g_call = k_calls[which].name;
-        alarm(LONGEST_S);
+        c->name = k_calls[which].name;
+        c->told = draw_told();
         const dhow_status s = k_calls[which].call();
-        check(s);
-        right[which] += s == DHOW_OK || s == NO_STATUS;
+        check(c, s);
+        c->right[which] += s == DHOW_OK || s == NO_STATUS;
+        atomic_fetch_add(&c->made, 1);
     }
-    alarm(0);
     release_all();
-    uint64_t reached = 0;
-    for (uint64_t i = 0; i < functions; i++) {
-        reached += right[i] > 0;
-        if (right[i] == 0 && count > 100 * functions) printf("never right: %s\n", k_calls[i].name);
+    return NULL;
+}
+
+/* Waits for a thread, as long as it comes on. */
+static void await(caller *c) {
+    uint64_t made = UINT64_MAX;
+    for (;;) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += LONGEST_S;
+        if (pthread_timedjoin_np(c->thread, NULL, &until) == 0) return;
+        if (atomic_load(&c->made) == made) {
+            fprintf(stderr, "calls: %s(%s) does not come back\n", c->name, c->told);
+            abort();
+        }
+        made = atomic_load(&c->made);
     }
-    printf("%" PRIu64 " calls of %" PRIu64 " functions, %" PRIu64 " of them right at least once\n",
-           count, functions, reached);
-    char command[64];
+}
+
+static void tell(int threads, uint64_t calls) {
+    int reached = 0;
+    for (int i = 0; i < FUNCTIONS; i++) {
+        uint64_t right = 0;
+        for (int j = 0; j < threads; j++) right += g_callers[j].right[i];
+        reached += right > 0;
+        if (right == 0 && g_trace) printf("never right: %s\n", k_calls[i].name);
+    }
+    printf("%d threads of %" PRIu64 " calls of %d functions, %d of them right at least once\n",
+           threads, calls, FUNCTIONS, reached);
+}
+
+int main(int argc, char **argv) {
+    char folder[] = "/tmp/dhow-calls-XXXXXX", command[64];
+    const int threads = argc > 3 ? atoi(argv[3]) : 1;
+    if (argc < 3 || threads < 1 || threads > MOST_THREADS || mkdtemp(folder) == NULL) {
+        fprintf(stderr, "usage: %s SEED CALLS [THREADS [--trace]]\n", argv[0]);
+        return 2;
+    }
+    const uint64_t seed = strtoull(argv[1], NULL, 10), calls = strtoull(argv[2], NULL, 10);
+    g_trace = argc > 4 && strcmp(argv[4], "--trace") == 0;
+    draw_begin(seed, folder);
+    start(folder);
+    for (int i = 0; i < threads; i++) {
+        caller *c = &g_callers[i];
+        c->seed = seed * MOST_THREADS + (uint64_t)i;
+        c->calls = calls;
+        c->folder = folder;
+        if (pthread_create(&c->thread, NULL, call_on, c) != 0) return 2;
+    }
+    for (int i = 0; i < threads; i++) await(&g_callers[i]);
+    release_shared();
+    tell(threads, calls);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     return system(command) != 0;
 }

@@ -9,18 +9,24 @@
 
 enum { ROOM = 64, ITEMS = 16, BYTES = 1 << 16, SCRATCH = 1 << 20 };
 
-static uint64_t g_state;
-static char g_told[4096];
-static _Alignas(64) unsigned char g_scratch[SCRATCH];
-static size_t g_used;
-static _Alignas(64) unsigned char g_bytes[BYTES];
+static _Thread_local uint64_t g_state;
+static _Thread_local char g_told[4096];
+static _Thread_local _Alignas(64) unsigned char g_scratch[SCRATCH];
+static _Thread_local size_t g_used;
+static _Thread_local _Alignas(64) unsigned char g_bytes[BYTES];
 static const char *g_folder;
 static void *const k_mark = (void *)0x5eed;
 
-static struct {
+typedef struct pool {
     void *handle[ROOM];
     uint32_t count;
-} g_pool[KINDS];
+} pool;
+
+/* Of this thread, and of all: what is shared lives to the end and is given to calls of any thread.
+ */
+static _Thread_local pool g_pool[KINDS];
+static pool g_shared[KINDS];
+static _Thread_local int g_sharing;
 
 /* Tensors that fit each other, on each device. Most calls draw from one family on one device. */
 enum { MEMBERS = 6, FAMILIES = 4, DEVICES = 8 };
@@ -52,9 +58,9 @@ static const struct member {
                                     {DHOW_I64, 2, {2, 1}},
                                     {DHOW_F16, 2, {2, 4}},
                                     {DHOW_I64, 1, {4}}}};
-static dhow_tensor *g_stock[DEVICES][FAMILIES][MEMBERS];
-static uint64_t g_family, g_device;
-static uint64_t g_density; /* of fields given: one of so many */
+static _Thread_local dhow_tensor *g_stock[DEVICES][FAMILIES][MEMBERS];
+static _Thread_local uint64_t g_family, g_device;
+static _Thread_local uint64_t g_density; /* of fields given: one of so many */
 
 static const char *const k_kinds[KINDS] = {
     "context", "device",      "stream",  "event",  "graph", "tensor", "module",   "kernel",
@@ -65,7 +71,10 @@ static const char *const k_kinds[KINDS] = {
 void draw_begin(uint64_t seed, const char *folder) {
     g_state = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
     g_folder = folder;
+    for (uint32_t i = 0; i < g_shared[DEVICE].count; i++) keep(DEVICE, g_shared[DEVICE].handle[i]);
 }
+
+void draw_sharing(int on) { g_sharing = on; }
 
 void draw_next(void) {
     static const uint64_t densities[] = {2, 6, 30};
@@ -206,13 +215,18 @@ dhow_status restock(void) {
 
 static void *one(handle_kind of) {
     const int stocked = of == TENSOR && draw_below(20) > 0;
-    if ((!stocked && g_pool[of].count == 0) || absent()) {
+    const int shared = of == CONTEXT || (g_sharing && g_shared[of].count > 0 && draw_below(3) == 0);
+    if ((!shared && !stocked && g_pool[of].count == 0) || absent()) {
         draw_tell("NULL, ");
         return NULL;
     }
-    const uint32_t at = (uint32_t)draw_below(stocked ? MEMBERS : g_pool[of].count);
-    void *handle = stocked ? g_stock[g_device][g_family][at] : g_pool[of].handle[at];
-    draw_tell("%s %u", k_kinds[of], at);
+    const uint32_t at = (uint32_t)draw_below(shared    ? g_shared[of].count
+                                             : stocked ? MEMBERS
+                                                       : g_pool[of].count);
+    void *handle = shared    ? g_shared[of].handle[at]
+                   : stocked ? g_stock[g_device][g_family][at]
+                             : g_pool[of].handle[at];
+    draw_tell("%s%s %u", shared ? "shared " : "", k_kinds[of], at);
     if (of == TENSOR && handle != NULL) tell_tensor(handle);
     draw_tell(", ");
     return handle;
@@ -239,13 +253,31 @@ void **draw_handles(handle_kind of) {
     return handles;
 }
 
+void share_all(void) {
+    for (int i = 0; i < DEVICES * FAMILIES * MEMBERS; i++) {
+        dhow_tensor **tensor = &((dhow_tensor **)g_stock)[i];
+        if (*tensor != NULL && g_pool[TENSOR].count < ROOM)
+            keep(TENSOR, *tensor);
+        else
+            dhow_tensor_release(*tensor);
+        *tensor = NULL;
+    }
+    memcpy(g_shared, g_pool, sizeof g_shared);
+    memset(g_pool, 0, sizeof g_pool);
+}
+
+static void empty(pool *pools) {
+    for (int of = KINDS - 1; of >= 0; of--)
+        while (pools[of].count > 0) release((handle_kind)of, pools[of].handle[--pools[of].count]);
+}
+
 void release_all(void) {
     for (int i = 0; i < DEVICES * FAMILIES * MEMBERS; i++)
         dhow_tensor_release(((dhow_tensor **)g_stock)[i]);
-    for (int of = KINDS - 1; of >= 0; of--)
-        while (g_pool[of].count > 0)
-            release((handle_kind)of, g_pool[of].handle[--g_pool[of].count]);
+    empty(g_pool);
 }
+
+void release_shared(void) { empty(g_shared); }
 
 /* ---- results ---- */
 
@@ -406,7 +438,7 @@ static const char *words(const char *name) {
     static const char *const names[] = {"x",    "y",      "w",        "w.weight", "w.bias", "",
                                         "same", "%s%n%d", "\xff\xfe", "0",        "*.bias"};
     static const char *const texts[] = {
-        "KERNEL(same, (IN(f32,x), OUT(f32,y), VAL(i64,n))) { GRID_FOR(i, n) if (i < 0) y[i] = "
+        "KERNEL(same, (IN(f32,x), OUT(f32,y), VAL(i64,n))) { GRID_FOR(i, n - n) y[i] = "
         "x[i]; }",
         "KERNEL(bad, (IN(f32,x)) { }", ""};
     if (is(name, "path") || is(name, "dir")) return path();
@@ -440,6 +472,13 @@ const char *const *draw_texts(const char *name) {
 
 /* ---- arrays ---- */
 
+/* Wrong, or more than any machine has: memory that it may have is asked for by nobody. */
+static int64_t extent(void) {
+    static const int64_t extents[] = {INT64_MIN,        INT64_MIN + 1, INT32_MIN,     -2,
+                                      (int64_t)1 << 45, INT64_MAX / 2, INT64_MAX - 1, INT64_MAX};
+    return extents[draw_below(8)];
+}
+
 int64_t *draw_i64s(int small) {
     static const int64_t common[][4] = {{2, 4, 1, 1}, {4, 4, 1, 1}, {4, 3, 2, 1},
                                         {1, 3, 8, 8}, {4, 1, 1, 1}, {0, 1, 2, 3}};
@@ -454,7 +493,7 @@ int64_t *draw_i64s(int small) {
         items[i] = from && i < 4         ? from[i]
                    : draw_below(16) == 0 ? -1
                                          : (int64_t)draw_below(i < 5 ? 5 : 2);
-        if (!small && draw_below(160) == 0) items[i] = edge();
+        if (!small && draw_below(160) == 0) items[i] = extent();
         if (small && items[i] > 3) items[i] = 3;
         if (i < 6) draw_tell("%lld ", (long long)items[i]);
     }

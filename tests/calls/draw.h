@@ -2,7 +2,8 @@
  *
  * Arguments drawn by their types and names. Nothing is drawn that a caller must promise: arrays
  * hold 16 items and counts are at most 12, buffers hold 64 KiB, handles live. All else may come:
- * NULL, numbers out of every range, handles that do not fit together. One thread.
+ * NULL, numbers out of every range, handles that do not fit together. Each thread has
+ * its own, and some that all share.
  */
 #ifndef DHOW_TESTS_CALLS_DRAW_H_
 #define DHOW_TESTS_CALLS_DRAW_H_
@@ -33,10 +34,10 @@ typedef enum handle_kind {
 
 /* ---- one call: what it was given is told when it fails ---- */
 
-void draw_begin(uint64_t seed,
-                const char *folder); /* once: what follows depends on the seed alone */
-void draw_next(void);                /* a new call: its scratch memory is empty */
-const char *draw_told(void);         /* "dhow_pad(stream 0, tensor 3 f32 [2, 4], ..." */
+void draw_begin(uint64_t seed, const char *folder); /* once a thread: its seed decides all */
+void draw_sharing(int on);   /* whether the next handles may be those that all threads have */
+void draw_next(void);        /* a new call: its scratch memory is empty */
+const char *draw_told(void); /* "dhow_pad(stream 0, tensor 3 f32 [2, 4], ..." */
 void draw_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 uint64_t draw_below(uint64_t end);
 void *scratch(size_t bytes); /* zeroed, until the next call */
@@ -49,7 +50,9 @@ void *draw_handle(handle_kind of);
 void **draw_handles(handle_kind of); /* 16, or NULL */
 dhow_status restock(void);           /* replaces one of the tensors that fit each other */
 dhow_device *draw_device(void);      /* the one that this call draws from mostly */
-void release_all(void);
+void share_all(void);                /* gives what this thread has to all */
+void release_all(void);              /* what this thread has */
+void release_shared(void);
 
 /* ---- results ---- */
 

@@ -104,7 +104,7 @@ def draw(ctype, name, header, small):
     return None
 
 
-CALLBACKS = {"release": "released", "take": "take_rows", "read": "read_rows", "map": "map_rows", "collate": "NULL", "all_reduce": "reduce_nothing", "activation": "dhow_model_relu"}
+CALLBACKS = {"release": "released", "take": "take_rows", "read": "read_rows", "map": "map_rows", "collate": "NULL", "activation": "dhow_model_relu"}
 POINTERS = {"dhow_graph_work *": "graph_work", "dhow_state_fn *": "told", "dhow_text_writer": "write_text", "dhow_log_fn": "NULL"}
 
 
@@ -113,8 +113,8 @@ def struct_text(name, fields, header):
     text = ["static const %s *draw_%s(void) {" % (name, name), "    if (absent()) return NULL;",
             "    %s *drawn = scratch(16 * sizeof *drawn);" % name, "    for (int i = 0; i < 16; i++) {"]
     for ctype, field, extent in fields:
-        if field == "images":
-            continue  # addresses of functions
+        if field in ("images", "process_group"):
+            continue  # addresses of functions; what other processes answer
         if field == "struct_size":
             text.append("        drawn[i].struct_size = draw_size(sizeof *drawn);")
             continue
@@ -175,7 +175,8 @@ def call_text(result, name, parameters, comment, header):
                 before.append("    %s%s%s = %s;" % (ctype, "" if ctype.endswith("*") else " ", argument, value))
                 value = argument
         arguments.append(value)
-    lines = ["static dhow_status call_%s(void) {" % name] + before
+    anywhere = re.search(r"Threads:\s+(any|as dhow_model_run)", comment) is not None
+    lines = ["static dhow_status call_%s(void) {" % name, "    draw_sharing(%d);" % anywhere] + before
     call = "%s(%s)" % (name, ", ".join(arguments))
     if result == "dhow_status":
         lines += ["    begin_call(\"%s\");" % name, "    const dhow_status answer = %s;" % call] + after + ["    return answer;", "}", ""]

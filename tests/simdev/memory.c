@@ -267,7 +267,11 @@ int32_t simdev_host_alloc(simdev_device *device, uint64_t bytes, void **out_memo
     simdev_block *block = NULL;
     *out_memory = NULL;
     int32_t status = simdev_enter(device, "host_alloc", NULL, err);
-    if (status == DHOW_OK && bytes > UINT64_MAX / 4)
+    /* No driver pins what the machine has not; the system itself might promise it and kill later.
+     */
+    const uint64_t machine_bytes =
+        (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    if (status == DHOW_OK && bytes > machine_bytes)
         status = simdev_fail(err, DHOW_OUT_OF_MEMORY, "cannot pin %llu bytes",
                              (unsigned long long)bytes);
     if (status == DHOW_OK) status = add_mapped(device, SIMDEV_BLOCK_PINNED, bytes, &block, err);

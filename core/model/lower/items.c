@@ -42,7 +42,10 @@ dhow_status dhowi_axis(const dhowi_tensor_desc *desc, int64_t axis, int32_t *out
     return DHOW_OK;
 }
 
-bool dhowi_is_float(dhow_dtype dtype) { return (DHOWI_FLOATS & DHOW_DTYPE_BIT(dtype)) != 0; }
+/* Of any number: what callers give is not checked yet. */
+bool dhowi_is_float(dhow_dtype dtype) {
+    return (uint32_t)dtype < 64 && (DHOWI_FLOATS & DHOW_DTYPE_BIT(dtype)) != 0;
+}
 
 dhow_status dhowi_item_new(dhowi_lowering *b, const dhowi_tensor_desc *desc, int32_t *out) {
     int64_t count;
