@@ -84,6 +84,7 @@ typedef struct dhow_plugin_component {
  * fails the call.
  *
  * @param options  NULL for all defaults
+ * @param out      receives the context; NULL on errors
  * @return INVALID_ARGUMENT (an option or environment value does not parse), UNAVAILABLE (no CPU
  * plugin), OUT_OF_MEMORY
  *
@@ -96,6 +97,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_context_create(const dhow_context_optio
 /**
  * Adds a reference.
  *
+ * @param context  to which the caller has a reference
  * @return INVALID_ARGUMENT (no live context)
  *
  * Threads: any. Blocks: no.
@@ -104,7 +106,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_context_retain(dhow_context *context);
 
 /**
  * Drops a reference. With the last one the context's work is awaited and its devices are closed;
- * tensors, streams and other objects hold references of their own. NULL is allowed.
+ * tensors, streams and other objects hold references of their own.
+ *
+ * @param context  NULL is allowed
  *
  * Threads: any. Blocks: until the context's work has ended, on the last reference.
  */
@@ -113,6 +117,8 @@ DHOW_API void dhow_context_release(dhow_context *context);
 /**
  * How many plugin files were found, READY or not.
  *
+ * @param context  NULL or what is no context gives 0
+ *
  * Threads: any. Blocks: no.
  */
 DHOW_API uint32_t dhow_plugin_count(const dhow_context *context);
@@ -120,9 +126,13 @@ DHOW_API uint32_t dhow_plugin_count(const dhow_context *context);
 /**
  * The record of one plugin file.
  *
- * @return INVALID_ARGUMENT, OUT_OF_RANGE
+ * @param context  whose plugins are probed, if they were not yet
+ * @param index    below dhow_plugin_count()
+ * @param out      filled in, cleared on errors; begin with DHOW_INIT()
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE, OUT_OF_MEMORY
  *
- * Ownership: strings are borrowed until the context ends. Threads: any. Blocks: no.
+ * Ownership: strings are borrowed until the context ends. Threads: any. Blocks: while plugins are
+ * probed, the first time.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_plugin_at(const dhow_context *context, uint32_t index,
                                                    dhow_plugin_record *out);
@@ -130,12 +140,14 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_plugin_at(const dhow_context *context, 
 /**
  * An optional library of a plugin.
  *
- * @param plugin  its index, below dhow_plugin_count()
- * @param index   of the component, below the record's component_count
- * @param out     filled in; begin with DHOW_INIT()
- * @return INVALID_ARGUMENT, OUT_OF_RANGE
+ * @param context  whose plugins are probed, if they were not yet
+ * @param plugin   its index, below dhow_plugin_count()
+ * @param index    of the component, below the record's component_count
+ * @param out      filled in, cleared on errors; begin with DHOW_INIT()
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE, OUT_OF_MEMORY
  *
- * Ownership: strings are borrowed until the context ends. Threads: any. Blocks: no.
+ * Ownership: strings are borrowed until the context ends. Threads: any. Blocks: while plugins are
+ * probed, the first time.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_plugin_component_at(const dhow_context *context,
                                                              uint32_t plugin, uint32_t index,

@@ -41,10 +41,12 @@ typedef struct dhow_copy_plan_info {
 } dhow_copy_plan_info;
 
 /**
- * Copies src into dst and returns when the bytes are there. Shapes and dtypes must be equal
- * (dhow_cast() converts). Overlapping views of one storage give the result of a copy through a
- * third place.
+ * Copies src into dst and returns when the bytes are there. Overlapping views of one storage give
+ * the result of a copy through a third place.
  *
+ * @param src  of any device and strides
+ * @param dst  on any device of src's context, with src's shape and dtype (dhow_cast() converts);
+ * neither frozen nor expanded
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY (staging), DEVICE_LOST, or what a device reports
  *
  * Threads: any. Blocks: yes.
@@ -54,17 +56,17 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_copy(dhow_tensor *src, dhow_tensor *dst
 /**
  * Starts a copy. Both storages live until it has run, and later work on them waits for it.
  *
- * @param stream  of src's or dst's device: the copy runs after work submitted to it before, and
+ * @param stream    of src's or dst's device: the copy runs after work submitted to it before, and
  * work submitted to it later runs after the copy. NULL: the default stream of dst's device, of
  * src's when dst is on the CPU
- * @param flags   0 or DHOW_COPY_UNORDERED
+ * @param src, dst  as for dhow_copy()
+ * @param flags     0 or DHOW_COPY_UNORDERED
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY (staging), or what a device reports at once; a later
  * failure comes out of the next wait on the stream or on a tensor
  *
  * Threads: any. Blocks: no, except that a CPU stream computes at once, that a device without
- * host-signalled events waits for a staged copy before it takes work that depends on it, and that
- * a copy of at most 64 KiB from unpinned memory blocks until earlier copies into that memory
- * finish.
+ * host-signalled events waits for a staged copy before it takes work that depends on it, and that a
+ * copy of at most 64 KiB from unpinned memory blocks until earlier copies into that memory finish.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_copy_async(dhow_stream *stream, dhow_tensor *src,
                                                     dhow_tensor *dst, uint32_t flags);
@@ -75,6 +77,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_copy_async(dhow_stream *stream, dhow_te
  * @param stream   as for dhow_copy_async(), for each of the copies; a stream must be of y's device
  * @param tensors  `count` of them, of y's dtype and rank; their extents are y's but for `dim`,
  * where they add up to y's
+ * @param count    of tensors, 1 or more
+ * @param dim      of y; -1 is the last
+ * @param y        written as a whole; neither frozen nor expanded
  * @return INVALID_ARGUMENT (also where y overlaps a tensor), OUT_OF_RANGE (no such dimension), or
  * as dhow_copy_async()
  *
@@ -90,6 +95,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_cat(dhow_stream *stream, dhow_tensor *c
  * @param stream   as for dhow_cat()
  * @param tensors  `count` of them, all of y's dtype and of y's shape without `dim`, whose extent is
  * `count`
+ * @param count    of tensors, 1 or more
+ * @param dim      of y; -1 is the last
+ * @param y        written as a whole; neither frozen nor expanded
  * @return as dhow_cat()
  *
  * Threads: any. Blocks: as dhow_copy_async().
@@ -100,6 +108,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_stack(dhow_stream *stream, dhow_tensor 
 /**
  * Tells how dhow_copy_async() would copy.
  *
+ * @param src, dst  as for dhow_copy()
+ * @param out       filled in, cleared on errors; begin with DHOW_INIT()
  * @return INVALID_ARGUMENT
  *
  * Threads: any. Blocks: while devices open.
@@ -111,6 +121,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_copy_plan(dhow_tensor *src, dhow_tensor
  * The tensor on a device: itself, retained, when it is there already, else a new contiguous tensor
  * whose bytes have arrived.
  *
+ * @param tensor  of any device and strides
+ * @param device  of the tensor's context
+ * @param out     receives the tensor; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY, or what a device reports
  *
  * Ownership: *out is owned. Threads: any. Blocks: until copied.
@@ -122,6 +135,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_to(dhow_tensor *tensor, dhow_dev
  * dhow_tensor_to() without the wait; using *out waits by itself.
  *
  * @param stream  as for dhow_copy_async()
+ * @param tensor  of any device and strides
+ * @param device  of the tensor's context
+ * @param out     receives the tensor; NULL on errors
  * @return as dhow_copy_async()
  *
  * Ownership: *out is owned. Threads: any. Blocks: as dhow_copy_async().
@@ -132,7 +148,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_to_async(dhow_stream *stream, dh
 /**
  * Reads all elements, row-major, into host memory.
  *
- * @param bytes  size of `data`; must be the tensor's
+ * @param tensor  of any device and strides
+ * @param data    receives the elements, dense; undefined on errors
+ * @param bytes   size of `data`; must be the tensor's
  * @return INVALID_ARGUMENT, or what a device reports
  *
  * Ownership: data is borrowed for the call. Threads: any. Blocks: yes.
@@ -143,7 +161,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_read(dhow_tensor *tensor, void *
 /**
  * Writes all elements from row-major host memory.
  *
- * @param bytes  size of `data`; must be the tensor's
+ * @param tensor  of any device and strides; neither frozen nor expanded
+ * @param data    dense elements; read before this returns
+ * @param bytes   size of `data`; must be the tensor's
  * @return INVALID_ARGUMENT, or what a device reports
  *
  * Ownership: data is borrowed for the call. Threads: any. Blocks: yes.

@@ -87,7 +87,9 @@ typedef struct dhow_batch {
  * Creates a loader. With a device that is not the CPU, batches travel through pinned memory on a
  * stream of the loader's own while earlier ones are computed with.
  *
+ * @param dataset  whose samples it reads, on the threads of options->workers
  * @param options  NULL for defaults: one sample per batch, in order, on the CPU
+ * @param out      receives the loader; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY, or what the device says
  *
  * Ownership: *out is owned; the dataset is retained. Threads: any. Blocks: while the device opens.
@@ -97,7 +99,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_loader_create(dhow_dataset *dataset,
                                                        dhow_loader **out);
 
 /**
- * Stops the workers and releases the loader, at any time. NULL is allowed.
+ * Stops the workers and releases the loader, at any time.
+ *
+ * @param loader  NULL is allowed
  *
  * Threads: one, once. Blocks: until a worker that reads samples is done with its batch.
  */
@@ -107,6 +111,8 @@ DHOW_API void dhow_loader_release(dhow_loader *loader);
  * The next batch. After the last one of an epoch comes a batch of no samples, once, and then the
  * next epoch. Work may be submitted with the tensors at once: it waits for them by itself.
  *
+ * @param loader  of one thread at a time
+ * @param out     filled in, without samples on errors; begin with DHOW_INIT()
  * @return what kept the batch from being made: the status of the dataset's `read`, OUT_OF_MEMORY,
  * DEVICE_LOST, ...; the message names the batch and the device. The same comes again until
  * dhow_loader_restart()
@@ -122,18 +128,34 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_loader_next(dhow_loader *loader, dhow_b
  * Goes to a batch of an epoch, at any time: to begin again, to stop an epoch early, or to go on
  * after an error.
  *
- * @return INVALID_ARGUMENT, OUT_OF_RANGE (no such batch)
+ * @param loader  in whatever state
+ * @param epoch   0 to INT64_MAX / 2
+ * @param batch   of that epoch, from 0; dhow_loader_batch_count() is its end
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE (no such epoch or batch)
  *
  * Threads: externally synchronized. Blocks: until workers are done with what they read now.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_loader_restart(dhow_loader *loader, int64_t epoch,
                                                         int64_t batch);
 
-/** Batches in an epoch; -1 for no loader. Threads: any. Blocks: no. */
+/**
+ * Batches in an epoch.
+ *
+ * @param loader  NULL or what is no loader gives -1
+ *
+ * Threads: any. Blocks: no.
+ */
 DHOW_API int64_t dhow_loader_batch_count(const dhow_loader *loader);
 
-/** The dataset index at a position of an epoch's order; -1 for a position that is not there.
- * Threads: any. Blocks: no. */
+/**
+ * The dataset index at a position of an epoch's order.
+ *
+ * @param loader    NULL or what is no loader gives -1
+ * @param epoch     0 or more, else -1
+ * @param position  in the epoch's order, from 0; one that is not there gives -1
+ *
+ * Threads: any. Blocks: no.
+ */
 DHOW_API int64_t dhow_loader_sample_at(const dhow_loader *loader, int64_t epoch, int64_t position);
 
 /* ---- predictions ---- */
@@ -144,6 +166,8 @@ typedef struct dhow_sink dhow_sink;
 /**
  * Results go to tensors in host memory, one per output.
  *
+ * @param context  on whose CPU device they lie; retained
+ * @param out      receives the sink; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
  * Ownership: *out is owned. Threads: any. Blocks: no.
@@ -153,6 +177,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_sink_to_tensors(dhow_context *context, 
 /**
  * One output of a sink made by dhow_sink_to_tensors(): [rows so far, ...].
  *
+ * @param sink    of dhow_sink_to_tensors()
+ * @param output  of the model, from 0
+ * @param out     receives a view of the rows so far; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_RANGE, NOT_READY (nothing has come yet)
  *
  * Ownership: *out is owned. Threads: not while dhow_predict() runs. Blocks: no.
@@ -164,7 +191,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_sink_tensor(dhow_sink *sink, uint32_t o
  * Results go to .npy files, one per output, row after row: they may be larger than memory. The
  * files appear when dhow_sink_finish() returns OK; after that the sink takes nothing more.
  *
- * @param paths  `count` different ones
+ * @param context  of the model that will run; retained
+ * @param paths    `count` different ones, copied; files there are replaced
+ * @param count    1 .. DHOW_MAX_COLUMNS, as many as the model has outputs
+ * @param out      receives the sink; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
  * Ownership: *out is owned. Threads: any. Blocks: no.
@@ -177,8 +207,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_sink_to_npy(dhow_context *context,
  * Results go to a function, as CPU tensors that are borrowed for the call. Anything but DHOW_OK
  * ends the prediction and is its status.
  *
- * @param take  called with each batch of results, in order
- * @param user  handed to it
+ * @param context  of the model that will run; retained
+ * @param take     called with each batch of results, in order; not NULL
+ * @param user     handed to it
+ * @param out      receives the sink; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
  * Ownership: *out is owned. Threads: any. Blocks: no.
@@ -190,13 +222,20 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_sink_to_function(
 /**
  * Ends a sink's work: files get their names. Without it, dhow_sink_release() leaves no file.
  *
+ * @param sink  of any kind; only those of files have something to do
  * @return INVALID_ARGUMENT, IO_ERROR, NOT_READY (no results have come, so there are no files)
  *
  * Threads: not while dhow_predict() runs. Blocks: while files are written.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_sink_finish(dhow_sink *sink);
 
-/** Drops a reference. NULL is allowed. Threads: any. Blocks: no. */
+/**
+ * Drops a reference.
+ *
+ * @param sink  NULL is allowed
+ *
+ * Threads: any. Blocks: no.
+ */
 DHOW_API void dhow_sink_release(dhow_sink *sink);
 
 /**
@@ -206,6 +245,7 @@ DHOW_API void dhow_sink_release(dhow_sink *sink);
  * @param model   on the loader's device; its inputs are the first columns, in order, and further
  * columns, labels for instance, are passed over
  * @param loader  drop_last leaves its last samples without results
+ * @param sink    that takes as many outputs as the model has
  * @return as dhow_loader_next(), dhow_model_run() and the sink say; the message names the batch.
  * Results of earlier batches have reached the sink, and dhow_loader_restart() can go on from the
  * batch that failed

@@ -37,6 +37,7 @@ typedef struct dhow_dataset_column {
  * @param columns  CPU tensors [samples, ...] with equal first extents; they must not be written
  * while a loader reads them
  * @param count    1 .. DHOW_MAX_COLUMNS
+ * @param out      receives the dataset; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
  * Ownership: *out is owned, the tensors are retained. Threads: any. Blocks: no, unless a tensor has
@@ -50,7 +51,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_dataset_from_tensors(dhow_tensor *const
  * samples are asked for, so they may be larger than memory; they must stay as they are meanwhile,
  * and are held open.
  *
- * @param paths  `count` files in C order and native byte order with equal first extents
+ * @param context  on whose CPU device samples are read; retained
+ * @param paths    `count` files in C order and native byte order with equal first extents
+ * @param count    of paths, 1 .. DHOW_MAX_COLUMNS
+ * @param out      receives the dataset; NULL on errors
  * @return INVALID_ARGUMENT, NOT_FOUND, IO_ERROR, CORRUPT, UNSUPPORTED (Fortran or foreign byte
  * order, an element type that dhow has not), OUT_OF_MEMORY
  *
@@ -80,6 +84,9 @@ typedef struct dhow_dataset_source {
 /**
  * Samples that the caller's function produces.
  *
+ * @param context  on whose CPU device samples are read; retained
+ * @param source   not NULL, with columns and read; begin with DHOW_INIT()
+ * @param out      receives the dataset; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_RANGE (a shape), OUT_OF_MEMORY; then `release` is not called
  *
  * Ownership: *out is owned, source is copied. Threads: any. Blocks: no.
@@ -88,18 +95,39 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_dataset_create(dhow_context *context,
                                                         const dhow_dataset_source *source,
                                                         dhow_dataset **out);
 
-/** Drops a reference. NULL is allowed. Threads: any. Blocks: no. */
+/**
+ * Drops a reference.
+ *
+ * @param dataset  NULL is allowed
+ *
+ * Threads: any. Blocks: no.
+ */
 DHOW_API void dhow_dataset_release(dhow_dataset *dataset);
 
-/** How many samples there are; -1 for no dataset. Threads: any. Blocks: no. */
+/**
+ * How many samples there are.
+ *
+ * @param dataset  NULL or what is no dataset gives -1
+ *
+ * Threads: any. Blocks: no.
+ */
 DHOW_API int64_t dhow_dataset_sample_count(const dhow_dataset *dataset);
 
-/** How many columns there are. Threads: any. Blocks: no. */
+/**
+ * How many columns there are.
+ *
+ * @param dataset  NULL or what is no dataset gives 0
+ *
+ * Threads: any. Blocks: no.
+ */
 DHOW_API uint32_t dhow_dataset_column_count(const dhow_dataset *dataset);
 
 /**
  * One column.
  *
+ * @param dataset  no sample of it is read
+ * @param index    below dhow_dataset_column_count()
+ * @param out      filled in, cleared on errors; begin with DHOW_INIT()
  * @return INVALID_ARGUMENT, OUT_OF_RANGE
  *
  * Threads: any. Blocks: no.
@@ -111,7 +139,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_dataset_column_at(const dhow_dataset *d
 /**
  * Reads samples, as a loader does for a batch.
  *
+ * @param dataset  also one that loaders read at the same time
  * @param indices  0 <= index < samples, in any order, also several times
+ * @param count    of indices, 0 or more
  * @param columns  filled with one new CPU tensor [count, ...] per column, with NULL where it fails
  * @return INVALID_ARGUMENT, OUT_OF_RANGE (the message names the index), OUT_OF_MEMORY, or what the
  * dataset's `read` returns
@@ -126,7 +156,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_dataset_read(dhow_dataset *dataset, con
 /**
  * Some samples of a dataset, in the order of the indices: torch.utils.data.Subset.
  *
+ * @param dataset  of which samples are taken
  * @param indices  copied; 0 <= index < samples, also several times
+ * @param count    of indices, 0 or more
+ * @param out      receives the dataset; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_RANGE (the message names the index), OUT_OF_MEMORY
  *
  * Ownership: *out is owned, the dataset is retained. Threads: any. Blocks: no.
@@ -139,10 +172,14 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_dataset_subset(dhow_dataset *dataset,
  * Divides a dataset into parts that share no sample: torch.utils.data.random_split. Nothing is
  * stored per sample.
  *
- * @param counts   samples of each part, together all of them; -1 in one place stands for the rest
- * @param shuffle  1: samples are dealt out in the order of the seed, the same on every machine; 0:
- * the parts follow one another
- * @param out      `part_count` datasets; NULL where it fails
+ * @param dataset     that is divided
+ * @param counts      samples of each part, together all of them; -1 in one place stands for the
+ * rest
+ * @param part_count  of counts and parts, 1 or more
+ * @param shuffle     1: samples are dealt out in the order of the seed, the same on every machine;
+ * 0: the parts follow one another
+ * @param seed        of the order that shuffle deals in
+ * @param out         receives `part_count` datasets; all NULL on errors other than counts of NULL
  * @return INVALID_ARGUMENT (the message names the sum), OUT_OF_MEMORY
  *
  * Ownership: the parts are owned, the dataset is retained by each. Threads: any. Blocks: no.
@@ -154,7 +191,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_dataset_split(dhow_dataset *dataset, co
 /**
  * Datasets in a row: torch.utils.data.ConcatDataset.
  *
- * @param parts  of one context, with columns of the same dtypes and shapes
+ * @param parts  `count` datasets of one context, with columns of the same dtypes and shapes
+ * @param count  of parts, 1 or more
+ * @param out    receives the dataset; NULL on errors
  * @return INVALID_ARGUMENT (the message names part and column), OUT_OF_RANGE (too many samples),
  * OUT_OF_MEMORY
  *
@@ -194,6 +233,9 @@ typedef struct dhow_dataset_mapping {
  * A dataset whose samples are made of those of another one as they are read: decoded, scaled,
  * cropped at random.
  *
+ * @param dataset  whose samples the mapping takes
+ * @param mapping  not NULL, with map; begin with DHOW_INIT()
+ * @param out      receives the dataset; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_RANGE (a shape), OUT_OF_MEMORY; then `release` is not called
  *
  * Ownership: *out is owned, the dataset is retained, the mapping is copied. Threads: any. Blocks:

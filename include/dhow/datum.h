@@ -39,6 +39,8 @@ typedef struct dhow_datum_info {
 /**
  * A tensor as a datum.
  *
+ * @param tensor  of any device
+ * @param out     receives the datum; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
  * Ownership: the tensor is retained; *out is owned, release with dhow_datum_release(). Threads:
@@ -50,8 +52,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_datum_of_tensor(dhow_tensor *tensor, dh
  * An array of texts, which are copied.
  *
  * @param rank   0 to DHOW_MAX_RANK
- * @param shape  [rank]
+ * @param shape  [rank]; NULL for rank 0
  * @param texts  UTF-8, terminated, as many as the shape says, row-major
+ * @param out    receives the datum; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_RANGE, OUT_OF_MEMORY
  *
  * Ownership: *out is owned, release with dhow_datum_release(). Threads: any. Blocks: no.
@@ -63,7 +66,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_datum_of_texts(int32_t rank, const int6
  * A sequence.
  *
  * @param items  tensors or arrays of texts, all of one kind
- * @param count  may be 0
+ * @param count  of items, 0 or more
+ * @param out    receives the datum; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
  * Ownership: the items are retained; *out is owned, release with dhow_datum_release(). Threads:
@@ -75,18 +79,27 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_datum_of_sequence(dhow_datum *const *it
 /**
  * An optional value that is not there.
  *
+ * @param out  receives the datum; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
  * Ownership: *out is owned, release with dhow_datum_release(). Threads: any. Blocks: no.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_datum_of_nothing(dhow_datum **out);
 
-/** Drops a reference. NULL is allowed. Threads: any. Blocks: no. */
+/**
+ * Drops a reference.
+ *
+ * @param datum  NULL is allowed
+ *
+ * Threads: any. Blocks: no.
+ */
 DHOW_API void dhow_datum_release(dhow_datum *datum);
 
 /**
  * What a datum is.
  *
+ * @param datum  of any kind
+ * @param out    filled in, cleared on errors; begin with DHOW_INIT()
  * @return INVALID_ARGUMENT
  *
  * Threads: any. Blocks: no.
@@ -97,6 +110,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_datum_get_info(const dhow_datum *datum,
 /**
  * The tensor of a datum.
  *
+ * @param datum  of kind DHOW_DATUM_TENSOR
+ * @param out    receives the tensor; NULL on errors
  * @return INVALID_ARGUMENT (the datum is no tensor)
  *
  * Ownership: *out is borrowed until the datum ends. Threads: any. Blocks: no.
@@ -106,6 +121,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_datum_tensor(const dhow_datum *datum, d
 /**
  * One text of an array, row-major.
  *
+ * @param datum  of kind DHOW_DATUM_TEXTS
+ * @param index  from 0, below the count of dhow_datum_get_info()
+ * @param out    receives the text; NULL on errors
  * @return INVALID_ARGUMENT (the datum is no array of texts), OUT_OF_RANGE
  *
  * Ownership: *out is borrowed until the datum ends. Threads: any. Blocks: no.
@@ -116,6 +134,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_datum_text(const dhow_datum *datum, int
 /**
  * One datum of a sequence.
  *
+ * @param datum  of kind DHOW_DATUM_SEQUENCE
+ * @param index  below the count of dhow_datum_get_info()
+ * @param out    receives the datum; NULL on errors
  * @return INVALID_ARGUMENT (the datum is no sequence), OUT_OF_RANGE
  *
  * Ownership: *out is borrowed until the sequence ends. Threads: any. Blocks: no.

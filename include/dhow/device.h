@@ -38,16 +38,23 @@ typedef struct dhow_device_info {
 /**
  * How many devices the context has.
  *
- * Threads: any. Blocks: no.
+ * @param context  whose plugins are probed, if they were not yet; NULL or what is no context gives
+ * 0
+ *
+ * Threads: any. Blocks: while plugins are probed, the first time.
  */
 DHOW_API uint32_t dhow_device_count(const dhow_context *context);
 
 /**
- * The index-th device: CUDA devices first, then OpenCL GPUs, the CPU, others.
+ * One of the devices: CUDA devices first, then OpenCL GPUs, the CPU, others.
  *
- * @return INVALID_ARGUMENT, OUT_OF_RANGE
+ * @param context  whose plugins are probed, if they were not yet
+ * @param index    below dhow_device_count()
+ * @param out      receives the device; NULL on errors
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE, OUT_OF_MEMORY
  *
- * Ownership: borrowed until the context ends. Threads: any. Blocks: no.
+ * Ownership: borrowed until the context ends. Threads: any. Blocks: while plugins are probed, the
+ * first time.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_device_at(dhow_context *context, uint32_t index,
                                                    dhow_device **out);
@@ -55,19 +62,24 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_device_at(dhow_context *context, uint32
 /**
  * The device a preference list selects.
  *
- * @param spec  "cuda:1", "cuda,opencl,cpu", "auto"; NULL takes the context's choice (option,
+ * @param context  whose plugins are probed, unless the list begins with "cpu"
+ * @param spec     "cuda:1", "cuda,opencl,cpu", "auto"; NULL takes the context's choice (option,
  * DHOW_DEVICE, auto)
+ * @param out      receives the device; NULL on errors
  * @return INVALID_ARGUMENT (a word does not parse), NOT_FOUND (none of the list is there; the
- * message lists what exists and why the wanted backend is missing)
+ * message lists what exists and why the wanted backend is missing), OUT_OF_MEMORY
  *
- * Ownership: borrowed until the context ends. Threads: any. Blocks: no.
+ * Ownership: borrowed until the context ends. Threads: any. Blocks: while plugins are probed, the
+ * first time.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_device_get(dhow_context *context, const char *spec,
                                                     dhow_device **out);
 
 /**
- * Facts of a device. They are known without opening it.
+ * Facts of a device.
  *
+ * @param device  open or not
+ * @param out     filled in, cleared on errors; begin with DHOW_INIT()
  * @return INVALID_ARGUMENT
  *
  * Ownership: strings are borrowed until the context ends. Threads: any. Blocks: no.
@@ -76,14 +88,18 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_device_get_info(const dhow_device *devi
                                                          dhow_device_info *out);
 
 /**
- * The name of a device, "cuda:0"; "(invalid device)" for anything else.
+ * The name of a device, "cuda:0".
+ *
+ * @param device  NULL or what is no device gives "(invalid device)"
  *
  * Ownership: borrowed until the context ends. Threads: any. Blocks: no.
  */
 DHOW_API const char *dhow_device_name(const dhow_device *device);
 
 /**
- * The context of a device, or NULL.
+ * The context of a device.
+ *
+ * @param device  NULL or what is no device gives NULL
  *
  * Ownership: borrowed. Threads: any. Blocks: no.
  */
@@ -92,6 +108,7 @@ DHOW_API dhow_context *dhow_device_context(const dhow_device *device);
 /**
  * Opens the device now rather than on first use.
  *
+ * @param device  nothing happens where it is open
  * @return UNAVAILABLE or what the driver says
  *
  * Threads: any. Blocks: while the driver starts.
@@ -113,19 +130,28 @@ typedef enum dhow_precision {
  * Allows products and convolutions of f32 tensors on this device to compute less precisely inside.
  * Operations submitted later follow it, and models that have no precision of their own.
  *
- * @return INVALID_ARGUMENT (also for what is of models alone)
+ * @param device     open or not; operations submitted before keep theirs
+ * @param precision  DHOW_PRECISION_F32 or DHOW_PRECISION_REDUCED
+ * @return INVALID_ARGUMENT (also for a precision of models alone)
  *
  * Threads: any. Blocks: no.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_device_set_precision(dhow_device *device,
                                                               dhow_precision precision);
 
-/** What dhow_device_set_precision() has set. Threads: any. Blocks: no. */
+/**
+ * What dhow_device_set_precision() has set.
+ *
+ * @param device  NULL or what is no device gives DHOW_PRECISION_F32
+ *
+ * Threads: any. Blocks: no.
+ */
 DHOW_API dhow_precision dhow_device_precision(const dhow_device *device);
 
 /**
  * Waits for all work of all streams of the device and reports the first failure among it.
  *
+ * @param device  one that is not open has no work
  * @return DEVICE_LOST, FORKED, or what failed
  *
  * Threads: any. Blocks: yes.

@@ -131,17 +131,19 @@ extern "C" {
 
 /**
  * Shows a tensor to another library, without a copy. CPU tensors become kDLCPU, or kDLCUDAHost
- * where CUDA pinned them; CUDA and OpenCL tensors kDLCUDA and kDLOpenCL, with the number of
- * dhow's device: "cuda:1" is 1. The read-only flag is set for tensors that are frozen or expanded.
+ * where CUDA pinned them; CUDA and OpenCL tensors kDLCUDA and kDLOpenCL, with the number of dhow's
+ * device: "cuda:1" is 1. The read-only flag is set for tensors that are frozen or expanded.
  *
  * Dhow knows nothing of what the consumer does: its work has to be over, or to be ordered before
  * later work on the same memory, when the deleter is called, and before dhow uses the tensor
  * meanwhile.
  *
+ * @param tensor  of any strides, on the CPU, CUDA or OpenCL
  * @param stream  where the consumer will work, as the number that the array API's __dlpack__()
  * gets: a cudaStream_t, which 1 for the legacy and 2 for the calling thread's default stream are,
  * or a cl_command_queue; it waits on the device for the tensor's pending work. NULL: the call
  * itself waits, as it does for host memory, whatever the stream. DHOW_DLPACK_NO_SYNC: nobody waits
+ * @param out     receives the DLPack tensor; NULL on errors
  * @return INVALID_ARGUMENT (also: a stream for host memory; a stream that is not the device's),
  * UNSUPPORTED (DLPack has no such device), OUT_OF_MEMORY, DEVICE_LOST, or what the pending work
  * reports
@@ -155,6 +157,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_to_dlpack(dhow_tensor *tensor, v
 /**
  * The same in the form before DLPack 1.0, which cannot say that a tensor is read-only.
  *
+ * @param tensor  as for dhow_tensor_to_dlpack(), neither frozen nor expanded
+ * @param stream  as for dhow_tensor_to_dlpack()
+ * @param out     receives the DLPack tensor; NULL on errors
  * @return as dhow_tensor_to_dlpack(); INVALID_ARGUMENT also for a frozen or expanded tensor
  *
  * Ownership: *out is owned: whoever has it calls its deleter once, in any thread; it keeps the
@@ -171,14 +176,17 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_to_dlpack_unversioned(dhow_tenso
  * cl_mem must be of the context that dhow_stream_native() shows.
  *
  * On a device, what the device's default stream was given or made to wait for before this call
- * comes before all use of the tensor: ask the producer for that stream, __dlpack__(stream=...)
- * with the number that dhow_stream_native() of dhow_stream_default() tells, or wait first.
+ * comes before all use of the tensor: ask the producer for that stream, __dlpack__(stream=...) with
+ * the number that dhow_stream_native() of dhow_stream_default() tells, or wait first.
  *
+ * @param context  in which the memory's device is looked for
+ * @param managed  of DLPack 1.x, whose deleter may be NULL
+ * @param out      receives the tensor; NULL on errors
  * @return INVALID_ARGUMENT (what dhow has not: the message names the value - lanes, a type, a
  * negative stride, strides that overlap, memory that is not aligned for its type, memory of another
  * device), INCOMPATIBLE (another major version), NOT_FOUND (no device of the context has that
- * device type and device_id), OUT_OF_RANGE, OUT_OF_MEMORY, DEVICE_LOST. Then
- * `managed` stays the caller's, whose deleter is not called
+ * device type and device_id), OUT_OF_RANGE, OUT_OF_MEMORY, DEVICE_LOST. Then `managed` stays the
+ * caller's, whose deleter is not called
  *
  * Ownership: on success managed is transferred: its deleter is called once, after all work of dhow
  * that uses it, when the last tensor over it is released, by the thread that does so; *out is
@@ -191,6 +199,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_from_dlpack(dhow_context *contex
 /**
  * The same for the form before DLPack 1.0, which is never read-only.
  *
+ * @param context  in which the memory's device is looked for
+ * @param managed  whose deleter may be NULL
+ * @param out      receives the tensor; NULL on errors
  * @return as dhow_tensor_from_dlpack(), except INCOMPATIBLE
  *
  * Ownership: on success managed is transferred: its deleter is called once, after all work of dhow

@@ -31,6 +31,8 @@ typedef dhow_status dhow_graph_work(void *user, dhow_stream *stream);
  *
  * @param stream  not NULL
  * @param work    kept, with `user`, until the graph ends
+ * @param user    handed to it
+ * @param out     receives the graph; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY, DEVICE_LOST, or what work returned
  *
  * Ownership: *out is owned, release with dhow_graph_release(); it keeps the memory of the tensors
@@ -43,6 +45,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_graph_record(dhow_stream *stream, dhow_
  * Submits the recorded work. Tensors have the contents they have when it runs; hazards with other
  * work are waited for as usual.
  *
+ * @param graph   that the device replays, or whose work is submitted anew, see dhow_graph_reason()
  * @param stream  of the graph's device, or NULL for the one it was recorded on
  * @return INVALID_ARGUMENT, DEVICE_LOST, FORKED, or what the driver says
  *
@@ -53,12 +56,16 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_graph_replay(dhow_graph *graph, dhow_st
 /**
  * "" for a graph that the device replays, else why the work is submitted anew each time.
  *
+ * @param graph  NULL or what is no graph gives ""
+ *
  * Ownership: borrowed until the graph ends. Threads: any. Blocks: no.
  */
 DHOW_API const char *dhow_graph_reason(const dhow_graph *graph);
 
 /**
- * Drops a reference; the last one waits for the replays. NULL is allowed.
+ * Drops a reference; the last one waits for the replays.
+ *
+ * @param graph  NULL is allowed
  *
  * Threads: any. Blocks: on the last reference.
  */

@@ -53,10 +53,13 @@ typedef struct dhow_module_source {
 /**
  * Builds a module for a device, or takes it from the disk cache.
  *
+ * @param device  that its kernels run on
+ * @param source  not NULL, with either text or image; begin with DHOW_INIT()
+ * @param out     receives the module; NULL on errors
  * @return INVALID_ARGUMENT (no kernel in the text, or a portable one with a name that OpenCL C or
- * CUDA has for itself, as step or min), COMPILE_ERROR (the compiler's log is in
- * dhow_module_log() of this thread and its first lines are in the message), UNSUPPORTED (no
- * compiler here: the message says what to install)
+ * CUDA has for itself, as step or min), COMPILE_ERROR (the compiler's log is in dhow_module_log()
+ * of this thread and its first lines are in the message), UNSUPPORTED (no compiler here: the
+ * message says what to install)
  *
  * Ownership: *out is owned, release with dhow_module_release(). Threads: any. Blocks: while it
  * compiles.
@@ -73,7 +76,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_module_build(dhow_device *device,
 DHOW_API const char *dhow_module_log(void);
 
 /**
- * Drops a reference. Kernels of the module keep it alive. NULL is allowed.
+ * Drops a reference. Kernels of the module keep it alive.
+ *
+ * @param module  NULL is allowed
  *
  * Threads: any. Blocks: no.
  */
@@ -82,6 +87,9 @@ DHOW_API void dhow_module_release(dhow_module *module);
 /**
  * A kernel of a module.
  *
+ * @param module  retained by the kernel
+ * @param name    as the text has it, "axpy"
+ * @param out     receives the kernel; NULL on errors
  * @return INVALID_ARGUMENT, NOT_FOUND (the message lists the kernels there are)
  *
  * Ownership: *out is owned, release with dhow_kernel_release(). Threads: any. Blocks: no.
@@ -90,9 +98,11 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_module_kernel(dhow_module *module, cons
                                                        dhow_kernel **out);
 
 /**
- * A built-in kernel, "softmax_f16". It is compiled on first use where the backend has no ready-made
- * one.
+ * A built-in kernel. It is compiled on first use where the backend has no ready-made one.
  *
+ * @param device  that the kernel runs on
+ * @param name    with its dtype: "softmax_f16"
+ * @param out     receives the kernel; NULL on errors
  * @return INVALID_ARGUMENT, NOT_FOUND, UNSUPPORTED (names kernel and device)
  *
  * Ownership: *out is owned, release with dhow_kernel_release(). Threads: any. Blocks: while it
@@ -102,14 +112,18 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_kernel_get(dhow_device *device, const c
                                                     dhow_kernel **out);
 
 /**
- * Drops a reference. NULL is allowed.
+ * Drops a reference.
+ *
+ * @param kernel  NULL is allowed
  *
  * Threads: any. Blocks: no.
  */
 DHOW_API void dhow_kernel_release(dhow_kernel *kernel);
 
 /**
- * The argument list of a kernel, "(IN(f32,x), OUT(f32,y), VAL(i64,n))"; "" for an invalid handle.
+ * The argument list of a kernel, "(IN(f32,x), OUT(f32,y), VAL(i64,n))".
+ *
+ * @param kernel  NULL or what is no kernel gives ""
  *
  * Ownership: borrowed from the kernel. Threads: any. Blocks: no.
  */
@@ -147,8 +161,11 @@ typedef struct dhow_value {
  * output that overlaps another argument is refused except where it is exactly the same ALIAS
  * argument.
  *
- * @param work   elements handled in all: sizes the launch, never changes the result
- * @param count  number of arguments
+ * @param stream  of the kernel's device, or NULL for its default stream
+ * @param kernel  portable; dhow_launch_grid_values() takes native ones
+ * @param work    elements handled in all, 0 or more: sizes the launch, never changes the result
+ * @param count   of values, those of the kernel's signature
+ * @param values  `count` arguments in the signature's order, see DHOW_ARGS()
  * @return INVALID_ARGUMENT (the message names the argument), OUT_OF_RANGE, DEVICE_LOST, or what the
  * device says
  *
@@ -162,8 +179,12 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_launch_values(dhow_stream *stream, dhow
 /**
  * Submits a kernel of a native module (CUDA or OpenCL source, PTX, cubin).
  *
- * @param grid, block   groups, and items of a group, in x, y and z
+ * @param stream        of the kernel's device, or NULL for its default stream
+ * @param kernel        of a native module
+ * @param grid, block   groups, and items of a group, in x, y and z, each 1 or more
  * @param shared_bytes  dynamic shared memory
+ * @param count         of values: those of the signature, without one at most DHOW_MAX_KERNEL_ARGS
+ * @param values        `count` arguments in the kernel's order, see DHOW_ARGS()
  * @return as dhow_launch_values(); INVALID_ARGUMENT for a portable kernel
  *
  * Ownership: tensors live until the kernel has run. Threads: any. Blocks: no.

@@ -31,7 +31,9 @@ typedef struct dhow_memory_stats {
 /**
  * The accounting of a device.
  *
- * @return INVALID_ARGUMENT
+ * @param device  open or not
+ * @param out     filled in, cleared on errors; begin with DHOW_INIT()
+ * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
  * Threads: any. Blocks: no.
  */
@@ -41,7 +43,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_memory_get_stats(dhow_device *device,
 /**
  * Sets the peaks to the present values.
  *
- * @return INVALID_ARGUMENT
+ * @param device  open or not
+ * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
  * Threads: any. Blocks: no.
  */
@@ -51,16 +54,19 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_memory_reset_peaks(dhow_device *device)
  * Gives cached blocks back to the driver, those that eager calls keep for the next ones alike them
  * included.
  *
- * @return INVALID_ARGUMENT, or what the device reports while its work is awaited
+ * @param device  open or not
+ * @return INVALID_ARGUMENT, OUT_OF_MEMORY, or what the device reports while its work is awaited
  *
  * Threads: any. Blocks: until work that still uses cached blocks has ended.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_memory_trim(dhow_device *device);
 
 /**
- * Lets `reserved` grow to at most limit_bytes; 0 lifts the limit. Exceeding it is OUT_OF_MEMORY.
+ * Lets `reserved` grow to at most limit_bytes. Exceeding it is OUT_OF_MEMORY.
  *
- * @return INVALID_ARGUMENT
+ * @param device       open or not; what it holds beyond the limit stays
+ * @param limit_bytes  0 lifts the limit
+ * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
  * Threads: any. Blocks: no.
  */

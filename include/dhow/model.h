@@ -36,6 +36,8 @@ typedef int32_t dhow_model_value;
 /**
  * Creates an empty model on the CPU.
  *
+ * @param context  on whose CPU device it begins; retained
+ * @param out      receives the model; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
  * Ownership: *out is owned, release with dhow_model_release(). Threads: any. Blocks: no.
@@ -48,6 +50,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_create(dhow_context *context, dho
  * wants a weight of a file that was cut short meanwhile returns CORRUPT. Weights in further files
  * are taken from beneath the model's folder only. The model is complete: nothing is added.
  *
+ * @param context  on whose CPU device it begins; retained
+ * @param path     of the file
+ * @param out      receives the model; NULL on errors
  * @return INVALID_ARGUMENT, NOT_FOUND, IO_ERROR, CORRUPT (the message names node or byte),
  * UNSUPPORTED (names the operator), OUT_OF_MEMORY
  *
@@ -60,8 +65,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_load(dhow_context *context, const
 /**
  * The same from memory, which must live and stay as it is as long as the model.
  *
- * @param data   the bytes of an ONNX file
- * @param bytes  how many
+ * @param context  on whose CPU device it begins; retained
+ * @param data     the bytes of an ONNX file, not NULL
+ * @param bytes    how many, 1 or more
+ * @param out      receives the model; NULL on errors
  * @return as dhow_model_load()
  *
  * Ownership: *out is owned; data is borrowed until the model ends. Threads: any. Blocks: no.
@@ -69,7 +76,13 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_load(dhow_context *context, const
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_load_memory(dhow_context *context, const void *data,
                                                            uint64_t bytes, dhow_model **out);
 
-/** Drops a reference. NULL is allowed. Threads: any. Blocks: no. */
+/**
+ * Drops a reference.
+ *
+ * @param model  NULL is allowed
+ *
+ * Threads: any. Blocks: no.
+ */
 DHOW_API void dhow_model_release(dhow_model *model);
 
 /* ---- building: one thread at a time; all return INVALID_ARGUMENT (a value or name that does not
@@ -79,10 +92,12 @@ DHOW_API void dhow_model_release(dhow_model *model);
 /**
  * An input; extents of -1 are open until the model runs.
  *
- * @param name   by which runs name it, unique among the inputs
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param name   by which runs name it, copied; unique among inputs and parameters
  * @param dtype  of its elements
  * @param rank   0 to 8
- * @param shape  `rank` extents, -1 where any will do
+ * @param shape  `rank` extents, -1 where any will do; NULL for rank 0
+ * @param out    receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -95,6 +110,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_input(dhow_model *model, const ch
 /**
  * Names a value as an output.
  *
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param name   by which runs name it, copied; unique among the outputs
+ * @param value  the result of a step, neither an input nor a parameter
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -106,10 +124,12 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_output(dhow_model *model, const c
 /**
  * A parameter of zeros, to be loaded or set.
  *
- * @param name   unique among the parameters
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param name   behind the open scopes, copied; unique among inputs and parameters
  * @param dtype  of its elements
  * @param rank   0 to 8
- * @param shape  `rank` extents
+ * @param shape  `rank` extents; NULL for rank 0
+ * @param out    receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -123,10 +143,12 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_parameter(dhow_model *model, cons
 /**
  * dhow_linear() with parameters <name>.weight[out, in] and, with bias != 0, <name>.bias[out].
  *
- * @param name  of the layer, before its parameters' names
- * @param x     [..., in_features]
- * @param bias  1 for one, 0 for none
- * @param out   [..., out_features]
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param name   of the layer, 1 to 128 bytes, before its parameters' names
+ * @param x      [..., in_features]
+ * @param in_features, out_features  1 to 2^31 - 1
+ * @param bias   1 for one, 0 for none
+ * @param out    [..., out_features]; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -141,11 +163,13 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_linear(dhow_model *model, const c
  * dhow_conv2d() with parameters <name>.weight[k, c/groups, kh, kw] (window->kernel) and, with bias
  * != 0, <name>.bias[k].
  *
- * @param name    of the layer, before its parameters' names
+ * @param model   made by dhow_model_create(), which no thread runs
+ * @param name    of the layer, 1 to 128 bytes, before its parameters' names
  * @param x       [n, in_channels, h, w]
- * @param window  its kernel, stride, pad, dilation and groups
+ * @param in_channels, out_channels  1 to 2^31 - 1, multiples of the groups
+ * @param window  its kernel, stride, pad, dilation and groups; not NULL
  * @param bias    1 for one, 0 for none
- * @param out     [n, out_channels, h, w] with the window's extents
+ * @param out     [n, out_channels, h, w] with the window's extents; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -161,10 +185,12 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_conv2d(dhow_model *model, const c
  * dhow_layernorm() with parameters <name>.weight[features], which begins as 1, and
  * <name>.bias[features].
  *
- * @param name  of the layer, before its parameters' names
- * @param x     [..., features]
- * @param eps   added to the variance
- * @param out   the shape of x
+ * @param model     made by dhow_model_create(), which no thread runs
+ * @param name      of the layer, 1 to 128 bytes, before its parameters' names
+ * @param x         [..., features]
+ * @param features  1 to 2^31 - 1
+ * @param eps       added to the variance
+ * @param out       the shape of x; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -175,11 +201,15 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_layernorm(dhow_model *model, cons
                                                          float eps, dhow_model_value *out);
 
 /**
- * Rows of a table by index, as PyTorch's Embedding: y[..., features] with parameter
- * <name>.weight[count, features].
+ * Rows of a table by index, as PyTorch's Embedding, with parameter <name>.weight[count, features].
  *
- * @param index  i64 of rank 0 to 7; one outside the table gives zeros
- * @param dtype  of the table and of y, a float
+ * @param model     made by dhow_model_create(), which no thread runs
+ * @param name      of the layer, 1 to 128 bytes, before its parameters' names
+ * @param index     i64 of rank 0 to 7; one outside the table gives zeros
+ * @param count     rows of the table, 1 to 2^31 - 1
+ * @param features  1 to 2^31 - 1
+ * @param dtype     of the table and of y, a float
+ * @param out       the shape of index, and features; -1 on errors
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
  * Threads: externally synchronized per model. Blocks: no.
@@ -192,11 +222,16 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_embedding(dhow_model *model, cons
 /**
  * (x - running_mean) / sqrt(running_var + eps) weight + bias by channel, Ioffe and Szegedy 2015; it
  * goes into a convolution or linear layer just before it. A dhow_trainer takes the batch's own mean
- * and variance, and the running ones follow. Parameters
- * <name>.weight, .bias, .running_mean and .running_var[features], and .num_batches_tracked (i64),
- * which PyTorch saves too. Weights and variances begin as 1.
+ * and variance, and the running ones follow. Parameters <name>.weight, .bias, .running_mean and
+ * .running_var[features], and .num_batches_tracked (i64), which PyTorch saves too. Weights and
+ * variances begin as 1.
  *
- * @param x  [n, features, ...]
+ * @param model     made by dhow_model_create(), which no thread runs
+ * @param name      of the layer, 1 to 128 bytes, before its parameters' names
+ * @param x         [n, features, ...], a float
+ * @param features  1 to 2^31 - 1
+ * @param eps       added to the variance
+ * @param out       the shape of x; -1 on errors
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
  * Threads: externally synchronized per model. Blocks: no.
@@ -206,15 +241,20 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_batchnorm(dhow_model *model, cons
                                                          float eps, dhow_model_value *out);
 
 /**
- * Multi-head attention, Vaswani et al. 2017, as PyTorch's MultiheadAttention with batch_first:
- * y[batch, steps, features] with parameters <name>.in_proj_weight[3 features, features],
- * <name>.out_proj.weight[features, features] and, with bias != 0, <name>.in_proj_bias and
- * <name>.out_proj.bias.
+ * Multi-head attention, Vaswani et al. 2017, as PyTorch's MultiheadAttention with batch_first.
+ * Parameters <name>.in_proj_weight[3 features, features], <name>.out_proj.weight[features,
+ * features] and, with a bias, <name>.in_proj_bias and <name>.out_proj.bias.
  *
- * @param query  [batch, steps, features]
- * @param key    [batch, other steps, features], value the same; all three may be one value
- * @param mask   added to the scores [batch, heads, steps, other steps], to which it broadcasts; -1:
- * none
+ * @param model       made by dhow_model_create(), which no thread runs
+ * @param name        of the layer, 1 to 128 bytes, before its parameters' names
+ * @param query       [batch, steps, features], a float
+ * @param key, value  [batch, other steps, features]; all three may be one value
+ * @param mask        added to the scores [batch, heads, steps, other steps], to which it
+ * broadcasts; -1: none
+ * @param features    a multiple of heads, at most (2^31 - 1) / 3
+ * @param heads       1 or more
+ * @param bias        1 for them, 0 for none
+ * @param out         [batch, steps, features]; -1 on errors
  * @return INVALID_ARGUMENT (heads does not divide features), OUT_OF_MEMORY
  *
  * Threads: externally synchronized per model. Blocks: no.
@@ -226,12 +266,20 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_multihead_attention(
 
 /**
  * LSTM layers on top of each other, Hochreiter and Schmidhuber 1997, as PyTorch's LSTM with
- * batch_first and a state that begins with zeros: y[batch, steps, hidden], with bidirectional != 0
- * [batch, steps, 2 hidden]. Parameters <name>.weight_ih_l0[4 hidden, in], .weight_hh_l0[4 hidden,
- * hidden], with bias != 0 .bias_ih_l0 and .bias_hh_l0[4 hidden], the backward ones with _reverse,
- * those of further layers with _l1, ...
+ * batch_first and a state that begins with zeros. Parameters <name>.weight_ih_l0[4 hidden, in],
+ * .weight_hh_l0[4 hidden, hidden], with a bias .bias_ih_l0 and .bias_hh_l0[4 hidden], the backward
+ * ones with _reverse, those of further layers with _l1, ...
  *
- * @param x  [batch, steps, in_features]
+ * @param model          made by dhow_model_create(), which no thread runs
+ * @param name           of the layer, 1 to 128 bytes, before its parameters' names
+ * @param x              [batch, steps, in_features], a float
+ * @param in_features    1 to 2^31 - 1
+ * @param hidden         1 to (2^31 - 1) / 8
+ * @param layers         1 to 1000
+ * @param bidirectional  1: both ways, 0: forward alone
+ * @param bias           1 for them, 0 for none
+ * @param out            [batch, steps, hidden], bidirectional [batch, steps, 2 hidden]; -1 on
+ * errors
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
  * Threads: externally synchronized per model. Blocks: no.
@@ -246,7 +294,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_lstm(dhow_model *model, const cha
  * Names of layers and parameters built from here on begin with "<name>.", within the scopes that
  * are open: "encoder.layers.0.linear1.weight".
  *
- * @return INVALID_ARGUMENT (scopes are too deep or too long together)
+ * @param model  made by dhow_model_create()
+ * @param name   without the dot, copied; at most 16 scopes and 255 bytes with those that are open
+ * @return INVALID_ARGUMENT (no name, or scopes are too deep or too long together)
  *
  * Threads: externally synchronized per model. Blocks: no.
  */
@@ -255,6 +305,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_begin_scope(dhow_model *model, co
 /**
  * Ends the scope begun last.
  *
+ * @param model  with an open scope
  * @return INVALID_ARGUMENT (no scope is open)
  *
  * Threads: externally synchronized per model. Blocks: no.
@@ -296,7 +347,7 @@ typedef struct dhow_layer {
     int64_t in, out;           /**< features or channels */
     float eps;                 /**< 0: 1e-5, of an RMS norm 1e-6 */
     int32_t no_bias;           /**< linear, convolutions and LSTM */
-    const dhow_window *window; /**< conv2d and pools; NULL: all defaults */
+    const dhow_window *window; /**< conv2d and pools, with its kernel */
     dhow_status (*activation)(dhow_model *model, dhow_model_value x,
                               dhow_model_value *out); /**< dhow_model_relu, ... */
     const struct dhow_layer *layers;
@@ -314,8 +365,12 @@ typedef struct dhow_layer {
  * Layers one after the other, all or none. They are named by their place as in PyTorch's
  * Sequential: "<name>.0.weight".
  *
- * @param name   NULL or "" for a network whose parameters begin with the number
- * @param count  of layers; 0 gives x
+ * @param model   made by dhow_model_create(), which no thread runs
+ * @param name    NULL or "" for a network whose parameters begin with the number
+ * @param x       what the first layer takes
+ * @param layers  `count` rows, read during the call; begin each with DHOW_INIT()
+ * @param count   of layers; 0 gives x
+ * @param out     receives the last layer's result; -1 on errors
  * @return INVALID_ARGUMENT (the message names the layer), OUT_OF_MEMORY
  *
  * Threads: externally synchronized per model. Blocks: no.
@@ -329,9 +384,11 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_sequential(dhow_model *model, con
  * The same elements in another shape; one extent may be -1 and is worked out, with open extents
  * when the model runs.
  *
- * @param x      any value
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param x      of any shape and dtype
  * @param rank   0 to 8, of the result
  * @param shape  `rank` extents, one of which may be -1
+ * @param out    receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes do not fit),
  * OUT_OF_MEMORY
  *
@@ -344,8 +401,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_reshape(dhow_model *model, dhow_m
 /**
  * Swaps two dimensions.
  *
- * @param x           any value
+ * @param model       made by dhow_model_create(), which no thread runs
+ * @param x           of any shape and dtype
  * @param dim0, dim1  the two that change places; -1 is the last
+ * @param out         receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes do not fit),
  * OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
@@ -356,10 +415,13 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_transpose(dhow_model *model, dhow
                                                          dhow_model_value *out);
 
 /**
- * Joins `count` values of one dtype along a dimension; the other extents are equal.
+ * Joins values along a dimension.
  *
+ * @param model   made by dhow_model_create(), which no thread runs
  * @param values  `count` of them, of one dtype and, but for `dim`, one shape
+ * @param count   of values, 1 or more
  * @param dim     along which they are joined; -1 is the last
+ * @param out     receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes do not fit),
  * OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
@@ -372,8 +434,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_cat(dhow_model *model,
 /**
  * dhow_where(): a where the condition (bool) is true, else b; all three broadcast.
  *
+ * @param model      made by dhow_model_create(), which no thread runs
  * @param condition  bool
  * @param a, b       of one dtype; all three broadcast as in NumPy
+ * @param out        receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes do not fit),
  * OUT_OF_MEMORY
  *
@@ -386,8 +450,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_where(dhow_model *model, dhow_mod
 /**
  * dhow_clip(): x held between low and high; any dtype but bool.
  *
+ * @param model      made by dhow_model_create(), which no thread runs
  * @param x          any shape, any dtype but bool
  * @param low, high  the least and the largest value of the result
+ * @param out        receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes do not fit),
  * OUT_OF_MEMORY
  *
@@ -397,14 +463,15 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_clip(dhow_model *model, dhow_mode
                                                     double low, double high, dhow_model_value *out);
 
 /**
- * dhow_reduce(): over `count` dimensions, count 0 for all; with keep_dims != 0 they stay with
- * extent
- * 1. f32, f64, f16, bf16, i32 or i64; a mean of floats only.
+ * dhow_reduce().
  *
- * @param kind       sum, mean, maximum, minimum or product
+ * @param model      made by dhow_model_create(), which no thread runs
+ * @param kind       which DHOW_REDUCE_...; a mean of floats only
  * @param x          any shape; floats, i32 or i64
- * @param dims       `count` dimensions, negative ones from the end; NULL: all
- * @param keep_dims  1: they stay as extents of 1
+ * @param dims       `count` different ones, negative ones from the end; NULL only with count 0
+ * @param count      of dims; 0: all of x's
+ * @param keep_dims  1: they stay as extents of 1, 0: they disappear
+ * @param out        receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes do not fit),
  * OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
@@ -418,9 +485,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_reduce(dhow_model *model, dhow_re
 /**
  * A step *out = dhow_affine(x, a, b): a x + b.
  *
- * @param x     any shape, any dtype but bool
- * @param a, b  DHOW_SCALAR(...)
- * @param out   the shape and dtype of x
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param x      any shape, any dtype but bool
+ * @param a, b   DHOW_SCALAR(...)
+ * @param out    the shape and dtype of x; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or a number is not whole that must be),
  * OUT_OF_RANGE (a number that x's dtype has not, see dhow/scalar.h), OUT_OF_MEMORY
  *
@@ -434,9 +502,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_affine(dhow_model *model, dhow_mo
 /**
  * dhow_matmul().
  *
- * @param a    [..., m, k]; f32, f64, f16 or bf16
- * @param b    [..., k, n] of a's dtype
- * @param out  [..., m, n]
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param a      [..., m, k]; f32, f64, f16 or bf16
+ * @param b      [..., k, n] of a's dtype
+ * @param out    [..., m, n]; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -447,8 +516,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_matmul(dhow_model *model, dhow_mo
 /**
  * dhow_softmax().
  *
- * @param x    any shape; f32, f64, f16 or bf16
- * @param dim  along which sums are 1; -1 is the last
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param x      any shape; f32, f64, f16 or bf16
+ * @param dim    along which sums are 1; -1 is the last
+ * @param out    the shape and dtype of x; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -457,11 +528,12 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_matmul(dhow_model *model, dhow_mo
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_softmax(dhow_model *model, dhow_model_value x,
                                                        int32_t dim, dhow_model_value *out);
 /**
- * dhow_argmax(); the result lacks that dimension.
+ * dhow_argmax().
  *
- * @param x    any shape; floats, i32 or i64
- * @param dim  that is reduced; -1 is the last
- * @param out  i64, without that dimension
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param x      any shape; floats, i32 or i64
+ * @param dim    that is reduced; -1 is the last
+ * @param out    i64, without that dimension; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -472,8 +544,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_argmax(dhow_model *model, dhow_mo
 /**
  * dhow_maxpool2d().
  *
+ * @param model   made by dhow_model_create(), which no thread runs
  * @param x       [n, c, h, w]; f32, f64, f16 or bf16
  * @param window  its kernel, stride and pad
+ * @param out     receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -485,8 +559,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_maxpool2d(dhow_model *model, dhow
 /**
  * dhow_avgpool2d().
  *
+ * @param model   made by dhow_model_create(), which no thread runs
  * @param x       [n, c, h, w]; f32, f64, f16 or bf16
  * @param window  its kernel, stride and pad
+ * @param out     receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -498,8 +574,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_avgpool2d(dhow_model *model, dhow
 /**
  * Joins all dimensions from `dim` on into one.
  *
- * @param x    any value
- * @param dim  the first of those that become one
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param x      of any shape and dtype
+ * @param dim    the first of those that become one
+ * @param out    receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -525,14 +603,29 @@ typedef struct dhow_model_value_info {
     const char *encoding;
 } dhow_model_value_info;
 
-/** How many inputs there are. Threads: any. Blocks: no. */
+/**
+ * How many inputs there are.
+ *
+ * @param model  NULL or what is no model gives 0
+ *
+ * Threads: any. Blocks: no.
+ */
 DHOW_API uint32_t dhow_model_input_count(const dhow_model *model);
-/** How many outputs there are. Threads: any. Blocks: no. */
+/**
+ * How many outputs there are.
+ *
+ * @param model  NULL or what is no model gives 0
+ *
+ * Threads: any. Blocks: no.
+ */
 DHOW_API uint32_t dhow_model_output_count(const dhow_model *model);
 
 /**
  * One input.
  *
+ * @param model  built or loaded
+ * @param index  below dhow_model_input_count()
+ * @param out    filled in; begin with DHOW_INIT()
  * @return INVALID_ARGUMENT, OUT_OF_RANGE
  *
  * Ownership: the name is borrowed. Threads: any. Blocks: no.
@@ -543,6 +636,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_input_at(const dhow_model *model,
 /**
  * One output.
  *
+ * @param model  built or loaded
+ * @param index  below dhow_model_output_count()
+ * @param out    filled in; begin with DHOW_INIT()
  * @return INVALID_ARGUMENT, OUT_OF_RANGE
  *
  * Ownership: the name is borrowed. Threads: any. Blocks: no.
@@ -559,15 +655,25 @@ typedef struct dhow_model_parameter_info {
     dhow_tensor *tensor; /**< borrowed; perhaps strided, a part of what several share */
 } dhow_model_parameter_info;
 
-/** How many parameters there are. Threads: any. Blocks: no. */
+/**
+ * How many parameters there are.
+ *
+ * @param model  NULL or what is no model gives 0
+ *
+ * Threads: any. Blocks: no.
+ */
 DHOW_API uint32_t dhow_model_parameter_count(const dhow_model *model);
 
 /**
  * One parameter.
  *
- * @return INVALID_ARGUMENT, OUT_OF_RANGE
+ * @param model  built or loaded
+ * @param index  below dhow_model_parameter_count()
+ * @param out    filled in, without a tensor on errors; begin with DHOW_INIT()
+ * @return INVALID_ARGUMENT, OUT_OF_RANGE, or what reading a weight of a file says
  *
- * Ownership: borrowed until the model moves or ends. Threads: any. Blocks: no.
+ * Ownership: borrowed until the model moves or ends. Threads: any. Blocks: while a weight that is
+ * in a file is read.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_parameter_at(const dhow_model *model, uint32_t index,
                                                             dhow_model_parameter_info *out);
@@ -575,6 +681,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_parameter_at(const dhow_model *mo
 /**
  * Name, dtype and shape of a parameter, without reading its values.
  *
+ * @param model  built or loaded
+ * @param index  below dhow_model_parameter_count()
+ * @param out    filled in; begin with DHOW_INIT()
  * @return INVALID_ARGUMENT, OUT_OF_RANGE
  *
  * Ownership: the name is borrowed. Threads: any. Blocks: no.
@@ -584,8 +693,11 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_parameter_describe(const dhow_mod
                                                                   dhow_model_value_info *out);
 
 /**
- * Sets a parameter's values from a tensor of the same shape and dtype on any device.
+ * Sets a parameter's values.
  *
+ * @param model  that no thread runs
+ * @param name   with its scopes: "encoder.fc1.weight"
+ * @param value  copied; of the parameter's shape and dtype, on any device
  * @return INVALID_ARGUMENT, NOT_FOUND, or what a device says
  *
  * Threads: externally synchronized per model. Blocks: until copied.
@@ -594,9 +706,11 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_parameter(dhow_model *model, 
                                                              dhow_tensor *value);
 
 /**
- * Loads all parameters from a safetensors file, all or none. A num_batches_tracked that the file
- * lacks is not missed: no run reads it.
+ * Loads all parameters, all or none. A num_batches_tracked that the file lacks is not missed: no
+ * run reads it.
  *
+ * @param model  that no thread runs
+ * @param path   of a safetensors file
  * @return INVALID_ARGUMENT (names are missing, unexpected or of another shape or dtype: the message
  * lists them), or as dhow_safetensors_open()
  *
@@ -624,8 +738,11 @@ enum {                         /* flags of dhow_model_load_state_with() */
  * dhow_model_load_state() that tells every difference, however many there are, before anything is
  * read.
  *
+ * @param model  that no thread runs
+ * @param path   of a safetensors file
  * @param flags  0, or DHOW_STATE_PARTIAL and DHOW_STATE_CONVERT
  * @param told   called for each difference, in the order of the model, then of the file; NULL: none
+ * @param user   handed to told
  * @return INVALID_ARGUMENT (there are differences, without DHOW_STATE_PARTIAL: nothing is loaded),
  * or as dhow_safetensors_open()
  *
@@ -638,6 +755,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_load_state_with(dhow_model *model
 /**
  * Writes all parameters as a safetensors file.
  *
+ * @param model  on any device
+ * @param path   of the file, which is replaced
  * @return as dhow_safetensors_save()
  *
  * Threads: externally synchronized per model. Blocks: while it writes.
@@ -650,6 +769,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_save_state(dhow_model *model, con
  * Moves every parameter to a device, all or none. Refuses, before anything moves, a device that
  * lacks a kernel the model needs, naming operation, layer and dtype.
  *
+ * @param model   that no thread runs
+ * @param device  of the model's context
  * @return INVALID_ARGUMENT, UNSUPPORTED, OUT_OF_MEMORY, or what a device says
  *
  * Threads: externally synchronized per model. Blocks: until copied.
@@ -665,6 +786,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_to(dhow_model *model, dhow_device
  * device is set to; DHOW_PRECISION_DEVICE, the default, follows the device. Plans are made anew.
  * Copies by dhow_model_replicate() compute in the same; trainers of the model do not.
  *
+ * @param model      that no thread runs
+ * @param precision  any DHOW_PRECISION_...
  * @return INVALID_ARGUMENT (no precision; the model runs on another thread), UNSUPPORTED (the
  * device does not compute in the type), OUT_OF_MEMORY, or what a device says; on failure the model
  * computes as before
@@ -674,7 +797,12 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_to(dhow_model *model, dhow_device
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_precision(dhow_model *model,
                                                              dhow_precision precision);
 
-/** What dhow_model_set_precision() has set. Threads: externally synchronized per model. Blocks: no.
+/**
+ * What dhow_model_set_precision() has set.
+ *
+ * @param model  NULL or what is no model gives DHOW_PRECISION_DEVICE
+ *
+ * Threads: externally synchronized per model. Blocks: no.
  */
 DHOW_API dhow_precision dhow_model_precision(const dhow_model *model);
 
@@ -689,6 +817,9 @@ typedef enum dhow_placement {
 /**
  * dhow_model_to() with a choice of placement.
  *
+ * @param model      that no thread runs
+ * @param device     of the model's context
+ * @param placement  DHOW_PLACEMENT_STRICT, as dhow_model_to() has it, or DHOW_PLACEMENT_FALLBACK
  * @return as dhow_model_to()
  *
  * Threads: externally synchronized per model. Blocks: until copied.
@@ -696,19 +827,27 @@ typedef enum dhow_placement {
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_place(dhow_model *model, dhow_device *device,
                                                      dhow_placement placement);
 
-/** The device a model is on, or NULL. Ownership: borrowed. Threads: any. Blocks: no. */
+/**
+ * The device a model is on.
+ *
+ * @param model  NULL or what is no model gives NULL
+ *
+ * Ownership: borrowed. Threads: any. Blocks: no.
+ */
 DHOW_API dhow_device *dhow_model_device(const dhow_model *model);
 
 /**
  * Runs the model and makes its results.
  *
- * @param stream   of the model's device, or NULL
- * @param inputs   in the order they were declared, on the model's device
- * @param outputs  filled with new tensors in the order they were named, with NULL where it fails;
- * what is in it before is not read
+ * @param model         that nobody changes meanwhile
+ * @param stream        of the model's device, or NULL for its default stream
+ * @param inputs        in the order they were declared, on the model's device
+ * @param input_count   of inputs: as many as the model has
+ * @param outputs       filled with new tensors in the order they were named, with NULL where it
+ * fails; what is in it before is not read
+ * @param output_count  of outputs: as many as the model has
  * @return INVALID_ARGUMENT (the message names the input, or the step whose shapes do not fit; or an
- * input or output is no tensor: see dhow_model_run_data()), OUT_OF_MEMORY, or what the device
- * says
+ * input or output is no tensor: see dhow_model_run_data()), OUT_OF_MEMORY, or what the device says
  *
  * Ownership: the outputs are owned, release each. Threads: any number at a time on one model:
  * weights are shared, each run has memory of its own; on the CPU runs with stream NULL do not wait
@@ -723,10 +862,14 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_run(dhow_model *model, dhow_strea
  * dhow_model_run() that writes its results to tensors of the caller: what a loop needs that
  * allocates nothing.
  *
- * @param outputs  in the order they were named: tensors of the results' shapes and dtypes on the
- * model's device, none sharing memory with another; views are written through. One that is the very
- * tensor of an input is written in place where the model changes parts of that input, as a cache of
- * keys and values, and reads it no more afterwards
+ * @param model           as for dhow_model_run()
+ * @param stream, inputs  as for dhow_model_run()
+ * @param input_count     of inputs: as many as the model has
+ * @param outputs         in the order they were named: tensors of the results' shapes and dtypes on
+ * the model's device, none sharing memory with another; views are written through. One that is the
+ * very tensor of an input is written in place where the model changes parts of that input, as a
+ * cache of keys and values, and reads it no more afterwards
+ * @param output_count    of outputs: as many as the model has
  * @return as dhow_model_run(); INVALID_ARGUMENT (the message names the output and the result)
  *
  * Threads: as dhow_model_run(). Blocks: as dhow_model_run().
@@ -742,8 +885,12 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_run_into(dhow_model *model, dhow_
  * values (dhow_model_input_at() tells the kind). Tensors are on the model's device, those of
  * sequences as well.
  *
- * @param inputs   in the order they were declared
- * @param outputs  filled with new values, in the order they were named
+ * @param model, stream  as for dhow_model_run()
+ * @param inputs         in the order they were declared
+ * @param input_count    of inputs: as many as the model has
+ * @param outputs        filled with new data in the order they were named, with NULL where it
+ * fails; what is in it before is not read
+ * @param output_count   of outputs: as many as the model has
  * @return as dhow_model_run()
  *
  * Ownership: the outputs are owned, release each with dhow_datum_release(). Threads: as
@@ -762,12 +909,15 @@ typedef struct dhow_named_tensor {
 } dhow_named_tensor;
 
 /**
- * dhow_model_run() with names, in any order. All inputs are given; of the outputs those that are
- * wanted, each with a tensor to write to or NULL, which is filled with a new one.
+ * dhow_model_run() with names.
  *
- * @param stream   of the model's device, or NULL for its default stream
- * @param inputs   `input_count` of them, by name in any order
- * @param outputs  `output_count` names; the tensors are filled in
+ * @param model         as for dhow_model_run()
+ * @param stream        of the model's device, or NULL for its default stream
+ * @param inputs        in any order, each with name and tensor; begin each with DHOW_INIT()
+ * @param input_count   of inputs: as many as the model has
+ * @param outputs       in any order, each with a name, and a tensor to write to or NULL, which
+ * becomes a new one and stays NULL on errors; begin each with DHOW_INIT()
+ * @param output_count  of outputs: those that are wanted
  * @return as dhow_model_run(), NOT_FOUND (the model has no such name)
  *
  * Ownership: new outputs are owned. Threads: as dhow_model_run(). Blocks: as dhow_model_run().
@@ -783,7 +933,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_run_named(dhow_model *model, dhow
  * are read once and shared on the host; what is set or loaded into one afterwards does not reach
  * the others.
  *
- * @param out  `count` models
+ * @param model    built or loaded, on any device
+ * @param devices  `count` of them, of the model's context; one may be named twice
+ * @param count    of devices and copies, 0 or more
+ * @param out      receives `count` models; all NULL on errors other than devices of NULL
  * @return as dhow_model_to()
  *
  * Ownership: the models are owned, release each with dhow_model_release(). Threads: as
@@ -824,6 +977,8 @@ typedef struct dhow_model_step_info {
 /**
  * Sizes and counts of a model and its latest plan; all of a plan is 0 before the first run.
  *
+ * @param model  built or loaded
+ * @param out    filled in, cleared on errors; begin with DHOW_INIT()
  * @return INVALID_ARGUMENT
  *
  * Threads: externally synchronized per model. Blocks: no.
@@ -832,8 +987,11 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_get_summary(const dhow_model *mod
                                                            dhow_model_summary *out);
 
 /**
- * One step of the latest plan, 0 <= index < step_count.
+ * One step of the latest plan.
  *
+ * @param model  that has run
+ * @param index  below the step_count of dhow_model_get_summary()
+ * @param out    filled in, cleared on errors; begin with DHOW_INIT()
  * @return INVALID_ARGUMENT, OUT_OF_RANGE
  *
  * Ownership: names are borrowed until the next run. Threads: externally synchronized per model.
@@ -843,8 +1001,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_step_at(const dhow_model *model, 
                                                        dhow_model_step_info *out);
 
 /**
- * Measures each step of later runs, which then wait after every step; 0 ends it. Begins at zero.
+ * Measures each step of later runs, which then wait after every step.
  *
+ * @param model  that no thread runs
+ * @param on     1: begins at zero, 0: ends it
  * @return INVALID_ARGUMENT
  *
  * Threads: externally synchronized per model. Blocks: no.
@@ -854,12 +1014,13 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_profiling(dhow_model *model, 
 /**
  * Says how many bytes a single result of a run may take on the device, and all that a plan takes:
  * the memory that its steps share, outputs that the run makes, and copies of values it was made
- * for. A run that needs more is refused by the node's name (UNSUPPORTED). 0 is the default:
- * 1 GiB, 64 times the file with its weights or 64 times the run's inputs, whichever is most, for a
- * model from a file, and no limit for one built in C. It holds for shapes that have not run before.
- * Constants that the host makes while it plans have a limit of their own (256 MiB, 16 times the
- * file or 64 times the inputs), which this raises but does not lower.
+ * for. A run that needs more is refused by the node's name (UNSUPPORTED). It holds for shapes that
+ * have not run before. Constants that the host makes while it plans have a limit of their own (256
+ * MiB, 16 times the file or 64 times the inputs), which this raises but does not lower.
  *
+ * @param model  that no thread runs
+ * @param bytes  0, the default: 1 GiB, 64 times the file with its weights or 64 times the run's
+ * inputs, whichever is most, for a model from a file, and no limit for one built in C
  * @return INVALID_ARGUMENT: it runs or is changed by another thread
  *
  * Threads: externally synchronized per model. Blocks: no.
@@ -872,7 +1033,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_memory_limit(dhow_model *mode
  * between two nodes or steps, never inside of one; what an asynchronous device was given before
  * still runs there. What the outputs hold then is undefined, and the model can run again.
  *
- * @param seconds  0 for no limit, which is the default
+ * @param model    also one that runs, whose runs under way keep their limit
+ * @param seconds  0 to 1e9; 0, the default, for no limit
  * @return INVALID_ARGUMENT
  *
  * Threads: any. Blocks: no.
@@ -884,6 +1046,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_time_limit(dhow_model *model,
  * them; runs that begin later are not touched, nor are the model's replicas. It does not wait for
  * their end.
  *
+ * @param model  that runs or not
  * @return INVALID_ARGUMENT
  *
  * Threads: any. Blocks: no.

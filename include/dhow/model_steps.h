@@ -19,7 +19,10 @@ extern "C" {
  * Reorders dimensions, as dhow_tensor_permute(): dimension i of the result is dimension order[i] of
  * x.
  *
- * @param order, count  each dimension of x once, counted from the end when negative
+ * @param model         made by dhow_model_create(), which no thread runs
+ * @param x             of any shape and dtype
+ * @param order, count  each dimension of x once, from the end when negative; count is the rank of x
+ * @param out           receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
@@ -34,7 +37,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_permute(dhow_model *model, dhow_m
  * Without a dimension of extent 1, as dhow_tensor_squeeze(); another known extent stays. One that
  * is open has to be 1 when the model runs.
  *
- * @param dim  DHOW_ALL_DIMS: without any dimension of extent 1, for which all extents are known
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param x      of any shape and dtype
+ * @param dim    DHOW_ALL_DIMS: without any dimension of extent 1, for which all extents are known
+ * @param out    receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
@@ -47,7 +53,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_squeeze(dhow_model *model, dhow_m
 /**
  * With a further dimension of extent 1, as dhow_tensor_unsqueeze().
  *
- * @param dim  where it will be, -1 for the last of the result
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param x      of any shape and dtype
+ * @param dim    where it will be, -1 for the last of the result
+ * @param out    receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_RANGE (dim is not between -rank - 1 and rank, or the rank is DHOW_MAX_RANK),
  * OUT_OF_MEMORY
@@ -61,7 +70,11 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_unsqueeze(dhow_model *model, dhow
 /**
  * Repeats extents of 1, and missing outer dimensions, as dhow_tensor_expand().
  *
- * @param rank, shape  of the result; -1 keeps the extent that x has there, also an open one
+ * @param model        made by dhow_model_create(), which no thread runs
+ * @param x            of any dtype
+ * @param rank, shape  of the result, at least the rank of x; -1 keeps the extent that x has there,
+ * also an open one
+ * @param out          receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -73,10 +86,16 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_expand(dhow_model *model, dhow_mo
                                                       dhow_model_value *out);
 
 /**
- * Elements start, start + step, ... below stop along a dimension, as dhow_tensor_slice(). Negative
- * start and stop count from the end and out-of-range ones are clamped, as in Python.
+ * Elements start, start + step, ... below stop along a dimension, as dhow_tensor_slice().
+ * Out-of-range start and stop are clamped, as in Python.
  *
- * @param step  at least 1
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param x      of any shape and dtype
+ * @param dim    that is cut; -1 is the last
+ * @param start  the first index, from the end when negative
+ * @param stop   behind the last index, from the end when negative
+ * @param step   at least 1
+ * @param out    receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
@@ -91,10 +110,12 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_slice(dhow_model *model, dhow_mod
  * `length` indices of a dimension from `start` on, as dhow_tensor_narrow(). Of an open extent they
  * have to be there when the model runs.
  *
- * @param x       any value
+ * @param model   made by dhow_model_create(), which no thread runs
+ * @param x       of any shape and dtype
  * @param dim     that is cut; -1 is the last
  * @param start   the first index that stays
  * @param length  how many stay
+ * @param out     receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_RANGE (no such dimension, or indices that are not there), OUT_OF_MEMORY
  *
@@ -108,7 +129,11 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_narrow(dhow_model *model, dhow_mo
 /**
  * One index of a dimension, which disappears, as dhow_tensor_select().
  *
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param x      of any shape and dtype
+ * @param dim    that the result lacks; -1 is the last
  * @param index  counted from the end when negative
+ * @param out    receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_RANGE (no such dimension or index), OUT_OF_MEMORY
  *
@@ -120,9 +145,13 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_select(dhow_model *model, dhow_mo
                                                       dhow_model_value *out);
 
 /**
- * Joins values of one shape and dtype along a new dimension, as dhow_stack().
+ * Joins values along a new dimension, as dhow_stack().
  *
- * @param dim  where it will be, -1 for the last of the result
+ * @param model   made by dhow_model_create(), which no thread runs
+ * @param values  `count` of them, of one shape and dtype
+ * @param count   of values, 1 or more
+ * @param dim     where it will be, -1 for the last of the result
+ * @param out     receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
@@ -136,8 +165,11 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_stack(dhow_model *model,
 /**
  * Parts of a dimension of given extents, as dhow_tensor_split().
  *
- * @param sizes, count  extents that come to that of the dimension, which has to be known
- * @param out  `count` values, all or none
+ * @param model         made by dhow_model_create(), which no thread runs
+ * @param x             of any dtype, the divided extent known
+ * @param dim           that is divided; -1 is the last
+ * @param sizes, count  1 or more extents that come to that of the dimension
+ * @param out           receives `count` values; all -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or the sizes do not come to the extent),
  * OUT_OF_RANGE (no such dimension), UNSUPPORTED (the extent is open), OUT_OF_MEMORY
  *
@@ -149,10 +181,14 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_split(dhow_model *model, dhow_mod
                                                      uint32_t count, dhow_model_value *out);
 
 /**
- * `count` parts of a dimension of equal extents, the last ones shorter or of extent 0 where it does
- * not come out even, as dhow_tensor_chunk().
+ * Parts of a dimension of equal extents, the last ones shorter or of extent 0 where it does not
+ * come out even, as dhow_tensor_chunk().
  *
- * @param out  `count` values, all or none
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param x      of any dtype, the divided extent known
+ * @param dim    that is divided; -1 is the last
+ * @param count  of parts, 1 or more
+ * @param out    receives `count` values; all -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or count is 0), OUT_OF_RANGE (no such
  * dimension), UNSUPPORTED (the extent is open), OUT_OF_MEMORY
  *
@@ -166,9 +202,13 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_chunk(dhow_model *model, dhow_mod
 /**
  * x with elements around it, as PyTorch's F.pad().
  *
+ * @param model        made by dhow_model_create(), which no thread runs
+ * @param x            any dtype
  * @param pads, count  how many before and after the last dimension, then the one before it, and so
  * on; negative ones cut
- * @param value  of DHOW_PAD_CONSTANT
+ * @param mode         which DHOW_PAD_...: what stands around x
+ * @param value        of DHOW_PAD_CONSTANT
+ * @param out          receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -185,8 +225,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_pad(dhow_model *model, dhow_model
 /**
  * dhow_gather(): y[i, ...] = x[index[i], ...].
  *
- * @param x  any dtype
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param x      any dtype
  * @param index  i64[count]; negative ones count from the end, others outside x give zeros
+ * @param out    receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -200,8 +242,11 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_gather(dhow_model *model, dhow_mo
 /**
  * The indices of a dimension that `index` names, in its order.
  *
- * @param x  any dtype
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param x      any dtype
+ * @param dim    of x that the index is of; -1 is the last
  * @param index  i64[count]; negative ones count from the end, others outside x give zeros
+ * @param out    receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
@@ -216,8 +261,11 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_index_select(dhow_model *model, d
  * For each index the element of x there along dim, and at the index's own place elsewhere;
  * PyTorch's gather().
  *
- * @param x  any dtype
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param x      any dtype
  * @param index  i64 of x's rank, no larger than x but along dim; the result has its shape
+ * @param dim    of x that the index is of; -1 is the last
+ * @param out    receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
@@ -231,10 +279,13 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_take_along_dim(dhow_model *model,
 /**
  * x with elements of source at the places that the index names along dim.
  *
- * @param x  any dtype; bool is only replaced
- * @param index  i64 of x's rank, no larger than x but along dim
+ * @param model   made by dhow_model_create(), which no thread runs
+ * @param x       any dtype; bool is only replaced
+ * @param dim     of x that the index is of; -1 is the last
+ * @param index   i64 of x's rank, no larger than x but along dim
  * @param source  the shape of index, the dtype of x
  * @param reduce  what becomes of the elements of x; DHOW_SCATTER_REPLACE: they are replaced
+ * @param out     receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
@@ -250,7 +301,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_scatter(dhow_model *model, dhow_m
 /**
  * dhow_cumsum(): running sums along a dimension.
  *
- * @param x  f32, f64, f16, bf16, i32 or i64
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param x      f32, f64, f16, bf16, i32 or i64
+ * @param dim    along which it sums; -1 is the last
+ * @param out    the shape and dtype of x; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
@@ -261,9 +315,12 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_cumsum(dhow_model *model, dhow_mo
                                                       int32_t dim, dhow_model_value *out);
 
 /**
- * dhow_argmin(); the result is i64 and lacks that dimension.
+ * dhow_argmin().
  *
- * @param x  f32, f64, f16, bf16, i32 or i64
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param x      f32, f64, f16, bf16, i32 or i64
+ * @param dim    that is reduced; -1 is the last
+ * @param out    i64, without that dimension; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
@@ -274,11 +331,15 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_argmin(dhow_model *model, dhow_mo
                                                       int32_t dim, dhow_model_value *out);
 
 /**
- * dhow_topk(): the k largest elements along a dimension in falling order, or the smallest in rising
- * order with largest = 0; equal ones as they come.
+ * dhow_topk(): the k largest or smallest elements along a dimension; equal ones as they come.
  *
- * @param x  any dtype
- * @param values, indices  written by it: of x's dtype, and i64
+ * @param model    made by dhow_model_create(), which no thread runs
+ * @param x        any dtype
+ * @param k        0 to the extent of `dim`
+ * @param dim      along which it chooses; -1 is the last
+ * @param largest  1: the largest in falling order, 0: the smallest in rising order
+ * @param values, indices  receive the values: of x's dtype, and i64; -1 on errors; neither may be
+ * NULL
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_RANGE (no such dimension, or k is more than its extent), OUT_OF_MEMORY
  *
@@ -291,11 +352,14 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_topk(dhow_model *model, dhow_mode
                                                     dhow_model_value *indices);
 
 /**
- * All elements along a dimension in rising order, or in falling order with descending != 0; equal
- * ones as they come. The extent there has to be known.
+ * All elements along a dimension in order; equal ones as they come.
  *
- * @param x  any dtype
- * @param values, indices  written by it: of x's dtype, and i64
+ * @param model       made by dhow_model_create(), which no thread runs
+ * @param x           any dtype
+ * @param dim         along which it sorts; its extent is known, -1 is the last
+ * @param descending  0: in rising order, 1: in falling order
+ * @param values, indices  receive the values: of x's dtype, and i64; -1 on errors; neither may be
+ * NULL
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_RANGE (no such dimension), UNSUPPORTED (the extent is open), OUT_OF_MEMORY
  *
@@ -312,9 +376,12 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_sort(dhow_model *model, dhow_mode
 /**
  * dhow_var(): the sum of (x - mean)^2 / max(0, n - correction) over dimensions of n elements.
  *
- * @param x  f32, f64, f16 or bf16
- * @param dims, count, keep_dims  as for dhow_model_reduce()
- * @param correction  1 for a sample (PyTorch's default), 0 for a population
+ * @param model        made by dhow_model_create(), which no thread runs
+ * @param x            f32, f64, f16 or bf16
+ * @param dims, count  as for dhow_model_reduce()
+ * @param correction   1 for a sample (PyTorch's default), 0 for a population
+ * @param keep_dims    as for dhow_model_reduce()
+ * @param out          receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
@@ -329,8 +396,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_var(dhow_model *model, dhow_model
 /**
  * dhow_std(): the square root of dhow_model_var().
  *
- * @param x  f32, f64, f16 or bf16
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param x      f32, f64, f16 or bf16
  * @param dims, count, correction, keep_dims  as for dhow_model_var()
+ * @param out    receives the value; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
@@ -347,8 +416,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_std(dhow_model *model, dhow_model
 /**
  * dhow_leaky_relu(): x, alpha x below 0; floats.
  *
+ * @param model  made by dhow_model_create(), which no thread runs
  * @param x      any shape; f32, f64, f16 or bf16
  * @param alpha  the slope below 0
+ * @param out    the shape of x; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -361,8 +432,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_leaky_relu(dhow_model *model, dho
 /**
  * dhow_elu(): x, alpha (e^x - 1) below 0; floats.
  *
+ * @param model  made by dhow_model_create(), which no thread runs
  * @param x      any shape; f32, f64, f16 or bf16
  * @param alpha  the bound below 0, with its sign turned
+ * @param out    the shape of x; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -375,8 +448,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_elu(dhow_model *model, dhow_model
 /**
  * dhow_cast(): x as another dtype.
  *
+ * @param model  made by dhow_model_create(), which no thread runs
  * @param x      any shape and dtype
  * @param dtype  of the result
+ * @param out    the shape of x; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -389,8 +464,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_cast(dhow_model *model, dhow_mode
 /**
  * dhow_log_softmax().
  *
- * @param x    any shape; f32, f64, f16 or bf16
- * @param dim  along which it goes; -1 is the last
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param x      any shape; f32, f64, f16 or bf16
+ * @param dim    along which it goes; -1 is the last
+ * @param out    the shape of x; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
@@ -404,10 +481,15 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_log_softmax(dhow_model *model, dh
 
 /**
  * A convolution over one dimension with parameters "<name>.weight" [out_channels, in_channels /
- * groups, ...] and, with bias != 0, "<name>.bias"; PyTorch's nn.Conv1d.
+ * groups, ...] and, with a bias, "<name>.bias"; PyTorch's nn.Conv1d.
  *
- * @param x  [n, in_channels, l]; f32, f64, f16 or bf16
- * @param options  with its kernel
+ * @param model    made by dhow_model_create(), which no thread runs
+ * @param name     of the layer, 1 to 128 bytes, before its parameters' names
+ * @param x        [n, in_channels, l]; f32, f64, f16 or bf16
+ * @param in_channels, out_channels  1 to 2^31 - 1, multiples of the groups
+ * @param options  with its kernel, not NULL; begin with DHOW_INIT()
+ * @param bias     1 for one, 0 for none
+ * @param out      [n, out_channels, l'] of x's dtype; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -422,10 +504,15 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_conv1d(dhow_model *model, const c
 
 /**
  * A convolution over three dimensions with parameters "<name>.weight" [out_channels, in_channels /
- * groups, ...] and, with bias != 0, "<name>.bias"; PyTorch's nn.Conv3d.
+ * groups, ...] and, with a bias, "<name>.bias"; PyTorch's nn.Conv3d.
  *
- * @param x  [n, in_channels, d, h, w]; f32, f64, f16 or bf16
- * @param options  with its kernel
+ * @param model    made by dhow_model_create(), which no thread runs
+ * @param name     of the layer, 1 to 128 bytes, before its parameters' names
+ * @param x        [n, in_channels, d, h, w]; f32, f64, f16 or bf16
+ * @param in_channels, out_channels  1 to 2^31 - 1, multiples of the groups
+ * @param options  with its kernel, not NULL; begin with DHOW_INIT()
+ * @param bias     1 for one, 0 for none
+ * @param out      [n, out_channels, d', h', w'] of x's dtype; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -440,10 +527,15 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_conv3d(dhow_model *model, const c
 
 /**
  * A transposed convolution over one dimension with parameters "<name>.weight" [in_channels,
- * out_channels / groups, ...] and, with bias != 0, "<name>.bias"; PyTorch's nn.ConvTranspose1d.
+ * out_channels / groups, ...] and, with a bias, "<name>.bias"; PyTorch's nn.ConvTranspose1d.
  *
- * @param x  [n, in_channels, l]; f32, f64, f16 or bf16
- * @param options  with its kernel
+ * @param model    made by dhow_model_create(), which no thread runs
+ * @param name     of the layer, 1 to 128 bytes, before its parameters' names
+ * @param x        [n, in_channels, l]; f32, f64, f16 or bf16
+ * @param in_channels, out_channels  1 to 2^31 - 1, multiples of the groups
+ * @param options  with its kernel, not NULL; begin with DHOW_INIT()
+ * @param bias     1 for one, 0 for none
+ * @param out      [n, out_channels, l'] of x's dtype; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -456,10 +548,15 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_conv_transpose1d(
 
 /**
  * A transposed convolution over images with parameters "<name>.weight" [in_channels, out_channels /
- * groups, ...] and, with bias != 0, "<name>.bias"; PyTorch's nn.ConvTranspose2d.
+ * groups, ...] and, with a bias, "<name>.bias"; PyTorch's nn.ConvTranspose2d.
  *
- * @param x  [n, in_channels, h, w]; f32, f64, f16 or bf16
- * @param options  with its kernel
+ * @param model    made by dhow_model_create(), which no thread runs
+ * @param name     of the layer, 1 to 128 bytes, before its parameters' names
+ * @param x        [n, in_channels, h, w]; f32, f64, f16 or bf16
+ * @param in_channels, out_channels  1 to 2^31 - 1, multiples of the groups
+ * @param options  with its kernel, not NULL; begin with DHOW_INIT()
+ * @param bias     1 for one, 0 for none
+ * @param out      [n, out_channels, h', w'] of x's dtype; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -472,10 +569,15 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_conv_transpose2d(
 
 /**
  * A transposed convolution over three dimensions with parameters "<name>.weight" [in_channels,
- * out_channels / groups, ...] and, with bias != 0, "<name>.bias"; PyTorch's nn.ConvTranspose3d.
+ * out_channels / groups, ...] and, with a bias, "<name>.bias"; PyTorch's nn.ConvTranspose3d.
  *
- * @param x  [n, in_channels, d, h, w]; f32, f64, f16 or bf16
- * @param options  with its kernel
+ * @param model    made by dhow_model_create(), which no thread runs
+ * @param name     of the layer, 1 to 128 bytes, before its parameters' names
+ * @param x        [n, in_channels, d, h, w]; f32, f64, f16 or bf16
+ * @param in_channels, out_channels  1 to 2^31 - 1, multiples of the groups
+ * @param options  with its kernel, not NULL; begin with DHOW_INIT()
+ * @param bias     1 for one, 0 for none
+ * @param out      [n, out_channels, d', h', w'] of x's dtype; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -490,7 +592,13 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_conv_transpose3d(
  * Groups of channels brought to mean 0 and variance 1, then scaled and shifted by "<name>.weight"
  * and "<name>.bias" of each channel; Wu and He 2018, PyTorch's nn.GroupNorm.
  *
- * @param x  [n, channels, ...]; f32, f64, f16 or bf16
+ * @param model     made by dhow_model_create(), which no thread runs
+ * @param name      of the layer, 1 to 128 bytes, before its parameters' names
+ * @param x         [n, channels, ...]; f32, f64, f16 or bf16
+ * @param groups    1 or more, divides channels
+ * @param channels  1 to 2^31 - 1
+ * @param eps       added to the variance
+ * @param out       the shape and dtype of x; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -506,7 +614,12 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_groupnorm(dhow_model *model, cons
  * x / sqrt(mean(x^2) + eps) over the last dimension, scaled by "<name>.weight"; Zhang and Sennrich
  * 2019, PyTorch's nn.RMSNorm.
  *
- * @param x  [..., features]; f32, f64, f16 or bf16
+ * @param model     made by dhow_model_create(), which no thread runs
+ * @param name      of the layer, 1 to 128 bytes, before its parameters' names
+ * @param x         [..., features]; f32, f64, f16 or bf16
+ * @param features  1 to 2^31 - 1
+ * @param eps       added to the mean of squares
+ * @param out       the shape and dtype of x; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -523,8 +636,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_rmsnorm(dhow_model *model, const 
  * nn.Dropout. Which elements these are follows from dhow_trainer_options.seed, the number of the
  * step, the layer and the element's position, and is the same on every device.
  *
- * @param x  f32, f64, f16 or bf16
- * @param p  0 to 1
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param x      f32, f64, f16 or bf16
+ * @param p      0 to 1
+ * @param out    the shape of x; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, x is no float, or p is not a
  * probability), OUT_OF_MEMORY
  *
@@ -537,13 +652,15 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_dropout(dhow_model *model, dhow_m
 /**
  * softmax(scale query key^T + mask) value, Vaswani et al. 2017; PyTorch's function of that name.
  *
+ * @param model      made by dhow_model_create(), which no thread runs
  * @param query, key, value  [..., l, e], [..., s, e], [..., s, v] with the same extents before, but
  * that the heads of query, the extent before l, may be a multiple of the others': each of those
  * serves as many in a row; f32, f64, f16 or bf16
- * @param mask  -1 for none; of their dtype it is added, of bool it keeps what it is true for; it
- * broadcasts to [..., l, s]
+ * @param mask       -1 for none; of their dtype it is added, of bool it keeps what it is true for;
+ * it broadcasts to [..., l, s]
  * @param is_causal  not 0: row i sees columns up to i; no mask besides
- * @param scale  0: 1 / sqrt(e)
+ * @param scale      0: 1 / sqrt(e)
+ * @param out        [..., l, v]; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *
@@ -562,11 +679,13 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_scaled_dot_product_attention(
  * dhow_model_run_into() and one tensor for both: then nothing but the new steps is written, and one
  * plan serves all lengths.
  *
+ * @param model   made by dhow_model_create(), which no thread runs
  * @param cache   [batch, ..., room, features] of any dtype
  * @param update  the same with no more steps than there is room for
  * @param start   i64[batch]; a run with one below 0 or beyond room - steps is INVALID_ARGUMENT
  * where it is an input and the model is on the CPU, or DHOW_VALIDATE is set; else nothing is
  * written for that sequence
+ * @param out     the shape and dtype of cache; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -583,16 +702,17 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_update_cache(dhow_model *model,
  * dhow_model_scaled_dot_product_attention() to keys and values in caches, of which the first
  * lengths[b] steps of sequence b are there; no others are read.
  *
- * @param query    [batch, heads, l, e], f32, f64, f16 or bf16
- * @param key      [batch, h, room, e]; heads is a multiple of h
- * @param value    [batch, h, room, v]
- * @param lengths  i64[batch], with the steps of the query; a run with one below 0 or beyond the
+ * @param model      made by dhow_model_create(), which no thread runs
+ * @param query      [batch, heads, l, e], f32, f64, f16 or bf16
+ * @param key        [batch, h, room, e]; heads is a multiple of h
+ * @param value      [batch, h, room, v]
+ * @param lengths    i64[batch], with the steps of the query; a run with one below 0 or beyond the
  * room is INVALID_ARGUMENT where it is an input and the model is on the CPU, or DHOW_VALIDATE is
  * set; else the results of that sequence are NaN
  * @param is_causal  not 0: the queries are the last steps, and see none behind their own
- * @param scale    0: 1 / sqrt(e)
- * @param softcap  scores become softcap tanh(score / softcap); 0: they stay
- * @param out      [batch, heads, l, v]
+ * @param scale      0: 1 / sqrt(e)
+ * @param softcap    scores become softcap tanh(score / softcap); 0: they stay
+ * @param out        [batch, heads, l, v]; -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, or shapes or dtypes that are known do
  * not fit), OUT_OF_MEMORY
  *
@@ -607,11 +727,14 @@ dhow_model_cached_attention(dhow_model *model, dhow_model_value query, dhow_mode
 /**
  * Images, rows or volumes of another size; PyTorch's F.interpolate().
  *
- * @param x  [n, c] and one to three dimensions; f32, f64, f16 or bf16
- * @param size  the extent of each of these, or NULL
- * @param scale_factor  what each is multiplied by, where size is NULL; else NULL
+ * @param model          made by dhow_model_create(), which no thread runs
+ * @param x              [n, c] and one to three dimensions; f32, f64, f16 or bf16
+ * @param size           the extent of each of these, or NULL
+ * @param scale_factor   what each is multiplied by, where size is NULL; else NULL
+ * @param mode           which DHOW_INTERPOLATE_...: how elements are found
  * @param align_corners  not 0: the first and last elements stay where they are; of
  * DHOW_INTERPOLATE_LINEAR and DHOW_INTERPOLATE_CUBIC
+ * @param out            [n, c] and the size, or floor(extent scale_factor); -1 on errors
  * @return INVALID_ARGUMENT (a value is none of this model, a name is taken, or shapes or dtypes
  * that are known do not fit), OUT_OF_MEMORY
  *

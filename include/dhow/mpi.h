@@ -56,7 +56,10 @@ typedef struct dhow_mpi_member {
  * Called by every rank of the communicator. Rank 0's parameters are sent to all others, whose
  * models must have the same ones.
  *
+ * @param comm     a communicator of one group, with all ranks that take part
+ * @param model    of this rank; on ranks but 0 its parameters become those of rank 0
  * @param options  NULL for defaults; each rank has its own
+ * @param out      receives the handle; NULL on errors
  * @return INVALID_ARGUMENT (also: MPI_COMM_NULL or a communicator between groups; parameters
  * differ, the message names the first), UNAVAILABLE (MPI has ended, was not started with
  * MPI_THREAD_SERIALIZED, or with no more and another dhow_mpi lives), TIMED_OUT (a rank is silent),
@@ -72,9 +75,12 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_create(MPI_Comm comm, dhow_model *m
 /**
  * Rank 0: runs the model on one batch, as dhow_parallel_run() does; its own devices take part.
  *
- * @param inputs   CPU tensors, [rows, ...] each
- * @param outputs  filled with new CPU tensors [rows, ...], with NULL where it fails; what is in it
- * before is not read
+ * @param mpi           of rank 0
+ * @param inputs        CPU tensors, [rows, ...] each, in the model's order
+ * @param input_count   of inputs: as many as the model has
+ * @param outputs       filled with new CPU tensors [rows, ...], with NULL where it fails; what is
+ * in it before is not read
+ * @param output_count  of outputs: as many as the model has
  * @return as dhow_parallel_run(); TIMED_OUT (a rank is silent). The message names the rank and its
  * machine
  *
@@ -88,7 +94,12 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_run(dhow_mpi *mpi, dhow_tensor *con
 /**
  * dhow_mpi_run() that writes its results to tensors of the caller.
  *
- * @param outputs  in the model's order: contiguous CPU tensors of the results' shapes and dtypes
+ * @param mpi           of rank 0
+ * @param inputs        as for dhow_mpi_run()
+ * @param input_count   of inputs: as many as the model has
+ * @param outputs       in the model's order: contiguous CPU tensors of the results' shapes and
+ * dtypes; undefined on errors
+ * @param output_count  of outputs: as many as the model has
  * @return as dhow_mpi_run()
  *
  * Threads: externally synchronized. Blocks: as dhow_mpi_run().
@@ -99,8 +110,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_run_into(dhow_mpi *mpi, dhow_tensor
                                                       uint32_t output_count);
 
 /**
- * Other ranks: computes what rank 0 sends.
+ * Computes what rank 0 sends.
  *
+ * @param mpi  of another rank than 0
  * @return OK when rank 0 has released its handle; TIMED_OUT when rank 0 is silent
  *
  * Threads: externally synchronized. Blocks: until then.
@@ -120,6 +132,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_serve(dhow_mpi *mpi);
  * number and machine; the sums are at an end then, and the program goes on from its last checkpoint
  * with the ranks that are left, or with none.
  *
+ * @param mpi  of any rank
+ * @param out  filled in, cleared on errors; begin with DHOW_INIT()
  * @return INVALID_ARGUMENT
  *
  * Ownership: the group is used while the trainer lives, and the dhow_mpi lives longer. Threads:
@@ -128,16 +142,31 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_serve(dhow_mpi *mpi);
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_process_group(dhow_mpi *mpi, dhow_process_group *out);
 
-/** Releases the handle; rank 0's ends the service of all others. NULL is allowed. Threads: one,
- * once. Blocks: until what was sent has arrived, for a silent rank no longer than the timeout. */
+/**
+ * Releases the handle; rank 0's ends the service of all others.
+ *
+ * @param mpi  NULL is allowed
+ *
+ * Threads: one, once. Blocks: until what was sent has arrived, for a silent rank no longer than the
+ * timeout.
+ */
 DHOW_API void dhow_mpi_release(dhow_mpi *mpi);
 
-/** How many ranks there are. Threads: any. Blocks: no. */
+/**
+ * How many ranks there are.
+ *
+ * @param mpi  of any rank; NULL or what is no handle gives 0
+ *
+ * Threads: any. Blocks: no.
+ */
 DHOW_API uint32_t dhow_mpi_member_count(const dhow_mpi *mpi);
 
 /**
- * One of the ranks; on rank 0.
+ * One of the ranks.
  *
+ * @param mpi   of rank 0; others do not follow shares, rates and failures
+ * @param rank  below dhow_mpi_member_count()
+ * @param out   filled in, cleared on errors; begin with DHOW_INIT()
  * @return INVALID_ARGUMENT, OUT_OF_RANGE
  *
  * Threads: not while a run is under way. Blocks: no.

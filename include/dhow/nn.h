@@ -24,12 +24,13 @@ extern "C" {
 /**
  * y = x with elements around it, as PyTorch's F.pad().
  *
- * @param stream  of the tensors' device, or NULL for its default stream
- * @param x  any dtype
+ * @param stream       of the tensors' device, or NULL for its default stream
+ * @param x            any dtype
  * @param pads, count  how many before and after the last dimension, then the one before it, and so
  * on; negative ones cut
- * @param value  of DHOW_PAD_CONSTANT
- * @param y  the dtype of x
+ * @param mode         which DHOW_PAD_...: what stands around x
+ * @param value        of DHOW_PAD_CONSTANT
+ * @param y            the dtype of x
  * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen; the message names
  * the tensor), UNSUPPORTED (the device has no kernel for this dtype), OUT_OF_MEMORY (workspace),
  * DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is its number)
@@ -45,9 +46,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_pad(dhow_stream *stream, dhow_tensor *x
  * y = the indices of a dimension that `index` names, in its order.
  *
  * @param stream  of the tensors' device, or NULL for its default stream
- * @param x  any dtype
- * @param index  i64[count]; negative ones count from the end, others outside x give zeros
- * @param y  x's shape with extent count at dim; the dtype of x
+ * @param x       any dtype
+ * @param dim     of x that the index is of; -1 is the last
+ * @param index   i64[count]; negative ones count from the end, others outside x give zeros
+ * @param y       x's shape with extent count at dim; the dtype of x
  * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen; the message names
  * the tensor), OUT_OF_RANGE (no such dimension), UNSUPPORTED (the device has no kernel for this
  * dtype), OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed;
@@ -65,10 +67,11 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_index_select(dhow_stream *stream, dhow_
  * PyTorch's gather().
  *
  * @param stream  of the tensors' device, or NULL for its default stream
- * @param x  any dtype
- * @param index  i64 of x's rank, no larger than x but along dim; negative ones count from the end,
+ * @param x       any dtype
+ * @param index   i64 of x's rank, no larger than x but along dim; negative ones count from the end,
  * others outside x give zeros
- * @param y  the shape of index, the dtype of x
+ * @param dim     of x that the index is of; -1 is the last
+ * @param y       the shape of index, the dtype of x
  * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen; the message names
  * the tensor), OUT_OF_RANGE (no such dimension), UNSUPPORTED (the device has no kernel for this
  * dtype), OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed;
@@ -85,12 +88,13 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_take_along_dim(dhow_stream *stream, dho
  * y = x with elements of source at the places that the index names along dim.
  *
  * @param stream  of the tensors' device, or NULL for its default stream
- * @param x  any dtype; bool is only replaced
- * @param index  i64 of x's rank, no larger than x but along dim
+ * @param x       any dtype; bool is only replaced
+ * @param dim     of x that the index is of; -1 is the last
+ * @param index   i64 of x's rank, no larger than x but along dim
  * @param source  the shape of index, the dtype of x
  * @param reduce  what becomes of the elements of x; not DHOW_SCATTER_REPLACE: an element may come
  * 4096 times
- * @param y  the shape and dtype of x; may be x
+ * @param y       the shape and dtype of x; may be x
  * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen; the message names
  * the tensor), OUT_OF_RANGE (no such dimension), UNSUPPORTED (the device has no kernel for this
  * dtype), OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed;
@@ -231,9 +235,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_conv_transpose3d(dhow_stream *stream, d
  * Szegedy 2015.
  *
  * @param stream  of the tensors' device, or NULL for its default stream
- * @param x  [n, c, ...]; f32, f64, f16 or bf16
+ * @param x       [n, c, ...]; f32, f64, f16 or bf16
  * @param running_mean, running_var, weight, bias  [c]
- * @param y  the shape and dtype of x; may be x
+ * @param eps     added to the variance
+ * @param y       the shape and dtype of x; may be x
  * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen; the message names
  * the tensor), UNSUPPORTED (the device has no kernel for this dtype), OUT_OF_MEMORY (workspace),
  * DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is its number)
@@ -247,14 +252,15 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_batchnorm(dhow_stream *stream, dhow_ten
                                                    dhow_tensor *bias, float eps, dhow_tensor *y);
 
 /**
- * y = groups of channels brought to mean 0 and variance 1, scaled and shifted by channel; Wu and He
- * 2018.
+ * y = groups of channels brought to mean 0 and variance 1, scaled and shifted by channel; Wu and
+ * He 2018.
  *
- * @param stream  of the tensors' device, or NULL for its default stream
- * @param x  [n, c, ...]; f32, f64, f16 or bf16
- * @param groups  divides c
+ * @param stream        of the tensors' device, or NULL for its default stream
+ * @param x             [n, c, ...]; f32, f64, f16 or bf16
+ * @param groups        divides c
  * @param weight, bias  [c]
- * @param y  the shape and dtype of x; may be x
+ * @param eps           added to the variance
+ * @param y             the shape and dtype of x; may be x
  * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen; the message names
  * the tensor), UNSUPPORTED (the device has no kernel for this dtype), OUT_OF_MEMORY (workspace),
  * DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is its number)
@@ -270,9 +276,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_groupnorm(dhow_stream *stream, dhow_ten
  * y = x / sqrt(mean(x^2) + eps) weight over the last dimension; Zhang and Sennrich 2019.
  *
  * @param stream  of the tensors' device, or NULL for its default stream
- * @param x  [..., f]; f32, f64, f16 or bf16
+ * @param x       [..., f]; f32, f64, f16 or bf16
  * @param weight  [f]
- * @param y  the shape and dtype of x; may be x
+ * @param eps     added to the mean of squares
+ * @param y       the shape and dtype of x; may be x
  * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen; the message names
  * the tensor), UNSUPPORTED (the device has no kernel for this dtype), OUT_OF_MEMORY (workspace),
  * DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is its number)
@@ -332,13 +339,14 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_scaled_dot_product_attention(
 /**
  * y = images, rows or volumes in another size; PyTorch's F.interpolate().
  *
- * @param stream  of the tensors' device, or NULL for its default stream
- * @param x  [n, c] and one to three dimensions; f32, f64, f16 or bf16
- * @param size  the extent of each of these, or NULL
- * @param scale_factor  what each is multiplied by, where size is NULL; else NULL
+ * @param stream         of the tensors' device, or NULL for its default stream
+ * @param x              [n, c] and one to three dimensions; f32, f64, f16 or bf16
+ * @param size           the extent of each of these, or NULL
+ * @param scale_factor   what each is multiplied by, where size is NULL; else NULL
+ * @param mode           which DHOW_INTERPOLATE_...: how elements are found
  * @param align_corners  not 0: the first and last elements stay where they are; of
  * DHOW_INTERPOLATE_LINEAR and DHOW_INTERPOLATE_CUBIC
- * @param y  [n, c] and the size, or floor(extent scale_factor)
+ * @param y              [n, c] and the size, or floor(extent scale_factor)
  * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen; the message names
  * the tensor), UNSUPPORTED (the device has no kernel for this dtype), OUT_OF_MEMORY (workspace),
  * DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is its number)

@@ -89,8 +89,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_clip(dhow_stream *stream, dhow_tensor *
  * y = x, alpha x below 0; floats.
  *
  * @param stream  of the tensors' device, or NULL for its default stream
- * @param x any shape; f32, f64, f16 or bf16
- * @param y the shape and dtype of x; may be x
+ * @param x       any shape; f32, f64, f16 or bf16
+ * @param alpha   the slope below 0
+ * @param y       the shape and dtype of x; may be x
  * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
  * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
  * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
@@ -105,8 +106,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_leaky_relu(dhow_stream *stream, dhow_te
  * y = x, alpha (e^x - 1) below 0; floats. Clevert et al. 2015.
  *
  * @param stream  of the tensors' device, or NULL for its default stream
- * @param x any shape; f32, f64, f16 or bf16
- * @param y the shape and dtype of x; may be x
+ * @param x       any shape; f32, f64, f16 or bf16
+ * @param alpha   the bound below 0, with its sign turned
+ * @param y       the shape and dtype of x; may be x
  * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
  * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
  * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
@@ -199,10 +201,11 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_where(dhow_stream *stream, dhow_tensor 
 DHOW_API DHOW_NODISCARD dhow_status dhow_cast(dhow_stream *stream, dhow_tensor *x, dhow_tensor *y);
 
 /**
- * Sets all elements of y to a value; integers take it truncated, bool as value != 0. All dtypes.
+ * Sets all elements of y to a value.
  *
  * @param stream  of the tensors' device, or NULL for its default stream
- * @param y any shape and dtype
+ * @param y       any shape and dtype
+ * @param value   of every element; integers take it truncated, bool as value != 0
  * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, y is frozen or overlaps an input;
  * the message names the tensor), UNSUPPORTED (the device has no kernel for this dtype),
  * OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code() is
@@ -278,7 +281,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_linear(dhow_stream *stream, dhow_tensor
 typedef struct dhow_window {
     uint32_t struct_size; /**< DHOW_INIT() sets it */
     int64_t
-        kernel[2]; /**< rows, columns; pooling only (a convolution takes them from its weight) */
+        kernel[2]; /**< rows, columns; of pooling and layers of models, else the weight has it */
     int64_t stride[2];   /**< rows, columns */
     int64_t pad[4];      /**< top, left, bottom, right */
     int64_t dilation[2]; /**< convolution only */

@@ -40,9 +40,12 @@ typedef struct dhow_parallel_member {
 /**
  * Puts a copy of the model on each device and starts a thread for each.
  *
- * @param model    stays as it is; later changes of its parameters do not reach the copies
+ * @param model    with 1 .. DHOW_MAX_COLUMNS inputs and no more outputs than that; stays as it is;
+ * later changes of its parameters do not reach the copies
  * @param devices  `count` of them, 1 .. 64, of the model's context; one may be named twice
+ * @param count    of devices
  * @param options  NULL for defaults
+ * @param out      receives the handle; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY, or as dhow_model_replicate()
  *
  * Ownership: *out is owned. Threads: externally synchronized per model. Blocks: until parameters
@@ -54,17 +57,26 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_parallel_create(dhow_model *model,
                                                          const dhow_parallel_options *options,
                                                          dhow_parallel **out);
 
-/** Stops the threads and releases the copies. NULL is allowed. Threads: one, once. Blocks: no. */
+/**
+ * Stops the threads and releases the copies.
+ *
+ * @param parallel  NULL is allowed
+ *
+ * Threads: one, once. Blocks: no.
+ */
 DHOW_API void dhow_parallel_release(dhow_parallel *parallel);
 
 /**
  * Runs the model on one batch and makes its results.
  *
- * @param inputs   in the model's order, [rows, ...] each with the same number of rows; fastest from
- * the CPU, others are brought there
- * @param outputs  filled with new CPU tensors [rows, ...] in the model's order, with NULL where it
- * fails; what is in it before is not read. An output whose first extent is not the number of rows
- * cannot be gathered: INVALID_ARGUMENT
+ * @param parallel      one call at a time
+ * @param inputs        in the model's order, [rows, ...] each with the same number of rows; fastest
+ * from the CPU, others are brought there
+ * @param input_count   of inputs: as many as the model has
+ * @param outputs       filled with new CPU tensors [rows, ...] in the model's order, with NULL
+ * where it fails; what is in it before is not read. An output whose first extent is not the number
+ * of rows cannot be gathered: INVALID_ARGUMENT
+ * @param output_count  of outputs: as many as the model has
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY, or the first failure of a device; the message names the
  * device and the rows. With skip_failed_devices only when no device is left
  *
@@ -79,7 +91,12 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_parallel_run(dhow_parallel *parallel,
 /**
  * dhow_parallel_run() that writes its results to tensors of the caller.
  *
- * @param outputs  in the model's order: CPU tensors of the results' shapes and dtypes
+ * @param parallel      one call at a time
+ * @param inputs        as for dhow_parallel_run()
+ * @param input_count   of inputs: as many as the model has
+ * @param outputs       in the model's order: CPU tensors of the results' shapes and dtypes;
+ * undefined on errors
+ * @param output_count  of outputs: as many as the model has
  * @return as dhow_parallel_run()
  *
  * Threads: externally synchronized. Blocks: until all results are there.
@@ -93,7 +110,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_parallel_run_into(dhow_parallel *parall
 /**
  * dhow_predict() on all the devices: runs over the rest of the loader's epoch.
  *
- * @param loader  on the CPU, with a worker so that batches are there in time
+ * @param parallel  one call at a time
+ * @param loader    on the CPU, with a worker so that batches are there in time
+ * @param sink      that takes as many outputs as the model has
  * @return as dhow_predict() and dhow_parallel_run()
  *
  * Threads: externally synchronized per parallel, loader and sink. Blocks: until the last result is
@@ -102,12 +121,21 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_parallel_run_into(dhow_parallel *parall
 DHOW_API DHOW_NODISCARD dhow_status dhow_parallel_predict(dhow_parallel *parallel,
                                                           dhow_loader *loader, dhow_sink *sink);
 
-/** How many devices there are, failed ones included. Threads: any. Blocks: no. */
+/**
+ * How many devices there are, failed ones included.
+ *
+ * @param parallel  NULL or what is no handle gives 0
+ *
+ * Threads: any. Blocks: no.
+ */
 DHOW_API uint32_t dhow_parallel_member_count(const dhow_parallel *parallel);
 
 /**
  * One of the devices.
  *
+ * @param parallel  between its runs
+ * @param index     below dhow_parallel_member_count(), in the order of its devices
+ * @param out       filled in, cleared on errors; begin with DHOW_INIT()
  * @return INVALID_ARGUMENT, OUT_OF_RANGE
  *
  * Threads: not while a run is under way. Blocks: no.

@@ -23,7 +23,9 @@ typedef void (*dhow_text_writer)(void *user, const char *text, uint64_t bytes);
  * Of more than 1000 elements, the first and last three of each dimension; only those travel from a
  * device.
  *
- * @param write  called with the text, in pieces; NULL writes to stdout
+ * @param tensor  of any device and strides
+ * @param write   called with the text, in pieces; NULL writes to stdout
+ * @param user    handed to it
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY, or what the work on the tensor reports (then nothing was
  * written)
  *
@@ -33,9 +35,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_print(dhow_tensor *tensor, dhow_
                                                       void *user);
 
 /**
- * The value of a tensor with one element. Integers of 64 bits beyond 2^53 are rounded; bool is 0 or
- * 1.
+ * The value. Integers of 64 bits beyond 2^53 are rounded; bool is 0 or 1.
  *
+ * @param tensor  of any device, rank and dtype, with one element
+ * @param out     receives the value; 0 on errors
  * @return INVALID_ARGUMENT (not exactly one element), or what the work on the tensor reports
  *
  * Threads: any. Blocks: until the value is there.
@@ -45,6 +48,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_item(dhow_tensor *tensor, double
 /**
  * The same, exact for integers.
  *
+ * @param tensor  of any device and rank, of integers or bool, with one element
+ * @param out     receives the value; 0 on errors
  * @return INVALID_ARGUMENT (not exactly one element, or a float), OUT_OF_RANGE (a u64 beyond 2^63 -
  * 1), or what the work on the tensor reports
  *

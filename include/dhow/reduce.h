@@ -24,9 +24,12 @@ typedef enum dhow_reduction {
  * these.
  *
  * @param stream  of the tensors' device, or NULL for its default stream
- * @param x  f32, f64, f16, bf16, i32 or i64
- * @param dims  `count` dimensions in any order, negative ones from the end; count 0: all
- * @param y  the dtype of x, and its shape without these dimensions or with extents of 1 for them
+ * @param kind    which DHOW_REDUCE_...; a mean of floats only
+ * @param x       f32, f64, f16, bf16, i32 or i64
+ * @param dims    `count` different ones in any order, negative ones from the end
+ * @param count   of dims; 0: all of x's
+ * @param y       the dtype of x, and its shape without these dimensions or with extents of 1 for
+ * them
  * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, a dimension is named twice, y is
  * frozen or overlaps x), OUT_OF_RANGE (no such dimension), UNSUPPORTED (the device has no kernel
  * for this dtype), OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed;
@@ -43,11 +46,11 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_reduce(dhow_stream *stream, dhow_reduct
  * Variance over dimensions: sum of (x - mean)^2 / max(0, n - correction) of n elements each, in two
  * passes; f16 and bf16 compute in f32.
  *
- * @param stream  of the tensors' device, or NULL for its default stream
- * @param x  f32, f64, f16 or bf16
- * @param dims  as for dhow_reduce()
- * @param correction  1 for a sample (PyTorch's default), 0 for a population
- * @param y  as for dhow_reduce()
+ * @param stream       of the tensors' device, or NULL for its default stream
+ * @param x            f32, f64, f16 or bf16
+ * @param dims, count  as for dhow_reduce()
+ * @param correction   1 for a sample (PyTorch's default), 0 for a population
+ * @param y            as for dhow_reduce()
  * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, a dimension is named twice, y is
  * frozen or overlaps x), OUT_OF_RANGE (no such dimension), UNSUPPORTED (the device has no kernel
  * for this dtype), OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed;
@@ -63,7 +66,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_var(dhow_stream *stream, dhow_tensor *x
 /**
  * Standard deviation over dimensions: the square root of dhow_var().
  *
- * @param stream, x, dims, correction, y  as for dhow_var()
+ * @param stream, x, dims, count, correction, y  as for dhow_var()
  * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, a dimension is named twice, y is
  * frozen or overlaps x), OUT_OF_RANGE (no such dimension), UNSUPPORTED (the device has no kernel
  * for this dtype), OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed;
@@ -80,8 +83,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_std(dhow_stream *stream, dhow_tensor *x
  * Index of the first smallest element along a dimension of extent >= 1; a NaN counts as smallest.
  *
  * @param stream  of the tensors' device, or NULL for its default stream
- * @param x  f32, f64, f16, bf16, i32 or i64
- * @param y  i64, x's shape with extent 1 at `dim` or without that dimension
+ * @param x       f32, f64, f16, bf16, i32 or i64
+ * @param dim     that is reduced; -1 is the last
+ * @param y       i64, x's shape with extent 1 at `dim` or without that dimension
  * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, a dimension is named twice, y is
  * frozen or overlaps x), OUT_OF_RANGE (no such dimension), UNSUPPORTED (the device has no kernel
  * for this dtype), OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed;
@@ -97,8 +101,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_argmin(dhow_stream *stream, dhow_tensor
  * Running sums along a dimension: y[..., j, ...] = x[..., 0, ...] + ... + x[..., j, ...].
  *
  * @param stream  of the tensors' device, or NULL for its default stream
- * @param x  f32, f64, i32 or i64; integers wrap
- * @param y  the shape and dtype of x; no input
+ * @param x       f32, f64, i32 or i64; integers wrap
+ * @param dim     along which it sums; -1 is the last
+ * @param y       the shape and dtype of x; no input
  * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, a dimension is named twice, y is
  * frozen or overlaps x), OUT_OF_RANGE (no such dimension), UNSUPPORTED (the device has no kernel
  * for this dtype), OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed;
@@ -114,16 +119,17 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_cumsum(dhow_stream *stream, dhow_tensor
  * The k largest or smallest elements along a dimension, in order, and where they were; of equal
  * ones the first come first, 0 and -0 are equal, and NaN counts as largest.
  *
- * @param stream  of the tensors' device, or NULL for its default stream
- * @param x  any dtype; false comes before true
- * @param k  0 to the extent of `dim`; the extent sorts
+ * @param stream   of the tensors' device, or NULL for its default stream
+ * @param x        any dtype; false comes before true
+ * @param k        0 to the extent of `dim`; the extent sorts
+ * @param dim      along which it chooses; -1 is the last
  * @param largest  1: from the largest down (PyTorch's default), 0: from the smallest up
- * @param values  the dtype of x, its shape with extent k at `dim`
+ * @param values   the dtype of x, its shape with extent k at `dim`
  * @param indices  i64 of the same shape
  * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, a dimension is named twice, y is
- * frozen or overlaps x), OUT_OF_RANGE (no such dimension), UNSUPPORTED (the extent is
- * above 2^31 - 1), OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed;
- * dhow_last_native_code() is its number)
+ * frozen or overlaps x), OUT_OF_RANGE (no such dimension), UNSUPPORTED (the extent is above 2^31 -
+ * 1), OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code()
+ * is its number)
  *
  * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
  * once, others do not.
@@ -136,15 +142,16 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_topk(dhow_stream *stream, dhow_tensor *
  * All elements along a dimension in order, and where they were; of equal ones the first come first,
  * 0 and -0 are equal, and NaN counts as largest. The time grows with n log(n) of the extent n.
  *
- * @param stream  of the tensors' device, or NULL for its default stream
- * @param x  any dtype; false comes before true
+ * @param stream      of the tensors' device, or NULL for its default stream
+ * @param x           any dtype; false comes before true
+ * @param dim         along which it sorts; -1 is the last
  * @param descending  0: from the smallest up (PyTorch's default), 1: from the largest down
- * @param values  the dtype of x, its shape
- * @param indices  i64 of the same shape
+ * @param values      the dtype of x, its shape
+ * @param indices     i64 of the same shape
  * @return INVALID_ARGUMENT (devices, shapes or dtypes do not fit, a dimension is named twice, y is
- * frozen or overlaps x), OUT_OF_RANGE (no such dimension), UNSUPPORTED (the extent is
- * above 2^31 - 1), OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed;
- * dhow_last_native_code() is its number)
+ * frozen or overlaps x), OUT_OF_RANGE (no such dimension), UNSUPPORTED (the extent is above 2^31 -
+ * 1), OUT_OF_MEMORY (workspace), DEVICE_LOST, INTERNAL (the driver failed; dhow_last_native_code()
+ * is its number)
  *
  * Ownership: tensors live until the work has run. Threads: any. Blocks: a CPU stream computes at
  * once, others do not.

@@ -67,7 +67,9 @@ DHOW_API int64_t dhow_last_native_code(void);
  * Sets the calling thread's message, for code that dhow calls back and libraries built on it: a
  * dataset's `read` that fails says why.
  *
- * @param format  as for printf(), at most 1023 bytes of result are kept
+ * @param status  what the function that fails returns
+ * @param format  as for printf(), not NULL, with its arguments; at most 1023 bytes of result are
+ * kept
  * @return status
  *
  * Threads: any, each has its own. Blocks: no.
@@ -75,7 +77,9 @@ DHOW_API int64_t dhow_last_native_code(void);
 DHOW_API dhow_status dhow_set_error(dhow_status status, const char *format, ...) DHOW_PRINTF(2, 3);
 
 /**
- * The name of a status, "INVALID_ARGUMENT"; "UNKNOWN" for numbers that are none.
+ * The name of a status, "INVALID_ARGUMENT".
+ *
+ * @param status  any number; one that is none is "UNKNOWN"
  *
  * Ownership: static. Threads: any. Blocks: no.
  */
@@ -83,6 +87,8 @@ DHOW_API const char *dhow_status_name(dhow_status status);
 
 /**
  * What a status means, in a few words.
+ *
+ * @param status  any number; one that is none is "not a status"
  *
  * Ownership: static. Threads: any. Blocks: no.
  */

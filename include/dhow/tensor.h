@@ -44,7 +44,11 @@ typedef struct dhow_tensor_info {
 /**
  * Creates a tensor with undefined contents.
  *
- * @param shape  `rank` extents, each >= 0; NULL for rank 0
+ * @param device  where it lies
+ * @param dtype   of its elements
+ * @param rank    0 to 8
+ * @param shape   `rank` extents, 0 or more, NULL for rank 0; DHOW_SHAPE(2, 3) writes both
+ * @param out     receives the tensor; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_RANGE (more bytes than an address holds), OUT_OF_MEMORY (the
  * message says asked, free, total and the largest holders), DEVICE_LOST
  *
@@ -63,6 +67,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_create(dhow_device *device, dhow
  * @param rank    0 to 8
  * @param shape   `rank` extents, 0 or more; DHOW_SHAPE(2, 3) writes both
  * @param data    dense elements in row-major order; copied
+ * @param out     receives the tensor; NULL on errors
  * @return as dhow_tensor_create()
  *
  * Ownership: *out is owned; data is copied. Threads: any. Blocks: until the data is read.
@@ -72,14 +77,15 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_from_data(dhow_device *device, d
                                                           const void *data, dhow_tensor **out);
 
 /**
- * Creates a tensor whose elements all have one value; integers take it truncated, bool as value !=
- * 0.
+ * Creates a tensor whose elements all have one value; integers take it truncated, bool as value
+ * != 0.
  *
  * @param device  where it lies
  * @param dtype   of its elements
  * @param rank    0 to 8
  * @param shape   `rank` extents, 0 or more; DHOW_SHAPE(2, 3) writes both
  * @param value   of every element
+ * @param out     receives the tensor; NULL on errors
  * @return as dhow_tensor_create()
  *
  * Ownership: *out is owned. Threads: any. Blocks: no.
@@ -96,6 +102,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_full(dhow_device *device, dhow_d
  * @param rank    0 to 8
  * @param shape   `rank` extents, 0 or more; DHOW_SHAPE(2, 3) writes both
  * @param value   of every element, exactly
+ * @param out     receives the tensor; NULL on errors
  * @return as dhow_tensor_create(); OUT_OF_RANGE, INVALID_ARGUMENT for a number that the dtype has
  * not, see dhow/scalar.h
  *
@@ -117,6 +124,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_full_scalar(dhow_device *device,
  * @param low     the least value
  * @param high    above all values
  * @param seed    the same numbers for the same seed
+ * @param out     receives the tensor; NULL on errors
  * @return as dhow_tensor_create(), or what the copy to the device says
  *
  * Ownership: *out is owned. Threads: any. Blocks: until the values are there.
@@ -135,6 +143,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_uniform(dhow_device *device, dho
  * @param shape   `rank` extents, 0 or more; DHOW_SHAPE(2, 3) writes both
  * @param mean, deviation  of the distribution
  * @param seed    the same numbers for the same seed
+ * @param out     receives the tensor; NULL on errors
  * @return as dhow_tensor_uniform()
  *
  * Ownership: *out is owned. Threads: any. Blocks: until the values are there.
@@ -151,6 +160,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_normal(dhow_device *device, dhow
  * @param dtype   of its elements
  * @param rank    0 to 8
  * @param shape   `rank` extents, 0 or more; DHOW_SHAPE(2, 3) writes both
+ * @param out     receives the tensor; NULL on errors
  * @return as dhow_tensor_create(); UNSUPPORTED where the device has no such memory
  *
  * Ownership: *out is owned. Threads: any. Blocks: while the memory is pinned.
@@ -163,8 +173,13 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_create_pinned(dhow_device *devic
  * Wraps host memory as a CPU tensor without copying it.
  *
  * @param context  whose CPU device the tensor belongs to
- * @param data     contiguous, aligned for its type
+ * @param dtype    of its elements
+ * @param rank     0 to 8
+ * @param shape    `rank` extents, 0 or more; DHOW_SHAPE(2, 3) writes both
+ * @param data     contiguous, aligned for its type; NULL only without elements
  * @param release  called with `user` when the storage ends; may be NULL
+ * @param user     handed to it
+ * @param out      receives the tensor; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY (then release is not called)
  *
  * Ownership: *out is owned; data is borrowed until release is called. Threads: any. Blocks: no.
@@ -175,19 +190,25 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_wrap(dhow_context *context, dhow
                                                      dhow_tensor **out);
 
 /**
- * Wraps memory of a device that the program made with the vendor's API, without copying it.
- * Wrapped twice, memory is two storages that know nothing of each other's work: wrap it once, and
- * make views.
+ * Wraps memory of a device that the program made with the vendor's API, without copying it. Wrapped
+ * twice, memory is two storages that know nothing of each other's work: wrap it once, and make
+ * views.
  *
- * @param strides      `rank` strides in elements, >= 0, of which no two indices share an element;
+ * @param device        where the memory is
+ * @param dtype         of its elements
+ * @param rank          0 to 8
+ * @param shape         `rank` extents, 0 or more; DHOW_SHAPE(2, 3) writes both
+ * @param strides       `rank` strides in elements, >= 0, of which no two indices share an element;
  * NULL: row-major without gaps
- * @param native       a device address for CUDA, a cl_mem for OpenCL, of the context that
+ * @param native        a device address for CUDA, a cl_mem for OpenCL, of the context that
  * dhow_stream_native() shows, a host address for the CPU; as a number
- * @param offset_bytes where the first element lies in the memory; a multiple of the element's size,
- * as the memory's own address is
- * @param bytes        of the memory, from its beginning: the tensor must lie inside
- * @param release      called with `user` when the storage ends, after all work of dhow that uses
+ * @param offset_bytes  where the first element lies in the memory; a multiple of the element's
+ * size, as the memory's own address is
+ * @param bytes         of the memory, from its beginning: the tensor must lie inside
+ * @param release       called with `user` when the storage ends, after all work of dhow that uses
  * it; may be NULL
+ * @param user          handed to it
+ * @param out           receives the tensor; NULL on errors
  * @return INVALID_ARGUMENT (also: memory of another device, strides that are negative or overlap),
  * OUT_OF_RANGE (the tensor does not fit), UNSUPPORTED (the plugin has no dhow.native/1),
  * OUT_OF_MEMORY, DEVICE_LOST; then release is not called
@@ -204,10 +225,12 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_wrap_device(dhow_device *device,
                                                             dhow_tensor **out);
 
 /**
- * Pins the host memory of a CPU tensor - wrapped or dhow's own - in place, so that `device` copies
- * from and to it at full speed. It stays pinned as long as the tensor's storage lives. For memory
- * that is copied often: pinning takes about as long as one copy.
+ * Pins the host memory of a CPU tensor - wrapped or dhow's own - in place. It stays pinned as long
+ * as the tensor's storage lives. For memory that is copied often: pinning takes about as long as
+ * one copy.
  *
+ * @param tensor  in host memory, not pinned yet
+ * @param device  of the tensor's context, which copies it at full speed
  * @return INVALID_ARGUMENT (the tensor is not in host memory, or is pinned already), UNSUPPORTED
  * (the device cannot; use dhow_tensor_create_pinned()), or what the driver says
  *
@@ -218,6 +241,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_pin(dhow_tensor *tensor, dhow_de
 /**
  * Adds a reference.
  *
+ * @param tensor  to which the caller has a reference
  * @return INVALID_ARGUMENT (no live tensor)
  *
  * Threads: any. Blocks: no.
@@ -225,16 +249,19 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_pin(dhow_tensor *tensor, dhow_de
 DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_retain(dhow_tensor *tensor);
 
 /**
- * Drops a reference. Work that still uses the tensor finishes first in the background. NULL is
- * allowed.
+ * Drops a reference. Work that still uses the tensor finishes first in the background.
+ *
+ * @param tensor  NULL is allowed
  *
  * Threads: any. Blocks: no.
  */
 DHOW_API void dhow_tensor_release(dhow_tensor *tensor);
 
 /**
- * Names the tensor's storage in messages and memory reports. At most 31 bytes are kept.
+ * Names the tensor's storage in messages and memory reports.
  *
+ * @param tensor  views of its storage show the label too
+ * @param label   copied, the first 31 bytes; not NULL
  * @return INVALID_ARGUMENT
  *
  * Threads: any. Blocks: no.
@@ -246,6 +273,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_set_label(dhow_tensor *tensor, c
  * (the weight of a matmul); writing through dhow is refused from then on. Models freeze their
  * parameters.
  *
+ * @param tensor  also one that is frozen already
  * @return INVALID_ARGUMENT
  *
  * Threads: any. Blocks: no.
@@ -257,6 +285,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_freeze(dhow_tensor *tensor);
 /**
  * All facts of a tensor.
  *
+ * @param tensor  pending work is not waited for
+ * @param out     filled in, cleared on errors; begin with DHOW_INIT()
  * @return INVALID_ARGUMENT
  *
  * Threads: any. Blocks: no.
@@ -264,26 +294,58 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_freeze(dhow_tensor *tensor);
 DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_get_info(const dhow_tensor *tensor,
                                                          dhow_tensor_info *out);
 
-/** The device of a tensor, or NULL. Ownership: borrowed. Threads: any. Blocks: no. */
+/**
+ * The device of a tensor.
+ *
+ * @param tensor  NULL or what is no tensor gives NULL
+ *
+ * Ownership: borrowed. Threads: any. Blocks: no.
+ */
 DHOW_API dhow_device *dhow_tensor_device(const dhow_tensor *tensor);
 
-/** Number of elements, -1 for an invalid handle. Threads: any. Blocks: no. */
+/**
+ * Number of elements.
+ *
+ * @param tensor  NULL or what is no tensor gives -1
+ *
+ * Threads: any. Blocks: no.
+ */
 DHOW_API int64_t dhow_tensor_count(const dhow_tensor *tensor);
 
-/** Extent of one dimension, -1 if there is none. Threads: any. Blocks: no. */
+/**
+ * Extent of one dimension.
+ *
+ * @param tensor  NULL or what is no tensor gives -1
+ * @param dim     -1 is the last; one that is not there gives -1
+ *
+ * Threads: any. Blocks: no.
+ */
 DHOW_API int64_t dhow_tensor_extent(const dhow_tensor *tensor, int32_t dim);
 
-/** The text of an element type, "f32"; "?" for numbers that are none. Ownership: static. Threads:
- * any. Blocks: no. */
+/**
+ * The text of an element type, "f32".
+ *
+ * @param dtype  any number; one that is none is "?"
+ *
+ * Ownership: static. Threads: any. Blocks: no.
+ */
 DHOW_API const char *dhow_dtype_name(dhow_dtype dtype);
 
-/** Bytes of an element, 0 for numbers that are none. Threads: any. Blocks: no. */
+/**
+ * Bytes of an element.
+ *
+ * @param dtype  any number; one that is none has 0
+ *
+ * Threads: any. Blocks: no.
+ */
 DHOW_API uint32_t dhow_dtype_bytes(dhow_dtype dtype);
 
 /**
  * The address of a CPU tensor's first element, after all work that uses its storage has ended. Ask
  * again after giving the tensor to further asynchronous work.
  *
+ * @param tensor  in host memory, of any strides
+ * @param out     receives the address; NULL on errors
  * @return INVALID_ARGUMENT (not on the CPU: use dhow_tensor_read() or dhow_tensor_to()), or what
  * the work reports
  *
@@ -292,10 +354,13 @@ DHOW_API uint32_t dhow_dtype_bytes(dhow_dtype dtype);
 DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_host_ptr(dhow_tensor *tensor, void **out);
 
 /**
- * The backend's own handle (a device address for CUDA, a cl_mem for OpenCL) and the byte offset of
- * the first element, for use with the vendor's API. Waits for pending work and marks the storage as
- * exported: further use through dhow fails until dhow_tensor_native_done().
+ * The backend's own handle (a device address for CUDA, a cl_mem for OpenCL), for use with the
+ * vendor's API. Waits for pending work and marks the storage as exported: further use through dhow
+ * fails until dhow_tensor_native_done().
  *
+ * @param tensor      of any device; views of its storage are exported with it
+ * @param out_handle  receives the handle; 0 on errors
+ * @param out_offset  receives bytes from there to the first element; 0 on errors
  * @return INVALID_ARGUMENT, or what the work reports
  *
  * Ownership: the handle is borrowed until dhow_tensor_native_done(). Threads: any. Blocks: until
@@ -307,8 +372,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_native(dhow_tensor *tensor, uint
 /**
  * Ends foreign use of the storage: what was submitted to `stream` before counts as its writer.
  *
- * @param stream  NULL: the foreign work has ended
- * @return INVALID_ARGUMENT
+ * @param tensor  that dhow_tensor_native() exported, or a view of its storage
+ * @param stream  of the tensor's device; NULL: the foreign work has ended
+ * @return INVALID_ARGUMENT (also: the tensor is not exported)
  *
  * Threads: any. Blocks: no.
  */
@@ -318,10 +384,15 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_native_done(dhow_tensor *tensor,
 /* ---- views: new handles over the same storage, nothing is copied ---- */
 
 /**
- * Elements start, start + step, ... below stop along one dimension. Negative start and stop count
- * from the end and out-of-range ones are clamped, as in Python.
+ * Elements start, start + step, ... below stop along one dimension. Out-of-range start and stop are
+ * clamped, as in Python.
  *
- * @param step  at least 1
+ * @param tensor  of any device and strides; its storage is retained
+ * @param dim     that is cut; -1 is the last
+ * @param start   the first index, from the end when negative
+ * @param stop    behind the last index, from the end when negative
+ * @param step    at least 1
+ * @param out     receives the view; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
  * Ownership: *out is owned. Threads: any. Blocks: no.
@@ -333,9 +404,11 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_slice(dhow_tensor *tensor, int32
 /**
  * `length` indices of a dimension from `start` on.
  *
+ * @param tensor  of any device and strides; its storage is retained
  * @param dim     that is cut; -1 is the last
  * @param start   the first index that stays
  * @param length  how many stay
+ * @param out     receives the view; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_RANGE (no such dimension, or indices that are not there),
  * OUT_OF_MEMORY
  *
@@ -349,7 +422,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_narrow(dhow_tensor *tensor, int3
  * Divides a dimension into `count` views of equal extents, the last ones shorter or of extent 0
  * where it does not come out even: ceil(extent / count) each, as in PyTorch.
  *
- * @param out  `count` tensors, all or none
+ * @param tensor  of any device and strides; its storage is retained
+ * @param dim     that is divided; -1 is the last
+ * @param count   of views, 1 or more
+ * @param out     receives `count` views; all NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
  * Ownership: the views are owned. Threads: any. Blocks: no.
@@ -360,8 +436,11 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_chunk(dhow_tensor *tensor, int32
 /**
  * Divides a dimension into `count` views of given extents, as PyTorch's split().
  *
- * @param sizes  `count` extents, which come to that of the dimension
- * @param out  `count` tensors, all or none
+ * @param tensor  of any device and strides; its storage is retained
+ * @param dim     that is divided; -1 is the last
+ * @param sizes   `count` extents, which come to that of the dimension
+ * @param count   of sizes and views, 1 or more
+ * @param out     receives `count` views; all NULL on errors
  * @return INVALID_ARGUMENT (the sizes do not come to the extent), OUT_OF_RANGE (no such dimension),
  * OUT_OF_MEMORY
  *
@@ -374,8 +453,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_split(dhow_tensor *tensor, int32
 /**
  * One index of a dimension; the dimension disappears.
  *
- * @param dim    that the view lacks; -1 is the last
- * @param index  in it, negative from the end
+ * @param tensor  of any device and strides; its storage is retained
+ * @param dim     that the view lacks; -1 is the last
+ * @param index   in it, negative from the end
+ * @param out     receives the view; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_RANGE, OUT_OF_MEMORY
  *
  * Ownership: *out is owned. Threads: any. Blocks: no.
@@ -386,7 +467,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_select(dhow_tensor *tensor, int3
 /**
  * Reorders dimensions: dimension i of the result is dimension order[i] of the tensor.
  *
- * @param order  a permutation of 0 .. rank-1
+ * @param tensor  of any device and strides; its storage is retained
+ * @param order   a permutation of 0 .. rank-1
+ * @param out     receives the view; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
  * Ownership: *out is owned. Threads: any. Blocks: no.
@@ -397,7 +480,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_permute(dhow_tensor *tensor, con
 /**
  * Swaps two dimensions.
  *
+ * @param tensor      of any device and strides; its storage is retained
  * @param dim0, dim1  the two that change places; -1 is the last
+ * @param out         receives the view; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_RANGE, OUT_OF_MEMORY
  *
  * Ownership: *out is owned. Threads: any. Blocks: no.
@@ -408,8 +493,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_transpose(dhow_tensor *tensor, i
 /**
  * The same elements in another shape; one extent may be -1 and is worked out.
  *
- * @param rank   0 to 8, of the view
- * @param shape  `rank` extents, one of which may be -1
+ * @param tensor  of any device; its storage is retained
+ * @param rank    0 to 8, of the view
+ * @param shape   `rank` extents, one of which may be -1
+ * @param out     receives the view; NULL on errors
  * @return INVALID_ARGUMENT (counts differ, or the strides do not allow a view: make it contiguous
  * first), OUT_OF_MEMORY
  *
@@ -421,7 +508,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_reshape(dhow_tensor *tensor, int
 /**
  * Without a dimension of extent 1; another extent stays, as in PyTorch.
  *
- * @param dim  DHOW_ALL_DIMS: without any dimension of extent 1
+ * @param tensor  of any device and strides; its storage is retained
+ * @param dim     DHOW_ALL_DIMS: without any dimension of extent 1
+ * @param out     receives the view; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
  * Ownership: *out is owned. Threads: any. Blocks: no.
@@ -432,7 +521,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_squeeze(dhow_tensor *tensor, int
 /**
  * With a further dimension of extent 1.
  *
- * @param dim  where it will be, -1 for the last of the result
+ * @param tensor  of any device and strides; its storage is retained
+ * @param dim     where it will be, -1 for the last of the result
+ * @param out     receives the view; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_RANGE (dim is not between -rank - 1 and rank, or the rank is
  * DHOW_MAX_RANK), OUT_OF_MEMORY
  *
@@ -444,7 +535,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_unsqueeze(dhow_tensor *tensor, i
 /**
  * Joins the dimensions from `first` to `last` into one; a tensor of rank 0 gets one of extent 1.
  *
+ * @param tensor       of any device; its storage is retained
  * @param first, last  dimensions that become one, both included; -1 is the last
+ * @param out          receives the view; NULL on errors
  * @return INVALID_ARGUMENT (last is before first, or the strides do not allow a view: make it
  * contiguous first), OUT_OF_RANGE (no such dimension), OUT_OF_MEMORY
  *
@@ -457,8 +550,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_flatten(dhow_tensor *tensor, int
  * Repeats extents of 1 (and missing outer dimensions) to `shape` without copying, by strides of 0.
  * The result is read-only.
  *
- * @param rank   0 to 8, of the view
- * @param shape  `rank` extents that the tensor broadcasts to
+ * @param tensor  of any device and strides; its storage is retained
+ * @param rank    0 to 8, of the view
+ * @param shape   `rank` extents that the tensor broadcasts to
+ * @param out     receives the view; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY
  *
  * Ownership: *out is owned. Threads: any. Blocks: no.
@@ -470,7 +565,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_tensor_expand(dhow_tensor *tensor, int3
  * A row-major tensor of the same values: the tensor itself, retained, when it already is one, else
  * a copy.
  *
- * @param stream  of the tensor's device, or NULL
+ * @param stream  of the tensor's device, or NULL for its default stream
+ * @param tensor  of any strides
+ * @param out     receives the tensor; NULL on errors
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY, or what the device says
  *
  * Ownership: *out is owned. Threads: any. Blocks: no.

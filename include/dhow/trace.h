@@ -31,6 +31,7 @@ typedef struct dhow_trace_stats {
 /**
  * Begins to record, or goes on after dhow_trace_stop().
  *
+ * @param context   all of whose devices are traced
  * @param capacity  records that there is room for, 128 bytes each; 0 stands for 2^20. What the
  * first call of a context says counts
  * @return INVALID_ARGUMENT, OUT_OF_MEMORY
@@ -42,6 +43,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trace_start(dhow_context *context, uint
 /**
  * Ends recording; records stay.
  *
+ * @param context  also one that records nothing
  * @return INVALID_ARGUMENT
  *
  * Threads: any. Blocks: no.
@@ -51,6 +53,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trace_stop(dhow_context *context);
 /**
  * Writes all records so far as a JSON file, which appears whole or not at all.
  *
+ * @param context  that was traced, recording still or stopped
+ * @param path     of the file, which is replaced
  * @return INVALID_ARGUMENT (no trace was started), IO_ERROR
  *
  * Threads: any. Blocks: until traced work has ended, and while it writes.
@@ -60,6 +64,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trace_save(dhow_context *context, const
 /**
  * What has been recorded so far.
  *
+ * @param context  one that was never traced has zeros
+ * @param out      filled in, cleared on errors; begin with DHOW_INIT()
  * @return INVALID_ARGUMENT
  *
  * Threads: any. Blocks: no.
@@ -74,9 +80,10 @@ DHOW_API int64_t dhow_trace_now(void);
  * Adds a region of the program's own, on the calling thread's track. Nothing happens while no trace
  * is recorded.
  *
- * @param name   copied, the first 55 bytes
- * @param begin  of dhow_trace_now(), never negative
- * @param end    the same, not before begin
+ * @param context  in whose trace it is shown
+ * @param name     copied, the first 55 bytes
+ * @param begin    of dhow_trace_now(), never negative
+ * @param end      the same, not before begin
  * @return INVALID_ARGUMENT
  *
  * Threads: any. Blocks: no.

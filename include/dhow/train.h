@@ -162,6 +162,7 @@ typedef struct dhow_schedule {
  *
  * @param model    any whose parameters to train are of one type, f32 or f64
  * @param options  NULL for defaults: the output is the loss, SGD
+ * @param out      receives the trainer; NULL on errors
  * @return UNSUPPORTED (an operator between parameters and loss has no derivative, or a device no
  * kernel; the message names the node), INVALID_ARGUMENT (no parameter matches, types differ,
  * numbers that make no sense, the model is not on the first of `devices` or leaves no extent open
@@ -174,19 +175,27 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_create(dhow_model *model,
                                                         const dhow_trainer_options *options,
                                                         dhow_trainer **out);
 
-/** Releases it; the model keeps its parameters. NULL is allowed. Threads: one, once. Blocks: no. */
+/**
+ * Releases a trainer; the model keeps its parameters.
+ *
+ * @param trainer  NULL is allowed
+ *
+ * Threads: one, once. Blocks: no.
+ */
 DHOW_API void dhow_trainer_release(dhow_trainer *trainer);
 
 /**
  * Forward, loss, backward and the optimiser's step on a batch: its columns are the model's inputs
  * in order, then the target.
  *
- * @param batch  on the model's device; with dhow_trainer_options.devices on any, and best on the
+ * @param trainer  whose parameters the step changes
+ * @param batch    on the model's device; with dhow_trainer_options.devices on any, and best on the
  * CPU
- * @param loss   of the batch before the step, of all processes; NULL: nothing is waited for
+ * @param loss     of the batch before the step, of all processes, unchanged on errors; NULL:
+ * nothing is waited for
  * @return INVALID_ARGUMENT (columns do not fit; the message names the tensor), UNSUPPORTED,
- * OUT_OF_MEMORY, DEVICE_LOST, INTERNAL, of several devices with the name of the one that failed,
- * or what the process group says; parameters are then those before. What a loss that is no number
+ * OUT_OF_MEMORY, DEVICE_LOST, INTERNAL, of several devices with the name of the one that failed, or
+ * what the process group says; parameters are then those before. What a loss that is no number
  * means is up to the caller; with dhow_trainer_options.detect_anomaly it is INVALID_ARGUMENT
  *
  * Ownership: the batch stays the caller's. Threads: externally synchronized. Blocks: until the loss
@@ -200,10 +209,13 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_step(dhow_trainer *trainer,
  * Forward, loss and backward alone: gradients are added to those that are there, until
  * dhow_trainer_zero_gradients().
  *
- * @param stream   of the model's device, or NULL for its default stream
- * @param inputs   the model's, in order, where dhow_trainer_step() takes them
- * @param target   what the loss compares with; NULL for DHOW_LOSS_OUTPUT
- * @param loss     NULL: nothing is waited for
+ * @param trainer      to whose gradients they are added
+ * @param stream       of the model's device, or NULL for its default stream
+ * @param inputs       the model's, in order, where dhow_trainer_step() takes them
+ * @param input_count  of inputs: as many as the model has
+ * @param target       what the loss compares with; NULL for DHOW_LOSS_OUTPUT
+ * @param loss         of the batch, of all processes, unchanged on errors; NULL: nothing is waited
+ * for
  * @return as dhow_trainer_step()
  *
  * Ownership: tensors live until the work has run. Threads: externally synchronized. Blocks: as
@@ -218,7 +230,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_backward(dhow_trainer *trainer,
 /**
  * The optimiser's step with the gradients that are there, clipped if the options say so.
  *
- * @param stream  of the model's device, or NULL for its default stream
+ * @param trainer  with gradients of dhow_trainer_backward()
+ * @param stream   of the model's device, or NULL for its default stream
  * @return INVALID_ARGUMENT, UNSUPPORTED (no kernel), OUT_OF_MEMORY, DEVICE_LOST, INTERNAL
  *
  * Threads: externally synchronized. Blocks: a CPU computes at once, others do not.
@@ -228,7 +241,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_update(dhow_trainer *trainer, d
 /**
  * The next backward begins with gradients of 0.
  *
- * @return INVALID_ARGUMENT (no trainer)
+ * @param trainer  with gradients or without
+ * @return INVALID_ARGUMENT
  *
  * Threads: externally synchronized. Blocks: no.
  */
@@ -237,20 +251,23 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_zero_gradients(dhow_trainer *tr
 /**
  * How many parameters are trained.
  *
- * @return 0 for NULL or what is no trainer
+ * @param trainer  NULL or what is no trainer gives 0
  *
  * Threads: externally synchronized. Blocks: no.
  */
 DHOW_API uint32_t dhow_trainer_parameter_count(const dhow_trainer *trainer);
 
 /**
- * A parameter as it is now and its gradient: views of the trainer's memory, which a step changes.
+ * A parameter as it is now and its gradient.
  *
+ * @param trainer    whose steps change what the tensors hold
  * @param index      below dhow_trainer_parameter_count(), in the model's order
- * @param name       NULL, or set to its name, which the model keeps
- * @param parameter  NULL, or set to a new tensor
- * @param gradient   NULL, or set to a new tensor; before a backward it holds nothing of use
- * @return OUT_OF_RANGE, INVALID_ARGUMENT, OUT_OF_MEMORY
+ * @param name       NULL, or receives its name, which the model keeps; unchanged on errors, as the
+ * others
+ * @param parameter  NULL, or receives the trainer's tensor
+ * @param gradient   NULL, or receives the trainer's tensor; before a backward it holds nothing of
+ * use
+ * @return OUT_OF_RANGE, INVALID_ARGUMENT
  *
  * Ownership: both tensors are owned, release each. Threads: externally synchronized. Blocks: no.
  */
@@ -262,7 +279,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_parameter_at(const dhow_trainer
 /**
  * Sets the learning rate of the steps to come.
  *
- * @param rate  finite, not negative
+ * @param trainer  where it has a schedule, that begins from the rate
+ * @param rate     finite, not negative
  * @return INVALID_ARGUMENT
  *
  * Threads: externally synchronized. Blocks: no.
@@ -273,7 +291,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_set_learning_rate(dhow_trainer 
 /**
  * The learning rate that the next step has.
  *
- * @return 0 for NULL or what is no trainer
+ * @param trainer  NULL or what is no trainer gives 0
  *
  * Threads: externally synchronized. Blocks: no.
  */
@@ -284,6 +302,7 @@ DHOW_API double dhow_trainer_learning_rate(const dhow_trainer *trainer);
  * of a checkpoint that it loaded included; dhow_trainer_set_learning_rate() changes the rate that
  * the schedule begins from.
  *
+ * @param trainer   that follows it from its next step on
  * @param schedule  copied; NULL for none
  * @return INVALID_ARGUMENT (numbers that make no sense; the message names the field)
  *
@@ -295,7 +314,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_set_schedule(dhow_trainer *trai
 /**
  * The learning rate of a step by itself, to look at a schedule before it is used.
  *
- * @param learning_rate  that it begins from, the trainer's
+ * @param schedule       not NULL; begin with DHOW_INIT()
+ * @param learning_rate  that it begins from, the trainer's; finite, not negative
  * @param step           from 0 on
  * @return NaN where numbers make no sense: dhow_last_error() names the field
  *
@@ -308,17 +328,19 @@ DHOW_API double dhow_schedule_rate(const dhow_schedule *schedule, double learnin
  * How many devices share the batches of a trainer, failed ones included; 1 without
  * dhow_trainer_options.devices.
  *
- * @return 0 for NULL or what is no trainer
+ * @param trainer  NULL or what is no trainer gives 0
  *
  * Threads: externally synchronized. Blocks: no.
  */
 DHOW_API uint32_t dhow_trainer_member_count(const dhow_trainer *trainer);
 
 /**
- * One of the devices that share the batches of a trainer: its share, how fast it was, whether it
- * is left out.
+ * One of the devices that share the batches of a trainer: its share, how fast it was, whether it is
+ * left out.
  *
- * @param index  below dhow_trainer_member_count(), in the order of dhow_trainer_options.devices
+ * @param trainer  with dhow_trainer_options.devices or without
+ * @param index    below dhow_trainer_member_count(), in the order of dhow_trainer_options.devices
+ * @param out      filled in, cleared on errors; begin with DHOW_INIT()
  * @return INVALID_ARGUMENT, OUT_OF_RANGE
  *
  * Threads: externally synchronized. Blocks: no.
@@ -331,6 +353,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_member_at(const dhow_trainer *t
  * Copies the parameters into the model, and the running statistics of its batch norms, for
  * prediction and dhow_model_save_state().
  *
+ * @param trainer  whose model no thread runs
  * @return INVALID_ARGUMENT (another thread runs the model), OUT_OF_MEMORY, DEVICE_LOST
  *
  * Threads: externally synchronized per model and trainer. Blocks: until they are copied.
@@ -343,7 +366,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_update_model(dhow_trainer *trai
  * come. The loader of a training that goes on is made with the seed, order, batch size and dataset
  * of the one that was saved.
  *
- * @param loader  whose batches are given to dhow_trainer_step(); NULL: none any more
+ * @param trainer  that is to be saved or loaded
+ * @param loader   whose batches are given to dhow_trainer_step(); NULL: none any more
  * @return INVALID_ARGUMENT
  *
  * Ownership: the loader is retained. Threads: externally synchronized per trainer; saving and
@@ -360,7 +384,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_set_loader(dhow_trainer *traine
  * in `__metadata__`: behind the batch that it gave last, whose step was made. Gradients that were
  * not yet used are not saved.
  *
- * @param path  of the file, which is replaced
+ * @param trainer  before its first step or after any
+ * @param path     of the file, which is replaced
  * @return INVALID_ARGUMENT, IO_ERROR, OUT_OF_MEMORY, DEVICE_LOST
  *
  * Threads: externally synchronized. Blocks: until the steps have run and the file is on the disk.
@@ -373,11 +398,12 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_save(dhow_trainer *trainer, con
  * seed and the schedule become those of the file, and a schedule stays where the file has none; the
  * other options stay the trainer's. A loader of dhow_trainer_set_loader() goes to its batch.
  *
+ * @param trainer  with the parameters and the optimiser of the one that was saved
+ * @param path     of a file of dhow_trainer_save()
  * @return INVALID_ARGUMENT (no checkpoint, another optimiser, a tensor of another shape or type,
  * one that is not trained here, a loader that gives other batches; the message names it), NOT_FOUND
- * (no file, or a tensor or the place of a loader that it lacks),
- * IO_ERROR, CORRUPT, UNSUPPORTED, OUT_OF_MEMORY, DEVICE_LOST; a file that does not fit changes
- * nothing
+ * (no file, or a tensor or the place of a loader that it lacks), IO_ERROR, CORRUPT, UNSUPPORTED,
+ * OUT_OF_MEMORY, DEVICE_LOST; a file that does not fit changes nothing
  *
  * Threads: externally synchronized. Blocks: while it reads.
  */
@@ -389,10 +415,11 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_load(dhow_trainer *trainer, con
  * LSTMs within 1 / sqrt(hidden); the weights of attention's heads within sqrt(6 / (4 features))
  * (Glorot and Bengio, 2010), its last product as a linear layer without a bias; embeddings normal.
  * The numbers come from SplitMix64 (Steele et al., 2014) of the seed and the parameter's position,
- * so they are the same everywhere. Other parameters stay as they are; norms begin with weights of
- * 1.
+ * so they are the same everywhere. Other parameters stay as they are; norms begin with weights
+ * of 1.
  *
- * @param seed  any
+ * @param model  made by dhow_model_create(), which no thread runs
+ * @param seed   any
  * @return INVALID_ARGUMENT (no model, or it is running), OUT_OF_MEMORY
  *
  * Threads: externally synchronized per model. Blocks: while the numbers are drawn.
