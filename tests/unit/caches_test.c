@@ -330,6 +330,36 @@ Test(caches, lengths_that_lead_out_are_told_and_write_nothing) {
     end(&g_network);
 }
 
+/* Numbers of an input that no cache takes were looked at too, and refused. */
+Test(caches, only_numbers_that_a_cache_takes_are_looked_at) {
+    dhow_model *m;
+    dhow_model_value cache, x, starts, start, out;
+    OK(dhow_model_create(g_context, &m));
+    OK(dhow_model_input(m, "cache", DHOW_F32, DHOW_SHAPE(1, 4, 2), &cache));
+    OK(dhow_model_input(m, "x", DHOW_F32, DHOW_SHAPE(1, 1, 2), &x));
+    OK(dhow_model_input(m, "starts", DHOW_I64, DHOW_SHAPE(3), &starts));
+    OK(dhow_model_narrow(m, starts, 0, 1, 1, &start));
+    OK(dhow_model_update_cache(m, cache, x, start, &out));
+    OK(dhow_model_output(m, "out", out));
+    OK(dhow_model_to(m, g_device));
+    const float held[] = {1, 2, 3, 4, 5, 6, 7, 8}, put[] = {100, 200};
+    for (int64_t at = 0; at < 5; at++) {
+        float got[8];
+        dhow_tensor *in[] = {upload(DHOW_F32, DHOW_SHAPE(1, 4, 2), held),
+                             upload(DHOW_F32, DHOW_SHAPE(1, 1, 2), put),
+                             ints(3, (const int64_t[]){4 - at, at, 1000})};
+        const dhow_status status = dhow_model_run_into(m, NULL, in, 3, in, 1);
+        cr_assert_eq(status, at < 4 || !lengths_are_checked() ? DHOW_OK : DHOW_INVALID_ARGUMENT,
+                     "at %d: %s", (int)at, dhow_last_error());
+        download(in[0], got);
+        for (int64_t i = 0; i < 8; i++)
+            cr_assert_eq(got[i], i / 2 == at ? put[i % 2] : held[i], "at %d: %g", (int)at,
+                         (double)got[i]);
+        for (int i = 0; i < 3; i++) dhow_tensor_release(in[i]);
+    }
+    dhow_model_release(m);
+}
+
 /* ---- what keeps a cache from being written in place ---- */
 
 typedef enum reader { BEFORE, AFTER, ANOTHER_INPUT, READERS } reader;

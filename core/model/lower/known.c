@@ -90,7 +90,7 @@ dhow_status dhowi_keep_within(dhowi_lowering *b, int32_t ref, const char *name, 
                               int64_t most) {
     const dhowi_item *item = &b->items[ref];
     const dhowi_bounds range = {
-        .node = b->node, .name = name, .least = least, .most = most, .slot = -1};
+        .node = b->node, .name = name, .least = least, .most = most, .slot = -1, .item = ref};
     uint32_t count;
     void *data;
     dhow_tensor *t;

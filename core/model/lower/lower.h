@@ -76,7 +76,7 @@ typedef struct dhowi_bounds {
     const dhowi_node *node;
     const char *name; /* for messages */
     int64_t least, most;
-    int32_t slot; /* of the run's inputs */
+    int32_t slot, item; /* of the run's inputs, and what the operator takes of that one */
 } dhowi_bounds;
 
 /* A loop that a plan is in the middle of, see operators/shape/control.c. */

@@ -105,7 +105,7 @@ void dhowi_write_caches(dhowi_maker *k, uint32_t first_step) {
 
 enum { FEW = 64 };
 
-static dhow_status check(const dhowi_bounds *r, dhow_tensor *t) {
+static dhow_status check_numbers(const dhowi_bounds *r, dhow_tensor *t) {
     int64_t few[FEW];
     dhow_tensor *wide = NULL, *host = NULL;
     void *data = few;
@@ -130,12 +130,25 @@ static dhow_status check(const dhowi_bounds *r, dhow_tensor *t) {
     return status;
 }
 
+/* An operator may take a part of an input: other numbers of it are none of its. */
+static dhow_status check(const dhowi_lowering *b, const dhowi_bounds *r, dhow_tensor *t) {
+    const dhowi_item *item = &b->items[r->item];
+    dhow_tensor *part;
+    if (item->contiguous && item->offset == 0 && dhowi_count_of(&item->desc) == t->count)
+        return check_numbers(r, t);
+    DHOWI_TRY(dhowi_tensor_view(t->storage, t->dtype, item->desc.rank, item->desc.shape,
+                                item->strides, t->offset + item->offset, &part));
+    const dhow_status status = check_numbers(r, part);
+    dhow_tensor_release(part);
+    return status;
+}
+
 dhow_status dhowi_check_lengths(const dhowi_maker *k) {
     const dhow_context *context = k->m->context;
     /* Elsewhere that would wait for the device, which a stream that records cannot. */
     if (k->m->device != context->cpu && (!context->validate || k->io->stream->recording != NULL))
         return DHOW_OK;
     for (uint32_t i = 0; i < k->b->bound_count; i++)
-        DHOWI_TRY(check(&k->b->bounds[i], k->io->inputs[k->b->bounds[i].slot]));
+        DHOWI_TRY(check(k->b, &k->b->bounds[i], k->io->inputs[k->b->bounds[i].slot]));
     return DHOW_OK;
 }
