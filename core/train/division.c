@@ -223,7 +223,7 @@ static dhow_status find_place(dhowi_division *d, dhow_status own) {
     if (own == DHOW_OK) own = dhowi_loss_count(t, d->target, d->rows, &count);
     d->place = (dhowi_place){.count = count, .rows = d->rows};
     if (t->group.size == 0) return own;
-    DHOWI_TRY(dhowi_group_place(&t->group, own, t->steps, count, d->rows, &d->place));
+    DHOWI_TRY(dhowi_group_place(t, own, count, d->rows, &d->place));
     if (d->place.rows > 0) return DHOW_OK;
     return dhowi_fail(DHOW_INVALID_ARGUMENT, "no process has samples");
 }
@@ -298,23 +298,27 @@ static dhow_status add_up(dhowi_division *d, dhow_tensor *sums) {
     return DHOW_OK;
 }
 
-/* The running statistics are those of the first part, as rank 0's in DistributedDataParallel. */
+/* The next statistics are those of the first part, as rank 0's in DistributedDataParallel. */
 static dhow_status keep_statistics(const dhowi_division *d) {
     const dhow_trainer *t = d->t;
-    for (uint32_t i = 0; i < d->shares.count && t->running != NULL; i++) {
+    if (t->next == NULL || t->next->count == 0) return DHOW_OK;
+    for (uint32_t i = 0; i < d->shares.count; i++) {
         const dhow_trainer *r = d->parts[i].replica;
-        if (d->parts[i].rows == 0 || r->next->count == 0) continue;
-        return dhow_copy_async(d->stream, r->next, t->running, 0);
+        if (d->parts[i].rows == 0) continue;
+        return r == t ? DHOW_OK : dhow_copy_async(d->stream, r->next, t->next, 0);
     }
-    return DHOW_OK;
+    return dhow_copy_async(d->stream, t->running, t->next, 0);
 }
 
-static dhow_status with_others(dhowi_division *d, dhow_status own, dhow_tensor *sums) {
-    const dhow_process_group *g = &d->t->group;
-    if (g->size == 0) return own;
-    DHOWI_TRY(dhowi_group_agree(g, own, &d->loss));
-    DHOWI_TRY(dhowi_group_sum(g, d->stream, sums));
-    return dhowi_group_take_first(g, d->stream, d->t->running);
+/* Also by a process that has failed: the others would wait for it otherwise. */
+static dhow_status with_others(dhowi_division *d, dhow_status status, dhow_tensor *sums) {
+    const dhow_trainer *t = d->t;
+    dhowi_saved_error own = {.status = DHOW_OK};
+    if (t->group.size == 0) return status;
+    dhowi_group_note(&own, status);
+    DHOWI_TRY(dhowi_group_sum(t, d->stream, sums, &own));
+    DHOWI_TRY(dhowi_group_take_first(t, d->stream, t->next, &own));
+    return dhowi_group_agree(&t->group, &own, &d->loss);
 }
 
 dhow_status dhowi_division_run(dhowi_division *d, dhow_status checked, dhow_stream *stream,

@@ -14,6 +14,7 @@
 #include "tensor/tensor.h"
 #include "train/train.h"
 
+enum { FAILED, COUNT, STEPS, SQUARES, ROWS }; /* numbers of a backward; the last of each process */
 static const int64_t k_bucket_bytes = INT64_C(25) << 20; /* as DistributedDataParallel's */
 
 dhow_status dhowi_group_take(const dhow_process_group *given, const char *function,
@@ -38,9 +39,8 @@ static dhow_status add_up(const dhow_process_group *g, dhow_dtype dtype, void *d
 }
 
 /* What this process met comes first. */
-static dhow_status say(const dhow_process_group *g, dhow_status own, const dhowi_saved_error *error,
-                       double failed) {
-    if (own != DHOW_OK) return dhowi_error_raise(error);
+static dhow_status say(const dhow_process_group *g, const dhowi_saved_error *own, double failed) {
+    if (own->status != DHOW_OK) return dhowi_error_raise(own);
     if (failed == 0) return DHOW_OK;
     return dhowi_fail(DHOW_UNAVAILABLE,
                       "process %u of %u: %g of the others failed, and tell why there; parameters "
@@ -48,108 +48,135 @@ static dhow_status say(const dhow_process_group *g, dhow_status own, const dhowi
                       g->rank, g->size, failed);
 }
 
-dhow_status dhowi_group_place(const dhow_process_group *g, dhow_status own, uint64_t steps,
-                              double count, int64_t rows, dhowi_place *out) {
-    enum { FAILED, COUNT, STEPS, SQUARES, ROWS };
-    const double step = (double)(steps & 0xffff), size = g->size;
-    dhowi_saved_error error;
-    if (own != DHOW_OK) dhowi_error_save(&error, own);
-    double *numbers = dhowi_alloc_array((size_t)g->size + ROWS, sizeof *numbers);
-    if (numbers == NULL) return dhowi_fail_memory("process_group");
+void dhowi_group_note(dhowi_saved_error *own, dhow_status status) {
+    if (status != DHOW_OK && own->status == DHOW_OK) dhowi_error_save(own, status);
+}
+
+dhow_status dhowi_group_place(const dhow_trainer *t, dhow_status own, double count, int64_t rows,
+                              dhowi_place *out) {
+    const dhow_process_group *g = &t->group;
+    const double step = (double)(t->steps & 0xffff), size = g->size;
+    dhowi_saved_error error = {.status = DHOW_OK};
+    double *numbers = t->numbers;
+    dhowi_group_note(&error, own);
     memset(numbers, 0, ((size_t)g->size + ROWS) * sizeof *numbers);
     numbers[FAILED] = own != DHOW_OK;
     numbers[COUNT] = own == DHOW_OK ? count : 0;
     numbers[STEPS] = step;
     numbers[SQUARES] = step * step;
     numbers[ROWS + g->rank] = own == DHOW_OK ? (double)rows : 0;
-    dhow_status status = add_up(g, DHOW_F64, numbers, (int64_t)g->size + ROWS);
+    DHOWI_TRY(add_up(g, DHOW_F64, numbers, (int64_t)g->size + ROWS));
     *out = (dhowi_place){.count = numbers[COUNT]};
     for (uint32_t i = 0; i < g->size; i++) {
         out->rows += (int64_t)numbers[ROWS + i];
         if (i < g->rank) out->first += (int64_t)numbers[ROWS + i];
     }
-    if (status == DHOW_OK) status = say(g, own, &error, numbers[FAILED]);
-    if (status == DHOW_OK && numbers[STEPS] * numbers[STEPS] != numbers[SQUARES] * size)
-        status = dhowi_fail(DHOW_INVALID_ARGUMENT,
-                            "process %u of %u has made %llu steps, others another number; let all "
-                            "load the same checkpoint",
-                            g->rank, g->size, (unsigned long long)steps);
-    dhowi_free(numbers);
-    return status;
+    DHOWI_TRY(say(g, &error, numbers[FAILED]));
+    if (numbers[STEPS] * numbers[STEPS] == numbers[SQUARES] * size) return DHOW_OK;
+    return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                      "process %u of %u has made %llu steps, others another number; let all "
+                      "load the same checkpoint",
+                      g->rank, g->size, (unsigned long long)t->steps);
 }
 
-dhow_status dhowi_group_agree(const dhow_process_group *g, dhow_status own, double *loss) {
-    double numbers[2] = {own != DHOW_OK, own == DHOW_OK ? *loss : 0};
-    dhowi_saved_error error;
-    if (own != DHOW_OK) dhowi_error_save(&error, own);
+dhow_status dhowi_group_agree(const dhow_process_group *g, const dhowi_saved_error *own,
+                              double *loss) {
+    const bool failed = own->status != DHOW_OK;
+    double numbers[2] = {failed, failed ? 0 : *loss};
     DHOWI_TRY(add_up(g, DHOW_F64, numbers, 2));
     *loss = numbers[1];
-    return say(g, own, &error, numbers[0]);
+    return say(g, own, numbers[0]);
 }
 
 /* ---- arrays ---- */
 
-static dhow_status part_of(dhow_tensor *array, int64_t bucket, int64_t i, dhow_tensor **out) {
-    return dhow_tensor_narrow(array, 0, i * bucket, DHOWI_MIN(bucket, array->count - i * bucket),
-                              out);
+static int64_t bucket_of(dhow_dtype dtype) {
+    return k_bucket_bytes / (int64_t)dhow_dtype_bytes(dtype);
 }
 
-static dhow_status copy_part(dhow_stream *stream, dhow_tensor *array, int64_t bucket, int64_t i,
-                             dhow_tensor *host, bool back) {
-    dhow_tensor *part;
-    DHOWI_TRY(part_of(array, bucket, i, &part));
-    dhow_status status =
-        back ? dhow_copy_async(stream, host, part, 0) : dhow_copy_async(stream, part, host, 0);
+dhow_status dhowi_group_make(dhow_trainer *t) {
+    const int64_t most = DHOWI_MAX(t->count, t->statistic_elements), bucket = bucket_of(t->dtype);
+    const int64_t count = dhowi_ceil_div(most, bucket);
+    if (t->group.size == 0) return DHOW_OK;
+    t->numbers = dhowi_alloc_array((size_t)t->group.size + ROWS, sizeof *t->numbers);
+    if (t->numbers == NULL) return dhowi_fail_memory("process_group");
+    if (t->group.size == 1 || t->parameters->storage->host != NULL) return DHOW_OK;
+    t->buckets = dhowi_alloc_array((size_t)count + 1, sizeof(dhow_tensor *));
+    if (t->buckets == NULL) return dhowi_fail_memory("process_group");
+    for (; t->bucket_count < count; t->bucket_count++) {
+        const int64_t elements = DHOWI_MIN(bucket, most - t->bucket_count * bucket);
+        DHOWI_TRY(dhow_tensor_create(t->model->context->cpu, t->dtype, 1, &elements,
+                                     &t->buckets[t->bucket_count]));
+    }
+    return DHOW_OK;
+}
+
+void dhowi_group_end(dhow_trainer *t) {
+    for (int64_t i = 0; i < t->bucket_count; i++) dhow_tensor_release(t->buckets[i]);
+    dhowi_free(t->buckets);
+    dhowi_free(t->numbers);
+}
+
+/* Bucket i of an array, to the host or back. */
+static dhow_status copy_part(dhow_stream *stream, dhow_tensor *array, int64_t i, dhow_tensor *host,
+                             bool back) {
+    const int64_t bucket = bucket_of(array->dtype),
+                  elements = DHOWI_MIN(bucket, array->count - i * bucket);
+    dhow_tensor *part, *there = NULL;
+    DHOWI_TRY(dhow_tensor_narrow(array, 0, i * bucket, elements, &part));
+    dhow_status status = dhow_tensor_narrow(host, 0, 0, elements, &there);
+    if (status == DHOW_OK)
+        status = back ? dhow_copy_async(stream, there, part, 0)
+                      : dhow_copy_async(stream, part, there, 0);
+    dhow_tensor_release(there);
     dhow_tensor_release(part);
     return status;
 }
 
-/* Buckets leave the device one after the other: each is added up while later ones travel. */
-static dhow_status through_host(const dhow_process_group *g, dhow_stream *stream,
-                                dhow_tensor *array, int64_t bucket, dhow_tensor **host,
-                                int64_t count) {
+/* The bytes of a tensor of the host: once they are there, unless this process has failed. */
+static char *bytes_of(dhow_tensor *t, dhowi_saved_error *own) {
     void *data;
+    if (own->status == DHOW_OK) dhowi_group_note(own, dhow_tensor_host_ptr(t, &data));
+    return (char *)t->storage->host + dhowi_tensor_offset_bytes(t);
+}
+
+/* Buckets leave the device one after the other: each is added up while later ones travel. */
+static dhow_status through_host(const dhow_trainer *t, dhow_stream *stream, dhow_tensor *array,
+                                dhowi_saved_error *own) {
+    const int64_t bucket = bucket_of(array->dtype), count = dhowi_ceil_div(array->count, bucket);
+    for (int64_t i = 0; i < count && own->status == DHOW_OK; i++)
+        dhowi_group_note(own, copy_part(stream, array, i, t->buckets[i], false));
     for (int64_t i = 0; i < count; i++) {
-        const int64_t elements = DHOWI_MIN(bucket, array->count - i * bucket);
-        DHOWI_TRY(dhow_tensor_create(array->storage->device->context->cpu, array->dtype, 1,
-                                     &elements, &host[i]));
-        DHOWI_TRY(copy_part(stream, array, bucket, i, host[i], false));
-    }
-    for (int64_t i = 0; i < count; i++) {
-        DHOWI_TRY(dhow_tensor_host_ptr(host[i], &data));
-        DHOWI_TRY(add_up(g, array->dtype, data, host[i]->count));
-        DHOWI_TRY(copy_part(stream, array, bucket, i, host[i], true));
+        char *data = bytes_of(t->buckets[i], own);
+        DHOWI_TRY(
+            add_up(&t->group, array->dtype, data, DHOWI_MIN(bucket, array->count - i * bucket)));
+        if (own->status == DHOW_OK)
+            dhowi_group_note(own, copy_part(stream, array, i, t->buckets[i], true));
     }
     return DHOW_OK;
 }
 
-static dhow_status in_place(const dhow_process_group *g, dhow_tensor *array, int64_t bucket) {
-    void *data;
-    DHOWI_TRY(dhow_tensor_host_ptr(array, &data));
+static dhow_status in_place(const dhow_process_group *g, dhow_tensor *array,
+                            dhowi_saved_error *own) {
+    const int64_t bucket = bucket_of(array->dtype);
+    char *data = bytes_of(array, own);
     for (int64_t at = 0; at < array->count; at += bucket)
-        DHOWI_TRY(add_up(g, array->dtype,
-                         (char *)data + (uint64_t)at * dhow_dtype_bytes(array->dtype),
+        DHOWI_TRY(add_up(g, array->dtype, data + (uint64_t)at * dhow_dtype_bytes(array->dtype),
                          DHOWI_MIN(bucket, array->count - at)));
     return DHOW_OK;
 }
 
-dhow_status dhowi_group_sum(const dhow_process_group *g, dhow_stream *stream, dhow_tensor *array) {
-    const int64_t bucket = k_bucket_bytes / (int64_t)dhow_dtype_bytes(array->dtype),
-                  count = dhowi_ceil_div(array->count, bucket);
-    if (g->size == 1 || array->count == 0) return DHOW_OK;
-    if (array->storage->host != NULL) return in_place(g, array, bucket);
-    dhow_tensor **host = dhowi_alloc_array((size_t)count, sizeof(dhow_tensor *));
-    if (host == NULL) return dhowi_fail_memory("process_group");
-    memset(host, 0, (size_t)count * sizeof(dhow_tensor *));
-    dhow_status status = through_host(g, stream, array, bucket, host, count);
-    for (int64_t i = 0; i < count; i++) dhow_tensor_release(host[i]);
-    dhowi_free(host);
-    return status;
+dhow_status dhowi_group_sum(const dhow_trainer *t, dhow_stream *stream, dhow_tensor *array,
+                            dhowi_saved_error *own) {
+    if (t->group.size == 1 || array->count == 0) return DHOW_OK;
+    return array->storage->host != NULL ? in_place(&t->group, array, own)
+                                        : through_host(t, stream, array, own);
 }
 
-dhow_status dhowi_group_take_first(const dhow_process_group *g, dhow_stream *stream,
-                                   dhow_tensor *array) {
+dhow_status dhowi_group_take_first(const dhow_trainer *t, dhow_stream *stream, dhow_tensor *array,
+                                   dhowi_saved_error *own) {
     if (array == NULL || array->count == 0) return DHOW_OK;
-    if (g->rank != 0) DHOWI_TRY(dhow_fill(stream, array, 0));
-    return dhowi_group_sum(g, stream, array);
+    if (t->group.rank != 0 && own->status == DHOW_OK)
+        dhowi_group_note(own, dhow_fill(stream, array, 0));
+    return dhowi_group_sum(t, stream, array, own);
 }

@@ -97,6 +97,7 @@ void dhowi_replica_end(dhow_trainer *t) {
     dhow_tensor_release(t->clipped);
     for (int i = 0; i < DHOWI_TRAIN_STATES; i++) dhow_tensor_release(t->state[i]);
     dhowi_statistics_end(t);
+    dhowi_group_end(t);
     dhow_tensor_release(t->loss);
     dhow_tensor_release(t->key);
     dhow_tensor_release(t->share);

@@ -60,9 +60,12 @@ struct dhow_trainer {
     dhowi_division *division;                /* NULL: one device of one process */
     dhow_loader *loader;                     /* of checkpoints; NULL: none */
     dhow_process_group group;                /* of size 0: none */
-    int64_t ignored;                         /* of a divided loss by class, as the weights */
-    double *class_weights;                   /* NULL: ones */
-    int64_t class_count;                     /* that have weights */
+    double *numbers;                         /* room for what its processes tell each other */
+    dhow_tensor **buckets;                   /* on the host, for parts of arrays; NULL: in place */
+    int64_t bucket_count;
+    int64_t ignored;       /* of a divided loss by class, as the weights */
+    double *class_weights; /* NULL: ones */
+    int64_t class_count;   /* that have weights */
 };
 
 /* What a run of the training graph is given beside tensors. */
@@ -114,15 +117,23 @@ dhow_status dhowi_anomaly_tell(dhow_trainer *t, dhow_tensor *const *inputs, dhow
 /* process_group.c. A group that a program gave. */
 dhow_status dhowi_group_take(const dhow_process_group *given, const char *function,
                              dhow_process_group *out);
+/* Room for what is exchanged, made before any process waits for another. */
+dhow_status dhowi_group_make(dhow_trainer *t);
+void dhowi_group_end(dhow_trainer *t);
+/* Keeps this process's first failure, with its words, until all agree. */
+void dhowi_group_note(dhowi_saved_error *own, dhow_status status);
 /* Where the samples of this process are among those of all; fails everywhere if `own` does. */
-dhow_status dhowi_group_place(const dhow_process_group *g, dhow_status own, uint64_t steps,
-                              double count, int64_t rows, dhowi_place *out);
+dhow_status dhowi_group_place(const dhow_trainer *t, dhow_status own, double count, int64_t rows,
+                              dhowi_place *out);
 /* Whether all are well, and the sum of losses. */
-dhow_status dhowi_group_agree(const dhow_process_group *g, dhow_status own, double *loss);
-/* The sum of all processes' arrays, or the first process's array, in each. */
-dhow_status dhowi_group_sum(const dhow_process_group *g, dhow_stream *stream, dhow_tensor *array);
-dhow_status dhowi_group_take_first(const dhow_process_group *g, dhow_stream *stream,
-                                   dhow_tensor *array);
+dhow_status dhowi_group_agree(const dhow_process_group *g, const dhowi_saved_error *own,
+                              double *loss);
+/* The sum of all processes' arrays, or the first process's array, in each. A process that has
+ * failed takes part with whatever it has; they are of use once all have agreed. */
+dhow_status dhowi_group_sum(const dhow_trainer *t, dhow_stream *stream, dhow_tensor *array,
+                            dhowi_saved_error *own);
+dhow_status dhowi_group_take_first(const dhow_trainer *t, dhow_stream *stream, dhow_tensor *array,
+                                   dhowi_saved_error *own);
 /* choose.c: the parameters to train, by the options. */
 dhow_status dhowi_choose(dhow_trainer *t);
 /* flat.c: the place of a tensor in a flat array that has *count elements so far; an array of zeros;

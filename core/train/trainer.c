@@ -41,13 +41,12 @@ static dhow_status make_division(dhow_trainer *t) {
     DHOWI_TRY(dhowi_division_check(t, &given));
     if (!dhowi_divides(&given)) return DHOW_OK;
     DHOWI_TRY(dhowi_loss_keep(t));
+    DHOWI_TRY(dhowi_group_make(t));
     return dhowi_division_make(t, &given);
 }
 
 static dhow_status make(dhow_trainer *t, const dhow_trainer_options *options) {
     DHOWI_TRY(dhowi_optimizer_options(options, &t->options));
-    if (t->options.process_group != NULL)
-        DHOWI_TRY(dhowi_group_take(t->options.process_group, k_create, &t->group));
     DHOWI_TRY(dhowi_choose(t));
     DHOWI_TRY(dhowi_statistics_choose(t));
     DHOWI_TRY(make_graph(t));
@@ -62,27 +61,58 @@ static dhow_status make(dhow_trainer *t, const dhow_trainer_options *options) {
     return dhowi_clips(&t->options) ? dhowi_clip_graph(t, &t->clip) : DHOW_OK;
 }
 
-/* All processes have a trainer, which begins from the first one's parameters, or none has. */
-static dhow_status join(dhow_trainer *t, dhow_status own) {
+/* All processes have a trainer, or none has: `own` is whether this one has. */
+static dhow_status join(const dhow_process_group *group, dhow_status own) {
+    dhowi_saved_error error = {.status = DHOW_OK};
     double nothing = 0;
-    if (t->group.size == 0) return own;
-    dhow_status status = dhowi_group_agree(&t->group, own, &nothing);
-    if (status == DHOW_OK) status = dhowi_group_take_first(&t->group, NULL, t->parameters);
-    if (status == DHOW_OK) status = dhowi_group_take_first(&t->group, NULL, t->running);
+    if (group->size == 0) return own;
+    dhowi_group_note(&error, own);
+    const dhow_status status = dhowi_group_agree(group, &error, &nothing);
+    return own != DHOW_OK || status == DHOW_OK ? status : dhowi_fail_prefix(status, "%s", k_create);
+}
+
+/* All begin from the first one's parameters. */
+static dhow_status begin_alike(const dhow_trainer *t) {
+    dhowi_saved_error own = {.status = DHOW_OK};
+    double nothing = 0;
+    if (t->group.size == 0) return DHOW_OK;
+    dhow_status status = dhowi_group_take_first(t, NULL, t->parameters, &own);
+    if (status == DHOW_OK) status = dhowi_group_take_first(t, NULL, t->running, &own);
+    if (status == DHOW_OK) status = dhowi_group_agree(&t->group, &own, &nothing);
     return status != DHOW_OK ? dhowi_fail_prefix(status, "%s", k_create) : DHOW_OK;
+}
+
+/* Others wait for this process, so the group is looked at before all that may fail. */
+static dhow_status group_of(const dhow_trainer_options *options, dhow_process_group *out) {
+    dhow_trainer_options own;
+    *out = (dhow_process_group){.size = 0};
+    DHOWI_TRY(DHOWI_STRUCT_IN(dhow_trainer_options, options, &own, k_create, "options"));
+    return own.process_group != NULL ? dhowi_group_take(own.process_group, k_create, out) : DHOW_OK;
+}
+
+static dhow_status new_trainer(dhow_model *model, const dhow_process_group *group,
+                               dhow_trainer **out) {
+    DHOWI_TRY(dhowi_model_check(model, k_create));
+    *out = dhowi_handle_new(DHOWI_TRAINER, sizeof **out);
+    if (*out == NULL) return dhowi_fail_memory(k_create);
+    (*out)->group = *group;
+    (*out)->model = model;
+    dhowi_handle_retain(&model->handle);
+    return DHOW_OK;
 }
 
 dhow_status dhow_trainer_create(dhow_model *model, const dhow_trainer_options *options,
                                 dhow_trainer **out) {
+    dhow_process_group group;
+    dhow_trainer *t = NULL;
     if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", k_create);
     *out = NULL;
-    DHOWI_TRY(dhowi_model_check(model, k_create));
-    dhow_trainer *t = dhowi_handle_new(DHOWI_TRAINER, sizeof *t);
-    if (t == NULL) return dhowi_fail_memory(k_create);
-    t->model = model;
-    dhowi_handle_retain(&model->handle);
-    dhow_status status = join(t, make(t, options));
-    t->options.process_group = NULL;
+    DHOWI_TRY(group_of(options, &group));
+    dhow_status status = new_trainer(model, &group, &t);
+    if (status == DHOW_OK) status = make(t, options);
+    status = join(&group, status);
+    if (status == DHOW_OK) status = begin_alike(t);
+    if (t != NULL) t->options.process_group = NULL;
     if (status == DHOW_OK) {
         *out = t;
     } else {
@@ -120,8 +150,8 @@ static dhow_status check_batch(const dhow_trainer *t, dhow_tensor *const *inputs
     if (t->has_target && t->division == NULL && dhowi_handle_is(target, DHOWI_TENSOR) &&
         target->count == 0)
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "the target has no elements, and a loss is their mean; leave out batches "
-                          "without samples");
+                          "the target has no elements, and a loss is their mean; leave out "
+                          "batches without samples");
     if ((target != NULL) == t->has_target) return DHOW_OK;
     return dhowi_fail(DHOW_INVALID_ARGUMENT,
                       t->has_target ? "target is NULL, the loss compares the output with one"
@@ -133,13 +163,6 @@ static uint64_t next_key(dhow_trainer *t) {
     return dhowi_splitmix64(seed + ++t->backwards * DHOWI_SPLITMIX64_STEP);
 }
 
-static dhow_status run(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
-                       dhow_tensor *target, bool more, uint64_t key) {
-    const dhowi_piece piece = {.key = key};
-    DHOWI_TRY(dhowi_replica_run(t, stream, inputs, target, more, &piece));
-    return dhowi_statistics_follow(t, stream);
-}
-
 static dhow_status read_loss(const dhow_trainer *t, double *loss) {
     if (loss == NULL) return DHOW_OK;
     if (t->division == NULL) return dhowi_replica_loss(t, loss);
@@ -147,26 +170,41 @@ static dhow_status read_loss(const dhow_trainer *t, double *loss) {
     return DHOW_OK;
 }
 
-static dhow_status backward(dhow_trainer *t, const char *function, dhow_stream *stream,
-                            dhow_tensor *const *inputs, uint32_t input_count, dhow_tensor *target) {
-    const bool more = t->has_gradients;
-    const uint64_t key = next_key(t);
-    dhow_status status = check_batch(t, inputs, input_count, target);
-    if (status == DHOW_OK && more) status = dhowi_replica_more(t);
+/* Gradients of a batch that nothing was wrong with so far. */
+static dhow_status run(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
+                       dhow_tensor *target, bool more, uint64_t key, dhow_status checked) {
+    const dhowi_piece piece = {.key = key};
+    if (checked == DHOW_OK && more) checked = dhowi_replica_more(t);
     if (t->division != NULL) /* others hear of a failure */
-        status = dhowi_division_run(t->division, status, stream, inputs, target, more, key);
-    else if (status == DHOW_OK)
-        status = run(t, stream, inputs, target, more, key);
-    if (status == DHOW_OK && more) status = dhow_add(stream, t->gradients, t->more, t->gradients);
-    if (status != DHOW_OK) return dhowi_fail_prefix(status, "%s", function);
-    t->has_gradients = true;
-    if (t->options.detect_anomaly == 0) return DHOW_OK;
+        checked = dhowi_division_run(t->division, checked, stream, inputs, target, more, key);
+    else if (checked == DHOW_OK)
+        checked = dhowi_replica_run(t, stream, inputs, target, more, &piece);
+    if (checked != DHOW_OK || !more) return checked;
+    return dhow_add(stream, t->gradients, t->more, t->gradients);
+}
+
+static dhow_status look_for_anomaly(dhow_trainer *t, dhow_tensor *const *inputs,
+                                    dhow_tensor *target, uint64_t key) {
     double loss;
+    if (t->options.detect_anomaly == 0) return DHOW_OK;
     DHOWI_TRY(read_loss(t, &loss));
-    status = dhowi_anomaly_tell(t, inputs, target, key, loss);
-    if (status == DHOW_OK) return DHOW_OK;
-    t->has_gradients = false;
-    return dhowi_fail_prefix(status, "%s", function);
+    const dhow_status status = dhowi_anomaly_tell(t, inputs, target, key, loss);
+    if (status != DHOW_OK) t->has_gradients = false;
+    return status;
+}
+
+/* `checked`: what the caller found of its arguments. Running statistics are still those before:
+ * they follow when nothing can fail any more. */
+static dhow_status backward(dhow_trainer *t, const char *function, dhow_status checked,
+                            dhow_stream *stream, dhow_tensor *const *inputs, uint32_t input_count,
+                            dhow_tensor *target) {
+    const uint64_t key = next_key(t);
+    dhow_status status = checked;
+    if (status == DHOW_OK) status = check_batch(t, inputs, input_count, target);
+    status = run(t, stream, inputs, target, t->has_gradients, key, status);
+    if (status == DHOW_OK) t->has_gradients = true;
+    if (status == DHOW_OK) status = look_for_anomaly(t, inputs, target, key);
+    return status != DHOW_OK ? dhowi_fail_prefix(status, "%s", function) : DHOW_OK;
 }
 
 static dhow_status update(dhow_trainer *t, dhow_stream *given) {
@@ -189,7 +227,8 @@ dhow_status dhow_trainer_backward(dhow_trainer *t, dhow_stream *stream, dhow_ten
                                   uint32_t input_count, dhow_tensor *target, double *loss) {
     static const char function[] = "dhow_trainer_backward";
     DHOWI_TRY(dhowi_trainer_enter(t, function));
-    dhow_status status = backward(t, function, stream, inputs, input_count, target);
+    dhow_status status = backward(t, function, DHOW_OK, stream, inputs, input_count, target);
+    if (status == DHOW_OK) status = dhowi_statistics_follow(t, stream);
     if (status == DHOW_OK) status = read_loss(t, loss);
     dhowi_single_end(&t->single);
     return status;
@@ -202,26 +241,34 @@ dhow_status dhow_trainer_update(dhow_trainer *t, dhow_stream *stream) {
     return status;
 }
 
+static dhow_status take_batch(const dhow_trainer *t, const dhow_batch *given, dhow_batch *out) {
+    const uint32_t targets = t->has_target ? 1 : 0, inputs = t->input_count;
+    memset(out, 0, sizeof *out);
+    if (given == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "batch is NULL");
+    DHOWI_TRY(DHOWI_STRUCT_IN(dhow_batch, given, out, "the batch", "dhow_batch"));
+    if (out->tensor_count >= inputs + targets && out->tensor_count <= DHOW_MAX_COLUMNS)
+        return DHOW_OK;
+    return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                      "the batch has %u columns; the model takes %u inputs%s", out->tensor_count,
+                      inputs, t->has_target ? " and the loss a target" : "");
+}
+
 static dhow_status step(dhow_trainer *t, const char *function, const dhow_batch *given) {
     dhow_batch batch;
-    DHOWI_TRY(DHOWI_STRUCT_IN(dhow_batch, given, &batch, function, "batch"));
-    const uint32_t targets = t->has_target ? 1 : 0, inputs = t->input_count;
-    if (batch.tensor_count < inputs + targets || batch.tensor_count > DHOW_MAX_COLUMNS)
-        return dhowi_fail(
-            DHOW_INVALID_ARGUMENT, "%s: the batch has %u columns; the model takes %u inputs%s",
-            function, batch.tensor_count, inputs, t->has_target ? " and the loss a target" : "");
+    const dhow_status checked = take_batch(t, given, &batch);
+    if (checked != DHOW_OK && t->group.size == 0) return dhowi_fail_prefix(checked, "%s", function);
     t->has_gradients = false;
-    DHOWI_TRY(backward(t, function, NULL, batch.tensors, inputs,
-                       t->has_target ? batch.tensors[inputs] : NULL));
-    return update(t, NULL);
+    dhow_tensor *target =
+        checked == DHOW_OK && t->has_target ? batch.tensors[t->input_count] : NULL;
+    DHOWI_TRY(backward(t, function, checked, NULL, batch.tensors, t->input_count, target));
+    DHOWI_TRY(update(t, NULL));
+    return dhowi_statistics_follow(t, NULL);
 }
 
 dhow_status dhow_trainer_step(dhow_trainer *t, const dhow_batch *batch, double *loss) {
     static const char function[] = "dhow_trainer_step";
     DHOWI_TRY(dhowi_trainer_enter(t, function));
-    dhow_status status = batch != NULL
-                             ? step(t, function, batch)
-                             : dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: batch is NULL", function);
+    dhow_status status = step(t, function, batch);
     if (status == DHOW_OK) status = read_loss(t, loss);
     dhowi_single_end(&t->single);
     return status;

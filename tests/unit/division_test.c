@@ -296,6 +296,33 @@ Test(division, running_statistics_are_those_of_the_first_part) {
     for (int i = 0; i < 16; i++) cr_assert_float_eq(together[i], alone[i], 1e-6f);
 }
 
+/* They were NaN from then on, though the step was refused. */
+Test(division, a_loss_that_is_no_number_leaves_running_statistics) {
+    for (int k = 0; k < 2; k++) {
+        const dhow_trainer_options options =
+            DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_CROSS_ENTROPY, .detect_anomaly = 1,
+                      .devices = k == 0 ? NULL : g_devices, .device_count = k == 0 ? 0 : g_count);
+        dhow_model *m = model_of(net_batchnorm, -1);
+        dhow_trainer *t;
+        dhow_batch batch;
+        float before[16], after[16];
+        OK(dhow_trainer_create(m, &options, &t));
+        batch_of(0, true, g_devices[0], &batch);
+        OK(dhow_trainer_step(t, &batch, NULL));
+        OK(dhow_trainer_update_model(t));
+        read_named(m, "norm.running_mean", before, 16);
+        OK(dhow_fill(NULL, batch.tensors[0], NAN));
+        cr_assert_eq(dhow_trainer_step(t, &batch, NULL), DHOW_INVALID_ARGUMENT);
+        SAYS("input 'x' of the batch");
+        OK(dhow_trainer_update_model(t));
+        read_named(m, "norm.running_mean", after, 16);
+        cr_assert_arr_eq(after, before, sizeof before);
+        release(&batch);
+        dhow_trainer_release(t);
+        dhow_model_release(m);
+    }
+}
+
 /* ---- members ---- */
 
 /* What a program writes to a parameter reaches all devices, and so does a checkpoint. */
@@ -429,6 +456,32 @@ Test(division_lost, a_device_that_is_lost_is_named_and_takes_no_weights_along, .
     tear_down();
 }
 
+/* The second try of a step counted its batch twice in running statistics. */
+Test(division_lost, a_step_that_failed_can_be_made_again, .timeout = 120) {
+    if (getenv("DHOW_TEST_DEVICES") != NULL) cr_skip_test("simulated devices fail by a script");
+    float means[2][16];
+    for (int k = 0; k < 2; k++) {
+        dhow_model *m;
+        dhow_trainer *t;
+        dhow_batch batch;
+        open_devices("", k == 0 ? "" : "kernel:sgd_f32@1=OUT_OF_MEMORY");
+        m = model_of(net_batchnorm, -1);
+        OK(dhow_model_to(m, g_devices[1]));
+        OK(dhow_trainer_create(m, &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_CROSS_ENTROPY),
+                               &t));
+        batch_of(0, true, g_devices[1], &batch);
+        if (k == 1) cr_assert_eq(dhow_trainer_step(t, &batch, NULL), DHOW_OUT_OF_MEMORY);
+        OK(dhow_trainer_step(t, &batch, NULL));
+        OK(dhow_trainer_update_model(t));
+        read_named(m, "norm.running_mean", means[k], 16);
+        release(&batch);
+        dhow_trainer_release(t);
+        dhow_model_release(m);
+        tear_down();
+    }
+    cr_assert_arr_eq(means[1], means[0], sizeof means[0]);
+}
+
 /* ---- process groups, with threads in the place of processes ---- */
 
 enum { PROCESSES = 3 };
@@ -438,10 +491,22 @@ typedef struct meeting {
     double sums[4096];
 } meeting;
 
+/* What rank 1 does wrong: in its third step, or when it makes its trainer. */
+typedef enum mistake {
+    NO_MISTAKE,
+    SHORT_TARGET,
+    NO_TARGET,
+    NO_BATCH,
+    NO_MODEL,
+    BAD_RATE,
+    BAD_LOSS
+} mistake;
+
 typedef struct process {
     meeting *all;
     uint32_t rank;
-    bool fails; /* rank 1 has a target that does not fit */
+    mistake makes;
+    dhow_device *device; /* of its own; NULL: the first, and rank 1 has two */
     curve out;
     dhow_status status;
     char says[512];
@@ -472,31 +537,41 @@ static dhow_status train_a_part(process *p) {
     const dhow_process_group group =
         DHOW_INIT(dhow_process_group, .rank = p->rank, .size = PROCESSES,
                   .all_reduce = sum_over_threads, .user = p);
-    /* One of them has two devices. */
+    const bool two = p->device == NULL && p->rank == 1; /* devices */
+    const mistake makes = p->rank == 1 ? p->makes : NO_MISTAKE;
     const dhow_trainer_options options = DHOW_INIT(
-        dhow_trainer_options, .loss = DHOW_LOSS_CROSS_ENTROPY, .learning_rate = 0.1, .seed = 5,
-        .devices = g_devices, .device_count = p->rank == 1 ? 2 : 1, .process_group = &group);
+        dhow_trainer_options, .loss = makes == BAD_LOSS ? (dhow_loss)99 : DHOW_LOSS_CROSS_ENTROPY,
+        .learning_rate = makes == BAD_RATE ? -1 : 0.1, .seed = 5,
+        .devices = p->device != NULL ? &p->device : g_devices, .device_count = two ? 2 : 1,
+        .process_group = &group);
     dhow_model *m = model_of(net_dropout, -1);
     dhow_trainer *t;
     if (p->rank > 0) OK(dhow_model_init_parameters(m, 99)); /* they begin as rank 0's */
-    OK(dhow_trainer_create(m, &options, &t));
-    dhow_status status = DHOW_OK;
+    if (p->device != NULL) OK(dhow_model_to(m, p->device));
+    dhow_status status = dhow_trainer_create(makes == NO_MODEL ? NULL : m, &options, &t);
+    if (status != DHOW_OK) {
+        (void)snprintf(p->says, sizeof p->says, "%s", dhow_last_error());
+        dhow_model_release(m);
+        return status;
+    }
     for (int step = 0; step < STEPS && status == DHOW_OK; step++) {
         const int64_t rows = rows_of(step), begin = rows * p->rank / PROCESSES,
                       end = rows * (p->rank + 1) / PROCESSES; /* of 2 samples the first has none */
-        const int64_t cut = p->fails && step == 2 && p->rank == 1 ? end - 1 : end;
+        const mistake now = step == 2 ? makes : NO_MISTAKE;
+        const int64_t cut = now == SHORT_TARGET ? end - 1 : end;
         dhow_batch batch, part = DHOW_INIT(dhow_batch, .tensor_count = 2);
         batch_of(step, true, g_devices[0], &batch);
         OK(dhow_tensor_slice(batch.tensors[0], 0, begin, end, 1, &part.tensors[0]));
         OK(dhow_tensor_slice(batch.tensors[1], 0, begin, cut, 1, &part.tensors[1]));
+        if (now == NO_TARGET) part.tensor_count = 1;
         /* Only some ask for the loss. */
         double *loss = p->rank < 2 ? &p->out.losses[step] : NULL;
-        status = dhow_trainer_step(t, &part, loss);
+        status = dhow_trainer_step(t, now == NO_BATCH ? NULL : &part, loss);
         release(&batch);
         release(&part);
     }
     (void)snprintf(p->says, sizeof p->says, "%s", status != DHOW_OK ? dhow_last_error() : "");
-    read_parameters(t, &p->out);
+    if (status == DHOW_OK && p->device == NULL) read_parameters(t, &p->out);
     dhow_trainer_release(t);
     dhow_model_release(m);
     return status;
@@ -508,12 +583,13 @@ static void *be_a_process(void *argument) {
     return NULL;
 }
 
-static void run_processes(bool fails, process *all) {
+static void run_processes(mistake makes, bool apart, process *all) {
     pthread_t threads[PROCESSES];
     static meeting m;
     cr_assert_eq(pthread_barrier_init(&m.barrier, NULL, PROCESSES), 0);
     for (uint32_t i = 0; i < PROCESSES; i++) {
-        all[i] = (process){.all = &m, .rank = i, .fails = fails};
+        all[i] = (process){.all = &m, .rank = i, .makes = makes};
+        if (apart) all[i].device = g_devices[i];
         cr_assert_eq(pthread_create(&threads[i], NULL, be_a_process, &all[i]), 0);
     }
     for (int i = 0; i < PROCESSES; i++) cr_assert_eq(pthread_join(threads[i], NULL), 0);
@@ -526,7 +602,7 @@ Test(division, processes_learn_as_one) {
     const dhow_trainer_options options = DHOW_INIT(
         dhow_trainer_options, .loss = DHOW_LOSS_CROSS_ENTROPY, .learning_rate = 0.1, .seed = 5);
     train(net_dropout, &options, 1, g_devices[0], &one);
-    run_processes(false, all);
+    run_processes(NO_MISTAKE, false, all);
     for (int i = 0; i < PROCESSES; i++) {
         OK(all[i].status);
         if (i == 2) memcpy(all[i].out.losses, one.losses, sizeof one.losses);
@@ -536,14 +612,47 @@ Test(division, processes_learn_as_one) {
     }
 }
 
+/* A rank that failed before it looked at the group left the others waiting for it. */
 Test(division, a_process_that_fails_tells_the_others) {
+    static const struct {
+        mistake makes;
+        const char *says;
+    } all_mistakes[] = {{SHORT_TARGET, "dhow_trainer_step: target 0 is i64[3]"},
+                        {NO_TARGET, "dhow_trainer_step: the batch has 1 columns"},
+                        {NO_BATCH, "dhow_trainer_step: batch is NULL"},
+                        {NO_MODEL, "dhow_trainer_create: model is NULL"},
+                        {BAD_RATE, "dhow_trainer_create: learning_rate is -1"},
+                        {BAD_LOSS, "dhow_trainer_create: 99 is no loss"}};
     static process all[PROCESSES];
-    run_processes(true, all);
-    cr_assert_eq(all[1].status, DHOW_INVALID_ARGUMENT, "%s", all[1].says);
-    cr_assert_not_null(strstr(all[1].says, "target 0 is i64[3]"), "%s", all[1].says);
-    for (int i = 0; i < PROCESSES; i += 2) {
-        cr_assert_eq(all[i].status, DHOW_UNAVAILABLE, "%s", all[i].says);
-        cr_assert_not_null(strstr(all[i].says, "1 of the others failed"), "%s", all[i].says);
+    for (size_t k = 0; k < sizeof all_mistakes / sizeof *all_mistakes; k++) {
+        run_processes(all_mistakes[k].makes, false, all);
+        cr_assert_eq(all[1].status, DHOW_INVALID_ARGUMENT, "%s", all[1].says);
+        cr_assert_eq(strncmp(all[1].says, all_mistakes[k].says, strlen(all_mistakes[k].says)), 0,
+                     "'%s' is not '%s'", all[1].says, all_mistakes[k].says);
+        for (int i = 0; i < PROCESSES; i += 2) {
+            cr_assert_eq(all[i].status, DHOW_UNAVAILABLE, "%s", all[i].says);
+            cr_assert_not_null(strstr(all[i].says, "1 of the others failed"), "%s", all[i].says);
+        }
+    }
+}
+
+/* In each of its copies, those of gradients that are added up included: all that others wait for.
+ */
+Test(division_lost, a_process_whose_device_is_lost_tells_the_others, .timeout = 240) {
+    if (getenv("DHOW_TEST_DEVICES") != NULL) cr_skip_test("simulated devices fail by a script");
+    static process all[PROCESSES];
+    bool lost = true;
+    for (int at = 5; lost; at++) { /* behind those of the four parameters to the device */
+        char faults[64];
+        (void)snprintf(faults, sizeof faults, "copy#1@%d=DEVICE_LOST!", at);
+        open_devices("", faults);
+        run_processes(NO_MISTAKE, true, all);
+        lost = all[2].status != DHOW_OK;
+        for (int i = 0; i < PROCESSES && lost; i++)
+            cr_assert_eq(all[i].status, i == 2 ? DHOW_DEVICE_LOST : DHOW_UNAVAILABLE,
+                         "copy %d, process %d: %s", at, i, all[i].says);
+        tear_down();
+        cr_assert_lt(at, 1000);
     }
 }
 
