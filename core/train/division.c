@@ -239,11 +239,24 @@ static dhow_status follow(const dhow_trainer *t, const part *p) {
     return dhow_copy_async(stream, t->running, r->running, 0);
 }
 
+/* A batch norm has no variance of one sample: a part of one goes to the largest other. */
+static void join_single_rows(const dhow_trainer *t, uint32_t count, int64_t *rows) {
+    for (uint32_t i = 0; i < count && t->statistic_count > 0; i++) {
+        uint32_t most = i == 0 && count > 1 ? 1 : 0;
+        for (uint32_t k = 0; k < count; k++)
+            if (k != i && rows[k] > rows[most]) most = k;
+        if (rows[i] != 1 || most == i || rows[most] == 0) continue;
+        rows[most]++;
+        rows[i] = 0;
+    }
+}
+
 /* Parameters set out before the first device begins: what is submitted later may wait for all that
  * it has. */
 static void run_round(dhowi_division *d) {
     int64_t rows[DHOWI_MAX_MEMBERS], begin = 0;
     dhowi_shares_split(&d->shares, d->rows, rows);
+    join_single_rows(d->t, d->shares.count, rows);
     d->began = dhowi_seconds();
     for (uint32_t i = 0; i < d->shares.count; i++) {
         part *p = &d->parts[i];

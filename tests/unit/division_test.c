@@ -296,6 +296,38 @@ Test(division, running_statistics_are_those_of_the_first_part) {
     for (int i = 0; i < 16; i++) cr_assert_float_eq(together[i], alone[i], 1e-6f);
 }
 
+/* Which has no variance: a slow device, or an epoch's last batch, made the step fail. */
+Test(division, a_part_of_one_sample_joins_another_for_batch_norms) {
+    static const double shares[MOST] = {1, 10, 1, 1, 1, 1, 1, 1};
+    double losses[2];
+    for (int64_t rows = 2; rows <= 12; rows++) {
+        for (int k = 0; k < 2; k++) {
+            dhow_model *m = model_of(net_batchnorm, -1);
+            dhow_trainer *t;
+            dhow_batch batch;
+            OK(dhow_trainer_create(
+                m,
+                &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_CROSS_ENTROPY, .fixed_shares = 1,
+                           .shares = k == 0 ? NULL : shares, .devices = k == 0 ? NULL : g_devices,
+                           .device_count = k == 0 ? 0 : g_count),
+                &t));
+            batch_of(1, true, g_devices[0], &batch);
+            for (int i = 0; i < 2; i++) {
+                dhow_tensor *part;
+                OK(dhow_tensor_narrow(batch.tensors[i], 0, 0, rows, &part));
+                dhow_tensor_release(batch.tensors[i]);
+                batch.tensors[i] = part;
+            }
+            OK(dhow_trainer_step(t, &batch, &losses[k]));
+            release(&batch);
+            dhow_trainer_release(t);
+            dhow_model_release(m);
+        }
+        /* All on one device, where it is the same network. */
+        if (rows <= 3) cr_assert_float_eq(losses[0], losses[1], 1e-5);
+    }
+}
+
 /* They were NaN from then on, though the step was refused. */
 Test(division, a_loss_that_is_no_number_leaves_running_statistics) {
     for (int k = 0; k < 2; k++) {
