@@ -406,13 +406,16 @@ Test(caches, what_is_read_later_is_not_written_over) {
 /* ---- a file that says it by GroupQueryAttention ---- */
 
 /* The file stays as long as the model. */
-static dhow_model *group_query(int64_t room, bytes *file) {
-    const int64_t one = 1, x[] = {1, 1, 8}, past[] = {1, 1, room, 4}, k[] = {1, 1, 4};
+static dhow_model *group_query(int64_t room, bool biased, bytes *file) {
+    const int64_t one = 1, x[] = {1, 1, 8}, past[] = {1, 1, room, 4}, k[] = {1, 1, 4},
+                  bias[] = {1, 2, 1, -1};
     bytes graph = {0},
           node = node_of("GroupQueryAttention", "n", "q k v pk pv length total", "y keys values");
     put_text(&node, 7, "com.microsoft");
     add_int(&node, "num_heads", 2);
     add_int(&node, "kv_num_heads", 1);
+    for (int i = 0; i < 3 && biased; i++) put_text(&node, 1, "");
+    if (biased) put_text(&node, 1, "bias");
     put_message(&graph, GRAPH_NODE, &node);
     bytes values[] = {value_of("q", 3, x),
                       value_of("k", 3, k),
@@ -420,9 +423,15 @@ static dhow_model *group_query(int64_t room, bytes *file) {
                       value_of("pk", 4, past),
                       value_of("pv", 4, past),
                       typed_value_of("length", 6, 1, &one),
-                      typed_value_of("total", 6, 1, &one)};
+                      typed_value_of("total", 6, 1, &one),
+                      value_of("bias", 4, bias)};
     bytes outs[] = {value_of("y", 3, x), value_of("keys", 4, past), value_of("values", 4, past)};
-    for (int i = 0; i < 7; i++) put_message(&graph, GRAPH_INPUT, &values[i]);
+    for (int i = 0; i < 8; i++) {
+        if (i < 7 || biased)
+            put_message(&graph, GRAPH_INPUT, &values[i]);
+        else
+            bytes_free(&values[i]);
+    }
     for (int i = 0; i < 3; i++) put_message(&graph, GRAPH_OUTPUT, &outs[i]);
     dhow_model *m;
     *file = model_of(21, &graph);
@@ -437,32 +446,36 @@ static dhow_tensor *lengths32(int32_t number) {
     return x;
 }
 
-/* Steps in caches that past and present share are those in caches apart, with one plan. */
-Test(caches, group_query_attention_in_one_memory_is_what_it_is_in_two) {
+/* Steps in caches that past and present share are those in caches apart, with one plan; but with a
+ * bias, whose width grows. */
+static void compare_group_query(bool biased) {
     const int64_t room = 9, past[] = {1, 1, 9, 4};
+    const uint32_t inputs = biased ? 8 : 7;
     bytes files[2];
-    dhow_model *shared = group_query(room, &files[0]), *apart = group_query(room, &files[1]);
+    dhow_model *shared = group_query(room, biased, &files[0]),
+               *apart = group_query(room, biased, &files[1]);
     dhow_tensor *cache[4], *y[2];
     dhow_model_summary summary = DHOW_INIT(dhow_model_summary);
     for (int i = 0; i < 4; i++) OK(dhow_tensor_zeros(g_device, DHOW_F32, 4, past, &cache[i]));
     for (int i = 0; i < 2; i++)
         OK(dhow_tensor_create(g_device, DHOW_F32, DHOW_SHAPE(1, 1, 8), &y[i]));
     for (int32_t at = 0; at < room; at++) {
-        float numbers[16], a[8], b[8];
-        for (int i = 0; i < 16; i++) numbers[i] = next_number();
-        dhow_tensor *in[7] = {upload(DHOW_F32, DHOW_SHAPE(1, 1, 8), numbers),
+        float numbers[34], a[8], b[8];
+        for (int i = 0; i < 34; i++) numbers[i] = next_number();
+        dhow_tensor *in[8] = {upload(DHOW_F32, DHOW_SHAPE(1, 1, 8), numbers),
                               upload(DHOW_F32, DHOW_SHAPE(1, 1, 4), numbers + 8),
                               upload(DHOW_F32, DHOW_SHAPE(1, 1, 4), numbers + 12),
                               cache[0],
                               cache[1],
                               lengths32(at),
-                              lengths32(at + 1)};
-        OK(dhow_model_run_into(shared, NULL, in, 7,
+                              lengths32(at + 1),
+                              upload(DHOW_F32, DHOW_SHAPE(1, 2, 1, at + 1), numbers + 16)};
+        OK(dhow_model_run_into(shared, NULL, in, inputs,
                                (dhow_tensor *const[]){y[0], cache[0], cache[1]}, 3));
         in[3] = cache[2];
         in[4] = cache[3];
         dhow_tensor *out[3];
-        OK(dhow_model_run(apart, NULL, in, 7, out, 3));
+        OK(dhow_model_run(apart, NULL, in, inputs, out, 3));
         download(y[0], a);
         download(out[0], b);
         for (int i = 0; i < 8; i++)
@@ -477,11 +490,11 @@ Test(caches, group_query_attention_in_one_memory_is_what_it_is_in_two) {
         if (at == 0)
             for (int i = 0; i < 2; i++) OK(dhow_copy(cache[i], cache[2 + i]));
         dhow_tensor_release(out[0]);
-        for (int i = 0; i < 7; i++)
+        for (int i = 0; i < 8; i++)
             if (i != 3 && i != 4) dhow_tensor_release(in[i]);
     }
     OK(dhow_model_get_summary(shared, &summary));
-    cr_expect_eq(summary.plan_count, 1);
+    cr_expect(biased || summary.plan_count == 1);
     OK(dhow_model_get_summary(apart, &summary));
     cr_expect_gt(summary.plan_count, 1);
     for (int i = 0; i < 4; i++) dhow_tensor_release(cache[i]);
@@ -489,6 +502,15 @@ Test(caches, group_query_attention_in_one_memory_is_what_it_is_in_two) {
     dhow_model_release(shared);
     dhow_model_release(apart);
     for (int i = 0; i < 2; i++) bytes_free(&files[i]);
+}
+
+Test(caches, group_query_attention_in_one_memory_is_what_it_is_in_two) {
+    compare_group_query(false);
+}
+
+/* It was refused: the bias does not reach over all the room that there is. */
+Test(caches, group_query_attention_with_a_bias_in_one_memory_is_what_it_is_in_two) {
+    compare_group_query(true);
 }
 
 Test(caches, a_builder_refuses_what_does_not_fit) {

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/memory/size.h"
 #include "model/operators/attention/attention.h"
 #include "model/operators/microsoft/microsoft.h"
 #include "model/operators/shape/shape.h"
@@ -109,14 +110,18 @@ static dhow_status rows_in_shared(dhowi_lowering *b, group_query *g) {
     int32_t first, number;
     if (room < g->steps || dhowi_desc_at(b, b->in[PAST_VALUE])->shape[2] != room)
         DHOWI_REFUSE("past_key and past_value do not have room for %" PRId64 " steps", g->steps);
-    DHOWI_TRY(dhowi_keep_within(b, b->in[LENGTHS], "seqlens_k", 0, room - 1));
+    g->total = room;
+    if (dhowi_given(b, BIAS)) { /* is as wide as the longest sequence: no more keys are read */
+        const dhowi_tensor_desc *x = dhowi_desc_at(b, b->in[BIAS]);
+        if (x->rank == 4 && x->shape[3] >= g->steps) g->total = DHOWI_MIN(room, x->shape[3]);
+    }
+    DHOWI_TRY(dhowi_keep_within(b, b->in[LENGTHS], "seqlens_k", 0, g->total - 1));
     DHOWI_TRY(dhowi_as_index(b, b->in[LENGTHS], &first));
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_ADD, first, 1 - (double)g->steps, &first));
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MAX, first, 0, &first)); /* the first call, padded */
     DHOWI_TRY(dhowi_reshape(b, first, 2, column, &first));
     DHOWI_TRY(dhowi_numbers(b, DHOW_I64, 0, 1, g->steps, &number));
     DHOWI_TRY(dhowi_reshape(b, number, 2, row, &number));
-    g->total = room;
     g->first = first;
     return dhowi_map_two(b, DHOWI_MAP_ADD, first, number, &g->row);
 }
