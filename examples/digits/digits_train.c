@@ -223,7 +223,8 @@ int main(int argc, char **argv) {
     settings s = {.output = NULL};
     unsigned long long epochs = 40, seed = 1;
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (c == 'd' && s.device_count < MOST_DEVICES) s.devices[s.device_count++] = optarg;
+        if (c == 'd' && s.device_count == MOST_DEVICES) return complain();
+        if (c == 'd') s.devices[s.device_count++] = optarg;
         if (c == 'o') s.output = optarg;
         if (c == '?' || (c == 'e' && (!parse_number(optarg, 1000, &epochs) || epochs == 0)) ||
             (c == 's' && !parse_number(optarg, UINT64_MAX, &seed)))
