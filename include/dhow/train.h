@@ -195,8 +195,10 @@ DHOW_API void dhow_trainer_release(dhow_trainer *trainer);
  * nothing is waited for
  * @return INVALID_ARGUMENT (columns do not fit; the message names the tensor), UNSUPPORTED,
  * OUT_OF_MEMORY, DEVICE_LOST, INTERNAL, of several devices with the name of the one that failed, or
- * what the process group says; parameters are then those before. What a loss that is no number
- * means is up to the caller; with dhow_trainer_options.detect_anomaly it is INVALID_ARGUMENT
+ * what the process group says; parameters are then those before. Only what a device tells after its
+ * work was submitted, when the loss is read or in a later call, comes too late for that: load the
+ * last checkpoint then. What a loss that is no number means is up to the caller; with
+ * dhow_trainer_options.detect_anomaly it is INVALID_ARGUMENT
  *
  * Ownership: the batch stays the caller's. Threads: externally synchronized. Blocks: until the loss
  * is there, if it is asked for; a CPU computes at once. With several devices or processes until
