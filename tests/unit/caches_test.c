@@ -448,12 +448,13 @@ static dhow_tensor *lengths32(int32_t number) {
 
 /* Steps in caches that past and present share are those in caches apart, with one plan; but with a
  * bias, whose width grows. */
-static void compare_group_query(bool biased) {
+static void compare_group_query(bool biased, dhow_precision precision) {
     const int64_t room = 9, past[] = {1, 1, 9, 4};
     const uint32_t inputs = biased ? 8 : 7;
     bytes files[2];
     dhow_model *shared = group_query(room, biased, &files[0]),
                *apart = group_query(room, biased, &files[1]);
+    OK(dhow_model_set_precision(shared, precision));
     dhow_tensor *cache[4], *y[2];
     dhow_model_summary summary = DHOW_INIT(dhow_model_summary);
     for (int i = 0; i < 4; i++) OK(dhow_tensor_zeros(g_device, DHOW_F32, 4, past, &cache[i]));
@@ -505,12 +506,30 @@ static void compare_group_query(bool biased) {
 }
 
 Test(caches, group_query_attention_in_one_memory_is_what_it_is_in_two) {
-    compare_group_query(false);
+    compare_group_query(false, DHOW_PRECISION_DEVICE);
 }
 
 /* It was refused: the bias does not reach over all the room that there is. */
 Test(caches, group_query_attention_with_a_bias_in_one_memory_is_what_it_is_in_two) {
-    compare_group_query(true);
+    compare_group_query(true, DHOW_PRECISION_DEVICE);
+}
+
+/* They were cast to 16 bits and back in each step, with a plan for each length. */
+Test(caches, caches_of_f32_stay_so_in_models_that_compute_in_16_bits) {
+    const trial t = {1, 2, 1, 8, 8, 1, 0, DHOW_F32};
+    step *s = &g_step;
+    uint32_t plans;
+    compare_group_query(false, DHOW_PRECISION_BF16);
+    begin(&g_network, &t);
+    s->steps = 1;
+    s->lengths[0] = (s->start[0] = 3) + 1;
+    expect_step(&g_network, s, true);
+    const uint32_t steps = steps_of(&g_network, &plans);
+    OK(dhow_model_set_precision(g_network.model, DHOW_PRECISION_F16));
+    s->lengths[0] = (s->start[0] = 4) + 1;
+    expect_step(&g_network, s, true);
+    cr_expect_eq(steps_of(&g_network, &plans), steps);
+    end(&g_network);
 }
 
 Test(caches, a_builder_refuses_what_does_not_fit) {

@@ -166,6 +166,25 @@ static bool is_square(const dhowi_node *node, const int32_t *refs) {
     return multiplies && node->in_count == 2 && refs[0] == refs[1];
 }
 
+/* What a step writes into, or the run's own memory for an output too. A cast to 16 bits would go
+ * over all the room of it in each run, and the few rows that are read are read once. */
+static bool is_cache(const dhowi_lowering *b, int32_t ref) {
+    const int32_t buffer = b->items[ref].buffer;
+    if (b->items[ref].tensor != NULL || buffer < 0) return false;
+    if (dhowi_is_shared(b, ref)) return true;
+    for (uint32_t i = b->step_count; i-- > 0;)
+        if (b->items[b->steps[i].out].buffer == buffer)
+            return b->steps[i].op == DHOWI_OP_write_steps;
+    return false;
+}
+
+static bool reads_cache(const dhowi_lowering *b, const dhowi_node *node, const int32_t *refs) {
+    for (uint32_t i = 0; i < node->in_count && !is_row(node); i++)
+        if (refs[i] >= 0 && (node->op->caches >> (i & 31) & 1) != 0 && is_cache(b, refs[i]))
+            return true;
+    return false;
+}
+
 /* Whether the node computes in 16 bits. One that has such floats of its own stays as it is written.
  */
 static dhow_status decide(dhowi_lowering *b, const dhowi_node *node, const int32_t *refs,
@@ -174,7 +193,9 @@ static dhow_status decide(dhowi_lowering *b, const dhowi_node *node, const int32
     uint32_t halves = 0, floats = 0, wide = 0;
     bool fits = true;
     *half = false;
-    if (kind == DHOWI_HALF_NOT || node->branch[0] != NULL || is_square(node, refs)) return DHOW_OK;
+    if (kind == DHOWI_HALF_NOT || node->branch[0] != NULL || is_square(node, refs) ||
+        reads_cache(b, node, refs))
+        return DHOW_OK;
     if (node->op->half_rank > 0 && refs[0] >= 0 &&
         b->items[refs[0]].desc.rank > node->op->half_rank)
         return DHOW_OK;

@@ -232,7 +232,7 @@ static const dhowi_operator k_operators[] = {
     ROW("SoftmaxCrossEntropyLoss", 12, LATEST, entropy_loss, 0, 2, 3, "the loss of scores against classes", BACK(entropy_loss), .constants = INPUT(2)),
 
     /* matrices */
-    ROW("Attention", 23, LATEST, attention, 0, 3, 7, "values weighed by the softmax of scaled products of queries and keys", HALF(COMPUTES), .masks = INPUT(3)),
+    ROW("Attention", 23, LATEST, attention, 0, 3, 7, "values weighed by the softmax of scaled products of queries and keys", HALF(COMPUTES), .masks = INPUT(3), .caches = INPUT(1) | INPUT(2)),
     ROW("RotaryEmbedding", 23, LATEST, rotary, 0, 3, 4, "pairs of elements rotated by their position", BACK(rotary), .constants = INPUT(1) | INPUT(2), HALF(FOLLOWS)),
     ROW("DFT", 17, LATEST, dft, 0, 1, 3, "the discrete Fourier transform along an axis, of any length, and its inverse"),
     ROW("STFT", 17, LATEST, stft, 0, 2, 4, "the Fourier transforms of a signal's overlapping frames"),
@@ -283,7 +283,7 @@ static const dhowi_operator k_operators[] = {
     ROW(DHOWI_MICROSOFT "::FusedMatMul", 1, LATEST, ms_matmul, 0, 2, 2, "alpha a b for matrices, each perhaps transposed", HALF(COMPUTES)),
     ROW(DHOWI_MICROSOFT "::GatherND", 1, LATEST, gather_nd, 0, 2, 2, "slices by tuples of indices", BACK(gather_nd), HALF(FOLLOWS)),
     ROW(DHOWI_MICROSOFT "::Gelu", 1, LATEST, ms_gelu, DHOWI_MAP_GELU, 1, 1, "Gelu", BACK(gelu), HALF(FOLLOWS)),
-    ROW(DHOWI_MICROSOFT "::GroupQueryAttention", 1, LATEST, ms_group_query, 0, 1, 17, "attention whose queries share keys, kept in caches, turned by their position", HALF(COMPUTES), .masks = INPUT(10)),
+    ROW(DHOWI_MICROSOFT "::GroupQueryAttention", 1, LATEST, ms_group_query, 0, 1, 17, "attention whose queries share keys, kept in caches, turned by their position", HALF(COMPUTES), .masks = INPUT(10), .caches = INPUT(3) | INPUT(4)),
     ROW(DHOWI_MICROSOFT "::MatMulIntegerToFloat", 1, LATEST, ms_matmul_integer_to_float, 0, 4, 7, "matrix products of 8-bit integers, scaled to numbers"),
     ROW(DHOWI_MICROSOFT "::MatMulNBits", 1, LATEST, ms_matmul_nbits, 0, 3, 6, "matrix products with weights of 4 or 8 bits in blocks, each with a scale and a zero point"),
     ROW(DHOWI_MICROSOFT "::MultiHeadAttention", 1, LATEST, ms_multi_head, 0, 1, 10, "attention with biases, masks and a past", HALF(COMPUTES), .masks = INPUT(5)),
