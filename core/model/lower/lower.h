@@ -149,8 +149,8 @@ struct dhowi_operator {
     dhowi_half half;
     bool squares;      /* of a value with itself, which are f32 as other powers are */
     int32_t half_rank; /* the largest rank of input 0 that has kernels of 16 bits; 0: any */
-    /* Bits of inputs: those that stay f32 beside 16 bits, what may be an additive mask, and what may
-     * be a cache. */
+    /* Bits of inputs: those that stay f32 beside 16 bits, what may be an additive mask, and what
+     * may be a cache. */
     uint32_t whole, masks, caches;
 };
 enum {
