@@ -35,7 +35,12 @@ static dhow_status add_up(const dhow_process_group *g, dhow_dtype dtype, void *d
     dhowi_error_clear();
     dhow_status status = g->all_reduce(g->user, dtype, data, count);
     if (status == DHOW_OK) return DHOW_OK;
-    return dhowi_fail_prefix(status, "process %u of %u", g->rank, g->size);
+    if (dhow_last_error()[0] != '\0')
+        return dhowi_fail_prefix(status, "process %u of %u", g->rank, g->size);
+    return dhowi_fail(status,
+                      "process %u of %u: the group's all_reduce failed with %s and gave no reason, "
+                      "as dhow_set_error() would",
+                      g->rank, g->size, dhow_status_name(status));
 }
 
 /* What this process met comes first. */

@@ -688,6 +688,31 @@ Test(division_lost, a_process_whose_device_is_lost_tells_the_others, .timeout = 
     }
 }
 
+static dhow_status fail_to_sum(void *user, dhow_dtype dtype, void *data, int64_t count) {
+    (void)dtype, (void)data, (void)count;
+    return user != NULL ? dhow_set_error(DHOW_UNAVAILABLE, "%s", (const char *)user)
+                        : DHOW_UNAVAILABLE;
+}
+
+/* The message ended behind its colon. */
+Test(division, a_group_that_fails_is_named_whether_it_says_why_or_not) {
+    char why[] = "the wire is cut";
+    dhow_model *m = model_of(net_mlp, -1);
+    dhow_trainer *t;
+    for (int k = 0; k < 2; k++) {
+        const dhow_process_group group = DHOW_INIT(
+            dhow_process_group, .size = 2, .all_reduce = fail_to_sum, .user = k == 0 ? NULL : why);
+        cr_assert_eq(
+            dhow_trainer_create(
+                m, &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_MSE, .process_group = &group),
+                &t),
+            DHOW_UNAVAILABLE);
+        SAYS(k == 0 ? "process 0 of 2: the group's all_reduce failed with UNAVAILABLE"
+                    : "process 0 of 2: the wire is cut");
+    }
+    dhow_model_release(m);
+}
+
 Test(division, groups_that_are_none_are_refused) {
     dhow_process_group group = DHOW_INIT(dhow_process_group, .rank = 2, .size = 2);
     dhow_trainer_options o =
