@@ -154,19 +154,26 @@ static dhow_status bring_and_find(dhow_trainer *t, dhow_tensor *const *inputs, d
     return status;
 }
 
+static bool has_samples(const dhow_trainer *t, dhow_tensor *const *inputs) {
+    return t->input_count == 0 ||
+           (inputs[0] != NULL && (inputs[0]->rank == 0 || inputs[0]->shape[0] > 0));
+}
+
 dhow_status dhowi_anomaly_tell(dhow_trainer *t, dhow_tensor *const *inputs, dhow_tensor *target,
                                uint64_t key, double loss) {
     finding f = {.what = ""};
     if (isfinite(loss)) return DHOW_OK;
     if (isnan(loss)) loss = NAN;
-    const dhow_status status = bring_and_find(t, inputs, target, key, &f);
+    const dhow_status status =
+        has_samples(t, inputs) ? bring_and_find(t, inputs, target, key, &f) : DHOW_OK;
     if (status != DHOW_OK)
         return dhowi_fail_prefix(status, "step %" PRIu64 ": the loss is %g; looking for its origin",
                                  t->steps + 1, loss);
     if (f.what[0] == '\0')
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "step %" PRIu64 ": the loss is %g, all values before it are finite",
-                          t->steps + 1, loss);
+                          "step %" PRIu64 ": the loss is %g, all values before it are finite%s",
+                          t->steps + 1, loss,
+                          t->group.size > 1 ? " in this process; others tell what theirs are" : "");
     return dhowi_fail(DHOW_INVALID_ARGUMENT,
                       "step %" PRIu64
                       ": the loss is %g; the first tensor that is not finite is "

@@ -531,7 +531,8 @@ typedef enum mistake {
     NO_BATCH,
     NO_MODEL,
     BAD_RATE,
-    BAD_LOSS
+    BAD_LOSS,
+    NO_NUMBER /* in its fourth, where rank 0 has no samples */
 } mistake;
 
 typedef struct process {
@@ -575,7 +576,7 @@ static dhow_status train_a_part(process *p) {
         dhow_trainer_options, .loss = makes == BAD_LOSS ? (dhow_loss)99 : DHOW_LOSS_CROSS_ENTROPY,
         .learning_rate = makes == BAD_RATE ? -1 : 0.1, .seed = 5,
         .devices = p->device != NULL ? &p->device : g_devices, .device_count = two ? 2 : 1,
-        .process_group = &group);
+        .process_group = &group, .detect_anomaly = p->makes == NO_NUMBER);
     dhow_model *m = model_of(net_dropout, -1);
     dhow_trainer *t;
     if (p->rank > 0) OK(dhow_model_init_parameters(m, 99)); /* they begin as rank 0's */
@@ -596,6 +597,7 @@ static dhow_status train_a_part(process *p) {
         OK(dhow_tensor_slice(batch.tensors[0], 0, begin, end, 1, &part.tensors[0]));
         OK(dhow_tensor_slice(batch.tensors[1], 0, begin, cut, 1, &part.tensors[1]));
         if (now == NO_TARGET) part.tensor_count = 1;
+        if (makes == NO_NUMBER && step == 3) OK(dhow_fill(NULL, batch.tensors[0], NAN));
         /* Only some ask for the loss. */
         double *loss = p->rank < 2 ? &p->out.losses[step] : NULL;
         status = dhow_trainer_step(t, now == NO_BATCH ? NULL : &part, loss);
@@ -665,6 +667,19 @@ Test(division, a_process_that_fails_tells_the_others) {
             cr_assert_eq(all[i].status, DHOW_UNAVAILABLE, "%s", all[i].says);
             cr_assert_not_null(strstr(all[i].says, "1 of the others failed"), "%s", all[i].says);
         }
+    }
+}
+
+/* The others searched values that they had not computed. */
+Test(division, a_loss_that_is_no_number_is_told_by_the_process_that_made_it) {
+    static process all[PROCESSES];
+    run_processes(NO_NUMBER, false, all);
+    for (int i = 0; i < PROCESSES; i++) {
+        const char *says = i == 1 ? "input 'x' of the batch: its element 0 is nan"
+                                  : "all values before it are finite in this process";
+        cr_assert_eq(all[i].status, DHOW_INVALID_ARGUMENT, "%s", all[i].says);
+        cr_assert_not_null(strstr(all[i].says, "step 4: the loss is nan"), "%s", all[i].says);
+        cr_assert_not_null(strstr(all[i].says, says), "process %d: %s", i, all[i].says);
     }
 }
 
