@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "generate.h"
 
@@ -158,12 +159,23 @@ cleanup:
     return status;
 }
 
+/* Before it has trained for minutes. */
+static dhow_status check_folder(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char folder[4096];
+    (void)snprintf(folder, sizeof folder, "%.*s", slash != NULL ? (int)(slash - path) + 1 : 1,
+                   slash != NULL ? path : ".");
+    if (access(folder, W_OK) == 0) return DHOW_OK;
+    return dhow_set_error(DHOW_IO_ERROR, "%s: cannot write there: %s", path, strerror(errno));
+}
+
 dhow_status generate_train(dhow_context *context, dhow_device *device, const generate_settings *s,
                            dhow_model **out) {
     text t = {.count = 0};
     dhow_model *model = NULL;
     dhow_status status;
     *out = NULL;
+    if (s->output != NULL) TRY(check_folder(s->output));
     TRY(text_read(s->text, s->size.context, &t));
     TRY(generate_network_to_train(context, &s->size, &model));
     TRY(dhow_model_init_parameters(model, s->seed));

@@ -57,6 +57,8 @@ refused 1 "LICENSE" --weights "$source/LICENSE" --prompt x
 refused 1 "no weights that generate" --weights "$source/examples/digits/digits.safetensors" --prompt x
 refused 1 "nodevice" --weights "$work/w.safetensors" --prompt x --device nodevice
 refused 1 "nowhere" --train "$work/nowhere"
+# Before it trains, not days later.
+refused 1 "nowhere/w: cannot write there" --train "$source/LICENSE" --steps 1000000 --output "$work/nowhere/w"
 printf 'too short' >"$work/short"
 refused 1 "has 9 bytes" --train "$work/short"
 exit $failed

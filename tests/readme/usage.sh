@@ -23,6 +23,7 @@ for program; do
         digits-train)
             for number in 0 -1 1001 ten 99999999999999999999; do refused "$program" --epochs "$number"; done
             refused "$program" --seed 18446744073709551616
+            refused "$program" $(for i in 1 2 3 4 5 6 7 8 9; do echo --device cpu; done)
             ;;
         generate)
             for number in 0 -1 ten 1000001; do refused "$program" --train --steps "$number"; done
