@@ -263,3 +263,27 @@ Test(validate, a_model_whose_parameters_were_never_loaded_is_warned_of_once) {
     dhow_model_release(m);
     dhow_context_release(context);
 }
+
+/* All else is the trainer's, and a counter begins with 0. */
+Test(validate, a_counter_of_batches_is_no_parameter_to_load) {
+    dhow_context *context = open_checking();
+    dhow_batch batch = DHOW_INIT(dhow_batch, .tensor_count = 1);
+    dhow_trainer *t;
+    dhow_model *m;
+    dhow_model_value v;
+    OK(dhow_model_create(context, &m));
+    OK(dhow_model_input(m, "x", DHOW_F32, DHOW_SHAPE(4, 2), &v));
+    OK(dhow_model_linear(m, "fc", v, 2, 3, 1, &v));
+    OK(dhow_model_batchnorm(m, "norm", v, 3, 1e-5F, &v));
+    OK(dhow_model_reduce(m, DHOW_REDUCE_SUM, v, NULL, 0, 0, &v));
+    OK(dhow_model_output(m, "y", v));
+    OK(dhow_tensor_full(g_cpu, DHOW_F32, DHOW_SHAPE(4, 2), 1, &batch.tensors[0]));
+    OK(dhow_trainer_create(m, NULL, &t));
+    g_log[0] = '\0';
+    OK(dhow_trainer_step(t, &batch, NULL));
+    cr_assert_null(strstr(g_log, "never loaded"), "%s", g_log);
+    dhow_tensor_release(batch.tensors[0]);
+    dhow_trainer_release(t);
+    dhow_model_release(m);
+    dhow_context_release(context);
+}

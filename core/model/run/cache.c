@@ -114,9 +114,19 @@ static dhow_status run_by_key(dhow_model *m, dhowi_run_io *io, dhowi_run_key *ke
     return dhowi_fail(DHOW_INTERNAL, "%s: no plan can be made", m->name);
 }
 
+/* Counters, as num_batches_tracked, begin with 0. */
+static const dhowi_value *first_weight(const dhow_model *m) {
+    for (uint32_t i = 0; i < m->parameter_count; i++)
+        if (dhowi_is_float(m->values[m->parameters[i]].desc.dtype))
+            return &m->values[m->parameters[i]];
+    return NULL;
+}
+
 /* A program that forgets to load them gets zeros for an answer. */
 static void warn_of_parameters(dhow_model *m) {
-    if (m->parameters_given || m->parameter_count == 0 || m->file != NULL) return;
+    if (m->parameters_given || m->file != NULL) return;
+    const dhowi_value *first = first_weight(m);
+    if (first == NULL) return;
     pthread_mutex_lock(&m->mutex);
     const bool warned = m->warned;
     m->warned = true;
@@ -126,7 +136,7 @@ static void warn_of_parameters(dhow_model *m) {
         &m->context->log, DHOW_LOG_WARN,
         "a model runs whose %u parameters were never loaded or set, as '%.64s': they hold "
         "what they were made with, mostly zeros; see dhow_model_load_state()",
-        m->parameter_count, m->values[m->parameters[0]].name);
+        m->parameter_count, first->name);
 }
 
 dhow_status dhowi_run_planned(dhow_model *m, dhowi_run_io *io) {
