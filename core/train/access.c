@@ -5,6 +5,10 @@
 #include <math.h>
 
 #include "base/objects/struct_size.h"
+#include "dhow/memory.h"
+#include "dhow/ops.h"
+#include "dhow/print.h"
+#include "tensor/tensor.h"
 #include "train/train.h"
 
 uint32_t dhow_trainer_parameter_count(const dhow_trainer *t) {
@@ -114,4 +118,95 @@ dhow_status dhow_trainer_member_at(const dhow_trainer *t, uint32_t index,
     }
     DHOWI_STRUCT_GIVE(given, out);
     return DHOW_OK;
+}
+
+/* ---- the log ---- */
+
+static dhow_status take_log(dhow_trainer *t, const dhow_trainer_log *given, const char *function) {
+    dhowi_training_log *made = NULL, *before = t->log;
+    dhow_trainer_log own;
+    if (given != NULL) {
+        DHOWI_TRY(DHOWI_STRUCT_IN(dhow_trainer_log, given, &own, function, "log"));
+        DHOWI_TRY(dhowi_training_log_open(&own, function, &t->model->context->log, &made));
+    }
+    t->log = made;
+    t->log_samples = 0;
+    t->log_epoch = -1;
+    dhow_status status = dhowi_training_log_close(before);
+    return status != DHOW_OK ? dhowi_fail_prefix(status, "%s", function) : DHOW_OK;
+}
+
+dhow_status dhow_trainer_set_log(dhow_trainer *t, const dhow_trainer_log *log) {
+    static const char function[] = "dhow_trainer_set_log";
+    DHOWI_TRY(dhowi_trainer_enter(t, function));
+    dhow_status status = take_log(t, log, function);
+    dhowi_single_end(&t->single);
+    return status;
+}
+
+static dhow_status save_curve(const dhow_trainer *t, const char *path, const char *function) {
+    if (path == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: path is NULL", function);
+    const dhowi_curve *curve = t->log != NULL ? dhowi_training_log_curve(t->log) : NULL;
+    if (curve == NULL || curve->count == 0)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: there are no losses yet; call dhow_trainer_set_log() before steps",
+                          function);
+    dhow_status status = dhowi_curve_save(curve, path);
+    return status != DHOW_OK ? dhowi_fail_prefix(status, "%s", function) : DHOW_OK;
+}
+
+dhow_status dhow_trainer_save_curve(dhow_trainer *t, const char *path) {
+    static const char function[] = "dhow_trainer_save_curve";
+    DHOWI_TRY(dhowi_trainer_enter(t, function));
+    dhow_status status = save_curve(t, path, function);
+    dhowi_single_end(&t->single);
+    return status;
+}
+
+/* The root of a product of all gradients with themselves; the gaps between them are 0. */
+static dhow_status gradient_norm(const dhow_trainer *t, double *out) {
+    dhow_tensor *row = NULL, *column = NULL, *square = NULL;
+    double value;
+    dhow_status status = dhow_tensor_reshape(t->gradients, 2, (const int64_t[]){1, t->count}, &row);
+    if (status == DHOW_OK)
+        status = dhow_tensor_reshape(t->gradients, 2, (const int64_t[]){t->count, 1}, &column);
+    if (status == DHOW_OK)
+        status =
+            dhow_tensor_create(t->graph->device, t->dtype, 2, (const int64_t[]){1, 1}, &square);
+    if (status == DHOW_OK) status = dhow_matmul(NULL, row, column, square);
+    if (status == DHOW_OK) status = dhow_tensor_item(square, &value);
+    if (status == DHOW_OK) *out = sqrt(value);
+    dhow_tensor_release(square);
+    dhow_tensor_release(column);
+    dhow_tensor_release(row);
+    return status;
+}
+
+static dhow_status fill_row(dhow_trainer *t, bool norm, dhowi_training_row *row) {
+    dhow_memory_stats memory = DHOW_INIT(dhow_memory_stats);
+    DHOWI_TRY(dhowi_trainer_loss(t, &row->loss));
+    if (norm) DHOWI_TRY(gradient_norm(t, &row->gradient_norm));
+    DHOWI_TRY(dhow_memory_get_stats(t->graph->device, &memory));
+    row->memory_bytes = memory.live_peak;
+    return DHOW_OK;
+}
+
+/* The step has been made, whatever becomes of its row. */
+void dhowi_trainer_tell(dhow_trainer *t) {
+    dhowi_training_row row = {.step = t->steps,
+                              .epoch = t->log_epoch,
+                              .learning_rate = t->last_rate,
+                              .gradient_norm = NAN};
+    bool norm;
+    DHOWI_KEEP_ERROR;
+    if (t->log == NULL) return;
+    const bool wanted = dhowi_training_log_wants(t->log, t->log_samples, &norm);
+    t->log_samples = 0;
+    if (!wanted) return;
+    if (fill_row(t, norm, &row) == DHOW_OK)
+        dhowi_training_log_row(t->log, &row);
+    else
+        dhowi_log_line(&t->model->context->log, DHOW_LOG_WARN,
+                       "step %llu has no row in the log: %s", (unsigned long long)t->steps,
+                       dhow_last_error());
 }

@@ -162,7 +162,7 @@ dhow_status dhowi_optimizer_run(dhow_trainer *t, dhow_stream *stream, dhow_tenso
     dhow_kernel *kernel;
     DHOWI_TRY(
         dhowi_kernel_of(stream->device, k_optimizers[o->optimizer].kernel, t->dtype, &kernel));
-    now.learning_rate = dhowi_trainer_rate(t);
+    now.learning_rate = t->last_rate = dhowi_trainer_rate(t);
     t->steps++;
     add_tensor(&s, t->parameters, DHOW_ACCESS_READ | DHOW_ACCESS_WRITE);
     add_tensor(&s, gradients, DHOW_ACCESS_READ);

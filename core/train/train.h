@@ -9,6 +9,7 @@
 #include "base/threads/single.h"
 #include "dhow/train.h"
 #include "model/lower/lower.h"
+#include "train/log/log.h"
 
 enum {
     DHOWI_TRAIN_STATES = 2,   /* arrays that an optimiser keeps */
@@ -56,6 +57,7 @@ struct dhow_trainer {
     dhow_tensor *share;          /* what the loss is multiplied by; NULL: nothing */
     bool has_target, has_gradients;
     uint64_t steps, backwards;               /* the latter begun */
+    double last_rate;                        /* the learning rate of the last step */
     dhow_tensor **run_inputs, **run_outputs; /* of `graph`, filled for each run */
     dhowi_division *division;                /* NULL: one device of one process */
     dhow_loader *loader;                     /* of checkpoints; NULL: none */
@@ -63,9 +65,11 @@ struct dhow_trainer {
     double *numbers;                         /* room for what its processes tell each other */
     dhow_tensor **buckets;                   /* on the host, for parts of arrays; NULL: in place */
     int64_t bucket_count;
-    int64_t ignored;       /* of a divided loss by class, as the weights */
-    double *class_weights; /* NULL: ones */
-    int64_t class_count;   /* that have weights */
+    dhowi_training_log *log;        /* NULL: none */
+    int64_t log_samples, log_epoch; /* since the last update; negative: not known */
+    int64_t ignored;                /* of a divided loss by class, as the weights */
+    double *class_weights;          /* NULL: ones */
+    int64_t class_count;            /* that have weights */
 };
 
 /* What a run of the training graph is given beside tensors. */
@@ -83,6 +87,10 @@ typedef struct dhowi_place {
 
 /* trainer.c: one call at a time, between this and dhowi_single_end(). */
 dhow_status dhowi_trainer_enter(const dhow_trainer *t, const char *function);
+/* Of the last backward; waits for it. */
+dhow_status dhowi_trainer_loss(const dhow_trainer *t, double *loss);
+/* access.c: a step that has been made, for the trainer's log. */
+void dhowi_trainer_tell(dhow_trainer *t);
 /* Whether batches are divided among devices or processes. */
 bool dhowi_divides(const dhow_trainer_options *options);
 /* replica.c: what one device has of a trainer: arrays, views of them, what its graph runs with. */

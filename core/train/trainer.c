@@ -124,6 +124,7 @@ dhow_status dhow_trainer_create(dhow_model *model, const dhow_trainer_options *o
 void dhow_trainer_release(dhow_trainer *t) {
     DHOWI_KEEP_ERROR;
     if (dhowi_handle_is(t, DHOWI_TRAINER) && dhowi_handle_drop(&t->handle)) {
+        (void)dhowi_training_log_close(t->log); /* lost rows were warned of */
         dhowi_division_end(t->division);
         dhowi_replica_end(t);
     }
@@ -163,8 +164,7 @@ static uint64_t next_key(dhow_trainer *t) {
     return dhowi_splitmix64(seed + ++t->backwards * DHOWI_SPLITMIX64_STEP);
 }
 
-static dhow_status read_loss(const dhow_trainer *t, double *loss) {
-    if (loss == NULL) return DHOW_OK;
+dhow_status dhowi_trainer_loss(const dhow_trainer *t, double *loss) {
     if (t->division == NULL) return dhowi_replica_loss(t, loss);
     *loss = dhowi_division_loss(t->division);
     return DHOW_OK;
@@ -187,10 +187,15 @@ static dhow_status look_for_anomaly(dhow_trainer *t, dhow_tensor *const *inputs,
                                     dhow_tensor *target, uint64_t key) {
     double loss;
     if (t->options.detect_anomaly == 0) return DHOW_OK;
-    DHOWI_TRY(read_loss(t, &loss));
+    DHOWI_TRY(dhowi_trainer_loss(t, &loss));
     const dhow_status status = dhowi_anomaly_tell(t, inputs, target, key, loss);
     if (status != DHOW_OK) t->has_gradients = false;
     return status;
+}
+
+static int64_t samples_of(dhow_tensor *const *inputs, uint32_t count) {
+    if (count == 0) return 1;
+    return inputs[0] == NULL ? 0 : inputs[0]->rank > 0 ? inputs[0]->shape[0] : 1;
 }
 
 /* `checked`: what the caller found of its arguments. Running statistics are still those before:
@@ -202,7 +207,10 @@ static dhow_status backward(dhow_trainer *t, const char *function, dhow_status c
     dhow_status status = checked;
     if (status == DHOW_OK) status = check_batch(t, inputs, input_count, target);
     status = run(t, stream, inputs, target, t->has_gradients, key, status);
-    if (status == DHOW_OK) t->has_gradients = true;
+    if (status == DHOW_OK) {
+        t->has_gradients = true;
+        t->log_samples += samples_of(inputs, input_count);
+    }
     if (status == DHOW_OK) status = look_for_anomaly(t, inputs, target, key);
     return status != DHOW_OK ? dhowi_fail_prefix(status, "%s", function) : DHOW_OK;
 }
@@ -229,7 +237,7 @@ dhow_status dhow_trainer_backward(dhow_trainer *t, dhow_stream *stream, dhow_ten
     DHOWI_TRY(dhowi_trainer_enter(t, function));
     dhow_status status = backward(t, function, DHOW_OK, stream, inputs, input_count, target);
     if (status == DHOW_OK) status = dhowi_statistics_follow(t, stream);
-    if (status == DHOW_OK) status = read_loss(t, loss);
+    if (status == DHOW_OK && loss != NULL) status = dhowi_trainer_loss(t, loss);
     dhowi_single_end(&t->single);
     return status;
 }
@@ -237,6 +245,7 @@ dhow_status dhow_trainer_backward(dhow_trainer *t, dhow_stream *stream, dhow_ten
 dhow_status dhow_trainer_update(dhow_trainer *t, dhow_stream *stream) {
     DHOWI_TRY(dhowi_trainer_enter(t, "dhow_trainer_update"));
     dhow_status status = update(t, stream);
+    if (status == DHOW_OK) dhowi_trainer_tell(t);
     dhowi_single_end(&t->single);
     return status;
 }
@@ -258,6 +267,7 @@ static dhow_status step(dhow_trainer *t, const char *function, const dhow_batch 
     const dhow_status checked = take_batch(t, given, &batch);
     if (checked != DHOW_OK && t->group.size == 0) return dhowi_fail_prefix(checked, "%s", function);
     t->has_gradients = false;
+    t->log_epoch = batch.sample_count > 0 ? batch.epoch : -1; /* a loader's */
     dhow_tensor *target =
         checked == DHOW_OK && t->has_target ? batch.tensors[t->input_count] : NULL;
     DHOWI_TRY(backward(t, function, checked, NULL, batch.tensors, t->input_count, target));
@@ -269,7 +279,8 @@ dhow_status dhow_trainer_step(dhow_trainer *t, const dhow_batch *batch, double *
     static const char function[] = "dhow_trainer_step";
     DHOWI_TRY(dhowi_trainer_enter(t, function));
     dhow_status status = step(t, function, batch);
-    if (status == DHOW_OK) status = read_loss(t, loss);
+    if (status == DHOW_OK) dhowi_trainer_tell(t);
+    if (status == DHOW_OK && loss != NULL) status = dhowi_trainer_loss(t, loss);
     dhowi_single_end(&t->single);
     return status;
 }

@@ -4,6 +4,7 @@
  * cycle of the learning rate; then reads the images that training did not see.
  *
  *     digits-train [--device SPEC]... [--epochs N] [--seed N] [--output weights.safetensors]
+ *                  [--log rows.csv|rows.jsonl] [--curve losses.svg]
  *
  * Several devices share each batch.
  */
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "network.h"
 
@@ -27,7 +29,7 @@ static const double k_peak = 6e-3;
     } while (0)
 
 typedef struct settings {
-    const char *devices[MOST_DEVICES], *output;
+    const char *devices[MOST_DEVICES], *output, *log, *curve;
     uint32_t device_count;
     int epochs;
     uint64_t seed;
@@ -84,7 +86,8 @@ static dhow_status train_epoch(dhow_trainer *trainer, dhow_loader *loader, int e
         TRY(dhow_trainer_step(trainer, &batch, &loss));
         sum += loss;
     }
-    if (status == DHOW_OK && (epoch % 10 == 9 || epoch == 0))
+    /* A terminal has the trainer's line. */
+    if (status == DHOW_OK && (epoch % 10 == 9 || epoch == 0) && !isatty(STDERR_FILENO))
         printf("  epoch %3d  loss %.4f\n", epoch + 1, sum / (double)count);
 cleanup:
     return status;
@@ -107,8 +110,13 @@ static dhow_status train(dhow_model *model, dhow_dataset *data, dhow_device *con
                                        .optimizer = DHOW_OPTIMIZER_ADAMW, .devices = devices,
                                        .device_count = s->device_count),
                             &trainer));
+    TRY(dhow_trainer_set_log(trainer, &DHOW_INIT(dhow_trainer_log, .path = s->log,
+                                                 .total_steps = (uint64_t)(batches * s->epochs),
+                                                 .gradient_norm = s->log != NULL)));
     for (int epoch = 0; epoch < s->epochs; epoch++)
         TRY(train_epoch(trainer, loader, epoch, s->epochs, batches));
+    if (s->curve != NULL) TRY(dhow_trainer_save_curve(trainer, s->curve));
+    TRY(dhow_trainer_set_log(trainer, NULL));
     TRY(dhow_trainer_update_model(trainer));
 cleanup:
     dhow_loader_release(loader);
@@ -203,7 +211,8 @@ cleanup:
 static int complain(void) {
     fprintf(stderr,
             "usage: digits-train [--device SPEC]... [--epochs 1..1000] [--seed N] "
-            "[--output FILE.safetensors]\n");
+            "[--output FILE.safetensors]\n"
+            "                    [--log ROWS.csv|ROWS.jsonl] [--curve LOSSES.svg]\n");
     return 2;
 }
 
@@ -219,6 +228,8 @@ int main(int argc, char **argv) {
                                             {"epochs", required_argument, NULL, 'e'},
                                             {"seed", required_argument, NULL, 's'},
                                             {"output", required_argument, NULL, 'o'},
+                                            {"log", required_argument, NULL, 'l'},
+                                            {"curve", required_argument, NULL, 'c'},
                                             {NULL, 0, NULL, 0}};
     settings s = {.output = NULL};
     unsigned long long epochs = 40, seed = 1;
@@ -226,6 +237,8 @@ int main(int argc, char **argv) {
         if (c == 'd' && s.device_count == MOST_DEVICES) return complain();
         if (c == 'd') s.devices[s.device_count++] = optarg;
         if (c == 'o') s.output = optarg;
+        if (c == 'l') s.log = optarg;
+        if (c == 'c') s.curve = optarg;
         if (c == '?' || (c == 'e' && (!parse_number(optarg, 1000, &epochs) || epochs == 0)) ||
             (c == 's' && !parse_number(optarg, UINT64_MAX, &seed)))
             return complain();

@@ -326,6 +326,57 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_set_schedule(dhow_trainer *trai
 DHOW_API double dhow_schedule_rate(const dhow_schedule *schedule, double learning_rate,
                                    uint64_t step);
 
+/** Where the progress of a training is shown. */
+typedef enum dhow_progress {
+    DHOW_PROGRESS_TERMINAL = 0, /**< on stderr, where that is a terminal */
+    DHOW_PROGRESS_ALWAYS = 1,   /**< on stderr; a line a second where that is no terminal */
+    DHOW_PROGRESS_NEVER = 2
+} dhow_progress;
+
+/** What is told of a training's steps, see dhow_trainer_set_log(). */
+typedef struct dhow_trainer_log {
+    uint32_t struct_size; /**< DHOW_INIT() sets it */
+    const char *path;     /**< a file of rows, "*.csv" or "*.jsonl", to which rows are added where
+                               it is a log already; NULL: none */
+    uint64_t every;       /**< steps a row; 0: 1 */
+    uint64_t total_steps; /**< for the time that is left; 0: not known */
+    dhow_progress progress;
+    int32_t gradient_norm; /**< 1: rows have the L2 norm of all gradients together, before they are
+                                clipped: one more pass over them */
+} dhow_trainer_log;
+
+/**
+ * Tells of the steps to come: a row of a file for each, or for each of `every`, and a line on the
+ * terminal. Columns: step (from 1 on), epoch (of a loader's batches), samples (since the log
+ * began), seconds (the same), samples_per_second (since the row before), loss (before the step),
+ * learning_rate, gradient_norm, memory_bytes (the most that tensors of the device held). JSON has
+ * null where a number is not finite or not known, CSV nan, inf or nothing. The file is written row
+ * by row. A row that cannot be written is warned of, and the training goes on.
+ *
+ * @param trainer  whose steps are told; of a process group the first process is enough
+ * @param log      copied; NULL ends the log
+ * @return INVALID_ARGUMENT (a path of another kind), NOT_FOUND (no such folder), CORRUPT (the file
+ * holds something else), IO_ERROR (of the file, or rows of the log before are missing: the new one
+ * is set), OUT_OF_MEMORY
+ *
+ * Threads: externally synchronized. Blocks: no; steps that have a row then wait for their loss.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_set_log(dhow_trainer *trainer,
+                                                         const dhow_trainer_log *log);
+
+/**
+ * Draws the losses of the log's rows so far as SVG: means of at most 1,024 equal parts, by powers
+ * of ten where they fall to less than a twentieth.
+ *
+ * @param trainer  with a log
+ * @param path     of the picture; it appears whole or not at all
+ * @return INVALID_ARGUMENT (no log, no losses yet), IO_ERROR
+ *
+ * Threads: externally synchronized. Blocks: while it writes.
+ */
+DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_save_curve(dhow_trainer *trainer,
+                                                            const char *path);
+
 /**
  * How many devices share the batches of a trainer, failed ones included; 1 without
  * dhow_trainer_options.devices.

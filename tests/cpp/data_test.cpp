@@ -120,9 +120,15 @@ static void training(const dhow::context &context) {
                  [&] { return dhow::schedule_rate(schedule, 0.1, 5); }));
     t.set_learning_rate(0.1);
     CHECK(t.learning_rate() == 0.1);
+    CHECK(throws(DHOW_INVALID_ARGUMENT, "no losses yet", [&] { t.save_curve("/nowhere/x.svg"); }));
+    dhow_trainer_log log = DHOW_INIT(dhow_trainer_log);
+    log.progress = DHOW_PROGRESS_NEVER;
+    t.set_log(log);
     double loss = 0;
     for (int i = 0; i < 200; i++) loss = t.step({one, target});
     CHECK(loss < 1e-3 && t.parameters().size() == 2 && t.parameters().at(0).name == "w.weight");
+    CHECK(throws(DHOW_IO_ERROR, "/nowhere", [&] { t.save_curve("/nowhere/x.svg"); }));
+    t.end_log();
     CHECK(t.backward({one}, target) < 1e-3);
     t.update();
     t.zero_gradients();

@@ -592,6 +592,8 @@ static dhow_tensor *g_in[1], *g_out[1];
     X(trainer_loader_loader, LOADER, 1, dhow_trainer_set_loader(g.of[TRAINER], B))                 \
     X(trainer_save, TRAINER, 0, dhow_trainer_save(B, "/nowhere/file"))                             \
     X(trainer_load, TRAINER, 0, dhow_trainer_load(B, "/nowhere/file"))                             \
+    X(trainer_log, TRAINER, 0, dhow_trainer_set_log(B, NULL))                                      \
+    X(trainer_curve, TRAINER, 0, dhow_trainer_save_curve(B, "/nowhere/file"))                      \
     X(trainer_model, TRAINER, 0, dhow_trainer_update_model(B))
 
 #define DEFINE(name, kind, null_ok, call) \

@@ -49,7 +49,8 @@
     X(dhow_trace_stats, untimed)           \
     X(dhow_trainer_options, trainable)     \
     X(dhow_schedule, start_factor)         \
-    X(dhow_process_group, user)
+    X(dhow_process_group, user)            \
+    X(dhow_trainer_log, gradient_norm)
 
 #define DHOWI_END_OF(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
 #define DHOWI_STRUCT_LEAST(type, field) dhowi_least_##type = DHOWI_END_OF(type, field),

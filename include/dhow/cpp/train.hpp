@@ -48,6 +48,12 @@ class trainer : public unique_handle<dhow_trainer, dhow_trainer_release> {
     void set_schedule(const dhow_schedule &schedule) const {
         check(dhow_trainer_set_schedule(get(), &schedule));
     }
+    /** Rows of a file and a line on the terminal, from now on. */
+    void set_log(const dhow_trainer_log &log) const { check(dhow_trainer_set_log(get(), &log)); }
+    void end_log() const { check(dhow_trainer_set_log(get(), nullptr)); }
+    void save_curve(const std::string &path) const {
+        check(dhow_trainer_save_curve(get(), path.c_str()));
+    }
     /** Checkpoints hold where it stands. */
     void set_loader(const loader &l) const { check(dhow_trainer_set_loader(get(), l.get())); }
     /** The devices that share the batches, one without dhow_trainer_options.devices. */
