@@ -146,10 +146,11 @@ static dhow_status rest_of(const char *function, int64_t samples, const int64_t 
 dhow_status dhow_dataset_split(dhow_dataset *dataset, const int64_t *counts, uint32_t part_count,
                                int32_t shuffle, uint64_t seed, dhow_dataset **out) {
     static const char function[] = "dhow_dataset_split";
-    if (out == NULL || counts == NULL || part_count == 0)
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s", function,
-                          part_count == 0 ? "no parts" : "counts or out is NULL");
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
     memset(out, 0, part_count * sizeof out[0]);
+    if (counts == NULL || part_count == 0)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s", function,
+                          part_count == 0 ? "no parts" : "counts is NULL");
     DHOWI_TRY(dhowi_dataset_check(dataset, function));
     const int64_t samples = dataset->source.sample_count;
     int64_t rest = 0;

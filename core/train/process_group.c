@@ -15,6 +15,7 @@
 #include "train/train.h"
 
 enum { FAILED, COUNT, STEPS, SQUARES, ROWS }; /* numbers of a backward; the last of each process */
+enum { MOST_PROCESSES = 1 << 20 };
 static const int64_t k_bucket_bytes = INT64_C(25) << 20; /* as DistributedDataParallel's */
 
 dhow_status dhowi_group_take(const dhow_process_group *given, const char *function,
@@ -23,6 +24,11 @@ dhow_status dhowi_group_take(const dhow_process_group *given, const char *functi
     DHOWI_TRY(DHOWI_STRUCT_IN(dhow_process_group, given, &own, function, "process_group"));
     if (own.all_reduce == NULL)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: process_group has no all_reduce", function);
+    if (own.size > MOST_PROCESSES)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s: process_group: %u processes; 1 to %d are "
+                          "allowed",
+                          function, own.size, MOST_PROCESSES);
     if (own.rank >= own.size)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: process_group: rank %u of %u processes",
                           function, own.rank, own.size);

@@ -179,7 +179,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_dataset_subset(dhow_dataset *dataset,
  * @param shuffle     1: samples are dealt out in the order of the seed, the same on every machine;
  * 0: the parts follow one another
  * @param seed        of the order that shuffle deals in
- * @param out         receives `part_count` datasets; all NULL on errors other than counts of NULL
+ * @param out         receives `part_count` datasets; all NULL on errors
  * @return INVALID_ARGUMENT (the message names the sum), OUT_OF_MEMORY
  *
  * Ownership: the parts are owned, the dataset is retained by each. Threads: any. Blocks: no.

@@ -625,7 +625,7 @@ DHOW_API uint32_t dhow_model_output_count(const dhow_model *model);
  *
  * @param model  built or loaded
  * @param index  below dhow_model_input_count()
- * @param out    filled in; begin with DHOW_INIT()
+ * @param out    filled in, cleared on errors; begin with DHOW_INIT()
  * @return INVALID_ARGUMENT, OUT_OF_RANGE
  *
  * Ownership: the name is borrowed. Threads: any. Blocks: no.
@@ -638,7 +638,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_input_at(const dhow_model *model,
  *
  * @param model  built or loaded
  * @param index  below dhow_model_output_count()
- * @param out    filled in; begin with DHOW_INIT()
+ * @param out    filled in, cleared on errors; begin with DHOW_INIT()
  * @return INVALID_ARGUMENT, OUT_OF_RANGE
  *
  * Ownership: the name is borrowed. Threads: any. Blocks: no.
@@ -683,7 +683,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_parameter_at(const dhow_model *mo
  *
  * @param model  built or loaded
  * @param index  below dhow_model_parameter_count()
- * @param out    filled in; begin with DHOW_INIT()
+ * @param out    filled in, cleared on errors; begin with DHOW_INIT()
  * @return INVALID_ARGUMENT, OUT_OF_RANGE
  *
  * Ownership: the name is borrowed. Threads: any. Blocks: no.
@@ -936,7 +936,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_run_named(dhow_model *model, dhow
  * @param model    built or loaded, on any device
  * @param devices  `count` of them, of the model's context; one may be named twice
  * @param count    of devices and copies, 0 or more
- * @param out      receives `count` models; all NULL on errors other than devices of NULL
+ * @param out      receives `count` models; all NULL on errors
  * @return as dhow_model_to()
  *
  * Ownership: the models are owned, release each with dhow_model_release(). Threads: as

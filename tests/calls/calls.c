@@ -48,6 +48,11 @@ static dhow_status map_rows(void *user, const dhow_sample *sample, const void *c
     return sample->index == 3 ? dhow_set_error(DHOW_IO_ERROR, "a row of a test") : DHOW_OK;
 }
 
+static dhow_status reduce_nothing(void *user, dhow_dtype dtype, void *data, int64_t count) {
+    (void)user, (void)dtype, (void)data, (void)count;
+    return DHOW_OK;
+}
+
 static dhow_status graph_work(void *user, dhow_stream *stream) {
     (void)user, (void)stream;
     return DHOW_OK;

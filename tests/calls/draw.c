@@ -315,6 +315,29 @@ void check_outputs(handle_kind of, void **outputs, dhow_status status, int owned
     }
 }
 
+void broken(const char *promise) {
+    fprintf(stderr, "calls: behind an error %s, against the comment: %s\n    %s\n", promise, g_told,
+            dhow_last_error());
+    abort();
+}
+
+void check_null(void *const *outputs) {
+    if (outputs != NULL && outputs[0] != NULL) broken("an output is not NULL");
+}
+
+void spoil(void *record, size_t bytes) {
+    if (record != NULL) memset((char *)record + sizeof(uint32_t), 0x5a, bytes - sizeof(uint32_t));
+}
+
+/* Of a record whose size is not that of its type nothing is known. */
+void check_cleared(const void *record, size_t bytes) {
+    uint32_t size;
+    if (record == NULL) return;
+    memcpy(&size, record, sizeof size);
+    for (size_t i = sizeof size; size == bytes && i < bytes; i++)
+        if (((const char *)record)[i] != 0) broken("a record is not cleared");
+}
+
 void touch(const char *text) {
     if (text != NULL && strlen(text) > 100000000) abort();
 }
@@ -345,6 +368,7 @@ static int64_t whole(const char *name) {
     if (is(name, "dim") || is(name, "first") || is(name, "last"))
         return (int64_t)draw_below(draw_below(8) == 0 ? 20 : 5) - 2;
     if (draw_below(24) == 0) return edge();
+    if (strcmp(name, "size") == 0) return (int64_t)draw_below(4); /* of a process group */
     if (is(name, "kernel")) return 1 + (int64_t)draw_below(3);
     if (is(name, "stride") || is(name, "dilation") || is(name, "pad") || is(name, "groups"))
         return (int64_t)draw_below(3);

@@ -59,7 +59,11 @@ void release_shared(void);
 void **new_outputs(void); /* 16 marked words, or NULL */
 void *draw_record(size_t bytes);
 void check_outputs(handle_kind of, void **outputs, dhow_status status, int owned);
-void touch(const char *text); /* reads all of it */
+void check_null(void *const *outputs); /* the first, unless there is none */
+void spoil(void *record, size_t bytes);
+void check_cleared(const void *record, size_t bytes);
+void broken(const char *promise); /* aborts */
+void touch(const char *text);     /* reads all of it */
 
 /* ---- numbers, texts, arrays ---- */
 

@@ -104,7 +104,7 @@ def draw(ctype, name, header, small):
     return None
 
 
-CALLBACKS = {"release": "released", "take": "take_rows", "read": "read_rows", "map": "map_rows", "collate": "NULL", "activation": "dhow_model_relu"}
+CALLBACKS = {"release": "released", "all_reduce": "reduce_nothing", "take": "take_rows", "read": "read_rows", "map": "map_rows", "collate": "NULL", "activation": "dhow_model_relu"}
 POINTERS = {"dhow_graph_work *": "graph_work", "dhow_state_fn *": "told", "dhow_text_writer": "write_text", "dhow_log_fn": "NULL"}
 
 
@@ -113,8 +113,8 @@ def struct_text(name, fields, header):
     text = ["static const %s *draw_%s(void) {" % (name, name), "    if (absent()) return NULL;",
             "    %s *drawn = scratch(16 * sizeof *drawn);" % name, "    for (int i = 0; i < 16; i++) {"]
     for ctype, field, extent in fields:
-        if field in ("images", "process_group"):
-            continue  # addresses of functions; what other processes answer
+        if field == "images":
+            continue  # addresses of functions
         if field == "struct_size":
             text.append("        drawn[i].struct_size = draw_size(sizeof *drawn);")
             continue
@@ -137,10 +137,21 @@ def struct_text(name, fields, header):
     return "\n".join(text + ["    }", "    return drawn;", "}", ""])
 
 
+def promises(comment):
+    """What the comment says of each parameter."""
+    found = {}
+    for names, text in re.findall(r"@param ((?:\w+, )*\w+) (.*?)(?=@param|@return|Ownership:|Threads:|$)", comment):
+        found.update((name, text) for name in names.split(", "))
+    return found
+
+
 def call_text(result, name, parameters, comment, header):
     before, arguments, after = [], [], []
     small = any(declared(p)[1] == "data" for p in parameters)
     owned = re.search(r"(\*out is|are) owned", comment)
+    promised = promises(comment)
+    # of a list whose length is 0 nothing is written
+    count = next((c for c in ("output_count", "part_count", "count") if any(declared(p)[1] == c for p in parameters)), "1")
     for parameter in parameters:
         ctype, argument, extent = declared(parameter)
         pointer = re.match(r"dhow_(\w+) \*\*$", ctype)
@@ -153,6 +164,8 @@ def call_text(result, name, parameters, comment, header):
             before.append("    void **%s = new_outputs();" % argument)
             value = "(%s)%s" % (ctype, argument)
             after.append("    check_outputs(%s, %s, answer, %s);" % (pointer.group(1).upper(), argument, "1" if owned else "0"))
+            if "NULL on errors" in promised.get(argument, ""):
+                after.append("    if (answer != DHOW_OK && %s > 0) check_null(%s);" % (count, argument))
         elif re.search(r"_(release|close)$", name):
             value = "taken(%s)" % handle(ctype).upper()
         else:
@@ -162,10 +175,15 @@ def call_text(result, name, parameters, comment, header):
             if base in header.structs:
                 before.append("    %s *%s = draw_record(sizeof(%s));" % (base, argument, base))
                 value = argument
+                if "cleared on errors" in promised.get(argument, ""):
+                    before.append("    spoil(%s, sizeof *%s);" % (argument, argument))
+                    after.append("    if (answer != DHOW_OK) check_cleared(%s, sizeof *%s);" % (argument, argument))
                 after += ["    if (answer == DHOW_OK && %s != NULL) touch(%s->%s);" % (argument, argument, field)
                           for kind, field, _ in header.structs[base] or [] if kind == "const char *" and not argument.endswith("outputs")]
             else:
                 value = "absent() ? NULL : scratch(1024)"
+                if ctype == "dhow_model_value *" and "-1 on errors" in promised.get(argument, ""):
+                    after.append("    if (answer != DHOW_OK && %s > 0 && %s != NULL && *%s != -1) broken(\"%s is not -1\");" % (count, argument, argument, argument))
         if "%s" % argument not in " ".join(before) or value.startswith("draw") or value.startswith("absent"):
             if not value.startswith("(" + ctype + ")" + argument) and value != argument:
                 spelt = "void (*%s)(void *)" % argument if ctype == "function" and argument == "release" else None

@@ -293,6 +293,7 @@ ALONG(flatten)
     dhow_status dhow_model_##name(dhow_model *model, dhow_model_value x,                         \
                                   const dhow_window *window, dhow_model_value *out) {            \
         dhowi_attrs attrs = {0};                                                                 \
+        DHOWI_TRY(dhowi_build_begin(model, "dhow_model_" #name, out));                           \
         DHOWI_TRY(                                                                               \
             DHOWI_STRUCT_IN(dhow_window, window, &attrs.window, "dhow_model_" #name, "window")); \
         return add_plain(model, DHOWI_OP_##name, &x, 1, &attrs, out);                            \

@@ -197,12 +197,20 @@ static dhow_status add_ordered(dhow_model *m, dhowi_build_step *s, int64_t k, in
     return DHOW_OK;
 }
 
+/* Neither is a value until both are. */
+static dhow_status begin_two(const char *function, dhow_model_value *values,
+                             dhow_model_value *indices) {
+    if (values != NULL) *values = -1;
+    if (indices == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: indices is NULL", function);
+    *indices = -1;
+    return DHOW_OK;
+}
+
 dhow_status dhow_model_topk(dhow_model *m, dhow_model_value x, int64_t k, int32_t dim,
                             int32_t largest, dhow_model_value *values, dhow_model_value *indices) {
     static const char function[] = "dhow_model_topk";
     dhowi_build_step s;
-    if (indices == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: indices is NULL", function);
-    *indices = -1;
+    DHOWI_TRY(begin_two(function, values, indices));
     DHOWI_TRY(begin_ordered(m, &s, function, "TopK", x, &dim, values));
     const int64_t extent = s.result[0].shape[dim];
     if (k < 0 || (extent >= 0 && k > extent))
@@ -215,8 +223,7 @@ dhow_status dhow_model_sort(dhow_model *m, dhow_model_value x, int32_t dim, int3
                             dhow_model_value *values, dhow_model_value *indices) {
     static const char function[] = "dhow_model_sort";
     dhowi_build_step s;
-    if (indices == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: indices is NULL", function);
-    *indices = -1;
+    DHOWI_TRY(begin_two(function, values, indices));
     DHOWI_TRY(begin_ordered(m, &s, function, "TopK", x, &dim, values));
     const int64_t extent = s.result[0].shape[dim];
     if (extent < 0)

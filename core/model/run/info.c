@@ -15,17 +15,21 @@ uint32_t dhow_model_output_count(const dhow_model *m) {
     return dhowi_handle_is(m, DHOWI_MODEL) ? m->output_count : 0;
 }
 
-static dhow_status value_at(const dhow_model *m, const char *function, const int32_t *values,
-                            uint32_t count, char *const *names, uint32_t index,
+typedef enum list { INPUTS, OUTPUTS, PARAMETERS } list;
+
+static dhow_status value_at(const dhow_model *m, const char *function, list from, uint32_t index,
                             dhow_model_value_info *given) {
     dhow_model_value_info own, *out = &own;
     DHOWI_TRY(DHOWI_STRUCT_OUT(dhow_model_value_info, given, &own, function));
-    if (index >= count) {
+    DHOWI_TRY(dhowi_model_check(m, function));
+    const int32_t *values[] = {m->inputs, m->outputs, m->parameters};
+    const uint32_t counts[] = {m->input_count, m->output_count, m->parameter_count};
+    if (index >= counts[from]) {
         return dhowi_fail(DHOW_OUT_OF_RANGE, "%s: index %u, the model has %u", function, index,
-                          count);
+                          counts[from]);
     }
-    const dhowi_value *v = &m->values[values[index]];
-    out->name = names != NULL ? names[index] : v->name;
+    const dhowi_value *v = &m->values[values[from][index]];
+    out->name = from == OUTPUTS ? m->output_names[index] : v->name;
     out->dtype = v->desc.dtype;
     out->rank = v->desc.rank;
     out->kind = v->form;
@@ -37,22 +41,16 @@ static dhow_status value_at(const dhow_model *m, const char *function, const int
 }
 
 dhow_status dhow_model_input_at(const dhow_model *m, uint32_t index, dhow_model_value_info *out) {
-    static const char function[] = "dhow_model_input_at";
-    DHOWI_TRY(dhowi_model_check(m, function));
-    return value_at(m, function, m->inputs, m->input_count, NULL, index, out);
+    return value_at(m, "dhow_model_input_at", INPUTS, index, out);
 }
 
 dhow_status dhow_model_output_at(const dhow_model *m, uint32_t index, dhow_model_value_info *out) {
-    static const char function[] = "dhow_model_output_at";
-    DHOWI_TRY(dhowi_model_check(m, function));
-    return value_at(m, function, m->outputs, m->output_count, m->output_names, index, out);
+    return value_at(m, "dhow_model_output_at", OUTPUTS, index, out);
 }
 
 dhow_status dhow_model_parameter_describe(const dhow_model *m, uint32_t index,
                                           dhow_model_value_info *out) {
-    static const char function[] = "dhow_model_parameter_describe";
-    DHOWI_TRY(dhowi_model_check(m, function));
-    return value_at(m, function, m->parameters, m->parameter_count, NULL, index, out);
+    return value_at(m, "dhow_model_parameter_describe", PARAMETERS, index, out);
 }
 
 /* ---- plans ---- */

@@ -109,10 +109,10 @@ dhow_status dhowi_model_copy(dhow_model *from, dhow_model **out) {
 dhow_status dhow_model_replicate(dhow_model *model, dhow_device *const *devices, uint32_t count,
                                  dhow_model **out) {
     static const char function[] = "dhow_model_replicate";
-    if (out == NULL || (devices == NULL && count > 0))
-        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is NULL", function,
-                          out == NULL ? "out" : "devices");
+    if (out == NULL) return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: out is NULL", function);
     for (uint32_t i = 0; i < count; i++) out[i] = NULL;
+    if (devices == NULL && count > 0)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: devices is NULL", function);
     DHOWI_TRY(dhowi_model_check(model, function));
     dhow_status status = DHOW_OK;
     for (uint32_t i = 0; i < count && status == DHOW_OK; i++) {

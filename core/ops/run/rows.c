@@ -83,9 +83,17 @@ dhow_status dhowi_infer_flatten(const dhowi_op *op, const dhowi_tensor_desc *con
     int32_t dim;
     DHOWI_TRY(dhowi_dim_check(op->name, in[0]->rank, attrs->dim, &dim));
     int64_t joined = 1;
+    char text[160];
     for (int32_t i = dim; i < in[0]->rank; i++) {
         /* An open extent stays open. */
-        joined = joined < 0 || in[0]->shape[i] < 0 ? -1 : joined * in[0]->shape[i];
+        if (joined < 0 || in[0]->shape[i] < 0)
+            joined = -1;
+        else if (__builtin_mul_overflow(joined, in[0]->shape[i], &joined))
+            return dhowi_fail(DHOW_OUT_OF_RANGE,
+                              "%s: x is %s; dimensions %d to %d have more elements "
+                              "than an address holds",
+                              op->name, dhowi_desc_text(in[0], text, sizeof text), dim,
+                              in[0]->rank - 1);
     }
     *out = *in[0];
     out->rank = dim + 1;
