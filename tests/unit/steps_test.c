@@ -493,6 +493,32 @@ Test(steps, functions_compare_cast) {
     end_model(&c, in, left, 1, "fmod");
 }
 
+/* Strides of what has no elements are 0. */
+Test(steps, maps_over_empty_values_side_by_side) {
+    dhow_model *m;
+    dhow_model_value x, a, b, y;
+    dhow_tensor *in, *out;
+    OK(dhow_model_create(g_context, &m));
+    OK(dhow_model_input(m, "x", DHOW_F32, 2, (const int64_t[]){2, -1}, &x));
+    OK(dhow_model_relu(m, x, &a));
+    OK(dhow_model_exp(m, a, &a)); /* maps are of two operations and more */
+    OK(dhow_model_neg(m, x, &b));
+    OK(dhow_model_exp(m, b, &b));
+    OK(dhow_model_cat(m, (const dhow_model_value[]){a, b}, 2, 0, &y));
+    OK(dhow_model_exp(m, y, &y));
+    OK(dhow_model_mul(m, y, y, &y));
+    OK(dhow_model_output(m, "y", y));
+    OK(dhow_model_to(m, g_device));
+    for (int64_t columns = 0; columns < 3; columns++) {
+        OK(dhow_tensor_zeros(g_device, DHOW_F32, 2, (const int64_t[]){2, columns}, &in));
+        OK(dhow_model_run(m, NULL, &in, 1, &out, 1));
+        cr_assert(dhow_tensor_extent(out, 0) == 4 && dhow_tensor_extent(out, 1) == columns);
+        dhow_tensor_release(out);
+        dhow_tensor_release(in);
+    }
+    dhow_model_release(m);
+}
+
 Test(steps, bad_arguments_are_refused_and_add_nothing) {
     static const int32_t twice[] = {0, 0};
     static const int64_t three[] = {1, 2, 3}, far[] = {-2, -2}, wide[] = {0, 3};

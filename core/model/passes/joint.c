@@ -19,12 +19,14 @@ typedef struct joint {
     int64_t start[MOST_PARTS][DHOW_MAX_RANK]; /* of each part */
 } joint;
 
-/* Where a part of the whole begins; false where it is a view of another kind. */
+/* Where a part of the whole begins; false where it is a view of another kind, and where there are no
+ * elements, whose strides are 0. */
 static bool find_start(const dhowi_item *whole, const dhowi_item *part, int64_t *start) {
     int64_t left = part->offset;
     if (part->desc.rank != whole->desc.rank) return false;
     for (int32_t d = 0; d < whole->desc.rank; d++) {
         const int64_t extent = part->desc.shape[d];
+        if (whole->strides[d] == 0 || extent == 0) return false;
         if (extent > 1 && part->strides[d] != whole->strides[d]) return false;
         start[d] = left / whole->strides[d];
         left -= start[d] * whole->strides[d];
