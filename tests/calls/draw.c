@@ -29,7 +29,7 @@ static pool g_shared[KINDS];
 static _Thread_local int g_sharing;
 
 /* Tensors that fit each other, on each device. Most calls draw from one family on one device. */
-enum { MEMBERS = 6, FAMILIES = 4, DEVICES = 8 };
+enum { MEMBERS = 6, FAMILIES = 5, DEVICES = 8 };
 static const struct member {
     dhow_dtype dtype;
     int32_t rank;
@@ -57,7 +57,14 @@ static const struct member {
                                     {DHOW_I64, 2, {2, 4}},
                                     {DHOW_I64, 2, {2, 1}},
                                     {DHOW_F16, 2, {2, 4}},
-                                    {DHOW_I64, 1, {4}}}};
+                                    {DHOW_I64, 1, {4}}},
+                                   /* of no elements */
+                                   {{DHOW_F32, 2, {0, 4}},
+                                    {DHOW_F32, 2, {4, 0}},
+                                    {DHOW_F32, 1, {0}},
+                                    {DHOW_I64, 1, {0}},
+                                    {DHOW_F32, 4, {1, 3, 0, 8}},
+                                    {DHOW_F32, 2, {0, 3}}}};
 static _Thread_local dhow_tensor *g_stock[DEVICES][FAMILIES][MEMBERS];
 static _Thread_local uint64_t g_family, g_device;
 static _Thread_local uint64_t g_density; /* of fields given: one of so many */
