@@ -348,7 +348,7 @@ static void *call_on(void *at) {
         const uint64_t which = draw_below(FUNCTIONS);
         draw_next();
         draw_sharing(0);
-        if (i % 16 == 0) (void)restock();
+        if (i % 4 == 0) (void)restock(); /* some are frozen and exported by now */
         if (i % 64 == 0) keep_network(draw_device());
         c->name = k_calls[which].name;
         c->told = draw_told();

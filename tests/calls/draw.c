@@ -248,6 +248,23 @@ void *draw_handle(handle_kind of) {
     return one(of);
 }
 
+void *draw_tensor(const char *name) {
+    static const char *const places[MEMBERS] = {
+        "x a", "weight w b index", "y c", "running_mean running_var", "bias gamma beta", ""};
+    const int placed = draw_below(3) > 0;
+    for (int i = 0; placed && i < MEMBERS; i++) {
+        /* Results of many functions have the shape of x. */
+        const int like_x = i == 0 && strcmp(name, "y") == 0 && draw_below(2) == 0;
+        if ((strstr(places[i], name) == NULL && !like_x) || g_stock[g_device][g_family][i] == NULL)
+            continue;
+        draw_tell("%s", name);
+        tell_tensor(g_stock[g_device][g_family][i]);
+        draw_tell(", ");
+        return g_stock[g_device][g_family][i];
+    }
+    return one(TENSOR);
+}
+
 void **draw_handles(handle_kind of) {
     if (absent()) {
         draw_tell("NULL, ");

@@ -47,6 +47,7 @@ void *scratch(size_t bytes); /* zeroed, until the next call */
 void keep(handle_kind of, void *handle); /* the oldest beyond the room for its kind is released */
 void *taken(handle_kind of); /* out of the pool, to be released; NULL where few are left */
 void *draw_handle(handle_kind of);
+void *draw_tensor(const char *name); /* often the member of its family that has this place */
 void **draw_handles(handle_kind of); /* 16, or NULL */
 dhow_status restock(void);           /* replaces one of the tensors that fit each other */
 dhow_device *draw_device(void);      /* the one that this call draws from mostly */

@@ -85,6 +85,8 @@ def draw(ctype, name, header, small):
         return "draw_scalar()"
     if re.sub("^dhow_", "", ctype) in ENUMS:
         return "(%s)draw_enumerator()" % ctype
+    if handle(ctype) == "tensor":
+        return 'draw_tensor("%s")' % name
     if handle(ctype):
         return "draw_handle(%s)" % handle(ctype).upper()
     if ctype in ("const char *",):
