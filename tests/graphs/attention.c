@@ -151,7 +151,8 @@ int attention_of_batches(gen *g) {
     if (in[0] < 0 || in[1] < 0) return -1;
     val(g, in[0])->open[0] = val(g, in[1])->open[0] = false;
     int scores;
-    if (one_in(g, 8)) { /* numbers whose product is none of f32; 0 stays 0 */
+    /* Numbers whose product is none of f32; 0 stays 0. Of sums the order decides what overflows. */
+    if (one_in(g, 8) && d == 1) {
         scores = product(g, binary(g, "Mul", in[0], new_number(g, 0x1p80)),
                          binary(g, "Mul", in[1], new_number(g, 0x1p80)));
     } else {
