@@ -26,9 +26,8 @@ dhow_status dhowi_group_take(const dhow_process_group *given, const char *functi
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: process_group has no all_reduce", function);
     if (own.size > MOST_PROCESSES)
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "%s: process_group: %u processes; 1 to %d are "
-                          "allowed",
-                          function, own.size, MOST_PROCESSES);
+                          "%s: process_group: %u processes; 1 to %d are allowed", function,
+                          own.size, MOST_PROCESSES);
     if (own.rank >= own.size)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: process_group: rank %u of %u processes",
                           function, own.rank, own.size);

@@ -188,8 +188,7 @@ def call_text(result, name, parameters, comment, header):
                     after.append("    if (answer != DHOW_OK && %s > 0 && %s != NULL && *%s != -1) broken(\"%s is not -1\");" % (count, argument, argument, argument))
         if "%s" % argument not in " ".join(before) or value.startswith("draw") or value.startswith("absent"):
             if not value.startswith("(" + ctype + ")" + argument) and value != argument:
-                spelt = "void (*%s)(void *)" % argument if ctype == "function" and argument == "release" else None
-                if spelt or ctype == "function" or ctype in POINTERS:
+                if ctype == "function" or ctype in POINTERS:
                     arguments.append(value)
                     continue
                 before.append("    %s%s%s = %s;" % (ctype, "" if ctype.endswith("*") else " ", argument, value))

@@ -24,7 +24,7 @@ struct dhowi_training_log {
     dhowi_log *messages;
     char *name;
     FILE *file; /* NULL: none */
-    bool json, terminal, progress, warned, shown_any;
+    bool json, terminal, progress, shown_any;
     int error; /* errno of the first row that was lost */
     double began, row_at, shown_at;
     int64_t samples, pending; /* of all steps, and since the last row */
