@@ -11,6 +11,17 @@
 #include "tensor/tensor.h"
 #include "train/train.h"
 
+dhow_status dhowi_trainer_enter(const dhow_trainer *t, const char *function) {
+    DHOWI_TRY(dhowi_handle_check(t, DHOWI_TRAINER, function, "trainer"));
+    return dhowi_single_begin((dhowi_single *)(uintptr_t)&t->single, function, "trainer");
+}
+
+dhow_status dhowi_trainer_loss(const dhow_trainer *t, double *loss) {
+    if (t->division == NULL) return dhowi_replica_loss(t, loss);
+    *loss = dhowi_division_loss(t->division);
+    return DHOW_OK;
+}
+
 uint32_t dhow_trainer_parameter_count(const dhow_trainer *t) {
     return dhowi_handle_is(t, DHOWI_TRAINER) ? t->trained_count : 0;
 }

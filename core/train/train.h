@@ -85,11 +85,11 @@ typedef struct dhowi_place {
     int64_t first, rows;
 } dhowi_place;
 
-/* trainer.c: one call at a time, between this and dhowi_single_end(). */
+/* access.c: one call at a time, between this and dhowi_single_end(). */
 dhow_status dhowi_trainer_enter(const dhow_trainer *t, const char *function);
 /* Of the last backward; waits for it. */
 dhow_status dhowi_trainer_loss(const dhow_trainer *t, double *loss);
-/* access.c: a step that has been made, for the trainer's log. */
+/* A step that has been made, for the trainer's log. */
 void dhowi_trainer_tell(dhow_trainer *t);
 /* Whether batches are divided among devices or processes. */
 bool dhowi_divides(const dhow_trainer_options *options);

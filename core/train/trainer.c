@@ -132,11 +132,6 @@ void dhow_trainer_release(dhow_trainer *t) {
 
 /* ---- a step ---- */
 
-dhow_status dhowi_trainer_enter(const dhow_trainer *t, const char *function) {
-    DHOWI_TRY(dhowi_handle_check(t, DHOWI_TRAINER, function, "trainer"));
-    return dhowi_single_begin((dhowi_single *)(uintptr_t)&t->single, function, "trainer");
-}
-
 /* Messages without the function, which backward() puts before what fails. */
 static dhow_status check_batch(const dhow_trainer *t, dhow_tensor *const *inputs,
                                uint32_t input_count, const dhow_tensor *target) {
@@ -162,12 +157,6 @@ static dhow_status check_batch(const dhow_trainer *t, dhow_tensor *const *inputs
 static uint64_t next_key(dhow_trainer *t) {
     const uint64_t seed = dhowi_splitmix64(t->options.seed + DHOWI_SPLITMIX64_STEP);
     return dhowi_splitmix64(seed + ++t->backwards * DHOWI_SPLITMIX64_STEP);
-}
-
-dhow_status dhowi_trainer_loss(const dhow_trainer *t, double *loss) {
-    if (t->division == NULL) return dhowi_replica_loss(t, loss);
-    *loss = dhowi_division_loss(t->division);
-    return DHOW_OK;
 }
 
 /* Gradients of a batch that nothing was wrong with so far. */

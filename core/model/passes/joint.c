@@ -19,8 +19,8 @@ typedef struct joint {
     int64_t start[MOST_PARTS][DHOW_MAX_RANK]; /* of each part */
 } joint;
 
-/* Where a part of the whole begins; false where it is a view of another kind, and where there are no
- * elements, whose strides are 0. */
+/* Where a part of the whole begins; false where it is a view of another kind, and where there are
+ * no elements, whose strides are 0. */
 static bool find_start(const dhowi_item *whole, const dhowi_item *part, int64_t *start) {
     int64_t left = part->offset;
     if (part->desc.rank != whole->desc.rank) return false;

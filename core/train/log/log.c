@@ -135,7 +135,7 @@ static int write_row(const dhowi_training_log *l, const dhowi_training_row *r, d
     if (r->epoch >= 0)
         snprintf(epoch, sizeof epoch, "%" PRId64, r->epoch);
     else if (l->json)
-        strcpy(epoch, "null");
+        snprintf(epoch, sizeof epoch, "null");
     return fprintf(l->file,
                    l->json ? "{\"step\": %" PRIu64 ", \"epoch\": %s, \"samples\": %" PRId64
                              ", \"seconds\": %.3f, \"samples_per_second\": %.6g, \"loss\": %s, "
