@@ -92,6 +92,7 @@ static const dhowi_op k_ops[] = {
     INNER(attention_cache,  "attention_cache",  5, DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64), DHOWI_OP_STRIDED),
     INNER(write_steps,      NULL,               2, DHOWI_ANY,         DHOWI_OP_STRIDED),
     /* of a vendor alone */
+    INNER(conv_data_gradient, NULL,             2, DHOWI_FLOATS,      0),
     INNER(conv_weight_gradient, NULL,           2, DHOWI_FLOATS,      0),
     INNER(matmul_integer,   NULL,               2, DHOW_DTYPE_BIT(DHOW_U8) | DHOW_DTYPE_BIT(DHOW_I8), 0),
     INNER(scale_channels,   "scale_channels",   3, DHOW_DTYPE_BIT(DHOW_F16) | DHOW_DTYPE_BIT(DHOW_BF16), DHOWI_OP_ELEMENTWISE),

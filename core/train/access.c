@@ -60,6 +60,11 @@ double dhow_trainer_learning_rate(const dhow_trainer *t) {
     return dhowi_handle_is(t, DHOWI_TRAINER) ? dhowi_trainer_rate(t) : 0;
 }
 
+double dhow_trainer_loss_scale(const dhow_trainer *t) {
+    if (!dhowi_handle_is(t, DHOWI_TRAINER)) return 0;
+    return t->finite != NULL ? t->options.loss_scale : 1;
+}
+
 dhow_status dhow_trainer_set_schedule(dhow_trainer *t, const dhow_schedule *schedule) {
     static const char function[] = "dhow_trainer_set_schedule";
     dhow_schedule own;

@@ -102,7 +102,7 @@ static dhow_status look_at_values(const dhow_model *m, dhow_tensor *const *value
 static dhow_status run_again(dhow_trainer *t, dhow_model *m, dhow_tensor *const *inputs,
                              dhow_tensor *target, uint64_t key, dhow_tensor **values, finding *f) {
     const int64_t rows = t->input_count > 0 && inputs[0]->rank > 0 ? inputs[0]->shape[0] : 1;
-    const dhowi_piece piece = {.key = key, .rows = rows, .share = 1};
+    const dhowi_piece piece = {.key = key, .rows = rows, .share = 1, .scale = 1};
     DHOWI_TRY(dhow_model_place(m, t->graph->device, t->graph->placement));
     DHOWI_TRY(dhowi_replica_bind(t, NULL, inputs, target, false, &piece));
     DHOWI_TRY(dhow_model_run(m, NULL, t->run_inputs, m->input_count, values, m->output_count));

@@ -81,7 +81,10 @@ static dhow_status list_all(const dhow_trainer *t, const char *function, listing
 
 enum { VERSION, OPTIMIZER, STEPS, BACKWARDS, SEED, RATE, NOTES };
 enum { PLACES = 7 }; /* of a loader; the first two are where it stands */
-enum { ALL_NOTES = NOTES + 1 + DHOWI_SCHEDULE_FIELDS + PLACES }; /* with a schedule and its kind */
+enum { SCALES = 2 }; /* of scaled losses */
+enum {
+    ALL_NOTES = NOTES + 1 + DHOWI_SCHEDULE_FIELDS + PLACES + SCALES
+}; /* a schedule's kind, too */
 static const char *const k_notes[NOTES] = {
     [VERSION] = "dhow.trainer", [OPTIMIZER] = "optimizer", [STEPS] = "steps",
     [BACKWARDS] = "backwards",  [SEED] = "seed",           [RATE] = "learning_rate_bits"};
@@ -97,6 +100,7 @@ static const struct {
                       {"loader.samples", offsetof(dhowi_loader_place, samples)}};
 enum { STANDS = 2, SAMPLES = PLACES - 1 };
 static const char k_version[] = "1", k_schedule[] = "schedule";
+static const char k_scale[] = "loss_scale_bits", k_scale_steps[] = "loss_scale_steps";
 
 static int64_t bits_of(double number) {
     int64_t bits;
@@ -142,6 +146,9 @@ static uint32_t describe(const dhow_trainer *t, dhowi_safetensors_note *notes) {
     uint32_t count = NOTES;
     if (t->has_schedule) count += describe_schedule(&t->schedule, &notes[count]);
     if (t->loader != NULL) count += describe_loader(t->loader, &notes[count]);
+    if (t->finite == NULL) return count;
+    set_note(&notes[count++], k_scale, bits_of(t->options.loss_scale));
+    set_note(&notes[count++], k_scale_steps, t->scale_steps);
     return count;
 }
 
@@ -238,6 +245,23 @@ static dhow_status rate_of(int64_t bits, const char *path, double *out) {
     return dhowi_fail(DHOW_CORRUPT, "%s: %s: the learning rate is %g", k_load, path, *out);
 }
 
+/* A file without one, of a trainer that had none, leaves what is there. */
+static dhow_status read_scale(const dhow_trainer *t, const dhow_safetensors *file, const char *path,
+                              double *scale, int64_t *steps) {
+    const char *text = dhowi_safetensors_note_of(file, k_scale);
+    int64_t bits;
+    *scale = t->options.loss_scale;
+    *steps = t->scale_steps;
+    if (t->finite == NULL || text == NULL) return DHOW_OK;
+    DHOWI_TRY(read_number(path, k_scale, text, 0, &bits));
+    DHOWI_TRY(
+        read_number(path, k_scale_steps, dhowi_safetensors_note_of(file, k_scale_steps), 0, steps));
+    memcpy(scale, &bits, sizeof *scale);
+    if (isfinite(*scale) && *scale > 0 && *steps <= UINT32_MAX) return DHOW_OK;
+    return dhowi_fail(DHOW_CORRUPT, "%s: %s: the scale of losses is %g, for %" PRId64 " steps",
+                      k_load, path, *scale, *steps);
+}
+
 /* ---- saving ---- */
 
 static dhow_status save(const dhow_trainer *t, const char *path) {
@@ -298,14 +322,15 @@ static dhow_status read_all(dhow_trainer *t, dhow_safetensors *file, const char 
 }
 
 static dhow_status load(dhow_trainer *t, dhow_safetensors *file, const char *path, listing *l) {
-    int64_t numbers[NOTES];
-    double rate;
+    int64_t numbers[NOTES], scale_steps;
+    double rate, scale;
     dhowi_loader_place place = {0};
     dhow_schedule schedule = t->schedule;
     bool has_schedule = t->has_schedule;
     DHOWI_TRY(read_notes(t, file, path, numbers));
     DHOWI_TRY(read_schedule(file, path, &has_schedule, &schedule));
     DHOWI_TRY(rate_of(numbers[RATE], path, &rate));
+    DHOWI_TRY(read_scale(t, file, path, &scale, &scale_steps));
     DHOWI_TRY(read_place(t, file, path, &place));
     DHOWI_TRY(read_all(t, file, path, l));
     if (t->loader != NULL) {
@@ -318,6 +343,8 @@ static dhow_status load(dhow_trainer *t, dhow_safetensors *file, const char *pat
     t->backwards = (uint64_t)numbers[BACKWARDS];
     t->options.seed = (uint64_t)numbers[SEED];
     t->options.learning_rate = rate;
+    t->options.loss_scale = scale;
+    t->scale_steps = (uint32_t)scale_steps;
     t->schedule = schedule;
     t->has_schedule = has_schedule;
     t->has_gradients = false;

@@ -155,7 +155,8 @@ static dhow_status compute(const dhowi_division *d, part *p, dhow_stream *stream
     const dhowi_piece piece = {.key = d->key,
                                .first = d->place.first + p->begin,
                                .rows = p->rows,
-                               .share = share / d->place.count};
+                               .share = share / d->place.count,
+                               .scale = t->options.loss_scale};
     for (uint32_t i = 0; i < t->input_count; i++)
         DHOWI_TRY(bring(p, d->inputs[i], stream, &p->columns[i]));
     if (t->has_target) DHOWI_TRY(bring(p, d->target, stream, &p->columns[t->input_count]));

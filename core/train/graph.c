@@ -137,11 +137,13 @@ static dhow_status check_derivatives(const dhow_model *m, const int32_t *values,
 }
 
 /* Nodes before the gradient's are walked back from `loss`. */
-static dhow_status add_gradient(dhow_model *m, const int32_t *values, uint32_t count,
-                                int32_t loss) {
+static dhow_status add_gradient(dhow_model *m, const int32_t *values, uint32_t count, int32_t loss,
+                                const int32_t **slopes) {
     static const char name[] = DHOWI_TRAINING "::Gradient";
     const dhowi_operator *other, *op = dhowi_operator_find(name, sizeof name - 1, 1, &other);
     dhowi_subgraph *g = &m->graph;
+    if (!dhowi_room((void **)&g->nodes, g->node_count, &g->node_capacity, sizeof *g->nodes))
+        return dhowi_fail_memory(k_function);
     dhowi_node *node = &g->nodes[g->node_count];
     *node = (dhowi_node){.op = op, .operation = "Gradient", .row = DHOWI_OP_COUNT, .opset = 1};
     node->source = dhowi_arena_array(&m->arena, 1, sizeof *node->source); /* without attributes */
@@ -153,13 +155,32 @@ static dhow_status add_gradient(dhow_model *m, const int32_t *values, uint32_t c
     node->in[count] = loss;
     node->in_count = count + 1;
     node->out_count = count;
-    DHOWI_TRY(dhowi_model_add_output(m, "loss", loss));
     for (uint32_t i = 0; i < count; i++) {
         const dhowi_tensor_desc desc = m->values[values[i]].desc;
         DHOWI_TRY(dhowi_model_new_value(m, DHOWI_VALUE_RESULT, NULL, &desc, &node->out[i]));
-        DHOWI_TRY(dhowi_model_add_output(m, m->values[values[i]].name, node->out[i]));
     }
+    *slopes = node->out;
     g->node_count++;
+    return DHOW_OK;
+}
+
+/* The derivatives of a loss that is multiplied, perhaps, are outputs behind it. */
+static dhow_status add_gradients(dhow_model *m, const dhow_trainer *t, const int32_t *values,
+                                 dhow_model_value loss) {
+    const int32_t *slopes = NULL;
+    dhow_model_value scale, from = loss, d;
+    const bool scales = t->options.loss_scale > 0;
+    if (scales) {
+        DHOWI_TRY(dhow_model_input(m, "dhow.loss_scale", t->dtype, 0, NULL, &scale));
+        DHOWI_TRY(dhow_model_mul(m, loss, scale, &from));
+    }
+    DHOWI_TRY(add_gradient(m, values, t->trained_count, from, &slopes));
+    DHOWI_TRY(dhowi_model_add_output(m, "loss", loss));
+    for (uint32_t i = 0; i < t->trained_count; i++) {
+        d = slopes[i];
+        if (scales) DHOWI_TRY(dhow_model_div(m, d, scale, &d));
+        DHOWI_TRY(dhowi_model_add_output(m, m->values[values[i]].name, d));
+    }
     return DHOW_OK;
 }
 
@@ -187,10 +208,7 @@ static dhow_status extend(dhow_model *m, const dhow_trainer *t, const int32_t *v
     DHOWI_TRY(open_batch_norms(m, t, next));
     DHOWI_TRY(check_derivatives(m, values, count, y));
     m->output_count = 0;
-    if (!dhowi_room((void **)&m->graph.nodes, m->graph.node_count, &m->graph.node_capacity,
-                    sizeof *m->graph.nodes))
-        return dhowi_fail_memory(k_function);
-    DHOWI_TRY(add_gradient(m, values, count, y));
+    DHOWI_TRY(add_gradients(m, t, values, y));
     for (uint32_t i = 0; i < t->statistic_count; i++)
         DHOWI_TRY(dhowi_model_add_output(m, m->values[values[count + i]].name, next[i]));
     return DHOW_OK;
@@ -212,8 +230,7 @@ dhow_status dhowi_train_graph(const dhow_trainer *t, dhow_model **out) {
     dhow_model *m, *model = t->model;
     *out = NULL;
     DHOWI_TRY(dhowi_model_copy(model, &m));
-    m->precision = DHOW_PRECISION_DEVICE; /* 16-bit derivatives would want scaled losses */
-    dhowi_model_drop_halves(m);
+    dhowi_model_drop_halves(m); /* of parameters that become inputs */
     dhow_model *origin = m->origin;
     dhowi_onnx_file *file = m->file;
     m->origin = NULL; /* while it is built on */

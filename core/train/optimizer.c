@@ -2,6 +2,7 @@
  *
  * Optimisers: defaults, and one launch over all parameters a step (kernels/optimizer.k).
  */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -37,7 +38,8 @@ static void fill(double *number, double otherwise) {
     if (*number == 0) *number = otherwise;
 }
 
-dhow_status dhowi_optimizer_options(const dhow_trainer_options *given, dhow_trainer_options *own) {
+dhow_status dhowi_optimizer_options(const dhow_trainer_options *given, dhow_precision precision,
+                                    dhow_trainer_options *own) {
     DHOWI_TRY(DHOWI_STRUCT_IN(dhow_trainer_options, given, own, k_create, "options"));
     DHOWI_TRY(dhowi_loss_options(own));
     if ((size_t)own->optimizer >= DHOWI_COUNT(k_optimizers))
@@ -50,6 +52,8 @@ dhow_status dhowi_optimizer_options(const dhow_trainer_options *given, dhow_trai
     fill(&own->beta2, k_optimizers[own->optimizer].beta2);
     fill(&own->alpha, 0.99);
     fill(&own->eps, 1e-8);
+    if (precision == DHOW_PRECISION_F16) fill(&own->loss_scale, 65536);
+    if (own->loss_scale_interval == 0) own->loss_scale_interval = 2000;
     if (own->nesterov != 0 && (own->momentum <= 0 || own->dampening != 0))
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "%s: nesterov wants a momentum above 0 and no dampening", k_create);
@@ -63,6 +67,7 @@ dhow_status dhowi_optimizer_options(const dhow_trainer_options *given, dhow_trai
     DHOWI_TRY(check_number("batchnorm_momentum", own->batchnorm_momentum, 0, 1));
     DHOWI_TRY(check_number("clip_norm", own->clip_norm, 0, INFINITY));
     DHOWI_TRY(check_number("clip_value", own->clip_value, 0, INFINITY));
+    DHOWI_TRY(check_number("loss_scale", own->loss_scale, 0, INFINITY));
     if (own->clip_norm > 0 && own->clip_value > 0)
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "%s: clip_norm and clip_value are both given; choose one", k_create);
@@ -174,6 +179,54 @@ dhow_status dhowi_optimizer_run(dhow_trainer *t, dhow_stream *stream, dhow_tenso
         dhowi_launch(stream, kernel, t->count, t->count, s.args, s.arg_count, s.uses, s.use_count);
     if (status != DHOW_OK) t->steps--; /* it was not made */
     return status;
+}
+
+/* ---- scaled losses ---- */
+
+/* What is not finite is NaN, times 0, and so is the sum. */
+static dhow_status build_finite(dhow_model *m, const dhow_trainer *t) {
+    dhow_model_value g;
+    DHOWI_TRY(dhow_model_input(m, "gradients", t->dtype, 1, &t->count, &g));
+    DHOWI_TRY(dhow_model_mul_scalar(m, g, dhow_scalar_f64(0), &g));
+    DHOWI_TRY(dhow_model_reduce(m, DHOW_REDUCE_SUM, g, NULL, 0, 0, &g));
+    return dhow_model_output(m, "finite", g);
+}
+
+dhow_status dhowi_scale_graph(const dhow_trainer *t, dhow_model **out) {
+    DHOWI_TRY(dhow_model_create(t->model->context, out));
+    DHOWI_TRY(build_finite(*out, t));
+    return dhow_model_to(*out, t->model->device);
+}
+
+static dhow_status look(const dhow_trainer *t, dhow_stream *stream, bool *finite) {
+    dhow_tensor *sum = NULL;
+    double value;
+    DHOWI_TRY(dhow_model_run(t->finite, stream, &t->gradients, 1, &sum, 1));
+    dhow_status status = dhow_tensor_item(sum, &value);
+    dhow_tensor_release(sum);
+    if (status == DHOW_OK) *finite = !isnan(value);
+    return status;
+}
+
+/* Of torch.amp.GradScaler, but for the end: there it goes on halving in silence. */
+dhow_status dhowi_scale_follow(dhow_trainer *t, dhow_stream *stream) {
+    static const double least = 0x1p-16;
+    dhow_trainer_options *o = &t->options;
+    bool finite;
+    DHOWI_TRY(look(t, stream, &finite));
+    t->left_out = !finite;
+    if (!finite && o->loss_scale / 2 < least)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "gradients are not finite however little the loss is multiplied by (%g "
+                          "now): what the model computes leaves the range of its floats; train "
+                          "with DHOW_PRECISION_BF16, or let `detect_anomaly` name the first value",
+                          o->loss_scale);
+    t->scale_steps = finite ? t->scale_steps + 1 : 0;
+    if (!finite) o->loss_scale /= 2;
+    if (t->scale_steps < o->loss_scale_interval) return DHOW_OK;
+    t->scale_steps = 0;
+    if (o->loss_scale <= DBL_MAX / 2) o->loss_scale *= 2;
+    return DHOW_OK;
 }
 
 /* ---- clipping ---- */

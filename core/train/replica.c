@@ -46,8 +46,10 @@ dhow_status dhowi_replica_make(dhow_trainer *t) {
     if (t->run_inputs == NULL || t->run_outputs == NULL) return dhowi_fail_memory(k_create);
     DHOWI_TRY(dhowi_tensor_new(t->graph->device, t->dtype, loss->rank, loss->shape, &t->loss));
     if (divides) DHOWI_TRY(dhowi_tensor_new(t->graph->device, t->dtype, 0, NULL, &t->share));
+    const bool scales = t->options.loss_scale > 0;
+    if (scales) DHOWI_TRY(dhowi_tensor_new(t->graph->device, t->dtype, 0, NULL, &t->scale));
     const uint32_t others = t->input_count + t->trained_count + t->statistic_count +
-                            (t->has_target ? 1 : 0) + (divides ? 1 : 0);
+                            (t->has_target ? 1 : 0) + (divides ? 1 : 0) + (scales ? 1 : 0);
     const int64_t numbers = divides ? 3 : 1;
     if (t->graph->input_count != others)
         DHOWI_TRY(dhowi_tensor_new(t->graph->device, DHOW_I64, 1, &numbers, &t->key));
@@ -101,8 +103,10 @@ void dhowi_replica_end(dhow_trainer *t) {
     dhow_tensor_release(t->loss);
     dhow_tensor_release(t->key);
     dhow_tensor_release(t->share);
+    dhow_tensor_release(t->scale);
     dhow_loader_release(t->loader);
     dhow_model_release(t->clip);
+    dhow_model_release(t->finite);
     dhow_model_release(t->graph);
     dhow_model_release(t->model);
     dhowi_free(t->class_weights);
@@ -144,7 +148,9 @@ dhow_status dhowi_replica_bind(dhow_trainer *t, dhow_stream *stream, dhow_tensor
         t->run_inputs[count++] = t->key;
         DHOWI_TRY(write_key(t, stream, piece));
     }
-    return DHOW_OK;
+    if (t->scale == NULL) return DHOW_OK;
+    t->run_inputs[count] = t->scale;
+    return dhow_fill_scalar(stream, t->scale, dhow_scalar_f64(piece->scale));
 }
 
 dhow_status dhowi_replica_run(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,

@@ -55,6 +55,10 @@ struct dhow_trainer {
     dhow_tensor *running, *next; /* of all statistics; NULL without */
     dhow_tensor *loss, *key;     /* key: of dropouts, NULL where there are none */
     dhow_tensor *share;          /* what the loss is multiplied by; NULL: nothing */
+    dhow_tensor *scale;   /* the same for derivatives alone; options.loss_scale is its number */
+    dhow_model *finite;   /* gradients to a number that is NaN if one of them is not finite */
+    uint32_t scale_steps; /* since the scale changed */
+    bool left_out;        /* the last step, whose gradients were not finite */
     bool has_target, has_gradients;
     uint64_t steps, backwards;               /* the latter begun */
     double last_rate;                        /* the learning rate of the last step */
@@ -77,6 +81,7 @@ typedef struct dhowi_piece {
     uint64_t key;        /* of dropouts */
     int64_t first, rows; /* of the whole batch; looked at when that is divided */
     double share;        /* the same: what the loss is multiplied by */
+    double scale;        /* what the loss is multiplied by for derivatives, where that is wanted */
 } dhowi_piece;
 
 /* Samples of a process in the batch of all, and what divides the loss of that. */
@@ -180,7 +185,8 @@ dhow_status dhowi_loss_keep(dhow_trainer *t);
 dhow_status dhowi_read_numbers(const char *function, dhow_tensor *x, double **out);
 dhow_status dhowi_loss_count(const dhow_trainer *t, dhow_tensor *target, int64_t rows, double *out);
 /* optimizer.c */
-dhow_status dhowi_optimizer_options(const dhow_trainer_options *given, dhow_trainer_options *own);
+dhow_status dhowi_optimizer_options(const dhow_trainer_options *given, dhow_precision precision,
+                                    dhow_trainer_options *own);
 uint32_t dhowi_optimizer_states(const dhow_trainer_options *options);
 /* Words of files: PyTorch's. */
 const char *dhowi_optimizer_name(const dhow_trainer_options *options);
@@ -188,6 +194,10 @@ const char *dhowi_optimizer_state_name(const dhow_trainer_options *options, uint
 dhow_status dhowi_optimizer_run(dhow_trainer *t, dhow_stream *stream, dhow_tensor *gradients);
 /* The learning rate of the next step. */
 double dhowi_trainer_rate(const dhow_trainer *t);
+/* Scaled losses: a model that looks at gradients; whether a step is left out, and what follows for
+ * the scale. */
+dhow_status dhowi_scale_graph(const dhow_trainer *t, dhow_model **out);
+dhow_status dhowi_scale_follow(dhow_trainer *t, dhow_stream *stream);
 /* A model that scales gradients down to a norm, or cuts each; whether it is wanted. */
 bool dhowi_clips(const dhow_trainer_options *options);
 dhow_status dhowi_clip_graph(const dhow_trainer *t, dhow_model **out);

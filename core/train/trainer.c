@@ -46,7 +46,7 @@ static dhow_status make_division(dhow_trainer *t) {
 }
 
 static dhow_status make(dhow_trainer *t, const dhow_trainer_options *options) {
-    DHOWI_TRY(dhowi_optimizer_options(options, &t->options));
+    DHOWI_TRY(dhowi_optimizer_options(options, t->model->precision, &t->options));
     DHOWI_TRY(dhowi_choose(t));
     DHOWI_TRY(dhowi_statistics_choose(t));
     DHOWI_TRY(make_graph(t));
@@ -58,6 +58,7 @@ static dhow_status make(dhow_trainer *t, const dhow_trainer_options *options) {
     t->options.trainable = NULL;
     t->options.ignore_index = NULL;
     t->options.weight = t->options.pos_weight = NULL;
+    if (t->options.loss_scale > 0) DHOWI_TRY(dhowi_scale_graph(t, &t->finite));
     return dhowi_clips(&t->options) ? dhowi_clip_graph(t, &t->clip) : DHOW_OK;
 }
 
@@ -162,7 +163,7 @@ static uint64_t next_key(dhow_trainer *t) {
 /* Gradients of a batch that nothing was wrong with so far. */
 static dhow_status run(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
                        dhow_tensor *target, bool more, uint64_t key, dhow_status checked) {
-    const dhowi_piece piece = {.key = key};
+    const dhowi_piece piece = {.key = key, .scale = t->options.loss_scale};
     if (checked == DHOW_OK && more) checked = dhowi_replica_more(t);
     if (t->division != NULL) /* others hear of a failure */
         checked = dhowi_division_run(t->division, checked, stream, inputs, target, more, key);
@@ -204,8 +205,7 @@ static dhow_status backward(dhow_trainer *t, const char *function, dhow_status c
     return status != DHOW_OK ? dhowi_fail_prefix(status, "%s", function) : DHOW_OK;
 }
 
-static dhow_status update(dhow_trainer *t, dhow_stream *given) {
-    static const char function[] = "dhow_trainer_update";
+static dhow_status update(dhow_trainer *t, const char *function, dhow_stream *given) {
     dhow_tensor *gradients = t->gradients;
     dhow_stream *stream;
     if (!t->has_gradients)
@@ -213,6 +213,11 @@ static dhow_status update(dhow_trainer *t, dhow_stream *given) {
                           "%s: there are no gradients; call dhow_trainer_backward() before it",
                           function);
     DHOWI_TRY(dhowi_stream_resolve(given, t->graph->device, function, &stream));
+    if (t->finite != NULL) {
+        dhow_status status = dhowi_scale_follow(t, stream);
+        if (status != DHOW_OK) return dhowi_fail_prefix(status, "%s", function);
+        if (t->left_out) return DHOW_OK;
+    }
     if (t->clip != NULL) {
         DHOWI_TRY(dhow_model_run_into(t->clip, stream, &t->gradients, 1, &t->clipped, 1));
         gradients = t->clipped;
@@ -232,8 +237,9 @@ dhow_status dhow_trainer_backward(dhow_trainer *t, dhow_stream *stream, dhow_ten
 }
 
 dhow_status dhow_trainer_update(dhow_trainer *t, dhow_stream *stream) {
-    DHOWI_TRY(dhowi_trainer_enter(t, "dhow_trainer_update"));
-    dhow_status status = update(t, stream);
+    static const char function[] = "dhow_trainer_update";
+    DHOWI_TRY(dhowi_trainer_enter(t, function));
+    dhow_status status = update(t, function, stream);
     if (status == DHOW_OK) dhowi_trainer_tell(t);
     dhowi_single_end(&t->single);
     return status;
@@ -260,8 +266,8 @@ static dhow_status step(dhow_trainer *t, const char *function, const dhow_batch 
     dhow_tensor *target =
         checked == DHOW_OK && t->has_target ? batch.tensors[t->input_count] : NULL;
     DHOWI_TRY(backward(t, function, checked, NULL, batch.tensors, t->input_count, target));
-    DHOWI_TRY(update(t, NULL));
-    return dhowi_statistics_follow(t, NULL);
+    DHOWI_TRY(update(t, function, NULL));
+    return t->left_out ? DHOW_OK : dhowi_statistics_follow(t, NULL);
 }
 
 dhow_status dhow_trainer_step(dhow_trainer *t, const dhow_batch *batch, double *loss) {

@@ -14,6 +14,11 @@
  * The trainer has parameters, gradients and the optimiser's state of its own, each in one array on
  * the model's device; the model stays as it is until dhow_trainer_update_model(). Names and
  * defaults are PyTorch's.
+ *
+ * A model of DHOW_PRECISION_BF16 or _F16 (dhow_model_set_precision()) trains in mixed precision, as
+ * under torch.autocast: forward and backward its products, convolutions and attention take 16-bit
+ * floats, sums and everything delicate are f32, and so are parameters, gradients, losses and the
+ * optimiser's state.
  */
 #ifndef DHOW_TRAIN_H_
 #define DHOW_TRAIN_H_
@@ -125,6 +130,13 @@ typedef struct dhow_trainer_options {
                                  change; the message names the step and the first tensor that is
                                  not, as torch.autograd.detect_anomaly. Gradients are dropped then.
                                  Each loss is waited for */
+    double loss_scale; /**< what a loss is multiplied by before derivatives, which are divided by it
+                            behind them, so that small ones are not 0 in f16. It halves with each
+                            step whose gradients are not finite, which changes nothing else, and
+                            doubles after so many others, as torch.amp.GradScaler: see
+                            dhow_trainer_loss_scale(). 0: 65536 of a model of DHOW_PRECISION_F16,
+                            others have none; each step waits for its gradients then */
+    uint32_t loss_scale_interval; /**< of `loss_scale`: after how many steps it doubles; 0: 2000 */
 } dhow_trainer_options;
 
 /** How the learning rate goes on from step to step, n being the steps that were made before. */
@@ -298,6 +310,17 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_set_learning_rate(dhow_trainer 
  * Threads: externally synchronized. Blocks: no.
  */
 DHOW_API double dhow_trainer_learning_rate(const dhow_trainer *trainer);
+
+/**
+ * What the next loss is multiplied by before it goes backward, see dhow_trainer_options.loss_scale.
+ * Where it has become less, steps were left out.
+ *
+ * @param trainer  NULL or what is no trainer gives 0
+ * @return 1 where losses are not scaled
+ *
+ * Threads: externally synchronized. Blocks: no.
+ */
+DHOW_API double dhow_trainer_loss_scale(const dhow_trainer *trainer);
 
 /**
  * Lets the learning rate follow a schedule. Steps are counted from the trainer's first one, those

@@ -120,6 +120,7 @@ static void training(const dhow::context &context) {
                  [&] { return dhow::schedule_rate(schedule, 0.1, 5); }));
     t.set_learning_rate(0.1);
     CHECK(t.learning_rate() == 0.1);
+    CHECK(t.loss_scale() == 1);
     CHECK(throws(DHOW_INVALID_ARGUMENT, "no losses yet", [&] { t.save_curve("/nowhere/x.svg"); }));
     dhow_trainer_log log = DHOW_INIT(dhow_trainer_log);
     log.progress = DHOW_PROGRESS_NEVER;

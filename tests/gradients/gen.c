@@ -34,7 +34,7 @@ value add_parameter(graph *g, int32_t rank, const int64_t *shape) {
     char name[16];
     (void)snprintf(name, sizeof name, "%c%u", random_below(g, 3) > 0 ? 'p' : 'q', g->parameters++);
     if (rank > 0) memcpy(p.shape, shape, (size_t)rank * sizeof *shape);
-    OK(dhow_model_parameter(g->model, name, DHOW_F64, rank, p.shape, &p.v));
+    OK(dhow_model_parameter(g->model, name, g->dtype, rank, p.shape, &p.v));
     g->values[g->count++] = p;
     return p;
 }
@@ -52,19 +52,20 @@ static void add_output(graph *g) {
     OK(dhow_model_reshape(g->model, last.v, 1, &counts[0], &part[0]));
     OK(dhow_model_reshape(g->model, other.v, 1, &counts[1], &part[1]));
     OK(dhow_model_cat(g->model, part, 2, 0, &y));
-    OK(dhow_model_input(g->model, "weights", DHOW_F64, 1, &all, &weights));
+    OK(dhow_model_input(g->model, "weights", g->dtype, 1, &all, &weights));
     OK(dhow_model_mul(g->model, y, weights, &y));
     OK(dhow_model_reduce(g->model, DHOW_REDUCE_SUM, y, NULL, 0, 0, &y));
     OK(dhow_model_output(g->model, "loss", y));
 }
 
-void generate(graph *g, dhow_context *context, uint64_t seed) {
+void generate(graph *g, dhow_context *context, dhow_dtype dtype, uint64_t seed) {
     memset(g, 0, sizeof *g);
-    g->random = seed;
+    g->dtype = dtype;
+    g->seed = g->random = seed;
     OK(dhow_model_create(context, &g->model));
     value x = {0};
     random_shape(g, &x.rank, x.shape);
-    OK(dhow_model_input(g->model, "x", DHOW_F64, x.rank, x.shape, &x.v));
+    OK(dhow_model_input(g->model, "x", g->dtype, x.rank, x.shape, &x.v));
     g->values[g->count++] = x;
     random_shape(g, &x.rank, x.shape);
     (void)add_parameter(g, x.rank, x.shape);

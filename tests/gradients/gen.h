@@ -19,9 +19,10 @@ typedef struct value {
 
 typedef struct graph {
     dhow_model *model;
+    dhow_dtype dtype;
     value values[MOST_VALUES];
     uint32_t count, parameters, inputs;
-    uint64_t random;
+    uint64_t seed, random;
     char text[1024]; /* the steps, for the report of a failure */
 } graph;
 
@@ -30,7 +31,7 @@ uint64_t random_below(graph *g, uint64_t count);
 double random_number(graph *g);
 int64_t count_of(const value *x);
 /* Inputs "x" and the weights of the sum that is the output; parameters p0, q1 and so on. */
-void generate(graph *g, dhow_context *context, uint64_t seed);
+void generate(graph *g, dhow_context *context, dhow_dtype dtype, uint64_t seed);
 void check(dhow_status status, const char *what, const graph *g);
 #define OK(expression) check((expression), #expression, g)
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gradients FIRST COUNT [DEVICE]: derivatives of random graphs in f64 against central differences.
- * A difference is believed where two widths agree, and both sides of the point do: no corner.
+ * random_gradients FIRST COUNT [DEVICE [bf16|f16]]: derivatives of random graphs in f64 against
+ * central differences, or in 16-bit floats against f32. A difference is believed where two widths
+ * agree, and both sides of the point do: no corner.
  */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "gen.h"
+#include "halves.h"
 
 typedef struct totals {
     uint64_t graphs, refused, compared, unclear, wrong;
@@ -134,7 +137,7 @@ static void run(dhow_context *context, dhow_device *cpu, dhow_device *device, ui
     graph g;
     trial t = {.g = &g};
     const uint64_t wrong = sum->wrong;
-    generate(&g, context, seed);
+    generate(&g, context, DHOW_F64, seed);
     draw_parameters(&g, cpu);
     sum->graphs++;
     if (begin(&t, device)) {
@@ -150,12 +153,27 @@ static void run(dhow_context *context, dhow_device *cpu, dhow_device *device, ui
     dhow_model_release(g.model);
 }
 
+/* Most have something in 16 bits, and most are told apart. */
+static int run_halves(dhow_context *context, dhow_device *device, dhow_precision precision,
+                      uint64_t first, uint64_t count) {
+    halves sum = {0};
+    for (uint64_t i = 0; i < count; i++)
+        compare_halves(context, device, precision, first + i, &sum);
+    printf(
+        "%llu graphs, %llu without a parameter in the loss; %llu gradients compared, %llu of them "
+        "the same bits, %llu unclear, %llu wrong\n",
+        (unsigned long long)sum.graphs, (unsigned long long)sum.refused,
+        (unsigned long long)sum.compared, (unsigned long long)sum.same,
+        (unsigned long long)sum.unclear, (unsigned long long)sum.wrong);
+    return sum.wrong > 0 || sum.unclear > sum.compared;
+}
+
 int main(int argc, char **argv) {
     dhow_context *context;
     dhow_device *cpu, *device;
     totals sum = {0};
     if (argc < 3) {
-        fprintf(stderr, "usage: gradients FIRST COUNT [DEVICE]\n");
+        fprintf(stderr, "usage: random_gradients FIRST COUNT [DEVICE [bf16|f16]]\n");
         return 2;
     }
     const uint64_t first = strtoull(argv[1], NULL, 10), count = strtoull(argv[2], NULL, 10);
@@ -164,6 +182,13 @@ int main(int argc, char **argv) {
         dhow_device_get(context, argc > 3 ? argv[3] : "cpu", &device) != DHOW_OK) {
         fprintf(stderr, "%s\n", dhow_last_error());
         return 1;
+    }
+    if (argc > 4) {
+        const dhow_precision precision =
+            strcmp(argv[4], "f16") == 0 ? DHOW_PRECISION_F16 : DHOW_PRECISION_BF16;
+        const int failed = run_halves(context, device, precision, first, count);
+        dhow_context_release(context);
+        return failed;
     }
     for (uint64_t i = 0; i < count; i++) run(context, cpu, device, first + i, &sum);
     printf(

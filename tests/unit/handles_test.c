@@ -770,6 +770,7 @@ Test(handles, functions_without_a_status_answer_for_bad_handles) {
         cr_assert_eq(dhow_trainer_parameter_count(bad), 0);
         cr_assert_eq(dhow_trainer_member_count(bad), 0);
         cr_assert_eq(dhow_trainer_learning_rate(bad), 0);
+        cr_assert_eq(dhow_trainer_loss_scale(bad), 0);
         cr_assert_neq(dhow_schedule_rate(NULL, 1, 0), 0);
         cr_assert_eq(dhow_loader_sample_at(bad, 0, 0), -1);
         dhow_context_release(bad);

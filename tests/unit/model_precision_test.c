@@ -542,34 +542,6 @@ Test(model_precision, several_threads_run_it_from_its_first_plan_on) {
     dhow_model_release(m);
 }
 
-Test(model_precision, a_trainer_computes_in_f32) {
-    const network *n = &k_networks[1];
-    double losses[2];
-    for (int i = 0; i < 2; i++) {
-        dhow_model *m = made(n);
-        dhow_trainer *t;
-        OK(dhow_model_to(m, g_device));
-        if (i == 1) OK(dhow_model_set_precision(m, DHOW_PRECISION_BF16));
-        OK(dhow_trainer_create(
-            m, &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_MSE, .learning_rate = 0.1), &t));
-        dhow_tensor *data[] = {numbers(g_device, n->rank, n->shape, 5, 2),
-                               numbers(g_device, DHOW_SHAPE(5, 16), 6, 1)};
-        dhow_batch batch = DHOW_INIT(dhow_batch);
-        batch.tensor_count = 2;
-        batch.tensors[0] = data[0];
-        batch.tensors[1] = data[1];
-        batch.sample_count = 5;
-        for (int k = 0; k < 3; k++) OK(dhow_trainer_step(t, &batch, &losses[i]));
-        OK(dhow_trainer_update_model(t));
-        cr_assert_eq(dhow_model_precision(m), i == 1 ? DHOW_PRECISION_BF16 : DHOW_PRECISION_DEVICE);
-        dhow_tensor_release(data[0]);
-        dhow_tensor_release(data[1]);
-        dhow_trainer_release(t);
-        dhow_model_release(m);
-    }
-    cr_assert_eq(losses[0], losses[1]);
-}
-
 Test(model_precision, f32_and_reduced_hold_whatever_the_device_is_set_to) {
     static float exact[MOST], reduced[MOST], y[MOST];
     static const network n = {"wide", wide, 2, {1, 512}};

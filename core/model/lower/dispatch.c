@@ -94,17 +94,19 @@ dhow_status dhowi_lower_node(dhowi_lowering *b, const dhowi_node *node) {
     dhow_status status = find_inputs(b, node, refs);
     /* Casts come before the mark: a node that is lowered again finds them. */
     if (status == DHOW_OK) status = dhowi_take_half(b, node, refs, &half);
-    const uint32_t steps = b->step_count, buffers = b->buffer_count;
+    const uint32_t steps = b->step_count, buffers = b->buffer_count, items = b->item_count;
     if (status == DHOW_OK) status = call_operator(b, node, refs);
     if (status == DHOWI_NEEDS_VALUES && node->branch[0] != NULL) return status;
     if (status == DHOWI_NEEDS_VALUES) { /* it is lowered again, from the start */
         b->step_count = steps;
         b->buffer_count = buffers;
+        dhowi_forget_twins(b, items);
         return status;
     }
     if (status != DHOW_OK)
         return dhowi_fail_prefix(status, "%s", dhowi_node_text(node, text, sizeof text));
-    if (half) dhowi_mark_half(b);
+    for (uint32_t i = 0; i < b->out_count && half; i++)
+        if (b->out[i] >= 0) dhowi_mark_half(b, b->out[i]);
     for (uint32_t i = 0; i < node->out_count; i++) {
         if (node->out[i] < 0) continue;
         if (i >= b->out_count || b->out[i] < 0) {

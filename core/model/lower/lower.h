@@ -317,8 +317,12 @@ dhow_status dhowi_select(dhowi_lowering *b, int32_t condition, int32_t x, int32_
 
 /* The inputs of a node in the types that it computes in; *half says that these are 16 bits. */
 dhow_status dhowi_take_half(dhowi_lowering *b, const dhowi_node *node, int32_t *refs, bool *half);
-/* Marks the results of a node that computed in 16 bits. */
-void dhowi_mark_half(dhowi_lowering *b);
+/* A result of what computed in 16 bits is marked: it stands for f32. */
+void dhowi_mark_half(dhowi_lowering *b, int32_t ref);
+/* f32, or what stands for it, in 16 bits or in f32; all else stays. */
+dhow_status dhowi_in_half(dhowi_lowering *b, int32_t *ref, bool half);
+/* Casts of the first `items` items that came behind these are no longer there. */
+void dhowi_forget_twins(dhowi_lowering *b, uint32_t items);
 /* A value that leaves the model or a branch of it: f32 again. */
 dhow_status dhowi_end_half(dhowi_lowering *b, int32_t value);
 

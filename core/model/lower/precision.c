@@ -221,26 +221,32 @@ static dhow_status decide(dhowi_lowering *b, const dhowi_node *node, const int32
     return DHOW_OK;
 }
 
+dhow_status dhowi_in_half(dhowi_lowering *b, int32_t *ref, bool half) {
+    const dhowi_item *item = &b->items[*ref];
+    if (b->half == 0 || !(half ? is_f32(item) : item->half)) return DHOW_OK;
+    return twin_of(b, ref);
+}
+
 dhow_status dhowi_take_half(dhowi_lowering *b, const dhowi_node *node, int32_t *refs, bool *half) {
     *half = false;
     if (b->half == 0) return DHOW_OK;
     DHOWI_TRY(decide(b, node, refs, half));
     b->node = node;
     for (uint32_t i = 0; i < node->in_count; i++) {
-        if (refs[i] < 0) continue;
-        const dhowi_item *item = &b->items[refs[i]];
         const bool wanted = *half && (node->op->whole >> (i & 31) & 1) == 0;
-        if (wanted ? is_f32(item) : item->half) DHOWI_TRY(twin_of(b, &refs[i]));
+        if (refs[i] >= 0) DHOWI_TRY(dhowi_in_half(b, &refs[i], wanted));
     }
     return DHOW_OK;
 }
 
-void dhowi_mark_half(dhowi_lowering *b) {
-    for (uint32_t i = 0; i < b->out_count; i++) {
-        if (b->out[i] < 0) continue;
-        dhowi_item *item = &b->items[b->out[i]];
-        if (item->kind == DHOW_DATUM_TENSOR && item->desc.dtype == b->half) item->half = true;
-    }
+void dhowi_mark_half(dhowi_lowering *b, int32_t ref) {
+    dhowi_item *item = &b->items[ref];
+    if (item->kind == DHOW_DATUM_TENSOR && item->desc.dtype == b->half) item->half = true;
+}
+
+void dhowi_forget_twins(dhowi_lowering *b, uint32_t items) {
+    for (uint32_t i = 0; b->half != 0 && i < items; i++)
+        if (b->items[i].twin > (int32_t)items) b->items[i].twin = 0;
 }
 
 dhow_status dhowi_end_half(dhowi_lowering *b, int32_t value) {

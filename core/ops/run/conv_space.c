@@ -95,6 +95,14 @@ dhow_status dhowi_conv_takes_weight_gradient(dhow_device *device, const dhowi_wi
     return takes(device, 2, &d, out);
 }
 
+/* dy and w, to dx: a transposed convolution of any float. */
+dhow_status dhowi_run_conv_data_gradient(const dhowi_call *call) {
+    bool done;
+    DHOWI_TRY(dhowi_conv_in_space(call, true, &done));
+    if (done) return DHOW_OK;
+    return dhowi_fail(DHOW_INTERNAL, "conv: the plan for an image's derivative is gone");
+}
+
 /* x and dy, to dw. */
 dhow_status dhowi_run_conv_weight_gradient(const dhowi_call *call) {
     const dhow_tensor *x = call->in[0], *dy = call->in[1];

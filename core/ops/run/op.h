@@ -142,7 +142,7 @@ struct dhowi_op {
     X(normalize) X(lrn) X(lstm_cell) X(cumsum) X(topk)                                           \
     X(affine) X(add_scalar) X(sub_scalar) X(mul_scalar) X(div_scalar) X(pow_scalar)              \
     X(max_scalar) X(min_scalar) X(dropout) X(decode) X(encode)         \
-    X(roi_align) X(determinant) X(matmul_nbits) X(attention) X(conv_weight_gradient)         \
+    X(roi_align) X(determinant) X(matmul_nbits) X(attention) X(conv_data_gradient) X(conv_weight_gradient)         \
     X(scale_channels) X(matmul_integer) X(attention_cache) X(write_steps)
 /* clang-format on */
 

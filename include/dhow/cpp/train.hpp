@@ -45,6 +45,7 @@ class trainer : public unique_handle<dhow_trainer, dhow_trainer_release> {
         check(dhow_trainer_set_learning_rate(get(), rate));
     }
     double learning_rate() const { return dhow_trainer_learning_rate(get()); }
+    double loss_scale() const { return dhow_trainer_loss_scale(get()); }
     void set_schedule(const dhow_schedule &schedule) const {
         check(dhow_trainer_set_schedule(get(), &schedule));
     }

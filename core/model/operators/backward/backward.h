@@ -14,6 +14,7 @@ typedef struct dhowi_reverser {
     bool *leads;            /* by value: it depends on one of xs */
     int32_t *slope;         /* by value: the derivative of y, -1 when there is none yet */
     int32_t dy;             /* of the node's first output; -1 where only another one has it */
+    bool half;              /* the rule computes in 16 bits, see precision.c */
 } dhowi_reverser;
 
 /* Adds to the derivatives of the node's inputs what its result's derivative gives. */

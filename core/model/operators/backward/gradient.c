@@ -6,14 +6,45 @@
  */
 
 #include "base/memory/alloc.h"
+#include "base/memory/size.h"
 #include "model/operators/backward/backward.h"
 #include "model/operators/math/math.h"
+
+/* Rules that compute in 16 bits behind a node that did: products, what only moves elements, and
+ * what looks for the node's result among its inputs, which are to be those that it read. All others
+ * compute in f32, as their sums and differences want. */
+static bool has_half(dhowi_back_fn *back) {
+    static dhowi_back_fn *const rules[] = {
+        dhowi_back_extreme, dhowi_back_global_pool,    dhowi_back_maxpool,  dhowi_back_concat,
+        dhowi_back_conv,    dhowi_back_conv_transpose, dhowi_back_gemm,     dhowi_back_identity,
+        dhowi_back_linear,  dhowi_back_matmul,         dhowi_back_narrow,   dhowi_back_reshape,
+        dhowi_back_slice,   dhowi_back_split,          dhowi_back_transpose};
+    for (size_t i = 0; i < DHOWI_COUNT(rules); i++)
+        if (back == rules[i]) return true;
+    return false;
+}
+
+/* The derivatives of what the node made, in the floats that its rule computes in. */
+static dhow_status choose_floats(dhowi_reverser *r, const dhowi_node *n, dhowi_back_fn *back) {
+    int32_t ref;
+    r->half = false;
+    if (r->b->half == 0) return DHOW_OK;
+    if (n->out[0] >= 0 && has_half(back)) {
+        DHOWI_TRY(dhowi_ref_of(r->b, n->out[0], &ref));
+        r->half = r->b->items[ref].half;
+    }
+    for (uint32_t i = 0; i < n->out_count; i++)
+        if (n->out[i] >= 0 && r->slope[n->out[i]] >= 0)
+            DHOWI_TRY(dhowi_in_half(r->b, &r->slope[n->out[i]], r->half));
+    return DHOW_OK;
+}
 
 static dhow_status walk_node(dhowi_reverser *r, const dhowi_node *n) {
     const dhowi_node *gradient = r->b->node;
     dhowi_back_fn *back = dhowi_back_of(n);
     char text[160];
     int32_t first = -1, reached = -1; /* the last output that has a derivative */
+    DHOWI_TRY(choose_floats(r, n, back));
     for (uint32_t i = 0; i < n->out_count; i++) {
         if (n->out[i] < 0 || !r->leads[n->out[i]] || r->slope[n->out[i]] < 0) continue;
         if (i == 0) first = r->slope[n->out[i]];
@@ -65,6 +96,7 @@ static dhow_status reverse(dhowi_reverser *r, const dhowi_subgraph *graph, int32
     }
     for (uint32_t i = 0; i < b->out_count && i < xs; i++) {
         b->out[i] = r->slope[self->in[i]];
+        if (b->out[i] >= 0) DHOWI_TRY(dhowi_in_half(b, &b->out[i], false));
         const dhowi_tensor_desc own = *dhowi_desc_at(b, b->in[i]);
         if (b->out[i] < 0) DHOWI_TRY(dhowi_filled(b, &own, 0, &b->out[i]));
     }

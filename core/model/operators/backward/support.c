@@ -6,11 +6,13 @@
 
 dhow_status dhowi_back_input(dhowi_reverser *r, uint32_t i, int32_t *out) {
     if (i >= r->node->in_count || r->node->in[i] < 0) DHOWI_REFUSE("its input %u is missing", i);
-    return dhowi_ref_of(r->b, r->node->in[i], out);
+    DHOWI_TRY(dhowi_ref_of(r->b, r->node->in[i], out));
+    return *out >= 0 ? dhowi_in_half(r->b, out, r->half) : DHOW_OK;
 }
 
 dhow_status dhowi_back_output(dhowi_reverser *r, int32_t *out) {
-    return dhowi_ref_of(r->b, r->node->out[0], out);
+    DHOWI_TRY(dhowi_ref_of(r->b, r->node->out[0], out));
+    return dhowi_in_half(r->b, out, r->half);
 }
 
 dhow_status dhowi_back_inputs(dhowi_reverser *r, uint32_t count, int32_t *in) {
@@ -71,8 +73,17 @@ dhow_status dhowi_back_pass(dhowi_reverser *r, uint32_t i, int32_t d) {
     DHOWI_TRY(dhowi_back_input(r, i, &x));
     const dhowi_tensor_desc desc = *dhowi_desc_at(r->b, x);
     DHOWI_TRY(unbroadcast(r->b, d, &desc, &d));
-    if (*slope >= 0) return dhowi_map_two(r->b, DHOWI_MAP_ADD, *slope, d, slope);
-    *slope = d;
+    if (r->half) dhowi_mark_half(r->b, d);
+    if (*slope < 0) {
+        *slope = d;
+        return DHOW_OK;
+    }
+    /* Sums of both kinds are f32. */
+    const bool half = r->b->items[*slope].half && r->b->items[d].half;
+    DHOWI_TRY(dhowi_in_half(r->b, slope, half));
+    DHOWI_TRY(dhowi_in_half(r->b, &d, half));
+    DHOWI_TRY(dhowi_map_two(r->b, DHOWI_MAP_ADD, *slope, d, slope));
+    if (half) dhowi_mark_half(r->b, *slope);
     return DHOW_OK;
 }
 

@@ -106,24 +106,24 @@ static dhowi_window3d space_back(const dhowi_taps *f) {
     return s;
 }
 
-/* Of volumes, and where a library takes it: the transposed convolution itself. */
-static dhow_status volume_back(dhowi_lowering *b, int32_t w, int32_t v, const dhowi_taps *f,
-                               const dhowi_tensor_desc *volume, int32_t *out) {
+/* The transposed convolution itself: dhow's of volumes, or a library's where it takes it. */
+static dhow_status volume_back(dhowi_lowering *b, dhowi_op_id op, int32_t w, int32_t v,
+                               const dhowi_taps *f, const dhowi_tensor_desc *volume, int32_t *out) {
     const int32_t in[] = {v, w, -1};
     const dhowi_attrs attrs = {.space = space_back(f)};
-    return dhowi_emit(b, DHOWI_OP_conv_transpose, in, 3, &attrs, volume, out);
+    return dhowi_emit(b, op, in, 3, &attrs, volume, out);
 }
 
 static dhow_status by_image(dhowi_lowering *b, int32_t w, int32_t v, const dhowi_taps *f,
                             const dhowi_tensor_desc *x, bool volumes, int32_t *out) {
     const dhowi_tensor_desc dy = *dhowi_desc_at(b, v);
     const dhowi_window3d space = space_back(f);
-    bool taken = volumes;
-    if (!volumes)
-        DHOWI_TRY(dhowi_conv_takes_transposed(b->device, &space, dy.shape[0], dy.shape[1],
-                                              x->shape[1], x->dtype, dhowi_model_inside(b->model),
-                                              &taken));
-    return (taken ? volume_back : image_back)(b, w, v, f, x, out);
+    bool taken;
+    if (volumes) return volume_back(b, DHOWI_OP_conv_transpose, w, v, f, x, out);
+    DHOWI_TRY(dhowi_conv_takes_transposed(b->device, &space, dy.shape[0], dy.shape[1], x->shape[1],
+                                          x->dtype, dhowi_model_inside(b->model), &taken));
+    if (!taken) return image_back(b, w, v, f, x, out);
+    return volume_back(b, DHOWI_OP_conv_data_gradient, w, v, f, x, out);
 }
 
 /* ---- by the weight ---- */
