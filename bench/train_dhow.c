@@ -199,7 +199,7 @@ int main(int argc, char **argv) {
     dhow_model_value value;
     training t = {.batch = DHOW_INIT(dhow_batch, .tensor_count = 2)};
     double loss;
-    if (argc != 3) serve_fail(argv[0], "NETWORK DEVICE");
+    if (argc != 3 && argc != 4) serve_fail(argv[0], "NETWORK DEVICE [bf16]");
     const network *n = network_of(argv[1]);
     OK(dhow_context_create(NULL, &context));
     OK(dhow_device_get(context, argv[2], &device));
@@ -210,6 +210,7 @@ int main(int argc, char **argv) {
     OK(dhow_model_output(m, "y", value));
     set_weights(m, cpu);
     OK(dhow_model_to(m, device));
+    if (argc == 4) OK(dhow_model_set_precision(m, DHOW_PRECISION_BF16));
     OK(dhow_trainer_create(m,
                            &DHOW_INIT(dhow_trainer_options, .loss = n->loss,
                                       .optimizer = DHOW_OPTIMIZER_ADAMW, .learning_rate = 1e-4),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch as one of the processes that the group "training" compares, see serve.h: train_torch.py NETWORK THREADS
+"""PyTorch as one of the processes that the group "training" compares, see serve.h: train_torch.py NETWORK THREADS [bf16]
 
 One run is a step of AdamW on a batch, whose loss is read. Networks, weights and batches are those of train_dhow.c.
 """
@@ -9,7 +9,7 @@ import time
 import torch
 from torch import nn
 
-name, threads = sys.argv[1], int(sys.argv[2])
+name, threads, half = sys.argv[1], int(sys.argv[2]), len(sys.argv) > 3
 torch.set_num_threads(threads)
 
 
@@ -81,7 +81,8 @@ optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
 
 def step():
     optimizer.zero_grad()
-    loss = loss_of(model(x), target)
+    with torch.autocast("cpu", torch.bfloat16, half):
+        loss = loss_of(model(x), target)
     loss.backward()
     optimizer.step()
     return loss.item()

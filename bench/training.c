@@ -20,19 +20,21 @@ static const struct {
     {"mlp-32", 1}, {"cnn-64", 1}, {"mlp-1024", 0}, {"resnet18-8", 0}, {"encoder-8", 0}};
 enum { NETWORKS = sizeof k_networks / sizeof *k_networks };
 
-static double bench_network(bench *b, const char *network, int threads) {
+/* `half`: "bf16", or NULL for f32. PyTorch's is torch.autocast. */
+static double bench_network(bench *b, const char *network, const char *half, int threads) {
     const char *python = getenv("BENCH_TORCH_PYTHON");
     char what[80], env[32], number[4];
-    (void)snprintf(what, sizeof what, "training step, %s, cpu, threads: %d", network, threads);
+    (void)snprintf(what, sizeof what, "training step, %s%s%s, cpu, threads: %d", network,
+                   half != NULL ? " in " : "", half != NULL ? half : "", threads);
     (void)snprintf(env, sizeof env, "DHOW_NUM_THREADS=%d", threads);
     (void)snprintf(number, sizeof number, "%d", threads);
-    process ours = {.name = "dhow", .args = {BENCH_TRAIN, network, "cpu"}, .env = {env}};
+    process ours = {.name = "dhow", .args = {BENCH_TRAIN, network, "cpu", half}, .env = {env}};
     process torch = {.name = "PyTorch"};
     if (python != NULL) {
-        const char *args[] = {python, BENCH_SOURCE "/train_torch.py", network, number};
+        const char *args[] = {python, BENCH_SOURCE "/train_torch.py", network, number, half};
         memcpy(torch.args, args, sizeof args);
     }
-    return bench_compare_peers(b, what, 1, 1e-4, &ours, &torch, 1);
+    return bench_compare_peers(b, what, 1, half != NULL ? 1e-2 : 1e-4, &ours, &torch, 1);
 }
 
 void bench_training(bench *b) {
@@ -41,7 +43,7 @@ void bench_training(bench *b) {
         double sum = 0;
         int measured = 0;
         for (int i = 0; i < NETWORKS; i++) {
-            const double ratio = bench_network(b, k_networks[i].name, threads);
+            const double ratio = bench_network(b, k_networks[i].name, NULL, threads);
             if (ratio <= 0 || !k_networks[i].is_small) continue;
             sum += log(ratio);
             measured++;
@@ -49,5 +51,7 @@ void bench_training(bench *b) {
         (void)snprintf(what, sizeof what, "training, geometric mean of %d small ones, threads: %d",
                        measured, threads);
         if (measured > 0) bench_ratio(b, what, "PyTorch", 1.5, exp(sum / measured));
+        for (int i = 0; i < NETWORKS && __builtin_cpu_supports("avx512bf16"); i++)
+            (void)bench_network(b, k_networks[i].name, "bf16", threads);
     }
 }

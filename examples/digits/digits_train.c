@@ -4,7 +4,7 @@
  * cycle of the learning rate; then reads the images that training did not see.
  *
  *     digits-train [--device SPEC]... [--epochs N] [--seed N] [--output weights.safetensors]
- *                  [--log rows.csv|rows.jsonl] [--curve losses.svg]
+ *                  [--precision f32|bf16|f16] [--log rows.csv|rows.jsonl] [--curve losses.svg]
  *
  * Several devices share each batch.
  */
@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,6 +34,7 @@ typedef struct settings {
     uint32_t device_count;
     int epochs;
     uint64_t seed;
+    dhow_precision precision;
 } settings;
 
 /* ---- data ---- */
@@ -196,6 +198,7 @@ static dhow_status run(const settings *s) {
     TRY(digits_network(context, &model));
     TRY(dhow_model_init_parameters(model, s->seed));
     TRY(dhow_model_to(model, devices[0]));
+    TRY(dhow_model_set_precision(model, s->precision));
     TRY(train(model, train_data, devices, s));
     TRY(test(model, test_data, devices[0]));
     if (s->output != NULL) TRY(dhow_model_save_state(model, s->output));
@@ -212,7 +215,8 @@ static int complain(void) {
     fprintf(stderr,
             "usage: digits-train [--device SPEC]... [--epochs 1..1000] [--seed N] "
             "[--output FILE.safetensors]\n"
-            "                    [--log ROWS.csv|ROWS.jsonl] [--curve LOSSES.svg]\n");
+            "                    [--precision f32|bf16|f16] [--log ROWS.csv|ROWS.jsonl] [--curve "
+            "LOSSES.svg]\n");
     return 2;
 }
 
@@ -223,15 +227,27 @@ static bool parse_number(const char *text, unsigned long long most, unsigned lon
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && *out <= most;
 }
 
+static bool parse_precision(const char *text, dhow_precision *out) {
+    static const struct {
+        const char *word;
+        dhow_precision precision;
+    } words[] = {
+        {"f32", DHOW_PRECISION_F32}, {"bf16", DHOW_PRECISION_BF16}, {"f16", DHOW_PRECISION_F16}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(text, words[i].word) != 0) continue;
+        *out = words[i].precision;
+        return true;
+    }
+    return false;
+}
+
 int main(int argc, char **argv) {
-    static const struct option options[] = {{"device", required_argument, NULL, 'd'},
-                                            {"epochs", required_argument, NULL, 'e'},
-                                            {"seed", required_argument, NULL, 's'},
-                                            {"output", required_argument, NULL, 'o'},
-                                            {"log", required_argument, NULL, 'l'},
-                                            {"curve", required_argument, NULL, 'c'},
-                                            {NULL, 0, NULL, 0}};
-    settings s = {.output = NULL};
+    static const struct option options[] = {
+        {"device", required_argument, NULL, 'd'},    {"epochs", required_argument, NULL, 'e'},
+        {"seed", required_argument, NULL, 's'},      {"output", required_argument, NULL, 'o'},
+        {"precision", required_argument, NULL, 'p'}, {"log", required_argument, NULL, 'l'},
+        {"curve", required_argument, NULL, 'c'},     {NULL, 0, NULL, 0}};
+    settings s = {.precision = DHOW_PRECISION_DEVICE};
     unsigned long long epochs = 40, seed = 1;
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (c == 'd' && s.device_count == MOST_DEVICES) return complain();
@@ -240,7 +256,8 @@ int main(int argc, char **argv) {
         if (c == 'l') s.log = optarg;
         if (c == 'c') s.curve = optarg;
         if (c == '?' || (c == 'e' && (!parse_number(optarg, 1000, &epochs) || epochs == 0)) ||
-            (c == 's' && !parse_number(optarg, UINT64_MAX, &seed)))
+            (c == 's' && !parse_number(optarg, UINT64_MAX, &seed)) ||
+            (c == 'p' && !parse_precision(optarg, &s.precision)))
             return complain();
     }
     if (optind < argc) return complain();

@@ -210,8 +210,9 @@ static void training_destroy(void *handle) {
 
 static int is_fit(const dhow_conv_desc *d) {
     const uint32_t back = DHOW_CONV_TRANSPOSED | DHOW_CONV_WEIGHT_GRADIENT;
-    return d->dtype == DHOW_F32 && d->weight_dtype == DHOW_F32 && d->depth == 0 &&
-           d->src_layout == DHOW_LAYOUT_NCHW && d->dst_layout == DHOW_LAYOUT_NCHW &&
+    return (d->dtype == DHOW_F32 || d->dtype == DHOW_BF16) && d->weight_dtype == d->dtype &&
+           d->depth == 0 && d->src_layout == DHOW_LAYOUT_NCHW &&
+           d->dst_layout == DHOW_LAYOUT_NCHW &&
            !(d->flags & (DHOW_EPILOGUE_RESIDUAL | DHOW_BLAS_CONSTANT_B)) &&
            (!(d->flags & back) ||
             (d->activation == DHOW_ACTIVATION_NONE && !(d->flags & DHOW_EPILOGUE_BIAS)));
@@ -240,9 +241,10 @@ static int32_t training_plan_make(void *handle, const dhow_conv_desc *d, void **
     const onednn_library *dnnl = onednn_open(err);
     if (!dnnl) return DHOW_UNSUPPORTED;
     if (!is_fit(d) || products_of(d) < 1)
-        return cpu_fail(err, DHOW_UNSUPPORTED, 0,
-                        "weights that change are convolved as f32 images in NCHW, and their "
-                        "derivatives without anything behind");
+        return cpu_fail(
+            err, DHOW_UNSUPPORTED, 0,
+            "weights that change are convolved as images of f32 or bf16 in NCHW, and their "
+            "derivatives without anything behind");
     training_plan *plan = host->alloc(host->user, sizeof *plan, 64);
     if (!plan) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a convolution plan");
     memset(plan, 0, sizeof *plan);
