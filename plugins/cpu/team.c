@@ -16,7 +16,11 @@
 static const int64_t SLACK = 250 * 1000, FIRST = 1000 * 1000,
                      LONGEST_PAUSE = INT64_C(3000) * 1000 * 1000; /* nanoseconds */
 /* What regions in time saved is remembered up to here: so much is lost once a neighbour comes. */
-static const int64_t MOST_SAVED = 10 * 1000 * 1000;
+static const int64_t MOST_SAVED = 25 * 1000 * 1000;
+/* Linux may wake a thread that slept on the core where the others of its region run, and leaves it
+ * there for two of its time slices, other cores idle: a team begins, and begins again, with so much
+ * to lose. */
+static const int64_t CREDIT = 17 * 1000 * 1000;
 /* Of work that a try may cost a part: what was lost by the last one, times this, comes first. */
 enum { PAID_BACK = 10 };
 
@@ -32,7 +36,7 @@ void cpu_team_init(cpu_team *team, int threads) {
     atomic_init(&team->level, 0);
     atomic_init(&team->worked, 0);
     team->pause = 0;
-    team->saved = 0;
+    team->saved = CREDIT;
 }
 
 void cpu_team_destroy(cpu_team *team) { (void)pthread_mutex_destroy(&team->region); }
@@ -46,7 +50,7 @@ static int64_t worked_of(const cpu_team *team) {
 }
 
 static void set_level(cpu_team *team, int level) {
-    team->saved = 0;
+    team->saved = CREDIT;
     atomic_store_explicit(&team->level, level, memory_order_relaxed);
     atomic_store_explicit(&team->worked, 0, memory_order_relaxed);
 }
@@ -73,7 +77,7 @@ cpu_region cpu_region_begin(cpu_team *team) {
 
 /* Fewer threads from now on. A try that fails soon after the last one doubles the pause. */
 static void step_back(cpu_team *team, int64_t late) {
-    const int64_t least = PAID_BACK * late;
+    const int64_t least = PAID_BACK * (late > CREDIT ? late : CREDIT);
     const int lately = worked_of(team) < 4 * team->pause;
     team->pause = lately ? 2 * team->pause : 0;
     if (team->pause < least) team->pause = least;
