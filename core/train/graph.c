@@ -138,7 +138,7 @@ static dhow_status check_derivatives(const dhow_model *m, const int32_t *values,
 
 /* Nodes before the gradient's are walked back from `loss`. */
 static dhow_status add_gradient(dhow_model *m, const int32_t *values, uint32_t count, int32_t loss,
-                                const int32_t **slopes) {
+                                uint32_t segments, const int32_t **slopes) {
     static const char name[] = DHOWI_TRAINING "::Gradient";
     const dhowi_operator *other, *op = dhowi_operator_find(name, sizeof name - 1, 1, &other);
     dhowi_subgraph *g = &m->graph;
@@ -149,8 +149,11 @@ static dhow_status add_gradient(dhow_model *m, const int32_t *values, uint32_t c
     node->source = dhowi_arena_array(&m->arena, 1, sizeof *node->source); /* without attributes */
     node->in = dhowi_arena_array(&m->arena, (size_t)count + 1, sizeof *node->in);
     node->out = dhowi_arena_array(&m->arena, count, sizeof *node->out);
-    if (node->source == NULL || node->in == NULL || node->out == NULL)
+    dhowi_attrs *attrs = dhowi_arena_array(&m->arena, 1, sizeof *attrs);
+    if (node->source == NULL || node->in == NULL || node->out == NULL || attrs == NULL)
         return dhowi_fail_memory(k_function);
+    *attrs = (dhowi_attrs){.split.count = segments > 1 ? segments : 1};
+    node->attrs = attrs;
     memcpy(node->in, values, count * sizeof *values);
     node->in[count] = loss;
     node->in_count = count + 1;
@@ -174,7 +177,8 @@ static dhow_status add_gradients(dhow_model *m, const dhow_trainer *t, const int
         DHOWI_TRY(dhow_model_input(m, "dhow.loss_scale", t->dtype, 0, NULL, &scale));
         DHOWI_TRY(dhow_model_mul(m, loss, scale, &from));
     }
-    DHOWI_TRY(add_gradient(m, values, t->trained_count, from, &slopes));
+    DHOWI_TRY(
+        add_gradient(m, values, t->trained_count, from, t->options.checkpoint_segments, &slopes));
     DHOWI_TRY(dhowi_model_add_output(m, "loss", loss));
     for (uint32_t i = 0; i < t->trained_count; i++) {
         d = slopes[i];

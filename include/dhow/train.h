@@ -137,6 +137,11 @@ typedef struct dhow_trainer_options {
                             dhow_trainer_loss_scale(). 0: 65536 of a model of DHOW_PRECISION_F16,
                             others have none; each step waits for its gradients then */
     uint32_t loss_scale_interval; /**< of `loss_scale`: after how many steps it doubles; 0: 2000 */
+    uint32_t checkpoint_segments; /**< above 1: parts of the model, of as many nodes each. All but
+                                       the last keep nothing for the way back but what the next
+                                       part reads, and compute the rest again: less memory for
+                                       more time, as torch.utils.checkpoint's
+                                       checkpoint_sequential */
 } dhow_trainer_options;
 
 /** How the learning rate goes on from step to step, n being the steps that were made before. */

@@ -120,8 +120,11 @@ static int begin(trial *t, dhow_device *device) {
     graph *g = t->g;
     const char *some = random_below(g, 4) == 0 ? "p*" : NULL;
     OK(dhow_model_to(g->model, device));
-    dhow_status status = dhow_trainer_create(
-        g->model, &DHOW_INIT(dhow_trainer_options, .trainable = some), &t->trainer);
+    dhow_status status =
+        dhow_trainer_create(g->model,
+                            &DHOW_INIT(dhow_trainer_options, .trainable = some,
+                                       .checkpoint_segments = (uint32_t)(g->seed / 3 % 8)),
+                            &t->trainer);
     if (status == DHOW_INVALID_ARGUMENT) return 0;
     OK(status);
     for (uint32_t i = 0; i < 2; i++) {

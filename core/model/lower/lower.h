@@ -115,6 +115,7 @@ typedef struct dhowi_lowering {
     int32_t wanted;
     bool dry;        /* no values of inputs are at hand */
     dhow_dtype half; /* 16-bit floats that f32 is computed in, see precision.c; 0: none */
+    int half_before; /* of a node that is lowered again: 1 if it computed in them, -1 if not */
     /* the node being lowered */
     const dhowi_node *node;
     int32_t *in, out[DHOWI_MAX_OUTPUTS_OF_NODE];

@@ -230,7 +230,8 @@ dhow_status dhowi_in_half(dhowi_lowering *b, int32_t *ref, bool half) {
 dhow_status dhowi_take_half(dhowi_lowering *b, const dhowi_node *node, int32_t *refs, bool *half) {
     *half = false;
     if (b->half == 0) return DHOW_OK;
-    DHOWI_TRY(decide(b, node, refs, half));
+    *half = b->half_before > 0;
+    if (b->half_before == 0) DHOWI_TRY(decide(b, node, refs, half));
     b->node = node;
     for (uint32_t i = 0; i < node->in_count; i++) {
         const bool wanted = *half && (node->op->whole >> (i & 31) & 1) == 0;

@@ -5,6 +5,8 @@
  * undone where it happened.
  */
 
+#include <string.h>
+
 #include "base/memory/alloc.h"
 #include "base/memory/size.h"
 #include "model/operators/backward/backward.h"
@@ -77,9 +79,61 @@ void dhowi_find_leads(const dhowi_node *nodes, uint32_t count, bool *leads) {
     }
 }
 
+/* ---- segments, of which results are computed again (Chen et al., 2016) ---- */
+
+/* Results that are floats: shapes and indices are small, and a plan may hang on their values. */
+static bool is_repeated(const dhowi_lowering *b, int32_t value) {
+    const int32_t ref = value >= 0 ? b->refs[value] : -1;
+    return ref >= 0 && !b->model->values[value].known && b->items[ref].kind == DHOW_DATUM_TENSOR &&
+           b->items[ref].tensor == NULL && dhowi_is_float(b->items[ref].desc.dtype);
+}
+
+static int32_t find_repeated(const dhowi_lowering *b, const dhowi_node *n) {
+    for (uint32_t i = 0; i < n->out_count; i++)
+        if (is_repeated(b, n->out[i])) return b->refs[n->out[i]];
+    return -1;
+}
+
+static dhow_status lower_again(dhowi_lowering *b, const dhowi_node *n) {
+    const int32_t before = n->branch[0] == NULL ? find_repeated(b, n) : -1;
+    const uint32_t steps = b->step_count;
+    if (before < 0) return DHOW_OK;
+    b->half_before = b->items[before].half ? 1 : -1;
+    dhow_status status = dhowi_lower_node(b, n);
+    b->half_before = 0;
+    DHOWI_TRY(status);
+    for (uint32_t i = steps; i < b->step_count; i++)
+        if (b->steps[i].op == DHOWI_OP_write_steps)
+            DHOWI_REFUSE("a cache that is written in place, in a segment that is computed again");
+    return DHOW_OK;
+}
+
+/* From here on the derivatives of nodes begin .. end-1 read these results, so that the first ones
+ * live no longer than their last reader on the way forward. */
+static dhow_status compute_again(dhowi_reverser *r, const dhowi_node *nodes, uint32_t begin,
+                                 uint32_t end) {
+    const dhowi_node *self = r->b->node;
+    const dhowi_back_scope scope = {r->b->in, r->b->in_count, r->b->out_count};
+    dhow_status status = DHOW_OK;
+    for (uint32_t i = begin; i < end && status == DHOW_OK; i++)
+        status = lower_again(r->b, &nodes[i]);
+    dhowi_back_leave(r, scope);
+    r->b->node = self;
+    return status;
+}
+
+/* The first node of a segment; all but the last segment are computed again. */
+static uint32_t begin_of(uint32_t nodes, uint32_t segments, uint32_t segment) {
+    return (uint32_t)((uint64_t)nodes * segment / segments);
+}
+
+/* ---- the walk ---- */
+
 static dhow_status reverse(dhowi_reverser *r, const dhowi_subgraph *graph, int32_t y) {
     dhowi_lowering *b = r->b;
     const dhowi_node *self = b->node;
+    const uint32_t segments = self->attrs != NULL ? (uint32_t)self->attrs->split.count : 1;
+    uint32_t segment = segments - 1;
     const uint32_t xs = b->in_count - 1, at = (uint32_t)(self - graph->nodes);
     const dhowi_tensor_desc desc = *dhowi_desc_at(b, y);
     if (!dhowi_is_float(desc.dtype)) DHOWI_REFUSE("y is %s", dhow_dtype_name(desc.dtype));
@@ -90,6 +144,11 @@ static dhow_status reverse(dhowi_reverser *r, const dhowi_subgraph *graph, int32
     /* Nodes of xs themselves are passed over: xs are what is varied. */
     for (uint32_t i = at; i-- > 0;) {
         bool is_x = false;
+        while (i < begin_of(at, segments, segment)) {
+            segment--;
+            DHOWI_TRY(compute_again(r, graph->nodes, begin_of(at, segments, segment),
+                                    begin_of(at, segments, segment + 1)));
+        }
         for (uint32_t k = 0; k < xs; k++)
             is_x = is_x || (graph->nodes[i].out_count > 0 && graph->nodes[i].out[0] == self->in[k]);
         if (!is_x) DHOWI_TRY(walk_node(r, &graph->nodes[i]));
@@ -110,12 +169,19 @@ dhow_status dhowi_lower_gradient(dhowi_lowering *b) {
         return dhowi_fail(DHOW_UNSUPPORTED, "a gradient inside a branch");
     dhowi_reverser r = {.b = b};
     const size_t count = (size_t)b->model->value_count + 1;
+    int32_t *refs = dhowi_alloc_array(count, sizeof *refs);
     r.leads = dhowi_alloc_array(count, sizeof *r.leads);
     r.slope = dhowi_alloc_array(count, sizeof *r.slope);
-    dhow_status status = r.leads != NULL && r.slope != NULL
-                             ? reverse(&r, graph, b->in[b->in_count - 1])
-                             : dhowi_fail_memory("plan");
+    dhow_status status;
+    if (refs == NULL || r.leads == NULL || r.slope == NULL) {
+        status = dhowi_fail_memory("plan");
+    } else {
+        memcpy(refs, b->refs, count * sizeof *refs);
+        status = reverse(&r, graph, b->in[b->in_count - 1]);
+        memcpy(b->refs, refs, count * sizeof *refs); /* outputs of the model are the first ones */
+    }
     dhowi_free(r.leads);
     dhowi_free(r.slope);
+    dhowi_free(refs);
     return status;
 }
