@@ -7,6 +7,7 @@
 
 #include "base/memory/alloc.h"
 #include "base/memory/array.h"
+#include "dhow/print.h"
 #include "model/build/build.h"
 #include "model/operators/backward/backward.h"
 #include "model/operators/operators.h"
@@ -47,7 +48,58 @@ static dhow_status open_nodes(dhow_model *m) {
     return DHOW_OK;
 }
 
-/* Dropout layers read the key of a step, a further input. */
+/* ---- dropouts ---- */
+
+/* Of ONNX's node: an input of newer opsets, an attribute of older ones. */
+static dhow_status read_ratio(dhow_model *m, const dhowi_node *n, double *out) {
+    char text[160];
+    dhow_tensor *held;
+    *out = 0.5;
+    for (uint32_t i = 0; i < n->source->attribute_count; i++)
+        if (dhowi_slice_is(n->source->attributes[i].name, "ratio"))
+            *out = (double)n->source->attributes[i].f;
+    if (n->in_count < 2 || n->in[1] < 0) return DHOW_OK;
+    dhowi_value *v = &m->values[n->in[1]];
+    if (!v->known || dhowi_count_of(&v->desc) != 1)
+        return dhowi_fail(DHOW_UNSUPPORTED, "%s: the ratio of %s is no constant number", k_function,
+                          dhowi_node_text(n, text, sizeof text));
+    DHOWI_TRY(dhowi_model_tensor(m, v, &held));
+    return dhow_tensor_item(held, out);
+}
+
+/* ONNX's Dropout becomes the builder's, the index-th of the model. */
+static dhow_status take_dropout(dhow_model *m, dhowi_node *n, int64_t index) {
+    char text[160];
+    double ratio;
+    DHOWI_TRY(read_ratio(m, n, &ratio));
+    if (n->out_count > 1 && n->out[1] >= 0)
+        return dhowi_fail(DHOW_UNSUPPORTED, "%s: the mask of %s is read", k_function,
+                          dhowi_node_text(n, text, sizeof text));
+    if (!(ratio >= 0 && ratio <= 1))
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the ratio of %s is %g", k_function,
+                          dhowi_node_text(n, text, sizeof text), ratio);
+    dhowi_attrs *attrs = dhowi_arena_array(&m->arena, 1, sizeof *attrs);
+    if (attrs == NULL) return dhowi_fail_memory(k_function);
+    *attrs = (dhowi_attrs){.number = ratio, .split.n = index};
+    n->attrs = attrs;
+    n->op = dhowi_layer_operator(DHOWI_LAYER_DROPOUT);
+    n->in_count = n->out_count = 1;
+    return DHOW_OK;
+}
+
+static dhow_status take_dropouts(dhow_model *m) {
+    const dhowi_operator *op = dhowi_layer_operator(DHOWI_LAYER_DROPOUT);
+    int64_t count = 0;
+    for (uint32_t i = 0; i < m->graph.node_count; i++) {
+        dhowi_node *n = &m->graph.nodes[i];
+        const bool is_onnx = n->source != NULL && strcmp(n->op->name, "Dropout") == 0;
+        if (is_onnx && n->op != op) DHOWI_TRY(take_dropout(m, n, count));
+        count += n->op == op;
+    }
+    return DHOW_OK;
+}
+
+/* They read the key of a step, a further input. */
 static dhow_status open_dropouts(dhow_model *m, const dhow_trainer *t) {
     const int64_t count = dhowi_divides(&t->options) ? 3 : 1; /* with first sample and samples */
     const dhowi_operator *op = dhowi_layer_operator(DHOWI_LAYER_DROPOUT);
@@ -208,6 +260,7 @@ static dhow_status extend(dhow_model *m, const dhow_trainer *t, const int32_t *v
         DHOWI_TRY(dhow_model_input(m, "dhow.share", t->dtype, 0, NULL, &share));
         DHOWI_TRY(dhow_model_mul(m, y, share, &y));
     }
+    DHOWI_TRY(take_dropouts(m));
     DHOWI_TRY(open_dropouts(m, t));
     DHOWI_TRY(open_batch_norms(m, t, next));
     DHOWI_TRY(check_derivatives(m, values, count, y));

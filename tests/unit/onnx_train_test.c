@@ -42,27 +42,54 @@ static void free_trained(trained *t) {
     bytes_free(&t->file);
 }
 
-/* A model with it could not be trained: its derivative was missing. */
-Test(onnx_train, dropout_is_trained_as_it_is_evaluated) {
-    static const int64_t shape[] = {4}, one[] = {1};
-    static const float threes[] = {3, 3, 3, 3};
+enum { DROPPED = 4000 };
+
+/* y = sum(dropout(dropout(x w))), x being threes. */
+static trained dropping(int opset, bytes *drop) {
+    static float threes[DROPPED];
+    static const int64_t shape[] = {DROPPED}, one[] = {1};
     bytes g = {0}, t = node_of("Mul", "scale", "x w", "a");
-    dhow_tensor *slope;
-    float slopes[4];
     put_message(&g, GRAPH_NODE, &t);
-    t = node_of("Dropout", "drop", "a", "b");
+    put_message(&g, GRAPH_NODE, drop);
+    t = node_of("Dropout", "plain", "b", "c");
     put_message(&g, GRAPH_NODE, &t);
-    t = node_of("ReduceSum", "sum", "b", "y");
+    t = node_of("ReduceSum", "sum", "c", "y");
     put_message(&g, GRAPH_NODE, &t);
-    t = floats_of("w", 4, 0);
+    t = floats_of("w", DROPPED, 0);
     put_message(&g, GRAPH_INITIALIZER, &t);
-    trained m = trained_of(13, &g, 1, shape, one, threes, NULL);
-    OK(dhow_trainer_backward(m.trainer, NULL, &m.x, 1, NULL, NULL));
-    OK(dhow_trainer_parameter_at(m.trainer, 0, NULL, NULL, &slope));
-    OK(dhow_tensor_read(slope, slopes, sizeof slopes));
-    for (int i = 0; i < 4; i++) cr_assert_eq(slopes[i], 3);
-    dhow_tensor_release(slope);
-    free_trained(&m);
+    t = floats_of("r", 1, 0); /* 0.1 */
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    for (int i = 0; i < DROPPED; i++) threes[i] = 3;
+    return trained_of(opset, &g, 1, shape, one, threes,
+                      &DHOW_INIT(dhow_trainer_options, .trainable = "w"));
+}
+
+/* Elements grow by what they are kept with, and as many as that are left. */
+Test(onnx_train, dropouts_drop) {
+    static float slopes[2][DROPPED];
+    for (int k = 0; k < 2; k++) {
+        const double ratio = k == 0 ? 0.1 : 0.75; /* an input, an attribute */
+        bytes drop = node_of("Dropout", "drop", k == 0 ? "a r" : "a", "b");
+        if (k == 1) add_float(&drop, "ratio", 0.75f);
+        trained m = dropping(k == 0 ? 13 : 10, &drop);
+        dhow_tensor *slope;
+        int kept = 0;
+        OK(dhow_trainer_parameter_at(m.trainer, 0, NULL, NULL, &slope));
+        for (int step = 0; step < 2; step++) {
+            OK(dhow_trainer_zero_gradients(m.trainer));
+            OK(dhow_trainer_backward(m.trainer, NULL, &m.x, 1, NULL, NULL));
+            OK(dhow_tensor_read(slope, slopes[step], sizeof slopes[step]));
+        }
+        for (int i = 0; i < DROPPED; i++) {
+            const double is = (double)slopes[0][i], whole = 3 / (1 - ratio) * 2;
+            cr_assert(is == 0 || fabs(is - whole) < 1e-5 * whole, "%g, not %g", is, whole);
+            kept += is != 0;
+        }
+        cr_expect_float_eq((double)kept / DROPPED, (1 - ratio) / 2, 0.03, "%d", kept);
+        cr_expect_neq(memcmp(slopes[0], slopes[1], sizeof slopes[0]), 0, "the same mask again");
+        dhow_tensor_release(slope);
+        free_trained(&m);
+    }
 }
 
 static double parameter_of(const dhow_model *m, const char *name) {
