@@ -83,3 +83,98 @@ Test(onnx_extremes, determinants_of_what_is_not_finite_are_nan) {
         expect("input x 9; output y; ints s 3 3; node Reshape r x s -> m; node Det n m -> y",
                cases[i].matrix, COUNT(cases[i].matrix), &cases[i].is, 1);
 }
+
+/* The frames were those of the memory's first samples. */
+Test(onnx_extremes, frames_of_a_part_begin_in_the_part) {
+    static const float x[16] = {5, 1, 4, 2, 8, 3, 7, 6, 2, 9, 1, 5, 3, 3, 8, 4}, zeros[12];
+    expect(
+        "input x 16; output y; ints s 1 16 1; ints from 4; ints to 12; ints axis 1; "
+        "number step 2; number length 4; node Reshape r x s -> w; "
+        "node Slice p w from to axis -> part; node Relu q part -> own; "
+        "node STFT a part step - length -> f; node STFT b own step - length -> g; "
+        "node Sub d f g -> e; ints flat -1; node Reshape u e flat -> y",
+        x, COUNT(x), zeros, COUNT(zeros));
+}
+
+/* The least integer is its own negative. */
+Test(onnx_extremes, the_least_integer_is_the_least) {
+    static const float x[4] = {3, -9223372036854775808.0f, 0, -2147483648.0f}, one = 1, three = 3;
+    expect(
+        "input x 4; output y; node Cast c x -> i to=7; node ArgMin a i -> k axis=0 keepdims=1; "
+        "node Cast d k -> y to=1",
+        x, COUNT(x), &one, 1);
+    expect(
+        "input x 4; output y; ints from 2; ints to 4; node Slice s x from to -> p; "
+        "ints add 1; node Cast c p -> i to=6; node ArgMin a i -> k axis=0 keepdims=1; "
+        "node Add e k add -> n; node Add f n add -> o; node Cast d o -> y to=1",
+        x, COUNT(x), &three, 1);
+}
+
+/* 1 + exp(x) has lost exp(x). */
+Test(onnx_extremes, softplus_of_small_numbers_is_their_exponential) {
+    static const float x[4] = {-15, -16, -17, -30}, ones[4] = {1, 1, 1, 1};
+    expect("input x 4; output y; node Softplus s x -> a; node Exp e x -> b; node Div d a b -> y", x,
+           COUNT(x), ones, COUNT(ones));
+}
+
+/* Doubles do not tell these apart. */
+Test(onnx_extremes, ranges_of_large_integers_count_by_one) {
+    static const float x[4], steps[3] = {0, 1, 2}, two[2] = {0, -2};
+    expect(
+        "input x 4; output y; number a 9007199254740993; number b 9007199254740996; number c 1; "
+        "node Range r a b c -> r; node Sub s r a -> d; node Cast k d -> y to=1",
+        x, COUNT(x), steps, COUNT(steps));
+    expect(
+        "input x 4; output y; number a -4611686018427387904; number b -4611686018427387907; "
+        "number c -2; node Range r a b c -> r; node Sub s r a -> d; node Cast k d -> y to=1",
+        x, COUNT(x), two, COUNT(two));
+}
+
+/* 300^2 is no number of f16. */
+Test(onnx_extremes, squares_of_16_bits_are_summed_in_32) {
+    static const float x[4] = {300, -400, 0, 0}, root = 500;
+    expect(
+        "input x 4; output y; node Cast c x -> h to=10; node ReduceL2 r h -> s keepdims=1; "
+        "node Cast d s -> y to=1",
+        x, COUNT(x), &root, 1);
+    static const float rounded[2] = {0.60009765625f, -0.7998046875f}; /* of f16 */
+    expect(
+        "input x 4; output y; node Cast c x -> h to=10; node LpNormalization r h -> s axis=0 "
+        "p=2; node Cast d s -> y to=1",
+        x, COUNT(x), rounded, COUNT(rounded));
+}
+
+static void run_doubles(const char *text, uint32_t outputs, double y[6]) {
+    static const double x[] = {1, 2, 4, -3, 0.5, 7};
+    static const int64_t shape[] = {2, 3};
+    dhow_model *model = NULL;
+    dhow_tensor *in, *out[2] = {NULL, NULL};
+    bytes graph = graph_of_text(text), file = model_of(20, &graph);
+    OK(dhow_tensor_from_data(g_cpu, DHOW_F64, 2, shape, x, &in));
+    OK(load_bytes(&file, &model));
+    OK(dhow_model_run(model, NULL, &in, 1, out, outputs));
+    OK(dhow_tensor_read(out[0], y, sizeof x));
+    dhow_tensor_release(out[0]), dhow_tensor_release(out[1]);
+    dhow_tensor_release(in);
+    dhow_model_release(model);
+    bytes_free(&file);
+}
+
+/* A norm that is written out was one step, whose epsilon is f32; one of which more is read is none.
+ */
+Test(onnx_extremes, norms_of_doubles_keep_their_epsilon) {
+    static const char norm[] =
+        "double x 2 3; result y 2 3; %s doubles eps 1; node Exp z eps -> e; ints axis -1; "
+        "node ReduceMean m x axis -> mean keepdims=1; node Sub s x mean -> d; "
+        "node Mul q d d -> square; node ReduceMean v square axis -> variance keepdims=1; "
+        "node Add a variance e -> sum; node Sqrt r sum -> root; node Div o d root -> n; doubles g "
+        "3; node Mul w n g -> y";
+    char text[512];
+    double joined[6], apart[6];
+    (void)snprintf(text, sizeof text, norm, "");
+    run_doubles(text, 1, joined);
+    (void)snprintf(text, sizeof text, norm, "result root 2 1;");
+    run_doubles(text, 2, apart);
+    for (int i = 0; i < 6; i++)
+        cr_expect_float_eq(joined[i], apart[i], 1e-14, "%.17g, %.17g", joined[i], apart[i]);
+}

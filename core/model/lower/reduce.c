@@ -106,6 +106,9 @@ dhow_status dhowi_reduce(dhowi_lowering *b, int kind, int32_t x, const bool *axe
     if (kind == DHOWI_LOG_SUM_EXP) return log_sum_exp(b, x, axes, out);
     bool whole = !dhowi_is_float(dtype) && (kind == DHOWI_MEAN || forms[kind].after != 0);
     if (whole) DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F64, &x));
+    /* Squares, and their sums, leave f16 long before the root does. */
+    if (forms[kind].before != 0 && (dtype == DHOW_F16 || dtype == DHOW_BF16))
+        DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, &x));
     if (forms[kind].before != 0) DHOWI_TRY(dhowi_map_one(b, forms[kind].before, 0, 0, x, &x));
     DHOWI_TRY(reduce_row(b, forms[kind].op, x, axes, out));
     if (forms[kind].after != 0) DHOWI_TRY(dhowi_map_one(b, forms[kind].after, 0, 0, *out, out));

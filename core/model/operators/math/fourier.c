@@ -159,7 +159,7 @@ static dhow_status frames_of(dhowi_lowering *b, const transform *t, int64_t fram
     const int64_t shape[] = {is.shape[0], frames, t->samples, t->parts},
                   rows[] = {is.shape[0] * frames, t->samples, t->parts},
                   strides[] = {is.shape[1] * t->parts, step * t->parts, t->parts, 1};
-    DHOWI_TRY(dhowi_view(b, x, 4, shape, strides, 0, &x));
+    DHOWI_TRY(dhowi_view(b, x, 4, shape, strides, b->items[x].offset, &x));
     DHOWI_TRY(dhowi_dense(b, x, &x));
     return dhowi_reshape(b, x, 3, rows, out);
 }

@@ -51,7 +51,10 @@ dhow_status dhowi_lower_arg(dhowi_lowering *b) {
     result.shape[axis] = 1;
     axes[axis] = true;
     DHOWI_TRY(dhowi_widened(b, DHOWI_OP_argmax, x, &x));
-    if (b->node->op->arg != 0) DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_NEG, 0, 0, x, &x));
+    /* The least integer has no negative. */
+    const dhowi_map_op mirror =
+        dhowi_is_float(dhowi_desc_at(b, x)->dtype) ? DHOWI_MAP_NEG : DHOWI_MAP_BIT_NOT;
+    if (b->node->op->arg != 0) DHOWI_TRY(dhowi_map_one(b, mirror, 0, 0, x, &x));
     if (last) {
         int32_t order;
         DHOWI_TRY(dhowi_numbers(b, DHOW_I64, (double)(n - 1), -1, n, &order));

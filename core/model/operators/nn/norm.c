@@ -333,13 +333,17 @@ dhow_status dhowi_lower_mvn(dhowi_lowering *b) {
         DHOWI_TRY(dhowi_axis(x, given[i], &axis));
         axes[axis] = true;
     }
-    DHOWI_TRY(dhowi_reduce(b, DHOWI_MEAN, b->in[0], axes, &mean));
-    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, b->in[0], mean, &d));
+    const dhow_dtype dtype = x->dtype;
+    int32_t wide;
+    DHOWI_TRY(dhowi_cast_to(b, b->in[0], dtype == DHOW_F64 ? DHOW_F64 : DHOW_F32, &wide));
+    DHOWI_TRY(dhowi_reduce(b, DHOWI_MEAN, wide, axes, &mean));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, wide, mean, &d));
     DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_SQUARE, 0, 0, d, &size));
     DHOWI_TRY(dhowi_reduce(b, DHOWI_MEAN, size, axes, &size));
     DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_SQRT, 0, 0, size, &size));
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_ADD, size, 1e-9, &size));
-    return dhowi_map_two(b, DHOWI_MAP_DIV, d, size, &b->out[0]);
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_DIV, d, size, &d));
+    return dhowi_cast_to(b, d, dtype, &b->out[0]);
 }
 
 dhow_status dhowi_lower_lrn(dhowi_lowering *b) {

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/memory/alloc.h"
+#include "base/memory/size.h"
 #include "model/operators/shape/shape.h"
 
 static dhow_status from_attribute(dhowi_lowering *b, const dhowi_onnx_tensor *t, int32_t *out) {
@@ -66,15 +68,37 @@ dhow_status dhowi_lower_constant_of_shape(dhowi_lowering *b) {
     return dhowi_view(b, value, (int32_t)rank, shape, zeros, 0, &b->out[0]);
 }
 
+/* By integers, which doubles hold up to 2^53. */
+static dhow_status integer_range(dhowi_lowering *b, const int64_t v[3], dhow_dtype dtype) {
+    const uint64_t step = v[2] < 0 ? -(uint64_t)v[2] : (uint64_t)v[2];
+    const bool none = v[2] > 0 ? v[1] <= v[0] : v[1] >= v[0];
+    const uint64_t way =
+        v[2] > 0 ? (uint64_t)v[1] - (uint64_t)v[0] : (uint64_t)v[0] - (uint64_t)v[1];
+    const int64_t count = none ? 0 : (int64_t)DHOWI_MIN((way - 1) / step + 1, (uint64_t)INT64_MAX);
+    if (count > INT32_MAX) DHOWI_REFUSE("%" PRId64 " numbers", count);
+    DHOWI_TRY(dhowi_host_room(b, count, sizeof(int64_t)));
+    int64_t *list = dhowi_alloc_array((size_t)count + 1, sizeof *list);
+    if (list == NULL) return dhowi_fail_memory("plan");
+    for (int64_t i = 0; i < count; i++)
+        list[i] = (int64_t)((uint64_t)v[0] + (uint64_t)i * (uint64_t)v[2]);
+    dhow_status status = dhowi_constant(b, DHOW_I64, 1, &count, list, &b->out[0]);
+    dhowi_free(list);
+    return status == DHOW_OK ? dhowi_cast_to(b, b->out[0], dtype, &b->out[0]) : status;
+}
+
 dhow_status dhowi_lower_range(dhowi_lowering *b) {
     double v[3];
+    int64_t whole[3];
     static const char *const names[] = {"start", "limit", "delta"};
+    const dhow_dtype dtype = dhowi_desc_at(b, b->in[0])->dtype;
+    for (int i = 0; i < 3 && !dhowi_is_float(dtype); i++)
+        DHOWI_TRY(dhowi_one_int(b, b->in[i], names[i], &whole[i]));
+    if (!dhowi_is_float(dtype) && whole[2] != 0) return integer_range(b, whole, dtype);
     for (int i = 0; i < 3; i++) DHOWI_TRY(dhowi_one_float(b, b->in[i], names[i], &v[i]));
     if (v[2] == 0) DHOWI_REFUSE("a step of 0");
     double n = ceil((v[1] - v[0]) / v[2]);
     if (!(n < 2147483647.0)) DHOWI_REFUSE("%g numbers", n);
-    return dhowi_numbers(b, dhowi_desc_at(b, b->in[0])->dtype, v[0], v[2], n > 0 ? (int64_t)n : 0,
-                         &b->out[0]);
+    return dhowi_numbers(b, dtype, v[0], v[2], n > 0 ? (int64_t)n : 0, &b->out[0]);
 }
 
 /* rows and columns of a matrix as numbers, [m, 1] and [1, n] */
