@@ -88,9 +88,9 @@ static const dhowi_op k_ops[] = {
     INNER(roi_align,        "roi_align",        3, DHOWI_WIDE_FLOATS, 0),
     INNER(determinant,      "determinant",      1, DHOWI_WIDE_FLOATS, 0),
     INNER(matmul_nbits,     "matmul",           6, DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64), 0),
-    INNER(attention,        "attention",        4, DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64), DHOWI_OP_STRIDED),
-    INNER(attention_cache,  "attention_cache",  5, DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64), DHOWI_OP_STRIDED),
-    INNER(write_steps,      NULL,               2, DHOWI_ANY,         DHOWI_OP_STRIDED),
+    INNER(attention,        "attention",        4, DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64), DHOWI_OP_STRIDED | DHOWI_OP_ALIGNED),
+    INNER(attention_cache,  "attention_cache",  5, DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64), DHOWI_OP_STRIDED | DHOWI_OP_ALIGNED),
+    INNER(write_steps,      NULL,               2, DHOWI_ANY,         DHOWI_OP_STRIDED | DHOWI_OP_ALIGNED),
     /* of a vendor alone */
     INNER(conv_data_gradient, NULL,             2, DHOWI_FLOATS,      0),
     INNER(conv_weight_gradient, NULL,           2, DHOWI_FLOATS,      0),

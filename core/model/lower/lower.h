@@ -277,6 +277,8 @@ dhow_status dhowi_narrow(dhowi_lowering *b, int32_t x, int32_t dim, int64_t star
                          int64_t step, int32_t *out);
 dhow_status dhowi_expand(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t *shape,
                          int32_t *out);
+/* Whether the buffer of a kernel may begin there on the device. */
+bool dhowi_is_aligned(const dhowi_lowering *b, int32_t x);
 dhow_status dhowi_dense(dhowi_lowering *b, int32_t x, int32_t *out);
 
 /* ---- steps ---- */

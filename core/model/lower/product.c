@@ -191,6 +191,8 @@ dhow_status dhowi_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t bias,
     DHOWI_TRY(dhowi_integer_product(b, x, y, &sums));
     if (sums >= 0) return scaled_sums(b, x, y, sums, bias, out);
     DHOWI_TRY(broadcast_outer(b, &x, &y));
+    if (bias >= 0)
+        DHOWI_TRY(dhowi_dense(b, bias, &bias)); /* which may not lie apart, as they may */
     dhowi_tensor_desc desc = *dhowi_desc_at(b, x);
     desc.shape[desc.rank - 1] = q.shape[q.rank - 1];
     const int32_t in[] = {x, y, bias};

@@ -10,15 +10,29 @@
 
 /* ---- views ---- */
 
+bool dhowi_is_aligned(const dhowi_lowering *b, int32_t x) {
+    const dhowi_item *item = &b->items[x];
+    const uint64_t align = b->device->desc.offset_align,
+                   offset = (uint64_t)item->offset * dhow_dtype_bytes(item->desc.dtype);
+    return item->tensor != NULL || offset % DHOWI_MAX(align, (uint64_t)1) == 0;
+}
+
 dhow_status dhowi_dense(dhowi_lowering *b, int32_t x, int32_t *out) {
     const dhowi_item *item = &b->items[x];
-    uint64_t align = b->device->desc.offset_align;
-    uint64_t offset = (uint64_t)item->offset * dhow_dtype_bytes(item->desc.dtype);
     *out = x;
-    bool aligned = item->tensor != NULL || offset % DHOWI_MAX(align, (uint64_t)1) == 0;
-    if (item->contiguous && aligned) return DHOW_OK;
+    if (item->contiguous && dhowi_is_aligned(b, x)) return DHOW_OK;
     const dhowi_tensor_desc desc = item->desc;
     return dhowi_emit(b, DHOWI_OP_copy, &x, 1, NULL, &desc, out);
+}
+
+/* An operand as the kernels of an operation take it. */
+static dhow_status operand_of(dhowi_lowering *b, dhowi_op_id op, int32_t x, int32_t *out) {
+    const uint32_t flags = dhowi_op_of(op)->flags;
+    *out = x;
+    if (x < 0) return DHOW_OK;
+    const bool fits = (flags & DHOWI_OP_STRIDED) != 0 &&
+                      ((flags & DHOWI_OP_ALIGNED) == 0 || dhowi_is_aligned(b, x));
+    return fits ? DHOW_OK : dhowi_dense(b, x, out);
 }
 
 static bool all_known(const dhowi_lowering *b, const int32_t *in, uint32_t count) {
@@ -63,13 +77,11 @@ static dhow_status check_types(const dhowi_lowering *b, dhowi_op_id op, const in
 static dhow_status add_step(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,
                             const dhowi_attrs *attrs, int32_t out, int32_t second) {
     dhowi_step step = {.op = op, .out = out, .second = second, .node = b->node};
-    bool strided = (dhowi_op_of(op)->flags & DHOWI_OP_STRIDED) != 0;
     if (attrs != NULL) step.attrs = *attrs;
     DHOWI_TRY(check_types(b, op, in, count));
     if (dhowi_count_of(&b->items[out].desc) == 0) return DHOW_OK;
     for (uint32_t i = 0; i < DHOWI_OP_MAX_INPUTS; i++) {
-        step.in[i] = i < count ? in[i] : -1;
-        if (step.in[i] >= 0 && !strided) DHOWI_TRY(dhowi_dense(b, step.in[i], &step.in[i]));
+        DHOWI_TRY(operand_of(b, op, i < count ? in[i] : -1, &step.in[i]));
         if (step.in[i] >= 0 && dhowi_is_known(b, out) && !dhowi_is_known(b, step.in[i]))
             return dhowi_fail(DHOW_UNSUPPORTED, "its constants are too large for the host");
     }
@@ -99,11 +111,7 @@ dhow_status dhowi_emit_two(dhowi_lowering *b, dhowi_op_id op, const int32_t *in,
     if (second != NULL)
         DHOWI_TRY(dhowi_shape_check("result", second->dtype, second->rank, second->shape, &elements,
                                     &more));
-    bool strided = (dhowi_op_of(op)->flags & DHOWI_OP_STRIDED) != 0;
-    for (uint32_t i = 0; i < count; i++) {
-        dense[i] = in[i];
-        if (in[i] >= 0 && !strided) DHOWI_TRY(dhowi_dense(b, in[i], &dense[i]));
-    }
+    for (uint32_t i = 0; i < count; i++) DHOWI_TRY(operand_of(b, op, in[i], &dense[i]));
     bool fixed = all_fixed(b, dense, count);
     bool known =
         all_known(b, dense, count) && bytes <= UINT64_MAX - more && dhowi_fold(b, bytes + more);

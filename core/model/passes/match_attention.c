@@ -255,6 +255,11 @@ static bool keeps_mask(const dhowi_lowering *b, const dhowi_attention *a) {
            (b->device->desc.flags & DHOW_DEVICE_TENSOR_CORES) == 0;
 }
 
+static bool are_aligned(const dhowi_lowering *b, const dhowi_attention *a) {
+    return dhowi_is_aligned(b, a->q) && dhowi_is_aligned(b, a->k) && dhowi_is_aligned(b, a->v) &&
+           (a->mask_count == 0 || dhowi_is_aligned(b, a->masks[0]));
+}
+
 static dhow_status find_attention(const dhowi_finder *f, int32_t weigh, written *k, bool *found) {
     int64_t heads[2];
     int32_t scores;
@@ -265,7 +270,8 @@ static dhow_status find_attention(const dhowi_finder *f, int32_t weigh, written 
     DHOWI_TRY(find_operands(f, k, heads));
     DHOWI_TRY(find_out(f, heads, k));
     *found = DHOWI_GUARD(scaled_beyond_floats, isfinite((float)k->a.scale)) &&
-             dhowi_attends_at_once(f->b, &k->a) && pays(f->b, &k->a) && keeps_mask(f->b, &k->a);
+             dhowi_attends_at_once(f->b, &k->a) && pays(f->b, &k->a) && keeps_mask(f->b, &k->a) &&
+             are_aligned(f->b, &k->a);
     return DHOW_OK;
 }
 

@@ -98,7 +98,9 @@ enum {
     DHOWI_OP_STRIDED = 1u << 0,     /* run() takes strided tensors */
     DHOWI_OP_ELEMENTWISE = 1u << 1, /* the result may be exactly one of the inputs */
     DHOWI_OP_REDUCES = 1u << 2,     /* the result may keep its dimension as an extent of 1 */
-    DHOWI_OP_MEAN = 1u << 3         /* divides a sum by how many it is of */
+    DHOWI_OP_MEAN = 1u << 3,        /* divides a sum by how many it is of */
+    /* STRIDED, but kernels' buffers begin where the device allows it */
+    DHOWI_OP_ALIGNED = 1u << 4
 };
 
 /* dtypes an operation takes: bits as in DHOW_DTYPE_BIT. */
