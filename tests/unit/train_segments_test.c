@@ -142,7 +142,7 @@ static const struct {
     const char *name;
     dhow_model_value (*build)(dhow_model *m);
 } k_networks[] = {{"residuals", residuals}, {"images", images}, {"attention", attention}};
-static const uint32_t k_segments[] = {1, 2, 3, 7, 100000};
+static const uint32_t k_segments[] = {1, 2, 3, 7, UINT32_MAX};
 enum { NETWORKS = sizeof k_networks / sizeof *k_networks, NUMBERS = 5 };
 
 /* Steps that are joined round once, and those whose values wait for the way back are not. */

@@ -132,9 +132,10 @@ static uint32_t begin_of(uint32_t nodes, uint32_t segments, uint32_t segment) {
 static dhow_status reverse(dhowi_reverser *r, const dhowi_subgraph *graph, int32_t y) {
     dhowi_lowering *b = r->b;
     const dhowi_node *self = b->node;
-    const uint32_t segments = self->attrs != NULL ? (uint32_t)self->attrs->split.count : 1;
-    uint32_t segment = segments - 1;
     const uint32_t xs = b->in_count - 1, at = (uint32_t)(self - graph->nodes);
+    const uint32_t wanted = self->attrs != NULL ? (uint32_t)self->attrs->split.count : 1,
+                   segments = DHOWI_MAX(DHOWI_MIN(wanted, at), 1U);
+    uint32_t segment = segments - 1;
     const dhowi_tensor_desc desc = *dhowi_desc_at(b, y);
     if (!dhowi_is_float(desc.dtype)) DHOWI_REFUSE("y is %s", dhow_dtype_name(desc.dtype));
     for (uint32_t i = 0; i < b->model->value_count; i++) r->slope[i] = -1;
