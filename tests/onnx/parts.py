@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the ONNX project whose floats are parts of larger tensors: parts.py DATA LIST OUT
+"""Tests of the ONNX project whose inputs are parts of larger tensors: parts.py DATA LIST OUT
 
-Every float input of a graph, of one dimension or more, is joined to other numbers and cut out again, so that each operator
+Every input of a graph, of one dimension or more, is joined to other numbers and cut out again, so that each operator
 reads values that begin inside their memory. OUT gets the tests of DATA that LIST has as passing, and a list of them.
 """
 import math
@@ -13,14 +13,16 @@ import onnx
 from onnx import TensorProto, helper
 
 OFFSETS = (3, 64)  # where no kernel's buffer may begin, and where it may
-FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+TYPES = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.BOOL,
+         TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64,
+         TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64)
 
 
 def extents(value):
-    """The shape of a float input that can be cut, else None."""
+    """The shape of an input that can be cut, else None."""
     tensor = value.type.tensor_type
     dims = [d.dim_value for d in tensor.shape.dim]
-    fits = value.type.HasField("tensor_type") and tensor.elem_type in FLOATS
+    fits = value.type.HasField("tensor_type") and tensor.elem_type in TYPES
     return dims if fits and dims and 0 not in dims else None
 
 
@@ -39,7 +41,7 @@ def cut(value, dims, opset, before):
     flat, joined, line = (name + "/" + word for word in ("flat", "joined", "line"))
     constants = [helper.make_tensor(name + "/all", TensorProto.INT64, [1], [-1]),
                  helper.make_tensor(name + "/shape", TensorProto.INT64, [len(dims)], dims),
-                 helper.make_tensor(name + "/others", value.type.tensor_type.elem_type, [before], [7.0] * before)]
+                 helper.make_tensor(name + "/others", value.type.tensor_type.elem_type, [before], [1] * before)]
     nodes = [helper.make_node("Reshape", [name, name + "/all"], [flat]),
              helper.make_node("Concat", [name + "/others", flat], [joined], axis=0),
              piece(opset, line, joined, before, before + count, constants),
