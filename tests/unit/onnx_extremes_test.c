@@ -178,3 +178,15 @@ Test(onnx_extremes, norms_of_doubles_keep_their_epsilon) {
     for (int i = 0; i < 6; i++)
         cr_expect_float_eq(joined[i], apart[i], 1e-14, "%.17g, %.17g", joined[i], apart[i]);
 }
+
+/* 2^53 + 1, once or twice, is no double. */
+Test(onnx_extremes, products_of_large_integers_are_exact) {
+    static const float x[4] = {1, 1, 0, 1}, over[4] = {1, 2, 0, 1};
+    expect(
+        "input x 4; output y; ints s 2 2; ints large 9007199254740993; node Cast c x -> i to=7; "
+        "node Reshape r i s -> m; node Mul l m large -> n; node MatMul p n m -> q; "
+        "ints sum 9007199254740992 18014398509481984 0 9007199254740992; node Reshape t sum s -> "
+        "u; "
+        "node Sub e q u -> d; node Cast f d -> g to=1; ints flat -1; node Reshape h g flat -> y",
+        x, COUNT(x), over, COUNT(over));
+}
