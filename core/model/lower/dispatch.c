@@ -85,6 +85,25 @@ static dhow_status call_operator(dhowi_lowering *b, const dhowi_node *node, int3
     return own.attribute != NULL ? dhowi_refuse_misread(&own) : status;
 }
 
+/* How far a lowering has come. */
+typedef struct mark {
+    uint32_t steps, buffers, items;
+} mark;
+
+/* Back to a mark. Items stay, since values may be known by them, but not what is in no buffer. */
+static dhow_status go_back(dhowi_lowering *b, const mark *m) {
+    b->step_count = m->steps;
+    b->buffer_count = m->buffers;
+    for (uint32_t i = 0; i < b->item_count; i++) {
+        dhowi_item *item = &b->items[i];
+        if (i < m->items && item->twin > (int32_t)m->items) item->twin = 0;
+        if (i >= m->items && item->buffer >= (int32_t)m->buffers) item->buffer = -1;
+    }
+    const dhowi_item *wanted = &b->items[b->wanted];
+    if (wanted->buffer >= 0) return DHOWI_NEEDS_VALUES;
+    return dhowi_fail(DHOW_INTERNAL, "it needs values that it computes itself");
+}
+
 dhow_status dhowi_lower_node(dhowi_lowering *b, const dhowi_node *node) {
     char text[160];
     if (is_kept(b, node)) return DHOW_OK; /* its readers make items of the values */
@@ -94,15 +113,12 @@ dhow_status dhowi_lower_node(dhowi_lowering *b, const dhowi_node *node) {
     dhow_status status = find_inputs(b, node, refs);
     /* Casts come before the mark: a node that is lowered again finds them. */
     if (status == DHOW_OK) status = dhowi_take_half(b, node, refs, &half);
-    const uint32_t steps = b->step_count, buffers = b->buffer_count, items = b->item_count;
+    const mark before = {b->step_count, b->buffer_count, b->item_count};
     if (status == DHOW_OK) status = call_operator(b, node, refs);
     if (status == DHOWI_NEEDS_VALUES && node->branch[0] != NULL) return status;
-    if (status == DHOWI_NEEDS_VALUES) { /* it is lowered again, from the start */
-        b->step_count = steps;
-        b->buffer_count = buffers;
-        dhowi_forget_twins(b, items);
-        return status;
-    }
+    if (status == DHOWI_NEEDS_VALUES)
+        status = go_back(b, &before); /* lowered again from the start */
+    if (status == DHOWI_NEEDS_VALUES) return status;
     if (status != DHOW_OK)
         return dhowi_fail_prefix(status, "%s", dhowi_node_text(node, text, sizeof text));
     for (uint32_t i = 0; i < b->out_count && half; i++)

@@ -324,8 +324,6 @@ dhow_status dhowi_take_half(dhowi_lowering *b, const dhowi_node *node, int32_t *
 void dhowi_mark_half(dhowi_lowering *b, int32_t ref);
 /* f32, or what stands for it, in 16 bits or in f32; all else stays. */
 dhow_status dhowi_in_half(dhowi_lowering *b, int32_t *ref, bool half);
-/* Casts of the first `items` items that came behind these are no longer there. */
-void dhowi_forget_twins(dhowi_lowering *b, uint32_t items);
 /* A value that leaves the model or a branch of it: f32 again. */
 dhow_status dhowi_end_half(dhowi_lowering *b, int32_t value);
 

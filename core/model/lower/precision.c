@@ -245,11 +245,6 @@ void dhowi_mark_half(dhowi_lowering *b, int32_t ref) {
     if (item->kind == DHOW_DATUM_TENSOR && item->desc.dtype == b->half) item->half = true;
 }
 
-void dhowi_forget_twins(dhowi_lowering *b, uint32_t items) {
-    for (uint32_t i = 0; b->half != 0 && i < items; i++)
-        if (b->items[i].twin > (int32_t)items) b->items[i].twin = 0;
-}
-
 dhow_status dhowi_end_half(dhowi_lowering *b, int32_t value) {
     int32_t ref;
     if (b->half == 0) return DHOW_OK;
