@@ -254,7 +254,9 @@ static dhow_status extend(dhow_model *m, const dhow_trainer *t, const int32_t *v
                           k_function, count, DHOWI_MAX_OUTPUTS_OF_NODE - 1);
     DHOWI_TRY(open_nodes(m));
     DHOWI_TRY(open_parameters(m, values, count + t->statistic_count));
+    const uint32_t first = m->graph.node_count;
     DHOWI_TRY(dhowi_add_loss(m, &t->options, m->outputs[0], &y));
+    for (uint32_t i = first; i < m->graph.node_count; i++) m->graph.nodes[i].stays_wide = true;
     if (dhowi_divides(&t->options)) {
         dhow_model_value share;
         DHOWI_TRY(dhow_model_input(m, "dhow.share", t->dtype, 0, NULL, &share));

@@ -225,7 +225,8 @@ dhow_status dhowi_scale_follow(dhow_trainer *t, dhow_stream *stream) {
     if (!finite) o->loss_scale /= 2;
     if (t->scale_steps < o->loss_scale_interval) return DHOW_OK;
     t->scale_steps = 0;
-    if (o->loss_scale <= DBL_MAX / 2) o->loss_scale *= 2;
+    const double most = t->dtype == DHOW_F64 ? DBL_MAX : (double)FLT_MAX;
+    if (o->loss_scale <= most / 2) o->loss_scale *= 2;
     return DHOW_OK;
 }
 

@@ -392,3 +392,29 @@ Test(train_precision, options_that_make_no_sense_are_refused) {
     }
     end(&t);
 }
+
+/* 257 is no bf16: the difference was taken of what it rounds to. */
+Test(train_precision, losses_are_computed_in_f32) {
+    static const float one = 1, y = 256, target = 257;
+    dhow_model *m;
+    dhow_trainer *t;
+    dhow_model_value x, v;
+    dhow_tensor *in, *to, *w;
+    double loss;
+    OK(dhow_model_create(g_context, &m));
+    OK(dhow_model_input(m, "x", DHOW_F32, SHAPE(1, 1), &x));
+    OK(dhow_model_linear(m, "w", x, 1, 1, 0, &v));
+    OK(dhow_model_output(m, "y", v));
+    OK(dhow_tensor_from_data(g_device, DHOW_F32, SHAPE(1, 1), &y, &w));
+    OK(dhow_model_set_parameter(m, "w.weight", w));
+    OK(dhow_model_to(m, g_device));
+    OK(dhow_model_set_precision(m, DHOW_PRECISION_BF16));
+    OK(dhow_trainer_create(m, &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_MSE), &t));
+    OK(dhow_tensor_from_data(g_device, DHOW_F32, SHAPE(1, 1), &one, &in));
+    OK(dhow_tensor_from_data(g_device, DHOW_F32, SHAPE(1, 1), &target, &to));
+    OK(dhow_trainer_backward(t, NULL, &in, 1, to, &loss));
+    cr_expect_eq(loss, 1, "%g", loss);
+    dhow_tensor_release(in), dhow_tensor_release(to), dhow_tensor_release(w);
+    dhow_trainer_release(t);
+    dhow_model_release(m);
+}

@@ -61,6 +61,7 @@ typedef struct dhowi_node {
     uint32_t in_count, out_count;
     dhowi_subgraph *branch[2]; /* of If: then, else; or the body of a loop */
     dhowi_folding folding;
+    bool stays_wide; /* f32 in a model that computes in 16 bits, whatever its operator says */
 } dhowi_node;
 
 struct dhowi_subgraph {

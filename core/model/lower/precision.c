@@ -193,8 +193,8 @@ static dhow_status decide(dhowi_lowering *b, const dhowi_node *node, const int32
     uint32_t halves = 0, floats = 0, wide = 0;
     bool fits = true;
     *half = false;
-    if (kind == DHOWI_HALF_NOT || node->branch[0] != NULL || is_square(node, refs) ||
-        reads_cache(b, node, refs))
+    if (kind == DHOWI_HALF_NOT || node->stays_wide || node->branch[0] != NULL ||
+        is_square(node, refs) || reads_cache(b, node, refs))
         return DHOW_OK;
     if (node->op->half_rank > 0 && refs[0] >= 0 &&
         b->items[refs[0]].desc.rank > node->op->half_rank)
