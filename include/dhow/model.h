@@ -784,7 +784,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_to(dhow_model *model, dhow_device
  * inputs, outputs and parameters stay what they are, as do models of other types. With
  * DHOW_PRECISION_F32 and _REDUCED the model's products and convolutions compute so whatever its
  * device is set to; DHOW_PRECISION_DEVICE, the default, follows the device. Plans are made anew.
- * Copies by dhow_model_replicate() compute in the same; trainers of the model do not.
+ * Copies by dhow_model_replicate() and trainers that are created later compute in the same.
  *
  * @param model      that no thread runs
  * @param precision  any DHOW_PRECISION_...
