@@ -163,7 +163,8 @@ static dhow_status replace(dhowi_lowering *b, const norm *k) {
     const bool affine = k->shift >= 0 && k->centre >= 0;
     const int32_t last = affine ? k->shift : k->scale >= 0 ? k->scale : k->quotient;
     const dhow_dtype dtype = b->items[k->x].desc.dtype;
-    if (dtype == DHOW_F64 && (double)(float)k->eps != k->eps) return DHOW_OK; /* the steps have f32 */
+    if (dtype == DHOW_F64 && (double)(float)k->eps != k->eps)
+        return DHOW_OK; /* the steps have f32 */
     if (!affine && (dhowi_op_of(DHOWI_OP_normalize)->dtypes & DHOW_DTYPE_BIT(dtype)) == 0)
         return DHOW_OK;
     dhowi_step s = {.op = affine ? DHOWI_OP_layernorm : DHOWI_OP_normalize,
