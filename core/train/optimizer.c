@@ -181,6 +181,16 @@ dhow_status dhowi_optimizer_run(dhow_trainer *t, dhow_stream *stream, dhow_tenso
     return status;
 }
 
+/* ---- models over all gradients ---- */
+
+static dhow_status make_model(const dhow_trainer *t,
+                              dhow_status (*build)(dhow_model *m, const dhow_trainer *t),
+                              dhow_model **out) {
+    DHOWI_TRY(dhow_model_create(t->model->context, out));
+    DHOWI_TRY(build(*out, t));
+    return dhow_model_to(*out, t->model->device);
+}
+
 /* ---- scaled losses ---- */
 
 /* What is not finite is NaN, times 0, and so is the sum. */
@@ -193,9 +203,7 @@ static dhow_status build_finite(dhow_model *m, const dhow_trainer *t) {
 }
 
 dhow_status dhowi_scale_graph(const dhow_trainer *t, dhow_model **out) {
-    DHOWI_TRY(dhow_model_create(t->model->context, out));
-    DHOWI_TRY(build_finite(*out, t));
-    return dhow_model_to(*out, t->model->device);
+    return make_model(t, build_finite, out);
 }
 
 static dhow_status look(const dhow_trainer *t, dhow_stream *stream, bool *finite) {
@@ -257,7 +265,5 @@ static dhow_status build_clip(dhow_model *m, const dhow_trainer *t) {
 bool dhowi_clips(const dhow_trainer_options *o) { return o->clip_norm > 0 || o->clip_value > 0; }
 
 dhow_status dhowi_clip_graph(const dhow_trainer *t, dhow_model **out) {
-    DHOWI_TRY(dhow_model_create(t->model->context, out));
-    DHOWI_TRY(build_clip(*out, t));
-    return dhow_model_to(*out, t->model->device);
+    return make_model(t, build_clip, out);
 }

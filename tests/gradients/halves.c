@@ -9,21 +9,19 @@
 
 enum { MOVED = 6, DRAWS = 4, MOST_GRADIENTS = 16384, MOST_TENSORS = MOST_VALUES };
 
-/* What a graph is given, each tensor by itself. */
+/* What a graph is given, its two inputs and then its parameters. */
 typedef struct given {
     uint32_t count;
     float *data[MOST_TENSORS];
     int64_t elements[MOST_TENSORS];
-    char name[MOST_TENSORS][32]; /* "": an input */
 } given;
 
-static void draw(graph *g, given *d, const dhow_model_value_info *info, const char *name) {
+static void draw(graph *g, given *d, const dhow_model_value_info *info) {
     int64_t count = 1;
     for (int32_t i = 0; i < info->rank; i++) count *= info->shape[i];
     float *data = malloc(((size_t)count + 1) * sizeof *data);
     if (data == NULL || d->count == MOST_TENSORS) abort();
     for (int64_t i = 0; i < count; i++) data[i] = (float)random_number(g);
-    (void)snprintf(d->name[d->count], sizeof d->name[0], "%s", name);
     d->elements[d->count] = count;
     d->data[d->count++] = data;
 }
@@ -33,12 +31,12 @@ static void draw_all(graph *g, given *d) {
     for (uint32_t i = 0; i < 2; i++) {
         dhow_model_value_info info = DHOW_INIT(dhow_model_value_info);
         OK(dhow_model_input_at(g->model, i, &info));
-        draw(g, d, &info, "");
+        draw(g, d, &info);
     }
     for (uint32_t i = 0; i < dhow_model_parameter_count(g->model); i++) {
         dhow_model_value_info info = DHOW_INIT(dhow_model_value_info);
         OK(dhow_model_parameter_describe(g->model, i, &info));
-        draw(g, d, &info, info.name);
+        draw(g, d, &info);
     }
 }
 

@@ -379,7 +379,6 @@ Test(train_precision, a_checkpoint_keeps_the_scale) {
     end(&plain);
 }
 
-/* f64 computes as it is. */
 Test(train_precision, options_that_make_no_sense_are_refused) {
     static const double bad[] = {-1, INFINITY, NAN};
     trial t = begin(2, DHOW_PRECISION_BF16, DHOW_INIT(dhow_trainer_options));

@@ -141,9 +141,7 @@ static bool find_norm(const dhowi_finder *f, int32_t variance, norm *k) {
     k->n = x->shape[x->rank - 1];
     k->rows = k->n > 0 ? dhowi_count_of(x) / k->n : 0;
     find_affine(f, k);
-    const uint64_t offset = (uint64_t)f->b->items[k->x].offset * dhow_dtype_bytes(x->dtype);
-    return k->rows > 0 && f->b->items[k->x].contiguous &&
-           offset % DHOWI_MAX((uint64_t)f->b->device->desc.offset_align, (uint64_t)1) == 0 &&
+    return k->rows > 0 && f->b->items[k->x].contiguous && dhowi_is_aligned(f->b, k->x) &&
            f->b->items[f->b->steps[variance].in[0]].desc.shape[1] == k->n;
 }
 
