@@ -486,8 +486,7 @@ static const char *words(const char *name) {
     static const char *const names[] = {"x",    "y",      "w",        "w.weight", "w.bias", "",
                                         "same", "%s%n%d", "\xff\xfe", "0",        "*.bias"};
     static const char *const texts[] = {
-        "KERNEL(same, (IN(f32,x), OUT(f32,y), VAL(i64,n))) { GRID_FOR(i, n - n) y[i] = "
-        "x[i]; }",
+        "KERNEL(same, (IN(f32,x), OUT(f32,y), VAL(i64,n))) {GRID_FOR(i, n - n) y[i] = x[i];}",
         "KERNEL(bad, (IN(f32,x)) { }", ""};
     if (is(name, "path") || is(name, "dir")) return path();
     if (is(name, "spec") || is(name, "device")) return specs[draw_below(9)];
