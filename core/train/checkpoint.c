@@ -257,7 +257,7 @@ static dhow_status read_scale(const dhow_trainer *t, const dhow_safetensors *fil
     DHOWI_TRY(
         read_number(path, k_scale_steps, dhowi_safetensors_note_of(file, k_scale_steps), 0, steps));
     memcpy(scale, &bits, sizeof *scale);
-    if (isfinite(*scale) && *scale > 0 && *steps <= UINT32_MAX) return DHOW_OK;
+    if (dhowi_scale_fits(t->dtype, *scale) && *steps <= UINT32_MAX) return DHOW_OK;
     return dhowi_fail(DHOW_CORRUPT, "%s: %s: the scale of losses is %g, for %" PRId64 " steps",
                       k_load, path, *scale, *steps);
 }

@@ -206,7 +206,21 @@ dhow_status dhowi_scale_graph(const dhow_trainer *t, dhow_model **out) {
     return make_model(t, build_finite, out);
 }
 
-static dhow_status look(const dhow_trainer *t, dhow_stream *stream, bool *finite) {
+bool dhowi_scale_fits(dhow_dtype dtype, double scale) {
+    return dtype == DHOW_F64 ? scale >= DBL_MIN && scale <= DBL_MAX
+                             : scale >= (double)FLT_MIN && scale <= (double)FLT_MAX;
+}
+
+dhow_status dhowi_scale_check(const dhow_trainer *t) {
+    const double scale = t->options.loss_scale;
+    if (scale == 0 || dhowi_scale_fits(t->dtype, scale)) return DHOW_OK;
+    return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                      "%s: loss_scale is %g, beyond what %s holds, in which the loss is computed; "
+                      "65536 is usual",
+                      k_create, scale, dhow_dtype_name(t->dtype));
+}
+
+dhow_status dhowi_scale_look(const dhow_trainer *t, dhow_stream *stream, bool *finite) {
     dhow_tensor *sum = NULL;
     double value;
     DHOWI_TRY(dhow_model_run(t->finite, stream, &t->gradients, 1, &sum, 1));
@@ -217,12 +231,9 @@ static dhow_status look(const dhow_trainer *t, dhow_stream *stream, bool *finite
 }
 
 /* Of torch.amp.GradScaler, but for the end: there it goes on halving in silence. */
-dhow_status dhowi_scale_follow(dhow_trainer *t, dhow_stream *stream) {
+dhow_status dhowi_scale_follow(dhow_trainer *t, bool finite) {
     static const double least = 0x1p-16;
     dhow_trainer_options *o = &t->options;
-    bool finite;
-    DHOWI_TRY(look(t, stream, &finite));
-    t->left_out = !finite;
     if (!finite && o->loss_scale / 2 < least)
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "gradients are not finite however little the loss is multiplied by (%g "
@@ -233,8 +244,7 @@ dhow_status dhowi_scale_follow(dhow_trainer *t, dhow_stream *stream) {
     if (!finite) o->loss_scale /= 2;
     if (t->scale_steps < o->loss_scale_interval) return DHOW_OK;
     t->scale_steps = 0;
-    const double most = t->dtype == DHOW_F64 ? DBL_MAX : (double)FLT_MAX;
-    if (o->loss_scale <= most / 2) o->loss_scale *= 2;
+    if (dhowi_scale_fits(t->dtype, 2 * o->loss_scale)) o->loss_scale *= 2;
     return DHOW_OK;
 }
 

@@ -194,10 +194,14 @@ const char *dhowi_optimizer_state_name(const dhow_trainer_options *options, uint
 dhow_status dhowi_optimizer_run(dhow_trainer *t, dhow_stream *stream, dhow_tensor *gradients);
 /* The learning rate of the next step. */
 double dhowi_trainer_rate(const dhow_trainer *t);
-/* Scaled losses: a model that looks at gradients; whether a step is left out, and what follows for
- * the scale. */
+/* Scaled losses: whether a scale is a number of that type that is not 0, or infinite; a model that
+ * looks at gradients; whether they are finite; what follows for the scale of a step that was made,
+ * or left out because they are not. */
+bool dhowi_scale_fits(dhow_dtype dtype, double scale);
+dhow_status dhowi_scale_check(const dhow_trainer *t);
 dhow_status dhowi_scale_graph(const dhow_trainer *t, dhow_model **out);
-dhow_status dhowi_scale_follow(dhow_trainer *t, dhow_stream *stream);
+dhow_status dhowi_scale_look(const dhow_trainer *t, dhow_stream *stream, bool *finite);
+dhow_status dhowi_scale_follow(dhow_trainer *t, bool finite);
 /* A model that scales gradients down to a norm, or cuts each; whether it is wanted. */
 bool dhowi_clips(const dhow_trainer_options *options);
 dhow_status dhowi_clip_graph(const dhow_trainer *t, dhow_model **out);

@@ -48,6 +48,7 @@ static dhow_status make_division(dhow_trainer *t) {
 static dhow_status make(dhow_trainer *t, const dhow_trainer_options *options) {
     DHOWI_TRY(dhowi_optimizer_options(options, t->model->precision, &t->options));
     DHOWI_TRY(dhowi_choose(t));
+    DHOWI_TRY(dhowi_scale_check(t));
     DHOWI_TRY(dhowi_statistics_choose(t));
     DHOWI_TRY(make_graph(t));
     DHOWI_TRY(dhowi_replica_make(t));
@@ -205,24 +206,31 @@ static dhow_status backward(dhow_trainer *t, const char *function, dhow_status c
     return status != DHOW_OK ? dhowi_fail_prefix(status, "%s", function) : DHOW_OK;
 }
 
+static dhow_status clip_and_update(dhow_trainer *t, dhow_stream *stream) {
+    if (t->clip == NULL) return dhowi_optimizer_run(t, stream, t->gradients);
+    DHOWI_TRY(dhow_model_run_into(t->clip, stream, &t->gradients, 1, &t->clipped, 1));
+    return dhowi_optimizer_run(t, stream, t->clipped);
+}
+
+/* What fails changes neither parameters nor the scale. */
+static dhow_status update_if_finite(dhow_trainer *t, dhow_stream *stream) {
+    bool finite;
+    DHOWI_TRY(dhowi_scale_look(t, stream, &finite));
+    if (finite) DHOWI_TRY(clip_and_update(t, stream));
+    t->left_out = !finite;
+    return dhowi_scale_follow(t, finite);
+}
+
 static dhow_status update(dhow_trainer *t, const char *function, dhow_stream *given) {
-    dhow_tensor *gradients = t->gradients;
     dhow_stream *stream;
     if (!t->has_gradients)
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "%s: there are no gradients; call dhow_trainer_backward() before it",
                           function);
     DHOWI_TRY(dhowi_stream_resolve(given, t->graph->device, function, &stream));
-    if (t->finite != NULL) {
-        dhow_status status = dhowi_scale_follow(t, stream);
-        if (status != DHOW_OK) return dhowi_fail_prefix(status, "%s", function);
-        if (t->left_out) return DHOW_OK;
-    }
-    if (t->clip != NULL) {
-        DHOWI_TRY(dhow_model_run_into(t->clip, stream, &t->gradients, 1, &t->clipped, 1));
-        gradients = t->clipped;
-    }
-    return dhowi_optimizer_run(t, stream, gradients);
+    const dhow_status status =
+        t->finite != NULL ? update_if_finite(t, stream) : clip_and_update(t, stream);
+    return status != DHOW_OK ? dhowi_fail_prefix(status, "%s", function) : DHOW_OK;
 }
 
 dhow_status dhow_trainer_backward(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,

@@ -253,7 +253,8 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_backward(dhow_trainer *trainer,
  * @param stream   of the model's device, or NULL for its default stream
  * @return INVALID_ARGUMENT, UNSUPPORTED (no kernel), OUT_OF_MEMORY, DEVICE_LOST, INTERNAL
  *
- * Threads: externally synchronized. Blocks: a CPU computes at once, others do not.
+ * Threads: externally synchronized. Blocks: a CPU computes at once, others do not but with a
+ * loss_scale, where gradients are waited for.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_update(dhow_trainer *trainer, dhow_stream *stream);
 
@@ -461,9 +462,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_set_loader(dhow_trainer *traine
  * Saves what a training goes on with as one safetensors file, which appears whole or not at all:
  * the parameters and running statistics under their own names, the optimiser's state as
  * "optimizer.exp_avg.NAME" (words of PyTorch's optimisers), and the count of steps, the learning
- * rate, its schedule, the state of dropout and where the loader of dhow_trainer_set_loader() stands
- * in `__metadata__`: behind the batch that it gave last, whose step was made. Gradients that were
- * not yet used are not saved.
+ * rate, its schedule, the scale of losses, the state of dropout and where the loader of
+ * dhow_trainer_set_loader() stands in `__metadata__`: behind the batch that it gave last, whose
+ * step was made. Gradients that were not yet used are not saved.
  *
  * @param trainer  before its first step or after any
  * @param path     of the file, which is replaced
@@ -476,8 +477,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_save(dhow_trainer *trainer, con
 /**
  * Goes on where dhow_trainer_save() was, on this or another device: on the same kind of device,
  * with the same options and batches, the steps to come give the same bits. The learning rate, the
- * seed and the schedule become those of the file, and a schedule stays where the file has none; the
- * other options stay the trainer's. A loader of dhow_trainer_set_loader() goes to its batch.
+ * seed, the schedule and the scale of losses become those of the file, and the latter two stay
+ * where the file has none; the other options stay the trainer's. A loader of
+ * dhow_trainer_set_loader() goes to its batch.
  *
  * @param trainer  with the parameters and the optimiser of the one that was saved
  * @param path     of a file of dhow_trainer_save()

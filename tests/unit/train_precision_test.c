@@ -379,8 +379,38 @@ Test(train_precision, a_checkpoint_keeps_the_scale) {
     end(&plain);
 }
 
+/* A number of f64 that is none of f32. */
+Test(train_precision, a_checkpoint_whose_scale_is_out_of_range_is_refused) {
+    char path[] = "/tmp/dhow-precision-XXXXXX", text[64];
+    static char bytes[1 << 20];
+    const double scales[] = {0x1p60, 0x1p128};
+    int64_t bits[2];
+    memcpy(bits, scales, sizeof bits);
+    const int file = mkstemp(path);
+    cr_assert_geq(file, 0);
+    (void)close(file);
+    trial t = begin(1, DHOW_PRECISION_F16, DHOW_INIT(dhow_trainer_options, .loss_scale = 0x1p60));
+    OK(dhow_trainer_save(t.trainer, path));
+    FILE *f = fopen(path, "r+b");
+    cr_assert_not_null(f);
+    const size_t size = fread(bytes, 1, sizeof bytes, f);
+    (void)snprintf(text, sizeof text, "%lld", (long long)bits[0]);
+    char *at = memmem(bytes, size, text, strlen(text));
+    cr_assert_not_null(at);
+    (void)snprintf(text, sizeof text, "%lld", (long long)bits[1]);
+    memcpy(at, text, strlen(text));
+    rewind(f);
+    cr_assert_eq(fwrite(bytes, 1, size, f), size);
+    cr_assert_eq(fclose(f), 0);
+    cr_expect_eq(dhow_trainer_load(t.trainer, path), DHOW_CORRUPT);
+    cr_expect_not_null(strstr(dhow_last_error(), "scale"), "%s", dhow_last_error());
+    cr_expect_eq(dhow_trainer_loss_scale(t.trainer), 0x1p60);
+    (void)unlink(path);
+    end(&t);
+}
+
 Test(train_precision, options_that_make_no_sense_are_refused) {
-    static const double bad[] = {-1, INFINITY, NAN};
+    static const double bad[] = {-1, INFINITY, NAN, 1e300, 0x1p128, 1e-60};
     trial t = begin(2, DHOW_PRECISION_BF16, DHOW_INIT(dhow_trainer_options));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         dhow_trainer *made;
