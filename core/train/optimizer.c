@@ -67,7 +67,6 @@ dhow_status dhowi_optimizer_options(const dhow_trainer_options *given, dhow_prec
     DHOWI_TRY(check_number("batchnorm_momentum", own->batchnorm_momentum, 0, 1));
     DHOWI_TRY(check_number("clip_norm", own->clip_norm, 0, INFINITY));
     DHOWI_TRY(check_number("clip_value", own->clip_value, 0, INFINITY));
-    DHOWI_TRY(check_number("loss_scale", own->loss_scale, 0, INFINITY));
     if (own->clip_norm > 0 && own->clip_value > 0)
         return dhowi_fail(DHOW_INVALID_ARGUMENT,
                           "%s: clip_norm and clip_value are both given; choose one", k_create);
@@ -215,8 +214,8 @@ dhow_status dhowi_scale_check(const dhow_trainer *t) {
     const double scale = t->options.loss_scale;
     if (scale == 0 || dhowi_scale_fits(t->dtype, scale)) return DHOW_OK;
     return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                      "%s: loss_scale is %g, beyond what %s holds, in which the loss is computed; "
-                      "65536 is usual",
+                      "%s: loss_scale is %g, no number above 0 that %s holds, in which the loss is "
+                      "computed; 65536 is usual",
                       k_create, scale, dhow_dtype_name(t->dtype));
 }
 
