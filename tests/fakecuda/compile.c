@@ -20,7 +20,7 @@ enum { MAX_ARGS = 64 };
 
 /* A folder with source, result and messages. */
 typedef struct workspace {
-    char folder[64], source[96], result[96], messages[96];
+    char folder[64], source[96], result[96], ptx[96], messages[96];
 } workspace;
 
 static bool make_workspace(workspace *w, const char *suffix) {
@@ -28,6 +28,7 @@ static bool make_workspace(workspace *w, const char *suffix) {
     if (mkdtemp(w->folder) == NULL) return false;
     (void)snprintf(w->source, sizeof w->source, "%s/source%s", w->folder, suffix);
     (void)snprintf(w->result, sizeof w->result, "%s/result.so", w->folder);
+    (void)snprintf(w->ptx, sizeof w->ptx, "%s/result.ptx", w->folder);
     (void)snprintf(w->messages, sizeof w->messages, "%s/messages", w->folder);
     return true;
 }
@@ -69,6 +70,7 @@ static void remove_workspace(const fake_program *program, const workspace *w) {
     (void)place_headers(program, w, false);
     (void)unlink(w->source);
     (void)unlink(w->result);
+    (void)unlink(w->ptx);
     (void)unlink(w->messages);
     (void)rmdir(w->folder);
 }
@@ -105,11 +107,12 @@ static void take_log(fake_program *program, const workspace *w) {
     program->log = (char *)read_file(w->messages, 0, &bytes);
 }
 
-static void fill_head(fake_program *program, bool module) {
+static void fill_head(fake_program *program, bool module, size_t ptx_bytes) {
     fake_cubin head = {.magic = {0x7f, 'E', 'L', 'F'}, .mark = FAKE_CUBIN_MARK};
     head.arch = program->arch;
     head.module = module ? 1 : 0;
-    head.bytes = program->image_bytes - sizeof head;
+    head.bytes = program->image_bytes - sizeof head - ptx_bytes;
+    head.ptx_bytes = ptx_bytes;
     memcpy(program->image, &head, sizeof head);
 }
 
@@ -119,7 +122,35 @@ static int add_options(const fake_program *program, char **args, int count) {
     return count;
 }
 
-/* ---- portable text: compiled as C ---- */
+/* ---- portable text: compiled as C, and to PTX ---- */
+
+/* Appends what nvcc makes of the source, terminated. */
+static bool append_ptx(fake_program *program, const workspace *w, size_t *out_bytes) {
+    static const char *const fixed[] = {FAKE_NVCC,          "-x",         "cu", "--ptx",
+                                        "-arch=compute_90", "-std=c++17", "-w", "-o"};
+    char *args[MAX_ARGS];
+    int count = 0;
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
+        args[count++] = (char *)(uintptr_t)fixed[i];
+    args[count++] = (char *)(uintptr_t)w->ptx;
+    args[count++] = (char *)(uintptr_t) "-I";
+    args[count++] = (char *)(uintptr_t)w->folder;
+    count = add_options(program, args, count);
+    args[count++] = (char *)(uintptr_t)w->source;
+    args[count] = NULL;
+    if (run(w, args) != 0) return false;
+    unsigned char *text = read_file(w->ptx, 0, out_bytes);
+    if (text == NULL) return false;
+    void *more = realloc(program->image, program->image_bytes + *out_bytes + 1);
+    if (more != NULL) {
+        program->image = more;
+        *out_bytes += 1;
+        memcpy((char *)more + program->image_bytes, text, *out_bytes);
+        program->image_bytes += *out_bytes;
+    }
+    free(text);
+    return more != NULL;
+}
 
 static bool compile_portable(fake_program *program) {
     static const char *const fixed[] = {
@@ -128,6 +159,7 @@ static bool compile_portable(fake_program *program) {
     workspace w;
     char *args[MAX_ARGS];
     int count = 0;
+    size_t ptx_bytes = 0;
     if (!make_workspace(&w, ".c")) return false;
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
         args[count++] = (char *)(uintptr_t)fixed[i];
@@ -138,14 +170,15 @@ static bool compile_portable(fake_program *program) {
     args[count++] = w.source;
     args[count++] = (char *)(uintptr_t) "-lm";
     args[count] = NULL;
-    const bool done = place_headers(program, &w, true) &&
-                      write_text(w.source, program->text, "\n") && run(&w, args) == 0;
-    take_log(program, &w);
+    bool done = place_headers(program, &w, true) && write_text(w.source, program->text, "\n") &&
+                run(&w, args) == 0;
     if (done) program->image = read_file(w.result, sizeof(fake_cubin), &program->image_bytes);
+    done = program->image != NULL;
+    if (done && fakecuda_setting("ptx")) done = append_ptx(program, &w, &ptx_bytes);
+    take_log(program, &w);
     remove_workspace(program, &w);
-    if (!done || program->image == NULL) return false;
-    fill_head(program, true);
-    return true;
+    if (done) fill_head(program, true, ptx_bytes);
+    return done;
 }
 
 /* ---- CUDA C: checked as C++, and read ---- */
@@ -224,7 +257,7 @@ static bool list_kernels(fake_program *program) {
     program->image = calloc(1, program->image_bytes + 1);
     if (program->image != NULL) {
         memcpy((char *)program->image + sizeof(fake_cubin), lines, bytes);
-        fill_head(program, false);
+        fill_head(program, false, 0);
     }
     free(lines);
     return program->image != NULL;

@@ -37,8 +37,8 @@ typedef struct fake_fault {
 typedef struct fake_settings {
     simdev_config machine;
     int driver, runtime, cc, sms, ecc, peer, init, code, slow_ms, clock_s;
-    bool strict, stub, hidden, legacy, waits, quiesce, eager, mig, nolt, noheuristic, nocudnn, nofused,
-        nonvrtc, nonvml, log, idle;
+    bool strict, stub, hidden, legacy, waits, quiesce, eager, mig, nolt, noheuristic, nocudnn,
+        nofused, nonvrtc, nonvml, log, idle, ptx;
 } fake_settings;
 
 typedef struct CUctx_st {
@@ -157,8 +157,9 @@ typedef struct fake_kernel {
     struct fake_kernel *next;
     struct CUlib_st *library;
     char name[96];
-    const k_info *info;    /* NULL: a native kernel, which nobody runs */
-    simdev_kernel *native; /* made for it, of modules */
+    const k_info *info;           /* NULL: a native kernel, which nobody runs */
+    simdev_kernel *native;        /* made for it, of modules */
+    const struct ptx_kernel *ptx; /* what runs instead; NULL: `info` */
     uint32_t param_count;
     uint16_t param_bytes[FAKE_MAX_PARAMS], param_offset[FAKE_MAX_PARAMS];
     struct CUfunc_st *functions[SIMDEV_MAX_DEVICES];
@@ -183,9 +184,10 @@ void fake_kernel_layout(fake_kernel *kernel);
 
 typedef struct CUlib_st {
     enum { FAKE_BUILTIN, FAKE_MODULE, FAKE_NATIVE } kind;
-    bool wide;    /* FAKE_BUILTIN: kernels of 64-bit indices */
-    void *handle; /* dlopen's, of FAKE_MODULE */
-    int fd;       /* what it was opened from, or -1 */
+    bool wide;              /* FAKE_BUILTIN: kernels of 64-bit indices */
+    void *handle;           /* dlopen's, of FAKE_MODULE */
+    int fd;                 /* what it was opened from, or -1 */
+    struct ptx_module *ptx; /* with ptx=1: what nvcc made of the kernels */
     fake_kernel *kernels;
     cudaError_t failure; /* what loading its code came to, told when somebody needs it */
     char *log;           /* the caller's, for the driver's compiler; NULL: none */
@@ -198,7 +200,7 @@ typedef struct fake_cubin {
     unsigned char magic[4]; /* "\177ELF" */
     char mark[12];          /* "fakecubin" */
     uint32_t arch, module;
-    uint64_t bytes; /* behind the header */
+    uint64_t bytes, ptx_bytes; /* behind the header; with ptx=1, behind that the kernels' PTX */
 } fake_cubin;
 #define FAKE_CUBIN_MARK "fakecubin"
 
@@ -207,12 +209,14 @@ typedef struct fake_fatbin {
     uint32_t magic; /* 0xBA55ED50 */
     uint16_t version, header_bytes;
     uint64_t body_bytes;
-    char mark[16]; /* "fakecuda" */
+    char mark[16];    /* "fakecuda" */
+    bool wide;        /* kernels of 64-bit indices */
+    const char *text; /* "unary.f32.32": where their PTX is; NULL: there is none */
 } fake_fatbin;
 #define FAKE_FATBIN_MAGIC 0xBA55ED50u
 #define FAKE_FATBIN_MARK "fakecuda"
 #define FAKE_FATBIN_INIT \
-    { FAKE_FATBIN_MAGIC, 1, 16, 16, FAKE_FATBIN_MARK }
+    { FAKE_FATBIN_MAGIC, 1, 16, 16, FAKE_FATBIN_MARK, false, NULL }
 
 /* Loads the code at last: libraries are loaded lazily. */
 cudaError_t fake_library_need(fake_library *library);
@@ -222,6 +226,14 @@ cudaError_t fake_read_lines(fake_library *library, const char *lines, size_t byt
 cudaError_t fake_read_ptx(fake_library *library, const char *text);
 cudaError_t fake_read_elf(fake_library *library, const unsigned char *image);
 fake_kernel *fake_kernel_add(fake_library *library, const char *name, size_t name_bytes);
+
+/* ---- ptx.c: kernels as nvcc makes them ---- */
+
+/* Reads the PTX of a fat binary, and that of a program. */
+cudaError_t fake_ptx_read(fake_library *library, const char *text);
+cudaError_t fake_ptx_parse(fake_library *library, const char *text);
+/* Finds the kernel's in its library. False: it has none, or one of other parameters. */
+bool fake_ptx_find(fake_kernel *kernel);
 
 /* ---- work.c: what streams are given ---- */
 
@@ -240,6 +252,7 @@ typedef struct fake_command {
     dhow_copy_rect rect;
     int src_device;
     fake_function *function;
+    unsigned blocks; /* of the launch */
     fake_event *event;
     union {
         unsigned char params[FAKE_PARAM_BYTES];
@@ -271,6 +284,12 @@ cudaError_t fake_submit(fake_stream *stream, const fake_command *command);
 cudaError_t fake_perform(fake_stream *stream, const fake_command *command);
 /* Work that fails with a code when its turn comes. */
 cudaError_t fake_perform_failure(fake_stream *stream, int code);
+
+/* Hands a launch of a kernel's PTX to the machine. */
+cudaError_t fake_ptx_perform(fake_stream *stream, const fake_command *command);
+/* The device's block that an argument points into; an empty tensor may begin where its memory ends.
+ * `start` is 0 for NULL. False: there is no such block. */
+bool fake_find_block(uint64_t address, simdev_place *out);
 
 /* ---- log.c ---- */
 

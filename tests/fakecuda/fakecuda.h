@@ -29,6 +29,8 @@
  *   nofused=1      cuDNN does nothing else in the same call as a convolution
  *   log=1          writes what streams are given to stderr, a line each: kernels, calls of
  *                  libraries with what they compute, copies, waits
+ *   ptx=1          kernels run as the PTX that nvcc makes of them, every access watched: misuse that
+ *                  a GPU would tell is the error that it tells, a race or a bad barrier a complaint
  *   idle=1         kernels and libraries compute nothing, so that large models can be looked at
  *
  * FAKECUDA_FAULTS is a list of NAME[#DEVICE]@N[+]=[async:]CODE, separated by semicolons: the N-th

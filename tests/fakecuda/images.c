@@ -6,9 +6,13 @@
 
 #include "fake.h"
 
+#define IMAGE(unit, type, bits) \
+    { FAKE_FATBIN_MAGIC, 1, 16, 16, FAKE_FATBIN_MARK, bits == 64, unit "." type "." #bits }
+#define UNIT(unit, type) {IMAGE(unit, type, 32), IMAGE(unit, type, 64)},
+
 const void *dhowi_cuda_image(uint32_t unit, uint32_t index_bits) {
-    static const fake_fatbin narrow = FAKE_FATBIN_INIT;
-    static const fake_fatbin wide = {FAKE_FATBIN_MAGIC, 1, 16, 16, FAKE_FATBIN_MARK "\0wide"};
-    (void)unit;
-    return index_bits == 64 ? &wide : &narrow;
+    static const fake_fatbin images[][2] = {
+#include "units.inc"
+    };
+    return &images[unit][index_bits == 64];
 }

@@ -244,6 +244,7 @@ static cudaError_t launch(fake_stream *stream, fake_function *function, const la
     const fake_kernel *kernel = function->kernel;
     const unsigned threads = shape->block[0] * shape->block[1] * shape->block[2];
     fake_command command = {.kind = FAKE_LAUNCH, .function = function};
+    command.blocks = shape->grid[0] * shape->grid[1] * shape->grid[2];
     if (function->device != stream->device) return cudaErrorInvalidResourceHandle;
     if (!shape_fits(shape) || shape->shared > (size_t)function->max_shared) return invalid;
     if (kernel->info == NULL) return cudaErrorNotSupported;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "fake.h"
+#include "ptx.h"
 
 fake_kernel *fake_kernel_add(fake_library *library, const char *name, size_t name_bytes) {
     fake_kernel *kernel = NULL;
@@ -52,7 +53,12 @@ static cudaError_t load_module(fake_library *library, const fake_cubin *cubin) {
         (void)fprintf(stderr, "fake CUDA: %s\n", dlerror());
         return cudaErrorInvalidKernelImage;
     }
-    return cudaSuccess;
+    if (!fake.settings.ptx) return cudaSuccess;
+    if (cubin->ptx_bytes == 0) {
+        (void)fprintf(stderr, "fake CUDA: a program was compiled without ptx=1\n");
+        return cudaErrorInvalidKernelImage;
+    }
+    return fake_ptx_parse(library, (const char *)(cubin + 1) + cubin->bytes);
 }
 
 static cudaError_t load(fake_library *library, const void *code) {
@@ -61,10 +67,11 @@ static cudaError_t load(fake_library *library, const void *code) {
     memcpy(&magic, code, sizeof magic);
     if (magic == FAKE_FATBIN_MAGIC) {
         library->kind = FAKE_BUILTIN;
-        library->wide = ((const fake_fatbin *)code)->mark[sizeof FAKE_FATBIN_MARK] != '\0';
-        return strcmp(((const fake_fatbin *)code)->mark, FAKE_FATBIN_MARK) == 0
-                   ? cudaSuccess
-                   : cudaErrorNoKernelImageForDevice;
+        const fake_fatbin *image = code;
+        if (strcmp(image->mark, FAKE_FATBIN_MARK) != 0) return cudaErrorNoKernelImageForDevice;
+        library->wide = image->wide;
+        return fake.settings.ptx && image->text != NULL ? fake_ptx_read(library, image->text)
+                                                        : cudaSuccess;
     }
     library->kind = FAKE_NATIVE;
     if (memcmp(bytes, "\177ELF", 4) == 0) {
@@ -80,6 +87,7 @@ static cudaError_t load(fake_library *library, const void *code) {
 
 void fake_library_end(fake_library *library) {
     fake_kernels_delete(library->kernels);
+    ptx_free(library->ptx);
     if (library->handle != NULL) (void)dlclose(library->handle);
     if (library->fd >= 0) (void)close(library->fd);
 }
@@ -170,7 +178,7 @@ static fake_kernel *add_portable(fake_library *library, const char *name) {
     while (simdev_kernel_arg(native, kernel->param_count, &kind, &bytes))
         kernel->param_bytes[kernel->param_count++] = (uint16_t)bytes;
     fake_kernel_layout(kernel);
-    return kernel;
+    return library->ptx == NULL || fake_ptx_find(kernel) ? kernel : NULL;
 }
 
 cudaError_t cudaLibraryGetKernel(cudaKernel_t *out, cudaLibrary_t library, const char *name) {

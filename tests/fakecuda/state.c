@@ -247,8 +247,8 @@ uint32_t fakecuda_live_objects(fakecuda_objects *out) {
     if (out != NULL) *out = objects;
     return objects.device_blocks + objects.host_blocks + objects.registrations + objects.streams +
            objects.events + objects.graphs + objects.graph_execs + objects.libraries +
-           objects.contexts + objects.blas_handles + objects.lt_objects +
-           objects.cudnn_objects + objects.programs;
+           objects.contexts + objects.blas_handles + objects.lt_objects + objects.cudnn_objects +
+           objects.programs;
 }
 
 /* ---- for the fake libraries ---- */
@@ -263,7 +263,8 @@ bool fakecuda_setting(const char *name) {
                     {"mig", fake.settings.mig},
                     {"nonvrtc", fake.settings.nonvrtc},
                     {"nonvml", fake.settings.nonvml},
-                    {"noheuristic", fake.settings.noheuristic}};
+                    {"noheuristic", fake.settings.noheuristic},
+                    {"ptx", fake.settings.ptx}};
     fakecuda_start();
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
         if (strcmp(settings[i].name, name) == 0) return settings[i].value;

@@ -138,18 +138,21 @@ static cudaError_t perform_copy(fake_stream *stream, const fake_command *command
 
 /* ---- kernels ---- */
 
-/* A pointer as block and offset, so that the machine can check its alignment. An empty tensor may
- * begin where its memory ends. */
+bool fake_find_block(uint64_t address, simdev_place *out) {
+    memset(out, 0, sizeof *out);
+    if (address == 0) return true;
+    return (simdev_find(fake.machine, address, out) ||
+            simdev_find(fake.machine, address - 1, out)) &&
+           !out->pinned;
+}
+
+/* A pointer as block and offset, so that the machine can check its alignment. */
 static bool take_pointer(const unsigned char *param, dhow_arg *out) {
     uint64_t address;
     simdev_place place;
     memcpy(&address, param, sizeof address);
     *out = (dhow_arg){.kind = DHOW_ARG_BUFFER, .bytes = DHOW_ACCESS_READ | DHOW_ACCESS_WRITE};
-    if (address == 0) return true;
-    if (!simdev_find(fake.machine, address, &place) &&
-        !simdev_find(fake.machine, address - 1, &place))
-        return false;
-    if (place.pinned) return false;
+    if (!fake_find_block(address, &place)) return false;
     out->u.buffer.handle = place.start;
     out->u.buffer.offset = address - place.start;
     return true;
@@ -164,6 +167,7 @@ static cudaError_t perform_launch(fake_stream *stream, const fake_command *comma
     uint32_t kind, bytes, dims_count = 0;
     const int fault = fake_kernel_fault(kernel->name, stream->device);
     if (fault != 0) return fake_perform_failure(stream, fault);
+    if (kernel->ptx != NULL) return fake_ptx_perform(stream, command);
     for (uint32_t i = 0; simdev_kernel_arg(function->native, i, &kind, &bytes); i++) {
         const unsigned char *param = command->u.params + kernel->param_offset[i];
         args[i] = (dhow_arg){.kind = kind, .bytes = bytes};

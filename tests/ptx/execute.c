@@ -9,36 +9,7 @@
 
 #include "machine.h"
 
-enum { WARP = 32 };
-static const unsigned long long k_budget = 100000000ull;
-
-/* ---- registers ---- */
-
-uint64_t ptx_read(const ptx_machine *m, const ptx_thread *t, const ptx_operand *o) {
-    switch (o->kind) {
-        case PTX_REGISTER:
-            return t->registers[o->reg];
-        case PTX_BASE_ADDRESS:
-            return (t->registers[o->reg] + o->value) & (o->bits < 64 ? 0xffffffff : ~0ull);
-        case PTX_TID:
-            return t->index;
-        case PTX_CTAID:
-            return m->block;
-        case PTX_NTID:
-            return m->launch->threads;
-        case PTX_NCTAID:
-            return m->launch->groups;
-        case PTX_LANEID:
-            return t->index % WARP;
-        default:
-            return o->value;
-    }
-}
-
-void ptx_write(const ptx_thread *t, const ptx_operand *o, uint64_t value) {
-    if (o->kind != PTX_REGISTER) return;
-    t->registers[o->reg] = o->bits < 64 ? value & ((1ull << o->bits) - 1) : value;
-}
+static const unsigned long long k_most = 100000000ull;
 
 /* ---- instructions that touch more than registers ---- */
 
@@ -114,10 +85,60 @@ static void move(const ptx_machine *m, const ptx_thread *t, const ptx_instructio
     for (unsigned k = 0; k < i->out_count; k++) ptx_write(t, &i->out[k], value >> k * part);
 }
 
-static void compute(const ptx_machine *m, const ptx_thread *t, const ptx_instruction *i) {
-    uint64_t in[PTX_MAX_IN] = {0};
+/* add, sub and mad of 32 bits with what the one before carried or borrowed. */
+static uint64_t carry(ptx_thread *t, const ptx_instruction *i, const uint64_t *in) {
+    const uint64_t a = (uint32_t)in[0], b = (uint32_t)in[1], c = (uint32_t)in[2];
+    const uint64_t before = i->code.carry_in && t->carry ? 1 : 0;
+    uint64_t result;
+    if (i->code.op == PTX_ADD)
+        result = a + b + before;
+    else if (i->code.op == PTX_SUB)
+        result = a - b - before;
+    else
+        result = (i->code.mode == PTX_HI ? a * b >> 32 : (uint32_t)(a * b)) + c + before;
+    if (i->code.carry_out) t->carry = result >> 32 != 0;
+    return (uint32_t)result;
+}
+
+static void compute(const ptx_machine *m, ptx_thread *t, const ptx_instruction *i) {
+    uint64_t in[4] = {0}; /* no instruction of one thread has more */
     for (unsigned k = 0; k < i->in_count; k++) in[k] = ptx_read(m, t, &i->in[k]);
-    ptx_write(t, &i->out[0], ptx_compute(i, in));
+    const bool carries = i->code.carry_in || i->code.carry_out;
+    ptx_write(t, &i->out[0], carries ? carry(t, i, in) : ptx_compute(i, in));
+}
+
+static void run_thread(ptx_machine *m, ptx_thread *t);
+
+/* What is passed lies in local memory: the caller's on its side, the function's on the other. */
+static void pass(unsigned char *to, const unsigned char *from, const ptx_operand *operand,
+                 const ptx_variable *v, bool back) {
+    if (back)
+        memcpy(to + operand->value, from + v->offset, v->bytes);
+    else
+        memcpy(to + v->offset, from + operand->value, v->bytes);
+}
+
+/* The function runs to its end: none waits for other threads. */
+static void call(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i) {
+    const ptx_kernel *caller = m->kernel;
+    const ptx_kernel *function = &caller->module->functions[i->target];
+    ptx_thread inside = {.index = t->index};
+    inside.registers = calloc(function->registers + 1u, sizeof *inside.registers);
+    inside.local = calloc(1, function->local_bytes + 1);
+    if (inside.registers != NULL && inside.local != NULL) {
+        const ptx_variable *v = function->variables.at;
+        m->kernel = function;
+        for (unsigned k = 0; k < i->in_count; k++)
+            pass(inside.local, t->local, &i->in[k], &v[i->out_count + k], false);
+        run_thread(m, &inside);
+        for (unsigned k = 0; k < i->out_count; k++)
+            pass(t->local, inside.local, &i->out[k], &v[k], true);
+        m->kernel = caller;
+    } else {
+        ptx_find_fault(m, t, i, PTX_NO_MEMORY, 0, "out of memory");
+    }
+    free(inside.registers);
+    free(inside.local);
 }
 
 static void step(ptx_machine *m, ptx_thread *t) {
@@ -133,6 +154,9 @@ static void step(ptx_machine *m, ptx_thread *t) {
         case PTX_RET:
         case PTX_EXIT:
             t->state = PTX_ENDED;
+            break;
+        case PTX_CALL:
+            call(m, t, i);
             break;
         case PTX_BAR:
             t->state = PTX_AT_BARRIER;
@@ -188,9 +212,9 @@ static unsigned mask_at(const ptx_machine *m, const ptx_thread *t) {
 
 /* The lanes of a warp that wait at the shuffle where `t` waits. */
 static unsigned lanes_at(const ptx_machine *m, const ptx_thread *t) {
-    const unsigned first = t->index / WARP * WARP;
+    const unsigned first = t->index / PTX_WARP * PTX_WARP;
     unsigned lanes = 0;
-    for (unsigned k = 0; k < WARP && first + k < m->launch->threads; k++) {
+    for (unsigned k = 0; k < PTX_WARP && first + k < m->launch->threads; k++) {
         const ptx_thread *other = &m->threads[first + k];
         if (other->state == PTX_AT_SHUFFLE && other->at == t->at) lanes |= 1u << k;
     }
@@ -226,11 +250,11 @@ static bool source_lane(ptx_lane how, unsigned lane, unsigned b, unsigned c, uns
 /* All lanes of `lanes` take part in the shuffle where `t` waits. */
 static void shuffle(ptx_machine *m, const ptx_thread *t, unsigned lanes) {
     const ptx_instruction *i = waits_at(m, t);
-    ptx_thread *warp = &m->threads[t->index / WARP * WARP];
-    uint64_t given[WARP] = {0};
-    for (unsigned lane = 0; lane < WARP; lane++)
+    ptx_thread *warp = &m->threads[t->index / PTX_WARP * PTX_WARP];
+    uint64_t given[PTX_WARP] = {0};
+    for (unsigned lane = 0; lane < PTX_WARP; lane++)
         if (lanes >> lane & 1) given[lane] = ptx_read(m, &warp[lane], &i->in[0]);
-    for (unsigned lane = 0; lane < WARP; lane++) {
+    for (unsigned lane = 0; lane < PTX_WARP; lane++) {
         ptx_thread *self = &warp[lane];
         unsigned from = 0;
         if (!(lanes >> lane & 1)) continue;
@@ -255,14 +279,14 @@ static void shuffle(ptx_machine *m, const ptx_thread *t, unsigned lanes) {
 
 static void matrices(ptx_machine *m, const ptx_thread *t, unsigned lanes) {
     const ptx_instruction *i = waits_at(m, t);
-    ptx_thread *warp = &m->threads[t->index / WARP * WARP];
+    ptx_thread *warp = &m->threads[t->index / PTX_WARP * PTX_WARP];
     if (lanes != 0xffffffff)
         ptx_find_fault(m, t, i, PTX_BAD_SHUFFLE, lanes, "lanes 0x%x do not come", ~lanes);
     else if (i->code.op == PTX_MMA)
         ptx_multiply_matrices(m, warp, i);
     else
         ptx_load_matrices(m, warp, i);
-    for (unsigned lane = 0; lane < WARP; lane++)
+    for (unsigned lane = 0; lane < PTX_WARP; lane++)
         if (lanes >> lane & 1) warp[lane].state = PTX_RUNNING;
 }
 
@@ -276,7 +300,7 @@ static void together(ptx_machine *m, const ptx_thread *t, unsigned lanes) {
 /* Lets one shuffle of a warp happen, one that all its lanes have reached where there is one. */
 static bool shuffle_warp(ptx_machine *m, unsigned first) {
     const ptx_thread *any = NULL;
-    for (unsigned k = first; k < first + WARP && k < m->launch->threads; k++) {
+    for (unsigned k = first; k < first + PTX_WARP && k < m->launch->threads; k++) {
         const ptx_thread *t = &m->threads[k];
         if (t->state != PTX_AT_SHUFFLE) continue;
         const unsigned lanes = lanes_at(m, t);
@@ -291,7 +315,7 @@ static bool shuffle_warp(ptx_machine *m, unsigned first) {
 
 static void run_warp(ptx_machine *m, unsigned first) {
     do {
-        for (unsigned k = first; k < first + WARP && k < m->launch->threads; k++)
+        for (unsigned k = first; k < first + PTX_WARP && k < m->launch->threads; k++)
             run_thread(m, &m->threads[k]);
     } while (shuffle_warp(m, first));
 }
@@ -337,7 +361,7 @@ static void run_block(ptx_machine *m, unsigned block) {
                                      .local = m->local + k * kernel->local_bytes,
                                      .index = k};
     do {
-        for (unsigned first = 0; first < threads; first += WARP) run_warp(m, first);
+        for (unsigned first = 0; first < threads; first += PTX_WARP) run_warp(m, first);
     } while (pass_barrier(m));
 }
 
@@ -349,9 +373,10 @@ static void copy_arguments(ptx_machine *m) {
 }
 
 bool ptx_run(const ptx_kernel *kernel, const ptx_launch *launch, ptx_report *report) {
-    ptx_machine m = {.kernel = kernel, .launch = launch, .report = report, .budget = k_budget};
+    ptx_machine m = {.kernel = kernel, .launch = launch, .report = report};
     const size_t threads = launch->threads;
     memset(report, 0, sizeof *report);
+    m.budget = launch->most != 0 ? launch->most : k_most;
     m.threads = calloc(threads, sizeof *m.threads);
     m.registers = calloc(threads * kernel->registers + 1, sizeof *m.registers);
     m.params = calloc(1, kernel->param_bytes + 1);

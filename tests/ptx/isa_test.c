@@ -23,9 +23,9 @@ static ptx_report run(const char *text, unsigned threads, uint64_t in[3], uint64
     ptx_report report;
     ptx_module *m = ptx_parse(text, error, sizeof error);
     cr_assert_not_null(m, "%s", error);
-    const ptx_allocation list[] = {{"in", in, 24, true}, {"out", out, 8, false}};
+    const ptx_allocation list[] = {{"in", in, 24, true, NULL}, {"out", out, 8, false, NULL}};
     const void *const args[] = {&in, &out};
-    const ptx_launch launch = {1, threads, args, list, 2};
+    const ptx_launch launch = {1, threads, args, list, 2, 0};
     (void)ptx_run(ptx_find(m, "k"), &launch, &report);
     ptx_free(m);
     return report;
@@ -172,6 +172,67 @@ Test(ptx_isa, faults_are_named) {
     expect_fault("st.global.u32 [%rd6], %r0;", 1, PTX_READ_ONLY, "writes byte 0 of in");
 }
 
+/* k calls one function twice, which calls another that is declared ahead and comes later: each has
+ * registers and parameters of its own. */
+/* 64 bits by 64 bits, plus 64, in parts of 32; and a difference that borrows. Names of an inner
+ * scope hide those outside, and no longer than it lasts. */
+Test(ptx_isa, carries_are_kept) {
+    const uint64_t a = 0xfedcba9876543210u, b = 0x9abcdef013579bdfu, c = 0xffffffff80000001u;
+    static const char wide[] =
+        "mov.u32 %r1, 77;\n{\n.reg .u32 %r0, %r1, %r2, %r3, %al, %ah, %bl, %bh, %cl, %ch;\n"
+        "mov.b64 {%al,%ah}, %rd0;\nmov.b64 {%bl,%bh}, %rd1;\nmov.b64 {%cl,%ch}, %rd2;\n"
+        "mad.lo.cc.u32 %r0, %al, %bl, %cl;\nmadc.hi.cc.u32 %r1, %al, %bl, %ch;\n"
+        "madc.hi.u32 %r2, %al, %bh, 0;\nmad.lo.cc.u32 %r1, %al, %bh, %r1;\n"
+        "madc.hi.cc.u32 %r2, %ah, %bl, %r2;\nmadc.hi.u32 %r3, %ah, %bh, 0;\n"
+        "mad.lo.cc.u32 %r1, %ah, %bl, %r1;\nmadc.lo.cc.u32 %r2, %ah, %bh, %r2;\n"
+        "addc.u32 %r3, %r3, 0;\n";
+    static const char less[] =
+        "{\n.reg .u32 %al, %ah, %bl, %bh;\n"
+        "mov.b64 {%al,%ah}, %rd0;\nmov.b64 {%bl,%bh}, %rd1;\n"
+        "sub.cc.u32 %al, %al, %bl;\nsubc.u32 %ah, %ah, %bh;\nmov.b64 %rd3, {%al,%ah};\n}\n";
+    __extension__ typedef unsigned __int128 u128;
+    const u128 want = (u128)a * b + c;
+    char text[1024];
+    (void)snprintf(text, sizeof text, "%smov.b64 %%rd3, {%%r0,%%r1};\n}\n", wide);
+    cr_assert_eq(result_of("u64", text, a, b, c), (uint64_t)want);
+    (void)snprintf(text, sizeof text, "%smov.b64 %%rd3, {%%r2,%%r3};\n}\n", wide);
+    cr_assert_eq(result_of("u64", text, a, b, c), (uint64_t)(want >> 64));
+    (void)snprintf(text, sizeof text, "%s}\nmov.u32 %%r3, %%r1;\n", wide);
+    cr_assert_eq(result_of("u32", text, a, b, c), 77);
+    cr_assert_eq(result_of("u64", less, b, a, 0), b - a);
+}
+
+Test(ptx_isa, functions_are_called) {
+    static const char head[] =
+        ".version 9.0\n.target sm_90\n.address_size 64\n"
+        ".func (.param .b64 func_retval0) twice(.param .b64 twice_param_0)\n;\n"
+        ".func (.param .align 8 .b8 func_retval0[16]) both(.param .b64 both_param_0, .param .b64 "
+        "both_param_1)\n{\n.reg .b64 %rd<4>;\n"
+        "ld.param.u64 %rd1, [both_param_0];\nld.param.u64 %rd2, [both_param_1];\n"
+        "{\n.param .b64 param0;\nst.param.b64 [param0+0], %rd1;\n.param .b64 retval0;\n"
+        "call.uni (retval0), twice, (param0);\nld.param.b64 %rd3, [retval0+0];\n}\n"
+        "st.param.b64 [func_retval0+0], %rd3;\nst.param.b64 [func_retval0+8], %rd2;\nret;\n}\n";
+    static const char body[] =
+        "ld.global.u64 %rd1, [%rd6];\nld.global.u64 %rd2, [%rd6+8];\n"
+        "{\n.param .b64 param0;\nst.param.b64 [param0+0], %rd1;\n.param .b64 param1;\n"
+        "st.param.b64 [param1+0], %rd2;\n.param .align 8 .b8 retval0[16];\n"
+        "call.uni (retval0),\nboth,\n(\nparam0,\nparam1\n);\n"
+        "ld.param.b64 %rd3, [retval0+0];\nld.param.b64 %rd4, [retval0+8];\n}\n"
+        "{\n.param .b64 param0;\nst.param.b64 [param0+0], %rd3;\n.param .b64 retval0;\n"
+        "call.uni (retval0), twice, (param0);\nld.param.b64 %rd5, [retval0+0];\n}\n"
+        "add.s64 %rd5, %rd5, %rd4;\nst.global.u64 [%rd7], %rd5;\n" TAIL;
+    static const char tail[] =
+        ".func (.param .b64 func_retval0) twice(.param .b64 twice_param_0)\n{\n"
+        ".reg .b64 %rd<4>;\nld.param.u64 %rd1, [twice_param_0];\nadd.s64 %rd2, %rd1, %rd1;\n"
+        "st.param.b64 [func_retval0+0], %rd2;\nret;\n}\n";
+    char text[4096];
+    uint64_t in[3] = {5, 7, 0}, out = 0;
+    (void)snprintf(text, sizeof text, "%s%s%s%s", head, strstr(k_head, ".visible"), body, tail);
+    const ptx_report report = run(text, 2, in, &out);
+    cr_assert_eq(report.count, 0, "%s", report.findings[0].text);
+    cr_assert_eq(out, 27);
+}
+
 Test(ptx_isa, what_is_not_executed_is_refused_by_line_and_name) {
     static const struct {
         const char *body, *words;
@@ -179,11 +240,12 @@ Test(ptx_isa, what_is_not_executed_is_refused_by_line_and_name) {
               "{%r2}, {%f0, %f1, %f2, %f3};",
               "m16n8k8.row.col.f32.f16.f16.f32: a part"},
              {"atom.global.add.u32 %r1, [%rd6], 1;", "line 15: atom.global.add.u32"},
-             {"add.cc.u32 %r1, %r0, 1;", "add.cc.u32: a part"},
+             {"add.cc.u64 %rd1, %rd0, 1;", "add.cc.u64: carries of other"},
              {"ld.u32 %r1, [%rd6];", "generic addresses"},
              {"add.u32 %r1, %r0;", "operands"},
              {"add.u32 %r1, %r0, %nope;", "%nope is unknown"},
-             {"bra NOWHERE;", "no label NOWHERE"}};
+             {"bra NOWHERE;", "no label NOWHERE"},
+             {"call.uni nobody;", "no function nobody"}};
     for (size_t i = 0; i < sizeof k / sizeof k[0]; i++) {
         char text[2048], error[256] = "";
         (void)snprintf(text, sizeof text, "%s%s\n" TAIL, k_head, k[i].body);

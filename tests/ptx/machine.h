@@ -21,13 +21,14 @@ typedef struct ptx_copy {
     unsigned char bytes[16];
 } ptx_copy;
 
-enum { PTX_MAX_COPIES = 32 };
+enum { PTX_MAX_COPIES = 32, PTX_WARP = 32 };
 
 typedef struct ptx_thread {
     uint64_t *registers;
     unsigned char *local;
     unsigned index;
-    size_t at; /* the next instruction */
+    bool carry; /* or borrow, of the latest instruction with .cc */
+    size_t at;  /* the next instruction */
     ptx_thread_state state;
     ptx_copy copies[PTX_MAX_COPIES];
     unsigned copy_count, group; /* group: of the next copy */
@@ -59,8 +60,31 @@ uint64_t ptx_compute(const ptx_instruction *i, const uint64_t *in);
 void *ptx_access(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i, ptx_space space,
                  uint64_t address, size_t bytes, bool write);
 
-uint64_t ptx_read(const ptx_machine *m, const ptx_thread *t, const ptx_operand *o);
-void ptx_write(const ptx_thread *t, const ptx_operand *o, uint64_t value);
+static inline uint64_t ptx_read(const ptx_machine *m, const ptx_thread *t, const ptx_operand *o) {
+    switch (o->kind) {
+        case PTX_REGISTER:
+            return t->registers[o->reg];
+        case PTX_BASE_ADDRESS:
+            return (t->registers[o->reg] + o->value) & (o->bits < 64 ? 0xffffffff : ~0ull);
+        case PTX_TID:
+            return t->index;
+        case PTX_CTAID:
+            return m->block;
+        case PTX_NTID:
+            return m->launch->threads;
+        case PTX_NCTAID:
+            return m->launch->groups;
+        case PTX_LANEID:
+            return t->index % PTX_WARP;
+        default:
+            return o->value;
+    }
+}
+
+static inline void ptx_write(const ptx_thread *t, const ptx_operand *o, uint64_t value) {
+    if (o->kind != PTX_REGISTER) return;
+    t->registers[o->reg] = o->bits < 64 ? value & ((1ull << o->bits) - 1) : value;
+}
 
 /* matrix.c: what a whole warp does together, `warp` being its first thread. */
 void ptx_load_matrices(ptx_machine *m, ptx_thread *warp, const ptx_instruction *i);

@@ -68,7 +68,7 @@ static void *global(ptx_machine *m, const ptx_thread *t, const ptx_instruction *
                        address - base, a->name);
         return NULL;
     }
-    return (void *)(uintptr_t)address;
+    return (unsigned char *)(a->host != NULL ? a->host : a->base) + (address - base);
 }
 
 /* ---- shared ---- */

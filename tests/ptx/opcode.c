@@ -13,11 +13,13 @@ static const struct {
     const char *kinds;
 } k_names[] = {{"abs", PTX_ABS, "sf"},
                {"add", PTX_ADD, "usf"},
+               {"addc", PTX_ADD, "u"},
                {"and", PTX_AND, "bp"},
                {"bar", PTX_BAR, ""},
                {"bfe", PTX_BFE, "u"},
                {"bfi", PTX_BFI, "b"},
                {"bra", PTX_BRA, ""},
+               {"call", PTX_CALL, ""},
                {"clz", PTX_CLZ, "b"},
                {"copysign", PTX_COPYSIGN, "f"},
                {"cos", PTX_COS, "f"},
@@ -33,6 +35,7 @@ static const struct {
                {"ld", PTX_LD, "busf"},
                {"lg2", PTX_LG2, "f"},
                {"mad", PTX_MAD, "us"},
+               {"madc", PTX_MAD, "u"},
                {"max", PTX_MAX, "usf"},
                {"min", PTX_MIN, "usf"},
                {"mov", PTX_MOV, "busfp"},
@@ -54,6 +57,7 @@ static const struct {
                {"sqrt", PTX_SQRT, "f"},
                {"st", PTX_ST, "busf"},
                {"sub", PTX_SUB, "usf"},
+               {"subc", PTX_SUB, "u"},
                {"xor", PTX_XOR, "bp"}};
 
 typedef struct word {
@@ -151,6 +155,9 @@ static bool modifier(ptx_opcode *code, const char *part, size_t length) {
         code->sat = true;
     } else if (is("approx", part, length)) {
         code->approx = true;
+    } else if (is("cc", part, length)) {
+        code->carry_out = true;
+        return code->op == PTX_ADD || code->op == PTX_SUB || code->op == PTX_MAD;
     } else if (is("cg", part, length)) {
         return code->op == PTX_CP;
     } else if (code->op == PTX_MMA || code->op == PTX_LDMATRIX) {
@@ -158,7 +165,7 @@ static bool modifier(ptx_opcode *code, const char *part, size_t length) {
     } else if (is("sync", part, length)) {
         return code->op == PTX_BAR || code->op == PTX_SHFL;
     } else if (is("uni", part, length)) {
-        return code->op == PTX_BRA;
+        return code->op == PTX_BRA || code->op == PTX_CALL;
     } else if (is("nc", part, length)) {
         return code->op == PTX_LD;
     } else {
@@ -169,6 +176,8 @@ static bool modifier(ptx_opcode *code, const char *part, size_t length) {
 
 /* Forms that the parts allow and the interpreter does not execute. */
 static const char *refuse(const ptx_opcode *code, const char *kinds, bool has_space) {
+    if ((code->carry_in || code->carry_out) && code->type.bits != 32)
+        return "carries of other than 32 bits";
     const bool is_memory = code->op == PTX_LD || code->op == PTX_ST;
     if (kinds[0] != '\0' && (code->type.kind == 0 || strchr(kinds, code->type.kind) == NULL))
         return "its type";
@@ -198,6 +207,8 @@ const char *ptx_decode(const char *text, size_t length, ptx_opcode *opcode) {
     memset(opcode, 0, sizeof *opcode);
     opcode->op = k_names[k].op;
     opcode->vector = 1;
+    opcode->carry_in = opcode->op != PTX_MAD ? is("addc", text, name) || is("subc", text, name)
+                                             : is("madc", text, name);
     bool has_space = false;
     for (const char *part = text + name; part < end;) {
         part++;

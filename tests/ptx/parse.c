@@ -10,6 +10,8 @@
 #include "program.h"
 #include "scan.h"
 
+enum { MAX_DEPTH = 16 };
+
 /* .reg .b32 %r<68>: count 68; a single name: count 0 */
 typedef struct registers {
     ptx_token name;
@@ -21,6 +23,13 @@ typedef struct label {
     unsigned at;
 } label;
 
+/* An instruction that calls a function by name, which may come later. */
+typedef struct caller {
+    ptx_token name;
+    bool in_function;
+    size_t kernel, instruction;
+} caller;
+
 typedef struct parser {
     ptx_scanner scan;
     ptx_module *module;
@@ -28,8 +37,10 @@ typedef struct parser {
     registers *registers;
     label *labels;
     ptx_token *targets; /* per instruction: the label it names */
+    caller *callers;
+    bool in_function;
     size_t register_count, register_capacity, label_count, label_capacity, target_count,
-        target_capacity;
+        target_capacity, caller_count, caller_capacity;
     char *error;
     size_t error_bytes;
 } parser;
@@ -77,11 +88,12 @@ static bool name_is(const char *name, const ptx_token *token) { return ptx_is(to
 
 /* ---- variables ---- */
 
+/* The latest of a name, as with registers. */
 static const ptx_variable *find_variable(const parser *p, const ptx_token *name) {
     const ptx_variables *lists[] = {p->kernel != NULL ? &p->kernel->variables : NULL,
                                     &p->module->globals};
     for (size_t k = 0; k < 2; k++)
-        for (size_t i = 0; lists[k] != NULL && i < lists[k]->count; i++)
+        for (size_t i = lists[k] != NULL ? lists[k]->count : 0; i-- > 0;)
             if (name_is(lists[k]->at[i].name, name)) return &lists[k]->at[i];
     return NULL;
 }
@@ -288,7 +300,7 @@ static bool counts_fit(const ptx_instruction *i) {
                                           PTX_NEG, PTX_NOT, PTX_RCP, PTX_RSQRT, PTX_SIN, PTX_SQRT};
     const ptx_op op = i->code.op;
     if (op == PTX_RET || op == PTX_EXIT) return i->in_count + i->out_count == 0;
-    if (op == PTX_BRA) return true;
+    if (op == PTX_BRA || op == PTX_CALL) return true; /* of calls resolve_calls() knows */
     if (op == PTX_BAR)
         return i->in_count == 1 && i->in[0].kind == PTX_CONSTANT && i->in[0].value == 0;
     if (op == PTX_CP)
@@ -325,6 +337,43 @@ static bool operands(parser *p, ptx_instruction *i) {
     return true;
 }
 
+/* What a call passes, "(param0, param1)": variables in local memory. */
+static bool passed(parser *p, ptx_operand *list, unsigned *count, unsigned max) {
+    if (!expect(p, "(")) return false;
+    while (!at(p, ")")) {
+        if (*count > 0 && !expect(p, ",")) return false;
+        const ptx_variable *v = find_variable(p, &p->scan.token);
+        if (v == NULL || v->space != PTX_LOCAL || *count == max)
+            return fail(p, &p->scan.token, "a call passes what it cannot");
+        list[(*count)++] = (ptx_operand){.kind = PTX_CONSTANT, .value = v->offset};
+        ptx_next(&p->scan);
+    }
+    return expect(p, ")");
+}
+
+/* call.uni (retval0), name, (param0); */
+static bool call(parser *p, ptx_instruction *i) {
+    const bool gives = at(p, "(");
+    if (gives && (!passed(p, i->out, &i->out_count, PTX_MAX_OUT) || !expect(p, ","))) return false;
+    if (!GROW(p->callers, p->caller_count, p->caller_capacity)) return no_memory(p);
+    p->callers[p->caller_count++] =
+        (caller){p->scan.token, p->in_function,
+                 (p->in_function ? p->module->function_count : p->module->kernel_count) - 1,
+                 p->kernel->code_count};
+    ptx_next(&p->scan);
+    return !at(p, ",") || (expect(p, ",") && passed(p, i->in, &i->in_count, PTX_MAX_IN));
+}
+
+/* Parameters of functions and of calls lie in local memory, whatever the instruction says. */
+static void place_access(const parser *p, ptx_instruction *i) {
+    ptx_scanner ahead = p->scan;
+    if ((i->code.op != PTX_LD && i->code.op != PTX_ST) || i->code.space != PTX_PARAM) return;
+    while (!ptx_is(&ahead.token, "[") && ahead.token.length > 0) ptx_next(&ahead);
+    ptx_next(&ahead);
+    const ptx_variable *v = find_variable(p, &ahead.token);
+    if (v != NULL) i->code.space = v->space;
+}
+
 static bool instruction(parser *p) {
     ptx_kernel *kernel = p->kernel;
     ptx_instruction i = {.line = p->scan.token.line, .guard = -1};
@@ -337,10 +386,11 @@ static bool instruction(parser *p) {
         return fail(p, &opcode, "%s: %s is not executed by this interpreter", i.text, unknown);
     i.machine = ptx_machine_instructions(&i.code);
     ptx_next(&p->scan);
+    place_access(p, &i);
     if (i.code.op == PTX_BRA) {
         target = p->scan.token;
         ptx_next(&p->scan);
-    } else if (!operands(p, &i)) {
+    } else if (i.code.op == PTX_CALL ? !call(p, &i) : !operands(p, &i)) {
         return false;
     }
     if (!counts_fit(&i)) return fail(p, &opcode, "%s: its operands are not understood", i.text);
@@ -396,6 +446,7 @@ static bool statement(parser *p) {
         ptx_next(&p->scan);
         return register_names(p);
     }
+    if (at(p, ".param")) return body_variable(p, PTX_LOCAL); /* what a call passes */
     if (at(p, ".shared")) return body_variable(p, PTX_SHARED);
     if (at(p, ".local")) return body_variable(p, PTX_LOCAL);
     if (at(p, ".pragma")) {
@@ -407,11 +458,16 @@ static bool statement(parser *p) {
 }
 
 static bool body(parser *p) {
-    int depth = 1;
+    size_t outside[MAX_DEPTH]; /* registers that are known around a scope */
+    unsigned depth = 1;
     while (depth > 0) {
         if (p->scan.token.length == 0) return fail(p, &p->scan.token, "the kernel has no end");
-        if (at(p, "{") || at(p, "}")) {
-            depth += at(p, "{") ? 1 : -1;
+        if (at(p, "{")) {
+            if (depth == MAX_DEPTH) return fail(p, &p->scan.token, "too many scopes");
+            outside[depth++] = p->register_count;
+            ptx_next(&p->scan);
+        } else if (at(p, "}")) {
+            if (--depth > 0) p->register_count = outside[depth];
             ptx_next(&p->scan);
         } else if (!statement(p)) {
             return false;
@@ -420,48 +476,111 @@ static bool body(parser *p) {
     return resolve_labels(p);
 }
 
+/* ".param .u64 a, .param .align 8 .b8 b[288])", into the parameters or, of functions, local memory
+ */
 static bool parameters(parser *p) {
+    ptx_kernel *k = p->kernel;
     while (!at(p, ")")) {
         ptx_variable v;
         size_t align = 0;
         if (at(p, ",")) ptx_next(&p->scan);
-        if (!expect(p, ".param") || !variable(p, PTX_PARAM, &v, &align) ||
-            !place(p, &v, align, &p->kernel->param_bytes))
+        if (!expect(p, ".param") ||
+            !variable(p, p->in_function ? PTX_LOCAL : PTX_PARAM, &v, &align) ||
+            !place(p, &v, align, p->in_function ? &k->local_bytes : &k->param_bytes))
             return false;
-        p->kernel->param_count++;
+        k->param_count++;
     }
     return expect(p, ")");
+}
+
+static bool named(parser *p) {
+    const ptx_token name = p->scan.token;
+    if (name.length >= sizeof p->kernel->name) return fail(p, &name, "the name is too long");
+    memcpy(p->kernel->name, name.text, name.length);
+    ptx_next(&p->scan);
+    return expect(p, "(") && parameters(p);
+}
+
+static void begin(parser *p, ptx_kernel *kernel) {
+    p->kernel = kernel;
+    memset(kernel, 0, sizeof *kernel);
+    kernel->module = p->module;
+    p->register_count = p->label_count = p->target_count = 0;
 }
 
 static bool kernel(parser *p) {
     ptx_module *m = p->module;
     if (!GROW(m->kernels, m->kernel_count, m->kernel_capacity)) return no_memory(p);
-    p->kernel = &m->kernels[m->kernel_count++];
-    memset(p->kernel, 0, sizeof *p->kernel);
-    p->kernel->module = m;
-    p->register_count = p->label_count = p->target_count = 0;
-    const ptx_token name = p->scan.token;
-    if (name.length >= sizeof p->kernel->name) return fail(p, &name, "the name is too long");
-    memcpy(p->kernel->name, name.text, name.length);
-    ptx_next(&p->scan);
-    if (!expect(p, "(") || !parameters(p)) return false;
+    begin(p, &m->kernels[m->kernel_count++]);
+    p->in_function = false;
+    if (!named(p)) return false;
     while (p->scan.token.length > 0 && !at(p, "{")) ptx_next(&p->scan); /* .maxntid 256, 1, 1 */
     const bool good = expect(p, "{") && body(p);
     p->kernel = NULL;
     return good;
 }
 
+static bool waits_for_threads(const ptx_kernel *function) {
+    bool waits = false;
+    for (size_t i = 0; i < function->code_count; i++) {
+        const ptx_op op = function->code[i].code.op;
+        waits |= op == PTX_BAR || op == PTX_SHFL || op == PTX_LDMATRIX || op == PTX_MMA;
+    }
+    return waits;
+}
+
+/* .func (.param .b64 retval0) name (.param .b64 a), and a body or, declared ahead, none */
+static bool function(parser *p) {
+    ptx_module *m = p->module;
+    const ptx_token start = p->scan.token;
+    if (!GROW(m->functions, m->function_count, m->function_capacity)) return no_memory(p);
+    begin(p, &m->functions[m->function_count++]);
+    p->in_function = true;
+    if (at(p, "(") && !(expect(p, "(") && parameters(p))) return false;
+    bool good = named(p);
+    if (good && at(p, ";")) { /* its body comes later */
+        free(p->kernel->variables.at);
+        m->function_count--;
+    } else {
+        good = good && expect(p, "{") && body(p);
+        if (good && waits_for_threads(p->kernel))
+            good = fail(p, &start, "functions that wait for other threads are not executed");
+    }
+    p->kernel = NULL;
+    return good;
+}
+
+static bool resolve_calls(parser *p) {
+    ptx_module *m = p->module;
+    for (size_t k = 0; k < p->caller_count; k++) {
+        const caller *c = &p->callers[k];
+        ptx_kernel *from = c->in_function ? &m->functions[c->kernel] : &m->kernels[c->kernel];
+        ptx_instruction *i = &from->code[c->instruction];
+        size_t to = 0;
+        while (to < m->function_count && !name_is(m->functions[to].name, &c->name)) to++;
+        if (to == m->function_count)
+            return fail(p, &c->name, "there is no function %.*s", (int)c->name.length,
+                        c->name.text);
+        if (m->functions[to].param_count != i->out_count + i->in_count)
+            return fail(p, &c->name, "%s is called with other parameters than it has",
+                        m->functions[to].name);
+        i->target = (unsigned)to;
+    }
+    return true;
+}
+
 static bool module(parser *p) {
     while (p->scan.token.length > 0) {
         const ptx_token token = p->scan.token;
         ptx_next(&p->scan);
-        if (ptx_is(&token, ".func") || ptx_is(&token, ".extern"))
-            return fail(p, &token, "%.*s: functions are not executed by this interpreter",
+        if (ptx_is(&token, ".extern"))
+            return fail(p, &token, "%.*s: what lies elsewhere is not executed by this interpreter",
                         (int)token.length, token.text);
+        if (ptx_is(&token, ".func") && !function(p)) return false;
         if (ptx_is(&token, ".entry") && !kernel(p)) return false;
         if (ptx_is(&token, ".global") && !global_variable(p)) return false;
     }
-    return true;
+    return resolve_calls(p);
 }
 
 ptx_module *ptx_parse(const char *text, char *error, size_t error_bytes) {
@@ -473,23 +592,27 @@ ptx_module *ptx_parse(const char *text, char *error, size_t error_bytes) {
     free(p.registers);
     free(p.labels);
     free(p.targets);
-    for (size_t i = 0; good && i < p.module->kernel_count; i++)
-        p.module->kernels[i].module = p.module;
+    free(p.callers);
     if (good) return p.module;
     ptx_free(p.module);
     return NULL;
 }
 
+static void free_kernels(ptx_kernel *list, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        free(list[i].variables.at);
+        free(list[i].code);
+    }
+    free(list);
+}
+
 void ptx_free(ptx_module *module) {
     if (module == NULL) return;
-    for (size_t i = 0; i < module->kernel_count; i++) {
-        free(module->kernels[i].variables.at);
-        free(module->kernels[i].code);
-    }
+    free_kernels(module->kernels, module->kernel_count);
+    free_kernels(module->functions, module->function_count);
     for (size_t i = 0; i < module->globals.count; i++)
         free((void *)(uintptr_t)module->globals.at[i].offset);
     free(module->globals.at);
-    free(module->kernels);
     free(module);
 }
 

@@ -15,6 +15,7 @@ typedef enum ptx_op {
     PTX_BFE,
     PTX_BFI,
     PTX_BRA,
+    PTX_CALL,
     PTX_CLZ,
     PTX_COPYSIGN,
     PTX_COS,
@@ -103,6 +104,7 @@ typedef struct ptx_opcode {
     ptx_lane lane;
     ptx_async async;
     bool ftz, sat, approx;
+    bool carry_in, carry_out;
     bool pair;   /* cvt makes two */
     bool turned; /* ldmatrix.trans */
     unsigned vector;
@@ -140,8 +142,8 @@ typedef struct ptx_instruction {
     ptx_opcode code;
     int line, guard; /* guard: a predicate register, -1 without */
     bool guard_negated;
-    unsigned out_count, in_count, target;
-    float machine; /* instructions of the machine for it */
+    unsigned out_count, in_count, target; /* target: an instruction, of a call a function */
+    float machine;                        /* instructions of the machine for it */
     ptx_operand out[PTX_MAX_OUT], in[PTX_MAX_IN];
     char text[64]; /* the opcode as written */
 } ptx_instruction;
@@ -159,6 +161,7 @@ typedef struct ptx_variables {
     size_t count, capacity;
 } ptx_variables;
 
+/* A function too: its results, then its parameters are its first variables, in local memory. */
 struct ptx_kernel {
     char name[96];
     ptx_variables variables; /* parameters first, in order */
@@ -171,8 +174,8 @@ struct ptx_kernel {
 
 struct ptx_module {
     ptx_variables globals;
-    ptx_kernel *kernels;
-    size_t kernel_count, kernel_capacity;
+    ptx_kernel *kernels, *functions;
+    size_t kernel_count, kernel_capacity, function_count, function_capacity;
 };
 
 #endif /* PTX_PROGRAM_H_ */

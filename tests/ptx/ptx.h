@@ -2,7 +2,7 @@
  *
  * An interpreter of the PTX that nvcc emits for the kernels of dhow: it runs a grid of blocks on
  * the host and watches every access. It knows the instructions that those kernels use and refuses
- * others by name. Global memory is the host's: pointers among the arguments are host pointers.
+ * others by name.
  */
 #ifndef PTX_H_
 #define PTX_H_
@@ -23,12 +23,14 @@ const ptx_kernel *ptx_find(const ptx_module *module, const char *name);
 const char *ptx_kernel_name(const ptx_kernel *kernel);
 size_t ptx_param_count(const ptx_kernel *kernel);
 
-/* Memory that a launch may touch. */
+/* Memory that a launch may touch: the device's address `base`, which is where the host finds it too
+ * unless `host` says otherwise. */
 typedef struct ptx_allocation {
     const char *name;
     void *base;
     size_t bytes;
     bool read_only;
+    void *host;
 } ptx_allocation;
 
 typedef struct ptx_launch {
@@ -36,6 +38,7 @@ typedef struct ptx_launch {
     const void *const *args;  /* one pointer per parameter, as cudaLaunchKernel takes them */
     const ptx_allocation *allocations;
     size_t allocation_count;
+    unsigned long long most; /* instructions until it counts as endless; 0: 100 million */
 } ptx_launch;
 
 typedef enum ptx_fault {

@@ -168,7 +168,7 @@ static void make_memory(memory *m, const arg *args, size_t count) {
         else if (a->role == INPUT)
             fill(a->type, m->at[k], a->count, 12345 + (uint32_t)k);
         m->list[m->list_count++] =
-            (ptx_allocation){a->name, m->at[k], a->count * each, a->role == INPUT};
+            (ptx_allocation){a->name, m->at[k], a->count * each, a->role == INPUT, NULL};
     }
 }
 
@@ -184,7 +184,7 @@ static void launch(const ptx_module *module, const char *name, unsigned groups, 
     cr_assert_not_null(kernel, "there is no %s", name);
     cr_assert_eq(ptx_param_count(kernel), m->count, "%s has %zu parameters", name,
                  ptx_param_count(kernel));
-    const ptx_launch l = {groups, 256, m->args, m->list, m->list_count};
+    const ptx_launch l = {groups, 256, m->args, m->list, m->list_count, 0};
     (void)ptx_run(kernel, &l, report);
 }
 

@@ -93,6 +93,10 @@ bool simdev_kernel_arg(const simdev_kernel *kernel, uint32_t index, uint32_t *ou
     return true;
 }
 
+uint32_t simdev_kernel_access(const simdev_kernel *kernel, uint32_t index) {
+    return kernel->access[index];
+}
+
 int32_t simdev_kernel_find(simdev_device *device, const char *name, simdev_kernel **out,
                            dhow_error *err) {
     static const char *const any_offset[] = {"unary", "binary", "cast", "layout", "map", "scalar"};

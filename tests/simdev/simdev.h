@@ -66,7 +66,7 @@ typedef struct simdev_config {
     uint64_t pci_bus;   /* of the first device; the next ones follow. 0: none */
     simdev_pageable pageable;
     char without[32]; /* kernels whose names begin so are missing; empty: none */
-    uint32_t images; /* DHOW_LAYOUT_* that convolutions like; NCHW: there are none */
+    uint32_t images;  /* DHOW_LAYOUT_* that convolutions like; NCHW: there are none */
     bool peer;        /* devices copy from each other */
     bool host_events; /* streams can wait for the host */
     uint32_t fault_count;
@@ -191,7 +191,7 @@ int32_t simdev_can_copy(simdev_device *dst, simdev_device *src, dhow_error *err)
 int32_t simdev_peer_copy(simdev_stream *stream, simdev_device *src, dhow_buffer from,
                          dhow_buffer to, uint64_t bytes, dhow_error *err);
 
-enum { SIMDEV_MAX_RANGES = 8 };
+enum { SIMDEV_MAX_RANGES = 16 };
 
 /* Memory that a call works on: `handle` 0 is none, and `memory` NULL then. */
 typedef struct simdev_range {
@@ -227,6 +227,8 @@ void simdev_kernel_free(simdev_machine *machine, simdev_kernel *kernel);
 /* Kind and size of an argument; false behind the last. */
 bool simdev_kernel_arg(const simdev_kernel *kernel, uint32_t index, uint32_t *out_kind,
                        uint32_t *out_bytes);
+/* What it does with a buffer: DHOW_ACCESS_*. */
+uint32_t simdev_kernel_access(const simdev_kernel *kernel, uint32_t index);
 /* Arguments, dims included, are copied. */
 int32_t simdev_launch(simdev_stream *stream, simdev_kernel *kernel, uint64_t work,
                       const dhow_arg *args, uint32_t arg_count, dhow_error *err);
