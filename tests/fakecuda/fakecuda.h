@@ -33,6 +33,8 @@
  *                  a GPU would tell is the error that it tells, a race or a bad barrier a complaint
  *   idle=1         kernels and libraries compute nothing, so that large models can be looked at
  *
+ * FAKECUDA_PTX, set to anything, is ptx=1 for fakecuda_reset() too.
+ *
  * FAKECUDA_FAULTS is a list of NAME[#DEVICE]@N[+]=[async:]CODE, separated by semicolons: the N-th
  * call of the function (with + all later ones too) answers CUDA's CODE. `kernel:NAME` fails the
  * N-th run of a kernel, kernel:* of any; that and `async:` come out at a later call. Codes that

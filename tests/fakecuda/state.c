@@ -173,6 +173,7 @@ bool fakecuda_reset(const char *settings, const char *faults, char *why, size_t 
     memset(fake.peers, 0, sizeof fake.peers);
     fake_lock();
     const bool done = configure(settings, faults, why, why_bytes);
+    fake.settings.ptx |= getenv("FAKECUDA_PTX") != NULL;
     fake_unlock();
     /* What closing the machine said of things left behind is known to who counts them. */
     atomic_store(&fake.complaints, 0);
