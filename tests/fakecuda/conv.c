@@ -164,5 +164,10 @@ bool fake_conv_submit(cudaStream_t stream, const fake_conv *c) {
                  (long long)c->kernel[2], c->bias != NULL ? " + bias" : "",
                  c->beta != 0 ? " + residual" : "", c->relu ? ", relu" : "",
                  fake_type_name(c->type));
+    fakecuda_cost(
+        "cuDNN", c->tf32 ? "tf32" : fake_type_name(c->type), ranges, RANGES,
+        2.0 *
+            (double)(c->transposed ? x_count * (c->k / c->groups) : y_count * (c->c / c->groups)) *
+            (double)taps_of(c));
     return fakecuda_work(stream, run, c, sizeof *c, ranges, RANGES) == cudaSuccess;
 }

@@ -23,15 +23,17 @@
  *   slow_ms=N      how long starting a library and pinning memory take
  *   nolt=1 nocudnn=1 nonvrtc=1 nonvml=1   the library does not start
  *   strict=1       a complaint aborts, as do objects that are left when the process ends
- *   legacy=1       the legacy and the per-thread stream may be used; they are one, and order nothing
- *                  else: a program's default stream
- *   noheuristic=1  cuBLASLt has no algorithm for anything
+ *   legacy=1       the legacy and the per-thread stream may be used; they are one, and order
+ * nothing else: a program's default stream noheuristic=1  cuBLASLt has no algorithm for anything
  *   nofused=1      cuDNN does nothing else in the same call as a convolution
  *   log=1          writes what streams are given to stderr, a line each: kernels, calls of
  *                  libraries with what they compute, copies, waits
- *   ptx=1          kernels run as the PTX that nvcc makes of them, every access watched: misuse that
- *                  a GPU would tell is the error that it tells, a race or a bad barrier a complaint
- *   idle=1         kernels and libraries compute nothing, so that large models can be looked at
+ *   ptx=1          kernels run as the PTX that nvcc makes of them, every access watched: misuse
+ * that a GPU would tell is the error that it tells, a race or a bad barrier a complaint idle=1
+ * kernels and libraries compute nothing, so that large models can be looked at; with ptx=1 kernels
+ * do costs=1        with ptx=1 the log has a line for what each command costs, when it has run:
+ *                  "cost NAME TYPE BYTES FLOP INSTRUCTIONS", the bytes of memory that it touches
+ * and the machine's instructions that kernels execute
  *
  * FAKECUDA_PTX, set to anything, is ptx=1 for fakecuda_reset() too.
  *
@@ -124,6 +126,9 @@ typedef struct fakecuda_range {
     bool writes;
 } fakecuda_range;
 enum { FAKECUDA_MAX_RANGES = 8, FAKECUDA_MAX_DATA = 512 };
+/* What a call of a library costs besides what `ranges` say, of which the last is its workspace. */
+void fakecuda_cost(const char *name, const char *type, const fakecuda_range *ranges, uint32_t count,
+                   double flop);
 /* Queues work: `run` gets a copy of data and where the ranges lie for the host. Recorded where the
  * stream is capturing. */
 cudaError_t fakecuda_work(cudaStream_t stream,

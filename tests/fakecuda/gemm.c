@@ -162,6 +162,8 @@ int fake_gemm_submit(cudaStream_t stream, const fake_gemm *g) {
     fakecuda_log("cuBLAS %lld x %lld x %lld, batch %lld, epilogue %d%s %s", (long long)g->m,
                  (long long)g->n, (long long)g->k, (long long)g->batch, g->epilogue,
                  g->beta != 0 ? " + c" : "", fake_type_name(g->a.type));
+    fakecuda_cost("cuBLAS", g->tf32 ? "tf32" : fake_type_name(g->a.type), ranges, RANGES,
+                  2.0 * (double)g->m * (double)g->n * (double)g->k * (double)g->batch);
     return fakecuda_work(stream, run, g, sizeof *g, ranges, RANGES) == cudaSuccess
                ? 0
                : FAKE_EXECUTION_FAILED;

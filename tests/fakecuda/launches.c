@@ -14,246 +14,17 @@
 
 #include "dhow/dhow.h"
 #include "fakecuda.h"
-
-#define TRY(expression)                       \
-    do {                                      \
-        status = (expression);                \
-        if (status != DHOW_OK) return status; \
-    } while (0)
-
-/* ---- the models ---- */
-
-static dhow_dtype g_dtype = DHOW_F16; /* of all but the digits */
-
-static dhow_status conv(dhow_model *m, const char *name, dhow_model_value x, int64_t in,
-                        int64_t out, int64_t kernel, int64_t stride, int64_t groups,
-                        dhow_model_value *y) {
-    const int64_t pad = kernel / 2;
-    const dhow_window window =
-        DHOW_INIT(dhow_window, .kernel = {kernel, kernel}, .stride = {stride, stride},
-                  .pad = {pad, pad, pad, pad}, .groups = groups);
-    char norm[48];
-    dhow_status status;
-    (void)snprintf(norm, sizeof norm, "%s_bn", name);
-    TRY(dhow_model_conv2d(m, name, x, in, out, &window, 0, y));
-    return dhow_model_batchnorm(m, norm, *y, out, 1e-5f, y);
-}
-
-static dhow_status head(dhow_model *m, dhow_model_value x, int64_t side, int64_t channels) {
-    const dhow_window all = DHOW_INIT(dhow_window, .kernel = {side, side}, .stride = {1, 1});
-    dhow_status status;
-    TRY(dhow_model_avgpool2d(m, x, &all, &x));
-    TRY(dhow_model_flatten(m, x, 1, &x));
-    TRY(dhow_model_linear(m, "fc", x, channels, 1000, 1, &x));
-    return dhow_model_output(m, "y", x);
-}
-
-/* He et al., 2015: the block of three convolutions. */
-static dhow_status bottleneck(dhow_model *m, int64_t in, int64_t width, int64_t stride,
-                              dhow_model_value *x) {
-    dhow_model_value y, skip = *x;
-    dhow_status status;
-    TRY(conv(m, "a", *x, in, width, 1, 1, 1, &y));
-    TRY(dhow_model_relu(m, y, &y));
-    TRY(conv(m, "b", y, width, width, 3, stride, 1, &y));
-    TRY(dhow_model_relu(m, y, &y));
-    TRY(conv(m, "c", y, width, 4 * width, 1, 1, 1, &y));
-    if (in != 4 * width) TRY(conv(m, "skip", *x, in, 4 * width, 1, stride, 1, &skip));
-    TRY(dhow_model_add(m, y, skip, &y));
-    return dhow_model_relu(m, y, x);
-}
-
-static dhow_status resnet50(dhow_model *m) {
-    static const int blocks[] = {3, 4, 6, 3};
-    const dhow_window pool =
-        DHOW_INIT(dhow_window, .kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1, 1, 1});
-    dhow_model_value x;
-    dhow_status status;
-    int64_t in = 64;
-    TRY(dhow_model_input(m, "x", g_dtype, DHOW_SHAPE(32, 3, 224, 224), &x));
-    TRY(conv(m, "stem", x, 3, in, 7, 2, 1, &x));
-    TRY(dhow_model_relu(m, x, &x));
-    TRY(dhow_model_maxpool2d(m, x, &pool, &x));
-    for (int stage = 0; stage < 4; stage++) {
-        for (int i = 0; i < blocks[stage]; i++) {
-            char scope[24];
-            (void)snprintf(scope, sizeof scope, "layer%d.%d", stage + 1, i);
-            TRY(dhow_model_begin_scope(m, scope));
-            TRY(bottleneck(m, in, INT64_C(64) << stage, stage > 0 && i == 0 ? 2 : 1, &x));
-            TRY(dhow_model_end_scope(m));
-            in = INT64_C(256) << stage;
-        }
-    }
-    return head(m, x, 7, in);
-}
-
-/* Sandler et al., 2018: widen, depthwise, narrow. */
-static dhow_status inverted(dhow_model *m, int64_t in, int64_t out, int64_t widen, int64_t stride,
-                            dhow_model_value *x) {
-    const int64_t width = in * widen;
-    dhow_model_value y = *x;
-    dhow_status status;
-    if (widen > 1) {
-        TRY(conv(m, "a", y, in, width, 1, 1, 1, &y));
-        TRY(dhow_model_clip(m, y, 0, 6, &y));
-    }
-    TRY(conv(m, "b", y, width, width, 3, stride, width, &y));
-    TRY(dhow_model_clip(m, y, 0, 6, &y));
-    TRY(conv(m, "c", y, width, out, 1, 1, 1, &y));
-    if (stride == 1 && in == out) TRY(dhow_model_add(m, *x, y, &y));
-    *x = y;
-    return DHOW_OK;
-}
-
-static dhow_status mobilenet_v2(dhow_model *m) {
-    static const int64_t rows[][4] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
-                                      {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
-    dhow_model_value x;
-    dhow_status status;
-    int64_t in = 32;
-    TRY(dhow_model_input(m, "x", g_dtype, DHOW_SHAPE(32, 3, 224, 224), &x));
-    TRY(conv(m, "stem", x, 3, in, 3, 2, 1, &x));
-    TRY(dhow_model_clip(m, x, 0, 6, &x));
-    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-        for (int64_t i = 0; i < rows[r][2]; i++) {
-            char scope[24];
-            (void)snprintf(scope, sizeof scope, "row%d.%d", (int)r, (int)i);
-            TRY(dhow_model_begin_scope(m, scope));
-            TRY(inverted(m, in, rows[r][1], rows[r][0], i == 0 ? rows[r][3] : 1, &x));
-            TRY(dhow_model_end_scope(m));
-            in = rows[r][1];
-        }
-    }
-    TRY(conv(m, "last", x, in, 1280, 1, 1, 1, &x));
-    TRY(dhow_model_clip(m, x, 0, 6, &x));
-    return head(m, x, 7, 1280);
-}
-
-/* A layer of BERT-base, Devlin et al., 2018: norms behind the sums. */
-static dhow_status bert_layer(dhow_model *m) {
-    enum { WIDTH = 768, HEADS = 12 };
-    dhow_model_value x, y;
-    dhow_status status;
-    TRY(dhow_model_input(m, "x", g_dtype, DHOW_SHAPE(32, 128, WIDTH), &x));
-    TRY(dhow_model_multihead_attention(m, "attention", x, x, x, -1, WIDTH, HEADS, 1, &y));
-    TRY(dhow_model_add(m, x, y, &x));
-    TRY(dhow_model_layernorm(m, "norm1", x, WIDTH, 1e-12f, &x));
-    TRY(dhow_model_linear(m, "wide", x, WIDTH, INT64_C(4) * WIDTH, 1, &y));
-    TRY(dhow_model_gelu(m, y, &y));
-    TRY(dhow_model_linear(m, "narrow", y, INT64_C(4) * WIDTH, WIDTH, 1, &y));
-    TRY(dhow_model_add(m, x, y, &x));
-    TRY(dhow_model_layernorm(m, "norm2", x, WIDTH, 1e-12f, &x));
-    return dhow_model_output(m, "y", x);
-}
-
-enum { STATE = 2048, QUERIES = 16, KEYS = 4, LENGTH = 128, PAST = 2047 };
-
-/* Su et al., 2021, as Llama has it: x cos + (-right half, left half) sin. */
-static dhow_status rotate(dhow_model *m, dhow_model_value cosine, dhow_model_value sine,
-                          dhow_model_value *x) {
-    dhow_model_value half[2], turned;
-    dhow_status status;
-    TRY(dhow_model_chunk(m, *x, -1, 2, half));
-    TRY(dhow_model_neg(m, half[1], &half[1]));
-    TRY(dhow_model_cat(m, (dhow_model_value[]){half[1], half[0]}, 2, -1, &turned));
-    TRY(dhow_model_mul(m, turned, sine, &turned));
-    TRY(dhow_model_mul(m, *x, cosine, x));
-    return dhow_model_add(m, *x, turned, x);
-}
-
-static dhow_status heads_of(dhow_model *m, const char *name, dhow_model_value x, int64_t heads,
-                            dhow_model_value *y) {
-    dhow_status status;
-    TRY(dhow_model_linear(m, name, x, STATE, heads * LENGTH, 0, y));
-    TRY(dhow_model_reshape(m, *y, DHOW_SHAPE(1, 1, heads, LENGTH), y));
-    return dhow_model_permute(m, *y, (const int32_t[]){0, 2, 1, 3}, 4, y);
-}
-
-/* Of a small Llama, Touvron et al., 2023: one token with 2,047 before it. */
-static dhow_status llama_attention(dhow_model *m, dhow_model_value x, dhow_model_value *y) {
-    dhow_model_value q, k, v, cosine, sine, keys, values;
-    dhow_status status;
-    TRY(dhow_model_input(m, "cos", g_dtype, DHOW_SHAPE(1, 1, 1, LENGTH), &cosine));
-    TRY(dhow_model_input(m, "sin", g_dtype, DHOW_SHAPE(1, 1, 1, LENGTH), &sine));
-    TRY(dhow_model_input(m, "keys", g_dtype, DHOW_SHAPE(1, KEYS, PAST, LENGTH), &keys));
-    TRY(dhow_model_input(m, "values", g_dtype, DHOW_SHAPE(1, KEYS, PAST, LENGTH), &values));
-    TRY(heads_of(m, "q", x, QUERIES, &q));
-    TRY(heads_of(m, "k", x, KEYS, &k));
-    TRY(heads_of(m, "v", x, KEYS, &v));
-    TRY(rotate(m, cosine, sine, &q));
-    TRY(rotate(m, cosine, sine, &k));
-    TRY(dhow_model_cat(m, (dhow_model_value[]){keys, k}, 2, 2, &k));
-    TRY(dhow_model_cat(m, (dhow_model_value[]){values, v}, 2, 2, &v));
-    TRY(dhow_model_output(m, "new_keys", k));
-    TRY(dhow_model_output(m, "new_values", v));
-    TRY(dhow_model_scaled_dot_product_attention(m, q, k, v, -1, 0, 0, y));
-    TRY(dhow_model_permute(m, *y, (const int32_t[]){0, 2, 1, 3}, 4, y));
-    TRY(dhow_model_reshape(m, *y, DHOW_SHAPE(1, 1, STATE), y));
-    return dhow_model_linear(m, "o", *y, STATE, STATE, 0, y);
-}
-
-static dhow_status llama_decode(dhow_model *m) {
-    enum { HIDDEN = 5632 };
-    dhow_model_value x, y, gate, up;
-    dhow_status status;
-    TRY(dhow_model_input(m, "x", g_dtype, DHOW_SHAPE(1, 1, STATE), &x));
-    TRY(dhow_model_rmsnorm(m, "norm1", x, STATE, 1e-5f, &y));
-    TRY(llama_attention(m, y, &y));
-    TRY(dhow_model_add(m, x, y, &x));
-    TRY(dhow_model_rmsnorm(m, "norm2", x, STATE, 1e-5f, &y));
-    TRY(dhow_model_linear(m, "gate", y, STATE, HIDDEN, 0, &gate));
-    TRY(dhow_model_silu(m, gate, &gate));
-    TRY(dhow_model_linear(m, "up", y, STATE, HIDDEN, 0, &up));
-    TRY(dhow_model_mul(m, gate, up, &gate));
-    TRY(dhow_model_linear(m, "down", gate, HIDDEN, STATE, 0, &y));
-    TRY(dhow_model_add(m, x, y, &x));
-    return dhow_model_output(m, "y", x);
-}
-
-/* That of examples/digits. */
-static dhow_status digits(dhow_model *m) {
-    const dhow_window three = DHOW_INIT(dhow_window, .kernel = {3, 3}, .pad = {1, 1, 1, 1}),
-                      two = DHOW_INIT(dhow_window, .kernel = {2, 2}, .stride = {2, 2});
-    dhow_model_value x;
-    dhow_status status;
-    TRY(dhow_model_input(m, "x", DHOW_F32, DHOW_SHAPE(64, 1, 8, 8), &x));
-    TRY(dhow_model_conv2d(m, "conv1", x, 1, 16, &three, 1, &x));
-    TRY(dhow_model_relu(m, x, &x));
-    TRY(dhow_model_maxpool2d(m, x, &two, &x));
-    TRY(dhow_model_conv2d(m, "conv2", x, 16, 32, &three, 1, &x));
-    TRY(dhow_model_relu(m, x, &x));
-    TRY(dhow_model_maxpool2d(m, x, &two, &x));
-    TRY(dhow_model_flatten(m, x, 1, &x));
-    TRY(dhow_model_linear(m, "fc1", x, 128, 64, 1, &x));
-    TRY(dhow_model_relu(m, x, &x));
-    TRY(dhow_model_linear(m, "fc2", x, 64, 10, 1, &x));
-    return dhow_model_output(m, "y", x);
-}
+#include "launch_models.h"
 
 /* ---- one run ---- */
-
-typedef struct feed {
-    dhow_tensor *in[8];
-    uint32_t count;
-} feed;
-
-static dhow_status feed_of(dhow_model *m, dhow_device *device, feed *out) {
-    dhow_status status = DHOW_OK;
-    dhow_model_value_info info = DHOW_INIT(dhow_model_value_info);
-    for (; out->count < dhow_model_input_count(m); out->count++) {
-        TRY(dhow_model_input_at(m, out->count, &info));
-        TRY(dhow_tensor_create(device, info.dtype, info.rank, info.shape, &out->in[out->count]));
-    }
-    return status;
-}
 
 /* The second run: nothing is planned or uploaded any more, and other tensors make it no replay. */
 static dhow_status log_run(dhow_model *m, dhow_device *device, FILE *log) {
     dhow_status status = DHOW_OK;
     for (int run = 0; run < 2 && status == DHOW_OK; run++) {
         dhow_tensor *y[4];
-        feed x = {.count = 0};
-        status = feed_of(m, device, &x);
+        launch_feed x = {.count = 0};
+        status = launch_feed_make(m, device, &x);
         if (status == DHOW_OK) status = dhow_device_sync(device);
         if (run == 1) fakecuda_log_to(log);
         if (status == DHOW_OK) {
@@ -262,20 +33,20 @@ static dhow_status log_run(dhow_model *m, dhow_device *device, FILE *log) {
                 for (uint32_t i = 0; i < dhow_model_output_count(m); i++) dhow_tensor_release(y[i]);
         }
         fakecuda_log_to(NULL);
-        for (uint32_t i = 0; i < x.count; i++) dhow_tensor_release(x.in[i]);
+        launch_feed_release(&x);
     }
     return status;
 }
 
-static dhow_status list(dhow_status (*build)(dhow_model *m), FILE *log) {
+static dhow_status list(const launch_model *of, dhow_dtype dtype, FILE *log) {
     dhow_context *context = NULL;
     dhow_model *m = NULL;
     dhow_device *device;
     dhow_status status = dhow_context_create(NULL, &context);
     if (status == DHOW_OK) status = dhow_device_get(context, "cuda", &device);
     if (status == DHOW_OK) status = dhow_model_create(context, &m);
-    if (status == DHOW_OK) status = build(m);
-    if (status == DHOW_OK && g_dtype == DHOW_F32)
+    if (status == DHOW_OK) status = of->build(m, dtype, of->batch);
+    if (status == DHOW_OK && dtype != of->dtype)
         status = dhow_model_set_precision(m, DHOW_PRECISION_F16);
     if (status == DHOW_OK) status = dhow_model_to(m, device);
     if (status == DHOW_OK) status = log_run(m, device, log);
@@ -325,13 +96,11 @@ static FILE *without_casts(FILE *log, int *casts) {
 }
 
 /* A model of f32 that computes in f16, with one input and one output. */
-static int compare_half(const char *path, dhow_status (*build)(dhow_model *m)) {
+static int compare_half(const char *path, const launch_model *of) {
     FILE *log = tmpfile(), *rest = NULL;
     int casts = 0, failed = 1;
     if (log == NULL) return 1;
-    g_dtype = DHOW_F32;
-    const dhow_status status = list(build, log);
-    g_dtype = DHOW_F16;
+    const dhow_status status = list(of, DHOW_F32, log);
     rewind(log);
     if (status != DHOW_OK) {
         fprintf(stderr, "launches: %s of f32 in f16: %s\n", path, dhow_last_error());
@@ -351,36 +120,29 @@ static int compare_half(const char *path, dhow_status (*build)(dhow_model *m)) {
 }
 
 int main(int argc, char **argv) {
-    static const struct {
-        const char *name;
-        dhow_status (*build)(dhow_model *m);
-        int half; /* as well from f32; the decode step has a norm before its first product */
-    } models[] = {{"resnet50", resnet50, 1},
-                  {"mobilenet_v2", mobilenet_v2, 1},
-                  {"bert_layer", bert_layer, 1},
-                  {"llama_decode", llama_decode, 0},
-                  {"digits", digits, 0}};
     int failed = 0;
     if (argc < 2) {
         fprintf(stderr, "usage: launches FOLDER [--write]\n");
         return 2;
     }
     const int writes = argc > 2 && strcmp(argv[2], "--write") == 0;
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+    for (size_t i = 0; i < LAUNCH_MODELS; i++) {
+        const launch_model *of = &launch_models[i];
+        if (!of->listed) continue;
         char path[512];
-        (void)snprintf(path, sizeof path, "%s/%s.txt", argv[1], models[i].name);
+        (void)snprintf(path, sizeof path, "%s/%s.txt", argv[1], of->name);
         FILE *log = writes ? fopen(path, "w") : tmpfile();
         if (log == NULL) {
             fprintf(stderr, "launches: %s: %s\n", path, strerror(errno));
             return 1;
         }
-        if (list(models[i].build, log) != DHOW_OK) {
-            fprintf(stderr, "launches: %s: %s\n", models[i].name, dhow_last_error());
+        if (list(of, of->dtype, log) != DHOW_OK) {
+            fprintf(stderr, "launches: %s: %s\n", of->name, dhow_last_error());
             failed++;
         } else if (!writes) {
             rewind(log);
             failed += compare(path, log);
-            if (models[i].half) failed += compare_half(path, models[i].build);
+            if (of->half) failed += compare_half(path, of);
         }
         (void)fclose(log);
     }

@@ -27,11 +27,23 @@ void fakecuda_log(const char *format, ...) {
     fake_unlock();
 }
 
+void fakecuda_cost(const char *name, const char *type, const fakecuda_range *ranges, uint32_t count,
+                   double flop) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i + 1 < count; i++)
+        bytes += ranges[i].address != NULL ? ranges[i].bytes : 0;
+    if (fake.settings.costs)
+        fakecuda_log("cost %s %s %llu %.0f 0", name, type, (unsigned long long)bytes, flop);
+}
+
 static void log_copy(const dhow_copy_rect *rect) {
     static const char *const ends[] = {[DHOW_SPACE_HOST] = "host", [DHOW_SPACE_DEVICE] = "device"};
     fakecuda_log("copy %s to %s %llu x %llu x %llu", ends[rect->src.space], ends[rect->dst.space],
                  (unsigned long long)rect->extent[0], (unsigned long long)rect->extent[1],
                  (unsigned long long)rect->extent[2]);
+    if (fake.settings.costs)
+        fakecuda_log("cost copy - %llu 0 0",
+                     2 * (unsigned long long)(rect->extent[0] * rect->extent[1] * rect->extent[2]));
 }
 
 void fake_log_command(const fake_command *command) {

@@ -87,9 +87,14 @@ static int32_t run(simdev_stream *stream, void *data, unsigned char *const *memo
     for (uint32_t i = 0; i < j->count; i++) j->memory[i].host = memory[i];
     for (uint32_t i = 0; i < j->kernel->param_count; i++)
         args[i] = j->params + j->kernel->param_offset[i];
-    const ptx_launch launch = {j->blocks,       256, args, j->memory, j->count,
+    const ptx_launch launch = {j->blocks,       256, args, j->memory, j->count, fake.settings.costs,
                                1000000000000ull /* the test's limit is time */};
-    if (ptx_run(j->kernel->ptx, &launch, &report)) return DHOW_OK;
+    if (ptx_run(j->kernel->ptx, &launch, &report)) {
+        if (fake.settings.costs)
+            fakecuda_log("cost %s - %llu 0 %.0f", j->kernel->name,
+                         report.moved[0] + report.moved[1], report.machine_instructions);
+        return DHOW_OK;
+    }
     int code = 0;
     for (size_t i = 0; i < report.count; i++) code = code_of(&report.findings[i]);
     return FAKE_STATUS + code;

@@ -43,7 +43,7 @@ static int set(fake_settings *to, const char *key, size_t key_length, const char
         {"nolt", &to->nolt},     {"nonvrtc", &to->nonvrtc}, {"noheuristic", &to->noheuristic},
         {"nocudnn", &to->nocudnn}, {"nofused", &to->nofused},
         {"nonvml", &to->nonvml},   {"log", &to->log},         {"idle", &to->idle},
-        {"ptx", &to->ptx}};
+        {"ptx", &to->ptx},         {"costs", &to->costs}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         if (strlen(numbers[i].name) == key_length && memcmp(numbers[i].name, key, key_length) == 0)
             return parse_int(value, length, numbers[i].limit, numbers[i].target);

@@ -191,7 +191,8 @@ static cudaError_t perform_launch(fake_stream *stream, const fake_command *comma
 cudaError_t fake_perform(fake_stream *stream, const fake_command *command) {
     dhow_error err = {.struct_size = sizeof err};
     simdev_job job = {0};
-    const bool computes = command->kind == FAKE_LAUNCH || command->kind == FAKE_WORK;
+    const bool computes =
+        command->kind == FAKE_WORK || (command->kind == FAKE_LAUNCH && !fake.settings.ptx);
     if (fake.settings.idle && computes) return cudaSuccess;
     switch (command->kind) {
         case FAKE_COPY:

@@ -372,6 +372,24 @@ static void copy_arguments(ptx_machine *m) {
     }
 }
 
+static void free_sectors(ptx_machine *m) {
+    for (size_t k = 0; m->touched != NULL && k < 2 * m->launch->allocation_count; k++)
+        free(m->touched[k]);
+    free(m->touched);
+}
+
+static bool make_sectors(ptx_machine *m) {
+    const ptx_launch *launch = m->launch;
+    if (!launch->counts_memory) return true;
+    m->touched = calloc(2 * launch->allocation_count + 1, sizeof *m->touched);
+    bool made = m->touched != NULL;
+    for (size_t k = 0; made && k < 2 * launch->allocation_count; k++) {
+        m->touched[k] = calloc(launch->allocations[k / 2].bytes / PTX_SECTOR + 1, 1);
+        made = m->touched[k] != NULL;
+    }
+    return made;
+}
+
 bool ptx_run(const ptx_kernel *kernel, const ptx_launch *launch, ptx_report *report) {
     ptx_machine m = {.kernel = kernel, .launch = launch, .report = report};
     const size_t threads = launch->threads;
@@ -383,13 +401,15 @@ bool ptx_run(const ptx_kernel *kernel, const ptx_launch *launch, ptx_report *rep
     m.shared = calloc(1, kernel->shared_bytes + 1);
     m.shadow = calloc(kernel->shared_bytes + 1, sizeof *m.shadow);
     m.local = calloc(threads, kernel->local_bytes + 1);
-    if (m.threads && m.registers && m.params && m.shared && m.shadow && m.local) {
+    if (m.threads && m.registers && m.params && m.shared && m.shadow && m.local &&
+        make_sectors(&m)) {
         copy_arguments(&m);
         for (unsigned block = 0; block < launch->groups; block++) run_block(&m, block);
     } else {
         report->findings[report->count++] =
             (ptx_finding){.fault = PTX_NO_MEMORY, .text = "out of memory"};
     }
+    free_sectors(&m);
     free(m.threads);
     free(m.registers);
     free(m.params);

@@ -25,7 +25,7 @@ static ptx_report run(const char *text, unsigned threads, uint64_t in[3], uint64
     cr_assert_not_null(m, "%s", error);
     const ptx_allocation list[] = {{"in", in, 24, true, NULL}, {"out", out, 8, false, NULL}};
     const void *const args[] = {&in, &out};
-    const ptx_launch launch = {1, threads, args, list, 2, 0};
+    const ptx_launch launch = {1, threads, args, list, 2, false, 0};
     (void)ptx_run(ptx_find(m, "k"), &launch, &report);
     ptx_free(m);
     return report;

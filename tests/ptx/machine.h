@@ -21,7 +21,7 @@ typedef struct ptx_copy {
     unsigned char bytes[16];
 } ptx_copy;
 
-enum { PTX_MAX_COPIES = 32, PTX_WARP = 32 };
+enum { PTX_MAX_COPIES = 32, PTX_WARP = 32, PTX_SECTOR = 32 };
 
 typedef struct ptx_thread {
     uint64_t *registers;
@@ -50,6 +50,8 @@ typedef struct ptx_machine {
     uint64_t *registers;
     unsigned char *params, *shared, *local;
     ptx_shadow *shadow;
+    unsigned char *
+        *touched; /* per allocation and write: a byte for each sector; NULL: not counted */
     unsigned long long budget; /* instructions until the launch counts as endless */
 } ptx_machine;
 

@@ -47,6 +47,15 @@ static const ptx_allocation *nearest(const ptx_launch *launch, uint64_t address)
     return best;
 }
 
+static void touch(ptx_machine *m, const ptx_allocation *a, uint64_t offset, size_t bytes,
+                  bool write) {
+    unsigned char *sectors = m->touched[2 * (a - m->launch->allocations) + write];
+    for (uint64_t s = offset / PTX_SECTOR; s <= (offset + bytes - 1) / PTX_SECTOR; s++) {
+        m->report->moved[write] += sectors[s] == 0 ? PTX_SECTOR : 0;
+        sectors[s] = 1;
+    }
+}
+
 static void *global(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i, uint64_t address,
                     size_t bytes, bool write) {
     const ptx_variables *globals = &m->kernel->module->globals;
@@ -68,6 +77,7 @@ static void *global(ptx_machine *m, const ptx_thread *t, const ptx_instruction *
                        address - base, a->name);
         return NULL;
     }
+    if (m->touched != NULL) touch(m, a, address - base, bytes, write);
     return (unsigned char *)(a->host != NULL ? a->host : a->base) + (address - base);
 }
 

@@ -38,6 +38,7 @@ typedef struct ptx_launch {
     const void *const *args;  /* one pointer per parameter, as cudaLaunchKernel takes them */
     const ptx_allocation *allocations;
     size_t allocation_count;
+    bool counts_memory;      /* fills `moved` of the report */
     unsigned long long most; /* instructions until it counts as endless; 0: 100 million */
 } ptx_launch;
 
@@ -72,6 +73,8 @@ typedef struct ptx_report {
     double machine_instructions;     /* what ptxas makes of these, by rule of thumb */
     /* Accesses of global memory and their bytes: by loads, by stores. */
     unsigned long long accesses[2], bytes[2];
+    /* Bytes of memory that were touched, each of their 32-byte sectors once. */
+    unsigned long long moved[2];
 } ptx_report;
 
 /* Whether the launch ran without a finding. An access with a finding is left out; loads give 0. */
