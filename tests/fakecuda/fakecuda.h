@@ -24,16 +24,19 @@
  *   nolt=1 nocudnn=1 nonvrtc=1 nonvml=1   the library does not start
  *   strict=1       a complaint aborts, as do objects that are left when the process ends
  *   legacy=1       the legacy and the per-thread stream may be used; they are one, and order
- * nothing else: a program's default stream noheuristic=1  cuBLASLt has no algorithm for anything
+ *                  nothing else: a program's default stream
+ *   noheuristic=1  cuBLASLt has no algorithm for anything
  *   nofused=1      cuDNN does nothing else in the same call as a convolution
  *   log=1          writes what streams are given to stderr, a line each: kernels, calls of
  *                  libraries with what they compute, copies, waits
  *   ptx=1          kernels run as the PTX that nvcc makes of them, every access watched: misuse
- * that a GPU would tell is the error that it tells, a race or a bad barrier a complaint idle=1
- * kernels and libraries compute nothing, so that large models can be looked at; with ptx=1 kernels
- * do costs=1        with ptx=1 the log has a line for what each command costs, when it has run:
- *                  "cost NAME TYPE BYTES FLOP INSTRUCTIONS", the bytes of memory that it touches
- * and the machine's instructions that kernels execute
+ *                  that a GPU would tell is the error that it tells, other misuse a complaint
+ *   wide=1         with ptx=1 kernels of 64-bit indices run for those of 32 bits
+ *   idle=1         kernels and libraries compute nothing, so that large models can be looked at;
+ *                  with ptx=1 kernels do
+ *   costs=1        with ptx=1 the log has a line for what each command has cost, when it has run:
+ *                  "cost NAME TYPE BYTES FLOP INSTRUCTIONS", of the memory that it touches and the
+ *                  machine's instructions that kernels execute
  *
  * FAKECUDA_PTX, set to anything, is ptx=1 for fakecuda_reset() too.
  *

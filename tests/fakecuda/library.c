@@ -55,7 +55,9 @@ static cudaError_t load_module(fake_library *library, const fake_cubin *cubin) {
     }
     if (!fake.settings.ptx) return cudaSuccess;
     if (cubin->ptx_bytes == 0) {
-        (void)fprintf(stderr, "fake CUDA: a program was compiled without ptx=1\n");
+        (void)fprintf(
+            stderr,
+            "fake CUDA: a program was compiled without ptx=1; give it another DHOW_CACHE_DIR\n");
         return cudaErrorInvalidKernelImage;
     }
     return fake_ptx_parse(library, (const char *)(cubin + 1) + cubin->bytes);

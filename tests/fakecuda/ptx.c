@@ -38,7 +38,10 @@ cudaError_t fake_ptx_parse(fake_library *library, const char *text) {
 
 cudaError_t fake_ptx_read(fake_library *library, const char *text) {
     char path[512];
-    (void)snprintf(path, sizeof path, FAKE_PTX_FOLDER "/%s.ptx", text);
+    const size_t bits = 2; /* digits of "unary.f32.32" that say how wide indices are */
+    const size_t head = strlen(text) - bits;
+    (void)snprintf(path, sizeof path, FAKE_PTX_FOLDER "/%.*s%s.ptx", (int)head, text,
+                   fake.settings.wide ? "64" : text + head);
     char *read = read_text(path);
     if (read == NULL) {
         (void)fprintf(stderr, "fake CUDA: ptx=1 and no %s: the build makes it with nvcc\n", path);

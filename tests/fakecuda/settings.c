@@ -26,24 +26,38 @@ static int set(fake_settings *to, const char *key, size_t key_length, const char
     const struct {
         const char *name;
         int *target, limit;
-    } numbers[] = {{"driver", &to->driver, 99999}, {"runtime", &to->runtime, 99999},
-                   {"cc", &to->cc, 999},           {"sms", &to->sms, 1024},
-                   {"ecc", &to->ecc, 1},           {"peer", &to->peer, 2},
-                   {"init", &to->init, 9999},      {"code", &to->code, 999},
+    } numbers[] = {{"driver", &to->driver, 99999},
+                   {"runtime", &to->runtime, 99999},
+                   {"cc", &to->cc, 999},
+                   {"sms", &to->sms, 1024},
+                   {"ecc", &to->ecc, 1},
+                   {"peer", &to->peer, 2},
+                   {"init", &to->init, 9999},
+                   {"code", &to->code, 999},
                    {"slow_ms", &to->slow_ms, 9999},
                    {"clock_s", &to->clock_s, 99999}};
     const struct {
         const char *name;
         bool *target;
-    } switches[] = {
-        {"strict", &to->strict}, {"stub", &to->stub},       {"hidden", &to->hidden},
-        {"legacy", &to->legacy}, {"waits", &to->waits},     {"quiesce", &to->quiesce},
+    } switches[] = {{"strict", &to->strict},
+                    {"stub", &to->stub},
+                    {"hidden", &to->hidden},
+                    {"legacy", &to->legacy},
+                    {"waits", &to->waits},
+                    {"quiesce", &to->quiesce},
                     {"eager", &to->eager},
                     {"mig", &to->mig},
-        {"nolt", &to->nolt},     {"nonvrtc", &to->nonvrtc}, {"noheuristic", &to->noheuristic},
-        {"nocudnn", &to->nocudnn}, {"nofused", &to->nofused},
-        {"nonvml", &to->nonvml},   {"log", &to->log},         {"idle", &to->idle},
-        {"ptx", &to->ptx},         {"costs", &to->costs}};
+                    {"nolt", &to->nolt},
+                    {"nonvrtc", &to->nonvrtc},
+                    {"noheuristic", &to->noheuristic},
+                    {"nocudnn", &to->nocudnn},
+                    {"nofused", &to->nofused},
+                    {"nonvml", &to->nonvml},
+                    {"log", &to->log},
+                    {"idle", &to->idle},
+                    {"ptx", &to->ptx},
+                    {"costs", &to->costs},
+                    {"wide", &to->wide}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         if (strlen(numbers[i].name) == key_length && memcmp(numbers[i].name, key, key_length) == 0)
             return parse_int(value, length, numbers[i].limit, numbers[i].target);

@@ -11,7 +11,7 @@ static const struct {
     const char *name;
     element type;
     double tolerance;
-} k_reals[] = {{"f32", F32, 1e-5}, {"f16", F16, 2e-3}};
+} k_reals[] = {{"f32", F32, 1e-5}, {"f16", F16, 2e-3}, {"bf16", BF16, 1.6e-2}};
 
 static const char *named(char *name, size_t bytes, const char *operation, size_t t) {
     (void)snprintf(name, bytes, "%s_%s", operation, k_reals[t].name);
@@ -36,7 +36,7 @@ static void check_convolution(const char *unit, const char *operation, size_t t,
 }
 
 Test(ptx_models, convolutions_are_those_of_the_cpu) {
-    for (size_t t = 0; t < 2; t++) {
+    for (size_t t = 0; t < 3; t++) {
         check_convolution("conv", "conv2d", t, 6);
         check_convolution("matmul", "conv2d_tiled", t, 6);
         check_convolution("matmul", "conv2d_tiled", t, 140);

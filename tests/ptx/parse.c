@@ -501,19 +501,20 @@ static bool named(parser *p) {
     return expect(p, "(") && parameters(p);
 }
 
-static void begin(parser *p, ptx_kernel *kernel) {
+static bool begin(parser *p, ptx_kernel *kernel) {
     p->kernel = kernel;
     memset(kernel, 0, sizeof *kernel);
     kernel->module = p->module;
+    kernel->told = calloc(1, sizeof *kernel->told);
     p->register_count = p->label_count = p->target_count = 0;
+    return kernel->told != NULL || no_memory(p);
 }
 
 static bool kernel(parser *p) {
     ptx_module *m = p->module;
     if (!GROW(m->kernels, m->kernel_count, m->kernel_capacity)) return no_memory(p);
-    begin(p, &m->kernels[m->kernel_count++]);
     p->in_function = false;
-    if (!named(p)) return false;
+    if (!begin(p, &m->kernels[m->kernel_count++]) || !named(p)) return false;
     while (p->scan.token.length > 0 && !at(p, "{")) ptx_next(&p->scan); /* .maxntid 256, 1, 1 */
     const bool good = expect(p, "{") && body(p);
     p->kernel = NULL;
@@ -534,12 +535,13 @@ static bool function(parser *p) {
     ptx_module *m = p->module;
     const ptx_token start = p->scan.token;
     if (!GROW(m->functions, m->function_count, m->function_capacity)) return no_memory(p);
-    begin(p, &m->functions[m->function_count++]);
     p->in_function = true;
+    if (!begin(p, &m->functions[m->function_count++])) return false;
     if (at(p, "(") && !(expect(p, "(") && parameters(p))) return false;
     bool good = named(p);
     if (good && at(p, ";")) { /* its body comes later */
         free(p->kernel->variables.at);
+        free(p->kernel->told);
         m->function_count--;
     } else {
         good = good && expect(p, "{") && body(p);
@@ -602,6 +604,7 @@ static void free_kernels(ptx_kernel *list, size_t count) {
     for (size_t i = 0; i < count; i++) {
         free(list[i].variables.at);
         free(list[i].code);
+        free(list[i].told);
     }
     free(list);
 }

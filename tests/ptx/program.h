@@ -170,6 +170,7 @@ struct ptx_kernel {
     size_t code_count, code_capacity;
     unsigned registers;
     const ptx_module *module;
+    bool *told; /* whether PTX_EXECUTED has its name */
 };
 
 struct ptx_module {

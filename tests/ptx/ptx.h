@@ -77,7 +77,8 @@ typedef struct ptx_report {
     unsigned long long moved[2];
 } ptx_report;
 
-/* Whether the launch ran without a finding. An access with a finding is left out; loads give 0. */
+/* Whether the launch ran without a finding; the file that PTX_EXECUTED names then has a line for
+ * the kernel. An access with a finding is left out; loads give 0. */
 bool ptx_run(const ptx_kernel *kernel, const ptx_launch *launch, ptx_report *report);
 
 #endif /* PTX_H_ */
