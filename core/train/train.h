@@ -94,7 +94,7 @@ typedef struct dhowi_place {
 dhow_status dhowi_trainer_enter(const dhow_trainer *t, const char *function);
 /* Of the last backward; waits for it. */
 dhow_status dhowi_trainer_loss(const dhow_trainer *t, double *loss);
-/* A step that has been made, for the trainer's log. */
+/* Of a step that has been made, or left out, for the trainer's log. */
 void dhowi_trainer_tell(dhow_trainer *t);
 /* Whether batches are divided among devices or processes. */
 bool dhowi_divides(const dhow_trainer_options *options);

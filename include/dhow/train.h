@@ -380,7 +380,8 @@ typedef struct dhow_trainer_log {
  * began), seconds (the same), samples_per_second (since the row before), loss (before the step),
  * learning_rate, gradient_norm, memory_bytes (the most that tensors of the device held). JSON has
  * null where a number is not finite or not known, CSV nan, inf or nothing. The file is written row
- * by row. A row that cannot be written is warned of, and the training goes on.
+ * by row. A row that cannot be written is warned of, and the training goes on. A step that a
+ * loss_scale leaves out has no row, its samples are counted in the next; DHOW_LOG=info tells of it.
  *
  * @param trainer  whose steps are told; of a process group the first process is enough
  * @param log      copied; NULL ends the log
