@@ -200,7 +200,8 @@ double dhowi_trainer_rate(const dhow_trainer *t);
 bool dhowi_scale_fits(dhow_dtype dtype, double scale);
 dhow_status dhowi_scale_check(const dhow_trainer *t);
 dhow_status dhowi_scale_graph(const dhow_trainer *t, dhow_model **out);
-dhow_status dhowi_scale_look(const dhow_trainer *t, dhow_stream *stream, bool *finite);
+dhow_status dhowi_scale_look(const dhow_trainer *t, dhow_stream *stream, dhow_tensor *gradients,
+                             bool *finite);
 dhow_status dhowi_scale_follow(dhow_trainer *t, bool finite);
 /* A model that scales gradients down to a norm, or cuts each; whether it is wanted. */
 bool dhowi_clips(const dhow_trainer_options *options);

@@ -215,7 +215,7 @@ static dhow_status clip_and_update(dhow_trainer *t, dhow_stream *stream) {
 /* What fails changes neither parameters nor the scale. */
 static dhow_status update_if_finite(dhow_trainer *t, dhow_stream *stream) {
     bool finite;
-    DHOWI_TRY(dhowi_scale_look(t, stream, &finite));
+    DHOWI_TRY(dhowi_scale_look(t, stream, t->gradients, &finite));
     if (finite) DHOWI_TRY(clip_and_update(t, stream));
     t->left_out = !finite;
     return dhowi_scale_follow(t, finite);
@@ -233,12 +233,26 @@ static dhow_status update(dhow_trainer *t, const char *function, dhow_stream *gi
     return status != DHOW_OK ? dhowi_fail_prefix(status, "%s", function) : DHOW_OK;
 }
 
+/* Of a batch whose own gradients, in the array of `more` if others were there, are not finite the
+ * statistics may be none either: they stay, as in a step that is left out. */
+static dhow_status follow_if_finite(dhow_trainer *t, const char *function, dhow_stream *stream,
+                                    bool more) {
+    bool finite = true;
+    if (t->finite != NULL && t->statistic_count > 0) {
+        const dhow_status status =
+            dhowi_scale_look(t, stream, more ? t->more : t->gradients, &finite);
+        if (status != DHOW_OK) return dhowi_fail_prefix(status, "%s", function);
+    }
+    return finite ? dhowi_statistics_follow(t, stream) : DHOW_OK;
+}
+
 dhow_status dhow_trainer_backward(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
                                   uint32_t input_count, dhow_tensor *target, double *loss) {
     static const char function[] = "dhow_trainer_backward";
     DHOWI_TRY(dhowi_trainer_enter(t, function));
+    const bool more = t->has_gradients;
     dhow_status status = backward(t, function, DHOW_OK, stream, inputs, input_count, target);
-    if (status == DHOW_OK) status = dhowi_statistics_follow(t, stream);
+    if (status == DHOW_OK) status = follow_if_finite(t, function, stream, more);
     if (status == DHOW_OK && loss != NULL) status = dhowi_trainer_loss(t, loss);
     dhowi_single_end(&t->single);
     return status;

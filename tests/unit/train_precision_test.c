@@ -387,6 +387,40 @@ Test(train_precision, a_step_that_is_left_out_has_a_line_and_no_row) {
     end(&t);
 }
 
+static bool follow(const trial *t, float before[16]) {
+    float after[16];
+    double loss;
+    OK(dhow_trainer_backward(t->trainer, NULL, (dhow_tensor *[]){t->x}, 1, t->target, &loss));
+    cr_assert(isfinite(loss));
+    read_statistics(t, after);
+    const bool changed = memcmp(after, before, sizeof after) != 0;
+    memcpy(before, after, sizeof after);
+    return changed;
+}
+
+/* dhow_trainer_step() left them as they were, the backward alone did not. */
+Test(train_precision, statistics_follow_a_backward_whose_gradients_are_finite) {
+    static float kept[MOST];
+    float statistics[16];
+    trial t = begin(0, DHOW_PRECISION_F16, DHOW_INIT(dhow_trainer_options, .loss_scale = 0x1p40));
+    (void)same_parameters(&t, kept);
+    read_statistics(&t, statistics);
+    cr_assert_not(follow(&t, statistics));
+    int updates = 0;
+    do {
+        OK(dhow_trainer_update(t.trainer, NULL));
+        cr_expect_eq(dhow_trainer_loss_scale(t.trainer), ldexp(1, 39 - updates));
+    } while (++updates < 30 && !follow(&t, statistics));
+    cr_assert(updates > 10 && updates < 30, "%d", updates);
+    OK(dhow_trainer_update(t.trainer, NULL)); /* gradients of the first backward are still there */
+    cr_expect(same_parameters(&t, kept));
+    OK(dhow_trainer_zero_gradients(t.trainer));
+    cr_expect(follow(&t, statistics));
+    OK(dhow_trainer_update(t.trainer, NULL));
+    cr_expect_not(same_parameters(&t, kept));
+    end(&t);
+}
+
 Test(train_precision, values_that_no_scale_helps_are_told) {
     trial t = begin(0, DHOW_PRECISION_F16, DHOW_INIT(dhow_trainer_options));
     static const float large[8 * 27] = {[0] = 3e38f};
