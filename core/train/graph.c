@@ -240,6 +240,15 @@ static dhow_status add_gradients(dhow_model *m, const dhow_trainer *t, const int
     return DHOW_OK;
 }
 
+/* Before steps are built on it, which would refuse it in words of their own. */
+static dhow_status check_loss(const dhow_trainer *t, const dhowi_tensor_desc *loss) {
+    char text[160];
+    if (loss->dtype == t->dtype && loss->rank >= 0 && dhowi_count_of(loss) == 1) return DHOW_OK;
+    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the loss is %s; it is one number of type %s",
+                      k_function, dhowi_desc_text(loss, text, sizeof text),
+                      dhow_dtype_name(t->dtype));
+}
+
 /* `values`: the parameters to train, then statistics; `next` has room for the latter. */
 static dhow_status extend(dhow_model *m, const dhow_trainer *t, const int32_t *values,
                           int32_t *next) {
@@ -256,6 +265,7 @@ static dhow_status extend(dhow_model *m, const dhow_trainer *t, const int32_t *v
     DHOWI_TRY(open_parameters(m, values, count + t->statistic_count));
     const uint32_t first = m->graph.node_count;
     DHOWI_TRY(dhowi_add_loss(m, &t->options, m->outputs[0], &y));
+    DHOWI_TRY(check_loss(t, &m->values[y].desc));
     for (uint32_t i = first; i < m->graph.node_count; i++) m->graph.nodes[i].stays_wide = true;
     if (dhowi_divides(&t->options)) {
         dhow_model_value share;

@@ -248,3 +248,49 @@ Test(onnx_train, constants_that_depend_on_what_is_trained_are_refused) {
         bytes_free(&file);
     }
 }
+
+/* ---- what is no loss ---- */
+
+/* An output of ONNX's type `dtype`, whose shape the file does not tell or one number. */
+static bytes output_of(int64_t dtype, bool shapeless) {
+    bytes v = {0}, type = {0}, tensor = {0};
+    if (!shapeless) return typed_value_of("y", dtype, 0, NULL);
+    put_number(&tensor, 1, (uint64_t)dtype);
+    put_message(&type, 1, &tensor);
+    put_text(&v, 1, "y");
+    put_message(&v, 2, &type);
+    return v;
+}
+
+/* The scale, or the share of a device, was to be multiplied with it before it was looked at. */
+Test(onnx_train, an_output_that_is_no_loss_is_told_with_a_scale_and_several_devices) {
+    static const struct {
+        int64_t dtype;
+        const char *says;
+    } cases[] = {{10, "the loss is f16[]; it is one number of type f64"},
+                 {11, "the loss is f64[?]; it is one number of type f64"}};
+    for (int i = 0; i < 2; i++) {
+        char text[256];
+        dhow_model *model;
+        (void)snprintf(text, sizeof text,
+                       "double x 4; doubles w 4; node Mul m x w -> a; ints k 0; "
+                       "node ReduceSum s a k -> b keepdims=0; node Cast c b -> y to=%d",
+                       (int)cases[i].dtype);
+        bytes graph = graph_of_text(text), y = output_of(cases[i].dtype, i == 1);
+        put_message(&graph, GRAPH_OUTPUT, &y);
+        bytes file = model_of(23, &graph);
+        OK(load_bytes(&file, &model));
+        for (int way = 0; way < 3; way++) {
+            dhow_device *const twice[] = {g_cpu, g_cpu};
+            dhow_trainer *trainer;
+            const dhow_trainer_options options =
+                DHOW_INIT(dhow_trainer_options, .loss_scale = way == 1 ? 1024 : 0, .devices = twice,
+                          .device_count = way == 2 ? 2 : 0);
+            cr_expect_eq(dhow_trainer_create(model, &options, &trainer), DHOW_INVALID_ARGUMENT);
+            cr_expect_not_null(strstr(dhow_last_error(), cases[i].says), "way %d: %s", way,
+                               dhow_last_error());
+        }
+        dhow_model_release(model);
+        bytes_free(&file);
+    }
+}
