@@ -69,10 +69,17 @@ static bool is_watched(const dhow_model *m, int32_t value) {
     return value >= 0 && m->values[value].form == DHOW_DATUM_TENSOR;
 }
 
-/* All nodes but the last, which has the gradients. */
+/* The last Gradient is the trainer's; behind it are only derivatives. */
+static uint32_t count_forward(const dhow_model *m) {
+    uint32_t count = m->graph.node_count;
+    while (count > 0 && strcmp(m->graph.nodes[count - 1].operation, "Gradient") != 0) count--;
+    return count > 0 ? count - 1 : 0;
+}
+
+/* All nodes on the way forward. */
 static dhow_status open_values(dhow_model *m) {
     m->output_count = 0;
-    m->graph.node_count--;
+    m->graph.node_count = count_forward(m);
     for (uint32_t i = 0; i < m->graph.node_count; i++) {
         const dhowi_node *n = &m->graph.nodes[i];
         for (uint32_t k = 0; k < n->out_count; k++)
