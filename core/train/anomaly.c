@@ -108,8 +108,8 @@ static dhow_status look_at_values(const dhow_model *m, dhow_tensor *const *value
 
 static dhow_status run_again(dhow_trainer *t, dhow_model *m, dhow_tensor *const *inputs,
                              dhow_tensor *target, uint64_t key, dhow_tensor **values, finding *f) {
-    const int64_t rows = t->input_count > 0 && inputs[0]->rank > 0 ? inputs[0]->shape[0] : 1;
-    const dhowi_piece piece = {.key = key, .rows = rows, .share = 1, .scale = 1};
+    const dhowi_piece piece = {
+        .key = key, .rows = dhowi_samples_of(t, inputs), .share = 1, .scale = 1};
     DHOWI_TRY(dhow_model_place(m, t->graph->device, t->graph->placement));
     DHOWI_TRY(dhowi_replica_bind(t, NULL, inputs, target, false, &piece));
     DHOWI_TRY(dhow_model_run(m, NULL, t->run_inputs, m->input_count, values, m->output_count));
@@ -161,18 +161,13 @@ static dhow_status bring_and_find(dhow_trainer *t, dhow_tensor *const *inputs, d
     return status;
 }
 
-static bool has_samples(const dhow_trainer *t, dhow_tensor *const *inputs) {
-    return t->input_count == 0 ||
-           (inputs[0] != NULL && (inputs[0]->rank == 0 || inputs[0]->shape[0] > 0));
-}
-
 dhow_status dhowi_anomaly_tell(dhow_trainer *t, dhow_tensor *const *inputs, dhow_tensor *target,
                                uint64_t key, double loss) {
     finding f = {.what = ""};
     if (isfinite(loss)) return DHOW_OK;
     if (isnan(loss)) loss = NAN;
     const dhow_status status =
-        has_samples(t, inputs) ? bring_and_find(t, inputs, target, key, &f) : DHOW_OK;
+        dhowi_samples_of(t, inputs) > 0 ? bring_and_find(t, inputs, target, key, &f) : DHOW_OK;
     if (status != DHOW_OK)
         return dhowi_fail_prefix(status, "step %" PRIu64 ": the loss is %g; looking for its origin",
                                  t->steps + 1, loss);

@@ -90,6 +90,11 @@ typedef struct dhowi_place {
     int64_t first, rows;
 } dhowi_place;
 
+/* Of a batch that was checked; 0: none for this process. */
+static inline int64_t dhowi_samples_of(const dhow_trainer *t, dhow_tensor *const *inputs) {
+    if (t->input_count == 0) return 1;
+    return inputs[0] == NULL ? 0 : inputs[0]->rank > 0 ? inputs[0]->shape[0] : 1;
+}
 /* access.c: one call at a time, between this and dhowi_single_end(). */
 dhow_status dhowi_trainer_enter(const dhow_trainer *t, const char *function);
 /* Of the last backward; waits for it. */

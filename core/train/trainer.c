@@ -179,11 +179,6 @@ static dhow_status look_for_anomaly(dhow_trainer *t, dhow_tensor *const *inputs,
     return status;
 }
 
-static int64_t samples_of(dhow_tensor *const *inputs, uint32_t count) {
-    if (count == 0) return 1;
-    return inputs[0] == NULL ? 0 : inputs[0]->rank > 0 ? inputs[0]->shape[0] : 1;
-}
-
 /* `checked`: what the caller found of its arguments. Running statistics are still those before:
  * they follow when nothing can fail any more. */
 static dhow_status backward(dhow_trainer *t, const char *function, dhow_status checked,
@@ -195,7 +190,7 @@ static dhow_status backward(dhow_trainer *t, const char *function, dhow_status c
     status = run(t, stream, inputs, target, t->has_gradients, key, status);
     if (status == DHOW_OK) {
         t->has_gradients = true;
-        t->log_samples += samples_of(inputs, input_count);
+        t->log_samples += dhowi_samples_of(t, inputs);
     }
     if (status == DHOW_OK) status = look_for_anomaly(t, inputs, target, key);
     return status != DHOW_OK ? dhowi_fail_prefix(status, "%s", function) : DHOW_OK;
