@@ -207,14 +207,20 @@ static dhow_status fill_row(dhow_trainer *t, bool norm, dhowi_training_row *row)
     return DHOW_OK;
 }
 
+/* No row; its samples are the next row's. */
+static void tell_left_out(const dhow_trainer *t) {
+    dhowi_log_line(&t->model->context->log, DHOW_LOG_INFO,
+                   "step %llu is left out: its gradients are not finite; loss_scale is %g now",
+                   (unsigned long long)t->steps + 1, t->options.loss_scale);
+}
+
 /* The step has been made, whatever becomes of its row. */
-void dhowi_trainer_tell(dhow_trainer *t) {
+static void tell_made(dhow_trainer *t) {
     dhowi_training_row row = {.step = t->steps,
                               .epoch = t->log_epoch,
                               .learning_rate = t->last_rate,
                               .gradient_norm = NAN};
     bool norm;
-    DHOWI_KEEP_ERROR;
     if (t->log == NULL) return;
     const bool wanted = dhowi_training_log_wants(t->log, t->log_samples, &norm);
     t->log_samples = 0;
@@ -225,4 +231,12 @@ void dhowi_trainer_tell(dhow_trainer *t) {
         dhowi_log_line(&t->model->context->log, DHOW_LOG_WARN,
                        "step %llu has no row in the log: %s", (unsigned long long)t->steps,
                        dhow_last_error());
+}
+
+void dhowi_trainer_tell(dhow_trainer *t) {
+    DHOWI_KEEP_ERROR;
+    if (t->left_out)
+        tell_left_out(t);
+    else
+        tell_made(t);
 }

@@ -69,10 +69,17 @@ static bool is_watched(const dhow_model *m, int32_t value) {
     return value >= 0 && m->values[value].form == DHOW_DATUM_TENSOR;
 }
 
-/* All nodes but the last, which has the gradients. */
+/* The last Gradient is the trainer's; behind it are only derivatives. */
+static uint32_t count_forward(const dhow_model *m) {
+    uint32_t count = m->graph.node_count;
+    while (count > 0 && strcmp(m->graph.nodes[count - 1].operation, "Gradient") != 0) count--;
+    return count > 0 ? count - 1 : 0;
+}
+
+/* All nodes on the way forward. */
 static dhow_status open_values(dhow_model *m) {
     m->output_count = 0;
-    m->graph.node_count--;
+    m->graph.node_count = count_forward(m);
     for (uint32_t i = 0; i < m->graph.node_count; i++) {
         const dhowi_node *n = &m->graph.nodes[i];
         for (uint32_t k = 0; k < n->out_count; k++)
@@ -101,8 +108,8 @@ static dhow_status look_at_values(const dhow_model *m, dhow_tensor *const *value
 
 static dhow_status run_again(dhow_trainer *t, dhow_model *m, dhow_tensor *const *inputs,
                              dhow_tensor *target, uint64_t key, dhow_tensor **values, finding *f) {
-    const int64_t rows = t->input_count > 0 && inputs[0]->rank > 0 ? inputs[0]->shape[0] : 1;
-    const dhowi_piece piece = {.key = key, .rows = rows, .share = 1, .scale = 1};
+    const dhowi_piece piece = {
+        .key = key, .rows = dhowi_samples_of(t, inputs), .share = 1, .scale = 1};
     DHOWI_TRY(dhow_model_place(m, t->graph->device, t->graph->placement));
     DHOWI_TRY(dhowi_replica_bind(t, NULL, inputs, target, false, &piece));
     DHOWI_TRY(dhow_model_run(m, NULL, t->run_inputs, m->input_count, values, m->output_count));
@@ -154,18 +161,13 @@ static dhow_status bring_and_find(dhow_trainer *t, dhow_tensor *const *inputs, d
     return status;
 }
 
-static bool has_samples(const dhow_trainer *t, dhow_tensor *const *inputs) {
-    return t->input_count == 0 ||
-           (inputs[0] != NULL && (inputs[0]->rank == 0 || inputs[0]->shape[0] > 0));
-}
-
 dhow_status dhowi_anomaly_tell(dhow_trainer *t, dhow_tensor *const *inputs, dhow_tensor *target,
                                uint64_t key, double loss) {
     finding f = {.what = ""};
     if (isfinite(loss)) return DHOW_OK;
     if (isnan(loss)) loss = NAN;
     const dhow_status status =
-        has_samples(t, inputs) ? bring_and_find(t, inputs, target, key, &f) : DHOW_OK;
+        dhowi_samples_of(t, inputs) > 0 ? bring_and_find(t, inputs, target, key, &f) : DHOW_OK;
     if (status != DHOW_OK)
         return dhowi_fail_prefix(status, "step %" PRIu64 ": the loss is %g; looking for its origin",
                                  t->steps + 1, loss);

@@ -23,6 +23,21 @@ static uint8_t reads_of(const dhowi_node *n, const uint8_t *read) {
     return found;
 }
 
+/* Branches read from outside what is not among the inputs; all of it by value. */
+static void note_branches(const dhowi_node *n, uint8_t found, uint8_t *read) {
+    for (int k = 0; k < 2; k++) {
+        const dhowi_subgraph *g = n->branch[k];
+        for (uint32_t i = 0; g != NULL && i < g->node_count; i++) {
+            const dhowi_node *inner = &g->nodes[i];
+            for (uint32_t j = 0; j < inner->in_count; j++)
+                if (inner->in[j] >= 0) read[inner->in[j]] |= found;
+            note_branches(inner, found, read);
+        }
+        for (uint32_t i = 0; g != NULL && i < g->output_count; i++)
+            if (g->outputs[i] >= 0) read[g->outputs[i]] |= found;
+    }
+}
+
 /* By value: bits of how outputs read it. NULL: no memory. */
 static uint8_t *find_reads(const dhow_model *m) {
     uint8_t *read = dhowi_alloc_array((size_t)m->value_count + 1, sizeof *read);
@@ -32,6 +47,7 @@ static uint8_t *find_reads(const dhow_model *m) {
     for (uint32_t i = m->graph.node_count; i-- > 0;) {
         const dhowi_node *n = &m->graph.nodes[i];
         const uint8_t found = reads_of(n, read);
+        note_branches(n, found, read);
         for (uint32_t k = 0; k < n->in_count && found != 0; k++) {
             const bool by_value = dhowi_back_by(n, k) == DHOWI_BY_VALUE;
             if (n->in[k] >= 0) read[n->in[k]] |= by_value ? found : BY_CONSTANT;

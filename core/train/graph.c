@@ -147,38 +147,58 @@ static dhow_status open_batch_norms(dhow_model *m, const dhow_trainer *t, int32_
 
 /* ---- derivatives ---- */
 
-static bool is_marked(const bool *marks, const int32_t *values, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++)
-        if (values[i] >= 0 && marks[values[i]]) return true;
-    return false;
-}
-
 static void mark(bool *marks, const int32_t *values, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         if (values[i] >= 0) marks[values[i]] = true;
 }
 
+static dhow_status refuse_inner(const dhowi_node *n, const char *does, const char *remedy) {
+    char text[160];
+    return dhowi_fail(DHOW_UNSUPPORTED, "%s: %s inside a branch %s while it trains; %s", k_function,
+                      dhowi_node_text(n, text, sizeof text), does, remedy);
+}
+
+/* Nodes of branches compute as when the model runs, which is not what some do in a training. What
+ * they read is wanted. */
+static dhow_status check_branches(const dhow_trainer *t, const dhowi_node *n, bool *wanted) {
+    for (int k = 0; k < 2; k++) {
+        const dhowi_subgraph *g = n->branch[k];
+        for (uint32_t i = 0; g != NULL && i < g->node_count; i++) {
+            const dhowi_node *inner = &g->nodes[i];
+            if (strcmp(inner->op->name, "Dropout") == 0)
+                return refuse_inner(inner, "drops nothing", "export the model without it");
+            if (dhowi_is_batch_norm(inner) && t->options.freeze_batchnorm == 0)
+                return refuse_inner(inner, "leaves its running statistics", "set freeze_batchnorm");
+            mark(wanted, inner->in, inner->in_count);
+            DHOWI_TRY(check_branches(t, inner, wanted));
+        }
+        if (g != NULL) mark(wanted, g->outputs, g->output_count);
+    }
+    return DHOW_OK;
+}
+
 /* Every node between parameters and loss needs a derivative: said now, not when it runs. */
-static dhow_status check_derivatives(const dhow_model *m, const int32_t *values, uint32_t count,
-                                     int32_t loss) {
+static dhow_status check_derivatives(const dhow_model *m, const dhow_trainer *t,
+                                     const int32_t *values, int32_t loss) {
     bool *leads = dhowi_alloc_array((size_t)m->value_count * 2, sizeof *leads);
     dhow_status status = DHOW_OK;
     char text[160];
     if (leads == NULL) return dhowi_fail_memory(k_function);
     bool *wanted = leads + m->value_count;
-    mark(leads, values, count);
+    mark(leads, values, t->trained_count);
     wanted[loss] = true;
     const dhowi_node *nodes = m->graph.nodes;
     dhowi_find_leads(nodes, m->graph.node_count, leads);
     for (uint32_t i = m->graph.node_count; i-- > 0 && status == DHOW_OK;) {
         const dhowi_node *n = &nodes[i];
-        if (!is_marked(wanted, n->out, n->out_count)) continue;
+        if (!dhowi_is_marked(wanted, n->out, n->out_count)) continue;
         mark(wanted, n->in, n->in_count);
-        if (is_marked(leads, n->out, n->out_count) && dhowi_back_of(n) == NULL)
+        if (dhowi_is_marked(leads, n->out, n->out_count) && dhowi_back_of(n) == NULL)
             status = dhowi_fail(DHOW_UNSUPPORTED,
                                 "%s: dhow has no derivative of %s; name the parameters behind it "
                                 "in `trainable`",
                                 k_function, dhowi_node_text(n, text, sizeof text));
+        if (status == DHOW_OK) status = check_branches(t, n, wanted);
         if (status == DHOW_OK) status = dhowi_back_check(m, n, leads);
     }
     if (status == DHOW_OK && !leads[loss])
@@ -240,6 +260,15 @@ static dhow_status add_gradients(dhow_model *m, const dhow_trainer *t, const int
     return DHOW_OK;
 }
 
+/* Before steps are built on it, which would refuse it in words of their own. */
+static dhow_status check_loss(const dhow_trainer *t, const dhowi_tensor_desc *loss) {
+    char text[160];
+    if (loss->dtype == t->dtype && loss->rank >= 0 && dhowi_count_of(loss) == 1) return DHOW_OK;
+    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the loss is %s; it is one number of type %s",
+                      k_function, dhowi_desc_text(loss, text, sizeof text),
+                      dhow_dtype_name(t->dtype));
+}
+
 /* `values`: the parameters to train, then statistics; `next` has room for the latter. */
 static dhow_status extend(dhow_model *m, const dhow_trainer *t, const int32_t *values,
                           int32_t *next) {
@@ -256,6 +285,7 @@ static dhow_status extend(dhow_model *m, const dhow_trainer *t, const int32_t *v
     DHOWI_TRY(open_parameters(m, values, count + t->statistic_count));
     const uint32_t first = m->graph.node_count;
     DHOWI_TRY(dhowi_add_loss(m, &t->options, m->outputs[0], &y));
+    DHOWI_TRY(check_loss(t, &m->values[y].desc));
     for (uint32_t i = first; i < m->graph.node_count; i++) m->graph.nodes[i].stays_wide = true;
     if (dhowi_divides(&t->options)) {
         dhow_model_value share;
@@ -265,7 +295,7 @@ static dhow_status extend(dhow_model *m, const dhow_trainer *t, const int32_t *v
     DHOWI_TRY(take_dropouts(m));
     DHOWI_TRY(open_dropouts(m, t));
     DHOWI_TRY(open_batch_norms(m, t, next));
-    DHOWI_TRY(check_derivatives(m, values, count, y));
+    DHOWI_TRY(check_derivatives(m, t, values, y));
     m->output_count = 0;
     DHOWI_TRY(add_gradients(m, t, values, y));
     for (uint32_t i = 0; i < t->statistic_count; i++)

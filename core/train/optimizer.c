@@ -219,10 +219,11 @@ dhow_status dhowi_scale_check(const dhow_trainer *t) {
                       k_create, scale, dhow_dtype_name(t->dtype));
 }
 
-dhow_status dhowi_scale_look(const dhow_trainer *t, dhow_stream *stream, bool *finite) {
+dhow_status dhowi_scale_look(const dhow_trainer *t, dhow_stream *stream, dhow_tensor *gradients,
+                             bool *finite) {
     dhow_tensor *sum = NULL;
     double value;
-    DHOWI_TRY(dhow_model_run(t->finite, stream, &t->gradients, 1, &sum, 1));
+    DHOWI_TRY(dhow_model_run(t->finite, stream, &gradients, 1, &sum, 1));
     dhow_status status = dhow_tensor_item(sum, &value);
     dhow_tensor_release(sum);
     if (status == DHOW_OK) *finite = !isnan(value);

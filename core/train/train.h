@@ -90,11 +90,16 @@ typedef struct dhowi_place {
     int64_t first, rows;
 } dhowi_place;
 
+/* Of a batch that was checked; 0: none for this process. */
+static inline int64_t dhowi_samples_of(const dhow_trainer *t, dhow_tensor *const *inputs) {
+    if (t->input_count == 0) return 1;
+    return inputs[0] == NULL ? 0 : inputs[0]->rank > 0 ? inputs[0]->shape[0] : 1;
+}
 /* access.c: one call at a time, between this and dhowi_single_end(). */
 dhow_status dhowi_trainer_enter(const dhow_trainer *t, const char *function);
 /* Of the last backward; waits for it. */
 dhow_status dhowi_trainer_loss(const dhow_trainer *t, double *loss);
-/* A step that has been made, for the trainer's log. */
+/* Of a step that has been made, or left out, for the trainer's log. */
 void dhowi_trainer_tell(dhow_trainer *t);
 /* Whether batches are divided among devices or processes. */
 bool dhowi_divides(const dhow_trainer_options *options);
@@ -200,7 +205,8 @@ double dhowi_trainer_rate(const dhow_trainer *t);
 bool dhowi_scale_fits(dhow_dtype dtype, double scale);
 dhow_status dhowi_scale_check(const dhow_trainer *t);
 dhow_status dhowi_scale_graph(const dhow_trainer *t, dhow_model **out);
-dhow_status dhowi_scale_look(const dhow_trainer *t, dhow_stream *stream, bool *finite);
+dhow_status dhowi_scale_look(const dhow_trainer *t, dhow_stream *stream, dhow_tensor *gradients,
+                             bool *finite);
 dhow_status dhowi_scale_follow(dhow_trainer *t, bool finite);
 /* A model that scales gradients down to a norm, or cuts each; whether it is wanted. */
 bool dhowi_clips(const dhow_trainer_options *options);

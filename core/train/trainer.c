@@ -26,12 +26,7 @@ static dhow_status make_graph(dhow_trainer *t) {
     DHOWI_TRY(dhowi_train_graph(t, &t->graph));
     t->input_count = t->model->input_count; /* more may be built */
     t->has_target = t->options.loss != DHOW_LOSS_OUTPUT;
-    const dhowi_tensor_desc *loss = &t->graph->values[t->graph->outputs[0]].desc;
-    if (loss->dtype == t->dtype && loss->rank >= 0 && dhowi_count_of(loss) == 1) return DHOW_OK;
-    char text[160];
-    return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: the loss is %s; it is one number of type %s",
-                      k_create, dhowi_desc_text(loss, text, sizeof text),
-                      dhow_dtype_name(t->dtype));
+    return DHOW_OK;
 }
 
 static dhow_status make_division(dhow_trainer *t) {
@@ -184,11 +179,6 @@ static dhow_status look_for_anomaly(dhow_trainer *t, dhow_tensor *const *inputs,
     return status;
 }
 
-static int64_t samples_of(dhow_tensor *const *inputs, uint32_t count) {
-    if (count == 0) return 1;
-    return inputs[0] == NULL ? 0 : inputs[0]->rank > 0 ? inputs[0]->shape[0] : 1;
-}
-
 /* `checked`: what the caller found of its arguments. Running statistics are still those before:
  * they follow when nothing can fail any more. */
 static dhow_status backward(dhow_trainer *t, const char *function, dhow_status checked,
@@ -200,7 +190,7 @@ static dhow_status backward(dhow_trainer *t, const char *function, dhow_status c
     status = run(t, stream, inputs, target, t->has_gradients, key, status);
     if (status == DHOW_OK) {
         t->has_gradients = true;
-        t->log_samples += samples_of(inputs, input_count);
+        t->log_samples += dhowi_samples_of(t, inputs);
     }
     if (status == DHOW_OK) status = look_for_anomaly(t, inputs, target, key);
     return status != DHOW_OK ? dhowi_fail_prefix(status, "%s", function) : DHOW_OK;
@@ -215,7 +205,7 @@ static dhow_status clip_and_update(dhow_trainer *t, dhow_stream *stream) {
 /* What fails changes neither parameters nor the scale. */
 static dhow_status update_if_finite(dhow_trainer *t, dhow_stream *stream) {
     bool finite;
-    DHOWI_TRY(dhowi_scale_look(t, stream, &finite));
+    DHOWI_TRY(dhowi_scale_look(t, stream, t->gradients, &finite));
     if (finite) DHOWI_TRY(clip_and_update(t, stream));
     t->left_out = !finite;
     return dhowi_scale_follow(t, finite);
@@ -233,12 +223,26 @@ static dhow_status update(dhow_trainer *t, const char *function, dhow_stream *gi
     return status != DHOW_OK ? dhowi_fail_prefix(status, "%s", function) : DHOW_OK;
 }
 
+/* Of a batch whose own gradients, in the array of `more` if others were there, are not finite the
+ * statistics may be none either: they stay, as in a step that is left out. */
+static dhow_status follow_if_finite(dhow_trainer *t, const char *function, dhow_stream *stream,
+                                    bool more) {
+    bool finite = true;
+    if (t->finite != NULL && t->statistic_count > 0) {
+        const dhow_status status =
+            dhowi_scale_look(t, stream, more ? t->more : t->gradients, &finite);
+        if (status != DHOW_OK) return dhowi_fail_prefix(status, "%s", function);
+    }
+    return finite ? dhowi_statistics_follow(t, stream) : DHOW_OK;
+}
+
 dhow_status dhow_trainer_backward(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
                                   uint32_t input_count, dhow_tensor *target, double *loss) {
     static const char function[] = "dhow_trainer_backward";
     DHOWI_TRY(dhowi_trainer_enter(t, function));
+    const bool more = t->has_gradients;
     dhow_status status = backward(t, function, DHOW_OK, stream, inputs, input_count, target);
-    if (status == DHOW_OK) status = dhowi_statistics_follow(t, stream);
+    if (status == DHOW_OK) status = follow_if_finite(t, function, stream, more);
     if (status == DHOW_OK && loss != NULL) status = dhowi_trainer_loss(t, loss);
     dhowi_single_end(&t->single);
     return status;

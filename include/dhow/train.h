@@ -208,8 +208,8 @@ DHOW_API void dhow_trainer_release(dhow_trainer *trainer);
  * @param trainer  whose parameters the step changes
  * @param batch    on the model's device; with dhow_trainer_options.devices on any, and best on the
  * CPU
- * @param loss     of the batch before the step, of all processes, unchanged on errors; NULL:
- * nothing is waited for
+ * @param loss     of the batch before the step, of all processes, unchanged on errors; NULL: it is
+ * not waited for
  * @return INVALID_ARGUMENT (columns do not fit; the message names the tensor), UNSUPPORTED,
  * OUT_OF_MEMORY, DEVICE_LOST, INTERNAL, of several devices with the name of the one that failed, or
  * what the process group says; parameters are then those before. Only what a device tells after its
@@ -218,27 +218,28 @@ DHOW_API void dhow_trainer_release(dhow_trainer *trainer);
  * dhow_trainer_options.detect_anomaly it is INVALID_ARGUMENT
  *
  * Ownership: the batch stays the caller's. Threads: externally synchronized. Blocks: until the loss
- * is there, if it is asked for; a CPU computes at once. With several devices or processes until
- * gradients are there.
+ * is there, if it is asked for; a CPU computes at once. With several devices or processes or a
+ * loss_scale until gradients are there.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_step(dhow_trainer *trainer,
                                                       const dhow_batch *batch, double *loss);
 
 /**
  * Forward, loss and backward alone: gradients are added to those that are there, until
- * dhow_trainer_zero_gradients().
+ * dhow_trainer_zero_gradients(). Running statistics of batch norms follow; with a loss_scale only
+ * if the batch's gradients are finite.
  *
  * @param trainer      to whose gradients they are added
  * @param stream       of the model's device, or NULL for its default stream
  * @param inputs       the model's, in order, where dhow_trainer_step() takes them
  * @param input_count  of inputs: as many as the model has
  * @param target       what the loss compares with; NULL for DHOW_LOSS_OUTPUT
- * @param loss         of the batch, of all processes, unchanged on errors; NULL: nothing is waited
+ * @param loss         of the batch, of all processes, unchanged on errors; NULL: it is not waited
  * for
  * @return as dhow_trainer_step()
  *
  * Ownership: tensors live until the work has run. Threads: externally synchronized. Blocks: as
- * dhow_trainer_step().
+ * dhow_trainer_step(), with a loss_scale only where running statistics follow.
  */
 DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_backward(dhow_trainer *trainer,
                                                           dhow_stream *stream,
@@ -247,7 +248,9 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_trainer_backward(dhow_trainer *trainer,
                                                           double *loss);
 
 /**
- * The optimiser's step with the gradients that are there, clipped if the options say so.
+ * The optimiser's step with the gradients that are there, clipped if the options say so. They stay
+ * until dhow_trainer_zero_gradients(), also those that are not finite, with which a loss_scale
+ * leaves the step out: all steps are left out then until that is called, as in PyTorch.
  *
  * @param trainer  with gradients of dhow_trainer_backward()
  * @param stream   of the model's device, or NULL for its default stream
@@ -380,7 +383,8 @@ typedef struct dhow_trainer_log {
  * began), seconds (the same), samples_per_second (since the row before), loss (before the step),
  * learning_rate, gradient_norm, memory_bytes (the most that tensors of the device held). JSON has
  * null where a number is not finite or not known, CSV nan, inf or nothing. The file is written row
- * by row. A row that cannot be written is warned of, and the training goes on.
+ * by row. A row that cannot be written is warned of, and the training goes on. A step that a
+ * loss_scale leaves out has no row, its samples are counted in the next; DHOW_LOG=info tells of it.
  *
  * @param trainer  whose steps are told; of a process group the first process is enough
  * @param log      copied; NULL ends the log

@@ -248,3 +248,186 @@ Test(onnx_train, constants_that_depend_on_what_is_trained_are_refused) {
         bytes_free(&file);
     }
 }
+
+/* ---- branches ---- */
+
+/* y = sum(a w), a being what the nodes make of x; `c` is whether its largest element is not 0. */
+static dhow_status branching(const char *nodes, const dhow_trainer_options *options, bytes *file,
+                             dhow_model **model, dhow_trainer **trainer) {
+    char text[1024];
+    (void)snprintf(text, sizeof text,
+                   "double x 4; doubles w 4; result y; node ReduceMax r x -> p keepdims=0; "
+                   "node Cast c p -> c to=9; %s; node Mul m a w -> b; ints k 0; "
+                   "node ReduceSum s b k -> y keepdims=0",
+                   nodes);
+    bytes graph = graph_of_text(text);
+    *file = model_of(23, &graph);
+    OK(load_bytes(file, model));
+    return dhow_trainer_create(*model, options, trainer);
+}
+
+#define EITHER(then, otherwise) \
+    "node If i c -> a then_branch={" then "; output v} else_branch={" otherwise "; output v}"
+
+/* The derivative by w is a, whichever branch is taken. */
+static void check_both_ways(const char *nodes, uint32_t segments) {
+    static const int64_t four[] = {4};
+    static const double x[2][4] = {{1, 2, 3, 4}, {0, 0, 0, 0}},
+                        wanted[2][4] = {{-1, -2, -3, -4}, {1, 1, 1, 1}};
+    bytes file;
+    dhow_model *model;
+    dhow_trainer *trainer;
+    dhow_tensor *in, *slope;
+    double is[4];
+    const dhow_trainer_options options =
+        DHOW_INIT(dhow_trainer_options, .trainable = "w", .checkpoint_segments = segments);
+    const dhow_status status = branching(nodes, &options, &file, &model, &trainer);
+    cr_assert_eq(status, DHOW_OK, "%s: %s", nodes, dhow_last_error());
+    OK(dhow_trainer_parameter_at(trainer, 0, NULL, NULL, &slope));
+    for (int turn = 0; turn < 4; turn++) {
+        OK(dhow_tensor_from_data(g_cpu, DHOW_F64, 1, four, x[turn % 2], &in));
+        OK(dhow_trainer_zero_gradients(trainer));
+        OK(dhow_trainer_backward(trainer, NULL, &in, 1, NULL, NULL));
+        OK(dhow_tensor_read(slope, is, sizeof is));
+        for (int k = 0; k < 4; k++)
+            cr_expect_eq(is[k], wanted[turn % 2][k], "%s, turn %d: %g", nodes, turn, is[k]);
+        OK(dhow_trainer_update(trainer, NULL));
+        dhow_tensor_release(in);
+    }
+    dhow_tensor_release(slope);
+    dhow_trainer_release(trainer);
+    dhow_model_release(model);
+    bytes_free(&file);
+}
+
+/* It was refused, as if whatever has branches depended on what is trained. */
+Test(onnx_train, branches_before_what_is_trained_have_no_part_in_it) {
+    static const char *const cases[] = {
+        EITHER("node Neg n x -> v", "node Exp e x -> v"),
+        EITHER("node If j c -> v then_branch={node Neg n x -> u; output u} "
+               "else_branch={node Identity z x -> u; output u}",
+               "node Exp e x -> v"),
+        "doubles f 4; node Sub o f f -> o; " EITHER("node Sub n o x -> v", "node Exp e x -> v"),
+        "ints s 1; node Loop l s - x -> a body={node Neg n g -> v; node If j c -> u "
+        "then_branch={node Identity z v -> t; output t} "
+        "else_branch={node Exp e g -> t; output t}; "
+        "node Identity q h -> d; input i; input h; input g; output d; output u}",
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        check_both_ways(cases[i], 0);
+        check_both_ways(cases[i], 3);
+    }
+}
+
+Test(onnx_train, branches_that_read_what_is_trained_are_refused) {
+    static const struct {
+        const char *nodes, *trainable, *says;
+    } cases[] = {
+        {EITHER("node Mul n x w -> v", "node Exp e x -> v"), NULL, "derivative of If (node 'i'"},
+        {EITHER("node Neg n x -> v", "node Mul e x w -> v"), NULL, "derivative of If (node 'i'"},
+        {"node If i c -> a then_branch={node Neg n x -> v; output v} else_branch={output w}", NULL,
+         "derivative of If (node 'i'"},
+        {EITHER("node If j c -> v then_branch={node Mul n x w -> u; output u} "
+                "else_branch={node Neg z x -> u; output u}",
+                "node Exp e x -> v"),
+         NULL, "derivative of If (node 'i'"},
+        {"node Exp t w -> g; " EITHER("node Mul n x g -> v", "node Exp e x -> v"), NULL,
+         "derivative of If (node 'i'"},
+        {"ints s 1; node Loop l s - x -> a body={node Mul n g w -> u; node Identity q h -> d; "
+         "input i; input h; input g; output d; output u}",
+         NULL, "derivative of Loop (node 'l'"},
+        /* a bound of Clip is not trained, but what a branch reads as well is */
+        {"doubles f; node Clip t x f -> g; " EITHER("node Mul n g f -> v", "node Exp e x -> v"),
+         NULL, "derivative of If (node 'i'"},
+        {EITHER("node Dropout n x -> v", "node Exp e x -> v"), "w", "Dropout (node 'n'"},
+        {"node If h c -> g then_branch={node Dropout n x -> v; output v} "
+         "else_branch={node Exp e x -> v; output v}; " EITHER("node Neg j g -> v",
+                                                              "node Exp l x -> v"),
+         "w", "export the model without it"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bytes file;
+        dhow_model *model;
+        dhow_trainer *trainer;
+        const dhow_status status = branching(
+            cases[i].nodes, &DHOW_INIT(dhow_trainer_options, .trainable = cases[i].trainable),
+            &file, &model, &trainer);
+        cr_expect_eq(status, DHOW_UNSUPPORTED, "%s: %s: %s", cases[i].nodes,
+                     dhow_status_name(status), dhow_last_error());
+        cr_expect_not_null(strstr(dhow_last_error(), cases[i].says), "%s: %s", cases[i].nodes,
+                           dhow_last_error());
+        dhow_trainer_release(trainer);
+        dhow_model_release(model);
+        bytes_free(&file);
+    }
+}
+
+/* Their running statistics would stand still in silence. */
+Test(onnx_train, a_batch_norm_inside_a_branch_is_to_be_frozen) {
+    static const char nodes[] =
+        "doubles f 1; doubles z 1; doubles u 1; node Mul q u u -> s; ints h 4 1; ints l 4; "
+        "node Reshape o x h -> g; " EITHER(
+            "node BatchNormalization n g f z u s -> t; node Reshape d t l -> v",
+            "node Exp e x -> v");
+    for (int frozen = 0; frozen < 2; frozen++) {
+        bytes file;
+        dhow_model *model;
+        dhow_trainer *trainer;
+        const dhow_status status = branching(
+            nodes, &DHOW_INIT(dhow_trainer_options, .trainable = "w", .freeze_batchnorm = frozen),
+            &file, &model, &trainer);
+        cr_expect_eq(status, frozen ? DHOW_OK : DHOW_UNSUPPORTED, "%s", dhow_last_error());
+        if (!frozen)
+            cr_expect_not_null(strstr(dhow_last_error(), "set freeze_batchnorm"), "%s",
+                               dhow_last_error());
+        dhow_trainer_release(trainer);
+        dhow_model_release(model);
+        bytes_free(&file);
+    }
+}
+
+/* ---- what is no loss ---- */
+
+/* An output of ONNX's type `dtype`, whose shape the file does not tell or one number. */
+static bytes output_of(int64_t dtype, bool shapeless) {
+    bytes v = {0}, type = {0}, tensor = {0};
+    if (!shapeless) return typed_value_of("y", dtype, 0, NULL);
+    put_number(&tensor, 1, (uint64_t)dtype);
+    put_message(&type, 1, &tensor);
+    put_text(&v, 1, "y");
+    put_message(&v, 2, &type);
+    return v;
+}
+
+/* The scale, or the share of a device, was to be multiplied with it before it was looked at. */
+Test(onnx_train, an_output_that_is_no_loss_is_told_with_a_scale_and_several_devices) {
+    static const struct {
+        int64_t dtype;
+        const char *says;
+    } cases[] = {{10, "the loss is f16[]; it is one number of type f64"},
+                 {11, "the loss is f64[?]; it is one number of type f64"}};
+    for (int i = 0; i < 2; i++) {
+        char text[256];
+        dhow_model *model;
+        (void)snprintf(text, sizeof text,
+                       "double x 4; doubles w 4; node Mul m x w -> a; ints k 0; "
+                       "node ReduceSum s a k -> b keepdims=0; node Cast c b -> y to=%d",
+                       (int)cases[i].dtype);
+        bytes graph = graph_of_text(text), y = output_of(cases[i].dtype, i == 1);
+        put_message(&graph, GRAPH_OUTPUT, &y);
+        bytes file = model_of(23, &graph);
+        OK(load_bytes(&file, &model));
+        for (int way = 0; way < 3; way++) {
+            dhow_device *const twice[] = {g_cpu, g_cpu};
+            dhow_trainer *trainer;
+            const dhow_trainer_options options =
+                DHOW_INIT(dhow_trainer_options, .loss_scale = way == 1 ? 1024 : 0, .devices = twice,
+                          .device_count = way == 2 ? 2 : 0);
+            cr_expect_eq(dhow_trainer_create(model, &options, &trainer), DHOW_INVALID_ARGUMENT);
+            cr_expect_not_null(strstr(dhow_last_error(), cases[i].says), "way %d: %s", way,
+                               dhow_last_error());
+        }
+        dhow_model_release(model);
+        bytes_free(&file);
+    }
+}

@@ -326,6 +326,101 @@ Test(train_precision, a_step_that_overflows_is_left_out) {
     end(&t);
 }
 
+typedef struct lines {
+    int count, level;
+    char last[256];
+} lines;
+
+static void count_line(void *user, dhow_log_level level, const char *message) {
+    lines *l = user;
+    if (strstr(message, "is left out: its gradients") == NULL) return;
+    l->count++;
+    l->level = (int)level;
+    (void)snprintf(l->last, sizeof l->last, "%s", message);
+}
+
+/* A context of its own, whose lines are looked at. */
+static void open_with_lines(lines *l) {
+    const char *device = getenv("DHOW_DEVICE");
+    close_device();
+    (void)setenv("DHOW_LOG", "info", 1);
+    OK(dhow_context_create(&DHOW_INIT(dhow_context_options, .log = count_line, .log_user = l),
+                           &g_context));
+    OK(dhow_device_get(g_context, device, &g_device));
+}
+
+/* Its row had the number of the step before. */
+Test(train_precision, a_step_that_is_left_out_has_a_line_and_no_row) {
+    char path[] = "/tmp/dhow-precision-XXXXXX.csv", text[1024], begins[64];
+    lines l = {0};
+    open_with_lines(&l);
+    const int file = mkstemps(path, 4);
+    cr_assert_geq(file, 0);
+    trial t = begin(0, DHOW_PRECISION_F16, DHOW_INIT(dhow_trainer_options, .loss_scale = 0x1p40));
+    OK(dhow_trainer_set_log(
+        t.trainer, &DHOW_INIT(dhow_trainer_log, .path = path, .progress = DHOW_PROGRESS_NEVER)));
+    double scale;
+    int left_out = -1;
+    do {
+        scale = dhow_trainer_loss_scale(t.trainer);
+        OK(step(&t, NULL));
+        left_out++;
+    } while (dhow_trainer_loss_scale(t.trainer) < scale);
+    OK(step(&t, NULL));
+    cr_assert_gt(left_out, 10);
+    cr_expect_eq(l.count, left_out);
+    cr_expect_eq(l.level, DHOW_LOG_INFO);
+    (void)snprintf(text, sizeof text,
+                   "step 1 is left out: its gradients are not finite; loss_scale is %g now", scale);
+    cr_expect_str_eq(l.last, text);
+    const ssize_t length = read(file, text, sizeof text - 1);
+    cr_assert_gt(length, 0);
+    text[length] = '\0';
+    const char *row = strchr(text, '\n') + 1;
+    for (int i = 1; i <= 2; i++, row = strchr(row, '\n') + 1) {
+        (void)snprintf(begins, sizeof begins, "%d,,%d,", i, ROWS * (left_out + i));
+        cr_assert_eq(strncmp(row, begins, strlen(begins)), 0, "%s: %s", begins, row);
+    }
+    cr_expect_eq(*row, '\0', "more rows than steps: %s", row);
+    (void)close(file);
+    (void)unlink(path);
+    end(&t);
+}
+
+static bool follow(const trial *t, float before[16]) {
+    float after[16];
+    double loss;
+    OK(dhow_trainer_backward(t->trainer, NULL, (dhow_tensor *[]){t->x}, 1, t->target, &loss));
+    cr_assert(isfinite(loss));
+    read_statistics(t, after);
+    const bool changed = memcmp(after, before, sizeof after) != 0;
+    memcpy(before, after, sizeof after);
+    return changed;
+}
+
+/* dhow_trainer_step() left them as they were, the backward alone did not. */
+Test(train_precision, statistics_follow_a_backward_whose_gradients_are_finite) {
+    static float kept[MOST];
+    float statistics[16];
+    trial t = begin(0, DHOW_PRECISION_F16, DHOW_INIT(dhow_trainer_options, .loss_scale = 0x1p40));
+    (void)same_parameters(&t, kept);
+    read_statistics(&t, statistics);
+    cr_assert_not(follow(&t, statistics));
+    int updates = 0;
+    do {
+        OK(dhow_trainer_update(t.trainer, NULL));
+        cr_expect_eq(dhow_trainer_loss_scale(t.trainer), ldexp(1, 39 - updates));
+    } while (++updates < 30 && !follow(&t, statistics));
+    cr_assert(updates > 10 && updates < 30, "%d", updates);
+    OK(dhow_trainer_update(t.trainer, NULL)); /* gradients of the first backward are still there */
+    cr_expect(same_parameters(&t, kept));
+    OK(dhow_trainer_zero_gradients(t.trainer));
+    cr_expect(follow(&t, statistics));
+    OK(dhow_trainer_update(t.trainer, NULL));
+    cr_expect_not(same_parameters(&t, kept));
+    end(&t);
+}
+
 Test(train_precision, values_that_no_scale_helps_are_told) {
     trial t = begin(0, DHOW_PRECISION_F16, DHOW_INIT(dhow_trainer_options));
     static const float large[8 * 27] = {[0] = 3e38f};

@@ -306,3 +306,43 @@ Test(trainer, a_loss_that_is_not_finite_names_its_origin) {
     find_anomaly(zero, ones, "is the result of node 1, log: its element 1 is -inf");
     find_anomaly(less, ones, "is the result of node 3, log: its element 2 is nan");
 }
+
+/* Another process adds nothing but a loss that is NaN. */
+static dhow_status add_nan(void *user, dhow_dtype dtype, void *data, int64_t count) {
+    (void)user;
+    if (dtype == DHOW_F64 && count == 2) ((double *)data)[1] = NAN;
+    return DHOW_OK;
+}
+
+/* sqrt(x w) at 0: with a scale the derivative was looked at too, which is NaN in every step. */
+Test(trainer, the_origin_of_a_loss_is_no_derivative) {
+    static const double x[3] = {4, 0, 1};
+    const dhow_process_group group =
+        DHOW_INIT(dhow_process_group, .rank = 0, .size = 2, .all_reduce = add_nan);
+    dhow_model *m;
+    dhow_model_value v, w;
+    dhow_trainer *t;
+    dhow_tensor *in;
+    OK(dhow_model_create(g_context, &m));
+    OK(dhow_model_input(m, "x", DHOW_F64, SHAPE(-1), &v));
+    parameter(m, "w", SHAPE(1), &w);
+    OK(dhow_model_abs(m, w, &w));
+    OK(dhow_model_mul(m, v, w, &v));
+    OK(dhow_model_sqrt(m, v, &v));
+    OK(dhow_model_reduce(m, DHOW_REDUCE_SUM, v, NULL, 0, 0, &v));
+    OK(dhow_model_output(m, "y", v));
+    OK(dhow_model_init_parameters(m, 1));
+    OK(dhow_model_to(m, g_device));
+    OK(dhow_tensor_from_data(g_device, DHOW_F64, SHAPE(3), x, &in));
+    for (int scaled = 0; scaled < 2; scaled++) {
+        OK(dhow_trainer_create(m,
+                               &DHOW_INIT(dhow_trainer_options, .process_group = &group,
+                                          .detect_anomaly = 1, .loss_scale = scaled ? 1024 : 0),
+                               &t));
+        refused(dhow_trainer_backward(t, NULL, &in, 1, NULL, NULL), DHOW_INVALID_ARGUMENT,
+                "the loss is nan, all values before it are finite in this process");
+        dhow_trainer_release(t);
+    }
+    dhow_tensor_release(in);
+    dhow_model_release(m);
+}

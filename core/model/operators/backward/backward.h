@@ -66,7 +66,9 @@ dhowi_back_fn dhowi_back_gru, dhowi_back_lstm, dhowi_back_lstm_layer, dhowi_back
 dhowi_back_fn dhowi_back_entropy_loss, dhowi_back_likelihood_loss;
 /* Whether the builder made it: its attributes are in `attrs`. */
 static inline bool dhowi_is_built(const dhowi_node *node) { return node->source == NULL; }
-/* Marks, by value, what depends on the values that are marked already. */
+/* Whether one of some values, -1 for none, is marked. */
+bool dhowi_is_marked(const bool *marks, const int32_t *values, uint32_t count);
+/* Marks, by value, what depends on the values that are marked already, also by way of branches. */
 void dhowi_find_leads(const dhowi_node *nodes, uint32_t count, bool *leads);
 /* What the rule of a node knows of its input i: a constant has a derivative that it does not make,
  * by others it is 0. */

@@ -69,12 +69,31 @@ static dhow_status walk_node(dhowi_reverser *r, const dhowi_node *n) {
     return dhowi_fail_prefix(status, "the derivative of %s", text);
 }
 
+bool dhowi_is_marked(const bool *marks, const int32_t *values, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (values[i] >= 0 && marks[values[i]]) return true;
+    return false;
+}
+
+static bool reads_marked(const dhowi_node *n, const bool *marks);
+
+static bool branch_reads_marked(const dhowi_subgraph *g, const bool *marks) {
+    for (uint32_t i = 0; i < g->node_count; i++)
+        if (reads_marked(&g->nodes[i], marks)) return true;
+    return dhowi_is_marked(marks, g->outputs, g->output_count);
+}
+
+/* What branches read from outside is not among the inputs. */
+static bool reads_marked(const dhowi_node *n, const bool *marks) {
+    for (int k = 0; k < 2; k++)
+        if (n->branch[k] != NULL && branch_reads_marked(n->branch[k], marks)) return true;
+    return dhowi_is_marked(marks, n->in, n->in_count);
+}
+
 void dhowi_find_leads(const dhowi_node *nodes, uint32_t count, bool *leads) {
     for (uint32_t i = 0; i < count; i++) {
-        bool found = nodes[i].branch[0] != NULL; /* what branches read is not among the inputs */
-        for (uint32_t k = 0; k < nodes[i].in_count; k++)
-            found = found || (nodes[i].in[k] >= 0 && leads[nodes[i].in[k]]);
-        for (uint32_t k = 0; k < nodes[i].out_count && found; k++)
+        if (!reads_marked(&nodes[i], leads)) continue;
+        for (uint32_t k = 0; k < nodes[i].out_count; k++)
             if (nodes[i].out[k] >= 0) leads[nodes[i].out[k]] = true;
     }
 }
