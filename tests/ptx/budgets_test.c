@@ -22,6 +22,10 @@ typedef struct real {
 static const real k_reals[] = {{"f32", "u32", F32, U32, 1e-5}, {"f16", "u16", F16, U16, 4e-3}};
 enum { REALS = sizeof k_reals / sizeof k_reals[0] };
 
+/* Instructions for a byte, bytes of a load and of a store, sectors of a request of global memory,
+ * passes over the banks for one of shared memory (0: it has none). */
+enum { FIGURES = 5 };
+
 /* MUST: the limit holds. */
 typedef enum demand { MAY, MUST } demand;
 
@@ -46,24 +50,29 @@ static void complain(budgets *b, const char *line, const char *what) {
     b->wrong++;
 }
 
-/* A line is "kernel case instructions load store"; the same kernel and case has it in both files.
+/* A line is "kernel case" and the figures; the same kernel and case has it in both files.
  */
-static void check_line(budgets *b, const char *line, double each, double load, double store) {
+static void check_line(budgets *b, const char *line, const double figures[FIGURES]) {
     char key[128], what[128];
-    double known[3];
+    double known[FIGURES];
     const int length = (int)(strchr(strchr(line, ' ') + 1, ' ') - line);
     (void)snprintf(key, sizeof key, "\n%.*s ", length, line);
     const char *at = strstr(b->known, key);
-    if (at == NULL ||
-        sscanf(at + strlen(key), "%lf %lf %lf", &known[0], &known[1], &known[2]) != 3) {
+    if (at == NULL || sscanf(at + strlen(key), "%lf %lf %lf %lf %lf", &known[0], &known[1],
+                             &known[2], &known[3], &known[4]) != FIGURES) {
         complain(b, line, "it is not in tests/kernels/budgets.txt");
         return;
     }
     if (!b->same_compiler) return;
     (void)snprintf(what, sizeof what, "instructions for a byte were %.2f", known[0]);
-    if (each > known[0] * k_growth) complain(b, line, what);
+    if (figures[0] > known[0] * k_growth) complain(b, line, what);
     (void)snprintf(what, sizeof what, "loads had %.1f bytes, stores %.1f", known[1], known[2]);
-    if (load * k_growth < known[1] || store * k_growth < known[2]) complain(b, line, what);
+    if (figures[1] * k_growth < known[1] || figures[2] * k_growth < known[2])
+        complain(b, line, what);
+    (void)snprintf(what, sizeof what, "a request had %.1f sectors, and %.2f passes over banks",
+                   known[3], known[4]);
+    if (figures[3] > known[3] * k_growth || figures[4] > known[4] * k_growth)
+        complain(b, line, what);
 }
 
 static void measure(budgets *b, demand d, const ptx_module *m, const char *kernel, const char *name,
@@ -73,14 +82,16 @@ static void measure(budgets *b, demand d, const ptx_module *m, const char *kerne
     const bool same = compare_with_cpu(m, kernel, 2, tolerance, args, count, &r, why, sizeof why);
     cr_assert_eq(r.count, 0, "%s", r.findings[0].text);
     cr_assert(same, "%s", why);
-    const double each = r.machine_instructions / (double)bytes_of(args, count);
-    const double load = (double)r.bytes[0] / (double)r.accesses[0],
-                 store = (double)r.bytes[1] / (double)r.accesses[1];
-    (void)snprintf(line, sizeof line, "%s %s %.2f %.1f %.1f%s\n", kernel, name, each, load, store,
-                   d == MUST ? " *" : "");
+    const double f[FIGURES] = {
+        r.machine_instructions / (double)bytes_of(args, count),
+        (double)r.bytes[0] / (double)r.accesses[0], (double)r.bytes[1] / (double)r.accesses[1],
+        (double)r.sectors / (double)r.requests,
+        r.shared_requests == 0 ? 0 : (double)r.shared_passes / (double)r.shared_requests};
+    (void)snprintf(line, sizeof line, "%s %s %.2f %.1f %.1f %.1f %.2f%s\n", kernel, name, f[0],
+                   f[1], f[2], f[3], f[4], d == MUST ? " *" : "");
     cr_assert(fputs(line, b->file) >= 0);
-    check_line(b, line, each, load, store);
-    if (d == MUST && each > k_limit)
+    check_line(b, line, f);
+    if (d == MUST && f[0] > k_limit)
         complain(b, line, "more than 7 instructions for a byte: slower than the memory");
 }
 
@@ -323,8 +334,9 @@ Test(ptx_budgets, no_kernel_executes_more_than_its_budget) {
     b.same_compiler = strncmp(b.known, head, strlen(head)) == 0;
     cr_assert(fprintf(b.file,
                       "%s# Of a launch of two groups on the interpreter in tests/ptx: instructions "
-                      "for each byte moved, bytes of a load,\n# bytes of a store; * has to stay "
-                      "within %.0f instructions.\n",
+                      "for each byte moved, bytes of a load,\n# bytes of a store, sectors of a "
+                      "warp's request, passes over the banks for one of shared memory (1: no "
+                      "conflict, 0: no request);\n# * has to stay within %.0f instructions.\n",
                       head, k_limit) > 0);
     for (size_t t = 0; t < REALS; t++) {
         unary(&b, &k_reals[t]);

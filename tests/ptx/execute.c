@@ -318,6 +318,7 @@ static void run_warp(ptx_machine *m, unsigned first) {
         for (unsigned k = first; k < first + PTX_WARP && k < m->launch->threads; k++)
             run_thread(m, &m->threads[k]);
     } while (shuffle_warp(m, first));
+    ptx_requests_serve(m);
 }
 
 /* ---- blocks ---- */
@@ -382,7 +383,7 @@ static bool make_sectors(ptx_machine *m) {
     const ptx_launch *launch = m->launch;
     if (!launch->counts_memory) return true;
     m->touched = calloc(2 * launch->allocation_count + 1, sizeof *m->touched);
-    bool made = m->touched != NULL;
+    bool made = m->touched != NULL && ptx_requests_begin(m);
     for (size_t k = 0; made && k < 2 * launch->allocation_count; k++) {
         m->touched[k] = calloc(launch->allocations[k / 2].bytes / PTX_SECTOR + 1, 1);
         made = m->touched[k] != NULL;
@@ -400,7 +401,7 @@ static void tell(const ptx_kernel *kernel) {
 }
 
 bool ptx_run(const ptx_kernel *kernel, const ptx_launch *launch, ptx_report *report) {
-    ptx_machine m = {.kernel = kernel, .launch = launch, .report = report};
+    ptx_machine m = {.kernel = kernel, .entry = kernel, .launch = launch, .report = report};
     const size_t threads = launch->threads;
     memset(report, 0, sizeof *report);
     m.budget = launch->most != 0 ? launch->most : k_most;
@@ -419,6 +420,7 @@ bool ptx_run(const ptx_kernel *kernel, const ptx_launch *launch, ptx_report *rep
             (ptx_finding){.fault = PTX_NO_MEMORY, .text = "out of memory"};
     }
     free_sectors(&m);
+    ptx_requests_end(&m);
     free(m.threads);
     free(m.registers);
     free(m.params);

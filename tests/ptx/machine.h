@@ -41,8 +41,11 @@ typedef struct ptx_shadow {
     bool written; /* ever, by this block */
 } ptx_shadow;
 
+typedef struct ptx_request ptx_request;
+typedef struct ptx_requests ptx_requests;
+
 typedef struct ptx_machine {
-    const ptx_kernel *kernel;
+    const ptx_kernel *kernel, *entry; /* what runs, which a call changes; what was launched */
     const ptx_launch *launch;
     ptx_report *report;
     unsigned block, epoch;
@@ -52,6 +55,8 @@ typedef struct ptx_machine {
     ptx_shadow *shadow;
     unsigned char *
         *touched; /* per allocation and write: a byte for each sector; NULL: not counted */
+    ptx_requests *requests; /* per instruction, of global and of shared memory; NULL: not counted */
+    unsigned *seen;         /* per lane and those: how often it came there */
     unsigned long long budget; /* instructions until the launch counts as endless */
 } ptx_machine;
 
@@ -91,6 +96,14 @@ static inline void ptx_write(const ptx_thread *t, const ptx_operand *o, uint64_t
 /* matrix.c: what a whole warp does together, `warp` being its first thread. */
 void ptx_load_matrices(ptx_machine *m, ptx_thread *warp, const ptx_instruction *i);
 void ptx_multiply_matrices(const ptx_machine *m, ptx_thread *warp, const ptx_instruction *i);
+
+/* requests.c: between begin and end each access is noted, and served when all lanes of a warp wait.
+ */
+bool ptx_requests_begin(ptx_machine *m);
+void ptx_request_note(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i,
+                      ptx_space space, uint64_t address, size_t bytes);
+void ptx_requests_serve(ptx_machine *m);
+void ptx_requests_end(ptx_machine *m);
 
 void ptx_find_fault(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i, ptx_fault fault,
                     uint64_t address, const char *format, ...)

@@ -175,6 +175,8 @@ void *ptx_access(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i, 
                        "%zu bytes at 0x%" PRIx64 " are misaligned", bytes, address);
         return NULL;
     }
+    if (space == PTX_SHARED || space == PTX_GLOBAL)
+        ptx_request_note(m, t, i, space, address, bytes);
     switch (space) {
         case PTX_SHARED:
             return shared(m, t, i, address, bytes, write);

@@ -38,7 +38,7 @@ typedef struct ptx_launch {
     const void *const *args;  /* one pointer per parameter, as cudaLaunchKernel takes them */
     const ptx_allocation *allocations;
     size_t allocation_count;
-    bool counts_memory;      /* fills `moved` of the report */
+    bool counts_memory;      /* fills the end of the report, from `moved` on */
     unsigned long long most; /* instructions until it counts as endless; 0: 100 million */
 } ptx_launch;
 
@@ -75,6 +75,10 @@ typedef struct ptx_report {
     unsigned long long accesses[2], bytes[2];
     /* Bytes of memory that were touched, each of their 32-byte sectors once. */
     unsigned long long moved[2];
+    /* Of a warp: accesses of global memory, and the sectors that they touch; accesses of shared
+     * memory, and the words that the busiest bank had to give for them: one each without conflicts.
+     * Those of ldmatrix are not counted. */
+    unsigned long long requests, sectors, shared_requests, shared_passes;
 } ptx_report;
 
 /* Whether the launch ran without a finding; the file that PTX_EXECUTED names then has a line for

@@ -184,7 +184,7 @@ static void launch(const ptx_module *module, const char *name, unsigned groups, 
     cr_assert_not_null(kernel, "there is no %s", name);
     cr_assert_eq(ptx_param_count(kernel), m->count, "%s has %zu parameters", name,
                  ptx_param_count(kernel));
-    const ptx_launch l = {groups, 256, m->args, m->list, m->list_count, false, 0};
+    const ptx_launch l = {groups, 256, m->args, m->list, m->list_count, true, 0};
     (void)ptx_run(kernel, &l, report);
 }
 
