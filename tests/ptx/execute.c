@@ -9,7 +9,7 @@
 
 #include "machine.h"
 
-static const unsigned long long k_most = 100000000ull;
+static const unsigned long long k_most = 10000000ull;
 
 /* ---- instructions that touch more than registers ---- */
 
@@ -109,6 +109,15 @@ static void compute(const ptx_machine *m, ptx_thread *t, const ptx_instruction *
 
 static void run_thread(ptx_machine *m, ptx_thread *t);
 
+/* Adds what was executed of a kernel or function to the report. */
+static void sum_up(ptx_machine *m) {
+    for (size_t k = 0; k < m->kernel->code_count; k++) {
+        m->report->instructions += m->executed[k];
+        m->report->machine_instructions +=
+            (double)m->executed[k] * (double)m->kernel->code[k].machine;
+    }
+}
+
 /* What is passed lies in local memory: the caller's on its side, the function's on the other. */
 static void pass(unsigned char *to, const unsigned char *from, const ptx_operand *operand,
                  const ptx_variable *v, bool back) {
@@ -122,15 +131,18 @@ static void pass(unsigned char *to, const unsigned char *from, const ptx_operand
 static void call(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i) {
     const ptx_kernel *caller = m->kernel;
     const ptx_kernel *function = &caller->module->functions[i->target];
+    unsigned long long *executed = m->executed;
     ptx_thread inside = {.index = t->index};
+    m->executed = calloc(function->code_count + 1, sizeof *m->executed);
     inside.registers = calloc(function->registers + 1u, sizeof *inside.registers);
     inside.local = calloc(1, function->local_bytes + 1);
-    if (inside.registers != NULL && inside.local != NULL) {
+    if (inside.registers != NULL && inside.local != NULL && m->executed != NULL) {
         const ptx_variable *v = function->variables.at;
         m->kernel = function;
         for (unsigned k = 0; k < i->in_count; k++)
             pass(inside.local, t->local, &i->in[k], &v[i->out_count + k], false);
         run_thread(m, &inside);
+        sum_up(m);
         for (unsigned k = 0; k < i->out_count; k++)
             pass(t->local, inside.local, &i->out[k], &v[k], true);
         m->kernel = caller;
@@ -139,17 +151,27 @@ static void call(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i) 
     }
     free(inside.registers);
     free(inside.local);
+    free(m->executed);
+    m->executed = executed;
+}
+
+static void branch(ptx_machine *m, ptx_thread *t, const ptx_instruction *i) {
+    const bool back = i->target < t->at;
+    t->at = i->target;
+    if (!back || m->budget-- > 0) return;
+    ptx_find_fault(m, t, i, PTX_ENDLESS, 0, "the launch does not end");
+    m->budget = 0;
+    t->state = PTX_ENDED;
 }
 
 static void step(ptx_machine *m, ptx_thread *t) {
     const ptx_instruction *i = &m->kernel->code[t->at];
-    m->report->instructions++;
-    m->report->machine_instructions += (double)i->machine;
+    m->executed[t->at]++;
     t->at++;
     if (i->guard >= 0 && (t->registers[i->guard] != 0) == i->guard_negated) return;
     switch (i->code.op) {
         case PTX_BRA:
-            t->at = i->target;
+            branch(m, t, i);
             break;
         case PTX_RET:
         case PTX_EXIT:
@@ -187,12 +209,7 @@ static void run_thread(ptx_machine *m, ptx_thread *t) {
     while (t->state == PTX_RUNNING) {
         if (t->at == m->kernel->code_count) {
             t->state = PTX_ENDED;
-        } else if (m->budget == 0) {
-            ptx_find_fault(m, t, &m->kernel->code[t->at], PTX_ENDLESS, 0,
-                           "the launch does not end");
-            t->state = PTX_ENDED;
         } else {
-            m->budget--;
             step(m, t);
         }
     }
@@ -357,10 +374,16 @@ static void run_block(ptx_machine *m, unsigned block) {
     memset(m->registers, 0, threads * (size_t)kernel->registers * sizeof *m->registers);
     memset(m->shared, 0, kernel->shared_bytes);
     memset(m->shadow, 0, kernel->shared_bytes * sizeof *m->shadow);
-    for (unsigned k = 0; k < threads; k++)
-        m->threads[k] = (ptx_thread){.registers = m->registers + k * (size_t)kernel->registers,
-                                     .local = m->local + k * kernel->local_bytes,
-                                     .index = k};
+    for (unsigned k = 0; k < threads; k++) { /* not its copies, which are many */
+        ptx_thread *t = &m->threads[k];
+        t->registers = m->registers + k * (size_t)kernel->registers;
+        t->local = m->local + k * kernel->local_bytes;
+        t->index = k;
+        t->carry = false;
+        t->at = 0;
+        t->state = PTX_RUNNING;
+        t->copy_count = t->group = 0;
+    }
     do {
         for (unsigned first = 0; first < threads; first += PTX_WARP) run_warp(m, first);
     } while (pass_barrier(m));
@@ -411,10 +434,12 @@ bool ptx_run(const ptx_kernel *kernel, const ptx_launch *launch, ptx_report *rep
     m.shared = calloc(1, kernel->shared_bytes + 1);
     m.shadow = calloc(kernel->shared_bytes + 1, sizeof *m.shadow);
     m.local = calloc(threads, kernel->local_bytes + 1);
-    if (m.threads && m.registers && m.params && m.shared && m.shadow && m.local &&
+    m.executed = calloc(kernel->code_count + 1, sizeof *m.executed);
+    if (m.threads && m.registers && m.params && m.shared && m.shadow && m.local && m.executed &&
         make_sectors(&m)) {
         copy_arguments(&m);
         for (unsigned block = 0; block < launch->groups; block++) run_block(&m, block);
+        sum_up(&m);
     } else {
         report->findings[report->count++] =
             (ptx_finding){.fault = PTX_NO_MEMORY, .text = "out of memory"};
@@ -427,6 +452,7 @@ bool ptx_run(const ptx_kernel *kernel, const ptx_launch *launch, ptx_report *rep
     free(m.shared);
     free(m.shadow);
     free(m.local);
+    free(m.executed);
     if (report->count == 0) tell(kernel);
     return report->count == 0;
 }

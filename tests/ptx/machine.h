@@ -57,7 +57,8 @@ typedef struct ptx_machine {
         *touched; /* per allocation and write: a byte for each sector; NULL: not counted */
     ptx_requests *requests; /* per instruction, of global and of shared memory; NULL: not counted */
     unsigned *seen;         /* per lane and those: how often it came there */
-    unsigned long long budget; /* instructions until the launch counts as endless */
+    unsigned long long *executed; /* per instruction of what runs */
+    unsigned long long budget;    /* branches back until the launch counts as endless */
 } ptx_machine;
 
 /* The result of an instruction without side effects; `in` are its operands' bits. */

@@ -39,7 +39,7 @@ typedef struct ptx_launch {
     const ptx_allocation *allocations;
     size_t allocation_count;
     bool counts_memory;      /* fills the end of the report, from `moved` on */
-    unsigned long long most; /* instructions until it counts as endless; 0: 100 million */
+    unsigned long long most; /* branches back until it counts as endless; 0: 10 million */
 } ptx_launch;
 
 typedef enum ptx_fault {
