@@ -76,15 +76,30 @@ static void shape(product_plan *p) {
     p->reorders = !lies_so || p->row != taps_of(d) * inner_of(d);
 }
 
+/* A product's are those of dhow's matmul; where each channel is by itself the kernel does CLIP too.
+ * Others follow: where there is cuDNN, behind a faster convolution. */
+static bool ends_with(const product_plan *p, uint32_t activation) {
+    if (activation == DHOW_ACTIVATION_CLIP) return p->depthwise;
+    return activation <= (p->depthwise || p->direct ? DHOW_ACTIVATION_SILU : DHOW_ACTIVATION_NONE);
+}
+
+static bool starts_with(const product_plan *p, uint32_t activation) {
+    return activation == DHOW_ACTIVATION_NONE ||
+           (p->depthwise &&
+            (activation == DHOW_ACTIVATION_RELU || activation == DHOW_ACTIVATION_CLIP));
+}
+
 static int32_t check(const product_plan *p, dhow_error *err) {
     const dhow_conv_desc *d = &p->conv.desc;
     const char *name = p->conv.device->name;
     if (p->conv.spatial != 2 || dhowi_cuda_conv_has(&p->conv, DHOW_CONV_TRANSPOSED))
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: products convolve images alone", name);
-    /* It follows then: where there is cuDNN, behind a faster convolution. */
-    if (d->activation > (p->depthwise || p->direct ? DHOW_ACTIVATION_SILU : DHOW_ACTIVATION_NONE))
+    if (!ends_with(p, d->activation))
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: a product has no such activation",
                                  name);
+    if (!starts_with(p, d->src_activation))
+        return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED,
+                                 "%s: a product reads x through no such activation", name);
     if (p->starts_biased && p->turns && dhowi_cuda_conv_has(&p->conv, DHOW_EPILOGUE_RESIDUAL))
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED,
                                  "%s: products of groups add bias and residual in NHWC", name);

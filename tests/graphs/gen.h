@@ -71,7 +71,8 @@ family elementwise, chain, squares, beside_views, loop_conv, square_image, writt
     compare_select, cast_chain, clip_shrink;
 family transpose, reshape, slice, squeeze, unsqueeze, flatten, expand, concat, split, tile, pad,
     depth_space, gather, trilu;
-family conv, conv_line, conv_volume, conv_transpose, pool, global_pool, resize, conv_block;
+family conv, conv_line, conv_volume, conv_transpose, pool, global_pool, resize, conv_block,
+    separable;
 family reduce, softmax, cumsum, topk, arg;
 family matmul, gemm, einsum, linear_block, siblings, attention, attention_of_batches,
     attention_node, cache;

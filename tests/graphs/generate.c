@@ -44,6 +44,7 @@ static const struct {
                   {non_zero, 1},
                   {conv, 6},
                   {conv_block, 14},
+                  {separable, 6},
                   {square_image, 2},
                   {written_image, 3},
                   {conv_line, 3},
