@@ -289,10 +289,12 @@ static int clip_between(gen *g, int v, int low, int high) {
 }
 
 int clip_to(gen *g, int v) {
-    const int low = one_in(g, 3) ? -1 : bound(g, one_in(g, 3) ? 0.25 : -0.5);
+    const int low = one_in(g, 3) ? -1 : bound(g, -0.5);
     const int high = one_in(g, 3) ? -1 : bound(g, one_in(g, 2) ? 0.75 : 6);
     return clip_between(g, v, low, high);
 }
+
+int clip_above(gen *g, int v, double low) { return clip_between(g, v, bound(g, low), -1); }
 
 int clip_shrink(gen *g) {
     const int v = pick(g, 0, 6);

@@ -65,6 +65,7 @@ int mean_of(gen *g, int v, int64_t axis);
 
 /* One value held between numbers, and the written-out HardSwish of one. */
 int clip_to(gen *g, int v);
+int clip_above(gen *g, int v, double low);
 int hard_swish_of(gen *g, int x);
 
 family elementwise, chain, squares, beside_views, loop_conv, square_image, written_image,

@@ -182,8 +182,11 @@ static int padded_conv(gen *g, int x, int64_t k, int64_t groups, int64_t size, i
     return result(g, n, g->m->dtype, 4, shape, 0);
 }
 
+/* Padding is 0 also where 0 lies outside the bounds. */
 static int held(gen *g, int y) {
-    return y >= 0 && one_in(g, 4) ? unary(g, "Relu", y, 0) : y >= 0 ? clip_to(g, y) : -1;
+    if (y < 0) return -1;
+    const int how = below(g, 4);
+    return how == 0 ? unary(g, "Relu", y, 0) : how == 1 ? clip_above(g, y, 0.25) : clip_to(g, y);
 }
 
 /* MobileNet's: more channels, each convolved by itself, fewer; ReLU6 between. Now and then somebody
@@ -194,7 +197,7 @@ int separable(gen *g) {
     const int64_t k = 2 + below(g, 15), step = one_in(g, 3) ? 2 : 1;
     const int wide = held(g, padded_conv(g, x, k, 1, one_in(g, 4) ? 3 : 1, 1));
     int y = padded_conv(g, wide, k, one_in(g, 8) && k % 2 == 0 ? 2 : k, 3, step);
-    if (y >= 0 && step == 1 && one_in(g, 4)) y = binary(g, "Add", y, wide);
+    if (y >= 0 && step == 1 && one_in(g, 3)) y = binary(g, "Add", y, wide);
     if (!one_in(g, 4)) y = held(g, y);
     if (y >= 0 && one_in(g, 6)) y = binary(g, "Add", y, unary(g, "Tanh", wide, 0));
     return one_in(g, 2) ? padded_conv(g, y, 1 + below(g, 8), 1, 1, 1) : y;
