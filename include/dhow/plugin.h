@@ -444,7 +444,9 @@ enum { /* layouts of an image tensor; larger numbers are a backend's own, made b
  * the transpose of either: weight[c][k/groups][...], y has the extents `out`, and stride, dilation
  * and padding are those of the convolution from y to x. Tables of minor 2 are also asked, in plain
  * layouts and without an epilogue, for the derivative of a convolution by its weight: `weight` is
- * then dy[n][k][...], what its result has as derivative, and y is dw[k][c/groups][...]. */
+ * then dy[n][k][...], what its result has as derivative, and y is dw[k][c/groups][...]. Tables of
+ * minor 3 are also asked, without DHOW_CONV_ flags, for a convolution of an activation of x:
+ * src_activation is RELU or CLIP, with bounds that the dtype holds. Padding stays 0. */
 typedef struct dhow_conv_desc {
     uint32_t struct_size;
     uint32_t flags;
@@ -459,6 +461,8 @@ typedef struct dhow_conv_desc {
     int64_t depth, kd, stride_d, dilation_d, pad_d[2]; /* 0: there is no third dimension */
     int64_t out[3]; /* of a transposed convolution: depth, height, width of y; else 0 */
     float activation_alpha, activation_beta;
+    uint32_t src_activation, reserved; /* of x, from minor 3 on; reserved: 0 */
+    float src_activation_alpha, src_activation_beta;
 } dhow_conv_desc;
 
 /* What a plan settled on. */
@@ -596,7 +600,7 @@ _Static_assert(offsetof(dhow_plugin, probe) == 32, "ABI");
 _Static_assert(offsetof(dhow_plugin, builtin_kernel) == 232, "ABI");
 _Static_assert(sizeof(dhow_plugin) == 344, "ABI");
 _Static_assert(sizeof(dhow_blas_desc) == 128, "ABI");
-_Static_assert(sizeof(dhow_conv_desc) == 240, "ABI");
+_Static_assert(sizeof(dhow_conv_desc) == 256, "ABI");
 #endif
 
 #ifdef __cplusplus

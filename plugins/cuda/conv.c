@@ -44,6 +44,10 @@ static int32_t check(const dhowi_cuda_device *device, const dhow_conv_desc *d, d
     if (!is_convolved(d->dtype) || d->weight_dtype != d->dtype)
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: convolves f32, f16 and bf16",
                                  device->name);
+    if ((d->flags & DHOW_CONV_WEIGHT_GRADIENT) != 0)
+        return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED,
+                                 "%s: derivatives by the weight are the host's kernels",
+                                 device->name);
     if (!is_plain(d->src_layout) || !is_plain(d->dst_layout))
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: convolves images in NCHW and NHWC",
                                  device->name);
@@ -187,7 +191,7 @@ static void destroy(void *plan_pointer) {
 }
 
 const dhow_conv dhowi_cuda_conv_table = {.struct_size = (uint32_t)sizeof(dhow_conv),
-                                         .minor = 1,
+                                         .minor = 3,
                                          .plan = plan,
                                          .pack = pack,
                                          .run = run,

@@ -4,6 +4,7 @@
  */
 #include "conv_kernels.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,7 +33,7 @@ int32_t dhowi_cuda_conv_kernels_of(dhowi_cuda_device *device, int32_t dtype, int
     if (status == DHOW_OK) status = kernel_of(device, "add", type, bits, 4, &out->add, err);
     if (status == DHOW_OK) status = kernel_of(device, "im2col", type, bits, 19, &out->im2col, err);
     if (status == DHOW_OK)
-        status = kernel_of(device, "depthwise", type, bits, 22, &out->depthwise, err);
+        status = kernel_of(device, "depthwise", type, bits, 27, &out->depthwise, err);
     return status;
 }
 
@@ -50,6 +51,12 @@ static dhow_arg i64(int64_t value) {
 
 static dhow_arg i32(uint32_t value) {
     return (dhow_arg){.kind = DHOW_ARG_VALUE, .bytes = 4, .u.value = value};
+}
+
+static dhow_arg f32(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return i32(bits);
 }
 
 /* How kernels of convolutions take their window. */
@@ -124,6 +131,7 @@ int32_t dhowi_cuda_conv_depthwise(const dhowi_cuda_conv_kernels *kernels, dhowi_
     const dhow_conv_desc *d = &conv->desc;
     const bool biased = dhowi_cuda_conv_has(conv, DHOW_EPILOGUE_BIAS);
     const bool adds = dhowi_cuda_conv_has(conv, DHOW_EPILOGUE_RESIDUAL);
+    const bool held = d->src_activation == DHOW_ACTIVATION_CLIP; /* else ReLU, or as it is */
     const dhow_arg args[] = {in(b->x),
                              in(b->weight),
                              in(biased ? b->bias : b->weight), /* not read where there is none */
@@ -138,7 +146,12 @@ int32_t dhowi_cuda_conv_depthwise(const dhowi_cuda_conv_kernels *kernels, dhowi_
                              WINDOW(d),
                              i32(biased),
                              i32(adds),
-                             i32(d->activation)};
+                             i32(d->activation),
+                             f32(d->activation_alpha),
+                             f32(d->activation_beta),
+                             i32(d->src_activation != DHOW_ACTIVATION_NONE),
+                             f32(held ? d->src_activation_alpha : 0),
+                             f32(held ? d->src_activation_beta : INFINITY)};
     const int64_t items = items_of(d, d->n * conv->out[0] * conv->out[1], d->c);
     return LAUNCH(stream, kernels->depthwise, items, args, err);
 }

@@ -76,15 +76,39 @@ static void shape(product_plan *p) {
     p->reorders = !lies_so || p->row != taps_of(d) * inner_of(d);
 }
 
+/* Whether the kernel can hold numbers so: by a minimum of a maximum. */
+static bool holds(uint32_t activation, float low, float high) {
+    return activation == DHOW_ACTIVATION_CLIP && low <= high;
+}
+
+/* A product's are those of dhow's matmul; where each channel is by itself the kernel does CLIP too.
+ * Others follow: where there is cuDNN, behind a faster convolution. */
+static bool ends_well(const product_plan *p) {
+    const dhow_conv_desc *d = &p->conv.desc;
+    if (p->depthwise && holds(d->activation, d->activation_alpha, d->activation_beta)) return true;
+    return d->activation <=
+           (p->depthwise || p->direct ? DHOW_ACTIVATION_SILU : DHOW_ACTIVATION_NONE);
+}
+
+static bool starts_well(const product_plan *p) {
+    const dhow_conv_desc *d = &p->conv.desc;
+    return d->src_activation == DHOW_ACTIVATION_NONE ||
+           (p->depthwise &&
+            (d->src_activation == DHOW_ACTIVATION_RELU ||
+             holds(d->src_activation, d->src_activation_alpha, d->src_activation_beta)));
+}
+
 static int32_t check(const product_plan *p, dhow_error *err) {
     const dhow_conv_desc *d = &p->conv.desc;
     const char *name = p->conv.device->name;
     if (p->conv.spatial != 2 || dhowi_cuda_conv_has(&p->conv, DHOW_CONV_TRANSPOSED))
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: products convolve images alone", name);
-    /* It follows then: where there is cuDNN, behind a faster convolution. */
-    if (d->activation > (p->depthwise || p->direct ? DHOW_ACTIVATION_SILU : DHOW_ACTIVATION_NONE))
+    if (!ends_well(p))
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: a product has no such activation",
                                  name);
+    if (!starts_well(p))
+        return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED,
+                                 "%s: a product reads x through no such activation", name);
     if (p->starts_biased && p->turns && dhowi_cuda_conv_has(&p->conv, DHOW_EPILOGUE_RESIDUAL))
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED,
                                  "%s: products of groups add bias and residual in NHWC", name);

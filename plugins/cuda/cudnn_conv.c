@@ -225,6 +225,9 @@ static int32_t check(const dhowi_cuda_conv *conv, dhow_error *err) {
         conv->desc.activation != DHOW_ACTIVATION_RELU)
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED,
                                  "%s: cuDNN has no such activation behind a convolution", name);
+    if (conv->desc.src_activation != DHOW_ACTIVATION_NONE)
+        return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED,
+                                 "%s: cuDNN has no activation before a convolution", name);
     if (!is_plain(conv) && conv->desc.src_layout != DHOW_LAYOUT_NCHW)
         return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: channels last are for images", name);
     if (!is_countable(conv))

@@ -62,9 +62,9 @@ static void put(void *memory, int32_t dtype, int64_t at, double value) {
     }
 }
 
-static double activate(const dhow_conv_desc *d, double x) {
-    const double low = (double)d->activation_alpha, high = (double)d->activation_beta;
-    switch (d->activation) {
+static double activate(uint32_t activation, float alpha, float beta, double x) {
+    const double low = (double)alpha, high = (double)beta;
+    switch (activation) {
         case DHOW_ACTIVATION_RELU:
             return x < 0 ? 0 : x;
         case DHOW_ACTIVATION_GELU:
@@ -106,7 +106,9 @@ static double sum_at(const sim_conv_plan *p, const void *x, const void *weight, 
                 const int64_t h = row * d->stride[0] + i * d->dilation[0] - d->pad[0];
                 const int64_t w = column * d->stride[1] + j * d->dilation[1] - d->pad[1];
                 if (h < 0 || h >= d->h || w < 0 || w >= d->w) continue;
-                sum += get(x, d->dtype, index_of(&p->x, n, first + c, h * d->w + w)) *
+                const double value = get(x, d->dtype, index_of(&p->x, n, first + c, h * d->w + w));
+                sum += activate(d->src_activation, d->src_activation_alpha, d->src_activation_beta,
+                                value) *
                        get(weight, d->dtype, ((k * inner + c) * d->kh + i) * d->kw + j);
             }
         }
@@ -128,7 +130,7 @@ static int32_t convolve(simdev_stream *stream, void *data, unsigned char *const 
                     value = sum_at(p, memory[X], memory[WEIGHT], n, k, pixel / y->w, pixel % y->w);
                     if (memory[BIAS] != NULL) value += get(memory[BIAS], d->dtype, k);
                     if (memory[RESIDUAL] != NULL) value += get(memory[RESIDUAL], d->dtype, at);
-                    value = activate(d, value);
+                    value = activate(d->activation, d->activation_alpha, d->activation_beta, value);
                 }
                 put(memory[Y], d->dtype, at, value);
             }
@@ -149,6 +151,13 @@ static uint32_t settle(uint32_t asked, uint32_t liked) {
     return asked == DHOW_LAYOUT_ANY ? liked : asked;
 }
 
+/* As libraries on GPUs: with channels last CLIP, before as well as behind, is for convolutions of
+ * each channel by itself. */
+static int takes_clip(const dhow_conv_desc *d, uint32_t layout) {
+    return layout != DHOW_LAYOUT_NHWC || (d->groups == d->c && d->k == d->c && d->c > 1) ||
+           (d->activation != DHOW_ACTIVATION_CLIP && d->src_activation == DHOW_ACTIVATION_NONE);
+}
+
 static int32_t conv_plan(void *handle, const dhow_conv_desc *d, void **out_plan,
                          dhow_conv_plan_info *out_info, dhow_error *err) {
     const sim_device *device = handle;
@@ -160,6 +169,10 @@ static int32_t conv_plan(void *handle, const dhow_conv_desc *d, void **out_plan,
     *out_plan = NULL;
     if ((d->dtype != DHOW_F32 && d->dtype != DHOW_F64) || d->weight_dtype != d->dtype)
         return sim_fail(err, DHOW_UNSUPPORTED, "simulated devices convolve f32 and f64");
+    if ((d->flags & (DHOW_CONV_TRANSPOSED | DHOW_CONV_WEIGHT_GRADIENT)) != 0 || d->depth > 0)
+        return sim_fail(err, DHOW_UNSUPPORTED, "simulated devices convolve images alone");
+    if (!takes_clip(d, x.layout))
+        return sim_fail(err, DHOW_UNSUPPORTED, "simulated devices hold single channels alone");
     if (!is_layout(x.layout) || !is_layout(y.layout))
         return sim_fail(err, DHOW_UNSUPPORTED, "simulated devices know no image layout %u",
                         is_layout(x.layout) ? y.layout : x.layout);
@@ -250,6 +263,7 @@ static int32_t conv_reorder(void *device, void *stream, int32_t dtype, const int
 }
 
 static const dhow_conv sim_conv = {.struct_size = sizeof sim_conv,
+                                   .minor = 3,
                                    .plan = conv_plan,
                                    .pack = conv_pack,
                                    .run = conv_run,

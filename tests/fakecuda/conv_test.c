@@ -269,6 +269,58 @@ Test(conv, no_image_of_a_model_goes_through_the_portable_kernel) {
     expect_no_portable_convolution("nocudnn=1");
 }
 
+/* ReLU6 was a step of its own before and behind each of them. */
+Test(conv, clips_around_convolutions_of_single_channels_are_part_of_them) {
+    static const int64_t shape[] = {2, 3, 20, 20};
+    static const char *const settings[] = {NULL, "nocudnn=1"};
+    for (size_t i = 0; i < 2 * TYPES; i++) {
+        begin(settings[i % 2],
+              "kernel:map_f32@1+=719;kernel:map_f16@1+=719;kernel:map_bf16@1+=719");
+        OK(dhow_device_set_precision(g_cuda, k_types[i / 2].precision));
+        expect_as_cpu(mobilenet_like, k_types[i / 2].dtype, shape, 1, k_types[i / 2].tolerance,
+                      k_types[i / 2].name);
+        end();
+    }
+}
+
+/* Bounds that are no numbers of f16 or bf16, and padding that lies outside them. */
+static void held_between(dhow_model *model, dhow_model_value x, int shown) {
+    dhow_model_value y = conv(model, "widen", x, 3, 16, 1, 1, 1);
+    OK(dhow_model_clip(model, y, 0.07, 0.1, &y));
+    if (shown) OK(dhow_model_output(model, "held", y));
+    y = conv(model, "depthwise", y, 16, 16, 3, 1, 16);
+    OK(dhow_model_clip(model, y, -0.3, 0.7, &y));
+    OK(dhow_model_output(model, "y", y));
+}
+static void held(dhow_model *model, dhow_model_value x) { held_between(model, x, 0); }
+static void held_and_shown(dhow_model *model, dhow_model_value x) { held_between(model, x, 1); }
+
+/* What an output shows is computed by itself. */
+Test(conv, an_image_held_while_it_is_read_has_the_same_bits) {
+    static const int64_t shape[] = {2, 3, 9, 9};
+    static float numbers[2][MOST];
+    for (int i = 0; i < TYPES; i++) {
+        size_t count[2];
+        begin(NULL, NULL);
+        for (int shown = 0; shown < 2; shown++) {
+            dhow_tensor *out[2] = {NULL, NULL};
+            dhow_tensor *in = random_tensor(g_cuda, k_types[i].dtype, 4, shape, 5);
+            dhow_model *model = make_model(shown ? held_and_shown : held, k_types[i].dtype, shape);
+            OK(dhow_model_to(model, g_cuda));
+            OK(dhow_model_run(model, NULL, &in, 1, out, 1 + (uint32_t)shown));
+            count[shown] = read_values(out[shown], numbers[shown]);
+            for (int k = 0; k < 1 + shown; k++) dhow_tensor_release(out[k]);
+            dhow_tensor_release(in);
+            dhow_model_release(model);
+        }
+        cr_assert_eq(count[0], count[1]);
+        for (size_t k = 0; k < count[0]; k++)
+            cr_assert(numbers[0][k] == numbers[1][k], "%s: element %zu is %.9g, not %.9g",
+                      k_types[i].name, k, (double)numbers[0][k], (double)numbers[1][k]);
+        end();
+    }
+}
+
 /* ResNet's nine convolutions end in bias, ReLU and residual within one call. */
 Test(conv, what_follows_the_sums_is_part_of_the_call) {
     static const int64_t shape[] = {2, 3, 20, 20};

@@ -294,6 +294,8 @@ int clip_to(gen *g, int v) {
     return clip_between(g, v, low, high);
 }
 
+int clip_above(gen *g, int v, double low) { return clip_between(g, v, bound(g, low), -1); }
+
 int clip_shrink(gen *g) {
     const int v = pick(g, 0, 6);
     if (v < 0) return -1;

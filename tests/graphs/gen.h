@@ -65,13 +65,15 @@ int mean_of(gen *g, int v, int64_t axis);
 
 /* One value held between numbers, and the written-out HardSwish of one. */
 int clip_to(gen *g, int v);
+int clip_above(gen *g, int v, double low);
 int hard_swish_of(gen *g, int x);
 
 family elementwise, chain, squares, beside_views, loop_conv, square_image, written_image,
     compare_select, cast_chain, clip_shrink;
 family transpose, reshape, slice, squeeze, unsqueeze, flatten, expand, concat, split, tile, pad,
     depth_space, gather, trilu;
-family conv, conv_line, conv_volume, conv_transpose, pool, global_pool, resize, conv_block;
+family conv, conv_line, conv_volume, conv_transpose, pool, global_pool, resize, conv_block,
+    separable;
 family reduce, softmax, cumsum, topk, arg;
 family matmul, gemm, einsum, linear_block, siblings, attention, attention_of_batches,
     attention_node, cache;

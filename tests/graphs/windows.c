@@ -165,6 +165,44 @@ int conv_block(gen *g) {
     return y;
 }
 
+/* A convolution of k results in groups, padded so that it has a result for each place. */
+static int padded_conv(gen *g, int x, int64_t k, int64_t groups, int64_t size, int64_t step) {
+    if (x < 0) return -1;
+    const int64_t *e = val(g, x)->shape, pad = size / 2;
+    const int64_t shape[] = {e[0], k, (e[2] - 1) / step + 1, (e[3] - 1) / step + 1};
+    const int64_t w[] = {k, e[1] / groups, size, size}, strides[] = {step, step},
+                  pads[] = {pad, pad, pad, pad};
+    if (shape[0] * k * shape[2] * shape[3] > MAX_ELEMENTS || w[1] * k > MAX_ELEMENTS) return -1;
+    const int in[] = {x, new_constant(g, 4, w), one_in(g, 2) ? new_constant(g, 1, &k) : -1};
+    if (in[1] < 0) return -1;
+    node *n = put(g, "Conv", in[2] >= 0 ? 3 : 2, in);
+    set_ints(n, "strides", 2, strides);
+    set_ints(n, "pads", 4, pads);
+    if (groups > 1) set_int(n, "group", groups);
+    return result(g, n, g->m->dtype, 4, shape, 0);
+}
+
+/* Padding is 0 also where 0 lies outside the bounds. */
+static int held(gen *g, int y) {
+    if (y < 0) return -1;
+    const int how = below(g, 4);
+    return how == 0 ? unary(g, "Relu", y, 0) : how == 1 ? clip_above(g, y, 0.25) : clip_to(g, y);
+}
+
+/* MobileNet's: more channels, each convolved by itself, fewer; ReLU6 between. Now and then somebody
+ * else reads what the second convolution does. */
+int separable(gen *g) {
+    const int x = image(g, 2);
+    if (x < 0) return -1;
+    const int64_t k = 2 + below(g, 15), step = one_in(g, 3) ? 2 : 1;
+    const int wide = held(g, padded_conv(g, x, k, 1, one_in(g, 4) ? 3 : 1, 1));
+    int y = padded_conv(g, wide, k, one_in(g, 8) && k % 2 == 0 ? 2 : k, 3, step);
+    if (y >= 0 && step == 1 && one_in(g, 3)) y = binary(g, "Add", y, wide);
+    if (!one_in(g, 4)) y = held(g, y);
+    if (y >= 0 && one_in(g, 6)) y = binary(g, "Add", y, unary(g, "Tanh", wide, 0));
+    return one_in(g, 2) ? padded_conv(g, y, 1 + below(g, 8), 1, 1, 1) : y;
+}
+
 /* An image that a convolution made, scaled along each of its axes, which are as long as another. */
 int square_image(gen *g) {
     const int64_t c = 2 + below(g, 3), image_shape[] = {g->batch, c, c, c}, w[] = {c, c, 1, 1};

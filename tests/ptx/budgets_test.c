@@ -226,7 +226,16 @@ static void images(budgets *b, const real *r) {
             INT64(h, H), INT64(w_, H), INT64(oh, H), INT64(ow, H), INT64(kh, 3), INT64(kw, 3),
             INT64(stride_h, 1), INT64(stride_w, 1), INT64(dil_h, 1), INT64(dil_w, 1),
             INT64(pad_top, 1), INT64(pad_left, 1), INT32(bias_mode, 1), INT32(residual_mode, 1),
-            INT32(activation, 1));
+            INT32(activation, 1), FLOAT32(low, 0), FLOAT32(high, 6), INT32(x_mode, 0),
+            FLOAT32(x_low, 0), FLOAT32(x_high, 6));
+    MEASURE(b, MAY, m, named(name, "depthwise", r->name), "3x3_held", 10 * r->tolerance,
+            IN(x, e, PIXELS * C, 0), IN(weight, e, 9 * C, 0), IN(bias, e, C, 0),
+            IN(residual, e, PIXELS * C, 0), OUT(y, e, PIXELS * C, 0), INT64(n, 1), INT64(c, C),
+            INT64(h, H), INT64(w_, H), INT64(oh, H), INT64(ow, H), INT64(kh, 3), INT64(kw, 3),
+            INT64(stride_h, 1), INT64(stride_w, 1), INT64(dil_h, 1), INT64(dil_w, 1),
+            INT64(pad_top, 1), INT64(pad_left, 1), INT32(bias_mode, 1), INT32(residual_mode, 1),
+            INT32(activation, 10), FLOAT32(low, 0), FLOAT32(high, 6), INT32(x_mode, 1),
+            FLOAT32(x_low, 0), FLOAT32(x_high, 6));
     MEASURE(b, MAY, m, named(name, "pool_blocks", r->name), "3x3_of_16x16x64", r->tolerance,
             IN(x, e, PIXELS * C, 0), OUT(y, e, PIXELS / 4 * C, 0), INT64(planes, 1),
             INT64(block, C), INT64(h, H), INT64(w, H), INT64(oh, H / 2), INT64(ow, H / 2),

@@ -194,6 +194,7 @@ static uint64_t compute_f32(const ptx_instruction *i, const uint64_t *in) {
     float v[3];
     for (int k = 0; k < 3; k++)
         v[k] = i->code.ftz ? flush(f32_of_bits((uint32_t)in[k])) : f32_of_bits((uint32_t)in[k]);
+    if (i->code.keeps_nan && (isnan(v[0]) || isnan(v[1]))) return 0x7fffffff;
     float y = arithmetic_f32(i->code.op, v[0], v[1], v[2]);
     if (i->code.ftz) y = flush(y);
     if (i->code.sat) y = y > 0 ? fminf(y, 1) : 0;

@@ -117,6 +117,8 @@ Test(ptx_isa, instructions_give_what_the_isa_says) {
         {"f32", "add.f32 %f3, %f0, %f1;", F(1.0f), F(0x1.8p-24f), 0, F(1.0f + 0x1p-23f)},
         {"f32", "mul.ftz.f32 %f3, %f0, %f1;", F(0x1p-100f), F(-0x1p-40f), 0, 0x80000000},
         {"f32", "max.f32 %f3, %f0, %f1;", NAN32, F(2.0f), 0, F(2.0f)},
+        {"f32", "max.NaN.f32 %f3, %f0, %f1;", NAN32, F(2.0f), 0, 0x7fffffff},
+        {"f32", "min.NaN.f32 %f3, %f0, %f1;", F(3.0f), F(2.0f), 0, F(2.0f)},
         {"f32", "copysign.f32 %f3, %f0, %f1;", F(-1.0f), F(2.0f), 0, F(-2.0f)},
         {"f32", "ex2.approx.ftz.f32 %f3, %f0;", F(3.0f), 0, 0, F(8.0f)},
         {"f32", "lg2.approx.f32 %f3, %f0;", F(8.0f), 0, 0, F(3.0f)},

@@ -95,6 +95,7 @@ Test(ptx_models, kernels_of_channels_innermost_are_those_of_the_cpu) {
     static const struct {
         int channels, groups, shift, bits;
     } cases[] = {{32, 2, 0, 32}, {12, 3, 0, 32}, {32, 2, 1, 32}, {32, 1, 0, 64}};
+    static const int activations[] = {0, 1, 10, 1}; /* as is, ReLU, held between bounds */
     for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
         const size_t t = i % 2, s = (size_t)cases[i / 2].shift;
         const int c = cases[i / 2].channels, groups = cases[i / 2].groups;
@@ -109,15 +110,17 @@ Test(ptx_models, kernels_of_channels_innermost_are_those_of_the_cpu) {
                INT64(oh, 5), INT64(ow, 6), INT64(groups, groups), INT64(kh, 3), INT64(kw, 2),
                INT64(stride_h, 1), INT64(stride_w, 2), INT64(dil_h, 2), INT64(dil_w, 1),
                INT64(pad_top, 0), INT64(pad_left, 1), INT64(row, row));
-        for (int mode = 0; mode < 2; mode++)
+        for (int mode = 0; mode < 4; mode++)
             AS_CPU(m, named(name, sizeof name, "depthwise", t), 2, 10 * k_reals[t].tolerance,
                    IN(x, e, (size_t)(2 * 9 * 11 * c), s), IN(weight, e, (size_t)(6 * c), 0),
                    IN(bias, e, (size_t)c, 0), IN(residual, e, (size_t)(all * c), 0),
                    OUT(y, e, (size_t)(all * c), 0), INT64(n, 2), INT64(c, c), INT64(h, 9),
                    INT64(w_, 11), INT64(oh, 5), INT64(ow, 6), INT64(kh, 3), INT64(kw, 2),
                    INT64(stride_h, 1), INT64(stride_w, 2), INT64(dil_h, 2), INT64(dil_w, 1),
-                   INT64(pad_top, 0), INT64(pad_left, 1), INT32(bias_mode, mode),
-                   INT32(residual_mode, 1 - mode), INT32(activation, mode));
+                   INT64(pad_top, 0), INT64(pad_left, 1), INT32(bias_mode, mode & 1),
+                   INT32(residual_mode, 1 - (mode & 1)), INT32(activation, activations[mode]),
+                   FLOAT32(low, -0.5), FLOAT32(high, 0.75), INT32(x_mode, mode / 2),
+                   FLOAT32(x_low, 0.125), FLOAT32(x_high, 0.5));
         for (int mode = 0; mode < 2; mode++)
             AS_CPU(m, named(name, sizeof name, "pool_blocks", t), 2, k_reals[t].tolerance,
                    IN(x, e, (size_t)(2 * 9 * 11 * c), s), OUT(y, e, (size_t)(2 * 5 * 6 * c), 0),

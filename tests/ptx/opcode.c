@@ -155,6 +155,9 @@ static bool modifier(ptx_opcode *code, const char *part, size_t length) {
         code->sat = true;
     } else if (is("approx", part, length)) {
         code->approx = true;
+    } else if (is("NaN", part, length)) {
+        code->keeps_nan = true;
+        return code->op == PTX_MIN || code->op == PTX_MAX;
     } else if (is("cc", part, length)) {
         code->carry_out = true;
         return code->op == PTX_ADD || code->op == PTX_SUB || code->op == PTX_MAD;
@@ -193,6 +196,7 @@ static const char *refuse(const ptx_opcode *code, const char *kinds, bool has_sp
         (code->type.bits != 32 || code->from.bits != 16 || code->from.kind == 'b'))
         return "its type";
     if (is_memory && !has_space) return "generic addresses";
+    if (code->keeps_nan && !same_type(code->type, (ptx_type){'f', 32})) return "its type";
     if (code->sat && code->type.kind != 'f') return "sat of integers";
     if (code->op == PTX_SHFL && code->type.bits != 32) return "its type";
     return NULL;

@@ -104,6 +104,7 @@ typedef struct ptx_opcode {
     ptx_lane lane;
     ptx_async async;
     bool ftz, sat, approx;
+    bool keeps_nan; /* min and max */
     bool carry_in, carry_out;
     bool pair;   /* cvt makes two */
     bool turned; /* ldmatrix.trans */

@@ -44,7 +44,7 @@ static inline long long multiplier(unsigned long long extent) {
 }
 #define M(extent) multiplier(extent)
 
-enum { MAX_ARGS = 24 };
+enum { MAX_ARGS = 32 };
 
 /* A mistake: the `nth` line (from 0) of a kernel that has both `opcode` and `from` gets `to`
  * instead of `from`, or is dropped where `to` is NULL. */

@@ -55,7 +55,8 @@ Test(kernels_nhwc, windows_become_the_rows_of_a_matrix, .fini = release_all) {
 Test(kernels_nhwc, each_channel_is_convolved_by_itself, .fini = release_all) {
     static double want[PIXELS * C];
     for (size_t k = 0; k < sizeof k_types / sizeof k_types[0]; k++) {
-        for (int32_t mode = 0; mode < 4; mode++) { /* 1: a bias; 2: a residual and SiLU */
+        /* 1: a bias; 2: a residual and SiLU; 4: x held between bounds, and y where there is no 2 */
+        for (int32_t mode = 0; mode < 8; mode++) {
             const element type = k_types[k];
             char name[64];
             void *x = scratch_values(type, N * H * W * C, -1, 1);
@@ -63,24 +64,28 @@ Test(kernels_nhwc, each_channel_is_convolved_by_itself, .fini = release_all) {
             void *bias = scratch_values(type, C, -1, 1);
             void *residual = scratch_values(type, PIXELS * C, -1, 1);
             void *y = scratch_values(type, PIXELS * C, 7, 9);
-            int32_t biased = mode & 1, adds = mode / 2, activation = adds != 0 ? 6 : 0;
+            int32_t biased = mode & 1, adds = mode / 2 & 1, held = mode / 4;
+            int32_t activation = adds != 0 ? 6 : held != 0 ? 10 : 0;
+            float low = -0.5f, high = 0.75f, x_low = 0.25f, x_high = 0.5f;
             for (int i = 0; i < PIXELS * C; i++) {
                 double sum = 0;
                 for (int t = 0; t < KH * KW; t++) {
                     const int at = place(i / C, t);
-                    if (at >= 0)
-                        sum += element_get(type, x, (size_t)(at * C + i % C)) *
-                               element_get(type, weight, (size_t)(t * C + i % C));
+                    if (at < 0) continue;
+                    const double value = element_get(type, x, (size_t)(at * C + i % C));
+                    sum += (held ? fmin(fmax(value, 0.25), 0.5) : value) *
+                           element_get(type, weight, (size_t)(t * C + i % C));
                 }
                 if (biased) sum += element_get(type, bias, (size_t)(i % C));
                 if (adds) sum += element_get(type, residual, (size_t)i);
-                want[i] = activate(sum, activation);
+                want[i] =
+                    activation == 10 ? fmin(fmax(sum, -0.5), 0.75) : activate(sum, activation);
             }
             int64_t n = N, c = C, h = H, w = W, oh = OH, ow = OW, kh = KH, kw = KW, one = 1,
                     two = 2;
-            void *argv[] = {&x,   &weight, &bias, &residual, &y,    &n,         &c,   &h,
-                            &w,   &oh,     &ow,   &kh,       &kw,   &one,       &two, &two,
-                            &one, &one,    &one,  &biased,   &adds, &activation};
+            void *argv[] = {&x,   &weight, &bias, &residual,   &y,   &n,    &c,    &h,     &w,
+                            &oh,  &ow,     &kh,   &kw,         &one, &two,  &two,  &one,   &one,
+                            &one, &biased, &adds, &activation, &low, &high, &held, &x_low, &x_high};
             expect_all_builds(named(name, sizeof name, "depthwise", type), type, argv, 4, want,
                               PIXELS * C, 4e-6);
         }

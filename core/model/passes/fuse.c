@@ -6,8 +6,12 @@
  */
 #include "model/passes/fuse.h"
 
+#include <float.h>
+#include <math.h>
+
 #include "base/errors/planted.h"
 #include "base/memory/alloc.h"
+#include "base/memory/size.h"
 #include "kernel/optimise.h"
 
 /* ---- chains ---- */
@@ -127,6 +131,66 @@ static bool absorb_activation(dhowi_fuser *f, dhowi_step *s) {
     return true;
 }
 
+/* ---- the beginning of a convolution ---- */
+
+/* The bound as elements of a type hold it. */
+static float rounded(dhow_dtype dtype, float bound) {
+    const int digits = dtype == DHOW_F16 ? 11 : dtype == DHOW_BF16 ? 8 : 24;
+    const int least = dtype == DHOW_F16 ? -14 : -126;
+    const double largest = dtype == DHOW_F16 ? 65504 : (double)FLT_MAX;
+    if (bound == 0 || !isfinite(bound)) return bound;
+    const int unit = DHOWI_MAX(ilogbf(bound), least) - (digits - 1);
+    const double value = ldexp(rint(ldexp((double)bound, -unit)), unit);
+    return fabs(value) > largest ? copysignf(INFINITY, bound) : (float)value;
+}
+
+static dhow_status takes(const dhowi_lowering *b, const dhowi_step *s, bool ends, bool *out) {
+    return dhowi_conv_takes(b->device, &b->items[s->in[0]].desc, &b->items[s->in[1]].desc,
+                            &s->attrs, s->in[2] >= 0, s->in[3] >= 0, dhowi_model_inside(b->model),
+                            ends, out);
+}
+
+/* The convolution with a known weight that alone reads what s convolves and activates; NULL. */
+static dhowi_step *next_convolution(dhowi_fuser *f, const dhowi_step *s) {
+    dhowi_lowering *b = f->b;
+    const uint32_t kind = s->attrs.activation.kind;
+    if (s->op != DHOWI_OP_conv2d || !dhowi_is_whole(b, s->out) ||
+        (kind != DHOW_ACTIVATION_RELU && kind != DHOW_ACTIVATION_CLIP))
+        return NULL;
+    const dhowi_readers *r = &f->readers[b->items[s->out].buffer];
+    if (r->step < 0 || b->steps[r->step].op != DHOWI_OP_conv2d) return NULL;
+    dhowi_step *q = &b->steps[r->step];
+    const bool once = DHOWI_GUARD(activated_and_read_again, r->count == 1);
+    return once && dhowi_same_item(b, q->in[0], s->out) && b->items[q->in[1]].tensor != NULL ? q
+                                                                                             : NULL;
+}
+
+/* Where the library's convolution lacks the activation that ends it, and the one that reads the
+ * result can do it while it reads: a 1x1 convolution and ReLU6, then one of each channel. */
+static dhow_status start_convolution(dhowi_fuser *f, dhowi_step *s) {
+    dhowi_step *q = next_convolution(f, s);
+    bool later, already = false;
+    if (q == NULL) return DHOW_OK;
+    const dhow_dtype dtype = f->b->items[s->out].desc.dtype;
+    dhowi_step changed = *q;
+    changed.attrs.src_activation = s->attrs.activation;
+    changed.attrs.src_activation.alpha = rounded(dtype, s->attrs.activation.alpha);
+    changed.attrs.src_activation.beta = rounded(dtype, s->attrs.activation.beta);
+    DHOWI_TRY(takes(f->b, &changed, false, &later));
+    if (later) DHOWI_TRY(takes(f->b, s, true, &already));
+    if (!later || already) return DHOW_OK;
+    *q = changed;
+    s->attrs.activation = (dhowi_activation){0};
+    return DHOW_OK;
+}
+
+static dhow_status start_convolutions(dhowi_fuser *f) {
+    dhowi_count_readers(f);
+    for (uint32_t i = f->first; i < f->b->step_count; i++)
+        DHOWI_TRY(start_convolution(f, &f->b->steps[i]));
+    return DHOW_OK;
+}
+
 /* ---- all of it ---- */
 
 static bool is_product(const dhowi_step *s) {
@@ -222,6 +286,7 @@ static dhow_status join_all(dhowi_fuser *f) {
     }
     if (dhowi_optimises(DHOWI_OPTIMISE_ACTIVATIONS)) recognise_activations(f);
     for (int i = 0; i < 2 && dhowi_optimises(DHOWI_OPTIMISE_ENDS) && end_products(f); i++) continue;
+    if (dhowi_optimises(DHOWI_OPTIMISE_STARTS)) DHOWI_TRY(start_convolutions(f));
     return dhowi_optimises(DHOWI_OPTIMISE_PRODUCTS) ? dhowi_merge_products(f) : DHOW_OK;
 }
 

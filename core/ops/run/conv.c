@@ -124,6 +124,12 @@ static void end_with(const dhowi_activation *activation, dhow_conv_desc *d) {
     d->activation_beta = activation->beta;
 }
 
+static void start_with(const dhowi_activation *activation, dhow_conv_desc *d) {
+    d->src_activation = activation->kind;
+    d->src_activation_alpha = activation->alpha;
+    d->src_activation_beta = activation->beta;
+}
+
 /* All but extents and windows. */
 static void describe(const dhowi_call *call, int64_t groups, dhow_conv_desc *d) {
     const dhow_tensor *x = call->in[0], *weight = call->in[1];
@@ -137,6 +143,7 @@ static void describe(const dhowi_call *call, int64_t groups, dhow_conv_desc *d) 
     d->flags = (frozen ? DHOW_BLAS_CONSTANT_B : 0u) |
                (call->in[2] != NULL ? DHOW_EPILOGUE_BIAS : 0u) |
                (call->in[3] != NULL ? DHOW_EPILOGUE_RESIDUAL : 0u);
+    start_with(&call->attrs->src_activation, d);
     end_with(&call->attrs->activation, d);
 }
 
@@ -216,14 +223,32 @@ static dhow_status run_portable(const dhowi_call *call, const dhow_window *w) {
     return dhowi_activate(call->stream, activation, y);
 }
 
+/* Older tables know of no activation of x. */
+static dhow_status find_whole_plan(dhow_device *device, const dhow_conv_desc *d,
+                                   const dhowi_vendor_plan **out) {
+    const dhow_conv *table = dhowi_conv_of(device);
+    *out = NULL;
+    if (d->src_activation != DHOW_ACTIVATION_NONE && (table == NULL || table->minor < 3))
+        return DHOW_OK;
+    return dhowi_conv_plan(device, d, out);
+}
+
 /* With all that follows the sums; else without the activation, which is a step of its own then, as
  * d says afterwards. */
 static dhow_status find_plan(dhow_device *device, dhow_conv_desc *d,
                              const dhowi_vendor_plan **out) {
-    DHOWI_TRY(dhowi_conv_plan(device, d, out));
+    DHOWI_TRY(find_whole_plan(device, d, out));
     if (*out != NULL || d->activation == DHOW_ACTIVATION_NONE) return DHOW_OK;
     end_with(&(const dhowi_activation){0}, d);
-    return dhowi_conv_plan(device, d, out);
+    return find_whole_plan(device, d, out);
+}
+
+/* By dhow's kernels. Those read x as it is, which is the convolution's alone. */
+static dhow_status run_without_plan(const dhowi_call *call, const dhow_window *w) {
+    if (call->in[0]->rank == 5 || call->out->rank == 5)
+        return dhowi_fail(DHOW_INTERNAL, "conv2d: a plan for blocks of channels is gone");
+    DHOWI_TRY(dhowi_activate(call->stream, &call->attrs->src_activation, call->in[0]));
+    return run_portable(call, w);
 }
 
 dhow_status dhowi_run_conv2d(const dhowi_call *call) {
@@ -235,10 +260,7 @@ dhow_status dhowi_run_conv2d(const dhowi_call *call) {
                                  weight->shape[3], &window));
     describe_image(call, &window, &desc);
     DHOWI_TRY(find_plan(call->stream->device, &desc, &plan));
-    bool blocks = call->in[0]->rank == 5 || call->out->rank == 5;
-    if (plan == NULL && blocks)
-        return dhowi_fail(DHOW_INTERNAL, "conv2d: a plan for blocks of channels is gone");
-    if (plan == NULL) return run_portable(call, &window);
+    if (plan == NULL) return run_without_plan(call, &window);
     dhow_status status = dhowi_vendor_plan_run(call->stream, plan, call->in[0], call->in[1],
                                                call->out, call->in[2], call->in[3]);
     dhowi_vendor_plan_drop(plan);
@@ -246,35 +268,57 @@ dhow_status dhowi_run_conv2d(const dhowi_call *call) {
     return dhowi_activate(call->stream, &call->attrs->activation, call->out);
 }
 
+/* The same of a step, of which the tensors are yet to be made. */
+static dhow_status describe_step(dhow_device *device, const dhowi_tensor_desc *x,
+                                 const dhowi_tensor_desc *weight, const dhowi_attrs *attrs,
+                                 bool bias, bool residual, dhowi_inside inside, dhow_conv_desc *d) {
+    dhow_window window;
+    DHOWI_TRY(
+        dhowi_window_check("conv2d", &attrs->window, weight->shape[2], weight->shape[3], &window));
+    memset(d, 0, sizeof *d);
+    d->struct_size = (uint32_t)sizeof *d;
+    d->dtype = d->weight_dtype = (int32_t)x->dtype;
+    d->compute = (int32_t)dhowi_compute_in(inside, device, x->dtype);
+    d->n = x->shape[0], d->c = x->shape[1], d->h = x->shape[2], d->w = x->shape[3];
+    d->k = weight->shape[0], d->kh = weight->shape[2], d->kw = weight->shape[3];
+    d->groups = window.groups;
+    memcpy(d->stride, window.stride, sizeof d->stride);
+    memcpy(d->dilation, window.dilation, sizeof d->dilation);
+    memcpy(d->pad, window.pad, sizeof d->pad);
+    d->flags = DHOW_BLAS_CONSTANT_B | (bias ? DHOW_EPILOGUE_BIAS : 0u) |
+               (residual ? DHOW_EPILOGUE_RESIDUAL : 0u);
+    start_with(&attrs->src_activation, d);
+    end_with(&attrs->activation, d);
+    return DHOW_OK;
+}
+
 dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_tensor_desc *x,
                                const dhowi_tensor_desc *weight, const dhowi_attrs *attrs, bool bias,
                                bool residual, dhowi_inside inside, uint32_t *src, uint32_t *dst) {
-    dhow_window window;
     dhow_conv_desc d;
     const dhowi_vendor_plan *plan;
-    DHOWI_TRY(
-        dhowi_window_check("conv2d", &attrs->window, weight->shape[2], weight->shape[3], &window));
-    memset(&d, 0, sizeof d);
-    d.struct_size = (uint32_t)sizeof d;
-    d.dtype = d.weight_dtype = (int32_t)x->dtype;
-    d.compute = (int32_t)dhowi_compute_in(inside, device, x->dtype);
+    DHOWI_TRY(describe_step(device, x, weight, attrs, bias, residual, inside, &d));
     d.src_layout = *src;
     d.dst_layout = *dst;
-    d.n = x->shape[0], d.c = x->shape[1], d.h = x->shape[2], d.w = x->shape[3];
-    d.k = weight->shape[0], d.kh = weight->shape[2], d.kw = weight->shape[3];
-    d.groups = window.groups;
-    memcpy(d.stride, window.stride, sizeof d.stride);
-    memcpy(d.dilation, window.dilation, sizeof d.dilation);
-    memcpy(d.pad, window.pad, sizeof d.pad);
-    d.flags = DHOW_BLAS_CONSTANT_B | (bias ? DHOW_EPILOGUE_BIAS : 0u) |
-              (residual ? DHOW_EPILOGUE_RESIDUAL : 0u);
-    end_with(&attrs->activation, &d);
     *src = *dst = DHOW_LAYOUT_NCHW;
     DHOWI_TRY(find_plan(device, &d, &plan));
     if (plan == NULL) return DHOW_OK;
     *src = plan->src_layout;
     *dst = plan->dst_layout;
     dhowi_vendor_plan_drop(plan);
+    return DHOW_OK;
+}
+
+dhow_status dhowi_conv_takes(dhow_device *device, const dhowi_tensor_desc *x,
+                             const dhowi_tensor_desc *weight, const dhowi_attrs *attrs, bool bias,
+                             bool residual, dhowi_inside inside, bool ends, bool *out) {
+    dhow_conv_desc d;
+    const dhowi_vendor_plan *plan;
+    DHOWI_TRY(describe_step(device, x, weight, attrs, bias, residual, inside, &d));
+    d.src_layout = d.dst_layout = DHOW_LAYOUT_ANY;
+    DHOWI_TRY(ends ? find_whole_plan(device, &d, &plan) : find_plan(device, &d, &plan));
+    *out = plan != NULL;
+    if (plan != NULL) dhowi_vendor_plan_drop(plan);
     return DHOW_OK;
 }
 

@@ -54,9 +54,10 @@ typedef struct dhowi_activation {
 typedef struct dhowi_attrs {
     int32_t dim;
     float eps;
-    dhowi_activation activation; /* of matmul, linear and conv2d */
-    double number;               /* of a dropout the share of zeros, of a variance the correction */
-    uint32_t layout;             /* DHOW_LAYOUT_... of images of rank 5, of conv2d */
+    dhowi_activation activation;     /* of matmul, linear and conv2d */
+    dhowi_activation src_activation; /* of conv2d's x, which nobody else reads; RELU or CLIP */
+    double number;   /* of a dropout the share of zeros, of a variance the correction */
+    uint32_t layout; /* DHOW_LAYOUT_... of images of rank 5, of conv2d */
     union {
         dhow_window window;
         dhowi_program program;
@@ -200,6 +201,11 @@ typedef struct dhowi_gemm {
 dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_tensor_desc *x,
                                const dhowi_tensor_desc *weight, const dhowi_attrs *attrs, bool bias,
                                bool residual, dhowi_inside inside, uint32_t *src, uint32_t *dst);
+/* Whether a vendor's library has the convolution with its src_activation in any layout, and with
+ * its activation where `ends` says so: else that may be a step behind it. */
+dhow_status dhowi_conv_takes(dhow_device *device, const dhowi_tensor_desc *x,
+                             const dhowi_tensor_desc *weight, const dhowi_attrs *attrs, bool bias,
+                             bool residual, dhowi_inside inside, bool ends, bool *out);
 dhow_status dhowi_gemm_run(dhow_stream *stream, const dhowi_gemm *gemm);
 /* Whether a vendor's library adds up products of bytes: x[m, k] of u8 or i8 with constant weights
  * i8[k, n], to i32. */
