@@ -5,6 +5,8 @@
 #ifndef TESTS_FAKECUDA_LAUNCH_MODELS_H_
 #define TESTS_FAKECUDA_LAUNCH_MODELS_H_
 
+#include <stdio.h>
+
 #include "dhow/dhow.h"
 
 typedef struct launch_model {
@@ -21,12 +23,8 @@ typedef struct launch_model {
 enum { LAUNCH_MODELS = 8 };
 extern const launch_model launch_models[LAUNCH_MODELS];
 
-/* Inputs of zeros for a model. */
-typedef struct launch_feed {
-    dhow_tensor *in[8];
-    uint32_t count;
-} launch_feed;
-dhow_status launch_feed_make(dhow_model *m, dhow_device *device, launch_feed *out);
-void launch_feed_release(launch_feed *feed);
+/* What a device is given for one run, by fakecuda_log_to(). A model of another type than its own is
+ * to compute in f16. */
+dhow_status launch_log(const launch_model *of, dhow_dtype dtype, int64_t batch, FILE *log);
 
 #endif /* TESTS_FAKECUDA_LAUNCH_MODELS_H_ */

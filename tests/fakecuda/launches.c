@@ -16,45 +16,6 @@
 #include "fakecuda.h"
 #include "launch_models.h"
 
-/* ---- one run ---- */
-
-/* The second run: nothing is planned or uploaded any more, and other tensors make it no replay. */
-static dhow_status log_run(dhow_model *m, dhow_device *device, FILE *log) {
-    dhow_status status = DHOW_OK;
-    for (int run = 0; run < 2 && status == DHOW_OK; run++) {
-        dhow_tensor *y[4];
-        launch_feed x = {.count = 0};
-        status = launch_feed_make(m, device, &x);
-        if (status == DHOW_OK) status = dhow_device_sync(device);
-        if (run == 1) fakecuda_log_to(log);
-        if (status == DHOW_OK) {
-            status = dhow_model_run(m, NULL, x.in, x.count, y, dhow_model_output_count(m));
-            if (status == DHOW_OK)
-                for (uint32_t i = 0; i < dhow_model_output_count(m); i++) dhow_tensor_release(y[i]);
-        }
-        fakecuda_log_to(NULL);
-        launch_feed_release(&x);
-    }
-    return status;
-}
-
-static dhow_status list(const launch_model *of, dhow_dtype dtype, FILE *log) {
-    dhow_context *context = NULL;
-    dhow_model *m = NULL;
-    dhow_device *device;
-    dhow_status status = dhow_context_create(NULL, &context);
-    if (status == DHOW_OK) status = dhow_device_get(context, "cuda", &device);
-    if (status == DHOW_OK) status = dhow_model_create(context, &m);
-    if (status == DHOW_OK) status = of->build(m, dtype, of->batch);
-    if (status == DHOW_OK && dtype != of->dtype)
-        status = dhow_model_set_precision(m, DHOW_PRECISION_F16);
-    if (status == DHOW_OK) status = dhow_model_to(m, device);
-    if (status == DHOW_OK) status = log_run(m, device, log);
-    dhow_model_release(m);
-    dhow_context_release(context);
-    return status;
-}
-
 /* ---- comparing ---- */
 
 /* Line by line; the first difference is told. */
@@ -100,7 +61,7 @@ static int compare_half(const char *path, const launch_model *of) {
     FILE *log = tmpfile(), *rest = NULL;
     int casts = 0, failed = 1;
     if (log == NULL) return 1;
-    const dhow_status status = list(of, DHOW_F32, log);
+    const dhow_status status = launch_log(of, DHOW_F32, of->batch, log);
     rewind(log);
     if (status != DHOW_OK) {
         fprintf(stderr, "launches: %s of f32 in f16: %s\n", path, dhow_last_error());
@@ -136,7 +97,7 @@ int main(int argc, char **argv) {
             fprintf(stderr, "launches: %s: %s\n", path, strerror(errno));
             return 1;
         }
-        if (list(of, of->dtype, log) != DHOW_OK) {
+        if (launch_log(of, of->dtype, of->batch, log) != DHOW_OK) {
             fprintf(stderr, "launches: %s: %s\n", of->name, dhow_last_error());
             failed++;
         } else if (!writes) {

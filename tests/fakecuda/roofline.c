@@ -67,43 +67,9 @@ static void add_lines(costs *sum, FILE *log, int of_kernels, double scale) {
     }
 }
 
-/* What the second run of a model costs: nothing is planned or uploaded any more. */
-static dhow_status run(dhow_model *m, dhow_device *device, FILE *log) {
-    dhow_status status = DHOW_OK;
-    for (int nth = 0; nth < 2 && status == DHOW_OK; nth++) {
-        dhow_tensor *y[4];
-        launch_feed x = {.count = 0};
-        const uint32_t count = dhow_model_output_count(m);
-        status = launch_feed_make(m, device, &x);
-        if (status == DHOW_OK) status = dhow_device_sync(device);
-        if (nth == 1) fakecuda_log_to(log);
-        if (status == DHOW_OK) status = dhow_model_run(m, NULL, x.in, x.count, y, count);
-        if (status == DHOW_OK) {
-            status = dhow_device_sync(device);
-            for (uint32_t i = 0; i < count; i++) dhow_tensor_release(y[i]);
-        }
-        fakecuda_log_to(NULL);
-        launch_feed_release(&x);
-    }
-    return status;
-}
-
 static dhow_status count(const launch_model *of, int64_t batch, const char *settings, FILE *log) {
-    dhow_context *context = NULL;
-    dhow_model *m = NULL;
-    dhow_device *device;
     if (!fakecuda_reset(settings, NULL, NULL, 0)) return DHOW_INTERNAL;
-    dhow_status status = dhow_context_create(NULL, &context);
-    if (status == DHOW_OK) status = dhow_device_get(context, "cuda", &device);
-    if (status == DHOW_OK) status = dhow_model_create(context, &m);
-    if (status == DHOW_OK) status = of->build(m, of->dtype, batch);
-    if (status == DHOW_OK && of->precision != DHOW_PRECISION_DEVICE)
-        status = dhow_model_set_precision(m, of->precision);
-    if (status == DHOW_OK) status = dhow_model_to(m, device);
-    if (status == DHOW_OK) status = run(m, device, log);
-    dhow_model_release(m);
-    dhow_context_release(context);
-    return status;
+    return launch_log(of, of->dtype, batch, log);
 }
 
 static dhow_status cost_of(const launch_model *of, costs *out) {
