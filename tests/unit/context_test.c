@@ -13,9 +13,10 @@
 
 #include "loader_fixture.h"
 
-static const char *const k_variables[] = {"DHOW_DEVICE",   "DHOW_BACKENDS",  "DHOW_PLUGIN_PATH",
-                                          "DHOW_LOG",      "DHOW_CACHE_DIR", "DHOW_NUM_THREADS",
-                                          "DHOW_VALIDATE", "DHOW_SIM",       "DHOW_SIM_FAULTS"};
+static const char *const k_variables[] = {"DHOW_DEVICE",      "DHOW_BACKENDS",  "DHOW_PLUGIN_PATH",
+                                          "DHOW_LOG",         "DHOW_CACHE_DIR", "DHOW_NUM_THREADS",
+                                          "DHOW_VALIDATE",    "DHOW_SIM",       "DHOW_SIM_FAULTS",
+                                          "DHOW_CPU_WINOGRAD"};
 
 static void clean_environment(void) {
     for (size_t i = 0; i < sizeof k_variables / sizeof k_variables[0]; i++)
@@ -85,6 +86,9 @@ Test(context, a_switch_that_is_neither_on_nor_off_is_named) {
     refuses("DHOW_VALIDATE", "On", "'On'", "0, 1, on, off");
     refuses("DHOW_VALIDATE", megabyte('%'), "'%aaa", "0, 1, on, off");
     accepts("DHOW_VALIDATE", "off");
+    refuses("DHOW_CPU_WINOGRAD", "fasle", "'fasle'", "0, 1, on, off, always");
+    refuses("DHOW_CPU_WINOGRAD", megabyte('%'), "'%%%", "0, 1, on, off, always");
+    accepts("DHOW_CPU_WINOGRAD", "off");
 }
 
 Test(context, a_cache_folder_is_absolute) {
