@@ -233,6 +233,28 @@ static conform_result least_integer(conform_env *env) {
     return conform_expect_bytes(env, ty, &want, sizeof want, "argmin with the least i32");
 }
 
+/* Terms that are all alike are rounded the same way, time and again: the errors of a sum that is
+ * one of 2^17 terms in a row come to 1e-3 of it. */
+static conform_result long_sums(conform_env *env) {
+    const int64_t many = INT64_C(1) << 17, n[] = {many, many, 32}, inner[] = {1, 3, many / 16};
+    static const double each = 0.100000001490116119; /* 0.1 as f32 */
+    for (int i = 0; i < 3; i++) {
+        const int64_t shape[] = {2, n[i], inner[i]}, result[] = {2, inner[i]};
+        const int32_t dim = 1;
+        conform_array want = conform_array_new(env, DHOW_F32, 2, result);
+        dhow_tensor *x, *y;
+        OWN(TENSOR, &x, dhow_tensor_full(env->device, DHOW_F32, 3, shape, each, &x));
+        OWN(TENSOR, &y, dhow_tensor_create(env->device, DHOW_F32, 2, result, &y));
+        for (int mean = 0; mean < 2; mean++) {
+            for (int64_t k = 0; k < want.count; k++)
+                want.value[k] = mean != 0 ? each : each * (double)n[i];
+            OK(dhow_reduce(NULL, mean != 0 ? DHOW_REDUCE_MEAN : DHOW_REDUCE_SUM, x, &dim, 1, y));
+            TRY(conform_expect(env, y, &want, (conform_tolerance){0, 3e-5}, "a long sum"));
+        }
+    }
+    return CONFORM_PASS;
+}
+
 const conform_case conform_reduction_cases[] = {
 #define ROWS(TYPE, type)                                    \
     CASE("reductions/" #type, reduce_##type, "ops," #type), \
@@ -240,5 +262,6 @@ const conform_case conform_reduction_cases[] = {
 #define SORTS(TYPE, type) CASE("reductions/sort_" #type, sorted_##type, "ops," #type),
     TYPES(ROWS) SORTABLE(SORTS) CASE("reductions/refusals", refusals, "ops"),
     CASE("reductions/least_integer", least_integer, "ops,i32"),
+    CASE("reductions/long_sums", long_sums, "ops,f32"),
 };
 CASES_END(conform_reduction);

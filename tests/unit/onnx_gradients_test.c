@@ -231,6 +231,11 @@ static const graph k_recurrent[] = {
      "doubles c 1 3 2; doubles p 1 6; node LSTM n v a r b l h c p -> o s t;" LAST
      "u; node Mul k u t -> y",
      D3},
+    {22, "4 3 2",
+     "doubles a 2 8 2; doubles r 2 8 2; doubles b 2 16; doubles h 2 3 2; ints l 4 2 3;"
+     "doubles c 2 3 2; doubles p 2 6; node LSTM n v a r b l h c p -> o s t "
+     "direction='bidirectional';" LAST "u; node Mul k u t -> y",
+     D3},
     {22, "2 4 3",
      "doubles a 1 8 3; doubles r 1 8 2; doubles h 2 1 2; node LSTM n v a r - - h -> "
      "o s t layout=1; node Sigmoid k t -> y",
@@ -249,6 +254,10 @@ static const graph k_recurrent[] = {
     {22, "4 3 2",
      "doubles a 1 6 2; doubles r 1 6 2; doubles b 1 12; doubles h 1 3 2; ints l 4 2 3;"
      "node GRU n v a r b l h -> o s linear_before_reset=1;" LAST "y",
+     D3},
+    {22, "4 3 2",
+     "doubles a 1 6 2; doubles r 1 6 2; doubles b 1 12; doubles h 1 3 2; ints l 4 2 3;"
+     "node GRU n v a r b l h -> o s direction='reverse';" LAST "y",
      D3},
     {22, "2 4 3",
      "doubles a 1 6 3; doubles r 1 6 2; doubles b 1 12; node GRU n v a r b -> y "

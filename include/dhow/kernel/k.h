@@ -890,9 +890,16 @@ FN f64 k_unkey_f64(i64 k)
 #define REDUCE_SPACE(T)
 #define REDUCE(op, T, v, j, n, e) K_REDUCE(op, T, v, j, n, e)
 #define K_REDUCE(op, T, v, j, n, e) K_REDUCE_##op(T, v, j, n, e)
-#define K_REDUCE_SUM(T, v, j, n, e)                  \
-    T v = 0;                                         \
-    K_SIMD_REDUCE(SUM, v) for (idx j = 0; j < (idx)(n); j++) v += (e)
+/* In parts, whose rounding errors do not add up as those of one long sum do. */
+#define K_PART 4096
+#define K_REDUCE_SUM(T, v, j, n, e)                                                                   \
+    T v = 0;                                                                                          \
+    for (idx k_at = 0; k_at < (idx)(n); k_at += K_PART) {                                             \
+        const idx k_end = (idx)(n) - k_at < K_PART ? (idx)(n) : k_at + K_PART;                        \
+        T k_part = 0;                                                                                 \
+        K_SIMD_REDUCE(SUM, k_part) for (idx j = k_at; j < k_end; j++) k_part += (e);                  \
+        v += k_part;                                                                                  \
+    }
 #define K_REDUCE_MAX(T, v, j, n, e) K_REDUCE_KEY(MAX, >, K_ID_MAX_##T, T, v, j, n, e)
 #define K_REDUCE_MIN(T, v, j, n, e) K_REDUCE_KEY(MIN, <, K_ID_MIN_##T, T, v, j, n, e)
 #define K_REDUCE_KEY(op, cmp, id, T, v, j, n, e)                                              \

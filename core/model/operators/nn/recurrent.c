@@ -310,8 +310,6 @@ static dhow_status recurrent(dhowi_lowering *b, int gates, bool split_bias, bool
     DHOWI_TRY(dhowi_blank_of(b, &y, b->in, b->in_count, &all));
     for (int32_t d = 0; d < directions; d++) {
         n.reverse = d == 1 || dhowi_attr_is(b, "direction", "reverse", "forward");
-        if (n.reverse && n.lengths >= 0)
-            return dhowi_fail(DHOW_UNSUPPORTED, "sequences of several lengths, backwards");
         DHOWI_TRY(prepare(b, &n, d, split_bias));
         DHOWI_TRY(state_of(b, &n, 5, batchwise, d, &n.h));
         if (has_cell) DHOWI_TRY(state_of(b, &n, 6, batchwise, d, &n.c));

@@ -272,17 +272,41 @@ static dhow_status rnn_back(pass *p, int64_t t, int32_t d) {
 
 /* ---- one direction ---- */
 
-/* States before each step, and what input and states come to, of all steps. */
-static dhow_status prepare(pass *p) {
+/* States before each step: the results of the others, which lie beside them, and the first one. */
+static dhow_status old_states(pass *p) {
     dhowi_lowering *b = p->b;
-    const int64_t wide = p->gates * p->hidden, all[] = {p->steps, p->batch, wide},
-                  first[] = {1, p->batch, p->hidden}, rows[] = {p->steps * p->batch, p->hidden};
-    int32_t parts[2], w;
+    const int64_t first[] = {1, p->batch, p->hidden}, rows[] = {p->steps * p->batch, p->hidden};
+    int32_t parts[2];
     DHOWI_TRY(dhowi_reshape(b, p->h, 3, first, &parts[p->reverse]));
     DHOWI_TRY(dhowi_narrow(b, p->y, 0, p->reverse, p->steps - 1, 1, &parts[!p->reverse]));
     p->old = parts[p->reverse];
     if (p->steps > 1) DHOWI_TRY(dhowi_concat(b, parts, 2, 0, &p->old));
-    DHOWI_TRY(dhowi_reshape(b, p->old, 2, rows, &p->old));
+    return dhowi_reshape(b, p->old, 2, rows, &p->old);
+}
+
+/* Backwards each sequence begins with the first state where it ends, behind results of zeros. */
+static dhow_status old_states_from_ends(pass *p) {
+    int32_t *parts = dhowi_alloc_array((size_t)p->steps, sizeof *parts);
+    if (parts == NULL) return dhowi_fail_memory("plan");
+    dhow_status status = DHOW_OK;
+    for (int64_t t = 1; t < p->steps && status == DHOW_OK; t++) {
+        status = dhowi_part_of(p->b, p->y, 0, t, &parts[t - 1]);
+        if (status == DHOW_OK) status = alive_at(p, t);
+        if (status == DHOW_OK)
+            status = dhowi_select(p->b, p->alive, parts[t - 1], p->h, &parts[t - 1]);
+    }
+    parts[p->steps - 1] = p->h;
+    if (status == DHOW_OK) status = dhowi_concat(p->b, parts, (uint32_t)p->steps, 0, &p->old);
+    dhowi_free(parts);
+    return status;
+}
+
+/* States before each step, and what input and states come to, of all steps. */
+static dhow_status prepare(pass *p) {
+    dhowi_lowering *b = p->b;
+    const int64_t wide = p->gates * p->hidden, all[] = {p->steps, p->batch, wide};
+    int32_t w;
+    DHOWI_TRY(p->reverse && p->lengths >= 0 ? old_states_from_ends(p) : old_states(p));
     DHOWI_TRY(dhowi_turned(b, p->w, &w));
     DHOWI_TRY(dhowi_product(b, p->x, w, -1, &p->gx));
     DHOWI_TRY(plus(b, p->gx, p->bias[0], &p->gx));
