@@ -586,9 +586,10 @@ typedef struct dhow_coll {
     int32_t (*create_rank)(void *device, const dhow_coll_id *id, uint32_t rank, uint32_t size,
                            uint32_t timeout_ms, void **out_comm, dhow_error *err);
     /* Submits one call for each of several communicators, or several for one, as one group: none of
-     * them waits for a later one to be submitted. After a failure the communicators are of no use;
-     * abort ends what part of the group was submitted. */
-    int32_t (*run)(const dhow_coll_call *const *calls, uint32_t count, dhow_error *err);
+     * them waits for a later one to be submitted. After a failure, *out_at being the call that it
+     * is of, the communicators are of no use; abort ends what part of the group was submitted. */
+    int32_t (*run)(const dhow_coll_call *const *calls, uint32_t count, uint32_t *out_at,
+                   dhow_error *err);
     /* A failure of submitted work, a lost rank for example, or OK; does not wait. */
     int32_t (*query)(void *comm, dhow_error *err);
     /* Lets submitted work end, whatever other ranks do, with nothing to be relied on in `out`. Only

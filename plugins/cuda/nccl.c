@@ -315,17 +315,19 @@ static int submit(const dhow_coll_call *call) {
 
 /* What NCCL calls an error of CUDA may be the fault of earlier work on a stream of the group, which
  * the stream can tell. */
-static int32_t failed(const dhow_coll_call *const *calls, uint32_t count, uint32_t at, int result,
+static int32_t failed(const dhow_coll_call *const *calls, uint32_t count, uint32_t *at, int result,
                       dhow_error *err) {
-    const coll_comm *c = calls[at]->comm;
     for (uint32_t i = 0; i < count && result == NCCL_UNHANDLED_CUDA_ERROR; i++) {
         dhowi_cuda_stream *stream = calls[i]->stream;
         bool entered;
         cudaError_t code = dhowi_cuda_require(stream->device, &entered);
         if (code == cudaSuccess) code = dhowi_cuda_stream_fault(stream->native);
         dhowi_cuda_leave(entered);
-        if (code != cudaSuccess) return dhowi_cuda_fail_on(stream, err, code, k_what);
+        if (code == cudaSuccess) continue;
+        *at = i;
+        return dhowi_cuda_fail_on(stream, err, code, k_what);
     }
+    const coll_comm *c = calls[*at]->comm;
     return fail(&c->nccl, c->device, err, result, k_what);
 }
 
@@ -344,25 +346,34 @@ static int submit_all(const dhow_coll_call *const *calls, uint32_t count, uint32
     return result;
 }
 
-static int32_t run(const dhow_coll_call *const *calls, uint32_t count, dhow_error *err) {
-    uint32_t at = 0;
-    int32_t status = DHOW_OK;
+static int32_t settle_all(const dhow_coll_call *const *calls, uint32_t count, uint32_t *at,
+                          dhow_error *err) {
+    for (*at = 0; *at < count; ++*at) {
+        coll_comm *c = calls[*at]->comm;
+        const int32_t status = c->timeout_ms > 0 ? settle(c, err, k_what) : DHOW_OK;
+        if (status != DHOW_OK) return status;
+    }
+    return DHOW_OK;
+}
+
+static int32_t run(const dhow_coll_call *const *calls, uint32_t count, uint32_t *at,
+                   dhow_error *err) {
     cudaError_t code = cudaSuccess;
-    for (uint32_t i = 0; i < count && status == DHOW_OK; i++) status = check(calls[i], err);
-    if (count == 0 || status != DHOW_OK) return status;
+    for (*at = 0; *at < count; ++*at) {
+        const int32_t status = check(calls[*at], err);
+        if (status != DHOW_OK) return status;
+    }
+    *at = 0;
+    if (count == 0) return DHOW_OK;
     const nccl_functions *nccl = &((coll_comm *)calls[0]->comm)->nccl;
     int result = nccl->group_begin();
     if (result != NCCL_SUCCESS) return failed(calls, count, at, result, err);
-    result = submit_all(calls, count, &at, &code);
+    result = submit_all(calls, count, at, &code);
     const int ended = nccl->group_end(); /* also after a failure: the thread leaves the group */
     if (result == NCCL_SUCCESS && ended != NCCL_IN_PROGRESS) result = ended;
-    if (code != cudaSuccess) return dhowi_cuda_fail_on(calls[at]->stream, err, code, k_what);
+    if (code != cudaSuccess) return dhowi_cuda_fail_on(calls[*at]->stream, err, code, k_what);
     if (result != NCCL_SUCCESS) return failed(calls, count, at, result, err);
-    for (uint32_t i = 0; i < count && status == DHOW_OK; i++) {
-        coll_comm *c = calls[i]->comm;
-        if (c->timeout_ms > 0) status = settle(c, err, k_what);
-    }
-    return status;
+    return settle_all(calls, count, at, err);
 }
 
 static int32_t query(void *comm, dhow_error *err) {

@@ -5,7 +5,9 @@
  * lets pass or hang is complained of: ranks that ask for different things, one thread that drives
  * several ranks without a group, communicators that are not ready or ended too early. The fault
  * "ncclWork@N=CODE" is one of submitted work: rank N's next operation is never done, and the
- * communicator answers CODE when it is asked.
+ * communicator answers CODE when it is asked. FAKENCCL_MISTAKE names a mistake that dhow-conform is
+ * to find: a sum leaves out a rank, the root is another, f16 is taken for bf16, the work of a rank
+ * alone ends.
  */
 #include <library_types.h>
 #include <stdatomic.h>
@@ -75,6 +77,11 @@ static _Thread_local request t_grouped[MOST_GROUPED];
 static _Thread_local uint32_t t_grouped_count;
 static _Thread_local uint64_t t_group;
 static _Thread_local char t_thread;
+
+static bool planted(const char *mistake) {
+    const char *chosen = getenv("FAKENCCL_MISTAKE");
+    return chosen != NULL && strcmp(chosen, mistake) == 0;
+}
 
 static void pause_ms(void) {
     const struct timespec t = {0, 500000};
@@ -239,10 +246,10 @@ static int64_t type_bytes(int type) {
 static void add(int type, unsigned char *sum, const unsigned char *more) {
     int32_t narrow[2];
     int64_t wide[2];
-    const int32_t cuda = type == NCCL_FLOAT32   ? CUDA_R_32F
-                         : type == NCCL_FLOAT64 ? CUDA_R_64F
-                         : type == NCCL_FLOAT16 ? CUDA_R_16F
-                                                : CUDA_R_16BF;
+    const int32_t cuda = type == NCCL_FLOAT32                             ? CUDA_R_32F
+                         : type == NCCL_FLOAT64                           ? CUDA_R_64F
+                         : type == NCCL_FLOAT16 && !planted("wrong_type") ? CUDA_R_16F
+                                                                          : CUDA_R_16BF;
     if (type == NCCL_INT32) {
         memcpy(&narrow[0], sum, 4);
         memcpy(&narrow[1], more, 4);
@@ -262,7 +269,8 @@ static void add(int type, unsigned char *sum, const unsigned char *more) {
 static void sum_up(const meeting *m, int size, size_t first, size_t count, unsigned char *out) {
     const size_t each = (size_t)type_bytes(m->asked.type);
     memcpy(out, m->in[size - 1] + first * each, count * each);
-    for (int rank = size - 2; rank >= 0; rank--)
+    const int last = planted("leaves_out") ? 1 : 0;
+    for (int rank = size - 2; rank >= last; rank--)
         for (size_t i = 0; i < count; i++)
             add(m->asked.type, out + i * each, m->in[rank] + (first + i) * each);
 }
@@ -275,7 +283,8 @@ static void compute(const meeting *m, int size) {
     unsigned char *result = malloc(bytes + 1);
     if (result == NULL) abort(); /* a test's machine without memory */
     if (sums) sum_up(m, size, 0, all, result);
-    if (r->op == BROADCAST) memcpy(result, m->in[r->root], all * each);
+    const int root = planted("wrong_root") ? (r->root + 1) % size : r->root;
+    if (r->op == BROADCAST) memcpy(result, m->in[root], all * each);
     for (int i = 0; r->op == ALL_GATHER && i < size; i++)
         memcpy(result + (size_t)i * all * each, m->in[i], all * each);
     for (int i = 0; i < size; i++) {
@@ -320,10 +329,12 @@ static void meet(void *data, unsigned char *const *memory) {
         m->done = true;
     }
     simdev_unlock(&g_lock);
+    const double patience = planted("done_alone") ? 0.2 : PATIENCE_S;
     while (!may_leave(&v)) {
-        if (now() - begin > PATIENCE_S) {
-            fakecuda_complain("rank %d waits for others in %s, who do not come", v.rank,
-                              k_names[m->asked.op]);
+        if (now() - begin > patience) {
+            if (patience == PATIENCE_S)
+                fakecuda_complain("rank %d waits for others in %s, who do not come", v.rank,
+                                  k_names[m->asked.op]);
             break;
         }
         pause_ms();
@@ -427,11 +438,11 @@ static int ask(request *r) {
     if (code != 0) return code;
     if (!is_comm(r->comm, k_names[r->op])) return NCCL_INVALID_ARGUMENT;
     if (type_bytes(r->type) == 0) return NCCL_INVALID_ARGUMENT;
-    if (r->comm->async != 0 && r->comm->waiting_count == 0) {
-        if (r->comm->async == NCCL_IN_PROGRESS)
-            fakecuda_complain("%s of a communicator that is not ready", k_names[r->op]);
+    if (r->comm->async == NCCL_IN_PROGRESS && r->comm->waiting_count == 0) {
+        fakecuda_complain("%s of a communicator that is not ready", k_names[r->op]);
         return NCCL_INVALID_USAGE;
     }
+    if (r->comm->async != 0 && r->comm->async != NCCL_IN_PROGRESS) return r->comm->async;
     r->group = t_group;
     if (t_depth == 0) {
         r->group = new_group();

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The plugin's own declarations of NCCL against NVIDIA's header, where that is installed: every
- * number at compile time, every function by its arguments.
+ * number at compile time, every function by its arguments. Where the library lies beside it, its
+ * functions are there by name, and it makes an id, which takes no GPU.
  */
 #include "plugins/cuda/nccl_abi.h"
 
+#include <dlfcn.h>
 #include <nccl.h>
 #include <stdio.h>
 
@@ -67,6 +69,27 @@ TAKES(ncclBroadcast, FROM, TO, COUNT, ncclFloat32, 0, COMM, STREAM)
 TAKES(ncclAllGather, FROM, TO, COUNT, ncclFloat32, COMM, STREAM)
 TAKES(ncclReduceScatter, FROM, TO, COUNT, ncclFloat32, ncclSum, COMM, STREAM)
 
+static int look_at_library(void) {
+#define SYMBOL_(type, member, symbol) symbol,
+    static const char *const symbols[] = {DHOWI_NCCL_FUNCTIONS(SYMBOL_) NULL};
+    void *library = dlopen(FAKE_NCCL_FILE, RTLD_NOW | RTLD_LOCAL);
+    nccl_version_fn *get_version;
+    nccl_unique_id_fn *unique_id;
+    nccl_id id;
+    int version = 0;
+    if (library == NULL) return 1;
+    for (size_t i = 0; symbols[i] != NULL; i++) {
+        if (dlsym(library, symbols[i]) != NULL) continue;
+        (void)printf("%s has no %s\n", FAKE_NCCL_FILE, symbols[i]);
+        return 0;
+    }
+    *(void **)&get_version = dlsym(library, "ncclGetVersion");
+    *(void **)&unique_id = dlsym(library, "ncclGetUniqueId");
+    const int asked = get_version(&version), made = unique_id(&id);
+    (void)printf("%s is version %d, an id: %d\n", FAKE_NCCL_FILE, version, made);
+    return asked == NCCL_SUCCESS && version >= NCCL_OLDEST && made == NCCL_SUCCESS;
+}
+
 int main(void) {
     check_ncclGetVersion();
     check_ncclGetUniqueId();
@@ -85,7 +108,7 @@ int main(void) {
     check_ncclBroadcast();
     check_ncclAllGather();
     check_ncclReduceScatter();
-    if (g_config.magic != NCCL_CONFIG_MAGIC) return 1;
+    if (g_config.magic != NCCL_CONFIG_MAGIC || !look_at_library()) return 1;
     (void)printf("%zu bytes of a configuration, NCCL %d.%d\n", sizeof g_config, NCCL_MAJOR,
                  NCCL_MINOR);
     return 0;

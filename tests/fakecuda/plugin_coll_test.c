@@ -14,6 +14,7 @@ enum { RANKS = 2, COUNT = 10 };
 static const dhow_coll *coll;
 static void *comms[RANKS], *streams[RANKS];
 static uint64_t memory[RANKS];
+static uint32_t g_at;
 
 static void open_devices(const char *settings, const char *faults) {
     begin(settings, faults);
@@ -71,7 +72,7 @@ static int32_t together(uint32_t op, dhow_dtype dtype, uint64_t count, uint32_t 
         calls[i].root = root;
         list[i] = &calls[i];
     }
-    return coll->run(list, RANKS, &err);
+    return coll->run(list, RANKS, &g_at, &err);
 }
 
 static double number(int rank, int i) { return (rank + 1) * 8 + i; }
@@ -165,7 +166,7 @@ Test(cuda_coll, each_operation_does_what_its_name_says) {
         calls[rank] = call_of(rank, DHOW_COLL_REDUCE_SCATTER, DHOW_F32, COUNT);
         calls[rank].out.offset = (uint64_t)rank * COUNT * sizeof(float); /* its own part */
     }
-    OK(coll->run(list, RANKS, &err));
+    OK(coll->run(list, RANKS, &g_at, &err));
     for (int i = 0; i < RANKS * COUNT; i++) {
         const double sum = number(0, i) + number(1, i);
         first[i] = i < COUNT ? sum : number(0, i);
@@ -178,7 +179,7 @@ Test(cuda_coll, each_operation_does_what_its_name_says) {
         calls[rank].in.offset = calls[rank].out.offset;
         calls[rank].out.offset = 0;
     }
-    OK(coll->run(list, RANKS, &err));
+    OK(coll->run(list, RANKS, &g_at, &err));
     for (int i = 0; i < RANKS * COUNT; i++) first[i] = number(0, i) + number(1, i);
     for (int rank = 0; rank < RANKS; rank++) expect_numbers(DHOW_F32, rank, RANKS * COUNT, first);
     close_devices();
@@ -257,18 +258,18 @@ Test(cuda_coll, a_rank_that_fails_is_told_and_an_abort_ends_what_waits_for_it) {
 
 Test(cuda_coll, a_fault_of_earlier_work_is_the_devices) {
     begin_all(NULL, "kernel:relu_f32@1=719");
-    cuda->stream_destroy(stream);
-    stream = streams[0];
-    launch_relu(memory[0], COUNT);
+    void *kernel = NULL;
+    OK(cuda->builtin_kernel(device[1], "relu_f32", 32, &kernel, &err));
+    const dhow_geometry geometry = {.work = COUNT};
+    const dhow_arg args[] = {{DHOW_ARG_BUFFER, DHOW_ACCESS_READ, {.buffer = {memory[1], 0}}},
+                             {DHOW_ARG_BUFFER, DHOW_ACCESS_WRITE, {.buffer = {memory[1], 0}}},
+                             {DHOW_ARG_VALUE, 8, {.value = COUNT}}};
+    OK(cuda->launch(streams[1], kernel, &geometry, args, 3, &err));
     (void)usleep(50000);
     FAILS(DHOW_DEVICE_LOST, together(DHOW_COLL_ALL_REDUCE, DHOW_F32, COUNT, 0));
     SAYS("relu_f32");
+    cr_assert_eq(g_at, 1, "the fault of device 1 is told as that of call %u", g_at);
     for (int i = 0; i < RANKS; i++) coll->abort(comms[i]);
-    OK(cuda->stream_create(device[1], 0, &stream, &err));
-    for (int i = 0; i < RANKS; i++) {
-        coll->destroy(comms[i]);
-        comms[i] = NULL;
-    }
     close_devices();
 }
 
@@ -304,7 +305,8 @@ static void *sum_rank(void *argument) {
     rank_thread *r = argument;
     const dhow_coll_call call = call_of(r->rank, DHOW_COLL_ALL_REDUCE, DHOW_F32, COUNT);
     const dhow_coll_call *list[] = {&call};
-    r->status = coll->run(list, 1, &r->error);
+    uint32_t at;
+    r->status = coll->run(list, 1, &at, &r->error);
     return NULL;
 }
 
@@ -347,7 +349,7 @@ static void end_planted(void) {
 
 static void run_two(const dhow_coll_call *a, const dhow_coll_call *b) {
     const dhow_coll_call *list[] = {a, b};
-    (void)coll->run(list, RANKS, &err);
+    (void)coll->run(list, RANKS, &g_at, &err);
 }
 
 Test(cuda_coll, planted_other_count_is_found) {
@@ -402,7 +404,7 @@ Test(cuda_coll, planted_ranks_of_one_thread_in_no_group_are_found) {
     for (int i = 0; i < RANKS; i++) {
         const dhow_coll_call call = call_of(i, DHOW_COLL_ALL_REDUCE, DHOW_F32, COUNT);
         const dhow_coll_call *list[] = {&call};
-        (void)coll->run(list, 1, &err);
+        (void)coll->run(list, 1, &g_at, &err);
     }
     expect_complaint("ncclAllReduce of ranks 0 and 1 by one thread, and in no group");
     end_planted();
