@@ -98,6 +98,44 @@ dhow_status dhowi_group_agree(const dhow_process_group *g, const dhowi_saved_err
     return say(g, own, numbers[0]);
 }
 
+/* ---- the samples of a batch that devices or processes share ---- */
+
+/* The first extent of inputs and target. */
+static dhow_status count_rows(const dhow_trainer *t, dhow_tensor *const *inputs,
+                              dhow_tensor *target, int64_t *rows) {
+    char text[160];
+    *rows = t->group.size > 1 && t->input_count > 0 && inputs[0] == NULL ? 0 : -1;
+    if (*rows == 0) return DHOW_OK;
+    for (uint32_t i = 0; i <= t->input_count; i++) {
+        const dhow_tensor *x = i < t->input_count ? inputs[i] : target;
+        if (i == t->input_count && !t->has_target) break;
+        DHOWI_TRY(dhowi_tensor_check(x, "batch", i < t->input_count ? "input" : "target"));
+        if (x->rank > 0 && (*rows < 0 || x->shape[0] == *rows)) {
+            *rows = x->shape[0];
+            continue;
+        }
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s %u is %s; samples are the first dimension, of the same extent in "
+                          "all inputs and the target",
+                          i < t->input_count ? "input" : "target", i < t->input_count ? i : 0,
+                          dhowi_tensor_text(x, text, sizeof text));
+    }
+    if (*rows > 0 || t->group.size > 1) return DHOW_OK;
+    return dhowi_fail(DHOW_INVALID_ARGUMENT, "the batch has no samples");
+}
+
+dhow_status dhowi_find_place(const dhow_trainer *t, dhow_status own, dhow_tensor *const *inputs,
+                             dhow_tensor *target, int64_t *rows, dhowi_place *out) {
+    double count = 0;
+    if (own == DHOW_OK) own = count_rows(t, inputs, target, rows);
+    if (own == DHOW_OK) own = dhowi_loss_count(t, target, *rows, &count);
+    *out = (dhowi_place){.count = count, .rows = *rows};
+    if (t->group.size == 0) return own;
+    DHOWI_TRY(dhowi_group_place(t, own, count, *rows, out));
+    if (out->rows > 0) return DHOW_OK;
+    return dhowi_fail(DHOW_INVALID_ARGUMENT, "no process has samples");
+}
+
 /* ---- arrays ---- */
 
 static int64_t bucket_of(dhow_dtype dtype) {

@@ -164,7 +164,7 @@ static dhow_status run(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const 
     if (t->division != NULL) /* others hear of a failure */
         checked = dhowi_division_run(t->division, checked, stream, inputs, target, more, key);
     else if (checked == DHOW_OK)
-        checked = dhowi_replica_run(t, stream, inputs, target, more, &piece);
+        checked = dhowi_replica_run(t, stream, inputs, target, more, &piece, NULL);
     if (checked != DHOW_OK || !more) return checked;
     return dhow_add(stream, t->gradients, t->more, t->gradients);
 }
