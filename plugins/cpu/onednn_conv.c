@@ -357,9 +357,16 @@ static const dhow_conv *table_of(const void *plan) { return *(const dhow_conv *c
 static int32_t plan_any(void *device, const dhow_conv_desc *desc, void **out_plan,
                         dhow_conv_plan_info *out_info, dhow_error *err) {
     const dhow_conv *table = desc->flags & DHOW_CONV_TRANSPOSED ? &onednn_transposed : &convolution;
-    const int32_t status = onednn_training.plan(device, desc, out_plan, out_info, err);
+    int32_t status = onednn_training.plan(device, desc, out_plan, out_info, err);
     if (status != DHOW_UNSUPPORTED || (desc->flags & DHOW_CONV_WEIGHT_GRADIENT)) return status;
+    status = cpu_winograd.plan(device, desc, out_plan, out_info, err);
+    if (status != DHOW_UNSUPPORTED) return status;
     return table->plan(device, desc, out_plan, out_info, err);
+}
+
+static int32_t pack_any(void *plan, void *stream, dhow_buffer weight, dhow_buffer packed,
+                        dhow_error *err) {
+    return table_of(plan)->pack(plan, stream, weight, packed, err);
 }
 
 static int32_t run_any(void *plan, void *stream, dhow_buffer x, dhow_buffer weight, dhow_buffer y,
@@ -372,11 +379,10 @@ static void destroy_any(void *plan) {
     if (plan) table_of(plan)->destroy(plan);
 }
 
-/* Of the plans only those of convolutions pack. */
 static const dhow_conv table = {.struct_size = (uint32_t)sizeof(dhow_conv),
                                 .minor = 2,
                                 .plan = plan_any,
-                                .pack = conv_pack,
+                                .pack = pack_any,
                                 .run = run_any,
                                 .destroy = destroy_any,
                                 .reorder = conv_reorder};
