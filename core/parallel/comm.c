@@ -8,14 +8,18 @@
 #include <time.h>
 
 #include "base/memory/alloc.h"
+#include "base/threads/clock.h"
 #include "parallel/shares.h"
 #include "stream/span.h"
 
 enum { POLLS_AT_ONCE = 64 };
+static const char k_what[] = "sums between devices";
 
 struct dhowi_comm {
     const dhow_coll *coll;
-    uint32_t count;
+    uint32_t count; /* of this process */
+    bool joins;     /* ranks of other processes */
+    bool given_up;
     dhow_device *devices[DHOWI_MAX_MEMBERS];
     void *native[DHOWI_MAX_MEMBERS];
     dhow_stream *streams[DHOWI_MAX_MEMBERS];
@@ -55,7 +59,7 @@ static dhow_status make(dhowi_comm *c) {
     const int32_t code = c->coll->create_all(natives, c->count, c->native, &err);
     if (code == DHOW_OK) return DHOW_OK;
     memset(c->native, 0, sizeof c->native);
-    return dhowi_device_failed(c->devices[0], &err, code, "sums between devices");
+    return dhowi_device_failed(c->devices[0], &err, code, k_what);
 }
 
 dhow_status dhowi_comm_create(dhow_device *const *devices, uint32_t count, dhowi_comm **out) {
@@ -64,7 +68,7 @@ dhow_status dhowi_comm_create(dhow_device *const *devices, uint32_t count, dhowi
     DHOWI_TRY(check_devices(devices, count));
     DHOWI_TRY(find_table(devices[0], &coll));
     dhowi_comm *c = dhowi_alloc(sizeof *c);
-    if (c == NULL) return dhowi_fail_memory("sums between devices");
+    if (c == NULL) return dhowi_fail_memory(k_what);
     *c = (dhowi_comm){.coll = coll, .count = count};
     memcpy(c->devices, devices, count * sizeof(dhow_device *));
     const dhow_status status = make(c);
@@ -75,8 +79,51 @@ dhow_status dhowi_comm_create(dhow_device *const *devices, uint32_t count, dhowi
     return status;
 }
 
+dhow_status dhowi_comm_find(dhow_device *device, dhow_coll_id *id) {
+    const dhow_coll *coll;
+    dhow_error err;
+    DHOWI_TRY(dhowi_device_open(device));
+    DHOWI_TRY(find_table(device, &coll));
+    if (id == NULL) return DHOW_OK;
+    dhowi_error_init(&err);
+    const int32_t code = coll->unique_id(dhowi_device_native(device), id, &err);
+    return code == DHOW_OK ? DHOW_OK : dhowi_device_failed(device, &err, code, k_what);
+}
+
+static dhow_status join(dhowi_comm *c, const dhow_coll_id *id, uint32_t rank, uint32_t size,
+                        uint32_t timeout_ms) {
+    dhow_error err;
+    dhowi_error_init(&err);
+    DHOWI_TRY(dhow_stream_create(c->devices[0], &c->streams[0]));
+    const int32_t code = c->coll->create_rank(dhowi_device_native(c->devices[0]), id, rank, size,
+                                              timeout_ms, &c->native[0], &err);
+    if (code == DHOW_OK) return DHOW_OK;
+    c->native[0] = NULL;
+    return dhowi_device_failed(c->devices[0], &err, code, k_what);
+}
+
+dhow_status dhowi_comm_join(dhow_device *device, const dhow_coll_id *id, uint32_t rank,
+                            uint32_t size, uint32_t timeout_ms, dhowi_comm **out) {
+    const dhow_coll *coll;
+    *out = NULL;
+    DHOWI_TRY(find_table(device, &coll));
+    dhowi_comm *c = dhowi_alloc(sizeof *c);
+    if (c == NULL) return dhowi_fail_memory(k_what);
+    *c = (dhowi_comm){.coll = coll, .count = 1, .joins = true, .devices = {device}};
+    const dhow_status status = join(c, id, rank, size, timeout_ms);
+    if (status == DHOW_OK)
+        *out = c;
+    else
+        dhowi_comm_end(c);
+    return status;
+}
+
+bool dhowi_comm_is_usable(const dhowi_comm *c) { return !c->given_up; }
+
+/* Other processes end theirs when they like, so they are not waited for. */
 void dhowi_comm_end(dhowi_comm *c) {
     if (c == NULL) return;
+    if (c->joins && c->native[0] != NULL) dhowi_comm_give_up(c);
     for (uint32_t i = 0; i < c->count; i++)
         if (c->native[i] != NULL) c->coll->destroy(c->native[i]);
     for (uint32_t i = 0; i < c->count; i++) dhow_stream_release(c->streams[i]);
@@ -184,24 +231,30 @@ static dhow_status look(const dhowi_comm *c, uint32_t *at) {
         dhowi_error_init(&err);
         const int32_t code = c->coll->query(c->native[i], &err);
         *at = i;
-        if (code != DHOW_OK)
-            return dhowi_device_failed(c->devices[i], &err, code, "sums between devices");
+        if (code != DHOW_OK) return dhowi_device_failed(c->devices[i], &err, code, k_what);
     }
     return all;
 }
 
 void dhowi_comm_give_up(dhowi_comm *c) {
-    for (uint32_t i = 0; i < c->count; i++) c->coll->abort(c->native[i]);
+    for (uint32_t i = 0; i < c->count && !c->given_up; i++) c->coll->abort(c->native[i]);
+    c->given_up = true;
     for (uint32_t i = 0; i < c->count; i++)
         if (dhow_stream_sync(c->streams[i]) != DHOW_OK) dhowi_error_clear();
 }
 
-dhow_status dhowi_comm_wait(dhowi_comm *c, uint32_t *failed) {
+dhow_status dhowi_comm_wait(dhowi_comm *c, double seconds, uint32_t *failed) {
     const struct timespec pause = {0, 20000};
     dhowi_saved_error error;
     dhow_status status;
-    for (uint32_t polls = 0; (status = look(c, failed)) == DHOW_NOT_READY; polls++)
+    const double begin = dhowi_seconds();
+    for (uint32_t polls = 0; (status = look(c, failed)) == DHOW_NOT_READY; polls++) {
         if (polls >= POLLS_AT_ONCE) (void)nanosleep(&pause, NULL);
+        if (seconds == 0 || dhowi_seconds() - begin < seconds) continue;
+        status = dhowi_fail(DHOW_TIMED_OUT, "%s: %s: another rank has not come for %.0f s",
+                            c->devices[0]->name, k_what, seconds);
+        break;
+    }
     if (status == DHOW_OK) return DHOW_OK;
     dhowi_error_save(&error, status);
     dhowi_comm_give_up(c);

@@ -124,7 +124,7 @@ dhow_status dhowi_reducer_broadcast(dhowi_reducer *r, dhow_tensor *const *arrays
         parts[i] = (dhowi_comm_part){arrays[r->member_of[i]], arrays[r->member_of[i]]};
     dhow_status status =
         dhowi_comm_run(r->comm, DHOW_COLL_BROADCAST, 0, parts, arrays[0]->count, true, &rank);
-    if (status == DHOW_OK) status = dhowi_comm_wait(r->comm, &rank);
+    if (status == DHOW_OK) status = dhowi_comm_wait(r->comm, 0, &rank);
     *failed = r->member_of[rank];
     return status;
 }
@@ -235,7 +235,7 @@ dhow_status dhowi_reducer_finish(dhowi_reducer *r, dhow_stream *stream, uint32_t
     *failed = r->failed;
     if (r->error.status != DHOW_OK) return dhowi_error_raise(&r->error);
     if (r->comm != NULL) {
-        const dhow_status status = dhowi_comm_wait(r->comm, failed);
+        const dhow_status status = dhowi_comm_wait(r->comm, 0, failed);
         *failed = r->member_of[*failed];
         return status;
     }

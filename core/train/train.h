@@ -70,6 +70,7 @@ struct dhow_trainer {
     double *numbers;                         /* room for what its processes tell each other */
     dhow_tensor **buckets;                   /* on the host, for parts of arrays; NULL: in place */
     int64_t bucket_count;
+    struct dhowi_comm *comm;        /* of the group's devices; NULL: sums go by way of the host */
     dhowi_training_log *log;        /* NULL: none */
     int64_t log_samples, log_epoch; /* since the last update; negative: not known */
     int64_t ignored;                /* of a divided loss by class, as the weights */
@@ -140,6 +141,8 @@ dhow_status dhowi_group_take(const dhow_process_group *given, const char *functi
 /* Room for what is exchanged, made before any process waits for another. */
 dhow_status dhowi_group_make(dhow_trainer *t);
 void dhowi_group_end(dhow_trainer *t);
+/* Lets the devices of all processes sum by themselves, where each has one that can. */
+dhow_status dhowi_group_connect(dhow_trainer *t);
 /* Keeps this process's first failure, with its words, until all agree. */
 void dhowi_group_note(dhowi_saved_error *own, dhow_status status);
 /* Where the samples of this process are among those of all; fails everywhere if `own` does. */

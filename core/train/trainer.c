@@ -69,11 +69,12 @@ static dhow_status join(const dhow_process_group *group, dhow_status own) {
 }
 
 /* All begin from the first one's parameters. */
-static dhow_status begin_alike(const dhow_trainer *t) {
+static dhow_status begin_alike(dhow_trainer *t) {
     dhowi_saved_error own = {.status = DHOW_OK};
     double nothing = 0;
     if (t->group.size == 0) return DHOW_OK;
-    dhow_status status = dhowi_group_take_first(t, NULL, t->parameters, &own);
+    dhow_status status = dhowi_group_connect(t);
+    if (status == DHOW_OK) status = dhowi_group_take_first(t, NULL, t->parameters, &own);
     if (status == DHOW_OK) status = dhowi_group_take_first(t, NULL, t->running, &own);
     if (status == DHOW_OK) status = dhowi_group_agree(&t->group, &own, &nothing);
     return status != DHOW_OK ? dhowi_fail_prefix(status, "%s", k_create) : DHOW_OK;

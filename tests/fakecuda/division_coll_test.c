@@ -5,6 +5,7 @@
  */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -310,3 +311,164 @@ static void lose(int skip) {
 
 Test(division_coll, a_device_that_is_lost_is_told) { lose(0); }
 Test(division_coll, without_a_device_that_is_lost_the_others_go_on) { lose(1); }
+
+/* ---- processes, played by threads, with a GPU each ---- */
+
+typedef struct meeting {
+    pthread_barrier_t barrier;
+    double sums[PARAMETERS];
+} meeting;
+
+typedef struct process {
+    meeting *all;
+    uint32_t rank;
+    int fails_at; /* the step of all that fails; -1: none does */
+    dhow_status status;
+    char says[512];
+    float parameters[PARAMETERS];
+    size_t count;
+    double loss;
+} process;
+
+static dhow_status sum_over_threads(void *user, dhow_dtype dtype, void *data, int64_t count) {
+    const process *p = user;
+    meeting *m = p->all;
+    cr_assert_leq(count, (int64_t)PARAMETERS);
+    for (uint32_t rank = 0; rank < MOST; rank++) {
+        (void)pthread_barrier_wait(&m->barrier);
+        for (int64_t i = 0; i < count && rank == p->rank; i++)
+            m->sums[i] = (rank == 0 ? 0 : m->sums[i]) +
+                         (dtype == DHOW_F64 ? ((double *)data)[i] : (double)((float *)data)[i]);
+    }
+    (void)pthread_barrier_wait(&m->barrier);
+    for (int64_t i = 0; i < count; i++) {
+        if (dtype == DHOW_F64)
+            ((double *)data)[i] = m->sums[i];
+        else
+            ((float *)data)[i] = (float)m->sums[i];
+    }
+    (void)pthread_barrier_wait(&m->barrier);
+    return DHOW_OK;
+}
+
+static dhow_status step_of_part(dhow_trainer *t, const process *p, int step, double *loss) {
+    dhow_batch batch, part = DHOW_INIT(dhow_batch, .tensor_count = 2);
+    const int64_t begin = ROWS * p->rank / MOST, end_row = ROWS * (p->rank + 1) / MOST;
+    batch_of(step, &batch);
+    for (int k = 0; k < 2; k++)
+        OK(dhow_tensor_slice(batch.tensors[k], 0, begin, end_row, 1, &part.tensors[k]));
+    const dhow_status status = dhow_trainer_step(t, &part, loss);
+    for (int k = 0; k < 2; k++) {
+        dhow_tensor_release(batch.tensors[k]);
+        dhow_tensor_release(part.tensors[k]);
+    }
+    return status;
+}
+
+static void *be_a_process(void *argument) {
+    process *p = argument;
+    const dhow_process_group group = DHOW_INIT(dhow_process_group, .rank = p->rank, .size = MOST,
+                                               .all_reduce = sum_over_threads, .user = p);
+    dhow_model *m = model_of();
+    dhow_trainer *t;
+    OK(dhow_model_to(m, g_devices[p->rank]));
+    if (p->rank > 0) OK(dhow_model_init_parameters(m, 77)); /* they begin as rank 0's */
+    OK(dhow_trainer_create(m,
+                           &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_MSE,
+                                      .learning_rate = 0.05, .process_group = &group),
+                           &t));
+    for (int step = 0; step < STEPS; step++) {
+        dhow_status status = step_of_part(t, p, step, &p->loss);
+        if (step == p->fails_at) {
+            p->status = status;
+            (void)snprintf(p->says, sizeof p->says, "%s", dhow_last_error());
+            status = step_of_part(t, p, step, &p->loss); /* by way of the host then */
+        }
+        OK(status);
+    }
+    p->count = read_parameters(t, p->parameters);
+    dhow_trainer_release(t);
+    dhow_model_release(m);
+    return NULL;
+}
+
+static void run_processes(int fails_at, process *all) {
+    pthread_t threads[MOST];
+    static meeting m;
+    cr_assert_eq(pthread_barrier_init(&m.barrier, NULL, MOST), 0);
+    for (uint32_t i = 0; i < MOST; i++) {
+        all[i] = (process){.all = &m, .rank = i, .fails_at = fails_at};
+        cr_assert_eq(pthread_create(&threads[i], NULL, be_a_process, &all[i]), 0);
+    }
+    for (int i = 0; i < MOST; i++) cr_assert_eq(pthread_join(threads[i], NULL), 0);
+    (void)pthread_barrier_destroy(&m.barrier);
+}
+
+/* As one process with all samples, and the same bits in each. */
+static void check_processes(const process *all) {
+    static float one[PARAMETERS];
+    (void)train(2, 0, one);
+    for (int i = 0; i < MOST; i++) {
+        cr_assert_arr_eq(all[i].parameters, all[0].parameters, all[0].count * sizeof(float));
+        for (size_t k = 0; k < all[i].count; k++)
+            cr_assert(fabsf(all[i].parameters[k] - one[k]) <= 1e-5f, "process %d: [%zu]", i, k);
+    }
+}
+
+Test(division_coll, processes_sum_on_their_gpus) {
+    static process all[MOST];
+    begin("jitter_us=100", NULL);
+    run_processes(-1, all);
+    /* Parameters at the beginning, gradients of each step. */
+    cr_assert_eq(fakecuda_call_count("ncclAllReduce"), MOST * (1 + STEPS));
+    check_processes(all);
+    end();
+    (void)setenv("DHOW_COLLECTIVES", "off", 1);
+    begin("", NULL);
+    run_processes(-1, all);
+    cr_assert_eq(fakecuda_call_count("ncclAllReduce"), 0);
+    expect_log(
+        "gradients go by way of the host: its device is the CPU, or DHOW_COLLECTIVES is off");
+    check_processes(all);
+    end();
+}
+
+Test(division_coll, processes_without_nccl_sum_on_the_host) {
+    static process all[MOST];
+    begin("oldnccl=1", NULL);
+    run_processes(-1, all);
+    expect_log("gradients go by way of the host");
+    expect_log("install NCCL 2.14 or later");
+    expect_log("a device of another process cannot");
+    check_processes(all);
+    end();
+    begin("", "ncclGetUniqueId@1=2");
+    run_processes(-1, all);
+    expect_log("unhandled system error");
+    end();
+    begin("", NULL); /* NCCL takes no GPU for two ranks */
+    g_devices[1] = g_devices[0];
+    run_processes(-1, all);
+    expect_log(
+        "gradients go by way of the host: cuda:0: sums between devices: NCCL, making a rank");
+    expect_log("invalid usage");
+    end();
+}
+
+/* The second step's sum: parameters are those before in each, and the next one goes by the host. */
+Test(division_coll, a_sum_of_processes_that_fails_is_told_to_all) {
+    static process all[MOST];
+    begin("", "ncclWork@8=6");
+    const double start = now();
+    run_processes(1, all);
+    cr_assert_lt(now() - start, 8.0);
+    int told = 0;
+    for (int i = 0; i < MOST; i++) {
+        cr_assert_eq(all[i].status, DHOW_UNAVAILABLE, "%s", all[i].says);
+        told += strstr(all[i].says, "another rank failed") != NULL;
+    }
+    cr_assert_geq(told, 1);
+    expect_log("gradients go by way of the host");
+    check_processes(all);
+    end();
+}

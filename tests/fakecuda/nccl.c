@@ -55,6 +55,7 @@ typedef struct clique {
     struct clique *next;
     nccl_id id;
     int size, joined, lost; /* lost: ranks that were aborted or failed */
+    bool failed;            /* it has a device twice */
     int devices[MOST_RANKS];
     bool here[MOST_RANKS];
     meeting *meetings;
@@ -175,6 +176,7 @@ static int join(const nccl_id *id, int size, int rank, int device, bool blocking
         comm->rank = rank;
         comm->blocking = blocking;
     }
+    if (c != NULL && !right) c->failed = true;
     simdev_unlock(&g_lock);
     if (right) {
         *out = comm;
@@ -520,6 +522,10 @@ int ncclAllGather(const void *in, void *out, size_t count, int type, nccl_comm c
 /* One that does not block is ready some questions after all have come. */
 static void go_on(nccl_comm comm) {
     if (comm->async != NCCL_IN_PROGRESS && comm->polls == 0 && all_joined(comm->clique)) return;
+    if (comm->clique->failed) {
+        comm->async = NCCL_INVALID_USAGE;
+        return;
+    }
     if (!all_joined(comm->clique) || comm->polls-- > 0) {
         comm->async = NCCL_IN_PROGRESS;
         return;
