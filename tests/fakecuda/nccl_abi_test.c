@@ -50,11 +50,11 @@ AT_SAME(blocking);
 #define TO ((void *)0)
 #define COUNT ((size_t)0)
 static const ncclConfig_t g_config = NCCL_CONFIG_INITIALIZER;
-static ncclUniqueId g_id;
+#define ID ((ncclUniqueId){{0}})
 TAKES(ncclGetVersion, (int *)0)
 TAKES(ncclGetUniqueId, (ncclUniqueId *)0)
 TAKES(ncclCommInitAll, (ncclComm_t *)0, 0, (const int *)0)
-TAKES(ncclCommInitRankConfig, (ncclComm_t *)0, 0, g_id, 0, (ncclConfig_t *)0)
+TAKES(ncclCommInitRankConfig, (ncclComm_t *)0, 0, ID, 0, (ncclConfig_t *)0)
 TAKES(ncclCommFinalize, COMM)
 TAKES(ncclCommDestroy, COMM)
 TAKES(ncclCommAbort, COMM)

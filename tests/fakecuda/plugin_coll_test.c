@@ -14,7 +14,7 @@ enum { RANKS = 2, COUNT = 10 };
 static const dhow_coll *coll;
 static void *comms[RANKS], *streams[RANKS];
 static uint64_t memory[RANKS];
-static uint32_t g_at;
+static uint32_t g_at, g_timeout_ms = 5000;
 
 static void open_devices(const char *settings, const char *faults) {
     begin(settings, faults);
@@ -55,7 +55,7 @@ static void copy(int rank, void *host, uint64_t bytes, bool to_host) {
 static dhow_coll_call call_of(int rank, uint32_t op, dhow_dtype dtype, uint64_t count) {
     return (dhow_coll_call){.struct_size = sizeof(dhow_coll_call),
                             .op = op,
-                            .dtype = dtype,
+                            .dtype = (int32_t)dtype,
                             .count = count,
                             .comm = comms[rank],
                             .stream = streams[rank],
@@ -286,19 +286,23 @@ typedef struct rank_thread {
 static void *make_rank(void *argument) {
     rank_thread *r = argument;
     r->error.struct_size = sizeof r->error;
-    r->status = coll->create_rank(device[r->rank], &r->id, (uint32_t)r->rank, RANKS, 5000,
+    r->status = coll->create_rank(device[r->rank], &r->id, (uint32_t)r->rank, RANKS, g_timeout_ms,
                                   &comms[r->rank], &r->error);
     return NULL;
+}
+
+static void make_ranks_of(const dhow_coll_id *id, rank_thread ranks[RANKS]) {
+    for (int i = 0; i < RANKS; i++) {
+        ranks[i] = (rank_thread){.id = *id, .rank = i};
+        cr_assert_eq(pthread_create(&ranks[i].thread, NULL, make_rank, &ranks[i]), 0);
+    }
+    for (int i = 0; i < RANKS; i++) cr_assert_eq(pthread_join(ranks[i].thread, NULL), 0);
 }
 
 static void make_ranks(rank_thread ranks[RANKS]) {
     dhow_coll_id id;
     OK(coll->unique_id(device[0], &id, &err));
-    for (int i = 0; i < RANKS; i++) {
-        ranks[i] = (rank_thread){.id = id, .rank = i};
-        cr_assert_eq(pthread_create(&ranks[i].thread, NULL, make_rank, &ranks[i]), 0);
-    }
-    for (int i = 0; i < RANKS; i++) cr_assert_eq(pthread_join(ranks[i].thread, NULL), 0);
+    make_ranks_of(&id, ranks);
 }
 
 static void *sum_rank(void *argument) {
@@ -334,6 +338,70 @@ Test(cuda_coll, a_rank_does_not_wait_forever_for_one_that_does_not_come) {
     SAYS("rank 0 of 2 has waited 100 ms for the others");
     cr_assert_null(comms[0]);
     close_devices();
+}
+
+/* ---- every function, failing in every way ---- */
+
+static bool names_result(int code) {
+    char number[16];
+    (void)snprintf(number, sizeof number, "(%d)", code);
+    return strstr(err.message, number) != NULL || strstr(err.message, "has waited") != NULL;
+}
+
+/* Operations of all kinds, until one fails or the work does; then nothing waits any more. */
+static int32_t work_through(void) {
+    int32_t status = DHOW_OK;
+    for (uint32_t op = DHOW_COLL_ALL_REDUCE; op <= DHOW_COLL_REDUCE_SCATTER && status == 0; op++) {
+        dhow_coll_call calls[RANKS];
+        const dhow_coll_call *list[] = {&calls[0], &calls[1]};
+        for (int i = 0; i < RANKS; i++) {
+            calls[i] = call_of(i, op, DHOW_F32, COUNT);
+            calls[i].out.offset = RANKS * COUNT * sizeof(float);
+        }
+        status = coll->run(list, RANKS, &g_at, &err);
+    }
+    for (int i = 0; i < RANKS && status == DHOW_OK; i++) status = coll->query(comms[i], &err);
+    for (int i = 0; i < RANKS && status != DHOW_OK; i++) coll->abort(comms[i]);
+    return status;
+}
+
+static void sweep(const char *function, int nth, int code, bool ranks) {
+    char faults[64];
+    int32_t status = DHOW_OK;
+    (void)snprintf(faults, sizeof faults, "%s@%d=%d", function, nth, code);
+    open_devices(NULL, faults);
+    err.message[0] = '\0';
+    if (ranks) {
+        rank_thread threads[RANKS];
+        dhow_coll_id id;
+        status = coll->unique_id(device[0], &id, &err);
+        if (status == DHOW_OK) make_ranks_of(&id, threads);
+        for (int i = 0; i < RANKS && status == DHOW_OK; i++) {
+            status = threads[i].status;
+            if (status != DHOW_OK) err = threads[i].error;
+        }
+    } else {
+        status = coll->create_all(device, RANKS, comms, &err);
+    }
+    if (status == DHOW_OK) status = work_through();
+    if (status != DHOW_OK)
+        cr_assert(names_result(code), "%s: '%s' names no result of NCCL", faults, err.message);
+    close_devices(); /* nothing is left, nothing is complained of */
+}
+
+Test(cuda_coll, every_function_that_fails_is_told_and_leaves_nothing, .timeout = 300) {
+    static const char *const functions[] = {
+        "ncclAllGather",          "ncclAllReduce",    "ncclBroadcast",         "ncclCommAbort",
+        "ncclCommDestroy",        "ncclCommFinalize", "ncclCommGetAsyncError", "ncclCommInitAll",
+        "ncclCommInitRankConfig", "ncclGetUniqueId",  "ncclGetVersion",        "ncclGroupEnd",
+        "ncclGroupStart",         "ncclReduce",       "ncclReduceScatter",     "ncclWork"};
+    g_timeout_ms = 300;
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+        for (int nth = 1; nth <= 3; nth++)
+            for (int code = 1; code <= 6; code += i % 2 == 0 ? 2 : 5) {
+                sweep(functions[i], nth, code, false);
+                if (nth == 1) sweep(functions[i], nth, code, true);
+            }
 }
 
 /* ---- mistakes that NCCL would hang at, planted, and found by the fake ---- */

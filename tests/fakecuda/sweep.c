@@ -496,7 +496,12 @@ static const char *const k_not_called[] = {
     /* devices are described by dhow-probe, out of reach; plugin_test.c sweeps these */
     "cudaDeviceGetPCIBusId", "cudaDriverGetVersion", "cudaGetDeviceProperties",
     "cudaRuntimeGetVersion", "nvmlDeviceGetHandleByPciBusId_v2", "nvmlDeviceGetMemoryInfo",
-    "nvmlInit_v2", NULL};
+    "nvmlInit_v2",
+    /* plugin_coll_test.c sweeps these */
+    "ncclAllGather", "ncclAllReduce", "ncclBroadcast", "ncclCommAbort", "ncclCommDestroy",
+    "ncclCommFinalize", "ncclCommGetAsyncError", "ncclCommInitAll", "ncclCommInitRankConfig",
+    "ncclGetUniqueId", "ncclGetVersion", "ncclGroupEnd", "ncclGroupStart", "ncclReduce",
+    "ncclReduceScatter", "ncclWork", NULL};
 
 static void check_reach(const bool *called) {
     for (size_t i = 0; fakecuda_function(i) != NULL; i++) {
