@@ -178,8 +178,8 @@ void onednn_work_release(onednn_work *work);
 /* Slots of "dhow.conv/1", whose plans begin with a pointer to theirs: for transposed convolutions,
  * and for those of training, see onednn_training.c. */
 extern const dhow_conv onednn_transposed, onednn_training;
-/* Those of winograd_conv.c, which multiply without oneDNN. */
-extern const dhow_conv cpu_winograd;
+/* Those of winograd_conv.c and narrow_conv.c, which multiply without oneDNN. */
+extern const dhow_conv cpu_winograd, cpu_narrow;
 
 static inline void *onednn_address(dhow_buffer buffer) {
     return (void *)(uintptr_t)(buffer.handle + buffer.offset);

@@ -10,6 +10,8 @@
 
 #include <stdint.h>
 
+#include "activation.h"
+
 enum { WINOGRAD_POINTS = 36, WINOGRAD_SIDE = 6, WINOGRAD_RESULTS = 4 };
 
 /* How an image lies: vectors of channels, as wide as the instruction set has them. */
@@ -25,8 +27,7 @@ typedef struct winograd_job {
     const float *x, *weight; /* the weight as winograd_pack() leaves it */
     const float *bias, *residual;
     float *y;
-    uint32_t activation; /* DHOW_ACTIVATION_... */
-    float alpha, beta;
+    cpu_activation activation;
 } winograd_job;
 
 /* The work on tiles, compiled for an instruction set. Their channels are a multiple of `lanes`

@@ -22,13 +22,6 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* ---- whether it pays ---- */
 
-static int computes(uint32_t activation) {
-    return activation == DHOW_ACTIVATION_NONE || activation == DHOW_ACTIVATION_RELU ||
-           activation == DHOW_ACTIVATION_LEAKY_RELU || activation == DHOW_ACTIVATION_CLIP ||
-           activation == DHOW_ACTIVATION_HARD_SWISH || activation == DHOW_ACTIVATION_SIGMOID ||
-           activation == DHOW_ACTIVATION_SILU;
-}
-
 static int fits(const dhow_conv_desc *d) {
     int whole = d->stride[0] == 1 && d->stride[1] == 1 && d->dilation[0] == 1 &&
                 d->dilation[1] == 1 && d->kh == 3 && d->kw == 3 && d->groups == 1 && d->depth == 0;
@@ -36,7 +29,7 @@ static int fits(const dhow_conv_desc *d) {
     return whole && d->dtype == DHOW_F32 && d->weight_dtype == DHOW_F32 && d->compute == DHOW_F32 &&
            (d->flags & DHOW_BLAS_CONSTANT_B) &&
            !(d->flags & (DHOW_CONV_TRANSPOSED | DHOW_CONV_WEIGHT_GRADIENT)) &&
-           computes(d->activation);
+           cpu_activates(d->activation);
 }
 
 /* Chunks of tiles, of which each thread gets as many as others. */
@@ -139,15 +132,14 @@ static int32_t winograd_plan_make(void *handle, const dhow_conv_desc *d, void **
     plan->desc = *d;
     plan->tiles = t;
     plan->count = d->n * down * across;
-    plan->job = (winograd_job){.from = image_of(d->h, d->w, d->c, layout, t->lanes),
-                               .to = image_of(height, width, d->k, layout, t->lanes),
-                               .top = d->pad[0],
-                               .left = d->pad[1],
-                               .tiles_down = down,
-                               .tiles_across = across,
-                               .activation = d->activation,
-                               .alpha = d->activation_alpha,
-                               .beta = d->activation_beta};
+    plan->job =
+        (winograd_job){.from = image_of(d->h, d->w, d->c, layout, t->lanes),
+                       .to = image_of(height, width, d->k, layout, t->lanes),
+                       .top = d->pad[0],
+                       .left = d->pad[1],
+                       .tiles_down = down,
+                       .tiles_across = across,
+                       .activation = {d->activation, d->activation_alpha, d->activation_beta}};
     plan->chunk = divide(t, d->k, plan->count, device->team.threads).chunk;
     plan->room = winograd_room(t, d->c, plan->chunk);
     onednn_work_init(&plan->work, device,

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dhow/plugin.h"
-
 typedef struct shape {
     int64_t n, c, h, w, k;
     int64_t pad[4]; /* top, left, bottom, right */
@@ -56,13 +54,13 @@ static int64_t at(const winograd_image *i, int64_t lanes, int64_t n, int64_t c, 
 }
 
 static double activated(double x, const winograd_job *job) {
-    switch (job->activation) {
+    switch (job->activation.kind) {
         case DHOW_ACTIVATION_RELU:
             return fmax(x, 0);
         case DHOW_ACTIVATION_LEAKY_RELU:
-            return x < 0 ? x * job->alpha : x;
+            return x < 0 ? x * job->activation.alpha : x;
         case DHOW_ACTIVATION_CLIP:
-            return fmin(fmax(x, job->alpha), job->beta);
+            return fmin(fmax(x, job->activation.alpha), job->activation.beta);
         case DHOW_ACTIVATION_HARD_SWISH:
             return x * fmin(fmax(x / 6 + 0.5, 0), 1);
         case DHOW_ACTIVATION_SIGMOID:
@@ -209,9 +207,8 @@ Test(winograd, activations) {
         if (!can_run(t)) continue;
         operands o = operands_of(&s);
         winograd_job job = job_of(&s, t, 0);
-        job.activation = kinds[i / 2];
-        job.alpha = job.activation == DHOW_ACTIVATION_CLIP ? -0.5f : 0.25f;
-        job.beta = 0.75f;
+        const bool clips = kinds[i / 2] == DHOW_ACTIVATION_CLIP;
+        job.activation = (cpu_activation){kinds[i / 2], clips ? -0.5f : 0.25f, 0.75f};
         for (int64_t k = 0; k < s.k; k++) o.bias[k] *= k % 3 == 0 ? 200 : 1; /* saturates */
         sum_directly(&s, &job, t->lanes, &o);
         run(&s, t, &job, &o, 4);
