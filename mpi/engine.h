@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the parts of libdhow_mpi share: mpi.c makes and releases handles, parameters.c shares what
- * models hold, run.c is rank 0, serve.c all others, reduce.c sums for trainers. Functions take
- * handles that were checked.
+ * models hold, run.c is rank 0, serve.c all others; reduce.c sums for trainers, ring.c large
+ * arrays. Functions take handles that were checked.
  */
 #ifndef DHOW_MPI_ENGINE_H_
 #define DHOW_MPI_ENGINE_H_
@@ -49,7 +49,8 @@ struct dhow_mpi {
     bool trains; /* nobody serves */
     dhow_status broken;
     char broken_text[512];
-    unsigned char *room; /* of rank 0, for what arrives */
+    uint64_t ring_bytes; /* sums of as many go round a ring */
+    unsigned char *room; /* for what arrives */
     size_t room_bytes;
 };
 
@@ -80,5 +81,25 @@ dhow_status mpi_check_message(const message *got, uint32_t kind, int rank);
 dhow_status mpi_share_parameters(dhow_mpi *m, dhow_model *model);
 /* All ranks learn whether all went well, so that none goes on alone. */
 dhow_status mpi_agree(dhow_mpi *m, dhow_status own);
+
+/* ---- sums: reduce.c, ring.c ---- */
+
+typedef struct reduce_header {
+    uint32_t magic;
+    int32_t status, dtype; /* status: of an answer, or of a rank that has failed */
+    uint32_t ring;         /* 1: numbers do not follow, they go round the ring */
+    int64_t count;
+    char text[256]; /* of a failure */
+} reduce_header;
+
+/* Adds numbers to those that are there; makes m->room as large. Both are in message.c. */
+void mpi_add(dhow_dtype dtype, void *sums, const void *more, int64_t count);
+dhow_status mpi_make_room(dhow_mpi *m, size_t bytes);
+static inline size_t mpi_bytes_of(int32_t dtype, int64_t count) {
+    return (size_t)count * (dtype == DHOW_F64 ? sizeof(double) : sizeof(float));
+}
+/* Sums over all ranks, each of which gets the same bits, or an error; some may get sums where
+ * others fail. */
+dhow_status mpi_ring(dhow_mpi *m, const reduce_header *header, void *data);
 
 #endif /* DHOW_MPI_ENGINE_H_ */

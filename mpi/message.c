@@ -2,6 +2,7 @@
  *
  * See message.h and engine.h.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine.h"
@@ -35,4 +36,23 @@ dhow_status mpi_check_message(const message *got, uint32_t kind, int rank) {
                           "rank %d: an unexpected message; do all ranks run the same program and "
                           "version of dhow?",
                           rank);
+}
+
+void mpi_add(dhow_dtype dtype, void *sums, const void *more, int64_t count) {
+    float *narrow = sums;
+    double *wide = sums;
+    for (int64_t i = 0; dtype == DHOW_F32 && i < count; i++) narrow[i] += ((const float *)more)[i];
+    for (int64_t i = 0; dtype == DHOW_F64 && i < count; i++) wide[i] += ((const double *)more)[i];
+}
+
+dhow_status mpi_make_room(dhow_mpi *m, size_t bytes) {
+    if (m->room_bytes >= bytes) return DHOW_OK;
+    free(m->room);
+    m->room_bytes = 0;
+    m->room = malloc(bytes);
+    if (m->room == NULL)
+        return dhow_set_error(DHOW_OUT_OF_MEMORY, "rank %d: host memory is exhausted",
+                              m->wire.rank);
+    m->room_bytes = bytes;
+    return DHOW_OK;
 }

@@ -21,6 +21,8 @@ enum {
     DHOWI_STRUCT_LEAST(dhow_mpi_options, timeout_s) DHOWI_STRUCT_LEAST(dhow_mpi_member, reason)
 };
 
+enum { RING_BYTES = 256 << 10 };
+
 static dhow_status start(dhow_mpi *m, dhow_model *model, const dhow_mpi_options *o) {
     dhow_context *context = dhow_device_context(dhow_model_device(model));
     dhow_device *chosen = NULL;
@@ -77,6 +79,7 @@ dhow_status dhow_mpi_create(MPI_Comm comm, dhow_model *model, const dhow_mpi_opt
     m->magic = HANDLE_MAGIC;
     m->wire.comm = MPI_COMM_NULL;
     m->skip_failed_devices = o->skip_failed_devices != 0;
+    m->ring_bytes = o->ring_bytes > 0 ? o->ring_bytes : RING_BYTES;
     m->input_count = dhow_model_input_count(model);
     m->output_count = dhow_model_output_count(model);
     dhow_status status = wire_open(comm, is_timeout(o) ? timeout_of(o) : 4, &m->wire);
@@ -114,6 +117,7 @@ void dhow_mpi_release(dhow_mpi *m) {
     }
     m->magic = 0;
     dhow_parallel_release(m->parallel);
+    m->wire.broken = m->broken == DHOW_TIMED_OUT;
     wire_close(&m->wire);
     free(m->members);
     free(m->room);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums over the ranks, for trainers: all send what they have to rank 0, which adds it up in the
- * order of ranks and sends the sums back, the same bits to everyone. Rank 0 hears each rank's
- * pulse, so it notices one that died and tells the others, which would wait for it otherwise.
+ * Sums over the ranks, for trainers. Of few numbers all send what they have to rank 0, which adds
+ * it up in the order of ranks and sends the sums back, the same bits to everyone. Rank 0 hears each
+ * rank's pulse, so it notices one that died and tells the others, which would wait for it
+ * otherwise. Many numbers go round a ring (ring.c): all tell rank 0 of it before, who finds ranks
+ * that have others, and afterwards how it went, so that all have the sums or none.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,13 +14,6 @@
 #include "base/objects/struct_size.h"
 #include "engine.h"
 
-typedef struct reduce_header {
-    uint32_t magic;
-    int32_t status, dtype; /* status: of an answer */
-    int64_t count;
-    char text[256]; /* of a failure */
-} reduce_header;
-
 /* A rank's numbers on their way to rank 0. */
 typedef struct arrival {
     reduce_header header;
@@ -26,8 +21,9 @@ typedef struct arrival {
     bool has_header, done;
 } arrival;
 
-static size_t bytes_of(dhow_dtype dtype, int64_t count) {
-    return (size_t)count * (dtype == DHOW_F64 ? sizeof(double) : sizeof(float));
+/* That follow a header. */
+static size_t payload_of(const reduce_header *h) {
+    return h->ring != 0 ? 0 : mpi_bytes_of(h->dtype, h->count);
 }
 
 /* ---- rank 0 ---- */
@@ -39,11 +35,20 @@ static dhow_status check_header(const dhow_mpi *m, const reduce_header *got, int
                               "rank %d (%s): an unexpected message; do all ranks run the same "
                               "program and version of dhow?",
                               rank, m->wire.hosts[rank]);
-    if (got->count == own->count && got->dtype == own->dtype) return DHOW_OK;
+    if (got->status != DHOW_OK)
+        return dhow_set_error((dhow_status)got->status, "%.*s", (int)sizeof got->text - 1,
+                              got->text);
+    if (got->count == own->count && got->dtype == own->dtype) {
+        if (got->ring == own->ring) return DHOW_OK;
+        return dhow_set_error(DHOW_INVALID_ARGUMENT,
+                              "rank %d (%s) and rank %d have different ring_bytes; they need the "
+                              "same options of dhow_mpi_create()",
+                              rank, m->wire.hosts[rank], m->wire.rank);
+    }
     return dhow_set_error(DHOW_INVALID_ARGUMENT,
-                          "rank %d (%s) adds up %" PRId64 " numbers and rank 0 %" PRId64
+                          "rank %d (%s) adds up %" PRId64 " numbers and rank %d %" PRId64
                           ", or others; all ranks need the same model, options and steps",
-                          rank, m->wire.hosts[rank], got->count, own->count);
+                          rank, m->wire.hosts[rank], got->count, m->wire.rank, own->count);
 }
 
 static dhow_status advance(dhow_mpi *m, int rank, const reduce_header *own, void *room,
@@ -56,13 +61,12 @@ static dhow_status advance(dhow_mpi *m, int rank, const reduce_header *own, void
     }
     a->has_header = true;
     TRY(check_header(m, &a->header, rank, own));
-    TRY(wire_receive(&a->transfer, WIRE_TAG_DATA, room,
-                     bytes_of((dhow_dtype)own->dtype, own->count)));
+    if (payload_of(own) > 0) TRY(wire_receive(&a->transfer, WIRE_TAG_DATA, room, payload_of(own)));
     return DHOW_NOT_READY;
 }
 
 static dhow_status gather(dhow_mpi *m, const reduce_header *own, arrival *arrivals) {
-    const size_t bytes = bytes_of((dhow_dtype)own->dtype, own->count);
+    const size_t bytes = payload_of(own);
     uint32_t polls = 0;
     for (int rank = 1; rank < m->wire.size; rank++) {
         arrival *a = &arrivals[rank];
@@ -82,13 +86,6 @@ static dhow_status gather(dhow_mpi *m, const reduce_header *own, arrival *arriva
     return DHOW_OK;
 }
 
-static void add(dhow_dtype dtype, void *restrict sums, const void *restrict more, int64_t count) {
-    float *narrow = sums;
-    double *wide = sums;
-    for (int64_t i = 0; dtype == DHOW_F32 && i < count; i++) narrow[i] += ((const float *)more)[i];
-    for (int64_t i = 0; dtype == DHOW_F64 && i < count; i++) wide[i] += ((const double *)more)[i];
-}
-
 /* To all that are there; data follow a header that says OK. */
 static dhow_status answer(dhow_mpi *m, const reduce_header *header, const void *data,
                           arrival *arrivals) {
@@ -99,9 +96,8 @@ static dhow_status answer(dhow_mpi *m, const reduce_header *header, const void *
         *t = (wire_transfer){.wire = &m->wire, .peer = rank};
         if (wire_is_lost(&m->wire, rank)) continue;
         dhow_status status = wire_send(t, WIRE_TAG_HEADER, header, sizeof *header);
-        if (status == DHOW_OK && header->status == DHOW_OK)
-            status = wire_send(t, WIRE_TAG_DATA, data,
-                               bytes_of((dhow_dtype)header->dtype, header->count));
+        if (status == DHOW_OK && header->status == DHOW_OK && payload_of(header) > 0)
+            status = wire_send(t, WIRE_TAG_DATA, data, payload_of(header));
         if (status != DHOW_OK && first == DHOW_OK) first = status;
     }
     for (int rank = 1; rank < m->wire.size; rank++) {
@@ -112,27 +108,20 @@ static dhow_status answer(dhow_mpi *m, const reduce_header *header, const void *
     return first;
 }
 
-static dhow_status make_room(dhow_mpi *m, size_t bytes) {
-    if (m->room_bytes >= bytes) return DHOW_OK;
-    free(m->room);
-    m->room_bytes = 0;
-    m->room = malloc(bytes);
-    if (m->room == NULL)
-        return dhow_set_error(DHOW_OUT_OF_MEMORY, "rank 0: host memory is exhausted");
-    m->room_bytes = bytes;
-    return DHOW_OK;
-}
-
+/* A header of a rank that has failed is told to all. */
 static dhow_status reduce_all(dhow_mpi *m, reduce_header *header, void *data) {
-    const size_t bytes = bytes_of((dhow_dtype)header->dtype, header->count),
-                 others = (size_t)m->wire.size - 1;
+    const size_t bytes = payload_of(header), others = (size_t)m->wire.size - 1;
     arrival *arrivals = calloc((size_t)m->wire.size, sizeof *arrivals);
     if (arrivals == NULL)
         return dhow_set_error(DHOW_OUT_OF_MEMORY, "rank 0: host memory is exhausted");
-    dhow_status status = make_room(m, bytes * others), sent;
-    if (status == DHOW_OK) status = gather(m, header, arrivals);
-    for (size_t i = 0; i < others && status == DHOW_OK; i++)
-        add((dhow_dtype)header->dtype, data, m->room + bytes * i, header->count);
+    dhow_status status = mpi_make_room(m, bytes * others), sent;
+    reduce_header wanted = *header;
+    wanted.status = DHOW_OK;
+    if (status == DHOW_OK) status = gather(m, &wanted, arrivals);
+    if (header->status != DHOW_OK)
+        status = dhow_set_error((dhow_status)header->status, "%s", header->text);
+    for (size_t i = 0; i < others && status == DHOW_OK && bytes > 0; i++)
+        mpi_add((dhow_dtype)header->dtype, data, m->room + bytes * i, header->count);
     header->status = (int32_t)status;
     if (status != DHOW_OK)
         (void)snprintf(header->text, sizeof header->text, "%s", dhow_last_error());
@@ -144,28 +133,42 @@ static dhow_status reduce_all(dhow_mpi *m, reduce_header *header, void *data) {
 
 /* ---- other ranks ---- */
 
-static dhow_status reduce_own(dhow_mpi *m, reduce_header *header, void *data, wire_transfer *sent,
-                              wire_transfer *received) {
-    const size_t bytes = bytes_of((dhow_dtype)header->dtype, header->count);
-    reduce_header got = {0};
+static dhow_status reduce_own(dhow_mpi *m, const reduce_header *header, void *data,
+                              wire_transfer *sent, wire_transfer *received) {
+    const size_t bytes = payload_of(header);
+    reduce_header got = {0}, wanted = *header;
+    wanted.status = DHOW_OK;
     TRY(wire_send(sent, WIRE_TAG_HEADER, header, sizeof *header));
-    TRY(wire_send(sent, WIRE_TAG_DATA, data, bytes));
+    if (bytes > 0) TRY(wire_send(sent, WIRE_TAG_DATA, data, bytes));
     TRY(wire_receive(received, WIRE_TAG_HEADER, &got, sizeof got));
     TRY(wire_wait(received));
-    TRY(check_header(m, &got, 0, header));
-    got.text[sizeof got.text - 1] = '\0';
-    if (got.status != DHOW_OK) return dhow_set_error((dhow_status)got.status, "%s", got.text);
+    TRY(check_header(m, &got, 0, &wanted));
     TRY(wire_wait(sent)); /* the sums take its place */
-    TRY(wire_receive(received, WIRE_TAG_DATA, data, bytes));
+    if (bytes > 0) TRY(wire_receive(received, WIRE_TAG_DATA, data, bytes));
     return wire_wait(received);
 }
 
-static dhow_status reduce_with_root(dhow_mpi *m, reduce_header *header, void *data) {
+static dhow_status reduce_with_root(dhow_mpi *m, const reduce_header *header, void *data) {
     wire_transfer sent = {.wire = &m->wire, .peer = 0}, received = sent;
     const dhow_status status = reduce_own(m, header, data, &sent, &received);
     wire_end(&sent);
     wire_end(&received);
     return status;
+}
+
+static dhow_status by_root(dhow_mpi *m, reduce_header *header, void *data) {
+    return m->wire.rank == 0 ? reduce_all(m, header, data) : reduce_with_root(m, header, data);
+}
+
+/* ---- round the ring ---- */
+
+static dhow_status by_ring(dhow_mpi *m, reduce_header *header, void *data) {
+    TRY(by_root(m, header, NULL));
+    const dhow_status status = mpi_ring(m, header, data);
+    header->status = (int32_t)status;
+    if (status != DHOW_OK)
+        (void)snprintf(header->text, sizeof header->text, "%s", dhow_last_error());
+    return by_root(m, header, NULL);
 }
 
 /* ---- a process group ---- */
@@ -176,8 +179,8 @@ static dhow_status all_reduce(void *user, dhow_dtype dtype, void *data, int64_t 
     reduce_header header = {.magic = MESSAGE_MAGIC, .dtype = (int32_t)dtype, .count = count};
     if (m->wire.size == 1) return DHOW_OK;
     if (m->broken != DHOW_OK) return dhow_set_error(m->broken, "%s", m->broken_text);
-    m->broken =
-        m->wire.rank == 0 ? reduce_all(m, &header, data) : reduce_with_root(m, &header, data);
+    header.ring = mpi_bytes_of(header.dtype, count) >= m->ring_bytes;
+    m->broken = header.ring != 0 ? by_ring(m, &header, data) : by_root(m, &header, data);
     if (m->broken != DHOW_OK)
         (void)snprintf(m->broken_text, sizeof m->broken_text, "%s", dhow_last_error());
     return m->broken;

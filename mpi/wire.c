@@ -5,6 +5,7 @@
 #include "wire.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -38,6 +39,22 @@ static void beat(wire *w, int peer) {
         w->beats[peer] = MPI_REQUEST_NULL;
 }
 
+/* Under the mutex: the first notice is kept. */
+static void look_for_notices(wire *w) {
+    for (;;) {
+        MPI_Status status;
+        wire_notice got;
+        int there = 0;
+        if (MPI_Iprobe(MPI_ANY_SOURCE, WIRE_TAG_NOTICE, w->comm, &there, &status) != MPI_SUCCESS ||
+            there == 0)
+            return;
+        (void)MPI_Recv(&got, sizeof got, MPI_BYTE, status.MPI_SOURCE, WIRE_TAG_NOTICE, w->comm,
+                       &status);
+        got.text[sizeof got.text - 1] = '\0';
+        if (w->notice.status == DHOW_OK) w->notice = got;
+    }
+}
+
 /* Under the mutex. */
 static void listen(wire *w) {
     for (;;) {
@@ -55,14 +72,19 @@ static void listen(wire *w) {
     }
 }
 
-/* Rank 0 and each other rank hear of one another; the others have nothing to do with each other. */
+/* Who hears of one another: rank 0 and each other rank, and neighbours in the ring. */
+static bool are_peers(const wire *w, int peer) {
+    const int apart = (peer - w->rank + w->size) % w->size;
+    return apart != 0 && (w->rank == 0 || peer == 0 || apart == 1 || apart == w->size - 1);
+}
+
 static void *keep_beating(void *argument) {
     wire *w = argument;
     while (!atomic_load(&w->stopping)) {
         pthread_mutex_lock(&w->mutex);
         listen(w);
-        if (w->rank != 0) beat(w, 0);
-        for (int peer = 1; w->rank == 0 && peer < w->size; peer++) beat(w, peer);
+        for (int peer = 0; peer < w->size; peer++)
+            if (are_peers(w, peer)) beat(w, peer);
         pthread_mutex_unlock(&w->mutex);
         sleep_for(k_beat_seconds);
     }
@@ -172,6 +194,7 @@ static bool take_leave(wire *w, int peer, double deadline) {
     int beaten = 0, sent = 0;
     MPI_Request request = MPI_REQUEST_NULL;
     while (!(beaten && sent && w->left[peer]) && wire_now() < deadline) {
+        if (wire_now() - w->heard[peer] > w->timeout && !w->left[peer]) break; /* it has died */
         if (!beaten) (void)MPI_Test(&w->beats[peer], &beaten, MPI_STATUS_IGNORE);
         if (beaten && request == MPI_REQUEST_NULL && !sent &&
             MPI_Isend(&goodbye, 1, MPI_BYTE, peer, WIRE_TAG_PULSE, w->comm, &request) !=
@@ -187,14 +210,14 @@ static bool take_leave(wire *w, int peer, double deadline) {
 }
 
 void wire_close(wire *w) {
-    bool all_left = true;
+    bool all_left = !w->broken;
     const double deadline = wire_now() + w->timeout;
     atomic_store(&w->stopping, true);
     if (w->started) (void)pthread_join(w->pulse, NULL);
     for (int peer = 0; w->lost != NULL && peer < w->size; peer++)
         all_left = all_left && !w->lost[peer];
     for (int peer = 0; w->started && all_left && peer < w->size; peer++) {
-        if (peer == w->rank || (w->rank != 0 && peer != 0)) continue;
+        if (!are_peers(w, peer)) continue;
         all_left = take_leave(w, peer, deadline);
     }
     /* Freeing is for all ranks together, which lost ones do not take part in. */
@@ -273,12 +296,16 @@ dhow_status wire_poll(wire_transfer *t) {
         if (!failed && done != 0) t->done++;
     }
     listen(w);
+    if (t->heeds) look_for_notices(w);
+    const wire_notice notice = w->notice;
     double silence = wire_now() - w->heard[t->peer];
     bool over = t->done == t->count;
     if (!over && silence > w->timeout) failed = true;
     if (failed) w->lost[t->peer] = true;
     (void)pthread_mutex_unlock(&w->mutex);
     if (failed) return say_lost(w, t->peer, silence);
+    if (t->heeds && !over && notice.status != DHOW_OK)
+        return dhow_set_error((dhow_status)notice.status, "%s", notice.text);
     return over ? DHOW_OK : DHOW_NOT_READY;
 }
 
@@ -304,4 +331,33 @@ void wire_end(wire_transfer *t) {
     }
     free(t->requests);
     *t = (wire_transfer){0};
+}
+
+/* Small messages leave at once; a rank that takes none is not waited for. */
+void wire_notify(wire *w, dhow_status status) {
+    wire_notice notice = {.status = (int32_t)status};
+    const double deadline = wire_now() + 0.25;
+    (void)snprintf(notice.text, sizeof notice.text, "%s", dhow_last_error());
+    for (int peer = 0; peer < w->size; peer++) {
+        MPI_Request request = MPI_REQUEST_NULL;
+        int done = 0;
+        uint32_t polls = 0;
+        if (peer == w->rank || wire_is_lost(w, peer)) continue;
+        (void)pthread_mutex_lock(&w->mutex);
+        const int code =
+            MPI_Isend(&notice, sizeof notice, MPI_BYTE, peer, WIRE_TAG_NOTICE, w->comm, &request);
+        (void)pthread_mutex_unlock(&w->mutex);
+        while (code == MPI_SUCCESS && !done) {
+            (void)pthread_mutex_lock(&w->mutex);
+            (void)MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+            if (!done && wire_now() > deadline) {
+                (void)MPI_Cancel(&request);
+                (void)MPI_Request_free(&request);
+                done = 1;
+            }
+            (void)pthread_mutex_unlock(&w->mutex);
+            wire_pause(&polls);
+        }
+    }
+    (void)dhow_set_error(status, "%s", notice.text);
 }

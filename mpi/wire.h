@@ -2,8 +2,8 @@
  *
  * Messages between ranks, none of which waits forever. Every MPI call is made under one lock, so
  * MPI_THREAD_SERIALIZED is enough for a program that makes none meanwhile, and returns at once; a
- * thread sends a pulse to the other side four times a second, also while this rank computes, and a
- * rank without one for too long is lost.
+ * thread sends a pulse to rank 0 and to the neighbours four times a second, also while this rank
+ * computes, and a rank without one for too long is lost.
  */
 #ifndef DHOW_MPI_WIRE_H_
 #define DHOW_MPI_WIRE_H_
@@ -17,7 +17,13 @@
 
 #include "dhow/dhow.h"
 
-enum { WIRE_TAG_PULSE = 1, WIRE_TAG_HEADER = 2, WIRE_TAG_DATA = 3 };
+enum { WIRE_TAG_PULSE = 1, WIRE_TAG_HEADER = 2, WIRE_TAG_DATA = 3, WIRE_TAG_NOTICE = 4 };
+
+/* A failure that all ranks are told of, whatever they wait for. */
+typedef struct wire_notice {
+    int32_t status; /* 0: none */
+    char text[252];
+} wire_notice;
 
 typedef struct wire {
     MPI_Comm comm;
@@ -26,12 +32,14 @@ typedef struct wire {
     pthread_mutex_t mutex;
     pthread_t pulse;
     bool started, counted;
+    bool broken; /* some rank is lost, perhaps to another: nobody is waited for at the end */
     atomic_bool stopping;
     double *heard;      /* when each rank was last heard of; under the mutex */
     bool *left;         /* a rank that has said goodbye sends nothing more; under the mutex */
     bool *lost;         /* a rank that was lost stays lost; under the mutex */
     MPI_Request *beats; /* pulses on their way */
     char (*hosts)[64];  /* names of the ranks' machines */
+    wire_notice notice; /* the first that came; under the mutex */
 } wire;
 
 /* Messages to and from one rank that are on their way. */
@@ -40,6 +48,7 @@ typedef struct wire_transfer {
     int peer;
     MPI_Request *requests;
     uint32_t count, capacity, done;
+    bool heeds; /* another rank's notice ends it */
 } wire_transfer;
 
 double wire_now(void);
@@ -53,7 +62,8 @@ void wire_close(wire *w);
  * over. */
 dhow_status wire_send(wire_transfer *t, int tag, const void *data, size_t bytes);
 dhow_status wire_receive(wire_transfer *t, int tag, void *data, size_t bytes);
-/* OK when all has arrived, NOT_READY, or TIMED_OUT: the peer is lost. */
+/* OK when all has arrived, NOT_READY, or TIMED_OUT: the peer is lost; of one that heeds notices the
+ * failure of another rank. */
 dhow_status wire_poll(wire_transfer *t);
 /* Polls until it is no longer NOT_READY. */
 dhow_status wire_wait(wire_transfer *t);
@@ -63,5 +73,7 @@ void wire_end(wire_transfer *t);
 void wire_pause(uint32_t *polls);
 
 bool wire_is_lost(wire *w, int rank);
+/* Tells all ranks that are there of the thread's last failure, which stays its own. */
+void wire_notify(wire *w, dhow_status status);
 
 #endif /* DHOW_MPI_WIRE_H_ */

@@ -81,6 +81,7 @@ struct dhow_context {
     atomic_bool complete;
     bool completing;
     bool validate;
+    bool collectives;             /* backends may sum between their devices themselves */
     atomic_bool tracing;          /* records are made */
     _Atomic(dhowi_trace *) trace; /* NULL: none was ever started */
     char *trace_path;             /* of DHOW_TRACE, else NULL */

@@ -61,3 +61,13 @@ dhow_status dhowi_read_validate(bool *out) {
     }
     return DHOW_OK;
 }
+
+dhow_status dhowi_read_collectives(bool *out) {
+    const char *text = dhowi_env("DHOW_COLLECTIVES");
+    *out = true;
+    if (text != NULL && !dhowi_parse_switch(text, out)) {
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "DHOW_COLLECTIVES: '%.64s' is none of 0, 1, on, off", text);
+    }
+    return DHOW_OK;
+}

@@ -2,29 +2,33 @@
  *
  * Batches that several devices share: each has the training graph and does its samples on a thread,
  * with the first one's parameters. The losses of parts are multiplied by their share of the whole
- * batch, so gradients only need to be added up; that is done on the first device, which alone makes
- * the optimiser's step. So there is one state, and replicas cannot drift apart.
+ * batch, so gradients only need to be added up; that is done on the first device, bucket by bucket
+ * while they are made (parallel/reducer.h), and it alone makes the optimiser's step. So there is
+ * one state, and replicas cannot drift apart.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/memory/alloc.h"
+#include "base/memory/size.h"
 #include "base/text/text.h"
 #include "base/threads/clock.h"
 #include "dhow/copy.h"
 #include "dhow/create.h"
 #include "parallel/parallel.h"
+#include "parallel/reducer.h"
 #include "parallel/team.h"
 #include "stream/stream.h"
 #include "tensor/tensor.h"
 #include "train/train.h"
 
 static const char k_create[] = "dhow_trainer_create";
+static const uint64_t k_bucket_bytes = UINT64_C(25) << 20; /* as DistributedDataParallel's */
 
 typedef struct part {
+    struct dhowi_division *division;
     dhow_device *device;
     dhow_trainer *replica; /* of the first part the trainer itself */
-    dhow_tensor *arrived;  /* gradients of other devices, on the first */
     dhow_tensor **columns; /* its rows of the inputs, then of the target; room for them */
     int64_t begin, rows;
     double loss, seconds;
@@ -38,7 +42,10 @@ struct dhowi_division {
     dhowi_shares shares;
     bool fixed_shares, skips;
     part *parts;
-    double loss; /* of the backward before */
+    dhowi_reducer *reducer; /* of gradients; its members are the parts */
+    dhowi_buckets buckets;
+    uint32_t *groups; /* the bucket of each output of the training graph */
+    double loss;      /* of the backward before */
     /* Of the backward that runs. */
     dhow_stream *stream;
     dhow_tensor *const *inputs;
@@ -95,7 +102,38 @@ static dhow_status make_part(const dhowi_division *d, uint32_t i) {
     }
     dhow_status status = dhowi_replica_of(t, p->device, &p->replica);
     if (status != DHOW_OK) return dhowi_fail_prefix(status, "devices[%u], %s", i, p->device->name);
-    return dhowi_flat(t, t->count, &p->arrived);
+    return DHOW_OK;
+}
+
+/* Outputs of the graph are the loss, gradients, and what belongs to no bucket. */
+static dhow_status make_buckets(dhowi_division *d, uint64_t bucket_bytes) {
+    const dhow_trainer *t = d->t;
+    const uint32_t outputs = t->graph->output_count;
+    const uint64_t bytes = bucket_bytes > 0 ? bucket_bytes : k_bucket_bytes,
+                   wanted = bytes / dhow_dtype_bytes(t->dtype);
+    int64_t *firsts = dhowi_alloc_array((size_t)t->trained_count + 1, sizeof *firsts);
+    d->groups = dhowi_alloc_array((size_t)outputs + 1, sizeof *d->groups);
+    if (firsts == NULL || d->groups == NULL) {
+        dhowi_free(firsts);
+        return dhowi_fail_memory(k_create);
+    }
+    for (uint32_t i = 0; i < t->trained_count; i++) firsts[i] = t->trained[i].first;
+    dhowi_buckets_divide(firsts, t->trained_count, t->count,
+                         (int64_t)DHOWI_MIN(wanted, (uint64_t)INT64_MAX), d->groups + 1,
+                         &d->buckets);
+    d->groups[0] = d->buckets.count;
+    for (uint32_t i = 1 + t->trained_count; i < outputs; i++) d->groups[i] = d->buckets.count;
+    dhowi_free(firsts);
+    return DHOW_OK;
+}
+
+static dhow_status make_reducer(dhowi_division *d, uint64_t bucket_bytes) {
+    dhow_device *devices[DHOWI_MAX_MEMBERS];
+    for (uint32_t i = 0; i < d->shares.count; i++) devices[i] = d->parts[i].device;
+    DHOWI_TRY(make_buckets(d, bucket_bytes));
+    DHOWI_TRY(
+        dhowi_reducer_create(devices, d->shares.count, d->t->dtype, &d->buckets, &d->reducer));
+    return dhowi_reducer_prepare(d->reducer, d->shares.live);
 }
 
 static void do_part(void *division, uint32_t index);
@@ -109,11 +147,13 @@ static dhow_status start(dhowi_division *d, const dhow_trainer_options *o) {
     d->skips = o->skip_failed_devices != 0;
     for (; d->shares.count < count; d->shares.count++) {
         const uint32_t i = d->shares.count;
+        d->parts[i].division = d;
         d->parts[i].device = count > 1 ? o->devices[i] : d->t->graph->device;
         d->shares.live[i] = true;
         d->shares.share[i] = o->shares != NULL ? o->shares[i] : 1;
     }
     for (uint32_t i = 0; i < count; i++) DHOWI_TRY(make_part(d, i));
+    DHOWI_TRY(make_reducer(d, o->bucket_bytes));
     return dhowi_team_start(&d->team, k_create, count - 1, do_part, d);
 }
 
@@ -127,13 +167,14 @@ dhow_status dhowi_division_make(dhow_trainer *t, const dhow_trainer_options *opt
 void dhowi_division_end(dhowi_division *d) {
     if (d == NULL) return;
     dhowi_team_end(&d->team);
+    dhowi_reducer_end(d->reducer);
     for (uint32_t i = 0; d->parts != NULL && i < d->shares.count; i++) {
         part *p = &d->parts[i];
         if (p->replica != NULL && p->replica != d->t) dhowi_replica_end(p->replica);
-        dhow_tensor_release(p->arrived);
         dhowi_free(p->columns);
     }
     dhowi_free(d->parts);
+    dhowi_free(d->groups);
     dhowi_free(d);
 }
 
@@ -146,6 +187,12 @@ static dhow_status bring(const part *p, dhow_tensor *whole, dhow_stream *stream,
     dhow_status status = dhow_tensor_to_async(stream, rows, p->device, out);
     dhow_tensor_release(rows);
     return status;
+}
+
+static dhow_status bucket_written(void *user, uint32_t bucket, dhow_stream *stream) {
+    const part *p = user;
+    const dhowi_division *d = p->division;
+    return dhowi_reducer_ready(d->reducer, (uint32_t)(p - d->parts), bucket, stream);
 }
 
 static dhow_status compute(const dhowi_division *d, part *p, dhow_stream *stream) {
@@ -161,11 +208,14 @@ static dhow_status compute(const dhowi_division *d, part *p, dhow_stream *stream
         DHOWI_TRY(bring(p, d->inputs[i], stream, &p->columns[i]));
     if (t->has_target) DHOWI_TRY(bring(p, d->target, stream, &p->columns[t->input_count]));
     const bool more = r == t && d->more;
-    DHOWI_TRY(dhowi_replica_run(r, stream, p->columns, p->columns[t->input_count], more, &piece));
-    if (r != t) /* parameters came after what read these the last time */
-        DHOWI_TRY(dhow_copy_async(stream, r->gradients, p->arrived, DHOW_COPY_UNORDERED));
+    const uint32_t index = (uint32_t)(p - d->parts);
+    dhowi_output_groups groups = {
+        .count = d->buckets.count, .group = d->groups, .written = bucket_written, .user = p};
+    DHOWI_TRY(dhowi_replica_run(r, stream, p->columns, p->columns[t->input_count], more, &piece,
+                                dhowi_reducer_wants(d->reducer, index) ? &groups : NULL));
     DHOWI_TRY(dhowi_replica_loss(r, &p->loss));
-    return dhow_stream_sync(stream);
+    DHOWI_TRY(dhow_stream_sync(stream));
+    return dhowi_reducer_settle(d->reducer, index);
 }
 
 static void work(const dhowi_division *d, part *p, dhow_stream *given) {
@@ -193,51 +243,41 @@ static void do_part(void *division, uint32_t index) {
 
 /* ---- a backward ---- */
 
-/* Samples of this process: the first extent of inputs and target. */
-static dhow_status count_rows(dhowi_division *d) {
-    const dhow_trainer *t = d->t;
-    char text[160];
-    d->rows = t->group.size > 1 && t->input_count > 0 && d->inputs[0] == NULL ? 0 : -1;
-    if (d->rows == 0) return DHOW_OK;
-    for (uint32_t i = 0; i <= t->input_count; i++) {
-        const dhow_tensor *x = i < t->input_count ? d->inputs[i] : d->target;
-        if (i == t->input_count && !t->has_target) break;
-        DHOWI_TRY(dhowi_tensor_check(x, "batch", i < t->input_count ? "input" : "target"));
-        if (x->rank > 0 && (d->rows < 0 || x->shape[0] == d->rows)) {
-            d->rows = x->shape[0];
-            continue;
-        }
-        return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "%s %u is %s; samples are the first dimension, of the same extent in "
-                          "all inputs and the target",
-                          i < t->input_count ? "input" : "target", i < t->input_count ? i : 0,
-                          dhowi_tensor_text(x, text, sizeof text));
-    }
-    if (d->rows > 0 || t->group.size > 1) return DHOW_OK;
-    return dhowi_fail(DHOW_INVALID_ARGUMENT, "the batch has no samples");
-}
-
-static dhow_status find_place(dhowi_division *d, dhow_status own) {
-    const dhow_trainer *t = d->t;
-    double count = 0;
-    if (own == DHOW_OK) own = count_rows(d);
-    if (own == DHOW_OK) own = dhowi_loss_count(t, d->target, d->rows, &count);
-    d->place = (dhowi_place){.count = count, .rows = d->rows};
-    if (t->group.size == 0) return own;
-    DHOWI_TRY(dhowi_group_place(t, own, count, d->rows, &d->place));
-    if (d->place.rows > 0) return DHOW_OK;
-    return dhowi_fail(DHOW_INVALID_ARGUMENT, "no process has samples");
+static void keep_failure(const dhowi_division *d, uint32_t i, dhow_status status) {
+    part *p = &d->parts[i];
+    if (status == DHOW_OK || p->status != DHOW_OK) return;
+    p->status = status;
+    dhowi_error_save(&p->error, status);
 }
 
 /* The parameters as they are now, for the program may have written them too. */
-static dhow_status follow(const dhow_trainer *t, const part *p) {
-    const dhow_trainer *r = p->replica;
+static dhow_status follow(const dhowi_division *d, const part *p) {
+    const dhow_trainer *t = d->t, *r = p->replica;
     dhow_stream *stream;
     if (r == t || p->rows == 0) return DHOW_OK;
     DHOWI_TRY(dhow_stream_default(p->device, &stream));
-    DHOWI_TRY(dhow_copy_async(stream, t->parameters, r->parameters, 0));
+    if (!dhowi_reducer_broadcasts(d->reducer))
+        DHOWI_TRY(dhow_copy_async(stream, t->parameters, r->parameters, 0));
     if (t->running == NULL || t->running->count == 0) return DHOW_OK;
     return dhow_copy_async(stream, t->running, r->running, 0);
+}
+
+static void set_out(dhowi_division *d) {
+    dhow_tensor *parameters[DHOWI_MAX_MEMBERS], *gradients[DHOWI_MAX_MEMBERS];
+    int64_t rows[DHOWI_MAX_MEMBERS];
+    uint32_t failed = 0;
+    dhow_status status = dhowi_reducer_prepare(d->reducer, d->shares.live);
+    for (uint32_t i = 0; i < d->shares.count; i++) {
+        dhow_trainer *r = d->parts[i].replica;
+        parameters[i] = r->parameters;
+        gradients[i] = i == 0 && d->more ? r->more : r->gradients;
+        rows[i] = d->parts[i].rows;
+    }
+    if (status == DHOW_OK && dhowi_reducer_broadcasts(d->reducer))
+        status = dhowi_reducer_broadcast(d->reducer, parameters, &failed);
+    keep_failure(d, failed, status);
+    for (uint32_t i = 0; i < d->shares.count; i++) keep_failure(d, i, follow(d, &d->parts[i]));
+    keep_failure(d, 0, dhowi_reducer_begin(d->reducer, d->stream, gradients, rows));
 }
 
 /* A batch norm has no variance of one sample: a part of one goes to the largest other. */
@@ -264,9 +304,9 @@ static void run_round(dhowi_division *d) {
         p->begin = begin;
         p->rows = rows[i];
         begin += rows[i];
-        p->status = follow(d->t, p);
-        if (p->status != DHOW_OK) dhowi_error_save(&p->error, p->status);
+        p->status = DHOW_OK;
     }
+    set_out(d);
     dhowi_team_begin(&d->team);
     work(d, &d->parts[0], d->stream);
     dhowi_team_wait(&d->team);
@@ -284,31 +324,37 @@ static bool leave_out(dhowi_division *d, uint32_t i) {
     return true;
 }
 
+/* The sums, unless a part has failed: they are of all or of none. */
+static void finish_round(dhowi_division *d) {
+    bool whole = true;
+    uint32_t failed;
+    for (uint32_t i = 0; i < d->shares.count; i++) whole = whole && d->parts[i].status == DHOW_OK;
+    if (whole) {
+        const dhow_status status = dhowi_reducer_finish(d->reducer, d->stream, &failed);
+        keep_failure(d, failed, status);
+        whole = status == DHOW_OK;
+    }
+    if (!whole) dhowi_reducer_give_up(d->reducer);
+}
+
 static dhow_status run_parts(dhowi_division *d) {
     for (bool again = true; again;) {
         again = false;
         run_round(d);
+        finish_round(d);
         for (uint32_t i = 0; i < d->shares.count; i++) {
             if (d->parts[i].status == DHOW_OK) continue;
             if (!leave_out(d, i)) return dhowi_error_raise(&d->parts[i].error);
             again = true;
         }
     }
-    for (uint32_t i = 0; i < d->shares.count; i++)
-        if (d->parts[i].rows > 0)
-            dhowi_shares_note(&d->shares, i, d->parts[i].rows, d->parts[i].seconds);
-    if (!d->fixed_shares) dhowi_shares_adapt(&d->shares);
-    return DHOW_OK;
-}
-
-static dhow_status add_up(dhowi_division *d, dhow_tensor *sums) {
     d->loss = 0;
-    if (d->parts[0].rows == 0) DHOWI_TRY(dhow_fill(d->stream, sums, 0));
     for (uint32_t i = 0; i < d->shares.count; i++) {
-        const part *p = &d->parts[i];
-        d->loss += p->loss;
-        if (i > 0 && p->rows > 0) DHOWI_TRY(dhow_add(d->stream, sums, p->arrived, sums));
+        if (d->parts[i].rows == 0) continue;
+        d->loss += d->parts[i].loss;
+        dhowi_shares_note(&d->shares, i, d->parts[i].rows, d->parts[i].seconds);
     }
+    if (!d->fixed_shares) dhowi_shares_adapt(&d->shares);
     return DHOW_OK;
 }
 
@@ -340,14 +386,14 @@ dhow_status dhowi_division_run(dhowi_division *d, dhow_status checked, dhow_stre
                                uint64_t key) {
     dhow_trainer *t = d->t;
     dhow_tensor *sums = more ? t->more : t->gradients;
-    d->stream = stream;
+    if (checked == DHOW_OK)
+        checked = dhowi_stream_resolve(stream, t->graph->device, "the stream", &d->stream);
     d->inputs = inputs;
     d->target = target;
     d->more = more;
     d->key = key;
-    DHOWI_TRY(find_place(d, checked));
+    DHOWI_TRY(dhowi_find_place(t, checked, inputs, target, &d->rows, &d->place));
     dhow_status status = run_parts(d);
-    if (status == DHOW_OK) status = add_up(d, sums);
     if (status == DHOW_OK) status = keep_statistics(d);
     return with_others(d, status, sums);
 }

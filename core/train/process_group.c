@@ -10,6 +10,7 @@
 #include "base/objects/struct_size.h"
 #include "dhow/copy.h"
 #include "dhow/create.h"
+#include "parallel/comm.h"
 #include "stream/stream.h"
 #include "tensor/tensor.h"
 #include "train/train.h"
@@ -98,6 +99,44 @@ dhow_status dhowi_group_agree(const dhow_process_group *g, const dhowi_saved_err
     return say(g, own, numbers[0]);
 }
 
+/* ---- the samples of a batch that devices or processes share ---- */
+
+/* The first extent of inputs and target. */
+static dhow_status count_rows(const dhow_trainer *t, dhow_tensor *const *inputs,
+                              dhow_tensor *target, int64_t *rows) {
+    char text[160];
+    *rows = t->group.size > 1 && t->input_count > 0 && inputs[0] == NULL ? 0 : -1;
+    if (*rows == 0) return DHOW_OK;
+    for (uint32_t i = 0; i <= t->input_count; i++) {
+        const dhow_tensor *x = i < t->input_count ? inputs[i] : target;
+        if (i == t->input_count && !t->has_target) break;
+        DHOWI_TRY(dhowi_tensor_check(x, "batch", i < t->input_count ? "input" : "target"));
+        if (x->rank > 0 && (*rows < 0 || x->shape[0] == *rows)) {
+            *rows = x->shape[0];
+            continue;
+        }
+        return dhowi_fail(DHOW_INVALID_ARGUMENT,
+                          "%s %u is %s; samples are the first dimension, of the same extent in "
+                          "all inputs and the target",
+                          i < t->input_count ? "input" : "target", i < t->input_count ? i : 0,
+                          dhowi_tensor_text(x, text, sizeof text));
+    }
+    if (*rows > 0 || t->group.size > 1) return DHOW_OK;
+    return dhowi_fail(DHOW_INVALID_ARGUMENT, "the batch has no samples");
+}
+
+dhow_status dhowi_find_place(const dhow_trainer *t, dhow_status own, dhow_tensor *const *inputs,
+                             dhow_tensor *target, int64_t *rows, dhowi_place *out) {
+    double count = 0;
+    if (own == DHOW_OK) own = count_rows(t, inputs, target, rows);
+    if (own == DHOW_OK) own = dhowi_loss_count(t, target, *rows, &count);
+    *out = (dhowi_place){.count = count, .rows = *rows};
+    if (t->group.size == 0) return own;
+    DHOWI_TRY(dhowi_group_place(t, own, count, *rows, out));
+    if (out->rows > 0) return DHOW_OK;
+    return dhowi_fail(DHOW_INVALID_ARGUMENT, "no process has samples");
+}
+
 /* ---- arrays ---- */
 
 static int64_t bucket_of(dhow_dtype dtype) {
@@ -122,6 +161,7 @@ dhow_status dhowi_group_make(dhow_trainer *t) {
 }
 
 void dhowi_group_end(dhow_trainer *t) {
+    dhowi_comm_end(t->comm);
     for (int64_t i = 0; i < t->bucket_count; i++) dhow_tensor_release(t->buckets[i]);
     dhowi_free(t->buckets);
     dhowi_free(t->numbers);
@@ -176,9 +216,92 @@ static dhow_status in_place(const dhow_process_group *g, dhow_tensor *array,
     return DHOW_OK;
 }
 
+/* ---- by the devices themselves ---- */
+
+enum { ABLE, ID, ID_END = ID + DHOW_COLL_ID_BYTES, JOIN_MS = 30000 };
+static const double k_patience_s = 10, k_least_rate = 50e6; /* bytes per second */
+
+static void tell_of_host(const dhow_trainer *t, dhow_log_level level, bool own) {
+    dhowi_log_line(&t->model->context->log, level,
+                   "process %u of %u: gradients go by way of the host: %s", t->group.rank,
+                   t->group.size, own ? dhow_last_error() : "a device of another process cannot");
+    dhowi_error_clear();
+}
+
+/* All do the same, whatever becomes of it in each. */
+static dhow_status join_all(dhow_trainer *t, const dhow_coll_id *id) {
+    const dhow_process_group *g = &t->group;
+    dhowi_saved_error own = {.status = DHOW_OK};
+    dhowi_group_note(&own,
+                     dhowi_comm_join(t->graph->device, id, g->rank, g->size, JOIN_MS, &t->comm));
+    double joined = own.status == DHOW_OK;
+    DHOWI_TRY(add_up(g, DHOW_F64, &joined, 1));
+    if (joined == (double)g->size) return DHOW_OK;
+    if (own.status != DHOW_OK) (void)dhowi_error_raise(&own);
+    tell_of_host(t, DHOW_LOG_WARN, own.status != DHOW_OK);
+    dhowi_comm_end(t->comm);
+    t->comm = NULL;
+    return DHOW_OK;
+}
+
+/* The first process's id reaches the others as numbers. */
+dhow_status dhowi_group_connect(dhow_trainer *t) {
+    const dhow_process_group *g = &t->group;
+    double numbers[ID_END] = {0};
+    dhow_coll_id id = {{0}};
+    if (g->size < 2) return DHOW_OK;
+    dhow_status able = DHOW_UNSUPPORTED;
+    if (t->parameters->storage->host == NULL && t->model->context->collectives)
+        able = dhowi_comm_find(t->graph->device, g->rank == 0 ? &id : NULL);
+    else
+        (void)dhowi_fail(able, "%s", "its device is the CPU, or DHOW_COLLECTIVES is off");
+    dhowi_saved_error own = {.status = DHOW_OK};
+    dhowi_group_note(&own, able);
+    numbers[ABLE] = able == DHOW_OK;
+    for (int i = 0; i < DHOW_COLL_ID_BYTES; i++) numbers[ID + i] = id.bytes[i];
+    DHOWI_TRY(add_up(g, DHOW_F64, numbers, ID_END));
+    for (int i = 0; i < DHOW_COLL_ID_BYTES; i++) id.bytes[i] = (uint8_t)numbers[ID + i];
+    if (numbers[ABLE] == (double)g->size) return join_all(t, &id);
+    if (own.status != DHOW_OK) (void)dhowi_error_raise(&own);
+    tell_of_host(t, DHOW_LOG_INFO, own.status != DHOW_OK);
+    return DHOW_OK;
+}
+
+static dhow_status sum_on_devices(const dhow_trainer *t, dhow_tensor *array) {
+    const dhowi_comm_part part = {array, array};
+    const double seconds = k_patience_s + (double)dhowi_tensor_bytes(array) / k_least_rate;
+    uint32_t rank;
+    DHOWI_TRY(dhowi_comm_run(t->comm, DHOW_COLL_ALL_REDUCE, 0, &part, array->count, true, &rank));
+    return dhowi_comm_wait(t->comm, seconds, &rank);
+}
+
+/* All have come before the devices begin, for those would wait for a process that has died. Where
+ * one cannot go on this way, none does, from the next sum on. */
+static dhow_status by_devices(const dhow_trainer *t, dhow_tensor *array, dhowi_saved_error *own,
+                              bool *done) {
+    const bool usable = dhowi_comm_is_usable(t->comm);
+    double numbers[] = {own->status != DHOW_OK, usable};
+    DHOWI_TRY(add_up(&t->group, DHOW_F64, numbers, 2));
+    *done = numbers[1] == (double)t->group.size;
+    if (!*done && usable) {
+        dhowi_comm_give_up(t->comm);
+        tell_of_host(t, DHOW_LOG_WARN, false);
+    }
+    if (!*done || numbers[0] > 0) return DHOW_OK; /* all hear of a failure when they agree */
+    const dhow_status status = sum_on_devices(t, array);
+    if (status == DHOW_OK) return DHOW_OK;
+    dhowi_group_note(own, status);
+    tell_of_host(t, DHOW_LOG_WARN, true);
+    dhowi_comm_give_up(t->comm);
+    return DHOW_OK;
+}
+
 dhow_status dhowi_group_sum(const dhow_trainer *t, dhow_stream *stream, dhow_tensor *array,
                             dhowi_saved_error *own) {
+    bool done = false;
     if (t->group.size == 1 || array->count == 0) return DHOW_OK;
+    if (t->comm != NULL) DHOWI_TRY(by_devices(t, array, own, &done));
+    if (done) return DHOW_OK;
     return array->storage->host != NULL ? in_place(&t->group, array, own)
                                         : through_host(t, stream, array, own);
 }

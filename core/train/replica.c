@@ -7,6 +7,7 @@
 #include "base/memory/alloc.h"
 #include "dhow/copy.h"
 #include "dhow/create.h"
+#include "model/run/run.h"
 #include "tensor/tensor.h"
 #include "train/train.h"
 
@@ -154,10 +155,16 @@ dhow_status dhowi_replica_bind(dhow_trainer *t, dhow_stream *stream, dhow_tensor
 }
 
 dhow_status dhowi_replica_run(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
-                              dhow_tensor *target, bool more, const dhowi_piece *piece) {
+                              dhow_tensor *target, bool more, const dhowi_piece *piece,
+                              dhowi_output_groups *groups) {
     DHOWI_TRY(dhowi_replica_bind(t, stream, inputs, target, more, piece));
-    return dhow_model_run_into(t->graph, stream, t->run_inputs, t->graph->input_count,
-                               t->run_outputs, t->graph->output_count);
+    return dhowi_model_run_tensors(t->graph, stream,
+                                   &(dhowi_tensor_run){.function = "dhow_model_run_into",
+                                                       .inputs = t->run_inputs,
+                                                       .input_count = t->graph->input_count,
+                                                       .given = t->run_outputs,
+                                                       .output_count = t->graph->output_count,
+                                                       .groups = groups});
 }
 
 dhow_status dhowi_replica_loss(const dhow_trainer *t, double *loss) {

@@ -9,6 +9,7 @@
 #include "base/threads/single.h"
 #include "dhow/train.h"
 #include "model/lower/lower.h"
+#include "model/plan/plan.h"
 #include "train/log/log.h"
 
 enum {
@@ -69,6 +70,7 @@ struct dhow_trainer {
     double *numbers;                         /* room for what its processes tell each other */
     dhow_tensor **buckets;                   /* on the host, for parts of arrays; NULL: in place */
     int64_t bucket_count;
+    struct dhowi_comm *comm;        /* of the group's devices; NULL: sums go by way of the host */
     dhowi_training_log *log;        /* NULL: none */
     int64_t log_samples, log_epoch; /* since the last update; negative: not known */
     int64_t ignored;                /* of a divided loss by class, as the weights */
@@ -115,7 +117,8 @@ dhow_status dhowi_replica_more(dhow_trainer *t);
 dhow_status dhowi_replica_bind(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
                                dhow_tensor *target, bool more, const dhowi_piece *piece);
 dhow_status dhowi_replica_run(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const *inputs,
-                              dhow_tensor *target, bool more, const dhowi_piece *piece);
+                              dhow_tensor *target, bool more, const dhowi_piece *piece,
+                              dhowi_output_groups *groups);
 dhow_status dhowi_replica_loss(const dhow_trainer *t, double *loss);
 /* division.c: several devices and processes. One backward of all, whose gradients end in the
  * trainer's array, or in that of `more`. */
@@ -138,11 +141,17 @@ dhow_status dhowi_group_take(const dhow_process_group *given, const char *functi
 /* Room for what is exchanged, made before any process waits for another. */
 dhow_status dhowi_group_make(dhow_trainer *t);
 void dhowi_group_end(dhow_trainer *t);
+/* Lets the devices of all processes sum by themselves, where each has one that can. */
+dhow_status dhowi_group_connect(dhow_trainer *t);
 /* Keeps this process's first failure, with its words, until all agree. */
 void dhowi_group_note(dhowi_saved_error *own, dhow_status status);
 /* Where the samples of this process are among those of all; fails everywhere if `own` does. */
 dhow_status dhowi_group_place(const dhow_trainer *t, dhow_status own, double count, int64_t rows,
                               dhowi_place *out);
+/* The samples of this process, 0 for none, and where they are in the batch of all; it is that of
+ * groups that fails everywhere if `own` does. */
+dhow_status dhowi_find_place(const dhow_trainer *t, dhow_status own, dhow_tensor *const *inputs,
+                             dhow_tensor *target, int64_t *rows, dhowi_place *out);
 /* Whether all are well, and the sum of losses. */
 dhow_status dhowi_group_agree(const dhow_process_group *g, const dhowi_saved_error *own,
                               double *loss);
@@ -154,8 +163,8 @@ dhow_status dhowi_group_take_first(const dhow_trainer *t, dhow_stream *stream, d
                                    dhowi_saved_error *own);
 /* choose.c: the parameters to train, by the options. */
 dhow_status dhowi_choose(dhow_trainer *t);
-/* flat.c: the place of a tensor in a flat array that has *count elements so far; an array of zeros;
- * a value's part of it, in its own shape; the value as the model has it, into that. */
+/* flat.c: the place of a tensor in a flat array that has *count elements so far; an array of
+ * zeros; a value's part of it, in its own shape; the value as the model has it, into that. */
 int64_t dhowi_flat_take(dhow_dtype dtype, const dhowi_tensor_desc *desc, int64_t *count);
 dhow_status dhowi_flat(const dhow_trainer *t, int64_t count, dhow_tensor **out);
 dhow_status dhowi_flat_part(const dhow_trainer *t, int32_t value, int64_t first, dhow_tensor *whole,

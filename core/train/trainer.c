@@ -69,11 +69,12 @@ static dhow_status join(const dhow_process_group *group, dhow_status own) {
 }
 
 /* All begin from the first one's parameters. */
-static dhow_status begin_alike(const dhow_trainer *t) {
+static dhow_status begin_alike(dhow_trainer *t) {
     dhowi_saved_error own = {.status = DHOW_OK};
     double nothing = 0;
     if (t->group.size == 0) return DHOW_OK;
-    dhow_status status = dhowi_group_take_first(t, NULL, t->parameters, &own);
+    dhow_status status = dhowi_group_connect(t);
+    if (status == DHOW_OK) status = dhowi_group_take_first(t, NULL, t->parameters, &own);
     if (status == DHOW_OK) status = dhowi_group_take_first(t, NULL, t->running, &own);
     if (status == DHOW_OK) status = dhowi_group_agree(&t->group, &own, &nothing);
     return status != DHOW_OK ? dhowi_fail_prefix(status, "%s", k_create) : DHOW_OK;
@@ -164,7 +165,7 @@ static dhow_status run(dhow_trainer *t, dhow_stream *stream, dhow_tensor *const 
     if (t->division != NULL) /* others hear of a failure */
         checked = dhowi_division_run(t->division, checked, stream, inputs, target, more, key);
     else if (checked == DHOW_OK)
-        checked = dhowi_replica_run(t, stream, inputs, target, more, &piece);
+        checked = dhowi_replica_run(t, stream, inputs, target, more, &piece, NULL);
     if (checked != DHOW_OK || !more) return checked;
     return dhow_add(stream, t->gradients, t->more, t->gradients);
 }

@@ -39,6 +39,9 @@ typedef struct dhow_mpi_options {
     int32_t skip_failed_devices; /**< rank 0: 1: a rank that fails is left out and others take its
                            rows. Every rank: the same for its own devices */
     double timeout_s; /**< silence after which a rank counts as lost, 1 to 3600; 0 stands for 4 */
+    uint64_t ring_bytes; /**< of process groups, the same on all ranks: sums of so many bytes or
+                              more go round a ring of the ranks, others by way of rank 0. 0: 256
+                              KiB; UINT64_MAX: none */
 } dhow_mpi_options;
 
 /** One of the ranks, as rank 0 sees it. */
@@ -128,9 +131,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_mpi_serve(dhow_mpi *mpi);
  *     dhow_mpi_process_group(m, &group);
  *     dhow_trainer_create(model, &DHOW_INIT(dhow_trainer_options, .process_group = &group), &t);
  *
- * Sums go by way of rank 0. A rank that is silent is told to all others as TIMED_OUT, with its
- * number and machine; the sums are at an end then, and the program goes on from its last checkpoint
- * with the ranks that are left, or with none.
+ * Sums of few numbers go by way of rank 0, which adds in the order of ranks, others round a ring,
+ * see dhow_mpi_options.ring_bytes; all ranks get the same bits. A rank that is silent is told to
+ * all others as TIMED_OUT, with its number and machine; the sums are at an end then, and the
+ * program goes on from its last checkpoint with the ranks that are left, or with none.
  *
  * @param mpi  of any rank
  * @param out  filled in, cleared on errors; begin with DHOW_INIT()

@@ -361,8 +361,7 @@ typedef struct dhow_plugin {
  * ----------------------------------------------------------------------------------------------------
  */
 
-/* Names of tables: "dhow.blas/1", "dhow.conv/1", "dhow.graph/1", "dhow.native/1". "dhow.coll/1" is
- * reserved for collectives between devices. */
+/* Names of tables: "dhow.blas/1", "dhow.conv/1", "dhow.graph/1", "dhow.native/1", "dhow.coll/1". */
 
 typedef struct dhow_buffer {
     uint64_t handle, offset;
@@ -539,6 +538,66 @@ typedef struct dhow_native {
     int32_t (*event_native)(void *event, uint64_t *out_native, dhow_error *err);
 } dhow_native;
 
+/* "dhow.coll/1": operations that several devices do together, each with memory of its own. A
+ * communicator is one rank's end: ranks 0 to size - 1 have a device each, of this process or of
+ * several. All ranks ask for the same operations in the same order; a rank's work begins when its
+ * stream comes to it, and waits there for the others'. */
+enum { DHOW_COLL_ID_BYTES = 128 };
+
+/* What ranks of several processes find each other by: bytes that any channel may carry. */
+typedef struct dhow_coll_id {
+    uint8_t bytes[DHOW_COLL_ID_BYTES];
+} dhow_coll_id;
+
+enum {                           /* dhow_coll_call.op; `count` elements, sums are of all ranks */
+       DHOW_COLL_ALL_REDUCE = 1, /* out[count] of each rank is the sum of all in[count] */
+       DHOW_COLL_REDUCE = 2,     /* the same for the root's out; others' is not looked at */
+       DHOW_COLL_BROADCAST = 3,  /* out[count] of each rank is the root's in[count] */
+       DHOW_COLL_ALL_GATHER = 4, /* out[size][count] of each rank is all in[count] */
+       DHOW_COLL_REDUCE_SCATTER =
+           5 /* out[count] of rank r is the sum of all in[size][count] at r */
+};
+
+/* What one rank of this process does. `in` and `out` are the same place, or do not overlap; of
+ * ALL_GATHER `in` may be the rank's part of `out`, of REDUCE_SCATTER the reverse. */
+typedef struct dhow_coll_call {
+    uint32_t struct_size;
+    uint32_t op;
+    int32_t dtype; /* sums: f32, f64, f16, bf16, i32, i64 */
+    uint32_t root; /* of REDUCE and BROADCAST */
+    uint64_t count;
+    void *comm;
+    void *stream; /* of the communicator's device */
+    dhow_buffer in, out;
+} dhow_coll_call;
+
+/* Slots that take a communicator are called by one thread at a time for each, but for query and
+ * abort, which may come while another thread is in run. */
+typedef struct dhow_coll {
+    uint32_t struct_size;
+    uint32_t minor;
+    /* Ranks 0 to count - 1 on these devices of one backend, which differ: all or none. UNSUPPORTED
+     * says what is missing, a library for example, and what to do about it. */
+    int32_t (*create_all)(void *const *devices, uint32_t count, void **out_comms, dhow_error *err);
+    /* An id for create_rank, made by one rank and carried to the others by the host. */
+    int32_t (*unique_id)(void *device, dhow_coll_id *out, dhow_error *err);
+    /* Blocks until all ranks have come, TIMED_OUT when they have not within `timeout_ms`, which
+     * holds for each wait of later calls, too. */
+    int32_t (*create_rank)(void *device, const dhow_coll_id *id, uint32_t rank, uint32_t size,
+                           uint32_t timeout_ms, void **out_comm, dhow_error *err);
+    /* Submits one call for each of several communicators, or several for one, as one group: none of
+     * them waits for a later one to be submitted. After a failure, *out_at being the call that it
+     * is of, the communicators are of no use; abort ends what part of the group was submitted. */
+    int32_t (*run)(const dhow_coll_call *const *calls, uint32_t count, uint32_t *out_at,
+                   dhow_error *err);
+    /* A failure of submitted work, a lost rank for example, or OK; does not wait. */
+    int32_t (*query)(void *comm, dhow_error *err);
+    /* Lets submitted work end, whatever other ranks do, with nothing to be relied on in `out`. Only
+     * query, which fails then, and destroy follow. */
+    void (*abort)(void *comm);
+    void (*destroy)(void *comm); /* its work has ended */
+} dhow_coll;
+
 /* ---- for the plugin's own definition
  * ------------------------------------------------------------------------------- */
 
@@ -601,6 +660,8 @@ _Static_assert(offsetof(dhow_plugin, builtin_kernel) == 232, "ABI");
 _Static_assert(sizeof(dhow_plugin) == 344, "ABI");
 _Static_assert(sizeof(dhow_blas_desc) == 128, "ABI");
 _Static_assert(sizeof(dhow_conv_desc) == 256, "ABI");
+_Static_assert(sizeof(dhow_coll_call) == 72, "ABI");
+_Static_assert(sizeof(dhow_coll) == 64, "ABI");
 #endif
 
 #ifdef __cplusplus

@@ -142,6 +142,10 @@ typedef struct dhow_trainer_options {
                                        part reads, and compute the rest again: less memory for
                                        more time, as torch.utils.checkpoint's
                                        checkpoint_sequential */
+    uint64_t bucket_bytes; /**< of several devices: gradients travel in buckets of so many bytes or
+                                more, from the last parameter to the first, each as soon as it is
+                                made; there are 15 at most. Larger than all: when the backward is
+                                over. 0: 25 MiB, as bucket_cap_mb of PyTorch */
 } dhow_trainer_options;
 
 /** How the learning rate goes on from step to step, n being the steps that were made before. */

@@ -54,6 +54,7 @@ typedef enum dhowi_cuda_library_id {
     DHOWI_CUDA_NVRTC,
     DHOWI_CUDA_NVML,
     DHOWI_CUDA_CUDNN,
+    DHOWI_CUDA_NCCL,
     DHOWI_CUDA_LIBRARIES
 } dhowi_cuda_library_id;
 
@@ -310,5 +311,9 @@ extern const dhow_conv dhowi_cuda_conv_table;
 int32_t dhowi_cuda_conv_read_choice(const dhow_host *host, dhowi_cuda_conv_choice *out,
                                     dhow_error *err);
 void dhowi_cuda_cudnn_end(dhowi_cuda_device *device, bool alive);
+
+/* ---- nccl.c --------------------------------------------------------------------------------- */
+
+extern const dhow_coll dhowi_cuda_coll;
 
 #endif /* DHOW_CUDA_CUDA_PLUGIN_H_ */

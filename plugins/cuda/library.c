@@ -22,7 +22,8 @@ static const vendor_library k_libraries[DHOWI_CUDA_LIBRARIES] = {
     [DHOWI_CUDA_CUBLAS] = {{"libcublas.so.13", "libcublas.so.12"}, "cuBLAS (libcublas)"},
     [DHOWI_CUDA_NVRTC] = {{"libnvrtc.so.13", "libnvrtc.so.12"}, "NVRTC (cuda-nvrtc)"},
     [DHOWI_CUDA_NVML] = {{"libnvidia-ml.so.1", NULL}, "the NVIDIA driver"},
-    [DHOWI_CUDA_CUDNN] = {{"libcudnn.so.9", NULL}, "cuDNN 9 (libcudnn9)"}};
+    [DHOWI_CUDA_CUDNN] = {{"libcudnn.so.9", NULL}, "cuDNN 9 (libcudnn9)"},
+    [DHOWI_CUDA_NCCL] = {{"libnccl.so.2", NULL}, "NCCL 2.14 or later (libnccl2)"}};
 
 static pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -54,6 +54,7 @@ static int32_t component(void *backend_pointer, uint32_t index, dhow_component *
     } libraries[] = {{DHOWI_CUDA_CUBLASLT, "cuBLASLt", "matmul"},
                      {DHOWI_CUDA_CUBLAS, "cuBLAS", "matmul that cuBLASLt has no algorithm for"},
                      {DHOWI_CUDA_CUDNN, "cuDNN", "convolution"},
+                     {DHOWI_CUDA_NCCL, "NCCL", "sums between GPUs that train together"},
                      {DHOWI_CUDA_NVRTC, "NVRTC", "kernels compiled at run time"},
                      {DHOWI_CUDA_NVML, "NVML", "free memory of devices nobody has opened"}};
     const uint32_t count = sizeof libraries / sizeof libraries[0];
@@ -86,6 +87,7 @@ static const void *get_extension(void *device, const char *id) {
         ((const dhowi_cuda_device *)device)->backend->conv != DHOWI_CUDA_CONV_OFF;
     if (strcmp(id, "dhow.blas/1") == 0) return &dhowi_cuda_blas;
     if (strcmp(id, "dhow.conv/1") == 0) return convolves ? &dhowi_cuda_conv_table : NULL;
+    if (strcmp(id, "dhow.coll/1") == 0) return &dhowi_cuda_coll;
     if (strcmp(id, "dhow.graph/1") == 0) return &dhowi_cuda_capture;
     if (strcmp(id, "dhow.native/1") == 0) return &dhowi_cuda_native;
     return NULL;

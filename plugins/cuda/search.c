@@ -45,7 +45,7 @@ static const char *named(const dhow_host *host, const char *variable) {
 
 /* Wheels of NVIDIA: one folder for all libraries since CUDA 13, one for each before. */
 static void add_wheels(dhowi_cuda_folders *out, const char *site_packages) {
-    static const char *const names[] = {"cu[0-9]*", "cublas", "cuda_nvrtc", "cudnn"};
+    static const char *const names[] = {"cu[0-9]*", "cublas", "cuda_nvrtc", "cudnn", "nccl"};
     char pattern[DHOWI_CUDA_PATH_BYTES];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const int used =

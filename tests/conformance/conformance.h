@@ -71,6 +71,7 @@ CONFORM_TABLE(order);
 CONFORM_TABLE(launch);
 CONFORM_TABLE(blas);
 CONFORM_TABLE(conv);
+CONFORM_TABLE(coll);
 CONFORM_TABLE(threads);
 CONFORM_TABLE(shutdown);
 CONFORM_TABLE(fault);

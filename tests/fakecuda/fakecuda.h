@@ -21,7 +21,8 @@
  *   mig=1          the devices are parts of GPUs, of whose whole memory NVML tells
  *   clock_s=N      how long before the others the first two timed events were recorded
  *   slow_ms=N      how long starting a library and pinning memory take
- *   nolt=1 nocudnn=1 nonvrtc=1 nonvml=1   the library does not start
+ *   nolt=1 nocudnn=1 nonvrtc=1 nonvml=1 nonccl=1   the library does not start
+ *   oldnccl=1      NCCL is one of 2.7
  *   strict=1       a complaint aborts, as do objects that are left when the process ends
  *   legacy=1       the legacy and the per-thread stream may be used; they are one, and order
  *                  nothing else: a program's default stream
@@ -61,7 +62,7 @@ bool fakecuda_reset(const char *settings, const char *faults, char *why, size_t 
 
 typedef struct fakecuda_objects {
     uint32_t device_blocks, host_blocks, registrations, streams, events, graphs, graph_execs,
-        libraries, contexts, blas_handles, lt_objects, cudnn_objects, programs;
+        libraries, contexts, blas_handles, lt_objects, cudnn_objects, nccl_comms, programs;
 } fakecuda_objects;
 /* What was made and not given back; a release counts whatever it answered. `out` may be NULL.
  * Returns the sum. */
@@ -98,6 +99,7 @@ typedef enum fakecuda_kind {
     FAKECUDA_BLAS,
     FAKECUDA_LT,
     FAKECUDA_CUDNN,
+    FAKECUDA_NCCL,
     FAKECUDA_PROGRAM,
     FAKECUDA_KINDS
 } fakecuda_kind;
@@ -116,6 +118,7 @@ int fakecuda_library_call(const char *function);
 bool fakecuda_setting(const char *name); /* "nolt" */
 int fakecuda_current_device(void);       /* -1: no context is current */
 bool fakecuda_memory_info(int device, uint64_t *out_free, uint64_t *out_total);
+int fakecuda_stream_device(cudaStream_t stream); /* -1: it is no stream */
 int fakecuda_device_count(void);
 int fakecuda_driver(void); /* 13000 */
 void fakecuda_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

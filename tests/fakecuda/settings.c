@@ -53,6 +53,8 @@ static int set(fake_settings *to, const char *key, size_t key_length, const char
                     {"nocudnn", &to->nocudnn},
                     {"nofused", &to->nofused},
                     {"nonvml", &to->nonvml},
+                    {"nonccl", &to->nonccl},
+                    {"oldnccl", &to->oldnccl},
                     {"log", &to->log},
                     {"idle", &to->idle},
                     {"ptx", &to->ptx},

@@ -52,10 +52,10 @@ __attribute__((destructor)) static void look_back(void) {
     fakecuda_complain(
         "left at the end: %u device blocks, %u host blocks, %u registrations, %u streams, %u "
         "events, %u graphs, %u recordings, %u libraries, %u contexts, %u of cuBLAS, %u of "
-        "cuBLASLt, %u of cuDNN, %u programs",
+        "cuBLASLt, %u of cuDNN, %u of NCCL, %u programs",
         left.device_blocks, left.host_blocks, left.registrations, left.streams, left.events,
         left.graph_execs, left.graphs, left.libraries, left.contexts, left.blas_handles,
-        left.lt_objects, left.cudnn_objects, left.programs);
+        left.lt_objects, left.cudnn_objects, left.nccl_comms, left.programs);
 }
 
 uint32_t fakecuda_complaints(void) { return atomic_load(&fake.complaints); }
@@ -243,13 +243,14 @@ uint32_t fakecuda_live_objects(fakecuda_objects *out) {
     objects.blas_handles = fake.counts[FAKECUDA_BLAS];
     objects.lt_objects = fake.counts[FAKECUDA_LT];
     objects.cudnn_objects = fake.counts[FAKECUDA_CUDNN];
+    objects.nccl_comms = fake.counts[FAKECUDA_NCCL];
     objects.programs = fake.counts[FAKECUDA_PROGRAM];
     fake_unlock();
     if (out != NULL) *out = objects;
     return objects.device_blocks + objects.host_blocks + objects.registrations + objects.streams +
            objects.events + objects.graphs + objects.graph_execs + objects.libraries +
            objects.contexts + objects.blas_handles + objects.lt_objects + objects.cudnn_objects +
-           objects.programs;
+           objects.nccl_comms + objects.programs;
 }
 
 /* ---- for the fake libraries ---- */
@@ -264,6 +265,8 @@ bool fakecuda_setting(const char *name) {
                     {"mig", fake.settings.mig},
                     {"nonvrtc", fake.settings.nonvrtc},
                     {"nonvml", fake.settings.nonvml},
+                    {"nonccl", fake.settings.nonccl},
+                    {"oldnccl", fake.settings.oldnccl},
                     {"noheuristic", fake.settings.noheuristic},
                     {"ptx", fake.settings.ptx}};
     fakecuda_start();

@@ -47,6 +47,11 @@ fake_stream *fake_stream_of(cudaStream_t stream) {
     return fakecuda_object_is(stream, FAKECUDA_STREAM) ? stream : NULL;
 }
 
+int fakecuda_stream_device(cudaStream_t handle) {
+    const fake_stream *stream = fake_stream_of(handle);
+    return stream != NULL ? stream->device : -1;
+}
+
 bool fake_stream_is_capturing(const fake_stream *stream) {
     fake_lock();
     const bool capturing = stream->capture != NULL;

@@ -347,10 +347,9 @@ static void run_program(program *p, const char *cache, bool fault_passes) {
     const dhow_context_options options =
         DHOW_INIT(dhow_context_options, .backends = "cpu,cuda", .cache_dir = cache,
                   .num_threads = 2, .log = quiet);
-    static void (*const parts[])(program * p) = {copies,         boxes,    fills,  products,
-                                                 convolutions,
-                                                 streams,        devices,  graphs, own_kernels,
-                                                 native_kernels, questions};
+    static void (*const parts[])(program * p) = {copies,       boxes,          fills,    products,
+                                                 convolutions, streams,        devices,  graphs,
+                                                 own_kernels,  native_kernels, questions};
     memset(p, 0, sizeof *p);
     TRY(dhow_context_create(&options, &p->context));
     TRY(dhow_device_get(p->context, "cpu", &p->cpu));
@@ -423,10 +422,11 @@ static bool run(const char *settings, const char *fault, const kind *k, const ch
     if (count > (is_locked_out ? left.contexts : 0))
         complain(
             "left: %u device blocks, %u host blocks, %u registrations, %u streams, %u events, "
-            "%u graphs, %u libraries, %u contexts, %u + %u of cuBLAS, %u of cuDNN, %u programs",
+            "%u graphs, %u libraries, %u contexts, %u + %u of cuBLAS, %u of cuDNN, %u of NCCL, "
+            "%u programs",
             left.device_blocks, left.host_blocks, left.registrations, left.streams, left.events,
             left.graphs + left.graph_execs, left.libraries, left.contexts, left.blas_handles,
-            left.lt_objects, left.cudnn_objects, left.programs);
+            left.lt_objects, left.cudnn_objects, left.nccl_comms, left.programs);
     if (fakecuda_complaints() != 0) complain("%s", fakecuda_first_complaint());
     if (p.status != DHOW_OK && struck == 0) complain("nothing struck, yet: %s", p.message);
     /* Error 1 is how the driver says that a kernel has no more parameters. */
@@ -484,18 +484,24 @@ static bool is_wanted(const char *function, size_t index, int argc, char **argv)
 /* What the fake has and the plugin does not call; anything else must be reached by the program. */
 static const char *const k_not_called[] = {
     "cuCtxGetDevice", "cuCtxSetCurrent", "cuDeviceGetCount", "cuDeviceGetUuid",
-    "cuDevicePrimaryCtxGetState", "cuDriverGetVersion", "cuInit",
-    "cuKernelGetParamInfo", "cuMemGetAddressRange", "cuStreamGetCtx", /* interop_test.c */
+    "cuDevicePrimaryCtxGetState", "cuDriverGetVersion", "cuInit", "cuKernelGetParamInfo",
+    "cuMemGetAddressRange", "cuStreamGetCtx", /* interop_test.c */
     "cuStreamWriteValue32", "cudaDeviceReset", "cudaDeviceSynchronize", "cudaFuncGetAttributes",
     "cudaGetDevice", "cudaHostRegister", /* a slot that dhow has no use for yet */
     "cudaHostUnregister", "cudaKernelSetAttributeForDevice", "cudaLaunchHostFunc",
     "cudaLaunchKernelExC", "cudaLibraryGetKernelCount", "cudaMemset2DAsync",
-    "cudaPointerGetAttributes", "cudaSetDevice", "cudaDeviceGetStreamPriorityRange", "cudaGetDriverEntryPointByVersion",
-    "cudaStreamCreateWithPriority", "cudaStreamIsCapturing", "nvmlDeviceGetHandleByUUID",
+    "cudaPointerGetAttributes", "cudaSetDevice", "cudaDeviceGetStreamPriorityRange",
+    "cudaGetDriverEntryPointByVersion", "cudaStreamCreateWithPriority", "cudaStreamIsCapturing",
+    "nvmlDeviceGetHandleByUUID",
     /* devices are described by dhow-probe, out of reach; plugin_test.c sweeps these */
     "cudaDeviceGetPCIBusId", "cudaDriverGetVersion", "cudaGetDeviceProperties",
     "cudaRuntimeGetVersion", "nvmlDeviceGetHandleByPciBusId_v2", "nvmlDeviceGetMemoryInfo",
-    "nvmlInit_v2", NULL};
+    "nvmlInit_v2",
+    /* plugin_coll_test.c sweeps these */
+    "ncclAllGather", "ncclAllReduce", "ncclBroadcast", "ncclCommAbort", "ncclCommDestroy",
+    "ncclCommFinalize", "ncclCommGetAsyncError", "ncclCommInitAll", "ncclCommInitRankConfig",
+    "ncclGetUniqueId", "ncclGetVersion", "ncclGroupEnd", "ncclGroupStart", "ncclReduce",
+    "ncclReduceScatter", "ncclWork", NULL};
 
 static void check_reach(const bool *called) {
     for (size_t i = 0; fakecuda_function(i) != NULL; i++) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * train_test MODE [CHECKPOINT], started by mpirun on some ranks, which train one model together:
- * losses and parameters are those of one process. A rank that meets what it should not says so and
- * aborts the job.
+ * losses and parameters are those of one process. In modes that begin with "ring_" gradients go
+ * round a ring. A rank that meets what it should not says so and aborts the job.
  */
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,8 @@
 
 #include "dhow/model_steps.h"
 #include "ranks.h"
+
+static uint64_t g_ring_bytes; /* of dhow_mpi_options */
 
 enum { IN = 12, HIDDEN = 16, CLASSES = 4, MOST = 14, STEPS = 12, DIES = 5 };
 
@@ -104,7 +107,8 @@ typedef struct ranks {
 static ranks begin(void) {
     ranks r = {.model = network(g_rank == 0 ? 1 : 50)};
     dhow_process_group group = DHOW_INIT(dhow_process_group);
-    OK(dhow_mpi_create(MPI_COMM_WORLD, r.model, NULL, &r.mpi));
+    OK(dhow_mpi_create(MPI_COMM_WORLD, r.model,
+                       &DHOW_INIT(dhow_mpi_options, .ring_bytes = g_ring_bytes), &r.mpi));
     OK(dhow_mpi_process_group(r.mpi, &group));
     CHECK(group.rank == (uint32_t)g_rank && group.size == (uint32_t)g_size, "the group");
     r.trainer = trainer_of(r.model, &group);
@@ -198,6 +202,111 @@ static void killed(const char *checkpoint, int dies) {
     _exit(0);
 }
 
+/* ---- sums by themselves ---- */
+
+enum { MANY = 6 << 20 }; /* numbers of a large sum: 24 MiB */
+
+static void *die_later(void *argument) {
+    (void)argument;
+    (void)usleep(60000);
+    (void)kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+/* All ranks get the same bits, whatever the count: also fewer numbers than there are ranks. */
+static void sums(void) {
+    static const int64_t counts[] = {1, 2, 3, 5, 1000, 100003};
+    dhow_process_group group = DHOW_INIT(dhow_process_group);
+    dhow_model *m = network(1);
+    dhow_mpi *mpi;
+    OK(dhow_mpi_create(MPI_COMM_WORLD, m, &DHOW_INIT(dhow_mpi_options, .ring_bytes = 1), &mpi));
+    OK(dhow_mpi_process_group(mpi, &group));
+    for (int k = 0; k < 6; k++) {
+        const int64_t n = counts[k];
+        float *x = malloc((size_t)n * sizeof *x);
+        double *y = malloc((size_t)n * sizeof *y);
+        uint64_t bits = 0, others = 0;
+        for (int64_t i = 0; i < n; i++) {
+            x[i] = (float)(i % 97) / 7 + 0.1f * (float)g_rank;
+            y[i] = (double)(i % 89) - g_rank;
+        }
+        OK(group.all_reduce(group.user, DHOW_F32, x, n));
+        OK(group.all_reduce(group.user, DHOW_F64, y, n));
+        for (int64_t i = 0; i < n; i++) {
+            uint32_t one;
+            const double sum = g_size * (double)(i % 89) - g_size * (g_size - 1) / 2.0;
+            const float about =
+                (float)g_size * (float)(i % 97) / 7 + 0.1f * (float)(g_size * (g_size - 1) / 2);
+            CHECK(y[i] == sum && fabsf(x[i] - about) <= 1e-5f * about + 1e-6f, "a wrong sum");
+            memcpy(&one, &x[i], sizeof one);
+            bits = bits * 31 + one;
+        }
+        (void)MPI_Allreduce(&bits, &others, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
+        CHECK(bits == others, "ranks have different bits");
+        free(x);
+        free(y);
+    }
+    dhow_mpi_release(mpi);
+    dhow_model_release(m);
+    if (g_rank == 0) printf("sums: %d ranks agree\n", g_size);
+}
+
+/* A rank dies while pieces go round. */
+static void dies_inside(int dies) {
+    dhow_process_group group = DHOW_INIT(dhow_process_group);
+    dhow_model *m = network(1);
+    dhow_mpi *mpi;
+    pthread_t thread;
+    double begin = now();
+    float *x = calloc(MANY, sizeof *x);
+    OK(dhow_mpi_create(MPI_COMM_WORLD, m, NULL, &mpi));
+    OK(dhow_mpi_process_group(mpi, &group));
+    OK(group.all_reduce(group.user, DHOW_F32, x, MANY));
+    if (g_rank == dies) CHECK(pthread_create(&thread, NULL, die_later, NULL) == 0, "no thread");
+    dhow_status status = DHOW_OK;
+    while (status == DHOW_OK) {
+        begin = now();
+        status = group.all_reduce(group.user, DHOW_F32, x, MANY);
+    }
+    const double took = now() - begin;
+    char lost[32];
+    (void)snprintf(lost, sizeof lost, "rank %d (", dies);
+    CHECK(status == DHOW_TIMED_OUT && strstr(dhow_last_error(), lost) != NULL, dhow_last_error());
+    CHECK(took < 5, "it took too long");
+    CHECK(group.all_reduce(group.user, DHOW_F32, x, 2) == DHOW_TIMED_OUT, dhow_last_error());
+    printf("killed: rank %d told after %.1f s\n", g_rank, took);
+    (void)fflush(stdout);
+    _exit(0);
+}
+
+/* How long a sum of 24 MiB takes round the ring, and by way of rank 0. */
+static void speed(void) {
+    static const uint64_t ways[] = {0, UINT64_MAX};
+    double best[2] = {1e9, 1e9};
+    dhow_model *m = network(1);
+    float *x = calloc(MANY, sizeof *x);
+    for (int round = 0; round < 6; round++) {
+        dhow_process_group group = DHOW_INIT(dhow_process_group);
+        dhow_mpi *mpi;
+        OK(dhow_mpi_create(MPI_COMM_WORLD, m,
+                           &DHOW_INIT(dhow_mpi_options, .ring_bytes = ways[round % 2]), &mpi));
+        OK(dhow_mpi_process_group(mpi, &group));
+        for (int i = 0; i < 3; i++) {
+            (void)MPI_Barrier(MPI_COMM_WORLD);
+            const double begin = now();
+            OK(group.all_reduce(group.user, DHOW_F32, x, MANY));
+            (void)MPI_Barrier(MPI_COMM_WORLD);
+            best[round % 2] = fmin(best[round % 2], now() - begin);
+        }
+        dhow_mpi_release(mpi);
+    }
+    free(x);
+    dhow_model_release(m);
+    if (g_rank == 0)
+        printf("speed: %d ranks, 24 MiB: ring %.1f ms, by rank 0 %.1f ms, ratio %.2f\n", g_size,
+               best[0] * 1e3, best[1] * 1e3, best[0] / best[1]);
+}
+
 /* With fewer ranks from the last checkpoint: as if nothing had been. */
 static void resumed(const char *checkpoint) {
     double alone[STEPS], loss;
@@ -231,10 +340,18 @@ int main(int argc, char **argv) {
     (void)MPI_Comm_size(MPI_COMM_WORLD, &g_size);
     const char *mode = argc > 1 ? argv[1] : "learns", *checkpoint = argc > 2 ? argv[2] : "";
     OK(dhow_context_create(NULL, &g_context));
+    if (strncmp(mode, "ring_", 5) == 0) {
+        g_ring_bytes = 128; /* what they tell each other beside gradients is smaller */
+        mode += 5;
+    }
     if (strcmp(mode, "learns") == 0) learns();
     if (strcmp(mode, "mistake") == 0) mistake();
     if (strcmp(mode, "killed") == 0) killed(checkpoint, g_size - 1);
     if (strcmp(mode, "root_killed") == 0) killed(checkpoint, 0);
+    if (strcmp(mode, "sums") == 0) sums();
+    if (strcmp(mode, "dies_inside") == 0) dies_inside(g_size - 1);
+    if (strcmp(mode, "root_dies_inside") == 0) dies_inside(0);
+    if (strcmp(mode, "speed") == 0) speed();
     if (strcmp(mode, "resumed") == 0) resumed(checkpoint);
     if (strcmp(mode, "apart") == 0) apart(checkpoint);
     dhow_context_release(g_context);

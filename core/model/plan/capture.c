@@ -19,10 +19,10 @@ int32_t dhowi_segment_stopped(dhow_status stopped, dhow_error *err) {
     return (int32_t)stopped;
 }
 
-static int32_t run_commands(dhow_device *device, dhowi_segment *seg, void *stream, uint32_t *at,
-                            dhow_error *err) {
+static int32_t run_commands(dhow_device *device, dhowi_segment *seg, uint32_t piece, void *stream,
+                            uint32_t *at, dhow_error *err) {
     const dhowi_stop *stop = dhowi_stop_current();
-    for (uint32_t i = 0; i < seg->recorder.command_count; i++) {
+    for (uint32_t i = dhowi_piece_begin(seg, piece); i < seg->cuts[piece]; i++) {
         int32_t code = dhowi_segment_command(device, seg, i, stream, stop, err);
         if (code == DHOW_OK) continue;
         *at = i;
@@ -63,11 +63,19 @@ static dhowi_segment_graph *oldest_entry(dhowi_segment *seg) {
     dhowi_segment_graph *oldest = NULL;
     for (uint32_t i = 0; i < seg->graph_count; i++) {
         dhowi_segment_graph *e = &seg->graphs[i];
-        if (e->native != NULL && seg->graph_runs - e->used < RUNS_UNTIL_STALE) continue;
-        const bool alike = oldest != NULL && (e->native == NULL) == (oldest->native == NULL);
-        if (alike ? e->used < oldest->used : oldest == NULL || e->native == NULL) oldest = e;
+        if (e->recorded && seg->graph_runs - e->used < RUNS_UNTIL_STALE) continue;
+        const bool alike = oldest != NULL && e->recorded == oldest->recorded;
+        if (alike ? e->used < oldest->used : oldest == NULL || !e->recorded) oldest = e;
     }
     return oldest;
+}
+
+static void destroy_natives(const dhow_capture *capture, dhowi_segment_graph *e) {
+    for (uint32_t i = 0; i < DHOWI_SEGMENT_PIECES; i++) {
+        if (e->native[i] != NULL) capture->destroy(e->native[i]);
+        e->native[i] = NULL;
+    }
+    e->recorded = false;
 }
 
 /* Ends its graph. The stream has been made to wait for every run of the segment. */
@@ -75,9 +83,9 @@ static bool clear_entry(dhow_device *device, dhowi_segment *seg, dhowi_segment_g
                         void *stream) {
     dhow_error err;
     dhowi_error_init(&err);
-    if (e->native != NULL) {
+    if (e->recorded) {
         if (device->api->stream_sync(stream, &err) != DHOW_OK) return false;
-        seg->capture->destroy(e->native);
+        destroy_natives(seg->capture, e);
     }
     *e = (dhowi_segment_graph){.bound = e->bound};
     return true;
@@ -102,27 +110,34 @@ static dhowi_segment_graph *entry_of(dhow_device *device, dhowi_segment *seg, vo
     return e;
 }
 
+static int32_t record_piece(dhow_device *device, dhowi_segment *seg, uint32_t piece, void *stream,
+                            void **out, dhow_error *err) {
+    uint32_t at;
+    dhow_error ending;
+    dhowi_error_init(&ending);
+    int32_t code = seg->capture->begin(stream, err);
+    if (code != DHOW_OK) return code;
+    code = run_commands(device, seg, piece, stream, &at, err);
+    const int32_t ended = seg->capture->end(stream, code == DHOW_OK ? out : NULL, &ending);
+    if (code != DHOW_OK || ended == DHOW_OK) return code;
+    *err = ending;
+    *out = NULL;
+    return ended;
+}
+
 /* Nothing runs. What cannot be recorded is submitted each time from now on, and the log says why.
  */
 static void record(dhow_device *device, dhowi_segment *seg, dhowi_segment_graph *entry,
                    void *stream) {
     dhow_error err;
-    uint32_t at;
+    int32_t code = DHOW_OK;
     dhowi_error_init(&err);
-    int32_t code = seg->capture->begin(stream, &err);
-    if (code == DHOW_OK) {
-        code = run_commands(device, seg, stream, &at, &err);
-        dhow_error ending;
-        dhowi_error_init(&ending);
-        const int32_t ended =
-            seg->capture->end(stream, code == DHOW_OK ? &entry->native : NULL, &ending);
-        if (code == DHOW_OK && ended != DHOW_OK) {
-            code = ended;
-            err = ending;
-        }
-    }
+    for (uint32_t i = 0; i < seg->piece_count && code == DHOW_OK; i++)
+        if (dhowi_piece_begin(seg, i) < seg->cuts[i])
+            code = record_piece(device, seg, i, stream, &entry->native[i], &err);
+    entry->recorded = code == DHOW_OK;
     if (code == DHOW_OK) return;
-    entry->native = NULL;
+    destroy_natives(seg->capture, entry);
     seg->capture = NULL;
     (void)dhowi_error_take(&err, code);
     dhowi_log_line(&device->context->log, DHOW_LOG_INFO,
@@ -133,26 +148,31 @@ bool dhowi_segment_replays(dhow_device *device, dhowi_segment *seg) {
     return capture_of(device, seg) != NULL;
 }
 
-int32_t dhowi_segment_submit(dhow_device *device, dhowi_segment *seg, dhow_stream *stream,
-                             uint32_t *at, dhow_error *err) {
-    void *native = stream->native;
-    dhowi_segment_graph *entry = NULL;
-    if (stream->recording == NULL && capture_of(device, seg) != NULL)
-        entry = entry_of(device, seg, native);
-    if (entry != NULL && entry->native == NULL && entry->runs++ == RUNS_BEFORE_RECORDING)
-        record(device, seg, entry, native);
-    if (entry != NULL && entry->native != NULL) {
-        *at = 0;
-        return seg->capture->launch(entry->native, native, err);
+/* With the first piece that is submitted: the graph that all are launched from. */
+static void find_graph(dhow_device *device, dhowi_segment *seg, dhow_stream *stream) {
+    seg->graph = NULL;
+    if (stream->recording != NULL || capture_of(device, seg) == NULL) return;
+    seg->graph = entry_of(device, seg, stream->native);
+    if (seg->graph != NULL && !seg->graph->recorded && seg->graph->runs++ == RUNS_BEFORE_RECORDING)
+        record(device, seg, seg->graph, stream->native);
+}
+
+int32_t dhowi_segment_submit(dhow_device *device, dhowi_segment *seg, uint32_t piece,
+                             dhow_stream *stream, uint32_t *at, dhow_error *err) {
+    if (dhowi_piece_begin(seg, piece) == 0) find_graph(device, seg, stream);
+    if (seg->graph != NULL && seg->graph->recorded) {
+        *at = dhowi_piece_begin(seg, piece);
+        return seg->capture->launch(seg->graph->native[piece], stream->native, err);
     }
-    return run_commands(device, seg, native, at, err);
+    return run_commands(device, seg, piece, stream->native, at, err);
 }
 
 void dhowi_segment_end_graphs(dhow_device *device, dhowi_segment *seg) {
     const dhow_capture *capture = seg->graph_count > 0 ? dhowi_capture_of(device) : NULL;
     for (uint32_t i = 0; i < seg->graph_count; i++) {
-        if (seg->graphs[i].native != NULL) capture->destroy(seg->graphs[i].native);
+        destroy_natives(capture, &seg->graphs[i]);
         dhowi_free(seg->graphs[i].bound);
     }
     seg->graph_count = 0;
+    seg->graph = NULL;
 }

@@ -159,6 +159,7 @@ dhow_status dhowi_check_steps(dhowi_lowering *b, uint32_t first_step) {
 typedef struct relocator {
     dhowi_maker *k;
     dhowi_segment *seg;
+    uint32_t command;
     dhow_status status;
 } relocator;
 
@@ -181,7 +182,8 @@ static void relocate(void *user, uint64_t *handle, uint64_t *offset) {
     const int32_t external = r->k->b->buffers[place->buffer].external;
     uint32_t slot =
         external > 0 ? (uint32_t)external - 1 : r->k->io->input_count + (uint32_t)(-external - 1);
-    seg->relocations[seg->relocation_count++] = (dhowi_relocation){handle, offset, *offset, slot};
+    seg->relocations[seg->relocation_count++] =
+        (dhowi_relocation){handle, offset, *offset, slot, r->command};
 }
 
 static bool writes(const dhowi_lowering *b, const dhowi_step *s, int32_t buffer) {
@@ -221,10 +223,12 @@ static dhow_status give_places(dhowi_maker *k, dhowi_segment *seg) {
         DHOWI_TRY(dhowi_storage_create(k->m->device, seg->arena_bytes, &seg->arena));
         memcpy(seg->arena->label, "arena of a model", sizeof "arena of a model");
     }
-    relocator r = {k, seg, DHOW_OK};
-    for (uint32_t i = 0; i < seg->recorder.command_count; i++)
-        dhowi_command_buffers(seg->recorder.commands[i], relocate, &r);
+    relocator r = {k, seg, 0, DHOW_OK};
+    for (; r.command < seg->recorder.command_count; r.command++)
+        dhowi_command_buffers(seg->recorder.commands[r.command], relocate, &r);
     DHOWI_TRY(r.status);
+    seg->cuts[0] = seg->recorder.command_count;
+    seg->piece_count = 1;
     /* Later segments read what stays. */
     for (uint32_t p = 0; p < seg->recorder.place_count; p++) {
         const dhowi_recorded_buffer *place = &seg->recorder.places[p];

@@ -42,7 +42,11 @@ static dhow_status look_at_values(dhowi_maker *k, uint32_t *first_step) {
     DHOWI_TRY(dhowi_close_segment(k, *first_step, &seg));
     *first_step = b->step_count;
     DHOWI_TRY(dhowi_check_lengths(k));
-    DHOWI_TRY(dhowi_segment_run(k->m, k->plan, k->plan->segment_count - 1, k->io));
+    dhowi_output_groups *groups = k->io->groups; /* what is not written yet is told of later */
+    k->io->groups = NULL;
+    const dhow_status status = dhowi_segment_run(k->m, k->plan, k->plan->segment_count - 1, k->io);
+    k->io->groups = groups;
+    DHOWI_TRY(status);
     DHOWI_TRY(dhowi_plan_tensor(k, seg, b->wanted, &seg->guard));
     DHOWI_TRY(dhowi_host_copy(seg->guard, &seg->guard_host));
     item->tensor = seg->guard_host;

@@ -16,17 +16,29 @@ typedef struct dhowi_relocation {
     uint64_t *handle, *offset;
     uint64_t base;
     uint32_t slot; /* input, or input_count + output, of the run */
+    uint32_t command;
 } dhowi_relocation;
 
-enum { DHOWI_SEGMENT_GRAPHS = 4 };
+enum { DHOWI_SEGMENT_GRAPHS = 4, DHOWI_SEGMENT_PIECES = 16 };
 
 /* A segment recorded for certain tensors, see capture.c. */
 typedef struct dhowi_segment_graph {
     uint64_t *bound; /* handle and offset of each relocation */
     uint32_t runs;   /* before it was recorded */
     uint64_t used;   /* the segment's run that bound it last */
-    void *native;    /* NULL until it is recorded */
+    bool recorded;
+    void *native[DHOWI_SEGMENT_PIECES]; /* NULL of a piece without commands */
 } dhowi_segment_graph;
+
+/* Outputs of a run in groups, whose memory others may read as soon as the stream comes there: told
+ * of in their order, each once. See cuts.c. */
+typedef struct dhowi_output_groups {
+    uint32_t count;        /* below DHOWI_SEGMENT_PIECES */
+    const uint32_t *group; /* of each output; `count`: none. It stays the same while plans live */
+    dhow_status (*written)(void *user, uint32_t group, dhow_stream *stream);
+    void *user;
+    uint32_t told; /* so far, by the run */
+} dhowi_output_groups;
 
 typedef struct dhowi_segment {
     dhowi_recorder recorder;
@@ -35,6 +47,10 @@ typedef struct dhowi_segment {
     dhowi_relocation *relocations;
     uint32_t relocation_count, relocation_capacity;
     uint32_t first_step, step_count;
+    /* Submitted one after the other, so that groups of outputs are told of between: where each
+     * piece ends, the last with the segment. */
+    uint32_t cuts[DHOWI_SEGMENT_PIECES], piece_count;
+    const uint32_t *cut_for;     /* the groups; NULL: it is in one piece */
     dhow_tensor *guard;          /* what the next segment depends on; NULL for the last one */
     dhow_tensor *guard_host;     /* its values when the plan was made */
     int64_t *nanoseconds;        /* by step, while profiling */
@@ -44,6 +60,7 @@ typedef struct dhowi_segment {
     dhowi_segment_graph graphs[DHOWI_SEGMENT_GRAPHS];
     uint32_t graph_count;
     uint64_t graph_runs;
+    dhowi_segment_graph *graph; /* of the tensors bound now; NULL: there is no room for one */
 } dhowi_segment;
 
 struct dhowi_model_plan {
@@ -66,9 +83,10 @@ typedef struct dhowi_run_io {
     dhow_tensor **inputs;  /* contiguous, aligned, on the model's device */
     dhow_tensor **outputs; /* the same; NULL until the plan tells their shapes */
     uint32_t input_count, output_count;
-    dhow_datum *const *values; /* the inputs as they are given; NULL when all are tensors */
-    uint32_t *owners;          /* with values: the model's input of each tensor */
-    dhow_datum **results;      /* made of the outputs, whose number the plan tells; or NULL */
+    dhow_datum *const *values;   /* the inputs as they are given; NULL when all are tensors */
+    uint32_t *owners;            /* with values: the model's input of each tensor */
+    dhow_datum **results;        /* made of the outputs, whose number the plan tells; or NULL */
+    dhowi_output_groups *groups; /* NULL: nobody waits for outputs before the run is handed in */
     uint32_t *shares; /* of each output: 1 + the input whose very memory it is, 0; NULL: none is */
 } dhowi_run_io;
 
@@ -80,10 +98,17 @@ dhow_status dhowi_plan_replay(dhow_model *m, dhowi_model_plan *plan, dhowi_run_i
 /* Runs a segment with the tensors of a run, see segment.c. */
 dhow_status dhowi_segment_run(dhow_model *m, dhowi_model_plan *plan, uint32_t index,
                               dhowi_run_io *io);
-/* Submits a bound segment, as a graph of the device where that is possible; under the stream's
- * mutex. *at is the command that failed. */
-int32_t dhowi_segment_submit(dhow_device *device, dhowi_segment *seg, dhow_stream *stream,
-                             uint32_t *at, dhow_error *err);
+/* Submits a piece of a bound segment, as a graph of the device where that is possible; under the
+ * stream's mutex. *at is the command that failed. */
+int32_t dhowi_segment_submit(dhow_device *device, dhowi_segment *seg, uint32_t piece,
+                             dhow_stream *stream, uint32_t *at, dhow_error *err);
+/* Cuts the plan's last segment where groups of outputs have been written; see cuts.c. */
+dhow_status dhowi_segment_cut(dhow_device *device, dhowi_segment *seg, const dhowi_run_io *io);
+/* Tells of the groups up to `count`, unless they have been told of. */
+dhow_status dhowi_groups_tell(dhowi_output_groups *groups, dhow_stream *stream, uint32_t count);
+static inline uint32_t dhowi_piece_begin(const dhowi_segment *seg, uint32_t piece) {
+    return piece == 0 ? 0 : seg->cuts[piece - 1];
+}
 /* The failure of a run that is to stop, in a plugin's words. */
 int32_t dhowi_segment_stopped(dhow_status stopped, dhow_error *err);
 /* Runs the command `at`, unless the run is to stop before it. */

@@ -30,13 +30,13 @@ static dhow_status failed(dhow_model *m, dhowi_model_plan *plan, const dhowi_seg
 }
 
 /* With a look at the clock after each command. */
-static int32_t run_timed(dhow_model *m, dhowi_segment *seg, void *stream, uint32_t *at,
-                         dhow_error *err) {
+static int32_t run_timed(dhow_model *m, dhowi_segment *seg, uint32_t piece, void *stream,
+                         uint32_t *at, dhow_error *err) {
     int32_t code = DHOW_OK;
     if (seg->nanoseconds == NULL)
         seg->nanoseconds = dhowi_alloc_array((size_t)seg->step_count + 1, sizeof(int64_t));
     const dhowi_stop *stop = dhowi_stop_current();
-    for (uint32_t i = 0; i < seg->recorder.command_count && code == DHOW_OK; i++) {
+    for (uint32_t i = dhowi_piece_begin(seg, piece); i < seg->cuts[piece] && code == DHOW_OK; i++) {
         const dhowi_command *c = seg->recorder.commands[i];
         const int64_t begin = dhowi_nanoseconds();
         code = dhowi_segment_command(m->device, seg, i, stream, stop, err);
@@ -73,11 +73,11 @@ static void trace_command(const dhowi_model_plan *plan, const dhowi_segment *seg
 }
 
 /* With a span for each command. */
-static int32_t run_traced(dhowi_model_plan *plan, dhowi_segment *seg, dhow_stream *stream,
-                          uint32_t *at, dhow_error *err) {
+static int32_t run_traced(dhowi_model_plan *plan, dhowi_segment *seg, uint32_t piece,
+                          dhow_stream *stream, uint32_t *at, dhow_error *err) {
     int32_t code = DHOW_OK;
     const dhowi_stop *stop = dhowi_stop_current();
-    for (uint32_t i = 0; i < seg->recorder.command_count && code == DHOW_OK; i++) {
+    for (uint32_t i = dhowi_piece_begin(seg, piece); i < seg->cuts[piece] && code == DHOW_OK; i++) {
         trace_command(plan, seg, stream, seg->recorder.commands[i]);
         code = dhowi_segment_command(stream->device, seg, i, stream->native, stop, err);
         *at = i;
@@ -86,44 +86,72 @@ static int32_t run_traced(dhowi_model_plan *plan, dhowi_segment *seg, dhow_strea
 }
 
 static int32_t run_commands(dhow_model *m, dhowi_model_plan *plan, dhowi_segment *seg,
-                            dhow_stream *stream, uint32_t *at, dhow_error *err) {
-    if (m->profiling) return run_timed(m, seg, stream->native, at, err);
-    if (!dhowi_tracing(m->context)) return dhowi_segment_submit(m->device, seg, stream, at, err);
-    if (!dhowi_segment_replays(m->device, seg)) return run_traced(plan, seg, stream, at, err);
+                            uint32_t piece, dhow_stream *stream, uint32_t *at, dhow_error *err) {
+    if (m->profiling) return run_timed(m, seg, piece, stream->native, at, err);
+    if (!dhowi_tracing(m->context))
+        return dhowi_segment_submit(m->device, seg, piece, stream, at, err);
+    if (!dhowi_segment_replays(m->device, seg))
+        return run_traced(plan, seg, piece, stream, at, err);
     dhowi_span_begin(stream, DHOWI_TRACE_GRAPH, m->name, 0, NULL);
-    return dhowi_segment_submit(m->device, seg, stream, at, err);
+    return dhowi_segment_submit(m->device, seg, piece, stream, at, err);
+}
+
+/* Constants are written before the plan is made; the arenas, inputs and outputs change. Outputs
+ * come last; *others are those before them. */
+static dhowi_use *uses_of(dhowi_model_plan *plan, uint32_t index, const dhowi_run_io *io,
+                          uint32_t *others, uint32_t *count) {
+    dhowi_segment *seg = &plan->segments[index];
+    const uint32_t outputs = DHOWI_MAX(io->output_count, plan->lowering.result_count);
+    const uint32_t room = io->input_count + outputs + index + 1;
+    if (seg->uses == NULL) seg->uses = dhowi_alloc_array((size_t)room, sizeof *seg->uses);
+    if (seg->uses == NULL) return NULL;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < io->input_count; i++)
+        seg->uses[n++] = (dhowi_use){io->inputs[i]->storage, DHOW_ACCESS_READ};
+    for (uint32_t i = 0; i <= index; i++) {
+        if (plan->segments[i].arena != NULL)
+            seg->uses[n++] =
+                (dhowi_use){plan->segments[i].arena, DHOW_ACCESS_READ | DHOW_ACCESS_WRITE};
+    }
+    *others = n;
+    for (uint32_t i = 0; i < io->output_count; i++) {
+        if (io->outputs[i] != NULL)
+            seg->uses[n++] = (dhowi_use){io->outputs[i]->storage, DHOW_ACCESS_WRITE};
+    }
+    *count = n;
+    return seg->uses;
+}
+
+static dhow_status run_piece(dhow_model *m, dhowi_model_plan *plan, dhowi_segment *seg,
+                             uint32_t piece, dhow_stream *stream, const dhowi_use *uses,
+                             uint32_t awaited, uint32_t count) {
+    uint32_t at = 0;
+    dhow_error err;
+    dhowi_error_init(&err);
+    DHOWI_TRY(dhowi_stream_begin(stream, uses, awaited));
+    const int32_t code = run_commands(m, plan, seg, piece, stream, &at, &err);
+    (void)dhowi_stream_end(stream, uses, count, DHOW_OK);
+    if (code == DHOW_OK) return DHOW_OK;
+    return failed(m, plan, seg, seg->recorder.commands[at]->step, &err, code);
 }
 
 dhow_status dhowi_segment_run(dhow_model *m, dhowi_model_plan *plan, uint32_t index,
                               dhowi_run_io *io) {
     dhowi_segment *seg = &plan->segments[index];
+    const bool tells = io->groups != NULL && index + 1 == plan->segment_count;
+    uint32_t others, count;
     if (seg->recorder.command_count == 0) return DHOW_OK;
     bind(seg, io);
-    /* Constants are written before the plan is made; the arenas, inputs and outputs change. */
-    uint32_t outputs = DHOWI_MAX(io->output_count, plan->lowering.result_count);
-    uint32_t room = io->input_count + outputs + index + 1, count = 0, at = 0;
-    if (seg->uses == NULL) seg->uses = dhowi_alloc_array((size_t)room, sizeof *seg->uses);
-    dhowi_use *uses = seg->uses;
+    const dhowi_use *uses = uses_of(plan, index, io, &others, &count);
     if (uses == NULL) return dhowi_fail_memory("dhow_model_run");
-    for (uint32_t i = 0; i < io->input_count; i++)
-        uses[count++] = (dhowi_use){io->inputs[i]->storage, DHOW_ACCESS_READ};
-    for (uint32_t i = 0; i < io->output_count; i++) {
-        if (io->outputs[i] != NULL)
-            uses[count++] = (dhowi_use){io->outputs[i]->storage, DHOW_ACCESS_WRITE};
+    if (tells) DHOWI_TRY(dhowi_segment_cut(m->device, seg, io));
+    for (uint32_t i = 0; i < seg->piece_count; i++) {
+        /* Who reads the outputs of a piece does not hold up the next. */
+        const uint32_t begin = dhowi_piece_begin(seg, i), awaited = begin == 0 ? count : others;
+        if (begin < seg->cuts[i])
+            DHOWI_TRY(run_piece(m, plan, seg, i, io->stream, uses, awaited, count));
+        if (tells && i < io->groups->count)
+            DHOWI_TRY(dhowi_groups_tell(io->groups, io->stream, i + 1));
     }
-    for (uint32_t i = 0; i <= index; i++) {
-        if (plan->segments[i].arena != NULL)
-            uses[count++] =
-                (dhowi_use){plan->segments[i].arena, DHOW_ACCESS_READ | DHOW_ACCESS_WRITE};
-    }
-    dhow_error err;
-    dhowi_error_init(&err);
-    dhow_status status = dhowi_stream_begin(io->stream, uses, count);
-    if (status == DHOW_OK) {
-        int32_t code = run_commands(m, plan, seg, io->stream, &at, &err);
-        (void)dhowi_stream_end(io->stream, uses, count, DHOW_OK);
-        if (code != DHOW_OK)
-            status = failed(m, plan, seg, seg->recorder.commands[at]->step, &err, code);
-    }
-    return status;
+    return DHOW_OK;
 }

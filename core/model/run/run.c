@@ -143,6 +143,15 @@ static dhow_status hand_out(const dhow_model *m, dhowi_run_io *io, const dhowi_t
     return DHOW_OK;
 }
 
+/* Results that are copied to the tensors given are there at the end. */
+static bool writes_directly(const dhow_model *m, const dhowi_run_io *io,
+                            const dhowi_tensor_run *run) {
+    for (uint32_t i = 0; i < m->output_count; i++)
+        if (run->groups->group[i] < run->groups->count && io->outputs[i] != run->given[i])
+            return false;
+    return true;
+}
+
 static dhow_status run_bound(dhow_model *m, dhowi_run_io *io, const dhowi_tensor_run *run) {
     DHOWI_TRY(bind_inputs(m, io, run));
     for (uint32_t i = 0; i < m->output_count; i++) {
@@ -151,8 +160,11 @@ static dhow_status run_bound(dhow_model *m, dhowi_run_io *io, const dhowi_tensor
     bool shared = false;
     for (uint32_t i = 0; i < m->output_count; i++) shared = shared || io->shares[i] != 0;
     if (!shared) io->shares = NULL;
+    if (run->groups != NULL && writes_directly(m, io, run)) io->groups = run->groups;
     DHOWI_TRY(dhowi_run_planned(m, io));
-    return hand_out(m, io, run);
+    DHOWI_TRY(hand_out(m, io, run));
+    return run->groups == NULL ? DHOW_OK
+                               : dhowi_groups_tell(run->groups, io->stream, run->groups->count);
 }
 
 static dhow_status run_on(dhow_model *m, dhow_stream *stream, const dhowi_tensor_run *run) {

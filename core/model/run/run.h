@@ -36,6 +36,8 @@ typedef struct dhowi_tensor_run {
     dhow_tensor *const *given; /* NULL: all results are made */
     dhow_tensor **made;        /* NULL: all are given; written when nothing can fail any more */
     uint32_t input_count, output_count;
+    dhowi_output_groups *groups; /* of given tensors that are told of as soon as they are written,
+                                    at the latest when the run is handed in; NULL: none */
 } dhowi_tensor_run;
 dhow_status dhowi_model_run_tensors(dhow_model *m, dhow_stream *stream,
                                     const dhowi_tensor_run *run);

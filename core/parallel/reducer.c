@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See reducer.h. A bucket of the backend's operation is handed in for all devices by the last
+ * member that tells of it, so that a member that fails before leaves nobody waiting for it.
+ */
+#include "parallel/reducer.h"
+
+#include <string.h>
+
+#include "base/memory/alloc.h"
+#include "dhow/copy.h"
+#include "dhow/create.h"
+#include "dhow/ops.h"
+#include "parallel/comm.h"
+#include "stream/stream.h"
+
+static const char k_what[] = "sums between devices";
+
+struct dhowi_reducer {
+    uint32_t count;
+    dhow_device *devices[DHOWI_MAX_MEMBERS];
+    dhow_dtype dtype;
+    dhowi_buckets buckets;
+    /* By the backend. */
+    dhowi_comm *comm;
+    bool refused; /* it was looked for in vain, and the log says why */
+    uint32_t ranks, member_of[DHOWI_MAX_MEMBERS];
+    pthread_mutex_t mutex; /* the next two, and handing in */
+    uint32_t told[DHOWI_MAX_BUCKETS];
+    dhowi_timepoint written[DHOWI_MAX_BUCKETS][DHOWI_MAX_MEMBERS]; /* by bucket and rank */
+    dhowi_saved_error error; /* of handing in, and whose it is */
+    uint32_t failed;
+    /* By copies. */
+    dhow_tensor *arrived[DHOWI_MAX_MEMBERS]; /* arrays of other devices, on the first */
+    dhow_stream *copies[DHOWI_MAX_MEMBERS];
+    /* Of the round. */
+    dhow_tensor *arrays[DHOWI_MAX_MEMBERS];
+    bool counts[DHOWI_MAX_MEMBERS]; /* has rows */
+};
+
+/* ---- making and ending ---- */
+
+dhow_status dhowi_reducer_create(dhow_device *const *devices, uint32_t count, dhow_dtype dtype,
+                                 const dhowi_buckets *buckets, dhowi_reducer **out) {
+    dhowi_reducer *r = *out = dhowi_alloc(sizeof *r);
+    if (r == NULL) return dhowi_fail_memory(k_what);
+    *r = (dhowi_reducer){.count = count, .dtype = dtype, .buckets = *buckets};
+    memcpy(r->devices, devices, count * sizeof(dhow_device *));
+    pthread_mutex_init(&r->mutex, NULL);
+    return DHOW_OK;
+}
+
+static void drop_comm(dhowi_reducer *r) {
+    dhowi_comm_end(r->comm);
+    r->comm = NULL;
+}
+
+void dhowi_reducer_end(dhowi_reducer *r) {
+    if (r == NULL) return;
+    drop_comm(r);
+    for (uint32_t i = 0; i < r->count; i++) {
+        dhow_tensor_release(r->arrived[i]);
+        dhow_stream_release(r->copies[i]);
+    }
+    pthread_mutex_destroy(&r->mutex);
+    dhowi_free(r);
+}
+
+/* Whoever is no part of a group of ranks has failed, and so is not live. */
+static bool same_ranks(const dhowi_reducer *r, const uint32_t *members, uint32_t count) {
+    return r->ranks == count && memcmp(r->member_of, members, count * sizeof *members) == 0;
+}
+
+static void find_comm(dhowi_reducer *r, const uint32_t *members, uint32_t count) {
+    dhow_device *devices[DHOWI_MAX_MEMBERS];
+    const dhowi_log *log = &r->devices[0]->context->log;
+    for (uint32_t i = 0; i < count; i++) devices[i] = r->devices[members[i]];
+    memcpy(r->member_of, members, count * sizeof *members);
+    r->ranks = count;
+    const dhow_status status = dhowi_comm_create(devices, count, &r->comm);
+    if (status == DHOW_OK) return;
+    r->refused = true;
+    dhowi_log_line(log, status == DHOW_UNSUPPORTED ? DHOW_LOG_INFO : DHOW_LOG_WARN,
+                   "gradients are added up by copies to %s: %s", r->devices[0]->name,
+                   dhow_last_error());
+    dhowi_error_clear();
+}
+
+static dhow_status make_copies(dhowi_reducer *r, uint32_t i) {
+    int64_t elements = 0;
+    if (i == 0 || r->arrived[i] != NULL) return DHOW_OK;
+    for (uint32_t b = 0; b < r->buckets.count; b++) elements += r->buckets.elements[b];
+    /* A copy between devices is work of the one that is written, and of the other beside a host. */
+    dhow_device *worker = r->devices[dhowi_device_is_host(r->devices[0]) ? i : 0];
+    if (r->copies[i] == NULL) DHOWI_TRY(dhow_stream_create(worker, &r->copies[i]));
+    return dhowi_tensor_new(r->devices[0], r->dtype, 1, &elements, &r->arrived[i]);
+}
+
+dhow_status dhowi_reducer_prepare(dhowi_reducer *r, const bool *live) {
+    uint32_t members[DHOWI_MAX_MEMBERS], count = 0;
+    for (uint32_t i = 0; i < r->count; i++)
+        if (live[i]) members[count++] = i;
+    if (r->comm != NULL && !same_ranks(r, members, count)) drop_comm(r);
+    if (count < 2) return DHOW_OK;
+    if (r->comm == NULL && !r->refused && r->devices[0]->context->collectives)
+        find_comm(r, members, count);
+    for (uint32_t i = 0; i < count && r->comm == NULL; i++) DHOWI_TRY(make_copies(r, members[i]));
+    return DHOW_OK;
+}
+
+bool dhowi_reducer_wants(const dhowi_reducer *r, uint32_t member) {
+    return r->comm != NULL || member > 0;
+}
+
+/* ---- to the other devices ---- */
+
+bool dhowi_reducer_broadcasts(const dhowi_reducer *r) { return r->comm != NULL; }
+
+dhow_status dhowi_reducer_broadcast(dhowi_reducer *r, dhow_tensor *const *arrays,
+                                    uint32_t *failed) {
+    dhowi_comm_part parts[DHOWI_MAX_MEMBERS];
+    uint32_t rank = 0;
+    for (uint32_t i = 0; i < r->ranks; i++)
+        parts[i] = (dhowi_comm_part){arrays[r->member_of[i]], arrays[r->member_of[i]]};
+    dhow_status status =
+        dhowi_comm_run(r->comm, DHOW_COLL_BROADCAST, 0, parts, arrays[0]->count, true, &rank);
+    if (status == DHOW_OK) status = dhowi_comm_wait(r->comm, 0, &rank);
+    *failed = r->member_of[rank];
+    return status;
+}
+
+/* ---- a round ---- */
+
+/* Ranks without rows take part with zeros. */
+static dhow_status take_part(dhowi_reducer *r, uint32_t member) {
+    dhow_stream *stream;
+    DHOWI_TRY(dhow_stream_default(r->devices[member], &stream));
+    DHOWI_TRY(dhow_fill(stream, r->arrays[member], 0));
+    for (uint32_t b = 0; b < r->buckets.count; b++)
+        DHOWI_TRY(dhowi_reducer_ready(r, member, b, stream));
+    return DHOW_OK;
+}
+
+dhow_status dhowi_reducer_begin(dhowi_reducer *r, dhow_stream *stream, dhow_tensor *const *arrays,
+                                const int64_t *rows) {
+    memset(r->told, 0, sizeof r->told);
+    r->error.status = DHOW_OK;
+    r->failed = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        r->arrays[i] = arrays[i];
+        r->counts[i] = rows[i] > 0;
+        /* What arrived the last time has been added up before it is written again. */
+        if (r->comm == NULL && r->counts[i] && r->copies[i] != NULL)
+            DHOWI_TRY(dhowi_stream_follow(r->copies[i], stream));
+    }
+    for (uint32_t i = 0; i < r->ranks && r->comm != NULL; i++)
+        if (rows[r->member_of[i]] == 0) DHOWI_TRY(take_part(r, r->member_of[i]));
+    if (r->comm == NULL && rows[0] == 0) return dhow_fill(stream, arrays[0], 0);
+    return DHOW_OK;
+}
+
+static dhow_status part_of(const dhowi_reducer *r, dhow_tensor *array, uint32_t bucket,
+                           dhow_tensor **out) {
+    return dhow_tensor_narrow(array, 0, r->buckets.first[bucket], r->buckets.elements[bucket], out);
+}
+
+static dhow_status send(dhowi_reducer *r, uint32_t member, uint32_t bucket, dhow_stream *stream) {
+    dhow_tensor *src, *dst = NULL;
+    DHOWI_TRY(dhowi_stream_follow(r->copies[member], stream));
+    DHOWI_TRY(part_of(r, r->arrays[member], bucket, &src));
+    dhow_status status = part_of(r, r->arrived[member], bucket, &dst);
+    if (status == DHOW_OK) /* buckets that are being written share its storage */
+        status = dhow_copy_async(r->copies[member], src, dst, DHOW_COPY_UNORDERED);
+    dhow_tensor_release(src);
+    dhow_tensor_release(dst);
+    return status;
+}
+
+static dhow_status reduce(const dhowi_reducer *r, uint32_t bucket, uint32_t *failed) {
+    dhowi_comm_part parts[DHOWI_MAX_MEMBERS] = {{NULL, NULL}};
+    *failed = 0;
+    dhow_status status = DHOW_OK;
+    for (uint32_t i = 0; i < r->ranks && status == DHOW_OK; i++)
+        status = part_of(r, r->arrays[r->member_of[i]], bucket, &parts[i].in);
+    parts[0].out = parts[0].in;
+    if (status == DHOW_OK)
+        status = dhowi_comm_run(r->comm, DHOW_COLL_REDUCE, 0, parts, r->buckets.elements[bucket],
+                                false, failed);
+    for (uint32_t i = 0; i < r->ranks; i++) dhow_tensor_release(parts[i].in);
+    return status;
+}
+
+/* Streams wait for the bucket alone, not for what they were given behind it meanwhile. */
+static dhow_status hand_in(dhowi_reducer *r, uint32_t bucket, uint32_t *failed) {
+    for (*failed = 0; *failed < r->ranks; ++*failed)
+        DHOWI_TRY(dhowi_stream_wait_timepoint(dhowi_comm_stream(r->comm, *failed),
+                                              r->written[bucket][*failed]));
+    return reduce(r, bucket, failed);
+}
+
+/* Under the mutex. The failure of another member's device is not this member's. */
+static void hand_in_or_keep(dhowi_reducer *r, uint32_t bucket) {
+    uint32_t rank;
+    if (r->error.status != DHOW_OK) return;
+    const dhow_status status = hand_in(r, bucket, &rank);
+    if (status == DHOW_OK) return;
+    dhowi_error_save(&r->error, status);
+    r->failed = r->member_of[rank];
+    dhowi_error_clear();
+}
+
+static dhow_status tell(dhowi_reducer *r, uint32_t member, uint32_t bucket, dhow_stream *stream) {
+    const dhowi_timepoint point = dhowi_stream_tail(stream);
+    uint32_t rank = 0;
+    while (r->member_of[rank] != member) rank++;
+    DHOWI_TRY(dhowi_stream_ensure_event(point));
+    pthread_mutex_lock(&r->mutex);
+    r->written[bucket][rank] = point;
+    if (++r->told[bucket] == r->ranks) hand_in_or_keep(r, bucket);
+    pthread_mutex_unlock(&r->mutex);
+    return DHOW_OK;
+}
+
+dhow_status dhowi_reducer_ready(dhowi_reducer *r, uint32_t member, uint32_t bucket,
+                                dhow_stream *stream) {
+    if (r->comm != NULL) return tell(r, member, bucket, stream);
+    return member > 0 ? send(r, member, bucket, stream) : DHOW_OK;
+}
+
+dhow_status dhowi_reducer_settle(dhowi_reducer *r, uint32_t member) {
+    return r->comm == NULL && member > 0 ? dhow_stream_sync(r->copies[member]) : DHOW_OK;
+}
+
+dhow_status dhowi_reducer_finish(dhowi_reducer *r, dhow_stream *stream, uint32_t *failed) {
+    *failed = r->failed;
+    if (r->error.status != DHOW_OK) return dhowi_error_raise(&r->error);
+    if (r->comm != NULL) {
+        const dhow_status status = dhowi_comm_wait(r->comm, 0, failed);
+        *failed = r->member_of[*failed];
+        return status;
+    }
+    for (uint32_t i = 1; i < r->count; i++)
+        if (r->counts[i]) DHOWI_TRY(dhow_add(stream, r->arrays[0], r->arrived[i], r->arrays[0]));
+    return DHOW_OK;
+}
+
+void dhowi_reducer_give_up(dhowi_reducer *r) {
+    if (r->comm != NULL) dhowi_comm_give_up(r->comm);
+    drop_comm(r);
+    for (uint32_t i = 0; i < r->count; i++)
+        if (r->copies[i] != NULL && dhow_stream_sync(r->copies[i]) != DHOW_OK) dhowi_error_clear();
+}

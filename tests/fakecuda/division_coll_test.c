@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Training on several GPUs: gradients are added up by NCCL, which is used, switched off, missing,
+ * and fails in the middle of a step.
+ */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "dhow/dhow.h"
+#include "dhow/model_steps.h"
+#include "fakecuda.h"
+
+#define OK(call) cr_assert_eq((call), DHOW_OK, "%s: %s", #call, dhow_last_error())
+#define SAYS(wanted)                                                                  \
+    cr_assert_not_null(strstr(dhow_last_error(), (wanted)), "'%s' does not say '%s'", \
+                       dhow_last_error(), (wanted))
+
+enum { MOST = 3, STEPS = 6, IN = 24, HIDDEN = 40, OUT = 8, ROWS = 12, PARAMETERS = 4096 };
+
+static dhow_context *g_context;
+static dhow_device *g_devices[MOST];
+static char g_log[4096];
+
+TestSuite(division_coll, .timeout = 120);
+
+static void keep_log(void *user, dhow_log_level level, const char *message) {
+    (void)user;
+    if (level > DHOW_LOG_INFO) return;
+    const size_t used = strlen(g_log);
+    (void)snprintf(g_log + used, sizeof g_log - used, "%s\n", message);
+}
+
+static void begin(const char *settings, const char *faults) {
+    static const char *const names[] = {"cuda:0", "cuda:1", "cuda:2"};
+    char why[256] = "", all[128];
+    g_log[0] = '\0';
+    (void)snprintf(all, sizeof all, "devices=3%s%s", settings[0] != '\0' ? "," : "", settings);
+    (void)setenv("FAKECUDA", all, 1); /* of the process that asks the plugin how many there are */
+    cr_assert(fakecuda_reset(all, faults, why, sizeof why), "%s", why);
+    (void)setenv("DHOW_LOG", "info", 1);
+    OK(dhow_context_create(&DHOW_INIT(dhow_context_options, .log = keep_log), &g_context));
+    for (int i = 0; i < MOST; i++) OK(dhow_device_get(g_context, names[i], &g_devices[i]));
+}
+
+static void end(void) {
+    dhow_context_release(g_context);
+    cr_assert_eq(fakecuda_live_objects(NULL), 0);
+    cr_assert_eq(fakecuda_complaints(), 0, "%s", fakecuda_first_complaint());
+}
+
+static void expect_log(const char *text) {
+    cr_assert_not_null(strstr(g_log, text), "the log does not say '%s': %s", text, g_log);
+}
+
+/* ---- a training ---- */
+
+static dhow_model *model_of(void) {
+    dhow_model *m;
+    dhow_model_value x;
+    OK(dhow_model_create(g_context, &m));
+    OK(dhow_model_input(m, "x", DHOW_F32, 2, (int64_t[]){-1, IN}, &x));
+    OK(dhow_model_linear(m, "first", x, IN, HIDDEN, 1, &x));
+    OK(dhow_model_tanh(m, x, &x));
+    OK(dhow_model_linear(m, "second", x, HIDDEN, HIDDEN, 1, &x));
+    OK(dhow_model_tanh(m, x, &x));
+    OK(dhow_model_linear(m, "third", x, HIDDEN, OUT, 1, &x));
+    OK(dhow_model_output(m, "y", x));
+    OK(dhow_model_init_parameters(m, 5));
+    OK(dhow_model_to(m, g_devices[0]));
+    return m;
+}
+
+static void batch_of(int step, dhow_batch *out) {
+    static float x[ROWS * IN], y[ROWS * OUT];
+    dhow_device *cpu;
+    OK(dhow_device_get(g_context, "cpu", &cpu));
+    for (int i = 0; i < ROWS * IN; i++) x[i] = (float)((i * 37 + step * 11) % 64) / 32 - 1;
+    for (int i = 0; i < ROWS * OUT; i++) y[i] = (float)((i * 13 + step * 5) % 32) / 16 - 1;
+    *out = DHOW_INIT(dhow_batch, .tensor_count = 2);
+    OK(dhow_tensor_from_data(cpu, DHOW_F32, 2, (int64_t[]){ROWS, IN}, x, &out->tensors[0]));
+    OK(dhow_tensor_from_data(cpu, DHOW_F32, 2, (int64_t[]){ROWS, OUT}, y, &out->tensors[1]));
+}
+
+static dhow_status step_of(dhow_trainer *t, int step, double *loss) {
+    dhow_batch batch;
+    batch_of(step, &batch);
+    const dhow_status status = dhow_trainer_step(t, &batch, loss);
+    dhow_tensor_release(batch.tensors[0]);
+    dhow_tensor_release(batch.tensors[1]);
+    return status;
+}
+
+static dhow_trainer *trainer_of(dhow_model *m, uint32_t devices, uint64_t bucket_bytes, int skip) {
+    dhow_trainer *t;
+    OK(dhow_trainer_create(
+        m,
+        &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_MSE, .learning_rate = 0.05,
+                   .devices = g_devices, .device_count = devices, .fixed_shares = 1,
+                   .bucket_bytes = bucket_bytes, .skip_failed_devices = skip),
+        &t));
+    return t;
+}
+
+static size_t read_parameters(const dhow_trainer *t, float *out) {
+    size_t count = 0;
+    for (uint32_t i = 0; i < dhow_trainer_parameter_count(t); i++) {
+        dhow_tensor *w;
+        OK(dhow_trainer_parameter_at(t, i, NULL, &w, NULL));
+        const size_t elements = (size_t)dhow_tensor_count(w);
+        cr_assert_leq(count + elements, (size_t)PARAMETERS);
+        OK(dhow_tensor_read(w, out + count, elements * sizeof *out));
+        count += elements;
+        dhow_tensor_release(w);
+    }
+    return count;
+}
+
+static size_t train(uint32_t devices, uint64_t bucket_bytes, float *out) {
+    dhow_model *m = model_of();
+    dhow_trainer *t = trainer_of(m, devices, bucket_bytes, 0);
+    double loss;
+    for (int step = 0; step < STEPS; step++) OK(step_of(t, step, &loss));
+    const size_t count = read_parameters(t, out);
+    dhow_trainer_release(t);
+    dhow_model_release(m);
+    return count;
+}
+
+/* ---- used, and switched off ---- */
+
+Test(division_coll, nccl_adds_up_and_switched_off_copies_do) {
+    static float by_nccl[2][PARAMETERS], by_copies[2][PARAMETERS];
+    size_t count = 0;
+    for (uint32_t devices = 2; devices <= 3; devices++) {
+        begin("jitter_us=200", NULL);
+        count = train(devices, 0, by_nccl[devices - 2]);
+        cr_assert_eq(fakecuda_call_count("ncclCommInitAll"), 1);
+        cr_assert_eq(fakecuda_call_count("ncclReduce"), STEPS * devices);
+        cr_assert_eq(fakecuda_call_count("ncclBroadcast"), STEPS * devices);
+        end();
+        (void)setenv("DHOW_COLLECTIVES", "off", 1);
+        begin("jitter_us=200", NULL);
+        cr_assert_eq(train(devices, 0, by_copies[devices - 2]), count);
+        cr_assert_eq(fakecuda_call_count("ncclCommInitAll"), 0);
+        end();
+        (void)unsetenv("DHOW_COLLECTIVES");
+    }
+    /* Two numbers add up to the same in either order; three do to some units in the last place. */
+    cr_assert_arr_eq(by_nccl[0], by_copies[0], count * sizeof(float));
+    for (size_t i = 0; i < count; i++)
+        cr_assert(fabsf(by_nccl[1][i] - by_copies[1][i]) <= 1e-6f, "[%zu]: %.9g by NCCL, %.9g", i,
+                  (double)by_nccl[1][i], (double)by_copies[1][i]);
+}
+
+Test(division_coll, a_word_that_is_no_switch_is_told) {
+    dhow_context *context;
+    (void)setenv("DHOW_COLLECTIVES", "nccl", 1);
+    cr_assert_eq(dhow_context_create(NULL, &context), DHOW_INVALID_ARGUMENT);
+    SAYS("DHOW_COLLECTIVES: 'nccl' is none of 0, 1, on, off");
+}
+
+Test(division_coll, buckets_are_reduced_one_by_one_to_the_same_bits) {
+    static float whole[PARAMETERS], parts[PARAMETERS];
+    begin("jitter_us=200", NULL);
+    const size_t count = train(2, UINT64_MAX, whole);
+    cr_assert_eq(fakecuda_call_count("ncclReduce"), STEPS * 2);
+    end();
+    begin("jitter_us=200", NULL);
+    cr_assert_eq(train(2, 1, parts), count);
+    cr_assert_eq(fakecuda_call_count("ncclReduce"), STEPS * 2 * 3); /* of a layer each */
+    end();
+    cr_assert_arr_eq(whole, parts, count * sizeof(float));
+}
+
+/* Graphs of the pieces between buckets: as many launches, and the same numbers as without. */
+Test(division_coll, steps_are_replayed_as_graphs_between_buckets) {
+    begin("", NULL);
+    dhow_model *m = model_of();
+    dhow_trainer *t = trainer_of(m, 2, 1, 0);
+    double loss;
+    for (int step = 0; step < 12; step++) OK(step_of(t, step % 2, &loss));
+    cr_assert_gt(fakecuda_call_count("cudaGraphLaunch"), 12);
+    dhow_trainer_release(t);
+    dhow_model_release(m);
+    end();
+}
+
+/* ---- missing ---- */
+
+static void expect_copies(const char *settings, const char *faults, const char *text) {
+    static float parameters[PARAMETERS];
+    begin(settings, faults);
+    (void)train(2, 0, parameters);
+    cr_assert_eq(fakecuda_call_count("ncclReduce"), 0);
+    expect_log("gradients are added up by copies to cuda:0");
+    expect_log(text);
+    end();
+}
+
+Test(division_coll, without_nccl_the_log_says_why_and_copies_serve) {
+    expect_copies("oldnccl=1", NULL, "install NCCL 2.14 or later");
+    expect_copies("nonccl=1", NULL, "has to be for the CUDA version");
+    expect_copies("", "ncclCommInitAll@1=2", "unhandled system error");
+}
+
+Test(division_coll, a_device_that_is_named_twice_needs_copies) {
+    static float parameters[PARAMETERS];
+    begin("", NULL);
+    g_devices[1] = g_devices[0];
+    (void)train(2, 0, parameters);
+    cr_assert_eq(fakecuda_call_count("ncclReduce"), 0);
+    expect_log("cuda:0 is named twice");
+    end();
+}
+
+/* ---- failing ---- */
+
+static double now(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* A sum that never ends is told, what waits for it let go, and the step can be made again. */
+static void expect_told(const char *faults, dhow_status wanted, const char *text) {
+    static float before[PARAMETERS], after[PARAMETERS], alike[PARAMETERS];
+    double loss;
+    begin("", faults);
+    dhow_model *m = model_of();
+    dhow_trainer *t = trainer_of(m, 3, 256, 0);
+    OK(step_of(t, 0, &loss));
+    const size_t count = read_parameters(t, before);
+    const double start = now();
+    cr_assert_eq(step_of(t, 1, &loss), wanted, "%s", dhow_last_error());
+    SAYS(text);
+    cr_assert_lt(now() - start, 5.0);
+    (void)read_parameters(t, after);
+    cr_assert_arr_eq(before, after, count * sizeof(float));
+    OK(step_of(t, 1, &loss));
+    cr_assert_eq(fakecuda_call_count("ncclCommInitAll"), 2);
+    (void)read_parameters(t, after);
+    dhow_trainer_release(t);
+    dhow_model_release(m);
+    end();
+    begin("", NULL);
+    m = model_of();
+    t = trainer_of(m, 3, 256, 0);
+    for (int step = 0; step < 2; step++) OK(step_of(t, step, &loss));
+    (void)read_parameters(t, alike);
+    cr_assert_arr_eq(alike, after, count * sizeof(float));
+    dhow_trainer_release(t);
+    dhow_model_release(m);
+    end();
+}
+
+Test(division_coll, a_sum_that_fails_is_told_and_the_step_made_again) {
+    begin("", NULL); /* how many operations a step has */
+    dhow_model *m = model_of();
+    dhow_trainer *t = trainer_of(m, 3, 256, 0);
+    double loss;
+    OK(step_of(t, 0, &loss));
+    const unsigned long long works = fakecuda_call_count("ncclWork"),
+                             reduces = fakecuda_call_count("ncclReduce");
+    dhow_trainer_release(t);
+    dhow_model_release(m);
+    end();
+    char faults[64];
+    for (unsigned long long at = works + 1; at <= works + 9; at += 4) {
+        (void)snprintf(faults, sizeof faults, "ncclWork@%llu=6", at);
+        expect_told(faults, DHOW_UNAVAILABLE, "another rank failed");
+    }
+    (void)snprintf(faults, sizeof faults, "ncclReduce@%llu=3", reduces + 5);
+    expect_told(faults, DHOW_INTERNAL, "internal error (3)");
+    (void)snprintf(faults, sizeof faults, "ncclBroadcast@4=3");
+    expect_told(faults, DHOW_INTERNAL, "internal error (3)");
+}
+
+/* In the third step or so, by a kernel of the second device. */
+static void lose(int skip) {
+    double loss;
+    begin("jitter_us=100", "kernel:tanh_f32#1@5=719");
+    dhow_model *m = model_of();
+    dhow_trainer *t = trainer_of(m, 3, 256, skip);
+    dhow_status status = DHOW_OK;
+    const double start = now();
+    for (int step = 0; step < STEPS && status == DHOW_OK; step++) status = step_of(t, step, &loss);
+    cr_assert_lt(now() - start, 20.0);
+    if (skip) {
+        dhow_parallel_member member = DHOW_INIT(dhow_parallel_member);
+        OK(status);
+        OK(dhow_trainer_member_at(t, 1, &member));
+        cr_assert_eq(member.status, DHOW_DEVICE_LOST, "%s", member.reason);
+        cr_assert_not_null(strstr(member.reason, "cuda:1"), "%s", member.reason);
+        OK(dhow_trainer_member_at(t, 2, &member));
+        cr_assert_eq(member.status, DHOW_OK, "%s", member.reason);
+        cr_assert_eq(fakecuda_call_count("ncclCommInitAll"), 2); /* of the other two then */
+    } else {
+        cr_assert_eq(status, DHOW_DEVICE_LOST, "%s", dhow_last_error());
+        SAYS("cuda:1");
+    }
+    dhow_trainer_release(t);
+    dhow_model_release(m);
+    dhow_context_release(g_context);
+    cr_assert_eq(fakecuda_complaints(), 0, "%s", fakecuda_first_complaint());
+}
+
+Test(division_coll, a_device_that_is_lost_is_told) { lose(0); }
+Test(division_coll, without_a_device_that_is_lost_the_others_go_on) { lose(1); }
+
+/* ---- processes, played by threads, with a GPU each ---- */
+
+typedef struct meeting {
+    pthread_barrier_t barrier;
+    double sums[PARAMETERS];
+} meeting;
+
+typedef struct process {
+    meeting *all;
+    uint32_t rank;
+    int fails_at; /* the step of all that fails; -1: none does */
+    dhow_status status;
+    char says[512];
+    float parameters[PARAMETERS];
+    size_t count;
+    double loss;
+} process;
+
+static dhow_status sum_over_threads(void *user, dhow_dtype dtype, void *data, int64_t count) {
+    const process *p = user;
+    meeting *m = p->all;
+    cr_assert_leq(count, (int64_t)PARAMETERS);
+    for (uint32_t rank = 0; rank < MOST; rank++) {
+        (void)pthread_barrier_wait(&m->barrier);
+        for (int64_t i = 0; i < count && rank == p->rank; i++)
+            m->sums[i] = (rank == 0 ? 0 : m->sums[i]) +
+                         (dtype == DHOW_F64 ? ((double *)data)[i] : (double)((float *)data)[i]);
+    }
+    (void)pthread_barrier_wait(&m->barrier);
+    for (int64_t i = 0; i < count; i++) {
+        if (dtype == DHOW_F64)
+            ((double *)data)[i] = m->sums[i];
+        else
+            ((float *)data)[i] = (float)m->sums[i];
+    }
+    (void)pthread_barrier_wait(&m->barrier);
+    return DHOW_OK;
+}
+
+static dhow_status step_of_part(dhow_trainer *t, const process *p, int step, double *loss) {
+    dhow_batch batch, part = DHOW_INIT(dhow_batch, .tensor_count = 2);
+    const int64_t begin = ROWS * p->rank / MOST, end_row = ROWS * (p->rank + 1) / MOST;
+    batch_of(step, &batch);
+    for (int k = 0; k < 2; k++)
+        OK(dhow_tensor_slice(batch.tensors[k], 0, begin, end_row, 1, &part.tensors[k]));
+    const dhow_status status = dhow_trainer_step(t, &part, loss);
+    for (int k = 0; k < 2; k++) {
+        dhow_tensor_release(batch.tensors[k]);
+        dhow_tensor_release(part.tensors[k]);
+    }
+    return status;
+}
+
+static void *be_a_process(void *argument) {
+    process *p = argument;
+    const dhow_process_group group = DHOW_INIT(dhow_process_group, .rank = p->rank, .size = MOST,
+                                               .all_reduce = sum_over_threads, .user = p);
+    dhow_model *m = model_of();
+    dhow_trainer *t;
+    OK(dhow_model_to(m, g_devices[p->rank]));
+    if (p->rank > 0) OK(dhow_model_init_parameters(m, 77)); /* they begin as rank 0's */
+    OK(dhow_trainer_create(m,
+                           &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_MSE,
+                                      .learning_rate = 0.05, .process_group = &group),
+                           &t));
+    for (int step = 0; step < STEPS; step++) {
+        dhow_status status = step_of_part(t, p, step, &p->loss);
+        if (step == p->fails_at) {
+            p->status = status;
+            (void)snprintf(p->says, sizeof p->says, "%s", dhow_last_error());
+            status = step_of_part(t, p, step, &p->loss); /* by way of the host then */
+        }
+        OK(status);
+    }
+    p->count = read_parameters(t, p->parameters);
+    dhow_trainer_release(t);
+    dhow_model_release(m);
+    return NULL;
+}
+
+static void run_processes(int fails_at, process *all) {
+    pthread_t threads[MOST];
+    static meeting m;
+    cr_assert_eq(pthread_barrier_init(&m.barrier, NULL, MOST), 0);
+    for (uint32_t i = 0; i < MOST; i++) {
+        all[i] = (process){.all = &m, .rank = i, .fails_at = fails_at};
+        cr_assert_eq(pthread_create(&threads[i], NULL, be_a_process, &all[i]), 0);
+    }
+    for (int i = 0; i < MOST; i++) cr_assert_eq(pthread_join(threads[i], NULL), 0);
+    (void)pthread_barrier_destroy(&m.barrier);
+}
+
+/* As one process with all samples, and the same bits in each. */
+static void check_processes(const process *all) {
+    static float one[PARAMETERS];
+    (void)train(2, 0, one);
+    for (int i = 0; i < MOST; i++) {
+        cr_assert_arr_eq(all[i].parameters, all[0].parameters, all[0].count * sizeof(float));
+        for (size_t k = 0; k < all[i].count; k++)
+            cr_assert(fabsf(all[i].parameters[k] - one[k]) <= 1e-5f, "process %d: [%zu]", i, k);
+    }
+}
+
+Test(division_coll, processes_sum_on_their_gpus) {
+    static process all[MOST];
+    begin("jitter_us=100", NULL);
+    run_processes(-1, all);
+    /* Parameters at the beginning, gradients of each step. */
+    cr_assert_eq(fakecuda_call_count("ncclAllReduce"), MOST * (1 + STEPS));
+    check_processes(all);
+    end();
+    (void)setenv("DHOW_COLLECTIVES", "off", 1);
+    begin("", NULL);
+    run_processes(-1, all);
+    cr_assert_eq(fakecuda_call_count("ncclAllReduce"), 0);
+    expect_log(
+        "gradients go by way of the host: its device is the CPU, or DHOW_COLLECTIVES is off");
+    check_processes(all);
+    end();
+}
+
+Test(division_coll, processes_without_nccl_sum_on_the_host) {
+    static process all[MOST];
+    begin("oldnccl=1", NULL);
+    run_processes(-1, all);
+    expect_log("gradients go by way of the host");
+    expect_log("install NCCL 2.14 or later");
+    expect_log("a device of another process cannot");
+    check_processes(all);
+    end();
+    begin("", "ncclGetUniqueId@1=2");
+    run_processes(-1, all);
+    expect_log("unhandled system error");
+    end();
+    begin("", NULL); /* NCCL takes no GPU for two ranks */
+    g_devices[1] = g_devices[0];
+    run_processes(-1, all);
+    expect_log(
+        "gradients go by way of the host: cuda:0: sums between devices: NCCL, making a rank");
+    expect_log("invalid usage");
+    end();
+}
+
+/* The second step's sum: parameters are those before in each, and the next one goes by the host. */
+Test(division_coll, a_sum_of_processes_that_fails_is_told_to_all) {
+    static process all[MOST];
+    begin("", "ncclWork@8=6");
+    const double start = now();
+    run_processes(1, all);
+    cr_assert_lt(now() - start, 8.0);
+    int told = 0;
+    for (int i = 0; i < MOST; i++) {
+        cr_assert_eq(all[i].status, DHOW_UNAVAILABLE, "%s", all[i].says);
+        told += strstr(all[i].says, "another rank failed") != NULL;
+    }
+    cr_assert_geq(told, 1);
+    expect_log("gradients go by way of the host");
+    check_processes(all);
+    end();
+}
