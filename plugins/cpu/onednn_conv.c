@@ -274,10 +274,7 @@ static int32_t conv_plan_make(void *handle, const dhow_conv_desc *d, void **out_
     plan->dnnl = dnnl;
     plan->desc = *d;
     plan->info.struct_size = out_info->struct_size;
-    const double products = (double)d->n * (double)d->k * (double)d->c / (double)d->groups *
-                            (double)d->kh * (double)d->kw * (double)d->h * (double)d->w /
-                            ((double)d->stride[0] * (double)d->stride[1]);
-    onednn_work_init(&plan->work, device, products);
+    onednn_work_init(&plan->work, device, onednn_products(d));
     plan->work.make = make_primitive;
     plan->work.plan = plan;
     const int32_t status = onednn_work_prepare(&plan->work, err);
@@ -357,9 +354,16 @@ static const dhow_conv *table_of(const void *plan) { return *(const dhow_conv *c
 static int32_t plan_any(void *device, const dhow_conv_desc *desc, void **out_plan,
                         dhow_conv_plan_info *out_info, dhow_error *err) {
     const dhow_conv *table = desc->flags & DHOW_CONV_TRANSPOSED ? &onednn_transposed : &convolution;
+    if (desc->dst_dtype != 0)
+        return onednn_integers.plan(device, desc, out_plan, out_info, err);
     const int32_t status = onednn_training.plan(device, desc, out_plan, out_info, err);
     if (status != DHOW_UNSUPPORTED || (desc->flags & DHOW_CONV_WEIGHT_GRADIENT)) return status;
     return table->plan(device, desc, out_plan, out_info, err);
+}
+
+static int32_t pack_any(void *plan, void *stream, dhow_buffer weight, dhow_buffer packed,
+                        dhow_error *err) {
+    return table_of(plan)->pack(plan, stream, weight, packed, err);
 }
 
 static int32_t run_any(void *plan, void *stream, dhow_buffer x, dhow_buffer weight, dhow_buffer y,
@@ -372,11 +376,10 @@ static void destroy_any(void *plan) {
     if (plan) table_of(plan)->destroy(plan);
 }
 
-/* Of the plans only those of convolutions pack. */
 static const dhow_conv table = {.struct_size = (uint32_t)sizeof(dhow_conv),
-                                .minor = 2,
+                                .minor = 4,
                                 .plan = plan_any,
-                                .pack = conv_pack,
+                                .pack = pack_any,
                                 .run = run_any,
                                 .destroy = destroy_any,
                                 .reorder = conv_reorder};
