@@ -439,7 +439,7 @@ enum { /* layouts of an image tensor; larger numbers are a backend's own, made b
        DHOW_LAYOUT_PRIVATE = 256
 };
 
-enum { /* dhow_conv_tail.kind: DHOW_ACTIVATION_... or one of these */
+enum {                          /* dhow_conv_tail.kind: DHOW_ACTIVATION_... or one of these */
        DHOW_TAIL_LINEAR = 32,   /* alpha v + beta */
        DHOW_TAIL_ROUND = 33,    /* the nearest integer, the even one of two */
        DHOW_TAIL_RESIDUAL = 34, /* v + residual, once at most */
@@ -459,8 +459,8 @@ typedef struct dhow_conv_tail {
  * layouts and without an epilogue, for the derivative of a convolution by its weight: `weight` is
  * then dy[n][k][...], what its result has as derivative, and y is dw[k][c/groups][...]. Tables of
  * minor 3 are also asked, without DHOW_CONV_ flags, for a convolution of an activation of x:
- * src_activation is RELU or CLIP, with bounds that the dtype holds. Padding stays 0. Tables of minor
- * 4 are also asked for sums of integers, see dst_dtype. */
+ * src_activation is RELU or CLIP, with bounds that the dtype holds. Padding stays 0. Tables of
+ * minor 4 are also asked for sums of integers, see dst_dtype. */
 typedef struct dhow_conv_desc {
     uint32_t struct_size;
     uint32_t flags;

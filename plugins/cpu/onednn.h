@@ -25,14 +25,14 @@
 typedef dnnl_memory_desc_t onednn_md; /* a value; ndims 0 is "none" */
 #define MD(md) (&(md))
 #elif DNNL_VERSION_MAJOR == 3
-#define ONEDNN_VERSION_FUNCTIONS(X)                         \
-    X(dnnl_memory_desc_create_with_strides)                 \
-    X(dnnl_memory_desc_create_with_tag)                     \
-    X(dnnl_memory_desc_clone)                               \
-    X(dnnl_memory_desc_destroy)                             \
-    X(dnnl_matmul_primitive_desc_create)                    \
-    X(dnnl_convolution_forward_primitive_desc_create)       \
-    X(dnnl_convolution_backward_data_primitive_desc_create) \
+#define ONEDNN_VERSION_FUNCTIONS(X)                            \
+    X(dnnl_memory_desc_create_with_strides)                    \
+    X(dnnl_memory_desc_create_with_tag)                        \
+    X(dnnl_memory_desc_clone)                                  \
+    X(dnnl_memory_desc_destroy)                                \
+    X(dnnl_matmul_primitive_desc_create)                       \
+    X(dnnl_convolution_forward_primitive_desc_create)          \
+    X(dnnl_convolution_backward_data_primitive_desc_create)    \
     X(dnnl_convolution_backward_weights_primitive_desc_create) \
     X(dnnl_primitive_attr_set_zero_points_mask)
 typedef dnnl_memory_desc_t onednn_md; /* a pointer; NULL is "none" */
@@ -137,7 +137,7 @@ typedef struct onednn_operand {
     void *address; /* what memory points to now */
 } onednn_operand;
 
-enum { ONEDNN_OPERANDS = 8 };
+enum { ONEDNN_OPERANDS = 28 };
 
 /* A primitive for a number of threads with its operands, which one caller at a time uses. */
 typedef struct onednn_primitive {

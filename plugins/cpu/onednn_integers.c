@@ -8,14 +8,34 @@
 
 #include "onednn.h"
 
+/* A second operand of a post-op. */
+typedef enum operand_kind { OPERAND_SCALE, OPERAND_RESIDUAL, OPERAND_NUMBER } operand_kind;
+enum { MOST_EXTRAS = 1 + 2 * DHOW_CONV_TAIL };
+
+/* What follows a sum as post-ops. oneDNN (2.6) keeps the numbers of one elementwise operation of a
+ * kind, so that only the first linear one and the first clip of a tail are such; others are sums
+ * and products with single numbers. */
+typedef struct post_ops {
+    dnnl_post_ops_t list;
+    int count; /* of post-ops */
+    int has_linear, has_clip;
+    int extras, numbers;
+    struct {
+        operand_kind kind;
+        int index; /* of its post-op */
+    } extra[MOST_EXTRAS];
+    float number[MOST_EXTRAS];
+} post_ops;
+
 typedef struct integer_plan {
     const dhow_conv *table;
     cpu_device *device;
     const onednn_library *dnnl;
     dhow_conv_desc desc;
-    int settled; /* info and packed_weight are what the first primitive chose */
+    int settled; /* info, packed_weight and ops are what the first primitive chose */
     dhow_conv_plan_info info;
     onednn_md plain_weight, packed_weight;
+    post_ops ops; /* without the list */
     onednn_work work;
 } integer_plan;
 
@@ -64,63 +84,113 @@ static dnnl_status_t add_src_zero(onednn_primitive *made) {
 #endif
 
 typedef struct integer_mds {
-    onednn_md x, y, plain_weight, weight, packed_weight, bias, scale, residual, scratch;
+    onednn_md x, y, plain_weight, weight, packed_weight, bias, scale, residual, number, scratch;
 } integer_mds;
 
 static void release_mds(integer_mds *mds) {
-    onednn_md *const all[] = {&mds->x,    &mds->y,     &mds->plain_weight, &mds->weight, &mds->bias,
-                              &mds->scale, &mds->residual, &mds->packed_weight, &mds->scratch};
+    onednn_md *const all[] = {&mds->x,      &mds->y,       &mds->plain_weight,  &mds->weight,
+                              &mds->bias,   &mds->scale,   &mds->packed_weight, &mds->scratch,
+                              &mds->number, &mds->residual};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) onednn_md_release(all[i]);
 }
 
-static dnnl_status_t append_tail(dnnl_post_ops_t ops, const dhow_conv_tail *tail,
-                                 const integer_mds *mds) {
-    switch (tail->kind) {
-        case DHOW_TAIL_LINEAR:
-            return onednn_append_eltwise(ops, dnnl_eltwise_linear, tail->alpha, tail->beta);
-        case DHOW_TAIL_ROUND:
-            return onednn_append_eltwise(ops, dnnl_eltwise_round, 0.0f, 0.0f);
-        case DHOW_TAIL_RESIDUAL:
-            return onednn_loaded.dnnl_post_ops_append_binary(ops, dnnl_binary_add,
-                                                             MD(mds->residual));
-        default:
-            return onednn_append_activation(
-                ops, &(const onednn_activation){tail->kind, tail->alpha, tail->beta});
-    }
+static onednn_md md_of(const integer_mds *mds, operand_kind kind) {
+    return kind == OPERAND_SCALE      ? mds->scale
+           : kind == OPERAND_RESIDUAL ? mds->residual
+                                      : mds->number;
 }
 
-/* *residual_index is the place of the residual among the post-ops, -1 without one. */
-static dnnl_status_t append_all(dnnl_post_ops_t ops, const dhow_conv_desc *d,
-                                const integer_mds *mds, int *residual_index) {
+static dnnl_status_t append_binary(post_ops *p, const integer_mds *mds, dnnl_alg_kind_t kind,
+                                   operand_kind operand) {
+    onednn_md md = md_of(mds, operand);
+    if (p->extras == MOST_EXTRAS) return dnnl_unimplemented;
+    p->extra[p->extras].kind = operand;
+    p->extra[p->extras++].index = p->count++;
+    return onednn_loaded.dnnl_post_ops_append_binary(p->list, kind, MD(md));
+}
+
+static dnnl_status_t append_number(post_ops *p, const integer_mds *mds, dnnl_alg_kind_t kind,
+                                   float number) {
+    if (p->numbers == MOST_EXTRAS) return dnnl_unimplemented;
+    p->number[p->numbers++] = number;
+    return append_binary(p, mds, kind, OPERAND_NUMBER);
+}
+
+static dnnl_status_t append_linear(post_ops *p, const integer_mds *mds, float alpha, float beta) {
     dnnl_status_t status = dnnl_success;
-    int count = 0;
-    *residual_index = -1;
-    if (d->flags & DHOW_EPILOGUE_BIAS) {
-        status =
-            onednn_loaded.dnnl_post_ops_append_binary(ops, dnnl_binary_mul, MD(mds->scale));
-        count++;
+    if (!p->has_linear) {
+        p->has_linear = 1;
+        p->count++;
+        return onednn_append_eltwise(p->list, dnnl_eltwise_linear, alpha, beta);
     }
-    for (uint32_t i = 0; i < d->tail_count && status == dnnl_success; i++) {
-        if (d->tail[i].kind == DHOW_ACTIVATION_NONE) continue;
-        if (d->tail[i].kind == DHOW_TAIL_RESIDUAL) *residual_index = count;
-        status = append_tail(ops, &d->tail[i], mds);
-        count++;
-    }
+    if (alpha != 1.0f) status = append_number(p, mds, dnnl_binary_mul, alpha);
+    if (status == dnnl_success && beta != 0.0f)
+        status = append_number(p, mds, dnnl_binary_add, beta);
     return status;
 }
 
-static dnnl_status_t make_attributes(const dhow_conv_desc *d, const integer_mds *mds,
-                                     int *residual_index, dnnl_primitive_attr_t *attr) {
+static dnnl_status_t append_clip(post_ops *p, const integer_mds *mds, float low, float high) {
+    if (!p->has_clip) {
+        p->has_clip = 1;
+        p->count++;
+        return onednn_append_eltwise(p->list, dnnl_eltwise_clip, low, high);
+    }
+    const dnnl_status_t status = append_number(p, mds, dnnl_binary_max, low);
+    return status == dnnl_success ? append_number(p, mds, dnnl_binary_min, high) : status;
+}
+
+static dnnl_status_t append_tail(post_ops *p, const dhow_conv_tail *tail, const integer_mds *mds) {
+    switch (tail->kind) {
+        case DHOW_TAIL_LINEAR:
+            return append_linear(p, mds, tail->alpha, tail->beta);
+        case DHOW_ACTIVATION_CLIP:
+            return append_clip(p, mds, tail->alpha, tail->beta);
+        case DHOW_TAIL_RESIDUAL:
+            return append_binary(p, mds, dnnl_binary_add, OPERAND_RESIDUAL);
+        case DHOW_TAIL_ROUND:
+            p->count++;
+            return onednn_append_eltwise(p->list, dnnl_eltwise_round, 0.0f, 0.0f);
+        case DHOW_ACTIVATION_NONE:
+            return dnnl_success;
+        default:
+            p->count++;
+            return onednn_append_activation(
+                p->list, &(const onednn_activation){tail->kind, tail->alpha, tail->beta});
+    }
+}
+
+/* A leaky ReLU and another one are of one kind. */
+static int has_two_slopes(const dhow_conv_desc *d) {
+    int leaky = 0, others = 0;
+    for (uint32_t i = 0; i < d->tail_count; i++) {
+        leaky += d->tail[i].kind == DHOW_ACTIVATION_LEAKY_RELU;
+        others += d->tail[i].kind == DHOW_ACTIVATION_RELU;
+    }
+    return leaky > 1 || (leaky > 0 && others > 0);
+}
+
+static dnnl_status_t append_all(post_ops *p, const dhow_conv_desc *d, const integer_mds *mds) {
+    dnnl_status_t status = has_two_slopes(d) ? dnnl_unimplemented : dnnl_success;
+    if (status == dnnl_success && (d->flags & DHOW_EPILOGUE_BIAS))
+        status = append_binary(p, mds, dnnl_binary_mul, OPERAND_SCALE);
+    for (uint32_t i = 0; i < d->tail_count && status == dnnl_success; i++)
+        status = append_tail(p, &d->tail[i], mds);
+    return status;
+}
+
+static dnnl_status_t make_attributes(const dhow_conv_desc *d, const integer_mds *mds, post_ops *ops,
+                                     dnnl_primitive_attr_t *attr) {
     const onednn_library *dnnl = &onednn_loaded;
-    dnnl_post_ops_t ops = NULL;
+    memset(ops, 0, sizeof *ops);
     dnnl_status_t status = dnnl->dnnl_primitive_attr_create(attr);
     if (status == dnnl_success)
         status = dnnl->dnnl_primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user);
     if (status == dnnl_success && d->src_zero != 0) status = set_src_zero(*attr, d->src_zero);
-    if (status == dnnl_success) status = dnnl->dnnl_post_ops_create(&ops);
-    if (status == dnnl_success) status = append_all(ops, d, mds, residual_index);
-    if (status == dnnl_success) status = dnnl->dnnl_primitive_attr_set_post_ops(*attr, ops);
-    if (ops) (void)dnnl->dnnl_post_ops_destroy(ops);
+    if (status == dnnl_success) status = dnnl->dnnl_post_ops_create(&ops->list);
+    if (status == dnnl_success) status = append_all(ops, d, mds);
+    if (status == dnnl_success) status = dnnl->dnnl_primitive_attr_set_post_ops(*attr, ops->list);
+    if (ops->list) (void)dnnl->dnnl_post_ops_destroy(ops->list);
+    ops->list = NULL;
     return status;
 }
 
@@ -129,7 +199,7 @@ static dnnl_status_t make_attributes(const dhow_conv_desc *d, const integer_mds 
 static dnnl_status_t describe_images(const dhow_conv_desc *d, integer_mds *mds) {
     const dnnl_dims_t x_dims = {d->n, d->c, d->h, d->w};
     const dnnl_dims_t y_dims = {d->n, d->k, onednn_extent(d, 0), onednn_extent(d, 1)};
-    const dnnl_dims_t bias_dims = {d->k}, scale_dims = {1, d->k, 1, 1};
+    const dnnl_dims_t bias_dims = {d->k}, scale_dims = {1, d->k, 1, 1}, one = {1, 1, 1, 1};
     dnnl_status_t status = onednn_md_tagged(&mds->x, 4, x_dims, type_of(d->dtype), dnnl_nhwc);
     if (status == dnnl_success)
         status = onednn_md_tagged(&mds->y, 4, y_dims, type_of(d->dst_dtype), dnnl_nhwc);
@@ -137,9 +207,10 @@ static dnnl_status_t describe_images(const dhow_conv_desc *d, integer_mds *mds) 
         status = onednn_md_tagged(&mds->bias, 1, bias_dims, dnnl_f32, dnnl_a);
     if (status == dnnl_success && (d->flags & DHOW_EPILOGUE_BIAS))
         status = onednn_md_tagged(&mds->scale, 4, scale_dims, dnnl_f32, dnnl_nchw);
+    if (status == dnnl_success)
+        status = onednn_md_tagged(&mds->number, 4, one, dnnl_f32, dnnl_nchw);
     if (status == dnnl_success && (d->flags & DHOW_EPILOGUE_RESIDUAL))
-        status =
-            onednn_md_tagged(&mds->residual, 4, y_dims, type_of(d->residual_dtype), dnnl_nhwc);
+        status = onednn_md_tagged(&mds->residual, 4, y_dims, type_of(d->residual_dtype), dnnl_nhwc);
     return status;
 }
 
@@ -157,29 +228,25 @@ static dnnl_status_t describe_weight(const integer_plan *plan, integer_mds *mds)
 }
 
 /* As integers_run has their addresses. */
-static dnnl_status_t make_operands(const integer_plan *plan, int residual_index,
+static dnnl_status_t make_operands(const dhow_conv_desc *d, const post_ops *ops,
                                    const integer_mds *mds, onednn_primitive *made) {
-    const int scaled = (plan->desc.flags & DHOW_EPILOGUE_BIAS) != 0;
     dnnl_status_t status = onednn_primitive_operand(made, DNNL_ARG_SRC, mds->x);
     if (status == dnnl_success)
         status = onednn_primitive_operand(made, DNNL_ARG_WEIGHTS, mds->packed_weight);
     if (status == dnnl_success) status = onednn_primitive_operand(made, DNNL_ARG_DST, mds->y);
     if (status == dnnl_success)
         status = onednn_primitive_operand(made, DNNL_ARG_SCRATCHPAD, mds->scratch);
-    if (status == dnnl_success && scaled)
+    if (status == dnnl_success && (d->flags & DHOW_EPILOGUE_BIAS))
         status = onednn_primitive_operand(made, DNNL_ARG_BIAS, mds->bias);
-    if (status == dnnl_success && scaled)
+    for (int i = 0; i < ops->extras && status == dnnl_success; i++)
         status = onednn_primitive_operand(
-            made, DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, mds->scale);
-    if (status == dnnl_success && residual_index >= 0)
-        status = onednn_primitive_operand(
-            made, DNNL_ARG_ATTR_MULTIPLE_POST_OP(residual_index) | DNNL_ARG_SRC_1, mds->residual);
-    if (status == dnnl_success && plan->desc.src_zero != 0) status = add_src_zero(made);
-    return status;
+            made, DNNL_ARG_ATTR_MULTIPLE_POST_OP(ops->extra[i].index) | DNNL_ARG_SRC_1,
+            md_of(mds, ops->extra[i].kind));
+    return status == dnnl_success && d->src_zero != 0 ? add_src_zero(made) : status;
 }
 
 /* What the first primitive of a plan chose holds for all. */
-static dnnl_status_t settle(integer_plan *plan, const integer_mds *mds) {
+static dnnl_status_t settle(integer_plan *plan, const integer_mds *mds, const post_ops *ops) {
     const onednn_library *dnnl = plan->dnnl;
     dhow_conv_plan_info *info = &plan->info;
     dnnl_status_t status = onednn_md_copy(&plan->plain_weight, mds->plain_weight);
@@ -191,6 +258,7 @@ static dnnl_status_t settle(integer_plan *plan, const integer_mds *mds) {
     info->workspace_bytes = dnnl->dnnl_memory_desc_get_size(MD(mds->scratch));
     if (!dnnl->dnnl_memory_desc_equal(MD(mds->packed_weight), MD(mds->plain_weight)))
         info->packed_bytes = dnnl->dnnl_memory_desc_get_size(MD(mds->packed_weight));
+    plan->ops = *ops;
     plan->settled = 1;
     return dnnl_success;
 }
@@ -212,12 +280,12 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
     dnnl_primitive_desc_t pd = NULL;
     onednn_conv_shape shape;
     integer_mds mds;
-    int residual_index = -1;
+    post_ops ops;
     memset(&mds, 0, sizeof mds);
     take_shape(&plan->desc, &shape);
     dnnl_status_t status = describe_images(&plan->desc, &mds);
     if (status == dnnl_success) status = describe_weight(plan, &mds);
-    if (status == dnnl_success) status = make_attributes(&plan->desc, &mds, &residual_index, &attr);
+    if (status == dnnl_success) status = make_attributes(&plan->desc, &mds, &ops, &attr);
     if (status == dnnl_success)
         status = onednn_conv_pd(&pd, mds.x, mds.weight, mds.bias, mds.y, &shape, attr);
     if (status == dnnl_success &&
@@ -227,9 +295,9 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
         status = onednn_md_query(&mds.packed_weight, pd, dnnl_query_weights_md);
     if (status == dnnl_success)
         status = onednn_md_query(&mds.scratch, pd, dnnl_query_scratchpad_md);
-    if (status == dnnl_success && !plan->settled) status = settle(plan, &mds);
+    if (status == dnnl_success && !plan->settled) status = settle(plan, &mds, &ops);
     if (status == dnnl_success) status = onednn_primitive_make(made, pd);
-    if (status == dnnl_success) status = make_operands(plan, residual_index, &mds, made);
+    if (status == dnnl_success) status = make_operands(&plan->desc, &ops, &mds, made);
     if (pd) (void)dnnl->dnnl_primitive_desc_destroy(pd);
     if (attr) (void)dnnl->dnnl_primitive_attr_destroy(attr);
     release_mds(&mds);
@@ -243,11 +311,11 @@ static int is_channels_last(uint32_t layout) {
 }
 
 static int has_types(const dhow_conv_desc *d) {
-    const int to_sums = d->dst_dtype == DHOW_I32 && !(d->flags & DHOW_EPILOGUE_BIAS) &&
-                        d->tail_count == 0;
-    const int to_values = (d->dst_dtype == DHOW_F32 || d->dst_dtype == DHOW_U8 ||
-                           d->dst_dtype == DHOW_I8) &&
-                          (d->flags & DHOW_EPILOGUE_BIAS);
+    const int to_sums =
+        d->dst_dtype == DHOW_I32 && !(d->flags & DHOW_EPILOGUE_BIAS) && d->tail_count == 0;
+    const int to_values =
+        (d->dst_dtype == DHOW_F32 || d->dst_dtype == DHOW_U8 || d->dst_dtype == DHOW_I8) &&
+        (d->flags & DHOW_EPILOGUE_BIAS);
     return (d->dtype == DHOW_U8 || d->dtype == DHOW_I8) && d->weight_dtype == DHOW_I8 &&
            (to_sums || to_values) && d->tail_count <= DHOW_CONV_TAIL;
 }
@@ -303,11 +371,13 @@ static int32_t integers_run(void *handle, void *stream, dhow_buffer x, dhow_buff
                                         onednn_address(y), onednn_address(workspace)};
     int count = 4;
     (void)stream;
-    if (d->flags & DHOW_EPILOGUE_BIAS) {
-        addresses[count++] = onednn_address(bias);
-        addresses[count++] = (float *)onednn_address(bias) + d->k;
+    if (d->flags & DHOW_EPILOGUE_BIAS) addresses[count++] = onednn_address(bias);
+    for (int i = 0, number = 0; i < plan->ops.extras; i++) {
+        const operand_kind kind = plan->ops.extra[i].kind;
+        addresses[count++] = kind == OPERAND_SCALE      ? (float *)onednn_address(bias) + d->k
+                             : kind == OPERAND_RESIDUAL ? onednn_address(residual)
+                                                        : (void *)&plan->ops.number[number++];
     }
-    if (d->flags & DHOW_EPILOGUE_RESIDUAL) addresses[count++] = onednn_address(residual);
     addresses[count] = &plan->desc.src_zero;
     cpu_region region = onednn_work_begin(&plan->work);
     const int32_t status = onednn_work_run(&plan->work, &region, addresses, err);

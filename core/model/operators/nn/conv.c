@@ -68,45 +68,92 @@ static dhow_status lay_down(dhowi_lowering *b, int32_t *in, dhowi_window3d *s,
     return DHOW_OK;
 }
 
-dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
-                           int32_t *out) {
-    const dhowi_tensor_desc own = *dhowi_desc_at(b, x), w = *dhowi_desc_at(b, weight);
-    dhowi_attrs attrs = {0};
-    dhowi_window3d s;
-    DHOWI_TRY(dhowi_check_images(&own));
-    DHOWI_TRY(check_convolution(&own, &w, dhowi_attr_int(b, "group", 1), false));
-    DHOWI_TRY(dhowi_kernel_of_weight(b, &w, &s));
-    DHOWI_TRY(dhowi_window_of(b, &own, &s));
-    DHOWI_TRY(dhowi_window_result(&s));
+/* A convolution by the attributes of the node. */
+typedef struct convolution {
+    dhowi_tensor_desc x, y;
+    dhowi_window3d space;
+} convolution;
+
+static dhow_status describe(const dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
+                            convolution *c) {
+    const dhowi_tensor_desc w = *dhowi_desc_at(b, weight);
+    c->x = c->y = *dhowi_desc_at(b, x);
+    DHOWI_TRY(dhowi_check_images(&c->x));
+    DHOWI_TRY(check_convolution(&c->x, &w, dhowi_attr_int(b, "group", 1), false));
+    DHOWI_TRY(dhowi_kernel_of_weight(b, &w, &c->space));
+    DHOWI_TRY(dhowi_window_of(b, &c->x, &c->space));
+    DHOWI_TRY(dhowi_window_result(&c->space));
     if (bias >= 0 && dhowi_count_of(dhowi_desc_at(b, bias)) != w.shape[0])
         DHOWI_REFUSE("the bias does not have %" PRId64 " elements", w.shape[0]);
-    dhowi_tensor_desc y = own;
-    y.shape[1] = w.shape[0];
-    dhowi_window_shape(&s, own.rank, &y);
-    int32_t in[] = {x, weight, bias};
-    if (own.rank == 5) {
-        const dhow_dtype dtype = own.dtype;
-        for (int i = 0; i < 3; i++) {
-            if (in[i] >= 0) DHOWI_TRY(dhowi_widened(b, DHOWI_OP_conv3d, in[i], &in[i]));
-        }
-        y.dtype = dhowi_desc_at(b, in[0])->dtype;
-        attrs.space = s;
-        DHOWI_TRY(dhowi_emit(b, DHOWI_OP_conv3d, in, 3, &attrs, &y, out));
-        return dhowi_cast_to(b, *out, dtype, out);
+    c->y.shape[1] = w.shape[0];
+    dhowi_window_shape(&c->space, c->x.rank, &c->y);
+    return DHOW_OK;
+}
+
+static dhow_status convolve_volume(dhowi_lowering *b, const convolution *c, int32_t in[3],
+                                   int32_t *out) {
+    const dhowi_attrs attrs = {.space = c->space};
+    dhowi_tensor_desc y = c->y;
+    for (int i = 0; i < 3; i++) {
+        if (in[i] >= 0) DHOWI_TRY(dhowi_widened(b, DHOWI_OP_conv3d, in[i], &in[i]));
     }
-    DHOWI_TRY(dhowi_as_image(b, x, &in[0]));
-    DHOWI_TRY(dhowi_as_image(b, weight, &in[1]));
-    dhowi_tensor_desc image = {
-        .dtype = y.dtype, .rank = 4, .shape = {y.shape[0], y.shape[1], s.out[1], s.out[2]}};
-    bool tall = s.in[2] == 1 && s.kernel[2] == 1 && s.out[2] == 1 && s.in[1] > 1;
+    y.dtype = dhowi_desc_at(b, in[0])->dtype;
+    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_conv3d, in, 3, &attrs, &y, out));
+    return dhowi_cast_to(b, *out, c->x.dtype, out);
+}
+
+/* Of an image or a row: of f32 or, where `codes` is not NULL, of bytes, for which *out may be -1.
+ */
+static dhow_status convolve_image(dhowi_lowering *b, const convolution *c, int32_t in[3],
+                                  const dhowi_codes_of_conv *codes, int32_t *out) {
+    dhowi_window3d s = c->space;
+    dhowi_tensor_desc image = {.dtype = c->y.dtype,
+                               .rank = 4,
+                               .shape = {c->y.shape[0], c->y.shape[1], s.out[1], s.out[2]}};
+    const bool tall = s.in[2] == 1 && s.kernel[2] == 1 && s.out[2] == 1 && s.in[1] > 1;
+    DHOWI_TRY(dhowi_as_image(b, in[0], &in[0]));
+    DHOWI_TRY(dhowi_as_image(b, in[1], &in[1]));
     if (tall) DHOWI_TRY(lay_down(b, in, &s, &image));
-    attrs.window = DHOW_INIT(dhow_window, .kernel = {s.kernel[1], s.kernel[2]},
-                             .stride = {s.stride[1], s.stride[2]},
-                             .pad = {s.before[1], s.before[2], s.after[1], s.after[2]},
-                             .dilation = {s.dilation[1], s.dilation[2]}, .groups = s.groups);
-    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_conv2d, in, 3, &attrs, &image, out));
-    if (tall) return dhowi_reshape(b, *out, own.rank, y.shape, out);
-    return own.rank == 3 ? dhowi_reshape(b, *out, 3, y.shape, out) : DHOW_OK;
+    const dhowi_attrs attrs = {
+        .window = DHOW_INIT(dhow_window, .kernel = {s.kernel[1], s.kernel[2]},
+                            .stride = {s.stride[1], s.stride[2]},
+                            .pad = {s.before[1], s.before[2], s.after[1], s.after[2]},
+                            .dilation = {s.dilation[1], s.dilation[2]}, .groups = s.groups)};
+    DHOWI_TRY(codes != NULL
+                  ? dhowi_emit_conv_codes(b, codes, in[0], in[1], &attrs.window, &image, out)
+                  : dhowi_emit(b, DHOWI_OP_conv2d, in, 3, &attrs, &image, out));
+    return *out >= 0 && (tall || c->x.rank == 3)
+               ? dhowi_reshape(b, *out, c->x.rank, c->y.shape, out)
+               : DHOW_OK;
+}
+
+/* In integers, if the values are quantised and the device has it; else *out is -1. */
+static dhow_status convolve_codes(dhowi_lowering *b, const convolution *c, const int32_t in[3],
+                                  bool scaled, int32_t *out) {
+    dhowi_codes_of_conv codes;
+    *out = -1;
+    if (c->x.rank > 4 || !dhowi_find_conv_codes(b, in[0], in[1], in[2], &codes) ||
+        codes.scaled != scaled)
+        return DHOW_OK;
+    int32_t of[] = {codes.x, codes.weight, -1};
+    return convolve_image(b, c, of, &codes, out);
+}
+
+dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
+                           int32_t *out) {
+    int32_t in[] = {x, weight, bias};
+    convolution c;
+    DHOWI_TRY(describe(b, x, weight, bias, &c));
+    DHOWI_TRY(convolve_codes(b, &c, in, true, out));
+    if (*out >= 0) return DHOW_OK;
+    return c.x.rank == 5 ? convolve_volume(b, &c, in, out) : convolve_image(b, &c, in, NULL, out);
+}
+
+dhow_status dhowi_sum_conv(dhowi_lowering *b, int32_t x, int32_t weight, int32_t *out) {
+    const int32_t in[] = {x, weight, -1};
+    convolution c;
+    DHOWI_TRY(describe(b, x, weight, -1, &c));
+    return convolve_codes(b, &c, in, false, out);
 }
 
 dhow_status dhowi_lower_conv(dhowi_lowering *b) {

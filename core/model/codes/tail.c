@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The end of a convolution of integers: elementwise steps behind it, which may add one more image,
+ * and the codes that are made of the result. All of it is done with sums that are still in
+ * registers.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/errors/planted.h"
+#include "model/codes/codes.h"
+
+/* A convolution as it will be. */
+typedef struct ending {
+    dhowi_step step;
+    float fold; /* what scales are multiplied by */
+    bool failed;
+} ending;
+
+static void append(ending *e, uint32_t kind, double alpha, double beta) {
+    dhowi_sums *s = &e->step.attrs.sums;
+    if (s->tail_count == DHOW_CONV_TAIL) {
+        e->failed = true;
+        return;
+    }
+    s->tail[s->tail_count++] = (dhow_conv_tail){kind, (float)alpha, (float)beta};
+}
+
+/* Whether positive factors may as well come before all that is there: ReLU keeps them. */
+static bool is_homogeneous(const dhowi_sums *s) {
+    for (uint32_t i = 0; i < s->tail_count; i++)
+        if (s->tail[i].kind != DHOW_ACTIVATION_RELU) return false;
+    return true;
+}
+
+static void append_linear(ending *e, double alpha, double beta) {
+    dhowi_sums *s = &e->step.attrs.sums;
+    dhow_conv_tail *last = s->tail_count > 0 ? &s->tail[s->tail_count - 1] : NULL;
+    if (alpha == 1 && beta == 0) return;
+    if (beta == 0 && alpha > 0 && is_homogeneous(s)) {
+        e->fold *= (float)alpha;
+    } else if (last != NULL && last->kind == DHOW_TAIL_LINEAR && beta == 0) {
+        last->alpha *= (float)alpha;
+        last->beta *= (float)alpha;
+    } else {
+        append(e, DHOW_TAIL_LINEAR, alpha, beta);
+    }
+}
+
+/* ---- programs ---- */
+
+/* One instruction on v with constants; false for one that has no counterpart. */
+static bool append_single(ending *e, const dhowi_program *p, uint32_t word) {
+    const double *c = &p->constant[dhowi_word_constant(word)];
+    switch ((dhowi_map_op)dhowi_word_op(word)) {
+        case DHOWI_MAP_RELU:
+            append(e, DHOW_ACTIVATION_RELU, 0, 0);
+            return true;
+        case DHOWI_MAP_GELU:
+            append(e, DHOW_ACTIVATION_GELU, 0, 0);
+            return true;
+        case DHOWI_MAP_GELU_TANH:
+            append(e, DHOW_ACTIVATION_GELU_TANH, 0, 0);
+            return true;
+        case DHOWI_MAP_SIGMOID:
+            append(e, DHOW_ACTIVATION_SIGMOID, 0, 0);
+            return true;
+        case DHOWI_MAP_TANH:
+            append(e, DHOW_ACTIVATION_TANH, 0, 0);
+            return true;
+        case DHOWI_MAP_SILU:
+            append(e, DHOW_ACTIVATION_SILU, 0, 0);
+            return true;
+        case DHOWI_MAP_HARD_SWISH:
+            append(e, DHOW_ACTIVATION_HARD_SWISH, 0, 0);
+            return true;
+        case DHOWI_MAP_MISH:
+            append(e, DHOW_ACTIVATION_MISH, 0, 0);
+            return true;
+        case DHOWI_MAP_LEAKY:
+            append(e, DHOW_ACTIVATION_LEAKY_RELU, c[0], 0);
+            return true;
+        case DHOWI_MAP_CLIP:
+            append(e, DHOW_ACTIVATION_CLIP, c[0], c[1]);
+            return true;
+        case DHOWI_MAP_HARD_SIGMOID:
+            append_linear(e, c[0], c[1]);
+            append(e, DHOW_ACTIVATION_CLIP, 0, 1);
+            return true;
+        case DHOWI_MAP_LINEAR:
+            append_linear(e, c[0], c[1]);
+            return true;
+        case DHOWI_MAP_ROUND:
+            append(e, DHOW_TAIL_ROUND, 0, 0);
+            return true;
+        default:
+            return false;
+    }
+}
+
+static bool append_with_number(ending *e, uint32_t op, double number) {
+    switch ((dhowi_map_op)op) {
+        case DHOWI_MAP_ADD:
+            append_linear(e, 1, number);
+            return true;
+        case DHOWI_MAP_SUB:
+            append_linear(e, 1, -number);
+            return true;
+        case DHOWI_MAP_MUL:
+            append_linear(e, number, 0);
+            return true;
+        case DHOWI_MAP_DIV:
+            append_linear(e, 1 / number, 0);
+            return number != 0;
+        default:
+            return false;
+    }
+}
+
+/* An image that is added: of codes in their own units, between which v changes. */
+static bool append_residual(const dhowi_lowering *b, ending *e, const dhowi_step *q, uint32_t k) {
+    const dhowi_item *other = &b->items[q->in[k]];
+    const bool coded = other->desc.dtype != DHOW_F32;
+    const dhowi_coded *c = &q->attrs.coded;
+    const dhowi_tensor_desc *y = &b->items[e->step.out].desc;
+    if (e->step.in[3] >= 0 || other->tensor != NULL || other->desc.dtype == DHOW_I32 ||
+        (coded && q->op != DHOWI_OP_map_codes) ||
+        !DHOWI_GUARD(sum_with_another_shape,
+                     dhowi_shape_equal(y->rank, y->shape, other->desc.rank, other->desc.shape)) ||
+        !dhowi_is_whole(b, q->in[k]))
+        return false;
+    e->step.in[3] = q->in[k];
+    if (!coded) {
+        append(e, DHOW_TAIL_RESIDUAL, 0, 0);
+        return true;
+    }
+    append(e, DHOW_TAIL_LINEAR, 1 / (double)c->scale[k], -(double)c->zero[k]);
+    append(e, DHOW_TAIL_RESIDUAL, 0, 0);
+    append(e, DHOW_TAIL_LINEAR, (double)c->scale[k], 0);
+    return true;
+}
+
+/* The program of q, whose operand `own` is what e computes. */
+static bool append_program(const dhowi_lowering *b, ending *e, const dhowi_step *q, uint32_t own) {
+    const dhowi_program *p = &q->attrs.program;
+    if (dhowi_word_op(p->word[0]) != DHOWI_MAP_LOAD) return false;
+    uint32_t other = dhowi_word_source(p->word[0]), first = 1;
+    if (other != own) { /* other + own */
+        if (other >= DHOWI_MAP_CONSTANT || p->words < 2 ||
+            dhowi_word_op(p->word[1]) != DHOWI_MAP_ADD || dhowi_word_source(p->word[1]) != own ||
+            !append_residual(b, e, q, other))
+            return false;
+        first = 2;
+    }
+    for (uint32_t i = first; i < p->words; i++) {
+        const uint32_t word = p->word[i], op = dhowi_word_op(word),
+                       source = dhowi_word_source(word);
+        bool fits;
+        if (!dhowi_reads_operand(word))
+            fits = append_single(e, p, word);
+        else if (source == DHOWI_MAP_CONSTANT)
+            fits = append_with_number(e, op, p->constant[dhowi_word_constant(word)]);
+        else
+            fits = source < DHOWI_MAP_CONSTANT && source != own && op == DHOWI_MAP_ADD &&
+                   append_residual(b, e, q, source);
+        if (!fits) return false;
+    }
+    return !e->failed;
+}
+
+/* ---- codes ---- */
+
+/* v becomes round(v / scale) + zero; a store rounds by itself. */
+static void append_code(ending *e, float scale, int32_t zero) {
+    append_linear(e, 1 / (double)scale, 0);
+    if (zero == 0) return;
+    append(e, DHOW_TAIL_ROUND, 0, 0);
+    append(e, DHOW_TAIL_LINEAR, 1, (double)zero);
+}
+
+/* The codes that e writes are read as numbers again by the step that is joined to it: what storing
+ * them does is done by itself, and undone. */
+static void pass_codes(ending *e, dhow_dtype dtype, const dhowi_coded *c, uint32_t own) {
+    dhowi_sums *s = &e->step.attrs.sums;
+    const double low = dtype == DHOW_U8 ? 0 : -128, high = dtype == DHOW_U8 ? 255 : 127;
+    const double zero = (double)c->zero[own];
+    const bool shifted = s->tail_count >= 2 && s->tail[s->tail_count - 2].kind == DHOW_TAIL_ROUND &&
+                         s->tail[s->tail_count - 1].kind == DHOW_TAIL_LINEAR &&
+                         s->tail[s->tail_count - 1].alpha == 1 &&
+                         s->tail[s->tail_count - 1].beta == (float)zero;
+    if (shifted)
+        s->tail_count--;
+    else
+        append(e, DHOW_TAIL_ROUND, 0, 0);
+    append(e, DHOW_ACTIVATION_CLIP, shifted ? low - zero : low, shifted ? high - zero : high);
+    append(e, DHOW_TAIL_LINEAR, (double)c->scale[own], shifted ? 0 : -zero * (double)c->scale[own]);
+}
+
+/* Rows of biases and scales, with the latter multiplied. */
+static dhow_status fold_scale(dhowi_lowering *b, ending *e) {
+    const dhowi_tensor_desc desc = b->items[e->step.in[2]].desc;
+    const int64_t n = desc.shape[1];
+    void *from, *to;
+    int32_t made;
+    if (e->fold == 1) return DHOW_OK;
+    DHOWI_TRY(dhowi_item_known(b, &desc, &made));
+    DHOWI_TRY(dhow_tensor_host_ptr(b->items[e->step.in[2]].tensor, &from));
+    DHOWI_TRY(dhow_tensor_host_ptr(b->items[made].tensor, &to));
+    memcpy(to, from, 2 * (size_t)n * sizeof(float));
+    for (int64_t k = n; k < 2 * n; k++) {
+        ((float *)to)[k] *= e->fold;
+        e->failed = e->failed || !isnormal(((float *)to)[k]);
+    }
+    e->step.in[2] = made;
+    return DHOW_OK;
+}
+
+/* ---- steps ---- */
+
+/* Which operand of q is what s makes, and nothing else of it; -1. */
+static int32_t operand_of(const dhowi_lowering *b, const dhowi_step *s, const dhowi_step *q) {
+    int32_t own = -1;
+    for (int32_t k = 0; k < DHOWI_MAP_OPERANDS && q->in[k] >= 0; k++) {
+        const dhowi_item *item = &b->items[q->in[k]];
+        if (item->tensor != NULL || item->buffer != b->items[s->out].buffer) continue;
+        if (own >= 0 || !dhowi_same_item(b, q->in[k], s->out)) return -1;
+        own = k;
+    }
+    return own;
+}
+
+static dhow_status end_with(dhowi_lowering *b, dhowi_step *s, dhowi_step *q, uint32_t own,
+                            bool *changed) {
+    ending e = {.step = *s, .fold = 1};
+    const dhow_dtype from = b->items[s->out].desc.dtype, to = b->items[q->out].desc.dtype;
+    if (from != DHOW_F32) pass_codes(&e, from, &q->attrs.coded, own);
+    if (e.failed || !append_program(b, &e, q, own)) return DHOW_OK;
+    if (to != DHOW_F32)
+        append_code(&e, q->attrs.coded.scale[DHOWI_MAP_OPERANDS],
+                    q->attrs.coded.zero[DHOWI_MAP_OPERANDS]);
+    if (!e.failed) DHOWI_TRY(fold_scale(b, &e));
+    const dhow_dtype residual = e.step.in[3] >= 0 ? b->items[e.step.in[3]].desc.dtype : DHOW_F32;
+    bool taken = false;
+    if (!e.failed)
+        DHOWI_TRY(dhowi_convolves_integers(b->device, &b->items[s->in[0]].desc,
+                                           &b->items[s->in[1]].desc, &e.step.attrs.sums, to,
+                                           e.step.in[3] >= 0 ? &residual : NULL, &taken));
+    if (!taken) return DHOW_OK;
+    *s = e.step;
+    (void)dhowi_take_over(s, q);
+    *changed = true;
+    return DHOW_OK;
+}
+
+static dhow_status end_sums(const dhowi_finder *f, dhowi_step *s, bool *changed) {
+    dhowi_lowering *b = f->b;
+    if (s->in[2] < 0 || b->items[s->in[2]].tensor == NULL || !dhowi_is_whole(b, s->out))
+        return DHOW_OK;
+    const int32_t buffer = b->items[s->out].buffer;
+    const dhowi_traffic *t = &f->of[buffer];
+    if (!DHOWI_GUARD(ended_and_read_again, t->reads == 1) || b->buffers[buffer].external != 0)
+        return DHOW_OK;
+    dhowi_step *q = &b->steps[t->reader];
+    if ((q->op != DHOWI_OP_map && q->op != DHOWI_OP_map_codes) || !dhowi_is_whole(b, q->out) ||
+        !dhowi_shape_equal(b->items[q->out].desc.rank, b->items[q->out].desc.shape,
+                           b->items[s->out].desc.rank, b->items[s->out].desc.shape))
+        return DHOW_OK;
+    const int32_t own = operand_of(b, s, q);
+    return own >= 0 ? end_with(b, s, q, (uint32_t)own, changed) : DHOW_OK;
+}
+
+dhow_status dhowi_end_sums(dhowi_lowering *b, uint32_t first_step, bool *changed) {
+    bool any = true;
+    while (any) {
+        dhowi_finder f;
+        any = false;
+        dhow_status status = dhowi_finder_begin(&f, b, first_step);
+        for (uint32_t i = first_step; i < b->step_count && status == DHOW_OK && !any; i++)
+            if (b->steps[i].op == DHOWI_OP_conv2d_integer)
+                status = end_sums(&f, &b->steps[i], &any);
+        dhowi_finder_end(&f);
+        DHOWI_TRY(status);
+        *changed = *changed || any;
+    }
+    return DHOW_OK;
+}
