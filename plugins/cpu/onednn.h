@@ -107,6 +107,7 @@ dnnl_status_t onednn_conv_pd(dnnl_primitive_desc_t *pd, onednn_md x, onednn_md w
 int onednn_is_called(dnnl_primitive_desc_t pd, const char *part);
 /* Whether what oneDNN would compute is wrong for such a shape. */
 int onednn_conv_is_wrong(dnnl_primitive_desc_t pd, const dhow_conv_desc *d);
+int onednn_integers_are_wrong(const dhow_conv_desc *d);
 /* Derivatives of a convolution from x to y: dx of w and dy, dw of x and dy. */
 dnnl_status_t onednn_conv_back_image_pd(dnnl_primitive_desc_t *pd, onednn_md dx, onednn_md w,
                                         onednn_md dy, const onednn_conv_shape *shape,

@@ -108,6 +108,21 @@ static dhow_status block_conv(dhowi_blocker *k, const dhowi_step *s) {
     return put(k, &changed, s->out, blocks);
 }
 
+/* Of bytes, whose channels lie innermost. */
+static dhow_status block_integers(dhowi_blocker *k, const dhowi_step *s) {
+    dhowi_lowering *b = k->b;
+    dhowi_step changed = *s;
+    int32_t blocks;
+    if (k->layout != DHOW_LAYOUT_NHWC || !dhowi_is_image(b, s->in[0]) ||
+        !dhowi_is_image(b, s->out) || (s->in[3] >= 0 && !dhowi_is_image(b, s->in[3])))
+        return keep(k, s);
+    DHOWI_TRY(dhowi_want_blocks(k, s->in[0], &changed.in[0]));
+    if (s->in[3] >= 0) DHOWI_TRY(dhowi_want_blocks(k, s->in[3], &changed.in[3]));
+    changed.attrs.layout = k->layout;
+    DHOWI_TRY(dhowi_new_blocks(k, s->out, &blocks));
+    return put(k, &changed, s->out, blocks);
+}
+
 /* An operand with one value for all pixels of a channel, as NHWC sees it. */
 static bool per_channel(const dhowi_lowering *b, int32_t ref, int64_t shape[5],
                         int64_t strides[5]) {
@@ -297,9 +312,11 @@ static dhow_status block_step(dhowi_blocker *k, uint32_t at, uint32_t *used) {
     *used = 1;
     k->b->node = s->node;
     if (s->op == DHOWI_OP_conv2d) return block_conv(k, s);
+    if (s->op == DHOWI_OP_conv2d_integer) return block_integers(k, s);
     if (k->layout == 0) return keep(k, s);
     switch (s->op) {
         case DHOWI_OP_map:
+        case DHOWI_OP_map_codes:
             return block_map(k, s);
         case DHOWI_OP_maxpool2d:
         case DHOWI_OP_avgpool2d:
@@ -326,11 +343,15 @@ static dhow_status block_all(dhowi_blocker *k) {
 }
 
 dhow_status dhowi_use_blocks(dhowi_lowering *b, uint32_t first_step) {
-    bool any = false;
-    for (uint32_t i = first_step; i < b->step_count; i++)
+    bool any = false, integers = false;
+    for (uint32_t i = first_step; i < b->step_count; i++) {
         any = any || b->steps[i].op == DHOWI_OP_conv2d;
-    if (!any) return DHOW_OK;
-    dhowi_blocker k = {.b = b, .old_count = b->step_count - first_step};
+        integers = integers || b->steps[i].op == DHOWI_OP_conv2d_integer;
+    }
+    if (!any && !integers) return DHOW_OK;
+    dhowi_blocker k = {.b = b,
+                       .old_count = b->step_count - first_step,
+                       .layout = integers ? DHOW_LAYOUT_NHWC : 0}; /* which bytes cannot do without */
     k.old = dhowi_alloc_array((size_t)k.old_count + 1, sizeof *k.old);
     if (k.old == NULL) return dhowi_fail_memory("plan");
     memcpy(k.old, b->steps + first_step, k.old_count * sizeof *k.old);
