@@ -27,6 +27,8 @@ bool dhowi_encodes(const dhowi_lowering *b, const dhowi_step *s, dhowi_code *out
  * made them of what they wrote. */
 dhow_status dhowi_read_codes(dhowi_lowering *b, uint32_t first_step);
 dhow_status dhowi_write_codes(dhowi_lowering *b, uint32_t first_step, bool *changed);
+/* The largest of what codes stand for is the largest code, where the result has the same ones. */
+dhow_status dhowi_pool_codes(dhowi_lowering *b, uint32_t first_step);
 
 /* ---- tail.c ---- */
 

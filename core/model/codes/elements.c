@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/errors/planted.h"
-#include "base/memory/alloc.h"
+#include "base/memory/size.h"
 #include "model/codes/codes.h"
 
 static bool is_code(dhow_dtype dtype) { return dtype == DHOW_U8 || dtype == DHOW_I8; }
@@ -175,6 +175,56 @@ dhow_status dhowi_write_codes(dhowi_lowering *b, uint32_t first_step, bool *chan
     dhow_status status = dhowi_finder_begin(&f, b, first_step);
     for (uint32_t i = first_step; i < b->step_count && status == DHOW_OK; i++)
         if (!dhowi_is_removed(&b->steps[i])) status = write_codes(&f, first_step, i, changed);
+    dhowi_finder_end(&f);
+    return status;
+}
+
+/* ---- pools ---- */
+
+/* Whether each window sees an image's pixel: one that does not is 0. */
+static bool sees_pixels(const dhowi_lowering *b, const dhowi_step *s) {
+    const dhow_window *w = &s->attrs.window;
+    const int64_t *x = b->items[s->in[0]].desc.shape, *y = b->items[s->out].desc.shape;
+    for (int i = 0; i < 2; i++) {
+        const int64_t stride = DHOWI_MAX(w->stride[i], (int64_t)1);
+        if (w->pad[i] >= w->kernel[i] || (y[2 + i] - 1) * stride - w->pad[i] >= x[2 + i])
+            return false;
+    }
+    return true;
+}
+
+static dhow_status pool_codes(const dhowi_finder *f, dhowi_step *s) {
+    dhowi_lowering *b = f->b;
+    dhowi_code from, to;
+    bool found;
+    if (b->items[s->out].tensor != NULL || !dhowi_is_whole(b, s->out)) return DHOW_OK;
+    const dhowi_traffic *t = &f->of[b->items[s->out].buffer];
+    if (t->reads != 1 || b->buffers[b->items[s->out].buffer].external != 0 ||
+        !dhowi_encodes(b, &b->steps[t->reader], &to) ||
+        !dhowi_same_item(b, b->steps[t->reader].in[0], s->out) || !sees_pixels(b, s))
+        return DHOW_OK;
+    DHOWI_TRY(codes_behind(f, s->in[0], &from, &found));
+    if (!found || !b->items[from.codes].contiguous ||
+        !DHOWI_GUARD(pool_to_other_codes,
+                     from.scale == to.scale && from.zero == to.zero &&
+                         b->items[from.codes].desc.dtype == b->items[to.codes].desc.dtype))
+        return DHOW_OK;
+    s->op = DHOWI_OP_pool_blocks;
+    s->attrs.dim = 0;
+    for (int i = 0; i < 2; i++) {
+        if (s->attrs.window.stride[i] == 0) s->attrs.window.stride[i] = 1;
+    }
+    s->in[0] = from.codes;
+    s->out = to.codes;
+    dhowi_remove_step(&b->steps[t->reader]);
+    return DHOW_OK;
+}
+
+dhow_status dhowi_pool_codes(dhowi_lowering *b, uint32_t first_step) {
+    dhowi_finder f;
+    dhow_status status = dhowi_finder_begin(&f, b, first_step);
+    for (uint32_t i = first_step; i < b->step_count && status == DHOW_OK; i++)
+        if (b->steps[i].op == DHOWI_OP_maxpool2d) status = pool_codes(&f, &b->steps[i]);
     dhowi_finder_end(&f);
     return status;
 }

@@ -183,8 +183,8 @@ static dhow_status block_pool(dhowi_blocker *k, const dhowi_step *s) {
     int32_t blocks;
     if (!dhowi_is_blocked(k, s->in[0]) || !dhowi_is_image(b, s->out) || dtype == DHOW_F64)
         return keep(k, s);
+    if (s->op != DHOWI_OP_pool_blocks) changed.attrs.dim = s->op == DHOWI_OP_maxpool2d ? 0 : 1;
     changed.op = DHOWI_OP_pool_blocks;
-    changed.attrs.dim = s->op == DHOWI_OP_maxpool2d ? 0 : 1;
     for (int i = 0; i < 2; i++) {
         if (changed.attrs.window.stride[i] == 0) changed.attrs.window.stride[i] = 1;
     }
@@ -320,6 +320,7 @@ static dhow_status block_step(dhowi_blocker *k, uint32_t at, uint32_t *used) {
             return block_map(k, s);
         case DHOWI_OP_maxpool2d:
         case DHOWI_OP_avgpool2d:
+        case DHOWI_OP_pool_blocks: /* of bytes, plain until here */
             return block_pool(k, s);
         case DHOWI_OP_resample:
         case DHOWI_OP_gather_axis:
