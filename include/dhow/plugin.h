@@ -443,12 +443,14 @@ enum {                          /* dhow_conv_tail.kind: DHOW_ACTIVATION_... or o
        DHOW_TAIL_LINEAR = 32,   /* alpha v + beta */
        DHOW_TAIL_ROUND = 33,    /* the nearest integer, the even one of two */
        DHOW_TAIL_RESIDUAL = 34, /* v + residual, once at most */
+       DHOW_TAIL_MULTIPLY = 35, /* v bias[row][k] */
+       DHOW_TAIL_ADD = 36,      /* v + bias[row][k] */
        DHOW_CONV_TAIL = 10      /* so many operations */
 };
 
 /* An operation on each element v of a result. */
 typedef struct dhow_conv_tail {
-    uint32_t kind;
+    uint32_t kind, row;
     float alpha, beta;
 } dhow_conv_tail;
 
@@ -480,9 +482,9 @@ typedef struct dhow_conv_desc {
     /* From minor 4 on, 0 but for sums of integers, which are two-dimensional and have a constant
      * weight: x is U8 or I8, weight I8, compute I32. Elements of x stand for x - src_zero, and what
      * pads them for 0. To I32 y is the sums, exact below 2^24. To F32, U8 or I8, with
-     * DHOW_EPILOGUE_BIAS, it is (sum + bias[0][k]) bias[1][k] in f32, `bias` being f32[2][k], as
-     * the operations of `tail` change it; of bytes they are rounded to the nearest, ties to even,
-     * and saturated. The residual is of residual_dtype: F32, U8 or I8. */
+     * DHOW_EPILOGUE_BIAS, it is (sum + bias[0][k]) bias[1][k] in f32, as the operations of
+     * `tail` change it, `bias` being f32[2 or more][k]; of bytes they are rounded to the nearest,
+     * ties to even, and saturated. The residual is of residual_dtype: F32, U8 or I8. */
     int32_t dst_dtype, residual_dtype, src_zero;
     uint32_t tail_count;
     dhow_conv_tail tail[DHOW_CONV_TAIL];
@@ -623,7 +625,7 @@ _Static_assert(offsetof(dhow_plugin, probe) == 32, "ABI");
 _Static_assert(offsetof(dhow_plugin, builtin_kernel) == 232, "ABI");
 _Static_assert(sizeof(dhow_plugin) == 344, "ABI");
 _Static_assert(sizeof(dhow_blas_desc) == 128, "ABI");
-_Static_assert(sizeof(dhow_conv_desc) == 392, "ABI");
+_Static_assert(sizeof(dhow_conv_desc) == 432, "ABI");
 #endif
 
 #ifdef __cplusplus

@@ -9,7 +9,7 @@
 #include "onednn.h"
 
 /* A second operand of a post-op. */
-typedef enum operand_kind { OPERAND_SCALE, OPERAND_RESIDUAL, OPERAND_NUMBER } operand_kind;
+typedef enum operand_kind { OPERAND_ROW, OPERAND_RESIDUAL, OPERAND_NUMBER } operand_kind;
 enum { MOST_EXTRAS = 1 + 2 * DHOW_CONV_TAIL };
 
 /* What follows a sum as post-ops. oneDNN (2.6) keeps the numbers of one elementwise operation of a
@@ -23,6 +23,7 @@ typedef struct post_ops {
     struct {
         operand_kind kind;
         int index; /* of its post-op */
+        uint32_t row;
     } extra[MOST_EXTRAS];
     float number[MOST_EXTRAS];
 } post_ops;
@@ -84,27 +85,26 @@ static dnnl_status_t add_src_zero(onednn_primitive *made) {
 #endif
 
 typedef struct integer_mds {
-    onednn_md x, y, plain_weight, weight, packed_weight, bias, scale, residual, number, scratch;
+    onednn_md x, y, plain_weight, weight, packed_weight, bias, row, residual, number, scratch;
 } integer_mds;
 
 static void release_mds(integer_mds *mds) {
     onednn_md *const all[] = {&mds->x,      &mds->y,       &mds->plain_weight,  &mds->weight,
-                              &mds->bias,   &mds->scale,   &mds->packed_weight, &mds->scratch,
+                              &mds->bias,   &mds->row,     &mds->packed_weight, &mds->scratch,
                               &mds->number, &mds->residual};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) onednn_md_release(all[i]);
 }
 
 static onednn_md md_of(const integer_mds *mds, operand_kind kind) {
-    return kind == OPERAND_SCALE      ? mds->scale
-           : kind == OPERAND_RESIDUAL ? mds->residual
-                                      : mds->number;
+    return kind == OPERAND_ROW ? mds->row : kind == OPERAND_RESIDUAL ? mds->residual : mds->number;
 }
 
 static dnnl_status_t append_binary(post_ops *p, const integer_mds *mds, dnnl_alg_kind_t kind,
-                                   operand_kind operand) {
+                                   operand_kind operand, uint32_t row) {
     onednn_md md = md_of(mds, operand);
     if (p->extras == MOST_EXTRAS) return dnnl_unimplemented;
     p->extra[p->extras].kind = operand;
+    p->extra[p->extras].row = row;
     p->extra[p->extras++].index = p->count++;
     return onednn_loaded.dnnl_post_ops_append_binary(p->list, kind, MD(md));
 }
@@ -113,7 +113,7 @@ static dnnl_status_t append_number(post_ops *p, const integer_mds *mds, dnnl_alg
                                    float number) {
     if (p->numbers == MOST_EXTRAS) return dnnl_unimplemented;
     p->number[p->numbers++] = number;
-    return append_binary(p, mds, kind, OPERAND_NUMBER);
+    return append_binary(p, mds, kind, OPERAND_NUMBER, 0);
 }
 
 static dnnl_status_t append_linear(post_ops *p, const integer_mds *mds, float alpha, float beta) {
@@ -146,7 +146,11 @@ static dnnl_status_t append_tail(post_ops *p, const dhow_conv_tail *tail, const 
         case DHOW_ACTIVATION_CLIP:
             return append_clip(p, mds, tail->alpha, tail->beta);
         case DHOW_TAIL_RESIDUAL:
-            return append_binary(p, mds, dnnl_binary_add, OPERAND_RESIDUAL);
+            return append_binary(p, mds, dnnl_binary_add, OPERAND_RESIDUAL, 0);
+        case DHOW_TAIL_MULTIPLY:
+            return append_binary(p, mds, dnnl_binary_mul, OPERAND_ROW, tail->row);
+        case DHOW_TAIL_ADD:
+            return append_binary(p, mds, dnnl_binary_add, OPERAND_ROW, tail->row);
         case DHOW_TAIL_ROUND:
             p->count++;
             return onednn_append_eltwise(p->list, dnnl_eltwise_round, 0.0f, 0.0f);
@@ -172,7 +176,7 @@ static int has_two_slopes(const dhow_conv_desc *d) {
 static dnnl_status_t append_all(post_ops *p, const dhow_conv_desc *d, const integer_mds *mds) {
     dnnl_status_t status = has_two_slopes(d) ? dnnl_unimplemented : dnnl_success;
     if (status == dnnl_success && (d->flags & DHOW_EPILOGUE_BIAS))
-        status = append_binary(p, mds, dnnl_binary_mul, OPERAND_SCALE);
+        status = append_binary(p, mds, dnnl_binary_mul, OPERAND_ROW, 1);
     for (uint32_t i = 0; i < d->tail_count && status == dnnl_success; i++)
         status = append_tail(p, &d->tail[i], mds);
     return status;
@@ -199,14 +203,14 @@ static dnnl_status_t make_attributes(const dhow_conv_desc *d, const integer_mds 
 static dnnl_status_t describe_images(const dhow_conv_desc *d, integer_mds *mds) {
     const dnnl_dims_t x_dims = {d->n, d->c, d->h, d->w};
     const dnnl_dims_t y_dims = {d->n, d->k, onednn_extent(d, 0), onednn_extent(d, 1)};
-    const dnnl_dims_t bias_dims = {d->k}, scale_dims = {1, d->k, 1, 1}, one = {1, 1, 1, 1};
+    const dnnl_dims_t bias_dims = {d->k}, row_dims = {1, d->k, 1, 1}, one = {1, 1, 1, 1};
     dnnl_status_t status = onednn_md_tagged(&mds->x, 4, x_dims, type_of(d->dtype), dnnl_nhwc);
     if (status == dnnl_success)
         status = onednn_md_tagged(&mds->y, 4, y_dims, type_of(d->dst_dtype), dnnl_nhwc);
     if (status == dnnl_success && (d->flags & DHOW_EPILOGUE_BIAS))
         status = onednn_md_tagged(&mds->bias, 1, bias_dims, dnnl_f32, dnnl_a);
     if (status == dnnl_success && (d->flags & DHOW_EPILOGUE_BIAS))
-        status = onednn_md_tagged(&mds->scale, 4, scale_dims, dnnl_f32, dnnl_nchw);
+        status = onednn_md_tagged(&mds->row, 4, row_dims, dnnl_f32, dnnl_nchw);
     if (status == dnnl_success)
         status = onednn_md_tagged(&mds->number, 4, one, dnnl_f32, dnnl_nchw);
     if (status == dnnl_success && (d->flags & DHOW_EPILOGUE_RESIDUAL))
@@ -381,7 +385,8 @@ static int32_t integers_run(void *handle, void *stream, dhow_buffer x, dhow_buff
     if (d->flags & DHOW_EPILOGUE_BIAS) addresses[count++] = onednn_address(bias);
     for (int i = 0, number = 0; i < plan->ops.extras; i++) {
         const operand_kind kind = plan->ops.extra[i].kind;
-        addresses[count++] = kind == OPERAND_SCALE      ? (float *)onednn_address(bias) + d->k
+        addresses[count++] = kind == OPERAND_ROW ? (float *)onednn_address(bias) +
+                                                       (int64_t)plan->ops.extra[i].row * d->k
                              : kind == OPERAND_RESIDUAL ? onednn_address(residual)
                                                         : (void *)&plan->ops.number[number++];
     }

@@ -8,12 +8,17 @@
 #include <string.h>
 
 #include "base/errors/planted.h"
+#include "base/memory/alloc.h"
 #include "model/codes/codes.h"
+
+enum { MOST_ROWS = 3 + DHOW_CONV_TAIL }; /* one more than there can be */
 
 /* A convolution as it will be. */
 typedef struct ending {
     dhowi_step step;
-    float fold; /* what scales are multiplied by */
+    float *rows; /* [MOST_ROWS][n]: biases, scales, then what the tail has */
+    uint32_t row_count;
+    int64_t n;
     bool failed;
 } ending;
 
@@ -23,7 +28,8 @@ static void append(ending *e, uint32_t kind, double alpha, double beta) {
         e->failed = true;
         return;
     }
-    s->tail[s->tail_count++] = (dhow_conv_tail){kind, (float)alpha, (float)beta};
+    s->tail[s->tail_count++] =
+        (dhow_conv_tail){.kind = kind, .alpha = (float)alpha, .beta = (float)beta};
 }
 
 /* Whether positive factors may as well come before all that is there: ReLU keeps them. */
@@ -38,7 +44,7 @@ static void append_linear(ending *e, double alpha, double beta) {
     dhow_conv_tail *last = s->tail_count > 0 ? &s->tail[s->tail_count - 1] : NULL;
     if (alpha == 1 && beta == 0) return;
     if (beta == 0 && alpha > 0 && is_homogeneous(s)) {
-        e->fold *= (float)alpha;
+        for (int64_t k = 0; k < e->n; k++) e->rows[e->n + k] *= (float)alpha;
     } else if (last != NULL && last->kind == DHOW_TAIL_LINEAR && beta == 0) {
         last->alpha *= (float)alpha;
         last->beta *= (float)alpha;
@@ -140,32 +146,85 @@ static bool append_residual(const dhowi_lowering *b, ending *e, const dhowi_step
     return true;
 }
 
-/* The program of q, whose operand `own` is what e computes. */
-static bool append_program(const dhowi_lowering *b, ending *e, const dhowi_step *q, uint32_t own) {
+/* Whether an operand is known numbers, one for each channel. */
+static bool is_row(const dhowi_lowering *b, const ending *e, int32_t ref) {
+    const dhowi_item *item = &b->items[ref];
+    const dhowi_tensor_desc *y = &b->items[e->step.out].desc;
+    if (item->tensor == NULL || item->desc.dtype != DHOW_F32 || item->desc.rank > y->rank ||
+        dhowi_count_of(&item->desc) != e->n)
+        return false;
+    const int32_t at = 1 - (y->rank - item->desc.rank); /* of the channels */
+    return DHOWI_GUARD(row_of_pixels, at >= 0 && item->desc.shape[at] == e->n);
+}
+
+/* What operand k of q does to each channel. In front of all it is done to biases and scales. */
+static dhow_status append_row(dhowi_lowering *b, ending *e, int32_t ref, dhowi_map_op op) {
+    void *data;
+    DHOWI_TRY(dhowi_dense(b, ref, &ref));
+    DHOWI_TRY(dhow_tensor_host_ptr(b->items[ref].tensor, &data));
+    const float *given = data;
+    float *biases = e->rows, *scales = e->rows + e->n;
+    float *row = e->rows + (int64_t)e->row_count * e->n;
+    const bool multiplies = op == DHOWI_MAP_MUL || op == DHOWI_MAP_DIV;
+    dhowi_sums *s = &e->step.attrs.sums;
+    for (int64_t k = 0; k < e->n; k++) {
+        const float value = op == DHOWI_MAP_DIV   ? 1 / given[k]
+                            : op == DHOWI_MAP_SUB ? -given[k]
+                                                  : given[k];
+        if (s->tail_count > 0)
+            row[k] = value;
+        else if (multiplies)
+            scales[k] *= value;
+        else
+            biases[k] += value / scales[k];
+    }
+    if (s->tail_count == 0) return DHOW_OK;
+    append(e, multiplies ? DHOW_TAIL_MULTIPLY : DHOW_TAIL_ADD, 0, 0);
+    if (!e->failed) s->tail[s->tail_count - 1].row = e->row_count++;
+    return DHOW_OK;
+}
+
+static bool is_arithmetic(uint32_t op) {
+    return op == DHOWI_MAP_ADD || op == DHOWI_MAP_SUB || op == DHOWI_MAP_MUL || op == DHOWI_MAP_DIV;
+}
+
+/* One instruction of q, whose operand `own` is what e computes. */
+static dhow_status append_word(dhowi_lowering *b, ending *e, const dhowi_step *q, uint32_t own,
+                               uint32_t word, bool *fits) {
     const dhowi_program *p = &q->attrs.program;
-    if (dhowi_word_op(p->word[0]) != DHOWI_MAP_LOAD) return false;
-    uint32_t other = dhowi_word_source(p->word[0]), first = 1;
-    if (other != own) { /* other + own */
-        if (other >= DHOWI_MAP_CONSTANT || p->words < 2 ||
-            dhowi_word_op(p->word[1]) != DHOWI_MAP_ADD || dhowi_word_source(p->word[1]) != own ||
-            !append_residual(b, e, q, other))
-            return false;
+    const uint32_t op = dhowi_word_op(word), source = dhowi_word_source(word);
+    *fits = false;
+    if (!dhowi_reads_operand(word)) {
+        *fits = append_single(e, p, word);
+    } else if (source == DHOWI_MAP_CONSTANT) {
+        *fits = append_with_number(e, op, p->constant[dhowi_word_constant(word)]);
+    } else if (source < DHOWI_MAP_CONSTANT && source != own) {
+        if (is_arithmetic(op) && is_row(b, e, q->in[source])) {
+            DHOWI_TRY(append_row(b, e, q->in[source], (dhowi_map_op)op));
+            *fits = true;
+        } else {
+            *fits = op == DHOWI_MAP_ADD && append_residual(b, e, q, source);
+        }
+    }
+    return DHOW_OK;
+}
+
+static dhow_status append_program(dhowi_lowering *b, ending *e, const dhowi_step *q, uint32_t own,
+                                  bool *fits) {
+    const dhowi_program *p = &q->attrs.program;
+    const uint32_t loaded = dhowi_word_source(p->word[0]);
+    uint32_t first = 1;
+    *fits = dhowi_word_op(p->word[0]) == DHOWI_MAP_LOAD;
+    if (*fits && loaded != own) { /* other + own */
+        *fits = loaded < DHOWI_MAP_CONSTANT && p->words > 1 &&
+                dhowi_word_op(p->word[1]) == DHOWI_MAP_ADD &&
+                dhowi_word_source(p->word[1]) == own && append_residual(b, e, q, loaded);
         first = 2;
     }
-    for (uint32_t i = first; i < p->words; i++) {
-        const uint32_t word = p->word[i], op = dhowi_word_op(word),
-                       source = dhowi_word_source(word);
-        bool fits;
-        if (!dhowi_reads_operand(word))
-            fits = append_single(e, p, word);
-        else if (source == DHOWI_MAP_CONSTANT)
-            fits = append_with_number(e, op, p->constant[dhowi_word_constant(word)]);
-        else
-            fits = source < DHOWI_MAP_CONSTANT && source != own && op == DHOWI_MAP_ADD &&
-                   append_residual(b, e, q, source);
-        if (!fits) return false;
-    }
-    return !e->failed;
+    for (uint32_t i = first; i < p->words && *fits; i++)
+        DHOWI_TRY(append_word(b, e, q, own, p->word[i], fits));
+    *fits = *fits && !e->failed;
+    return DHOW_OK;
 }
 
 /* ---- codes ---- */
@@ -196,22 +255,28 @@ static void pass_codes(ending *e, dhow_dtype dtype, const dhowi_coded *c, uint32
     append(e, DHOW_TAIL_LINEAR, (double)c->scale[own], shifted ? 0 : -zero * (double)c->scale[own]);
 }
 
-/* Rows of biases and scales, with the latter multiplied. */
-static dhow_status fold_scale(dhowi_lowering *b, ending *e) {
-    const dhowi_tensor_desc desc = b->items[e->step.in[2]].desc;
-    const int64_t n = desc.shape[1];
-    void *from, *to;
-    int32_t made;
-    if (e->fold == 1) return DHOW_OK;
-    DHOWI_TRY(dhowi_item_known(b, &desc, &made));
+/* Room for rows with those that there are; then the rows as the step's. */
+static dhow_status take_rows(dhowi_lowering *b, ending *e) {
+    const dhowi_tensor_desc *desc = &b->items[e->step.in[2]].desc;
+    void *from;
+    e->n = desc->shape[1];
+    e->row_count = (uint32_t)desc->shape[0];
     DHOWI_TRY(dhow_tensor_host_ptr(b->items[e->step.in[2]].tensor, &from));
-    DHOWI_TRY(dhow_tensor_host_ptr(b->items[made].tensor, &to));
-    memcpy(to, from, 2 * (size_t)n * sizeof(float));
-    for (int64_t k = n; k < 2 * n; k++) {
-        ((float *)to)[k] *= e->fold;
-        e->failed = e->failed || !isnormal(((float *)to)[k]);
-    }
-    e->step.in[2] = made;
+    e->rows = dhowi_alloc_array((size_t)(MOST_ROWS * e->n), sizeof *e->rows);
+    if (e->rows == NULL) return dhowi_fail_memory("rows of a convolution");
+    memcpy(e->rows, from, (size_t)(e->row_count * (uint64_t)e->n) * sizeof *e->rows);
+    return DHOW_OK;
+}
+
+static dhow_status give_rows(dhowi_lowering *b, ending *e) {
+    const dhowi_tensor_desc desc = {.dtype = DHOW_F32, .rank = 2, .shape = {e->row_count, e->n}};
+    void *to;
+    for (int64_t k = 0; k < e->n; k++)
+        e->failed = e->failed || !isfinite(e->rows[k]) || !isnormal(e->rows[e->n + k]);
+    if (e->failed) return DHOW_OK;
+    DHOWI_TRY(dhowi_item_known(b, &desc, &e->step.in[2]));
+    DHOWI_TRY(dhow_tensor_host_ptr(b->items[e->step.in[2]].tensor, &to));
+    memcpy(to, e->rows, (size_t)(e->row_count * (uint64_t)e->n) * sizeof *e->rows);
     return DHOW_OK;
 }
 
@@ -229,22 +294,32 @@ static int32_t operand_of(const dhowi_lowering *b, const dhowi_step *s, const dh
     return own;
 }
 
+/* Appends all that q does; e->failed says where that is not possible. */
+static dhow_status append_step(dhowi_lowering *b, ending *e, const dhowi_step *q, uint32_t own) {
+    const dhow_dtype from = b->items[e->step.out].desc.dtype, to = b->items[q->out].desc.dtype;
+    bool fits;
+    DHOWI_TRY(take_rows(b, e));
+    if (from != DHOW_F32) pass_codes(e, from, &q->attrs.coded, own);
+    DHOWI_TRY(append_program(b, e, q, own, &fits));
+    e->failed = e->failed || !fits;
+    if (to != DHOW_F32)
+        append_code(e, q->attrs.coded.scale[DHOWI_MAP_OPERANDS],
+                    q->attrs.coded.zero[DHOWI_MAP_OPERANDS]);
+    return e->failed ? DHOW_OK : give_rows(b, e);
+}
+
 static dhow_status end_with(dhowi_lowering *b, dhowi_step *s, dhowi_step *q, uint32_t own,
                             bool *changed) {
-    ending e = {.step = *s, .fold = 1};
-    const dhow_dtype from = b->items[s->out].desc.dtype, to = b->items[q->out].desc.dtype;
-    if (from != DHOW_F32) pass_codes(&e, from, &q->attrs.coded, own);
-    if (e.failed || !append_program(b, &e, q, own)) return DHOW_OK;
-    if (to != DHOW_F32)
-        append_code(&e, q->attrs.coded.scale[DHOWI_MAP_OPERANDS],
-                    q->attrs.coded.zero[DHOWI_MAP_OPERANDS]);
-    if (!e.failed) DHOWI_TRY(fold_scale(b, &e));
+    ending e = {.step = *s};
+    const dhow_status status = append_step(b, &e, q, own);
+    dhowi_free(e.rows);
+    DHOWI_TRY(status);
     const dhow_dtype residual = e.step.in[3] >= 0 ? b->items[e.step.in[3]].desc.dtype : DHOW_F32;
     bool taken = false;
     if (!e.failed)
-        DHOWI_TRY(dhowi_convolves_integers(b->device, &b->items[s->in[0]].desc,
-                                           &b->items[s->in[1]].desc, &e.step.attrs.sums, to,
-                                           e.step.in[3] >= 0 ? &residual : NULL, &taken));
+        DHOWI_TRY(dhowi_convolves_integers(
+            b->device, &b->items[s->in[0]].desc, &b->items[s->in[1]].desc, &e.step.attrs.sums,
+            b->items[q->out].desc.dtype, e.step.in[3] >= 0 ? &residual : NULL, &taken));
     if (!taken) return DHOW_OK;
     *s = e.step;
     (void)dhowi_take_over(s, q);

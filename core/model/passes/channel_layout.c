@@ -250,6 +250,12 @@ typedef struct joint {
     int32_t whole; /* the item of the image, -1 when it is none */
 } joint;
 
+/* A copy, or one that changes what bytes stand for. */
+static bool is_part(const dhowi_step *s) {
+    return s->op == DHOWI_OP_copy ||
+           (s->op == DHOWI_OP_map_codes && s->attrs.program.words == 1 && s->in[1] < 0);
+}
+
 static joint find_joint(const dhowi_blocker *k, uint32_t at) {
     const dhowi_lowering *b = k->b;
     joint j = {at, 0, -1};
@@ -261,7 +267,7 @@ static joint find_joint(const dhowi_blocker *k, uint32_t at) {
     if (j.whole < 0) return j;
     const dhowi_item *whole = &b->items[j.whole];
     int64_t pixels = whole->desc.shape[2] * whole->desc.shape[3];
-    for (uint32_t i = at; i < k->old_count && k->old[i].op == DHOWI_OP_copy; i++, j.count++) {
+    for (uint32_t i = at; i < k->old_count && is_part(&k->old[i]); i++, j.count++) {
         const dhowi_item *out = &b->items[k->old[i].out], *in = &b->items[k->old[i].in[0]];
         if (out->tensor != NULL || out->buffer != buffer) break;
         bool fits = out->desc.rank == 4 && out->offset == channels * pixels &&
@@ -300,7 +306,7 @@ static dhow_status block_concat(dhowi_blocker *k, uint32_t at, uint32_t *used) {
         int64_t parts = b->items[from].desc.shape[dim];
         DHOWI_TRY(dhowi_narrow(b, blocks, dim, first, parts, 1, &part));
         b->node = k->old[i].node;
-        DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_copy, &from, 1, NULL, part));
+        DHOWI_TRY(dhowi_emit_into(b, k->old[i].op, &from, 1, &k->old[i].attrs, part));
         first += parts;
     }
     *used = j.count;
@@ -316,8 +322,9 @@ static dhow_status block_step(dhowi_blocker *k, uint32_t at, uint32_t *used) {
     if (k->layout == 0) return keep(k, s);
     switch (s->op) {
         case DHOWI_OP_map:
-        case DHOWI_OP_map_codes:
             return block_map(k, s);
+        case DHOWI_OP_map_codes:
+            return dhowi_is_image(k->b, s->out) ? block_map(k, s) : block_concat(k, at, used);
         case DHOWI_OP_maxpool2d:
         case DHOWI_OP_avgpool2d:
         case DHOWI_OP_pool_blocks: /* of bytes, plain until here */
@@ -350,9 +357,10 @@ dhow_status dhowi_use_blocks(dhowi_lowering *b, uint32_t first_step) {
         integers = integers || b->steps[i].op == DHOWI_OP_conv2d_integer;
     }
     if (!any && !integers) return DHOW_OK;
-    dhowi_blocker k = {.b = b,
-                       .old_count = b->step_count - first_step,
-                       .layout = integers ? DHOW_LAYOUT_NHWC : 0}; /* which bytes cannot do without */
+    dhowi_blocker k = {
+        .b = b,
+        .old_count = b->step_count - first_step,
+        .layout = integers ? DHOW_LAYOUT_NHWC : 0}; /* which bytes cannot do without */
     k.old = dhowi_alloc_array((size_t)k.old_count + 1, sizeof *k.old);
     if (k.old == NULL) return dhowi_fail_memory("plan");
     memcpy(k.old, b->steps + first_step, k.old_count * sizeof *k.old);

@@ -59,8 +59,8 @@ typedef struct dhowi_coded {
 } dhowi_coded;
 
 /* A convolution of codes with zero point src_zero: see dhow_conv_desc.dst_dtype. Behind x and the
- * weight it has f32[2, k], what is added to sums and what they are multiplied by, and a residual.
- */
+ * weight it has f32[2, k], what is added to sums and what they are multiplied by, with further rows
+ * that the tail has, and a residual. */
 typedef struct dhowi_sums {
     dhow_window window;
     int32_t src_zero;

@@ -41,8 +41,9 @@ dhow_status dhowi_lower_pool(dhowi_lowering *b) {
     const bool bytes = (dtype == DHOW_U8 || dtype == DHOW_I8) && mode == 0 && b->out_count < 2 &&
                        dhowi_optimises(DHOWI_OPTIMISE_INTEGERS);
     if (!dhowi_is_float(dtype) && !bytes) DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, &x));
-    dhowi_tensor_desc own = *dhowi_desc_at(b, x);
-    DHOWI_TRY(dhowi_check_images(&own));
+    dhowi_tensor_desc own = *dhowi_desc_at(b, x), number = own;
+    if (bytes) number.dtype = DHOW_F32;
+    DHOWI_TRY(dhowi_check_images(&number));
     DHOWI_TRY(dhowi_window_list(b, "kernel_shape", own.rank - 2, 0, 1, s->kernel));
     DHOWI_TRY(dhowi_window_of(b, &own, s));
     DHOWI_TRY(dhowi_attr_flag(b, "ceil_mode", false, &ceil_mode));
