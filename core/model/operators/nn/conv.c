@@ -149,6 +149,14 @@ dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t
     return c.x.rank == 5 ? convolve_volume(b, &c, in, out) : convolve_image(b, &c, in, NULL, out);
 }
 
+dhow_status dhowi_convolve_codes(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
+                                 int32_t *out) {
+    const int32_t in[] = {x, weight, bias};
+    convolution c;
+    DHOWI_TRY(describe(b, x, weight, bias, &c));
+    return convolve_codes(b, &c, in, true, out);
+}
+
 dhow_status dhowi_sum_conv(dhowi_lowering *b, int32_t x, int32_t weight, int32_t *out) {
     const int32_t in[] = {x, weight, -1};
     convolution c;

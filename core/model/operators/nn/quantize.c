@@ -462,14 +462,35 @@ dhow_status dhowi_lower_conv_integer(dhowi_lowering *b) {
     return integer_convolution(b, x, w, &b->out[0]);
 }
 
-dhow_status dhowi_real_of(dhowi_lowering *b, uint32_t i, int64_t axis, int32_t *out) {
+/* The quantised input i: codes, and the items of scale and zero point. */
+typedef struct quantised_input {
+    int32_t codes, scale, zero;
+} quantised_input;
+
+static dhow_status take_quantised(dhowi_lowering *b, uint32_t i, int64_t axis,
+                                  quantised_input *out) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[i]);
-    int32_t scale, zero = -1;
+    *out = (quantised_input){b->in[i], -1, -1};
     DHOWI_TRY(dhowi_check_quantised(b, i, i + 2));
-    DHOWI_TRY(per_axis(b, b->in[i + 1], &x, axis, &scale));
-    if (dhowi_given(b, i + 2)) DHOWI_TRY(per_axis(b, b->in[i + 2], &x, axis, &zero));
-    DHOWI_TRY(dhowi_cast_to(b, scale, DHOW_F32, &scale));
-    return real_of(b, b->in[i], zero, scale, out);
+    DHOWI_TRY(per_axis(b, b->in[i + 1], &x, axis, &out->scale));
+    if (dhowi_given(b, i + 2)) DHOWI_TRY(per_axis(b, b->in[i + 2], &x, axis, &out->zero));
+    return dhowi_cast_to(b, out->scale, DHOW_F32, &out->scale);
+}
+
+dhow_status dhowi_real_of(dhowi_lowering *b, uint32_t i, int64_t axis, int32_t *out) {
+    quantised_input q;
+    DHOWI_TRY(take_quantised(b, i, axis, &q));
+    return real_of(b, q.codes, q.zero, q.scale, out);
+}
+
+/* An item that tells what the weights are, and has no numbers, which integers do without. */
+static dhow_status described_weight(dhowi_lowering *b, const quantised_input *q, int32_t *out) {
+    dhowi_tensor_desc desc = *dhowi_desc_at(b, q->codes);
+    desc.dtype = DHOW_F32;
+    desc.encoding = 0;
+    DHOWI_TRY(dhowi_item_new(b, &desc, out));
+    dhowi_note_codes(b, *out, q->codes, q->zero, q->scale);
+    return DHOW_OK;
 }
 
 dhow_status dhowi_quantized_by(dhowi_lowering *b, int32_t x, uint32_t i, dhow_dtype dtype,
@@ -494,15 +515,21 @@ dhow_status dhowi_lower_qlinear_matmul(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_qlinear_conv(dhowi_lowering *b) {
-    int32_t x, w, bias = -1;
+    int32_t x, w, bias = -1, y;
+    quantised_input weight;
     DHOWI_TRY(dhowi_real_of(b, 0, 1, &x));
-    DHOWI_TRY(dhowi_real_of(b, 3, 0, &w));
+    DHOWI_TRY(take_quantised(b, 3, 0, &weight));
     if (dhowi_given(b, 8)) { /* an integer of scale x_scale w_scale */
         int32_t scale;
         DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, b->in[4], b->in[1], &scale));
         DHOWI_TRY(dhowi_cast_to(b, b->in[8], DHOW_F32, &bias));
         DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, bias, scale, &bias));
     }
-    DHOWI_TRY(dhowi_convolve(b, x, w, bias, &x));
-    return quantized(b, x, b->in[6], b->in[7], type_of(dhowi_desc_at(b, b->in[7])), &b->out[0]);
+    DHOWI_TRY(described_weight(b, &weight, &w));
+    DHOWI_TRY(dhowi_convolve_codes(b, x, w, bias, &y));
+    if (y < 0) {
+        DHOWI_TRY(real_of(b, weight.codes, weight.zero, weight.scale, &w));
+        DHOWI_TRY(dhowi_convolve(b, x, w, bias, &y));
+    }
+    return quantized(b, y, b->in[6], b->in[7], type_of(dhowi_desc_at(b, b->in[7])), &b->out[0]);
 }
