@@ -96,6 +96,7 @@ static const dhowi_op k_ops[] = {
     INNER(conv_weight_gradient, NULL,           2, DHOWI_FLOATS,      0),
     INNER(matmul_integer,   NULL,               2, DHOW_DTYPE_BIT(DHOW_U8) | DHOW_DTYPE_BIT(DHOW_I8), 0),
     INNER(conv2d_integer,   NULL,               4, DHOW_DTYPE_BIT(DHOW_U8) | DHOW_DTYPE_BIT(DHOW_I8), 0),
+    INNER(matmul_codes,     NULL,               4, DHOW_DTYPE_BIT(DHOW_U8) | DHOW_DTYPE_BIT(DHOW_I8), 0),
     INNER(map_codes,        NULL,               4, DHOWI_ANY,         DHOWI_OP_STRIDED),
     INNER(scale_channels,   "scale_channels",   3, DHOW_DTYPE_BIT(DHOW_F16) | DHOW_DTYPE_BIT(DHOW_BF16), DHOWI_OP_ELEMENTWISE),
 };

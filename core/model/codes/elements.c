@@ -35,6 +35,22 @@ bool dhowi_encodes(const dhowi_lowering *b, const dhowi_step *s, dhowi_code *out
     return true;
 }
 
+/* Whether a program ends with whole numbers within the range of a type, which a cast keeps:
+ * rounded, then perhaps shifted by codes as they are, then held. */
+static bool ends_whole(const dhowi_lowering *b, const dhowi_step *s, dhow_dtype to) {
+    const dhowi_program *p = &s->attrs.program;
+    const double low = to == DHOW_U8 ? 0 : -128, high = to == DHOW_U8 ? 255 : 127;
+    if (s->op != DHOWI_OP_map_codes || p->words < 3) return false;
+    const uint32_t clip = p->word[p->words - 1], shift = p->word[p->words - 2];
+    const double *held = &p->constant[dhowi_word_constant(clip)];
+    if (dhowi_word_op(clip) != DHOWI_MAP_CLIP || held[0] != low || held[1] != high) return false;
+    if (dhowi_word_op(shift) == DHOWI_MAP_ROUND) return true;
+    const uint32_t source = dhowi_word_source(shift);
+    return dhowi_word_op(shift) == DHOWI_MAP_ADD && source < DHOWI_MAP_CONSTANT &&
+           b->items[s->in[source]].desc.dtype != DHOW_F32 && s->attrs.coded.scale[source] == 1 &&
+           dhowi_word_op(p->word[p->words - 3]) == DHOWI_MAP_ROUND;
+}
+
 /* A map or a copy of f32 as one that may read and write codes; others stay. */
 static bool make_coded(const dhowi_lowering *b, dhowi_step *s) {
     static const float ones[DHOWI_MAP_OPERANDS + 1] = {1, 1, 1, 1, 1};
@@ -144,7 +160,10 @@ static dhow_status write_codes(const dhowi_finder *f, uint32_t first_step, uint3
     const dhowi_step e = b->steps[at];
     uint32_t writers[MOST_WRITERS], count;
     dhowi_code code;
-    if (!dhowi_encodes(b, &e, &code) || b->items[e.in[0]].tensor != NULL ||
+    const bool casts = e.op == DHOWI_OP_cast && is_code(b->items[e.out].desc.dtype) &&
+                       b->items[e.in[0]].desc.dtype == DHOW_F32;
+    if (casts) code = (dhowi_code){e.out, 0, 1};
+    if ((!casts && !dhowi_encodes(b, &e, &code)) || b->items[e.in[0]].tensor != NULL ||
         !dhowi_is_whole(b, e.in[0]) || !dhowi_is_whole(b, e.out))
         return DHOW_OK;
     const int32_t buffer = b->items[e.in[0]].buffer;
@@ -152,6 +171,10 @@ static dhow_status write_codes(const dhowi_finder *f, uint32_t first_step, uint3
     if (!DHOWI_GUARD(encoded_and_read_again, t->reads == 1) || b->buffers[buffer].external != 0 ||
         !find_writers(f, first_step, at, writers, &count) || count == 0)
         return DHOW_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        if (casts && !ends_whole(b, &b->steps[writers[i]], b->items[e.out].desc.dtype))
+            return DHOW_OK;
+    }
     for (uint32_t i = 0; i < count; i++) {
         dhowi_step *s = &b->steps[writers[i]];
         const dhowi_item out = b->items[s->out];

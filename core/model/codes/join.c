@@ -10,7 +10,7 @@ static bool has_codes(const dhowi_lowering *b, uint32_t first_step) {
     for (uint32_t i = first_step; i < b->step_count; i++) {
         const dhowi_op_id op = b->steps[i].op;
         if (op == DHOWI_OP_map_codes || op == DHOWI_OP_conv2d_integer ||
-            op == DHOWI_OP_matmul_integer)
+            op == DHOWI_OP_matmul_codes || op == DHOWI_OP_matmul_integer)
             return true;
     }
     return false;

@@ -42,12 +42,13 @@ static bool is_homogeneous(const dhowi_sums *s) {
 static void append_linear(ending *e, double alpha, double beta) {
     dhowi_sums *s = &e->step.attrs.sums;
     dhow_conv_tail *last = s->tail_count > 0 ? &s->tail[s->tail_count - 1] : NULL;
+    e->failed = e->failed || !isfinite((float)alpha) || !isfinite((float)beta);
     if (alpha == 1 && beta == 0) return;
     if (beta == 0 && alpha > 0 && is_homogeneous(s)) {
         for (int64_t k = 0; k < e->n; k++) e->rows[e->n + k] *= (float)alpha;
-    } else if (last != NULL && last->kind == DHOW_TAIL_LINEAR && beta == 0) {
+    } else if (last != NULL && last->kind == DHOW_TAIL_LINEAR) {
         last->alpha *= (float)alpha;
-        last->beta *= (float)alpha;
+        last->beta = last->beta * (float)alpha + (float)beta;
     } else {
         append(e, DHOW_TAIL_LINEAR, alpha, beta);
     }
@@ -140,7 +141,7 @@ static bool append_residual(const dhowi_lowering *b, ending *e, const dhowi_step
         append(e, DHOW_TAIL_RESIDUAL, 0, 0);
         return true;
     }
-    append(e, DHOW_TAIL_LINEAR, 1 / (double)c->scale[k], -(double)c->zero[k]);
+    append_linear(e, 1 / (double)c->scale[k], -(double)c->zero[k]);
     append(e, DHOW_TAIL_RESIDUAL, 0, 0);
     append(e, DHOW_TAIL_LINEAR, (double)c->scale[k], 0);
     return true;
@@ -153,7 +154,8 @@ static bool is_row(const dhowi_lowering *b, const ending *e, int32_t ref) {
     if (item->tensor == NULL || item->desc.dtype != DHOW_F32 || item->desc.rank > y->rank ||
         dhowi_count_of(&item->desc) != e->n)
         return false;
-    const int32_t at = 1 - (y->rank - item->desc.rank); /* of the channels */
+    const int32_t channels = e->step.op == DHOWI_OP_conv2d_integer ? 1 : y->rank - 1;
+    const int32_t at = channels - (y->rank - item->desc.rank);
     return DHOWI_GUARD(row_of_pixels, at >= 0 && item->desc.shape[at] == e->n);
 }
 
@@ -308,8 +310,18 @@ static dhow_status append_step(dhowi_lowering *b, ending *e, const dhowi_step *q
     return e->failed ? DHOW_OK : give_rows(b, e);
 }
 
+/* The image of a step: of a product its rows are the pixels. */
+static dhowi_tensor_desc image_of(const dhowi_lowering *b, const dhowi_step *s) {
+    const dhowi_tensor_desc *x = &b->items[s->in[0]].desc;
+    const int64_t terms = b->items[s->in[1]].desc.shape[1];
+    if (s->op == DHOWI_OP_conv2d_integer) return *x;
+    return (dhowi_tensor_desc){
+        .dtype = x->dtype, .rank = 4, .shape = {1, terms, 1, dhowi_count_of(x) / terms}};
+}
+
 static dhow_status end_with(dhowi_lowering *b, dhowi_step *s, dhowi_step *q, uint32_t own,
                             bool *changed) {
+    const dhowi_tensor_desc image = image_of(b, s);
     ending e = {.step = *s};
     const dhow_status status = append_step(b, &e, q, own);
     dhowi_free(e.rows);
@@ -317,9 +329,9 @@ static dhow_status end_with(dhowi_lowering *b, dhowi_step *s, dhowi_step *q, uin
     const dhow_dtype residual = e.step.in[3] >= 0 ? b->items[e.step.in[3]].desc.dtype : DHOW_F32;
     bool taken = false;
     if (!e.failed)
-        DHOWI_TRY(dhowi_convolves_integers(
-            b->device, &b->items[s->in[0]].desc, &b->items[s->in[1]].desc, &e.step.attrs.sums,
-            b->items[q->out].desc.dtype, e.step.in[3] >= 0 ? &residual : NULL, &taken));
+        DHOWI_TRY(dhowi_convolves_integers(b->device, &image, &b->items[s->in[1]].desc,
+                                           &e.step.attrs.sums, b->items[q->out].desc.dtype,
+                                           e.step.in[3] >= 0 ? &residual : NULL, &taken));
     if (!taken) return DHOW_OK;
     *s = e.step;
     (void)dhowi_take_over(s, q);
@@ -351,7 +363,8 @@ dhow_status dhowi_end_sums(dhowi_lowering *b, uint32_t first_step, bool *changed
         any = false;
         dhow_status status = dhowi_finder_begin(&f, b, first_step);
         for (uint32_t i = first_step; i < b->step_count && status == DHOW_OK && !any; i++)
-            if (b->steps[i].op == DHOWI_OP_conv2d_integer)
+            if (b->steps[i].op == DHOWI_OP_conv2d_integer ||
+                b->steps[i].op == DHOWI_OP_matmul_codes)
                 status = end_sums(&f, &b->steps[i], &any);
         dhowi_finder_end(&f);
         DHOWI_TRY(status);

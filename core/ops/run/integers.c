@@ -173,3 +173,24 @@ dhow_status dhowi_run_conv2d_integer(const dhowi_call *call) {
     dhowi_vendor_plan_drop(plan);
     return status;
 }
+
+/* x[..., m, k] by weight[n, k, 1, 1]: rows of x lie as pixels with their channels last. */
+dhow_status dhowi_run_matmul_codes(const dhowi_call *call) {
+    const dhow_tensor *residual = call->in[3];
+    const int64_t terms = call->in[1]->shape[1];
+    const dhowi_tensor_desc x = {
+        .dtype = call->in[0]->dtype, .rank = 4, .shape = {1, terms, 1, call->in[0]->count / terms}};
+    dhowi_tensor_desc w;
+    dhow_conv_desc d;
+    const dhowi_vendor_plan *plan;
+    dhowi_desc_of(call->in[1], &w);
+    DHOWI_TRY(describe(&x, &w, &call->attrs->sums, call->out->dtype,
+                       residual != NULL ? &residual->dtype : NULL, &d));
+    DHOWI_TRY(find_plan(call->stream->device, &d, &plan));
+    if (plan == NULL)
+        return dhowi_fail(DHOW_INTERNAL, "matmul: the plan for sums of integers is gone");
+    dhow_status status = dhowi_vendor_plan_run(call->stream, plan, call->in[0], call->in[1],
+                                               call->out, call->in[2], call->in[3]);
+    dhowi_vendor_plan_drop(plan);
+    return status;
+}

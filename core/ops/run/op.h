@@ -58,7 +58,8 @@ typedef struct dhowi_coded {
     int32_t zero[DHOWI_MAP_OPERANDS + 1];
 } dhowi_coded;
 
-/* A convolution of codes with zero point src_zero: see dhow_conv_desc.dst_dtype. Behind x and the
+/* A convolution of codes with zero point src_zero, or a product, which is a convolution of an image
+ * of one row with as many pixels as x has rows: see dhow_conv_desc.dst_dtype. Behind x and the
  * weight it has f32[2, k], what is added to sums and what they are multiplied by, with further rows
  * that the tail has, and a residual. */
 typedef struct dhowi_sums {
@@ -167,7 +168,7 @@ struct dhowi_op {
     X(max_scalar) X(min_scalar) X(dropout) X(decode) X(encode)         \
     X(roi_align) X(determinant) X(matmul_nbits) X(attention) X(conv_data_gradient) X(conv_weight_gradient)         \
     X(scale_channels) X(matmul_integer) X(attention_cache) X(write_steps)                        \
-    X(map_codes) X(conv2d_integer)
+    X(map_codes) X(conv2d_integer) X(matmul_codes)
 /* clang-format on */
 
 typedef enum dhowi_op_id {
