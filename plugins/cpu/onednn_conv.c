@@ -354,6 +354,8 @@ static const dhow_conv *table_of(const void *plan) { return *(const dhow_conv *c
 static int32_t plan_any(void *device, const dhow_conv_desc *desc, void **out_plan,
                         dhow_conv_plan_info *out_info, dhow_error *err) {
     const dhow_conv *table = desc->flags & DHOW_CONV_TRANSPOSED ? &onednn_transposed : &convolution;
+    if (desc->src_activation != DHOW_ACTIVATION_NONE)
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "oneDNN reads images as they are");
     if (desc->dst_dtype != 0) return onednn_integers.plan(device, desc, out_plan, out_info, err);
     const int32_t status = onednn_training.plan(device, desc, out_plan, out_info, err);
     if (status != DHOW_UNSUPPORTED || (desc->flags & DHOW_CONV_WEIGHT_GRADIENT)) return status;
