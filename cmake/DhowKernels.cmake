@@ -94,3 +94,30 @@ function(dhow_kernel_table out mode)
     COMMENT "kernels: table for ${mode}"
     VERBATIM)
 endfunction()
+
+# dhow_nvcc_kernels(<out variable> <nvcc> <folder> <ending> <flag>...) has nvcc compile each built-in unit and type with
+# indices of 32 and of 64 bits; the variable gets <folder>/<unit>.<type>.<bits>.<ending> of all.
+function(dhow_nvcc_kernels out nvcc folder ending)
+  get_property(units GLOBAL PROPERTY DHOW_KERNEL_UNITS)
+  set(made)
+  foreach(entry ${units})
+    string(REPLACE ":" ";" parts ${entry})
+    list(GET parts 0 unit)
+    list(GET parts 1 type)
+    foreach(bits 32 64)
+      set(file ${folder}/${unit}.${type}.${bits}.${ending})
+      set(index)
+      if(bits EQUAL 64)
+        set(index -DK_IDX64)
+      endif()
+      add_custom_command(OUTPUT ${file}
+        COMMAND ${nvcc} -x cu --${ending} -std=c++17 -diag-suppress=68,177,186 ${ARGN} -DT=${type} ${index}
+                -I${DHOW_KERNEL_INCLUDE} ${DHOW_KERNEL_ROOT}/kernels/${unit}.k -o ${file}
+        DEPENDS ${DHOW_KERNEL_ROOT}/kernels/${unit}.k ${DHOW_KERNEL_ROOT}/kernels/panels.h ${DHOW_KERNEL_INCLUDE}/dhow/kernel/k.h
+        COMMENT "kernels: ${ending} of ${unit} ${type} ${bits}"
+        VERBATIM)
+      list(APPEND made ${file})
+    endforeach()
+  endforeach()
+  set(${out} ${made} PARENT_SCOPE)
+endfunction()

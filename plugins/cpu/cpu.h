@@ -14,8 +14,11 @@
 #include "dhow/plugin.h"
 #include "kernels/cpu_table.h"
 
+typedef enum cpu_when { CPU_NEVER, CPU_WHERE_IT_PAYS, CPU_ALWAYS } cpu_when;
+
 typedef struct cpu_backend {
     const dhow_host *host;
+    cpu_when winograd; /* DHOW_CPU_WINOGRAD: 0, 1, or "always", for tests */
 } cpu_backend;
 
 typedef struct cpu_kernel_object cpu_kernel_object;

@@ -351,15 +351,20 @@ static const dhow_conv convolution = {.struct_size = (uint32_t)sizeof(dhow_conv)
 
 static const dhow_conv *table_of(const void *plan) { return *(const dhow_conv *const *)plan; }
 
+/* The first of them that computes it, the faster ones in front. */
 static int32_t plan_any(void *device, const dhow_conv_desc *desc, void **out_plan,
                         dhow_conv_plan_info *out_info, dhow_error *err) {
-    const dhow_conv *table = desc->flags & DHOW_CONV_TRANSPOSED ? &onednn_transposed : &convolution;
+    const dhow_conv *const tables[] = {
+        &onednn_training, &cpu_narrow, &cpu_winograd,
+        desc->flags & DHOW_CONV_TRANSPOSED ? &onednn_transposed : &convolution};
+    const int count = desc->flags & DHOW_CONV_WEIGHT_GRADIENT ? 1 : 4;
+    int32_t status = DHOW_UNSUPPORTED;
     if (desc->src_activation != DHOW_ACTIVATION_NONE)
-        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "oneDNN reads images as they are");
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "images are read as they are");
     if (desc->dst_dtype != 0) return onednn_integers.plan(device, desc, out_plan, out_info, err);
-    const int32_t status = onednn_training.plan(device, desc, out_plan, out_info, err);
-    if (status != DHOW_UNSUPPORTED || (desc->flags & DHOW_CONV_WEIGHT_GRADIENT)) return status;
-    return table->plan(device, desc, out_plan, out_info, err);
+    for (int i = 0; i < count && status == DHOW_UNSUPPORTED; i++)
+        status = tables[i]->plan(device, desc, out_plan, out_info, err);
+    return status;
 }
 
 static int32_t pack_any(void *plan, void *stream, dhow_buffer weight, dhow_buffer packed,

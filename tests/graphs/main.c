@@ -112,6 +112,8 @@ int main(int argc, char **argv) {
             r.folder = argv[++i];
         } else if (strcmp(argv[i], "--print") == 0) {
             r.print = true;
+        } else if (strcmp(argv[i], "--shaken") == 0) {
+            on.shaken = true;
         } else if (strcmp(argv[i], "--refusals") == 0) {
             r.refusals = true;
         } else if (numbers++ == 0) {
@@ -124,7 +126,7 @@ int main(int argc, char **argv) {
         fprintf(stderr,
                 "usage: graphs COUNT [FIRST SEED] [--nodes N] [--half bf16|f16] [--device SPEC]... "
                 "[--save "
-                "FOLDER] [--print] [--refusals]\n");
+                "FOLDER] [--shaken] [--print] [--refusals]\n");
         return 2;
     }
     if (!open_devices(&on, specs, devices)) {

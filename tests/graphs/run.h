@@ -14,6 +14,7 @@ typedef struct machine {
     dhow_context *context;
     dhow_device *cpu, *devices[MAX_DEVICES]; /* the others */
     int device_count;
+    bool shaken;      /* tolerances as for values that are not exact */
     uint64_t refused; /* models that every way refuses */
     uint64_t far;     /* that 16 bits lead astray, see is_far() in compare.c */
 } machine;

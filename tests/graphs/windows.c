@@ -251,6 +251,38 @@ int written_image(gen *g) {
     return result(g, put(g, "Conv", 2, again), g->m->dtype, 4, shape, 0);
 }
 
+/* Channels of a convolution's image dealt out in groups, images of a batch perhaps among them, for
+ * another convolution. */
+int shuffled(gen *g) {
+    static const int64_t orders[][5] = {
+        {0, 2, 1, 3, 4}, {0, 2, 1, 3, 4}, {1, 0, 2, 3, 4}, {2, 1, 0, 3, 4}, {0, 1, 2, 4, 3}};
+    const int64_t groups = 2 + below(g, 3), c = groups * (1 + below(g, 6)), h = 1 + below(g, 4);
+    const int64_t n = g->batch > 0 ? g->batch : 1, cut = one_in(g, 3) ? n : 1;
+    int64_t shape[] = {n, c, h, 2 * h}, parts[] = {n, groups, c / groups, h, 2 * h}, turned[5];
+    const int64_t w[] = {c, c, 1, 1};
+    const int in[] = {new_input(g, 4, shape), new_constant(g, 4, w)};
+    if (in[0] < 0 || in[1] < 0) return -1;
+    val(g, in[0])->open[0] = false;
+    int y = result(g, put(g, "Conv", 2, in), g->m->dtype, 4, shape, 0);
+    if (y < 0) return -1;
+    parts[0] /= cut; /* groups of all images in one dimension */
+    parts[1] *= cut;
+    const int whole[] = {y, new_ints(g, 5, parts)};
+    y = result(g, put(g, "Reshape", 2, whole), g->m->dtype, 5, parts, 0);
+    const int64_t *order = orders[below(g, 5)];
+    for (int i = 0; i < 5; i++) turned[i] = parts[order[i]];
+    node *turn = put(g, "Transpose", 1, &y);
+    set_ints(turn, "perm", 5, order);
+    y = result(g, turn, g->m->dtype, 5, turned, 0);
+    shape[2] = turned[3];
+    shape[3] = turned[4];
+    const int joined[] = {y, new_ints(g, 4, shape)};
+    y = result(g, put(g, "Reshape", 2, joined), g->m->dtype, 4, shape, 0);
+    const int again[] = {y, new_constant(g, 4, w)};
+    if (y < 0 || again[1] < 0) return -1;
+    return result(g, put(g, "Conv", 2, again), g->m->dtype, 4, shape, 0);
+}
+
 int batch_norm(gen *g) {
     const int y = pick(g, 2, 4);
     if (y < 0) return -1;

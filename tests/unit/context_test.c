@@ -13,9 +13,10 @@
 
 #include "loader_fixture.h"
 
-static const char *const k_variables[] = {"DHOW_DEVICE",   "DHOW_BACKENDS",  "DHOW_PLUGIN_PATH",
-                                          "DHOW_LOG",      "DHOW_CACHE_DIR", "DHOW_NUM_THREADS",
-                                          "DHOW_VALIDATE", "DHOW_SIM",       "DHOW_SIM_FAULTS"};
+static const char *const k_variables[] = {"DHOW_DEVICE",      "DHOW_BACKENDS",  "DHOW_PLUGIN_PATH",
+                                          "DHOW_LOG",         "DHOW_CACHE_DIR", "DHOW_NUM_THREADS",
+                                          "DHOW_VALIDATE",    "DHOW_SIM",       "DHOW_SIM_FAULTS",
+                                          "DHOW_CPU_WINOGRAD"};
 
 static void clean_environment(void) {
     for (size_t i = 0; i < sizeof k_variables / sizeof k_variables[0]; i++)
@@ -85,6 +86,16 @@ Test(context, a_switch_that_is_neither_on_nor_off_is_named) {
     refuses("DHOW_VALIDATE", "On", "'On'", "0, 1, on, off");
     refuses("DHOW_VALIDATE", megabyte('%'), "'%aaa", "0, 1, on, off");
     accepts("DHOW_VALIDATE", "off");
+}
+
+/* The plugin tells it, without which there is no context. */
+Test(context, a_switch_of_the_cpu_that_is_none_is_named) {
+    dhow_context *context = NULL;
+    setenv("DHOW_CPU_WINOGRAD", "fasle", 1);
+    cr_assert_eq(dhow_context_create(NULL, &context), DHOW_UNAVAILABLE);
+    SAYS(dhow_last_error(), "DHOW_CPU_WINOGRAD: 'fasle' is none of 0, 1, on, off, always");
+    accepts("DHOW_CPU_WINOGRAD", "off");
+    accepts("DHOW_CPU_WINOGRAD", "always");
 }
 
 Test(context, a_cache_folder_is_absolute) {

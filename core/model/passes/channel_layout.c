@@ -261,9 +261,7 @@ static joint find_joint(const dhowi_blocker *k, uint32_t at) {
     joint j = {at, 0, -1};
     int32_t buffer = b->items[k->old[at].out].buffer;
     int64_t channels = 0;
-    for (uint32_t i = 0; i < b->item_count && j.whole < 0; i++) {
-        if (b->items[i].buffer == buffer && dhowi_is_image(b, (int32_t)i)) j.whole = (int32_t)i;
-    }
+    j.whole = k->images[buffer];
     if (j.whole < 0) return j;
     const dhowi_item *whole = &b->items[j.whole];
     int64_t pixels = whole->desc.shape[2] * whole->desc.shape[3];
@@ -289,11 +287,10 @@ static joint find_joint(const dhowi_blocker *k, uint32_t at) {
 
 static dhow_status block_concat(dhowi_blocker *k, uint32_t at, uint32_t *used) {
     dhowi_lowering *b = k->b;
-    joint j = {at, 1, -1};
+    joint j = find_joint(k, at);
     bool any = false;
     int32_t blocks, part;
     int64_t first = 0;
-    if (b->items[k->old[at].out].tensor == NULL) j = find_joint(k, at);
     for (uint32_t i = at; i < at + j.count && j.whole >= 0; i++)
         any = any || dhowi_is_blocked(k, k->old[i].in[0]);
     *used = 1;
@@ -311,6 +308,81 @@ static dhow_status block_concat(dhowi_blocker *k, uint32_t at, uint32_t *used) {
     }
     *used = j.count;
     return dhowi_have_blocks(k, j.whole, blocks);
+}
+
+/* A view of an image that runs over images and channels first and over all pixels last, as NHWC
+ * has it: the pixels as one dimension, between those of images and those of channels. */
+typedef struct pixel_view {
+    int32_t images, rank; /* dimensions before the pixels, and all */
+    int64_t shape[DHOW_MAX_RANK], strides[DHOW_MAX_RANK], offset;
+} pixel_view;
+
+/* How many of the last dimensions are the pixels; 0 for none. */
+static int32_t pixel_dimensions(const dhowi_item *view, int64_t pixels) {
+    int64_t dense = 1;
+    for (int32_t i = view->desc.rank - 1; i >= 0 && dense < pixels; i--) {
+        if (view->desc.shape[i] != 1 && view->strides[i] != dense) return 0;
+        dense *= view->desc.shape[i];
+        if (dense == pixels) return view->desc.rank - i;
+    }
+    return 0;
+}
+
+static bool read_pixel_view(const dhowi_item *view, const int64_t image[4], pixel_view *out) {
+    const int64_t pixels = image[2] * image[3], all = image[1] * pixels;
+    const int32_t leading = view->desc.rank - pixel_dimensions(view, pixels);
+    int64_t channel = view->offset % all / pixels;
+    if (leading == view->desc.rank || view->offset % pixels != 0) return false;
+    *out = (pixel_view){.rank = leading + 1, .offset = view->offset - channel * (pixels - 1)};
+    bool fits = true;
+    for (int32_t i = 0; i < leading; i++) {
+        const int64_t extent = view->desc.shape[i], stride = view->strides[i];
+        const bool of_images = extent == 1 ? i == out->images : stride % all == 0;
+        const int32_t at = of_images ? i : i + 1;
+        fits = fits && (!of_images || i == out->images) && (of_images || stride % pixels == 0);
+        out->images += of_images;
+        out->shape[at] = extent;
+        out->strides[at] = of_images || extent == 1 ? stride : stride / pixels;
+        if (!of_images) channel += (extent - 1) * out->strides[at];
+    }
+    out->shape[out->images] = pixels;
+    out->strides[out->images] = image[1];
+    return fits && DHOWI_GUARD(channels_of_the_next_image, channel < image[1]);
+}
+
+/* Channels that change their places, each with all its pixels: a shuffle of groups. */
+static dhow_status block_shuffle(dhowi_blocker *k, const dhowi_step *s, bool *done) {
+    dhowi_lowering *b = k->b;
+    const int32_t whole = k->images[b->items[s->out].buffer];
+    dhowi_image_form *f;
+    pixel_view from, to;
+    int32_t blocks, x, y;
+    *done = false;
+    if (k->layout != DHOW_LAYOUT_NHWC || b->items[s->in[0]].tensor != NULL || whole < 0)
+        return DHOW_OK;
+    DHOWI_TRY(dhowi_form_of(k, s->in[0], &f));
+    const dhowi_item *in = &b->items[s->in[0]], *out = &b->items[s->out];
+    if (f->blocks < 0 || f->has_plain || out->offset != 0 || !out->contiguous ||
+        dhowi_count_of(&out->desc) != dhowi_count_of(&b->items[whole].desc) ||
+        !dhowi_shape_equal(in->desc.rank, in->desc.shape, out->desc.rank, out->desc.shape) ||
+        !read_pixel_view(in, b->items[f->plain].desc.shape, &from) ||
+        !read_pixel_view(out, b->items[whole].desc.shape, &to) ||
+        !dhowi_shape_equal(from.rank, from.shape, to.rank, to.shape))
+        return DHOW_OK;
+    *done = true;
+    DHOWI_TRY(dhowi_view(b, f->blocks, from.rank, from.shape, from.strides, from.offset, &x));
+    DHOWI_TRY(dhowi_new_blocks(k, whole, &blocks));
+    DHOWI_TRY(dhowi_view(b, blocks, to.rank, to.shape, to.strides, to.offset, &y));
+    DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_copy, &x, 1, NULL, y));
+    return dhowi_have_blocks(k, whole, blocks);
+}
+
+static dhow_status block_copy(dhowi_blocker *k, uint32_t at, uint32_t *used) {
+    bool done;
+    *used = 1;
+    if (k->b->items[k->old[at].out].tensor != NULL) return keep(k, &k->old[at]);
+    DHOWI_TRY(block_shuffle(k, &k->old[at], &done));
+    return done ? DHOW_OK : block_concat(k, at, used);
 }
 
 static dhow_status block_step(dhowi_blocker *k, uint32_t at, uint32_t *used) {
@@ -337,7 +409,7 @@ static dhow_status block_step(dhowi_blocker *k, uint32_t at, uint32_t *used) {
         case DHOWI_OP_reduce_max:
             return block_reduction(k, s);
         case DHOWI_OP_copy:
-            return block_concat(k, at, used);
+            return block_copy(k, at, used);
         default:
             return keep(k, s);
     }
@@ -347,6 +419,20 @@ static dhow_status block_all(dhowi_blocker *k) {
     for (uint32_t i = 0, used; i < k->old_count; i += used) DHOWI_TRY(block_step(k, i, &used));
     for (uint32_t i = 0; i < k->b->result_count; i++)
         DHOWI_TRY(dhowi_want_plain(k, k->b->results[i]));
+    return DHOW_OK;
+}
+
+/* Takes the steps over, and notes the images of their buffers. */
+static dhow_status begin(dhowi_blocker *k, uint32_t first_step) {
+    dhowi_lowering *b = k->b;
+    k->old = dhowi_alloc_array((size_t)k->old_count + 1, sizeof *k->old);
+    k->images = dhowi_alloc_array((size_t)b->buffer_count + 1, sizeof *k->images);
+    if (k->old == NULL || k->images == NULL) return dhowi_fail_memory("plan");
+    memcpy(k->old, b->steps + first_step, k->old_count * sizeof *k->old);
+    b->step_count = first_step;
+    for (uint32_t i = 0; i < b->buffer_count; i++) k->images[i] = -1;
+    for (uint32_t i = b->item_count; i-- > 0;) /* the first of each */
+        if (dhowi_is_image(b, (int32_t)i)) k->images[b->items[i].buffer] = (int32_t)i;
     return DHOW_OK;
 }
 
@@ -361,12 +447,10 @@ dhow_status dhowi_use_blocks(dhowi_lowering *b, uint32_t first_step) {
         .b = b,
         .old_count = b->step_count - first_step,
         .layout = integers ? DHOW_LAYOUT_NHWC : 0}; /* which bytes cannot do without */
-    k.old = dhowi_alloc_array((size_t)k.old_count + 1, sizeof *k.old);
-    if (k.old == NULL) return dhowi_fail_memory("plan");
-    memcpy(k.old, b->steps + first_step, k.old_count * sizeof *k.old);
-    b->step_count = first_step;
-    dhow_status status = block_all(&k);
+    dhow_status status = begin(&k, first_step);
+    if (status == DHOW_OK) status = block_all(&k);
     dhowi_free(k.old);
+    dhowi_free(k.images);
     dhowi_free(k.forms);
     return status;
 }

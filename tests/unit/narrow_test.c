@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolutions to few channels against sums in double.
+ */
+#include "plugins/cpu/narrow.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+
+static uint64_t g_dice = 1;
+
+static float number(void) {
+    g_dice = g_dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (float)((double)(g_dice >> 11) / 0x1p53 * 2 - 1);
+}
+
+static float *numbers(int64_t count) {
+    float *p = malloc((size_t)count * sizeof *p);
+    cr_assert_not_null(p);
+    for (int64_t i = 0; i < count; i++) p[i] = number();
+    return p;
+}
+
+static int64_t extent(int64_t n, int64_t kernel, int64_t stride, int64_t dilation, int64_t pads) {
+    return (n + pads - (kernel - 1) * dilation - 1) / stride + 1;
+}
+
+/* The weight lies [kh][kw][k][c padded]. */
+static double sum_at(const narrow_job *j, int64_t n, int64_t h, int64_t w, int64_t k) {
+    double sum = j->bias[k];
+    for (int64_t t = 0; t < j->kh * j->kw; t++) {
+        const int64_t y = h * j->stride[0] - j->pad[0] + t / j->kw * j->dilation[0];
+        const int64_t x = w * j->stride[1] - j->pad[1] + t % j->kw * j->dilation[1];
+        if (y < 0 || y >= j->height || x < 0 || x >= j->width) continue;
+        for (int64_t c = 0; c < j->c; c++)
+            sum += (double)j->x[((n * j->height + y) * j->width + x) * j->c + c] *
+                   j->weight[(t * j->k + k) * narrow_padded(j->c) + c];
+    }
+    return sum;
+}
+
+static void expect_rows(narrow_job *j, int64_t images) {
+    const int64_t places = images * j->out_height * j->out_width;
+    float *x = numbers(images * j->height * j->width * j->c), *bias = numbers(j->k),
+          *weight = numbers(j->kh * j->kw * j->k * narrow_padded(j->c)),
+          *residual = numbers(places * j->k), *y = numbers(places * j->k);
+    j->x = x, j->weight = weight, j->bias = bias, j->residual = residual, j->y = y;
+    for (int64_t row = 0; row < images * j->out_height; row++) narrow_row(j, row);
+    for (int64_t i = 0; i < places * j->k; i++) {
+        const int64_t k = i % j->k, w = i / j->k % j->out_width,
+                      h = i / j->k / j->out_width % j->out_height,
+                      n = i / j->k / j->out_width / j->out_height;
+        const double want = fmax(sum_at(j, n, h, w, k) + residual[i], 0);
+        cr_assert_float_eq(y[i], want, 2e-5, "k %d c %d %dx%d: element %d is %.9g, not %.9g",
+                           (int)j->k, (int)j->c, (int)j->kh, (int)j->kw, (int)i, y[i], want);
+    }
+    free(x), free(bias), free(weight), free(residual), free(y);
+}
+
+Test(narrow, equals_sums_in_double) {
+    if (!__builtin_cpu_supports("avx512vl")) cr_skip_test("this processor has no AVX-512");
+    static const int64_t windows[][2] = {{1, 1}, {3, 3}, {2, 5}};
+    for (int i = 0; i < 4 * 3 * 8; i++) {
+        const int64_t *window = windows[i / 4 % 3], how = i / 12;
+        narrow_job j = {.height = 7,
+                        .width = 29,
+                        .c = 16 + how * 9,
+                        .k = 1 + i % 4,
+                        .kh = window[0],
+                        .kw = window[1],
+                        .stride = {1 + how % 2, 1 + how / 2 % 2},
+                        .dilation = {1 + how / 4 % 2, 1 + how % 2},
+                        .pad = {how % 3, how % 4},
+                        .activation = {DHOW_ACTIVATION_RELU, 0, 0}};
+        j.out_height = extent(j.height, j.kh, j.stride[0], j.dilation[0], 2 * j.pad[0]);
+        j.out_width = extent(j.width, j.kw, j.stride[1], j.dilation[1], 2 * j.pad[1]);
+        expect_rows(&j, 2);
+    }
+}
