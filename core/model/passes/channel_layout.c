@@ -396,7 +396,9 @@ static dhow_status block_step(dhowi_blocker *k, uint32_t at, uint32_t *used) {
         case DHOWI_OP_map:
             return block_map(k, s);
         case DHOWI_OP_map_codes:
-            return dhowi_is_image(k->b, s->out) ? block_map(k, s) : block_concat(k, at, used);
+            return dhowi_is_image(k->b, s->out) || k->b->items[s->out].tensor != NULL
+                       ? block_map(k, s)
+                       : block_concat(k, at, used);
         case DHOWI_OP_maxpool2d:
         case DHOWI_OP_avgpool2d:
         case DHOWI_OP_pool_blocks: /* of bytes, plain until here */
