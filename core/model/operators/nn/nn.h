@@ -67,22 +67,6 @@ dhow_status dhowi_real_of(dhowi_lowering *b, uint32_t i, int64_t axis, int32_t *
  * type, or of `dtype` where it is missing. */
 dhow_status dhowi_quantized_by(dhowi_lowering *b, int32_t x, uint32_t i, dhow_dtype dtype,
                                int32_t *out);
-/* What a convolution of quantised values is computed of, see quantized_conv.c. */
-typedef struct dhowi_codes_of_conv {
-    int32_t x, weight; /* codes */
-    int32_t zero;      /* of x */
-    double scale;
-    int32_t weight_zero, weight_scale, bias; /* known items, -1: none */
-    bool scaled;                             /* else the sums are wanted, as i32 */
-} dhowi_codes_of_conv;
-/* Whether x and weight are quantised in a way that a library may convolve. */
-bool dhowi_find_conv_codes(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
-                           dhowi_codes_of_conv *out);
-/* Of codes x and weight as images, to `image`; *out is -1 where the device has no such convolution.
- */
-dhow_status dhowi_emit_conv_codes(dhowi_lowering *b, const dhowi_codes_of_conv *c, int32_t x,
-                                  int32_t weight, const dhow_window *window,
-                                  const dhowi_tensor_desc *image, int32_t *out);
 /* The sums of a convolution of integers by the attributes of the node, as i32; *out is -1 where the
  * device or the operands have no such convolution. */
 dhow_status dhowi_sum_conv(dhowi_lowering *b, int32_t x, int32_t weight, int32_t *out);
