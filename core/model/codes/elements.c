@@ -228,6 +228,8 @@ static dhow_status pool_codes(const dhowi_finder *f, dhowi_step *s) {
         return DHOW_OK;
     DHOWI_TRY(codes_behind(f, s->in[0], &from, &found));
     if (!found || !b->items[from.codes].contiguous ||
+        dhowi_op_supported(dhowi_op_of(DHOWI_OP_pool_blocks), b->items[from.codes].desc.dtype,
+                           b->device) != DHOW_OK ||
         !DHOWI_GUARD(pool_to_other_codes,
                      from.scale == to.scale && from.zero == to.zero &&
                          b->items[from.codes].desc.dtype == b->items[to.codes].desc.dtype))

@@ -28,7 +28,9 @@ static dhow_status remove_unread(dhowi_lowering *b, uint32_t first_step) {
 
 dhow_status dhowi_join_codes(dhowi_lowering *b, uint32_t first_step) {
     enum { MOST_WALKS = 4 };
-    if (!dhowi_optimises(DHOWI_OPTIMISE_INTEGERS) || !has_codes(b, first_step)) return DHOW_OK;
+    if (!dhowi_optimises(DHOWI_OPTIMISE_INTEGERS) || !has_codes(b, first_step) ||
+        !dhowi_maps_codes(b->device))
+        return DHOW_OK;
     b->node = NULL;
     for (int i = 0; i < MOST_WALKS; i++) {
         bool changed = false;

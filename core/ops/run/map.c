@@ -161,6 +161,13 @@ static void encode_kind(const dhowi_coded *coded, uint32_t o, dhow_dtype dtype, 
     out->stride[2][o] = kind << 32 | bits_of(DHOW_F32, (double)coded->zero[o]);
 }
 
+bool dhowi_maps_codes(dhow_device *device) {
+    dhow_kernel *kernel;
+    void *native;
+    return dhowi_kernel_of(device, "map_codes", DHOW_F32, &kernel) == DHOW_OK &&
+           dhowi_kernel_native(kernel, dhowi_index_width(device, 0), &native) == DHOW_OK;
+}
+
 dhow_status dhowi_run_map_codes(const dhowi_call *call) {
     const dhowi_coded *coded = &call->attrs->coded;
     map_launch l;

@@ -38,8 +38,10 @@ dhow_status dhowi_lower_pool(dhowi_lowering *b) {
     dhowi_attrs attrs = {0};
     dhowi_window3d *s = &attrs.space;
     bool ceil_mode, count_pads, columns;
-    const bool bytes = (dtype == DHOW_U8 || dtype == DHOW_I8) && mode == 0 && b->out_count < 2 &&
-                       dhowi_optimises(DHOWI_OPTIMISE_INTEGERS);
+    const bool bytes =
+        (dtype == DHOW_U8 || dtype == DHOW_I8) && mode == 0 && b->out_count < 2 &&
+        dhowi_optimises(DHOWI_OPTIMISE_INTEGERS) &&
+        dhowi_op_supported(dhowi_op_of(DHOWI_OP_pool_blocks), dtype, b->device) == DHOW_OK;
     if (!dhowi_is_float(dtype) && !bytes) DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, &x));
     dhowi_tensor_desc own = *dhowi_desc_at(b, x), number = own;
     if (bytes) number.dtype = DHOW_F32;

@@ -143,7 +143,7 @@ static dhow_status in_one_step(dhowi_lowering *b, int32_t x, int32_t scale, int3
     dhowi_attrs attrs = {.coded = {.scale = {1, 1, 1, 1, 1}}};
     const uint32_t at = encodes ? DHOWI_MAP_OPERANDS : 0;
     *out = -1;
-    if (!dhowi_optimises(DHOWI_OPTIMISE_INTEGERS) ||
+    if (!dhowi_optimises(DHOWI_OPTIMISE_INTEGERS) || !dhowi_maps_codes(b->device) ||
         !(encodes ? desc.dtype == DHOW_F32 : are_bytes(type_of(&desc))) ||
         (scale >= 0 && !is_scale(b, scale, &attrs.coded.scale[at])) ||
         !is_zero_point(b, zero, &attrs.coded.zero[at]))
