@@ -230,9 +230,8 @@ static dhow_status pool_codes(const dhowi_finder *f, dhowi_step *s) {
     if (!found || !b->items[from.codes].contiguous ||
         dhowi_op_supported(dhowi_op_of(DHOWI_OP_pool_blocks), b->items[from.codes].desc.dtype,
                            b->device) != DHOW_OK ||
-        !DHOWI_GUARD(pool_to_other_codes,
-                     from.scale == to.scale && from.zero == to.zero &&
-                         b->items[from.codes].desc.dtype == b->items[to.codes].desc.dtype))
+        from.scale != to.scale || from.zero != to.zero ||
+        b->items[from.codes].desc.dtype != b->items[to.codes].desc.dtype)
         return DHOW_OK;
     s->op = DHOWI_OP_pool_blocks;
     s->attrs.dim = 0;

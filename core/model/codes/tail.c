@@ -132,8 +132,7 @@ static bool append_residual(const dhowi_lowering *b, ending *e, const dhowi_step
     const dhowi_tensor_desc *y = &b->items[e->step.out].desc;
     if (e->step.in[3] >= 0 || other->tensor != NULL || other->desc.dtype == DHOW_I32 ||
         (coded && q->op != DHOWI_OP_map_codes) ||
-        !DHOWI_GUARD(sum_with_another_shape,
-                     dhowi_shape_equal(y->rank, y->shape, other->desc.rank, other->desc.shape)) ||
+        !dhowi_shape_equal(y->rank, y->shape, other->desc.rank, other->desc.shape) ||
         !dhowi_is_whole(b, q->in[k]))
         return false;
     e->step.in[3] = q->in[k];
@@ -156,7 +155,7 @@ static bool is_row(const dhowi_lowering *b, const ending *e, int32_t ref) {
         return false;
     const int32_t channels = e->step.op == DHOWI_OP_conv2d_integer ? 1 : y->rank - 1;
     const int32_t at = channels - (y->rank - item->desc.rank);
-    return DHOWI_GUARD(row_of_pixels, at >= 0 && item->desc.shape[at] == e->n);
+    return at >= 0 && item->desc.shape[at] == e->n;
 }
 
 /* What operand k of q does to each channel. In front of all it is done to biases and scales. */
