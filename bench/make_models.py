@@ -4,7 +4,8 @@
 An MLP 784-512-256-10 for batches of 1, 32 and 1024, an encoder of six layers (384 wide, 12 heads, 1536 within, a sequence of 128)
 for batches of 1 and 8, both with random weights, an MLP whose file has 5 MB, and a token of a decoder of six layers (384 wide, 6 heads)
 behind 64, 1024 and 2000 others, whose caches (GroupQueryAttention) are inputs and outputs. Weights have PyTorch's names and shapes; the graphs
-are what PyTorch's exporter makes of such modules.
+are what PyTorch's exporter makes of such modules. Two networks of images, residual and separable, and the MLP and the encoder are there quantised as
+well, by ONNX Runtime's tools: <name>-qdq between DequantizeLinear nodes, <name>-qlinear with QLinear... nodes, <name>-dynamic.
 """
 import os
 import sys
@@ -109,6 +110,55 @@ def encoder(folder, batch):
     g.save(folder, value, random.standard_normal(shape).astype(numpy.float32), shape)
 
 
+def convolution(g, x, inner, outer, kernel=1, stride=1, groups=1, active=True):
+    name = "conv%d" % len(g.nodes)
+    w = g.constant(name + ".weight", g.weight(name + ".weight", outer, inner // groups, kernel, kernel,
+                                              scale=(1.7 / (inner // groups * kernel * kernel)) ** 0.5))
+    b = g.constant(name + ".bias", g.weight(name + ".bias", outer, scale=0.05))
+    y = g.node("Conv", [x, w, b], kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[kernel // 2] * 4, group=groups)
+    return g.node("Relu", [y]) if active else y
+
+
+def images(folder, separable):
+    """Blocks of three convolutions around a narrow or a wide middle, of each channel by itself where `separable`, and what goes past them."""
+    g, channels = Graph(), 32
+    value = convolution(g, "x", 3, channels, 3, 2)
+    for stage, width in enumerate((64, 128, 256, 512)):
+        for block in range(3):
+            stride = 2 if block == 0 else 1
+            middle = 2 * channels if separable else width // 2
+            inner = convolution(g, value, channels, middle)
+            inner = convolution(g, inner, middle, middle, 3, stride, middle if separable else 1)
+            inner = convolution(g, inner, middle, width, active=False)
+            past = convolution(g, value, channels, width, 1, stride, active=False) if block == 0 else value
+            value, channels = g.node("Relu", [g.node("Add", [inner, past])]), width
+    value = g.node("Flatten", [g.node("GlobalAveragePool", [value])])
+    g.save(folder, g.gemm("classes", value, channels, 1000), random.standard_normal((1, 3, 224, 224)).astype(numpy.float32), (1, 1000))
+
+
+class Calibration:
+    def __init__(self, x):
+        self.feeds = iter([{"x": x}, {"x": numpy.float32(0.8) * x}])
+
+    def get_next(self):
+        return next(self.feeds, None)
+
+
+def quantise(root, name, form):
+    from onnxruntime import quantization as q
+
+    folder, source = os.path.join(root, "%s-%s" % (name, form)), os.path.join(root, name)
+    x = numpy.load(os.path.join(source, "in0.npy"))
+    os.makedirs(folder, exist_ok=True)
+    numpy.save(os.path.join(folder, "in0.npy"), x)
+    files = [os.path.join(of, "model.onnx") for of in (source, folder)]
+    if form == "dynamic":
+        return q.quantize_dynamic(*files, per_channel=True, weight_type=q.QuantType.QInt8)
+    form = q.QuantFormat.QDQ if form == "qdq" else q.QuantFormat.QOperator
+    q.quantize_static(*files, Calibration(x), quant_format=form, per_channel=True, activation_type=q.QuantType.QUInt8,
+                      weight_type=q.QuantType.QInt8)
+
+
 def value(name, dtype, shape):
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(numpy.dtype(dtype)), shape)
 
@@ -148,6 +198,14 @@ def main():
     for batch in (1, 8):
         encoder(os.path.join(root, "encoder-%d" % batch), batch)
     mlp(os.path.join(root, "mlp-5mb"), 1, (784, 1000, 500, 10))
+    images(os.path.join(root, "residual"), False)
+    images(os.path.join(root, "separable"), True)
+    for name in ("residual", "separable"):
+        quantise(root, name, "qdq")
+        quantise(root, name, "qlinear")
+    for name in ("mlp-1024", "encoder-1"):
+        quantise(root, name, "qlinear")
+        quantise(root, name, "dynamic")
     for before in (64, 1024, 2000):
         decoder(os.path.join(root, "decoder-%d" % before), before)
 

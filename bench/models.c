@@ -109,6 +109,31 @@ static void bench_decoders(bench *b, texts *t, const char *parent) {
     }
 }
 
+/* Quantised networks against ONNX Runtime, and against the same network in f32. */
+static void bench_quantised(bench *b, texts *t, const char *parent) {
+    static const struct {
+        const char *name, *in_f32;
+        double bar, bar_f32;
+    } rows[] = {
+        {"residual-qdq", "residual", 1, 1.8},     {"residual-qlinear", "residual", 1, 1.8},
+        {"separable-qdq", "separable", 1, 1.8},   {"separable-qlinear", "separable", 1, 1.8},
+        {"mlp-1024-qlinear", "mlp-1024", 1, 1.8}, {"mlp-1024-dynamic", "mlp-1024", 1, 0},
+        {"encoder-1-qlinear", "encoder-1", 1, 0}, {"encoder-1-dynamic", "encoder-1", 1, 0}};
+    char what[80];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        texts other = *t;
+        if (!set_folder(&other, parent, rows[i].in_f32) || !set_folder(t, parent, rows[i].name))
+            continue;
+        (void)snprintf(what, sizeof what, "%s, cpu, threads: 1", rows[i].name);
+        process ours = dhow_process(t, "cpu", "f32", 1), peer = onnxruntime_process(t, 1);
+        (void)bench_compare_peers(b, what, rows[i].bar, 0.25, &ours, &peer, 1);
+        ours = dhow_process(t, "cpu", "f32", 1);
+        process own = dhow_process(&other, "cpu", "f32", 1);
+        own.name = "dhow, f32";
+        (void)bench_compare_peers(b, what, rows[i].bar_f32, 0.5, &ours, &own, 1);
+    }
+}
+
 static int has_amx(void) {
     char line[8192];
     int found = 0;
@@ -296,6 +321,7 @@ void bench_models(bench *b) {
         bench_whole(b, &t, models, "u2netp", 0); /* 5 MB that compute for long */
         bench_networks(b, &t, networks);
         bench_decoders(b, &t, networks);
+        bench_quantised(b, &t, networks);
         bench_bf16(b, &t, networks);
         bench_opencl(b, &t, networks);
     }

@@ -27,7 +27,7 @@
     X(PRODUCTS, 13, "products of one value with weights side by side become one")    \
     X(ATTENTION, 14, "attention is one step, without scores in memory")              \
     X(TILED_CONV, 15, "convolution without a library is a product of tiles")         \
-    X(INTEGERS, 16, "products of quantised values add up integers")                  \
+    X(INTEGERS, 16, "quantised values are computed with as integers")                \
     X(CACHES, 17, "caches that an output shares with an input are written in place") \
     X(STARTS, 18, "a convolution reads its image through an activation")
 

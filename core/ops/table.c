@@ -70,7 +70,7 @@ static const dhowi_op k_ops[] = {
     INNER(conv3d,           "conv3d",           3, DHOWI_WIDE_FLOATS, 0),
     INNER(conv_transpose,   "conv_transpose3d", 3, DHOWI_WIDE_FLOATS, 0),
     INNER(pool,             "pool3d",           1, DHOWI_WIDE_FLOATS, 0),
-    INNER(pool_blocks,      "pool_blocks",      1, DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64), 0),
+    INNER(pool_blocks,      "pool_blocks",      1, (DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64)) | DHOW_DTYPE_BIT(DHOW_U8) | DHOW_DTYPE_BIT(DHOW_I8), 0),
     INNER(pool_index,       "maxpool3d_index",  1, DHOWI_WIDE_FLOATS, 0),
     INNER(resample,         "resample",         3, DHOWI_WIDE_FLOATS, 0),
     INNER(gather_axis,      NULL,               2, DHOWI_ANY,         0),
@@ -95,6 +95,9 @@ static const dhowi_op k_ops[] = {
     INNER(conv_data_gradient, NULL,             2, DHOWI_FLOATS,      0),
     INNER(conv_weight_gradient, NULL,           2, DHOWI_FLOATS,      0),
     INNER(matmul_integer,   NULL,               2, DHOW_DTYPE_BIT(DHOW_U8) | DHOW_DTYPE_BIT(DHOW_I8), 0),
+    INNER(conv2d_integer,   NULL,               4, DHOW_DTYPE_BIT(DHOW_U8) | DHOW_DTYPE_BIT(DHOW_I8), 0),
+    INNER(matmul_codes,     NULL,               4, DHOW_DTYPE_BIT(DHOW_U8) | DHOW_DTYPE_BIT(DHOW_I8), 0),
+    INNER(map_codes,        NULL,               4, DHOWI_ANY,         DHOWI_OP_STRIDED),
     INNER(scale_channels,   "scale_channels",   3, DHOW_DTYPE_BIT(DHOW_F16) | DHOW_DTYPE_BIT(DHOW_BF16), DHOWI_OP_ELEMENTWISE),
 };
 /* clang-format on */

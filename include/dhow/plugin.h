@@ -438,6 +438,21 @@ enum { /* layouts of an image tensor; larger numbers are a backend's own, made b
        DHOW_LAYOUT_PRIVATE = 256
 };
 
+enum {                          /* dhow_conv_tail.kind: DHOW_ACTIVATION_... or one of these */
+       DHOW_TAIL_LINEAR = 32,   /* alpha v + beta */
+       DHOW_TAIL_ROUND = 33,    /* the nearest integer, the even one of two */
+       DHOW_TAIL_RESIDUAL = 34, /* v + residual, once at most */
+       DHOW_TAIL_MULTIPLY = 35, /* v bias[row][k] */
+       DHOW_TAIL_ADD = 36,      /* v + bias[row][k] */
+       DHOW_CONV_TAIL = 10      /* so many operations */
+};
+
+/* An operation on each element v of a result. */
+typedef struct dhow_conv_tail {
+    uint32_t kind, row;
+    float alpha, beta;
+} dhow_conv_tail;
+
 /* 2-D convolution (cross-correlation) of x[n][c][h][w] with weight[k][c/groups][kh][kw]. Tables of
  * minor 1 are also asked, in plain layouts, for 3-D convolution of x[n][c][depth][h][w], and for
  * the transpose of either: weight[c][k/groups][...], y has the extents `out`, and stride, dilation
@@ -445,7 +460,8 @@ enum { /* layouts of an image tensor; larger numbers are a backend's own, made b
  * layouts and without an epilogue, for the derivative of a convolution by its weight: `weight` is
  * then dy[n][k][...], what its result has as derivative, and y is dw[k][c/groups][...]. Tables of
  * minor 3 are also asked, without DHOW_CONV_ flags, for a convolution of an activation of x:
- * src_activation is RELU or CLIP, with bounds that the dtype holds. Padding stays 0. */
+ * src_activation is RELU or CLIP, with bounds that the dtype holds. Padding stays 0. Tables of
+ * minor 4 are also asked for sums of integers, see dst_dtype. */
 typedef struct dhow_conv_desc {
     uint32_t struct_size;
     uint32_t flags;
@@ -462,6 +478,15 @@ typedef struct dhow_conv_desc {
     float activation_alpha, activation_beta;
     uint32_t src_activation, reserved; /* of x, from minor 3 on; reserved: 0 */
     float src_activation_alpha, src_activation_beta;
+    /* From minor 4 on, 0 but for sums of integers, which are two-dimensional and have a constant
+     * weight: x is U8 or I8, weight I8, compute I32. Elements of x stand for x - src_zero, and what
+     * pads them for 0. To I32 y is the sums, exact below 2^24. To F32, U8 or I8, with
+     * DHOW_EPILOGUE_BIAS, it is (sum + bias[0][k]) bias[1][k] in f32, as the operations of
+     * `tail` change it, `bias` being f32[2 or more][k]; of bytes they are rounded to the nearest,
+     * ties to even, and saturated. The residual is of residual_dtype: F32, U8 or I8. */
+    int32_t dst_dtype, residual_dtype, src_zero;
+    uint32_t tail_count;
+    dhow_conv_tail tail[DHOW_CONV_TAIL];
 } dhow_conv_desc;
 
 /* What a plan settled on. */
@@ -659,7 +684,7 @@ _Static_assert(offsetof(dhow_plugin, probe) == 32, "ABI");
 _Static_assert(offsetof(dhow_plugin, builtin_kernel) == 232, "ABI");
 _Static_assert(sizeof(dhow_plugin) == 344, "ABI");
 _Static_assert(sizeof(dhow_blas_desc) == 128, "ABI");
-_Static_assert(sizeof(dhow_conv_desc) == 256, "ABI");
+_Static_assert(sizeof(dhow_conv_desc) == 432, "ABI");
 _Static_assert(sizeof(dhow_coll_call) == 72, "ABI");
 _Static_assert(sizeof(dhow_coll) == 64, "ABI");
 #endif

@@ -198,7 +198,7 @@ static dnnl_status_t weight_pd(dnnl_primitive_desc_t *pd, onednn_md x, onednn_md
     return onednn_loaded.dnnl_primitive_desc_create(pd, &desc, attr, onednn_loaded.engine, hint);
 }
 
-static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, float alpha,
+dnnl_status_t onednn_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, float alpha,
                                     float beta) {
     return onednn_loaded.dnnl_post_ops_append_eltwise(ops, 1.0f, kind, alpha, beta);
 }
@@ -272,7 +272,7 @@ static dnnl_status_t weight_pd(dnnl_primitive_desc_t *pd, onednn_md x, onednn_md
         shape->dilates, shape->pad_begin, shape->pad_end, hint, attr);
 }
 
-static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, float alpha,
+dnnl_status_t onednn_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, float alpha,
                                     float beta) {
     return onednn_loaded.dnnl_post_ops_append_eltwise(ops, kind, alpha, beta);
 }
@@ -306,30 +306,30 @@ dnnl_status_t onednn_conv_back_weight_pd(dnnl_primitive_desc_t *pd, onednn_md x,
 /* ---- attributes, primitives
  * -------------------------------------------------------------------------------------- */
 
-static dnnl_status_t append_activation(dnnl_post_ops_t ops, const onednn_activation *a) {
+dnnl_status_t onednn_append_activation(dnnl_post_ops_t ops, const onednn_activation *a) {
     switch (a->kind) {
         case DHOW_ACTIVATION_NONE:
             return dnnl_success;
         case DHOW_ACTIVATION_RELU:
-            return append_eltwise(ops, dnnl_eltwise_relu, 0.0f, 0.0f);
+            return onednn_append_eltwise(ops, dnnl_eltwise_relu, 0.0f, 0.0f);
         case DHOW_ACTIVATION_GELU:
-            return append_eltwise(ops, dnnl_eltwise_gelu_erf, 0.0f, 0.0f);
+            return onednn_append_eltwise(ops, dnnl_eltwise_gelu_erf, 0.0f, 0.0f);
         case DHOW_ACTIVATION_GELU_TANH:
-            return append_eltwise(ops, dnnl_eltwise_gelu_tanh, 0.0f, 0.0f);
+            return onednn_append_eltwise(ops, dnnl_eltwise_gelu_tanh, 0.0f, 0.0f);
         case DHOW_ACTIVATION_SIGMOID:
-            return append_eltwise(ops, dnnl_eltwise_logistic, 0.0f, 0.0f);
+            return onednn_append_eltwise(ops, dnnl_eltwise_logistic, 0.0f, 0.0f);
         case DHOW_ACTIVATION_TANH:
-            return append_eltwise(ops, dnnl_eltwise_tanh, 0.0f, 0.0f);
+            return onednn_append_eltwise(ops, dnnl_eltwise_tanh, 0.0f, 0.0f);
         case DHOW_ACTIVATION_SILU:
-            return append_eltwise(ops, dnnl_eltwise_swish, 1.0f, 0.0f);
+            return onednn_append_eltwise(ops, dnnl_eltwise_swish, 1.0f, 0.0f);
         case DHOW_ACTIVATION_HARD_SWISH: /* version 2 has these numbers built in */
-            return append_eltwise(ops, dnnl_eltwise_hardswish, 1.0f / 6, 0.5f);
+            return onednn_append_eltwise(ops, dnnl_eltwise_hardswish, 1.0f / 6, 0.5f);
         case DHOW_ACTIVATION_MISH:
-            return append_eltwise(ops, dnnl_eltwise_mish, 0.0f, 0.0f);
+            return onednn_append_eltwise(ops, dnnl_eltwise_mish, 0.0f, 0.0f);
         case DHOW_ACTIVATION_LEAKY_RELU:
-            return append_eltwise(ops, dnnl_eltwise_relu, a->alpha, 0.0f);
+            return onednn_append_eltwise(ops, dnnl_eltwise_relu, a->alpha, 0.0f);
         case DHOW_ACTIVATION_CLIP:
-            return append_eltwise(ops, dnnl_eltwise_clip, a->alpha, a->beta);
+            return onednn_append_eltwise(ops, dnnl_eltwise_clip, a->alpha, a->beta);
         default:
             return dnnl_unimplemented;
     }
@@ -358,7 +358,7 @@ dnnl_status_t onednn_attributes(dnnl_primitive_attr_t *attr, float beta, dnnl_da
         status = onednn_loaded.dnnl_post_ops_append_binary(ops, dnnl_binary_add, MD(*residual));
         *out_residual_index = index;
     }
-    if (status == dnnl_success) status = append_activation(ops, activation);
+    if (status == dnnl_success) status = onednn_append_activation(ops, activation);
     if (status == dnnl_success) status = onednn_loaded.dnnl_primitive_attr_set_post_ops(*attr, ops);
     if (ops) (void)onednn_loaded.dnnl_post_ops_destroy(ops);
     if (status != dnnl_success) {

@@ -20,19 +20,21 @@
     X(dnnl_dilated_convolution_forward_desc_init)          \
     X(dnnl_dilated_convolution_backward_data_desc_init)    \
     X(dnnl_dilated_convolution_backward_weights_desc_init) \
+    X(dnnl_primitive_attr_set_zero_points)                 \
     X(dnnl_primitive_desc_create)
 typedef dnnl_memory_desc_t onednn_md; /* a value; ndims 0 is "none" */
 #define MD(md) (&(md))
 #elif DNNL_VERSION_MAJOR == 3
-#define ONEDNN_VERSION_FUNCTIONS(X)                         \
-    X(dnnl_memory_desc_create_with_strides)                 \
-    X(dnnl_memory_desc_create_with_tag)                     \
-    X(dnnl_memory_desc_clone)                               \
-    X(dnnl_memory_desc_destroy)                             \
-    X(dnnl_matmul_primitive_desc_create)                    \
-    X(dnnl_convolution_forward_primitive_desc_create)       \
-    X(dnnl_convolution_backward_data_primitive_desc_create) \
-    X(dnnl_convolution_backward_weights_primitive_desc_create)
+#define ONEDNN_VERSION_FUNCTIONS(X)                            \
+    X(dnnl_memory_desc_create_with_strides)                    \
+    X(dnnl_memory_desc_create_with_tag)                        \
+    X(dnnl_memory_desc_clone)                                  \
+    X(dnnl_memory_desc_destroy)                                \
+    X(dnnl_matmul_primitive_desc_create)                       \
+    X(dnnl_convolution_forward_primitive_desc_create)          \
+    X(dnnl_convolution_backward_data_primitive_desc_create)    \
+    X(dnnl_convolution_backward_weights_primitive_desc_create) \
+    X(dnnl_primitive_attr_set_zero_points_mask)
 typedef dnnl_memory_desc_t onednn_md; /* a pointer; NULL is "none" */
 #define MD(md) (md)
 #else
@@ -105,6 +107,7 @@ dnnl_status_t onednn_conv_pd(dnnl_primitive_desc_t *pd, onednn_md x, onednn_md w
 int onednn_is_called(dnnl_primitive_desc_t pd, const char *part);
 /* Whether what oneDNN would compute is wrong for such a shape. */
 int onednn_conv_is_wrong(dnnl_primitive_desc_t pd, const dhow_conv_desc *d);
+int onednn_integers_are_wrong(const dhow_conv_desc *d);
 /* Derivatives of a convolution from x to y: dx of w and dy, dw of x and dy. */
 dnnl_status_t onednn_conv_back_image_pd(dnnl_primitive_desc_t *pd, onednn_md dx, onednn_md w,
                                         onednn_md dy, const onednn_conv_shape *shape,
@@ -119,6 +122,10 @@ typedef struct onednn_activation {
     float alpha, beta;
 } onednn_activation;
 
+dnnl_status_t onednn_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, float alpha,
+                                    float beta);
+dnnl_status_t onednn_append_activation(dnnl_post_ops_t ops, const onednn_activation *a);
+
 /* Attributes: scratchpad by the caller, then + beta c, + residual, activation. */
 dnnl_status_t onednn_attributes(dnnl_primitive_attr_t *attr, float beta, dnnl_data_type_t type_c,
                                 const onednn_md *residual, const onednn_activation *activation,
@@ -131,7 +138,7 @@ typedef struct onednn_operand {
     void *address; /* what memory points to now */
 } onednn_operand;
 
-enum { ONEDNN_OPERANDS = 6 };
+enum { ONEDNN_OPERANDS = 28 };
 
 /* A primitive for a number of threads with its operands, which one caller at a time uses. */
 typedef struct onednn_primitive {
@@ -176,10 +183,14 @@ void onednn_work_end(onednn_work *work, const cpu_region *region);
 void onednn_work_release(onednn_work *work);
 
 /* Slots of "dhow.conv/1", whose plans begin with a pointer to theirs: for transposed convolutions,
- * and for those of training, see onednn_training.c. */
-extern const dhow_conv onednn_transposed, onednn_training;
+ * for those of training, see onednn_training.c, and for those of bytes. */
+extern const dhow_conv onednn_transposed, onednn_training, onednn_integers;
 /* Those of winograd_conv.c and narrow_conv.c, which multiply without oneDNN. */
 extern const dhow_conv cpu_winograd, cpu_narrow;
+
+/* Sums of bytes are exact on processors that add them up as 32 bits; on older ones oneDNN adds
+ * pairs of products as 16 bits, which saturate. */
+int onednn_adds_bytes(const onednn_library *dnnl);
 
 static inline void *onednn_address(dhow_buffer buffer) {
     return (void *)(uintptr_t)(buffer.handle + buffer.offset);
@@ -191,6 +202,13 @@ static inline int64_t onednn_extent(const dhow_conv_desc *d, int i) {
     return (extent + d->pad[i] + d->pad[i + 2] - ((kernel - 1) * d->dilation[i] + 1)) /
                d->stride[i] +
            1;
+}
+
+/* The multiplications of a convolution of images. */
+static inline double onednn_products(const dhow_conv_desc *d) {
+    return (double)d->n * (double)d->k * (double)d->c / (double)d->groups * (double)d->kh *
+           (double)d->kw * (double)d->h * (double)d->w /
+           ((double)d->stride[0] * (double)d->stride[1]);
 }
 
 /* Runs a reorder once. */

@@ -54,14 +54,6 @@ static int64_t batch_of(const dhow_blas_desc *desc, int64_t stride) {
     return stride == 0 ? 1 : desc->batch;
 }
 
-/* Sums of bytes are exact on processors that add them up as 32 bits; on older ones oneDNN adds
- * pairs of products as 16 bits, which saturate. */
-static int adds_bytes(const onednn_library *dnnl) {
-    const dnnl_cpu_isa_t isa = dnnl->dnnl_get_effective_cpu_isa();
-    return (isa & dnnl_cpu_isa_avx512_core_vnni) == dnnl_cpu_isa_avx512_core_vnni ||
-           (isa & dnnl_cpu_isa_avx2_vnni) == dnnl_cpu_isa_avx2_vnni;
-}
-
 static int is_integer(const dhow_blas_desc *desc) {
     return (desc->dtype_a == DHOW_U8 || desc->dtype_a == DHOW_I8) && desc->dtype_b == DHOW_I8 &&
            desc->dtype_c == DHOW_I32;
@@ -234,7 +226,7 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
     const onednn_library *dnnl = onednn_open(err);
     if (!dnnl) return DHOW_UNSUPPORTED;
     const dnnl_data_type_t undef = dnnl_data_type_undef;
-    if (!(is_integer(desc) && adds_bytes(dnnl)) &&
+    if (!(is_integer(desc) && onednn_adds_bytes(dnnl)) &&
         (onednn_type(desc->dtype_a) == undef || onednn_type(desc->dtype_b) == undef ||
          onednn_type(desc->dtype_c) == undef)) {
         return cpu_fail(err, DHOW_UNSUPPORTED, 0,

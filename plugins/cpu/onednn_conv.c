@@ -274,10 +274,7 @@ static int32_t conv_plan_make(void *handle, const dhow_conv_desc *d, void **out_
     plan->dnnl = dnnl;
     plan->desc = *d;
     plan->info.struct_size = out_info->struct_size;
-    const double products = (double)d->n * (double)d->k * (double)d->c / (double)d->groups *
-                            (double)d->kh * (double)d->kw * (double)d->h * (double)d->w /
-                            ((double)d->stride[0] * (double)d->stride[1]);
-    onednn_work_init(&plan->work, device, products);
+    onednn_work_init(&plan->work, device, onednn_products(d));
     plan->work.make = make_primitive;
     plan->work.plan = plan;
     const int32_t status = onednn_work_prepare(&plan->work, err);
@@ -362,6 +359,9 @@ static int32_t plan_any(void *device, const dhow_conv_desc *desc, void **out_pla
         desc->flags & DHOW_CONV_TRANSPOSED ? &onednn_transposed : &convolution};
     const int count = desc->flags & DHOW_CONV_WEIGHT_GRADIENT ? 1 : 4;
     int32_t status = DHOW_UNSUPPORTED;
+    if (desc->src_activation != DHOW_ACTIVATION_NONE)
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "images are read as they are");
+    if (desc->dst_dtype != 0) return onednn_integers.plan(device, desc, out_plan, out_info, err);
     for (int i = 0; i < count && status == DHOW_UNSUPPORTED; i++)
         status = tables[i]->plan(device, desc, out_plan, out_info, err);
     return status;
@@ -383,7 +383,7 @@ static void destroy_any(void *plan) {
 }
 
 static const dhow_conv table = {.struct_size = (uint32_t)sizeof(dhow_conv),
-                                .minor = 2,
+                                .minor = 4,
                                 .plan = plan_any,
                                 .pack = pack_any,
                                 .run = run_any,

@@ -286,5 +286,6 @@ const conform_case conform_conv_cases[] = {
     CASE("conv/groups", convolutions_in_groups, "conv"),
     CASE("conv/activation", convolutions_activated, "conv"),
     CASE("conv/layout", convolutions_in_layouts, "conv"),
+    CASE("conv/bytes", conform_convolutions_of_bytes, "conv"),
 };
 CASES_END(conform_conv);

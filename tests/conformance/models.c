@@ -400,6 +400,28 @@ static conform_result cached_attention(conform_env *env, dhow_dtype dtype) {
     return CONFORM_PASS;
 }
 
+/* ---- bytes in place of numbers ---- */
+
+/* There and back with a known scale, of 0.1, which are steps of codes. */
+static conform_result quantised(conform_env *env, dhow_dtype dtype) {
+    static const int64_t shape[] = {7, 300};
+    NEEDS_DTYPE(dtype);
+    conform_array x = conform_array_random(env, dtype, 2, shape, -3, 30, 4);
+    conform_array want = conform_array_new(env, dtype, 2, shape);
+    for (int64_t i = 0; i < x.count; i++) {
+        x.value[i] = (rint(10 * x.value[i]) + (i % 2 == 0 ? 0.25 : -0.375)) / 10;
+        want.value[i] = fmin(fmax(rint(10 * x.value[i]), 0), 255) / 10;
+    }
+    bytes graph = {0}, scale = floats_of("s", 1, 0);
+    bytes there = node_of("QuantizeLinear", "there", "a s", "q"),
+          back = node_of("DequantizeLinear", "back", "q s", "y");
+    put_message(&graph, GRAPH_INITIALIZER, &scale);
+    put_message(&graph, GRAPH_NODE, &there);
+    put_message(&graph, GRAPH_NODE, &back);
+    return run_graph(env, &graph, &(one_node){{&x}, {&want}, near(dtype), "quantised values"});
+}
+static conform_result quantised_f32(conform_env *env) { return quantised(env, DHOW_F32); }
+
 /* ---- the table ---- */
 
 #define OF(name, TYPE, type) \
@@ -421,5 +443,6 @@ const conform_case conform_model_cases[] = {
     WIDE_FLOATS(CASE_OF, lrn) WIDE_FLOATS(CASE_OF, determinants) WIDE_FLOATS(CASE_OF, regions)
         WIDE_FLOATS(CASE_OF, pools) WIDE_FLOATS(CASE_OF, lstm) UP_TO_F32(CASE_OF, nbits) WITH_BYTES(
             CASE_OF, cache) UP_TO_F32(CASE_OF, cached_attention) CASE("models/codes", codes, "ops"),
+    CASE("models/quantised_f32", quantised_f32, "ops,f32"),
 };
 CASES_END(conform_model);

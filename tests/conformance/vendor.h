@@ -27,6 +27,9 @@ double vendor_tolerance(dhow_dtype dtype, double want, double size);
 /* Puts what was asked for in front of the message. */
 void vendor_prefix(conform_env *env, const char *what);
 
+/* A case of conv, see conv_bytes.c. */
+conform_result conform_convolutions_of_bytes(conform_env *env);
+
 #define NEEDS_DTYPE_BIT(dtype)                                  \
     if ((env->slots->desc.dtypes & DHOW_DTYPE_BIT(dtype)) == 0) \
     return conform_unsupported(env, "the device does not compute %s", dhow_dtype_name(dtype))

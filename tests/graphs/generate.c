@@ -78,7 +78,8 @@ static const struct {
                   {loop_conv, 1},
                   {lstm, 2},
                   {quantise, 1},
-                  {quantised_product, 2}};
+                  {quantised_product, 2},
+                  {quantised_conv, 4}};
 enum { FAMILIES = sizeof k_families / sizeof k_families[0] };
 
 static family *choose(gen *g) {

@@ -17,7 +17,7 @@ enum {
     MAX_VALUES = 400,
     MAX_NODES = 200, /* of all graphs of a model */
     MAX_GRAPHS = 12, /* number 0 is the model's; the others are branches and bodies */
-    MAX_IN = 8,
+    MAX_IN = 9,
     MAX_OUT = 4,
     MAX_ATTRIBUTES = 10,
     MAX_LIST = 16,

@@ -41,6 +41,24 @@ enum {
 /* The sums of integers of a product whose operands are known to be quantised, as i32: without the
  * scales that they may have. *out is -1 where the device or the operands have no such product. */
 dhow_status dhowi_integer_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t *out);
+/* Known weights of sums of integers: codes [results][terms], or [terms][results] where `columns`.
+ */
+typedef struct dhowi_code_weights {
+    int32_t codes, zero; /* zero: one number, or one for each result; -1 for none */
+    int64_t results, terms;
+    bool columns;
+    bool exact; /* sums must lie within what f32 has exactly */
+} dhowi_code_weights;
+/* The weights less their zero points as i8 of a shape of [results][terms]; *fits is false where one
+ * does not fit, or where sums may not be exact. */
+dhow_status dhowi_centre_weights(dhowi_lowering *b, const dhowi_code_weights *w,
+                                 const dhowi_tensor_desc *shape, int32_t *out, bool *fits);
+/* f32[2, results]: biases in units of the sums, and scales, that of x times those of an item, one
+ * or one for each result; -1 for none. *fits is false where these are no numbers to divide by. */
+dhow_status dhowi_rows_of_sums(dhowi_lowering *b, double x_scale, int32_t scale, int32_t bias,
+                               int64_t results, int32_t *out, bool *fits);
+/* A known number, or `otherwise` for an item that is not there; false for another item. */
+bool dhowi_known_number(dhowi_lowering *b, int32_t ref, double otherwise, double *out);
 /* The transpose of a matrix, which stays known to be quantised. */
 dhow_status dhowi_turn_quantised(dhowi_lowering *b, int32_t x, int32_t *out);
 /* Says of an item what it is made of, see dhowi_item; -1 for a zero point or scale it lacks. */

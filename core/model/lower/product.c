@@ -4,6 +4,7 @@
  * and weights y = (q - w) t that are known, a sum of products x y is s t (sum of p r - z sum of r),
  * where r = q - w are bytes as well: integers, whose sums are exact (Jacob et al., 2018).
  */
+#include <math.h>
 #include <string.h>
 
 #include "base/errors/planted.h"
@@ -87,11 +88,11 @@ static bool find_codes(const dhowi_lowering *b, int32_t x, int32_t y, operands *
            is_even(b, o->y_zero, 2, 2) && is_even(b, right->scale - 1, 2, 2);
 }
 
-/* Known bytes without gaps. */
+/* Known bytes without gaps; NULL where bringing them into order is too much for the host. */
 static dhow_status bytes_of(dhowi_lowering *b, int32_t item, const void **out) {
-    void *data;
+    void *data = NULL;
     DHOWI_TRY(dhowi_dense(b, item, &item));
-    DHOWI_TRY(dhow_tensor_host_ptr(b->items[item].tensor, &data));
+    if (dhowi_is_known(b, item)) DHOWI_TRY(dhow_tensor_host_ptr(b->items[item].tensor, &data));
     *out = data;
     return DHOW_OK;
 }
@@ -102,7 +103,7 @@ static int32_t byte_at(dhow_dtype dtype, const void *bytes, int64_t i) {
 
 /* The weights less their zero points as i8[k, n], and the sums of their columns as i32[1, n]; *out
  * is -1 where one does not fit. */
-static dhow_status centre_weights(dhowi_lowering *b, const operands *o, int32_t *out,
+static dhow_status centre_columns(dhowi_lowering *b, const operands *o, int32_t *out,
                                   int32_t *out_sums) {
     const int64_t k = o->q.shape[0], n = o->q.shape[1];
     const dhow_dtype dtype = dhowi_desc_at(b, o->y)->dtype;
@@ -114,9 +115,11 @@ static dhow_status centre_weights(dhowi_lowering *b, const operands *o, int32_t 
     *out = -1;
     if (!dhowi_fold(b, (uint64_t)(k * n) + 4 * (uint64_t)n)) return DHOW_OK;
     DHOWI_TRY(bytes_of(b, o->y, &codes));
+    if (codes == NULL) return DHOW_OK;
     if (o->y_zero >= 0) {
         zero_count = dhowi_count_of(dhowi_desc_at(b, o->y_zero));
         DHOWI_TRY(bytes_of(b, o->y_zero, &zeros));
+        if (zeros == NULL) return DHOW_OK;
     }
     int32_t made, sums;
     DHOWI_TRY(dhowi_item_known(b, &weights, &made));
@@ -153,7 +156,7 @@ dhow_status dhowi_integer_product(dhowi_lowering *b, int32_t x, int32_t y, int32
     DHOWI_TRY(dhowi_takes_integers(b->device, dhowi_desc_at(b, o.x)->dtype,
                                    dhowi_count_of(&o.p) / k, k, n, &taken));
     if (!taken) return DHOW_OK;
-    DHOWI_TRY(centre_weights(b, &o, &weights, &columns));
+    DHOWI_TRY(centre_columns(b, &o, &weights, &columns));
     if (weights < 0) return DHOW_OK;
     dhowi_tensor_desc desc = o.p;
     desc.dtype = DHOW_I32;
@@ -164,6 +167,121 @@ dhow_status dhowi_integer_product(dhowi_lowering *b, int32_t x, int32_t y, int32
     DHOWI_TRY(dhowi_cast_to(b, o.x_zero, DHOW_I32, &zero));
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, zero, columns, &zero));
     return dhowi_map_two(b, DHOWI_MAP_SUB, *out, zero, out);
+}
+
+/* ---- with all that follows in one step ---- */
+
+bool dhowi_known_number(dhowi_lowering *b, int32_t ref, double otherwise, double *out) {
+    uint32_t count;
+    *out = otherwise;
+    return ref < 0 || (dhowi_is_known(b, ref) && dhowi_count_of(dhowi_desc_at(b, ref)) == 1 &&
+                       dhowi_floats(b, ref, out, 1, &count) == DHOW_OK);
+}
+
+dhow_status dhowi_centre_weights(dhowi_lowering *b, const dhowi_code_weights *w,
+                                 const dhowi_tensor_desc *shape, int32_t *out, bool *fits) {
+    enum { MOST_CENTRED = 255, EXACT_IN_F32 = 1 << 24 };
+    const dhow_dtype dtype = dhowi_desc_at(b, w->codes)->dtype;
+    const int64_t zero_count = w->zero < 0 ? 0 : dhowi_count_of(dhowi_desc_at(b, w->zero));
+    dhowi_tensor_desc desc = *shape;
+    const void *codes, *zeros = NULL;
+    void *made;
+    desc.dtype = DHOW_I8;
+    desc.encoding = 0;
+    DHOWI_TRY(bytes_of(b, w->codes, &codes));
+    if (w->zero >= 0) DHOWI_TRY(bytes_of(b, w->zero, &zeros));
+    *fits = codes != NULL && (w->zero < 0 || zeros != NULL);
+    if (!*fits) return DHOW_OK;
+    DHOWI_TRY(dhowi_item_known(b, &desc, out));
+    DHOWI_TRY(dhow_tensor_host_ptr(b->items[*out].tensor, &made));
+    for (int64_t r = 0; r < w->results && *fits; r++) {
+        const int32_t zero = zeros == NULL ? 0 : byte_at(dtype, zeros, zero_count == 1 ? 0 : r);
+        int64_t sum = 0;
+        for (int64_t i = 0; i < w->terms; i++) {
+            const int64_t at = w->columns ? i * w->results + r : r * w->terms + i;
+            const int32_t value = byte_at(dtype, codes, at) - zero;
+            *fits = *fits && value >= INT8_MIN && value <= INT8_MAX;
+            ((int8_t *)made)[r * w->terms + i] = (int8_t)value;
+            sum += value < 0 ? -value : value;
+        }
+        *fits = *fits && (!w->exact || sum * MOST_CENTRED < EXACT_IN_F32);
+    }
+    return DHOW_OK;
+}
+
+/* A bias in units of the sums. It was an integer, as a rule, before it was multiplied by the scale.
+ */
+static float in_units(double bias, double scale) {
+    const double units = bias / scale, whole = rint(units);
+    return (float)(fabs(units - whole) <= fabs(units) * 0x1p-22 ? whole : units);
+}
+
+/* Known f32, one number or as many as there are results; NULL where it is something else. */
+static dhow_status numbers_of(dhowi_lowering *b, int32_t ref, int64_t results, const float **out,
+                              int64_t *count) {
+    const void *data = NULL;
+    *out = NULL;
+    if (dhowi_desc_at(b, ref)->dtype != DHOW_F32 || !dhowi_is_known(b, ref)) return DHOW_OK;
+    *count = dhowi_count_of(dhowi_desc_at(b, ref));
+    if (*count == 1 || *count == results) DHOWI_TRY(bytes_of(b, ref, &data));
+    *out = data;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_rows_of_sums(dhowi_lowering *b, double x_scale, int32_t scale, int32_t bias,
+                               int64_t results, int32_t *out, bool *fits) {
+    static const float one = 1, none = 0;
+    const dhowi_tensor_desc desc = {.dtype = DHOW_F32, .rank = 2, .shape = {2, results}};
+    const float *scales = &one, *biases = &none;
+    int64_t scale_count = 1, bias_count = 1;
+    void *made;
+    if (scale >= 0) DHOWI_TRY(numbers_of(b, scale, results, &scales, &scale_count));
+    if (bias >= 0) DHOWI_TRY(numbers_of(b, bias, results, &biases, &bias_count));
+    *fits = scales != NULL && biases != NULL;
+    if (!*fits) return DHOW_OK;
+    DHOWI_TRY(dhowi_item_known(b, &desc, out));
+    DHOWI_TRY(dhow_tensor_host_ptr(b->items[*out].tensor, &made));
+    float *rows = made;
+    for (int64_t r = 0; r < results; r++) {
+        const float own = (float)x_scale * scales[scale_count == 1 ? 0 : r];
+        rows[r] = in_units((double)biases[bias_count == 1 ? 0 : r], (double)own);
+        rows[results + r] = own;
+        *fits = *fits && isnormal(own) && isfinite(rows[r]);
+    }
+    return DHOW_OK;
+}
+
+/* In one step with scales and bias, which may be followed by more; *out is -1 where there is none.
+ */
+static dhow_status product_of_codes(dhowi_lowering *b, int32_t x, int32_t y, int32_t bias,
+                                    int32_t *out) {
+    enum { MOST_TERMS = 1 << 16 };
+    operands o;
+    double zero, scale;
+    bool fits;
+    *out = -1;
+    if (!dhowi_optimises(DHOWI_OPTIMISE_INTEGERS) || !find_codes(b, x, y, &o) ||
+        dhowi_is_known(b, o.x) || !dhowi_known_number(b, o.x_zero, 0, &zero) ||
+        !dhowi_known_number(b, b->items[x].scale - 1, 1, &scale))
+        return DHOW_OK;
+    const int64_t k = o.q.shape[0], n = o.q.shape[1];
+    if (dhowi_count_of(&o.p) == 0 || n == 0 || k > MOST_TERMS) return DHOW_OK;
+    const dhowi_code_weights w = {
+        .codes = o.y, .zero = o.y_zero, .results = n, .terms = k, .columns = true};
+    const dhowi_tensor_desc image = {.dtype = dhowi_desc_at(b, o.x)->dtype,
+                                     .rank = 4,
+                                     .shape = {1, k, 1, dhowi_count_of(&o.p) / k}};
+    const dhowi_tensor_desc weight = {.dtype = DHOW_I8, .rank = 4, .shape = {n, k, 1, 1}};
+    const dhowi_attrs attrs = {.sums = {.src_zero = (int32_t)zero}};
+    int32_t in[] = {o.x, -1, -1};
+    dhowi_tensor_desc desc = o.p;
+    desc.shape[desc.rank - 1] = n;
+    DHOWI_TRY(
+        dhowi_convolves_integers(b->device, &image, &weight, &attrs.sums, DHOW_F32, NULL, &fits));
+    if (fits) DHOWI_TRY(dhowi_centre_weights(b, &w, &weight, &in[1], &fits));
+    if (fits)
+        DHOWI_TRY(dhowi_rows_of_sums(b, scale, b->items[y].scale - 1, bias, n, &in[2], &fits));
+    return fits ? dhowi_emit(b, DHOWI_OP_matmul_codes, in, 3, &attrs, &desc, out) : DHOW_OK;
 }
 
 /* Sums of integers as the product of x and y, with a bias. */
@@ -188,6 +306,8 @@ dhow_status dhowi_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t bias,
                      dhowi_desc_text(&q, t, sizeof t));
     }
     int32_t sums;
+    DHOWI_TRY(product_of_codes(b, x, y, bias, out));
+    if (*out >= 0) return DHOW_OK;
     DHOWI_TRY(dhowi_integer_product(b, x, y, &sums));
     if (sums >= 0) return scaled_sums(b, x, y, sums, bias, out);
     DHOWI_TRY(broadcast_outer(b, &x, &y));

@@ -108,6 +108,21 @@ static dhow_status block_conv(dhowi_blocker *k, const dhowi_step *s) {
     return put(k, &changed, s->out, blocks);
 }
 
+/* Of bytes, whose channels lie innermost. */
+static dhow_status block_integers(dhowi_blocker *k, const dhowi_step *s) {
+    dhowi_lowering *b = k->b;
+    dhowi_step changed = *s;
+    int32_t blocks;
+    if (k->layout != DHOW_LAYOUT_NHWC || !dhowi_is_image(b, s->in[0]) ||
+        !dhowi_is_image(b, s->out) || (s->in[3] >= 0 && !dhowi_is_image(b, s->in[3])))
+        return keep(k, s);
+    DHOWI_TRY(dhowi_want_blocks(k, s->in[0], &changed.in[0]));
+    if (s->in[3] >= 0) DHOWI_TRY(dhowi_want_blocks(k, s->in[3], &changed.in[3]));
+    changed.attrs.layout = k->layout;
+    DHOWI_TRY(dhowi_new_blocks(k, s->out, &blocks));
+    return put(k, &changed, s->out, blocks);
+}
+
 /* An operand with one value for all pixels of a channel, as NHWC sees it. */
 static bool per_channel(const dhowi_lowering *b, int32_t ref, int64_t shape[5],
                         int64_t strides[5]) {
@@ -168,8 +183,8 @@ static dhow_status block_pool(dhowi_blocker *k, const dhowi_step *s) {
     int32_t blocks;
     if (!dhowi_is_blocked(k, s->in[0]) || !dhowi_is_image(b, s->out) || dtype == DHOW_F64)
         return keep(k, s);
+    if (s->op != DHOWI_OP_pool_blocks) changed.attrs.dim = s->op == DHOWI_OP_maxpool2d ? 0 : 1;
     changed.op = DHOWI_OP_pool_blocks;
-    changed.attrs.dim = s->op == DHOWI_OP_maxpool2d ? 0 : 1;
     for (int i = 0; i < 2; i++) {
         if (changed.attrs.window.stride[i] == 0) changed.attrs.window.stride[i] = 1;
     }
@@ -235,6 +250,12 @@ typedef struct joint {
     int32_t whole; /* the item of the image, -1 when it is none */
 } joint;
 
+/* A copy, or one that changes what bytes stand for. */
+static bool is_part(const dhowi_step *s) {
+    return s->op == DHOWI_OP_copy ||
+           (s->op == DHOWI_OP_map_codes && s->attrs.program.words == 1 && s->in[1] < 0);
+}
+
 static joint find_joint(const dhowi_blocker *k, uint32_t at) {
     const dhowi_lowering *b = k->b;
     joint j = {at, 0, -1};
@@ -244,7 +265,7 @@ static joint find_joint(const dhowi_blocker *k, uint32_t at) {
     if (j.whole < 0) return j;
     const dhowi_item *whole = &b->items[j.whole];
     int64_t pixels = whole->desc.shape[2] * whole->desc.shape[3];
-    for (uint32_t i = at; i < k->old_count && k->old[i].op == DHOWI_OP_copy; i++, j.count++) {
+    for (uint32_t i = at; i < k->old_count && is_part(&k->old[i]); i++, j.count++) {
         const dhowi_item *out = &b->items[k->old[i].out], *in = &b->items[k->old[i].in[0]];
         if (out->tensor != NULL || out->buffer != buffer) break;
         bool fits = out->desc.rank == 4 && out->offset == channels * pixels &&
@@ -282,7 +303,7 @@ static dhow_status block_concat(dhowi_blocker *k, uint32_t at, uint32_t *used) {
         int64_t parts = b->items[from].desc.shape[dim];
         DHOWI_TRY(dhowi_narrow(b, blocks, dim, first, parts, 1, &part));
         b->node = k->old[i].node;
-        DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_copy, &from, 1, NULL, part));
+        DHOWI_TRY(dhowi_emit_into(b, k->old[i].op, &from, 1, &k->old[i].attrs, part));
         first += parts;
     }
     *used = j.count;
@@ -369,12 +390,18 @@ static dhow_status block_step(dhowi_blocker *k, uint32_t at, uint32_t *used) {
     *used = 1;
     k->b->node = s->node;
     if (s->op == DHOWI_OP_conv2d) return block_conv(k, s);
+    if (s->op == DHOWI_OP_conv2d_integer) return block_integers(k, s);
     if (k->layout == 0) return keep(k, s);
     switch (s->op) {
         case DHOWI_OP_map:
             return block_map(k, s);
+        case DHOWI_OP_map_codes:
+            return dhowi_is_image(k->b, s->out) || k->b->items[s->out].tensor != NULL
+                       ? block_map(k, s)
+                       : block_concat(k, at, used);
         case DHOWI_OP_maxpool2d:
         case DHOWI_OP_avgpool2d:
+        case DHOWI_OP_pool_blocks: /* of bytes, plain until here */
             return block_pool(k, s);
         case DHOWI_OP_resample:
         case DHOWI_OP_gather_axis:
@@ -412,11 +439,16 @@ static dhow_status begin(dhowi_blocker *k, uint32_t first_step) {
 }
 
 dhow_status dhowi_use_blocks(dhowi_lowering *b, uint32_t first_step) {
-    bool any = false;
-    for (uint32_t i = first_step; i < b->step_count; i++)
+    bool any = false, integers = false;
+    for (uint32_t i = first_step; i < b->step_count; i++) {
         any = any || b->steps[i].op == DHOWI_OP_conv2d;
-    if (!any) return DHOW_OK;
-    dhowi_blocker k = {.b = b, .old_count = b->step_count - first_step};
+        integers = integers || b->steps[i].op == DHOWI_OP_conv2d_integer;
+    }
+    if (!any && !integers) return DHOW_OK;
+    dhowi_blocker k = {
+        .b = b,
+        .old_count = b->step_count - first_step,
+        .layout = integers ? DHOW_LAYOUT_NHWC : 0}; /* which bytes cannot do without */
     dhow_status status = begin(&k, first_step);
     if (status == DHOW_OK) status = block_all(&k);
     dhowi_free(k.old);

@@ -290,7 +290,7 @@ static dhow_status join_all(dhowi_fuser *f) {
     return dhowi_optimises(DHOWI_OPTIMISE_PRODUCTS) ? dhowi_merge_products(f) : DHOW_OK;
 }
 
-static void compact(dhowi_lowering *b, uint32_t first) {
+void dhowi_compact(dhowi_lowering *b, uint32_t first) {
     uint32_t kept = first;
     for (uint32_t i = first; i < b->step_count; i++) {
         if (!dhowi_is_removed(&b->steps[i])) b->steps[kept++] = b->steps[i];
@@ -310,6 +310,6 @@ dhow_status dhowi_fuse(dhowi_lowering *b, uint32_t first_step) {
     if (dhowi_optimises(DHOWI_OPTIMISE_INTEGERS)) dhowi_remove_unread(&f);
     dhow_status status = join_all(&f);
     dhowi_free(f.readers);
-    if (status == DHOW_OK) compact(b, first_step);
+    if (status == DHOW_OK) dhowi_compact(b, first_step);
     return status;
 }

@@ -29,6 +29,9 @@ static inline uint32_t dhowi_word_with_source(uint32_t word, uint32_t source) {
     return (word & ~UINT32_C(0xff00)) | source << 8;
 }
 
+/* Closes the gaps of removed steps. */
+void dhowi_compact(dhowi_lowering *b, uint32_t first);
+
 /* ---- query.c ---- */
 
 /* Counts the readers of all buffers anew. */

@@ -13,7 +13,8 @@ int64_t dhowi_block_of(const dhowi_blocker *k, int64_t channels) {
 
 bool dhowi_is_image(const dhowi_lowering *b, int32_t ref) {
     const dhowi_item *item = &b->items[ref];
-    return item->tensor == NULL && item->desc.rank == 4 && item->contiguous && item->offset == 0 &&
+    return item->tensor == NULL && item->buffer >= 0 && item->desc.rank == 4 && item->contiguous &&
+           item->offset == 0 &&
            b->buffers[item->buffer].bytes ==
                (uint64_t)dhowi_count_of(&item->desc) * dhow_dtype_bytes(item->desc.dtype);
 }

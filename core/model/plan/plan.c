@@ -6,6 +6,7 @@
 
 #include "base/memory/alloc.h"
 #include "kernel/optimise.h"
+#include "model/codes/codes.h"
 #include "model/passes/passes.h"
 #include "model/plan/maker.h"
 
@@ -78,6 +79,7 @@ static dhow_status make(dhowi_maker *k) {
     DHOWI_TRY(lower_all(k, &first_step));
     DHOWI_TRY(dhowi_find_results(k));
     DHOWI_TRY(dhowi_fuse(k->b, first_step));
+    DHOWI_TRY(dhowi_join_codes(k->b, first_step));
     if (dhowi_optimises(DHOWI_OPTIMISE_LAYOUTS)) DHOWI_TRY(dhowi_use_blocks(k->b, first_step));
     dhowi_write_caches(k, first_step);
     for (uint32_t i = 0; i < k->b->result_count; i++)

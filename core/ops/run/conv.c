@@ -324,16 +324,17 @@ dhow_status dhowi_conv_takes(dhow_device *device, const dhowi_tensor_desc *x,
 
 /* ---- pooling ---- */
 
-/* x and y are [n, c/b, h, w, b]. */
+/* x and y are [n, c/b, h, w, b], or [n, c, h, w] with blocks of one. */
 dhow_status dhowi_run_pool_blocks(const dhowi_call *call) {
     dhow_tensor *x = call->in[0], *y = call->out;
     const dhow_window *w = &call->attrs->window;
+    const int64_t block = x->rank == 5 ? x->shape[4] : 1;
     dhow_kernel *kernel;
     DHOWI_TRY(dhowi_op_kernel(call->op, x->dtype, call->stream->device, &kernel));
     const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
                              dhowi_arg_buffer(y, DHOW_ACCESS_WRITE),
                              dhowi_arg_i64(x->shape[0] * x->shape[1]),
-                             dhowi_arg_i64(x->shape[4]),
+                             dhowi_arg_i64(block),
                              dhowi_arg_i64(x->shape[2]),
                              dhowi_arg_i64(x->shape[3]),
                              dhowi_arg_i64(y->shape[2]),

@@ -98,36 +98,84 @@ static void mark_shares(map_dims *m, dhow_dtype dtype) {
     }
 }
 
-dhow_status dhowi_run_map(const dhowi_call *call) {
-    dhow_tensor *y = call->out, *operands[DHOWI_MAP_OPERANDS + 1];
-    dhow_dims program;
+/* What a call's kernel is launched with. */
+typedef struct map_launch {
+    dhow_tensor *operands[DHOWI_MAP_OPERANDS + 1];
+    uint32_t count; /* of the inputs; the first stands for those that are not there */
+    int64_t span;
     map_dims m;
-    int64_t span = dhowi_span_of(y);
-    uint32_t count = 0;
-    while (count < DHOWI_MAP_OPERANDS && call->in[count] != NULL) count++;
+    dhow_dims program;
+} map_launch;
+
+static void take_operands(const dhowi_call *call, map_launch *l) {
+    l->count = 0;
+    while (l->count < DHOWI_MAP_OPERANDS && call->in[l->count] != NULL) l->count++;
+    l->operands[DHOWI_MAP_OPERANDS] = call->out;
+    l->span = dhowi_span_of(call->out);
     for (uint32_t i = 0; i < DHOWI_MAP_OPERANDS; i++) {
-        operands[i] = i < count ? call->in[i] : call->in[0];
-        span = DHOWI_MAX(span, dhowi_span_of(operands[i]));
+        l->operands[i] = i < l->count ? call->in[i] : call->in[0];
+        l->span = DHOWI_MAX(l->span, dhowi_span_of(l->operands[i]));
     }
-    operands[DHOWI_MAP_OPERANDS] = y;
-    dhow_dtype dtype = y->dtype == DHOW_BOOL ? DHOW_U8 : y->dtype;
-    lay_out(&m, operands);
-    mark_shares(&m, dtype);
-    m.f.rank = count;
-    span = dhowi_multipliers(call->stream->device, &m.d, span, m.f.shape);
-    encode(&call->attrs->program, dtype, &program);
-    dhow_kernel *kernel;
-    DHOWI_TRY(dhowi_op_kernel(call->op, dtype, call->stream->device, &kernel));
-    const dhow_arg args[] = {dhowi_arg_buffer(operands[0], DHOW_ACCESS_READ),
-                             dhowi_arg_buffer(operands[1], DHOW_ACCESS_READ),
-                             dhowi_arg_buffer(operands[2], DHOW_ACCESS_READ),
-                             dhowi_arg_buffer(operands[3], DHOW_ACCESS_READ),
+    lay_out(&l->m, l->operands);
+    l->m.f.rank = l->count;
+}
+
+static dhow_status launch(const dhowi_call *call, map_launch *l, dhow_kernel *kernel) {
+    dhow_tensor *const *o = l->operands, *y = call->out;
+    const int64_t span = dhowi_multipliers(call->stream->device, &l->m.d, l->span, l->m.f.shape);
+    const dhow_arg args[] = {dhowi_arg_buffer(o[0], DHOW_ACCESS_READ),
+                             dhowi_arg_buffer(o[1], DHOW_ACCESS_READ),
+                             dhowi_arg_buffer(o[2], DHOW_ACCESS_READ),
+                             dhowi_arg_buffer(o[3], DHOW_ACCESS_READ),
                              dhowi_arg_buffer(y, DHOW_ACCESS_WRITE),
-                             dhowi_arg_dims(&m.d),
-                             dhowi_arg_dims(&m.f),
-                             dhowi_arg_dims(&program)};
+                             dhowi_arg_dims(&l->m.d),
+                             dhowi_arg_dims(&l->m.f),
+                             dhowi_arg_dims(&l->program)};
     dhowi_use uses[DHOWI_MAP_OPERANDS + 1] = {dhowi_use_of(y, DHOW_ACCESS_WRITE)};
-    for (uint32_t i = 0; i < count; i++)
-        uses[1 + i] = (dhowi_use){operands[i]->storage, DHOW_ACCESS_READ};
-    return dhowi_launch(call->stream, kernel, y->count, span, args, 8, uses, 1 + count);
+    for (uint32_t i = 0; i < l->count; i++)
+        uses[1 + i] = (dhowi_use){o[i]->storage, DHOW_ACCESS_READ};
+    return dhowi_launch(call->stream, kernel, y->count, span, args, 8, uses, 1 + l->count);
+}
+
+dhow_status dhowi_run_map(const dhowi_call *call) {
+    const dhow_dtype own = call->out->dtype, dtype = own == DHOW_BOOL ? DHOW_U8 : own;
+    map_launch l;
+    dhow_kernel *kernel;
+    take_operands(call, &l);
+    mark_shares(&l.m, dtype);
+    encode(&call->attrs->program, dtype, &l.program);
+    DHOWI_TRY(dhowi_op_kernel(call->op, dtype, call->stream->device, &kernel));
+    return launch(call, &l, kernel);
+}
+
+/* ---- codes ---- */
+
+static int64_t kind_of(dhow_dtype dtype) {
+    return dtype == DHOW_U8 ? 1 : dtype == DHOW_I8 ? 2 : dtype == DHOW_I32 ? 3 : 0;
+}
+
+/* What operand or result o is, as the kernel has it. */
+static void encode_kind(const dhowi_coded *coded, uint32_t o, dhow_dtype dtype, dhow_dims *out) {
+    const int64_t kind = kind_of(dtype);
+    out->stride[1][o] = bits_of(DHOW_F32, (double)coded->scale[o]);
+    out->stride[2][o] = kind << 32 | bits_of(DHOW_F32, (double)coded->zero[o]);
+}
+
+bool dhowi_maps_codes(dhow_device *device) {
+    dhow_kernel *kernel;
+    void *native;
+    return dhowi_kernel_of(device, "map_codes", DHOW_F32, &kernel) == DHOW_OK &&
+           dhowi_kernel_native(kernel, dhowi_index_width(device, 0), &native) == DHOW_OK;
+}
+
+dhow_status dhowi_run_map_codes(const dhowi_call *call) {
+    const dhowi_coded *coded = &call->attrs->coded;
+    map_launch l;
+    dhow_kernel *kernel;
+    take_operands(call, &l);
+    encode(&coded->program, DHOW_F32, &l.program);
+    for (uint32_t i = 0; i <= DHOWI_MAP_OPERANDS; i++)
+        encode_kind(coded, i, l.operands[i]->dtype, &l.program);
+    DHOWI_TRY(dhowi_kernel_of(call->stream->device, "map_codes", DHOW_F32, &kernel));
+    return launch(call, &l, kernel);
 }

@@ -100,6 +100,8 @@ enum { DHOWI_MAP_CONSTANT = 4, DHOWI_MAP_SAVED = 5, DHOWI_MAP_SAVED2 = 6 };
 bool dhowi_program_add(dhowi_program *p, dhowi_map_op op, int source);
 /* The same with a constant as operand, or with constants of its own. */
 bool dhowi_program_constants(dhowi_program *p, dhowi_map_op op, uint32_t count, double c, double q);
+/* Whether a device has the kernel of programs on codes: a plugin that is older may have none. */
+bool dhowi_maps_codes(dhow_device *device);
 /* Constants that an operation takes besides its operand. */
 uint32_t dhowi_map_constants(dhowi_map_op op);
 

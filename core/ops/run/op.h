@@ -50,6 +50,25 @@ typedef struct dhowi_activation {
     float alpha, beta;
 } dhowi_activation;
 
+/* A program whose operands and result are f32, or codes of 8 bits that stand for (code - zero)
+ * scale, as sums of i32 do; the result's is the last. */
+typedef struct dhowi_coded {
+    dhowi_program program;
+    float scale[DHOWI_MAP_OPERANDS + 1];
+    int32_t zero[DHOWI_MAP_OPERANDS + 1];
+} dhowi_coded;
+
+/* A convolution of codes with zero point src_zero, or a product, which is a convolution of an image
+ * of one row with as many pixels as x has rows: see dhow_conv_desc.dst_dtype. Behind x and the
+ * weight it has f32[2, k], what is added to sums and what they are multiplied by, with further rows
+ * that the tail has, and a residual. */
+typedef struct dhowi_sums {
+    dhow_window window;
+    int32_t src_zero;
+    uint32_t tail_count;
+    dhow_conv_tail tail[DHOW_CONV_TAIL];
+} dhowi_sums;
+
 /* Attributes; each operation reads those it has. */
 typedef struct dhowi_attrs {
     int32_t dim;
@@ -63,6 +82,8 @@ typedef struct dhowi_attrs {
         dhowi_program program;
         dhowi_window3d space;
         dhowi_axis_split split;
+        dhowi_coded coded;     /* begins with a program */
+        dhowi_sums sums;       /* begins with a window */
         dhow_scalar scalar[2]; /* of arithmetic with numbers */
     };
 } dhowi_attrs;
@@ -146,7 +167,8 @@ struct dhowi_op {
     X(affine) X(add_scalar) X(sub_scalar) X(mul_scalar) X(div_scalar) X(pow_scalar)              \
     X(max_scalar) X(min_scalar) X(dropout) X(decode) X(encode)         \
     X(roi_align) X(determinant) X(matmul_nbits) X(attention) X(conv_data_gradient) X(conv_weight_gradient)         \
-    X(scale_channels) X(matmul_integer) X(attention_cache) X(write_steps)
+    X(scale_channels) X(matmul_integer) X(attention_cache) X(write_steps)                        \
+    X(map_codes) X(conv2d_integer) X(matmul_codes)
 /* clang-format on */
 
 typedef enum dhowi_op_id {
@@ -211,6 +233,11 @@ dhow_status dhowi_gemm_run(dhow_stream *stream, const dhowi_gemm *gemm);
  * i8[k, n], to i32. */
 dhow_status dhowi_takes_integers(dhow_device *device, dhow_dtype dtype, int64_t m, int64_t k,
                                  int64_t n, bool *out);
+/* Whether it adds up products of bytes in a convolution of x[n, c, h, w], to a dtype and with a
+ * residual of one, NULL for none. */
+dhow_status dhowi_convolves_integers(dhow_device *device, const dhowi_tensor_desc *x,
+                                     const dhowi_tensor_desc *weight, const dhowi_sums *sums,
+                                     dhow_dtype dtype, const dhow_dtype *residual, bool *out);
 /* Whether a vendor's library has the transposed convolution of x[n, channels, ...] to `results`
  * channels, and the derivative by its weight of the convolution from `channels` to `results`. */
 dhow_status dhowi_conv_takes_transposed(dhow_device *device, const dhowi_window3d *space, int64_t n,

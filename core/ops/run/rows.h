@@ -22,12 +22,13 @@ dhowi_run_fn dhowi_run_map, dhowi_run_cast, dhowi_run_copy, dhowi_run_fill, dhow
     dhowi_run_encode, dhowi_run_roi_align, dhowi_run_determinant, dhowi_run_matmul_nbits,
     dhowi_run_attention, dhowi_run_conv_data_gradient, dhowi_run_conv_weight_gradient,
     dhowi_run_scale_channels, dhowi_run_matmul_integer, dhowi_run_attention_cache,
-    dhowi_run_write_steps;
+    dhowi_run_write_steps, dhowi_run_map_codes, dhowi_run_conv2d_integer, dhowi_run_matmul_codes;
 dhowi_run_fn dhowi_run_unary, dhowi_run_binary, dhowi_run_matmul, dhowi_run_linear,
     dhowi_run_conv2d, dhowi_run_pool2d, dhowi_run_softmax, dhowi_run_layernorm, dhowi_run_reduce,
     dhowi_run_argmax, dhowi_run_gather, dhowi_run_flatten;
 
-/* In place, see epilogue.c: y += x and y /= x, where x broadcasts to y; y = activation(y), dense.
+/* In place, see elementwise.c: y += x and y /= x, where x broadcasts to y; y = activation(y),
+ * dense.
  */
 dhow_status dhowi_add_to(dhow_stream *stream, dhow_tensor *y, dhow_tensor *x);
 dhow_status dhowi_divide_by(dhow_stream *stream, dhow_tensor *y, dhow_tensor *x);

@@ -683,6 +683,8 @@ K_ACTIVATIONS(f64)
 #define K_ID_SUM_i64 0
 #define K_ID_MAX_i64 ((i64)0x8000000000000000)
 #define K_ID_MIN_i64 ((i64)0x7fffffffffffffff)
+#define K_ID_MAX_u8 0
+#define K_ID_MAX_i8 ((i8)-128)
 
 #ifndef K_LOOPS
 /* SHARE(T) elements of a row, which an item takes at once: 16 bytes in the type to compute in. SHARE_ACCESS(T) defines, for

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory/size.h"
+#include "kernel/optimise.h"
 #include "model/operators/nn/nn.h"
 
 static dhow_status check_convolution(const dhowi_tensor_desc *x, const dhowi_tensor_desc *w,
@@ -68,45 +69,184 @@ static dhow_status lay_down(dhowi_lowering *b, int32_t *in, dhowi_window3d *s,
     return DHOW_OK;
 }
 
-dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
-                           int32_t *out) {
-    const dhowi_tensor_desc own = *dhowi_desc_at(b, x), w = *dhowi_desc_at(b, weight);
-    dhowi_attrs attrs = {0};
-    dhowi_window3d s;
-    DHOWI_TRY(dhowi_check_images(&own));
-    DHOWI_TRY(check_convolution(&own, &w, dhowi_attr_int(b, "group", 1), false));
-    DHOWI_TRY(dhowi_kernel_of_weight(b, &w, &s));
-    DHOWI_TRY(dhowi_window_of(b, &own, &s));
-    DHOWI_TRY(dhowi_window_result(&s));
+/* ---- quantised values ---- */
+
+/* With x = (p - z) s and known weights (q - w) t[k], where r = q - w are bytes as well, a result is
+ * s t[k] times the sum of (p - z) r: a sum of integers, which is exact, with padding that stands
+ * for z. */
+
+/* What a convolution of quantised values is computed of. */
+typedef struct codes_of_conv {
+    int32_t x, weight; /* codes */
+    int32_t zero;      /* of x */
+    double scale;
+    int32_t weight_zero, weight_scale, bias; /* known items, -1: none */
+    bool scaled;                             /* else the sums are wanted, as i32 */
+} codes_of_conv;
+
+/* Larger sums would not fit 32 bits. */
+enum { MOST_TERMS = 1 << 16 };
+
+/* Whether an item is not there, or known and one number or one for each of the first extent. */
+static bool is_by_result(const dhowi_lowering *b, int32_t ref, const dhowi_tensor_desc *weight) {
+    if (ref < 0) return true;
+    const dhowi_tensor_desc *own = dhowi_desc_at(b, ref);
+    const int64_t count = dhowi_count_of(own);
+    return dhowi_is_known(b, ref) &&
+           (count == 1 ||
+            (own->rank == weight->rank && count == weight->shape[0] && own->shape[0] == count));
+}
+
+static bool has_codes(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
+                      codes_of_conv *c) {
+    const dhowi_item *p = &b->items[x], *q = &b->items[weight];
+    double zero;
+    if (p->codes == 0 || q->codes == 0) return false;
+    if (dhowi_count_of(&p->desc) == 0 || dhowi_count_of(&q->desc) == 0) return false;
+    const int64_t terms = dhowi_count_of(&q->desc) / q->desc.shape[0];
+    *c = (codes_of_conv){.x = p->codes - 1,
+                         .weight = q->codes - 1,
+                         .weight_zero = q->zero - 1,
+                         .weight_scale = q->scale - 1,
+                         .bias = bias,
+                         .scaled = p->scale != 0};
+    if (!dhowi_is_known(b, c->weight) || !b->items[c->weight].contiguous ||
+        dhowi_is_known(b, c->x) || terms > MOST_TERMS || (p->scale != 0) != (q->scale != 0) ||
+        (bias >= 0 && !dhowi_is_known(b, bias)) || !is_by_result(b, c->weight_zero, &q->desc) ||
+        !is_by_result(b, c->weight_scale, &q->desc) ||
+        (p->scale != 0 && dhowi_desc_at(b, q->scale - 1)->dtype != DHOW_F32) ||
+        (bias >= 0 && dhowi_desc_at(b, bias)->dtype != DHOW_F32) ||
+        !dhowi_known_number(b, p->zero - 1, 0, &zero) ||
+        !dhowi_known_number(b, p->scale - 1, 1, &c->scale))
+        return false;
+    c->zero = (int32_t)zero;
+    return true;
+}
+
+static bool find_codes(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
+                       codes_of_conv *out) {
+    return dhowi_optimises(DHOWI_OPTIMISE_INTEGERS) && has_codes(b, x, weight, bias, out);
+}
+
+static dhow_status emit_codes(dhowi_lowering *b, const codes_of_conv *c, int32_t x, int32_t weight,
+                              const dhow_window *window, const dhowi_tensor_desc *image,
+                              int32_t *out) {
+    const dhowi_tensor_desc shape = *dhowi_desc_at(b, weight);
+    dhowi_tensor_desc y = *image;
+    dhowi_attrs attrs = {.sums = {.window = *window, .src_zero = c->zero}};
+    int32_t in[] = {x, -1, -1};
+    bool fits;
+    *out = -1;
+    y.dtype = c->scaled ? DHOW_F32 : DHOW_I32;
+    DHOWI_TRY(dhowi_convolves_integers(b->device, dhowi_desc_at(b, x), &shape, &attrs.sums, y.dtype,
+                                       NULL, &fits));
+    if (!fits) return DHOW_OK; /* centred weights are as large as those they replace */
+    const dhowi_code_weights weights = {.codes = c->weight,
+                                        .zero = c->weight_zero,
+                                        .results = shape.shape[0],
+                                        .terms = dhowi_count_of(&shape) / shape.shape[0],
+                                        .exact = !c->scaled};
+    DHOWI_TRY(dhowi_centre_weights(b, &weights, &shape, &in[1], &fits));
+    if (fits && c->scaled)
+        DHOWI_TRY(dhowi_rows_of_sums(b, c->scale, c->weight_scale, c->bias, shape.shape[0], &in[2],
+                                     &fits));
+    return fits ? dhowi_emit(b, DHOWI_OP_conv2d_integer, in, 3, &attrs, &y, out) : DHOW_OK;
+}
+
+/* ---- the operator ---- */
+
+/* A convolution by the attributes of the node. */
+typedef struct convolution {
+    dhowi_tensor_desc x, y;
+    dhowi_window3d space;
+} convolution;
+
+static dhow_status describe(const dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
+                            convolution *c) {
+    const dhowi_tensor_desc w = *dhowi_desc_at(b, weight);
+    c->x = c->y = *dhowi_desc_at(b, x);
+    DHOWI_TRY(dhowi_check_images(&c->x));
+    DHOWI_TRY(check_convolution(&c->x, &w, dhowi_attr_int(b, "group", 1), false));
+    DHOWI_TRY(dhowi_kernel_of_weight(b, &w, &c->space));
+    DHOWI_TRY(dhowi_window_of(b, &c->x, &c->space));
+    DHOWI_TRY(dhowi_window_result(&c->space));
     if (bias >= 0 && dhowi_count_of(dhowi_desc_at(b, bias)) != w.shape[0])
         DHOWI_REFUSE("the bias does not have %" PRId64 " elements", w.shape[0]);
-    dhowi_tensor_desc y = own;
-    y.shape[1] = w.shape[0];
-    dhowi_window_shape(&s, own.rank, &y);
-    int32_t in[] = {x, weight, bias};
-    if (own.rank == 5) {
-        const dhow_dtype dtype = own.dtype;
-        for (int i = 0; i < 3; i++) {
-            if (in[i] >= 0) DHOWI_TRY(dhowi_widened(b, DHOWI_OP_conv3d, in[i], &in[i]));
-        }
-        y.dtype = dhowi_desc_at(b, in[0])->dtype;
-        attrs.space = s;
-        DHOWI_TRY(dhowi_emit(b, DHOWI_OP_conv3d, in, 3, &attrs, &y, out));
-        return dhowi_cast_to(b, *out, dtype, out);
+    c->y.shape[1] = w.shape[0];
+    dhowi_window_shape(&c->space, c->x.rank, &c->y);
+    return DHOW_OK;
+}
+
+static dhow_status convolve_volume(dhowi_lowering *b, const convolution *c, int32_t in[3],
+                                   int32_t *out) {
+    const dhowi_attrs attrs = {.space = c->space};
+    dhowi_tensor_desc y = c->y;
+    for (int i = 0; i < 3; i++) {
+        if (in[i] >= 0) DHOWI_TRY(dhowi_widened(b, DHOWI_OP_conv3d, in[i], &in[i]));
     }
-    DHOWI_TRY(dhowi_as_image(b, x, &in[0]));
-    DHOWI_TRY(dhowi_as_image(b, weight, &in[1]));
-    dhowi_tensor_desc image = {
-        .dtype = y.dtype, .rank = 4, .shape = {y.shape[0], y.shape[1], s.out[1], s.out[2]}};
-    bool tall = s.in[2] == 1 && s.kernel[2] == 1 && s.out[2] == 1 && s.in[1] > 1;
+    y.dtype = dhowi_desc_at(b, in[0])->dtype;
+    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_conv3d, in, 3, &attrs, &y, out));
+    return dhowi_cast_to(b, *out, c->x.dtype, out);
+}
+
+/* Of an image or a row: of f32 or, where `codes` is not NULL, of bytes, for which *out may be -1.
+ */
+static dhow_status convolve_image(dhowi_lowering *b, const convolution *c, int32_t in[3],
+                                  const codes_of_conv *codes, int32_t *out) {
+    dhowi_window3d s = c->space;
+    dhowi_tensor_desc image = {.dtype = c->y.dtype,
+                               .rank = 4,
+                               .shape = {c->y.shape[0], c->y.shape[1], s.out[1], s.out[2]}};
+    const bool tall = s.in[2] == 1 && s.kernel[2] == 1 && s.out[2] == 1 && s.in[1] > 1;
+    DHOWI_TRY(dhowi_as_image(b, in[0], &in[0]));
+    DHOWI_TRY(dhowi_as_image(b, in[1], &in[1]));
     if (tall) DHOWI_TRY(lay_down(b, in, &s, &image));
-    attrs.window = DHOW_INIT(dhow_window, .kernel = {s.kernel[1], s.kernel[2]},
-                             .stride = {s.stride[1], s.stride[2]},
-                             .pad = {s.before[1], s.before[2], s.after[1], s.after[2]},
-                             .dilation = {s.dilation[1], s.dilation[2]}, .groups = s.groups);
-    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_conv2d, in, 3, &attrs, &image, out));
-    if (tall) return dhowi_reshape(b, *out, own.rank, y.shape, out);
-    return own.rank == 3 ? dhowi_reshape(b, *out, 3, y.shape, out) : DHOW_OK;
+    const dhowi_attrs attrs = {
+        .window = DHOW_INIT(dhow_window, .kernel = {s.kernel[1], s.kernel[2]},
+                            .stride = {s.stride[1], s.stride[2]},
+                            .pad = {s.before[1], s.before[2], s.after[1], s.after[2]},
+                            .dilation = {s.dilation[1], s.dilation[2]}, .groups = s.groups)};
+    DHOWI_TRY(codes != NULL ? emit_codes(b, codes, in[0], in[1], &attrs.window, &image, out)
+                            : dhowi_emit(b, DHOWI_OP_conv2d, in, 3, &attrs, &image, out));
+    return *out >= 0 && (tall || c->x.rank == 3)
+               ? dhowi_reshape(b, *out, c->x.rank, c->y.shape, out)
+               : DHOW_OK;
+}
+
+/* In integers, if the values are quantised and the device has it; else *out is -1. */
+static dhow_status convolve_codes(dhowi_lowering *b, const convolution *c, const int32_t in[3],
+                                  bool scaled, int32_t *out) {
+    codes_of_conv codes;
+    *out = -1;
+    if (c->x.rank > 4 || !find_codes(b, in[0], in[1], in[2], &codes) || codes.scaled != scaled)
+        return DHOW_OK;
+    int32_t of[] = {codes.x, codes.weight, -1};
+    return convolve_image(b, c, of, &codes, out);
+}
+
+dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
+                           int32_t *out) {
+    int32_t in[] = {x, weight, bias};
+    convolution c;
+    DHOWI_TRY(describe(b, x, weight, bias, &c));
+    DHOWI_TRY(convolve_codes(b, &c, in, true, out));
+    if (*out >= 0) return DHOW_OK;
+    return c.x.rank == 5 ? convolve_volume(b, &c, in, out) : convolve_image(b, &c, in, NULL, out);
+}
+
+dhow_status dhowi_convolve_codes(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
+                                 int32_t *out) {
+    const int32_t in[] = {x, weight, bias};
+    convolution c;
+    DHOWI_TRY(describe(b, x, weight, bias, &c));
+    return convolve_codes(b, &c, in, true, out);
+}
+
+dhow_status dhowi_sum_conv(dhowi_lowering *b, int32_t x, int32_t weight, int32_t *out) {
+    const int32_t in[] = {x, weight, -1};
+    convolution c;
+    DHOWI_TRY(describe(b, x, weight, -1, &c));
+    return convolve_codes(b, &c, in, false, out);
 }
 
 dhow_status dhowi_lower_conv(dhowi_lowering *b) {

@@ -67,6 +67,13 @@ dhow_status dhowi_real_of(dhowi_lowering *b, uint32_t i, int64_t axis, int32_t *
  * type, or of `dtype` where it is missing. */
 dhow_status dhowi_quantized_by(dhowi_lowering *b, int32_t x, uint32_t i, dhow_dtype dtype,
                                int32_t *out);
+/* The sums of a convolution of integers by the attributes of the node, as i32; *out is -1 where the
+ * device or the operands have no such convolution. */
+dhow_status dhowi_sum_conv(dhowi_lowering *b, int32_t x, int32_t weight, int32_t *out);
+/* The convolution in integers alone, of a weight that may be an item without numbers that tells of
+ * what it is; *out is -1 where there is none. */
+dhow_status dhowi_convolve_codes(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
+                                 int32_t *out);
 /* A convolution by the attributes of the node. */
 dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
                            int32_t *out);

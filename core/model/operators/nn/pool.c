@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory/size.h"
+#include "kernel/optimise.h"
 #include "model/operators/nn/nn.h"
 #include "model/operators/shape/shape.h"
 
@@ -22,9 +23,11 @@ static dhow_status pool_images(dhowi_lowering *b, int32_t x, const dhowi_window3
                    .pad = {s->before[1], s->before[2], s->after[1], s->after[2]}}};
     const dhowi_tensor_desc image = {
         .dtype = y->dtype, .rank = 4, .shape = {y->shape[0], y->shape[1], s->out[1], s->out[2]}};
+    const dhowi_op_id op = !dhowi_is_float(y->dtype) ? DHOWI_OP_pool_blocks /* blocks of one */
+                           : mode == 0               ? DHOWI_OP_maxpool2d
+                                                     : DHOWI_OP_avgpool2d;
     DHOWI_TRY(dhowi_as_image(b, x, &x));
-    DHOWI_TRY(dhowi_emit(b, mode == 0 ? DHOWI_OP_maxpool2d : DHOWI_OP_avgpool2d, &x, 1, &attrs,
-                         &image, out));
+    DHOWI_TRY(dhowi_emit(b, op, &x, 1, &attrs, &image, out));
     return dhowi_reshape(b, *out, y->rank, y->shape, out);
 }
 
@@ -35,9 +38,14 @@ dhow_status dhowi_lower_pool(dhowi_lowering *b) {
     dhowi_attrs attrs = {0};
     dhowi_window3d *s = &attrs.space;
     bool ceil_mode, count_pads, columns;
-    if (!dhowi_is_float(dtype)) DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, &x));
-    const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
-    DHOWI_TRY(dhowi_check_images(&own));
+    const bool bytes =
+        (dtype == DHOW_U8 || dtype == DHOW_I8) && mode == 0 && b->out_count < 2 &&
+        dhowi_optimises(DHOWI_OPTIMISE_INTEGERS) &&
+        dhowi_op_supported(dhowi_op_of(DHOWI_OP_pool_blocks), dtype, b->device) == DHOW_OK;
+    if (!dhowi_is_float(dtype) && !bytes) DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, &x));
+    dhowi_tensor_desc own = *dhowi_desc_at(b, x), number = own;
+    if (bytes) number.dtype = DHOW_F32;
+    DHOWI_TRY(dhowi_check_images(&number));
     DHOWI_TRY(dhowi_window_list(b, "kernel_shape", own.rank - 2, 0, 1, s->kernel));
     DHOWI_TRY(dhowi_window_of(b, &own, s));
     DHOWI_TRY(dhowi_attr_flag(b, "ceil_mode", false, &ceil_mode));
@@ -47,6 +55,10 @@ dhow_status dhowi_lower_pool(dhowi_lowering *b) {
     if (mode == 1 && count_pads) mode = 2;
     s->mode = mode;
     s->p = (float)dhowi_attr_int(b, "p", 2);
+    if (bytes && !is_plain_pool(s, own.rank, mode)) {
+        DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, &x));
+        own = *dhowi_desc_at(b, x);
+    }
     dhowi_tensor_desc y = own;
     dhowi_window_shape(s, own.rank, &y);
     if (is_plain_pool(s, own.rank, mode)) {

@@ -8,6 +8,7 @@
 
 #include "base/memory/alloc.h"
 #include "base/memory/size.h"
+#include "kernel/optimise.h"
 #include "model/operators/nn/nn.h"
 
 /* A scale or zero point of x: one number, one per element of an axis, or what broadcasts to x. */
@@ -105,6 +106,54 @@ static const char *type_name(quantized_type type) {
     return type.encoding != 0 ? dhowi_onnx_type_name(type.encoding) : dhow_dtype_name(type.dtype);
 }
 
+/* A known number that a step of codes may have as scale. */
+static bool is_scale(dhowi_lowering *b, int32_t ref, float *out) {
+    double number;
+    uint32_t count;
+    if (!dhowi_is_known(b, ref) || dhowi_count_of(dhowi_desc_at(b, ref)) != 1 ||
+        dhowi_desc_at(b, ref)->encoding != 0 || dhowi_floats(b, ref, &number, 1, &count) != DHOW_OK)
+        return false;
+    *out = (float)number;
+    return isnormal(*out) && *out > 0;
+}
+
+/* The same of a zero point, which may be missing. */
+static bool is_zero_point(dhowi_lowering *b, int32_t ref, int32_t *out) {
+    double number;
+    uint32_t count;
+    *out = 0;
+    if (ref < 0) return true;
+    if (!dhowi_is_known(b, ref) || dhowi_count_of(dhowi_desc_at(b, ref)) != 1 ||
+        dhowi_floats(b, ref, &number, 1, &count) != DHOW_OK)
+        return false;
+    *out = (int32_t)number;
+    return true;
+}
+
+static bool are_bytes(quantized_type type) {
+    return type.encoding == 0 && (type.dtype == DHOW_U8 || type.dtype == DHOW_I8);
+}
+
+/* x as codes, or codes x as f32, in one step; *out is -1 where that is none. `scale` is -1 for 1.
+ */
+static dhow_status in_one_step(dhowi_lowering *b, int32_t x, int32_t scale, int32_t zero,
+                               quantized_type to, int32_t *out) {
+    const bool encodes = are_bytes(to);
+    dhowi_tensor_desc desc = *dhowi_desc_at(b, x);
+    dhowi_attrs attrs = {.coded = {.scale = {1, 1, 1, 1, 1}}};
+    const uint32_t at = encodes ? DHOWI_MAP_OPERANDS : 0;
+    *out = -1;
+    if (!dhowi_optimises(DHOWI_OPTIMISE_INTEGERS) || !dhowi_maps_codes(b->device) ||
+        !(encodes ? desc.dtype == DHOW_F32 : are_bytes(type_of(&desc))) ||
+        (scale >= 0 && !is_scale(b, scale, &attrs.coded.scale[at])) ||
+        !is_zero_point(b, zero, &attrs.coded.zero[at]))
+        return DHOW_OK;
+    (void)dhowi_program_add(&attrs.program, DHOWI_MAP_LOAD, 0);
+    desc.dtype = to.dtype;
+    desc.encoding = 0;
+    return dhowi_emit(b, DHOWI_OP_map_codes, &x, 1, &attrs, &desc, out);
+}
+
 /* saturate(round(x / scale) + zero); zero may be -1 */
 static dhow_status quantized(dhowi_lowering *b, int32_t x, int32_t scale, int32_t zero,
                              quantized_type to, int32_t *out) {
@@ -114,6 +163,10 @@ static dhow_status quantized(dhowi_lowering *b, int32_t x, int32_t scale, int32_
     DHOWI_TRY(limits_of(to.dtype, to.encoding, &low, &high));
     if (zero >= 0) DHOWI_TRY(dhowi_decoded(b, zero, DHOW_F32, &in[2]));
     DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, &in[0]));
+    if (are_bytes(to)) {
+        DHOWI_TRY(in_one_step(b, in[0], scale, zero, to, out));
+        if (*out >= 0) return DHOW_OK;
+    }
     DHOWI_TRY(dhowi_decoded(b, scale, DHOW_F32, &in[1]));
     (void)dhowi_program_add(&p, DHOWI_MAP_LOAD, 0);
     (void)dhowi_program_add(&p, DHOWI_MAP_DIV, 1);
@@ -154,12 +207,28 @@ dhow_status dhowi_check_quantised(const dhowi_lowering *b, uint32_t x, uint32_t 
 
 dhow_status dhowi_centred(dhowi_lowering *b, int32_t x, int32_t zero, int32_t *out) {
     const int32_t codes = x, point = zero;
-    DHOWI_TRY(dhowi_decoded(b, x, DHOW_F32, out));
+    DHOWI_TRY(in_one_step(b, x, -1, zero, (quantized_type){DHOW_F32, 0}, out));
+    if (*out < 0)
+        DHOWI_TRY(dhowi_decoded(b, x, DHOW_F32, out));
+    else
+        zero = -1; /* it is done */
     if (zero >= 0) {
         DHOWI_TRY(dhowi_decoded(b, zero, DHOW_F32, &zero));
         DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, *out, zero, out));
     }
     dhowi_note_codes(b, *out, codes, point, -1);
+    return DHOW_OK;
+}
+
+/* (x - zero) scale, of an f32 scale */
+static dhow_status real_of(dhowi_lowering *b, int32_t x, int32_t zero, int32_t scale,
+                           int32_t *out) {
+    DHOWI_TRY(in_one_step(b, x, scale, zero, (quantized_type){DHOW_F32, 0}, out));
+    if (*out < 0) {
+        DHOWI_TRY(dhowi_centred(b, x, zero, out));
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, *out, scale, out));
+    }
+    dhowi_note_codes(b, *out, x, zero, scale);
     return DHOW_OK;
 }
 
@@ -201,11 +270,9 @@ dhow_status dhowi_lower_dequantize(dhowi_lowering *b) {
                           dhowi_onnx_type_name(wanted != 0 ? (int32_t)wanted : by.encoding));
     DHOWI_TRY(per_block(b, b->in[1], &from, &scale));
     if (dhowi_given(b, 2)) DHOWI_TRY(per_block(b, b->in[2], &from, &zero));
-    DHOWI_TRY(dhowi_centred(b, b->in[0], zero, &x));
     DHOWI_TRY(dhowi_decoded(b, scale, DHOW_F32, &scale));
-    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, x, scale, &b->out[0]));
-    dhowi_note_codes(b, b->out[0], b->in[0], zero, scale);
-    return dhowi_cast_to(b, b->out[0], dtype, &b->out[0]);
+    DHOWI_TRY(real_of(b, b->in[0], zero, scale, &x));
+    return dhowi_cast_to(b, x, dtype, &b->out[0]);
 }
 
 dhow_status dhowi_quantised_by_range(dhowi_lowering *b, int32_t v, int32_t out[3]) {
@@ -328,6 +395,18 @@ static dhow_status integer_product(dhowi_lowering *b, int32_t x, int32_t y, int3
     return DHOW_OK;
 }
 
+/* Channels of centred values, which stay known to be quantised. */
+static dhow_status some_channels(dhowi_lowering *b, int32_t x, int64_t first, int64_t count,
+                                 int32_t *out) {
+    const int32_t zero = b->items[x].zero - 1;
+    int32_t codes = b->items[x].codes - 1;
+    DHOWI_TRY(dhowi_narrow(b, x, 1, first, count, 1, out));
+    if (codes < 0) return DHOW_OK;
+    DHOWI_TRY(dhowi_narrow(b, codes, 1, first, count, 1, &codes));
+    dhowi_note_codes(b, *out, codes, zero, -1);
+    return DHOW_OK;
+}
+
 /* Some channels after the others. Where groups of channels or the window of one channel are too
  * large for that, sums are those of f64. */
 static dhow_status integer_convolution(dhowi_lowering *b, int32_t x, int32_t w, int32_t *out) {
@@ -336,6 +415,8 @@ static dhow_status integer_convolution(dhowi_lowering *b, int32_t x, int32_t w, 
     const int64_t channels = images ? q.shape[1] : 0, window = dhowi_extent(&q, 2, q.rank);
     const summed s = {images ? q.shape[0] : 0, channels * window, 1};
     int64_t run;
+    DHOWI_TRY(dhowi_sum_conv(b, x, w, out));
+    if (*out >= 0) return DHOW_OK;
     DHOWI_TRY(exact_run(b, w, &s, DHOWI_MAX(window, (int64_t)1), &run));
     if (run == s.each || run == 0 || p.shape[1] != channels) {
         const dhow_dtype dtype = run == s.each ? DHOW_F32 : DHOW_F64;
@@ -347,11 +428,12 @@ static dhow_status integer_convolution(dhowi_lowering *b, int32_t x, int32_t w, 
     *out = -1;
     for (int64_t first = 0; first < channels; first += run / window) {
         const int64_t count = DHOWI_MIN(channels - first, run / window);
-        int32_t some, weights;
-        DHOWI_TRY(dhowi_narrow(b, x, 1, first, count, 1, &some));
-        DHOWI_TRY(dhowi_narrow(b, w, 1, first, count, 1, &weights));
-        DHOWI_TRY(dhowi_convolve(b, some, weights, -1, &some));
-        DHOWI_TRY(add_integers(b, some, out));
+        int32_t some, weights, sums;
+        DHOWI_TRY(some_channels(b, x, first, count, &some));
+        DHOWI_TRY(some_channels(b, w, first, count, &weights));
+        DHOWI_TRY(dhowi_sum_conv(b, some, weights, &sums));
+        if (sums < 0) DHOWI_TRY(dhowi_convolve(b, some, weights, -1, &sums));
+        DHOWI_TRY(add_integers(b, sums, out));
     }
     return DHOW_OK;
 }
@@ -380,16 +462,34 @@ dhow_status dhowi_lower_conv_integer(dhowi_lowering *b) {
     return integer_convolution(b, x, w, &b->out[0]);
 }
 
-dhow_status dhowi_real_of(dhowi_lowering *b, uint32_t i, int64_t axis, int32_t *out) {
+/* The quantised input i: codes, and the items of scale and zero point. */
+typedef struct quantised_input {
+    int32_t codes, scale, zero;
+} quantised_input;
+
+static dhow_status take_quantised(dhowi_lowering *b, uint32_t i, int64_t axis,
+                                  quantised_input *out) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[i]);
-    int32_t scale, zero = -1;
+    *out = (quantised_input){b->in[i], -1, -1};
     DHOWI_TRY(dhowi_check_quantised(b, i, i + 2));
-    DHOWI_TRY(per_axis(b, b->in[i + 1], &x, axis, &scale));
-    if (dhowi_given(b, i + 2)) DHOWI_TRY(per_axis(b, b->in[i + 2], &x, axis, &zero));
-    DHOWI_TRY(dhowi_centred(b, b->in[i], zero, out));
-    DHOWI_TRY(dhowi_cast_to(b, scale, DHOW_F32, &scale));
-    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, *out, scale, out));
-    dhowi_note_codes(b, *out, b->in[i], zero, scale);
+    DHOWI_TRY(per_axis(b, b->in[i + 1], &x, axis, &out->scale));
+    if (dhowi_given(b, i + 2)) DHOWI_TRY(per_axis(b, b->in[i + 2], &x, axis, &out->zero));
+    return dhowi_cast_to(b, out->scale, DHOW_F32, &out->scale);
+}
+
+dhow_status dhowi_real_of(dhowi_lowering *b, uint32_t i, int64_t axis, int32_t *out) {
+    quantised_input q;
+    DHOWI_TRY(take_quantised(b, i, axis, &q));
+    return real_of(b, q.codes, q.zero, q.scale, out);
+}
+
+/* An item that tells what the weights are, and has no numbers, which integers do without. */
+static dhow_status described_weight(dhowi_lowering *b, const quantised_input *q, int32_t *out) {
+    dhowi_tensor_desc desc = *dhowi_desc_at(b, q->codes);
+    desc.dtype = DHOW_F32;
+    desc.encoding = 0;
+    DHOWI_TRY(dhowi_item_new(b, &desc, out));
+    dhowi_note_codes(b, *out, q->codes, q->zero, q->scale);
     return DHOW_OK;
 }
 
@@ -415,15 +515,21 @@ dhow_status dhowi_lower_qlinear_matmul(dhowi_lowering *b) {
 }
 
 dhow_status dhowi_lower_qlinear_conv(dhowi_lowering *b) {
-    int32_t x, w, bias = -1;
+    int32_t x, w, bias = -1, y;
+    quantised_input weight;
     DHOWI_TRY(dhowi_real_of(b, 0, 1, &x));
-    DHOWI_TRY(dhowi_real_of(b, 3, 0, &w));
+    DHOWI_TRY(take_quantised(b, 3, 0, &weight));
     if (dhowi_given(b, 8)) { /* an integer of scale x_scale w_scale */
         int32_t scale;
         DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, b->in[4], b->in[1], &scale));
         DHOWI_TRY(dhowi_cast_to(b, b->in[8], DHOW_F32, &bias));
         DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, bias, scale, &bias));
     }
-    DHOWI_TRY(dhowi_convolve(b, x, w, bias, &x));
-    return quantized(b, x, b->in[6], b->in[7], type_of(dhowi_desc_at(b, b->in[7])), &b->out[0]);
+    DHOWI_TRY(described_weight(b, &weight, &w));
+    DHOWI_TRY(dhowi_convolve_codes(b, x, w, bias, &y));
+    if (y < 0) {
+        DHOWI_TRY(real_of(b, weight.codes, weight.zero, weight.scale, &w));
+        DHOWI_TRY(dhowi_convolve(b, x, w, bias, &y));
+    }
+    return quantized(b, y, b->in[6], b->in[7], type_of(dhowi_desc_at(b, b->in[7])), &b->out[0]);
 }

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Steps on quantised values: what stands between integers in f32 is computed while they are read
+ * and written, and what follows a convolution of integers becomes its end.
+ */
+#ifndef DHOWI_MODEL_CODES_H_
+#define DHOWI_MODEL_CODES_H_
+
+#include "model/passes/fuse.h"
+
+/* Joins what quantises, dequantises and lies between; after dhowi_fuse. */
+dhow_status dhowi_join_codes(dhowi_lowering *b, uint32_t first_step);
+
+/* ---- elements.c ---- */
+
+/* What f32 is of integers: (code - zero) scale. */
+typedef struct dhowi_code {
+    int32_t codes; /* an item */
+    int32_t zero;
+    float scale;
+} dhowi_code;
+
+/* Whether a step does nothing but make f32 of codes, or codes of f32. */
+bool dhowi_decodes(const dhowi_lowering *b, const dhowi_step *s, dhowi_code *out);
+bool dhowi_encodes(const dhowi_lowering *b, const dhowi_step *s, dhowi_code *out);
+/* Elementwise steps read codes where others made f32 of them for them, and write codes where others
+ * made them of what they wrote. */
+dhow_status dhowi_read_codes(dhowi_lowering *b, uint32_t first_step);
+dhow_status dhowi_write_codes(dhowi_lowering *b, uint32_t first_step, bool *changed);
+/* The largest of what codes stand for is the largest code, where the result has the same ones. */
+dhow_status dhowi_pool_codes(dhowi_lowering *b, uint32_t first_step);
+
+/* ---- tail.c ---- */
+
+/* Elementwise steps become the end of the convolution of integers before them. */
+dhow_status dhowi_end_sums(dhowi_lowering *b, uint32_t first_step, bool *changed);
+
+#endif /* DHOWI_MODEL_CODES_H_ */

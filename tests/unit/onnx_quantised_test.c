@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolutions of quantised images. A result is round((sum + bias) scale) + zero point, where the
+ * sum of integers is exact and padding stands for the zero point of x: the same numbers as by the
+ * definition, but where the scaled sum is so near to a half that the last bit of f32 decides.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernel/optimise.h"
+#include "onnx_fixture.h"
+
+TestSuite(onnx_quantised, .init = set_up, .fini = tear_down, .timeout = 60);
+
+enum { F32 = 1, U8 = 2, I8 = 3, I32 = 6, C = 5, H = 7, W = 6, K = 18, EXTENT = 3, X = C * H * W };
+
+static void put_constant(bytes *g, const char *name, int64_t type, int64_t count, const void *data,
+                         size_t bytes_each, uint32_t rank, const int64_t *shape) {
+    bytes t = {0};
+    for (uint32_t i = 0; i < rank; i++) put_number(&t, 1, (uint64_t)shape[i]);
+    put_number(&t, 2, (uint64_t)type);
+    put_text(&t, 8, name);
+    put_varint(&t, 9 << 3 | 2);
+    put_varint(&t, (uint64_t)count * bytes_each);
+    put_raw(&t, data, (size_t)count * bytes_each);
+    put_message(g, GRAPH_INITIALIZER, &t);
+}
+
+static void put_scale(bytes *g, const char *name, float value) {
+    put_constant(g, name, F32, 1, &value, sizeof value, 0, NULL);
+}
+
+static void put_zero(bytes *g, const char *name, int64_t type, int value) {
+    const unsigned char byte = (unsigned char)value;
+    put_constant(g, name, type, 1, &byte, 1, 0, NULL);
+}
+
+/* The numbers of a case: x is padded on each side but the right one. */
+typedef struct numbers {
+    int64_t type;
+    unsigned char x[X];
+    int8_t w[K * C * EXTENT * EXTENT];
+    int32_t bias[K];
+    float x_scale, w_scale[K], y_scale;
+    int x_zero, y_zero;
+} numbers;
+
+enum { OH = H, OW = W - 1, Y = K * OH * OW };
+
+static uint32_t draw(uint32_t *state) { return (*state = *state * 1664525u + 1013904223u) >> 8; }
+
+/* Of powers of two, halves are met often. */
+static void draw_numbers(numbers *n, int64_t type, uint32_t seed, bool powers) {
+    n->type = type;
+    for (int i = 0; i < X; i++) n->x[i] = (unsigned char)draw(&seed);
+    for (int i = 0; i < K * C * EXTENT * EXTENT; i++) n->w[i] = (int8_t)(draw(&seed) % 255 - 127);
+    for (int i = 0; i < K; i++) {
+        n->bias[i] = (int32_t)(draw(&seed) % 20001) - 10000;
+        n->w_scale[i] = powers ? 0x1p-7f : 0.001f + (float)(draw(&seed) % 100) * 1e-4f;
+    }
+    n->x_scale = powers ? 0x1p-4f : 0.013f;
+    n->y_scale = powers ? 1.0f : 0.37f;
+    n->x_zero = type == U8 ? 131 : -9;
+    n->y_zero = type == U8 ? 101 : 7; /* odd: rounding may not come behind it */
+}
+
+static int x_at(const numbers *n, int i) { return n->type == U8 ? n->x[i] : (int)(int8_t)n->x[i]; }
+
+static int64_t sum_at(const numbers *n, int at) {
+    const int k = at / (OH * OW), oy = at / OW % OH, ox = at % OW;
+    int64_t sum = 0;
+    for (int c = 0; c < C; c++) {
+        for (int t = 0; t < EXTENT * EXTENT; t++) {
+            const int y = oy - 1 + t / EXTENT, x = ox - 1 + t % EXTENT;
+            if (y < 0 || y >= H || x < 0 || x >= W) continue;
+            sum += (x_at(n, (c * H + y) * W + x) - n->x_zero) *
+                   n->w[(k * C + c) * EXTENT * EXTENT + t];
+        }
+    }
+    return sum;
+}
+
+static void put_operands(bytes *g, const numbers *n) {
+    const int64_t w[] = {K, C, EXTENT, EXTENT}, k[] = {K};
+    put_scale(g, "xs", n->x_scale);
+    put_zero(g, "xz", n->type, n->x_zero);
+    put_constant(g, "w", I8, K * C * EXTENT * EXTENT, n->w, 1, 4, w);
+    put_constant(g, "ws", F32, K, n->w_scale, sizeof(float), 1, k);
+    put_zero(g, "wz", I8, 0);
+    put_scale(g, "ys", n->y_scale);
+    put_zero(g, "yz", n->type, n->y_zero);
+    put_constant(g, "bias", I32, K, n->bias, sizeof(int32_t), 1, k);
+}
+
+static void pad(bytes *node) {
+    static const int64_t pads[] = {1, 1, 1, 0}, extents[] = {EXTENT, EXTENT};
+    add_ints(node, "pads", 4, pads);
+    add_ints(node, "kernel_shape", 2, extents);
+}
+
+static dhow_dtype dtype_of(const numbers *n) { return n->type == U8 ? DHOW_U8 : DHOW_I8; }
+
+/* Runs a file with inputs "x" and perhaps "r", both images of codes, to "y"; keeps the model. */
+static dhow_model *run(bytes *g, const numbers *n, const void *r, dhow_tensor **out) {
+    const int64_t x_shape[] = {1, C, H, W}, y_shape[] = {1, K, OH, OW};
+    dhow_tensor *in[2] = {NULL};
+    dhow_model *model;
+    bytes y = typed_value_of("y", F32, 4, y_shape), file;
+    put_message(g, GRAPH_OUTPUT, &y);
+    file = model_of(17, g);
+    OK(load_bytes(&file, &model));
+    OK(dhow_tensor_from_data(g_cpu, dtype_of(n), 4, x_shape, n->x, &in[0]));
+    if (r != NULL) OK(dhow_tensor_from_data(g_cpu, dtype_of(n), 4, y_shape, r, &in[1]));
+    OK(dhow_model_run(model, NULL, in, r != NULL ? 2 : 1, out, 1));
+    dhow_tensor_release(in[0]);
+    dhow_tensor_release(in[1]);
+    bytes_free(&file);
+    return model;
+}
+
+static void put_input(bytes *g, const char *name, const numbers *n, const int64_t *shape) {
+    bytes v = typed_value_of(name, n->type, 4, shape);
+    put_message(g, GRAPH_INPUT, &v);
+}
+
+static int code_at(const numbers *n, const void *codes, int i) {
+    return n->type == U8 ? ((const unsigned char *)codes)[i] : ((const int8_t *)codes)[i];
+}
+
+/* Halves among powers of two are exact: nothing may be off there. */
+static void check_codes(const numbers *n, const void *codes, bool powers, const char *what) {
+    const double low = n->type == U8 ? 0 : -128, high = low + 255;
+    for (int i = 0; i < Y; i++) {
+        const int k = i / (OH * OW);
+        const double v = (double)(sum_at(n, i) + n->bias[k]) * (double)n->x_scale *
+                         (double)n->w_scale[k] / (double)n->y_scale;
+        const double want = fmin(fmax(rint(v) + n->y_zero, low), high);
+        const double off = fabs(code_at(n, codes, i) - want),
+                     from_half = fabs(fabs(v - rint(v)) - 0.5);
+        cr_assert(off == 0 || (!powers && off == 1 && from_half < 1e-4 * (1 + fabs(v))),
+                  "%s: element %d is %d, not %g, of %.9g", what, i, code_at(n, codes, i), want, v);
+    }
+}
+
+Test(onnx_quantised, a_convolution_has_the_codes_of_its_definition) {
+    static const int64_t x_shape[] = {1, C, H, W};
+    static numbers n;
+    for (int i = 0; i < 8; i++) {
+        char what[64];
+        const bool powers = i % 2 != 0;
+        dhow_tensor *out;
+        void *codes;
+        bytes g = {0};
+        draw_numbers(&n, i & 2 ? I8 : U8, (uint32_t)i, powers);
+        dhowi_optimisations =
+            DHOWI_OPTIMISE_ALL & (i & 4 ? ~(uint32_t)DHOWI_OPTIMISE_INTEGERS : ~0u);
+        (void)snprintf(what, sizeof what, "case %d", i);
+        bytes node = node_of("QLinearConv", "n", "x xs xz w ws wz ys yz bias", "y");
+        pad(&node);
+        put_input(&g, "x", &n, x_shape);
+        put_operands(&g, &n);
+        put_message(&g, GRAPH_NODE, &node);
+        dhow_model *model = run(&g, &n, NULL, &out);
+        OK(dhow_tensor_host_ptr(out, &codes));
+        check_codes(&n, codes, powers, what);
+        dhow_tensor_release(out);
+        dhow_model_release(model);
+    }
+    dhowi_optimisations = DHOWI_OPTIMISE_ALL;
+}
+
+/* Q(Relu(DQ(Q(Conv(DQ(x)))) + DQ(r))) and DQ of it, as the tools write a residual block. */
+static void put_block(bytes *g, const numbers *n) {
+    static const char *const nodes[][4] = {{"DequantizeLinear", "x xs xz", "xf", ""},
+                                           {"DequantizeLinear", "w ws wzs", "wf", "axis"},
+                                           {"Conv", "xf wf", "c", "pads"},
+                                           {"QuantizeLinear", "c ms yz", "cq", ""},
+                                           {"DequantizeLinear", "cq ms yz", "cf", ""},
+                                           {"DequantizeLinear", "r rs yz", "rf", ""},
+                                           {"Add", "rf cf", "s", ""},
+                                           {"Relu", "s", "t", ""},
+                                           {"QuantizeLinear", "t ys yz", "q", ""},
+                                           {"DequantizeLinear", "q ys yz", "y", ""}};
+    static const int64_t x_shape[] = {1, C, H, W}, y_shape[] = {1, K, OH, OW}, k[] = {K};
+    static const int8_t zeros[K];
+    put_input(g, "x", n, x_shape);
+    put_input(g, "r", n, y_shape);
+    put_operands(g, n);
+    put_constant(g, "wzs", I8, K, zeros, 1, 1, k);
+    put_scale(g, "ms", 0.5f * n->y_scale);
+    put_scale(g, "rs", 0.25f * n->y_scale);
+    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
+        bytes node = node_of(nodes[i][0], nodes[i][2], nodes[i][1], nodes[i][2]);
+        if (strcmp(nodes[i][3], "axis") == 0) add_int(&node, "axis", 0);
+        if (strcmp(nodes[i][3], "pads") == 0) pad(&node);
+        put_message(g, GRAPH_NODE, &node);
+    }
+}
+
+static int count_steps(const dhow_model *model, const char *kernel) {
+    dhow_model_summary s = DHOW_INIT(dhow_model_summary);
+    int count = 0;
+    OK(dhow_model_get_summary(model, &s));
+    for (uint32_t i = 0; i < s.step_count; i++) {
+        dhow_model_step_info step = DHOW_INIT(dhow_model_step_info);
+        OK(dhow_model_step_at(model, i, &step));
+        count += strcmp(step.kernel, kernel) == 0;
+    }
+    return count;
+}
+
+Test(onnx_quantised, a_residual_block_is_the_end_of_its_convolution) {
+    static numbers n;
+    static unsigned char r[Y];
+    float values[2][Y];
+    uint32_t seed = 3;
+    for (int i = 0; i < Y; i++) r[i] = (unsigned char)draw(&seed);
+    draw_numbers(&n, U8, 5, true);
+    for (int way = 0; way < 2; way++) {
+        bytes g = {0};
+        dhow_tensor *out;
+        dhowi_optimisations = DHOWI_OPTIMISE_ALL & (way ? ~(uint32_t)DHOWI_OPTIMISE_INTEGERS : ~0u);
+        put_block(&g, &n);
+        dhow_model *model = run(&g, &n, r, &out);
+        OK(dhow_tensor_read(out, values[way], sizeof values[way]));
+        const int integers = count_steps(model, "conv2d_integer");
+        /* A processor without VNNI convolves in f32. */
+        if (integers > 0) cr_expect_eq(count_steps(model, "map_codes"), 0);
+        cr_expect(way == 0 || integers == 0);
+        dhow_tensor_release(out);
+        dhow_model_release(model);
+    }
+    dhowi_optimisations = DHOWI_OPTIMISE_ALL;
+    for (int i = 0; i < Y; i++)
+        cr_assert_eq(values[0][i], values[1][i], "element %d is %g, not %g", i,
+                     (double)values[0][i], (double)values[1][i]);
+}
