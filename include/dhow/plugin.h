@@ -390,7 +390,10 @@ enum {                                  /* dhow_blas_desc.flags, dhow_conv_desc.
        DHOW_EPILOGUE_RESIDUAL = 1u
                                 << 4,  /* residual, laid out as c, is added before the activation */
        DHOW_CONV_TRANSPOSED = 1u << 5, /* of conv, from minor 1 on: see depth */
-       DHOW_CONV_WEIGHT_GRADIENT = 1u << 6 /* of conv, from minor 2 on: see dhow_conv_desc */
+       DHOW_CONV_WEIGHT_GRADIENT = 1u << 6, /* of conv, from minor 2 on: see dhow_conv_desc */
+       DHOW_CONV_EXACT_SUMS = 1u << 7 /* of conv: x and weight are integers and their sums stay
+                                         below 2^24, so that only transforms and roundings between
+                                         lose anything: UNSUPPORTED where there might be some */
 };
 
 /* c = activation(alpha op(a) op(b) + beta c + bias + residual), row-major, per batch entry. Tables

@@ -73,10 +73,9 @@ INLINE vec exponential(vec x) {
     return (vec)((ints)p + (((ints)shifted - (ints)all(rounds)) << 23));
 }
 
-INLINE vec activate(vec x, const cpu_activation *a) {
+/* Those that take longer than a call. */
+static __attribute__((noinline)) vec activate_slowly(vec x, const cpu_activation *a) {
     switch (a->kind) {
-        case DHOW_ACTIVATION_RELU:
-            return at_least(x, 0.0f);
         case DHOW_ACTIVATION_LEAKY_RELU:
             return choose(x < all(0.0f), a->alpha * x, x);
         case DHOW_ACTIVATION_CLIP:
@@ -90,6 +89,11 @@ INLINE vec activate(vec x, const cpu_activation *a) {
         default:
             return x;
     }
+}
+
+INLINE vec activate(vec x, const cpu_activation *a) {
+    if (a->kind == DHOW_ACTIVATION_NONE) return x;
+    return a->kind == DHOW_ACTIVATION_RELU ? at_least(x, 0.0f) : activate_slowly(x, a);
 }
 
 #endif

@@ -28,7 +28,8 @@ static int fits(const dhow_conv_desc *d) {
     for (int i = 0; i < 4; i++) whole = whole && d->pad[i] >= 0 && d->pad[i] <= 2;
     return whole && d->dtype == DHOW_F32 && d->weight_dtype == DHOW_F32 && d->compute == DHOW_F32 &&
            (d->flags & DHOW_BLAS_CONSTANT_B) &&
-           !(d->flags & (DHOW_CONV_TRANSPOSED | DHOW_CONV_WEIGHT_GRADIENT)) &&
+           !(d->flags &
+             (DHOW_CONV_TRANSPOSED | DHOW_CONV_WEIGHT_GRADIENT | DHOW_CONV_EXACT_SUMS)) &&
            cpu_activates(d->activation);
 }
 

@@ -135,6 +135,8 @@ static int32_t plan(void *device_pointer, const dhow_conv_desc *given, void **ou
     if (status != DHOW_OK) return status;
     status = DHOW_UNSUPPORTED;
     for (size_t i = 0; i < sizeof engines / sizeof engines[0] && status == DHOW_UNSUPPORTED; i++) {
+        const bool may_round = engines[i].engine == &dhowi_cuda_conv_by_cudnn; /* Winograd's, FFT */
+        if (may_round && (desc->flags & DHOW_CONV_EXACT_SUMS) != 0) continue;
         if ((engines[i].choices & device->backend->conv) != 0)
             status = plan_by(engines[i].engine, device, desc, &conv, err);
     }

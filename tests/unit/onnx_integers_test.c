@@ -126,3 +126,27 @@ Test(onnx_integers, sums_of_a_convolution_are_exact) {
         run(&g, node, in, known ? 1 : 2, OUT * PIXELS, want, what);
     }
 }
+
+/* What a vendor's fast algorithm for such windows would round: in f32, as long as the zero point is
+ * not known. */
+Test(onnx_integers, sums_of_windows_are_exact) {
+    enum { C = 16, K = 16, SIDE = 14, RESULT = SIDE - 2 };
+    const int64_t x_shape[] = {1, C, SIDE, SIDE}, w_shape[] = {K, C, 3, 3};
+    static int32_t want[K * RESULT * RESULT];
+    const int zero = value_at(U8, 0);
+    for (int i = 0; i < K * RESULT * RESULT; i++) {
+        const int k = i / (RESULT * RESULT), h = i / RESULT % RESULT, w = i % RESULT;
+        want[i] = 0;
+        for (int t = 0; t < C * 9; t++) {
+            const int at = t / 9 * SIDE * SIDE + (h + t / 3 % 3) * SIDE + w + t % 3;
+            want[i] += (value_at(U8, at) - zero) * value_at(I8, k * C * 9 + t);
+        }
+    }
+    bytes g = {0};
+    dhow_tensor *in[2];
+    put_operand(&g, "x", U8, 4, x_shape, &in[0]);
+    put_operand(&g, "w", I8, 4, w_shape, NULL);
+    put_operand(&g, "z", U8, 0, NULL, &in[1]);
+    run(&g, node_of("ConvInteger", "n", "x w z", "y"), in, 2, K * RESULT * RESULT, want,
+        "windows of 3x3");
+}

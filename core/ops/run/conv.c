@@ -130,17 +130,22 @@ static void start_with(const dhowi_activation *activation, dhow_conv_desc *d) {
     d->src_activation_beta = activation->beta;
 }
 
+static uint32_t exactness(const dhowi_attrs *attrs) {
+    return attrs->exact_sums ? DHOW_CONV_EXACT_SUMS : 0u;
+}
+
 /* All but extents and windows. */
 static void describe(const dhowi_call *call, int64_t groups, dhow_conv_desc *d) {
     const dhow_tensor *x = call->in[0], *weight = call->in[1];
     memset(d, 0, sizeof *d);
     d->struct_size = (uint32_t)sizeof *d;
     d->dtype = d->weight_dtype = (int32_t)x->dtype;
-    d->compute = (int32_t)dhowi_compute_in(call->inside, dhowi_tensor_device(x), x->dtype);
+    const dhowi_inside inside = call->attrs->exact_sums ? DHOWI_EXACT : call->inside;
+    d->compute = (int32_t)dhowi_compute_in(inside, dhowi_tensor_device(x), x->dtype);
     d->n = x->shape[0];
     d->groups = groups;
     bool frozen = atomic_load_explicit(&weight->storage->frozen, memory_order_relaxed);
-    d->flags = (frozen ? DHOW_BLAS_CONSTANT_B : 0u) |
+    d->flags = (frozen ? DHOW_BLAS_CONSTANT_B : 0u) | exactness(call->attrs) |
                (call->in[2] != NULL ? DHOW_EPILOGUE_BIAS : 0u) |
                (call->in[3] != NULL ? DHOW_EPILOGUE_RESIDUAL : 0u);
     start_with(&call->attrs->src_activation, d);
@@ -278,14 +283,15 @@ static dhow_status describe_step(dhow_device *device, const dhowi_tensor_desc *x
     memset(d, 0, sizeof *d);
     d->struct_size = (uint32_t)sizeof *d;
     d->dtype = d->weight_dtype = (int32_t)x->dtype;
-    d->compute = (int32_t)dhowi_compute_in(inside, device, x->dtype);
+    d->compute =
+        (int32_t)dhowi_compute_in(attrs->exact_sums ? DHOWI_EXACT : inside, device, x->dtype);
     d->n = x->shape[0], d->c = x->shape[1], d->h = x->shape[2], d->w = x->shape[3];
     d->k = weight->shape[0], d->kh = weight->shape[2], d->kw = weight->shape[3];
     d->groups = window.groups;
     memcpy(d->stride, window.stride, sizeof d->stride);
     memcpy(d->dilation, window.dilation, sizeof d->dilation);
     memcpy(d->pad, window.pad, sizeof d->pad);
-    d->flags = DHOW_BLAS_CONSTANT_B | (bias ? DHOW_EPILOGUE_BIAS : 0u) |
+    d->flags = DHOW_BLAS_CONSTANT_B | exactness(attrs) | (bias ? DHOW_EPILOGUE_BIAS : 0u) |
                (residual ? DHOW_EPILOGUE_RESIDUAL : 0u);
     start_with(&attrs->src_activation, d);
     end_with(&attrs->activation, d);

@@ -407,6 +407,15 @@ static dhow_status some_channels(dhowi_lowering *b, int32_t x, int64_t first, in
     return DHOW_OK;
 }
 
+/* No transforms that round, as a vendor's fast algorithms are. */
+static dhow_status convolve_exactly(dhowi_lowering *b, int32_t x, int32_t w, int32_t *out) {
+    const uint32_t first = b->step_count;
+    DHOWI_TRY(dhowi_convolve(b, x, w, -1, out));
+    for (uint32_t i = first; i < b->step_count; i++)
+        b->steps[i].attrs.exact_sums = b->steps[i].op == DHOWI_OP_conv2d;
+    return DHOW_OK;
+}
+
 /* Some channels after the others. Where groups of channels or the window of one channel are too
  * large for that, sums are those of f64. */
 static dhow_status integer_convolution(dhowi_lowering *b, int32_t x, int32_t w, int32_t *out) {
@@ -422,7 +431,7 @@ static dhow_status integer_convolution(dhowi_lowering *b, int32_t x, int32_t w, 
         const dhow_dtype dtype = run == s.each ? DHOW_F32 : DHOW_F64;
         DHOWI_TRY(dhowi_cast_to(b, x, dtype, &x));
         DHOWI_TRY(dhowi_cast_to(b, w, dtype, &w));
-        DHOWI_TRY(dhowi_convolve(b, x, w, -1, &x));
+        DHOWI_TRY(convolve_exactly(b, x, w, &x));
         return dhowi_cast_to(b, x, DHOW_I32, out);
     }
     *out = -1;
@@ -432,7 +441,7 @@ static dhow_status integer_convolution(dhowi_lowering *b, int32_t x, int32_t w, 
         DHOWI_TRY(some_channels(b, x, first, count, &some));
         DHOWI_TRY(some_channels(b, w, first, count, &weights));
         DHOWI_TRY(dhowi_sum_conv(b, some, weights, &sums));
-        if (sums < 0) DHOWI_TRY(dhowi_convolve(b, some, weights, -1, &sums));
+        if (sums < 0) DHOWI_TRY(convolve_exactly(b, some, weights, &sums));
         DHOWI_TRY(add_integers(b, sums, out));
     }
     return DHOW_OK;
