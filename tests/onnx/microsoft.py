@@ -380,9 +380,20 @@ def windows(s: Suite) -> None:
           pads=[1, 0, 0, 0, 0, 0], strides=[2, 1, 1], output_padding=[1, 0, 0])
 
 
+def recurrent(s: Suite) -> None:
+    lengths = np.array([5, 2, 1, 3], np.int32)
+    for op, gates, outputs in (("LSTM", 4, 3), ("GRU", 3, 2), ("RNN", 1, 2)):
+        for direction, count in (("forward", 1), ("reverse", 1), ("bidirectional", 2)):
+            state = s.numbers(count, 4, 6)
+            cell = [s.numbers(count, 4, 6)] if op == "LSTM" else []
+            parts = [s.numbers(5, 4, 3), s.numbers(count, gates * 6, 3), s.numbers(count, gates * 6, 6), s.numbers(count, 2 * gates * 6)]
+            s.add(f"lengths_{op.lower()}_{direction}", op, [*parts, lengths, state, *cell], outputs=outputs, domain="", fixed=(1, 2, 3),
+                  direction=direction, hidden_size=6)
+
+
 def main() -> None:
     s = Suite()
-    for part in (products, activations, norms, rotary, multi_head, group_query, attention, samples, nbits, quantised, quantised_lstm, windows):
+    for part in (products, activations, norms, rotary, multi_head, group_query, attention, samples, nbits, quantised, quantised_lstm, windows, recurrent):
         part(s)
     folder = pathlib.Path(__file__).parent
     packed = io.BytesIO()
