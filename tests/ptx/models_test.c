@@ -136,7 +136,7 @@ Test(ptx_models, pools_of_bytes_are_those_of_the_cpu) {
     static const struct {
         const char *name, *kernel;
         element type;
-    } bytes[] = {{"u8", "pool_blocks_u8", E_U8}, {"i8", "pool_blocks_i8", E_I8}};
+    } bytes[] = {{"u8", "pool_blocks_u8", U8}, {"i8", "pool_blocks_i8", I8}};
     for (size_t i = 0; i < 4; i++) {
         const element e = bytes[i / 2].type;
         const int c = i % 2 == 0 ? 32 : 12;
