@@ -133,16 +133,13 @@ Test(ptx_models, kernels_of_channels_innermost_are_those_of_the_cpu) {
 
 /* The largest of bytes, in images whose bytes fill 16 and in others. */
 Test(ptx_models, pools_of_bytes_are_those_of_the_cpu) {
-    static const struct {
-        const char *name, *kernel;
-        element type;
-    } bytes[] = {{"u8", "pool_blocks_u8", U8}, {"i8", "pool_blocks_i8", I8}};
-    for (size_t i = 0; i < 4; i++) {
-        const element e = bytes[i / 2].type;
+    static const char *const types[] = {"u8", "i8"}, *const kernels[] = {"pool_blocks_u8",
+                                                                         "pool_blocks_i8"};
+    for (int i = 0; i < 4; i++) {
         const int c = i % 2 == 0 ? 32 : 12;
-        ptx_module *m = ptx_load("nhwc", bytes[i / 2].name, 32, NULL);
-        AS_CPU(m, bytes[i / 2].kernel, 2, 0, IN(x, e, (size_t)(2 * 9 * 11 * c), 0),
-               OUT(y, e, (size_t)(2 * 5 * 6 * c), 0), INT64(planes, 2), INT64(block, c),
+        ptx_module *m = ptx_load("nhwc", types[i / 2], 32, NULL);
+        AS_CPU(m, kernels[i / 2], 2, 0, IN(x, U8, (size_t)(2 * 9 * 11 * c), 0),
+               OUT(y, U8, (size_t)(2 * 5 * 6 * c), 0), INT64(planes, 2), INT64(block, c),
                INT64(h, 9), INT64(w, 11), INT64(oh, 5), INT64(ow, 6), INT64(kh, 3), INT64(kw, 3),
                INT64(stride_h, 2), INT64(stride_w, 2), INT64(pad_top, 1), INT64(pad_left, 1),
                INT32(mode, 0));
