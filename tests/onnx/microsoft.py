@@ -387,8 +387,9 @@ def recurrent(s: Suite) -> None:
             state = s.numbers(count, 4, 6)
             cell = [s.numbers(count, 4, 6)] if op == "LSTM" else []
             parts = [s.numbers(5, 4, 3), s.numbers(count, gates * 6, 3), s.numbers(count, gates * 6, 6), s.numbers(count, 2 * gates * 6)]
-            s.add(f"lengths_{op.lower()}_{direction}", op, [*parts, lengths, state, *cell], outputs=outputs, domain="", fixed=(1, 2, 3),
-                  direction=direction, hidden_size=6)
+            for name, each in (("lengths", lengths), ("short", np.full(4, 3, np.int32))):
+                s.add(f"{name}_{op.lower()}_{direction}", op, [*parts, each, state, *cell], outputs=outputs, domain="", fixed=(1, 2, 3),
+                      direction=direction, hidden_size=6)
 
 
 def main() -> None:

@@ -23,7 +23,8 @@ typedef struct recurrence {
     bool quantised; /* weights are integers less their zero points, [1, 1] or [1, gates hidden] */
     int32_t w_scale, r_scale;
     int32_t h, c, peepholes; /* state [batch, hidden]; -1 where there is none */
-    int32_t lengths;         /* of each sequence [batch, 1], -1 when all are full */
+    int32_t lengths;         /* of each sequence [batch, 1], -1 when all are alike */
+    int64_t length;          /* of the longest one: steps behind it give zeros */
     int32_t y;               /* [steps, batch, hidden] of this direction, to be written */
     bool reverse;
 } recurrence;
@@ -168,9 +169,10 @@ static dhow_status hold_ended(dhowi_lowering *b, recurrence *n, int64_t t, int32
 }
 
 static dhow_status run_direction(dhowi_lowering *b, recurrence *n, step_fn *step) {
-    for (int64_t i = 0; i < n->steps; i++) {
-        int64_t t = n->reverse ? n->steps - 1 - i : i;
-        int32_t gx, to, old_h = n->h, old_c = n->c, y;
+    int32_t to;
+    for (int64_t i = 0; i < n->length; i++) {
+        int64_t t = n->reverse ? n->length - 1 - i : i;
+        int32_t gx, old_h = n->h, old_c = n->c, y;
         DHOWI_TRY(dhowi_part_of(b, n->gx, 0, t, &gx));
         DHOWI_TRY(step(b, n, gx));
         y = n->h;
@@ -178,7 +180,10 @@ static dhow_status run_direction(dhowi_lowering *b, recurrence *n, step_fn *step
         DHOWI_TRY(dhowi_part_of(b, n->y, 0, t, &to));
         DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_copy, &y, 1, NULL, to));
     }
-    return DHOW_OK;
+    if (n->length == n->steps) return DHOW_OK;
+    const dhowi_attrs zero = {.scalar = {dhow_scalar_f64(0)}};
+    DHOWI_TRY(dhowi_narrow(b, n->y, 0, n->length, n->steps - n->length, 1, &to));
+    return dhowi_emit_into(b, DHOWI_OP_fill, NULL, 0, &zero, to);
 }
 
 /* ---- the node ---- */
@@ -191,8 +196,8 @@ static dhow_status state_of(dhowi_lowering *b, const recurrence *n, uint32_t inp
     return dhowi_part_of(b, b->in[input], batchwise ? 1 : 0, d, out);
 }
 
-/* Whether every sequence has all steps; refuses lengths that are none. */
-static dhow_status all_full(dhowi_lowering *b, int32_t ref, const recurrence *n, bool *full) {
+/* The longest sequence, and whether all are as long; refuses lengths that are none. */
+static dhow_status longest_of(dhowi_lowering *b, int32_t ref, recurrence *n, bool *alike) {
     uint32_t count;
     DHOWI_TRY(dhowi_need(b, ref));
     DHOWI_TRY(dhowi_host_room(b, n->batch, sizeof(int64_t)));
@@ -200,9 +205,11 @@ static dhow_status all_full(dhowi_lowering *b, int32_t ref, const recurrence *n,
     int64_t *lengths = dhowi_alloc_array((size_t)n->batch + 1, sizeof *lengths), wrong = 0;
     if (lengths == NULL) return dhowi_fail_memory("plan");
     dhow_status status = dhowi_ints(b, ref, lengths, (uint32_t)n->batch, &count);
-    *full = true;
+    *alike = true;
+    n->length = 0;
     for (int64_t i = 0; i < n->batch && status == DHOW_OK; i++) {
-        *full = *full && lengths[i] == n->steps;
+        *alike = *alike && lengths[i] == lengths[0];
+        n->length = DHOWI_MAX(n->length, lengths[i]);
         if (lengths[i] < 0 || lengths[i] > n->steps) wrong = lengths[i];
     }
     dhowi_free(lengths);
@@ -212,17 +219,18 @@ static dhow_status all_full(dhowi_lowering *b, int32_t ref, const recurrence *n,
     return DHOW_OK;
 }
 
-static dhow_status lengths_of(dhowi_lowering *b, const recurrence *n, int32_t *out) {
+static dhow_status lengths_of(dhowi_lowering *b, recurrence *n, int32_t *out) {
     const int64_t column[] = {n->batch, 1};
-    bool full = true;
+    bool alike = true;
     *out = -1;
+    n->length = n->steps;
     if (!dhowi_given(b, 4)) return DHOW_OK;
     const dhowi_tensor_desc *given = dhowi_desc_at(b, b->in[4]);
     if (given->rank != 1 || given->shape[0] != n->batch)
         DHOWI_REFUSE("sequence_lens has %" PRId64 " lengths, the batch %" PRId64 " sequences",
                      dhowi_count_of(given), n->batch);
-    DHOWI_TRY(all_full(b, b->in[4], n, &full));
-    if (full) return DHOW_OK;
+    DHOWI_TRY(longest_of(b, b->in[4], n, &alike));
+    if (alike) return DHOW_OK;
     DHOWI_TRY(dhowi_reshape(b, b->in[4], 2, column, out));
     return dhowi_cast_to(b, *out, dhowi_desc_at(b, n->x)->dtype, out);
 }
