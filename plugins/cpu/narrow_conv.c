@@ -26,11 +26,6 @@ static int fits(const cpu_device *device, const dhow_conv_desc *d) {
            cpu_activates(d->activation);
 }
 
-static int has_wide_vectors(const onednn_library *dnnl) {
-    const dnnl_cpu_isa_t isa = dnnl->dnnl_get_effective_cpu_isa();
-    return (isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
-}
-
 static void narrow_destroy(void *handle) {
     narrow_plan *plan = handle;
     const dhow_host *host = plan->work.device->backend->host;
@@ -44,7 +39,7 @@ static int32_t narrow_plan_make(void *handle, const dhow_conv_desc *d, void **ou
     *out_plan = NULL;
     if (!fits(device, d)) return DHOW_UNSUPPORTED;
     const onednn_library *dnnl = onednn_open(err);
-    if (!dnnl || !has_wide_vectors(dnnl)) return DHOW_UNSUPPORTED;
+    if (!dnnl || !onednn_computes_with(dnnl, dnnl_cpu_isa_avx512_core)) return DHOW_UNSUPPORTED;
     narrow_plan *plan = host->alloc(host->user, sizeof *plan, 64);
     if (!plan) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a convolution plan");
     memset(plan, 0, sizeof *plan);

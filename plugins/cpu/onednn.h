@@ -191,6 +191,10 @@ extern const dhow_conv cpu_winograd, cpu_narrow;
 /* Sums of bytes are exact on processors that add them up as 32 bits; on older ones oneDNN adds
  * pairs of products as 16 bits, which saturate. */
 int onednn_adds_bytes(const onednn_library *dnnl);
+/* Whether it computes with all instructions of a level. */
+static inline int onednn_computes_with(const onednn_library *dnnl, dnnl_cpu_isa_t level) {
+    return (dnnl->dnnl_get_effective_cpu_isa() & level) == level;
+}
 
 static inline void *onednn_address(dhow_buffer buffer) {
     return (void *)(uintptr_t)(buffer.handle + buffer.offset);

@@ -14,9 +14,8 @@ int onednn_is_called(dnnl_primitive_desc_t pd, const char *part) {
 }
 
 int onednn_adds_bytes(const onednn_library *dnnl) {
-    const dnnl_cpu_isa_t isa = dnnl->dnnl_get_effective_cpu_isa();
-    return (isa & dnnl_cpu_isa_avx512_core_vnni) == dnnl_cpu_isa_avx512_core_vnni ||
-           (isa & dnnl_cpu_isa_avx2_vnni) == dnnl_cpu_isa_avx2_vnni;
+    return onednn_computes_with(dnnl, dnnl_cpu_isa_avx512_core_vnni) ||
+           onednn_computes_with(dnnl, dnnl_cpu_isa_avx2_vnni);
 }
 
 /* Convolutions by "brg" of one channel read other rows where those of the result hold one element

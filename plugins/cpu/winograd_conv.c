@@ -102,10 +102,9 @@ static void winograd_destroy(void *handle) {
 
 /* Those of the instructions that oneDNN uses too, and with them its layouts. */
 static const winograd_tiles *tiles_of(const cpu_device *device, const onednn_library *dnnl) {
-    const dnnl_cpu_isa_t isa = dnnl->dnnl_get_effective_cpu_isa();
-    const int wide = (isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
-    if (device->isa == CPU_ISA_V4 && wide) return &winograd_tiles_v4;
-    const int narrow = (isa & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2;
+    if (device->isa == CPU_ISA_V4 && onednn_computes_with(dnnl, dnnl_cpu_isa_avx512_core))
+        return &winograd_tiles_v4;
+    const int narrow = onednn_computes_with(dnnl, dnnl_cpu_isa_avx2);
     return device->isa >= CPU_ISA_V3 && narrow ? &winograd_tiles_v3 : NULL;
 }
 

@@ -130,42 +130,36 @@ static void start_with(const dhowi_activation *activation, dhow_conv_desc *d) {
     d->src_activation_beta = activation->beta;
 }
 
-static uint32_t exactness(const dhowi_attrs *attrs) {
-    return attrs->exact_sums ? DHOW_CONV_EXACT_SUMS : 0u;
-}
-
-/* All but extents and windows. */
-static void describe(const dhowi_call *call, int64_t groups, dhow_conv_desc *d) {
-    const dhow_tensor *x = call->in[0], *weight = call->in[1];
+/* x[n][c][h][w] and weight[k][c/groups][kh][kw] of a type, in layouts of either kind. `flags` are
+ * those of the operands. */
+static void describe(dhow_device *device, dhow_dtype dtype, const int64_t *x, const int64_t *weight,
+                     const dhow_window *w, const dhowi_attrs *attrs, dhowi_inside inside,
+                     uint32_t flags, dhow_conv_desc *d) {
     memset(d, 0, sizeof *d);
     d->struct_size = (uint32_t)sizeof *d;
-    d->dtype = d->weight_dtype = (int32_t)x->dtype;
-    const dhowi_inside inside = call->attrs->exact_sums ? DHOWI_EXACT : call->inside;
-    d->compute = (int32_t)dhowi_compute_in(inside, dhowi_tensor_device(x), x->dtype);
-    d->n = x->shape[0];
-    d->groups = groups;
-    bool frozen = atomic_load_explicit(&weight->storage->frozen, memory_order_relaxed);
-    d->flags = (frozen ? DHOW_BLAS_CONSTANT_B : 0u) | exactness(call->attrs) |
-               (call->in[2] != NULL ? DHOW_EPILOGUE_BIAS : 0u) |
-               (call->in[3] != NULL ? DHOW_EPILOGUE_RESIDUAL : 0u);
-    start_with(&call->attrs->src_activation, d);
-    end_with(&call->attrs->activation, d);
-}
-
-static void describe_image(const dhowi_call *call, const dhow_window *w, dhow_conv_desc *d) {
-    const dhow_tensor *x = call->in[0], *weight = call->in[1];
-    describe(call, w->groups, d);
-    d->src_layout = layout_of(x, call->attrs);
-    d->dst_layout = layout_of(call->out, call->attrs);
-    d->h = x->shape[2];
-    d->w = x->shape[3];
-    d->c = weight->shape[1] * w->groups;
-    d->k = weight->shape[0];
-    d->kh = weight->shape[2];
-    d->kw = weight->shape[3];
+    d->dtype = d->weight_dtype = (int32_t)dtype;
+    d->compute = (int32_t)dhowi_compute_in(attrs->exact_sums ? DHOWI_EXACT : inside, device, dtype);
+    d->n = x[0], d->c = weight[1] * w->groups, d->h = x[2], d->w = x[3];
+    d->k = weight[0], d->kh = weight[2], d->kw = weight[3];
+    d->groups = w->groups;
     memcpy(d->stride, w->stride, sizeof d->stride);
     memcpy(d->dilation, w->dilation, sizeof d->dilation);
     memcpy(d->pad, w->pad, sizeof d->pad);
+    d->flags = flags | (attrs->exact_sums ? DHOW_CONV_EXACT_SUMS : 0u);
+    start_with(&attrs->src_activation, d);
+    end_with(&attrs->activation, d);
+}
+
+static void describe_call(const dhowi_call *call, const dhow_window *w, dhow_conv_desc *d) {
+    const dhow_tensor *x = call->in[0], *weight = call->in[1];
+    const bool frozen = atomic_load_explicit(&weight->storage->frozen, memory_order_relaxed);
+    describe(
+        dhowi_tensor_device(x), x->dtype, x->shape, weight->shape, w, call->attrs, call->inside,
+        (frozen ? DHOW_BLAS_CONSTANT_B : 0u) | (call->in[2] != NULL ? DHOW_EPILOGUE_BIAS : 0u) |
+            (call->in[3] != NULL ? DHOW_EPILOGUE_RESIDUAL : 0u),
+        d);
+    d->src_layout = layout_of(x, call->attrs);
+    d->dst_layout = layout_of(call->out, call->attrs);
 }
 
 /* As a product, if the tiles of one are filled: a few channels each, as in depthwise convolution,
@@ -263,7 +257,7 @@ dhow_status dhowi_run_conv2d(const dhowi_call *call) {
     const dhowi_vendor_plan *plan;
     DHOWI_TRY(dhowi_window_check(call->op->name, &call->attrs->window, weight->shape[2],
                                  weight->shape[3], &window));
-    describe_image(call, &window, &desc);
+    describe_call(call, &window, &desc);
     DHOWI_TRY(find_plan(call->stream->device, &desc, &plan));
     if (plan == NULL) return run_without_plan(call, &window);
     dhow_status status = dhowi_vendor_plan_run(call->stream, plan, call->in[0], call->in[1],
@@ -280,21 +274,10 @@ static dhow_status describe_step(dhow_device *device, const dhowi_tensor_desc *x
     dhow_window window;
     DHOWI_TRY(
         dhowi_window_check("conv2d", &attrs->window, weight->shape[2], weight->shape[3], &window));
-    memset(d, 0, sizeof *d);
-    d->struct_size = (uint32_t)sizeof *d;
-    d->dtype = d->weight_dtype = (int32_t)x->dtype;
-    d->compute =
-        (int32_t)dhowi_compute_in(attrs->exact_sums ? DHOWI_EXACT : inside, device, x->dtype);
-    d->n = x->shape[0], d->c = x->shape[1], d->h = x->shape[2], d->w = x->shape[3];
-    d->k = weight->shape[0], d->kh = weight->shape[2], d->kw = weight->shape[3];
-    d->groups = window.groups;
-    memcpy(d->stride, window.stride, sizeof d->stride);
-    memcpy(d->dilation, window.dilation, sizeof d->dilation);
-    memcpy(d->pad, window.pad, sizeof d->pad);
-    d->flags = DHOW_BLAS_CONSTANT_B | exactness(attrs) | (bias ? DHOW_EPILOGUE_BIAS : 0u) |
-               (residual ? DHOW_EPILOGUE_RESIDUAL : 0u);
-    start_with(&attrs->src_activation, d);
-    end_with(&attrs->activation, d);
+    describe(device, x->dtype, x->shape, weight->shape, &window, attrs, inside,
+             DHOW_BLAS_CONSTANT_B | (bias ? DHOW_EPILOGUE_BIAS : 0u) |
+                 (residual ? DHOW_EPILOGUE_RESIDUAL : 0u),
+             d);
     return DHOW_OK;
 }
 
