@@ -326,7 +326,7 @@ int norm_written(gen *g) {
     int y;
     switch (below(g, 3)) {
         case 0:
-            y = binary(g, "Div", one_in(g, 5) ? pick_like(g, d) : d, root);
+            y = binary(g, "Div", one_in(g, 4) ? x : one_in(g, 4) ? pick_like(g, d) : d, root);
             break;
         case 1:
             y = binary(g, "Mul", d, unary(g, "Reciprocal", root, 0));
