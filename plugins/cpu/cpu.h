@@ -81,6 +81,8 @@ typedef struct cpu_times {
 void cpu_team_init(cpu_team *team, int threads);
 void cpu_team_destroy(cpu_team *team);
 cpu_region cpu_region_begin(cpu_team *team);
+/* So long all threads of the region took to come. For regions whose own time tells nothing. */
+void cpu_region_called(cpu_team *team, int64_t took);
 /* `expected` is the time in nanoseconds that the region would take if each thread had its core. */
 void cpu_region_end(cpu_team *team, const cpu_region *region, int64_t expected);
 /* The same for work that is done again and again. */
