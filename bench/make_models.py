@@ -4,7 +4,7 @@
 An MLP 784-512-256-10 for batches of 1, 32 and 1024, an encoder of six layers (384 wide, 12 heads, 1536 within, a sequence of 128)
 for batches of 1 and 8, both with random weights, an MLP whose file has 5 MB, and a token of a decoder of six layers (384 wide, 6 heads)
 behind 64, 1024 and 2000 others, whose caches (GroupQueryAttention) are inputs and outputs. Weights have PyTorch's names and shapes; the graphs
-are what PyTorch's exporter makes of such modules. Two networks of images, residual and separable, and the MLP and the encoder are there quantised as
+are what PyTorch's exporter makes of such modules. Attention by itself (MultiHeadAttention) is there for three shapes. Two networks of images, residual and separable, and the MLP and the encoder are there quantised as
 well, by ONNX Runtime's tools: <name>-qdq between DequantizeLinear nodes, <name>-qlinear with QLinear... nodes, <name>-dynamic.
 """
 import os
@@ -191,6 +191,17 @@ def decoder(folder, before, heads=6, room=2048):
         numpy.save(os.path.join(folder, "in%d.npy" % i), x)
 
 
+def heads_alone(folder, batch, sequence, heads, depth, causal):
+    shape = (batch, sequence, heads * depth)
+    node = helper.make_node("MultiHeadAttention", ["q", "k", "v"], ["y"], domain="com.microsoft", num_heads=heads, unidirectional=causal)
+    graph = helper.make_graph([node], "bench", [value(name, numpy.float32, shape) for name in "qkv"], [value("y", numpy.float32, shape)])
+    os.makedirs(folder, exist_ok=True)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)], ir_version=8),
+              os.path.join(folder, "model.onnx"))
+    for i in range(3):
+        numpy.save(os.path.join(folder, "in%d.npy" % i), random.standard_normal(shape).astype(numpy.float32))
+
+
 def main():
     root = sys.argv[1]
     for batch in (1, 32, 1024):
@@ -208,6 +219,9 @@ def main():
         quantise(root, name, "dynamic")
     for before in (64, 1024, 2000):
         decoder(os.path.join(root, "decoder-%d" % before), before)
+    heads_alone(os.path.join(root, "attention-8x512x12x64"), 8, 512, 12, 64, 0)
+    heads_alone(os.path.join(root, "attention-1x128x12x64"), 1, 128, 12, 64, 0)
+    heads_alone(os.path.join(root, "causal-1x2048x8x128"), 1, 2048, 8, 128, 1)
 
 
 main()
