@@ -18,7 +18,8 @@ typedef enum cpu_when { CPU_NEVER, CPU_WHERE_IT_PAYS, CPU_ALWAYS } cpu_when;
 
 typedef struct cpu_backend {
     const dhow_host *host;
-    cpu_when winograd; /* DHOW_CPU_WINOGRAD: 0, 1, or "always", for tests */
+    /* DHOW_CPU_WINOGRAD, DHOW_CPU_DOTS: 0, 1, or "always", for tests */
+    cpu_when winograd, dots;
 } cpu_backend;
 
 typedef struct cpu_kernel_object cpu_kernel_object;
@@ -80,6 +81,8 @@ typedef struct cpu_times {
 void cpu_team_init(cpu_team *team, int threads);
 void cpu_team_destroy(cpu_team *team);
 cpu_region cpu_region_begin(cpu_team *team);
+/* So long all threads of the region took to come. For regions whose own time tells nothing. */
+void cpu_region_called(cpu_team *team, int64_t took);
 /* `expected` is the time in nanoseconds that the region would take if each thread had its core. */
 void cpu_region_end(cpu_team *team, const cpu_region *region, int64_t expected);
 /* The same for work that is done again and again. */

@@ -92,6 +92,10 @@ static int is_no_gain(cpu_team *team, int64_t took, int64_t expected) {
     return team->saved < -SLACK;
 }
 
+void cpu_region_called(cpu_team *team, int64_t took) {
+    if (took > SLACK && is_no_gain(team, took, 0)) step_back(team, took);
+}
+
 /* Ends a region that took so long where `expected` was to be. */
 static void end_after(cpu_team *team, const cpu_region *region, int64_t took, int64_t expected) {
     (void)atomic_fetch_add_explicit(&team->worked, took, memory_order_relaxed);

@@ -109,6 +109,17 @@ static int late_by(cpu_team *team, int64_t nanoseconds) {
 }
 static int late_region(cpu_team *team) { return late_by(team, 1000000); }
 
+/* Regions of a first run are not timed themselves. */
+Test(cpu_team, threads_that_come_late_when_called_are_fewer_from_then_on) {
+    cpu_team team;
+    start(&team, 2);
+    for (int i = 0; i < 1000; i++) cpu_region_called(&team, 100000);
+    cr_assert_eq(region(&team, 1, 0), 2);
+    for (int i = 0; i < 3; i++) cpu_region_called(&team, 8000000);
+    cr_assert_eq(region(&team, 1, 0), 1);
+    cpu_team_destroy(&team);
+}
+
 /* Two time slices of 8 ms, in which a thread waits beside an idle core. */
 Test(cpu_team, threads_that_wake_on_one_core_cost_no_threads) {
     cpu_team team;

@@ -51,6 +51,7 @@ void dhowi_vendor_plan_drop(const dhowi_vendor_plan *plan) {
     dhowi_vendor_plan *p = (dhowi_vendor_plan *)(uintptr_t)plan;
     if (p == NULL || atomic_fetch_sub(&p->users, 1) != 1) return;
     if (p->native != NULL) p->destroy(p->native);
+    dhowi_vendor_plan_drop(p->settled);
     dhowi_free(p);
 }
 
@@ -134,6 +135,7 @@ static bool look_up(vendor *v, const dhowi_vendor_plan *wanted, const dhowi_vend
     }
     if (p == NULL) return false;
     p->used = ++v->lookups;
+    if (p->settled != NULL) p = p->settled;
     if (p->native != NULL) {
         atomic_fetch_add(&p->users, 1);
         *out = p;
@@ -150,29 +152,68 @@ static void insert(vendor *v, dhowi_vendor_plan *p) {
     *bucket = p;
 }
 
+static dhowi_vendor_plan *new_plan(const vendor *v, const dhowi_vendor_plan *wanted) {
+    dhowi_vendor_plan *p = dhowi_alloc(sizeof *p);
+    if (p == NULL) return NULL;
+    *p = *wanted;
+    p->destroy = p->conv ? v->conv->destroy : v->blas->destroy;
+    atomic_init(&p->users, 1);
+    return p;
+}
+
+/* Under the mutex: p, or what another thread has made of the same description meanwhile. */
+static void add(vendor *v, dhowi_vendor_plan *p, const dhowi_vendor_plan **out) {
+    if (!look_up(v, p, out)) {
+        p->serial = ++v->made;
+        insert(v, p);
+        (void)look_up(v, p, out);
+        return;
+    }
+    dhowi_vendor_plan_drop(p);
+}
+
+/* A convolution in any layouts has become one in those that it settled on: the steps that ask for
+ * these later need no other. */
+static bool settles(const dhowi_vendor_plan *p) {
+    return p->conv && p->native != NULL &&
+           (p->desc.conv.src_layout != p->src_layout || p->desc.conv.dst_layout != p->dst_layout);
+}
+
+static uint64_t hash_of(bool conv, const void *desc, size_t bytes) {
+    return dhowi_hash(conv ? ~DHOWI_HASH_SEED : DHOWI_HASH_SEED, desc, bytes);
+}
+
+static void settle(dhowi_vendor_plan *p) {
+    p->desc.conv.src_layout = p->src_layout;
+    p->desc.conv.dst_layout = p->dst_layout;
+    p->hash = hash_of(true, &p->desc.conv, sizeof p->desc.conv);
+}
+
 /* The library may think for long, and other threads go on meanwhile. Where two of them make the
  * same plan, the first that is ready serves both. */
 static dhow_status add_plan(dhow_device *device, vendor *v, const dhowi_vendor_plan *wanted,
                             const dhowi_vendor_plan **out) {
-    bool lasting;
-    dhowi_vendor_plan *p = dhowi_alloc(sizeof *p);
-    if (p == NULL) return dhowi_fail_memory("plan");
-    *p = *wanted;
-    p->destroy = p->conv ? v->conv->destroy : v->blas->destroy;
-    atomic_init(&p->users, 1);
-    dhow_status status = make_plan(device, v, p, &lasting);
-    if (status == DHOW_OK && lasting) {
-        pthread_mutex_lock(&v->mutex);
-        if (!look_up(v, wanted, out)) {
-            p->serial = ++v->made;
-            insert(v, p);
-            (void)look_up(v, wanted, out);
-            p = NULL;
-        }
-        pthread_mutex_unlock(&v->mutex);
+    bool lasting = false;
+    dhowi_vendor_plan *p = new_plan(v, wanted), *asked = new_plan(v, wanted);
+    dhow_status status =
+        p != NULL && asked != NULL ? make_plan(device, v, p, &lasting) : dhowi_fail_memory("plan");
+    if (status != DHOW_OK || !lasting) {
+        dhowi_vendor_plan_drop(p);
+        dhowi_vendor_plan_drop(asked);
+        return status;
     }
-    dhowi_vendor_plan_drop(p);
-    return status;
+    const bool settled = settles(p);
+    if (settled) settle(p);
+    pthread_mutex_lock(&v->mutex);
+    add(v, p, out);
+    if (settled && *out != NULL) {
+        asked->settled = (dhowi_vendor_plan *)(uintptr_t)*out;
+        add(v, asked, out);
+        asked = NULL;
+    }
+    pthread_mutex_unlock(&v->mutex);
+    dhowi_vendor_plan_drop(asked);
+    return DHOW_OK;
 }
 
 static dhow_status find_plan(dhow_device *device, const dhowi_vendor_plan *wanted,
@@ -192,7 +233,7 @@ dhow_status dhowi_blas_plan(dhow_device *device, const dhow_blas_desc *desc,
     dhowi_vendor_plan wanted;
     memset(&wanted, 0, sizeof wanted);
     wanted.desc.blas = *desc;
-    wanted.hash = dhowi_hash(DHOWI_HASH_SEED, desc, sizeof *desc);
+    wanted.hash = hash_of(false, desc, sizeof *desc);
     return find_plan(device, &wanted, out);
 }
 
@@ -204,7 +245,7 @@ dhow_status dhowi_conv_plan(dhow_device *device, const dhow_conv_desc *desc,
     memset(&wanted, 0, sizeof wanted);
     wanted.conv = true;
     wanted.desc.conv = *desc;
-    wanted.hash = dhowi_hash(~DHOWI_HASH_SEED, desc, sizeof *desc);
+    wanted.hash = hash_of(true, desc, sizeof *desc);
     return find_plan(device, &wanted, out);
 }
 

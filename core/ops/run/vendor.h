@@ -19,7 +19,8 @@ typedef struct dhowi_vendor_plan {
         dhow_blas_desc blas;
         dhow_conv_desc conv;
     } desc;
-    void *native; /* NULL: refused */
+    void *native;                      /* NULL: refused, or another's */
+    struct dhowi_vendor_plan *settled; /* of any layouts: the plan of those it settled on */
     uint64_t workspace_bytes, packed_bytes;
     uint32_t src_layout, dst_layout; /* of a convolution */
 } dhowi_vendor_plan;
