@@ -94,9 +94,12 @@ static void bench_networks(bench *b, texts *t, const char *parent) {
     }
 }
 
-/* A token behind others, whose caches are written in place by both. */
-static void bench_decoders(bench *b, texts *t, const char *parent) {
-    static const char *const names[] = {"decoder-64", "decoder-1024", "decoder-2000"};
+/* Rows that have ONNX Runtime alone as their peer: attention by itself, batch x sequence x heads x
+ * features; a token behind others, whose caches are written in place by both. */
+static void bench_attention(bench *b, texts *t, const char *parent) {
+    static const char *const names[] = {"attention-8x512x12x64", "attention-1x128x12x64",
+                                        "causal-1x2048x8x128",   "decoder-64",
+                                        "decoder-1024",          "decoder-2000"};
     char what[80];
     for (int threads = 1; threads <= 2; threads++) {
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -105,6 +108,31 @@ static void bench_decoders(bench *b, texts *t, const char *parent) {
             process ours = dhow_process(t, "cpu", "f32", threads);
             process peer = onnxruntime_process(t, threads);
             (void)bench_compare_peers(b, what, 1.0, 1e-4, &ours, &peer, 1);
+        }
+    }
+}
+
+static void tell_of_writer(bench *b, const char *what, const process *p) {
+    char text[120];
+    if (p->peak <= 0) return;
+    (void)snprintf(text, sizeof text, "%s: %s", what, p->name);
+    bench_figure(b, text, "tokens/s", 1 / p->best, 0);
+    bench_figure(b, text, "MiB at most", p->peak / (1 << 20), 0);
+}
+
+/* A byte of examples/generate behind others: its default size, and one as wide as the decoders. */
+static void bench_writers(bench *b, texts *t, const char *parent) {
+    static const char *const names[] = {"generate-3x128", "generate-6x384"};
+    char what[80];
+    for (int threads = 1; threads <= 2; threads++) {
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            if (!set_folder(t, parent, names[i])) continue;
+            (void)snprintf(what, sizeof what, "%s, cpu, threads: %d", names[i], threads);
+            process ours = dhow_process(t, "cpu", "f32", threads);
+            process peers[] = {onnxruntime_process(t, threads), ggml_process(t, threads)};
+            (void)bench_compare_peers(b, what, 1.0, 1e-4, &ours, peers, 2);
+            tell_of_writer(b, what, &ours);
+            for (int k = 0; k < 2; k++) tell_of_writer(b, what, &peers[k]);
         }
     }
 }
@@ -320,7 +348,8 @@ void bench_models(bench *b) {
         bench_whole(b, &t, networks, "mlp-5mb", 3);
         bench_whole(b, &t, models, "u2netp", 0); /* 5 MB that compute for long */
         bench_networks(b, &t, networks);
-        bench_decoders(b, &t, networks);
+        bench_attention(b, &t, networks);
+        bench_writers(b, &t, networks);
         bench_quantised(b, &t, networks);
         bench_bf16(b, &t, networks);
         bench_opencl(b, &t, networks);
