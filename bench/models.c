@@ -275,6 +275,55 @@ static int names_in(const char *parent, char **names) {
     return count;
 }
 
+/* What a process takes that loads, runs once and ends, and the memory of one that waits then. */
+typedef struct beginning {
+    double seconds, bytes;
+} beginning;
+
+static beginning begin(const process *whole, process *waiting, int times) {
+    beginning best = {INFINITY, 0};
+    for (int i = 0; i < times; i++) {
+        const double seconds = process_whole(whole);
+        if (seconds < 0) return (beginning){-1, 0};
+        best.seconds = fmin(best.seconds, seconds);
+    }
+    if (!process_start(waiting)) return (beginning){-1, 0};
+    process_end(waiting);
+    best.bytes = waiting->peak;
+    return best;
+}
+
+/* Each model's first run, against the peer's. */
+static void bench_beginnings(bench *b, texts *t, char *const *names, const char *parent,
+                             int count) {
+    const int times = bench_is_small(b) ? 1 : 3;
+    char what[80];
+    double time = 0, memory = 0;
+    int measured = 0;
+    for (int i = 0; i < count && t->library != NULL; i++) {
+        if (!set_folder(t, parent, names[i])) continue;
+        const process whole = {.name = "dhow", .args = {BENCH_SERVE, t->folder}};
+        const process whole_peer = {.name = "ONNX Runtime",
+                                    .args = {BENCH_SERVE_ONNXRUNTIME, t->library, t->folder}};
+        process waiting = dhow_process(t, "cpu", "f32", 2), peer = onnxruntime_process(t, 2);
+        const beginning ours = begin(&whole, &waiting, times),
+                        theirs = begin(&whole_peer, &peer, times);
+        if (ours.seconds < 0 || theirs.seconds < 0) continue;
+        (void)snprintf(what, sizeof what, "%.40s, load and run once", names[i]);
+        bench_report(b, what, "ONNX Runtime in C", 1.1, ours.seconds, theirs.seconds);
+        (void)snprintf(what, sizeof what, "%.40s, peak memory", names[i]);
+        bench_ratio(b, what, "ONNX Runtime in C", 1, theirs.bytes / ours.bytes);
+        time += log(theirs.seconds / ours.seconds);
+        memory += log(theirs.bytes / ours.bytes);
+        measured++;
+    }
+    if (measured == 0) return;
+    (void)snprintf(what, sizeof what, "geometric mean of %d models, load and run once", measured);
+    bench_ratio(b, what, "ONNX Runtime in C", 1.67, exp(time / measured));
+    (void)snprintf(what, sizeof what, "geometric mean of %d models, peak memory", measured);
+    bench_ratio(b, what, "ONNX Runtime in C", 1, exp(memory / measured));
+}
+
 static void bench_folder(bench *b, texts *t, const char *parent) {
     char *names[MODELS], what[80];
     int count = names_in(parent, names);
@@ -295,6 +344,7 @@ static void bench_folder(bench *b, texts *t, const char *parent) {
                        threads);
         if (measured > 0) bench_ratio(b, what, "ONNX Runtime", 0.9, exp(sum / measured));
     }
+    bench_beginnings(b, t, names, parent, count);
     for (int i = 0; i < count; i++) free(names[i]);
 }
 
