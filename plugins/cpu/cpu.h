@@ -23,6 +23,7 @@ typedef struct cpu_backend {
 } cpu_backend;
 
 typedef struct cpu_kernel_object cpu_kernel_object;
+typedef struct onednn_form onednn_form;
 
 /* The threads that parallel regions are spread over. */
 typedef struct cpu_team {
@@ -40,8 +41,9 @@ typedef struct cpu_device {
     cpu_team team;
     int isa;                     /* CPU_ISA_* */
     uint64_t memory_bytes;       /* that there can be at most, 0 when unknown */
-    pthread_mutex_t lock;        /* guards builtins */
+    pthread_mutex_t lock;        /* guards builtins and forms */
     cpu_kernel_object *builtins; /* made on first lookup, freed with the device */
+    onednn_form *forms;          /* of packed weights */
 } cpu_device;
 
 typedef struct cpu_stream {
@@ -157,6 +159,7 @@ int onednn_name(int index, const char *soname, int major, char *out, size_t byte
 
 /* onednn.c, or onednn_none.c where no headers were found */
 int32_t cpu_onednn_component(dhow_component *out);
+void onednn_forms_release(cpu_device *device);
 const dhow_blas *cpu_blas(void);
 const dhow_conv *cpu_conv(void);
 

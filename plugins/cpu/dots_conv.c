@@ -124,9 +124,15 @@ static int32_t dots_plan_run(void *handle, void *stream, dhow_buffer x, dhow_buf
     return DHOW_OK;
 }
 
+static uint64_t dots_packed_form(void *handle) {
+    const dots_plan *plan = handle;
+    return plan->job.dilation[1] == 1 ? DOTS_FORM : DOTS_DILATED_FORM;
+}
+
 const dhow_conv cpu_dots = {.struct_size = (uint32_t)sizeof(dhow_conv),
                             .minor = 1,
                             .plan = dots_plan_make,
                             .pack = dots_plan_pack,
                             .run = dots_plan_run,
-                            .destroy = dots_plan_destroy};
+                            .destroy = dots_plan_destroy,
+                            .packed_form = dots_packed_form};

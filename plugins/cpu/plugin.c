@@ -104,6 +104,7 @@ static void device_close(void *handle) {
     if (!device) return;
     const dhow_host *host = device->backend->host;
     cpu_builtins_free(device);
+    onednn_forms_release(device);
     cpu_team_destroy(&device->team);
     (void)pthread_mutex_destroy(&device->lock);
     host->free(host->user, device);

@@ -4,6 +4,7 @@
  */
 #include "ops/run/vendor.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "base/memory/alloc.h"
@@ -42,8 +43,8 @@ static void *make_vendor(dhow_device *device) {
         return NULL;
     }
     pthread_mutex_init(&v->mutex, NULL);
-    v->blas = extension(device, "dhow.blas/1", sizeof(dhow_blas));
-    v->conv = extension(device, "dhow.conv/1", sizeof(dhow_conv));
+    v->blas = extension(device, "dhow.blas/1", offsetof(dhow_blas, packed_form));
+    v->conv = extension(device, "dhow.conv/1", offsetof(dhow_conv, packed_form));
     return v;
 }
 
@@ -82,6 +83,30 @@ const dhow_conv *dhowi_conv_of(dhow_device *device) {
     return v != NULL ? v->conv : NULL;
 }
 
+/* A number for how a plan packs weights of its shape; 0: as no other plan does. */
+static uint64_t form_of(const vendor *v, const dhowi_vendor_plan *p) {
+    const dhow_conv_desc *c = &p->desc.conv;
+    const dhow_blas_desc *b = &p->desc.blas;
+    const uint32_t size = p->conv ? v->conv->struct_size : v->blas->struct_size;
+    if (p->packed_bytes == 0 || size < (p->conv ? sizeof(dhow_conv) : sizeof(dhow_blas))) return 0;
+    uint64_t (*ask)(void *plan) = p->conv ? v->conv->packed_form : v->blas->packed_form;
+    const int64_t number = ask != NULL ? (int64_t)ask(p->native) : 0;
+    const int64_t of_conv[] = {number,
+                               c->c,
+                               c->k,
+                               c->kd,
+                               c->kh,
+                               c->kw,
+                               c->groups,
+                               c->weight_dtype,
+                               c->flags & DHOW_CONV_TRANSPOSED};
+    const int64_t of_blas[] = {number, b->n,        b->k,       b->batch,
+                               b->ldb, b->stride_b, b->dtype_b, b->flags & DHOW_BLAS_TRANSPOSE_B};
+    if (number == 0) return 0;
+    return p->conv ? dhowi_hash(~DHOWI_HASH_SEED, of_conv, sizeof of_conv)
+                   : dhowi_hash(DHOWI_HASH_SEED, of_blas, sizeof of_blas);
+}
+
 /* Asks the extension; a refusal is a plan without native part, to be remembered unless it is of the
  * moment alone. */
 static dhow_status make_plan(dhow_device *device, const vendor *v, dhowi_vendor_plan *p,
@@ -102,6 +127,7 @@ static dhow_status make_plan(dhow_device *device, const vendor *v, dhowi_vendor_
                              &p->packed_bytes, &err);
     }
     *out_lasting = code != DHOW_UNAVAILABLE;
+    if (code == DHOW_OK) p->packed_form = form_of(v, p);
     if (code == DHOW_OK) return DHOW_OK;
     p->native = NULL;
     if (code == DHOW_UNSUPPORTED || code == DHOW_UNAVAILABLE) {
@@ -286,7 +312,8 @@ static dhow_status make_packed(dhow_stream *stream, const dhowi_vendor_plan *pla
 
 dhow_status dhowi_vendor_plan_packed(dhow_stream *stream, const dhowi_vendor_plan *plan,
                                      dhow_tensor *weight, dhowi_storage **out) {
-    const uint64_t parts[] = {plan->serial, (uint64_t)weight->offset};
+    const uint64_t form = plan->packed_form != 0 ? plan->packed_form : plan->serial;
+    const uint64_t parts[] = {form, (uint64_t)weight->offset};
     uint64_t key = dhowi_hash(DHOWI_HASH_SEED, parts, sizeof parts);
     dhowi_storage *packed;
     *out = dhowi_storage_companion(weight->storage, key);
