@@ -297,25 +297,21 @@ static dhow_status check_optional(dhowi_lowering *b, const recurrence *n, int32_
 }
 
 /* All time steps in one kernel, where the device and the node have that form. */
-static dhow_status in_one_step(dhowi_lowering *b, recurrence *n, int directions, bool batchwise,
+static dhow_status in_one_step(dhowi_lowering *b, recurrence *n, dhowi_recurrent_node *whole,
                                bool *done) {
     int32_t lengths;
-    dhowi_recurrent_node whole = {.gates = n->gates,
-                                  .steps = n->steps,
-                                  .batch = n->batch,
-                                  .inputs = n->inputs,
-                                  .hidden = n->hidden,
-                                  .directions = directions,
-                                  .batchwise = batchwise,
-                                  .x = n->x};
+    whole->steps = n->steps;
+    whole->batch = n->batch;
+    whole->inputs = n->inputs;
+    whole->hidden = n->hidden;
+    whole->x = n->x;
     *done = false;
-    DHOWI_TRY(dhowi_recurrent_rules(b, &whole));
-    if (n->quantised && !whole.ordinary)
+    if (n->quantised && !whole->ordinary)
         return dhowi_fail(DHOW_UNSUPPORTED, "activations, clip and input_forget of integers");
-    if (!n->quantised) DHOWI_TRY(dhowi_recurs_whole(b, &whole, done));
+    if (!n->quantised) DHOWI_TRY(dhowi_recurs_whole(b, whole, done));
     if (!*done) return DHOW_OK;
     DHOWI_TRY(lengths_as_given(b, n, &lengths));
-    return dhowi_recur_whole(b, &whole, lengths);
+    return dhowi_recur_whole(b, whole, lengths);
 }
 
 static dhow_status directions_of(const dhowi_lowering *b, int *directions) {
@@ -363,17 +359,20 @@ static dhow_status unrolled(dhowi_lowering *b, recurrence *n, int directions, bo
 
 static dhow_status recurrent(dhowi_lowering *b, int gates, bool quantised, step_fn *step) {
     recurrence n = {.gates = gates, .quantised = quantised, .c = -1, .peepholes = -1};
-    bool batchwise, done;
+    dhowi_recurrent_node whole = {.gates = gates};
+    bool done;
     int directions;
-    DHOWI_TRY(dhowi_attr_flag(b, "layout", false, &batchwise));
+    DHOWI_TRY(dhowi_attr_flag(b, "layout", false, &whole.batchwise));
     DHOWI_TRY(directions_of(b, &directions));
-    DHOWI_TRY(measure(b, &n, batchwise));
+    whole.directions = directions;
+    DHOWI_TRY(dhowi_recurrent_rules(b, &whole));
+    DHOWI_TRY(measure(b, &n, whole.batchwise));
     if (dhowi_desc_at(b, b->in[1])->shape[0] != directions ||
         dhowi_desc_at(b, b->in[2])->shape[0] != directions)
         DHOWI_REFUSE("W and R do not have %d directions", directions);
-    DHOWI_TRY(check_optional(b, &n, directions, batchwise, gates == 4));
-    DHOWI_TRY(in_one_step(b, &n, directions, batchwise, &done));
-    return done ? DHOW_OK : unrolled(b, &n, directions, batchwise, step);
+    DHOWI_TRY(check_optional(b, &n, directions, whole.batchwise, gates == 4));
+    DHOWI_TRY(in_one_step(b, &n, &whole, &done));
+    return done ? DHOW_OK : unrolled(b, &n, directions, whole.batchwise, step);
 }
 
 /* ---- cells ---- */
