@@ -230,9 +230,10 @@ Test(ptx_models, recurrent_layers_are_those_of_the_cpu) {
                                    {4, 64, 0x986}};
     static const int lengths[BATCH] = {3, 1};
     ptx_module *m = ptx_load("recurrent", "f32", 32, NULL);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        AS_CPU(m, "recurrent_f32", 2, 1e-5, IN(x, F32, STEPS * PLACES * kinds[i][0], 0),
-               IN(r, F32, 2 * BLOCKS * HIDDEN * kinds[i][0] * UNITS, 0), IN(h0, F32, PLACES, 0),
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const size_t gates = (size_t)kinds[i][0];
+        AS_CPU(m, "recurrent_f32", 2, 1e-5, IN(x, F32, STEPS * PLACES * gates, 0),
+               IN(r, F32, 2 * BLOCKS * HIDDEN * gates * UNITS, 0), IN(h0, F32, PLACES, 0),
                IN(c0, F32, PLACES, 0), IN(more, F32, 2 * 3 * HIDDEN, 0),
                {"lengths", INPUT, I32, BATCH, 0, lengths, 0}, OUT(y, F32, STEPS * PLACES, 0),
                OUT(state, F32, 2 * PLACES, 0), INT64(steps, STEPS), INT64(batch, BATCH),
@@ -241,6 +242,7 @@ Test(ptx_models, recurrent_layers_are_those_of_the_cpu) {
                FLOAT32(alpha_f, 0.5f), FLOAT32(alpha_g, 0.5f), FLOAT32(alpha_h, 0.5f),
                FLOAT32(beta_f, 0.5f), FLOAT32(beta_g, 0.5f), FLOAT32(beta_h, 0.5f),
                FLOAT32(clip, 2));
+    }
     ptx_free(m);
 }
 
