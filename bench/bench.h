@@ -27,7 +27,7 @@ void bench_compare_pairs(bench *b, const char *name, const char *against, double
 /* The same for a peer whose idle threads disturb others: it runs in a process of its own. */
 void bench_compare_apart(bench *b, const char *name, const char *against, double bar, int repeat,
                          bench_fn ours, bench_fn theirs, void *data);
-/* Reports a figure that shall stay below the bar. */
+/* Reports a figure that shall stay below the bar (0: no bar). */
 void bench_figure(bench *b, const char *name, const char *unit, double figure, double bar);
 /* Reports a ratio that is no pair of times. */
 void bench_ratio(bench *b, const char *name, const char *against, double bar, double ratio);

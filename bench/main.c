@@ -162,8 +162,11 @@ void bench_compare_apart(bench *b, const char *name, const char *against, double
 }
 
 void bench_figure(bench *b, const char *name, const char *unit, double figure, double bar) {
-    printf("%-44s %9.1f %-3s %9s  %6s  %6.0f %s  at most\n", name, figure, unit, "", "", bar,
-           figure <= bar ? "ok  " : "MISS");
+    if (bar > 0)
+        printf("%-44s %9.1f %-3s %9s  %6s  %6.0f %s  at most\n", name, figure, unit, "", "", bar,
+               figure <= bar ? "ok  " : "MISS");
+    else
+        printf("%-44s %9.1f %s\n", name, figure, unit);
     (void)fflush(stdout);
     (void)json_array_append_new(b->rows, json_pack("{s:s, s:s, s:f, s:f}", "name", name, "unit",
                                                    unit, "figure", figure, "at_most", bar));

@@ -4,7 +4,8 @@
 An MLP 784-512-256-10 for batches of 1, 32 and 1024, an encoder of six layers (384 wide, 12 heads, 1536 within, a sequence of 128)
 for batches of 1 and 8, both with random weights, an MLP whose file has 5 MB, and a token of a decoder of six layers (384 wide, 6 heads)
 behind 64, 1024 and 2000 others, whose caches (GroupQueryAttention) are inputs and outputs. Weights have PyTorch's names and shapes; the graphs
-are what PyTorch's exporter makes of such modules. Two networks of images, residual and separable, and the MLP and the encoder are there quantised as
+are what PyTorch's exporter makes of such modules. Attention by itself (MultiHeadAttention) is there for three shapes,
+and a byte of examples/generate for its default size and a larger one. Two networks of images, residual and separable, and the MLP and the encoder are there quantised as
 well, by ONNX Runtime's tools: <name>-qdq between DequantizeLinear nodes, <name>-qlinear with QLinear... nodes, <name>-dynamic.
 """
 import os
@@ -48,9 +49,9 @@ class Graph:
         b = self.constant(name + "." + bias, self.weight(name + "." + bias, outer, scale=0.02))
         return self.node("Add", [b, self.node("MatMul", [x, w])])
 
-    def norm(self, name, x):
-        g = self.constant(name + ".weight", self.weight(name + ".weight", WIDTH, scale=0.02, mean=1))
-        b = self.constant(name + ".bias", self.weight(name + ".bias", WIDTH, scale=0.02))
+    def norm(self, name, x, width=WIDTH):
+        g = self.constant(name + ".weight", self.weight(name + ".weight", width, scale=0.02, mean=1))
+        b = self.constant(name + ".bias", self.weight(name + ".bias", width, scale=0.02))
         return self.node("LayerNormalization", [x, g, b], axis=-1, epsilon=1e-5)
 
     def save(self, folder, output, x, shape):
@@ -62,6 +63,9 @@ class Graph:
         onnx.checker.check_model(model)
         onnx.save(model, os.path.join(folder, "model.onnx"))
         numpy.save(os.path.join(folder, "in0.npy"), x)
+        self.save_weights(folder)
+
+    def save_weights(self, folder):
         os.makedirs(os.path.join(folder, "weights"), exist_ok=True)
         for name, value in self.weights.items():
             numpy.save(os.path.join(folder, "weights", name + ".npy"), value)
@@ -163,32 +167,65 @@ def value(name, dtype, shape):
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(numpy.dtype(dtype)), shape)
 
 
-def decoder(folder, before, heads=6, room=2048):
-    """One token; "present..." of an output and "past..." of an input are one tensor where the program that runs it says so."""
-    g, depth = Graph(), WIDTH // heads
-    inputs = [("x", random.standard_normal((1, 1, WIDTH)).astype(numpy.float32)), ("seqlens_k", numpy.array([before], numpy.int32)),
-              ("total", numpy.array([before + 1], numpy.int32))]
-    outputs, hidden = [value("y", numpy.float32, (1, 1, WIDTH))], "x"
-    for i in range(LAYERS):
+def cached_blocks(g, hidden, layers, width, heads, room):
+    """Blocks of a decoder's token; "present..." of an output and "past..." of an input are one tensor where the program that runs it says so."""
+    inputs, outputs, depth = [], [], width // heads
+    for i in range(layers):
         name = "layers.%d" % i
-        normed, caches = g.norm(name + ".norm1", hidden), ["%s.%d" % (what, i) for what in ("key", "value")]
+        normed, caches = g.norm(name + ".norm1", hidden, width), ["%s.%d" % (what, i) for what in ("key", "value")]
         for cache in caches:
             inputs.append(("past_" + cache, random.standard_normal((1, heads, room, depth)).astype(numpy.float32)))
             outputs.append(value("present_" + cache, numpy.float32, (1, heads, room, depth)))
-        q, k, v = (g.linear("%s.%s" % (name, part), normed, WIDTH, WIDTH) for part in ("q", "k", "v"))
+        q, k, v = (g.linear("%s.%s" % (name, part), normed, width, width) for part in ("query", "key", "value"))
         g.nodes.append(helper.make_node("GroupQueryAttention", [q, k, v] + ["past_" + c for c in caches] + ["seqlens_k", "total"],
                                         [name + ".seen"] + ["present_" + c for c in caches], domain="com.microsoft", num_heads=heads,
                                         kv_num_heads=heads))
-        hidden = g.node("Add", [hidden, g.linear(name + ".out", name + ".seen", WIDTH, WIDTH)])
-        within = gelu(g, name + ".gelu", g.linear(name + ".linear1", g.norm(name + ".norm2", hidden), WIDTH, WITHIN))
-        hidden = g.node("Add", [hidden, g.linear(name + ".linear2", within, WITHIN, WIDTH)])
-    g.nodes.append(helper.make_node("Identity", [hidden], ["y"]))
-    graph = helper.make_graph(g.nodes, "bench", [value(name, x.dtype, x.shape) for name, x in inputs], outputs, g.constants)
+        hidden = g.node("Add", [hidden, g.linear(name + ".out", name + ".seen", width, width)])
+        within = gelu(g, name + ".gelu", g.linear(name + ".up", g.norm(name + ".norm2", hidden, width), width, 4 * width))
+        hidden = g.node("Add", [hidden, g.linear(name + ".down", within, 4 * width, width)])
+    return hidden, inputs, outputs
+
+
+def save_microsoft(folder, nodes, inputs, outputs, constants=()):
+    graph = helper.make_graph(nodes, "bench", [value(name, x.dtype, x.shape) for name, x in inputs], outputs, list(constants))
     os.makedirs(folder, exist_ok=True)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)], ir_version=8),
               os.path.join(folder, "model.onnx"))
     for i, (_, x) in enumerate(inputs):
         numpy.save(os.path.join(folder, "in%d.npy" % i), x)
+
+
+def numbers_behind(before):
+    return [("seqlens_k", numpy.array([before], numpy.int32)), ("total", numpy.array([before + 1], numpy.int32))]
+
+
+def decoder(folder, before):
+    g = Graph()
+    x = ("x", random.standard_normal((1, 1, WIDTH)).astype(numpy.float32))
+    hidden, caches, outputs = cached_blocks(g, "x", LAYERS, WIDTH, 6, 2048)
+    g.nodes.append(helper.make_node("Identity", [hidden], ["y"]))
+    save_microsoft(folder, g.nodes, [x] + numbers_behind(before) + caches, [value("y", numpy.float32, (1, 1, WIDTH))] + outputs, g.constants)
+
+
+def generator(folder, before, layers, width, context):
+    """A byte read by the network of examples/generate, its names kept, behind others; logits of the byte that follows."""
+    g = Graph()
+    inputs = [("token", numpy.array([[101]], numpy.int64)), ("place", numpy.array([[before]], numpy.int64))]
+    rows = [g.constant(name + ".weight", g.weight(name + ".weight", count, width, scale=1)) for name, count in
+            (("token", 256), ("position", context))]
+    hidden = g.node("Add", [g.node("Gather", [rows[i], inputs[i][0]]) for i in range(2)])
+    hidden, caches, outputs = cached_blocks(g, hidden, layers, width, width // 32, context)
+    logits = g.linear("head", g.norm("norm", hidden, width), width, 256)
+    g.nodes.append(helper.make_node("Identity", [logits], ["logits"]))
+    save_microsoft(folder, g.nodes, inputs + numbers_behind(before) + caches, [value("logits", numpy.float32, (1, 1, 256))] + outputs, g.constants)
+    g.save_weights(folder)
+
+
+def heads_alone(folder, batch, sequence, heads, depth, causal):
+    shape = (batch, sequence, heads * depth)
+    node = helper.make_node("MultiHeadAttention", ["q", "k", "v"], ["y"], domain="com.microsoft", num_heads=heads, unidirectional=causal)
+    inputs = [(name, random.standard_normal(shape).astype(numpy.float32)) for name in "qkv"]
+    save_microsoft(folder, [node], inputs, [value("y", numpy.float32, shape)])
 
 
 def main():
@@ -208,6 +245,11 @@ def main():
         quantise(root, name, "dynamic")
     for before in (64, 1024, 2000):
         decoder(os.path.join(root, "decoder-%d" % before), before)
+    generator(os.path.join(root, "generate-3x128"), 32, 3, 128, 64)
+    generator(os.path.join(root, "generate-6x384"), 256, 6, 384, 512)
+    heads_alone(os.path.join(root, "attention-8x512x12x64"), 8, 512, 12, 64, 0)
+    heads_alone(os.path.join(root, "attention-1x128x12x64"), 1, 128, 12, 64, 0)
+    heads_alone(os.path.join(root, "causal-1x2048x8x128"), 1, 2048, 8, 128, 1)
 
 
 main()

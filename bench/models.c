@@ -94,9 +94,12 @@ static void bench_networks(bench *b, texts *t, const char *parent) {
     }
 }
 
-/* A token behind others, whose caches are written in place by both. */
-static void bench_decoders(bench *b, texts *t, const char *parent) {
-    static const char *const names[] = {"decoder-64", "decoder-1024", "decoder-2000"};
+/* Rows that have ONNX Runtime alone as their peer: attention by itself, batch x sequence x heads x
+ * features; a token behind others, whose caches are written in place by both. */
+static void bench_attention(bench *b, texts *t, const char *parent) {
+    static const char *const names[] = {"attention-8x512x12x64", "attention-1x128x12x64",
+                                        "causal-1x2048x8x128",   "decoder-64",
+                                        "decoder-1024",          "decoder-2000"};
     char what[80];
     for (int threads = 1; threads <= 2; threads++) {
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -105,6 +108,31 @@ static void bench_decoders(bench *b, texts *t, const char *parent) {
             process ours = dhow_process(t, "cpu", "f32", threads);
             process peer = onnxruntime_process(t, threads);
             (void)bench_compare_peers(b, what, 1.0, 1e-4, &ours, &peer, 1);
+        }
+    }
+}
+
+static void tell_of_writer(bench *b, const char *what, const process *p) {
+    char text[120];
+    if (p->peak <= 0) return;
+    (void)snprintf(text, sizeof text, "%s: %s", what, p->name);
+    bench_figure(b, text, "tokens/s", 1 / p->best, 0);
+    bench_figure(b, text, "MiB at most", p->peak / (1 << 20), 0);
+}
+
+/* A byte of examples/generate behind others: its default size, and one as wide as the decoders. */
+static void bench_writers(bench *b, texts *t, const char *parent) {
+    static const char *const names[] = {"generate-3x128", "generate-6x384"};
+    char what[80];
+    for (int threads = 1; threads <= 2; threads++) {
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            if (!set_folder(t, parent, names[i])) continue;
+            (void)snprintf(what, sizeof what, "%s, cpu, threads: %d", names[i], threads);
+            process ours = dhow_process(t, "cpu", "f32", threads);
+            process peers[] = {onnxruntime_process(t, threads), ggml_process(t, threads)};
+            (void)bench_compare_peers(b, what, 1.0, 1e-4, &ours, peers, 2);
+            tell_of_writer(b, what, &ours);
+            for (int k = 0; k < 2; k++) tell_of_writer(b, what, &peers[k]);
         }
     }
 }
@@ -247,6 +275,55 @@ static int names_in(const char *parent, char **names) {
     return count;
 }
 
+/* What a process takes that loads, runs once and ends, and the memory of one that waits then. */
+typedef struct beginning {
+    double seconds, bytes;
+} beginning;
+
+static beginning begin(const process *whole, process *waiting, int times) {
+    beginning best = {INFINITY, 0};
+    for (int i = 0; i < times; i++) {
+        const double seconds = process_whole(whole);
+        if (seconds < 0) return (beginning){-1, 0};
+        best.seconds = fmin(best.seconds, seconds);
+    }
+    if (!process_start(waiting)) return (beginning){-1, 0};
+    process_end(waiting);
+    best.bytes = waiting->peak;
+    return best;
+}
+
+/* Each model's first run, against the peer's. */
+static void bench_beginnings(bench *b, texts *t, char *const *names, const char *parent,
+                             int count) {
+    const int times = bench_is_small(b) ? 1 : 3;
+    char what[80];
+    double time = 0, memory = 0;
+    int measured = 0;
+    for (int i = 0; i < count && t->library != NULL; i++) {
+        if (!set_folder(t, parent, names[i])) continue;
+        const process whole = {.name = "dhow", .args = {BENCH_SERVE, t->folder}};
+        const process whole_peer = {.name = "ONNX Runtime",
+                                    .args = {BENCH_SERVE_ONNXRUNTIME, t->library, t->folder}};
+        process waiting = dhow_process(t, "cpu", "f32", 2), peer = onnxruntime_process(t, 2);
+        const beginning ours = begin(&whole, &waiting, times),
+                        theirs = begin(&whole_peer, &peer, times);
+        if (ours.seconds < 0 || theirs.seconds < 0) continue;
+        (void)snprintf(what, sizeof what, "%.40s, load and run once", names[i]);
+        bench_report(b, what, "ONNX Runtime in C", 1.1, ours.seconds, theirs.seconds);
+        (void)snprintf(what, sizeof what, "%.40s, peak memory", names[i]);
+        bench_ratio(b, what, "ONNX Runtime in C", 1, theirs.bytes / ours.bytes);
+        time += log(theirs.seconds / ours.seconds);
+        memory += log(theirs.bytes / ours.bytes);
+        measured++;
+    }
+    if (measured == 0) return;
+    (void)snprintf(what, sizeof what, "geometric mean of %d models, load and run once", measured);
+    bench_ratio(b, what, "ONNX Runtime in C", 1.67, exp(time / measured));
+    (void)snprintf(what, sizeof what, "geometric mean of %d models, peak memory", measured);
+    bench_ratio(b, what, "ONNX Runtime in C", 1, exp(memory / measured));
+}
+
 static void bench_folder(bench *b, texts *t, const char *parent) {
     char *names[MODELS], what[80];
     int count = names_in(parent, names);
@@ -267,6 +344,7 @@ static void bench_folder(bench *b, texts *t, const char *parent) {
                        threads);
         if (measured > 0) bench_ratio(b, what, "ONNX Runtime", 0.9, exp(sum / measured));
     }
+    bench_beginnings(b, t, names, parent, count);
     for (int i = 0; i < count; i++) free(names[i]);
 }
 
@@ -320,7 +398,8 @@ void bench_models(bench *b) {
         bench_whole(b, &t, networks, "mlp-5mb", 3);
         bench_whole(b, &t, models, "u2netp", 0); /* 5 MB that compute for long */
         bench_networks(b, &t, networks);
-        bench_decoders(b, &t, networks);
+        bench_attention(b, &t, networks);
+        bench_writers(b, &t, networks);
         bench_quantised(b, &t, networks);
         bench_bf16(b, &t, networks);
         bench_opencl(b, &t, networks);

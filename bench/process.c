@@ -62,8 +62,22 @@ int process_start(process *p) {
     return 0;
 }
 
+/* What the kernel calls the high water mark; 0 where it tells none. */
+static double peak_of(pid_t pid) {
+    char path[40], line[160];
+    double kib = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *f = fopen(path, "r");
+    while (f != NULL && kib <= 0 && fgets(line, sizeof line, f) != NULL) {
+        if (strncmp(line, "VmHWM:", 6) == 0) kib = strtod(line + 6, NULL);
+    }
+    if (f != NULL) (void)fclose(f);
+    return 1024 * kib;
+}
+
 void process_end(process *p) {
     if (p->pid <= 0) return;
+    p->peak = peak_of(p->pid);
     (void)close(p->to);
     (void)close(p->from);
     (void)waitpid(p->pid, NULL, 0);

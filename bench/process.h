@@ -16,6 +16,7 @@ typedef struct process {
     pid_t pid;
     int to, from;
     double best; /* seconds of all rounds, the least */
+    double peak; /* bytes of memory that it had at most, when it has ended */
 } process;
 
 /* 0 when it does not answer: a peer that is not installed. */

@@ -4,9 +4,9 @@
  *
  *     dhow-bench-ggml FOLDER THREADS   serves the network of make_models.py with in0.npy
  *
- * ggml reads no ONNX: the MLP and the encoder are written by its operations here, as its users
- * write theirs, with the weights of FOLDER/weights/NAME.npy. A shape's innermost extent comes
- * first.
+ * ggml reads no ONNX: the MLP, the encoder and the network of examples/generate are written by its
+ * operations here, as its users write theirs, with the weights of FOLDER/weights/NAME.npy. A
+ * shape's innermost extent comes first.
  */
 #include <ggml-alloc.h>
 #include <ggml-backend.h>
@@ -19,7 +19,7 @@
 
 #include "serve.h"
 
-enum { NODES = 512, HEADS = 12 };
+enum { NODES = 512, HEADS = 12, MOST = 32 };
 
 typedef struct ggml_tensor tensor;
 typedef struct network {
@@ -27,7 +27,8 @@ typedef struct network {
     ggml_backend_t backend;
     struct ggml_context *weights, *steps;
     struct ggml_cgraph *graph;
-    tensor *y;
+    tensor *outputs[MOST]; /* y, then caches */
+    uint32_t output_count;
     serve_input files[NODES]; /* what the leaves get, by their order */
     int file_count;
     float *values;
@@ -37,11 +38,14 @@ typedef struct network {
 
 static tensor *leaf(network *n, const serve_input *file) {
     int64_t extents[GGML_MAX_DIMS] = {1, 1, 1, 1};
-    if (strcmp(file->dtype, "f4") != 0 || file->rank > GGML_MAX_DIMS || n->file_count == NODES)
+    const int numbers = strcmp(file->dtype, "i4") == 0;
+    if ((!numbers && strcmp(file->dtype, "f4") != 0) || file->rank > GGML_MAX_DIMS ||
+        n->file_count == NODES)
         serve_fail(n->folder, "an array that this network cannot have");
     for (int32_t i = 0; i < file->rank; i++) extents[i] = file->shape[file->rank - 1 - i];
     n->files[n->file_count++] = *file;
-    return ggml_new_tensor(n->weights, GGML_TYPE_F32, GGML_MAX_DIMS, extents);
+    return ggml_new_tensor(n->weights, numbers ? GGML_TYPE_I32 : GGML_TYPE_F32, GGML_MAX_DIMS,
+                           extents);
 }
 
 /* NULL when there is none. */
@@ -122,6 +126,72 @@ static tensor *encoder(network *n, tensor *x) {
     }
 }
 
+/* ---- the network of examples/generate ---- */
+
+/* The one number of FOLDER/in<i>.npy. */
+static int32_t number_of(const network *n, uint32_t i) {
+    serve_input file;
+    if (!serve_read(n->folder, i, &file)) serve_fail(n->folder, "an input is missing");
+    const int32_t number = *(const int32_t *)file.data; /* of an i64 the lower half */
+    free(file.data);
+    return number;
+}
+
+/* The row of a table that a number says. */
+static tensor *row_of(network *n, const char *table, int32_t row) {
+    serve_input file = {.dtype = "i4", .rank = 1, .shape = {1}, .bytes = sizeof row};
+    file.data = malloc(sizeof row);
+    if (file.data == NULL) serve_fail(table, "out of memory");
+    memcpy(file.data, &row, sizeof row);
+    tensor *rows = weight(n, table, "weight");
+    return ggml_get_rows(n->steps, rows, leaf(n, &file));
+}
+
+/* Writes x behind what the cache FOLDER/in<i>.npy has; gives all that there is, [depth, before + 1,
+ * heads]. */
+static tensor *keep(network *n, uint32_t i, tensor *x, int32_t before) {
+    serve_input file;
+    if (!serve_read(n->folder, i, &file)) serve_fail(n->folder, "a cache is missing");
+    tensor *cache = leaf(n, &file);
+    if (n->output_count == MOST) serve_fail(n->folder, "it has too many caches");
+    n->outputs[n->output_count++] = cache;
+    const int64_t depth = cache->ne[0], heads = cache->ne[2];
+    tensor *own = ggml_view_3d(n->steps, cache, depth, 1, heads, cache->nb[1], cache->nb[2],
+                               (size_t)before * cache->nb[1]);
+    x = ggml_reshape_3d(n->steps, x, depth, 1, heads);
+    ggml_build_forward_expand(n->graph, ggml_cpy(n->steps, x, own));
+    return ggml_view_3d(n->steps, cache, depth, before + 1, heads, cache->nb[1], cache->nb[2], 0);
+}
+
+static tensor *cached_attention(network *n, tensor *x, const char *layer, uint32_t first_cache,
+                                int32_t before) {
+    tensor *k = keep(n, first_cache, linear(n, x, layer, "key."), before),
+           *v = keep(n, first_cache + 1, linear(n, x, layer, "value."), before);
+    tensor *q = ggml_reshape_3d(n->steps, linear(n, x, layer, "query."), k->ne[0], 1, k->ne[2]);
+    tensor *y = ggml_flash_attn_ext(n->steps, q, k, v, NULL, 1 / sqrtf((float)k->ne[0]), 0, 0);
+    return linear(n, ggml_reshape_2d(n->steps, y, x->ne[0], 1), layer, "out.");
+}
+
+static tensor *generator(network *n) {
+    enum { TOKEN, PLACE, LENGTH, TOTAL, CACHES };
+    const int32_t before = number_of(n, LENGTH);
+    tensor *x = ggml_add(n->steps, row_of(n, "token.", number_of(n, TOKEN)),
+                         row_of(n, "position.", number_of(n, PLACE)));
+    serve_input file;
+    for (uint32_t i = 0; serve_read(n->folder, CACHES + 2 * i, &file); i++) {
+        char layer[24];
+        free(file.data);
+        (void)snprintf(layer, sizeof layer, "layers.%u.", i);
+        tensor *seen =
+            cached_attention(n, norm(n, x, layer, "norm1"), layer, CACHES + 2 * i, before);
+        x = ggml_add(n->steps, x, seen);
+        tensor *within =
+            ggml_gelu_erf(n->steps, linear(n, norm(n, x, layer, "norm2"), layer, "up."));
+        x = ggml_add(n->steps, x, linear(n, within, layer, "down."));
+    }
+    return linear(n, norm(n, x, "", "norm"), "", "head.");
+}
+
 /* ---- running ---- */
 
 static void run(void *data) {
@@ -132,9 +202,12 @@ static void run(void *data) {
 
 static const void *output(void *data, uint32_t i, size_t *bytes) {
     network *n = data;
-    *bytes = ggml_nbytes(n->y);
-    if (i > 0) return NULL;
-    ggml_backend_tensor_get(n->y, n->values, 0, *bytes);
+    if (i >= n->output_count) return NULL;
+    *bytes = ggml_nbytes(n->outputs[i]);
+    free(n->values);
+    n->values = malloc(*bytes);
+    if (n->values == NULL) serve_fail("output", "out of memory");
+    ggml_backend_tensor_get(n->outputs[i], n->values, 0, *bytes);
     return n->values;
 }
 
@@ -154,14 +227,19 @@ int main(int argc, char **argv) {
     if (n.backend == NULL) serve_fail("ggml_backend_cpu_init", "it failed");
     ggml_backend_cpu_set_n_threads(n.backend, (int)strtol(argv[2], NULL, 10));
     if (!serve_read(n.folder, 0, &file)) serve_fail(n.folder, "in0.npy is missing");
-    tensor *x = leaf(&n, &file);
-    n.y = file.rank == 2 ? mlp(&n, x) : encoder(&n, x);
-    ggml_set_output(n.y);
     n.graph = ggml_new_graph(n.steps);
-    ggml_build_forward_expand(n.graph, n.y);
+    n.output_count = 1;
+    if (strcmp(file.dtype, "i8") == 0) {
+        free(file.data);
+        n.outputs[0] = generator(&n);
+    } else {
+        tensor *x = leaf(&n, &file);
+        n.outputs[0] = file.rank == 2 ? mlp(&n, x) : encoder(&n, x);
+    }
+    ggml_set_output(n.outputs[0]);
+    ggml_build_forward_expand(n.graph, n.outputs[0]);
     ggml_gallocr_t arena = ggml_gallocr_new(ggml_backend_get_default_buffer_type(n.backend));
-    n.values = malloc(ggml_nbytes(n.y));
-    if (ggml_backend_alloc_ctx_tensors(n.weights, n.backend) == NULL || n.values == NULL ||
+    if (ggml_backend_alloc_ctx_tensors(n.weights, n.backend) == NULL ||
         !ggml_gallocr_alloc_graph(arena, n.graph))
         serve_fail("memory", "there is not enough");
     int i = 0;

@@ -99,6 +99,7 @@ endfunction()
 # indices of 32 and of 64 bits; the variable gets <folder>/<unit>.<type>.<bits>.<ending> of all.
 function(dhow_nvcc_kernels out nvcc folder ending)
   get_property(units GLOBAL PROPERTY DHOW_KERNEL_UNITS)
+  file(GLOB beside ${DHOW_KERNEL_ROOT}/kernels/*.h)
   set(made)
   foreach(entry ${units})
     string(REPLACE ":" ";" parts ${entry})
@@ -113,7 +114,7 @@ function(dhow_nvcc_kernels out nvcc folder ending)
       add_custom_command(OUTPUT ${file}
         COMMAND ${nvcc} -x cu --${ending} -std=c++17 -diag-suppress=68,177,186 ${ARGN} -DT=${type} ${index}
                 -I${DHOW_KERNEL_INCLUDE} ${DHOW_KERNEL_ROOT}/kernels/${unit}.k -o ${file}
-        DEPENDS ${DHOW_KERNEL_ROOT}/kernels/${unit}.k ${DHOW_KERNEL_ROOT}/kernels/panels.h ${DHOW_KERNEL_INCLUDE}/dhow/kernel/k.h
+        DEPENDS ${DHOW_KERNEL_ROOT}/kernels/${unit}.k ${beside} ${DHOW_KERNEL_INCLUDE}/dhow/kernel/k.h
         COMMENT "kernels: ${ending} of ${unit} ${type} ${bits}"
         VERBATIM)
       list(APPEND made ${file})

@@ -34,16 +34,6 @@ FN_SHARED void multiply_tile(LOCALPTR const R *a, LOCALPTR const R *b, LOCALPTR 
     ROW_STEPS
     EACH_ROW(ROW_STORE)
 }
-/* sums = a b */
-#define ROW_ZERO(r) V s##r##_0 = VLOAD(R, zero), s##r##_1 = s##r##_0;
-FN_SHARED void first_tile(LOCALPTR const R *a, LOCALPTR const R *b, LOCALPTR R *sums, idx depth, idx apart)
-{
-    LOCAL(R, zero, LANES(R)) = {0};
-    EACH_ROW(ROW_ZERO)
-    ROW_STEPS
-    EACH_ROW(ROW_STORE)
-}
-
 #ifdef K_C
 #define FETCH(p) __builtin_prefetch(p)
 #else

@@ -428,6 +428,10 @@ typedef struct dhow_blas {
     int32_t (*run)(void *plan, void *stream, dhow_buffer a, dhow_buffer b, dhow_buffer c,
                    dhow_buffer bias, dhow_buffer residual, dhow_buffer workspace, dhow_error *err);
     void (*destroy)(void *plan);
+    /* From minor 2 on, may be NULL: plans of a device whose b have the same n, k, rows, entries and
+     * dtype pack it alike where their numbers are the same and not 0, so that one packed form
+     * serves them all. */
+    uint64_t (*packed_form)(void *plan);
 } dhow_blas;
 
 enum { /* layouts of an image tensor; larger numbers are a backend's own, made by its plans */
@@ -515,6 +519,9 @@ typedef struct dhow_conv {
     int32_t (*reorder)(void *device, void *stream, int32_t dtype, const int64_t *shape,
                        uint32_t src_layout, dhow_buffer src, uint32_t dst_layout, dhow_buffer dst,
                        dhow_error *err);
+    /* From minor 5 on, may be NULL: plans of a device whose weights have the same extents, groups
+     * and dtype pack them alike where their numbers are the same and not 0. */
+    uint64_t (*packed_form)(void *plan);
 } dhow_conv;
 
 /* "dhow.graph/1": what a stream is given between begin() and end() is recorded instead of run, and

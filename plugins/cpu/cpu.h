@@ -18,10 +18,12 @@ typedef enum cpu_when { CPU_NEVER, CPU_WHERE_IT_PAYS, CPU_ALWAYS } cpu_when;
 
 typedef struct cpu_backend {
     const dhow_host *host;
-    cpu_when winograd; /* DHOW_CPU_WINOGRAD: 0, 1, or "always", for tests */
+    /* DHOW_CPU_WINOGRAD, DHOW_CPU_DOTS: 0, 1, or "always", for tests */
+    cpu_when winograd, dots;
 } cpu_backend;
 
 typedef struct cpu_kernel_object cpu_kernel_object;
+typedef struct onednn_form onednn_form;
 
 /* The threads that parallel regions are spread over. */
 typedef struct cpu_team {
@@ -39,8 +41,9 @@ typedef struct cpu_device {
     cpu_team team;
     int isa;                     /* CPU_ISA_* */
     uint64_t memory_bytes;       /* that there can be at most, 0 when unknown */
-    pthread_mutex_t lock;        /* guards builtins */
+    pthread_mutex_t lock;        /* guards builtins and forms */
     cpu_kernel_object *builtins; /* made on first lookup, freed with the device */
+    onednn_form *forms;          /* of packed weights */
 } cpu_device;
 
 typedef struct cpu_stream {
@@ -80,6 +83,8 @@ typedef struct cpu_times {
 void cpu_team_init(cpu_team *team, int threads);
 void cpu_team_destroy(cpu_team *team);
 cpu_region cpu_region_begin(cpu_team *team);
+/* So long all threads of the region took to come. For regions whose own time tells nothing. */
+void cpu_region_called(cpu_team *team, int64_t took);
 /* `expected` is the time in nanoseconds that the region would take if each thread had its core. */
 void cpu_region_end(cpu_team *team, const cpu_region *region, int64_t expected);
 /* The same for work that is done again and again. */
@@ -154,6 +159,7 @@ int onednn_name(int index, const char *soname, int major, char *out, size_t byte
 
 /* onednn.c, or onednn_none.c where no headers were found */
 int32_t cpu_onednn_component(dhow_component *out);
+void onednn_forms_release(cpu_device *device);
 const dhow_blas *cpu_blas(void);
 const dhow_conv *cpu_conv(void);
 

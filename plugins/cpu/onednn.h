@@ -185,8 +185,13 @@ void onednn_work_release(onednn_work *work);
 /* Slots of "dhow.conv/1", whose plans begin with a pointer to theirs: for transposed convolutions,
  * for those of training, see onednn_training.c, and for those of bytes. */
 extern const dhow_conv onednn_transposed, onednn_training, onednn_integers;
-/* Those of winograd_conv.c and narrow_conv.c, which multiply without oneDNN. */
-extern const dhow_conv cpu_winograd, cpu_narrow;
+/* onednn_forms.c: the number of a packed form, the same for the same two descriptors; 0 without
+ * memory. Those of other packings are below ONEDNN_FORMS. */
+enum { WINOGRAD_FORM = 1, DOTS_FORM, DOTS_DILATED_FORM, ONEDNN_FORMS };
+uint64_t onednn_form_of(cpu_device *device, onednn_md plain, onednn_md packed);
+
+/* Those of winograd_conv.c and dots_conv.c, which multiply without oneDNN. */
+extern const dhow_conv cpu_winograd, cpu_dots;
 
 /* Sums of bytes are exact on processors that add them up as 32 bits; on older ones oneDNN adds
  * pairs of products as 16 bits, which saturate. */

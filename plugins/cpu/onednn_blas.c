@@ -280,6 +280,11 @@ static int32_t blas_pack(void *handle, void *stream, dhow_buffer b, dhow_buffer 
                           onednn_address(packed), err);
 }
 
+static uint64_t blas_packed_form(void *handle) {
+    const blas_plan *plan = handle;
+    return onednn_form_of(plan->device, plan->plain_b, plan->packed_b);
+}
+
 /* Bias, residual and activation of a few rows. */
 static void finish_rows(const blas_plan *plan, float *c, const float *bias, const float *residual) {
     static const char *const kernels[] = {NULL,          "relu_f32", "gelu_f32", "gelu_tanh_f32",
@@ -367,10 +372,11 @@ static int32_t blas_run(void *handle, void *stream, dhow_buffer a, dhow_buffer b
 }
 
 static const dhow_blas table = {.struct_size = (uint32_t)sizeof(dhow_blas),
-                                .minor = 1,
+                                .minor = 2,
                                 .plan = blas_plan_make,
                                 .pack = blas_pack,
                                 .run = blas_run,
-                                .destroy = blas_destroy};
+                                .destroy = blas_destroy,
+                                .packed_form = blas_packed_form};
 
 const dhow_blas *cpu_blas(void) { return &table; }

@@ -339,13 +339,19 @@ static int32_t conv_reorder(void *handle, void *stream, int32_t dtype, const int
     return result;
 }
 
+static uint64_t conv_packed_form(void *handle) {
+    const conv_plan *plan = handle;
+    return onednn_form_of(plan->device, plan->plain_weight, plan->packed_weight);
+}
+
 static const dhow_conv convolution = {.struct_size = (uint32_t)sizeof(dhow_conv),
                                       .minor = 1,
                                       .plan = conv_plan_make,
                                       .pack = conv_pack,
                                       .run = conv_run,
                                       .destroy = conv_destroy,
-                                      .reorder = conv_reorder};
+                                      .reorder = conv_reorder,
+                                      .packed_form = conv_packed_form};
 
 /* ---- the table ---- */
 
@@ -355,7 +361,7 @@ static const dhow_conv *table_of(const void *plan) { return *(const dhow_conv *c
 static int32_t plan_any(void *device, const dhow_conv_desc *desc, void **out_plan,
                         dhow_conv_plan_info *out_info, dhow_error *err) {
     const dhow_conv *const tables[] = {
-        &onednn_training, &cpu_narrow, &cpu_winograd,
+        &onednn_training, &cpu_dots, &cpu_winograd,
         desc->flags & DHOW_CONV_TRANSPOSED ? &onednn_transposed : &convolution};
     const int count = desc->flags & DHOW_CONV_WEIGHT_GRADIENT ? 1 : 4;
     int32_t status = DHOW_UNSUPPORTED;
@@ -378,16 +384,22 @@ static int32_t run_any(void *plan, void *stream, dhow_buffer x, dhow_buffer weig
     return table_of(plan)->run(plan, stream, x, weight, y, bias, residual, workspace, err);
 }
 
+static uint64_t packed_form_any(void *plan) {
+    const dhow_conv *of = table_of(plan);
+    return of->packed_form ? of->packed_form(plan) : 0;
+}
+
 static void destroy_any(void *plan) {
     if (plan) table_of(plan)->destroy(plan);
 }
 
 static const dhow_conv table = {.struct_size = (uint32_t)sizeof(dhow_conv),
-                                .minor = 4,
+                                .minor = 5,
                                 .plan = plan_any,
                                 .pack = pack_any,
                                 .run = run_any,
                                 .destroy = destroy_any,
-                                .reorder = conv_reorder};
+                                .reorder = conv_reorder,
+                                .packed_form = packed_form_any};
 
 const dhow_conv *cpu_conv(void) { return &table; }

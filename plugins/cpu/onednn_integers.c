@@ -397,9 +397,15 @@ static int32_t integers_run(void *handle, void *stream, dhow_buffer x, dhow_buff
     return status;
 }
 
+static uint64_t integers_packed_form(void *handle) {
+    const integer_plan *plan = handle;
+    return onednn_form_of(plan->device, plan->plain_weight, plan->packed_weight);
+}
+
 const dhow_conv onednn_integers = {.struct_size = (uint32_t)sizeof(dhow_conv),
                                    .minor = 4,
                                    .plan = integers_plan,
                                    .pack = integers_pack,
                                    .run = integers_run,
-                                   .destroy = integers_destroy};
+                                   .destroy = integers_destroy,
+                                   .packed_form = integers_packed_form};

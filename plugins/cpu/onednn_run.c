@@ -155,6 +155,16 @@ int32_t onednn_work_prepare(onednn_work *work, dhow_error *err) {
     return DHOW_OK;
 }
 
+/* Before a primitive runs for the first time, which takes as long as it likes: whether threads come
+ * at once. The first run of a model has hundreds of such regions, each late on a busy machine. */
+static void call_roll(cpu_team *team, const cpu_region *region) {
+    if (region->threads == 1 || region->starts) return;
+    const int64_t start = cpu_now();
+#pragma omp parallel num_threads(region->threads)
+    __asm__ volatile("" ::: "memory");
+    cpu_region_called(team, cpu_now() - start);
+}
+
 cpu_region onednn_work_begin(onednn_work *work) {
     if (work->alone) return (cpu_region){.threads = 1};
     return cpu_region_begin(&work->device->team);
@@ -167,8 +177,11 @@ int32_t onednn_work_run(onednn_work *work, cpu_region *region, void *const *addr
     /* oneDNN may not have the plan's layouts for fewer threads. */
     if (found == DHOW_UNSUPPORTED) found = take(work, planned_threads(work), &one, err);
     if (found != DHOW_OK) return found;
-    if (!one->has_run) region->starts = 1; /* oneDNN too puts things off until then */
-    region->start = cpu_now();             /* making it took its time */
+    if (!one->has_run) {
+        call_roll(&work->device->team, region);
+        region->starts = 1; /* oneDNN too puts things off until then */
+    }
+    region->start = cpu_now(); /* making it took its time */
     one->has_run = 1;
     const dnnl_status_t status = execute(one, addresses);
     atomic_store(&one->taken, false);
@@ -200,7 +213,9 @@ int32_t onednn_reorder(cpu_device *device, onednn_md from, const void *src, oned
         void *to;
     } source = {.from = src};
     memset(&made, 0, sizeof made);
-    const cpu_region region = cpu_region_begin(&device->team);
+    cpu_region region = cpu_region_begin(&device->team);
+    call_roll(&device->team, &region);
+    region.starts = 1; /* its own time tells nothing: it writes its code */
     const int before = onednn_threads_enter(region.threads);
     dnnl_status_t status = dnnl->dnnl_reorder_primitive_desc_create(&pd, MD(from), dnnl->engine,
                                                                     MD(to), dnnl->engine, NULL);
@@ -215,8 +230,7 @@ int32_t onednn_reorder(cpu_device *device, onednn_md from, const void *src, oned
         status = execute(&made, addresses);
     }
     if (status != dnnl_success) result = onednn_fail(err, "a change of layout", status);
-    /* Its time tells nothing: the first run writes its code. */
-    cpu_region_end(&device->team, &region, cpu_now() - region.start);
+    cpu_region_end(&device->team, &region, 0);
     onednn_primitive_release(&made);
     if (pd) (void)dnnl->dnnl_primitive_desc_destroy(pd);
     return result;

@@ -21,25 +21,27 @@ static int32_t probe(const dhow_host *host, dhow_probe *out, dhow_error *err) {
     return DHOW_OK;
 }
 
-static int32_t read_winograd(const dhow_host *host, cpu_when *out, dhow_error *err) {
-    const char *text = host->env(host->user, "DHOW_CPU_WINOGRAD");
+static int32_t read_when(const dhow_host *host, const char *name, cpu_when *out, dhow_error *err) {
+    const char *text = host->env(host->user, name);
     *out = CPU_WHERE_IT_PAYS;
     if (!text || strcmp(text, "1") == 0 || strcmp(text, "on") == 0) return DHOW_OK;
     *out = strcmp(text, "always") == 0 ? CPU_ALWAYS : CPU_NEVER;
     if (*out == CPU_ALWAYS || strcmp(text, "0") == 0 || strcmp(text, "off") == 0) return DHOW_OK;
-    return cpu_fail(err, DHOW_INVALID_ARGUMENT, 0,
-                    "DHOW_CPU_WINOGRAD: '%.64s' is none of 0, 1, on, off, always", text);
+    return cpu_fail(err, DHOW_INVALID_ARGUMENT, 0, "%s: '%.64s' is none of 0, 1, on, off, always",
+                    name, text);
 }
 
 static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_error *err) {
-    cpu_when winograd;
+    cpu_when winograd, dots;
     *out_backend = NULL;
-    const int32_t status = read_winograd(host, &winograd, err);
+    int32_t status = read_when(host, "DHOW_CPU_WINOGRAD", &winograd, err);
+    if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_DOTS", &dots, err);
     if (status != DHOW_OK) return status;
     cpu_backend *backend = host->alloc(host->user, sizeof *backend, 64);
     if (!backend) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate the CPU backend");
     backend->host = host;
     backend->winograd = winograd;
+    backend->dots = dots;
     *out_backend = backend;
     return DHOW_OK;
 }
@@ -102,6 +104,7 @@ static void device_close(void *handle) {
     if (!device) return;
     const dhow_host *host = device->backend->host;
     cpu_builtins_free(device);
+    onednn_forms_release(device);
     cpu_team_destroy(&device->team);
     (void)pthread_mutex_destroy(&device->lock);
     host->free(host->user, device);

@@ -92,6 +92,10 @@ static int is_no_gain(cpu_team *team, int64_t took, int64_t expected) {
     return team->saved < -SLACK;
 }
 
+void cpu_region_called(cpu_team *team, int64_t took) {
+    if (took > SLACK && is_no_gain(team, took, 0)) step_back(team, took);
+}
+
 /* Ends a region that took so long where `expected` was to be. */
 static void end_after(cpu_team *team, const cpu_region *region, int64_t took, int64_t expected) {
     (void)atomic_fetch_add_explicit(&team->worked, took, memory_order_relaxed);
@@ -100,8 +104,20 @@ static void end_after(cpu_team *team, const cpu_region *region, int64_t took, in
     (void)pthread_mutex_unlock(&team->region);
 }
 
+/* Of time that the calling thread took for a region, what it can have had a core for: at most what
+ * it has had since this was asked last. The clock is slow, so it is asked after long ones alone. */
+static int64_t had_core(int64_t time) {
+    static _Thread_local int64_t before;
+    struct timespec now;
+    if (time < SLACK || clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) != 0) return time;
+    const int64_t used = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec, since = used - before;
+    before = used;
+    return since < time ? since : time;
+}
+
 void cpu_region_end(cpu_team *team, const cpu_region *region, int64_t expected) {
     if (region->start == 0 || (region->threads == 1 && level_of(team) == 0)) return;
+    if (region->threads > 1) expected = had_core(expected);
     end_after(team, region, cpu_now() - region->start, expected);
 }
 
@@ -116,8 +132,9 @@ void cpu_region_end_timed(cpu_team *team, const cpu_region *region, cpu_times *t
             atomic_store_explicit(&times->alone, took, memory_order_relaxed);
     } else if (!region->starts) {
         int64_t *best = &times->divided[region->level];
-        expected =
-            *best > 0 ? *best : FIRST + (int64_t)(times->products / (slowest * region->threads));
+        /* A best time is late too where there was no other yet. */
+        expected = FIRST + (int64_t)(times->products / (slowest * region->threads));
+        if (*best > 0 && *best < expected) expected = *best;
         if (alone > 0 && expected > alone / 2) expected = alone / 2; /* late: slower than alone */
         if (*best == 0 || took < *best) *best = took;
     }

@@ -189,9 +189,15 @@ static int32_t winograd_run(void *handle, void *stream, dhow_buffer x, dhow_buff
     return DHOW_OK;
 }
 
+static uint64_t winograd_packed_form(void *plan) {
+    (void)plan;
+    return WINOGRAD_FORM;
+}
+
 const dhow_conv cpu_winograd = {.struct_size = (uint32_t)sizeof(dhow_conv),
                                 .minor = 1,
                                 .plan = winograd_plan_make,
                                 .pack = winograd_pack_weight,
                                 .run = winograd_run,
-                                .destroy = winograd_destroy};
+                                .destroy = winograd_destroy,
+                                .packed_form = winograd_packed_form};

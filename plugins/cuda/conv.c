@@ -160,6 +160,12 @@ static int32_t pack(void *plan_pointer, void *stream, dhow_buffer weight, dhow_b
     return conv->engine->pack(conv, stream, weight, packed, err);
 }
 
+/* Each engine packs weights of an extent in one way, but for how far it pads them. */
+static uint64_t packed_form(void *plan_pointer) {
+    const dhowi_cuda_conv *conv = plan_pointer;
+    return 2 * conv->packed_bytes + (conv->engine == &dhowi_cuda_conv_by_cudnn);
+}
+
 static int32_t reorder(void *device_pointer, void *stream, int32_t dtype, const int64_t *shape,
                        uint32_t src_layout, dhow_buffer src, uint32_t dst_layout, dhow_buffer dst,
                        dhow_error *err) {
@@ -193,9 +199,10 @@ static void destroy(void *plan_pointer) {
 }
 
 const dhow_conv dhowi_cuda_conv_table = {.struct_size = (uint32_t)sizeof(dhow_conv),
-                                         .minor = 3,
+                                         .minor = 5,
                                          .plan = plan,
                                          .pack = pack,
                                          .run = run,
                                          .destroy = destroy,
-                                         .reorder = reorder};
+                                         .reorder = reorder,
+                                         .packed_form = packed_form};

@@ -230,6 +230,7 @@ FIELD(dhow_blas, plan, int32_t (*)(void *device, const dhow_blas_desc *desc, voi
 FIELD(dhow_blas, pack, int32_t (*)(void *plan, void *stream, dhow_buffer b, dhow_buffer packed, dhow_error *err))
 FIELD(dhow_blas, run, int32_t (*)(void *plan, void *stream, dhow_buffer a, dhow_buffer b, dhow_buffer c, dhow_buffer bias, dhow_buffer residual, dhow_buffer workspace, dhow_error *err))
 FIELD(dhow_blas, destroy, void (*)(void *plan))
+FIELD(dhow_blas, packed_form, uint64_t (*)(void *plan))
 END(dhow_blas)
 
 STRUCT(dhow_conv_desc)
@@ -297,6 +298,7 @@ FIELD(dhow_conv, pack, int32_t (*)(void *plan, void *stream, dhow_buffer weight,
 FIELD(dhow_conv, run, int32_t (*)(void *plan, void *stream, dhow_buffer x, dhow_buffer weight, dhow_buffer y, dhow_buffer bias, dhow_buffer residual, dhow_buffer workspace, dhow_error *err))
 FIELD(dhow_conv, destroy, void (*)(void *plan))
 FIELD(dhow_conv, reorder, int32_t (*)(void *device, void *stream, int32_t dtype, const int64_t *shape, uint32_t src_layout, dhow_buffer src, uint32_t dst_layout, dhow_buffer dst, dhow_error *err))
+FIELD(dhow_conv, packed_form, uint64_t (*)(void *plan))
 END(dhow_conv)
 STRUCT(dhow_capture)
 FIELD(dhow_capture, struct_size, uint32_t)

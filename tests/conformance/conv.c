@@ -287,5 +287,6 @@ const conform_case conform_conv_cases[] = {
     CASE("conv/activation", convolutions_activated, "conv"),
     CASE("conv/layout", convolutions_in_layouts, "conv"),
     CASE("conv/bytes", conform_convolutions_of_bytes, "conv"),
+    CASE("conv/packed_forms", conform_packed_forms, "conv"),
 };
 CASES_END(conform_conv);

@@ -27,8 +27,9 @@ double vendor_tolerance(dhow_dtype dtype, double want, double size);
 /* Puts what was asked for in front of the message. */
 void vendor_prefix(conform_env *env, const char *what);
 
-/* A case of conv, see conv_bytes.c. */
+/* Cases of conv, see conv_bytes.c and packed_forms.c. */
 conform_result conform_convolutions_of_bytes(conform_env *env);
+conform_result conform_packed_forms(conform_env *env);
 
 #define NEEDS_DTYPE_BIT(dtype)                                  \
     if ((env->slots->desc.dtypes & DHOW_DTYPE_BIT(dtype)) == 0) \

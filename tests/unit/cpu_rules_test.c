@@ -109,6 +109,44 @@ static int late_by(cpu_team *team, int64_t nanoseconds) {
 }
 static int late_region(cpu_team *team) { return late_by(team, 1000000); }
 
+/* Regions of a first run are not timed themselves. */
+Test(cpu_team, threads_that_come_late_when_called_are_fewer_from_then_on) {
+    cpu_team team;
+    start(&team, 2);
+    for (int i = 0; i < 1000; i++) cpu_region_called(&team, 100000);
+    cr_assert_eq(region(&team, 1, 0), 2);
+    for (int i = 0; i < 3; i++) cpu_region_called(&team, 8000000);
+    cr_assert_eq(region(&team, 1, 0), 1);
+    cpu_team_destroy(&team);
+}
+
+/* Where the processor was busy from the start. */
+Test(cpu_team, a_best_time_that_was_late_itself_excuses_no_other) {
+    cpu_team team;
+    cpu_times times = {.products = 1e6, .divided = {16000000}};
+    start(&team, 2);
+    for (int i = 0; i < 3; i++) {
+        cpu_region one = cpu_region_begin(&team);
+        one.start = cpu_now() - 16000000;
+        cpu_region_end_timed(&team, &one, &times);
+    }
+    cr_assert_eq(region(&team, 1, 0), 1);
+    cpu_team_destroy(&team);
+}
+
+/* A thread that had no core did not work meanwhile. */
+Test(cpu_team, time_without_a_core_is_no_work) {
+    cpu_team team;
+    start(&team, 2);
+    for (int i = 0; i < 4; i++) {
+        cpu_region one = cpu_region_begin(&team);
+        one.start = cpu_now() - 16000000;
+        cpu_region_end(&team, &one, 16000000);
+    }
+    cr_assert_eq(region(&team, 1, 0), 1);
+    cpu_team_destroy(&team);
+}
+
 /* Two time slices of 8 ms, in which a thread waits beside an idle core. */
 Test(cpu_team, threads_that_wake_on_one_core_cost_no_threads) {
     cpu_team team;

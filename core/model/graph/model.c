@@ -30,11 +30,14 @@ dhow_status dhow_model_create(dhow_context *context, dhow_model **out) {
 static void forget_nodes(dhowi_subgraph *g) {
     for (uint32_t i = 0; i < g->node_count; i++) {
         dhowi_node *n = &g->nodes[i];
-        dhow_tensor_release(n->folding.scale);
-        dhow_tensor_release(n->folding.shift);
-        dhow_tensor_release(n->folding.weight);
-        dhow_tensor_release(n->folding.bias);
-        n->folding = (dhowi_folding){0};
+        while (n->foldings != NULL) {
+            dhowi_folding *f = n->foldings;
+            n->foldings = f->next;
+            dhow_tensor *const all[] = {f->of_weight, f->of_bias, f->scale,
+                                        f->shift,     f->weight,  f->bias};
+            for (size_t k = 0; k < sizeof all / sizeof *all; k++) dhow_tensor_release(all[k]);
+            dhowi_free(f);
+        }
         for (int k = 0; k < 2; k++)
             if (n->branch[k] != NULL) forget_nodes(n->branch[k]);
     }

@@ -41,11 +41,12 @@ typedef struct dhowi_value {
 
 typedef struct dhowi_subgraph dhowi_subgraph;
 
-/* A node's weight and bias with the scale and shift that follow it, kept for later plans. All are
- * NULL when there is none. */
+/* A node's weight and bias with a scale and shift that follow it, kept for later plans. What
+ * follows them in turn scales the result, which is another folding of the node. */
 typedef struct dhowi_folding {
-    int32_t of_weight, of_bias; /* values of the model that were scaled; -1: no bias */
-    dhow_tensor *scale, *shift; /* rows, NULL for none */
+    struct dhowi_folding *next;
+    dhow_tensor *of_weight, *of_bias; /* that were scaled; NULL: no bias */
+    dhow_tensor *scale, *shift;       /* rows, NULL for none */
     dhow_tensor *weight, *bias;
 } dhowi_folding;
 
@@ -60,7 +61,7 @@ typedef struct dhowi_node {
     int32_t *in, *out; /* values, -1 for one not given */
     uint32_t in_count, out_count;
     dhowi_subgraph *branch[2]; /* of If: then, else; or the body of a loop */
-    dhowi_folding folding;
+    dhowi_folding *foldings;
     bool stays_wide; /* f32 in a model that computes in 16 bits, whatever its operator says */
 } dhowi_node;
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/errors/planted.h"
+#include "base/memory/alloc.h"
 #include "model/passes/fuse.h"
 
 /* A known operand with one number for each of the n channels along `axis`. */
@@ -75,12 +76,20 @@ static bool same_row(dhow_tensor *p, dhow_tensor *q) {
            dhow_tensor_host_ptr(q, &y) == DHOW_OK && memcmp(x, y, dhowi_tensor_bytes(p)) == 0;
 }
 
-/* The values of the model that a product has as weight and bias; false when one is no value. */
-static bool folds_values(const dhowi_lowering *b, const dhowi_step *s, int32_t *weight,
-                         int32_t *bias) {
-    *weight = b->items[s->in[1]].value;
-    *bias = s->in[2] >= 0 ? b->items[s->in[2]].value : -1;
-    return s->node != NULL && *weight >= 0 && (s->in[2] < 0 || *bias >= 0);
+/* Whether an operand is as lasting as the model: none, a parameter, what is computed from those
+ * alone, or a folding. */
+static bool lasts(const dhowi_lowering *b, int32_t ref) {
+    const dhow_tensor *t = tensor_at(b, ref);
+    return t == NULL || b->items[ref].value >= 0 ||
+           atomic_load_explicit(&t->storage->frozen, memory_order_relaxed);
+}
+
+/* Whether they are the same part of the same memory. */
+static bool same_part(const dhow_tensor *p, const dhow_tensor *q) {
+    if (p == NULL || q == NULL) return p == q;
+    return p->storage == q->storage && p->offset == q->offset && p->dtype == q->dtype &&
+           p->rank == q->rank &&
+           memcmp(p->shape, q->shape, (size_t)p->rank * sizeof *p->shape) == 0;
 }
 
 static dhow_tensor *kept(dhow_tensor *t) {
@@ -90,33 +99,39 @@ static dhow_tensor *kept(dhow_tensor *t) {
     return t;
 }
 
-/* One folding a node: loops lower a node several times, perhaps with other numbers. */
+/* A few for a node: loops lower one several times, perhaps with other numbers. */
 static void keep_folding(const dhowi_lowering *b, const dhowi_step *before, int32_t scale,
                          int32_t shift, const dhowi_step *after) {
+    enum { MOST_FOLDINGS = 4 };
     dhowi_node *node = (dhowi_node *)(uintptr_t)before->node;
-    int32_t weight, bias;
-    if (!folds_values(b, before, &weight, &bias) || node->folding.weight != NULL) return;
+    dhow_tensor *weight = tensor_at(b, before->in[1]), *bias = tensor_at(b, before->in[2]);
+    int count = 0;
+    if (node == NULL || !lasts(b, before->in[1]) || !lasts(b, before->in[2])) return;
+    for (const dhowi_folding *f = node->foldings; f != NULL; f = f->next) count++;
+    dhowi_folding *f = count < MOST_FOLDINGS ? dhowi_alloc(sizeof *f) : NULL;
+    if (f == NULL) return;
     b->model->keeps_results = true;
-    node->folding = (dhowi_folding){.of_weight = weight,
-                                    .of_bias = bias,
-                                    .scale = kept(tensor_at(b, scale)),
-                                    .shift = kept(tensor_at(b, shift)),
-                                    .weight = kept(tensor_at(b, after->in[1])),
-                                    .bias = kept(tensor_at(b, after->in[2]))};
+    *f = (dhowi_folding){.next = node->foldings,
+                         .of_weight = kept(weight),
+                         .of_bias = kept(bias),
+                         .scale = kept(tensor_at(b, scale)),
+                         .shift = kept(tensor_at(b, shift)),
+                         .weight = kept(tensor_at(b, after->in[1])),
+                         .bias = kept(tensor_at(b, after->in[2]))};
+    node->foldings = f;
 }
 
 static dhow_status take_folding(dhowi_lowering *b, dhowi_step *s, int32_t scale, int32_t shift,
                                 bool *taken) {
-    int32_t weight, bias;
-    *taken = false;
-    if (!folds_values(b, s, &weight, &bias)) return DHOW_OK;
-    const dhowi_folding *f = &s->node->folding;
-    if (!DHOWI_GUARD(folding_of_other_numbers, f->of_weight == weight && f->of_bias == bias &&
-                                                   same_row(f->scale, tensor_at(b, scale)) &&
-                                                   same_row(f->shift, tensor_at(b, shift))) ||
-        f->weight == NULL)
-        return DHOW_OK;
-    *taken = true;
+    const dhowi_folding *f = s->node != NULL ? s->node->foldings : NULL;
+    while (f != NULL &&
+           !(same_part(f->of_weight, tensor_at(b, s->in[1])) &&
+             same_part(f->of_bias, tensor_at(b, s->in[2])) &&
+             DHOWI_GUARD(folding_of_other_numbers, same_row(f->scale, tensor_at(b, scale)) &&
+                                                       same_row(f->shift, tensor_at(b, shift)))))
+        f = f->next;
+    *taken = f != NULL;
+    if (f == NULL) return DHOW_OK;
     DHOWI_TRY(dhowi_known(b, f->weight, -1, &s->in[1]));
     return f->bias != NULL ? dhowi_known(b, f->bias, -1, &s->in[2]) : DHOW_OK;
 }

@@ -17,7 +17,7 @@ static dhow_status copy_graph(dhow_model *m, const dhowi_subgraph *from, dhowi_s
     for (; to->node_count < from->node_count; to->node_count++) {
         dhowi_node *n = &to->nodes[to->node_count];
         *n = from->nodes[to->node_count];
-        n->folding = (dhowi_folding){0};
+        n->foldings = NULL;
         n->branch[0] = n->branch[1] = NULL;
     }
     for (uint32_t i = 0; i < to->node_count; i++) {

@@ -4,6 +4,7 @@
  */
 #include "ops/run/vendor.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "base/memory/alloc.h"
@@ -42,8 +43,8 @@ static void *make_vendor(dhow_device *device) {
         return NULL;
     }
     pthread_mutex_init(&v->mutex, NULL);
-    v->blas = extension(device, "dhow.blas/1", sizeof(dhow_blas));
-    v->conv = extension(device, "dhow.conv/1", sizeof(dhow_conv));
+    v->blas = extension(device, "dhow.blas/1", offsetof(dhow_blas, packed_form));
+    v->conv = extension(device, "dhow.conv/1", offsetof(dhow_conv, packed_form));
     return v;
 }
 
@@ -51,6 +52,7 @@ void dhowi_vendor_plan_drop(const dhowi_vendor_plan *plan) {
     dhowi_vendor_plan *p = (dhowi_vendor_plan *)(uintptr_t)plan;
     if (p == NULL || atomic_fetch_sub(&p->users, 1) != 1) return;
     if (p->native != NULL) p->destroy(p->native);
+    dhowi_vendor_plan_drop(p->settled);
     dhowi_free(p);
 }
 
@@ -81,6 +83,30 @@ const dhow_conv *dhowi_conv_of(dhow_device *device) {
     return v != NULL ? v->conv : NULL;
 }
 
+/* A number for how a plan packs weights of its shape; 0: as no other plan does. */
+static uint64_t form_of(const vendor *v, const dhowi_vendor_plan *p) {
+    const dhow_conv_desc *c = &p->desc.conv;
+    const dhow_blas_desc *b = &p->desc.blas;
+    const uint32_t size = p->conv ? v->conv->struct_size : v->blas->struct_size;
+    if (p->packed_bytes == 0 || size < (p->conv ? sizeof(dhow_conv) : sizeof(dhow_blas))) return 0;
+    uint64_t (*ask)(void *plan) = p->conv ? v->conv->packed_form : v->blas->packed_form;
+    const int64_t number = ask != NULL ? (int64_t)ask(p->native) : 0;
+    const int64_t of_conv[] = {number,
+                               c->c,
+                               c->k,
+                               c->kd,
+                               c->kh,
+                               c->kw,
+                               c->groups,
+                               c->weight_dtype,
+                               c->flags & DHOW_CONV_TRANSPOSED};
+    const int64_t of_blas[] = {number, b->n,        b->k,       b->batch,
+                               b->ldb, b->stride_b, b->dtype_b, b->flags & DHOW_BLAS_TRANSPOSE_B};
+    if (number == 0) return 0;
+    return p->conv ? dhowi_hash(~DHOWI_HASH_SEED, of_conv, sizeof of_conv)
+                   : dhowi_hash(DHOWI_HASH_SEED, of_blas, sizeof of_blas);
+}
+
 /* Asks the extension; a refusal is a plan without native part, to be remembered unless it is of the
  * moment alone. */
 static dhow_status make_plan(dhow_device *device, const vendor *v, dhowi_vendor_plan *p,
@@ -101,6 +127,7 @@ static dhow_status make_plan(dhow_device *device, const vendor *v, dhowi_vendor_
                              &p->packed_bytes, &err);
     }
     *out_lasting = code != DHOW_UNAVAILABLE;
+    if (code == DHOW_OK) p->packed_form = form_of(v, p);
     if (code == DHOW_OK) return DHOW_OK;
     p->native = NULL;
     if (code == DHOW_UNSUPPORTED || code == DHOW_UNAVAILABLE) {
@@ -134,6 +161,7 @@ static bool look_up(vendor *v, const dhowi_vendor_plan *wanted, const dhowi_vend
     }
     if (p == NULL) return false;
     p->used = ++v->lookups;
+    if (p->settled != NULL) p = p->settled;
     if (p->native != NULL) {
         atomic_fetch_add(&p->users, 1);
         *out = p;
@@ -150,29 +178,68 @@ static void insert(vendor *v, dhowi_vendor_plan *p) {
     *bucket = p;
 }
 
+static dhowi_vendor_plan *new_plan(const vendor *v, const dhowi_vendor_plan *wanted) {
+    dhowi_vendor_plan *p = dhowi_alloc(sizeof *p);
+    if (p == NULL) return NULL;
+    *p = *wanted;
+    p->destroy = p->conv ? v->conv->destroy : v->blas->destroy;
+    atomic_init(&p->users, 1);
+    return p;
+}
+
+/* Under the mutex: p, or what another thread has made of the same description meanwhile. */
+static void add(vendor *v, dhowi_vendor_plan *p, const dhowi_vendor_plan **out) {
+    if (!look_up(v, p, out)) {
+        p->serial = ++v->made;
+        insert(v, p);
+        (void)look_up(v, p, out);
+        return;
+    }
+    dhowi_vendor_plan_drop(p);
+}
+
+/* A convolution in any layouts has become one in those that it settled on: the steps that ask for
+ * these later need no other. */
+static bool settles(const dhowi_vendor_plan *p) {
+    return p->conv && p->native != NULL &&
+           (p->desc.conv.src_layout != p->src_layout || p->desc.conv.dst_layout != p->dst_layout);
+}
+
+static uint64_t hash_of(bool conv, const void *desc, size_t bytes) {
+    return dhowi_hash(conv ? ~DHOWI_HASH_SEED : DHOWI_HASH_SEED, desc, bytes);
+}
+
+static void settle(dhowi_vendor_plan *p) {
+    p->desc.conv.src_layout = p->src_layout;
+    p->desc.conv.dst_layout = p->dst_layout;
+    p->hash = hash_of(true, &p->desc.conv, sizeof p->desc.conv);
+}
+
 /* The library may think for long, and other threads go on meanwhile. Where two of them make the
  * same plan, the first that is ready serves both. */
 static dhow_status add_plan(dhow_device *device, vendor *v, const dhowi_vendor_plan *wanted,
                             const dhowi_vendor_plan **out) {
-    bool lasting;
-    dhowi_vendor_plan *p = dhowi_alloc(sizeof *p);
-    if (p == NULL) return dhowi_fail_memory("plan");
-    *p = *wanted;
-    p->destroy = p->conv ? v->conv->destroy : v->blas->destroy;
-    atomic_init(&p->users, 1);
-    dhow_status status = make_plan(device, v, p, &lasting);
-    if (status == DHOW_OK && lasting) {
-        pthread_mutex_lock(&v->mutex);
-        if (!look_up(v, wanted, out)) {
-            p->serial = ++v->made;
-            insert(v, p);
-            (void)look_up(v, wanted, out);
-            p = NULL;
-        }
-        pthread_mutex_unlock(&v->mutex);
+    bool lasting = false;
+    dhowi_vendor_plan *p = new_plan(v, wanted), *asked = new_plan(v, wanted);
+    dhow_status status =
+        p != NULL && asked != NULL ? make_plan(device, v, p, &lasting) : dhowi_fail_memory("plan");
+    if (status != DHOW_OK || !lasting) {
+        dhowi_vendor_plan_drop(p);
+        dhowi_vendor_plan_drop(asked);
+        return status;
     }
-    dhowi_vendor_plan_drop(p);
-    return status;
+    const bool settled = settles(p);
+    if (settled) settle(p);
+    pthread_mutex_lock(&v->mutex);
+    add(v, p, out);
+    if (settled && *out != NULL) {
+        asked->settled = (dhowi_vendor_plan *)(uintptr_t)*out;
+        add(v, asked, out);
+        asked = NULL;
+    }
+    pthread_mutex_unlock(&v->mutex);
+    dhowi_vendor_plan_drop(asked);
+    return DHOW_OK;
 }
 
 static dhow_status find_plan(dhow_device *device, const dhowi_vendor_plan *wanted,
@@ -192,7 +259,7 @@ dhow_status dhowi_blas_plan(dhow_device *device, const dhow_blas_desc *desc,
     dhowi_vendor_plan wanted;
     memset(&wanted, 0, sizeof wanted);
     wanted.desc.blas = *desc;
-    wanted.hash = dhowi_hash(DHOWI_HASH_SEED, desc, sizeof *desc);
+    wanted.hash = hash_of(false, desc, sizeof *desc);
     return find_plan(device, &wanted, out);
 }
 
@@ -204,7 +271,7 @@ dhow_status dhowi_conv_plan(dhow_device *device, const dhow_conv_desc *desc,
     memset(&wanted, 0, sizeof wanted);
     wanted.conv = true;
     wanted.desc.conv = *desc;
-    wanted.hash = dhowi_hash(~DHOWI_HASH_SEED, desc, sizeof *desc);
+    wanted.hash = hash_of(true, desc, sizeof *desc);
     return find_plan(device, &wanted, out);
 }
 
@@ -245,7 +312,8 @@ static dhow_status make_packed(dhow_stream *stream, const dhowi_vendor_plan *pla
 
 dhow_status dhowi_vendor_plan_packed(dhow_stream *stream, const dhowi_vendor_plan *plan,
                                      dhow_tensor *weight, dhowi_storage **out) {
-    const uint64_t parts[] = {plan->serial, (uint64_t)weight->offset};
+    const uint64_t form = plan->packed_form != 0 ? plan->packed_form : plan->serial;
+    const uint64_t parts[] = {form, (uint64_t)weight->offset};
     uint64_t key = dhowi_hash(DHOWI_HASH_SEED, parts, sizeof parts);
     dhowi_storage *packed;
     *out = dhowi_storage_companion(weight->storage, key);

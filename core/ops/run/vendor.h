@@ -19,8 +19,10 @@ typedef struct dhowi_vendor_plan {
         dhow_blas_desc blas;
         dhow_conv_desc conv;
     } desc;
-    void *native; /* NULL: refused */
+    void *native;                      /* NULL: refused, or another's */
+    struct dhowi_vendor_plan *settled; /* of any layouts: the plan of those it settled on */
     uint64_t workspace_bytes, packed_bytes;
+    uint64_t packed_form;            /* the same for plans that pack a weight alike */
     uint32_t src_layout, dst_layout; /* of a convolution */
 } dhowi_vendor_plan;
 
@@ -37,7 +39,8 @@ dhow_status dhowi_conv_plan(dhow_device *device, const dhow_conv_desc *desc,
 
 void dhowi_vendor_plan_drop(const dhowi_vendor_plan *plan);
 
-/* The packed form of a frozen tensor for a plan, kept beside its storage; release it. */
+/* The packed form of a frozen tensor for a plan, kept beside its storage and shared by plans that
+ * pack alike; release it. */
 dhow_status dhowi_vendor_plan_packed(dhow_stream *stream, const dhowi_vendor_plan *plan,
                                      dhow_tensor *weight, dhowi_storage **out);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolutions to few channels against sums in double.
+ * Convolutions as dot products against sums in double.
  */
-#include "plugins/cpu/narrow.h"
+#include "plugins/cpu/dots.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -26,8 +26,8 @@ static int64_t extent(int64_t n, int64_t kernel, int64_t stride, int64_t dilatio
     return (n + pads - (kernel - 1) * dilation - 1) / stride + 1;
 }
 
-/* The weight lies [kh][kw][k][c padded]. */
-static double sum_at(const narrow_job *j, int64_t n, int64_t h, int64_t w, int64_t k) {
+static double sum_at(const dots_job *j, const float *weight, int64_t n, int64_t h, int64_t w,
+                     int64_t k) {
     double sum = j->bias[k];
     for (int64_t t = 0; t < j->kh * j->kw; t++) {
         const int64_t y = h * j->stride[0] - j->pad[0] + t / j->kw * j->dilation[0];
@@ -35,44 +35,47 @@ static double sum_at(const narrow_job *j, int64_t n, int64_t h, int64_t w, int64
         if (y < 0 || y >= j->height || x < 0 || x >= j->width) continue;
         for (int64_t c = 0; c < j->c; c++)
             sum += (double)j->x[((n * j->height + y) * j->width + x) * j->c + c] *
-                   j->weight[(t * j->k + k) * narrow_padded(j->c) + c];
+                   weight[(k * j->c + c) * j->kh * j->kw + t];
     }
     return sum;
 }
 
-static void expect_rows(narrow_job *j, int64_t images) {
+static void expect_rows(dots_job *j, int64_t images) {
     const int64_t places = images * j->out_height * j->out_width;
     float *x = numbers(images * j->height * j->width * j->c), *bias = numbers(j->k),
-          *weight = numbers(j->kh * j->kw * j->k * narrow_padded(j->c)),
+          *weight = numbers(j->k * j->c * j->kh * j->kw), *packed = numbers(dots_packed(j)),
           *residual = numbers(places * j->k), *y = numbers(places * j->k);
-    j->x = x, j->weight = weight, j->bias = bias, j->residual = residual, j->y = y;
-    for (int64_t row = 0; row < images * j->out_height; row++) narrow_row(j, row);
+    dots_pack(j, weight, packed);
+    j->x = x, j->weight = packed, j->bias = bias, j->residual = residual, j->y = y;
+    for (int64_t p = 0; p < images * j->out_height * dots_parts(j); p++) dots_part(j, p);
     for (int64_t i = 0; i < places * j->k; i++) {
         const int64_t k = i % j->k, w = i / j->k % j->out_width,
                       h = i / j->k / j->out_width % j->out_height,
                       n = i / j->k / j->out_width / j->out_height;
-        const double want = fmax(sum_at(j, n, h, w, k) + residual[i], 0);
+        const double want = fmax(sum_at(j, weight, n, h, w, k) + residual[i], 0);
         cr_assert_float_eq(y[i], want, 2e-5, "k %d c %d %dx%d: element %d is %.9g, not %.9g",
                            (int)j->k, (int)j->c, (int)j->kh, (int)j->kw, (int)i, y[i], want);
     }
-    free(x), free(bias), free(weight), free(residual), free(y);
+    free(x), free(bias), free(weight), free(packed), free(residual), free(y);
 }
 
-Test(narrow, equals_sums_in_double) {
+Test(dots, equal_sums_in_double) {
     if (!__builtin_cpu_supports("avx512vl")) cr_skip_test("this processor has no AVX-512");
-    static const int64_t windows[][2] = {{1, 1}, {3, 3}, {2, 5}};
-    for (int i = 0; i < 4 * 3 * 8; i++) {
-        const int64_t *window = windows[i / 4 % 3], how = i / 12;
-        narrow_job j = {.height = 7,
-                        .width = 29,
-                        .c = 16 + how * 9,
-                        .k = 1 + i % 4,
-                        .kh = window[0],
-                        .kw = window[1],
-                        .stride = {1 + how % 2, 1 + how / 2 % 2},
-                        .dilation = {1 + how / 4 % 2, 1 + how % 2},
-                        .pad = {how % 3, how % 4},
-                        .activation = {DHOW_ACTIVATION_RELU, 0, 0}};
+    static const int64_t windows[][2] = {{1, 1}, {3, 3}, {2, 5}, {1, 20}},
+                         results[] = {1, 2, 3, 4, 7, 36};
+    for (int i = 0; i < 6 * 4 * 8; i++) {
+        const int64_t *window = windows[i / 6 % 4], how = i / 24;
+        dots_job j = {.height = 7,
+                      .width = 45,
+                      .c = how % 4 == 3 ? 1 : 5 + how * 9,
+                      .k = results[i % 6],
+                      .kh = window[0],
+                      .kw = window[1],
+                      .stride = {1 + how % 2, 1 + how / 2 % 2},
+                      .dilation = {1 + how / 4 % 2, 1 + how % 2},
+                      .pad = {how % 3, how % 4},
+                      .part = 16 + 5 * (i % 3),
+                      .activation = {DHOW_ACTIVATION_RELU, 0, 0}};
         j.out_height = extent(j.height, j.kh, j.stride[0], j.dilation[0], 2 * j.pad[0]);
         j.out_width = extent(j.width, j.kw, j.stride[1], j.dilation[1], 2 * j.pad[1]);
         expect_rows(&j, 2);
