@@ -222,6 +222,7 @@ static dhow_status emit_all(dhowi_lowering *b, const dhowi_recurrent_node *n, co
 dhow_status dhowi_recur_whole(dhowi_lowering *b, const dhowi_recurrent_node *n, int32_t lengths) {
     static const int32_t batch_first[] = {2, 0, 1, 3}, swapped[] = {1, 0, 2};
     const dhow_dtype dtype = dhowi_desc_at(b, n->x)->dtype;
+    const int64_t last[] = {n->directions, n->batch, n->hidden};
     operands o = {.c = -1, .more = -1, .lengths = lengths};
     int32_t bias, states;
     DHOWI_TRY(biases(b, n, &bias, &o.more));
@@ -235,7 +236,8 @@ dhow_status dhowi_recur_whole(dhowi_lowering *b, const dhowi_recurrent_node *n, 
     DHOWI_TRY(dhowi_cast_to(b, b->out[0], dtype, &b->out[0]));
     if (n->batchwise) DHOWI_TRY(dhowi_permute(b, b->out[0], batch_first, &b->out[0]));
     for (uint32_t i = 1; i < DHOWI_MIN(b->out_count, n->gates == 4 ? 3u : 2u); i++) {
-        DHOWI_TRY(dhowi_part_of(b, states, 0, i - 1, &b->out[i]));
+        DHOWI_TRY(dhowi_narrow(b, states, 0, i - 1, 1, 1, &b->out[i]));
+        DHOWI_TRY(dhowi_reshape(b, b->out[i], 3, last, &b->out[i]));
         DHOWI_TRY(dhowi_cast_to(b, b->out[i], dtype, &b->out[i]));
         if (n->batchwise) DHOWI_TRY(dhowi_permute(b, b->out[i], swapped, &b->out[i]));
     }
