@@ -391,9 +391,10 @@ enum {                                  /* dhow_blas_desc.flags, dhow_conv_desc.
                                 << 4,  /* residual, laid out as c, is added before the activation */
        DHOW_CONV_TRANSPOSED = 1u << 5, /* of conv, from minor 1 on: see depth */
        DHOW_CONV_WEIGHT_GRADIENT = 1u << 6, /* of conv, from minor 2 on: see dhow_conv_desc */
-       DHOW_CONV_EXACT_SUMS = 1u << 7 /* of conv: x and weight are integers and their sums stay
-                                         below 2^24, so that only transforms and roundings between
-                                         lose anything: UNSUPPORTED where there might be some */
+       DHOW_CONV_EXACT_SUMS = 1u << 7, /* of conv: x and weight are integers and their sums stay
+                                          below 2^24, so that only transforms and roundings between
+                                          lose anything: UNSUPPORTED where there might be some */
+       DHOW_CONV_ZERO_GIVEN = 1u << 8  /* of conv, from minor 6 on: see dst_dtype */
 };
 
 /* c = activation(alpha op(a) op(b) + beta c + bias + residual), row-major, per batch entry. Tables
@@ -468,7 +469,8 @@ typedef struct dhow_conv_tail {
  * then dy[n][k][...], what its result has as derivative, and y is dw[k][c/groups][...]. Tables of
  * minor 3 are also asked, without DHOW_CONV_ flags, for a convolution of an activation of x:
  * src_activation is RELU or CLIP, with bounds that the dtype holds. Padding stays 0. Tables of
- * minor 4 are also asked for sums of integers, see dst_dtype. */
+ * minor 4 are also asked for sums of integers, see dst_dtype; those of minor 6 with zero points
+ * that only the device knows, too. */
 typedef struct dhow_conv_desc {
     uint32_t struct_size;
     uint32_t flags;
@@ -487,7 +489,8 @@ typedef struct dhow_conv_desc {
     float src_activation_alpha, src_activation_beta;
     /* From minor 4 on, 0 but for sums of integers, which are two-dimensional and have a constant
      * weight: x is U8 or I8, weight I8, compute I32. Elements of x stand for x - src_zero, and what
-     * pads them for 0. To I32 y is the sums, exact below 2^24. To F32, U8 or I8, with
+     * pads them for 0. To I32 y is the sums, exact below 2^24; there, with DHOW_CONV_ZERO_GIVEN,
+     * the buffer `bias` is the zero point, i32[1], and src_zero 0. To F32, U8 or I8, with
      * DHOW_EPILOGUE_BIAS, it is (sum + bias[0][k]) bias[1][k] in f32, as the operations of
      * `tail` change it, `bias` being f32[2 or more][k]; of bytes they are rounded to the nearest,
      * ties to even, and saturated. The residual is of residual_dtype: F32, U8 or I8. */

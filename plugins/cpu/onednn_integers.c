@@ -59,19 +59,25 @@ static dnnl_data_type_t type_of(int32_t dtype) {
 
 /* ---- attributes ---- */
 
+static int has_zero(const dhow_conv_desc *d) {
+    return d->src_zero != 0 || (d->flags & DHOW_CONV_ZERO_GIVEN) != 0;
+}
+
+/* oneDNN 3 reads all zero points when it runs, oneDNN 2 those that were not told before. */
 #if DNNL_VERSION_MAJOR == 2
-static dnnl_status_t set_src_zero(dnnl_primitive_attr_t attr, int32_t zero) {
+static int reads_zero(const dhow_conv_desc *d) { return (d->flags & DHOW_CONV_ZERO_GIVEN) != 0; }
+static dnnl_status_t set_src_zero(dnnl_primitive_attr_t attr, const dhow_conv_desc *d) {
+    const int32_t zero = reads_zero(d) ? DNNL_RUNTIME_S32_VAL : d->src_zero;
     return onednn_loaded.dnnl_primitive_attr_set_zero_points(attr, DNNL_ARG_SRC, 1, 0, &zero);
 }
-static dnnl_status_t add_src_zero(onednn_primitive *made) {
-    (void)made;
-    return dnnl_success;
-}
 #else
-static dnnl_status_t set_src_zero(dnnl_primitive_attr_t attr, int32_t zero) {
-    (void)zero;
+static int reads_zero(const dhow_conv_desc *d) { return has_zero(d); }
+static dnnl_status_t set_src_zero(dnnl_primitive_attr_t attr, const dhow_conv_desc *d) {
+    (void)d;
     return onednn_loaded.dnnl_primitive_attr_set_zero_points_mask(attr, DNNL_ARG_SRC, 0);
 }
+#endif
+
 static dnnl_status_t add_src_zero(onednn_primitive *made) {
     const dnnl_dims_t one = {1};
     onednn_md md;
@@ -82,7 +88,6 @@ static dnnl_status_t add_src_zero(onednn_primitive *made) {
     onednn_md_release(&md);
     return status;
 }
-#endif
 
 typedef struct integer_mds {
     onednn_md x, y, plain_weight, weight, packed_weight, bias, row, residual, number, scratch;
@@ -189,7 +194,7 @@ static dnnl_status_t make_attributes(const dhow_conv_desc *d, const integer_mds 
     dnnl_status_t status = dnnl->dnnl_primitive_attr_create(attr);
     if (status == dnnl_success)
         status = dnnl->dnnl_primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user);
-    if (status == dnnl_success && d->src_zero != 0) status = set_src_zero(*attr, d->src_zero);
+    if (status == dnnl_success && has_zero(d)) status = set_src_zero(*attr, d);
     if (status == dnnl_success) status = dnnl->dnnl_post_ops_create(&ops->list);
     if (status == dnnl_success) status = append_all(ops, d, mds);
     if (status == dnnl_success) status = dnnl->dnnl_primitive_attr_set_post_ops(*attr, ops->list);
@@ -246,7 +251,7 @@ static dnnl_status_t make_operands(const dhow_conv_desc *d, const post_ops *ops,
         status = onednn_primitive_operand(
             made, DNNL_ARG_ATTR_MULTIPLE_POST_OP(ops->extra[i].index) | DNNL_ARG_SRC_1,
             md_of(mds, ops->extra[i].kind));
-    return status == dnnl_success && d->src_zero != 0 ? add_src_zero(made) : status;
+    return status == dnnl_success && reads_zero(d) ? add_src_zero(made) : status;
 }
 
 /* What the first primitive of a plan chose holds for all. */
@@ -328,7 +333,8 @@ static int has_types(const dhow_conv_desc *d) {
         (d->dst_dtype == DHOW_F32 || d->dst_dtype == DHOW_U8 || d->dst_dtype == DHOW_I8) &&
         (d->flags & DHOW_EPILOGUE_BIAS);
     return (d->dtype == DHOW_U8 || d->dtype == DHOW_I8) && d->weight_dtype == DHOW_I8 &&
-           (to_sums || to_values) && d->tail_count <= DHOW_CONV_TAIL;
+           (to_sums || (to_values && !(d->flags & DHOW_CONV_ZERO_GIVEN))) &&
+           d->tail_count <= DHOW_CONV_TAIL;
 }
 
 static int32_t integers_plan(void *handle, const dhow_conv_desc *d, void **out_plan,
@@ -390,7 +396,8 @@ static int32_t integers_run(void *handle, void *stream, dhow_buffer x, dhow_buff
                              : kind == OPERAND_RESIDUAL ? onednn_address(residual)
                                                         : (void *)&plan->ops.number[number++];
     }
-    addresses[count] = &plan->desc.src_zero;
+    addresses[count] =
+        d->flags & DHOW_CONV_ZERO_GIVEN ? onednn_address(bias) : (void *)&plan->desc.src_zero;
     cpu_region region = onednn_work_begin(&plan->work);
     const int32_t status = onednn_work_run(&plan->work, &region, addresses, err);
     onednn_work_end(&plan->work, &region);
@@ -403,7 +410,7 @@ static uint64_t integers_packed_form(void *handle) {
 }
 
 const dhow_conv onednn_integers = {.struct_size = (uint32_t)sizeof(dhow_conv),
-                                   .minor = 4,
+                                   .minor = 6,
                                    .plan = integers_plan,
                                    .pack = integers_pack,
                                    .run = integers_run,

@@ -47,7 +47,9 @@ typedef struct dhowi_code_weights {
     int32_t codes, zero; /* zero: one number, or one for each result; -1 for none */
     int64_t results, terms;
     bool columns;
-    bool exact; /* sums must lie within what f32 has exactly */
+    bool exact;      /* sums must lie within what f32 has exactly */
+    int32_t *shifts; /* not NULL: may become i32[results], what all weights of a result are more
+                        than those made of them, as where 8 bits do not hold them; -1 for none */
 } dhowi_code_weights;
 /* The weights less their zero points as i8 of a shape of [results][terms]; *fits is false where one
  * does not fit, or where sums may not be exact. */

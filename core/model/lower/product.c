@@ -101,45 +101,95 @@ static int32_t byte_at(dhow_dtype dtype, const void *bytes, int64_t i) {
     return dtype == DHOW_I8 ? ((const int8_t *)bytes)[i] : ((const uint8_t *)bytes)[i];
 }
 
-/* The weights less their zero points as i8[k, n], and the sums of their columns as i32[1, n]; *out
- * is -1 where one does not fit. */
-static dhow_status centre_columns(dhowi_lowering *b, const operands *o, int32_t *out,
-                                  int32_t *out_sums) {
-    const int64_t k = o->q.shape[0], n = o->q.shape[1];
-    const dhow_dtype dtype = dhowi_desc_at(b, o->y)->dtype;
-    const dhowi_tensor_desc weights = {.dtype = DHOW_I8, .rank = 2, .shape = {k, n}},
-                            row = {.dtype = DHOW_I32, .rank = 2, .shape = {1, n}};
-    const void *codes, *zeros = NULL;
-    void *bytes, *numbers;
-    int64_t zero_count = 0;
-    *out = -1;
-    if (!dhowi_fold(b, (uint64_t)(k * n) + 4 * (uint64_t)n)) return DHOW_OK;
-    DHOWI_TRY(bytes_of(b, o->y, &codes));
-    if (codes == NULL) return DHOW_OK;
-    if (o->y_zero >= 0) {
-        zero_count = dhowi_count_of(dhowi_desc_at(b, o->y_zero));
-        DHOWI_TRY(bytes_of(b, o->y_zero, &zeros));
-        if (zeros == NULL) return DHOW_OK;
+/* Known codes and their zero points in the host's memory. */
+typedef struct known_codes {
+    dhow_dtype dtype;
+    const void *codes, *zeros;
+    int64_t zero_count;
+} known_codes;
+
+/* *there is false where that is too much for the host. */
+static dhow_status read_codes(dhowi_lowering *b, int32_t codes, int32_t zero, known_codes *out,
+                              bool *there) {
+    *out = (known_codes){.dtype = dhowi_desc_at(b, codes)->dtype};
+    DHOWI_TRY(bytes_of(b, codes, &out->codes));
+    if (zero >= 0) {
+        out->zero_count = dhowi_count_of(dhowi_desc_at(b, zero));
+        DHOWI_TRY(bytes_of(b, zero, &out->zeros));
     }
-    int32_t made, sums;
-    DHOWI_TRY(dhowi_item_known(b, &weights, &made));
-    DHOWI_TRY(dhowi_item_known(b, &row, &sums));
-    DHOWI_TRY(dhow_tensor_host_ptr(b->items[made].tensor, &bytes));
-    DHOWI_TRY(dhow_tensor_host_ptr(b->items[sums].tensor, &numbers));
-    memset(numbers, 0, (size_t)n * sizeof(int32_t));
+    *there = out->codes != NULL && (zero < 0 || out->zeros != NULL);
+    return DHOW_OK;
+}
+
+static int32_t zero_of(const known_codes *k, int64_t result) {
+    return k->zeros == NULL ? 0 : byte_at(k->dtype, k->zeros, k->zero_count == 1 ? 0 : result);
+}
+
+/* What is taken off codes in place of a zero point that would leave them too large for i8. */
+static int32_t middle_of(const known_codes *k) { return k->dtype == DHOW_U8 ? 128 : 0; }
+
+/* Weights of a product as i8[k, n], the sums of the columns of what they stand for as i32[1, n],
+ * and what all of a column stand for beyond their bytes, i32[1, n]; -1 for nothing. */
+typedef struct columns {
+    int32_t weights, sums, shifts;
+} columns;
+
+/* Takes shifts[n] more than zero points off codes; sums[n] are without them. Columns that i8 does
+ * not hold so get a shift, and *fits is false. */
+static void fill_columns(const known_codes *from, int64_t k, int64_t n, int32_t *shifts, int8_t *to,
+                         int32_t *sums, bool *fits) {
+    *fits = true;
+    memset(sums, 0, (size_t)n * sizeof *sums);
     for (int64_t i = 0; i < k; i++) {
         for (int64_t j = 0; j < n; j++) {
-            const int32_t zero =
-                zero_count == 0 ? 0 : byte_at(dtype, zeros, zero_count == 1 ? 0 : j);
-            const int32_t value = byte_at(dtype, codes, i * n + j) - zero;
-            if (value < INT8_MIN || value > INT8_MAX) return DHOW_OK;
-            ((int8_t *)bytes)[i * n + j] = (int8_t)value;
-            ((int32_t *)numbers)[j] += value;
+            const int32_t zero = zero_of(from, j);
+            const int32_t value = byte_at(from->dtype, from->codes, i * n + j) - zero;
+            const int32_t made = value - shifts[j];
+            to[i * n + j] = (int8_t)made;
+            sums[j] += value;
+            if (made >= INT8_MIN && made <= INT8_MAX) continue;
+            shifts[j] = middle_of(from) - zero;
+            *fits = false;
         }
     }
-    *out = made;
-    *out_sums = sums;
+}
+
+/* out->weights is -1 where that is too much for the host. */
+static dhow_status centre_columns(dhowi_lowering *b, const operands *o, columns *out) {
+    const int64_t k = o->q.shape[0], n = o->q.shape[1];
+    const dhowi_tensor_desc weights = {.dtype = DHOW_I8, .rank = 2, .shape = {k, n}},
+                            row = {.dtype = DHOW_I32, .rank = 2, .shape = {1, n}};
+    known_codes from;
+    void *bytes, *sums, *shifts;
+    bool there = dhowi_fold(b, (uint64_t)(k * n) + 8 * (uint64_t)n), fits;
+    int32_t made;
+    *out = (columns){-1, -1, -1};
+    if (there) DHOWI_TRY(read_codes(b, o->y, o->y_zero, &from, &there));
+    if (!there) return DHOW_OK;
+    DHOWI_TRY(dhowi_item_known(b, &weights, &out->weights));
+    DHOWI_TRY(dhowi_item_known(b, &row, &out->sums));
+    DHOWI_TRY(dhowi_item_known(b, &row, &made));
+    DHOWI_TRY(dhow_tensor_host_ptr(b->items[out->weights].tensor, &bytes));
+    DHOWI_TRY(dhow_tensor_host_ptr(b->items[out->sums].tensor, &sums));
+    DHOWI_TRY(dhow_tensor_host_ptr(b->items[made].tensor, &shifts));
+    memset(shifts, 0, (size_t)n * sizeof(int32_t));
+    fill_columns(&from, k, n, shifts, bytes, sums, &fits);
+    if (fits) return DHOW_OK;
+    fill_columns(&from, k, n, shifts, bytes, sums, &fits);
+    out->shifts = made;
     return DHOW_OK;
+}
+
+/* *out += shifts[n] times the sums of the rows of x */
+static dhow_status add_shifts(dhowi_lowering *b, int32_t x, int32_t shifts, int32_t *out) {
+    const int32_t rank = dhowi_desc_at(b, x)->rank;
+    bool axes[DHOW_MAX_RANK] = {false};
+    int32_t rows;
+    axes[rank - 1] = true;
+    DHOWI_TRY(dhowi_cast_to(b, x, DHOW_I32, &rows));
+    DHOWI_TRY(dhowi_reduce(b, DHOWI_SUM, rows, axes, &rows));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, rows, shifts, &rows));
+    return dhowi_map_two(b, DHOWI_MAP_ADD, *out, rows, out);
 }
 
 dhow_status dhowi_integer_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t *out) {
@@ -148,7 +198,8 @@ dhow_status dhowi_integer_product(dhowi_lowering *b, int32_t x, int32_t y, int32
     enum { MOST_ROWS = 1 << 16 };
     operands o;
     bool taken = false;
-    int32_t weights, columns, zero;
+    columns c;
+    int32_t zero;
     *out = -1;
     if (!dhowi_optimises(DHOWI_OPTIMISE_INTEGERS) || !find_codes(b, x, y, &o)) return DHOW_OK;
     const int64_t k = o.q.shape[0], n = o.q.shape[1];
@@ -156,16 +207,17 @@ dhow_status dhowi_integer_product(dhowi_lowering *b, int32_t x, int32_t y, int32
     DHOWI_TRY(dhowi_takes_integers(b->device, dhowi_desc_at(b, o.x)->dtype,
                                    dhowi_count_of(&o.p) / k, k, n, &taken));
     if (!taken) return DHOW_OK;
-    DHOWI_TRY(centre_columns(b, &o, &weights, &columns));
-    if (weights < 0) return DHOW_OK;
+    DHOWI_TRY(centre_columns(b, &o, &c));
+    if (c.weights < 0) return DHOW_OK;
     dhowi_tensor_desc desc = o.p;
     desc.dtype = DHOW_I32;
     desc.shape[desc.rank - 1] = n;
-    const int32_t in[] = {o.x, weights};
+    const int32_t in[] = {o.x, c.weights};
     DHOWI_TRY(dhowi_emit(b, DHOWI_OP_matmul_integer, in, 2, NULL, &desc, out));
+    if (c.shifts >= 0) DHOWI_TRY(add_shifts(b, o.x, c.shifts, out));
     if (DHOWI_GUARD(codes_without_zero, o.x_zero < 0)) return DHOW_OK;
     DHOWI_TRY(dhowi_cast_to(b, o.x_zero, DHOW_I32, &zero));
-    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, zero, columns, &zero));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, zero, c.sums, &zero));
     return dhowi_map_two(b, DHOWI_MAP_SUB, *out, zero, out);
 }
 
@@ -178,33 +230,52 @@ bool dhowi_known_number(dhowi_lowering *b, int32_t ref, double otherwise, double
                        dhowi_floats(b, ref, out, 1, &count) == DHOW_OK);
 }
 
+/* The weights of result r, `taken` off each code; whether i8 holds them and sums are as wanted. */
+static bool fill_weights(const dhowi_code_weights *w, const known_codes *from, int64_t r,
+                         int32_t taken, int8_t *to) {
+    enum { MOST_CENTRED = 255, EXACT_IN_F32 = 1 << 24 };
+    int64_t sum = 0;
+    bool fits = true;
+    for (int64_t i = 0; i < w->terms; i++) {
+        const int64_t at = w->columns ? i * w->results + r : r * w->terms + i;
+        const int32_t value = byte_at(from->dtype, from->codes, at) - taken;
+        fits = fits && value >= INT8_MIN && value <= INT8_MAX;
+        to[r * w->terms + i] = (int8_t)value;
+        sum += value < 0 ? -value : value;
+    }
+    return fits && (!w->exact || sum * MOST_CENTRED < EXACT_IN_F32);
+}
+
+static dhow_status new_shifts(dhowi_lowering *b, int64_t results, int32_t *out, int32_t **numbers) {
+    const dhowi_tensor_desc desc = {.dtype = DHOW_I32, .rank = 1, .shape = {results}};
+    void *made;
+    DHOWI_TRY(dhowi_item_known(b, &desc, out));
+    DHOWI_TRY(dhow_tensor_host_ptr(b->items[*out].tensor, &made));
+    memset(made, 0, (size_t)results * sizeof(int32_t));
+    *numbers = made;
+    return DHOW_OK;
+}
+
 dhow_status dhowi_centre_weights(dhowi_lowering *b, const dhowi_code_weights *w,
                                  const dhowi_tensor_desc *shape, int32_t *out, bool *fits) {
-    enum { MOST_CENTRED = 255, EXACT_IN_F32 = 1 << 24 };
-    const dhow_dtype dtype = dhowi_desc_at(b, w->codes)->dtype;
-    const int64_t zero_count = w->zero < 0 ? 0 : dhowi_count_of(dhowi_desc_at(b, w->zero));
     dhowi_tensor_desc desc = *shape;
-    const void *codes, *zeros = NULL;
+    known_codes from;
+    int32_t *shifts = NULL;
     void *made;
     desc.dtype = DHOW_I8;
     desc.encoding = 0;
-    DHOWI_TRY(bytes_of(b, w->codes, &codes));
-    if (w->zero >= 0) DHOWI_TRY(bytes_of(b, w->zero, &zeros));
-    *fits = codes != NULL && (w->zero < 0 || zeros != NULL);
+    if (w->shifts != NULL) *w->shifts = -1;
+    DHOWI_TRY(read_codes(b, w->codes, w->zero, &from, fits));
     if (!*fits) return DHOW_OK;
     DHOWI_TRY(dhowi_item_known(b, &desc, out));
     DHOWI_TRY(dhow_tensor_host_ptr(b->items[*out].tensor, &made));
     for (int64_t r = 0; r < w->results && *fits; r++) {
-        const int32_t zero = zeros == NULL ? 0 : byte_at(dtype, zeros, zero_count == 1 ? 0 : r);
-        int64_t sum = 0;
-        for (int64_t i = 0; i < w->terms; i++) {
-            const int64_t at = w->columns ? i * w->results + r : r * w->terms + i;
-            const int32_t value = byte_at(dtype, codes, at) - zero;
-            *fits = *fits && value >= INT8_MIN && value <= INT8_MAX;
-            ((int8_t *)made)[r * w->terms + i] = (int8_t)value;
-            sum += value < 0 ? -value : value;
-        }
-        *fits = *fits && (!w->exact || sum * MOST_CENTRED < EXACT_IN_F32);
+        const int32_t zero = zero_of(&from, r), middle = middle_of(&from);
+        *fits = fill_weights(w, &from, r, zero, made);
+        if (*fits || w->shifts == NULL) continue;
+        if (shifts == NULL) DHOWI_TRY(new_shifts(b, w->results, w->shifts, &shifts));
+        shifts[r] = middle - zero;
+        *fits = fill_weights(w, &from, r, middle, made);
     }
     return DHOW_OK;
 }

@@ -117,15 +117,17 @@ static dhow_status block_integers(dhowi_blocker *k, const dhowi_step *s) {
         !dhowi_is_image(b, s->out) || (s->in[3] >= 0 && !dhowi_is_image(b, s->in[3])))
         return keep(k, s);
     DHOWI_TRY(dhowi_want_blocks(k, s->in[0], &changed.in[0]));
+    DHOWI_TRY(dhowi_want_plain(k, s->in[2]));
     if (s->in[3] >= 0) DHOWI_TRY(dhowi_want_blocks(k, s->in[3], &changed.in[3]));
     changed.attrs.layout = k->layout;
     DHOWI_TRY(dhowi_new_blocks(k, s->out, &blocks));
     return put(k, &changed, s->out, blocks);
 }
 
-/* An operand with one value for all pixels of a channel, as NHWC sees it. */
-static bool per_channel(const dhowi_lowering *b, int32_t ref, int64_t shape[5],
-                        int64_t strides[5]) {
+/* An operand with one value for all pixels of a channel, or for all channels of a pixel, as NHWC
+ * sees it. */
+static bool even_operand(const dhowi_lowering *b, int32_t ref, int64_t shape[5],
+                         int64_t strides[5]) {
     const dhowi_item *item = &b->items[ref];
     int64_t own[4] = {1, 1, 1, 1}, step[4] = {0};
     if (item->desc.rank > 4) return false;
@@ -133,8 +135,9 @@ static bool per_channel(const dhowi_lowering *b, int32_t ref, int64_t shape[5],
         own[4 - item->desc.rank + i] = item->desc.shape[i];
         step[4 - item->desc.rank + i] = item->strides[i];
     }
-    if (!DHOWI_GUARD(numbers_by_pixel, own[2] == 1 && own[3] == 1)) return false;
-    const int64_t s[] = {own[0], 1, 1, 1, own[1]}, t[] = {step[0], 0, 0, 0, step[1]};
+    if (own[1] != 1 && (own[2] != 1 || own[3] != 1)) return false;
+    const int64_t s[] = {own[0], 1, own[2], own[3], own[1]},
+                  t[] = {step[0], 0, step[2], step[3], step[1]};
     memcpy(shape, s, sizeof s);
     memcpy(strides, t, sizeof t);
     return true;
@@ -149,7 +152,7 @@ static dhow_status map_operand(dhowi_blocker *k, int32_t ref, int32_t image, int
     int64_t shape[5], strides[5];
     if (same_image(k->b, ref, image)) return dhowi_want_blocks(k, ref, out);
     DHOWI_TRY(dhowi_want_plain(k, ref));
-    (void)per_channel(k->b, ref, shape, strides);
+    (void)even_operand(k->b, ref, shape, strides);
     return dhowi_view(k->b, ref, 5, shape, strides, k->b->items[ref].offset, out);
 }
 
@@ -165,7 +168,7 @@ static dhow_status block_map(dhowi_blocker *k, const dhowi_step *s) {
         b->items[s->out].desc.shape[1] % dhowi_block_of(k, b->items[s->out].desc.shape[1]) == 0;
     for (int i = 0; i < DHOWI_MAP_OPERANDS && s->in[i] >= 0 && fits; i++) {
         fits = same_image(b, s->in[i], s->out) ||
-               (k->layout == DHOW_LAYOUT_NHWC && per_channel(b, s->in[i], shape, strides));
+               (k->layout == DHOW_LAYOUT_NHWC && even_operand(b, s->in[i], shape, strides));
         any = any || (fits && same_image(b, s->in[i], s->out) && dhowi_is_blocked(k, s->in[i]));
     }
     if (!fits || !any) return keep(k, s);
@@ -222,6 +225,18 @@ static dhow_status block_resize(dhowi_blocker *k, const dhowi_step *s) {
     return put(k, &changed, s->out, blocks);
 }
 
+/* Whether the largest or smallest element of a whole image is wanted, which order does not change.
+ */
+static bool is_extreme_of_all(const dhowi_blocker *k, const dhowi_step *s,
+                              const dhowi_image_form *f) {
+    const dhowi_lowering *b = k->b;
+    const dhowi_tensor_desc *image = &b->items[f->plain].desc;
+    return (s->op == DHOWI_OP_reduce_max || s->op == DHOWI_OP_reduce_min) &&
+           dhowi_count_of(&b->items[s->out].desc) == 1 &&
+           dhowi_count_of(&b->items[s->in[0]].desc) == dhowi_count_of(image) &&
+           image->shape[1] % dhowi_block_of(k, image->shape[1]) == 0;
+}
+
 /* A reduction over all pixels gives the channels in their plain order. */
 static dhow_status block_reduction(dhowi_blocker *k, const dhowi_step *s) {
     dhowi_lowering *b = k->b;
@@ -233,6 +248,10 @@ static dhow_status block_reduction(dhowi_blocker *k, const dhowi_step *s) {
     DHOWI_TRY(dhowi_form_of(k, s->in[0], &f));
     if (f->blocks < 0 || f->has_plain) return keep(k, s);
     const int64_t *e = b->items[f->plain].desc.shape;
+    if (is_extreme_of_all(k, s, f)) {
+        DHOWI_TRY(dhowi_reshape(b, f->blocks, 3, item->desc.shape, &changed.in[0]));
+        return append(k, &changed);
+    }
     bool fits = DHOWI_GUARD(reduction_of_other_pixels, item->desc.shape[0] == e[0] * e[1] &&
                                                            item->desc.shape[1] == e[2] * e[3]) &&
                 item->desc.shape[2] == 1 && e[1] % dhowi_block_of(k, e[1]) == 0 &&
@@ -409,6 +428,7 @@ static dhow_status block_step(dhowi_blocker *k, uint32_t at, uint32_t *used) {
         case DHOWI_OP_reduce_mean:
         case DHOWI_OP_reduce_sum:
         case DHOWI_OP_reduce_max:
+        case DHOWI_OP_reduce_min:
             return block_reduction(k, s);
         case DHOWI_OP_copy:
             return block_copy(k, at, used);

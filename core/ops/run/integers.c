@@ -70,7 +70,8 @@ static dhow_status describe(const dhowi_tensor_desc *x, const dhowi_tensor_desc 
     d->compute = DHOW_I32;
     d->dst_dtype = (int32_t)dtype;
     d->flags = DHOW_BLAS_CONSTANT_B | (dtype != DHOW_I32 ? DHOW_EPILOGUE_BIAS : 0u) |
-               (residual != NULL ? DHOW_EPILOGUE_RESIDUAL : 0u);
+               (residual != NULL ? DHOW_EPILOGUE_RESIDUAL : 0u) |
+               (sums->zero_given ? DHOW_CONV_ZERO_GIVEN : 0u);
     d->residual_dtype = residual != NULL ? (int32_t)*residual : 0;
     d->src_layout = d->dst_layout = DHOW_LAYOUT_NHWC;
     d->n = x->shape[0], d->c = x->shape[1], d->h = x->shape[2], d->w = x->shape[3];
@@ -88,8 +89,9 @@ static dhow_status describe(const dhowi_tensor_desc *x, const dhowi_tensor_desc 
 static dhow_status find_plan(dhow_device *device, const dhow_conv_desc *d,
                              const dhowi_vendor_plan **out) {
     const dhow_conv *table = dhowi_conv_of(device);
+    const uint32_t minor = d->flags & DHOW_CONV_ZERO_GIVEN ? 6 : 4;
     *out = NULL;
-    return table != NULL && table->minor >= 4 ? dhowi_conv_plan(device, d, out) : DHOW_OK;
+    return table != NULL && table->minor >= minor ? dhowi_conv_plan(device, d, out) : DHOW_OK;
 }
 
 dhow_status dhowi_convolves_integers(dhow_device *device, const dhowi_tensor_desc *x,

@@ -90,10 +90,12 @@ typedef struct dhowi_coded {
 /* A convolution of codes with zero point src_zero, or a product, which is a convolution of an image
  * of one row with as many pixels as x has rows: see dhow_conv_desc.dst_dtype. Behind x and the
  * weight it has f32[2, k], what is added to sums and what they are multiplied by, with further rows
- * that the tail has, and a residual. */
+ * that the tail has, and a residual. Sums that are not scaled may have the zero point in their
+ * place, i32[1]. */
 typedef struct dhowi_sums {
     dhow_window window;
     int32_t src_zero;
+    bool zero_given; /* behind the weight */
     uint32_t tail_count;
     dhow_conv_tail tail[DHOW_CONV_TAIL];
 } dhowi_sums;

@@ -77,8 +77,9 @@ static dhow_status lay_down(dhowi_lowering *b, int32_t *in, dhowi_window3d *s,
 
 /* What a convolution of quantised values is computed of. */
 typedef struct codes_of_conv {
-    int32_t x, weight; /* codes */
-    int32_t zero;      /* of x */
+    int32_t x, weight;  /* codes */
+    int32_t zero;       /* of x */
+    int32_t given_zero; /* an item where it is not known, else -1 */
     double scale;
     int32_t weight_zero, weight_scale, bias; /* known items, -1: none */
     bool scaled;                             /* else the sums are wanted, as i32 */
@@ -116,11 +117,15 @@ static bool has_codes(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias
         !is_by_result(b, c->weight_scale, &q->desc) ||
         (p->scale != 0 && dhowi_desc_at(b, q->scale - 1)->dtype != DHOW_F32) ||
         (bias >= 0 && dhowi_desc_at(b, bias)->dtype != DHOW_F32) ||
-        !dhowi_known_number(b, p->zero - 1, 0, &zero) ||
         !dhowi_known_number(b, p->scale - 1, 1, &c->scale))
         return false;
-    c->zero = (int32_t)zero;
-    return true;
+    c->given_zero = -1;
+    if (dhowi_known_number(b, p->zero - 1, 0, &zero)) {
+        c->zero = (int32_t)zero;
+        return true;
+    }
+    c->given_zero = p->zero - 1;
+    return !c->scaled && dhowi_count_of(dhowi_desc_at(b, c->given_zero)) == 1;
 }
 
 static bool find_codes(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
@@ -128,29 +133,87 @@ static bool find_codes(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bia
     return dhowi_optimises(DHOWI_OPTIMISE_INTEGERS) && has_codes(b, x, weight, bias, out);
 }
 
-static dhow_status emit_codes(dhowi_lowering *b, const codes_of_conv *c, int32_t x, int32_t weight,
-                              const dhow_window *window, const dhowi_tensor_desc *image,
-                              int32_t *out) {
-    const dhowi_tensor_desc shape = *dhowi_desc_at(b, weight);
-    dhowi_tensor_desc y = *image;
-    dhowi_attrs attrs = {.sums = {.window = *window, .src_zero = c->zero}};
-    int32_t in[] = {x, -1, -1};
+/* A convolution of codes as a step; *out is -1 where the device has none. */
+typedef struct code_conv {
+    const codes_of_conv *codes;
+    int32_t x, zero; /* the zero point as i32[1], or -1 */
+    dhow_window window;
+    dhowi_tensor_desc weight, y;
+} code_conv;
+
+static dhowi_attrs attrs_of(const code_conv *c) {
+    return (dhowi_attrs){.sums = {.window = c->window,
+                                  .src_zero = c->zero < 0 ? c->codes->zero : 0,
+                                  .zero_given = c->zero >= 0}};
+}
+
+static dhow_status takes(dhowi_lowering *b, const code_conv *c, bool *out) {
+    const dhowi_attrs attrs = attrs_of(c);
+    return dhowi_convolves_integers(b->device, dhowi_desc_at(b, c->x), &c->weight, &attrs.sums,
+                                    c->y.dtype, NULL, out);
+}
+
+/* *sums += shifts[k] times the sums of each window of x less its zero point */
+static dhow_status add_shifts(dhowi_lowering *b, const code_conv *c, int32_t shifts, int32_t *sums,
+                              bool *fits) {
+    const dhowi_attrs attrs = attrs_of(c);
+    const int64_t by_channel[] = {1, c->weight.shape[0], 1, 1};
+    code_conv all = *c;
+    void *ones;
+    int32_t in[] = {c->x, -1, c->zero}, windows;
+    all.weight.shape[0] = all.y.shape[1] = 1;
+    all.weight.dtype = DHOW_I8;
+    *fits = c->window.groups <= 1;
+    if (*fits) DHOWI_TRY(takes(b, &all, fits));
+    if (!*fits) return DHOW_OK;
+    DHOWI_TRY(dhowi_item_known(b, &all.weight, &in[1]));
+    DHOWI_TRY(dhow_tensor_host_ptr(b->items[in[1]].tensor, &ones));
+    memset(ones, 1, (size_t)dhowi_count_of(&all.weight));
+    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_conv2d_integer, in, 3, &attrs, &all.y, &windows));
+    DHOWI_TRY(dhowi_reshape(b, shifts, 4, by_channel, &shifts));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, windows, shifts, &windows));
+    return dhowi_map_two(b, DHOWI_MAP_ADD, *sums, windows, sums);
+}
+
+static dhow_status emit_step(dhowi_lowering *b, const code_conv *c, int32_t *out) {
+    const dhowi_attrs attrs = attrs_of(c);
+    const int64_t results = c->weight.shape[0];
+    int32_t in[] = {c->x, -1, c->zero}, shifts = -1;
+    bool fits;
+    const dhowi_code_weights weights = {.codes = c->codes->weight,
+                                        .zero = c->codes->weight_zero,
+                                        .results = results,
+                                        .terms = dhowi_count_of(&c->weight) / results,
+                                        .exact = !c->codes->scaled,
+                                        .shifts = c->codes->scaled ? NULL : &shifts};
+    *out = -1;
+    DHOWI_TRY(dhowi_centre_weights(b, &weights, &c->weight, &in[1], &fits));
+    if (fits && c->codes->scaled)
+        DHOWI_TRY(dhowi_rows_of_sums(b, c->codes->scale, c->codes->weight_scale, c->codes->bias,
+                                     results, &in[2], &fits));
+    if (!fits) return DHOW_OK;
+    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_conv2d_integer, in, 3, &attrs, &c->y, out));
+    if (shifts < 0) return DHOW_OK;
+    DHOWI_TRY(add_shifts(b, c, shifts, out, &fits));
+    if (!fits) *out = -1; /* nobody reads the sums */
+    return DHOW_OK;
+}
+
+static dhow_status emit_codes(dhowi_lowering *b, const codes_of_conv *codes, int32_t x,
+                              int32_t weight, const dhow_window *window,
+                              const dhowi_tensor_desc *image, int32_t *out) {
+    const int64_t one[] = {1};
+    code_conv c = {codes, x, -1, *window, *dhowi_desc_at(b, weight), *image};
     bool fits;
     *out = -1;
-    y.dtype = c->scaled ? DHOW_F32 : DHOW_I32;
-    DHOWI_TRY(dhowi_convolves_integers(b->device, dhowi_desc_at(b, x), &shape, &attrs.sums, y.dtype,
-                                       NULL, &fits));
-    if (!fits) return DHOW_OK; /* centred weights are as large as those they replace */
-    const dhowi_code_weights weights = {.codes = c->weight,
-                                        .zero = c->weight_zero,
-                                        .results = shape.shape[0],
-                                        .terms = dhowi_count_of(&shape) / shape.shape[0],
-                                        .exact = !c->scaled};
-    DHOWI_TRY(dhowi_centre_weights(b, &weights, &shape, &in[1], &fits));
-    if (fits && c->scaled)
-        DHOWI_TRY(dhowi_rows_of_sums(b, c->scale, c->weight_scale, c->bias, shape.shape[0], &in[2],
-                                     &fits));
-    return fits ? dhowi_emit(b, DHOWI_OP_conv2d_integer, in, 3, &attrs, &y, out) : DHOW_OK;
+    c.y.dtype = codes->scaled ? DHOW_F32 : DHOW_I32;
+    if (codes->given_zero >= 0) {
+        DHOWI_TRY(dhowi_reshape(b, codes->given_zero, 1, one, &c.zero));
+        DHOWI_TRY(dhowi_cast_to(b, c.zero, DHOW_I32, &c.zero));
+    }
+    DHOWI_TRY(takes(b, &c, &fits));
+    /* centred weights are as large as those they replace */
+    return fits ? emit_step(b, &c, out) : DHOW_OK;
 }
 
 /* ---- the operator ---- */
