@@ -13,6 +13,7 @@ typedef struct bytes_conv {
     dhow_conv_plan_info info;
     void *stream, *plan;
     int64_t oh, ow;
+    int32_t zero; /* src_zero, or what the device is given in its place */
     uint64_t x, weight, rows, residual, y;
     int *x_value, *weight_value, *residual_value; /* in memory's order */
     float *row_value; /* [ROWS][k]: biases, scales, and one of the tail */
@@ -51,6 +52,7 @@ static conform_result make_operands(conform_env *env, bytes_conv *c) {
         c->row_value[d->k + k] = (float)(1 + draw(&seed) % 64) / 65536;
         c->row_value[2 * d->k + k] = (float)(draw(&seed) % 9) / 4 - 1;
     }
+    if (d->flags & DHOW_CONV_ZERO_GIVEN) memcpy(c->row_value, &c->zero, sizeof c->zero);
     const uint64_t bytes = (uint64_t)(ROWS * d->k) * sizeof *c->row_value;
     TRY(slot_memory(env, bytes, &c->rows));
     TRY(slot_write(env, c->stream, c->rows, 0, c->row_value, bytes));
@@ -59,7 +61,7 @@ static conform_result make_operands(conform_env *env, bytes_conv *c) {
 
 static conform_result run(conform_env *env, bytes_conv *c) {
     const dhow_buffer none = {0, 0};
-    const bool scaled = (c->d.flags & DHOW_EPILOGUE_BIAS) != 0,
+    const bool scaled = (c->d.flags & (DHOW_EPILOGUE_BIAS | DHOW_CONV_ZERO_GIVEN)) != 0,
                adds = (c->d.flags & DHOW_EPILOGUE_RESIDUAL) != 0;
     dhow_buffer weight = {c->weight, 0}, workspace = none;
     if (c->info.packed_bytes > 0) {
@@ -87,9 +89,8 @@ static int64_t sum_at(const bytes_conv *c, int64_t n, int64_t oy, int64_t ox, in
         const int64_t iy = oy * d->stride[0] - d->pad[0] + ky * d->dilation[0];
         const int64_t ix = ox * d->stride[1] - d->pad[1] + kx * d->dilation[1];
         if (iy < 0 || iy >= d->h || ix < 0 || ix >= d->w) continue;
-        sum +=
-            (int64_t)(c->x_value[((n * d->h + iy) * d->w + ix) * d->c + first + ch] - d->src_zero) *
-            c->weight_value[k * per * d->kh * d->kw + i];
+        sum += (int64_t)(c->x_value[((n * d->h + iy) * d->w + ix) * d->c + first + ch] - c->zero) *
+               c->weight_value[k * per * d->kh * d->kw + i];
     }
     return sum;
 }
@@ -140,17 +141,22 @@ static conform_result compare(conform_env *env, const bytes_conv *c, const char 
 
 /* ---- cases ---- */
 
-static conform_result check(conform_env *env, const dhow_conv_desc *d, uint32_t *ran) {
+static conform_result check(conform_env *env, const dhow_conv_desc *d, bool given, uint32_t *ran) {
     bytes_conv c = {.conv = API->get_extension(DEVICE, "dhow.conv/1"), .d = *d};
+    c.zero = d->src_zero;
+    if (given) {
+        c.d.flags |= DHOW_CONV_ZERO_GIVEN;
+        c.d.src_zero = 0;
+    }
     char what[200];
     c.oh = (d->h + d->pad[0] + d->pad[2] - d->dilation[0] * (d->kh - 1) - 1) / d->stride[0] + 1;
     c.ow = (d->w + d->pad[1] + d->pad[3] - d->dilation[1] * (d->kw - 1) - 1) / d->stride[1] + 1;
     c.info.struct_size = (uint32_t)sizeof c.info;
     (void)snprintf(what, sizeof what,
                    "%s to %s, %" PRId64 " to %" PRId64 " channels in %" PRId64
-                   " groups, kernel %" PRId64 ", zero point %d, %u operations behind",
+                   " groups, kernel %" PRId64 ", %s zero point %d, %u operations behind",
                    dhow_dtype_name((dhow_dtype)d->dtype), dhow_dtype_name((dhow_dtype)d->dst_dtype),
-                   d->c, d->k, d->groups, d->kh, d->src_zero, d->tail_count);
+                   d->c, d->k, d->groups, d->kh, given ? "given" : "known", c.zero, d->tail_count);
     const int32_t code = c.conv->plan(DEVICE, &c.d, &c.plan, &c.info, ERR);
     if (code == DHOW_UNSUPPORTED || code == DHOW_UNAVAILABLE) {
         CHECK(c.plan == NULL, "%s: a plan came out of a refusal", what);
@@ -234,10 +240,11 @@ conform_result conform_convolutions_of_bytes(conform_env *env) {
                                      channels[i / 3][1], channels[i / 3][2], 1 + i % 3);
             d.src_zero = i % 2 == 0 ? 0 : is_signed ? -7 : 131;
             d.stride[1] = 1 + i % 2;
-            TRY(check(env, &d, &ran));
+            TRY(check(env, &d, false, &ran));
+            if (conv->minor >= 6) TRY(check(env, &d, true, &ran));
             for (uint32_t which = 0; which < 4; which++) {
                 end_with(&d, which, to[(i + (int)which) % 3]);
-                TRY(check(env, &d, &ran));
+                TRY(check(env, &d, false, &ran));
             }
         }
     }

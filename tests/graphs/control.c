@@ -219,17 +219,20 @@ int quantise(gen *g) {
                   val(g, v)->shape, 8);
 }
 
-/* Constant codes of eight bits around a zero point, for each column or for all. */
+/* Constant codes of eight bits around a zero point, for each column or for all; some are so far
+ * from it that they are not i8. */
 static int weight_codes(gen *g, bool is_signed, int64_t k, int64_t n, int64_t zeros, int *zero) {
     const int64_t shape[] = {k, n};
     const dhow_dtype type = is_signed ? DHOW_I8 : DHOW_U8;
+    const bool wide = !is_signed && one_in(g, 3);
     const int w = add_value(g->m, VALUE_CONSTANT, type, 2, shape, g->at);
     *zero = add_value(g->m, VALUE_CONSTANT, type, zeros > 1, &n, g->at);
     if (w < 0 || *zero < 0) return -1;
     for (int64_t i = 0; i < zeros; i++)
         val(g, *zero)->data[i] = is_signed ? below(g, 3) - 1 : 120 + below(g, 16);
     for (int64_t i = 0; i < k * n; i++)
-        val(g, w)->data[i] = val(g, *zero)->data[zeros > 1 ? i % n : 0] + below(g, 25) - 12;
+        val(g, w)->data[i] =
+            wide ? below(g, 256) : val(g, *zero)->data[zeros > 1 ? i % n : 0] + below(g, 25) - 12;
     return w;
 }
 

@@ -23,7 +23,12 @@ static codes some_codes(gen *g, double scale) {
     const double zero = one_in(g, 3)       ? 0
                         : dtype == DHOW_U8 ? 100 + below(g, 50)
                                            : below(g, 21) - 10;
-    return (codes){number(g, DHOW_F32, scale), number(g, dtype, zero), dtype};
+    const codes c = {number(g, DHOW_F32, scale), number(g, dtype, zero), dtype};
+    if (c.zero >= 0 && one_in(g, 3)) { /* nobody knows it before the run */
+        val(g, c.zero)->kind = VALUE_INPUT;
+        val(g, c.zero)->scope = 0;
+    }
+    return c;
 }
 
 static int quantised(gen *g, int v, const codes *c) {
@@ -80,20 +85,22 @@ typedef struct weights {
     int codes, scale, zero, bias;
 } weights;
 
-/* One scale for all or for each result. */
+/* One scale for all or for each result. Less their zero point, those of u8 may exceed i8. */
 static bool make_weights(gen *g, const window *w, weights *out) {
     const int64_t k = w->w[0], none = 0;
-    const bool each = one_in(g, 2);
-    *out = (weights){add_value(g->m, VALUE_CONSTANT, DHOW_I8, 4, w->w, g->at),
+    const bool each = one_in(g, 2), wide = one_in(g, 3);
+    const dhow_dtype dtype = wide || one_in(g, 3) ? DHOW_U8 : DHOW_I8;
+    const int middle = dtype == DHOW_U8 ? 120 : 0;
+    *out = (weights){add_value(g->m, VALUE_CONSTANT, dtype, 4, w->w, g->at),
                      add_value(g->m, VALUE_CONSTANT, DHOW_F32, each, each ? &k : &none, g->at),
-                     add_value(g->m, VALUE_CONSTANT, DHOW_I8, each, each ? &k : &none, g->at),
+                     add_value(g->m, VALUE_CONSTANT, dtype, each, each ? &k : &none, g->at),
                      one_in(g, 2) ? add_value(g->m, VALUE_CONSTANT, DHOW_I32, 1, &k, g->at) : -1};
     if (out->codes < 0 || out->scale < 0 || out->zero < 0) return false;
     for (int64_t i = 0; i < w->w[0] * w->w[1] * w->w[2] * w->w[3]; i++)
-        val(g, out->codes)->data[i] = below(g, 25) - 12;
+        val(g, out->codes)->data[i] = wide ? below(g, 256) : middle + below(g, 25) - 12;
     for (int64_t i = 0; i < (each ? k : 1); i++) {
         val(g, out->scale)->data[i] = each && one_in(g, 2) ? 0.5 : 0.25;
-        val(g, out->zero)->data[i] = one_in(g, 4) ? 1 : 0;
+        val(g, out->zero)->data[i] = middle + (one_in(g, 4) ? 1 : 0);
     }
     for (int64_t i = 0; i < k && out->bias >= 0; i++)
         val(g, out->bias)->data[i] = below(g, 41) - 20;

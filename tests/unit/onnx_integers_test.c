@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 
+#include "kernel/optimise.h"
 #include "onnx_fixture.h"
 
 TestSuite(onnx_integers, .init = set_up, .fini = tear_down, .timeout = 60);
@@ -149,4 +150,96 @@ Test(onnx_integers, sums_of_windows_are_exact) {
     put_operand(&g, "z", U8, 0, NULL, &in[1]);
     run(&g, node_of("ConvInteger", "n", "x w z", "y"), in, 2, K * RESULT * RESULT, want,
         "windows of 3x3");
+}
+
+/* ---- zero points that nobody knows before the run, and weights that are far from theirs ---- */
+
+enum { DC = 5, DH = 6, DW = 7, DK = 3, DZERO = 121, XZERO = 137 };
+
+static int code_of(int64_t i) { return (int)(i * 97 % 256); }
+
+static dhow_tensor *put_codes(bytes *g, const char *name, uint32_t rank, const int64_t *shape,
+                              bool known, int only) {
+    unsigned char data[DC * DH * DW * DK];
+    int64_t count = 1;
+    dhow_tensor *input = NULL;
+    for (uint32_t i = 0; i < rank; i++) count *= shape[i];
+    for (int64_t i = 0; i < count; i++) data[i] = (unsigned char)(only >= 0 ? only : code_of(i));
+    if (!known) {
+        bytes v = typed_value_of(name, U8, rank, shape);
+        put_message(g, GRAPH_INPUT, &v);
+        OK(dhow_tensor_from_data(g_cpu, DHOW_U8, (int32_t)rank, shape, data, &input));
+        return input;
+    }
+    bytes t = {0};
+    for (uint32_t i = 0; i < rank; i++) put_number(&t, 1, (uint64_t)shape[i]);
+    put_number(&t, 2, U8);
+    put_text(&t, 8, name);
+    put_varint(&t, 9 << 3 | 2);
+    put_varint(&t, (uint64_t)count);
+    put_raw(&t, data, (size_t)count);
+    put_message(g, GRAPH_INITIALIZER, &t);
+    return NULL;
+}
+
+/* Both ways: by sums of bytes, where the processor has them, and in f32. */
+static void run_both(int variant, void (*build)(bytes *g, bool known, dhow_tensor **in),
+                     const char *op, const int64_t *pads, int64_t count, const int32_t *want) {
+    const bool known = variant & 1;
+    bytes g = {0}, node = node_of(op, "n", "x w xz wz", "y");
+    dhow_tensor *in[2] = {NULL, NULL};
+    char what[80];
+    if (pads != NULL) add_ints(&node, "pads", 4, pads);
+    dhowi_optimisations =
+        DHOWI_OPTIMISE_ALL & (variant & 2 ? ~(uint32_t)DHOWI_OPTIMISE_INTEGERS : ~0u);
+    (void)snprintf(what, sizeof what, "%s, %s zero point, %s", op, known ? "known" : "given",
+                   variant & 2 ? "in f32" : "in bytes");
+    build(&g, known, in);
+    run(&g, node, in, known ? 1 : 2, count, want, what);
+    dhowi_optimisations = DHOWI_OPTIMISE_ALL;
+}
+
+static void build_conv(bytes *g, bool known, dhow_tensor **in) {
+    static const int64_t x[] = {1, DC, DH, DW}, w[] = {DK, DC, 3, 3};
+    in[0] = put_codes(g, "x", 4, x, false, -1);
+    in[1] = put_codes(g, "xz", 0, NULL, known, XZERO);
+    (void)put_codes(g, "w", 4, w, true, -1);
+    (void)put_codes(g, "wz", 0, NULL, true, DZERO);
+}
+
+Test(onnx_integers, padding_stands_for_a_zero_point_of_the_run) {
+    static const int64_t pads[] = {1, 1, 1, 1};
+    int32_t want[DK * DH * DW];
+    for (int i = 0; i < DK * DH * DW; i++) {
+        const int k = i / (DH * DW), y = i / DW % DH, x = i % DW;
+        want[i] = 0;
+        for (int t = 0; t < DC * 9; t++) {
+            const int r = y + t / 3 % 3 - 1, c = x + t % 3 - 1;
+            if (r < 0 || r >= DH || c < 0 || c >= DW) continue;
+            want[i] +=
+                (code_of(t / 9 * DH * DW + r * DW + c) - XZERO) * (code_of(k * DC * 9 + t) - DZERO);
+        }
+    }
+    for (int variant = 0; variant < 4; variant++)
+        run_both(variant, build_conv, "ConvInteger", pads, DK * DH * DW, want);
+}
+
+static void build_product(bytes *g, bool known, dhow_tensor **in) {
+    static const int64_t x[] = {DH, DC}, w[] = {DC, DK}, zeros[] = {DK};
+    in[0] = put_codes(g, "x", 2, x, false, -1);
+    in[1] = put_codes(g, "xz", 0, NULL, known, XZERO);
+    (void)put_codes(g, "w", 2, w, true, -1);
+    (void)put_codes(g, "wz", 1, zeros, true, -1);
+}
+
+Test(onnx_integers, weights_far_from_their_zero_point_are_multiplied_exactly) {
+    int32_t want[DH * DK];
+    for (int i = 0; i < DH * DK; i++) {
+        want[i] = 0;
+        for (int t = 0; t < DC; t++)
+            want[i] +=
+                (code_of(i / DK * DC + t) - XZERO) * (code_of(t * DK + i % DK) - code_of(i % DK));
+    }
+    for (int variant = 0; variant < 4; variant++)
+        run_both(variant, build_product, "MatMulInteger", NULL, DH * DK, want);
 }

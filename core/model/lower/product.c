@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/errors/planted.h"
+#include "base/memory/size.h"
 #include "kernel/optimise.h"
 #include "model/lower/composite.h"
 
@@ -134,22 +135,41 @@ typedef struct columns {
     int32_t weights, sums, shifts;
 } columns;
 
-/* Takes shifts[n] more than zero points off codes; sums[n] are without them. Columns that i8 does
- * not hold so get a shift, and *fits is false. */
-static void fill_columns(const known_codes *from, int64_t k, int64_t n, int32_t *shifts, int8_t *to,
-                         int32_t *sums, bool *fits) {
-    *fits = true;
-    memset(sums, 0, (size_t)n * sizeof *sums);
+/* The least and the largest of count codes. */
+static void range_of(const known_codes *k, int64_t count, int32_t *low, int32_t *high) {
+    *low = INT32_MAX;
+    *high = INT32_MIN;
+    for (int64_t i = 0; i < count; i++) {
+        const int32_t code = byte_at(k->dtype, k->codes, i);
+        *low = DHOWI_MIN(*low, code);
+        *high = DHOWI_MAX(*high, code);
+    }
+}
+
+/* What columns stand for beyond codes less zero points, where i8 may not hold those. */
+static bool find_shifts(const known_codes *from, int64_t k, int64_t n, int32_t *shifts) {
+    int32_t low, high;
+    bool any = false;
+    range_of(from, k * n, &low, &high);
+    for (int64_t j = 0; j < n; j++) {
+        const int32_t zero = zero_of(from, j);
+        const bool fits = low - zero >= INT8_MIN && high - zero <= INT8_MAX;
+        shifts[j] = fits ? 0 : middle_of(from) - zero;
+        any = any || !fits;
+    }
+    return any;
+}
+
+/* Bytes of the columns, which the low 8 bits of codes are enough for, and their sums. */
+static void fill_columns(const known_codes *from, int64_t k, int64_t n, const int32_t *shifts,
+                         int8_t *to, int32_t *sums) {
+    const uint8_t *codes = from->codes;
+    for (int64_t j = 0; j < n; j++) sums[j] = (int32_t)k * shifts[j];
     for (int64_t i = 0; i < k; i++) {
         for (int64_t j = 0; j < n; j++) {
-            const int32_t zero = zero_of(from, j);
-            const int32_t value = byte_at(from->dtype, from->codes, i * n + j) - zero;
-            const int32_t made = value - shifts[j];
-            to[i * n + j] = (int8_t)made;
-            sums[j] += value;
-            if (made >= INT8_MIN && made <= INT8_MAX) continue;
-            shifts[j] = middle_of(from) - zero;
-            *fits = false;
+            const int8_t made = (int8_t)(codes[i * n + j] - (zero_of(from, j) + shifts[j]));
+            to[i * n + j] = made;
+            sums[j] += made;
         }
     }
 }
@@ -161,7 +181,7 @@ static dhow_status centre_columns(dhowi_lowering *b, const operands *o, columns 
                             row = {.dtype = DHOW_I32, .rank = 2, .shape = {1, n}};
     known_codes from;
     void *bytes, *sums, *shifts;
-    bool there = dhowi_fold(b, (uint64_t)(k * n) + 8 * (uint64_t)n), fits;
+    bool there = dhowi_fold(b, (uint64_t)(k * n) + 8 * (uint64_t)n);
     int32_t made;
     *out = (columns){-1, -1, -1};
     if (there) DHOWI_TRY(read_codes(b, o->y, o->y_zero, &from, &there));
@@ -172,11 +192,8 @@ static dhow_status centre_columns(dhowi_lowering *b, const operands *o, columns 
     DHOWI_TRY(dhow_tensor_host_ptr(b->items[out->weights].tensor, &bytes));
     DHOWI_TRY(dhow_tensor_host_ptr(b->items[out->sums].tensor, &sums));
     DHOWI_TRY(dhow_tensor_host_ptr(b->items[made].tensor, &shifts));
-    memset(shifts, 0, (size_t)n * sizeof(int32_t));
-    fill_columns(&from, k, n, shifts, bytes, sums, &fits);
-    if (fits) return DHOW_OK;
-    fill_columns(&from, k, n, shifts, bytes, sums, &fits);
-    out->shifts = made;
+    if (find_shifts(&from, k, n, shifts)) out->shifts = made;
+    fill_columns(&from, k, n, shifts, bytes, sums);
     return DHOW_OK;
 }
 
