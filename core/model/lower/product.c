@@ -78,13 +78,20 @@ typedef struct operands {
     dhowi_tensor_desc p, q;
 } operands;
 
+/* Whether a zero point is not there, or known and one number or one for each column. */
+static bool is_by_column(const dhowi_lowering *b, int32_t zero, int64_t n) {
+    if (zero < 0) return true;
+    const int64_t count = dhowi_count_of(dhowi_desc_at(b, zero));
+    return dhowi_is_known(b, zero) && (count == 1 || count == n);
+}
+
 static bool find_codes(const dhowi_lowering *b, int32_t x, int32_t y, operands *o) {
     const dhowi_item *left = &b->items[x], *right = &b->items[y];
     if (left->codes == 0 || right->codes == 0) return false;
     *o = (operands){left->codes - 1, left->zero - 1, right->codes - 1,
                     right->zero - 1, left->desc,     right->desc};
     return o->p.rank >= 2 && o->q.rank == 2 && o->p.shape[o->p.rank - 1] == o->q.shape[0] &&
-           dhowi_is_known(b, o->y) && (o->y_zero < 0 || dhowi_is_known(b, o->y_zero)) &&
+           dhowi_is_known(b, o->y) && is_by_column(b, o->y_zero, o->q.shape[1]) &&
            is_even(b, o->x_zero, o->p.rank, 1) && is_even(b, left->scale - 1, o->p.rank, 1) &&
            is_even(b, o->y_zero, 2, 2) && is_even(b, right->scale - 1, 2, 2);
 }

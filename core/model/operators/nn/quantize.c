@@ -205,6 +205,22 @@ dhow_status dhowi_check_quantised(const dhowi_lowering *b, uint32_t x, uint32_t 
                  type_name(type));
 }
 
+/* A quantised input: codes, and the items of scale and zero point. */
+typedef struct quantised_input {
+    int32_t codes, scale, zero;
+} quantised_input;
+
+/* An item that tells what the weights are, and has no numbers, which integers do without; those of
+ * large weights would be four times as large. */
+static dhow_status described(dhowi_lowering *b, const quantised_input *q, int32_t *out) {
+    dhowi_tensor_desc desc = *dhowi_desc_at(b, q->codes);
+    desc.dtype = DHOW_F32;
+    desc.encoding = 0;
+    DHOWI_TRY(dhowi_item_new(b, &desc, out));
+    dhowi_note_codes(b, *out, q->codes, q->zero, q->scale);
+    return DHOW_OK;
+}
+
 dhow_status dhowi_centred(dhowi_lowering *b, int32_t x, int32_t zero, int32_t *out) {
     const int32_t codes = x, point = zero;
     DHOWI_TRY(in_one_step(b, x, -1, zero, (quantized_type){DHOW_F32, 0}, out));
@@ -371,13 +387,12 @@ static dhow_status add_integers(dhowi_lowering *b, int32_t x, int32_t *sum) {
     return dhowi_map_two(b, DHOWI_MAP_ADD, *sum, x, sum);
 }
 
-static dhow_status integer_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t *out) {
+/* Some rows of the weights after the others, each sum in f32, which has it exactly. */
+static dhow_status float_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t *out) {
     const dhowi_tensor_desc p = *dhowi_desc_at(b, x), q = *dhowi_desc_at(b, y);
     const int64_t k = p.shape[p.rank - 1];
     const summed s = {dhowi_extent(&q, 0, q.rank - 2), q.shape[q.rank - 2], q.shape[q.rank - 1]};
     int64_t run = 1;
-    DHOWI_TRY(dhowi_integer_product(b, x, y, out));
-    if (*out >= 0) return DHOW_OK;
     if (s.each != k || k == 0) { /* the product refuses it, or is zeros */
         DHOWI_TRY(dhowi_product(b, x, y, -1, out));
         return dhowi_cast_to(b, *out, DHOW_I32, out);
@@ -418,14 +433,12 @@ static dhow_status convolve_exactly(dhowi_lowering *b, int32_t x, int32_t w, int
 
 /* Some channels after the others. Where groups of channels or the window of one channel are too
  * large for that, sums are those of f64. */
-static dhow_status integer_convolution(dhowi_lowering *b, int32_t x, int32_t w, int32_t *out) {
+static dhow_status float_convolution(dhowi_lowering *b, int32_t x, int32_t w, int32_t *out) {
     const dhowi_tensor_desc p = *dhowi_desc_at(b, x), q = *dhowi_desc_at(b, w);
     const bool images = q.rank > 1 && p.rank == q.rank; /* else the convolution refuses them */
     const int64_t channels = images ? q.shape[1] : 0, window = dhowi_extent(&q, 2, q.rank);
     const summed s = {images ? q.shape[0] : 0, channels * window, 1};
     int64_t run;
-    DHOWI_TRY(dhowi_sum_conv(b, x, w, out));
-    if (*out >= 0) return DHOW_OK;
     DHOWI_TRY(exact_run(b, w, &s, DHOWI_MAX(window, (int64_t)1), &run));
     if (run == s.each || run == 0 || p.shape[1] != channels) {
         const dhow_dtype dtype = run == s.each ? DHOW_F32 : DHOW_F64;
@@ -454,10 +467,14 @@ dhow_status dhowi_lower_matmul_integer(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_check_quantised(b, 1, 3));
     if (zx >= 0 && dhowi_count_of(dhowi_desc_at(b, zx)) > 1) /* one per row */
         DHOWI_TRY(dhowi_along(b, zx, p.rank, p.rank - 2, &zx));
+    const quantised_input weight = {b->in[1], -1, zy};
     DHOWI_TRY(dhowi_centred(b, b->in[0], zx, &x));
-    DHOWI_TRY(dhowi_centred(b, b->in[1], zy, &y));
+    DHOWI_TRY(described(b, &weight, &y));
     if (p.rank < 2 || dhowi_desc_at(b, y)->rank < 2) return dhowi_fail(DHOW_UNSUPPORTED, "vectors");
-    return integer_product(b, x, y, &b->out[0]);
+    DHOWI_TRY(dhowi_integer_product(b, x, y, &b->out[0]));
+    if (b->out[0] >= 0) return DHOW_OK;
+    DHOWI_TRY(dhowi_centred(b, b->in[1], zy, &y));
+    return float_product(b, x, y, &b->out[0]);
 }
 
 dhow_status dhowi_lower_conv_integer(dhowi_lowering *b) {
@@ -467,15 +484,15 @@ dhow_status dhowi_lower_conv_integer(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_centred(b, b->in[0], dhowi_given(b, 2) ? b->in[2] : -1, &x));
     const dhowi_tensor_desc weights = *dhowi_desc_at(b, b->in[1]);
     if (zw >= 0) DHOWI_TRY(per_axis(b, zw, &weights, 0, &zw));
+    const quantised_input weight = {b->in[1], -1, zw};
+    DHOWI_TRY(described(b, &weight, &w));
+    DHOWI_TRY(dhowi_sum_conv(b, x, w, &b->out[0]));
+    if (b->out[0] >= 0) return DHOW_OK;
     DHOWI_TRY(dhowi_centred(b, b->in[1], zw, &w));
-    return integer_convolution(b, x, w, &b->out[0]);
+    return float_convolution(b, x, w, &b->out[0]);
 }
 
-/* The quantised input i: codes, and the items of scale and zero point. */
-typedef struct quantised_input {
-    int32_t codes, scale, zero;
-} quantised_input;
-
+/* The quantised input i. */
 static dhow_status take_quantised(dhowi_lowering *b, uint32_t i, int64_t axis,
                                   quantised_input *out) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[i]);
@@ -490,16 +507,6 @@ dhow_status dhowi_real_of(dhowi_lowering *b, uint32_t i, int64_t axis, int32_t *
     quantised_input q;
     DHOWI_TRY(take_quantised(b, i, axis, &q));
     return real_of(b, q.codes, q.zero, q.scale, out);
-}
-
-/* An item that tells what the weights are, and has no numbers, which integers do without. */
-static dhow_status described_weight(dhowi_lowering *b, const quantised_input *q, int32_t *out) {
-    dhowi_tensor_desc desc = *dhowi_desc_at(b, q->codes);
-    desc.dtype = DHOW_F32;
-    desc.encoding = 0;
-    DHOWI_TRY(dhowi_item_new(b, &desc, out));
-    dhowi_note_codes(b, *out, q->codes, q->zero, q->scale);
-    return DHOW_OK;
 }
 
 dhow_status dhowi_quantized_by(dhowi_lowering *b, int32_t x, uint32_t i, dhow_dtype dtype,
@@ -534,7 +541,7 @@ dhow_status dhowi_lower_qlinear_conv(dhowi_lowering *b) {
         DHOWI_TRY(dhowi_cast_to(b, b->in[8], DHOW_F32, &bias));
         DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, bias, scale, &bias));
     }
-    DHOWI_TRY(described_weight(b, &weight, &w));
+    DHOWI_TRY(described(b, &weight, &w));
     DHOWI_TRY(dhowi_convolve_codes(b, x, w, bias, &y));
     if (y < 0) {
         DHOWI_TRY(real_of(b, weight.codes, weight.zero, weight.scale, &w));
