@@ -167,7 +167,15 @@ static bool find_shifts(const known_codes *from, int64_t k, int64_t n, int32_t *
     return any;
 }
 
-/* Bytes of the columns, which the low 8 bits of codes are enough for, and their sums. */
+/* Whether codes are i8 without a zero point: they are what products add up. */
+static bool are_bytes(const known_codes *k) {
+    bool zeros = k->dtype == DHOW_I8;
+    for (int64_t i = 0; i < k->zero_count; i++) zeros = zeros && zero_of(k, i) == 0;
+    return zeros;
+}
+
+/* Bytes of the columns, which the low 8 bits of codes are enough for, and their sums; `to` may be
+ * NULL. */
 static void fill_columns(const known_codes *from, int64_t k, int64_t n, const int32_t *shifts,
                          int8_t *to, int32_t *sums) {
     const uint8_t *codes = from->codes;
@@ -175,32 +183,48 @@ static void fill_columns(const known_codes *from, int64_t k, int64_t n, const in
     for (int64_t i = 0; i < k; i++) {
         for (int64_t j = 0; j < n; j++) {
             const int8_t made = (int8_t)(codes[i * n + j] - (zero_of(from, j) + shifts[j]));
-            to[i * n + j] = made;
+            if (to != NULL) to[i * n + j] = made;
             sums[j] += made;
         }
     }
 }
 
-/* out->weights is -1 where that is too much for the host. */
-static dhow_status centre_columns(dhowi_lowering *b, const operands *o, columns *out) {
-    const int64_t k = o->q.shape[0], n = o->q.shape[1];
+static dhow_status make_columns(dhowi_lowering *b, int32_t y, int32_t zero, columns *out) {
+    const int64_t k = dhowi_desc_at(b, y)->shape[0], n = dhowi_desc_at(b, y)->shape[1];
     const dhowi_tensor_desc weights = {.dtype = DHOW_I8, .rank = 2, .shape = {k, n}},
                             row = {.dtype = DHOW_I32, .rank = 2, .shape = {1, n}};
     known_codes from;
-    void *bytes, *sums, *shifts;
-    bool there = dhowi_fold(b, (uint64_t)(k * n) + 8 * (uint64_t)n);
+    void *bytes = NULL, *sums, *shifts;
     int32_t made;
-    *out = (columns){-1, -1, -1};
-    if (there) DHOWI_TRY(read_codes(b, o->y, o->y_zero, &from, &there));
+    bool there;
+    DHOWI_TRY(read_codes(b, y, zero, &from, &there));
     if (!there) return DHOW_OK;
-    DHOWI_TRY(dhowi_item_known(b, &weights, &out->weights));
+    out->weights = y;
+    if (!are_bytes(&from)) {
+        DHOWI_TRY(dhowi_item_known(b, &weights, &out->weights));
+        DHOWI_TRY(dhow_tensor_host_ptr(b->items[out->weights].tensor, &bytes));
+    }
     DHOWI_TRY(dhowi_item_known(b, &row, &out->sums));
     DHOWI_TRY(dhowi_item_known(b, &row, &made));
-    DHOWI_TRY(dhow_tensor_host_ptr(b->items[out->weights].tensor, &bytes));
     DHOWI_TRY(dhow_tensor_host_ptr(b->items[out->sums].tensor, &sums));
     DHOWI_TRY(dhow_tensor_host_ptr(b->items[made].tensor, &shifts));
     if (find_shifts(&from, k, n, shifts)) out->shifts = made;
     fill_columns(&from, k, n, shifts, bytes, sums);
+    return DHOW_OK;
+}
+
+/* Of the weights y; out->weights is -1 where that is too much for the host. Steps of a recurrent
+ * layer multiply by the same ones. */
+static dhow_status centre_columns(dhowi_lowering *b, int32_t y, const operands *o, columns *out) {
+    const dhowi_item item = b->items[y];
+    int32_t codes;
+    *out = (columns){item.bytes - 1, item.byte_sums - 1, item.byte_shifts - 1};
+    if (out->weights >= 0 || !dhowi_fold(b, (uint64_t)dhowi_count_of(&o->q))) return DHOW_OK;
+    DHOWI_TRY(dhowi_dense(b, o->y, &codes));
+    if (dhowi_is_known(b, codes)) DHOWI_TRY(make_columns(b, codes, o->y_zero, out));
+    b->items[y].bytes = out->weights + 1;
+    b->items[y].byte_sums = out->sums + 1;
+    b->items[y].byte_shifts = out->shifts + 1;
     return DHOW_OK;
 }
 
@@ -231,7 +255,7 @@ dhow_status dhowi_integer_product(dhowi_lowering *b, int32_t x, int32_t y, int32
     DHOWI_TRY(dhowi_takes_integers(b->device, dhowi_desc_at(b, o.x)->dtype,
                                    dhowi_count_of(&o.p) / k, k, n, &taken));
     if (!taken) return DHOW_OK;
-    DHOWI_TRY(centre_columns(b, &o, &c));
+    DHOWI_TRY(centre_columns(b, y, &o, &c));
     if (c.weights < 0) return DHOW_OK;
     dhowi_tensor_desc desc = o.p;
     desc.dtype = DHOW_I32;
@@ -254,7 +278,8 @@ bool dhowi_known_number(dhowi_lowering *b, int32_t ref, double otherwise, double
                        dhowi_floats(b, ref, out, 1, &count) == DHOW_OK);
 }
 
-/* The weights of result r, `taken` off each code; whether i8 holds them and sums are as wanted. */
+/* The weights of result r, `taken` off each code; whether i8 holds them and sums are as wanted.
+ * `to` may be NULL. */
 static bool fill_weights(const dhowi_code_weights *w, const known_codes *from, int64_t r,
                          int32_t taken, int8_t *to) {
     enum { MOST_CENTRED = 255, EXACT_IN_F32 = 1 << 24 };
@@ -264,7 +289,7 @@ static bool fill_weights(const dhowi_code_weights *w, const known_codes *from, i
         const int64_t at = w->columns ? i * w->results + r : r * w->terms + i;
         const int32_t value = byte_at(from->dtype, from->codes, at) - taken;
         fits = fits && value >= INT8_MIN && value <= INT8_MAX;
-        to[r * w->terms + i] = (int8_t)value;
+        if (to != NULL) to[r * w->terms + i] = (int8_t)value;
         sum += value < 0 ? -value : value;
     }
     return fits && (!w->exact || sum * MOST_CENTRED < EXACT_IN_F32);
@@ -285,14 +310,18 @@ dhow_status dhowi_centre_weights(dhowi_lowering *b, const dhowi_code_weights *w,
     dhowi_tensor_desc desc = *shape;
     known_codes from;
     int32_t *shifts = NULL;
-    void *made;
+    void *made = NULL;
     desc.dtype = DHOW_I8;
     desc.encoding = 0;
     if (w->shifts != NULL) *w->shifts = -1;
     DHOWI_TRY(read_codes(b, w->codes, w->zero, &from, fits));
     if (!*fits) return DHOW_OK;
-    DHOWI_TRY(dhowi_item_known(b, &desc, out));
-    DHOWI_TRY(dhow_tensor_host_ptr(b->items[*out].tensor, &made));
+    if (!w->columns && b->items[w->codes].contiguous && are_bytes(&from)) {
+        DHOWI_TRY(dhowi_reshape(b, w->codes, shape->rank, shape->shape, out));
+    } else {
+        DHOWI_TRY(dhowi_item_known(b, &desc, out));
+        DHOWI_TRY(dhow_tensor_host_ptr(b->items[*out].tensor, &made));
+    }
     for (int64_t r = 0; r < w->results && *fits; r++) {
         const int32_t zero = zero_of(&from, r), middle = middle_of(&from);
         *fits = fill_weights(w, &from, r, zero, made);
