@@ -65,6 +65,20 @@ bool dhowi_known_number(dhowi_lowering *b, int32_t ref, double otherwise, double
 dhow_status dhowi_turn_quantised(dhowi_lowering *b, int32_t x, int32_t *out);
 /* Says of an item what it is made of, see dhowi_item; -1 for a zero point or scale it lacks. */
 void dhowi_note_codes(dhowi_lowering *b, int32_t item, int32_t codes, int32_t zero, int32_t scale);
+/* An item that tells what weights are, and has no numbers, which integers do without; they would
+ * take four times as much. */
+dhow_status dhowi_described(dhowi_lowering *b, int32_t codes, int32_t zero, int32_t scale,
+                            int32_t *out);
+/* Weights of sums of integer products: blocks of `each` rows of `inner` sums side by side. */
+typedef struct dhowi_summed {
+    int64_t blocks, each, inner;
+} dhowi_summed;
+/* How many rows are summed at a time, multiples of `unit` from the first one on, so that sums are
+ * exact: all, or as many as weights that are known allow; 0 where one unit is too much. */
+dhow_status dhowi_exact_run(dhowi_lowering *b, int32_t w, const dhowi_summed *s, int64_t unit,
+                            int64_t *run);
+/* *sum += x, as integers; *sum is -1 at first. */
+dhow_status dhowi_add_integers(dhowi_lowering *b, int32_t x, int32_t *sum);
 dhow_status dhowi_reduce(dhowi_lowering *b, int kind, int32_t x, const bool *axes, int32_t *out);
 /* a[..., m, k] b[..., k, n] with outer extents that broadcast; bias may be -1 */
 dhow_status dhowi_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t bias, int32_t *out);

@@ -102,3 +102,12 @@ const char *dhowi_paired_text(const dhowi_text_pairs *pairs, int which, int64_t 
     }
     return x->texts[at];
 }
+
+dhow_status dhowi_add_integers(dhowi_lowering *b, int32_t x, int32_t *sum) {
+    DHOWI_TRY(dhowi_cast_to(b, x, DHOW_I32, &x));
+    if (*sum < 0) {
+        *sum = x;
+        return DHOW_OK;
+    }
+    return dhowi_map_two(b, DHOWI_MAP_ADD, *sum, x, sum);
+}

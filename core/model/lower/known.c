@@ -3,10 +3,13 @@
  * The numbers of known items, as the host reads them.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
+#include "base/memory/alloc.h"
 #include "base/memory/array.h"
-#include "model/lower/lower.h"
+#include "base/memory/size.h"
+#include "model/lower/composite.h"
 
 /* A dense host array of a known item's elements in another dtype; release the tensor. */
 static dhow_status host_values(dhowi_lowering *b, int32_t ref, dhow_dtype dtype, uint32_t most,
@@ -106,5 +109,47 @@ dhow_status dhowi_keep_within(dhowi_lowering *b, int32_t ref, const char *name, 
         return dhowi_fail_memory("plan");
     b->bounds[b->bound_count] = range;
     b->bounds[b->bound_count++].slot = b->buffers[item->buffer].external - 1;
+    return DHOW_OK;
+}
+
+/* ---- exact sums ---- */
+
+/* f32 adds up integers exactly below 2^24, and no product of two numbers of 8 bits less a zero
+ * point exceeds 255 * 255. */
+enum { MOST_CENTRED = 255, EXACT_PRODUCTS = (1 << 24) / (MOST_CENTRED * MOST_CENTRED) };
+
+/* Whether sums of any values with `run` rows of these weights after another are exact. */
+static bool runs_are_exact(const float *weights, const dhowi_summed *s, int64_t run, double *sums) {
+    bool exact = true;
+    for (int64_t row = 0; row < s->blocks * s->each && exact; row++) {
+        const float *w = weights + row * s->inner;
+        if (row % s->each % run == 0) memset(sums, 0, (size_t)s->inner * sizeof *sums);
+        for (int64_t i = 0; i < s->inner; i++) {
+            sums[i] += fabs((double)w[i]);
+            exact &= sums[i] * MOST_CENTRED < 1 << 24;
+        }
+    }
+    return exact;
+}
+
+dhow_status dhowi_exact_run(dhowi_lowering *b, int32_t w, const dhowi_summed *s, int64_t unit,
+                            int64_t *run) {
+    const bool known = dhowi_is_known(b, w) && b->items[w].contiguous;
+    const int64_t units = s->each / DHOWI_MAX(unit, (int64_t)1);
+    void *weights;
+    *run = s->each;
+    if (s->each <= EXACT_PRODUCTS) return DHOW_OK;
+    if (known) {
+        DHOWI_TRY(dhow_tensor_host_ptr(b->items[w].tensor, &weights));
+        double *sums = dhowi_alloc_array((size_t)s->inner, sizeof *sums);
+        if (sums == NULL) return dhowi_fail_memory("sums of weights");
+        int64_t parts = 1;
+        while (*run > EXACT_PRODUCTS && !runs_are_exact(weights, s, *run, sums)) {
+            parts *= 2;
+            *run = parts < units ? dhowi_ceil_div(units, parts) * unit : 0;
+        }
+        dhowi_free(sums);
+    }
+    if (!known || *run < EXACT_PRODUCTS) *run = EXACT_PRODUCTS / unit * unit;
     return DHOW_OK;
 }

@@ -46,6 +46,16 @@ void dhowi_note_codes(dhowi_lowering *b, int32_t item, int32_t codes, int32_t ze
     to->scale = scale + 1;
 }
 
+dhow_status dhowi_described(dhowi_lowering *b, int32_t codes, int32_t zero, int32_t scale,
+                            int32_t *out) {
+    dhowi_tensor_desc desc = *dhowi_desc_at(b, codes);
+    desc.dtype = DHOW_F32;
+    desc.encoding = 0;
+    DHOWI_TRY(dhowi_item_new(b, &desc, out));
+    dhowi_note_codes(b, *out, codes, zero, scale);
+    return DHOW_OK;
+}
+
 static dhow_status turn(dhowi_lowering *b, int32_t x, int32_t *out) {
     static const int32_t swapped[] = {1, 0};
     *out = x;

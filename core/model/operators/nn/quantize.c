@@ -205,22 +205,6 @@ dhow_status dhowi_check_quantised(const dhowi_lowering *b, uint32_t x, uint32_t 
                  type_name(type));
 }
 
-/* A quantised input: codes, and the items of scale and zero point. */
-typedef struct quantised_input {
-    int32_t codes, scale, zero;
-} quantised_input;
-
-/* An item that tells what the weights are, and has no numbers, which integers do without; those of
- * large weights would be four times as large. */
-static dhow_status described(dhowi_lowering *b, const quantised_input *q, int32_t *out) {
-    dhowi_tensor_desc desc = *dhowi_desc_at(b, q->codes);
-    desc.dtype = DHOW_F32;
-    desc.encoding = 0;
-    DHOWI_TRY(dhowi_item_new(b, &desc, out));
-    dhowi_note_codes(b, *out, q->codes, q->zero, q->scale);
-    return DHOW_OK;
-}
-
 dhow_status dhowi_centred(dhowi_lowering *b, int32_t x, int32_t zero, int32_t *out) {
     const int32_t codes = x, point = zero;
     DHOWI_TRY(in_one_step(b, x, -1, zero, (quantized_type){DHOW_F32, 0}, out));
@@ -330,74 +314,18 @@ dhow_status dhowi_lower_dynamic_quantize(dhowi_lowering *b) {
 
 /* ---- sums of integer products ---- */
 
-/* f32 adds up integers exactly below 2^24, and no product of two numbers of 8 bits less a zero
- * point exceeds 255 * 255. */
-enum { MOST_CENTRED = 255, EXACT_PRODUCTS = (1 << 24) / (MOST_CENTRED * MOST_CENTRED) };
-
-/* Weights of sums of integer products: blocks of `each` rows of `inner` sums side by side. */
-typedef struct summed {
-    int64_t blocks, each, inner;
-} summed;
-
-/* Whether sums of any values with `run` rows of these weights after another are exact. */
-static bool runs_are_exact(const float *weights, const summed *s, int64_t run, double *sums) {
-    bool exact = true;
-    for (int64_t row = 0; row < s->blocks * s->each && exact; row++) {
-        const float *w = weights + row * s->inner;
-        if (row % s->each % run == 0) memset(sums, 0, (size_t)s->inner * sizeof *sums);
-        for (int64_t i = 0; i < s->inner; i++) {
-            sums[i] += fabs((double)w[i]);
-            exact &= sums[i] * MOST_CENTRED < 1 << 24;
-        }
-    }
-    return exact;
-}
-
-/* How many rows are summed at a time, multiples of `unit` from the first one on, so that sums are
- * exact: all, or as many as weights that are known allow; 0 where one unit is too much. */
-static dhow_status exact_run(dhowi_lowering *b, int32_t w, const summed *s, int64_t unit,
-                             int64_t *run) {
-    const bool known = dhowi_is_known(b, w) && b->items[w].contiguous;
-    const int64_t units = s->each / DHOWI_MAX(unit, (int64_t)1);
-    void *weights;
-    *run = s->each;
-    if (s->each <= EXACT_PRODUCTS) return DHOW_OK;
-    if (known) {
-        DHOWI_TRY(dhow_tensor_host_ptr(b->items[w].tensor, &weights));
-        double *sums = dhowi_alloc_array((size_t)s->inner, sizeof *sums);
-        if (sums == NULL) return dhowi_fail_memory("sums of weights");
-        int64_t parts = 1;
-        while (*run > EXACT_PRODUCTS && !runs_are_exact(weights, s, *run, sums)) {
-            parts *= 2;
-            *run = parts < units ? dhowi_ceil_div(units, parts) * unit : 0;
-        }
-        dhowi_free(sums);
-    }
-    if (!known || *run < EXACT_PRODUCTS) *run = EXACT_PRODUCTS / unit * unit;
-    return DHOW_OK;
-}
-
-/* *sum += x, as integers; *sum is -1 at first. */
-static dhow_status add_integers(dhowi_lowering *b, int32_t x, int32_t *sum) {
-    DHOWI_TRY(dhowi_cast_to(b, x, DHOW_I32, &x));
-    if (*sum < 0) {
-        *sum = x;
-        return DHOW_OK;
-    }
-    return dhowi_map_two(b, DHOWI_MAP_ADD, *sum, x, sum);
-}
-
 /* Some rows of the weights after the others, each sum in f32, which has it exactly. */
 static dhow_status float_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t *out) {
     const dhowi_tensor_desc p = *dhowi_desc_at(b, x), q = *dhowi_desc_at(b, y);
     const int64_t k = p.shape[p.rank - 1];
-    const summed s = {dhowi_extent(&q, 0, q.rank - 2), q.shape[q.rank - 2], q.shape[q.rank - 1]};
+    const dhowi_summed s = {dhowi_extent(&q, 0, q.rank - 2), q.shape[q.rank - 2],
+                            q.shape[q.rank - 1]};
     int64_t run = 1;
     if (s.each != k || k == 0) { /* the product refuses it, or is zeros */
         DHOWI_TRY(dhowi_product(b, x, y, -1, out));
         return dhowi_cast_to(b, *out, DHOW_I32, out);
     }
-    DHOWI_TRY(exact_run(b, y, &s, 1, &run));
+    DHOWI_TRY(dhowi_exact_run(b, y, &s, 1, &run));
     *out = -1;
     for (int64_t first = 0; first < k; first += run) {
         const int64_t count = DHOWI_MIN(k - first, run);
@@ -405,7 +333,7 @@ static dhow_status float_product(dhowi_lowering *b, int32_t x, int32_t y, int32_
         if (count < k) DHOWI_TRY(dhowi_narrow(b, x, p.rank - 1, first, count, 1, &left));
         if (count < k) DHOWI_TRY(dhowi_narrow(b, y, q.rank - 2, first, count, 1, &right));
         DHOWI_TRY(dhowi_product(b, left, right, -1, &left));
-        DHOWI_TRY(add_integers(b, left, out));
+        DHOWI_TRY(dhowi_add_integers(b, left, out));
     }
     return DHOW_OK;
 }
@@ -437,9 +365,9 @@ static dhow_status float_convolution(dhowi_lowering *b, int32_t x, int32_t w, in
     const dhowi_tensor_desc p = *dhowi_desc_at(b, x), q = *dhowi_desc_at(b, w);
     const bool images = q.rank > 1 && p.rank == q.rank; /* else the convolution refuses them */
     const int64_t channels = images ? q.shape[1] : 0, window = dhowi_extent(&q, 2, q.rank);
-    const summed s = {images ? q.shape[0] : 0, channels * window, 1};
+    const dhowi_summed s = {images ? q.shape[0] : 0, channels * window, 1};
     int64_t run;
-    DHOWI_TRY(exact_run(b, w, &s, DHOWI_MAX(window, (int64_t)1), &run));
+    DHOWI_TRY(dhowi_exact_run(b, w, &s, DHOWI_MAX(window, (int64_t)1), &run));
     if (run == s.each || run == 0 || p.shape[1] != channels) {
         const dhow_dtype dtype = run == s.each ? DHOW_F32 : DHOW_F64;
         DHOWI_TRY(dhowi_cast_to(b, x, dtype, &x));
@@ -455,7 +383,7 @@ static dhow_status float_convolution(dhowi_lowering *b, int32_t x, int32_t w, in
         DHOWI_TRY(some_channels(b, w, first, count, &weights));
         DHOWI_TRY(dhowi_sum_conv(b, some, weights, &sums));
         if (sums < 0) DHOWI_TRY(convolve_exactly(b, some, weights, &sums));
-        DHOWI_TRY(add_integers(b, sums, out));
+        DHOWI_TRY(dhowi_add_integers(b, sums, out));
     }
     return DHOW_OK;
 }
@@ -467,9 +395,8 @@ dhow_status dhowi_lower_matmul_integer(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_check_quantised(b, 1, 3));
     if (zx >= 0 && dhowi_count_of(dhowi_desc_at(b, zx)) > 1) /* one per row */
         DHOWI_TRY(dhowi_along(b, zx, p.rank, p.rank - 2, &zx));
-    const quantised_input weight = {b->in[1], -1, zy};
     DHOWI_TRY(dhowi_centred(b, b->in[0], zx, &x));
-    DHOWI_TRY(described(b, &weight, &y));
+    DHOWI_TRY(dhowi_described(b, b->in[1], zy, -1, &y));
     if (p.rank < 2 || dhowi_desc_at(b, y)->rank < 2) return dhowi_fail(DHOW_UNSUPPORTED, "vectors");
     DHOWI_TRY(dhowi_integer_product(b, x, y, &b->out[0]));
     if (b->out[0] >= 0) return DHOW_OK;
@@ -484,15 +411,18 @@ dhow_status dhowi_lower_conv_integer(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_centred(b, b->in[0], dhowi_given(b, 2) ? b->in[2] : -1, &x));
     const dhowi_tensor_desc weights = *dhowi_desc_at(b, b->in[1]);
     if (zw >= 0) DHOWI_TRY(per_axis(b, zw, &weights, 0, &zw));
-    const quantised_input weight = {b->in[1], -1, zw};
-    DHOWI_TRY(described(b, &weight, &w));
+    DHOWI_TRY(dhowi_described(b, b->in[1], zw, -1, &w));
     DHOWI_TRY(dhowi_sum_conv(b, x, w, &b->out[0]));
     if (b->out[0] >= 0) return DHOW_OK;
     DHOWI_TRY(dhowi_centred(b, b->in[1], zw, &w));
     return float_convolution(b, x, w, &b->out[0]);
 }
 
-/* The quantised input i. */
+/* The quantised input i: codes, and the items of scale and zero point. */
+typedef struct quantised_input {
+    int32_t codes, scale, zero;
+} quantised_input;
+
 static dhow_status take_quantised(dhowi_lowering *b, uint32_t i, int64_t axis,
                                   quantised_input *out) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[i]);
@@ -541,7 +471,7 @@ dhow_status dhowi_lower_qlinear_conv(dhowi_lowering *b) {
         DHOWI_TRY(dhowi_cast_to(b, b->in[8], DHOW_F32, &bias));
         DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, bias, scale, &bias));
     }
-    DHOWI_TRY(described(b, &weight, &w));
+    DHOWI_TRY(dhowi_described(b, weight.codes, weight.zero, weight.scale, &w));
     DHOWI_TRY(dhowi_convolve_codes(b, x, w, bias, &y));
     if (y < 0) {
         DHOWI_TRY(real_of(b, weight.codes, weight.zero, weight.scale, &w));
