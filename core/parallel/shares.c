@@ -7,7 +7,6 @@
 #include "base/memory/size.h"
 
 static const double k_worth_changing = 1.05; /* the gain, as a ratio of times */
-static const double k_weight_of_news = 0.5;
 
 static double sum_of(const dhowi_shares *s, const double *values) {
     double sum = 0;
@@ -46,19 +45,28 @@ void dhowi_shares_split(const dhowi_shares *s, int64_t rows, int64_t out[DHOWI_M
     }
 }
 
+/* The median, so that one run that was held up moves nothing; of two the better one, since what
+ * disturbs a run makes it longer. */
+static double typical(const double *recent, uint32_t count) {
+    const double a = recent[0], b = recent[1], c = recent[2];
+    if (count < 2) return a;
+    if (count < 3) return DHOWI_MAX(a, b);
+    return DHOWI_MAX(DHOWI_MIN(a, b), DHOWI_MIN(DHOWI_MAX(a, b), c));
+}
+
+/* The first run with a number of rows makes plans, and counts only until there is another. */
 void dhowi_shares_note(dhowi_shares *s, uint32_t i, int64_t rows, double seconds) {
-    bool first = rows != s->last_rows[i];
+    const bool first = rows != s->last_rows[i];
     s->last_rows[i] = rows;
     if (rows == 0 || seconds <= 0) return;
-    double rate = (double)rows / seconds;
-    if (s->rate[i] == 0) {
+    const double rate = (double)rows / seconds;
+    if (first && s->rate[i] == 0) {
         s->rate[i] = rate;
-        s->first[i] = first;
-    } else if (!first && s->first[i]) {
-        s->rate[i] = rate;
-        s->first[i] = false;
+        s->first[i] = true;
     } else if (!first) {
-        s->rate[i] += k_weight_of_news * (rate - s->rate[i]);
+        s->first[i] = false;
+        s->recent[i][s->measured[i]++ % DHOWI_RECENT_RATES] = rate;
+        s->rate[i] = typical(s->recent[i], s->measured[i]);
     }
 }
 

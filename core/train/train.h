@@ -10,6 +10,7 @@
 #include "dhow/train.h"
 #include "model/lower/lower.h"
 #include "model/plan/plan.h"
+#include "parallel/buckets.h"
 #include "train/log/log.h"
 
 enum {
@@ -129,6 +130,8 @@ void dhowi_division_end(dhowi_division *division);
 dhow_status dhowi_division_run(dhowi_division *division, dhow_status checked, dhow_stream *stream,
                                dhow_tensor *const *inputs, dhow_tensor *target, bool more,
                                uint64_t key);
+/* All processes together, before the first backward: whether sums begin early. */
+dhow_status dhowi_division_join(dhowi_division *division, dhowi_saved_error *own);
 double dhowi_division_loss(const dhowi_division *division);
 uint32_t dhowi_division_count(const dhowi_division *division);
 void dhowi_division_at(const dhowi_division *division, uint32_t index, dhow_parallel_member *out);
@@ -143,6 +146,13 @@ dhow_status dhowi_group_make(dhow_trainer *t);
 void dhowi_group_end(dhow_trainer *t);
 /* Lets the devices of all processes sum by themselves, where each has one that can. */
 dhow_status dhowi_group_connect(dhow_trainer *t);
+/* all_reduce, whose failure names this process. */
+dhow_status dhowi_group_add_up(const dhow_process_group *g, dhow_dtype dtype, void *data,
+                               int64_t count);
+/* Whether sums can begin before the backward is over: in all processes or in none. The first one's
+ * *bucket_bytes becomes that of all. */
+dhow_status dhowi_group_agree_early(const dhow_trainer *t, bool able, uint64_t *bucket_bytes,
+                                    bool *out);
 /* Keeps this process's first failure, with its words, until all agree. */
 void dhowi_group_note(dhowi_saved_error *own, dhow_status status);
 /* Where the samples of this process are among those of all; fails everywhere if `own` does. */
@@ -161,6 +171,18 @@ dhow_status dhowi_group_sum(const dhow_trainer *t, dhow_stream *stream, dhow_ten
                             dhowi_saved_error *own);
 dhow_status dhowi_group_take_first(const dhow_trainer *t, dhow_stream *stream, dhow_tensor *array,
                                    dhowi_saved_error *own);
+/* early.c: sums over processes, on a thread, while the backward runs. */
+typedef struct dhowi_early dhowi_early;
+dhow_status dhowi_early_make(const dhow_trainer *t, const dhowi_buckets *buckets,
+                             dhowi_early **out);
+void dhowi_early_end(dhowi_early *early); /* NULL is allowed */
+/* Before a backward, whose gradients go to `array`; dhowi_early_finish() must follow. */
+void dhowi_early_begin(dhowi_early *early, dhow_tensor *array);
+/* `stream` has been given all that writes the bucket. They come in their order. */
+dhow_status dhowi_early_ready(dhowi_early *early, uint32_t bucket, dhow_stream *stream);
+/* Blocks until all buckets are summed, those of a process that has failed too: the sums are in the
+ * array once `stream` comes to it, and are of use once all have agreed. */
+dhow_status dhowi_early_finish(dhowi_early *early, dhow_stream *stream, dhowi_saved_error *own);
 /* choose.c: the parameters to train, by the options. */
 dhow_status dhowi_choose(dhow_trainer *t);
 /* flat.c: the place of a tensor in a flat array that has *count elements so far; an array of

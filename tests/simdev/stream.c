@@ -4,6 +4,7 @@
  */
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "internal.h"
 
@@ -86,9 +87,12 @@ static void run_head(simdev_stream *stream) {
     simdev_cond_broadcast(&machine->progress);
 }
 
+/* The system lets sleeping threads lie for 50 us more, which would be most of what a short kernel
+ * takes. */
 static void *run_stream(void *argument) {
     simdev_stream *stream = argument;
     simdev_machine *machine = stream->device->machine;
+    (void)prctl(PR_SET_TIMERSLACK, 1UL);
     simdev_lock(&machine->lock);
     while (stream->head != NULL || !stream->quit) {
         if (stream->head != NULL) {
@@ -133,6 +137,7 @@ int32_t simdev_submit(simdev_stream *stream, simdev_op *op, bool wait, dhow_erro
         stream->started = true;
     }
     SIMDEV_RELEASE(op);
+    op->arrived = simdev_now();
     if (stream->tail != NULL) {
         stream->tail->next = op;
     } else {
