@@ -45,13 +45,12 @@ void dhowi_shares_split(const dhowi_shares *s, int64_t rows, int64_t out[DHOWI_M
     }
 }
 
-/* The median, so that one run that was held up moves nothing; of two the better one, since what
- * disturbs a run makes it longer. */
-static double typical(const double *recent, uint32_t count) {
-    const double a = recent[0], b = recent[1], c = recent[2];
-    if (count < 2) return a;
-    if (count < 3) return DHOWI_MAX(a, b);
-    return DHOWI_MAX(DHOWI_MIN(a, b), DHOWI_MIN(DHOWI_MAX(a, b), c));
+/* What disturbs a run makes it longer: that moves nothing unless it stays. */
+static double best_of(const double *recent, uint32_t count) {
+    double best = 0;
+    for (uint32_t i = 0; i < DHOWI_MIN(count, DHOWI_RECENT_RATES); i++)
+        best = DHOWI_MAX(best, recent[i]);
+    return best;
 }
 
 /* The first run with a number of rows makes plans, and counts only until there is another. */
@@ -66,7 +65,7 @@ void dhowi_shares_note(dhowi_shares *s, uint32_t i, int64_t rows, double seconds
     } else if (!first) {
         s->first[i] = false;
         s->recent[i][s->measured[i]++ % DHOWI_RECENT_RATES] = rate;
-        s->rate[i] = typical(s->recent[i], s->measured[i]);
+        s->rate[i] = best_of(s->recent[i], s->measured[i]);
     }
 }
 

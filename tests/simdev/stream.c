@@ -46,9 +46,11 @@ simdev_op *simdev_op_new(simdev_stream *stream, simdev_op_kind kind, dhow_error 
 
 static void wait_for_point(simdev_stream *stream, simdev_point *point) {
     simdev_machine *machine = stream->device->machine;
+    const bool waits = !point->reached;
     while (!point->reached && !stream->quit && simdev_lost(stream->device)->status == DHOW_OK)
         simdev_cond_wait(&machine->progress, &machine->lock);
     if (point->reached) SIMDEV_ACQUIRE(point);
+    if (waits) stream->free_at = simdev_now();
 }
 
 static void work(simdev_stream *stream, simdev_op *op) {

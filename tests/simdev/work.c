@@ -217,9 +217,9 @@ static void run_kernel(simdev_stream *stream, simdev_op *op, simdev_failure *why
     if (why->status == DHOW_OK) {
         show_accesses(kernel, &c);
         for (int group = GROUPS; group-- > 0;) kernel->info->run(group, GROUPS, c.argv);
+        const int64_t done = simdev_now();
         if (takes != 0) sleep_until(until);
-        const int64_t now = simdev_now();
-        stream->free_at = now;
+        stream->free_at = done > until ? done : until;
     }
     simdev_lock(&machine->lock);
     for (uint32_t i = 0; i < kernel->arg_count; i++) {
