@@ -15,6 +15,7 @@
 #include "base/threads/clock.h"
 #include "dhow/copy.h"
 #include "dhow/create.h"
+#include "parallel/early.h"
 #include "parallel/parallel.h"
 #include "parallel/reducer.h"
 #include "parallel/team.h"
@@ -166,12 +167,20 @@ dhow_status dhowi_division_make(dhow_trainer *t, const dhow_trainer_options *opt
     return start(t->division, options);
 }
 
-/* Buckets of several devices are whole only after their sum. One bucket is not early. */
-static dhow_status make_early(dhowi_division *d) {
-    DHOWI_TRY(make_buckets(d));
-    return d->buckets.count > 1 ? dhowi_early_make(d->t, &d->buckets, &d->early) : DHOW_OK;
+static dhow_status sum_over_group(void *division, dhow_dtype dtype, void *data, int64_t count) {
+    const dhowi_division *d = division;
+    return dhowi_group_add_up(&d->t->group, dtype, data, count);
 }
 
+/* One bucket is not early. */
+static dhow_status make_early(dhowi_division *d) {
+    DHOWI_TRY(make_buckets(d));
+    if (d->buckets.count == 1) return DHOW_OK;
+    return dhowi_early_make(d->t->graph->device, d->t->dtype, &d->buckets, sum_over_group, d,
+                            &d->early);
+}
+
+/* Buckets of several devices are whole only after their sum. */
 dhow_status dhowi_division_join(dhowi_division *d, dhowi_saved_error *own) {
     bool early;
     uint64_t bytes = d->bucket_bytes;

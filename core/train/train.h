@@ -10,7 +10,6 @@
 #include "dhow/train.h"
 #include "model/lower/lower.h"
 #include "model/plan/plan.h"
-#include "parallel/buckets.h"
 #include "train/log/log.h"
 
 enum {
@@ -171,18 +170,6 @@ dhow_status dhowi_group_sum(const dhow_trainer *t, dhow_stream *stream, dhow_ten
                             dhowi_saved_error *own);
 dhow_status dhowi_group_take_first(const dhow_trainer *t, dhow_stream *stream, dhow_tensor *array,
                                    dhowi_saved_error *own);
-/* early.c: sums over processes, on a thread, while the backward runs. */
-typedef struct dhowi_early dhowi_early;
-dhow_status dhowi_early_make(const dhow_trainer *t, const dhowi_buckets *buckets,
-                             dhowi_early **out);
-void dhowi_early_end(dhowi_early *early); /* NULL is allowed */
-/* Before a backward, whose gradients go to `array`; dhowi_early_finish() must follow. */
-void dhowi_early_begin(dhowi_early *early, dhow_tensor *array);
-/* `stream` has been given all that writes the bucket. They come in their order. */
-dhow_status dhowi_early_ready(dhowi_early *early, uint32_t bucket, dhow_stream *stream);
-/* Blocks until all buckets are summed, those of a process that has failed too: the sums are in the
- * array once `stream` comes to it, and are of use once all have agreed. */
-dhow_status dhowi_early_finish(dhowi_early *early, dhow_stream *stream, dhowi_saved_error *own);
 /* choose.c: the parameters to train, by the options. */
 dhow_status dhowi_choose(dhow_trainer *t);
 /* flat.c: the place of a tensor in a flat array that has *count elements so far; an array of

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gradients of processes that are added up bucket by bucket while the backward makes them, on a
- * thread of their own. All processes hand in all buckets in the same order, also one that has
- * failed, so that none waits for it.
+ * See early.h.
  */
+#include "parallel/early.h"
+
 #include "base/memory/alloc.h"
-#include "base/memory/size.h"
 #include "dhow/copy.h"
 #include "dhow/create.h"
 #include "parallel/team.h"
 #include "stream/stream.h"
 #include "tensor/tensor.h"
-#include "train/train.h"
+
+static const char k_create[] = "dhow_trainer_create";
 
 struct dhowi_early {
-    const dhow_trainer *t;
+    dhow_device *device;
+    dhow_dtype dtype;
     dhowi_buckets buckets;
+    dhowi_early_sum *sum;
+    void *user;
     dhowi_team team; /* the thread */
     pthread_cond_t arrival;
     bool has_arrival;    /* it was made */
@@ -30,14 +33,18 @@ struct dhowi_early {
     bool failed;            /* gradients that were not given are of no use */
 };
 
+static void note(dhowi_saved_error *own, dhow_status status) {
+    if (status != DHOW_OK && own->status == DHOW_OK) dhowi_error_save(own, status);
+}
+
 /* ---- the thread ---- */
 
 static dhow_status sum_bucket(dhowi_early *e, uint32_t bucket) {
     const dhow_tensor *t = e->copies != NULL ? e->host : e->array;
     char *data = (char *)t->storage->host + dhowi_tensor_offset_bytes(t) +
                  (uint64_t)e->buckets.first[bucket] * dhow_dtype_bytes(t->dtype);
-    if (e->own.status == DHOW_OK) dhowi_group_note(&e->own, dhowi_fence_wait(&e->written[bucket]));
-    return dhowi_group_add_up(&e->t->group, t->dtype, data, e->buckets.elements[bucket]);
+    if (e->own.status == DHOW_OK) note(&e->own, dhowi_fence_wait(&e->written[bucket]));
+    return e->sum(e->user, t->dtype, data, e->buckets.elements[bucket]);
 }
 
 /* Whether the bucket is of use; waits for it. */
@@ -55,7 +62,7 @@ static void sum_all(void *user, uint32_t index) {
     for (uint32_t b = 0; b < e->buckets.count && e->lost.status == DHOW_OK; b++) {
         if (!await(e, b) && e->own.status == DHOW_OK)
             e->own = (dhowi_saved_error){.status = DHOW_INTERNAL}; /* its caller has the reason */
-        dhowi_group_note(&e->lost, sum_bucket(e, b));
+        note(&e->lost, sum_bucket(e, b));
     }
 }
 
@@ -63,31 +70,30 @@ static void sum_all(void *user, uint32_t index) {
 
 /* Memory that the device copies without a host thread between, where it has such. */
 static dhow_status make_host(dhowi_early *e) {
-    const dhow_trainer *t = e->t;
-    const dhow_status status =
-        dhow_tensor_create_pinned(t->graph->device, t->dtype, 1, &t->count, &e->host);
+    int64_t count = 0;
+    for (uint32_t b = 0; b < e->buckets.count; b++) count += e->buckets.elements[b];
+    const dhow_status status = dhow_tensor_create_pinned(e->device, e->dtype, 1, &count, &e->host);
     if (status != DHOW_UNSUPPORTED) return status;
     dhowi_error_clear();
-    return dhow_tensor_create(t->model->context->cpu, t->dtype, 1, &t->count, &e->host);
+    return dhow_tensor_create(e->device->context->cpu, e->dtype, 1, &count, &e->host);
 }
 
 static dhow_status start(dhowi_early *e) {
-    static const char function[] = "dhow_trainer_create";
-    const dhow_trainer *t = e->t;
-    if (t->gradients->storage->host == NULL) {
+    if (!dhowi_device_is_host(e->device)) {
         DHOWI_TRY(make_host(e));
-        DHOWI_TRY(dhow_stream_create(t->graph->device, &e->copies));
+        DHOWI_TRY(dhow_stream_create(e->device, &e->copies));
     }
     pthread_cond_init(&e->arrival, NULL);
     e->has_arrival = true;
-    return dhowi_team_start(&e->team, function, 1, sum_all, e);
+    return dhowi_team_start(&e->team, k_create, 1, sum_all, e);
 }
 
-dhow_status dhowi_early_make(const dhow_trainer *t, const dhowi_buckets *buckets,
-                             dhowi_early **out) {
+dhow_status dhowi_early_make(dhow_device *device, dhow_dtype dtype, const dhowi_buckets *buckets,
+                             dhowi_early_sum *sum, void *user, dhowi_early **out) {
     dhowi_early *e = *out = dhowi_alloc(sizeof *e);
-    if (e == NULL) return dhowi_fail_memory("dhow_trainer_create");
-    *e = (dhowi_early){.t = t, .buckets = *buckets};
+    if (e == NULL) return dhowi_fail_memory(k_create);
+    *e = (dhowi_early){
+        .device = device, .dtype = dtype, .buckets = *buckets, .sum = sum, .user = user};
     return start(e);
 }
 
@@ -142,7 +148,7 @@ dhow_status dhowi_early_ready(dhowi_early *e, uint32_t bucket, dhow_stream *stre
 /* A backward without samples has told of no bucket: its array is 0. */
 dhow_status dhowi_early_finish(dhowi_early *e, dhow_stream *stream, dhowi_saved_error *own) {
     for (uint32_t b = e->given; b < e->buckets.count && own->status == DHOW_OK; b++)
-        dhowi_group_note(own, dhowi_early_ready(e, b, stream));
+        note(own, dhowi_early_ready(e, b, stream));
     pthread_mutex_lock(&e->team.mutex);
     e->failed = own->status != DHOW_OK;
     pthread_cond_signal(&e->arrival);
@@ -152,6 +158,6 @@ dhow_status dhowi_early_finish(dhowi_early *e, dhow_stream *stream, dhowi_saved_
     if (e->lost.status != DHOW_OK) return dhowi_error_raise(&e->lost);
     if (own->status == DHOW_OK && e->own.status != DHOW_OK) *own = e->own;
     if (own->status == DHOW_OK && e->copies != NULL)
-        dhowi_group_note(own, dhow_copy_async(stream, e->host, e->array, 0));
+        note(own, dhow_copy_async(stream, e->host, e->array, 0));
     return DHOW_OK;
 }
