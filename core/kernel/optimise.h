@@ -29,7 +29,8 @@
     X(TILED_CONV, 15, "convolution without a library is a product of tiles")         \
     X(INTEGERS, 16, "quantised values are computed with as integers")                \
     X(CACHES, 17, "caches that an output shares with an input are written in place") \
-    X(STARTS, 18, "a convolution reads its image through an activation")
+    X(STARTS, 18, "a convolution reads its image through an activation")             \
+    X(RECURRENT, 19, "all time steps of a recurrent layer are one step on processors")
 
 enum {
 #define DHOWI_OPTIMISATION_ENUM_(name, bit, text) DHOWI_OPTIMISE_##name = 1 << bit,

@@ -80,6 +80,7 @@ static const dhowi_op k_ops[] = {
     INNER(normalize,        "normalize",        2, DHOWI_FLOATS,      0),
     INNER(lrn,              "lrn",              1, DHOWI_WIDE_FLOATS, 0),
     INNER(lstm_cell,        "lstm_cell",        4, DHOWI_WIDE_FLOATS, 0),
+    INNER(recurrent,        "recurrent",        6, F32,               0),
     INNER(cumsum,           "cumsum",           1, DHOWI_WIDE,        0),
     INNER(dropout,          "dropout",          2, DHOWI_FLOATS,      0),
     INNER(topk,             NULL,               1, DHOWI_ANY,         0),

@@ -18,8 +18,8 @@ typedef enum cpu_when { CPU_NEVER, CPU_WHERE_IT_PAYS, CPU_ALWAYS } cpu_when;
 
 typedef struct cpu_backend {
     const dhow_host *host;
-    /* DHOW_CPU_WINOGRAD, DHOW_CPU_DOTS: 0, 1, or "always", for tests */
-    cpu_when winograd, dots;
+    /* DHOW_CPU_WINOGRAD, DHOW_CPU_DOTS, DHOW_CPU_ONE_ROW: 0, 1, or "always", for tests */
+    cpu_when winograd, dots, one_row;
 } cpu_backend;
 
 typedef struct cpu_kernel_object cpu_kernel_object;

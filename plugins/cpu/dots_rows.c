@@ -48,24 +48,6 @@ typedef struct block {
     int64_t first, count;
 } block;
 
-/* Lane i: the sum of sums[i]. */
-INLINE vec sum_lanes(const vec sums[LANES]) {
-    __m512 quads[4], pairs[8];
-    UNROLL for (int i = 0; i < 8; i++) {
-        const __m512 a = (__m512)sums[i / 2 * 4 + i % 2], b = (__m512)sums[i / 2 * 4 + i % 2 + 2];
-        pairs[i] = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
-    }
-    UNROLL for (int i = 0; i < 4; i++) {
-        const __m512 a = pairs[2 * i], b = pairs[2 * i + 1];
-        quads[i] = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
-    }
-    UNROLL for (int i = 0; i < 4; i += 2) quads[i / 2] =
-        _mm512_add_ps(_mm512_shuffle_f32x4(quads[i], quads[i + 1], 0x88),
-                      _mm512_shuffle_f32x4(quads[i], quads[i + 1], 0xdd));
-    return (vec)_mm512_add_ps(_mm512_shuffle_f32x4(quads[0], quads[1], 0x88),
-                              _mm512_shuffle_f32x4(quads[0], quads[1], 0xdd));
-}
-
 /* Lanes [neighbour][channel] of some memory [neighbour][job->k]. */
 INLINE vec gather(const float *from, int64_t stride, int64_t live, const int k, const int count) {
     float lanes[LANES] = {0};

@@ -9,6 +9,7 @@
  */
 #include <string.h>
 
+#include "one_row.h"
 #include "onednn.h"
 
 typedef struct blas_plan {
@@ -319,9 +320,45 @@ static void narrow_rows(const blas_plan *plan, int threads, const float *a, uint
     }
 }
 
+/* What multiplies one row at the speed of memory; NULL where there is no such thing. */
+static one_row *one_row_of(const cpu_device *device, const dhow_blas_desc *d) {
+    if (d->m != 1 || d->alpha != 1.0f || d->beta != 0.0f || (d->flags & DHOW_BLAS_TRANSPOSE_A) ||
+        device->backend->one_row == CPU_NEVER)
+        return NULL;
+    return device->isa == CPU_ISA_V4 ? one_row_v4 : device->isa == CPU_ISA_V3 ? one_row_v3 : NULL;
+}
+
+/* Each thread has columns of its own, whole cache lines of them. */
+static void run_one_row(blas_plan *plan, one_row *run, const float *a, const float *b, float *c) {
+    enum { LINE = 16 };
+    const dhow_blas_desc *d = &plan->desc;
+    const cpu_region region = onednn_work_begin(&plan->work);
+    const int64_t parts = region.threads, lines = (d->n + LINE - 1) / LINE;
+#pragma omp parallel for num_threads(region.threads) if (region.threads > 1)
+    for (int64_t part = 0; part < parts; part++) {
+        const int64_t first = lines * part / parts * LINE, past = lines * (part + 1) / parts * LINE;
+        for (int64_t i = 0; i < d->batch; i++) {
+            const one_row_job job = {.n = d->n,
+                                     .k = d->k,
+                                     .ldb = d->ldb,
+                                     .transposed = (d->flags & DHOW_BLAS_TRANSPOSE_B) != 0,
+                                     .a = a + i * d->stride_a,
+                                     .b = b + i * d->stride_b,
+                                     .c = c + i * d->stride_c};
+            run(&job, first, past < d->n ? past : d->n);
+        }
+    }
+    onednn_work_end(&plan->work, &region);
+}
+
 static int32_t run_sgemm(blas_plan *plan, const float *a, const float *b, float *c,
                          dhow_error *err) {
     const dhow_blas_desc *desc = &plan->desc;
+    one_row *run = one_row_of(plan->device, desc);
+    if (run) {
+        run_one_row(plan, run, a, b, c);
+        return DHOW_OK;
+    }
     const char transpose_a = desc->flags & DHOW_BLAS_TRANSPOSE_A ? 'T' : 'N';
     const char transpose_b = desc->flags & DHOW_BLAS_TRANSPOSE_B ? 'T' : 'N';
     dnnl_status_t status = dnnl_success;

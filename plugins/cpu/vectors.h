@@ -47,6 +47,40 @@ INLINE void store_part(float *p, vec v, int64_t count) {
     }
 }
 
+#if LANES == 16
+/* Lane i: the sum of sums[i]. */
+INLINE vec sum_lanes(const vec sums[LANES]) {
+    __m512 quads[4], pairs[8];
+    UNROLL for (int i = 0; i < 8; i++) {
+        const __m512 a = (__m512)sums[i / 2 * 4 + i % 2], b = (__m512)sums[i / 2 * 4 + i % 2 + 2];
+        pairs[i] = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+    }
+    UNROLL for (int i = 0; i < 4; i++) {
+        const __m512 a = pairs[2 * i], b = pairs[2 * i + 1];
+        quads[i] = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+    }
+    UNROLL for (int i = 0; i < 4; i += 2) quads[i / 2] =
+        _mm512_add_ps(_mm512_shuffle_f32x4(quads[i], quads[i + 1], 0x88),
+                      _mm512_shuffle_f32x4(quads[i], quads[i + 1], 0xdd));
+    return (vec)_mm512_add_ps(_mm512_shuffle_f32x4(quads[0], quads[1], 0x88),
+                              _mm512_shuffle_f32x4(quads[0], quads[1], 0xdd));
+}
+#else
+INLINE vec sum_lanes(const vec sums[LANES]) {
+    __m256 pairs[4], quads[2];
+    UNROLL for (int i = 0; i < 4; i++) {
+        const __m256 a = (__m256)sums[i / 2 * 4 + i % 2], b = (__m256)sums[i / 2 * 4 + i % 2 + 2];
+        pairs[i] = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+    }
+    UNROLL for (int i = 0; i < 2; i++) {
+        const __m256 a = pairs[2 * i], b = pairs[2 * i + 1];
+        quads[i] = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+    }
+    return (vec)_mm256_add_ps(_mm256_permute2f128_ps(quads[0], quads[1], 0x20),
+                              _mm256_permute2f128_ps(quads[0], quads[1], 0x31));
+}
+#endif
+
 INLINE vec choose(ints condition, vec a, vec b) {
     return (vec)(((ints)a & condition) | ((ints)b & ~condition));
 }

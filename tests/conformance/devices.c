@@ -2,6 +2,8 @@
  *
  * Cases of probing and enumeration: the same answers every time, and answers that can be used.
  */
+#include <stddef.h>
+
 #include "slots.h"
 
 static conform_result probe_once(conform_env *env, dhow_probe *out) {
@@ -89,9 +91,9 @@ static conform_result check_description(conform_env *env, uint32_t i, const dhow
           "device %u: memory_bytes is %" PRIu64 ", more than a PiB", i, d->memory_bytes);
     CHECK(d->free_bytes <= d->memory_bytes, "device %u: more memory is free than there is", i);
     CHECK((d->dtypes & DHOW_DTYPE_BIT(DHOW_F32)) != 0, "device %u: dtypes has no f32", i);
-    const uint32_t flags =
-        DHOW_DEVICE_HOST_INLINE | DHOW_DEVICE_HOST_VISIBLE | DHOW_DEVICE_PAGEABLE_ASYNC |
-        DHOW_DEVICE_TENSOR_CORES | DHOW_DEVICE_RUNS_KERNELS;
+    const uint32_t flags = DHOW_DEVICE_HOST_INLINE | DHOW_DEVICE_HOST_VISIBLE |
+                           DHOW_DEVICE_PAGEABLE_ASYNC | DHOW_DEVICE_TENSOR_CORES |
+                           DHOW_DEVICE_RUNS_KERNELS;
     CHECK((d->flags & ~flags) == 0, "device %u: flags 0x%x, of which dhow knows 0x%x", i, d->flags,
           flags);
     CHECK((d->flags & DHOW_DEVICE_HOST_VISIBLE) == 0 || API->map != NULL,
@@ -153,8 +155,8 @@ static conform_result has_whole_extensions(conform_env *env) {
     static const struct {
         const char *id;
         uint32_t bytes;
-    } known[] = {{"dhow.blas/1", sizeof(dhow_blas)},
-                 {"dhow.conv/1", sizeof(dhow_conv)},
+    } known[] = {{"dhow.blas/1", offsetof(dhow_blas, packed_form)}, /* which may be NULL */
+                 {"dhow.conv/1", offsetof(dhow_conv, packed_form)},
                  {"dhow.graph/1", sizeof(dhow_capture)},
                  {"dhow.native/1", sizeof(dhow_native)}};
     static const char *const unknown[] = {"dhow.blas/2", "dhow.blas", "nobody.knows/1", ""};

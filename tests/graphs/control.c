@@ -147,28 +147,54 @@ int loop_conv(gen *g) {
     return result(g, n, g->m->dtype, 4, image, 0);
 }
 
+/* Lengths as the node wants them, i32. */
+static int lengths_of(gen *g, int64_t steps) {
+    int64_t lengths[16];
+    const int64_t shape[] = {g->batch};
+    if (g->batch < 1 || g->batch > 16) return -1;
+    for (int64_t i = 0; i < g->batch; i++) lengths[i] = 1 + below(g, (int)steps);
+    const int wide = new_ints(g, (int)g->batch, lengths);
+    if (wide < 0) return -1;
+    node *cast = put(g, "Cast", 1, &wide);
+    set_int(cast, "to", 6);
+    return result(g, cast, DHOW_I32, 1, shape, 4);
+}
+
 int lstm(gen *g) {
+    enum { X, W, R, BIAS, LENGTHS, STATE, CELL, PEEPHOLES, INPUTS };
     static const char *const ops[] = {"LSTM", "GRU", "RNN"};
     static const int64_t gates[] = {4, 3, 1};
+    static const int inputs_of[] = {8, 6, 6};
     const int which = below(g, 3);
-    const int64_t steps = 1 + below(g, 4), inputs = 1 + below(g, 4), hidden = 1 + below(g, 4),
+    const int64_t steps = 1 + below(g, 4), inputs = 1 + below(g, 4),
+                  hidden = one_in(g, 4) ? 15 + below(g, 4) : 1 + below(g, 4),
                   directions = one_in(g, 3) ? 2 : 1;
     const int64_t x[] = {steps, g->batch, inputs},
                   w[] = {directions, gates[which] * hidden, inputs},
                   r[] = {directions, gates[which] * hidden, hidden},
-                  b[] = {directions, 2 * gates[which] * hidden},
+                  b[] = {directions, 2 * gates[which] * hidden}, p[] = {directions, 3 * hidden},
                   y[] = {steps, directions, g->batch, hidden},
                   last[] = {directions, g->batch, hidden};
-    const int in[] = {new_input(g, 3, x), new_constant(g, 3, w), new_constant(g, 3, r),
-                      one_in(g, 2) ? new_constant(g, 2, b) : -1};
-    if (in[0] < 0 || in[2] < 0) return -1;
-    for (int32_t k = 0; k < DHOW_MAX_RANK; k++) val(g, in[0])->open[k] = false;
-    node *n = put(g, ops[which], in[3] >= 0 ? 4 : 3, in);
+    int in[INPUTS] = {
+        new_input(g, 3, x), new_constant(g, 3, w), new_constant(g, 3, r), -1, -1, -1, -1, -1};
+    if (in[X] < 0 || in[R] < 0) return -1;
+    for (int32_t k = 0; k < DHOW_MAX_RANK; k++) val(g, in[X])->open[k] = false;
+    if (one_in(g, 2)) in[BIAS] = new_constant(g, 2, b);
+    if (one_in(g, 3)) in[LENGTHS] = lengths_of(g, steps);
+    for (int i = STATE; i <= CELL; i++)
+        if (one_in(g, 3)) in[i] = new_constant(g, 3, last);
+    if (one_in(g, 3)) in[PEEPHOLES] = new_constant(g, 2, p);
+    node *n = put(g, ops[which], inputs_of[which], in);
     set_int(n, "hidden_size", hidden);
-    if (directions == 2) set_text(n, "direction", "bidirectional");
+    if (which == 1 && one_in(g, 2)) set_int(n, "linear_before_reset", 1);
+    if (directions == 2)
+        set_text(n, "direction", "bidirectional");
+    else if (one_in(g, 3))
+        set_text(n, "direction", "reverse");
     const int all = result(g, n, g->m->dtype, 4, y, 0);
     if (all < 0) return -1;
     (void)result(g, n, g->m->dtype, 3, last, 0);
+    if (which == 0) (void)result(g, n, g->m->dtype, 3, last, 0);
     return all;
 }
 

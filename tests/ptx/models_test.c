@@ -219,6 +219,33 @@ Test(ptx_models, sequences_are_those_of_the_cpu) {
     ptx_free(m);
 }
 
+/* Gates, flags and functions of each kind of layer; two directions, sequences of several lengths.
+ */
+Test(ptx_models, recurrent_layers_are_those_of_the_cpu) {
+    enum { STEPS = 3, BATCH = 2, HIDDEN = 20, BLOCKS = 2, UNITS = 16, PLACES = 2 * BATCH * HIDDEN };
+    static const int kinds[][3] = {{4, 2 | 4 | 8 | 16, 0x110},
+                                   {3, 2 | 16, 0x10},
+                                   {3, 8 | 32, 0x10},
+                                   {1, 2, 0x1},
+                                   {4, 64, 0x986}};
+    static const int lengths[BATCH] = {3, 1};
+    ptx_module *m = ptx_load("recurrent", "f32", 32, NULL);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const size_t gates = (size_t)kinds[i][0];
+        AS_CPU(m, "recurrent_f32", 2, 1e-5, IN(x, F32, STEPS * PLACES * gates, 0),
+               IN(r, F32, 2 * BLOCKS * HIDDEN * gates * UNITS, 0), IN(h0, F32, PLACES, 0),
+               IN(c0, F32, PLACES, 0), IN(more, F32, 2 * 3 * HIDDEN, 0),
+               {"lengths", INPUT, I32, BATCH, 0, lengths, 0}, OUT(y, F32, STEPS * PLACES, 0),
+               OUT(state, F32, 2 * PLACES, 0), INT64(steps, STEPS), INT64(batch, BATCH),
+               INT64(hidden, HIDDEN), INT64(directions, 2), INT64(begin, 0), INT64(until, STEPS),
+               INT32(gates, kinds[i][0]), INT32(flags, kinds[i][1]), INT32(functions, kinds[i][2]),
+               FLOAT32(alpha_f, 0.5f), FLOAT32(alpha_g, 0.5f), FLOAT32(alpha_h, 0.5f),
+               FLOAT32(beta_f, 0.5f), FLOAT32(beta_g, 0.5f), FLOAT32(beta_h, 0.5f),
+               FLOAT32(clip, 2));
+    }
+    ptx_free(m);
+}
+
 /* Keys of any bits; two rows of 100 keys in sorted runs of 32, whose pairs items share. */
 Test(ptx_models, sorting_is_that_of_the_cpu) {
     static unsigned keys[2 * 100], places[2 * 100];

@@ -255,6 +255,53 @@ dhow_status dhowi_run_lstm_cell(const dhowi_call *call) {
     return run_own(call, &l, c->count * 16);
 }
 
+/* Whether threads share the cells of a sequence, each time step a launch: where most of them would
+ * have no sequence to themselves, and a step takes longer than they wait for each other. */
+static bool shares_steps(const dhowi_call *call, int64_t gates) {
+    enum { ROWS = 4, LEAST_PRODUCTS = 1 << 17, MOST_STEPS = 1 << 12 };
+    const dhow_device *device = call->stream->device;
+    const int64_t *shape = call->out->shape, hidden = shape[3];
+    const int64_t groups = shape[1] * dhowi_ceil_div(shape[2], ROWS);
+    const bool twice =
+        gates == 3 && (call->attrs->recurrent.flags & DHOWI_RECURRENT_RESET_AFTER) == 0;
+    return dhowi_device_is_host(device) && 2 * groups <= device->desc.compute_units && !twice &&
+           shape[0] <= MOST_STEPS && work_of(gates * hidden, hidden) >= LEAST_PRODUCTS;
+}
+
+/* x, r, h0, c0, peepholes or a bias, lengths: x stands in for what there is not. */
+dhow_status dhowi_run_recurrent(const dhowi_call *call) {
+    enum { BEGINS_H = 2, BEGINS_C = 4, HAS_MORE = 8, HAS_LENGTHS = 16 }; /* of the kernel */
+    static const int32_t given[] = {0, 0, BEGINS_H, BEGINS_C, HAS_MORE, HAS_LENGTHS};
+    const dhowi_recurrent *r = &call->attrs->recurrent;
+    const int64_t *shape = call->out->shape; /* [steps, directions, batch, hidden] */
+    const int64_t together = shares_steps(call, r->gates) ? 1 : shape[0];
+    int32_t flags = r->flags, functions = 0;
+    launch l = {0};
+    for (int i = 0; i < 6; i++) {
+        add_tensor(&l, call->in[i] != NULL ? call->in[i] : call->in[0], DHOW_ACCESS_READ);
+        if (call->in[i] != NULL) flags |= given[i];
+    }
+    add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    add_tensor(&l, call->second, DHOW_ACCESS_WRITE);
+    ADD_VALUES(&l, shape[0], shape[2], shape[3], shape[1], 0, together);
+    dhow_arg *range = &l.args[l.arg_count - 2];
+    for (int i = 0; i < DHOWI_RECURRENT_FUNCTIONS; i++)
+        functions |= (int32_t)r->function[i] << 4 * i;
+    const int32_t numbers[] = {r->gates, flags, functions};
+    for (int i = 0; i < 3; i++) l.args[l.arg_count++] = dhowi_arg_i32(numbers[i]);
+    for (int i = 0; i < 3; i++) l.args[l.arg_count++] = dhowi_arg_f32(r->alpha[i]);
+    for (int i = 0; i < 3; i++) l.args[l.arg_count++] = dhowi_arg_f32(r->beta[i]);
+    l.args[l.arg_count++] = dhowi_arg_f32(r->clip);
+    /* as many multiplications as a gate takes */
+    const int64_t each = work_of(call->in[0]->count / shape[0], dhowi_ceil_div(shape[3], 4));
+    for (int64_t t = 0; t < shape[0]; t += together) {
+        range[0] = dhowi_arg_i64(t);
+        range[1] = dhowi_arg_i64(t + together);
+        DHOWI_TRY(run_own(call, &l, work_of(each, together)));
+    }
+    return DHOW_OK;
+}
+
 dhow_status dhowi_run_cumsum(const dhowi_call *call) {
     const dhowi_axis_split *r = &call->attrs->split;
     launch l = {0};

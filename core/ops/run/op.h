@@ -50,6 +50,35 @@ typedef struct dhowi_activation {
     float alpha, beta;
 } dhowi_activation;
 
+/* The functions of recurrent layers, in the order of kernels/recurrent.k. */
+typedef enum dhowi_gate_function {
+    DHOWI_GATE_SIGMOID,
+    DHOWI_GATE_TANH,
+    DHOWI_GATE_RELU,
+    DHOWI_GATE_AFFINE,
+    DHOWI_GATE_LEAKY_RELU,
+    DHOWI_GATE_THRESHOLDED_RELU,
+    DHOWI_GATE_SCALED_TANH,
+    DHOWI_GATE_HARD_SIGMOID,
+    DHOWI_GATE_ELU,
+    DHOWI_GATE_SOFTSIGN,
+    DHOWI_GATE_SOFTPLUS
+} dhowi_gate_function;
+
+/* All time steps of a recurrent layer: see kernels/recurrent.k. */
+enum {
+    DHOWI_RECURRENT_REVERSE = 1, /* the first direction; a second one always is */
+    DHOWI_RECURRENT_RESET_AFTER = 32,
+    DHOWI_RECURRENT_COUPLED = 64
+};
+enum { DHOWI_RECURRENT_UNITS = 16, DHOWI_RECURRENT_FUNCTIONS = 3 };
+typedef struct dhowi_recurrent {
+    int32_t gates, flags;
+    float clip;                                              /* 0: none */
+    dhowi_gate_function function[DHOWI_RECURRENT_FUNCTIONS]; /* f, g and h of ONNX */
+    float alpha[DHOWI_RECURRENT_FUNCTIONS], beta[DHOWI_RECURRENT_FUNCTIONS];
+} dhowi_recurrent;
+
 /* A program whose operands and result are f32, or codes of 8 bits that stand for (code - zero)
  * scale, as sums of i32 do; the result's is the last. */
 typedef struct dhowi_coded {
@@ -83,8 +112,9 @@ typedef struct dhowi_attrs {
         dhowi_program program;
         dhowi_window3d space;
         dhowi_axis_split split;
-        dhowi_coded coded;     /* begins with a program */
-        dhowi_sums sums;       /* begins with a window */
+        dhowi_coded coded; /* begins with a program */
+        dhowi_sums sums;   /* begins with a window */
+        dhowi_recurrent recurrent;
         dhow_scalar scalar[2]; /* of arithmetic with numbers */
     };
 } dhowi_attrs;
@@ -169,7 +199,7 @@ struct dhowi_op {
     X(max_scalar) X(min_scalar) X(dropout) X(decode) X(encode)         \
     X(roi_align) X(determinant) X(matmul_nbits) X(attention) X(conv_data_gradient) X(conv_weight_gradient)         \
     X(scale_channels) X(matmul_integer) X(attention_cache) X(write_steps)                        \
-    X(map_codes) X(conv2d_integer) X(matmul_codes)
+    X(map_codes) X(conv2d_integer) X(matmul_codes) X(recurrent)
 /* clang-format on */
 
 typedef enum dhowi_op_id {

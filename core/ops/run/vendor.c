@@ -127,8 +127,10 @@ static dhow_status make_plan(dhow_device *device, const vendor *v, dhowi_vendor_
                              &p->packed_bytes, &err);
     }
     *out_lasting = code != DHOW_UNAVAILABLE;
-    if (code == DHOW_OK) p->packed_form = form_of(v, p);
-    if (code == DHOW_OK) return DHOW_OK;
+    if (code == DHOW_OK) {
+        p->packed_form = form_of(v, p);
+        return DHOW_OK;
+    }
     p->native = NULL;
     if (code == DHOW_UNSUPPORTED || code == DHOW_UNAVAILABLE) {
         dhowi_log_line(&device->context->log, DHOW_LOG_DEBUG, "%s: the portable kernel serves: %s",

@@ -9,6 +9,8 @@ tool=$1 plugin=$2 table=$3
 apart='im2col_* depthwise_*'
 #   the maximum behind a vendor's convolution in blocks of channels: tests/graphs and tests/unit/kernels_nhwc_test.c
 apart="$apart pool_blocks_*"
+#   one kernel for all time steps is in its place on processors: tests/unit/recurrent_test.c has both forms
+apart="$apart lstm_cell_f32"
 #   a cast to the same type is a copy
 for type in f32 f64 f16 bf16 i8 i32 i64; do apart="$apart cast_${type}_$type"; done
 

@@ -16,6 +16,7 @@ dhowi_lower_fn dhowi_lower_conv, dhowi_lower_conv_transpose;
 dhow_status dhowi_transposed_window(const dhowi_lowering *b, int32_t x, int32_t weight,
                                     dhowi_window3d *s);
 /* loss.c */
+dhowi_lower_fn dhowi_lower_softmax, dhowi_lower_hardmax;
 dhowi_lower_fn dhowi_lower_likelihood_loss, dhowi_lower_entropy_loss;
 /* norm.c */
 dhowi_lower_fn dhowi_lower_layer_norm, dhowi_lower_rms_norm, dhowi_lower_batch_norm,
@@ -31,14 +32,29 @@ dhowi_lower_fn dhowi_lower_quantize, dhowi_lower_dequantize, dhowi_lower_dynamic
 dhowi_lower_fn dhowi_lower_lstm, dhowi_lower_gru, dhowi_lower_rnn, dhowi_lower_ms_dynamic_lstm;
 /* x at an index of an axis, without the axis: a view. */
 dhow_status dhowi_part_of(dhowi_lowering *b, int32_t x, int32_t axis, int64_t index, int32_t *out);
+/* recurrent_whole.c */
+typedef struct dhowi_recurrent_node {
+    int gates; /* 1, 3 or 4 */
+    int64_t steps, batch, inputs, hidden, directions;
+    bool batchwise;           /* the attribute layout */
+    int32_t x;                /* [steps, batch, inputs] */
+    dhowi_recurrent rules[2]; /* of each direction */
+    bool ordinary;            /* with the functions that the standard has for it, and no more */
+} dhowi_recurrent_node;
+/* What the node's attributes say of its steps; of `gates` and `directions`. */
+dhow_status dhowi_recurrent_rules(const dhowi_lowering *b, dhowi_recurrent_node *n);
+/* Whether all time steps are one step. A node that is not ordinary has no other form: it is refused
+ * where it has not this one. */
+dhow_status dhowi_recurs_whole(const dhowi_lowering *b, const dhowi_recurrent_node *n, bool *out);
+/* The node's outputs by that. lengths of the sequences are i32[batch], or -1 where all have all
+ * steps. */
+dhow_status dhowi_recur_whole(dhowi_lowering *b, const dhowi_recurrent_node *n, int32_t lengths);
 /* resize.c */
 dhowi_lower_fn dhowi_lower_resize;
 /* The derivative by a Resize node's x, from that of its result. */
 dhow_status dhowi_resize_back(dhowi_lowering *b, int32_t dy, int32_t *out);
 /* sample.c */
 dhowi_lower_fn dhowi_lower_grid_sample, dhowi_lower_deform_conv, dhowi_lower_roi_align;
-/* softmax.c */
-dhowi_lower_fn dhowi_lower_softmax, dhowi_lower_hardmax;
 /* Rows of the last dimension brought to a root mean square of 1, `centred` ones to mean 0 before;
  * shift may be -1. */
 dhow_status dhowi_norm(dhowi_lowering *b, int32_t x, int32_t scale, int32_t shift, double eps,

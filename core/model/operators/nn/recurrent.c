@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * LSTM, GRU and RNN: one product for all steps of the input, then a product and the gates for each
- * step. The graph is unrolled when its length is known.
+ * step. The graph is unrolled when its length is known. See recurrent_whole.c for the form that is
+ * not.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -61,22 +62,6 @@ static dhow_status sum_then(dhowi_lowering *b, dhowi_map_op op, int32_t x, int32
     (void)dhowi_program_add(&p, DHOWI_MAP_ADD, 1);
     (void)dhowi_program_constants(&p, op, 0, 0, 0);
     return dhowi_map(b, &p, in, 2, out);
-}
-
-static dhow_status refuse_options(const dhowi_lowering *b, const char *const *standard,
-                                  uint32_t per_direction) {
-    const dhowi_onnx_attribute *a = dhowi_attr(b, "activations", DHOWI_ATTRIBUTE_STRINGS);
-    for (uint32_t i = 0; a != NULL && i < a->string_count; i++) {
-        if (!dhowi_slice_is(a->strings[i], standard[i % per_direction]))
-            return dhowi_fail(DHOW_UNSUPPORTED, "activation %.*s",
-                              (int)DHOWI_MIN(a->strings[i].length, (size_t)32), a->strings[i].data);
-    }
-    bool coupled;
-    DHOWI_TRY(dhowi_attr_flag(b, "input_forget", false, &coupled));
-    if (dhowi_attr(b, "clip", DHOWI_ATTRIBUTE_FLOAT) != NULL)
-        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported clip");
-    if (coupled) return dhowi_fail(DHOW_UNSUPPORTED, "unsupported input_forget of 1");
-    return DHOW_OK;
 }
 
 /* ---- one direction ---- */
@@ -219,20 +204,39 @@ static dhow_status longest_of(dhowi_lowering *b, int32_t ref, recurrence *n, boo
     return DHOW_OK;
 }
 
+static dhow_status check_lengths(const dhowi_lowering *b, const recurrence *n) {
+    const dhowi_tensor_desc *given = dhowi_desc_at(b, b->in[4]);
+    if (given->rank == 1 && given->shape[0] == n->batch) return DHOW_OK;
+    DHOWI_REFUSE("sequence_lens has %" PRId64 " lengths, the batch %" PRId64 " sequences",
+                 dhowi_count_of(given), n->batch);
+}
+
 static dhow_status lengths_of(dhowi_lowering *b, recurrence *n, int32_t *out) {
     const int64_t column[] = {n->batch, 1};
     bool alike = true;
     *out = -1;
     n->length = n->steps;
     if (!dhowi_given(b, 4)) return DHOW_OK;
-    const dhowi_tensor_desc *given = dhowi_desc_at(b, b->in[4]);
-    if (given->rank != 1 || given->shape[0] != n->batch)
-        DHOWI_REFUSE("sequence_lens has %" PRId64 " lengths, the batch %" PRId64 " sequences",
-                     dhowi_count_of(given), n->batch);
+    DHOWI_TRY(check_lengths(b, n));
     DHOWI_TRY(longest_of(b, b->in[4], n, &alike));
     if (alike) return DHOW_OK;
     DHOWI_TRY(dhowi_reshape(b, b->in[4], 2, column, out));
     return dhowi_cast_to(b, *out, dhowi_desc_at(b, n->x)->dtype, out);
+}
+
+/* Lengths for the kernel of all steps: a plan need not know them. */
+static dhow_status lengths_as_given(dhowi_lowering *b, recurrence *n, int32_t *out) {
+    bool alike;
+    *out = -1;
+    if (!dhowi_given(b, 4)) return DHOW_OK;
+    DHOWI_TRY(check_lengths(b, n));
+    if (dhowi_is_known(b, b->in[4])) {
+        DHOWI_TRY(longest_of(b, b->in[4], n, &alike));
+        if (alike && n->length == n->steps) return DHOW_OK;
+    } else {
+        DHOWI_TRY(dhowi_keep_within(b, b->in[4], "sequence_lens", 0, n->steps));
+    }
+    return dhowi_cast_to(b, b->in[4], DHOW_I32, out);
 }
 
 static dhow_status measure(dhowi_lowering *b, recurrence *n, bool batchwise) {
@@ -252,7 +256,6 @@ static dhow_status measure(dhowi_lowering *b, recurrence *n, bool batchwise) {
         DHOWI_REFUSE("W or R does not fit x");
     n->hidden = r->shape[k];
     if (hidden != 0 && hidden != n->hidden) DHOWI_REFUSE("hidden_size is not that of R");
-    if (n->steps > MAX_STEPS) DHOWI_REFUSE("%" PRId64 " steps", n->steps);
     return DHOW_OK;
 }
 
@@ -293,46 +296,83 @@ static dhow_status check_optional(dhowi_lowering *b, const recurrence *n, int32_
     return expect(b, 7, "P", 2, peepholes);
 }
 
-static dhow_status recurrent(dhowi_lowering *b, int gates, bool split_bias, bool has_cell,
-                             bool quantised, step_fn *step) {
-    static const int32_t batch_first[] = {2, 0, 1, 3};
-    recurrence n = {.gates = gates, .quantised = quantised, .c = -1, .peepholes = -1};
-    bool batchwise;
-    DHOWI_TRY(dhowi_attr_flag(b, "layout", false, &batchwise));
+/* All time steps in one kernel, where the device and the node have that form. */
+static dhow_status in_one_step(dhowi_lowering *b, recurrence *n, dhowi_recurrent_node *whole,
+                               bool *done) {
+    int32_t lengths;
+    whole->steps = n->steps;
+    whole->batch = n->batch;
+    whole->inputs = n->inputs;
+    whole->hidden = n->hidden;
+    whole->x = n->x;
+    *done = false;
+    if (n->quantised && !whole->ordinary)
+        return dhowi_fail(DHOW_UNSUPPORTED, "activations, clip and input_forget of integers");
+    if (!n->quantised) DHOWI_TRY(dhowi_recurs_whole(b, whole, done));
+    if (!*done) return DHOW_OK;
+    DHOWI_TRY(lengths_as_given(b, n, &lengths));
+    return dhowi_recur_whole(b, whole, lengths);
+}
+
+static dhow_status directions_of(const dhowi_lowering *b, int *directions) {
     /* A layer of the builder has no attributes: its weights tell. */
-    bool both = b->node->source == NULL ? dhowi_desc_at(b, b->in[1])->shape[0] == 2
-                                        : dhowi_attr_is(b, "direction", "bidirectional", "forward");
-    int32_t directions = both ? 2 : 1, h[2], c[2], all;
+    const bool both = b->node->source == NULL
+                          ? dhowi_desc_at(b, b->in[1])->shape[0] == 2
+                          : dhowi_attr_is(b, "direction", "bidirectional", "forward");
+    *directions = both ? 2 : 1;
     if (!both && !dhowi_attr_is(b, "direction", "forward", "forward") &&
         !dhowi_attr_is(b, "direction", "reverse", "forward"))
         return dhowi_refuse_text(b, "direction");
-    DHOWI_TRY(measure(b, &n, batchwise));
-    if (dhowi_desc_at(b, b->in[1])->shape[0] != directions ||
-        dhowi_desc_at(b, b->in[2])->shape[0] != directions)
-        DHOWI_REFUSE("W and R do not have %d directions", directions);
-    DHOWI_TRY(check_optional(b, &n, directions, batchwise, has_cell));
-    DHOWI_TRY(lengths_of(b, &n, &n.lengths));
-    const dhowi_tensor_desc y = {.dtype = dhowi_desc_at(b, n.x)->dtype,
+    return DHOW_OK;
+}
+
+/* Each time step as steps of its own. */
+static dhow_status unrolled(dhowi_lowering *b, recurrence *n, int directions, bool batchwise,
+                            step_fn *step) {
+    static const int32_t batch_first[] = {2, 0, 1, 3};
+    const bool has_cell = n->gates == 4;
+    int32_t h[2], c[2], all;
+    if (n->steps > MAX_STEPS) DHOWI_REFUSE("%" PRId64 " steps", n->steps);
+    DHOWI_TRY(lengths_of(b, n, &n->lengths));
+    const dhowi_tensor_desc y = {.dtype = dhowi_desc_at(b, n->x)->dtype,
                                  .rank = 4,
-                                 .shape = {n.steps, directions, n.batch, n.hidden}};
+                                 .shape = {n->steps, directions, n->batch, n->hidden}};
     DHOWI_TRY(dhowi_blank_of(b, &y, b->in, b->in_count, &all));
     for (int32_t d = 0; d < directions; d++) {
-        n.reverse = d == 1 || dhowi_attr_is(b, "direction", "reverse", "forward");
-        DHOWI_TRY(prepare(b, &n, d, split_bias));
-        DHOWI_TRY(state_of(b, &n, 5, batchwise, d, &n.h));
-        if (has_cell) DHOWI_TRY(state_of(b, &n, 6, batchwise, d, &n.c));
+        n->reverse = d == 1 || dhowi_attr_is(b, "direction", "reverse", "forward");
+        DHOWI_TRY(prepare(b, n, d, n->gates == 3));
+        DHOWI_TRY(state_of(b, n, 5, batchwise, d, &n->h));
+        if (has_cell) DHOWI_TRY(state_of(b, n, 6, batchwise, d, &n->c));
         if (has_cell && dhowi_given(b, 7))
-            DHOWI_TRY(dhowi_part_of(b, b->in[7], 0, d, &n.peepholes));
-        DHOWI_TRY(dhowi_part_of(b, all, 1, d, &n.y));
-        DHOWI_TRY(run_direction(b, &n, step));
-        h[d] = n.h;
-        c[d] = n.c;
+            DHOWI_TRY(dhowi_part_of(b, b->in[7], 0, d, &n->peepholes));
+        DHOWI_TRY(dhowi_part_of(b, all, 1, d, &n->y));
+        DHOWI_TRY(run_direction(b, n, step));
+        h[d] = n->h;
+        c[d] = n->c;
     }
     b->out[0] = all;
     if (batchwise) DHOWI_TRY(dhowi_permute(b, all, batch_first, &b->out[0]));
-    if (b->out_count > 1) DHOWI_TRY(stack(b, &n, h, directions, batchwise, &b->out[1]));
-    if (b->out_count > 2 && has_cell) DHOWI_TRY(stack(b, &n, c, directions, batchwise, &b->out[2]));
+    if (b->out_count > 1) DHOWI_TRY(stack(b, n, h, directions, batchwise, &b->out[1]));
+    if (b->out_count > 2 && has_cell) DHOWI_TRY(stack(b, n, c, directions, batchwise, &b->out[2]));
     return DHOW_OK;
+}
+
+static dhow_status recurrent(dhowi_lowering *b, int gates, bool quantised, step_fn *step) {
+    recurrence n = {.gates = gates, .quantised = quantised, .c = -1, .peepholes = -1};
+    dhowi_recurrent_node whole = {.gates = gates};
+    bool done;
+    int directions;
+    DHOWI_TRY(dhowi_attr_flag(b, "layout", false, &whole.batchwise));
+    DHOWI_TRY(directions_of(b, &directions));
+    whole.directions = directions;
+    DHOWI_TRY(dhowi_recurrent_rules(b, &whole));
+    DHOWI_TRY(measure(b, &n, whole.batchwise));
+    if (dhowi_desc_at(b, b->in[1])->shape[0] != directions ||
+        dhowi_desc_at(b, b->in[2])->shape[0] != directions)
+        DHOWI_REFUSE("W and R do not have %d directions", directions);
+    DHOWI_TRY(check_optional(b, &n, directions, whole.batchwise, gates == 4));
+    DHOWI_TRY(in_one_step(b, &n, &whole, &done));
+    return done ? DHOW_OK : unrolled(b, &n, directions, whole.batchwise, step);
 }
 
 /* ---- cells ---- */
@@ -352,20 +392,14 @@ static dhow_status lstm_step(dhowi_lowering *b, recurrence *n, int32_t gx) {
     return dhowi_cast_to(b, n->c, dtype, &n->c);
 }
 
-static dhow_status lstm(dhowi_lowering *b, bool quantised) {
-    static const char *const standard[] = {"Sigmoid", "Tanh", "Tanh"};
-    DHOWI_TRY(refuse_options(b, standard, 3));
-    return recurrent(b, 4, false, true, quantised, lstm_step);
-}
-
-dhow_status dhowi_lower_lstm(dhowi_lowering *b) { return lstm(b, false); }
+dhow_status dhowi_lower_lstm(dhowi_lowering *b) { return recurrent(b, 4, false, lstm_step); }
 
 dhow_status dhowi_lower_ms_dynamic_lstm(dhowi_lowering *b) {
     const dhow_dtype dtype = dhowi_desc_at(b, b->in[0])->dtype;
     if (dtype != DHOW_F32) DHOWI_REFUSE("x is %s, not f32", dhow_dtype_name(dtype));
     for (uint32_t i = W_SCALE; i <= R_SCALE; i += R_SCALE - W_SCALE)
         if (!dhowi_given(b, i)) DHOWI_REFUSE("its input %u is missing", i);
-    return lstm(b, true);
+    return recurrent(b, 4, true, lstm_step);
 }
 
 /* z, r, h: h' = (1 - z) tanh(..) + z h */
@@ -408,11 +442,7 @@ static dhow_status gru_step(dhowi_lowering *b, recurrence *n, int32_t gx) {
     return dhowi_map(b, &p, blend, 3, &n->h);
 }
 
-dhow_status dhowi_lower_gru(dhowi_lowering *b) {
-    static const char *const standard[] = {"Sigmoid", "Tanh"};
-    DHOWI_TRY(refuse_options(b, standard, 2));
-    return recurrent(b, 3, true, false, false, gru_step);
-}
+dhow_status dhowi_lower_gru(dhowi_lowering *b) { return recurrent(b, 3, false, gru_step); }
 
 static dhow_status rnn_step(dhowi_lowering *b, recurrence *n, int32_t gx) {
     int32_t gh;
@@ -420,8 +450,4 @@ static dhow_status rnn_step(dhowi_lowering *b, recurrence *n, int32_t gx) {
     return sum_then(b, DHOWI_MAP_TANH, gx, gh, &n->h);
 }
 
-dhow_status dhowi_lower_rnn(dhowi_lowering *b) {
-    static const char *const standard[] = {"Tanh"};
-    DHOWI_TRY(refuse_options(b, standard, 1));
-    return recurrent(b, 1, false, false, false, rnn_step);
-}
+dhow_status dhowi_lower_rnn(dhowi_lowering *b) { return recurrent(b, 1, false, rnn_step); }

@@ -525,7 +525,15 @@ static dhow_status back_of(dhowi_reverser *r, int gates) {
     results to;
     bool batchwise;
     DHOWI_TRY(dhowi_attr_flag(b, "layout", false, &batchwise));
-    if (gates == 3) DHOWI_TRY(dhowi_attr_flag(b, "linear_before_reset", false, &n.reset_after));
+    dhowi_recurrent_node rules = {.gates = gates, .directions = 1};
+    if (dhowi_attr_is(b, "direction", "bidirectional", "forward")) rules.directions = 2;
+    DHOWI_TRY(dhowi_recurrent_rules(b, &rules));
+    if (!rules.ordinary)
+        return dhowi_fail(
+            DHOW_UNSUPPORTED,
+            "dhow has no derivative of activations other than the standard's, of clip "
+            "or input_forget");
+    n.reset_after = (rules.rules[0].flags & DHOWI_RECURRENT_RESET_AFTER) != 0;
     n.reverse = dhowi_attr_is(b, "direction", "reverse", "forward");
     DHOWI_TRY(dhowi_back_inputs(r, INPUTS, n.in));
     if (r->node->out[0] >= 0)

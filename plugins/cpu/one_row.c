@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See one_row.h. LANES and ONE_ROW are given by the build.
+ */
+#include "one_row.h"
+
+#include "vectors.h"
+
+/* Of long rows several are read beside each other. Short ones are read one after the other: b as a
+ * whole is one stream then, which processors fetch ahead; but for one that a cache holds anyway. */
+enum { SHORT = 1024, CACHED = 1 << 19 /* floats */, BESIDE = 8, COLUMNS = 4 };
+
+/* What comes next, which may lie beyond b. */
+INLINE void fetch(const float *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+
+/* ---- b[k][n]: rows of b are added up, c meanwhile stays in the nearest cache ---- */
+
+/* Columns at..at+LANES-1, of which so many are there. */
+INLINE void add_at(const one_row_job *j, int64_t row, int64_t at, int64_t there, const int rows) {
+    const float *b = j->b + row * j->ldb + at;
+    vec sum = row > 0 ? load_part(j->c + at, there) : (vec){0};
+    UNROLL for (int r = 0; r < rows; r++) {
+        sum += load_part(b + r * j->ldb, there) * j->a[row + r];
+        if (rows > 1) fetch(b + (r + rows) * j->ldb);
+    }
+    store_part(j->c + at, sum, there);
+}
+
+INLINE void add_rows(const one_row_job *j, int64_t row, int64_t first, int64_t end,
+                     const int rows) {
+    int64_t at = first;
+    for (; at + LANES <= end; at += LANES) add_at(j, row, at, LANES, rows);
+    if (at < end) add_at(j, row, at, end - at, rows);
+}
+
+INLINE void by_rows(const one_row_job *j, int64_t first, int64_t end) {
+    enum { NEAR = 2048 }; /* columns whose sums stay near */
+    const int beside = j->n > SHORT || j->n * j->k <= CACHED;
+    for (int64_t part = first; part < end; part += NEAR) {
+        const int64_t stop = part + NEAR < end ? part + NEAR : end;
+        int64_t row = 0;
+        for (; beside && row + BESIDE <= j->k; row += BESIDE) add_rows(j, row, part, stop, BESIDE);
+        for (; row < j->k; row++) add_rows(j, row, part, stop, 1);
+    }
+}
+
+/* ---- b[n][k]: dot products ---- */
+
+/* What so many columns add up from `at` on. */
+INLINE void multiply_at(const one_row_job *j, int64_t column, int64_t at, int64_t there, vec *sums,
+                        const int columns) {
+    const vec a = load_part(j->a + at, there);
+    UNROLL for (int c = 0; c < columns; c++) sums[c] +=
+        a * load_part(j->b + (column + c) * j->ldb + at, there);
+}
+
+/* sums[c]: what is to be added up for column number c. */
+INLINE void dot_beside(const one_row_job *j, int64_t column, vec *sums) {
+    int64_t k = 0;
+    for (; k + LANES <= j->k; k += LANES) multiply_at(j, column, k, LANES, sums, COLUMNS);
+    if (k < j->k) multiply_at(j, column, k, j->k - k, sums, COLUMNS);
+}
+
+/* The same of one column, with sums that do not wait for each other. */
+INLINE vec dot_alone(const one_row_job *j, int64_t column) {
+    enum { STEP = COLUMNS * LANES };
+    const float *b = j->b + column * j->ldb;
+    vec sums[COLUMNS] = {{0}};
+    int64_t k = 0;
+    for (; k + STEP <= j->k; k += STEP)
+        UNROLL for (int c = 0; c < COLUMNS; c++) sums[c] +=
+            load(b + k + c * LANES) * load(j->a + k + c * LANES);
+    for (; k < j->k; k += LANES) multiply_at(j, column, k, j->k - k, sums, 1);
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+INLINE void by_columns(const one_row_job *j, int64_t first, int64_t end) {
+    for (int64_t column = first; column < end; column += LANES) {
+        vec sums[LANES] = {{0}};
+        const int there = end - column < LANES ? (int)(end - column) : LANES;
+        int at = 0;
+        for (; j->k > SHORT && at + COLUMNS <= there; at += COLUMNS)
+            dot_beside(j, column + at, sums + at);
+        for (; at < there; at++) sums[at] = dot_alone(j, column + at);
+        store_part(j->c + column, sum_lanes(sums), there);
+    }
+}
+
+void ONE_ROW(const one_row_job *j, int64_t first, int64_t end) {
+    if (j->transposed) {
+        by_columns(j, first, end);
+    } else {
+        by_rows(j, first, end);
+    }
+}
