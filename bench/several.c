@@ -86,8 +86,8 @@ void bench_several(bench *b) {
         step_of_two(&s);
         if (!(fabs(s.losses[0] - s.losses[1]) < 1e-4)) bench_ok(DHOW_INTERNAL, "other losses");
     }
-    bench_compare_pairs(b, "training step, batch of 256 on two devices", "one device", 1.9,
-                  1, step_of_two, step_of_one, &s);
+    bench_compare_pairs(b, "training step, batch of 256 on two devices", "one device", 1.9, 1,
+                        step_of_two, step_of_one, &s);
     dhow_tensor_release(s.batch.tensors[0]);
     dhow_tensor_release(s.batch.tensors[1]);
     dhow_trainer_release(s.one);
