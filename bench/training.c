@@ -11,6 +11,7 @@
 #include "peers.h"
 
 void bench_training(bench *b);
+void bench_several(bench *b);
 
 /* Of train_dhow.c and train_torch.py. */
 static const struct {
@@ -54,4 +55,5 @@ void bench_training(bench *b) {
         for (int i = 0; i < NETWORKS && __builtin_cpu_supports("avx512bf16"); i++)
             (void)bench_network(b, k_networks[i].name, "bf16", threads);
     }
+    bench_several(b);
 }

@@ -196,6 +196,7 @@ dhow_status dhow_mpi_process_group(dhow_mpi *m, dhow_process_group *given) {
     out->size = (uint32_t)m->wire.size;
     out->all_reduce = all_reduce;
     out->user = m;
+    out->any_thread = 1; /* the wire has a lock */
     DHOWI_STRUCT_GIVE(given, out);
     return DHOW_OK;
 }

@@ -7,7 +7,6 @@
 #include "base/memory/size.h"
 
 static const double k_worth_changing = 1.05; /* the gain, as a ratio of times */
-static const double k_weight_of_news = 0.5;
 
 static double sum_of(const dhowi_shares *s, const double *values) {
     double sum = 0;
@@ -46,19 +45,27 @@ void dhowi_shares_split(const dhowi_shares *s, int64_t rows, int64_t out[DHOWI_M
     }
 }
 
+/* What disturbs a run makes it longer: that moves nothing unless it stays. */
+static double best_of(const double *recent, uint32_t count) {
+    double best = 0;
+    for (uint32_t i = 0; i < DHOWI_MIN(count, DHOWI_RECENT_RATES); i++)
+        best = DHOWI_MAX(best, recent[i]);
+    return best;
+}
+
+/* The first run with a number of rows makes plans, and counts only until there is another. */
 void dhowi_shares_note(dhowi_shares *s, uint32_t i, int64_t rows, double seconds) {
-    bool first = rows != s->last_rows[i];
+    const bool first = rows != s->last_rows[i];
     s->last_rows[i] = rows;
     if (rows == 0 || seconds <= 0) return;
-    double rate = (double)rows / seconds;
-    if (s->rate[i] == 0) {
+    const double rate = (double)rows / seconds;
+    if (first && s->rate[i] == 0) {
         s->rate[i] = rate;
-        s->first[i] = first;
-    } else if (!first && s->first[i]) {
-        s->rate[i] = rate;
-        s->first[i] = false;
+        s->first[i] = true;
     } else if (!first) {
-        s->rate[i] += k_weight_of_news * (rate - s->rate[i]);
+        s->first[i] = false;
+        s->recent[i][s->measured[i]++ % DHOWI_RECENT_RATES] = rate;
+        s->rate[i] = best_of(s->recent[i], s->measured[i]);
     }
 }
 

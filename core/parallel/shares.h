@@ -9,13 +9,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { DHOWI_MAX_MEMBERS = 64 };
+enum { DHOWI_MAX_MEMBERS = 64, DHOWI_RECENT_RATES = 4 };
 
 typedef struct dhowi_shares {
     uint32_t count;
     bool live[DHOWI_MAX_MEMBERS]; /* takes part */
     double share[DHOWI_MAX_MEMBERS];
-    double rate[DHOWI_MAX_MEMBERS];       /* rows per second, 0: not measured */
+    double rate[DHOWI_MAX_MEMBERS]; /* rows per second, 0: not measured */
+    double recent[DHOWI_MAX_MEMBERS]
+                 [DHOWI_RECENT_RATES]; /* the last ones, of which it is the best */
+    uint32_t measured[DHOWI_MAX_MEMBERS];
     bool first[DHOWI_MAX_MEMBERS];        /* the rate is of a first run, which also made plans */
     int64_t last_rows[DHOWI_MAX_MEMBERS]; /* of the latest run */
 } dhowi_shares;

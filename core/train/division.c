@@ -15,6 +15,7 @@
 #include "base/threads/clock.h"
 #include "dhow/copy.h"
 #include "dhow/create.h"
+#include "parallel/early.h"
 #include "parallel/parallel.h"
 #include "parallel/reducer.h"
 #include "parallel/team.h"
@@ -44,8 +45,10 @@ struct dhowi_division {
     part *parts;
     dhowi_reducer *reducer; /* of gradients; its members are the parts */
     dhowi_buckets buckets;
-    uint32_t *groups; /* the bucket of each output of the training graph */
-    double loss;      /* of the backward before */
+    uint64_t bucket_bytes;
+    uint32_t *groups;   /* the bucket of each output of the training graph */
+    dhowi_early *early; /* with processes, whose sums begin early; NULL: after the backward */
+    double loss;        /* of the backward before */
     /* Of the backward that runs. */
     dhow_stream *stream;
     dhow_tensor *const *inputs;
@@ -106,13 +109,12 @@ static dhow_status make_part(const dhowi_division *d, uint32_t i) {
 }
 
 /* Outputs of the graph are the loss, gradients, and what belongs to no bucket. */
-static dhow_status make_buckets(dhowi_division *d, uint64_t bucket_bytes) {
+static dhow_status make_buckets(dhowi_division *d) {
     const dhow_trainer *t = d->t;
     const uint32_t outputs = t->graph->output_count;
-    const uint64_t bytes = bucket_bytes > 0 ? bucket_bytes : k_bucket_bytes,
-                   wanted = bytes / dhow_dtype_bytes(t->dtype);
+    const uint64_t wanted = d->bucket_bytes / dhow_dtype_bytes(t->dtype);
     int64_t *firsts = dhowi_alloc_array((size_t)t->trained_count + 1, sizeof *firsts);
-    d->groups = dhowi_alloc_array((size_t)outputs + 1, sizeof *d->groups);
+    if (d->groups == NULL) d->groups = dhowi_alloc_array((size_t)outputs + 1, sizeof *d->groups);
     if (firsts == NULL || d->groups == NULL) {
         dhowi_free(firsts);
         return dhowi_fail_memory(k_create);
@@ -127,10 +129,10 @@ static dhow_status make_buckets(dhowi_division *d, uint64_t bucket_bytes) {
     return DHOW_OK;
 }
 
-static dhow_status make_reducer(dhowi_division *d, uint64_t bucket_bytes) {
+static dhow_status make_reducer(dhowi_division *d) {
     dhow_device *devices[DHOWI_MAX_MEMBERS];
     for (uint32_t i = 0; i < d->shares.count; i++) devices[i] = d->parts[i].device;
-    DHOWI_TRY(make_buckets(d, bucket_bytes));
+    DHOWI_TRY(make_buckets(d));
     DHOWI_TRY(
         dhowi_reducer_create(devices, d->shares.count, d->t->dtype, &d->buckets, &d->reducer));
     return dhowi_reducer_prepare(d->reducer, d->shares.live);
@@ -153,7 +155,8 @@ static dhow_status start(dhowi_division *d, const dhow_trainer_options *o) {
         d->shares.share[i] = o->shares != NULL ? o->shares[i] : 1;
     }
     for (uint32_t i = 0; i < count; i++) DHOWI_TRY(make_part(d, i));
-    DHOWI_TRY(make_reducer(d, o->bucket_bytes));
+    d->bucket_bytes = o->bucket_bytes > 0 ? o->bucket_bytes : k_bucket_bytes;
+    DHOWI_TRY(make_reducer(d));
     return dhowi_team_start(&d->team, k_create, count - 1, do_part, d);
 }
 
@@ -164,8 +167,34 @@ dhow_status dhowi_division_make(dhow_trainer *t, const dhow_trainer_options *opt
     return start(t->division, options);
 }
 
+static dhow_status sum_over_group(void *division, dhow_dtype dtype, void *data, int64_t count) {
+    const dhowi_division *d = division;
+    return dhowi_group_add_up(&d->t->group, dtype, data, count);
+}
+
+/* One bucket is not early. */
+static dhow_status make_early(dhowi_division *d) {
+    DHOWI_TRY(make_buckets(d));
+    if (d->buckets.count == 1) return DHOW_OK;
+    return dhowi_early_make(d->t->graph->device, d->t->dtype, &d->buckets, sum_over_group, d,
+                            &d->early);
+}
+
+/* Buckets of several devices are whole only after their sum. */
+dhow_status dhowi_division_join(dhowi_division *d, dhowi_saved_error *own) {
+    bool early;
+    uint64_t bytes = d->bucket_bytes;
+    if (d->t->group.size < 2) return DHOW_OK;
+    DHOWI_TRY(dhowi_group_agree_early(d->t, d->shares.count == 1, &bytes, &early));
+    if (!early) return DHOW_OK;
+    d->bucket_bytes = bytes;
+    dhowi_group_note(own, make_early(d));
+    return DHOW_OK;
+}
+
 void dhowi_division_end(dhowi_division *d) {
     if (d == NULL) return;
+    dhowi_early_end(d->early);
     dhowi_team_end(&d->team);
     dhowi_reducer_end(d->reducer);
     for (uint32_t i = 0; d->parts != NULL && i < d->shares.count; i++) {
@@ -192,6 +221,7 @@ static dhow_status bring(const part *p, dhow_tensor *whole, dhow_stream *stream,
 static dhow_status bucket_written(void *user, uint32_t bucket, dhow_stream *stream) {
     const part *p = user;
     const dhowi_division *d = p->division;
+    if (d->early != NULL) return dhowi_early_ready(d->early, bucket, stream);
     return dhowi_reducer_ready(d->reducer, (uint32_t)(p - d->parts), bucket, stream);
 }
 
@@ -211,8 +241,9 @@ static dhow_status compute(const dhowi_division *d, part *p, dhow_stream *stream
     const uint32_t index = (uint32_t)(p - d->parts);
     dhowi_output_groups groups = {
         .count = d->buckets.count, .group = d->groups, .written = bucket_written, .user = p};
+    const bool tells = d->early != NULL || dhowi_reducer_wants(d->reducer, index);
     DHOWI_TRY(dhowi_replica_run(r, stream, p->columns, p->columns[t->input_count], more, &piece,
-                                dhowi_reducer_wants(d->reducer, index) ? &groups : NULL));
+                                tells ? &groups : NULL));
     DHOWI_TRY(dhowi_replica_loss(r, &p->loss));
     DHOWI_TRY(dhow_stream_sync(stream));
     return dhowi_reducer_settle(d->reducer, index);
@@ -376,7 +407,10 @@ static dhow_status with_others(dhowi_division *d, dhow_status status, dhow_tenso
     dhowi_saved_error own = {.status = DHOW_OK};
     if (t->group.size == 0) return status;
     dhowi_group_note(&own, status);
-    DHOWI_TRY(dhowi_group_sum(t, d->stream, sums, &own));
+    if (d->early != NULL)
+        DHOWI_TRY(dhowi_early_finish(d->early, d->stream, &own));
+    else
+        DHOWI_TRY(dhowi_group_sum(t, d->stream, sums, &own));
     DHOWI_TRY(dhowi_group_take_first(t, d->stream, t->next, &own));
     return dhowi_group_agree(&t->group, &own, &d->loss);
 }
@@ -393,6 +427,7 @@ dhow_status dhowi_division_run(dhowi_division *d, dhow_status checked, dhow_stre
     d->more = more;
     d->key = key;
     DHOWI_TRY(dhowi_find_place(t, checked, inputs, target, &d->rows, &d->place));
+    if (d->early != NULL) dhowi_early_begin(d->early, sums);
     dhow_status status = run_parts(d);
     if (status == DHOW_OK) status = keep_statistics(d);
     return with_others(d, status, sums);

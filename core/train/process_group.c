@@ -36,8 +36,8 @@ dhow_status dhowi_group_take(const dhow_process_group *given, const char *functi
     return DHOW_OK;
 }
 
-static dhow_status add_up(const dhow_process_group *g, dhow_dtype dtype, void *data,
-                          int64_t count) {
+dhow_status dhowi_group_add_up(const dhow_process_group *g, dhow_dtype dtype, void *data,
+                               int64_t count) {
     dhowi_error_clear();
     dhow_status status = g->all_reduce(g->user, dtype, data, count);
     if (status == DHOW_OK) return DHOW_OK;
@@ -76,7 +76,7 @@ dhow_status dhowi_group_place(const dhow_trainer *t, dhow_status own, double cou
     numbers[STEPS] = step;
     numbers[SQUARES] = step * step;
     numbers[ROWS + g->rank] = own == DHOW_OK ? (double)rows : 0;
-    DHOWI_TRY(add_up(g, DHOW_F64, numbers, (int64_t)g->size + ROWS));
+    DHOWI_TRY(dhowi_group_add_up(g, DHOW_F64, numbers, (int64_t)g->size + ROWS));
     *out = (dhowi_place){.count = numbers[COUNT]};
     for (uint32_t i = 0; i < g->size; i++) {
         out->rows += (int64_t)numbers[ROWS + i];
@@ -94,7 +94,7 @@ dhow_status dhowi_group_agree(const dhow_process_group *g, const dhowi_saved_err
                               double *loss) {
     const bool failed = own->status != DHOW_OK;
     double numbers[2] = {failed, failed ? 0 : *loss};
-    DHOWI_TRY(add_up(g, DHOW_F64, numbers, 2));
+    DHOWI_TRY(dhowi_group_add_up(g, DHOW_F64, numbers, 2));
     *loss = numbers[1];
     return say(g, own, numbers[0]);
 }
@@ -198,8 +198,8 @@ static dhow_status through_host(const dhow_trainer *t, dhow_stream *stream, dhow
         dhowi_group_note(own, copy_part(stream, array, i, t->buckets[i], false));
     for (int64_t i = 0; i < count; i++) {
         char *data = bytes_of(t->buckets[i], own);
-        DHOWI_TRY(
-            add_up(&t->group, array->dtype, data, DHOWI_MIN(bucket, array->count - i * bucket)));
+        DHOWI_TRY(dhowi_group_add_up(&t->group, array->dtype, data,
+                                     DHOWI_MIN(bucket, array->count - i * bucket)));
         if (own->status == DHOW_OK)
             dhowi_group_note(own, copy_part(stream, array, i, t->buckets[i], true));
     }
@@ -211,8 +211,9 @@ static dhow_status in_place(const dhow_process_group *g, dhow_tensor *array,
     const int64_t bucket = bucket_of(array->dtype);
     char *data = bytes_of(array, own);
     for (int64_t at = 0; at < array->count; at += bucket)
-        DHOWI_TRY(add_up(g, array->dtype, data + (uint64_t)at * dhow_dtype_bytes(array->dtype),
-                         DHOWI_MIN(bucket, array->count - at)));
+        DHOWI_TRY(dhowi_group_add_up(g, array->dtype,
+                                     data + (uint64_t)at * dhow_dtype_bytes(array->dtype),
+                                     DHOWI_MIN(bucket, array->count - at)));
     return DHOW_OK;
 }
 
@@ -235,7 +236,7 @@ static dhow_status join_all(dhow_trainer *t, const dhow_coll_id *id) {
     dhowi_group_note(&own,
                      dhowi_comm_join(t->graph->device, id, g->rank, g->size, JOIN_MS, &t->comm));
     double joined = own.status == DHOW_OK;
-    DHOWI_TRY(add_up(g, DHOW_F64, &joined, 1));
+    DHOWI_TRY(dhowi_group_add_up(g, DHOW_F64, &joined, 1));
     if (joined == (double)g->size) return DHOW_OK;
     if (own.status != DHOW_OK) (void)dhowi_error_raise(&own);
     tell_of_host(t, DHOW_LOG_WARN, own.status != DHOW_OK);
@@ -259,11 +260,25 @@ dhow_status dhowi_group_connect(dhow_trainer *t) {
     dhowi_group_note(&own, able);
     numbers[ABLE] = able == DHOW_OK;
     for (int i = 0; i < DHOW_COLL_ID_BYTES; i++) numbers[ID + i] = id.bytes[i];
-    DHOWI_TRY(add_up(g, DHOW_F64, numbers, ID_END));
+    DHOWI_TRY(dhowi_group_add_up(g, DHOW_F64, numbers, ID_END));
     for (int i = 0; i < DHOW_COLL_ID_BYTES; i++) id.bytes[i] = (uint8_t)numbers[ID + i];
     if (numbers[ABLE] == (double)g->size) return join_all(t, &id);
     if (own.status != DHOW_OK) (void)dhowi_error_raise(&own);
     tell_of_host(t, DHOW_LOG_INFO, own.status != DHOW_OK);
+    return DHOW_OK;
+}
+
+/* Whether all processes' sums may begin early, and the first one's size of buckets, for all. A
+ * double is exact up to 2^53. */
+dhow_status dhowi_group_agree_early(const dhow_trainer *t, bool able, uint64_t *bucket_bytes,
+                                    bool *out) {
+    const dhow_process_group *g = &t->group;
+    const uint64_t bytes = DHOWI_MIN(*bucket_bytes, UINT64_C(1) << 53);
+    double numbers[] = {able && g->any_thread != 0 && t->comm == NULL,
+                        g->rank == 0 ? (double)bytes : 0};
+    DHOWI_TRY(dhowi_group_add_up(g, DHOW_F64, numbers, 2));
+    *out = numbers[0] == (double)g->size;
+    *bucket_bytes = (uint64_t)numbers[1];
     return DHOW_OK;
 }
 
@@ -281,7 +296,7 @@ static dhow_status by_devices(const dhow_trainer *t, dhow_tensor *array, dhowi_s
                               bool *done) {
     const bool usable = dhowi_comm_is_usable(t->comm);
     double numbers[] = {own->status != DHOW_OK, usable};
-    DHOWI_TRY(add_up(&t->group, DHOW_F64, numbers, 2));
+    DHOWI_TRY(dhowi_group_add_up(&t->group, DHOW_F64, numbers, 2));
     *done = numbers[1] == (double)t->group.size;
     if (!*done && usable) {
         dhowi_comm_give_up(t->comm);

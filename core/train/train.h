@@ -129,6 +129,8 @@ void dhowi_division_end(dhowi_division *division);
 dhow_status dhowi_division_run(dhowi_division *division, dhow_status checked, dhow_stream *stream,
                                dhow_tensor *const *inputs, dhow_tensor *target, bool more,
                                uint64_t key);
+/* All processes together, before the first backward: whether sums begin early. */
+dhow_status dhowi_division_join(dhowi_division *division, dhowi_saved_error *own);
 double dhowi_division_loss(const dhowi_division *division);
 uint32_t dhowi_division_count(const dhowi_division *division);
 void dhowi_division_at(const dhowi_division *division, uint32_t index, dhow_parallel_member *out);
@@ -143,6 +145,13 @@ dhow_status dhowi_group_make(dhow_trainer *t);
 void dhowi_group_end(dhow_trainer *t);
 /* Lets the devices of all processes sum by themselves, where each has one that can. */
 dhow_status dhowi_group_connect(dhow_trainer *t);
+/* all_reduce, whose failure names this process. */
+dhow_status dhowi_group_add_up(const dhow_process_group *g, dhow_dtype dtype, void *data,
+                               int64_t count);
+/* Whether sums can begin before the backward is over: in all processes or in none. The first one's
+ * *bucket_bytes becomes that of all. */
+dhow_status dhowi_group_agree_early(const dhow_trainer *t, bool able, uint64_t *bucket_bytes,
+                                    bool *out);
 /* Keeps this process's first failure, with its words, until all agree. */
 void dhowi_group_note(dhowi_saved_error *own, dhow_status status);
 /* Where the samples of this process are among those of all; fails everywhere if `own` does. */

@@ -74,6 +74,7 @@ static dhow_status begin_alike(dhow_trainer *t) {
     double nothing = 0;
     if (t->group.size == 0) return DHOW_OK;
     dhow_status status = dhowi_group_connect(t);
+    if (status == DHOW_OK) status = dhowi_division_join(t->division, &own);
     if (status == DHOW_OK) status = dhowi_group_take_first(t, NULL, t->parameters, &own);
     if (status == DHOW_OK) status = dhowi_group_take_first(t, NULL, t->running, &own);
     if (status == DHOW_OK) status = dhowi_group_agree(&t->group, &own, &nothing);

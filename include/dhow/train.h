@@ -83,7 +83,11 @@ typedef struct dhow_process_group {
      * Anything but DHOW_OK comes out of the trainer's call, with what dhow_set_error() was told.
      */
     dhow_status (*all_reduce)(void *user, dhow_dtype dtype, void *data, int64_t count);
-    void *user; /**< handed to it */
+    void *user;         /**< handed to it */
+    int32_t any_thread; /**< 1: another thread of the process may call all_reduce, one at a time:
+                             gradients of processes with one device each are then added up bucket
+                             by bucket while the backward runs. 0: the trainer's caller calls it,
+                             after the backward */
 } dhow_process_group;
 
 /** Numbers that are 0 stand for the default of the optimiser, as PyTorch has it. */
@@ -142,10 +146,11 @@ typedef struct dhow_trainer_options {
                                        part reads, and compute the rest again: less memory for
                                        more time, as torch.utils.checkpoint's
                                        checkpoint_sequential */
-    uint64_t bucket_bytes; /**< of several devices: gradients travel in buckets of so many bytes or
-                                more, from the last parameter to the first, each as soon as it is
-                                made; there are 15 at most. Larger than all: when the backward is
-                                over. 0: 25 MiB, as bucket_cap_mb of PyTorch */
+    uint64_t bucket_bytes; /**< of several devices or processes: gradients travel in buckets of so
+                                many bytes or more, from the last parameter to the first, each as
+                                soon as it is made; there are 15 at most. Larger than all: when the
+                                backward is over. 0: 25 MiB, as bucket_cap_mb of PyTorch. The first
+                                process's is that of all */
 } dhow_trainer_options;
 
 /** How the learning rate goes on from step to step, n being the steps that were made before. */

@@ -307,6 +307,143 @@ static void speed(void) {
                best[0] * 1e3, best[1] * 1e3, best[0] / best[1]);
 }
 
+/* ---- sums while the backward runs ---- */
+
+/* On simulated devices, kernels of 2 ms, and links that are slow enough to be told from the rest of
+ * a busy machine: all gradients take 33 ms. */
+enum { DEEP = 8, WIDE = 128, ROWS = 8, LINK = 16 << 20, LAST = 6 };
+
+static dhow_process_group g_inner;
+
+static dhow_status over_a_link(void *user, dhow_dtype dtype, void *data, int64_t count) {
+    const dhow_status status = g_inner.all_reduce(user, dtype, data, count);
+    const double seconds = (double)count * (double)dhow_dtype_bytes(dtype) / LINK;
+    const struct timespec pause = {.tv_nsec = (long)(seconds * 1e9)};
+    if (status == DHOW_OK && count > WIDE) (void)nanosleep(&pause, NULL);
+    return status;
+}
+
+typedef struct deep {
+    dhow_model *model;
+    dhow_trainer *trainer;
+} deep;
+
+static deep deep_of(const dhow_process_group *group, uint64_t bucket_bytes) {
+    deep d;
+    dhow_model_value x;
+    OK(dhow_model_create(g_context, &d.model));
+    OK(dhow_model_input(d.model, "x", DHOW_F32, DHOW_SHAPE(-1, WIDE), &x));
+    for (int i = 0; i < DEEP; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "layer%d", i);
+        OK(dhow_model_linear(d.model, name, x, WIDE, WIDE, 1, &x));
+        OK(dhow_model_tanh(d.model, x, &x));
+    }
+    OK(dhow_model_output(d.model, "y", x));
+    OK(dhow_model_init_parameters(d.model, 1));
+    OK(dhow_model_to(d.model, device_of("sim:0")));
+    OK(dhow_trainer_create(
+        d.model,
+        &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_MSE, .optimizer = DHOW_OPTIMIZER_ADAMW,
+                   .process_group = group, .bucket_bytes = bucket_bytes),
+        &d.trainer));
+    return d;
+}
+
+static dhow_status deep_step(const deep *d, int step, double *loss) {
+    dhow_batch batch = DHOW_INIT(dhow_batch, .tensor_count = 2);
+    float x[ROWS * WIDE];
+    for (int i = 0; i < ROWS * WIDE; i++) {
+        const uint64_t at = (uint64_t)(i + (g_rank + step * g_size) * 1009 + 1);
+        x[i] = (float)(at * UINT64_C(2654435761) >> 7 & 1023) / 512 - 1;
+    }
+    for (int i = 0; i < 2; i++)
+        OK(dhow_tensor_from_data(device_of("sim:0"), DHOW_F32, DHOW_SHAPE(ROWS, WIDE), x,
+                                 &batch.tensors[i]));
+    const dhow_status status = dhow_trainer_step(d->trainer, &batch, loss);
+    for (int i = 0; i < 2; i++) dhow_tensor_release(batch.tensors[i]);
+    return status;
+}
+
+static void end_deep(deep *d) {
+    dhow_trainer_release(d->trainer);
+    dhow_model_release(d->model);
+}
+
+static void same_parameters(const deep *a, const deep *b) {
+    static float x[2][WIDE * WIDE];
+    for (uint32_t i = 0; i < dhow_trainer_parameter_count(a->trainer); i++) {
+        const deep *both[] = {a, b};
+        size_t bytes = 0;
+        for (int k = 0; k < 2; k++) {
+            dhow_tensor *w;
+            OK(dhow_trainer_parameter_at(both[k]->trainer, i, NULL, &w, NULL));
+            bytes = (size_t)dhow_tensor_count(w) * sizeof(float);
+            OK(dhow_tensor_read(w, x[k], bytes));
+            dhow_tensor_release(w);
+        }
+        CHECK(memcmp(x[0], x[1], bytes) == 0, "early sums have other bits");
+    }
+}
+
+/* Both ways in turns. Rank 0 adds in the order of ranks either way, so the bits are the same. */
+static void early(void) {
+    dhow_process_group group = DHOW_INIT(dhow_process_group);
+    double loss[2], best[2] = {1e9, 1e9};
+    dhow_model *m = network(1);
+    dhow_mpi *mpi;
+    OK(dhow_mpi_create(MPI_COMM_WORLD, m, &DHOW_INIT(dhow_mpi_options, .ring_bytes = UINT64_MAX),
+                       &mpi));
+    OK(dhow_mpi_process_group(mpi, &group));
+    g_inner = group;
+    group.all_reduce = over_a_link;
+    deep ways[] = {deep_of(&group, UINT64_MAX), deep_of(&group, WIDE * WIDE * sizeof(float))};
+    for (int step = 0; step < LAST; step++) {
+        for (int k = 0; k < 2; k++) {
+            const double begin = now();
+            OK(deep_step(&ways[k], step, &loss[k]));
+            if (step > 1) best[k] = fmin(best[k], now() - begin);
+        }
+        CHECK(loss[0] == loss[1], "early sums give another loss");
+    }
+    same_parameters(&ways[0], &ways[1]);
+    for (int k = 0; k < 2; k++) end_deep(&ways[k]);
+    dhow_mpi_release(mpi);
+    dhow_model_release(m);
+    if (g_rank > 0) return;
+    CHECK(best[1] < 0.95 * best[0], "early sums take as long");
+    printf("early: %d ranks, %.1f ms a step, %.1f with early sums, ratio %.2f\n", g_size,
+           best[0] * 1e3, best[1] * 1e3, best[1] / best[0]);
+}
+
+/* A rank dies in a backward, when some buckets have been added up. */
+static void dies_early(int dies) {
+    dhow_process_group group = DHOW_INIT(dhow_process_group);
+    dhow_model *m = network(1);
+    dhow_mpi *mpi;
+    pthread_t thread;
+    double loss, start = now();
+    OK(dhow_mpi_create(MPI_COMM_WORLD, m, NULL, &mpi));
+    OK(dhow_mpi_process_group(mpi, &group));
+    deep d = deep_of(&group, WIDE * WIDE * sizeof(float));
+    dhow_status status = DHOW_OK;
+    for (int step = 0; step < LAST && status == DHOW_OK; step++) {
+        if (step == 2 && g_rank == dies)
+            CHECK(pthread_create(&thread, NULL, die_later, NULL) == 0, "no thread");
+        start = now();
+        status = deep_step(&d, step, &loss);
+    }
+    char lost[32];
+    (void)snprintf(lost, sizeof lost, "rank %d (", dies);
+    CHECK(status == DHOW_TIMED_OUT && strstr(dhow_last_error(), lost) != NULL, dhow_last_error());
+    const double took = now() - start;
+    CHECK(took < 5, "it took too long");
+    CHECK(deep_step(&d, 0, &loss) == DHOW_TIMED_OUT, dhow_last_error());
+    printf("killed: rank %d told after %.1f s\n", g_rank, took);
+    (void)fflush(stdout);
+    _exit(0);
+}
+
 /* With fewer ranks from the last checkpoint: as if nothing had been. */
 static void resumed(const char *checkpoint) {
     double alone[STEPS], loss;
@@ -352,6 +489,9 @@ int main(int argc, char **argv) {
     if (strcmp(mode, "dies_inside") == 0) dies_inside(g_size - 1);
     if (strcmp(mode, "root_dies_inside") == 0) dies_inside(0);
     if (strcmp(mode, "speed") == 0) speed();
+    if (strcmp(mode, "early") == 0) early();
+    if (strcmp(mode, "dies_early") == 0) dies_early(g_size - 1);
+    if (strcmp(mode, "root_dies_early") == 0) dies_early(0);
     if (strcmp(mode, "resumed") == 0) resumed(checkpoint);
     if (strcmp(mode, "apart") == 0) apart(checkpoint);
     dhow_context_release(g_context);

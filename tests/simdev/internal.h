@@ -106,6 +106,7 @@ typedef enum simdev_op_kind {
 typedef struct simdev_op {
     struct simdev_op *next;
     simdev_op_kind kind;
+    int64_t arrived;      /* when it was submitted */
     simdev_failure fault; /* scripted: takes the place of the work */
     bool fault_loses;
     void *staging;       /* COPY: the snapshot of its source; CALL: its data */
@@ -142,6 +143,7 @@ struct simdev_stream {
     simdev_op *finished;
     uint64_t submitted, completed, drain; /* what simdev_device_drain waits for */
     uint64_t random;
+    int64_t free_at; /* when the work before was over, or should have been: timers are late */
     simdev_failure failure; /* the first since the last sync */
 };
 

@@ -202,11 +202,13 @@ static int64_t kernel_time(const simdev_device *device, uint64_t work) {
     return (int64_t)takes;
 }
 
+/* Kernels that follow one another do so at once, however late this thread wakes up in between. */
 static void run_kernel(simdev_stream *stream, simdev_op *op, simdev_failure *why) {
     simdev_machine *machine = stream->device->machine;
     const simdev_kernel *kernel = op->u.launch.kernel;
     const int64_t takes = kernel_time(stream->device, op->u.launch.work),
-                  until = simdev_now() + takes;
+                  begin = op->arrived > stream->free_at ? op->arrived : stream->free_at,
+                  until = begin + takes;
     call c;
     memset(&c, 0, sizeof c);
     simdev_lock(&machine->lock);
@@ -215,7 +217,9 @@ static void run_kernel(simdev_stream *stream, simdev_op *op, simdev_failure *why
     if (why->status == DHOW_OK) {
         show_accesses(kernel, &c);
         for (int group = GROUPS; group-- > 0;) kernel->info->run(group, GROUPS, c.argv);
+        const int64_t done = simdev_now();
         if (takes != 0) sleep_until(until);
+        stream->free_at = done > until ? done : until;
     }
     simdev_lock(&machine->lock);
     for (uint32_t i = 0; i < kernel->arg_count; i++) {
@@ -277,5 +281,7 @@ void simdev_run(simdev_stream *stream, simdev_op *op, simdev_failure *why) {
         run_call(stream, op, why);
     } else {
         run_kernel(stream, op, why);
+        return;
     }
+    stream->free_at = simdev_now();
 }

@@ -518,6 +518,12 @@ Test(division_lost, a_step_that_failed_can_be_made_again, .timeout = 120) {
 
 enum { PROCESSES = 3 };
 
+/* Of all processes: their sums may begin early, in buckets of so many bytes. */
+static struct {
+    bool any_thread, lost; /* lost: reading parameters may fail as well */
+    uint64_t bucket_bytes;
+} g_sums;
+
 typedef struct meeting {
     pthread_barrier_t barrier;
     double sums[4096];
@@ -540,15 +546,18 @@ typedef struct process {
     uint32_t rank;
     mistake makes;
     dhow_device *device; /* of its own; NULL: the first, and rank 1 has two */
+    pthread_t thread;
+    int elsewhere; /* sums on other threads */
     curve out;
     dhow_status status;
     char says[512];
 } process;
 
 static dhow_status sum_over_threads(void *user, dhow_dtype dtype, void *data, int64_t count) {
-    const process *p = user;
+    process *p = user;
     meeting *m = p->all;
     cr_assert_leq(count, 4096);
+    if (!pthread_equal(pthread_self(), p->thread)) p->elsewhere++;
     for (uint32_t rank = 0; rank < PROCESSES; rank++) {
         (void)pthread_barrier_wait(&m->barrier);
         for (int64_t i = 0; i < count && rank == p->rank; i++)
@@ -569,14 +578,15 @@ static dhow_status sum_over_threads(void *user, dhow_dtype dtype, void *data, in
 static dhow_status train_a_part(process *p) {
     const dhow_process_group group =
         DHOW_INIT(dhow_process_group, .rank = p->rank, .size = PROCESSES,
-                  .all_reduce = sum_over_threads, .user = p);
+                  .all_reduce = sum_over_threads, .user = p, .any_thread = g_sums.any_thread);
     const bool two = p->device == NULL && p->rank == 1; /* devices */
     const mistake makes = p->rank == 1 ? p->makes : NO_MISTAKE;
     const dhow_trainer_options options = DHOW_INIT(
         dhow_trainer_options, .loss = makes == BAD_LOSS ? (dhow_loss)99 : DHOW_LOSS_CROSS_ENTROPY,
         .learning_rate = makes == BAD_RATE ? -1 : 0.1, .seed = 5,
         .devices = p->device != NULL ? &p->device : g_devices, .device_count = two ? 2 : 1,
-        .process_group = &group, .detect_anomaly = p->makes == NO_NUMBER);
+        .process_group = &group, .detect_anomaly = p->makes == NO_NUMBER,
+        .bucket_bytes = p->rank == 0 ? g_sums.bucket_bytes : 77);
     dhow_model *m = model_of(net_dropout, -1);
     dhow_trainer *t;
     if (p->rank > 0) OK(dhow_model_init_parameters(m, 99)); /* they begin as rank 0's */
@@ -605,7 +615,7 @@ static dhow_status train_a_part(process *p) {
         release(&part);
     }
     (void)snprintf(p->says, sizeof p->says, "%s", status != DHOW_OK ? dhow_last_error() : "");
-    if (status == DHOW_OK && p->device == NULL) read_parameters(t, &p->out);
+    if (status == DHOW_OK && !g_sums.lost) read_parameters(t, &p->out);
     dhow_trainer_release(t);
     dhow_model_release(m);
     return status;
@@ -613,6 +623,7 @@ static dhow_status train_a_part(process *p) {
 
 static void *be_a_process(void *argument) {
     process *p = argument;
+    p->thread = pthread_self();
     p->status = train_a_part(p);
     return NULL;
 }
@@ -644,6 +655,36 @@ Test(division, processes_learn_as_one) {
         cr_assert_arr_eq(all[i].out.parameters, all[0].out.parameters,
                          one.count * sizeof(float)); /* the same bits */
     }
+}
+
+/* A third of the samples is too few for some, whose gradients are 0 then. */
+Test(division, processes_that_sum_early_have_the_same_bits) {
+    static process whole[PROCESSES], parts[PROCESSES];
+    tear_down();
+    cr_assert_eq(setenv("DHOW_COLLECTIVES", "off", 1), 0); /* NCCL sums after the backward */
+    set_up();
+    g_sums.any_thread = true;
+    g_sums.bucket_bytes = UINT64_MAX;
+    run_processes(NO_MISTAKE, true, whole);
+    g_sums.bucket_bytes = 256;
+    run_processes(NO_MISTAKE, true, parts);
+    for (int i = 0; i < PROCESSES; i++) {
+        OK(whole[i].status);
+        OK(parts[i].status);
+        cr_assert_eq(whole[i].elsewhere, 0);
+        cr_assert_geq(parts[i].elsewhere, 2 * STEPS, "only %d sums", parts[i].elsewhere);
+        cr_assert_gt(parts[i].out.count, 0);
+        cr_assert_arr_eq(parts[i].out.parameters, whole[i].out.parameters,
+                         whole[i].out.count * sizeof(float));
+        if (i < 2)
+            cr_assert_arr_eq(parts[i].out.losses, whole[i].out.losses, sizeof whole[i].out.losses);
+    }
+    /* Where one process has two devices, all sum afterwards. */
+    run_processes(NO_MISTAKE, false, parts);
+    for (int i = 0; i < PROCESSES; i++) cr_assert_eq(parts[i].elsewhere, 0);
+    g_sums.any_thread = false;
+    run_processes(NO_MISTAKE, true, parts);
+    for (int i = 0; i < PROCESSES; i++) cr_assert_eq(parts[i].elsewhere, 0);
 }
 
 /* A rank that failed before it looked at the group left the others waiting for it. */
@@ -685,10 +726,10 @@ Test(division, a_loss_that_is_no_number_is_told_by_the_process_that_made_it) {
 
 /* In each of its copies, those of gradients that are added up included: all that others wait for.
  */
-Test(division_lost, a_process_whose_device_is_lost_tells_the_others, .timeout = 240) {
-    if (getenv("DHOW_TEST_DEVICES") != NULL) cr_skip_test("simulated devices fail by a script");
+static void lose_in_each_copy(void) {
     static process all[PROCESSES];
     bool lost = true;
+    g_sums.lost = true;
     for (int at = 5; lost; at++) { /* behind those of the four parameters to the device */
         char faults[64];
         (void)snprintf(faults, sizeof faults, "copy#1@%d=DEVICE_LOST!", at);
@@ -701,6 +742,18 @@ Test(division_lost, a_process_whose_device_is_lost_tells_the_others, .timeout = 
         tear_down();
         cr_assert_lt(at, 1000);
     }
+}
+
+Test(division_lost, a_process_whose_device_is_lost_tells_the_others, .timeout = 240) {
+    if (getenv("DHOW_TEST_DEVICES") != NULL) cr_skip_test("simulated devices fail by a script");
+    lose_in_each_copy();
+}
+
+Test(division_lost, a_process_whose_device_is_lost_while_sums_go_on_tells_too, .timeout = 240) {
+    if (getenv("DHOW_TEST_DEVICES") != NULL) cr_skip_test("simulated devices fail by a script");
+    g_sums.any_thread = true;
+    g_sums.bucket_bytes = 256;
+    lose_in_each_copy();
 }
 
 static dhow_status fail_to_sum(void *user, dhow_dtype dtype, void *data, int64_t count) {

@@ -183,6 +183,20 @@ Test(parallel, the_time_of_a_first_run_does_not_count) {
     }
 }
 
+/* On a busy machine shares of equal devices moved to 0.55 and back, each time with new plans. */
+Test(parallel, runs_that_were_held_up_move_no_shares) {
+    dhowi_shares s = {.count = 2, .live = {true, true}, .share = {1, 1}};
+    int64_t rows[DHOWI_MAX_MEMBERS];
+    for (int run = 0; run < 40; run++) {
+        dhowi_shares_split(&s, 100, rows);
+        cr_assert(rows[0] == 50 && rows[1] == 50, "run %d: %d and %d", run, (int)rows[0],
+                  (int)rows[1]);
+        dhowi_shares_note(&s, 0, 50, 1);
+        dhowi_shares_note(&s, 1, 50, run > 1 && run % 4 != 1 ? 3 : 1);
+        dhowi_shares_adapt(&s);
+    }
+}
+
 Test(parallel, rows_go_to_live_members_whatever_their_shares) {
     dhowi_shares s = {.count = 3, .live = {true, false, true}, .share = {0, 5, 0}};
     int64_t rows[DHOWI_MAX_MEMBERS];
