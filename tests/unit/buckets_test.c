@@ -269,13 +269,15 @@ static double seconds_of(uint64_t bucket_bytes, double *loss) {
 /* Kernels of 2 ms, and links that take 37 ms for the gradients: long beside what a busy machine
  * adds. */
 Test(buckets, a_step_of_two_devices_takes_less_time) {
-    double whole_loss, parts_loss;
+    double whole_loss, parts_loss, whole = INFINITY, parts = INFINITY;
     open_devices("launch_us=2000,bandwidth=128M");
-    const double whole = seconds_of(k_at_the_end, &whole_loss),
-                 parts = seconds_of(1 << 18, &parts_loss);
+    for (int i = 0; i < 3 && !(parts < 0.95 * whole); i++) { /* a busy machine gets three tries */
+        whole = fmin(whole, seconds_of(k_at_the_end, &whole_loss));
+        parts = fmin(parts, seconds_of(1 << 18, &parts_loss));
+        cr_assert_eq(whole_loss, parts_loss);
+    }
     (void)fprintf(stderr, "a step takes %.1f ms in one piece, %.1f ms in buckets: %.3f of it\n",
                   whole * 1e3, parts * 1e3, parts / whole);
-    cr_assert_eq(whole_loss, parts_loss);
     cr_assert_lt(parts, 0.95 * whole, "%g s in buckets, %g s in one piece", parts, whole);
     dhow_context_release(g_context);
 }
