@@ -222,19 +222,19 @@ static void settle(dhowi_vendor_plan *p) {
 static dhow_status add_plan(dhow_device *device, vendor *v, const dhowi_vendor_plan *wanted,
                             const dhowi_vendor_plan **out) {
     bool lasting = false;
-    dhowi_vendor_plan *p = new_plan(v, wanted), *asked = new_plan(v, wanted);
-    dhow_status status =
-        p != NULL && asked != NULL ? make_plan(device, v, p, &lasting) : dhowi_fail_memory("plan");
+    dhowi_vendor_plan *p = new_plan(v, wanted);
+    const dhow_status status =
+        p != NULL ? make_plan(device, v, p, &lasting) : dhowi_fail_memory("plan");
     if (status != DHOW_OK || !lasting) {
         dhowi_vendor_plan_drop(p);
-        dhowi_vendor_plan_drop(asked);
         return status;
     }
     const bool settled = settles(p);
+    dhowi_vendor_plan *asked = settled ? new_plan(v, wanted) : NULL; /* NULL: asked again */
     if (settled) settle(p);
     pthread_mutex_lock(&v->mutex);
     add(v, p, out);
-    if (settled && *out != NULL) {
+    if (asked != NULL && *out != NULL) {
         asked->settled = (dhowi_vendor_plan *)(uintptr_t)*out;
         add(v, asked, out);
         asked = NULL;
