@@ -239,20 +239,35 @@ static void bench_opencl(bench *b, texts *t, const char *parent) {
 
 /* ---- a whole process ---- */
 
-static void bench_whole(bench *b, texts *t, const char *parent, const char *name, double bar) {
-    enum { TIMES = 15 };
-    char what[80];
-    double ours = INFINITY, theirs = INFINITY;
-    if (t->library == NULL || parent == NULL || !set_folder(t, parent, name)) return;
-    const process mine = {.name = "dhow", .args = {BENCH_SERVE, t->folder}};
-    const process peer = {.name = "ONNX Runtime",
-                          .args = {BENCH_SERVE_ONNXRUNTIME, t->library, t->folder}};
-    for (int i = 0; i < (bench_is_small(b) ? 1 : TIMES); i++) {
-        double p = process_whole(&mine), q = process_whole(&peer);
-        if (p < 0 || q < 0) return;
-        ours = fmin(ours, p);
-        theirs = fmin(theirs, q);
+/* The least seconds of both, in turns; 0 where one fails. */
+static int time_whole(const process *mine, const process *peer, int times, double *ours,
+                      double *theirs) {
+    *ours = *theirs = INFINITY;
+    for (int i = 0; i < times; i++) {
+        const double p = process_whole(mine), q = process_whole(peer);
+        if (p < 0 || q < 0) return 0;
+        *ours = fmin(*ours, p);
+        *theirs = fmin(*theirs, q);
     }
+    return 1;
+}
+
+static process whole_dhow(const texts *t) {
+    return (process){.name = "dhow", .args = {BENCH_SERVE, t->folder}};
+}
+
+static process whole_onnxruntime(const texts *t) {
+    return (process){.name = "ONNX Runtime",
+                     .args = {BENCH_SERVE_ONNXRUNTIME, t->library, t->folder}};
+}
+
+static void bench_whole(bench *b, texts *t, const char *parent, const char *name, double bar) {
+    const int times = bench_is_small(b) ? 1 : 15;
+    char what[80];
+    double ours, theirs;
+    if (t->library == NULL || parent == NULL || !set_folder(t, parent, name)) return;
+    const process mine = whole_dhow(t), peer = whole_onnxruntime(t);
+    if (!time_whole(&mine, &peer, times, &ours, &theirs)) return;
     (void)snprintf(what, sizeof what, "process: load %s, run once", name);
     bench_report(b, what, "ONNX Runtime in C", bar, ours, theirs);
 }
@@ -275,22 +290,11 @@ static int names_in(const char *parent, char **names) {
     return count;
 }
 
-/* What a process takes that loads, runs once and ends, and the memory of one that waits then. */
-typedef struct beginning {
-    double seconds, bytes;
-} beginning;
-
-static beginning begin(const process *whole, process *waiting, int times) {
-    beginning best = {INFINITY, 0};
-    for (int i = 0; i < times; i++) {
-        const double seconds = process_whole(whole);
-        if (seconds < 0) return (beginning){-1, 0};
-        best.seconds = fmin(best.seconds, seconds);
-    }
-    if (!process_start(waiting)) return (beginning){-1, 0};
-    process_end(waiting);
-    best.bytes = waiting->peak;
-    return best;
+/* The memory that a process has had after its first run, in bytes; 0 where it fails. */
+static double peak_of(process *p) {
+    if (!process_start(p)) return 0;
+    process_end(p);
+    return p->peak;
 }
 
 /* Each model's first run, against the peer's. */
@@ -302,19 +306,18 @@ static void bench_beginnings(bench *b, texts *t, char *const *names, const char 
     int measured = 0;
     for (int i = 0; i < count && t->library != NULL; i++) {
         if (!set_folder(t, parent, names[i])) continue;
-        const process whole = {.name = "dhow", .args = {BENCH_SERVE, t->folder}};
-        const process whole_peer = {.name = "ONNX Runtime",
-                                    .args = {BENCH_SERVE_ONNXRUNTIME, t->library, t->folder}};
+        const process whole = whole_dhow(t), whole_peer = whole_onnxruntime(t);
         process waiting = dhow_process(t, "cpu", "f32", 2), peer = onnxruntime_process(t, 2);
-        const beginning ours = begin(&whole, &waiting, times),
-                        theirs = begin(&whole_peer, &peer, times);
-        if (ours.seconds < 0 || theirs.seconds < 0) continue;
+        double ours, theirs;
+        if (!time_whole(&whole, &whole_peer, times, &ours, &theirs)) continue;
+        const double bytes = peak_of(&waiting), bytes_peer = peak_of(&peer);
+        if (bytes <= 0 || bytes_peer <= 0) continue;
         (void)snprintf(what, sizeof what, "%.40s, load and run once", names[i]);
-        bench_report(b, what, "ONNX Runtime in C", 1.1, ours.seconds, theirs.seconds);
+        bench_report(b, what, "ONNX Runtime in C", 1.1, ours, theirs);
         (void)snprintf(what, sizeof what, "%.40s, peak memory", names[i]);
-        bench_ratio(b, what, "ONNX Runtime in C", 1, theirs.bytes / ours.bytes);
-        time += log(theirs.seconds / ours.seconds);
-        memory += log(theirs.bytes / ours.bytes);
+        bench_ratio(b, what, "ONNX Runtime in C", 1, bytes_peer / bytes);
+        time += log(theirs / ours);
+        memory += log(bytes_peer / bytes);
         measured++;
     }
     if (measured == 0) return;
