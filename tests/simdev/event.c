@@ -15,11 +15,11 @@ static simdev_point *point_new(const simdev_machine *machine, unsigned refs) {
     return point;
 }
 
-void simdev_point_reach(simdev_machine *machine, simdev_point *point,
+void simdev_point_reach(simdev_machine *machine, simdev_point *point, int64_t when,
                         const simdev_failure *failure) {
     if (point->reached) return;
     point->reached = true;
-    point->nanoseconds = simdev_now();
+    point->nanoseconds = when;
     if (failure != NULL) point->failure = *failure;
     SIMDEV_RELEASE(point);
     simdev_cond_broadcast(&machine->progress);
@@ -66,7 +66,8 @@ void simdev_event_destroy(simdev_event *event) {
     simdev_machine *machine = event->device->machine;
     simdev_lock(&machine->lock);
     event->device->event_count--;
-    if (event->flags & DHOW_EVENT_HOST) simdev_point_reach(machine, event->latest, NULL);
+    if (event->flags & DHOW_EVENT_HOST)
+        simdev_point_reach(machine, event->latest, simdev_now(), NULL);
     simdev_unlock(&machine->lock);
     if (event->latest != NULL) simdev_point_release(machine, event->latest);
     simdev_delete(machine, event);
@@ -151,7 +152,7 @@ int32_t simdev_event_signal(simdev_event *event, dhow_error *err) {
         return simdev_fail(err, DHOW_INVALID_ARGUMENT,
                            "an event that is not for the host is recorded, not signalled");
     simdev_lock(&machine->lock);
-    simdev_point_reach(machine, event->latest, NULL);
+    simdev_point_reach(machine, event->latest, simdev_now(), NULL);
     simdev_unlock(&machine->lock);
     return status;
 }

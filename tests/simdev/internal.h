@@ -196,13 +196,16 @@ int32_t simdev_submit(simdev_stream *stream, simdev_op *op, bool wait, dhow_erro
 /* ---- event.c ---- */
 
 void simdev_point_release(const simdev_machine *machine, simdev_point *point);
-/* The lock is held. */
-void simdev_point_reach(simdev_machine *machine, simdev_point *point,
+/* The lock is held. `when`: nanoseconds. */
+void simdev_point_reach(simdev_machine *machine, simdev_point *point, int64_t when,
                         const simdev_failure *failure);
 
 /* ---- work.c ---- */
 
 int64_t simdev_now(void);
+/* When an operation begins on a device whose work follows at once, however late the stream's
+ * thread wakes up in between. */
+int64_t simdev_begin_of(const simdev_stream *stream, const simdev_op *op);
 /* Bytes from the first to the last of a box; false when they overflow. */
 bool simdev_span(const uint64_t *extent, const uint64_t *pitch, uint64_t *out_bytes);
 /* Runs a copy, fill or kernel, delays included, without the lock. */

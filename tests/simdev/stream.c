@@ -44,13 +44,14 @@ simdev_op *simdev_op_new(simdev_stream *stream, simdev_op_kind kind, dhow_error 
 
 /* ---- the thread ---- */
 
+/* Work behind it begins when the point was reached, not when this thread learnt of it. */
 static void wait_for_point(simdev_stream *stream, simdev_point *point) {
     simdev_machine *machine = stream->device->machine;
-    const bool waits = !point->reached;
     while (!point->reached && !stream->quit && simdev_lost(stream->device)->status == DHOW_OK)
         simdev_cond_wait(&machine->progress, &machine->lock);
-    if (point->reached) SIMDEV_ACQUIRE(point);
-    if (waits) stream->free_at = simdev_now();
+    if (!point->reached) return;
+    SIMDEV_ACQUIRE(point);
+    if (point->nanoseconds > stream->free_at) stream->free_at = point->nanoseconds;
 }
 
 static void work(simdev_stream *stream, simdev_op *op) {
@@ -76,7 +77,8 @@ static void run_head(simdev_stream *stream) {
         wait_for_point(stream, op->point);
     } else if (op->kind == SIMDEV_RECORD) {
         const simdev_failure *lost = simdev_lost(stream->device);
-        simdev_point_reach(machine, op->point, lost->status != DHOW_OK ? lost : &stream->failure);
+        simdev_point_reach(machine, op->point, simdev_begin_of(stream, op),
+                           lost->status != DHOW_OK ? lost : &stream->failure);
     } else {
         work(stream, op);
     }

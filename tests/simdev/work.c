@@ -202,13 +202,15 @@ static int64_t kernel_time(const simdev_device *device, uint64_t work) {
     return (int64_t)takes;
 }
 
-/* Kernels that follow one another do so at once, however late this thread wakes up in between. */
+int64_t simdev_begin_of(const simdev_stream *stream, const simdev_op *op) {
+    return op->arrived > stream->free_at ? op->arrived : stream->free_at;
+}
+
 static void run_kernel(simdev_stream *stream, simdev_op *op, simdev_failure *why) {
     simdev_machine *machine = stream->device->machine;
     const simdev_kernel *kernel = op->u.launch.kernel;
     const int64_t takes = kernel_time(stream->device, op->u.launch.work),
-                  begin = op->arrived > stream->free_at ? op->arrived : stream->free_at,
-                  until = begin + takes;
+                  until = simdev_begin_of(stream, op) + takes;
     call c;
     memset(&c, 0, sizeof c);
     simdev_lock(&machine->lock);

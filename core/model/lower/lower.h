@@ -19,16 +19,16 @@ typedef struct dhowi_item {
     dhowi_tensor_desc desc;
     int64_t strides[DHOW_MAX_RANK], offset; /* elements, in the buffer */
     bool contiguous;
+    bool fixed;            /* made of constants alone, but too large to be made by the host */
+    bool half;             /* 16-bit floats in place of f32, see precision.c */
     int32_t buffer;        /* -1: known */
     dhow_tensor *tensor;   /* known values, on the CPU; joined weights have theirs on the device */
     dhow_tensor *resident; /* on the device, once a step needed them there */
     int32_t value;         /* of the model, whose resident copy it shares; -1 */
-    bool fixed;            /* made of constants alone, but too large to be made by the host */
     /* Of f32 that is (codes - zero) scale with codes of 8 bits: one more than these items, 0 for
      * one that there is not. Products then add up integers, see product.c. */
     int32_t codes, zero, scale;
     int32_t bytes, byte_sums, byte_shifts; /* what products add up of it, as weights; likewise */
-    bool half;                             /* 16-bit floats in place of f32, see precision.c */
     int32_t twin;          /* 1 + the item of the same values as f32 or 16-bit floats; 0: none */
     dhow_datum_kind kind;  /* what is no tensor has none of the above */
     uint32_t first, count; /* of a sequence: its items, in `elements` */
