@@ -120,7 +120,8 @@ dhow_status dhowi_model_tensor(dhow_model *model, dhowi_value *value, dhow_tenso
 dhow_status dhowi_model_tensor_later(dhow_model *model, dhowi_value *value, dhow_tensor **out,
                                      bool *later);
 dhow_status dhowi_model_read(dhow_model *model, dhowi_value *value);
-/* After the last of several parameters that were moved to the device. */
+/* Its values are on their way to the device; and after the last of several such parameters. */
+void dhowi_model_moved(dhow_model *model, const dhowi_value *value);
 void dhowi_model_end_move(dhow_model *model);
 /* The same on the model's device. */
 dhow_status dhowi_model_resident(dhow_model *model, dhowi_value *value, dhow_tensor **out);

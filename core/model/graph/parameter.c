@@ -44,10 +44,15 @@ static uint64_t bytes_of(const dhowi_tensor_desc *desc) {
                : 0;
 }
 
+/* Not those of further files, which would have to be found again. */
+static bool is_read_again(const dhowi_value *v) {
+    return v->source != NULL && !v->source->external && bytes_of(&v->desc) >= dhowi_least_shed;
+}
+
 dhow_status dhowi_model_tensor_later(dhow_model *m, dhowi_value *v, dhow_tensor **out,
                                      bool *later) {
     *out = NULL;
-    *later = v->source != NULL && !v->source->external && bytes_of(&v->desc) >= dhowi_least_shed;
+    *later = is_read_again(v);
     if (!*later) return dhowi_model_tensor(m, v, out);
     if (v->tensor == NULL) DHOWI_TRY(make_tensor(m, v));
     *out = v->tensor;
@@ -76,9 +81,15 @@ void dhowi_model_end_move(dhow_model *m) {
     if (m->moving == 0) return;
     const dhowi_value *v = &m->values[m->moving - 1];
     m->moving = 0;
-    if (v->tensor != NULL && v->source != NULL &&
+    if (v->tensor != NULL && is_read_again(v) &&
         dhowi_hazard_wait(&v->tensor->storage->hazard, DHOW_ACCESS_WRITE) == DHOW_OK)
         dhowi_storage_shed(v->tensor->storage);
+}
+
+void dhowi_model_moved(dhow_model *m, const dhowi_value *v) {
+    dhowi_model_end_move(m);
+    if (is_read_again(v) && dhowi_optimises(DHOWI_OPTIMISE_SHEDDING))
+        m->moving = (uint32_t)(v - m->values) + 1;
 }
 
 /* One parameter is read while the one before is on its way. */
@@ -91,9 +102,7 @@ static dhow_status move(dhow_model *m, dhowi_value *v) {
     if (status != DHOW_OK)
         return dhowi_fail_prefix(status, "parameter '%.64s'", v->name != NULL ? v->name : "");
     atomic_store_explicit(&v->resident->storage->frozen, true, memory_order_relaxed);
-    dhowi_model_end_move(m);
-    if (later && dhowi_optimises(DHOWI_OPTIMISE_SHEDDING))
-        m->moving = (uint32_t)(v - m->values) + 1;
+    dhowi_model_moved(m, v);
     return DHOW_OK;
 }
 

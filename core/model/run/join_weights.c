@@ -57,7 +57,8 @@ static dhow_status held_of(dhow_model *m, dhowi_value *w, dhow_tensor **out) {
     const bool half = dhowi_model_half_type(m) != 0 && w->desc.dtype == DHOW_F32;
     *out = NULL;
     if (half) DHOWI_TRY(dhowi_model_half(m, w, out));
-    return *out != NULL ? DHOW_OK : dhowi_model_tensor(m, w, out);
+    bool later;
+    return *out != NULL ? DHOW_OK : dhowi_model_tensor_later(m, w, out, &later);
 }
 
 /* Where each part begins, of weights and of results, suits the device's kernels and libraries. */
@@ -85,6 +86,7 @@ static dhow_status fits(dhow_model *m, const group *g, dhowi_value *w, bool *out
 static dhow_status place_part(dhow_model *m, dhowi_value *w, dhow_tensor *joined, int64_t offset) {
     dhow_tensor *host, *part;
     DHOWI_TRY(held_of(m, w, &host));
+    if (host == w->tensor) DHOWI_TRY(dhowi_model_read(m, w));
     DHOWI_TRY(dhowi_tensor_view(joined->storage, joined->dtype, 2, w->desc.shape, joined->strides,
                                 offset, &part));
     dhow_status status = dhow_copy(host, part);
@@ -93,6 +95,7 @@ static dhow_status place_part(dhow_model *m, dhowi_value *w, dhow_tensor *joined
         return dhowi_fail_prefix(status, "parameter '%.64s'", w->name != NULL ? w->name : "");
     }
     *(host == w->half ? &w->half_resident : &w->resident) = part;
+    if (host == w->tensor) dhowi_model_moved(m, w);
     return DHOW_OK;
 }
 
@@ -145,6 +148,7 @@ dhow_status dhowi_join_weights(dhow_model *m) {
     for (uint32_t i = 0; i < m->output_count; i++) uses[m->outputs[i]]++;
     for (uint32_t i = 0; i < m->graph.node_count && status == DHOW_OK; i++)
         status = place_from(m, i, uses);
+    dhowi_model_end_move(m);
     dhowi_free(uses);
     return status;
 }
