@@ -30,6 +30,8 @@ struct dhowi_reducer {
     dhowi_timepoint written[DHOWI_MAX_BUCKETS][DHOWI_MAX_MEMBERS]; /* by bucket and rank */
     dhowi_saved_error error; /* of handing in, and whose it is */
     uint32_t failed;
+    dhowi_reducer_summed *summed; /* NULL: nobody is told */
+    void *user;
     /* By copies. */
     dhow_tensor *arrived[DHOWI_MAX_MEMBERS]; /* arrays of other devices, on the first */
     dhow_stream *copies[DHOWI_MAX_MEMBERS];
@@ -48,6 +50,13 @@ dhow_status dhowi_reducer_create(dhow_device *const *devices, uint32_t count, dh
     memcpy(r->devices, devices, count * sizeof(dhow_device *));
     pthread_mutex_init(&r->mutex, NULL);
     return DHOW_OK;
+}
+
+void dhowi_reducer_divide(dhowi_reducer *r, const dhowi_buckets *buckets) { r->buckets = *buckets; }
+
+void dhowi_reducer_tell(dhowi_reducer *r, dhowi_reducer_summed *summed, void *user) {
+    r->summed = summed;
+    r->user = user;
 }
 
 static void drop_comm(dhowi_reducer *r) {
@@ -96,7 +105,7 @@ static dhow_status make_copies(dhowi_reducer *r, uint32_t i) {
     return dhowi_tensor_new(r->devices[0], r->dtype, 1, &elements, &r->arrived[i]);
 }
 
-dhow_status dhowi_reducer_prepare(dhowi_reducer *r, const bool *live) {
+dhow_status dhowi_reducer_prepare(dhowi_reducer *r, const bool *live, bool copies) {
     uint32_t members[DHOWI_MAX_MEMBERS], count = 0;
     for (uint32_t i = 0; i < r->count; i++)
         if (live[i]) members[count++] = i;
@@ -104,7 +113,8 @@ dhow_status dhowi_reducer_prepare(dhowi_reducer *r, const bool *live) {
     if (count < 2) return DHOW_OK;
     if (r->comm == NULL && !r->refused && r->devices[0]->context->collectives)
         find_comm(r, members, count);
-    for (uint32_t i = 0; i < count && r->comm == NULL; i++) DHOWI_TRY(make_copies(r, members[i]));
+    copies = copies && r->comm == NULL;
+    for (uint32_t i = 0; i < count && copies; i++) DHOWI_TRY(make_copies(r, members[i]));
     return DHOW_OK;
 }
 
@@ -195,7 +205,9 @@ static dhow_status hand_in(dhowi_reducer *r, uint32_t bucket, uint32_t *failed) 
     for (*failed = 0; *failed < r->ranks; ++*failed)
         DHOWI_TRY(dhowi_stream_wait_timepoint(dhowi_comm_stream(r->comm, *failed),
                                               r->written[bucket][*failed]));
-    return reduce(r, bucket, failed);
+    DHOWI_TRY(reduce(r, bucket, failed));
+    *failed = 0;
+    return r->summed != NULL ? r->summed(r->user, bucket, dhowi_comm_stream(r->comm, 0)) : DHOW_OK;
 }
 
 /* Under the mutex. The failure of another member's device is not this member's. */
