@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Arrays of several devices, added up on the first one bucket by bucket while they are made: by the
- * backend's own operations of several devices where all are of one that has them, else by copies to
- * the first device, which adds in the order of devices.
+ * backend's own operations of several devices where all are of one that has them; else, of three or
+ * more that copy from one to the other, from the last device to the first, each of which adds its
+ * own; else by copies to the first device, which adds in the order of devices.
  */
 #ifndef DHOWI_PARALLEL_REDUCER_H_
 #define DHOWI_PARALLEL_REDUCER_H_
