@@ -287,7 +287,7 @@ static dhow_status compute(const dhowi_division *d, part *p, dhow_stream *stream
 }
 
 static void work(const dhowi_division *d, part *p, dhow_stream *given) {
-    dhow_stream *stream;
+    dhow_stream *stream = NULL;
     p->loss = 0;
     if (p->rows == 0) return;
     if (p->status != DHOW_OK) (void)dhowi_error_raise(&p->error); /* of the caller's thread */
@@ -302,6 +302,7 @@ static void work(const dhowi_division *d, part *p, dhow_stream *given) {
     p->status = dhowi_fail_prefix(p->status, "samples %" PRId64 " to %" PRId64 " on %s", p->begin,
                                   p->begin + p->rows - 1, p->device->name);
     dhowi_error_save(&p->error, p->status);
+    if (stream != NULL && dhow_stream_sync(stream) != DHOW_OK) dhowi_error_clear(); /* told above */
 }
 
 static void do_part(void *division, uint32_t index) {
