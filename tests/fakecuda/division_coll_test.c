@@ -231,6 +231,47 @@ Test(division_coll, a_device_that_is_named_twice_needs_copies) {
     end();
 }
 
+/* ---- weights of copies ---- */
+
+/* Copies of a model on several GPUs: the first one's weights come from the host, those of others
+ * from a GPU, where these reach each other. */
+static void expect_weights(const char *settings, const char *wanted, bool by_peers) {
+    dhow_tensor *x, *y[2];
+    dhow_parallel *parallel;
+    dhow_device *cpu;
+    float results[2][ROWS * OUT];
+    begin(settings, NULL);
+    dhow_model *m = model_of(); /* on cuda:0 */
+    OK(dhow_device_get(g_context, "cpu", &cpu));
+    const unsigned long long before = fakecuda_call_count("cudaMemcpyPeerAsync");
+    OK(dhow_parallel_create(m, g_devices, 3, NULL, &parallel));
+    const unsigned long long copies = fakecuda_call_count("cudaMemcpyPeerAsync") - before;
+    if (by_peers)
+        cr_assert_geq(copies, 2 * 6, "%llu copies", copies); /* weights and biases */
+    else
+        cr_assert_eq(copies, 0);
+    expect_log("weights on cuda:0 are copied from the host");
+    expect_log(wanted);
+    OK(dhow_tensor_uniform(cpu, DHOW_F32, DHOW_SHAPE(ROWS, IN), -1, 1, 3, &x));
+    OK(dhow_parallel_run(parallel, &x, 1, &y[0], 1));
+    OK(dhow_model_to(m, cpu));
+    OK(dhow_model_run(m, NULL, &x, 1, &y[1], 1));
+    for (int k = 0; k < 2; k++) OK(dhow_tensor_read(y[k], results[k], sizeof results[k]));
+    for (int i = 0; i < ROWS * OUT; i++)
+        cr_assert(fabsf(results[0][i] - results[1][i]) <= 1e-5f, "[%d]: %.9g, on the CPU %.9g", i,
+                  (double)results[0][i], (double)results[1][i]);
+    for (int k = 0; k < 2; k++) dhow_tensor_release(y[k]);
+    dhow_tensor_release(x);
+    dhow_parallel_release(parallel);
+    dhow_model_release(m);
+    end();
+}
+
+Test(division_coll, weights_go_from_gpu_to_gpu_where_these_reach_each_other) {
+    expect_weights("jitter_us=100", "weights on cuda:2 are copied from cuda:1", true);
+    expect_weights("jitter_us=100,peer=0", "weights on cuda:2 are copied from the host", false);
+}
+
 /* ---- failing ---- */
 
 static double now(void) {

@@ -87,7 +87,7 @@ static dhow_status place_part(dhow_model *m, dhowi_value *w, dhow_tensor *joined
     DHOWI_TRY(held_of(m, w, &host));
     DHOWI_TRY(dhowi_tensor_view(joined->storage, joined->dtype, 2, w->desc.shape, joined->strides,
                                 offset, &part));
-    dhow_status status = dhow_copy(host, part);
+    dhow_status status = dhow_copy(dhowi_model_source(m, w, host), part);
     if (status != DHOW_OK) {
         dhow_tensor_release(part);
         return dhowi_fail_prefix(status, "parameter '%.64s'", w->name != NULL ? w->name : "");

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory/alloc.h"
+#include "copy/engine.h"
 #include "model/run/run.h"
 
 static dhow_status copy_graph(dhow_model *m, const dhowi_subgraph *from, dhowi_subgraph *to) {
@@ -106,6 +107,32 @@ dhow_status dhowi_model_copy(dhow_model *from, dhow_model **out) {
     return status;
 }
 
+/* A copy whose device the next one's reaches: weights go from device to device then. */
+static const dhow_model *find_near(dhow_model *const *copies, uint32_t count, dhow_device *device) {
+    if (dhowi_device_is_host(device) || dhowi_device_open(device) != DHOW_OK) {
+        dhowi_error_clear(); /* placing the copy tells it */
+        return NULL;
+    }
+    for (uint32_t i = count; i-- > 0;) {
+        dhow_device *there = copies[i]->device;
+        if (there != device && !dhowi_device_is_host(there) && dhowi_peer_works(device, there))
+            return copies[i];
+    }
+    return NULL;
+}
+
+static dhow_status place_copy(dhow_model *m, dhow_model *const *copies, uint32_t count,
+                              dhow_device *device, dhow_placement placement) {
+    const bool live = dhowi_handle_is(device, DHOWI_DEVICE) && device->context == m->context;
+    m->near = live ? find_near(copies, count, device) : NULL;
+    const dhow_status status = dhow_model_place(m, device, placement);
+    if (status == DHOW_OK && !dhowi_device_is_host(device))
+        dhowi_log_line(&m->context->log, DHOW_LOG_INFO, "weights on %s are copied from %s",
+                       device->name, m->near != NULL ? m->near->device->name : "the host");
+    m->near = NULL;
+    return status;
+}
+
 dhow_status dhow_model_replicate(dhow_model *model, dhow_device *const *devices, uint32_t count,
                                  dhow_model **out) {
     static const char function[] = "dhow_model_replicate";
@@ -117,7 +144,7 @@ dhow_status dhow_model_replicate(dhow_model *model, dhow_device *const *devices,
     dhow_status status = DHOW_OK;
     for (uint32_t i = 0; i < count && status == DHOW_OK; i++) {
         status = dhowi_model_copy(model, &out[i]);
-        if (status == DHOW_OK) status = dhow_model_place(out[i], devices[i], model->placement);
+        if (status == DHOW_OK) status = place_copy(out[i], out, i, devices[i], model->placement);
         if (status != DHOW_OK) status = dhowi_fail_prefix(status, "%s: copy %u", function, i);
     }
     for (uint32_t i = 0; i < count && status != DHOW_OK; i++) {
