@@ -32,7 +32,8 @@ enum {
     HIDDEN = 40,
     OUT = 8,
     ROWS = 12,
-    PARAMETERS = 4096
+    PARAMETERS = 4096,
+    WIDE = 4096
 };
 
 static dhow_context *g_context;
@@ -235,41 +236,60 @@ Test(division_coll, a_device_that_is_named_twice_needs_copies) {
 
 /* Copies of a model on several GPUs: the first one's weights come from the host, those of others
  * from a GPU, where these reach each other. */
-static void expect_weights(const char *settings, const char *wanted, bool by_peers) {
+static void compare_with_cpu(dhow_model *m, dhow_parallel *parallel, int64_t wide) {
+    static float results[2][ROWS * WIDE];
     dhow_tensor *x, *y[2];
-    dhow_parallel *parallel;
     dhow_device *cpu;
-    float results[2][ROWS * OUT];
-    begin(settings, NULL);
-    dhow_model *m = model_of(); /* on cuda:0 */
     OK(dhow_device_get(g_context, "cpu", &cpu));
-    const unsigned long long before = fakecuda_call_count("cudaMemcpyPeerAsync");
-    OK(dhow_parallel_create(m, g_devices, 3, NULL, &parallel));
-    const unsigned long long copies = fakecuda_call_count("cudaMemcpyPeerAsync") - before;
-    if (by_peers)
-        cr_assert_geq(copies, 2 * 6, "%llu copies", copies); /* weights and biases */
-    else
-        cr_assert_eq(copies, 0);
-    expect_log("weights on cuda:0 are copied from the host");
-    expect_log(wanted);
-    OK(dhow_tensor_uniform(cpu, DHOW_F32, DHOW_SHAPE(ROWS, IN), -1, 1, 3, &x));
+    OK(dhow_tensor_uniform(cpu, DHOW_F32, 2, (int64_t[]){ROWS, wide}, -1, 1, 3, &x));
     OK(dhow_parallel_run(parallel, &x, 1, &y[0], 1));
     OK(dhow_model_to(m, cpu));
     OK(dhow_model_run(m, NULL, &x, 1, &y[1], 1));
-    for (int k = 0; k < 2; k++) OK(dhow_tensor_read(y[k], results[k], sizeof results[k]));
-    for (int i = 0; i < ROWS * OUT; i++)
-        cr_assert(fabsf(results[0][i] - results[1][i]) <= 1e-5f, "[%d]: %.9g, on the CPU %.9g", i,
+    for (int k = 0; k < 2; k++)
+        OK(dhow_tensor_read(y[k], results[k], (size_t)(ROWS * wide) * sizeof(float)));
+    for (int i = 0; i < ROWS * wide; i++)
+        cr_assert(fabsf(results[0][i] - results[1][i]) <= 1e-4f, "[%d]: %.9g, on the CPU %.9g", i,
                   (double)results[0][i], (double)results[1][i]);
     for (int k = 0; k < 2; k++) dhow_tensor_release(y[k]);
     dhow_tensor_release(x);
+}
+
+/* Few weights are read from the host for each, 1 MiB is worth a look whether GPUs reach each other,
+ * 64 MiB are worth a communicator. */
+static void expect_weights(int64_t wide, const char *settings, const char *faults,
+                           const char *wanted, unsigned long long broadcasts) {
+    dhow_model *m;
+    dhow_model_value x;
+    dhow_parallel *parallel;
+    begin(settings, faults);
+    OK(dhow_model_create(g_context, &m));
+    OK(dhow_model_input(m, "x", DHOW_F32, 2, (int64_t[]){-1, wide}, &x));
+    OK(dhow_model_linear(m, "wide", x, wide, wide, 1, &x));
+    OK(dhow_model_output(m, "y", x));
+    OK(dhow_model_init_parameters(m, 5));
+    OK(dhow_parallel_create(m, g_devices, 3, NULL, &parallel));
+    cr_assert_eq(fakecuda_call_count("ncclBroadcast"), broadcasts);
+    expect_log("weights on cuda:0 are copied from the host");
+    expect_log(wanted);
+    compare_with_cpu(m, parallel, wide);
     dhow_parallel_release(parallel);
     dhow_model_release(m);
     end();
 }
 
 Test(division_coll, weights_go_from_gpu_to_gpu_where_these_reach_each_other) {
-    expect_weights("jitter_us=100", "weights on cuda:2 are copied from cuda:1", true);
-    expect_weights("jitter_us=100,peer=0", "weights on cuda:2 are copied from the host", false);
+    expect_weights(64, "", NULL, "weights on cuda:2 are copied from the host", 0);
+    cr_assert_eq(fakecuda_call_count("cudaMemcpyPeerAsync"), 0);
+    expect_weights(512, "jitter_us=100", NULL, "weights on cuda:2 are copied from cuda:1", 0);
+    cr_assert_geq(fakecuda_call_count("cudaMemcpyPeerAsync"), 2 * 2); /* weight and bias */
+    expect_weights(512, "peer=0", NULL, "weights on cuda:2 are copied from the host", 0);
+}
+
+Test(division_coll, many_weights_are_broadcast_and_where_that_fails_copied) {
+    expect_weights(WIDE, "", NULL, "weights on cuda:0 go to 2 others by their backend", 2 * 3);
+    expect_weights(WIDE, "oldnccl=1", NULL, "weights on cuda:2 are copied from cuda:1", 0);
+    expect_weights(WIDE, "", "ncclBroadcast@4=3", "weights are copied to each device by itself", 4);
+    expect_weights(WIDE, "", "ncclWork@5=6", "another rank failed", 2 * 3);
 }
 
 /* ---- failing ---- */
