@@ -6,7 +6,20 @@
 #include "model/graph/stop.h"
 #include "model/lower/lower.h"
 
-/* What is computed from parameters alone is kept for the next plan. */
+void dhowi_keep_value(dhowi_lowering *b, int32_t ref, int32_t value) {
+    dhowi_value *v = &b->model->values[value];
+    dhowi_item *item = &b->items[ref];
+    b->model->keeps_results = true;
+    v->known = true;
+    v->tensor = item->tensor;
+    v->desc.encoding = item->desc.encoding;
+    item->value = value;
+    dhowi_handle_retain(&v->tensor->handle);
+    atomic_store_explicit(&v->tensor->storage->frozen, true, memory_order_relaxed);
+}
+
+/* What is computed from parameters alone is kept for the next plan, what comes late once it is
+ * there. */
 static void keep_known(dhowi_lowering *b, const dhowi_node *node) {
     for (uint32_t i = 0; i < node->in_count; i++) {
         if (node->in[i] >= 0 && !b->model->values[node->in[i]].known) return;
@@ -14,16 +27,14 @@ static void keep_known(dhowi_lowering *b, const dhowi_node *node) {
     if (node->branch[0] != NULL) return;
     for (uint32_t i = 0; i < node->out_count && i < b->out_count; i++) {
         if (node->out[i] < 0 || b->out[i] < 0) continue;
-        dhowi_value *v = &b->model->values[node->out[i]];
-        dhowi_item *item = &b->items[b->out[i]];
-        if (item->tensor == NULL || v->known) continue;
-        b->model->keeps_results = true;
-        v->known = true;
-        v->tensor = item->tensor;
-        v->desc.encoding = item->desc.encoding;
-        item->value = node->out[i];
-        dhowi_handle_retain(&v->tensor->handle);
-        atomic_store_explicit(&v->tensor->storage->frozen, true, memory_order_relaxed);
+        const dhowi_item *item = &b->items[b->out[i]];
+        dhowi_late_step *late = item->late != 0 ? &b->late[item->late - 1] : NULL;
+        if (item->tensor == NULL || b->model->values[node->out[i]].known) continue;
+        if (late == NULL || late->taken) {
+            dhowi_keep_value(b, b->out[i], node->out[i]);
+        } else if (late->step.out == b->out[i]) {
+            late->value = node->out[i];
+        }
     }
 }
 

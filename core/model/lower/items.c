@@ -23,7 +23,31 @@ void dhowi_lowering_end(dhowi_lowering *b) {
     dhowi_free(b->elements);
     dhowi_free(b->results);
     dhowi_free(b->bounds);
+    dhowi_free(b->late);
     memset(b, 0, sizeof *b);
+}
+
+dhow_status dhowi_drop_unread(dhowi_lowering *b) {
+    bool *read = dhowi_alloc_array((size_t)b->item_count + 1, sizeof *read);
+    if (read == NULL) return dhowi_fail_memory("plan");
+    memset(read, 0, ((size_t)b->item_count + 1) * sizeof *read);
+    bool *at = read + 1; /* -1: none */
+    for (uint32_t i = 0; i < b->step_count; i++) {
+        const dhowi_step *s = &b->steps[i];
+        for (uint32_t j = 0; j < DHOWI_OP_MAX_INPUTS; j++) at[s->in[j]] = true;
+        at[s->out] = at[s->second] = true;
+    }
+    for (uint32_t i = 0; i < b->result_count; i++) at[b->results[i]] = true;
+    for (uint32_t i = 0; i < b->element_count; i++) at[b->elements[i]] = true;
+    for (uint32_t i = 0; i < b->bound_count; i++) at[b->bounds[i].item] = true;
+    for (uint32_t i = 0; i < b->item_count; i++) {
+        dhow_tensor **tensor = &b->items[i].tensor;
+        if (at[i]) continue;
+        dhow_tensor_release(*tensor);
+        *tensor = NULL;
+    }
+    dhowi_free(read);
+    return DHOW_OK;
 }
 
 int64_t dhowi_count_of(const dhowi_tensor_desc *desc) { return dhowi_extent(desc, 0, desc->rank); }

@@ -14,9 +14,10 @@
 /* A dense host array of a known item's elements in another dtype; release the tensor. */
 static dhow_status host_values(dhowi_lowering *b, int32_t ref, dhow_dtype dtype, uint32_t most,
                                dhow_tensor **out, uint32_t *count) {
-    DHOWI_TRY(dhowi_need(b, ref));
-    dhow_tensor *t = b->items[ref].tensor;
+    dhow_tensor *t;
     *count = 0;
+    DHOWI_TRY(dhowi_need(b, ref));
+    DHOWI_TRY(dhowi_known_values(b, ref, &t));
     if (b->items[ref].desc.encoding != 0)
         DHOWI_REFUSE("numbers of type %s where plain ones are expected",
                      dhowi_onnx_type_name(b->items[ref].desc.encoding));
@@ -140,7 +141,7 @@ dhow_status dhowi_exact_run(dhowi_lowering *b, int32_t w, const dhowi_summed *s,
     *run = s->each;
     if (s->each <= EXACT_PRODUCTS) return DHOW_OK;
     if (known) {
-        DHOWI_TRY(dhow_tensor_host_ptr(b->items[w].tensor, &weights));
+        DHOWI_TRY(dhowi_known_data(b, w, &weights));
         double *sums = dhowi_alloc_array((size_t)s->inner, sizeof *sums);
         if (sums == NULL) return dhowi_fail_memory("sums of weights");
         int64_t parts = 1;

@@ -32,6 +32,7 @@ typedef struct dhowi_item {
     int32_t twin;          /* 1 + the item of the same values as f32 or 16-bit floats; 0: none */
     dhow_datum_kind kind;  /* what is no tensor has none of the above */
     uint32_t first, count; /* of a sequence: its items, in `elements` */
+    int32_t late;          /* 1 + the step that makes the known values when they are read; 0 */
     dhow_datum *texts;
 } dhowi_item;
 
@@ -50,6 +51,14 @@ typedef struct dhowi_step {
     const dhowi_node *node;
     dhowi_attrs attrs;
 } dhowi_step;
+
+/* A step of known operands that is taken when its values are read, if they ever are: a product of
+ * integers reads the codes of its weights, not what they stand for. */
+typedef struct dhowi_late_step {
+    dhowi_step step;
+    int32_t value; /* of the model, which keeps the values once they are made; -1 */
+    bool taken;
+} dhowi_late_step;
 
 enum { DHOWI_MAX_OUTPUTS_OF_NODE = 1024 };
 
@@ -109,6 +118,9 @@ typedef struct dhowi_lowering {
     uint32_t share_count;
     dhowi_bounds *bounds;
     uint32_t bound_count, bound_capacity;
+    dhowi_late_step *late;
+    uint32_t late_count, late_capacity;
+    bool defers; /* steps of known operands are taken late */
     uint64_t host_limit, input_limit, folded_bytes, fixed_bytes, taken_bytes; /* see budget.c */
     bool free_of_limit;
     dhowi_frame *frames; /* the innermost first */
@@ -201,6 +213,10 @@ static inline bool dhowi_given(const dhowi_lowering *b, uint32_t i) {
 static inline bool dhowi_is_known(const dhowi_lowering *b, int32_t ref) {
     return b->items[ref].tensor != NULL;
 }
+/* The values of a known item, on the CPU: whoever reads them asks here. */
+dhow_status dhowi_known_values(dhowi_lowering *b, int32_t ref, dhow_tensor **out);
+/* The same as a pointer to the first one of the memory that they lie in. */
+dhow_status dhowi_known_data(dhowi_lowering *b, int32_t ref, void **out);
 int64_t dhowi_count_of(const dhowi_tensor_desc *desc);
 /* Extents from `begin` to before `end`, multiplied. */
 int64_t dhowi_extent(const dhowi_tensor_desc *desc, int32_t begin, int32_t end);
@@ -327,6 +343,11 @@ void dhowi_mark_half(dhowi_lowering *b, int32_t ref);
 dhow_status dhowi_in_half(dhowi_lowering *b, int32_t *ref, bool half);
 /* A value that leaves the model or a branch of it: f32 again. */
 dhow_status dhowi_end_half(dhowi_lowering *b, int32_t value);
+
+/* Values of the model that follow from its parameters, for the next plan. */
+void dhowi_keep_value(dhowi_lowering *b, int32_t ref, int32_t value);
+/* Lets go of known values that no step, result or bound of the finished plan has. */
+dhow_status dhowi_drop_unread(dhowi_lowering *b);
 
 /* Lowers one node, whose inputs have items; then a whole graph. */
 dhow_status dhowi_lower_node(dhowi_lowering *b, const dhowi_node *node);

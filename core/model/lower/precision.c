@@ -129,7 +129,10 @@ static dhow_status twin_of(dhowi_lowering *b, int32_t *ref) {
 static dhow_status constant_fits(dhowi_lowering *b, int32_t ref, bool *fits) {
     const int32_t value = b->items[ref].value;
     dhow_tensor *half;
-    if (value < 0) return dhowi_fits_half(b->items[ref].tensor, b->half, fits);
+    if (value < 0) {
+        DHOWI_TRY(dhowi_known_values(b, ref, &half));
+        return dhowi_fits_half(half, b->half, fits);
+    }
     DHOWI_TRY(dhowi_model_half(b->model, &b->model->values[value], &half));
     *fits = half != NULL;
     return DHOW_OK;

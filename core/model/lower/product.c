@@ -110,7 +110,7 @@ static bool find_codes(const dhowi_lowering *b, int32_t x, int32_t y, operands *
 static dhow_status bytes_of(dhowi_lowering *b, int32_t item, const void **out) {
     void *data = NULL;
     DHOWI_TRY(dhowi_dense(b, item, &item));
-    if (dhowi_is_known(b, item)) DHOWI_TRY(dhow_tensor_host_ptr(b->items[item].tensor, &data));
+    if (dhowi_is_known(b, item)) DHOWI_TRY(dhowi_known_data(b, item, &data));
     *out = data;
     return DHOW_OK;
 }
@@ -212,12 +212,12 @@ static dhow_status make_columns(dhowi_lowering *b, int32_t y, int32_t zero, colu
     out->weights = y;
     if (!are_bytes(&from)) {
         DHOWI_TRY(dhowi_item_known(b, &weights, &out->weights));
-        DHOWI_TRY(dhow_tensor_host_ptr(b->items[out->weights].tensor, &bytes));
+        DHOWI_TRY(dhowi_known_data(b, out->weights, &bytes));
     }
     DHOWI_TRY(dhowi_item_known(b, &row, &out->sums));
     DHOWI_TRY(dhowi_item_known(b, &row, &made));
-    DHOWI_TRY(dhow_tensor_host_ptr(b->items[out->sums].tensor, &sums));
-    DHOWI_TRY(dhow_tensor_host_ptr(b->items[made].tensor, &shifts));
+    DHOWI_TRY(dhowi_known_data(b, out->sums, &sums));
+    DHOWI_TRY(dhowi_known_data(b, made, &shifts));
     if (find_shifts(&from, k, n, shifts)) out->shifts = made;
     fill_columns(&from, k, n, shifts, bytes, sums);
     return DHOW_OK;
@@ -309,7 +309,7 @@ static dhow_status new_shifts(dhowi_lowering *b, int64_t results, int32_t *out, 
     const dhowi_tensor_desc desc = {.dtype = DHOW_I32, .rank = 1, .shape = {results}};
     void *made;
     DHOWI_TRY(dhowi_item_known(b, &desc, out));
-    DHOWI_TRY(dhow_tensor_host_ptr(b->items[*out].tensor, &made));
+    DHOWI_TRY(dhowi_known_data(b, *out, &made));
     memset(made, 0, (size_t)results * sizeof(int32_t));
     *numbers = made;
     return DHOW_OK;
@@ -330,7 +330,7 @@ dhow_status dhowi_centre_weights(dhowi_lowering *b, const dhowi_code_weights *w,
         DHOWI_TRY(dhowi_reshape(b, w->codes, shape->rank, shape->shape, out));
     } else {
         DHOWI_TRY(dhowi_item_known(b, &desc, out));
-        DHOWI_TRY(dhow_tensor_host_ptr(b->items[*out].tensor, &made));
+        DHOWI_TRY(dhowi_known_data(b, *out, &made));
     }
     for (int64_t r = 0; r < w->results && *fits; r++) {
         const int32_t zero = zero_of(&from, r), middle = middle_of(&from);
@@ -374,7 +374,7 @@ dhow_status dhowi_rows_of_sums(dhowi_lowering *b, double x_scale, int32_t scale,
     *fits = scales != NULL && biases != NULL;
     if (!*fits) return DHOW_OK;
     DHOWI_TRY(dhowi_item_known(b, &desc, out));
-    DHOWI_TRY(dhow_tensor_host_ptr(b->items[*out].tensor, &made));
+    DHOWI_TRY(dhowi_known_data(b, *out, &made));
     float *rows = made;
     for (int64_t r = 0; r < results; r++) {
         const float own = (float)x_scale * scales[scale_count == 1 ? 0 : r];

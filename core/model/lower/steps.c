@@ -6,6 +6,7 @@
 
 #include "base/memory/array.h"
 #include "base/memory/size.h"
+#include "memory/sink.h"
 #include "model/lower/lower.h"
 
 /* ---- views ---- */
@@ -49,14 +50,46 @@ static bool all_fixed(const dhowi_lowering *b, const int32_t *in, uint32_t count
     return true;
 }
 
+/* ---- steps of known operands ---- */
+
 static dhow_status run_now(dhowi_lowering *b, const dhowi_step *s) {
     dhowi_call call = {.op = dhowi_op_of(s->op), .attrs = &s->attrs, .inside = DHOWI_EXACT};
     DHOWI_TRY(dhowi_stream_default(b->model->context->cpu, &call.stream));
     for (uint32_t i = 0; i < DHOWI_OP_MAX_INPUTS; i++)
-        call.in[i] = s->in[i] >= 0 ? b->items[s->in[i]].tensor : NULL;
+        if (s->in[i] >= 0) DHOWI_TRY(dhowi_known_values(b, s->in[i], &call.in[i]));
     call.out = b->items[s->out].tensor;
     call.second = s->second >= 0 ? b->items[s->second].tensor : NULL;
     return dhowi_op_run(&call);
+}
+
+static dhow_status run_later(dhowi_lowering *b, const dhowi_step *s) {
+    if (!dhowi_room((void **)&b->late, b->late_count, &b->late_capacity, sizeof *b->late))
+        return dhowi_fail_memory("plan");
+    b->late[b->late_count++] = (dhowi_late_step){.step = *s, .value = -1};
+    b->items[s->out].late = (int32_t)b->late_count;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_known_values(dhowi_lowering *b, int32_t ref, dhow_tensor **out) {
+    const int32_t at = b->items[ref].late - 1;
+    *out = NULL;
+    if (at >= 0 && !b->late[at].taken) {
+        dhowi_sink *sink = dhowi_sink_set(NULL); /* a plan may be in the middle of its recording */
+        const dhow_status status = run_now(b, &b->late[at].step);
+        (void)dhowi_sink_set(sink);
+        DHOWI_TRY(status);
+        b->late[at].taken = true;
+        if (b->late[at].value >= 0) dhowi_keep_value(b, b->late[at].step.out, b->late[at].value);
+    }
+    *out = b->items[ref].tensor;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_known_data(dhowi_lowering *b, int32_t ref, void **out) {
+    dhow_tensor *tensor;
+    *out = NULL;
+    DHOWI_TRY(dhowi_known_values(b, ref, &tensor));
+    return dhow_tensor_host_ptr(tensor, out);
 }
 
 /* The kernels of these read all inputs as the type of the first. */
@@ -85,7 +118,8 @@ static dhow_status add_step(dhowi_lowering *b, dhowi_op_id op, const int32_t *in
         if (step.in[i] >= 0 && dhowi_is_known(b, out) && !dhowi_is_known(b, step.in[i]))
             return dhowi_fail(DHOW_UNSUPPORTED, "its constants are too large for the host");
     }
-    if (dhowi_is_known(b, out)) return run_now(b, &step);
+    if (dhowi_is_known(b, out))
+        return b->defers && second < 0 ? run_later(b, &step) : run_now(b, &step);
     if (!dhowi_room((void **)&b->steps, b->step_count, &b->step_capacity, sizeof *b->steps))
         return dhowi_fail_memory("plan");
     b->steps[b->step_count++] = step;

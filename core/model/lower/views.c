@@ -29,6 +29,7 @@ dhow_status dhowi_view(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t
     item->contiguous = dhowi_count_of(&desc) <= 1 || is_dense(&desc, strides);
     item->buffer = from->buffer;
     item->fixed = from->fixed;
+    item->late = from->late;
     if (from->tensor == NULL) return DHOW_OK;
     return dhowi_tensor_view(from->tensor->storage, desc.dtype, rank, shape, item->strides, offset,
                              &item->tensor);

@@ -207,8 +207,11 @@ static dhow_status fold_freely(dhowi_lowering *b, dhowi_step *s, const by_channe
     const dhow_dtype dtype = b->items[s->out].desc.dtype;
     int32_t scales, shifts;
     b->free_of_limit = true;
+    dhow_tensor *row;
     dhow_status status = as_row(b, scale, dtype, n, &scales);
     if (status == DHOW_OK) status = as_row(b, shift, dtype, n, &shifts);
+    if (status == DHOW_OK && scales >= 0) status = dhowi_known_values(b, scales, &row);
+    if (status == DHOW_OK && shifts >= 0) status = dhowi_known_values(b, shifts, &row);
     if (status == DHOW_OK && (s->op == DHOWI_OP_conv2d || scale->found))
         status = fold_rows(b, s, scales, shifts);
     else if (status == DHOW_OK)

@@ -85,6 +85,7 @@ dhow_status dhowi_plan_tensor(dhowi_maker *k, dhowi_segment *seg, int32_t ref, d
     dhowi_storage *storage;
     *out = NULL;
     if (item->tensor != NULL) {
+        DHOWI_TRY(dhowi_known_values(k->b, ref, out));
         DHOWI_TRY(resident_of(k, item, out));
         atomic_store_explicit(&(*out)->storage->frozen, true, memory_order_relaxed);
         dhowi_handle_retain(&(*out)->handle);
@@ -117,8 +118,8 @@ static dhow_status record_step(dhowi_maker *k, dhowi_segment *seg, dhowi_step *s
     for (int i = 0; i < DHOWI_OP_MAX_INPUTS && status == DHOW_OK; i++) {
         if (s->in[i] < 0) continue;
         if (s->on_host && dhowi_is_known(k->b, s->in[i])) {
-            call.in[i] = k->b->items[s->in[i]].tensor;
-            dhowi_handle_retain(&call.in[i]->handle);
+            status = dhowi_known_values(k->b, s->in[i], &call.in[i]);
+            if (status == DHOW_OK) dhowi_handle_retain(&call.in[i]->handle);
         } else {
             status = dhowi_plan_tensor(k, seg, s->in[i], &call.in[i]);
         }

@@ -167,7 +167,7 @@ static dhow_status add_shifts(dhowi_lowering *b, const code_conv *c, int32_t shi
     if (*fits) DHOWI_TRY(takes(b, &all, fits));
     if (!*fits) return DHOW_OK;
     DHOWI_TRY(dhowi_item_known(b, &all.weight, &in[1]));
-    DHOWI_TRY(dhow_tensor_host_ptr(b->items[in[1]].tensor, &ones));
+    DHOWI_TRY(dhowi_known_data(b, in[1], &ones));
     memset(ones, 1, (size_t)dhowi_count_of(&all.weight));
     DHOWI_TRY(dhowi_emit(b, DHOWI_OP_conv2d_integer, in, 3, &attrs, &all.y, &windows));
     DHOWI_TRY(dhowi_reshape(b, shifts, 4, by_channel, &shifts));

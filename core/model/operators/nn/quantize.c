@@ -232,6 +232,15 @@ static dhow_status real_of(dhowi_lowering *b, int32_t x, int32_t zero, int32_t s
     return DHOW_OK;
 }
 
+/* The same; of weights once they are read, which sums of integers do not. */
+static dhow_status real_when_read(dhowi_lowering *b, int32_t x, int32_t zero, int32_t scale,
+                                  int32_t *out) {
+    b->defers = dhowi_optimises(DHOWI_OPTIMISE_INTEGERS);
+    const dhow_status status = real_of(b, x, zero, scale, out);
+    b->defers = false;
+    return status;
+}
+
 dhow_status dhowi_lower_quantize(dhowi_lowering *b) {
     const dhowi_tensor_desc from = *dhowi_desc_at(b, b->in[0]);
     int32_t scale, zero = -1;
@@ -271,7 +280,7 @@ dhow_status dhowi_lower_dequantize(dhowi_lowering *b) {
     DHOWI_TRY(per_block(b, b->in[1], &from, &scale));
     if (dhowi_given(b, 2)) DHOWI_TRY(per_block(b, b->in[2], &from, &zero));
     DHOWI_TRY(dhowi_decoded(b, scale, DHOW_F32, &scale));
-    DHOWI_TRY(real_of(b, b->in[0], zero, scale, &x));
+    DHOWI_TRY(real_when_read(b, b->in[0], zero, scale, &x));
     return dhowi_cast_to(b, x, dtype, &b->out[0]);
 }
 
