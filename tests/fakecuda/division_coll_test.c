@@ -616,7 +616,7 @@ static bool sums_early(uint32_t gpus, uint64_t bucket_bytes) {
     cr_assert(fd >= 0);
     (void)close(fd);
     g_all = (processes){2, gpus, 1, bucket_bytes, path};
-    begin("launch_us=8000", NULL);
+    begin("launch_us=20000", NULL);
     run_processes(-1, all);
     OK(dhow_trace_save(g_context, path));
     json_t *root = json_load_file(path, 0, &error);
