@@ -582,32 +582,26 @@ Test(division_coll, processes_sum_on_their_gpus_bucket_by_bucket) {
     }
 }
 
-/* When the first slice of that name begins on cuda:0, or the last one of that category ends. */
-static double edge_of(json_t *root, const char *name, const char *category) {
+/* When the first sum begins on a GPU, and the last piece of a backward ends on any. */
+static void find_edges(json_t *root, double *begins, double *ends) {
     json_t *events = json_object_get(root, "traceEvents"), *e;
-    json_int_t pid = -1;
-    double edge = category == NULL ? INFINITY : 0;
     size_t i;
+    *begins = INFINITY;
+    *ends = 0;
     json_array_foreach(events, i, e) {
-        const char *owner = json_string_value(json_object_get(json_object_get(e, "args"), "name"));
-        if (owner != NULL && strcmp(owner, "cuda:0") == 0)
-            pid = json_integer_value(json_object_get(e, "pid"));
-    }
-    json_array_foreach(events, i, e) {
-        const double begin = json_number_value(json_object_get(e, "ts")),
-                     last = begin + json_number_value(json_object_get(e, "dur"));
-        if (strcmp(json_string_value(json_object_get(e, "ph")), "X") != 0 ||
-            json_integer_value(json_object_get(e, "pid")) != pid)
+        const char *category = json_string_value(json_object_get(e, "cat")),
+                   *name = json_string_value(json_object_get(e, "name"));
+        const double begin = json_number_value(json_object_get(e, "ts"));
+        if (category == NULL || strcmp(json_string_value(json_object_get(e, "ph")), "X") != 0)
             continue;
-        if (category != NULL && strcmp(json_string_value(json_object_get(e, "cat")), category) == 0)
-            edge = fmax(edge, last);
-        if (name != NULL && strcmp(json_string_value(json_object_get(e, "name")), name) == 0)
-            edge = fmin(edge, begin);
+        if (strcmp(category, "graph") == 0)
+            *ends = fmax(*ends, begin + json_number_value(json_object_get(e, "dur")));
+        if (strcmp(category, "copy") == 0 && strcmp(name, "all-reduce") == 0)
+            *begins = fmin(*begins, begin);
     }
-    return edge;
 }
 
-/* Whether GPUs of several processes sum a bucket while the first still computes its backward. */
+/* Whether GPUs of several processes sum a bucket while one still computes its backward. */
 static bool sums_early(uint32_t gpus, uint64_t bucket_bytes) {
     static process all[PROCESSES];
     char path[] = "/tmp/dhow_early_XXXXXX";
@@ -616,12 +610,13 @@ static bool sums_early(uint32_t gpus, uint64_t bucket_bytes) {
     cr_assert(fd >= 0);
     (void)close(fd);
     g_all = (processes){2, gpus, 1, bucket_bytes, path};
-    begin("launch_us=20000", NULL);
+    begin("launch_us=8000", NULL);
     run_processes(-1, all);
     OK(dhow_trace_save(g_context, path));
     json_t *root = json_load_file(path, 0, &error);
     cr_assert_not_null(root, "%s", error.text);
-    const double begins = edge_of(root, "all-reduce", NULL), ends = edge_of(root, NULL, "graph");
+    double begins, ends;
+    find_edges(root, &begins, &ends);
     cr_assert(isfinite(begins) && ends > 0);
     json_decref(root);
     (void)unlink(path);
