@@ -89,6 +89,7 @@ typedef struct dhowi_onnx_file {
     const char *data;
     size_t bytes;
     int fd; /* of the file: large weights are read from it; -1: all of it lies in memory */
+    int64_t written[2]; /* when it was last, seconds and nanoseconds: it must not be since */
     dhowi_arena arena;
     const dhowi_onnx_graph *graph;
     const dhowi_onnx_opset *opsets;
@@ -98,6 +99,8 @@ typedef struct dhowi_onnx_file {
 
 /* Opens and parses a file: NOT_FOUND, IO_ERROR, CORRUPT, UNSUPPORTED, OUT_OF_MEMORY. */
 dhow_status dhowi_onnx_open(const char *path, dhowi_onnx_file **out);
+/* When a file was last written to. */
+void dhowi_onnx_written(int fd, int64_t out[2]);
 /* The same for bytes in memory, which stay the caller's and must outlive the result. */
 dhow_status dhowi_onnx_parse(const char *name, const void *data, size_t bytes,
                              dhowi_onnx_file **out);

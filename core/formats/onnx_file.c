@@ -23,6 +23,13 @@ static char *folder_of(const char *path) {
     return folder;
 }
 
+void dhowi_onnx_written(int fd, int64_t out[2]) {
+    struct stat st = {0};
+    if (fstat(fd, &st) != 0) memset(&st, 0, sizeof st);
+    out[0] = (int64_t)st.st_mtim.tv_sec;
+    out[1] = (int64_t)st.st_mtim.tv_nsec;
+}
+
 dhow_status dhowi_onnx_open(const char *path, dhowi_onnx_file **out) {
     int fd;
     uint64_t bytes;
@@ -42,6 +49,7 @@ dhow_status dhowi_onnx_open(const char *path, dhowi_onnx_file **out) {
         return status;
     }
     (*out)->fd = fd;
+    dhowi_onnx_written(fd, (*out)->written);
     (*out)->folder = folder_of(path);
     if ((*out)->folder != NULL) return DHOW_OK;
     dhowi_onnx_close(*out);

@@ -211,6 +211,13 @@ static dhow_status read_raw(const dhowi_onnx_file *file, const dhowi_onnx_tensor
     }
     dhow_status status = dhowi_file_read(file->fd, file->name, (uint64_t)(t->raw.data - file->data),
                                          to, t->raw.length);
+    int64_t written[2];
+    dhowi_onnx_written(file->fd, written);
+    if (status == DHOW_OK && (written[0] != file->written[0] || written[1] != file->written[1]))
+        return dhowi_fail(DHOW_CORRUPT,
+                          "tensor '%.*s': the file was written to while it was in use; load the "
+                          "model again",
+                          NAMED(t->name));
     if (status != DHOW_CORRUPT) return status;
     return dhowi_fail(DHOW_CORRUPT,
                       "tensor '%.*s': the file was cut short while it was in use; load the model "

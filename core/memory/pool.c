@@ -7,6 +7,10 @@
  */
 #include "memory/pool.h"
 
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "base/errors/planted.h"
 #include "base/memory/alloc.h"
 #include "base/memory/size.h"
@@ -225,6 +229,7 @@ static void back_to_pool(dhowi_storage *s) {
     /* The next one to see the block takes it under the pool's mutex. */
     atomic_store_explicit(&s->frozen, false, memory_order_relaxed);
     atomic_store_explicit(&s->exported, false, memory_order_relaxed);
+    atomic_store_explicit(&s->lent, false, memory_order_relaxed);
     dhowi_storage_written(s); /* whatever was missing there */
     pthread_mutex_lock(&pool->mutex);
     dhowi_pool_take(&pool->live, s);
@@ -252,9 +257,39 @@ void dhowi_storage_release(dhowi_storage *s) {
 
 dhow_status dhowi_storage_ask(dhowi_storage *s, bool ended) {
     uint64_t word = atomic_load_explicit(&s->staged_write, memory_order_acquire);
+    if ((word & DHOWI_VALUES_MISSING) != 0)
+        return dhowi_fail(DHOW_INTERNAL, "%s: values are read that have not been made",
+                          s->device->name);
     if ((word & DHOWI_COPY_FAILED) == 0) return dhowi_storage_check_origins(s, ended);
     dhowi_timepoint copy = dhowi_ticket_mark(s->device->context, word);
     DHOWI_TRY(copy.timeline->wait(copy.timeline, copy.number));
     return dhowi_fail(DHOW_CANCELLED, "%s: an earlier copy into this tensor failed",
                       s->device->name); /* too long ago to know why */
+}
+
+/* ---- values that can be made again ---- */
+
+_Thread_local const dhowi_values_maker *dhowi_values_maker_of_thread;
+
+void dhowi_storage_expect(dhowi_storage *s) {
+    atomic_store_explicit(&s->staged_write, DHOWI_VALUES_MISSING, memory_order_release);
+}
+
+void dhowi_storage_shed(dhowi_storage *s) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)s->host,
+                    from = (begin + page - 1) / page * page,
+                    to = (begin + (uintptr_t)s->bytes) / page * page;
+    if (s->pool == NULL || s->host == NULL || s->pinned_by != NULL || s->registered ||
+        s->device != s->device->context->cpu || dhowi_storage_is_missing(s) ||
+        atomic_load_explicit(&s->lent, memory_order_relaxed))
+        return;
+    if (from < to && madvise((void *)from, to - from, MADV_DONTNEED) != 0) return;
+    /* What is left at the ends is no number: nobody takes it for one by mistake. */
+    if (from < to) {
+        memset(s->host, 0xff, from - begin);
+        memset((void *)to, 0xff, begin + (uintptr_t)s->bytes - to);
+    } else {
+        memset(s->host, 0xff, (size_t)s->bytes);
+    }
+    dhowi_storage_expect(s);
 }

@@ -13,6 +13,7 @@
 #include "memory/origins.h"
 
 #define DHOWI_COPY_FAILED (UINT64_C(1) << 63)
+#define DHOWI_VALUES_MISSING (UINT64_C(1) << 62)
 
 enum { DHOWI_MAX_USERS = 7, DHOWI_MAX_PENDING = DHOWI_MAX_USERS };
 
@@ -50,14 +51,14 @@ struct dhowi_storage {
     uint64_t block_bytes; /* taken from the driver */
     dhowi_hazard hazard;
     /* Ticket of the last staged copy into it, until something else is written; with
-     * DHOWI_COPY_FAILED once that copy has failed. */
+     * DHOWI_COPY_FAILED once that copy has failed. Or DHOWI_VALUES_MISSING. */
     _Atomic uint64_t staged_write;
     _Atomic uint32_t origin_count; /* both under the hazard's lock */
     dhowi_timepoint origins[DHOWI_MAX_ORIGINS];
     dhowi_pool *pool; /* NULL: wrapped memory */
     dhow_device *pinned_by;
     bool registered; /* pinned in place, to be undone at the end */
-    atomic_bool frozen, exported;
+    atomic_bool frozen, exported, lent;
     char label[32];
     void (*unwrap)(void *device, uint64_t handle); /* of wrapped device memory: the plugin's */
     void (*release)(void *user);                   /* of wrapped memory */
@@ -87,11 +88,39 @@ dhow_status dhowi_storage_pin(dhowi_storage *storage, dhow_device *device);
 dhow_status dhowi_storage_ask(dhowi_storage *storage, bool ended);
 static inline dhow_status dhowi_storage_readable(dhowi_storage *storage, bool ended) {
     const bool failed = (atomic_load_explicit(&storage->staged_write, memory_order_acquire) &
-                         DHOWI_COPY_FAILED) != 0;
+                         (DHOWI_COPY_FAILED | DHOWI_VALUES_MISSING)) != 0;
     const bool comes_from_others =
         atomic_load_explicit(&storage->origin_count, memory_order_acquire) != 0;
     return failed || comes_from_others ? dhowi_storage_ask(storage, ended) : DHOW_OK;
 }
+
+/* ---- values that can be made again ---- */
+
+/* The values are yet to be written: until then readers get an error. */
+void dhowi_storage_expect(dhowi_storage *storage);
+static inline bool dhowi_storage_is_missing(const dhowi_storage *storage) {
+    return (atomic_load_explicit(&storage->staged_write, memory_order_acquire) &
+            DHOWI_VALUES_MISSING) != 0;
+}
+/* Somebody reads the values where they lie, at times that nobody knows. */
+static inline void dhowi_storage_lend(dhowi_storage *storage) {
+    atomic_store_explicit(&storage->lent, true, memory_order_relaxed);
+}
+/* What makes missing values for the work that a thread hands in; NULL: nothing does. */
+typedef struct dhowi_values_maker {
+    dhow_status (*make)(void *user, dhowi_storage *storage);
+    void *user;
+} dhowi_values_maker;
+extern _Thread_local const dhowi_values_maker *dhowi_values_maker_of_thread;
+static inline dhow_status dhowi_storage_make(dhowi_storage *storage) {
+    const dhowi_values_maker *maker = dhowi_values_maker_of_thread;
+    return dhowi_storage_is_missing(storage) && maker != NULL ? maker->make(maker->user, storage)
+                                                              : DHOW_OK;
+}
+/* Gives the memory of values that whoever calls can make again back to the system, unless they
+ * were lent: of the CPU's own storages. The values are missing then; what was packed of them
+ * stays. */
+void dhowi_storage_shed(dhowi_storage *storage);
 
 /* Counts pinned memory that copies use, see dhow_memory_stats. */
 void dhowi_memory_count_staging(dhow_device *device, int64_t bytes);

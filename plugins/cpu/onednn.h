@@ -65,6 +65,7 @@ typedef dnnl_memory_desc_t onednn_md; /* a pointer; NULL is "none" */
     X(dnnl_primitive_desc_query_md)            \
     X(dnnl_primitive_desc_query)               \
     X(dnnl_primitive_desc_destroy)             \
+    X(dnnl_primitive_desc_clone)               \
     X(dnnl_primitive_create)                   \
     X(dnnl_primitive_execute)                  \
     X(dnnl_primitive_destroy)                  \
@@ -147,6 +148,7 @@ typedef struct onednn_primitive {
     int threads;
     int has_run;
     dnnl_primitive_t primitive;
+    dnnl_primitive_desc_t description; /* while there is no primitive yet */
     dnnl_stream_t stream;
     onednn_operand operands[ONEDNN_OPERANDS];
     int count;
@@ -157,6 +159,9 @@ typedef struct onednn_primitive {
 } onednn_primitive;
 
 dnnl_status_t onednn_primitive_make(onednn_primitive *made, dnnl_primitive_desc_t pd);
+/* The same before its first run: most of the plans that are asked for to see what there is never
+ * run, and writing their code takes most of the time. */
+dnnl_status_t onednn_primitive_make_later(onednn_primitive *made, dnnl_primitive_desc_t pd);
 dnnl_status_t onednn_primitive_operand(onednn_primitive *made, int id, onednn_md md);
 void onednn_primitive_release(onednn_primitive *made);
 

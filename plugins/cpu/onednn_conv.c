@@ -241,7 +241,9 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
     if (status == dnnl_success && is_unfit(pd, d)) status = dnnl_unimplemented; /* ours then */
     if (status == dnnl_success) status = query(pd, &mds);
     if (status == dnnl_success && !plan->settled) status = settle(plan, &mds);
-    if (status == dnnl_success) status = onednn_primitive_make(made, pd);
+    if (status == dnnl_success)
+        status =
+            d->groups > 1 ? onednn_primitive_make(made, pd) : onednn_primitive_make_later(made, pd);
     if (status == dnnl_success) status = make_operands(plan, residual_index, &mds, made);
     if (pd) (void)dnnl->dnnl_primitive_desc_destroy(pd);
     release_mds(&mds);

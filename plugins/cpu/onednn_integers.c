@@ -283,7 +283,9 @@ static void take_shape(const dhow_conv_desc *d, onednn_conv_shape *shape) {
 }
 
 /* For some shapes in groups oneDNN (2.6) has a description, and fails to write the code. */
-static dnnl_status_t make_code(onednn_primitive *made, dnnl_primitive_desc_t pd) {
+static dnnl_status_t make_code(const dhow_conv_desc *d, onednn_primitive *made,
+                               dnnl_primitive_desc_t pd) {
+    if (d->groups <= 1) return onednn_primitive_make_later(made, pd);
     const dnnl_status_t status = onednn_primitive_make(made, pd);
     return status == dnnl_runtime_error ? dnnl_unimplemented : status;
 }
@@ -312,7 +314,7 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
     if (status == dnnl_success)
         status = onednn_md_query(&mds.scratch, pd, dnnl_query_scratchpad_md);
     if (status == dnnl_success && !plan->settled) status = settle(plan, &mds, &ops);
-    if (status == dnnl_success) status = make_code(made, pd);
+    if (status == dnnl_success) status = make_code(&plan->desc, made, pd);
     if (status == dnnl_success) status = make_operands(&plan->desc, &ops, &mds, made);
     if (pd) (void)dnnl->dnnl_primitive_desc_destroy(pd);
     if (attr) (void)dnnl->dnnl_primitive_attr_destroy(attr);

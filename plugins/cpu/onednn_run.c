@@ -27,6 +27,25 @@ dnnl_status_t onednn_primitive_make(onednn_primitive *made, dnnl_primitive_desc_
     return dnnl->dnnl_stream_create(&made->stream, dnnl->engine, dnnl_stream_default_flags);
 }
 
+dnnl_status_t onednn_primitive_make_later(onednn_primitive *made, dnnl_primitive_desc_t pd) {
+    const onednn_library *dnnl = &onednn_loaded;
+    const dnnl_status_t status = dnnl->dnnl_primitive_desc_clone(&made->description, pd);
+    if (status != dnnl_success) return status;
+    return dnnl->dnnl_stream_create(&made->stream, dnnl->engine, dnnl_stream_default_flags);
+}
+
+static dnnl_status_t write_code(onednn_primitive *made) {
+    const onednn_library *dnnl = &onednn_loaded;
+    if (made->primitive) return dnnl_success;
+    const int before = onednn_threads_enter(made->threads);
+    const dnnl_status_t status = dnnl->dnnl_primitive_create(&made->primitive, made->description);
+    onednn_threads_leave(before);
+    if (status != dnnl_success) return status;
+    (void)dnnl->dnnl_primitive_desc_destroy(made->description);
+    made->description = NULL;
+    return dnnl_success;
+}
+
 dnnl_status_t onednn_primitive_operand(onednn_primitive *made, int id, onednn_md md) {
     const onednn_library *dnnl = &onednn_loaded;
     onednn_operand *operand = &made->operands[made->count];
@@ -45,6 +64,7 @@ void onednn_primitive_release(onednn_primitive *made) {
     for (int i = 0; i < made->count; i++) (void)dnnl->dnnl_memory_destroy(made->operands[i].memory);
     if (made->stream) (void)dnnl->dnnl_stream_destroy(made->stream);
     if (made->primitive) (void)dnnl->dnnl_primitive_destroy(made->primitive);
+    if (made->description) (void)dnnl->dnnl_primitive_desc_destroy(made->description);
     memset(made, 0, sizeof *made);
 }
 
@@ -177,6 +197,11 @@ int32_t onednn_work_run(onednn_work *work, cpu_region *region, void *const *addr
     /* oneDNN may not have the plan's layouts for fewer threads. */
     if (found == DHOW_UNSUPPORTED) found = take(work, planned_threads(work), &one, err);
     if (found != DHOW_OK) return found;
+    const dnnl_status_t written = write_code(one);
+    if (written != dnnl_success) {
+        atomic_store(&one->taken, false);
+        return onednn_fail(err, "making a primitive", written);
+    }
     if (!one->has_run) {
         call_roll(&work->device->team, region);
         region->starts = 1; /* oneDNN too puts things off until then */

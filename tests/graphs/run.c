@@ -167,6 +167,7 @@ void run_one_way(const model *m, const way *w, outcome *o) {
     dhow_model *loaded = NULL;
     bytes file = model_write(m, w->dtype, w->fed);
     *o = (outcome){0};
+    dhowi_least_shed = 0;
     dhowi_optimisations = w->optimisations;
     o->status =
         dhow_model_load_memory(dhow_device_context(w->device), file.data, file.length, &loaded);

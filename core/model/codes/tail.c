@@ -162,7 +162,7 @@ static bool is_row(const dhowi_lowering *b, const ending *e, int32_t ref) {
 static dhow_status append_row(dhowi_lowering *b, ending *e, int32_t ref, dhowi_map_op op) {
     void *data;
     DHOWI_TRY(dhowi_dense(b, ref, &ref));
-    DHOWI_TRY(dhow_tensor_host_ptr(b->items[ref].tensor, &data));
+    DHOWI_TRY(dhowi_known_data(b, ref, &data));
     const float *given = data;
     float *biases = e->rows, *scales = e->rows + e->n;
     float *row = e->rows + (int64_t)e->row_count * e->n;
@@ -262,7 +262,7 @@ static dhow_status take_rows(dhowi_lowering *b, ending *e) {
     void *from;
     e->n = desc->shape[1];
     e->row_count = (uint32_t)desc->shape[0];
-    DHOWI_TRY(dhow_tensor_host_ptr(b->items[e->step.in[2]].tensor, &from));
+    DHOWI_TRY(dhowi_known_data(b, e->step.in[2], &from));
     e->rows = dhowi_alloc_array((size_t)(MOST_ROWS * e->n), sizeof *e->rows);
     if (e->rows == NULL) return dhowi_fail_memory("rows of a convolution");
     memcpy(e->rows, from, (size_t)(e->row_count * (uint64_t)e->n) * sizeof *e->rows);
@@ -276,7 +276,7 @@ static dhow_status give_rows(dhowi_lowering *b, ending *e) {
         e->failed = e->failed || !isfinite(e->rows[k]) || !isnormal(e->rows[e->n + k]);
     if (e->failed) return DHOW_OK;
     DHOWI_TRY(dhowi_item_known(b, &desc, &e->step.in[2]));
-    DHOWI_TRY(dhow_tensor_host_ptr(b->items[e->step.in[2]].tensor, &to));
+    DHOWI_TRY(dhowi_known_data(b, e->step.in[2], &to));
     memcpy(to, e->rows, (size_t)(e->row_count * (uint64_t)e->n) * sizeof *e->rows);
     return DHOW_OK;
 }

@@ -31,7 +31,7 @@ typedef struct dhowi_value {
     bool optional;                   /* it may be missing */
     bool known;                      /* a parameter, or computed from parameters alone */
     _Atomic bool keyed;              /* an input whose values decide the plan */
-    const dhowi_onnx_tensor *source; /* in the file, until it is read */
+    const dhowi_onnx_tensor *source; /* in the file, unless it was replaced */
     dhow_tensor *tensor;             /* on the CPU */
     dhow_tensor *resident;           /* on the model's device, where that is another */
     /* The same as 16-bit floats, of a model that computes in them, see dhowi_model_half(). */
@@ -114,8 +114,13 @@ dhow_status dhowi_model_check(const dhow_model *model, const char *function);
 const char *dhowi_node_text(const dhowi_node *node, char *buffer, size_t capacity);
 /* The parameter of a name, or NULL. */
 dhowi_value *dhowi_model_find_parameter(const dhow_model *model, const char *name);
-/* A parameter's values on the CPU, read from the file on first use; borrowed. */
+/* A parameter's values on the CPU, read from the file on first use; borrowed. They stay there. */
 dhow_status dhowi_model_tensor(dhow_model *model, dhowi_value *value, dhow_tensor **out);
+/* The same for the making of a plan: where `later`, values that are missing are read by
+ * dhowi_model_read(), and may be shed when they have been packed. */
+dhow_status dhowi_model_tensor_later(dhow_model *model, dhowi_value *value, dhow_tensor **out,
+                                     bool *later);
+dhow_status dhowi_model_read(dhow_model *model, dhowi_value *value);
 /* The same on the model's device. */
 dhow_status dhowi_model_resident(dhow_model *model, dhowi_value *value, dhow_tensor **out);
 /* From where `host`, a parameter's tensor or its 16-bit one, goes to the model's device. */

@@ -6,29 +6,68 @@
 #include <math.h>
 
 #include "base/text/text.h"
+#include "kernel/optimise.h"
 #include "model/graph/model.h"
 
-dhow_status dhowi_model_tensor(dhow_model *m, dhowi_value *v, dhow_tensor **out) {
+/* Without its values. */
+static dhow_status make_tensor(dhow_model *m, dhowi_value *v) {
+    dhow_tensor *made;
+    DHOWI_TRY(dhowi_tensor_new(m->context->cpu, v->desc.dtype, v->desc.rank, v->desc.shape, &made));
+    (void)dhowi_copy_text(made->storage->label, sizeof made->storage->label,
+                          v->name != NULL ? v->name : "");
+    dhowi_storage_expect(made->storage);
+    v->tensor = made;
+    return DHOW_OK;
+}
+
+static dhow_status read_values(dhow_model *m, dhowi_value *v) {
+    dhowi_storage *storage = v->tensor->storage;
     void *data;
+    dhowi_storage_written(storage);
+    dhow_status status = dhow_tensor_host_ptr(v->tensor, &data);
+    if (status == DHOW_OK) status = dhowi_onnx_tensor_read(m->file, v->source, data);
+    if (status == DHOW_OK) {
+        if (v->source->external) m->external_bytes += dhowi_tensor_bytes(v->tensor);
+        atomic_store_explicit(&storage->frozen, true, memory_order_relaxed);
+        return DHOW_OK;
+    }
+    dhowi_storage_expect(storage);
+    return dhowi_fail_prefix(status, "%s", m->name);
+}
+
+static uint64_t bytes_of(const dhowi_tensor_desc *desc) {
+    int64_t count;
+    uint64_t bytes;
+    return dhowi_shape_check("parameter", desc->dtype, desc->rank, desc->shape, &count, &bytes) ==
+                   DHOW_OK
+               ? bytes
+               : 0;
+}
+
+dhow_status dhowi_model_tensor_later(dhow_model *m, dhowi_value *v, dhow_tensor **out,
+                                     bool *later) {
+    *out = NULL;
+    *later = v->source != NULL && !v->source->external && bytes_of(&v->desc) >= dhowi_least_shed;
+    if (!*later) return dhowi_model_tensor(m, v, out);
+    if (v->tensor == NULL) DHOWI_TRY(make_tensor(m, v));
     *out = v->tensor;
-    if (v->tensor != NULL) return DHOW_OK;
-    if (v->source != NULL && v->source->external) {
+    return DHOW_OK;
+}
+
+dhow_status dhowi_model_read(dhow_model *m, dhowi_value *v) {
+    return dhowi_storage_is_missing(v->tensor->storage) ? read_values(m, v) : DHOW_OK;
+}
+
+dhow_status dhowi_model_tensor(dhow_model *m, dhowi_value *v, dhow_tensor **out) {
+    *out = NULL;
+    if (v->tensor == NULL && v->source->external) {
         dhow_status there = dhowi_onnx_tensor_find(m->file, v->source);
         if (there != DHOW_OK) return dhowi_fail_prefix(there, "%s", m->name);
     }
-    DHOWI_TRY(dhowi_tensor_new(m->context->cpu, v->desc.dtype, v->desc.rank, v->desc.shape, out));
-    dhow_status status = dhow_tensor_host_ptr(*out, &data);
-    if (status == DHOW_OK) status = dhowi_onnx_tensor_read(m->file, v->source, data);
-    if (status != DHOW_OK) {
-        dhow_tensor_release(*out);
-        *out = NULL;
-        return dhowi_fail_prefix(status, "%s", m->name);
-    }
-    v->tensor = *out;
-    if (v->source->external) m->external_bytes += dhowi_tensor_bytes(*out);
-    atomic_store_explicit(&v->tensor->storage->frozen, true, memory_order_relaxed);
-    (void)dhowi_copy_text(v->tensor->storage->label, sizeof v->tensor->storage->label,
-                          v->name != NULL ? v->name : "");
+    if (v->tensor == NULL) DHOWI_TRY(make_tensor(m, v));
+    DHOWI_TRY(dhowi_model_read(m, v));
+    dhowi_storage_lend(v->tensor->storage);
+    *out = v->tensor;
     return DHOW_OK;
 }
 

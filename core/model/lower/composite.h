@@ -41,6 +41,15 @@ enum {
 /* The sums of integers of a product whose operands are known to be quantised, as i32: without the
  * scales that they may have. *out is -1 where the device or the operands have no such product. */
 dhow_status dhowi_integer_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t *out);
+/* Known elements without gaps; NULL where bringing them into order is too much for the host. */
+dhow_status dhowi_known_bytes(dhowi_lowering *b, int32_t ref, const void **out);
+/* Weights of a product as i8[k, n], the sums of the columns of what they stand for as i32[1, n],
+ * and what all of a column stand for beyond their bytes, i32[1, n]; -1 for nothing. */
+typedef struct dhowi_code_columns {
+    int32_t weights, sums, shifts;
+} dhowi_code_columns;
+/* Of known codes y[k, n] without gaps; out->weights stays where that is too much for the host. */
+dhow_status dhowi_make_columns(dhowi_lowering *b, int32_t y, int32_t zero, dhowi_code_columns *out);
 /* Known weights of sums of integers: codes [results][terms], or [terms][results] where `columns`.
  */
 typedef struct dhowi_code_weights {

@@ -15,27 +15,32 @@ void dhowi_keep_value(dhowi_lowering *b, int32_t ref, int32_t value) {
     v->desc.encoding = item->desc.encoding;
     item->value = value;
     dhowi_handle_retain(&v->tensor->handle);
+    dhowi_storage_lend(v->tensor->storage); /* nothing makes them again */
     atomic_store_explicit(&v->tensor->storage->frozen, true, memory_order_relaxed);
 }
 
-/* What is computed from parameters alone is kept for the next plan, what comes late once it is
+/* What is computed from parameters alone is kept for the next plan; what comes late once it is
  * there. */
-static void keep_known(dhowi_lowering *b, const dhowi_node *node) {
+static dhow_status keep_known(dhowi_lowering *b, const dhowi_node *node) {
     for (uint32_t i = 0; i < node->in_count; i++) {
-        if (node->in[i] >= 0 && !b->model->values[node->in[i]].known) return;
+        if (node->in[i] >= 0 && !b->model->values[node->in[i]].known) return DHOW_OK;
     }
-    if (node->branch[0] != NULL) return;
+    if (node->branch[0] != NULL) return DHOW_OK;
     for (uint32_t i = 0; i < node->out_count && i < b->out_count; i++) {
-        if (node->out[i] < 0 || b->out[i] < 0) continue;
-        const dhowi_item *item = &b->items[b->out[i]];
-        dhowi_late_step *late = item->late != 0 ? &b->late[item->late - 1] : NULL;
-        if (item->tensor == NULL || b->model->values[node->out[i]].known) continue;
-        if (late == NULL || late->taken) {
-            dhowi_keep_value(b, b->out[i], node->out[i]);
-        } else if (late->step.out == b->out[i]) {
-            late->value = node->out[i];
+        const int32_t value = node->out[i], ref = b->out[i];
+        dhow_tensor *values;
+        if (value < 0 || ref < 0 || !dhowi_is_known(b, ref) || b->model->values[value].known)
+            continue;
+        dhowi_late_values *late = b->items[ref].late != 0 ? &b->late[b->items[ref].late - 1] : NULL;
+        if (late != NULL && late->parameter < 0 && late->step.out == ref &&
+            dhowi_storage_is_missing(b->items[ref].tensor->storage)) {
+            late->value = value;
+            continue;
         }
+        DHOWI_TRY(dhowi_known_values(b, ref, &values));
+        dhowi_keep_value(b, ref, value);
     }
+    return DHOW_OK;
 }
 
 static bool is_kept(const dhowi_lowering *b, const dhowi_node *node) {
@@ -142,8 +147,7 @@ dhow_status dhowi_lower_node(dhowi_lowering *b, const dhowi_node *node) {
         }
         b->refs[node->out[i]] = b->out[i];
     }
-    keep_known(b, node);
-    return DHOW_OK;
+    return keep_known(b, node);
 }
 
 static bool is_lowered(const dhowi_lowering *b, const dhowi_node *node) {

@@ -43,6 +43,7 @@ dhow_status dhowi_drop_unread(dhowi_lowering *b) {
     for (uint32_t i = 0; i < b->item_count; i++) {
         dhow_tensor **tensor = &b->items[i].tensor;
         if (at[i]) continue;
+        dhowi_shed_known(b, (int32_t)i);
         dhow_tensor_release(*tensor);
         *tensor = NULL;
     }
@@ -113,8 +114,10 @@ dhow_status dhowi_ref_of(dhowi_lowering *b, int32_t value, int32_t *out) {
     dhowi_value *v = &b->model->values[value];
     if (b->refs[value] < 0 && v->known) {
         dhow_tensor *t;
-        DHOWI_TRY(dhowi_model_tensor(b->model, v, &t));
+        bool later;
+        DHOWI_TRY(dhowi_model_tensor_later(b->model, v, &t, &later));
         DHOWI_TRY(dhowi_known(b, t, value, &b->refs[value]));
+        if (later) DHOWI_TRY(dhowi_read_later(b, b->refs[value], value));
         b->items[b->refs[value]].desc.encoding = v->desc.encoding;
     }
     *out = b->refs[value];

@@ -32,7 +32,7 @@ typedef struct dhowi_item {
     int32_t twin;          /* 1 + the item of the same values as f32 or 16-bit floats; 0: none */
     dhow_datum_kind kind;  /* what is no tensor has none of the above */
     uint32_t first, count; /* of a sequence: its items, in `elements` */
-    int32_t late;          /* 1 + the step that makes the known values when they are read; 0 */
+    int32_t late;          /* 1 + what makes the known values when they are read; 0: nothing */
     dhow_datum *texts;
 } dhowi_item;
 
@@ -52,13 +52,24 @@ typedef struct dhowi_step {
     dhowi_attrs attrs;
 } dhowi_step;
 
-/* A step of known operands that is taken when its values are read, if they ever are: a product of
- * integers reads the codes of its weights, not what they stand for. */
-typedef struct dhowi_late_step {
-    dhowi_step step;
-    int32_t value; /* of the model, which keeps the values once they are made; -1 */
-    bool taken;
-} dhowi_late_step;
+/* i8 weights of sums: codes [results][terms], or [terms][results] where `columns`, less a zero
+ * point and a shift of each result; items, -1 for none. Made [results][terms] where `turned`, else
+ * in the order of the codes. */
+typedef struct dhowi_centred_codes {
+    int32_t codes, zero, shifts, made;
+    int64_t results, terms; /* 0: no such weights */
+    bool columns, turned;
+} dhowi_centred_codes;
+
+/* What makes known values when they are read, if they ever are: a product of integers reads the
+ * codes of its weights, not what they stand for, and another plan may have packed them. Values
+ * that were packed are shed, and made again for who reads them after all. */
+typedef struct dhowi_late_values {
+    int32_t parameter; /* a value of the model that is read from its file; -1: */
+    dhowi_step step;   /* of known operands, unless `results` is above 0 */
+    int32_t value;     /* of the model, which keeps the step's result once it is made; -1 */
+    dhowi_centred_codes centred;
+} dhowi_late_values;
 
 enum { DHOWI_MAX_OUTPUTS_OF_NODE = 1024 };
 
@@ -118,7 +129,7 @@ typedef struct dhowi_lowering {
     uint32_t share_count;
     dhowi_bounds *bounds;
     uint32_t bound_count, bound_capacity;
-    dhowi_late_step *late;
+    dhowi_late_values *late;
     uint32_t late_count, late_capacity;
     bool defers; /* steps of known operands are taken late */
     uint64_t host_limit, input_limit, folded_bytes, fixed_bytes, taken_bytes; /* see budget.c */
@@ -215,6 +226,13 @@ static inline bool dhowi_is_known(const dhowi_lowering *b, int32_t ref) {
 }
 /* The values of a known item, on the CPU: whoever reads them asks here. */
 dhow_status dhowi_known_values(dhowi_lowering *b, int32_t ref, dhow_tensor **out);
+/* Fills in weights that it makes again when they were shed. */
+dhow_status dhowi_centre_codes(dhowi_lowering *b, const dhowi_centred_codes *codes);
+dhow_status dhowi_centre_later(dhowi_lowering *b, const dhowi_centred_codes *codes);
+/* The values of an item are a parameter's, which is in its model's file. */
+dhow_status dhowi_read_later(dhowi_lowering *b, int32_t ref, int32_t value);
+/* Nothing in the making reads them any more, it seems. */
+void dhowi_shed_known(const dhowi_lowering *b, int32_t ref);
 /* The same as a pointer to the first one of the memory that they lie in. */
 dhow_status dhowi_known_data(dhowi_lowering *b, int32_t ref, void **out);
 int64_t dhowi_count_of(const dhowi_tensor_desc *desc);

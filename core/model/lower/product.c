@@ -106,132 +106,16 @@ static bool find_codes(const dhowi_lowering *b, int32_t x, int32_t y, operands *
            is_even(b, o->y_zero, 2, 2) && is_even(b, right->scale - 1, 2, 2);
 }
 
-/* Known bytes without gaps; NULL where bringing them into order is too much for the host. */
-static dhow_status bytes_of(dhowi_lowering *b, int32_t item, const void **out) {
-    void *data = NULL;
-    DHOWI_TRY(dhowi_dense(b, item, &item));
-    if (dhowi_is_known(b, item)) DHOWI_TRY(dhowi_known_data(b, item, &data));
-    *out = data;
-    return DHOW_OK;
-}
-
-static int32_t byte_at(dhow_dtype dtype, const void *bytes, int64_t i) {
-    return dtype == DHOW_I8 ? ((const int8_t *)bytes)[i] : ((const uint8_t *)bytes)[i];
-}
-
-/* Known codes and their zero points in the host's memory. */
-typedef struct known_codes {
-    dhow_dtype dtype;
-    const void *codes, *zeros;
-    int64_t zero_count;
-} known_codes;
-
-/* *there is false where that is too much for the host. */
-static dhow_status read_codes(dhowi_lowering *b, int32_t codes, int32_t zero, known_codes *out,
-                              bool *there) {
-    *out = (known_codes){.dtype = dhowi_desc_at(b, codes)->dtype};
-    DHOWI_TRY(bytes_of(b, codes, &out->codes));
-    if (zero >= 0) {
-        out->zero_count = dhowi_count_of(dhowi_desc_at(b, zero));
-        DHOWI_TRY(bytes_of(b, zero, &out->zeros));
-    }
-    *there = out->codes != NULL && (zero < 0 || out->zeros != NULL);
-    return DHOW_OK;
-}
-
-static int32_t zero_of(const known_codes *k, int64_t result) {
-    return k->zeros == NULL ? 0 : byte_at(k->dtype, k->zeros, k->zero_count == 1 ? 0 : result);
-}
-
-/* What is taken off codes in place of a zero point that would leave them too large for i8. */
-static int32_t middle_of(const known_codes *k) { return k->dtype == DHOW_U8 ? 128 : 0; }
-
-/* Weights of a product as i8[k, n], the sums of the columns of what they stand for as i32[1, n],
- * and what all of a column stand for beyond their bytes, i32[1, n]; -1 for nothing. */
-typedef struct columns {
-    int32_t weights, sums, shifts;
-} columns;
-
-/* The least and the largest of count codes. */
-static void range_of(const known_codes *k, int64_t count, int32_t *low, int32_t *high) {
-    *low = INT32_MAX;
-    *high = INT32_MIN;
-    for (int64_t i = 0; i < count; i++) {
-        const int32_t code = byte_at(k->dtype, k->codes, i);
-        *low = DHOWI_MIN(*low, code);
-        *high = DHOWI_MAX(*high, code);
-    }
-}
-
-/* What columns stand for beyond codes less zero points, where i8 may not hold those. */
-static bool find_shifts(const known_codes *from, int64_t k, int64_t n, int32_t *shifts) {
-    int32_t low, high;
-    bool any = false;
-    range_of(from, k * n, &low, &high);
-    for (int64_t j = 0; j < n; j++) {
-        const int32_t zero = zero_of(from, j);
-        const bool fits = low - zero >= INT8_MIN && high - zero <= INT8_MAX;
-        shifts[j] = fits ? 0 : middle_of(from) - zero;
-        any = any || !fits;
-    }
-    return any;
-}
-
-/* Whether codes are i8 without a zero point: they are what products add up. */
-static bool are_bytes(const known_codes *k) {
-    bool zeros = k->dtype == DHOW_I8;
-    for (int64_t i = 0; i < k->zero_count; i++) zeros = zeros && zero_of(k, i) == 0;
-    return zeros;
-}
-
-/* Bytes of the columns, which the low 8 bits of codes are enough for, and their sums; `to` may be
- * NULL. */
-static void fill_columns(const known_codes *from, int64_t k, int64_t n, const int32_t *shifts,
-                         int8_t *to, int32_t *sums) {
-    const uint8_t *codes = from->codes;
-    for (int64_t j = 0; j < n; j++) sums[j] = (int32_t)k * shifts[j];
-    for (int64_t i = 0; i < k; i++) {
-        for (int64_t j = 0; j < n; j++) {
-            const int8_t made = (int8_t)(codes[i * n + j] - (zero_of(from, j) + shifts[j]));
-            if (to != NULL) to[i * n + j] = made;
-            sums[j] += made;
-        }
-    }
-}
-
-static dhow_status make_columns(dhowi_lowering *b, int32_t y, int32_t zero, columns *out) {
-    const int64_t k = dhowi_desc_at(b, y)->shape[0], n = dhowi_desc_at(b, y)->shape[1];
-    const dhowi_tensor_desc weights = {.dtype = DHOW_I8, .rank = 2, .shape = {k, n}},
-                            row = {.dtype = DHOW_I32, .rank = 2, .shape = {1, n}};
-    known_codes from;
-    void *bytes = NULL, *sums, *shifts;
-    int32_t made;
-    bool there;
-    DHOWI_TRY(read_codes(b, y, zero, &from, &there));
-    if (!there) return DHOW_OK;
-    out->weights = y;
-    if (!are_bytes(&from)) {
-        DHOWI_TRY(dhowi_item_known(b, &weights, &out->weights));
-        DHOWI_TRY(dhowi_known_data(b, out->weights, &bytes));
-    }
-    DHOWI_TRY(dhowi_item_known(b, &row, &out->sums));
-    DHOWI_TRY(dhowi_item_known(b, &row, &made));
-    DHOWI_TRY(dhowi_known_data(b, out->sums, &sums));
-    DHOWI_TRY(dhowi_known_data(b, made, &shifts));
-    if (find_shifts(&from, k, n, shifts)) out->shifts = made;
-    fill_columns(&from, k, n, shifts, bytes, sums);
-    return DHOW_OK;
-}
-
 /* Of the weights y; out->weights is -1 where that is too much for the host. Steps of a recurrent
  * layer multiply by the same ones. */
-static dhow_status centre_columns(dhowi_lowering *b, int32_t y, const operands *o, columns *out) {
+static dhow_status centre_columns(dhowi_lowering *b, int32_t y, const operands *o,
+                                  dhowi_code_columns *out) {
     const dhowi_item item = b->items[y];
     int32_t codes;
-    *out = (columns){item.bytes - 1, item.byte_sums - 1, item.byte_shifts - 1};
+    *out = (dhowi_code_columns){item.bytes - 1, item.byte_sums - 1, item.byte_shifts - 1};
     if (out->weights >= 0 || !dhowi_fold(b, (uint64_t)dhowi_count_of(&o->q))) return DHOW_OK;
     DHOWI_TRY(dhowi_dense(b, o->y, &codes));
-    if (dhowi_is_known(b, codes)) DHOWI_TRY(make_columns(b, codes, o->y_zero, out));
+    if (dhowi_is_known(b, codes)) DHOWI_TRY(dhowi_make_columns(b, codes, o->y_zero, out));
     b->items[y].bytes = out->weights + 1;
     b->items[y].byte_sums = out->sums + 1;
     b->items[y].byte_shifts = out->shifts + 1;
@@ -256,7 +140,7 @@ dhow_status dhowi_integer_product(dhowi_lowering *b, int32_t x, int32_t y, int32
     enum { MOST_ROWS = 1 << 16 };
     operands o;
     bool taken = false;
-    columns c;
+    dhowi_code_columns c;
     int32_t zero;
     *out = -1;
     if (!dhowi_optimises(DHOWI_OPTIMISE_INTEGERS) || !find_codes(b, x, y, &o)) return DHOW_OK;
@@ -288,61 +172,6 @@ bool dhowi_known_number(dhowi_lowering *b, int32_t ref, double otherwise, double
                        dhowi_floats(b, ref, out, 1, &count) == DHOW_OK);
 }
 
-/* The weights of result r, `taken` off each code; whether i8 holds them and sums are as wanted.
- * `to` may be NULL. */
-static bool fill_weights(const dhowi_code_weights *w, const known_codes *from, int64_t r,
-                         int32_t taken, int8_t *to) {
-    enum { MOST_CENTRED = 255, EXACT_IN_F32 = 1 << 24 };
-    int64_t sum = 0;
-    bool fits = true;
-    for (int64_t i = 0; i < w->terms; i++) {
-        const int64_t at = w->columns ? i * w->results + r : r * w->terms + i;
-        const int32_t value = byte_at(from->dtype, from->codes, at) - taken;
-        fits = fits && value >= INT8_MIN && value <= INT8_MAX;
-        if (to != NULL) to[r * w->terms + i] = (int8_t)value;
-        sum += value < 0 ? -value : value;
-    }
-    return fits && (!w->exact || sum * MOST_CENTRED < EXACT_IN_F32);
-}
-
-static dhow_status new_shifts(dhowi_lowering *b, int64_t results, int32_t *out, int32_t **numbers) {
-    const dhowi_tensor_desc desc = {.dtype = DHOW_I32, .rank = 1, .shape = {results}};
-    void *made;
-    DHOWI_TRY(dhowi_item_known(b, &desc, out));
-    DHOWI_TRY(dhowi_known_data(b, *out, &made));
-    memset(made, 0, (size_t)results * sizeof(int32_t));
-    *numbers = made;
-    return DHOW_OK;
-}
-
-dhow_status dhowi_centre_weights(dhowi_lowering *b, const dhowi_code_weights *w,
-                                 const dhowi_tensor_desc *shape, int32_t *out, bool *fits) {
-    dhowi_tensor_desc desc = *shape;
-    known_codes from;
-    int32_t *shifts = NULL;
-    void *made = NULL;
-    desc.dtype = DHOW_I8;
-    desc.encoding = 0;
-    if (w->shifts != NULL) *w->shifts = -1;
-    DHOWI_TRY(read_codes(b, w->codes, w->zero, &from, fits));
-    if (!*fits) return DHOW_OK;
-    if (!w->columns && b->items[w->codes].contiguous && are_bytes(&from)) {
-        DHOWI_TRY(dhowi_reshape(b, w->codes, shape->rank, shape->shape, out));
-    } else {
-        DHOWI_TRY(dhowi_item_known(b, &desc, out));
-        DHOWI_TRY(dhowi_known_data(b, *out, &made));
-    }
-    for (int64_t r = 0; r < w->results && *fits; r++) {
-        const int32_t zero = zero_of(&from, r), middle = middle_of(&from);
-        *fits = fill_weights(w, &from, r, zero, made);
-        if (*fits || w->shifts == NULL) continue;
-        if (shifts == NULL) DHOWI_TRY(new_shifts(b, w->results, w->shifts, &shifts));
-        shifts[r] = middle - zero;
-        *fits = fill_weights(w, &from, r, middle, made);
-    }
-    return DHOW_OK;
-}
-
 /* A bias in units of the sums. It was an integer, as a rule, before it was multiplied by the scale.
  */
 static float in_units(double bias, double scale) {
@@ -357,7 +186,7 @@ static dhow_status numbers_of(dhowi_lowering *b, int32_t ref, int64_t results, c
     *out = NULL;
     if (dhowi_desc_at(b, ref)->dtype != DHOW_F32 || !dhowi_is_known(b, ref)) return DHOW_OK;
     *count = dhowi_count_of(dhowi_desc_at(b, ref));
-    if (*count == 1 || *count == results) DHOWI_TRY(bytes_of(b, ref, &data));
+    if (*count == 1 || *count == results) DHOWI_TRY(dhowi_known_bytes(b, ref, &data));
     *out = data;
     return DHOW_OK;
 }

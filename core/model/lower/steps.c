@@ -6,6 +6,7 @@
 
 #include "base/memory/array.h"
 #include "base/memory/size.h"
+#include "kernel/optimise.h"
 #include "memory/sink.h"
 #include "model/lower/lower.h"
 
@@ -62,27 +63,52 @@ static dhow_status run_now(dhowi_lowering *b, const dhowi_step *s) {
     return dhowi_op_run(&call);
 }
 
-static dhow_status run_later(dhowi_lowering *b, const dhowi_step *s) {
+static dhow_status add_late(dhowi_lowering *b, int32_t ref, const dhowi_late_values *late) {
     if (!dhowi_room((void **)&b->late, b->late_count, &b->late_capacity, sizeof *b->late))
         return dhowi_fail_memory("plan");
-    b->late[b->late_count++] = (dhowi_late_step){.step = *s, .value = -1};
-    b->items[s->out].late = (int32_t)b->late_count;
+    b->late[b->late_count++] = *late;
+    b->items[ref].late = (int32_t)b->late_count;
     return DHOW_OK;
 }
 
+static dhow_status run_later(dhowi_lowering *b, const dhowi_step *s) {
+    dhowi_storage_expect(b->items[s->out].tensor->storage);
+    return add_late(b, s->out, &(dhowi_late_values){.parameter = -1, .step = *s, .value = -1});
+}
+
+dhow_status dhowi_read_later(dhowi_lowering *b, int32_t ref, int32_t value) {
+    return add_late(b, ref, &(dhowi_late_values){.parameter = value, .value = -1});
+}
+
+dhow_status dhowi_centre_later(dhowi_lowering *b, const dhowi_centred_codes *codes) {
+    return add_late(b, codes->made,
+                    &(dhowi_late_values){.parameter = -1, .value = -1, .centred = *codes});
+}
+
+static dhow_status make_values(dhowi_lowering *b, const dhowi_late_values *late) {
+    if (late->parameter >= 0) return dhowi_model_read(b->model, &b->model->values[late->parameter]);
+    if (late->centred.results > 0) return dhowi_centre_codes(b, &late->centred);
+    dhowi_sink *sink = dhowi_sink_set(NULL); /* a plan may be in the middle of its recording */
+    const dhow_status status = run_now(b, &late->step);
+    (void)dhowi_sink_set(sink);
+    if (status == DHOW_OK && late->value >= 0) dhowi_keep_value(b, late->step.out, late->value);
+    return status;
+}
+
 dhow_status dhowi_known_values(dhowi_lowering *b, int32_t ref, dhow_tensor **out) {
-    const int32_t at = b->items[ref].late - 1;
+    const dhowi_item *item = &b->items[ref];
     *out = NULL;
-    if (at >= 0 && !b->late[at].taken) {
-        dhowi_sink *sink = dhowi_sink_set(NULL); /* a plan may be in the middle of its recording */
-        const dhow_status status = run_now(b, &b->late[at].step);
-        (void)dhowi_sink_set(sink);
-        DHOWI_TRY(status);
-        b->late[at].taken = true;
-        if (b->late[at].value >= 0) dhowi_keep_value(b, b->late[at].step.out, b->late[at].value);
-    }
+    if (item->late != 0 && dhowi_storage_is_missing(item->tensor->storage))
+        DHOWI_TRY(make_values(b, &b->late[item->late - 1]));
     *out = b->items[ref].tensor;
     return DHOW_OK;
+}
+
+void dhowi_shed_known(const dhowi_lowering *b, int32_t ref) {
+    dhow_tensor *values = b->items[ref].tensor;
+    if (dhowi_optimises(DHOWI_OPTIMISE_SHEDDING) && b->items[ref].late != 0 && values != NULL &&
+        values->storage->bytes >= dhowi_least_shed)
+        dhowi_storage_shed(values->storage);
 }
 
 dhow_status dhowi_known_data(dhowi_lowering *b, int32_t ref, void **out) {

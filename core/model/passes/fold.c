@@ -121,8 +121,8 @@ static void keep_folding(const dhowi_lowering *b, const dhowi_step *before, int3
     node->foldings = f;
 }
 
-static dhow_status take_folding(dhowi_lowering *b, dhowi_step *s, int32_t scale, int32_t shift,
-                                bool *taken) {
+static const dhowi_folding *find_folding(const dhowi_lowering *b, const dhowi_step *s,
+                                         int32_t scale, int32_t shift) {
     const dhowi_folding *f = s->node != NULL ? s->node->foldings : NULL;
     while (f != NULL &&
            !(same_part(f->of_weight, tensor_at(b, s->in[1])) &&
@@ -130,10 +130,13 @@ static dhow_status take_folding(dhowi_lowering *b, dhowi_step *s, int32_t scale,
              DHOWI_GUARD(folding_of_other_numbers, same_row(f->scale, tensor_at(b, scale)) &&
                                                        same_row(f->shift, tensor_at(b, shift)))))
         f = f->next;
-    *taken = f != NULL;
-    if (f == NULL) return DHOW_OK;
-    DHOWI_TRY(dhowi_known(b, f->weight, -1, &s->in[1]));
-    return f->bias != NULL ? dhowi_known(b, f->bias, -1, &s->in[2]) : DHOW_OK;
+    return f;
+}
+
+/* An item becomes the tensor that was kept of an earlier plan, with the values or without. */
+static void replace_known(dhowi_lowering *b, int32_t ref, dhow_tensor *t) {
+    dhow_tensor_release(b->items[ref].tensor);
+    b->items[ref].tensor = kept(t);
 }
 
 /* weight and bias times `scale`, bias plus `shift`; rows, each -1 for none */
@@ -158,11 +161,17 @@ static dhow_status scaled_weights(dhowi_lowering *b, dhowi_step *s, int32_t scal
 
 static dhow_status fold_rows(dhowi_lowering *b, dhowi_step *s, int32_t scale, int32_t shift) {
     const dhowi_step before = *s;
-    bool taken;
-    DHOWI_TRY(take_folding(b, s, scale, shift, &taken));
-    if (taken) return DHOW_OK;
-    DHOWI_TRY(scaled_weights(b, s, scale, shift));
-    keep_folding(b, &before, scale, shift, s);
+    const dhowi_folding *f = find_folding(b, s, scale, shift);
+    b->defers = true;
+    const dhow_status status = scaled_weights(b, s, scale, shift);
+    b->defers = false;
+    DHOWI_TRY(status);
+    if (f == NULL) {
+        keep_folding(b, &before, scale, shift, s);
+        return DHOW_OK;
+    }
+    if (s->in[1] != before.in[1]) replace_known(b, s->in[1], f->weight);
+    if (s->in[2] != before.in[2] && s->in[2] != shift) replace_known(b, s->in[2], f->bias);
     return DHOW_OK;
 }
 

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/errors/planted.h"
 #include "base/memory/array.h"
 #include "base/memory/size.h"
 #include "kernel/optimise.h"
@@ -108,7 +109,73 @@ static dhow_status blame(const dhow_device *device, const dhowi_node *node, dhow
     return dhowi_fail_prefix(status, "%s on %s", text, device->name);
 }
 
+/* ---- weights that a step packs ---- */
+
+/* The plan of the CPU takes the weights as they are, or what was packed of them: which of both is
+ * seen in its commands. */
+typedef struct weights {
+    dhowi_lowering *b;
+    const dhowi_step *step;
+    uint64_t handle; /* that is looked for in a command */
+    bool found;
+} weights;
+
+static bool has_weights(const dhowi_maker *k, const dhowi_step *s, int i) {
+    return k->m->device == k->m->context->cpu && s->in[i] >= 0 && dhowi_is_known(k->b, s->in[i]) &&
+           k->b->items[s->in[i]].late != 0;
+}
+
+static dhow_status make_weights(void *user, dhowi_storage *storage) {
+    const weights *w = user;
+    dhow_tensor *values;
+    for (int i = 0; i < DHOWI_OP_MAX_INPUTS; i++)
+        if (w->step->in[i] >= 0 && dhowi_is_known(w->b, w->step->in[i]) &&
+            w->b->items[w->step->in[i]].tensor->storage == storage)
+            return dhowi_known_values(w->b, w->step->in[i], &values);
+    return DHOW_OK;
+}
+
+static void find_handle(void *user, uint64_t *handle, uint64_t *offset) {
+    weights *w = user;
+    (void)offset;
+    w->found = w->found || *handle == w->handle;
+}
+
+/* Lets go of weights that were packed; what commands read as it is stays where it is. */
+static dhow_status end_weights(dhowi_maker *k, const dhowi_segment *seg, const dhowi_step *s,
+                               uint32_t first_command) {
+    for (int i = 0; i < DHOWI_OP_MAX_INPUTS; i++) {
+        if (!has_weights(k, s, i)) continue;
+        dhow_tensor *values;
+        dhowi_storage *storage = k->b->items[s->in[i]].tensor->storage;
+        weights w = {.handle = storage->native};
+        for (uint32_t c = first_command; c < seg->recorder.command_count; c++)
+            dhowi_command_buffers(seg->recorder.commands[c], find_handle, &w);
+        if (DHOWI_GUARD(weights_read_and_shed, !w.found)) {
+            dhowi_shed_known(k->b, s->in[i]);
+            continue;
+        }
+        DHOWI_TRY(dhowi_known_values(k->b, s->in[i], &values));
+        dhowi_storage_lend(storage);
+    }
+    return DHOW_OK;
+}
+
+static dhow_status take_input(dhowi_maker *k, dhowi_segment *seg, const dhowi_step *s, int i,
+                              dhow_tensor **out) {
+    const bool here = s->on_host && dhowi_is_known(k->b, s->in[i]);
+    if (!here && !has_weights(k, s, i)) return dhowi_plan_tensor(k, seg, s->in[i], out);
+    if (here) DHOWI_TRY(dhowi_known_values(k->b, s->in[i], out));
+    *out = k->b->items[s->in[i]].tensor;
+    if (!here) atomic_store_explicit(&(*out)->storage->frozen, true, memory_order_relaxed);
+    dhowi_handle_retain(&(*out)->handle);
+    return DHOW_OK;
+}
+
 static dhow_status record_step(dhowi_maker *k, dhowi_segment *seg, dhowi_step *s) {
+    weights w = {.b = k->b, .step = s};
+    const dhowi_values_maker maker = {make_weights, &w};
+    const uint32_t first_command = seg->recorder.command_count;
     dhowi_call call = {.op = dhowi_op_of(s->op),
                        .stream = k->io->stream,
                        .attrs = &s->attrs,
@@ -116,13 +183,7 @@ static dhow_status record_step(dhowi_maker *k, dhowi_segment *seg, dhowi_step *s
     dhow_tensor *out = NULL, *second = NULL;
     dhow_status status = DHOW_OK;
     for (int i = 0; i < DHOWI_OP_MAX_INPUTS && status == DHOW_OK; i++) {
-        if (s->in[i] < 0) continue;
-        if (s->on_host && dhowi_is_known(k->b, s->in[i])) {
-            status = dhowi_known_values(k->b, s->in[i], &call.in[i]);
-            if (status == DHOW_OK) dhowi_handle_retain(&call.in[i]->handle);
-        } else {
-            status = dhowi_plan_tensor(k, seg, s->in[i], &call.in[i]);
-        }
+        if (s->in[i] >= 0) status = take_input(k, seg, s, i, &call.in[i]);
     }
     if (status == DHOW_OK) status = dhowi_plan_tensor(k, seg, s->out, &out);
     if (status == DHOW_OK && s->second >= 0) status = dhowi_plan_tensor(k, seg, s->second, &second);
@@ -130,11 +191,14 @@ static dhow_status record_step(dhowi_maker *k, dhowi_segment *seg, dhowi_step *s
     call.second = second;
     if (status == DHOW_OK) {
         (void)dhowi_sink_set(&seg->recorder.sink);
+        dhowi_values_maker_of_thread = &maker;
         status = s->on_host ? dhowi_record_on_host(seg, k->io->stream, k->b, s, &call,
                                                    &k->plan->copied_bytes)
                             : dhowi_op_run(&call);
+        dhowi_values_maker_of_thread = NULL;
         (void)dhowi_sink_set(NULL);
     }
+    if (status == DHOW_OK) status = end_weights(k, seg, s, first_command);
     for (int i = 0; i < DHOWI_OP_MAX_INPUTS; i++) dhow_tensor_release(call.in[i]);
     dhow_tensor_release(out);
     dhow_tensor_release(second);

@@ -322,7 +322,8 @@ dhow_status dhowi_vendor_plan_packed(dhow_stream *stream, const dhowi_vendor_pla
     if (*out != NULL) return DHOW_OK;
     /* A packed weight outlives the plan that is perhaps being recorded. */
     dhowi_sink *sink = dhowi_sink_set(NULL);
-    dhow_status status = make_packed(stream, plan, weight, &packed);
+    dhow_status status = dhowi_storage_make(weight->storage);
+    if (status == DHOW_OK) status = make_packed(stream, plan, weight, &packed);
     (void)dhowi_sink_set(sink);
     DHOWI_TRY(status);
     return dhowi_storage_keep(weight->storage, key, packed, out);

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Known codes as weights of sums of integers: i8 less zero points, and what is left over.
+ */
+#include <string.h>
+
+#include "base/memory/size.h"
+#include "model/lower/composite.h"
+
+dhow_status dhowi_known_bytes(dhowi_lowering *b, int32_t item, const void **out) {
+    void *data = NULL;
+    DHOWI_TRY(dhowi_dense(b, item, &item));
+    if (dhowi_is_known(b, item)) DHOWI_TRY(dhowi_known_data(b, item, &data));
+    *out = data;
+    return DHOW_OK;
+}
+
+static int32_t byte_at(dhow_dtype dtype, const void *bytes, int64_t i) {
+    return dtype == DHOW_I8 ? ((const int8_t *)bytes)[i] : ((const uint8_t *)bytes)[i];
+}
+
+/* Known codes and their zero points in the host's memory. */
+typedef struct known_codes {
+    dhow_dtype dtype;
+    const void *codes, *zeros;
+    int64_t zero_count;
+} known_codes;
+
+/* *there is false where that is too much for the host. */
+static dhow_status read_codes(dhowi_lowering *b, int32_t codes, int32_t zero, known_codes *out,
+                              bool *there) {
+    *out = (known_codes){.dtype = dhowi_desc_at(b, codes)->dtype};
+    DHOWI_TRY(dhowi_known_bytes(b, codes, &out->codes));
+    if (zero >= 0) {
+        out->zero_count = dhowi_count_of(dhowi_desc_at(b, zero));
+        DHOWI_TRY(dhowi_known_bytes(b, zero, &out->zeros));
+    }
+    *there = out->codes != NULL && (zero < 0 || out->zeros != NULL);
+    return DHOW_OK;
+}
+
+static int32_t zero_of(const known_codes *k, int64_t result) {
+    return k->zeros == NULL ? 0 : byte_at(k->dtype, k->zeros, k->zero_count == 1 ? 0 : result);
+}
+
+/* What is taken off codes in place of a zero point that would leave them too large for i8. */
+static int32_t middle_of(const known_codes *k) { return k->dtype == DHOW_U8 ? 128 : 0; }
+
+/* The least and the largest of count codes. */
+static void range_of(const known_codes *k, int64_t count, int32_t *low, int32_t *high) {
+    *low = INT32_MAX;
+    *high = INT32_MIN;
+    for (int64_t i = 0; i < count; i++) {
+        const int32_t code = byte_at(k->dtype, k->codes, i);
+        *low = DHOWI_MIN(*low, code);
+        *high = DHOWI_MAX(*high, code);
+    }
+}
+
+/* What columns stand for beyond codes less zero points, where i8 may not hold those. */
+static bool find_shifts(const known_codes *from, int64_t k, int64_t n, int32_t *shifts) {
+    int32_t low, high;
+    bool any = false;
+    range_of(from, k * n, &low, &high);
+    for (int64_t j = 0; j < n; j++) {
+        const int32_t zero = zero_of(from, j);
+        const bool fits = low - zero >= INT8_MIN && high - zero <= INT8_MAX;
+        shifts[j] = fits ? 0 : middle_of(from) - zero;
+        any = any || !fits;
+    }
+    return any;
+}
+
+/* Whether codes are i8 without a zero point: they are what products add up. */
+static bool are_bytes(const known_codes *k) {
+    bool zeros = k->dtype == DHOW_I8;
+    for (int64_t i = 0; i < k->zero_count; i++) zeros = zeros && zero_of(k, i) == 0;
+    return zeros;
+}
+
+/* The sums of what columns stand for: bytes and shifts make up codes less zero points. */
+static void sum_columns(const known_codes *from, int64_t k, int64_t n, int32_t *sums) {
+    for (int64_t j = 0; j < n; j++) sums[j] = -(int32_t)k * zero_of(from, j);
+    for (int64_t i = 0; i < k; i++) {
+        for (int64_t j = 0; j < n; j++) sums[j] += byte_at(from->dtype, from->codes, i * n + j);
+    }
+}
+
+enum { SIDE_BY_SIDE = 64 }; /* results at a time, whose codes lie beside one another */
+
+/* The low 8 bits are enough: what is taken off leaves i8. */
+static void centre_block(const dhowi_centred_codes *c, const uint8_t *codes, int64_t first,
+                         int64_t count, const uint8_t *taken, uint8_t *to) {
+    for (int64_t i = 0; i < (c->columns ? c->terms : count); i++) {
+        for (int64_t k = 0; k < (c->columns ? count : c->terms); k++) {
+            const int64_t r = c->columns ? k : i, term = c->columns ? i : k,
+                          by_term = term * c->results + first + r,
+                          by_result = (first + r) * c->terms + term;
+            to[c->turned || !c->columns ? by_result : by_term] =
+                (uint8_t)(codes[c->columns ? by_term : by_result] - taken[r]);
+        }
+    }
+}
+
+dhow_status dhowi_centre_codes(dhowi_lowering *b, const dhowi_centred_codes *c) {
+    dhow_tensor *made = b->items[c->made].tensor;
+    known_codes from;
+    void *shifts = NULL, *to;
+    bool there;
+    DHOWI_TRY(read_codes(b, c->codes, c->zero, &from, &there));
+    if (!there) return dhowi_fail(DHOW_INTERNAL, "the codes of weights are not known any more");
+    if (c->shifts >= 0) DHOWI_TRY(dhowi_known_data(b, c->shifts, &shifts));
+    dhowi_storage_written(made->storage);
+    DHOWI_TRY(dhow_tensor_host_ptr(made, &to));
+    for (int64_t first = 0; first < c->results; first += SIDE_BY_SIDE) {
+        const int64_t count = DHOWI_MIN(c->results - first, (int64_t)SIDE_BY_SIDE);
+        uint8_t taken[SIDE_BY_SIDE];
+        for (int64_t r = 0; r < count; r++)
+            taken[r] = (uint8_t)(zero_of(&from, first + r) +
+                                 (shifts != NULL ? ((const int32_t *)shifts)[first + r] : 0));
+        centre_block(c, from.codes, first, count, taken, to);
+    }
+    dhowi_shed_known(b, c->codes);
+    return DHOW_OK;
+}
+
+static dhow_status centred(dhowi_lowering *b, const dhowi_centred_codes *codes) {
+    DHOWI_TRY(dhowi_centre_codes(b, codes));
+    return dhowi_centre_later(b, codes);
+}
+
+dhow_status dhowi_make_columns(dhowi_lowering *b, int32_t y, int32_t zero,
+                               dhowi_code_columns *out) {
+    const int64_t k = dhowi_desc_at(b, y)->shape[0], n = dhowi_desc_at(b, y)->shape[1];
+    const dhowi_tensor_desc weights = {.dtype = DHOW_I8, .rank = 2, .shape = {k, n}},
+                            row = {.dtype = DHOW_I32, .rank = 2, .shape = {1, n}};
+    known_codes from;
+    void *sums, *shifts;
+    int32_t made;
+    bool there;
+    if (zero >= 0) DHOWI_TRY(dhowi_dense(b, zero, &zero));
+    DHOWI_TRY(read_codes(b, y, zero, &from, &there));
+    if (!there) return DHOW_OK;
+    const bool as_they_are = are_bytes(&from);
+    out->weights = y;
+    DHOWI_TRY(dhowi_item_known(b, &row, &out->sums));
+    DHOWI_TRY(dhowi_item_known(b, &row, &made));
+    DHOWI_TRY(dhowi_known_data(b, out->sums, &sums));
+    DHOWI_TRY(dhowi_known_data(b, made, &shifts));
+    if (find_shifts(&from, k, n, shifts)) out->shifts = made;
+    sum_columns(&from, k, n, sums);
+    if (as_they_are) return DHOW_OK;
+    DHOWI_TRY(dhowi_item_known(b, &weights, &out->weights));
+    return centred(b, &(dhowi_centred_codes){.codes = y,
+                                             .zero = zero,
+                                             .shifts = out->shifts,
+                                             .made = out->weights,
+                                             .results = n,
+                                             .terms = k,
+                                             .columns = true});
+}
+
+/* Whether i8 holds the weights of results from the first, `taken` off their codes, and sums are as
+ * wanted. */
+static void check_block(const dhowi_code_weights *w, const known_codes *from, int64_t first,
+                        int64_t count, const int32_t *taken, bool *fits) {
+    enum { MOST_CENTRED = 255, EXACT_IN_F32 = 1 << 24 };
+    int64_t sums[SIDE_BY_SIDE] = {0};
+    for (int64_t r = 0; r < count; r++) fits[r] = true;
+    for (int64_t i = 0; i < (w->columns ? w->terms : count); i++) {
+        for (int64_t k = 0; k < (w->columns ? count : w->terms); k++) {
+            const int64_t r = w->columns ? k : i,
+                          at = w->columns ? i * w->results + first + k : (first + i) * w->terms + k;
+            const int32_t value = byte_at(from->dtype, from->codes, at) - taken[r];
+            fits[r] = fits[r] && value >= INT8_MIN && value <= INT8_MAX;
+            sums[r] += value < 0 ? -value : value;
+        }
+    }
+    for (int64_t r = 0; r < count; r++)
+        fits[r] = fits[r] && (!w->exact || sums[r] * MOST_CENTRED < EXACT_IN_F32);
+}
+
+static dhow_status new_shifts(dhowi_lowering *b, int64_t results, int32_t *out, int32_t **numbers) {
+    const dhowi_tensor_desc desc = {.dtype = DHOW_I32, .rank = 1, .shape = {results}};
+    void *made;
+    DHOWI_TRY(dhowi_item_known(b, &desc, out));
+    DHOWI_TRY(dhowi_known_data(b, *out, &made));
+    memset(made, 0, (size_t)results * sizeof(int32_t));
+    *numbers = made;
+    return DHOW_OK;
+}
+
+/* Finds the shifts of results that need one; *fits as of dhowi_centre_weights(). */
+static dhow_status shift_block(dhowi_lowering *b, const dhowi_code_weights *w,
+                               const known_codes *from, int64_t first, int32_t **shifts,
+                               bool *fits) {
+    const int64_t count = DHOWI_MIN(w->results - first, (int64_t)SIDE_BY_SIDE);
+    int32_t taken[SIDE_BY_SIDE];
+    bool each[SIDE_BY_SIDE], all = true;
+    for (int64_t r = 0; r < count; r++) taken[r] = zero_of(from, first + r);
+    check_block(w, from, first, count, taken, each);
+    for (int64_t r = 0; r < count; r++) all = all && each[r];
+    *fits = all || w->shifts != NULL;
+    if (all || w->shifts == NULL) return DHOW_OK;
+    if (*shifts == NULL) DHOWI_TRY(new_shifts(b, w->results, w->shifts, shifts));
+    for (int64_t r = 0; r < count; r++) {
+        if (each[r]) continue;
+        (*shifts)[first + r] = middle_of(from) - taken[r];
+        taken[r] = middle_of(from);
+    }
+    check_block(w, from, first, count, taken, each);
+    for (int64_t r = 0; r < count; r++) *fits = *fits && each[r];
+    return DHOW_OK;
+}
+
+dhow_status dhowi_centre_weights(dhowi_lowering *b, const dhowi_code_weights *w,
+                                 const dhowi_tensor_desc *shape, int32_t *out, bool *fits) {
+    dhowi_tensor_desc desc = *shape;
+    known_codes from;
+    int32_t *shifts = NULL;
+    int32_t codes, zero = -1;
+    desc.dtype = DHOW_I8;
+    desc.encoding = 0;
+    if (w->shifts != NULL) *w->shifts = -1;
+    DHOWI_TRY(dhowi_dense(b, w->codes, &codes));
+    if (w->zero >= 0) DHOWI_TRY(dhowi_dense(b, w->zero, &zero));
+    DHOWI_TRY(read_codes(b, codes, zero, &from, fits));
+    const bool as_they_are = *fits && !w->columns && codes == w->codes && are_bytes(&from);
+    for (int64_t r = 0; r < w->results && *fits; r += SIDE_BY_SIDE)
+        DHOWI_TRY(shift_block(b, w, &from, r, &shifts, fits));
+    if (!*fits) return DHOW_OK;
+    if (as_they_are) return dhowi_reshape(b, w->codes, shape->rank, shape->shape, out);
+    DHOWI_TRY(dhowi_item_known(b, &desc, out));
+    return centred(b, &(dhowi_centred_codes){.codes = codes,
+                                             .zero = zero,
+                                             .shifts = w->shifts != NULL ? *w->shifts : -1,
+                                             .made = *out,
+                                             .results = w->results,
+                                             .terms = w->terms,
+                                             .columns = w->columns,
+                                             .turned = true});
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Weights of files that were packed are not kept beside what was packed of them: they are read
+ * again for whoever asks, and nobody's results change by it.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "model/graph/model.h"
+#include "onnx_fixture.h"
+
+TestSuite(shed_weights, .init = set_up, .fini = tear_down, .timeout = 120);
+
+enum { CHANNELS = 128, TERMS = CHANNELS * 9, COLUMNS = 16, INNER = 640, ONNX_F32 = 1, ONNX_U8 = 2 };
+static char g_path[64];
+
+static float weight_at(int64_t i) { return (float)(i * 37 % 101 - 50) / 256; }
+
+static void put_tensor(bytes *graph, const char *name, int64_t type, uint32_t rank,
+                       const int64_t *shape, const void *data, size_t length) {
+    bytes t = {0}, raw = {0};
+    for (uint32_t i = 0; i < rank; i++) put_number(&t, 1, (uint64_t)shape[i]);
+    put_number(&t, 2, (uint64_t)type);
+    put_text(&t, 8, name);
+    put_raw(&raw, data, length);
+    put_message(&t, 9, &raw);
+    put_message(graph, GRAPH_INITIALIZER, &t);
+}
+
+static void put_node(bytes *graph, const char *op, const char *in, const char *out) {
+    bytes node = node_of(op, op, in, out);
+    if (strcmp(op, "Conv") == 0) add_ints(&node, "pads", 4, (int64_t[]){1, 1, 1, 1});
+    put_message(graph, GRAPH_NODE, &node);
+}
+
+static void put_values(bytes *graph, const int64_t *shape) {
+    bytes x = value_of("x", 4, shape), y = value_of("y", 0, NULL);
+    put_message(graph, GRAPH_INPUT, &x);
+    put_message(graph, GRAPH_OUTPUT, &y);
+}
+
+static void write_model(bytes *graph) {
+    bytes file = model_of(16, graph);
+    (void)snprintf(g_path, sizeof g_path, "/tmp/dhow-shed-%d.onnx", (int)getpid());
+    FILE *f = fopen(g_path, "wb");
+    cr_assert_not_null(f);
+    cr_assert_eq(fwrite(file.data, 1, file.length, f), file.length);
+    cr_assert_eq(fclose(f), 0);
+    bytes_free(&file);
+}
+
+/* A convolution, whose weight a scale of each channel goes into. */
+static void write_convolution(void) {
+    static float w[CHANNELS * TERMS], scale[CHANNELS];
+    bytes graph = {0};
+    for (int64_t i = 0; i < CHANNELS * TERMS; i++) w[i] = weight_at(i);
+    for (int i = 0; i < CHANNELS; i++) scale[i] = 1 + (float)i / CHANNELS;
+    put_tensor(&graph, "w", ONNX_F32, 4, (int64_t[]){CHANNELS, CHANNELS, 3, 3}, w, sizeof w);
+    put_tensor(&graph, "s", ONNX_F32, 3, (int64_t[]){CHANNELS, 1, 1}, scale, sizeof scale);
+    put_node(&graph, "Conv", "x w", "c");
+    put_node(&graph, "Mul", "c s", "y");
+    put_values(&graph, (int64_t[]){1, CHANNELS, -1, COLUMNS});
+    write_model(&graph);
+}
+
+/* A product of quantised values, with weights of a zero point. */
+static void write_product(void) {
+    static uint8_t w[CHANNELS * INNER];
+    const float scale = 0.01f;
+    const uint8_t zero = 131;
+    bytes graph = {0};
+    for (int64_t i = 0; i < CHANNELS * INNER; i++) w[i] = (uint8_t)(i * 37 % 251);
+    put_tensor(&graph, "w", ONNX_U8, 2, (int64_t[]){CHANNELS, INNER}, w, sizeof w);
+    put_tensor(&graph, "s", ONNX_F32, 0, NULL, &scale, sizeof scale);
+    put_tensor(&graph, "z", ONNX_U8, 0, NULL, &zero, sizeof zero);
+    put_node(&graph, "QuantizeLinear", "x s z", "q");
+    put_node(&graph, "DequantizeLinear", "q s z", "v");
+    put_node(&graph, "DequantizeLinear", "w s z", "f");
+    put_node(&graph, "MatMul", "v f", "y");
+    put_values(&graph, (int64_t[]){1, 2, -1, CHANNELS});
+    write_model(&graph);
+}
+
+static dhow_model *load(void) {
+    dhow_model *m;
+    OK(dhow_model_load(g_context, g_path, &m));
+    return m;
+}
+
+static dhow_tensor *run(dhow_model *m, bool product, int64_t rows) {
+    const int64_t shape[] = {1, product ? 2 : CHANNELS, rows, product ? CHANNELS : COLUMNS};
+    dhow_tensor *x, *y;
+    void *data;
+    OK(dhow_tensor_create(g_cpu, DHOW_F32, 4, shape, &x));
+    OK(dhow_tensor_host_ptr(x, &data));
+    for (int64_t i = 0; i < shape[1] * shape[2] * shape[3]; i++)
+        ((float *)data)[i] = (float)(i * 13 % 29 - 14) / 16;
+    OK(dhow_model_run(m, NULL, &x, 1, &y, 1));
+    dhow_tensor_release(x);
+    return y;
+}
+
+static void expect_same(dhow_tensor *y, dhow_tensor *z) {
+    void *p, *q;
+    OK(dhow_tensor_host_ptr(y, &p));
+    OK(dhow_tensor_host_ptr(z, &q));
+    cr_expect_eq(memcmp(p, q, (size_t)dhowi_tensor_bytes(y)), 0);
+    dhow_tensor_release(y);
+    dhow_tensor_release(z);
+}
+
+/* A model whose weights somebody has asked for, which stay where they are. */
+static dhow_model *load_lent(void) {
+    dhow_model *m = load();
+    dhow_model_parameter_info info = DHOW_INIT(dhow_model_parameter_info);
+    OK(dhow_model_parameter_at(m, 0, &info));
+    return m;
+}
+
+static bool is_shed(const dhow_model *m) {
+    const dhowi_value *w = dhowi_model_find_parameter(m, "w");
+    return w->tensor != NULL && dhowi_storage_is_missing(w->tensor->storage);
+}
+
+static void expect_unchanged(bool product) {
+    dhow_model *m = load(), *lent = load_lent();
+    for (int64_t rows = 5; rows < 9; rows++) {
+        expect_same(run(m, product, rows), run(lent, product, rows));
+        cr_expect(is_shed(m), "the weight lies beside what was packed of it");
+        cr_expect(!is_shed(lent));
+    }
+    dhow_model_parameter_info info = DHOW_INIT(dhow_model_parameter_info),
+                              other = DHOW_INIT(dhow_model_parameter_info);
+    OK(dhow_model_parameter_at(m, 0, &info));
+    OK(dhow_model_parameter_at(lent, 0, &other));
+    void *p, *q;
+    OK(dhow_tensor_host_ptr(info.tensor, &p));
+    OK(dhow_tensor_host_ptr(other.tensor, &q));
+    cr_expect_eq(memcmp(p, q, (size_t)dhowi_tensor_bytes(info.tensor)), 0);
+    expect_same(run(m, product, 9), run(lent, product, 9));
+    cr_expect(!is_shed(m), "a tensor that was given out");
+    dhow_model_release(m);
+    dhow_model_release(lent);
+    (void)unlink(g_path);
+}
+
+Test(shed_weights, convolutions_with_scales_in_them_keep_one_form) {
+    write_convolution();
+    expect_unchanged(false);
+}
+
+Test(shed_weights, products_of_codes_keep_one_form) {
+    write_product();
+    expect_unchanged(true);
+}
+
+Test(shed_weights, a_copy_of_a_model_has_its_weights) {
+    write_convolution();
+    dhow_model *m = load(), *copy, *lent = load_lent();
+    dhow_tensor_release(run(m, false, 5));
+    OK(dhow_model_replicate(m, &g_cpu, 1, &copy));
+    expect_same(run(copy, false, 6), run(lent, false, 6));
+    expect_same(run(m, false, 6), run(lent, false, 6));
+    dhow_model_release(copy);
+    dhow_model_release(m);
+    dhow_model_release(lent);
+    (void)unlink(g_path);
+}
+
+Test(shed_weights, a_file_that_was_written_to_is_told_of) {
+    write_convolution();
+    dhow_model *m = load();
+    dhow_model_parameter_info info = DHOW_INIT(dhow_model_parameter_info);
+    dhow_tensor_release(run(m, false, 5));
+    FILE *f = fopen(g_path, "r+b");
+    cr_assert_not_null(f);
+    cr_assert_eq(fseek(f, -4096, SEEK_END), 0);
+    cr_assert_eq(fputc(1, f), 1);
+    cr_assert_eq(fclose(f), 0);
+    cr_assert_eq(dhow_model_parameter_at(m, 0, &info), DHOW_CORRUPT);
+    cr_expect_not_null(strstr(dhow_last_error(),
+                              "tensor 'w': the file was written to while it was "
+                              "in use; load the model again"),
+                       "%s", dhow_last_error());
+    dhow_tensor_release(run(m, false, 5)); /* what is packed is whole */
+    dhow_model_release(m);
+    (void)unlink(g_path);
+}
+
+/* ---- several threads ---- */
+
+typedef struct worker {
+    dhow_model *model, *lent;
+    int64_t rows;
+} worker;
+
+static void *work(void *user) {
+    const worker *w = user;
+    for (int64_t i = 0; i < 12; i++) {
+        const int64_t rows = 3 + (w->rows + i) % 11;
+        expect_same(run(w->model, false, rows), run(w->lent, false, rows));
+    }
+    return NULL;
+}
+
+Test(shed_weights, threads_make_plans_while_others_run) {
+    write_convolution();
+    pthread_t threads[3];
+    worker all[3];
+    dhow_model *m = load(), *lent = load_lent();
+    for (int i = 0; i < 3; i++) {
+        all[i] = (worker){m, lent, i * 4};
+        cr_assert_eq(pthread_create(&threads[i], NULL, work, &all[i]), 0);
+    }
+    for (int i = 0; i < 3; i++) cr_assert_eq(pthread_join(threads[i], NULL), 0);
+    dhow_model_release(m);
+    dhow_model_release(lent);
+    (void)unlink(g_path);
+}
