@@ -60,7 +60,7 @@ typedef struct dhowi_background {
     dhowi_timeline timeline;
     void *owner;
 } dhowi_background;
-#define DHOWI_TICKET_SHIFT 60
+#define DHOWI_TICKET_SHIFT 59 /* two bits above are those of storages */
 
 /* A timepoint of background work as one word: its timeline's index and its number there. */
 static inline uint64_t dhowi_ticket(uint32_t timeline, uint64_t number) {

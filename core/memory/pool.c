@@ -255,6 +255,9 @@ void dhowi_storage_release(dhowi_storage *s) {
     dhowi_context_drop(context);
 }
 
+_Static_assert((uint64_t)DHOWI_BACKGROUND_TIMELINES << DHOWI_TICKET_SHIFT <= DHOWI_VALUES_MISSING,
+               "a ticket leaves the bits of storages alone");
+
 dhow_status dhowi_storage_ask(dhowi_storage *s, bool ended) {
     uint64_t word = atomic_load_explicit(&s->staged_write, memory_order_acquire);
     if ((word & DHOWI_VALUES_MISSING) != 0)

@@ -42,6 +42,9 @@ dhow_status dhowi_comm_run(dhowi_comm *comm, uint32_t op, uint32_t root,
 /* Blocks until all has ended, for `seconds` at most unless that is 0. Where a rank fails the others
  * are let go, the communicator is of no use any more, and *failed is that rank. */
 dhow_status dhowi_comm_wait(dhowi_comm *comm, double seconds, uint32_t *failed);
+/* How long a sum of so many bytes over processes may take, in seconds, before a rank counts as
+ * lost: generously. */
+static inline double dhowi_comm_patience(uint64_t bytes) { return 10 + (double)bytes / 50e6; }
 /* Lets all ranks' work end, whatever is left undone; the communicator is of no use any more. */
 void dhowi_comm_give_up(dhowi_comm *comm);
 

@@ -15,6 +15,11 @@
 #include "base/text/text.h"
 #include "data/loader.h"
 #include "data/sink.h"
+#include "model/run/run.h"
+#include "parallel/comm.h"
+
+/* Bytes of weights: making a communicator takes some tenths of a second, copies of fewer less. */
+static const uint64_t k_worth_a_comm = UINT64_C(64) << 20;
 
 /* ---- rounds ---- */
 
@@ -96,11 +101,60 @@ dhow_status dhowi_parallel_check_shares(const char *function, const double *shar
     return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: all shares are 0", function);
 }
 
+/* ---- weights ---- */
+
+typedef struct weights {
+    dhowi_comm *comm;
+    uint32_t count;
+} weights;
+
+/* Of types that the backend does not know: by copies. */
+static dhow_status broadcast(void *user, dhow_tensor *const *tensors) {
+    const weights *w = user;
+    dhowi_comm_part parts[DHOWI_MAX_MEMBERS];
+    uint32_t failed;
+    for (uint32_t i = 0; i < w->count; i++) parts[i] = (dhowi_comm_part){tensors[i], tensors[i]};
+    dhow_status status =
+        dhowi_comm_run(w->comm, DHOW_COLL_BROADCAST, 0, parts, tensors[0]->count, true, &failed);
+    if (status == DHOW_OK) return status;
+    if (status != DHOW_UNSUPPORTED) {
+        dhowi_saved_error error;
+        dhowi_error_save(&error, status);
+        dhowi_comm_give_up(w->comm);
+        return dhowi_error_raise(&error);
+    }
+    dhowi_error_clear();
+    for (uint32_t i = 1; i < w->count; i++) DHOWI_TRY(dhow_copy(tensors[0], tensors[i]));
+    return DHOW_OK;
+}
+
+static dhow_status await_weights(void *user) {
+    uint32_t failed;
+    return dhowi_comm_wait(((const weights *)user)->comm, 0, &failed);
+}
+
+/* By the backend where all devices are of one that does that, else by copies. */
+static dhow_status replicate(const dhow_parallel *p, dhow_model *model, dhow_device *const *devices,
+                             dhow_model **models) {
+    weights w = {.count = p->member_count};
+    const dhowi_spread spread = {broadcast, await_weights, &w};
+    if (p->member_count > 1 && p->context->collectives &&
+        dhowi_model_weight_bytes(model) >= k_worth_a_comm &&
+        dhowi_comm_create(devices, p->member_count, &w.comm) != DHOW_OK)
+        dhowi_error_clear(); /* the log tells which way each device's come */
+    const dhow_status status = dhowi_model_replicate(model, devices, p->member_count,
+                                                     w.comm != NULL ? &spread : NULL, models);
+    dhowi_comm_end(w.comm);
+    return status;
+}
+
+/* ---- members ---- */
+
 static dhow_status start_members(dhow_parallel *p, dhow_model *model, dhow_device *const *devices,
                                  const dhow_parallel_options *o) {
     dhow_model *models[DHOWI_MAX_MEMBERS];
     double sum = 0;
-    DHOWI_TRY(dhow_model_replicate(model, devices, p->member_count, models));
+    DHOWI_TRY(replicate(p, model, devices, models));
     for (uint32_t i = 0; i < p->member_count; i++)
         sum += p->shares.share[i] = o->shares != NULL ? o->shares[i] : 1;
     for (uint32_t i = 0; i < p->member_count; i++) {

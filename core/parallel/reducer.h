@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Arrays of several devices, added up on the first one bucket by bucket while they are made: by the
- * backend's own operations of several devices where all are of one that has them, else by copies to
- * the first device, which adds in the order of devices.
+ * backend's own operations of several devices where all are of one that has them; else, of three or
+ * more that copy from one to the other, from the last device to the first, each of which adds its
+ * own; else by copies to the first device, which adds in the order of devices.
  */
 #ifndef DHOWI_PARALLEL_REDUCER_H_
 #define DHOWI_PARALLEL_REDUCER_H_
@@ -18,8 +19,15 @@ dhow_status dhowi_reducer_create(dhow_device *const *devices, uint32_t count, dh
                                  const dhowi_buckets *buckets, dhowi_reducer **out);
 void dhowi_reducer_end(dhowi_reducer *reducer); /* NULL is allowed */
 
-/* Before a round of the live devices: finds the way that their arrays will go. */
-dhow_status dhowi_reducer_prepare(dhowi_reducer *reducer, const bool *live);
+/* Other buckets, of as many elements, before the first round. */
+void dhowi_reducer_divide(dhowi_reducer *reducer, const dhowi_buckets *buckets);
+/* Where the backend adds up, `summed` is told of each bucket whose sum `stream` of the first device
+ * has been handed, in their order, by the thread of any member. */
+typedef dhow_status dhowi_reducer_summed(void *user, uint32_t bucket, dhow_stream *stream);
+void dhowi_reducer_tell(dhowi_reducer *reducer, dhowi_reducer_summed *summed, void *user);
+/* Before a round of the live devices: finds the way that their arrays will go; with `copies` there
+ * will be one also where the backend has none. */
+dhow_status dhowi_reducer_prepare(dhowi_reducer *reducer, const bool *live, bool copies);
 /* Whether `member` has to tell of its buckets in this round. */
 bool dhowi_reducer_wants(const dhowi_reducer *reducer, uint32_t member);
 /* Whether dhowi_reducer_broadcast() is the way to the other devices, instead of copies to each. */

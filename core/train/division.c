@@ -3,8 +3,8 @@
  * Batches that several devices share: each has the training graph and does its samples on a thread,
  * with the first one's parameters. The losses of parts are multiplied by their share of the whole
  * batch, so gradients only need to be added up; that is done on the first device, bucket by bucket
- * while they are made (parallel/reducer.h), and it alone makes the optimiser's step. So there is
- * one state, and replicas cannot drift apart.
+ * while they are made (parallel/reducer.h), or with those of other processes (parallel/early.h),
+ * and it alone makes the optimiser's step. So there is one state, and replicas cannot drift apart.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -37,6 +37,13 @@ typedef struct part {
     dhowi_saved_error error, gone; /* why it is left out */
 } part;
 
+/* How the gradients of a round reach the sums over processes. */
+typedef enum way {
+    LATE,    /* they are added up afterwards, or there are no processes */
+    DIRECT,  /* each part's buckets go there by themselves */
+    REDUCED, /* the backend adds up each bucket within the process before */
+} way;
+
 struct dhowi_division {
     dhow_trainer *t;
     dhowi_team team; /* of all parts but the first, which is the caller's */
@@ -50,6 +57,7 @@ struct dhowi_division {
     dhowi_early *early; /* with processes, whose sums begin early; NULL: after the backward */
     double loss;        /* of the backward before */
     /* Of the backward that runs. */
+    way way; /* of its round */
     dhow_stream *stream;
     dhow_tensor *const *inputs;
     dhow_tensor *target;
@@ -135,7 +143,7 @@ static dhow_status make_reducer(dhowi_division *d) {
     DHOWI_TRY(make_buckets(d));
     DHOWI_TRY(
         dhowi_reducer_create(devices, d->shares.count, d->t->dtype, &d->buckets, &d->reducer));
-    return dhowi_reducer_prepare(d->reducer, d->shares.live);
+    return dhowi_reducer_prepare(d->reducer, d->shares.live, d->t->group.size < 2);
 }
 
 static void do_part(void *division, uint32_t index);
@@ -172,23 +180,50 @@ static dhow_status sum_over_group(void *division, dhow_dtype dtype, void *data, 
     return dhowi_group_add_up(&d->t->group, dtype, data, count);
 }
 
+static dhow_status bucket_reduced(void *division, uint32_t bucket, dhow_stream *stream) {
+    const dhowi_division *d = division;
+    return d->way == REDUCED ? dhowi_early_ready(d->early, 0, bucket, stream) : DHOW_OK;
+}
+
 /* One bucket is not early. */
 static dhow_status make_early(dhowi_division *d) {
+    const dhow_trainer *t = d->t;
+    dhow_device *devices[DHOWI_MAX_MEMBERS];
+    for (uint32_t i = 0; i < d->shares.count; i++) devices[i] = d->parts[i].device;
     DHOWI_TRY(make_buckets(d));
+    dhowi_reducer_divide(d->reducer, &d->buckets);
+    dhowi_reducer_tell(d->reducer, bucket_reduced, d);
     if (d->buckets.count == 1) return DHOW_OK;
-    return dhowi_early_make(d->t->graph->device, d->t->dtype, &d->buckets, sum_over_group, d,
+    return dhowi_early_make(&(dhowi_early_setup){.devices = devices,
+                                                 .count = d->shares.count,
+                                                 .processes = t->group.size,
+                                                 .dtype = t->dtype,
+                                                 .buckets = &d->buckets,
+                                                 .sum = sum_over_group,
+                                                 .user = d,
+                                                 .comm = t->comm},
                             &d->early);
 }
 
-/* Buckets of several devices are whole only after their sum. */
+/* Devices that the backend adds up within the process, or one, may be summed by devices. */
+static bool sums_by_devices(const dhowi_division *d) {
+    uint32_t live = 0;
+    for (uint32_t i = 0; i < d->shares.count; i++) live += d->shares.live[i];
+    return live == 1 || dhowi_reducer_broadcasts(d->reducer);
+}
+
 dhow_status dhowi_division_join(dhowi_division *d, dhowi_saved_error *own) {
     bool early;
     uint64_t bytes = d->bucket_bytes;
     if (d->t->group.size < 2) return DHOW_OK;
-    DHOWI_TRY(dhowi_group_agree_early(d->t, d->shares.count == 1, &bytes, &early));
-    if (!early) return DHOW_OK;
-    d->bucket_bytes = bytes;
-    dhowi_group_note(own, make_early(d));
+    const bool able = d->t->comm == NULL || sums_by_devices(d);
+    DHOWI_TRY(dhowi_group_agree_early(d->t, able, &bytes, &early));
+    if (early) {
+        d->bucket_bytes = bytes;
+        dhowi_group_note(own, make_early(d));
+    }
+    if (d->early == NULL)
+        dhowi_group_note(own, dhowi_reducer_prepare(d->reducer, d->shares.live, true));
     return DHOW_OK;
 }
 
@@ -221,8 +256,9 @@ static dhow_status bring(const part *p, dhow_tensor *whole, dhow_stream *stream,
 static dhow_status bucket_written(void *user, uint32_t bucket, dhow_stream *stream) {
     const part *p = user;
     const dhowi_division *d = p->division;
-    if (d->early != NULL) return dhowi_early_ready(d->early, bucket, stream);
-    return dhowi_reducer_ready(d->reducer, (uint32_t)(p - d->parts), bucket, stream);
+    const uint32_t index = (uint32_t)(p - d->parts);
+    return d->way == DIRECT ? dhowi_early_ready(d->early, index, bucket, stream)
+                            : dhowi_reducer_ready(d->reducer, index, bucket, stream);
 }
 
 static dhow_status compute(const dhowi_division *d, part *p, dhow_stream *stream) {
@@ -241,16 +277,17 @@ static dhow_status compute(const dhowi_division *d, part *p, dhow_stream *stream
     const uint32_t index = (uint32_t)(p - d->parts);
     dhowi_output_groups groups = {
         .count = d->buckets.count, .group = d->groups, .written = bucket_written, .user = p};
-    const bool tells = d->early != NULL || dhowi_reducer_wants(d->reducer, index);
+    const bool tells = d->way == DIRECT || dhowi_reducer_wants(d->reducer, index);
     DHOWI_TRY(dhowi_replica_run(r, stream, p->columns, p->columns[t->input_count], more, &piece,
                                 tells ? &groups : NULL));
     DHOWI_TRY(dhowi_replica_loss(r, &p->loss));
     DHOWI_TRY(dhow_stream_sync(stream));
-    return dhowi_reducer_settle(d->reducer, index);
+    return d->way == DIRECT ? dhowi_early_settle(d->early, index)
+                            : dhowi_reducer_settle(d->reducer, index);
 }
 
 static void work(const dhowi_division *d, part *p, dhow_stream *given) {
-    dhow_stream *stream;
+    dhow_stream *stream = NULL;
     p->loss = 0;
     if (p->rows == 0) return;
     if (p->status != DHOW_OK) (void)dhowi_error_raise(&p->error); /* of the caller's thread */
@@ -265,6 +302,7 @@ static void work(const dhowi_division *d, part *p, dhow_stream *given) {
     p->status = dhowi_fail_prefix(p->status, "samples %" PRId64 " to %" PRId64 " on %s", p->begin,
                                   p->begin + p->rows - 1, p->device->name);
     dhowi_error_save(&p->error, p->status);
+    if (stream != NULL && dhow_stream_sync(stream) != DHOW_OK) dhowi_error_clear(); /* told above */
 }
 
 static void do_part(void *division, uint32_t index) {
@@ -293,11 +331,35 @@ static dhow_status follow(const dhowi_division *d, const part *p) {
     return dhow_copy_async(stream, t->running, r->running, 0);
 }
 
+static way find_way(const dhowi_division *d) {
+    if (d->early == NULL) return LATE;
+    if (d->t->comm != NULL && !sums_by_devices(d)) return LATE;
+    return dhowi_reducer_broadcasts(d->reducer) ? REDUCED : DIRECT;
+}
+
+static dhow_status begin_sums(const dhowi_division *d, dhow_tensor *const *gradients,
+                              const int64_t *rows) {
+    const dhow_trainer *t = d->t;
+    dhow_tensor *parts[DHOWI_MAX_MEMBERS];
+    const bool usable = d->way != LATE && (t->comm == NULL || dhowi_comm_is_usable(t->comm));
+    for (uint32_t i = 0; i < d->shares.count; i++)
+        parts[i] = i == 0 || (d->way == DIRECT && rows[i] > 0) ? gradients[i] : NULL;
+    if (d->early != NULL) dhowi_early_begin(d->early, parts, usable);
+    if (d->way != DIRECT) return dhowi_reducer_begin(d->reducer, d->stream, gradients, rows);
+    if (rows[0] > 0) return DHOW_OK;
+    DHOWI_TRY(dhow_fill(d->stream, gradients[0], 0));
+    for (uint32_t b = 0; b < d->buckets.count; b++)
+        DHOWI_TRY(dhowi_early_ready(d->early, 0, b, d->stream));
+    return DHOW_OK;
+}
+
 static void set_out(dhowi_division *d) {
     dhow_tensor *parameters[DHOWI_MAX_MEMBERS], *gradients[DHOWI_MAX_MEMBERS];
     int64_t rows[DHOWI_MAX_MEMBERS];
     uint32_t failed = 0;
-    dhow_status status = dhowi_reducer_prepare(d->reducer, d->shares.live);
+    const bool copies = d->early == NULL || d->t->comm != NULL;
+    dhow_status status = dhowi_reducer_prepare(d->reducer, d->shares.live, copies);
+    d->way = find_way(d);
     for (uint32_t i = 0; i < d->shares.count; i++) {
         dhow_trainer *r = d->parts[i].replica;
         parameters[i] = r->parameters;
@@ -308,7 +370,7 @@ static void set_out(dhowi_division *d) {
         status = dhowi_reducer_broadcast(d->reducer, parameters, &failed);
     keep_failure(d, failed, status);
     for (uint32_t i = 0; i < d->shares.count; i++) keep_failure(d, i, follow(d, &d->parts[i]));
-    keep_failure(d, 0, dhowi_reducer_begin(d->reducer, d->stream, gradients, rows));
+    keep_failure(d, 0, begin_sums(d, gradients, rows));
 }
 
 /* A batch norm has no variance of one sample: a part of one goes to the largest other. */
@@ -359,6 +421,7 @@ static bool leave_out(dhowi_division *d, uint32_t i) {
 static void finish_round(dhowi_division *d) {
     bool whole = true;
     uint32_t failed;
+    if (d->way == DIRECT) return; /* dhowi_early_finish() does it */
     for (uint32_t i = 0; i < d->shares.count; i++) whole = whole && d->parts[i].status == DHOW_OK;
     if (whole) {
         const dhow_status status = dhowi_reducer_finish(d->reducer, d->stream, &failed);
@@ -368,17 +431,7 @@ static void finish_round(dhowi_division *d) {
     if (!whole) dhowi_reducer_give_up(d->reducer);
 }
 
-static dhow_status run_parts(dhowi_division *d) {
-    for (bool again = true; again;) {
-        again = false;
-        run_round(d);
-        finish_round(d);
-        for (uint32_t i = 0; i < d->shares.count; i++) {
-            if (d->parts[i].status == DHOW_OK) continue;
-            if (!leave_out(d, i)) return dhowi_error_raise(&d->parts[i].error);
-            again = true;
-        }
-    }
+static void keep_results(dhowi_division *d) {
     d->loss = 0;
     for (uint32_t i = 0; i < d->shares.count; i++) {
         if (d->parts[i].rows == 0) continue;
@@ -386,6 +439,19 @@ static dhow_status run_parts(dhowi_division *d) {
         dhowi_shares_note(&d->shares, i, d->parts[i].rows, d->parts[i].seconds);
     }
     if (!d->fixed_shares) dhowi_shares_adapt(&d->shares);
+}
+
+/* *again: without the parts that have failed, which are left out. */
+static dhow_status run_parts(dhowi_division *d, bool *again) {
+    *again = false;
+    run_round(d);
+    finish_round(d);
+    for (uint32_t i = 0; i < d->shares.count; i++) {
+        if (d->parts[i].status == DHOW_OK) continue;
+        if (!leave_out(d, i)) return dhowi_error_raise(&d->parts[i].error);
+        *again = true;
+    }
+    if (!*again) keep_results(d);
     return DHOW_OK;
 }
 
@@ -401,18 +467,37 @@ static dhow_status keep_statistics(const dhowi_division *d) {
     return dhow_copy_async(d->stream, t->running, t->next, 0);
 }
 
+/* Buckets that were given are summed: of a process that begins again they are of no use. */
+static dhow_status sum_early(dhowi_division *d, dhow_tensor *sums, bool again,
+                             dhowi_saved_error *own) {
+    dhowi_saved_error partial = {.status = DHOW_UNAVAILABLE};
+    bool done;
+    DHOWI_TRY(dhowi_early_finish(d->early, d->stream, again ? &partial : own, &done));
+    return done ? DHOW_OK : dhowi_group_sum(d->t, d->stream, sums, own);
+}
+
 /* Also by a process that has failed: the others would wait for it otherwise. */
-static dhow_status with_others(dhowi_division *d, dhow_status status, dhow_tensor *sums) {
+static dhow_status with_others(dhowi_division *d, dhow_status status, dhow_tensor *sums,
+                               bool *again) {
     const dhow_trainer *t = d->t;
     dhowi_saved_error own = {.status = DHOW_OK};
     if (t->group.size == 0) return status;
     dhowi_group_note(&own, status);
     if (d->early != NULL)
-        DHOWI_TRY(dhowi_early_finish(d->early, d->stream, &own));
+        DHOWI_TRY(sum_early(d, sums, *again, &own));
     else
         DHOWI_TRY(dhowi_group_sum(t, d->stream, sums, &own));
     DHOWI_TRY(dhowi_group_take_first(t, d->stream, t->next, &own));
-    return dhowi_group_agree(&t->group, &own, &d->loss);
+    return dhowi_group_agree(&t->group, &own, &d->loss, again);
+}
+
+/* One that leaves out a device begins again: by itself where no sum has begun, else with all. */
+static dhow_status run_once(dhowi_division *d, dhow_tensor *sums, bool *again) {
+    dhow_status status;
+    do status = run_parts(d, again);
+    while (status == DHOW_OK && *again && d->early == NULL);
+    if (status == DHOW_OK && !*again) status = keep_statistics(d);
+    return with_others(d, status, sums, again);
 }
 
 dhow_status dhowi_division_run(dhowi_division *d, dhow_status checked, dhow_stream *stream,
@@ -427,10 +512,8 @@ dhow_status dhowi_division_run(dhowi_division *d, dhow_status checked, dhow_stre
     d->more = more;
     d->key = key;
     DHOWI_TRY(dhowi_find_place(t, checked, inputs, target, &d->rows, &d->place));
-    if (d->early != NULL) dhowi_early_begin(d->early, sums);
-    dhow_status status = run_parts(d);
-    if (status == DHOW_OK) status = keep_statistics(d);
-    return with_others(d, status, sums);
+    for (bool again = true; again;) DHOWI_TRY(run_once(d, sums, &again));
+    return DHOW_OK;
 }
 
 double dhowi_division_loss(const dhowi_division *d) { return d->loss; }

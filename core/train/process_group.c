@@ -91,11 +91,12 @@ dhow_status dhowi_group_place(const dhow_trainer *t, dhow_status own, double cou
 }
 
 dhow_status dhowi_group_agree(const dhow_process_group *g, const dhowi_saved_error *own,
-                              double *loss) {
+                              double *loss, bool *again) {
     const bool failed = own->status != DHOW_OK;
-    double numbers[2] = {failed, failed ? 0 : *loss};
-    DHOWI_TRY(dhowi_group_add_up(g, DHOW_F64, numbers, 2));
+    double numbers[] = {failed, failed ? 0 : *loss, again != NULL && *again};
+    DHOWI_TRY(dhowi_group_add_up(g, DHOW_F64, numbers, 3));
     *loss = numbers[1];
+    if (again != NULL) *again = numbers[2] > 0;
     return say(g, own, numbers[0]);
 }
 
@@ -220,7 +221,6 @@ static dhow_status in_place(const dhow_process_group *g, dhow_tensor *array,
 /* ---- by the devices themselves ---- */
 
 enum { ABLE, ID, ID_END = ID + DHOW_COLL_ID_BYTES, JOIN_MS = 30000 };
-static const double k_patience_s = 10, k_least_rate = 50e6; /* bytes per second */
 
 static void tell_of_host(const dhow_trainer *t, dhow_log_level level, bool own) {
     dhowi_log_line(&t->model->context->log, level,
@@ -274,8 +274,7 @@ dhow_status dhowi_group_agree_early(const dhow_trainer *t, bool able, uint64_t *
                                     bool *out) {
     const dhow_process_group *g = &t->group;
     const uint64_t bytes = DHOWI_MIN(*bucket_bytes, UINT64_C(1) << 53);
-    double numbers[] = {able && g->any_thread != 0 && t->comm == NULL,
-                        g->rank == 0 ? (double)bytes : 0};
+    double numbers[] = {able && g->any_thread != 0, g->rank == 0 ? (double)bytes : 0};
     DHOWI_TRY(dhowi_group_add_up(g, DHOW_F64, numbers, 2));
     *out = numbers[0] == (double)g->size;
     *bucket_bytes = (uint64_t)numbers[1];
@@ -284,10 +283,9 @@ dhow_status dhowi_group_agree_early(const dhow_trainer *t, bool able, uint64_t *
 
 static dhow_status sum_on_devices(const dhow_trainer *t, dhow_tensor *array) {
     const dhowi_comm_part part = {array, array};
-    const double seconds = k_patience_s + (double)dhowi_tensor_bytes(array) / k_least_rate;
     uint32_t rank;
     DHOWI_TRY(dhowi_comm_run(t->comm, DHOW_COLL_ALL_REDUCE, 0, &part, array->count, true, &rank));
-    return dhowi_comm_wait(t->comm, seconds, &rank);
+    return dhowi_comm_wait(t->comm, dhowi_comm_patience(dhowi_tensor_bytes(array)), &rank);
 }
 
 /* All have come before the devices begin, for those would wait for a process that has died. Where

@@ -161,9 +161,9 @@ dhow_status dhowi_group_place(const dhow_trainer *t, dhow_status own, double cou
  * groups that fails everywhere if `own` does. */
 dhow_status dhowi_find_place(const dhow_trainer *t, dhow_status own, dhow_tensor *const *inputs,
                              dhow_tensor *target, int64_t *rows, dhowi_place *out);
-/* Whether all are well, and the sum of losses. */
+/* Whether all are well, and the sum of losses; whether one of them wants to begin *again. */
 dhow_status dhowi_group_agree(const dhow_process_group *g, const dhowi_saved_error *own,
-                              double *loss);
+                              double *loss, bool *again);
 /* The sum of all processes' arrays, or the first process's array, in each. A process that has
  * failed takes part with whatever it has; they are of use once all have agreed. */
 dhow_status dhowi_group_sum(const dhow_trainer *t, dhow_stream *stream, dhow_tensor *array,

@@ -64,7 +64,7 @@ static dhow_status join(const dhow_process_group *group, dhow_status own) {
     double nothing = 0;
     if (group->size == 0) return own;
     dhowi_group_note(&error, own);
-    const dhow_status status = dhowi_group_agree(group, &error, &nothing);
+    const dhow_status status = dhowi_group_agree(group, &error, &nothing, NULL);
     return own != DHOW_OK || status == DHOW_OK ? status : dhowi_fail_prefix(status, "%s", k_create);
 }
 
@@ -77,7 +77,7 @@ static dhow_status begin_alike(dhow_trainer *t) {
     if (status == DHOW_OK) status = dhowi_division_join(t->division, &own);
     if (status == DHOW_OK) status = dhowi_group_take_first(t, NULL, t->parameters, &own);
     if (status == DHOW_OK) status = dhowi_group_take_first(t, NULL, t->running, &own);
-    if (status == DHOW_OK) status = dhowi_group_agree(&t->group, &own, &nothing);
+    if (status == DHOW_OK) status = dhowi_group_agree(&t->group, &own, &nothing, NULL);
     return status != DHOW_OK ? dhowi_fail_prefix(status, "%s", k_create) : DHOW_OK;
 }
 

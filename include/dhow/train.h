@@ -85,8 +85,8 @@ typedef struct dhow_process_group {
     dhow_status (*all_reduce)(void *user, dhow_dtype dtype, void *data, int64_t count);
     void *user;         /**< handed to it */
     int32_t any_thread; /**< 1: another thread of the process may call all_reduce, one at a time:
-                             gradients of processes with one device each are then added up bucket
-                             by bucket while the backward runs. 0: the trainer's caller calls it,
+                             gradients are then added up bucket by bucket while the backward
+                             runs. 0: the trainer's caller calls it,
                              after the backward */
 } dhow_process_group;
 

@@ -2,7 +2,8 @@
  *
  * train_test MODE [CHECKPOINT], started by mpirun on some ranks, which train one model together:
  * losses and parameters are those of one process. In modes that begin with "ring_" gradients go
- * round a ring. A rank that meets what it should not says so and aborts the job.
+ * round a ring, in those that begin with "two_" each rank has two simulated devices. A rank that
+ * meets what it should not says so and aborts the job.
  */
 #include <math.h>
 #include <pthread.h>
@@ -314,6 +315,7 @@ static void speed(void) {
 enum { DEEP = 8, WIDE = 128, ROWS = 8, LINK = 16 << 20, LAST = 6 };
 
 static dhow_process_group g_inner;
+static uint32_t g_devices = 1; /* of each rank */
 
 static dhow_status over_a_link(void *user, dhow_dtype dtype, void *data, int64_t count) {
     const dhow_status status = g_inner.all_reduce(user, dtype, data, count);
@@ -329,6 +331,7 @@ typedef struct deep {
 } deep;
 
 static deep deep_of(const dhow_process_group *group, uint64_t bucket_bytes) {
+    dhow_device *devices[] = {device_of("sim:0"), device_of(g_devices > 1 ? "sim:1" : "sim:0")};
     deep d;
     dhow_model_value x;
     OK(dhow_model_create(g_context, &d.model));
@@ -345,6 +348,7 @@ static deep deep_of(const dhow_process_group *group, uint64_t bucket_bytes) {
     OK(dhow_trainer_create(
         d.model,
         &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_MSE, .optimizer = DHOW_OPTIMIZER_ADAMW,
+                   .devices = devices, .device_count = g_devices, .fixed_shares = 1,
                    .process_group = group, .bucket_bytes = bucket_bytes),
         &d.trainer));
     return d;
@@ -412,8 +416,8 @@ static void early(void) {
     dhow_model_release(m);
     if (g_rank > 0) return;
     CHECK(best[1] < 0.95 * best[0], "early sums take as long");
-    printf("early: %d ranks, %.1f ms a step, %.1f with early sums, ratio %.2f\n", g_size,
-           best[0] * 1e3, best[1] * 1e3, best[1] / best[0]);
+    printf("early: %d ranks of %u devices, %.1f ms a step, %.1f with early sums, ratio %.2f\n",
+           g_size, g_devices, best[0] * 1e3, best[1] * 1e3, best[1] / best[0]);
 }
 
 /* A rank dies in a backward, when some buckets have been added up. */
@@ -480,6 +484,10 @@ int main(int argc, char **argv) {
     if (strncmp(mode, "ring_", 5) == 0) {
         g_ring_bytes = 128; /* what they tell each other beside gradients is smaller */
         mode += 5;
+    }
+    if (strncmp(mode, "two_", 4) == 0) {
+        g_devices = 2;
+        mode += 4;
     }
     if (strcmp(mode, "learns") == 0) learns();
     if (strcmp(mode, "mistake") == 0) mistake();

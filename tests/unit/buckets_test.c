@@ -17,18 +17,21 @@
 
 #define OK(call) cr_assert_eq((call), DHOW_OK, "%s: %s", #call, dhow_last_error())
 
-enum { MOST_LAYERS = 8, MOST_WIDTH = 512, MOST_PARAMETERS = 1 << 21, DEVICES = 2 };
+enum { MOST_LAYERS = 8, MOST_WIDTH = 512, MOST_PARAMETERS = 1 << 21, DEVICES = 4 };
 static const uint64_t k_at_the_end = UINT64_MAX; /* one bucket, when the backward is over */
 
 TestSuite(buckets, .timeout = 300);
 
 static dhow_context *g_context;
 static dhow_device *g_devices[DEVICES];
+static uint32_t g_count = 2; /* that train together */
 
 static void open_devices(const char *settings) {
-    static const char *const names[] = {"sim:0", "sim:1"};
+    static const char *const names[] = {"sim:0", "sim:1", "sim:2", "sim:3"};
+    char all[96];
+    (void)snprintf(all, sizeof all, "devices=%d,%s", DEVICES, settings);
     (void)setenv("DHOW_PLUGIN_PATH", DHOW_TEST_SIM_DIR, 0);
-    (void)setenv("DHOW_SIM", settings, 1);
+    (void)setenv("DHOW_SIM", all, 1);
     OK(dhow_context_create(NULL, &g_context));
     for (int i = 0; i < DEVICES; i++) OK(dhow_device_get(g_context, names[i], &g_devices[i]));
 }
@@ -96,7 +99,7 @@ static dhow_trainer *trainer_of(dhow_model *m, uint64_t bucket_bytes) {
     OK(dhow_trainer_create(
         m,
         &DHOW_INIT(dhow_trainer_options, .loss = DHOW_LOSS_MSE, .optimizer = DHOW_OPTIMIZER_ADAMW,
-                   .learning_rate = 0.01, .devices = g_devices, .device_count = DEVICES,
+                   .learning_rate = 0.01, .devices = g_devices, .device_count = g_count,
                    .fixed_shares = 1, .bucket_bytes = bucket_bytes),
         &t));
     return t;
@@ -114,10 +117,23 @@ static double step(dhow_trainer *t, const network *n, int64_t rows, int number) 
 
 /* ---- the same bits ---- */
 
+static size_t read_parameters(const dhow_trainer *t, float *out) {
+    size_t count = 0;
+    for (uint32_t i = 0; i < dhow_trainer_parameter_count(t); i++) {
+        dhow_tensor *w;
+        OK(dhow_trainer_parameter_at(t, i, NULL, &w, NULL));
+        const size_t elements = (size_t)dhow_tensor_count(w);
+        cr_assert_leq(count + elements, (size_t)MOST_PARAMETERS);
+        OK(dhow_tensor_read(w, out + count, elements * sizeof *out));
+        count += elements;
+        dhow_tensor_release(w);
+    }
+    return count;
+}
+
 static size_t train(const network *n, uint64_t bucket_bytes, int accumulate, float *out) {
     dhow_model *m = model_of(n);
     dhow_trainer *t = trainer_of(m, bucket_bytes);
-    size_t count = 0;
     for (int i = 0; i < 6; i++) {
         dhow_batch batch;
         batch_of(n, 3 + i % 3, i, &batch);
@@ -133,15 +149,7 @@ static size_t train(const network *n, uint64_t bucket_bytes, int accumulate, flo
         dhow_tensor_release(batch.tensors[0]);
         dhow_tensor_release(batch.tensors[1]);
     }
-    for (uint32_t i = 0; i < dhow_trainer_parameter_count(t); i++) {
-        dhow_tensor *w;
-        OK(dhow_trainer_parameter_at(t, i, NULL, &w, NULL));
-        const size_t elements = (size_t)dhow_tensor_count(w);
-        cr_assert_leq(count + elements, (size_t)MOST_PARAMETERS);
-        OK(dhow_tensor_read(w, out + count, elements * sizeof *out));
-        count += elements;
-        dhow_tensor_release(w);
-    }
+    const size_t count = read_parameters(t, out);
     dhow_trainer_release(t);
     dhow_model_release(m);
     return count;
@@ -280,4 +288,96 @@ Test(buckets, a_step_of_two_devices_takes_less_time) {
                   whole * 1e3, parts * 1e3, parts / whole);
     cr_assert_lt(parts, 0.95 * whole, "%g s in buckets, %g s in one piece", parts, whole);
     dhow_context_release(g_context);
+}
+
+/* ---- from device to device ---- */
+
+static void open_four(const char *settings, const char *collectives) {
+    (void)setenv("DHOW_COLLECTIVES", collectives, 1);
+    open_devices(settings);
+}
+
+/* Of four devices gradients go from one to the next, or all to the first: the same sums in another
+ * order. Batches have too few samples for some. */
+Test(buckets, of_four_devices_give_the_same_sums_either_way) {
+    static float first[MOST_PARAMETERS], next_one[MOST_PARAMETERS];
+    g_count = 4;
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        const network n = random_network(seed);
+        for (int accumulate = 0; accumulate < 2; accumulate++) {
+            open_four("jitter_us=100", "off");
+            const size_t count = train(&n, 256, accumulate, first);
+            dhow_context_release(g_context);
+            open_four("jitter_us=100", "on");
+            cr_assert_eq(train(&n, 256, accumulate, next_one), count);
+            compare(&n, seed); /* buckets of all sizes, bit for bit */
+            dhow_context_release(g_context);
+            for (size_t i = 0; i < count; i++)
+                cr_assert(fabsf(first[i] - next_one[i]) <= 1e-3f, "network %d: [%zu] is %.9g, %.9g",
+                          (int)seed, i, (double)next_one[i], (double)first[i]);
+        }
+    }
+}
+
+/* Each of the copies from one to the next fails once, when it is handed in or while it runs: the
+ * step is told to have failed, and made again. */
+static void fail_each(const char *kind) {
+    static float right[MOST_PARAMETERS], again[MOST_PARAMETERS];
+    const network n = {.layers = 3, .width = {8, 8, 8, 8}};
+    size_t count = 0;
+    bool failed = true;
+    int at = 0;
+    for (; failed; at += at == 0   ? 4
+                         : at < 16 ? 1
+                                   : 7) { /* 0: none; behind three trials of links */
+        char faults[64];
+        failed = at == 0;
+        (void)snprintf(faults, sizeof faults, "peer_copy#1@%d=%sINTERNAL", at, kind);
+        (void)setenv("DHOW_SIM_FAULTS", at > 0 ? faults : "", 1);
+        open_four("", "on");
+        dhow_model *m = model_of(&n);
+        dhow_trainer *t = trainer_of(m, 1);
+        for (int i = 0; i < 4; i++) {
+            dhow_batch batch;
+            batch_of(&n, 4, i, &batch);
+            if (dhow_trainer_step(t, &batch, NULL) != DHOW_OK) {
+                failed = true;
+                cr_assert_not_null(strstr(dhow_last_error(), "sim:1"), "%s", dhow_last_error());
+                OK(dhow_trainer_step(t, &batch, NULL));
+            }
+            dhow_tensor_release(batch.tensors[0]);
+            dhow_tensor_release(batch.tensors[1]);
+        }
+        count = read_parameters(t, at == 0 ? right : again);
+        if (at > 0) cr_assert_arr_eq(again, right, count * sizeof(float), "%s", faults);
+        dhow_trainer_release(t);
+        dhow_model_release(m);
+        dhow_context_release(g_context);
+    }
+    (void)unsetenv("DHOW_SIM_FAULTS");
+    cr_assert_gt(at, 16);
+}
+
+Test(buckets, of_four_devices_that_fail_to_travel_are_told_and_made_again) {
+    g_count = 4;
+    fail_each("");
+    fail_each("async:");
+}
+
+/* Each device's link carries one array, where that of the first would carry three: 37 ms each. */
+Test(buckets, of_four_devices_a_step_takes_less_time_from_one_to_the_next) {
+    double loss, best[2] = {INFINITY, INFINITY};
+    static const char *const ways[] = {"off", "on"};
+    g_count = 4;
+    for (int i = 0; i < 3 && !(best[1] < 0.9 * best[0]);
+         i++) { /* a busy machine gets three tries */
+        for (int k = 0; k < 2; k++) {
+            open_four("launch_us=1000,bandwidth=128M", ways[k]);
+            best[k] = fmin(best[k], seconds_of(1 << 18, &loss));
+            dhow_context_release(g_context);
+        }
+    }
+    (void)fprintf(stderr, "a step of four takes %.1f ms by the first's link, %.1f ms: %.3f of it\n",
+                  best[0] * 1e3, best[1] * 1e3, best[1] / best[0]);
+    cr_assert_lt(best[1], 0.9 * best[0]);
 }

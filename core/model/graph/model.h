@@ -83,6 +83,8 @@ struct dhow_model {
     dhowi_onnx_file *file;   /* of the origin, where there is one */
     uint64_t external_bytes; /* read from further files */
     dhow_model *origin;      /* whose graph this is a copy of; retained */
+    const dhow_model *near;  /* another copy, whose device this one's reaches: while it is placed,
+                                parameters come from there; NULL: from the host */
     const char *name;        /* for messages */
     dhowi_value *values;
     uint32_t value_count, value_capacity;
@@ -125,6 +127,9 @@ void dhowi_model_moved(dhow_model *model, const dhowi_value *value);
 void dhowi_model_end_move(dhow_model *model);
 /* The same on the model's device. */
 dhow_status dhowi_model_resident(dhow_model *model, dhowi_value *value, dhow_tensor **out);
+/* From where `host`, a parameter's tensor or its 16-bit one, goes to the model's device. */
+dhow_tensor *dhowi_model_source(const dhow_model *model, const dhowi_value *value,
+                                dhow_tensor *host);
 /* ---- who runs it, who changes it ---- */
 
 /* Whether nobody runs or changes it now; what is built is for one thread. */

@@ -76,6 +76,14 @@ dhow_status dhowi_model_tensor(dhow_model *m, dhowi_value *v, dhow_tensor **out)
     return DHOW_OK;
 }
 
+/* What the copies have made each for themselves is not shared. */
+dhow_tensor *dhowi_model_source(const dhow_model *m, const dhowi_value *v, dhow_tensor *host) {
+    if (m->near == NULL) return host;
+    const dhowi_value *there = &m->near->values[v - m->values];
+    if (there->tensor == host && there->resident != NULL) return there->resident;
+    return there->half == host && there->half_resident != NULL ? there->half_resident : host;
+}
+
 /* Where its copy to a device has ended, nobody needs the host's. */
 void dhowi_model_end_move(dhow_model *m) {
     if (m->moving == 0) return;
@@ -97,8 +105,10 @@ static dhow_status move(dhow_model *m, dhowi_value *v) {
     dhow_tensor *host;
     bool later;
     DHOWI_TRY(dhowi_model_tensor_later(m, v, &host, &later));
+    dhow_tensor *source = dhowi_model_source(m, v, host);
+    later = later && source == host;
     if (later) DHOWI_TRY(dhowi_model_read(m, v));
-    const dhow_status status = dhow_tensor_to(host, m->device, &v->resident);
+    const dhow_status status = dhow_tensor_to(source, m->device, &v->resident);
     if (status != DHOW_OK)
         return dhowi_fail_prefix(status, "parameter '%.64s'", v->name != NULL ? v->name : "");
     atomic_store_explicit(&v->resident->storage->frozen, true, memory_order_relaxed);
@@ -211,7 +221,8 @@ dhow_status dhowi_model_half_resident(dhow_model *m, dhowi_value *v, dhow_tensor
     *out = v->half;
     if (m->device == m->context->cpu) return DHOW_OK;
     if (v->half_resident == NULL) {
-        dhow_status status = dhow_tensor_to(v->half, m->device, &v->half_resident);
+        dhow_status status =
+            dhow_tensor_to(dhowi_model_source(m, v, v->half), m->device, &v->half_resident);
         if (status != DHOW_OK)
             return dhowi_fail_prefix(status, "parameter '%.64s'", v->name != NULL ? v->name : "");
         atomic_store_explicit(&v->half_resident->storage->frozen, true, memory_order_relaxed);

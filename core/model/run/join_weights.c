@@ -89,7 +89,7 @@ static dhow_status place_part(dhow_model *m, dhowi_value *w, dhow_tensor *joined
     if (host == w->tensor) DHOWI_TRY(dhowi_model_read(m, w));
     DHOWI_TRY(dhowi_tensor_view(joined->storage, joined->dtype, 2, w->desc.shape, joined->strides,
                                 offset, &part));
-    dhow_status status = dhow_copy(host, part);
+    dhow_status status = dhow_copy(dhowi_model_source(m, w, host), part);
     if (status != DHOW_OK) {
         dhow_tensor_release(part);
         return dhowi_fail_prefix(status, "parameter '%.64s'", w->name != NULL ? w->name : "");

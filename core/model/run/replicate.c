@@ -5,7 +5,12 @@
 #include <string.h>
 
 #include "base/memory/alloc.h"
+#include "base/text/text.h"
+#include "copy/engine.h"
 #include "model/run/run.h"
+
+/* Bytes of weights: whether devices reach each other is found out by copies between them. */
+static const uint64_t k_worth_a_trial = UINT64_C(1) << 20;
 
 static dhow_status copy_graph(dhow_model *m, const dhowi_subgraph *from, dhowi_subgraph *to) {
     *to = (dhowi_subgraph){.outputs = from->outputs,
@@ -106,6 +111,162 @@ dhow_status dhowi_model_copy(dhow_model *from, dhow_model **out) {
     return status;
 }
 
+uint64_t dhowi_model_weight_bytes(const dhow_model *m) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < m->parameter_count; i++) {
+        const dhowi_tensor_desc *d = &m->values[m->parameters[i]].desc;
+        int64_t count = 1;
+        for (int32_t k = 0; k < d->rank; k++) count *= d->shape[k];
+        bytes += (uint64_t)count * dhow_dtype_bytes(d->dtype);
+    }
+    return bytes;
+}
+
+/* A copy whose device the next one's reaches: weights go from device to device then. */
+static const dhow_model *find_near(dhow_model *const *copies, uint32_t count, dhow_device *device) {
+    if (count == 0 || dhowi_device_is_host(device) ||
+        dhowi_model_weight_bytes(copies[0]) < k_worth_a_trial)
+        return NULL;
+    if (dhowi_device_open(device) != DHOW_OK) {
+        dhowi_error_clear(); /* placing the copy tells it */
+        return NULL;
+    }
+    for (uint32_t i = count; i-- > 0;) {
+        dhow_device *there = copies[i]->device;
+        if (there != device && !dhowi_device_is_host(there) && dhowi_peer_works(device, there))
+            return copies[i];
+    }
+    return NULL;
+}
+
+static dhow_status place_near(dhow_model *m, const dhow_model *near, dhow_device *device,
+                              dhow_placement placement) {
+    m->near = near;
+    const dhow_status status = dhow_model_place(m, device, placement);
+    m->near = NULL;
+    return status;
+}
+
+static dhow_status place_copy(dhow_model *m, dhow_model *const *copies, uint32_t count,
+                              dhow_device *device, dhow_placement placement) {
+    const bool live = dhowi_handle_is(device, DHOWI_DEVICE) && device->context == m->context;
+    const dhow_model *near = live ? find_near(copies, count, device) : NULL;
+    DHOWI_TRY(place_near(m, near, device, placement));
+    if (!dhowi_device_is_host(device))
+        dhowi_log_line(&m->context->log, DHOW_LOG_INFO, "weights on %s are copied from %s",
+                       device->name, near != NULL ? near->device->name : "the host");
+    return DHOW_OK;
+}
+
+/* ---- weights by an operation of all devices ---- */
+
+/* Room for the first copy's tensor on another device, which its own copy will have. */
+static dhow_status make_room(const dhow_tensor *first, dhow_device *device, dhow_tensor **out) {
+    DHOWI_TRY(dhowi_tensor_new(device, first->dtype, first->rank, first->shape, out));
+    (void)dhowi_copy_text((*out)->storage->label, sizeof(*out)->storage->label,
+                          first->storage->label);
+    return DHOW_OK;
+}
+
+static dhow_tensor **resident_of(dhow_model *m, int32_t value, int half) {
+    dhowi_value *v = &m->values[value];
+    return half ? &v->half_resident : &v->resident;
+}
+
+static dhow_status spread_weights(const dhowi_spread *spread, dhow_model *const *copies,
+                                  uint32_t count, dhow_tensor **tensors) {
+    for (uint32_t k = 0; k < 2 * copies[0]->parameter_count; k++) {
+        const int32_t value = copies[0]->parameters[k / 2];
+        tensors[0] = *resident_of(copies[0], value, k % 2);
+        if (tensors[0] == NULL || !tensors[0]->contiguous || tensors[0]->count == 0) continue;
+        for (uint32_t i = 1; i < count; i++) {
+            dhow_tensor **room = resident_of(copies[i], value, k % 2);
+            DHOWI_TRY(make_room(tensors[0], copies[i]->device, room));
+            tensors[i] = *room;
+        }
+        DHOWI_TRY(spread->run(spread->user, tensors));
+    }
+    return DHOW_OK;
+}
+
+static void drop_carriers(dhow_model **carriers, uint32_t count) {
+    for (uint32_t i = 1; carriers != NULL && i < count; i++) dhow_model_release(carriers[i]);
+    dhowi_free(carriers);
+}
+
+/* Copies that carry weights alone, each to the real one on its device; the first is real. */
+static dhow_status make_carriers(const dhowi_spread *spread, dhow_model *first,
+                                 dhow_device *const *devices, uint32_t count, dhow_model **out) {
+    dhow_status status = DHOW_OK;
+    dhow_tensor **tensors = dhowi_alloc_array(count, sizeof *tensors);
+    if (tensors == NULL) return dhowi_fail_memory("model");
+    out[0] = first;
+    for (uint32_t i = 1; i < count && status == DHOW_OK; i++) {
+        status = dhowi_model_copy(first->origin, &out[i]);
+        if (status == DHOW_OK) out[i]->device = devices[i];
+    }
+    if (status == DHOW_OK) {
+        dhowi_saved_error error;
+        status = spread_weights(spread, out, count, tensors);
+        dhowi_error_save(&error, status);
+        const dhow_status finished = spread->finish(spread->user); /* what was begun, in any case */
+        status = status != DHOW_OK ? dhowi_error_raise(&error) : finished;
+    }
+    dhowi_free(tensors);
+    return status;
+}
+
+/* NULL where that fails, which the log tells: each copy finds its weights by itself then. */
+static dhow_model **find_carriers(const dhowi_spread *spread, dhow_model *first,
+                                  dhow_device *const *devices, uint32_t count) {
+    dhow_model **carriers = dhowi_alloc_array((size_t)count + 1, sizeof *carriers);
+    dhow_status status = carriers != NULL ? DHOW_OK : dhowi_fail_memory("model");
+    for (uint32_t i = 0; status == DHOW_OK && i < count; i++) carriers[i] = NULL;
+    if (status == DHOW_OK) status = make_carriers(spread, first, devices, count, carriers);
+    if (status == DHOW_OK) {
+        dhowi_log_line(&first->context->log, DHOW_LOG_INFO,
+                       "weights on %s go to %u others by their backend", devices[0]->name,
+                       count - 1);
+        return carriers;
+    }
+    dhowi_log_line(&first->context->log, DHOW_LOG_WARN,
+                   "weights are copied to each device by itself: %s", dhow_last_error());
+    dhowi_error_clear();
+    drop_carriers(carriers, count);
+    return NULL;
+}
+
+/* ---- all copies ---- */
+
+static dhow_status replicate(dhow_model *model, dhow_device *const *devices, uint32_t count,
+                             const dhowi_spread *spread, dhow_model **out) {
+    dhow_status status = DHOW_OK;
+    dhow_model **carriers = NULL;
+    for (uint32_t i = 0; i < count && status == DHOW_OK; i++) {
+        if (i == 1 && spread != NULL) carriers = find_carriers(spread, out[0], devices, count);
+        status = dhowi_model_copy(model, &out[i]);
+        if (status == DHOW_OK)
+            status = carriers != NULL && i > 0
+                         ? place_near(out[i], carriers[i], devices[i], model->placement)
+                         : place_copy(out[i], out, i, devices[i], model->placement);
+        if (status != DHOW_OK)
+            status = dhowi_fail_prefix(status, "dhow_model_replicate: copy %u", i);
+    }
+    drop_carriers(carriers, count);
+    return status;
+}
+
+dhow_status dhowi_model_replicate(dhow_model *model, dhow_device *const *devices, uint32_t count,
+                                  const dhowi_spread *spread, dhow_model **out) {
+    for (uint32_t i = 0; i < count; i++) out[i] = NULL;
+    const dhow_status status = replicate(model, devices, count, spread, out);
+    for (uint32_t i = 0; i < count && status != DHOW_OK; i++) {
+        dhow_model_release(out[i]);
+        out[i] = NULL;
+    }
+    return status;
+}
+
 dhow_status dhow_model_replicate(dhow_model *model, dhow_device *const *devices, uint32_t count,
                                  dhow_model **out) {
     static const char function[] = "dhow_model_replicate";
@@ -114,15 +275,5 @@ dhow_status dhow_model_replicate(dhow_model *model, dhow_device *const *devices,
     if (devices == NULL && count > 0)
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: devices is NULL", function);
     DHOWI_TRY(dhowi_model_check(model, function));
-    dhow_status status = DHOW_OK;
-    for (uint32_t i = 0; i < count && status == DHOW_OK; i++) {
-        status = dhowi_model_copy(model, &out[i]);
-        if (status == DHOW_OK) status = dhow_model_place(out[i], devices[i], model->placement);
-        if (status != DHOW_OK) status = dhowi_fail_prefix(status, "%s: copy %u", function, i);
-    }
-    for (uint32_t i = 0; i < count && status != DHOW_OK; i++) {
-        dhow_model_release(out[i]);
-        out[i] = NULL;
-    }
-    return status;
+    return dhowi_model_replicate(model, devices, count, NULL, out);
 }

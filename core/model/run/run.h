@@ -13,6 +13,19 @@ dhow_status dhowi_give_results(const dhow_model *m, const dhowi_model_plan *plan
                                const dhowi_run_io *io);
 /* A copy of a model on the CPU that shares its parameters, see replicate.c. */
 dhow_status dhowi_model_copy(dhow_model *from, dhow_model **out);
+/* Brings the value of tensors[0] to the others, one on the device of each copy; finish() blocks
+ * until all is there. */
+typedef struct dhowi_spread {
+    dhow_status (*run)(void *user, dhow_tensor *const *tensors);
+    dhow_status (*finish)(void *user);
+    void *user;
+} dhowi_spread;
+/* Of all parameters. */
+uint64_t dhowi_model_weight_bytes(const dhow_model *m);
+/* dhow_model_replicate() of a model that was checked. Weights are spread from the first copy to the
+ * others; without, NULL, each gets its own from a device that it reaches, or the host. */
+dhow_status dhowi_model_replicate(dhow_model *model, dhow_device *const *devices, uint32_t count,
+                                  const dhowi_spread *spread, dhow_model **out);
 /* Puts weights of products that read one value side by side on the model's device, while none is
  * there yet, see join_weights.c. */
 dhow_status dhowi_join_weights(dhow_model *m);
