@@ -46,9 +46,10 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_create(dhow_context *context, dho
 
 /**
  * Loads a model from an ONNX file (opset 7 to 25) onto the CPU. The file is held open: large
- * weights are read when they are first wanted, so it must not change while the model lives; what
- * wants a weight of a file that was cut short meanwhile returns CORRUPT. Weights in further files
- * are taken from beneath the model's folder only. The model is complete: nothing is added.
+ * weights are read when they are wanted, perhaps again for other shapes, so it must not change
+ * while the model lives; what wants a weight of a file that was written to or cut short meanwhile
+ * returns CORRUPT. Weights in further files are taken from beneath the model's folder only. The
+ * model is complete: nothing is added.
  *
  * @param context  on whose CPU device it begins; retained
  * @param path     of the file

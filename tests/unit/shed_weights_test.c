@@ -89,17 +89,33 @@ static dhow_model *load(void) {
     return m;
 }
 
-static dhow_tensor *run(dhow_model *m, bool product, int64_t rows) {
+static dhow_tensor *run_on(dhow_model *m, dhow_device *device, bool product, int64_t rows) {
     const int64_t shape[] = {1, product ? 2 : CHANNELS, rows, product ? CHANNELS : COLUMNS};
-    dhow_tensor *x, *y;
+    dhow_tensor *x, *there, *y;
     void *data;
     OK(dhow_tensor_create(g_cpu, DHOW_F32, 4, shape, &x));
     OK(dhow_tensor_host_ptr(x, &data));
     for (int64_t i = 0; i < shape[1] * shape[2] * shape[3]; i++)
         ((float *)data)[i] = (float)(i * 13 % 29 - 14) / 16;
-    OK(dhow_model_run(m, NULL, &x, 1, &y, 1));
+    OK(dhow_tensor_to(x, device, &there));
     dhow_tensor_release(x);
+    OK(dhow_model_run(m, NULL, &there, 1, &y, 1));
+    dhow_tensor_release(there);
     return y;
+}
+
+static dhow_tensor *run(dhow_model *m, bool product, int64_t rows) {
+    return run_on(m, g_cpu, product, rows);
+}
+
+static void expect_near(dhow_tensor *y, dhow_tensor *z) {
+    void *p, *q;
+    OK(dhow_tensor_host_ptr(y, &p));
+    OK(dhow_tensor_host_ptr(z, &q));
+    for (int64_t i = 0; i < y->count; i++)
+        cr_expect_float_eq(((float *)p)[i], ((float *)q)[i], 1e-4);
+    dhow_tensor_release(y);
+    dhow_tensor_release(z);
 }
 
 static void expect_same(dhow_tensor *y, dhow_tensor *z) {
@@ -186,6 +202,46 @@ Test(shed_weights, a_file_that_was_written_to_is_told_of) {
                        "%s", dhow_last_error());
     dhow_tensor_release(run(m, false, 5)); /* what is packed is whole */
     dhow_model_release(m);
+    (void)unlink(g_path);
+}
+
+/* ---- several devices ---- */
+
+/* A simulated device has its own memory. */
+static void close_and_open(const char *backends) {
+    dhow_context_release(g_context);
+    (void)setenv("DHOW_PLUGIN_PATH", DHOW_TEST_SIM_PATH, 1);
+    (void)setenv("DHOW_BACKENDS", backends, 1);
+    OK(dhow_context_create(NULL, &g_context));
+    OK(dhow_device_get(g_context, "cpu", &g_cpu));
+}
+
+Test(shed_weights, what_lies_on_a_device_does_not_lie_on_the_host_too) {
+    dhow_device *sim;
+    dhow_tensor *here;
+    dhow_model_parameter_info info = DHOW_INIT(dhow_model_parameter_info);
+    write_product();
+    close_and_open("cpu,sim");
+    OK(dhow_device_get(g_context, "sim", &sim));
+    dhow_model *m = load(), *cpu = load();
+    OK(dhow_model_to(m, sim));
+    for (int64_t rows = 5; rows < 7; rows++) {
+        dhow_tensor *y = run_on(m, sim, true, rows);
+        OK(dhow_tensor_to(y, g_cpu, &here));
+        dhow_tensor_release(y);
+        expect_near(here, run(cpu, true, rows));
+        cr_expect(is_shed(m));
+    }
+    OK(dhow_model_parameter_at(m, 0, &info));
+    OK(dhow_tensor_to(info.tensor, g_cpu, &here));
+    OK(dhow_model_parameter_at(cpu, 0, &info));
+    dhow_tensor *own;
+    OK(dhow_tensor_to(info.tensor, g_cpu, &own));
+    expect_same(here, own);
+    OK(dhow_model_to(m, g_cpu));
+    expect_same(run(m, true, 6), run(cpu, true, 6));
+    dhow_model_release(m);
+    dhow_model_release(cpu);
     (void)unlink(g_path);
 }
 

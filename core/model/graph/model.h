@@ -90,6 +90,7 @@ struct dhow_model {
     int32_t *inputs, *outputs, *parameters; /* values */
     char **output_names;
     uint32_t input_count, output_count, parameter_count;
+    uint32_t moving; /* 1 + the parameter that is on its way to the device; 0: none */
     bool profiling;
     bool parameters_given; /* one was loaded or set */
     bool keeps_results;    /* the making of a plan left known results or foldings */
@@ -119,6 +120,8 @@ dhow_status dhowi_model_tensor(dhow_model *model, dhowi_value *value, dhow_tenso
 dhow_status dhowi_model_tensor_later(dhow_model *model, dhowi_value *value, dhow_tensor **out,
                                      bool *later);
 dhow_status dhowi_model_read(dhow_model *model, dhowi_value *value);
+/* After the last of several parameters that were moved to the device. */
+void dhowi_model_end_move(dhow_model *model);
 /* The same on the model's device. */
 dhow_status dhowi_model_resident(dhow_model *model, dhowi_value *value, dhow_tensor **out);
 /* ---- who runs it, who changes it ---- */

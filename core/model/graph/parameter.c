@@ -71,17 +71,36 @@ dhow_status dhowi_model_tensor(dhow_model *m, dhowi_value *v, dhow_tensor **out)
     return DHOW_OK;
 }
 
-dhow_status dhowi_model_resident(dhow_model *m, dhowi_value *v, dhow_tensor **out) {
+/* Where its copy to a device has ended, nobody needs the host's. */
+void dhowi_model_end_move(dhow_model *m) {
+    if (m->moving == 0) return;
+    const dhowi_value *v = &m->values[m->moving - 1];
+    m->moving = 0;
+    if (v->tensor != NULL && v->source != NULL &&
+        dhowi_hazard_wait(&v->tensor->storage->hazard, DHOW_ACCESS_WRITE) == DHOW_OK)
+        dhowi_storage_shed(v->tensor->storage);
+}
+
+/* One parameter is read while the one before is on its way. */
+static dhow_status move(dhow_model *m, dhowi_value *v) {
     dhow_tensor *host;
-    DHOWI_TRY(dhowi_model_tensor(m, v, &host));
-    *out = host;
-    if (m->device == m->context->cpu) return DHOW_OK;
-    if (v->resident == NULL) {
-        dhow_status status = dhow_tensor_to(host, m->device, &v->resident);
-        if (status != DHOW_OK)
-            return dhowi_fail_prefix(status, "parameter '%.64s'", v->name != NULL ? v->name : "");
-        atomic_store_explicit(&v->resident->storage->frozen, true, memory_order_relaxed);
-    }
+    bool later;
+    DHOWI_TRY(dhowi_model_tensor_later(m, v, &host, &later));
+    if (later) DHOWI_TRY(dhowi_model_read(m, v));
+    const dhow_status status = dhow_tensor_to(host, m->device, &v->resident);
+    if (status != DHOW_OK)
+        return dhowi_fail_prefix(status, "parameter '%.64s'", v->name != NULL ? v->name : "");
+    atomic_store_explicit(&v->resident->storage->frozen, true, memory_order_relaxed);
+    dhowi_model_end_move(m);
+    if (later && dhowi_optimises(DHOWI_OPTIMISE_SHEDDING))
+        m->moving = (uint32_t)(v - m->values) + 1;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_model_resident(dhow_model *m, dhowi_value *v, dhow_tensor **out) {
+    *out = NULL;
+    if (m->device == m->context->cpu) return dhowi_model_tensor(m, v, out);
+    if (v->resident == NULL) DHOWI_TRY(move(m, v));
     *out = v->resident;
     return DHOW_OK;
 }

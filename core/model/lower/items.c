@@ -42,7 +42,7 @@ dhow_status dhowi_drop_unread(dhowi_lowering *b) {
     for (uint32_t i = 0; i < b->bound_count; i++) at[b->bounds[i].item] = true;
     for (uint32_t i = 0; i < b->item_count; i++) {
         dhow_tensor **tensor = &b->items[i].tensor;
-        if (at[i]) continue;
+        if (at[i] || b->items[i].late == 0) continue;
         dhowi_shed_known(b, (int32_t)i);
         dhow_tensor_release(*tensor);
         *tensor = NULL;

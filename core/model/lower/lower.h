@@ -364,7 +364,7 @@ dhow_status dhowi_end_half(dhowi_lowering *b, int32_t value);
 
 /* Values of the model that follow from its parameters, for the next plan. */
 void dhowi_keep_value(dhowi_lowering *b, int32_t ref, int32_t value);
-/* Lets go of known values that no step, result or bound of the finished plan has. */
+/* Lets go of late values that no step, result or bound of the finished plan has. */
 dhow_status dhowi_drop_unread(dhowi_lowering *b);
 
 /* Lowers one node, whose inputs have items; then a whole graph. */

@@ -62,6 +62,13 @@ static dhow_status move_known(dhowi_item *item, dhow_device *device) {
     return status;
 }
 
+/* Whether a known item is on the model's device already. */
+static bool is_there(const dhowi_maker *k, const dhowi_item *item) {
+    const dhowi_value *v = item->value >= 0 ? &k->m->values[item->value] : NULL;
+    if (v == NULL) return item->resident != NULL;
+    return (item->half ? v->half_resident : v->resident) != NULL;
+}
+
 /* A known item on the model's device. */
 static dhow_status resident_of(dhowi_maker *k, dhowi_item *item, dhow_tensor **out) {
     *out = item->tensor;
@@ -76,6 +83,9 @@ static dhow_status resident_of(dhowi_maker *k, dhowi_item *item, dhow_tensor **o
         dhow_status status = move_known(item, k->m->device);
         (void)dhowi_sink_set(sink);
         DHOWI_TRY(status);
+        if (item->late != 0 &&
+            dhowi_hazard_wait(&item->tensor->storage->hazard, DHOW_ACCESS_WRITE) == DHOW_OK)
+            dhowi_shed_known(k->b, (int32_t)(item - k->b->items));
     }
     *out = item->resident;
     return DHOW_OK;
@@ -86,7 +96,7 @@ dhow_status dhowi_plan_tensor(dhowi_maker *k, dhowi_segment *seg, int32_t ref, d
     dhowi_storage *storage;
     *out = NULL;
     if (item->tensor != NULL) {
-        DHOWI_TRY(dhowi_known_values(k->b, ref, out));
+        if (!is_there(k, item)) DHOWI_TRY(dhowi_known_values(k->b, ref, out));
         DHOWI_TRY(resident_of(k, item, out));
         atomic_store_explicit(&(*out)->storage->frozen, true, memory_order_relaxed);
         dhowi_handle_retain(&(*out)->handle);
@@ -167,6 +177,7 @@ static dhow_status take_input(dhowi_maker *k, dhowi_segment *seg, const dhowi_st
     if (!here && !has_weights(k, s, i)) return dhowi_plan_tensor(k, seg, s->in[i], out);
     if (here) DHOWI_TRY(dhowi_known_values(k->b, s->in[i], out));
     *out = k->b->items[s->in[i]].tensor;
+    if (here) dhowi_storage_lend((*out)->storage); /* the host's work reads it where it is */
     if (!here) atomic_store_explicit(&(*out)->storage->frozen, true, memory_order_relaxed);
     dhowi_handle_retain(&(*out)->handle);
     return DHOW_OK;

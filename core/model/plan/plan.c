@@ -88,6 +88,7 @@ static dhow_status make(dhowi_maker *k) {
     DHOWI_TRY(dhowi_new_outputs(k));
     DHOWI_TRY(dhowi_close_segment(k, first_step, &seg));
     DHOWI_TRY(dhowi_drop_unread(k->b));
+    dhowi_model_end_move(k->m);
     return dhowi_segment_run(k->m, k->plan, k->plan->segment_count - 1, k->io);
 }
 
