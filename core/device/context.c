@@ -48,6 +48,7 @@ static dhow_status init_context(dhow_context *context, const dhow_context_option
     DHOWI_TRY(dhowi_read_isolate(options->isolate_probes, &how.isolate));
     DHOWI_TRY(dhowi_read_validate(&context->validate));
     DHOWI_TRY(dhowi_read_collectives(&context->collectives));
+    DHOWI_TRY(dhowi_read_splits(&context->splits));
     if (context->validate) atomic_fetch_add(&dhowi_call_sites_users, 1);
     DHOWI_TRY(dhowi_disk_cache_init(&context->cache, cache, &context->log));
     if (choice != NULL) {

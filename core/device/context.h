@@ -13,6 +13,7 @@ dhow_status dhowi_read_threads(int32_t option, const dhowi_log *log, uint32_t *o
 dhow_status dhowi_read_isolate(int32_t option, bool *out);
 dhow_status dhowi_read_validate(bool *out);
 dhow_status dhowi_read_collectives(bool *out);
+dhow_status dhowi_read_splits(bool *out);
 
 /* Adds the devices of plugins that serve and are not listed yet; all of them, or none. */
 dhow_status dhowi_context_list(dhow_context *context);

@@ -82,6 +82,7 @@ struct dhow_context {
     bool completing;
     bool validate;
     bool collectives;             /* backends may sum between their devices themselves */
+    bool splits;                  /* long rows of few results are cut, DHOWI_OPTIMISE_SPLITS */
     atomic_bool tracing;          /* records are made */
     _Atomic(dhowi_trace *) trace; /* NULL: none was ever started */
     char *trace_path;             /* of DHOW_TRACE, else NULL */

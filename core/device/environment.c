@@ -14,9 +14,10 @@
 
 /* Those that dhow reads; then what begins those of its own backends, which need not be here, and of
  * its tests and scripts. */
-static const char *const k_known[] = {
-    "DHOW_BACKENDS", "DHOW_CACHE_DIR",   "DHOW_COLLECTIVES", "DHOW_DEVICE", "DHOW_ISOLATE",
-    "DHOW_LOG",      "DHOW_NUM_THREADS", "DHOW_PLUGIN_PATH", "DHOW_TRACE",  "DHOW_VALIDATE"};
+static const char *const k_known[] = {"DHOW_BACKENDS",    "DHOW_CACHE_DIR",   "DHOW_COLLECTIVES",
+                                      "DHOW_DEVICE",      "DHOW_ISOLATE",     "DHOW_LOG",
+                                      "DHOW_NUM_THREADS", "DHOW_PLUGIN_PATH", "DHOW_SPLITS",
+                                      "DHOW_TRACE",       "DHOW_VALIDATE"};
 static const char *const k_others[] = {"CPU",    "CUDA", "OPENCL", "SIM",   "TEST",
                                        "MODELS", "GPU",  "ORDER",  "BENCH", "FUZZ"};
 

@@ -62,12 +62,16 @@ dhow_status dhowi_read_validate(bool *out) {
     return DHOW_OK;
 }
 
-dhow_status dhowi_read_collectives(bool *out) {
-    const char *text = dhowi_env("DHOW_COLLECTIVES");
+static dhow_status read_switch(const char *name, bool *out) {
+    const char *text = dhowi_env(name);
     *out = true;
     if (text != NULL && !dhowi_parse_switch(text, out)) {
-        return dhowi_fail(DHOW_INVALID_ARGUMENT,
-                          "DHOW_COLLECTIVES: '%.64s' is none of 0, 1, on, off", text);
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: '%.64s' is none of 0, 1, on, off", name,
+                          text);
     }
     return DHOW_OK;
 }
+
+dhow_status dhowi_read_collectives(bool *out) { return read_switch("DHOW_COLLECTIVES", out); }
+
+dhow_status dhowi_read_splits(bool *out) { return read_switch("DHOW_SPLITS", out); }

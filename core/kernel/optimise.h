@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Optimisations that can be switched off, each by itself, so that tests can compare both ways. A
- * program cannot: what is optimised computes the same.
+ * program cannot: what is optimised computes the same. (But SPLITS, by DHOW_SPLITS: sums differ in
+ * their last digits.)
  */
 #ifndef DHOWI_OPS_OPTIMISE_H_
 #define DHOWI_OPS_OPTIMISE_H_
@@ -31,7 +32,8 @@
     X(CACHES, 17, "caches that an output shares with an input are written in place")   \
     X(STARTS, 18, "a convolution reads its image through an activation")               \
     X(RECURRENT, 19, "all time steps of a recurrent layer are one step on processors") \
-    X(SHEDDING, 20, "weights are not kept beside what was packed of them")
+    X(SHEDDING, 20, "weights are not kept beside what was packed of them")             \
+    X(SPLITS, 21, "long rows of few results are cut into parts for several groups")
 
 enum {
 #define DHOWI_OPTIMISATION_ENUM_(name, bit, text) DHOWI_OPTIMISE_##name = 1 << bit,

@@ -308,7 +308,7 @@ static conform_result lstm(conform_env *env, dhow_dtype dtype) {
 
 /* ---- caches ---- */
 
-enum { ROOM = 40, NEW = 3, E = 6, SHARED = 2, SHARING = 2 };
+enum { ROOM = 100, NEW = 3, E = 6, SHARED = 2, SHARING = 2 };
 
 /* Steps written from start[b] on into cache[2, SHARED, ROOM, E]. */
 static void put_steps(conform_array *cache, const conform_array *x, const int64_t *start) {

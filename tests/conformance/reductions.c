@@ -190,11 +190,51 @@ static conform_result along(conform_env *env, dhow_dtype dtype, int32_t dim) {
     }
 TYPES(ALONG)
 
-/* Rows beyond the runs that are sorted by counting, which are merged then; equal elements stay in
- * order. */
+/* Rows that GPUs cut into parts: running sums, and the first five. */
+static conform_result in_parts(conform_env *env, dhow_dtype dtype) {
+    enum { ROWS = 2, N = 5000, K = 5 };
+    static const int64_t shape[] = {ROWS, N}, few[] = {ROWS, K};
+    NEEDS_DTYPE(dtype);
+    conform_array x = conform_array_random(env, dtype, 2, shape, -9, 9, 12);
+    conform_array sums = conform_array_new(env, dtype, 2, shape);
+    conform_array top = conform_array_new(env, dtype, 2, few),
+                  where = conform_array_new(env, DHOW_I64, 2, few);
+    for (int64_t r = 0; r < ROWS; r++) {
+        const double *row = x.value + r * N;
+        double sum = 0;
+        for (int64_t j = 0; j < N; j++) {
+            int64_t rank = 0;
+            sums.value[r * N + j] = sum += row[j];
+            for (int64_t q = 0; q < N && rank < K; q++)
+                rank += row[q] > row[j] || (q < j && row[q] == row[j]);
+            if (rank < K) top.value[r * K + rank] = row[j];
+            if (rank < K) where.value[r * K + rank] = (double)j;
+        }
+    }
+    conform_tolerance t = conform_tolerance_of(dtype);
+    dhow_tensor *tx, *ts, *tt, *tw;
+    t.absolute += dtype == DHOW_F32 ? 5e-3 : dtype == DHOW_F64 ? 1e-10 : 0;
+    TRY(conform_upload(env, &x, LAYOUT_PLAIN, &tx));
+    TRY(conform_blank(env, &sums, LAYOUT_PLAIN, &ts));
+    TRY(conform_blank(env, &top, LAYOUT_PLAIN, &tt));
+    TRY(conform_blank(env, &where, LAYOUT_PLAIN, &tw));
+    OK(dhow_cumsum(NULL, tx, 1, ts));
+    TRY(conform_expect(env, ts, &sums, t, "cumsum"));
+    OK(dhow_topk(NULL, tx, K, 1, 1, tt, tw));
+    TRY(conform_expect(env, tt, &top, (conform_tolerance){0, 0}, "topk"));
+    return conform_expect(env, tw, &where, (conform_tolerance){0, 0}, "topk's indices");
+}
+
+#define WIDE_TYPES(X) X(F32, f32) X(F64, f64) X(I32, i32) X(I64, i64)
+#define IN_PARTS(TYPE, type) \
+    static conform_result in_parts_##type(conform_env *env) { return in_parts(env, DHOW_##TYPE); }
+WIDE_TYPES(IN_PARTS)
+
+/* Rows beyond the runs that are sorted by counting, which are merged then, and beyond the tiles
+ * that GPUs sort; equal elements stay in order. */
 static conform_result sorted(conform_env *env, dhow_dtype dtype) {
-    enum { ROWS = 2, N = 300 };
-    static const int64_t shape[] = {ROWS, N};
+    enum { ROWS = 2, MOST = 2100 };
+    const int64_t N = dtype == DHOW_F32 || dtype == DHOW_I64 ? MOST : 300, shape[] = {ROWS, N};
     NEEDS_DTYPE(dtype);
     const double low =
         dtype == DHOW_U8 || dtype == DHOW_U16 || dtype == DHOW_U32 || dtype == DHOW_U64 ? 0 : -9;
@@ -260,7 +300,8 @@ const conform_case conform_reduction_cases[] = {
     CASE("reductions/" #type, reduce_##type, "ops," #type), \
         CASE("reductions/along_" #type, along_##type, "ops," #type),
 #define SORTS(TYPE, type) CASE("reductions/sort_" #type, sorted_##type, "ops," #type),
-    TYPES(ROWS) SORTABLE(SORTS) CASE("reductions/refusals", refusals, "ops"),
+#define PARTS(TYPE, type) CASE("reductions/in_parts_" #type, in_parts_##type, "ops," #type),
+    TYPES(ROWS) SORTABLE(SORTS) WIDE_TYPES(PARTS) CASE("reductions/refusals", refusals, "ops"),
     CASE("reductions/least_integer", least_integer, "ops,i32"),
     CASE("reductions/long_sums", long_sums, "ops,f32"),
 };

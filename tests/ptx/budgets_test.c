@@ -184,6 +184,36 @@ static void rows(budgets *b, const real *r) {
     ptx_free(sums);
 }
 
+/* Rows and columns in parts, a running sum, the first of rows. */
+static void parts(budgets *b, const real *r) {
+    char name[64];
+    ptx_module *m = ptx_load("parts", r->name, 32, NULL);
+    named(name, "reduce_parts", r->name);
+#define PARTS(shape, outer_, n_, inner_, parts_)                                                   \
+    MEASURE(b, r->type == F32 ? MUST : MAY, m, name, shape, r->tolerance, IN(x, r->type, FLAT, 0), \
+            OUT(y, F32, (outer_) * (parts_) * (inner_), 0), INT64(outer, outer_), INT64(n, n_),    \
+            INT64(inner, inner_), INT64(parts, parts_), INT32(kind, 0), FLOAT32(scale, 1))
+    PARTS("1x32768_in_4", 1, 32768, 1, 4);
+    PARTS("4096x8_in_4", 1, 4096, 8, 4);
+    PARTS("64x512_in_2", 1, 64, 512, 2);
+#undef PARTS
+    if (r->type != F32) {
+        ptx_free(m);
+        return;
+    }
+    MEASURE(b, MAY, m, "cumsum_parts_f32", "1x32768_in_8", 1e-4, IN(x, F32, FLAT, 0),
+            IN(before, F32, 8, 0), OUT(y, F32, FLAT, 0), INT64(outer, 1), INT64(n, FLAT),
+            INT64(inner, 1), INT64(parts, 8), INT32(has_before, 1), INT32(exclusive, 0),
+            INT32(reverse, 0));
+    ptx_free(m);
+    m = ptx_load("tiles", "u32", 32, NULL);
+    MEASURE(b, MAY, m, "sort_best_u32", "50_of_4096", 0, IN(key, U32, 4096, 0),
+            IN(place, U32, 1, 0), OUT(to, U32, 4096, 0), OUT(to_place, U32, 4096, 0),
+            INT64(rows, 1), INT64(n, 4096), INT64(size, 4096), INT64(count, 50),
+            INT32(has_place, 0));
+    ptx_free(m);
+}
+
 static void copies(budgets *b, const real *r) {
     const element e = r->type_bits;
     char name[64];
@@ -324,6 +354,29 @@ static void heads(budgets *b) {
     ptx_free(m);
 }
 
+/* A row of four heads that share keys and values, split over 512 of these, and one of a head. */
+static void caches(budgets *b, const real *r) {
+    enum { S = 512, E = 128 };
+    const element e = r->type;
+    char name[64];
+    ptx_module *m = ptx_load("cache", r->name, 32, NULL);
+    named(name, "attention_cache", r->name);
+#define CACHE(sharing, shape)                                                                    \
+    MEASURE(b, (sharing) == 1 ? MUST : MAY, m, name, shape, 10 * r->tolerance,                   \
+            IN(q, e, (sharing)*E, 0), IN(k, e, S * E, 0), IN(v, e, S * E, 0), IN(mask, e, 1, 0), \
+            {"lengths", INPUT, I64, 1, 0, (const long long[]){S}, 0},                            \
+            OUT(part, F32, (sharing)*2 * (2 + E), 0), OUT(y, e, (sharing)*E, 0),                 \
+            DIMS(from, 4, {1, sharing, sharing, 1, S, E, E},                                     \
+                 {{0, E, E, 1}, {0, S * E, E, 1}, {0, S * E, E, 1}}, {0}),                       \
+            DIMS(to, 4, {0}, {{0, E, (sharing)*E, 1}}, {0}), FLOAT32(scale, 0.1f),               \
+            FLOAT32(cap, 0), INT32(masked, 0), INT32(causal, 1), INT32(empty_is_zero, 0),        \
+            INT32(splits, 2))
+    CACHE(1, "1x512x128_in_2");
+    CACHE(4, "4x512x128_in_2");
+#undef CACHE
+    ptx_free(m);
+}
+
 /* ---- all ---- */
 
 static char *read_known(void) {
@@ -351,6 +404,8 @@ Test(ptx_budgets, no_kernel_executes_more_than_its_budget) {
         unary(&b, &k_reals[t]);
         binary(&b, &k_reals[t]);
         rows(&b, &k_reals[t]);
+        parts(&b, &k_reals[t]);
+        caches(&b, &k_reals[t]);
         copies(&b, &k_reals[t]);
         images(&b, &k_reals[t]);
         nbits(&b, &k_reals[t]);

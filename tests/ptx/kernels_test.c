@@ -181,6 +181,28 @@ Test(ptx, reductions_compute_what_the_cpu_does) {
     }
 }
 
+/* Rows, few columns, many columns; more parts than rows leave some empty. */
+Test(ptx, reductions_in_parts_compute_what_the_cpu_does) {
+    static const long long shapes[][4] = {{2, 3001, 1, 3}, {1, 170, 3, 4}, {2, 17, 300, 5},
+                                          {1, 5, 200, 4},  {3, 1, 1, 1},   {1, 600, 8, 1}};
+    for (size_t t = 0; t < REALS; t++) {
+        const real *r = &k_reals[t];
+        ptx_module *m = ptx_load("parts", r->name, 32, NULL);
+        for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+            const long long outer = shapes[s][0], n = shapes[s][1], inner = shapes[s][2],
+                            parts = shapes[s][3];
+            char name[64];
+            named(name, sizeof name, "reduce_parts", r->name);
+            for (int kind = 0; kind < 4; kind++)
+                AS_CPU(m, name, 2, 1e-5, IN(x, r->type, (size_t)(outer * n * inner), 0),
+                       OUT(y, r->type == F64 ? F64 : F32, (size_t)(outer * parts * inner), 0),
+                       INT64(outer, outer), INT64(n, n), INT64(inner, inner), INT64(parts, parts),
+                       INT32(kind, kind), FLOAT32(scale, 0.125f));
+        }
+        ptx_free(m);
+    }
+}
+
 Test(ptx, products_of_matrices_are_those_of_the_cpu) {
     static const long long shapes[][4] = {
         {1, 1, 1, 1}, {64, 64, 16, 1}, {70, 65, 37, 2}, {5, 130, 20, 1}};
@@ -281,17 +303,28 @@ static void check_cache(const real *r, const attention_case *c) {
     char name[64];
     ptx_module *m = ptx_load("cache", r->name, 32, NULL);
     named(name, sizeof name, "attention_cache", r->name);
-    for (int way = 0; way < 8; way++)
+    for (int way = 0; way < 8; way++) {
+        const int splits = way % 3 + 1; /* of which the last of short caches have nothing to do */
         AS_CPU(m, name, 3, r->tolerance, IN(q, e, (size_t)(B * H * L * E), 0),
                IN(k, e, (size_t)(B * G * S * E), 0), IN(v, e, (size_t)(B * G * S * F), 0),
                IN(mask, e, (size_t)(L * S), 0), {"lengths", INPUT, I64, 4, 0, lengths, 0},
+               OUT(part, F32, (size_t)(B * L * H * splits * (F + 2)), 0),
                OUT(y, e, (size_t)(B * L * H * F), 0),
                DIMS(from, 4, {B, H, c->sharing, L, S, E, F},
                     {{H * L * E, L * E, E, 1}, {G * S * E, S * E, E, 1}, {G * S * F, S * F, F, 1}},
                     {0}),
                DIMS(to, 4, {0}, {{L * H * F, F, H * F, 1}, {0, 0, S, 1}}, {0}),
                FLOAT32(scale, 0.25f), FLOAT32(cap, way & 4 ? 2.0f : 0.0f), INT32(masked, way & 1),
-               INT32(causal, way >> 1 & 1), INT32(empty_is_zero, 1));
+               INT32(causal, way >> 1 & 1), INT32(empty_is_zero, 1), INT32(splits, splits));
+    }
+    ptx_free(m);
+    m = ptx_load("join", r->name, 32, NULL);
+    named(name, sizeof name, "attention_join", r->name);
+    AS_CPU(m, name, 3, 10 * r->tolerance, IN(part, F32, (size_t)(B * L * H * 3 * (F + 2)), 0),
+           {"lengths", INPUT, I64, 4, 0, lengths, 0}, OUT(y, e, (size_t)(B * L * H * F), 0),
+           DIMS(from, 4, {B, H, c->sharing, L, S, E, F}, {{0}}, {0}),
+           DIMS(to, 4, {0}, {{L * H * F, F, H * F, 1}, {0, 0, S, 1}}, {0}), INT32(splits, 3),
+           INT32(empty_is_zero, 1));
     ptx_free(m);
 }
 

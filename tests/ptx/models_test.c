@@ -205,11 +205,18 @@ Test(ptx_models, indexed_rows_are_those_of_the_cpu) {
 
 Test(ptx_models, sequences_are_those_of_the_cpu) {
     ptx_module *m = ptx_load("sequence", "f32", 32, NULL);
+    ptx_module *in_parts = ptx_load("parts", "f32", 32, NULL);
     for (int flag = 0; flag < 2; flag++) {
+        for (int parts = 1; parts <= 7; parts += 3)
+            AS_CPU(in_parts, "cumsum_parts_f32", 2, 1e-5, IN(x, F32, 3 * 40 * 7, 0),
+                   IN(before, F32, 3 * 7 * 7, 0), OUT(y, F32, 3 * 40 * 7, 0), INT64(outer, 3),
+                   INT64(n, 40), INT64(inner, 7), INT64(parts, parts), INT32(has_before, parts > 1),
+                   INT32(exclusive, flag), INT32(reverse, flag ^ (parts == 4)));
         AS_CPU(m, "cumsum_f32", 2, 1e-5, IN(x, F32, 3 * 40 * 7, 0), OUT(y, F32, 3 * 40 * 7, 0),
                INT64(outer, 3), INT64(n, 40), INT64(inner, 7), INT32(exclusive, flag),
                INT32(reverse, flag));
     }
+    ptx_free(in_parts);
     AS_CPU(m, "lrn_f32", 2, 1e-5, IN(x, F32, 2 * 8 * 30, 0), OUT(y, F32, 2 * 8 * 30, 0),
            INT64(n, 2), INT64(c, 8), INT64(inner, 30), INT64(size, 5), FLOAT32(alpha, 1e-2f),
            FLOAT32(beta, 0.75f), FLOAT32(bias, 1));
@@ -264,6 +271,13 @@ Test(ptx_models, sorting_is_that_of_the_cpu) {
     AS_CPU(m, "sort_merge_u32", 2, 0, {"key", INPUT, U32, 200, 0, keys, 0},
            {"place", INPUT, U32, 200, 0, places, 0}, OUT(to, U32, 200, 0),
            OUT(to_place, U32, 200, 0), INT64(rows, 2), INT64(n, 100), INT64(run, 32));
+    ptx_free(m);
+    m = ptx_load("tiles", "u32", 32, NULL);
+    for (int has_place = 0; has_place < 2; has_place++) /* 2200 keys with many equal ones */
+        AS_CPU(m, "sort_best_u32", 2, 0, IN(key, U32, 2 * 2300, 0), IN(place, U32, 2 * 2300, 0),
+               OUT(to, U32, 2 * 2300, 0), OUT(to_place, U32, 2 * 2300, 0), INT64(rows, 2),
+               INT64(n, 2300), INT64(size, 2200), INT64(count, has_place ? 200 : 7),
+               INT32(has_place, has_place));
     ptx_free(m);
     m = ptx_load("index", "u32", 32, NULL);
     AS_CPU(m, "sort_take_u32", 2, 0, IN(x, U32, 2 * 100, 0),

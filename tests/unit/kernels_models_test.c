@@ -218,6 +218,10 @@ Test(kernels_models, running_sums_follow_their_axis) {
     }
     void *cumsum[] = {&x, &y, &outer, &n, &inner, &yes, &yes};
     expect_all_builds("cumsum_f32", E_F32, cumsum, 1, sums, OUTER * N * INNER, 1e-5);
+    int64_t one = 1;
+    int32_t no = 0;
+    void *parts[] = {&x, &x, &y, &outer, &n, &inner, &one, &no, &yes, &yes};
+    expect_all_builds("cumsum_parts_f32", E_F32, parts, 2, sums, OUTER * N * INNER, 1e-5);
 }
 
 /* Comparisons with NaN are false both ways, and -0 is 0: keys tell. */

@@ -175,6 +175,44 @@ Test(kernels_reduce, reductions_match_a_double_reference) {
     }
 }
 
+/* In parts, and those to one. */
+static void check_parts(int op, element type, int build, int64_t outer, int64_t n, int64_t inner,
+                        int64_t parts) {
+    char what[96];
+    const bool narrow = type == E_F16 || type == E_BF16;
+    const element wide = narrow ? E_F32 : type;
+    const size_t results = (size_t)(outer * inner);
+    void *x = scratch_values(type, (size_t)(outer * n * inner), -50, 50),
+         *part = scratch(results * (size_t)parts * 8), *y = scratch(results * 8);
+    int64_t one = 1;
+    float scale = 0.25f, same = 1;
+    void *first[] = {&x, &part, &outer, &n, &inner, &parts, &op, &same},
+         *second[] = {&part, &y, &outer, &parts, &inner, &one, &op, &scale};
+    run_kernel(find("reduce_parts", type, build, what, sizeof what), 3, first);
+    run_kernel(find("reduce_parts", wide, build, what, sizeof what), 3, second);
+    for (size_t i = 0; i < results; i++) {
+        double want = reference(op, type, x, (int64_t)i / inner, n, inner, (int64_t)i % inner);
+        if (op == 0 && type < E_FLOATS) want *= 0.25;
+        const double relative = op == 0 ? 2e-6 * (double)n : 1e-9;
+        expect_near(wide, element_get(wide, y, i), want, relative, what, i);
+    }
+    release_all();
+}
+
+Test(kernels_reduce, reductions_in_parts_match_a_double_reference) {
+    static const int64_t shapes[][4] = {
+        {3, 7, 1, 4}, {1, 1000, 1, 3}, {2, 5, 300, 2}, {3, 1, 4, 1}, {4, 133, 17, 5}};
+    for (int op = 0; op < 3; op++) {
+        for (int t = 0; t < REDUCED; t++) {
+            for (int build = 0; build < build_count(); build++) {
+                for (int s = 0; s < 5; s++)
+                    check_parts(op, reduced[t], build, shapes[s][0], shapes[s][1], shapes[s][2],
+                                shapes[s][3]);
+            }
+        }
+    }
+}
+
 Test(kernels_reduce, nan_wins_and_the_first_largest_is_found) {
     for (int build = 0; build < build_count(); build++) {
         float x[64], y = 0;

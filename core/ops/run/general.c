@@ -302,9 +302,61 @@ dhow_status dhowi_run_recurrent(const dhowi_call *call) {
     return DHOW_OK;
 }
 
-dhow_status dhowi_run_cumsum(const dhowi_call *call) {
+/* One launch of parts of x, which begin with what is before them, if it is given. */
+static dhow_status add_up_parts(const dhowi_call *call, dhow_tensor *x, dhow_tensor *before,
+                                dhow_tensor *y, int64_t n, int64_t parts, int32_t exclusive) {
     const dhowi_axis_split *r = &call->attrs->split;
+    dhow_kernel *kernel;
     launch l = {0};
+    DHOWI_TRY(dhowi_kernel_of(call->stream->device, "cumsum_parts", x->dtype, &kernel));
+    add_tensor(&l, x, DHOW_ACCESS_READ);
+    add_tensor(&l, before != NULL ? before : x, DHOW_ACCESS_READ);
+    add_tensor(&l, y, DHOW_ACCESS_WRITE);
+    ADD_VALUES(&l, r->outer, n, r->inner, parts);
+    l.args[l.arg_count++] = dhowi_arg_i32(before != NULL);
+    l.args[l.arg_count++] = dhowi_arg_i32(exclusive);
+    l.args[l.arg_count++] = dhowi_arg_i32(r->flag[1]);
+    return run_kernel(call, &l, kernel, x->count);
+}
+
+/* Sums of parts, running sums of those, and with these the parts: see kernels/parts.k. */
+static dhow_status cumsum_in_parts(const dhowi_call *call, dhow_tensor *x, dhow_tensor *y,
+                                   int64_t n, int32_t exclusive) {
+    enum { GROUP = 256, STEPS = 16 };
+    const dhowi_axis_split *r = &call->attrs->split;
+    const int64_t lanes = DHOWI_MAX(GROUP / r->inner, 1), parts = dhowi_ceil_div(n, lanes * STEPS);
+    const int64_t shape[] = {r->outer, parts, r->inner};
+    dhow_device *device = call->stream->device;
+    dhow_tensor *sums = NULL, *before = NULL;
+    dhow_kernel *kernel;
+    launch l = {0};
+    if (parts == 1) return add_up_parts(call, x, NULL, y, n, 1, exclusive);
+    DHOWI_TRY(dhowi_kernel_of(device, "reduce_parts", x->dtype, &kernel));
+    dhow_status status = dhowi_tensor_new(device, x->dtype, 3, shape, &sums);
+    if (status == DHOW_OK) status = dhowi_tensor_new(device, x->dtype, 3, shape, &before);
+    if (status == DHOW_OK) {
+        add_tensor(&l, x, DHOW_ACCESS_READ);
+        add_tensor(&l, sums, DHOW_ACCESS_WRITE);
+        ADD_VALUES(&l, r->outer, n, r->inner, parts);
+        l.args[l.arg_count++] = dhowi_arg_i32(0); /* sums */
+        l.args[l.arg_count++] = dhowi_arg_f32(1);
+        status = run_kernel(call, &l, kernel, x->count);
+    }
+    if (status == DHOW_OK) status = cumsum_in_parts(call, sums, before, parts, 1);
+    if (status == DHOW_OK) status = add_up_parts(call, x, before, y, n, parts, exclusive);
+    dhow_tensor_release(sums);
+    dhow_tensor_release(before);
+    return status;
+}
+
+dhow_status dhowi_run_cumsum(const dhowi_call *call) {
+    enum { LEAST_STEPS = 64, MOST_LINES = 1 << 16 };
+    const dhowi_axis_split *r = &call->attrs->split;
+    const dhow_device *device = call->stream->device;
+    launch l = {0};
+    if (!dhowi_device_is_host(device) && dhowi_splits_rows(device) && r->n >= LEAST_STEPS &&
+        call->out->count > 0 && r->outer * r->inner < MOST_LINES)
+        return cumsum_in_parts(call, call->in[0], call->out, r->n, r->flag[0]);
     add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
     add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
     ADD_VALUES(&l, r->outer, r->n, r->inner);
@@ -348,8 +400,9 @@ static void broadcast_strides(const dhow_tensor *t, int64_t strides[4]) {
 
 /* q[batch, heads, rows, depth], k[batch, shared, keys, depth], v[batch, shared, keys, features], a
  * mask that broadcasts to [batch, heads, rows, keys], or none, and of a cache the numbers of keys
- * [batch]; the result is [batch, rows, heads, features]. `dims` stay as long as the launch. */
-static void add_attention(launch *l, const dhowi_call *call, dhow_dims dims[2]) {
+ * [batch] and what splits come to, if it is split; the result is [batch, rows, heads, features].
+ * `dims` stay as long as the launch. */
+static void add_attention(launch *l, const dhowi_call *call, dhow_tensor *part, dhow_dims dims[2]) {
     enum { BATCH, HEAD, ROW, ELEMENT, RANK };
     const dhow_tensor *q = call->in[0], *k = call->in[1], *v = call->in[2], *y = call->out;
     const bool masked = call->in[3] != NULL;
@@ -368,7 +421,10 @@ static void add_attention(launch *l, const dhowi_call *call, dhow_dims dims[2]) 
     memcpy(to->stride[0], y_strides, sizeof y_strides);
     if (masked) broadcast_strides(call->in[3], to->stride[1]);
     add_tensor(l, call->in[masked ? 3 : 0], DHOW_ACCESS_READ);
-    if (call->in[4] != NULL) add_tensor(l, call->in[4], DHOW_ACCESS_READ);
+    if (call->in[4] != NULL) {
+        add_tensor(l, call->in[4], DHOW_ACCESS_READ);
+        add_tensor(l, part != NULL ? part : call->out, DHOW_ACCESS_WRITE);
+    }
     add_tensor(l, call->out, DHOW_ACCESS_WRITE);
     l->args[l->arg_count++] = dhowi_arg_dims(from);
     l->args[l->arg_count++] = dhowi_arg_dims(to);
@@ -379,25 +435,59 @@ dhow_status dhowi_run_attention(const dhowi_call *call) {
     const dhowi_axis_split *r = &call->attrs->split;
     dhow_dims dims[2];
     launch l = {0};
-    add_attention(&l, call, dims);
+    add_attention(&l, call, NULL, dims);
     l.args[l.arg_count++] = dhowi_arg_f32(r->alpha);
     l.args[l.arg_count++] = dhowi_arg_i32(call->in[3] != NULL);
     l.args[l.arg_count++] = dhowi_arg_i32(r->flag[0]);
     return run_own(call, &l, work_of(call->out->count, call->in[1]->shape[2]));
 }
 
+/* How many groups share the keys of a head, see kernels/cache.k: by extents alone. */
+static int64_t splits_of(const dhowi_call *call) {
+    enum { GROUPS = 512, ROWS = 4, LEAST_KEYS = 64 };
+    const int64_t *q = call->in[0]->shape, *k = call->in[1]->shape;
+    const int64_t groups = q[0] * k[1] * dhowi_ceil_div(q[1] / k[1] * q[2], ROWS);
+    const dhow_device *device = call->stream->device;
+    if (dhowi_device_is_host(device) || !dhowi_splits_rows(device) || 2 * groups > GROUPS) return 1;
+    return DHOWI_MIN(dhowi_ceil_div(GROUPS, groups), dhowi_ceil_div(k[2], LEAST_KEYS));
+}
+
+/* Splits become the result. */
+static dhow_status join_splits(const dhowi_call *call, dhow_tensor *part, const dhow_dims dims[2],
+                               int64_t splits) {
+    dhow_kernel *kernel;
+    launch l = {0};
+    DHOWI_TRY(dhowi_kernel_of(call->stream->device, "attention_join", call->out->dtype, &kernel));
+    add_tensor(&l, part, DHOW_ACCESS_READ);
+    add_tensor(&l, call->in[4], DHOW_ACCESS_READ);
+    add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    l.args[l.arg_count++] = dhowi_arg_dims(&dims[0]);
+    l.args[l.arg_count++] = dhowi_arg_dims(&dims[1]);
+    l.args[l.arg_count++] = dhowi_arg_i32((int32_t)splits);
+    l.args[l.arg_count++] = dhowi_arg_i32(call->attrs->split.flag[0]);
+    return run_kernel(call, &l, kernel, part->count);
+}
+
 /* Further, beta caps scores and flag[1] lets rows see no later keys. */
 dhow_status dhowi_run_attention_cache(const dhowi_call *call) {
     const dhowi_axis_split *r = &call->attrs->split;
+    const int64_t *y = call->out->shape, splits = splits_of(call);
+    const int64_t shape[] = {y[0] * y[1] * y[2], splits, 2 + y[3]};
+    dhow_tensor *part = NULL;
     dhow_dims dims[2];
     launch l = {0};
-    add_attention(&l, call, dims);
+    if (splits > 1) DHOWI_TRY(dhowi_tensor_new(call->stream->device, DHOW_F32, 3, shape, &part));
+    add_attention(&l, call, part, dims);
     l.args[l.arg_count++] = dhowi_arg_f32(r->alpha);
     l.args[l.arg_count++] = dhowi_arg_f32(r->beta);
     l.args[l.arg_count++] = dhowi_arg_i32(call->in[3] != NULL);
     l.args[l.arg_count++] = dhowi_arg_i32(r->flag[1]);
     l.args[l.arg_count++] = dhowi_arg_i32(r->flag[0]);
-    return run_own(call, &l, work_of(call->out->count, call->in[1]->shape[2]));
+    l.args[l.arg_count++] = dhowi_arg_i32((int32_t)splits);
+    dhow_status status = run_own(call, &l, work_of(call->out->count, call->in[1]->shape[2]));
+    if (status == DHOW_OK && part != NULL) status = join_splits(call, part, dims, splits);
+    dhow_tensor_release(part);
+    return status;
 }
 
 /* x[batch, c, steps, inner] into out[batch, c, places, inner], from a place of each batch on;

@@ -8,6 +8,7 @@
 
 #include "dhow/ops.h"
 #include "kernel/kernel.h"
+#include "kernel/optimise.h"
 
 enum { DHOWI_OP_MAX_INPUTS = 6, DHOWI_OP_MAX_OUTPUTS = 2 };
 
@@ -226,6 +227,11 @@ dhow_status dhowi_op_infer(const dhowi_op *op, const dhowi_tensor_desc *const *i
 dhow_status dhowi_op_supported(const dhowi_op *op, dhow_dtype dtype, dhow_device *device);
 
 /* ---- for run() functions ---- */
+
+/* Whether rows of few results are cut into parts, so that they fill the device. */
+static inline bool dhowi_splits_rows(const dhow_device *device) {
+    return device->context->splits && dhowi_optimises(DHOWI_OPTIMISE_SPLITS);
+}
 
 /* The portable kernel of the call, for a dtype. */
 dhow_status dhowi_op_kernel(const dhowi_op *op, dhow_dtype dtype, dhow_device *device,

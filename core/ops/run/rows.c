@@ -170,21 +170,100 @@ static dhow_status split_at(const dhowi_call *call, split *s) {
     return DHOW_OK;
 }
 
-static dhow_status launch_reduction(const dhowi_call *call, bool scaled, float scale) {
-    dhow_tensor *x = call->in[0], *y = call->out;
+/* How many parts what leads to a result is cut into on GPUs, see kernels/parts.k: by extents alone,
+ * so that sums are the same on any number of multiprocessors and devices. A group does `lanes` rows
+ * at a time, and an item adds up 16 to 256 of them. */
+static int64_t parts_of(const dhow_device *device, const split *s) {
+    enum { GROUP = 256, GROUPS = 1024, LEAST = 16, MOST = 256 };
+    const int64_t lanes = DHOWI_MAX(GROUP / DHOWI_MAX(s->inner, 1), 1);
+    const int64_t groups = s->outer * dhowi_ceil_div(s->inner, GROUP),
+                  steps = dhowi_ceil_div(s->n, lanes);
+    if (dhowi_device_is_host(device) || !dhowi_splits_rows(device) || groups == 0 ||
+        4 * groups > GROUPS || steps < 2 * LEAST)
+        return 1;
+    return DHOWI_MAX(DHOWI_MIN(dhowi_ceil_div(GROUPS, groups), steps / LEAST),
+                     dhowi_ceil_div(steps, MOST));
+}
+
+/* One launch of a reduction; further arguments follow the extents. */
+static dhow_status launch_reduction(const dhowi_call *call, dhow_kernel *kernel, dhow_tensor *x,
+                                    dhow_tensor *y, const split *s, const dhow_arg *more,
+                                    uint32_t more_count) {
+    dhow_arg args[8] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
+                        dhowi_arg_buffer(y, DHOW_ACCESS_WRITE), dhowi_arg_i64(s->outer),
+                        dhowi_arg_i64(s->n), dhowi_arg_i64(s->inner)};
+    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, dhowi_use_of(y, DHOW_ACCESS_WRITE)};
+    const int64_t work = DHOWI_MAX(x->count, y->count);
+    for (uint32_t i = 0; i < more_count; i++) args[5 + i] = more[i];
+    return dhowi_launch(call->stream, kernel, work, work + s->inner, args, 5 + more_count, uses, 2);
+}
+
+/* Parts are as wide as they are computed in. */
+static dhow_status narrow_result(const dhowi_call *call, dhow_tensor *wide) {
+    const bool f16 = call->out->dtype == DHOW_F16;
+    dhow_kernel *kernel;
+    DHOWI_TRY(dhowi_builtin_kernel_named(call->stream->device,
+                                         f16 ? "cast_f32_f16" : "cast_f32_bf16", &kernel));
+    const dhow_arg args[] = {dhowi_arg_buffer(wide, DHOW_ACCESS_READ),
+                             dhowi_arg_buffer(call->out, DHOW_ACCESS_WRITE),
+                             dhowi_arg_i64(call->out->count)};
+    const dhowi_use uses[] = {{wide->storage, DHOW_ACCESS_READ},
+                              dhowi_use_of(call->out, DHOW_ACCESS_WRITE)};
+    return dhowi_launch(call->stream, kernel, wide->count, wide->count, args, 3, uses, 2);
+}
+
+static dhow_status reduce_in_parts(const dhowi_call *call, split s, float scale) {
+    static const char *const kinds[] = {"reduce_sum", "reduce_max", "reduce_min", "reduce_prod"};
+    const dhow_dtype dtype = call->out->dtype;
+    const bool narrow = dtype == DHOW_F16 || dtype == DHOW_BF16;
+    dhow_tensor *x = call->in[0];
+    dhow_status status = dhow_tensor_retain(x);
+    int32_t kind = 0; /* that of a mean is a sum's */
+    while (kind < 3 && strcmp(call->op->kernel, kinds[kind]) != 0) kind++;
+    for (int64_t parts = 2; parts > 1 && status == DHOW_OK; s.n = parts) {
+        dhow_kernel *kernel;
+        dhow_tensor *y = call->out;
+        parts = parts_of(call->stream->device, &s);
+        const int64_t shape[] = {s.outer, parts, s.inner};
+        const dhow_arg more[] = {dhowi_arg_i64(parts), dhowi_arg_i32(kind),
+                                 dhowi_arg_f32(parts == 1 ? scale : 1)};
+        status = dhowi_kernel_of(call->stream->device, "reduce_parts", x->dtype, &kernel);
+        if (status == DHOW_OK)
+            status = parts == 1 && !narrow
+                         ? dhow_tensor_retain(y)
+                         : dhowi_tensor_new(call->stream->device, narrow ? DHOW_F32 : dtype, 3,
+                                            shape, &y);
+        if (status == DHOW_OK) status = launch_reduction(call, kernel, x, y, &s, more, 3);
+        dhow_tensor_release(x);
+        x = y;
+    }
+    if (status == DHOW_OK && narrow) status = narrow_result(call, x);
+    dhow_tensor_release(x);
+    return status;
+}
+
+/* The first of a row in falling order. */
+static dhow_status argmax_by_order(const dhowi_call *call, const split *s) {
+    const int64_t shape[] = {s->outer, 1, s->inner};
+    const dhowi_attrs attrs = {
+        .split = {.outer = s->outer, .n = s->n, .inner = s->inner, .count = 1, .flag = {1}}};
+    dhowi_call c = *call;
+    c.attrs = &attrs;
+    c.second = call->out;
+    DHOWI_TRY(dhowi_tensor_new(call->stream->device, call->in[0]->dtype, 3, shape, &c.out));
+    const dhow_status status = dhowi_run_topk(&c);
+    dhow_tensor_release(c.out);
+    return status;
+}
+
+static dhow_status reduce_by(const dhowi_call *call, float scale) {
     dhow_kernel *kernel;
     split s;
     DHOWI_TRY(split_at(call, &s));
-    DHOWI_TRY(dhowi_op_kernel(call->op, x->dtype, call->stream->device, &kernel));
-    const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
-                             dhowi_arg_buffer(y, DHOW_ACCESS_WRITE),
-                             dhowi_arg_i64(s.outer),
-                             dhowi_arg_i64(s.n),
-                             dhowi_arg_i64(s.inner),
-                             dhowi_arg_f32(scale)};
-    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, dhowi_use_of(y, DHOW_ACCESS_WRITE)};
-    int64_t work = DHOWI_MAX(x->count, y->count);
-    return dhowi_launch(call->stream, kernel, work, work, args, scaled ? 6 : 5, uses, 2);
+    if (parts_of(call->stream->device, &s) > 1) return reduce_in_parts(call, s, scale);
+    DHOWI_TRY(dhowi_op_kernel(call->op, call->in[0]->dtype, call->stream->device, &kernel));
+    const dhow_arg more[] = {dhowi_arg_f32(scale)};
+    return launch_reduction(call, kernel, call->in[0], call->out, &s, more, 1);
 }
 
 static dhow_status divide_output(const dhowi_call *call, int64_t n) {
@@ -202,13 +281,23 @@ dhow_status dhowi_run_reduce(const dhowi_call *call) {
     DHOWI_TRY(split_at(call, &s));
     bool mean = (call->op->flags & DHOWI_OP_MEAN) != 0;
     if (mean && call->out->dtype == DHOW_F64) { /* the kernel's scale is an f32 */
-        DHOWI_TRY(launch_reduction(call, true, 1.0f));
+        DHOWI_TRY(reduce_by(call, 1.0f));
         return divide_output(call, s.n);
     }
-    return launch_reduction(call, true, mean ? 1.0f / (float)s.n : 1.0f);
+    return reduce_by(call, mean ? 1.0f / (float)s.n : 1.0f);
 }
 
-dhow_status dhowi_run_argmax(const dhowi_call *call) { return launch_reduction(call, false, 0); }
+/* Of rows, processors find the largest with vectors, and its place then. */
+dhow_status dhowi_run_argmax(const dhowi_call *call) {
+    dhow_device *device = call->stream->device;
+    dhow_kernel *kernel;
+    split s;
+    DHOWI_TRY(split_at(call, &s));
+    if (device->desc.kind != DHOW_DEVICE_CPU && s.n <= INT32_MAX && parts_of(device, &s) > 1)
+        return argmax_by_order(call, &s);
+    DHOWI_TRY(dhowi_op_kernel(call->op, call->in[0]->dtype, device, &kernel));
+    return launch_reduction(call, kernel, call->in[0], call->out, &s, NULL, 0);
+}
 
 dhow_status dhowi_run_gather(const dhowi_call *call) {
     dhow_tensor *x = call->in[0], *index = call->in[1], *y = call->out;

@@ -7,7 +7,8 @@
 #include "base/memory/size.h"
 #include "ops/run/rows.h"
 
-enum { SHORT = 32 }; /* as kernels/sort.k has it */
+/* As kernels/sort.k and tiles.k have it. */
+enum { SHORT = 32, TILE = 1024, MOST_OF_TILE = TILE / 4 };
 
 /* Rows of keys and their places, from which the next pass goes to the other ones. */
 typedef struct sorting {
@@ -71,6 +72,39 @@ static dhow_status merge_runs(const sorting *s, int from, int64_t run) {
     return dhowi_launch(s->call->stream, kernel, count * 4, count, args, 7, uses, 4);
 }
 
+/* The first of tiles, `size` keys of a row in all, then the first of those, as long as there is
+ * more than one tile. */
+static dhow_status find_first(const sorting *s, int *from) {
+    const int64_t count = s->call->attrs->split.count;
+    dhow_kernel *kernel;
+    DHOWI_TRY(dhowi_kernel_of(s->call->stream->device, "sort_best", s->dtype, &kernel));
+    *from = 0;
+    for (int64_t size = s->n, tiles = 2, pass = 0; tiles > 1; pass++) {
+        dhow_arg args[9];
+        dhowi_use uses[4];
+        const int64_t extents[] = {s->rows, s->n, size, count};
+        add_buffer(args, uses, 0, s->key[*from], DHOW_ACCESS_READ);
+        add_buffer(args, uses, 1, s->place[*from], DHOW_ACCESS_READ);
+        add_buffer(args, uses, 2, s->key[1 - *from], DHOW_ACCESS_WRITE);
+        add_buffer(args, uses, 3, s->place[1 - *from], DHOW_ACCESS_WRITE);
+        for (int i = 0; i < 4; i++) args[4 + i] = dhowi_arg_i64(extents[i]);
+        args[8] = dhowi_arg_i32(pass > 0);
+        DHOWI_TRY(dhowi_launch(s->call->stream, kernel, s->rows * size, s->rows * s->n, args, 9,
+                               uses, 4));
+        tiles = dhowi_ceil_div(size, TILE);
+        size = (tiles - 1) * count + DHOWI_MIN(count, size - (tiles - 1) * TILE);
+        *from = 1 - *from;
+    }
+    return DHOW_OK;
+}
+
+/* Whether a few passes over tiles do: on GPUs, of which a merge of short runs has many. */
+static bool takes_tiles(const sorting *s) {
+    const dhow_device *device = s->call->stream->device;
+    return !dhowi_device_is_host(device) && dhowi_splits_rows(device) &&
+           (s->n <= TILE || s->call->attrs->split.count <= MOST_OF_TILE);
+}
+
 static dhow_status take(const sorting *s, int from) {
     static const dhow_dtype words[] = {
         [1] = DHOW_U8, [2] = DHOW_U16, [4] = DHOW_U32, [8] = DHOW_U64};
@@ -101,6 +135,10 @@ static dhow_status run_sorting(sorting *s) {
         DHOWI_TRY(dhowi_tensor_new(s->call->stream->device, DHOW_U32, 2, shape, &s->place[i]));
     }
     DHOWI_TRY(make_keys(s));
+    if (takes_tiles(s)) {
+        DHOWI_TRY(find_first(s, &from));
+        return take(s, from);
+    }
     DHOWI_TRY(sort_runs(s));
     for (int64_t run = SHORT; run < s->n; run *= 2, from = 1 - from)
         DHOWI_TRY(merge_runs(s, from, run));
