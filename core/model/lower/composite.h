@@ -37,47 +37,8 @@ enum {
     DHOWI_LOG_SUM_EXP,
     DHOWI_SUM_SQUARE
 };
-/* Reduces the marked axes, which stay as extents of 1. */
-/* The sums of integers of a product whose operands are known to be quantised, as i32: without the
- * scales that they may have. *out is -1 where the device or the operands have no such product. */
-dhow_status dhowi_integer_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t *out);
-/* Known elements without gaps; NULL where bringing them into order is too much for the host. */
-dhow_status dhowi_known_bytes(dhowi_lowering *b, int32_t ref, const void **out);
-/* Weights of a product as i8[k, n], the sums of the columns of what they stand for as i32[1, n],
- * and what all of a column stand for beyond their bytes, i32[1, n]; -1 for nothing. */
-typedef struct dhowi_code_columns {
-    int32_t weights, sums, shifts;
-} dhowi_code_columns;
-/* Of known codes y[k, n] without gaps; out->weights stays where that is too much for the host. */
-dhow_status dhowi_make_columns(dhowi_lowering *b, int32_t y, int32_t zero, dhowi_code_columns *out);
-/* Known weights of sums of integers: codes [results][terms], or [terms][results] where `columns`.
- */
-typedef struct dhowi_code_weights {
-    int32_t codes, zero; /* zero: one number, or one for each result; -1 for none */
-    int64_t results, terms;
-    bool columns;
-    bool exact;      /* sums must lie within what f32 has exactly */
-    int32_t *shifts; /* not NULL: may become i32[results], what all weights of a result are more
-                        than those made of them, as where 8 bits do not hold them; -1 for none */
-} dhowi_code_weights;
-/* The weights less their zero points as i8 of a shape of [results][terms]; *fits is false where one
- * does not fit, or where sums may not be exact. */
-dhow_status dhowi_centre_weights(dhowi_lowering *b, const dhowi_code_weights *w,
-                                 const dhowi_tensor_desc *shape, int32_t *out, bool *fits);
-/* f32[2, results]: biases in units of the sums, and scales, that of x times those of an item, one
- * or one for each result; -1 for none. *fits is false where these are no numbers to divide by. */
-dhow_status dhowi_rows_of_sums(dhowi_lowering *b, double x_scale, int32_t scale, int32_t bias,
-                               int64_t results, int32_t *out, bool *fits);
-/* A known number, or `otherwise` for an item that is not there; false for another item. */
-bool dhowi_known_number(dhowi_lowering *b, int32_t ref, double otherwise, double *out);
-/* The transpose of a matrix, which stays known to be quantised. */
-dhow_status dhowi_turn_quantised(dhowi_lowering *b, int32_t x, int32_t *out);
 /* Says of an item what it is made of, see dhowi_item; -1 for a zero point or scale it lacks. */
 void dhowi_note_codes(dhowi_lowering *b, int32_t item, int32_t codes, int32_t zero, int32_t scale);
-/* An item that tells what weights are, and has no numbers, which integers do without; they would
- * take four times as much. */
-dhow_status dhowi_described(dhowi_lowering *b, int32_t codes, int32_t zero, int32_t scale,
-                            int32_t *out);
 /* Weights of sums of integer products: blocks of `each` rows of `inner` sums side by side. */
 typedef struct dhowi_summed {
     int64_t blocks, each, inner;
@@ -88,9 +49,8 @@ dhow_status dhowi_exact_run(dhowi_lowering *b, int32_t w, const dhowi_summed *s,
                             int64_t *run);
 /* *sum += x, as integers; *sum is -1 at first. */
 dhow_status dhowi_add_integers(dhowi_lowering *b, int32_t x, int32_t *sum);
+/* Reduces the marked axes, which stay as extents of 1. */
 dhow_status dhowi_reduce(dhowi_lowering *b, int kind, int32_t x, const bool *axes, int32_t *out);
-/* a[..., m, k] b[..., k, n] with outer extents that broadcast; bias may be -1 */
-dhow_status dhowi_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t bias, int32_t *out);
 /* x with zeros where the random numbers of a key and the node's layer say so. */
 dhow_status dhowi_dropout(dhowi_lowering *b, int32_t x, int32_t key, int32_t *out);
 /* v as a row along `axis` of a tensor of `rank` dimensions: [n] as [1, n, 1, 1]. */

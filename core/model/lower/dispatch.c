@@ -6,19 +6,6 @@
 #include "model/graph/stop.h"
 #include "model/lower/lower.h"
 
-void dhowi_keep_value(dhowi_lowering *b, int32_t ref, int32_t value) {
-    dhowi_value *v = &b->model->values[value];
-    dhowi_item *item = &b->items[ref];
-    b->model->keeps_results = true;
-    v->known = true;
-    v->tensor = item->tensor;
-    v->desc.encoding = item->desc.encoding;
-    item->value = value;
-    dhowi_handle_retain(&v->tensor->handle);
-    dhowi_storage_lend(v->tensor->storage); /* nothing makes them again */
-    atomic_store_explicit(&v->tensor->storage->frozen, true, memory_order_relaxed);
-}
-
 /* What is computed from parameters alone is kept for the next plan; what comes late once it is
  * there. */
 static dhow_status keep_known(dhowi_lowering *b, const dhowi_node *node) {
@@ -32,7 +19,7 @@ static dhow_status keep_known(dhowi_lowering *b, const dhowi_node *node) {
         if (value < 0 || ref < 0 || !dhowi_is_known(b, ref) || b->model->values[value].known)
             continue;
         dhowi_late_values *late = b->items[ref].late != 0 ? &b->late[b->items[ref].late - 1] : NULL;
-        if (late != NULL && late->parameter < 0 && late->step.out == ref &&
+        if (late != NULL && late->parameter < 0 && late->make == NULL && late->step.out == ref &&
             dhowi_storage_is_missing(b->items[ref].tensor->storage)) {
             late->value = value;
             continue;

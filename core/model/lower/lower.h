@@ -57,17 +57,22 @@ typedef struct dhowi_step {
  * in the order of the codes. */
 typedef struct dhowi_centred_codes {
     int32_t codes, zero, shifts, made;
-    int64_t results, terms; /* 0: no such weights */
+    int64_t results, terms;
     bool columns, turned;
 } dhowi_centred_codes;
+
+/* Fills in the item that the codes are made. */
+struct dhowi_lowering;
+typedef dhow_status dhowi_make_codes_fn(struct dhowi_lowering *b, const dhowi_centred_codes *codes);
 
 /* What makes known values when they are read, if they ever are: a product of integers reads the
  * codes of its weights, not what they stand for, and another plan may have packed them. Values
  * that were packed are shed, and made again for who reads them after all. */
 typedef struct dhowi_late_values {
     int32_t parameter; /* a value of the model that is read from its file; -1: */
-    dhowi_step step;   /* of known operands, unless `results` is above 0 */
+    dhowi_step step;   /* of known operands, unless there is a function: */
     int32_t value;     /* of the model, which keeps the step's result once it is made; -1 */
+    dhowi_make_codes_fn *make;
     dhowi_centred_codes centred;
 } dhowi_late_values;
 
@@ -226,9 +231,12 @@ static inline bool dhowi_is_known(const dhowi_lowering *b, int32_t ref) {
 }
 /* The values of a known item, on the CPU: whoever reads them asks here. */
 dhow_status dhowi_known_values(dhowi_lowering *b, int32_t ref, dhow_tensor **out);
-/* Fills in weights that it makes again when they were shed. */
-dhow_status dhowi_centre_codes(dhowi_lowering *b, const dhowi_centred_codes *codes);
-dhow_status dhowi_centre_later(dhowi_lowering *b, const dhowi_centred_codes *codes);
+/* A step of known operands: its results at once, or when they are read. */
+dhow_status dhowi_run_now(dhowi_lowering *b, const dhowi_step *s);
+dhow_status dhowi_run_later(dhowi_lowering *b, const dhowi_step *s);
+/* A function makes the values of such weights when they are missing. */
+dhow_status dhowi_make_later(dhowi_lowering *b, const dhowi_centred_codes *codes,
+                             dhowi_make_codes_fn *make);
 /* The values of an item are a parameter's, which is in its model's file. */
 dhow_status dhowi_read_later(dhowi_lowering *b, int32_t ref, int32_t value);
 /* Nothing in the making reads them any more, it seems. */

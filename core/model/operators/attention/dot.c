@@ -7,6 +7,7 @@
 
 #include "base/errors/planted.h"
 #include "kernel/optimise.h"
+#include "model/lower/products/products.h"
 #include "model/operators/attention/attention.h"
 
 /* ---- masks ---- */

@@ -4,6 +4,7 @@
  */
 #include "model/operators/attention/attention.h"
 
+#include "model/lower/products/products.h"
 #include "model/operators/backward/backward.h"
 #include "model/operators/nn/layer.h"
 

@@ -3,6 +3,7 @@
  * Derivatives of what takes or places elements by index. Sums over the places that name an element
  * are products with a matrix of ones and zeros: their order is fixed on every device.
  */
+#include "model/lower/products/products.h"
 #include "model/operators/backward/backward.h"
 #include "model/operators/shape/shape.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Derivatives of losses by class, see operators/nn/loss.c for what they are.
+ * Derivatives of losses by class, see operators/losses/loss.c for what they are.
  */
 #include "model/operators/backward/backward.h"
 

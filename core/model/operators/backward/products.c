@@ -2,6 +2,8 @@
  *
  * Derivatives of products.
  */
+#include "model/lower/products/products.h"
+
 #include "model/operators/backward/backward.h"
 
 dhow_status dhowi_back_matmul(dhowi_reverser *r) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory/size.h"
+#include "model/lower/products/products.h"
 #include "model/operators/math/math.h"
 
 /* A-Z, a-z, then the dimensions of an ellipsis, counted from the right. */

@@ -8,6 +8,7 @@
 
 #include "base/memory/alloc.h"
 #include "base/memory/size.h"
+#include "model/lower/products/products.h"
 #include "model/operators/math/math.h"
 
 typedef struct transform {

@@ -3,6 +3,7 @@
  * MatMul, Gemm and Det.
  */
 #include "base/memory/size.h"
+#include "model/lower/products/products.h"
 #include "model/operators/math/math.h"
 
 /* ---- integers ---- */

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "model/lower/products/products.h"
 #include "model/operators/microsoft/microsoft.h"
 
 static dhow_status heads_attribute(const dhowi_lowering *b, int64_t *heads) {

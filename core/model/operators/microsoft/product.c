@@ -3,6 +3,7 @@
  * FusedMatMul, and the forms of Gelu.
  */
 #include "model/lower/composite.h"
+#include "model/lower/products/products.h"
 #include "model/operators/microsoft/microsoft.h"
 
 /* `batch` moves the first dimension before the last; then `swapped` swaps the last two. */

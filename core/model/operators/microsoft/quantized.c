@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 
+#include "model/lower/products/products.h"
 #include "model/operators/microsoft/microsoft.h"
 #include "model/operators/nn/nn.h"
 

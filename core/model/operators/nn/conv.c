@@ -7,6 +7,7 @@
 
 #include "base/memory/size.h"
 #include "kernel/optimise.h"
+#include "model/lower/products/products.h"
 #include "model/operators/nn/nn.h"
 
 static dhow_status check_convolution(const dhowi_tensor_desc *x, const dhowi_tensor_desc *w,

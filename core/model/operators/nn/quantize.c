@@ -9,6 +9,7 @@
 #include "base/memory/alloc.h"
 #include "base/memory/size.h"
 #include "kernel/optimise.h"
+#include "model/lower/products/products.h"
 #include "model/operators/nn/nn.h"
 
 /* A scale or zero point of x: one number, one per element of an axis, or what broadcasts to x. */

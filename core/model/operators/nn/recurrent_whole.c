@@ -8,6 +8,7 @@
 
 #include "base/memory/size.h"
 #include "kernel/optimise.h"
+#include "model/lower/products/products.h"
 #include "model/operators/nn/nn.h"
 
 enum { X, W, R, BIAS, LENGTHS, STATE, CELL, PEEPHOLES };

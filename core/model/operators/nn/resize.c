@@ -9,6 +9,7 @@
 
 #include "base/memory/alloc.h"
 #include "base/memory/size.h"
+#include "model/lower/products/products.h"
 #include "model/operators/nn/nn.h"
 
 typedef enum coordinates {

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "model/lower/products/products.h"
 #include "model/operators/nn/nn.h"
 
 enum { ZEROS, BORDER, REFLECTION };

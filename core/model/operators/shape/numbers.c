@@ -7,6 +7,7 @@
 
 #include "base/memory/alloc.h"
 #include "base/memory/size.h"
+#include "model/lower/products/products.h"
 #include "model/operators/shape/shape.h"
 
 /* arg: 0 Hann, 1 Hamming, 2 Blackman, as sums of cosines */

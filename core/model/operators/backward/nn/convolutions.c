@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory/size.h"
+#include "model/lower/products/products.h"
 #include "model/operators/backward/nn/taps.h"
 #include "model/operators/nn/nn.h"
 

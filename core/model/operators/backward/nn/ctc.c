@@ -2,6 +2,7 @@
  *
  * The derivative of the CTC loss: minus the share of ways that are at a class in a step.
  */
+#include "model/lower/products/products.h"
 #include "model/operators/backward/backward.h"
 #include "model/operators/nn/nn.h"
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory/alloc.h"
+#include "model/lower/products/products.h"
 #include "model/operators/backward/backward.h"
 #include "model/operators/nn/layer.h"
 #include "model/operators/nn/nn.h"

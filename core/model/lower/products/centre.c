@@ -6,6 +6,7 @@
 
 #include "base/memory/size.h"
 #include "model/lower/composite.h"
+#include "model/lower/products/products.h"
 
 dhow_status dhowi_known_bytes(dhowi_lowering *b, int32_t item, const void **out) {
     void *data = NULL;
@@ -102,7 +103,7 @@ static void centre_block(const dhowi_centred_codes *c, const uint8_t *codes, int
     }
 }
 
-dhow_status dhowi_centre_codes(dhowi_lowering *b, const dhowi_centred_codes *c) {
+static dhow_status fill_centred(dhowi_lowering *b, const dhowi_centred_codes *c) {
     dhow_tensor *made = b->items[c->made].tensor;
     known_codes from;
     void *shifts = NULL, *to;
@@ -125,8 +126,8 @@ dhow_status dhowi_centre_codes(dhowi_lowering *b, const dhowi_centred_codes *c) 
 }
 
 static dhow_status centred(dhowi_lowering *b, const dhowi_centred_codes *codes) {
-    DHOWI_TRY(dhowi_centre_codes(b, codes));
-    return dhowi_centre_later(b, codes);
+    DHOWI_TRY(fill_centred(b, codes));
+    return dhowi_make_later(b, codes, fill_centred);
 }
 
 dhow_status dhowi_make_columns(dhowi_lowering *b, int32_t y, int32_t zero,

@@ -11,6 +11,7 @@
 #include "base/memory/size.h"
 #include "kernel/optimise.h"
 #include "model/lower/composite.h"
+#include "model/lower/products/products.h"
 
 /* The outer extents of both operands, broadcast; then each operand repeated to them. */
 static dhow_status broadcast_outer(dhowi_lowering *b, int32_t *x, int32_t *y) {

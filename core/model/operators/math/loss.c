@@ -5,7 +5,7 @@
  */
 #include <inttypes.h>
 
-#include "model/operators/nn/nn.h"
+#include "model/operators/math/math.h"
 
 typedef struct loss {
     int32_t classes; /* [n, 1, ...], i64, of ignored targets 0 */
