@@ -25,10 +25,15 @@ done | LC_ALL=C sort -t '|' -k 1,1 >"$list"
 
 # A text as an array of numbers, since string literals have a length limit; the include of k.h is blanked, because the
 # header goes in front, and a header that lies beside the text takes the place of its include. Lines that are comments stay
-# as empty ones, so that compilers count right, and lines begin and go on without spaces: a third of the bytes.
+# as empty ones, so that compilers count right, and lines begin and go on without spaces, as they do around most operators
+# and behind commas: two fifths of the bytes.
 bytes() {
     awk -v folder="$(dirname "$1")" '
-        function put(line) {
+        BEGIN {
+            operators = split("= == != <= >= += \\&\\& < : ;", tight, " ")
+            split("[ ]=[ ]#[ ]==[ ]#[ ]!=[ ]#[ ]<=[ ]#[ ]>=[ ]#[ ][+]=[ ]#[ ]&&[ ]#[ ]<[ ]#[ ]:[ ]#;[ ]", spaced, "#")
+        }
+        function put(line,    i) {
             if (inside) {
                 if (line !~ /\*\//) { print ""; return }
                 sub(/^.*\*\//, "", line)
@@ -37,6 +42,11 @@ bytes() {
             sub(/^[ \t]+/, "", line)
             if (line ~ /^\/\*/ && line !~ /\*\//) { inside = 1; line = "" }
             if (line ~ /^\/\*.*\*\/$/) line = ""
+            if (line !~ /"/ && line !~ /^#/) {
+                sub(/[ \t]*\/\*[^*]*\*\/$/, "", line)
+                gsub(/, /, ",", line)
+                for (i = 1; i <= operators; i++) gsub(spaced[i], tight[i], line)
+            }
             if (line ~ /\\$/) sub(/[ \t]*\\$/, " \\", line)
             print line
         }
