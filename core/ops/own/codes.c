@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Weights of 4 or 8 bits; encodings.
+ */
+#include "ops/own/own.h"
+
+/* Inputs are a, w, scales and, if given, zero points as packed bytes, zero points as numbers, bias.
+ * attrs->split: n, inner = k, `count` blocks of 2^stride codes of `taps` bits. */
+static void add_nbits(dhowi_own_launch *l, const dhowi_call *call) {
+    const dhowi_axis_split *r = &call->attrs->split;
+    dhowi_add_tensor(l, call->in[1], DHOW_ACCESS_READ);
+    dhowi_add_tensor(l, call->in[2], DHOW_ACCESS_READ);
+    dhowi_add_tensor(l, call->in[call->in[3] != NULL ? 3 : 1], DHOW_ACCESS_READ);
+    dhowi_add_tensor(l, call->in[call->in[4] != NULL ? 4 : 2], DHOW_ACCESS_READ);
+    l->span = DHOWI_MAX(l->span, r->n * r->inner);
+}
+
+static void add_nbits_values(dhowi_own_launch *l, const dhowi_call *call) {
+    const dhowi_axis_split *r = &call->attrs->split;
+    DHOWI_ADD_VALUES(l, r->n, r->inner, r->count);
+    l->args[l->arg_count++] = dhowi_arg_i32((int32_t)r->stride);
+    l->args[l->arg_count++] = dhowi_arg_i32((int32_t)r->taps);
+    l->args[l->arg_count++] = dhowi_arg_i32(call->in[3] != NULL ? 1 : call->in[4] != NULL ? 2 : 0);
+}
+
+/* Unpacks w into the second result, [n][k], and multiplies by that. */
+static dhow_status run_unpacked(const dhowi_call *call, int64_t rows) {
+    const dhowi_axis_split *r = &call->attrs->split;
+    dhow_kernel *kernel;
+    dhowi_own_launch l = {0};
+    DHOWI_TRY(dhowi_kernel_of(call->stream->device, "unpack_nbits", call->in[0]->dtype, &kernel));
+    add_nbits(&l, call);
+    dhowi_add_tensor(&l, call->second, DHOW_ACCESS_WRITE);
+    add_nbits_values(&l, call);
+    DHOWI_TRY(dhowi_run_launch(call, &l, kernel, r->n * r->inner));
+    const dhowi_gemm g = {.op = call->op, /* whose kernel is that of products */
+                          .m = rows,
+                          .n = r->n,
+                          .k = r->inner,
+                          .batch = 1,
+                          .a_row = r->inner,
+                          .a_col = 1,
+                          .b_row = 1,
+                          .b_col = r->inner,
+                          .a = call->in[0],
+                          .b = call->second,
+                          .bias = call->in[5],
+                          .inside = call->inside,
+                          .c = call->out};
+    return dhowi_gemm_run(call->stream, &g);
+}
+
+dhow_status dhowi_run_matmul_nbits(const dhowi_call *call) {
+    const int64_t n = call->attrs->split.n, rows = call->out->count / n;
+    dhow_kernel *kernel;
+    dhowi_own_launch l = {0};
+    if (call->second != NULL) return run_unpacked(call, rows);
+    dhowi_add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
+    add_nbits(&l, call);
+    dhowi_add_tensor(&l, call->in[call->in[5] != NULL ? 5 : 2], DHOW_ACCESS_READ);
+    dhowi_add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    DHOWI_ADD_VALUES(&l, rows);
+    add_nbits_values(&l, call);
+    l.args[l.arg_count++] = dhowi_arg_i32(call->in[5] != NULL);
+    DHOWI_TRY(dhowi_kernel_of(call->stream->device, "matmul_nbits", call->in[0]->dtype, &kernel));
+    return dhowi_run_launch(call, &l, kernel,
+                            dhowi_work_of(call->out->count, call->attrs->split.inner));
+}
+
+/* Inputs are what the kernel takes, in its order. */
+static dhow_status run_codes(const dhowi_call *call, uint32_t inputs) {
+    dhowi_own_launch l = {0};
+    for (uint32_t i = 0; i < inputs; i++) dhowi_add_tensor(&l, call->in[i], DHOW_ACCESS_READ);
+    dhowi_add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    DHOWI_ADD_VALUES(&l, call->out->count);
+    return dhowi_run_own(call, &l, call->out->count);
+}
+
+dhow_status dhowi_run_decode(const dhowi_call *call) { return run_codes(call, 2); }
+
+dhow_status dhowi_run_encode(const dhowi_call *call) { return run_codes(call, 3); }
