@@ -129,13 +129,15 @@ const char *dhowi_onnx_type_name(int32_t type);
 /* dtype, as held(), shape and size of a tensor, checked: CORRUPT, UNSUPPORTED. */
 dhow_status dhowi_onnx_tensor_check(const dhowi_onnx_tensor *t, dhow_dtype *out_dtype,
                                     int64_t *out_count, uint64_t *out_bytes);
-/* Whether the other file that holds a tensor's elements is there and large enough, which is asked
- * before memory is taken for them. */
-dhow_status dhowi_onnx_tensor_find(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t);
+/* Whether another file that holds a tensor's elements is there and large enough, which is asked
+ * before memory is taken for them, and when it was last written to: it must not be since. */
+dhow_status dhowi_onnx_tensor_find(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t,
+                                   int64_t written[2]);
 /* Copies the elements to `to`, which holds as many bytes as check() returned. `file` may be NULL
- * for tensors that have no external data. */
+ * for tensors that have no external data. `since` is what find() told of another file; NULL: it is
+ * read once. */
 dhow_status dhowi_onnx_tensor_read(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t,
-                                   void *to);
+                                   const int64_t since[2], void *to);
 
 /* Opens a file beneath `folder` for reading: no `..`, no absolute path, no link of any kind. */
 dhow_status dhowi_onnx_open_external(const char *folder, dhowi_slice location, int *out_fd,

@@ -160,6 +160,17 @@ static dhow_status read_typed(const dhowi_onnx_tensor *t, dhow_dtype dtype, int6
                       NAMED(t->name), n, count);
 }
 
+/* Of a file whose weights were read before, perhaps, and packed. */
+static dhow_status check_unwritten(const dhowi_onnx_tensor *t, int fd, const int64_t since[2]) {
+    int64_t written[2];
+    dhowi_onnx_written(fd, written);
+    if (written[0] == since[0] && written[1] == since[1]) return DHOW_OK;
+    return dhowi_fail(DHOW_CORRUPT,
+                      "tensor '%.*s': the file was written to while it was in use; load the model "
+                      "again",
+                      NAMED(t->name));
+}
+
 /* ---- external data ---- */
 
 /* Opens the file, and looks at its size. */
@@ -189,12 +200,13 @@ static dhow_status open_external(const dhowi_onnx_file *file, const dhowi_onnx_t
 }
 
 static dhow_status read_external(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t,
-                                 uint64_t bytes, void *to) {
+                                 const int64_t since[2], uint64_t bytes, void *to) {
     int fd;
     char where[96];
     (void)dhowi_copy_text(where, sizeof where, "external data");
     DHOWI_TRY(open_external(file, t, bytes, &fd));
     dhow_status status = dhowi_file_read(fd, where, t->offset, to, bytes);
+    if (status == DHOW_OK && since != NULL) status = check_unwritten(t, fd, since);
     (void)close(fd);
     if (status == DHOW_OK) return DHOW_OK;
     return dhowi_fail_prefix(status, "tensor '%.*s', external data '%.*s'", NAMED(t->name),
@@ -211,13 +223,7 @@ static dhow_status read_raw(const dhowi_onnx_file *file, const dhowi_onnx_tensor
     }
     dhow_status status = dhowi_file_read(file->fd, file->name, (uint64_t)(t->raw.data - file->data),
                                          to, t->raw.length);
-    int64_t written[2];
-    dhowi_onnx_written(file->fd, written);
-    if (status == DHOW_OK && (written[0] != file->written[0] || written[1] != file->written[1]))
-        return dhowi_fail(DHOW_CORRUPT,
-                          "tensor '%.*s': the file was written to while it was in use; load the "
-                          "model again",
-                          NAMED(t->name));
+    if (status == DHOW_OK) return check_unwritten(t, file->fd, file->written);
     if (status != DHOW_CORRUPT) return status;
     return dhowi_fail(DHOW_CORRUPT,
                       "tensor '%.*s': the file was cut short while it was in use; load the model "
@@ -225,7 +231,8 @@ static dhow_status read_raw(const dhowi_onnx_file *file, const dhowi_onnx_tensor
                       NAMED(t->name));
 }
 
-dhow_status dhowi_onnx_tensor_find(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t) {
+dhow_status dhowi_onnx_tensor_find(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t,
+                                   int64_t written[2]) {
     dhow_dtype dtype;
     int64_t count;
     uint64_t bytes;
@@ -233,15 +240,16 @@ dhow_status dhowi_onnx_tensor_find(const dhowi_onnx_file *file, const dhowi_onnx
     DHOWI_TRY(dhowi_onnx_tensor_check(t, &dtype, &count, &bytes));
     if (!t->external || bytes == 0) return DHOW_OK;
     DHOWI_TRY(open_external(file, t, stored_bytes(t->type, count), &fd));
+    dhowi_onnx_written(fd, written);
     (void)close(fd);
     return DHOW_OK;
 }
 
 /* The elements as the file has them. */
 static dhow_status read_words(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t,
-                              dhow_dtype dtype, int64_t count, void *to) {
+                              const int64_t since[2], dhow_dtype dtype, int64_t count, void *to) {
     const uint64_t bytes = stored_bytes(t->type, count);
-    if (t->external) return read_external(file, t, bytes, to);
+    if (t->external) return read_external(file, t, since, bytes, to);
     if (t->raw.data == NULL) return read_typed(t, dtype, word_count(t->type, count), to);
     if (t->raw.length != bytes) {
         return dhowi_fail(DHOW_CORRUPT,
@@ -252,13 +260,13 @@ static dhow_status read_words(const dhowi_onnx_file *file, const dhowi_onnx_tens
 }
 
 dhow_status dhowi_onnx_tensor_read(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t,
-                                   void *to) {
+                                   const int64_t since[2], void *to) {
     dhow_dtype dtype;
     int64_t count;
     uint64_t bytes;
     DHOWI_TRY(dhowi_onnx_tensor_check(t, &dtype, &count, &bytes));
     if (bytes == 0) return DHOW_OK;
-    DHOWI_TRY(read_words(file, t, dtype, count, to));
+    DHOWI_TRY(read_words(file, t, since, dtype, count, to));
     unpack(t->type, count, to);
     if (dtype == DHOW_BOOL) {
         for (int64_t i = 0; i < count; i++) ((uint8_t *)to)[i] = ((uint8_t *)to)[i] != 0;

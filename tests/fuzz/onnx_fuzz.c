@@ -60,7 +60,7 @@ static void read_initializers(const dhowi_onnx_file *file) {
         if (dhowi_onnx_tensor_check(t, &dtype, &count, &bytes) != DHOW_OK) continue;
         if (t->external || bytes > (uint64_t)file->bytes * 8) continue;
         void *to = dhowi_alloc(bytes + 1);
-        if (to != NULL && dhowi_onnx_tensor_read(file, t, to) != DHOW_OK &&
+        if (to != NULL && dhowi_onnx_tensor_read(file, t, NULL, to) != DHOW_OK &&
             dhow_last_error()[0] == '\0')
             abort();
         dhowi_free(to);

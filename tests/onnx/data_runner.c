@@ -54,7 +54,7 @@ static int numbers_of(dhow_device *device, const dhowi_onnx_tensor *t, dhow_datu
     dhow_tensor *tensor = NULL;
     dhow_status status = dhowi_onnx_tensor_check(t, &dtype, &count, &bytes);
     char *values = status == DHOW_OK ? malloc(bytes + 1) : NULL;
-    if (values != NULL) status = dhowi_onnx_tensor_read(NULL, t, values);
+    if (values != NULL) status = dhowi_onnx_tensor_read(NULL, t, NULL, values);
     if (values != NULL && status == DHOW_OK)
         status = dhow_tensor_from_data(device, dtype, t->rank, t->shape, values, &tensor);
     if (status == DHOW_OK) status = dhow_datum_of_tensor(tensor, out);

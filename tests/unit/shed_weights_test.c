@@ -14,9 +14,16 @@
 TestSuite(shed_weights, .init = set_up, .fini = tear_down, .timeout = 120);
 
 enum { CHANNELS = 128, TERMS = CHANNELS * 9, COLUMNS = 16, INNER = 640, ONNX_F32 = 1, ONNX_U8 = 2 };
-static char g_path[64];
+static char g_path[64], g_weights[64]; /* the model; a further file, "" where there is none */
 
 static float weight_at(int64_t i) { return (float)(i * 37 % 101 - 50) / 256; }
+
+static void write_file(const char *path, const void *data, size_t length) {
+    FILE *f = fopen(path, "wb");
+    cr_assert_not_null(f);
+    cr_assert_eq(fwrite(data, 1, length, f), length);
+    cr_assert_eq(fclose(f), 0);
+}
 
 static void put_tensor(bytes *graph, const char *name, int64_t type, uint32_t rank,
                        const int64_t *shape, const void *data, size_t length) {
@@ -24,8 +31,16 @@ static void put_tensor(bytes *graph, const char *name, int64_t type, uint32_t ra
     for (uint32_t i = 0; i < rank; i++) put_number(&t, 1, (uint64_t)shape[i]);
     put_number(&t, 2, (uint64_t)type);
     put_text(&t, 8, name);
-    put_raw(&raw, data, length);
-    put_message(&t, 9, &raw);
+    if (g_weights[0] != '\0' && strcmp(name, "w") == 0) {
+        write_file(g_weights, data, length);
+        put_text(&raw, 1, "location");
+        put_text(&raw, 2, strrchr(g_weights, '/') + 1);
+        put_message(&t, 13, &raw);
+        put_number(&t, 14, 1);
+    } else {
+        put_raw(&raw, data, length);
+        put_message(&t, 9, &raw);
+    }
     put_message(graph, GRAPH_INITIALIZER, &t);
 }
 
@@ -44,10 +59,7 @@ static void put_values(bytes *graph, const int64_t *shape) {
 static void write_model(bytes *graph) {
     bytes file = model_of(16, graph);
     (void)snprintf(g_path, sizeof g_path, "/tmp/dhow-shed-%d.onnx", (int)getpid());
-    FILE *f = fopen(g_path, "wb");
-    cr_assert_not_null(f);
-    cr_assert_eq(fwrite(file.data, 1, file.length, f), file.length);
-    cr_assert_eq(fclose(f), 0);
+    write_file(g_path, file.data, file.length);
     bytes_free(&file);
 }
 
@@ -185,12 +197,22 @@ Test(shed_weights, a_copy_of_a_model_has_its_weights) {
     (void)unlink(g_path);
 }
 
-Test(shed_weights, a_file_that_was_written_to_is_told_of) {
+static void use_further_file(void) {
+    (void)snprintf(g_weights, sizeof g_weights, "/tmp/dhow-shed-%d.bin", (int)getpid());
+}
+
+Test(shed_weights, weights_in_a_further_file_are_read_again) {
+    use_further_file();
     write_convolution();
+    expect_unchanged(false);
+    (void)unlink(g_weights);
+}
+
+static void expect_told_of(const char *path) {
     dhow_model *m = load();
     dhow_model_parameter_info info = DHOW_INIT(dhow_model_parameter_info);
     dhow_tensor_release(run(m, false, 5));
-    FILE *f = fopen(g_path, "r+b");
+    FILE *f = fopen(path, "r+b");
     cr_assert_not_null(f);
     cr_assert_eq(fseek(f, -4096, SEEK_END), 0);
     cr_assert_eq(fputc(1, f), 1);
@@ -202,6 +224,18 @@ Test(shed_weights, a_file_that_was_written_to_is_told_of) {
                        "%s", dhow_last_error());
     dhow_tensor_release(run(m, false, 5)); /* what is packed is whole */
     dhow_model_release(m);
+    (void)unlink(path);
+}
+
+Test(shed_weights, a_file_that_was_written_to_is_told_of) {
+    write_convolution();
+    expect_told_of(g_path);
+}
+
+Test(shed_weights, a_further_file_that_was_written_to_is_told_of) {
+    use_further_file();
+    write_convolution();
+    expect_told_of(g_weights);
     (void)unlink(g_path);
 }
 

@@ -32,6 +32,7 @@ typedef struct dhowi_value {
     bool known;                      /* a parameter, or computed from parameters alone */
     _Atomic bool keyed;              /* an input whose values decide the plan */
     const dhowi_onnx_tensor *source; /* in the file, unless it was replaced */
+    int64_t written[2];              /* when that file was last, see dhowi_onnx_tensor_find() */
     dhow_tensor *tensor;             /* on the CPU */
     dhow_tensor *resident;           /* on the model's device, where that is another */
     /* The same as 16-bit floats, of a model that computes in them, see dhowi_model_half(). */

@@ -12,11 +12,14 @@
 /* Without its values. */
 static dhow_status make_tensor(dhow_model *m, dhowi_value *v) {
     dhow_tensor *made;
+    const dhow_status there = dhowi_onnx_tensor_find(m->file, v->source, v->written);
+    if (there != DHOW_OK) return dhowi_fail_prefix(there, "%s", m->name);
     DHOWI_TRY(dhowi_tensor_new(m->context->cpu, v->desc.dtype, v->desc.rank, v->desc.shape, &made));
     (void)dhowi_copy_text(made->storage->label, sizeof made->storage->label,
                           v->name != NULL ? v->name : "");
     dhowi_storage_expect(made->storage);
     v->tensor = made;
+    if (v->source->external) m->external_bytes += dhowi_tensor_bytes(made);
     return DHOW_OK;
 }
 
@@ -25,9 +28,8 @@ static dhow_status read_values(dhow_model *m, dhowi_value *v) {
     void *data;
     dhowi_storage_written(storage);
     dhow_status status = dhow_tensor_host_ptr(v->tensor, &data);
-    if (status == DHOW_OK) status = dhowi_onnx_tensor_read(m->file, v->source, data);
+    if (status == DHOW_OK) status = dhowi_onnx_tensor_read(m->file, v->source, v->written, data);
     if (status == DHOW_OK) {
-        if (v->source->external) m->external_bytes += dhowi_tensor_bytes(v->tensor);
         atomic_store_explicit(&storage->frozen, true, memory_order_relaxed);
         return DHOW_OK;
     }
@@ -44,9 +46,8 @@ static uint64_t bytes_of(const dhowi_tensor_desc *desc) {
                : 0;
 }
 
-/* Not those of further files, which would have to be found again. */
 static bool is_read_again(const dhowi_value *v) {
-    return v->source != NULL && !v->source->external && bytes_of(&v->desc) >= dhowi_least_shed;
+    return v->source != NULL && bytes_of(&v->desc) >= dhowi_least_shed;
 }
 
 dhow_status dhowi_model_tensor_later(dhow_model *m, dhowi_value *v, dhow_tensor **out,
@@ -65,10 +66,6 @@ dhow_status dhowi_model_read(dhow_model *m, dhowi_value *v) {
 
 dhow_status dhowi_model_tensor(dhow_model *m, dhowi_value *v, dhow_tensor **out) {
     *out = NULL;
-    if (v->tensor == NULL && v->source->external) {
-        dhow_status there = dhowi_onnx_tensor_find(m->file, v->source);
-        if (there != DHOW_OK) return dhowi_fail_prefix(there, "%s", m->name);
-    }
     if (v->tensor == NULL) DHOWI_TRY(make_tensor(m, v));
     DHOWI_TRY(dhowi_model_read(m, v));
     dhowi_storage_lend(v->tensor->storage);

@@ -19,7 +19,7 @@ static dhow_status from_attribute(dhowi_lowering *b, const dhowi_onnx_tensor *t,
     DHOWI_TRY(dhowi_onnx_tensor_check(t, &dtype, &count, &bytes));
     DHOWI_TRY(dhowi_tensor_new(b->model->context->cpu, dtype, t->rank, t->shape, &tensor));
     dhow_status status = dhow_tensor_host_ptr(tensor, &data);
-    if (status == DHOW_OK) status = dhowi_onnx_tensor_read(b->model->file, t, data);
+    if (status == DHOW_OK) status = dhowi_onnx_tensor_read(b->model->file, t, NULL, data);
     if (status == DHOW_OK) status = dhowi_known(b, tensor, -1, out);
     if (status == DHOW_OK) b->items[*out].desc.encoding = dhowi_onnx_encoding(t->type);
     dhow_tensor_release(tensor);
