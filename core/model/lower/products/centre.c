@@ -89,16 +89,47 @@ static void sum_columns(const known_codes *from, int64_t k, int64_t n, int32_t *
 
 enum { SIDE_BY_SIDE = 64 }; /* results at a time, whose codes lie beside one another */
 
-/* The low 8 bits are enough: what is taken off leaves i8. */
+/* Compilers make vectors of loops over so many. The low 8 bits are enough: what is taken off
+ * leaves i8. */
+static void take_off(const uint8_t *codes, int64_t count, const uint8_t *taken, uint8_t *to) {
+    if (count == SIDE_BY_SIDE) {
+        for (int k = 0; k < SIDE_BY_SIDE; k++) to[k] = (uint8_t)(codes[k] - taken[k]);
+        return;
+    }
+    for (int64_t k = 0; k < count; k++) to[k] = (uint8_t)(codes[k] - taken[k]);
+}
+
+/* From [terms][results] to [results][terms], a square at a time, which the caches hold. */
+static void turn_block(const dhowi_centred_codes *c, const uint8_t *codes, int64_t first,
+                       int64_t count, const uint8_t *taken, uint8_t *to) {
+    uint8_t line[SIDE_BY_SIDE], square[SIDE_BY_SIDE][SIDE_BY_SIDE];
+    for (int64_t term = 0; term < c->terms; term += SIDE_BY_SIDE) {
+        const int64_t terms = DHOWI_MIN(c->terms - term, (int64_t)SIDE_BY_SIDE);
+        for (int64_t i = 0; i < terms; i++) {
+            take_off(codes + (term + i) * c->results + first, count, taken, line);
+            for (int64_t r = 0; r < count; r++) square[r][i] = line[r];
+        }
+        for (int64_t r = 0; r < count; r++)
+            memcpy(to + (first + r) * c->terms + term, square[r], (size_t)terms);
+    }
+}
+
 static void centre_block(const dhowi_centred_codes *c, const uint8_t *codes, int64_t first,
                          int64_t count, const uint8_t *taken, uint8_t *to) {
-    for (int64_t i = 0; i < (c->columns ? c->terms : count); i++) {
-        for (int64_t k = 0; k < (c->columns ? count : c->terms); k++) {
-            const int64_t r = c->columns ? k : i, term = c->columns ? i : k,
-                          by_term = term * c->results + first + r,
-                          by_result = (first + r) * c->terms + term;
-            to[c->turned || !c->columns ? by_result : by_term] =
-                (uint8_t)(codes[c->columns ? by_term : by_result] - taken[r]);
+    if (c->columns && c->turned) {
+        turn_block(c, codes, first, count, taken, to);
+        return;
+    }
+    for (int64_t term = 0; c->columns && term < c->terms; term++) {
+        const int64_t at = term * c->results + first;
+        take_off(codes + at, count, taken, to + at);
+    }
+    for (int64_t r = 0; !c->columns && r < count; r++) {
+        uint8_t own[SIDE_BY_SIDE];
+        memset(own, taken[r], sizeof own);
+        for (int64_t term = 0; term < c->terms; term += SIDE_BY_SIDE) {
+            const int64_t at = (first + r) * c->terms + term;
+            take_off(codes + at, DHOWI_MIN(c->terms - term, (int64_t)SIDE_BY_SIDE), own, to + at);
         }
     }
 }
@@ -161,24 +192,60 @@ dhow_status dhowi_make_columns(dhowi_lowering *b, int32_t y, int32_t zero,
                                              .columns = true});
 }
 
-/* Whether i8 holds the weights of results from the first, `taken` off their codes, and sums are as
- * wanted. */
+/* The range of codes side by side, what is taken off each away, and the sums of their sizes. */
+typedef struct spread {
+    int16_t low[SIDE_BY_SIDE], high[SIDE_BY_SIDE];
+    int32_t size[SIDE_BY_SIDE];
+} spread;
+
+/* `sign` is 128 for i8, whose codes then begin at 0, as what is taken off them has to. */
+static void add_line(spread *s, const uint8_t *codes, int64_t count, uint8_t sign,
+                     const int16_t *taken) {
+    uint8_t line[SIDE_BY_SIDE];
+    if (count < SIDE_BY_SIDE) {
+        for (int k = 0; k < SIDE_BY_SIDE; k++) line[k] = (uint8_t)(taken[k] ^ sign); /* 0 */
+        memcpy(line, codes, (size_t)count);
+        codes = line;
+    }
+    for (int k = 0; k < SIDE_BY_SIDE; k++) {
+        const int16_t value = (int16_t)((codes[k] ^ sign) - taken[k]);
+        s->low[k] = DHOWI_MIN(s->low[k], value);
+        s->high[k] = DHOWI_MAX(s->high[k], value);
+        s->size[k] += value < 0 ? -value : value;
+    }
+}
+
+/* Whether i8 holds such weights, and their sums are as wanted. */
+static bool are_weights(const dhowi_code_weights *w, const spread *s, int first, int count) {
+    enum { MOST_CENTRED = 255, EXACT_IN_F32 = 1 << 24 };
+    int64_t size = 0;
+    bool fits = true;
+    for (int k = first; k < first + count; k++) {
+        fits = fits && s->low[k] >= INT8_MIN && s->high[k] <= INT8_MAX;
+        size += s->size[k];
+    }
+    return fits && (!w->exact || size * MOST_CENTRED < EXACT_IN_F32);
+}
+
+/* Of results from the first, `taken` off their codes. */
 static void check_block(const dhowi_code_weights *w, const known_codes *from, int64_t first,
                         int64_t count, const int32_t *taken, bool *fits) {
-    enum { MOST_CENTRED = 255, EXACT_IN_F32 = 1 << 24 };
-    int64_t sums[SIDE_BY_SIDE] = {0};
-    for (int64_t r = 0; r < count; r++) fits[r] = true;
-    for (int64_t i = 0; i < (w->columns ? w->terms : count); i++) {
-        for (int64_t k = 0; k < (w->columns ? count : w->terms); k++) {
-            const int64_t r = w->columns ? k : i,
-                          at = w->columns ? i * w->results + first + k : (first + i) * w->terms + k;
-            const int32_t value = byte_at(from->dtype, from->codes, at) - taken[r];
-            fits[r] = fits[r] && value >= INT8_MIN && value <= INT8_MAX;
-            sums[r] += value < 0 ? -value : value;
-        }
+    const uint8_t *codes = from->codes, sign = from->dtype == DHOW_I8 ? 128 : 0;
+    int16_t off[SIDE_BY_SIDE] = {0};
+    spread s = {{0}, {0}, {0}};
+    for (int64_t r = 0; r < count; r++) off[r] = (int16_t)(taken[r] + sign);
+    for (int64_t i = 0; w->columns && i < w->terms; i++)
+        add_line(&s, codes + i * w->results + first, count, sign, off);
+    for (int64_t r = 0; w->columns && r < count; r++) fits[r] = are_weights(w, &s, (int)r, 1);
+    for (int64_t r = 0; !w->columns && r < count; r++) {
+        int16_t own[SIDE_BY_SIDE];
+        for (int k = 0; k < SIDE_BY_SIDE; k++) own[k] = off[r];
+        s = (spread){{0}, {0}, {0}};
+        for (int64_t i = 0; i < w->terms; i += SIDE_BY_SIDE)
+            add_line(&s, codes + (first + r) * w->terms + i,
+                     DHOWI_MIN(w->terms - i, (int64_t)SIDE_BY_SIDE), sign, own);
+        fits[r] = are_weights(w, &s, 0, SIDE_BY_SIDE);
     }
-    for (int64_t r = 0; r < count; r++)
-        fits[r] = fits[r] && (!w->exact || sums[r] * MOST_CENTRED < EXACT_IN_F32);
 }
 
 static dhow_status new_shifts(dhowi_lowering *b, int64_t results, int32_t *out, int32_t **numbers) {
