@@ -60,6 +60,8 @@ static dhow_status make_values(dhowi_lowering *b, const dhowi_late_values *late)
     const dhow_status status = dhowi_run_now(b, &late->step);
     (void)dhowi_sink_set(sink);
     if (status == DHOW_OK && late->value >= 0) dhowi_keep_value(b, late->step.out, late->value);
+    for (uint32_t i = 0; i < DHOWI_OP_MAX_INPUTS; i++) /* whom else they serve makes them again */
+        if (late->step.in[i] >= 0) dhowi_shed_known(b, late->step.in[i]);
     return status;
 }
 
