@@ -280,19 +280,16 @@ void dhowi_storage_expect(dhowi_storage *s) {
 
 void dhowi_storage_shed(dhowi_storage *s) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)s->host,
-                    from = (begin + page - 1) / page * page,
-                    to = (begin + (uintptr_t)s->bytes) / page * page;
+                    end = begin + (uintptr_t)s->bytes;
+    uintptr_t from = (begin + page - 1) / page * page, to = end / page * page;
     if (s->pool == NULL || s->host == NULL || s->pinned_by != NULL || s->registered ||
         s->device != s->device->context->cpu || dhowi_storage_is_missing(s) ||
         atomic_load_explicit(&s->lent, memory_order_relaxed))
         return;
+    if (from >= to) from = to = end; /* no whole page */
     if (from < to && madvise((void *)from, to - from, MADV_DONTNEED) != 0) return;
     /* What is left at the ends is no number: nobody takes it for one by mistake. */
-    if (from < to) {
-        memset(s->host, 0xff, from - begin);
-        memset((void *)to, 0xff, begin + (uintptr_t)s->bytes - to);
-    } else {
-        memset(s->host, 0xff, (size_t)s->bytes);
-    }
+    memset(s->host, 0xff, from - begin);
+    memset((void *)to, 0xff, end - to);
     dhowi_storage_expect(s);
 }

@@ -10,6 +10,7 @@
 
 #include "model/graph/model.h"
 #include "onnx_fixture.h"
+#include "onnx_text.h"
 
 TestSuite(shed_weights, .init = set_up, .fini = tear_down, .timeout = 120);
 
@@ -237,6 +238,31 @@ Test(shed_weights, a_further_file_that_was_written_to_is_told_of) {
     write_convolution();
     expect_told_of(g_weights);
     (void)unlink(g_path);
+}
+
+/* What a loop's body computes of constants is lowered in each round, and kept of one. */
+Test(shed_weights, what_rounds_of_a_loop_dequantise_is_kept_once) {
+    dhow_memory_stats before = DHOW_INIT(dhow_memory_stats), after = before;
+    bytes graph = graph_of_text(
+        "input x 8; ints c 1 2 3 4 5 6 7 8; node Cast q c -> k to=3; floats s 1; ints e; "
+        "node Reshape r s e -> t; number n 3; node Loop l n - x -> y body={input i; input g; "
+        "input v; node DequantizeLinear d k t -> w; node Mul m v w -> u; "
+        "node Identity j g -> h; output h; output u}; output y");
+    bytes file = model_of(16, &graph);
+    const int64_t shape[] = {8};
+    dhow_model *m;
+    dhow_tensor *x, *y;
+    OK(dhow_memory_get_stats(g_cpu, &before));
+    OK(load_bytes(&file, &m));
+    OK(dhow_tensor_full(g_cpu, DHOW_F32, 1, shape, 1, &x));
+    OK(dhow_model_run(m, NULL, &x, 1, &y, 1));
+    dhow_tensor_release(x);
+    dhow_tensor_release(y);
+    dhow_model_release(m);
+    bytes_free(&file);
+    OK(dhow_memory_get_stats(g_cpu, &after));
+    cr_expect_eq(after.live, before.live, "%llu bytes live on",
+                 (unsigned long long)(after.live - before.live));
 }
 
 /* ---- several devices ---- */

@@ -37,17 +37,13 @@ static dhow_status read_values(dhow_model *m, dhowi_value *v) {
     return dhowi_fail_prefix(status, "%s", m->name);
 }
 
-static uint64_t bytes_of(const dhowi_tensor_desc *desc) {
+static bool is_read_again(const dhowi_value *v) {
+    dhow_dtype dtype;
     int64_t count;
     uint64_t bytes;
-    return dhowi_shape_check("parameter", desc->dtype, desc->rank, desc->shape, &count, &bytes) ==
-                   DHOW_OK
-               ? bytes
-               : 0;
-}
-
-static bool is_read_again(const dhowi_value *v) {
-    return v->source != NULL && bytes_of(&v->desc) >= dhowi_least_shed;
+    return v->source != NULL &&
+           dhowi_onnx_tensor_check(v->source, &dtype, &count, &bytes) == DHOW_OK &&
+           bytes >= dhowi_least_shed;
 }
 
 dhow_status dhowi_model_tensor_later(dhow_model *m, dhowi_value *v, dhow_tensor **out,
@@ -103,8 +99,7 @@ static dhow_status move(dhow_model *m, dhowi_value *v) {
     bool later;
     DHOWI_TRY(dhowi_model_tensor_later(m, v, &host, &later));
     dhow_tensor *source = dhowi_model_source(m, v, host);
-    later = later && source == host;
-    if (later) DHOWI_TRY(dhowi_model_read(m, v));
+    if (source == host) DHOWI_TRY(dhowi_model_read(m, v));
     const dhow_status status = dhow_tensor_to(source, m->device, &v->resident);
     if (status != DHOW_OK)
         return dhowi_fail_prefix(status, "parameter '%.64s'", v->name != NULL ? v->name : "");

@@ -10,6 +10,7 @@
 void dhowi_keep_value(dhowi_lowering *b, int32_t ref, int32_t value) {
     dhowi_value *v = &b->model->values[value];
     dhowi_item *item = &b->items[ref];
+    if (v->known) return; /* of an earlier round of a loop */
     b->model->keeps_results = true;
     v->known = true;
     v->tensor = item->tensor;

@@ -126,9 +126,12 @@ static dhow_status blame(const dhow_device *device, const dhowi_node *node, dhow
 typedef struct weights {
     dhowi_lowering *b;
     const dhowi_step *step;
-    uint64_t handle; /* that is looked for in a command */
-    bool found;
 } weights;
+
+typedef struct search {
+    uint64_t handle;
+    bool found;
+} search;
 
 static bool has_weights(const dhowi_maker *k, const dhowi_step *s, int i) {
     return k->m->device == k->m->context->cpu && s->in[i] >= 0 && dhowi_is_known(k->b, s->in[i]) &&
@@ -146,9 +149,9 @@ static dhow_status make_weights(void *user, dhowi_storage *storage) {
 }
 
 static void find_handle(void *user, uint64_t *handle, uint64_t *offset) {
-    weights *w = user;
+    search *s = user;
     (void)offset;
-    w->found = w->found || *handle == w->handle;
+    s->found = s->found || *handle == s->handle;
 }
 
 /* Lets go of weights that were packed; what commands read as it is stays where it is. */
@@ -158,10 +161,10 @@ static dhow_status end_weights(dhowi_maker *k, const dhowi_segment *seg, const d
         if (!has_weights(k, s, i)) continue;
         dhow_tensor *values;
         dhowi_storage *storage = k->b->items[s->in[i]].tensor->storage;
-        weights w = {.handle = storage->native};
+        search plain = {.handle = storage->native};
         for (uint32_t c = first_command; c < seg->recorder.command_count; c++)
-            dhowi_command_buffers(seg->recorder.commands[c], find_handle, &w);
-        if (DHOWI_GUARD(weights_read_and_shed, !w.found)) {
+            dhowi_command_buffers(seg->recorder.commands[c], find_handle, &plain);
+        if (DHOWI_GUARD(weights_read_and_shed, !plain.found)) {
             dhowi_shed_known(k->b, s->in[i]);
             continue;
         }
