@@ -17,6 +17,7 @@
 #include "dhow/dhow.h"
 #include "dhow/model_steps.h"
 #include "fakecuda.h"
+#include "tests/trainer_parameters.h"
 
 #define OK(call) cr_assert_eq((call), DHOW_OK, "%s: %s", #call, dhow_last_error())
 #define SAYS(wanted)                                                                  \
@@ -120,26 +121,12 @@ static dhow_trainer *trainer_of(dhow_model *m, uint32_t devices, uint64_t bucket
     return t;
 }
 
-static size_t read_parameters(const dhow_trainer *t, float *out) {
-    size_t count = 0;
-    for (uint32_t i = 0; i < dhow_trainer_parameter_count(t); i++) {
-        dhow_tensor *w;
-        OK(dhow_trainer_parameter_at(t, i, NULL, &w, NULL));
-        const size_t elements = (size_t)dhow_tensor_count(w);
-        cr_assert_leq(count + elements, (size_t)PARAMETERS);
-        OK(dhow_tensor_read(w, out + count, elements * sizeof *out));
-        count += elements;
-        dhow_tensor_release(w);
-    }
-    return count;
-}
-
 static size_t train(uint32_t devices, uint64_t bucket_bytes, float *out) {
     dhow_model *m = model_of();
     dhow_trainer *t = trainer_of(m, devices, bucket_bytes, 0);
     double loss;
     for (int step = 0; step < STEPS; step++) OK(step_of(t, step, &loss));
-    const size_t count = read_parameters(t, out);
+    const size_t count = read_parameters(t, PARAMETERS, out);
     dhow_trainer_release(t);
     dhow_model_release(m);
     return count;
@@ -308,16 +295,16 @@ static void expect_told(const char *faults, dhow_status wanted, const char *text
     dhow_model *m = model_of();
     dhow_trainer *t = trainer_of(m, 3, 256, 0);
     OK(step_of(t, 0, &loss));
-    const size_t count = read_parameters(t, before);
+    const size_t count = read_parameters(t, PARAMETERS, before);
     const double start = now();
     cr_assert_eq(step_of(t, 1, &loss), wanted, "%s", dhow_last_error());
     SAYS(text);
     cr_assert_lt(now() - start, 5.0);
-    (void)read_parameters(t, after);
+    (void)read_parameters(t, PARAMETERS, after);
     cr_assert_arr_eq(before, after, count * sizeof(float));
     OK(step_of(t, 1, &loss));
     cr_assert_eq(fakecuda_call_count("ncclCommInitAll"), 2);
-    (void)read_parameters(t, after);
+    (void)read_parameters(t, PARAMETERS, after);
     dhow_trainer_release(t);
     dhow_model_release(m);
     end();
@@ -325,7 +312,7 @@ static void expect_told(const char *faults, dhow_status wanted, const char *text
     m = model_of();
     t = trainer_of(m, 3, 256, 0);
     for (int step = 0; step < 2; step++) OK(step_of(t, step, &loss));
-    (void)read_parameters(t, alike);
+    (void)read_parameters(t, PARAMETERS, alike);
     cr_assert_arr_eq(alike, after, count * sizeof(float));
     dhow_trainer_release(t);
     dhow_model_release(m);
@@ -484,7 +471,7 @@ static void *be_a_process(void *argument) {
         }
         OK(status);
     }
-    p->count = read_parameters(t, p->parameters);
+    p->count = read_parameters(t, PARAMETERS, p->parameters);
     dhow_trainer_release(t);
     dhow_model_release(m);
     return NULL;

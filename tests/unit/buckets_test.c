@@ -14,6 +14,7 @@
 
 #include "dhow/dhow.h"
 #include "dhow/model_steps.h"
+#include "tests/trainer_parameters.h"
 
 #define OK(call) cr_assert_eq((call), DHOW_OK, "%s: %s", #call, dhow_last_error())
 
@@ -117,20 +118,6 @@ static double step(dhow_trainer *t, const network *n, int64_t rows, int number) 
 
 /* ---- the same bits ---- */
 
-static size_t read_parameters(const dhow_trainer *t, float *out) {
-    size_t count = 0;
-    for (uint32_t i = 0; i < dhow_trainer_parameter_count(t); i++) {
-        dhow_tensor *w;
-        OK(dhow_trainer_parameter_at(t, i, NULL, &w, NULL));
-        const size_t elements = (size_t)dhow_tensor_count(w);
-        cr_assert_leq(count + elements, (size_t)MOST_PARAMETERS);
-        OK(dhow_tensor_read(w, out + count, elements * sizeof *out));
-        count += elements;
-        dhow_tensor_release(w);
-    }
-    return count;
-}
-
 static size_t train(const network *n, uint64_t bucket_bytes, int accumulate, float *out) {
     dhow_model *m = model_of(n);
     dhow_trainer *t = trainer_of(m, bucket_bytes);
@@ -149,7 +136,7 @@ static size_t train(const network *n, uint64_t bucket_bytes, int accumulate, flo
         dhow_tensor_release(batch.tensors[0]);
         dhow_tensor_release(batch.tensors[1]);
     }
-    const size_t count = read_parameters(t, out);
+    const size_t count = read_parameters(t, MOST_PARAMETERS, out);
     dhow_trainer_release(t);
     dhow_model_release(m);
     return count;
@@ -348,7 +335,7 @@ static void fail_each(const char *kind) {
             dhow_tensor_release(batch.tensors[0]);
             dhow_tensor_release(batch.tensors[1]);
         }
-        count = read_parameters(t, at == 0 ? right : again);
+        count = read_parameters(t, MOST_PARAMETERS, at == 0 ? right : again);
         if (at > 0) cr_assert_arr_eq(again, right, count * sizeof(float), "%s", faults);
         dhow_trainer_release(t);
         dhow_model_release(m);

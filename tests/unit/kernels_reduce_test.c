@@ -139,6 +139,18 @@ static double reference(int op, element type, const void *x, int64_t o, int64_t 
     return op == 3 ? (double)first : best;
 }
 
+/* Results of x[outer, n, inner], sums of floats times 0.25. */
+static void expect_reduced(int op, element type, const void *x, element result_type, const void *y,
+                           size_t results, int64_t n, int64_t inner, const char *what) {
+    for (size_t i = 0; i < results; i++) {
+        double want = reference(op, type, x, (int64_t)i / inner, n, inner, (int64_t)i % inner);
+        if (op == 0 && type < E_FLOATS) want *= 0.25;
+        /* a sum's error grows with its terms, not with its value */
+        const double relative = op == 0 ? 2e-6 * (double)n : 1e-9;
+        expect_near(result_type, element_get(result_type, y, i), want, relative, what, i);
+    }
+}
+
 static void check_reduction(int op, element type, int build, int64_t outer, int64_t n,
                             int64_t inner) {
     static const char *const names[] = {"reduce_sum", "reduce_max", "reduce_min", "argmax"};
@@ -150,13 +162,7 @@ static void check_reduction(int op, element type, int build, int64_t outer, int6
     float scale = 0.25f;
     void *argv[] = {&x, &y, &outer, &n, &inner, &scale};
     run_kernel(kernel, 3, argv);
-    for (size_t i = 0; i < results; i++) {
-        double want = reference(op, type, x, (int64_t)i / inner, n, inner, (int64_t)i % inner);
-        if (op == 0 && type < E_FLOATS) want *= 0.25;
-        /* a sum's error grows with its terms, not with its value */
-        const double relative = op == 0 ? 2e-6 * (double)n : 1e-9;
-        expect_near(result_type, element_get(result_type, y, i), want, relative, what, i);
-    }
+    expect_reduced(op, type, x, result_type, y, results, n, inner, what);
     release_all();
 }
 
@@ -190,12 +196,7 @@ static void check_parts(int op, element type, int build, int64_t outer, int64_t 
          *second[] = {&part, &y, &outer, &parts, &inner, &one, &op, &scale};
     run_kernel(find("reduce_parts", type, build, what, sizeof what), 3, first);
     run_kernel(find("reduce_parts", wide, build, what, sizeof what), 3, second);
-    for (size_t i = 0; i < results; i++) {
-        double want = reference(op, type, x, (int64_t)i / inner, n, inner, (int64_t)i % inner);
-        if (op == 0 && type < E_FLOATS) want *= 0.25;
-        const double relative = op == 0 ? 2e-6 * (double)n : 1e-9;
-        expect_near(wide, element_get(wide, y, i), want, relative, what, i);
-    }
+    expect_reduced(op, type, x, wide, y, results, n, inner, what);
     release_all();
 }
 
