@@ -335,7 +335,7 @@ static conform_result refuses_wrong_arguments(conform_env *env) {
           dhow_launch(NULL, k, 40, low, high, 40));
     FAILS(DHOW_INVALID_ARGUMENT,
           "softmax_f32: argument 2 'y' is written and overlaps argument 1 'x'",
-          dhow_launch(NULL, rows, 64, x, x, 1, 64));
+          dhow_launch(NULL, rows, 64, x, x, 1, 64, 0));
     const uint32_t one[3] = {1, 1, 1};
     FAILS(DHOW_INVALID_ARGUMENT, "relu_f32: a portable kernel takes its work; use dhow_launch()",
           dhow_launch_grid(NULL, k, one, one, 0, x, y, 64));

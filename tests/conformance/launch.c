@@ -155,8 +155,8 @@ static conform_result takes_offsets(conform_env *env) {
         const dhow_geometry geometry = {.work = ROWS * COLS};
         const dhow_arg args[] = {slot_buffer(x, from, DHOW_ACCESS_READ),
                                  slot_buffer(y, to, DHOW_ACCESS_WRITE), slot_i64(ROWS),
-                                 slot_i64(COLS)};
-        int32_t code = API->launch(stream, kernel, &geometry, args, 4, ERR);
+                                 slot_i64(COLS), slot_i32(0)};
+        int32_t code = API->launch(stream, kernel, &geometry, args, 5, ERR);
         CHECK(code == DHOW_OK,
               "softmax_f32 at offset %" PRIu64 ", offset_align is %" PRIu64 ": %s: %.300s", from,
               align, slot_status(code), env->slots->err.message);

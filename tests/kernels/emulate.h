@@ -17,7 +17,7 @@
 #define __constant__ static const
 #define __forceinline__ inline
 #define __shared__ static
-#define __launch_bounds__(items)
+#define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define asm(...) ((void)0)
 

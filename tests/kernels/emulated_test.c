@@ -111,24 +111,25 @@ typedef struct rows {
     const float *x, *gamma, *beta;
     float *y;
     long long rows, cols;
+    int lanes;
 } rows;
 
-void softmax_f32(const float *x, float *y, long long count, long long cols);
-void log_softmax_f32(const float *x, float *y, long long count, long long cols);
+void softmax_f32(const float *x, float *y, long long count, long long cols, int lanes);
+void log_softmax_f32(const float *x, float *y, long long count, long long cols, int lanes);
 void layernorm_f32(const float *x, const float *gamma, const float *beta, float *y, long long count,
-                   long long cols, float eps);
+                   long long cols, float eps, int lanes);
 
 static void run_softmax(void *user) {
     const rows *r = user;
-    softmax_f32(r->x, r->y, r->rows, r->cols);
+    softmax_f32(r->x, r->y, r->rows, r->cols, r->lanes);
 }
 static void run_log_softmax(void *user) {
     const rows *r = user;
-    log_softmax_f32(r->x, r->y, r->rows, r->cols);
+    log_softmax_f32(r->x, r->y, r->rows, r->cols, r->lanes);
 }
 static void run_layernorm(void *user) {
     const rows *r = user;
-    layernorm_f32(r->x, r->gamma, r->beta, r->y, r->rows, r->cols, 1e-5f);
+    layernorm_f32(r->x, r->gamma, r->beta, r->y, r->rows, r->cols, 1e-5f, r->lanes);
 }
 
 static void check_rows(const char *name, void (*run)(void *user), const rows *shape) {
@@ -136,13 +137,14 @@ static void check_rows(const char *name, void (*run)(void *user), const rows *sh
     const long long count = r.rows * r.cols;
     float *got = malloc(SPACE * sizeof *got), *want = malloc(SPACE * sizeof *want), eps = 1e-5f;
     char what[96];
-    (void)snprintf(what, sizeof what, "%s of %lld x %lld", name, r.rows, r.cols);
+    (void)snprintf(what, sizeof what, "%s of %lld x %lld, %d lanes", name, r.rows, r.cols, r.lanes);
     memset(got, 0xff, SPACE * sizeof *got);
     r.y = got;
     cr_assert(emulate_launch(2, run, &r));
-    void *softmax[] = {(void *)&r.x, (void *)&want, &r.rows, &r.cols};
-    void *layernorm[] = {
-        (void *)&r.x, (void *)&r.gamma, (void *)&r.beta, (void *)&want, &r.rows, &r.cols, &eps};
+    void *softmax[] = {(void *)&r.x, (void *)&want, &r.rows, &r.cols, &r.lanes};
+    void *layernorm[] = {(void *)&r.x,  (void *)&r.gamma, (void *)&r.beta,
+                         (void *)&want, &r.rows,          &r.cols,
+                         &eps,          &r.lanes};
     run_on_cpu(name, run == run_layernorm ? layernorm : softmax);
     expect_close(got, want, count, what);
     cr_assert(isnan(got[count]), "%s writes behind its end", what);
@@ -150,12 +152,16 @@ static void check_rows(const char *name, void (*run)(void *user), const rows *sh
     free(want);
 }
 
+/* Lanes that a row needs, more, and too few for it. */
 Test(emulated, rows_in_registers_compute_what_rows_in_memory_do) {
-    static const long long cols[] = {1, 4, 10, 64, 1000, 1024, 4096, 8192, 8196, 10002};
+    static const long long cols[] = {1, 4, 10, 64, 100, 1000, 1023, 1024, 4096, 8191, 8192, 8196};
+    static const int lanes[] = {0, 1, 4, 32, 64, 256};
     float *x = values(SPACE), *gamma = values(SPACE), *beta = values(SPACE);
-    for (size_t i = 0; i < sizeof cols / sizeof cols[0]; i++) {
-        for (size_t shift = 0; shift < 2; shift++) {
-            const rows r = {x + shift, gamma, beta, NULL, cols[i] > 1000 ? 3 : 5, cols[i]};
+    for (size_t i = 0; i < 12 * 6; i++) {
+        for (size_t shift = 0; shift < 3; shift++) {
+            const long long n = cols[i % 12];
+            const rows r = {x + shift,        gamma, beta + shift / 2, NULL,
+                            n > 1000 ? 3 : 9, n,     lanes[i / 12]};
             check_rows("softmax_f32", run_softmax, &r);
             check_rows("log_softmax_f32", run_log_softmax, &r);
             check_rows("layernorm_f32", run_layernorm, &r);

@@ -4,118 +4,27 @@
  * against tests/kernels/budgets.txt. A GPU of 2020 to 2025 has 7 instructions for each byte of its
  * memory's speed, so what stays below them is as fast as a copy.
  */
+#include "budgets.h"
+
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "support.h"
-
-static const double k_limit = 7, k_growth = 1.05;
-
-typedef struct real {
-    const char *name, *bits; /* of floats, and of what moves them as bits */
-    element type, type_bits;
-    double tolerance;
-} real;
-static const real k_reals[] = {{"f32", "u32", F32, U32, 1e-5}, {"f16", "u16", F16, U16, 4e-3}};
+static const real k_reals[] = {{"f32", "u32", F32, U32, 1e-5},
+                               {"f16", "u16", F16, U16, 4e-3},
+                               {"bf16", "u16", BF16, U16, 3.2e-2}};
 enum { REALS = sizeof k_reals / sizeof k_reals[0] };
 
-/* Instructions for a byte, bytes of a load and of a store, sectors of a request of global memory,
- * passes over the banks for one of shared memory (0: it has none). */
-enum { FIGURES = 5 };
-
-/* MUST: the limit holds. */
-typedef enum demand { MAY, MUST } demand;
-
-typedef struct budgets {
-    FILE *file;  /* what is measured */
-    char *known; /* what is in the repository */
-    bool same_compiler;
-    unsigned wrong;
-} budgets;
-
-/* The bytes that somebody has to move: all of the inputs and outputs, once. */
-static size_t bytes_of(const arg *args, size_t count) {
-    static const size_t bytes[] = {4, 2, 2, 8, 1, 2, 4, 8, 4, 8};
-    size_t sum = 0;
-    for (size_t k = 0; k < count; k++)
-        if (args[k].role != VALUE) sum += args[k].count * bytes[args[k].type];
-    return sum;
-}
-
-static void complain(budgets *b, const char *line, const char *what) {
-    (void)fprintf(stderr, "%.*s: %s\n", (int)strcspn(line, "\n"), line, what);
-    b->wrong++;
-}
-
-/* A line is "kernel case" and the figures; the same kernel and case has it in both files.
- */
-static void check_line(budgets *b, const char *line, const double figures[FIGURES]) {
-    char key[128], what[128];
-    double known[FIGURES];
-    const int length = (int)(strchr(strchr(line, ' ') + 1, ' ') - line);
-    (void)snprintf(key, sizeof key, "\n%.*s ", length, line);
-    const char *at = strstr(b->known, key);
-    if (at == NULL || sscanf(at + strlen(key), "%lf %lf %lf %lf %lf", &known[0], &known[1],
-                             &known[2], &known[3], &known[4]) != FIGURES) {
-        complain(b, line, "it is not in tests/kernels/budgets.txt");
-        return;
-    }
-    if (!b->same_compiler) return;
-    (void)snprintf(what, sizeof what, "instructions for a byte were %.2f", known[0]);
-    if (figures[0] > known[0] * k_growth) complain(b, line, what);
-    (void)snprintf(what, sizeof what, "loads had %.1f bytes, stores %.1f", known[1], known[2]);
-    if (figures[1] * k_growth < known[1] || figures[2] * k_growth < known[2])
-        complain(b, line, what);
-    (void)snprintf(what, sizeof what, "a request had %.1f sectors, and %.2f passes over banks",
-                   known[3], known[4]);
-    if (figures[3] > known[3] * k_growth || figures[4] > known[4] * k_growth)
-        complain(b, line, what);
-}
-
-static void measure(budgets *b, demand d, const ptx_module *m, const char *kernel, const char *name,
-                    double tolerance, const arg *args, size_t count) {
-    ptx_report r;
-    char why[256] = "", line[128];
-    const bool same = compare_with_cpu(m, kernel, 2, tolerance, args, count, &r, why, sizeof why);
-    cr_assert_eq(r.count, 0, "%s", r.findings[0].text);
-    cr_assert(same, "%s", why);
-    const double f[FIGURES] = {
-        r.machine_instructions / (double)bytes_of(args, count),
-        (double)r.bytes[0] / (double)r.accesses[0], (double)r.bytes[1] / (double)r.accesses[1],
-        (double)r.sectors / (double)r.requests,
-        r.shared_requests == 0 ? 0 : (double)r.shared_passes / (double)r.shared_requests};
-    (void)snprintf(line, sizeof line, "%s %s %.2f %.1f %.1f %.1f %.2f%s\n", kernel, name, f[0],
-                   f[1], f[2], f[3], f[4], d == MUST ? " *" : "");
-    cr_assert(fputs(line, b->file) >= 0);
-    check_line(b, line, f);
-    if (d == MUST && f[0] > k_limit)
-        complain(b, line, "more than 7 instructions for a byte: slower than the memory");
-}
-
-#define MEASURE(b, d, module, kernel, name, tolerance, ...)                                    \
-    do {                                                                                       \
-        const arg args_[] = {__VA_ARGS__};                                                     \
-        measure(b, d, module, kernel, name, tolerance, args_, sizeof args_ / sizeof args_[0]); \
-    } while (0)
-
-static const char *named(char name[64], const char *operation, const char *type) {
-    (void)snprintf(name, 64, "%s_%s", operation, type);
-    return name;
-}
-
 /* ---- kernels ---- */
-
-enum { FLAT = 32768 };
 
 static void unary(budgets *b, const real *r) {
     char name[64];
     ptx_module *m = ptx_load("unary", r->name, 32, NULL);
     MEASURE(b, MUST, m, named(name, "relu", r->name), "flat", r->tolerance, IN(x, r->type, FLAT, 0),
             OUT(y, r->type, FLAT, 0), INT64(n, FLAT));
-    MEASURE(b, MAY, m, named(name, "gelu", r->name), "flat", r->tolerance, IN(x, r->type, FLAT, 0),
+    MEASURE(b, MUST, m, named(name, "gelu", r->name), "flat", r->tolerance, IN(x, r->type, FLAT, 0),
             OUT(y, r->type, FLAT, 0), INT64(n, FLAT));
     ptx_free(m);
 }
@@ -154,66 +63,6 @@ static void cast(budgets *b) {
     ptx_free(m);
 }
 
-static void rows(budgets *b, const real *r) {
-    static const struct {
-        size_t rows, columns;
-        const char *name;
-    } shapes[] = {{64, 128, "64x128"}, {16, 768, "16x768"}, {8, 4096, "8x4096"}};
-    char name[64];
-    ptx_module *m = ptx_load("rows", r->name, 32, NULL),
-               *sums = ptx_load("reduce", r->name, 32, NULL);
-    for (size_t s = 0; s < 3; s++) {
-        const size_t n = shapes[s].columns, all = n * shapes[s].rows;
-        const long long cols = (long long)n, count = (long long)shapes[s].rows;
-        MEASURE(b, MAY, m, named(name, "softmax", r->name), shapes[s].name, 10 * r->tolerance,
-                IN(x, r->type, all, 0), OUT(y, r->type, all, 0), INT64(rows, count),
-                INT64(cols, cols));
-        MEASURE(b, MAY, m, named(name, "layernorm", r->name), shapes[s].name, 10 * r->tolerance,
-                IN(x, r->type, all, 0), IN(gamma, r->type, n, 0), IN(beta, r->type, n, 0),
-                OUT(y, r->type, all, 0), INT64(rows, count), INT64(cols, cols),
-                FLOAT32(eps, 1e-5f));
-        MEASURE(b, MAY, m, named(name, "normalize", r->name), shapes[s].name, 10 * r->tolerance,
-                IN(x, r->type, all, 0), IN(gamma, r->type, n, 0), OUT(y, r->type, all, 0),
-                INT64(rows, count), INT64(cols, cols), FLOAT32(eps, 1e-5f), INT32(centred, 0),
-                INT32(scaled, 1));
-        MEASURE(b, MAY, sums, named(name, "reduce_sum", r->name), shapes[s].name, 10 * r->tolerance,
-                IN(x, r->type, all, 0), OUT(y, r->type, shapes[s].rows, 0), INT64(outer, count),
-                INT64(n, cols), INT64(inner, 1), FLOAT32(scale, 1));
-    }
-    ptx_free(m);
-    ptx_free(sums);
-}
-
-/* Rows and columns in parts, a running sum, the first of rows. */
-static void parts(budgets *b, const real *r) {
-    char name[64];
-    ptx_module *m = ptx_load("parts", r->name, 32, NULL);
-    named(name, "reduce_parts", r->name);
-#define PARTS(shape, outer_, n_, inner_, parts_)                                                   \
-    MEASURE(b, r->type == F32 ? MUST : MAY, m, name, shape, r->tolerance, IN(x, r->type, FLAT, 0), \
-            OUT(y, F32, (outer_) * (parts_) * (inner_), 0), INT64(outer, outer_), INT64(n, n_),    \
-            INT64(inner, inner_), INT64(parts, parts_), INT32(kind, 0), FLOAT32(scale, 1))
-    PARTS("1x32768_in_4", 1, 32768, 1, 4);
-    PARTS("4096x8_in_4", 1, 4096, 8, 4);
-    PARTS("64x512_in_2", 1, 64, 512, 2);
-#undef PARTS
-    if (r->type != F32) {
-        ptx_free(m);
-        return;
-    }
-    MEASURE(b, MAY, m, "cumsum_parts_f32", "1x32768_in_8", 1e-4, IN(x, F32, FLAT, 0),
-            IN(before, F32, 8, 0), OUT(y, F32, FLAT, 0), INT64(outer, 1), INT64(n, FLAT),
-            INT64(inner, 1), INT64(parts, 8), INT32(has_before, 1), INT32(exclusive, 0),
-            INT32(reverse, 0));
-    ptx_free(m);
-    m = ptx_load("tiles", "u32", 32, NULL);
-    MEASURE(b, MAY, m, "sort_best_u32", "50_of_4096", 0, IN(key, U32, 4096, 0),
-            IN(place, U32, 1, 0), OUT(to, U32, 4096, 0), OUT(to_place, U32, 4096, 0),
-            INT64(rows, 1), INT64(n, 4096), INT64(size, 4096), INT64(count, 50),
-            INT32(has_place, 0));
-    ptx_free(m);
-}
-
 static void copies(budgets *b, const real *r) {
     const element e = r->type_bits;
     char name[64];
@@ -228,12 +77,15 @@ static void copies(budgets *b, const real *r) {
             DIMS(d, 3, {4, 64, 128}, {{8192, 1, 64}, {8192, 128, 1}, {M(4), M(64), M(128)}}, {0}));
     named(name, "gather_rows", r->bits);
     for (long long columns = 64; columns <= 768; columns += 704) {
+        const long long count = columns == 64 ? 128 : 32;
+        const size_t all = (size_t)(count * columns);
+        long long index[128];
         char shape[32];
-        (void)snprintf(shape, sizeof shape, "8x%lld", columns);
-        MEASURE(b, MAY, m, name, shape, 0, IN(x, e, (size_t)(8 * columns), 0),
-                {"index", INPUT, I64, 8, 0, (const long long[]){5, 0, 3, 7, 1, 2, 6, 4}, 0},
-                OUT(y, e, (size_t)(8 * columns), 0), INT64(rows, 8), INT64(cols, columns),
-                INT64(count, 8));
+        for (int i = 0; i < count; i++) index[i] = i * 37 % count;
+        (void)snprintf(shape, sizeof shape, "%lldx%lld", count, columns);
+        MEASURE(b, MUST, m, name, shape, 0, IN(x, e, all, 0),
+                {"index", INPUT, I64, (size_t)count, 0, index, 0}, OUT(y, e, all, 0),
+                INT64(rows, count), INT64(cols, columns), INT64(count, count));
     }
     ptx_free(m);
 }
@@ -354,29 +206,6 @@ static void heads(budgets *b) {
     ptx_free(m);
 }
 
-/* A row of four heads that share keys and values, split over 512 of these, and one of a head. */
-static void caches(budgets *b, const real *r) {
-    enum { S = 512, E = 128 };
-    const element e = r->type;
-    char name[64];
-    ptx_module *m = ptx_load("cache", r->name, 32, NULL);
-    named(name, "attention_cache", r->name);
-#define CACHE(sharing, shape)                                                                    \
-    MEASURE(b, (sharing) == 1 ? MUST : MAY, m, name, shape, 10 * r->tolerance,                   \
-            IN(q, e, (sharing)*E, 0), IN(k, e, S * E, 0), IN(v, e, S * E, 0), IN(mask, e, 1, 0), \
-            {"lengths", INPUT, I64, 1, 0, (const long long[]){S}, 0},                            \
-            OUT(part, F32, (sharing)*2 * (2 + E), 0), OUT(y, e, (sharing)*E, 0),                 \
-            DIMS(from, 4, {1, sharing, sharing, 1, S, E, E},                                     \
-                 {{0, E, E, 1}, {0, S * E, E, 1}, {0, S * E, E, 1}}, {0}),                       \
-            DIMS(to, 4, {0}, {{0, E, (sharing)*E, 1}}, {0}), FLOAT32(scale, 0.1f),               \
-            FLOAT32(cap, 0), INT32(masked, 0), INT32(causal, 1), INT32(empty_is_zero, 0),        \
-            INT32(splits, 2))
-    CACHE(1, "1x512x128_in_2");
-    CACHE(4, "4x512x128_in_2");
-#undef CACHE
-    ptx_free(m);
-}
-
 /* ---- all ---- */
 
 static char *read_known(void) {
@@ -399,14 +228,15 @@ Test(ptx_budgets, no_kernel_executes_more_than_its_budget) {
                       "for each byte moved, bytes of a load,\n# bytes of a store, sectors of a "
                       "warp's request, passes over the banks for one of shared memory (1: no "
                       "conflict, 0: no request);\n# * has to stay within %.0f instructions.\n",
-                      head, k_limit) > 0);
+                      head, budget_limit) > 0);
     for (size_t t = 0; t < REALS; t++) {
         unary(&b, &k_reals[t]);
         binary(&b, &k_reals[t]);
-        rows(&b, &k_reals[t]);
-        parts(&b, &k_reals[t]);
-        caches(&b, &k_reals[t]);
-        copies(&b, &k_reals[t]);
+        measure_rows(&b, &k_reals[t]);
+        measure_split_rows(&b, &k_reals[t]);
+        measure_parts(&b, &k_reals[t]);
+        measure_caches(&b, &k_reals[t]);
+        if (k_reals[t].type != BF16) copies(&b, &k_reals[t]);
         images(&b, &k_reals[t]);
         nbits(&b, &k_reals[t]);
         maps(&b, &k_reals[t]);

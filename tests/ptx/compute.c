@@ -252,6 +252,7 @@ static uint64_t convert_pair(const ptx_instruction *i, const uint64_t *in) {
 
 static uint64_t convert(const ptx_instruction *i, uint64_t v) {
     const ptx_type to = i->code.type, from = i->code.from;
+    if (to.kind == 'g') return brain_of_f32((uint32_t)v);
     if (from.kind != 'f') return to.kind == 'f' ? integer_to_float(v, from, to) : extend(v, from);
     double real = from.bits == 64   ? f64_of_bits(v)
                   : from.bits == 32 ? (double)f32_of_bits((uint32_t)v)

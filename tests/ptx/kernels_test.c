@@ -123,28 +123,36 @@ Test(ptx, casts_give_what_the_cpu_gives) {
     }
 }
 
+/* Whole groups, lanes that hold a row, and lanes that do not, at all places on a share. */
 static void check_rows(const real *r, int bits) {
-    static const size_t columns[] = {1, 10, 64, 1000, 1024, 4096, 8192, 8196, 10002};
+    static const struct {
+        size_t columns;
+        int lanes;
+    } cases[] = {{1, 0},     {10, 1},     {64, 0},     {64, 4},    {100, 8},
+                 {77, 4},    {1000, 32},  {1024, 0},   {1023, 64}, {4096, 128},
+                 {3001, 64}, {8192, 256}, {8196, 256}, {10002, 0}};
     ptx_module *m = ptx_load("rows", r->name, bits, NULL);
-    for (size_t c = 0; c < sizeof columns / sizeof columns[0]; c++) {
-        const size_t n = columns[c], rows = 3, all = n * rows;
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        const size_t n = cases[c].columns, rows = n < 1000 ? 35 : 3, all = n * rows, shift = c % 3;
         const long long cols = (long long)n, count = (long long)rows;
+        const int lanes = cases[c].lanes;
         char name[64];
         named(name, sizeof name, "softmax", r->name);
         AS_CPU(m, name, 2, r->tolerance, IN(x, r->type, all, 0), OUT(y, r->type, all, 0),
-               INT64(rows, count), INT64(cols, cols));
+               INT64(rows, count), INT64(cols, cols), INT32(lanes, lanes));
         named(name, sizeof name, "log_softmax", r->name);
-        AS_CPU(m, name, 2, r->tolerance, IN(x, r->type, all, 1), OUT(y, r->type, all, 1),
-               INT64(rows, count), INT64(cols, cols));
+        AS_CPU(m, name, 2, r->tolerance, IN(x, r->type, all, 1), OUT(y, r->type, all, shift),
+               INT64(rows, count), INT64(cols, cols), INT32(lanes, lanes));
         named(name, sizeof name, "layernorm", r->name);
-        AS_CPU(m, name, 2, 10 * r->tolerance, IN(x, r->type, all, 0), IN(gamma, r->type, n, 0),
+        AS_CPU(m, name, 2, 10 * r->tolerance, IN(x, r->type, all, shift), IN(gamma, r->type, n, 0),
                IN(beta, r->type, n, 0), OUT(y, r->type, all, 0), INT64(rows, count),
-               INT64(cols, cols), FLOAT32(eps, 1e-5f));
+               INT64(cols, cols), FLOAT32(eps, 1e-5f), INT32(lanes, lanes));
         named(name, sizeof name, "normalize", r->name);
         for (int k = 0; k < 4; k++)
             AS_CPU(m, name, 2, 10 * r->tolerance, IN(x, r->type, all, 0), IN(gamma, r->type, n, 0),
                    OUT(y, r->type, all, 0), INT64(rows, count), INT64(cols, cols),
-                   FLOAT32(eps, 1e-5f), INT32(centred, k % 2), INT32(scaled, k / 2));
+                   FLOAT32(eps, 1e-5f), INT32(centred, k % 2), INT32(scaled, k / 2),
+                   INT32(lanes, lanes));
     }
     ptx_free(m);
 }
@@ -155,29 +163,71 @@ Test(ptx, rows_compute_what_the_cpu_does) {
 
 Test(ptx, rows_with_wide_indices_compute_what_the_cpu_does) { check_rows(&k_reals[0], 64); }
 
-Test(ptx, reductions_compute_what_the_cpu_does) {
+/* By a group for each row, and by lanes of several rows. */
+static void check_reductions(const real *r, const size_t shape[3], int lanes, size_t shift) {
     static const char *const operations[] = {"reduce_sum", "reduce_max", "reduce_min",
                                              "reduce_prod"};
-    static const size_t shapes[][3] = {{3, 1, 1}, {5, 100, 1}, {2, 3001, 1}, {3, 17, 40}};
+    const size_t outer = shape[0], n = shape[1], inner = shape[2];
+    char name[64];
+    ptx_module *m = ptx_load("reduce", r->name, 32, NULL);
+    for (size_t o = 0; o < 4; o++) {
+        named(name, sizeof name, operations[o], r->name);
+        AS_CPU(m, name, 2, r->tolerance, IN(x, r->type, outer * n * inner, shift),
+               OUT(y, r->type, outer * inner, 0), INT64(outer, (long long)outer),
+               INT64(n, (long long)n), INT64(inner, (long long)inner), FLOAT32(scale, 0.125f),
+               INT32(lanes, lanes));
+    }
+    named(name, sizeof name, "argmax", r->name);
+    AS_CPU(m, name, 2, 0, IN(x, r->type, outer * n * inner, shift), OUT(y, I64, outer * inner, 0),
+           INT64(outer, (long long)outer), INT64(n, (long long)n), INT64(inner, (long long)inner),
+           INT32(lanes, lanes));
+    ptx_free(m);
+}
+
+Test(ptx, reductions_compute_what_the_cpu_does) {
+    static const size_t shapes[][3] = {{3, 1, 1},   {5, 100, 1}, {2, 3001, 1},
+                                       {67, 64, 1}, {9, 77, 1},  {3, 17, 40}};
+    static const int lanes[] = {0, 1, 4, 32, 128};
+    for (size_t t = 0; t < REALS; t++)
+        for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
+            for (size_t l = 0; l < sizeof lanes / sizeof lanes[0]; l++)
+                check_reductions(&k_reals[t], shapes[s], lanes[l], (s + l) % 4);
+}
+
+/* What parts leave, and what is made of it; the last part is shorter. */
+static void check_split_rows(const real *r, long long rows, long long cols, long long length,
+                             size_t shift) {
+    const long long parts = (cols + length - 1) / length;
+    const size_t all = (size_t)(rows * cols), n = (size_t)cols, some = (size_t)(rows * parts * 2);
+    const element e = r->type;
+    char name[64];
+    ptx_module *m = ptx_load("split", r->name, 32, NULL);
+    named(name, sizeof name, "softmax_part", r->name);
+    AS_CPU(m, name, 2, 1e-4, IN(x, e, all, shift), OUT(part, F32, some, 0), INT64(rows, rows),
+           INT64(cols, cols), INT64(parts, parts), INT64(length, length));
+    for (int way = 0; way < 2; way++) {
+        named(name, sizeof name, "norm_part", r->name);
+        AS_CPU(m, name, 2, 1e-4, IN(x, e, all, shift), OUT(part, F32, some, 0), INT64(rows, rows),
+               INT64(cols, cols), INT64(parts, parts), INT64(length, length), INT32(centred, way));
+        named(name, sizeof name, "softmax_join", r->name);
+        AS_CPU(m, name, 2, r->tolerance, IN(x, e, all, shift), IN(part, F32, some, 0),
+               OUT(y, e, all, way ? shift : 0), INT64(rows, rows), INT64(cols, cols),
+               INT64(parts, parts), INT64(length, length), INT32(logarithm, way));
+        named(name, sizeof name, "norm_join", r->name);
+        AS_CPU(m, name, 2, 10 * r->tolerance, IN(x, e, all, shift), IN(gamma, e, n, 0),
+               IN(beta, e, n, shift), IN(part, F32, some, 0), OUT(y, e, all, 0), INT64(rows, rows),
+               INT64(cols, cols), INT64(parts, parts), INT64(length, length), FLOAT32(eps, 1e-5f),
+               INT32(scaled, 1), INT32(shifted, way));
+    }
+    ptx_free(m);
+}
+
+Test(ptx, long_rows_in_parts_compute_what_the_cpu_does) {
     for (size_t t = 0; t < REALS; t++) {
-        const real *r = &k_reals[t];
-        ptx_module *m = ptx_load("reduce", r->name, 32, NULL);
-        for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
-            const size_t outer = shapes[s][0], n = shapes[s][1], inner = shapes[s][2];
-            char name[64];
-            for (size_t o = 0; o < 4; o++) {
-                named(name, sizeof name, operations[o], r->name);
-                AS_CPU(m, name, 2, r->tolerance, IN(x, r->type, outer * n * inner, 0),
-                       OUT(y, r->type, outer * inner, 0), INT64(outer, (long long)outer),
-                       INT64(n, (long long)n), INT64(inner, (long long)inner),
-                       FLOAT32(scale, 0.125f));
-            }
-            named(name, sizeof name, "argmax", r->name);
-            AS_CPU(m, name, 2, 0, IN(x, r->type, outer * n * inner, 0),
-                   OUT(y, I64, outer * inner, 0), INT64(outer, (long long)outer),
-                   INT64(n, (long long)n), INT64(inner, (long long)inner));
-        }
-        ptx_free(m);
+        if (k_reals[t].type == F64) continue;
+        check_split_rows(&k_reals[t], 2, 8192, 2048, 0);
+        check_split_rows(&k_reals[t], 3, 3001, 1024, 0);
+        check_split_rows(&k_reals[t], 1, 5000, 1024, 1);
     }
 }
 
@@ -363,9 +413,12 @@ Test(ptx, layouts_are_those_of_the_cpu) {
                             {{120, 8, 40, 1}, {120, 24, 8, 1}, {M(4), M(5), M(3), M(8)}},
                             {0, 0, bytes}));
         named(name, sizeof name, "gather_rows", types[t].type);
-        AS_CPU(m, name, 2, 0, IN(x, e, 6 * 300, 0),
-               {"index", INPUT, I64, 4, 0, (const long long[]){5, 0, 3, 3}, 0},
-               OUT(y, e, 4 * 300, 0), INT64(rows, 6), INT64(cols, 300), INT64(count, 4));
+        for (size_t shift = 0; shift < 2; shift++) /* by 16 bytes, by elements */
+            for (long long cols = 296; cols <= 300; cols++)
+                AS_CPU(m, name, 2, 0, IN(x, e, (size_t)(6 * cols), shift),
+                       {"index", INPUT, I64, 4, 0, (const long long[]){5, 0, 7, 3}, 0},
+                       OUT(y, e, (size_t)(4 * cols), 0), INT64(rows, 6), INT64(cols, cols),
+                       INT64(count, 4));
         ptx_free(m);
     }
 }

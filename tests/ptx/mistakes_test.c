@@ -73,40 +73,43 @@ Test(ptx_mistakes, a_comparison_the_wrong_way_round) {
     RELU(2, WRONG_RESULTS, 0, "setp.lt.f32", "setp.lt", "setp.gt", 0);
 }
 
-#define ROWS                                                                                      \
+/* By lanes of a row, or by a group of it where there are 0. */
+#define ROWS(count)                                                                               \
     IN(x, F32, 4 * 3000, 0), OUT(y, F32, 4, 0), INT64(outer, 4), INT64(n, 3000), INT64(inner, 1), \
-        FLOAT32(scale, 1)
-#define REDUCE(expected, ...) \
-    FOUND("reduce", "reduce_sum_f32", 2, expected, PLANT("reduce_sum_f32", __VA_ARGS__), ROWS)
+        FLOAT32(scale, 1), INT32(lanes, count)
+#define REDUCE(lanes, expected, ...)                                                     \
+    FOUND("reduce", "reduce_sum_f32", 2, expected, PLANT("reduce_sum_f32", __VA_ARGS__), \
+          ROWS(lanes))
 
 Test(ptx_mistakes, no_barrier_between_writing_and_reading) {
-    REDUCE(PTX_RACE, "bar.sync", "bar.sync", NULL, 0);
+    REDUCE(256, PTX_RACE, "bar.sync", "bar.sync", NULL, 0);
 }
 
 /* softmax: the largest value is read by all, then the sums go to the same place. */
 Test(ptx_mistakes, no_barrier_between_reading_and_writing_again) {
     FOUND("rows", "softmax_f32", 2, PTX_RACE, PLANT("softmax_f32", "bar.sync", "bar.sync", NULL, 1),
-          IN(x, F32, 4 * 1001, 0), OUT(y, F32, 4 * 1001, 0), INT64(rows, 4), INT64(cols, 1001));
+          IN(x, F32, 4 * 1001, 0), OUT(y, F32, 4 * 1001, 0), INT64(rows, 4), INT64(cols, 1001),
+          INT32(lanes, 0));
 }
 
 Test(ptx_mistakes, shared_memory_that_nobody_wrote) {
-    REDUCE(PTX_UNINITIALISED, "st.shared.f32", "st.shared", NULL, 0);
+    REDUCE(256, PTX_UNINITIALISED, "st.shared.f32", "st.shared", NULL, 0);
 }
 
 Test(ptx_mistakes, a_shuffle_mask_of_half_a_warp) {
-    REDUCE(PTX_BAD_SHUFFLE, "mov.u32", ", -1;", ", 65535;", 0);
+    REDUCE(256, PTX_BAD_SHUFFLE, "mov.u32", ", -1;", ", 65535;", 0);
 }
 
 Test(ptx_mistakes, a_shuffle_that_reads_the_wrong_lane) {
-    REDUCE(WRONG_RESULTS, "mov.u32", ", 16;", ", 8;", 0);
+    REDUCE(0, WRONG_RESULTS, "mov.u32", ", 16;", ", 8;", 0);
 }
 
 Test(ptx_mistakes, a_stride_that_is_too_large) {
-    REDUCE(PTX_OUT_OF_BOUNDS, "add.s64", ", 4096;", ", 8192;", 0);
+    REDUCE(256, PTX_OUT_OF_BOUNDS, "mul.wide.s32", ", 4;", ", 8;", 0);
 }
 
 Test(ptx_mistakes, an_offset_that_is_one_element_too_large) {
-    REDUCE(WRONG_RESULTS, "ld.global.nc.f32", "+1024]", "+1028]", 0);
+    REDUCE(0, WRONG_RESULTS, "ld.global.nc.f32", "+1024]", "+1028]", 0);
 }
 
 #define TURN                                                 \

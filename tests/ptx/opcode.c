@@ -190,7 +190,9 @@ static const char *refuse(const ptx_opcode *code, const char *kinds, bool has_sp
         return "f16 other than from and to f32";
     if (code->from.kind == 'f' && code->from.bits == 16 && code->type.bits != 32)
         return "f16 other than from and to f32";
-    if (code->type.kind == 'g' && !code->pair) return "bf16 other than pairs of f32";
+    if (code->type.kind == 'g' && !(code->op == PTX_CVT && code->from.kind == 'f' &&
+                                    code->from.bits == 32 && !code->sat && !code->ftz))
+        return "bf16 other than from f32";
     if (code->pair && !same_type(code->from, (ptx_type){'f', 32})) return "its type";
     if (code->op == PTX_MMA &&
         (code->type.bits != 32 || code->from.bits != 16 || code->from.kind == 'b'))

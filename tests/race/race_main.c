@@ -54,28 +54,65 @@ static const run k_runs[] = {
      "-DT=u32",
      5 * 33,
      {{IN, 7 * 33}, {INDEX, 5}, {OUT, 5 * 33}, {NUMBER, 7}, {NUMBER, 33}, {NUMBER, 5}}},
-    {"rows.k", "softmax_f32", F32, 3 * 150, {{IN, 450}, {OUT, 450}, {NUMBER, 3}, {NUMBER, 150}}},
-    {"rows.k", "log_softmax_f32", F32, 450, {{IN, 450}, {OUT, 450}, {NUMBER, 3}, {NUMBER, 150}}},
+    {"rows.k",
+     "softmax_f32",
+     F32,
+     3 * 150,
+     {{IN, 450}, {OUT, 450}, {NUMBER, 3}, {NUMBER, 150}, {SMALL, 0}}},
+    {"rows.k",
+     "log_softmax_f32",
+     F32,
+     450,
+     {{IN, 450}, {OUT, 450}, {NUMBER, 3}, {NUMBER, 150}, {SMALL, 8}}},
     {"rows.k",
      "layernorm_f32",
      F32,
      450,
-     {{IN, 450}, {IN, 150}, {IN, 150}, {OUT, 450}, {NUMBER, 3}, {NUMBER, 150}, {REAL, 0}}},
+     {{IN, 450},
+      {IN, 150},
+      {IN, 150},
+      {OUT, 450},
+      {NUMBER, 3},
+      {NUMBER, 150},
+      {REAL, 0},
+      {SMALL, 64}}},
     {"reduce.k",
      "reduce_sum_f32",
      F32,
      2 * 150 * 3,
-     {{IN, 900}, {OUT, 6}, {NUMBER, 2}, {NUMBER, 150}, {NUMBER, 3}, {REAL, 1}}},
+     {{IN, 900}, {OUT, 6}, {NUMBER, 2}, {NUMBER, 150}, {NUMBER, 3}, {REAL, 1}, {SMALL, 0}}},
     {"reduce.k",
      "reduce_max_f32",
      F32,
      900,
-     {{IN, 900}, {OUT, 6}, {NUMBER, 6}, {NUMBER, 150}, {NUMBER, 1}, {REAL, 1}}},
+     {{IN, 900}, {OUT, 6}, {NUMBER, 6}, {NUMBER, 150}, {NUMBER, 1}, {REAL, 1}, {SMALL, 16}}},
     {"reduce.k",
      "argmax_f32",
      F32,
      900,
-     {{IN, 900}, {OUT_I64, 6}, {NUMBER, 6}, {NUMBER, 150}, {NUMBER, 1}}},
+     {{IN, 900}, {OUT_I64, 6}, {NUMBER, 6}, {NUMBER, 150}, {NUMBER, 1}, {SMALL, 32}}},
+    {"split.k",
+     "softmax_part_f32",
+     F32,
+     900,
+     {{IN, 900}, {OUT, 8}, {NUMBER, 2}, {NUMBER, 450}, {NUMBER, 2}, {NUMBER, 256}}},
+    {"split.k",
+     "norm_part_f32",
+     F32,
+     900,
+     {{IN, 900}, {OUT, 8}, {NUMBER, 2}, {NUMBER, 450}, {NUMBER, 2}, {NUMBER, 256}, {SMALL, 1}}},
+    {"split.k",
+     "softmax_join_f32",
+     F32,
+     900,
+     {{IN, 900},
+      {IN, 8},
+      {OUT, 900},
+      {NUMBER, 2},
+      {NUMBER, 450},
+      {NUMBER, 2},
+      {NUMBER, 256},
+      {SMALL, 0}}},
     {"matmul.k",
      "matmul_f32",
      F32,
@@ -148,13 +185,18 @@ static char *read_file(const char *folder, const char *file) {
 
 /* The header that lies beside a text in the place of its include, as dhow has it. */
 static char *read_text(const char *folder, const char *file) {
-    static const char include[] = "#include \"panels.h\"";
-    char *text = read_file(folder, file), *at = strstr(text, include);
+    static const char *const names[] = {"panels.h", "lanes.h"};
+    char *text = read_file(folder, file), *at = NULL, include[64];
+    int k = -1;
+    while (at == NULL && ++k < 2) {
+        (void)snprintf(include, sizeof include, "#include \"%s\"", names[k]);
+        at = strstr(text, include);
+    }
     if (at == NULL) return text;
-    char *header = read_file(folder, "panels.h"), *whole = calloc(2, 1 << 18);
+    char *header = read_file(folder, names[k]), *whole = calloc(2, 1 << 18);
     if (whole == NULL) exit(1);
     (void)snprintf(whole, 2 << 18, "%.*s%s%s", (int)(at - text), text, header,
-                   at + sizeof include - 1);
+                   at + strlen(include));
     free(header);
     free(text);
     return whole;

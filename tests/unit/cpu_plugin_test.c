@@ -106,6 +106,9 @@ static dhow_arg buffer_arg(void *memory, uint64_t offset) {
     return (dhow_arg){.kind = DHOW_ARG_BUFFER, .u.buffer = {(uint64_t)(uintptr_t)memory, offset}};
 }
 
+static dhow_arg i32_arg(int32_t value) {
+    return (dhow_arg){.kind = DHOW_ARG_VALUE, .bytes = 4, .u.value = (uint32_t)value};
+}
 static dhow_arg i64_arg(int64_t value) {
     return (dhow_arg){.kind = DHOW_ARG_VALUE, .bytes = 8, .u.value = (uint64_t)value};
 }
@@ -218,10 +221,10 @@ Test(cpu_plugin, large_results_equal_small_ones) {
     launch("add_f32", N, add, 4); /* in place */
     for (size_t i = 0; i < N; i++) cr_assert(y[i] == x[i] + z[i] || isnan(z[i]));
     const int64_t rows = 4100, cols = 2045;
-    const dhow_arg softmax[] = {buffer_arg(x, 0), buffer_arg(y, 0), i64_arg(rows), i64_arg(cols)};
-    const dhow_arg head[] = {buffer_arg(x, 0), buffer_arg(z, 0), i64_arg(8), i64_arg(cols)};
-    launch("softmax_f32", (uint64_t)(rows * cols), softmax, 4);
-    launch("softmax_f32", (uint64_t)(8 * cols), head, 4);
+    const dhow_arg softmax[] = {buffer_arg(x, 0), buffer_arg(y, 0), i64_arg(rows), i64_arg(cols), i32_arg(0)};
+    const dhow_arg head[] = {buffer_arg(x, 0), buffer_arg(z, 0), i64_arg(8), i64_arg(cols), i32_arg(0)};
+    launch("softmax_f32", (uint64_t)(rows * cols), softmax, 5);
+    launch("softmax_f32", (uint64_t)(8 * cols), head, 5);
     cr_assert(memcmp(y, z, (size_t)(8 * cols) * 4) == 0);
     for (int64_t r = 0; r < rows; r++) {
         double sum = 0;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the host works out for kernels of GPUs: multipliers that divide, and rows that consist of
- * shares.
+ * What the host works out for kernels of GPUs: multipliers that divide, rows that consist of
+ * shares, and how many items have a row.
  */
 #include <criterion/criterion.h>
 #include <inttypes.h>
 
 #include "kernel/kernel.h"
+#include "kernel/optimise.h"
+#include "ops/run/rows.h"
 
 /* k_over() of kernel/k.h. */
 static uint32_t over(uint32_t n, uint32_t d, uint32_t multiplier) {
@@ -67,4 +69,37 @@ Test(kernel_dims, rows_have_shares_where_all_of_them_begin_on_one) {
              {{.rank = 3, .shape = {2, 3, 4}, .stride = {{6, 4, 1}}}, false}};
     for (size_t i = 0; i < sizeof k / sizeof k[0]; i++)
         cr_assert_eq(dhowi_has_shares(&k[i].dims, k[i].dims.stride[0], 4), k[i].has, "case %zu", i);
+}
+
+static int32_t lanes_of(dhow_dtype dtype, int64_t rows, int64_t cols) {
+    static const dhow_device gpu;
+    return dhowi_lanes_of(&gpu, dtype, rows, cols);
+}
+
+/* Of rows that fill a GPU: those that tests/ptx/budgets_rows.c counts with. */
+Test(kernel_dims, lanes_hold_a_row_and_read_whole_sectors) {
+    static const int64_t cols[][2] = {{64, 2},    {128, 4},    {256, 8},   {512, 16}, {1024, 32},
+                                      {2048, 64}, {4096, 128}, {100, 4},   {425, 16}, {1, 1},
+                                      {1021, 32}, {1025, 64},  {8192, 256}};
+    for (size_t k = 0; k < sizeof cols / sizeof cols[0]; k++)
+        cr_assert_eq(lanes_of(DHOW_F32, 1 << 20, cols[k][0]), cols[k][1], "%d", (int)cols[k][0]);
+    cr_assert_eq(lanes_of(DHOW_F16, 1 << 20, 64), 4);
+    cr_assert_eq(lanes_of(DHOW_F16, 1 << 20, 128), 4);
+    cr_assert_eq(lanes_of(DHOW_F64, 1 << 20, 1024), 64);
+    for (int64_t n = 1; n <= 8189; n++) /* whatever place on a share they begin at */
+        cr_assert_geq(lanes_of(DHOW_BF16, 1 << 20, n) * 32, n + (n % 4 == 0 ? 0 : 3));
+}
+
+Test(kernel_dims, few_rows_get_more_lanes) {
+    cr_assert_eq(lanes_of(DHOW_F32, 1, 1024), 256);
+    cr_assert_eq(lanes_of(DHOW_F32, 1, 64), 16, "an item has a share at least");
+    cr_assert_eq(lanes_of(DHOW_F32, 1024, 1024), 128);
+}
+
+Test(kernel_dims, lanes_are_switched_off) {
+    static const dhow_device host = {.desc.flags = DHOW_DEVICE_HOST_INLINE};
+    cr_assert_eq(dhowi_lanes_of(&host, DHOW_F32, 1, 64), 0);
+    dhowi_optimisations &= ~(uint32_t)DHOWI_OPTIMISE_SHARES;
+    cr_assert_eq(lanes_of(DHOW_F32, 1, 64), 0);
+    dhowi_optimisations = DHOWI_OPTIMISE_ALL;
 }

@@ -290,7 +290,7 @@ Test(kernels_models, normalised_rows_have_mean_0_and_variance_1) {
     double want[ROWS * COLUMNS];
     int64_t rows = ROWS, columns = COLUMNS;
     float eps = 1e-5f;
-    int32_t centred = 1, scaled = 0;
+    int32_t centred = 1, scaled = 0, lanes = 0;
     for (int r = 0; r < ROWS; r++) {
         double mean = 0, squares = 0;
         for (int i = 0; i < COLUMNS; i++) mean += (double)x[r * COLUMNS + i] / COLUMNS;
@@ -301,7 +301,7 @@ Test(kernels_models, normalised_rows_have_mean_0_and_variance_1) {
                 ((double)x[r * COLUMNS + i] - mean) / sqrt(squares + (double)eps);
     }
     float *gamma = scratch_values(E_F32, COLUMNS, 2, 9);
-    void *argv[] = {&x, &gamma, &y, &rows, &columns, &eps, &centred, &scaled};
+    void *argv[] = {&x, &gamma, &y, &rows, &columns, &eps, &centred, &scaled, &lanes};
     expect_all_builds("normalize_f32", E_F32, argv, 2, want, ROWS * COLUMNS, 5e-6);
     scaled = 1;
     for (int i = 0; i < ROWS * COLUMNS; i++) want[i] *= (double)gamma[i % COLUMNS];

@@ -24,15 +24,8 @@ static const k_info *find(const char *op, element type, int build, char *what, s
  * --------------------------------------------------------------------------------------------------------
  */
 
-static void check_softmax(element type, int build, int64_t cols, int logarithm) {
-    char what[96];
-    int64_t rows = 5;
-    const size_t count = (size_t)(rows * cols);
-    const k_info *kernel =
-        find(logarithm ? "log_softmax" : "softmax", type, build, what, sizeof what);
-    void *x = scratch_values(type, count, -20, 20), *y = scratch(count * element_bytes(type));
-    void *argv[] = {&x, &y, &rows, &cols};
-    run_kernel(kernel, 2, argv);
+static void expect_softmax(element type, const void *x, const void *y, int64_t rows, int64_t cols,
+                           int logarithm, const char *what) {
     for (int64_t r = 0; r < rows; r++) {
         double top = -INFINITY, sum = 0;
         for (int64_t j = 0; j < cols; j++)
@@ -46,6 +39,19 @@ static void check_softmax(element type, int build, int64_t cols, int logarithm) 
                         logarithm ? below - log(sum) : exp(below) / sum, 1e-6, what, i);
         }
     }
+}
+
+static void check_softmax(element type, int build, int64_t cols, int logarithm) {
+    char what[96];
+    int64_t rows = 5;
+    int32_t lanes = 0; /* of GPUs */
+    const size_t count = (size_t)(rows * cols);
+    const k_info *kernel =
+        find(logarithm ? "log_softmax" : "softmax", type, build, what, sizeof what);
+    void *x = scratch_values(type, count, -20, 20), *y = scratch(count * element_bytes(type));
+    void *argv[] = {&x, &y, &rows, &cols, &lanes};
+    run_kernel(kernel, 2, argv);
+    expect_softmax(type, x, y, rows, cols, logarithm, what);
     release_all();
 }
 
@@ -67,26 +73,47 @@ Test(kernels_reduce, softmax_of_a_row_with_nan_is_nan) {
         const void *px = x;
         void *py = y;
         int64_t rows = 2, cols = 20;
+        int32_t lanes = 0;
         for (int i = 0; i < 40; i++) x[i] = (float)i;
         x[25] = NAN;
-        void *argv[] = {&px, &py, &rows, &cols};
+        void *argv[] = {&px, &py, &rows, &cols, &lanes};
         run_kernel(build_of("softmax_f32", build), 1, argv);
         for (int i = 0; i < 40; i++)
             cr_assert(isnan(y[i]) == (i >= 20), "%s element %d", build_name(build), i);
     }
 }
 
-static void check_layernorm(element type, int build, int64_t cols) {
+/* Of rows in parts of 32 elements. */
+static void check_softmax_in_parts(element type, int build, int64_t cols, int32_t logarithm) {
     char what[96];
-    int64_t rows = 4;
-    float eps = 1e-5f;
+    int64_t rows = 3, length = 32, parts = (cols + length - 1) / length;
     const size_t count = (size_t)(rows * cols);
-    const k_info *kernel = find("layernorm", type, build, what, sizeof what);
-    void *x = scratch_values(type, count, -1, 3), *y = scratch(count * element_bytes(type));
-    void *gamma = scratch_values(type, (size_t)cols, -2, 2),
-         *beta = scratch_values(type, (size_t)cols, -1, 1);
-    void *argv[] = {&x, &gamma, &beta, &y, &rows, &cols, &eps};
-    run_kernel(kernel, 3, argv);
+    void *x = scratch_values(type, count, -20, 20), *y = scratch(count * element_bytes(type)),
+         *part = scratch((size_t)(rows * parts) * 8);
+    void *first[] = {&x, &part, &rows, &cols, &parts, &length},
+         *second[] = {&x, &part, &y, &rows, &cols, &parts, &length, &logarithm};
+    run_kernel(find("softmax_part", type, build, what, sizeof what), 2, first);
+    run_kernel(find("softmax_join", type, build, what, sizeof what), 2, second);
+    expect_softmax(type, x, y, rows, cols, logarithm, what);
+    release_all();
+}
+
+Test(kernels_reduce, softmax_in_parts_matches_a_double_reference) {
+    static const int64_t widths[] = {7, 64, 1000};
+    static const element types[] = {E_F32, E_F16, E_BF16};
+    for (int type = 0; type < 3; type++) {
+        for (int build = 0; build < build_count(); build++) {
+            for (int w = 0; w < 3; w++) {
+                check_softmax_in_parts(types[type], build, widths[w], 0);
+                check_softmax_in_parts(types[type], build, widths[w], 1);
+            }
+        }
+    }
+}
+
+static void expect_layernorm(element type, const void *x, const void *gamma, const void *beta,
+                             const void *y, int64_t rows, int64_t cols, float eps,
+                             const char *what) {
     for (int64_t r = 0; r < rows; r++) {
         double mean = 0, variance = 0;
         for (int64_t j = 0; j < cols; j++)
@@ -103,6 +130,31 @@ static void check_layernorm(element type, int build, int64_t cols) {
                 cols > 1 ? 5e-6 : 1e-3, what, i);
         }
     }
+}
+
+static void check_layernorm(element type, int build, int64_t cols, int64_t length) {
+    char what[96];
+    int64_t rows = 4;
+    int32_t lanes = 0;
+    float eps = 1e-5f;
+    const size_t count = (size_t)(rows * cols);
+    void *x = scratch_values(type, count, -1, 3), *y = scratch(count * element_bytes(type));
+    void *gamma = scratch_values(type, (size_t)cols, -2, 2),
+         *beta = scratch_values(type, (size_t)cols, -1, 1);
+    void *argv[] = {&x, &gamma, &beta, &y, &rows, &cols, &eps, &lanes};
+    if (length == 0) {
+        run_kernel(find("layernorm", type, build, what, sizeof what), 3, argv);
+    } else {
+        int64_t parts = (cols + length - 1) / length;
+        int32_t one = 1;
+        void *part = scratch((size_t)(rows * parts) * 8);
+        void *first[] = {&x, &part, &rows, &cols, &parts, &length, &one},
+             *second[] = {&x,    &gamma, &beta,   &part, &y,   &rows,
+                          &cols, &parts, &length, &eps,  &one, &one};
+        run_kernel(find("norm_part", type, build, what, sizeof what), 3, first);
+        run_kernel(find("norm_join", type, build, what, sizeof what), 3, second);
+    }
+    expect_layernorm(type, x, gamma, beta, y, rows, cols, eps, what);
     release_all();
 }
 
@@ -110,7 +162,9 @@ Test(kernels_reduce, layernorm_matches_a_double_reference) {
     static const int64_t widths[] = {2, 31, 768};
     for (int type = 0; type < E_FLOATS; type++) {
         for (int build = 0; build < build_count(); build++) {
-            for (int w = 0; w < 3; w++) check_layernorm((element)type, build, widths[w]);
+            for (int w = 0; w < 3; w++) check_layernorm((element)type, build, widths[w], 0);
+            if (type == E_F64) continue;
+            for (int w = 0; w < 3; w++) check_layernorm((element)type, build, widths[w], 32);
         }
     }
 }
@@ -160,7 +214,9 @@ static void check_reduction(int op, element type, int build, int64_t outer, int6
     const element result_type = op == 3 ? E_I64 : type;
     void *x = scratch_values(type, (size_t)(outer * n * inner), -50, 50), *y = scratch(results * 8);
     float scale = 0.25f;
-    void *argv[] = {&x, &y, &outer, &n, &inner, &scale};
+    int32_t lanes = 0;
+    void *argv[] = {&x, &y, &outer, &n, &inner, &scale, &lanes};
+    if (op == 3) argv[5] = &lanes;
     run_kernel(kernel, 3, argv);
     expect_reduced(op, type, x, result_type, y, results, n, inner, what);
     release_all();
@@ -219,11 +275,12 @@ Test(kernels_reduce, nan_wins_and_the_first_largest_is_found) {
         float x[64], y = 0;
         int64_t outer = 1, n = 64, inner = 1, index = -1;
         float scale = 1;
+        int32_t lanes = 0;
         const void *px = x;
         void *py = &y, *pi = &index;
         for (int i = 0; i < 64; i++) x[i] = (float)(i % 10);
-        void *argmax[] = {&px, &pi, &outer, &n, &inner},
-             *reduce[] = {&px, &py, &outer, &n, &inner, &scale};
+        void *argmax[] = {&px, &pi, &outer, &n, &inner, &lanes},
+             *reduce[] = {&px, &py, &outer, &n, &inner, &scale, &lanes};
         run_kernel(build_of("argmax_f32", build), 1, argmax);
         cr_assert(index == 9);
         x[30] = -NAN;

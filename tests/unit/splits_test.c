@@ -247,6 +247,70 @@ Test(splits, the_first_of_tiles_are_those_of_sorted_rows) {
     }
 }
 
+/* ---- softmax and norms ---- */
+
+typedef enum rows_of { SOFTMAX, LOG_SOFTMAX, LAYERNORM, RMSNORM, ROWS_OF } rows_of;
+
+static void run_rows(int way, rows_of f, dhow_dtype dtype, const int64_t shape[2], double *result) {
+    dhow_tensor *x = upload(way, dtype, 2, shape, g_x), *y;
+    dhow_tensor *gamma = upload(way, dtype, 1, shape + 1, g_x + 1),
+                *beta = upload(way, dtype, 1, shape + 1, g_x + 5);
+    OK(dhow_tensor_create(g_device[way], dtype, 2, shape, &y));
+    if (f == SOFTMAX)
+        OK(dhow_softmax(NULL, x, 1, y));
+    else if (f == LOG_SOFTMAX)
+        OK(dhow_log_softmax(NULL, x, -1, y));
+    else if (f == LAYERNORM)
+        OK(dhow_layernorm(NULL, x, gamma, beta, 1e-5f, y));
+    else
+        OK(dhow_rmsnorm(NULL, x, gamma, 1e-5f, y));
+    download(way, y, result);
+    dhow_tensor_release(x);
+    dhow_tensor_release(y);
+    dhow_tensor_release(gamma);
+    dhow_tensor_release(beta);
+}
+
+static void expect_same_rows(rows_of f, dhow_dtype dtype, const int64_t shape[2], bool finite) {
+    static double held[WAYS][MOST];
+    const double few = dtype == DHOW_F16 ? 2e-3 : dtype == DHOW_BF16 ? 1.6e-2 : 1e-5;
+    for (int way = 0; way < WAYS; way++) run_rows(way, f, dtype, shape, held[way]);
+    for (int64_t i = 0; i < shape[0] * shape[1]; i++) {
+        const double part = held[IN_PARTS][i], whole = held[WHOLE][i];
+        cr_assert(part == whole || fabs(part - whole) <= few * (fabs(whole) + 1) ||
+                      (isnan(part) && isnan(whole)),
+                  "%d of %s [%d, %d] at %d: %.9g, whole %.9g", f, dhow_dtype_name(dtype),
+                  (int)shape[0], (int)shape[1], (int)i, part, whole);
+        cr_assert(!finite || isfinite(part));
+    }
+}
+
+static const int64_t k_rows[][2] = {{1, 10000}, {3, 8200}, {2, 9001}, {4, 8193}};
+
+Test(splits, softmax_and_norms_in_parts_are_those_of_whole_rows) {
+    static const dhow_dtype types[] = {DHOW_F32, DHOW_F16, DHOW_BF16, DHOW_F64};
+    for (int t = 0; t < 4; t++) {
+        for (int k = 0; k < 4; k++) {
+            draw(false, MOST);
+            for (rows_of f = SOFTMAX; f < ROWS_OF; f++)
+                expect_same_rows(f, types[t], k_rows[k], true);
+        }
+    }
+}
+
+/* A part, and then a whole row, of nothing but one of them. */
+Test(splits, rows_with_infinities_and_nan_are_those_of_whole_rows) {
+    static const double odd[] = {-(double)INFINITY, (double)INFINITY, (double)NAN};
+    for (int k = 0; k < 3; k++) {
+        for (int64_t count = 1; count <= 10000; count = count * 50 + 50) {
+            draw(false, MOST);
+            for (int64_t i = 0; i < count && i < 8200; i++) g_x[8200 + i] = odd[k];
+            for (rows_of f = SOFTMAX; f < ROWS_OF; f++)
+                expect_same_rows(f, DHOW_F32, k_rows[1], false);
+        }
+    }
+}
+
 /* ---- attention to a cache ---- */
 
 enum { SHARED = 2, SHARING = 3, ROOM = 300, DEPTH = 20, FEATURES = 12 };

@@ -1,24 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Norms along other axes than the last, running sums and recurrent layers.
+ * Norms over channels, running sums and recurrent layers.
  */
 #include <math.h>
 
 #include "ops/own/own.h"
-
-dhow_status dhowi_run_normalize(const dhowi_call *call) {
-    const dhowi_axis_split *r = &call->attrs->split;
-    const bool scaled = call->in[1] != NULL;
-    dhowi_own_launch l = {0};
-    dhowi_add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
-    dhowi_add_tensor(&l, call->in[scaled ? 1 : 0], DHOW_ACCESS_READ);
-    dhowi_add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
-    DHOWI_ADD_VALUES(&l, r->outer, r->n);
-    l.args[l.arg_count++] = dhowi_arg_f32(call->attrs->eps);
-    l.args[l.arg_count++] = dhowi_arg_i32(r->flag[0]);
-    l.args[l.arg_count++] = dhowi_arg_i32(scaled);
-    return dhowi_run_own(call, &l, call->out->count);
-}
 
 dhow_status dhowi_run_lrn(const dhowi_call *call) {
     const dhowi_axis_split *r = &call->attrs->split;

@@ -103,55 +103,20 @@ dhow_status dhowi_infer_flatten(const dhowi_op *op, const dhowi_tensor_desc *con
 
 /* ---- running ---- */
 
-static dhow_status run_rows(const dhowi_call *call, dhow_tensor *x, dhow_tensor *y, int64_t cols) {
-    dhow_kernel *kernel;
-    DHOWI_TRY(dhowi_op_kernel(call->op, x->dtype, call->stream->device, &kernel));
-    const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
-                             dhowi_arg_buffer(y, DHOW_ACCESS_WRITE), dhowi_arg_i64(x->count / cols),
-                             dhowi_arg_i64(cols)};
-    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, dhowi_use_of(y, DHOW_ACCESS_WRITE)};
-    return dhowi_launch(call->stream, kernel, x->count, x->count, args, 4, uses, 2);
-}
-
-/* Along another than the last dimension: swapped to the end, computed, swapped back. */
-static dhow_status run_rows_across(const dhowi_call *call, int32_t dim) {
-    dhow_tensor *x = NULL, *y = NULL, *packed = NULL, *result = NULL;
-    dhow_status status = dhow_tensor_transpose(call->in[0], dim, -1, &x);
-    if (status == DHOW_OK) status = dhow_tensor_transpose(call->out, dim, -1, &y);
-    if (status == DHOW_OK) status = dhow_tensor_contiguous(call->stream, x, &packed);
-    if (status == DHOW_OK)
-        status = dhowi_tensor_new(call->stream->device, x->dtype, x->rank, x->shape, &result);
-    if (status == DHOW_OK) status = run_rows(call, packed, result, x->shape[x->rank - 1]);
-    if (status == DHOW_OK) status = dhowi_copy_local(call->stream, result, y, true);
-    dhow_tensor_release(x);
-    dhow_tensor_release(y);
-    dhow_tensor_release(packed);
-    dhow_tensor_release(result);
-    return status;
-}
-
-dhow_status dhowi_run_softmax(const dhowi_call *call) {
-    int32_t dim, rank = call->in[0]->rank;
-    DHOWI_TRY(dhowi_dim_check(call->op->name, rank, call->attrs->dim, &dim));
-    if (dim != rank - 1) return run_rows_across(call, dim);
-    return run_rows(call, call->in[0], call->out, call->in[0]->shape[dim]);
-}
-
-dhow_status dhowi_run_layernorm(const dhowi_call *call) {
-    dhow_tensor *x = call->in[0], *gamma = call->in[1], *beta = call->in[2], *y = call->out;
-    dhow_kernel *kernel;
-    int64_t cols = x->shape[x->rank - 1];
-    DHOWI_TRY(dhowi_op_kernel(call->op, x->dtype, call->stream->device, &kernel));
-    const dhow_arg args[] = {
-        dhowi_arg_buffer(x, DHOW_ACCESS_READ),    dhowi_arg_buffer(gamma, DHOW_ACCESS_READ),
-        dhowi_arg_buffer(beta, DHOW_ACCESS_READ), dhowi_arg_buffer(y, DHOW_ACCESS_WRITE),
-        dhowi_arg_i64(x->count / cols),           dhowi_arg_i64(cols),
-        dhowi_arg_f32(call->attrs->eps)};
-    const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ},
-                              {gamma->storage, DHOW_ACCESS_READ},
-                              {beta->storage, DHOW_ACCESS_READ},
-                              dhowi_use_of(y, DHOW_ACCESS_WRITE)};
-    return dhowi_launch(call->stream, kernel, x->count, x->count, args, 7, uses, 4);
+/* An item has as many numbers as it keeps, but fewer where rows are too few for all multiprocessors
+ * of a large GPU; lanes of a row have 32 bytes side by side, a sector of memory. */
+int32_t dhowi_lanes_of(const dhow_device *device, dhow_dtype dtype, int64_t rows, int64_t cols) {
+    enum { GROUP = 256, ENOUGH = 512 * GROUP, SECTOR = 32 };
+    const int64_t bytes = dhow_dtype_bytes(dtype), share = 16 / DHOWI_MAX(bytes, 4);
+    const int64_t kept = dhowi_kept_by_item(dtype);
+    const int64_t all = cols + (cols % share == 0 ? 0 : share - 1);
+    int64_t lanes = 1;
+    if (dhowi_device_is_host(device) || !dhowi_optimises(DHOWI_OPTIMISE_SHARES)) return 0;
+    while (lanes < GROUP && lanes * kept < all) lanes *= 2;
+    while (lanes < GROUP && lanes * share < cols &&
+           (rows < ENOUGH / lanes || lanes * share * bytes < SECTOR))
+        lanes *= 2;
+    return (int32_t)lanes;
 }
 
 /* x as [outer][n][inner] around a dimension. */
@@ -186,16 +151,32 @@ static int64_t parts_of(const dhow_device *device, const split *s) {
 }
 
 /* One launch of a reduction; further arguments follow the extents. */
-static dhow_status launch_reduction(const dhowi_call *call, dhow_kernel *kernel, dhow_tensor *x,
-                                    dhow_tensor *y, const split *s, const dhow_arg *more,
-                                    uint32_t more_count) {
+static dhow_status launch_reduction(const dhowi_call *call, dhow_kernel *kernel, int64_t work,
+                                    dhow_tensor *x, dhow_tensor *y, const split *s,
+                                    const dhow_arg *more, uint32_t more_count) {
     dhow_arg args[8] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
                         dhowi_arg_buffer(y, DHOW_ACCESS_WRITE), dhowi_arg_i64(s->outer),
                         dhowi_arg_i64(s->n), dhowi_arg_i64(s->inner)};
     const dhowi_use uses[] = {{x->storage, DHOW_ACCESS_READ}, dhowi_use_of(y, DHOW_ACCESS_WRITE)};
-    const int64_t work = DHOWI_MAX(x->count, y->count);
+    const int64_t span = DHOWI_MAX(x->count, y->count) + s->inner;
     for (uint32_t i = 0; i < more_count; i++) args[5 + i] = more[i];
-    return dhowi_launch(call->stream, kernel, work, work + s->inner, args, 5 + more_count, uses, 2);
+    return dhowi_launch(call->stream, kernel, work, span, args, 5 + more_count, uses, 2);
+}
+
+/* `last` are the last arguments but lanes. */
+static dhow_status reduce_at_once(const dhowi_call *call, const split *s, const dhow_arg *last,
+                                  uint32_t last_count) {
+    dhow_tensor *x = call->in[0], *y = call->out;
+    dhow_device *device = call->stream->device;
+    const int32_t lanes = s->inner > 1 ? 0 : dhowi_lanes_of(device, x->dtype, s->outer, s->n);
+    dhow_arg more[2];
+    dhow_kernel *kernel;
+    DHOWI_TRY(dhowi_op_kernel(call->op, x->dtype, device, &kernel));
+    for (uint32_t i = 0; i < last_count; i++) more[i] = last[i];
+    more[last_count] = dhowi_arg_i32(lanes);
+    return launch_reduction(call, kernel,
+                            lanes > 0 ? s->outer * lanes : DHOWI_MAX(x->count, y->count), x, y, s,
+                            more, last_count + 1);
 }
 
 /* Parts are as wide as they are computed in. */
@@ -233,7 +214,7 @@ static dhow_status reduce_in_parts(const dhowi_call *call, split s, float scale)
                          ? dhow_tensor_retain(y)
                          : dhowi_tensor_new(call->stream->device, narrow ? DHOW_F32 : dtype, 3,
                                             shape, &y);
-        if (status == DHOW_OK) status = launch_reduction(call, kernel, x, y, &s, more, 3);
+        if (status == DHOW_OK) status = launch_reduction(call, kernel, x->count, x, y, &s, more, 3);
         dhow_tensor_release(x);
         x = y;
     }
@@ -257,13 +238,11 @@ static dhow_status argmax_by_order(const dhowi_call *call, const split *s) {
 }
 
 static dhow_status reduce_by(const dhowi_call *call, float scale) {
-    dhow_kernel *kernel;
+    const dhow_arg last = dhowi_arg_f32(scale);
     split s;
     DHOWI_TRY(split_at(call, &s));
     if (parts_of(call->stream->device, &s) > 1) return reduce_in_parts(call, s, scale);
-    DHOWI_TRY(dhowi_op_kernel(call->op, call->in[0]->dtype, call->stream->device, &kernel));
-    const dhow_arg more[] = {dhowi_arg_f32(scale)};
-    return launch_reduction(call, kernel, call->in[0], call->out, &s, more, 1);
+    return reduce_at_once(call, &s, &last, 1);
 }
 
 static dhow_status divide_output(const dhowi_call *call, int64_t n) {
@@ -290,13 +269,11 @@ dhow_status dhowi_run_reduce(const dhowi_call *call) {
 /* Of rows, processors find the largest with vectors, and its place then. */
 dhow_status dhowi_run_argmax(const dhowi_call *call) {
     dhow_device *device = call->stream->device;
-    dhow_kernel *kernel;
     split s;
     DHOWI_TRY(split_at(call, &s));
     if (device->desc.kind != DHOW_DEVICE_CPU && s.n <= INT32_MAX && parts_of(device, &s) > 1)
         return argmax_by_order(call, &s);
-    DHOWI_TRY(dhowi_op_kernel(call->op, call->in[0]->dtype, device, &kernel));
-    return launch_reduction(call, kernel, call->in[0], call->out, &s, NULL, 0);
+    return reduce_at_once(call, &s, NULL, 0);
 }
 
 dhow_status dhowi_run_gather(const dhowi_call *call) {

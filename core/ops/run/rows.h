@@ -5,6 +5,7 @@
 #ifndef DHOWI_OPS_ROWS_H_
 #define DHOWI_OPS_ROWS_H_
 
+#include "base/memory/size.h"
 #include "ops/run/op.h"
 
 typedef dhow_status dhowi_infer_fn(const dhowi_op *op, const dhowi_tensor_desc *const *in,
@@ -27,6 +28,15 @@ dhowi_run_fn dhowi_run_map, dhowi_run_cast, dhowi_run_copy, dhowi_run_fill, dhow
 dhowi_run_fn dhowi_run_unary, dhowi_run_binary, dhowi_run_matmul, dhowi_run_linear,
     dhowi_run_conv2d, dhowi_run_pool2d, dhowi_run_softmax, dhowi_run_layernorm, dhowi_run_reduce,
     dhowi_run_argmax, dhowi_run_gather, dhowi_run_flatten;
+
+/* How many items of a GPU's group share a row, see kernels/lanes.h: by extents alone, so that sums
+ * are the same on any number of multiprocessors and devices. 0: a group does, element by element.
+ */
+int32_t dhowi_lanes_of(const dhow_device *device, dhow_dtype dtype, int64_t rows, int64_t cols);
+/* The most numbers of a row that an item keeps in registers. */
+static inline int64_t dhowi_kept_by_item(dhow_dtype dtype) {
+    return 128 / DHOWI_MAX(dhow_dtype_bytes(dtype), 4);
+}
 
 /* In place, see elementwise.c: y += x and y /= x, where x broadcasts to y; y = activation(y),
  * dense.

@@ -445,39 +445,6 @@ FN f32 k_tanhf(f32 x)
     return a < 0.625f ? p : (x < 0 ? -t : t);
 }
 
-/* x P(X < x) for a normal X: with t = 1/(1 + |x|/sqrt 8), P(X < -|x|) = t 2^y, where y is a polynomial in t less
- * x^2/2 log2 e, so the small tail keeps its digits. The reciprocal is a guess by exponent and a cubic and a quadratic
- * Newton step, which take half the time of a division. */
-FN f32 k_geluf(f32 x)
-{
-    const f32 a = fabsf(x), z = a > 12.7f ? 12.7f : a, d = 1.0f + 0.353553391f * z;
-    f32 t = K_U2F(0x7ef311c7u - K_F2U(d));
-    f32 e = 1.0f - d * t;
-    t = t + t * (e * e + e);
-    e = 1.0f - d * t;
-    t = t + t * e;
-    f32 y = 0.246517298f;
-    y = y * t - 1.18611495f;
-    y = y * t + 2.14747446f;
-    y = y * t - 1.63775315f;
-    y = y * t + 0.402321582f;
-    y = y * t - 0.26875686f;
-    y = y * t + 0.139630057f;
-    y = y * t + 0.539700616f;
-    y = y * t + 1.4427292f;
-    y = y * t - 2.82574822f;
-    y = y - (z * 0.72134752f) * z;
-    const f32 whole = y + 12582912.0f, r = y - (whole - 12582912.0f);
-    f32 w = 1.33908634e-3f; /* 2^r */
-    w = w * r + 9.67603192e-3f;
-    w = w * r + 5.55035711e-2f;
-    w = w * r + 0.240221075f;
-    w = w * r + 0.693147188f;
-    w = w * r + 1.00000008f;
-    const f32 tail = t * K_U2F(K_F2U(w) + (K_F2U(whole) << 23)), q = a > 12.7f ? 0.0f : tail;
-    return x * (x < 0 ? q : 1.0f - q);
-}
-
 FN f32 k_logf(f32 x)
 {
     const f32 scaled = x < 1.17549435e-38f ? x * 8388608.0f : x; /* lifts denormals */
@@ -524,10 +491,73 @@ FN u16 k_half_store(f32 f) /* rounds to nearest even */
 #define expf(x) k_expf(x)
 #define logf(x) k_logf(x)
 #define tanhf(x) k_tanhf(x)
-#define K_GELU_f32(x) k_geluf(x)
-#else
-#define K_GELU_f32(x) ((x) * (0.5f * erfcf((x) * -0.70710678f)))
 #endif
+
+/* x P(X < x) for a normal X: with t = 1/(1 + |x|/sqrt 8), P(X < -|x|) = t 2^y, where y is a polynomial in t less
+ * x^2/2 log2 e, so the small tail keeps its digits. */
+#ifdef K_LOOPS
+/* The reciprocal is a guess by exponent and a cubic and a quadratic Newton step, which take half the time of a division. */
+FN f32 k_reciprocal(const f32 d)
+{
+    f32 t = K_U2F(0x7ef311c7u - K_F2U(d));
+    f32 e = 1.0f - d * t;
+    t = t + t * (e * e + e);
+    e = 1.0f - d * t;
+    return t + t * e;
+}
+FN f32 k_power_of_two(const f32 y)
+{
+    const f32 whole = y + 12582912.0f, r = y - (whole - 12582912.0f);
+    f32 w = 1.33908634e-3f;
+    w = w * r + 9.67603192e-3f;
+    w = w * r + 5.55035711e-2f;
+    w = w * r + 0.240221075f;
+    w = w * r + 0.693147188f;
+    w = w * r + 1.00000008f;
+    return K_U2F(K_F2U(w) + (K_F2U(whole) << 23));
+}
+#define K_NEAR(a, near, far) ((a) > 12.7f ? (far) : (near)) /* where powers have an exponent */
+#elif defined(K_CUDA)
+FN f32 k_reciprocal(f32 d)
+{
+    asm("rcp.approx.ftz.f32 %0,%0;" : "+f"(d));
+    return d;
+}
+FN f32 k_power_of_two(f32 y)
+{
+    asm("ex2.approx.ftz.f32 %0,%0;" : "+f"(y));
+    return y;
+}
+#else
+#define k_reciprocal(d) (1.0f / (d))
+#define k_power_of_two(y) exp2(y)
+#endif
+#ifndef K_NEAR
+#define K_NEAR(a, near, far) (near)
+#endif
+FN f32 k_geluf(f32 x)
+{
+    const f32 a = fabsf(x), z = K_NEAR(a, a, 12.7f), t = k_reciprocal(1.0f + 0.353553391f * z);
+    f32 y = 0.246517298f;
+    y = y * t - 1.18611495f;
+    y = y * t + 2.14747446f;
+    y = y * t - 1.63775315f;
+    y = y * t + 0.402321582f;
+    y = y * t - 0.26875686f;
+    y = y * t + 0.139630057f;
+    y = y * t + 0.539700616f;
+    y = y * t + 1.4427292f;
+    y = y * t - 2.82574822f;
+    y = y - (z * 0.72134752f) * z;
+    const f32 tail = t * k_power_of_two(y), q = K_NEAR(a, tail, 0.0f);
+    return x * (x < 0 ? q : 1.0f - q);
+}
+#if defined(K_CUDA) && !(__CUDA_ARCH__ >= 800) /* kernels with many registers would spill some */
+#define K_GELU_f32(x) ((x) * (0.5f * erfcf((x) * -0.70710678f)))
+#else
+#define K_GELU_f32(x) k_geluf(x)
+#endif
+
 #define K_GELU_f64(x) ((x) * (0.5 * K_MATH_erfc_f64((x) * -0.70710678118654752)))
 
 /* ---- storage types ---------------------------------------------------------------------------------------------- */
@@ -538,8 +568,14 @@ FN f32 k_bf16_load(u16 b)
 }
 FN u16 k_bf16_store(f32 f) /* rounds to nearest even, keeps NaN */
 {
+#if defined(K_CUDA) && __CUDA_ARCH__ >= 800
+    u16 b;
+    asm("cvt.rn.bf16.f32 %0,%1;" : "=h"(b) : "f"(f));
+    return b;
+#else
     const u32 u = K_F2U(f), r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
     return (u16)((u & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : r);
+#endif
 }
 #define LOAD(T, p, i) K_CAT(K_LOAD_, T)(p, i)
 #define STORE(T, p, i, v) K_CAT(K_STORE_, T)(p, i, v)
@@ -718,10 +754,56 @@ K_ACTIVATIONS(f64)
         *(GLOBAL k_share *)p = to;                                                     \
     }
 #define K_SHARE_0(T) K_CAT(K_NARROW_SHARE_, T)(T)
+#ifdef K_CUDA /* in pairs: since compute capability 8.0 an instruction rounds two */
+#if __CUDA_ARCH__ >= 800
+#define K_DEFINE_PAIR(T, store)                                                        \
+    FN u32 k_##T##_pair(f32 low, f32 high)                                             \
+    {                                                                                  \
+        u32 pair;                                                                      \
+        asm("cvt.rn." #T "x2.f32 %0,%1,%2;" : "=r"(pair) : "f"(high), "f"(low));       \
+        return pair;                                                                   \
+    }
+#else
+#define K_DEFINE_PAIR(T, store)                                                        \
+    FN u32 k_##T##_pair(f32 low, f32 high)                                             \
+    {                                                                                  \
+        return (u32)store(low) | (u32)store(high) << 16;                               \
+    }
+#endif
+#define K_STORE_PAIRS(T)                                                               \
+    FN void store_share(T *p, const f32 v[4])                                          \
+    {                                                                                  \
+        k_two_pairs to;                                                                \
+        to.pair[0] = k_##T##_pair(v[0], v[1]);                                         \
+        to.pair[1] = k_##T##_pair(v[2], v[3]);                                         \
+        *(k_two_pairs *)p = to;                                                        \
+    }
+typedef struct __align__(8) {
+    u32 pair[2];
+} k_two_pairs;
+#define K_NARROW_SHARE_f16(T)                                                          \
+    typedef ELEMENTS(f16, 4) k_share;                                                  \
+    K_DEFINE_PAIR(f16, k_half_store)                                                   \
+    K_STORE_PAIRS(f16)                                                                 \
+    FN void load_share(const f16 *p, f32 x[4])                                         \
+    {                                                                                  \
+        const k_share from = *(const k_share *)p;                                      \
+        UNROLL for (int l = 0; l < 4; l++) x[l] = k_half_load(from.e[l]);              \
+    }
+#define K_NARROW_SHARE_bf16(T)                                                         \
+    K_DEFINE_PAIR(bf16, k_bf16_store)                                                  \
+    K_STORE_PAIRS(bf16)                                                                \
+    FN void load_share(const bf16 *p, f32 x[4])                                        \
+    {                                                                                  \
+        const k_two_pairs from = *(const k_two_pairs *)p;                              \
+        UNROLL for (int l = 0; l < 2; l++) {                                           \
+            x[2 * l] = K_U2F(from.pair[l] << 16);                                      \
+            x[2 * l + 1] = K_U2F(from.pair[l] & 0xffff0000u);                          \
+        }                                                                              \
+    }
+#else
 #define K_NARROW_SHARE_bf16(T) K_SHARE_1(T)
-#ifdef K_CUDA
-#define K_NARROW_SHARE_f16(T) K_SHARE_1(T)
-#else /* LOADH reads global memory alone */
+/* LOADH reads global memory alone */
 #define K_NARROW_SHARE_f16(T)                                                          \
     FN void load_share(GLOBAL const T *p, f32 x[4])                                    \
     {                                                                                  \
