@@ -88,9 +88,9 @@ static dhow_status block_conv(dhowi_blocker *k, const dhowi_step *s) {
     dhowi_step changed = *s;
     uint32_t src, dst;
     int32_t blocks;
-    bool fits = dhowi_is_image(b, s->in[0]) && dhowi_is_image(b, s->out) &&
+    bool fits = dhowi_has_blocks(k, s->in[0]) && dhowi_is_image(b, s->out) &&
                 b->items[s->in[1]].tensor != NULL && b->items[s->in[1]].desc.rank == 4 &&
-                (s->in[3] < 0 || dhowi_is_image(b, s->in[3]));
+                (s->in[3] < 0 || dhowi_has_blocks(k, s->in[3]));
     if (!fits) return keep(k, s);
     DHOWI_TRY(layouts_of(k, s, &src, &dst));
     if (!is_blocked_layout(dst) || dst != k->layout || (src != DHOW_LAYOUT_NCHW && src != dst))
@@ -98,11 +98,11 @@ static dhow_status block_conv(dhowi_blocker *k, const dhowi_step *s) {
     DHOWI_TRY(is_planned(k, s, src, dst, &fits));
     if (!fits) return keep(k, s);
     if (src == dst) {
-        DHOWI_TRY(dhowi_want_blocks(k, s->in[0], &changed.in[0]));
+        DHOWI_TRY(dhowi_want_own_blocks(k, s->in[0], &changed.in[0]));
     } else {
         DHOWI_TRY(dhowi_want_plain(k, s->in[0]));
     }
-    if (s->in[3] >= 0) DHOWI_TRY(dhowi_want_blocks(k, s->in[3], &changed.in[3]));
+    if (s->in[3] >= 0) DHOWI_TRY(dhowi_want_own_blocks(k, s->in[3], &changed.in[3]));
     changed.attrs.layout = k->layout;
     DHOWI_TRY(dhowi_new_blocks(k, s->out, &blocks));
     return put(k, &changed, s->out, blocks);
@@ -113,12 +113,12 @@ static dhow_status block_integers(dhowi_blocker *k, const dhowi_step *s) {
     dhowi_lowering *b = k->b;
     dhowi_step changed = *s;
     int32_t blocks;
-    if (k->layout != DHOW_LAYOUT_NHWC || !dhowi_is_image(b, s->in[0]) ||
-        !dhowi_is_image(b, s->out) || (s->in[3] >= 0 && !dhowi_is_image(b, s->in[3])))
+    if (k->layout != DHOW_LAYOUT_NHWC || !dhowi_has_blocks(k, s->in[0]) ||
+        !dhowi_is_image(b, s->out) || (s->in[3] >= 0 && !dhowi_has_blocks(k, s->in[3])))
         return keep(k, s);
-    DHOWI_TRY(dhowi_want_blocks(k, s->in[0], &changed.in[0]));
+    DHOWI_TRY(dhowi_want_own_blocks(k, s->in[0], &changed.in[0]));
     DHOWI_TRY(dhowi_want_plain(k, s->in[2]));
-    if (s->in[3] >= 0) DHOWI_TRY(dhowi_want_blocks(k, s->in[3], &changed.in[3]));
+    if (s->in[3] >= 0) DHOWI_TRY(dhowi_want_own_blocks(k, s->in[3], &changed.in[3]));
     changed.attrs.layout = k->layout;
     DHOWI_TRY(dhowi_new_blocks(k, s->out, &blocks));
     return put(k, &changed, s->out, blocks);
@@ -143,14 +143,15 @@ static bool even_operand(const dhowi_lowering *b, int32_t ref, int64_t shape[5],
     return true;
 }
 
-static bool same_image(const dhowi_lowering *b, int32_t x, int32_t y) {
-    return b->items[x].tensor == NULL && dhowi_is_image(b, x) &&
-           dhowi_shape_equal(4, b->items[x].desc.shape, 4, b->items[y].desc.shape);
+static bool same_image(const dhowi_blocker *k, int32_t x, int32_t y) {
+    const dhowi_item *items = k->b->items;
+    return items[x].tensor == NULL && dhowi_has_blocks(k, x) &&
+           dhowi_shape_equal(4, items[x].desc.shape, 4, items[y].desc.shape);
 }
 
 static dhow_status map_operand(dhowi_blocker *k, int32_t ref, int32_t image, int32_t *out) {
     int64_t shape[5], strides[5];
-    if (same_image(k->b, ref, image)) return dhowi_want_blocks(k, ref, out);
+    if (same_image(k, ref, image)) return dhowi_want_blocks(k, ref, out);
     DHOWI_TRY(dhowi_want_plain(k, ref));
     (void)even_operand(k->b, ref, shape, strides);
     return dhowi_view(k->b, ref, 5, shape, strides, k->b->items[ref].offset, out);
@@ -167,9 +168,9 @@ static dhow_status block_map(dhowi_blocker *k, const dhowi_step *s) {
         dhowi_is_image(b, s->out) &&
         b->items[s->out].desc.shape[1] % dhowi_block_of(k, b->items[s->out].desc.shape[1]) == 0;
     for (int i = 0; i < DHOWI_MAP_OPERANDS && s->in[i] >= 0 && fits; i++) {
-        fits = same_image(b, s->in[i], s->out) ||
+        fits = same_image(k, s->in[i], s->out) ||
                (k->layout == DHOW_LAYOUT_NHWC && even_operand(b, s->in[i], shape, strides));
-        any = any || (fits && same_image(b, s->in[i], s->out) && dhowi_is_blocked(k, s->in[i]));
+        any = any || (fits && same_image(k, s->in[i], s->out) && dhowi_is_blocked(k, s->in[i]));
     }
     if (!fits || !any) return keep(k, s);
     for (int i = 0; i < DHOWI_MAP_OPERANDS && s->in[i] >= 0; i++)
@@ -191,7 +192,7 @@ static dhow_status block_pool(dhowi_blocker *k, const dhowi_step *s) {
     for (int i = 0; i < 2; i++) {
         if (changed.attrs.window.stride[i] == 0) changed.attrs.window.stride[i] = 1;
     }
-    DHOWI_TRY(dhowi_want_blocks(k, s->in[0], &changed.in[0]));
+    DHOWI_TRY(dhowi_want_own_blocks(k, s->in[0], &changed.in[0]));
     DHOWI_TRY(dhowi_new_blocks(k, s->out, &blocks));
     return put(k, &changed, s->out, blocks);
 }
@@ -220,7 +221,7 @@ static dhow_status block_resize(dhowi_blocker *k, const dhowi_step *s) {
     if (!dhowi_is_blocked(k, s->in[0]) || !dhowi_is_image(b, s->out) ||
         !blocked_run(k, &b->items[s->in[0]].desc, &changed.attrs.split))
         return keep(k, s);
-    DHOWI_TRY(dhowi_want_blocks(k, s->in[0], &changed.in[0]));
+    DHOWI_TRY(dhowi_want_own_blocks(k, s->in[0], &changed.in[0]));
     DHOWI_TRY(dhowi_new_blocks(k, s->out, &blocks));
     return put(k, &changed, s->out, blocks);
 }
@@ -293,7 +294,7 @@ static joint find_joint(const dhowi_blocker *k, uint32_t at) {
                     memcmp(out->desc.shape + 2, whole->desc.shape + 2, 2 * sizeof(int64_t)) == 0 &&
                     dhowi_shape_equal(4, out->desc.shape, in->desc.rank, in->desc.shape) &&
                     out->desc.shape[1] % dhowi_block_of(k, out->desc.shape[1]) == 0 &&
-                    in->tensor == NULL && dhowi_is_image(b, k->old[i].in[0]);
+                    in->tensor == NULL && dhowi_has_blocks(k, k->old[i].in[0]);
         if (!fits) {
             j.whole = -1;
             return j;
