@@ -18,9 +18,8 @@ typedef enum cpu_when { CPU_NEVER, CPU_WHERE_IT_PAYS, CPU_ALWAYS } cpu_when;
 
 typedef struct cpu_backend {
     const dhow_host *host;
-    /* DHOW_CPU_WINOGRAD, DHOW_CPU_DOTS, DHOW_CPU_ONE_ROW, DHOW_CPU_AFFINITY: 0, 1, or "always", for
-     * tests */
-    cpu_when winograd, dots, one_row, apart;
+    /* DHOW_CPU_WINOGRAD, _DOTS, _ONE_ROW, _PANELS, _AFFINITY: 0, 1, or "always", for tests */
+    cpu_when winograd, dots, one_row, panels, apart;
 } cpu_backend;
 
 typedef struct cpu_kernel_object cpu_kernel_object;

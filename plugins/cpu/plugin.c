@@ -32,11 +32,12 @@ static int32_t read_when(const dhow_host *host, const char *name, cpu_when *out,
 }
 
 static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_error *err) {
-    cpu_when winograd, dots, one_row, apart;
+    cpu_when winograd, dots, one_row, panels, apart;
     *out_backend = NULL;
     int32_t status = read_when(host, "DHOW_CPU_WINOGRAD", &winograd, err);
     if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_DOTS", &dots, err);
     if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_ONE_ROW", &one_row, err);
+    if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_PANELS", &panels, err);
     if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_AFFINITY", &apart, err);
     if (status != DHOW_OK) return status;
     cpu_backend *backend = host->alloc(host->user, sizeof *backend, 64);
@@ -45,6 +46,7 @@ static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_erro
     backend->winograd = winograd;
     backend->dots = dots;
     backend->one_row = one_row;
+    backend->panels = panels;
     backend->apart = apart;
     *out_backend = backend;
     return DHOW_OK;
