@@ -39,8 +39,8 @@ INLINE void add_tile(const panels_job *j, const panel *p, const float *a, float 
         }
         return;
     }
-    for (int r = 0; r < rows; r++) {
-        for (int h = 0; h < vectors; h++) {
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int h = 0; h < vectors; h++) {
             float *to = c + r * j->ldc + h * LANES;
             sums[r][h] *= j->alpha;
             if (keep != 0) sums[r][h] += load_part(to, there_of(p, h)) * keep;
