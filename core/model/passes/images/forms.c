@@ -5,7 +5,7 @@
 #include "base/errors/planted.h"
 #include "base/memory/array.h"
 #include "base/memory/size.h"
-#include "model/passes/channel_layout.h"
+#include "model/passes/images/images.h"
 
 int64_t dhowi_block_of(const dhowi_blocker *k, int64_t channels) {
     return k->layout == DHOW_LAYOUT_NHWC ? channels : (int64_t)k->layout;

@@ -2,8 +2,8 @@
  *
  * What the files of channel layouts share.
  */
-#ifndef DHOWI_MODEL_PASSES_CHANNEL_LAYOUT_H_
-#define DHOWI_MODEL_PASSES_CHANNEL_LAYOUT_H_
+#ifndef DHOWI_MODEL_PASSES_IMAGES_IMAGES_H_
+#define DHOWI_MODEL_PASSES_IMAGES_IMAGES_H_
 
 #include "model/passes/passes.h"
 
@@ -45,4 +45,8 @@ dhow_status dhowi_have_blocks(dhowi_blocker *k, int32_t ref, int32_t blocks);
 /* Whether only the blocked form is there, of the whole image: staying in it saves a conversion. */
 bool dhowi_is_blocked(dhowi_blocker *k, int32_t ref);
 
-#endif /* DHOWI_MODEL_PASSES_CHANNEL_LAYOUT_H_ */
+/* copies.c: so many steps from number `at` on, as copies of blocks; 0 where they stay plain.
+ */
+dhow_status dhowi_copy_blocks(dhowi_blocker *k, uint32_t at, uint32_t *used);
+
+#endif /* DHOWI_MODEL_PASSES_IMAGES_IMAGES_H_ */
