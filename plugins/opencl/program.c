@@ -31,7 +31,9 @@ static void add_options(dhowi_cl_module *module, const dhow_module_desc *desc) {
         if (strstr(desc->options, "-DK_WG=") == NULL) {
             if (device->is_cpu) {
                 dhowi_cl_text_print(out, "-DK_LOOPS ");
-                if (is_builtin(desc)) module->first_form = DHOWI_CL_OFFSETS;
+                if (is_builtin(desc))
+                    module->first_form =
+                        device->backend->joins_values ? DHOWI_CL_JOINED : DHOWI_CL_OFFSETS;
             } else {
                 module->group_items = device->group_items; /* see dhowi_cl_module_build_form() */
             }
@@ -96,8 +98,9 @@ static int32_t build_sized(dhowi_cl_module *module, const dhow_module_desc *desc
                            dhow_error *err) {
     dhowi_cl_text options = {.host = module->device->host};
     cl_program *out = &module->programs[form];
+    static const char *const flags[DHOWI_CL_FORMS] = {" -DK_PLAIN", "", " -DK_JOINED"};
     dhowi_cl_text_print(&options, "%s%s", module->options.data,
-                        module->portable && form == DHOWI_CL_PLAIN ? " -DK_PLAIN" : "");
+                        module->portable ? flags[form] : "");
     if (module->group_items > 0) dhowi_cl_text_print(&options, " -DK_WG=%u", module->group_items);
     if (options.failed)
         return dhowi_cl_refuse(err, DHOW_OUT_OF_MEMORY,
