@@ -35,8 +35,13 @@ static const struct {
 /* Many launches have buffers that all begin at their start, and a plain pointer is the cheapest
  * argument there is; so a text compiles in several forms. With K_PLAIN buffers are pointers;
  * without it one last argument has the offsets of all. With K_JOINED that one has the values, too.
- * What is restricted is the parameter, since compilers look at nothing else. */
+ * What is restricted is the parameter, since compilers look at nothing else. With K_ROLLED loops
+ * are not unrolled beside being vectorised. */
 static const char forms[] =
+    "#ifdef K_ROLLED\n"
+    "#undef K_SIMD\n"
+    "#define K_SIMD _Pragma(\"clang loop vectorize(assume_safety) unroll(disable)\")\n"
+    "#endif\n"
     "#undef K_HEAD\n"
     "#ifdef K_PLAIN\n"
     "#undef IN\n#undef OUT\n#undef INOUT\n#undef ALIAS\n#undef ALIAS_OUT\n"

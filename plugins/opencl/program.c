@@ -16,6 +16,13 @@ static bool is_builtin(const dhow_module_desc *desc) {
            (desc->flags & DHOW_MODULE_BUILTIN) != 0;
 }
 
+/* Intel's compiler for processors unrolls a loop of known length before it vectorises loops, and
+ * the copies of its body stay scalar or become gathers. */
+static bool unrolls_first(const dhowi_cl_device *device) {
+    static const char intel[] = "Intel(R) OpenCL";
+    return strncmp(device->driver, intel, sizeof intel - 1) == 0;
+}
+
 /* Processors get the loop form, in which a group is one thread and its items are a loop that the
  * compiler vectorises; a group of items with barriers is 3 to 60 times slower there. A group size
  * among the module's own options asks for items and barriers everywhere, which is how that form is
@@ -30,7 +37,8 @@ static void add_options(dhowi_cl_module *module, const dhow_module_desc *desc) {
         dhowi_cl_text_print(out, "-cl-mad-enable -cl-no-signed-zeros -w ");
         if (strstr(desc->options, "-DK_WG=") == NULL) {
             if (device->is_cpu) {
-                dhowi_cl_text_print(out, "-DK_LOOPS ");
+                dhowi_cl_text_print(out, "-DK_LOOPS %s",
+                                    unrolls_first(device) ? "-DK_ROLLED " : "");
                 if (is_builtin(desc))
                     module->first_form =
                         device->backend->joins_values ? DHOWI_CL_JOINED : DHOWI_CL_OFFSETS;

@@ -239,9 +239,7 @@ typedef struct k_dims {
 #define LOCAL2(T, n, M, N) T n[M][N] K_ALIGN
 #define k_group ((i64)get_group_id(0))
 #define k_groups ((i64)get_num_groups(0))
-/* A loop that is unrolled before it is vectorised, as Intel's compiler does where its length is known, stays scalar. Sums
- * are unrolled, so that several go on at once. */
-#define K_SIMD _Pragma("clang loop vectorize(assume_safety) unroll(disable)")
+#define K_SIMD _Pragma("clang loop vectorize(assume_safety)")
 #define K_SIMD_REDUCE(op, v) _Pragma("clang loop vectorize(enable)")
 #else
 #define K_GROUPSIZE K_WG
