@@ -8,24 +8,21 @@
  *     BENCH_TORCH_PYTHON  a Python that has PyTorch
  *     DHOW_MODELS_DIR     folders with model.onnx, in0.npy ...
  */
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "bench.h"
+#include "folders.h"
 #include "peers.h"
 
-enum { MODELS = 64, PEERS = 3 };
+enum { PEERS = 3 };
 
 void bench_models(bench *b);
 
 typedef struct texts {
-    char folder[512], threads[2][4], env[2][32], no_onednn[600];
+    char folder[512], threads[2][4], env[2][32];
     const char *library, *python;
 } texts;
 
@@ -73,11 +70,7 @@ static const char *const k_networks[] = {"mlp-1", "mlp-32", "mlp-1024", "encoder
 enum { NETWORKS = sizeof k_networks / sizeof *k_networks };
 
 static int set_folder(texts *t, const char *parent, const char *name) {
-    char path[600];
-    struct stat about;
-    (void)snprintf(t->folder, sizeof t->folder, "%.400s/%.100s", parent, name);
-    (void)snprintf(path, sizeof path, "%s/model.onnx", t->folder);
-    return stat(path, &about) == 0;
+    return folders_join(t->folder, sizeof t->folder, parent, name);
 }
 
 static void bench_networks(bench *b, texts *t, const char *parent) {
@@ -189,54 +182,6 @@ static void bench_bf16(bench *b, texts *t, const char *parent) {
     }
 }
 
-/* What the plugin calls oneDNN's library: libdnnl.so.3 or, on some releases, libdnnl.so.3.6. */
-enum { ONEDNN_MAJORS = 2, ONEDNN_MINORS = 24, ONEDNN_NAMES = ONEDNN_MAJORS * (1 + ONEDNN_MINORS) };
-
-static void onednn_path(const char *folder, int i, char *path, size_t bytes) {
-    const int major = 2 + i % ONEDNN_MAJORS, minor = i / ONEDNN_MAJORS;
-    if (minor == 0)
-        (void)snprintf(path, bytes, "%s/libdnnl.so.%d", folder, major);
-    else
-        (void)snprintf(path, bytes, "%s/libdnnl.so.%d.%d", folder, major, minor - 1);
-}
-
-/* Unreadable libraries of oneDNN's names come first. */
-static int hide_onednn(texts *t, char *folder) {
-    char path[600];
-    if (mkdtemp(folder) == NULL) return 0;
-    for (int i = 0; i < ONEDNN_NAMES; i++) {
-        onednn_path(folder, i, path, sizeof path);
-        FILE *f = fopen(path, "w");
-        if (f != NULL) (void)fclose(f);
-    }
-    (void)snprintf(t->no_onednn, sizeof t->no_onednn, "LD_LIBRARY_PATH=%s", folder);
-    return 1;
-}
-
-static void show_onednn(const char *folder) {
-    char path[600];
-    for (int i = 0; i < ONEDNN_NAMES; i++) {
-        onednn_path(folder, i, path, sizeof path);
-        (void)unlink(path);
-    }
-    (void)rmdir(folder);
-}
-
-static void bench_opencl(bench *b, texts *t, const char *parent) {
-    char what[80], folder[] = "/tmp/dhow-bench-XXXXXX";
-    if (bench_device(b, "opencl:0") == NULL || !hide_onednn(t, folder)) return;
-    for (int i = 0; i < NETWORKS; i++) {
-        if (!set_folder(t, parent, k_networks[i])) continue;
-        (void)snprintf(what, sizeof what, "%s, opencl", k_networks[i]);
-        process ours = dhow_process(t, "opencl:0", "f32", 2);
-        process own = dhow_process(t, "cpu", "f32", 2);
-        own.name = "the CPU plugin without oneDNN";
-        own.env[1] = t->no_onednn;
-        (void)bench_compare_peers(b, what, 0.5, 1e-4, &ours, &own, 1);
-    }
-    show_onednn(folder);
-}
-
 /* ---- a whole process ---- */
 
 /* The least seconds of both, in turns; 0 where one fails. */
@@ -273,22 +218,6 @@ static void bench_whole(bench *b, texts *t, const char *parent, const char *name
 }
 
 /* ---- a folder of models ---- */
-
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static int names_in(const char *parent, char **names) {
-    DIR *d = opendir(parent);
-    const struct dirent *entry;
-    int count = 0;
-    while (d != NULL && count < MODELS && (entry = readdir(d)) != NULL) {
-        if (entry->d_name[0] != '.') names[count++] = strdup(entry->d_name);
-    }
-    if (d != NULL) (void)closedir(d);
-    qsort(names, (size_t)count, sizeof *names, by_name);
-    return count;
-}
 
 /* The memory that a process has had after its first run, in bytes; 0 where it fails. */
 static double peak_of(process *p) {
@@ -328,8 +257,8 @@ static void bench_beginnings(bench *b, texts *t, char *const *names, const char 
 }
 
 static void bench_folder(bench *b, texts *t, const char *parent) {
-    char *names[MODELS], what[80];
-    int count = names_in(parent, names);
+    char *names[FOLDERS_MOST], what[80];
+    int count = folders_in(parent, names);
     for (int threads = 1; threads <= 2; threads++) {
         double sum = 0;
         int measured = 0;
@@ -405,7 +334,6 @@ void bench_models(bench *b) {
         bench_writers(b, &t, networks);
         bench_quantised(b, &t, networks);
         bench_bf16(b, &t, networks);
-        bench_opencl(b, &t, networks);
     }
     if (models != NULL) bench_folder(b, &t, models);
 }

@@ -18,8 +18,8 @@ typedef enum cpu_when { CPU_NEVER, CPU_WHERE_IT_PAYS, CPU_ALWAYS } cpu_when;
 
 typedef struct cpu_backend {
     const dhow_host *host;
-    /* DHOW_CPU_WINOGRAD, DHOW_CPU_DOTS, DHOW_CPU_ONE_ROW: 0, 1, or "always", for tests */
-    cpu_when winograd, dots, one_row;
+    /* DHOW_CPU_WINOGRAD, _DOTS, _ONE_ROW, _PANELS, _AFFINITY: 0, 1, or "always", for tests */
+    cpu_when winograd, dots, one_row, panels, apart;
 } cpu_backend;
 
 typedef struct cpu_kernel_object cpu_kernel_object;
@@ -30,6 +30,7 @@ typedef struct cpu_team {
     pthread_mutex_t region; /* one parallel region at a time; guards pause, saved, and changes of
                                level */
     int threads;
+    int apart;              /* workers keep off the caller's core */
     atomic_int level;       /* regions get threads >> level of them */
     _Atomic int64_t worked; /* nanoseconds in regions since the level changed */
     int64_t pause;          /* of work, from a late region to the next try with more threads */
@@ -90,6 +91,8 @@ void cpu_region_end(cpu_team *team, const cpu_region *region, int64_t expected);
 /* The same for work that is done again and again. */
 void cpu_region_end_timed(cpu_team *team, const cpu_region *region, cpu_times *times);
 int64_t cpu_now(void);
+/* apart.c. Before a region of so many threads: those besides the caller leave its core. */
+void cpu_keep_apart(int threads);
 
 /* memory.c */
 int32_t cpu_mem_alloc(void *device, uint64_t bytes, uint64_t *out_handle, dhow_error *err);

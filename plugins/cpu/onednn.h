@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "cpu.h"
+#include "panels.h"
 
 #if DNNL_VERSION_MAJOR == 2
 #define ONEDNN_VERSION_FUNCTIONS(X)                        \
@@ -232,5 +233,8 @@ int32_t onednn_reorder(cpu_device *device, onednn_md from, const void *src, oned
 /* OpenMP's thread number of the caller, set while a oneDNN call looks at it. */
 int onednn_threads_enter(int threads);
 void onednn_threads_leave(int before);
+
+/* onednn_blas.c: what multiplies plain matrices of such extents; NULL where sgemm does. */
+panels *cpu_panels(const cpu_device *device, int64_t m, int64_t n, int64_t k);
 
 #endif

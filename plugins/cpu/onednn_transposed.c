@@ -10,7 +10,7 @@
 
 enum {
     PRODUCT_BYTES = 1 << 19,       /* of a task, which stay in a core's cache */
-    ENOUGH_ROWS = 48,              /* of the weight, for sgemm to be fast */
+    ENOUGH_ROWS = 48,              /* of the weight, for products to be fast */
     MOST_WORKSPACE_BYTES = 1 << 28 /* more makes no sense: the rows of such images are too long */
 };
 
@@ -92,6 +92,31 @@ typedef struct transposed_operands {
     float *y, *rooms;
 } transposed_operands;
 
+/* c[m][n] of the weight's rows, which lie across, with x. */
+static dnnl_status_t multiply(const transposed_plan *plan, int64_t m, int64_t n,
+                              const float *weight, const float *x, float *c) {
+    const dhow_conv_desc *d = &plan->desc;
+    const int64_t inputs = d->c / d->groups, across = d->k / d->groups * plan->taps;
+    panels *by_panels = cpu_panels(plan->work.device, m, n, inputs);
+    if (!by_panels)
+        return plan->dnnl->dnnl_sgemm('T', 'N', m, n, inputs, 1.0f, weight, across, x, d->h * d->w,
+                                      0.0f, c, n);
+    const panels_job job = {.m = m,
+                            .n = n,
+                            .k = inputs,
+                            .a = weight,
+                            .a_row = 1,
+                            .a_column = across,
+                            .b = x,
+                            .b_row = d->h * d->w,
+                            .b_column = 1,
+                            .c = c,
+                            .ldc = n,
+                            .alpha = 1};
+    by_panels(&job, 0, n);
+    return dnnl_success;
+}
+
 static dnnl_status_t run_task(const transposed_plan *plan, const transposed_operands *o,
                               int64_t task, float *room) {
     const dhow_conv_desc *d = &plan->desc;
@@ -106,9 +131,7 @@ static dnnl_status_t run_task(const transposed_plan *plan, const transposed_oper
     if (count > 0) {
         const float *weight = o->weight + (group % d->groups * inputs * outputs + k) * taps;
         const float *x = o->x + (group * inputs * d->h + seen.begin) * d->w;
-        const dnnl_status_t status =
-            plan->dnnl->dnnl_sgemm('T', 'N', channels * taps, count, inputs, 1.0f, weight,
-                                   outputs * taps, x, d->h * d->w, 0.0f, room, count);
+        const dnnl_status_t status = multiply(plan, channels * taps, count, weight, x, room);
         if (status != dnnl_success) return status;
     }
     for (int64_t i = 0; i < channels; i++) {

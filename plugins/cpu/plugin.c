@@ -32,11 +32,13 @@ static int32_t read_when(const dhow_host *host, const char *name, cpu_when *out,
 }
 
 static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_error *err) {
-    cpu_when winograd, dots, one_row;
+    cpu_when winograd, dots, one_row, panels, apart;
     *out_backend = NULL;
     int32_t status = read_when(host, "DHOW_CPU_WINOGRAD", &winograd, err);
     if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_DOTS", &dots, err);
     if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_ONE_ROW", &one_row, err);
+    if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_PANELS", &panels, err);
+    if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_AFFINITY", &apart, err);
     if (status != DHOW_OK) return status;
     cpu_backend *backend = host->alloc(host->user, sizeof *backend, 64);
     if (!backend) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate the CPU backend");
@@ -44,6 +46,8 @@ static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_erro
     backend->winograd = winograd;
     backend->dots = dots;
     backend->one_row = one_row;
+    backend->panels = panels;
+    backend->apart = apart;
     *out_backend = backend;
     return DHOW_OK;
 }
@@ -94,6 +98,7 @@ static int32_t device_open(void *backend, uint32_t index, void **out_device, dho
     device->backend = backend;
     device->isa = cpu_best_isa();
     cpu_team_init(&device->team, (int)host->cpu_threads);
+    device->team.apart = device->backend->apart != CPU_NEVER;
     uint64_t unused = 0;
     cpu_memory_info(host, &unused, &device->memory_bytes);
     (void)pthread_mutex_init(&device->lock, NULL);

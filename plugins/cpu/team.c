@@ -33,6 +33,7 @@ int64_t cpu_now(void) {
 void cpu_team_init(cpu_team *team, int threads) {
     (void)pthread_mutex_init(&team->region, NULL);
     team->threads = threads;
+    team->apart = 0;
     atomic_init(&team->level, 0);
     atomic_init(&team->worked, 0);
     team->pause = 0;
@@ -69,6 +70,7 @@ cpu_region cpu_region_begin(cpu_team *team) {
         region.threads = team->threads >> region.level;
         region.starts = started < region.threads;
         if (region.starts) started = region.threads;
+        if (team->apart) cpu_keep_apart(region.threads);
     } else {
         (void)pthread_mutex_unlock(&team->region);
     }

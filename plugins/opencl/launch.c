@@ -15,6 +15,7 @@
 
 static void end_form(const dhow_host *host, dhowi_cl_form *form) {
     for (size_t i = 0; i < DHOW_MAX_KERNEL_ARGS; i++) dhowi_cl_delete(host, form->slots[i].dims);
+    dhowi_cl_delete(host, form->values);
     if (form->kernel != NULL) dhowi_cl.ReleaseKernel(form->kernel);
 }
 
@@ -81,7 +82,7 @@ int32_t dhowi_cl_kernel_create(dhowi_cl_device *device, struct dhowi_cl_module *
 static int32_t form_for(dhowi_cl_kernel *kernel, const dhow_arg *args, uint32_t count,
                         dhowi_cl_form **out, dhow_error *err) {
     int which = kernel->module->first_form;
-    for (uint32_t i = 0; kernel->portable && i < count; i++)
+    for (uint32_t i = 0; kernel->portable && which == DHOWI_CL_PLAIN && i < count; i++)
         if (args[i].kind == DHOW_ARG_BUFFER && args[i].u.buffer.offset != 0)
             which = DHOWI_CL_OFFSETS;
     *out = &kernel->forms[which];
@@ -202,23 +203,42 @@ static int32_t fail_argument(const dhowi_cl_kernel *kernel, const dhow_arg *arg,
     return dhowi_cl_fail(err, code, "kernel '%.200s', argument %u", kernel->name, index + 1);
 }
 
-static bool takes_buffers(const dhow_arg *args, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++)
-        if (args[i].kind == DHOW_ARG_BUFFER) return true;
-    return false;
+static uint32_t count_buffers(const dhow_arg *args, uint32_t count) {
+    uint32_t buffers = 0;
+    for (uint32_t i = 0; i < count; i++) buffers += args[i].kind == DHOW_ARG_BUFFER;
+    return buffers;
 }
 
-/* Arguments the compiled kernel has besides these: offsets of buffers, or local memory. */
-static uint32_t count_added(const dhowi_cl_kernel *kernel, const dhowi_cl_form *form,
-                            const dhow_geometry *geometry, const dhow_arg *args, uint32_t count) {
-    if (!kernel->portable) return geometry->shared_bytes > 0;
-    return form == &kernel->forms[DHOWI_CL_OFFSETS] && takes_buffers(args, count);
+/* How many arguments the compiled kernel has for these: of portable ones with the offsets of
+ * buffers, or all values as one, of native ones with local memory. */
+static uint32_t count_native(const dhowi_cl_kernel *kernel, const dhowi_cl_form *form,
+                             const dhow_geometry *geometry, const dhow_arg *args, uint32_t count) {
+    if (!kernel->portable) return count + (geometry->shared_bytes > 0);
+    const uint32_t buffers = count_buffers(args, count);
+    if (form == &kernel->forms[DHOWI_CL_JOINED]) return buffers + 1;
+    return count + (form == &kernel->forms[DHOWI_CL_OFFSETS] && buffers > 0);
+}
+
+/* Of the JOINED form: buffers, then the rest. */
+static int32_t set_joined(dhowi_cl_kernel *kernel, dhowi_cl_form *form, const dhow_arg *args,
+                          uint32_t count, dhow_error *err) {
+    cl_uint at = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (args[i].kind != DHOW_ARG_BUFFER) continue;
+        cl_int code = set_portable_buffer(form, &form->slots[i], at++, &args[i]);
+        if (code != CL_SUCCESS) return fail_argument(kernel, &args[i], i, code, err);
+    }
+    cl_int code = dhowi_cl_set_values(kernel->device->host, form, at, args, count);
+    if (code == CL_SUCCESS) return DHOW_OK;
+    return dhowi_cl_fail(err, code, "kernel '%.200s': its last argument takes no values",
+                         kernel->name);
 }
 
 static int32_t set_arguments(dhowi_cl_kernel *kernel, dhowi_cl_form *form,
                              const dhow_geometry *geometry, const dhow_arg *args, uint32_t count,
                              dhow_error *err) {
     cl_int code = CL_SUCCESS;
+    if (form == &kernel->forms[DHOWI_CL_JOINED]) return set_joined(kernel, form, args, count, err);
     for (uint32_t i = 0; i < count; i++) {
         dhowi_cl_slot *slot = &form->slots[i];
         if (args[i].kind == DHOW_ARG_VALUE)
@@ -231,7 +251,7 @@ static int32_t set_arguments(dhowi_cl_kernel *kernel, dhowi_cl_form *form,
             code = set_native_buffer(kernel, slot, i, &args[i]);
         if (code != CL_SUCCESS) return fail_argument(kernel, &args[i], i, code, err);
     }
-    if (kernel->portable && count_added(kernel, form, geometry, args, count) > 0)
+    if (kernel->portable && count_native(kernel, form, geometry, args, count) > count)
         code = set_offsets(form, count, args, count);
     else if (geometry->shared_bytes > 0)
         code = dhowi_cl.SetKernelArg(form->kernel, count, geometry->shared_bytes, NULL);
@@ -296,8 +316,13 @@ static int32_t check_call(const dhowi_cl_kernel *kernel, const dhow_geometry *ge
 static int32_t check_count(const dhowi_cl_kernel *kernel, const dhowi_cl_form *form,
                            const dhow_geometry *geometry, const dhow_arg *args, uint32_t count,
                            dhow_error *err) {
-    const uint32_t added = count_added(kernel, form, geometry, args, count);
-    if (form->native_args == count + added) return DHOW_OK;
+    const uint32_t wanted = count_native(kernel, form, geometry, args, count);
+    if (form->native_args == wanted) return DHOW_OK;
+    if (form == &kernel->forms[DHOWI_CL_JOINED])
+        return dhowi_cl_refuse(err, DHOW_INVALID_ARGUMENT,
+                               "kernel '%.200s' takes %u buffers, not %u", kernel->name,
+                               form->native_args > 0 ? form->native_args - 1 : 0, wanted - 1);
+    const uint32_t added = wanted - count;
     return dhowi_cl_refuse(err, DHOW_INVALID_ARGUMENT,
                            "kernel '%.200s' takes %u arguments%s, not %u", kernel->name,
                            form->native_args > added ? form->native_args - added : 0,

@@ -57,6 +57,7 @@ typedef struct dhowi_cl_backend {
     dhowi_cl_listed *devices; /* GPUs, accelerators, CPUs; in the runtime's order within each */
     uint32_t device_count;
     dhowi_cl_blas_mode blas_mode;
+    bool joins_values; /* dhow's kernels on processors take all values as one argument */
 } dhowi_cl_backend;
 
 /* Memory mapped for good, that is pinned host memory. */
@@ -197,10 +198,10 @@ typedef struct dhowi_cl_slot {
     dhow_dims *dims;    /* made with the first dims argument */
 } dhowi_cl_slot;
 
-/* Portable kernels are compiled in two forms, see source.h; native ones have the first alone. In
- * the form of processors, where adding an offset costs nothing and compiling does, portable ones
- * have the second alone. */
-enum { DHOWI_CL_PLAIN = 0, DHOWI_CL_OFFSETS = 1, DHOWI_CL_FORMS = 2 };
+/* Portable kernels are compiled in two forms, see source.h; native ones have the first alone. On
+ * processors, where adding an offset costs nothing, but compiling and each argument do, those of
+ * dhow have the third alone. */
+enum { DHOWI_CL_PLAIN = 0, DHOWI_CL_OFFSETS = 1, DHOWI_CL_JOINED = 2, DHOWI_CL_FORMS = 3 };
 
 typedef struct dhowi_cl_form {
     cl_kernel kernel;     /* NULL until it is needed */
@@ -209,6 +210,9 @@ typedef struct dhowi_cl_form {
     dhowi_cl_slot slots[DHOW_MAX_KERNEL_ARGS];
     bool offsets_known;
     cl_ulong offsets[DHOW_MAX_KERNEL_ARGS]; /* OFFSETS: of the buffers, as the last argument */
+    unsigned char *values; /* JOINED: the last argument, and room to make the next one */
+    size_t values_bytes;
+    bool values_known;
 } dhowi_cl_form;
 
 typedef struct dhowi_cl_kernel {
@@ -234,6 +238,11 @@ int32_t dhowi_cl_module_program(struct dhowi_cl_module *module, int form, cl_pro
 /* Whether a launch of groups of `from` items failed for want of resources, and the module's
  * programs are now to be compiled for smaller ones. */
 bool dhowi_cl_module_halve(struct dhowi_cl_module *module, size_t from, cl_int why);
+
+/* The last argument of the JOINED form: offsets and values, as the struct of its text has them. Set
+ * only where it is not what it was. Under the kernel's lock. */
+cl_int dhowi_cl_set_values(const dhow_host *host, dhowi_cl_form *form, cl_uint at,
+                           const dhow_arg *args, uint32_t count);
 
 /* Makes a kernel of a module, and releases it (NULL is allowed). */
 int32_t dhowi_cl_kernel_create(dhowi_cl_device *device, struct dhowi_cl_module *module,

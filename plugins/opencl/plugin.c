@@ -130,12 +130,22 @@ static int32_t read_blas_mode(const dhow_host *host, dhowi_cl_blas_mode *out, dh
     return DHOW_OK;
 }
 
+static int32_t read_joined(const dhow_host *host, bool *out, dhow_error *err) {
+    const char *word = host->env(host->user, "DHOW_OPENCL_JOINED");
+    *out = word == NULL || strcmp(word, "on") == 0 || strcmp(word, "1") == 0;
+    if (*out || strcmp(word, "off") == 0 || strcmp(word, "0") == 0) return DHOW_OK;
+    return dhowi_cl_refuse(err, DHOW_INVALID_ARGUMENT,
+                           "DHOW_OPENCL_JOINED is '%.64s'; it may be 0, 1, on or off", word);
+}
+
 static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_error *err) {
     char why[192] = "";
     uint32_t platforms = 0;
     dhowi_cl_blas_mode mode = DHOWI_CL_BLAS_AUTO;
     *out_backend = NULL;
+    bool joined = true;
     int32_t status = read_blas_mode(host, &mode, err);
+    if (status == DHOW_OK) status = read_joined(host, &joined, err);
     if (status != DHOW_OK) return status;
     if (dhowi_cl_load(DHOWI_CL_SONAME, why, sizeof why) != DHOWI_CL_LOADED)
         return dhowi_cl_refuse(err, DHOW_UNAVAILABLE, "%s", why);
@@ -143,6 +153,7 @@ static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_erro
     if (backend == NULL) return dhowi_cl_refuse(err, DHOW_OUT_OF_MEMORY, "opencl: no host memory");
     backend->host = host;
     backend->blas_mode = mode;
+    backend->joins_values = joined;
     cl_int code = dhowi_cl_list_devices(host, &backend->devices, &backend->device_count, &platforms,
                                         why, sizeof why);
     if (code != CL_SUCCESS) {

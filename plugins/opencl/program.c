@@ -16,6 +16,13 @@ static bool is_builtin(const dhow_module_desc *desc) {
            (desc->flags & DHOW_MODULE_BUILTIN) != 0;
 }
 
+/* Intel's compiler for processors unrolls a loop of known length before it vectorises loops, and
+ * the copies of its body stay scalar or become gathers. */
+static bool unrolls_first(const dhowi_cl_device *device) {
+    static const char intel[] = "Intel(R) OpenCL";
+    return strncmp(device->driver, intel, sizeof intel - 1) == 0;
+}
+
 /* Processors get the loop form, in which a group is one thread and its items are a loop that the
  * compiler vectorises; a group of items with barriers is 3 to 60 times slower there. A group size
  * among the module's own options asks for items and barriers everywhere, which is how that form is
@@ -30,8 +37,11 @@ static void add_options(dhowi_cl_module *module, const dhow_module_desc *desc) {
         dhowi_cl_text_print(out, "-cl-mad-enable -cl-no-signed-zeros -w ");
         if (strstr(desc->options, "-DK_WG=") == NULL) {
             if (device->is_cpu) {
-                dhowi_cl_text_print(out, "-DK_LOOPS ");
-                if (is_builtin(desc)) module->first_form = DHOWI_CL_OFFSETS;
+                dhowi_cl_text_print(out, "-DK_LOOPS %s",
+                                    unrolls_first(device) ? "-DK_ROLLED " : "");
+                if (is_builtin(desc))
+                    module->first_form =
+                        device->backend->joins_values ? DHOWI_CL_JOINED : DHOWI_CL_OFFSETS;
             } else {
                 module->group_items = device->group_items; /* see dhowi_cl_module_build_form() */
             }
@@ -96,8 +106,9 @@ static int32_t build_sized(dhowi_cl_module *module, const dhow_module_desc *desc
                            dhow_error *err) {
     dhowi_cl_text options = {.host = module->device->host};
     cl_program *out = &module->programs[form];
+    static const char *const flags[DHOWI_CL_FORMS] = {" -DK_PLAIN", "", " -DK_JOINED"};
     dhowi_cl_text_print(&options, "%s%s", module->options.data,
-                        module->portable && form == DHOWI_CL_PLAIN ? " -DK_PLAIN" : "");
+                        module->portable ? flags[form] : "");
     if (module->group_items > 0) dhowi_cl_text_print(&options, " -DK_WG=%u", module->group_items);
     if (options.failed)
         return dhowi_cl_refuse(err, DHOW_OUT_OF_MEMORY,

@@ -5,139 +5,16 @@
  */
 #include "source.h"
 
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "opencl.h"
 
-/* ---- text that grows ------------------------------------------------------------------------ */
-
-void dhowi_cl_text_free(dhowi_cl_text *text) {
-    dhowi_cl_delete(text->host, text->data);
-    text->data = NULL;
-    text->bytes = text->capacity = 0;
-}
-
-void dhowi_cl_text_add(dhowi_cl_text *text, const char *data, size_t bytes) {
-    if (text->failed) return;
-    if (bytes >= SIZE_MAX / 2 - text->bytes) {
-        text->failed = 1;
-        return;
-    }
-    if (text->bytes + bytes + 1 > text->capacity) {
-        size_t capacity = (text->bytes + bytes + 1) * 2;
-        char *grown = dhowi_cl_new(text->host, capacity);
-        if (grown == NULL) {
-            text->failed = 1;
-            return;
-        }
-        if (text->bytes > 0) memcpy(grown, text->data, text->bytes);
-        dhowi_cl_delete(text->host, text->data);
-        text->data = grown;
-        text->capacity = capacity;
-    }
-    if (bytes > 0) memcpy(text->data + text->bytes, data, bytes);
-    text->bytes += bytes;
-    text->data[text->bytes] = '\0';
-}
-
-void dhowi_cl_text_print(dhowi_cl_text *text, const char *format, ...) {
-    char line[1024];
-    va_list list;
-    va_start(list, format);
-    int length = vsnprintf(line, sizeof line, format, list);
-    va_end(list);
-    if (length < 0 || (size_t)length >= sizeof line)
-        text->failed = 1; /* callers bound what they print */
-    else
-        dhowi_cl_text_add(text, line, (size_t)length);
-}
-
-/* ---- heads of kernels ----------------------------------------------------------------------- */
+/* ---- the scanner ---------------------------------------------------------------------------- */
 
 static bool is_word(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
-
-static const char *dtype_name(int32_t type) {
-    switch (type) {
-#define CASE(name, number, text, bytes) \
-    case number:                        \
-        return text;
-        DHOW_DTYPE_MAP(CASE)
-#undef CASE
-        default:
-            return NULL;
-    }
-}
-
-/* What stands before and after the type in a pointer's declaration. */
-static const struct {
-    const char *before, *after;
-} pointers[] = {
-    [DHOW_PARAM_IN] = {"GLOBAL const ", " *RESTRICT "},
-    [DHOW_PARAM_OUT] = {"GLOBAL ", " *RESTRICT "},
-    [DHOW_PARAM_INOUT] = {"GLOBAL ", " *"},
-    [DHOW_PARAM_ALIAS] = {"GLOBAL const ", " *"},
-    [DHOW_PARAM_ALIAS_OUT] = {"GLOBAL ", " *"},
-};
-
-/* Many launches have buffers that all begin at their start, and a plain pointer is the cheapest
- * argument there is; so a text compiles in two forms. With K_PLAIN buffers are pointers; without it
- * one last argument has the offsets of all. What is restricted is the parameter, since compilers
- * look at nothing else. */
-static const char both_forms[] =
-    "#undef K_HEAD\n"
-    "#ifdef K_PLAIN\n"
-    "#undef IN\n#undef OUT\n#undef INOUT\n#undef ALIAS\n#undef ALIAS_OUT\n"
-    "#define IN(T, x) GLOBAL const T *RESTRICT x\n"
-    "#define OUT(T, x) GLOBAL T *RESTRICT x\n"
-    "#define INOUT(T, x) GLOBAL T *x\n"
-    "#define ALIAS(T, x) GLOBAL const T *x\n"
-    "#define ALIAS_OUT(T, x) GLOBAL T *x\n"
-    "#define K_HEAD(name)\n"
-    "#define K_TAIL(name)\n"
-    "#else\n"
-    "#undef IN\n#undef OUT\n#undef K_BUFFER\n"
-    "#define IN(T, x) __global uchar *RESTRICT x##_p\n"
-    "#define OUT(T, x) __global uchar *RESTRICT x##_p\n"
-    "#define K_BUFFER(x) __global uchar *x##_p\n"
-    "#define K_HEAD(name) K_CAT(K_HEAD_, name)\n"
-    "#define K_TAIL(name) K_CAT(K_TAIL_, name)\n"
-    "#endif\n";
-
-static int32_t add_head(dhowi_cl_text *out, const dhow_kernel_decl *kernel, dhow_error *err) {
-    const char *name = kernel->name;
-    uint32_t buffers = 0;
-    if (strlen(name) >= 256)
-        return dhowi_cl_refuse(err, DHOW_INVALID_ARGUMENT,
-                               "kernel '%.100s...': a name of %zu bytes", name, strlen(name));
-    dhowi_cl_text_print(out, "#define K_HEAD_%s", name);
-    for (uint32_t i = 0; i < kernel->param_count; i++) {
-        const dhow_kernel_param *p = &kernel->params[i];
-        if (p->kind == DHOW_PARAM_VALUE) continue;
-        const char *type = dtype_name(p->type);
-        if (p->kind == 0 || p->kind > DHOW_PARAM_VALUE || type == NULL)
-            return dhowi_cl_refuse(err, DHOW_INVALID_ARGUMENT,
-                                   "kernel '%.100s': parameter %u is of kind %u and type %d", name,
-                                   i, p->kind, p->type);
-        const char *before = pointers[p->kind].before, *after = pointers[p->kind].after;
-        dhowi_cl_text_print(out, " %s%s%s%s = (%s%s *)(%s_p + k_offsets.at[%u]);", before, type,
-                            after, p->name, before, type, p->name, buffers++);
-    }
-    if (buffers == 0)
-        dhowi_cl_text_print(out, "\n#define K_TAIL_%s\n", name);
-    else
-        dhowi_cl_text_print(out,
-                            "\n#define K_TAIL_%s , k_offsets_%s k_offsets\n"
-                            "typedef struct k_offsets_%s { ulong at[%u]; } k_offsets_%s;\n",
-                            name, name, name, buffers, name);
-    return DHOW_OK;
-}
-
-/* ---- the scanner ---------------------------------------------------------------------------- */
 
 /* Behind the comment, string or character literal at `at`; `at` itself when there is none. */
 static const char *skip_opaque(const char *at, const char *end) {
@@ -217,6 +94,7 @@ typedef struct user_text {
 typedef struct definition {
     const char *name;
     size_t name_bytes;
+    const char *list;     /* the parenthesis that opens the argument list */
     const char *list_end; /* the parenthesis that closes the argument list */
     const char *body;     /* behind the brace */
 } definition;
@@ -231,6 +109,7 @@ static bool find_definition(const char *at, const char *end, definition *out) {
     out->name_bytes = (size_t)(at - out->name);
     at = skip_blank(at + 1, end);
     if (at == end || *at != '(') return false;
+    out->list = at;
     do at = skip_argument(at + 1, end);
     while (at < end && *at == ',');
     if (at == end) return false;
@@ -276,7 +155,9 @@ static const char *add_word(dhowi_cl_text *out, const user_text *text, const cha
         dhowi_cl_text_add(out, at, (size_t)(behind - at));
         return behind;
     }
-    dhowi_cl_text_add(out, at, (size_t)(kernel.list_end - at));
+    dhowi_cl_text_add(out, at, (size_t)(kernel.list - at));
+    add_call(out, "K_LIST", &kernel);
+    dhowi_cl_text_add(out, kernel.list, (size_t)(kernel.list_end - kernel.list));
     add_call(out, "K_TAIL", &kernel);
     dhowi_cl_text_add(out, kernel.list_end, (size_t)(kernel.body - kernel.list_end));
     add_call(out, "K_HEAD", &kernel);
@@ -343,11 +224,8 @@ int32_t dhowi_cl_source_portable(dhowi_cl_text *out, const dhow_module_desc *des
     add_line_mark(out, 1, "k.h");
     dhowi_cl_text_add(out, desc->header, strlen(desc->header));
     dhowi_cl_text_add(out, "\n", 1);
-    dhowi_cl_text_add(out, both_forms, sizeof both_forms - 1);
-    for (uint32_t i = 0; i < desc->kernel_count; i++) {
-        int32_t status = add_head(out, &desc->kernels[i], err);
-        if (status != DHOW_OK) return status;
-    }
+    int32_t status = dhowi_cl_add_heads(out, desc, err);
+    if (status != DHOW_OK) return status;
     const user_text whole = {text, text + desc->text_bytes, desc->name};
     add_line_mark(out, 1, desc->name);
     add_with_heads(out, &whole);

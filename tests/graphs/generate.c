@@ -119,6 +119,7 @@ model *model_generate(uint64_t seed, int nodes, dhow_dtype half) {
     g.batch = one_in(&g, 25) ? 0 : 1 + below(&g, 4);
     if (seed % 8 == 5) (void)separable(&g);
     if (seed % 8 == 2) (void)shuffled(&g);
+    if (seed % 8 == 6) (void)halved(&g);
     for (int tries = 0; g.m->node_count < nodes && tries < 10 * nodes; tries++) {
         /* A family that does not fit leaves nothing: what it made has no reader. */
         const model *m = g.m;

@@ -203,6 +203,37 @@ int separable(gen *g) {
     return one_in(g, 2) ? padded_conv(g, y, 1 + below(g, 8), 1, 1, 1) : y;
 }
 
+/* Channels of a convolution in two parts, of which one is convolved again and joins both, as YOLO's
+ * networks have it. */
+int halved(gen *g) {
+    const int64_t channels = 2 + below(g, 15), first = one_in(g, 2) && channels % 2 == 0
+                                                           ? channels / 2
+                                                           : 1 + below(g, (int)channels - 1);
+    const int64_t parts[] = {first, channels - first};
+    int half[3], y = padded_conv(g, image(g, 2), channels, 1, one_in(g, 2) ? 3 : 1, 1);
+    if (y >= 0 && one_in(g, 2)) y = unary(g, "Tanh", y, 0);
+    if (y < 0) return -1;
+    const int in[] = {y, new_ints(g, 2, parts)};
+    node *split = put(g, "Split", 2, in);
+    set_int(split, "axis", 1);
+    int64_t shape[DHOW_MAX_RANK];
+    memcpy(shape, val(g, y)->shape, sizeof shape);
+    for (int i = 0; i < 2; i++) {
+        shape[1] = parts[i];
+        half[i] = result(g, split, g->m->dtype, 4, shape, 0);
+        if (half[i] < 0) return -1;
+    }
+    const int which = below(g, 2);
+    half[2] = padded_conv(g, half[which], parts[which], 1, one_in(g, 2) ? 3 : 1, 1);
+    if (half[2] >= 0 && one_in(g, 2)) half[2] = binary(g, "Add", half[2], half[which]);
+    if (half[2] < 0) return -1;
+    node *join = put(g, "Concat", 3, half);
+    set_int(join, "axis", 1);
+    shape[1] = channels + parts[which];
+    y = result(g, join, g->m->dtype, 4, shape, 0);
+    return one_in(g, 4) ? y : padded_conv(g, y, 1 + below(g, 8), 1, 1, 1);
+}
+
 /* An image that a convolution made, scaled along each of its axes, which are as long as another. */
 int square_image(gen *g) {
     const int64_t c = 2 + below(g, 3), image_shape[] = {g->batch, c, c, c}, w[] = {c, c, 1, 1};

@@ -6,6 +6,8 @@
  * thread's core.
  */
 #include <criterion/criterion.h>
+#include <omp.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <string.h>
 #include <time.h>
@@ -235,4 +237,47 @@ Test(onednn_name, the_soname_of_the_build_comes_first_and_others_of_its_major_af
     cr_assert(is_tried(NULL, 3, "libdnnl.so.3.0"));
     cr_assert(is_tried("libdnnl.so.2", 2, "libdnnl.so.2.7"));
     cr_assert_not(is_tried("libdnnl.so.3.6", 3, "libdnnl.so.2"));
+}
+
+/* ---- the caller's core ---- */
+
+static void stay_on(int core) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)core, &one);
+    cr_assert_eq(sched_setaffinity(0, sizeof one, &one), 0);
+}
+
+/* The cores of the worker of a region of two; `pinned`: it is given that one, unless below 0. */
+static cpu_set_t cores_of_worker(int pinned) {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+#pragma omp parallel num_threads(2)
+    if (omp_get_thread_num() == 1) {
+        if (pinned >= 0) stay_on(pinned);
+        (void)sched_getaffinity(0, sizeof cores, &cores);
+    }
+    return cores;
+}
+
+Test(cpu_team, workers_keep_off_the_core_of_their_caller) {
+    cpu_set_t all = cores_of_worker(-1), cores;
+    int own[2], found = 0;
+    for (int core = 0; core < CPU_SETSIZE && found < 2; core++) {
+        if (CPU_ISSET((size_t)core, &all)) own[found++] = core;
+    }
+    if (found < 2) cr_skip_test("one core");
+    for (int i = 0; i < 4; i++) {
+        stay_on(own[i % 2]);
+        cpu_keep_apart(2);
+        cores = cores_of_worker(-1);
+        cr_assert_not(CPU_ISSET((size_t)own[i % 2], &cores), "round %d", i);
+        cr_assert_eq(CPU_COUNT(&cores), CPU_COUNT(&all) - 1, "round %d", i);
+    }
+    /* What a program gave it is its own. */
+    cores = cores_of_worker(own[1]);
+    stay_on(own[1]);
+    cpu_keep_apart(3); /* asked again, as by another count of threads */
+    cores = cores_of_worker(-1);
+    cr_assert(CPU_ISSET((size_t)own[1], &cores) && CPU_COUNT(&cores) == 1);
 }

@@ -44,16 +44,18 @@ static void check_heads(const char *text, const char *expected) {
 }
 
 Test(opencl_source, every_kernel_gets_its_tail_and_head) {
-    check_heads("KERNEL(a, (IN(f32,x)))\n{ f(x); }\nKERNEL(b, ()){}",
-                "KERNEL(a, (IN(f32,x) K_TAIL(a)))\n{ K_HEAD(a)\n#line 2 \"t.k\"\n  f(x); }\n"
-                "KERNEL(b, ( K_TAIL(b))){ K_HEAD(b)\n#line 3 \"t.k\"\n              }");
+    check_heads(
+        "KERNEL(a, (IN(f32,x)))\n{ f(x); }\nKERNEL(b, ()){}",
+        "KERNEL(a,  K_LIST(a)(IN(f32,x) K_TAIL(a)))\n{ K_HEAD(a)\n#line 2 \"t.k\"\n  f(x); }\n"
+        "KERNEL(b,  K_LIST(b)( K_TAIL(b))){ K_HEAD(b)\n#line 3 \"t.k\"\n              }");
 }
 
 Test(opencl_source, names_made_by_macros_stay_as_written) {
-    check_heads(
-        "KERNEL( K_T(softmax) , (IN(T,x), VAL(i64,n)) ) /* why */ // so\n {}",
-        "KERNEL( K_T(softmax) , (IN(T,x), VAL(i64,n) K_TAIL(K_T(softmax) )) ) /* why */ // so\n "
-        "{ K_HEAD(K_T(softmax) )\n#line 2 \"t.k\"\n  }");
+    check_heads("KERNEL( K_T(softmax) , (IN(T,x), VAL(i64,n)) ) /* why */ // so\n {}",
+                "KERNEL( K_T(softmax) ,  K_LIST(K_T(softmax) )(IN(T,x), VAL(i64,n) "
+                "K_TAIL(K_T(softmax) )) ) "
+                "/* why */ // so\n "
+                "{ K_HEAD(K_T(softmax) )\n#line 2 \"t.k\"\n  }");
 }
 
 Test(opencl_source, comments_strings_and_macros_are_no_kernels) {
@@ -73,14 +75,15 @@ Test(opencl_source, comments_strings_and_macros_are_no_kernels) {
                                         "# error don't\n",
                                         "\\"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) check_heads(texts[i], texts[i]);
-    check_heads(
-        "# error don't\nKERNEL(a, ()) {}",
-        "# error don't\nKERNEL(a, ( K_TAIL(a))) { K_HEAD(a)\n#line 2 \"t.k\"\n               }");
+    check_heads("# error don't\nKERNEL(a, ()) {}",
+                "# error don't\nKERNEL(a,  K_LIST(a)( K_TAIL(a))) { K_HEAD(a)\n#line 2 \"t.k\"\n   "
+                "            }");
 }
 
 Test(opencl_source, a_comment_inside_the_definition_does_not_hide_it) {
     check_heads("KERNEL /* ) */ (a, // ,(\n (IN(f32 /*)*/,x)))\n// {\n{",
-                "KERNEL /* ) */ (a, // ,(\n (IN(f32 /*)*/,x) K_TAIL(a)))\n// {\n{ K_HEAD(a)\n#line "
+                "KERNEL /* ) */ (a, // ,(\n  K_LIST(a)(IN(f32 /*)*/,x) K_TAIL(a)))\n// {\n{ "
+                "K_HEAD(a)\n#line "
                 "4 \"t.k\"\n ");
 }
 
@@ -114,11 +117,20 @@ Test(opencl_source, heads_declare_typed_pointers_from_parameters) {
                      "#define K_TAIL_k_f16 , k_offsets_k_f16 k_offsets\n"
                      "typedef struct k_offsets_k_f16 { ulong at[5]; } k_offsets_k_f16;\n") != NULL,
               "%s", out.data);
+    cr_assert(strstr(out.data,
+                     " GLOBAL f64 *e = (GLOBAL f64 *)(e_p + k_values.at[4]);"
+                     " dims f = k_values.f; i64 g = k_values.g;\n"
+                     "typedef struct k_values_k_f16 { ulong at[5]; dims f; i64 g; } k_values_k_f16;"
+                     "\n#define K_LIST_k_f16(...) (__global uchar *RESTRICT a_p, "
+                     "__global uchar *RESTRICT b_p, __global uchar *c_p, __global uchar *d_p, "
+                     "__global uchar *e_p, k_values_k_f16 k_values)\n") != NULL,
+              "%s", out.data);
     cr_assert(strstr(out.data, "#line 1 \"a b.k\"\n") != NULL, "%s", out.data);
     dhowi_cl_text_free(&out);
     static const dhow_kernel_param bad[] = {{0, DHOW_F32, "x"},
                                             {DHOW_PARAM_VALUE + 1, DHOW_F32, "x"},
                                             {DHOW_PARAM_IN, 0, "x"},
+                                            {DHOW_PARAM_VALUE, 0, "x"},
                                             {DHOW_PARAM_IN, DHOW_PARAM_DIMS, "x"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         const dhow_kernel_decl wrong = {"k", "", &bad[i], 1, 0};

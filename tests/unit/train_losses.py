@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains three networks in PyTorch and writes their losses, which train_losses_test.c compares dhow's with.
+"""Trains five networks in PyTorch and writes their losses, which train_losses_test.c compares dhow's with.
 
 Needs PyTorch (Debian: python3-torch) and NumPy; run once, the result is kept in the repository:
     python3 tests/unit/train_losses.py > tests/unit/train_losses.inc
@@ -40,7 +40,7 @@ def begin(model: nn.Module) -> None:
     """Matrices uniform within 1 / sqrt(inputs), scales 1, biases 0."""
     for series, (name, p) in enumerate(model.named_parameters()):
         if p.dim() == 1:
-            p.data.fill_(float(name == "norm.weight"))
+            p.data.fill_(float("norm" in name and name.endswith(".weight")))
         else:
             bound = 1 / np.sqrt(p[0].numel())
             values = bound * number(series, np.arange(p.numel()))
@@ -79,6 +79,41 @@ class Words(nn.Module):
         return self.fc2(nn.functional.gelu(self.fc1(x)))
 
 
+class Layer(nn.Module):
+    """Of a transformer, with its norms first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm1, self.attention = nn.LayerNorm(32), nn.MultiheadAttention(32, 4, batch_first=True)
+        self.norm2, self.fc1, self.fc2 = nn.LayerNorm(32), nn.Linear(32, 64), nn.Linear(64, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.norm1(x)
+        x = x + self.attention(y, y, y, need_weights=False)[0]
+        return x + self.fc2(nn.functional.gelu(self.fc1(self.norm2(x))))
+
+
+class Transformer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.layer0, self.layer1 = nn.Embedding(TOKENS, 32), Layer(), Layer()
+        self.norm, self.fc = nn.LayerNorm(32), nn.Linear(32 * WORDS, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.layer1(self.layer0(self.words(x)))
+        return self.fc(self.norm(x).flatten(1))
+
+
+class Lstm(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.lstm = nn.Embedding(TOKENS, 16), nn.LSTM(16, 24, 2, batch_first=True)
+        self.fc = nn.Linear(24 * WORDS, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(self.lstm(self.words(x))[0].flatten(1))
+
+
 IMAGES = torch.tensor(np.load(DIGITS / "train_images.npy")).reshape(-1, 1, 8, 8).float() / 16
 LABELS = torch.tensor(np.load(DIGITS / "train_labels.npy"))
 
@@ -98,8 +133,8 @@ def words(step: int, size: int) -> Batch:
 def train(kind: type[nn.Module], size: int, batch: Callable[[int, int], Batch], adamw: bool) -> list[float]:
     model = kind()
     begin(model)
-    loss_of = nn.MSELoss() if kind is Words else nn.CrossEntropyLoss()
-    optimizer: torch.optim.Optimizer = torch.optim.SGD(model.parameters(), 0.02, momentum=0.9)
+    loss_of = nn.CrossEntropyLoss() if kind in (Mlp, Cnn) else nn.MSELoss()
+    optimizer: torch.optim.Optimizer = torch.optim.SGD(model.parameters(), 0.002 if kind is Transformer else 0.02, momentum=0.9)
     if adamw:
         optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
     losses = []
@@ -117,7 +152,7 @@ def main() -> None:
     torch.set_num_threads(1)
     print("/* SPDX-License-Identifier: Apache-2.0")
     print(f" * PyTorch {torch.__version__}'s losses, written by train_losses.py. */")
-    for kind, size, batch in ((Mlp, 32, images), (Cnn, 64, images), (Words, 32, words)):
+    for kind, size, batch in ((Mlp, 32, images), (Cnn, 64, images), (Words, 32, words), (Transformer, 32, words), (Lstm, 32, words)):
         for adamw in (False, True):
             print(f"/* {kind.__name__}, {'AdamW' if adamw else 'SGD'} */ {{")
             losses = [f"{loss:.9g}" for loss in train(kind, size, batch, adamw)]

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Training beside PyTorch: 200 steps of three networks from the same weights on the same batches
+ * Training beside PyTorch: 200 steps of five networks from the same weights on the same batches
  * give the same losses, on the device that DHOW_DEVICE names. PyTorch's are those of
  * train_losses.py, which has these networks and formulas in Python.
  */
@@ -28,7 +28,7 @@ static dhow_tensor *g_images, *g_labels; /* of examples/digits */
 static void set_up(void) {
     const char *device = getenv("DHOW_DEVICE");
     const int sim = device != NULL && strcmp(device, "sim") == 0;
-    (void)setenv("DHOW_PLUGIN_PATH", sim ? DHOW_TEST_SIM_DIR : DHOW_TEST_PLUGIN_DIR, 1);
+    (void)setenv("DHOW_PLUGIN_PATH", sim ? DHOW_TEST_SIM_DIR : DHOW_TEST_PLUGIN_DIR, 0);
     OK(dhow_context_create(NULL, &g_context));
     OK(dhow_device_get(g_context, device, &g_device));
     OK(dhow_device_get(g_context, "cpu", &g_cpu));
@@ -45,6 +45,11 @@ TestSuite(train_losses, .init = set_up, .fini = tear_down, .timeout = 300);
 
 /* ---- numbers ---- */
 
+static float is_scale(const char *name) {
+    const char *last = strrchr(name, '.');
+    return strstr(name, "norm") != NULL && strcmp(last, ".weight") == 0 ? 1 : 0;
+}
+
 /* Matrices uniform within 1 / sqrt(inputs), scales 1, biases 0 */
 static void begin(dhow_model *m) {
     for (uint32_t k = 0; k < dhow_model_parameter_count(m); k++) {
@@ -58,8 +63,7 @@ static void begin(dhow_model *m) {
         const double bound = 1 / sqrt((double)inputs);
         cr_assert_leq(count, MOST);
         for (int64_t i = 0; i < count; i++)
-            data[i] = info.rank > 1 ? (float)(bound * number(k, (uint32_t)i))
-                                    : (float)(strcmp(info.name, "norm.weight") == 0);
+            data[i] = info.rank > 1 ? (float)(bound * number(k, (uint32_t)i)) : is_scale(info.name);
         OK(dhow_tensor_from_data(g_cpu, DHOW_F32, info.rank, info.shape, data, &w));
         OK(dhow_model_set_parameter(m, info.name, w));
         dhow_tensor_release(w);
@@ -100,6 +104,39 @@ static void build_words(dhow_model *m, dhow_model_value *y) {
     OK(dhow_model_linear(m, "fc1", *y, 16 * WORDS, 32, 1, y));
     OK(dhow_model_gelu(m, *y, y));
     OK(dhow_model_linear(m, "fc2", *y, 32, 1, 1, y));
+}
+
+/* A layer of a transformer, with its norms first. */
+static void add_layer(dhow_model *m, const char *name, dhow_model_value *x) {
+    dhow_model_value y;
+    OK(dhow_model_begin_scope(m, name));
+    OK(dhow_model_layernorm(m, "norm1", *x, 32, 1e-5f, &y));
+    OK(dhow_model_multihead_attention(m, "attention", y, y, y, -1, 32, 4, 1, &y));
+    OK(dhow_model_add(m, *x, y, x));
+    OK(dhow_model_layernorm(m, "norm2", *x, 32, 1e-5f, &y));
+    OK(dhow_model_linear(m, "fc1", y, 32, 64, 1, &y));
+    OK(dhow_model_gelu(m, y, &y));
+    OK(dhow_model_linear(m, "fc2", y, 64, 32, 1, &y));
+    OK(dhow_model_add(m, *x, y, x));
+    OK(dhow_model_end_scope(m));
+}
+
+static void build_transformer(dhow_model *m, dhow_model_value *y) {
+    OK(dhow_model_input(m, "words", DHOW_I64, DHOW_SHAPE(-1, WORDS), y));
+    OK(dhow_model_embedding(m, "words", *y, TOKENS, 32, DHOW_F32, y));
+    add_layer(m, "layer0", y);
+    add_layer(m, "layer1", y);
+    OK(dhow_model_layernorm(m, "norm", *y, 32, 1e-5f, y));
+    OK(dhow_model_flatten(m, *y, 1, y));
+    OK(dhow_model_linear(m, "fc", *y, 32 * WORDS, 1, 1, y));
+}
+
+static void build_lstm(dhow_model *m, dhow_model_value *y) {
+    OK(dhow_model_input(m, "words", DHOW_I64, DHOW_SHAPE(-1, WORDS), y));
+    OK(dhow_model_embedding(m, "words", *y, TOKENS, 16, DHOW_F32, y));
+    OK(dhow_model_lstm(m, "lstm", *y, 16, 24, 2, 0, 1, y));
+    OK(dhow_model_flatten(m, *y, 1, y));
+    OK(dhow_model_linear(m, "fc", *y, 24 * WORDS, 1, 1, y));
 }
 
 /* ---- batches ---- */
@@ -146,11 +183,11 @@ typedef struct network {
     int64_t size;
     dhow_loss loss;
     int64_t steps; /* that are compared closely */
+    double rate;   /* of SGD */
 } network;
 
 static const dhow_trainer_options k_optimizers[] = {
-    DHOW_FIELDS(dhow_trainer_options, .optimizer = DHOW_OPTIMIZER_SGD, .learning_rate = 0.02,
-                .momentum = 0.9),
+    DHOW_FIELDS(dhow_trainer_options, .optimizer = DHOW_OPTIMIZER_SGD, .momentum = 0.9),
     DHOW_FIELDS(dhow_trainer_options, .optimizer = DHOW_OPTIMIZER_ADAMW, .learning_rate = 1e-3)};
 
 static dhow_trainer *trainer_of(const network *n, const dhow_trainer_options *optimizer) {
@@ -164,6 +201,7 @@ static dhow_trainer *trainer_of(const network *n, const dhow_trainer_options *op
     begin(m);
     OK(dhow_model_to(m, g_device));
     options.loss = n->loss;
+    if (options.optimizer == DHOW_OPTIMIZER_SGD) options.learning_rate = n->rate;
     OK(dhow_trainer_create(m, &options, &t));
     dhow_model_release(m);
     return t;
@@ -195,9 +233,11 @@ static void compare(const network *n, const dhow_trainer_options *optimizer, con
 
 Test(train_losses, of_200_steps_are_those_of_pytorch) {
     static const network networks[] = {
-        {"mlp", build_mlp, images, 32, DHOW_LOSS_CROSS_ENTROPY, STEPS},
-        {"cnn", build_cnn, images, 64, DHOW_LOSS_CROSS_ENTROPY, 70},
-        {"words", build_words, words, 32, DHOW_LOSS_MSE, STEPS},
+        {"mlp", build_mlp, images, 32, DHOW_LOSS_CROSS_ENTROPY, STEPS, 0.02},
+        {"cnn", build_cnn, images, 64, DHOW_LOSS_CROSS_ENTROPY, 70, 0.02},
+        {"words", build_words, words, 32, DHOW_LOSS_MSE, STEPS, 0.02},
+        {"transformer", build_transformer, words, 32, DHOW_LOSS_MSE, STEPS, 0.002},
+        {"lstm", build_lstm, words, 32, DHOW_LOSS_MSE, STEPS, 0.02},
     };
-    for (size_t i = 0; i < 6; i++) compare(&networks[i / 2], &k_optimizers[i % 2], k_losses[i]);
+    for (size_t i = 0; i < 10; i++) compare(&networks[i / 2], &k_optimizers[i % 2], k_losses[i]);
 }

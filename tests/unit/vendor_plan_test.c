@@ -4,6 +4,7 @@
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "device/device.h"
 #include "dhow/dhow.h"
@@ -88,4 +89,53 @@ Test(vendor_plans, plans_outlive_the_list_that_forgets_them) {
     }
     cr_expect_eq(first->src_layout, DHOW_LAYOUT_NHWC);
     dhowi_vendor_plan_drop(first);
+}
+
+/* ---- models ---- */
+
+static dhow_model_value convolved(dhow_model *m, const char *name, dhow_model_value x, int64_t in,
+                                  int64_t out, int64_t kernel) {
+    const int64_t pad = kernel / 2;
+    const dhow_window window =
+        DHOW_INIT(dhow_window, .kernel = {kernel, kernel}, .pad = {pad, pad, pad, pad});
+    OK(dhow_model_conv2d(m, name, x, in, out, &window, 0, &x));
+    return x;
+}
+
+/* Two halves of a convolution's channels, one of them convolved again and added to itself, all
+ * three joined: the blocks of YOLO's networks. Each half was turned into plain channels, and
+ * convolved so, which oneDNN does at a fifth of the speed. */
+Test(vendor_plans, halves_of_channels_stay_in_the_layout_of_their_image) {
+    dhow_model *m;
+    dhow_model_value x, half[3];
+    dhow_tensor *in, *out;
+    int copies = 0;
+    dhow_model_summary summary = DHOW_INIT(dhow_model_summary);
+    OK(dhow_model_create(g_context, &m));
+    OK(dhow_model_input(m, "x", DHOW_F32, DHOW_SHAPE(1, 8, 6, 6), &x));
+    x = convolved(m, "0", x, 8, 16, 1);
+    OK(dhow_model_chunk(m, x, 1, 2, half));
+    half[2] = convolved(m, "1", half[1], 8, 8, 3);
+    OK(dhow_model_add(m, half[1], half[2], &half[2]));
+    OK(dhow_model_cat(m, half, 3, 1, &x));
+    x = convolved(m, "2", x, 24, 8, 1);
+    OK(dhow_model_output(m, "y", x));
+    OK(dhow_model_init_parameters(m, 1));
+    OK(dhow_model_to(m, g_sim));
+    OK(dhow_tensor_uniform(g_sim, DHOW_F32, DHOW_SHAPE(1, 8, 6, 6), -1, 1, 1, &in));
+    OK(dhow_model_run(m, NULL, &in, 1, &out, 1));
+    OK(dhow_model_get_summary(m, &summary));
+    for (uint32_t i = 0; i < summary.step_count; i++) {
+        dhow_model_step_info step = DHOW_INIT(dhow_model_step_info);
+        OK(dhow_model_step_at(m, i, &step));
+        /* [n, 1, h, w, c]; only the input and the result change their layout. */
+        if (strcmp(step.kernel, "copy") == 0)
+            copies++;
+        else
+            cr_expect_eq(step.rank, 5, "%s %s", step.operation, step.node);
+    }
+    cr_expect_eq(copies, 6, "input, a half, three that are joined, result: %d", copies);
+    dhow_tensor_release(in);
+    dhow_tensor_release(out);
+    dhow_model_release(m);
 }

@@ -98,6 +98,77 @@ Test(opencl_plugin, launches_that_do_not_fit_the_kernel_are_refused) {
     plugin->module_free(module);
 }
 
+/* Values of all sizes between buffers, some of which change from launch to launch. */
+static void check_mixed_arguments(void) {
+    static const char text[] =
+        "KERNEL(mixed, (VAL(i32,n), IN(f32,x), VAL(f64,by), VAL(u32,plus), OUT(f32,y),\n"
+        "               VAL(dims,d), VAL(f32,minus), VAL(i64,times)))\n"
+        "{\n"
+        "    GRID_FOR(i, n) y[i] = (x[i * d.stride[0][0]] * (f32)by + plus - minus) * times;\n"
+        "}\n";
+    static const dhow_kernel_param params[] = {
+        {DHOW_PARAM_VALUE, DHOW_I32, "n"},     {DHOW_PARAM_IN, DHOW_F32, "x"},
+        {DHOW_PARAM_VALUE, DHOW_F64, "by"},    {DHOW_PARAM_VALUE, DHOW_U32, "plus"},
+        {DHOW_PARAM_OUT, DHOW_F32, "y"},       {DHOW_PARAM_VALUE, DHOW_PARAM_DIMS, "d"},
+        {DHOW_PARAM_VALUE, DHOW_F32, "minus"}, {DHOW_PARAM_VALUE, DHOW_I64, "times"}};
+    static const dhow_kernel_decl kernels[] = {{"mixed", "", params, 8, 0}};
+    enum { COUNT = 50 };
+    float x[2 * COUNT], y[COUNT];
+    void *module = NULL;
+    dhow_module_desc desc = describe(DHOW_MODULE_PORTABLE, text, kernels, 1);
+    desc.flags = DHOW_MODULE_BUILTIN;
+    void *kernel = build_kernel(&desc, "mixed", &module);
+    uint64_t a = alloc_bytes(sizeof x + 16), b = alloc_bytes(sizeof y + 16);
+    for (int i = 0; i < 2 * COUNT; i++) x[i] = (float)i;
+    for (int pass = 0; pass < 6; pass++) {
+        const int32_t n = COUNT;
+        const double by = pass == 1 ? 3 : 2;
+        const uint32_t plus = pass == 2 ? 7 : 5;
+        const float minus = pass == 3 ? 0.5f : 1;
+        const int64_t stride = pass == 4 ? 2 : 1;
+        const uint64_t offset = pass == 5 ? 16 : 0;
+        dhow_dims dims = {.rank = 1, .shape = {COUNT}};
+        dims.stride[0][0] = stride;
+        dhow_arg d = {.kind = DHOW_ARG_DIMS};
+        d.u.dims = &dims;
+        dhow_arg args[] = {value_arg(&n, 4),     buffer_arg(a, offset), value_arg(&by, 8),
+                           value_arg(&plus, 4),  buffer_arg(b, 16),     d,
+                           value_arg(&minus, 4), i64_arg(pass + 1)};
+        dhow_geometry work = work_of(COUNT);
+        upload(a, offset, x, sizeof x);
+        OK(plugin->launch(stream, kernel, &work, args, 8, &err));
+        OK(plugin->launch(stream, kernel, &work, args, 8, &err));
+        download(y, b, 16, sizeof y);
+        for (int i = 0; i < COUNT; i++)
+            cr_assert_eq(y[i],
+                         (x[i * stride] * (float)by + (float)plus - minus) * (float)(pass + 1));
+        FAILS(DHOW_INVALID_ARGUMENT, plugin->launch(stream, kernel, &work, args, 4, &err));
+        SAYS("kernel 'mixed' takes");
+    }
+    plugin->mem_free(device, a);
+    plugin->mem_free(device, b);
+    plugin->module_free(module);
+}
+
+Test(opencl_plugin, values_go_as_one_argument_of_dhows_kernels) { check_mixed_arguments(); }
+
+static void pass_one_by_one(void) {
+    setenv("DHOW_OPENCL_JOINED", "0", 1);
+    open_plugin();
+}
+
+Test(opencl_one_by_one, values_as_arguments_of_their_own_give_the_same, .init = pass_one_by_one,
+     .fini = close_plugin) {
+    check_mixed_arguments();
+}
+
+Test(opencl_one_by_one, a_word_that_is_no_switch_is_an_error_that_names_it) {
+    setenv("DHOW_OPENCL_JOINED", "perhaps", 1);
+    if (probe_plugin().state != DHOW_PLUGIN_READY) cr_skip_test("no OpenCL here");
+    FAILS(DHOW_INVALID_ARGUMENT, plugin->open(&host, &backend, &err));
+    SAYS("'perhaps'");
+}
+
 Test(opencl_plugin, native_kernels_get_grid_block_and_local_memory) {
     static const char text[] =
         "__kernel void turn(__global const int *x, __global int *y, int n, __local int *t) {\n"
@@ -144,8 +215,8 @@ Test(opencl_plugin, a_compile_error_points_into_the_users_text) {
     static const dhow_kernel_param params[] = {{DHOW_PARAM_IN, DHOW_F32, "x"},
                                                {DHOW_PARAM_OUT, DHOW_F32, "y"},
                                                {DHOW_PARAM_VALUE, DHOW_I64, "n"}};
-    static const dhow_kernel_decl kernel = {"bad", "(IN(f32,x), OUT(f32,y), VAL(i64,n))", params,
-                                            3, 0};
+    static const dhow_kernel_decl kernel = {"bad", "(IN(f32,x), OUT(f32,y), VAL(i64,n))", params, 3,
+                                            0};
     dhow_module_desc desc = describe(DHOW_MODULE_PORTABLE, text, &kernel, 1);
     desc.log = log;
     desc.log_bytes = sizeof log;

@@ -5,7 +5,7 @@
 #include "base/errors/planted.h"
 #include "base/memory/array.h"
 #include "base/memory/size.h"
-#include "model/passes/channel_layout.h"
+#include "model/passes/images/images.h"
 
 int64_t dhowi_block_of(const dhowi_blocker *k, int64_t channels) {
     return k->layout == DHOW_LAYOUT_NHWC ? channels : (int64_t)k->layout;
@@ -123,8 +123,61 @@ static dhow_status make_blocks(dhowi_blocker *k, int32_t ref) {
     return DHOW_OK;
 }
 
+/* Channels of an image, as Split and Slice view them. */
+typedef struct channels_of {
+    int32_t whole; /* the item of the image, -1 when it is none */
+    int64_t first;
+} channels_of;
+
+static channels_of find_channels(const dhowi_blocker *k, int32_t ref) {
+    const dhowi_item *view = &k->b->items[ref];
+    channels_of none = {-1, 0}, found;
+    if (k->layout == 0 || view->tensor != NULL || view->desc.rank != 4) return none;
+    found.whole = k->images[view->buffer];
+    if (found.whole < 0 || found.whole == ref) return none;
+    const dhowi_item *image = &k->b->items[found.whole];
+    const int64_t *e = view->desc.shape, *all = image->desc.shape, pixels = all[2] * all[3];
+    const int64_t block = dhowi_block_of(k, all[1]);
+    bool fits = view->desc.dtype == image->desc.dtype && e[0] == all[0] && e[2] == all[2] &&
+                e[3] == all[3] && e[1] * pixels > 0 && view->offset % pixels == 0;
+    for (int i = 0; i < 4; i++) fits = fits && (e[i] == 1 || view->strides[i] == image->strides[i]);
+    if (!fits) return none;
+    found.first = view->offset / pixels;
+    if (found.first + e[1] > all[1]) return none;
+    if (block != all[1] && (found.first % block != 0 || e[1] % block != 0)) return none;
+    return found;
+}
+
+bool dhowi_has_blocks(const dhowi_blocker *k, int32_t ref) {
+    return dhowi_is_image(k->b, ref) || find_channels(k, ref).whole >= 0;
+}
+
+/* Those channels of the image's blocks. */
+static dhow_status view_channels(dhowi_blocker *k, int32_t ref, channels_of c, int32_t *out) {
+    const int64_t all = k->b->items[c.whole].desc.shape[1], block = dhowi_block_of(k, all),
+                  channels = k->b->items[ref].desc.shape[1],
+                  first = DHOWI_GUARD(channels_from_the_first, true) ? c.first : 0;
+    int32_t blocks;
+    DHOWI_TRY(dhowi_want_blocks(k, c.whole, &blocks));
+    return block == all ? dhowi_narrow(k->b, blocks, 4, first, channels, 1, out)
+                        : dhowi_narrow(k->b, blocks, 1, first / block, channels / block, 1, out);
+}
+
+dhow_status dhowi_want_own_blocks(dhowi_blocker *k, int32_t ref, int32_t *out) {
+    int32_t view;
+    DHOWI_TRY(dhowi_want_blocks(k, ref, &view));
+    *out = view;
+    if (k->b->items[view].contiguous) return DHOW_OK;
+    DHOWI_TRY(dhowi_blank(k->b, &k->b->items[view].desc, out));
+    return dhowi_emit_into(k->b, DHOWI_OP_copy, &view, 1, NULL, *out);
+}
+
 dhow_status dhowi_want_blocks(dhowi_blocker *k, int32_t ref, int32_t *out) {
     dhowi_image_form *f;
+    if (!dhowi_is_image(k->b, ref)) {
+        const channels_of channels = find_channels(k, ref);
+        if (channels.whole >= 0) return view_channels(k, ref, channels, out);
+    }
     DHOWI_TRY(dhowi_form_of(k, ref, &f));
     if (f->blocks < 0 || !dhowi_same_blocks(k->b, f->plain, ref)) DHOWI_TRY(make_blocks(k, ref));
     DHOWI_TRY(dhowi_form_of(k, ref, &f));
@@ -149,7 +202,11 @@ dhow_status dhowi_have_blocks(dhowi_blocker *k, int32_t ref, int32_t blocks) {
 
 bool dhowi_is_blocked(dhowi_blocker *k, int32_t ref) {
     dhowi_image_form *f;
-    if (ref < 0 || k->b->items[ref].tensor != NULL || !dhowi_is_image(k->b, ref)) return false;
+    if (ref < 0 || k->b->items[ref].tensor != NULL) return false;
+    if (!dhowi_is_image(k->b, ref)) {
+        ref = find_channels(k, ref).whole;
+        if (ref < 0) return false;
+    }
     return dhowi_form_of(k, ref, &f) == DHOW_OK && f->blocks >= 0 && !f->has_plain &&
            dhowi_same_blocks(k->b, f->plain, ref);
 }

@@ -2,8 +2,8 @@
  *
  * What the files of channel layouts share.
  */
-#ifndef DHOWI_MODEL_PASSES_CHANNEL_LAYOUT_H_
-#define DHOWI_MODEL_PASSES_CHANNEL_LAYOUT_H_
+#ifndef DHOWI_MODEL_PASSES_IMAGES_IMAGES_H_
+#define DHOWI_MODEL_PASSES_IMAGES_IMAGES_H_
 
 #include "model/passes/passes.h"
 
@@ -35,10 +35,18 @@ dhow_status dhowi_new_blocks(dhowi_blocker *k, int32_t ref, int32_t *out);
 dhow_status dhowi_want_plain(dhowi_blocker *k, int32_t ref);
 /* A step writes to some view of the buffer, and perhaps to a part of it alone. */
 dhow_status dhowi_write_plain(dhowi_blocker *k, int32_t ref);
-/* An image in blocks, with its own height and width. */
+/* Whether blocks can be wanted of it: an image, or whole blocks of an image's channels. */
+bool dhowi_has_blocks(const dhowi_blocker *k, int32_t ref);
+/* An image in blocks, with its own height and width; of channels of an image a view. */
 dhow_status dhowi_want_blocks(dhowi_blocker *k, int32_t ref, int32_t *out);
+/* The same, and what is a view is copied. */
+dhow_status dhowi_want_own_blocks(dhowi_blocker *k, int32_t ref, int32_t *out);
 dhow_status dhowi_have_blocks(dhowi_blocker *k, int32_t ref, int32_t blocks);
-/* Whether only the blocked form is there: staying in it saves a conversion. */
+/* Whether only the blocked form is there, of the whole image: staying in it saves a conversion. */
 bool dhowi_is_blocked(dhowi_blocker *k, int32_t ref);
 
-#endif /* DHOWI_MODEL_PASSES_CHANNEL_LAYOUT_H_ */
+/* copies.c: so many steps from number `at` on, as copies of blocks; 0 where they stay plain.
+ */
+dhow_status dhowi_copy_blocks(dhowi_blocker *k, uint32_t at, uint32_t *used);
+
+#endif /* DHOWI_MODEL_PASSES_IMAGES_IMAGES_H_ */

@@ -4,13 +4,12 @@
  * form from one convolution to the next, through whatever in between can work on it. A value has up
  * to two forms; each is made when a step asks for it.
  */
-#include "model/passes/channel_layout.h"
-
 #include <string.h>
 
 #include "base/errors/planted.h"
 #include "base/memory/alloc.h"
 #include "base/memory/array.h"
+#include "model/passes/images/images.h"
 
 /* ---- steps ---- */
 
@@ -88,9 +87,9 @@ static dhow_status block_conv(dhowi_blocker *k, const dhowi_step *s) {
     dhowi_step changed = *s;
     uint32_t src, dst;
     int32_t blocks;
-    bool fits = dhowi_is_image(b, s->in[0]) && dhowi_is_image(b, s->out) &&
+    bool fits = dhowi_has_blocks(k, s->in[0]) && dhowi_is_image(b, s->out) &&
                 b->items[s->in[1]].tensor != NULL && b->items[s->in[1]].desc.rank == 4 &&
-                (s->in[3] < 0 || dhowi_is_image(b, s->in[3]));
+                (s->in[3] < 0 || dhowi_has_blocks(k, s->in[3]));
     if (!fits) return keep(k, s);
     DHOWI_TRY(layouts_of(k, s, &src, &dst));
     if (!is_blocked_layout(dst) || dst != k->layout || (src != DHOW_LAYOUT_NCHW && src != dst))
@@ -98,11 +97,11 @@ static dhow_status block_conv(dhowi_blocker *k, const dhowi_step *s) {
     DHOWI_TRY(is_planned(k, s, src, dst, &fits));
     if (!fits) return keep(k, s);
     if (src == dst) {
-        DHOWI_TRY(dhowi_want_blocks(k, s->in[0], &changed.in[0]));
+        DHOWI_TRY(dhowi_want_own_blocks(k, s->in[0], &changed.in[0]));
     } else {
         DHOWI_TRY(dhowi_want_plain(k, s->in[0]));
     }
-    if (s->in[3] >= 0) DHOWI_TRY(dhowi_want_blocks(k, s->in[3], &changed.in[3]));
+    if (s->in[3] >= 0) DHOWI_TRY(dhowi_want_own_blocks(k, s->in[3], &changed.in[3]));
     changed.attrs.layout = k->layout;
     DHOWI_TRY(dhowi_new_blocks(k, s->out, &blocks));
     return put(k, &changed, s->out, blocks);
@@ -113,12 +112,12 @@ static dhow_status block_integers(dhowi_blocker *k, const dhowi_step *s) {
     dhowi_lowering *b = k->b;
     dhowi_step changed = *s;
     int32_t blocks;
-    if (k->layout != DHOW_LAYOUT_NHWC || !dhowi_is_image(b, s->in[0]) ||
-        !dhowi_is_image(b, s->out) || (s->in[3] >= 0 && !dhowi_is_image(b, s->in[3])))
+    if (k->layout != DHOW_LAYOUT_NHWC || !dhowi_has_blocks(k, s->in[0]) ||
+        !dhowi_is_image(b, s->out) || (s->in[3] >= 0 && !dhowi_has_blocks(k, s->in[3])))
         return keep(k, s);
-    DHOWI_TRY(dhowi_want_blocks(k, s->in[0], &changed.in[0]));
+    DHOWI_TRY(dhowi_want_own_blocks(k, s->in[0], &changed.in[0]));
     DHOWI_TRY(dhowi_want_plain(k, s->in[2]));
-    if (s->in[3] >= 0) DHOWI_TRY(dhowi_want_blocks(k, s->in[3], &changed.in[3]));
+    if (s->in[3] >= 0) DHOWI_TRY(dhowi_want_own_blocks(k, s->in[3], &changed.in[3]));
     changed.attrs.layout = k->layout;
     DHOWI_TRY(dhowi_new_blocks(k, s->out, &blocks));
     return put(k, &changed, s->out, blocks);
@@ -143,14 +142,15 @@ static bool even_operand(const dhowi_lowering *b, int32_t ref, int64_t shape[5],
     return true;
 }
 
-static bool same_image(const dhowi_lowering *b, int32_t x, int32_t y) {
-    return b->items[x].tensor == NULL && dhowi_is_image(b, x) &&
-           dhowi_shape_equal(4, b->items[x].desc.shape, 4, b->items[y].desc.shape);
+static bool same_image(const dhowi_blocker *k, int32_t x, int32_t y) {
+    const dhowi_item *items = k->b->items;
+    return items[x].tensor == NULL && dhowi_has_blocks(k, x) &&
+           dhowi_shape_equal(4, items[x].desc.shape, 4, items[y].desc.shape);
 }
 
 static dhow_status map_operand(dhowi_blocker *k, int32_t ref, int32_t image, int32_t *out) {
     int64_t shape[5], strides[5];
-    if (same_image(k->b, ref, image)) return dhowi_want_blocks(k, ref, out);
+    if (same_image(k, ref, image)) return dhowi_want_blocks(k, ref, out);
     DHOWI_TRY(dhowi_want_plain(k, ref));
     (void)even_operand(k->b, ref, shape, strides);
     return dhowi_view(k->b, ref, 5, shape, strides, k->b->items[ref].offset, out);
@@ -167,9 +167,9 @@ static dhow_status block_map(dhowi_blocker *k, const dhowi_step *s) {
         dhowi_is_image(b, s->out) &&
         b->items[s->out].desc.shape[1] % dhowi_block_of(k, b->items[s->out].desc.shape[1]) == 0;
     for (int i = 0; i < DHOWI_MAP_OPERANDS && s->in[i] >= 0 && fits; i++) {
-        fits = same_image(b, s->in[i], s->out) ||
+        fits = same_image(k, s->in[i], s->out) ||
                (k->layout == DHOW_LAYOUT_NHWC && even_operand(b, s->in[i], shape, strides));
-        any = any || (fits && same_image(b, s->in[i], s->out) && dhowi_is_blocked(k, s->in[i]));
+        any = any || (fits && same_image(k, s->in[i], s->out) && dhowi_is_blocked(k, s->in[i]));
     }
     if (!fits || !any) return keep(k, s);
     for (int i = 0; i < DHOWI_MAP_OPERANDS && s->in[i] >= 0; i++)
@@ -191,7 +191,7 @@ static dhow_status block_pool(dhowi_blocker *k, const dhowi_step *s) {
     for (int i = 0; i < 2; i++) {
         if (changed.attrs.window.stride[i] == 0) changed.attrs.window.stride[i] = 1;
     }
-    DHOWI_TRY(dhowi_want_blocks(k, s->in[0], &changed.in[0]));
+    DHOWI_TRY(dhowi_want_own_blocks(k, s->in[0], &changed.in[0]));
     DHOWI_TRY(dhowi_new_blocks(k, s->out, &blocks));
     return put(k, &changed, s->out, blocks);
 }
@@ -220,7 +220,7 @@ static dhow_status block_resize(dhowi_blocker *k, const dhowi_step *s) {
     if (!dhowi_is_blocked(k, s->in[0]) || !dhowi_is_image(b, s->out) ||
         !blocked_run(k, &b->items[s->in[0]].desc, &changed.attrs.split))
         return keep(k, s);
-    DHOWI_TRY(dhowi_want_blocks(k, s->in[0], &changed.in[0]));
+    DHOWI_TRY(dhowi_want_own_blocks(k, s->in[0], &changed.in[0]));
     DHOWI_TRY(dhowi_new_blocks(k, s->out, &blocks));
     return put(k, &changed, s->out, blocks);
 }
@@ -263,145 +263,11 @@ static dhow_status block_reduction(dhowi_blocker *k, const dhowi_step *s) {
     return append(k, &changed);
 }
 
-/* Copies into parts of one image along the channels: a concatenation. */
-typedef struct joint {
-    uint32_t first, count;
-    int32_t whole; /* the item of the image, -1 when it is none */
-} joint;
-
-/* A copy, or one that changes what bytes stand for. */
-static bool is_part(const dhowi_step *s) {
-    return s->op == DHOWI_OP_copy ||
-           (s->op == DHOWI_OP_map_codes && s->attrs.program.words == 1 && s->in[1] < 0);
-}
-
-static joint find_joint(const dhowi_blocker *k, uint32_t at) {
-    const dhowi_lowering *b = k->b;
-    joint j = {at, 0, -1};
-    int32_t buffer = b->items[k->old[at].out].buffer;
-    int64_t channels = 0;
-    j.whole = k->images[buffer];
-    if (j.whole < 0) return j;
-    const dhowi_item *whole = &b->items[j.whole];
-    int64_t pixels = whole->desc.shape[2] * whole->desc.shape[3];
-    for (uint32_t i = at; i < k->old_count && is_part(&k->old[i]); i++, j.count++) {
-        const dhowi_item *out = &b->items[k->old[i].out], *in = &b->items[k->old[i].in[0]];
-        if (out->tensor != NULL || out->buffer != buffer) break;
-        bool fits = out->desc.rank == 4 && out->offset == channels * pixels &&
-                    memcmp(out->strides, whole->strides, 4 * sizeof *out->strides) == 0 &&
-                    DHOWI_GUARD(joint_of_some_images, out->desc.shape[0] == whole->desc.shape[0]) &&
-                    memcmp(out->desc.shape + 2, whole->desc.shape + 2, 2 * sizeof(int64_t)) == 0 &&
-                    dhowi_shape_equal(4, out->desc.shape, in->desc.rank, in->desc.shape) &&
-                    out->desc.shape[1] % dhowi_block_of(k, out->desc.shape[1]) == 0 &&
-                    in->tensor == NULL && dhowi_is_image(b, k->old[i].in[0]);
-        if (!fits) {
-            j.whole = -1;
-            return j;
-        }
-        channels += out->desc.shape[1];
-    }
-    if (channels != whole->desc.shape[1]) j.whole = -1;
-    return j;
-}
-
-static dhow_status block_concat(dhowi_blocker *k, uint32_t at, uint32_t *used) {
-    dhowi_lowering *b = k->b;
-    joint j = find_joint(k, at);
-    bool any = false;
-    int32_t blocks, part;
-    int64_t first = 0;
-    for (uint32_t i = at; i < at + j.count && j.whole >= 0; i++)
-        any = any || dhowi_is_blocked(k, k->old[i].in[0]);
-    *used = 1;
-    if (j.whole < 0 || !any) return keep(k, &k->old[at]);
-    DHOWI_TRY(dhowi_new_blocks(k, j.whole, &blocks));
-    for (uint32_t i = at; i < at + j.count; i++) {
-        int32_t from;
-        DHOWI_TRY(dhowi_want_blocks(k, k->old[i].in[0], &from));
-        int32_t dim = k->layout == DHOW_LAYOUT_NHWC ? 4 : 1;
-        int64_t parts = b->items[from].desc.shape[dim];
-        DHOWI_TRY(dhowi_narrow(b, blocks, dim, first, parts, 1, &part));
-        b->node = k->old[i].node;
-        DHOWI_TRY(dhowi_emit_into(b, k->old[i].op, &from, 1, &k->old[i].attrs, part));
-        first += parts;
-    }
-    *used = j.count;
-    return dhowi_have_blocks(k, j.whole, blocks);
-}
-
-/* A view of an image that runs over images and channels first and over all pixels last, as NHWC
- * has it: the pixels as one dimension, between those of images and those of channels. */
-typedef struct pixel_view {
-    int32_t images, rank; /* dimensions before the pixels, and all */
-    int64_t shape[DHOW_MAX_RANK], strides[DHOW_MAX_RANK], offset;
-} pixel_view;
-
-/* How many of the last dimensions are the pixels; 0 for none. */
-static int32_t pixel_dimensions(const dhowi_item *view, int64_t pixels) {
-    int64_t dense = 1;
-    for (int32_t i = view->desc.rank - 1; i >= 0 && dense < pixels; i--) {
-        if (view->desc.shape[i] != 1 && view->strides[i] != dense) return 0;
-        dense *= view->desc.shape[i];
-        if (dense == pixels) return view->desc.rank - i;
-    }
-    return 0;
-}
-
-static bool read_pixel_view(const dhowi_item *view, const int64_t image[4], pixel_view *out) {
-    const int64_t pixels = image[2] * image[3], all = image[1] * pixels;
-    const int32_t leading = view->desc.rank - pixel_dimensions(view, pixels);
-    int64_t channel = view->offset % all / pixels;
-    if (leading == view->desc.rank || view->offset % pixels != 0) return false;
-    *out = (pixel_view){.rank = leading + 1, .offset = view->offset - channel * (pixels - 1)};
-    bool fits = true;
-    for (int32_t i = 0; i < leading; i++) {
-        const int64_t extent = view->desc.shape[i], stride = view->strides[i];
-        const bool of_images = extent == 1 ? i == out->images : stride % all == 0;
-        const int32_t at = of_images ? i : i + 1;
-        fits = fits && (!of_images || i == out->images) && (of_images || stride % pixels == 0);
-        out->images += of_images;
-        out->shape[at] = extent;
-        out->strides[at] = of_images || extent == 1 ? stride : stride / pixels;
-        if (!of_images) channel += (extent - 1) * out->strides[at];
-    }
-    out->shape[out->images] = pixels;
-    out->strides[out->images] = image[1];
-    return fits && DHOWI_GUARD(channels_of_the_next_image, channel < image[1]);
-}
-
-/* Channels that change their places, each with all its pixels: a shuffle of groups. */
-static dhow_status block_shuffle(dhowi_blocker *k, const dhowi_step *s, bool *done) {
-    dhowi_lowering *b = k->b;
-    const int32_t whole = k->images[b->items[s->out].buffer];
-    dhowi_image_form *f;
-    pixel_view from, to;
-    int32_t blocks, x, y;
-    *done = false;
-    if (k->layout != DHOW_LAYOUT_NHWC || b->items[s->in[0]].tensor != NULL || whole < 0)
-        return DHOW_OK;
-    DHOWI_TRY(dhowi_form_of(k, s->in[0], &f));
-    const dhowi_item *in = &b->items[s->in[0]], *out = &b->items[s->out];
-    if (f->blocks < 0 || f->has_plain || out->offset != 0 || !out->contiguous ||
-        dhowi_count_of(&out->desc) != dhowi_count_of(&b->items[whole].desc) ||
-        !dhowi_shape_equal(in->desc.rank, in->desc.shape, out->desc.rank, out->desc.shape) ||
-        !read_pixel_view(in, b->items[f->plain].desc.shape, &from) ||
-        !read_pixel_view(out, b->items[whole].desc.shape, &to) ||
-        !dhowi_shape_equal(from.rank, from.shape, to.rank, to.shape))
-        return DHOW_OK;
-    *done = true;
-    DHOWI_TRY(dhowi_view(b, f->blocks, from.rank, from.shape, from.strides, from.offset, &x));
-    DHOWI_TRY(dhowi_new_blocks(k, whole, &blocks));
-    DHOWI_TRY(dhowi_view(b, blocks, to.rank, to.shape, to.strides, to.offset, &y));
-    DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_copy, &x, 1, NULL, y));
-    return dhowi_have_blocks(k, whole, blocks);
-}
-
 static dhow_status block_copy(dhowi_blocker *k, uint32_t at, uint32_t *used) {
-    bool done;
+    DHOWI_TRY(dhowi_copy_blocks(k, at, used));
+    if (*used > 0) return DHOW_OK;
     *used = 1;
-    if (k->b->items[k->old[at].out].tensor != NULL) return keep(k, &k->old[at]);
-    DHOWI_TRY(block_shuffle(k, &k->old[at], &done));
-    return done ? DHOW_OK : block_concat(k, at, used);
+    return keep(k, &k->old[at]);
 }
 
 static dhow_status block_step(dhowi_blocker *k, uint32_t at, uint32_t *used) {
@@ -417,7 +283,7 @@ static dhow_status block_step(dhowi_blocker *k, uint32_t at, uint32_t *used) {
         case DHOWI_OP_map_codes:
             return dhowi_is_image(k->b, s->out) || k->b->items[s->out].tensor != NULL
                        ? block_map(k, s)
-                       : block_concat(k, at, used);
+                       : block_copy(k, at, used);
         case DHOWI_OP_maxpool2d:
         case DHOWI_OP_avgpool2d:
         case DHOWI_OP_pool_blocks: /* of bytes, plain until here */

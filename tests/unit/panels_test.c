@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Products by panels against sums in double.
+ */
+#include "plugins/cpu/panels.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+
+static uint64_t g_dice = 1;
+
+static float *numbers(int64_t count) {
+    float *p = malloc((size_t)count * sizeof *p);
+    cr_assert_not_null(p);
+    for (int64_t i = 0; i < count; i++) {
+        g_dice = g_dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        p[i] = (float)((double)(g_dice >> 11) / 0x1p53 * 2 - 1);
+    }
+    return p;
+}
+
+typedef struct extents {
+    int64_t m, n, k;
+} extents;
+
+/* In two parts, with rows that lie apart; what is beside the results stays as it is. */
+static void expect_product(panels *run, extents e, int across_a, int across_b, float alpha,
+                           float beta) {
+    const int64_t lda = (across_a ? e.m : e.k) + 3, ldb = (across_b ? e.k : e.n) + 1, ldc = e.n + 2,
+                  cut = e.n / 2 / PANEL_COLUMNS * PANEL_COLUMNS;
+    float *a = numbers((across_a ? e.k : e.m) * lda), *b = numbers((across_b ? e.n : e.k) * ldb),
+          *c = numbers(e.m * ldc), *before = malloc((size_t)(e.m * ldc) * sizeof *before);
+    for (int64_t i = 0; i < e.m * ldc; i++) before[i] = c[i];
+    const panels_job job = {.m = e.m,
+                            .n = e.n,
+                            .k = e.k,
+                            .a = a,
+                            .a_row = across_a ? 1 : lda,
+                            .a_column = across_a ? lda : 1,
+                            .b = b,
+                            .b_row = across_b ? 1 : ldb,
+                            .b_column = across_b ? ldb : 1,
+                            .c = c,
+                            .ldc = ldc,
+                            .alpha = alpha,
+                            .beta = beta};
+    if (beta == 0) c[0] = NAN; /* is not read */
+    run(&job, 0, cut);
+    run(&job, cut, e.n);
+    for (int64_t i = 0; i < e.m * ldc; i++) {
+        const int64_t row = i / ldc, column = i % ldc;
+        double want = 0;
+        for (int64_t l = 0; l < e.k; l++)
+            want += (double)a[row * job.a_row + l * job.a_column] *
+                    b[l * job.b_row + column % e.n * job.b_column];
+        want = alpha * want + (beta != 0 ? beta * (double)before[i] : 0);
+        if (column >= e.n) want = before[i];
+        cr_assert(fabs(c[i] - want) <= 1e-5 + 1e-7 * (double)e.k,
+                  "%d x %d x %d%s%s: c[%d][%d] is %.9g, not %.9g", (int)e.m, (int)e.n, (int)e.k,
+                  across_a ? ", a transposed" : "", across_b ? ", b transposed" : "", (int)row,
+                  (int)column, c[i], want);
+    }
+    free(a), free(b), free(c), free(before);
+}
+
+static void expect_products(panels *run) {
+    static const int64_t m[] = {1, 5, 12, 30, 47}, n[] = {1, 8, 16, 31, 32, 33, 100},
+                         k[] = {1, 7, 33, 256, 530};
+    for (int i = 0; i < 5 * 7 * 5 * 4; i++) {
+        const extents e = {m[i % 5], n[i / 5 % 7], k[i / 35 % 5]};
+        expect_product(run, e, i / 175 % 2, i / 350, 1, 0);
+        expect_product(run, e, i / 175 % 2, i / 350, 0.5f, i % 2 == 0 ? 2 : 0);
+    }
+}
+
+Test(panels, equal_sums_in_double) {
+    if (!__builtin_cpu_supports("avx2")) cr_skip_test("this processor has no AVX2");
+    expect_products(panels_v3);
+    if (__builtin_cpu_supports("avx512vl")) expect_products(panels_v4);
+}
