@@ -510,7 +510,8 @@ static int32_t launch(void *stream, void *kernel, const dhow_geometry *geometry,
     dhow_arg own[DHOW_MAX_KERNEL_ARGS];
     memcpy(own, args, arg_count * sizeof *own);
     if (launched_file[0] != '\0') note_launch(kernel);
-    dhow_arg *last = &own[arg_count - 1];
+    dhow_arg *last = &own[arg_count - 1]; /* that is a count */
+    while (last > own && (last->kind != DHOW_ARG_VALUE || last->bytes != 8)) last--;
     if (planted == PLANT_odd_sizes && last->kind == DHOW_ARG_VALUE && last->bytes == 8 &&
         last->u.value > 1)
         last->u.value &= ~UINT64_C(1);
