@@ -8,19 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static uint64_t g_dice = 1;
-
-static float number(void) {
-    g_dice = g_dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (float)((double)(g_dice >> 11) / 0x1p53 * 2 - 1);
-}
-
-static float *numbers(int64_t count) {
-    float *p = malloc((size_t)count * sizeof *p);
-    cr_assert_not_null(p);
-    for (int64_t i = 0; i < count; i++) p[i] = number();
-    return p;
-}
+#include "numbers_fixture.h"
 
 static int64_t extent(int64_t n, int64_t kernel, int64_t stride, int64_t dilation, int64_t pads) {
     return (n + pads - (kernel - 1) * dilation - 1) / stride + 1;

@@ -8,17 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static uint64_t g_dice = 1;
-
-static float *numbers(int64_t count) {
-    float *p = malloc((size_t)count * sizeof *p);
-    cr_assert_not_null(p);
-    for (int64_t i = 0; i < count; i++) {
-        g_dice = g_dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        p[i] = (float)((double)(g_dice >> 11) / 0x1p53 * 2 - 1);
-    }
-    return p;
-}
+#include "numbers_fixture.h"
 
 typedef struct extents {
     int64_t m, n, k;

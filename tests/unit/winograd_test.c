@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "numbers_fixture.h"
+
 typedef struct shape {
     int64_t n, c, h, w, k;
     int64_t pad[4]; /* top, left, bottom, right */
@@ -19,20 +21,6 @@ typedef struct operands {
     double *want;
     double size; /* the largest sum of absolute values: tiles share their rounding errors */
 } operands;
-
-static uint64_t g_dice = 1;
-
-static float number(void) {
-    g_dice = g_dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (float)((double)(g_dice >> 11) / 0x1p53 * 2 - 1);
-}
-
-static float *numbers(int64_t count) {
-    float *p = malloc((size_t)count * sizeof *p);
-    cr_assert(p != NULL);
-    for (int64_t i = 0; i < count; i++) p[i] = number();
-    return p;
-}
 
 static int64_t height_of(const shape *s) { return s->h + s->pad[0] + s->pad[2] - 2; }
 static int64_t width_of(const shape *s) { return s->w + s->pad[1] + s->pad[3] - 2; }
