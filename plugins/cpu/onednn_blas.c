@@ -17,7 +17,7 @@ typedef struct blas_plan {
     cpu_device *device;
     dhow_blas_desc desc;
     const onednn_library *dnnl;
-    int sgemm;
+    int plain;              /* no primitive: by one row, by panels or by sgemm */
     int narrow;             /* a and b are multiplied as bf16 */
     uint64_t narrow_offset; /* of a in the workspace */
     int residual_index;
@@ -70,13 +70,13 @@ static dnnl_data_type_t type_of(int32_t dtype) {
 
 enum { FEW_ROWS = 2 };
 
-static int fits_sgemm(const dhow_blas_desc *desc) {
-    const int plain = desc->compute == DHOW_F32 && desc->dtype_a == DHOW_F32 &&
-                      desc->dtype_b == DHOW_F32 && desc->dtype_c == DHOW_F32;
+static int fits_plain(const dhow_blas_desc *desc) {
+    const int floats = desc->compute == DHOW_F32 && desc->dtype_a == DHOW_F32 &&
+                       desc->dtype_b == DHOW_F32 && desc->dtype_c == DHOW_F32;
     const int bare =
         (desc->flags & (DHOW_BLAS_CONSTANT_B | DHOW_EPILOGUE_BIAS | DHOW_EPILOGUE_RESIDUAL)) == 0 &&
         desc->activation == DHOW_ACTIVATION_NONE;
-    return plain && (bare || desc->m <= FEW_ROWS);
+    return floats && (bare || desc->m <= FEW_ROWS);
 }
 
 typedef struct blas_mds {
@@ -234,18 +234,18 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
         return cpu_fail(err, DHOW_UNSUPPORTED, 0,
                         "oneDNN multiplies f32, bf16 and f16, and bytes with VNNI");
     }
-    const int sgemm = fits_sgemm(desc);
-    if (desc->activation > (sgemm ? DHOW_ACTIVATION_SILU : DHOW_ACTIVATION_CLIP)) {
+    const int plain = fits_plain(desc);
+    if (desc->activation > (plain ? DHOW_ACTIVATION_SILU : DHOW_ACTIVATION_CLIP)) {
         return cpu_fail(err, DHOW_UNSUPPORTED, 0, "activation %u follows a product",
                         desc->activation);
     }
     if ((desc->activation == DHOW_ACTIVATION_RELU || desc->activation == DHOW_ACTIVATION_CLIP) &&
-        !sgemm) {
+        !plain) {
         return cpu_fail(err, DHOW_UNSUPPORTED, 0,
                         "oneDNN's ReLU is max(x, 0), which makes 0 of a NaN, as clip does");
     }
     if (desc->m == 0 || desc->n == 0 || desc->k == 0 || desc->batch == 0 ||
-        (desc->alpha != 1.0f && !sgemm)) {
+        (desc->alpha != 1.0f && !plain)) {
         return cpu_fail(err, DHOW_UNSUPPORTED, 0,
                         "empty or scaled products run on the portable kernel");
     }
@@ -255,13 +255,13 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
     plan->device = device;
     plan->desc = *desc;
     plan->dnnl = dnnl;
-    plan->sgemm = sgemm;
+    plan->plain = plain;
     plan->residual_index = -1;
     onednn_work_init(&plan->work, device,
                      (double)desc->m * (double)desc->n * (double)desc->k * (double)desc->batch);
     plan->work.make = make_primitive;
     plan->work.plan = plan;
-    if (!sgemm) {
+    if (!plain) {
         const int32_t status = prepare(plan, err);
         if (status != DHOW_OK) {
             blas_destroy(plan);
@@ -395,7 +395,7 @@ static void run_panels(blas_plan *plan, panels *run, const float *a, const float
     onednn_work_end(&plan->work, &region);
 }
 
-static int32_t run_sgemm(blas_plan *plan, const float *a, const float *b, float *c,
+static int32_t run_plain(blas_plan *plan, const float *a, const float *b, float *c,
                          dhow_error *err) {
     const dhow_blas_desc *desc = &plan->desc;
     one_row *run = one_row_of(plan->device, desc);
@@ -429,9 +429,9 @@ static int32_t blas_run(void *handle, void *stream, dhow_buffer a, dhow_buffer b
                         dhow_error *err) {
     blas_plan *plan = handle;
     (void)stream;
-    if (plan->sgemm) {
+    if (plan->plain) {
         const int32_t status =
-            run_sgemm(plan, onednn_address(a), onednn_address(b), onednn_address(c), err);
+            run_plain(plan, onednn_address(a), onednn_address(b), onednn_address(c), err);
         if (status == DHOW_OK) {
             finish_rows(
                 plan, onednn_address(c),
