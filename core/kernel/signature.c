@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory/alloc.h"
+#include "base/memory/array.h"
 #include "base/memory/size.h"
 #include "base/text/text.h"
 #include "dhow/tensor.h"
@@ -165,13 +166,8 @@ static const char *skip_opaque(const char *p, bool line_start) {
 }
 
 static dhow_status add_found(finder *f, dhowi_found_kernel **out) {
-    if (f->count == f->capacity) {
-        uint32_t capacity = f->capacity * 2 + 8;
-        dhowi_found_kernel *grown = dhowi_realloc_array(f->found, capacity, sizeof *grown);
-        if (grown == NULL) return dhowi_fail_memory("kernel list");
-        f->found = grown;
-        f->capacity = capacity;
-    }
+    if (!dhowi_room((void **)&f->found, f->count, &f->capacity, sizeof *f->found))
+        return dhowi_fail_memory("kernel list");
     *out = &f->found[f->count];
     memset(*out, 0, sizeof **out);
     return DHOW_OK;

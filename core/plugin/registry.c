@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/memory/alloc.h"
+#include "base/memory/array.h"
 #include "base/memory/size.h"
 #include "base/text/text.h"
 #include "base/threads/machine.h"
@@ -73,14 +74,9 @@ static bool folder_known(const dhowi_registry *registry, const struct stat *info
 
 /* A record more, empty; NULL: no memory. */
 static dhowi_plugin *next_record(dhowi_registry *registry) {
-    if (registry->count == registry->capacity) {
-        uint32_t capacity = registry->capacity * 2 + 8;
-        dhowi_plugin *grown =
-            dhowi_realloc_array(registry->plugins, capacity, sizeof *registry->plugins);
-        if (grown == NULL) return NULL;
-        registry->plugins = grown;
-        registry->capacity = capacity;
-    }
+    if (!dhowi_room((void **)&registry->plugins, registry->count, &registry->capacity,
+                    sizeof *registry->plugins))
+        return NULL;
     dhowi_plugin *p = &registry->plugins[registry->count];
     memset(p, 0, sizeof *p);
     return p;

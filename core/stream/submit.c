@@ -9,6 +9,7 @@
 
 #include "base/errors/planted.h"
 #include "base/memory/alloc.h"
+#include "base/memory/array.h"
 #include "stream/span.h"
 
 /* Whose values the work reads that the thread is handing in, see memory/origins.h. */
@@ -97,13 +98,9 @@ bool dhowi_stream_note_uses(dhow_stream *stream, const dhowi_use *uses, uint32_t
     for (uint32_t i = 0; i < count; i++) {
         uint32_t k = 0;
         while (k < r->count && r->uses[k].storage != uses[i].storage) k++;
-        if (k == r->capacity) {
-            uint32_t capacity = r->capacity * 2 + 16;
-            dhowi_use *grown = dhowi_realloc_array(r->uses, capacity, sizeof *grown);
-            r->short_of_memory = r->short_of_memory || grown == NULL;
-            if (grown == NULL) break;
-            r->uses = grown;
-            r->capacity = capacity;
+        if (!dhowi_room((void **)&r->uses, k, &r->capacity, sizeof *r->uses)) {
+            r->short_of_memory = true;
+            break;
         }
         if (k == r->count) {
             dhowi_storage_retain(uses[i].storage);

@@ -77,11 +77,11 @@ dhow_status dhowi_item_new(dhowi_lowering *b, const dhowi_tensor_desc *desc, int
     uint64_t bytes;
     *out = -1;
     DHOWI_TRY(dhowi_shape_check("result", desc->dtype, desc->rank, desc->shape, &count, &bytes));
+    dhowi_item item = {.desc = *desc, .contiguous = true, .buffer = -1, .value = -1};
+    dhowi_shape_strides(desc->rank, desc->shape, item.strides);
     if (!dhowi_room((void **)&b->items, b->item_count, &b->item_capacity, sizeof *b->items))
         return dhowi_fail_memory("plan");
-    dhowi_item *item = &b->items[b->item_count];
-    *item = (dhowi_item){.desc = *desc, .contiguous = true, .buffer = -1, .value = -1};
-    dhowi_shape_strides(desc->rank, desc->shape, item->strides);
+    b->items[b->item_count] = item;
     *out = (int32_t)b->item_count++;
     return DHOW_OK;
 }
@@ -132,17 +132,19 @@ static uint64_t bytes_of(const dhowi_tensor_desc *desc) {
 
 dhow_status dhowi_item_known(dhowi_lowering *b, const dhowi_tensor_desc *desc, int32_t *out) {
     DHOWI_TRY(dhowi_item_new(b, desc, out));
-    return dhowi_tensor_new(b->model->context->cpu, desc->dtype, desc->rank, desc->shape,
-                            &b->items[*out].tensor);
+    dhowi_item *item = &b->items[*out];
+    return dhowi_tensor_new(b->model->context->cpu, item->desc.dtype, item->desc.rank,
+                            item->desc.shape, &item->tensor);
 }
 
 dhow_status dhowi_item_unknown(dhowi_lowering *b, const dhowi_tensor_desc *desc, bool fixed,
                                int32_t *out) {
     DHOWI_TRY(dhowi_item_new(b, desc, out));
+    const uint64_t bytes = bytes_of(&b->items[*out].desc);
     b->items[*out].fixed = fixed;
-    if (fixed) DHOWI_TRY(dhowi_fix(b, bytes_of(desc)));
-    DHOWI_TRY(dhowi_limit_memory(b, bytes_of(desc), b->node != NULL ? "a result" : "an output"));
-    return new_buffer(b, bytes_of(desc), &b->items[*out].buffer);
+    if (fixed) DHOWI_TRY(dhowi_fix(b, bytes));
+    DHOWI_TRY(dhowi_limit_memory(b, bytes, b->node != NULL ? "a result" : "an output"));
+    return new_buffer(b, bytes, &b->items[*out].buffer);
 }
 
 dhow_status dhowi_constant(dhowi_lowering *b, dhow_dtype dtype, int32_t rank, const int64_t *shape,

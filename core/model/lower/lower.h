@@ -247,7 +247,7 @@ int64_t dhowi_count_of(const dhowi_tensor_desc *desc);
 /* Extents from `begin` to before `end`, multiplied. */
 int64_t dhowi_extent(const dhowi_tensor_desc *desc, int32_t begin, int32_t end);
 /* Items of a shape: without anything, with known values to be filled in, with a buffer. `fixed`
- * says that it depends on constants alone. */
+ * says that it depends on constants alone. The shape may be another item's, which may move. */
 dhow_status dhowi_item_new(dhowi_lowering *b, const dhowi_tensor_desc *desc, int32_t *out);
 dhow_status dhowi_item_known(dhowi_lowering *b, const dhowi_tensor_desc *desc, int32_t *out);
 dhow_status dhowi_item_unknown(dhowi_lowering *b, const dhowi_tensor_desc *desc, bool fixed,
