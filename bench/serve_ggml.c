@@ -248,6 +248,6 @@ int main(int argc, char **argv) {
         ggml_backend_tensor_set(t, n.files[i].data, 0, n.files[i].bytes);
         free(n.files[i].data);
     }
-    const serve_work work = {run, output, &n};
+    const serve_work work = {run, output, &n, ggml_version()};
     return serve(&work);
 }
