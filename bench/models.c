@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "bench.h"
 #include "folders.h"
+#include "hand.h"
 #include "peers.h"
 #include "servers.h"
 
@@ -104,6 +106,59 @@ static void bench_quantised(bench *b, servers *t, const char *parent) {
         process own = servers_dhow(&other, "cpu", "f32", 1);
         own.name = "dhow, f32";
         (void)bench_compare_peers(b, what, rows[i].bar_f32, 0.5, &ours, &own, 1);
+    }
+}
+
+/* ---- weights of 4 bits ---- */
+
+/* Bytes a second of STREAM's triad, the best of a round. */
+static double triad(float *const arrays[3], int64_t n, int threads) {
+    double best = INFINITY;
+    for (int i = 0; i < 4; i++) {
+        struct timespec start, end;
+        (void)clock_gettime(CLOCK_MONOTONIC, &start);
+        hand_triad(arrays[0], arrays[1], arrays[2], 3, n, threads);
+        (void)clock_gettime(CLOCK_MONOTONIC, &end);
+        best = fmin(best, (double)(end.tv_sec - start.tv_sec) +
+                              (double)(end.tv_nsec - start.tv_nsec) / 1e9);
+    }
+    return 3 * (double)n * sizeof(float) / best;
+}
+
+/* The rate at which weights are read, beside the triad, both in turns. */
+static void bench_rate(bench *b, const char *what, process *ours, double bytes, int threads) {
+    const int64_t n = bench_is_small(b) ? 1 << 10 : 1 << 24;
+    float *arrays[3];
+    double reached = 0;
+    for (int i = 0; i < 3; i++) {
+        arrays[i] = calloc((size_t)n, sizeof(float));
+        if (arrays[i] == NULL) exit(1);
+    }
+    if (process_start(ours)) {
+        for (int round = 0; round < (bench_is_small(b) ? 1 : 7); round++) {
+            reached = fmax(reached, triad(arrays, n, threads));
+            (void)process_run(ours, bench_is_small(b) ? 1 : 20);
+        }
+        bench_figure(b, what, "GB/s", bytes / ours->best / 1e9, 0);
+        bench_ratio(b, what, "STREAM triad", 0.8, bytes / ours->best / reached);
+    }
+    process_end(ours);
+    for (int i = 0; i < 3; i++) free(arrays[i]);
+}
+
+/* One row through eight products with weights of 4 bits, which are more than caches hold. */
+static void bench_4_bits(bench *b, servers *t, const char *parent) {
+    const double weights = 8 * 4096.0 * 4096, bytes = weights / 2 + weights / 32 * sizeof(float);
+    char what[80];
+    if (!servers_set_folder(t, parent, "products-4-bits")) return;
+    for (int threads = 1; threads <= 2; threads++) {
+        process ours = servers_dhow(t, "cpu", "f32", threads), peers[SERVERS_FOR_ANY + 2];
+        servers_for_any(t, threads, peers);
+        peers[SERVERS_FOR_ANY] = servers_ggml(t, threads);
+        peers[SERVERS_FOR_ANY + 1] = servers_ggml_repacked(t, threads);
+        (void)snprintf(what, sizeof what, "8 products 1x4096x4096, 4 bits, threads: %d", threads);
+        (void)bench_compare_peers(b, what, 1, 0.1, &ours, peers, SERVERS_FOR_ANY + 2);
+        bench_rate(b, what, &ours, bytes, threads);
     }
 }
 
@@ -301,6 +356,7 @@ void bench_models(bench *b) {
         bench_attention(b, &t, networks);
         bench_writers(b, &t, networks);
         bench_quantised(b, &t, networks);
+        bench_4_bits(b, &t, networks);
         bench_bf16(b, &t, networks);
     }
     if (models != NULL) bench_folder(b, &t, models);

@@ -115,11 +115,13 @@ static size_t read_inputs(const char *folder, serve_input *inputs) {
 static void set_shapes(const void *model, serve_input *inputs, size_t count) {
     partial_shape shapes[MOST];
     size_t places[MOST];
+    size_t known = 0;
     for (size_t i = 0; i < count; i++) {
-        places[i] = i;
-        OK(shape_to_partial_shape((shape){inputs[i].rank, inputs[i].shape}, &shapes[i]));
+        if (inputs[i].rank == 0) continue; /* a number has no extents to be told */
+        places[known] = i;
+        OK(shape_to_partial_shape((shape){inputs[i].rank, inputs[i].shape}, &shapes[known++]));
     }
-    if (api.model_reshape_by_port_indexes(model, places, shapes, count) != 0)
+    if (api.model_reshape_by_port_indexes(model, places, shapes, known) != 0)
         (void)fprintf(stderr, "bench: OpenVINO keeps open shapes: %s\n", api.message());
 }
 

@@ -68,6 +68,13 @@ process servers_ggml(const servers *t, int threads) {
 #endif
 }
 
+process servers_ggml_repacked(const servers *t, int threads) {
+    process p = servers_ggml(t, threads);
+    p.name = "ggml, repacked";
+    if (p.args[0] != NULL) p.args[3] = "repacked";
+    return p;
+}
+
 process servers_torch(const servers *t, const char *precision, int threads) {
     process p = {.name = strcmp(precision, "f32") == 0    ? "PyTorch"
                          : strcmp(precision, "bf16") == 0 ? "PyTorch, bf16"

@@ -38,6 +38,8 @@ int servers_set_folder(servers *t, const char *parent, const char *name);
 process servers_dhow(const servers *t, const char *device, const char *precision, int threads);
 process servers_onnxruntime(const servers *t, int threads);
 process servers_ggml(const servers *t, int threads);
+/* weights of 4 bits in the order that ggml has for the processor */
+process servers_ggml_repacked(const servers *t, int threads);
 /* precision: "f32", "compiled" or "bf16" */
 process servers_torch(const servers *t, const char *precision, int threads);
 void servers_for_any(const servers *t, int threads, process peers[SERVERS_FOR_ANY]);
