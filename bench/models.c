@@ -131,8 +131,9 @@ static void bench_rate(bench *b, const char *what, process *ours, double bytes, 
     float *arrays[3];
     double reached = 0;
     for (int i = 0; i < 3; i++) {
-        arrays[i] = calloc((size_t)n, sizeof(float));
+        arrays[i] = malloc((size_t)n * sizeof(float));
         if (arrays[i] == NULL) exit(1);
+        for (int64_t k = 0; k < n; k++) arrays[i][k] = 1; /* pages of their own */
     }
     if (process_start(ours)) {
         for (int round = 0; round < (bench_is_small(b) ? 1 : 7); round++) {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What serve.c is for servers in Python: answers as serve.h says."""
+import hashlib
 import os
 import pathlib
 import sys
@@ -21,19 +22,19 @@ def inputs_of(folder):
     return arrays
 
 
-def converted(folder, suffix, convert):
-    """The model in a format of the peer's own: convert(model.onnx, path without suffix) makes it once for each text of a model. Ends
-    the program when it does not."""
-    model = pathlib.Path(folder) / "model.onnx"
+def converted(folder, suffix, version, convert):
+    """The model in a format of the peer's own, which convert(model.onnx, path without suffix) makes once for each model and version.
+    Ends the program when it does not."""
+    model = (pathlib.Path(folder) / "model.onnx").resolve()
     about = model.stat()
-    target = pathlib.Path(tempfile.gettempdir()) / "dhow-bench-converted" / ("%s-%d-%d" % (
-        "-".join(model.resolve().parts[-3:-1]), about.st_size, about.st_mtime))
-    target.mkdir(parents=True, exist_ok=True)
+    key = hashlib.sha256(("%s %d %d %s %s" % (model, about.st_size, about.st_mtime_ns, suffix, version)).encode()).hexdigest()[:16]
+    target = pathlib.Path(tempfile.gettempdir()) / "dhow-bench-converted" / ("%s-%s" % (model.parent.name, key))
     path = target / "model"
-    if not (target / ("model" + suffix)).exists():
-        convert(str(model.resolve()), str(path))
-    if not (target / ("model" + suffix)).exists():
-        sys.exit("bench: %s cannot be converted" % model)
+    if not target.exists():
+        target.mkdir(parents=True)
+        convert(str(model), str(path))
+    if not path.with_suffix(suffix).exists():
+        sys.exit("bench: %s cannot be converted; %s is where it was tried" % (model, target))
     return str(path)
 
 

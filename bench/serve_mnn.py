@@ -26,7 +26,7 @@ types = {"float32": MNN.expr.float, "float64": MNN.expr.double, "int32": MNN.exp
 graph = onnx.load(model, load_external_data=False).graph
 constants = {c.name for c in graph.initializer}
 names = [given.name for given in graph.input if given.name not in constants]
-path = serve.converted(folder, ".mnn", convert) + ".mnn"
+path = serve.converted(folder, ".mnn", MNN.version(), convert) + ".mnn"
 manager = MNN.nn.create_runtime_manager(({"backend": "CPU", "numThread": threads, "precision": "high"},))
 network = MNN.nn.load_module_from_file(path, names, [out.name for out in graph.output], runtime_manager=manager)
 inputs = []

@@ -31,7 +31,7 @@ def convert(source, path):
     subprocess.run([program, path + ".onnx", "inputshape=" + shapes, "fp16=0"], check=False, cwd=os.path.dirname(path))
 
 
-path = serve.converted(folder, ".ncnn.param", convert)
+path = serve.converted(folder, ".ncnn.param", ncnn.__version__, convert)
 network = ncnn.Net()
 network.opt.num_threads = threads
 for option in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_storage", "int8_inference"):
