@@ -96,11 +96,17 @@ void bench_report(bench *b, const char *name, const char *against, double bar, d
 
 /* ---- several peers ---- */
 
+/* Of a column: what times need, or the name. */
+static int width_of(const bench_peer *peer) {
+    const int length = (int)strlen(peer->name);
+    return length > 12 ? length : 12;
+}
+
 static void print_columns(bench *b, const bench_peer *peers, int count) {
     char columns[sizeof b->columns] = "";
     for (int i = 0; i < count; i++) {
         const size_t length = strlen(columns);
-        (void)snprintf(columns + length, sizeof columns - length, "  %12.12s", peers[i].name);
+        (void)snprintf(columns + length, sizeof columns - length, "  %12s", peers[i].name);
     }
     if (strcmp(columns, b->columns) == 0) return;
     memcpy(b->columns, columns, sizeof columns);
@@ -112,7 +118,7 @@ static void print_peers(const char *name, double bar, double ours, const bench_p
     printf("%-44s ", name);
     print_time(ours);
     for (int i = 0; i < count; i++) {
-        printf("  ");
+        printf("  %*s", width_of(&peers[i]) - 12, "");
         if (peers[i].left_out == NULL)
             print_time(peers[i].seconds);
         else
