@@ -225,7 +225,8 @@ static void end_with(dhow_conv_desc *d, uint32_t which, int32_t dst_dtype) {
          {.kind = DHOW_TAIL_ADD, .row = 0},
          {.kind = DHOW_ACTIVATION_LEAKY_RELU, .alpha = 0.25f}}};
     static const uint32_t counts[] = {2, 1, 8, 4};
-    d->flags |= DHOW_EPILOGUE_BIAS | (which == 2 ? DHOW_EPILOGUE_RESIDUAL : 0u);
+    d->flags =
+        DHOW_BLAS_CONSTANT_B | DHOW_EPILOGUE_BIAS | (which == 2 ? DHOW_EPILOGUE_RESIDUAL : 0u);
     d->dst_dtype = dst_dtype;
     d->residual_dtype = which == 2 ? DHOW_U8 : 0;
     d->tail_count = counts[which];
