@@ -19,25 +19,32 @@ static void rest(void) {
 }
 
 /* The largest difference, against the largest output; probabilities that are all next to 0, of
- * noise without a text in it, are not held against themselves. */
+ * noise without a text in it, are not held against themselves. NaN where one has no number and the
+ * other does, infinite where they have not as many. */
 static double difference(process *p, process *q) {
     size_t n, m;
     float *x = process_outputs(p, &n), *y = process_outputs(q, &m);
     double most = 0, scale = 1e-3;
+    int odd = 0;
     for (size_t i = 0; i < n && n == m; i++) {
+        odd |= isnan(x[i]) != isnan(y[i]);
         most = fmax(most, fabs((double)x[i] - (double)y[i]));
         scale = fmax(scale, fabs((double)y[i]));
     }
     free(x);
     free(y);
-    return n == m ? most / scale : INFINITY;
+    if (n != m) return INFINITY;
+    return odd ? NAN : most / scale;
 }
 
 /* Says why a peer is left out. */
 static int agree(process *ours, process *theirs, double tolerance, char *why) {
     double d = difference(ours, theirs);
     if (d <= tolerance) return 1;
-    (void)snprintf(why, MOST_TEXT, "differs by %.1e", d);
+    if (isinf(d))
+        (void)snprintf(why, MOST_TEXT, "gives outputs of another size");
+    else
+        (void)snprintf(why, MOST_TEXT, "differs by %.1e", d);
     return 0;
 }
 
