@@ -175,14 +175,15 @@ dhow_status dhowi_make_columns(dhowi_lowering *b, int32_t y, int32_t zero,
     if (!there) return DHOW_OK;
     const bool as_they_are = are_bytes(&from);
     out->weights = y;
+    if (!as_they_are) DHOWI_TRY(dhowi_item_known(b, &weights, &out->weights));
     DHOWI_TRY(dhowi_item_known(b, &row, &out->sums));
+    b->items[out->weights].byte_sums = out->sums + 1;
     DHOWI_TRY(dhowi_item_known(b, &row, &made));
     DHOWI_TRY(dhowi_known_data(b, out->sums, &sums));
     DHOWI_TRY(dhowi_known_data(b, made, &shifts));
     if (find_shifts(&from, k, n, shifts)) out->shifts = made;
     sum_columns(&from, k, n, sums);
     if (as_they_are) return DHOW_OK;
-    DHOWI_TRY(dhowi_item_known(b, &weights, &out->weights));
     return centred(b, &(dhowi_centred_codes){.codes = y,
                                              .zero = zero,
                                              .shifts = out->shifts,
