@@ -294,8 +294,9 @@ dhow_status dhowi_centre_weights(dhowi_lowering *b, const dhowi_code_weights *w,
     DHOWI_TRY(dhowi_dense(b, w->codes, &codes));
     if (w->zero >= 0) DHOWI_TRY(dhowi_dense(b, w->zero, &zero));
     DHOWI_TRY(read_codes(b, codes, zero, &from, fits));
-    const bool as_they_are = *fits && !w->columns && codes == w->codes && are_bytes(&from);
-    for (int64_t r = 0; r < w->results && *fits; r += SIDE_BY_SIDE)
+    const bool bytes = *fits && are_bytes(&from);
+    const bool as_they_are = bytes && !w->columns && codes == w->codes;
+    for (int64_t r = 0; r < w->results && *fits && !(bytes && !w->exact); r += SIDE_BY_SIDE)
         DHOWI_TRY(shift_block(b, w, &from, r, &shifts, fits));
     if (!*fits) return DHOW_OK;
     if (as_they_are) return dhowi_reshape(b, w->codes, shape->rank, shape->shape, out);
