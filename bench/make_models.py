@@ -228,9 +228,10 @@ def heads_alone(folder, batch, sequence, heads, depth, causal):
     save_microsoft(folder, [node], inputs, [value("y", numpy.float32, shape)])
 
 
-def products_of_4_bits(folder, count, width):
+def products_of_4_bits(folder, count, width, accuracy):
     """One row through products with weights of 4 bits in blocks of 32, which together are more than caches hold. Scales are numbers
-    of f16, which is what ggml keeps; they are such that no product makes its row larger or smaller."""
+    of f16, which is what ggml keeps; they are such that no product makes its row larger or smaller. An accuracy of 4 allows bytes
+    in place of the row, as ggml makes them."""
     x = ("x", random.standard_normal((1, width)).astype(numpy.float32))
     nodes, constants, weights = [], [], os.path.join(folder, "weights")
     os.makedirs(weights, exist_ok=True)
@@ -242,7 +243,7 @@ def products_of_4_bits(folder, count, width):
         numpy.save(os.path.join(weights, "scales%d.npy" % i), scales)
         constants += [numpy_helper.from_array(codes, "codes%d" % i), numpy_helper.from_array(scales, "scales%d" % i)]
         nodes.append(helper.make_node("MatMulNBits", ["y%d" % (i - 1) if i else "x", "codes%d" % i, "scales%d" % i], ["y%d" % i],
-                                      domain="com.microsoft", K=width, N=width, bits=4, block_size=32))
+                                      domain="com.microsoft", K=width, N=width, bits=4, block_size=32, accuracy_level=accuracy))
     save_microsoft(folder, nodes, [x], [value("y%d" % (count - 1), numpy.float32, (1, width))], constants)
 
 
@@ -268,7 +269,8 @@ def main():
     heads_alone(os.path.join(root, "attention-8x512x12x64"), 8, 512, 12, 64, 0)
     heads_alone(os.path.join(root, "attention-1x128x12x64"), 1, 128, 12, 64, 0)
     heads_alone(os.path.join(root, "causal-1x2048x8x128"), 1, 2048, 8, 128, 1)
-    products_of_4_bits(os.path.join(root, "products-4-bits"), 8, 4096)
+    products_of_4_bits(os.path.join(root, "products-4-bits"), 8, 4096, 0)
+    products_of_4_bits(os.path.join(root, "products-4-bits-bytes"), 8, 4096, 4)
 
 
 main()

@@ -147,17 +147,20 @@ static void bench_rate(bench *b, const char *what, process *ours, double bytes, 
     for (int i = 0; i < 3; i++) free(arrays[i]);
 }
 
-/* One row through eight products with weights of 4 bits, which are more than caches hold. */
-static void bench_4_bits(bench *b, servers *t, const char *parent) {
+/* One row through eight products with weights of 4 bits, which are more than caches hold; as f32,
+ * or as bytes, which the model allows then. */
+static void bench_4_bits(bench *b, servers *t, const char *parent, bool rounds) {
     const double weights = 8 * 4096.0 * 4096, bytes = weights / 2 + weights / 32 * sizeof(float);
     char what[80];
-    if (!servers_set_folder(t, parent, "products-4-bits")) return;
+    if (!servers_set_folder(t, parent, rounds ? "products-4-bits-bytes" : "products-4-bits"))
+        return;
     for (int threads = 1; threads <= 2; threads++) {
         process ours = servers_dhow(t, "cpu", "f32", threads), peers[SERVERS_FOR_ANY + 2];
         servers_for_any(t, threads, peers);
         peers[SERVERS_FOR_ANY] = servers_ggml(t, threads);
         peers[SERVERS_FOR_ANY + 1] = servers_ggml_repacked(t, threads);
-        (void)snprintf(what, sizeof what, "8 products 1x4096x4096, 4 bits, threads: %d", threads);
+        (void)snprintf(what, sizeof what, "8 products 1x4096x4096, 4 bits%s, threads: %d",
+                       rounds ? ", row of bytes" : "", threads);
         (void)bench_compare_peers(b, what, 1, 0.1, &ours, peers, SERVERS_FOR_ANY + 2);
         bench_rate(b, what, &ours, bytes, threads);
     }
@@ -357,7 +360,8 @@ void bench_models(bench *b) {
         bench_attention(b, &t, networks);
         bench_writers(b, &t, networks);
         bench_quantised(b, &t, networks);
-        bench_4_bits(b, &t, networks);
+        bench_4_bits(b, &t, networks, false);
+        bench_4_bits(b, &t, networks, true);
         bench_bf16(b, &t, networks);
     }
     if (models != NULL) bench_folder(b, &t, models);
