@@ -109,7 +109,7 @@ typedef struct dhowi_attrs {
     dhowi_activation src_activation; /* of conv2d's x, which nobody else reads; RELU or CLIP */
     double number;   /* of a dropout the share of zeros, of a variance the correction */
     uint32_t layout; /* DHOW_LAYOUT_... of images of rank 5, of conv2d */
-    bool exact_sums; /* of conv2d: x and weight are integers, whose sums f32 has exactly */
+    bool exact_sums; /* of conv2d: of integers or their multiples, which f32 has exactly */
     union {
         dhow_window window;
         dhowi_program program;

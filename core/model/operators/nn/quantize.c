@@ -399,9 +399,10 @@ static dhow_status some_channels(dhowi_lowering *b, int32_t x, int64_t first, in
 }
 
 /* No transforms that round, as a vendor's fast algorithms are. */
-static dhow_status convolve_exactly(dhowi_lowering *b, int32_t x, int32_t w, int32_t *out) {
+static dhow_status convolve_exactly(dhowi_lowering *b, int32_t x, int32_t w, int32_t bias,
+                                    int32_t *out) {
     const uint32_t first = b->step_count;
-    DHOWI_TRY(dhowi_convolve(b, x, w, -1, out));
+    DHOWI_TRY(dhowi_convolve(b, x, w, bias, out));
     for (uint32_t i = first; i < b->step_count; i++)
         b->steps[i].attrs.exact_sums = b->steps[i].op == DHOWI_OP_conv2d;
     return DHOW_OK;
@@ -420,7 +421,7 @@ static dhow_status float_convolution(dhowi_lowering *b, int32_t x, int32_t w, in
         const dhow_dtype dtype = run == s.each ? DHOW_F32 : DHOW_F64;
         DHOWI_TRY(dhowi_cast_to(b, x, dtype, &x));
         DHOWI_TRY(dhowi_cast_to(b, w, dtype, &w));
-        DHOWI_TRY(convolve_exactly(b, x, w, &x));
+        DHOWI_TRY(convolve_exactly(b, x, w, -1, &x));
         return dhowi_cast_to(b, x, DHOW_I32, out);
     }
     *out = -1;
@@ -430,7 +431,7 @@ static dhow_status float_convolution(dhowi_lowering *b, int32_t x, int32_t w, in
         DHOWI_TRY(some_channels(b, x, first, count, &some));
         DHOWI_TRY(some_channels(b, w, first, count, &weights));
         DHOWI_TRY(dhowi_sum_conv(b, some, weights, &sums));
-        if (sums < 0) DHOWI_TRY(convolve_exactly(b, some, weights, &sums));
+        if (sums < 0) DHOWI_TRY(convolve_exactly(b, some, weights, -1, &sums));
         DHOWI_TRY(dhowi_add_integers(b, sums, out));
     }
     return DHOW_OK;
@@ -523,7 +524,7 @@ dhow_status dhowi_lower_qlinear_conv(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_convolve_codes(b, x, w, bias, &y));
     if (y < 0) {
         DHOWI_TRY(real_of(b, weight.codes, weight.zero, weight.scale, &w));
-        DHOWI_TRY(dhowi_convolve(b, x, w, bias, &y));
+        DHOWI_TRY(convolve_exactly(b, x, w, bias, &y)); /* what rounds apart is another code */
     }
     return quantized(b, y, b->in[6], b->in[7], type_of(dhowi_desc_at(b, b->in[7])), &b->out[0]);
 }
