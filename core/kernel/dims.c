@@ -24,6 +24,10 @@ int64_t dhowi_multipliers(const dhow_device *device, const dhow_dims *dims, int6
 
 int64_t dhowi_share_of(dhow_dtype dtype) { return dhow_dtype_bytes(dtype) == 8 ? 2 : 4; }
 
+int64_t dhowi_pack_of(dhow_dtype dtype) {
+    return dtype == DHOW_F16 || dtype == DHOW_BF16 ? 8 : dhowi_share_of(dtype);
+}
+
 bool dhowi_has_shares(const dhow_dims *dims, const int64_t *strides, int64_t count) {
     const int64_t last = dims->rank - 1, rest = count - 1;
     bool fits = strides[last] == 0 || strides[last] == 1;

@@ -76,6 +76,8 @@ int64_t dhowi_multipliers(const dhow_device *device, const dhow_dims *dims, int6
                           int64_t multipliers[DHOW_MAX_RANK]);
 /* How many elements of a type an item takes at once, as SHARE() in kernel/k.h. */
 int64_t dhowi_share_of(dhow_dtype dtype);
+/* The same of elementwise kernels, which take 16 bytes of f16 and bf16. */
+int64_t dhowi_pack_of(dhow_dtype dtype);
 /* Whether rows of these strides begin on multiples of `count` elements, a power of two, of which as
  * many lie side by side, or are one. */
 bool dhowi_has_shares(const dhow_dims *dims, const int64_t *strides, int64_t count);
