@@ -38,15 +38,19 @@ static void binary(budgets *b, const real *r) {
     MEASURE(b, MUST, m, name, "bias_128x256", r->tolerance, IN(a, r->type, FLAT, 0),
             IN(b, r->type, 256, 0), OUT(y, r->type, FLAT, 0),
             DIMS(d, 2, {128, 256}, {{256, 1}, {0, 1}, {256, 1}}, {0}),
-            DIMS(f, 0, {M(128), M(256)}, {{0}}, {1, 1, 1}));
+            DIMS(f, 0, {M(128), M(256)}, {{0}}, {2, 2, 1}));
     MEASURE(b, MUST, m, name, "mask_4x32x256", r->tolerance, IN(a, r->type, FLAT, 0),
             IN(b, r->type, 4 * 256, 0), OUT(y, r->type, FLAT, 0),
             DIMS(d, 3, {4, 32, 256}, {{8192, 256, 1}, {256, 0, 1}, {8192, 256, 1}}, {0}),
-            DIMS(f, 0, {M(4), M(32), M(256)}, {{0}}, {1, 1, 1}));
-    MEASURE(b, MAY, m, name, "channel_600x49", r->tolerance, IN(a, r->type, 600 * 49, 0),
+            DIMS(f, 0, {M(4), M(32), M(256)}, {{0}}, {2, 2, 1}));
+    MEASURE(b, MUST, m, name, "channel_600x49", r->tolerance, IN(a, r->type, 600 * 49, 0),
             IN(b, r->type, 600, 0), OUT(y, r->type, 600 * 49, 0),
             DIMS(d, 2, {600, 49}, {{49, 1}, {1, 0}, {49, 1}}, {0}),
-            DIMS(f, 0, {M(600), M(49)}, {{0}}, {0}));
+            DIMS(f, 0, {M(600), M(49)}, {{49, M(49)}}, {2, 0, 2}));
+    MEASURE(b, MUST, m, name, "bias_77x425", r->tolerance, IN(a, r->type, 77 * 425, 0),
+            IN(b, r->type, 425, 0), OUT(y, r->type, 77 * 425, 0),
+            DIMS(d, 2, {77, 425}, {{425, 1}, {0, 1}, {425, 1}}, {0}),
+            DIMS(f, 0, {M(77), M(425)}, {{425, M(425)}}, {2, 1, 2}));
     ptx_free(m);
 }
 
@@ -163,7 +167,6 @@ static void maps(budgets *b, const real *r) {
     const element e = r->type;
     char name[64];
     ptx_module *m = ptx_load("map", r->name, 32, NULL);
-    const demand wide = e == F32 ? MUST : MAY;
     named(name, "map", r->name);
     /* Of the operands' dims: how many there are, and multipliers of the extents. */
 #define MORE(operands, ...) DIMS(f, operands, {__VA_ARGS__}, {{0}}, {0, 0, 1})
@@ -172,25 +175,25 @@ static void maps(budgets *b, const real *r) {
             IN(c, e, 1, 0), IN(e, e, 1, 0), OUT(y, e, FLAT, 0), d_, f_,                     \
             DIMS(program, __VA_ARGS__))
 #define FLAT_DIMS DIMS(d, 1, {FLAT}, {{1}, {1}, {1}}, {2, 2, 1})
-    MAP(MUST, "relu_flat", 1, FLAT_DIMS, MORE(1, 0), 2, {LOAD, RELU}, {{0}}, {0, 0, FLAT});
-    MAP(wide, "clip_flat", 1, FLAT_DIMS, MORE(1, 0), 2, {LOAD, CLIP | NUMBER},
-        {{0x3f000000, 0x3f800000}}, {0, 0, FLAT});
+    MAP(MUST, "relu_flat", 1, FLAT_DIMS, MORE(1, 0), 2, {LOAD, RELU}, {{0}}, {0});
+    MAP(MUST, "clip_flat", 1, FLAT_DIMS, MORE(1, 0), 2, {LOAD, CLIP | NUMBER},
+        {{0x3f000000, 0x3f800000}}, {0});
     MAP(MUST, "add_relu_flat", FLAT, FLAT_DIMS, MORE(2, 0), 3, {LOAD, ADD | SECOND, RELU}, {{0}},
-        {0, 0, FLAT});
-    MAP(MAY, "bias_gelu_128x256", 256,
+        {0});
+    MAP(e == BF16 ? MAY : MUST, "bias_gelu_128x256", 256,
         DIMS(d, 2, {128, 256}, {{256, 1}, {0, 1}, {256, 1}}, {2, 2, 1}), MORE(2, M(128), M(256)), 3,
-        {LOAD, ADD | SECOND, GELU}, {{0}}, {0, 0, FLAT});
-    MAP(wide, "scale_mask_4x32x256", 4 * 256,
+        {LOAD, ADD | SECOND, GELU}, {{0}}, {0});
+    MAP(MUST, "scale_mask_4x32x256", 4 * 256,
         DIMS(d, 3, {4, 32, 256}, {{8192, 256, 1}, {256, 0, 1}, {8192, 256, 1}}, {2, 2, 1}),
-        MORE(2, M(4), M(32), M(256)), 3, {LOAD, MUL | NUMBER, ADD | SECOND}, {{0x3f000000}}, {0, 0, FLAT});
-    MAP(wide, "channel_512x64", 512, DIMS(d, 2, {512, 64}, {{64, 1}, {1, 0}, {64, 1}}, {2, 0, 1}),
-        MORE(2, M(512), M(64)), 2, {LOAD, MUL | SECOND}, {{0}}, {0, 0, FLAT});
+        MORE(2, M(4), M(32), M(256)), 3, {LOAD, MUL | NUMBER, ADD | SECOND}, {{0x3f000000}}, {0});
+    MAP(MUST, "channel_512x64", 512, DIMS(d, 2, {512, 64}, {{64, 1}, {1, 0}, {64, 1}}, {2, 0, 1}),
+        MORE(2, M(512), M(64)), 2, {LOAD, MUL | SECOND}, {{0}}, {0});
     MAP(MAY, "odd_rows_4681x7", 4681, DIMS(d, 2, {4681, 7}, {{7, 1}, {1, 0}, {7, 1}}, {0}),
-        MORE(2, M(4681), M(7)), 2, {LOAD, MUL | SECOND}, {{0}}, {0, 0, 4681 * 7});
+        MORE(2, M(4681), M(7)), 2, {LOAD, MUL | SECOND}, {{0}}, {0});
     MAP(MUST, "channel_668x49", 668, DIMS(d, 2, {668, 49}, {{49, 1}, {1, 0}, {49, 1}}, {2, 0, 2}),
-        MORE(2, M(668), M(49)), 2, {LOAD, MUL | SECOND}, {{0}}, {49, M(49), 668 * 49});
+        MORE(2, M(668), M(49)), 2, {LOAD, MUL | SECOND}, {{0}}, {49, M(49)});
     MAP(MUST, "bias_77x425", 425, DIMS(d, 2, {77, 425}, {{425, 1}, {0, 1}, {425, 1}}, {2, 1, 2}),
-        MORE(2, M(77), M(425)), 2, {LOAD, ADD | SECOND}, {{0}}, {425, M(425), 77 * 425});
+        MORE(2, M(77), M(425)), 2, {LOAD, ADD | SECOND}, {{0}}, {425, M(425)});
 #undef MAP
 #undef MORE
     ptx_free(m);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/memory/size.h"
-#include "kernel/optimise.h"
 #include "ops/run/rows.h"
 
 uint32_t dhowi_map_constants(dhowi_map_op op) {
@@ -84,52 +83,19 @@ static void lay_out(map_dims *m, dhow_tensor *const *operands) {
     m->d.rank = n;
 }
 
-/* What an operand is to an item that takes a pack of the result, as load_operand in map.k has it. */
-enum { ONE_FOR_ROW, ROW, PACKS, NEITHER };
-
-/* Where rows are made of packs. */
-static int64_t kind_of_packs(const map_dims *m, const int64_t *strides, int64_t pack) {
-    if (!dhowi_has_shares(&m->d, strides, pack)) return NEITHER;
-    return strides[m->d.rank - 1] == 1 ? PACKS : ONE_FOR_ROW;
-}
-
-/* Where packs lie across the ends of rows, since the result has no gaps. */
-static int64_t kind_across_rows(const map_dims *m, const int64_t *strides) {
-    const int64_t last = m->d.rank - 1;
-    if (memcmp(strides, m->d.stride[2], (size_t)m->d.rank * sizeof *strides) == 0) return PACKS;
-    return strides[last] == 1 ? ROW : strides[last] == 0 ? ONE_FOR_ROW : NEITHER;
-}
-
-static bool has_gaps(const map_dims *m) {
-    int64_t count = 1;
-    bool gaps = false;
-    for (int64_t k = m->d.rank - 1; k >= 0; count *= m->d.shape[k--])
-        gaps = gaps || m->d.stride[2][k] != count;
-    return gaps;
-}
-
 /* Says where items may take packs instead of elements. */
 static void mark_packs(map_dims *m, dhow_dtype dtype, dhow_dims *program) {
-    const int64_t pack = dhowi_pack_of(dtype), length = m->d.shape[m->d.rank - 1];
-    const bool across = !has_gaps(m) && length >= pack;
-    int64_t kind[DHOWI_MAP_OPERANDS];
-    if (!dhowi_optimises(DHOWI_OPTIMISE_SHARES)) return;
-    for (int mode = 1; mode <= 2 && m->d.offset[2] == 0; mode++) {
-        bool fits = mode == 1 ? kind_of_packs(m, m->d.stride[2], pack) == PACKS : across;
-        for (uint32_t k = 0; k < DHOWI_MAP_OPERANDS && fits; k++) {
-            kind[k] = mode == 1 ? kind_of_packs(m, strides_of(m, k), pack)
-                                : kind_across_rows(m, strides_of(m, k));
-            fits = kind[k] != NEITHER;
-        }
-        if (fits) m->d.offset[2] = mode;
-    }
-    if (m->d.offset[2] == 0) return;
+    const int64_t *strides[DHOWI_MAP_OPERANDS];
+    for (uint32_t k = 0; k < DHOWI_MAP_OPERANDS; k++) strides[k] = strides_of(m, k);
+    const dhowi_packs packs =
+        dhowi_packs_of(&m->d, strides, DHOWI_MAP_OPERANDS, m->d.stride[2], dtype);
+    m->d.offset[2] = packs.mode;
     for (int k = 0; k < 2; k++) {
-        m->d.offset[k] = kind[k];
-        m->f.offset[k] = kind[2 + k];
+        m->d.offset[k] = packs.kind[k];
+        m->f.offset[k] = packs.kind[2 + k];
     }
-    program->offset[0] = length;
-    program->offset[1] = dhowi_multiplier(length);
+    program->offset[0] = packs.length;
+    program->offset[1] = packs.multiplier;
 }
 
 /* What a call's kernel is launched with. */
@@ -157,7 +123,6 @@ static void take_operands(const dhowi_call *call, map_launch *l) {
 static dhow_status launch(const dhowi_call *call, map_launch *l, dhow_kernel *kernel) {
     dhow_tensor *const *o = l->operands, *y = call->out;
     const int64_t span = dhowi_multipliers(call->stream->device, &l->m.d, l->span, l->m.f.shape);
-    l->program.offset[2] = y->count;
     const dhow_arg args[] = {dhowi_arg_buffer(o[0], DHOW_ACCESS_READ),
                              dhowi_arg_buffer(o[1], DHOW_ACCESS_READ),
                              dhowi_arg_buffer(o[2], DHOW_ACCESS_READ),
