@@ -2,6 +2,14 @@
  *
  * Packs, which an item of elementwise kernels takes at once on GPUs: a share, or 16 bytes of narrow floats. */
 #define R REAL(T)
+/* Fewer instructions: of numbers that are not negative, and what is negative is large. */
+#ifdef K_IDX64
+#define UNSIGNED u64
+#else
+#define UNSIGNED u32
+#endif
+#define PER(a, b) ((idx)((UNSIGNED)(a) / (UNSIGNED)(b)))
+#define IS_INSIDE(i, n) ((UNSIGNED)(i) < (UNSIGNED)(n))
 #ifndef K_LOOPS
 SHARE_ACCESS(T)
 #if IS_FLOAT(T) && !IS_WIDE(T)

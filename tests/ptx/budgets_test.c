@@ -20,12 +20,40 @@ enum { REALS = sizeof k_reals / sizeof k_reals[0] };
 /* ---- kernels ---- */
 
 static void unary(budgets *b, const real *r) {
+    static const char *const k_operations[] = {"relu",    "gelu", "gelu_tanh", "silu",
+                                               "sigmoid", "tanh", "exp"};
     char name[64];
     ptx_module *m = ptx_load("unary", r->name, 32, NULL);
-    MEASURE(b, MUST, m, named(name, "relu", r->name), "flat", r->tolerance, IN(x, r->type, FLAT, 0),
-            OUT(y, r->type, FLAT, 0), INT64(n, FLAT));
-    MEASURE(b, MUST, m, named(name, "gelu", r->name), "flat", r->tolerance, IN(x, r->type, FLAT, 0),
-            OUT(y, r->type, FLAT, 0), INT64(n, FLAT));
+    for (size_t k = 0; k < sizeof k_operations / sizeof k_operations[0]; k++)
+        MEASURE(b, MUST, m, named(name, k_operations[k], r->name), "flat", r->tolerance,
+                IN(x, r->type, FLAT, 0), OUT(y, r->type, FLAT, 0), INT64(n, FLAT));
+    ptx_free(m);
+    m = ptx_load("scalar", r->name, 32, NULL); /* x c + q */
+    MEASURE(b, MUST, m, named(name, "scalar", r->name), "flat", r->tolerance,
+            IN(x, r->type, FLAT, 0), OUT(y, r->type, FLAT, 0), INT64(n, FLAT), INT32(form, 0),
+            INT64(first, 0x3f000000), INT64(second, 0x3f800000));
+    ptx_free(m);
+}
+
+/* A number for each channel of images in NCHW and in NHWC, and keys to sort by. */
+static void channels_and_keys(budgets *b, const real *r) {
+    char name[64];
+    if (r->type == F32) return;
+    ptx_module *m = ptx_load("channels", r->name, 32, NULL);
+    named(name, "scale_channels", r->name);
+#define CHANNELS(shape, count, channels_, inner_)                                                  \
+    MEASURE(b, MUST, m, name, shape, r->tolerance, IN(x, r->type, count, 0),                       \
+            OUT(y, r->type, count, 0), IN(scale, F32, channels_, 0), IN(shift, F32, channels_, 0), \
+            INT64(n, count), INT64(channels, channels_), INT64(inner, inner_))
+    CHANNELS("2x64x256", FLAT, 64, 256);
+    CHANNELS("10x64x49", 10 * 64 * 49, 64, 49);
+    CHANNELS("512x64", FLAT, 64, 1);
+#undef CHANNELS
+    ptx_free(m);
+    m = ptx_load("keys", r->name, 32, NULL);
+    MEASURE(b, MUST, m, named(name, "sort_keys", r->name), "flat", 0, IN(x, r->type_bits, FLAT, 0),
+            OUT(key, U32, FLAT, 0), INT64(outer, 1), INT64(n, FLAT), INT64(inner, 1),
+            INT32(falling, 1));
     ptx_free(m);
 }
 
@@ -77,7 +105,7 @@ static void copies(budgets *b, const real *r) {
                  {{2048, 64, 256, 1}, {2048, 512, 64, 1}, {M(16), M(4), M(8), M(64)}}, {0, 0, 16}));
     MEASURE(b, MUST, m, name, "part_128x255_of_256", 0, IN(x, e, FLAT, 0), OUT(y, e, 128 * 255, 0),
             DIMS(d, 2, {128, 255}, {{256, 1}, {255, 1}, {M(128), M(255)}}, {0}));
-    MEASURE(b, MAY, m, name, "transpose_4x64x128", 0, IN(x, e, FLAT, 0), OUT(y, e, FLAT, 0),
+    MEASURE(b, MUST, m, name, "transpose_4x64x128", 0, IN(x, e, FLAT, 0), OUT(y, e, FLAT, 0),
             DIMS(d, 3, {4, 64, 128}, {{8192, 1, 64}, {8192, 128, 1}, {M(4), M(64), M(128)}}, {0}));
     named(name, "gather_rows", r->bits);
     for (long long columns = 64; columns <= 768; columns += 704) {
@@ -122,7 +150,7 @@ static void images(budgets *b, const real *r) {
             INT64(pad_top, 1), INT64(pad_left, 1), INT32(bias_mode, 1), INT32(residual_mode, 1),
             INT32(activation, 10), FLOAT32(low, 0), FLOAT32(high, 6), INT32(x_mode, 1),
             FLOAT32(x_low, 0), FLOAT32(x_high, 6));
-    MEASURE(b, MAY, m, named(name, "pool_blocks", r->name), "3x3_of_16x16x64", r->tolerance,
+    MEASURE(b, MUST, m, named(name, "pool_blocks", r->name), "3x3_of_16x16x64", r->tolerance,
             IN(x, e, PIXELS * C, 0), OUT(y, e, PIXELS / 4 * C, 0), INT64(planes, 1),
             INT64(block, C), INT64(h, H), INT64(w, H), INT64(oh, H / 2), INT64(ow, H / 2),
             INT64(kh, 3), INT64(kw, 3), INT64(stride_h, 2), INT64(stride_w, 2), INT64(pad_top, 1),
@@ -238,6 +266,7 @@ Test(ptx_budgets, no_kernel_executes_more_than_its_budget) {
                       head, budget_limit) > 0);
     for (size_t t = 0; t < REALS; t++) {
         unary(&b, &k_reals[t]);
+        channels_and_keys(&b, &k_reals[t]);
         binary(&b, &k_reals[t]);
         measure_rows(&b, &k_reals[t]);
         measure_split_rows(&b, &k_reals[t]);
