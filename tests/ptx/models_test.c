@@ -188,14 +188,15 @@ Test(ptx_models, maps_read_all_operands) {
         ptx_module *m = ptx_load("map", k_reals[t].name, 32, NULL);
         for (long long mode = 0; mode < 3; mode++) { /* elements, packs, packs in which rows meet */
             const long long n = mode == 2 ? 11 : 16, all = 6 * n;
+            const long long by_n = multiplier(mode == 2 ? 11 : 16);
             char name[64];
             AS_CPU(
                 m, named(name, sizeof name, "map", t), 2, k_reals[t].tolerance,
                 IN(a, e, (size_t)all, 0), IN(b, e, 6, 0), IN(c, e, (size_t)n, 0),
                 IN(e, e, (size_t)all, 0), OUT(y, e, (size_t)all, 0),
                 DIMS(d, 3, {2, 3, n}, {{3 * n, n, 1}, {3, 1, 0}, {3 * n, n, 1}}, {2, 0, mode}),
-                DIMS(f, 4, {M(2), M(3), M(n)}, {{0, 0, 1}, {3 * n, n, 1}}, {mode == 2 ? 1 : 2, 2}),
-                DIMS(program, 4, {1, 5 | 1 << 8, 2 | 2 << 8, 3 | 3 << 8}, {{0}}, {n, M(n)}));
+                DIMS(f, 4, {M(2), M(3), by_n}, {{0, 0, 1}, {3 * n, n, 1}}, {mode == 2 ? 1 : 2, 2}),
+                DIMS(program, 4, {1, 5 | 1 << 8, 2 | 2 << 8, 3 | 3 << 8}, {{0}}, {n, by_n}));
         }
         ptx_free(m);
     }
