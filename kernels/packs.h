@@ -33,15 +33,13 @@ typedef k_wide held;
     asm("mov.b32 {%0,%1},%2;" : "=h"(h[0]), "=h"(h[1]) : "r"(pair));                         \
     low = k_half_load(h[0]), high = k_half_load(h[1]);
 #define VALUES_bf16(pair, low, high) low = K_U2F((pair) << 16), high = K_U2F((pair) & 0xffff0000u);
-FN held load_pack(const T *p)
+FN void load_pack(const T *p, held *x)
 {
-    return PACK_AT(p, 0);
+    *x = PACK_AT(p, 0);
 }
-FN held hold(const bits b[WIDTH])
+FN void hold(const bits b[WIDTH], held *x)
 {
-    held x;
-    UNROLL for (int j = 0; j < 4; j++) asm("mov.b32 %0,{%1,%2};" : "=r"(x.words[j]) : "h"(b[2 * j]), "h"(b[2 * j + 1]));
-    return x;
+    UNROLL for (int j = 0; j < 4; j++) asm("mov.b32 %0,{%1,%2};" : "=r"(x->words[j]) : "h"(b[2 * j]), "h"(b[2 * j + 1]));
 }
 FN void store_pack(T *p, const R v[WIDTH])
 {
@@ -49,10 +47,10 @@ FN void store_pack(T *p, const R v[WIDTH])
     UNROLL for (int j = 0; j < 4; j++) to.words[j] = K_CAT(PAIR_, T)(v[2 * j], v[2 * j + 1]);
     PACK_AT(p, 0) = to;
 }
-FN void values_of(const held x, R v[WIDTH])
+FN void values_of(const held *x, R v[WIDTH])
 {
     UNROLL for (int j = 0; j < 4; j++) {
-        VALUES(x.words[j], v[2 * j], v[2 * j + 1])
+        VALUES(x->words[j], v[2 * j], v[2 * j + 1])
     }
 }
 #else
@@ -60,35 +58,41 @@ typedef R bits;
 typedef struct { R e[WIDTH]; } held;
 #define BITS(p, i) LOAD(T, p, i)
 #define HOLD(x, l, b) (x).e[l] = (b)
-FN held load_pack(GLOBAL const T *p)
+FN void load_pack(GLOBAL const T *p, held *x)
 {
-    held x;
-    UNROLL for (int l = 0; l < WIDTH; l += SHARE(T)) load_share(p + l, x.e + l);
-    return x;
+    UNROLL for (int l = 0; l < WIDTH; l += SHARE(T)) load_share(p + l, x->e + l);
 }
-FN held hold(const bits b[WIDTH])
+FN void hold(const bits b[WIDTH], held *x)
 {
-    held x;
-    EACH_OF_PACK(l) x.e[l] = b[l];
-    return x;
+    EACH_OF_PACK(l) x->e[l] = b[l];
 }
 FN void store_pack(GLOBAL T *p, const R v[WIDTH])
 {
     UNROLL for (int l = 0; l < WIDTH; l += SHARE(T)) store_share(p + l, v + l);
 }
-FN void values_of(const held x, R v[WIDTH])
+FN void values_of(const held *x, R v[WIDTH])
 {
-    EACH_OF_PACK(l) v[l] = x.e[l];
+    EACH_OF_PACK(l) v[l] = x->e[l];
 }
 #endif
+FN void load_values(GLOBAL const T *p, R v[WIDTH])
+{
+    held x;
+    load_pack(p, &x);
+    values_of(&x, v);
+}
 
 /* An operand's elements of a pack. It is what `kind` says: 2 made of packs, 1 a row that begins anywhere, 0 one element for
  * a row. `left` of them are in the row where the first is, at `at`; with `meeting` others may be in the next, the last at
  * `last`. */
-FN held load_operand(GLOBAL const T *p, const int kind, const idx at, const bool meeting, const idx last, const int left)
+FN void load_operand(GLOBAL const T *p, const int kind, const idx at, const int meeting, const idx last, const int left,
+                     held *x)
 {
     bits b[WIDTH];
-    if (kind == 2) return load_pack(p + at);
+    if (kind == 2) {
+        load_pack(p + at, x);
+        return;
+    }
     if (kind == 1) {
         EACH_OF_PACK(l) b[l] = BITS(p, l < left ? at + l : last + l - (WIDTH - 1));
     } else {
@@ -99,6 +103,6 @@ FN held load_operand(GLOBAL const T *p, const int kind, const idx at, const bool
             EACH_OF_PACK(l) b[l] = l < left ? b[l] : next;
         }
     }
-    return hold(b);
+    hold(b, x);
 }
 #endif
