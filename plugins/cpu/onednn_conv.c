@@ -396,7 +396,7 @@ static void destroy_any(void *plan) {
 }
 
 static const dhow_conv table = {.struct_size = (uint32_t)sizeof(dhow_conv),
-                                .minor = 6,
+                                .minor = 7,
                                 .plan = plan_any,
                                 .pack = pack_any,
                                 .run = run_any,

@@ -335,8 +335,8 @@ static int has_types(const dhow_conv_desc *d) {
         (d->dst_dtype == DHOW_F32 || d->dst_dtype == DHOW_U8 || d->dst_dtype == DHOW_I8) &&
         (d->flags & DHOW_EPILOGUE_BIAS);
     return (d->dtype == DHOW_U8 || d->dtype == DHOW_I8) && d->weight_dtype == DHOW_I8 &&
-           (to_sums || (to_values && !(d->flags & DHOW_CONV_ZERO_GIVEN))) &&
-           d->tail_count <= DHOW_CONV_TAIL;
+           (to_sums || to_values) && d->tail_count <= DHOW_CONV_TAIL &&
+           !((d->flags & DHOW_CONV_ZERO_GIVEN) && (d->flags & DHOW_EPILOGUE_RESIDUAL));
 }
 
 static int32_t integers_plan(void *handle, const dhow_conv_desc *d, void **out_plan,
@@ -398,8 +398,9 @@ static int32_t integers_run(void *handle, void *stream, dhow_buffer x, dhow_buff
                              : kind == OPERAND_RESIDUAL ? onednn_address(residual)
                                                         : (void *)&plan->ops.number[number++];
     }
-    addresses[count] =
-        d->flags & DHOW_CONV_ZERO_GIVEN ? onednn_address(bias) : (void *)&plan->desc.src_zero;
+    addresses[count] = !(d->flags & DHOW_CONV_ZERO_GIVEN) ? (void *)&plan->desc.src_zero
+                       : d->dst_dtype == DHOW_I32         ? onednn_address(bias)
+                                                          : onednn_address(residual);
     cpu_region region = onednn_work_begin(&plan->work);
     const int32_t status = onednn_work_run(&plan->work, &region, addresses, err);
     onednn_work_end(&plan->work, &region);
@@ -412,7 +413,7 @@ static uint64_t integers_packed_form(void *handle) {
 }
 
 const dhow_conv onednn_integers = {.struct_size = (uint32_t)sizeof(dhow_conv),
-                                   .minor = 6,
+                                   .minor = 7,
                                    .plan = integers_plan,
                                    .pack = integers_pack,
                                    .run = integers_run,

@@ -9,18 +9,6 @@
 
 #include "sim.h"
 
-/* An image tensor in memory. */
-typedef struct image {
-    uint32_t layout;
-    int64_t n, c, h, w;
-} image;
-
-typedef struct sim_conv_plan {
-    const dhow_host *host;
-    dhow_conv_desc desc;
-    image x, y;
-} sim_conv_plan;
-
 /* ---- layouts ---- */
 
 static int is_layout(uint32_t layout) {
@@ -30,12 +18,12 @@ static int is_layout(uint32_t layout) {
 }
 
 /* Channels in memory: those of the last block are padded with zeros. */
-static int64_t stored_channels(const image *i) {
+static int64_t stored_channels(const sim_image *i) {
     const int64_t block = i->layout > DHOW_LAYOUT_ANY ? (int64_t)i->layout : 1;
     return (i->c + block - 1) / block * block;
 }
 
-static int64_t index_of(const image *i, int64_t n, int64_t c, int64_t pixel) {
+static int64_t index_of(const sim_image *i, int64_t n, int64_t c, int64_t pixel) {
     const int64_t channels = stored_channels(i), pixels = i->h * i->w;
     const int64_t block = i->layout == DHOW_LAYOUT_NCHW   ? 1
                           : i->layout == DHOW_LAYOUT_NHWC ? channels
@@ -43,9 +31,12 @@ static int64_t index_of(const image *i, int64_t n, int64_t c, int64_t pixel) {
     return (n * channels + c / block * block) * pixels + pixel * block + c % block;
 }
 
-static uint64_t image_bytes(const image *i, int32_t dtype) {
-    const int64_t count = i->n * stored_channels(i) * i->h * i->w;
-    return (uint64_t)count * (dtype == DHOW_F64 ? 8 : 4);
+static uint64_t bytes_of(int32_t dtype) {
+    return dtype == DHOW_F64 ? 8 : dtype == DHOW_U8 || dtype == DHOW_I8 ? 1 : 4;
+}
+
+static uint64_t image_bytes(const sim_image *i, int32_t dtype) {
+    return (uint64_t)(i->n * stored_channels(i) * i->h * i->w) * bytes_of(dtype);
 }
 
 /* ---- numbers ---- */
@@ -62,7 +53,7 @@ static void put(void *memory, int32_t dtype, int64_t at, double value) {
     }
 }
 
-static double activate(uint32_t activation, float alpha, float beta, double x) {
+double sim_activate(uint32_t activation, float alpha, float beta, double x) {
     const double low = (double)alpha, high = (double)beta;
     switch (activation) {
         case DHOW_ACTIVATION_RELU:
@@ -93,8 +84,6 @@ static double activate(uint32_t activation, float alpha, float beta, double x) {
 
 /* ---- convolving ---- */
 
-enum { X, WEIGHT, Y, BIAS, RESIDUAL, OPERANDS };
-
 static double sum_at(const sim_conv_plan *p, const void *x, const void *weight, int64_t n,
                      int64_t k, int64_t row, int64_t column) {
     const dhow_conv_desc *d = &p->desc;
@@ -107,8 +96,8 @@ static double sum_at(const sim_conv_plan *p, const void *x, const void *weight, 
                 const int64_t w = column * d->stride[1] + j * d->dilation[1] - d->pad[1];
                 if (h < 0 || h >= d->h || w < 0 || w >= d->w) continue;
                 const double value = get(x, d->dtype, index_of(&p->x, n, first + c, h * d->w + w));
-                sum += activate(d->src_activation, d->src_activation_alpha, d->src_activation_beta,
-                                value) *
+                sum += sim_activate(d->src_activation, d->src_activation_alpha,
+                                    d->src_activation_beta, value) *
                        get(weight, d->dtype, ((k * inner + c) * d->kh + i) * d->kw + j);
             }
         }
@@ -119,7 +108,7 @@ static double sum_at(const sim_conv_plan *p, const void *x, const void *weight, 
 static int32_t convolve(simdev_stream *stream, void *data, unsigned char *const *memory) {
     const sim_conv_plan *p = data;
     const dhow_conv_desc *d = &p->desc;
-    const image *y = &p->y;
+    const sim_image *y = &p->y;
     (void)stream;
     for (int64_t n = 0; n < y->n; n++) {
         for (int64_t k = 0; k < stored_channels(y); k++) {
@@ -127,12 +116,16 @@ static int32_t convolve(simdev_stream *stream, void *data, unsigned char *const 
                 const int64_t at = index_of(y, n, k, pixel);
                 double value = 0;
                 if (k < y->c) {
-                    value = sum_at(p, memory[X], memory[WEIGHT], n, k, pixel / y->w, pixel % y->w);
-                    if (memory[BIAS] != NULL) value += get(memory[BIAS], d->dtype, k);
-                    if (memory[RESIDUAL] != NULL) value += get(memory[RESIDUAL], d->dtype, at);
-                    value = activate(d->activation, d->activation_alpha, d->activation_beta, value);
+                    value = sum_at(p, memory[SIM_CONV_X], memory[SIM_CONV_WEIGHT], n, k,
+                                   pixel / y->w, pixel % y->w);
+                    if (memory[SIM_CONV_BIAS] != NULL)
+                        value += get(memory[SIM_CONV_BIAS], d->dtype, k);
+                    if (memory[SIM_CONV_RESIDUAL] != NULL)
+                        value += get(memory[SIM_CONV_RESIDUAL], d->dtype, at);
+                    value =
+                        sim_activate(d->activation, d->activation_alpha, d->activation_beta, value);
                 }
-                put(memory[Y], d->dtype, at, value);
+                put(memory[SIM_CONV_Y], d->dtype, at, value);
             }
         }
     }
@@ -162,13 +155,17 @@ static int32_t conv_plan(void *handle, const dhow_conv_desc *d, void **out_plan,
                          dhow_conv_plan_info *out_info, dhow_error *err) {
     const sim_device *device = handle;
     const uint32_t liked = simdev_device_images(device->native);
-    const image x = {settle(d->src_layout, liked), d->n, d->c, d->h, d->w};
-    const image y = {settle(d->dst_layout, liked), d->n, d->k,
-                     extent_of(d->h, d->pad[0], d->pad[2], d->kh, d->dilation[0], d->stride[0]),
-                     extent_of(d->w, d->pad[1], d->pad[3], d->kw, d->dilation[1], d->stride[1])};
+    const sim_image x = {settle(d->src_layout, liked), d->n, d->c, d->h, d->w};
+    const sim_image y = {
+        settle(d->dst_layout, liked), d->n, d->k,
+        extent_of(d->h, d->pad[0], d->pad[2], d->kh, d->dilation[0], d->stride[0]),
+        extent_of(d->w, d->pad[1], d->pad[3], d->kw, d->dilation[1], d->stride[1])};
     *out_plan = NULL;
-    if ((d->dtype != DHOW_F32 && d->dtype != DHOW_F64) || d->weight_dtype != d->dtype)
-        return sim_fail(err, DHOW_UNSUPPORTED, "simulated devices convolve f32 and f64");
+    const int bytes =
+        x.layout == DHOW_LAYOUT_NHWC && y.layout == DHOW_LAYOUT_NHWC && sim_takes_bytes(d);
+    if (!bytes && ((d->dtype != DHOW_F32 && d->dtype != DHOW_F64) || d->weight_dtype != d->dtype))
+        return sim_fail(err, DHOW_UNSUPPORTED,
+                        "simulated devices convolve f32 and f64, and bytes with channels last");
     if ((d->flags & (DHOW_CONV_TRANSPOSED | DHOW_CONV_WEIGHT_GRADIENT)) != 0 || d->depth > 0)
         return sim_fail(err, DHOW_UNSUPPORTED, "simulated devices convolve images alone");
     if (!takes_clip(d, x.layout))
@@ -179,11 +176,12 @@ static int32_t conv_plan(void *handle, const dhow_conv_desc *d, void **out_plan,
     sim_conv_plan *plan = sim_new(device->host, sizeof *plan);
     if (plan == NULL) return sim_fail(err, DHOW_OUT_OF_MEMORY, "no host memory for a plan");
     *plan = (sim_conv_plan){device->host, *d, x, y};
-    *out_info = (dhow_conv_plan_info){.struct_size = out_info->struct_size,
-                                      .src_layout = x.layout,
-                                      .dst_layout = y.layout,
-                                      .src_bytes = image_bytes(&x, d->dtype),
-                                      .dst_bytes = image_bytes(&y, d->dtype)};
+    *out_info =
+        (dhow_conv_plan_info){.struct_size = out_info->struct_size,
+                              .src_layout = x.layout,
+                              .dst_layout = y.layout,
+                              .src_bytes = image_bytes(&x, d->dtype),
+                              .dst_bytes = image_bytes(&y, bytes ? d->dst_dtype : d->dtype)};
     *out_plan = plan;
     return DHOW_OK;
 }
@@ -194,7 +192,7 @@ static int32_t conv_pack(void *plan, void *stream, dhow_buffer weight, dhow_buff
     return sim_fail(err, DHOW_UNSUPPORTED, "simulated devices pack no weights");
 }
 
-static simdev_range range_of(dhow_buffer buffer, uint64_t bytes, uint32_t access) {
+simdev_range sim_range(dhow_buffer buffer, uint64_t bytes, uint32_t access) {
     const uint64_t handle = buffer.handle == 0 ? 0 : buffer.handle + buffer.offset;
     return (simdev_range){handle, handle == 0 ? 0 : bytes, access};
 }
@@ -204,16 +202,27 @@ static int32_t conv_run(void *handle, void *stream, dhow_buffer x, dhow_buffer w
                         dhow_buffer workspace, dhow_error *err) {
     const sim_conv_plan *plan = handle;
     const dhow_conv_desc *d = &plan->desc;
-    const uint64_t unit = d->dtype == DHOW_F64 ? 8 : 4, out = image_bytes(&plan->y, d->dtype);
-    const uint64_t weights = (uint64_t)(d->k * (d->c / d->groups) * d->kh * d->kw) * unit;
+    const int bytes = d->compute == DHOW_I32, rows = bytes && d->dst_dtype != DHOW_I32;
+    const uint64_t x_bytes = image_bytes(&plan->x, d->dtype),
+                   y_bytes = image_bytes(&plan->y, bytes ? d->dst_dtype : d->dtype),
+                   weights =
+                       (uint64_t)(d->k * (d->c / d->groups) * d->kh * d->kw) * bytes_of(d->dtype),
+                   biases = bytes && !rows ? 4
+                                           : (uint64_t)d->k * (bytes ? 4 * sim_byte_rows(d)
+                                                                     : bytes_of(d->dtype)),
+                   added = (d->flags & DHOW_CONV_ZERO_GIVEN) != 0
+                               ? 4
+                               : image_bytes(&plan->y, bytes ? d->residual_dtype : d->dtype);
     (void)workspace;
-    simdev_job job = {
-        .run = convolve, .data = plan, .data_bytes = sizeof *plan, .range_count = OPERANDS};
-    job.ranges[X] = range_of(x, image_bytes(&plan->x, d->dtype), DHOW_ACCESS_READ);
-    job.ranges[WEIGHT] = range_of(weight, weights, DHOW_ACCESS_READ);
-    job.ranges[Y] = range_of(y, out, DHOW_ACCESS_WRITE);
-    job.ranges[BIAS] = range_of(bias, (uint64_t)d->k * unit, DHOW_ACCESS_READ);
-    job.ranges[RESIDUAL] = range_of(residual, out, DHOW_ACCESS_READ);
+    simdev_job job = {.run = bytes ? sim_convolve_bytes : convolve,
+                      .data = plan,
+                      .data_bytes = sizeof *plan,
+                      .range_count = SIM_CONV_OPERANDS};
+    job.ranges[SIM_CONV_X] = sim_range(x, x_bytes, DHOW_ACCESS_READ);
+    job.ranges[SIM_CONV_WEIGHT] = sim_range(weight, weights, DHOW_ACCESS_READ);
+    job.ranges[SIM_CONV_Y] = sim_range(y, y_bytes, DHOW_ACCESS_WRITE);
+    job.ranges[SIM_CONV_BIAS] = sim_range(bias, biases, DHOW_ACCESS_READ);
+    job.ranges[SIM_CONV_RESIDUAL] = sim_range(residual, added, DHOW_ACCESS_READ);
     return simdev_call(((sim_stream *)stream)->native, &job, err);
 }
 
@@ -224,7 +233,7 @@ static void conv_destroy(void *handle) {
 
 typedef struct reorder_data {
     int32_t dtype;
-    image from, to;
+    sim_image from, to;
 } reorder_data;
 
 static int32_t run_reorder(simdev_stream *stream, void *data, unsigned char *const *memory) {
@@ -257,13 +266,13 @@ static int32_t conv_reorder(void *device, void *stream, int32_t dtype, const int
                       .data = &data,
                       .data_bytes = sizeof data,
                       .range_count = 2,
-                      .ranges = {range_of(src, image_bytes(&data.from, dtype), DHOW_ACCESS_READ),
-                                 range_of(dst, image_bytes(&data.to, dtype), DHOW_ACCESS_WRITE)}};
+                      .ranges = {sim_range(src, image_bytes(&data.from, dtype), DHOW_ACCESS_READ),
+                                 sim_range(dst, image_bytes(&data.to, dtype), DHOW_ACCESS_WRITE)}};
     return simdev_call(((sim_stream *)stream)->native, &job, err);
 }
 
 static const dhow_conv sim_conv = {.struct_size = sizeof sim_conv,
-                                   .minor = 3,
+                                   .minor = 7,
                                    .plan = conv_plan,
                                    .pack = conv_pack,
                                    .run = conv_run,
@@ -274,5 +283,6 @@ const void *sim_get_extension(void *device, const char *id) {
     if (strcmp(id, "dhow.native/1") == 0) return &sim_native;
     const int offered =
         simdev_device_images(((const sim_device *)device)->native) != DHOW_LAYOUT_NCHW;
+    if (offered && strcmp(id, "dhow.blas/1") == 0) return &sim_blas;
     return offered && strcmp(id, "dhow.conv/1") == 0 ? &sim_conv : NULL;
 }

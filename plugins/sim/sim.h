@@ -110,6 +110,38 @@ extern const dhow_native sim_native;
 
 /* ---- conv.c ---- */
 
+/* An image tensor in memory. */
+typedef struct sim_image {
+    uint32_t layout;
+    int64_t n, c, h, w;
+} sim_image;
+
+typedef struct sim_conv_plan {
+    const dhow_host *host;
+    dhow_conv_desc desc;
+    sim_image x, y;
+} sim_conv_plan;
+
+/* The memory of a convolution. */
+enum {
+    SIM_CONV_X,
+    SIM_CONV_WEIGHT,
+    SIM_CONV_Y,
+    SIM_CONV_BIAS,
+    SIM_CONV_RESIDUAL,
+    SIM_CONV_OPERANDS
+};
+
 const void *sim_get_extension(void *device, const char *id);
+/* DHOW_ACTIVATION_... of x; others leave it as it is. */
+double sim_activate(uint32_t activation, float alpha, float beta, double x);
+simdev_range sim_range(dhow_buffer buffer, uint64_t bytes, uint32_t access);
+
+/* ---- bytes.c ---- */
+
+extern const dhow_blas sim_blas;
+int sim_takes_bytes(const dhow_conv_desc *d);
+int32_t sim_convolve_bytes(simdev_stream *stream, void *plan, unsigned char *const *memory);
+uint64_t sim_byte_rows(const dhow_conv_desc *d);
 
 #endif /* DHOW_PLUGINS_SIM_SIM_H_ */

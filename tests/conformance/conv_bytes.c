@@ -14,7 +14,7 @@ typedef struct bytes_conv {
     void *stream, *plan;
     int64_t oh, ow;
     int32_t zero; /* src_zero, or what the device is given in its place */
-    uint64_t x, weight, rows, residual, y;
+    uint64_t x, weight, rows, residual, given, y; /* given: the zero point */
     int *x_value, *weight_value, *residual_value; /* in memory's order */
     float *row_value; /* [ROWS][k]: biases, scales, and one of the tail */
 } bytes_conv;
@@ -52,7 +52,8 @@ static conform_result make_operands(conform_env *env, bytes_conv *c) {
         c->row_value[d->k + k] = (float)(1 + draw(&seed) % 64) / 65536;
         c->row_value[2 * d->k + k] = (float)(draw(&seed) % 9) / 4 - 1;
     }
-    if (d->flags & DHOW_CONV_ZERO_GIVEN) memcpy(c->row_value, &c->zero, sizeof c->zero);
+    TRY(slot_memory(env, sizeof c->zero, &c->given));
+    TRY(slot_write(env, c->stream, c->given, 0, &c->zero, sizeof c->zero));
     const uint64_t bytes = (uint64_t)(ROWS * d->k) * sizeof *c->row_value;
     TRY(slot_memory(env, bytes, &c->rows));
     TRY(slot_write(env, c->stream, c->rows, 0, c->row_value, bytes));
@@ -61,7 +62,8 @@ static conform_result make_operands(conform_env *env, bytes_conv *c) {
 
 static conform_result run(conform_env *env, bytes_conv *c) {
     const dhow_buffer none = {0, 0};
-    const bool scaled = (c->d.flags & (DHOW_EPILOGUE_BIAS | DHOW_CONV_ZERO_GIVEN)) != 0,
+    const bool scaled = (c->d.flags & DHOW_EPILOGUE_BIAS) != 0,
+               given = (c->d.flags & DHOW_CONV_ZERO_GIVEN) != 0,
                adds = (c->d.flags & DHOW_EPILOGUE_RESIDUAL) != 0;
     dhow_buffer weight = {c->weight, 0}, workspace = none;
     if (c->info.packed_bytes > 0) {
@@ -73,8 +75,13 @@ static conform_result run(conform_env *env, bytes_conv *c) {
     if (c->info.workspace_bytes > 0)
         TRY(slot_memory(env, c->info.workspace_bytes, &workspace.handle));
     SLOT(c->conv->run(c->plan, c->stream, (dhow_buffer){c->x, 0}, weight, (dhow_buffer){c->y, 0},
-                      scaled ? (dhow_buffer){c->rows, 0} : none,
-                      adds ? (dhow_buffer){c->residual, 0} : none, workspace, ERR));
+                      scaled  ? (dhow_buffer){c->rows, 0}
+                      : given ? (dhow_buffer){c->given, 0}
+                              : none,
+                      adds              ? (dhow_buffer){c->residual, 0}
+                      : scaled && given ? (dhow_buffer){c->given, 0}
+                                        : none,
+                      workspace, ERR));
     return slot_sync(env, c->stream);
 }
 
@@ -218,7 +225,8 @@ static void end_with(dhow_conv_desc *d, uint32_t which, int32_t dst_dtype) {
          {.kind = DHOW_TAIL_ADD, .row = 0},
          {.kind = DHOW_ACTIVATION_LEAKY_RELU, .alpha = 0.25f}}};
     static const uint32_t counts[] = {2, 1, 8, 4};
-    d->flags |= DHOW_EPILOGUE_BIAS | (which == 2 ? DHOW_EPILOGUE_RESIDUAL : 0u);
+    d->flags =
+        DHOW_BLAS_CONSTANT_B | DHOW_EPILOGUE_BIAS | (which == 2 ? DHOW_EPILOGUE_RESIDUAL : 0u);
     d->dst_dtype = dst_dtype;
     d->residual_dtype = which == 2 ? DHOW_U8 : 0;
     d->tail_count = counts[which];
@@ -245,6 +253,7 @@ conform_result conform_convolutions_of_bytes(conform_env *env) {
             for (uint32_t which = 0; which < 4; which++) {
                 end_with(&d, which, to[(i + (int)which) % 3]);
                 TRY(check(env, &d, false, &ran));
+                if (conv->minor >= 7 && which != 2) TRY(check(env, &d, true, &ran));
             }
         }
     }

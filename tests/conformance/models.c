@@ -422,6 +422,34 @@ static conform_result quantised(conform_env *env, dhow_dtype dtype) {
 }
 static conform_result quantised_f32(conform_env *env) { return quantised(env, DHOW_F32); }
 
+/* By the range of what is quantised, in several parts; zeros alone have a scale of 1. */
+static conform_result quantised_by_range(conform_env *env) {
+    static const int64_t shape[] = {7, 3001}, one[1] = {0};
+    const double low = -3, high = 30, scale = (double)((float)(high - low) / 255.0F);
+    const double zero = rint(-low / scale);
+    for (int zeros = 0; zeros < 2; zeros++) {
+        conform_array x = conform_array_new(env, DHOW_F32, 2, shape),
+                      y = conform_array_new(env, DHOW_U8, 2, shape),
+                      s = conform_array_new(env, DHOW_F32, 0, one);
+        for (int64_t i = 0; i < x.count && zeros == 0; i++) {
+            y.value[i] = (double)(i * 31 % 256);
+            x.value[i] = (y.value[i] - zero + (i % 2 == 0 ? 0.2 : -0.3)) * scale;
+            x.value[i] = fmin(fmax(x.value[i], low), high);
+        }
+        const int64_t last = x.count - 1;
+        s.value[0] = zeros ? 1 : scale;
+        x.value[5] = zeros ? 0 : low;
+        y.value[5] = 0;
+        x.value[last] = zeros ? 0 : high;
+        y.value[last] = zeros ? 0 : 255;
+        bytes node = node_of("DynamicQuantizeLinear", "ranged", "a", "y z zero");
+        TRY(run_node(
+            env, &node,
+            &(one_node){{&x}, {&y, &s}, conform_tolerance_of(DHOW_F32), "codes by a range"}));
+    }
+    return CONFORM_PASS;
+}
+
 /* ---- the table ---- */
 
 #define OF(name, TYPE, type) \
@@ -444,5 +472,6 @@ const conform_case conform_model_cases[] = {
         WIDE_FLOATS(CASE_OF, pools) WIDE_FLOATS(CASE_OF, lstm) UP_TO_F32(CASE_OF, nbits) WITH_BYTES(
             CASE_OF, cache) UP_TO_F32(CASE_OF, cached_attention) CASE("models/codes", codes, "ops"),
     CASE("models/quantised_f32", quantised_f32, "ops,f32"),
+    CASE("models/quantised_by_range", quantised_by_range, "ops,f32"),
 };
 CASES_END(conform_model);

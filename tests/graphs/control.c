@@ -236,6 +236,55 @@ static int weight_codes(gen *g, bool is_signed, int64_t k, int64_t n, int64_t ze
     return w;
 }
 
+/* What a product does to its sums when the scale of x is computed: with a row of scales, which may
+ * have a bias and an activation behind it. */
+static int scaled(gen *g, int sums, int scale, int64_t n, int32_t rank, const int64_t *shape) {
+    const int row = add_value(g->m, VALUE_CONSTANT, DHOW_F32, 1, &n, g->at),
+              bias = add_value(g->m, VALUE_CONSTANT, DHOW_F32, 1, &n, g->at);
+    if (row < 0 || bias < 0) return -1;
+    for (int64_t i = 0; i < n; i++) {
+        val(g, row)->data[i] = one_in(g, 2) ? 0.5 : 0.125;
+        val(g, bias)->data[i] = below(g, 17) - 8;
+    }
+    const bool whole = one_in(g, 3);
+    const int factors[] = {scale, row};
+    const int by = whole ? scale : result(g, put(g, "Mul", 2, factors), DHOW_F32, 1, &n, 0);
+    node *cast = put(g, "Cast", 1, &sums);
+    set_int(cast, "to", 1);
+    const int values = result(g, cast, DHOW_F32, rank, shape, 0);
+    if (by < 0 || values < 0) return -1;
+    const int pair[] = {values, by};
+    const int y = result(g, put(g, "Mul", 2, pair), DHOW_F32, rank, shape, 0);
+    if (y < 0 || one_in(g, 4)) return y;
+    const int ends[] = {y, bias};
+    const int added = result(g, put(g, "Add", 2, ends), DHOW_F32, rank, shape, 0);
+    if (added < 0 || one_in(g, 2)) return added;
+    return result(g, put(g, "Relu", 1, &added), DHOW_F32, rank, shape, 0);
+}
+
+/* A product of values that are quantised by their range, as quantised models compute them. */
+int ranged_product(gen *g) {
+    const int v = pick(g, 2, 4);
+    const int64_t none = 0, n = extent(g);
+    if (v < 0 || val(g, v)->bits == 0 || g->m->dtype != DHOW_F32) return -1;
+    const int32_t rank = val(g, v)->rank;
+    const int64_t k = val(g, v)->shape[rank - 1];
+    if (val(g, v)->open[rank - 1] || k == 0) return -1;
+    int64_t shape[DHOW_MAX_RANK];
+    for (int32_t i = 0; i < rank; i++) shape[i] = val(g, v)->shape[i];
+    int zw;
+    const int w = weight_codes(g, one_in(g, 2), k, n, one_in(g, 3) ? n : 1, &zw);
+    node *range = put(g, "DynamicQuantizeLinear", 1, &v);
+    const int q = result(g, range, DHOW_U8, rank, shape, 8),
+              scale = result(g, range, DHOW_F32, 0, &none, 0),
+              zero = result(g, range, DHOW_U8, 0, &none, 8);
+    if (w < 0 || q < 0 || scale < 0 || zero < 0) return -1;
+    const int integers[] = {q, w, zero, zw};
+    shape[rank - 1] = n;
+    const int sums = result(g, put(g, "MatMulInteger", 4, integers), DHOW_I32, rank, shape, 0);
+    return sums < 0 ? -1 : scaled(g, sums, scale, n, rank, shape);
+}
+
 /* A product of values that were quantised with weights that are: as integers, or between
  * DequantizeLinear nodes. */
 int quantised_product(gen *g) {

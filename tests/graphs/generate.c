@@ -79,6 +79,7 @@ static const struct {
                   {lstm, 2},
                   {quantise, 1},
                   {quantised_product, 2},
+                  {ranged_product, 2},
                   {quantised_conv, 4}};
 enum { FAMILIES = sizeof k_families / sizeof k_families[0] };
 

@@ -16,7 +16,7 @@ enum { MOST_ROWS = 3 + DHOW_CONV_TAIL }; /* one more than there can be */
 /* A convolution as it will be. */
 typedef struct ending {
     dhowi_step step;
-    float *rows; /* [MOST_ROWS][n]: biases, scales, then what the tail has */
+    float *rows; /* [MOST_ROWS][n]: biases, scales, then what the tail has; NULL: computed */
     uint32_t row_count;
     int64_t n;
     bool failed;
@@ -44,7 +44,7 @@ static void append_linear(ending *e, double alpha, double beta) {
     dhow_conv_tail *last = s->tail_count > 0 ? &s->tail[s->tail_count - 1] : NULL;
     e->failed = e->failed || !isfinite((float)alpha) || !isfinite((float)beta);
     if (alpha == 1 && beta == 0) return;
-    if (beta == 0 && alpha > 0 && is_homogeneous(s)) {
+    if (beta == 0 && alpha > 0 && e->rows != NULL && is_homogeneous(s)) {
         for (int64_t k = 0; k < e->n; k++) e->rows[e->n + k] *= (float)alpha;
     } else if (last != NULL && last->kind == DHOW_TAIL_LINEAR) {
         last->alpha *= (float)alpha;
@@ -161,6 +161,8 @@ static bool is_row(const dhowi_lowering *b, const ending *e, int32_t ref) {
 /* What operand k of q does to each channel. In front of all it is done to biases and scales. */
 static dhow_status append_row(dhowi_lowering *b, ending *e, int32_t ref, dhowi_map_op op) {
     void *data;
+    e->failed = e->failed || e->rows == NULL;
+    if (e->failed) return DHOW_OK;
     DHOWI_TRY(dhowi_dense(b, ref, &ref));
     DHOWI_TRY(dhowi_known_data(b, ref, &data));
     const float *given = data;
@@ -256,12 +258,13 @@ static void pass_codes(ending *e, dhow_dtype dtype, const dhowi_coded *c, uint32
     append(e, DHOW_TAIL_LINEAR, (double)c->scale[own], shifted ? 0 : -zero * (double)c->scale[own]);
 }
 
-/* Room for rows with those that there are; then the rows as the step's. */
+/* Room for rows with those that there are; then the rows as the step's. Computed ones stay. */
 static dhow_status take_rows(dhowi_lowering *b, ending *e) {
     const dhowi_tensor_desc *desc = &b->items[e->step.in[2]].desc;
     void *from;
     e->n = desc->shape[1];
     e->row_count = (uint32_t)desc->shape[0];
+    if (b->items[e->step.in[2]].tensor == NULL) return DHOW_OK;
     DHOWI_TRY(dhowi_known_data(b, e->step.in[2], &from));
     e->rows = dhowi_alloc_array((size_t)(MOST_ROWS * e->n), sizeof *e->rows);
     if (e->rows == NULL) return dhowi_fail_memory("rows of a convolution");
@@ -272,6 +275,7 @@ static dhow_status take_rows(dhowi_lowering *b, ending *e) {
 static dhow_status give_rows(dhowi_lowering *b, ending *e) {
     const dhowi_tensor_desc desc = {.dtype = DHOW_F32, .rank = 2, .shape = {e->row_count, e->n}};
     void *to;
+    if (e->rows == NULL) return DHOW_OK;
     for (int64_t k = 0; k < e->n; k++)
         e->failed = e->failed || !isfinite(e->rows[k]) || !isnormal(e->rows[e->n + k]);
     if (e->failed) return DHOW_OK;
@@ -325,12 +329,13 @@ static dhow_status end_with(dhowi_lowering *b, dhowi_step *s, dhowi_step *q, uin
     const dhow_status status = append_step(b, &e, q, own);
     dhowi_free(e.rows);
     DHOWI_TRY(status);
-    const dhow_dtype residual = e.step.in[3] >= 0 ? b->items[e.step.in[3]].desc.dtype : DHOW_F32;
+    const bool adds = e.step.in[3] >= 0 && !e.step.attrs.sums.zero_given;
+    const dhow_dtype residual = adds ? b->items[e.step.in[3]].desc.dtype : DHOW_F32;
     bool taken = false;
     if (!e.failed)
         DHOWI_TRY(dhowi_convolves_integers(b->device, &image, &b->items[s->in[1]].desc,
                                            &e.step.attrs.sums, b->items[q->out].desc.dtype,
-                                           e.step.in[3] >= 0 ? &residual : NULL, &taken));
+                                           adds ? &residual : NULL, &taken));
     if (!taken) return DHOW_OK;
     *s = e.step;
     (void)dhowi_take_over(s, q);
@@ -340,7 +345,7 @@ static dhow_status end_with(dhowi_lowering *b, dhowi_step *s, dhowi_step *q, uin
 
 static dhow_status end_sums(const dhowi_finder *f, dhowi_step *s, bool *changed) {
     dhowi_lowering *b = f->b;
-    if (s->in[2] < 0 || b->items[s->in[2]].tensor == NULL || !dhowi_is_whole(b, s->out))
+    if (s->in[2] < 0 || b->items[s->out].desc.dtype == DHOW_I32 || !dhowi_is_whole(b, s->out))
         return DHOW_OK;
     const int32_t buffer = b->items[s->out].buffer;
     const dhowi_traffic *t = &f->of[buffer];

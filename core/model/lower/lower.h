@@ -332,6 +332,8 @@ dhow_status dhowi_emit(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uin
 dhow_status dhowi_emit_two(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,
                            const dhowi_attrs *attrs, const dhowi_tensor_desc *desc,
                            const dhowi_tensor_desc *second, int32_t *out, int32_t *out_second);
+/* A step as it is, which is none of b's. */
+dhow_status dhowi_append_step(dhowi_lowering *b, const dhowi_step *s);
 /* A result without values, to be written by steps. */
 dhow_status dhowi_blank(dhowi_lowering *b, const dhowi_tensor_desc *desc, int32_t *out);
 /* One to be written in parts by dhowi_emit_into(), from some items: it is known if they all are and

@@ -64,6 +64,13 @@ static dhow_status check_types(const dhowi_lowering *b, dhowi_op_id op, const in
     return DHOW_OK;
 }
 
+dhow_status dhowi_append_step(dhowi_lowering *b, const dhowi_step *s) {
+    if (!dhowi_room((void **)&b->steps, b->step_count, &b->step_capacity, sizeof *b->steps))
+        return dhowi_fail_memory("plan");
+    b->steps[b->step_count++] = *s;
+    return DHOW_OK;
+}
+
 static dhow_status add_step(dhowi_lowering *b, dhowi_op_id op, const int32_t *in, uint32_t count,
                             const dhowi_attrs *attrs, int32_t out, int32_t second) {
     dhowi_step step = {.op = op, .out = out, .second = second, .node = b->node};
@@ -77,10 +84,7 @@ static dhow_status add_step(dhowi_lowering *b, dhowi_op_id op, const int32_t *in
     }
     if (dhowi_is_known(b, out))
         return b->defers && second < 0 ? dhowi_run_later(b, &step) : dhowi_run_now(b, &step);
-    if (!dhowi_room((void **)&b->steps, b->step_count, &b->step_capacity, sizeof *b->steps))
-        return dhowi_fail_memory("plan");
-    b->steps[b->step_count++] = step;
-    return DHOW_OK;
+    return dhowi_append_step(b, &step);
 }
 
 dhow_status dhowi_blank_of(dhowi_lowering *b, const dhowi_tensor_desc *desc, const int32_t *in,

@@ -68,14 +68,45 @@ dhow_status dhowi_run_matmul_nbits(const dhowi_call *call) {
 }
 
 /* Inputs are what the kernel takes, in its order. */
+static void add_codes(dhowi_own_launch *l, const dhowi_call *call, uint32_t inputs) {
+    for (uint32_t i = 0; i < inputs; i++) dhowi_add_tensor(l, call->in[i], DHOW_ACCESS_READ);
+    dhowi_add_tensor(l, call->out, DHOW_ACCESS_WRITE);
+    DHOWI_ADD_VALUES(l, call->out->count);
+}
+
 static dhow_status run_codes(const dhowi_call *call, uint32_t inputs) {
     dhowi_own_launch l = {0};
-    for (uint32_t i = 0; i < inputs; i++) dhowi_add_tensor(&l, call->in[i], DHOW_ACCESS_READ);
-    dhowi_add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
-    DHOWI_ADD_VALUES(&l, call->out->count);
+    add_codes(&l, call, inputs);
     return dhowi_run_own(call, &l, call->out->count);
 }
 
 dhow_status dhowi_run_decode(const dhowi_call *call) { return run_codes(call, 2); }
 
 dhow_status dhowi_run_encode(const dhowi_call *call) { return run_codes(call, 3); }
+
+/* Inputs are x, scale and zero point. */
+dhow_status dhowi_run_quantize(const dhowi_call *call) {
+    dhowi_own_launch l = {0};
+    add_codes(&l, call, 3);
+    l.args[l.arg_count++] = dhowi_arg_i32(call->out->dtype == DHOW_I8 ? -128 : 0);
+    return dhowi_run_own(call, &l, call->out->count);
+}
+
+/* Of x, as many parts as the result has rows. */
+dhow_status dhowi_run_range(const dhowi_call *call) {
+    dhowi_own_launch l = {0};
+    dhowi_add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
+    dhowi_add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    DHOWI_ADD_VALUES(&l, call->in[0]->count, call->out->shape[0]);
+    return dhowi_run_own(call, &l, call->in[0]->count);
+}
+
+/* The second result is the zero point. */
+dhow_status dhowi_run_scale_of_range(const dhowi_call *call) {
+    dhowi_own_launch l = {0};
+    dhowi_add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
+    dhowi_add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    dhowi_add_tensor(&l, call->second, DHOW_ACCESS_WRITE);
+    DHOWI_ADD_VALUES(&l, call->in[0]->shape[0]);
+    return dhowi_run_own(call, &l, 1);
+}

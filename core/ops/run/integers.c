@@ -89,7 +89,9 @@ static dhow_status describe(const dhowi_tensor_desc *x, const dhowi_tensor_desc 
 static dhow_status find_plan(dhow_device *device, const dhow_conv_desc *d,
                              const dhowi_vendor_plan **out) {
     const dhow_conv *table = dhowi_conv_of(device);
-    const uint32_t minor = d->flags & DHOW_CONV_ZERO_GIVEN ? 6 : 4;
+    const uint32_t minor = (d->flags & DHOW_CONV_ZERO_GIVEN) == 0 ? 4
+                           : d->dst_dtype == DHOW_I32             ? 6
+                                                                  : 7;
     *out = NULL;
     return table != NULL && table->minor >= minor ? dhowi_conv_plan(device, d, out) : DHOW_OK;
 }
@@ -178,7 +180,7 @@ dhow_status dhowi_run_conv2d_integer(const dhowi_call *call) {
 
 /* x[..., m, k] by weight[n, k, 1, 1]: rows of x lie as pixels with their channels last. */
 dhow_status dhowi_run_matmul_codes(const dhowi_call *call) {
-    const dhow_tensor *residual = call->in[3];
+    const dhow_tensor *residual = call->attrs->sums.zero_given ? NULL : call->in[3];
     const int64_t terms = call->in[1]->shape[1];
     const dhowi_tensor_desc x = {
         .dtype = call->in[0]->dtype, .rank = 4, .shape = {1, terms, 1, call->in[0]->count / terms}};

@@ -162,11 +162,17 @@ static void encode_kind(const dhowi_coded *coded, uint32_t o, dhow_dtype dtype, 
     out->stride[2][o] = kind << 32 | bits_of(DHOW_F32, (double)coded->zero[o]);
 }
 
-bool dhowi_maps_codes(dhow_device *device) {
+static bool has_kernel(dhow_device *device, const char *name) {
     dhow_kernel *kernel;
     void *native;
-    return dhowi_kernel_of(device, "map_codes", DHOW_F32, &kernel) == DHOW_OK &&
+    return dhowi_kernel_of(device, name, DHOW_F32, &kernel) == DHOW_OK &&
            dhowi_kernel_native(kernel, dhowi_index_width(device, 0), &native) == DHOW_OK;
+}
+
+bool dhowi_maps_codes(dhow_device *device) { return has_kernel(device, "map_codes"); }
+
+bool dhowi_quantizes(dhow_device *device) {
+    return has_kernel(device, "quantize") && has_kernel(device, "scale_of_range");
 }
 
 dhow_status dhowi_run_map_codes(const dhowi_call *call) {

@@ -102,6 +102,8 @@ bool dhowi_program_add(dhowi_program *p, dhowi_map_op op, int source);
 bool dhowi_program_constants(dhowi_program *p, dhowi_map_op op, uint32_t count, double c, double q);
 /* Whether a device has the kernel of programs on codes: a plugin that is older may have none. */
 bool dhowi_maps_codes(dhow_device *device);
+/* The same of the kernels that compute a scale, and make codes by it. */
+bool dhowi_quantizes(dhow_device *device);
 /* Constants that an operation takes besides its operand. */
 uint32_t dhowi_map_constants(dhowi_map_op op);
 

@@ -91,12 +91,12 @@ typedef struct dhowi_coded {
 /* A convolution of codes with zero point src_zero, or a product, which is a convolution of an image
  * of one row with as many pixels as x has rows: see dhow_conv_desc.dst_dtype. Behind x and the
  * weight it has f32[2, k], what is added to sums and what they are multiplied by, with further rows
- * that the tail has, and a residual. Sums that are not scaled may have the zero point in their
- * place, i32[1]. */
+ * that the tail has, and a residual. A zero point that is computed, i32[1], is in the residual's
+ * place, of sums that are not scaled in that of f32[2, k]. */
 typedef struct dhowi_sums {
     dhow_window window;
     int32_t src_zero;
-    bool zero_given; /* behind the weight */
+    bool zero_given;
     uint32_t tail_count;
     dhow_conv_tail tail[DHOW_CONV_TAIL];
 } dhowi_sums;
@@ -199,7 +199,7 @@ struct dhowi_op {
     X(gather_axis) X(gather_elements) X(scatter_elements) X(scatter_rows)                        \
     X(normalize) X(lrn) X(lstm_cell) X(cumsum) X(topk)                                           \
     X(affine) X(add_scalar) X(sub_scalar) X(mul_scalar) X(div_scalar) X(pow_scalar)              \
-    X(max_scalar) X(min_scalar) X(dropout) X(decode) X(encode)         \
+    X(max_scalar) X(min_scalar) X(dropout) X(decode) X(encode) X(quantize) X(range) X(scale_of_range)                    \
     X(roi_align) X(determinant) X(matmul_nbits) X(attention) X(conv_data_gradient) X(conv_weight_gradient)         \
     X(scale_channels) X(matmul_integer) X(attention_cache) X(write_steps)                        \
     X(map_codes) X(conv2d_integer) X(matmul_codes) X(recurrent)

@@ -241,6 +241,7 @@ typedef struct k_dims {
 #define k_groups ((i64)get_num_groups(0))
 #define K_SIMD _Pragma("clang loop vectorize(assume_safety)")
 #define K_SIMD_REDUCE(op, v) _Pragma("clang loop vectorize(enable)")
+#define K_SIMD_RANGE(low, high) _Pragma("clang loop vectorize(enable)")
 #else
 #define K_GROUPSIZE K_WG
 #define LOCALPTR __local
@@ -351,6 +352,7 @@ typedef struct __align__(16) {
 #define K_SIMD K_PRAGMA(omp simd)
 #endif
 #define K_SIMD_REDUCE(op, v) K_PRAGMA(omp simd reduction(K_CLAUSE_##op : v))
+#define K_SIMD_RANGE(low, high) K_PRAGMA(omp simd reduction(min : low) reduction(max : high))
 #define K_CLAUSE_SUM +
 #define K_CLAUSE_MAX max
 #define K_CLAUSE_MIN min

@@ -155,6 +155,24 @@ static dhow_status in_one_step(dhowi_lowering *b, int32_t x, int32_t scale, int3
     return dhowi_emit(b, DHOWI_OP_map_codes, &x, 1, &attrs, &desc, out);
 }
 
+/* f32 x as codes by one scale and zero point that are computed, in one step; *out is -1 where that
+ * is none. */
+static dhow_status by_computed_scale(dhowi_lowering *b, int32_t x, int32_t scale, int32_t zero,
+                                     dhow_dtype to, int32_t *out) {
+    const dhowi_tensor_desc *factor = dhowi_desc_at(b, scale);
+    const dhowi_tensor_desc *point = zero >= 0 ? dhowi_desc_at(b, zero) : NULL;
+    dhowi_tensor_desc desc = *dhowi_desc_at(b, x);
+    *out = -1;
+    if (!dhowi_optimises(DHOWI_OPTIMISE_INTEGERS) || !dhowi_quantizes(b->device) ||
+        factor->dtype != DHOW_F32 || factor->encoding != 0 || dhowi_count_of(factor) != 1 ||
+        point == NULL || point->dtype != to || dhowi_count_of(point) != 1)
+        return DHOW_OK;
+    desc.dtype = to;
+    desc.encoding = 0;
+    const int32_t in[] = {x, scale, zero};
+    return dhowi_emit(b, DHOWI_OP_quantize, in, 3, NULL, &desc, out);
+}
+
 /* saturate(round(x / scale) + zero); zero may be -1 */
 static dhow_status quantized(dhowi_lowering *b, int32_t x, int32_t scale, int32_t zero,
                              quantized_type to, int32_t *out) {
@@ -166,6 +184,7 @@ static dhow_status quantized(dhowi_lowering *b, int32_t x, int32_t scale, int32_
     DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, &in[0]));
     if (are_bytes(to)) {
         DHOWI_TRY(in_one_step(b, in[0], scale, zero, to, out));
+        if (*out < 0) DHOWI_TRY(by_computed_scale(b, in[0], scale, zero, to.dtype, out));
         if (*out >= 0) return DHOW_OK;
     }
     DHOWI_TRY(dhowi_decoded(b, scale, DHOW_F32, &in[1]));
@@ -285,13 +304,25 @@ dhow_status dhowi_lower_dequantize(dhowi_lowering *b) {
     return dhowi_cast_to(b, x, dtype, &b->out[0]);
 }
 
-dhow_status dhowi_quantised_by_range(dhowi_lowering *b, int32_t v, int32_t out[3]) {
+/* Scale and zero point of x in two steps, for which the device has kernels. */
+static dhow_status range_in_parts(dhowi_lowering *b, int32_t x, int32_t *scale, int32_t *zero) {
+    enum { PART = 4096, MOST_PARTS = 512 };
+    const int64_t count = dhowi_count_of(dhowi_desc_at(b, x)),
+                  parts = DHOWI_MIN(dhowi_ceil_div(count, (int64_t)PART), (int64_t)MOST_PARTS);
+    const dhowi_tensor_desc number = {.dtype = DHOW_F32}, code = {.dtype = DHOW_U8},
+                            ranges = {.dtype = DHOW_F32, .rank = 2, .shape = {parts, 2}};
+    int32_t range;
+    DHOWI_TRY(dhowi_emit(b, DHOWI_OP_range, &x, 1, NULL, &ranges, &range));
+    return dhowi_emit_two(b, DHOWI_OP_scale_of_range, &range, 1, NULL, &number, &code, scale, zero);
+}
+
+/* The same in steps that every device has. */
+static dhow_status range_in_steps(dhowi_lowering *b, int32_t v, int32_t *scale, int32_t *zero) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, v);
     const quantized_type bytes = {DHOW_U8, 0};
     const int32_t rank = x.rank;
     bool axes[DHOW_MAX_RANK] = {false};
-    int32_t low, high, scale, zero, nothing;
-    if (!dhowi_is_float(x.dtype)) DHOWI_REFUSE("x is %s", dhow_dtype_name(x.dtype));
+    int32_t low, high, nothing;
     for (int32_t i = 0; i < rank; i++) axes[i] = true;
     if (dhowi_count_of(&x) == 0) {
         const dhowi_tensor_desc number = {.dtype = x.dtype};
@@ -305,17 +336,24 @@ dhow_status dhowi_quantised_by_range(dhowi_lowering *b, int32_t v, int32_t out[3
     }
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MIN, low, 0, &low));
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MAX, high, 0, &high));
-    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, high, low, &scale));
-    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_DIV, scale, 255, &scale));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, high, low, scale));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_DIV, *scale, 255, scale));
     /* zeros alone, or nothing at all, have a scale of 1 */
-    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_EQ, scale, 0, &nothing));
-    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, scale, nothing, &scale));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_EQ, *scale, 0, &nothing));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, *scale, nothing, scale));
     DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_NEG, 0, 0, low, &low));
-    DHOWI_TRY(quantized(b, low, scale, -1, bytes, &zero));
-    DHOWI_TRY(quantized(b, v, scale, zero, bytes, &out[0]));
-    out[1] = scale;
-    out[2] = zero;
-    return DHOW_OK;
+    return quantized(b, low, *scale, -1, bytes, zero);
+}
+
+dhow_status dhowi_quantised_by_range(dhowi_lowering *b, int32_t v, int32_t out[3]) {
+    const dhowi_tensor_desc *x = dhowi_desc_at(b, v);
+    const quantized_type bytes = {DHOW_U8, 0};
+    if (!dhowi_is_float(x->dtype)) DHOWI_REFUSE("x is %s", dhow_dtype_name(x->dtype));
+    const bool parts = x->dtype == DHOW_F32 && dhowi_count_of(x) > 0 &&
+                       dhowi_optimises(DHOWI_OPTIMISE_INTEGERS) && dhowi_quantizes(b->device);
+    DHOWI_TRY(parts ? range_in_parts(b, v, &out[1], &out[2])
+                    : range_in_steps(b, v, &out[1], &out[2]));
+    return quantized(b, v, out[1], out[2], bytes, &out[0]);
 }
 
 dhow_status dhowi_lower_dynamic_quantize(dhowi_lowering *b) {

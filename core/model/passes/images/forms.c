@@ -144,8 +144,9 @@ static channels_of find_channels(const dhowi_blocker *k, int32_t ref) {
     if (!fits) return none;
     found.first = view->offset / pixels;
     if (found.first + e[1] > all[1]) return none;
-    if (block != all[1] && (found.first % block != 0 || e[1] % block != 0)) return none;
-    return found;
+    const bool whole = k->layout == DHOW_LAYOUT_NHWC || /* where the block is all channels */
+                       (found.first % block == 0 && e[1] % block == 0);
+    return DHOWI_GUARD(channels_within_a_block, whole) ? found : none;
 }
 
 bool dhowi_has_blocks(const dhowi_blocker *k, int32_t ref) {
@@ -159,8 +160,9 @@ static dhow_status view_channels(dhowi_blocker *k, int32_t ref, channels_of c, i
                   first = DHOWI_GUARD(channels_from_the_first, true) ? c.first : 0;
     int32_t blocks;
     DHOWI_TRY(dhowi_want_blocks(k, c.whole, &blocks));
-    return block == all ? dhowi_narrow(k->b, blocks, 4, first, channels, 1, out)
-                        : dhowi_narrow(k->b, blocks, 1, first / block, channels / block, 1, out);
+    return k->layout == DHOW_LAYOUT_NHWC
+               ? dhowi_narrow(k->b, blocks, 4, first, channels, 1, out)
+               : dhowi_narrow(k->b, blocks, 1, first / block, channels / block, 1, out);
 }
 
 dhow_status dhowi_want_own_blocks(dhowi_blocker *k, int32_t ref, int32_t *out) {

@@ -13,26 +13,18 @@
 
 /* ---- steps ---- */
 
-static dhow_status append(dhowi_blocker *k, const dhowi_step *s) {
-    dhowi_lowering *b = k->b;
-    if (!dhowi_room((void **)&b->steps, b->step_count, &b->step_capacity, sizeof *b->steps))
-        return dhowi_fail_memory("plan");
-    b->steps[b->step_count++] = *s;
-    return DHOW_OK;
-}
-
 /* As it is, on plain images. */
 static dhow_status keep(dhowi_blocker *k, const dhowi_step *s) {
     for (int i = 0; i < DHOWI_OP_MAX_INPUTS; i++) DHOWI_TRY(dhowi_want_plain(k, s->in[i]));
     DHOWI_TRY(dhowi_write_plain(k, s->out));
     DHOWI_TRY(dhowi_write_plain(k, s->second));
-    return append(k, s);
+    return dhowi_append_step(k->b, s);
 }
 
 static dhow_status put(dhowi_blocker *k, const dhowi_step *s, int32_t out, int32_t blocks) {
     dhowi_step changed = *s;
     changed.out = blocks;
-    DHOWI_TRY(append(k, &changed));
+    DHOWI_TRY(dhowi_append_step(k->b, &changed));
     return dhowi_have_blocks(k, out, blocks);
 }
 
@@ -250,7 +242,7 @@ static dhow_status block_reduction(dhowi_blocker *k, const dhowi_step *s) {
     const int64_t *e = b->items[f->plain].desc.shape;
     if (is_extreme_of_all(k, s, f)) {
         DHOWI_TRY(dhowi_reshape(b, f->blocks, 3, item->desc.shape, &changed.in[0]));
-        return append(k, &changed);
+        return dhowi_append_step(k->b, &changed);
     }
     bool fits = DHOWI_GUARD(reduction_of_other_pixels, item->desc.shape[0] == e[0] * e[1] &&
                                                            item->desc.shape[1] == e[2] * e[3]) &&
@@ -260,7 +252,7 @@ static dhow_status block_reduction(dhowi_blocker *k, const dhowi_step *s) {
     const int64_t block = dhowi_block_of(k, e[1]);
     const int64_t shape[] = {e[0] * e[1] / block, e[2] * e[3], block};
     DHOWI_TRY(dhowi_reshape(b, f->blocks, 3, shape, &changed.in[0]));
-    return append(k, &changed);
+    return dhowi_append_step(k->b, &changed);
 }
 
 static dhow_status block_copy(dhowi_blocker *k, uint32_t at, uint32_t *used) {
