@@ -202,6 +202,28 @@ Test(ptx_models, maps_read_all_operands) {
     }
 }
 
+/* Every 16th pattern of bits of 16-bit floats, NaN and infinities too: within a last place of the
+ * CPU's, which computes it to all digits of f32. */
+Test(ptx_models, gelu_of_narrow_floats_is_that_of_the_cpu) {
+    enum { N = 4096 };
+    static const struct {
+        const char *type, *kernel;
+        element e;
+        double last_place;
+    } types[] = {{"f16", "map_f16", F16, 9.8e-4}, {"bf16", "map_bf16", BF16, 7.9e-3}};
+    unsigned short patterns[N];
+    for (unsigned i = 0; i < N; i++) patterns[i] = (unsigned short)(i * 16);
+    for (size_t t = 0; t < 2; t++) {
+        const element e = types[t].e;
+        ptx_module *m = ptx_load("map", types[t].type, 32, NULL);
+        AS_CPU(m, types[t].kernel, 2, types[t].last_place, {"a", INPUT, e, N, 0, patterns, 0},
+               IN(b, e, 1, 0), IN(c, e, 1, 0), IN(e, e, 1, 0), OUT(y, e, N, 0),
+               DIMS(d, 1, {N}, {{1}, {0}, {1}}, {2, 0, 1}), DIMS(f, 1, {M(N)}, {{0}}, {0, 0, 1}),
+               DIMS(program, 2, {1, 41}, {{0}}, {0}));
+        ptx_free(m);
+    }
+}
+
 Test(ptx_models, indexed_rows_are_those_of_the_cpu) {
     ptx_module *m = ptx_load("index", "u32", 32, NULL);
     AS_CPU(m, "gather_axis_u32", 2, 0, IN(x, U32, 3 * 6 * 50, 0),
