@@ -29,7 +29,8 @@ extern const dhowi_builtin dhowi_builtin_kernels[];
 extern const size_t dhowi_builtin_kernel_count;
 extern const dhowi_builtin_unit dhowi_builtin_units[];
 extern const size_t dhowi_builtin_unit_count;
-/* The text of dhow/kernel/k.h, and where K_LANES or K_PACKS is defined of kernels/lanes.h, packs.h. */
+/* The text of dhow/kernel/k.h, and of kernels/lanes.h and packs.h where K_LANES, K_PACKS are
+ * defined. */
 extern const char dhowi_kernel_header[];
 
 #endif
