@@ -51,6 +51,18 @@ int bench_is_small(const bench *b);
 void bench_report(bench *b, const char *name, const char *against, double bar, double ours,
                   double theirs);
 
+/* What another did of the same work. */
+typedef struct bench_peer {
+    const char *name, *version; /* version: "" where none is known */
+    double seconds;             /* infinite where it did not do it */
+    const char *left_out;       /* why it did not, NULL where it did */
+} bench_peer;
+/* A row against the fastest of several peers, with a column for each; a header goes before it where
+ * the peers are others than those of the row before. Returns fastest / ours, 0 where no peer did
+ * the work. */
+double bench_report_peers(bench *b, const char *name, double bar, double ours,
+                          const bench_peer *peers, int count);
+
 /* What a program measures. */
 typedef struct bench_group {
     const char *name;

@@ -16,6 +16,12 @@ void hand_add(const float *restrict a, const float *restrict b, float *restrict 
     for (int64_t i = 0; i < n; i++) y[i] = a[i] + b[i];
 }
 
+void hand_triad(float *restrict a, const float *restrict b, const float *restrict c, float s,
+                int64_t n, int threads) {
+#pragma omp parallel for simd num_threads(threads)
+    for (int64_t i = 0; i < n; i++) a[i] = b[i] + s * c[i];
+}
+
 void hand_gelu(const float *restrict x, float *restrict y, int64_t n) {
 #pragma omp parallel for simd
     for (int64_t i = 0; i < n; i++) {

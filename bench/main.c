@@ -5,6 +5,7 @@
  */
 #include <getopt.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@ struct bench {
     dhow_device *device;
     int small;
     json_t *rows;
+    char columns[160]; /* peers in the latest header */
 };
 
 dhow_device *bench_main_device(const bench *b) { return b->device; }
@@ -91,6 +93,81 @@ void bench_report(bench *b, const char *name, const char *against, double bar, d
         b->rows, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "name", name, "against", against,
                            "dhow_seconds", m, "peer_seconds", p, "ratio", ratio, "bar", bar));
 }
+
+/* ---- several peers ---- */
+
+/* Of a column: what times need, or the name. */
+static int width_of(const bench_peer *peer) {
+    const int length = (int)strlen(peer->name);
+    return length > 12 ? length : 12;
+}
+
+static void print_columns(bench *b, const bench_peer *peers, int count) {
+    char columns[sizeof b->columns] = "";
+    for (int i = 0; i < count; i++) {
+        const size_t length = strlen(columns);
+        (void)snprintf(columns + length, sizeof columns - length, "  %12s", peers[i].name);
+    }
+    if (strcmp(columns, b->columns) == 0) return;
+    memcpy(b->columns, columns, sizeof columns);
+    printf("\n%-44s %12s%s  %6s %6s\n", "what", "dhow", columns, "ratio", "bar");
+}
+
+static void print_peers(const char *name, double bar, double ours, const bench_peer *peers,
+                        int count, const bench_peer *fastest) {
+    printf("%-44s ", name);
+    print_time(ours);
+    for (int i = 0; i < count; i++) {
+        printf("  %*s", width_of(&peers[i]) - 12, "");
+        if (peers[i].left_out == NULL)
+            print_time(peers[i].seconds);
+        else
+            printf("%12s", "-");
+    }
+    if (fastest != NULL) {
+        const double ratio = fastest->seconds / ours;
+        printf("  %6.2f ", ratio);
+        if (bar > 0) printf("%6.2f %s", bar, ratio >= bar ? "ok  " : "MISS");
+        printf("  %s", fastest->name);
+    }
+    printf("\n");
+    for (int i = 0; i < count; i++) {
+        if (peers[i].left_out != NULL)
+            printf("%-44s %s %s\n", "", peers[i].name, peers[i].left_out);
+    }
+    (void)fflush(stdout);
+}
+
+static json_t *json_of(const bench_peer *peer) {
+    json_t *row = json_pack("{s:s, s:s}", "name", peer->name, "version", peer->version);
+    if (peer->left_out != NULL)
+        (void)json_object_set_new(row, "left_out", json_string(peer->left_out));
+    else
+        (void)json_object_set_new(row, "seconds", json_real(peer->seconds));
+    return row;
+}
+
+double bench_report_peers(bench *b, const char *name, double bar, double ours,
+                          const bench_peer *peers, int count) {
+    const bench_peer *fastest = NULL;
+    json_t *row = json_pack("{s:s, s:f}", "name", name, "dhow_seconds", ours), *all = json_array();
+    for (int i = 0; i < count; i++) {
+        (void)json_array_append_new(all, json_of(&peers[i]));
+        if (peers[i].left_out == NULL && (fastest == NULL || peers[i].seconds < fastest->seconds))
+            fastest = &peers[i];
+    }
+    print_columns(b, peers, count);
+    print_peers(name, bar, ours, peers, count, fastest);
+    if (fastest != NULL)
+        (void)json_object_update_new(
+            row, json_pack("{s:s, s:f, s:f, s:f}", "against", fastest->name, "peer_seconds",
+                           fastest->seconds, "ratio", fastest->seconds / ours, "bar", bar));
+    (void)json_object_set_new(row, "peers", all);
+    (void)json_array_append_new(b->rows, row);
+    return fastest != NULL ? fastest->seconds / ours : 0;
+}
+
+/* ---- pairs ---- */
 
 static void rest(void) {
     const struct timespec pause = {.tv_nsec = 30000000};
@@ -173,8 +250,12 @@ void bench_figure(bench *b, const char *name, const char *unit, double figure, d
 }
 
 void bench_ratio(bench *b, const char *name, const char *against, double bar, double ratio) {
-    printf("%-44s %12s  %12s  %6.2f %6.2f %s  %s\n", name, "", "", ratio, bar,
-           ratio >= bar ? "ok  " : "MISS", against);
+    printf("%-44s %12s  %12s  %6.2f ", name, "", "", ratio);
+    if (bar > 0)
+        printf("%6.2f %s", bar, ratio >= bar ? "ok  " : "MISS");
+    else
+        printf("%11s", "");
+    printf("  %s\n", against);
     (void)fflush(stdout);
     (void)json_array_append_new(b->rows, json_pack("{s:s, s:s, s:f, s:f}", "name", name, "against",
                                                    against, "ratio", ratio, "bar", bar));

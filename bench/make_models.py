@@ -5,7 +5,7 @@ An MLP 784-512-256-10 for batches of 1, 32 and 1024, an encoder of six layers (3
 for batches of 1 and 8, both with random weights, an MLP whose file has 5 MB, and a token of a decoder of six layers (384 wide, 6 heads)
 behind 64, 1024 and 2000 others, whose caches (GroupQueryAttention) are inputs and outputs. Weights have PyTorch's names and shapes; the graphs
 are what PyTorch's exporter makes of such modules. Attention by itself (MultiHeadAttention) is there for three shapes,
-and a byte of examples/generate for its default size and a larger one. Two networks of images, residual and separable, and the MLP and the encoder are there quantised as
+and a byte of examples/generate for its default size and a larger one; a row times weights of 4 bits, eight times over. Two networks of images, residual and separable, and the MLP and the encoder are there quantised as
 well, by ONNX Runtime's tools: <name>-qdq between DequantizeLinear nodes, <name>-qlinear with QLinear... nodes, <name>-dynamic.
 """
 import os
@@ -228,6 +228,25 @@ def heads_alone(folder, batch, sequence, heads, depth, causal):
     save_microsoft(folder, [node], inputs, [value("y", numpy.float32, shape)])
 
 
+def products_of_4_bits(folder, count, width, accuracy):
+    """One row through products with weights of 4 bits in blocks of 32, which together are more than caches hold. Scales are numbers
+    of f16, which is what ggml keeps; they are such that no product makes its row larger or smaller. An accuracy of 4 allows bytes
+    in place of the row, as ggml makes them."""
+    x = ("x", random.standard_normal((1, width)).astype(numpy.float32))
+    nodes, constants, weights = [], [], os.path.join(folder, "weights")
+    os.makedirs(weights, exist_ok=True)
+    for i in range(count):
+        pairs = random.integers(1, 16, (2, width, width // 32, 16), dtype=numpy.uint8)  # 8, the zero, is their mean
+        codes = pairs[0] | pairs[1] << 4
+        scales = (random.uniform(0.8, 1.2, width * width // 32) / (4.32 * width ** 0.5)).astype(numpy.float16).astype(numpy.float32)
+        numpy.save(os.path.join(weights, "codes%d.npy" % i), codes)
+        numpy.save(os.path.join(weights, "scales%d.npy" % i), scales)
+        constants += [numpy_helper.from_array(codes, "codes%d" % i), numpy_helper.from_array(scales, "scales%d" % i)]
+        nodes.append(helper.make_node("MatMulNBits", ["y%d" % (i - 1) if i else "x", "codes%d" % i, "scales%d" % i], ["y%d" % i],
+                                      domain="com.microsoft", K=width, N=width, bits=4, block_size=32, accuracy_level=accuracy))
+    save_microsoft(folder, nodes, [x], [value("y%d" % (count - 1), numpy.float32, (1, width))], constants)
+
+
 def main():
     root = sys.argv[1]
     for batch in (1, 32, 1024):
@@ -250,6 +269,8 @@ def main():
     heads_alone(os.path.join(root, "attention-8x512x12x64"), 8, 512, 12, 64, 0)
     heads_alone(os.path.join(root, "attention-1x128x12x64"), 1, 128, 12, 64, 0)
     heads_alone(os.path.join(root, "causal-1x2048x8x128"), 1, 2048, 8, 128, 1)
+    products_of_4_bits(os.path.join(root, "products-4-bits"), 8, 4096, 0)
+    products_of_4_bits(os.path.join(root, "products-4-bits-bytes"), 8, 4096, 4)
 
 
 main()

@@ -1,87 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Models: dhow and its peers run the same networks in turns, each in a process of its own. What is
- * needed beside dhow comes from scripts/bench by four variables:
- *
- *     BENCH_NETWORKS      what make_models.py wrote
- *     BENCH_ONNXRUNTIME   ONNX Runtime's library
- *     BENCH_TORCH_PYTHON  a Python that has PyTorch
- *     DHOW_MODELS_DIR     folders with model.onnx, in0.npy ...
+ * Models: dhow and its peers run the same networks in turns, each in a process of its own;
+ * servers.h says which, and what scripts/bench sets.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "bench.h"
 #include "folders.h"
+#include "hand.h"
 #include "peers.h"
-
-enum { PEERS = 3 };
+#include "servers.h"
 
 void bench_models(bench *b);
-
-typedef struct texts {
-    char folder[512], threads[2][4], env[2][32];
-    const char *library, *python;
-} texts;
-
-/* ---- the processes ---- */
-
-static process dhow_process(const texts *t, const char *device, const char *precision,
-                            int threads) {
-    return (process){.name = "dhow",
-                     .args = {BENCH_SERVE, t->folder, device, precision},
-                     .env = {t->env[threads - 1]}};
-}
-
-static process onnxruntime_process(const texts *t, int threads) {
-    process p = {.name = "ONNX Runtime"};
-    if (t->library != NULL)
-        p = (process){
-            .name = "ONNX Runtime",
-            .args = {BENCH_SERVE_ONNXRUNTIME, t->library, t->folder, t->threads[threads - 1]}};
-    return p;
-}
-
-static process ggml_process(const texts *t, int threads) {
-#ifdef BENCH_SERVE_GGML
-    return (process){.name = "ggml",
-                     .args = {BENCH_SERVE_GGML, t->folder, t->threads[threads - 1]}};
-#else
-    (void)t, (void)threads;
-    return (process){.name = "ggml"};
-#endif
-}
-
-static process torch_process(const texts *t, const char *precision, int threads) {
-    process p = {.name = strcmp(precision, "f32") == 0 ? "PyTorch" : "PyTorch, bf16"};
-    if (t->python != NULL) {
-        const char *args[] = {t->python, BENCH_SOURCE "/serve_torch.py", t->folder,
-                              t->threads[threads - 1], precision};
-        memcpy(p.args, args, sizeof args);
-    }
-    return p;
-}
 
 /* ---- networks of make_models.py ---- */
 
 static const char *const k_networks[] = {"mlp-1", "mlp-32", "mlp-1024", "encoder-1", "encoder-8"};
 enum { NETWORKS = sizeof k_networks / sizeof *k_networks };
 
-static int set_folder(texts *t, const char *parent, const char *name) {
-    return folders_join(t->folder, sizeof t->folder, parent, name);
-}
-
-static void bench_networks(bench *b, texts *t, const char *parent) {
+static void bench_networks(bench *b, servers *t, const char *parent) {
     char what[80];
     for (int threads = 1; threads <= 2; threads++) {
         for (int i = 0; i < NETWORKS; i++) {
-            if (!set_folder(t, parent, k_networks[i])) continue;
+            if (!servers_set_folder(t, parent, k_networks[i])) continue;
             (void)snprintf(what, sizeof what, "%s, cpu, threads: %d", k_networks[i], threads);
-            process ours = dhow_process(t, "cpu", "f32", threads);
-            process peers[] = {torch_process(t, "f32", threads), onnxruntime_process(t, threads),
-                               ggml_process(t, threads)};
+            process ours = servers_dhow(t, "cpu", "f32", threads);
+            enum { TORCH = SERVERS_FOR_ANY, COMPILED, GGML, PEERS };
+            process peers[PEERS];
+            servers_for_any(t, threads, peers);
+            peers[TORCH] = servers_torch(t, "f32", threads);
+            peers[COMPILED] = servers_torch(t, "compiled", threads);
+            peers[GGML] = servers_ggml(t, threads);
             (void)bench_compare_peers(b, what, 1.0, 1e-4, &ours, peers, PEERS);
         }
     }
@@ -89,17 +42,17 @@ static void bench_networks(bench *b, texts *t, const char *parent) {
 
 /* Rows that have ONNX Runtime alone as their peer: attention by itself, batch x sequence x heads x
  * features; a token behind others, whose caches are written in place by both. */
-static void bench_attention(bench *b, texts *t, const char *parent) {
+static void bench_attention(bench *b, servers *t, const char *parent) {
     static const char *const names[] = {"attention-8x512x12x64", "attention-1x128x12x64",
                                         "causal-1x2048x8x128",   "decoder-64",
                                         "decoder-1024",          "decoder-2000"};
     char what[80];
     for (int threads = 1; threads <= 2; threads++) {
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-            if (!set_folder(t, parent, names[i])) continue;
+            if (!servers_set_folder(t, parent, names[i])) continue;
             (void)snprintf(what, sizeof what, "%s, cpu, threads: %d", names[i], threads);
-            process ours = dhow_process(t, "cpu", "f32", threads);
-            process peer = onnxruntime_process(t, threads);
+            process ours = servers_dhow(t, "cpu", "f32", threads);
+            process peer = servers_onnxruntime(t, threads);
             (void)bench_compare_peers(b, what, 1.0, 1e-4, &ours, &peer, 1);
         }
     }
@@ -114,15 +67,15 @@ static void tell_of_writer(bench *b, const char *what, const process *p) {
 }
 
 /* A byte of examples/generate behind others: its default size, and one as wide as the decoders. */
-static void bench_writers(bench *b, texts *t, const char *parent) {
+static void bench_writers(bench *b, servers *t, const char *parent) {
     static const char *const names[] = {"generate-3x128", "generate-6x384"};
     char what[80];
     for (int threads = 1; threads <= 2; threads++) {
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-            if (!set_folder(t, parent, names[i])) continue;
+            if (!servers_set_folder(t, parent, names[i])) continue;
             (void)snprintf(what, sizeof what, "%s, cpu, threads: %d", names[i], threads);
-            process ours = dhow_process(t, "cpu", "f32", threads);
-            process peers[] = {onnxruntime_process(t, threads), ggml_process(t, threads)};
+            process ours = servers_dhow(t, "cpu", "f32", threads);
+            process peers[] = {servers_onnxruntime(t, threads), servers_ggml(t, threads)};
             (void)bench_compare_peers(b, what, 1.0, 1e-4, &ours, peers, 2);
             tell_of_writer(b, what, &ours);
             for (int k = 0; k < 2; k++) tell_of_writer(b, what, &peers[k]);
@@ -131,7 +84,7 @@ static void bench_writers(bench *b, texts *t, const char *parent) {
 }
 
 /* Quantised networks against ONNX Runtime, and against the same network in f32. */
-static void bench_quantised(bench *b, texts *t, const char *parent) {
+static void bench_quantised(bench *b, servers *t, const char *parent) {
     static const struct {
         const char *name, *in_f32;
         double bar, bar_f32;
@@ -142,16 +95,74 @@ static void bench_quantised(bench *b, texts *t, const char *parent) {
         {"encoder-1-qlinear", "encoder-1", 1, 0}, {"encoder-1-dynamic", "encoder-1", 1, 0}};
     char what[80];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        texts other = *t;
-        if (!set_folder(&other, parent, rows[i].in_f32) || !set_folder(t, parent, rows[i].name))
+        servers other = *t;
+        if (!servers_set_folder(&other, parent, rows[i].in_f32) ||
+            !servers_set_folder(t, parent, rows[i].name))
             continue;
         (void)snprintf(what, sizeof what, "%s, cpu, threads: 1", rows[i].name);
-        process ours = dhow_process(t, "cpu", "f32", 1), peer = onnxruntime_process(t, 1);
+        process ours = servers_dhow(t, "cpu", "f32", 1), peer = servers_onnxruntime(t, 1);
         (void)bench_compare_peers(b, what, rows[i].bar, 0.25, &ours, &peer, 1);
-        ours = dhow_process(t, "cpu", "f32", 1);
-        process own = dhow_process(&other, "cpu", "f32", 1);
+        ours = servers_dhow(t, "cpu", "f32", 1);
+        process own = servers_dhow(&other, "cpu", "f32", 1);
         own.name = "dhow, f32";
         (void)bench_compare_peers(b, what, rows[i].bar_f32, 0.5, &ours, &own, 1);
+    }
+}
+
+/* ---- weights of 4 bits ---- */
+
+/* Bytes a second of STREAM's triad, the best of a round. */
+static double triad(float *const arrays[3], int64_t n, int threads) {
+    double best = INFINITY;
+    for (int i = 0; i < 4; i++) {
+        struct timespec start, end;
+        (void)clock_gettime(CLOCK_MONOTONIC, &start);
+        hand_triad(arrays[0], arrays[1], arrays[2], 3, n, threads);
+        (void)clock_gettime(CLOCK_MONOTONIC, &end);
+        best = fmin(best, (double)(end.tv_sec - start.tv_sec) +
+                              (double)(end.tv_nsec - start.tv_nsec) / 1e9);
+    }
+    return 3 * (double)n * sizeof(float) / best;
+}
+
+/* The rate at which weights are read, beside the triad, both in turns. */
+static void bench_rate(bench *b, const char *what, process *ours, double bytes, int threads) {
+    const int64_t n = bench_is_small(b) ? 1 << 10 : 1 << 24;
+    float *arrays[3];
+    double reached = 0;
+    for (int i = 0; i < 3; i++) {
+        arrays[i] = malloc((size_t)n * sizeof(float));
+        if (arrays[i] == NULL) exit(1);
+        for (int64_t k = 0; k < n; k++) arrays[i][k] = 1; /* pages of their own */
+    }
+    if (process_start(ours)) {
+        for (int round = 0; round < (bench_is_small(b) ? 1 : 7); round++) {
+            reached = fmax(reached, triad(arrays, n, threads));
+            (void)process_run(ours, bench_is_small(b) ? 1 : 20);
+        }
+        bench_figure(b, what, "GB/s", bytes / ours->best / 1e9, 0);
+        bench_ratio(b, what, "STREAM triad", 0.8, bytes / ours->best / reached);
+    }
+    process_end(ours);
+    for (int i = 0; i < 3; i++) free(arrays[i]);
+}
+
+/* One row through eight products with weights of 4 bits, which are more than caches hold; as f32,
+ * or as bytes, which the model allows then. */
+static void bench_4_bits(bench *b, servers *t, const char *parent, bool rounds) {
+    const double weights = 8 * 4096.0 * 4096, bytes = weights / 2 + weights / 32 * sizeof(float);
+    char what[80];
+    if (!servers_set_folder(t, parent, rounds ? "products-4-bits-bytes" : "products-4-bits"))
+        return;
+    for (int threads = 1; threads <= 2; threads++) {
+        process ours = servers_dhow(t, "cpu", "f32", threads), peers[SERVERS_FOR_ANY + 2];
+        servers_for_any(t, threads, peers);
+        peers[SERVERS_FOR_ANY] = servers_ggml(t, threads);
+        peers[SERVERS_FOR_ANY + 1] = servers_ggml_repacked(t, threads);
+        (void)snprintf(what, sizeof what, "8 products 1x4096x4096, 4 bits%s, threads: %d",
+                       rounds ? ", row of bytes" : "", threads);
+        (void)bench_compare_peers(b, what, 1, 0.1, &ours, peers, SERVERS_FOR_ANY + 2);
+        bench_rate(b, what, &ours, bytes, threads);
     }
 }
 
@@ -166,18 +177,18 @@ static int has_amx(void) {
 }
 
 /* bf16 asked for. The bars are for processors with AMX. */
-static void bench_bf16(bench *b, texts *t, const char *parent) {
+static void bench_bf16(bench *b, servers *t, const char *parent) {
     char what[80];
     int amx = has_amx();
     for (int i = 0; i < NETWORKS; i++) {
-        if (!set_folder(t, parent, k_networks[i])) continue;
+        if (!servers_set_folder(t, parent, k_networks[i])) continue;
         (void)snprintf(what, sizeof what, "%s, cpu, bf16%s", k_networks[i],
                        amx ? "" : ", no AMX here");
-        process ours = dhow_process(t, "cpu", "bf16", 2), torch = torch_process(t, "bf16", 2);
+        process ours = servers_dhow(t, "cpu", "bf16", 2), torch = servers_torch(t, "bf16", 2);
         (void)bench_compare_peers(b, what, amx ? 1.5 : 0, 0.1, &ours, &torch, 1);
-        process own = dhow_process(t, "cpu", "f32", 2);
+        process own = servers_dhow(t, "cpu", "f32", 2);
         own.name = "dhow, f32";
-        ours = dhow_process(t, "cpu", "bf16", 2);
+        ours = servers_dhow(t, "cpu", "bf16", 2);
         (void)bench_compare_peers(b, what, amx ? 2 : 0, 0.1, &ours, &own, 1);
     }
 }
@@ -197,20 +208,20 @@ static int time_whole(const process *mine, const process *peer, int times, doubl
     return 1;
 }
 
-static process whole_dhow(const texts *t) {
+static process whole_dhow(const servers *t) {
     return (process){.name = "dhow", .args = {BENCH_SERVE, t->folder}};
 }
 
-static process whole_onnxruntime(const texts *t) {
+static process whole_onnxruntime(const servers *t) {
     return (process){.name = "ONNX Runtime",
-                     .args = {BENCH_SERVE_ONNXRUNTIME, t->library, t->folder}};
+                     .args = {BENCH_SERVE_ONNXRUNTIME, t->onnxruntime, t->folder}};
 }
 
-static void bench_whole(bench *b, texts *t, const char *parent, const char *name, double bar) {
+static void bench_whole(bench *b, servers *t, const char *parent, const char *name, double bar) {
     const int times = bench_is_small(b) ? 1 : 15;
     char what[80];
     double ours, theirs;
-    if (t->library == NULL || parent == NULL || !set_folder(t, parent, name)) return;
+    if (t->onnxruntime == NULL || parent == NULL || !servers_set_folder(t, parent, name)) return;
     const process mine = whole_dhow(t), peer = whole_onnxruntime(t);
     if (!time_whole(&mine, &peer, times, &ours, &theirs)) return;
     (void)snprintf(what, sizeof what, "process: load %s, run once", name);
@@ -227,16 +238,16 @@ static double peak_of(process *p) {
 }
 
 /* Each model's first run, against the peer's. */
-static void bench_beginnings(bench *b, texts *t, char *const *names, const char *parent,
+static void bench_beginnings(bench *b, servers *t, char *const *names, const char *parent,
                              int count) {
     const int times = bench_is_small(b) ? 1 : 3;
     char what[80];
     double time = 0, memory = 0;
     int measured = 0;
-    for (int i = 0; i < count && t->library != NULL; i++) {
-        if (!set_folder(t, parent, names[i])) continue;
+    for (int i = 0; i < count && t->onnxruntime != NULL; i++) {
+        if (!servers_set_folder(t, parent, names[i])) continue;
         const process whole = whole_dhow(t), whole_peer = whole_onnxruntime(t);
-        process waiting = dhow_process(t, "cpu", "f32", 2), peer = onnxruntime_process(t, 2);
+        process waiting = servers_dhow(t, "cpu", "f32", 2), peer = servers_onnxruntime(t, 2);
         double ours, theirs;
         if (!time_whole(&whole, &whole_peer, times, &ours, &theirs)) continue;
         const double bytes = peak_of(&waiting), bytes_peer = peak_of(&peer);
@@ -256,25 +267,43 @@ static void bench_beginnings(bench *b, texts *t, char *const *names, const char 
     bench_ratio(b, what, "ONNX Runtime in C", 1, exp(memory / measured));
 }
 
-static void bench_folder(bench *b, texts *t, const char *parent) {
+/* A geometric mean while its ratios come. */
+typedef struct mean {
+    double sum;
+    int count;
+} mean;
+
+static void mean_add(mean *m, double ratio) {
+    if (ratio <= 0 || !isfinite(ratio)) return;
+    m->sum += log(ratio);
+    m->count++;
+}
+
+static void mean_report(bench *b, const mean *m, const char *against, double bar, int threads) {
+    char what[80];
+    (void)snprintf(what, sizeof what, "geometric mean of %d models, threads: %d", m->count,
+                   threads);
+    if (m->count > 0) bench_ratio(b, what, against, bar, exp(m->sum / m->count));
+}
+
+static void bench_folder(bench *b, servers *t, const char *parent) {
     char *names[FOLDERS_MOST], what[80];
     int count = folders_in(parent, names);
     for (int threads = 1; threads <= 2; threads++) {
-        double sum = 0;
-        int measured = 0;
+        mean fastest = {0}, each[SERVERS_FOR_ANY] = {{0}};
+        process peers[SERVERS_FOR_ANY];
         for (int i = 0; i < count; i++) {
-            if (!set_folder(t, parent, names[i])) continue;
+            if (!servers_set_folder(t, parent, names[i])) continue;
             (void)snprintf(what, sizeof what, "%.40s, cpu, threads: %d", names[i], threads);
-            process ours = dhow_process(t, "cpu", "f32", threads);
-            process peer = onnxruntime_process(t, threads);
-            double ratio = bench_compare_peers(b, what, 0.5, 1e-2, &ours, &peer, 1);
-            if (ratio <= 0) continue;
-            sum += log(ratio);
-            measured++;
+            process ours = servers_dhow(t, "cpu", "f32", threads);
+            servers_for_any(t, threads, peers);
+            mean_add(&fastest,
+                     bench_compare_peers(b, what, 0.5, 1e-2, &ours, peers, SERVERS_FOR_ANY));
+            for (int k = 0; k < SERVERS_FOR_ANY; k++) mean_add(&each[k], peers[k].best / ours.best);
         }
-        (void)snprintf(what, sizeof what, "geometric mean of %d models, threads: %d", measured,
-                       threads);
-        if (measured > 0) bench_ratio(b, what, "ONNX Runtime", 0.9, exp(sum / measured));
+        mean_report(b, &fastest, "the fastest of all", 1, threads);
+        for (int k = 0; k < SERVERS_FOR_ANY; k++)
+            mean_report(b, &each[k], peers[k].name, k == SERVERS_ONNXRUNTIME ? 0.9 : 0, threads);
     }
     bench_beginnings(b, t, names, parent, count);
     for (int i = 0; i < count; i++) free(names[i]);
@@ -319,10 +348,8 @@ static void bench_steps(bench *b) {
 
 void bench_models(bench *b) {
     const char *networks = getenv("BENCH_NETWORKS"), *models = getenv("DHOW_MODELS_DIR");
-    texts t = {.threads = {"1", "2"},
-               .env = {"DHOW_NUM_THREADS=1", "DHOW_NUM_THREADS=2"},
-               .library = getenv("BENCH_ONNXRUNTIME"),
-               .python = getenv("BENCH_TORCH_PYTHON")};
+    servers t;
+    servers_find(&t);
     bench_steps(b);
     if (networks == NULL)
         printf("models: BENCH_NETWORKS is not set; scripts/bench sets what is needed\n");
@@ -333,6 +360,8 @@ void bench_models(bench *b) {
         bench_attention(b, &t, networks);
         bench_writers(b, &t, networks);
         bench_quantised(b, &t, networks);
+        bench_4_bits(b, &t, networks, false);
+        bench_4_bits(b, &t, networks, true);
         bench_bf16(b, &t, networks);
     }
     if (models != NULL) bench_folder(b, &t, models);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { ROUNDS = 7, MOST_PEERS = 4, MOST_RUNS = 2000 };
+enum { ROUNDS = 7, MOST_PEERS = 8, MOST_RUNS = 2000, MOST_TEXT = 40 };
 
 static double seconds_per_round(const bench *b) { return bench_is_small(b) ? 0.002 : 0.15; }
 
@@ -19,24 +19,32 @@ static void rest(void) {
 }
 
 /* The largest difference, against the largest output; probabilities that are all next to 0, of
- * noise without a text in it, are not held against themselves. */
+ * noise without a text in it, are not held against themselves. NaN where one has no number and the
+ * other does, infinite where they have not as many. */
 static double difference(process *p, process *q) {
     size_t n, m;
     float *x = process_outputs(p, &n), *y = process_outputs(q, &m);
     double most = 0, scale = 1e-3;
+    int odd = 0;
     for (size_t i = 0; i < n && n == m; i++) {
+        odd |= isnan(x[i]) != isnan(y[i]);
         most = fmax(most, fabs((double)x[i] - (double)y[i]));
         scale = fmax(scale, fabs((double)y[i]));
     }
     free(x);
     free(y);
-    return n == m ? most / scale : INFINITY;
+    if (n != m) return INFINITY;
+    return odd ? NAN : most / scale;
 }
 
-static int agree(const char *what, process *ours, process *theirs, double tolerance) {
+/* Says why a peer is left out. */
+static int agree(process *ours, process *theirs, double tolerance, char *why) {
     double d = difference(ours, theirs);
     if (d <= tolerance) return 1;
-    printf("%-44s differs from %s by %.1e: not measured\n", what, theirs->name, d);
+    if (isinf(d))
+        (void)snprintf(why, MOST_TEXT, "gives outputs of another size");
+    else
+        (void)snprintf(why, MOST_TEXT, "differs by %.1e", d);
     return 0;
 }
 
@@ -55,36 +63,49 @@ static void measure(const bench *b, process **all, int count) {
     }
 }
 
-/* Starts dhow and those peers that are there and agree; returns how many run. */
-static int gather(const char *what, process *ours, process *peers, int count, double tolerance,
-                  process **all) {
+/* Starts those peers that are there and agree; returns how many run. */
+static int gather(process *ours, process *peers, int count, double tolerance, process **all,
+                  char (*why)[MOST_TEXT]) {
     int found = 0;
-    if (!process_start(ours)) {
-        printf("%-44s dhow does not run it\n", what);
-        return 0;
-    }
     all[found++] = ours;
     for (int i = 0; i < count; i++) {
+        why[i][0] = '\0';
         if (!process_start(&peers[i])) {
-            if (peers[i].args[0] != NULL) printf("%-44s %s does not run it\n", what, peers[i].name);
-        } else if (agree(what, ours, &peers[i], tolerance)) {
+            (void)snprintf(why[i], MOST_TEXT, "does not run it");
+        } else if (agree(ours, &peers[i], tolerance, why[i])) {
             all[found++] = &peers[i];
+        } else {
+            process_end(&peers[i]);
         }
     }
     return found;
 }
 
+static double report(bench *b, const char *what, double bar, const process *ours,
+                     const process *peers, int count, char (*why)[MOST_TEXT]) {
+    bench_peer rows[MOST_PEERS];
+    int rows_count = 0;
+    for (int i = 0; i < count; i++) {
+        if (peers[i].args[0] == NULL) continue; /* not installed */
+        rows[rows_count++] = (bench_peer){.name = peers[i].name,
+                                          .version = peers[i].version,
+                                          .seconds = peers[i].best,
+                                          .left_out = why[i][0] != '\0' ? why[i] : NULL};
+    }
+    return rows_count > 0 ? bench_report_peers(b, what, bar, ours->best, rows, rows_count) : 0;
+}
+
 double bench_compare_peers(bench *b, const char *what, double bar, double tolerance, process *ours,
                            process *peers, int count) {
     process *all[MOST_PEERS + 1];
-    int found = gather(what, ours, peers, count, tolerance, all), best = 1;
-    double ratio = 0;
-    if (found > 1) {
-        measure(b, all, found);
-        for (int i = 2; i < found; i++) best = all[i]->best < all[best]->best ? i : best;
-        ratio = all[best]->best / ours->best;
-        bench_report(b, what, all[best]->name, bar, ours->best, all[best]->best);
+    char why[MOST_PEERS][MOST_TEXT];
+    if (!process_start(ours)) {
+        printf("%-44s dhow does not run it\n", what);
+        return 0;
     }
+    const int found = gather(ours, peers, count, tolerance, all, why);
+    measure(b, all, found);
+    const double ratio = report(b, what, bar, ours, peers, count, why);
     process_end(ours);
     for (int i = 0; i < count; i++) process_end(&peers[i]);
     return ratio;

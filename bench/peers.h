@@ -8,9 +8,10 @@
 #include "bench.h"
 #include "process.h"
 
-/* dhow against the fastest of its peers (at most 4), run in turns; those that are not there or
+/* dhow against the fastest of its peers (at most 8), run in turns; those that do not run it or
  * whose results differ by more than the tolerance, relative to the largest, are told and left out.
- * Returns the ratio, 0 when there was none. */
+ * Returns the ratio, 0 when there was none; each peer's own time is in it, infinite where it was
+ * left out. */
 double bench_compare_peers(bench *b, const char *what, double bar, double tolerance, process *ours,
                            process *peers, int count);
 

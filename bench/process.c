@@ -57,7 +57,9 @@ int process_start(process *p) {
     (void)close(out[1]);
     p->to = in[1];
     p->from = out[0];
-    if (p->pid > 0 && ask(p, "run 1\n", line, sizeof line)) return 1;
+    if (p->pid > 0 && ask(p, "run 1\n", line, sizeof line) &&
+        ask(p, "version\n", p->version, sizeof p->version))
+        return 1;
     process_end(p);
     return 0;
 }

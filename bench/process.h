@@ -7,12 +7,13 @@
 
 #include <sys/types.h>
 
-enum { PROCESS_ARGS = 8, PROCESS_ENV = 4 };
+enum { PROCESS_ARGS = 8, PROCESS_ENV = 4, PROCESS_VERSION = 64 };
 
 typedef struct process {
     const char *name;               /* in the table */
     const char *args[PROCESS_ARGS]; /* program first, NULL last */
     const char *env[PROCESS_ENV];   /* "NAME=value", NULL last */
+    char version[PROCESS_VERSION];  /* of what runs the model, once it has started */
     pid_t pid;
     int to, from;
     double best; /* seconds of all rounds, the least */

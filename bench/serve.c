@@ -124,6 +124,9 @@ int serve(const serve_work *work) {
             run(work, (size_t)strtoul(line + 4, NULL, 10));
         } else if (strncmp(line, "save ", 5) == 0) {
             save(work, line + 5);
+        } else if (strcmp(line, "version") == 0) {
+            printf("%s\n", work->version);
+            (void)fflush(stdout);
         } else {
             serve_fail("unknown command", line);
         }

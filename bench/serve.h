@@ -5,6 +5,7 @@
  *
  *     run N      runs N times, prints the shortest and the median seconds
  *     save FILE  writes the f32 outputs of the latest run, one after the other
+ *     version    prints the version of what runs it
  */
 #ifndef DHOW_BENCH_SERVE_H_
 #define DHOW_BENCH_SERVE_H_
@@ -25,6 +26,7 @@ typedef struct serve_work {
     /* The i-th output, NULL when there are no more; *bytes is 0 for one that is not f32. */
     const void *(*output)(void *data, uint32_t i, size_t *bytes);
     void *data;
+    const char *version;
 } serve_work;
 
 /* An .npy file, out->data to be freed; returns 0 when there is none. Ends the program when it is

@@ -101,6 +101,6 @@ int main(int argc, char **argv) {
     OK(dhow_device_sync(m.device));
     share_caches(&m);
     if (argc == 2) return 0;
-    const serve_work work = {run, output, &m};
+    const serve_work work = {run, output, &m, dhow_version()};
     return serve(&work);
 }

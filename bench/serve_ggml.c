@@ -2,11 +2,12 @@
  *
  * ggml as one of the processes that dhow-bench compares, see serve.h:
  *
- *     dhow-bench-ggml FOLDER THREADS   serves the network of make_models.py with in0.npy
+ *     dhow-bench-ggml FOLDER THREADS            serves the network of make_models.py with in0.npy
+ *     dhow-bench-ggml FOLDER THREADS repacked   with weights of 4 bits as the processor likes them
  *
- * ggml reads no ONNX: the MLP, the encoder and the network of examples/generate are written by its
- * operations here, as its users write theirs, with the weights of FOLDER/weights/NAME.npy. A
- * shape's innermost extent comes first.
+ * ggml reads no ONNX: the MLP, the encoder, the network of examples/generate and products with
+ * weights of 4 bits are written by its operations here, as its users write theirs, with the weights
+ * of FOLDER/weights/NAME.npy. A shape's innermost extent comes first.
  */
 #include <ggml-alloc.h>
 #include <ggml-backend.h>
@@ -22,15 +23,21 @@
 enum { NODES = 512, HEADS = 12, MOST = 32 };
 
 typedef struct ggml_tensor tensor;
+/* Tensors that get values before the network runs. */
+typedef struct leaves {
+    struct ggml_context *context;
+    serve_input files[NODES]; /* by the tensors' order */
+    int count;
+} leaves;
+
 typedef struct network {
     const char *folder;
     ggml_backend_t backend;
-    struct ggml_context *weights, *steps;
+    leaves weights, codes; /* codes: of 4 bits */
+    struct ggml_context *steps;
     struct ggml_cgraph *graph;
     tensor *outputs[MOST]; /* y, then caches */
     uint32_t output_count;
-    serve_input files[NODES]; /* what the leaves get, by their order */
-    int file_count;
     float *values;
 } network;
 
@@ -40,12 +47,12 @@ static tensor *leaf(network *n, const serve_input *file) {
     int64_t extents[GGML_MAX_DIMS] = {1, 1, 1, 1};
     const int numbers = strcmp(file->dtype, "i4") == 0;
     if ((!numbers && strcmp(file->dtype, "f4") != 0) || file->rank > GGML_MAX_DIMS ||
-        n->file_count == NODES)
+        n->weights.count == NODES)
         serve_fail(n->folder, "an array that this network cannot have");
     for (int32_t i = 0; i < file->rank; i++) extents[i] = file->shape[file->rank - 1 - i];
-    n->files[n->file_count++] = *file;
-    return ggml_new_tensor(n->weights, numbers ? GGML_TYPE_I32 : GGML_TYPE_F32, GGML_MAX_DIMS,
-                           extents);
+    n->weights.files[n->weights.count++] = *file;
+    return ggml_new_tensor(n->weights.context, numbers ? GGML_TYPE_I32 : GGML_TYPE_F32,
+                           GGML_MAX_DIMS, extents);
 }
 
 /* NULL when there is none. */
@@ -192,6 +199,58 @@ static tensor *generator(network *n) {
     return linear(n, norm(n, x, "", "norm"), "", "head.");
 }
 
+/* ---- products with weights of 4 bits ---- */
+
+enum { BLOCK = 32 };
+
+typedef struct q4_block {
+    ggml_fp16_t scale;
+    uint8_t codes[BLOCK / 2];
+} q4_block;
+
+/* ONNX's neighbours share a byte; in q4_0 a code shares it with the one half a block further. */
+static void pack(const uint8_t *codes, float scale, q4_block *out) {
+    out->scale = ggml_fp32_to_fp16(scale);
+    for (int i = 0; i < BLOCK / 2; i++) {
+        const int far = i + BLOCK / 2, shift = i % 2 * 4;
+        out->codes[i] =
+            (uint8_t)((codes[i / 2] >> shift & 15) | (codes[far / 2] >> shift & 15) << 4);
+    }
+}
+
+/* The i-th product's weights, NULL when there are no more. */
+static tensor *coded_weight(network *n, int i) {
+    char path[600];
+    serve_input codes, scales;
+    (void)snprintf(path, sizeof path, "%.400s/weights/codes%d.npy", n->folder, i);
+    if (!serve_read_array(path, &codes)) return NULL;
+    (void)snprintf(path, sizeof path, "%.400s/weights/scales%d.npy", n->folder, i);
+    if (!serve_read_array(path, &scales) || codes.rank != 3 || n->codes.count == NODES)
+        serve_fail(path, "it is missing, or its codes are none of blocks");
+    const int64_t rows = codes.shape[0], blocks = codes.shape[1];
+    serve_input *packed = &n->codes.files[n->codes.count++];
+    packed->bytes = (size_t)(rows * blocks) * sizeof(q4_block);
+    q4_block *out = malloc(packed->bytes);
+    if (out == NULL) serve_fail(path, "out of memory");
+    for (int64_t k = 0; k < rows * blocks; k++)
+        pack((const uint8_t *)codes.data + k * BLOCK / 2, ((const float *)scales.data)[k], &out[k]);
+    packed->data = out;
+    free(codes.data);
+    free(scales.data);
+    return ggml_new_tensor_2d(n->codes.context, GGML_TYPE_Q4_0, blocks * BLOCK, rows);
+}
+
+/* NULL where the folder has no such weights. */
+static tensor *products(network *n) {
+    serve_input file;
+    tensor *w = coded_weight(n, 0), *x = NULL;
+    if (w == NULL) return NULL;
+    if (serve_read(n->folder, 0, &file)) x = leaf(n, &file);
+    if (x == NULL) serve_fail(n->folder, "in0.npy is missing");
+    for (int i = 1; w != NULL; w = coded_weight(n, i++)) x = ggml_mul_mat(n->steps, w, x);
+    return x;
+}
+
 /* ---- running ---- */
 
 static void run(void *data) {
@@ -219,35 +278,65 @@ static struct ggml_context *make_context(void) {
     return c;
 }
 
-int main(int argc, char **argv) {
-    if (argc != 3) serve_fail(argv[0], "FOLDER THREADS");
-    network n = {.folder = argv[1], .weights = make_context(), .steps = make_context()};
+static void fill(leaves *all, ggml_backend_buffer_type_t memory) {
+    int i = 0;
+    if (all->count == 0) return;
+    if (ggml_backend_alloc_ctx_tensors_from_buft(all->context, memory) == NULL)
+        serve_fail("memory", "there is not enough");
+    for (tensor *t = ggml_get_first_tensor(all->context); t != NULL;
+         t = ggml_get_next_tensor(all->context, t), i++) {
+        ggml_backend_tensor_set(t, all->files[i].data, 0, all->files[i].bytes);
+        free(all->files[i].data);
+    }
+}
+
+/* Memory that weights of 4 bits are written into in another order, for the processor's products. */
+static ggml_backend_buffer_type_t repacked(ggml_backend_t backend) {
+    ggml_backend_dev_t device = ggml_backend_get_device(backend);
+    void *function = ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(device),
+                                                       "ggml_backend_dev_get_extra_bufts");
+    ggml_backend_dev_get_extra_bufts_t list;
+    memcpy(&list, &function, sizeof list);
+    ggml_backend_buffer_type_t *all = function != NULL ? list(device) : NULL;
+    while (all != NULL && *all != NULL && strstr(ggml_backend_buft_name(*all), "REPACK") == NULL)
+        all++;
+    if (all == NULL || *all == NULL) serve_fail("ggml", "it repacks nothing on this processor");
+    return *all;
+}
+
+static void build(network *n) {
     serve_input file;
+    if ((n->outputs[0] = products(n)) != NULL) return;
+    if (!serve_read(n->folder, 0, &file)) serve_fail(n->folder, "in0.npy is missing");
+    if (strcmp(file.dtype, "i8") == 0) {
+        free(file.data);
+        n->outputs[0] = generator(n);
+    } else {
+        tensor *x = leaf(n, &file);
+        n->outputs[0] = file.rank == 2 ? mlp(n, x) : encoder(n, x);
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc != 3 && argc != 4) serve_fail(argv[0], "FOLDER THREADS [repacked]");
+    static network n;
+    n.folder = argv[1];
+    n.weights.context = make_context();
+    n.codes.context = make_context();
+    n.steps = make_context();
     n.backend = ggml_backend_cpu_init();
     if (n.backend == NULL) serve_fail("ggml_backend_cpu_init", "it failed");
     ggml_backend_cpu_set_n_threads(n.backend, (int)strtol(argv[2], NULL, 10));
-    if (!serve_read(n.folder, 0, &file)) serve_fail(n.folder, "in0.npy is missing");
     n.graph = ggml_new_graph(n.steps);
     n.output_count = 1;
-    if (strcmp(file.dtype, "i8") == 0) {
-        free(file.data);
-        n.outputs[0] = generator(&n);
-    } else {
-        tensor *x = leaf(&n, &file);
-        n.outputs[0] = file.rank == 2 ? mlp(&n, x) : encoder(&n, x);
-    }
+    build(&n);
     ggml_set_output(n.outputs[0]);
     ggml_build_forward_expand(n.graph, n.outputs[0]);
-    ggml_gallocr_t arena = ggml_gallocr_new(ggml_backend_get_default_buffer_type(n.backend));
-    if (ggml_backend_alloc_ctx_tensors(n.weights, n.backend) == NULL ||
-        !ggml_gallocr_alloc_graph(arena, n.graph))
-        serve_fail("memory", "there is not enough");
-    int i = 0;
-    for (tensor *t = ggml_get_first_tensor(n.weights); t != NULL;
-         t = ggml_get_next_tensor(n.weights, t), i++) {
-        ggml_backend_tensor_set(t, n.files[i].data, 0, n.files[i].bytes);
-        free(n.files[i].data);
-    }
-    const serve_work work = {run, output, &n};
+    ggml_backend_buffer_type_t memory = ggml_backend_get_default_buffer_type(n.backend);
+    ggml_gallocr_t arena = ggml_gallocr_new(memory);
+    fill(&n.weights, memory);
+    fill(&n.codes, argc == 4 ? repacked(n.backend) : memory);
+    if (!ggml_gallocr_alloc_graph(arena, n.graph)) serve_fail("memory", "there is not enough");
+    const serve_work work = {run, output, &n, ggml_version()};
     return serve(&work);
 }

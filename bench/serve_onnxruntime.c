@@ -44,6 +44,7 @@ enum { MOST = 32, API_VERSION = 1, LOG_ERRORS = 3, ARENA = 1, DEFAULT_MEMORY = 0
 static struct {
     FUNCTIONS(MEMBER)
     const char *(*message)(const void *status);
+    const char *(*version)(void);
     void (*release_value)(void *value);
 } api;
 
@@ -64,6 +65,7 @@ static void open_library(const char *path) {
     void *symbol = dlsym(library, "OrtGetApiBase");
     if (symbol == NULL) serve_fail(path, "it has no OrtGetApiBase");
     memcpy(&get, &symbol, sizeof symbol);
+    api.version = get()->version;
     const void *const *table = get()->get(API_VERSION);
     if (table == NULL) serve_fail(path, "it does not know version 1 of its interface");
 #define TAKE(place, name, arguments) memcpy(&api.name, &table[place], sizeof api.name);
@@ -153,6 +155,6 @@ int main(int argc, char **argv) {
     open_session(argv[2], argc > 3 ? argv[3] : NULL, &s);
     run(&s);
     if (argc == 3) return 0;
-    const serve_work work = {run, output, &s};
+    const serve_work work = {run, output, &s, api.version()};
     return serve(&work);
 }

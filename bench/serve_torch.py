@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch as one of the processes that dhow-bench compares, see serve.h: serve_torch.py FOLDER THREADS PRECISION
 
-Builds the network of make_models.py by PyTorch's own modules with the weights of FOLDER/weights. PRECISION is f32, or bf16 for
-weights and inputs in bf16.
+Builds the network of make_models.py by PyTorch's own modules with the weights of FOLDER/weights. PRECISION is f32, compiled for
+torch.compile in f32, or bf16 for weights and inputs in bf16.
 """
 import os
 import sys
-import time
 
 import numpy
 import torch
+
+import serve
 
 folder, threads, precision = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 torch.set_num_threads(threads)
@@ -34,19 +35,15 @@ model.load_state_dict(weights)
 x = torch.from_numpy(numpy.load(os.path.join(folder, "in0.npy")))
 if precision == "bf16":
     model, x = model.to(torch.bfloat16), x.to(torch.bfloat16)
+if precision == "compiled":
+    model = torch.compile(model, mode="max-autotune")
+results = []
+
+
+def run():
+    results[:] = [model(x)]
+
+
 with torch.inference_mode():
-    model(x)
-    for line in sys.stdin:
-        command, argument = line.split(None, 1)
-        if command == "save":
-            model(x).float().numpy().tofile(argument.strip())
-            print("saved", flush=True)
-            continue
-        times = []
-        model(x)
-        for _ in range(int(argument)):
-            start = time.perf_counter()
-            model(x)
-            times.append(time.perf_counter() - start)
-        times.sort()
-        print("%.9e %.9e" % (times[0], times[len(times) // 2]), flush=True)
+    run()
+    serve.serve(run, lambda: [result.float().numpy() for result in results], torch.__version__)

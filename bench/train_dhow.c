@@ -221,6 +221,6 @@ int main(int argc, char **argv) {
                                                   : classes(device, n->shape[0]);
     OK(dhow_trainer_step(t.trainer, &t.batch, &loss));
     t.first = (float)loss;
-    const serve_work work = {step, first_loss, &t};
+    const serve_work work = {step, first_loss, &t, dhow_version()};
     return serve(&work);
 }

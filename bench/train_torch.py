@@ -4,10 +4,12 @@
 One run is a step of AdamW on a batch, whose loss is read. Networks, weights and batches are those of train_dhow.c.
 """
 import sys
-import time
 
+import numpy
 import torch
 from torch import nn
+
+import serve
 
 name, threads, half = sys.argv[1], int(sys.argv[2]), len(sys.argv) > 3
 torch.set_num_threads(threads)
@@ -89,17 +91,4 @@ def step():
 
 
 first = step()
-for line in sys.stdin:
-    command, argument = line.split(None, 1)
-    if command == "save":
-        torch.tensor([first]).numpy().tofile(argument.strip())
-        print("saved", flush=True)
-        continue
-    times = []
-    step()
-    for _ in range(int(argument)):
-        start = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - start)
-    times.sort()
-    print("%.9e %.9e" % (times[0], times[len(times) // 2]), flush=True)
+serve.serve(step, lambda: [numpy.array([first])], torch.__version__)

@@ -18,6 +18,7 @@ typedef enum cpu_when { CPU_NEVER, CPU_WHERE_IT_PAYS, CPU_ALWAYS } cpu_when;
 
 typedef struct cpu_backend {
     const dhow_host *host;
+    int isa; /* CPU_ISA_*, the best that there is and DHOW_CPU_ISA allows */
     /* DHOW_CPU_WINOGRAD, _DOTS, _ONE_ROW, _PANELS, _AFFINITY: 0, 1, or "always", for tests */
     cpu_when winograd, dots, one_row, panels, apart;
 } cpu_backend;
@@ -162,6 +163,7 @@ int onednn_name(int index, const char *soname, int major, char *out, size_t byte
 
 /* onednn.c, or onednn_none.c where no headers were found */
 int32_t cpu_onednn_component(dhow_component *out);
+void cpu_onednn_limit(int isa); /* before it is opened, for the whole process */
 void onednn_forms_release(cpu_device *device);
 const dhow_blas *cpu_blas(void);
 const dhow_conv *cpu_conv(void);

@@ -12,6 +12,9 @@
 onednn_library onednn_loaded;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char failure[256];
+static int most_isa = CPU_ISA_V4;
+
+void cpu_onednn_limit(int isa) { most_isa = isa; }
 
 #ifndef ONEDNN_SONAME
 #define ONEDNN_SONAME NULL
@@ -52,6 +55,12 @@ static void open_library(void) {
     if (major != DNNL_VERSION_MAJOR) {
         (void)snprintf(failure, sizeof failure, "%s is version %d, dhow was built for %d", name,
                        major, DNNL_VERSION_MAJOR);
+    } else if (most_isa < CPU_ISA_V4 &&
+               onednn_loaded.dnnl_set_max_cpu_isa(most_isa == CPU_ISA_V3
+                                                      ? dnnl_cpu_isa_avx2
+                                                      : dnnl_cpu_isa_sse41) != dnnl_success) {
+        (void)snprintf(failure, sizeof failure, "%s cannot be held to %s", name,
+                       cpu_isa_name(most_isa));
     } else if (onednn_loaded.dnnl_engine_create(&onednn_loaded.engine, dnnl_cpu, 0) !=
                dnnl_success) {
         onednn_loaded.engine = NULL;

@@ -72,6 +72,7 @@ typedef dnnl_memory_desc_t onednn_md; /* a pointer; NULL is "none" */
     X(dnnl_primitive_destroy)                  \
     X(dnnl_reorder_primitive_desc_create)      \
     X(dnnl_get_effective_cpu_isa)              \
+    X(dnnl_set_max_cpu_isa)                    \
     X(dnnl_sgemm)                              \
     ONEDNN_VERSION_FUNCTIONS(X)
 

@@ -197,21 +197,21 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
 }
 
 /* One dense a against a constant b, on a processor that multiplies bf16 itself. */
-static int fits_narrow(const dhow_blas_desc *desc) {
+static int fits_narrow(int isa, const dhow_blas_desc *desc) {
 #if defined(__x86_64__)
-    return __builtin_cpu_supports("avx512bf16") && desc->compute == DHOW_BF16 &&
-           desc->dtype_a == DHOW_F32 && desc->dtype_b == DHOW_F32 && desc->dtype_c == DHOW_F32 &&
-           (desc->flags & DHOW_BLAS_CONSTANT_B) && !(desc->flags & DHOW_BLAS_TRANSPOSE_A) &&
-           desc->batch == 1 && desc->lda == desc->k;
+    return isa == CPU_ISA_V4 && __builtin_cpu_supports("avx512bf16") &&
+           desc->compute == DHOW_BF16 && desc->dtype_a == DHOW_F32 && desc->dtype_b == DHOW_F32 &&
+           desc->dtype_c == DHOW_F32 && (desc->flags & DHOW_BLAS_CONSTANT_B) &&
+           !(desc->flags & DHOW_BLAS_TRANSPOSE_A) && desc->batch == 1 && desc->lda == desc->k;
 #else
-    (void)desc;
+    (void)isa, (void)desc;
     return 0;
 #endif
 }
 
 /* As bf16 where that is possible, else as it is. */
 static int32_t prepare(blas_plan *plan, dhow_error *err) {
-    plan->narrow = fits_narrow(&plan->desc);
+    plan->narrow = fits_narrow(plan->device->isa, &plan->desc);
     const int32_t status = onednn_work_prepare(&plan->work, err);
     if (status == DHOW_OK || !plan->narrow) return status;
     plan->narrow = 0;

@@ -21,6 +21,8 @@ int32_t cpu_onednn_component(dhow_component *out) {
     return DHOW_OK;
 }
 
+void cpu_onednn_limit(int isa) { (void)isa; }
+
 void onednn_forms_release(cpu_device *device) { (void)device; }
 
 const dhow_blas *cpu_blas(void) { return NULL; }

@@ -31,10 +31,29 @@ static int32_t read_when(const dhow_host *host, const char *name, cpu_when *out,
                     name, text);
 }
 
+/* The best instruction set that DHOW_CPU_ISA allows: as devinfo prints it, or its last two letters.
+ */
+static int32_t read_isa(const dhow_host *host, int *out, dhow_error *err) {
+    const char *text = host->env(host->user, "DHOW_CPU_ISA");
+    *out = cpu_best_isa();
+    if (!text) return DHOW_OK;
+    for (int isa = CPU_ISA_V2; isa <= CPU_ISA_V4; isa++) {
+        const char *name = cpu_isa_name(isa), *dash = strrchr(name, '-');
+        if (strcmp(text, name) != 0 && (!dash || strcmp(text, dash + 1) != 0)) continue;
+        if (isa < *out) *out = isa;
+        cpu_onednn_limit(*out);
+        return DHOW_OK;
+    }
+    return cpu_fail(err, DHOW_INVALID_ARGUMENT, 0,
+                    "DHOW_CPU_ISA: '%.64s' is none of x86-64-v2, x86-64-v3, x86-64-v4", text);
+}
+
 static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_error *err) {
     cpu_when winograd, dots, one_row, panels, apart;
+    int isa;
     *out_backend = NULL;
-    int32_t status = read_when(host, "DHOW_CPU_WINOGRAD", &winograd, err);
+    int32_t status = read_isa(host, &isa, err);
+    if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_WINOGRAD", &winograd, err);
     if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_DOTS", &dots, err);
     if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_ONE_ROW", &one_row, err);
     if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_PANELS", &panels, err);
@@ -43,6 +62,7 @@ static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_erro
     cpu_backend *backend = host->alloc(host->user, sizeof *backend, 64);
     if (!backend) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate the CPU backend");
     backend->host = host;
+    backend->isa = isa;
     backend->winograd = winograd;
     backend->dots = dots;
     backend->one_row = one_row;
@@ -81,7 +101,7 @@ static int32_t device_describe(void *backend, uint32_t index, dhow_device_desc *
     for (int dtype = DHOW_F32; dtype <= DHOW_BOOL; dtype++) out->dtypes |= DHOW_DTYPE_BIT(dtype);
     cpu_model_name(out->name, sizeof out->name);
     (void)snprintf(out->driver, sizeof out->driver, "%s kernels, OpenMP %u thread%s",
-                   cpu_isa_name(cpu_best_isa()), host->cpu_threads,
+                   cpu_isa_name(((cpu_backend *)backend)->isa), host->cpu_threads,
                    host->cpu_threads == 1 ? "" : "s");
     return DHOW_OK;
 }
@@ -96,7 +116,7 @@ static int32_t device_open(void *backend, uint32_t index, void **out_device, dho
     if (!device) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate the CPU device");
     memset(device, 0, sizeof *device);
     device->backend = backend;
-    device->isa = cpu_best_isa();
+    device->isa = device->backend->isa;
     cpu_team_init(&device->team, (int)host->cpu_threads);
     device->team.apart = device->backend->apart != CPU_NEVER;
     uint64_t unused = 0;

@@ -4,7 +4,6 @@
  * vendor libraries do on one processor or another. Plain loops: what counts is that the host keeps
  * images in that layout from one convolution to the next, and loses nothing on the way.
  */
-#include <math.h>
 #include <string.h>
 
 #include "sim.h"
@@ -50,35 +49,6 @@ static void put(void *memory, int32_t dtype, int64_t at, double value) {
         ((double *)memory)[at] = value;
     } else {
         ((float *)memory)[at] = (float)value;
-    }
-}
-
-double sim_activate(uint32_t activation, float alpha, float beta, double x) {
-    const double low = (double)alpha, high = (double)beta;
-    switch (activation) {
-        case DHOW_ACTIVATION_RELU:
-            return x < 0 ? 0 : x;
-        case DHOW_ACTIVATION_GELU:
-            return x / 2 * (1 + erf(x / sqrt(2)));
-        case DHOW_ACTIVATION_GELU_TANH:
-            return x / 2 *
-                   (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
-        case DHOW_ACTIVATION_SIGMOID:
-            return 1 / (1 + exp(-x));
-        case DHOW_ACTIVATION_TANH:
-            return tanh(x);
-        case DHOW_ACTIVATION_SILU:
-            return x / (1 + exp(-x));
-        case DHOW_ACTIVATION_HARD_SWISH:
-            return x * (x < -3 ? 0 : x > 3 ? 1 : x / 6 + 0.5);
-        case DHOW_ACTIVATION_MISH:
-            return x * tanh(x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)));
-        case DHOW_ACTIVATION_LEAKY_RELU:
-            return x < 0 ? low * x : x;
-        case DHOW_ACTIVATION_CLIP:
-            return x < low ? low : x > high ? high : x;
-        default:
-            return x;
     }
 }
 
@@ -190,11 +160,6 @@ static int32_t conv_pack(void *plan, void *stream, dhow_buffer weight, dhow_buff
                          dhow_error *err) {
     (void)plan, (void)stream, (void)weight, (void)packed;
     return sim_fail(err, DHOW_UNSUPPORTED, "simulated devices pack no weights");
-}
-
-simdev_range sim_range(dhow_buffer buffer, uint64_t bytes, uint32_t access) {
-    const uint64_t handle = buffer.handle == 0 ? 0 : buffer.handle + buffer.offset;
-    return (simdev_range){handle, handle == 0 ? 0 : bytes, access};
 }
 
 static int32_t conv_run(void *handle, void *stream, dhow_buffer x, dhow_buffer weight,

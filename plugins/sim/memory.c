@@ -33,3 +33,8 @@ int32_t sim_host_register(void *device, void *memory, uint64_t bytes, dhow_error
 int32_t sim_host_unregister(void *device, void *memory, dhow_error *err) {
     return simdev_host_unregister(((sim_device *)device)->native, memory, err);
 }
+
+simdev_range sim_range(dhow_buffer buffer, uint64_t bytes, uint32_t access) {
+    const uint64_t handle = buffer.handle == 0 ? 0 : buffer.handle + buffer.offset;
+    return (simdev_range){handle, handle == 0 ? 0 : bytes, access};
+}

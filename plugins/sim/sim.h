@@ -54,6 +54,9 @@ void sim_host_free(void *device, void *memory);
 int32_t sim_host_register(void *device, void *memory, uint64_t bytes, dhow_error *err);
 int32_t sim_host_unregister(void *device, void *memory, dhow_error *err);
 
+/* What a job does to memory; nothing where there is no buffer. */
+simdev_range sim_range(dhow_buffer buffer, uint64_t bytes, uint32_t access);
+
 /* ---- stream.c ---- */
 
 typedef struct sim_stream {
@@ -108,6 +111,11 @@ int32_t sim_builtin_kernel(void *device, const char *name, uint32_t index_bits, 
 
 extern const dhow_native sim_native;
 
+/* ---- activation.c ---- */
+
+/* DHOW_ACTIVATION_... of x; others leave it as it is. */
+double sim_activate(uint32_t activation, float alpha, float beta, double x);
+
 /* ---- conv.c ---- */
 
 /* An image tensor in memory. */
@@ -133,9 +141,6 @@ enum {
 };
 
 const void *sim_get_extension(void *device, const char *id);
-/* DHOW_ACTIVATION_... of x; others leave it as it is. */
-double sim_activate(uint32_t activation, float alpha, float beta, double x);
-simdev_range sim_range(dhow_buffer buffer, uint64_t bytes, uint32_t access);
 
 /* ---- bytes.c ---- */
 

@@ -98,6 +98,26 @@ Test(context, a_switch_of_the_cpu_that_is_none_is_named) {
     accepts("DHOW_CPU_WINOGRAD", "always");
 }
 
+Test(context, instructions_that_are_none_are_named) {
+    dhow_context *context = NULL;
+    setenv("DHOW_CPU_ISA", "avx2", 1);
+    cr_assert_eq(dhow_context_create(NULL, &context), DHOW_UNAVAILABLE);
+    SAYS(dhow_last_error(), "DHOW_CPU_ISA: 'avx2' is none of x86-64-v2, x86-64-v3, x86-64-v4");
+    accepts("DHOW_CPU_ISA", "v4");
+}
+
+Test(context, the_cpu_is_held_to_instructions) {
+    dhow_context *context;
+    dhow_device *cpu;
+    setenv("DHOW_CPU_ISA", "x86-64-v2", 1);
+    cr_assert_eq(dhow_context_create(NULL, &context), DHOW_OK, "%s", dhow_last_error());
+    cr_assert_eq(dhow_device_get(context, "cpu", &cpu), DHOW_OK);
+    dhow_device_info info = DHOW_INIT(dhow_device_info);
+    cr_assert_eq(dhow_device_get_info(cpu, &info), DHOW_OK);
+    cr_assert_neq(strstr(info.driver, "x86-64-v2"), NULL, "%s", info.driver);
+    dhow_context_release(context);
+}
+
 Test(context, a_cache_folder_is_absolute) {
     refuses("DHOW_CACHE_DIR", "cache", "'cache'", "'off'");
     refuses("DHOW_CACHE_DIR", "./cache", "'./cache'", "no absolute path");

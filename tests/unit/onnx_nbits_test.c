@@ -19,7 +19,7 @@ typedef struct constant {
 
 /* A product of a[rows][k] by weights whose parts have so many elements. */
 typedef struct product {
-    int64_t rows, k, n, bits, block, prepacked;
+    int64_t rows, k, n, bits, block, prepacked, accuracy;
     constant b, scales, zeros, groups, bias;
 } product;
 
@@ -66,6 +66,7 @@ static bytes file_of(const product *p) {
     add_int(&n, "N", p->n);
     add_int(&n, "bits", p->bits);
     add_int(&n, "block_size", p->block);
+    if (p->accuracy != 0) add_int(&n, "accuracy_level", p->accuracy);
     if (p->prepacked != 0) add_int(&n, "weight_prepacked", p->prepacked);
     put_message(&g, GRAPH_NODE, &n);
     return model_of(17, &g);
@@ -175,4 +176,38 @@ Test(onnx_bad_files_nbits, weights_stay_packed_but_for_many_rows) {
     cr_expect_eq(run(&p, 1 << 20, &y), DHOW_UNSUPPORTED);
     cr_expect_not_null(strstr(dhow_last_error(), "dhow_model_set_memory_limit()"), "%s",
                        dhow_last_error());
+}
+
+/* a is the only one that is not 1 of its block, and too small for a byte beside it. */
+static float sum_beside_a_large_one(int64_t accuracy, float large) {
+    product p = k_fits;
+    const int64_t shape[] = {1, 256};
+    float values[256] = {0}, y[4];
+    dhow_model *model;
+    dhow_tensor *a, *out = NULL;
+    p.k = 256;
+    p.b.count = 512;
+    p.scales.count = 32;
+    p.accuracy = accuracy;
+    bytes file = file_of(&p);
+    values[0] = large;
+    values[1] = 1;
+    OK(dhow_tensor_from_data(g_cpu, DHOW_F32, 2, shape, values, &a));
+    OK(load_bytes(&file, &model));
+    OK(dhow_model_run(model, NULL, &a, 1, &out, 1));
+    OK(dhow_tensor_read(out, y, sizeof y));
+    dhow_tensor_release(out);
+    dhow_tensor_release(a);
+    dhow_model_release(model);
+    bytes_free(&file);
+    return y[0];
+}
+
+/* Codes are 1 and stand for 0.5 (1 - 8). */
+Test(onnx_bad_files_nbits, rows_are_bytes_only_where_the_model_allows_it) {
+    cr_assert_float_eq(sum_beside_a_large_one(0, 1000), -3503.5F, 1e-2);
+    const float rounded = sum_beside_a_large_one(4, 1000);
+    cr_assert(rounded == -3500 || fabsf(rounded + 3503.5F) < 1e-2F, "%g", (double)rounded);
+    cr_assert(isnan(sum_beside_a_large_one(4, NAN)));
+    cr_assert(!isfinite(sum_beside_a_large_one(4, INFINITY)));
 }

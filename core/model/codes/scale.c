@@ -46,25 +46,10 @@ static int32_t row_of(const dhowi_lowering *b, const dhowi_step *q, uint32_t at,
     return row->dtype == DHOW_F32 && (count == 1 || by_column) ? ref : -1;
 }
 
-/* Whether i32 are the sums of the columns of i8 weights [k][n]. */
-static dhow_status are_column_sums(dhowi_lowering *b, int32_t weights, int32_t sums, bool *out) {
-    const int64_t k = b->items[weights].desc.shape[0], n = b->items[weights].desc.shape[1];
-    const void *codes, *wanted;
-    *out = false;
-    if (b->items[sums].desc.dtype != DHOW_I32 || dhowi_count_of(&b->items[sums].desc) != n)
-        return DHOW_OK;
-    DHOWI_TRY(dhowi_known_bytes(b, weights, &codes));
-    DHOWI_TRY(dhowi_known_bytes(b, sums, &wanted));
-    if (codes == NULL || wanted == NULL) return DHOW_OK;
-    int32_t *own = dhowi_alloc_array((size_t)n, sizeof *own);
-    if (own == NULL) return dhowi_fail_memory("sums of weights");
-    for (int64_t i = 0; i < k; i++) {
-        const int8_t *row = (const int8_t *)codes + i * n;
-        for (int64_t j = 0; j < n; j++) own[j] += row[j];
-    }
-    *out = memcmp(own, wanted, (size_t)n * sizeof *own) == 0;
-    dhowi_free(own);
-    return DHOW_OK;
+/* Whether i32 are the sums of the columns of weights, which were made with them. */
+static bool are_column_sums(const dhowi_lowering *b, int32_t weights, int32_t sums) {
+    const int32_t own = b->items[weights].byte_sums - 1;
+    return own >= 0 && b->items[own].tensor == b->items[sums].tensor;
 }
 
 /* The step that alone writes an item which one step alone reads; -1. */
@@ -78,23 +63,21 @@ static int32_t inner_writer(const dhowi_finder *f, int32_t ref) {
 }
 
 /* sums - zero columns, with the columns of the weights of these sums */
-static dhow_status find_sums(const dhowi_finder *f, int32_t shifted, scaled_product *m,
-                             bool *found) {
-    dhowi_lowering *b = f->b;
+static bool find_sums(const dhowi_finder *f, int32_t shifted, scaled_product *m) {
+    const dhowi_lowering *b = f->b;
     dhowi_form less, times;
-    *found = false;
     const int32_t shift = inner_writer(f, shifted);
-    if (!dhowi_read_form(f, shift, &less) || less.op != DHOWI_MAP_SUB || less.y < 0) return DHOW_OK;
+    if (!dhowi_read_form(f, shift, &less) || less.op != DHOWI_MAP_SUB || less.y < 0) return false;
     const int32_t sums = inner_writer(f, less.x);
-    if (sums < 0 || b->steps[sums].op != DHOWI_OP_matmul_integer) return DHOW_OK;
+    if (sums < 0 || b->steps[sums].op != DHOWI_OP_matmul_integer) return false;
     if (!dhowi_read_form(f, dhowi_writer_of(f, less.y), &times) || times.op != DHOWI_MAP_MUL ||
         times.y < 0 || b->items[times.y].tensor == NULL ||
         b->items[times.x].desc.dtype != DHOW_I32 || dhowi_count_of(&b->items[times.x].desc) != 1)
-        return DHOW_OK;
+        return false;
     m->sums = (uint32_t)sums;
     m->shift = (uint32_t)shift;
     m->zero = times.x;
-    return are_column_sums(b, b->steps[sums].in[1], times.y, found);
+    return are_column_sums(b, b->steps[sums].in[1], times.y);
 }
 
 /* Whether the device has the product as a convolution of an image with as many pixels as rows. */
@@ -134,7 +117,7 @@ static dhow_status find_product(const dhowi_finder *f, uint32_t at, scaled_produ
     if (m->bias >= 0 && (!dhowi_is_known(b, m->bias) || !b->items[m->bias].contiguous))
         m->bias = -1;
     if (m->bias >= 0) m->words = 3;
-    DHOWI_TRY(find_sums(f, q->in[m->own], m, found));
+    *found = find_sums(f, q->in[m->own], m);
     if (*found) DHOWI_TRY(is_taken(b, &b->steps[m->sums], found));
     return *found ? turn_weights(b, b->steps[m->sums].in[1], &m->weight, found) : DHOW_OK;
 }

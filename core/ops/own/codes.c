@@ -20,7 +20,11 @@ static void add_nbits_values(dhowi_own_launch *l, const dhowi_call *call) {
     DHOWI_ADD_VALUES(l, r->n, r->inner, r->count);
     l->args[l->arg_count++] = dhowi_arg_i32((int32_t)r->stride);
     l->args[l->arg_count++] = dhowi_arg_i32((int32_t)r->taps);
-    l->args[l->arg_count++] = dhowi_arg_i32(call->in[3] != NULL ? 1 : call->in[4] != NULL ? 2 : 0);
+    /* Rows as bytes: kernels of the CPU device alone know of them. */
+    const bool bytes =
+        r->flag[0] != 0 && call->stream->device == call->stream->device->context->cpu;
+    const int32_t zeros = call->in[3] != NULL ? 1 : call->in[4] != NULL ? 2 : 0;
+    l->args[l->arg_count++] = dhowi_arg_i32(zeros + (bytes ? 4 : 0));
 }
 
 /* Unpacks w into the second result, [n][k], and multiplies by that. */

@@ -175,14 +175,15 @@ dhow_status dhowi_make_columns(dhowi_lowering *b, int32_t y, int32_t zero,
     if (!there) return DHOW_OK;
     const bool as_they_are = are_bytes(&from);
     out->weights = y;
+    if (!as_they_are) DHOWI_TRY(dhowi_item_known(b, &weights, &out->weights));
     DHOWI_TRY(dhowi_item_known(b, &row, &out->sums));
+    b->items[out->weights].byte_sums = out->sums + 1;
     DHOWI_TRY(dhowi_item_known(b, &row, &made));
     DHOWI_TRY(dhowi_known_data(b, out->sums, &sums));
     DHOWI_TRY(dhowi_known_data(b, made, &shifts));
     if (find_shifts(&from, k, n, shifts)) out->shifts = made;
     sum_columns(&from, k, n, sums);
     if (as_they_are) return DHOW_OK;
-    DHOWI_TRY(dhowi_item_known(b, &weights, &out->weights));
     return centred(b, &(dhowi_centred_codes){.codes = y,
                                              .zero = zero,
                                              .shifts = out->shifts,
@@ -293,8 +294,9 @@ dhow_status dhowi_centre_weights(dhowi_lowering *b, const dhowi_code_weights *w,
     DHOWI_TRY(dhowi_dense(b, w->codes, &codes));
     if (w->zero >= 0) DHOWI_TRY(dhowi_dense(b, w->zero, &zero));
     DHOWI_TRY(read_codes(b, codes, zero, &from, fits));
-    const bool as_they_are = *fits && !w->columns && codes == w->codes && are_bytes(&from);
-    for (int64_t r = 0; r < w->results && *fits; r += SIDE_BY_SIDE)
+    const bool bytes = *fits && are_bytes(&from);
+    const bool as_they_are = bytes && !w->columns && codes == w->codes;
+    for (int64_t r = 0; r < w->results && *fits && !(bytes && !w->exact); r += SIDE_BY_SIDE)
         DHOWI_TRY(shift_block(b, w, &from, r, &shifts, fits));
     if (!*fits) return DHOW_OK;
     if (as_they_are) return dhowi_reshape(b, w->codes, shape->rank, shape->shape, out);

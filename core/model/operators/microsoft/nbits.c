@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "base/memory/size.h"
+#include "kernel/optimise.h"
 #include "model/lower/composite.h"
 #include "model/operators/microsoft/microsoft.h"
 
@@ -21,6 +22,7 @@ typedef struct weights {
     int64_t n, k, bits, block, blocks;
     int32_t shift; /* log2(block) */
     int32_t item, scales, packed_zeros, zeros, bias;
+    bool rounds; /* the model allows rows of bytes in place of A's: accuracy_level is 4 */
 } weights;
 
 /* A whole number of bytes for a row of zero points. */
@@ -31,6 +33,8 @@ static dhow_status read_attributes(const dhowi_lowering *b, weights *w) {
     w->k = dhowi_attr_int(b, "K", 0);
     w->bits = dhowi_attr_int(b, "bits", 4);
     w->block = dhowi_attr_int(b, "block_size", 0);
+    w->rounds =
+        dhowi_attr_int(b, "accuracy_level", 0) == 4 && dhowi_optimises(DHOWI_OPTIMISE_INTEGERS);
     if (w->n < 1 || w->k < 1 || w->n > INT32_MAX || w->k > INT32_MAX)
         DHOWI_REFUSE("N is %" PRId64 " and K is %" PRId64 ": both must be from 1 to %d", w->n, w->k,
                      INT32_MAX);
@@ -126,9 +130,12 @@ static dhow_status narrowed(dhowi_lowering *b, const weights *w, int64_t first, 
 static dhow_status multiply(dhowi_lowering *b, int32_t x, const weights *w, bool unpacked,
                             int32_t *out) {
     const int32_t in[] = {x, w->item, w->scales, w->packed_zeros, w->zeros, w->bias};
-    const dhowi_attrs attrs = {
-        .split = {
-            .n = w->n, .inner = w->k, .count = w->blocks, .stride = w->shift, .taps = w->bits}};
+    const dhowi_attrs attrs = {.split = {.n = w->n,
+                                         .inner = w->k,
+                                         .count = w->blocks,
+                                         .stride = w->shift,
+                                         .taps = w->bits,
+                                         .flag = {w->rounds && !unpacked}}};
     dhowi_tensor_desc y = *dhowi_desc_at(b, x);
     const dhowi_tensor_desc written = {.dtype = y.dtype, .rank = 2, .shape = {w->n, w->k}};
     y.shape[y.rank - 1] = w->n;

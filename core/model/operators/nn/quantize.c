@@ -484,7 +484,7 @@ static dhow_status take_quantised(dhowi_lowering *b, uint32_t i, int64_t axis,
 dhow_status dhowi_real_of(dhowi_lowering *b, uint32_t i, int64_t axis, int32_t *out) {
     quantised_input q;
     DHOWI_TRY(take_quantised(b, i, axis, &q));
-    return real_of(b, q.codes, q.zero, q.scale, out);
+    return real_when_read(b, q.codes, q.zero, q.scale, out);
 }
 
 dhow_status dhowi_quantized_by(dhowi_lowering *b, int32_t x, uint32_t i, dhow_dtype dtype,

@@ -157,7 +157,7 @@ bool dhowi_has_blocks(const dhowi_blocker *k, int32_t ref) {
 static dhow_status view_channels(dhowi_blocker *k, int32_t ref, channels_of c, int32_t *out) {
     const int64_t all = k->b->items[c.whole].desc.shape[1], block = dhowi_block_of(k, all),
                   channels = k->b->items[ref].desc.shape[1],
-                  first = DHOWI_GUARD(channels_from_the_first, true) ? c.first : 0;
+                  first = DHOWI_GUARD(channels_from_the_first, c.first == 0) ? 0 : c.first;
     int32_t blocks;
     DHOWI_TRY(dhowi_want_blocks(k, c.whole, &blocks));
     return k->layout == DHOW_LAYOUT_NHWC
