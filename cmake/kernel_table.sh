@@ -23,8 +23,8 @@ list=$out.list
         sed -n 's/^ *@K \([a-z0-9_]*\) "\(.*\)".*$/\1|\2|'"$file|$type|$built"'/p'
 done | LC_ALL=C sort -t '|' -k 1,1 >"$list"
 
-# A text as an array of numbers, since string literals have a length limit; the include of k.h is blanked, because the
-# header goes in front, and a header that lies beside the text takes the place of its include. Lines that are comments stay
+# A text as an array of numbers, since string literals have a length limit; the includes of k.h, lanes.h and packs.h
+# are blanked, because they go in front, and another header beside the text takes the place of its include. Lines that are comments stay
 # as empty ones, so that compilers count right, and lines begin and go on without spaces, as they do around most operators
 # and behind commas: two fifths of the bytes.
 bytes() {
@@ -50,7 +50,7 @@ bytes() {
             if (line ~ /\\$/) sub(/[ \t]*\\$/, " \\", line)
             print line
         }
-        $0 == "#include \"dhow/kernel/k.h\"" { print ""; next }
+        /^#include "(dhow\/kernel\/k|lanes|packs)\.h"$/ { print ""; next }
         /^#include "[a-z_]+\.h"$/ { split($0, part, "\""); while ((getline line <(folder "/" part[2])) > 0) put(line); next }
         { put($0) }' "$1" | od -An -v -tu1 | sed 's/\([0-9][0-9]*\)/\1,/g'
     echo 0
@@ -60,7 +60,7 @@ core() {
     echo '#include "core/kernel/builtin.h"'
     # "IN(f32,x), VAL(dims,d)" becomes {DHOW_PARAM_IN, DHOW_F32, "x"}, {DHOW_PARAM_VALUE, DHOW_PARAM_DIMS, "d"}, once for all
     # kernels with the same parameters.
-    awk -F '|' '
+    awk -F '|' -v folder="$kernels" '
         function list_of(signature,    text, params, i, part, n) {
             text = ""
             gsub(/^\(|\)$/, "", signature)
@@ -79,7 +79,15 @@ core() {
                 number[text] = known++
                 printf "static const dhow_kernel_param params_%d[] = {%s};\n", number[text], text
             }
-            row[NR] = sprintf("    {\"%s\", \"%s\", \"%s.k\", \"-DT=%s\", params_%d, %d},", $1, $2, $3, $4, number[text], count)
+            if (!($3 in shares)) {
+                shares[$3] = ""
+                while ((getline line <(folder "/" $3 ".k")) > 0) {
+                    if (line == "#include \"lanes.h\"") shares[$3] = shares[$3] " -DK_LANES"
+                    if (line == "#include \"packs.h\"") shares[$3] = shares[$3] " -DK_PACKS"
+                }
+            }
+            row[NR] = sprintf("    {\"%s\", \"%s\", \"%s.k\", \"-DT=%s%s\", params_%d, %d},", $1, $2, $3, $4, shares[$3],
+                              number[text], count)
         }
         END {
             print "const dhowi_builtin dhowi_builtin_kernels[] = {"
@@ -88,7 +96,13 @@ core() {
     echo '};'
     echo 'const size_t dhowi_builtin_kernel_count = sizeof dhowi_builtin_kernels / sizeof dhowi_builtin_kernels[0];'
     echo 'const char dhowi_kernel_header[] = {'
-    bytes "$include/dhow/kernel/k.h"
+    {
+        cat "$include/dhow/kernel/k.h"
+        echo '#ifdef K_LANES' && cat "$kernels/lanes.h" && echo '#endif'
+        echo '#ifdef K_PACKS' && cat "$kernels/packs.h" && echo '#endif'
+    } >"$list.header"
+    bytes "$list.header"
+    rm -f "$list.header"
     echo '};'
     units=$(for unit in "$@"; do echo "${unit%%:*}"; done | LC_ALL=C sort -u)
     for unit in $units; do

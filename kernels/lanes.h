@@ -8,7 +8,13 @@
 SHARE_ACCESS(T)
 /* Of the memory before p, the elements that belong to its share. */
 #define SHIFT_OF(p) ((idx)((u64)(p) / sizeof(T) % SHARE(T)))
-#define IS_IN(at, cols) ((at) >= 0 && (at) < (cols))
+/* One comparison each: what is negative is large. */
+#ifdef K_IDX64
+#define UNSIGNED u64
+#else
+#define UNSIGNED u32
+#endif
+#define IS_IN(at, cols) ((UNSIGNED)(at) < (UNSIGNED)(cols))
 
 /* Divisions by powers of two are shifts, which compilers cannot know. */
 #define LOG2(n) (31 - K_LEADING_ZEROS((u32)(n)))
@@ -24,18 +30,21 @@ SHARE_ACCESS(T)
 
 /* The share from `at` on of a row. Where rows are ragged, it may lie on no share of memory, or in part outside of the row:
  * elements there are `none`, and nothing may be added to them. */
-#define IS_FULL(at, cols) ((at) >= 0 && (at) + SHARE(T) <= (cols))
+#define IS_FULL(at, cols) IS_IN(at, MAXOF((idx)(cols) - SHARE(T) + 1, 0))
 #ifdef K_CUDA
 #define KEEP_WIDE() asm("" ::: "memory") /* else accesses that two branches have in common are moved behind them, singly */
+#define SETTLE(v) asm("" : "+r"(v))      /* else it is worked out again wherever it is asked for */
 #else
 #define KEEP_WIDE()
+#define SETTLE(v)
 #endif
 FN void load_piece(GLOBAL const T *row, const idx at, const idx cols, const bool ragged, const bool whole, const R none, R *x)
 {
     if (!ragged || (whole && IS_FULL(at, cols))) {
         load_share(row + at, x);
     } else if (IS_FULL(at, cols)) {
-        EACH_OF_SHARE(T, i) x[i] = LOAD(T, row, at + i);
+        GLOBAL const T *from = row + at;
+        EACH_OF_SHARE(T, i) x[i] = LOAD(T, from, i);
     } else {
         EACH_OF_SHARE(T, i) x[i] = IS_IN(at + i, cols) ? LOAD(T, row, at + i) : none;
     }

@@ -14,14 +14,14 @@ typedef struct dhowi_builtin {
     const char *name;                /* "softmax_f16" */
     const char *signature;           /* "(IN(f16,x), OUT(f16,y), VAL(i64,rows), VAL(i64,cols))" */
     const char *unit;                /* "rows.k" */
-    const char *options;             /* "-DT=f16" */
+    const char *options;             /* "-DT=f16", and of the text -DK_LANES, -DK_PACKS */
     const dhow_kernel_param *params; /* what the signature says */
     uint32_t param_count;
 } dhowi_builtin;
 
 typedef struct dhowi_builtin_unit {
     const char *name; /* "rows.k" */
-    const char *text; /* without the include of k.h */
+    const char *text; /* without the includes of k.h, lanes.h and packs.h */
 } dhowi_builtin_unit;
 
 /* Sorted by name, for bsearch; kernels of one module share unit and options. */
@@ -29,7 +29,8 @@ extern const dhowi_builtin dhowi_builtin_kernels[];
 extern const size_t dhowi_builtin_kernel_count;
 extern const dhowi_builtin_unit dhowi_builtin_units[];
 extern const size_t dhowi_builtin_unit_count;
-/* The text of dhow/kernel/k.h. */
+/* The text of dhow/kernel/k.h, and of kernels/lanes.h and packs.h where K_LANES, K_PACKS are
+ * defined. */
 extern const char dhowi_kernel_header[];
 
 #endif

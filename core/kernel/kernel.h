@@ -80,6 +80,16 @@ int64_t dhowi_share_of(dhow_dtype dtype);
  * many lie side by side, or are one. */
 bool dhowi_has_shares(const dhow_dims *dims, const int64_t *strides, int64_t count);
 
+/* How the items of elementwise kernels take packs, as kernels/packs.h has it: a share of all
+ * elements, or 16 bytes of f16 and bf16. `mode` 0: not at all, 1: rows are made of packs, 2: only
+ * the result is, and rows meet in them. */
+typedef struct dhowi_packs {
+    int64_t mode, kind[4], length, multiplier;
+} dhowi_packs;
+/* Of at most four operands with these strides. */
+dhowi_packs dhowi_packs_of(const dhow_dims *dims, const int64_t *const *strides, uint32_t count,
+                           const int64_t *result, dhow_dtype dtype);
+
 /* Arguments of dhowi_launch(). */
 static inline dhow_arg dhowi_arg_buffer(const dhow_tensor *t, uint32_t access) {
     return (dhow_arg){.kind = DHOW_ARG_BUFFER,

@@ -33,7 +33,7 @@ static void measure_shape(budgets *b, const real *r, const shape *s, const ptx_m
     MEASURE(b, norms, m, named(name, "layernorm", r->name), title, tolerance, IN(x, e, all, 0),
             IN(gamma, e, n, 0), IN(beta, e, n, 0), OUT(y, e, all, 0), INT64(rows, count),
             INT64(cols, cols), FLOAT32(eps, 1e-5f) LANES(lanes));
-    MEASURE(b, norms, m, named(name, "normalize", r->name), title, tolerance, IN(x, e, all, 0),
+    MEASURE(b, MUST, m, named(name, "normalize", r->name), title, tolerance, IN(x, e, all, 0),
             IN(gamma, e, n, 0), OUT(y, e, all, 0), INT64(rows, count), INT64(cols, cols),
             FLOAT32(eps, 1e-5f), INT32(centred, 0), INT32(scaled, 1) LANES(lanes));
     for (int k = 0; k < 2; k++)

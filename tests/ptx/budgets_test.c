@@ -20,12 +20,40 @@ enum { REALS = sizeof k_reals / sizeof k_reals[0] };
 /* ---- kernels ---- */
 
 static void unary(budgets *b, const real *r) {
+    static const char *const k_operations[] = {"relu",    "gelu", "gelu_tanh", "silu",
+                                               "sigmoid", "tanh", "exp"};
     char name[64];
     ptx_module *m = ptx_load("unary", r->name, 32, NULL);
-    MEASURE(b, MUST, m, named(name, "relu", r->name), "flat", r->tolerance, IN(x, r->type, FLAT, 0),
-            OUT(y, r->type, FLAT, 0), INT64(n, FLAT));
-    MEASURE(b, MUST, m, named(name, "gelu", r->name), "flat", r->tolerance, IN(x, r->type, FLAT, 0),
-            OUT(y, r->type, FLAT, 0), INT64(n, FLAT));
+    for (size_t k = 0; k < sizeof k_operations / sizeof k_operations[0]; k++)
+        MEASURE(b, MUST, m, named(name, k_operations[k], r->name), "flat", r->tolerance,
+                IN(x, r->type, FLAT, 0), OUT(y, r->type, FLAT, 0), INT64(n, FLAT));
+    ptx_free(m);
+    m = ptx_load("scalar", r->name, 32, NULL); /* x c + q */
+    MEASURE(b, MUST, m, named(name, "scalar", r->name), "flat", r->tolerance,
+            IN(x, r->type, FLAT, 0), OUT(y, r->type, FLAT, 0), INT64(n, FLAT), INT32(form, 0),
+            INT64(first, 0x3f000000), INT64(second, 0x3f800000));
+    ptx_free(m);
+}
+
+/* A number for each channel of images in NCHW and in NHWC, and keys to sort by. */
+static void channels_and_keys(budgets *b, const real *r) {
+    char name[64];
+    if (r->type == F32) return;
+    ptx_module *m = ptx_load("channels", r->name, 32, NULL);
+    named(name, "scale_channels", r->name);
+#define CHANNELS(shape, count, channels_, inner_)                                                  \
+    MEASURE(b, MUST, m, name, shape, r->tolerance, IN(x, r->type, count, 0),                       \
+            OUT(y, r->type, count, 0), IN(scale, F32, channels_, 0), IN(shift, F32, channels_, 0), \
+            INT64(n, count), INT64(channels, channels_), INT64(inner, inner_))
+    CHANNELS("2x64x256", FLAT, 64, 256);
+    CHANNELS("10x64x49", 10 * 64 * 49, 64, 49);
+    CHANNELS("512x64", FLAT, 64, 1);
+#undef CHANNELS
+    ptx_free(m);
+    m = ptx_load("keys", r->name, 32, NULL);
+    MEASURE(b, MUST, m, named(name, "sort_keys", r->name), "flat", 0, IN(x, r->type_bits, FLAT, 0),
+            OUT(key, U32, FLAT, 0), INT64(outer, 1), INT64(n, FLAT), INT64(inner, 1),
+            INT32(falling, 1));
     ptx_free(m);
 }
 
@@ -38,15 +66,19 @@ static void binary(budgets *b, const real *r) {
     MEASURE(b, MUST, m, name, "bias_128x256", r->tolerance, IN(a, r->type, FLAT, 0),
             IN(b, r->type, 256, 0), OUT(y, r->type, FLAT, 0),
             DIMS(d, 2, {128, 256}, {{256, 1}, {0, 1}, {256, 1}}, {0}),
-            DIMS(f, 0, {M(128), M(256)}, {{0}}, {1, 1, 1}));
+            DIMS(f, 0, {M(128), M(256)}, {{0}}, {2, 2, 1}));
     MEASURE(b, MUST, m, name, "mask_4x32x256", r->tolerance, IN(a, r->type, FLAT, 0),
             IN(b, r->type, 4 * 256, 0), OUT(y, r->type, FLAT, 0),
             DIMS(d, 3, {4, 32, 256}, {{8192, 256, 1}, {256, 0, 1}, {8192, 256, 1}}, {0}),
-            DIMS(f, 0, {M(4), M(32), M(256)}, {{0}}, {1, 1, 1}));
-    MEASURE(b, MAY, m, name, "channel_600x49", r->tolerance, IN(a, r->type, 600 * 49, 0),
+            DIMS(f, 0, {M(4), M(32), M(256)}, {{0}}, {2, 2, 1}));
+    MEASURE(b, MUST, m, name, "channel_600x49", r->tolerance, IN(a, r->type, 600 * 49, 0),
             IN(b, r->type, 600, 0), OUT(y, r->type, 600 * 49, 0),
             DIMS(d, 2, {600, 49}, {{49, 1}, {1, 0}, {49, 1}}, {0}),
-            DIMS(f, 0, {M(600), M(49)}, {{0}}, {0}));
+            DIMS(f, 0, {M(600), M(49)}, {{49, M(49)}}, {2, 0, 2}));
+    MEASURE(b, MUST, m, name, "bias_77x425", r->tolerance, IN(a, r->type, 77 * 425, 0),
+            IN(b, r->type, 425, 0), OUT(y, r->type, 77 * 425, 0),
+            DIMS(d, 2, {77, 425}, {{425, 1}, {0, 1}, {425, 1}}, {0}),
+            DIMS(f, 0, {M(77), M(425)}, {{425, M(425)}}, {2, 1, 2}));
     ptx_free(m);
 }
 
@@ -73,7 +105,7 @@ static void copies(budgets *b, const real *r) {
                  {{2048, 64, 256, 1}, {2048, 512, 64, 1}, {M(16), M(4), M(8), M(64)}}, {0, 0, 16}));
     MEASURE(b, MUST, m, name, "part_128x255_of_256", 0, IN(x, e, FLAT, 0), OUT(y, e, 128 * 255, 0),
             DIMS(d, 2, {128, 255}, {{256, 1}, {255, 1}, {M(128), M(255)}}, {0}));
-    MEASURE(b, MAY, m, name, "transpose_4x64x128", 0, IN(x, e, FLAT, 0), OUT(y, e, FLAT, 0),
+    MEASURE(b, MUST, m, name, "transpose_4x64x128", 0, IN(x, e, FLAT, 0), OUT(y, e, FLAT, 0),
             DIMS(d, 3, {4, 64, 128}, {{8192, 1, 64}, {8192, 128, 1}, {M(4), M(64), M(128)}}, {0}));
     named(name, "gather_rows", r->bits);
     for (long long columns = 64; columns <= 768; columns += 704) {
@@ -118,7 +150,7 @@ static void images(budgets *b, const real *r) {
             INT64(pad_top, 1), INT64(pad_left, 1), INT32(bias_mode, 1), INT32(residual_mode, 1),
             INT32(activation, 10), FLOAT32(low, 0), FLOAT32(high, 6), INT32(x_mode, 1),
             FLOAT32(x_low, 0), FLOAT32(x_high, 6));
-    MEASURE(b, MAY, m, named(name, "pool_blocks", r->name), "3x3_of_16x16x64", r->tolerance,
+    MEASURE(b, MUST, m, named(name, "pool_blocks", r->name), "3x3_of_16x16x64", r->tolerance,
             IN(x, e, PIXELS * C, 0), OUT(y, e, PIXELS / 4 * C, 0), INT64(planes, 1),
             INT64(block, C), INT64(h, H), INT64(w, H), INT64(oh, H / 2), INT64(ow, H / 2),
             INT64(kh, 3), INT64(kw, 3), INT64(stride_h, 2), INT64(stride_w, 2), INT64(pad_top, 1),
@@ -163,30 +195,33 @@ static void maps(budgets *b, const real *r) {
     const element e = r->type;
     char name[64];
     ptx_module *m = ptx_load("map", r->name, 32, NULL);
-    const demand wide = e == F32 ? MUST : MAY;
     named(name, "map", r->name);
     /* Of the operands' dims: how many there are, and multipliers of the extents. */
-#define MORE(operands, ...) DIMS(f, operands, {__VA_ARGS__}, {{0}}, {0})
+#define MORE(operands, ...) DIMS(f, operands, {__VA_ARGS__}, {{0}}, {0, 0, 1})
 #define MAP(d, shape, second, d_, f_, ...)                                                  \
     MEASURE(b, d, m, name, shape, 2 * r->tolerance, IN(a, e, FLAT, 0), IN(b, e, second, 0), \
             IN(c, e, 1, 0), IN(e, e, 1, 0), OUT(y, e, FLAT, 0), d_, f_,                     \
             DIMS(program, __VA_ARGS__))
-#define FLAT_DIMS DIMS(d, 1, {FLAT}, {{1}, {1}, {1}}, {1, 1, 1})
+#define FLAT_DIMS DIMS(d, 1, {FLAT}, {{1}, {1}, {1}}, {2, 2, 1})
     MAP(MUST, "relu_flat", 1, FLAT_DIMS, MORE(1, 0), 2, {LOAD, RELU}, {{0}}, {0});
-    MAP(wide, "clip_flat", 1, FLAT_DIMS, MORE(1, 0), 2, {LOAD, CLIP | NUMBER},
+    MAP(MUST, "clip_flat", 1, FLAT_DIMS, MORE(1, 0), 2, {LOAD, CLIP | NUMBER},
         {{0x3f000000, 0x3f800000}}, {0});
     MAP(MUST, "add_relu_flat", FLAT, FLAT_DIMS, MORE(2, 0), 3, {LOAD, ADD | SECOND, RELU}, {{0}},
         {0});
-    MAP(MAY, "bias_gelu_128x256", 256,
-        DIMS(d, 2, {128, 256}, {{256, 1}, {0, 1}, {256, 1}}, {1, 1, 1}), MORE(2, M(128), M(256)), 3,
+    MAP(e == BF16 ? MAY : MUST, "bias_gelu_128x256", 256,
+        DIMS(d, 2, {128, 256}, {{256, 1}, {0, 1}, {256, 1}}, {2, 2, 1}), MORE(2, M(128), M(256)), 3,
         {LOAD, ADD | SECOND, GELU}, {{0}}, {0});
-    MAP(wide, "scale_mask_4x32x256", 4 * 256,
-        DIMS(d, 3, {4, 32, 256}, {{8192, 256, 1}, {256, 0, 1}, {8192, 256, 1}}, {1, 1, 1}),
+    MAP(MUST, "scale_mask_4x32x256", 4 * 256,
+        DIMS(d, 3, {4, 32, 256}, {{8192, 256, 1}, {256, 0, 1}, {8192, 256, 1}}, {2, 2, 1}),
         MORE(2, M(4), M(32), M(256)), 3, {LOAD, MUL | NUMBER, ADD | SECOND}, {{0x3f000000}}, {0});
-    MAP(wide, "channel_512x64", 512, DIMS(d, 2, {512, 64}, {{64, 1}, {1, 0}, {64, 1}}, {1, 0, 1}),
+    MAP(MUST, "channel_512x64", 512, DIMS(d, 2, {512, 64}, {{64, 1}, {1, 0}, {64, 1}}, {2, 0, 1}),
         MORE(2, M(512), M(64)), 2, {LOAD, MUL | SECOND}, {{0}}, {0});
     MAP(MAY, "odd_rows_4681x7", 4681, DIMS(d, 2, {4681, 7}, {{7, 1}, {1, 0}, {7, 1}}, {0}),
         MORE(2, M(4681), M(7)), 2, {LOAD, MUL | SECOND}, {{0}}, {0});
+    MAP(MUST, "channel_668x49", 668, DIMS(d, 2, {668, 49}, {{49, 1}, {1, 0}, {49, 1}}, {2, 0, 2}),
+        MORE(2, M(668), M(49)), 2, {LOAD, MUL | SECOND}, {{0}}, {49, M(49)});
+    MAP(MUST, "bias_77x425", 425, DIMS(d, 2, {77, 425}, {{425, 1}, {0, 1}, {425, 1}}, {2, 1, 2}),
+        MORE(2, M(77), M(425)), 2, {LOAD, ADD | SECOND}, {{0}}, {425, M(425)});
 #undef MAP
 #undef MORE
     ptx_free(m);
@@ -231,6 +266,7 @@ Test(ptx_budgets, no_kernel_executes_more_than_its_budget) {
                       head, budget_limit) > 0);
     for (size_t t = 0; t < REALS; t++) {
         unary(&b, &k_reals[t]);
+        channels_and_keys(&b, &k_reals[t]);
         binary(&b, &k_reals[t]);
         measure_rows(&b, &k_reals[t]);
         measure_split_rows(&b, &k_reals[t]);

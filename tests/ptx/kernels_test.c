@@ -75,16 +75,23 @@ Test(ptx, broadcasting_kernels_compute_what_the_cpu_does) {
                    IN(b, r->type, 5 * 33, 0), OUT(y, r->type, 5 * 7 * 33, 0),
                    DIMS(d, 3, {5, 7, 33}, {{231, 33, 1}, {33, 0, 1}, {231, 33, 1}}, {0}),
                    DIMS(f, 0, {M(5), M(7), M(33)}, {{0}}, {0}));
-            for (size_t shift = 0; shift < 2;
-                 shift++) { /* shares of rows, and of one row with a tail */
-                AS_CPU(m, name, 2, r->tolerance, IN(a, r->type, 5 * 7 * 36, 0),
-                       IN(b, r->type, 5 * 36, shift), OUT(y, r->type, 5 * 7 * 36, 0),
-                       DIMS(d, 3, {5, 7, 36}, {{252, 36, 1}, {36, 0, 1}, {252, 36, 1}}, {0}),
-                       DIMS(f, 0, {M(5), M(7), M(36)}, {{0}}, {1, 1, 1}));
+            for (size_t shift = 0; shift < 2; shift++) { /* packs of rows, and of one with a tail */
+                AS_CPU(m, name, 2, r->tolerance, IN(a, r->type, 5 * 7 * 40, 0),
+                       IN(b, r->type, 5 * 40, shift), OUT(y, r->type, 5 * 7 * 40, 0),
+                       DIMS(d, 3, {5, 7, 40}, {{280, 40, 1}, {40, 0, 1}, {280, 40, 1}}, {0}),
+                       DIMS(f, 0, {M(5), M(7), M(40)}, {{40, M(40)}}, {2, 2, 1}));
                 AS_CPU(m, name, 2, r->tolerance, IN(a, r->type, 2051, shift), IN(b, r->type, 1, 0),
                        OUT(y, r->type, 2051, 0), DIMS(d, 1, {2051}, {{1}, {0}, {1}}, {0}),
-                       DIMS(f, 0, {M(2051)}, {{0}}, {1, 0, 1}));
+                       DIMS(f, 0, {M(2051)}, {{2051, M(2051)}}, {2, 0, 1}));
             }
+            /* packs in which rows meet: a row for each of seven, a number for each row */
+            AS_CPU(m, name, 2, r->tolerance, IN(a, r->type, 5 * 33, 0),
+                   IN(b, r->type, 5 * 7 * 33, 0), OUT(y, r->type, 5 * 7 * 33, 0),
+                   DIMS(d, 3, {5, 7, 33}, {{33, 0, 1}, {231, 33, 1}, {231, 33, 1}}, {0}),
+                   DIMS(f, 0, {M(5), M(7), M(33)}, {{33, M(33)}}, {1, 2, 2}));
+            AS_CPU(m, name, 2, r->tolerance, IN(a, r->type, 35 * 9, 0), IN(b, r->type, 35, 0),
+                   OUT(y, r->type, 35 * 9, 0), DIMS(d, 2, {35, 9}, {{9, 1}, {1, 0}, {9, 1}}, {0}),
+                   DIMS(f, 0, {M(35), M(9)}, {{9, M(9)}}, {2, 0, 2}));
         }
         ptx_free(m);
     }
@@ -401,6 +408,11 @@ Test(ptx, layouts_are_those_of_the_cpu) {
         AS_CPU(m, name, 2, 0, IN(x, e, 2 * 45 * 70, 0),
                OUT(y, e, 2 * 45 * 70, 0), /* transposes by tiles */
                DIMS(d, 3, {2, 70, 45}, {{3150, 1, 70}, {3150, 45, 1}, {M(2), M(70), M(45)}}, {0}));
+        for (size_t shift = 0; shift < 3;
+             shift++) /* whole tiles and parts, by pairs where they lie so */
+            AS_CPU(m, name, 2, 0, IN(x, e, 2 * 130 * 70, shift), OUT(y, e, 2 * 130 * 70, shift / 2),
+                   DIMS(d, 3, {2, 70, 130}, {{9100, 1, 70}, {9100, 130, 1}, {M(2), M(70), M(130)}},
+                        {0}));
         AS_CPU(m, name, 2, 0, IN(x, e, 4 * 3 * 5 * 8, 0),
                OUT(y, e, 4 * 3 * 5 * 8, 0), /* heads of attention */
                DIMS(d, 4, {4, 5, 3, 8},

@@ -148,8 +148,8 @@ Test(ptx_models, pools_of_bytes_are_those_of_the_cpu) {
 }
 
 /* Each instruction of the kernel's own interpreter, behind one that loads x and two that save it:
- * for single elements, for shares of rows, which an address may forbid, and for one row with a
- * tail. */
+ * for single elements, for packs of rows, which an address may forbid, for packs in which rows
+ * meet, and for one row with a tail. */
 static void check_map(const ptx_module *m, size_t t, long long instruction) {
     const element e = k_reals[t].type;
     char name[64];
@@ -157,13 +157,17 @@ static void check_map(const ptx_module *m, size_t t, long long instruction) {
 #define MAP(a_count, b_count, shift, d_, f_)                                                     \
     AS_CPU(m, name, 2, 5 * k_reals[t].tolerance, IN(a, e, a_count, 0), IN(b, e, b_count, shift), \
            IN(c, e, 1, 0), IN(e, e, 12, 0), OUT(y, e, a_count, 0), d_, f_,                       \
-           DIMS(program, 4, {1, 28, 29, instruction | 1 << 8}, {{0x3f000000, 0x3f800000}}, {0}))
+           DIMS(program, 4, {1, 28, 29, instruction | 1 << 8}, {{0x3f000000, 0x3f800000}},       \
+                {35, M(35)}))
     MAP(12 * 35, 35, 0, DIMS(d, 2, {12, 35}, {{35, 1}, {0, 1}, {35, 1}}, {0}),
         DIMS(f, 2, {M(12), M(35)}, {{0}}, {0}));
     for (size_t shift = 0; shift < 2; shift++)
-        MAP(12 * 36, 36, shift, DIMS(d, 2, {12, 36}, {{36, 1}, {0, 1}, {36, 1}}, {1, 1, 1}),
-            DIMS(f, 4, {M(12), M(36)}, {{0, 0}, {1, 0}}, {0, 0}));
-    MAP(2051, 1, 0, DIMS(d, 1, {2051}, {{1}, {0}, {1}}, {1, 0, 1}),
+        MAP(12 * 40, 40, shift, DIMS(d, 2, {12, 40}, {{40, 1}, {0, 1}, {40, 1}}, {2, 2, 1}),
+            DIMS(f, 4, {M(12), M(40)}, {{0, 0}, {1, 0}}, {0, 0, 1}));
+    for (size_t shift = 0; shift < 2; shift++)
+        MAP(12 * 35, 35, shift, DIMS(d, 2, {12, 35}, {{35, 1}, {0, 1}, {35, 1}}, {2, 1, 2}),
+            DIMS(f, 4, {M(12), M(35)}, {{0, 0}, {1, 0}}, {0, 0, 1}));
+    MAP(2051, 1, 0, DIMS(d, 1, {2051}, {{1}, {0}, {1}}, {2, 0, 1}),
         DIMS(f, 2, {M(2051)}, {{0}}, {0}));
 #undef MAP
 }
@@ -182,14 +186,40 @@ Test(ptx_models, maps_read_all_operands) {
     for (size_t t = 0; t < 2; t++) {
         const element e = k_reals[t].type;
         ptx_module *m = ptx_load("map", k_reals[t].name, 32, NULL);
-        for (long long shares = 0; shares < 2; shares++) {
+        for (long long mode = 0; mode < 3; mode++) { /* elements, packs, packs in which rows meet */
+            const long long n = mode == 2 ? 11 : 16, all = 6 * n;
+            const long long by_n = multiplier(mode == 2 ? 11 : 16);
             char name[64];
-            AS_CPU(m, named(name, sizeof name, "map", t), 2, k_reals[t].tolerance, IN(a, e, 72, 0),
-                   IN(b, e, 6, 0), IN(c, e, 12, 0), IN(e, e, 72, 0), OUT(y, e, 72, 0),
-                   DIMS(d, 3, {2, 3, 12}, {{36, 12, 1}, {3, 1, 0}, {36, 12, 1}}, {1, 0, shares}),
-                   DIMS(f, 4, {M(2), M(3), M(12)}, {{0, 0, 1}, {36, 12, 1}}, {1, 1}),
-                   DIMS(program, 4, {1, 5 | 1 << 8, 2 | 2 << 8, 3 | 3 << 8}, {{0}}, {0}));
+            AS_CPU(
+                m, named(name, sizeof name, "map", t), 2, k_reals[t].tolerance,
+                IN(a, e, (size_t)all, 0), IN(b, e, 6, 0), IN(c, e, (size_t)n, 0),
+                IN(e, e, (size_t)all, 0), OUT(y, e, (size_t)all, 0),
+                DIMS(d, 3, {2, 3, n}, {{3 * n, n, 1}, {3, 1, 0}, {3 * n, n, 1}}, {2, 0, mode}),
+                DIMS(f, 4, {M(2), M(3), by_n}, {{0, 0, 1}, {3 * n, n, 1}}, {mode == 2 ? 1 : 2, 2}),
+                DIMS(program, 4, {1, 5 | 1 << 8, 2 | 2 << 8, 3 | 3 << 8}, {{0}}, {n, by_n}));
         }
+        ptx_free(m);
+    }
+}
+
+/* Every 16th pattern of bits of 16-bit floats, NaN and infinities too: within a last place of the
+ * CPU's, which computes it to all digits of f32. */
+Test(ptx_models, gelu_of_narrow_floats_is_that_of_the_cpu) {
+    enum { N = 4096 };
+    static const struct {
+        const char *type, *kernel;
+        element e;
+        double last_place;
+    } types[] = {{"f16", "map_f16", F16, 9.8e-4}, {"bf16", "map_bf16", BF16, 7.9e-3}};
+    unsigned short patterns[N];
+    for (unsigned i = 0; i < N; i++) patterns[i] = (unsigned short)(i * 16);
+    for (size_t t = 0; t < 2; t++) {
+        const element e = types[t].e;
+        ptx_module *m = ptx_load("map", types[t].type, 32, NULL);
+        AS_CPU(m, types[t].kernel, 2, types[t].last_place, {"a", INPUT, e, N, 0, patterns, 0},
+               IN(b, e, 1, 0), IN(c, e, 1, 0), IN(e, e, 1, 0), OUT(y, e, N, 0),
+               DIMS(d, 1, {N}, {{1}, {0}, {1}}, {2, 0, 1}), DIMS(f, 1, {M(N)}, {{0}}, {0, 0, 1}),
+               DIMS(program, 2, {1, 41}, {{0}}, {0}));
         ptx_free(m);
     }
 }

@@ -185,10 +185,10 @@ static char *read_file(const char *folder, const char *file) {
 
 /* The header that lies beside a text in the place of its include, as dhow has it. */
 static char *read_text(const char *folder, const char *file) {
-    static const char *const names[] = {"panels.h", "lanes.h"};
+    static const char *const names[] = {"panels.h", "lanes.h", "packs.h"};
     char *text = read_file(folder, file), *at = NULL, include[64];
     int k = -1;
-    while (at == NULL && ++k < 2) {
+    while (at == NULL && ++k < 3) {
         (void)snprintf(include, sizeof include, "#include \"%s\"", names[k]);
         at = strstr(text, include);
     }

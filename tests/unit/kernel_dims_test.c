@@ -103,3 +103,27 @@ Test(kernel_dims, lanes_are_switched_off) {
     cr_assert_eq(lanes_of(DHOW_F32, 1, 64), 0);
     dhowi_optimisations = DHOWI_OPTIMISE_ALL;
 }
+
+/* Of a result of three dimensions without gaps, or with some, and two operands. */
+Test(kernel_dims, packs_lie_in_rows_or_across_their_ends) {
+    static const struct {
+        dhow_dtype dtype;
+        int64_t length, a[3], b[3], y[3], mode, kind[2];
+    } k[] = {{DHOW_F16, 16, {48, 16, 1}, {3, 1, 0}, {48, 16, 1}, 1, {2, 0}},
+             {DHOW_F32, 12, {36, 12, 1}, {0, 0, 1}, {36, 12, 1}, 1, {2, 2}},
+             {DHOW_F16, 12, {36, 12, 1}, {0, 0, 1}, {36, 12, 1}, 2, {2, 1}},
+             {DHOW_F16, 12, {60, 20, 1}, {3, 1, 0}, {36, 12, 1}, 2, {1, 0}},
+             {DHOW_F16, 12, {36, 12, 1}, {0, 0, 2}, {36, 12, 1}, 0, {0}},
+             {DHOW_F16, 12, {36, 12, 1}, {0, 0, 1}, {60, 20, 1}, 0, {0}},
+             {DHOW_F32, 3, {9, 3, 1}, {0, 0, 1}, {9, 3, 1}, 0, {0}}};
+    for (size_t i = 0; i < sizeof k / sizeof k[0]; i++) {
+        const dhow_dims dims = {.rank = 3, .shape = {2, 3, k[i].length}};
+        const int64_t *const strides[] = {k[i].a, k[i].b};
+        const dhowi_packs got = dhowi_packs_of(&dims, strides, 2, k[i].y, k[i].dtype);
+        cr_assert_eq(got.mode, k[i].mode, "case %zu: mode %d", i, (int)got.mode);
+        for (int o = 0; o < 2 && got.mode != 0; o++)
+            cr_assert_eq(got.kind[o], k[i].kind[o], "case %zu: kind %d", i, (int)got.kind[o]);
+        cr_assert_eq(got.length, k[i].length);
+        cr_assert_eq(got.multiplier, dhowi_multiplier(k[i].length));
+    }
+}

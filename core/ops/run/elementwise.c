@@ -76,13 +76,15 @@ static bool same_shape(const dhow_tensor *a, const dhow_tensor *b) {
     return a->contiguous && dhowi_shape_equal(a->rank, a->shape, b->rank, b->shape);
 }
 
-/* Says where items may take shares of rows instead of elements. */
-static void mark_shares(const dhow_dims *d, dhow_dtype dtype, dhow_dims *more) {
-    const int64_t share = dhowi_share_of(dtype), last = d->rank - 1;
-    bool fits = dhowi_optimises(DHOWI_OPTIMISE_SHARES) && d->stride[2][last] == 1;
-    for (int k = 0; k < 3; k++) fits = fits && dhowi_has_shares(d, d->stride[k], share);
-    if (!fits) return;
-    for (int k = 0; k < 3; k++) more->offset[k] = d->stride[k][last];
+/* Says where items may take packs instead of elements. */
+static void mark_packs(const dhow_dims *d, dhow_dtype dtype, dhow_dims *more) {
+    const int64_t *const strides[] = {d->stride[0], d->stride[1]};
+    const dhowi_packs packs = dhowi_packs_of(d, strides, 2, d->stride[2], dtype);
+    more->offset[0] = packs.kind[0];
+    more->offset[1] = packs.kind[1];
+    more->offset[2] = packs.mode;
+    more->stride[0][0] = packs.length;
+    more->stride[0][1] = packs.multiplier;
 }
 
 static dhow_status run_strided(const dhowi_call *call, dhow_arg *args, const dhowi_use *uses) {
@@ -101,7 +103,7 @@ static dhow_status run_strided(const dhowi_call *call, dhow_arg *args, const dho
     args[4] = dhowi_arg_dims(&none);
     if (dhowi_index_width(device, 0) == DHOWI_INDEX_32) {
         memset(&more, 0, sizeof more);
-        mark_shares(&dims, y->dtype, &more);
+        mark_packs(&dims, y->dtype, &more);
         span = dhowi_multipliers(device, &dims, span, more.shape);
         args[4] = dhowi_arg_dims(&more);
     }

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/memory/size.h"
-#include "kernel/optimise.h"
 #include "ops/run/rows.h"
 
 uint32_t dhowi_map_constants(dhowi_map_op op) {
@@ -84,18 +83,19 @@ static void lay_out(map_dims *m, dhow_tensor *const *operands) {
     m->d.rank = n;
 }
 
-/* Says where items may take shares of rows instead of elements. */
-static void mark_shares(map_dims *m, dhow_dtype dtype) {
-    const int64_t share = dhowi_share_of(dtype), last = m->d.rank - 1;
-    bool packed = dhowi_optimises(DHOWI_OPTIMISE_SHARES) && m->d.stride[2][last] == 1;
-    for (uint32_t k = 0; k <= DHOWI_MAP_OPERANDS; k++)
-        packed = packed && dhowi_has_shares(&m->d, strides_of(m, k), share);
-    if (!packed) return;
-    m->d.offset[2] = 1;
+/* Says where items may take packs instead of elements. */
+static void mark_packs(map_dims *m, dhow_dtype dtype, dhow_dims *program) {
+    const int64_t *strides[DHOWI_MAP_OPERANDS];
+    for (uint32_t k = 0; k < DHOWI_MAP_OPERANDS; k++) strides[k] = strides_of(m, k);
+    const dhowi_packs packs =
+        dhowi_packs_of(&m->d, strides, DHOWI_MAP_OPERANDS, m->d.stride[2], dtype);
+    m->d.offset[2] = packs.mode;
     for (int k = 0; k < 2; k++) {
-        m->d.offset[k] = m->d.stride[k][last];
-        m->f.offset[k] = m->f.stride[k][last];
+        m->d.offset[k] = packs.kind[k];
+        m->f.offset[k] = packs.kind[2 + k];
     }
+    program->offset[0] = packs.length;
+    program->offset[1] = packs.multiplier;
 }
 
 /* What a call's kernel is launched with. */
@@ -142,8 +142,9 @@ dhow_status dhowi_run_map(const dhowi_call *call) {
     map_launch l;
     dhow_kernel *kernel;
     take_operands(call, &l);
-    mark_shares(&l.m, dtype);
     encode(&call->attrs->program, dtype, &l.program);
+    mark_packs(&l.m, dtype, &l.program);
+    l.m.f.offset[2] = call->attrs->program.word[0] == DHOWI_MAP_LOAD;
     DHOWI_TRY(dhowi_op_kernel(call->op, dtype, call->stream->device, &kernel));
     return launch(call, &l, kernel);
 }
