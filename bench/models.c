@@ -4,6 +4,7 @@
  * servers.h says which, and what scripts/bench sets.
  */
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
