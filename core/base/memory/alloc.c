@@ -44,6 +44,16 @@ void *dhowi_realloc_array(void *memory, size_t count, size_t element_bytes) {
     return memory == NULL ? counted(grown) : grown;
 }
 
+#ifdef __SANITIZE_ADDRESS__
+void *dhowi_moved(void *memory, size_t bytes) {
+    void *copy = malloc(bytes);
+    if (copy == NULL) return memory;
+    memcpy(copy, memory, bytes);
+    free(memory);
+    return copy;
+}
+#endif
+
 char *dhowi_strdup(const char *text) {
     size_t bytes = strlen(text) + 1;
     char *copy = dhowi_alloc(bytes);

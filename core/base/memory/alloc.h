@@ -18,6 +18,9 @@ void *dhowi_alloc_array(size_t count, size_t element_bytes);
 void *dhowi_alloc_aligned(size_t bytes, size_t align);
 /* Grows or shrinks; new bytes are not zeroed. On failure NULL, and the old memory stays. */
 void *dhowi_realloc_array(void *memory, size_t count, size_t element_bytes);
+#ifdef __SANITIZE_ADDRESS__
+void *dhowi_moved(void *memory, size_t bytes); /* the same elsewhere, as if it had grown */
+#endif
 char *dhowi_strdup(const char *text);
 void dhowi_free(void *memory);
 

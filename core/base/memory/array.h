@@ -11,21 +11,18 @@
 
 #include "base/memory/alloc.h"
 
-/* How many elements an array that is full gets next. Under AddressSanitizer a small array moves
- * with every element: a pointer that was kept across its growth fails there in every test, and not
- * only where the array happens to be full. */
-static inline uint32_t dhowi_larger(uint32_t capacity) {
-#ifdef __SANITIZE_ADDRESS__
-    if (capacity < 1024) return capacity + 1;
-#endif
-    return capacity * 2 + 32;
-}
-
-/* Room for one more element than `count`; false when there is no memory, and nothing changed. */
+/* Room for one more element than `count`; false when there is no memory, and nothing changed. Under
+ * AddressSanitizer a small array moves each time: a pointer that was kept across a growth fails
+ * there in every test, and not only where the array happens to be full. */
 static inline bool dhowi_room(void **array, uint32_t count, uint32_t *capacity,
                               size_t element_bytes) {
-    if (count < *capacity) return true;
-    uint32_t larger = dhowi_larger(*capacity);
+    if (count < *capacity) {
+#ifdef __SANITIZE_ADDRESS__
+        if (*capacity <= 512) *array = dhowi_moved(*array, *capacity * element_bytes);
+#endif
+        return true;
+    }
+    uint32_t larger = *capacity * 2 + 32;
     void *grown = dhowi_realloc_array(*array, larger, element_bytes);
     if (grown == NULL) return false;
     *array = grown;
