@@ -262,14 +262,20 @@ static int scaled(gen *g, int sums, int scale, int64_t n, int32_t rank, const in
     return result(g, put(g, "Relu", 1, &added), DHOW_F32, rank, shape, 0);
 }
 
+/* Whether a value may be the left side of a product of codes. */
+static bool can_be_quantised(gen *g, int v) {
+    if (v < 0 || val(g, v)->bits == 0 || g->m->dtype != DHOW_F32) return false;
+    const int32_t last = val(g, v)->rank - 1;
+    return !val(g, v)->open[last] && val(g, v)->shape[last] != 0;
+}
+
 /* A product of values that are quantised by their range, as quantised models compute them. */
 int ranged_product(gen *g) {
     const int v = pick(g, 2, 4);
     const int64_t none = 0, n = extent(g);
-    if (v < 0 || val(g, v)->bits == 0 || g->m->dtype != DHOW_F32) return -1;
+    if (!can_be_quantised(g, v)) return -1;
     const int32_t rank = val(g, v)->rank;
     const int64_t k = val(g, v)->shape[rank - 1];
-    if (val(g, v)->open[rank - 1] || k == 0) return -1;
     int64_t shape[DHOW_MAX_RANK];
     for (int32_t i = 0; i < rank; i++) shape[i] = val(g, v)->shape[i];
     int zw;
@@ -290,10 +296,9 @@ int ranged_product(gen *g) {
 int quantised_product(gen *g) {
     const int v = pick(g, 2, 4);
     const int64_t none = 0, n = extent(g);
-    if (v < 0 || val(g, v)->bits == 0 || g->m->dtype != DHOW_F32) return -1;
+    if (!can_be_quantised(g, v)) return -1;
     const int32_t rank = val(g, v)->rank;
     const int64_t k = val(g, v)->shape[rank - 1];
-    if (val(g, v)->open[rank - 1] || k == 0) return -1;
     int zw;
     const int64_t zeros = one_in(g, 3) ? n : 1;
     const int scale = add_value(g->m, VALUE_CONSTANT, DHOW_F32, 0, &none, g->at),

@@ -84,8 +84,7 @@ static bool find_sums(const dhowi_finder *f, int32_t shifted, scaled_product *m)
 static dhow_status is_taken(dhowi_lowering *b, const dhowi_step *s, bool *out) {
     const dhowi_tensor_desc *x = &b->items[s->in[0]].desc, *w = &b->items[s->in[1]].desc;
     const int64_t k = w->shape[0], n = w->shape[1];
-    const dhowi_tensor_desc image = {
-        .dtype = x->dtype, .rank = 4, .shape = {1, k, 1, dhowi_count_of(x) / k}};
+    const dhowi_tensor_desc image = dhowi_image_of_rows(x->dtype, dhowi_count_of(x), k);
     const dhowi_tensor_desc weight = {.dtype = DHOW_I8, .rank = 4, .shape = {n, k, 1, 1}};
     const dhowi_sums sums = {.zero_given = true};
     return dhowi_convolves_integers(b->device, &image, &weight, &sums, DHOW_F32, NULL, out);

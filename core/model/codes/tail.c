@@ -317,9 +317,9 @@ static dhow_status append_step(dhowi_lowering *b, ending *e, const dhowi_step *q
 static dhowi_tensor_desc image_of(const dhowi_lowering *b, const dhowi_step *s) {
     const dhowi_tensor_desc *x = &b->items[s->in[0]].desc;
     const int64_t terms = b->items[s->in[1]].desc.shape[1];
-    if (s->op == DHOWI_OP_conv2d_integer) return *x;
-    return (dhowi_tensor_desc){
-        .dtype = x->dtype, .rank = 4, .shape = {1, terms, 1, dhowi_count_of(x) / terms}};
+    return s->op == DHOWI_OP_conv2d_integer
+               ? *x
+               : dhowi_image_of_rows(x->dtype, dhowi_count_of(x), terms);
 }
 
 static dhow_status end_with(dhowi_lowering *b, dhowi_step *s, dhowi_step *q, uint32_t own,

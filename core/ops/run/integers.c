@@ -178,12 +178,15 @@ dhow_status dhowi_run_conv2d_integer(const dhowi_call *call) {
     return status;
 }
 
+dhowi_tensor_desc dhowi_image_of_rows(dhow_dtype dtype, int64_t count, int64_t terms) {
+    return (dhowi_tensor_desc){.dtype = dtype, .rank = 4, .shape = {1, terms, 1, count / terms}};
+}
+
 /* x[..., m, k] by weight[n, k, 1, 1]: rows of x lie as pixels with their channels last. */
 dhow_status dhowi_run_matmul_codes(const dhowi_call *call) {
     const dhow_tensor *residual = call->attrs->sums.zero_given ? NULL : call->in[3];
-    const int64_t terms = call->in[1]->shape[1];
-    const dhowi_tensor_desc x = {
-        .dtype = call->in[0]->dtype, .rank = 4, .shape = {1, terms, 1, call->in[0]->count / terms}};
+    const dhowi_tensor_desc x =
+        dhowi_image_of_rows(call->in[0]->dtype, call->in[0]->count, call->in[1]->shape[1]);
     dhowi_tensor_desc w;
     dhow_conv_desc d;
     const dhowi_vendor_plan *plan;

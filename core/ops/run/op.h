@@ -272,6 +272,9 @@ dhow_status dhowi_gemm_run(dhow_stream *stream, const dhowi_gemm *gemm);
  * i8[k, n], to i32. */
 dhow_status dhowi_takes_integers(dhow_device *device, dhow_dtype dtype, int64_t m, int64_t k,
                                  int64_t n, bool *out);
+/* x[..., m, terms] of `count` elements as an image of one row, whose pixels are the rows of x: what
+ * convolutions of integers take for a product. */
+dhowi_tensor_desc dhowi_image_of_rows(dhow_dtype dtype, int64_t count, int64_t terms);
 /* Whether it adds up products of bytes in a convolution of x[n, c, h, w], to a dtype and with a
  * residual of one, NULL for none. */
 dhow_status dhowi_convolves_integers(dhow_device *device, const dhowi_tensor_desc *x,

@@ -232,9 +232,8 @@ static dhow_status product_of_codes(dhowi_lowering *b, int32_t x, int32_t y, int
     if (dhowi_count_of(&o.p) == 0 || n == 0 || k > MOST_TERMS) return DHOW_OK;
     const dhowi_code_weights w = {
         .codes = o.y, .zero = o.y_zero, .results = n, .terms = k, .columns = true};
-    const dhowi_tensor_desc image = {.dtype = dhowi_desc_at(b, o.x)->dtype,
-                                     .rank = 4,
-                                     .shape = {1, k, 1, dhowi_count_of(&o.p) / k}};
+    const dhowi_tensor_desc image =
+        dhowi_image_of_rows(dhowi_desc_at(b, o.x)->dtype, dhowi_count_of(&o.p), k);
     const dhowi_tensor_desc weight = {.dtype = DHOW_I8, .rank = 4, .shape = {n, k, 1, 1}};
     const dhowi_attrs attrs = {.sums = {.src_zero = (int32_t)zero}};
     int32_t in[] = {o.x, -1, -1};
