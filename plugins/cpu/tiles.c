@@ -102,9 +102,6 @@ INLINE void part_of_block(const window_job *job, int64_t part, const block *b, c
         if (count >= PIXELS) {
             put(job, b, rows, all, from, y, PIXELS, vectors);
             w += PIXELS;
-        } else if (count >= 3) {
-            put(job, b, rows, all, from, y, 3, vectors);
-            w += 3;
         } else {
             put(job, b, rows, window_range_at(left, job->kw, job->dilation[1], job->width), from, y,
                 1, vectors);
