@@ -5,27 +5,54 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/errors/planted.h"
 #include "base/memory/size.h"
 #include "kernel/optimise.h"
 #include "model/operators/nn/nn.h"
 #include "model/operators/shape/shape.h"
 
+enum { MAXIMUM, MEAN, MEAN_WITH_PADS };
+
+/* A mean with pads is one of what lies inside where there are none. */
+static int mode_of(const dhowi_window3d *s, bool count_pads) {
+    int64_t pads = 0;
+    for (int i = 0; i < 3; i++) pads += s->before[i] + s->after[i];
+    return count_pads && pads > 0 ? MEAN_WITH_PADS : MEAN;
+}
+
+/* Whether the last windows end within the padding, so that all have as many pixels. */
+static bool are_whole(const dhowi_window3d *s) {
+    bool whole = true;
+    for (int i = 1; i < 3; i++)
+        whole = whole && (s->out[i] - 1) * s->stride[i] + s->kernel[i] <=
+                             s->in[i] + s->before[i] + s->after[i];
+    return whole;
+}
+
 /* Those that the kernels for images do. */
-static bool is_plain_pool(const dhowi_window3d *s, int32_t rank, int mode) {
-    return rank <= 4 && mode <= 1 && s->dilation[1] == 1 && s->dilation[2] == 1 && s->in[0] == 1;
+static bool is_plain_pool(const dhowi_lowering *b, const dhowi_window3d *s,
+                          const dhowi_tensor_desc *x, int mode) {
+    const bool counts =
+        mode == MEAN_WITH_PADS && x->dtype != DHOW_F64 &&
+        DHOWI_GUARD(pads_not_there, are_whole(s)) &&
+        dhowi_op_supported(dhowi_op_of(DHOWI_OP_pool_blocks), x->dtype, b->device) == DHOW_OK;
+    return x->rank <= 4 && (mode == MAXIMUM || mode == MEAN || counts) && s->dilation[1] == 1 &&
+           s->dilation[2] == 1 && s->in[0] == 1;
 }
 
 static dhow_status pool_images(dhowi_lowering *b, int32_t x, const dhowi_window3d *s, int mode,
                                const dhowi_tensor_desc *y, int32_t *out) {
     const dhowi_attrs attrs = {
+        .dim = mode,
         .window = {.kernel = {s->kernel[1], s->kernel[2]},
                    .stride = {s->stride[1], s->stride[2]},
                    .pad = {s->before[1], s->before[2], s->after[1], s->after[2]}}};
     const dhowi_tensor_desc image = {
         .dtype = y->dtype, .rank = 4, .shape = {y->shape[0], y->shape[1], s->out[1], s->out[2]}};
-    const dhowi_op_id op = !dhowi_is_float(y->dtype) ? DHOWI_OP_pool_blocks /* blocks of one */
-                           : mode == 0               ? DHOWI_OP_maxpool2d
-                                                     : DHOWI_OP_avgpool2d;
+    const bool blocks = !dhowi_is_float(y->dtype) || mode == MEAN_WITH_PADS; /* of one channel */
+    const dhowi_op_id op = blocks            ? DHOWI_OP_pool_blocks
+                           : mode == MAXIMUM ? DHOWI_OP_maxpool2d
+                                             : DHOWI_OP_avgpool2d;
     DHOWI_TRY(dhowi_as_image(b, x, &x));
     DHOWI_TRY(dhowi_emit(b, op, &x, 1, &attrs, &image, out));
     return dhowi_reshape(b, *out, y->rank, y->shape, out);
@@ -52,16 +79,16 @@ dhow_status dhowi_lower_pool(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_attr_flag(b, "count_include_pad", false, &count_pads));
     DHOWI_TRY(dhowi_attr_flag(b, "storage_order", false, &columns));
     DHOWI_TRY(dhowi_pool_result(s, ceil_mode));
-    if (mode == 1 && count_pads) mode = 2;
+    if (mode == MEAN) mode = mode_of(s, count_pads);
     s->mode = mode;
     s->p = (float)dhowi_attr_int(b, "p", 2);
-    if (bytes && !is_plain_pool(s, own.rank, mode)) {
+    if (bytes && !is_plain_pool(b, s, &own, mode)) {
         DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, &x));
         own = *dhowi_desc_at(b, x);
     }
     dhowi_tensor_desc y = own;
     dhowi_window_shape(s, own.rank, &y);
-    if (is_plain_pool(s, own.rank, mode)) {
+    if (is_plain_pool(b, s, &own, mode)) {
         DHOWI_TRY(pool_images(b, x, s, mode, &y, &b->out[0]));
     } else {
         int32_t wide;
