@@ -105,7 +105,9 @@ FN void store_piece(GLOBAL T *row, const idx at, const idx cols, const bool ragg
 #define POWER(v, top) MATH(T, exp)((v) - (top))
 #else
 #define LOG2_E 1.44269504f
-#define POWER(v, top) power_of_two((v) * LOG2_E - (top) * LOG2_E)
+#define POWER(v, top) K_CAT(POWER_, T)(v, top)
+#define POWER_f16(v, top) power_of_two((v) * LOG2_E - (top) * LOG2_E)
+#define POWER_bf16(v, top) power_of_two(((v) - (top)) * LOG2_E) /* masks of the least number: its product is none */
 FN f32 power_of_two(f32 x)
 {
 #ifdef K_CUDA

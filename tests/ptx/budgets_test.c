@@ -269,6 +269,7 @@ Test(ptx_budgets, no_kernel_executes_more_than_its_budget) {
         channels_and_keys(&b, &k_reals[t]);
         binary(&b, &k_reals[t]);
         measure_rows(&b, &k_reals[t]);
+        measure_operands(&b, &k_reals[t]);
         measure_split_rows(&b, &k_reals[t]);
         measure_parts(&b, &k_reals[t]);
         measure_caches(&b, &k_reals[t]);

@@ -83,7 +83,7 @@ static bool lay_out_rows(const dhowi_lowering *b, const pair *k, dhowi_axis_spli
         const int64_t own = i >= further ? o->shape[i - further] : 1;
         stride /= own;
         if (x->shape[i] == 1) continue;
-        const int64_t moves = own == 1 && DHOWI_GUARD(rows_that_repeat, true) ? 0 : stride;
+        const int64_t moves = DHOWI_GUARD(rows_that_repeat, own != 1) ? stride : 0;
         const bool joins = s->rank > 0 && s->strides[s->rank - 1] == moves * x->shape[i];
         if (!joins && s->rank == DIMENSIONS) return false;
         const int32_t at = joins ? s->rank - 1 : s->rank++;
