@@ -3,6 +3,9 @@
  * Rows that models make of two operands: softmax of scores with a scale and a mask, and norms of a
  * sum that is read again.
  */
+#include <float.h>
+#include <math.h>
+
 #include "ops.h"
 
 enum { BATCH = 2, HEADS = 3, ROWS = 5, MOST_COLS = 1030 };
@@ -66,7 +69,7 @@ static void norm_row(const double *x, const double *other, const double *gamma, 
     for (int64_t j = 0; j < cols; j++)
         squares += (x[j] + other[j] - mean) * (x[j] + other[j] - mean) / (double)cols;
     for (int64_t j = 0; j < cols; j++) {
-        y[j] = (x[j] + other[j] - mean) / sqrt(squares + 0.01) * gamma[j] + beta[j];
+        y[j] = (x[j] + other[j] - mean) / sqrt(squares + (double)0.01F) * gamma[j] + beta[j];
         y[j] += x[j] + other[j];
     }
 }
@@ -113,13 +116,37 @@ static conform_result summed_rows(conform_env *env, dhow_dtype dtype) {
     return CONFORM_PASS;
 }
 
-#define OF(TYPE, type)                                      \
-    static conform_result masked_##type(conform_env *env) { \
-        return masked_rows(env, DHOW_##TYPE);               \
-    }                                                       \
+/* What masks everything may be the least number that there is: then all have the same share. */
+static conform_result least_rows(conform_env *env, dhow_dtype dtype) {
+    enum { COLS = 64 };
+    static const int64_t shape[] = {2, COLS};
+    const double least = dtype == DHOW_F64    ? -DBL_MAX
+                         : dtype == DHOW_F32  ? -(double)FLT_MAX
+                         : dtype == DHOW_BF16 ? -0x1.fep127
+                                              : -65504;
+    dhow_tensor *x, *y;
+    NEEDS_DTYPE(dtype);
+    conform_array values = conform_array_new(env, dtype, 2, shape);
+    conform_array want = conform_array_new(env, dtype, 2, shape);
+    for (int64_t i = 0; i < 2 * COLS; i++) {
+        values.value[i] = i == COLS ? 0 : least;
+        want.value[i] = i < COLS ? 1.0 / COLS : i == COLS;
+    }
+    TRY(conform_upload(env, &values, LAYOUT_PLAIN, &x));
+    TRY(conform_blank(env, &want, LAYOUT_PLAIN, &y));
+    OK(dhow_softmax(NULL, x, 1, y));
+    return conform_expect(env, y, &want, near(dtype), "softmax of the least numbers");
+}
+
+#define OF(TYPE, type)                                                                            \
+    static conform_result masked_##type(conform_env *env) {                                       \
+        return masked_rows(env, DHOW_##TYPE);                                                     \
+    }                                                                                             \
+    static conform_result least_##type(conform_env *env) { return least_rows(env, DHOW_##TYPE); } \
     static conform_result summed_##type(conform_env *env) { return summed_rows(env, DHOW_##TYPE); }
-#define CASES_OF(TYPE, type)                                 \
-    CASE("rows/masked_" #type, masked_##type, "ops," #type), \
+#define CASES_OF(TYPE, type)                                   \
+    CASE("rows/masked_" #type, masked_##type, "ops," #type),   \
+        CASE("rows/least_" #type, least_##type, "ops," #type), \
         CASE("rows/summed_" #type, summed_##type, "ops," #type),
 FLOATS(OF)
 const conform_case conform_rows_cases[] = {FLOATS(CASES_OF)};
