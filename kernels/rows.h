@@ -60,6 +60,13 @@ INLINED void softmax_lanes(GLOBAL const T *x, GLOBAL const T *mask, GLOBAL T *y,
     }
 }
 
+#define AFFINE(v)                                                                                       \
+    EACH_OF_SHARE(T, i)                                                                                 \
+    {                                                                                                   \
+        v[i] *= scale;                                                                                  \
+        if (scaled) v[i] *= weight[i];                                                                  \
+        if (shifted) v[i] += bias[i];                                                                   \
+    }
 /* (v - mean) / sqrt(variance + eps) gamma + beta, each of mean, gamma and beta only where it is asked for. v is x, or where
  * `added` says so x + other, which is then written to `total` if that is wanted. */
 INLINED void norm_lanes(GLOBAL const T *x, GLOBAL const T *other, GLOBAL const T *gamma, GLOBAL const T *beta, GLOBAL T *total,
@@ -68,9 +75,8 @@ INLINED void norm_lanes(GLOBAL const T *x, GLOBAL const T *other, GLOBAL const T
 {
     R v[KEPT][SHARE(T)], sum = 0, squares = 0;
     const idx shift = SHIFT_OF(x);
-    int whole_weights = SHIFT_OF(gamma) == shift, whole_biases = SHIFT_OF(beta) == shift, whole_y = SHIFT_OF(y) == shift;
-    SETTLE(whole_weights);
-    SETTLE(whole_biases);
+    int whole_affine = SHIFT_OF(gamma) == shift && SHIFT_OF(beta) == shift, whole_y = SHIFT_OF(y) == shift;
+    SETTLE(whole_affine);
     SETTLE(whole_y);
     EACH_KEPT(k)
     {
@@ -96,16 +102,26 @@ INLINED void norm_lanes(GLOBAL const T *x, GLOBAL const T *other, GLOBAL const T
     const R scale = LIT(T, 1.0) / MATH(T, sqrt)(squares / n + eps);
     EACH_KEPT(k)
     {
-        R weight[SHARE(T)], bias[SHARE(T)];
-        if (scaled) load_piece(gamma, AT(k), cols, ragged, whole_weights, 0, weight);
-        if (shifted) load_piece(beta, AT(k), cols, ragged, whole_biases, 0, bias);
-        EACH_OF_SHARE(T, i)
-        {
-            v[k][i] *= scale;
-            if (scaled) v[k][i] *= weight[i];
-            if (shifted) v[k][i] += bias[i];
+        if (!ragged) {
+            R weight[SHARE(T)], bias[SHARE(T)];
+            if (scaled) load_share(gamma + AT(k), weight);
+            if (shifted) load_share(beta + AT(k), bias);
+            AFFINE(v[k])
+            store_share(y + AT(k), v[k]);
+        } else if (IS_FULL(AT(k), cols)) { /* one question for all: rows of odd lengths have many pieces */
+            R weight[SHARE(T)], bias[SHARE(T)];
+            if (scaled) load_full(gamma + AT(k), whole_affine, weight);
+            if (shifted) load_full(beta + AT(k), whole_affine, bias);
+            AFFINE(v[k])
+            store_full(y + AT(k), whole_y, v[k]);
+        } else {
+            EACH_OF_SHARE(T, i) if (IS_IN(AT(k) + i, cols)) {
+                R z = v[k][i] * scale;
+                if (scaled) z *= LOAD(T, gamma, AT(k) + i);
+                if (shifted) z += LOAD(T, beta, AT(k) + i);
+                STORE(T, y, AT(k) + i, z);
+            }
         }
-        store_piece(y, AT(k), cols, ragged, whole_y, v[k]);
     }
 }
 #endif

@@ -22,15 +22,14 @@ static void measure_shape(budgets *b, const real *r, const shape *s, const ptx_m
     const long long cols = (long long)n, count = (long long)s->rows;
     const double tolerance = 10 * r->tolerance;
     const element e = r->type;
-    const demand norms = e == F32 || n % 4 == 0 ? MUST : MAY; /* weights lie otherwise than rows */
-    const int lanes = e == F32 || n > 64 ? s->lanes : 4;      /* a sector */
+    const int lanes = e == F32 || n > 64 ? s->lanes : 4; /* a sector */
     char name[64], title[32];
     (void)snprintf(title, sizeof title, "%lldx%lld", count, cols);
     MEASURE(b, MUST, m, named(name, "softmax", r->name), title, tolerance, IN(x, e, all, 0),
             OUT(y, e, all, 0), INT64(rows, count), INT64(cols, cols) LANES(lanes));
     MEASURE(b, MUST, m, named(name, "log_softmax", r->name), title, tolerance, IN(x, e, all, 0),
             OUT(y, e, all, 0), INT64(rows, count), INT64(cols, cols) LANES(lanes));
-    MEASURE(b, norms, m, named(name, "layernorm", r->name), title, tolerance, IN(x, e, all, 0),
+    MEASURE(b, MUST, m, named(name, "layernorm", r->name), title, tolerance, IN(x, e, all, 0),
             IN(gamma, e, n, 0), IN(beta, e, n, 0), OUT(y, e, all, 0), INT64(rows, count),
             INT64(cols, cols), FLOAT32(eps, 1e-5f) LANES(lanes));
     MEASURE(b, MUST, m, named(name, "normalize", r->name), title, tolerance, IN(x, e, all, 0),
@@ -67,15 +66,14 @@ void measure_operands(budgets *b, const real *r) {
         const size_t n = s->columns, all = n * s->rows, half = s->rows / 2;
         const long long cols = (long long)n, count = (long long)s->rows, part = (long long)half;
         const int lanes = e == F32 || n > 64 ? s->lanes : 4;
-        const demand odd = e == F32 || n % 4 == 0 ? MUST : MAY;
         char name[64], title[32];
         if (s->rows % 2 != 0) continue;
         (void)snprintf(title, sizeof title, "%lldx%lld", count, cols);
-        MEASURE(b, odd, m, named(name, "softmax_scores", r->name), title, 10 * r->tolerance,
+        MEASURE(b, MUST, m, named(name, "softmax_scores", r->name), title, 10 * r->tolerance,
                 IN(x, e, all, 0), IN(mask, e, half * n, 0), OUT(y, e, all, 0), INT64(rows, count),
                 INT64(cols, cols), DIMS(d, 2, {2, part}, {{0, 1}, {0}, {M(2), M(half)}}, {0}),
                 FLOAT32(scale, 0.125f), INT32(masked, 1) LANES(lanes));
-        MEASURE(b, odd, m, named(name, "norm_sum", r->name), title, 0.01 + 10 * r->tolerance,
+        MEASURE(b, MUST, m, named(name, "norm_sum", r->name), title, 0.01 + 10 * r->tolerance,
                 IN(x, e, all, 0), IN(other, e, all, 0), IN(gamma, e, n, 0), IN(beta, e, n, 0),
                 OUT(total, e, all, 0), OUT(y, e, all, 0), INT64(rows, count), INT64(cols, cols),
                 DIMS(d, 1, {count}, {{1}, {0}, {M(s->rows)}}, {0}), FLOAT32(eps, 1e-5f),

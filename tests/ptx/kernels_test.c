@@ -210,6 +210,41 @@ Test(ptx, rows_compute_what_the_cpu_does) {
 
 Test(ptx, rows_with_wide_indices_compute_what_the_cpu_does) { check_rows(&k_reals[0], 64); }
 
+/* Several pixels of a line at once, whose ends lie outside, and one by one where windows move on.
+ */
+static void check_depthwise(const real *r, long long taps, long long stride, long long dilation) {
+    enum { H = 9, W = 11 };
+    const long long lanes = r->type == F32 ? 4 : 8, c = 16 * lanes;
+    const long long pad = 1, reach = (taps - 1) * dilation + 1;
+    const long long oh = (H + 2 * pad - reach) / stride + 1,
+                    ow = (W + 2 * pad - reach) / stride + 1;
+    const size_t in = (size_t)(2 * H * W * c), out = (size_t)(2 * oh * ow * c);
+    char name[64];
+    ptx_module *m = ptx_load("nhwc", r->name, 32, NULL);
+    named(name, sizeof name, "depthwise", r->name);
+    for (int held = 0; held < 2; held++)
+        AS_CPU(m, name, 2, 10 * r->tolerance + SUMS, IN(x, r->type, in, 0),
+               IN(weight, r->type, (size_t)(taps * taps * c), 0), IN(bias, r->type, (size_t)c, 0),
+               IN(residual, r->type, out, 0), OUT(y, r->type, out, 0), INT64(n, 2), INT64(c, c),
+               INT64(h, H), INT64(w_, W), INT64(oh, oh), INT64(ow, ow), INT64(kh, taps),
+               INT64(kw, taps), INT64(stride_h, stride), INT64(stride_w, stride),
+               INT64(dil_h, dilation), INT64(dil_w, dilation), INT64(pad_top, pad),
+               INT64(pad_left, pad), INT32(bias_mode, 1), INT32(residual_mode, !held),
+               INT32(activation, held ? 10 : 1), FLOAT32(low, 0), FLOAT32(high, 0.75f),
+               INT32(x_mode, held), FLOAT32(x_low, 0.125f), FLOAT32(x_high, 0.5f));
+    ptx_free(m);
+}
+
+Test(ptx, depthwise_convolutions_compute_what_the_cpu_does) {
+    for (size_t t = 0; t < 3; t++) {
+        check_depthwise(&k_reals[t], 3, 1, 1);
+        check_depthwise(&k_reals[t], 5, 1, 1);
+        check_depthwise(&k_reals[t], 2, 1, 1);
+        check_depthwise(&k_reals[t], 3, 2, 1);
+        check_depthwise(&k_reals[t], 3, 1, 2);
+    }
+}
+
 /* By a group for each row, and by lanes of several rows. */
 static void check_reductions(const real *r, const size_t shape[3], int lanes, size_t shift) {
     static const char *const operations[] = {"reduce_sum", "reduce_max", "reduce_min",
