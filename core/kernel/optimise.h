@@ -34,7 +34,8 @@
     X(RECURRENT, 19, "all time steps of a recurrent layer are one step on processors") \
     X(SHEDDING, 20, "weights are not kept beside what was packed of them")             \
     X(SPLITS, 21, "long rows of few results are cut into parts for several groups")    \
-    X(OPERANDS, 22, "rows of softmax and norms take scale, mask and residual on GPUs")
+    X(PADS, 22, "zeros around an image become the padding of its convolution")         \
+    X(OPERANDS, 23, "rows of softmax and norms take scale, mask and residual on GPUs")
 
 enum {
 #define DHOWI_OPTIMISATION_ENUM_(name, bit, text) DHOWI_OPTIMISE_##name = 1 << bit,
