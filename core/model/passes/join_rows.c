@@ -6,7 +6,6 @@
  * in its cache in any case.
  */
 #include <math.h>
-#include <string.h>
 
 #include "base/errors/planted.h"
 #include "model/passes/fuse.h"
