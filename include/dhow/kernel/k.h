@@ -564,22 +564,15 @@ FN f32 k_geluf(f32 x)
 
 /* ---- storage types ---------------------------------------------------------------------------------------------- */
 
-#ifdef K_CUDA
-FN f32 k_bf16_load(u16 b) /* else compilers shift again wherever the value is asked for */
-{
-    f32 f;
-    asm("shl.b32 %0,%1,16;" : "=f"(f) : "r"((u32)b));
-    return f;
-}
-FN void k_bf16_values(u32 pair, f32 x[2])
-{
-    asm("shl.b32 %0,%1,16;" : "=f"(x[0]) : "r"(pair));
-    asm("and.b32 %0,%1,0xffff0000;" : "=f"(x[1]) : "r"(pair));
-}
-#else
 FN f32 k_bf16_load(u16 b)
 {
     return K_U2F((u32)b << 16);
+}
+#ifdef K_CUDA
+FN void k_bf16_values(u32 pair, f32 x[2]) /* else compilers do it again wherever a value is asked for */
+{
+    asm("shl.b32 %0,%1,16;" : "=f"(x[0]) : "r"(pair));
+    asm("and.b32 %0,%1,0xffff0000;" : "=f"(x[1]) : "r"(pair));
 }
 #endif
 FN u16 k_bf16_store(f32 f) /* rounds to nearest even, keeps NaN */
