@@ -61,6 +61,25 @@ FN void store_piece(GLOBAL T *row, const idx at, const idx cols, const bool ragg
     }
 }
 
+/* All of it is in the row, but may lie on no share of memory. */
+FN void load_full(GLOBAL const T *from, const bool whole, R *x)
+{
+    if (whole) {
+        load_share(from, x);
+    } else {
+        EACH_OF_SHARE(T, i) x[i] = LOAD(T, from, i);
+    }
+}
+FN void store_full(GLOBAL T *to, const bool whole, const R *v)
+{
+    if (whole) {
+        store_share(to, v);
+        KEEP_WIDE();
+    } else {
+        EACH_OF_SHARE(T, i) STORE(T, to, i, v[i]);
+    }
+}
+
 /* As REDUCE_ITEMS, of the items of a row. */
 #ifdef K_CUDA
 #define DEFINE_REDUCE_LANES_(op, T)                                                                     \
@@ -105,7 +124,9 @@ FN void store_piece(GLOBAL T *row, const idx at, const idx cols, const bool ragg
 #define POWER(v, top) MATH(T, exp)((v) - (top))
 #else
 #define LOG2_E 1.44269504f
-#define POWER(v, top) power_of_two((v) * LOG2_E - (top) * LOG2_E)
+#define POWER(v, top) K_CAT(POWER_, T)(v, top)
+#define POWER_f16(v, top) power_of_two((v) * LOG2_E - (top) * LOG2_E)
+#define POWER_bf16(v, top) power_of_two(((v) - (top)) * LOG2_E) /* masks of the least number: its product is none */
 FN f32 power_of_two(f32 x)
 {
 #ifdef K_CUDA

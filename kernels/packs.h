@@ -32,7 +32,10 @@ typedef k_wide held;
     u16 h[2];                                                                                \
     asm("mov.b32 {%0,%1},%2;" : "=h"(h[0]), "=h"(h[1]) : "r"(pair));                         \
     low = k_half_load(h[0]), high = k_half_load(h[1]);
-#define VALUES_bf16(pair, low, high) low = K_U2F((pair) << 16), high = K_U2F((pair) & 0xffff0000u);
+#define VALUES_bf16(pair, low, high)                                                         \
+    f32 h[2];                                                                                \
+    k_bf16_values(pair, h);                                                                  \
+    low = h[0], high = h[1];
 FN void load_pack(const T *p, held *x)
 {
     *x = PACK_AT(p, 0);

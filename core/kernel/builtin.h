@@ -21,7 +21,7 @@ typedef struct dhowi_builtin {
 
 typedef struct dhowi_builtin_unit {
     const char *name; /* "rows.k" */
-    const char *text; /* without the includes of k.h, lanes.h and packs.h */
+    const char *text; /* without the includes of k.h, lanes.h, rows.h and packs.h */
 } dhowi_builtin_unit;
 
 /* Sorted by name, for bsearch; kernels of one module share unit and options. */
@@ -29,8 +29,8 @@ extern const dhowi_builtin dhowi_builtin_kernels[];
 extern const size_t dhowi_builtin_kernel_count;
 extern const dhowi_builtin_unit dhowi_builtin_units[];
 extern const size_t dhowi_builtin_unit_count;
-/* The text of dhow/kernel/k.h, and of kernels/lanes.h and packs.h where K_LANES, K_PACKS are
- * defined. */
+/* The text of dhow/kernel/k.h, and of kernels/lanes.h, rows.h and packs.h where K_LANES, K_ROWS,
+ * K_PACKS are defined. */
 extern const char dhowi_kernel_header[];
 
 #endif

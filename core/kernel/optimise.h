@@ -35,7 +35,8 @@
     X(SHEDDING, 20, "weights are not kept beside what was packed of them")             \
     X(SPLITS, 21, "long rows of few results are cut into parts for several groups")    \
     X(PADS, 22, "zeros around an image become the padding of its convolution")         \
-    X(ROWS, 23, "rows beside convolutions are taken for images")
+    X(ROWS, 23, "rows beside convolutions are taken for images")                       \
+    X(OPERANDS, 24, "rows of softmax and norms take scale, mask and residual on GPUs")
 
 enum {
 #define DHOWI_OPTIMISATION_ENUM_(name, bit, text) DHOWI_OPTIMISE_##name = 1 << bit,

@@ -33,6 +33,7 @@ const conform_group conform_groups[] = {GROUP("abi", abi, CONFORM_FILE),
                                         GROUP("scalars", scalar, CONFORM_API),
                                         GROUP("layers", layer, CONFORM_API),
                                         GROUP("models", model, CONFORM_API),
+                                        GROUP("rows", rows, CONFORM_API),
                                         GROUP("training", training, CONFORM_API),
                                         GROUP("error", error, CONFORM_API),
                                         GROUP("huge", huge, CONFORM_HUGE)};

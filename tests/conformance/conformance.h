@@ -89,6 +89,7 @@ CONFORM_TABLE(reduction);
 CONFORM_TABLE(create);
 CONFORM_TABLE(layer);
 CONFORM_TABLE(model);
+CONFORM_TABLE(rows);
 CONFORM_TABLE(training);
 CONFORM_TABLE(error);
 CONFORM_TABLE(huge);

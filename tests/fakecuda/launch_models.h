@@ -20,7 +20,7 @@ typedef struct launch_model {
     int listed; /* its commands are kept in tests/fakecuda/launches */
 } launch_model;
 
-enum { LAUNCH_MODELS = 8 };
+enum { LAUNCH_MODELS = 9 };
 extern const launch_model launch_models[LAUNCH_MODELS];
 
 /* What a device is given for one run, by fakecuda_log_to(). A model of another type than its own is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * launches FOLDER [--write]: what the stream of a GPU is given for one run of five models: kernels,
+ * launches FOLDER [--write]: what the stream of a GPU is given for one run of six models: kernels,
  * calls of libraries with all they do in one, copies, waits. Compared with FOLDER/<model>.txt, line
  * by line: a fusion that is lost, or a copy that is new, fails. With --write the lists are made
  * anew. Nothing is computed; sizes are those of real models. Where a model is of f16, one of f32
@@ -107,6 +107,6 @@ int main(int argc, char **argv) {
         }
         (void)fclose(log);
     }
-    if (failed == 0 && !writes) printf("launches: 5 models as listed, 3 from f32 as well\n");
+    if (failed == 0 && !writes) printf("launches: 6 models as listed, 3 from f32 as well\n");
     return failed != 0;
 }

@@ -259,6 +259,39 @@ int layer_norm(gen *g) {
     return result(g, n, g->m->dtype, rank, val(g, v)->shape, 0);
 }
 
+/* A norm of a sum, as transformers have it: of rows that lie apart too, and read again. */
+int normed_sum(gen *g) {
+    const int64_t own[] = {1 + below(g, 3), 1 + below(g, 4), extent(g), 2 + below(g, 8)};
+    const int64_t turned[] = {own[1], own[0], own[2], own[3]}, order[] = {1, 0, 2, 3};
+    const int32_t first = below(g, 4), axis = one_in(g, 4) ? 2 : 3;
+    int64_t shape[4];
+    int x = new_input(g, 4, own);
+    if (x < 0) return -1;
+    val(g, x)->open[0] = false;
+    if (one_in(g, 3)) {
+        x = new_input(g, 4, turned);
+        if (x < 0) return -1;
+        val(g, x)->open[0] = false;
+        node *n = put(g, "Transpose", 1, &x);
+        set_ints(n, "perm", 4, order);
+        x = result(g, n, g->m->dtype, 4, own, 0);
+    }
+    for (int32_t i = 0; i < 4; i++) shape[i] = one_in(g, 3) ? 1 : own[i];
+    const int other =
+        one_in(g, 2) ? new_input(g, 4, own) : new_constant(g, 4 - first, shape + first);
+    if (other >= 0) val(g, other)->open[0] = false;
+    const int sum = one_in(g, 2) ? binary(g, "Add", x, other) : binary(g, "Add", other, x);
+    if (sum < 0) return -1;
+    const int in[] = {sum, new_constant(g, 4 - axis, own + axis),
+                      new_constant(g, 4 - axis, own + axis)};
+    if (in[1] < 0 || in[2] < 0) return -1;
+    node *n = put(g, "LayerNormalization", one_in(g, 3) ? 2 : 3, in);
+    set_int(n, "axis", axis);
+    set_float(n, "epsilon", 0.01);
+    const int y = result(g, n, g->m->dtype, 4, own, 0);
+    return one_in(g, 2) ? y : binary(g, "Add", y, sum);
+}
+
 int instance_norm(gen *g) {
     const int v = pick(g, 3, 4);
     if (v < 0 || value_count(val(g, v)) == 0) return -1;

@@ -77,7 +77,7 @@ family conv, conv_line, conv_volume, conv_transpose, pool, global_pool, resize, 
 family reduce, softmax, cumsum, topk, arg;
 family matmul, gemm, einsum, linear_block, siblings, attention, attention_of_batches,
     attention_node, cache;
-family layer_norm, instance_norm, batch_norm, group_norm, norm_written, lrn, lp_norm;
+family layer_norm, normed_sum, instance_norm, batch_norm, group_norm, norm_written, lrn, lp_norm;
 family gelu_written, silu_written, hard_swish_written, halves_turned;
 family shape_arithmetic, range_fill, gather_elements, scatter_elements, gather_nd, one_hot,
     non_zero, where_mask;

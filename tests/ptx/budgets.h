@@ -43,6 +43,7 @@ enum { FLAT = 32768 };
 
 /* Of one type each. */
 void measure_rows(budgets *b, const real *r);
+void measure_operands(budgets *b, const real *r);
 void measure_split_rows(budgets *b, const real *r);
 void measure_parts(budgets *b, const real *r);
 void measure_caches(budgets *b, const real *r);

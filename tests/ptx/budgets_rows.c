@@ -22,15 +22,14 @@ static void measure_shape(budgets *b, const real *r, const shape *s, const ptx_m
     const long long cols = (long long)n, count = (long long)s->rows;
     const double tolerance = 10 * r->tolerance;
     const element e = r->type;
-    const demand norms = e == F32 || n % 4 == 0 ? MUST : MAY; /* weights lie otherwise than rows */
-    const int lanes = e == F32 || n > 64 ? s->lanes : 4;      /* a sector */
+    const int lanes = e == F32 || n > 64 ? s->lanes : 4; /* a sector */
     char name[64], title[32];
     (void)snprintf(title, sizeof title, "%lldx%lld", count, cols);
     MEASURE(b, MUST, m, named(name, "softmax", r->name), title, tolerance, IN(x, e, all, 0),
             OUT(y, e, all, 0), INT64(rows, count), INT64(cols, cols) LANES(lanes));
     MEASURE(b, MUST, m, named(name, "log_softmax", r->name), title, tolerance, IN(x, e, all, 0),
             OUT(y, e, all, 0), INT64(rows, count), INT64(cols, cols) LANES(lanes));
-    MEASURE(b, norms, m, named(name, "layernorm", r->name), title, tolerance, IN(x, e, all, 0),
+    MEASURE(b, MUST, m, named(name, "layernorm", r->name), title, tolerance, IN(x, e, all, 0),
             IN(gamma, e, n, 0), IN(beta, e, n, 0), OUT(y, e, all, 0), INT64(rows, count),
             INT64(cols, cols), FLOAT32(eps, 1e-5f) LANES(lanes));
     MEASURE(b, MUST, m, named(name, "normalize", r->name), title, tolerance, IN(x, e, all, 0),
@@ -56,6 +55,32 @@ void measure_rows(budgets *b, const real *r) {
             INT64(inner, 64), FLOAT32(scale, 1) LANES(0));
     ptx_free(m);
     ptx_free(sums);
+}
+
+/* Scores of two heads that share a mask, and the sum of a residual, which is kept. */
+void measure_operands(budgets *b, const real *r) {
+    const element e = r->type;
+    ptx_module *m = ptx_load("operands", r->name, 32, NULL);
+    for (size_t k = 0; k < sizeof k_shapes / sizeof k_shapes[0]; k++) {
+        const shape *s = &k_shapes[k];
+        const size_t n = s->columns, all = n * s->rows, half = s->rows / 2;
+        const long long cols = (long long)n, count = (long long)s->rows, part = (long long)half;
+        const int lanes = e == F32 || n > 64 ? s->lanes : 4;
+        char name[64], title[32];
+        if (s->rows % 2 != 0) continue;
+        (void)snprintf(title, sizeof title, "%lldx%lld", count, cols);
+        MEASURE(b, MUST, m, named(name, "softmax_scores", r->name), title, 10 * r->tolerance,
+                IN(x, e, all, 0), IN(mask, e, half * n, 0), OUT(y, e, all, 0), INT64(rows, count),
+                INT64(cols, cols), DIMS(d, 2, {2, part}, {{0, 1}, {0}, {M(2), M(half)}}, {0}),
+                FLOAT32(scale, 0.125f), INT32(masked, 1) LANES(lanes));
+        MEASURE(b, MUST, m, named(name, "norm_sum", r->name), title, 0.01 + 10 * r->tolerance,
+                IN(x, e, all, 0), IN(other, e, all, 0), IN(gamma, e, n, 0), IN(beta, e, n, 0),
+                OUT(total, e, all, 0), OUT(y, e, all, 0), INT64(rows, count), INT64(cols, cols),
+                DIMS(d, 1, {count}, {{1}, {0}, {M(s->rows)}}, {0}), FLOAT32(eps, 1e-5f),
+                INT32(centred, 1), INT32(scaled, 1), INT32(shifted, 1),
+                INT32(wanted, 1) LANES(lanes));
+    }
+    ptx_free(m);
 }
 
 /* Few long rows: a launch that leaves two numbers of each part, and one that makes y of them. */

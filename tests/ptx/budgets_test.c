@@ -134,7 +134,7 @@ static void images(budgets *b, const real *r) {
             INT64(ow, H), INT64(groups, 1), INT64(kh, 3), INT64(kw, 3), INT64(stride_h, 1),
             INT64(stride_w, 1), INT64(dil_h, 1), INT64(dil_w, 1), INT64(pad_top, 1),
             INT64(pad_left, 1), INT64(row, ROW));
-    MEASURE(b, MAY, m, named(name, "depthwise", r->name), "3x3_of_16x16x64", 10 * r->tolerance,
+    MEASURE(b, MUST, m, named(name, "depthwise", r->name), "3x3_of_16x16x64", 10 * r->tolerance,
             IN(x, e, PIXELS * C, 0), IN(weight, e, 9 * C, 0), IN(bias, e, C, 0),
             IN(residual, e, PIXELS * C, 0), OUT(y, e, PIXELS * C, 0), INT64(n, 1), INT64(c, C),
             INT64(h, H), INT64(w_, H), INT64(oh, H), INT64(ow, H), INT64(kh, 3), INT64(kw, 3),
@@ -208,7 +208,7 @@ static void maps(budgets *b, const real *r) {
         {{0x3f000000, 0x3f800000}}, {0});
     MAP(MUST, "add_relu_flat", FLAT, FLAT_DIMS, MORE(2, 0), 3, {LOAD, ADD | SECOND, RELU}, {{0}},
         {0});
-    MAP(e == BF16 ? MAY : MUST, "bias_gelu_128x256", 256,
+    MAP(MUST, "bias_gelu_128x256", 256,
         DIMS(d, 2, {128, 256}, {{256, 1}, {0, 1}, {256, 1}}, {2, 2, 1}), MORE(2, M(128), M(256)), 3,
         {LOAD, ADD | SECOND, GELU}, {{0}}, {0});
     MAP(MUST, "scale_mask_4x32x256", 4 * 256,
@@ -269,6 +269,7 @@ Test(ptx_budgets, no_kernel_executes_more_than_its_budget) {
         channels_and_keys(&b, &k_reals[t]);
         binary(&b, &k_reals[t]);
         measure_rows(&b, &k_reals[t]);
+        measure_operands(&b, &k_reals[t]);
         measure_split_rows(&b, &k_reals[t]);
         measure_parts(&b, &k_reals[t]);
         measure_caches(&b, &k_reals[t]);

@@ -164,11 +164,86 @@ static void check_rows(const real *r, int bits) {
     ptx_free(m);
 }
 
+/* What is near zero has the rounding of the CPU's sums, which have one term after the other. */
+#define SUMS 2e-3
+
+/* A row of the other operand for each of x, one for heads, and one for all; and none. */
+static void check_operands(const real *r, int bits) {
+    static const struct {
+        size_t columns;
+        int lanes;
+    } cases[] = {{1, 1}, {64, 0}, {64, 4}, {100, 8}, {77, 4}, {1000, 32}, {1023, 64}, {4096, 128}};
+    enum { ROWS = 12 };
+    ptx_module *m = ptx_load("operands", r->name, bits, NULL);
+    for (size_t c = 0; c < 4 * sizeof cases / sizeof cases[0]; c++) {
+        const size_t n = cases[c / 4].columns, all = n * ROWS, shift = c % 3;
+        const long long cols = (long long)n;
+        const int lanes = cases[c / 4].lanes, k = (int)(c % 4);
+        const size_t others = k == 0 ? 6 : k == 1 ? 1 : 12;
+        const arg d = k == 0 ? (arg)DIMS(d, 3, {2, 3, 2}, {{2, 0, 1}, {0}, {M(2), M(3), M(2)}}, {0})
+                      : k == 1 ? (arg)DIMS(d, 1, {12}, {{0}, {0}, {M(12)}}, {0})
+                               : (arg)DIMS(d, 1, {12}, {{1}, {0}, {M(12)}}, {0});
+        char name[64];
+        named(name, sizeof name, "softmax_scores", r->name);
+        AS_CPU(m, name, 2, r->tolerance, IN(x, r->type, all, shift),
+               IN(mask, r->type, others * n, 0), OUT(y, r->type, all, 0), INT64(rows, ROWS),
+               INT64(cols, cols), d, FLOAT32(scale, k == 3 ? -0.5f : 0.25f), INT32(masked, k != 2),
+               INT32(lanes, lanes));
+        named(name, sizeof name, "norm_sum", r->name);
+        AS_CPU(m, name, 2, 10 * r->tolerance + SUMS, IN(x, r->type, all, 0),
+               IN(other, r->type, others * n, shift), IN(gamma, r->type, n, 0),
+               IN(beta, r->type, n, 0), OUT(total, r->type, all, 0), OUT(y, r->type, all, shift),
+               INT64(rows, ROWS), INT64(cols, cols), d, FLOAT32(eps, 1e-5f), INT32(centred, k % 2),
+               INT32(scaled, k > 0), INT32(shifted, k > 1), INT32(wanted, 1), INT32(lanes, lanes));
+    }
+    ptx_free(m);
+}
+
+Test(ptx, rows_of_two_operands_compute_what_the_cpu_does) {
+    for (size_t t = 0; t < 3; t++) check_operands(&k_reals[t], 32);
+    check_operands(&k_reals[0], 64);
+}
+
 Test(ptx, rows_compute_what_the_cpu_does) {
     for (size_t t = 0; t < REALS; t++) check_rows(&k_reals[t], 32);
 }
 
 Test(ptx, rows_with_wide_indices_compute_what_the_cpu_does) { check_rows(&k_reals[0], 64); }
+
+/* Several pixels of a line at once, whose ends lie outside, and one by one where windows move on.
+ */
+static void check_depthwise(const real *r, long long taps, long long stride, long long dilation) {
+    enum { H = 9, W = 11 };
+    const long long lanes = r->type == F32 ? 4 : 8, c = 16 * lanes;
+    const long long pad = 1, reach = (taps - 1) * dilation + 1;
+    const long long oh = (H + 2 * pad - reach) / stride + 1,
+                    ow = (W + 2 * pad - reach) / stride + 1;
+    const size_t in = (size_t)(2 * H * W * c), out = (size_t)(2 * oh * ow * c);
+    char name[64];
+    ptx_module *m = ptx_load("nhwc", r->name, 32, NULL);
+    named(name, sizeof name, "depthwise", r->name);
+    for (int held = 0; held < 2; held++)
+        AS_CPU(m, name, 2, 10 * r->tolerance + SUMS, IN(x, r->type, in, 0),
+               IN(weight, r->type, (size_t)(taps * taps * c), 0), IN(bias, r->type, (size_t)c, 0),
+               IN(residual, r->type, out, 0), OUT(y, r->type, out, 0), INT64(n, 2), INT64(c, c),
+               INT64(h, H), INT64(w_, W), INT64(oh, oh), INT64(ow, ow), INT64(kh, taps),
+               INT64(kw, taps), INT64(stride_h, stride), INT64(stride_w, stride),
+               INT64(dil_h, dilation), INT64(dil_w, dilation), INT64(pad_top, pad),
+               INT64(pad_left, pad), INT32(bias_mode, 1), INT32(residual_mode, !held),
+               INT32(activation, held ? 10 : 1), FLOAT32(low, 0), FLOAT32(high, 0.75f),
+               INT32(x_mode, held), FLOAT32(x_low, 0.125f), FLOAT32(x_high, 0.5f));
+    ptx_free(m);
+}
+
+Test(ptx, depthwise_convolutions_compute_what_the_cpu_does) {
+    for (size_t t = 0; t < 3; t++) {
+        check_depthwise(&k_reals[t], 3, 1, 1);
+        check_depthwise(&k_reals[t], 5, 1, 1);
+        check_depthwise(&k_reals[t], 2, 1, 1);
+        check_depthwise(&k_reals[t], 3, 2, 1);
+        check_depthwise(&k_reals[t], 3, 1, 2);
+    }
+}
 
 /* By a group for each row, and by lanes of several rows. */
 static void check_reductions(const real *r, const size_t shape[3], int lanes, size_t shift) {

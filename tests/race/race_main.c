@@ -183,23 +183,26 @@ static char *read_file(const char *folder, const char *file) {
     return text;
 }
 
-/* The header that lies beside a text in the place of its include, as dhow has it. */
-static char *read_text(const char *folder, const char *file) {
-    static const char *const names[] = {"panels.h", "lanes.h", "packs.h"};
-    char *text = read_file(folder, file), *at = NULL, include[64];
-    int k = -1;
-    while (at == NULL && ++k < 3) {
-        (void)snprintf(include, sizeof include, "#include \"%s\"", names[k]);
-        at = strstr(text, include);
-    }
+/* A header that lies beside a text in the place of its include, where it has one. */
+static char *with_header(const char *folder, const char *name, char *text) {
+    char include[64];
+    (void)snprintf(include, sizeof include, "#include \"%s\"", name);
+    const char *at = strstr(text, include);
     if (at == NULL) return text;
-    char *header = read_file(folder, names[k]), *whole = calloc(2, 1 << 18);
+    char *header = read_file(folder, name), *whole = calloc(2, 1 << 18);
     if (whole == NULL) exit(1);
     (void)snprintf(whole, 2 << 18, "%.*s%s%s", (int)(at - text), text, header,
                    at + strlen(include));
     free(header);
     free(text);
     return whole;
+}
+
+static char *read_text(const char *folder, const char *file) {
+    static const char *const names[] = {"panels.h", "lanes.h", "rows.h", "packs.h"};
+    char *text = read_file(folder, file);
+    for (int k = 0; k < 4; k++) text = with_header(folder, names[k], text);
+    return text;
 }
 
 /* The dtype of a tensor argument, as the kernel's name ends. */

@@ -311,6 +311,8 @@ dhow_status dhowi_fuse(dhowi_lowering *b, uint32_t first_step) {
     if (dhowi_optimises(DHOWI_OPTIMISE_INTEGERS)) dhowi_remove_unread(&f);
     dhow_status status = join_all(&f);
     dhowi_free(f.readers);
+    if (status == DHOW_OK && dhowi_optimises(DHOWI_OPTIMISE_OPERANDS))
+        status = dhowi_join_rows(b, first_step);
     if (status == DHOW_OK) dhowi_compact(b, first_step);
     return status;
 }

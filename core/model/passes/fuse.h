@@ -109,6 +109,11 @@ dhow_status dhowi_map_parts(dhowi_fuser *f);
 /* Products of one row with weights side by side, see run/join_weights.c, become one. */
 dhow_status dhowi_merge_products(dhowi_fuser *f);
 
+/* ---- join_rows.c ---- */
+
+/* Scales, masks and sums go into the softmax and the norms behind them. */
+dhow_status dhowi_join_rows(dhowi_lowering *b, uint32_t first_step);
+
 /* ---- fold.c ---- */
 
 /* The map that alone reads a step's result, loading it first. */

@@ -71,9 +71,8 @@ static dhow_status run_in_parts(const dhowi_call *call, const long_rows *r, bool
     return status;
 }
 
-/* Every kernel's last argument: the lanes of a row that fits, or 0. */
-static dhow_status run_rows(const dhowi_call *call, dhowi_own_launch *l, int64_t rows,
-                            int64_t cols) {
+dhow_status dhowi_run_rows(const dhowi_call *call, dhowi_own_launch *l, int64_t rows,
+                           int64_t cols) {
     const dhow_dtype dtype = call->out->dtype;
     int32_t lanes = dhowi_lanes_of(call->stream->device, dtype, rows, cols);
     if (cols > lanes * dhowi_kept_by_item(dtype)) lanes = 0;
@@ -94,7 +93,7 @@ static dhow_status softmax_rows(const dhowi_call *call, dhow_tensor *x, dhow_ten
     dhowi_add_tensor(&l, x, DHOW_ACCESS_READ);
     dhowi_add_tensor(&l, y, DHOW_ACCESS_WRITE);
     DHOWI_ADD_VALUES(&l, rows, cols);
-    return run_rows(call, &l, rows, cols);
+    return dhowi_run_rows(call, &l, rows, cols);
 }
 
 /* Along another than the last dimension: swapped to the end, computed, swapped back. */
@@ -139,7 +138,7 @@ dhow_status dhowi_run_layernorm(const dhowi_call *call) {
     dhowi_add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
     DHOWI_ADD_VALUES(&l, rows, cols);
     l.args[l.arg_count++] = dhowi_arg_f32(r.eps);
-    return run_rows(call, &l, rows, cols);
+    return dhowi_run_rows(call, &l, rows, cols);
 }
 
 dhow_status dhowi_run_normalize(const dhowi_call *call) {
@@ -162,5 +161,5 @@ dhow_status dhowi_run_normalize(const dhowi_call *call) {
     l.args[l.arg_count++] = dhowi_arg_f32(r.eps);
     l.args[l.arg_count++] = dhowi_arg_i32(r.centred);
     l.args[l.arg_count++] = dhowi_arg_i32(gamma != NULL);
-    return run_rows(call, &l, r.rows, r.cols);
+    return dhowi_run_rows(call, &l, r.rows, r.cols);
 }

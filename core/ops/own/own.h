@@ -25,6 +25,8 @@ void dhowi_add_values(dhowi_own_launch *l, uint32_t count, const int64_t *values
 dhow_status dhowi_run_launch(const dhowi_call *call, const dhowi_own_launch *l, dhow_kernel *kernel,
                              int64_t work);
 dhow_status dhowi_run_own(const dhowi_call *call, const dhowi_own_launch *l, int64_t work);
+/* Adds the last argument of kernels along rows, the lanes of a row that fits, or 0. */
+dhow_status dhowi_run_rows(const dhowi_call *call, dhowi_own_launch *l, int64_t rows, int64_t cols);
 /* elements x each */
 int64_t dhowi_work_of(int64_t elements, int64_t each);
 /* Elements are moved by their width, whatever they mean. */

@@ -24,7 +24,8 @@ dhowi_run_fn dhowi_run_map, dhowi_run_cast, dhowi_run_copy, dhowi_run_fill, dhow
     dhowi_run_scale_of_range, dhowi_run_roi_align, dhowi_run_determinant, dhowi_run_matmul_nbits,
     dhowi_run_attention, dhowi_run_conv_data_gradient, dhowi_run_conv_weight_gradient,
     dhowi_run_scale_channels, dhowi_run_matmul_integer, dhowi_run_attention_cache,
-    dhowi_run_write_steps, dhowi_run_map_codes, dhowi_run_conv2d_integer, dhowi_run_matmul_codes;
+    dhowi_run_write_steps, dhowi_run_map_codes, dhowi_run_conv2d_integer, dhowi_run_matmul_codes,
+    dhowi_run_softmax_scores, dhowi_run_norm_sum;
 dhowi_run_fn dhowi_run_unary, dhowi_run_binary, dhowi_run_matmul, dhowi_run_linear,
     dhowi_run_conv2d, dhowi_run_pool2d, dhowi_run_softmax, dhowi_run_layernorm, dhowi_run_reduce,
     dhowi_run_argmax, dhowi_run_gather, dhowi_run_flatten;
@@ -33,6 +34,8 @@ dhowi_run_fn dhowi_run_unary, dhowi_run_binary, dhowi_run_matmul, dhowi_run_line
  * are the same on any number of multiprocessors and devices. 0: a group does, element by element.
  */
 int32_t dhowi_lanes_of(const dhow_device *device, dhow_dtype dtype, int64_t rows, int64_t cols);
+/* Whether rows may be made of two operands while they are read: a row stays with its group. */
+bool dhowi_joins_rows(const dhow_device *device, dhow_dtype dtype, int64_t cols);
 /* The most numbers of a row that an item keeps in registers. */
 static inline int64_t dhowi_kept_by_item(dhow_dtype dtype) {
     return 128 / DHOWI_MAX(dhow_dtype_bytes(dtype), 4);

@@ -568,6 +568,13 @@ FN f32 k_bf16_load(u16 b)
 {
     return K_U2F((u32)b << 16);
 }
+#ifdef K_CUDA
+FN void k_bf16_values(u32 pair, f32 x[2]) /* else compilers do it again wherever a value is asked for */
+{
+    asm("shl.b32 %0,%1,16;" : "=f"(x[0]) : "r"(pair));
+    asm("and.b32 %0,%1,0xffff0000;" : "=f"(x[1]) : "r"(pair));
+}
+#endif
 FN u16 k_bf16_store(f32 f) /* rounds to nearest even, keeps NaN */
 {
 #if defined(K_CUDA) && __CUDA_ARCH__ >= 800
@@ -798,10 +805,7 @@ typedef struct __align__(8) {
     FN void load_share(const bf16 *p, f32 x[4])                                        \
     {                                                                                  \
         const k_two_pairs from = *(const k_two_pairs *)p;                              \
-        UNROLL for (int l = 0; l < 2; l++) {                                           \
-            x[2 * l] = K_U2F(from.pair[l] << 16);                                      \
-            x[2 * l + 1] = K_U2F(from.pair[l] & 0xffff0000u);                          \
-        }                                                                              \
+        UNROLL for (int l = 0; l < 2; l++) k_bf16_values(from.pair[l], x + 2 * l);     \
     }
 #else
 #define K_NARROW_SHARE_bf16(T) K_SHARE_1(T)
