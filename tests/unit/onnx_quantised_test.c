@@ -236,3 +236,63 @@ Test(onnx_quantised, a_residual_block_is_the_end_of_its_convolution) {
         cr_assert_eq(values[0][i], values[1][i], "element %d is %g, not %g", i,
                      (double)values[0][i], (double)values[1][i]);
 }
+
+/* ---- products ---- */
+
+enum { ROWS = 3, TERMS = 70, COLUMNS = 9 };
+
+static int term_at(int64_t type, int i) { return i * 37 % 251 - (type == U8 ? 0 : 125); }
+
+/* Weights of the file, which are packed as bytes: once they were packed without their zero points.
+ */
+static void check_product(const char *op, const char *inputs, int64_t type, bool by_column) {
+    static const int64_t x_shape[] = {ROWS, TERMS}, w_shape[] = {TERMS, COLUMNS}, any[] = {-1, -1};
+    const int64_t columns[] = {COLUMNS};
+    const int first = type == U8 ? 127 : -3, zeros = by_column ? COLUMNS : 1;
+    unsigned char x[ROWS * TERMS], w[TERMS * COLUMNS], zero[COLUMNS];
+    bytes g = {0}, node = node_of(op, "n", inputs, "y"), in, y = typed_value_of("y", F32, 2, any);
+    dhow_tensor *image, *out;
+    dhow_model *model;
+    void *got;
+    for (int i = 0; i < ROWS * TERMS; i++) x[i] = (unsigned char)term_at(U8, i);
+    for (int i = 0; i < TERMS * COLUMNS; i++) w[i] = (unsigned char)term_at(type, 5 * i + 3);
+    for (int i = 0; i < COLUMNS; i++) zero[i] = (unsigned char)(first + (by_column ? i : 0));
+    in = typed_value_of("x", U8, 2, x_shape);
+    put_message(&g, GRAPH_INPUT, &in);
+    put_message(&g, GRAPH_OUTPUT, &y);
+    put_scale(&g, "s", 1);
+    put_zero(&g, "xz", U8, 3);
+    put_constant(&g, "w", type, TERMS * COLUMNS, w, 1, 2, w_shape);
+    put_constant(&g, "wz", type, zeros, zero, 1, by_column ? 1 : 0, columns);
+    put_text(&node, 7, "com.microsoft");
+    put_message(&g, GRAPH_NODE, &node);
+    bytes file = model_of(17, &g);
+    OK(load_bytes(&file, &model));
+    OK(dhow_tensor_from_data(g_cpu, DHOW_U8, 2, x_shape, x, &image));
+    OK(dhow_model_run(model, NULL, &image, 1, &out, 1));
+    OK(dhow_tensor_host_ptr(out, &got));
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        int want = 0;
+        for (int k = 0; k < TERMS; k++)
+            want += (term_at(U8, i / COLUMNS * TERMS + k) - 3) *
+                    (term_at(type, 5 * (k * COLUMNS + i % COLUMNS) + 3) - first -
+                     (by_column ? i % COLUMNS : 0));
+        cr_assert_eq((int)((float *)got)[i], want, "%s, type %d%s: element %d is %g, not %d", op,
+                     (int)type, by_column ? ", by column" : "", i, (double)((float *)got)[i], want);
+    }
+    dhow_tensor_release(image);
+    dhow_tensor_release(out);
+    dhow_model_release(model);
+    bytes_free(&file);
+}
+
+Test(onnx_quantised, constant_weights_of_products_have_their_zero_points) {
+    for (int i = 0; i < 8; i++) {
+        const int64_t type = i & 1 ? I8 : U8;
+        dhowi_optimisations =
+            DHOWI_OPTIMISE_ALL & (i & 4 ? ~(uint32_t)DHOWI_OPTIMISE_INTEGERS : ~0u);
+        check_product("MatMulIntegerToFloat", "x w s s xz wz", type, (i & 2) != 0);
+        check_product("QGemm", "x s xz w s wz", type, (i & 2) != 0);
+    }
+    dhowi_optimisations = DHOWI_OPTIMISE_ALL;
+}
