@@ -296,3 +296,40 @@ Test(onnx_quantised, constant_weights_of_products_have_their_zero_points) {
     }
     dhowi_optimisations = DHOWI_OPTIMISE_ALL;
 }
+
+/* ---- images between ---- */
+
+/* Linear between codes, whose fractions are cut off. */
+Test(onnx_quantised, codes_are_resized_as_numbers) {
+    static const int64_t x_shape[] = {1, 1, 1, 3}, any[] = {-1, -1, -1, -1}, four[] = {4};
+    static const float scales[] = {1, 1, 1, 2};
+    static const unsigned char x[2][3] = {{200, 7, 255}, {0x80, 127, 0xfb}}; /* -128, 127, -5 */
+    static const int want[2][6] = {{200, 151, 55, 69, 193, 255}, {-128, -64, 63, 94, 28, -5}};
+    for (int i = 0; i < 2; i++) {
+        const int64_t type = i == 0 ? U8 : I8;
+        bytes g = {0}, node = node_of("Resize", "n", "x  scales", "y");
+        bytes in = typed_value_of("x", type, 4, x_shape), y = typed_value_of("y", type, 4, any);
+        dhow_tensor *image, *out;
+        dhow_model *model;
+        void *got;
+        add_text(&node, "mode", "linear");
+        put_constant(&g, "scales", F32, 4, scales, sizeof *scales, 1, four);
+        put_message(&g, GRAPH_INPUT, &in);
+        put_message(&g, GRAPH_OUTPUT, &y);
+        put_message(&g, GRAPH_NODE, &node);
+        bytes file = model_of(13, &g);
+        OK(load_bytes(&file, &model));
+        OK(dhow_tensor_from_data(g_cpu, i == 0 ? DHOW_U8 : DHOW_I8, 4, x_shape, x[i], &image));
+        OK(dhow_model_run(model, NULL, &image, 1, &out, 1));
+        OK(dhow_tensor_host_ptr(out, &got));
+        for (int k = 0; k < 6; k++) {
+            const int code = i == 0 ? ((unsigned char *)got)[k] : ((int8_t *)got)[k];
+            cr_assert_eq(code, want[i][k], "type %d: %d is %d, not %d", (int)type, k, code,
+                         want[i][k]);
+        }
+        dhow_tensor_release(image);
+        dhow_tensor_release(out);
+        dhow_model_release(model);
+        bytes_free(&file);
+    }
+}
