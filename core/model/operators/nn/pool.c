@@ -31,6 +31,15 @@ static dhow_status pool_images(dhowi_lowering *b, int32_t x, const dhowi_window3
     return dhowi_reshape(b, *out, y->rank, y->shape, out);
 }
 
+/* Taps behind image and padding are in nobody's window; models write windows of thousands for
+ * "all". */
+static void cut_window(dhowi_window3d *s) {
+    for (int i = 0; i < 3; i++) {
+        const int64_t reach = (s->in[i] + s->before[i] + s->after[i] - 1) / s->dilation[i];
+        if (s->out[i] > 0) s->kernel[i] = DHOWI_MIN(s->kernel[i], reach + 1);
+    }
+}
+
 /* arg: 0 maximum, 1 mean, 3 p-norm */
 dhow_status dhowi_lower_pool(dhowi_lowering *b) {
     int32_t x = b->in[0], mode = b->node->op->arg;
@@ -52,6 +61,7 @@ dhow_status dhowi_lower_pool(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_attr_flag(b, "count_include_pad", false, &count_pads));
     DHOWI_TRY(dhowi_attr_flag(b, "storage_order", false, &columns));
     DHOWI_TRY(dhowi_pool_result(s, ceil_mode));
+    cut_window(s);
     if (mode == 1 && count_pads) mode = 2;
     s->mode = mode;
     s->p = (float)dhowi_attr_int(b, "p", 2);
