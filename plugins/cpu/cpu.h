@@ -20,7 +20,7 @@ typedef struct cpu_backend {
     const dhow_host *host;
     int isa; /* CPU_ISA_*, the best that there is and DHOW_CPU_ISA allows */
     /* DHOW_CPU_WINOGRAD, _DOTS, _ONE_ROW, _PANELS, _AFFINITY: 0, 1, or "always", for tests */
-    cpu_when winograd, dots, one_row, panels, apart;
+    cpu_when winograd, dots, tiles, one_row, panels, apart;
 } cpu_backend;
 
 typedef struct cpu_kernel_object cpu_kernel_object;

@@ -7,27 +7,15 @@
 #ifndef DHOW_PLUGINS_CPU_DOTS_H_
 #define DHOW_PLUGINS_CPU_DOTS_H_
 
-#include <stdint.h>
-
-#include "activation.h"
+#include "windows.h"
 
 enum { DOTS_LANES = 16, DOTS_MOST = 4 /* channels of the result that are computed at once */ };
 
-typedef struct dots_job {
-    int64_t height, width, c, k;   /* of x; channels of x and y */
-    int64_t out_height, out_width; /* of y */
-    int64_t kh, kw;
-    int64_t stride[2], dilation[2], pad[2]; /* top, left */
-    int64_t part;                           /* neighbours that a call of dots_part() computes */
-    const float *x, *weight;                /* the weight as dots_pack() leaves it */
-    const float *bias, *residual;
-    float *y;
-    cpu_activation activation;
-} dots_job;
-
 /* A row of a window is so many runs of so many floats that lie beside each other. */
-static inline int64_t dots_runs(const dots_job *job) { return job->dilation[1] == 1 ? 1 : job->kw; }
-static inline int64_t dots_run(const dots_job *job) {
+static inline int64_t dots_runs(const window_job *job) {
+    return job->dilation[1] == 1 ? 1 : job->kw;
+}
+static inline int64_t dots_run(const window_job *job) {
     return job->dilation[1] == 1 ? job->kw * job->c : job->c;
 }
 
@@ -39,17 +27,14 @@ static inline int64_t dots_block(int64_t k) { return k < 3 ? k : DOTS_MOST; }
 
 /* The floats of a packed weight[k][c][kh][kw], and packing: [k / block][kh][runs][block][run], with
  * 0 behind each run and for channels beyond k. */
-static inline int64_t dots_packed(const dots_job *job) {
+static inline int64_t dots_packed(const window_job *job) {
     const int64_t block = dots_block(job->k);
     return (job->k + block - 1) / block * block * job->kh * dots_runs(job) *
            dots_padded(dots_run(job));
 }
-void dots_pack(const dots_job *job, const float *weight, float *packed);
+void dots_pack(const window_job *job, const float *weight, float *packed);
 
-static inline int64_t dots_parts(const dots_job *job) {
-    return (job->out_width + job->part - 1) / job->part;
-}
-/* Part number `part` of the rows of all images' results, dots_parts() for each row. */
-void dots_part(const dots_job *job, int64_t part);
+/* Part number `part` of the rows of all images' results, window_parts() for each row. */
+void dots_part(const window_job *job, int64_t part);
 
 #endif

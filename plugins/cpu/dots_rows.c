@@ -10,7 +10,7 @@
 
 /* ---- packing ---- */
 
-void dots_pack(const dots_job *job, const float *weight, float *packed) {
+void dots_pack(const window_job *job, const float *weight, float *packed) {
     const int64_t block = dots_block(job->k), runs = dots_runs(job), run = dots_run(job),
                   padded = dots_padded(run), taps = job->kh * job->kw;
     memset(packed, 0, (size_t)dots_packed(job) * sizeof *packed);
@@ -25,21 +25,9 @@ void dots_pack(const dots_job *job, const float *weight, float *packed) {
 
 /* ---- sums ---- */
 
-/* Of what a window has in one direction, what lies within the image. */
-typedef struct range {
-    int64_t begin, end;
-} range;
-
 typedef struct window {
-    range rows, runs, floats; /* of each run */
+    window_range rows, runs, floats; /* of each run */
 } window;
-
-static range range_at(int64_t first, int64_t count, int64_t step, int64_t extent) {
-    range t = {0, count};
-    while (t.begin < count && first + t.begin * step < 0) t.begin++;
-    while (t.end > t.begin && first + (t.end - 1) * step >= extent) t.end--;
-    return t;
-}
 
 /* Channels of the result. */
 typedef struct block {
@@ -85,7 +73,7 @@ INLINE void add(vec *sums, const float *x, int64_t step, const float *weight, in
 }
 
 /* `count` neighbours whose windows lie within the image alike. */
-INLINE void put(const dots_job *job, const block *b, const window *in, const float *x, int64_t y,
+INLINE void put(const window_job *job, const block *b, const window *in, const float *x, int64_t y,
                 const int k, const int count) {
     const int64_t c = job->c, padded = dots_padded(dots_run(job)), runs = dots_runs(job),
                   step = job->stride[1] * c;
@@ -107,7 +95,7 @@ INLINE void put(const dots_job *job, const block *b, const window *in, const flo
     scatter(job->y + y, activate(result, &job->activation), job->k, b->count, k, count);
 }
 
-INLINE block block_of(const dots_job *job, int64_t first, const int k) {
+INLINE block block_of(const window_job *job, int64_t first, const int k) {
     const int64_t left = job->k - first;
     block b = {
         .weight = job->weight + first * job->kh * dots_runs(job) * dots_padded(dots_run(job)),
@@ -120,14 +108,14 @@ INLINE block block_of(const dots_job *job, int64_t first, const int k) {
     return b;
 }
 
-INLINE void part_of(const dots_job *job, int64_t part, const int k) {
+INLINE void part_of(const window_job *job, int64_t part, const int k) {
     const int together = LANES / k;
-    const int64_t row = part / dots_parts(job), first = part % dots_parts(job) * job->part,
+    const int64_t row = part / window_parts(job), first = part % window_parts(job) * job->part,
                   end = first + job->part < job->out_width ? first + job->part : job->out_width;
     const int64_t image = row / job->out_height, h = row % job->out_height;
     const int64_t top = h * job->stride[0] - job->pad[0], last = (job->kw - 1) * job->dilation[1];
     const float *x = job->x + (image * job->height + top) * job->width * job->c;
-    window in = {.rows = range_at(top, job->kh, job->dilation[0], job->height)};
+    window in = {.rows = window_range_at(top, job->kh, job->dilation[0], job->height)};
     for (int64_t channel = 0; channel < job->k; channel += k) {
         const block b = block_of(job, channel, k);
         for (int64_t w = first; w < end;) {
@@ -135,11 +123,12 @@ INLINE void part_of(const dots_job *job, int64_t part, const int k) {
                           right = left + (together - 1) * job->stride[1] + last,
                           y = (row * job->out_width + w) * job->k + channel;
             const int whole = left >= 0 && right < job->width && w + together <= end;
-            const range taps =
-                whole ? (range){0, job->kw} : range_at(left, job->kw, job->dilation[1], job->width);
-            in.runs = dots_runs(job) == 1 ? (range){0, 1} : taps;
-            in.floats = dots_runs(job) == 1 ? (range){taps.begin * job->c, taps.end * job->c}
-                                            : (range){0, job->c};
+            const window_range taps =
+                whole ? (window_range){0, job->kw}
+                      : window_range_at(left, job->kw, job->dilation[1], job->width);
+            in.runs = dots_runs(job) == 1 ? (window_range){0, 1} : taps;
+            in.floats = dots_runs(job) == 1 ? (window_range){taps.begin * job->c, taps.end * job->c}
+                                            : (window_range){0, job->c};
             if (whole) {
                 put(job, &b, &in, x + left * job->c, y, k, together);
             } else {
@@ -150,7 +139,7 @@ INLINE void part_of(const dots_job *job, int64_t part, const int k) {
     }
 }
 
-void dots_part(const dots_job *job, int64_t part) {
+void dots_part(const window_job *job, int64_t part) {
     switch (dots_block(job->k)) {
         case 1:
             part_of(job, part, 1);

@@ -7,8 +7,8 @@
 #include "vectors.h"
 
 /* Of long rows several are read beside each other. Short ones are read one after the other: b as a
- * whole is one stream then, which processors fetch ahead; but for one that a cache holds anyway. */
-enum { SHORT = 1024, CACHED = 1 << 19 /* floats */, BESIDE = 8, COLUMNS = 4 };
+ * whole is one stream then, which processors fetch ahead. */
+enum { SHORT = 1024, BESIDE = 8, COLUMNS = 4 };
 
 /* What comes next, which may lie beyond b. */
 INLINE void fetch(const float *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
@@ -35,7 +35,7 @@ INLINE void add_rows(const one_row_job *j, int64_t row, int64_t first, int64_t e
 
 INLINE void by_rows(const one_row_job *j, int64_t first, int64_t end) {
     enum { NEAR = 2048 }; /* columns whose sums stay near */
-    const int beside = j->n > SHORT || j->n * j->k <= CACHED;
+    const int beside = j->n > SHORT || j->cached;
     for (int64_t part = first; part < end; part += NEAR) {
         const int64_t stop = part + NEAR < end ? part + NEAR : end;
         int64_t row = 0;

@@ -194,11 +194,18 @@ void onednn_work_release(onednn_work *work);
 extern const dhow_conv onednn_transposed, onednn_training, onednn_integers;
 /* onednn_forms.c: the number of a packed form, the same for the same two descriptors; 0 without
  * memory. Those of other packings are below ONEDNN_FORMS. */
-enum { WINOGRAD_FORM = 1, DOTS_FORM, DOTS_DILATED_FORM, ONEDNN_FORMS };
+enum {
+    WINOGRAD_FORM = 1,
+    DOTS_FORM,
+    DOTS_DILATED_FORM,
+    TILES_FORM,
+    NARROW_TILES_FORM,
+    ONEDNN_FORMS
+};
 uint64_t onednn_form_of(cpu_device *device, onednn_md plain, onednn_md packed);
 
-/* Those of winograd_conv.c and dots_conv.c, which multiply without oneDNN. */
-extern const dhow_conv cpu_winograd, cpu_dots;
+/* Those of winograd_conv.c and windows_conv.c, which multiply without oneDNN. */
+extern const dhow_conv cpu_winograd, cpu_windows;
 
 /* Sums of bytes are exact on processors that add them up as 32 bits; on older ones oneDNN adds
  * pairs of products as 16 bits, which saturate. */

@@ -209,6 +209,30 @@ static int fits_narrow(int isa, const dhow_blas_desc *desc) {
 #endif
 }
 
+/* What multiplies one row at the speed of memory; NULL where there is no such thing. */
+static one_row *one_row_of(const cpu_device *device, const dhow_blas_desc *d) {
+    if (d->m != 1 || d->alpha != 1.0f || d->beta != 0.0f || (d->flags & DHOW_BLAS_TRANSPOSE_A) ||
+        device->backend->one_row == CPU_NEVER)
+        return NULL;
+    return device->isa == CPU_ISA_V4 ? one_row_v4 : device->isa == CPU_ISA_V3 ? one_row_v3 : NULL;
+}
+
+/* Of a matrix whose rows lie beside each other a thread has some rows, which it reads in order, and
+ * sums of its own. The number of these parts follows from the matrix alone, as the results do then.
+ * Of long rows each thread may as well have some columns. */
+static int64_t parts_of_rows(const dhow_blas_desc *d) {
+    enum { LONG = 4096, LEAST_ROWS = 128, MOST = 8 };
+    int64_t parts = 1;
+    if ((d->flags & DHOW_BLAS_TRANSPOSE_B) || d->n >= LONG || d->batch >= MOST) return 1;
+    while (parts < MOST && d->k >= 2 * parts * LEAST_ROWS) parts *= 2;
+    return parts;
+}
+
+/* Sums of all parts but the first, which has c. */
+static uint64_t one_row_workspace(const dhow_blas_desc *d) {
+    return (uint64_t)(d->batch * (parts_of_rows(d) - 1) * d->n) * sizeof(float);
+}
+
 /* As bf16 where that is possible, else as it is. */
 static int32_t prepare(blas_plan *plan, dhow_error *err) {
     plan->narrow = fits_narrow(plan->device->isa, &plan->desc);
@@ -261,7 +285,9 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
                      (double)desc->m * (double)desc->n * (double)desc->k * (double)desc->batch);
     plan->work.make = make_primitive;
     plan->work.plan = plan;
-    if (!plain) {
+    if (plain) {
+        if (one_row_of(device, desc)) plan->workspace_bytes = one_row_workspace(desc);
+    } else {
         const int32_t status = prepare(plan, err);
         if (status != DHOW_OK) {
             blas_destroy(plan);
@@ -321,33 +347,32 @@ static void narrow_rows(const blas_plan *plan, int threads, const float *a, uint
     }
 }
 
-/* What multiplies one row at the speed of memory; NULL where there is no such thing. */
-static one_row *one_row_of(const cpu_device *device, const dhow_blas_desc *d) {
-    if (d->m != 1 || d->alpha != 1.0f || d->beta != 0.0f || (d->flags & DHOW_BLAS_TRANSPOSE_A) ||
-        device->backend->one_row == CPU_NEVER)
-        return NULL;
-    return device->isa == CPU_ISA_V4 ? one_row_v4 : device->isa == CPU_ISA_V3 ? one_row_v3 : NULL;
-}
-
-/* Each thread has columns of its own, whole cache lines of them. */
-static void run_one_row(blas_plan *plan, one_row *run, const float *a, const float *b, float *c) {
-    enum { LINE = 16 };
+static void run_one_row(blas_plan *plan, one_row *run, const float *a, const float *b, float *c,
+                        float *sums) {
+    enum { LINE = 16, CACHED = 1 << 19 /* floats */ };
     const dhow_blas_desc *d = &plan->desc;
     const cpu_region region = onednn_work_begin(&plan->work);
-    const int64_t parts = region.threads, lines = (d->n + LINE - 1) / LINE;
-#pragma omp parallel for num_threads(region.threads) if (region.threads > 1)
-    for (int64_t part = 0; part < parts; part++) {
-        const int64_t first = lines * part / parts * LINE, past = lines * (part + 1) / parts * LINE;
-        for (int64_t i = 0; i < d->batch; i++) {
-            const one_row_job job = {.n = d->n,
-                                     .k = d->k,
-                                     .ldb = d->ldb,
-                                     .transposed = (d->flags & DHOW_BLAS_TRANSPOSE_B) != 0,
-                                     .a = a + i * d->stride_a,
-                                     .b = b + i * d->stride_b,
-                                     .c = c + i * d->stride_c};
-            run(&job, first, past < d->n ? past : d->n);
-        }
+    const int64_t parts = parts_of_rows(d), items = d->batch * parts,
+                  blocks = (region.threads + items - 1) / items, lines = (d->n + LINE - 1) / LINE;
+#pragma omp parallel for schedule(static) num_threads(region.threads) if (region.threads > 1)
+    for (int64_t at = 0; at < items * blocks; at++) {
+        const int64_t i = at / blocks / parts, part = at / blocks % parts, block = at % blocks,
+                      row = d->k * part / parts, first = lines * block / blocks * LINE,
+                      past = lines * (block + 1) / blocks * LINE;
+        const one_row_job job = {
+            .n = d->n,
+            .k = d->k * (part + 1) / parts - row,
+            .ldb = d->ldb,
+            .transposed = (d->flags & DHOW_BLAS_TRANSPOSE_B) != 0,
+            .cached = d->n * d->k <= CACHED,
+            .a = a + i * d->stride_a + row,
+            .b = b + i * d->stride_b + row * d->ldb,
+            .c = part == 0 ? c + i * d->stride_c : sums + (i * (parts - 1) + part - 1) * d->n};
+        run(&job, first, past < d->n ? past : d->n);
+    }
+    for (int64_t i = 0; i < d->batch * (parts - 1); i++) {
+        float *to = c + i / (parts - 1) * d->stride_c;
+        for (int64_t k = 0; k < d->n; k++) to[k] += sums[i * d->n + k];
     }
     onednn_work_end(&plan->work, &region);
 }
@@ -396,11 +421,11 @@ static void run_panels(blas_plan *plan, panels *run, const float *a, const float
 }
 
 static int32_t run_plain(blas_plan *plan, const float *a, const float *b, float *c,
-                         dhow_error *err) {
+                         float *workspace, dhow_error *err) {
     const dhow_blas_desc *desc = &plan->desc;
     one_row *run = one_row_of(plan->device, desc);
     if (run) {
-        run_one_row(plan, run, a, b, c);
+        run_one_row(plan, run, a, b, c, workspace);
         return DHOW_OK;
     }
     panels *by_panels = cpu_panels(plan->device, desc->m, desc->n, desc->k);
@@ -431,7 +456,8 @@ static int32_t blas_run(void *handle, void *stream, dhow_buffer a, dhow_buffer b
     (void)stream;
     if (plan->plain) {
         const int32_t status =
-            run_plain(plan, onednn_address(a), onednn_address(b), onednn_address(c), err);
+            run_plain(plan, onednn_address(a), onednn_address(b), onednn_address(c),
+                      plan->workspace_bytes > 0 ? onednn_address(workspace) : NULL, err);
         if (status == DHOW_OK) {
             finish_rows(
                 plan, onednn_address(c),

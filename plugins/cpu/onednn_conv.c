@@ -363,7 +363,7 @@ static const dhow_conv *table_of(const void *plan) { return *(const dhow_conv *c
 static int32_t plan_any(void *device, const dhow_conv_desc *desc, void **out_plan,
                         dhow_conv_plan_info *out_info, dhow_error *err) {
     const dhow_conv *const tables[] = {
-        &onednn_training, &cpu_dots, &cpu_winograd,
+        &onednn_training, &cpu_windows, &cpu_winograd,
         desc->flags & DHOW_CONV_TRANSPOSED ? &onednn_transposed : &convolution};
     const int count = desc->flags & DHOW_CONV_WEIGHT_GRADIENT ? 1 : 4;
     int32_t status = DHOW_UNSUPPORTED;

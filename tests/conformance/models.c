@@ -450,6 +450,25 @@ static conform_result quantised_by_range(conform_env *env) {
     return CONFORM_PASS;
 }
 
+/* Halves go to the even integer before the zero point, here an odd one, is added. */
+static conform_result quantised_halves(conform_env *env) {
+    enum { ZERO = 101 };
+    static const int64_t shape[] = {3, 1000}, one[1] = {0};
+    conform_array x = conform_array_new(env, DHOW_F32, 2, shape),
+                  y = conform_array_new(env, DHOW_U8, 2, shape),
+                  s = conform_array_new(env, DHOW_F32, 0, one);
+    for (int64_t i = 0; i < x.count; i++) {
+        x.value[i] = fmin((double)(i * 7 % 256) - ZERO + (i / 500 % 2 == 0 ? 0.5 : 0), 255 - ZERO);
+        y.value[i] = rint(x.value[i]) + ZERO;
+    }
+    x.value[0] = -ZERO, y.value[0] = 0;
+    x.value[x.count - 1] = 255 - ZERO, y.value[x.count - 1] = 255;
+    s.value[0] = 1;
+    bytes node = node_of("DynamicQuantizeLinear", "halves", "a", "y z zero");
+    return run_node(env, &node,
+                    &(one_node){{&x}, {&y, &s}, conform_tolerance_of(DHOW_F32), "halves"});
+}
+
 /* ---- the table ---- */
 
 #define OF(name, TYPE, type) \
@@ -473,5 +492,6 @@ const conform_case conform_model_cases[] = {
             CASE_OF, cache) UP_TO_F32(CASE_OF, cached_attention) CASE("models/codes", codes, "ops"),
     CASE("models/quantised_f32", quantised_f32, "ops,f32"),
     CASE("models/quantised_by_range", quantised_by_range, "ops,f32"),
+    CASE("models/quantised_halves", quantised_halves, "ops,f32"),
 };
 CASES_END(conform_model);

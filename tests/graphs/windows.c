@@ -23,7 +23,28 @@ static int image(gen *g, int32_t axes) {
     return new_input(g, 2 + axes, shape);
 }
 
+/* An image with something around it, as converters write for convolutions: zeros on some sides,
+ * now and then another number, or channels as well. */
+static int bordered(gen *g, int x, int32_t axes) {
+    if (x < 0) return -1;
+    const int32_t rank = 2 + axes;
+    int64_t pads[2 * DHOW_MAX_RANK] = {0}, shape[DHOW_MAX_RANK], none = 1;
+    memcpy(shape, val(g, x)->shape, (size_t)rank * sizeof *shape);
+    for (int32_t i = one_in(g, 5) ? 1 : 2; i < rank; i++) {
+        pads[i] = below(g, 3);
+        pads[rank + i] = one_in(g, 2) ? pads[i] : below(g, 3);
+        shape[i] += pads[i] + pads[rank + i];
+    }
+    int in[] = {x, new_ints(g, 2 * rank, pads), -1};
+    if (one_in(g, 5)) {
+        in[2] = add_value(g->m, VALUE_CONSTANT, g->m->dtype, 0, &none, g->at);
+        if (in[2] >= 0) val(g, in[2])->data[0] = -0.5;
+    }
+    return result(g, put(g, "Pad", 3, in), g->m->dtype, rank, shape, val(g, x)->bits);
+}
+
 static int convolve(gen *g, int x, int32_t axes) {
+    if (one_in(g, 6)) x = bordered(g, x, axes);
     if (x < 0) return -1;
     const int64_t c = val(g, x)->shape[1];
     int64_t group = 1, k = channels(g), kernel[3], stride[3], dilation[3], pads[6],

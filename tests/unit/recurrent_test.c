@@ -329,11 +329,12 @@ Test(recurrent, sequences_of_all_lengths_and_numbers_are_as_defined) {
 
 Test(recurrent, threads_that_share_time_steps_compute_the_same) {
     static const int hidden[] = {200, 256, 210, 0};
-    for (int kind = 0; kind < 3; kind++) {
+    for (int i = 0; i < 2 * 3; i++) {
+        const int kind = i % 3;
         layer l = plain(kind);
         l.hidden = hidden[kind];
         l.has_lengths = true;
-        l.batch = 3;
+        l.batch = 2 + i / 3;
         check(&l, true);
         l.direction = "reverse";
         l.has_states = l.has_bias = true;

@@ -24,6 +24,7 @@ void dhowi_lowering_end(dhowi_lowering *b) {
     dhowi_free(b->results);
     dhowi_free(b->bounds);
     dhowi_free(b->late);
+    dhowi_free(b->paddings);
     memset(b, 0, sizeof *b);
 }
 

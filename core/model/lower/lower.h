@@ -29,12 +29,19 @@ typedef struct dhowi_item {
      * one that there is not. Products then add up integers, see product.c. */
     int32_t codes, zero, scale;
     int32_t bytes, byte_sums, byte_shifts; /* what products add up of it, as weights; likewise */
+    int32_t padding;                       /* 1 + what of `paddings` it is; 0: nothing */
     int32_t twin;          /* 1 + the item of the same values as f32 or 16-bit floats; 0: none */
     dhow_datum_kind kind;  /* what is no tensor has none of the above */
     uint32_t first, count; /* of a sequence: its items, in `elements` */
     int32_t late;          /* 1 + what makes the known values when they are read; 0: nothing */
     dhow_datum *texts;
 } dhowi_item;
+
+/* An item that is another one with zeros around it, which convolutions can add by themselves. */
+typedef struct dhowi_padding {
+    int32_t of;
+    int64_t before[DHOW_MAX_RANK], after[DHOW_MAX_RANK]; /* 0 or more, by dimension */
+} dhowi_padding;
 
 typedef struct dhowi_buffer {
     uint64_t bytes;
@@ -136,6 +143,8 @@ typedef struct dhowi_lowering {
     uint32_t bound_count, bound_capacity;
     dhowi_late_values *late;
     uint32_t late_count, late_capacity;
+    dhowi_padding *paddings;
+    uint32_t padding_count, padding_capacity;
     bool defers; /* steps of known operands are taken late */
     uint64_t host_limit, input_limit, folded_bytes, fixed_bytes, taken_bytes; /* see budget.c */
     bool free_of_limit;

@@ -4,7 +4,9 @@
  */
 #include <inttypes.h>
 
+#include "base/errors/planted.h"
 #include "base/memory/alloc.h"
+#include "base/memory/array.h"
 #include "base/memory/size.h"
 #include "model/lower/composite.h"
 
@@ -94,24 +96,60 @@ dhow_status dhowi_concat(dhowi_lowering *b, const int32_t *in, uint32_t count, i
     return DHOW_OK;
 }
 
+/* Says of an item that it is another one with zeros around it. */
+static dhow_status note_padding(dhowi_lowering *b, int32_t item, int32_t of, const int64_t *before,
+                                const int64_t *after) {
+    dhowi_padding p = {.of = of};
+    if (!dhowi_room((void **)&b->paddings, b->padding_count, &b->padding_capacity,
+                    sizeof *b->paddings))
+        return dhowi_fail_memory("plan");
+    for (int32_t i = 0; i < dhowi_desc_at(b, of)->rank; i++) {
+        p.before[i] = DHOWI_MAX(before[i], (int64_t)0);
+        p.after[i] = DHOWI_MAX(after[i], (int64_t)0);
+    }
+    b->paddings[b->padding_count++] = p;
+    b->items[item].padding = (int32_t)b->padding_count;
+    return DHOW_OK;
+}
+
+/* `count` places from `first` on along an axis of a target take a value. */
+static dhow_status fill_part(dhowi_lowering *b, int32_t target, int32_t axis, int64_t first,
+                             int64_t count, const dhowi_attrs *value) {
+    int32_t part;
+    if (count == 0) return DHOW_OK;
+    DHOWI_TRY(dhowi_narrow(b, target, axis, first, count, 1, &part));
+    return dhowi_emit_into(b, DHOWI_OP_fill, NULL, 0, value, part);
+}
+
 dhow_status dhowi_pad_with(dhowi_lowering *b, int32_t x, const int64_t *before,
                            const int64_t *after, double value, int32_t *out) {
-    int32_t part = x, target;
+    enum { FEW = 2 }; /* parts that are filled one by one, instead of all */
+    const dhowi_attrs attrs = {.scalar = {dhow_scalar_f64(value)}};
+    int32_t part = x, target, sides = 0;
     dhowi_tensor_desc y = *dhowi_desc_at(b, part);
     for (int32_t i = 0; i < y.rank; i++) { /* negative padding cuts */
         int64_t n = y.shape[i], cut = DHOWI_MAX(-before[i], (int64_t)0);
         int64_t kept = n - cut - DHOWI_MAX(-after[i], (int64_t)0);
         y.shape[i] = n + before[i] + after[i];
+        sides += (before[i] > 0) + (after[i] > 0);
         if (kept < 0 || y.shape[i] < 0) DHOWI_REFUSE("the padding cuts away more than there is");
         if (kept != n) DHOWI_TRY(dhowi_narrow(b, part, i, cut, kept, 1, &part));
     }
-    const dhowi_attrs attrs = {.scalar = {dhow_scalar_f64(value)}};
+    *out = part;
+    if (sides == 0) return DHOW_OK;
     DHOWI_TRY(dhowi_blank_of(b, &y, &part, 1, out));
-    DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_fill, NULL, 0, &attrs, *out));
+    if (sides > FEW) DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_fill, NULL, 0, &attrs, *out));
     target = *out;
     for (int32_t i = 0; i < y.rank; i++) {
-        DHOWI_TRY(dhowi_narrow(b, target, i, DHOWI_MAX(before[i], (int64_t)0),
-                               dhowi_desc_at(b, part)->shape[i], 1, &target));
+        const int64_t first = DHOWI_MAX(before[i], (int64_t)0),
+                      kept = dhowi_desc_at(b, part)->shape[i];
+        if (sides <= FEW) {
+            DHOWI_TRY(fill_part(b, target, i, 0, first, &attrs));
+            DHOWI_TRY(fill_part(b, target, i, first + kept, y.shape[i] - first - kept, &attrs));
+        }
+        DHOWI_TRY(dhowi_narrow(b, target, i, first, kept, 1, &target));
     }
-    return dhowi_emit_into(b, DHOWI_OP_copy, &part, 1, NULL, target);
+    DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_copy, &part, 1, NULL, target));
+    if (!DHOWI_GUARD(padding_of_numbers, value == 0)) return DHOW_OK;
+    return note_padding(b, *out, part, before, after);
 }

@@ -213,9 +213,12 @@ static dhow_status cached(dhowi_lowering *b, const group_query *g, uint32_t past
     }
     if (g->joint) return dhowi_write_steps(b, b->in[past], x, g->first, 2, false, out);
     const int64_t after[] = {0, 0, g->total > p.shape[2] ? g->total - p.shape[2] : 0, 0};
-    DHOWI_TRY(dhowi_pad_with(b, b->in[past], none, after, 0, &cache));
     DHOWI_TRY(dhowi_reshape(b, g->row, 4, index, &row));
-    return dhowi_scatter_along(b, cache, x, row, 2, out);
+    DHOWI_TRY(dhowi_pad_with(b, b->in[past], none, after, 0, &cache));
+    if (cache == b->in[past] || dhowi_is_known(b, cache))
+        return dhowi_scatter_along(b, cache, x, row, 2, out);
+    *out = cache;
+    return dhowi_scatter_into(b, cache, x, row, 2);
 }
 
 static dhow_status score_masks(dhowi_lowering *b, const group_query *g, dhowi_attention *a) {

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/errors/planted.h"
 #include "base/memory/size.h"
 #include "kernel/optimise.h"
 #include "model/lower/products/products.h"
@@ -225,10 +226,43 @@ typedef struct convolution {
     dhowi_window3d space;
 } convolution;
 
-static dhow_status describe(const dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
+/* Whether windows at both ends of an image have as much of what is before it: all that cuDNN has.
+ */
+static bool pads_alike(const dhowi_window3d *s) {
+    for (int i = 0; i < 3; i++) {
+        const int64_t reach = (s->kernel[i] - 1) * s->dilation[i] + 1;
+        const int64_t room = s->in[i] + 2 * s->before[i] - reach;
+        if (room < 0 || room / s->stride[i] + 1 != s->out[i]) return false;
+    }
+    return true;
+}
+
+/* Zeros around an image are left to the convolution, unless a window would see nothing else. */
+static void take_padding(const dhowi_lowering *b, int32_t *x, convolution *c) {
+    const dhowi_item *item = &b->items[*x];
+    const int32_t rank = c->x.rank, spatial = rank - 2;
+    dhowi_window3d s = c->space;
+    if (item->padding == 0 || dhowi_is_known(b, *x) || !dhowi_optimises(DHOWI_OPTIMISE_PADS))
+        return;
+    const dhowi_padding *p = &b->paddings[item->padding - 1];
+    const int64_t others = p->before[0] + p->after[0] + p->before[1] + p->after[1];
+    if (!DHOWI_GUARD(padding_of_channels, others == 0)) return;
+    for (int i = 3 - spatial; i < 3; i++) {
+        const int64_t before = p->before[rank - 3 + i], after = p->after[rank - 3 + i];
+        s.in[i] -= before + after;
+        s.before[i] += before;
+        s.after[i] += after;
+        if (DHOWI_MAX(s.before[i], s.after[i]) > (s.kernel[i] - 1) * s.dilation[i]) return;
+    }
+    if (b->device->desc.kind == DHOW_DEVICE_GPU && !pads_alike(&s)) return;
+    *x = p->of;
+    c->space = s;
+}
+
+static dhow_status describe(const dhowi_lowering *b, int32_t *x, int32_t weight, int32_t bias,
                             convolution *c) {
     const dhowi_tensor_desc w = *dhowi_desc_at(b, weight);
-    c->x = c->y = *dhowi_desc_at(b, x);
+    c->x = c->y = *dhowi_desc_at(b, *x);
     DHOWI_TRY(dhowi_check_images(&c->x));
     DHOWI_TRY(check_convolution(&c->x, &w, dhowi_attr_int(b, "group", 1), false));
     DHOWI_TRY(dhowi_kernel_of_weight(b, &w, &c->space));
@@ -238,6 +272,7 @@ static dhow_status describe(const dhowi_lowering *b, int32_t x, int32_t weight, 
         DHOWI_REFUSE("the bias does not have %" PRId64 " elements", w.shape[0]);
     c->y.shape[1] = w.shape[0];
     dhowi_window_shape(&c->space, c->x.rank, &c->y);
+    take_padding(b, x, c);
     return DHOW_OK;
 }
 
@@ -292,7 +327,7 @@ dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t
                            int32_t *out) {
     int32_t in[] = {x, weight, bias};
     convolution c;
-    DHOWI_TRY(describe(b, x, weight, bias, &c));
+    DHOWI_TRY(describe(b, &in[0], weight, bias, &c));
     DHOWI_TRY(convolve_codes(b, &c, in, true, out));
     if (*out >= 0) return DHOW_OK;
     return c.x.rank == 5 ? convolve_volume(b, &c, in, out) : convolve_image(b, &c, in, NULL, out);
@@ -300,16 +335,16 @@ dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t
 
 dhow_status dhowi_convolve_codes(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
                                  int32_t *out) {
-    const int32_t in[] = {x, weight, bias};
+    int32_t in[] = {x, weight, bias};
     convolution c;
-    DHOWI_TRY(describe(b, x, weight, bias, &c));
+    DHOWI_TRY(describe(b, &in[0], weight, bias, &c));
     return convolve_codes(b, &c, in, true, out);
 }
 
 dhow_status dhowi_sum_conv(dhowi_lowering *b, int32_t x, int32_t weight, int32_t *out) {
-    const int32_t in[] = {x, weight, -1};
+    int32_t in[] = {x, weight, -1};
     convolution c;
-    DHOWI_TRY(describe(b, x, weight, -1, &c));
+    DHOWI_TRY(describe(b, &in[0], weight, -1, &c));
     return convolve_codes(b, &c, in, false, out);
 }
 

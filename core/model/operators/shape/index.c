@@ -271,10 +271,11 @@ static dhow_status check_cache(const dhowi_lowering *b, int32_t axis) {
     return DHOW_OK;
 }
 
-dhow_status dhowi_scatter_along(dhowi_lowering *b, int32_t x, int32_t updates, int32_t index,
-                                int32_t axis, int32_t *out) {
+dhow_status dhowi_scatter_into(dhowi_lowering *b, int32_t x, int32_t updates, int32_t index,
+                               int32_t axis) {
     const dhowi_tensor_desc own = *dhowi_desc_at(b, x), u = *dhowi_desc_at(b, updates);
     const dhowi_tensor_desc one = {.dtype = DHOW_I64};
+    const dhowi_attrs attrs = elements_along(&own, &u, axis);
     int32_t in[] = {updates, -1}, inside, nowhere;
     /* A negative place does not count from the end. */
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_GE, index, 0, &inside));
@@ -282,9 +283,14 @@ dhow_status dhowi_scatter_along(dhowi_lowering *b, int32_t x, int32_t updates, i
     DHOWI_TRY(dhowi_select(b, inside, index, nowhere, &index));
     DHOWI_TRY(check_known(b, index, &own.shape[axis], 1));
     DHOWI_TRY(dhowi_expand(b, index, u.rank, u.shape, &in[1]));
-    const dhowi_attrs attrs = elements_along(&own, &u, axis);
+    return dhowi_emit_into(b, DHOWI_OP_scatter_elements, in, 2, &attrs, x);
+}
+
+dhow_status dhowi_scatter_along(dhowi_lowering *b, int32_t x, int32_t updates, int32_t index,
+                                int32_t axis, int32_t *out) {
+    const int32_t in[] = {updates, index};
     DHOWI_TRY(writable_copy(b, x, in, out));
-    return dhowi_emit_into(b, DHOWI_OP_scatter_elements, in, 2, &attrs, *out);
+    return dhowi_scatter_into(b, *out, updates, index, axis);
 }
 
 /* Steps `x` of a cache with others from a place of each sequence on: in four dimensions, [batch,

@@ -45,6 +45,9 @@ dhowi_lower_fn dhowi_lower_unique;
  * places outside are refused, those on the device write nothing. */
 dhow_status dhowi_scatter_along(dhowi_lowering *b, int32_t x, int32_t updates, int32_t index,
                                 int32_t axis, int32_t *out);
+/* The same into an item that nobody else reads. */
+dhow_status dhowi_scatter_into(dhowi_lowering *b, int32_t x, int32_t updates, int32_t index,
+                               int32_t axis);
 /* A cache with steps along `axis` replaced by those of x from first[batch] of i64 on, or round and
  * round; the batch is dimension 0. */
 dhow_status dhowi_write_steps(dhowi_lowering *b, int32_t cache, int32_t x, int32_t first,

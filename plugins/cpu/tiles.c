@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See tiles.h. LANES and TILES are given by the build.
+ */
+#include "tiles.h"
+
+#include <string.h>
+
+#include "vectors.h"
+
+/* Sums that the registers hold: of so many pixels, two vectors of channels each. */
+enum { WIDE = 2 * LANES, PIXELS = LANES == 16 ? 12 : 6 };
+
+/* Channels that are computed at once, as one vector or two. */
+typedef struct block {
+    const float *weight;
+    int64_t first, count;
+} block;
+
+static void pack(const window_job *job, const float *weight, float *packed) {
+    const int64_t taps = job->kh * job->kw;
+    memset(packed, 0, (size_t)tiles_packed(&TILES, job) * sizeof *packed);
+    for (int64_t at = 0; at < job->k * job->c * taps; at++) {
+        const int64_t k = at / (job->c * taps), c = at / taps % job->c, tap = at % taps;
+        const int64_t first = k / WIDE * WIDE, wide = job->k - first > LANES ? WIDE : LANES;
+        packed[first * taps * job->c + (tap * job->c + c) * wide + k - first] = weight[at];
+    }
+}
+
+/* Sums [vector][pixel] become results. */
+static __attribute__((noinline)) void finish(const window_job *job, const block *b,
+                                             const float *sums, int64_t y, int pixels,
+                                             int vectors) {
+    for (int v = 0; v < vectors; v++) {
+        const int64_t at = b->first + v * LANES, there = b->count - v * LANES;
+        const vec bias = job->bias ? load_part(job->bias + at, there) : (vec){0};
+        for (int p = 0; p < pixels; p++, sums += LANES) {
+            const int64_t to = y + p * job->k + at;
+            vec sum = load(sums) + bias;
+            if (job->residual) sum += load_part(job->residual + to, there);
+            store_part(job->y + to, activate(sum, &job->activation), there);
+        }
+    }
+}
+
+/* The results of some pixels beside each other whose windows lie within the image alike. */
+INLINE void put(const window_job *job, const block *b, window_range rows, window_range taps,
+                const float *x, int64_t y, const int pixels, const int vectors) {
+    const int64_t c = job->c, step = job->stride[1] * c;
+    const int64_t together = job->dilation[1] == 1 ? taps.end - taps.begin : 1; /* side by side */
+    vec sums[PIXELS][2];
+    UNROLL for (int p = 0; p < pixels; p++) {
+        UNROLL for (int v = 0; v < vectors; v++) sums[p][v] = (vec){0};
+    }
+    for (int64_t i = rows.begin; i < rows.end; i++) {
+        for (int64_t j = taps.begin; j < taps.end; j += together) {
+            const float *from = x + (i * job->dilation[0] * job->width + j * job->dilation[1]) * c;
+            const float *weight = b->weight + (i * job->kw + j) * c * vectors * LANES;
+            for (int64_t l = 0; l < together * c; l++, weight += vectors * LANES) {
+                vec beside[2];
+                UNROLL for (int v = 0; v < vectors; v++) beside[v] = load(weight + v * LANES);
+                UNROLL for (int p = 0; p < pixels; p++) {
+                    const float value = from[p * step + l];
+                    UNROLL for (int v = 0; v < vectors; v++) sums[p][v] += beside[v] * value;
+                }
+            }
+        }
+    }
+    if (pixels == PIXELS && job->residual == NULL && job->activation.kind == DHOW_ACTIVATION_NONE) {
+        UNROLL for (int v = 0; v < vectors; v++) {
+            const int64_t at = b->first + v * LANES, there = b->count - v * LANES;
+            const vec bias = job->bias ? load_part(job->bias + at, there) : (vec){0};
+            UNROLL for (int p = 0; p < pixels; p++)
+                store_part(job->y + y + p * job->k + at, sums[p][v] + bias, there);
+        }
+        return;
+    }
+    float all[PIXELS * WIDE]; /* short code: sums are few beside what they are made of */
+    UNROLL for (int p = 0; p < pixels; p++) {
+        UNROLL for (int v = 0; v < vectors; v++) store(all + (v * pixels + p) * LANES, sums[p][v]);
+    }
+    finish(job, b, all, y, pixels, vectors);
+}
+
+INLINE void part_of_block(const window_job *job, int64_t part, const block *b, const int vectors) {
+    const int64_t row = part / window_parts(job), first = part % window_parts(job) * job->part,
+                  end = first + job->part < job->out_width ? first + job->part : job->out_width;
+    const int64_t image = row / job->out_height, h = row % job->out_height,
+                  top = h * job->stride[0] - job->pad[0], last = (job->kw - 1) * job->dilation[1];
+    const float *x = job->x + (image * job->height + top) * job->width * job->c;
+    const window_range rows = window_range_at(top, job->kh, job->dilation[0], job->height),
+                       all = {0, job->kw};
+    for (int64_t w = first; w < end;) {
+        const int64_t left = w * job->stride[1] - job->pad[1],
+                      y = (row * job->out_width + w) * job->k;
+        const int64_t inside = /* pixels from here on whose windows end within the row */
+            left < 0 || left + last >= job->width
+                ? 0
+                : (job->width - 1 - last - left) / job->stride[1] + 1;
+        const int64_t count = inside < end - w ? inside : end - w;
+        const float *from = x + left * job->c;
+        if (count >= PIXELS) {
+            put(job, b, rows, all, from, y, PIXELS, vectors);
+            w += PIXELS;
+        } else {
+            put(job, b, rows, window_range_at(left, job->kw, job->dilation[1], job->width), from, y,
+                1, vectors);
+            w++;
+        }
+    }
+}
+
+static void compute_part(const window_job *job, int64_t part) {
+    for (int64_t k = 0; k < job->k; k += WIDE) {
+        const block b = {.weight = job->weight + k * job->kh * job->kw * job->c,
+                         .first = k,
+                         .count = job->k - k < WIDE ? job->k - k : WIDE};
+        if (b.count > LANES) {
+            part_of_block(job, part, &b, 2);
+        } else {
+            part_of_block(job, part, &b, 1);
+        }
+    }
+}
+
+const tiles TILES = {.lanes = LANES, .pack = pack, .part = compute_part};

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolutions that are computed without oneDNN, NHWC, and their plans.
+ */
+#ifndef DHOW_PLUGINS_CPU_WINDOWS_H_
+#define DHOW_PLUGINS_CPU_WINDOWS_H_
+
+#include <stdint.h>
+
+#include "activation.h"
+
+typedef struct window_job {
+    int64_t height, width, c, k;   /* of x; channels of x and y */
+    int64_t out_height, out_width; /* of y */
+    int64_t kh, kw;
+    int64_t stride[2], dilation[2], pad[2]; /* top, left */
+    int64_t part;                           /* neighbours of a row that are computed at a time */
+    const float *x, *weight;                /* the weight as it is packed */
+    const float *bias, *residual;
+    float *y;
+    cpu_activation activation;
+} window_job;
+
+static inline int64_t window_parts(const window_job *job) {
+    return (job->out_width + job->part - 1) / job->part;
+}
+
+/* Of what a window has in one direction, what lies within the image. */
+typedef struct window_range {
+    int64_t begin, end;
+} window_range;
+
+static inline window_range window_range_at(int64_t first, int64_t count, int64_t step,
+                                           int64_t extent) {
+    window_range t = {0, count};
+    while (t.begin < count && first + t.begin * step < 0) t.begin++;
+    while (t.end > t.begin && first + (t.end - 1) * step >= extent) t.end--;
+    return t;
+}
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plans of "dhow.conv/1" for convolutions as dot products and by tiles, which need no code to be
+ * written.
+ */
+#include <string.h>
+
+#include "dots.h"
+#include "onednn.h"
+#include "tiles.h"
+
+typedef struct window_plan {
+    const dhow_conv *table;
+    window_job job; /* without addresses */
+    void (*pack)(const window_job *job, const float *weight, float *packed);
+    void (*part)(const window_job *job, int64_t part);
+    int64_t packed; /* floats of the weight */
+    uint64_t form;
+    uint32_t flags;
+    int64_t rows;     /* of all results */
+    onednn_work work; /* without primitives */
+} window_plan;
+
+static int fits(const dhow_conv_desc *d) {
+    /* One channel lies alike in both. */
+    const int src = d->src_layout == DHOW_LAYOUT_ANY || d->src_layout == DHOW_LAYOUT_NHWC ||
+                    (d->src_layout == DHOW_LAYOUT_NCHW && d->c == 1);
+    const int dst = d->dst_layout == DHOW_LAYOUT_ANY || d->dst_layout == DHOW_LAYOUT_NHWC ||
+                    (d->dst_layout == DHOW_LAYOUT_NCHW && d->k == 1);
+    return src && dst && d->groups == 1 && d->depth == 0 && d->dtype == DHOW_F32 &&
+           d->weight_dtype == DHOW_F32 && d->compute == DHOW_F32 &&
+           (d->flags & DHOW_BLAS_CONSTANT_B) &&
+           !(d->flags & (DHOW_CONV_TRANSPOSED | DHOW_CONV_WEIGHT_GRADIENT)) &&
+           cpu_activates(d->activation);
+}
+
+/* ---- dot products ---- */
+
+/* Vectors that are multiplied and added for a result of all channels, by oneDNN, which computes as
+ * many channels at once as a vector has, and here, where each result also is the sum of a vector.
+ * oneDNN writes long windows out instruction by instruction, which takes it up to 0.1 s. */
+static int dots_pay(const dhow_conv_desc *d, const window_job *job) {
+    enum { SUM = 4 /* as many as a vector's sum takes */, LONG = 128 };
+    const int64_t block = dots_block(d->k), channels = (d->k + block - 1) / block * block;
+    const double direct = (double)(d->kh * d->kw * d->c) * (double)(dots_padded(d->k) / DOTS_LANES),
+                 own = (double)(dots_packed(job) / DOTS_LANES + SUM * channels);
+    return own < (dots_run(job) >= LONG && d->c == 1 ? 1.25 : 0.8) * direct;
+}
+
+static int choose_dots(const cpu_device *device, const dhow_conv_desc *d, window_plan *plan) {
+    const cpu_when when = device->backend->dots;
+    const window_job *job = &plan->job;
+    if (device->isa != CPU_ISA_V4 || when == CPU_NEVER || (when != CPU_ALWAYS && !dots_pay(d, job)))
+        return 0;
+    plan->pack = dots_pack;
+    plan->part = dots_part;
+    plan->packed = dots_packed(job);
+    plan->form = job->dilation[1] == 1 ? DOTS_FORM : DOTS_DILATED_FORM;
+    return 1;
+}
+
+/* ---- tiles ---- */
+
+/* Long rows: oneDNN takes 4 us for each pixel of a row to write its code. Many multiplications for
+ * a pixel are worth that. */
+static int tiles_pay(const dhow_conv_desc *d, const window_job *job) {
+    enum { LONG = 512, MANY = 48 << 10 };
+    return d->h == 1 && job->out_width >= LONG && d->kw > 1 && d->c * d->k * d->kw <= MANY;
+}
+
+static int choose_tiles(const cpu_device *device, const dhow_conv_desc *d, window_plan *plan) {
+    const cpu_when when = device->backend->tiles;
+    window_job *job = &plan->job;
+    if (device->isa < CPU_ISA_V3 || when == CPU_NEVER || (when != CPU_ALWAYS && !tiles_pay(d, job)))
+        return 0;
+    /* Half of a wide vector would be empty. */
+    const tiles *t = device->isa == CPU_ISA_V4 && d->k > tiles_v3.lanes ? &tiles_v4 : &tiles_v3;
+    plan->pack = t->pack;
+    plan->part = t->part;
+    plan->packed = tiles_packed(t, job);
+    plan->form = t == &tiles_v4 ? TILES_FORM : NARROW_TILES_FORM;
+    job->part = 0; /* as threads share rows best */
+    return 1;
+}
+
+/* ---- plans ---- */
+
+static void window_plan_destroy(void *handle) {
+    window_plan *plan = handle;
+    const dhow_host *host = plan->work.device->backend->host;
+    host->free(host->user, plan);
+}
+
+static uint32_t settled(uint32_t layout) {
+    return layout == DHOW_LAYOUT_ANY ? DHOW_LAYOUT_NHWC : layout;
+}
+
+static window_job job_of(const dhow_conv_desc *d) {
+    enum { PART = 64 }; /* as many neighbours as let threads share even a single row */
+    return (window_job){.height = d->h,
+                        .width = d->w,
+                        .c = d->c,
+                        .k = d->k,
+                        .out_height = onednn_extent(d, 0),
+                        .out_width = onednn_extent(d, 1),
+                        .kh = d->kh,
+                        .kw = d->kw,
+                        .stride = {d->stride[0], d->stride[1]},
+                        .dilation = {d->dilation[0], d->dilation[1]},
+                        .pad = {d->pad[0], d->pad[1]},
+                        .part = PART,
+                        .activation = {d->activation, d->activation_alpha, d->activation_beta}};
+}
+
+static int32_t window_plan_make(void *handle, const dhow_conv_desc *d, void **out_plan,
+                                dhow_conv_plan_info *out_info, dhow_error *err) {
+    cpu_device *device = handle;
+    const dhow_host *host = device->backend->host;
+    *out_plan = NULL;
+    if (!fits(d)) return DHOW_UNSUPPORTED;
+    window_plan made = {.table = &cpu_windows, .flags = d->flags, .job = job_of(d)};
+    if (!choose_dots(device, d, &made) && !choose_tiles(device, d, &made)) return DHOW_UNSUPPORTED;
+    const onednn_library *dnnl = onednn_open(err);
+    const dnnl_cpu_isa_t isa =
+        device->isa == CPU_ISA_V4 ? dnnl_cpu_isa_avx512_core : dnnl_cpu_isa_avx2;
+    if (!dnnl || !onednn_computes_with(dnnl, isa)) return DHOW_UNSUPPORTED;
+    window_plan *plan = host->alloc(host->user, sizeof *plan, 64);
+    if (!plan) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a convolution plan");
+    const int64_t rows = d->n * made.job.out_height, results = rows * made.job.out_width;
+    *plan = made;
+    plan->rows = rows;
+    onednn_work_init(&plan->work, device, (double)results * (double)made.packed);
+    *out_info =
+        (dhow_conv_plan_info){.struct_size = out_info->struct_size,
+                              .src_layout = settled(d->src_layout),
+                              .dst_layout = settled(d->dst_layout),
+                              .packed_bytes = (uint64_t)made.packed * sizeof(float),
+                              .src_bytes = (uint64_t)(d->n * d->h * d->w * d->c) * sizeof(float),
+                              .dst_bytes = (uint64_t)(results * d->k) * sizeof(float)};
+    *out_plan = plan;
+    return DHOW_OK;
+}
+
+static int32_t window_plan_pack(void *handle, void *stream, dhow_buffer weight, dhow_buffer packed,
+                                dhow_error *err) {
+    const window_plan *plan = handle;
+    (void)stream, (void)err;
+    plan->pack(&plan->job, onednn_address(weight), onednn_address(packed));
+    return DHOW_OK;
+}
+
+/* Parts that stay in the nearest cache, as many of them for each thread, of whole tiles. */
+static int64_t part_for(const window_plan *plan, int threads) {
+    enum { MOST = 48, TILE = 12 };
+    const int64_t width = plan->job.out_width,
+                  parts = (plan->rows * width + MOST * threads - 1) / (MOST * threads) * threads,
+                  each = (parts + plan->rows - 1) / plan->rows, part = (width + each - 1) / each;
+    return (part + TILE - 1) / TILE * TILE;
+}
+
+static int32_t window_plan_run(void *handle, void *stream, dhow_buffer x, dhow_buffer weight,
+                               dhow_buffer y, dhow_buffer bias, dhow_buffer residual,
+                               dhow_buffer workspace, dhow_error *err) {
+    window_plan *plan = handle;
+    window_job job = plan->job;
+    (void)stream, (void)workspace, (void)err;
+    job.x = onednn_address(x);
+    job.weight = onednn_address(weight);
+    job.y = onednn_address(y);
+    job.bias = plan->flags & DHOW_EPILOGUE_BIAS ? onednn_address(bias) : NULL;
+    job.residual = plan->flags & DHOW_EPILOGUE_RESIDUAL ? onednn_address(residual) : NULL;
+    const cpu_region region = onednn_work_begin(&plan->work);
+    if (job.part == 0) job.part = part_for(plan, region.threads);
+    const int64_t parts = plan->rows * window_parts(&job);
+#pragma omp parallel for schedule(guided) num_threads(region.threads) if (region.threads > 1)
+    for (int64_t part = 0; part < parts; part++) plan->part(&job, part);
+    onednn_work_end(&plan->work, &region);
+    return DHOW_OK;
+}
+
+static uint64_t window_packed_form(void *handle) { return ((const window_plan *)handle)->form; }
+
+const dhow_conv cpu_windows = {.struct_size = (uint32_t)sizeof(dhow_conv),
+                               .minor = 1,
+                               .plan = window_plan_make,
+                               .pack = window_plan_pack,
+                               .run = window_plan_run,
+                               .destroy = window_plan_destroy,
+                               .packed_form = window_packed_form};

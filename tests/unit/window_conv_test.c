@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolutions as dot products and by tiles against sums in double.
+ */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "numbers_fixture.h"
+#include "plugins/cpu/dots.h"
+#include "plugins/cpu/tiles.h"
+
+static int64_t extent(int64_t n, int64_t kernel, int64_t stride, int64_t dilation, int64_t pads) {
+    return (n + pads - (kernel - 1) * dilation - 1) / stride + 1;
+}
+
+static double sum_at(const window_job *j, const float *weight, int64_t n, int64_t h, int64_t w,
+                     int64_t k) {
+    double sum = j->bias[k];
+    for (int64_t t = 0; t < j->kh * j->kw; t++) {
+        const int64_t y = h * j->stride[0] - j->pad[0] + t / j->kw * j->dilation[0];
+        const int64_t x = w * j->stride[1] - j->pad[1] + t % j->kw * j->dilation[1];
+        if (y < 0 || y >= j->height || x < 0 || x >= j->width) continue;
+        for (int64_t c = 0; c < j->c; c++)
+            sum += (double)j->x[((n * j->height + y) * j->width + x) * j->c + c] *
+                   weight[(k * j->c + c) * j->kh * j->kw + t];
+    }
+    return sum;
+}
+
+static int64_t packed_by_tiles_v3(const window_job *j) { return tiles_packed(&tiles_v3, j); }
+static int64_t packed_by_tiles_v4(const window_job *j) { return tiles_packed(&tiles_v4, j); }
+
+typedef struct way {
+    int64_t (*packed)(const window_job *job);
+    void (*pack)(const window_job *job, const float *weight, float *packed);
+    void (*part)(const window_job *job, int64_t part);
+} way;
+
+static void expect_rows(const way *by, window_job *j, int64_t images) {
+    const int64_t places = images * j->out_height * j->out_width;
+    float *x = numbers(images * j->height * j->width * j->c), *bias = numbers(j->k),
+          *weight = numbers(j->k * j->c * j->kh * j->kw), *packed = numbers(by->packed(j)),
+          *residual = numbers(places * j->k), *y = numbers(places * j->k);
+    by->pack(j, weight, packed);
+    j->x = x, j->weight = packed, j->bias = bias, j->residual = j->part % 2 == 0 ? residual : NULL,
+    j->y = y;
+    for (int64_t p = 0; p < images * j->out_height * window_parts(j); p++) by->part(j, p);
+    for (int64_t i = 0; i < places * j->k; i++) {
+        const int64_t k = i % j->k, w = i / j->k % j->out_width,
+                      h = i / j->k / j->out_width % j->out_height,
+                      n = i / j->k / j->out_width / j->out_height;
+        const double sum = sum_at(j, weight, n, h, w, k) + (j->residual ? residual[i] : 0),
+                     want = j->activation.kind == DHOW_ACTIVATION_RELU ? fmax(sum, 0) : sum;
+        cr_assert_float_eq(y[i], want, 1e-5 + 6e-8 * (double)(j->c * j->kh * j->kw), "k %d c %d %dx%d: element %d is %.9g, not %.9g",
+                           (int)j->k, (int)j->c, (int)j->kh, (int)j->kw, (int)i, y[i], want);
+    }
+    free(x), free(bias), free(weight), free(packed), free(residual), free(y);
+}
+
+static void expect_all(const way *by) {
+    static const int64_t windows[][2] = {{1, 1}, {3, 3}, {2, 5}, {1, 20}},
+                         results[] = {1, 2, 3, 4, 8, 45};
+    for (int i = 0; i < 6 * 4 * 8; i++) {
+        const int64_t *window = windows[i / 6 % 4], how = i / 24;
+        window_job j = {
+            .height = 7,
+            .width = 45,
+            .c = how % 4 == 3 ? 1 : 5 + how * 9,
+            .k = results[i % 6],
+            .kh = window[0],
+            .kw = window[1],
+            .stride = {1 + how % 2, 1 + how / 2 % 2},
+            .dilation = {1 + how / 4 % 2, 1 + how % 2},
+            .pad = {how % 3, how % 4},
+            .part = 16 + 5 * (i % 3),
+            .activation = {how == 5 ? DHOW_ACTIVATION_NONE : DHOW_ACTIVATION_RELU, 0, 0}};
+        j.out_height = extent(j.height, j.kh, j.stride[0], j.dilation[0], 2 * j.pad[0]);
+        j.out_width = extent(j.width, j.kw, j.stride[1], j.dilation[1], 2 * j.pad[1]);
+        expect_rows(by, &j, 2);
+    }
+}
+
+Test(window_conv, dots_equal_sums_in_double) {
+    if (!__builtin_cpu_supports("avx512vl")) cr_skip_test("this processor has no AVX-512");
+    expect_all(&(way){dots_packed, dots_pack, dots_part});
+}
+
+Test(window_conv, tiles_equal_sums_in_double) {
+    if (!__builtin_cpu_supports("avx2")) cr_skip_test("this processor has no AVX2");
+    expect_all(&(way){packed_by_tiles_v3, tiles_v3.pack, tiles_v3.part});
+    if (__builtin_cpu_supports("avx512vl"))
+        expect_all(&(way){packed_by_tiles_v4, tiles_v4.pack, tiles_v4.part});
+}
