@@ -34,7 +34,8 @@
     X(RECURRENT, 19, "all time steps of a recurrent layer are one step on processors") \
     X(SHEDDING, 20, "weights are not kept beside what was packed of them")             \
     X(SPLITS, 21, "long rows of few results are cut into parts for several groups")    \
-    X(PADS, 22, "zeros around an image become the padding of its convolution")
+    X(PADS, 22, "zeros around an image become the padding of its convolution")         \
+    X(ROWS, 23, "rows beside convolutions are taken for images")
 
 enum {
 #define DHOWI_OPTIMISATION_ENUM_(name, bit, text) DHOWI_OPTIMISE_##name = 1 << bit,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolutions of images whose weights change from run to run, and their derivatives: as oneDNN
- * likes all three tensors, with changes of layout before and after, since there is nothing that
- * could be packed beforehand.
+ * Convolutions of images whose weights change from run to run, of volumes, and the derivatives of
+ * both: as oneDNN likes all three tensors, with changes of layout before and after. Only constant
+ * weights of volumes can be packed beforehand.
  */
 #include <string.h>
 
@@ -36,7 +36,7 @@ typedef struct training_plan training_plan;
 typedef struct operand {
     training_plan *plan;
     onednn_md plain, liked;
-    int is_changed;
+    int is_changed;   /* in each run */
     uint64_t at;      /* of the liked form in the workspace */
     onednn_work work; /* changes the layout, before the primitive or behind it */
 } operand;
@@ -50,44 +50,90 @@ struct training_plan {
     operand tensors[TENSORS];
     onednn_md bias;
     onednn_work work;
-    uint64_t scratch_bytes, workspace_bytes;
+    uint64_t scratch_bytes, workspace_bytes, packed_bytes; /* packed: 0 without constant weights */
 };
 
 /* ---- descriptions ---- */
 
+/* Extents of a tensor or a window: of volumes the depth comes first. */
+typedef struct extents {
+    dnnl_dims_t dims;
+    int rank;
+} extents;
+
+static void append(extents *e, const dhow_conv_desc *d, int64_t depth, int64_t h, int64_t w) {
+    if (d->depth > 0) e->dims[e->rank++] = depth;
+    e->dims[e->rank++] = h;
+    e->dims[e->rank++] = w;
+}
+
+static int64_t depth_of_result(const dhow_conv_desc *d) {
+    return (d->depth + d->pad_d[0] + d->pad_d[1] - (d->kd - 1) * d->dilation_d - 1) / d->stride_d +
+           1;
+}
+
+/* The small image or volume is what is given, and of a transposed convolution what is made. */
+static extents images(const dhow_conv_desc *d, int given) {
+    const int back = (d->flags & DHOW_CONV_TRANSPOSED) != 0;
+    extents e = {.dims = {d->n, given ? d->c : d->k}, .rank = 2};
+    if (given) {
+        append(&e, d, d->depth, d->h, d->w);
+    } else if (back) {
+        append(&e, d, d->out[0], d->out[1], d->out[2]);
+    } else {
+        append(&e, d, d->depth > 0 ? depth_of_result(d) : 0, onednn_extent(d, 0),
+               onednn_extent(d, 1));
+    }
+    return e;
+}
+
+static extents weights(const dhow_conv_desc *d) {
+    const int back = (d->flags & DHOW_CONV_TRANSPOSED) != 0;
+    const int64_t in = (back ? d->k : d->c) / d->groups, out = back ? d->c : d->k;
+    extents e = {.dims = {out, in}, .rank = 2};
+    if (d->groups > 1) e = (extents){.dims = {d->groups, out / d->groups, in}, .rank = 3};
+    append(&e, d, d->kd, d->kh, d->kw);
+    return e;
+}
+
+static void describe_window(const dhow_conv_desc *d, onednn_conv_shape *window) {
+    const int first = d->depth > 0;
+    memset(window, 0, sizeof *window);
+    if (first) {
+        window->strides[0] = d->stride_d;
+        window->dilates[0] = d->dilation_d - 1; /* oneDNN counts the gaps */
+        window->pad_begin[0] = d->pad_d[0];
+        window->pad_end[0] = d->pad_d[1];
+    }
+    for (int i = 0; i < 2; i++) {
+        window->strides[first + i] = d->stride[i];
+        window->dilates[first + i] = d->dilation[i] - 1;
+        window->pad_begin[first + i] = d->pad[i];
+        window->pad_end[first + i] = d->pad[i + 2];
+    }
+}
+
+static dnnl_status_t describe_tensor(operand *t, const extents *e, dnnl_data_type_t type) {
+    static const dnnl_format_tag_t plain[] = {[4] = dnnl_abcd, [5] = dnnl_abcde, [6] = dnnl_abcdef};
+    const dnnl_status_t status =
+        onednn_md_tagged(&t->plain, e->rank, e->dims, type, plain[e->rank]);
+    return status == dnnl_success
+               ? onednn_md_tagged(&t->liked, e->rank, e->dims, type, dnnl_format_tag_any)
+               : status;
+}
+
 static dnnl_status_t describe(training_plan *plan, onednn_conv_shape *window) {
     const dhow_conv_desc *d = &plan->desc;
+    const extents given = images(d, 1), made = images(d, 0), weight = weights(d);
     const int back = plan->direction == BACK_IMAGE;
-    const int64_t in = back ? d->k : d->c, out = back ? d->c : d->k;
-    const dnnl_dims_t flat = {out, in, d->kh, d->kw}, bias = {d->k};
-    const dnnl_dims_t grouped = {d->groups, out / d->groups, in / d->groups, d->kh, d->kw};
-    const dnnl_dims_t given = {d->n, d->c, d->h, d->w};
-    const dnnl_dims_t made = {d->n, d->k, back ? d->out[1] : onednn_extent(d, 0),
-                              back ? d->out[2] : onednn_extent(d, 1)};
+    const dnnl_dims_t bias = {d->k};
     const dnnl_data_type_t type = onednn_type(d->dtype);
-    const int groups = d->groups > 1;
     operand *t = plan->tensors;
-    memset(window, 0, sizeof *window);
-    for (int i = 0; i < 2; i++) {
-        window->strides[i] = d->stride[i];
-        window->dilates[i] = d->dilation[i] - 1; /* oneDNN counts the gaps */
-        window->pad_begin[i] = d->pad[i];
-        window->pad_end[i] = d->pad[i + 2];
-    }
+    describe_window(d, window);
     if (plan->settled) return dnnl_success;
-    dnnl_status_t status = onednn_md_tagged(&t[X].plain, 4, back ? made : given, type, dnnl_nchw);
-    if (status == dnnl_success)
-        status = onednn_md_tagged(&t[Y].plain, 4, back ? given : made, type, dnnl_nchw);
-    if (status == dnnl_success)
-        status = onednn_md_tagged(&t[WEIGHT].plain, groups ? 5 : 4, groups ? grouped : flat, type,
-                                  groups ? dnnl_goihw : dnnl_oihw);
-    if (status == dnnl_success)
-        status = onednn_md_tagged(&t[X].liked, 4, back ? made : given, type, dnnl_format_tag_any);
-    if (status == dnnl_success)
-        status = onednn_md_tagged(&t[Y].liked, 4, back ? given : made, type, dnnl_format_tag_any);
-    if (status == dnnl_success)
-        status = onednn_md_tagged(&t[WEIGHT].liked, groups ? 5 : 4, groups ? grouped : flat, type,
-                                  dnnl_format_tag_any);
+    dnnl_status_t status = describe_tensor(&t[X], back ? &made : &given, type);
+    if (status == dnnl_success) status = describe_tensor(&t[Y], back ? &given : &made, type);
+    if (status == dnnl_success) status = describe_tensor(&t[WEIGHT], &weight, type);
     if (status == dnnl_success && (d->flags & DHOW_EPILOGUE_BIAS))
         status = onednn_md_tagged(&plan->bias, 1, bias, type, dnnl_a);
     return status;
@@ -119,9 +165,9 @@ static dnnl_status_t describe_pd(const training_plan *plan, const onednn_conv_sh
 /* ---- primitives ---- */
 
 /* Its reference loops are slower than dhow's own way, and "gemm" works on what lies plain: other
- * plans have it without a change of layout. */
+ * plans have it of images without a change of layout. */
 static int is_unfit(const training_plan *plan, dnnl_primitive_desc_t pd) {
-    return onednn_is_called(pd, "ref") || onednn_is_called(pd, "gemm") ||
+    return onednn_is_called(pd, "ref") || (onednn_is_called(pd, "gemm") && plan->desc.depth == 0) ||
            (plan->direction == FORWARD && onednn_conv_is_wrong(pd, &plan->desc));
 }
 
@@ -138,12 +184,21 @@ static dnnl_status_t settle(training_plan *plan, dnnl_primitive_desc_t pd) {
             onednn_md_query(&t->liked, pd, k_roles[plan->direction].queries[i]);
         if (status != dnnl_success) return status;
         t->is_changed = !dnnl->dnnl_memory_desc_equal(MD(t->plain), MD(t->liked));
+        if (t == &plan->tensors[WEIGHT] && t->is_changed &&
+            (plan->desc.flags & DHOW_BLAS_CONSTANT_B)) {
+            plan->packed_bytes = dnnl->dnnl_memory_desc_get_size(MD(t->liked));
+            t->is_changed = 0;
+        }
         t->at = at;
         if (t->is_changed) at += whole_lines(dnnl->dnnl_memory_desc_get_size(MD(t->liked)));
     }
     plan->workspace_bytes = at;
     plan->settled = 1;
     return dnnl_success;
+}
+
+static int takes_bias(const training_plan *plan) {
+    return plan->direction == FORWARD && (plan->desc.flags & DHOW_EPILOGUE_BIAS);
 }
 
 static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
@@ -167,7 +222,7 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
             onednn_primitive_operand(made, k_roles[plan->direction].ids[i], plan->tensors[i].liked);
     if (status == dnnl_success)
         status = onednn_primitive_operand(made, DNNL_ARG_SCRATCHPAD, scratch);
-    if (status == dnnl_success && (plan->desc.flags & DHOW_EPILOGUE_BIAS))
+    if (status == dnnl_success && takes_bias(plan))
         status = onednn_primitive_operand(made, DNNL_ARG_BIAS, plan->bias);
     if (pd) (void)dnnl->dnnl_primitive_desc_destroy(pd);
     onednn_md_release(&scratch);
@@ -208,22 +263,28 @@ static void training_destroy(void *handle) {
     host->free(host->user, plan);
 }
 
+/* What has no derivative ends a convolution, but for a bias, which is added to volumes. */
+static int ends_well(const dhow_conv_desc *d) {
+    const int derives = (d->flags & (DHOW_CONV_TRANSPOSED | DHOW_CONV_WEIGHT_GRADIENT)) != 0,
+              added = (d->flags & DHOW_CONV_TRANSPOSED) && d->depth > 0 && d->dtype == DHOW_F32;
+    return !derives ||
+           (d->activation == DHOW_ACTIVATION_NONE && (added || !(d->flags & DHOW_EPILOGUE_BIAS)));
+}
+
 static int is_fit(const dhow_conv_desc *d) {
-    const uint32_t back = DHOW_CONV_TRANSPOSED | DHOW_CONV_WEIGHT_GRADIENT;
     return (d->dtype == DHOW_F32 || d->dtype == DHOW_BF16) && d->weight_dtype == d->dtype &&
-           d->depth == 0 && d->src_layout == DHOW_LAYOUT_NCHW &&
-           d->dst_layout == DHOW_LAYOUT_NCHW &&
-           !(d->flags & (DHOW_EPILOGUE_RESIDUAL | DHOW_BLAS_CONSTANT_B)) &&
-           (!(d->flags & back) ||
-            (d->activation == DHOW_ACTIVATION_NONE && !(d->flags & DHOW_EPILOGUE_BIAS)));
+           d->src_layout == DHOW_LAYOUT_NCHW && d->dst_layout == DHOW_LAYOUT_NCHW &&
+           !(d->flags & DHOW_EPILOGUE_RESIDUAL) &&
+           (d->depth > 0 || !(d->flags & DHOW_BLAS_CONSTANT_B)) && ends_well(d);
 }
 
 static double products_of(const dhow_conv_desc *d) {
     const int back = (d->flags & DHOW_CONV_TRANSPOSED) != 0;
-    const double pixels = back ? (double)d->h * (double)d->w
-                               : (double)onednn_extent(d, 0) * (double)onednn_extent(d, 1);
-    return (double)d->n * (double)d->k * (double)d->c / (double)d->groups * (double)d->kh *
-           (double)d->kw * pixels;
+    const extents small = images(d, back), weight = weights(d);
+    double products = (double)d->n;
+    for (int i = 2; i < small.rank; i++) products *= (double)small.dims[i];
+    for (int i = 0; i < weight.rank; i++) products *= (double)weight.dims[i];
+    return products;
 }
 
 static int32_t prepare(training_plan *plan, dhow_error *err) {
@@ -243,8 +304,8 @@ static int32_t training_plan_make(void *handle, const dhow_conv_desc *d, void **
     if (!is_fit(d) || products_of(d) < 1)
         return cpu_fail(
             err, DHOW_UNSUPPORTED, 0,
-            "weights that change are convolved as images of f32 or bf16 in NCHW, and their "
-            "derivatives without anything behind");
+            "weights that change are convolved as images of f32 or bf16 in NCHW, volumes too, and "
+            "their derivatives without anything behind");
     training_plan *plan = host->alloc(host->user, sizeof *plan, 64);
     if (!plan) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a convolution plan");
     memset(plan, 0, sizeof *plan);
@@ -275,16 +336,40 @@ static int32_t training_plan_make(void *handle, const dhow_conv_desc *d, void **
                                       .src_layout = DHOW_LAYOUT_NCHW,
                                       .dst_layout = DHOW_LAYOUT_NCHW,
                                       .workspace_bytes = plan->workspace_bytes,
+                                      .packed_bytes = plan->packed_bytes,
                                       .src_bytes = dnnl->dnnl_memory_desc_get_size(MD(x->plain)),
                                       .dst_bytes = dnnl->dnnl_memory_desc_get_size(MD(y->plain))};
     *out_plan = plan;
     return DHOW_OK;
 }
 
+static int32_t training_pack(void *handle, void *stream, dhow_buffer weight, dhow_buffer packed,
+                             dhow_error *err) {
+    const training_plan *plan = handle;
+    const operand *t = &plan->tensors[WEIGHT];
+    (void)stream;
+    return onednn_reorder(plan->work.device, t->plain, onednn_address(weight), t->liked,
+                          onednn_address(packed), err);
+}
+
+static uint64_t training_packed_form(void *handle) {
+    const training_plan *plan = handle;
+    const operand *t = &plan->tensors[WEIGHT];
+    return plan->packed_bytes > 0 ? onednn_form_of(plan->work.device, t->plain, t->liked) : 0;
+}
+
 static int32_t change_layout(operand *t, cpu_region *region, void *plain, void *liked,
                              dhow_error *err) {
     void *addresses[] = {is_result(t) ? liked : plain, is_result(t) ? plain : liked};
     return t->is_changed ? onednn_work_run(&t->work, region, addresses, err) : DHOW_OK;
+}
+
+static void add_bias(const dhow_conv_desc *d, const float *bias, float *y, int threads) {
+    const int64_t count = d->out[0] * d->out[1] * d->out[2];
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t i = 0; i < d->n * d->k; i++) {
+        for (int64_t at = 0; at < count; at++) y[i * count + at] += bias[i % d->k];
+    }
 }
 
 static int32_t training_run(void *handle, void *stream, dhow_buffer x, dhow_buffer weight,
@@ -302,7 +387,7 @@ static int32_t training_run(void *handle, void *stream, dhow_buffer x, dhow_buff
         addresses[i] =
             plan->tensors[i].is_changed ? (void *)(room + plan->tensors[i].at) : plain[i];
     addresses[TENSORS] = room;
-    addresses[TENSORS + 1] = plan->desc.flags & DHOW_EPILOGUE_BIAS ? onednn_address(bias) : NULL;
+    addresses[TENSORS + 1] = takes_bias(plan) ? onednn_address(bias) : NULL;
     cpu_region region = onednn_work_begin(&plan->work);
     const int64_t start = cpu_now();
     int32_t status = DHOW_OK;
@@ -313,6 +398,9 @@ static int32_t training_run(void *handle, void *stream, dhow_buffer x, dhow_buff
     if (status == DHOW_OK)
         status = change_layout(&plan->tensors[operands[2]], &region, plain[operands[2]],
                                addresses[operands[2]], err);
+    if (status == DHOW_OK && plan->direction == BACK_IMAGE &&
+        (plan->desc.flags & DHOW_EPILOGUE_BIAS))
+        add_bias(&plan->desc, onednn_address(bias), plain[operands[2]], region.threads);
     region.start = start;
     onednn_work_end(&plan->work, &region);
     return status;
@@ -321,5 +409,7 @@ static int32_t training_run(void *handle, void *stream, dhow_buffer x, dhow_buff
 const dhow_conv onednn_training = {.struct_size = (uint32_t)sizeof(dhow_conv),
                                    .minor = 2,
                                    .plan = training_plan_make,
+                                   .pack = training_pack,
                                    .run = training_run,
-                                   .destroy = training_destroy};
+                                   .destroy = training_destroy,
+                                   .packed_form = training_packed_form};

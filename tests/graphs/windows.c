@@ -92,13 +92,13 @@ int conv_line(gen *g) { return convolve(g, image(g, 1), 1); }
 int conv_volume(gen *g) { return convolve(g, image(g, 3), 3); }
 
 int conv_transpose(gen *g) {
-    const int32_t axes = 1 + below(g, 2);
+    const int32_t axes = 1 + below(g, 3);
     const int x = image(g, axes);
     if (x < 0) return -1;
     const int64_t c = val(g, x)->shape[1], group = c % 2 == 0 && one_in(g, 4) ? 2 : 1,
                   k = 1 + below(g, 3);
-    int64_t kernel[2], stride[2], pads[4], shape[4] = {val(g, x)->shape[0], k * group},
-                                           w[4] = {c, k}, count = shape[0] * shape[1];
+    int64_t kernel[3], stride[3], pads[6], shape[5] = {val(g, x)->shape[0], k * group},
+                                           w[5] = {c, k}, count = shape[0] * shape[1];
     for (int32_t i = 0; i < axes; i++) {
         w[2 + i] = kernel[i] = 1 + below(g, 3);
         stride[i] = 1 + below(g, 2);

@@ -303,6 +303,7 @@ dhow_status dhowi_fuse(dhowi_lowering *b, uint32_t first_step) {
     if (dhowi_optimises(DHOWI_OPTIMISE_NORMS)) DHOWI_TRY(dhowi_recognise_norms(b, first_step));
     if (dhowi_optimises(DHOWI_OPTIMISE_ATTENTION))
         DHOWI_TRY(dhowi_recognise_attention(b, first_step));
+    if (dhowi_optimises(DHOWI_OPTIMISE_ROWS)) DHOWI_TRY(dhowi_lift_rows(b, first_step));
     dhowi_fuser f = {.b = b, .first = first_step};
     f.readers = dhowi_alloc_array((size_t)b->buffer_count + 1, sizeof *f.readers);
     if (f.readers == NULL) return dhowi_fail_memory("plan");

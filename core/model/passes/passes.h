@@ -18,6 +18,8 @@ bool dhowi_recognise_pair(const dhowi_step *first, dhowi_step *s, uint32_t of_fi
 dhow_status dhowi_recognise_norms(dhowi_lowering *b, uint32_t first_step);
 /* The same for attention, see match_attention.c. */
 dhow_status dhowi_recognise_attention(dhowi_lowering *b, uint32_t first_step);
+/* Takes rows beside convolutions for images, see rows.c. */
+dhow_status dhowi_lift_rows(dhowi_lowering *b, uint32_t first_step);
 /* Joins steps, see fuse.c. */
 dhow_status dhowi_fuse(dhowi_lowering *b, uint32_t first_step);
 
