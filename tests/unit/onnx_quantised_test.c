@@ -236,3 +236,100 @@ Test(onnx_quantised, a_residual_block_is_the_end_of_its_convolution) {
         cr_assert_eq(values[0][i], values[1][i], "element %d is %g, not %g", i,
                      (double)values[0][i], (double)values[1][i]);
 }
+
+/* ---- products ---- */
+
+enum { ROWS = 3, TERMS = 70, COLUMNS = 9 };
+
+static int term_at(int64_t type, int i) { return i * 37 % 251 - (type == U8 ? 0 : 125); }
+
+/* Weights of the file, which are packed as bytes: once they were packed without their zero points.
+ */
+static void check_product(const char *op, const char *inputs, int64_t type, bool by_column) {
+    static const int64_t x_shape[] = {ROWS, TERMS}, w_shape[] = {TERMS, COLUMNS}, any[] = {-1, -1};
+    const int64_t columns[] = {COLUMNS};
+    const int first = type == U8 ? 127 : -3, zeros = by_column ? COLUMNS : 1;
+    unsigned char x[ROWS * TERMS], w[TERMS * COLUMNS], zero[COLUMNS];
+    bytes g = {0}, node = node_of(op, "n", inputs, "y"), in, y = typed_value_of("y", F32, 2, any);
+    dhow_tensor *image, *out;
+    dhow_model *model;
+    void *got;
+    for (int i = 0; i < ROWS * TERMS; i++) x[i] = (unsigned char)term_at(U8, i);
+    for (int i = 0; i < TERMS * COLUMNS; i++) w[i] = (unsigned char)term_at(type, 5 * i + 3);
+    for (int i = 0; i < COLUMNS; i++) zero[i] = (unsigned char)(first + (by_column ? i : 0));
+    in = typed_value_of("x", U8, 2, x_shape);
+    put_message(&g, GRAPH_INPUT, &in);
+    put_message(&g, GRAPH_OUTPUT, &y);
+    put_scale(&g, "s", 1);
+    put_zero(&g, "xz", U8, 3);
+    put_constant(&g, "w", type, TERMS * COLUMNS, w, 1, 2, w_shape);
+    put_constant(&g, "wz", type, zeros, zero, 1, by_column ? 1 : 0, columns);
+    put_text(&node, 7, "com.microsoft");
+    put_message(&g, GRAPH_NODE, &node);
+    bytes file = model_of(17, &g);
+    OK(load_bytes(&file, &model));
+    OK(dhow_tensor_from_data(g_cpu, DHOW_U8, 2, x_shape, x, &image));
+    OK(dhow_model_run(model, NULL, &image, 1, &out, 1));
+    OK(dhow_tensor_host_ptr(out, &got));
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        int want = 0;
+        for (int k = 0; k < TERMS; k++)
+            want += (term_at(U8, i / COLUMNS * TERMS + k) - 3) *
+                    (term_at(type, 5 * (k * COLUMNS + i % COLUMNS) + 3) - first -
+                     (by_column ? i % COLUMNS : 0));
+        cr_assert_eq((int)((float *)got)[i], want, "%s, type %d%s: element %d is %g, not %d", op,
+                     (int)type, by_column ? ", by column" : "", i, (double)((float *)got)[i], want);
+    }
+    dhow_tensor_release(image);
+    dhow_tensor_release(out);
+    dhow_model_release(model);
+    bytes_free(&file);
+}
+
+Test(onnx_quantised, constant_weights_of_products_have_their_zero_points) {
+    for (int i = 0; i < 8; i++) {
+        const int64_t type = i & 1 ? I8 : U8;
+        dhowi_optimisations =
+            DHOWI_OPTIMISE_ALL & (i & 4 ? ~(uint32_t)DHOWI_OPTIMISE_INTEGERS : ~0u);
+        check_product("MatMulIntegerToFloat", "x w s s xz wz", type, (i & 2) != 0);
+        check_product("QGemm", "x s xz w s wz", type, (i & 2) != 0);
+    }
+    dhowi_optimisations = DHOWI_OPTIMISE_ALL;
+}
+
+/* ---- images between ---- */
+
+/* Linear between codes, whose fractions are cut off. */
+Test(onnx_quantised, codes_are_resized_as_numbers) {
+    static const int64_t x_shape[] = {1, 1, 1, 3}, any[] = {-1, -1, -1, -1}, four[] = {4};
+    static const float scales[] = {1, 1, 1, 2};
+    static const unsigned char x[2][3] = {{200, 7, 255}, {0x80, 127, 0xfb}}; /* -128, 127, -5 */
+    static const int want[2][6] = {{200, 151, 55, 69, 193, 255}, {-128, -64, 63, 94, 28, -5}};
+    for (int i = 0; i < 2; i++) {
+        const int64_t type = i == 0 ? U8 : I8;
+        bytes g = {0}, node = node_of("Resize", "n", "x  scales", "y");
+        bytes in = typed_value_of("x", type, 4, x_shape), y = typed_value_of("y", type, 4, any);
+        dhow_tensor *image, *out;
+        dhow_model *model;
+        void *got;
+        add_text(&node, "mode", "linear");
+        put_constant(&g, "scales", F32, 4, scales, sizeof *scales, 1, four);
+        put_message(&g, GRAPH_INPUT, &in);
+        put_message(&g, GRAPH_OUTPUT, &y);
+        put_message(&g, GRAPH_NODE, &node);
+        bytes file = model_of(13, &g);
+        OK(load_bytes(&file, &model));
+        OK(dhow_tensor_from_data(g_cpu, i == 0 ? DHOW_U8 : DHOW_I8, 4, x_shape, x[i], &image));
+        OK(dhow_model_run(model, NULL, &image, 1, &out, 1));
+        OK(dhow_tensor_host_ptr(out, &got));
+        for (int k = 0; k < 6; k++) {
+            const int code = i == 0 ? ((unsigned char *)got)[k] : ((int8_t *)got)[k];
+            cr_assert_eq(code, want[i][k], "type %d: %d is %d, not %d", (int)type, k, code,
+                         want[i][k]);
+        }
+        dhow_tensor_release(image);
+        dhow_tensor_release(out);
+        dhow_model_release(model);
+        bytes_free(&file);
+    }
+}

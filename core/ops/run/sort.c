@@ -8,7 +8,7 @@
 #include "ops/run/rows.h"
 
 /* As kernels/sort.k and tiles.k have it. */
-enum { SHORT = 32, TILE = 1024, MOST_OF_TILE = TILE / 4 };
+enum { SHORT = 32, TILE = 1024, MOST_OF_TILE = TILE / 4, FEW = 64 };
 
 /* Rows of keys and their places, from which the next pass goes to the other ones. */
 typedef struct sorting {
@@ -98,11 +98,13 @@ static dhow_status find_first(const sorting *s, int *from) {
     return DHOW_OK;
 }
 
-/* Whether a few passes over tiles do: on GPUs, of which a merge of short runs has many. */
+/* Whether a few passes over tiles do: on GPUs, of which a merge of short runs has many, and on the
+ * CPU, which puts each key into its place by hand, where few are wanted. */
 static bool takes_tiles(const sorting *s) {
     const dhow_device *device = s->call->stream->device;
-    return !dhowi_device_is_host(device) && dhowi_splits_rows(device) &&
-           (s->n <= TILE || s->call->attrs->split.count <= MOST_OF_TILE);
+    const int64_t count = s->call->attrs->split.count;
+    if (dhowi_device_is_host(device)) return count <= FEW && count <= s->n / 4;
+    return dhowi_splits_rows(device) && (s->n <= TILE || count <= MOST_OF_TILE);
 }
 
 static dhow_status take(const sorting *s, int from) {

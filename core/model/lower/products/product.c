@@ -39,7 +39,7 @@ void dhowi_note_codes(dhowi_lowering *b, int32_t item, int32_t codes, int32_t ze
     const dhowi_tensor_desc *from = dhowi_desc_at(b, codes);
     dhowi_item *to = &b->items[item];
     if ((from->dtype != DHOW_U8 && from->dtype != DHOW_I8) || from->encoding != 0 ||
-        to->desc.dtype != DHOW_F32 ||
+        to->desc.dtype != DHOW_F32 || (zero >= 0 && dhowi_desc_at(b, zero)->dtype != from->dtype) ||
         !dhowi_shape_equal(from->rank, from->shape, to->desc.rank, to->desc.shape))
         return;
     to->codes = codes + 1;

@@ -114,25 +114,27 @@ dhow_status dhowi_lower_ms_qlinear_softmax(dhowi_lowering *b) {
 
 /* ---- integers in, floats out ---- */
 
-/* A scale or zero point of x as f32 that broadcasts to it: one number, or one for each column. */
+/* A scale or zero point of x such that it broadcasts to it: one number, or one for each column. */
 static dhow_status across(dhowi_lowering *b, int32_t v, int32_t x, int32_t *out) {
     const dhowi_tensor_desc own = *dhowi_desc_at(b, v), of = *dhowi_desc_at(b, x);
     const int64_t columns = of.rank > 0 ? of.shape[of.rank - 1] : 1;
     char s[160];
-    DHOWI_TRY(dhowi_cast_to(b, v, DHOW_F32, out));
-    if (dhowi_count_of(&own) == 1) return dhowi_reshape(b, *out, 0, NULL, out);
+    *out = v;
+    if (dhowi_count_of(&own) == 1) return dhowi_reshape(b, v, 0, NULL, out);
     if (own.rank == 0 || own.shape[own.rank - 1] != columns)
         DHOWI_REFUSE("a scale or zero point is %s for %" PRId64 " columns",
                      dhowi_desc_text(&own, s, sizeof s), columns);
-    return own.rank == 1 ? dhowi_along(b, *out, of.rank, of.rank - 1, out) : DHOW_OK;
+    return own.rank == 1 ? dhowi_along(b, v, of.rank, of.rank - 1, out) : DHOW_OK;
 }
 
 static dhow_status times(dhowi_lowering *b, int32_t x, int32_t scale, int32_t *out) {
     DHOWI_TRY(across(b, scale, x, &scale));
+    DHOWI_TRY(dhowi_cast_to(b, scale, DHOW_F32, &scale));
     return dhowi_map_two(b, DHOWI_MAP_MUL, x, scale, out);
 }
 
-/* (x - zero) as f32; zero, input i, may be missing. */
+/* (x - zero) as f32; zero, input i, may be missing. It stays as it is: what packs constant weights
+ * as bytes takes off what it reads there. */
 static dhow_status centred(dhowi_lowering *b, uint32_t x, uint32_t i, int32_t *out) {
     int32_t zero = -1;
     DHOWI_TRY(dhowi_check_quantised(b, x, i));

@@ -58,6 +58,15 @@ static dhow_status pool_images(dhowi_lowering *b, int32_t x, const dhowi_window3
     return dhowi_reshape(b, *out, y->rank, y->shape, out);
 }
 
+/* Taps behind image and padding are in nobody's window; models write windows of thousands for
+ * "all". */
+static void cut_window(dhowi_window3d *s) {
+    for (int i = 0; i < 3; i++) {
+        const int64_t reach = (s->in[i] + s->before[i] + s->after[i] - 1) / s->dilation[i];
+        if (s->out[i] > 0) s->kernel[i] = DHOWI_MIN(s->kernel[i], reach + 1);
+    }
+}
+
 /* arg: 0 maximum, 1 mean, 3 p-norm */
 dhow_status dhowi_lower_pool(dhowi_lowering *b) {
     int32_t x = b->in[0], mode = b->node->op->arg;
@@ -80,6 +89,7 @@ dhow_status dhowi_lower_pool(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_attr_flag(b, "storage_order", false, &columns));
     DHOWI_TRY(dhowi_pool_result(s, ceil_mode));
     if (mode == MEAN) mode = mode_of(s, count_pads);
+    cut_window(s);
     s->mode = mode;
     s->p = (float)dhowi_attr_int(b, "p", 2);
     if (bytes && !is_plain_pool(b, s, &own, mode)) {

@@ -314,6 +314,13 @@ static dhow_status extents_of(dhowi_lowering *b, const dhowi_tensor_desc *x, boo
     return DHOW_OK;
 }
 
+/* Codes of quantised images are summed as f32 and lose what is behind the point, as in ONNX
+ * Runtime. A little more keeps sums that are whole but for their rounding. */
+static dhow_status as_codes(dhowi_lowering *b, int32_t sums, dhow_dtype dtype, int32_t *out) {
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, sums, 1 + 0x1p-16, out));
+    return dhowi_cast_to(b, *out, dtype, out);
+}
+
 /* x by the node's attributes, or a derivative of its result. */
 static dhow_status resize_by_axes(dhowi_lowering *b, int32_t from, bool backwards, int32_t *out) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
@@ -323,15 +330,18 @@ static dhow_status resize_by_axes(dhowi_lowering *b, int32_t from, bool backward
         plans[i] = (axis_plan){.from = x.shape[i], .to = x.shape[i], .scale = 1, .end = 1};
     DHOWI_TRY(modes_of(b, &r));
     DHOWI_TRY(extents_of(b, &x, r.mode == TF_CROP, plans));
+    const bool sums = r.reach > 0 || r.mode == TF_CROP;
+    const bool codes = sums && (x.dtype == DHOW_U8 || x.dtype == DHOW_I8);
     *out = from;
-    if (r.reach > 0 || r.mode == TF_CROP) DHOWI_TRY(dhowi_widened(b, DHOWI_OP_resample, *out, out));
+    if (codes) DHOWI_TRY(dhowi_cast_to(b, *out, DHOW_F32, out));
+    if (sums) DHOWI_TRY(dhowi_widened(b, DHOWI_OP_resample, *out, out));
     for (int32_t i = x.rank - 1; i >= 0; i--) {
         bool same = plans[i].to == plans[i].from && plans[i].scale == 1 && plans[i].begin == 0 &&
                     plans[i].end == 1;
         if (plans[i].from < 1 && !same) DHOWI_REFUSE("axis %d has no elements", i);
         if (!same) DHOWI_TRY(resize_axis(b, &r, &plans[i], i, out));
     }
-    return dhowi_cast_to(b, *out, x.dtype, out);
+    return codes ? as_codes(b, *out, x.dtype, out) : dhowi_cast_to(b, *out, x.dtype, out);
 }
 
 dhow_status dhowi_lower_resize(dhowi_lowering *b) {
