@@ -354,15 +354,18 @@ int pool(gen *g) {
     static const char *const ops[] = {"MaxPool", "MaxPool", "AveragePool", "LpPool"};
     const char *op = ops[below(g, 4)];
     int64_t kernel[2], stride[2], pads[4], shape[4] = {val(g, x)->shape[0], val(g, x)->shape[1]};
-    const bool lp = strcmp(op, "LpPool") == 0;
+    const bool lp = strcmp(op, "LpPool") == 0, up = !lp && one_in(g, 3);
     for (int32_t i = 0; i < axes; i++) {
         const int64_t n = val(g, x)->shape[2 + i];
         kernel[i] = 1 + below(g, n > 3 ? 3 : (int)n);
-        stride[i] = 1 + below(g, 2);
+        stride[i] = 1 + below(g, up ? 3 : 2);
         pads[i] = pads[axes + i] = !lp && kernel[i] > 1 && one_in(g, 2) ? 1 : 0;
-        shape[2 + i] = (n + 2 * pads[i] - kernel[i]) / stride[i] + 1;
+        const int64_t room = n + 2 * pads[i] - kernel[i];
+        shape[2 + i] = (up ? (room + stride[i] - 1) / stride[i] : room / stride[i]) + 1;
+        if (up && (shape[2 + i] - 1) * stride[i] >= n + pads[i]) shape[2 + i]--;
     }
     node *n = put(g, op, 1, &x);
+    if (up) set_int(n, "ceil_mode", 1);
     set_ints(n, "kernel_shape", axes, kernel);
     set_ints(n, "strides", axes, stride);
     set_ints(n, "pads", 2 * axes, pads);
