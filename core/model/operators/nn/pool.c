@@ -33,7 +33,7 @@ static bool are_whole(const dhowi_window3d *s) {
 static bool is_plain_pool(const dhowi_lowering *b, const dhowi_window3d *s,
                           const dhowi_tensor_desc *x, int mode) {
     const bool counts =
-        mode == MEAN_WITH_PADS && x->dtype != DHOW_F64 &&
+        mode == MEAN_WITH_PADS && dhowi_optimises(DHOWI_OPTIMISE_LAYOUTS) && x->dtype != DHOW_F64 &&
         DHOWI_GUARD(pads_not_there, are_whole(s)) &&
         dhowi_op_supported(dhowi_op_of(DHOWI_OP_pool_blocks), x->dtype, b->device) == DHOW_OK;
     return x->rank <= 4 && (mode == MAXIMUM || mode == MEAN || counts) && s->dilation[1] == 1 &&
