@@ -153,6 +153,12 @@ static const dhowi_operator k_operators[] = {
     /* index and numbers */
     ROW("Constant", 1, LATEST, constant, 0, 0, 0, "a value of the file"),
     ROW("ConstantOfShape", 9, LATEST, constant_of_shape, 0, 1, 1, "a tensor of one value", BACK(none)),
+    ROW("RandomNormal", 1, LATEST, random, 1, 0, 0, "normally distributed numbers, the same in every run", BACK(none)),
+    ROW("RandomNormalLike", 1, LATEST, random_like, 1, 1, 1, "the same in the shape of x", BACK(none)),
+    ROW("RandomUniform", 1, LATEST, random, 0, 0, 0, "evenly distributed numbers, the same in every run", BACK(none)),
+    ROW("RandomUniformLike", 1, LATEST, random_like, 0, 1, 1, "the same in the shape of x", BACK(none)),
+    ROW("Bernoulli", 15, LATEST, bernoulli, 0, 1, 1, "1 with a probability for each element, else 0", BACK(none)),
+    ROW("Multinomial", 7, LATEST, multinomial, 0, 1, 1, "classes drawn by the logarithms of their probabilities", BACK(none)),
     ROW("CumSum", 11, LATEST, cumsum, 0, 2, 2, "running sums along an axis", BACK(cumsum)),
     ROW("EyeLike", 9, LATEST, eye_like, 0, 1, 1, "a matrix with ones along a diagonal", BACK(none)),
     ROW("Gather", 1, LATEST, gather, 0, 2, 2, "slices of an axis by index", BACK(gather), HALF(FOLLOWS)),

@@ -17,7 +17,7 @@ for type in f32 f64 f16 bf16 i8 i32 i64; do apart="$apart cast_${type}_$type"; d
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 DHOW_SIM_LAUNCHED=$work/launched "$tool" --timeout 120 "$plugin" memory copy kernel ops functions reductions arrange create scalars \
-    layers models training >"$work/out" || { grep '^FAIL' "$work/out"; exit 1; }
+    layers models rows training >"$work/out" || { grep '^FAIL' "$work/out"; exit 1; }
 grep -oE '^ *\{"[a-z0-9_]+"' "$table" | tr -d ' {"' | sort -u >"$work/all"
 sort -u "$work/launched" >"$work/reached"
 [ "$(wc -l <"$work/all")" -gt 400 ] || { echo "kernels: $table has another form"; exit 1; }

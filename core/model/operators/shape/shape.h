@@ -25,6 +25,9 @@ dhowi_lower_fn dhowi_lower_window, dhowi_lower_affine_grid, dhowi_lower_mel_weig
 dhowi_lower_fn dhowi_lower_cumsum, dhowi_lower_topk;
 /* pad.c */
 dhowi_lower_fn dhowi_lower_pad;
+/* random.c */
+dhowi_lower_fn dhowi_lower_random, dhowi_lower_random_like, dhowi_lower_bernoulli,
+    dhowi_lower_multinomial;
 /* rearrange.c */
 dhowi_lower_fn dhowi_lower_center_crop_pad, dhowi_lower_reverse_sequence, dhowi_lower_col2im;
 /* sequence.c */
