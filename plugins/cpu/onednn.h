@@ -219,12 +219,16 @@ static inline void *onednn_address(dhow_buffer buffer) {
     return (void *)(uintptr_t)(buffer.handle + buffer.offset);
 }
 
+/* So many windows begin, `stride` apart, in what is padded. */
+static inline int64_t onednn_windows(int64_t padded, int64_t kernel, int64_t dilation,
+                                     int64_t stride) {
+    return (padded - ((kernel - 1) * dilation + 1)) / stride + 1;
+}
+
 /* The extent of a convolution's result in one direction. */
 static inline int64_t onednn_extent(const dhow_conv_desc *d, int i) {
-    const int64_t extent = i == 0 ? d->h : d->w, kernel = i == 0 ? d->kh : d->kw;
-    return (extent + d->pad[i] + d->pad[i + 2] - ((kernel - 1) * d->dilation[i] + 1)) /
-               d->stride[i] +
-           1;
+    const int64_t padded = (i == 0 ? d->h : d->w) + d->pad[i] + d->pad[i + 2];
+    return onednn_windows(padded, i == 0 ? d->kh : d->kw, d->dilation[i], d->stride[i]);
 }
 
 /* The multiplications of a convolution of images. */

@@ -68,11 +68,10 @@ static void append(extents *e, const dhow_conv_desc *d, int64_t depth, int64_t h
 }
 
 static int64_t depth_of_result(const dhow_conv_desc *d) {
-    return (d->depth + d->pad_d[0] + d->pad_d[1] - (d->kd - 1) * d->dilation_d - 1) / d->stride_d +
-           1;
+    return onednn_windows(d->depth + d->pad_d[0] + d->pad_d[1], d->kd, d->dilation_d, d->stride_d);
 }
 
-/* The small image or volume is what is given, and of a transposed convolution what is made. */
+/* What is given, or else what is made of it. */
 static extents images(const dhow_conv_desc *d, int given) {
     const int back = (d->flags & DHOW_CONV_TRANSPOSED) != 0;
     extents e = {.dims = {d->n, given ? d->c : d->k}, .rank = 2};

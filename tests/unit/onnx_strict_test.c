@@ -145,6 +145,15 @@ Test(onnx_strict, flags_are_0_or_1) {
     }
 }
 
+/* x as an image of one channel. */
+static bytes with_image(void) {
+    const int64_t shape[] = {1, 1, 2, 3};
+    bytes g = with_x(), reshape = node_of("Reshape", "r", "x shape", "image");
+    put_ints(&g, "shape", 4, shape);
+    put_message(&g, GRAPH_NODE, &reshape);
+    return g;
+}
+
 /* x is [1, 1, 2, 3], 0.1 to 0.6; the window k high and one wide. As ONNX Runtime 1.32. */
 Test(onnx_strict, pools_larger_than_their_image_take_what_is_there) {
     static const struct {
@@ -161,14 +170,10 @@ Test(onnx_strict, pools_larger_than_their_image_take_what_is_there) {
                  {"LpPool", 4, 2, 0, {0}},
                  {"MaxPool", 4, 1, -1, {0}},
                  {"AveragePool", 9, 2, -1, {0}}};
-    const int64_t shape[] = {1, 1, 2, 3};
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         const size_t c = i / 2;
         const int64_t kernel[] = {cases[c].k, 1}, stride[] = {cases[c].stride, 1};
-        bytes g = with_x(), reshape = node_of("Reshape", "r", "x shape", "image"),
-              n = node_of(cases[c].op, "n", "image", "y");
-        put_ints(&g, "shape", 4, shape);
-        put_message(&g, GRAPH_NODE, &reshape);
+        bytes g = with_image(), n = node_of(cases[c].op, "n", "image", "y");
         add_ints(&n, "kernel_shape", 2, kernel);
         add_ints(&n, "strides", 2, stride);
         add_int(&n, "ceil_mode", i % 2);
@@ -190,12 +195,9 @@ Test(onnx_strict, windows_of_billions_visit_their_image_alone) {
                  {"AveragePool", 0, 0.35f},
                  {"AveragePool", 1, 0.175f},
                  {"LpPool", -1, 0.95393920f}};
-    const int64_t shape[] = {1, 1, 2, 3}, much[] = {1 << 24, 1 << 24}, pads[] = {1, 0, 1, 0};
+    const int64_t much[] = {1 << 24, 1 << 24}, pads[] = {1, 0, 1, 0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        bytes g = with_x(), reshape = node_of("Reshape", "r", "x shape", "image"),
-              n = node_of(cases[i].op, "n", "image", "y");
-        put_ints(&g, "shape", 4, shape);
-        put_message(&g, GRAPH_NODE, &reshape);
+        bytes g = with_image(), n = node_of(cases[i].op, "n", "image", "y");
         add_ints(&n, "kernel_shape", 2, much);
         add_ints(&n, "strides", 2, much);
         add_ints(&n, "pads", 4, pads);

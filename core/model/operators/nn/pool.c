@@ -11,7 +11,7 @@
 #include "model/operators/nn/nn.h"
 #include "model/operators/shape/shape.h"
 
-enum { MAXIMUM, MEAN, MEAN_WITH_PADS };
+enum { MAXIMUM, MEAN, MEAN_WITH_PADS, P_NORM }; /* of kernels; arg has all but the third */
 
 /* A mean with pads is one of what lies inside where there are none. */
 static int mode_of(const dhowi_window3d *s, bool count_pads) {
@@ -67,7 +67,7 @@ static void cut_window(dhowi_window3d *s) {
     }
 }
 
-/* arg: 0 maximum, 1 mean, 3 p-norm */
+/* arg: MAXIMUM, MEAN, P_NORM */
 dhow_status dhowi_lower_pool(dhowi_lowering *b) {
     int32_t x = b->in[0], mode = b->node->op->arg;
     const dhow_dtype dtype = dhowi_desc_at(b, x)->dtype;
@@ -75,7 +75,7 @@ dhow_status dhowi_lower_pool(dhowi_lowering *b) {
     dhowi_window3d *s = &attrs.space;
     bool ceil_mode, count_pads, columns;
     const bool bytes =
-        (dtype == DHOW_U8 || dtype == DHOW_I8) && mode == 0 && b->out_count < 2 &&
+        (dtype == DHOW_U8 || dtype == DHOW_I8) && mode == MAXIMUM && b->out_count < 2 &&
         dhowi_optimises(DHOWI_OPTIMISE_INTEGERS) &&
         dhowi_op_supported(dhowi_op_of(DHOWI_OP_pool_blocks), dtype, b->device) == DHOW_OK;
     if (!dhowi_is_float(dtype) && !bytes) DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, &x));
