@@ -103,7 +103,7 @@ static bool fits(const dhowi_lowering *b, const pair *k, dhowi_op_id op, int64_t
     return count > 0 && dhowi_same_shape(b, k->x, out) &&
            DHOWI_GUARD(rows_that_lie_apart, is_dense(b, k->x)) &&
            (k->other < 0 || (is_dense(b, k->other) && b->items[k->other].desc.dtype == dtype)) &&
-           lay_out_rows(b, k, &s->attrs.split) && dhowi_joins_rows(b->device, dtype, n) &&
+           lay_out_rows(b, k, &s->attrs.split) && dhowi_joins_rows(dtype, n) &&
            dhowi_op_supported(dhowi_op_of(op), dtype, b->device) == DHOW_OK;
 }
 
@@ -158,6 +158,7 @@ static void join_norm(const dhowi_finder *f, int32_t step) {
 
 dhow_status dhowi_join_rows(dhowi_lowering *b, uint32_t first_step) {
     dhowi_finder f;
+    if (dhowi_device_is_host(b->device)) return DHOW_OK;
     DHOWI_TRY(dhowi_finder_begin(&f, b, first_step));
     for (uint32_t i = first_step; i < b->step_count; i++) {
         const dhowi_op_id op = b->steps[i].op;

@@ -8,9 +8,9 @@
 
 #include "ops/own/own.h"
 
-bool dhowi_joins_rows(const dhow_device *device, dhow_dtype dtype, int64_t cols) {
+bool dhowi_joins_rows(dhow_dtype dtype, int64_t cols) {
     enum { GROUP = 256, SHARE = 4 };
-    return !dhowi_device_is_host(device) && cols <= GROUP * dhowi_kept_by_item(dtype) - SHARE;
+    return cols <= GROUP * dhowi_kept_by_item(dtype) - SHARE;
 }
 
 static dhow_status run_rows(const dhowi_call *call, dhowi_own_launch *l, const dhow_arg *values,

@@ -35,7 +35,7 @@ dhowi_run_fn dhowi_run_unary, dhowi_run_binary, dhowi_run_matmul, dhowi_run_line
  */
 int32_t dhowi_lanes_of(const dhow_device *device, dhow_dtype dtype, int64_t rows, int64_t cols);
 /* Whether rows may be made of two operands while they are read: a row stays with its group. */
-bool dhowi_joins_rows(const dhow_device *device, dhow_dtype dtype, int64_t cols);
+bool dhowi_joins_rows(dhow_dtype dtype, int64_t cols);
 /* The most numbers of a row that an item keeps in registers. */
 static inline int64_t dhowi_kept_by_item(dhow_dtype dtype) {
     return 128 / DHOWI_MAX(dhow_dtype_bytes(dtype), 4);
