@@ -107,9 +107,10 @@ INLINE vec exponential(vec x) {
     return (vec)((ints)p + (((ints)shifted - (ints)all(rounds)) << 23));
 }
 
-/* Those that take longer than a call. */
-static __attribute__((noinline)) vec activate_slowly(vec x, const cpu_activation *a) {
+INLINE vec activate_inline(vec x, const cpu_activation *a) {
     switch (a->kind) {
+        case DHOW_ACTIVATION_RELU:
+            return at_least(x, 0.0f);
         case DHOW_ACTIVATION_LEAKY_RELU:
             return choose(x < all(0.0f), a->alpha * x, x);
         case DHOW_ACTIVATION_CLIP:
@@ -123,6 +124,11 @@ static __attribute__((noinline)) vec activate_slowly(vec x, const cpu_activation
         default:
             return x;
     }
+}
+
+/* Those that take longer than a call. */
+static __attribute__((noinline, unused)) vec activate_slowly(vec x, const cpu_activation *a) {
+    return activate_inline(x, a);
 }
 
 INLINE vec activate(vec x, const cpu_activation *a) {
