@@ -47,6 +47,7 @@ typedef struct cpu_team {
     int apart;              /* workers keep off the caller's core */
     atomic_int level;       /* regions get threads >> level of them */
     _Atomic int64_t worked; /* nanoseconds in regions since the level changed */
+    _Atomic int64_t ended;  /* when the last region did, by the clock */
     int64_t pause;          /* of work, from a late region to the next try with more threads */
     int64_t saved;          /* nanoseconds, by the regions of late against half as many threads */
     cpu_idle (*idle_now)(void);

@@ -26,8 +26,10 @@ static const int64_t CREDIT = 17 * 1000 * 1000;
 enum { PAID_BACK = 10 };
 /* Work between two looks at idle cores at least. Where they told wrong, as where a container has a
  * share of each core only, so many times as much. */
-static const int64_t BETWEEN_LOOKS = 40 * 1000 * 1000;
+static const int64_t BETWEEN_LOOKS = 30 * 1000 * 1000;
 enum { TOLD_WRONG = 4 };
+/* Who uses the cores while this process rests for longer than that is no neighbour. */
+static const int64_t REST = 5 * 1000 * 1000;
 
 int64_t cpu_now(void) {
     struct timespec now;
@@ -41,6 +43,7 @@ void cpu_team_init(cpu_team *team, int threads) {
     team->apart = 0;
     atomic_init(&team->level, 0);
     atomic_init(&team->worked, 0);
+    atomic_init(&team->ended, 0);
     team->pause = 0;
     team->saved = CREDIT;
     team->idle_now = cpu_idle_now;
@@ -77,13 +80,14 @@ static cpu_look look_at_cores(const cpu_team *team) {
 }
 
 /* Whether others left the next higher number of threads their cores since the last look. */
-static int had_cores_left(cpu_team *team) {
+static int had_cores_left(cpu_team *team, int rested) {
     const cpu_look before = team->look;
-    if (before.idle.cores > 0 && worked_of(team) - before.worked < team->between) return 0;
+    if (before.idle.cores > 0 && !rested && worked_of(team) - before.worked < team->between)
+        return 0;
     const int level = level_of(team), threads = team->threads >> level;
     const int more = (team->threads >> (level - 1)) - threads;
     team->look = look_at_cores(team);
-    if (before.idle.cores == 0 || team->look.idle.cores != before.idle.cores) return 0;
+    if (rested || before.idle.cores == 0 || team->look.idle.cores != before.idle.cores) return 0;
     const int64_t time = team->look.time - before.time, used = team->look.used - before.used;
     const int64_t idled = team->look.idle.time - before.idle.time;
     /* What others left, by this process's own threads used or not, less a core for each of the
@@ -94,12 +98,13 @@ static int had_cores_left(cpu_team *team) {
 }
 
 /* More threads again, after work enough or where cores idle. */
-static void step_forward(cpu_team *team) {
+static void step_forward(cpu_team *team, int64_t now) {
     const int level = level_of(team);
+    const int rested = now - atomic_load_explicit(&team->ended, memory_order_relaxed) > REST;
     if (level == 0) return;
     if (worked_of(team) >= team->pause) {
         set_level(team, level - 1);
-    } else if (had_cores_left(team)) {
+    } else if (had_cores_left(team, rested)) {
         set_level(team, level - 1);
         team->on_trial = 1;
     }
@@ -113,7 +118,7 @@ cpu_region cpu_region_begin(cpu_team *team) {
     if (team->threads == 1) return region;
     region.start = cpu_now();
     if (pthread_mutex_trylock(&team->region) != 0) return region; /* works beside the other */
-    step_forward(team);
+    step_forward(team, region.start);
     region.level = level_of(team);
     if (team->threads >> region.level > 1) {
         region.threads = team->threads >> region.level;
@@ -157,6 +162,7 @@ void cpu_region_called(cpu_team *team, int64_t took) {
 /* Ends a region that took so long where `expected` was to be. */
 static void end_after(cpu_team *team, const cpu_region *region, int64_t took, int64_t expected) {
     (void)atomic_fetch_add_explicit(&team->worked, took, memory_order_relaxed);
+    atomic_store_explicit(&team->ended, region->start + took, memory_order_relaxed);
     if (region->threads == 1) return;
     if (!region->starts && is_no_gain(team, took, expected)) step_back(team, took - expected);
     (void)pthread_mutex_unlock(&team->region);

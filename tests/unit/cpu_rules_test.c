@@ -65,9 +65,16 @@ static int region(cpu_team *team, long nanoseconds, int64_t expected) {
     return one.threads;
 }
 
-/* Of two cores one works, and the other one idles or not. */
-static cpu_idle nothing_idle(void) { return (cpu_idle){2, 0}; }
-static cpu_idle one_idle(void) { return (cpu_idle){2, cpu_now()}; }
+/* What two cores idled that this process and others have. */
+static int64_t others;
+static cpu_idle idle_but(int64_t of_others) {
+    struct timespec used;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (cpu_idle){
+        2, 2 * cpu_now() - (used.tv_sec * INT64_C(1000000000) + used.tv_nsec) - of_others};
+}
+static cpu_idle one_idle(void) { return idle_but(others); }
+static cpu_idle nothing_idle(void) { return idle_but(cpu_now()); }
 
 /* The caller's threads run already. */
 static void start(cpu_team *team, int threads) {
@@ -225,6 +232,14 @@ Test(cpu_team, idle_cores_get_threads_soon_and_later_each_time_that_they_were_no
     cr_assert_leq(alone(&team, 100), 50);
     cr_assert_eq(region(&team, 2 * k_late, 0), 2);
     cr_assert_leq(alone(&team, 100), 50, "the idle core was one for a while");
+    /* What others do while this process rests does not count. */
+    cr_assert_eq(region(&team, 2 * k_late, 0), 2);
+    int rests = 0;
+    for (; rests < 10 && alone(&team, 60) == 60; rests++) {
+        nap(40000000);
+        others += 80000000;
+    }
+    cr_assert_lt(rests, 3);
     atomic_store(&team.level, 0);
     team.saved = 0;
     team.on_trial = 1;
