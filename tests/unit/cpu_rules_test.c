@@ -211,15 +211,18 @@ static void work_until(int64_t time) {
     }
 }
 
-/* Regions of a millisecond that have one thread, up to `most`, before one has two. */
+/* Milliseconds of work, at least `most` or before a region has two threads. */
 static int alone(cpu_team *team, int most) {
-    for (int i = 0; i < most; i++) {
+    const int64_t start = cpu_now();
+    int milliseconds = 0;
+    while (milliseconds < most) {
         const cpu_region one = cpu_region_begin(team);
         work_until(one.start + 1000000);
         cpu_region_end(team, &one, k_forever);
-        if (one.threads == 2) return i;
+        if (one.threads == 2) return milliseconds;
+        milliseconds = (int)((cpu_now() - start) / 1000000);
     }
-    return most;
+    return milliseconds;
 }
 
 /* A neighbour whose threads spun for 20 ms after their work left one thread for 170 ms and more. */
@@ -227,15 +230,15 @@ Test(cpu_team, idle_cores_get_threads_soon_and_later_each_time_that_they_were_no
     cpu_team team;
     start(&team, 2);
     cr_assert_eq(region(&team, k_late, 0), 2);
-    cr_assert_eq(alone(&team, 100), 100, "no core idles");
+    cr_assert_geq(alone(&team, 60), 60, "no core idles");
     team.idle_now = one_idle;
-    cr_assert_leq(alone(&team, 100), 50);
+    cr_assert_leq(alone(&team, 150), 80);
     cr_assert_eq(region(&team, 2 * k_late, 0), 2);
-    cr_assert_leq(alone(&team, 100), 50, "the idle core was one for a while");
+    cr_assert_leq(alone(&team, 150), 80, "the idle core was one for a while");
     /* What others do while this process rests does not count. */
     cr_assert_eq(region(&team, 2 * k_late, 0), 2);
     int rests = 0;
-    for (; rests < 10 && alone(&team, 60) == 60; rests++) {
+    for (; rests < 10 && alone(&team, 60) >= 60; rests++) {
         nap(40000000);
         others += 80000000;
     }
@@ -244,8 +247,7 @@ Test(cpu_team, idle_cores_get_threads_soon_and_later_each_time_that_they_were_no
     team.saved = 0;
     team.on_trial = 1;
     cr_assert_eq(region(&team, k_late, 0), 2);
-    cr_assert_eq(alone(&team, 100), 100, "the idle core was none");
-    cr_assert_leq(alone(&team, 100), 100);
+    cr_assert_geq(alone(&team, 60), 60, "the idle core was none");
     cpu_team_destroy(&team);
 }
 
