@@ -119,12 +119,29 @@ static int64_t pack_bytes(const dhowi_layout *l, const dhow_dims *d) {
     return 0;
 }
 
+/* On the host: pairs and fours of elements that lie side by side everywhere are one element. */
+static uint32_t widen(const dhow_tensor *src, const dhow_tensor *dst, uint32_t bytes,
+                      dhow_dims *d) {
+    enum { WIDEST = 8 };
+    const int64_t last = d->rank - 1;
+    const int64_t count = WIDEST / bytes;
+    if (d->offset[2] < WIDEST || dhowi_tensor_offset_bytes(src) % WIDEST != 0 ||
+        dhowi_tensor_offset_bytes(dst) % WIDEST != 0)
+        return bytes;
+    for (int64_t i = 0; i < last; i++) {
+        d->stride[0][i] /= count;
+        d->stride[1][i] /= count;
+    }
+    d->shape[last] /= count;
+    if (d->shape[last] == 1 && last > 0) d->rank--;
+    return WIDEST;
+}
+
 static dhow_status by_kernel(dhow_stream *stream, const dhowi_layout *l, dhow_tensor *src,
                              dhow_tensor *dst, bool ordered) {
     char name[32];
     dhow_kernel *kernel;
-    (void)snprintf(name, sizeof name, "copy_dims_%s", width_name(l->element_bytes));
-    DHOWI_TRY(dhowi_builtin_kernel_named(stream->device, name, &kernel));
+    uint32_t bytes = l->element_bytes;
     dhow_dims dims = {.rank = l->rank};
     for (int32_t i = 0; i < l->rank; i++) {
         dims.shape[i] = l->shape[i];
@@ -132,6 +149,9 @@ static dhow_status by_kernel(dhow_stream *stream, const dhowi_layout *l, dhow_te
         dims.stride[1][i] = l->dst_stride[i];
     }
     dims.offset[2] = pack_bytes(l, &dims);
+    if (stream->device == stream->device->context->cpu) bytes = widen(src, dst, bytes, &dims);
+    (void)snprintf(name, sizeof name, "copy_dims_%s", width_name(bytes));
+    DHOWI_TRY(dhowi_builtin_kernel_named(stream->device, name, &kernel));
     const dhow_arg args[] = {dhowi_arg_buffer(src, DHOW_ACCESS_READ),
                              dhowi_arg_buffer(dst, DHOW_ACCESS_WRITE), dhowi_arg_dims(&dims)};
     dhowi_use uses[2];
@@ -139,7 +159,8 @@ static dhow_status by_kernel(dhow_stream *stream, const dhowi_layout *l, dhow_te
     const int64_t span = dhowi_multipliers(stream->device, &dims,
                                            DHOWI_MAX(span_of(src), span_of(dst)), dims.stride[2]);
     (void)ordered; /* a launch always orders itself: only boxes can be left unordered */
-    return dhowi_launch(stream, kernel, src->count, span, args, 3, uses, 2);
+    return dhowi_launch(stream, kernel, src->count / (bytes / l->element_bytes), span, args, 3,
+                        uses, 2);
 }
 
 /* Boxes of the innermost dimensions, one after the other. */
