@@ -130,6 +130,50 @@ static conform_result large_transposed(conform_env *env) {
     return conform_expect_bytes(env, turned, data, count * 4, "from the host");
 }
 
+/* Few columns beside many rows, rows of a few elements, and pairs and fours that stay together,
+ * aligned to what they are and not. */
+static conform_result permuted(conform_env *env) {
+    static const struct {
+        int32_t rank;
+        int64_t shape[4];
+        int32_t order[4];
+    } cases[] = {{2, {3, 2500}, {1, 0}},
+                 {2, {2500, 3}, {1, 0}},
+                 {2, {8, 1024}, {1, 0}},
+                 {2, {1025, 5}, {1, 0}},
+                 {4, {64, 2, 10, 2}, {0, 2, 1, 3}},
+                 {4, {5, 2, 1100, 6}, {0, 2, 1, 3}},
+                 {4, {7, 3, 5, 4}, {2, 0, 1, 3}},
+                 {3, {6, 300, 9}, {1, 0, 2}}};
+    enum { MOST = 66000 };
+    float *data = conform_memory(env, (MOST + 1) * sizeof *data),
+          *want = conform_memory(env, MOST * sizeof *want);
+    for (int i = 0; i <= MOST; i++) data[i] = (float)i;
+    for (int c = 0; c < 2 * (int)(sizeof cases / sizeof cases[0]); c++) {
+        const int64_t *extent = cases[c / 2].shape, skipped = c % 2;
+        const int32_t rank = cases[c / 2].rank, *order = cases[c / 2].order;
+        int64_t turned[4], step[4], count = 1;
+        dhow_tensor *all, *t, *view, *dst;
+        for (int32_t i = rank - 1; i >= 0; count *= extent[i--]) step[i] = count;
+        for (int32_t i = 0; i < rank; i++) turned[i] = extent[order[i]];
+        for (int64_t at = 0; at < count; at++) {
+            int64_t rest = at, from = skipped;
+            for (int32_t i = rank - 1; i >= 0; rest /= turned[i--])
+                from += rest % turned[i] * step[order[i]];
+            want[at] = data[from];
+        }
+        OWN(TENSOR, &all,
+            dhow_tensor_from_data(env->device, DHOW_F32, DHOW_SHAPE(count + 1), data, &all));
+        OWN(TENSOR, &t, dhow_tensor_slice(all, 0, skipped, count + skipped, 1, &t));
+        OWN(TENSOR, &t, dhow_tensor_reshape(t, rank, extent, &t));
+        OWN(TENSOR, &view, dhow_tensor_permute(t, order, &view));
+        OWN(TENSOR, &dst, dhow_tensor_create(env->device, DHOW_F32, rank, turned, &dst));
+        OK(dhow_copy(view, dst));
+        TRY(conform_expect_bytes(env, dst, want, (size_t)count * sizeof *want, "permuted"));
+    }
+    return CONFORM_PASS;
+}
+
 /* A model's arena is one buffer: wide rows with gaps become dense elsewhere in it, and back. */
 static conform_result within_one_buffer(conform_env *env) {
     enum { N = 12, WIDE = 1500, PART = 500, ALL = N * WIDE + N * PART };
@@ -332,6 +376,7 @@ const conform_case conform_copy_cases[] = {
     CASE("copy/gaps", leaves_gaps_alone, "copy,strided"),
     CASE("copy/expanded", expanded_sources, "copy,strided"),
     CASE("copy/transposed", large_transposed, "copy,strided,large"),
+    CASE("copy/permuted", permuted, "copy,strided"),
     CASE("copy/overlap", overlapping, "copy"),
     CASE("copy/within", within_one_buffer, "copy,strided"),
     CASE("copy/inplace", transposed_onto_itself, "copy,strided"),
