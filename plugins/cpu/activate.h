@@ -7,11 +7,9 @@
 
 #include <stdint.h>
 
-#include "activation.h"
-
-/* values = activation(values), one for which cpu_activates() holds. Compiled for an instruction
- * set each. */
-typedef void activate_values(float *values, int64_t count, const cpu_activation *activation);
+/* values = activation(values): DHOW_ACTIVATION_SILU, _GELU or _GELU_TANH. Compiled for an
+ * instruction set each. */
+typedef void activate_values(float *values, int64_t count, uint32_t activation);
 activate_values activate_v3, activate_v4;
 
 #endif

@@ -10,6 +10,7 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <stdatomic.h>
 
+#include "activate.h"
 #include "cpu.h"
 #include "panels.h"
 
@@ -188,6 +189,13 @@ int32_t onednn_work_run(onednn_work *work, cpu_region *region, void *const *addr
                         dhow_error *err);
 void onednn_work_end(onednn_work *work, const cpu_region *region);
 void onednn_work_release(onednn_work *work);
+
+/* activations.c. What computes one behind a primitive with so many results; NULL where the
+ * primitive had better do it. All of them leave zeros that pad a block. */
+activate_values *cpu_activation_behind(const cpu_device *device, uint32_t kind, int32_t dtype,
+                                       double count);
+void cpu_activate(activate_values *activate, uint32_t kind, float *values, int64_t count,
+                  int threads);
 
 /* Slots of "dhow.conv/1", whose plans begin with a pointer to theirs: for transposed convolutions,
  * for those of training, see onednn_training.c, and for those of bytes. */

@@ -23,7 +23,8 @@ typedef struct blas_plan {
     int residual_index;
     uint64_t workspace_bytes, packed_bytes;
     onednn_md plain_b, packed_b;
-    int settled; /* packed_b is known */
+    int settled;               /* packed_b is known */
+    activate_values *activate; /* behind the primitive; NULL where the primitive does it */
     onednn_work work;
 } blas_plan;
 
@@ -169,8 +170,8 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
     const dhow_blas_desc *desc = &plan->desc;
     const onednn_library *dnnl = plan->dnnl;
     const int chosen = plan->settled || (desc->flags & DHOW_BLAS_CONSTANT_B) != 0;
-    const onednn_activation activation = {desc->activation, desc->activation_alpha,
-                                          desc->activation_beta};
+    const onednn_activation activation = {plan->activate ? DHOW_ACTIVATION_NONE : desc->activation,
+                                          desc->activation_alpha, desc->activation_beta};
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
     int residual_index = -1;
@@ -233,8 +234,16 @@ static uint64_t one_row_workspace(const dhow_blas_desc *d) {
     return (uint64_t)(d->batch * (parts_of_rows(d) - 1) * d->n) * sizeof(float);
 }
 
+static activate_values *activation_behind(const cpu_device *device, const dhow_blas_desc *d) {
+    const int dense = d->ldc == d->n && (d->batch == 1 || d->stride_c == d->m * d->n);
+    return dense ? cpu_activation_behind(device, d->activation, d->dtype_c,
+                                         (double)d->batch * (double)d->m * (double)d->n)
+                 : NULL;
+}
+
 /* As bf16 where that is possible, else as it is. */
 static int32_t prepare(blas_plan *plan, dhow_error *err) {
+    plan->activate = activation_behind(plan->device, &plan->desc);
     plan->narrow = fits_narrow(plan->device->isa, &plan->desc);
     const int32_t status = onednn_work_prepare(&plan->work, err);
     if (status == DHOW_OK || !plan->narrow) return status;
@@ -479,6 +488,10 @@ static int32_t blas_run(void *handle, void *stream, dhow_buffer a, dhow_buffer b
         addresses[0] = room + plan->narrow_offset;
     }
     const int32_t status = onednn_work_run(&plan->work, &region, addresses, err);
+    if (status == DHOW_OK && plan->activate) {
+        cpu_activate(plan->activate, plan->desc.activation, onednn_address(c),
+                     plan->desc.batch * plan->desc.m * plan->desc.n, region.threads);
+    }
     onednn_work_end(&plan->work, &region);
     return status;
 }

@@ -5,7 +5,6 @@
  */
 #include <string.h>
 
-#include "activate.h"
 #include "onednn.h"
 
 static const struct {
@@ -253,26 +252,6 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
     return status;
 }
 
-/* A pass of one's own over the image takes half as long as what oneDNN 2.6 writes into the
- * convolution. (SiLU leaves the zeros that pad a last block.) */
-static activate_values *activation_behind(const cpu_device *device, const dhow_conv_desc *d) {
-    if (d->activation != DHOW_ACTIVATION_SILU || d->dtype != DHOW_F32 ||
-        device->backend->activations == CPU_NEVER)
-        return NULL;
-    return device->isa == CPU_ISA_V4 ? activate_v4 : device->isa == CPU_ISA_V3 ? activate_v3 : NULL;
-}
-
-static void activate(const conv_plan *plan, int threads, float *y) {
-    enum { PIECE = 8192, ALONE_BELOW = 4 * PIECE };
-    const dhow_conv_desc *d = &plan->desc;
-    const cpu_activation a = {d->activation, d->activation_alpha, d->activation_beta};
-    const int64_t count = (int64_t)(plan->info.dst_bytes / sizeof *y);
-#pragma omp parallel for schedule(static) \
-    num_threads(threads) if (threads > 1 && count >= ALONE_BELOW)
-    for (int64_t at = 0; at < count; at += PIECE)
-        plan->activate(y + at, count - at < PIECE ? count - at : PIECE, &a);
-}
-
 static const dhow_conv convolution;
 
 static int32_t conv_plan_make(void *handle, const dhow_conv_desc *d, void **out_plan,
@@ -298,7 +277,9 @@ static int32_t conv_plan_make(void *handle, const dhow_conv_desc *d, void **out_
     plan->device = device;
     plan->dnnl = dnnl;
     plan->desc = *d;
-    plan->activate = activation_behind(device, d);
+    plan->activate = cpu_activation_behind(
+        device, d->activation, d->dtype,
+        (double)d->n * (double)d->k * (double)onednn_extent(d, 0) * (double)onednn_extent(d, 1));
     plan->info.struct_size = out_info->struct_size;
     onednn_work_init(&plan->work, device, onednn_products(d));
     plan->work.make = make_primitive;
@@ -333,7 +314,10 @@ static int32_t conv_run(void *handle, void *stream, dhow_buffer x, dhow_buffer w
     if (plan->desc.flags & DHOW_EPILOGUE_RESIDUAL) addresses[count++] = onednn_address(residual);
     cpu_region region = onednn_work_begin(&plan->work);
     const int32_t status = onednn_work_run(&plan->work, &region, addresses, err);
-    if (status == DHOW_OK && plan->activate) activate(plan, region.threads, onednn_address(y));
+    if (status == DHOW_OK && plan->activate) {
+        cpu_activate(plan->activate, plan->desc.activation, onednn_address(y),
+                     (int64_t)(plan->info.dst_bytes / sizeof(float)), region.threads);
+    }
     onednn_work_end(&plan->work, &region);
     return status;
 }

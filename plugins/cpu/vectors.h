@@ -123,10 +123,11 @@ INLINE vec reciprocal(vec x) {
     return guess * (2.0f - x * guess);
 }
 
-INLINE vec activate_inline(vec x, const cpu_activation *a) {
+INLINE vec silu(vec x) { return x * reciprocal(1.0f + exponential(-x)); }
+
+/* Those that take longer than a call. */
+static __attribute__((noinline, unused)) vec activate_slowly(vec x, const cpu_activation *a) {
     switch (a->kind) {
-        case DHOW_ACTIVATION_RELU:
-            return at_least(x, 0.0f);
         case DHOW_ACTIVATION_LEAKY_RELU:
             return choose(x < all(0.0f), a->alpha * x, x);
         case DHOW_ACTIVATION_CLIP:
@@ -136,15 +137,10 @@ INLINE vec activate_inline(vec x, const cpu_activation *a) {
         case DHOW_ACTIVATION_SIGMOID:
             return reciprocal(1.0f + exponential(-x));
         case DHOW_ACTIVATION_SILU:
-            return x * reciprocal(1.0f + exponential(-x));
+            return silu(x);
         default:
             return x;
     }
-}
-
-/* Those that take longer than a call. */
-static __attribute__((noinline, unused)) vec activate_slowly(vec x, const cpu_activation *a) {
-    return activate_inline(x, a);
 }
 
 INLINE vec activate(vec x, const cpu_activation *a) {

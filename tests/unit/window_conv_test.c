@@ -96,31 +96,41 @@ Test(window_conv, tiles_equal_sums_in_double) {
 }
 
 static double activated(uint32_t kind, double x) {
-    const double sigmoid = 1 / (1 + exp(-x));
-    return kind == DHOW_ACTIVATION_SIGMOID ? sigmoid : x * sigmoid;
+    switch (kind) {
+        case DHOW_ACTIVATION_GELU:
+            return x / 2 * erfc(-x / sqrt(2));
+        case DHOW_ACTIVATION_GELU_TANH:
+            return x / 2 * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+        default:
+            return x / (1 + exp(-x));
+    }
 }
 
 static void expect_activations(activate_values *by) {
     enum { MOST = 45 };
-    static const uint32_t kinds[] = {DHOW_ACTIVATION_SIGMOID, DHOW_ACTIVATION_SILU};
-    for (int i = 0; i < 2 * MOST; i++) {
-        const int count = i / 2;
+    static const uint32_t kinds[] = {DHOW_ACTIVATION_GELU, DHOW_ACTIVATION_GELU_TANH,
+                                     DHOW_ACTIVATION_SILU};
+    for (int i = 0; i < 3 * MOST; i++) {
+        const int count = i / 3;
         float values[MOST + 1], x[MOST];
         for (int j = 0; j < count; j++)
             x[j] = values[j] = (float)(j - 22) * (j % 7 == 0 ? 6.5f : 0.31f);
         values[count] = 7;
-        by(values, count, &(cpu_activation){kinds[i % 2], 0, 0});
+        by(values, count, kinds[i % 3]);
         for (int j = 0; j < count; j++) {
-            const double want = activated(kinds[i % 2], x[j]);
-            cr_assert_float_eq(values[j], want, 1e-36 + 4e-7 * fabs(want),
-                               "%d of %d: f(%g) is %.9g, not %.9g", j, count, x[j], values[j],
-                               want);
+            const double want = activated(kinds[i % 3], x[j]);
+            cr_assert_float_eq(
+                values[j], want,
+                (kinds[i % 3] == DHOW_ACTIVATION_SILU ? 1e-36 : 5e-7) + 4e-7 * fabs(want),
+                "%d of %d: f(%g) is %.9g, not %.9g", j, count, x[j], values[j], want);
         }
         cr_assert_eq(values[count], 7, "nothing is written beyond %d", count);
     }
-    float odd[] = {NAN, INFINITY, 0.0f};
-    by(odd, 3, &(cpu_activation){DHOW_ACTIVATION_SILU, 0, 0});
-    cr_assert(isnan(odd[0]) && odd[1] == INFINITY && odd[2] == 0.0f);
+    for (int k = 0; k < 3; k++) {
+        float odd[] = {NAN, INFINITY, 0.0f};
+        by(odd, 3, kinds[k]);
+        cr_assert(isnan(odd[0]) && odd[1] == INFINITY && odd[2] == 0.0f, "%u", kinds[k]);
+    }
 }
 
 Test(activations, equal_those_in_double) {
