@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/errors/planted.h"
+#include "base/memory/size.h"
 #include "model/lower/products/products.h"
 #include "model/passes/fuse.h"
 
@@ -92,15 +93,19 @@ static bool find_terms(const dhowi_finder *f, uint32_t step, sum *out) {
 
 /* ---- windows ---- */
 
+/* Of models built in C, where 0 stands for 1. */
+static int64_t one_or_more(int64_t n) { return DHOWI_MAX(n, (int64_t)1); }
+
 static dhowi_window3d window_of(const dhowi_lowering *b, const dhowi_step *s) {
     if (s->op == DHOWI_OP_conv3d) return s->attrs.space;
     const dhow_window *w = &s->attrs.window;
     const int64_t *kernel = b->items[s->in[1]].desc.shape + 2;
-    return (dhowi_window3d){.kernel = {1, kernel[0], kernel[1]},
-                            .stride = {1, w->stride[0], w->stride[1]},
-                            .dilation = {1, w->dilation[0], w->dilation[1]},
-                            .before = {0, w->pad[0], w->pad[1]},
-                            .groups = w->groups};
+    return (dhowi_window3d){
+        .kernel = {1, kernel[0], kernel[1]},
+        .stride = {1, one_or_more(w->stride[0]), one_or_more(w->stride[1])},
+        .dilation = {1, one_or_more(w->dilation[0]), one_or_more(w->dilation[1])},
+        .before = {0, w->pad[0], w->pad[1]},
+        .groups = one_or_more(w->groups)};
 }
 
 /* Whether each pixel of a window is one of a larger one, which begins at `at`. */
