@@ -73,7 +73,7 @@ family elementwise, chain, squares, beside_views, loop_conv, square_image, writt
 family transpose, reshape, slice, squeeze, unsqueeze, flatten, expand, concat, split, tile, pad,
     depth_space, gather, trilu;
 family conv, conv_line, conv_volume, conv_transpose, pool, global_pool, resize, conv_block,
-    separable, shuffled, halved;
+    separable, shuffled, halved, branches;
 family reduce, softmax, cumsum, topk, arg;
 family matmul, gemm, einsum, linear_block, siblings, attention, attention_of_batches,
     attention_node, cache;

@@ -122,6 +122,7 @@ model *model_generate(uint64_t seed, int nodes, dhow_dtype half) {
     if (seed % 8 == 2) (void)shuffled(&g);
     if (seed % 8 == 6) (void)halved(&g);
     if (seed % 8 == 1) (void)normed_sum(&g);
+    if (seed % 8 == 3) (void)branches(&g);
     for (int tries = 0; g.m->node_count < nodes && tries < 10 * nodes; tries++) {
         /* A family that does not fit leaves nothing: what it made has no reader. */
         const model *m = g.m;

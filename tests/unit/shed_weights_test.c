@@ -78,6 +78,20 @@ static void write_convolution(void) {
     write_model(&graph);
 }
 
+/* Two convolutions of one image, which become one with a weight of its own. */
+static void write_branches(void) {
+    static float w[CHANNELS * TERMS];
+    bytes graph = {0};
+    for (int64_t i = 0; i < CHANNELS * TERMS; i++) w[i] = weight_at(i);
+    put_tensor(&graph, "w", ONNX_F32, 4, (int64_t[]){CHANNELS, CHANNELS, 3, 3}, w, sizeof w);
+    put_tensor(&graph, "v", ONNX_F32, 4, (int64_t[]){CHANNELS, CHANNELS, 3, 3}, w, sizeof w);
+    put_node(&graph, "Conv", "x w", "a");
+    put_node(&graph, "Conv", "x v", "b");
+    put_node(&graph, "Add", "a b", "y");
+    put_values(&graph, (int64_t[]){1, CHANNELS, -1, COLUMNS});
+    write_model(&graph);
+}
+
 /* A product of quantised values, with weights of a zero point. */
 static void write_product(void) {
     static uint8_t w[CHANNELS * INNER];
@@ -177,6 +191,11 @@ static void expect_unchanged(bool product) {
 
 Test(shed_weights, convolutions_with_scales_in_them_keep_one_form) {
     write_convolution();
+    expect_unchanged(false);
+}
+
+Test(shed_weights, convolutions_that_become_one_keep_one_form) {
+    write_branches();
     expect_unchanged(false);
 }
 

@@ -33,9 +33,14 @@ static void forget_nodes(dhowi_subgraph *g) {
         while (n->foldings != NULL) {
             dhowi_folding *f = n->foldings;
             n->foldings = f->next;
-            dhow_tensor *const all[] = {f->of_weight, f->of_bias, f->scale,
-                                        f->shift,     f->weight,  f->bias};
-            for (size_t k = 0; k < sizeof all / sizeof *all; k++) dhow_tensor_release(all[k]);
+            for (uint32_t k = 0; k < f->count; k++) {
+                dhow_tensor_release(f->of[k].weight);
+                dhow_tensor_release(f->of[k].bias);
+                dhow_tensor_release(f->of[k].scale);
+                dhow_tensor_release(f->of[k].shift);
+            }
+            dhow_tensor_release(f->weight);
+            dhow_tensor_release(f->bias);
             dhowi_free(f);
         }
         for (int k = 0; k < 2; k++)

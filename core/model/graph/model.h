@@ -42,13 +42,21 @@ typedef struct dhowi_value {
 
 typedef struct dhowi_subgraph dhowi_subgraph;
 
-/* A node's weight and bias with a scale and shift that follow it, kept for later plans. What
- * follows them in turn scales the result, which is another folding of the node. */
+/* What a folding is made of, see dhowi_branch; NULL for none. */
+typedef struct dhowi_folded {
+    dhow_tensor *weight, *bias, *scale, *shift;
+    int64_t at[3];
+    bool minus;
+} dhowi_folded;
+
+/* A node's weight and bias with a scale and shift that follow it, or with those of convolutions
+ * that are added to it, kept for later plans. What follows in turn is another folding of the node
+ * by the result. */
 typedef struct dhowi_folding {
     struct dhowi_folding *next;
-    dhow_tensor *of_weight, *of_bias; /* that were scaled; NULL: no bias */
-    dhow_tensor *scale, *shift;       /* rows, NULL for none */
     dhow_tensor *weight, *bias;
+    uint32_t count;
+    dhowi_folded of[];
 } dhowi_folding;
 
 typedef struct dhowi_node {

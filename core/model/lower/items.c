@@ -25,6 +25,7 @@ void dhowi_lowering_end(dhowi_lowering *b) {
     dhowi_free(b->bounds);
     dhowi_free(b->late);
     dhowi_free(b->paddings);
+    dhowi_free(b->branches);
     memset(b, 0, sizeof *b);
 }
 

@@ -48,15 +48,13 @@ dhow_status dhowi_read_later(dhowi_lowering *b, int32_t ref, int32_t value) {
     return add_late(b, ref, &(dhowi_late_values){.parameter = value, .value = -1});
 }
 
-dhow_status dhowi_make_later(dhowi_lowering *b, const dhowi_centred_codes *codes,
-                             dhowi_make_codes_fn *make) {
-    const dhowi_late_values late = {.parameter = -1, .value = -1, .make = make, .centred = *codes};
-    return add_late(b, codes->made, &late);
+dhow_status dhowi_make_later(dhowi_lowering *b, int32_t ref, const dhowi_late_values *late) {
+    return add_late(b, ref, late);
 }
 
 static dhow_status make_values(dhowi_lowering *b, const dhowi_late_values *late) {
     if (late->parameter >= 0) return dhowi_model_read(b->model, &b->model->values[late->parameter]);
-    if (late->make != NULL) return late->make(b, &late->centred);
+    if (late->make != NULL) return late->make(b, late);
     dhowi_sink *sink = dhowi_sink_set(NULL); /* a plan may be in the middle of its recording */
     const dhow_status status = dhowi_run_now(b, &late->step);
     (void)dhowi_sink_set(sink);

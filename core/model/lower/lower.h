@@ -68,9 +68,20 @@ typedef struct dhowi_centred_codes {
     bool columns, turned;
 } dhowi_centred_codes;
 
-/* Fills in the item that the codes are made. */
+/* One of several convolutions of an image that are added up, as items, -1 for none: its weight,
+ * which begins at a place of the largest one's window, and bias. In place of these a number that
+ * each channel of the image is multiplied by, and one that is added to it. */
+typedef struct dhowi_branch {
+    int32_t weight, bias, scale, shift;
+    int64_t at[3];
+    bool minus; /* it is taken off */
+} dhowi_branch;
+
+/* Fills in an item. */
 struct dhowi_lowering;
-typedef dhow_status dhowi_make_codes_fn(struct dhowi_lowering *b, const dhowi_centred_codes *codes);
+struct dhowi_late_values;
+typedef dhow_status dhowi_make_values_fn(struct dhowi_lowering *b,
+                                         const struct dhowi_late_values *late);
 
 /* What makes known values when they are read, if they ever are: a product of integers reads the
  * codes of its weights, not what they stand for, and another plan may have packed them. Values
@@ -79,8 +90,10 @@ typedef struct dhowi_late_values {
     int32_t parameter; /* a value of the model that is read from its file; -1: */
     dhowi_step step;   /* of known operands, unless there is a function: */
     int32_t value;     /* of the model, which keeps the step's result once it is made; -1 */
-    dhowi_make_codes_fn *make;
+    dhowi_make_values_fn *make;
     dhowi_centred_codes centred;
+    int32_t summed; /* an item: the weight, or the bias, that is the sum of branches */
+    uint32_t first, count;
 } dhowi_late_values;
 
 enum { DHOWI_MAX_OUTPUTS_OF_NODE = 1024 };
@@ -145,6 +158,8 @@ typedef struct dhowi_lowering {
     uint32_t late_count, late_capacity;
     dhowi_padding *paddings;
     uint32_t padding_count, padding_capacity;
+    dhowi_branch *branches;
+    uint32_t branch_count, branch_capacity;
     bool defers; /* steps of known operands are taken late */
     uint64_t host_limit, input_limit, folded_bytes, fixed_bytes, taken_bytes; /* see budget.c */
     bool free_of_limit;
@@ -243,9 +258,8 @@ dhow_status dhowi_known_values(dhowi_lowering *b, int32_t ref, dhow_tensor **out
 /* A step of known operands: its results at once, or when they are read. */
 dhow_status dhowi_run_now(dhowi_lowering *b, const dhowi_step *s);
 dhow_status dhowi_run_later(dhowi_lowering *b, const dhowi_step *s);
-/* A function makes the values of such weights when they are missing. */
-dhow_status dhowi_make_later(dhowi_lowering *b, const dhowi_centred_codes *codes,
-                             dhowi_make_codes_fn *make);
+/* A function makes the values of an item when they are missing. */
+dhow_status dhowi_make_later(dhowi_lowering *b, int32_t ref, const dhowi_late_values *late);
 /* The values of an item are a parameter's, which is in its model's file. */
 dhow_status dhowi_read_later(dhowi_lowering *b, int32_t ref, int32_t value);
 /* Nothing in the making reads them any more, it seems. */

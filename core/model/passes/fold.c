@@ -21,32 +21,24 @@ static bool is_per_channel(const dhowi_lowering *b, int32_t ref, int32_t rank, i
     return dhowi_count_of(&item->desc) == n;
 }
 
-/* What an instruction does to all elements of a channel: known numbers, one for each or the same.
- */
-typedef struct by_channel {
-    bool found;
-    int32_t ref; /* -1: all have `number` */
-    double number;
-} by_channel;
-
-static by_channel by_channel_at(const dhowi_lowering *b, const dhowi_step *q, uint32_t word,
-                                dhowi_map_op op, int32_t axis, int64_t n) {
+dhowi_by_channel dhowi_by_channel_at(const dhowi_lowering *b, const dhowi_step *q, uint32_t word,
+                                     dhowi_map_op op, int32_t axis, int64_t n) {
     const dhowi_program *p = &q->attrs.program;
-    if (word >= p->words || dhowi_word_op(p->word[word]) != op) return (by_channel){0};
+    if (word >= p->words || dhowi_word_op(p->word[word]) != op) return (dhowi_by_channel){0};
     const uint32_t source = dhowi_word_source(p->word[word]);
     if (source == DHOWI_MAP_CONSTANT)
-        return (by_channel){true, -1, p->constant[dhowi_word_constant(p->word[word])]};
-    if (source > DHOWI_MAP_CONSTANT) return (by_channel){0};
+        return (dhowi_by_channel){true, -1, p->constant[dhowi_word_constant(p->word[word])]};
+    if (source > DHOWI_MAP_CONSTANT) return (dhowi_by_channel){0};
     const dhowi_item *item = &b->items[q->in[source]];
     const int32_t rank = b->items[q->out].desc.rank;
     const bool one =
         item->tensor != NULL && item->desc.rank <= rank && dhowi_count_of(&item->desc) == 1;
-    return (by_channel){one || is_per_channel(b, q->in[source], rank, axis, n), q->in[source], 0};
+    return (dhowi_by_channel){one || is_per_channel(b, q->in[source], rank, axis, n), q->in[source],
+                              0};
 }
 
-/* The numbers as a row of n; -1 where there are none. */
-static dhow_status as_row(dhowi_lowering *b, const by_channel *c, dhow_dtype dtype, int64_t n,
-                          int32_t *out) {
+dhow_status dhowi_as_row(dhowi_lowering *b, const dhowi_by_channel *c, dhow_dtype dtype, int64_t n,
+                         int32_t *out) {
     const int64_t one = 1;
     *out = -1;
     if (!c->found) return DHOW_OK;
@@ -100,41 +92,59 @@ static dhow_tensor *kept(dhow_tensor *t) {
 }
 
 /* A few for a node: loops lower one several times, perhaps with other numbers. */
-static void keep_folding(const dhowi_lowering *b, const dhowi_step *before, int32_t scale,
-                         int32_t shift, const dhowi_step *after) {
-    enum { MOST_FOLDINGS = 4 };
-    dhowi_node *node = (dhowi_node *)(uintptr_t)before->node;
-    dhow_tensor *weight = tensor_at(b, before->in[1]), *bias = tensor_at(b, before->in[2]);
+void dhowi_keep_folding(const dhowi_lowering *b, const dhowi_node *of, const dhowi_branch *parts,
+                        uint32_t part_count, int32_t weight, int32_t bias) {
+    enum { MOST_FOLDINGS = 8 };
+    dhowi_node *node = (dhowi_node *)(uintptr_t)of;
     int count = 0;
-    if (node == NULL || !lasts(b, before->in[1]) || !lasts(b, before->in[2])) return;
+    if (node == NULL) return;
+    for (uint32_t i = 0; i < part_count; i++)
+        if (!lasts(b, parts[i].weight) || !lasts(b, parts[i].bias)) return;
     for (const dhowi_folding *f = node->foldings; f != NULL; f = f->next) count++;
-    dhowi_folding *f = count < MOST_FOLDINGS ? dhowi_alloc(sizeof *f) : NULL;
+    const size_t bytes = sizeof(dhowi_folding) + part_count * sizeof(dhowi_folded);
+    dhowi_folding *f = count < MOST_FOLDINGS ? dhowi_alloc(bytes) : NULL;
     if (f == NULL) return;
     b->model->keeps_results = true;
     *f = (dhowi_folding){.next = node->foldings,
-                         .of_weight = kept(weight),
-                         .of_bias = kept(bias),
-                         .scale = kept(tensor_at(b, scale)),
-                         .shift = kept(tensor_at(b, shift)),
-                         .weight = kept(tensor_at(b, after->in[1])),
-                         .bias = kept(tensor_at(b, after->in[2]))};
+                         .weight = kept(tensor_at(b, weight)),
+                         .bias = kept(tensor_at(b, bias)),
+                         .count = part_count};
+    for (uint32_t i = 0; i < part_count; i++) {
+        const dhowi_branch *p = &parts[i];
+        f->of[i] = (dhowi_folded){.weight = kept(tensor_at(b, p->weight)),
+                                  .bias = kept(tensor_at(b, p->bias)),
+                                  .scale = kept(tensor_at(b, p->scale)),
+                                  .shift = kept(tensor_at(b, p->shift)),
+                                  .minus = p->minus};
+        memcpy(f->of[i].at, p->at, sizeof p->at);
+    }
     node->foldings = f;
 }
 
-static const dhowi_folding *find_folding(const dhowi_lowering *b, const dhowi_step *s,
-                                         int32_t scale, int32_t shift) {
-    const dhowi_folding *f = s->node != NULL ? s->node->foldings : NULL;
-    while (f != NULL &&
-           !(same_part(f->of_weight, tensor_at(b, s->in[1])) &&
-             same_part(f->of_bias, tensor_at(b, s->in[2])) &&
-             DHOWI_GUARD(folding_of_other_numbers, same_row(f->scale, tensor_at(b, scale)) &&
-                                                       same_row(f->shift, tensor_at(b, shift)))))
-        f = f->next;
+static bool is_of(const dhowi_lowering *b, const dhowi_folding *f, const dhowi_branch *parts,
+                  uint32_t count) {
+    bool same = f->count == count;
+    for (uint32_t i = 0; i < count && same; i++) {
+        const dhowi_folded *p = &f->of[i];
+        const dhowi_branch *q = &parts[i];
+        same =
+            p->minus == q->minus && memcmp(p->at, q->at, sizeof p->at) == 0 &&
+            same_part(p->weight, tensor_at(b, q->weight)) &&
+            same_part(p->bias, tensor_at(b, q->bias)) &&
+            DHOWI_GUARD(folding_of_other_numbers, same_row(p->scale, tensor_at(b, q->scale)) &&
+                                                      same_row(p->shift, tensor_at(b, q->shift)));
+    }
+    return same;
+}
+
+const dhowi_folding *dhowi_find_folding(const dhowi_lowering *b, const dhowi_node *node,
+                                        const dhowi_branch *parts, uint32_t count) {
+    const dhowi_folding *f = node != NULL ? node->foldings : NULL;
+    while (f != NULL && !is_of(b, f, parts, count)) f = f->next;
     return f;
 }
 
-/* An item becomes the tensor that was kept of an earlier plan, with the values or without. */
-static void replace_known(dhowi_lowering *b, int32_t ref, dhow_tensor *t) {
+void dhowi_replace_known(dhowi_lowering *b, int32_t ref, dhow_tensor *t) {
     dhow_tensor_release(b->items[ref].tensor);
     b->items[ref].tensor = kept(t);
 }
@@ -144,7 +154,7 @@ static dhow_status scaled_weights(dhowi_lowering *b, dhowi_step *s, int32_t scal
     int32_t weight = s->in[1], bias = s->in[2];
     if (scale >= 0) {
         int32_t column;
-        const int64_t n = dhowi_count_of(&b->items[scale].desc), shape[] = {n, 1, 1, 1};
+        const int64_t n = dhowi_count_of(&b->items[scale].desc), shape[] = {n, 1, 1, 1, 1};
         const bool rows = s->op != DHOWI_OP_matmul; /* the channels come first */
         DHOWI_TRY(dhowi_reshape(b, scale, rows ? b->items[weight].desc.rank : 1, rows ? shape : &n,
                                 &column));
@@ -160,18 +170,18 @@ static dhow_status scaled_weights(dhowi_lowering *b, dhowi_step *s, int32_t scal
 }
 
 static dhow_status fold_rows(dhowi_lowering *b, dhowi_step *s, int32_t scale, int32_t shift) {
-    const dhowi_step before = *s;
-    const dhowi_folding *f = find_folding(b, s, scale, shift);
+    const dhowi_branch of = {.weight = s->in[1], .bias = s->in[2], .scale = scale, .shift = shift};
+    const dhowi_folding *f = dhowi_find_folding(b, s->node, &of, 1);
     b->defers = true;
     const dhow_status status = scaled_weights(b, s, scale, shift);
     b->defers = false;
     DHOWI_TRY(status);
     if (f == NULL) {
-        keep_folding(b, &before, scale, shift, s);
+        dhowi_keep_folding(b, s->node, &of, 1, s->in[1], s->in[2]);
         return DHOW_OK;
     }
-    if (s->in[1] != before.in[1]) replace_known(b, s->in[1], f->weight);
-    if (s->in[2] != before.in[2] && s->in[2] != shift) replace_known(b, s->in[2], f->bias);
+    if (s->in[1] != of.weight) dhowi_replace_known(b, s->in[1], f->weight);
+    if (s->in[2] != of.bias && s->in[2] != shift) dhowi_replace_known(b, s->in[2], f->bias);
     return DHOW_OK;
 }
 
@@ -211,17 +221,17 @@ dhowi_step *dhowi_take_over(dhowi_step *s, dhowi_step *q) {
 
 /* The folded tensors are as large as the weights they replace, so the limit of host memory does not
  * count them. */
-static dhow_status fold_freely(dhowi_lowering *b, dhowi_step *s, const by_channel *scale,
-                               const by_channel *shift, int64_t n) {
+static dhow_status fold_freely(dhowi_lowering *b, dhowi_step *s, const dhowi_by_channel *scale,
+                               const dhowi_by_channel *shift, int64_t n) {
     const dhow_dtype dtype = b->items[s->out].desc.dtype;
     int32_t scales, shifts;
     b->free_of_limit = true;
     dhow_tensor *row;
-    dhow_status status = as_row(b, scale, dtype, n, &scales);
-    if (status == DHOW_OK) status = as_row(b, shift, dtype, n, &shifts);
+    dhow_status status = dhowi_as_row(b, scale, dtype, n, &scales);
+    if (status == DHOW_OK) status = dhowi_as_row(b, shift, dtype, n, &shifts);
     if (status == DHOW_OK && scales >= 0) status = dhowi_known_values(b, scales, &row);
     if (status == DHOW_OK && shifts >= 0) status = dhowi_known_values(b, shifts, &row);
-    if (status == DHOW_OK && (s->op == DHOWI_OP_conv2d || scale->found))
+    if (status == DHOW_OK && (s->op == DHOWI_OP_conv2d || s->op == DHOWI_OP_conv3d || scale->found))
         status = fold_rows(b, s, scales, shifts);
     else if (status == DHOW_OK)
         s->in[2] = shifts;
@@ -237,15 +247,16 @@ dhow_status dhowi_fold_into_weights(dhowi_fuser *f, dhowi_step *s, bool *changed
         s->attrs.activation.kind != DHOW_ACTIVATION_NONE || s->in[3] >= 0 ||
         (s->in[2] >= 0 && b->items[s->in[2]].tensor == NULL))
         return DHOW_OK;
-    bool conv = s->op == DHOWI_OP_conv2d, scalable = conv || b->items[s->in[1]].desc.rank == 2;
+    bool conv = s->op == DHOWI_OP_conv2d || s->op == DHOWI_OP_conv3d,
+         scalable = conv || b->items[s->in[1]].desc.rank == 2;
     const dhowi_tensor_desc *y = &b->items[s->out].desc;
     int32_t axis = conv ? 1 : y->rank - 1;
     int64_t n = y->shape[axis];
     uint32_t own = dhowi_word_source(q->attrs.program.word[0]), words = 0;
-    const by_channel scale =
-        scalable ? by_channel_at(b, q, 1, DHOWI_MAP_MUL, axis, n) : (by_channel){0};
+    const dhowi_by_channel scale =
+        scalable ? dhowi_by_channel_at(b, q, 1, DHOWI_MAP_MUL, axis, n) : (dhowi_by_channel){0};
     if (scale.found) words++;
-    const by_channel shift = by_channel_at(b, q, 1 + words, DHOWI_MAP_ADD, axis, n);
+    const dhowi_by_channel shift = dhowi_by_channel_at(b, q, 1 + words, DHOWI_MAP_ADD, axis, n);
     if (shift.found) words++;
     const bool weights = conv || scale.found; /* else a bias where there is none */
     if (words == 0 ||

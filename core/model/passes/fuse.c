@@ -197,16 +197,24 @@ static bool is_product(const dhowi_step *s) {
     return s->op == DHOWI_OP_conv2d || s->op == DHOWI_OP_matmul || s->op == DHOWI_OP_linear;
 }
 
+static dhow_status fold_all(dhowi_fuser *f, bool *changed) {
+    dhowi_lowering *b = f->b;
+    *changed = false;
+    dhowi_count_readers(f);
+    for (uint32_t i = f->first; i < b->step_count && dhowi_optimises(DHOWI_OPTIMISE_WEIGHTS); i++) {
+        bool folded = false;
+        if (is_product(&b->steps[i]) || b->steps[i].op == DHOWI_OP_conv3d)
+            DHOWI_TRY(dhowi_fold_into_weights(f, &b->steps[i], &folded));
+        *changed = *changed || folded;
+    }
+    return dhowi_optimises(DHOWI_OPTIMISE_BRANCHES) ? dhowi_merge_branches(f, changed) : DHOW_OK;
+}
+
 /* One walk over all steps. What a walk knows of readers goes stale as it joins, but only towards
  * caution: a removed step is no map, so nothing is joined to it. */
 static dhow_status walk(dhowi_fuser *f, bool *changed) {
     dhowi_lowering *b = f->b;
-    dhowi_count_readers(f);
-    for (uint32_t i = f->first; i < b->step_count && dhowi_optimises(DHOWI_OPTIMISE_WEIGHTS); i++) {
-        bool folded = false;
-        if (is_product(&b->steps[i])) DHOWI_TRY(dhowi_fold_into_weights(f, &b->steps[i], &folded));
-        *changed = *changed || folded;
-    }
+    for (bool again = true; again; *changed = *changed || again) DHOWI_TRY(fold_all(f, &again));
     dhowi_count_readers(f);
     for (uint32_t i = f->first; i < b->step_count; i++) {
         dhowi_step *s = &b->steps[i];

@@ -114,7 +114,33 @@ dhow_status dhowi_merge_products(dhowi_fuser *f);
 /* Scales, masks and sums go into the softmax and the norms behind them. */
 dhow_status dhowi_join_rows(dhowi_lowering *b, uint32_t first_step);
 
+/* ---- merge_branches.c ---- */
+
+/* A sum of convolutions of one image becomes one convolution. */
+dhow_status dhowi_merge_branches(dhowi_fuser *f, bool *changed);
+
 /* ---- fold.c ---- */
+
+/* What an instruction does to all elements of a channel: known numbers, one for each or the same.
+ */
+typedef struct dhowi_by_channel {
+    bool found;
+    int32_t ref; /* -1: all have `number` */
+    double number;
+} dhowi_by_channel;
+/* Of the n channels along an axis, by an instruction of a map that is this operation. */
+dhowi_by_channel dhowi_by_channel_at(const dhowi_lowering *b, const dhowi_step *q, uint32_t word,
+                                     dhowi_map_op op, int32_t axis, int64_t n);
+/* The numbers as a row of n; -1 where there are none. */
+dhow_status dhowi_as_row(dhowi_lowering *b, const dhowi_by_channel *c, dhow_dtype dtype, int64_t n,
+                         int32_t *out);
+/* Keeps what was made of parts with a node, for later plans; finds what was kept; lets an item have
+ * it, with its values or without. */
+void dhowi_keep_folding(const dhowi_lowering *b, const dhowi_node *of, const dhowi_branch *parts,
+                        uint32_t part_count, int32_t weight, int32_t bias);
+const dhowi_folding *dhowi_find_folding(const dhowi_lowering *b, const dhowi_node *node,
+                                        const dhowi_branch *parts, uint32_t count);
+void dhowi_replace_known(dhowi_lowering *b, int32_t ref, dhow_tensor *t);
 
 /* The map that alone reads a step's result, loading it first. */
 dhowi_step *dhowi_next_map(dhowi_fuser *f, const dhowi_step *s);

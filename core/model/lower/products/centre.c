@@ -134,7 +134,8 @@ static void centre_block(const dhowi_centred_codes *c, const uint8_t *codes, int
     }
 }
 
-static dhow_status fill_centred(dhowi_lowering *b, const dhowi_centred_codes *c) {
+static dhow_status fill_centred(dhowi_lowering *b, const dhowi_late_values *late) {
+    const dhowi_centred_codes *c = &late->centred;
     dhow_tensor *made = b->items[c->made].tensor;
     known_codes from;
     void *shifts = NULL, *to;
@@ -157,8 +158,10 @@ static dhow_status fill_centred(dhowi_lowering *b, const dhowi_centred_codes *c)
 }
 
 static dhow_status centred(dhowi_lowering *b, const dhowi_centred_codes *codes) {
-    DHOWI_TRY(fill_centred(b, codes));
-    return dhowi_make_later(b, codes, fill_centred);
+    const dhowi_late_values late = {
+        .parameter = -1, .value = -1, .make = fill_centred, .centred = *codes};
+    DHOWI_TRY(fill_centred(b, &late));
+    return dhowi_make_later(b, codes->made, &late);
 }
 
 dhow_status dhowi_make_columns(dhowi_lowering *b, int32_t y, int32_t zero,

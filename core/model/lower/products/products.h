@@ -10,6 +10,11 @@
 /* a[..., m, k] b[..., k, n] with outer extents that broadcast; bias may be -1 */
 dhow_status dhowi_product(dhowi_lowering *b, int32_t x, int32_t y, int32_t bias, int32_t *out);
 
+/* Weight and bias of the one convolution, as large as the first of these, that is their sum; *bias
+ * is -1 where none has one. They are made when they are read, and what they are made of is shed. */
+dhow_status dhowi_sum_branches(dhowi_lowering *b, const dhowi_branch *of, uint32_t count,
+                               int32_t *weight, int32_t *bias);
+
 /* ---- integers ---- */
 
 /* The sums of integers of a product whose operands are known to be quantised, as i32: without the
