@@ -36,7 +36,8 @@
     X(SPLITS, 21, "long rows of few results are cut into parts for several groups")    \
     X(PADS, 22, "zeros around an image become the padding of its convolution")         \
     X(ROWS, 23, "rows beside convolutions are taken for images")                       \
-    X(OPERANDS, 24, "rows of softmax and norms take scale, mask and residual on GPUs")
+    X(OPERANDS, 24, "rows of softmax and norms take scale, mask and residual on GPUs") \
+    X(VOLUMES, 25, "windows over volumes are taken for windows over images")
 
 enum {
 #define DHOWI_OPTIMISATION_ENUM_(name, bit, text) DHOWI_OPTIMISE_##name = 1 << bit,
