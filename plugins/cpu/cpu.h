@@ -19,23 +19,40 @@ typedef enum cpu_when { CPU_NEVER, CPU_WHERE_IT_PAYS, CPU_ALWAYS } cpu_when;
 typedef struct cpu_backend {
     const dhow_host *host;
     int isa; /* CPU_ISA_*, the best that there is and DHOW_CPU_ISA allows */
-    /* DHOW_CPU_WINOGRAD, _DOTS, _ONE_ROW, _PANELS, _AFFINITY: 0, 1, or "always", for tests */
-    cpu_when winograd, dots, tiles, one_row, panels, apart;
+    /* DHOW_CPU_WINOGRAD, _DOTS, _TILES, _ACTIVATIONS, _ONE_ROW, _PANELS, _AFFINITY: 0, 1, or
+     * "always", for tests */
+    cpu_when winograd, dots, tiles, activations, one_row, panels, apart;
 } cpu_backend;
 
 typedef struct cpu_kernel_object cpu_kernel_object;
 typedef struct onednn_form onednn_form;
 
+/* idle.c. What all cores of the system have idled since it started. */
+typedef struct cpu_idle {
+    int cores; /* 0: not known, or some are not the calling thread's to use */
+    int64_t time;
+} cpu_idle;
+cpu_idle cpu_idle_now(void);
+typedef struct cpu_look {
+    int64_t worked, time, used; /* nanoseconds in regions, of the clock, and of all cores together
+                                   that this process had */
+    cpu_idle idle;
+} cpu_look;
+
 /* The threads that parallel regions are spread over. */
 typedef struct cpu_team {
-    pthread_mutex_t region; /* one parallel region at a time; guards pause, saved, and changes of
-                               level */
+    pthread_mutex_t region; /* one parallel region at a time; guards what has no _Atomic, and
+                               changes of level */
     int threads;
     int apart;              /* workers keep off the caller's core */
     atomic_int level;       /* regions get threads >> level of them */
     _Atomic int64_t worked; /* nanoseconds in regions since the level changed */
     int64_t pause;          /* of work, from a late region to the next try with more threads */
     int64_t saved;          /* nanoseconds, by the regions of late against half as many threads */
+    cpu_idle (*idle_now)(void);
+    cpu_look look;   /* the last one at this level; of 0 cores before there is one */
+    int64_t between; /* of work, from one look at idle cores to the next */
+    int on_trial;    /* more threads are in use because cores idled, and have saved little yet */
 } cpu_team;
 
 typedef struct cpu_device {

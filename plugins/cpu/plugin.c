@@ -49,13 +49,14 @@ static int32_t read_isa(const dhow_host *host, int *out, dhow_error *err) {
 }
 
 static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_error *err) {
-    cpu_when winograd, dots, tiles, one_row, panels, apart;
+    cpu_when winograd, dots, tiles, activations, one_row, panels, apart;
     int isa;
     *out_backend = NULL;
     int32_t status = read_isa(host, &isa, err);
     if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_WINOGRAD", &winograd, err);
     if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_DOTS", &dots, err);
     if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_TILES", &tiles, err);
+    if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_ACTIVATIONS", &activations, err);
     if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_ONE_ROW", &one_row, err);
     if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_PANELS", &panels, err);
     if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_AFFINITY", &apart, err);
@@ -67,6 +68,7 @@ static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_erro
     backend->winograd = winograd;
     backend->dots = dots;
     backend->tiles = tiles;
+    backend->activations = activations;
     backend->one_row = one_row;
     backend->panels = panels;
     backend->apart = apart;

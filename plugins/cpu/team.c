@@ -5,7 +5,8 @@
  * milliseconds: many times what the region saved. So each region is timed against what half as many
  * threads would have needed. Once late regions have cost more than the ones before them saved, the
  * regions to come get half as many threads, and the next higher number is tried after so much work
- * that another failure is a small part of it.
+ * that another failure is a small part of it, or once the system says that cores idle: many
+ * neighbours, threads that spin after their work among them, are soon gone.
  */
 #include <time.h>
 
@@ -23,6 +24,10 @@ static const int64_t MOST_SAVED = 25 * 1000 * 1000;
 static const int64_t CREDIT = 17 * 1000 * 1000;
 /* Of work that a try may cost a part: what was lost by the last one, times this, comes first. */
 enum { PAID_BACK = 10 };
+/* Work between two looks at idle cores at least. Where they told wrong, as where a container has a
+ * share of each core only, so many times as much. */
+static const int64_t BETWEEN_LOOKS = 40 * 1000 * 1000;
+enum { TOLD_WRONG = 4 };
 
 int64_t cpu_now(void) {
     struct timespec now;
@@ -38,6 +43,10 @@ void cpu_team_init(cpu_team *team, int threads) {
     atomic_init(&team->worked, 0);
     team->pause = 0;
     team->saved = CREDIT;
+    team->idle_now = cpu_idle_now;
+    team->look.idle.cores = 0;
+    team->between = BETWEEN_LOOKS;
+    team->on_trial = 0;
 }
 
 void cpu_team_destroy(cpu_team *team) { (void)pthread_mutex_destroy(&team->region); }
@@ -54,6 +63,46 @@ static void set_level(cpu_team *team, int level) {
     team->saved = CREDIT;
     atomic_store_explicit(&team->level, level, memory_order_relaxed);
     atomic_store_explicit(&team->worked, 0, memory_order_relaxed);
+    team->look.idle.cores = 0;
+}
+
+static int64_t used_by_process(void) {
+    struct timespec used;
+    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) != 0) return 0;
+    return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+}
+
+static cpu_look look_at_cores(const cpu_team *team) {
+    return (cpu_look){worked_of(team), cpu_now(), used_by_process(), team->idle_now()};
+}
+
+/* Whether others left the next higher number of threads their cores since the last look. */
+static int had_cores_left(cpu_team *team) {
+    const cpu_look before = team->look;
+    if (before.idle.cores > 0 && worked_of(team) - before.worked < team->between) return 0;
+    const int level = level_of(team), threads = team->threads >> level;
+    const int more = (team->threads >> (level - 1)) - threads;
+    team->look = look_at_cores(team);
+    if (before.idle.cores == 0 || team->look.idle.cores != before.idle.cores) return 0;
+    const int64_t time = team->look.time - before.time, used = team->look.used - before.used;
+    const int64_t idled = team->look.idle.time - before.idle.time;
+    /* What others left, by this process's own threads used or not, less a core for each of the
+     * threads of now; a reading can be wrong by a third. (A primitive for which oneDNN has no form
+     * of fewer threads keeps more of them spinning.) */
+    const int64_t left = idled + used - threads * time;
+    return left >= more * time - time / 3;
+}
+
+/* More threads again, after work enough or where cores idle. */
+static void step_forward(cpu_team *team) {
+    const int level = level_of(team);
+    if (level == 0) return;
+    if (worked_of(team) >= team->pause) {
+        set_level(team, level - 1);
+    } else if (had_cores_left(team)) {
+        set_level(team, level - 1);
+        team->on_trial = 1;
+    }
 }
 
 /* OpenMP's threads belong to the caller's thread, and starting them takes tens of milliseconds. */
@@ -64,7 +113,7 @@ cpu_region cpu_region_begin(cpu_team *team) {
     if (team->threads == 1) return region;
     region.start = cpu_now();
     if (pthread_mutex_trylock(&team->region) != 0) return region; /* works beside the other */
-    if (level_of(team) > 0 && worked_of(team) >= team->pause) set_level(team, level_of(team) - 1);
+    step_forward(team);
     region.level = level_of(team);
     if (team->threads >> region.level > 1) {
         region.threads = team->threads >> region.level;
@@ -84,13 +133,20 @@ static void step_back(cpu_team *team, int64_t late) {
     team->pause = lately ? 2 * team->pause : 0;
     if (team->pause < least) team->pause = least;
     if (team->pause > LONGEST_PAUSE) team->pause = LONGEST_PAUSE;
+    if (team->on_trial) team->between *= TOLD_WRONG;
+    if (team->between > LONGEST_PAUSE) team->between = LONGEST_PAUSE;
+    team->on_trial = 0;
     set_level(team, level_of(team) + 1);
 }
 
 /* Whether the regions of late, this one last, were worse than half as many threads. */
 static int is_no_gain(cpu_team *team, int64_t took, int64_t expected) {
     team->saved += 2 * expected - took;
-    if (team->saved > MOST_SAVED) team->saved = MOST_SAVED;
+    if (team->saved > MOST_SAVED) {
+        team->saved = MOST_SAVED;
+        team->on_trial = 0;
+        team->between = BETWEEN_LOOKS;
+    }
     return team->saved < -SLACK;
 }
 

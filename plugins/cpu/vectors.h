@@ -85,9 +85,14 @@ INLINE vec choose(ints condition, vec a, vec b) {
     return (vec)(((ints)a & condition) | ((ints)b & ~condition));
 }
 
-/* Of a NaN both give x. */
-INLINE vec at_least(vec x, float low) { return choose(x < all(low), all(low), x); }
-INLINE vec at_most(vec x, float high) { return choose(x > all(high), all(high), x); }
+/* Of a NaN both give x, which is why it comes second. */
+#if LANES == 16
+INLINE vec at_least(vec x, float low) { return (vec)_mm512_max_ps((__m512)all(low), (__m512)x); }
+INLINE vec at_most(vec x, float high) { return (vec)_mm512_min_ps((__m512)all(high), (__m512)x); }
+#else
+INLINE vec at_least(vec x, float low) { return (vec)_mm256_max_ps((__m256)all(low), (__m256)x); }
+INLINE vec at_most(vec x, float high) { return (vec)_mm256_min_ps((__m256)all(high), (__m256)x); }
+#endif
 
 /* e^x by 2^n e^r, |r| <= ln 2 / 2, with a polynomial of degree 6: within 2 units of the last place
  * where the result is normal. */
@@ -107,9 +112,21 @@ INLINE vec exponential(vec x) {
     return (vec)((ints)p + (((ints)shifted - (ints)all(rounds)) << 23));
 }
 
-/* Those that take longer than a call. */
-static __attribute__((noinline)) vec activate_slowly(vec x, const cpu_activation *a) {
+/* 1 / x within 2 units of the last place, by a guess and a step of Newton's: division takes as long
+ * as all of the exponential. */
+INLINE vec reciprocal(vec x) {
+#if LANES == 16
+    const vec guess = (vec)_mm512_rcp14_ps((__m512)x);
+#else
+    const vec guess = (vec)_mm256_rcp_ps((__m256)x);
+#endif
+    return guess * (2.0f - x * guess);
+}
+
+INLINE vec activate_inline(vec x, const cpu_activation *a) {
     switch (a->kind) {
+        case DHOW_ACTIVATION_RELU:
+            return at_least(x, 0.0f);
         case DHOW_ACTIVATION_LEAKY_RELU:
             return choose(x < all(0.0f), a->alpha * x, x);
         case DHOW_ACTIVATION_CLIP:
@@ -117,12 +134,17 @@ static __attribute__((noinline)) vec activate_slowly(vec x, const cpu_activation
         case DHOW_ACTIVATION_HARD_SWISH:
             return x * at_most(at_least(x * (1.0f / 6) + 0.5f, 0.0f), 1.0f);
         case DHOW_ACTIVATION_SIGMOID:
-            return 1.0f / (1.0f + exponential(-x));
+            return reciprocal(1.0f + exponential(-x));
         case DHOW_ACTIVATION_SILU:
-            return x / (1.0f + exponential(-x));
+            return x * reciprocal(1.0f + exponential(-x));
         default:
             return x;
     }
+}
+
+/* Those that take longer than a call. */
+static __attribute__((noinline, unused)) vec activate_slowly(vec x, const cpu_activation *a) {
+    return activate_inline(x, a);
 }
 
 INLINE vec activate(vec x, const cpu_activation *a) {

@@ -65,9 +65,14 @@ static int region(cpu_team *team, long nanoseconds, int64_t expected) {
     return one.threads;
 }
 
+/* Of two cores one works, and the other one idles or not. */
+static cpu_idle nothing_idle(void) { return (cpu_idle){2, 0}; }
+static cpu_idle one_idle(void) { return (cpu_idle){2, cpu_now()}; }
+
 /* The caller's threads run already. */
 static void start(cpu_team *team, int threads) {
     cpu_team_init(team, threads);
+    team->idle_now = nothing_idle;
     const cpu_region first = cpu_region_begin(team);
     cpu_region_end(team, &first, 0);
 }
@@ -85,6 +90,7 @@ Test(cpu_team, regions_in_time_keep_all_threads) {
 Test(cpu_team, the_first_region_of_a_thread_may_be_late) {
     cpu_team team;
     cpu_team_init(&team, 2);
+    team.idle_now = nothing_idle;
     cr_assert_eq(region(&team, k_late, 0), 2);
     cr_assert_eq(region(&team, k_late, 0), 2);
     cr_assert_eq(region(&team, 1, k_forever), 1);
@@ -190,6 +196,41 @@ Test(cpu_team, more_threads_are_tried_again_after_work_that_is_doubled_while_it_
     atomic_store(&team.worked, team.pause);
     cr_assert_eq(region(&team, 1, k_forever), 2);
     cr_assert_eq(region(&team, 1, k_forever), 2, "and they stay when it goes well");
+    cpu_team_destroy(&team);
+}
+
+static void work_until(int64_t time) {
+    while (cpu_now() < time) {
+    }
+}
+
+/* Regions of a millisecond that have one thread, up to `most`, before one has two. */
+static int alone(cpu_team *team, int most) {
+    for (int i = 0; i < most; i++) {
+        const cpu_region one = cpu_region_begin(team);
+        work_until(one.start + 1000000);
+        cpu_region_end(team, &one, k_forever);
+        if (one.threads == 2) return i;
+    }
+    return most;
+}
+
+/* A neighbour whose threads spun for 20 ms after their work left one thread for 170 ms and more. */
+Test(cpu_team, idle_cores_get_threads_soon_and_later_each_time_that_they_were_none) {
+    cpu_team team;
+    start(&team, 2);
+    cr_assert_eq(region(&team, k_late, 0), 2);
+    cr_assert_eq(alone(&team, 100), 100, "no core idles");
+    team.idle_now = one_idle;
+    cr_assert_leq(alone(&team, 100), 50);
+    cr_assert_eq(region(&team, 2 * k_late, 0), 2);
+    cr_assert_leq(alone(&team, 100), 50, "the idle core was one for a while");
+    atomic_store(&team.level, 0);
+    team.saved = 0;
+    team.on_trial = 1;
+    cr_assert_eq(region(&team, k_late, 0), 2);
+    cr_assert_eq(alone(&team, 100), 100, "the idle core was none");
+    cr_assert_leq(alone(&team, 100), 100);
     cpu_team_destroy(&team);
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolutions as dot products and by tiles against sums in double.
+ * Convolutions as dot products and by tiles, and activations, against results in double.
  */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "numbers_fixture.h"
+#include "plugins/cpu/activate.h"
 #include "plugins/cpu/dots.h"
 #include "plugins/cpu/tiles.h"
 
@@ -52,8 +53,9 @@ static void expect_rows(const way *by, window_job *j, int64_t images) {
                       n = i / j->k / j->out_width / j->out_height;
         const double sum = sum_at(j, weight, n, h, w, k) + (j->residual ? residual[i] : 0),
                      want = j->activation.kind == DHOW_ACTIVATION_RELU ? fmax(sum, 0) : sum;
-        cr_assert_float_eq(y[i], want, 1e-5 + 6e-8 * (double)(j->c * j->kh * j->kw), "k %d c %d %dx%d: element %d is %.9g, not %.9g",
-                           (int)j->k, (int)j->c, (int)j->kh, (int)j->kw, (int)i, y[i], want);
+        cr_assert_float_eq(y[i], want, 1e-5 + 6e-8 * (double)(j->c * j->kh * j->kw),
+                           "k %d c %d %dx%d: element %d is %.9g, not %.9g", (int)j->k, (int)j->c,
+                           (int)j->kh, (int)j->kw, (int)i, y[i], want);
     }
     free(x), free(bias), free(weight), free(packed), free(residual), free(y);
 }
@@ -91,4 +93,38 @@ Test(window_conv, tiles_equal_sums_in_double) {
     expect_all(&(way){packed_by_tiles_v3, tiles_v3.pack, tiles_v3.part});
     if (__builtin_cpu_supports("avx512vl"))
         expect_all(&(way){packed_by_tiles_v4, tiles_v4.pack, tiles_v4.part});
+}
+
+static double activated(uint32_t kind, double x) {
+    const double sigmoid = 1 / (1 + exp(-x));
+    return kind == DHOW_ACTIVATION_SIGMOID ? sigmoid : x * sigmoid;
+}
+
+static void expect_activations(activate_values *by) {
+    enum { MOST = 45 };
+    static const uint32_t kinds[] = {DHOW_ACTIVATION_SIGMOID, DHOW_ACTIVATION_SILU};
+    for (int i = 0; i < 2 * MOST; i++) {
+        const int count = i / 2;
+        float values[MOST + 1], x[MOST];
+        for (int j = 0; j < count; j++)
+            x[j] = values[j] = (float)(j - 22) * (j % 7 == 0 ? 6.5f : 0.31f);
+        values[count] = 7;
+        by(values, count, &(cpu_activation){kinds[i % 2], 0, 0});
+        for (int j = 0; j < count; j++) {
+            const double want = activated(kinds[i % 2], x[j]);
+            cr_assert_float_eq(values[j], want, 1e-36 + 4e-7 * fabs(want),
+                               "%d of %d: f(%g) is %.9g, not %.9g", j, count, x[j], values[j],
+                               want);
+        }
+        cr_assert_eq(values[count], 7, "nothing is written beyond %d", count);
+    }
+    float odd[] = {NAN, INFINITY, 0.0f};
+    by(odd, 3, &(cpu_activation){DHOW_ACTIVATION_SILU, 0, 0});
+    cr_assert(isnan(odd[0]) && odd[1] == INFINITY && odd[2] == 0.0f);
+}
+
+Test(activations, equal_those_in_double) {
+    if (!__builtin_cpu_supports("avx2")) cr_skip_test("this processor has no AVX2");
+    expect_activations(activate_v3);
+    if (__builtin_cpu_supports("avx512vl")) expect_activations(activate_v4);
 }
