@@ -247,10 +247,8 @@ int dhowi_last_factor(const dhowi_step *s) {
     const dhowi_program *p = &s->attrs.program;
     const uint32_t last = p->words > 0 ? p->word[p->words - 1] : 0, own = dhowi_word_source(last);
     if (dhowi_word_op(last) != DHOWI_MAP_MUL || own >= DHOWI_MAP_OPERANDS) return -1;
-    for (uint32_t i = 0; i + 1 < p->words; i++) {
-        const bool read = dhowi_reads_operand(p->word[i]) && dhowi_word_source(p->word[i]) == own;
-        if (!DHOWI_GUARD(factor_read_before, !read)) return -1;
-    }
+    for (uint32_t i = 0; i + 1 < p->words; i++)
+        if (dhowi_reads_operand(p->word[i]) && dhowi_word_source(p->word[i]) == own) return -1;
     return (int)own;
 }
 
