@@ -37,7 +37,8 @@
     X(PADS, 22, "zeros around an image become the padding of its convolution")         \
     X(ROWS, 23, "rows beside convolutions are taken for images")                       \
     X(OPERANDS, 24, "rows of softmax and norms take scale, mask and residual on GPUs") \
-    X(BRANCHES, 25, "convolutions of one image whose results are added become one")
+    X(BRANCHES, 25, "convolutions of one image whose results are added become one")    \
+    X(VOLUMES, 26, "windows over volumes are taken for windows over images")
 
 enum {
 #define DHOWI_OPTIMISATION_ENUM_(name, bit, text) DHOWI_OPTIMISE_##name = 1 << bit,

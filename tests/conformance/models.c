@@ -119,7 +119,7 @@ static conform_result determinants(conform_env *env, dhow_dtype dtype) {
 
 /* On a plane a mean of interpolated samples is the plane's value in the middle of the bin. */
 static conform_result regions(conform_env *env, dhow_dtype dtype) {
-    enum { IMAGES = 2, C = 2, SIDE = 12, ROIS = 3, OUT = 2 };
+    enum { IMAGES = 2, C = 137, SIDE = 12, ROIS = 3, OUT = 2 };
     static const int64_t shape[] = {IMAGES, C, SIDE, SIDE}, corners[] = {ROIS, 4}, which[] = {ROIS};
     static const int64_t result[] = {ROIS, C, OUT, OUT};
     static const double boxes[ROIS][4] = {{1, 2, 9, 10}, {2, 2, 4, 8}, {3, 1, 10, 3}};
@@ -130,7 +130,7 @@ static conform_result regions(conform_env *env, dhow_dtype dtype) {
     conform_array index = conform_array_new(env, DHOW_I64, 1, which);
     conform_array want = conform_array_new(env, dtype, 4, result);
     for (int64_t i = 0; i < x.count; i++)
-        x.value[i] = (double)(i / (SIDE * SIDE)) + 0.25 * (double)(i / SIDE % SIDE) -
+        x.value[i] = (double)(i / (SIDE * SIDE)) / C + 0.25 * (double)(i / SIDE % SIDE) -
                      0.5 * (double)(i % SIDE);
     memcpy(rois.value, boxes, sizeof boxes);
     memcpy(index.value, images, sizeof images);
@@ -140,7 +140,7 @@ static conform_result regions(conform_env *env, dhow_dtype dtype) {
                      height = (box[3] - box[1]) / OUT;
         const double column = box[0] - 0.5 + width * ((double)(i % OUT) + 0.5);
         const double row = box[1] - 0.5 + height * ((double)(i / OUT % OUT) + 0.5);
-        want.value[i] = images[roi] * C + (double)(i / (OUT * OUT) % C) + 0.25 * row - 0.5 * column;
+        want.value[i] = images[roi] + (double)(i / (OUT * OUT) % C) / C + 0.25 * row - 0.5 * column;
     }
     bytes node = node_of("RoiAlign", "roi", "a b c", "y");
     add_int(&node, "output_height", OUT);

@@ -190,39 +190,52 @@ static conform_result along(conform_env *env, dhow_dtype dtype, int32_t dim) {
     }
 TYPES(ALONG)
 
-/* Rows that GPUs cut into parts: running sums, and the first five. */
-static conform_result in_parts(conform_env *env, dhow_dtype dtype) {
-    enum { ROWS = 2, N = 5000, K = 5 };
-    static const int64_t shape[] = {ROWS, N}, few[] = {ROWS, K};
-    NEEDS_DTYPE(dtype);
+/* The first k of two rows of n. */
+static conform_result firsts(conform_env *env, dhow_dtype dtype, int64_t n, int64_t k) {
+    enum { ROWS = 2 };
+    const int64_t shape[] = {ROWS, n}, few[] = {ROWS, k};
     conform_array x = conform_array_random(env, dtype, 2, shape, -9, 9, 12);
-    conform_array sums = conform_array_new(env, dtype, 2, shape);
     conform_array top = conform_array_new(env, dtype, 2, few),
                   where = conform_array_new(env, DHOW_I64, 2, few);
     for (int64_t r = 0; r < ROWS; r++) {
-        const double *row = x.value + r * N;
-        double sum = 0;
-        for (int64_t j = 0; j < N; j++) {
+        const double *row = x.value + r * n;
+        for (int64_t j = 0; j < n; j++) {
             int64_t rank = 0;
-            sums.value[r * N + j] = sum += row[j];
-            for (int64_t q = 0; q < N && rank < K; q++)
+            for (int64_t q = 0; q < n && rank < k; q++)
                 rank += row[q] > row[j] || (q < j && row[q] == row[j]);
-            if (rank < K) top.value[r * K + rank] = row[j];
-            if (rank < K) where.value[r * K + rank] = (double)j;
+            if (rank < k) top.value[r * k + rank] = row[j];
+            if (rank < k) where.value[r * k + rank] = (double)j;
         }
     }
+    dhow_tensor *tx, *tt, *tw;
+    TRY(conform_upload(env, &x, LAYOUT_PLAIN, &tx));
+    TRY(conform_blank(env, &top, LAYOUT_PLAIN, &tt));
+    TRY(conform_blank(env, &where, LAYOUT_PLAIN, &tw));
+    OK(dhow_topk(NULL, tx, k, 1, 1, tt, tw));
+    TRY(conform_expect(env, tt, &top, (conform_tolerance){0, 0}, "topk"));
+    return conform_expect(env, tw, &where, (conform_tolerance){0, 0}, "topk's indices");
+}
+
+/* Rows that GPUs cut into parts: running sums, and the first few; processors keep those in a heap,
+ * of more than 65536 in several. */
+static conform_result in_parts(conform_env *env, dhow_dtype dtype) {
+    enum { ROWS = 2, N = 5000 };
+    static const int64_t shape[] = {ROWS, N};
+    NEEDS_DTYPE(dtype);
+    conform_array x = conform_array_random(env, dtype, 2, shape, -9, 9, 12);
+    conform_array sums = conform_array_new(env, dtype, 2, shape);
+    for (int64_t i = 0; i < ROWS * N; i++)
+        sums.value[i] = x.value[i] + (i % N > 0 ? sums.value[i - 1] : 0);
     conform_tolerance t = conform_tolerance_of(dtype);
-    dhow_tensor *tx, *ts, *tt, *tw;
+    dhow_tensor *tx, *ts;
     t.absolute += dtype == DHOW_F32 ? 5e-3 : dtype == DHOW_F64 ? 1e-10 : 0;
     TRY(conform_upload(env, &x, LAYOUT_PLAIN, &tx));
     TRY(conform_blank(env, &sums, LAYOUT_PLAIN, &ts));
-    TRY(conform_blank(env, &top, LAYOUT_PLAIN, &tt));
-    TRY(conform_blank(env, &where, LAYOUT_PLAIN, &tw));
     OK(dhow_cumsum(NULL, tx, 1, ts));
     TRY(conform_expect(env, ts, &sums, t, "cumsum"));
-    OK(dhow_topk(NULL, tx, K, 1, 1, tt, tw));
-    TRY(conform_expect(env, tt, &top, (conform_tolerance){0, 0}, "topk"));
-    return conform_expect(env, tw, &where, (conform_tolerance){0, 0}, "topk's indices");
+    TRY(firsts(env, dtype, N, 5));
+    TRY(firsts(env, dtype, N, 600));
+    return firsts(env, dtype, 66000, 150);
 }
 
 #define WIDE_TYPES(X) X(F32, f32) X(F64, f64) X(I32, i32) X(I64, i64)

@@ -327,9 +327,12 @@ int gelu_written(gen *g) {
                    unary(g, "Tanh", binary(g, "Mul", inner, new_number(g, 0.7978845608028654)), 0),
                    new_number(g, 1));
     }
-    switch (below(g, 5)) {
+    switch (below(g, 6)) {
         case 0:
             y = binary(g, "Mul", binary(g, "Mul", x, e), new_number(g, 0.5));
+            break;
+        case 3: /* of two values */
+            y = binary(g, "Mul", binary(g, "Mul", pick_like(g, x), e), new_number(g, 0.5));
             break;
         case 1:
             y = binary(g, "Mul", binary(g, "Mul", x, new_number(g, 0.5)), e);
@@ -341,7 +344,7 @@ int gelu_written(gen *g) {
             y = binary(g, "Mul", pick_like(g, x), binary(g, "Mul", new_number(g, 0.5), e));
             break;
     }
-    return y;
+    return one_in(g, 3) ? binary(g, "Mul", y, one_in(g, 4) ? x : pick_like(g, x)) : y; /* gated */
 }
 
 static int part_of(gen *g, int v, int64_t from, int64_t to, int64_t axis) {

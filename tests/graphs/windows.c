@@ -348,19 +348,23 @@ int batch_norm(gen *g) {
 }
 
 int pool(gen *g) {
-    const int32_t axes = 1 + below(g, 2);
+    const int32_t axes = 1 + below(g, 3);
     const int x = image(g, axes);
     if (x < 0) return -1;
     static const char *const ops[] = {"MaxPool", "MaxPool", "AveragePool", "LpPool"};
     const char *op = ops[below(g, 4)];
-    int64_t kernel[2], stride[2], pads[4], shape[4] = {val(g, x)->shape[0], val(g, x)->shape[1]};
+    int64_t kernel[3], stride[3], dilation[3], pads[6],
+        shape[5] = {val(g, x)->shape[0], val(g, x)->shape[1]};
     const bool lp = strcmp(op, "LpPool") == 0, up = !lp && one_in(g, 3);
+    const bool volume = axes == 3 && strcmp(op, "MaxPool") == 0;
     for (int32_t i = 0; i < axes; i++) {
         const int64_t n = val(g, x)->shape[2 + i];
         kernel[i] = 1 + below(g, n > 3 ? 3 : (int)n);
         stride[i] = 1 + below(g, up ? 3 : 2);
+        dilation[i] = volume && 2 * kernel[i] - 1 <= n && one_in(g, 4) ? 2 : 1;
         pads[i] = pads[axes + i] = !lp && kernel[i] > 1 && one_in(g, 2) ? 1 : 0;
-        const int64_t room = n + 2 * pads[i] - kernel[i];
+        if (volume && one_in(g, 6)) pads[i] = pads[axes + i] = kernel[i]; /* a window of it alone */
+        const int64_t room = n + 2 * pads[i] - dilation[i] * (kernel[i] - 1) - 1;
         shape[2 + i] = (up ? (room + stride[i] - 1) / stride[i] : room / stride[i]) + 1;
         if (up && (shape[2 + i] - 1) * stride[i] >= n + pads[i]) shape[2 + i]--;
     }
@@ -370,6 +374,7 @@ int pool(gen *g) {
     set_ints(n, "strides", axes, stride);
     set_ints(n, "pads", 2 * axes, pads);
     if (strcmp(op, "AveragePool") == 0) set_int(n, "count_include_pad", below(g, 2));
+    if (volume) set_ints(n, "dilations", axes, dilation);
     return result(g, n, g->m->dtype, 2 + axes, shape,
                   strcmp(op, "MaxPool") == 0 ? val(g, x)->bits : 0);
 }

@@ -310,7 +310,7 @@ Test(ptx_models, sorting_is_that_of_the_cpu) {
         AS_CPU(m, "sort_best_u32", 2, 0, IN(key, U32, 2 * 2300, 0), IN(place, U32, 2 * 2300, 0),
                OUT(to, U32, 2 * 2300, 0), OUT(to_place, U32, 2 * 2300, 0), INT64(rows, 2),
                INT64(n, 2300), INT64(size, 2200), INT64(count, has_place ? 200 : 7),
-               INT32(has_place, has_place));
+               INT64(tile, 1024), INT32(has_place, has_place));
     ptx_free(m);
     m = ptx_load("index", "u32", 32, NULL);
     AS_CPU(m, "sort_take_u32", 2, 0, IN(x, U32, 2 * 100, 0),

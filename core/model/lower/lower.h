@@ -338,6 +338,8 @@ dhow_status dhowi_reshape(dhowi_lowering *b, int32_t x, int32_t rank, const int6
 dhow_status dhowi_regroup(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t *shape,
                           int32_t *out);
 dhow_status dhowi_permute(dhowi_lowering *b, int32_t x, const int32_t *order, int32_t *out);
+/* x at an index of an axis, without the axis: a view. */
+dhow_status dhowi_part_of(dhowi_lowering *b, int32_t x, int32_t axis, int64_t index, int32_t *out);
 /* start .. start + (count - 1) step of a dimension */
 dhow_status dhowi_narrow(dhowi_lowering *b, int32_t x, int32_t dim, int64_t start, int64_t count,
                          int64_t step, int32_t *out);

@@ -140,3 +140,12 @@ dhow_status dhowi_expand(dhowi_lowering *b, int32_t x, int32_t rank, const int64
     }
     return dhowi_view(b, x, rank, shape, strides, item.offset, out);
 }
+
+dhow_status dhowi_part_of(dhowi_lowering *b, int32_t x, int32_t axis, int64_t index, int32_t *out) {
+    DHOWI_TRY(dhowi_narrow(b, x, axis, index, 1, 1, out));
+    dhowi_tensor_desc desc = *dhowi_desc_at(b, *out);
+    for (int32_t i = axis; i + 1 < desc.rank; i++) desc.shape[i] = desc.shape[i + 1];
+    dhowi_item item = b->items[*out];
+    for (int32_t i = axis; i + 1 < desc.rank; i++) item.strides[i] = item.strides[i + 1];
+    return dhowi_view(b, *out, desc.rank - 1, desc.shape, item.strides, item.offset, out);
+}

@@ -249,14 +249,16 @@ static void recognise_halves(dhowi_fuser *f) {
         if (r->step < 0 || b->steps[r->step].op != DHOWI_OP_map) continue;
         dhowi_step *q = &b->steps[r->step];
         uint32_t of_first = 0, count = dhowi_operands_of(q);
+        int factor = dhowi_last_factor(q);
         bool fits = dhowi_same_shape(b, p->out, q->out) && dhowi_same_shape(b, p->in[0], q->out);
         for (uint32_t k = 0; k < count && fits; k++) {
             bool first = dhowi_same_item(b, q->in[k], p->out);
-            fits =
-                first || DHOWI_GUARD(halves_of_two_values, dhowi_same_item(b, q->in[k], p->in[0]));
+            const bool own = first || dhowi_same_item(b, q->in[k], p->in[0]);
+            if (own && factor == (int)k) factor = -1;
+            fits = own || DHOWI_GUARD(halves_of_two_values, factor == (int)k);
             of_first |= (uint32_t)first << k;
         }
-        if (fits && dhowi_recognise_pair(p, q, of_first, b->items[q->out].desc.dtype))
+        if (fits && dhowi_recognise_pair(p, q, of_first, factor, b->items[q->out].desc.dtype))
             dhowi_remove_step(&b->steps[i]);
     }
 }

@@ -229,29 +229,49 @@ static activation operation_of(const composed *c, dhow_dtype dtype) {
     return (activation){u.op == DHOWI_MAP_ERF ? DHOWI_MAP_GELU : DHOWI_MAP_GELU_TANH, 1, 0};
 }
 
-static void become(dhowi_step *s, const activation *a) {
+/* Makes s the activation of x, and of its factor where there is one. */
+static void become(dhowi_step *s, const activation *a, int32_t x, int32_t factor) {
     dhowi_program *p = &s->attrs.program;
     *p = (dhowi_program){0};
+    for (int i = 0; i < DHOWI_MAP_OPERANDS; i++) s->in[i] = -1;
+    s->in[0] = x;
+    s->in[1] = factor;
     (void)dhowi_program_add(p, DHOWI_MAP_LOAD, 0);
     (void)dhowi_program_constants(p, a->op, 0, 0, 0);
     if (a->scale != 1 || a->shift != 0)
         (void)dhowi_program_constants(p, DHOWI_MAP_LINEAR, 2, a->scale, a->shift);
+    if (factor >= 0) (void)dhowi_program_add(p, DHOWI_MAP_MUL, 1);
+}
+
+int dhowi_last_factor(const dhowi_step *s) {
+    const dhowi_program *p = &s->attrs.program;
+    const uint32_t last = p->words > 0 ? p->word[p->words - 1] : 0, own = dhowi_word_source(last);
+    if (dhowi_word_op(last) != DHOWI_MAP_MUL || own >= DHOWI_MAP_OPERANDS) return -1;
+    for (uint32_t i = 0; i + 1 < p->words; i++)
+        if (dhowi_reads_operand(p->word[i]) && dhowi_word_source(p->word[i]) == own) return -1;
+    return (int)own;
+}
+
+/* `factor`: the operand that the last instruction multiplies by, or -1. */
+static bool recognise(const composed *given, dhowi_step *s, int factor, int32_t x,
+                      dhow_dtype dtype) {
+    dhowi_program then = *given->then;
+    const composed c = {given->first, &then, given->of_first};
+    if (factor >= 0) then.words--;
+    const activation a = operation_of(&c, dtype);
+    if (a.op != 0) become(s, &a, x, factor >= 0 ? s->in[factor] : -1);
+    return a.op != 0;
 }
 
 void dhowi_recognise(dhowi_step *s, dhow_dtype dtype) {
     const composed c = {.then = &s->attrs.program};
-    if (s->attrs.program.words < 4 || s->in[1] >= 0) return;
-    const activation a = operation_of(&c, dtype);
-    if (a.op != 0) become(s, &a);
+    const int factor = s->in[1] < 0 ? -1 : dhowi_last_factor(s);
+    if (s->attrs.program.words < 4 || s->in[2] >= 0 || (s->in[1] >= 0 && factor != 1)) return;
+    (void)recognise(&c, s, factor, s->in[0], dtype);
 }
 
-bool dhowi_recognise_pair(const dhowi_step *first, dhowi_step *s, uint32_t of_first,
+bool dhowi_recognise_pair(const dhowi_step *first, dhowi_step *s, uint32_t of_first, int factor,
                           dhow_dtype dtype) {
     const composed c = {&first->attrs.program, &s->attrs.program, of_first};
-    const activation a = operation_of(&c, dtype);
-    if (a.op == 0) return false;
-    become(s, &a);
-    s->in[0] = first->in[0];
-    for (int i = 1; i < DHOWI_MAP_OPERANDS; i++) s->in[i] = -1;
-    return true;
+    return recognise(&c, s, factor, first->in[0], dtype);
 }

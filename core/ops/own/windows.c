@@ -98,14 +98,17 @@ dhow_status dhowi_run_resample(const dhowi_call *call) {
 }
 
 /* attrs->split: `count` bins down and `inner` across of `taps` samples, at the scale alpha; flags
- * are half pixels and the largest. */
+ * are half pixels and the largest. x is [n, h, w, c] where `stride` is 1. */
 dhow_status dhowi_run_roi_align(const dhowi_call *call) {
     const dhowi_axis_split *r = &call->attrs->split;
     const int64_t *x = call->in[0]->shape;
+    const bool last = r->stride == 1;
+    const int64_t c = last ? x[3] : x[1], h = last ? x[1] : x[2], w = last ? x[2] : x[3];
     dhowi_own_launch l = {0};
     for (int i = 0; i < 3; i++) dhowi_add_tensor(&l, call->in[i], DHOW_ACCESS_READ);
     dhowi_add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
-    DHOWI_ADD_VALUES(&l, call->in[2]->count, x[0], x[1], x[2], x[3], r->count, r->inner, r->taps);
+    DHOWI_ADD_VALUES(&l, call->in[2]->count, x[0], c, h, w, r->count, r->inner, r->taps,
+                     last ? 1 : h * w, last ? c : 1);
     l.args[l.arg_count++] = dhowi_arg_f32(r->alpha);
     l.args[l.arg_count++] = dhowi_arg_i32(r->flag[0]);
     l.args[l.arg_count++] = dhowi_arg_i32(r->flag[1]);

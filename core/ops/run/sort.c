@@ -8,7 +8,7 @@
 #include "ops/run/rows.h"
 
 /* As kernels/sort.k and tiles.k have it. */
-enum { SHORT = 32, TILE = 1024, MOST_OF_TILE = TILE / 4, FEW = 64 };
+enum { SHORT = 32, TILE = 1024, TILE_OF_HOST = 1 << 16 };
 
 /* Rows of keys and their places, from which the next pass goes to the other ones. */
 typedef struct sorting {
@@ -72,39 +72,43 @@ static dhow_status merge_runs(const sorting *s, int from, int64_t run) {
     return dhowi_launch(s->call->stream, kernel, count * 4, count, args, 7, uses, 4);
 }
 
+static int64_t tile_of(const sorting *s) {
+    return dhowi_device_is_host(s->call->stream->device) ? TILE_OF_HOST : TILE;
+}
+
 /* The first of tiles, `size` keys of a row in all, then the first of those, as long as there is
  * more than one tile. */
 static dhow_status find_first(const sorting *s, int *from) {
-    const int64_t count = s->call->attrs->split.count;
+    const int64_t count = s->call->attrs->split.count, tile = tile_of(s);
     dhow_kernel *kernel;
     DHOWI_TRY(dhowi_kernel_of(s->call->stream->device, "sort_best", s->dtype, &kernel));
     *from = 0;
     for (int64_t size = s->n, tiles = 2, pass = 0; tiles > 1; pass++) {
-        dhow_arg args[9];
+        dhow_arg args[10];
         dhowi_use uses[4];
-        const int64_t extents[] = {s->rows, s->n, size, count};
+        const int64_t extents[] = {s->rows, s->n, size, count, tile};
         add_buffer(args, uses, 0, s->key[*from], DHOW_ACCESS_READ);
         add_buffer(args, uses, 1, s->place[*from], DHOW_ACCESS_READ);
         add_buffer(args, uses, 2, s->key[1 - *from], DHOW_ACCESS_WRITE);
         add_buffer(args, uses, 3, s->place[1 - *from], DHOW_ACCESS_WRITE);
-        for (int i = 0; i < 4; i++) args[4 + i] = dhowi_arg_i64(extents[i]);
-        args[8] = dhowi_arg_i32(pass > 0);
-        DHOWI_TRY(dhowi_launch(s->call->stream, kernel, s->rows * size, s->rows * s->n, args, 9,
+        for (int i = 0; i < 5; i++) args[4 + i] = dhowi_arg_i64(extents[i]);
+        args[9] = dhowi_arg_i32(pass > 0);
+        DHOWI_TRY(dhowi_launch(s->call->stream, kernel, s->rows * size, s->rows * s->n, args, 10,
                                uses, 4));
-        tiles = dhowi_ceil_div(size, TILE);
-        size = (tiles - 1) * count + DHOWI_MIN(count, size - (tiles - 1) * TILE);
+        tiles = dhowi_ceil_div(size, tile);
+        size = (tiles - 1) * count + DHOWI_MIN(count, size - (tiles - 1) * tile);
         *from = 1 - *from;
     }
     return DHOW_OK;
 }
 
 /* Whether a few passes over tiles do: on GPUs, of which a merge of short runs has many, and on the
- * CPU, which puts each key into its place by hand, where few are wanted. */
+ * CPU, which keeps a heap of the first ones, where most keys are none of them. */
 static bool takes_tiles(const sorting *s) {
     const dhow_device *device = s->call->stream->device;
-    const int64_t count = s->call->attrs->split.count;
-    if (dhowi_device_is_host(device)) return count <= FEW && count <= s->n / 4;
-    return dhowi_splits_rows(device) && (s->n <= TILE || count <= MOST_OF_TILE);
+    const int64_t count = s->call->attrs->split.count, tile = tile_of(s);
+    if (dhowi_device_is_host(device)) return count <= DHOWI_MIN(s->n, tile) / 4;
+    return dhowi_splits_rows(device) && (s->n <= tile || count <= tile / 4);
 }
 
 static dhow_status take(const sorting *s, int from) {

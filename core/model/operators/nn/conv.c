@@ -312,6 +312,39 @@ static dhow_status convolve_image(dhowi_lowering *b, const convolution *c, int32
                : DHOW_OK;
 }
 
+/* [n, c, d, h, w] as [n d, c, h, w], and back. */
+static dhow_status swap_depth(dhowi_lowering *b, int32_t x, int32_t *out) {
+    static const int32_t order[] = {0, 2, 1, 3, 4};
+    return dhowi_permute(b, x, order, out);
+}
+
+/* As a convolution of images, where it is one; else *out is -1. */
+static dhow_status convolve_volume_as_image(dhowi_lowering *b, const convolution *c, int32_t in[3],
+                                            int32_t *out) {
+    convolution flat = *c;
+    dhowi_window3d *s = &flat.space;
+    const dhowi_volume_form form = dhowi_volume_as_image(b, &c->x, s);
+    const bool slices = form == DHOWI_SLICES;
+    const dhowi_tensor_desc w = *dhowi_desc_at(b, in[1]);
+    const int64_t n = c->x.shape[0] * (slices ? s->in[0] : 1), k = c->y.shape[1];
+    const int64_t x[] = {n, c->x.shape[1], s->in[1], s->in[2]},
+                  weight[] = {w.shape[0], w.shape[1], s->kernel[1], s->kernel[2]},
+                  y[] = {c->x.shape[0], s->in[0], k, s->out[1], s->out[2]};
+    *out = -1;
+    if (form == DHOWI_VOLUME) return DHOW_OK;
+    flat.x.rank = flat.y.rank = 4;
+    flat.y.shape[0] = n;
+    flat.y.shape[2] = s->out[1];
+    flat.y.shape[3] = s->out[2];
+    if (slices) DHOWI_TRY(swap_depth(b, in[0], &in[0]));
+    DHOWI_TRY(dhowi_reshape(b, in[0], 4, x, &in[0]));
+    DHOWI_TRY(dhowi_reshape(b, in[1], 4, weight, &in[1]));
+    DHOWI_TRY(convolve_image(b, &flat, in, NULL, out));
+    if (!slices) return dhowi_reshape(b, *out, 5, c->y.shape, out);
+    DHOWI_TRY(dhowi_reshape(b, *out, 5, y, out));
+    return swap_depth(b, *out, out);
+}
+
 /* In integers, if the values are quantised and the device has it; else *out is -1. */
 static dhow_status convolve_codes(dhowi_lowering *b, const convolution *c, const int32_t in[3],
                                   bool scaled, int32_t *out) {
@@ -329,6 +362,7 @@ dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t
     convolution c;
     DHOWI_TRY(describe(b, &in[0], weight, bias, &c));
     DHOWI_TRY(convolve_codes(b, &c, in, true, out));
+    if (*out < 0) DHOWI_TRY(convolve_volume_as_image(b, &c, in, out));
     if (*out >= 0) return DHOW_OK;
     return c.x.rank == 5 ? convolve_volume(b, &c, in, out) : convolve_image(b, &c, in, NULL, out);
 }

@@ -8,6 +8,7 @@
 
 #include "base/memory/size.h"
 #include "model/operators/attention/attention.h"
+#include "model/operators/math/math.h"
 #include "model/operators/nn/nn.h"
 
 /* ---- embedding ---- */

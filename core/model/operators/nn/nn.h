@@ -30,8 +30,6 @@ dhowi_lower_fn dhowi_lower_quantize, dhowi_lower_dequantize, dhowi_lower_dynamic
     dhowi_lower_qlinear_conv;
 /* recurrent.c */
 dhowi_lower_fn dhowi_lower_lstm, dhowi_lower_gru, dhowi_lower_rnn, dhowi_lower_ms_dynamic_lstm;
-/* x at an index of an axis, without the axis: a view. */
-dhow_status dhowi_part_of(dhowi_lowering *b, int32_t x, int32_t axis, int64_t index, int32_t *out);
 /* recurrent_whole.c */
 typedef struct dhowi_recurrent_node {
     int gates; /* 1, 3 or 4 */
@@ -105,31 +103,5 @@ dhow_status dhowi_batch_statistics(dhowi_lowering *b, int32_t x, int32_t *mean, 
                                    int32_t *variance);
 /* 1 / sqrt(x + eps) */
 dhow_status dhowi_inverse_root(dhowi_lowering *b, int32_t x, double eps, int32_t *out);
-
-/* ---- the CTC loss, see ctc.c ---- */
-
-/* Places are a target's classes with blanks around them; ways are logarithms of sums over them. */
-typedef struct dhowi_ctc {
-    dhow_dtype dtype;
-    int64_t steps, batch, classes, labels, states; /* places: 2 labels + 1 */
-    int32_t length, target_length;                 /* [batch, 1] */
-    int32_t label;                                 /* i64[batch, states]: the class of each place */
-    int32_t score;                                 /* [steps, batch, states]: its log-probability */
-    int32_t skip, end; /* [batch, states]: 0 where a way may skip the blank before a place, or
-                          end there, else far below */
-    int32_t last;      /* [batch, states]: ways up to the end of each sequence */
-    int32_t forward, backward; /* [steps, batch, states]: up to a step, from it on, both with it */
-    int32_t loss;              /* [batch, 1] */
-    int32_t fits;              /* [batch, 1]: 1 where there is a way, else 0 */
-    int32_t share;             /* [batch, 1]: what a loss is divided by */
-    int32_t wrong;             /* how many lengths and classes are none */
-} dhowi_ctc;
-
-/* Of log-probabilities x[t, n, c] and target i64[n, 2 + s]: lengths of input and target, then
- * classes. All but `backward`. */
-dhow_status dhowi_ctc_forward(dhowi_lowering *b, int32_t x, int32_t target, dhowi_ctc *c);
-dhow_status dhowi_ctc_backward(dhowi_lowering *b, dhowi_ctc *c);
-/* The node's loss, one number; attrs.dim is 1 where sequences without a way count 0. */
-dhowi_lower_fn dhowi_lower_ctc;
 
 #endif /* DHOWI_MODEL_OPERATORS_NN_H_ */

@@ -35,15 +35,6 @@ typedef dhow_status step_fn(dhowi_lowering *b, recurrence *n, int32_t gx);
 
 /* ---- small helpers ---- */
 
-dhow_status dhowi_part_of(dhowi_lowering *b, int32_t x, int32_t axis, int64_t index, int32_t *out) {
-    DHOWI_TRY(dhowi_narrow(b, x, axis, index, 1, 1, out));
-    dhowi_tensor_desc desc = *dhowi_desc_at(b, *out);
-    for (int32_t i = axis; i + 1 < desc.rank; i++) desc.shape[i] = desc.shape[i + 1];
-    dhowi_item item = b->items[*out];
-    for (int32_t i = axis; i + 1 < desc.rank; i++) item.strides[i] = item.strides[i + 1];
-    return dhowi_view(b, *out, desc.rank - 1, desc.shape, item.strides, item.offset, out);
-}
-
 static dhow_status gate(dhowi_lowering *b, const recurrence *n, int32_t x, int index,
                         int32_t *out) {
     return dhowi_narrow(b, x, 1, index * n->hidden, n->hidden, 1, out);

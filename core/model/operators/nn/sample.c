@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernel/optimise.h"
 #include "model/lower/products/products.h"
 #include "model/operators/nn/nn.h"
 
@@ -347,6 +348,11 @@ dhow_status dhowi_lower_roi_align(dhowi_lowering *b) {
     if (dhowi_count_of(&x) == 0) DHOWI_REFUSE("the images are empty");
     for (int i = 0; i < 2; i++) DHOWI_TRY(dhowi_widened(b, DHOWI_OP_roi_align, b->in[i], &in[i]));
     DHOWI_TRY(dhowi_as_index(b, b->in[2], &in[2]));
+    if (dhowi_device_is_host(b->device) && dhowi_optimises(DHOWI_OPTIMISE_LAYOUTS)) {
+        static const int32_t channels_last[] = {0, 2, 3, 1};
+        attrs.split.stride = 1;
+        DHOWI_TRY(dhowi_permute(b, in[0], channels_last, &in[0]));
+    }
     const dhowi_tensor_desc y = {
         .dtype = dhowi_desc_at(b, in[0])->dtype,
         .rank = 4,

@@ -26,4 +26,14 @@ dhow_status dhowi_check_images(const dhowi_tensor_desc *x);
 /* [n, c, w] as [n, c, 1, w]. */
 dhow_status dhowi_as_image(dhowi_lowering *b, int32_t x, int32_t *out);
 
+/* How a window over a volume is one over images. */
+typedef enum dhowi_volume_form {
+    DHOWI_VOLUME, /* it is none */
+    DHOWI_JOINED, /* two neighbouring axes, which it leaves as they are, are one */
+    DHOWI_SLICES  /* every slice is an image by itself: worth a transpose on processors */
+} dhowi_volume_form;
+/* Makes s that of the image whose axes are joined. */
+dhowi_volume_form dhowi_volume_as_image(const dhowi_lowering *b, const dhowi_tensor_desc *x,
+                                        dhowi_window3d *s);
+
 #endif /* DHOWI_MODEL_OPERATORS_WINDOW_H_ */

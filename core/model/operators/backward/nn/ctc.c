@@ -4,7 +4,7 @@
  */
 #include "model/lower/products/products.h"
 #include "model/operators/backward/backward.h"
-#include "model/operators/nn/nn.h"
+#include "model/operators/math/math.h"
 
 /* e^(forward + backward - score + loss): both sums have the step's score. */
 static dhow_status shares_of(dhowi_reverser *r, dhowi_ctc *c, int32_t *out) {

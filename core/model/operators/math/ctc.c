@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "base/memory/size.h"
-#include "model/operators/nn/nn.h"
+#include "model/operators/math/math.h"
 #include "model/operators/shape/shape.h"
 
 enum { MAX_STEPS = 1 << 16 };
