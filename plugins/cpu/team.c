@@ -26,7 +26,7 @@ static const int64_t CREDIT = 17 * 1000 * 1000;
 enum { PAID_BACK = 10 };
 /* Work between two looks at idle cores at least. Where they told wrong, as where a container has a
  * share of each core only, so many times as much. */
-static const int64_t BETWEEN_LOOKS = 30 * 1000 * 1000;
+static const int64_t BETWEEN_LOOKS = 20 * 1000 * 1000;
 enum { TOLD_WRONG = 4 };
 /* Who uses the cores while this process rests for longer than that is no neighbour. */
 static const int64_t REST = 5 * 1000 * 1000;
