@@ -178,8 +178,8 @@ static bool is_scaled(const dhowi_finder *f, const dhowi_step *lead, part *out) 
     return words == s.attrs.program.words;
 }
 
-/* The image itself is worth it where its channels are convolved each by itself: elsewhere it is as
- * good as a residual, and sums lose less. */
+/* The image itself goes beside others into a convolution of each channel by itself: elsewhere it is
+ * as good as a residual, and sums lose less. */
 static bool is_image(const dhowi_finder *f, const dhowi_step *lead, int32_t ref, part *out) {
     const dhowi_lowering *b = f->b;
     const dhowi_window3d large = window_of(b, lead);
@@ -227,7 +227,7 @@ static uint32_t find_parts(const dhowi_finder *f, sum *s, part *out) {
         sum rest = all;
         if (step < 0 || all.of[i].minus || !is_plain(f->b, &f->b->steps[step])) continue;
         count = take_parts(f, i, &rest, tried);
-        if (count <= best) continue;
+        if (count <= best || (count == 2 && tried[1].step < 0)) continue; /* a residual */
         best = count;
         *s = rest;
         memcpy(out, tried, sizeof tried);
@@ -245,19 +245,20 @@ static dhow_status rows_of(dhowi_lowering *b, part *p, int64_t channels) {
     return p->branch.shift < 0 ? DHOW_OK : dhowi_known_values(b, p->branch.shift, &row);
 }
 
-/* As large as the weights that it replaces, so that the limit of host memory does not count it. */
+/* What is made is as large as what it replaces, so that the limit of host memory does not count it.
+ */
 static dhow_status sum_weights(dhowi_lowering *b, dhowi_step *s, part *parts, uint32_t count) {
     dhowi_branch of[MOST_BRANCHES];
-    b->free_of_limit = true;
     dhow_status status = DHOW_OK;
+    b->free_of_limit = true;
     for (uint32_t i = 0; i < count && status == DHOW_OK; i++) {
         status = rows_of(b, &parts[i], b->items[s->in[0]].desc.shape[1]);
         of[i] = parts[i].branch;
     }
-    const dhowi_folding *f = dhowi_find_folding(b, s->node, of, count);
-    if (status == DHOW_OK) status = dhowi_sum_branches(b, of, count, &s->in[1], &s->in[2]);
     b->free_of_limit = false;
     DHOWI_TRY(status);
+    const dhowi_folding *f = dhowi_find_folding(b, s->node, of, count);
+    DHOWI_TRY(dhowi_sum_branches(b, of, count, &s->in[1], &s->in[2]));
     if (f == NULL) {
         dhowi_keep_folding(b, s->node, of, count, s->in[1], s->in[2]);
         return DHOW_OK;

@@ -53,12 +53,13 @@ static dhow_status add_bias(dhowi_lowering *b, const dhowi_branch *r, int64_t co
 static dhow_status fill_sum(dhowi_lowering *b, const dhowi_late_values *late) {
     const dhowi_tensor_desc sum = *dhowi_desc_at(b, late->summed);
     dhow_tensor *made = b->items[late->summed].tensor;
+    const uint32_t first = late->first, end = first + late->count;
     void *to;
     dhowi_storage_written(made->storage);
     DHOWI_TRY(dhow_tensor_host_ptr(made, &to));
     memset(to, 0, (size_t)dhowi_count_of(&sum) * sizeof(float));
-    for (uint32_t i = 0; i < late->count; i++) {
-        const dhowi_branch r = b->branches[late->first + i];
+    for (uint32_t i = first; i < end; i++) {
+        const dhowi_branch r = b->branches[i];
         DHOWI_TRY(sum.rank == 1 ? add_bias(b, &r, sum.shape[0], to) : add_weight(b, &r, &sum, to));
     }
     return DHOW_OK;
