@@ -70,27 +70,8 @@ static void copy_flat(cpu_device *device, unsigned char *to, const unsigned char
     cpu_region_end(&device->team, &region, worked);
 }
 
-static void swap(uint64_t *a, uint64_t *b) {
-    const uint64_t kept = *a;
-    *a = *b;
-    *b = kept;
-}
-
-/* Rows are taken as they follow one another in the source, which is read once then: the target has
- * as many places to go on at as there are planes, which are few. */
-static dhow_copy_rect in_order(const dhow_copy_rect *rect) {
-    enum { FEW = 64 };
-    dhow_copy_rect out = *rect;
-    if (out.extent[2] > FEW || out.src.pitch[1] >= out.src.pitch[0]) return out;
-    swap(&out.extent[1], &out.extent[2]);
-    swap(&out.src.pitch[0], &out.src.pitch[1]);
-    swap(&out.dst.pitch[0], &out.dst.pitch[1]);
-    return out;
-}
-
 static void copy_rows(cpu_device *device, unsigned char *to, const unsigned char *from,
-                      const dhow_copy_rect *given) {
-    const dhow_copy_rect own = in_order(given), *rect = &own;
+                      const dhow_copy_rect *rect) {
     const uint64_t width = rect->extent[0];
     const int64_t height = (int64_t)rect->extent[1], rows = height * (int64_t)rect->extent[2];
     cpu_region region = {.threads = 1};
