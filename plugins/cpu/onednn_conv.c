@@ -134,9 +134,14 @@ static dnnl_status_t make_operands(const conv_plan *plan, int residual_index, co
 /* Whether oneDNN has nothing better than its reference loops: ours are faster. */
 static int is_reference(dnnl_primitive_desc_t pd) { return onednn_is_called(pd, "ref"); }
 
-/* Convolutions by "gemm" add wrong elements of a binary post-op to images that are not NCHW, and to
- * single pixels that are: seen in 467 of 4116 shapes with oneDNN 2.6. Sums are right. */
-static int adds_wrong(dnnl_primitive_desc_t pd) { return onednn_is_called(pd, "gemm"); }
+/* Wrong elements are added by a binary post-op, with oneDNN 2.6, of convolutions by "gemm" to
+ * images that are not NCHW (467 of 4116 shapes), of those of bf16 with 1x1 windows (3, 5 or 17
+ * channels of 6x5 pixels), and of depthwise ones to single pixels of more than 16 channels, which
+ * it takes for numbers by channel. Sums are right. */
+static int adds_wrong(dnnl_primitive_desc_t pd, const dhow_conv_desc *d) {
+    return onednn_is_called(pd, "gemm") || onednn_is_called(pd, "bf16_1x1") ||
+           onednn_extent(d, 0) * onednn_extent(d, 1) == 1;
+}
 
 /* Products of one channel's windows are too narrow for "gemm": with oneDNN 2.6 and AVX2 they take
  * four to six times as long as dhow's own kernel. */
@@ -234,7 +239,7 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
     }
     if (status == dnnl_success)
         status = describe_pd(plan, &mds, &shape, RESIDUAL_BINARY, &residual_index, &pd);
-    if (status == dnnl_success && residual_index >= 0 && adds_wrong(pd)) {
+    if (status == dnnl_success && residual_index >= 0 && adds_wrong(pd, d)) {
         (void)dnnl->dnnl_primitive_desc_destroy(pd);
         pd = NULL;
         status = describe_pd(plan, &mds, &shape, RESIDUAL_SUM, &residual_index, &pd);

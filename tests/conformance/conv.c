@@ -259,6 +259,34 @@ static conform_result convolutions_activated(conform_env *env) {
     return sum_up(env, &t);
 }
 
+/* What is added before the activation, of images and single pixels, of channels that fill no
+ * vector: oneDNN 2.6 adds wrong elements in some of its forms. */
+static conform_result convolutions_with_residuals(conform_env *env, dhow_dtype dtype) {
+    static const int64_t channels[] = {3, 8, 17, 24, 33},
+                         images[][2] = {{6, 5}, {1, 1}, {1, 30}, {3, 3}};
+    tally t = {0};
+    NEEDS_CONV;
+    NEEDS_DTYPE_BIT(dtype);
+    for (int i = 0; i < 2 * 2 * 2 * 4 * 5; i++) {
+        const int64_t c = channels[i % 5], *image = images[i / 5 % 4];
+        dhow_conv_desc d = plain(dtype, c, image[0], image[1], c, i / 20 % 2 ? 3 : 1);
+        d.n = 1;
+        d.pad[0] = d.pad[1] = d.pad[2] = d.pad[3] = d.kh / 2;
+        d.groups = i / 40 % 2 ? c : 1;
+        d.src_layout = d.dst_layout = i / 80 % 2 ? DHOW_LAYOUT_NHWC : DHOW_LAYOUT_NCHW;
+        d.flags = DHOW_BLAS_CONSTANT_B | DHOW_EPILOGUE_RESIDUAL;
+        TRY(check_convolution(env, &d, &t));
+    }
+    return sum_up(env, &t);
+}
+
+static conform_result residuals_f32(conform_env *env) {
+    return convolutions_with_residuals(env, DHOW_F32);
+}
+static conform_result residuals_bf16(conform_env *env) {
+    return convolutions_with_residuals(env, DHOW_BF16);
+}
+
 /* Layouts of the plan's choice, with what brings images into them and back. */
 static conform_result convolutions_in_layouts(conform_env *env) {
     static const uint32_t layouts[] = {DHOW_LAYOUT_NHWC, DHOW_LAYOUT_ANY, DHOW_LAYOUT_BLOCKS_8,
@@ -285,6 +313,8 @@ const conform_case conform_conv_cases[] = {
     CASE("conv/window", convolutions_with_windows, "conv"),
     CASE("conv/groups", convolutions_in_groups, "conv"),
     CASE("conv/activation", convolutions_activated, "conv"),
+    CASE("conv/residual_f32", residuals_f32, "conv,f32"),
+    CASE("conv/residual_bf16", residuals_bf16, "conv,bf16"),
     CASE("conv/layout", convolutions_in_layouts, "conv"),
     CASE("conv/bytes", conform_convolutions_of_bytes, "conv"),
     CASE("conv/packed_forms", conform_packed_forms, "conv"),
