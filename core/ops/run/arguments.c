@@ -107,5 +107,6 @@ dhow_status dhowi_op_infer(const dhowi_op *op, const dhowi_tensor_desc *const *i
         return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: %s is %s, which it does not take", op->name,
                           op->inputs[0], dhow_dtype_name(in[0]->dtype));
     }
+    out->encoding = 0; /* which few operators look at */
     return op->infer(op, in, attrs, out);
 }
