@@ -51,7 +51,7 @@ typedef struct cpu_team {
     int64_t pause;          /* of work, from a late region to the next try with more threads */
     int64_t saved;          /* nanoseconds, by the regions of late against half as many threads */
     cpu_idle (*idle_now)(void);
-    cpu_look look;   /* the last one at this level; of 0 cores before there is one */
+    cpu_look look;   /* the last one at this level; its time is 0 before there is one */
     int64_t between; /* of work, from one look at idle cores to the next */
     int on_trial;    /* more threads are in use because cores idled, and have saved little yet */
 } cpu_team;

@@ -47,7 +47,7 @@ void cpu_team_init(cpu_team *team, int threads) {
     team->pause = 0;
     team->saved = CREDIT;
     team->idle_now = cpu_idle_now;
-    team->look.idle.cores = 0;
+    team->look.time = 0;
     team->between = BETWEEN_LOOKS;
     team->on_trial = 0;
 }
@@ -66,7 +66,7 @@ static void set_level(cpu_team *team, int level) {
     team->saved = CREDIT;
     atomic_store_explicit(&team->level, level, memory_order_relaxed);
     atomic_store_explicit(&team->worked, 0, memory_order_relaxed);
-    team->look.idle.cores = 0;
+    team->look.time = 0;
 }
 
 static int64_t used_by_process(void) {
@@ -82,12 +82,13 @@ static cpu_look look_at_cores(const cpu_team *team) {
 /* Whether others left the next higher number of threads their cores since the last look. */
 static int had_cores_left(cpu_team *team, int rested) {
     const cpu_look before = team->look;
-    if (before.idle.cores > 0 && !rested && worked_of(team) - before.worked < team->between)
-        return 0;
+    if (before.time > 0 && !rested && worked_of(team) - before.worked < team->between) return 0;
     const int level = level_of(team), threads = team->threads >> level;
     const int more = (team->threads >> (level - 1)) - threads;
     team->look = look_at_cores(team);
-    if (rested || before.idle.cores == 0 || team->look.idle.cores != before.idle.cores) return 0;
+    if (rested || before.time == 0 || before.idle.cores == 0 ||
+        team->look.idle.cores != before.idle.cores)
+        return 0;
     const int64_t time = team->look.time - before.time, used = team->look.used - before.used;
     const int64_t idled = team->look.idle.time - before.idle.time;
     /* What others left, by this process's own threads used or not, less a core for each of the

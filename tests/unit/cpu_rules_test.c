@@ -73,6 +73,11 @@ static cpu_idle idle_but(int64_t of_others) {
     return (cpu_idle){
         2, 2 * cpu_now() - (used.tv_sec * INT64_C(1000000000) + used.tv_nsec) - of_others};
 }
+static int looks;
+static cpu_idle not_known(void) {
+    looks++;
+    return (cpu_idle){0};
+}
 static cpu_idle one_idle(void) { return idle_but(others); }
 static cpu_idle nothing_idle(void) { return idle_but(cpu_now()); }
 
@@ -248,6 +253,17 @@ Test(cpu_team, idle_cores_get_threads_soon_and_later_each_time_that_they_were_no
     team.on_trial = 1;
     cr_assert_eq(region(&team, k_late, 0), 2);
     cr_assert_geq(alone(&team, 60), 60, "the idle core was none");
+    cpu_team_destroy(&team);
+}
+
+/* As in a container that has some of the cores; each look takes as long as a small region. */
+Test(cpu_team, idle_cores_that_are_not_known_are_not_asked_for_in_each_region) {
+    cpu_team team;
+    start(&team, 2);
+    team.idle_now = not_known;
+    cr_assert_eq(region(&team, k_late, 0), 2);
+    cr_assert_geq(alone(&team, 60), 60);
+    cr_assert_leq(looks, 6, "%d", looks);
     cpu_team_destroy(&team);
 }
 
