@@ -2,9 +2,9 @@
  *
  * Sums over the ranks, for trainers. Of few numbers all send what they have to rank 0, which adds
  * it up in the order of ranks and sends the sums back, the same bits to everyone. Rank 0 hears each
- * rank's pulse, so it notices one that died and tells the others, which would wait for it
- * otherwise. Many numbers go round a ring (ring.c): all tell rank 0 of it before, who finds ranks
- * that have others, and afterwards how it went, so that all have the sums or none.
+ * rank's pulse, so it notices one that died. Many numbers go round a ring (ring.c): all tell rank 0
+ * of it before, who finds ranks that have others, and afterwards how it went. A rank that has
+ * failed tells all, whatever sum they are in: rank 0 can lose a rank when others have their sums.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -70,7 +70,7 @@ static dhow_status gather(dhow_mpi *m, const reduce_header *own, arrival *arriva
     uint32_t polls = 0;
     for (int rank = 1; rank < m->wire.size; rank++) {
         arrival *a = &arrivals[rank];
-        a->transfer = (wire_transfer){.wire = &m->wire, .peer = rank};
+        a->transfer = (wire_transfer){.wire = &m->wire, .peer = rank, .heed = WIRE_HEED_GIVEN_UP};
         TRY(wire_receive(&a->transfer, WIRE_TAG_HEADER, &a->header, sizeof a->header));
     }
     for (bool waiting = true; waiting; wire_pause(&polls)) {
@@ -149,7 +149,7 @@ static dhow_status reduce_own(dhow_mpi *m, const reduce_header *header, void *da
 }
 
 static dhow_status reduce_with_root(dhow_mpi *m, const reduce_header *header, void *data) {
-    wire_transfer sent = {.wire = &m->wire, .peer = 0}, received = sent;
+    wire_transfer sent = {.wire = &m->wire, .peer = 0, .heed = WIRE_HEED_GIVEN_UP}, received = sent;
     const dhow_status status = reduce_own(m, header, data, &sent, &received);
     wire_end(&sent);
     wire_end(&received);
@@ -173,7 +173,8 @@ static dhow_status by_ring(dhow_mpi *m, reduce_header *header, void *data) {
 
 /* ---- a process group ---- */
 
-/* After a failure the ranks are no longer in step: it is said again. */
+/* After a failure the ranks are no longer in step: it is said again, and others hear of it in their
+ * next sum where they have the sums of this one. */
 static dhow_status all_reduce(void *user, dhow_dtype dtype, void *data, int64_t count) {
     dhow_mpi *m = user;
     reduce_header header = {.magic = MESSAGE_MAGIC, .dtype = (int32_t)dtype, .count = count};
@@ -181,8 +182,10 @@ static dhow_status all_reduce(void *user, dhow_dtype dtype, void *data, int64_t 
     if (m->broken != DHOW_OK) return dhow_set_error(m->broken, "%s", m->broken_text);
     header.ring = mpi_bytes_of(header.dtype, count) >= m->ring_bytes;
     m->broken = header.ring != 0 ? by_ring(m, &header, data) : by_root(m, &header, data);
-    if (m->broken != DHOW_OK)
+    if (m->broken != DHOW_OK) {
         (void)snprintf(m->broken_text, sizeof m->broken_text, "%s", dhow_last_error());
+        wire_notify(&m->wire, m->broken, true);
+    }
     return m->broken;
 }
 

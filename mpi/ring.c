@@ -41,8 +41,8 @@ static dhow_status step(const ring *r, int number) {
     const bool adds = number < size - 1;
     /* Pieces go from each rank to the next: what arrives now is sent in the next step. */
     const int sent = (rank - number + 2 * size) % size, received = (sent - 1 + size) % size;
-    wire_transfer out = {.wire = &r->m->wire, .peer = r->next, .heeds = true},
-                  in = {.wire = &r->m->wire, .peer = r->previous, .heeds = true};
+    wire_transfer out = {.wire = &r->m->wire, .peer = r->next, .heed = WIRE_HEED_ALL},
+                  in = {.wire = &r->m->wire, .peer = r->previous, .heed = WIRE_HEED_ALL};
     const dhow_status status =
         pass(r, sent, received, adds ? r->m->room : at(r, received), &out, &in);
     wire_end(&out);
@@ -57,6 +57,6 @@ dhow_status mpi_ring(dhow_mpi *m, const reduce_header *header, void *data) {
     const ring r = {m, header, data, (m->wire.rank + 1) % size, (m->wire.rank + size - 1) % size};
     dhow_status status = mpi_make_room(m, mpi_bytes_of(header->dtype, header->count / size + 1));
     for (int i = 0; i < 2 * (size - 1) && status == DHOW_OK; i++) status = step(&r, i);
-    if (status != DHOW_OK) wire_notify(&m->wire, status);
+    if (status != DHOW_OK) wire_notify(&m->wire, status, false);
     return status;
 }

@@ -39,7 +39,12 @@ static void beat(wire *w, int peer) {
         w->beats[peer] = MPI_REQUEST_NULL;
 }
 
-/* Under the mutex: the first notice is kept. */
+/* Under the mutex. */
+static void keep_notice(wire *w, wire_heed kind, const wire_notice *got) {
+    if (w->notices[kind].status == DHOW_OK) w->notices[kind] = *got;
+}
+
+/* Under the mutex. */
 static void look_for_notices(wire *w) {
     for (;;) {
         MPI_Status status;
@@ -51,7 +56,9 @@ static void look_for_notices(wire *w) {
         (void)MPI_Recv(&got, sizeof got, MPI_BYTE, status.MPI_SOURCE, WIRE_TAG_NOTICE, w->comm,
                        &status);
         got.text[sizeof got.text - 1] = '\0';
-        if (w->notice.status == DHOW_OK) w->notice = got;
+        keep_notice(w, WIRE_HEED_ALL, &got);
+        if (got.gives_up != 0 && (w->rank == 0 || status.MPI_SOURCE == 0))
+            keep_notice(w, WIRE_HEED_GIVEN_UP, &got);
     }
 }
 
@@ -296,15 +303,15 @@ dhow_status wire_poll(wire_transfer *t) {
         if (!failed && done != 0) t->done++;
     }
     listen(w);
-    if (t->heeds) look_for_notices(w);
-    const wire_notice notice = w->notice;
+    if (t->heed != WIRE_HEED_NONE) look_for_notices(w);
+    const wire_notice notice = w->notices[t->heed];
     double silence = wire_now() - w->heard[t->peer];
     bool over = t->done == t->count;
     if (!over && silence > w->timeout) failed = true;
     if (failed) w->lost[t->peer] = true;
     (void)pthread_mutex_unlock(&w->mutex);
     if (failed) return say_lost(w, t->peer, silence);
-    if (t->heeds && !over && notice.status != DHOW_OK)
+    if (!over && notice.status != DHOW_OK)
         return dhow_set_error((dhow_status)notice.status, "%s", notice.text);
     return over ? DHOW_OK : DHOW_NOT_READY;
 }
@@ -334,8 +341,8 @@ void wire_end(wire_transfer *t) {
 }
 
 /* Small messages leave at once; a rank that takes none is not waited for. */
-void wire_notify(wire *w, dhow_status status) {
-    wire_notice notice = {.status = (int32_t)status};
+void wire_notify(wire *w, dhow_status status, bool gives_up) {
+    wire_notice notice = {.status = (int32_t)status, .gives_up = gives_up};
     const double deadline = wire_now() + 0.25;
     (void)snprintf(notice.text, sizeof notice.text, "%s", dhow_last_error());
     for (int peer = 0; peer < w->size; peer++) {

@@ -21,9 +21,17 @@ enum { WIRE_TAG_PULSE = 1, WIRE_TAG_HEADER = 2, WIRE_TAG_DATA = 3, WIRE_TAG_NOTI
 
 /* A failure that all ranks are told of, whatever they wait for. */
 typedef struct wire_notice {
-    int32_t status; /* 0: none */
-    char text[252];
+    int32_t status;   /* 0: none */
+    int32_t gives_up; /* the rank takes no more part; otherwise it still answers */
+    char text[248];
 } wire_notice;
+
+/* Which notices of other ranks end a transfer. */
+typedef enum wire_heed {
+    WIRE_HEED_NONE,
+    WIRE_HEED_GIVEN_UP, /* of rank 0 that gives up; at rank 0 of any rank that does */
+    WIRE_HEED_ALL
+} wire_heed;
 
 typedef struct wire {
     MPI_Comm comm;
@@ -39,7 +47,7 @@ typedef struct wire {
     bool *lost;         /* a rank that was lost stays lost; under the mutex */
     MPI_Request *beats; /* pulses on their way */
     char (*hosts)[64];  /* names of the ranks' machines */
-    wire_notice notice; /* the first that came; under the mutex */
+    wire_notice notices[WIRE_HEED_ALL + 1]; /* the first that came of each kind; under the mutex */
 } wire;
 
 /* Messages to and from one rank that are on their way. */
@@ -48,7 +56,7 @@ typedef struct wire_transfer {
     int peer;
     MPI_Request *requests;
     uint32_t count, capacity, done;
-    bool heeds; /* another rank's notice ends it */
+    wire_heed heed;
 } wire_transfer;
 
 double wire_now(void);
@@ -74,6 +82,6 @@ void wire_pause(uint32_t *polls);
 
 bool wire_is_lost(wire *w, int rank);
 /* Tells all ranks that are there of the thread's last failure, which stays its own. */
-void wire_notify(wire *w, dhow_status status);
+void wire_notify(wire *w, dhow_status status, bool gives_up);
 
 #endif /* DHOW_MPI_WIRE_H_ */

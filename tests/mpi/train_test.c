@@ -252,8 +252,8 @@ static void sums(void) {
     if (g_rank == 0) printf("sums: %d ranks agree\n", g_size);
 }
 
-/* A rank dies while pieces go round. */
-static void dies_inside(int dies) {
+/* A rank dies while pieces go round, or with few numbers on their way to rank 0 and back. */
+static void dies_inside(int dies, int64_t count) {
     dhow_process_group group = DHOW_INIT(dhow_process_group);
     dhow_model *m = network(1);
     dhow_mpi *mpi;
@@ -262,12 +262,12 @@ static void dies_inside(int dies) {
     float *x = calloc(MANY, sizeof *x);
     OK(dhow_mpi_create(MPI_COMM_WORLD, m, NULL, &mpi));
     OK(dhow_mpi_process_group(mpi, &group));
-    OK(group.all_reduce(group.user, DHOW_F32, x, MANY));
+    OK(group.all_reduce(group.user, DHOW_F32, x, count));
     if (g_rank == dies) CHECK(pthread_create(&thread, NULL, die_later, NULL) == 0, "no thread");
     dhow_status status = DHOW_OK;
     while (status == DHOW_OK) {
         begin = now();
-        status = group.all_reduce(group.user, DHOW_F32, x, MANY);
+        status = group.all_reduce(group.user, DHOW_F32, x, count);
     }
     const double took = now() - begin;
     char lost[32];
@@ -497,8 +497,9 @@ int main(int argc, char **argv) {
     if (strcmp(mode, "killed") == 0) killed(checkpoint, g_size - 1);
     if (strcmp(mode, "root_killed") == 0) killed(checkpoint, 0);
     if (strcmp(mode, "sums") == 0) sums();
-    if (strcmp(mode, "dies_inside") == 0) dies_inside(g_size - 1);
-    if (strcmp(mode, "root_dies_inside") == 0) dies_inside(0);
+    if (strcmp(mode, "dies_inside") == 0) dies_inside(g_size - 1, MANY);
+    if (strcmp(mode, "dies_between") == 0) dies_inside(g_size - 1, 2);
+    if (strcmp(mode, "root_dies_inside") == 0) dies_inside(0, MANY);
     if (strcmp(mode, "speed") == 0) speed();
     if (strcmp(mode, "early") == 0) early();
     if (strcmp(mode, "dies_early") == 0) dies_early(g_size - 1);
