@@ -26,16 +26,24 @@ INLINE vec gelu_tanh(vec x) {
     return held * reciprocal(1.0f + exponential(-twice * (1.0f + 0.044715f * held * held)));
 }
 
-#define EACH(activation)                       \
-    for (int64_t i = 0; i < count; i += LANES) \
-        store_part(values + i, activation(load_part(values + i, count - i)), count - i);
+#define EACH(activated)                                 \
+    for (int64_t i = 0; i < count; i += LANES) {        \
+        const vec x = load_part(values + i, count - i); \
+        store_part(values + i, activated, count - i);   \
+    }
 
-void ACTIVATE(float *values, int64_t count, uint32_t kind) {
-    if (kind == DHOW_ACTIVATION_SILU) {
-        EACH(silu)
-    } else if (kind == DHOW_ACTIVATION_GELU) {
-        EACH(gelu)
-    } else {
-        EACH(gelu_tanh)
+void ACTIVATE(float *values, const float *residual, int64_t count, const cpu_activation *a) {
+    if (residual) EACH(x + load_part(residual + i, count - i))
+    switch (a->kind) {
+        case DHOW_ACTIVATION_NONE:
+            break;
+        case DHOW_ACTIVATION_SILU:
+            EACH(silu(x)) break;
+        case DHOW_ACTIVATION_GELU:
+            EACH(gelu(x)) break;
+        case DHOW_ACTIVATION_GELU_TANH:
+            EACH(gelu_tanh(x)) break;
+        default:
+            EACH(activate(x, a)) break;
     }
 }

@@ -7,9 +7,12 @@
 
 #include <stdint.h>
 
-/* values = activation(values): DHOW_ACTIVATION_SILU, _GELU or _GELU_TANH. Compiled for an
- * instruction set each. */
-typedef void activate_values(float *values, int64_t count, uint32_t activation);
+#include "activation.h"
+
+/* values = activation(values + residual), of what cpu_activates() and GELU; residual may be NULL.
+ * Compiled for an instruction set each. */
+typedef void activate_values(float *values, const float *residual, int64_t count,
+                             const cpu_activation *activation);
 activate_values activate_v3, activate_v4;
 
 #endif

@@ -16,11 +16,12 @@ activate_values *cpu_activation_behind(const cpu_device *device, uint32_t kind, 
     return device->isa == CPU_ISA_V4 ? activate_v4 : device->isa == CPU_ISA_V3 ? activate_v3 : NULL;
 }
 
-void cpu_activate(activate_values *activate, uint32_t kind, float *values, int64_t count,
-                  int threads) {
+void cpu_activate(activate_values *activate, const cpu_activation *activation, float *values,
+                  const float *residual, int64_t count, int threads) {
     enum { PIECE = 8192, ALONE_BELOW = 4 * PIECE };
 #pragma omp parallel for schedule(static) \
     num_threads(threads) if (threads > 1 && count >= ALONE_BELOW)
     for (int64_t at = 0; at < count; at += PIECE)
-        activate(values + at, count - at < PIECE ? count - at : PIECE, kind);
+        activate(values + at, residual ? residual + at : NULL,
+                 count - at < PIECE ? count - at : PIECE, activation);
 }

@@ -194,8 +194,8 @@ void onednn_work_release(onednn_work *work);
  * primitive had better do it. All of them leave zeros that pad a block. */
 activate_values *cpu_activation_behind(const cpu_device *device, uint32_t kind, int32_t dtype,
                                        double count);
-void cpu_activate(activate_values *activate, uint32_t kind, float *values, int64_t count,
-                  int threads);
+void cpu_activate(activate_values *activate, const cpu_activation *activation, float *values,
+                  const float *residual, int64_t count, int threads);
 
 /* Slots of "dhow.conv/1", whose plans begin with a pointer to theirs: for transposed convolutions,
  * for those of training, see onednn_training.c, and for those of bytes. */

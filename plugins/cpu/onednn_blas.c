@@ -489,8 +489,10 @@ static int32_t blas_run(void *handle, void *stream, dhow_buffer a, dhow_buffer b
     }
     const int32_t status = onednn_work_run(&plan->work, &region, addresses, err);
     if (status == DHOW_OK && plan->activate) {
-        cpu_activate(plan->activate, plan->desc.activation, onednn_address(c),
-                     plan->desc.batch * plan->desc.m * plan->desc.n, region.threads);
+        const dhow_blas_desc *d = &plan->desc;
+        const cpu_activation activation = {d->activation, d->activation_alpha, d->activation_beta};
+        cpu_activate(plan->activate, &activation, onednn_address(c), NULL, d->batch * d->m * d->n,
+                     region.threads);
     }
     onednn_work_end(&plan->work, &region);
     return status;

@@ -26,6 +26,7 @@ typedef struct conv_plan {
     dhow_conv_plan_info info;
     onednn_md x, y, plain_weight, packed_weight;
     activate_values *activate; /* behind the primitive; NULL where the primitive does it */
+    int adds;                  /* the residual as well */
     onednn_work work;
 } conv_plan;
 
@@ -149,6 +150,16 @@ static int is_slow(dnnl_primitive_desc_t pd, const dhow_conv_desc *d) {
     return d->c == 1 && d->kh * d->kw > 1 && onednn_is_called(pd, "gemm");
 }
 
+/* With AVX2 "gemm" does what follows its products one value after the other, for six times as long
+ * as they take. */
+static int ends_slowly(const conv_plan *plan, dnnl_primitive_desc_t pd) {
+    const dhow_conv_desc *d = &plan->desc;
+    const int follows = (d->flags & DHOW_EPILOGUE_RESIDUAL) ||
+                        (!plan->activate && d->activation != DHOW_ACTIVATION_NONE);
+    return plan->device->isa == CPU_ISA_V3 && !plan->adds && follows && d->dtype == DHOW_F32 &&
+           (plan->activate || cpu_activates(d->activation)) && onednn_is_called(pd, "gemm");
+}
+
 static int is_unfit(dnnl_primitive_desc_t pd, const dhow_conv_desc *d) {
     return is_reference(pd) || is_slow(pd, d) || onednn_conv_is_wrong(pd, d);
 }
@@ -198,7 +209,7 @@ static dnnl_status_t describe_pd(const conv_plan *plan, const conv_mds *mds,
                                  const onednn_conv_shape *shape, residual_form form,
                                  int *residual_index, dnnl_primitive_desc_t *pd) {
     const dhow_conv_desc *d = &plan->desc;
-    const int residual = (d->flags & DHOW_EPILOGUE_RESIDUAL) != 0;
+    const int residual = (d->flags & DHOW_EPILOGUE_RESIDUAL) != 0 && !plan->adds;
     const onednn_activation activation = {plan->activate ? DHOW_ACTIVATION_NONE : d->activation,
                                           d->activation_alpha, d->activation_beta};
     dnnl_primitive_attr_t attr = NULL;
@@ -239,6 +250,13 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
     }
     if (status == dnnl_success)
         status = describe_pd(plan, &mds, &shape, RESIDUAL_BINARY, &residual_index, &pd);
+    if (status == dnnl_success && ends_slowly(plan, pd)) {
+        (void)dnnl->dnnl_primitive_desc_destroy(pd);
+        pd = NULL;
+        plan->activate = activate_v3;
+        plan->adds = 1;
+        status = describe_pd(plan, &mds, &shape, RESIDUAL_BINARY, &residual_index, &pd);
+    }
     if (status == dnnl_success && residual_index >= 0 && adds_wrong(pd, d)) {
         (void)dnnl->dnnl_primitive_desc_destroy(pd);
         pd = NULL;
@@ -316,11 +334,16 @@ static int32_t conv_run(void *handle, void *stream, dhow_buffer x, dhow_buffer w
     int count = 4;
     (void)stream;
     if (plan->desc.flags & DHOW_EPILOGUE_BIAS) addresses[count++] = onednn_address(bias);
-    if (plan->desc.flags & DHOW_EPILOGUE_RESIDUAL) addresses[count++] = onednn_address(residual);
+    const int adds = (plan->desc.flags & DHOW_EPILOGUE_RESIDUAL) && plan->adds;
+    if ((plan->desc.flags & DHOW_EPILOGUE_RESIDUAL) && !adds)
+        addresses[count++] = onednn_address(residual);
     cpu_region region = onednn_work_begin(&plan->work);
     const int32_t status = onednn_work_run(&plan->work, &region, addresses, err);
     if (status == DHOW_OK && plan->activate) {
-        cpu_activate(plan->activate, plan->desc.activation, onednn_address(y),
+        const dhow_conv_desc *d = &plan->desc;
+        const cpu_activation activation = {d->activation, d->activation_alpha, d->activation_beta};
+        cpu_activate(plan->activate, &activation, onednn_address(y),
+                     adds ? onednn_address(residual) : NULL,
                      (int64_t)(plan->info.dst_bytes / sizeof(float)), region.threads);
     }
     onednn_work_end(&plan->work, &region);

@@ -8,8 +8,8 @@
 
 #include "vectors.h"
 
-/* Sums that the registers hold: of so many pixels, two vectors of channels each. */
-enum { WIDE = 2 * LANES, PIXELS = LANES == 16 ? 12 : 6 };
+/* Sums that the registers hold: of so many pixels, two vectors of channels each or one. */
+enum { WIDE = 2 * LANES, PIXELS = 12, PIXELS_WIDE = LANES == 16 ? 12 : 6 };
 
 /* Channels that are computed at once, as one vector or two. */
 typedef struct block {
@@ -35,7 +35,7 @@ static __attribute__((noinline)) void finish(const window_job *job, const block 
         const int64_t at = b->first + v * LANES, there = b->count - v * LANES;
         const vec bias = job->bias ? load_part(job->bias + at, there) : (vec){0};
         for (int p = 0; p < pixels; p++, sums += LANES) {
-            const int64_t to = y + p * job->k + at;
+            const int64_t to = y + p * job->pixel + at / LANES * job->vector;
             vec sum = load(sums) + bias;
             if (job->residual) sum += load_part(job->residual + to, there);
             store_part(job->y + to, activate(sum, &job->activation), there);
@@ -66,16 +66,17 @@ INLINE void put(const window_job *job, const block *b, window_range rows, window
             }
         }
     }
-    if (pixels == PIXELS && job->residual == NULL && job->activation.kind == DHOW_ACTIVATION_NONE) {
+    if (pixels > 1 && job->residual == NULL && job->activation.kind == DHOW_ACTIVATION_NONE) {
         UNROLL for (int v = 0; v < vectors; v++) {
             const int64_t at = b->first + v * LANES, there = b->count - v * LANES;
             const vec bias = job->bias ? load_part(job->bias + at, there) : (vec){0};
+            float *to = job->y + y + at / LANES * job->vector;
             UNROLL for (int p = 0; p < pixels; p++)
-                store_part(job->y + y + p * job->k + at, sums[p][v] + bias, there);
+                store_part(to + p * job->pixel, sums[p][v] + bias, there);
         }
         return;
     }
-    float all[PIXELS * WIDE]; /* short code: sums are few beside what they are made of */
+    float all[PIXELS_WIDE * WIDE]; /* short code: sums are few beside what they are made of */
     UNROLL for (int p = 0; p < pixels; p++) {
         UNROLL for (int v = 0; v < vectors; v++) store(all + (v * pixels + p) * LANES, sums[p][v]);
     }
@@ -83,6 +84,7 @@ INLINE void put(const window_job *job, const block *b, window_range rows, window
 }
 
 INLINE void part_of_block(const window_job *job, int64_t part, const block *b, const int vectors) {
+    const int pixels = vectors == 1 ? PIXELS : PIXELS_WIDE;
     const int64_t row = part / window_parts(job), first = part % window_parts(job) * job->part,
                   end = first + job->part < job->out_width ? first + job->part : job->out_width;
     const int64_t image = row / job->out_height, h = row % job->out_height,
@@ -92,16 +94,16 @@ INLINE void part_of_block(const window_job *job, int64_t part, const block *b, c
                        all = {0, job->kw};
     for (int64_t w = first; w < end;) {
         const int64_t left = w * job->stride[1] - job->pad[1],
-                      y = (row * job->out_width + w) * job->k;
+                      y = image * job->image + (h * job->out_width + w) * job->pixel;
         const int64_t inside = /* pixels from here on whose windows end within the row */
             left < 0 || left + last >= job->width
                 ? 0
                 : (job->width - 1 - last - left) / job->stride[1] + 1;
         const int64_t count = inside < end - w ? inside : end - w;
         const float *from = x + left * job->c;
-        if (count >= PIXELS) {
-            put(job, b, rows, all, from, y, PIXELS, vectors);
-            w += PIXELS;
+        if (count >= pixels) {
+            put(job, b, rows, all, from, y, pixels, vectors);
+            w += pixels;
         } else {
             put(job, b, rows, window_range_at(left, job->kw, job->dilation[1], job->width), from, y,
                 1, vectors);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolutions by tiles of pixels and channels, NHWC: for long rows, of which oneDNN writes code
- * for 40 ms that differs from one length to the next.
+ * Convolutions by tiles of pixels and channels, of NHWC to NHWC or blocks of channels: for long
+ * rows, of which oneDNN writes code for 40 ms that differs from one length to the next, and for
+ * what it has no code for with AVX2.
  */
 #ifndef DHOW_PLUGINS_CPU_TILES_H_
 #define DHOW_PLUGINS_CPU_TILES_H_

@@ -16,22 +16,36 @@ typedef struct window_plan {
     void (*part)(const window_job *job, int64_t part);
     int64_t packed; /* floats of the weight */
     uint64_t form;
-    uint32_t flags;
-    int64_t rows;     /* of all results */
-    onednn_work work; /* without primitives */
+    uint32_t flags, src, dst; /* layouts where it may choose */
+    int64_t rows;             /* of all results */
+    onednn_work work;         /* without primitives */
 } window_plan;
 
 static int fits(const dhow_conv_desc *d) {
-    /* One channel lies alike in both. */
-    const int src = d->src_layout == DHOW_LAYOUT_ANY || d->src_layout == DHOW_LAYOUT_NHWC ||
-                    (d->src_layout == DHOW_LAYOUT_NCHW && d->c == 1);
-    const int dst = d->dst_layout == DHOW_LAYOUT_ANY || d->dst_layout == DHOW_LAYOUT_NHWC ||
-                    (d->dst_layout == DHOW_LAYOUT_NCHW && d->k == 1);
-    return src && dst && d->groups == 1 && d->depth == 0 && d->dtype == DHOW_F32 &&
-           d->weight_dtype == DHOW_F32 && d->compute == DHOW_F32 &&
-           (d->flags & DHOW_BLAS_CONSTANT_B) &&
+    return d->groups == 1 && d->depth == 0 && d->dtype == DHOW_F32 && d->weight_dtype == DHOW_F32 &&
+           d->compute == DHOW_F32 && (d->flags & DHOW_BLAS_CONSTANT_B) &&
            !(d->flags & (DHOW_CONV_TRANSPOSED | DHOW_CONV_WEIGHT_GRADIENT)) &&
            cpu_activates(d->activation);
+}
+
+/* One channel lies alike in NHWC and NCHW, as many as a block has in NHWC and blocks. */
+static int is_nhwc(uint32_t layout, int64_t channels) {
+    return layout == DHOW_LAYOUT_ANY || layout == DHOW_LAYOUT_NHWC ||
+           (layout == DHOW_LAYOUT_NCHW && channels == 1) ||
+           (layout == DHOW_LAYOUT_BLOCKS_8 && channels == 8);
+}
+
+static int is_in_blocks(uint32_t layout, int64_t channels, int lanes) {
+    return layout == (uint32_t)lanes && channels % lanes == 0;
+}
+
+static void set_form(window_plan *plan, uint32_t dst, int lanes) {
+    window_job *job = &plan->job;
+    const int64_t image = job->out_height * job->out_width;
+    const int in_blocks = is_in_blocks(dst, job->k, lanes);
+    job->pixel = in_blocks ? lanes : job->k;
+    job->vector = in_blocks ? image * lanes : lanes;
+    job->image = image * job->k;
 }
 
 /* ---- dot products ---- */
@@ -50,7 +64,8 @@ static int dots_pay(const dhow_conv_desc *d, const window_job *job) {
 static int choose_dots(const cpu_device *device, const dhow_conv_desc *d, window_plan *plan) {
     const cpu_when when = device->backend->dots;
     const window_job *job = &plan->job;
-    if (device->isa != CPU_ISA_V4 || when == CPU_NEVER || (when != CPU_ALWAYS && !dots_pay(d, job)))
+    if (device->isa != CPU_ISA_V4 || when == CPU_NEVER || !is_nhwc(d->dst_layout, d->k) ||
+        (when != CPU_ALWAYS && !dots_pay(d, job)))
         return 0;
     plan->pack = dots_pack;
     plan->part = dots_part;
@@ -63,23 +78,37 @@ static int choose_dots(const cpu_device *device, const dhow_conv_desc *d, window
 
 /* Long rows: oneDNN takes 4 us for each pixel of a row to write its code. Many multiplications for
  * a pixel are worth that. */
-static int tiles_pay(const dhow_conv_desc *d, const window_job *job) {
+static int is_long_row(const dhow_conv_desc *d, const window_job *job) {
     enum { LONG = 512, MANY = 48 << 10 };
     return d->h == 1 && job->out_width >= LONG && d->kw > 1 && d->c * d->k * d->kw <= MANY;
+}
+
+/* With AVX2 oneDNN gathers windows that reach beyond the image by more than it computes at once,
+ * for a product; and adds up three pixels of 8 channels, where the instructions take ten to do so
+ * without waiting. */
+static int is_slow_with_avx2(const dhow_conv_desc *d) {
+    enum { REACH = 3, LANES = 8 };
+    return d->h > 1 && d->kh * d->kw > 1 && d->c > 1 &&
+           ((d->pad[1] > REACH && d->k <= 2 * LANES) || (d->k <= LANES && d->k > 2));
 }
 
 static int choose_tiles(const cpu_device *device, const dhow_conv_desc *d, window_plan *plan) {
     const cpu_when when = device->backend->tiles;
     window_job *job = &plan->job;
-    if (device->isa < CPU_ISA_V3 || when == CPU_NEVER || (when != CPU_ALWAYS && !tiles_pay(d, job)))
-        return 0;
+    if (device->isa < CPU_ISA_V3 || when == CPU_NEVER) return 0;
     /* Half of a wide vector would be empty. */
     const tiles *t = device->isa == CPU_ISA_V4 && d->k > tiles_v3.lanes ? &tiles_v4 : &tiles_v3;
+    const int images = device->isa == CPU_ISA_V3 && is_slow_with_avx2(d);
+    if (!is_nhwc(d->dst_layout, d->k) && !is_in_blocks(d->dst_layout, d->k, t->lanes)) return 0;
+    if (when != CPU_ALWAYS && !images && !is_long_row(d, job)) return 0;
+    if (images && d->c == 8) plan->src = DHOW_LAYOUT_BLOCKS_8;
+    if (images && d->k % t->lanes == 0) plan->dst = DHOW_LAYOUT_BLOCKS_8;
     plan->pack = t->pack;
     plan->part = t->part;
     plan->packed = tiles_packed(t, job);
     plan->form = t == &tiles_v4 ? TILES_FORM : NARROW_TILES_FORM;
     job->part = 0; /* as threads share rows best */
+    set_form(plan, d->dst_layout == DHOW_LAYOUT_ANY ? plan->dst : d->dst_layout, t->lanes);
     return 1;
 }
 
@@ -91,8 +120,8 @@ static void window_plan_destroy(void *handle) {
     host->free(host->user, plan);
 }
 
-static uint32_t settled(uint32_t layout) {
-    return layout == DHOW_LAYOUT_ANY ? DHOW_LAYOUT_NHWC : layout;
+static uint32_t settled(uint32_t layout, uint32_t own) {
+    return layout == DHOW_LAYOUT_ANY ? own : layout;
 }
 
 static window_job job_of(const dhow_conv_desc *d) {
@@ -117,8 +146,12 @@ static int32_t window_plan_make(void *handle, const dhow_conv_desc *d, void **ou
     cpu_device *device = handle;
     const dhow_host *host = device->backend->host;
     *out_plan = NULL;
-    if (!fits(d)) return DHOW_UNSUPPORTED;
-    window_plan made = {.table = &cpu_windows, .flags = d->flags, .job = job_of(d)};
+    if (!fits(d) || !is_nhwc(d->src_layout, d->c)) return DHOW_UNSUPPORTED;
+    window_plan made = {.table = &cpu_windows,
+                        .flags = d->flags,
+                        .src = DHOW_LAYOUT_NHWC,
+                        .dst = DHOW_LAYOUT_NHWC,
+                        .job = job_of(d)};
     if (!choose_dots(device, d, &made) && !choose_tiles(device, d, &made)) return DHOW_UNSUPPORTED;
     const onednn_library *dnnl = onednn_open(err);
     const dnnl_cpu_isa_t isa =
@@ -132,8 +165,8 @@ static int32_t window_plan_make(void *handle, const dhow_conv_desc *d, void **ou
     onednn_work_init(&plan->work, device, (double)results * (double)made.packed);
     *out_info =
         (dhow_conv_plan_info){.struct_size = out_info->struct_size,
-                              .src_layout = settled(d->src_layout),
-                              .dst_layout = settled(d->dst_layout),
+                              .src_layout = settled(d->src_layout, made.src),
+                              .dst_layout = settled(d->dst_layout, made.dst),
                               .packed_bytes = (uint64_t)made.packed * sizeof(float),
                               .src_bytes = (uint64_t)(d->n * d->h * d->w * d->c) * sizeof(float),
                               .dst_bytes = (uint64_t)(results * d->k) * sizeof(float)};

@@ -55,9 +55,7 @@ static dhow_status layouts_of(dhowi_blocker *k, const dhowi_step *s, uint32_t *s
         return DHOW_OK;
     }
     *src = best_src;
-    *dst = best_dst == k->layout && best_src == DHOW_LAYOUT_NCHW && x->shape[1] > 1
-               ? best_dst
-               : DHOW_LAYOUT_NCHW;
+    *dst = best_dst == k->layout && best_src == DHOW_LAYOUT_NCHW ? best_dst : DHOW_LAYOUT_NCHW;
     return DHOW_OK;
 }
 
