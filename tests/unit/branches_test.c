@@ -47,7 +47,7 @@ static dhow_model *load(const char *input, const char *nodes, bytes *file) {
     return m;
 }
 
-/* Steps but copies: how images lie in memory is not looked at here. */
+/* Steps but copies, and fills of padded channels: how images lie in memory differs by processor. */
 static uint32_t steps_of(const dhow_model *m) {
     dhow_model_summary summary = DHOW_INIT(dhow_model_summary);
     uint32_t count = 0;
