@@ -11,7 +11,7 @@
 #include "model/lower/products/products.h"
 #include "model/passes/fuse.h"
 
-enum { MOST_TERMS = 16, MOST_BRANCHES = 8 };
+enum { MOST_TERMS = 16 };
 
 /* What is added up in one step or several. */
 typedef struct term {
@@ -208,7 +208,7 @@ static uint32_t take_parts(const dhowi_finder *f, uint32_t lead, sum *s, part *o
     (void)find_part(f, first, &s->of[lead], out);
     for (uint32_t i = 0; i < s->count; i++) {
         if (i == lead) continue;
-        if (count < MOST_BRANCHES && find_part(f, first, &s->of[i], &out[count]))
+        if (find_part(f, first, &s->of[i], &out[count]))
             count++;
         else
             s->of[left++] = s->of[i];
@@ -221,7 +221,7 @@ static uint32_t take_parts(const dhowi_finder *f, uint32_t lead, sum *s, part *o
 static uint32_t find_parts(const dhowi_finder *f, sum *s, part *out) {
     const sum all = *s;
     uint32_t best = 1, count = 0;
-    part tried[MOST_BRANCHES];
+    part tried[MOST_TERMS];
     for (uint32_t i = 0; i < all.count; i++) {
         const int32_t step = maker_of(f, all.of[i].ref);
         sum rest = all;
@@ -248,7 +248,7 @@ static dhow_status rows_of(dhowi_lowering *b, part *p, int64_t channels) {
 /* What is made is as large as what it replaces, so that the limit of host memory does not count it.
  */
 static dhow_status sum_weights(dhowi_lowering *b, dhowi_step *s, part *parts, uint32_t count) {
-    dhowi_branch of[MOST_BRANCHES];
+    dhowi_branch of[MOST_TERMS];
     dhow_status status = DHOW_OK;
     b->free_of_limit = true;
     for (uint32_t i = 0; i < count && status == DHOW_OK; i++) {
@@ -299,7 +299,7 @@ static dhow_status merge(dhowi_lowering *b, const sum *s, part *parts, uint32_t 
 }
 
 static dhow_status merge_at(dhowi_finder *f, uint32_t step, bool *changed) {
-    part parts[MOST_BRANCHES];
+    part parts[MOST_TERMS];
     sum s;
     *changed = false;
     if (!find_terms(f, step, &s)) return DHOW_OK;
