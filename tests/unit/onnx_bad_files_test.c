@@ -404,6 +404,15 @@ Test(onnx_bad_files, a_sequence_of_nothing_is_empty_and_lies_somewhere) {
     bytes_free(&file);
 }
 
+/* A batch of no images, as of a detector that finds nothing. */
+Test(onnx_bad_files, an_axis_of_no_elements_is_resized_to_none) {
+    bytes graph = graph_of_text(
+        "input x 8; ints z 0; node Slice cut x z z -> e; node Resize n e - - z -> y; output y");
+    bytes file = model_of(18, &graph);
+    OK(load_and_run(file.data, file.length));
+    bytes_free(&file);
+}
+
 /* ---- bytes ---- */
 
 static const char k_good[] = "input x 8; floats w 8; node Add n x w -> y; output y";

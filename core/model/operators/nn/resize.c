@@ -305,6 +305,7 @@ static dhow_status extents_of(dhowi_lowering *b, const dhowi_tensor_desc *x, boo
         double to = common > 0       ? floor((double)a->from * common + 0.5)
                     : size_count > 0 ? (double)sizes[i]
                                      : floor((double)a->from * scales[i] * (a->end - a->begin));
+        if (a->from == 0 && to == 0) continue; /* as in a batch of no images */
         if (!(to >= 1 && to < 2147483647.0)) DHOWI_REFUSE("axis %d becomes %g elements", axis, to);
         a->to = (int64_t)to;
         a->scale = common > 0       ? common
